@@ -1,0 +1,6 @@
+# What the build needs, by find_package; the launcher's package list (./ridge) names the Debian packages that hold it.
+find_package(Threads REQUIRED)
+find_package(fmt REQUIRED)
+find_package(nlohmann_json REQUIRED)
+find_package(tomlplusplus REQUIRED)
+find_package(CLI11 REQUIRED)

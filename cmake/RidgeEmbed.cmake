@@ -1,0 +1,19 @@
+# Text that travels inside the binary: the machine catalog, and the version with its commit.
+
+# Writes a source file that defines ridge::embedded_machines from DIR/*.toml; OUT receives its path.
+function(ridge_embed_machines OUT DIR)
+  file(GLOB files CONFIGURE_DEPENDS ${DIR}/*.toml)
+  set(source ${CMAKE_BINARY_DIR}/generated/machine_catalog.cc)
+  add_custom_command(OUTPUT ${source}
+    COMMAND ${CMAKE_COMMAND} -DOUT=${source} "-DFILES=${files}" -P ${CMAKE_SOURCE_DIR}/cmake/embed_machines.cmake
+    DEPENDS ${files} ${CMAKE_SOURCE_DIR}/cmake/embed_machines.cmake VERBATIM)
+  set(${OUT} ${source} PARENT_SCOPE)
+endfunction()
+
+# Rewritten at every build, but only where the commit has changed.
+function(ridge_version OUT)
+  set(source ${CMAKE_BINARY_DIR}/generated/version.cc)
+  add_custom_target(ridge_version_file BYPRODUCTS ${source}
+    COMMAND ${CMAKE_COMMAND} -DOUT=${source} -DVERSION=${PROJECT_VERSION} -DROOT=${CMAKE_SOURCE_DIR} -P ${CMAKE_SOURCE_DIR}/cmake/write_version.cmake VERBATIM)
+  set(${OUT} ${source} PARENT_SCOPE)
+endfunction()

@@ -1,0 +1,13 @@
+// For our own mistakes only: prints the place and the values, and aborts. Never reachable from input.
+#pragma once
+
+#include <string_view>
+
+namespace ridge {
+[[noreturn]] void check_failed(const char* file, int line, const char* condition, std::string_view values);
+}
+
+#define RIDGE_CHECK(condition, values)                                                 \
+  do {                                                                                 \
+    if (!(condition)) ::ridge::check_failed(__FILE__, __LINE__, #condition, (values)); \
+  } while (false)

@@ -1,0 +1,28 @@
+#include "ridge/base/error.h"
+
+#include <fmt/format.h>
+
+namespace ridge {
+
+std::string Error::text() const {
+  std::string out;
+  if (span.line > 0)
+    out += fmt::format("{}:{}:{}: ", source.empty() ? "program" : source, span.line, span.column);
+  else if (!source.empty())
+    out += source + ": ";
+  out += message + "\n";
+  if (span.line > 0 && !line_text.empty()) {
+    out += "  " + line_text + "\n  ";
+    // A caret stands under its character only if tabs stay tabs and the bytes that continue a UTF-8 character take no
+    // column.
+    for (int i = 0; i + 1 < span.column && i < static_cast<int>(line_text.size()); ++i) {
+      const char c = line_text[static_cast<std::size_t>(i)];
+      if ((static_cast<unsigned char>(c) & 0xC0) != 0x80) out += c == '\t' ? '\t' : ' ';
+    }
+    out += std::string(static_cast<std::size_t>(span.length > 0 ? span.length : 1), '^') + "\n";
+  }
+  if (!hint.empty()) out += "  hint: " + hint + "\n";
+  return out;
+}
+
+}  // namespace ridge

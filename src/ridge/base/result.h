@@ -1,0 +1,50 @@
+// A value or the Error that stands in its place. Fallible functions are few and public; everything else stays straight.
+#pragma once
+
+#include <utility>
+#include <variant>
+
+#include "ridge/base/check.h"
+#include "ridge/base/error.h"
+
+namespace ridge {
+
+template <class T> class [[nodiscard]] Result {
+ public:
+  Result(T value) : state_(std::in_place_index<0>, std::move(value)) {}
+  Result(Error error) : state_(std::in_place_index<1>, std::move(error)) {}
+
+  bool ok() const { return state_.index() == 0; }
+  explicit operator bool() const { return ok(); }
+  const T& value() const& {
+    RIDGE_CHECK(ok(), error_text());
+    return std::get<0>(state_);
+  }
+  T& value() & {
+    RIDGE_CHECK(ok(), error_text());
+    return std::get<0>(state_);
+  }
+  T&& value() && {
+    RIDGE_CHECK(ok(), error_text());
+    return std::get<0>(std::move(state_));
+  }
+  const T& operator*() const& { return value(); }
+  T& operator*() & { return value(); }
+  const T* operator->() const { return &value(); }
+  T* operator->() { return &value(); }
+  const Error& error() const {
+    RIDGE_CHECK(!ok(), "the result holds a value");
+    return std::get<1>(state_);
+  }
+
+ private:
+  std::string error_text() const { return ok() ? std::string() : std::get<1>(state_).message; }
+  std::variant<T, Error> state_;
+};
+
+struct Done {
+  bool operator==(const Done&) const = default;
+};
+using Status = Result<Done>;  // a step that yields nothing but may fail: return Done{};
+
+}  // namespace ridge

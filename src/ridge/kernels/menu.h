@@ -1,0 +1,80 @@
+// What the kernels can be asked to do, as plain structs that say nothing of how. plan/ lowers statements to these;
+// kernels/ executes them. No CUDA, no templates.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "ridge/base/dtype.h"
+
+namespace ridge::kernels {
+
+// A matrix in memory: element (r, c) of batch i lies at data + i*batch_stride + r*row_stride + c*col_stride, in
+// elements. One of row_stride, col_stride is 1 (or the extent along it is at most 1). batch_stride 0: one matrix serves
+// all.
+struct MatrixLayout {
+  DType dtype = DType::f32;
+  std::int64_t row_stride = 0, col_stride = 1, batch_stride = 0;
+  bool operator==(const MatrixLayout&) const = default;
+};
+
+// D[i] = A[i] * B[i] for i < batch: A is m x k, B is k x n, D is m x n. Sizes may be 0 (k = 0 writes zeros).
+// Supported: f32*f32 -> f32; bf16*bf16 -> f32 or bf16 (sums in f32).
+struct MatmulProblem {
+  std::int64_t batch = 1, m = 0, n = 0, k = 0;
+  MatrixLayout a, b, d;
+  bool operator==(const MatmulProblem&) const = default;
+};
+
+// A pointwise program over an index space of extents[0] x … x extents[last] (row-major, last contiguous).
+// It runs in blocks that stay in the L1; no intermediate goes to memory.
+enum class ChainOp {
+  load,
+  constant,
+  store,  // load/store: `slot` indexes ChainProgram::tensors
+  add,
+  subtract,
+  multiply,
+  divide,
+  negate,
+  exp,
+  log,
+  cos,
+  sin,
+  gelu,
+  gelu_tanh,
+  silu,
+  relu,
+  sigmoid,
+  tanh,
+  sqrt,
+  rsqrt,
+  abs,
+  max,
+  min,
+  where,
+  less,
+};
+
+struct ChainTensor {
+  DType dtype = DType::f32;
+  std::vector<std::int64_t> strides;  // one an axis of the index space, in elements; 0: broadcast along it
+};
+
+struct ChainStep {  // register[result] = op(register[a], register[b], register[c]), f32
+  ChainOp op;
+  int result = 0, a = 0, b = 0, c = 0;
+  int slot = 0;        // load, store
+  float constant = 0;  // constant
+  int repeat = 1;      // unary operations: how often
+};
+
+struct ChainProgram {
+  std::vector<std::int64_t> extents;
+  std::vector<ChainTensor> tensors;
+  std::vector<ChainStep> steps;
+  int registers = 0;
+};
+
+}  // namespace ridge::kernels

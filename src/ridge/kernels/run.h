@@ -1,0 +1,26 @@
+// The kernels on this CPU. Data pointers are to the first element; inputs may be unaligned, must not overlap the
+// output. Threads: 0 means every core that the process may use (affinity and cgroup quota), else exactly so many.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+
+#include "ridge/kernels/menu.h"
+
+namespace ridge::kernels {
+
+// What stands in the way of running this problem, as a sentence; none: it runs.
+std::optional<std::string> refuse(const MatmulProblem& problem);
+std::optional<std::string> refuse(const ChainProgram& program);
+
+// D = A * B. The problem must not be refused.
+void matmul(const MatmulProblem& problem, const void* a, const void* b, void* d, int threads = 0);
+
+// tensors[i] is the data of program.tensors[i].
+void chain(const ChainProgram& program, std::span<void* const> tensors, int threads = 0);
+
+int usable_cores();  // by affinity and cgroup quota, at least 1
+std::string isa();   // "avx512_bf16", "avx512", "avx2", "plain": what the kernels use here
+
+}  // namespace ridge::kernels

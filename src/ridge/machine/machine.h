@@ -1,0 +1,74 @@
+// What hardware can do, and who says so. Every number carries its unit, source and the day on which it was read;
+// a number that is not known is absent, never zero.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ridge/base/dtype.h"
+#include "ridge/base/quantity.h"
+#include "ridge/base/result.h"
+
+namespace ridge {
+
+enum class Origin { datasheet, derived, measured, guessed };
+std::string_view name(Origin origin);
+
+struct Sourced {
+  double value = 0;     // in SI units: FLOP/s, B/s, B, Hz
+  std::string source;   // a document's title, or a formula over other numbers
+  std::string read_on;  // YYYY-MM-DD
+  Origin origin = Origin::datasheet;
+  std::string note = {};
+};
+
+enum class Unit { matrix, vector };
+std::string_view name(Unit unit);
+
+struct Peak {
+  Unit unit;
+  DType dtype;
+  Sourced rate;                          // FLOP/s (integer formats: OP/s), dense, a multiply-add counted as 2
+  std::optional<Sourced> one_core = {};  // the same of one core, where it was measured
+};
+
+struct MemoryLevel {
+  std::string name;  // "hbm", "dram", "l2", …; the first one listed is the memory that programs' tensors live in
+  std::optional<Sourced> bandwidth;  // B/s
+  std::optional<Sourced> capacity;   // B
+  std::optional<Sourced> one_core_bandwidth = {};
+};
+
+struct Machine {
+  std::string name;   // tpu_v5e
+  std::string title;  // "Google TPU v5e"
+  std::vector<Peak> peaks;
+  std::vector<MemoryLevel> memory;
+  std::map<std::string, Sourced> numbers;  // others by key: cores, clock_hz, line_bytes, launch_s, …
+
+  const Peak* peak(Unit unit, DType dtype) const;  // null: unknown
+  // The peak for multiplying `dtype`: the matrix unit's; f32: the vector unit's (tf32 is asked for by name).
+  // An error names the dtype and lists those that the machine has.
+  Result<const Peak*> contraction_peak(DType dtype) const;
+  // The peak for everything else: the vector unit's f32; null where the machine has none on record.
+  const Peak* pointwise_peak() const { return peak(Unit::vector, DType::f32); }
+  Result<ByteRate> bandwidth() const;  // of the first memory level
+};
+
+// A machine from TOML text; `source` is the path for messages. Errors point at the line.
+Result<Machine> parse_machine(std::string_view toml, const std::string& source);
+std::string print_machine(const Machine& machine);  // TOML that parse_machine reads back
+
+// By what `--on` says: a name of the catalog that is built in, a path to a .toml file, or a device present: "cpu".
+// "cpu": the file that `ridge probe` wrote, else a guess from what the system says (origin guessed).
+Result<Machine> find_machine(const std::string& name_or_path);
+std::vector<std::string> catalog_names();
+
+// Where probe writes and find_machine reads what was measured of this machine: $XDG_DATA_HOME/ridge/machines/cpu.toml.
+Result<std::string> measured_machine_path();
+
+}  // namespace ridge

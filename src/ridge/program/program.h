@@ -1,0 +1,140 @@
+// What the notation denotes: dimensions, tensors, and statements in order. A Program that parse() returned is verified:
+// every name is known, every contraction has its dimensions in place, no tensor is written twice or read before it is
+// written.
+//
+//   dims N = 32768, D = 8192, F = 4*D
+//   x: bf16[N, D]   up: bf16[F, D]
+//   u[N, F] = x * up                     a Contraction, contracted over D
+//   y: bf16[N, F] = gelu(u)              a Pointwise
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "ridge/base/dtype.h"
+#include "ridge/base/error.h"
+#include "ridge/base/result.h"
+#include "ridge/symbol/polynomial.h"
+
+namespace ridge {
+
+// One axis of a tensor: a named dimension, or a literal extent (bf16[1]).
+struct Axis {
+  std::string dim;           // empty: a literal
+  std::int64_t literal = 0;  // >= 1 where dim is empty
+  Span span = {};
+  bool named() const { return !dim.empty(); }
+  Polynomial extent() const { return named() ? Polynomial::symbol(dim) : Polynomial(literal); }
+  bool operator==(const Axis& o) const { return dim == o.dim && literal == o.literal; }
+};
+
+struct Dimension {
+  std::string name;
+  std::optional<Polynomial>
+      value;  // its default, in other dimensions (F = 4*D); none: must be given by -d where numbers are needed
+  Span span = {};
+};
+
+enum class Role {
+  input,
+  intermediate,
+  output
+};  // output: written and never read, or declared with a dtype where it is written
+
+struct Tensor {
+  std::string name;
+  DType dtype;             // of an undeclared intermediate: the widest operand's
+  bool declared = false;   // its dtype stands in the program
+  std::vector<Axis> axes;  // row-major, the last one contiguous
+  Role role = Role::input;
+  Span span = {};
+};
+
+// result[…] = left * right, summed over the dimensions that are not in the result. Indices into Program::tensors.
+struct Contraction {
+  int result = 0, left = 0, right = 0;
+  std::vector<std::string> batch;       // in both operands and in the result
+  std::vector<std::string> left_free;   // in the left operand and in the result (the M of a matmul)
+  std::vector<std::string> right_free;  // in the right operand and in the result (N)
+  std::vector<std::string>
+      contracted;  // in both operands, not in the result (K); empty: an outer or elementwise product
+  std::int64_t literal_contracted = 1;  // the product of literal extents that are summed as well
+};
+
+enum class Function {
+  add,
+  subtract,
+  multiply,
+  divide,
+  negate,
+  exp,
+  log,
+  cos,
+  sin,
+  gelu,
+  gelu_tanh,
+  silu,
+  relu,
+  sigmoid,
+  tanh,
+  sqrt,
+  rsqrt,
+  abs,
+  max,
+  min,
+  where,
+  less,
+};
+
+// An expression over the result's index space, as a postfix tree: node i uses nodes before it.
+struct Node {
+  enum class Kind { tensor, number, call } kind;
+  int tensor = 0;                // kind tensor: index into Program::tensors; its axes are found in the result's by name
+  double number = 0;             // kind number
+  Function function = {};        // kind call
+  std::vector<int> arguments{};  // kind call: indices of nodes
+  int repeat = 1;  // kind call: how often the function is applied (repeat(64, cos, x)); unary functions only
+};
+
+struct Pointwise {
+  int result = 0;
+  std::vector<Node> nodes;  // the last one is the value
+};
+
+struct Statement {
+  std::variant<Contraction, Pointwise> op;
+  std::string text;  // as the user wrote it, on one line
+  Span span = {};
+  int result() const {
+    return std::visit([](const auto& o) { return o.result; }, op);
+  }
+};
+
+struct Program {
+  std::string source;  // "program" or the file's path, for messages
+  std::string text;
+  std::vector<Dimension> dims;  // in order of first appearance
+  std::vector<Tensor> tensors;
+  std::vector<Statement> statements;
+
+  std::vector<std::string> dim_names() const;
+  // All dimensions with their values: the bindings given, then the defaults. A dimension without a value is left out
+  // (evaluate() names it). Errors: a name that the program lacks, a value below 1.
+  Result<Bindings> bind(const Bindings& given) const;
+};
+
+struct ParseOptions {
+  std::string source = "program";
+  DType dtype = DType::bf16;  // of tensors that name none
+};
+
+// Reads the notation of DESIGN section 2 (docs/notation.md). The first mistake is returned, with its place and a cure.
+Result<Program> parse(std::string_view text, const ParseOptions& options = {});
+
+// The program in canonical form; parse(print(p)) prints the same.
+std::string print(const Program& program);
+
+}  // namespace ridge

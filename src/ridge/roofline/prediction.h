@@ -1,0 +1,61 @@
+// The bound of each operation on a machine, and from which size on the other roof binds.
+//   time_lower = max(T_math, T_memory), time_upper = their sum; ridge = peak / bandwidth.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ridge/base/quantity.h"
+#include "ridge/machine/machine.h"
+#include "ridge/roofline/work.h"
+
+namespace ridge {
+
+enum class Limiter { compute, memory, network, overhead, quantization };
+std::string_view name(Limiter limiter);
+
+enum class Relation { at_least, at_most, always, never };
+std::string_view name(Relation relation);  // ">=", "<=", "always", "never"
+
+// "compute-bound from B >= 256 on": T_math >= T_memory solved for one dimension, the others held at their values.
+struct Threshold {
+  std::string dim;
+  Relation relation = Relation::never;
+  std::string exact;                  // "r*D*F/(D*F - r*(D + F))"; r: the ridge. Empty for always and never
+  std::optional<std::int64_t> value;  // the first (last) whole number that satisfies it, exact
+  std::optional<double> value_real;   // the boundary itself
+  std::optional<double> approx;       // its limit under `assuming`
+  std::string assuming;               // "B << D, F"
+};
+
+struct Prediction {
+  Work work;
+  std::optional<std::int64_t> flops, bytes;  // null where a dimension has no value
+  std::optional<double> intensity;           // FLOP/B
+  std::optional<double> ridge;               // FLOP/B; null where the machine lacks the peak
+  std::optional<double> peak;                // FLOP/s
+  std::optional<double> bandwidth;           // B/s
+  std::optional<double> time_math_s, time_memory_s, time_lower_s, time_upper_s;
+  std::optional<Limiter> limiter;
+  std::optional<Limiter> runner_up;
+  std::string intensity_formula;
+  std::string
+      missing;  // the machine's number whose absence leaves times null: "vector f32 peak of tpu_v5e"; empty: none
+  std::vector<Threshold> thresholds;
+};
+
+struct Explanation {
+  std::string program_text;
+  Machine machine;
+  Bindings dims;  // those that have values
+  std::vector<Prediction> ops;
+  Prediction total;  // the sum over the operations, each one stored; no thresholds
+};
+
+// Errors: the machine lacks the dtype of a contraction or its bandwidth; a count leaves 2^63.
+Result<Explanation> explain(const Program& program, const Machine& machine, const Bindings& given);
+// The bare numbers: `ridge explain --flops 1e12 --bytes 1e9`. dtype: whose peak.
+Result<Explanation> explain(Flops flops, Bytes bytes, const Machine& machine, DType dtype);
+
+}  // namespace ridge

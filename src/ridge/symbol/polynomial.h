@@ -1,0 +1,58 @@
+// Polynomials in dimensions with exact coefficients: 2*B*D*F FLOPs, 2*B*D + 2*D*F + 2*B*F bytes. Immutable values.
+// Dimensions are at least 1, which is what lets thresholds be solved without case distinctions.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "ridge/base/result.h"
+#include "ridge/symbol/rational.h"
+
+namespace ridge {
+
+// Values of dimensions, by name; each at least 1.
+using Bindings = std::map<std::string, std::int64_t>;
+
+// A product of symbols with positive exponents, sorted by name: {{"B", 1}, {"D", 2}} is B*D^2; empty is 1.
+using Monomial = std::vector<std::pair<std::string, int>>;
+
+class Polynomial {
+ public:
+  Polynomial() = default;  // 0
+  Polynomial(Rational constant);
+  Polynomial(std::int64_t constant) : Polynomial(Rational(constant)) {}
+  static Polynomial symbol(const std::string& name);
+
+  Polynomial operator+(const Polynomial& o) const;
+  Polynomial operator-(const Polynomial& o) const;
+  Polynomial operator*(const Polynomial& o) const;
+  bool operator==(const Polynomial&) const = default;
+
+  bool zero() const { return terms_.empty(); }
+  std::optional<Rational> constant() const;  // its value where it holds no symbol
+  std::vector<std::string> symbols() const;  // sorted, each once
+  int degree(const std::string& symbol) const;
+  const std::map<Monomial, Rational>& terms() const { return terms_; }
+  // Coefficients by power of `symbol`: of 2*B*D + D in D: {0, 2*B + 1}.
+  std::vector<Polynomial> collect(const std::string& symbol) const;
+  Polynomial substitute(const std::string& symbol, const Polynomial& by) const;
+
+  // The value; an error names the first symbol that has none, or says that the product leaves 2^63.
+  // A value that is no whole number (int4 with an odd count) is rounded up.
+  Result<std::int64_t> evaluate(const Bindings& values) const;
+  // The same in floating point, without limits; every symbol must have a value.
+  double real(const std::map<std::string, double>& values) const;
+
+  // "2*B*D + 2*D*F + 2*B*F": terms and symbols in the order in which `order` lists the symbols, others by name after
+  // them.
+  std::string text(std::span<const std::string> order = {}) const;
+
+ private:
+  std::map<Monomial, Rational> terms_;  // no zero coefficients
+};
+
+}  // namespace ridge
