@@ -10,10 +10,16 @@ function(ridge_embed_machines OUT DIR)
   set(${OUT} ${source} PARENT_SCOPE)
 endfunction()
 
-# Rewritten at every build, but only where the commit has changed.
+# Rewritten when the checkout's HEAD has moved; outside a checkout the commit is "unknown".
 function(ridge_version OUT)
   set(source ${CMAKE_BINARY_DIR}/generated/version.cc)
-  add_custom_target(ridge_version_file BYPRODUCTS ${source}
-    COMMAND ${CMAKE_COMMAND} -DOUT=${source} -DVERSION=${PROJECT_VERSION} -DROOT=${CMAKE_SOURCE_DIR} -P ${CMAKE_SOURCE_DIR}/cmake/write_version.cmake VERBATIM)
+  execute_process(COMMAND git -C ${CMAKE_SOURCE_DIR} rev-parse --path-format=absolute --git-path logs/HEAD
+    OUTPUT_VARIABLE head OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
+  if(NOT head OR NOT EXISTS ${head})
+    set(head "")
+  endif()
+  add_custom_command(OUTPUT ${source}
+    COMMAND ${CMAKE_COMMAND} -DOUT=${source} -DVERSION=${PROJECT_VERSION} -DROOT=${CMAKE_SOURCE_DIR} -P ${CMAKE_SOURCE_DIR}/cmake/write_version.cmake
+    DEPENDS ${head} ${CMAKE_SOURCE_DIR}/cmake/write_version.cmake VERBATIM)
   set(${OUT} ${source} PARENT_SCOPE)
 endfunction()
