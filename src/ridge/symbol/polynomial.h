@@ -33,6 +33,7 @@ class Polynomial {
   bool operator==(const Polynomial&) const = default;
 
   bool zero() const { return terms_.empty(); }
+  bool exact() const;                        // every coefficient fits 64 bits
   std::optional<Rational> constant() const;  // its value where it holds no symbol
   std::vector<std::string> symbols() const;  // sorted, each once
   int degree(const std::string& symbol) const;
@@ -41,17 +42,19 @@ class Polynomial {
   std::vector<Polynomial> collect(const std::string& symbol) const;
   Polynomial substitute(const std::string& symbol, const Polynomial& by) const;
 
-  // The value; an error names the first symbol that has none, or says that the product leaves 2^63.
-  // A value that is no whole number (int4 with an odd count) is rounded up.
+  // The value; an error names the first symbol (by name) that has none, or says that the value leaves 2^63 and with
+  // which sizes. A value that is no whole number (int4 with an odd count) is rounded up.
   Result<std::int64_t> evaluate(const Bindings& values) const;
   // The same in floating point, without limits; every symbol must have a value.
   double real(const std::map<std::string, double>& values) const;
 
-  // "2*B*D + 2*D*F + 2*B*F": terms and symbols in the order in which `order` lists the symbols, others by name after
-  // them.
+  // "2*B*D + 2*B*F + D*F/2 + 1": symbols, and by them terms, in the order in which `order` lists the symbols, others
+  // by name after them. A power is written out (D*D), so that any language can evaluate the text.
   std::string text(std::span<const std::string> order = {}) const;
 
  private:
+  void add(const Monomial& monomial, Rational coefficient);
+
   std::map<Monomial, Rational> terms_;  // no zero coefficients
 };
 

@@ -1,10 +1,12 @@
 // Exact fractions of 64-bit integers, for the coefficients of formulas (int4 weights are D*F/2 bytes).
-// Always in lowest terms with a positive denominator; an overflow is a bug of ours and aborts: coefficients stay small.
+// Always in lowest terms with a positive denominator. A fraction that leaves 64 bits (a program may state extents as
+// literals, and their product can be anything) becomes the one value that is not exact(); whatever is computed from it
+// is not exact either, as with a NaN, so that nobody can take it for a number.
 #pragma once
 
 #include <compare>
 #include <cstdint>
-#include <numeric>
+#include <limits>
 #include <string>
 
 #include "ridge/base/check.h"
@@ -14,36 +16,51 @@ namespace ridge {
 class Rational {
  public:
   constexpr Rational(std::int64_t n = 0) : num_(n) {}
-  Rational(std::int64_t n, std::int64_t d) { assign(n, d); }
+  Rational(std::int64_t n, std::int64_t d) { *this = of(n, d); }
 
+  bool exact() const { return den_ != 0; }
   std::int64_t num() const { return num_; }
   std::int64_t den() const { return den_; }
-  double real() const { return static_cast<double>(num_) / static_cast<double>(den_); }
-  bool zero() const { return num_ == 0; }
+  double real() const {
+    return exact() ? static_cast<double>(num_) / static_cast<double>(den_) : std::numeric_limits<double>::quiet_NaN();
+  }
+  bool zero() const { return num_ == 0 && exact(); }
   std::string text() const {
+    if (!exact()) return "(beyond 2^63)";
     return den_ == 1 ? std::to_string(num_) : std::to_string(num_) + "/" + std::to_string(den_);
   }
 
+  // 64-bit factors keep every product below within 126 bits and every sum within 127.
   Rational operator+(Rational o) const {
+    if (!exact() || !o.exact()) return inexact();
     return of(static_cast<__int128>(num_) * o.den_ + static_cast<__int128>(o.num_) * den_,
               static_cast<__int128>(den_) * o.den_);
   }
-  Rational operator-() const { return of(-static_cast<__int128>(num_), den_); }
+  Rational operator-() const { return exact() ? of(-static_cast<__int128>(num_), den_) : inexact(); }
   Rational operator-(Rational o) const { return *this + -o; }
   Rational operator*(Rational o) const {
+    if (!exact() || !o.exact()) return inexact();
     return of(static_cast<__int128>(num_) * o.num_, static_cast<__int128>(den_) * o.den_);
   }
   Rational operator/(Rational o) const {
     RIDGE_CHECK(!o.zero(), "division of " + text() + " by zero");
+    if (!exact() || !o.exact()) return inexact();
     return of(static_cast<__int128>(num_) * o.den_, static_cast<__int128>(den_) * o.num_);
   }
   bool operator==(const Rational&) const = default;
+  // Both exact.
   std::strong_ordering operator<=>(const Rational& o) const {
+    RIDGE_CHECK(exact() && o.exact(), text() + " against " + o.text());
     return static_cast<__int128>(num_) * o.den_ <=> static_cast<__int128>(o.num_) * den_;
   }
 
  private:
-  void assign(__int128 n, __int128 d) {
+  static Rational inexact() {
+    Rational r;
+    r.den_ = 0;
+    return r;
+  }
+  static Rational of(__int128 n, __int128 d) {
     if (d < 0) {
       n = -n;
       d = -d;
@@ -58,14 +75,11 @@ class Rational {
       n /= a;
       d /= a;
     }
-    RIDGE_CHECK(n >= INT64_MIN && n <= INT64_MAX && d > 0 && d <= INT64_MAX, "a coefficient left 64 bits");
-    num_ = static_cast<std::int64_t>(n);
-    den_ = static_cast<std::int64_t>(d);
-  }
-  static Rational of(__int128 n, __int128 d) {
-    Rational r;
-    r.assign(n, d);
-    return r;
+    if (n < INT64_MIN || n > INT64_MAX || d <= 0 || d > INT64_MAX) return inexact();
+    Rational result;
+    result.num_ = static_cast<std::int64_t>(n);
+    result.den_ = static_cast<std::int64_t>(d);
+    return result;
   }
 
   std::int64_t num_ = 0, den_ = 1;

@@ -1,0 +1,212 @@
+// A polynomial is a table from products of symbols to coefficients: 2*B*D + D*F/2 is {B*D: 2, D*F: 1/2}. Evaluation
+// runs in 128-bit integers and checks every step, because a count that wraps around would be a silently wrong answer:
+// 2*B*D*F with B = D = F = 4194304 is 2^67.
+#include "ridge/symbol/polynomial.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+#include <set>
+
+#include "ridge/base/check.h"
+
+namespace ridge {
+namespace {
+
+Monomial product(const Monomial& a, const Monomial& b) {
+  std::map<std::string, int> powers(a.begin(), a.end());
+  for (const auto& [symbol, power] : b) powers[symbol] += power;
+  return {powers.begin(), powers.end()};
+}
+
+// False: the value left 128 bits.
+bool multiply(__int128& value, __int128 by) { return !__builtin_mul_overflow(value, by, &value); }
+
+// coefficient * values, as a count of 1/denominator. Every symbol has a value; none: it leaves 128 bits.
+std::optional<__int128> term_value(const Monomial& monomial, Rational coefficient, std::int64_t denominator,
+                                   const Bindings& values) {
+  __int128 value = coefficient.num();
+  if (!multiply(value, denominator / coefficient.den())) return std::nullopt;
+  for (const auto& [symbol, power] : monomial)
+    for (int i = 0; i < power; ++i)
+      if (!multiply(value, values.at(symbol))) return std::nullopt;
+  return value;
+}
+
+Error too_large(const Polynomial& polynomial, const Bindings& values) {
+  std::string sizes;
+  for (const std::string& symbol : polynomial.symbols())
+    sizes += fmt::format("{}{} = {}", sizes.empty() ? " with " : ", ", symbol, values.at(symbol));
+  return input_error(fmt::format("expected a count below 2^63, found {}{}", polynomial.text(), sizes),
+                     "use smaller sizes");
+}
+
+// A symbol's place in the printed order: those listed first, the rest by name.
+using Place = std::pair<std::size_t, std::string>;
+Place place(const std::string& symbol, std::span<const std::string> order) {
+  return {static_cast<std::size_t>(std::find(order.begin(), order.end(), symbol) - order.begin()), symbol};
+}
+
+std::vector<Place> places(const Monomial& monomial, std::span<const std::string> order) {
+  std::vector<Place> all;
+  for (const auto& [symbol, power] : monomial)
+    all.insert(all.end(), static_cast<std::size_t>(power), place(symbol, order));
+  std::sort(all.begin(), all.end());
+  return all;
+}
+
+// B*D before B*F, and longer products before their own beginnings: B*D, B, 1.
+bool printed_before(const std::vector<Place>& a, const std::vector<Place>& b) {
+  const auto [x, y] = std::mismatch(a.begin(), a.end(), b.begin(), b.end());
+  if (x == a.end() || y == b.end()) return a.size() > b.size();
+  return *x < *y;
+}
+
+// Without its sign.
+std::string term_text(const std::vector<Place>& symbols, Rational coefficient) {
+  std::string magnitude = (coefficient.exact() ? Rational(coefficient.num()) : coefficient).text();
+  if (magnitude.starts_with('-')) magnitude.erase(0, 1);
+  std::string text = magnitude == "1" && !symbols.empty() ? "" : magnitude;
+  for (const Place& symbol : symbols) text += (text.empty() ? "" : "*") + symbol.second;
+  return coefficient.den() <= 1 ? text : text + "/" + std::to_string(coefficient.den());
+}
+
+}  // namespace
+
+Polynomial::Polynomial(Rational constant) { add({}, constant); }
+
+Polynomial Polynomial::symbol(const std::string& name) {
+  Polynomial p;
+  p.add({{name, 1}}, Rational(1));
+  return p;
+}
+
+void Polynomial::add(const Monomial& monomial, Rational coefficient) {
+  const auto found = terms_.try_emplace(monomial).first;
+  found->second = found->second + coefficient;
+  if (found->second.zero()) terms_.erase(found);
+}
+
+Polynomial Polynomial::operator+(const Polynomial& o) const {
+  Polynomial sum = *this;
+  for (const auto& [monomial, coefficient] : o.terms_) sum.add(monomial, coefficient);
+  return sum;
+}
+
+Polynomial Polynomial::operator-(const Polynomial& o) const {
+  Polynomial difference = *this;
+  for (const auto& [monomial, coefficient] : o.terms_) difference.add(monomial, -coefficient);
+  return difference;
+}
+
+Polynomial Polynomial::operator*(const Polynomial& o) const {
+  Polynomial result;
+  for (const auto& [a, x] : terms_)
+    for (const auto& [b, y] : o.terms_) result.add(product(a, b), x * y);
+  return result;
+}
+
+bool Polynomial::exact() const {
+  return std::all_of(terms_.begin(), terms_.end(), [](const auto& term) { return term.second.exact(); });
+}
+
+std::optional<Rational> Polynomial::constant() const {
+  if (terms_.empty()) return Rational(0);
+  if (terms_.size() == 1 && terms_.begin()->first.empty()) return terms_.begin()->second;
+  return std::nullopt;
+}
+
+std::vector<std::string> Polynomial::symbols() const {
+  std::set<std::string> found;
+  for (const auto& term : terms_)
+    for (const auto& factor : term.first) found.insert(factor.first);
+  return {found.begin(), found.end()};
+}
+
+int Polynomial::degree(const std::string& symbol) const {
+  int degree = 0;
+  for (const auto& term : terms_)
+    for (const auto& [name, power] : term.first)
+      if (name == symbol) degree = std::max(degree, power);
+  return degree;
+}
+
+std::vector<Polynomial> Polynomial::collect(const std::string& symbol) const {
+  std::vector<Polynomial> by_power(static_cast<std::size_t>(degree(symbol)) + 1);
+  for (const auto& [monomial, coefficient] : terms_) {
+    std::size_t power = 0;
+    Monomial rest;
+    for (const auto& factor : monomial) {
+      if (factor.first == symbol)
+        power = static_cast<std::size_t>(factor.second);
+      else
+        rest.push_back(factor);
+    }
+    by_power[power].add(rest, coefficient);
+  }
+  return by_power;
+}
+
+Polynomial Polynomial::substitute(const std::string& symbol, const Polynomial& by) const {
+  Polynomial result, power = 1;
+  for (const Polynomial& coefficient : collect(symbol)) {
+    result = result + coefficient * power;
+    power = power * by;
+  }
+  return result;
+}
+
+Result<std::int64_t> Polynomial::evaluate(const Bindings& values) const {
+  for (const std::string& symbol : symbols())
+    if (!values.contains(symbol))
+      return input_error(fmt::format("dimension '{}' has no value", symbol),
+                         fmt::format("give it one with -d {}=…", symbol));
+  if (!exact()) return too_large(*this, values);
+  std::int64_t denominator = 1;
+  for (const auto& term : terms_) {
+    const __int128 common =
+        static_cast<__int128>(denominator) / std::gcd(denominator, term.second.den()) * term.second.den();
+    if (common > INT64_MAX) return too_large(*this, values);
+    denominator = static_cast<std::int64_t>(common);
+  }
+  __int128 sum = 0;  // in units of 1/denominator
+  for (const auto& [monomial, coefficient] : terms_) {
+    const auto value = term_value(monomial, coefficient, denominator, values);
+    if (!value || __builtin_add_overflow(sum, *value, &sum)) return too_large(*this, values);
+  }
+  const __int128 floor = sum / denominator;
+  const __int128 rounded_up = floor + (sum > floor * denominator);
+  if (rounded_up > INT64_MAX || rounded_up < INT64_MIN) return too_large(*this, values);
+  return static_cast<std::int64_t>(rounded_up);
+}
+
+double Polynomial::real(const std::map<std::string, double>& values) const {
+  double sum = 0;
+  for (const auto& [monomial, coefficient] : terms_) {
+    double term = coefficient.real();
+    for (const auto& [symbol, power] : monomial) {
+      const auto found = values.find(symbol);
+      RIDGE_CHECK(found != values.end(), "'" + symbol + "' has no value in " + text());
+      for (int i = 0; i < power; ++i) term *= found->second;
+    }
+    sum += term;
+  }
+  return sum;
+}
+
+std::string Polynomial::text(std::span<const std::string> order) const {
+  std::vector<std::pair<std::vector<Place>, Rational>> sorted;
+  for (const auto& [monomial, coefficient] : terms_) sorted.emplace_back(places(monomial, order), coefficient);
+  std::sort(sorted.begin(), sorted.end(),
+            [](const auto& a, const auto& b) { return printed_before(a.first, b.first); });
+  std::string text;
+  for (const auto& [symbols, coefficient] : sorted) {
+    const bool negative = coefficient.num() < 0;
+    text += text.empty() ? (negative ? "-" : "") : (negative ? " - " : " + ");
+    text += term_text(symbols, coefficient);
+  }
+  return text.empty() ? "0" : text;
+}
+
+}  // namespace ridge

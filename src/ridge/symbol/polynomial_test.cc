@@ -1,0 +1,95 @@
+#include "ridge/symbol/polynomial.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+namespace ridge {
+namespace {
+
+const Polynomial B = Polynomial::symbol("B"), D = Polynomial::symbol("D"), F = Polynomial::symbol("F");
+
+TEST(Rational, reduces_and_keeps_its_sign_above) {
+  EXPECT_EQ(Rational(6, -4).text(), "-3/2");
+  EXPECT_EQ(Rational(1, 2) + Rational(1, 3), Rational(5, 6));
+  EXPECT_EQ((Rational(3, 4) / Rational(-3)).text(), "-1/4");
+  EXPECT_LT(Rational(-1, 2), Rational(1, 3));
+}
+
+TEST(Rational, that_leaves_64_bits_says_so_and_stays_so) {
+  const Rational big = Rational(INT64_MAX) * Rational(2);
+  EXPECT_FALSE(big.exact());
+  EXPECT_FALSE((big / Rational(4)).exact());
+  EXPECT_FALSE((big - big).exact());
+  EXPECT_FALSE((-Rational(INT64_MIN)).exact());
+  EXPECT_FALSE(big.zero());
+  EXPECT_TRUE(std::isnan(big.real()));
+}
+
+TEST(Polynomial, is_printed_in_the_order_that_is_asked_for) {
+  const std::vector<std::string> order{"F", "D"};
+  EXPECT_EQ((B * D * 2 + D * F * 2 + B * F * 2).text(), "2*B*D + 2*B*F + 2*D*F");
+  EXPECT_EQ((B * D * 2 + D * F * 2 + B * F * 2).text(order), "2*F*D + 2*F*B + 2*D*B");
+  EXPECT_EQ((D * F * Rational(1, 2) - B * Rational(3, 2) + 1).text(), "-3*B/2 + D*F/2 + 1");
+  EXPECT_EQ((B - D - 7).text(), "B - D - 7");
+  EXPECT_EQ((B * B * D).text(), "B*B*D");
+  EXPECT_EQ((B - B).text(), "0");
+  EXPECT_EQ(Polynomial(INT64_MIN).text(), "-9223372036854775808");
+}
+
+TEST(Polynomial, algebra_agrees_with_arithmetic) {
+  const Polynomial p = (B + D * 2) * (B - D * 2) + F;
+  EXPECT_EQ(p, B * B - D * D * 4 + F);
+  EXPECT_EQ(p.evaluate({{"B", 7}, {"D", 3}, {"F", 5}}).value(), 49 - 36 + 5);
+  EXPECT_DOUBLE_EQ(p.real({{"B", 0.5}, {"D", 0.25}, {"F", 2}}), 2.0);
+  EXPECT_EQ(p.degree("B"), 2);
+  EXPECT_EQ(p.degree("N"), 0);
+  EXPECT_EQ(p.symbols(), (std::vector<std::string>{"B", "D", "F"}));
+  EXPECT_EQ((p - p).constant(), Rational(0));
+  EXPECT_EQ(p.constant(), std::nullopt);
+}
+
+TEST(Polynomial, collects_and_substitutes_by_power) {
+  const auto by_power = (B * D * 2 + D + B * D * D).collect("D");
+  ASSERT_EQ(by_power.size(), 3u);
+  EXPECT_EQ(by_power[0], Polynomial(0));
+  EXPECT_EQ(by_power[1], B * 2 + 1);
+  EXPECT_EQ(by_power[2], B);
+  EXPECT_EQ((F * F + F).substitute("F", D * 4), D * D * 16 + D * 4);
+  EXPECT_EQ(F.substitute("B", D), F);
+}
+
+TEST(Polynomial, rounds_half_a_byte_up) {
+  const Polynomial int4 = D * F * Rational(1, 2);
+  EXPECT_EQ(int4.evaluate({{"D", 3}, {"F", 5}}).value(), 8);
+  EXPECT_EQ(int4.evaluate({{"D", 4}, {"F", 5}}).value(), 10);
+  EXPECT_EQ((int4 * -1).evaluate({{"D", 3}, {"F", 5}}).value(), -7);
+  EXPECT_EQ((int4 + B * Rational(1, 2) + Rational(1, 3)).evaluate({{"B", 4}, {"D", 3}, {"F", 5}}).value(), 10);
+  EXPECT_EQ((int4 + int4).evaluate({{"D", 3}, {"F", 5}}).value(), 15);
+}
+
+TEST(Polynomial, names_the_first_symbol_without_a_value) {
+  EXPECT_EQ((B * D * F).evaluate({{"B", 1}}).error().text(),
+            "dimension 'D' has no value\n  hint: give it one with -d D=…\n");
+}
+
+TEST(Polynomial, refuses_what_leaves_63_bits) {
+  const Polynomial flops = B * D * F * 2;
+  EXPECT_EQ(flops.evaluate({{"B", 1 << 20}, {"D", 1 << 20}, {"F", 1 << 22}}).error().text(),
+            "expected a count below 2^63, found 2*B*D*F with B = 1048576, D = 1048576, F = 4194304\n"
+            "  hint: use smaller sizes\n");
+  EXPECT_EQ(B.evaluate({{"B", INT64_MAX}}).value(), INT64_MAX);
+  EXPECT_FALSE((B + 1).evaluate({{"B", INT64_MAX}}).ok());
+  EXPECT_EQ((B * B - B * B + B).evaluate({{"B", INT64_MAX}}).value(), INT64_MAX);
+  EXPECT_FALSE((B * B * B * D).evaluate({{"B", INT64_MAX}, {"D", INT64_MAX}}).ok());
+}
+
+TEST(Polynomial, of_literals_that_leave_64_bits_refuses_instead_of_wrapping) {
+  const Polynomial literals = Polynomial(std::int64_t{1} << 40) * Polynomial(std::int64_t{1} << 40);
+  EXPECT_FALSE(literals.exact());
+  EXPECT_EQ((literals * B).evaluate({{"B", 2}}).error().text(),
+            "expected a count below 2^63, found (beyond 2^63)*B with B = 2\n  hint: use smaller sizes\n");
+}
+
+}  // namespace
+}  // namespace ridge
