@@ -1,0 +1,101 @@
+#include "ridge/base/text.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+namespace ridge {
+
+std::string significant(double value, int digits) {
+  if (value == 0) return "0";
+  const double size = std::fabs(value);
+  if (!(size >= 1e-4 && size < 1e15)) return fmt::format("{:.{}g}", value, digits);
+  // Digits before the point are never rounded away: 98900.3 is "98900", not "9.89e+04".
+  const int before = static_cast<int>(std::floor(std::log10(size))) + 1;
+  std::string text =
+      fmt::format("{:.{}f}", value, std::max(0, digits - std::max(before, 1) + (before < 1 ? 1 - before : 0)));
+  if (text.find('.') != std::string::npos && value == std::round(value)) text.erase(text.find('.'));
+  return text;
+}
+
+std::string engineering(double value, std::string_view unit) {
+  static constexpr std::array prefixes{"p", "n", "u", "m", "", "k", "M", "G", "T", "P", "E", "Z"};
+  if (value == 0) return fmt::format("0 {}", unit);
+  if (!std::isfinite(value)) return fmt::format("{} {}", value, unit);
+  int power = std::clamp(static_cast<int>(std::floor(std::log10(std::fabs(value)) / 3)), -4, 7);
+  double scaled = value / std::pow(1000.0, power);
+  if (std::fabs(scaled) >= 999.95 && power < 7) scaled = value / std::pow(1000.0, ++power);
+  const bool whole = power == 0 && scaled == std::round(scaled);  // 12 B, not 12.00 B
+  const int before = std::fabs(scaled) >= 100 ? 3 : std::fabs(scaled) >= 10 ? 2 : 1;
+  return fmt::format("{:.{}f} {}{}", scaled, whole ? 0 : 4 - before, prefixes[static_cast<std::size_t>(power + 4)],
+                     unit);
+}
+
+std::string grouped(long long value) {
+  std::string digits = std::to_string(value);
+  for (std::size_t place = digits.size(); place > 3 + (value < 0 ? 1u : 0u); place -= 3) digits.insert(place - 3, 1, ' ');
+  return digits;
+}
+
+std::size_t columns(std::string_view text) {
+  return static_cast<std::size_t>(
+      std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
+}
+
+std::string aligned(const std::vector<std::vector<std::string>>& rows, const std::vector<bool>& right) {
+  std::vector<std::size_t> widths;
+  for (const auto& row : rows) {
+    widths.resize(std::max(widths.size(), row.size()));
+    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], columns(row[i]));
+  }
+  std::string out;
+  for (const auto& row : rows) {
+    std::string line;
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      const std::string pad(widths[i] - columns(row[i]), ' ');
+      const bool flush_right = i < right.size() && right[i];
+      line += (i > 0 ? "  " : "") + (flush_right ? pad + row[i] : row[i] + pad);
+    }
+    line.erase(line.find_last_not_of(' ') + 1);
+    out += line + "\n";
+  }
+  return out;
+}
+
+namespace {
+
+// Insertions, deletions, replacements and swaps of neighbours, each 1 (optimal string alignment).
+std::size_t distance(std::string_view a, std::string_view b) {
+  std::vector<std::vector<std::size_t>> d(a.size() + 1, std::vector<std::size_t>(b.size() + 1));
+  for (std::size_t i = 0; i <= a.size(); ++i) d[i][0] = i;
+  for (std::size_t j = 0; j <= b.size(); ++j) d[0][j] = j;
+  for (std::size_t i = 1; i <= a.size(); ++i)
+    for (std::size_t j = 1; j <= b.size(); ++j) {
+      d[i][j] = std::min({d[i - 1][j] + 1, d[i][j - 1] + 1, d[i - 1][j - 1] + (a[i - 1] != b[j - 1] ? 1u : 0u)});
+      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+        d[i][j] = std::min(d[i][j], d[i - 2][j - 2] + 1);
+    }
+  return d[a.size()][b.size()];
+}
+
+}  // namespace
+
+std::string nearest(std::string_view typed, const std::vector<std::string>& candidates) {
+  constexpr std::size_t longest = 64;  // nobody mistypes more, and the table stays small
+  if (typed.size() > longest) return "";
+  std::string best;
+  std::size_t least = std::max<std::size_t>(1, typed.size() / 3) + 1;
+  for (const std::string& candidate : candidates) {
+    if (candidate.size() > longest) continue;
+    const std::size_t d = distance(typed, candidate);
+    if (d < least) {
+      least = d;
+      best = candidate;
+    }
+  }
+  return best;
+}
+
+}  // namespace ridge
