@@ -48,7 +48,8 @@ struct Prediction {
 struct Explanation {
   std::string program_text;
   Machine machine;
-  Bindings dims;  // those that have values
+  std::vector<std::string> dim_names = {};  // all, in the program's order: the order in which formulas list symbols
+  Bindings dims;                            // those that have values
   std::vector<Prediction> ops;
   Prediction total;  // the sum over the operations, each one stored; no thresholds
 };
