@@ -1,0 +1,173 @@
+#include "ridge/tile/target/cpu/pool.h"
+
+#include <pthread.h>
+#include <sched.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <deque>
+#include <mutex>
+#include <string_view>
+#include <system_error>
+#include <thread>
+#include <vector>
+
+#include "ridge/tile/target/cpu/isa.h"
+
+namespace ridge::tile::cpu {
+namespace {
+
+constexpr int most_workers = 1023;
+constexpr int pauses_before_sleep = 40000;
+
+thread_local bool inside_task = false;
+
+std::atomic<bool>& pinning() {
+  static std::atomic<bool> wanted = [] {
+    const char* value = std::getenv("RIDGE_PIN");
+    return value != nullptr && std::string_view(value) == "1";
+  }();
+  return wanted;
+}
+
+void relax() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#endif
+}
+
+// Returns when `value` is no longer `old`. A waiting thread that spins sees the store at once; one that sleeps costs
+// the storing side a system call, which notify makes only when somebody sleeps.
+void wait_while(const std::atomic<int>& value, int old, int pauses) {
+  for (int i = 0; i < pauses; ++i) {
+    if (value.load(std::memory_order_acquire) != old) return;
+    relax();
+  }
+  while (value.load(std::memory_order_acquire) == old) value.wait(old, std::memory_order_acquire);
+}
+
+void pin_to(int index) {
+  const std::vector<int> cpus = affinity();
+  if (cpus.size() < 2) return;
+  const int cpu = cpus[static_cast<std::size_t>(index) % cpus.size()];
+  if (cpu >= CPU_SETSIZE) return;
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  CPU_SET(cpu, &set);
+  pthread_setaffinity_np(pthread_self(), sizeof set, &set);  // refused: the worker floats
+}
+
+struct alignas(64) Worker {  // a line each, so that one worker's start is not another's cache miss
+  std::atomic<int> call{0};  // odd or even does not matter: a change is a call
+  std::jthread thread;
+};
+
+class Pool {
+ public:
+  ~Pool() {
+    task_ = nullptr;
+    for (Worker& w : workers_) start(w);
+    for (Worker& w : workers_)
+      if (w.thread.joinable()) w.thread.join();
+  }
+
+  void run(int threads, Task task, void* context) {
+    const std::lock_guard turn(users_);
+    grow(threads - 1);
+    task_ = task;
+    context_ = context;
+    tasks_ = threads;
+    active_ = std::min(threads, size() + 1);
+    // With more threads than cores, who spins only keeps off those that have work.
+    pauses_.store(active_ <= usable_cores() ? pauses_before_sleep : 0, std::memory_order_relaxed);
+    left_.store(active_ - 1, std::memory_order_relaxed);
+    for (int i = 0; i + 1 < active_; ++i) start(workers_[static_cast<std::size_t>(i)]);
+    work(0);
+    for (int left = left_.load(std::memory_order_acquire); left != 0; left = left_.load(std::memory_order_acquire))
+      wait_while(left_, left, pauses_.load(std::memory_order_relaxed));
+  }
+
+  int size() const { return size_.load(std::memory_order_relaxed); }
+
+ private:
+  static void start(Worker& w) {
+    w.call.fetch_add(1, std::memory_order_release);
+    w.call.notify_one();
+  }
+
+  void work(int index) {
+    inside_task = true;
+    for (int w = index; w < tasks_; w += active_) task_(context_, w);
+    inside_task = false;
+  }
+
+  void serve(Worker& me, int index) {
+    if (pinning().load(std::memory_order_relaxed)) pin_to(index);
+    for (int seen = 0;;) {
+      wait_while(me.call, seen, pauses_.load(std::memory_order_relaxed));
+      seen = me.call.load(std::memory_order_acquire);
+      if (task_ == nullptr) return;
+      work(index);
+      if (left_.fetch_sub(1, std::memory_order_acq_rel) == 1) left_.notify_one();
+    }
+  }
+
+  void grow(int wanted) {
+    while (size() < std::min(wanted, most_workers)) {
+      Worker& added = workers_.emplace_back();
+      const int index = size() + 1;
+      try {
+        added.thread = std::jthread([this, &added, index] { serve(added, index); });
+      } catch (const std::system_error&) {  // no thread to be had: the others take its work
+        workers_.pop_back();
+        return;
+      }
+      size_.store(index, std::memory_order_relaxed);
+    }
+  }
+
+  std::mutex users_;
+  std::deque<Worker> workers_;  // addresses stay
+  std::atomic<int> size_{0};
+  // The call under way: written before the workers are started, read after.
+  Task task_ = nullptr;
+  void* context_ = nullptr;
+  int tasks_ = 0, active_ = 0;
+  std::atomic<int> pauses_{pauses_before_sleep};
+  alignas(64) std::atomic<int> left_{0};
+};
+
+// A child process has no workers, only their memory: it starts with an empty pool and leaves the old one alone, since
+// joining threads that do not exist would wait for ever.
+struct Process {
+  Pool* pool = new Pool;
+  Pool* parents = nullptr;
+  Process() { pthread_atfork(nullptr, nullptr, after_fork); }
+  ~Process() { delete pool; }
+  static void after_fork();
+};
+
+Process& process() {
+  static Process p;
+  return p;
+}
+
+void Process::after_fork() {
+  Process& p = process();
+  p.parents = p.pool;
+  p.pool = new Pool;
+}
+
+}  // namespace
+
+void run_task(int threads, Task task, void* context) {
+  if (threads <= 1) return task(context, 0);
+  if (!inside_task) return process().pool->run(threads, task, context);
+  for (int w = 0; w < threads; ++w) task(context, w);
+}
+
+void pin_workers(bool pin) { pinning().store(pin, std::memory_order_relaxed); }
+
+int pool_size() { return process().pool->size(); }
+
+}  // namespace ridge::tile::cpu

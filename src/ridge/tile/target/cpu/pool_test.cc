@@ -1,0 +1,141 @@
+#include "ridge/tile/target/cpu/pool.h"
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <thread>
+#include <vector>
+
+namespace ridge::tile::cpu {
+namespace {
+
+TEST(Pool, every_worker_runs_once) {
+  for (const int threads : {1, 2, 3, 4, 9}) {
+    std::vector<std::atomic<int>> calls(static_cast<std::size_t>(threads));
+    run(threads, [&](int worker) { ++calls[static_cast<std::size_t>(worker)]; });
+    for (const auto& count : calls) EXPECT_EQ(count.load(), 1);
+  }
+}
+
+TEST(Pool, what_workers_write_is_visible_afterwards_in_a_thousand_calls) {
+  std::array<int, 4> plain{};  // no atomics: the pool orders the accesses
+  for (int i = 1; i <= 1000; ++i) {
+    run(4, [&](int worker) { plain[static_cast<std::size_t>(worker)] += worker + 1; });
+    ASSERT_EQ(plain, (std::array{i, 2 * i, 3 * i, 4 * i}));
+  }
+}
+
+TEST(Pool, workers_that_fell_asleep_wake_again) {
+  std::atomic<int> calls = 0;
+  for (int i = 0; i < 3; ++i) {
+    run(3, [&](int) { ++calls; });
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  EXPECT_EQ(calls.load(), 9);
+}
+
+TEST(Pool, the_caller_waits_for_a_worker_that_takes_long) {
+  bool done = false;
+  run(2, [&](int worker) {
+    if (worker == 0) return;
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    done = true;
+  });
+  EXPECT_TRUE(done);
+}
+
+TEST(Pool, a_call_inside_a_task_runs_on_that_thread) {
+  std::atomic<int> calls = 0;
+  run(3, [&](int) {
+    const auto here = std::this_thread::get_id();
+    run(4, [&](int) {
+      EXPECT_EQ(std::this_thread::get_id(), here);
+      ++calls;
+    });
+  });
+  EXPECT_EQ(calls.load(), 12);
+}
+
+TEST(Pool, several_user_threads_take_turns) {
+  std::atomic<int> calls = 0;
+  {
+    std::vector<std::jthread> users;
+    for (int user = 0; user < 4; ++user)
+      users.emplace_back([&] {
+        for (int i = 0; i < 100; ++i) {
+          int mine = 0;
+          std::array<int, 3> seen{};
+          run(3, [&](int worker) { seen[static_cast<std::size_t>(worker)] = 1; });
+          for (const int s : seen) mine += s;
+          calls += mine;
+        }
+      });
+  }
+  EXPECT_EQ(calls.load(), 4 * 100 * 3);
+}
+
+TEST(Pool, it_grows_on_demand_and_keeps_what_it_has) {
+  run(5, [](int) {});
+  EXPECT_GE(pool_size(), 4);
+  const int before = pool_size();
+  run(2, [](int) {});
+  EXPECT_EQ(pool_size(), before);
+}
+
+TEST(Pool, more_workers_than_threads_can_be_all_run) {
+  std::atomic<int> calls = 0;
+  const auto count = [&](int) { ++calls; };
+  run(3, [&](int worker) {
+    if (worker == 1) run(5000, count);
+  });
+  EXPECT_EQ(calls.load(), 5000);
+}
+
+TEST(Pool, pinned_workers_do_the_same_work) {
+  pin_workers(true);
+  std::atomic<int> calls = 0;
+  run(pool_size() + 3, [&](int) { ++calls; });
+  pin_workers(false);
+  EXPECT_EQ(calls.load(), pool_size() + 1);
+}
+
+TEST(Pool, a_child_process_starts_its_own) {
+#if defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "threads after a fork are beyond the thread sanitizer";
+#endif
+  run(3, [](int) {});
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    std::atomic<int> calls = 0;
+    run(3, [&](int) { ++calls; });
+    _exit(calls.load() == 3 ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), 0);
+}
+
+TEST(Pool, slices_cover_everything_once_in_whole_grains) {
+  for (const std::int64_t count : {0, 1, 7, 64, 65, 1000})
+    for (const int parts : {1, 2, 3, 8})
+      for (const std::int64_t grain : {1, 16, 64}) {
+        std::int64_t next = 0;
+        for (int part = 0; part < parts; ++part) {
+          const Slice s = slice(count, parts, part, grain);
+          EXPECT_EQ(s.begin, next);
+          EXPECT_LE(s.begin, s.end);
+          EXPECT_TRUE(s.end % grain == 0 || s.end == count);
+          next = s.end;
+        }
+        EXPECT_EQ(next, count);
+      }
+}
+
+}  // namespace
+}  // namespace ridge::tile::cpu
