@@ -24,6 +24,7 @@ struct Sourced {
   std::string read_on;  // YYYY-MM-DD
   Origin origin = Origin::datasheet;
   std::string note = {};
+  bool operator==(const Sourced&) const = default;
 };
 
 enum class Unit { matrix, vector };
@@ -34,6 +35,7 @@ struct Peak {
   DType dtype;
   Sourced rate;                          // FLOP/s (integer formats: OP/s), dense, a multiply-add counted as 2
   std::optional<Sourced> one_core = {};  // the same of one core, where it was measured
+  bool operator==(const Peak&) const = default;
 };
 
 struct MemoryLevel {
@@ -41,6 +43,7 @@ struct MemoryLevel {
   std::optional<Sourced> bandwidth;  // B/s
   std::optional<Sourced> capacity;   // B
   std::optional<Sourced> one_core_bandwidth = {};
+  bool operator==(const MemoryLevel&) const = default;
 };
 
 struct Machine {
@@ -48,7 +51,8 @@ struct Machine {
   std::string title;  // "Google TPU v5e"
   std::vector<Peak> peaks;
   std::vector<MemoryLevel> memory;
-  std::map<std::string, Sourced> numbers;  // others by key: cores, clock_hz, line_bytes, launch_s, …
+  std::map<std::string, Sourced> numbers;  // others by key: cores, clock_hz, line_bytes, launch_s, … (keys.h)
+  bool operator==(const Machine&) const = default;
 
   const Peak* peak(Unit unit, DType dtype) const;  // null: unknown
   // The peak for multiplying `dtype`: the matrix unit's; f32: the vector unit's (tf32 is asked for by name).

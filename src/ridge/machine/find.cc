@@ -1,0 +1,82 @@
+// Where a machine comes from: the catalog inside the binary, a file, or this computer.
+#include <fmt/format.h>
+
+#include <cstdlib>
+#include <filesystem>
+
+#include "ridge/base/file.h"
+#include "ridge/base/text.h"
+#include "ridge/machine/embedded.h"
+#include "ridge/machine/machine.h"
+#include "ridge/machine/system.h"
+
+namespace ridge {
+namespace {
+
+Result<Machine> machine_from_file(const std::string& path, const std::string& cure) {
+  // A machine file is a page of text; a device that never ends is none.
+  const Result<std::string> text = read_file(path, std::size_t{1} << 20);
+  if (text) return parse_machine(*text, path);
+  Error error = text.error();
+  error.hint = cure;
+  return error;
+}
+
+Result<Machine> this_cpu() {
+  const Result<std::string> path = measured_machine_path();
+  // Only what is absent is guessed: a file that is there but cannot be read, or is spoilt, is told.
+  std::error_code unknown;
+  if (!path || !std::filesystem::exists(*path, unknown)) return guess_cpu(read_system(), today());
+  Result<Machine> machine = machine_from_file(*path, "");
+  if (machine) return machine;
+  Error error = machine.error();
+  error.hint += (error.hint.empty() ? "" : "; ") + std::string("`ridge probe` writes it anew");
+  return error;
+}
+
+Error unknown_machine(const std::string& wanted) {
+  std::vector<std::string> names = catalog_names();
+  names.emplace_back("cpu");
+  std::vector<std::string> near;
+  for (std::string next = nearest(wanted, names); !next.empty() && near.size() < 3; next = nearest(wanted, names)) {
+    near.push_back(next);
+    std::erase(names, next);
+  }
+  std::string hint = "`ridge machines` lists the catalog";
+  if (!near.empty()) hint = fmt::format("did you mean {}? {}", fmt::join(near, ", "), hint);
+  return absent_error(fmt::format("unknown machine '{}'; expected a name of the catalog, a .toml file, or cpu", wanted),
+                      hint);
+}
+
+}  // namespace
+
+std::vector<std::string> catalog_names() {
+  std::vector<std::string> names;
+  for (const EmbeddedMachine& machine : embedded_machines()) names.emplace_back(machine.name);
+  return names;
+}
+
+Result<std::string> measured_machine_path() {
+  // The XDG rules: a relative XDG_DATA_HOME is to be ignored.
+  const char* data = std::getenv("XDG_DATA_HOME");
+  std::string root = data != nullptr && data[0] == '/' ? data : "";
+  if (root.empty()) {
+    const char* home = std::getenv("HOME");
+    if (home == nullptr || home[0] != '/')
+      return absent_error("no folder for measured machines: neither XDG_DATA_HOME nor HOME names an absolute path",
+                          "set HOME, or XDG_DATA_HOME to a folder that can be written");
+    root = std::string(home) + "/.local/share";
+  }
+  return root + "/ridge/machines/cpu.toml";
+}
+
+Result<Machine> find_machine(const std::string& name_or_path) {
+  if (name_or_path == "cpu") return this_cpu();
+  for (const EmbeddedMachine& machine : embedded_machines())
+    if (machine.name == name_or_path) return parse_machine(machine.toml, fmt::format("machines/{}.toml", machine.name));
+  if (name_or_path.ends_with(".toml") || name_or_path.find('/') != std::string::npos)
+    return machine_from_file(name_or_path, "`ridge machines` lists the names that need no file");
+  return unknown_machine(name_or_path);
+}
+
+}  // namespace ridge

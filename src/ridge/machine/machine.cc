@@ -1,0 +1,47 @@
+#include "ridge/machine/machine.h"
+
+#include <fmt/format.h>
+
+namespace ridge {
+
+std::string_view name(Origin origin) {
+  switch (origin) {
+    case Origin::datasheet: return "datasheet";
+    case Origin::derived: return "derived";
+    case Origin::measured: return "measured";
+    case Origin::guessed: return "guessed";
+  }
+  return "datasheet";
+}
+
+std::string_view name(Unit unit) { return unit == Unit::matrix ? "matrix" : "vector"; }
+
+const Peak* Machine::peak(Unit unit, DType dtype) const {
+  for (const Peak& p : peaks)
+    if (p.unit == unit && p.dtype == dtype) return &p;
+  return nullptr;
+}
+
+Result<const Peak*> Machine::contraction_peak(DType dtype) const {
+  const Unit unit = dtype == DType::f32 ? Unit::vector : Unit::matrix;
+  if (const Peak* found = peak(unit, dtype)) return found;
+  std::string matrix;
+  for (const Peak& p : peaks)
+    if (p.unit == Unit::matrix) matrix += (matrix.empty() ? "" : ", ") + std::string(ridge::name(p.dtype));
+  if (peak(Unit::vector, DType::f32)) matrix += (matrix.empty() ? "" : ", ") + std::string("f32");
+  return input_error(fmt::format("machine '{}' has no {} peak for {}; expected one of {}", name, ridge::name(unit),
+                                 ridge::name(dtype), matrix.empty() ? "(none is on record)" : matrix),
+                     fmt::format("choose a dtype or a machine that has one, or add {} under [{}] in a machine file",
+                                 ridge::name(dtype), ridge::name(unit)));
+}
+
+Result<ByteRate> Machine::bandwidth() const {
+  if (memory.empty())
+    return input_error(fmt::format("machine '{}' has no memory", name), "add bandwidth under [memory.dram]");
+  if (!memory.front().bandwidth)
+    return input_error(fmt::format("machine '{}' has no bandwidth for its memory '{}'", name, memory.front().name),
+                       fmt::format("add bandwidth under [memory.{}]", memory.front().name));
+  return ByteRate{memory.front().bandwidth->value};
+}
+
+}  // namespace ridge

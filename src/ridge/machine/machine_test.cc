@@ -1,0 +1,218 @@
+#include "ridge/machine/machine.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include "ridge/machine/system.h"
+
+namespace ridge {
+namespace {
+
+// A folder of its own for each test, and an environment that points there.
+class FindMachine : public testing::Test {
+ protected:
+  void SetUp() override {
+    folder = testing::TempDir() + "ridge_machine_" + testing::UnitTest::GetInstance()->current_test_info()->name();
+    std::filesystem::remove_all(folder);
+    std::filesystem::create_directories(folder);
+    setenv("XDG_DATA_HOME", folder.c_str(), 1);
+  }
+  void TearDown() override {
+    std::filesystem::remove_all(folder);
+    unsetenv("XDG_DATA_HOME");
+  }
+  void write(const std::string& path, const std::string& text) {
+    std::filesystem::create_directories(std::filesystem::path(path).parent_path());
+    std::ofstream(path) << text;
+  }
+  std::string folder;
+};
+
+double matrix_ridge(const std::string& name, DType dtype) {
+  const Result<Machine> machine = find_machine(name);
+  if (!machine) return 0;
+  const Result<const Peak*> peak = machine->contraction_peak(dtype);
+  return peak ? (*peak)->rate.value / machine->bandwidth()->value : 0;
+}
+
+TEST_F(FindMachine, HoldsTheTenMachinesOfTheCatalog) {
+  EXPECT_THAT(catalog_names(), testing::UnorderedElementsAre("tpu_v1", "tpu_v5e", "tpu_v5p", "a100_80", "h100", "h200",
+                                                             "b200", "mi300x", "sn40l", "zen5"));
+  for (const std::string& name : catalog_names()) {
+    const Result<Machine> machine = find_machine(name);
+    ASSERT_TRUE(machine.ok()) << machine.error().text();
+    EXPECT_EQ(machine->name, name);
+    EXPECT_NE(machine->title, name);
+    EXPECT_TRUE(machine->numbers.contains("cores")) << name;
+  }
+}
+
+TEST_F(FindMachine, GivesTheRidgesThatTheSourcesGive) {
+  EXPECT_NEAR(matrix_ridge("tpu_v5e", DType::bf16), 240.54, 0.005);
+  EXPECT_NEAR(matrix_ridge("tpu_v5e", DType::int8), 481.07, 0.005);
+  EXPECT_NEAR(matrix_ridge("tpu_v5p", DType::bf16), 166.00, 0.005);
+  EXPECT_NEAR(matrix_ridge("a100_80", DType::bf16), 153.02, 0.005);
+  EXPECT_NEAR(matrix_ridge("h100", DType::bf16), 295.34, 0.005);
+  EXPECT_NEAR(matrix_ridge("h200", DType::bf16), 206.13, 0.005);
+  EXPECT_NEAR(matrix_ridge("b200", DType::bf16), 281.25, 0.005);
+  EXPECT_NEAR(matrix_ridge("mi300x", DType::bf16), 246.68, 0.005);
+  EXPECT_NEAR(matrix_ridge("sn40l", DType::bf16), 398.75, 0.005);
+  // Operations: the paper's 1350 counts multiply-adds.
+  EXPECT_NEAR(matrix_ridge("tpu_v1", DType::int8), 2 * 1349.3, 0.1);
+}
+
+TEST_F(FindMachine, HasNoVectorPeakForTheV5e) {
+  EXPECT_EQ(find_machine("tpu_v5e")->pointwise_peak(), nullptr);
+  EXPECT_EQ(find_machine("h100")->pointwise_peak()->rate.value, 66.9e12);
+}
+
+TEST_F(FindMachine, MultipliesF32OnTheVectorUnitAndTf32OnTheMatrixUnit) {
+  const Machine h100 = *find_machine("h100");
+  EXPECT_EQ((*h100.contraction_peak(DType::f32))->unit, Unit::vector);
+  EXPECT_EQ((*h100.contraction_peak(DType::tf32))->rate.value, 494.7e12);
+}
+
+TEST_F(FindMachine, NamesTheDTypesThatAMachineHasWhereOneIsMissing) {
+  EXPECT_EQ(find_machine("tpu_v1")->contraction_peak(DType::bf16).error().text(),
+            "machine 'tpu_v1' has no matrix peak for bf16; expected one of int8\n"
+            "  hint: choose a dtype or a machine that has one, or add bf16 under [matrix] in a machine file\n");
+  EXPECT_EQ(find_machine("tpu_v5e")->contraction_peak(DType::f32).error().text(),
+            "machine 'tpu_v5e' has no vector peak for f32; expected one of bf16, int8, int4\n"
+            "  hint: choose a dtype or a machine that has one, or add f32 under [vector] in a machine file\n");
+  EXPECT_EQ(Machine{}.bandwidth().error().text(),
+            "machine '' has no memory\n  hint: add bandwidth under [memory.dram]\n");
+}
+
+TEST_F(FindMachine, ListsNearNamesForAnUnknownOne) {
+  const Error error = find_machine("h10").error();
+  EXPECT_EQ(error.kind, ErrorKind::absent);
+  EXPECT_EQ(error.text(),
+            "unknown machine 'h10'; expected a name of the catalog, a .toml file, or cpu\n"
+            "  hint: did you mean h100? `ridge machines` lists the catalog\n");
+  EXPECT_EQ(find_machine("tpu_v5").error().hint,
+            "did you mean tpu_v1, tpu_v5e, tpu_v5p? `ridge machines` lists the catalog");
+  EXPECT_EQ(find_machine("abacus").error().hint, "`ridge machines` lists the catalog");
+  EXPECT_EQ(find_machine("").error().message,
+            "unknown machine ''; expected a name of the catalog, a .toml file, or cpu");
+}
+
+TEST_F(FindMachine, ReadsAFileByItsPath) {
+  const std::string path = folder + "/toy.toml";
+  write(path, print_machine(*find_machine("h100")));
+  EXPECT_EQ(*find_machine(path), *find_machine("h100"));
+}
+
+TEST_F(FindMachine, SaysWhichFileCannotBeRead) {
+  const Error missing = find_machine(folder + "/none.toml").error();
+  EXPECT_EQ(missing.kind, ErrorKind::input);
+  EXPECT_EQ(missing.text(), "cannot read '" + folder +
+                                "/none.toml': No such file or directory\n"
+                                "  hint: `ridge machines` lists the names that need no file\n");
+  EXPECT_EQ(find_machine(folder + "/").error().message, "cannot read '" + folder + "/': Is a directory");
+  EXPECT_EQ(find_machine("/dev/zero").error().message, "cannot read '/dev/zero': it holds more than 1048576 bytes");
+}
+
+TEST_F(FindMachine, GuessesThisCpuUntilItIsProbed) {
+  const Machine guess = *find_machine("cpu");
+  EXPECT_EQ(guess.name, "cpu");
+  EXPECT_EQ(guess.pointwise_peak()->rate.origin, Origin::guessed);
+  EXPECT_EQ(guess.pointwise_peak()->rate.note, "not measured: run `ridge probe`");
+  EXPECT_TRUE(guess.contraction_peak(DType::bf16).ok());
+  EXPECT_GT(guess.bandwidth()->value, 1e9);
+  EXPECT_EQ(guess.numbers.at("cores").value, usable_cores());
+  EXPECT_EQ(*parse_machine(print_machine(guess), "guess"), guess);
+}
+
+TEST_F(FindMachine, ReadsWhatProbeWrote) {
+  const std::string path = *measured_machine_path();
+  EXPECT_EQ(path, folder + "/ridge/machines/cpu.toml");
+  Machine machine = *find_machine("zen5");
+  machine.name = "cpu";
+  write(path, print_machine(machine));
+  EXPECT_EQ(*find_machine("cpu"), machine);
+}
+
+TEST_F(FindMachine, TellsOfASpoiltMeasurementRatherThanGuessing) {
+  write(*measured_machine_path(), "name = \"cpu");
+  EXPECT_EQ(find_machine("cpu").error().text(),
+            folder +
+                "/ridge/machines/cpu.toml:1:12: expected the rest of a value, found the end of the file\n"
+                "  name = \"cpu\n"
+                "            ^\n"
+                "  hint: the file is cut short: complete it, or write it again; `ridge probe` writes it anew\n");
+}
+
+TEST_F(FindMachine, FollowsTheXdgRulesForItsFolder) {
+  const char* home = std::getenv("HOME");
+  const std::string kept = home != nullptr ? home : "";
+  setenv("XDG_DATA_HOME", "relative", 1);
+  setenv("HOME", "/home/ada", 1);
+  EXPECT_EQ(*measured_machine_path(), "/home/ada/.local/share/ridge/machines/cpu.toml");
+  unsetenv("XDG_DATA_HOME");
+  EXPECT_EQ(*measured_machine_path(), "/home/ada/.local/share/ridge/machines/cpu.toml");
+  unsetenv("HOME");
+  EXPECT_EQ(measured_machine_path().error().text(),
+            "no folder for measured machines: neither XDG_DATA_HOME nor HOME names an absolute path\n"
+            "  hint: set HOME, or XDG_DATA_HOME to a folder that can be written\n");
+  EXPECT_TRUE(find_machine("cpu").ok());
+  if (home != nullptr) setenv("HOME", kept.c_str(), 1);
+}
+
+TEST(System, ReadsTheProcessorFromItsDescription) {
+  const SystemFacts facts = parse_cpuinfo(
+      "processor\t: 0\nvendor_id\t: AuthenticAMD\ncpu family\t: 25\nmodel name\t: AMD EPYC\ncpu MHz\t\t: 2596.138\n"
+      "flags\t\t: fpu avx2 fma avx512f avx512_bf16\nbugs\t\t:\n\nprocessor\t: 1\ncpu MHz\t\t: 3100.5\n");
+  EXPECT_EQ(facts.model, "AMD EPYC");
+  EXPECT_EQ(facts.family, 25);
+  EXPECT_DOUBLE_EQ(facts.clock_hz, 3100.5e6);
+  EXPECT_EQ(vector_width(facts).flop_per_cycle, 32);
+  EXPECT_EQ(parse_cpuinfo("").clock_hz, 0);
+  EXPECT_EQ(parse_cpuinfo("cpu MHz : nan\ncpu family : nan\n:::\n").family, 0);
+}
+
+TEST(System, CountsFlopACycleByInstructionSet) {
+  const auto width = [](std::string vendor, int family, std::string flags) {
+    SystemFacts facts;
+    facts.vendor = std::move(vendor), facts.family = family, facts.flags = std::move(flags);
+    return vector_width(facts).flop_per_cycle;
+  };
+  EXPECT_EQ(width("AuthenticAMD", 26, " avx2 fma avx512f "), 64);
+  EXPECT_EQ(width("GenuineIntel", 6, " avx2 fma avx512f "), 64);
+  EXPECT_EQ(width("GenuineIntel", 6, " avx avx2 fma "), 32);
+  EXPECT_EQ(width("GenuineIntel", 6, " avx "), 16);
+  EXPECT_EQ(width("", 0, " fp asimd "), 16);
+  EXPECT_EQ(width("", 0, ""), 8);
+}
+
+TEST(System, GuessesFromCoresClockAndWidth) {
+  SystemFacts facts;
+  facts.cores = 4, facts.clock_hz = 2e9, facts.flags = " avx2 fma ", facts.model = "Toy";
+  const Machine machine = guess_cpu(facts, "2026-11-20");
+  EXPECT_EQ(machine.title, "Toy, 4 cores");
+  EXPECT_EQ(machine.pointwise_peak()->rate.value, 4 * 2e9 * 32);
+  EXPECT_EQ(machine.pointwise_peak()->one_core->value, 2e9 * 32);
+  EXPECT_EQ(machine.pointwise_peak()->rate.source,
+            "4 cores x 2.00 GHz x 32 FLOP a cycle (two 256-bit multiply-adds a cycle)");
+  EXPECT_EQ((*machine.contraction_peak(DType::bf16))->rate.value, 4 * 2e9 * 32);
+  EXPECT_EQ((*machine.contraction_peak(DType::bf16))->rate.source, "the f32 guess: bf16 is widened to f32");
+  EXPECT_EQ(machine.bandwidth()->value, 35e9);
+  facts.flags += "avx512_bf16 ";
+  EXPECT_EQ((*guess_cpu(facts, "2026-11-20").contraction_peak(DType::bf16))->rate.value, 2 * 4 * 2e9 * 32);
+}
+
+TEST(System, RoundsAQuotaUpToWholeCores) {
+  EXPECT_EQ(quota_cores("150000 100000\n"), 2);
+  EXPECT_EQ(quota_cores("100000\n 100000\n"), 1);
+  EXPECT_EQ(quota_cores("max 100000\n"), 0);
+  EXPECT_EQ(quota_cores("-1\n 100000\n"), 0);
+  EXPECT_EQ(quota_cores("1e300 1"), 1000000);
+  EXPECT_EQ(quota_cores(""), 0);
+  EXPECT_EQ(quota_cores(" "), 0);
+}
+
+}  // namespace
+}  // namespace ridge

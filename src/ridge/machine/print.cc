@@ -1,0 +1,70 @@
+// Writes what parse_machine reads: parse(print(machine)) is the machine again, to the last bit of every number.
+#include <fmt/format.h>
+
+#include "ridge/machine/keys.h"
+#include "ridge/machine/machine.h"
+
+namespace ridge {
+namespace {
+
+std::string quoted(std::string_view text) {
+  std::string out = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\')
+      out += std::string("\\") + c;
+    else if (c == '\n')
+      out += "\\n";
+    else if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f)
+      out += fmt::format("\\u{:04x}", static_cast<unsigned>(static_cast<unsigned char>(c)));
+    else
+      out += c;
+  }
+  return out + '"';
+}
+
+std::string line(std::string_view key, const Sourced& number, std::string_view unit) {
+  std::string out = fmt::format("{} = {{ value = {}, unit = \"{}\", source = {}, read = {}", key, number.value, unit,
+                                quoted(number.source), number.read_on);
+  if (number.origin != Origin::datasheet) out += fmt::format(", origin = \"{}\"", name(number.origin));
+  if (!number.note.empty()) out += ", note = " + quoted(number.note);
+  return out + " }\n";
+}
+
+std::string peaks(const Machine& machine, Unit unit) {
+  std::string all, one_core;
+  for (const Peak& peak : machine.peaks) {
+    if (peak.unit != unit) continue;
+    const std::string_view rate = rate_unit(info(peak.dtype).integer);
+    all += line(name(peak.dtype), peak.rate, rate);
+    if (peak.one_core) one_core += line(name(peak.dtype), *peak.one_core, rate);
+  }
+  std::string out;
+  if (!all.empty()) out += fmt::format("\n[{}]\n{}", name(unit), all);
+  if (!one_core.empty()) out += fmt::format("\n[{}.one_core]\n{}", name(unit), one_core);
+  return out;
+}
+
+std::string level(const MemoryLevel& memory) {
+  std::string out = fmt::format("\n[memory.{}]\n", memory.name);
+  if (memory.bandwidth) out += line("bandwidth", *memory.bandwidth, "B/s");
+  if (memory.capacity) out += line("capacity", *memory.capacity, "B");
+  if (memory.one_core_bandwidth)
+    out += fmt::format("\n[memory.{}.one_core]\n{}", memory.name, line("bandwidth", *memory.one_core_bandwidth, "B/s"));
+  return out;
+}
+
+}  // namespace
+
+std::string print_machine(const Machine& machine) {
+  std::string out = fmt::format("name = {}\ntitle = {}\n", quoted(machine.name), quoted(machine.title));
+  out += peaks(machine, Unit::matrix) + peaks(machine, Unit::vector);
+  for (const MemoryLevel& memory : machine.memory) out += level(memory);
+  if (machine.numbers.empty()) return out;
+  out += "\n[numbers]\n";
+  for (const NumberKey& known : number_keys)
+    if (const auto found = machine.numbers.find(std::string(known.key)); found != machine.numbers.end())
+      out += line(known.key, found->second, known.unit);
+  return out;
+}
+
+}  // namespace ridge

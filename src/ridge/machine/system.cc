@@ -1,0 +1,180 @@
+// Pure functions from the text of /proc and /sys to facts, and from facts to a guess, so that tests can feed both.
+#include "ridge/machine/system.h"
+
+#include <fmt/format.h>
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <ctime>
+#include <fstream>
+#include <iterator>
+#include <thread>
+
+namespace ridge {
+namespace {
+
+std::string slurp(const std::string& path) {
+  std::ifstream in(path);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+double number_at(std::string_view text) {
+  double value = 0;
+  const auto begin = std::find_if(text.begin(), text.end(), [](char c) { return c != ' ' && c != '\t' && c != '\n'; });
+  std::from_chars(text.data() + (begin - text.begin()), text.data() + text.size(), value);
+  return std::isfinite(value) ? value : 0;
+}
+
+std::string trimmed(std::string_view text) {
+  while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
+  while (!text.empty() && (text.back() == ' ' || text.back() == '\t' || text.back() == '\n')) text.remove_suffix(1);
+  return std::string(text);
+}
+
+int affinity_cores() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  if (sched_getaffinity(0, sizeof set, &set) == 0) return std::max(1, CPU_COUNT(&set));
+  return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+}
+
+// The tightest quota on the way from this process's control group up to the root, in version 2 and in version 1.
+int cgroup_cores() {
+  int tightest = 0;
+  const auto tighten = [&](int cores) {
+    if (cores > 0) tightest = tightest == 0 ? cores : std::min(tightest, cores);
+  };
+  std::ifstream groups("/proc/self/cgroup");
+  for (std::string line; std::getline(groups, line);) {
+    const std::size_t first = line.find(':'), second = line.find(':', first + 1);
+    if (first == std::string::npos || second == std::string::npos) continue;
+    const std::string controllers = fmt::format(",{},", std::string_view(line).substr(first + 1, second - first - 1));
+    const bool unified = controllers == ",,";
+    if (!unified && controllers.find(",cpu,") == std::string::npos) continue;
+    for (std::string path = line.substr(second + 1);; path.resize(path.find_last_of('/'))) {
+      if (path == "/") path.clear();
+      if (unified) {
+        tighten(quota_cores(slurp("/sys/fs/cgroup" + path + "/cpu.max")));
+      } else {
+        const std::string folder = "/sys/fs/cgroup/cpu" + path + "/cpu.cfs_";
+        tighten(quota_cores(slurp(folder + "quota_us") + " " + slurp(folder + "period_us")));
+      }
+      if (path.find('/') == std::string::npos) break;
+    }
+  }
+  return tightest;
+}
+
+Sourced guessed(double value, std::string source, const std::string& day) {
+  return {.value = value,
+          .source = std::move(source),
+          .read_on = day,
+          .origin = Origin::guessed,
+          .note = "not measured: run `ridge probe`"};
+}
+
+bool has(const SystemFacts& facts, std::string_view flag) {
+  return facts.flags.find(fmt::format(" {} ", flag)) != std::string::npos;
+}
+
+}  // namespace
+
+int quota_cores(std::string_view cpu_max) {
+  const double quota = number_at(cpu_max);
+  const std::size_t space = cpu_max.find_first_of(" \n");
+  const double period = space == std::string_view::npos ? 0 : number_at(trimmed(cpu_max.substr(space)));
+  if (!(quota > 0) || !(period > 0)) return 0;
+  return static_cast<int>(std::ceil(std::min(quota / period, 1e6)));
+}
+
+int usable_cores() {
+  const int quota = cgroup_cores();
+  return quota > 0 ? std::min(quota, affinity_cores()) : affinity_cores();
+}
+
+SystemFacts parse_cpuinfo(std::string_view cpuinfo) {
+  SystemFacts facts;
+  while (!cpuinfo.empty()) {
+    const std::size_t end = cpuinfo.find('\n');
+    const std::string_view line = cpuinfo.substr(0, end);
+    cpuinfo = end == std::string_view::npos ? std::string_view() : cpuinfo.substr(end + 1);
+    const std::size_t colon = line.find(':');
+    if (colon == std::string_view::npos) continue;
+    const std::string key = trimmed(line.substr(0, colon)), value = trimmed(line.substr(colon + 1));
+    if (key == "model name") facts.model = value;
+    if (key == "vendor_id") facts.vendor = value;
+    if (key == "cpu family") facts.family = static_cast<int>(std::clamp(number_at(value), 0.0, 1e6));
+    if (key == "flags" || key == "Features") facts.flags = " " + value + " ";
+    if (key == "cpu MHz") facts.clock_hz = std::max(facts.clock_hz, 1e6 * std::clamp(number_at(value), 0.0, 1e5));
+  }
+  return facts;
+}
+
+SystemFacts read_system() {
+  SystemFacts facts = parse_cpuinfo(slurp("/proc/cpuinfo"));
+  facts.cores = usable_cores();
+  const std::string cpu0 = "/sys/devices/system/cpu/cpu0/";
+  facts.clock_hz = std::max(facts.clock_hz, 1e3 * number_at(slurp(cpu0 + "cpufreq/cpuinfo_max_freq")));
+  for (int i = 0; i < 8; ++i) {
+    const std::string size = slurp(fmt::format("{}cache/index{}/size", cpu0, i));
+    const double scale = size.find('K') != std::string::npos ? 1024 : size.find('M') != std::string::npos ? 1048576 : 1;
+    facts.last_level_bytes = std::max(facts.last_level_bytes, scale * number_at(size));
+  }
+  facts.memory_bytes = static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGESIZE));
+  return facts;
+}
+
+VectorWidth vector_width(const SystemFacts& facts) {
+  // Zen 4 (family 25) runs a 512-bit instruction in two halves; Zen 5 and the servers of Intel have two full units.
+  if (has(facts, "avx512f") && facts.vendor == "AuthenticAMD" && facts.family <= 25)
+    return {32, "AVX-512 in two halves"};
+  if (has(facts, "avx512f")) return {64, "two 512-bit multiply-adds a cycle"};
+  if (has(facts, "avx2") && has(facts, "fma")) return {32, "two 256-bit multiply-adds a cycle"};
+  if (has(facts, "avx")) return {16, "a 256-bit multiply and a 256-bit add a cycle"};
+  if (has(facts, "asimd")) return {16, "two 128-bit multiply-adds a cycle"};
+  return {8, "a 128-bit multiply and a 128-bit add a cycle"};
+}
+
+Machine guess_cpu(const SystemFacts& facts, const std::string& day) {
+  const VectorWidth width = vector_width(facts);
+  const double clock = facts.clock_hz > 0 ? facts.clock_hz : 2.5e9;
+  const double one = width.flop_per_cycle * clock, all = one * facts.cores;
+  const std::string core_words = facts.cores == 1 ? "1 core" : fmt::format("{} cores", facts.cores);
+  const std::string formula =
+      fmt::format("{} x {:.2f} GHz x {} FLOP a cycle ({})", core_words, clock / 1e9, width.flop_per_cycle, width.why);
+  const bool native = has(facts, "avx512_bf16");
+  const double factor = native ? 2 : 1;
+  const std::string bf16 = native ? "twice the f32 guess (AVX512_BF16)" : "the f32 guess: bf16 is widened to f32";
+  Machine machine;
+  machine.name = "cpu";
+  machine.title = fmt::format("{}, {}", facts.model.empty() ? "this CPU" : facts.model, core_words);
+  machine.peaks.push_back(
+      {Unit::matrix, DType::bf16, guessed(factor * all, bf16, day), guessed(factor * one, bf16, day)});
+  machine.peaks.push_back({Unit::vector, DType::f32, guessed(all, formula, day), guessed(one, formula, day)});
+  MemoryLevel dram{.name = "dram", .bandwidth = {}, .capacity = {}};
+  dram.bandwidth = guessed(20e9 + 5e9 * (facts.cores - 1), "20 GB/s for one core, 5 GB/s for each further one", day);
+  dram.one_core_bandwidth = guessed(20e9, "20 GB/s for one core", day);
+  const std::string system = "the operating system";
+  if (facts.memory_bytes > 0) dram.capacity = guessed(facts.memory_bytes, system, day);
+  machine.memory.push_back(std::move(dram));
+  if (facts.last_level_bytes > 0) {
+    MemoryLevel cache{.name = "cache", .bandwidth = {}, .capacity = {}};
+    cache.capacity = guessed(facts.last_level_bytes, system, day);
+    machine.memory.push_back(std::move(cache));
+  }
+  machine.numbers["cores"] = guessed(facts.cores, "affinity and control group of the process", day);
+  machine.numbers["clock_hz"] = guessed(clock, facts.clock_hz > 0 ? system : "the system names no clock: 2.5 GHz", day);
+  return machine;
+}
+
+std::string today() {
+  const std::time_t now = std::time(nullptr);
+  std::tm utc{};
+  gmtime_r(&now, &utc);
+  return fmt::format("{:04}-{:02}-{:02}", utc.tm_year + 1900, utc.tm_mon + 1, utc.tm_mday);
+}
+
+}  // namespace ridge

@@ -1,0 +1,44 @@
+// What the operating system says about this CPU, and the machine that one may guess from it. A guess is for the first
+// minute: `ridge probe` replaces it by measurements.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "ridge/machine/machine.h"
+
+namespace ridge {
+
+struct SystemFacts {
+  int cores = 1;        // that this process may use: affinity, then the cgroup's quota rounded up
+  double clock_hz = 0;  // 0: the system does not say
+  std::string model;    // "AMD EPYC"; empty: the system does not say
+  std::string vendor;   // "AuthenticAMD"
+  int family = 0;
+  std::string flags;            // " fpu … avx2 … ", words with a space around each
+  double last_level_bytes = 0;  // of the largest cache; 0: the system does not say
+  double memory_bytes = 0;
+};
+
+SystemFacts read_system();
+int usable_cores();
+
+// From the text of /proc/cpuinfo: model, vendor, family, flags, and the highest clock of its cores.
+SystemFacts parse_cpuinfo(std::string_view cpuinfo);
+// Cores that a cgroup grants, from the text of cpu.max ("150000 100000" is 1.5, so 2); 0: no limit.
+int quota_cores(std::string_view cpu_max);
+
+// FLOP a cycle of one core in f32, and the sentence that says why. Every peak is this times clock times cores.
+struct VectorWidth {
+  int flop_per_cycle;
+  std::string_view why;
+};
+VectorWidth vector_width(const SystemFacts& facts);
+
+// Memory bandwidth is guessed as 20 GB/s for the first core and 5 GB/s for each further one: two cores 25 GB/s, 96
+// cores 495 GB/s. `today` is the day that the numbers carry, YYYY-MM-DD.
+Machine guess_cpu(const SystemFacts& facts, const std::string& today);
+
+std::string today();  // YYYY-MM-DD, UTC
+
+}  // namespace ridge
