@@ -21,7 +21,10 @@
 
 namespace ridge {
 
-// One axis of a tensor: a named dimension, or a literal extent (bf16[1]).
+// One axis of a tensor: a named dimension, or a literal extent (bf16[1]). Within a statement axes are matched with ==:
+// by name, and literals above 1 by their value (8192 in both operands of bf16[8, 8192] * bf16[8192, 64] -> bf16[8, 64]
+// is one dimension). A literal 1 matches nothing and needs no match. No axis but a literal 1 stands twice in one
+// tensor.
 struct Axis {
   std::string dim;           // empty: a literal
   std::int64_t literal = 0;  // >= 1 where dim is empty
@@ -47,13 +50,17 @@ enum class Role {
 struct Tensor {
   std::string name;
   DType dtype;             // of an undeclared intermediate: the widest operand's
-  bool declared = false;   // its dtype stands in the program
+  bool declared = false;   // its dtype stands in the program (of an input: or is the option's)
   std::vector<Axis> axes;  // row-major, the last one contiguous
   Role role = Role::input;
   Span span = {};
 };
 
-// result[…] = left * right, summed over the dimensions that are not in the result. Indices into Program::tensors.
+// result[…] = left * right, summed over the dimensions that are not in the result. Indices into Program::tensors; left
+// and right may be the same. The four lists hold named dimensions only, in the order of the left operand, then the
+// right; a literal extent above 1 that the result has is found in its axes, one that is summed counts in
+// literal_contracted. FLOPs: 2 * the result's extents * contracted * literal_contracted; without a sum (contracted
+// empty, literal_contracted 1) a product is 1 an element.
 struct Contraction {
   int result = 0, left = 0, right = 0;
   std::vector<std::string> batch;       // in both operands and in the result
@@ -99,6 +106,7 @@ struct Node {
   int repeat = 1;  // kind call: how often the function is applied (repeat(64, cos, x)); unary functions only
 };
 
+// Every axis of an operand but a literal 1 is in the result, every one of the result but a literal 1 in some operand.
 struct Pointwise {
   int result = 0;
   std::vector<Node> nodes;  // the last one is the value

@@ -1,0 +1,188 @@
+// `dims N = 32768, D = 8192, F = 4*D`: sizes as polynomials of other dimensions, with + - * and parentheses. Their
+// coefficients are exact, so they are kept below 2^63, and the polynomials small: (a + b)*(a + b)*… of a malicious
+// text would otherwise grow without end.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+
+#include "ridge/base/text.h"
+#include "ridge/program/parser.h"
+
+namespace ridge::notation {
+namespace {
+
+constexpr double largest_coefficient = 9.2e18;  // a little below 2^63
+constexpr std::size_t most_terms = 64;
+
+// The mesh axes at the end of a sharded dimension: "X" of D_X, "XY" of D_XY; empty where there are none.
+std::string_view mesh_axes(std::string_view name) {
+  const std::size_t underscore = name.rfind('_');
+  if (underscore == std::string_view::npos || underscore == 0 || underscore + 1 == name.size()) return {};
+  const std::string_view tail = name.substr(underscore + 1);
+  return std::all_of(tail.begin(), tail.end(), [](char c) { return c >= 'A' && c <= 'Z'; }) ? tail : std::string_view();
+}
+
+}  // namespace
+
+bool Parser::dims() {
+  take();
+  do {
+    const Token name = peek();
+    if (name.kind != TokenKind::name) return expected("the name of a dimension", "such as dims N = 32768, F = 4*D");
+    if (!dim_name(name)) return false;
+    take();
+    const std::string key(name.text);
+    if (!declared_dims_.insert(key).second)
+      return fail(name.span, fmt::format("dimension '{}' is declared twice", key), "leave one of them out");
+    if (!dim(key, name.span)) return false;
+    if (!take("=")) continue;
+    const Token first = peek();
+    Extent value;
+    if (!extent(value, 0)) return false;
+    const std::optional<Rational> constant = value.value.constant();
+    if (constant && *constant < Rational(1))
+      return fail(first.span, fmt::format("dimension '{}' must be at least 1, found {}", key, constant->text()),
+                  "give it a size of 1 or more");
+    Dimension& d = program_.dims[dim_index_.at(key)];
+    d.value = std::move(value.value);
+    d.span = name.span;
+  } while (take(","));
+  return at_end_of_line() ||
+         expected("',' or the end of the line", "declarations of tensors stand on lines of their own");
+}
+
+bool Parser::dim_name(const Token& token) {
+  if (const std::string_view mesh = mesh_axes(token.text); !mesh.empty()) {
+    const std::string_view whole = token.text.substr(0, token.text.size() - mesh.size() - 1);
+    return fail(token.span, fmt::format("sharded dimensions are not supported yet, found {}", quoted(token)),
+                fmt::format("write {} for the whole dimension; a name that is not sharded ends in lower case", whole));
+  }
+  if (!dtype_from(token.text) && token.text != "dims") return true;
+  return fail(token.span,
+              fmt::format("expected the name of a dimension, found {}, which the notation uses itself", quoted(token)),
+              "use another name, such as N");
+}
+
+// The dimension of this name, made where it appears for the first time.
+Dimension* Parser::dim(const std::string& name, Span span) {
+  const auto [found, made] = dim_index_.try_emplace(name, program_.dims.size());
+  if (!made) return &program_.dims[found->second];
+  if (program_.dims.size() == max_dims) {
+    fail(span, fmt::format("expected at most {} dimensions in a program", max_dims));
+    return nullptr;
+  }
+  program_.dims.push_back({.name = name, .value = std::nullopt, .span = span});
+  return &program_.dims.back();
+}
+
+// A literal of at least 1 and below 2^63. `what`: "a size".
+bool Parser::whole_number(std::int64_t& out, const std::string& what) {
+  const Token token = peek();
+  if (token.kind != TokenKind::number) return expected("a whole number");
+  const char* end = token.text.data() + token.text.size();
+  const auto [stop, status] = std::from_chars(token.text.data(), end, out);
+  if (stop != end)
+    return fail(token.span, fmt::format("expected a whole number, found {}", quoted(token)),
+                "write all its digits, without point and exponent");
+  if (status == std::errc::result_out_of_range)
+    return fail(token.span, fmt::format("expected {} below 2^63, found {}", what, quoted(token)), "use a smaller one");
+  if (out < 1)
+    return fail(token.span, fmt::format("{} must be at least 1, found {}", what, token.text), "use 1 or more");
+  take();
+  return true;
+}
+
+bool Parser::extent(Extent& out, int depth) {
+  if (!extent_product(out, depth)) return false;
+  while (peek().is("+") || peek().is("-")) {
+    const Token sign = take();
+    Extent right;
+    if (!extent_product(right, depth) || !combine(out, right, sign)) return false;
+  }
+  return true;
+}
+
+bool Parser::extent_product(Extent& out, int depth) {
+  if (!extent_factor(out, depth)) return false;
+  while (peek().is("*")) {
+    const Token sign = take();
+    Extent right;
+    if (!extent_factor(right, depth) || !combine(out, right, sign)) return false;
+  }
+  if (peek().is("/"))
+    return expected("'+', '-', '*' or the end of the size",
+                    "write it the other way round: D = 128*H rather than H = D/128");
+  return true;
+}
+
+bool Parser::extent_factor(Extent& out, int depth) {
+  const Token token = peek();
+  if (depth > max_nesting)
+    return fail(token.span, fmt::format("expected at most {} levels of parentheses", max_nesting), "name a part of it");
+  if (token.kind == TokenKind::name) {
+    if (!dim_name(token)) return false;
+    take();
+    if (!dim(std::string(token.text), token.span)) return false;
+    out = {Polynomial::symbol(std::string(token.text)), 1};
+    return true;
+  }
+  if (token.kind == TokenKind::number) {
+    std::int64_t value = 0;
+    if (token.text.find_first_not_of('0') == std::string_view::npos)
+      take();  // 0 as a part of a size is well; whether the size is, shows at the end
+    else if (!whole_number(value, "a size"))
+      return false;
+    out = {Polynomial(value), static_cast<double>(value)};
+    return true;
+  }
+  if (take("-")) {
+    Extent right;
+    if (!extent_factor(right, depth + 1)) return false;
+    out = {Polynomial(0) - right.value, right.bound};
+    return true;
+  }
+  if (!take("(")) return expected("a size", "such as 8192, 4*D or D + 1");
+  if (!extent(out, depth + 1)) return false;
+  return take(")") ||
+         (at_end_of_line()
+              ? fail(token.span, fmt::format("expected ')' for this parenthesis, found {}", quoted(peek())),
+                     "close it on the same line")
+              : expected("')'"));
+}
+
+bool Parser::combine(Extent& left, const Extent& right, const Token& sign) {
+  const bool product = sign.is("*");
+  const double bound = product ? left.bound * right.bound : left.bound + right.bound;
+  if (bound > largest_coefficient)
+    return fail(sign.span, "expected a size below 2^63, found a larger one", "use smaller numbers");
+  const std::size_t x = left.value.terms().size(), y = right.value.terms().size();
+  if ((product ? x * y : x + y) > most_terms)
+    return fail(sign.span, fmt::format("expected a size of at most {} terms", most_terms), "give a part of it a name");
+  left.value = product ? left.value * right.value : sign.is("+") ? left.value + right.value : left.value - right.value;
+  left.bound = bound;
+  return true;
+}
+
+bool Parser::no_cycles() {
+  std::vector<int> state(program_.dims.size());  // 0: not seen, 1: being followed, 2: sound
+  for (std::size_t i = 0; i < state.size(); ++i)
+    if (!no_cycle_from(i, state)) return false;
+  return true;
+}
+
+bool Parser::no_cycle_from(std::size_t start, std::vector<int>& state) {
+  if (state[start] == 2) return true;
+  const Dimension& d = program_.dims[start];
+  if (state[start] == 1)
+    return fail(d.span, fmt::format("the size of dimension '{}' depends on itself", d.name), "give it a number");
+  state[start] = 1;
+  if (d.value)
+    for (const std::string& symbol : d.value->symbols())
+      if (!no_cycle_from(dim_index_.at(symbol), state)) return false;
+  state[start] = 2;
+  return true;
+}
+
+}  // namespace ridge::notation

@@ -1,0 +1,143 @@
+// Inside of parse(): a recursive descent, one method a rule of the grammar (docs/notation.md). The first mistake stops
+// it: a method that returns false, nothing or -1 has set `error_`. The methods lie in parse.cc (lines of a program),
+// extent.cc (dims), expression.cc (pointwise) and verify.cc (which dimension is what).
+#pragma once
+
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "ridge/program/program.h"
+#include "ridge/program/token.h"
+
+namespace ridge::notation {
+
+inline constexpr int max_nesting = 256;
+inline constexpr std::size_t max_dims = 256;
+inline constexpr std::size_t max_axes = 16;  // of one tensor
+
+// A tensor as it stands in a statement: `bf16[B, D]_D`, `A[B, D]`, `x`.
+struct Mention {
+  std::string name;            // empty: none is written
+  std::optional<DType> dtype;  // where one is written
+  std::vector<Axis> axes;      // as written at this place
+  bool typed = false;          // axes are written at this place
+  std::optional<Token> suffix;
+  Span span = {};       // the name, or the dtype where there is none
+  Span type_span = {};  // the dtype, or the bracket
+};
+
+// An operand of a statement: which tensor, and where messages point.
+struct Operand {
+  int tensor;
+  std::string called;  // "the left operand", "'x'"
+  bool unnamed;        // its place holds a dtype
+  Span span;
+  std::vector<Axis> axes;  // with the spans of this statement, where it writes them
+};
+
+class Parser {
+ public:
+  Parser(std::string_view text, const ParseOptions& options);
+  Result<Program> run();
+
+ private:
+  // Words.
+  const Token& peek(std::size_t ahead = 0) const { return tokens_[std::min(next_ + ahead, tokens_.size() - 1)]; }
+  Token take();
+  bool take(std::string_view symbol);
+  bool expect(std::string_view symbol, const std::string& what, const std::string& hint = {});
+  bool fail(Span span, std::string message, std::string hint = {});
+  bool expected(const std::string& what, const std::string& hint = {});  // "expected <what>, found <the next token>"
+  bool at_end_of_line() const;
+
+  // Lines: parse.cc.
+  bool item();
+  bool declaration_or_definition();
+  bool arrow();
+  bool definition(const Mention& result, std::size_t first);
+  bool mention(Mention& out);
+  bool type(Mention& out);
+  bool axes(std::vector<Axis>& out);
+  bool axis(std::vector<Axis>& out);
+  bool arrow_types(Mention& left, Mention& right, Mention& result);
+  bool tensor_name(const Token& token);
+  int declare(const Mention& mention, DType dtype, bool declared);
+  int operand(Mention& mention);
+  int write_result(const Mention& mention, const std::vector<int>& operands);
+  std::string free_name(const std::string& wanted) const;
+  void add_statement(std::variant<Contraction, Pointwise> op, std::size_t first);
+  void set_roles();
+  void note_later_names();
+
+  // Dimensions: extent.cc.
+  bool dims();
+  bool dim_name(const Token& token);
+  Dimension* dim(const std::string& name, Span span);
+  bool whole_number(std::int64_t& out, const std::string& what);
+  struct Extent {
+    Polynomial value;
+    double bound = 0;  // no coefficient of `value` or of a step towards it is larger
+  };
+  bool extent(Extent& out, int depth);
+  bool extent_product(Extent& out, int depth);
+  bool extent_factor(Extent& out, int depth);
+  bool combine(Extent& left, const Extent& right, const Token& sign);
+  bool no_cycles();
+  bool no_cycle_from(std::size_t start, std::vector<int>& state);
+
+  // Pointwise: expression.cc. Each yields the index of its node, or -1.
+  int sum(int depth);
+  int product(int depth);
+  int unary(int depth);
+  int primary(int depth);
+  int number();
+  int tensor();
+  int call(int depth);
+  int repeat(int depth);
+  int add_node(Node node, Span span);
+  int later(const Token& function);
+  int unknown_function(const Token& token);
+  int unknown_tensor(const Token& token);
+
+  // What is what: verify.cc.
+  bool contract(const Operand& left, const Operand& right, const Mention& result, Contraction& out);
+  bool all_found(const Operand& left, const Operand& right, const Mention& result);
+  bool lonely(const Operand& operand, const Axis& axis, const Axis* partner);
+  bool suffix_agrees(const Mention& written, const Operand& operand, const Contraction& contraction);
+  bool suffix_dims(const Token& suffix, const Operand& operand, std::vector<std::string>& out);
+  bool pointwise(const Mention& result);
+
+  Source source_;
+  ParseOptions options_;
+  std::vector<Token> tokens_;
+  std::size_t next_ = 0;
+  std::optional<Error> error_;
+  Program program_;
+  std::unordered_map<std::string, int> tensor_index_;
+  std::unordered_map<std::string, std::size_t> dim_index_;
+  std::unordered_set<std::string> later_names_;  // tensors that some line declares or writes
+  std::unordered_set<std::string> words_;        // names outside of brackets
+  std::unordered_set<std::string> declared_dims_;
+  std::vector<Node> nodes_;  // of the expression at hand
+  std::vector<Span> node_spans_;
+};
+
+// "bf16[B, D]", "[B, 4]": as the notation writes it.
+std::string text(const std::vector<Axis>& axes);
+std::string text(const Axis& axis);
+
+// The functions of expressions by name, and how many arguments each takes. Operators (+, -, *, /) have none.
+struct FunctionName {
+  std::string_view name;
+  Function function;
+  int arguments;
+};
+std::optional<FunctionName> find_function(std::string_view name);
+std::string_view function_name(Function function);
+bool reserved(std::string_view name);  // no tensor can be called so
+
+}  // namespace ridge::notation

@@ -1,0 +1,164 @@
+// Which dimension is what. In A[B, D] * W[D, F] -> C[B, F], B is free on the left, F free on the right, D is summed;
+// in int8[B, D] * int8[B, D, F] -> int8[B, F], B stands in all three: a batch. A dimension of one operand alone would
+// have to be summed by itself, which is no product: refused. Sizes above 1 written as numbers match by their value, a
+// written 1 matches nothing and needs no match.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "ridge/program/parser.h"
+
+namespace ridge::notation {
+namespace {
+
+bool has(const std::vector<Axis>& axes, const Axis& axis) {
+  return std::find(axes.begin(), axes.end(), axis) != axes.end();
+}
+
+bool one(const Axis& axis) { return !axis.named() && axis.literal == 1; }
+
+std::string described(const Axis& axis) {
+  return axis.named() ? fmt::format("dimension '{}'", axis.dim) : fmt::format("size {}", axis.literal);
+}
+
+// As the statement would write it: bf16[B, D], A[B, D], y[N].
+std::string as_written(const std::string& name, DType dtype, const std::vector<Axis>& axes) {
+  return (name.empty() ? std::string(ridge::name(dtype)) : name) + text(axes);
+}
+
+std::vector<Axis> with(std::vector<Axis> axes, const Axis& replaced, const Axis& by) {
+  std::replace(axes.begin(), axes.end(), replaced, by);
+  return axes;
+}
+
+}  // namespace
+
+bool Parser::contract(const Operand& left, const Operand& right, const Mention& result, Contraction& out) {
+  if (!all_found(left, right, result)) return false;
+  out.left = left.tensor;
+  out.right = right.tensor;
+  for (const Axis& a : left.axes) {
+    if (one(a)) continue;
+    const bool shared = has(right.axes, a), kept = has(result.axes, a);
+    if (!a.named())
+      out.literal_contracted *= shared && !kept ? a.literal : 1;
+    else
+      (kept ? shared ? out.batch : out.left_free : out.contracted).push_back(a.dim);
+  }
+  for (const Axis& a : right.axes)
+    if (a.named() && !has(left.axes, a)) out.right_free.push_back(a.dim);
+  return true;
+}
+
+// Every dimension stands in two of the three tensors at least.
+bool Parser::all_found(const Operand& left, const Operand& right, const Mention& result) {
+  const auto alone = [&](const Operand& o, const Operand& other) {
+    return std::find_if(o.axes.begin(), o.axes.end(),
+                        [&](const Axis& a) { return !one(a) && !has(other.axes, a) && !has(result.axes, a); });
+  };
+  const auto l = alone(left, right), r = alone(right, left);
+  for (const Axis& a : result.axes) {
+    if (one(a) || has(left.axes, a) || has(right.axes, a)) continue;
+    const bool on_right = r != right.axes.end(), on_left = l != left.axes.end();
+    const DType dtype = result.dtype.value_or(options_.dtype);
+    return fail(
+        a.span, fmt::format("{} of the result is in neither operand", described(a)),
+        on_right || on_left
+            ? fmt::format("did you mean {}?", as_written(result.name, dtype, with(result.axes, a, on_right ? *r : *l)))
+            : "a dimension of the result comes from an operand");
+  }
+  if (r != right.axes.end()) return lonely(right, *r, l != left.axes.end() ? &*l : nullptr);
+  if (l != left.axes.end()) return lonely(left, *l, nullptr);
+  return true;
+}
+
+// A dimension of one operand that stands nowhere else. `partner`: one of the other operand in the same plight.
+bool Parser::lonely(const Operand& operand, const Axis& axis, const Axis* partner) {
+  const Tensor& t = program_.tensors[static_cast<std::size_t>(operand.tensor)];
+  const std::string message = fmt::format("{} of {} appears nowhere else; contracted dimensions must share a name",
+                                          described(axis), operand.called);
+  if (partner) {
+    return fail(axis.span, message,
+                fmt::format("did you mean {}?",
+                            as_written(operand.unnamed ? "" : t.name, t.dtype, with(operand.axes, axis, *partner))));
+  }
+  return fail(axis.span, message,
+              fmt::format("to sum {} over it alone, sum({} over {}) would be needed, which is not supported yet",
+                          t.name, t.name, text(axis)));
+}
+
+// `_D` behind the brackets: every dimension that is contracted, and no other.
+bool Parser::suffix_agrees(const Mention& written, const Operand& operand, const Contraction& contraction) {
+  const Token& suffix = *written.suffix;
+  std::vector<std::string> named;
+  if (!suffix_dims(suffix, operand, named)) return false;
+  const auto contracted = [&](const std::string& d) {
+    return std::find(contraction.contracted.begin(), contraction.contracted.end(), d) != contraction.contracted.end();
+  };
+  for (const std::string& d : named)
+    if (!contracted(d))
+      return fail(
+          suffix.span,
+          fmt::format("the suffix {} says that '{}' is contracted, but the result keeps it or one operand lacks it",
+                      quoted(suffix), d),
+          "a contracted dimension is in both operands and not in the result");
+  for (const std::string& d : contraction.contracted)
+    if (std::find(named.begin(), named.end(), d) == named.end())
+      return fail(suffix.span,
+                  fmt::format("dimension '{}' is contracted too, but the suffix {} leaves it out", d, quoted(suffix)),
+                  fmt::format("write {}_{}, or leave the suffix out", suffix.text, d));
+  return true;
+}
+
+// _D_E names D and E; _d_ff names d_ff where the tensor has it. The longest name that fits is taken.
+bool Parser::suffix_dims(const Token& suffix, const Operand& operand, std::vector<std::string>& out) {
+  std::string_view rest = suffix.text;
+  while (!rest.empty()) {
+    rest.remove_prefix(1);  // the underscore
+    std::string_view found;
+    for (const Axis& a : operand.axes) {
+      const bool fits =
+          a.named() && rest.starts_with(a.dim) && (rest.size() == a.dim.size() || rest[a.dim.size()] == '_');
+      if (fits && a.dim.size() > found.size()) found = a.dim;
+    }
+    if (found.empty())
+      return fail(
+          suffix.span,
+          fmt::format("the suffix {} names no dimension of {}, {}", quoted(suffix), operand.called, text(operand.axes)),
+          "it names what is contracted: int8[B, D]_D");
+    out.emplace_back(found);
+    rest.remove_prefix(found.size());
+  }
+  return true;
+}
+
+// Every dimension of an operand is in the result, and every one of the result in some operand.
+bool Parser::pointwise(const Mention& result) {
+  std::vector<Axis> missing = result.axes;
+  bool any = false;
+  for (std::size_t i = 0; i < nodes_.size(); ++i) {
+    if (nodes_[i].kind != Node::Kind::tensor) continue;
+    any = true;
+    const Tensor& t = program_.tensors[static_cast<std::size_t>(nodes_[i].tensor)];
+    for (const Axis& a : t.axes) {
+      if (one(a) || has(result.axes, a)) continue;
+      return fail(
+          node_spans_[i],
+          fmt::format("{} of '{}' is not in the result {}{}", described(a), t.name, result.name, text(result.axes)),
+          nodes_.size() == 1
+              ? fmt::format("sum({} over {}) would be needed, which is not supported yet; contract with a tensor of "
+                            "ones instead",
+                            t.name, text(a))
+              : "a contraction is a statement of its own, t[N, F] = a * b; anything else keeps every dimension");
+    }
+    std::erase_if(missing, [&](const Axis& a) { return one(a) || has(t.axes, a); });
+  }
+  if (!any)
+    return fail(node_spans_.back(), "expected a tensor in the expression, found numbers only",
+                "a constant needs no program");
+  if (missing.empty() || one(missing.front())) return true;
+  return fail(missing.front().span, fmt::format("{} of the result is in no operand", described(missing.front())),
+              "a dimension of the result comes from an operand");
+}
+
+}  // namespace ridge::notation
