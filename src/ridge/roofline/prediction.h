@@ -22,36 +22,35 @@ std::string_view name(Relation relation);  // ">=", "<=", "always", "never"
 struct Threshold {
   std::string dim;
   Relation relation = Relation::never;
-  std::string exact;                  // "r*D*F/(D*F - r*(D + F))"; r: the ridge. Empty for always and never
-  std::optional<std::int64_t> value;  // the first (last) whole number that satisfies it, exact
-  std::optional<double> value_real;   // the boundary itself
-  std::optional<double> approx;       // its limit under `assuming`
-  std::string assuming;               // "B << D, F"
+  std::string exact = {};                  // "r*D*F/(D*F - r*(D + F))"; r: the ridge. Empty for always and never
+  std::optional<std::int64_t> value = {};  // the first (last) whole number that satisfies it, exact
+  std::optional<double> value_real = {};   // the boundary itself
+  std::optional<double> approx = {};       // its limit under `assuming`
+  std::string assuming = {};               // "B << D, F"
 };
 
 struct Prediction {
   Work work;
-  std::optional<std::int64_t> flops, bytes;  // null where a dimension has no value
-  std::optional<double> intensity;           // FLOP/B
-  std::optional<double> ridge;               // FLOP/B; null where the machine lacks the peak
-  std::optional<double> peak;                // FLOP/s
-  std::optional<double> bandwidth;           // B/s
-  std::optional<double> time_math_s, time_memory_s, time_lower_s, time_upper_s;
-  std::optional<Limiter> limiter;
-  std::optional<Limiter> runner_up;
-  std::string intensity_formula;
-  std::string
-      missing;  // the machine's number whose absence leaves times null: "vector f32 peak of tpu_v5e"; empty: none
-  std::vector<Threshold> thresholds;
+  std::optional<std::int64_t> flops = {}, bytes = {};  // null where a dimension has no value
+  std::optional<double> intensity = {};                // FLOP/B
+  std::optional<double> ridge = {};                    // FLOP/B; null where the machine lacks the peak
+  std::optional<double> peak = {};                     // FLOP/s
+  std::optional<double> bandwidth = {};                // B/s
+  std::optional<double> time_math_s = {}, time_memory_s = {}, time_lower_s = {}, time_upper_s = {};
+  std::optional<Limiter> limiter = {};
+  std::optional<Limiter> runner_up = {};
+  std::string intensity_formula = {};
+  std::string missing = {};  // what the machine lacks, so that times are null: "vector f32 peak of tpu_v5e"
+  std::vector<Threshold> thresholds = {};
 };
 
 struct Explanation {
   std::string program_text;
   Machine machine;
   std::vector<std::string> dim_names = {};  // all, in the program's order: the order in which formulas list symbols
-  Bindings dims;                            // those that have values
-  std::vector<Prediction> ops;
-  Prediction total;  // the sum over the operations, each one stored; no thresholds
+  Bindings dims = {};                       // those that have values
+  std::vector<Prediction> ops = {};
+  Prediction total = {};  // the sum over the operations, each one stored; no thresholds
 };
 
 // Errors: the machine lacks the dtype of a contraction or its bandwidth; a count leaves 2^63.

@@ -1,0 +1,201 @@
+// Three answers of one inequality. The whole number is searched for with the exact comparison of balance.h (63 steps,
+// no rounding); the boundary is the closed form in floating point; the approximation is the closed form's limit, term
+// by term, where the dimensions of the tensors without X grow.
+#include "ridge/roofline/threshold.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+#include <set>
+
+namespace ridge {
+namespace {
+
+using Names = std::set<std::string>;
+
+struct Balance {
+  Polynomial f1, f0, m1, m0;  // in the dimensions other than X, without common factor
+};
+
+struct Question {
+  const Balance& balance;
+  Roofs roofs;
+  const Bindings& dims;
+  std::span<const std::string> order;
+};
+
+std::optional<Balance> balance_of(const Ratio& ratio, const std::string& dim) {
+  auto f = ratio.flops.collect(dim), m = ratio.bytes.collect(dim);
+  if (f.size() > 2 || m.size() > 2) return std::nullopt;
+  // X cancelled out: whatever holds, holds for every X, as if both grew with it.
+  if (f.size() == 1 && m.size() == 1) return Balance{f[0], 0, m[0], 0};
+  f.resize(2);
+  m.resize(2);
+  return Balance{f[1], f[0], m[1], m[0]};
+}
+
+// What is left of sum/one (one: a single term) where the dimensions of `growing` go to infinity. None: it grows itself,
+// or hangs on a dimension without value.
+std::optional<long double> limit(const Polynomial& sum, const Polynomial& one, const Names& growing,
+                                 const Bindings& dims) {
+  long double total = 0;
+  for (const auto& [monomial, coefficient] : sum.terms()) {
+    std::map<std::string, int> powers(monomial.begin(), monomial.end());
+    for (const auto& [symbol, power] : one.terms().begin()->first) powers[symbol] -= power;
+    const auto grows = [&](const auto& p) { return p.second > 0 && growing.contains(p.first); };
+    const auto vanishes = [&](const auto& p) { return p.second < 0 && growing.contains(p.first); };
+    if (std::any_of(powers.begin(), powers.end(), grows)) return std::nullopt;
+    if (std::any_of(powers.begin(), powers.end(), vanishes)) continue;
+    long double term = coefficient.real() / one.terms().begin()->second.real();
+    for (const auto& [symbol, power] : powers) {
+      if (power == 0) continue;
+      const auto value = dims.find(symbol);
+      if (value == dims.end()) return std::nullopt;
+      term *= std::pow(static_cast<long double>(value->second), power);
+    }
+    total += term;
+  }
+  return total;
+}
+
+// "r*(D + F)", "2*r*D": the ridge times a sum, its number in front.
+std::string ridge_times(const std::string& r, const Polynomial& sum, std::span<const std::string> order) {
+  std::int64_t number = 0;
+  for (const auto& term : sum.terms()) number = std::gcd(number, term.second.num());
+  const Polynomial rest = sum * Rational(1, std::max<std::int64_t>(number, 1));
+  const std::string front = number == 1 ? r : fmt::format("{}*{}", number, r);
+  if (rest == Polynomial(1)) return front;
+  return rest.terms().size() == 1 ? fmt::format("{}*{}", front, rest.text(order))
+                                  : fmt::format("{}*({})", front, rest.text(order));
+}
+
+// "f - r*m" or "r*m - f"; "r*m" where f is 0.
+std::string difference(const std::string& ridge_part, const Polynomial& f, bool f_first,
+                       std::span<const std::string> order) {
+  if (f_first) return f.text(order) + " - " + ridge_part;
+  if (f.zero()) return ridge_part;
+  return fmt::format("{} - {}", ridge_part, f.text(order));
+}
+
+// The ridge is `r` unless a dimension is called so.
+std::string ridge_symbol(std::span<const std::string> order) {
+  std::string r = "r";
+  while (std::find(order.begin(), order.end(), r) != order.end()) r = r == "r" ? "ridge" : r + "_";
+  return r;
+}
+
+std::string closed_form(const Question& q, Relation relation) {
+  const Balance& b = q.balance;
+  const std::string r = ridge_symbol(q.order);
+  const std::string m0 = ridge_times(r, b.m0, q.order), m1 = ridge_times(r, b.m1, q.order);
+  if (relation == Relation::at_most)
+    return fmt::format("({})/({})", b.m0.zero() ? b.f0.text(q.order) : difference(m0, b.f0, true, q.order),
+                       difference(m1, b.f1, false, q.order));
+  const std::string above = b.f0.zero() ? m0 : fmt::format("({})", difference(m0, b.f0, false, q.order));
+  if (b.m1.zero() && b.f1 == Polynomial(1)) return above;
+  return fmt::format("{}/({})", above, b.m1.zero() ? b.f1.text(q.order) : difference(m1, b.f1, true, q.order));
+}
+
+void approximate(const Question& q, Threshold& threshold) {
+  const Balance& b = q.balance;
+  if (!b.f0.zero() || b.f1.terms().size() != 1) return;
+  const std::vector<std::string> symbols = b.m0.symbols();
+  const Names growing(symbols.begin(), symbols.end());
+  const auto a1 = limit(b.m1, b.f1, growing, q.dims), a0 = limit(b.m0, b.f1, growing, q.dims);
+  const long double r = static_cast<long double>(q.roofs.peak) / q.roofs.bandwidth;
+  if (!a1 || !a0 || *a0 <= 0 || 1 - r * *a1 <= 0) return;
+  threshold.approx = static_cast<double>(r * *a0 / (1 - r * *a1));
+  std::string others;
+  for (const std::string& dim : q.order)
+    if (growing.contains(dim)) others += (others.empty() ? "" : ", ") + dim;
+  if (!others.empty()) threshold.assuming = threshold.dim + " << " + others;
+}
+
+struct Lines {
+  Line flops, bytes;
+};
+
+// None: a dimension has no value, or a number leaves 2^63.
+std::optional<Lines> lines_of(const Balance& b, const Bindings& dims) {
+  const auto f1 = b.f1.evaluate(dims), f0 = b.f0.evaluate(dims), m1 = b.m1.evaluate(dims), m0 = b.m0.evaluate(dims);
+  if (!f1 || !f0 || !m1 || !m0) return std::nullopt;
+  return Lines{{*f1, *f0}, {*m1, *m0}};
+}
+
+// The comparison is linear in X, so it changes at most once between 1 and 2^63 - 1: bisection finds where.
+void solve(const Question& q, const Lines& lines, Threshold& threshold) {
+  const auto bound = [&](std::int64_t x) { return compute_bound(lines.flops, lines.bytes, x, q.roofs); };
+  std::int64_t low = 1, high = INT64_MAX;
+  const bool at_first = bound(low), at_last = bound(high);
+  if (at_first == at_last) {
+    threshold.relation = at_first ? Relation::always : Relation::never;
+    return;
+  }
+  while (high - low > 1) {
+    const std::int64_t middle = low + (high - low) / 2;
+    (bound(middle) == at_first ? low : high) = middle;
+  }
+  threshold.relation = at_first ? Relation::at_most : Relation::at_least;
+  threshold.value = at_first ? low : high;
+  const long double r = static_cast<long double>(q.roofs.peak) / q.roofs.bandwidth;
+  const long double boundary =
+      (r * lines.bytes.constant - lines.flops.constant) / (lines.flops.slope - r * lines.bytes.slope);
+  // Where the denominator almost vanishes the division is only as good as r; the whole number is exact and holds it.
+  threshold.value_real = static_cast<double>(std::isfinite(boundary) ? std::clamp<long double>(boundary, low, high)
+                                                                     : static_cast<long double>(high));
+  threshold.exact = closed_form(q, threshold.relation);
+  approximate(q, threshold);
+}
+
+// Some other dimension has no value. m1/f1 only falls as such dimensions grow; if even its limit is above 1/r, X never
+// gets there. False: nothing can be said.
+bool solve_symbolically(const Question& q, Threshold& threshold) {
+  const Balance& b = q.balance;
+  if (!b.f0.zero() || b.f1.terms().size() != 1) return false;
+  Names unknown;
+  for (const Polynomial* p : {&b.f1, &b.m1, &b.m0})
+    for (const std::string& symbol : p->symbols())
+      if (!q.dims.contains(symbol)) unknown.insert(symbol);
+  const auto least = limit(b.m1, b.f1, unknown, q.dims);
+  if (!least || unknown.empty()) return false;
+  const long double r = static_cast<long double>(q.roofs.peak) / q.roofs.bandwidth;
+  if (r * *least >= 1) {
+    threshold.relation = Relation::never;
+    return true;
+  }
+  if (b.m0.zero()) return false;
+  threshold.relation = Relation::at_least;
+  threshold.exact = closed_form(q, threshold.relation);
+  approximate(q, threshold);
+  return true;
+}
+
+}  // namespace
+
+std::vector<Threshold> thresholds(const Work& work, Roofs roofs, const Bindings& dims,
+                                  std::span<const std::string> order) {
+  std::vector<Threshold> all;
+  if (!work.flops.exact() || !work.bytes().exact()) return all;
+  const Ratio ratio = reduced(work.flops, work.bytes());
+  for (const std::string& dim : order) {
+    if (work.flops.degree(dim) == 0 && work.bytes().degree(dim) == 0) continue;
+    const auto balance = balance_of(ratio, dim);
+    if (!balance) continue;
+    const Question question{*balance, roofs, dims, order};
+    Threshold threshold{.dim = dim};
+    const auto lines = lines_of(*balance, dims);
+    if (work.flops.zero())
+      threshold.relation = Relation::never;
+    else if (lines)
+      solve(question, *lines, threshold);
+    else if (!solve_symbolically(question, threshold))
+      continue;
+    all.push_back(std::move(threshold));
+  }
+  return all;
+}
+
+}  // namespace ridge

@@ -1,0 +1,147 @@
+#include "ridge/roofline/threshold.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+namespace ridge {
+namespace {
+
+const Polynomial B = Polynomial::symbol("B"), D = Polynomial::symbol("D"), F = Polynomial::symbol("F"),
+                 S = Polynomial::symbol("S");
+const std::vector<std::string> order{"B", "S", "D", "F"};
+constexpr Roofs v5e{197e12, 819e9}, v5e_int8{394e12, 8.1e11}, notes{197e12, 8.1e11};
+
+Work work_of(const Polynomial& flops, const Polynomial& in, const Polynomial& out) {
+  Work work;
+  work.flops = flops;
+  work.bytes_in = in;
+  work.bytes_out = out;
+  return work;
+}
+
+// The matmul X[B, D] * Y[D, F] -> Z[B, F] with so many bytes an element.
+Work matmul(Rational x = 2, Rational y = 2, Rational z = 2) {
+  return work_of(B * D * F * 2, B * D * x + D * F * y, B * F * z);
+}
+
+// Every field, as a line of text: one test, one string.
+std::string line(const Threshold& t) {
+  std::string out = fmt::format("{} {}", t.dim, name(t.relation));
+  if (t.value) out += fmt::format(" {} real {:.6f}", *t.value, t.value_real.value());
+  if (!t.exact.empty()) out += fmt::format(" exact {}", t.exact);
+  if (t.approx) out += fmt::format(" approx {:.2f}", *t.approx);
+  if (!t.assuming.empty()) out += fmt::format(" assuming {}", t.assuming);
+  return out;
+}
+
+std::vector<std::string> lines(const Work& work, Roofs roofs, const Bindings& dims) {
+  std::vector<std::string> out;
+  for (const Threshold& t : thresholds(work, roofs, dims, order)) out.push_back(line(t));
+  return out;
+}
+
+using Lines = std::vector<std::string>;
+
+TEST(Thresholds, of_the_bf16_product_are_those_of_the_design) {
+  EXPECT_EQ(lines(matmul(), v5e, {{"B", 1}, {"D", 8192}, {"F", 8192}}),
+            (Lines{"B >= 256 real 255.544042 exact r*D*F/(D*F - r*(D + F)) approx 240.54 assuming B << D, F", "D never",
+                   "F never"}));
+}
+
+TEST(Thresholds, of_every_dimension_hold_the_others_at_their_values) {
+  EXPECT_EQ(lines(matmul(), v5e, {{"B", 512}, {"D", 4096}, {"F", 1024}}),
+            (Lines{"B >= 341 real 340.523222 exact r*D*F/(D*F - r*(D + F)) approx 240.54 assuming B << D, F",
+                   "D >= 815 real 814.549213 exact r*B*F/(B*F - r*(B + F)) approx 240.54 assuming D << B, F",
+                   "F >= 511 real 510.179411 exact r*B*D/(B*D - r*(B + D)) approx 240.54 assuming F << B, D"}));
+}
+
+TEST(Thresholds, without_values_keep_the_formula_and_the_limit) {
+  EXPECT_EQ(lines(matmul(), v5e, {}), (Lines{"B >= exact r*D*F/(D*F - r*(D + F)) approx 240.54 assuming B << D, F",
+                                             "D >= exact r*B*F/(B*F - r*(B + F)) approx 240.54 assuming D << B, F",
+                                             "F >= exact r*B*D/(B*D - r*(B + D)) approx 240.54 assuming F << B, D"}));
+}
+
+TEST(Thresholds, that_the_known_sizes_rule_out_are_never_even_without_the_others) {
+  EXPECT_EQ(lines(matmul(), v5e, {{"D", 64}}),
+            (Lines{"B never", "D >= exact r*B*F/(B*F - r*(B + F)) approx 240.54 assuming D << B, F", "F never"}));
+}
+
+TEST(Thresholds, of_int8_products_and_of_int8_weights) {
+  EXPECT_EQ(lines(matmul(1, 1, 1), v5e_int8, {{"D", 1 << 20}, {"F", 1 << 20}}).front(),
+            "B >= 244 real 243.322751 exact r*D*F/(2*D*F - r*(D + F)) approx 243.21 assuming B << D, F");
+  for (const auto& [n, real] : {std::pair{1024, "231.636965"}, {2048, "159.483904"}, {8192, "129.281329"}})
+    EXPECT_NE(lines(matmul(2, 1, 2), notes, {{"D", n}, {"F", n}}).front().find(std::string("real ") + real),
+              std::string::npos)
+        << n;
+  EXPECT_EQ(lines(matmul(2, 1, 2), notes, {{"D", 486}, {"F", 486}}).front(), "B never");
+  EXPECT_EQ(lines(matmul(2, 1, 2), notes, {{"D", 487}, {"F", 487}}).front(),
+            "B >= 102063 real 102062.765957 exact r*D*F/(2*D*F - 2*r*(D + F)) approx 121.60 assuming B << D, F");
+}
+
+TEST(Thresholds, of_weights_for_each_example_never_hold) {
+  const Work work = work_of(B * D * F * 2, B * D + B * D * F, B * F);
+  EXPECT_EQ(lines(work, v5e_int8, {{"B", 64}, {"D", 8192}, {"F", 8192}}), (Lines{"B never", "D never", "F never"}));
+  EXPECT_EQ(lines(work, v5e_int8, {}), (Lines{"B never", "D never", "F never"}));
+}
+
+TEST(Thresholds, of_a_batched_product_leave_out_what_hangs_on_unknown_sizes) {
+  const Work work = work_of(S * B * D * F * 2, S * B * D * 2 + S * D * F * 2, S * B * F * 2);
+  EXPECT_EQ(lines(work, v5e, {{"D", 8192}, {"F", 8192}}).size(), 3u);  // whether any S will do, B decides
+  EXPECT_EQ(lines(work, v5e, {{"B", 256}, {"D", 8192}, {"F", 8192}})[1], "S always");
+  EXPECT_EQ(lines(work, v5e, {{"B", 255}, {"D", 8192}, {"F", 8192}})[1], "S never");
+}
+
+TEST(Thresholds, of_two_free_dimensions_share_the_ridge) {
+  const Work work = work_of(B * S * D * F * 2, B * S * D * 2 + D * F * 2, B * S * F * 2);
+  EXPECT_EQ(lines(work, v5e, {{"S", 128}, {"D", 8192}, {"F", 8192}})[0],
+            "B >= 2 real 1.996438 exact r*D*F/(S*D*F - r*(S*D + S*F)) approx 1.88 assuming B << D, F");
+}
+
+TEST(Thresholds, of_int4_weights_count_half_bytes) {
+  EXPECT_EQ(lines(matmul(2, Rational(1, 2), 2), notes, {{"D", 8192}, {"F", 8192}}).front(),
+            "B >= 65 real 64.640664 exact r*D*F/(4*D*F - 4*r*(D + F)) approx 60.80 assuming B << D, F");
+}
+
+TEST(Thresholds, of_pointwise_work_depend_on_the_number_of_operations) {
+  const Work add = work_of(B, B * 8, B * 4);
+  EXPECT_EQ(lines(add, {16, 1}, {}), Lines{"B never"});
+  const Work many = work_of(B * 256, B * 4, B * 4);
+  EXPECT_EQ(lines(many, {16, 1}, {}), Lines{"B always"});
+  const Work bias = work_of(B * F * 256, B * F * 4 + F * 400, B * F * 4);
+  EXPECT_EQ(lines(bias, {16, 1}, {{"F", 7}}),
+            Lines{"B >= 50 real 50.000000 exact 50*r/(32 - r) approx 50.00"});  // of F, B decides
+  const Work copy = work_of(0, B * 4, B * 4);
+  EXPECT_EQ(lines(copy, {16, 1}, {}), Lines{"B never"});
+}
+
+TEST(Thresholds, that_a_growing_dimension_leaves_are_upper_ones) {
+  // No single operation has work that does not grow with a dimension; a sum of operations may.
+  const Work work = work_of(B * 2 + 100, B, 10);
+  EXPECT_EQ(lines(work, {4, 1}, {}), Lines{"B <= 30 real 30.000000 exact (100 - 10*r)/(r - 2)"});
+}
+
+TEST(Thresholds, rename_the_ridge_where_a_dimension_is_called_r) {
+  const Polynomial r = Polynomial::symbol("r");
+  const std::vector<std::string> names{"B", "r"};
+  const Work work = work_of(B * r * 2, B * 2, r);
+  EXPECT_EQ(thresholds(work, {4, 1}, {{"r", 8}}, names).front().exact, "ridge*r/(2*r - 2*ridge)");
+}
+
+TEST(ComputeBound, decides_to_the_last_bit) {
+  EXPECT_TRUE(compute_bound({3, 0}, {1, 0}, INT64_MAX, {3, 1}));  // a tie is compute-bound
+  EXPECT_FALSE(compute_bound({3, 0}, {1, 1}, INT64_MAX, {3, 1}));
+  EXPECT_TRUE(compute_bound({3, 1}, {1, 0}, INT64_MAX, {3, 1}));
+  EXPECT_FALSE(compute_bound({INT64_MAX, 0}, {1, 0}, 1, {1e300, 1e-300}));
+  EXPECT_TRUE(compute_bound({1, 0}, {INT64_MAX, 0}, 1, {1e-300, 1e300}));
+  EXPECT_FALSE(compute_bound({1, 0}, {1, 0}, 1, {0x1.0000000000001p0, 1}));
+}
+
+TEST(Reduced, cancels_what_every_term_shares) {
+  const Ratio ratio = reduced(B * D * F * 2, B * D * 2 + B * F * Rational(1, 2));
+  EXPECT_EQ(ratio.flops.text(), "4*D*F");
+  EXPECT_EQ(ratio.bytes.text(), "4*D + F");
+  EXPECT_EQ(reduced(B, B * 12).bytes.text(), "12");
+}
+
+}  // namespace
+}  // namespace ridge
