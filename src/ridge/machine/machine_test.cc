@@ -142,7 +142,7 @@ TEST_F(FindMachine, TellsOfASpoiltMeasurementRatherThanGuessing) {
             folder +
                 "/ridge/machines/cpu.toml:1:12: expected the rest of a value, found the end of the file\n"
                 "  name = \"cpu\n"
-                "            ^\n"
+                "             ^\n"
                 "  hint: the file is cut short: complete it, or write it again; `ridge probe` writes it anew\n");
 }
 

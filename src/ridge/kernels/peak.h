@@ -1,0 +1,36 @@
+// What a core can do at most: loops that multiply and add in registers and touch no memory, and loops that move memory
+// and compute nothing. A roof is measured with these, kernels are compared with it.
+//
+// A multiply-add takes 4 cycles on today's cores and two start in each, so 8 independent sums keep the units busy; the
+// loops have 12 to 24, for the registers there are. Zen 4 runs a 512-bit instruction in two halves: 32 FLOP a cycle in
+// f32 where Zen 5 has 64.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <string_view>
+
+namespace ridge::kernels {
+
+struct PeakLoops {
+  std::string_view isa;
+  std::int64_t f32_flop;  // of one round
+  void (*f32)(std::int64_t rounds);
+  std::int64_t bf16_flop;                                  // 0: no instruction multiplies bf16
+  void (*bf16)(std::int64_t rounds);                       // null then
+  void (*read)(const std::byte* from, std::size_t bytes);  // bytes: a multiple of 256, from: 64-byte aligned
+  void (*copy)(std::byte* to, const std::byte* from, std::size_t bytes);  // past the caches, where the CPU can
+};
+
+// For this CPU. The others are here for tests: the CPU must have them.
+const PeakLoops& peak_loops();
+const PeakLoops& plain_peak_loops();
+const PeakLoops& avx2_peak_loops();
+const PeakLoops& avx512_peak_loops();
+const PeakLoops& avx512_bf16_peak_loops();
+
+// Calls work(0) … work(threads - 1) at the same time, each on a thread of its own; returns when all have.
+void run_together(int threads, const std::function<void(int)>& work);
+
+}  // namespace ridge::kernels

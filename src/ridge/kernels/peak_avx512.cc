@@ -1,0 +1,32 @@
+// 512-bit loops; 24 sums of the 32 registers.
+#ifdef __AVX512F__
+#include <immintrin.h>
+
+#include "ridge/kernels/peak_loop.h"
+
+namespace ridge::kernels {
+namespace {
+
+struct Avx512 {
+  using Vector = __m512;
+  static Vector all(float x) { return _mm512_set1_ps(x); }
+  static Vector multiply_add(Vector a, Vector b, Vector c) { return _mm512_fmadd_ps(a, b, c); }
+  static Vector load(const std::byte* from) { return _mm512_load_ps(from); }
+  static Vector mix(Vector a, Vector b) { return _mm512_xor_ps(a, b); }
+  static void keep(Vector a) { asm volatile("" : : "v"(a)); }
+  static void stream(std::byte* to, Vector a) { _mm512_stream_ps(reinterpret_cast<float*>(to), a); }
+  static void drain() { _mm_sfence(); }
+};
+
+constexpr int sums = 24;
+
+}  // namespace
+
+const PeakLoops& avx512_peak_loops() {
+  static constexpr PeakLoops loops{"avx512",          2 * 16 * sums,    f32_peak_loop<Avx512, sums>, 0, nullptr,
+                                   read_loop<Avx512>, copy_loop<Avx512>};
+  return loops;
+}
+
+}  // namespace ridge::kernels
+#endif

@@ -1,0 +1,41 @@
+// 128-bit vectors of the compiler: SSE on every x86-64, NEON on every arm64.
+#include "ridge/kernels/peak_loop.h"
+
+namespace ridge::kernels {
+namespace {
+
+struct Plain {
+  using Vector __attribute__((vector_size(16), may_alias)) = float;
+  using Words __attribute__((vector_size(16), may_alias)) = std::uint32_t;
+  static Vector all(float x) { return Vector{x, x, x, x}; }
+  static Vector multiply_add(Vector a, Vector b, Vector c) { return a * b + c; }
+  static Vector load(const std::byte* from) { return *reinterpret_cast<const Vector*>(from); }
+  static Vector mix(Vector a, Vector b) {
+    return reinterpret_cast<Vector>(reinterpret_cast<Words>(a) ^ reinterpret_cast<Words>(b));
+  }
+  static void keep(Vector a) { asm volatile("" : : "m"(a)); }
+  static void stream(std::byte* to, Vector a) {
+#ifdef __SSE2__
+    __builtin_ia32_movntps(reinterpret_cast<float*>(to), a);
+#else
+    *reinterpret_cast<Vector*>(to) = a;
+#endif
+  }
+  static void drain() {
+#ifdef __SSE2__
+    __builtin_ia32_sfence();
+#endif
+  }
+};
+
+constexpr int sums = 12;
+
+}  // namespace
+
+const PeakLoops& plain_peak_loops() {
+  static constexpr PeakLoops loops{"plain",          2 * 4 * sums,    f32_peak_loop<Plain, sums>, 0, nullptr,
+                                   read_loop<Plain>, copy_loop<Plain>};
+  return loops;
+}
+
+}  // namespace ridge::kernels

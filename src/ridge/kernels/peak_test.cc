@@ -1,0 +1,41 @@
+#include "ridge/kernels/peak.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstring>
+#include <vector>
+
+namespace ridge::kernels {
+namespace {
+
+struct alignas(64) Block {
+  std::byte bytes[4096];
+};
+
+void expect_copies(const PeakLoops& loops) {
+  std::vector<Block> from(2), to(2);
+  for (std::size_t i = 0; i < sizeof(Block); ++i) from[0].bytes[i] = static_cast<std::byte>(i * 7);
+  std::memset(to.data(), 0x5a, 2 * sizeof(Block));
+  loops.copy(to[0].bytes, from[0].bytes, 512);
+  EXPECT_EQ(std::memcmp(to[0].bytes, from[0].bytes, 512), 0) << loops.isa;
+  EXPECT_EQ(to[0].bytes[512], std::byte{0x5a}) << loops.isa;
+  loops.read(from[0].bytes, sizeof(Block));
+  loops.f32(1000);
+  if (loops.bf16 != nullptr) loops.bf16(1000);
+  EXPECT_EQ(loops.bf16 == nullptr, loops.bf16_flop == 0);
+}
+
+TEST(PeakLoops, CopyExactlyWhatTheyAreGiven) {
+  expect_copies(plain_peak_loops());
+  expect_copies(peak_loops());
+}
+
+TEST(RunTogether, CallsEachWorkerOnce) {
+  std::atomic<int> sum{0};
+  run_together(5, [&](int worker) { sum += 1 << (4 * worker); });
+  EXPECT_EQ(sum, 0x11111);
+}
+
+}  // namespace
+}  // namespace ridge::kernels

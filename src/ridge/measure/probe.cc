@@ -1,0 +1,229 @@
+#include "ridge/measure/probe.h"
+
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+
+#include "ridge/base/file.h"
+#include "ridge/kernels/peak.h"
+#include "ridge/machine/system.h"
+
+namespace ridge {
+namespace {
+
+constexpr std::size_t huge_page = std::size_t{2} << 20;
+
+// Anonymous memory on 2 MiB pages where the system grants them, so that the probe measures memory and not the page
+// tables.
+class Buffer {
+ public:
+  explicit Buffer(std::size_t bytes) : bytes_(bytes) {
+    void* mapped = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (mapped == MAP_FAILED) return;
+    data_ = static_cast<std::byte*>(mapped);
+    madvise(mapped, bytes, MADV_HUGEPAGE);
+  }
+  ~Buffer() {
+    if (data_ != nullptr) munmap(data_, bytes_);
+  }
+  Buffer(const Buffer&) = delete;
+  Buffer& operator=(const Buffer&) = delete;
+  std::byte* data() const { return data_; }
+  std::size_t bytes() const { return bytes_; }
+
+ private:
+  std::byte* data_ = nullptr;
+  std::size_t bytes_;
+};
+
+// Several times what the caches hold, so that little of it is found there, and never so much that others are pushed
+// out.
+std::size_t choose_buffer(const ProbeOptions& options, const SystemFacts& facts) {
+  double bytes = static_cast<double>(options.buffer_bytes);
+  if (options.buffer_bytes == 0)
+    bytes = std::min(std::max(8 * facts.last_level_bytes, 128.0 * 1024 * 1024), facts.memory_bytes / 8);
+  return std::max<std::size_t>(static_cast<std::size_t>(bytes) / huge_page, 1) * huge_page;
+}
+
+// Worker w's part of `bytes`, in whole KiB so that the loops' 256-byte steps fit.
+struct Part {
+  std::size_t begin, bytes;
+};
+Part part(std::size_t bytes, int cores, int worker) {
+  const std::size_t each = bytes / static_cast<std::size_t>(cores) / 1024 * 1024;
+  return {each * static_cast<std::size_t>(worker), each};
+}
+
+struct Measured {
+  std::string name, unit;
+  int cores;
+  std::function<double(int worker)> step;  // does some work (a millisecond or more) and says how much
+};
+
+// Work a second of `cores` threads at once: every thread repeats its step until the time is over, and the work of all
+// is divided by the wall time of the whole, so that a thread which came late or was held up counts as it would for a
+// program.
+double rate_of(const Measured& quantity, double seconds) {
+  std::atomic<double> work{0};
+  const Timer timer;
+  kernels::run_together(quantity.cores, [&](int worker) {
+    double mine = 0;
+    do {
+      mine += quantity.step(worker);
+    } while (timer.seconds() < seconds);
+    work += mine;
+  });
+  return work / timer.seconds();
+}
+
+std::function<double(int)> arithmetic(void (*loop)(std::int64_t), std::int64_t flop) {
+  constexpr std::int64_t rounds = 100'000;  // 24 instructions each: about a millisecond
+  return [=](int) {
+    loop(rounds);
+    return static_cast<double>(rounds * flop);
+  };
+}
+
+std::vector<Measured> quantities(const kernels::PeakLoops& loops, const Buffer& buffer, int all) {
+  std::vector<Measured> list;
+  for (const int cores : all > 1 ? std::vector<int>{1, all} : std::vector<int>{1}) {
+    list.push_back({"f32", "FLOP/s", cores, arithmetic(loops.f32, loops.f32_flop)});
+    if (loops.bf16 != nullptr) list.push_back({"bf16", "FLOP/s", cores, arithmetic(loops.bf16, loops.bf16_flop)});
+    list.push_back({"read", "B/s", cores, [&loops, &buffer, cores](int worker) {
+                      const Part mine = part(buffer.bytes(), cores, worker);
+                      loops.read(buffer.data() + mine.begin, mine.bytes);
+                      return static_cast<double>(mine.bytes);
+                    }});
+    list.push_back({"copy", "B/s", cores, [&loops, &buffer, cores](int worker) {
+                      const std::size_t half = buffer.bytes() / 2;
+                      const Part mine = part(half, cores, worker);
+                      loops.copy(buffer.data() + half + mine.begin, buffer.data() + mine.begin, mine.bytes);
+                      return 2 * static_cast<double>(mine.bytes);  // read and written
+                    }});
+  }
+  return list;
+}
+
+std::string core_words(int cores) { return cores == 1 ? "one core" : fmt::format("{} cores", cores); }
+
+// In rounds over all quantities, so that a disturbance of some seconds falls on one run of each rather than on all runs
+// of one. The first round of each is preceded by a short one that wakes clocks and threads.
+Result<std::vector<ProbeLine>> measure(const std::vector<Measured>& list, const ProbeOptions& options) {
+  std::vector<std::vector<double>> samples(list.size());
+  ProbeProgress progress{.done = 0, .of = options.runs * static_cast<int>(list.size()), .what = {}};
+  for (int run = 0; run < options.runs; ++run) {
+    for (std::size_t i = 0; i < list.size(); ++i) {
+      const std::string what = fmt::format("{}, {}", list[i].name, core_words(list[i].cores));
+      progress.what = what;
+      if (options.progress && !options.progress(progress))
+        return absent_error("the probe was stopped; nothing was written");
+      if (run == 0) rate_of(list[i], 0.1 * options.seconds);
+      samples[i].push_back(rate_of(list[i], options.seconds));
+      ++progress.done;
+    }
+  }
+  progress.what = {};
+  if (options.progress) options.progress(progress);
+  std::vector<ProbeLine> lines;
+  for (std::size_t i = 0; i < list.size(); ++i)
+    lines.push_back({list[i].name, list[i].unit, list[i].cores, statistics(samples[i]), ""});
+  return lines;
+}
+
+const ProbeLine* find(const std::vector<ProbeLine>& lines, std::string_view name, int cores) {
+  for (const ProbeLine& line : lines)
+    if (line.name == name && line.cores == cores) return &line;
+  return nullptr;
+}
+
+Sourced measured(const ProbeLine& line, std::string source) {
+  return {.value = line.rate.median,
+          .source = std::move(source),
+          .read_on = today(),
+          .origin = Origin::measured,
+          .note = fmt::format("median of {} runs, {:.4g} to {:.4g}", line.rate.runs, line.rate.min, line.rate.max)};
+}
+
+Peak peak_of(const std::vector<ProbeLine>& lines, Unit unit, DType dtype, int all, const std::string& source) {
+  // Without an instruction for bf16 its numbers are widened and multiplied as f32.
+  const std::string_view measured_as = find(lines, name(dtype), 1) != nullptr ? name(dtype) : "f32";
+  const std::string said = measured_as == name(dtype) ? source : source + "; bf16 is widened to f32";
+  return {unit, dtype, measured(*find(lines, measured_as, all), said), measured(*find(lines, measured_as, 1), said)};
+}
+
+Sourced memory_of(const std::vector<ProbeLine>& lines, int cores) {
+  const ProbeLine &read = *find(lines, "read", cores), &copy = *find(lines, "copy", cores);
+  return read.rate.median >= copy.rate.median
+             ? measured(read, "ridge probe, reading")
+             : measured(copy, "ridge probe, copying past the caches, read and written");
+}
+
+Machine machine_of(const std::vector<ProbeLine>& lines, const SystemFacts& facts, std::string_view isa) {
+  Machine machine = guess_cpu(facts, today());  // for the title and for what the system knows better than a stopwatch
+  const std::string source = fmt::format("ridge probe, {} registers", isa);
+  machine.peaks = {peak_of(lines, Unit::matrix, DType::bf16, facts.cores, source),
+                   peak_of(lines, Unit::vector, DType::f32, facts.cores, source)};
+  machine.memory[0].bandwidth = memory_of(lines, facts.cores);
+  machine.memory[0].one_core_bandwidth = memory_of(lines, 1);
+  machine.numbers.erase("clock_hz");  // what the system calls the clock is seldom what the core runs at
+  const auto told = [](Sourced& number) { number.origin = Origin::measured, number.note.clear(); };
+  for (MemoryLevel& level : machine.memory)
+    if (level.capacity) told(*level.capacity);
+  for (auto& [key, number] : machine.numbers) told(number);
+  return machine;
+}
+
+// Found out before a minute of measuring, not after.
+Result<std::string> place_to_write() {
+  Result<std::string> path = measured_machine_path();
+  if (!path) return path;
+  const std::filesystem::path folder = std::filesystem::path(*path).parent_path();
+  std::error_code failed;
+  std::filesystem::create_directories(folder, failed);
+  std::string why = failed ? failed.message() : "";
+  if (!failed && access(folder.c_str(), W_OK | X_OK) != 0) why = std::strerror(errno);
+  if (why.empty()) return path;
+  return input_error(fmt::format("cannot write to the folder '{}': {}", folder.string(), why),
+                     "set XDG_DATA_HOME to a folder that can be written");
+}
+
+}  // namespace
+
+Result<ProbeReport> probe(const ProbeOptions& options) {
+  RIDGE_CHECK(options.runs > 0, "a probe needs a run");
+  ProbeReport report;
+  if (options.write) {
+    Result<std::string> path = place_to_write();
+    if (!path) return path.error();
+    report.path = *path;
+  }
+  const SystemFacts facts = read_system();
+  const kernels::PeakLoops& loops = kernels::peak_loops();
+  const Buffer buffer(choose_buffer(options, facts));
+  if (buffer.data() == nullptr)
+    return absent_error(
+        fmt::format("the probe needs {} MB of memory, and the system has none to give", buffer.bytes() / 1'000'000),
+        "close other programs and probe again");
+  // Written once by the threads that read it later: memory that was never written is one page of zeros.
+  kernels::run_together(facts.cores, [&](int worker) {
+    const Part mine = part(buffer.bytes(), facts.cores, worker);
+    std::memset(buffer.data() + mine.begin, worker + 1, mine.bytes);
+  });
+  Result<std::vector<ProbeLine>> lines = measure(quantities(loops, buffer, facts.cores), options);
+  if (!lines) return lines.error();
+  report.lines = *lines;
+  report.machine = machine_of(report.lines, facts, loops.isa);
+  if (!options.write) return report;
+  const Status written = write_file(
+      report.path, "# Written by `ridge probe`; the next one writes it anew.\n" + print_machine(report.machine));
+  if (!written) return written.error();
+  return report;
+}
+
+}  // namespace ridge

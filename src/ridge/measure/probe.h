@@ -1,0 +1,50 @@
+// Measures the two roofs of this CPU, so that predictions for it rest on what it does and not on what is printed on it:
+// FLOP/s in f32 and bf16 from registers alone, and bytes a second from memory, each for one core and for all.
+//
+// `bandwidth` is the greater of reading and of copying with non-temporal stores (both counted in bytes that cross the
+// memory bus): programs read mostly, copy sometimes, and no program moves more than the better of the two. On two
+// Zen 4 cores in a guest: read 30 GB/s, copy 35 GB/s.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "ridge/base/result.h"
+#include "ridge/machine/machine.h"
+#include "ridge/measure/timer.h"
+
+namespace ridge {
+
+struct ProbeProgress {
+  int done = 0, of = 0;   // measurements
+  std::string_view what;  // the one that starts now: "f32, one core"; empty when all are done
+};
+
+struct ProbeOptions {
+  int runs = 3;                  // of each quantity
+  double seconds = 1.0;          // one run of one quantity, at least; all of them together stay under 60 s
+  std::size_t buffer_bytes = 0;  // read and copied; 0: eight times the last-level cache, between 128 MiB and an
+                                 // eighth of the memory
+  bool write = true;             // the machine file
+  std::function<bool(const ProbeProgress&)> progress = {};  // returns false to stop: nothing is written then
+};
+
+struct ProbeLine {
+  std::string name;  // "f32", "bf16", "read", "copy"
+  std::string unit;  // "FLOP/s", "B/s"
+  int cores = 1;
+  Statistics rate;
+  std::string note;
+};
+
+struct ProbeReport {
+  Machine machine;  // origin measured, the medians
+  std::vector<ProbeLine> lines;
+  std::string path;  // where the machine file was written; empty: it was not
+};
+
+// Errors: no folder to write to (found before anything is measured), a full disk, memory for the buffers, stopped.
+Result<ProbeReport> probe(const ProbeOptions& options = {});
+
+}  // namespace ridge

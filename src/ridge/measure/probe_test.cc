@@ -1,0 +1,96 @@
+#include "ridge/measure/probe.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+namespace ridge {
+namespace {
+
+class Probe : public testing::Test {
+ protected:
+  void SetUp() override {
+    folder = testing::TempDir() + "ridge_probe_" + testing::UnitTest::GetInstance()->current_test_info()->name();
+    std::filesystem::remove_all(folder);
+    setenv("XDG_DATA_HOME", folder.c_str(), 1);
+    quick.seconds = 0.002;
+    quick.buffer_bytes = 4 << 20;
+  }
+  void TearDown() override {
+    std::filesystem::remove_all(folder);
+    unsetenv("XDG_DATA_HOME");
+  }
+  std::string folder;
+  ProbeOptions quick;  // not accurate, and not asserted to be
+};
+
+TEST_F(Probe, WritesAMachineThatIsFoundAsThisCpu) {
+  const Result<ProbeReport> report = probe(quick);
+  ASSERT_TRUE(report.ok()) << report.error().text();
+  EXPECT_EQ(report->path, folder + "/ridge/machines/cpu.toml");
+  EXPECT_EQ(*find_machine("cpu"), report->machine);
+  for (const Peak& peak : report->machine.peaks) {
+    EXPECT_EQ(peak.rate.origin, Origin::measured);
+    EXPECT_TRUE(peak.one_core.has_value());
+  }
+  EXPECT_NE(report->machine.pointwise_peak(), nullptr);
+  EXPECT_TRUE(report->machine.contraction_peak(DType::bf16).ok());
+  EXPECT_EQ(report->machine.memory[0].bandwidth->origin, Origin::measured);
+}
+
+TEST_F(Probe, TakesAsBandwidthTheGreaterOfReadingAndCopying) {
+  quick.write = false;
+  const ProbeReport report = *probe(quick);
+  EXPECT_EQ(report.path, "");
+  EXPECT_FALSE(std::filesystem::exists(folder));
+  double best = 0;
+  const int cores = static_cast<int>(report.machine.numbers.at("cores").value);
+  for (const ProbeLine& line : report.lines) {
+    EXPECT_EQ(line.rate.runs, 3);
+    EXPECT_LE(line.rate.min, line.rate.median);
+    EXPECT_LE(line.rate.median, line.rate.max);
+    EXPECT_GT(line.rate.min, 0);
+    if (line.unit == "B/s" && line.cores == cores) best = std::max(best, line.rate.median);
+  }
+  EXPECT_EQ(report.machine.bandwidth()->value, best);
+}
+
+TEST_F(Probe, TellsItsProgressAndStopsWhenAsked) {
+  int calls = 0, last = 0, of = 0;
+  quick.progress = [&](const ProbeProgress& progress) {
+    EXPECT_EQ(progress.done, calls);
+    ++calls, last = progress.done, of = progress.of;
+    return calls < 3;
+  };
+  const Result<ProbeReport> report = probe(quick);
+  ASSERT_FALSE(report.ok());
+  EXPECT_EQ(report.error().text(), "the probe was stopped; nothing was written\n");
+  EXPECT_EQ(last, 2);
+  EXPECT_GE(of, 9);
+  EXPECT_FALSE(std::filesystem::exists(folder + "/ridge/machines/cpu.toml"));
+}
+
+TEST_F(Probe, SaysBeforeMeasuringThatTheFolderCannotBeMade) {
+  std::ofstream(folder) << "a file where a folder should be";
+  quick.progress = [](const ProbeProgress&) {
+    ADD_FAILURE() << "measured before the folder was known to be writable";
+    return true;
+  };
+  EXPECT_EQ(probe(quick).error().text(), "cannot write to the folder '" + folder +
+                                             "/ridge/machines': Not a directory\n"
+                                             "  hint: set XDG_DATA_HOME to a folder that can be written\n");
+}
+
+TEST_F(Probe, LeavesNothingWhereTheFileCannotBePut) {
+  std::filesystem::create_directories(folder + "/ridge/machines/cpu.toml");
+  EXPECT_EQ(probe(quick).error().text(), "cannot write '" + folder + "/ridge/machines/cpu.toml': Is a directory\n");
+  int left = 0;
+  for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator(folder + "/ridge/machines")) ++left;
+  EXPECT_EQ(left, 1);
+}
+
+}  // namespace
+}  // namespace ridge

@@ -1,0 +1,23 @@
+#include "ridge/measure/timer.h"
+
+#include <gtest/gtest.h>
+
+namespace ridge {
+namespace {
+
+TEST(Statistics, GivesTheMiddleAndTheEnds) {
+  EXPECT_EQ(statistics({30, 10, 11}), (Statistics{11, 10, 30, 3}));
+  EXPECT_EQ(statistics({4, 1, 3, 2}), (Statistics{2.5, 1, 4, 4}));
+  EXPECT_EQ(statistics({7}), (Statistics{7, 7, 7, 1}));
+  EXPECT_EQ(statistics({}), (Statistics{0, 0, 0, 0}));
+}
+
+TEST(Timer, NeverRunsBackwards) {
+  const Timer timer;
+  const double first = timer.seconds();
+  EXPECT_GE(first, 0);
+  EXPECT_GE(timer.seconds(), first);
+}
+
+}  // namespace
+}  // namespace ridge
