@@ -1,0 +1,194 @@
+// The formulas against a literal loop nest: it walks every combination of indices, counts what it multiplies and
+// applies, and remembers which elements it touched.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <set>
+
+#include "ridge/roofline/testing/random_program.h"
+#include "ridge/roofline/work.h"
+
+namespace ridge {
+namespace {
+
+Program parsed(const std::string& text) {
+  auto program = parse(text);
+  EXPECT_TRUE(program.ok()) << (program.ok() ? "" : program.error().text());
+  return program.ok() ? *program : Program{};
+}
+
+// --- the oracle
+
+using Index = std::map<std::string, std::int64_t>;
+
+std::string key(const Axis& axis) { return axis.named() ? axis.dim : std::to_string(axis.literal); }
+
+// Calls `body` once for every combination of indices along `axes`.
+void nest(const std::vector<std::pair<std::string, std::int64_t>>& axes,
+          const std::function<void(const Index&)>& body) {
+  Index at;
+  const std::function<void(std::size_t)> loop = [&](std::size_t depth) {
+    if (depth == axes.size()) return body(at);
+    for (std::int64_t i = 0; i < axes[depth].second; ++i) {
+      at[axes[depth].first] = i;
+      loop(depth + 1);
+    }
+  };
+  loop(0);
+}
+
+struct Tally {
+  std::int64_t flops = 0, bits_read = 0, bits_written = 0;
+};
+
+class LoopNest {
+ public:
+  LoopNest(const Program& program, const Bindings& sizes) : program_(program), sizes_(sizes) {}
+
+  Tally run(const Statement& statement) {
+    std::visit([&](const auto& op) { run_op(op); }, statement.op);
+    for (const auto& [tensor, elements] : touched_)
+      (tensor == statement.result() ? tally_.bits_written : tally_.bits_read) +=
+          static_cast<std::int64_t>(elements.size()) * bits(program_.tensors[tensor].dtype);
+    return tally_;
+  }
+
+ private:
+  std::int64_t extent(const Axis& axis) const { return axis.named() ? sizes_.at(axis.dim) : axis.literal; }
+
+  void touch(int tensor, const Index& at) {
+    std::vector<std::int64_t> element;
+    for (const Axis& axis : program_.tensors[tensor].axes) element.push_back(at.at(key(axis)));
+    touched_[tensor].insert(element);
+  }
+
+  std::vector<std::pair<std::string, std::int64_t>> space(const std::vector<int>& tensors) const {
+    std::map<std::string, std::int64_t> all;
+    for (const int t : tensors)
+      for (const Axis& axis : program_.tensors[t].axes) all[key(axis)] = extent(axis);
+    return {all.begin(), all.end()};
+  }
+
+  void run_op(const Contraction& op) {
+    const auto all = space({op.result, op.left, op.right});
+    std::set<std::string> kept{"1"};
+    for (const Axis& axis : program_.tensors[op.result].axes) kept.insert(key(axis));
+    const bool sums = std::any_of(all.begin(), all.end(), [&](const auto& a) { return !kept.contains(a.first); });
+    nest(all, [&](const Index& at) {
+      tally_.flops += sums ? 2 : 1;
+      for (const int t : {op.left, op.right, op.result}) touch(t, at);
+    });
+  }
+
+  void run_op(const Pointwise& op) {
+    std::vector<int> tensors{op.result};
+    for (const Node& node : op.nodes)
+      if (node.kind == Node::Kind::tensor) tensors.push_back(node.tensor);
+    nest(space(tensors), [&](const Index& at) {
+      for (const int t : tensors) touch(t, at);
+      std::vector<bool> varies;
+      for (const Node& node : op.nodes) {
+        bool any = node.kind == Node::Kind::tensor;
+        for (const int a : node.arguments) any = any || varies[static_cast<std::size_t>(a)];
+        varies.push_back(any);
+        if (node.kind == Node::Kind::call && any) tally_.flops += node.repeat;
+      }
+    });
+  }
+
+  const Program& program_;
+  const Bindings& sizes_;
+  std::map<int, std::set<std::vector<std::int64_t>>> touched_;
+  Tally tally_;
+};
+
+std::int64_t bytes_of(std::int64_t bits) { return (bits + 7) / 8; }
+
+void expect_agreement(const std::string& text, testing::RandomProgram& random) {
+  const Program program = parsed(text);
+  for (int trial = 0; trial < 3; ++trial) {
+    Bindings sizes;
+    for (const std::string& dim : program.dim_names()) sizes[dim] = 1 + random.below(5);
+    const std::vector<Work> work = count(program);
+    ASSERT_EQ(work.size(), 1u);
+    const Tally tally = LoopNest(program, sizes).run(program.statements[0]);
+    EXPECT_EQ(work[0].flops.evaluate(sizes).value(), tally.flops) << text;
+    EXPECT_EQ(work[0].bytes_in.evaluate(sizes).value(), bytes_of(tally.bits_read)) << text;
+    EXPECT_EQ(work[0].bytes_out.evaluate(sizes).value(), bytes_of(tally.bits_written)) << text;
+  }
+}
+
+const std::vector<DType> all_dtypes{DType::f64, DType::f32, DType::bf16, DType::e4m3, DType::int8, DType::int4};
+
+TEST(Count, agrees_with_a_loop_nest_over_contractions) {
+  for (unsigned seed = 0; seed < 400; ++seed) {
+    testing::RandomProgram random(seed);
+    expect_agreement(random.contraction(all_dtypes), random);
+  }
+}
+
+TEST(Count, agrees_with_a_loop_nest_over_pointwise_expressions) {
+  for (unsigned seed = 0; seed < 400; ++seed) {
+    testing::RandomProgram random(seed);
+    expect_agreement(random.pointwise(all_dtypes), random);
+  }
+}
+
+// --- what the formulas look like
+
+std::string formulas(const std::string& text, std::size_t statement = 0) {
+  const Program program = parsed(text);
+  const Work work = count(program).at(statement);
+  const auto order = program.dim_names();
+  return fmt::format("{}{}: {} FLOP, {} + {} B", work.contraction ? "contraction " : "", name(work.math),
+                     work.flops.text(order), work.bytes_in.text(order), work.bytes_out.text(order));
+}
+
+TEST(Count, of_a_product) {
+  EXPECT_EQ(formulas("bf16[B, D] * bf16[D, F] -> bf16[B, F]"),
+            "contraction bf16: 2*B*D*F FLOP, 2*B*D + 2*D*F + 2*B*F B");
+  EXPECT_EQ(formulas("bf16[B, D] * int8[D, F] -> bf16[B, F]"), "contraction bf16: 2*B*D*F FLOP, 2*B*D + D*F + 2*B*F B");
+  EXPECT_EQ(formulas("int8[B, D] * int8[B, D, F] -> int8[B, F]"),
+            "contraction int8: 2*B*D*F FLOP, B*D*F + B*D + B*F B");
+  EXPECT_EQ(formulas("bf16[B, D] * int4[D, F] -> bf16[B, F]"),
+            "contraction bf16: 2*B*D*F FLOP, 2*B*D + D*F/2 + 2*B*F B");
+  EXPECT_EQ(formulas("x * y: bf16[N], bf16[N] -> bf16[1]"), "contraction bf16: 2*N FLOP, 4*N + 2 B");
+  EXPECT_EQ(formulas("f32[B, 64] * f32[64, F] -> f32[B, F]"), "contraction f32: 128*B*F FLOP, 256*B + 256*F + 4*B*F B");
+}
+
+TEST(Count, of_a_product_without_a_sum_is_one_an_element) {
+  EXPECT_EQ(formulas("bf16[B] * bf16[F] -> bf16[B, F]"), "f32: B*F FLOP, 2*B + 2*F + 2*B*F B");
+  EXPECT_EQ(formulas("x: bf16[N]\ny: bf16[N] = x * x"), "f32: N FLOP, 2*N + 2*N B");
+}
+
+TEST(Count, of_an_operand_that_occurs_twice_reads_it_once) {
+  EXPECT_EQ(formulas("x: bf16[N, D]\ng[N] = x * x"), "contraction bf16: 2*N*D FLOP, 2*N*D + 2*N B");
+  EXPECT_EQ(formulas("x: f32[N]\ny: f32[N] = x * x + x"), "f32: 2*N FLOP, 4*N + 4*N B");
+}
+
+TEST(Count, of_pointwise_work_is_one_an_operation_and_element) {
+  EXPECT_EQ(formulas("u: bf16[N, F]   g: bf16[N, F]   bu: bf16[F]   bg: bf16[F]\n"
+                     "y: bf16[N, F] = (u + bu) * gelu(g + bg)"),
+            "f32: 4*N*F FLOP, 4*N*F + 4*F + 2*N*F B");
+  EXPECT_EQ(formulas("x: f32[N]\ny: f32[N] = repeat(64, cos, x)"), "f32: 64*N FLOP, 4*N + 4*N B");
+  EXPECT_EQ(formulas("x: f32[N]\ny: f32[N] = (2 * 3 + 1) * x"), "f32: N FLOP, 4*N + 4*N B");
+  EXPECT_EQ(formulas("x: bf16[N]\ny: f32[N] = x"), "f32: 0 FLOP, 2*N + 4*N B");
+}
+
+TEST(Count, of_each_statement_stands_in_order) {
+  const Program program = parsed("x: bf16[N, D]   w: bf16[D, F]\nu[N, F] = x * w\ny: f32[N, F] = exp(u)");
+  const std::vector<Work> work = count(program);
+  ASSERT_EQ(work.size(), 2u);
+  EXPECT_EQ(work[0].name, "u");
+  EXPECT_EQ(work[1].name, "y");
+  EXPECT_EQ(work[1].text, "y: f32[N, F] = exp(u)");
+}
+
+TEST(Count, of_literal_sizes_that_leave_64_bits_is_not_exact) {
+  const Work work = count(parsed("bf16[4000000000, 4000000001] * bf16[4000000001, N] -> bf16[4000000000, N]")).at(0);
+  EXPECT_FALSE(work.flops.exact());
+}
+
+}  // namespace
+}  // namespace ridge

@@ -1,0 +1,192 @@
+// What must hold for every program on every machine: compute-bound at the threshold and memory-bound one below it, the
+// printed expression worth the printed number, nothing worse on a machine with more bandwidth.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "ridge/roofline/prediction.h"
+#include "ridge/roofline/testing/random_program.h"
+#include "ridge/roofline/testing/toy_machine.h"
+
+namespace ridge {
+namespace {
+
+const std::vector<DType> dtypes{DType::bf16, DType::int8, DType::int4, DType::f32};
+
+struct Draw {
+  std::string text;
+  Program program;
+  Machine machine;
+  Bindings sizes;
+};
+
+// Half of the machines have round numbers, half have every bit set.
+double rate(testing::RandomProgram& random, double most) {
+  const double value = static_cast<double>(random.size(static_cast<std::int64_t>(most)));
+  return random.below(2) ? value : value * std::sqrt(2);
+}
+
+Draw draw(unsigned seed) {
+  testing::RandomProgram random(seed);
+  const std::string text = seed % 2 ? random.pointwise(dtypes) : random.contraction(dtypes);
+  const double bandwidth = rate(random, 1e6);
+  std::vector<std::pair<DType, double>> matrix;
+  for (const DType dtype : {DType::bf16, DType::int8, DType::int4})
+    matrix.emplace_back(dtype, bandwidth * rate(random, 1e3));
+  Draw d{text, *parse(text), testing::toy_machine(matrix, bandwidth * rate(random, 1e3), bandwidth), {}};
+  for (const std::string& dim : d.program.dim_names()) d.sizes[dim] = random.size(20000);
+  return d;
+}
+
+bool compute_bound_at(const Draw& d, const std::string& dim, std::int64_t value) {
+  Bindings sizes = d.sizes;
+  sizes[dim] = value;
+  const auto e = explain(d.program, d.machine, sizes);
+  EXPECT_TRUE(e.ok()) << (e.ok() ? "" : e.error().text());
+  return e->ops[0].limiter == Limiter::compute;
+}
+
+// The arithmetic of the printed expressions: + - * / ( ), names and whole numbers.
+class Calculator {
+ public:
+  Calculator(std::string text, std::map<std::string, double> values)
+      : text_(std::move(text)), values_(std::move(values)) {}
+  double sum() {
+    double value = product();
+    while (peek() == '+' || peek() == '-') value += next() == '+' ? product() : -product();
+    return value;
+  }
+
+ private:
+  char peek() {
+    while (at_ < text_.size() && text_[at_] == ' ') ++at_;
+    return at_ < text_.size() ? text_[at_] : '\0';
+  }
+  char next() { return peek(), text_[at_++]; }
+  double product() {
+    double value = atom();
+    while (peek() == '*' || peek() == '/') value = next() == '*' ? value * atom() : value / atom();
+    return value;
+  }
+  double atom() {
+    if (peek() == '(') {
+      next();
+      const double value = sum();
+      next();
+      return value;
+    }
+    std::string word;
+    while (std::isalnum(static_cast<unsigned char>(peek()))) word += next();
+    return std::isdigit(static_cast<unsigned char>(word[0])) ? std::stod(word) : values_.at(word);
+  }
+
+  std::string text_;
+  std::map<std::string, double> values_;
+  std::size_t at_ = 0;
+};
+
+void expect_sound(const Draw& d, const Threshold& t, double ridge, std::map<Relation, int>& seen) {
+  const std::string about = fmt::format("{}\n{} {} {}", d.text, t.dim, name(t.relation), t.value.value_or(0));
+  ++seen[t.relation];
+  ASSERT_NE(t.relation, Relation::at_most) << about;
+  if (t.relation != Relation::at_least) {
+    for (const std::int64_t size : {1, 2, 1000, 1000000})
+      EXPECT_EQ(compute_bound_at(d, t.dim, size), t.relation == Relation::always) << about;
+    EXPECT_TRUE(t.exact.empty() && !t.value && !t.value_real && !t.approx && t.assuming.empty()) << about;
+    return;
+  }
+  ASSERT_TRUE(t.value && t.value_real) << about;
+  EXPECT_LE(*t.value_real, static_cast<double>(*t.value)) << about;
+  EXPECT_GE(*t.value_real, static_cast<double>(*t.value - 1)) << about;
+  std::map<std::string, double> values(d.sizes.begin(), d.sizes.end());
+  values["r"] = ridge;
+  const double worth = Calculator(t.exact, values).sum();
+  EXPECT_NEAR(worth, *t.value_real, 1e-9 * worth * worth) << about << " " << t.exact;
+  if (*t.value > 1000000000) return;  // the count itself may leave 2^63 there
+  EXPECT_TRUE(compute_bound_at(d, t.dim, *t.value)) << about;
+  EXPECT_FALSE(compute_bound_at(d, t.dim, *t.value - 1)) << about;
+}
+
+TEST(ThresholdProperty, compute_bound_at_the_value_and_memory_bound_one_below) {
+  std::map<Relation, int> seen;
+  for (unsigned seed = 0; seed < 4000; ++seed) {
+    const Draw d = draw(seed);
+    const auto e = explain(d.program, d.machine, d.sizes);
+    ASSERT_TRUE(e.ok()) << d.text << e.error().text();
+    EXPECT_EQ(e->ops[0].thresholds.size(), d.program.dim_names().size()) << d.text;
+    for (const Threshold& t : e->ops[0].thresholds) expect_sound(d, t, *e->ops[0].ridge, seen);
+  }
+  for (const Relation relation : {Relation::at_least, Relation::always, Relation::never})
+    EXPECT_GT(seen[relation], 300);
+}
+
+TEST(ThresholdProperty, falls_and_times_shrink_as_bandwidth_grows) {
+  for (unsigned seed = 0; seed < 1000; ++seed) {
+    Draw d = draw(seed);
+    const Explanation slow = *explain(d.program, d.machine, d.sizes);
+    d.machine.memory[0].bandwidth->value *= 1.25;
+    const Explanation fast = *explain(d.program, d.machine, d.sizes);
+    EXPECT_LE(*fast.ops[0].time_lower_s, *slow.ops[0].time_lower_s) << d.text;
+    EXPECT_LE(*fast.ops[0].time_upper_s, *slow.ops[0].time_upper_s) << d.text;
+    for (std::size_t i = 0; i < slow.ops[0].thresholds.size(); ++i) {
+      const Threshold &before = slow.ops[0].thresholds[i], &after = fast.ops[0].thresholds[i];
+      // The first size that is compute-bound; 0: every one, infinite: none.
+      const auto first = [](const Threshold& t) {
+        if (t.relation == Relation::always) return 0.0;
+        return t.value ? static_cast<double>(*t.value) : HUGE_VAL;
+      };
+      EXPECT_LE(first(after), first(before)) << d.text;
+    }
+  }
+}
+
+// What is said without sizes must not be contradicted by any sizes.
+TEST(ThresholdProperty, without_sizes_agrees_with_every_choice_of_sizes) {
+  int compared = 0;
+  for (unsigned seed = 0; seed < 2000; ++seed) {
+    Draw d = draw(seed);
+    testing::RandomProgram random(seed + 1);
+    Bindings some = d.sizes;
+    for (const auto& [dim, size] : d.sizes)
+      if (random.below(2)) some.erase(dim);
+    const Explanation symbolic = *explain(d.program, d.machine, some),
+                      numeric = *explain(d.program, d.machine, d.sizes);
+    for (const Threshold& t : symbolic.ops[0].thresholds)
+      for (const Threshold& n : numeric.ops[0].thresholds) {
+        if (t.dim != n.dim) continue;
+        ++compared;
+        if (t.relation == Relation::never || t.relation == Relation::always) {
+          EXPECT_EQ(n.relation, t.relation) << d.text << " " << t.dim;
+        } else if (n.relation == Relation::at_least) {
+          EXPECT_EQ(n.exact, t.exact) << d.text;
+        }
+      }
+  }
+  EXPECT_GT(compared, 1000);
+}
+
+// The approximation is the boundary where the dimensions that `assuming` names are very large.
+TEST(ThresholdProperty, approximation_is_the_limit) {
+  int compared = 0;
+  for (unsigned seed = 0; seed < 3000; ++seed) {
+    Draw d = draw(seed);
+    const Explanation e = *explain(d.program, d.machine, d.sizes);
+    for (const Threshold& t : e.ops[0].thresholds) {
+      if (!t.approx) continue;
+      Polynomial flops = e.ops[0].work.flops, bytes = e.ops[0].work.bytes();
+      std::map<std::string, double> sizes(d.sizes.begin(), d.sizes.end());
+      for (const std::string& dim : e.dim_names)
+        if (t.assuming.find(dim, t.dim.size()) != std::string::npos) sizes[dim] = 1e12;
+      const auto at = [&](const Polynomial& p, double x) { return sizes[t.dim] = x, p.real(sizes); };
+      const double f1 = at(flops, 2) - at(flops, 1), m1 = at(bytes, 2) - at(bytes, 1), m0 = at(bytes, 1) - m1;
+      const double r = *e.ops[0].ridge;
+      EXPECT_NEAR(r * m0 / (f1 - r * m1) / *t.approx, 1, 1e-2) << d.text << " " << t.dim;
+      ++compared;
+    }
+  }
+  EXPECT_GT(compared, 150);
+}
+
+}  // namespace
+}  // namespace ridge

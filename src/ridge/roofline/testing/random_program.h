@@ -1,0 +1,82 @@
+// Small random programs for properties that must hold for all of them: one contraction with every mix of batch, free
+// and contracted dimensions, or one pointwise expression with broadcasts, repeats and numbers. The seed is the program.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "ridge/base/dtype.h"
+
+namespace ridge::testing {
+
+class RandomProgram {
+ public:
+  explicit RandomProgram(unsigned seed) : random_(seed) {}
+
+  int below(int n) { return std::uniform_int_distribution<int>(0, n - 1)(random_); }
+  std::int64_t size(std::int64_t most) {  // as many small ones as large ones
+    const double log = std::uniform_real_distribution<double>(0, std::log(static_cast<double>(most)))(random_);
+    return std::clamp<std::int64_t>(static_cast<std::int64_t>(std::exp(log)), 1, most);
+  }
+
+  std::string contraction(const std::vector<DType>& dtypes) {
+    std::vector<std::string> left, right, result;
+    const int dims = 1 + below(4);
+    for (int i = 0; i < dims; ++i) {
+      const std::string dim(1, static_cast<char>('A' + i));
+      const int kind = below(4);  // batch, free on the left, free on the right, contracted
+      if (kind != 2) left.push_back(dim);
+      if (kind != 1) right.push_back(dim);
+      if (kind != 3) result.push_back(dim);
+    }
+    if (below(8) == 0) {
+      left.push_back("3");
+      right.push_back("3");
+    }
+    return tensor(left, dtypes) + " * " + tensor(right, dtypes) + " -> " + tensor(result, dtypes);
+  }
+
+  std::string pointwise(const std::vector<DType>& dtypes) {
+    std::vector<std::string> dims;
+    for (int i = 0, n = 1 + below(3); i < n; ++i) dims.emplace_back(1, static_cast<char>('A' + i));
+    std::string text = "x: " + tensor(dims, dtypes);
+    for (const char* name : {"y", "z"}) {
+      std::vector<std::string> some;
+      for (const std::string& dim : dims)
+        if (below(2)) some.push_back(dim);
+      text += std::string("\n") + name + ": " + tensor(some, dtypes);
+    }
+    return text + "\nout: " + tensor(dims, dtypes) + " = max(x, 0) + " + expression(3);
+  }
+
+ private:
+  std::string tensor(std::vector<std::string> axes, const std::vector<DType>& dtypes) {
+    if (axes.empty()) axes.push_back("1");
+    std::shuffle(axes.begin(), axes.end(), random_);
+    std::string text(name(dtypes[static_cast<std::size_t>(below(static_cast<int>(dtypes.size())))]));
+    for (std::size_t i = 0; i < axes.size(); ++i) text += (i == 0 ? "[" : ", ") + axes[i];
+    return text + "]";
+  }
+
+  std::string expression(int depth) {
+    switch (depth == 0 ? below(4) : below(8)) {
+      case 0: return "x";
+      case 1: return "y";
+      case 2: return "z";
+      case 3: return "1.5";
+      case 4: return "repeat(" + std::to_string(1 + below(200)) + ", cos, " + expression(depth - 1) + ")";
+      case 5: return "gelu(" + expression(depth - 1) + ")";
+      case 6: return "(" + expression(depth - 1) + " * " + expression(depth - 1) + ")";
+      default:
+        return "where(" + expression(depth - 1) + ", " + expression(depth - 1) + ", " + expression(depth - 1) + ")";
+    }
+  }
+
+  std::mt19937 random_;
+};
+
+}  // namespace ridge::testing
