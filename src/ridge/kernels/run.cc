@@ -1,0 +1,11 @@
+#include "ridge/kernels/run.h"
+
+#include "ridge/tile/target/cpu/isa.h"
+
+namespace ridge::kernels {
+
+int usable_cores() { return tile::cpu::usable_cores(); }
+
+std::string isa() { return std::string(tile::cpu::name(tile::cpu::isa())); }
+
+}  // namespace ridge::kernels

@@ -1,0 +1,72 @@
+// What one instruction set brings: a block of the product in registers, and the packing that feeds it. Everything is
+// counted in units: 4 bytes of one row of A or one column of B along k, an f32, two bf16 or four int8. A packed panel
+// is [steps][width] units, so that the register block walks through memory in a straight line. Machine code for an
+// instruction set lives in one file each, whose name's end sets the compiler's flags, and is reached through the
+// pointers here: nothing that is compiled twice can be linked once.
+#pragma once
+
+#include <cstdint>
+
+#include "ridge/base/dtype.h"
+#include "ridge/tile/tile.h"
+
+namespace ridge::tile::cpu {
+
+using Unit = std::int32_t;
+
+// Addresses of a later stage, fetched to the L2 while this one is multiplied: one (A) or two (B) cache lines for every
+// four steps of k. Line s is at base + (s mod (mask + 1)) * stride + (s / (mask + 1)) * bytes, where s starts at
+// `from`.
+struct Ahead {
+  const char* base = nullptr;
+  Index stride = 0;
+  Index mask = 0;  // 2^n - 1
+  int shift = 0;   // (s & ~mask) << shift is the second addend
+  Index from = 0;
+};
+
+// C[rows][cols] (+)= A[rows][steps] * B[steps][cols]; rows and cols at most the engine's block.
+struct Block {
+  const Unit* a = nullptr;
+  Index a_stride = 0;  // units from row to row where A is not packed; packed: [steps][rows]
+  const Unit* b = nullptr;
+  Index b_stride = 0;  // units from step to step
+  Index steps = 0;
+  void* c = nullptr;  // float or int32
+  Index c_stride = 0;
+  int rows = 0, cols = 0;
+  bool packed = false;  // A
+  bool add = false;     // to what C holds; false: overwrite
+  bool far = false;     // C is probably not in the L2: fetch it on entry
+  Ahead next_a, next_b;
+};
+
+// out[steps][width] from `lanes` <= width vectors of k elements each; missing lanes and the rest of the last unit are
+// 0.
+struct Packing {
+  const void* source = nullptr;
+  Index stride = 0;  // elements between lanes (along), or between steps of k (across)
+  int lanes = 0, width = 0;
+  Index k = 0;
+  Unit* out = nullptr;
+};
+
+struct Engine {
+  int rows = 0, cols = 0;  // of the register block
+  int per_unit = 0;        // elements of k
+  bool direct = false;     // a unit is one element as stored: operands may be read in place
+  void (*block)(const Block&) = nullptr;
+  void (*pack_along)(const Packing&) = nullptr;   // k is contiguous
+  void (*pack_across)(const Packing&) = nullptr;  // lanes are contiguous
+};
+
+// The engine that multiplies these operands; null where there is none. The same one for the whole process, but for
+// use_isa in tests.
+const Engine* engine(DType a, DType b);
+
+const Engine* plain_engine(DType a, DType b);
+const Engine* avx2_engine(DType a, DType b);
+const Engine* avx512_engine(DType a, DType b);
+const Engine* avx512_bf16_engine(DType a, DType b);
+
+}  // namespace ridge::tile::cpu

@@ -1,0 +1,125 @@
+// Packing with AVX-512. Where k is contiguous a panel is a transposition, done 16 x 16 units at a time in registers (64
+// shuffles for 256 units); where lanes are contiguous it is a copy, and for pairs of bf16 an interleaving of two rows.
+// Tag is a type of an unnamed namespace: see block.h.
+#pragma once
+
+#include <immintrin.h>
+
+#include "ridge/base/float16.h"
+#include "ridge/tile/target/cpu/engine.h"
+
+namespace ridge::tile::cpu {
+
+template <class Tag> [[gnu::always_inline]] inline __mmask16 first_lanes(Index n) {
+  return n >= 16 ? 0xffff : n <= 0 ? 0 : static_cast<__mmask16>((1u << n) - 1);
+}
+
+template <class Tag> [[gnu::always_inline]] inline void transpose16(__m512i (&r)[16]) {
+  __m512i t[16];
+#pragma GCC unroll 8
+  for (int i = 0; i < 8; ++i) {
+    t[2 * i] = _mm512_unpacklo_epi32(r[2 * i], r[2 * i + 1]);
+    t[2 * i + 1] = _mm512_unpackhi_epi32(r[2 * i], r[2 * i + 1]);
+  }
+#pragma GCC unroll 4
+  for (int i = 0; i < 4; ++i) {
+    r[4 * i] = _mm512_unpacklo_epi64(t[4 * i], t[4 * i + 2]);
+    r[4 * i + 1] = _mm512_unpackhi_epi64(t[4 * i], t[4 * i + 2]);
+    r[4 * i + 2] = _mm512_unpacklo_epi64(t[4 * i + 1], t[4 * i + 3]);
+    r[4 * i + 3] = _mm512_unpackhi_epi64(t[4 * i + 1], t[4 * i + 3]);
+  }
+#pragma GCC unroll 4
+  for (int i = 0; i < 4; ++i) {
+    t[i] = _mm512_shuffle_i32x4(r[i], r[4 + i], 0x88);
+    t[4 + i] = _mm512_shuffle_i32x4(r[i], r[4 + i], 0xdd);
+    t[8 + i] = _mm512_shuffle_i32x4(r[8 + i], r[12 + i], 0x88);
+    t[12 + i] = _mm512_shuffle_i32x4(r[8 + i], r[12 + i], 0xdd);
+  }
+#pragma GCC unroll 4
+  for (int i = 0; i < 4; ++i) {
+    r[i] = _mm512_shuffle_i32x4(t[i], t[8 + i], 0x88);
+    r[8 + i] = _mm512_shuffle_i32x4(t[i], t[8 + i], 0xdd);
+    r[4 + i] = _mm512_shuffle_i32x4(t[4 + i], t[12 + i], 0x88);
+    r[12 + i] = _mm512_shuffle_i32x4(t[4 + i], t[12 + i], 0xdd);
+  }
+}
+
+// Up to 16 units of one lane; `left` elements exist from p on.
+template <class Tag, class T, int per_unit> [[gnu::always_inline]] inline __m512i units_along(const T* p, Index left) {
+  if constexpr (per_unit == 1 && sizeof(T) == 4) {
+    return _mm512_maskz_loadu_epi32(first_lanes<Tag>(left), p);
+  } else if constexpr (per_unit == 1) {
+    static_assert(sizeof(T) == 2, "widening loads are written for two-byte formats");
+    const __m256i bits = _mm256_maskz_loadu_epi16(first_lanes<Tag>(left), p);
+    if constexpr (__is_same(T, Bf16)) return _mm512_slli_epi32(_mm512_cvtepu16_epi32(bits), 16);
+    return _mm512_castps_si512(_mm512_cvtph_ps(bits));
+  } else {
+    static_assert(sizeof(T) == 2 && per_unit == 2, "pairs");
+    return _mm512_maskz_loadu_epi16(left >= 32 ? ~__mmask32{0} : (__mmask32{1} << left) - 1, p);
+  }
+}
+
+template <class Tag, class T, int per_unit> void pack_along_avx512(const Packing& x) {
+  const Index units = (x.k + per_unit - 1) / per_unit;
+  for (int lane = 0; lane < x.width; lane += 16) {
+    const T* const source = static_cast<const T*>(x.source) + lane * x.stride;
+    const int lanes = x.lanes - lane;
+    const __mmask16 out_mask = first_lanes<Tag>(x.width - lane);
+    for (Index u = 0; u < units; u += 16) {
+      __m512i r[16];
+      if (lanes >= 16) {
+#pragma GCC unroll 16
+        for (int i = 0; i < 16; ++i)
+          r[i] = units_along<Tag, T, per_unit>(source + i * x.stride + u * per_unit, x.k - u * per_unit);
+      } else {
+#pragma GCC unroll 16
+        for (int i = 0; i < 16; ++i) {
+          r[i] = i < lanes ? units_along<Tag, T, per_unit>(source + i * x.stride + u * per_unit, x.k - u * per_unit)
+                           : _mm512_setzero_si512();
+        }
+      }
+      transpose16<Tag>(r);
+      Unit* const out = x.out + u * x.width + lane;
+      const Index steps = units - u < 16 ? units - u : 16;
+      if (steps == 16) {
+#pragma GCC unroll 16
+        for (int i = 0; i < 16; ++i) _mm512_mask_storeu_epi32(out + i * x.width, out_mask, r[i]);
+      } else {
+#pragma GCC unroll 16
+        for (int i = 0; i < 16; ++i)
+          if (i < steps) _mm512_mask_storeu_epi32(out + i * x.width, out_mask, r[i]);
+      }
+    }
+  }
+}
+
+template <class Tag, class T, int per_unit> void pack_across_avx512(const Packing& x) {
+  const T* source = static_cast<const T*>(x.source);
+  const __mmask16 in0 = first_lanes<Tag>(x.lanes), in1 = first_lanes<Tag>(x.lanes - 16);
+  const __mmask16 out0 = first_lanes<Tag>(x.width), out1 = first_lanes<Tag>(x.width - 16);
+  Unit* out = x.out;
+  if constexpr (per_unit == 1) {
+    for (Index k = 0; k < x.k; ++k, source += x.stride, out += x.width) {
+      _mm512_mask_storeu_epi32(out, out0, units_along<Tag, T, 1>(source, in0 == 0xffff ? 16 : x.lanes));
+      if (out1)
+        _mm512_mask_storeu_epi32(out + 16, out1,
+                                 units_along<Tag, T, 1>(source + 16, in1 == 0xffff ? 16 : x.lanes - 16));
+    }
+  } else {
+    static_assert(sizeof(T) == 2 && per_unit == 2, "pairs");
+    const __m512i index = _mm512_set_epi16(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8, 23, 7, 22, 6,
+                                           21, 5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
+    for (Index k = 0; k < x.k; k += 2, source += 2 * x.stride, out += x.width) {
+      const bool pair = k + 1 < x.k;
+      const auto both = [&](__mmask16 mask, int at) __attribute__((always_inline)) {
+        const __m256i even = _mm256_maskz_loadu_epi16(mask, source + at);
+        const __m256i odd = pair ? _mm256_maskz_loadu_epi16(mask, source + x.stride + at) : _mm256_setzero_si256();
+        return _mm512_permutexvar_epi16(index, _mm512_inserti64x4(_mm512_castsi256_si512(even), odd, 1));
+      };
+      _mm512_mask_storeu_epi32(out, out0, both(in0, 0));
+      if (out1) _mm512_mask_storeu_epi32(out + 16, out1, both(in1, 16));
+    }
+  }
+}
+
+}  // namespace ridge::tile::cpu

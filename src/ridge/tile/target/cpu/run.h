@@ -1,0 +1,230 @@
+// Runs a kernel text on this CPU. The text says what a work item loads, multiplies and stores; this decides in which
+// order work items and stages come and which thread has them (schedule.h). Sums lie in memory: in the output itself
+// where the text stores them as they are (a survey, one call of `store` with nothing behind it, tells), else in
+// scratch.
+#pragma once
+
+#include <algorithm>
+#include <cstring>
+#include <type_traits>
+
+#include "ridge/base/float16.h"
+#include "ridge/tile/target/cpu/arena.h"
+#include "ridge/tile/target/cpu/worker.h"
+
+namespace ridge::tile::cpu {
+
+struct Place {
+  Row row_range;
+  Col col_range;
+  Row row() const { return row_range; }
+  Col col() const { return col_range; }
+};
+
+// Each role has its own words, so a multiply in `load` does not compile.
+struct Loader : Place {
+  template <class Tile, class Along, bool is_constant>
+  void load(Tile& tile, const GlobalView<Tile, Along, is_constant>& view, Along where, Range k) const {
+    load(rows<0, Tile::rows>(tile), view, where, k);
+  }
+  template <int first, int count, class Tile, class Box, class Along, bool is_constant>
+  void load(Part<first, count, Tile> part, const GlobalView<Box, Along, is_constant>& view, Along where,
+            Range k) const {
+    static_assert(Box::rows == count && Box::cols == Tile::cols,
+                  "load: a view is loaded into a tile of its own shape, or into as many rows of one");
+    part.tile.parts[part.tile.count++] = {&view, where, k, first};
+  }
+};
+
+struct Multiplier : Place {
+  Worker& worker;
+  template <int m, int n, int sharers, class Sum, class A, class B>
+  void mma(Accumulator<m, n, sharers, Sum>& acc, const A& a, Transposed<B> b) const {
+    static_assert(A::rows == m && B::rows == n && A::cols == B::cols, "mma: [m, k] x [n, k] transposed -> [m, n]");
+    static_assert(sizeof(Sum) == sizeof(Unit), "mma: sums are f32 or int32");
+    worker.multiply({acc.sums, acc.stride, acc.live}, a.parts[0], b.tile.parts[0]);
+    acc.live = true;
+  }
+};
+
+template <class To, class From> To converted(From x) {
+  if constexpr (std::is_same_v<To, Bf16>) {
+    return to_bf16(static_cast<float>(x));
+  } else if constexpr (std::is_same_v<To, F16>) {
+    return to_f16(static_cast<float>(x));
+  } else {
+    return static_cast<To>(x);
+  }
+}
+
+struct Storer : Place {
+  Index batch = 0;
+  template <class T, int m, int n, int sharers, class Sum>
+  void store(const OutputView<T, m, n>& view, const Accumulator<m, n, sharers, Sum>& acc, Row row, Col col) const {
+    T* const out = view.data + batch * view.batch_stride + row.begin * view.row_stride + col.begin * view.col_stride;
+    if (static_cast<const void*>(out) == acc.sums) return;
+    for (Index i = 0; i < row.size; ++i) {
+      const Sum* const from = acc.sums + i * acc.stride;
+      T* const to = out + i * view.row_stride;
+      if (view.col_stride == 1) {
+        for (Index j = 0; j < col.size; ++j) to[j] = converted<T>(from[j]);
+      } else {
+        for (Index j = 0; j < col.size; ++j) to[j * view.col_stride] = converted<T>(from[j]);
+      }
+    }
+  }
+};
+
+struct Survey : Place {  // hears what a text does
+  const Matrix *left = nullptr, *right = nullptr;
+  void* plain_output = nullptr;  // where sums go as they are
+  Index row_stride = 0, batch_stride = 0;
+
+  template <class Tile, class Along, bool is_constant>
+  void load(Tile&, const GlobalView<Tile, Along, is_constant>& view, Along, Range) {
+    (std::is_same_v<Along, Row> ? left : right) = &view;
+  }
+  template <class T, int m, int n, int sharers, class Sum>
+  void store(const OutputView<T, m, n>& view, const Accumulator<m, n, sharers, Sum>&, Row, Col) {
+    if (!std::is_same_v<T, Sum> || view.col_stride != 1) return;
+    plain_output = view.data, row_stride = view.row_stride, batch_stride = view.batch_stride;
+  }
+};
+
+template <class Kernel> class Run {
+ public:
+  using Globals = typename Kernel::Globals;
+  using State = typename Kernel::State;
+  using Sum = typename State::Sum;
+  static constexpr auto config = Kernel::config;
+
+  Run(const Globals& globals, const Problem& problem, const Engine& engine, int threads)
+      : globals_(globals), problem_(problem), threads_(threads) {
+    typename Kernel::Stage stage;
+    Kernel::load(survey_, stage, globals_, Range{});
+    Kernel::store(survey_, globals_, State{});
+    operands_ = {&engine, static_cast<int>(sizeof(typename decltype(stage.a)::type)),
+                 static_cast<int>(sizeof(typename decltype(stage.b)::type)), survey_.left, survey_.right};
+    schedule_ = choose(problem_, operands_, {config.m, config.n, config.k}, threads);
+  }
+
+  void operator()() {
+    const Index items = problem_.batch * schedule_.groups;
+    std::atomic<Index> next{0};
+    if (schedule_.team) {
+      for (Index i = 0; i < items; ++i) {
+        next = 0;
+        Team team = team_of(i);
+        cpu::run(threads_, [&](int w) { group(team, next, w, threads_); });
+      }
+      return;
+    }
+    cpu::run(threads_, [&](int) {
+      for (Index i; (i = next.fetch_add(1, std::memory_order_relaxed)) < items;) {
+        std::atomic<Index> columns{0};
+        Team team = team_of(i);
+        group(team, columns, 0, 1);
+      }
+    });
+  }
+
+ private:
+  Team team_of(Index item) const {
+    const Range rows = part(problem_.m, schedule_.groups, item % schedule_.groups);
+    Team team{problem_, schedule_, operands_, item / schedule_.groups, rows};
+    if (!schedule_.pack_left) return team;
+    const Index units = ceil_div(problem_.k, operands_.engine->per_unit),
+                flags = schedule_.row_blocks * schedule_.stages;
+    team.left = static_cast<Unit*>(arenas().left.need(sizeof(Unit) * (rows.size * units + 64)));
+    team.done = static_cast<std::atomic<unsigned char>*>(arenas().packed_flags.need(flags));
+    for (Index i = 0; i < flags; ++i) new (&team.done[i]) std::atomic<unsigned char>(0);
+    return team;
+  }
+
+  Range stage_range(Index stage) const { return part(problem_.k, schedule_.stages, stage, 32); }
+  Range column_range(Index block) const {
+    return part(problem_.n, schedule_.column_blocks, block, operands_.engine->cols);
+  }
+
+  // Column blocks, whichever is next, each through all stages of k; in a stage all row blocks of the group.
+  void group(const Team& team, std::atomic<Index>& next, int worker_index, int workers) {
+    Worker worker(team);
+    const Schedule& s = schedule_;
+    const Index first = worker_index * s.row_blocks / workers;  // so that workers pack different blocks of A first
+    for (Index c; (c = next.fetch_add(1, std::memory_order_relaxed)) < s.column_blocks;) {
+      const Col col{column_range(c)};
+      if (col.size == 0) continue;
+      for (Index ks = 0; ks < s.stages; ++ks) {
+        worker.stage = ks, worker.panels_before = 0;
+        announce(worker, c, ks, col, workers);
+        for (Index i = 0; i < s.row_blocks; ++i) {
+          worker.row_block = (first + i) % s.row_blocks;
+          const bool last = i + 1 == s.row_blocks;
+          worker.next.row_block = !last ? (first + i + 1) % s.row_blocks : ks + 1 < s.stages ? first : -1;
+          worker.next.stage = last ? ks + 1 : ks;
+          item(team, worker, col, ks);
+        }
+      }
+    }
+  }
+
+  void announce(Worker& worker, Index column_block, Index stage, Col col, int workers) const {
+    const bool same = stage + 1 < schedule_.stages;
+    const Index following = column_block + workers;
+    worker.next = {};
+    if (!schedule_.pack_right || (!same && following >= schedule_.column_blocks)) return;
+    worker.next.right = operands_.right;
+    worker.next.k = stage_range(same ? stage + 1 : 0);
+    worker.next.columns = same ? Range(col) : column_range(following);
+  }
+
+  void item(const Team& team, Worker& worker, Col col, Index stage) {
+    const Range in_group = part(team.rows.size, schedule_.row_blocks, worker.row_block);
+    const Place place{{{team.rows.begin + in_group.begin, in_group.size}}, col};
+    if (in_group.size == 0) return;
+    State acc = sums(team, in_group, col);
+    acc.live = stage > 0;
+    if (problem_.k > 0) {
+      typename Kernel::Stage tiles;
+      Loader loader{place};
+      Kernel::load(loader, tiles, globals_, stage_range(stage));
+      Multiplier multiplier{place, worker};
+      Kernel::compute(multiplier, acc, tiles);
+    } else {
+      for (Index i = 0; i < in_group.size; ++i) std::fill_n(acc.sums + i * acc.stride, col.size, Sum{});
+    }
+    worker.panels_before += ceil_div(in_group.size, operands_.engine->rows);
+    if (stage + 1 < schedule_.stages) return;
+    Storer storer{place, team.batch};
+    Kernel::store(storer, globals_, acc);
+  }
+
+  State sums(const Team& team, Range in_group, Col col) const {
+    State acc;
+    if (survey_.plain_output != nullptr) {
+      acc.sums = static_cast<Sum*>(survey_.plain_output) + team.batch * survey_.batch_stride +
+                 (team.rows.begin + in_group.begin) * survey_.row_stride + col.begin;
+      acc.stride = survey_.row_stride;
+      return acc;
+    }
+    const Index held = schedule_.stages > 1 ? team.rows.size : ceil_div(team.rows.size, schedule_.row_blocks);
+    acc.stride = ceil_div(col.size, 16) * 16;
+    acc.sums = static_cast<Sum*>(arenas().sums.need(sizeof(Sum) * held * acc.stride));
+    if (schedule_.stages > 1) acc.sums += in_group.begin * acc.stride;
+    return acc;
+  }
+
+  const Globals& globals_;
+  Problem problem_;
+  int threads_;
+  Survey survey_;
+  Operands operands_;
+  Schedule schedule_;
+};
+
+template <class Kernel>
+void run_kernel(const typename Kernel::Globals& globals, const Problem& problem, const Engine& engine, int threads) {
+  Run<Kernel>(globals, problem, engine, threads)();
+}
+
+}  // namespace ridge::tile::cpu

@@ -1,0 +1,44 @@
+#include "ridge/tile/target/cpu/schedule.h"
+
+#include <algorithm>
+
+#include "ridge/tile/target/cpu/isa.h"
+
+namespace ridge::tile::cpu {
+namespace {
+
+constexpr Index most_packed_left = Index{16} << 20;  // bytes of A packed at once
+
+Index rounded_up(Index a, Index to) { return ceil_div(a, to) * to; }
+
+}  // namespace
+
+Schedule choose(const Problem& p, const Operands& o, TileLimits limits, int threads) {
+  const Engine& e = *o.engine;
+  Schedule s;
+  const Index units = ceil_div(p.k, e.per_unit), unit_bytes = sizeof(Unit);
+  // k: a panel of A fills two thirds of the L1, and with n a stage of B three eighths of the L2.
+  const Index l1_steps = caches().l1d * 2 / 3 / (e.rows * unit_bytes);
+  const Index kc = std::clamp<Index>(l1_steps / 32 * 32, 64, limits.k / e.per_unit);
+  s.stages = std::max<Index>(1, ceil_div(units, kc));
+  const Index nc = std::clamp<Index>(caches().l2 * 3 / 8 / (kc * unit_bytes) / e.cols * e.cols, e.cols, limits.n);
+  s.column_blocks = std::max<Index>(1, ceil_div(p.n, nc));
+  const Index mc = std::max<Index>(e.rows, limits.m / e.rows * e.rows);
+  const Index group = std::max(mc, most_packed_left / (std::max<Index>(units, 1) * unit_bytes) / mc * mc);
+  s.groups = std::max<Index>(1, ceil_div(p.m, group));
+  s.team = p.batch * s.groups < 2 * threads;
+  if (threads > 1 && s.team) {
+    if (p.n >= 2 * e.cols * threads) {
+      s.column_blocks = rounded_up(s.column_blocks, threads);
+    } else if (p.m >= 2 * e.rows) {  // too few columns to cut: cut the rows
+      s.groups = rounded_up(s.groups, threads);
+      s.team = false;
+    }
+  }
+  s.row_blocks = std::max<Index>(1, ceil_div(ceil_div(p.m, s.groups), mc));
+  s.pack_left = !(e.direct && o.left->col_stride == 1 && p.n <= 512 && o.left->row_stride * o.left_bytes <= 4096);
+  s.pack_right = !(e.direct && o.right->row_stride == 1 && p.n <= 512 && p.k * p.n <= 300 * 1024);
+  return s;
+}
+
+}  // namespace ridge::tile::cpu

@@ -1,0 +1,35 @@
+// AVX-512 vectors of 16 f32 sums. The block's name for them is V; see block.h. To be included in an unnamed namespace's
+// stead: Tag makes the type the including file's own.
+#pragma once
+
+#include <immintrin.h>
+
+#include "ridge/tile/target/cpu/pack_avx512.h"
+
+namespace ridge::tile::cpu {
+
+template <class Tag> struct FloatVectors512 {
+  using Register = __m512;
+  using Sum = float;
+  static constexpr int lanes = 16;
+  [[gnu::always_inline]] static Register zero() { return _mm512_setzero_ps(); }
+  [[gnu::always_inline]] static Register load(const Unit* p) { return _mm512_loadu_ps(p); }
+  [[gnu::always_inline]] static Register load_part(const Unit* p, int n) {
+    return _mm512_maskz_loadu_ps(first_lanes<Tag>(n), p);
+  }
+  [[gnu::always_inline]] static Register broadcast(Unit x) { return _mm512_castsi512_ps(_mm512_set1_epi32(x)); }
+  [[gnu::always_inline]] static Register multiply_add(Register c, Register a, Register b) {
+    return _mm512_fmadd_ps(a, b, c);
+  }
+  [[gnu::always_inline]] static Register sum_add(Register a, Register b) { return _mm512_add_ps(a, b); }
+  [[gnu::always_inline]] static Register sum_load(const float* p) { return _mm512_loadu_ps(p); }
+  [[gnu::always_inline]] static Register sum_load_part(const float* p, int n) {
+    return _mm512_maskz_loadu_ps(first_lanes<Tag>(n), p);
+  }
+  [[gnu::always_inline]] static void sum_store(float* p, Register x) { _mm512_storeu_ps(p, x); }
+  [[gnu::always_inline]] static void sum_store_part(float* p, Register x, int n) {
+    _mm512_mask_storeu_ps(p, first_lanes<Tag>(n), x);
+  }
+};
+
+}  // namespace ridge::tile::cpu

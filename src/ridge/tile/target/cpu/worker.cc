@@ -1,0 +1,173 @@
+#include "ridge/tile/target/cpu/worker.h"
+
+#include <algorithm>
+
+#include "ridge/base/check.h"
+#include "ridge/tile/target/cpu/arena.h"
+
+namespace ridge::tile::cpu {
+namespace {
+
+const char* element(const Matrix& m, Index batch, Index row, Index col, int bytes) {
+  return static_cast<const char*>(m.data) + (batch * m.batch_stride + row * m.row_stride + col * m.col_stride) * bytes;
+}
+
+void pause() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#endif
+}
+
+void pack(const Engine& engine, const Matrix& m, const Packing& packing) {
+  (m.col_stride == 1 ? engine.pack_along : engine.pack_across)(packing);
+}
+
+}  // namespace
+
+// Whoever comes first packs; the others wait for work that is under way, which waits for nobody.
+const Unit* Worker::left(const Announced& a) {
+  const Engine& e = *team_.operands.engine;
+  const Index units = ceil_div(team_.problem.k, e.per_unit);
+  Unit* const base = team_.left + (a.along.begin - team_.rows.begin) * units;
+  std::atomic<unsigned char>& done = team_.done[row_block * team_.schedule.stages + stage];
+  if (done.load(std::memory_order_acquire) == 2) return base;
+  unsigned char expected = 0;
+  if (!done.compare_exchange_strong(expected, 1)) {
+    while (done.load(std::memory_order_acquire) != 2) pause();
+    return base;
+  }
+  const Index panels = ceil_div(a.along.size, e.rows);
+  for (Index p = 0; p < panels; ++p) {
+    const Range panel = part(a.along.size, panels, p);
+    const int bytes = team_.operands.left_bytes;
+    pack(e, *a.matrix,
+         {.source = element(*a.matrix, team_.batch, a.along.begin + panel.begin, a.k.begin, bytes),
+          .stride = a.matrix->col_stride == 1 ? a.matrix->row_stride : a.matrix->col_stride,
+          .lanes = static_cast<int>(panel.size),
+          .width = static_cast<int>(panel.size),
+          .k = a.k.size,
+          .out = base + panel.begin * units + a.k.begin / e.per_unit * panel.size});
+  }
+  done.store(2, std::memory_order_release);
+  return base;
+}
+
+const Unit* Worker::right(const Announced& b) {
+  const Engine& e = *team_.operands.engine;
+  if (slot_matrix_ == b.matrix && slot_k_ == b.k.begin && slot_column_ == b.along.begin) return slot_;
+  const Index units = ceil_div(b.k.size, e.per_unit);
+  slot_ = static_cast<Unit*>(arenas().right.need(sizeof(Unit) * ceil_div(b.along.size, e.cols) * e.cols * units));
+  for (Index j = 0; j < b.along.size; j += e.cols) {
+    pack(e, *b.matrix,
+         {.source = element(*b.matrix, team_.batch, b.along.begin + j, b.k.begin, team_.operands.right_bytes),
+          .stride = b.matrix->col_stride == 1 ? b.matrix->row_stride : b.matrix->col_stride,
+          .lanes = static_cast<int>(std::min<Index>(e.cols, b.along.size - j)),
+          .width = e.cols,
+          .k = b.k.size,
+          .out = slot_ + j * units});
+  }
+  slot_matrix_ = b.matrix, slot_k_ = b.k.begin, slot_column_ = b.along.begin;
+  return slot_;
+}
+
+void Worker::multiply(const Sums& sums, const Announced& a, const Announced& b) {
+  const Engine& e = *team_.operands.engine;
+  const Schedule& s = team_.schedule;
+  RIDGE_CHECK(a.k == b.k, "a product's operands were loaded for different stretches of k");
+  const Index units = ceil_div(team_.problem.k, e.per_unit), steps = ceil_div(a.k.size, e.per_unit);
+  const Unit* const packed_a = s.pack_left ? left(a) : nullptr;
+  const Unit* packed_b = nullptr;
+  Index panel_b = e.cols * steps;  // units from panel to panel
+  Block block{.steps = steps, .c_stride = sums.stride, .packed = s.pack_left, .add = sums.add};
+  block.b_stride = e.cols;
+  if (s.pack_right) {
+    packed_b = right(b);
+  } else {
+    packed_b = reinterpret_cast<const Unit*>(
+        element(*b.matrix, team_.batch, b.along.begin, b.k.begin, team_.operands.right_bytes));
+    panel_b = e.cols;
+    block.b_stride = b.matrix->col_stride;
+  }
+  block.a_stride = a.matrix->row_stride;
+  block.far = team_.problem.m * team_.problem.n > 128 * 1024;
+  const Index panels = ceil_div(a.along.size, e.rows);
+  for (Index p = 0; p < panels; ++p) {
+    const Range panel = part(a.along.size, panels, p);
+    block.rows = static_cast<int>(panel.size);
+    block.a = packed_a != nullptr
+                  ? packed_a + panel.begin * units + a.k.begin / e.per_unit * panel.size
+                  : reinterpret_cast<const Unit*>(element(*a.matrix, team_.batch, a.along.begin + panel.begin,
+                                                          a.k.begin, team_.operands.left_bytes));
+    for (Index j = 0; j < b.along.size; j += e.cols) {
+      block.cols = static_cast<int>(std::min<Index>(e.cols, b.along.size - j));
+      block.b = packed_b + j / e.cols * panel_b;
+      block.c = static_cast<Unit*>(sums.data) + panel.begin * sums.stride + j;
+      const char* const here = reinterpret_cast<const char*>(block.b);
+      block.next_a = {.base = here, .mask = 0};
+      block.next_b = {.base = here, .mask = 0};
+      ahead_left(block, p, panels, a, j / e.cols * (steps / 4));
+      ahead_right(block, panels_before + p, j);
+      e.block(block);
+    }
+  }
+}
+
+// The next panel of A: of this row block, or the first of the next one. Each of the column panels fetches a stretch.
+void Worker::ahead_left(Block& block, Index panel, Index panels, const Announced& a, Index from) const {
+  if (!team_.schedule.pack_left) return;
+  const Engine& e = *team_.operands.engine;
+  const Schedule& s = team_.schedule;
+  const Index units = ceil_div(team_.problem.k, e.per_unit);
+  Range rows = a.along, k = a.k;
+  bool packed = true;
+  if (++panel == panels) {
+    if (next.row_block < 0) return;
+    const Range in_group = part(team_.rows.size, s.row_blocks, next.row_block);
+    rows = {team_.rows.begin + in_group.begin, in_group.size};
+    k = next.stage == stage ? a.k : part(team_.problem.k, s.stages, next.stage, 32);
+    packed = team_.done[next.row_block * s.stages + next.stage].load(std::memory_order_relaxed) == 2;
+    panel = 0, panels = ceil_div(rows.size, e.rows);
+  }
+  const Range r = part(rows.size, panels, panel);
+  const Index steps = ceil_div(k.size, e.per_unit);
+  if (packed) {
+    if (from * 16 >= steps * r.size) return;
+    const Unit* const at =
+        team_.left + (rows.begin - team_.rows.begin + r.begin) * units + k.begin / e.per_unit * r.size;
+    block.next_a = {.base = reinterpret_cast<const char*>(at), .mask = 0, .shift = 6, .from = from};
+  } else if (a.matrix->col_stride == 1) {
+    if (from >= steps) return;
+    const int bytes = team_.operands.left_bytes;
+    block.next_a = {.base = element(*a.matrix, team_.batch, rows.begin + r.begin, k.begin, bytes),
+                    .stride = a.matrix->row_stride * bytes,
+                    .mask = 15,
+                    .shift = 2,
+                    .from = from};
+  }
+}
+
+// A quarter of the next stage of B, in the first four panels of A that pass over this one.
+void Worker::ahead_right(Block& block, Index panel, Index column) const {
+  if (next.right == nullptr || panel >= 4 || column >= next.columns.size) return;
+  const Engine& e = *team_.operands.engine;
+  const Matrix& b = *next.right;
+  const int bytes = team_.operands.right_bytes;
+  const Index quarter = block.steps / 4, column_panel = column / e.cols;
+  if (b.col_stride == 1) {
+    block.next_b = {
+        .base = element(b, team_.batch, next.columns.begin + column, next.k.begin, bytes) + panel * quarter / 32 * 128,
+        .stride = b.row_stride * bytes,
+        .mask = 31,
+        .shift = 2};
+    return;
+  }
+  const bool wide = e.cols * bytes >= 128;  // else two column panels share the lines and the rows
+  const Index row = wide ? panel * quarter : (panel * 2 + column_panel % 2) * quarter;
+  if (row >= next.k.size) return;
+  const Index first = wide ? column : column / (2 * e.cols) * 2 * e.cols;
+  block.next_b = {.base = element(b, team_.batch, next.columns.begin + first, next.k.begin + row, bytes),
+                  .stride = b.col_stride * bytes,
+                  .mask = -1};
+}
+
+}  // namespace ridge::tile::cpu

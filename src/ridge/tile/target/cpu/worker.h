@@ -1,0 +1,56 @@
+// One thread's part of a product: turns announced tiles into packed panels (once, remembered) and panels into sums.
+// Left operands are packed for all row blocks of a group and shared by the threads of a team; a stage of a right
+// operand is packed into a slot of the worker's own and serves every row block before the next replaces it.
+#pragma once
+
+#include <atomic>
+
+#include "ridge/tile/target/cpu/schedule.h"
+
+namespace ridge::tile::cpu {
+
+struct Team {  // what the workers of one group share
+  Problem problem;
+  Schedule schedule;
+  Operands operands;
+  Index batch = 0;
+  Range rows;                                  // of the group
+  Unit* left = nullptr;                        // packed: block after block, panel after panel, [steps][panel rows]
+  std::atomic<unsigned char>* done = nullptr;  // by row block and stage: 0 no, 1 somebody packs it, 2 packed
+};
+
+struct Sums {  // where a product goes
+  void* data = nullptr;
+  Index stride = 0;
+  bool add = false;
+};
+
+struct Upcoming {  // what the schedule will multiply next, for the prefetcher; null or empty: nothing is known
+  const Matrix* right = nullptr;
+  Range k, columns;
+  Index row_block = -1, stage = 0;
+};
+
+class Worker {
+ public:
+  explicit Worker(const Team& team) : team_(team) {}
+
+  // The place in the schedule, set before each work item.
+  Index row_block = 0, stage = 0, panels_before = 0;
+  Upcoming next;
+
+  void multiply(const Sums& sums, const Announced& a, const Announced& b);
+
+ private:
+  const Unit* left(const Announced& a);
+  const Unit* right(const Announced& b);
+  void ahead_left(Block& block, Index panel, Index panels, const Announced& a, Index from) const;
+  void ahead_right(Block& block, Index panel, Index column) const;
+
+  const Team& team_;
+  Unit* slot_ = nullptr;
+  const Matrix* slot_matrix_ = nullptr;
+  Index slot_k_ = -1, slot_column_ = -1;
+};
+
+}  // namespace ridge::tile::cpu
