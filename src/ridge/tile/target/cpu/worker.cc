@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "ridge/base/check.h"
 #include "ridge/tile/target/cpu/arena.h"
 
 namespace ridge::tile::cpu {
@@ -73,12 +72,13 @@ const Unit* Worker::right(const Announced& b) {
 void Worker::multiply(const Sums& sums, const Announced& a, const Announced& b) {
   const Engine& e = *team_.operands.engine;
   const Schedule& s = team_.schedule;
-  RIDGE_CHECK(a.k == b.k, "a product's operands were loaded for different stretches of k");
   const Index units = ceil_div(team_.problem.k, e.per_unit), steps = ceil_div(a.k.size, e.per_unit);
   const Unit* const packed_a = s.pack_left ? left(a) : nullptr;
   const Unit* packed_b = nullptr;
   Index panel_b = e.cols * steps;  // units from panel to panel
-  Block block{.steps = steps, .c_stride = sums.stride, .packed = s.pack_left, .add = sums.add};
+  Block block;
+  block.steps = steps, block.c_stride = sums.stride;
+  block.packed = s.pack_left, block.add = sums.add;
   block.b_stride = e.cols;
   if (s.pack_right) {
     packed_b = right(b);
