@@ -35,7 +35,8 @@ std::string engineering(double value, std::string_view unit) {
 
 std::string grouped(long long value) {
   std::string digits = std::to_string(value);
-  for (std::size_t place = digits.size(); place > 3 + (value < 0 ? 1u : 0u); place -= 3) digits.insert(place - 3, 1, ' ');
+  for (std::size_t place = digits.size(); place > 3 + (value < 0 ? 1u : 0u); place -= 3)
+    digits.insert(place - 3, 1, ' ');
   return digits;
 }
 

@@ -1,6 +1,94 @@
-#include <cstdio>
+// The command line: reads the verb and its options, hands them to the facade, prints what comes back.
+#include <fmt/format.h>
 
-int main() {
-  std::fputs("ridge: no verb is built yet\n", stderr);
-  return 2;
+#include "ridge/base/text.h"
+#include "ridge/cli/door.h"
+
+namespace ridge::cli {
+namespace {
+
+constexpr const char* about = R"(Examples:
+  ridge explain 'bf16[B, D] * bf16[D, F] -> bf16[B, F]' --on tpu_v5e
+  ridge explain examples/mlp.ridge --on h100 --json
+  ridge run examples/mlp.ridge --svg mlp.svg
+  ridge probe
+  ridge machines h100
+
+Know the roof. Reach it. Show the difference.
+)";
+
+// A verb's examples stand before its options.
+class ExamplesFirst : public CLI::Formatter {
+ public:
+  std::string make_help(const CLI::App* app, std::string name, CLI::AppFormatMode mode) const override {
+    const std::string examples = app->get_footer();
+    return (examples.empty() ? "" : examples + "\n") + CLI::Formatter::make_help(app, name, mode);
+  }
+  std::string make_footer(const CLI::App*) const override { return "\n"; }
+};
+
+std::string suggestion(const CLI::App& app, const std::string& typed) {
+  std::vector<std::string> candidates;
+  if (!typed.starts_with('-'))
+    for (const CLI::App* verb : app.get_subcommands({})) candidates.push_back(verb->get_name());
+  if (typed.starts_with('-'))
+    for (const CLI::Option* option : app.get_options()) {
+      for (const std::string& name : option->get_lnames()) candidates.push_back("--" + name);
+      for (const std::string& name : option->get_snames()) candidates.push_back("-" + name);
+    }
+  const std::string near = nearest(typed.substr(0, typed.find('=')), candidates);
+  return near.empty() ? "" : fmt::format("did you mean {}?", near);
+}
+
+Error unexpected(const CLI::App& app) {
+  const auto verbs = app.get_subcommands();
+  const CLI::App& where = verbs.empty() ? app : *verbs.front();
+  std::vector<std::string> rest = where.remaining();
+  if (rest.empty()) rest = app.remaining(true);
+  const std::string typed = rest.empty() ? "" : rest.front();
+  const std::string near = suggestion(where, typed);
+  if (typed.starts_with('-') && typed != "-")
+    return usage_error(fmt::format("unknown option '{}'", typed), near.empty() ? "ridge --help" : near);
+  if (verbs.empty())
+    return usage_error(fmt::format("unknown verb '{}'; expected explain, run, probe or machines", typed), near);
+  return usage_error(fmt::format("unexpected argument '{}' after {}", typed, where.get_name()),
+                     "a program with spaces stands in quotes");
+}
+
+Error as_error(const CLI::App& app, const CLI::ParseError& error) {
+  const auto verbs = app.get_subcommands();
+  const bool extra = dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr;
+  if (extra || (verbs.empty() && app.remaining_size() > 0)) return unexpected(app);
+  if (verbs.empty() && dynamic_cast<const CLI::RequiredError*>(&error) != nullptr)
+    return usage_error("expected a verb: explain, run, probe or machines; found none", "ridge --help");
+  const std::string verb = verbs.empty() ? "" : " " + verbs.front()->get_name();
+  return usage_error(error.what(), fmt::format("ridge{} --help", verb));
+}
+
+int start(int argc, char** argv) {
+  int code = 0;
+  CLI::App app(about, "ridge");
+  app.formatter(std::make_shared<ExamplesFirst>());
+  app.require_subcommand(1);
+  app.set_version_flag("--version", fmt::format("ridge {} ({})", version(), commit()), "Print version and commit");
+  add_explain(app, code);
+  add_machines(app, code);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::CallForHelp&) {
+    return print(app.help());
+  } catch (const CLI::CallForVersion& request) {
+    return print(std::string(request.what()) + "\n");
+  } catch (const CLI::ParseError& error) {
+    return fail(as_error(app, error));
+  }
+  return code;
+}
+
+}  // namespace
+}  // namespace ridge::cli
+
+int main(int argc, char** argv) {
+  ridge::cli::set_signals();
+  return ridge::cli::start(argc, argv);
 }

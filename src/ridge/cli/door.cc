@@ -1,0 +1,97 @@
+#include "ridge/cli/door.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdlib>
+
+#include "ridge/base/file.h"
+
+namespace ridge::cli {
+namespace {
+
+bool set(const char* variable) {
+  const char* value = std::getenv(variable);
+  return value != nullptr && *value != '\0';
+}
+
+bool dumb() {
+  const char* term = std::getenv("TERM");
+  return term != nullptr && std::string_view(term) == "dumb";
+}
+
+extern "C" void on_interrupt(int) {
+  remove_unfinished_file();
+  ::_exit(130);
+}
+
+}  // namespace
+
+int print(std::string_view result) {
+  const auto failure = write_all(STDOUT_FILENO, result);
+  if (!failure || failure->closed) return 0;
+  return fail(input_error("cannot write to the standard output: " + failure->reason));
+}
+
+int fail(const Error& error) {
+  end_progress();
+  const std::string text = (error.source.empty() && error.span.line == 0 ? "ridge: " : "") + error.text();
+  (void)write_all(STDERR_FILENO, text);
+  return static_cast<int>(error.kind);
+}
+
+TextStyle style() {
+  if (set("NO_COLOR") || dumb()) return {false};
+  const char* force = std::getenv("CLICOLOR_FORCE");
+  if (force != nullptr && *force != '\0' && std::string_view(force) != "0") return {true};
+  return {::isatty(STDOUT_FILENO) == 1};
+}
+
+std::function<void(double, const std::string&)> progress_bar() {
+  if (::isatty(STDERR_FILENO) != 1 || dumb()) return {};
+  return [](double done, const std::string& doing) {
+    const int full = static_cast<int>(done * 30);
+    const std::string bar =
+        std::string(static_cast<std::size_t>(full), '#') + std::string(static_cast<std::size_t>(30 - full), '.');
+    (void)write_all(STDERR_FILENO, fmt::format("\r\x1b[K[{}] {:.60}", bar, doing));
+  };
+}
+
+void end_progress() {
+  if (::isatty(STDERR_FILENO) == 1 && !dumb()) (void)write_all(STDERR_FILENO, "\r\x1b[K");
+}
+
+void set_signals() {
+  std::signal(SIGPIPE, SIG_IGN);
+  std::signal(SIGINT, on_interrupt);
+  std::signal(SIGTERM, on_interrupt);
+}
+
+void add_output(CLI::App& verb, Output& output) {
+  verb.add_flag("--json", output.json, "Print JSON (ridge.report/1) instead of text");
+  verb.add_option("--svg", output.svg, "Draw the roofline into this file")->type_name("FILE");
+}
+
+int deliver(const Report& report, const Output& output) {
+  end_progress();
+  if (!output.svg.empty())
+    if (const Status written = write_file(output.svg, render_svg(report)); !written) return fail(written.error());
+  const int code = print(output.json ? render_json(report) : render_text(report, style()));
+  if (code == 0 && report.measured && report.measured->mismatch) return fail(*report.measured->mismatch);
+  return code;
+}
+
+void add_request(CLI::App& verb, Request& request, bool program_required) {
+  verb.add_option("PROGRAM", request.program, "A file, - for the standard input, or the text itself")
+      ->type_name("")
+      ->required(program_required);
+  verb.add_option("--on", request.on, "Machine: a catalog name, a .toml file, or cpu (default)")->type_name("MACHINE");
+  verb.add_option("-d", request.dims, "Give a dimension its value; may be repeated")
+      ->type_name("NAME=VALUE")
+      ->expected(1)
+      ->take_all();
+  verb.add_option("--dtype", request.dtype, "Dtype of tensors that name none (default bf16)")->type_name("DTYPE");
+}
+
+}  // namespace ridge::cli

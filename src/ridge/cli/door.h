@@ -1,0 +1,44 @@
+// What every verb shares: results go to stdout and nothing else does; messages and errors go to stderr; a closed pipe
+// ends quietly, a full disk is told. Nothing is printed before all of it is there.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <functional>
+#include <string>
+#include <string_view>
+
+#include "ridge/ridge.h"
+
+namespace ridge::cli {
+
+// Prints a result; the exit code: 0, or 3 with a message where it could not be written.
+int print(std::string_view result);
+// Prints the error on stderr; its kind is the exit code.
+int fail(const Error& error);
+
+TextStyle style();  // NO_COLOR, CLICOLOR_FORCE, TERM=dumb, and whether stdout is a terminal
+
+// A progress bar on stderr where that is a terminal and colors are not forbidden; elsewhere nothing.
+std::function<void(double, const std::string&)> progress_bar();
+void end_progress();
+
+// Ctrl-C removes a half-written file and ends with 130; a closed pipe becomes an error of write().
+void set_signals();
+
+// Prints the report in the form asked for and writes the picture.
+struct Output {
+  bool json = false;
+  std::string svg;
+};
+void add_output(CLI::App& verb, Output& output);
+int deliver(const Report& report, const Output& output);
+
+void add_request(CLI::App& verb, Request& request, bool program_required);
+
+// Each verb adds itself; `code` receives the exit code when its turn comes.
+void add_explain(CLI::App& app, int& code);
+void add_run(CLI::App& app, int& code);
+void add_machines(CLI::App& app, int& code);
+void add_probe(CLI::App& app, int& code);
+
+}  // namespace ridge::cli

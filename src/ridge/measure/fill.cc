@@ -1,0 +1,90 @@
+#include "ridge/measure/fill.h"
+
+#include <cmath>
+#include <cstring>
+#include <vector>
+
+#include "ridge/base/check.h"
+#include "ridge/base/float16.h"
+#include "ridge/measure/share.h"
+
+namespace ridge {
+namespace {
+
+constexpr int quantiles = 1 << 16;
+
+double below(double x) { return 0.5 * std::erfc(-x / std::sqrt(2.0)); }
+
+// Quantile i is where the distribution function is (i + 1/2) / 65536; the lower half mirrors the upper.
+std::vector<float> make_quantiles() {
+  std::vector<float> out(quantiles);
+  double x = 0;
+  for (int i = quantiles / 2; i < quantiles; ++i) {
+    const double target = (i + 0.5) / quantiles;
+    for (int step = 0; step < 50; ++step) {  // Newton, from the neighbour's value
+      const double slope = std::exp(-x * x / 2) / std::sqrt(2 * 3.14159265358979323846);
+      const double move = (target - below(x)) / slope;
+      x += move;
+      if (std::fabs(move) < 1e-12) break;
+    }
+    out[static_cast<std::size_t>(i)] = static_cast<float>(x);
+    out[static_cast<std::size_t>(quantiles - 1 - i)] = static_cast<float>(-x);
+  }
+  return out;
+}
+
+const std::vector<float>& normal_quantiles() {
+  static const std::vector<float> table = make_quantiles();
+  return table;
+}
+
+std::uint64_t mixed(std::uint64_t x) {
+  x += 0x9E3779B97F4A7C15u;
+  x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9u;
+  x = (x ^ (x >> 27)) * 0x94D049BB133111EBu;
+  return x ^ (x >> 31);
+}
+
+template <class T, class Round> void fill(const Array& array, std::uint64_t key, int threads, Round round) {
+  const std::vector<float>& table = normal_quantiles();
+  std::vector<T> stored(table.size());
+  for (std::size_t i = 0; i < table.size(); ++i) stored[i] = round(table[i]);
+  share(array.elements, 1 << 16, threads, [&](std::int64_t begin, std::int64_t end) {
+    T* data = reinterpret_cast<T*>(array.data);
+    for (std::int64_t i = begin; i < end; ++i) {
+      const std::uint64_t hash = mixed(key ^ mixed(static_cast<std::uint64_t>(i) / 4));
+      data[i] = stored[(hash >> (16 * (i % 4))) & 0xFFFF];
+    }
+  });
+}
+
+}  // namespace
+
+void fill_normal(const Array& array, std::uint64_t seed, int tensor, int threads) {
+  const std::uint64_t key = mixed(mixed(seed) + static_cast<std::uint64_t>(tensor));
+  switch (array.dtype) {
+    case DType::f32: return fill<float>(array, key, threads, [](float x) { return x; });
+    case DType::bf16: return fill<Bf16>(array, key, threads, [](float x) { return to_bf16(x); });
+    case DType::f16: return fill<F16>(array, key, threads, [](float x) { return to_f16(x); });
+    default: RIDGE_CHECK(false, "plan() lets only f32, bf16 and f16 through");
+  }
+}
+
+void poison(const Array& array, int threads) {
+  const std::int64_t size = bits(array.dtype) / 8;
+  share(array.elements, 1 << 20, threads, [&](std::int64_t begin, std::int64_t end) {
+    std::memset(array.data + begin * size, 0xFF, static_cast<std::size_t>((end - begin) * size));
+  });
+}
+
+double read(const Array& array, std::int64_t index) {
+  switch (array.dtype) {
+    case DType::f32: return reinterpret_cast<const float*>(array.data)[index];
+    case DType::bf16: return to_float(reinterpret_cast<const Bf16*>(array.data)[index]);
+    case DType::f16: return to_float(reinterpret_cast<const F16*>(array.data)[index]);
+    default: RIDGE_CHECK(false, "plan() lets only f32, bf16 and f16 through");
+  }
+  return 0;
+}
+
+}  // namespace ridge

@@ -1,0 +1,228 @@
+#include "ridge/measure/npy.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <cstdio>
+#include <cstring>
+#include <memory>
+
+#include "ridge/base/file.h"
+
+namespace ridge {
+namespace {
+
+constexpr std::string_view magic("\x93NUMPY", 6);
+constexpr std::size_t longest_header = 1 << 16;
+
+struct Spelling {
+  std::string_view text;
+  DType dtype;
+};
+constexpr std::array<Spelling, 4> spellings{
+    {{"<f4", DType::f32}, {"<f2", DType::f16}, {"<V2", DType::bf16}, {"|V2", DType::bf16}}};
+
+// The header's dict, read word by word. Every step is bounded by the text's end.
+class Dict {
+ public:
+  explicit Dict(std::string_view text) : text_(text) {}
+
+  bool take(char c) {
+    spaces();
+    if (text_.empty() || text_.front() != c) return false;
+    text_.remove_prefix(1);
+    return true;
+  }
+  std::optional<std::string> quoted() {
+    spaces();
+    if (text_.empty() || (text_.front() != '\'' && text_.front() != '"')) return std::nullopt;
+    const std::size_t end = text_.find(text_.front(), 1);
+    if (end == std::string_view::npos) return std::nullopt;
+    std::string out(text_.substr(1, end - 1));
+    text_.remove_prefix(end + 1);
+    return out;
+  }
+  std::optional<bool> boolean() {
+    spaces();
+    for (const std::string_view word : {"True", "False"})
+      if (text_.starts_with(word)) {
+        text_.remove_prefix(word.size());
+        return word == "True";
+      }
+    return std::nullopt;
+  }
+  std::optional<std::int64_t> whole_number() {
+    spaces();
+    std::int64_t value = 0;
+    std::size_t digits = 0;
+    for (; digits < text_.size() && text_[digits] >= '0' && text_[digits] <= '9'; ++digits)
+      if (__builtin_mul_overflow(value, 10, &value) || __builtin_add_overflow(value, text_[digits] - '0', &value))
+        return std::nullopt;
+    if (digits == 0) return std::nullopt;
+    text_.remove_prefix(digits);
+    return value;
+  }
+  std::optional<std::vector<std::int64_t>> tuple() {
+    std::vector<std::int64_t> out;
+    if (!take('(')) return std::nullopt;
+    while (!take(')')) {
+      const auto extent = whole_number();
+      if (!extent || out.size() == 64) return std::nullopt;
+      out.push_back(*extent);
+      if (take(',')) continue;
+      if (!take(')')) return std::nullopt;
+      break;
+    }
+    return out;
+  }
+
+ private:
+  void spaces() {
+    while (!text_.empty() && (text_.front() == ' ' || text_.front() == '\n')) text_.remove_prefix(1);
+  }
+  std::string_view text_;
+};
+
+Error malformed(std::string_view what) {
+  return input_error(fmt::format("expected an .npy file, found {}", what), "write it with numpy.save");
+}
+
+struct Entries {
+  std::optional<std::string> descr;
+  std::optional<bool> fortran;
+  std::optional<std::vector<std::int64_t>> shape;
+};
+
+std::optional<Entries> entries(std::string_view text) {
+  Dict dict(text);
+  Entries out;
+  if (!dict.take('{')) return std::nullopt;
+  while (!dict.take('}')) {
+    const auto key = dict.quoted();
+    if (!key || !dict.take(':')) return std::nullopt;
+    const bool read = *key == "descr"           ? (out.descr = dict.quoted()).has_value()
+                      : *key == "fortran_order" ? (out.fortran = dict.boolean()).has_value()
+                      : *key == "shape"         ? (out.shape = dict.tuple()).has_value()
+                                                : false;
+    if (!read) return std::nullopt;
+    if (dict.take(',')) continue;
+    if (!dict.take('}')) return std::nullopt;
+    break;
+  }
+  if (!out.descr || !out.fortran || !out.shape) return std::nullopt;
+  return out;
+}
+
+Result<DType> dtype_of(const std::string& descr) {
+  for (const Spelling& s : spellings)
+    if (s.text == descr) return s.dtype;
+  if (descr.starts_with('>'))
+    return input_error(fmt::format("expected little-endian numbers, found dtype '{}'", descr),
+                       "x.astype(x.dtype.newbyteorder('<'))");
+  return input_error(fmt::format("expected dtype <f4 (f32), <f2 (f16) or <V2 (bf16), found '{}'", descr),
+                     "x.astype(numpy.float32), or x.astype(ml_dtypes.bfloat16)");
+}
+
+Error in_file(const std::string& path, Error error) {
+  error.source = path;
+  return error;
+}
+
+std::int64_t product(const std::vector<std::int64_t>& shape) {
+  std::int64_t n = 1;
+  for (const std::int64_t extent : shape) n *= extent;
+  return n;
+}
+
+struct Close {
+  void operator()(std::FILE* file) const { std::fclose(file); }
+};
+using File = std::unique_ptr<std::FILE, Close>;
+
+Status check_fits(const NpyHeader& header, const Array& array, const std::vector<std::int64_t>& shape) {
+  if (header.dtype != array.dtype)
+    return input_error(fmt::format("expected {}, found {}", name(array.dtype), name(header.dtype)),
+                       array.dtype == DType::bf16  ? "x.astype(ml_dtypes.bfloat16)"
+                       : array.dtype == DType::f16 ? "x.astype(numpy.float16)"
+                                                   : "x.astype(numpy.float32)");
+  if (header.shape != shape)
+    return input_error(fmt::format("expected shape {}, found {}", shape_text(shape), shape_text(header.shape)),
+                       "-d sets the program's dimensions");
+  return Done{};
+}
+
+}  // namespace
+
+std::string shape_text(const std::vector<std::int64_t>& shape) {
+  if (shape.size() == 1) return fmt::format("({},)", shape[0]);
+  return fmt::format("({})", fmt::join(shape, ", "));
+}
+
+Result<NpyHeader> parse_npy_header(std::string_view bytes) {
+  if (bytes.size() < 10 || !bytes.starts_with(magic)) return malformed("other bytes at its start");
+  const auto byte = [&](std::size_t i) { return static_cast<std::size_t>(static_cast<unsigned char>(bytes[i])); };
+  const std::size_t major = byte(6);
+  if (major != 1 && major != 2) return malformed(fmt::format("version {}; versions 1 and 2 are read", major));
+  if (major == 2 && bytes.size() < 12) return malformed("a header that is cut off");
+  const std::size_t start = major == 1 ? 10 : 12;
+  const std::size_t length =
+      major == 1 ? byte(8) | byte(9) << 8 : byte(8) | byte(9) << 8 | byte(10) << 16 | byte(11) << 24;
+  if (length > longest_header) return malformed(fmt::format("a header of {} bytes", length));
+  if (bytes.size() - start < length) return malformed("a header that is cut off");
+  const auto found = entries(bytes.substr(start, length));
+  if (!found) return malformed("a header that is not {'descr', 'fortran_order', 'shape'}");
+  auto dtype = dtype_of(*found->descr);
+  if (!dtype) return dtype.error();
+  if (*found->fortran) return input_error("expected C order, found Fortran order", "numpy.ascontiguousarray(x)");
+  return NpyHeader{*dtype, *found->shape, start + length};
+}
+
+std::string npy_header(DType dtype, const std::vector<std::int64_t>& shape) {
+  std::string_view descr;
+  for (const Spelling& s : spellings)
+    if (s.dtype == dtype && descr.empty()) descr = s.text;
+  std::string dict = fmt::format("{{'descr': '{}', 'fortran_order': False, 'shape': {}, }}", descr, shape_text(shape));
+  dict.append(63 - (10 + dict.size()) % 64, ' ');
+  dict += '\n';
+  std::string out(magic);
+  out += std::string("\x01\x00", 2);
+  out += static_cast<char>(dict.size() & 0xFF);
+  out += static_cast<char>(dict.size() >> 8);
+  return out + dict;
+}
+
+Status read_npy(const std::string& path, const Array& array, const std::vector<std::int64_t>& shape) {
+  const auto cannot = [&](int error) {
+    return input_error(fmt::format("cannot read '{}': {}", path, std::strerror(error)));
+  };
+  const File file(std::fopen(path.c_str(), "rbe"));
+  if (!file) return cannot(errno);
+  std::string start(longest_header + 12, '\0');
+  start.resize(std::fread(start.data(), 1, start.size(), file.get()));
+  if (std::ferror(file.get())) return cannot(errno);
+  const auto header = parse_npy_header(start);
+  if (!header) return in_file(path, header.error());
+  const Status fits = check_fits(*header, array, shape);
+  if (!fits) return in_file(path, fits.error());
+  const std::size_t wanted = static_cast<std::size_t>(product(shape) * (bits(array.dtype) / 8));
+  std::size_t got = std::min(wanted, start.size() - header->data_offset);
+  std::memcpy(array.data, start.data() + header->data_offset, got);
+  // What did not come with the header; a byte more shows a file that is too long.
+  if (got < wanted) got += std::fread(array.data + got, 1, wanted - got, file.get());
+  const bool longer = start.size() - header->data_offset > wanted || std::fgetc(file.get()) != EOF;
+  if (got < wanted || longer)
+    return in_file(path, input_error(fmt::format("expected {} bytes of data, found {}", wanted,
+                                                 got < wanted ? fmt::format("{}", got) : "more"),
+                                     "the file is not whole; write it again"));
+  return Done{};
+}
+
+Status write_npy(const std::string& path, const Array& array, const std::vector<std::int64_t>& shape) {
+  const std::string header = npy_header(array.dtype, shape);
+  const std::size_t size = static_cast<std::size_t>(array.elements * (bits(array.dtype) / 8));
+  const std::array<std::string_view, 2> pieces{header,
+                                               std::string_view(reinterpret_cast<const char*>(array.data), size)};
+  return write_file(path, pieces);
+}
+
+}  // namespace ridge

@@ -1,0 +1,42 @@
+// Lowers a program with all its sizes known to what the kernels do. A contraction becomes one batched matmul: its
+// dimensions fall into batch, M, N and K, and each group must lie in memory so that one stride walks it. An operand
+// that does not, for instance w[K1, N, K2] with K = K1, K2, is copied into order first: slow but right, and said in the
+// report. A pointwise statement becomes one chain.
+//   x: bf16[32, 4096], w: bf16[14336, 4096], y[B, F] = x * w:  m = 32, n = 14336, k = 4096, w walked with row stride 1
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "ridge/kernels/menu.h"
+#include "ridge/program/program.h"
+
+namespace ridge {
+
+struct Buffer {
+  DType dtype;
+  std::int64_t elements = 0;
+  std::int64_t bytes() const { return elements * (bits(dtype) / 8); }
+};
+
+// One call of a kernel. `buffers` are indices into Plan::buffers: a, b, d of a matmul; the tensors of a chain, in
+// order.
+struct Step {
+  int statement = 0;
+  std::variant<kernels::MatmulProblem, kernels::ChainProgram> kernel;
+  std::vector<int> buffers;
+  std::string copy;  // not empty: the step only reorders or converts, and this says what: "w[F, D] to [D, F]"
+};
+
+struct Plan {
+  std::vector<Buffer> buffers;  // first one for each of Program::tensors, then the copies
+  std::vector<Step> steps;      // in the order of the statements
+  std::int64_t memory_bytes = 0;
+};
+
+// Errors: a dimension without a value, a dtype that the kernels do not compute in, a size past 2^63.
+Result<Plan> plan(const Program& program, const Bindings& dims);
+
+}  // namespace ridge

@@ -1,0 +1,80 @@
+#include "ridge/plan/shape.h"
+
+#include <fmt/format.h>
+
+namespace ridge {
+
+Result<Shape> shape(const Tensor& tensor, const Bindings& dims) {
+  Polynomial size(1);
+  Shape out;
+  for (const Axis& axis : tensor.axes) {
+    auto extent = axis.extent().evaluate(dims);
+    if (!extent) return extent.error();
+    const std::string key = axis.named() ? axis.dim : axis.literal > 1 ? std::to_string(axis.literal) : "";
+    out.push_back({key, *extent, 0});
+    size = size * axis.extent();
+  }
+  // 64 bits an element is the widest: bytes fit if this does.
+  auto bytes = (size * Polynomial(8)).evaluate(dims);
+  if (!bytes) return bytes.error();
+  std::int64_t stride = 1;
+  for (auto axis = out.rbegin(); axis != out.rend(); ++axis) {
+    axis->stride = stride;
+    stride *= axis->extent;
+  }
+  return out;
+}
+
+std::int64_t elements(const Shape& shape) {
+  std::int64_t n = 1;
+  for (const SizedAxis& axis : shape) n *= axis.extent;
+  return n;
+}
+
+SizedAxis along(const Shape& shape, const std::string& dim) {
+  for (const SizedAxis& axis : shape)
+    if (axis.dim == dim) return axis;
+  return {dim, 1, 0};
+}
+
+bool has(const Shape& shape, const std::string& dim) {
+  for (const SizedAxis& axis : shape)
+    if (axis.dim == dim) return true;
+  return false;
+}
+
+Shape packed(const Shape& shape, const std::vector<std::string>& order) {
+  Shape out;
+  for (const std::string& dim : order) out.push_back(along(shape, dim));
+  std::int64_t stride = 1;
+  for (auto axis = out.rbegin(); axis != out.rend(); ++axis) {
+    axis->stride = stride;
+    stride *= axis->extent;
+  }
+  return out;
+}
+
+std::optional<std::int64_t> merged_stride(const Shape& shape, const std::vector<std::string>& group) {
+  std::int64_t innermost = 0, next = 0;  // next: what the stride of the axis outside of this one has to be
+  for (auto dim = group.rbegin(); dim != group.rend(); ++dim) {
+    const SizedAxis axis = along(shape, *dim);
+    if (axis.extent == 1) continue;
+    if (next == 0)
+      innermost = axis.stride;
+    else if (axis.stride != next)
+      return std::nullopt;
+    next = axis.stride * axis.extent;
+  }
+  return innermost;
+}
+
+std::string text(const Shape& shape) {
+  std::string out = "[";
+  for (const SizedAxis& axis : shape) {
+    if (out.size() > 1) out += ", ";
+    out += axis.dim.empty() ? "1" : axis.dim;
+  }
+  return out + "]";
+}
+
+}  // namespace ridge

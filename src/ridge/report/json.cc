@@ -1,0 +1,167 @@
+// The versioned JSON: keys are fixed by "ridge.report/1", units stand in their names, what is not known is null.
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "ridge/base/version.h"
+#include "ridge/report/report.h"
+#include "ridge/report/used.h"
+
+namespace ridge {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+template <class T> Json or_null(const std::optional<T>& value) { return value ? Json(*value) : Json(nullptr); }
+
+Json sourced(const Sourced& number) {
+  Json out{{"source", number.source}, {"read_on", number.read_on}, {"origin", name(number.origin)}};
+  if (!number.note.empty()) out["note"] = number.note;
+  return out;
+}
+
+Json rate(const char* key, const Sourced& number) {
+  Json out{{key, number.value}};
+  out.update(sourced(number));
+  return out;
+}
+
+Json peak_json(const Peak& peak) {
+  Json out{{"unit", name(peak.unit)}, {"dtype", name(peak.dtype)}};
+  out.update(rate("flops_per_s", peak.rate));
+  if (peak.one_core) out["one_core_flops_per_s"] = peak.one_core->value;
+  return out;
+}
+
+Json memory_json(const MemoryLevel& level) {
+  Json out{{"name", level.name}};
+  out["bytes_per_s"] = level.bandwidth ? Json(level.bandwidth->value) : Json(nullptr);
+  if (level.bandwidth) out.update(sourced(*level.bandwidth));
+  if (level.capacity) out["capacity_bytes"] = level.capacity->value;
+  if (level.one_core_bandwidth) out["one_core_bytes_per_s"] = level.one_core_bandwidth->value;
+  return out;
+}
+
+Json threshold_json(const Threshold& t) {
+  Json out{{"dim", t.dim}, {"relation", name(t.relation)}};
+  out["exact"] = t.exact.empty() ? Json(nullptr) : Json(t.exact);
+  out["value"] = or_null(t.value);
+  out["value_real"] = or_null(t.value_real);
+  out["approx"] = or_null(t.approx);
+  out["assuming"] = t.assuming.empty() ? Json(nullptr) : Json(t.assuming);
+  out["roofs"] = {"compute", "memory"};
+  return out;
+}
+
+Json prediction_json(const Prediction& p, const std::vector<std::string>& order) {
+  Json out{{"name", p.work.name}, {"text", p.work.text}};
+  out["flops"] = or_null(p.flops);
+  out["bytes"] = or_null(p.bytes);
+  out["intensity"] = or_null(p.intensity);
+  out["ridge"] = or_null(p.ridge);
+  out["limiter"] = p.limiter ? Json(name(*p.limiter)) : Json(nullptr);
+  out["runner_up"] = p.runner_up ? Json(name(*p.runner_up)) : Json(nullptr);
+  out["time_lower_s"] = or_null(p.time_lower_s);
+  out["time_upper_s"] = or_null(p.time_upper_s);
+  out["formulas"] = {
+      {"flops", p.work.flops.text(order)}, {"bytes", p.work.bytes().text(order)}, {"intensity", p.intensity_formula}};
+  out["thresholds"] = Json::array();
+  for (const Threshold& t : p.thresholds) out["thresholds"].push_back(threshold_json(t));
+  if (!p.missing.empty()) out["missing"] = p.missing;
+  return out;
+}
+
+void add_measurement(Json& out, const OpMeasurement& m) {
+  out["measured_s"] = {
+      {"median", m.time.median_s}, {"min", m.time.min_s}, {"max", m.time.max_s}, {"runs", m.time.runs}};
+  out["fraction_of_roof"] = or_null(m.fraction_of_roof);
+  out["max_rel_error"] = m.max_rel_error;
+  out["checked"] = m.checked;
+  out["elements"] = m.elements;
+  out["share_of_time"] = m.share;
+  if (!m.copies.empty()) out["copies"] = m.copies;
+}
+
+Json machine_json(const Machine& machine, const std::vector<const Peak*>& peaks) {
+  Json out{{"name", machine.name}, {"title", machine.title}, {"origin", name(weakest_origin(machine, peaks))}};
+  out["peaks"] = Json::array();
+  for (const Peak* peak : peaks) out["peaks"].push_back(peak_json(*peak));
+  out["memory"] = Json::array();
+  for (const MemoryLevel& level : machine.memory) out["memory"].push_back(memory_json(level));
+  return out;
+}
+
+Json dims_json(const Explanation& e) {
+  Json out = Json::object();
+  for (const std::string& dim : e.dim_names) {
+    const auto value = e.dims.find(dim);
+    out[dim] = value == e.dims.end() ? Json(nullptr) : Json(value->second);
+  }
+  return out;
+}
+
+Json provenance(const Report& report) {
+  Json out{{"ridge", version()}, {"commit", commit()}};
+  out["day"] = report.day.empty() ? Json(nullptr) : Json(report.day);
+  if (report.measured) {
+    out["seed"] = report.measured->seed;
+    out["threads"] = report.measured->threads;
+    out["isa"] = report.measured->isa;
+    out["memory_bytes"] = report.measured->memory_bytes;
+  }
+  return out;
+}
+
+// A text that is not UTF-8 (a path, a comment) must not make the writer throw: such bytes become U+FFFD.
+std::string dump(const Json& json, bool one_line) {
+  return json.dump(one_line ? -1 : 2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+Json full_machine(const Machine& machine) {
+  std::vector<const Peak*> all;
+  for (const Peak& peak : machine.peaks) all.push_back(&peak);
+  Json out = machine_json(machine, all);
+  out["numbers"] = Json::object();
+  for (const auto& [key, number] : machine.numbers) out["numbers"][key] = rate("value", number);
+  return out;
+}
+
+}  // namespace
+
+std::string render_json(const Report& report, bool one_line) {
+  const Explanation& e = report.explanation;
+  Json out{{"schema", "ridge.report/1"}, {"verb", report.verb}, {"program", e.program_text}};
+  out["machine"] = machine_json(e.machine, used_peaks(e));
+  out["dims"] = dims_json(e);
+  out["ops"] = Json::array();
+  for (std::size_t i = 0; i < e.ops.size(); ++i) {
+    out["ops"].push_back(prediction_json(e.ops[i], e.dim_names));
+    if (report.measured) add_measurement(out["ops"].back(), report.measured->ops[i]);
+  }
+  out["total"] = prediction_json(e.total, e.dim_names);
+  if (report.measured) {
+    add_measurement(out["total"], report.measured->total);
+    out["overhead_s"] = report.measured->overhead_s;
+    const Clocks& clocks = report.measured->clocks;
+    out["clocks"] = {{"base_hz", or_null(clocks.base_hz)},
+                     {"before_hz", or_null(clocks.before_hz)},
+                     {"after_hz", or_null(clocks.after_hz)}};
+  }
+  out["provenance"] = provenance(report);
+  return dump(out, one_line);
+}
+
+std::string render_machine_json(const Machine& machine) {
+  Json out{{"schema", "ridge.machine/1"}};
+  out.update(full_machine(machine));
+  return dump(out, false);
+}
+
+std::string render_catalog_json(const std::vector<Machine>& machines) {
+  Json out{{"schema", "ridge.machines/1"}, {"machines", Json::array()}};
+  for (const Machine& machine : machines) out["machines"].push_back(full_machine(machine));
+  return dump(out, false);
+}
+
+}  // namespace ridge

@@ -1,0 +1,64 @@
+// Where everything of a roofline picture stands, before it is drawn: so that a test can ask whether two labels overlap.
+// Coordinates are SVG's, y downwards. Operations that share a point share a label: two matmuls of one shape are "g, u".
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ridge/report/report.h"
+
+namespace ridge {
+
+struct Point {
+  double x = 0, y = 0;
+};
+
+struct Box {
+  double left = 0, top = 0, right = 0, bottom = 0;
+  bool overlaps(const Box& o) const { return left < o.right && o.left < right && top < o.bottom && o.top < bottom; }
+};
+
+struct Label {
+  std::string text;
+  Box box;
+  Point at;             // the baseline's start
+  Point from;           // the dot that it belongs to
+  bool leader = false;  // a thin line joins the two
+};
+
+struct Dot {
+  std::string tip;  // all that is known of it, for <title>
+  Point predicted;  // on the roof
+  std::vector<Point> measured;
+};
+
+struct Tick {
+  double place = 0;
+  std::string text;  // empty: a line without a number
+};
+
+struct Roof {
+  Point from, corner, to;  // up the bandwidth, along the peak
+  std::string text;        // "197 TFLOP/s bf16 matrix"
+};
+
+struct Picture {
+  double width = 960, height = 600;
+  Box plot;
+  std::string title, subtitle;
+  std::vector<Tick> x_ticks, y_ticks;
+  std::string bandwidth_text;  // "819 GB/s hbm", along the slope
+  Point bandwidth_at;
+  double bandwidth_angle = 0;  // degrees
+  std::vector<Roof> roofs;
+  std::vector<Label> roof_labels, ridge_labels, dot_labels;
+  std::vector<Dot> dots;
+  std::vector<std::string> not_drawn;  // operations without numbers, and why
+  bool measured = false;
+};
+
+Picture arrange(const Report& report);
+
+}  // namespace ridge

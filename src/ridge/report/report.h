@@ -1,0 +1,38 @@
+// One report, several renderings. A Report joins what was predicted with what was measured; the renderers lay it out
+// and compute nothing that a Report does not say. `--json` is the contract (docs/json.md); the text is for eyes at 80
+// to 120 columns; the picture is a roofline, log over log.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "ridge/measure/run.h"
+#include "ridge/roofline/prediction.h"
+
+namespace ridge {
+
+struct Report {
+  std::string verb;   // "explain", "run"
+  std::string title;  // the file's name, or the program itself where it is one line
+  Explanation explanation;
+  std::optional<Measurement> measured;
+  std::string day;  // YYYY-MM-DD, UTC; empty: not said
+};
+
+struct TextStyle {
+  bool color = false;
+};
+std::string render_text(const Report& report, const TextStyle& style = {});
+
+// Indented, or on one line (for --table). Ends with a newline. Holds neither host nor user names.
+std::string render_json(const Report& report, bool one_line = false);
+std::string render_svg(const Report& report);
+
+// What is known of a machine: peaks, memory, each with its source.
+std::string render_machine_text(const Machine& machine, const TextStyle& style = {});
+std::string render_machine_json(const Machine& machine);
+// The catalog: one line a machine.
+std::string render_catalog_text(const std::vector<Machine>& machines, const TextStyle& style = {});
+std::string render_catalog_json(const std::vector<Machine>& machines);
+
+}  // namespace ridge

@@ -1,0 +1,209 @@
+// The report for eyes: what it costs and what binds as one table, the formulas and thresholds in words below, and last
+// where the machine's numbers come from. "-" stands for what is not known, for instance where a dimension has no value.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "ridge/base/text.h"
+#include "ridge/report/report.h"
+#include "ridge/report/used.h"
+
+namespace ridge {
+namespace {
+
+using Rows = std::vector<std::vector<std::string>>;
+
+class Styled {
+ public:
+  explicit Styled(const TextStyle& style) : color_(style.color) {}
+  std::string bold(const std::string& text) const { return color_ ? "\x1b[1m" + text + "\x1b[0m" : text; }
+  std::string warn(const std::string& text) const { return color_ ? "\x1b[33m" + text + "\x1b[0m" : text; }
+  // The first line of a table stands out.
+  std::string table(const Rows& rows, const std::vector<bool>& right) const {
+    const std::string all = aligned(rows, right);
+    const std::size_t end = all.find('\n');
+    return bold(all.substr(0, end)) + all.substr(end);
+  }
+
+ private:
+  bool color_;
+};
+
+template <class T> std::string unit_or_dash(const std::optional<T>& value, std::string_view unit) {
+  return value ? engineering(static_cast<double>(*value), unit) : "-";
+}
+std::string number_or_dash(const std::optional<double>& value) { return value ? significant(*value) : "-"; }
+
+std::string capped(const std::string& text, std::size_t width) {
+  return text.size() <= width ? text : text.substr(0, width - 3) + "...";
+}
+
+std::string limiter(const Prediction& p) { return p.limiter ? std::string(name(*p.limiter)) : "-"; }
+
+std::string dims_line(const Explanation& e) {
+  std::string out;
+  for (const std::string& dim : e.dim_names) {
+    const auto value = e.dims.find(dim);
+    out += fmt::format("  {} = {}", dim, value == e.dims.end() ? "?" : std::to_string(value->second));
+  }
+  return out;
+}
+
+// "compute-bound for B >= 256: B >= r*D*F/(D*F - r*(D + F)) = 255.5; 240.5 where B << D, F"
+std::string threshold_line(const Threshold& t) {
+  if (t.relation == Relation::always) return fmt::format("compute-bound for every {}", t.dim);
+  if (t.relation == Relation::never) return fmt::format("memory-bound for every {}", t.dim);
+  const std::string_view relation = name(t.relation);
+  std::string out = t.value ? fmt::format("compute-bound for {} {} {}", t.dim, relation, *t.value)
+                            : fmt::format("compute-bound for {} {} {}", t.dim, relation, t.exact);
+  if (t.value && !t.exact.empty()) out += ": " + t.exact;
+  if (t.value_real) out += fmt::format(" = {}", significant(*t.value_real, 5));
+  if (t.approx && !t.assuming.empty()) out += fmt::format("; {} where {}", significant(*t.approx, 5), t.assuming);
+  if (!t.approx && !t.assuming.empty()) out += fmt::format("; where {}", t.assuming);
+  return out;
+}
+
+std::string head(const Report& report, const Styled& styled) {
+  const Machine& machine = report.explanation.machine;
+  std::string out = styled.bold(fmt::format("{}  on {}", report.title, machine.name));
+  if (!machine.title.empty() && machine.title != machine.name) out += fmt::format(" ({})", machine.title);
+  const std::string dims = dims_line(report.explanation);
+  out += "\n";
+  if (!dims.empty()) out += "dims" + dims + "\n";
+  return out + "\n";
+}
+
+std::vector<std::string> predicted_row(const std::string& op, const Prediction& p) {
+  return {op,
+          unit_or_dash(p.flops, "FLOP"),
+          unit_or_dash(p.bytes, "B"),
+          number_or_dash(p.intensity),
+          number_or_dash(p.ridge),
+          limiter(p),
+          unit_or_dash(p.time_lower_s, "s"),
+          unit_or_dash(p.time_upper_s, "s")};
+}
+
+std::string predicted_table(const Explanation& e, const Styled& styled) {
+  Rows rows{{"op", "work", "bytes", "FLOP/B", "ridge", "limiter", "lower", "upper"}};
+  for (const Prediction& p : e.ops) rows.push_back(predicted_row(capped(p.work.name, 24), p));
+  if (e.ops.size() > 1) rows.push_back(predicted_row("total", e.total));
+  return styled.table(rows, {false, true, true, true, true, false, true, true});
+}
+
+std::vector<std::string> measured_row(const std::string& op, const Prediction& p, const OpMeasurement& m) {
+  return {op,
+          limiter(p),
+          unit_or_dash(p.time_lower_s, "s"),
+          engineering(m.time.median_s, "s"),
+          fmt::format("{} .. {}", engineering(m.time.min_s, "s"), engineering(m.time.max_s, "s")),
+          std::to_string(m.time.runs),
+          m.fraction_of_roof ? fmt::format("{:.1f} %", 100 * *m.fraction_of_roof) : "-",
+          m.max_rel_error == 0 ? "0" : fmt::format("{:.1e}", m.max_rel_error),
+          fmt::format("{:.1f} %", 100 * m.share)};
+}
+
+std::string measured_table(const Report& report, const Styled& styled) {
+  const Measurement& measured = *report.measured;
+  Rows rows{{"op", "limiter", "predicted", "measured", "min .. max", "runs", "of roof", "error", "of time"}};
+  for (std::size_t i = 0; i < measured.ops.size(); ++i)
+    rows.push_back(
+        measured_row(capped(report.explanation.ops[i].work.name, 24), report.explanation.ops[i], measured.ops[i]));
+  rows.push_back(measured_row("total", report.explanation.total, measured.total));
+  std::string out = styled.table(rows, {false, false, true, true, true, true, true, true, true});
+  out += fmt::format("between the operations {}; {} thread{}, {}; seed {}; {} in memory\n",
+                     engineering(std::max(0.0, measured.overhead_s), "s"), measured.threads,
+                     measured.threads == 1 ? "" : "s", measured.isa, measured.seed,
+                     engineering(static_cast<double>(measured.memory_bytes), "B"));
+  out += fmt::format("checked {} of {} results against fp64\n", grouped(measured.total.checked),
+                     grouped(measured.total.elements));
+  for (const OpMeasurement& op : measured.ops)
+    for (const std::string& copy : op.copies) out += "copied: " + copy + "\n";
+  return out;
+}
+
+std::string formulas(const Explanation& e, const Styled& styled) {
+  std::string out;
+  for (const Prediction& p : e.ops) {
+    out += "\n" + styled.bold(p.work.text) + "\n";
+    Rows rows{{"  work", p.work.flops.text(e.dim_names) + " FLOP"}, {"  bytes", p.work.bytes().text(e.dim_names)}};
+    if (!p.intensity_formula.empty()) rows.push_back({"  FLOP/B", p.intensity_formula});
+    for (const Threshold& t : p.thresholds) rows.push_back({"  " + t.dim, threshold_line(t)});
+    if (!p.missing.empty()) rows.push_back({"  missing", p.missing + " is not on record: no times, no limiter"});
+    out += aligned(rows, {false, false});
+  }
+  return out;
+}
+
+std::vector<std::string> source_row(const std::string& what, double value, std::string_view unit, const Sourced& from) {
+  std::string source = std::string(name(from.origin));
+  if (!from.source.empty()) source += ": " + from.source;
+  if (!from.read_on.empty()) source += ", " + from.read_on;
+  return {what, engineering(value, unit), source};
+}
+
+void add_peaks(Rows& rows, const std::vector<const Peak*>& peaks) {
+  for (const Peak* peak : peaks) {
+    const char* unit = info(peak->dtype).integer ? "OP/s" : "FLOP/s";
+    rows.push_back(
+        source_row(fmt::format("{} {}", name(peak->unit), name(peak->dtype)), peak->rate.value, unit, peak->rate));
+  }
+}
+
+std::string sources(const Explanation& e, const Styled& styled) {
+  Rows rows;
+  const std::vector<const Peak*> peaks = used_peaks(e);
+  add_peaks(rows, peaks);
+  if (!e.machine.memory.empty() && e.machine.memory.front().bandwidth) {
+    const MemoryLevel& level = e.machine.memory.front();
+    rows.push_back(source_row(level.name, level.bandwidth->value, "B/s", *level.bandwidth));
+  }
+  std::string out = "\n" + aligned(rows, {false, true, false});
+  if (weakest_origin(e.machine, peaks) == Origin::guessed)
+    out += styled.warn("guessed, not measured: `ridge probe` measures this machine") + "\n";
+  return out;
+}
+
+}  // namespace
+
+std::string render_text(const Report& report, const TextStyle& style) {
+  const Styled styled(style);
+  std::string out = head(report, styled);
+  if (report.measured) {
+    out += measured_table(report, styled) + "\n";
+  }
+  out += predicted_table(report.explanation, styled);
+  if (!report.measured) out += formulas(report.explanation, styled);
+  out += sources(report.explanation, styled);
+  if (!report.measured)
+    out += "a multiply-add counts as 2 FLOPs; bytes: each input read once, each result written once\n";
+  return out;
+}
+
+std::string render_machine_text(const Machine& machine, const TextStyle& style) {
+  const Styled styled(style);
+  std::vector<const Peak*> peaks;
+  for (const Peak& peak : machine.peaks) peaks.push_back(&peak);
+  Rows rows;
+  add_peaks(rows, peaks);
+  for (const MemoryLevel& level : machine.memory) {
+    if (level.bandwidth) rows.push_back(source_row(level.name, level.bandwidth->value, "B/s", *level.bandwidth));
+    if (level.capacity) rows.push_back(source_row(level.name + " size", level.capacity->value, "B", *level.capacity));
+  }
+  for (const auto& [key, number] : machine.numbers) rows.push_back(source_row(key, number.value, "", number));
+  return styled.bold(machine.name) + "  " + machine.title + "\n" + aligned(rows, {false, true, false});
+}
+
+std::string render_catalog_text(const std::vector<Machine>& machines, const TextStyle& style) {
+  Rows rows{{"name", "matrix bf16", "memory", "ridge", "title"}};
+  for (const Machine& machine : machines) {
+    const Peak* peak = machine.peak(Unit::matrix, DType::bf16);
+    const auto bandwidth = machine.bandwidth();
+    rows.push_back({machine.name, peak ? engineering(peak->rate.value, "FLOP/s") : "-",
+                    bandwidth ? engineering(bandwidth->value, "B/s") : "-",
+                    peak && bandwidth ? significant(peak->rate.value / bandwidth->value) : "-", machine.title});
+  }
+  return Styled(style).table(rows, {false, true, true, true, false});
+}
+
+}  // namespace ridge

@@ -1,0 +1,119 @@
+#include "ridge/ridge.h"
+
+#include <fmt/format.h>
+
+#include "ridge/base/file.h"
+#include "ridge/base/text.h"
+#include "ridge/machine/system.h"
+#include "ridge/program/load.h"
+#include "ridge/report/table.h"
+
+namespace ridge {
+namespace {
+
+struct Task {  // a request whose words are understood
+  Program program;
+  Machine machine;
+  Bindings dims;
+  std::string title;
+};
+
+Result<DType> dtype_named(const std::string& spelling) {
+  if (const auto dtype = dtype_from(spelling)) return *dtype;
+  std::vector<std::string> names;
+  for (const DTypeInfo& each : dtypes) names.emplace_back(each.name);
+  const std::string near = nearest(spelling, names);
+  return usage_error(fmt::format("unknown dtype '{}'; expected one of {}", spelling, fmt::join(names, ", ")),
+                     near.empty() ? "" : fmt::format("did you mean {}?", near));
+}
+
+Result<Bindings> bindings(const std::vector<std::string>& assignments) {
+  Bindings out;
+  for (const std::string& text : assignments) {
+    auto one = parse_assignment(text);
+    if (!one) return one.error();
+    out[one->first] = one->second;
+  }
+  return out;
+}
+
+Result<Task> understood(const Request& request) {
+  const auto dtype = dtype_named(request.dtype);
+  if (!dtype) return dtype.error();
+  auto dims = bindings(request.dims);
+  if (!dims) return dims.error();
+  auto loaded = load_program(request.program, *dtype);
+  if (!loaded) return loaded.error();
+  auto machine = find_machine(request.on);
+  if (!machine) return machine.error();
+  return Task{std::move(loaded->program), *std::move(machine), *std::move(dims), std::move(loaded->title)};
+}
+
+Result<Report> explained(const Task& task, const Bindings& dims) {
+  auto explanation = explain(task.program, task.machine, dims);
+  if (!explanation) return explanation.error();
+  return Report{"explain", task.title, *std::move(explanation), std::nullopt, today()};
+}
+
+Result<Report> explain_numbers(const Request& request) {
+  if (!request.flops || !request.bytes || !request.program.empty())
+    return usage_error("expected --flops and --bytes together and no PROGRAM",
+                       "ridge explain --flops 1e12 --bytes 1e9 --on h100");
+  if (!(*request.flops > 0 && *request.flops < 9e18) || !(*request.bytes > 0 && *request.bytes < 9e18))
+    return usage_error("expected --flops and --bytes above 0 and below 9e18");
+  const auto dtype = dtype_named(request.dtype);
+  if (!dtype) return dtype.error();
+  auto machine = find_machine(request.on);
+  if (!machine) return machine.error();
+  auto explanation = explain(Flops{*request.flops}, Bytes{*request.bytes}, *machine, *dtype);
+  if (!explanation) return explanation.error();
+  const std::string title =
+      fmt::format("{}, {}", engineering(*request.flops, "FLOP"), engineering(*request.bytes, "B"));
+  return Report{"explain", title, *std::move(explanation), std::nullopt, today()};
+}
+
+}  // namespace
+
+Result<Report> explain(const Request& request) {
+  if (request.flops || request.bytes) return explain_numbers(request);
+  if (request.program.empty())
+    return usage_error("expected a PROGRAM, found none", "ridge explain 'bf16[B, D] * bf16[D, F] -> bf16[B, F]'");
+  const auto task = understood(request);
+  if (!task) return task.error();
+  return explained(*task, task->dims);
+}
+
+Result<std::vector<Report>> explain_table(const Request& request, const std::string& csv_path) {
+  const auto task = understood(request);
+  if (!task) return task.error();
+  const auto csv = read_file(csv_path);
+  if (!csv) return csv.error();
+  const auto rows = parse_table(*csv, csv_path);
+  if (!rows) return rows.error();
+  std::vector<Report> out;
+  for (const Bindings& row : *rows) {
+    Bindings dims = row;
+    dims.insert(task->dims.begin(), task->dims.end());
+    auto report = explained(*task, dims);
+    if (!report) return report.error();
+    out.push_back(*std::move(report));
+  }
+  return out;
+}
+
+Result<std::vector<Machine>> machines(const std::vector<std::string>& names) {
+  std::vector<std::string> wanted = names;
+  if (wanted.empty()) {
+    wanted = catalog_names();
+    wanted.emplace_back("cpu");
+  }
+  std::vector<Machine> out;
+  for (const std::string& name : wanted) {
+    auto machine = find_machine(name);
+    if (!machine) return machine.error();
+    out.push_back(*std::move(machine));
+  }
+  return out;
+}
+
+}  // namespace ridge

@@ -1,0 +1,41 @@
+// The facade: what the command line and other programs use. Each step is one function between plain structs; these few
+// join them. A Request is what a user says; a Report is what he gets, and report/report.h renders it.
+//
+//   auto report = ridge::explain(ridge::Request{.program = "bf16[B, D] * bf16[D, F] -> bf16[B, F]", .on = "tpu_v5e"});
+//   std::cout << (report ? ridge::render_text(*report) : report.error().text());
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ridge/base/version.h"
+#include "ridge/machine/machine.h"
+#include "ridge/measure/run.h"
+#include "ridge/program/program.h"
+#include "ridge/report/report.h"
+#include "ridge/roofline/prediction.h"
+
+namespace ridge {
+
+struct Request {
+  std::string program;                 // a file, "-" or the text itself
+  std::string on = "cpu";              // a name of the catalog, a .toml file, or "cpu"
+  std::vector<std::string> dims;       // "B=256"
+  std::string dtype = "bf16";          // of tensors that name none
+  std::optional<double> flops, bytes;  // instead of a program
+};
+
+// Errors: of the program (its place), of the machine, of a dimension, of a dtype.
+Result<Report> explain(const Request& request);
+
+// One report for each row of a CSV file of dimension values; a row's value goes before the request's.
+Result<std::vector<Report>> explain_table(const Request& request, const std::string& csv_path);
+
+// Runs it on this CPU. The report's `measured` holds what was measured, and the first mismatch if there is one.
+Result<Report> run(const Request& request, const RunOptions& options);
+
+// `names` empty: the whole catalog and this CPU.
+Result<std::vector<Machine>> machines(const std::vector<std::string>& names);
+
+}  // namespace ridge
