@@ -204,6 +204,13 @@ TEST(System, GuessesFromCoresClockAndWidth) {
   EXPECT_EQ((*guess_cpu(facts, "2026-11-20").contraction_peak(DType::bf16))->rate.value, 2 * 4 * 2e9 * 32);
 }
 
+TEST(System, CountsTheCpusOfAList) {
+  EXPECT_EQ(cores_in_list("0-7,64-71\n"), 16);
+  EXPECT_EQ(cores_in_list("3\n"), 1);
+  EXPECT_EQ(cores_in_list("\n"), 0);
+  EXPECT_EQ(cores_in_list("7-0,x,1e9"), 1);
+}
+
 TEST(System, RoundsAQuotaUpToWholeCores) {
   EXPECT_EQ(quota_cores("150000 100000\n"), 2);
   EXPECT_EQ(quota_cores("100000\n 100000\n"), 1);

@@ -4,6 +4,7 @@
 
 #include <random>
 
+#include "ridge/base/file.h"
 #include "ridge/machine/embedded.h"
 #include "ridge/machine/machine.h"
 
@@ -262,6 +263,27 @@ TEST(ParseMachine, ReadsBackQuotesAndControlCharacters) {
   const Result<Machine> again = parse_machine(print_machine(machine), "printed");
   ASSERT_TRUE(again.ok()) << again.error().text();
   EXPECT_EQ(*again, machine);
+}
+
+// The text between ``` lines, counted from 0.
+std::string block(const std::string& text, int wanted) {
+  std::size_t at = 0;
+  for (int i = 0; i < 2 * wanted + 1; ++i) at = text.find("```", at) + 3;
+  at = text.find('\n', at) + 1;
+  return text.substr(at, text.find("```", at) - at);
+}
+
+TEST(ParseMachine, ReadsTheExampleOfTheManualAndRefusesAsItSays) {
+  const std::string manual = *read_file(std::string(RIDGE_SOURCE_DIR) + "/docs/machine_files.md");
+  const std::string example = block(manual, 0);
+  const Result<Machine> machine = parse_machine(example, "my_machine.toml");
+  ASSERT_TRUE(machine.ok()) << machine.error().text();
+  EXPECT_EQ(machine->name, "my_machine");
+  std::string spoilt = example;
+  const std::string line = "bf16 = { value = 197, unit = \"TFLOP/s\", source = \"data sheet\", read = 2026-11-20 }";
+  const std::size_t at = spoilt.find("bf16 =");
+  spoilt.replace(at, spoilt.find('\n', at) - at, line);
+  EXPECT_EQ(parse_machine(spoilt, "my_machine.toml").error().text(), block(manual, 1));
 }
 
 // Every catalog file cut at each 7th byte, and with random bytes put in: a machine or an error, never a crash.

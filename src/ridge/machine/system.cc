@@ -90,6 +90,20 @@ int quota_cores(std::string_view cpu_max) {
   return static_cast<int>(std::ceil(std::min(quota / period, 1e6)));
 }
 
+int cores_in_list(std::string_view list) {
+  int cores = 0;
+  while (!list.empty()) {
+    const std::size_t comma = list.find(',');
+    const std::string_view range = list.substr(0, comma);
+    list = comma == std::string_view::npos ? std::string_view() : list.substr(comma + 1);
+    const std::size_t dash = range.find('-');
+    const double first = number_at(range),
+                 last = dash == std::string_view::npos ? first : number_at(range.substr(dash + 1));
+    if (last >= first && last < 1e5 && !trimmed(range).empty()) cores += static_cast<int>(last - first) + 1;
+  }
+  return cores;
+}
+
 int usable_cores() {
   const int quota = cgroup_cores();
   return quota > 0 ? std::min(quota, affinity_cores()) : affinity_cores();
@@ -119,9 +133,12 @@ SystemFacts read_system() {
   const std::string cpu0 = "/sys/devices/system/cpu/cpu0/";
   facts.clock_hz = std::max(facts.clock_hz, 1e3 * number_at(slurp(cpu0 + "cpufreq/cpuinfo_max_freq")));
   for (int i = 0; i < 8; ++i) {
-    const std::string size = slurp(fmt::format("{}cache/index{}/size", cpu0, i));
+    const std::string folder = fmt::format("{}cache/index{}/", cpu0, i);
+    const std::string size = slurp(folder + "size");
     const double scale = size.find('K') != std::string::npos ? 1024 : size.find('M') != std::string::npos ? 1048576 : 1;
-    facts.last_level_bytes = std::max(facts.last_level_bytes, scale * number_at(size));
+    const int sharers = std::max(1, cores_in_list(slurp(folder + "shared_cpu_list")));
+    const double caches = std::ceil(static_cast<double>(facts.cores) / sharers);
+    facts.last_level_bytes = std::max(facts.last_level_bytes, caches * scale * number_at(size));
   }
   facts.memory_bytes = static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGESIZE));
   return facts;

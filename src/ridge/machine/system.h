@@ -16,7 +16,7 @@ struct SystemFacts {
   std::string vendor;   // "AuthenticAMD"
   int family = 0;
   std::string flags;            // " fpu … avx2 … ", words with a space around each
-  double last_level_bytes = 0;  // of the largest cache; 0: the system does not say
+  double last_level_bytes = 0;  // of the largest caches that the cores have, together; 0: the system does not say
   double memory_bytes = 0;
 };
 
@@ -27,6 +27,8 @@ int usable_cores();
 SystemFacts parse_cpuinfo(std::string_view cpuinfo);
 // Cores that a cgroup grants, from the text of cpu.max ("150000 100000" is 1.5, so 2); 0: no limit.
 int quota_cores(std::string_view cpu_max);
+// CPUs in a list of sysfs: "0-7,64-71" is 16.
+int cores_in_list(std::string_view list);
 
 // FLOP a cycle of one core in f32, and the sentence that says why. Every peak is this times clock times cores.
 struct VectorWidth {

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 
@@ -66,20 +67,27 @@ struct Measured {
   std::function<double(int worker)> step;  // does some work (a millisecond or more) and says how much
 };
 
-// Work a second of `cores` threads at once: every thread repeats its step until the time is over, and the work of all
-// is divided by the wall time of the whole, so that a thread which came late or was held up counts as it would for a
-// program.
-double rate_of(const Measured& quantity, double seconds) {
-  std::atomic<double> work{0};
+struct Run {
+  double rate;   // work a second
+  double share;  // of the cores' time that the system gave to the probe; 1: the cores were ours alone
+};
+
+// Every thread repeats its step until the time is over, and the work of all is divided by the wall time of the whole,
+// so that a thread which came late or was held up counts as it would for a program.
+Run run_once(const Measured& quantity, double seconds) {
+  std::atomic<double> work{0}, given{0};
   const Timer timer;
   kernels::run_together(quantity.cores, [&](int worker) {
+    const double start = thread_seconds();
     double mine = 0;
     do {
       mine += quantity.step(worker);
     } while (timer.seconds() < seconds);
     work += mine;
+    given += thread_seconds() - start;
   });
-  return work / timer.seconds();
+  const double wall = timer.seconds();
+  return {work / wall, given / (wall * quantity.cores)};
 }
 
 std::function<double(int)> arithmetic(void (*loop)(std::int64_t), std::int64_t flop) {
@@ -112,10 +120,17 @@ std::vector<Measured> quantities(const kernels::PeakLoops& loops, const Buffer& 
 
 std::string core_words(int cores) { return cores == 1 ? "one core" : fmt::format("{} cores", cores); }
 
+// A probe beside other programs finds lower roofs than there are; it cannot help that, but it can say so.
+std::string busy(double share) {
+  if (share > 0.95) return "";
+  return fmt::format("the system gave the probe {:.0f} % of the time: close other programs and probe again",
+                     100 * share);
+}
+
 // In rounds over all quantities, so that a disturbance of some seconds falls on one run of each rather than on all runs
 // of one. The first round of each is preceded by a short one that wakes clocks and threads.
 Result<std::vector<ProbeLine>> measure(const std::vector<Measured>& list, const ProbeOptions& options) {
-  std::vector<std::vector<double>> samples(list.size());
+  std::vector<std::vector<double>> rates(list.size()), shares(list.size());
   ProbeProgress progress{.done = 0, .of = options.runs * static_cast<int>(list.size()), .what = {}};
   for (int run = 0; run < options.runs; ++run) {
     for (std::size_t i = 0; i < list.size(); ++i) {
@@ -123,8 +138,10 @@ Result<std::vector<ProbeLine>> measure(const std::vector<Measured>& list, const 
       progress.what = what;
       if (options.progress && !options.progress(progress))
         return absent_error("the probe was stopped; nothing was written");
-      if (run == 0) rate_of(list[i], 0.1 * options.seconds);
-      samples[i].push_back(rate_of(list[i], options.seconds));
+      if (run == 0) run_once(list[i], 0.1 * options.seconds);
+      const Run found = run_once(list[i], options.seconds);
+      rates[i].push_back(found.rate);
+      shares[i].push_back(found.share);
       ++progress.done;
     }
   }
@@ -132,7 +149,8 @@ Result<std::vector<ProbeLine>> measure(const std::vector<Measured>& list, const 
   if (options.progress) options.progress(progress);
   std::vector<ProbeLine> lines;
   for (std::size_t i = 0; i < list.size(); ++i)
-    lines.push_back({list[i].name, list[i].unit, list[i].cores, statistics(samples[i]), ""});
+    lines.push_back(
+        {list[i].name, list[i].unit, list[i].cores, statistics(rates[i]), busy(statistics(shares[i]).median)});
   return lines;
 }
 
@@ -142,12 +160,17 @@ const ProbeLine* find(const std::vector<ProbeLine>& lines, std::string_view name
   return nullptr;
 }
 
+// Four digits: the spread leaves no more.
+double rounded(double rate) { return std::strtod(fmt::format("{:.4g}", rate).c_str(), nullptr); }
+
 Sourced measured(const ProbeLine& line, std::string source) {
-  return {.value = line.rate.median,
+  std::string note = fmt::format("median of {} runs, {:.4g} to {:.4g}", line.rate.runs, line.rate.min, line.rate.max);
+  if (!line.note.empty()) note += "; " + line.note;
+  return {.value = rounded(line.rate.median),
           .source = std::move(source),
           .read_on = today(),
           .origin = Origin::measured,
-          .note = fmt::format("median of {} runs, {:.4g} to {:.4g}", line.rate.runs, line.rate.min, line.rate.max)};
+          .note = std::move(note)};
 }
 
 Peak peak_of(const std::vector<ProbeLine>& lines, Unit unit, DType dtype, int all, const std::string& source) {

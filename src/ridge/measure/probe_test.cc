@@ -55,7 +55,7 @@ TEST_F(Probe, TakesAsBandwidthTheGreaterOfReadingAndCopying) {
     EXPECT_GT(line.rate.min, 0);
     if (line.unit == "B/s" && line.cores == cores) best = std::max(best, line.rate.median);
   }
-  EXPECT_EQ(report.machine.bandwidth()->value, best);
+  EXPECT_NEAR(report.machine.bandwidth()->value, best, 1e-3 * best);  // four digits
 }
 
 TEST_F(Probe, TellsItsProgressAndStopsWhenAsked) {

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <ctime>
 #include <vector>
 
 namespace ridge {
@@ -22,6 +23,13 @@ inline Statistics statistics(std::vector<double> samples) {
   const std::size_t n = samples.size();
   const double median = n % 2 == 1 ? samples[n / 2] : 0.5 * (samples[n / 2 - 1] + samples[n / 2]);
   return {.median = median, .min = samples.front(), .max = samples.back(), .runs = static_cast<int>(n)};
+}
+
+// Seconds for which the system let the calling thread run.
+inline double thread_seconds() {
+  timespec now{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
 }
 
 class Timer {
