@@ -23,14 +23,15 @@ struct PeakLoops {
   void (*copy)(std::byte* to, const std::byte* from, std::size_t bytes);  // past the caches, where the CPU can
 };
 
-// For this CPU. The others are here for tests: the CPU must have them.
+// For the instruction set that the kernels use here. The others are here for tests: the CPU must have them.
 const PeakLoops& peak_loops();
 const PeakLoops& plain_peak_loops();
 const PeakLoops& avx2_peak_loops();
 const PeakLoops& avx512_peak_loops();
 const PeakLoops& avx512_bf16_peak_loops();
 
-// Calls work(0) … work(threads - 1) at the same time, each on a thread of its own; returns when all have.
+// Calls work(0) … work(threads - 1) at the same time on the pool that the kernels use; returns when all have. No work
+// may wait for another.
 void run_together(int threads, const std::function<void(int)>& work);
 
 }  // namespace ridge::kernels

@@ -6,6 +6,8 @@
 #include <cstring>
 #include <vector>
 
+#include "ridge/tile/target/cpu/isa.h"
+
 namespace ridge::kernels {
 namespace {
 
@@ -27,8 +29,12 @@ void expect_copies(const PeakLoops& loops) {
 }
 
 TEST(PeakLoops, CopyExactlyWhatTheyAreGiven) {
-  expect_copies(plain_peak_loops());
-  expect_copies(peak_loops());
+  using tile::cpu::Isa;
+  for (const Isa isa : tile::cpu::available_isas()) {
+    ASSERT_TRUE(tile::cpu::use_isa(isa));
+    EXPECT_EQ(peak_loops().isa, tile::cpu::name(isa));
+    expect_copies(peak_loops());
+  }
 }
 
 TEST(RunTogether, CallsEachWorkerOnce) {
