@@ -1,0 +1,237 @@
+// Text cases: a program, a machine and what must be said of them, through parse, find_machine and explain alone.
+//   cases_test [--update] FOLDER
+// runs every *.case below the folder; --update rewrites what is expected (never a `golden` line). tests/cases/README.md
+// tells the format.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <cstdio>
+#include <filesystem>
+#include <functional>
+#include <sstream>
+
+#include "ridge/base/file.h"
+#include "ridge/roofline/prediction.h"
+
+namespace ridge {
+namespace {
+
+std::vector<std::string> split(const std::string& text) {
+  std::istringstream words(text);
+  std::vector<std::string> out;
+  for (std::string word; words >> word;) out.push_back(word);
+  return out;
+}
+
+// Not a number: NaN, which no comparison survives.
+double number(const std::string& text) {
+  double value = NAN;
+  const auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return status == std::errc{} && end == text.data() + text.size() ? value : NAN;
+}
+
+struct Case {
+  std::string name, program, machine;
+  std::vector<std::string> numbers;           // FLOPS BYTES DTYPE, in place of a program
+  std::vector<std::vector<std::string>> set;  // bandwidth X, peak matrix bf16 X
+  Bindings given;
+};
+
+// --- running
+
+Result<Machine> machine_of(const Case& c) {
+  auto machine = find_machine(c.machine);
+  if (!machine) return machine;
+  for (const auto& words : c.set) {
+    Sourced stated;
+    stated.value = number(words.back());
+    stated.source = "the case";
+    if (words[0] == "bandwidth" && words.size() == 2) {
+      machine->memory.at(0).bandwidth = stated;
+    } else if (words[0] == "peak" && words.size() == 4 && dtype_from(words[2])) {
+      const Unit unit = words[1] == "vector" ? Unit::vector : Unit::matrix;
+      std::erase_if(machine->peaks, [&](const Peak& p) { return p.unit == unit && p.dtype == dtype_from(words[2]); });
+      machine->peaks.push_back({unit, *dtype_from(words[2]), stated});
+    } else {
+      return input_error("expected `set bandwidth X` or `set peak matrix DTYPE X`");
+    }
+  }
+  return machine;
+}
+
+Result<Explanation> explained(const Case& c) {
+  const auto machine = machine_of(c);
+  if (!machine) return machine.error();
+  if (c.numbers.size() == 3)
+    return explain(Flops{number(c.numbers[0])}, Bytes{number(c.numbers[1])}, *machine,
+                   dtype_from(c.numbers[2]).value_or(DType::bf16));
+  const auto program = parse(c.program);
+  if (!program) return program.error();
+  return explain(*program, *machine, c.given);
+}
+
+// --- what can be said of an operation, by key
+
+std::string text(double value) { return fmt::format("{:.12g}", value); }
+std::string text(std::int64_t value) { return fmt::format("{}", value); }
+std::string text(Limiter value) { return std::string(name(value)); }
+template <class T> std::string text(const std::optional<T>& value) { return value ? text(*value) : "null"; }
+
+std::string threshold_text(const Threshold& t, const std::string& aspect) {
+  if (aspect == "threshold")
+    return fmt::format("{}{}{}", name(t.relation), t.value ? " " : "", t.value ? text(t.value) : "");
+  if (aspect == "threshold_real") return text(t.value_real);
+  if (aspect == "threshold_approx") return text(t.approx) + (t.assuming.empty() ? "" : " where " + t.assuming);
+  if (aspect == "threshold_exact") return t.exact;
+  return "no such key";
+}
+
+using Say = std::function<std::string(const Prediction&, const std::vector<std::string>& order)>;
+const std::map<std::string, Say>& keys() {
+  static const std::map<std::string, Say> all{
+      {"flops", [](auto& p, auto&) { return text(p.flops); }},
+      {"bytes", [](auto& p, auto&) { return text(p.bytes); }},
+      {"intensity", [](auto& p, auto&) { return text(p.intensity); }},
+      {"ridge", [](auto& p, auto&) { return text(p.ridge); }},
+      {"limiter", [](auto& p, auto&) { return text(p.limiter); }},
+      {"time_math_s", [](auto& p, auto&) { return text(p.time_math_s); }},
+      {"time_memory_s", [](auto& p, auto&) { return text(p.time_memory_s); }},
+      {"time_lower_s", [](auto& p, auto&) { return text(p.time_lower_s); }},
+      {"time_upper_s", [](auto& p, auto&) { return text(p.time_upper_s); }},
+      {"attainable_flops_per_s",
+       [](auto& p, auto&) { return text(static_cast<double>(p.flops.value()) / p.time_lower_s.value()); }},
+      {"missing", [](auto& p, auto&) { return p.missing; }},
+      {"flops_formula", [](auto& p, auto& order) { return p.work.flops.text(order); }},
+      {"bytes_formula", [](auto& p, auto& order) { return p.work.bytes().text(order); }},
+      {"intensity_formula", [](auto& p, auto&) { return p.intensity_formula; }},
+  };
+  return all;
+}
+
+// Key: one of the above or `threshold… DIM`, of the first operation, or with `NAME.` in front of that one or of the
+// total.
+std::string said(const Explanation& e, std::string key, const std::string& dim) {
+  const Prediction* op = &e.ops.at(0);
+  if (const auto dot = key.find('.'); dot != std::string::npos) {
+    const std::string wanted = key.substr(0, dot);
+    const auto found = std::find_if(e.ops.begin(), e.ops.end(), [&](const auto& p) { return p.work.name == wanted; });
+    if (wanted != "total" && found == e.ops.end()) return "no such operation";
+    op = wanted == "total" ? &e.total : &*found;
+    key.erase(0, dot + 1);
+  }
+  if (!dim.empty()) {
+    for (const Threshold& t : op->thresholds)
+      if (t.dim == dim) return threshold_text(t, key);
+    return "no such threshold";
+  }
+  const auto say = keys().find(key);
+  return say == keys().end() ? "no such key" : say->second(*op, e.dim_names);
+}
+
+// --- files
+
+struct Tally {
+  int cases = 0, checks = 0, wrong = 0;
+};
+
+class CaseFile {
+ public:
+  CaseFile(std::string path, bool update) : path_(std::move(path)), update_(update) {}
+
+  void run(Tally& tally) {
+    const auto content = read_file(path_);
+    if (!content) return complain(tally, content.error().text());
+    std::istringstream lines(*content);
+    for (std::string line; std::getline(lines, line); out_ += line + "\n") {
+      ++line_;
+      take(line, tally);
+    }
+    if (update_ && out_ != *content && !write_file(path_, out_)) complain(tally, "could not be rewritten");
+  }
+
+ private:
+  void complain(Tally& tally, const std::string& what) {
+    ++tally.wrong;
+    std::fprintf(stderr, "%s:%d: %s: %s\n", path_.c_str(), line_, case_.name.c_str(), what.c_str());
+  }
+
+  void take(std::string& line, Tally& tally) {
+    const std::vector<std::string> words = split(line);
+    if (words.empty() || words[0].starts_with("#")) return;
+    const std::vector<std::string> rest(words.begin() + 1, words.end());
+    const std::string tail = rest.empty() ? "" : line.substr(line.find(rest[0], words[0].size()));
+    if (words[0] == "case") {
+      ++tally.cases;
+      case_ = {.name = tail, .program = {}, .machine = {}, .numbers = {}, .set = {}, .given = {}};
+    } else if (words[0] == "program") {
+      case_.program += tail + "\n";
+    } else if (words[0] == "numbers") {
+      case_.numbers = rest;
+    } else if (words[0] == "on") {
+      case_.machine = tail;
+    } else if (words[0] == "set") {
+      case_.set.push_back(rest);
+    } else if (words[0] == "-d") {
+      for (const std::string& binding : rest)
+        case_.given[binding.substr(0, binding.find('='))] =
+            static_cast<std::int64_t>(number(binding.substr(binding.find('=') + 1)));
+    } else {
+      check(line, words, tally);
+    }
+  }
+
+  void check(std::string& line, const std::vector<std::string>& words, Tally& tally) {
+    ++tally.checks;
+    const bool limit = words[0] == "limit" && words.size() > 2;
+    const bool golden = limit || (words[0] == "golden" && words.size() > 2);
+    const std::size_t at = golden ? 2 : 0;  // of the key
+    const bool threshold = words[at].find("threshold") != std::string::npos && words.size() > at + 1;
+    const std::string key = threshold ? words[at] + " " + words[at + 1] : words[at];
+    const auto e = explained(case_);
+    const std::string found = key == "error" ? (e ? "none" : first_line(e.error()))
+                              : !e           ? first_line(e.error())
+                                             : said(*e, words[at], threshold ? words[at + 1] : "");
+    if (golden) {
+      const double right = number(words[1]), ours = number(found);
+      if (!(std::abs(ours - right) <= (limit ? 1e-8 : 1e-11) * std::abs(right)))
+        complain(tally, fmt::format("expected {} {}, found {}", key, words[1], found));
+    } else if (const std::string says = key + " " + found; says != line) {
+      if (update_)
+        line = says;
+      else
+        complain(tally, fmt::format("expected {}, found {}", line, says));
+    }
+  }
+
+  static std::string first_line(const Error& error) {
+    const std::string all = error.text();
+    return all.substr(0, all.find('\n'));
+  }
+
+  std::string path_, out_;
+  bool update_;
+  int line_ = 0;
+  Case case_;
+};
+
+int run(int argc, char** argv) {
+  const bool update = argc > 1 && std::string(argv[1]) == "--update";
+  const std::string folder = argc > 1 + update ? argv[1 + update] : "";
+  std::vector<std::string> paths;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder, error))
+    if (entry.path().extension() == ".case") paths.push_back(entry.path().string());
+  std::sort(paths.begin(), paths.end());
+  Tally tally;
+  for (const std::string& path : paths) CaseFile(path, update).run(tally);
+  std::fprintf(stderr, "%d cases, %d checks, %d wrong\n", tally.cases, tally.checks, tally.wrong);
+  if (tally.cases == 0 || tally.checks == 0) std::fprintf(stderr, "no case was run below '%s'\n", folder.c_str());
+  return tally.wrong > 0 || tally.checks == 0 ? 1 : 0;
+}
+
+}  // namespace
+}  // namespace ridge
+
+int main(int argc, char** argv) { return ridge::run(argc, argv); }

@@ -1,0 +1,8 @@
+# Tests that belong to no room: each goes through what ridge offers to everyone.
+add_executable(cases_test ${CMAKE_SOURCE_DIR}/tests/cases_test.cc)
+target_link_libraries(cases_test PRIVATE ridge)
+target_compile_options(cases_test PRIVATE ${ridge_warnings})
+add_test(NAME cases COMMAND cases_test ${CMAKE_SOURCE_DIR}/tests/cases)
+add_test(NAME cases_none COMMAND cases_test ${CMAKE_SOURCE_DIR}/cmake)  # a folder without cases
+set_tests_properties(cases PROPERTIES LABELS fast)
+set_tests_properties(cases_none PROPERTIES LABELS fast PASS_REGULAR_EXPRESSION "no case was run")
