@@ -15,9 +15,11 @@ std::string Error::text() const {
     out += "  " + line_text + "\n  ";
     // A caret stands under its character only if tabs stay tabs and the bytes that continue a UTF-8 character take no
     // column.
-    for (int i = 0; i + 1 < span.column && i < static_cast<int>(line_text.size()); ++i) {
-      const char c = line_text[static_cast<std::size_t>(i)];
-      if ((static_cast<unsigned char>(c) & 0xC0) != 0x80) out += c == '\t' ? '\t' : ' ';
+    int column = 0;
+    for (std::size_t i = 0; i < line_text.size() && column + 1 < span.column; ++i) {
+      if ((static_cast<unsigned char>(line_text[i]) & 0xC0) == 0x80) continue;
+      out += line_text[i] == '\t' ? '\t' : ' ';
+      ++column;
     }
     out += std::string(static_cast<std::size_t>(span.length > 0 ? span.length : 1), '^') + "\n";
   }

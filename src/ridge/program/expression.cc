@@ -117,16 +117,10 @@ int Parser::primary(int depth) {
   const Token token = peek();
   if (token.kind == TokenKind::number) return number();
   if (token.kind == TokenKind::name) return peek(1).is("(") || reserved(token.text) ? call(depth) : tensor();
-  if (!token.is("(")) return expected("a tensor, a number or a function"), -1;
+  if (!token.is("(")) return expected("a tensor, a number or a function", "such as (u + bu) * gelu(g + bg)"), -1;
   take();
   const int inside = sum(depth + 1);
-  if (inside < 0 || take(")")) return inside;
-  if (at_end_of_line())
-    fail(token.span, fmt::format("expected ')' for this parenthesis, found {}", quoted(peek())),
-         "close it on the same line");
-  else
-    expected("an operator or ')'");
-  return -1;
+  return inside >= 0 && close(token, ")", "an operator or ')'") ? inside : -1;
 }
 
 int Parser::number() {
@@ -165,19 +159,11 @@ int Parser::call(int depth) {
       if (argument < 0) return -1;
       node.arguments.push_back(argument);
       if (peek().kind == TokenKind::name && peek().text == "over")
-        return fail(peek().span, fmt::format("reductions such as {}(x over D) are not supported yet", name.text),
-                    fmt::format("{} takes {} argument{}: {}", name.text, f->arguments, f->arguments == 1 ? "" : "s",
-                                signature(*f))),
+        return fail(peek().span, "reductions over a dimension are not supported yet",
+                    fmt::format("without one it is written {}", signature(*f))),
                -1;
     } while (take(","));
-  if (!take(")")) {
-    if (at_end_of_line())
-      fail(open.span, fmt::format("expected ')' for this parenthesis, found {}", quoted(peek())),
-           "close it on the same line");
-    else
-      expected("an operator, ',' or ')'");
-    return -1;
-  }
+  if (!close(open, ")", "an operator, ',' or ')'")) return -1;
   if (static_cast<int>(node.arguments.size()) == f->arguments) return add_node(std::move(node), name.span);
   fail(name.span,
        fmt::format("expected {} argument{} of {}, found {}", f->arguments, f->arguments == 1 ? "" : "s", name.text,
@@ -220,7 +206,8 @@ int Parser::later(const Token& function) {
     if (function.text == name)
       return fail(function.span, fmt::format("'{}' is not supported yet", name), std::string(instead)), -1;
   if (function.text == "over" || function.text == "dims" || dtype_from(function.text))
-    return fail(function.span, fmt::format("expected a tensor, a number or a function, found {}", quoted(function))),
+    return fail(function.span, fmt::format("expected a tensor, a number or a function, found {}", quoted(function)),
+                "the notation uses this word itself"),
            -1;
   return unknown_function(function);
 }

@@ -145,11 +145,7 @@ bool Parser::extent_factor(Extent& out, int depth) {
   }
   if (!take("(")) return expected("a size", "such as 8192, 4*D or D + 1");
   if (!extent(out, depth + 1)) return false;
-  return take(")") ||
-         (at_end_of_line()
-              ? fail(token.span, fmt::format("expected ')' for this parenthesis, found {}", quoted(peek())),
-                     "close it on the same line")
-              : expected("')'"));
+  return close(token, ")", "an operator or ')'");
 }
 
 bool Parser::combine(Extent& left, const Extent& right, const Token& sign) {

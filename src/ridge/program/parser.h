@@ -1,6 +1,6 @@
 // Inside of parse(): a recursive descent, one method a rule of the grammar (docs/notation.md). The first mistake stops
-// it: a method that returns false, nothing or -1 has set `error_`. The methods lie in parse.cc (lines of a program),
-// extent.cc (dims), expression.cc (pointwise) and verify.cc (which dimension is what).
+// it: a method that returns false, nothing or -1 has set `error_`. The methods lie in parse.cc (words, and what is
+// built), lines.cc (lines of a program), extent.cc (dims), expression.cc (pointwise) and verify.cc (what is what).
 #pragma once
 
 #include <algorithm>
@@ -52,12 +52,15 @@ class Parser {
   bool expect(std::string_view symbol, const std::string& what, const std::string& hint = {});
   bool fail(Span span, std::string message, std::string hint = {});
   bool expected(const std::string& what, const std::string& hint = {});  // "expected <what>, found <the next token>"
+  bool close(const Token& open, std::string_view sign, const std::string& otherwise);
   bool at_end_of_line() const;
 
-  // Lines: parse.cc.
+  // Lines: lines.cc.
   bool item();
   bool declaration_or_definition();
   bool arrow();
+  bool state_product(Mention& left, Mention& right, Mention& result, std::size_t first);
+  bool no_suffix(const Mention& mention);
   bool definition(const Mention& result, std::size_t first);
   bool mention(Mention& out);
   bool type(Mention& out);
@@ -67,6 +70,7 @@ class Parser {
   bool tensor_name(const Token& token);
   int declare(const Mention& mention, DType dtype, bool declared);
   int operand(Mention& mention);
+  Operand operand(std::size_t node) const;
   int write_result(const Mention& mention, const std::vector<int>& operands);
   std::string free_name(const std::string& wanted) const;
   void add_statement(std::variant<Contraction, Pointwise> op, std::size_t first);

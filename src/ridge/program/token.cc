@@ -199,7 +199,7 @@ std::string quoted(std::string_view text) {
 }
 
 std::string suggestion(std::string_view word, const std::vector<std::string>& known) {
-  return word.size() < 2 ? "" : nearest(word, known);
+  return word.size() < 2 || known.size() > 1000 ? "" : nearest(word, known);
 }
 
 std::string quoted(const Token& token) {

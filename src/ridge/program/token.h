@@ -47,7 +47,8 @@ Result<std::vector<Token>> tokenize(const Source& source);
 // As messages say it: "'->'", "end of line", "end of the program"; long words are cut.
 std::string quoted(const Token& token);
 std::string quoted(std::string_view word);
-// What was probably meant; empty: nothing is near. A single letter is near to every other, so it suggests nothing.
+// What was probably meant; empty: nothing is near. A single letter is near to every other, so it suggests nothing; nor
+// are more than a thousand names searched.
 std::string suggestion(std::string_view word, const std::vector<std::string>& known);
 
 }  // namespace ridge::notation

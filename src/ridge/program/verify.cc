@@ -82,9 +82,11 @@ bool Parser::lonely(const Operand& operand, const Axis& axis, const Axis* partne
                 fmt::format("did you mean {}?",
                             as_written(operand.unnamed ? "" : t.name, t.dtype, with(operand.axes, axis, *partner))));
   }
-  return fail(axis.span, message,
-              fmt::format("to sum {} over it alone, sum({} over {}) would be needed, which is not supported yet",
-                          t.name, t.name, text(axis)));
+  return fail(
+      axis.span, message,
+      fmt::format("to sum {} over it alone, sum({} over {}) would be needed, which is not supported yet; contract with "
+                  "a tensor of ones first",
+                  t.name, t.name, text(axis)));
 }
 
 // `_D` behind the brackets: every dimension that is contracted, and no other.
@@ -97,11 +99,9 @@ bool Parser::suffix_agrees(const Mention& written, const Operand& operand, const
   };
   for (const std::string& d : named)
     if (!contracted(d))
-      return fail(
-          suffix.span,
-          fmt::format("the suffix {} says that '{}' is contracted, but the result keeps it or one operand lacks it",
-                      quoted(suffix), d),
-          "a contracted dimension is in both operands and not in the result");
+      return fail(suffix.span,
+                  fmt::format("the suffix {} says that '{}' is contracted, but the result keeps it", quoted(suffix), d),
+                  "a contracted dimension does not stand in the result");
   for (const std::string& d : contraction.contracted)
     if (std::find(named.begin(), named.end(), d) == named.end())
       return fail(suffix.span,

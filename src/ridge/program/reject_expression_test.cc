@@ -1,0 +1,335 @@
+// What is refused in expressions: each row is a program and the whole message.
+#include "ridge/program/testing/reject.h"
+
+namespace ridge {
+namespace {
+
+using testing::expect_rejected;
+using testing::Reject;
+
+TEST(Parse, KnowsWhatIsMeant) {
+  constexpr Reject rejects[] = {
+      {"x: bf16[N]\ny[N] = gleu(x)",
+       R"(program:2:8: unknown function 'gleu'
+  y[N] = gleu(x)
+         ^^^^
+  hint: did you mean 'gelu'?
+)"},
+      {"x: bf16[N]\ny[N] = frobnicate(x)",
+       R"(program:2:8: unknown function 'frobnicate'
+  y[N] = frobnicate(x)
+         ^^^^^^^^^^
+  hint: known are exp log cos sin gelu gelu_tanh silu relu sigmoid tanh sqrt rsqrt abs max min where less repeat
+)"},
+      {"upper: bf16[N]\ny[N] = cos(uper)",
+       R"(program:2:12: unknown tensor 'uper'
+  y[N] = cos(uper)
+             ^^^^
+  hint: did you mean 'upper'?
+)"},
+      {"x: bf16[N]\ny[N] = x + z",
+       R"(program:2:12: unknown tensor 'z'
+  y[N] = x + z
+             ^
+  hint: declare it on a line above: z: bf16[N, D]
+)"},
+      {"x: bf16[N]\ny[N] = x * N",
+       R"(program:2:12: unknown tensor 'N'
+  y[N] = x * N
+             ^
+  hint: 'N' is a dimension; an expression holds tensors and numbers
+)"},
+      {"x: bf16[N]\ny[N] = x(2)",
+       R"(program:2:8: unknown function 'x'
+  y[N] = x(2)
+         ^
+  hint: 'x' is a tensor; a product is written x * (…)
+)"},
+  };
+  expect_rejected(rejects);
+}
+
+TEST(Parse, ReadsAfterWriting) {
+  constexpr Reject rejects[] = {
+      {"x: bf16[N]\nu[N] = cos(v)\nv[N] = cos(x)",
+       R"(program:2:12: tensor 'v' is used before it is declared or written
+  u[N] = cos(v)
+             ^
+  hint: move its line up
+)"},
+      {"x: bf16[N]\nu[N] = u + x",
+       R"(program:2:8: tensor 'u' is used before it is declared or written
+  u[N] = u + x
+         ^
+  hint: move its line up
+)"},
+      {"y: bf16[N] = cos(x)\nx: bf16[N]",
+       R"(program:1:18: tensor 'x' is used before it is declared or written
+  y: bf16[N] = cos(x)
+                   ^
+  hint: move its line up
+)"},
+  };
+  expect_rejected(rejects);
+}
+
+TEST(Parse, CountsArguments) {
+  constexpr Reject rejects[] = {
+      {"x: bf16[N]\ny[N] = max(x)",
+       R"(program:2:8: expected 2 arguments of max, found 1
+  y[N] = max(x)
+         ^^^
+  hint: write max(a, b)
+)"},
+      {"x: bf16[N]\ny[N] = cos(x, x)",
+       R"(program:2:8: expected 1 argument of cos, found 2
+  y[N] = cos(x, x)
+         ^^^
+  hint: write cos(x)
+)"},
+      {"x: bf16[N]\ny[N] = cos()",
+       R"(program:2:8: expected 1 argument of cos, found 0
+  y[N] = cos()
+         ^^^
+  hint: write cos(x)
+)"},
+      {"x: bf16[N]\ny[N] = where(x, 1)",
+       R"(program:2:8: expected 3 arguments of where, found 2
+  y[N] = where(x, 1)
+         ^^^^^
+  hint: write where(condition, a, b)
+)"},
+      {"x: bf16[N]\ny[N] = cos x",
+       R"(program:2:12: expected '(' behind the function 'cos', found 'x'
+  y[N] = cos x
+             ^
+  hint: write cos(x)
+)"},
+      {"y[N] = cos * 2",
+       R"(program:1:12: expected '(' behind the function 'cos', found '*'
+  y[N] = cos * 2
+             ^
+  hint: write cos(x)
+)"},
+  };
+  expect_rejected(rejects);
+}
+
+TEST(Parse, ClosesItsParentheses) {
+  constexpr Reject rejects[] = {
+      {"x: bf16[N]\ny[N] = (x + 1",
+       R"(program:2:8: expected ')' for this '(', found end of the program
+  y[N] = (x + 1
+         ^
+  hint: close it on the same line
+)"},
+      {"x: bf16[N]\ny[N] = cos(x + 1",
+       R"(program:2:11: expected ')' for this '(', found end of the program
+  y[N] = cos(x + 1
+            ^
+  hint: close it on the same line
+)"},
+      {"x: bf16[N]\ny[N] = (x + 1]",
+       R"(program:2:14: expected an operator or ')', found ']'
+  y[N] = (x + 1]
+               ^
+  hint: nothing is open that it could close
+)"},
+      {"x: bf16[N]\ny[N] = x + 1)",
+       R"(program:2:13: expected an operator or the end of the line, found ')'
+  y[N] = x + 1)
+              ^
+  hint: a statement ends its line
+)"},
+  };
+  expect_rejected(rejects);
+}
+
+TEST(Parse, SaysThatReductionsComeLater) {
+  constexpr Reject rejects[] = {
+      {"x: bf16[N]\ny[1] = sum(x over N)",
+       R"(program:2:8: 'sum' is not supported yet
+  y[1] = sum(x over N)
+         ^^^
+  hint: contract with a tensor of ones: y[N] = x * ones, with ones: bf16[D]
+)"},
+      {"x: bf16[N]\ny[1] = mean(x over N)",
+       R"(program:2:8: 'mean' is not supported yet
+  y[1] = mean(x over N)
+         ^^^^
+  hint: contract with a tensor that holds 1/D: y[N] = x * w, with w: bf16[D]
+)"},
+      {"x: bf16[N]\ny[1] = max(x over N)",
+       R"(program:2:14: reductions over a dimension are not supported yet
+  y[1] = max(x over N)
+               ^^^^
+  hint: without one it is written max(a, b)
+)"},
+      {"x: bf16[N]\ny[N] = softmax(x over N)",
+       R"(program:2:8: 'softmax' is not supported yet
+  y[N] = softmax(x over N)
+         ^^^^^^^
+  hint: compute it outside and declare its result as an input
+)"},
+      {"x: bf16[N]\ny[N] = rmsnorm(x)",
+       R"(program:2:8: 'rmsnorm' is not supported yet
+  y[N] = rmsnorm(x)
+         ^^^^^^^
+  hint: compute it outside and declare its result as an input
+)"},
+  };
+  expect_rejected(rejects);
+}
+
+TEST(Parse, NamesTheSpellingOfWhatOthersWriteDifferently) {
+  constexpr Reject rejects[] = {
+      {"x: bf16[N]\ny[N] = x < 0",
+       R"(program:2:10: expected an operator or the end of the line, found '<'
+  y[N] = x < 0
+           ^
+  hint: a comparison is written less(a, b)
+)"},
+      {"x: bf16[N]\ny[N] = x > 0",
+       R"(program:2:10: expected an operator or the end of the line, found '>'
+  y[N] = x > 0
+           ^
+  hint: a comparison is written less(b, a)
+)"},
+      {"x: bf16[N]\ny[N] = x ^ 2",
+       R"(program:2:10: expected an operator or the end of the line, found '^'
+  y[N] = x ^ 2
+           ^
+  hint: a power is written as a product: x * x
+)"},
+      {"x: bf16[N]\ny[N] = x.cos()",
+       R"(program:2:9: expected an operator or the end of the line, found '.'
+  y[N] = x.cos()
+          ^
+  hint: functions are written cos(x); axes are matched by name, so no transpose is needed
+)"},
+      {"x: bf16[N]\ny[N] = x[N]",
+       R"(program:2:9: expected an operator or the end of the expression, found '['
+  y[N] = x[N]
+          ^
+  hint: an expression names tensors without their dimensions: x
+)"},
+      {"x: bf16[N]\ny[N] = 4x",
+       R"(program:2:8: expected a number or a name, found '4x'
+  y[N] = 4x
+         ^^
+  hint: a product is written 4*x
+)"},
+      {"x: bf16[N]\ny[N] = x 2",
+       R"(program:2:10: expected an operator or the end of the line, found '2'
+  y[N] = x 2
+           ^
+  hint: a statement ends its line
+)"},
+      {"x: bf16[N]\ny: bf16[N] = cos(x) z: bf16[N]",
+       R"(program:2:21: expected an operator or the end of the line, found 'z'
+  y: bf16[N] = cos(x) z: bf16[N]
+                      ^
+  hint: a statement ends its line
+)"},
+  };
+  expect_rejected(rejects);
+}
+
+TEST(Parse, NeedsOperandsThatAreThere) {
+  constexpr Reject rejects[] = {
+      {"x: bf16[N]\ny[N] = x +",
+       R"(program:2:11: expected a tensor, a number or a function, found end of the program
+  y[N] = x +
+            ^
+  hint: such as (u + bu) * gelu(g + bg)
+)"},
+      {"x: bf16[N]\ny[N] =",
+       R"(program:2:7: expected a tensor, a number or a function, found end of the program
+  y[N] =
+        ^
+  hint: such as (u + bu) * gelu(g + bg)
+)"},
+      {"x: bf16[N]\ny[N] = 1e999 * x",
+       R"(program:2:8: expected a number that f64 can hold, found '1e999'
+  y[N] = 1e999 * x
+         ^^^^^
+  hint: the range is 2.3e-308 to 1.7e308
+)"},
+      {"x: bf16[N]\ny[1] = 2 + 3",
+       R"(program:2:10: expected a tensor in the expression, found numbers only
+  y[1] = 2 + 3
+           ^
+  hint: a constant needs no program
+)"},
+      {"x: bf16[N]\ny[N] = * x",
+       R"(program:2:8: expected a tensor, a number or a function, found '*'
+  y[N] = * x
+         ^
+  hint: such as (u + bu) * gelu(g + bg)
+)"},
+      {"x: bf16[N]\ny[N] = over",
+       R"(program:2:8: expected a tensor, a number or a function, found 'over'
+  y[N] = over
+         ^^^^
+  hint: the notation uses this word itself
+)"},
+  };
+  expect_rejected(rejects);
+}
+
+TEST(Parse, RepeatsOneFunctionAWholeNumberOfTimes) {
+  constexpr Reject rejects[] = {
+      {"x: bf16[N]\ny[N] = repeat(0, cos, x)",
+       R"(program:2:15: the count of repeat must be at least 1, found 0
+  y[N] = repeat(0, cos, x)
+                ^
+  hint: use 1 or more
+)"},
+      {"x: bf16[N]\ny[N] = repeat(3000000000, cos, x)",
+       R"(program:2:15: expected a count of repeat below 2^31, found 3000000000
+  y[N] = repeat(3000000000, cos, x)
+                ^^^^^^^^^^
+  hint: use a smaller one
+)"},
+      {"x: bf16[N]\ny[N] = repeat(2.5, cos, x)",
+       R"(program:2:15: expected a whole number, found '2.5'
+  y[N] = repeat(2.5, cos, x)
+                ^^^
+  hint: write all its digits, without point and exponent
+)"},
+      {"x: bf16[N]\ny[N] = repeat(n, cos, x)",
+       R"(program:2:15: expected how often to repeat, a whole number, found 'n'
+  y[N] = repeat(n, cos, x)
+                ^
+  hint: write repeat(64, cos, x)
+)"},
+      {"x: bf16[N]\ny[N] = repeat(64, coz, x)",
+       R"(program:2:19: unknown function 'coz'
+  y[N] = repeat(64, coz, x)
+                    ^^^
+  hint: did you mean 'cos'?
+)"},
+      {"x: bf16[N]\ny[N] = repeat(64, max, x)",
+       R"(program:2:19: expected a function of 1 argument, found 'max', which takes 2
+  y[N] = repeat(64, max, x)
+                    ^^^
+  hint: write repeat(64, cos, x)
+)"},
+      {"x: bf16[N]\ny[N] = repeat(64, cos)",
+       R"(program:2:22: expected ',' and what to begin with, found ')'
+  y[N] = repeat(64, cos)
+                       ^
+  hint: write repeat(64, cos, x)
+)"},
+      {"x: bf16[N]\ny[N] = repeat 64",
+       R"(program:2:15: expected '(' behind 'repeat', found '64'
+  y[N] = repeat 64
+                ^^
+  hint: write repeat(64, cos, x)
+)"},
+  };
+  expect_rejected(rejects);
+}
+
+}  // namespace
+}  // namespace ridge

@@ -1,0 +1,185 @@
+// Identity of print and parse over many programs: every small one of a kind, and thousands of damaged ones. Also the
+// limits that keep a hostile text from exhausting the stack or the clock.
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "ridge/program/testing/round_trip.h"
+
+namespace ridge {
+namespace {
+
+using testing::round_trip_fault;
+
+// All subsets of a few dimensions as left, right and result of a product. Accepted exactly where every dimension stands
+// in two of the three.
+TEST(RoundTrip, HoldsForEveryProductOfThreeDimensions) {
+  constexpr const char* dims[] = {"B", "D", "7"};
+  const auto axes = [&](unsigned set) {
+    std::string out;
+    for (unsigned i = 0; i < 3; ++i)
+      if (set >> i & 1u) out += (out.empty() ? "[" : ", ") + std::string(dims[i]);
+    return out.empty() ? "[1]" : out + "]";
+  };
+  int accepted = 0;
+  for (unsigned left = 0; left < 8; ++left)
+    for (unsigned right = 0; right < 8; ++right)
+      for (unsigned result = 0; result < 8; ++result) {
+        const std::string arrow = "int8" + axes(left) + " * f16" + axes(right) + " -> C" + axes(result);
+        EXPECT_EQ(round_trip_fault(arrow), "") << arrow;
+        const unsigned alone = (left & ~right & ~result) | (right & ~left & ~result) | (result & ~left & ~right);
+        EXPECT_EQ(parse(arrow).ok(), alone == 0) << arrow;
+        accepted += parse(arrow).ok();
+      }
+  EXPECT_EQ(accepted, 5 * 5 * 5);  // of the 8 places of each dimension 5 are sound: none, three of two, and all
+}
+
+// Every expression of up to three levels over a tensor, a number, a sign, two operators and a function.
+TEST(RoundTrip, HoldsForEverySmallExpression) {
+  std::vector<std::string> expressions{"a", "b", "2"};
+  for (int level = 0; level < 2; ++level) {
+    std::vector<std::string> next = expressions;
+    for (const std::string& x : expressions) {
+      next.push_back("-(" + x + ")");
+      next.push_back("cos(" + x + ")");
+      for (const std::string& y : expressions)
+        for (const char* sign : {" + ", " - ", " * ", " / "}) next.push_back("(" + x + ")" + sign + "(" + y + ")");
+    }
+    expressions = std::move(next);
+  }
+  EXPECT_GT(expressions.size(), 5000u);
+  for (const std::string& e : expressions)
+    ASSERT_EQ(round_trip_fault("a: f32[N, M]\nb: f32[M]\ny[M, N] = a + " + e), "") << e;
+}
+
+constexpr std::string_view seeds[] = {
+    "bf16[B, D] * bf16[D, F] -> bf16[B, F]",
+    "X * Y -> Z: bf16[B, D], bf16[D, F] -> bf16[B, F]",
+    "x * y: bf16[N], bf16[N] -> bf16[1]",
+    "int8[B, D]_D * int8[B, D, F]_D -> int8[B, F]",
+    "X' * Y' -> Z': bf16[S, D], bf16[D, 7] -> bf16[S, 7]",
+    "dims N = 32768, D = 8192, F = 4*D + (N - 1)*2\nx: bf16[N, D]   up: bf16[F, D]   bu: bf16[F]\n"
+    "u[N, F] = x * up  # one\ny: bf16[N, F] = (u + bu) * gelu(u / 2 - 1e-6)\n",
+    "x: f32[N, 1]\ny[N] = where(less(x, 0), max(x, -1), repeat(64, cos, x))\nz[N] = -(y - x) * (x + y)\n",
+    "A[B, D] * B[D, F] -> C[B, F]\nC[B, F] * W[F, G] -> E[B, G]\n",
+};
+
+std::string damaged(std::mt19937& random) {
+  static constexpr std::string_view alphabet = "BDFNxy[]()*+-/,:=_'#. \n\t019e>{@\xC3\x80";
+  const auto below = [&](std::size_t n) { return n == 0 ? 0 : random() % n; };
+  std::string text(seeds[below(std::size(seeds))]);
+  for (std::size_t i = 1 + below(6); i > 0; --i) {
+    const std::size_t at = below(text.size() + 1), length = below(std::min<std::size_t>(text.size() - at, 12) + 1);
+    const std::string_view other = seeds[below(std::size(seeds))];
+    const std::size_t from = below(other.size());
+    switch (below(5)) {
+      case 0: text.erase(at, length); break;
+      case 1: text.insert(at, 1, alphabet[below(alphabet.size())]); break;
+      case 2:
+        if (at < text.size()) text[at] = alphabet[below(alphabet.size())];
+        break;
+      case 3: text.insert(at, text.substr(at, length)); break;
+      default: text.insert(at, other.substr(from, below(20)));
+    }
+  }
+  return text;
+}
+
+TEST(RoundTrip, SurvivesDamagedPrograms) {
+  std::mt19937 random(20261120);
+  int accepted = 0;
+  for (int i = 0; i < 6000; ++i) {
+    const std::string text = damaged(random);
+    ASSERT_EQ(round_trip_fault(text), "") << text;
+    accepted += parse(text).ok();
+  }
+  EXPECT_GT(accepted, 100);  // else the damage is too heavy to test anything but the first error
+}
+
+TEST(RoundTrip, HoldsForEveryByteInEveryPlace) {
+  for (int byte = 0; byte < 256; ++byte)
+    for (std::size_t at = 0; at <= seeds[2].size(); ++at) {
+      std::string text(seeds[2]);
+      text.insert(at, 1, static_cast<char>(byte));
+      ASSERT_EQ(round_trip_fault(text), "") << "byte " << byte << " at " << at;
+    }
+}
+
+std::string repeated(std::string_view part, int times) {
+  std::string out;
+  for (int i = 0; i < times; ++i) out += part;
+  return out;
+}
+
+TEST(Limits, NestingEndsAt256Levels) {
+  const auto nested = [](int levels) {
+    return parse("x: f32[N]\ny[N] = " + repeated("(", levels) + "x" + repeated(")", levels));
+  };
+  EXPECT_TRUE(nested(256));
+  EXPECT_EQ(nested(257).error().message, "expected at most 256 levels of nesting");
+  EXPECT_EQ(nested(300000).error().message, "expected at most 256 levels of nesting");
+  EXPECT_EQ(parse("x: f32[N]\ny[N] = " + repeated("-", 300000) + "x").error().message,
+            "expected at most 256 levels of nesting");
+  EXPECT_EQ(parse("x: f32[N]\ny[N] = " + repeated("cos(", 300) + "x").error().message,
+            "expected at most 256 levels of nesting");
+  EXPECT_EQ(parse("dims N = " + repeated("(", 300000)).error().message, "expected at most 256 levels of parentheses");
+  EXPECT_EQ(parse("dims N = " + repeated("-", 300000)).error().message, "expected at most 256 levels of parentheses");
+}
+
+TEST(Limits, LongStatementsTakeNoDeepStack) {
+  EXPECT_EQ(round_trip_fault("x: f32[N]\ny[N] = x" + repeated(" + x", 200000)), "");
+  EXPECT_EQ(round_trip_fault(repeated("x: f32[N]\n", 1) + "a[N] = x\n" + repeated("# c\n\n", 100000)), "");
+}
+
+TEST(Limits, ATextHasAtMostOneMebibyte) {
+  const std::string program = "bf16[N] * bf16[N] -> bf16[1]";
+  EXPECT_TRUE(parse(program + std::string((1 << 20) - program.size(), ' ')));
+  EXPECT_EQ(parse(program + std::string((1 << 20) - program.size() + 1, ' ')).error().text(),
+            "program: expected a program of at most 1048576 bytes, found 1048577\n"
+            "  hint: split it into several programs\n");
+}
+
+TEST(Limits, NamesDimensionsAndAxesAreCounted) {
+  const std::string name(64, 'a');
+  EXPECT_TRUE(parse(name + ": f32[N]\ny[N] = " + name));
+  EXPECT_EQ(parse(name + "a: f32[N]").error().message, "expected a name of at most 64 characters, found one of 65");
+  std::string dims = "dims d0";
+  for (int i = 1; i < 256; ++i) dims += ", d" + std::to_string(i) + " = d" + std::to_string(i - 1) + " + 1";
+  const std::string rest = "\nx: f32[d0]\ny[d0] = cos(x)";
+  EXPECT_EQ(round_trip_fault(dims + rest), "");
+  EXPECT_EQ(parse(dims + rest)->bind({{"d0", 1}})->at("d255"), 256);
+  EXPECT_EQ(parse(dims + ", d256" + rest).error().message, "expected at most 256 dimensions in a program");
+  EXPECT_EQ(parse("x: f32[a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q]").error().message,
+            "expected at most 16 dimensions of one tensor");
+  std::string sum = "dims n = a0";
+  for (int i = 1; i < 65; ++i) sum += " + a" + std::to_string(i);
+  EXPECT_EQ(parse(sum).error().message, "expected a size of at most 64 terms");
+}
+
+TEST(Limits, LongLinesAreNotRepeatedAndLongWordsAreCut) {
+  const std::string text = parse(std::string(500, ' ') + "x").error().text();
+  EXPECT_EQ(text,
+            "program:1:502: expected ':', '[' or '*' behind 'x', found end of the program\n"
+            "  hint: a tensor is declared x: bf16[N, D]\n");
+  EXPECT_EQ(parse("dims N = " + std::string(50, '9')).error().message,
+            "expected a size below 2^63, found '9999999999999999999999999999999999999999…'");
+}
+
+// Bytes that are no text are named and never repeated: a terminal and JSON both choke on them.
+TEST(Errors, NameBytesThatAreNoText) {
+  using namespace std::string_literals;
+  EXPECT_EQ(parse("x: bf16[N]\0"s).error().text(),
+            "program:1:11: expected text, found the byte 0x00\n"
+            "  x: bf16[N]?\n"
+            "            ^\n"
+            "  hint: save the program as plain UTF-8 text\n");
+  EXPECT_EQ(parse("x: bf16[N] # caf\xC3\xA9 \xFF").error().text(),
+            "program:1:19: expected text, found the byte 0xff\n"
+            "  x: bf16[N] # caf\xC3\xA9 ?\n"
+            "                    ^\n"
+            "  hint: save the program as plain UTF-8 text\n");
+  EXPECT_EQ(parse("x: bf16[N] \x1B[31m").error().message, "expected text, found the byte 0x1b");
+}
+
+}  // namespace
+}  // namespace ridge

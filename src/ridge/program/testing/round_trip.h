@@ -1,0 +1,67 @@
+// What must hold of every text whatsoever, for the fuzzer and for the tests: parse() ends without a crash; a program
+// that it accepts prints to a text that denotes the same program and prints the same again.
+#pragma once
+
+#include <string>
+
+#include "ridge/program/program.h"
+
+namespace ridge::testing {
+
+inline bool same(const Tensor& a, const Tensor& b) {
+  return a.name == b.name && a.dtype == b.dtype && a.declared == b.declared && a.axes == b.axes && a.role == b.role;
+}
+
+inline bool same(const Node& a, const Node& b) {
+  return a.kind == b.kind && a.tensor == b.tensor && a.number == b.number && a.function == b.function &&
+         a.arguments == b.arguments && a.repeat == b.repeat;
+}
+
+inline bool same(const Statement& a, const Statement& b) {
+  if (a.op.index() != b.op.index() || a.result() != b.result()) return false;
+  if (const auto* x = std::get_if<Contraction>(&a.op)) {
+    const auto& y = std::get<Contraction>(b.op);
+    return x->left == y.left && x->right == y.right && x->batch == y.batch && x->left_free == y.left_free &&
+           x->right_free == y.right_free && x->contracted == y.contracted &&
+           x->literal_contracted == y.literal_contracted;
+  }
+  const auto &x = std::get<Pointwise>(a.op).nodes, &y = std::get<Pointwise>(b.op).nodes;
+  if (x.size() != y.size()) return false;
+  for (std::size_t i = 0; i < x.size(); ++i)
+    if (!same(x[i], y[i])) return false;
+  return true;
+}
+
+inline bool same(const Program& a, const Program& b) {
+  if (a.dims.size() != b.dims.size() || a.tensors.size() != b.tensors.size() ||
+      a.statements.size() != b.statements.size())
+    return false;
+  for (std::size_t i = 0; i < a.dims.size(); ++i)
+    if (a.dims[i].name != b.dims[i].name || a.dims[i].value != b.dims[i].value) return false;
+  for (std::size_t i = 0; i < a.tensors.size(); ++i)
+    if (!same(a.tensors[i], b.tensors[i])) return false;
+  for (std::size_t i = 0; i < a.statements.size(); ++i)
+    if (!same(a.statements[i], b.statements[i])) return false;
+  return true;
+}
+
+// Empty where all is well, else what is not.
+inline std::string round_trip_fault(std::string_view text) {
+  const Result<Program> program = parse(text);
+  if (!program) {
+    const Error& e = program.error();
+    const bool placed = e.span.line >= 1 && e.span.column >= 1 && e.span.length >= 1;
+    if (e.message.empty() || (!placed && text.size() <= 1 << 20)) return "an error without words or place";
+    return e.text().empty() ? "an error without text" : "";
+  }
+  const std::string once = print(*program);
+  const Result<Program> again = parse(once);
+  if (!again) return "the printed program is refused:\n" + once + again.error().text();
+  const std::string twice = print(*again);
+  if (twice != once) return "the program prints differently the second time:\n" + once + twice;
+  if (!same(*program, *again)) return "the printed program denotes another one:\n" + once;
+  (void)program->bind({});
+  return "";
+}
+
+}  // namespace ridge::testing
