@@ -27,6 +27,14 @@ std::string_view mesh_axes(std::string_view name) {
 }  // namespace
 
 bool Parser::dims() {
+  // Those that the line declares come before those that its sizes only mention, so that a printed program, which
+  // declares them all, keeps their order.
+  for (std::size_t i = next_; i < tokens_.size() && tokens_[i].kind != TokenKind::newline; ++i) {
+    const bool declared = i + 1 < tokens_.size() && (i == next_ || tokens_[i].is(","));
+    if (!declared || tokens_[i + 1].kind != TokenKind::name) continue;
+    const Token& name = tokens_[i + 1];
+    if (!dim_name(name) || !dim(std::string(name.text), name.span)) return false;
+  }
   take();
   do {
     const Token name = peek();

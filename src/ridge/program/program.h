@@ -124,7 +124,7 @@ struct Statement {
 struct Program {
   std::string source;  // "program" or the file's path, for messages
   std::string text;
-  std::vector<Dimension> dims;  // in order of first appearance
+  std::vector<Dimension> dims;  // in order of first appearance; on a dims line, what it declares first
   std::vector<Tensor> tensors;
   std::vector<Statement> statements;
 

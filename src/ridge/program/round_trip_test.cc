@@ -96,6 +96,11 @@ TEST(RoundTrip, SurvivesDamagedPrograms) {
   EXPECT_GT(accepted, 100);  // else the damage is too heavy to test anything but the first error
 }
 
+// Found by the fuzzer: e cancels out of the size of A, so the printed size no longer mentions it before j.
+TEST(RoundTrip, KeepsTheOrderOfDimensionsThatCancelOut) {
+  EXPECT_EQ(round_trip_fault("dims A = B + e - e + j, C = k\nx: f32[A, C]\ny[A, C] = cos(x)"), "");
+}
+
 TEST(RoundTrip, HoldsForEveryByteInEveryPlace) {
   for (int byte = 0; byte < 256; ++byte)
     for (std::size_t at = 0; at <= seeds[2].size(); ++at) {
