@@ -19,10 +19,13 @@ enum class Relation { at_least, at_most, always, never };
 std::string_view name(Relation relation);  // ">=", "<=", "always", "never"
 
 // "compute-bound from B >= 256 on": T_math >= T_memory solved for one dimension, the others held at their values.
+// A default that hangs on the dimension (F = 4*D, asked for D) is held as well: D varies alone. Without a value for
+// some other dimension, `value` and `value_real` are null, and `relation` is what holds under `assuming`.
 struct Threshold {
   std::string dim;
   Relation relation = Relation::never;
-  std::string exact = {};                  // "r*D*F/(D*F - r*(D + F))"; r: the ridge. Empty for always and never
+  std::string exact = {};  // "r*D*F/(D*F - r*(D + F))"; r (or `ridge`, where a dimension is called r): the ridge. Empty
+                           // for always and never
   std::optional<std::int64_t> value = {};  // the first (last) whole number that satisfies it, exact
   std::optional<double> value_real = {};   // the boundary itself
   std::optional<double> approx = {};       // its limit under `assuming`
