@@ -1,0 +1,264 @@
+#include "ridge/simulate/metapipe.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <limits>
+
+namespace ridge {
+namespace {
+
+constexpr std::int64_t largest = std::int64_t{1} << 40;
+constexpr std::int64_t unbounded = std::numeric_limits<std::int64_t>::max() / 4;
+constexpr int deepest = 16;
+
+Error at(const Metapipe& pipe, const std::string& message) {
+  return input_error(fmt::format("loop '{}': {}", pipe.name, message));
+}
+
+Status check_number(const Metapipe& pipe, std::string_view owner, std::string_view what, std::int64_t value,
+                    std::int64_t least) {
+  if (value >= least && value <= largest) return Done{};
+  return at(pipe, fmt::format("expected {}{} between {} and {}, found {}", owner, what, least, largest, value));
+}
+
+Status check_loop(const Metapipe& pipe, int level);
+
+Status check_stage(const Metapipe& pipe, const PipeStage& stage, int level) {
+  const std::string owner = fmt::format("stage '{}' with ", stage.name);
+  const std::initializer_list<std::tuple<std::string_view, std::int64_t, std::int64_t>> numbers{
+      {"trips", stage.trips, 1},
+      {"an interval", stage.interval, 0},
+      {"a depth", stage.depth, 0},
+      {"a parallel factor", stage.parallel, 1},
+      {"accept cycles", stage.accept, 0},
+      {"PCUs", stage.pcus, 0},
+      {"PMUs", stage.pmus, 0},
+      {"memory bytes", stage.memory_bytes, 0},
+      {"network bytes", stage.network_bytes, 0}};
+  for (const auto& [what, value, least] : numbers)
+    if (const Status status = check_number(pipe, owner, what, value, least); !status) return status;
+  for (const std::int64_t latency : stage.latencies)
+    if (const Status status = check_number(pipe, owner, "latencies", latency, 0); !status) return status;
+  std::int64_t shortest = leaf_latency(stage);
+  for (const std::int64_t latency : stage.latencies) shortest = std::min(shortest, latency);
+  if (stage.body.empty() && stage.accept > shortest)
+    return at(pipe, fmt::format("expected {}accept cycles of at most its latency {}, found {}", owner, shortest,
+                                stage.accept));
+  if (stage.body.size() > 1)
+    return at(pipe, fmt::format("expected {}one loop inside, found {}", owner, stage.body.size()));
+  if (!stage.body.empty()) return check_loop(stage.body[0], level + 1);
+  return Done{};
+}
+
+Status check_edges(const Metapipe& pipe) {
+  const auto stages = static_cast<std::int64_t>(pipe.stages.size());
+  for (const PipeBuffer& b : pipe.buffers) {
+    if (b.producer < 0 || b.consumer >= stages || b.producer >= b.consumer)
+      return at(pipe, fmt::format("expected a buffer from a stage to a later one of {}, found {} to {}", stages,
+                                  b.producer, b.consumer));
+    for (const auto& [what, value] : {std::pair{"bytes", b.bytes}, {"tiles", b.tiles}})
+      if (const Status status = check_number(pipe, "a buffer with ", what, value, 0); !status) return status;
+  }
+  for (const Recurrence& r : pipe.recurrences)
+    if (r.to < 0 || r.from >= stages || r.to > r.from || r.distance < 1)
+      return at(pipe,
+                fmt::format("expected a recurrence from a stage back to itself or an earlier one of {}, at a distance "
+                            "of at least 1, found {} to {} at {}",
+                            stages, r.from, r.to, r.distance));
+  return Done{};
+}
+
+Status check_loop(const Metapipe& pipe, int level) {
+  if (level > deepest) return at(pipe, fmt::format("expected loops nested at most {} deep", deepest));
+  if (pipe.stages.empty()) return at(pipe, "expected at least one stage, found none");
+  for (const auto& [what, value, least] : {std::tuple{"iterations", pipe.iterations, 1},
+                                           {"a parallel factor", pipe.parallel, 1},
+                                           {"overhead", pipe.overhead, 0}})
+    if (const Status status = check_number(pipe, "a loop with ", what, value, least); !status) return status;
+  for (const PipeStage& stage : pipe.stages)
+    if (const Status status = check_stage(pipe, stage, level); !status) return status;
+  return check_edges(pipe);
+}
+
+// Saturating, so that a sum of anything can be compared with `unbounded`.
+std::int64_t times(std::int64_t a, std::int64_t b) {
+  std::int64_t out = 0;
+  return __builtin_mul_overflow(a, b, &out) || out > unbounded ? unbounded : out;
+}
+std::int64_t plus(std::int64_t a, std::int64_t b) { return std::min(a + b, unbounded); }
+
+std::int64_t longest_latency(const PipeStage& stage);
+
+// An upper edge of a loop's time, whatever its schedule.
+std::int64_t longest(const Metapipe& pipe) {
+  std::int64_t body = 0;
+  for (const PipeStage& stage : pipe.stages) body = plus(body, longest_latency(stage));
+  return plus(times(body, pipe.turns()), pipe.overhead);
+}
+std::int64_t longest_latency(const PipeStage& stage) {
+  if (!stage.body.empty()) return longest(stage.body[0]);
+  const std::int64_t turns = (stage.trips - 1) / stage.parallel;
+  std::int64_t latency = plus(times(turns, stage.interval), stage.depth);
+  for (const std::int64_t l : stage.latencies) latency = std::max(latency, l);
+  return std::max(latency, stage.accept);
+}
+
+// A stage as the closed forms see it: its latency, and the cycles until it takes the next iteration.
+struct Timing {
+  std::int64_t latency = 0, accept = 0;
+};
+
+std::optional<std::vector<Timing>> timings(const Metapipe& pipe) {
+  std::vector<Timing> out;
+  for (const PipeStage& stage : pipe.stages) {
+    if (!stage.body.empty()) {
+      const std::optional<std::int64_t> inner = closed_form(stage.body[0]);
+      if (!inner) return std::nullopt;
+      out.push_back({*inner, *inner});
+      continue;
+    }
+    const std::vector<std::int64_t>& l = stage.latencies;
+    if (std::adjacent_find(l.begin(), l.end(), std::not_equal_to<>()) != l.end()) return std::nullopt;
+    const std::int64_t latency = leaf_latency(stage);
+    out.push_back({latency, stage.accept > 0 ? stage.accept : latency});
+  }
+  return out;
+}
+
+bool is_chain(const Metapipe& pipe) {
+  std::vector<bool> joined(pipe.stages.size(), false);
+  for (const PipeBuffer& edge : edges(pipe))
+    if (edge.consumer == edge.producer + 1) joined[static_cast<std::size_t>(edge.consumer)] = true;
+  return std::all_of(joined.begin() + 1, joined.end(), [](bool b) { return b; });
+}
+
+// Over all paths: the latencies along it and N − 1 times its slowest stage.
+std::int64_t pipelined(const Metapipe& pipe, const std::vector<Timing>& t) {
+  const std::size_t n = t.size();
+  std::vector<std::int64_t> head(n, 0), tail(n, 0);  // the longest path before and behind a stage
+  std::vector<PipeBuffer> sorted = edges(pipe);
+  std::sort(sorted.begin(), sorted.end(),
+            [](const PipeBuffer& a, const PipeBuffer& b) { return a.producer < b.producer; });
+  for (const PipeBuffer& e : sorted) {
+    const auto a = static_cast<std::size_t>(e.producer), b = static_cast<std::size_t>(e.consumer);
+    head[b] = std::max(head[b], head[a] + t[a].latency);
+  }
+  std::sort(sorted.begin(), sorted.end(),
+            [](const PipeBuffer& a, const PipeBuffer& b) { return a.consumer > b.consumer; });
+  for (const PipeBuffer& e : sorted) {
+    const auto a = static_cast<std::size_t>(e.producer), b = static_cast<std::size_t>(e.consumer);
+    tail[a] = std::max(tail[a], tail[b] + t[b].latency);
+  }
+  std::int64_t cycles = 0;
+  for (std::size_t s = 0; s < n; ++s)
+    cycles = std::max(cycles, head[s] + tail[s] + t[s].latency + (pipe.turns() - 1) * t[s].accept);
+  for (const Recurrence& r : pipe.recurrences) {  // at most one, and then on a chain
+    std::int64_t around = 0, sum = 0, slowest = 0;
+    for (std::size_t s = 0; s < n; ++s) {
+      sum += t[s].latency;
+      slowest = std::max(slowest, t[s].accept);
+      if (static_cast<std::int64_t>(s) >= r.to && static_cast<std::int64_t>(s) <= r.from) around += t[s].latency;
+    }
+    const std::int64_t rounds = (pipe.turns() - 1) / r.distance, rest = (pipe.turns() - 1) % r.distance;
+    cycles = std::max(cycles, sum + rounds * around + rest * slowest);
+  }
+  return cycles;
+}
+
+}  // namespace
+
+std::string_view name(Schedule schedule) {
+  constexpr std::array<std::string_view, 4> names{"sequential", "pipelined", "streaming", "fork-join"};
+  return names[static_cast<std::size_t>(schedule)];
+}
+
+std::vector<PipeBuffer> edges(const Metapipe& pipe) {
+  if (!pipe.buffers.empty()) return pipe.buffers;
+  std::vector<PipeBuffer> out;
+  for (std::int64_t s = 1; s < static_cast<std::int64_t>(pipe.stages.size()); ++s) out.push_back({s - 1, s, 0, 2});
+  return out;
+}
+
+Status check_metapipe(const Metapipe& pipe) {
+  if (const Status status = check_loop(pipe, 1); !status) return status;
+  if (longest(pipe) >= unbounded) return at(pipe, "its cycles could leave 64 bits");
+  return Done{};
+}
+
+std::int64_t leaf_latency(const PipeStage& stage, std::int64_t iteration) {
+  if (!stage.latencies.empty()) return stage.latencies[static_cast<std::size_t>(iteration) % stage.latencies.size()];
+  return (stage.trips - 1) / stage.parallel * stage.interval + stage.depth;
+}
+
+std::optional<std::int64_t> closed_form(const Metapipe& pipe) {
+  const std::optional<std::vector<Timing>> t = timings(pipe);
+  if (!t) return std::nullopt;
+  std::int64_t sum = 0, slowest = 0;
+  for (const Timing& stage : *t) {
+    sum += stage.latency;
+    slowest = std::max(slowest, stage.latency);
+  }
+  if (pipe.schedule == Schedule::sequential) return pipe.turns() * sum + pipe.overhead;
+  if (pipe.schedule == Schedule::fork_join) return pipe.turns() * slowest + pipe.overhead;
+  for (const PipeBuffer& edge : edges(pipe))
+    if (edge.depth() < edge.consumer - edge.producer + 1) return std::nullopt;
+  // A stage that takes work before its last is done wants more than one tile at a time, which FIFOs alone give it.
+  const bool overlaps = std::any_of(t->begin(), t->end(), [](const Timing& s) { return s.accept < s.latency; });
+  if (overlaps && pipe.schedule != Schedule::streaming && pipe.stages.size() > 1) return std::nullopt;
+  if ((!pipe.recurrences.empty() || pipe.schedule == Schedule::streaming) && !is_chain(pipe)) return std::nullopt;
+  if (pipe.recurrences.size() > 1 || (overlaps && !pipe.recurrences.empty())) return std::nullopt;
+  return pipelined(pipe, *t) + pipe.overhead;
+}
+
+Result<Metapipe> split_stage(const Metapipe& pipe, std::int64_t stage, std::int64_t pieces) {
+  if (const Status status = check_metapipe(pipe); !status) return status.error();
+  if (stage < 0 || stage >= static_cast<std::int64_t>(pipe.stages.size()))
+    return at(pipe, fmt::format("expected a stage of {}, found {}", pipe.stages.size(), stage));
+  const PipeStage whole = pipe.stages[static_cast<std::size_t>(stage)];
+  if (!whole.body.empty() || !whole.latencies.empty())
+    return at(pipe, fmt::format("stage '{}' {}: it cannot be split", whole.name,
+                                whole.body.empty() ? "takes another time each iteration" : "is a loop"));
+  const std::int64_t divisible = whole.trips > 1 ? whole.trips : whole.depth;
+  if (pieces < 1 || pieces > divisible)
+    return at(pipe, fmt::format("expected stage '{}' in 1 to {} pieces, found {}", whole.name, divisible, pieces));
+  Metapipe out = pipe;
+  out.buffers = edges(pipe);
+  std::vector<PipeStage> parts;
+  for (std::int64_t p = 0; p < pieces; ++p) {
+    PipeStage part = whole;
+    if (pieces > 1) part.name = fmt::format("{}.{}", whole.name, p + 1);
+    const std::int64_t share = divisible / pieces + (p < divisible % pieces);
+    (whole.trips > 1 ? part.trips : part.depth) = share;
+    part.memory_bytes = whole.memory_bytes * (p + 1) / pieces - whole.memory_bytes * p / pieces;
+    part.network_bytes = whole.network_bytes * (p + 1) / pieces - whole.network_bytes * p / pieces;
+    parts.push_back(part);
+  }
+  const auto where = out.stages.begin() + stage;
+  out.stages.insert(out.stages.erase(where), parts.begin(), parts.end());
+  std::int64_t tile = 0;
+  for (PipeBuffer& b : out.buffers) {
+    if (b.consumer == stage) tile = std::max(tile, b.bytes);
+    const std::int64_t before = b.consumer - b.producer;
+    b.producer += b.producer >= stage ? pieces - 1 : 0;
+    b.consumer += b.consumer > stage ? pieces - 1 : 0;
+    if (b.tiles > 0) b.tiles += b.consumer - b.producer - before;
+  }
+  for (std::int64_t p = 1; p < pieces; ++p) out.buffers.push_back({stage + p - 1, stage + p, tile, 2});
+  for (Recurrence& r : out.recurrences) {
+    r.from += r.from >= stage ? pieces - 1 : 0;
+    r.to += r.to > stage ? pieces - 1 : 0;
+  }
+  return out;
+}
+
+std::int64_t buffer_bytes(const Metapipe& pipe) {
+  std::int64_t bytes = 0;
+  for (const PipeBuffer& b : edges(pipe)) bytes = plus(bytes, times(b.bytes, b.depth()));
+  for (const PipeStage& stage : pipe.stages)
+    if (!stage.body.empty()) bytes = plus(bytes, buffer_bytes(stage.body[0]));
+  return times(bytes, pipe.parallel);
+}
+
+}  // namespace ridge

@@ -1,0 +1,266 @@
+#include "ridge/simulate/metapipe.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "ridge/simulate/metapipe_clock.h"
+
+namespace ridge {
+namespace {
+
+PipeStage fixed(std::string name, std::int64_t cycles) { return {.name = std::move(name), .depth = cycles}; }
+
+Metapipe three(Schedule schedule) {
+  return {.name = "example",
+          .schedule = schedule,
+          .iterations = 10,
+          .stages = {fixed("load", 100), fixed("compute", 300), fixed("store", 50)}};
+}
+
+std::int64_t clocked(const Metapipe& pipe, const PipeResources& resources = {}) {
+  return simulate_metapipe(pipe, resources).value().cycles;
+}
+
+TEST(Metapipe, TheReferenceExampleTakes4500Then3150Then1350) {
+  for (const auto& [schedule, cycles] : {std::pair{Schedule::sequential, 4500},
+                                         {Schedule::pipelined, 3150},
+                                         {Schedule::streaming, 3150},
+                                         {Schedule::fork_join, 3000}}) {
+    EXPECT_EQ(closed_form(three(schedule)), cycles) << name(schedule);
+    EXPECT_EQ(clocked(three(schedule)), cycles) << name(schedule);
+  }
+  const Metapipe split = split_stage(three(Schedule::pipelined), 1, 3).value();
+  EXPECT_EQ(split.stages.size(), 5U);
+  EXPECT_EQ(split.stages[2].name, "compute.2");
+  EXPECT_EQ(closed_form(split), 1350);
+  EXPECT_EQ(clocked(split), 1350);
+}
+
+TEST(Metapipe, ABufferOverOneStageNeedsThreeTiles) {
+  Metapipe pipe{.name = "gda",
+                .iterations = 100,
+                .stages = {fixed("load", 10), fixed("difference", 10), fixed("outer product", 10)},
+                .buffers = {{0, 1}, {1, 2}, {0, 2}}};
+  EXPECT_EQ(edges(pipe)[2].depth(), 3);
+  EXPECT_EQ(closed_form(pipe), 1020);
+  EXPECT_EQ(clocked(pipe), 1020);
+  pipe.buffers[2].tiles = 2;  // one too few: every other turn waits
+  EXPECT_FALSE(closed_form(pipe).has_value());
+  EXPECT_GT(clocked(pipe), 1400);
+  pipe.buffers[2].tiles = 4;
+  EXPECT_EQ(clocked(pipe), 1020);
+}
+
+TEST(Metapipe, OneTilePerBufferTakesTheNeighboursInTurn) {
+  Metapipe pipe = three(Schedule::pipelined);
+  pipe.buffers = {{0, 1, 0, 1}, {1, 2, 0, 1}};
+  EXPECT_EQ(clocked(pipe), 100 + 10 * 300 + 9 * 100 + 50);  // load waits until compute has read its tile
+}
+
+TEST(Metapipe, InnerLoopsPipelineTheirTripsAndParallelFactorsDivideThem) {
+  PipeStage map{.name = "map", .trips = 64, .interval = 2, .depth = 9};
+  EXPECT_EQ(leaf_latency(map), 63 * 2 + 9);
+  map.parallel = 10;
+  EXPECT_EQ(leaf_latency(map), 6 * 2 + 9);
+  const Metapipe rows{.name = "rows", .iterations = 10, .parallel = 4, .stages = {map}};
+  EXPECT_EQ(rows.turns(), 3);
+  EXPECT_EQ(closed_form(rows), 3 * 21);
+  EXPECT_EQ(clocked(rows), 3 * 21);
+}
+
+TEST(Metapipe, LoopsInLoopsDrainEveryTime) {
+  // The notes' product: an outer loop loads a tile of A, an inner one streams tiles of B through load, multiply, store.
+  const Metapipe inner{
+      .name = "columns", .iterations = 8, .stages = {fixed("load b", 20), fixed("multiply", 30), fixed("store c", 10)}};
+  const Metapipe outer{
+      .name = "rows", .iterations = 4, .stages = {fixed("load a", 100), {.name = "columns", .body = {inner}}}};
+  const std::int64_t once = 30 * 7 + 60;
+  EXPECT_EQ(closed_form(inner), once);
+  EXPECT_EQ(closed_form(outer), 100 + 4 * once);
+  const MetapipeRun run = simulate_metapipe(outer).value();
+  EXPECT_EQ(run.cycles, 100 + 4 * once);
+  ASSERT_EQ(run.stages.size(), 5U);
+  EXPECT_EQ(run.stages[1].name, "columns");
+  EXPECT_EQ(run.stages[3], (StageActivity{"columns/multiply", 32, 32 * 30, 4 * 20, 0, 0}));
+  EXPECT_EQ(run.bottleneck, "columns/multiply");
+}
+
+TEST(Metapipe, ARecurrenceSetsThePace) {
+  Metapipe pipe = three(Schedule::pipelined);
+  pipe.recurrences = {{1, 0, 1}};  // the load wants what compute made: 400 cycles a turn
+  EXPECT_EQ(closed_form(pipe), 9 * 400 + 450);
+  EXPECT_EQ(clocked(pipe), 9 * 400 + 450);
+  pipe.recurrences = {{2, 0, 2}};  // 450 cycles for two turns: hidden behind the 300
+  EXPECT_EQ(closed_form(pipe), 3150);
+  EXPECT_EQ(clocked(pipe), 3150);
+}
+
+TEST(Metapipe, FifosPushBackAndDataDependentStagesNeedTheClock) {
+  Metapipe pipe{.name = "bursts",
+                .schedule = Schedule::streaming,
+                .iterations = 4,
+                .stages = {fixed("in", 10), fixed("out", 10)}};
+  pipe.stages[1].latencies = {10, 100, 10, 10};
+  EXPECT_FALSE(closed_form(pipe).has_value());
+  pipe.buffers = {{0, 1, 0, 1}};
+  const MetapipeRun run = simulate_metapipe(pipe).value();
+  EXPECT_EQ(run.cycles, 10 + 10 + 100 + 10 + 10);
+  EXPECT_EQ(run.stages[0].blocked, 80);  // item 3 waits from 40 on until out takes item 2 at 120
+  pipe.buffers[0].tiles = 4;
+  EXPECT_EQ(simulate_metapipe(pipe).value().stages[0].blocked, 0);
+}
+
+TEST(Metapipe, MemoryIsSharedInOrderOfArrival) {
+  PipeStage load{.name = "load", .depth = 10, .memory_bytes = 1000}, store = load;
+  store.name = "store";
+  const Metapipe pipe{.name = "copy", .iterations = 100, .stages = {load, store}};
+  EXPECT_EQ(closed_form(pipe), 1010);
+  EXPECT_EQ(clocked(pipe, {.memory_bytes_per_cycle = 1000}), 1010);
+  // 2000 bytes a turn at 50 a cycle: memory takes 40 cycles a turn and is never idle after the start.
+  const MetapipeRun run = simulate_metapipe(pipe, {.memory_bytes_per_cycle = 50}).value();
+  EXPECT_EQ(run.cycles, 4000);
+  EXPECT_GT(run.stages[0].contended + run.stages[1].contended, 0);
+}
+
+TEST(Metapipe, StagesTakeTurnsOnTooFewUnits) {
+  Metapipe pipe = three(Schedule::pipelined);
+  EXPECT_EQ(clocked(pipe, {.pcus = 3}), 3150);
+  EXPECT_EQ(clocked(pipe, {.pcus = 1}), 4500);
+  pipe.stages[1].parallel = 2;
+  EXPECT_EQ(simulate_metapipe(pipe, {.pcus = 1}).error().text(),
+            "stage 'compute' of loop 'example' wants 2 copies of 1 PCUs, the chip has 1\n"
+            "  hint: lower the parallel factors\n");
+}
+
+TEST(Metapipe, TheLastTurnMovesOnlyWhatIsLeft) {
+  const PipeStage load{.name = "load", .depth = 1, .memory_bytes = 100};
+  const Metapipe pipe{.name = "rows", .iterations = 10, .parallel = 4, .stages = {load}};
+  EXPECT_EQ(clocked(pipe, {.memory_bytes_per_cycle = 1}), 1000);
+}
+
+TEST(Metapipe, TimelineShowsThePipeFillingUp) {
+  Metapipe pipe = three(Schedule::pipelined);
+  pipe.iterations = 2;
+  pipe.stages[0].phase = Phase::load;
+  pipe.stages[2].phase = Phase::store;
+  const Timeline timeline = simulate_metapipe(pipe).value().timeline;
+  EXPECT_EQ(timeline.lanes, (std::vector<std::string>{"load", "compute", "store"}));
+  const std::vector<Event> expected{
+      {0, Phase::load, 0, 100, 0},      {1, Phase::stall, 0, 100, 0},     {0, Phase::load, 100, 200, 1},
+      {1, Phase::compute, 100, 400, 0}, {1, Phase::compute, 400, 700, 1}, {2, Phase::stall, 0, 400, 0},
+      {2, Phase::store, 400, 450, 0},   {2, Phase::stall, 450, 700, 1},   {2, Phase::store, 700, 750, 1}};
+  std::vector<Event> found = timeline.events;
+  const auto by_lane = [](const Event& a, const Event& b) {
+    return std::tuple(a.lane, a.begin, a.end) < std::tuple(b.lane, b.begin, b.end);
+  };
+  std::vector<Event> sorted = expected;
+  std::sort(found.begin(), found.end(), by_lane);
+  std::sort(sorted.begin(), sorted.end(), by_lane);
+  EXPECT_EQ(found, sorted);
+}
+
+Metapipe random_pipe(std::mt19937& random, int level) {
+  const auto up_to = [&](int n) { return static_cast<std::int64_t>(1 + random() % static_cast<unsigned>(n)); };
+  Metapipe pipe{.name = "p",
+                .schedule = static_cast<Schedule>(random() % 4),
+                .iterations = up_to(12),
+                .parallel = up_to(3),
+                .overhead = up_to(3) - 1,
+                .stages = {}};
+  const std::int64_t stages = up_to(5);
+  for (std::int64_t s = 0; s < stages; ++s) {
+    PipeStage stage{.name = "s", .trips = up_to(9), .interval = up_to(3), .depth = up_to(20), .parallel = up_to(3)};
+    if (pipe.schedule == Schedule::streaming && random() % 3 == 0)
+      stage.accept = up_to(static_cast<int>(leaf_latency(stage)));
+    if (level < 2 && random() % 5 == 0) stage.body = {random_pipe(random, level + 1)};
+    pipe.stages.push_back(stage);
+  }
+  if (random() % 2 == 0) {  // any graph that runs forward; stages nothing leads to start at once
+    for (std::int64_t b = 1; b < stages; ++b)
+      for (std::int64_t a = 0; a < b; ++a)
+        if (random() % 3 == 0) pipe.buffers.push_back({a, b, 0, random() % 2 == 0 ? 0 : b - a + up_to(3)});
+  }
+  if (random() % 5 == 0) {
+    const std::int64_t to = up_to(static_cast<int>(stages)) - 1;
+    pipe.recurrences = {{to + up_to(static_cast<int>(stages - to)) - 1, to, up_to(3)}};
+  }
+  return pipe;
+}
+
+TEST(Metapipe, TheClockGivesTheClosedFormOnThousandsOfRandomPipes) {
+  std::mt19937 random(17);
+  int exact = 0;
+  for (int i = 0; i < 20000; ++i) {
+    const Metapipe pipe = random_pipe(random, 0);
+    const std::int64_t cycles = clocked(pipe);
+    const std::optional<std::int64_t> closed = closed_form(pipe);
+    if (!closed) continue;
+    ++exact;
+    ASSERT_EQ(cycles, *closed) << i << " " << name(pipe.schedule) << " stages " << pipe.stages.size() << " turns "
+                               << pipe.turns();
+  }
+  EXPECT_GT(exact, 10000);
+}
+
+TEST(Metapipe, BuffersCountTheirTilesAndCopies) {
+  Metapipe pipe = three(Schedule::pipelined);
+  pipe.buffers = {{0, 1, 1000}, {1, 2, 10, 5}};
+  EXPECT_EQ(buffer_bytes(pipe), 2050);
+  const Metapipe outer{.name = "o", .parallel = 3, .stages = {{.name = "l", .body = {pipe}}}};
+  EXPECT_EQ(buffer_bytes(outer), 3 * 2050);
+}
+
+TEST(Metapipe, SplittingMovesEdgesAndBytesWithThePieces) {
+  Metapipe pipe = three(Schedule::pipelined);
+  pipe.stages[1].memory_bytes = 100;
+  pipe.buffers = {{0, 1, 64}, {1, 2, 32}, {0, 2, 16, 3}};
+  const Metapipe split = split_stage(pipe, 1, 3).value();
+  EXPECT_EQ(split.buffers,
+            (std::vector<PipeBuffer>{{0, 1, 64}, {3, 4, 32}, {0, 4, 16, 5}, {1, 2, 64, 2}, {2, 3, 64, 2}}));
+  EXPECT_EQ(split.stages[1].memory_bytes + split.stages[2].memory_bytes + split.stages[3].memory_bytes, 100);
+  EXPECT_EQ(split_stage(pipe, 1, 301).error().message,
+            "loop 'example': expected stage 'compute' in 1 to 300 pieces, found 301");
+  pipe.stages[1].latencies = {1, 2};
+  EXPECT_EQ(split_stage(pipe, 1, 2).error().message,
+            "loop 'example': stage 'compute' takes another time each iteration: it cannot be split");
+}
+
+TEST(Metapipe, RefusesWhatIsNoPipe) {
+  const auto message = [](const Metapipe& pipe) { return simulate_metapipe(pipe).error().message; };
+  Metapipe pipe = three(Schedule::pipelined);
+  pipe.iterations = 0;
+  EXPECT_EQ(message(pipe), "loop 'example': expected a loop with iterations between 1 and 1099511627776, found 0");
+  pipe = three(Schedule::pipelined);
+  pipe.stages[2].trips = -4;
+  EXPECT_EQ(message(pipe), "loop 'example': expected stage 'store' with trips between 1 and 1099511627776, found -4");
+  pipe = three(Schedule::pipelined);
+  pipe.stages[2].accept = 51;
+  EXPECT_EQ(message(pipe),
+            "loop 'example': expected stage 'store' with accept cycles of at most its latency 50, found 51");
+  pipe = three(Schedule::pipelined);
+  pipe.buffers = {{1, 1}};
+  EXPECT_EQ(message(pipe), "loop 'example': expected a buffer from a stage to a later one of 3, found 1 to 1");
+  pipe.buffers = {{0, 3}};
+  EXPECT_EQ(message(pipe), "loop 'example': expected a buffer from a stage to a later one of 3, found 0 to 3");
+  pipe.buffers = {};
+  pipe.recurrences = {{0, 1, 1}};
+  EXPECT_EQ(
+      message(pipe),
+      "loop 'example': expected a recurrence from a stage back to itself or an earlier one of 3, at a distance of at "
+      "least 1, found 0 to 1 at 1");
+  EXPECT_EQ(message({.name = "empty", .stages = {}}), "loop 'empty': expected at least one stage, found none");
+  pipe = three(Schedule::pipelined);
+  pipe.iterations = std::int64_t{1} << 40;
+  EXPECT_EQ(message(pipe), "expected at most 16777216 runs of stages, found more");
+  pipe.stages[0].depth = std::int64_t{1} << 40;
+  EXPECT_EQ(message(pipe), "loop 'example': its cycles could leave 64 bits");
+  EXPECT_EQ(simulate_metapipe(three(Schedule::pipelined), {.memory_bytes_per_cycle = -1}).error().message,
+            "expected memory bytes a cycle of at least 0, found -1");
+  Metapipe deep{.name = "leaf", .stages = {fixed("s", 1)}};
+  for (int level = 0; level < 20; ++level) deep = {.name = "loop", .stages = {{.name = "in", .body = {deep}}}};
+  EXPECT_EQ(message(deep), "loop 'loop': expected loops nested at most 16 deep");
+}
+
+}  // namespace
+}  // namespace ridge
