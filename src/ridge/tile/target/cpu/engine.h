@@ -51,6 +51,23 @@ struct Packing {
   Unit* out = nullptr;
 };
 
+// C[rows][n] (+)= A * B for few rows and any n and k, B read in place.
+struct Strip {
+  const Unit* a = nullptr;       // packed, [steps][rows]: where B's columns are contiguous
+  const void* a_rows = nullptr;  // where k is: [stretches of thin_depth][rows][that stretch of k]
+  const void* b = nullptr;
+  Index b_stride = 0;  // elements from row of k to row of k, or from column to column
+  Index k = 0, n = 0;
+  int rows = 0;  // at most most_thin_rows
+  void* c = nullptr;
+  Index c_stride = 0;
+  bool add = false;
+};
+inline constexpr int most_thin_rows = 8;
+// Elements of k in one stretch: all rows of A then take half of an L1 of 32 KiB. They are copied side by side, since
+// rows of a power of two would lie in the same set of the cache.
+constexpr Index thin_depth(int rows, int bytes) { return 16384 / (rows * bytes) / 64 * 64; }
+
 struct Engine {
   int rows = 0, cols = 0;  // of the register block
   int per_unit = 0;        // elements of k
@@ -58,6 +75,8 @@ struct Engine {
   void (*block)(const Block&) = nullptr;
   void (*pack_along)(const Packing&) = nullptr;   // k is contiguous
   void (*pack_across)(const Packing&) = nullptr;  // lanes are contiguous
+  void (*thin_along)(const Strip&) = nullptr;     // null: thin products take the way of all others
+  void (*thin_across)(const Strip&) = nullptr;
 };
 
 // The engine that multiplies these operands; null where there is none. The same one for the whole process, but for

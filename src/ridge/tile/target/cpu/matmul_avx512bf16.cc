@@ -2,7 +2,7 @@
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"  // g++ 12 warns about its own _mm512_undefined_*
 #include "ridge/tile/target/cpu/block.h"
 #if defined(__AVX512BF16__)
-#include "ridge/tile/target/cpu/vectors_avx512.h"
+#include "ridge/tile/target/cpu/thin_avx512.h"
 #endif
 
 namespace ridge::tile::cpu {
@@ -24,6 +24,8 @@ constexpr Engine pairs{
     .block = block<V, 14, true>,
     .pack_along = pack_along_avx512<Here, Bf16, 2>,
     .pack_across = pack_across_avx512<Here, Bf16, 2>,
+    .thin_along = thin_along<V, Bf16>,
+    .thin_across = thin_across<V, Bf16>,
 };
 }  // namespace
 

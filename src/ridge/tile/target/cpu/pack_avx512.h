@@ -67,6 +67,8 @@ template <class Tag, class T, int per_unit> void pack_along_avx512(const Packing
     const __mmask16 out_mask = first_lanes<Tag>(x.width - lane);
     for (Index u = 0; u < units; u += 16) {
       __m512i r[16];
+      for (int i = 0; i < (lanes < 16 ? lanes : 16); ++i)  // k is contiguous: four lines ahead
+        __builtin_prefetch(reinterpret_cast<const char*>(source + i * x.stride + u * per_unit) + 256, 0, 3);
       if (lanes >= 16) {
 #pragma GCC unroll 16
         for (int i = 0; i < 16; ++i)
@@ -100,6 +102,8 @@ template <class Tag, class T, int per_unit> void pack_across_avx512(const Packin
   Unit* out = x.out;
   if constexpr (per_unit == 1) {
     for (Index k = 0; k < x.k; ++k, source += x.stride, out += x.width) {
+      __builtin_prefetch(source + 12 * x.stride, 0, 3);
+      if (out1) __builtin_prefetch(source + 12 * x.stride + 16, 0, 3);
       _mm512_mask_storeu_epi32(out, out0, units_along<Tag, T, 1>(source, in0 == 0xffff ? 16 : x.lanes));
       if (out1)
         _mm512_mask_storeu_epi32(out + 16, out1,
@@ -111,6 +115,8 @@ template <class Tag, class T, int per_unit> void pack_across_avx512(const Packin
                                            21, 5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
     for (Index k = 0; k < x.k; k += 2, source += 2 * x.stride, out += x.width) {
       const bool pair = k + 1 < x.k;
+      __builtin_prefetch(source + 16 * x.stride, 0, 3);
+      __builtin_prefetch(source + 17 * x.stride, 0, 3);
       const auto both = [&](__mmask16 mask, int at) __attribute__((always_inline)) {
         const __m256i even = _mm256_maskz_loadu_epi16(mask, source + at);
         const __m256i odd = pair ? _mm256_maskz_loadu_epi16(mask, source + x.stride + at) : _mm256_setzero_si256();

@@ -132,9 +132,11 @@ template <class Kernel> class Run {
   Team team_of(Index item) const {
     const Range rows = part(problem_.m, schedule_.groups, item % schedule_.groups);
     Team team{problem_, schedule_, operands_, item / schedule_.groups, rows};
-    if (!schedule_.pack_left) return team;
+    if (!schedule_.pack_left && !schedule_.thin) return team;
     const Index units = ceil_div(problem_.k, operands_.engine->per_unit),
-                flags = schedule_.row_blocks * schedule_.stages;
+                panels = ceil_div(part(rows.size, schedule_.row_blocks, 0).size, operands_.engine->rows);
+    const Index flags = schedule_.row_blocks * panels * schedule_.stages;
+    team.panels = panels;
     team.left = static_cast<Unit*>(arenas().left.need(sizeof(Unit) * (rows.size * units + 64)));
     team.done = static_cast<std::atomic<unsigned char>*>(arenas().packed_flags.need(flags));
     for (Index i = 0; i < flags; ++i) new (&team.done[i]) std::atomic<unsigned char>(0);
@@ -149,13 +151,15 @@ template <class Kernel> class Run {
   // Column blocks, whichever is next, each through all stages of k; in a stage all row blocks of the group.
   void group(const Team& team, std::atomic<Index>& next, int worker_index, int workers) {
     Worker worker(team);
+    for (Index i = 0; i < schedule_.row_blocks; ++i)
+      worker.panels += ceil_div(part(team.rows.size, schedule_.row_blocks, i).size, operands_.engine->rows);
     const Schedule& s = schedule_;
     const Index first = worker_index * s.row_blocks / workers;  // so that workers pack different blocks of A first
     for (Index c; (c = next.fetch_add(1, std::memory_order_relaxed)) < s.column_blocks;) {
       const Col col{column_range(c)};
       if (col.size == 0) continue;
       for (Index ks = 0; ks < s.stages; ++ks) {
-        worker.stage = ks, worker.panels_before = 0;
+        worker.stage = ks, worker.panels_left = worker.panels;
         announce(worker, c, ks, col, workers);
         for (Index i = 0; i < s.row_blocks; ++i) {
           worker.row_block = (first + i) % s.row_blocks;
@@ -193,7 +197,7 @@ template <class Kernel> class Run {
     } else {
       for (Index i = 0; i < in_group.size; ++i) std::fill_n(acc.sums + i * acc.stride, col.size, Sum{});
     }
-    worker.panels_before += ceil_div(in_group.size, operands_.engine->rows);
+    worker.panels_left -= ceil_div(in_group.size, operands_.engine->rows);
     if (stage + 1 < schedule_.stages) return;
     Storer storer{place, team.batch};
     Kernel::store(storer, globals_, acc);
@@ -201,14 +205,14 @@ template <class Kernel> class Run {
 
   State sums(const Team& team, Range in_group, Col col) const {
     State acc;
-    if (survey_.plain_output != nullptr) {
+    if (survey_.plain_output != nullptr && !schedule_.scratch) {
       acc.sums = static_cast<Sum*>(survey_.plain_output) + team.batch * survey_.batch_stride +
                  (team.rows.begin + in_group.begin) * survey_.row_stride + col.begin;
       acc.stride = survey_.row_stride;
       return acc;
     }
     const Index held = schedule_.stages > 1 ? team.rows.size : ceil_div(team.rows.size, schedule_.row_blocks);
-    acc.stride = ceil_div(col.size, 16) * 16;
+    acc.stride = ceil_div(col.size, 16) * 16 + 16;  // rows never share a set of the cache
     acc.sums = static_cast<Sum*>(arenas().sums.need(sizeof(Sum) * held * acc.stride));
     if (schedule_.stages > 1) acc.sums += in_group.begin * acc.stride;
     return acc;

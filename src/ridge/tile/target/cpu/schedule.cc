@@ -11,11 +11,26 @@ constexpr Index most_packed_left = Index{16} << 20;  // bytes of A packed at onc
 
 Index rounded_up(Index a, Index to) { return ceil_div(a, to) * to; }
 
+// Few rows: whole k at once, in strips of columns. Where columns are contiguous a strip of 16 KiB keeps its sums in the
+// L2 and reads B in runs that long; where k is, any cut will do.
+bool choose_thin(const Problem& p, const Operands& o, int threads, Schedule& s) {
+  const Engine& e = *o.engine;
+  const bool along = o.right->col_stride == 1;
+  if (p.m > most_thin_rows || (along ? e.thin_along : e.thin_across) == nullptr) return false;
+  s.thin = true, s.pack_right = false, s.pack_left = !along, s.scratch = !along && p.m > 2;
+  const Index strip = along ? 256 : p.m == 1 ? 16384 : 4096;
+  s.column_blocks = std::max<Index>(1, ceil_div(p.n, strip));
+  s.team = p.batch < 2 * threads;
+  if (s.team && p.n >= 32 * threads) s.column_blocks = rounded_up(s.column_blocks, threads);
+  return true;
+}
+
 }  // namespace
 
 Schedule choose(const Problem& p, const Operands& o, TileLimits limits, int threads) {
   const Engine& e = *o.engine;
   Schedule s;
+  if (choose_thin(p, o, threads, s)) return s;
   const Index units = ceil_div(p.k, e.per_unit), unit_bytes = sizeof(Unit);
   // k: a panel of A fills two thirds of the L1, and with n a stage of B three eighths of the L2.
   const Index l1_steps = caches().l1d * 2 / 3 / (e.rows * unit_bytes);

@@ -17,6 +17,8 @@ struct Problem {
 
 struct Schedule {
   bool pack_left = true, pack_right = true;  // false: read in place
+  bool thin = false;                         // few rows: B is read once, in place
+  bool scratch = false;                      // sums must not lie in the output
   Index groups = 1;                          // of rows
   Index row_blocks = 1;                      // in a group
   Index column_blocks = 1;

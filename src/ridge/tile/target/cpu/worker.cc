@@ -1,6 +1,7 @@
 #include "ridge/tile/target/cpu/worker.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "ridge/tile/target/cpu/arena.h"
 
@@ -21,34 +22,51 @@ void pack(const Engine& engine, const Matrix& m, const Packing& packing) {
   (m.col_stride == 1 ? engine.pack_along : engine.pack_across)(packing);
 }
 
+// A's few rows in the order that thin_along wants.
+void copy_rows(const Matrix& m, Index batch, int bytes, Index rows, char* out) {
+  const Index deep = thin_depth(static_cast<int>(rows), bytes);
+  for (Index k = 0; k < m.cols; k += deep) {
+    const Index part = std::min(deep, m.cols - k);
+    for (Index i = 0; i < rows; ++i, out += part * bytes) {
+      const char* const from = element(m, batch, i, k, bytes);
+      if (m.col_stride == 1) {
+        std::memcpy(out, from, static_cast<std::size_t>(part * bytes));
+      } else {
+        for (Index j = 0; j < part; ++j)
+          std::memcpy(out + j * bytes, from + j * m.col_stride * bytes, static_cast<std::size_t>(bytes));
+      }
+    }
+  }
+}
+
 }  // namespace
 
 // Whoever comes first packs; the others wait for work that is under way, which waits for nobody.
-const Unit* Worker::left(const Announced& a) {
+const Unit* Worker::left(const Announced& a, Index panel, Range rows) {
   const Engine& e = *team_.operands.engine;
-  const Index units = ceil_div(team_.problem.k, e.per_unit);
-  Unit* const base = team_.left + (a.along.begin - team_.rows.begin) * units;
-  std::atomic<unsigned char>& done = team_.done[row_block * team_.schedule.stages + stage];
-  if (done.load(std::memory_order_acquire) == 2) return base;
+  const Index units = ceil_div(team_.problem.k, e.per_unit), first = a.along.begin + rows.begin;
+  Unit* const out = team_.left + (first - team_.rows.begin) * units + a.k.begin / e.per_unit * rows.size;
+  std::atomic<unsigned char>& packed = done(row_block, panel, stage);
+  if (packed.load(std::memory_order_acquire) == 2) return out;
   unsigned char expected = 0;
-  if (!done.compare_exchange_strong(expected, 1)) {
-    while (done.load(std::memory_order_acquire) != 2) pause();
-    return base;
+  if (!packed.compare_exchange_strong(expected, 1)) {
+    while (packed.load(std::memory_order_acquire) != 2) pause();
+    return out;
   }
-  const Index panels = ceil_div(a.along.size, e.rows);
-  for (Index p = 0; p < panels; ++p) {
-    const Range panel = part(a.along.size, panels, p);
-    const int bytes = team_.operands.left_bytes;
-    pack(e, *a.matrix,
-         {.source = element(*a.matrix, team_.batch, a.along.begin + panel.begin, a.k.begin, bytes),
-          .stride = a.matrix->col_stride == 1 ? a.matrix->row_stride : a.matrix->col_stride,
-          .lanes = static_cast<int>(panel.size),
-          .width = static_cast<int>(panel.size),
-          .k = a.k.size,
-          .out = base + panel.begin * units + a.k.begin / e.per_unit * panel.size});
+  if (team_.schedule.thin && !team_.schedule.pack_left) {
+    copy_rows(*a.matrix, team_.batch, team_.operands.left_bytes, rows.size, reinterpret_cast<char*>(out));
+    packed.store(2, std::memory_order_release);
+    return out;
   }
-  done.store(2, std::memory_order_release);
-  return base;
+  pack(e, *a.matrix,
+       {.source = element(*a.matrix, team_.batch, first, a.k.begin, team_.operands.left_bytes),
+        .stride = a.matrix->col_stride == 1 ? a.matrix->row_stride : a.matrix->col_stride,
+        .lanes = static_cast<int>(rows.size),
+        .width = static_cast<int>(rows.size),
+        .k = a.k.size,
+        .out = out});
+  packed.store(2, std::memory_order_release);
+  return out;
 }
 
 const Unit* Worker::right(const Announced& b) {
@@ -69,11 +87,27 @@ const Unit* Worker::right(const Announced& b) {
   return slot_;
 }
 
+void Worker::multiply_thin(const Sums& sums, const Announced& a, const Announced& b) {
+  const Engine& e = *team_.operands.engine;
+  const bool along = b.matrix->col_stride == 1;
+  Strip strip;
+  strip.rows = static_cast<int>(a.along.size), strip.k = a.k.size, strip.n = b.along.size;
+  strip.b = element(*b.matrix, team_.batch, b.along.begin, b.k.begin, team_.operands.right_bytes);
+  strip.b_stride = along ? b.matrix->row_stride : b.matrix->col_stride;
+  strip.c = sums.data, strip.c_stride = sums.stride, strip.add = sums.add;
+  if (along) {
+    strip.a_rows = left(a, 0, {0, a.along.size});
+    return e.thin_along(strip);
+  }
+  strip.a = left(a, 0, {0, a.along.size});
+  e.thin_across(strip);
+}
+
 void Worker::multiply(const Sums& sums, const Announced& a, const Announced& b) {
+  if (team_.schedule.thin) return multiply_thin(sums, a, b);
   const Engine& e = *team_.operands.engine;
   const Schedule& s = team_.schedule;
-  const Index units = ceil_div(team_.problem.k, e.per_unit), steps = ceil_div(a.k.size, e.per_unit);
-  const Unit* const packed_a = s.pack_left ? left(a) : nullptr;
+  const Index steps = ceil_div(a.k.size, e.per_unit);
   const Unit* packed_b = nullptr;
   Index panel_b = e.cols * steps;  // units from panel to panel
   Block block;
@@ -90,14 +124,13 @@ void Worker::multiply(const Sums& sums, const Announced& a, const Announced& b) 
   }
   block.a_stride = a.matrix->row_stride;
   block.far = team_.problem.m * team_.problem.n > 128 * 1024;
-  const Index panels = ceil_div(a.along.size, e.rows);
-  for (Index p = 0; p < panels; ++p) {
-    const Range panel = part(a.along.size, panels, p);
+  const Index count = ceil_div(a.along.size, e.rows);
+  for (Index p = 0; p < count; ++p) {
+    const Range panel = part(a.along.size, count, p);
     block.rows = static_cast<int>(panel.size);
-    block.a = packed_a != nullptr
-                  ? packed_a + panel.begin * units + a.k.begin / e.per_unit * panel.size
-                  : reinterpret_cast<const Unit*>(element(*a.matrix, team_.batch, a.along.begin + panel.begin,
-                                                          a.k.begin, team_.operands.left_bytes));
+    block.a = s.pack_left ? left(a, p, panel)
+                          : reinterpret_cast<const Unit*>(element(*a.matrix, team_.batch, a.along.begin + panel.begin,
+                                                                  a.k.begin, team_.operands.left_bytes));
     for (Index j = 0; j < b.along.size; j += e.cols) {
       block.cols = static_cast<int>(std::min<Index>(e.cols, b.along.size - j));
       block.b = packed_b + j / e.cols * panel_b;
@@ -105,32 +138,32 @@ void Worker::multiply(const Sums& sums, const Announced& a, const Announced& b) 
       const char* const here = reinterpret_cast<const char*>(block.b);
       block.next_a = {.base = here, .mask = 0};
       block.next_b = {.base = here, .mask = 0};
-      ahead_left(block, p, panels, a, j / e.cols * (steps / 4));
-      ahead_right(block, panels_before + p, j);
+      ahead_left(block, p, count, a, j / e.cols * (steps / 4));
+      ahead_right(block, panels_left - p, j);
       e.block(block);
     }
   }
 }
 
 // The next panel of A: of this row block, or the first of the next one. Each of the column panels fetches a stretch.
-void Worker::ahead_left(Block& block, Index panel, Index panels, const Announced& a, Index from) const {
+void Worker::ahead_left(Block& block, Index panel, Index count, const Announced& a, Index from) const {
   if (!team_.schedule.pack_left) return;
   const Engine& e = *team_.operands.engine;
   const Schedule& s = team_.schedule;
   const Index units = ceil_div(team_.problem.k, e.per_unit);
   Range rows = a.along, k = a.k;
-  bool packed = true;
-  if (++panel == panels) {
+  Index block_of = row_block, stage_of = stage;
+  if (++panel == count) {
     if (next.row_block < 0) return;
     const Range in_group = part(team_.rows.size, s.row_blocks, next.row_block);
     rows = {team_.rows.begin + in_group.begin, in_group.size};
     k = next.stage == stage ? a.k : part(team_.problem.k, s.stages, next.stage, 32);
-    packed = team_.done[next.row_block * s.stages + next.stage].load(std::memory_order_relaxed) == 2;
-    panel = 0, panels = ceil_div(rows.size, e.rows);
+    panel = 0, count = ceil_div(rows.size, e.rows);
+    block_of = next.row_block, stage_of = next.stage;
   }
-  const Range r = part(rows.size, panels, panel);
+  const Range r = part(rows.size, count, panel);
   const Index steps = ceil_div(k.size, e.per_unit);
-  if (packed) {
+  if (done(block_of, panel, stage_of).load(std::memory_order_relaxed) == 2) {
     if (from * 16 >= steps * r.size) return;
     const Unit* const at =
         team_.left + (rows.begin - team_.rows.begin + r.begin) * units + k.begin / e.per_unit * r.size;
@@ -146,9 +179,10 @@ void Worker::ahead_left(Block& block, Index panel, Index panels, const Announced
   }
 }
 
-// A quarter of the next stage of B, in the first four panels of A that pass over this one.
-void Worker::ahead_right(Block& block, Index panel, Index column) const {
-  if (next.right == nullptr || panel >= 4 || column >= next.columns.size) return;
+// A quarter of the next stage of B during each of the last four panels of A that pass over this one.
+void Worker::ahead_right(Block& block, Index panels_to_come, Index column) const {
+  const Index panel = std::min<Index>(4, panels) - panels_to_come;
+  if (next.right == nullptr || panel < 0 || column >= next.columns.size) return;
   const Engine& e = *team_.operands.engine;
   const Matrix& b = *next.right;
   const int bytes = team_.operands.right_bytes;

@@ -16,7 +16,8 @@ struct Team {  // what the workers of one group share
   Index batch = 0;
   Range rows;                                  // of the group
   Unit* left = nullptr;                        // packed: block after block, panel after panel, [steps][panel rows]
-  std::atomic<unsigned char>* done = nullptr;  // by row block and stage: 0 no, 1 somebody packs it, 2 packed
+  std::atomic<unsigned char>* done = nullptr;  // by panel and stage: 0 no, 1 somebody packs it, 2 packed
+  Index panels = 0;                            // in the largest row block
 };
 
 struct Sums {  // where a product goes
@@ -36,15 +37,20 @@ class Worker {
   explicit Worker(const Team& team) : team_(team) {}
 
   // The place in the schedule, set before each work item.
-  Index row_block = 0, stage = 0, panels_before = 0;
+  Index row_block = 0, stage = 0;
+  Index panels = 0, panels_left = 0;  // of A: that pass over this stage of B, and how many have not yet
   Upcoming next;
 
   void multiply(const Sums& sums, const Announced& a, const Announced& b);
 
  private:
-  const Unit* left(const Announced& a);
+  void multiply_thin(const Sums& sums, const Announced& a, const Announced& b);
+  const Unit* left(const Announced& a, Index panel, Range rows);
+  std::atomic<unsigned char>& done(Index block, Index panel, Index k_stage) const {
+    return team_.done[(block * team_.panels + panel) * team_.schedule.stages + k_stage];
+  }
   const Unit* right(const Announced& b);
-  void ahead_left(Block& block, Index panel, Index panels, const Announced& a, Index from) const;
+  void ahead_left(Block& block, Index panel, Index count, const Announced& a, Index from) const;
   void ahead_right(Block& block, Index panel, Index column) const;
 
   const Team& team_;
