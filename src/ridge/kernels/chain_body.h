@@ -10,6 +10,7 @@
 
 #include "ridge/kernels/chain_code.h"
 #include "ridge/kernels/vector_math.h"
+#include "ridge/kernels/vector_math_storage.h"
 
 namespace ridge::kernels {
 namespace {
@@ -19,8 +20,6 @@ struct Operand {
   std::int64_t step = 1;  // 0: 16 equal floats stand for all elements
   Operand from(std::int64_t i) const { return {data + i * step, step}; }
 };
-
-inline std::int64_t bytes_of(DType dtype) { return bits(dtype) / 8; }
 
 // out[i] = f(in[i] …) for i < n. Streaming needs `out` at a whole vector.
 template <class V, bool streaming, class F, class... In>
@@ -94,63 +93,6 @@ template <class V, bool streaming> void compute(const ChainInstruction& i, const
     case ChainOp::constant:
     case ChainOp::store: return;
   }
-}
-
-// Memory to floats and back. T may lie at any address, so single elements are copied, never dereferenced.
-template <class V, class T> void widen_run(const T* from, std::int64_t n, float* to) {
-  std::int64_t i = 0;
-  for (; i + V::lanes <= n; i += V::lanes) V::load(from + i).store(to + i);
-  if (i == n) return;
-  T rest[V::lanes] = {};
-  std::memcpy(rest, from + i, static_cast<std::size_t>(n - i) * sizeof(T));
-  V::load(rest).store_some(to + i, static_cast<int>(n - i));
-}
-
-template <class V, class T> void gather(const T* from, std::int64_t stride, std::int64_t n, float* to) {
-  T part[V::lanes] = {};
-  for (std::int64_t i = 0; i < n; i += V::lanes) {
-    const int count = static_cast<int>(std::min<std::int64_t>(V::lanes, n - i));
-    for (int k = 0; k < count; ++k) std::memcpy(&part[k], from + (i + k) * stride, sizeof(T));
-    V::load(part).store_some(to + i, count);
-  }
-}
-
-template <class V, class T> void narrow_some(V value, T* to, int n, std::int64_t stride = 1) {
-  T part[V::lanes];
-  value.store(part);
-  if (stride == 1)
-    std::memcpy(to, part, static_cast<std::size_t>(n) * sizeof(T));
-  else
-    for (int k = 0; k < n; ++k) std::memcpy(to + k * stride, &part[k], sizeof(T));
-}
-
-// Up to the first whole vector in pieces, then past the caches where that is wanted.
-template <class V, class T> void narrow_run(const Operand& from, std::int64_t n, T* to, bool stream) {
-  constexpr std::uintptr_t whole = V::lanes * sizeof(T);
-  const std::uintptr_t past = reinterpret_cast<std::uintptr_t>(to) % whole;
-  stream = stream && past % sizeof(T) == 0;
-  std::int64_t i = 0;
-  if (stream && past != 0) {
-    i = std::min<std::int64_t>(n, static_cast<std::int64_t>((whole - past) / sizeof(T)));
-    narrow_some(V::load_some(from.data, static_cast<int>(i)), to, static_cast<int>(i));
-  }
-  for (; stream && i + V::lanes <= n; i += V::lanes) V::load(from.data + i * from.step).stream(to + i);
-  for (; i + V::lanes <= n; i += V::lanes) V::load(from.data + i * from.step).store(to + i);
-  if (i < n)
-    narrow_some(V::load_some(from.data + i * from.step, static_cast<int>(n - i)), to + i, static_cast<int>(n - i));
-}
-
-template <class V, class T> void scatter(const Operand& from, std::int64_t n, T* to, std::int64_t stride) {
-  for (std::int64_t i = 0; i < n; i += V::lanes) {
-    const int count = static_cast<int>(std::min<std::int64_t>(V::lanes, n - i));
-    narrow_some(V::load_some(from.data + i * from.step, count), to + i * stride, count, stride);
-  }
-}
-
-template <class F> void with_type(DType dtype, void* data, F f) {
-  if (dtype == DType::bf16) return f(static_cast<Bf16*>(data));
-  if (dtype == DType::f16) return f(static_cast<F16*>(data));
-  f(static_cast<float*>(data));
 }
 
 template <class V> class ChainRunner {
@@ -245,15 +187,26 @@ template <class V> class ChainRunner {
     const Window w = window(i.tensor, here_);
     const Operand value = values_[static_cast<std::size_t>(i.a)];
     with_type(dtype(i.tensor), w.data, [&](auto* to) {
-      if (one_run(w)) return narrow_run<V>(value, count(), to, code_.stream);
+      if (one_run(w)) return narrow_run(value, count(), to);
       for (std::int64_t row = 0; row < here_.rows; ++row) {
         const Operand from = value.from(row * here_.columns);
         if (w.across == 1)
-          narrow_run<V>(from, here_.columns, to + row * w.down, code_.stream);
+          narrow_run(from, here_.columns, to + row * w.down);
         else
-          scatter<V>(from, here_.columns, to + row * w.down, w.across);
+          scatter(from, here_.columns, to + row * w.down, w.across);
       }
     });
+  }
+
+  template <class T> void narrow_run(const Operand& from, std::int64_t n, T* to) const {
+    write_run<V>(to, n, code_.stream,
+                 [&](std::int64_t i, int lanes) { return load_some<V>(from.data + i * from.step, lanes); });
+  }
+  template <class T> static void scatter(const Operand& from, std::int64_t n, T* to, std::int64_t stride) {
+    for (std::int64_t i = 0; i < n; i += V::lanes) {
+      const int count = static_cast<int>(std::min<std::int64_t>(V::lanes, n - i));
+      store_some(V::load_some(from.data + i * from.step, count), to + i * stride, count, stride);
+    }
   }
 
   // Where the instruction may write straight into an output: its address, else null.

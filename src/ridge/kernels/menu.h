@@ -77,4 +77,23 @@ struct ChainProgram {
   int registers = 0;
 };
 
+// A function of each row of a matrix, sums in f32. softmax: e^(x - max) / sum; rmsnorm: x / sqrt(mean(x^2) + epsilon),
+// times weight[column]. Stored as f32, bf16 or f16. Sizes may be 0. Rows do not see each other: a NaN stays in its row.
+enum class RowFunction { softmax, rmsnorm };
+
+struct RowLayout {
+  DType dtype = DType::f32;
+  std::int64_t row_stride = 0;  // in elements; a row's elements lie side by side
+  bool operator==(const RowLayout&) const = default;
+};
+
+struct RowProblem {
+  RowFunction function = RowFunction::softmax;
+  std::int64_t rows = 0, columns = 0;
+  RowLayout x, y;
+  DType weight = DType::f32;  // rmsnorm
+  float epsilon = 1e-5f;      // rmsnorm
+  bool operator==(const RowProblem&) const = default;
+};
+
 }  // namespace ridge::kernels

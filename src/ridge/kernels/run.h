@@ -13,12 +13,16 @@ namespace ridge::kernels {
 // What stands in the way of running this problem, as a sentence; none: it runs.
 std::optional<std::string> refuse(const MatmulProblem& problem);
 std::optional<std::string> refuse(const ChainProgram& program);
+std::optional<std::string> refuse(const RowProblem& problem);
 
 // D = A * B. The problem must not be refused.
 void matmul(const MatmulProblem& problem, const void* a, const void* b, void* d, int threads = 0);
 
 // tensors[i] is the data of program.tensors[i].
 void chain(const ChainProgram& program, std::span<void* const> tensors, int threads = 0);
+
+// y = function of each row of x. weight: problem.columns elements (rmsnorm only; null: all ones).
+void rows(const RowProblem& problem, const void* x, const void* weight, void* y, int threads = 0);
 
 int usable_cores();  // by affinity and cgroup quota, at least 1
 std::string isa();   // "avx512_bf16", "avx512", "avx2", "plain": what the kernels use here

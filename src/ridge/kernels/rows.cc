@@ -1,0 +1,80 @@
+// Row-wise functions: the rows are shared out over the pool, in whole rows.
+#include "ridge/kernels/rows.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <vector>
+
+#include "ridge/kernels/run.h"
+#include "ridge/tile/target/cpu/isa.h"
+#include "ridge/tile/target/cpu/pool.h"
+
+namespace ridge::kernels {
+namespace {
+
+namespace cpu = tile::cpu;
+
+constexpr std::int64_t elements_worth_a_thread = 1 << 14;
+
+bool storable(DType dtype) { return dtype == DType::f32 || dtype == DType::bf16 || dtype == DType::f16; }
+
+std::optional<std::string> layout_fault(const RowProblem& p, const RowLayout& layout, const char* which) {
+  if (!storable(layout.dtype))
+    return std::string(which) + " is " + std::string(name(layout.dtype)) + "; row functions store f32, bf16 and f16";
+  if (std::abs(static_cast<double>(layout.row_stride)) * static_cast<double>(p.rows) + static_cast<double>(p.columns) >
+      0x1p59)
+    return std::string(which) + " reaches beyond 2^59 elements";
+  return std::nullopt;
+}
+
+void run_part(const RowRun& run) {
+  switch (cpu::isa()) {
+#if defined(__x86_64__)
+    case cpu::Isa::avx512_bf16:
+    case cpu::Isa::avx512: return run_rows_avx512(run);
+    case cpu::Isa::avx2: return run_rows_avx2(run);
+#endif
+    default: return run_rows_plain(run);
+  }
+}
+
+}  // namespace
+
+std::optional<std::string> refuse(const RowProblem& p) {
+  if (auto refusal = cpu::isa_refusal()) return refusal;
+  if (p.rows < 0 || p.columns < 0)
+    return "expected rows and columns of at least 0, found " + std::to_string(p.rows) + " and " +
+           std::to_string(p.columns);
+  if (auto fault = layout_fault(p, p.x, "x")) return fault;
+  if (auto fault = layout_fault(p, p.y, "y")) return fault;
+  if (p.rows > 1 && std::abs(p.y.row_stride) < p.columns)
+    return "y's rows overlap: expected a row stride of at least " + std::to_string(p.columns) + ", found " +
+           std::to_string(p.y.row_stride);
+  if (p.function == RowFunction::rmsnorm && !storable(p.weight))
+    return "weight is " + std::string(name(p.weight)) + "; row functions store f32, bf16 and f16";
+  if (p.function == RowFunction::rmsnorm && !(p.epsilon >= 0))
+    return "expected an epsilon of at least 0, found " + std::to_string(p.epsilon);
+  return std::nullopt;
+}
+
+void rows(const RowProblem& p, const void* x, const void* weight, void* y, int threads) {
+  if (p.rows == 0 || p.columns == 0) return;
+  const double elements = static_cast<double>(p.rows) * static_cast<double>(p.columns);
+  const double bytes = elements * (bits(p.x.dtype) + bits(p.y.dtype)) / 8;
+  const bool stream = bytes > static_cast<double>(cpu::caches().l3);
+  if (threads <= 0) threads = cpu::usable_cores();
+  const std::int64_t worth = std::max<std::int64_t>(p.rows * p.columns / elements_worth_a_thread, 1);
+  const int workers = static_cast<int>(std::min({std::int64_t{threads}, worth, p.rows}));
+  cpu::run(workers, [&](int worker) {
+    const cpu::Slice part = cpu::slice(p.rows, workers, worker);
+    thread_local std::vector<float> memory;  // kept from call to call
+    if (p.function == RowFunction::softmax)
+      memory.resize(std::max(memory.size(), static_cast<std::size_t>(p.columns) + 16));
+    float* scratch = memory.data();
+    if (const auto past = reinterpret_cast<std::uintptr_t>(scratch) / sizeof(float) % 16; past != 0)
+      scratch += 16 - past;
+    run_part({p, x, weight, y, part.begin, part.end, scratch, stream});
+  });
+}
+
+}  // namespace ridge::kernels

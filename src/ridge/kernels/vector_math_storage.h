@@ -1,0 +1,76 @@
+// Between memory and vectors of floats: runs of f32, bf16 or f16 of any length at any address. What is no whole vector
+// is copied byte by byte into one, so nothing outside the run is read or written. Streaming stores need whole vectors
+// at their own alignment: a run goes up to the first such place in one piece, then past the caches.
+#pragma once
+
+#include <algorithm>
+#include <cstring>
+#include <type_traits>
+
+#include "ridge/kernels/vector_math_lanes.h"
+
+namespace ridge::kernels {
+namespace {
+
+inline std::int64_t bytes_of(DType dtype) { return bits(dtype) / 8; }
+
+// Calls f with a pointer of the type that `dtype` is stored as.
+template <class F> void with_type(DType dtype, void* data, F f) {
+  if (dtype == DType::bf16) return f(static_cast<Bf16*>(data));
+  if (dtype == DType::f16) return f(static_cast<F16*>(data));
+  f(static_cast<float*>(data));
+}
+
+template <class V, class T> [[gnu::always_inline]] inline V load_some(const T* from, int n) {
+  if (n == V::lanes) return V::load(from);
+  if constexpr (std::is_same_v<T, float>) {
+    return V::load_some(from, n);
+  } else {
+    T part[V::lanes] = {};
+    std::memcpy(part, from, static_cast<std::size_t>(n) * sizeof(T));
+    return V::load(part);
+  }
+}
+
+template <class V, class T> void store_some(V value, T* to, int n, std::int64_t stride = 1) {
+  T part[V::lanes];
+  value.store(part);
+  if (stride == 1)
+    std::memcpy(to, part, static_cast<std::size_t>(n) * sizeof(T));
+  else
+    for (int k = 0; k < n; ++k) std::memcpy(to + k * stride, &part[k], sizeof(T));
+}
+
+template <class V, class T> void widen_run(const T* from, std::int64_t n, float* to) {
+  std::int64_t i = 0;
+  for (; i + V::lanes <= n; i += V::lanes) V::load(from + i).store(to + i);
+  if (const int rest = static_cast<int>(n - i); rest > 0) load_some<V>(from + i, rest).store_some(to + i, rest);
+}
+
+template <class V, class T> void gather(const T* from, std::int64_t stride, std::int64_t n, float* to) {
+  T part[V::lanes] = {};
+  for (std::int64_t i = 0; i < n; i += V::lanes) {
+    const int count = static_cast<int>(std::min<std::int64_t>(V::lanes, n - i));
+    for (int k = 0; k < count; ++k) std::memcpy(&part[k], from + (i + k) * stride, sizeof(T));
+    V::load(part).store_some(to + i, count);
+  }
+}
+
+// to[i …] = value(i, lanes) for all i < n; lanes is V::lanes but in the first and the last piece.
+template <class V, class T, class F>
+[[gnu::always_inline]] inline void write_run(T* to, std::int64_t n, bool stream, F value) {
+  constexpr std::uintptr_t whole = V::lanes * sizeof(T);
+  const std::uintptr_t past = reinterpret_cast<std::uintptr_t>(to) % whole;
+  stream = stream && past % sizeof(T) == 0;
+  std::int64_t i = 0;
+  if (stream && past != 0) {
+    i = std::min<std::int64_t>(n, static_cast<std::int64_t>((whole - past) / sizeof(T)));
+    store_some(value(std::int64_t{0}, static_cast<int>(i)), to, static_cast<int>(i));
+  }
+  for (; stream && i + V::lanes <= n; i += V::lanes) value(i, V::lanes).stream(to + i);
+  for (; i + V::lanes <= n; i += V::lanes) value(i, V::lanes).store(to + i);
+  if (const int rest = static_cast<int>(n - i); rest > 0) store_some(value(i, rest), to + i, rest);
+}
+
+}  // namespace
+}  // namespace ridge::kernels
