@@ -72,6 +72,16 @@ Result<Report> explain_numbers(const Request& request) {
   return Report{"explain", title, *std::move(explanation), std::nullopt, today()};
 }
 
+// One thread is held against one core's roofs, where they were measured.
+Machine with_one_core(Machine machine) {
+  for (Peak& peak : machine.peaks)
+    if (peak.one_core) peak.rate = *peak.one_core;
+  for (MemoryLevel& level : machine.memory)
+    if (level.one_core_bandwidth) level.bandwidth = level.one_core_bandwidth;
+  machine.title += ", one core";
+  return machine;
+}
+
 }  // namespace
 
 Result<Report> explain(const Request& request) {
@@ -99,6 +109,19 @@ Result<std::vector<Report>> explain_table(const Request& request, const std::str
     out.push_back(*std::move(report));
   }
   return out;
+}
+
+Result<Report> run(const Request& request, const RunOptions& options) {
+  auto task = understood(request);
+  if (!task) return task.error();
+  if (request.on == "cpu" && options.threads == 1) task->machine = with_one_core(std::move(task->machine));
+  auto report = explained(*task, task->dims);
+  if (!report) return report.error();
+  auto measured = run(task->program, report->explanation, options);
+  if (!measured) return measured.error();
+  report->verb = "run";
+  report->measured = *std::move(measured);
+  return report;
 }
 
 Result<std::vector<Machine>> machines(const std::vector<std::string>& names) {

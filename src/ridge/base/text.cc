@@ -87,7 +87,8 @@ std::string nearest(std::string_view typed, const std::vector<std::string>& cand
   constexpr std::size_t longest = 64;  // nobody mistypes more, and the table stays small
   if (typed.size() > longest) return "";
   std::string best;
-  std::size_t least = std::max<std::size_t>(1, typed.size() / 3) + 1;
+  // Of one letter nothing is left when it is wrong.
+  std::size_t least = typed.size() < 2 ? 1 : std::max<std::size_t>(1, typed.size() / 3) + 1;
   for (const std::string& candidate : candidates) {
     if (candidate.size() > longest) continue;
     const std::size_t d = distance(typed, candidate);

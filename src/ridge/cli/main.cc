@@ -72,6 +72,8 @@ int start(int argc, char** argv) {
   app.require_subcommand(1);
   app.set_version_flag("--version", fmt::format("ridge {} ({})", version(), commit()), "Print version and commit");
   add_explain(app, code);
+  add_run(app, code);
+  add_probe(app, code);
   add_machines(app, code);
   try {
     app.parse(argc, argv);

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "ridge/measure/timer.h"
 #include "ridge/roofline/prediction.h"
 
 namespace ridge {
@@ -23,14 +24,8 @@ struct RunOptions {
   std::function<void(double done, const std::string& doing)> progress = {};
 };
 
-// Where `count` timed runs lie.
-struct Spread {
-  double median_s = 0, min_s = 0, max_s = 0;
-  int runs = 0;
-};
-
 struct OpMeasurement {
-  Spread time;
+  Statistics time;                         // s
   std::optional<double> fraction_of_roof;  // time_lower / median; null where no bound is known
   double share = 0;                        // of the whole program's wall time
   double max_rel_error = 0;                // DESIGN section 6

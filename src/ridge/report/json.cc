@@ -73,8 +73,7 @@ Json prediction_json(const Prediction& p, const std::vector<std::string>& order)
 }
 
 void add_measurement(Json& out, const OpMeasurement& m) {
-  out["measured_s"] = {
-      {"median", m.time.median_s}, {"min", m.time.min_s}, {"max", m.time.max_s}, {"runs", m.time.runs}};
+  out["measured_s"] = {{"median", m.time.median}, {"min", m.time.min}, {"max", m.time.max}, {"runs", m.time.runs}};
   out["fraction_of_roof"] = or_null(m.fraction_of_roof);
   out["max_rel_error"] = m.max_rel_error;
   out["checked"] = m.checked;

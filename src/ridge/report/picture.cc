@@ -52,7 +52,7 @@ std::vector<Drawable> drawable(const Report& report, std::vector<std::string>& n
   return out;
 }
 
-double achieved(const Drawable& d) { return static_cast<double>(*d.prediction->flops) / d.measured->time.median_s; }
+double achieved(const Drawable& d) { return static_cast<double>(*d.prediction->flops) / d.measured->time.median; }
 
 Axes axes_for(const Explanation& e, const std::vector<Drawable>& ops, const Box& plot) {
   const double bandwidth = bandwidth_of(e);
@@ -75,7 +75,7 @@ Axes axes_for(const Explanation& e, const std::vector<Drawable>& ops, const Box&
   // The slope's foot is shown, but never more than ten decades of it.
   y_low = std::min(y_low, std::pow(10, axes.x_low) * bandwidth);
   axes.y_high = static_cast<int>(std::ceil(std::log10(y_high * 1.6)));
-  axes.y_low = std::max(static_cast<int>(std::floor(std::log10(y_low))), axes.y_high - 18);
+  axes.y_low = std::max(static_cast<int>(std::floor(std::log10(y_low / 1.6))), axes.y_high - 18);
   return axes;
 }
 
@@ -111,6 +111,17 @@ class Placer {
     }
   }
 
+  bool free(const Box& box) const {
+    if (box.left < bounds_.left || box.right > bounds_.right || box.top < bounds_.top || box.bottom > bounds_.bottom)
+      return false;
+    return std::none_of(taken_.begin(), taken_.end(), [&](const Box& other) { return box.overlaps(other); });
+  }
+  bool take(const Box& box) {
+    if (!free(box)) return false;
+    block(box);
+    return true;
+  }
+
   // Nearest free place around `from`; nothing where there is none at all.
   std::optional<Label> put(const std::string& text, Point from) {
     const double width = letter * static_cast<double>(columns(text));
@@ -123,8 +134,7 @@ class Placer {
         const double left = side > 0.3 ? middle.x : side < -0.3 ? middle.x - width : middle.x - width / 2;
         const Point start{std::round(left), std::round(middle.y + 4 + line_height / 2 * std::sin(angle))};
         const Box box = text_box(start, text);
-        if (!free(box)) continue;
-        block(box);
+        if (!take(box)) continue;
         return Label{text, box, start, from, distance > dot_radius + 14};
       }
     }
@@ -132,11 +142,6 @@ class Placer {
   }
 
  private:
-  bool free(const Box& box) const {
-    if (box.left < bounds_.left || box.right > bounds_.right || box.top < bounds_.top || box.bottom > bounds_.bottom)
-      return false;
-    return std::none_of(taken_.begin(), taken_.end(), [&](const Box& other) { return box.overlaps(other); });
-  }
   Box bounds_;
   std::vector<Box> taken_;
 };
@@ -160,41 +165,57 @@ void add_roofs(Picture& picture, const Explanation& e, const Axes& axes, Placer&
     placer.block_line(roof.from, roof.corner);
     picture.roofs.push_back(roof);
   }
+}
+
+// A peak's name stands on its line, as far to the right as there is room.
+void label_roofs(Picture& picture, const Axes& axes, Placer& placer) {
   for (const Roof& roof : picture.roofs) {
-    if (roof.text.empty()) continue;
     const double width = letter * static_cast<double>(columns(roof.text));
-    const Point start{std::round(axes.plot.right - width - 6), std::round(roof.corner.y - 7)};
-    picture.roof_labels.push_back({roof.text, text_box(start, roof.text), start, start, false});
-    placer.block(picture.roof_labels.back().box);
+    for (double left = axes.plot.right - width - 6; !roof.text.empty() && left > axes.plot.left; left -= 12) {
+      const Point start{std::round(left), std::round(roof.corner.y - 8)};
+      if (!placer.take(text_box(start, roof.text))) continue;
+      picture.roof_labels.push_back({roof.text, text_box(start, roof.text), start, start, false});
+      break;
+    }
   }
 }
 
-// The bandwidth's name runs along the slope, above it, where few dots are: a third of the way up.
-void add_bandwidth_label(Picture& picture, const Explanation& e, Placer& placer) {
+// The bandwidth's name runs along the slope, above it, from the first place on where nothing else is.
+void label_bandwidth(Picture& picture, const Explanation& e, Placer& placer) {
   const MemoryLevel& level = e.machine.memory.front();
   picture.bandwidth_text = fmt::format("{} {}", engineering(level.bandwidth->value, "B/s"), level.name);
   const Roof* longest = &picture.roofs.front();
   for (const Roof& roof : picture.roofs)
     if (roof.corner.x > longest->corner.x) longest = &roof;
   const double dx = longest->corner.x - longest->from.x, dy = longest->corner.y - longest->from.y;
-  const double length = std::hypot(dx, dy), along = 0.12 * length;
-  const double text = letter * static_cast<double>(columns(picture.bandwidth_text));
+  const double length = std::hypot(dx, dy), text = letter * static_cast<double>(columns(picture.bandwidth_text));
+  const Point along{dx / length, dy / length}, up{along.y * 8, -along.x * 8};  // 8 px off the line
   picture.bandwidth_angle = std::atan2(dy, dx) * 180 / 3.14159265358979;
-  const Point up{dy / length * 8, -dx / length * 8};  // 8 px off the line
-  picture.bandwidth_at = {longest->from.x + dx / length * along + up.x, longest->from.y + dy / length * along + up.y};
-  for (double s = 0; s < text; s += 8) {
-    const double x = picture.bandwidth_at.x + dx / length * s + up.x * 0.6;
-    const double y = picture.bandwidth_at.y + dy / length * s + up.y * 0.6;
-    placer.block({x - 9, y - 9, x + 9, y + 9});
+  for (double from = 20; from + text < length; from += 15) {
+    const Point start{longest->from.x + along.x * from + up.x, longest->from.y + along.y * from + up.y};
+    std::vector<Box> boxes;
+    for (double s = 0; s < text; s += 6) {
+      const Point middle{start.x + along.x * s + up.x / 2, start.y + along.y * s + up.y / 2};
+      boxes.push_back({middle.x - 5, middle.y - 5, middle.x + 5, middle.y + 5});
+    }
+    if (!std::all_of(boxes.begin(), boxes.end(), [&](const Box& box) { return placer.free(box); })) continue;
+    for (const Box& box : boxes) placer.block(box);
+    picture.bandwidth_at = start;
+    picture.bandwidth_boxes = boxes;
+    return;
   }
+  picture.bandwidth_text.clear();  // no room
 }
 
-void add_ridges(Picture& picture, const Explanation& e, const Axes& axes, Placer& placer) {
+void label_ridges(Picture& picture, const Explanation& e, const Axes& axes, Placer& placer) {
   const std::vector<const Peak*> peaks = used_peaks(e);
-  for (std::size_t i = 0; i < peaks.size(); ++i) {
-    const double ridge = peaks[i]->rate.value / bandwidth_of(e);
-    const Point foot = axes.place(ridge, std::pow(10.0, axes.y_low));
-    placer.block_line(picture.roofs[i].corner, foot);
+  const auto foot_of = [&](const Peak* peak) {
+    return axes.place(peak->rate.value / bandwidth_of(e), std::pow(10.0, axes.y_low));
+  };
+  for (std::size_t i = 0; i < peaks.size(); ++i) placer.block_line(picture.roofs[i].corner, foot_of(peaks[i]));
+  for (const Peak* peak : peaks) {
+    const double ridge = peak->rate.value / bandwidth_of(e);
+    const Point foot = foot_of(peak);
     if (auto label = placer.put(fmt::format("ridge {}", significant(ridge)), {foot.x, foot.y - 10})) {
       label->leader = false;
       picture.ridge_labels.push_back(*label);
@@ -209,7 +230,9 @@ std::string tip(const Drawable& d) {
   return out;
 }
 
-void add_dots(Picture& picture, const std::vector<Drawable>& ops, const Axes& axes, Placer& placer) {
+// The names that belong to each dot.
+std::vector<std::string> add_dots(Picture& picture, const std::vector<Drawable>& ops, const Axes& axes,
+                                  Placer& placer) {
   std::vector<std::string> names;
   for (const Drawable& d : ops) {
     const Point place = axes.place(d.intensity, d.attainable);
@@ -235,6 +258,10 @@ void add_dots(Picture& picture, const std::vector<Drawable>& ops, const Axes& ax
       placer.block_line(dot.predicted, p);
     }
   }
+  return names;
+}
+
+void label_dots(Picture& picture, const std::vector<std::string>& names, Placer& placer) {
   for (std::size_t i = 0; i < picture.dots.size(); ++i) {
     std::string text = names[i].size() <= 28 ? names[i] : names[i].substr(0, 25) + "...";
     const Dot& dot = picture.dots[i];
@@ -262,9 +289,11 @@ Picture arrange(const Report& report) {
   picture.y_ticks = decades(axes.y_low, axes.y_high, [&](double v) { return axes.place(1, v).y; });
   Placer placer(picture.plot);
   add_roofs(picture, e, axes, placer);
-  add_bandwidth_label(picture, e, placer);
-  add_ridges(picture, e, axes, placer);
-  add_dots(picture, ops, axes, placer);
+  const std::vector<std::string> names = add_dots(picture, ops, axes, placer);
+  label_roofs(picture, axes, placer);
+  label_bandwidth(picture, e, placer);
+  label_ridges(picture, e, axes, placer);
+  label_dots(picture, names, placer);
   return picture;
 }
 

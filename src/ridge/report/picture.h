@@ -52,6 +52,7 @@ struct Picture {
   std::string bandwidth_text;  // "819 GB/s hbm", along the slope
   Point bandwidth_at;
   double bandwidth_angle = 0;  // degrees
+  std::vector<Box> bandwidth_boxes;
   std::vector<Roof> roofs;
   std::vector<Label> roof_labels, ridge_labels, dot_labels;
   std::vector<Dot> dots;

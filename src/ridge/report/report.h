@@ -1,11 +1,13 @@
 // One report, several renderings. A Report joins what was predicted with what was measured; the renderers lay it out
-// and compute nothing that a Report does not say. `--json` is the contract (docs/json.md); the text is for eyes at 80
-// to 120 columns; the picture is a roofline, log over log.
+// and compute nothing that a Report does not say. `--json` is a contract: its keys are versioned; the text is for eyes
+// at 80 to 120 columns; the picture is a roofline, log over log.
 #pragma once
 
 #include <optional>
 #include <string>
+#include <vector>
 
+#include "ridge/measure/probe.h"
 #include "ridge/measure/run.h"
 #include "ridge/roofline/prediction.h"
 
@@ -34,5 +36,8 @@ std::string render_machine_json(const Machine& machine);
 // The catalog: one line a machine.
 std::string render_catalog_text(const std::vector<Machine>& machines, const TextStyle& style = {});
 std::string render_catalog_json(const std::vector<Machine>& machines);
+
+std::string render_probe_text(const ProbeReport& probe);
+std::string render_probe_json(const ProbeReport& probe);  // "ridge.probe/1": no paths
 
 }  // namespace ridge

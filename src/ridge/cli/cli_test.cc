@@ -1,0 +1,331 @@
+// The real binary, run as a user runs it. A reject case holds the arguments, the exit code and the whole of stderr.
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "ridge/base/file.h"
+#include "ridge/measure/npy.h"
+
+namespace ridge {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Outcome {
+  int code = -1;
+  std::string out, err;
+};
+
+struct Setting {
+  std::vector<std::string> environment = {};
+  std::string input = {};
+  std::string output = {};  // stdout goes to this file instead
+  bool closed_pipe = false;
+};
+
+class CliTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::string pattern = (fs::temp_directory_path() / "ridge_cli_XXXXXX").string();
+    folder = ::mkdtemp(pattern.data());
+  }
+  void TearDown() override { fs::remove_all(folder); }
+
+  std::string path(const std::string& name) const { return (folder / name).string(); }
+  std::string file(const std::string& name, std::string_view content) const {
+    EXPECT_TRUE(write_file(path(name), content).ok());
+    return path(name);
+  }
+
+  Outcome ridge(const std::vector<std::string>& arguments, const Setting& setting = {}) const {
+    file(".in", setting.input);
+    const std::string out = setting.output.empty() ? path(".out") : setting.output;
+    int broken[2] = {-1, -1};
+    if (setting.closed_pipe) {
+      EXPECT_EQ(::pipe(broken), 0);
+      ::close(broken[0]);
+    }
+    const pid_t child = ::fork();
+    if (child == 0) {
+      ::dup2(::open(path(".in").c_str(), O_RDONLY), 0);
+      ::dup2(setting.closed_pipe ? broken[1] : ::open(out.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600), 1);
+      ::dup2(::open(path(".err").c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600), 2);
+      ::clearenv();
+      ::setenv("XDG_DATA_HOME", folder.c_str(), 1);
+      for (const std::string& variable : setting.environment) ::putenv(const_cast<char*>(variable.c_str()));
+      std::vector<char*> argv{const_cast<char*>("ridge")};
+      for (const std::string& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
+      argv.push_back(nullptr);
+      ::execv(RIDGE_BINARY, argv.data());
+      ::_exit(127);
+    }
+    if (setting.closed_pipe) ::close(broken[1]);
+    int status = 0;
+    ::waitpid(child, &status, 0);
+    Outcome outcome{WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + WTERMSIG(status), "", *read_file(path(".err"))};
+    if (!setting.closed_pipe && setting.output.empty()) outcome.out = *read_file(out);
+    return outcome;
+  }
+
+  // Exit code, the whole of stderr, and nothing on stdout. FOLDER in `message` stands for the test's folder.
+  void rejects(const std::vector<std::string>& arguments, int code, std::string message) const {
+    for (std::size_t at = message.find("FOLDER"); at != std::string::npos; at = message.find("FOLDER"))
+      message.replace(at, 6, folder.string());
+    const Outcome outcome = ridge(arguments);
+    EXPECT_EQ(outcome.err, message) << fmt::format("{}", fmt::join(arguments, " "));
+    EXPECT_EQ(outcome.code, code) << outcome.err;
+    EXPECT_EQ(outcome.out, "");
+  }
+
+  fs::path folder;
+};
+
+constexpr const char* matmul = "bf16[B, D] * bf16[D, F] -> bf16[B, F]";
+const std::vector<std::string> small{"-d", "B=4", "-d", "D=8", "-d", "F=3"};
+
+std::vector<std::string> with(std::vector<std::string> a, const std::vector<std::string>& b) {
+  a.insert(a.end(), b.begin(), b.end());
+  return a;
+}
+
+TEST_F(CliTest, RefusesWhatIsNoVerbOrOption) {
+  rejects({}, 2, "ridge: expected a verb: explain, run, probe or machines; found none\n  hint: ridge --help\n");
+  rejects({"explian", matmul}, 2,
+          "ridge: unknown verb 'explian'; expected explain, run, probe or machines\n  hint: did you mean explain?\n");
+  rejects({"--jsn"}, 2, "ridge: unknown option '--jsn'\n  hint: ridge --help\n");
+  rejects({"explain", "--jsn", matmul}, 2, "ridge: unknown option '--jsn'\n  hint: did you mean --json?\n");
+  rejects({"explain", matmul, "more"}, 2,
+          "ridge: unexpected argument 'more' after explain\n  hint: a program with spaces stands in quotes\n");
+  rejects({"explain"}, 2,
+          "ridge: expected a PROGRAM, found none\n  hint: ridge explain 'bf16[B, D] * bf16[D, F] -> bf16[B, F]'\n");
+  rejects({"run"}, 2, "ridge: PROGRAM is required\n  hint: ridge run --help\n");
+  rejects({"explain", matmul, "-d", "B"}, 2, "ridge: expected NAME=VALUE after -d, found 'B'\n  hint: -d B=256\n");
+  rejects({"explain", matmul, "-d", "B=many"}, 2,
+          "ridge: expected a whole number for B, found 'many'\n  hint: -d B=256\n");
+  rejects({"explain", matmul, "--dtype", "bf61"}, 2,
+          "ridge: unknown dtype 'bf61'; expected one of f64, f32, tf32, bf16, f16, e4m3, e5m2, int32, int16, int8, "
+          "int4\n  hint: did you mean bf16?\n");
+  rejects({"explain", "--flops", "1e12"}, 2,
+          "ridge: expected --flops and --bytes together and no PROGRAM\n"
+          "  hint: ridge explain --flops 1e12 --bytes 1e9 --on h100\n");
+  rejects({"explain", "--flops", "nan", "--bytes", "1"}, 2,
+          "ridge: expected --flops and --bytes above 0 and below 9e18\n");
+  rejects({"explain", matmul, "--table", "t.csv", "--svg", "x.svg"}, 2,
+          "ridge: expected --table without --svg, --flops and --bytes\n");
+  rejects({"run", matmul, "--in", "X"}, 2,
+          "ridge: expected TENSOR=FILE.npy after --in, found 'X'\n  hint: --in x=a.npy\n");
+}
+
+TEST_F(CliTest, RefusesProgramsThatMeanNothing) {
+  rejects({"explain", "lost.ridge"}, 3,
+          "ridge: cannot read 'lost.ridge': No such file or directory\n  hint: a program is a file, - or the text "
+          "itself: 'bf16[B, D] * bf16[D, F] -> bf16[B, F]'\n");
+  rejects({"explain", folder.string()}, 3, "ridge: cannot read 'FOLDER': Is a directory\n");
+  rejects({"explain", matmul, "-d", "B=0"}, 3,
+          "ridge: dimension 'B' must be at least 1, found 0\n  hint: give B a size of 1 or more\n");
+  rejects({"explain", matmul, "-d", "B=-4"}, 3,
+          "ridge: dimension 'B' must be at least 1, found -4\n  hint: give B a size of 1 or more\n");
+  rejects({"explain", matmul, "-d", "Q=4"}, 3,
+          "ridge: unknown dimension 'Q'\n  hint: the program's dimensions are B, D, F\n");
+  rejects({"explain", "bf16[B, D] * bf16[E, F] -> bf16[B, F]"}, 3,
+          "program:1:19: dimension 'E' of the right operand appears nowhere else; contracted dimensions must share a "
+          "name\n  bf16[B, D] * bf16[E, F] -> bf16[B, F]\n                    ^\n  hint: did you mean bf16[D, F]?\n");
+  rejects({"explain", "bf16[B, D] * bf16[D, F] -> bf16[B, F]]"}, 3,
+          "program:1:38: expected the end of the line, found ']'\n  bf16[B, D] * bf16[D, F] -> bf16[B, F]]\n           "
+          "                            ^\n  hint: a statement ends its line\n");
+  rejects(
+      {"explain", matmul, "-d", "B=4000000000", "-d", "D=4000000000", "-d", "F=4"}, 3,
+      "program:1:1: expected a count below 2^63, found 2*B*D*F with B = 4000000000, D = 4000000000, F = 4\n  bf16[B, "
+      "D] * bf16[D, F] -> bf16[B, F]\n  ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^\n  hint: use smaller sizes\n");
+  rejects({"explain", "int8[B, D] * int8[D, F] -> int8[B, F]", "--on", "sn40l"}, 3,
+          "program:1:1: machine 'sn40l' has no matrix peak for int8; expected one of bf16\n  int8[B, D] * int8[D, F] "
+          "-> int8[B, F]\n  ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^\n  hint: choose a dtype or a machine that has one, "
+          "or add int8 under [matrix] in a machine file\n");
+  rejects({"explain", matmul, "--on", "tpu_v5f"}, 4,
+          "ridge: unknown machine 'tpu_v5f'; expected a name of the catalog, a .toml file, or cpu\n  hint: did you "
+          "mean tpu_v5e, tpu_v5p, tpu_v1? `ridge machines` lists the catalog\n");
+  rejects({"explain", matmul, "--on", file("half.toml", "name = \"half")}, 3,
+          "FOLDER/half.toml:1:13: expected the rest of a value, found the end of the file\n  name = \"half\n           "
+          "   ^\n  hint: the file is cut short: complete it, or write it again\n");
+  rejects({"explain", matmul, "--on", path("none.toml")}, 3,
+          "ridge: cannot read 'FOLDER/none.toml': No such file or directory\n  hint: `ridge machines` lists the names "
+          "that need no file\n");
+  rejects({"explain", matmul, "--table", path("none.csv")}, 3,
+          "ridge: cannot read 'FOLDER/none.csv': No such file or directory\n");
+}
+
+TEST_F(CliTest, RefusesRunsThatCannotBeRight) {
+  rejects({"run", matmul, "-d", "B=4"}, 3,
+          "ridge: dimension 'D' has no value; expected one to run the program\n  hint: -d D=64\n");
+  rejects({"run", "x: int8[N]\ny: int8[N] = x + x", "-d", "N=4"}, 3,
+          "ridge: cannot run 'x' as int8: expected f32, bf16 or f16, found int8\n"
+          "  hint: `ridge explain` takes every dtype; to run, declare another one or pass --dtype\n");
+  rejects(with({"run", matmul, "--in", "Q=a.npy"}, small), 3,
+          "ridge: unknown tensor 'Q' in --in; expected an input, one of X, Y\n");
+  rejects(with({"run", matmul, "--out", "X=a.npy"}, small), 3,
+          "ridge: unknown tensor 'X' in --out; expected a result, one of Z\n");
+  rejects(with({"run", matmul, "--in", "X=" + path("none.npy")}, small), 3,
+          "ridge: cannot read 'FOLDER/none.npy': No such file or directory\n");
+  const Outcome large = ridge({"run", matmul, "-d", "B=4000000", "-d", "D=4000000", "-d", "F=4"});
+  EXPECT_EQ(large.code, 3);
+  EXPECT_TRUE(large.err.starts_with("ridge: the program's tensors take 32.00 TB; expected at most the ")) << large.err;
+}
+
+TEST_F(CliTest, RefusesArraysOfAnotherKind) {
+  const auto given = [&](const std::string& name, const std::string& content) {
+    return with({"run", matmul, "--in", "X=" + file(name, content)}, small);
+  };
+  const std::string data(64, '\0');
+  rejects(given("f4.npy", npy_header(DType::f32, {4, 8}) + data + data), 3,
+          "FOLDER/f4.npy: expected bf16, found f32\n  hint: x.astype(ml_dtypes.bfloat16)\n");
+  rejects(given("shape.npy", npy_header(DType::bf16, {8, 4}) + data), 3,
+          "FOLDER/shape.npy: expected shape (4, 8), found (8, 4)\n  hint: -d sets the program's dimensions\n");
+  rejects(given("short.npy", npy_header(DType::bf16, {4, 8}) + data.substr(1)), 3,
+          "FOLDER/short.npy: expected 64 bytes of data, found 63\n  hint: the file is not whole; write it again\n");
+  rejects(given("long.npy", npy_header(DType::bf16, {4, 8}) + data + "x"), 3,
+          "FOLDER/long.npy: expected 64 bytes of data, found more\n  hint: the file is not whole; write it again\n");
+  rejects(given("text.npy", "hello, world"), 3,
+          "FOLDER/text.npy: expected an .npy file, found other bytes at its start\n  hint: write it with numpy.save\n");
+}
+
+TEST_F(CliTest, LeavesNoFileWhereWritingFails) {
+  rejects({"explain", matmul, "--svg", "/dev/full"}, 3, "ridge: cannot write '/dev/full': No space left on device\n");
+  rejects({"explain", matmul, "--svg", path("none/x.svg")}, 3,
+          "ridge: cannot write 'FOLDER/none/x.svg': No such file or directory\n");
+  rejects({"explain", matmul, "--svg", folder.string()}, 3, "ridge: cannot write 'FOLDER': Is a directory\n");
+  rejects(with({"run", matmul, "--out", "Z=/dev/full"}, small), 3,
+          "ridge: cannot write '/dev/full': No space left on device\n");
+  for (const auto& entry : fs::directory_iterator(folder))
+    EXPECT_TRUE(entry.path().filename().string().starts_with(".")) << entry;
+}
+
+TEST_F(CliTest, AFullDiskIsToldAndAClosedPipeIsNot) {
+  const Outcome full = ridge({"explain", matmul}, {.output = "/dev/full"});
+  EXPECT_EQ(full.code, 3);
+  EXPECT_EQ(full.err, "ridge: cannot write to the standard output: No space left on device\n");
+  const Outcome closed = ridge({"explain", matmul}, {.closed_pipe = true});
+  EXPECT_EQ(closed.code, 0);
+  EXPECT_EQ(closed.err, "");
+}
+
+TEST_F(CliTest, PutsResultsOnStdoutAndNothingElseAnywhere) {
+  for (const std::vector<std::string>& arguments : {std::vector<std::string>{"explain", matmul, "--on", "tpu_v5e"},
+                                                    {"explain", matmul, "--json"},
+                                                    {"machines"},
+                                                    {"machines", "h100", "--json"},
+                                                    {"--version"},
+                                                    {"--help"},
+                                                    {"run", "--help"},
+                                                    with({"run", matmul}, small),
+                                                    with({"run", matmul, "--json"}, small)}) {
+    const Outcome outcome = ridge(arguments);
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    EXPECT_EQ(outcome.err, "");
+    EXPECT_NE(outcome.out, "");
+    EXPECT_EQ(outcome.out.find('\x1b'), std::string::npos);
+  }
+}
+
+TEST_F(CliTest, ColorsAsTheEnvironmentAsks) {
+  const auto colored = [&](std::vector<std::string> environment) {
+    return ridge({"explain", matmul}, {.environment = std::move(environment)}).out.find('\x1b') != std::string::npos;
+  };
+  EXPECT_FALSE(colored({}));
+  EXPECT_TRUE(colored({"CLICOLOR_FORCE=1"}));
+  EXPECT_FALSE(colored({"CLICOLOR_FORCE=1", "NO_COLOR=1"}));
+  EXPECT_FALSE(colored({"CLICOLOR_FORCE=1", "TERM=dumb"}));
+  EXPECT_FALSE(colored({"CLICOLOR_FORCE=0"}));
+}
+
+TEST_F(CliTest, AnInterruptEndsTheRunAndLeavesNoFile) {
+  const std::string npy = path("y.npy"), out = "y=" + npy;
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::dup2(::open("/dev/null", O_WRONLY), 1);
+    ::execl(RIDGE_BINARY, "ridge", "run", "x: f32[N]\ny: f32[N] = repeat(1000000, cos, x)", "-d", "N=100000", "--on",
+            "h100", "--out", out.c_str(), nullptr);
+    ::_exit(127);
+  }
+  ::usleep(200'000);
+  ::kill(child, SIGINT);
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  EXPECT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), 130);
+  EXPECT_FALSE(fs::exists(npy));
+}
+
+TEST_F(CliTest, ReadsAProgramFromThreePlaces) {
+  const std::string wanted = "bf16[B, D] * bf16[D, F] -> bf16[B, F]";
+  const auto text = [](const Outcome& outcome) { return nlohmann::json::parse(outcome.out)["ops"][0]["text"]; };
+  EXPECT_EQ(text(ridge({"explain", matmul, "--json"})), wanted);
+  EXPECT_EQ(text(ridge({"explain", "-", "--json"}, {.input = matmul})), wanted);
+  EXPECT_EQ(text(ridge({"explain", file("a.ridge", matmul), "--json"})), wanted);
+}
+
+TEST_F(CliTest, ExplainsEachRowOfATable) {
+  const std::string csv = file("t.csv", "B\n1\n256\n512\n");
+  const Outcome outcome = ridge({"explain", matmul, "-d", "D=8192", "-d", "F=8192", "--on", "tpu_v5e", "--table", csv});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  std::istringstream lines(outcome.out);
+  std::vector<std::string> limiters;
+  for (std::string line; std::getline(lines, line);)
+    limiters.push_back(nlohmann::json::parse(line)["ops"][0]["limiter"]);
+  EXPECT_EQ(limiters, (std::vector<std::string>{"memory", "compute", "compute"}));
+}
+
+TEST_F(CliTest, RunsOnGivenArraysAndWritesTheResult) {
+  const std::vector<std::int64_t> shape{2, 2};
+  std::vector<float> x{1, 2, 3, 4}, y{5, 6, 7, 8}, z(4);
+  ASSERT_TRUE(write_npy(path("x.npy"), {DType::f32, 4, reinterpret_cast<std::byte*>(x.data())}, shape).ok());
+  ASSERT_TRUE(write_npy(path("y.npy"), {DType::f32, 4, reinterpret_cast<std::byte*>(y.data())}, shape).ok());
+  const Outcome outcome =
+      ridge({"run", "f32[M, K] * f32[K, N] -> f32[M, N]", "-d", "M=2", "-d", "K=2", "-d", "N=2", "--in",
+             "X=" + path("x.npy"), "--in", "Y=" + path("y.npy"), "--out", "Z=" + path("z.npy"), "--json"});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  ASSERT_TRUE(read_npy(path("z.npy"), {DType::f32, 4, reinterpret_cast<std::byte*>(z.data())}, shape).ok());
+  EXPECT_EQ(z, (std::vector<float>{19, 22, 43, 50}));
+  const auto json = nlohmann::json::parse(outcome.out);
+  EXPECT_EQ(json["ops"][0]["max_rel_error"], 0.0);
+  EXPECT_GE(json["ops"][0]["measured_s"]["runs"], 5);
+}
+
+TEST_F(CliTest, TheSameSeedGivesTheSameResultWhateverTheThreads) {
+  const auto result = [&](const std::string& name, const std::vector<std::string>& more) {
+    const std::string npy = path(name);
+    EXPECT_EQ(
+        ridge(with(with({"run", "x: bf16[N]\ny: bf16[N] = x + x", "-d", "N=300000", "--out", "y=" + npy}, {}), more))
+            .code,
+        0);
+    return *read_file(npy);
+  };
+  const std::string one = result("a.npy", {"--threads", "1"});
+  EXPECT_EQ(one, result("b.npy", {"--threads", "2"}));
+  EXPECT_NE(one, result("c.npy", {"--seed", "1"}));
+}
+
+TEST_F(CliTest, EveryExampleRuns) {
+  int count = 0;
+  for (const auto& [name, dims] :
+       std::map<std::string, std::vector<std::string>>{{"dot", {"-d", "N=1000"}},
+                                                       {"mlp", {"-d", "B=3", "-d", "D=64", "-d", "F=96"}},
+                                                       {"geglu", {"-d", "N=5", "-d", "D=32"}},
+                                                       {"cos_chain", {"-d", "N=1001"}}}) {
+    const std::string program = std::string(RIDGE_SOURCE_DIR) + "/examples/" + name + ".ridge";
+    const Outcome outcome = ridge(with({"run", program, "--svg", path(name + ".svg")}, dims));
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    EXPECT_TRUE(read_file(path(name + ".svg"))->starts_with("<svg "));
+    ++count;
+  }
+  EXPECT_EQ(count, 4);
+}
+
+}  // namespace
+}  // namespace ridge

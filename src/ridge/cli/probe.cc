@@ -1,0 +1,35 @@
+#include <memory>
+
+#include "ridge/cli/door.h"
+
+namespace ridge::cli {
+namespace {
+
+struct Probe {
+  ProbeOptions options;
+  bool json = false;
+};
+
+int perform(Probe& asked) {
+  if (const auto bar = progress_bar())
+    asked.options.progress = [bar](const ProbeProgress& p) {
+      bar(static_cast<double>(p.done) / std::max(p.of, 1), std::string(p.what));
+      return true;
+    };
+  const auto report = probe(asked.options);
+  if (!report) return fail(report.error());
+  end_progress();
+  return print(asked.json ? render_probe_json(*report) : render_probe_text(*report));
+}
+
+}  // namespace
+
+void add_probe(CLI::App& app, int& code) {
+  auto asked = std::make_shared<Probe>();
+  CLI::App* verb = app.add_subcommand("probe", "Measure this machine's peaks and bandwidth; under a minute");
+  verb->footer("Examples:\n  ridge probe\n  ridge probe --json\n");
+  verb->add_flag("--json", asked->json, "Print JSON instead of text");
+  verb->callback([asked, &code] { code = perform(*asked); });
+}
+
+}  // namespace ridge::cli

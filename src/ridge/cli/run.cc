@@ -1,0 +1,64 @@
+#include <fmt/format.h>
+
+#include <memory>
+
+#include "ridge/cli/door.h"
+
+namespace ridge::cli {
+namespace {
+
+struct Run {
+  Request request;
+  Output output;
+  RunOptions options;
+  std::vector<std::string> in, out;
+};
+
+// "x=a.npy" into its two halves.
+Status split(const std::vector<std::string>& given, std::string_view option, std::map<std::string, std::string>& to) {
+  for (const std::string& text : given) {
+    const std::size_t equals = text.find('=');
+    if (equals == std::string::npos || equals == 0 || equals + 1 == text.size())
+      return usage_error(fmt::format("expected TENSOR=FILE.npy after {}, found '{}'", option, text),
+                         fmt::format("{} x=a.npy", option));
+    to[text.substr(0, equals)] = text.substr(equals + 1);
+  }
+  return Done{};
+}
+
+int perform(Run& asked) {
+  if (const Status read = split(asked.in, "--in", asked.options.in); !read) return fail(read.error());
+  if (const Status read = split(asked.out, "--out", asked.options.out); !read) return fail(read.error());
+  asked.options.progress = progress_bar();
+  const auto report = run(asked.request, asked.options);
+  return report ? deliver(*report, asked.output) : fail(report.error());
+}
+
+}  // namespace
+
+void add_run(CLI::App& app, int& code) {
+  auto asked = std::make_shared<Run>();
+  CLI::App* verb = app.add_subcommand("run", "Run a program on this CPU, time it and check it against fp64");
+  verb->footer(
+      "Examples:\n"
+      "  ridge run examples/mlp.ridge --svg mlp.svg\n"
+      "  ridge run examples/geglu.ridge -d N=256 --threads 1 --json\n"
+      "  ridge run 'f32[M, K] * f32[K, N] -> f32[M, N]' -d M=512 -d N=512 -d K=512 --in X=a.npy --out Z=z.npy\n");
+  add_request(*verb, asked->request, true);
+  verb->add_option("--in", asked->in, "Read an input from this file; the others are random")
+      ->type_name("TENSOR=FILE.npy")
+      ->expected(1)
+      ->take_all();
+  verb->add_option("--out", asked->out, "Write a result into this file")
+      ->type_name("TENSOR=FILE.npy")
+      ->expected(1)
+      ->take_all();
+  verb->add_option("--seed", asked->options.seed, "Seed of the random inputs (default 0)")->type_name("N");
+  verb->add_option("--threads", asked->options.threads, "Threads (default: every core this process may use)")
+      ->type_name("N")
+      ->check(CLI::Range(1, 4096));
+  add_output(*verb, asked->output);
+  verb->callback([asked, &code] { code = perform(*asked); });
+}
+
+}  // namespace ridge::cli

@@ -1,0 +1,34 @@
+// How much memory a run may take: what the system calls available, or less where a control group limits the process. A
+// container with 4 GiB on a machine with 512 GiB gets 4 GiB less what it uses already.
+#pragma once
+
+#include <cstdint>
+#include <cstdlib>
+#include <memory>
+#include <optional>
+#include <string_view>
+
+#include "ridge/measure/fill.h"
+
+namespace ridge {
+
+std::optional<std::int64_t> available_bytes();  // nothing: the system does not say
+
+// From the text of /proc/meminfo.
+std::optional<std::int64_t> parse_available(std::string_view meminfo);
+
+// Storage for one array, aligned to 64 bytes (2 MiB and in huge pages where it is that large).
+class ArrayStorage {
+ public:
+  static std::optional<ArrayStorage> make(DType dtype, std::int64_t elements);
+  const Array& array() const { return array_; }
+
+ private:
+  struct Free {
+    void operator()(std::byte* data) const { std::free(data); }
+  };
+  std::unique_ptr<std::byte, Free> data_;
+  Array array_;
+};
+
+}  // namespace ridge

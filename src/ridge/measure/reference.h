@@ -1,0 +1,42 @@
+// The slow, obvious executor: chosen elements of a statement's result, in fp64, straight from the statement and from
+// its operands as they are stored. It never sees the lowering or the kernels, so it is their oracle. With each value
+// comes the largest error that an honest f32 computation may make.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "ridge/measure/fill.h"
+#include "ridge/program/program.h"
+
+namespace ridge {
+
+struct Expected {
+  double value = 0;
+  double scale = 0;  // what the error is taken relative to: |A||B| for a contraction; 0: max(|value|, rms) is used
+  double bound = 0;  // an absolute error beyond it is a mismatch
+};
+
+struct Oracle {
+  const Program& program;
+  const Bindings& dims;        // every dimension
+  std::vector<Array> tensors;  // of Program::tensors
+  bool random_data = true;     // rounding errors of random data add like a random walk; of other data like a sum
+  int threads = 1;
+
+  // Of the elements `indices` (flat, row-major) of the statement's result.
+  std::vector<Expected> evaluate(const Statement& statement, const std::vector<std::int64_t>& indices) const;
+};
+
+// At least `wanted` of `elements`: all where there are no more, else one from each of `wanted` equal stretches, picked
+// by the seed, and the corners of the index space.
+std::vector<std::int64_t> sample(const std::vector<std::int64_t>& extents, std::int64_t wanted, std::uint64_t seed);
+
+struct Comparison {
+  double max_rel_error = 0;
+  std::int64_t worst = -1;  // position in `indices` of the first element beyond its bound; -1: none
+};
+Comparison compare(const Array& result, const std::vector<std::int64_t>& indices,
+                   const std::vector<Expected>& expected);
+
+}  // namespace ridge

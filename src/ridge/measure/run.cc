@@ -1,0 +1,261 @@
+#include "ridge/measure/run.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "ridge/base/text.h"
+#include "ridge/kernels/run.h"
+#include "ridge/measure/clocks.h"
+#include "ridge/measure/memory.h"
+#include "ridge/measure/npy.h"
+#include "ridge/measure/reference.h"
+#include "ridge/plan/plan.h"
+#include "ridge/plan/shape.h"
+
+namespace ridge {
+namespace {
+
+constexpr std::int64_t checked_elements = 10'000;
+constexpr int least_passes = 5, most_passes = 1000;
+constexpr double least_seconds = 0.2;
+
+std::vector<std::int64_t> extents(const Shape& shape) {
+  std::vector<std::int64_t> out;
+  for (const SizedAxis& axis : shape) out.push_back(axis.extent);
+  return out;
+}
+
+class Runner {
+ public:
+  Runner(const Program& program, const Explanation& explanation, const RunOptions& options, Plan plan)
+      : program_(program), explanation_(explanation), options_(options), plan_(std::move(plan)) {
+    out_.threads = options.threads > 0 ? options.threads : kernels::usable_cores();
+    out_.isa = kernels::isa();
+    out_.seed = options.seed;
+    out_.memory_bytes = plan_.memory_bytes;
+    for (const Tensor& tensor : program.tensors) shapes_.push_back(shape(tensor, explanation.dims).value());
+  }
+
+  Result<Measurement> perform() {
+    for (const auto& step : {&Runner::check_kernels, &Runner::check_names, &Runner::allocate, &Runner::fill})
+      if (const Status done = (this->*step)(); !done) return done.error();
+    measure();
+    check();
+    if (!out_.mismatch)
+      if (const Status written = write(); !written) return written.error();
+    return std::move(out_);
+  }
+
+ private:
+  void say(double done, const std::string& doing) const {
+    if (options_.progress) options_.progress(done, doing);
+  }
+  const Tensor& tensor(int i) const { return program_.tensors[static_cast<std::size_t>(i)]; }
+  const Array& array(int i) const { return storage_[static_cast<std::size_t>(i)].array(); }
+
+  Status check_kernels() {
+    for (const Step& step : plan_.steps) {
+      const auto why = std::visit([](const auto& kernel) { return kernels::refuse(kernel); }, step.kernel);
+      if (!why) continue;
+      const Statement& statement = program_.statements[static_cast<std::size_t>(step.statement)];
+      return input_error(fmt::format("cannot run '{}': {}", statement.text, *why));
+    }
+    return Done{};
+  }
+
+  std::optional<int> named(const std::string& name) const {
+    for (std::size_t i = 0; i < program_.tensors.size(); ++i)
+      if (program_.tensors[i].name == name) return static_cast<int>(i);
+    return std::nullopt;
+  }
+
+  Status check_names() {
+    for (const auto& [name, path] : options_.in) {
+      const auto found = named(name);
+      if (!found || tensor(*found).role != Role::input) return unknown(name, "--in", true);
+    }
+    for (const auto& [name, path] : options_.out) {
+      const auto found = named(name);
+      if (!found || tensor(*found).role == Role::input) return unknown(name, "--out", false);
+    }
+    return Done{};
+  }
+
+  Error unknown(const std::string& name, std::string_view option, bool inputs) const {
+    std::vector<std::string> candidates;
+    for (const Tensor& t : program_.tensors)
+      if ((t.role == Role::input) == inputs) candidates.push_back(t.name);
+    const std::string near = nearest(name, candidates);
+    return input_error(fmt::format("unknown tensor '{}' in {}; expected {} {}, one of {}", name, option,
+                                   inputs ? "an" : "a", inputs ? "input" : "result", fmt::join(candidates, ", ")),
+                       near.empty() ? "" : fmt::format("did you mean {}?", near));
+  }
+
+  Status allocate() {
+    const auto available = available_bytes();
+    if (available && plan_.memory_bytes > *available)
+      return input_error(fmt::format("the program's tensors take {}; expected at most the {} that are available",
+                                     engineering(static_cast<double>(plan_.memory_bytes), "B"),
+                                     engineering(static_cast<double>(*available), "B")),
+                         "give smaller dimensions with -d");
+    for (const Buffer& buffer : plan_.buffers) {
+      auto storage = ArrayStorage::make(buffer.dtype, buffer.elements);
+      if (!storage)
+        return input_error(
+            fmt::format("the system refused {} of memory", engineering(static_cast<double>(buffer.bytes()), "B")),
+            "give smaller dimensions with -d");
+      storage_.push_back(*std::move(storage));
+    }
+    return Done{};
+  }
+
+  Status fill() {
+    for (std::size_t i = 0; i < storage_.size(); ++i) {
+      const bool given = i < program_.tensors.size() && program_.tensors[i].role == Role::input;
+      if (!given) {
+        poison(storage_[i].array(), out_.threads);
+        continue;
+      }
+      const Tensor& input = program_.tensors[i];
+      say(0.1 * static_cast<double>(i) / static_cast<double>(storage_.size()), "filling " + input.name);
+      const auto file = options_.in.find(input.name);
+      if (file == options_.in.end()) {
+        fill_normal(storage_[i].array(), options_.seed, static_cast<int>(i), out_.threads);
+      } else if (const Status read = read_npy(file->second, storage_[i].array(), extents(shapes_[i])); !read) {
+        return read.error();
+      }
+    }
+    return Done{};
+  }
+
+  void perform(const Step& step) const {
+    if (const auto* problem = std::get_if<kernels::MatmulProblem>(&step.kernel)) {
+      const auto data = [&](std::size_t i) { return array(step.buffers[i]).data; };
+      return kernels::matmul(*problem, data(0), data(1), data(2), out_.threads);
+    }
+    std::vector<void*> tensors;
+    for (const int buffer : step.buffers) tensors.push_back(array(buffer).data);
+    kernels::chain(std::get<kernels::ChainProgram>(step.kernel), tensors, out_.threads);
+  }
+
+  // Seconds of each statement; the sum of its steps.
+  std::vector<double> pass() const {
+    std::vector<double> seconds(program_.statements.size());
+    for (const Step& step : plan_.steps) {
+      const Timer timer;
+      perform(step);
+      seconds[static_cast<std::size_t>(step.statement)] += timer.seconds();
+    }
+    return seconds;
+  }
+
+  void measure() {
+    say(0.1, "warming up");
+    out_.clocks.base_hz = base_hz();
+    (void)pass();
+    out_.clocks.before_hz = running_hz();
+    std::vector<std::vector<double>> samples(program_.statements.size());
+    std::vector<double> walls;
+    double sum = 0;
+    while (static_cast<int>(walls.size()) < least_passes ||
+           (sum < least_seconds && static_cast<int>(walls.size()) < most_passes)) {
+      if (walls.size() < least_passes)
+        say(0.2 + 0.1 * static_cast<double>(walls.size()), fmt::format("run {} of {}", walls.size() + 1, least_passes));
+      const Timer timer;
+      const std::vector<double> seconds = pass();
+      walls.push_back(timer.seconds());
+      sum += walls.back();
+      for (std::size_t i = 0; i < seconds.size(); ++i) samples[i].push_back(seconds[i]);
+    }
+    out_.clocks.after_hz = running_hz();
+    summarize(samples, walls);
+  }
+
+  static std::optional<double> fraction(const Prediction& prediction, double seconds) {
+    if (!prediction.time_lower_s || !(seconds > 0)) return std::nullopt;
+    return *prediction.time_lower_s / seconds;
+  }
+
+  void summarize(const std::vector<std::vector<double>>& samples, const std::vector<double>& walls) {
+    out_.total.time = statistics(walls);
+    out_.total.share = 1;
+    out_.total.fraction_of_roof = fraction(explanation_.total, out_.total.time.median);
+    out_.overhead_s = out_.total.time.median;
+    for (std::size_t i = 0; i < samples.size(); ++i) {
+      OpMeasurement op;
+      op.time = statistics(samples[i]);
+      op.fraction_of_roof = fraction(explanation_.ops[i], op.time.median);
+      op.share = op.time.median / std::max(out_.total.time.median, 1e-12);
+      out_.overhead_s -= op.time.median;
+      out_.ops.push_back(std::move(op));
+    }
+    for (const Step& step : plan_.steps)
+      if (!step.copy.empty()) out_.ops[static_cast<std::size_t>(step.statement)].copies.push_back(step.copy);
+  }
+
+  void check() {
+    Oracle oracle{program_, explanation_.dims, {}, options_.in.empty(), out_.threads};
+    for (std::size_t i = 0; i < program_.tensors.size(); ++i) oracle.tensors.push_back(storage_[i].array());
+    for (std::size_t i = 0; i < program_.statements.size(); ++i) {
+      const Statement& statement = program_.statements[i];
+      const int result = statement.result();
+      say(0.7 + 0.3 * static_cast<double>(i) / static_cast<double>(program_.statements.size()),
+          "checking " + tensor(result).name);
+      const std::vector<std::int64_t> shape = extents(shapes_[static_cast<std::size_t>(result)]);
+      const std::vector<std::int64_t> indices = sample(shape, checked_elements, options_.seed);
+      const std::vector<Expected> expected = oracle.evaluate(statement, indices);
+      const Comparison comparison = compare(array(result), indices, expected);
+      OpMeasurement& op = out_.ops[i];
+      op.max_rel_error = comparison.max_rel_error;
+      op.checked = static_cast<std::int64_t>(indices.size());
+      op.elements = array(result).elements;
+      out_.total.max_rel_error = std::max(out_.total.max_rel_error, op.max_rel_error);
+      out_.total.checked += op.checked;
+      out_.total.elements += op.elements;
+      if (comparison.worst >= 0 && !out_.mismatch) {
+        const auto worst = static_cast<std::size_t>(comparison.worst);
+        out_.mismatch = mismatch(statement, shape, indices[worst], expected[worst]);
+      }
+    }
+  }
+
+  Error mismatch(const Statement& statement, const std::vector<std::int64_t>& shape, std::int64_t index,
+                 const Expected& expected) const {
+    std::vector<std::int64_t> place(shape.size());
+    std::int64_t rest = index;
+    for (std::size_t axis = shape.size(); axis-- > 0; rest /= shape[axis]) place[axis] = rest % shape[axis];
+    return {.kind = ErrorKind::mismatch,
+            .message = fmt::format("{}[{}] is wrong: expected {:.9g} within {:.2g}, found {:.9g}, in '{}'",
+                                   tensor(statement.result()).name, fmt::join(place, ", "), expected.value,
+                                   expected.bound, read(array(statement.result()), index), statement.text),
+            .hint = options_.out.empty() ? "" : "no output file was written"};
+  }
+
+  Status write() const {
+    for (const auto& [name, path] : options_.out) {
+      const auto index = static_cast<std::size_t>(*named(name));
+      const Status written = write_npy(path, storage_[index].array(), extents(shapes_[index]));
+      if (!written) return written.error();
+    }
+    return Done{};
+  }
+
+  const Program& program_;
+  const Explanation& explanation_;
+  const RunOptions& options_;
+  Plan plan_;
+  std::vector<Shape> shapes_;
+  std::vector<ArrayStorage> storage_;
+  Measurement out_;
+};
+
+}  // namespace
+
+Result<Measurement> run(const Program& program, const Explanation& explanation, const RunOptions& options) {
+  auto planned = plan(program, explanation.dims);
+  if (!planned) return planned.error();
+  return Runner(program, explanation, options, *std::move(planned)).perform();
+}
+
+}  // namespace ridge

@@ -1,0 +1,197 @@
+// The oracle against numbers done by hand, then kernels against the oracle on odd shapes, and the oracle's bound
+// against results spoilt on purpose.
+#include "ridge/measure/run.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "ridge/base/float16.h"
+#include "ridge/measure/clocks.h"
+#include "ridge/measure/fill.h"
+#include "ridge/measure/memory.h"
+#include "ridge/measure/npy.h"
+#include "ridge/measure/reference.h"
+#include "ridge/program/program.h"
+
+namespace ridge {
+namespace {
+
+Array array_of(std::vector<float>& values) {
+  return {DType::f32, static_cast<std::int64_t>(values.size()), reinterpret_cast<std::byte*>(values.data())};
+}
+
+TEST(Oracle, AgreesWithNumbersDoneByHand) {
+  std::vector<float> x{1, 2, 3, 4}, w{5, 6, 7, 8}, z(4);
+  const auto program = parse("f32[M, K] * f32[N, K] -> f32[M, N]").value();
+  const Bindings dims{{"M", 2}, {"K", 2}, {"N", 2}};
+  const Oracle oracle{program, dims, {array_of(x), array_of(w), array_of(z)}};
+  const auto expected = oracle.evaluate(program.statements[0], {0, 1, 2, 3});
+  EXPECT_EQ(expected[0].value, 17);
+  EXPECT_EQ(expected[1].value, 23);
+  EXPECT_EQ(expected[2].value, 39);
+  EXPECT_EQ(expected[3].value, 53);
+  EXPECT_EQ(expected[3].scale, 53);
+}
+
+TEST(Oracle, EvaluatesPointwiseByName) {
+  std::vector<float> x{1, -2, 3, 4, 5, 6}, b{10, 20, 30}, y(6);
+  const auto program = parse("x: f32[N, F]  b: f32[F]\ny: f32[N, F] = max(x, 0) + b * repeat(2, sqrt, b)").value();
+  const Bindings dims{{"N", 2}, {"F", 3}};
+  const Oracle oracle{program, dims, {array_of(x), array_of(b), array_of(y)}};
+  const auto expected = oracle.evaluate(program.statements[0], {1, 5});
+  EXPECT_NEAR(expected[0].value, 0 + 20 * std::pow(20, 0.25), 1e-12);
+  EXPECT_NEAR(expected[1].value, 6 + 30 * std::pow(30, 0.25), 1e-12);
+  EXPECT_LT(expected[0].bound, 1e-4);
+}
+
+TEST(Oracle, FindsAnElementThatMissesOneTermOfItsSum) {
+  constexpr std::int64_t k = 4096;
+  std::vector<float> x(k), w(k), z{0};
+  fill_normal(array_of(x), 1, 0, 1);
+  fill_normal(array_of(w), 1, 1, 1);
+  const auto program = parse("f32[K] * f32[K] -> f32[1]").value();
+  const Bindings dims{{"K", k}};
+  const Oracle oracle{program, dims, {array_of(x), array_of(w), array_of(z)}};
+  const auto expected = oracle.evaluate(program.statements[0], {0});
+  z[0] = static_cast<float>(expected[0].value);
+  EXPECT_EQ(compare(array_of(z), {0}, expected).worst, -1);
+  z[0] = static_cast<float>(expected[0].value - 1.0 * expected[0].scale / k);  // a term of mean size
+  EXPECT_EQ(compare(array_of(z), {0}, expected).worst, 0);
+  z[0] = NAN;
+  EXPECT_EQ(compare(array_of(z), {0}, expected).worst, 0);
+}
+
+TEST(Compare, CountsZeroOverZeroAndEqualInfinitiesAsNone) {
+  std::vector<float> got{0, INFINITY, NAN};
+  const std::vector<Expected> expected{{0, 0, 0}, {1e40, 0, 1e30}, {NAN, 0, 0}};
+  const Comparison comparison = compare(array_of(got), {0, 1, 2}, expected);
+  EXPECT_EQ(comparison.max_rel_error, 0);
+  EXPECT_EQ(comparison.worst, -1);
+}
+
+TEST(Sample, TakesAllOfFewAndSpreadsOverMany) {
+  EXPECT_EQ(sample({2, 3}, 10, 0).size(), 6u);
+  const auto many = sample({1000, 1000}, 1000, 0);
+  EXPECT_GE(many.size(), 1000u);
+  for (const std::int64_t corner : {0, 999, 999'000, 999'999})
+    EXPECT_TRUE(std::binary_search(many.begin(), many.end(), corner)) << corner;
+  EXPECT_NE(many, sample({1000, 1000}, 1000, 1));
+}
+
+TEST(Fill, IsNormalAndTheSameForEveryNumberOfThreads) {
+  std::vector<float> one(1 << 18), two(1 << 18);
+  fill_normal(array_of(one), 7, 0, 1);
+  fill_normal(array_of(two), 7, 0, 3);
+  EXPECT_EQ(one, two);
+  double sum = 0, squares = 0, fourth = 0, neighbours = 0;
+  for (std::size_t i = 0; i < one.size(); ++i) {
+    const double x = one[i];
+    sum += x;
+    squares += x * x;
+    fourth += x * x * x * x;
+    neighbours += i > 0 ? x * one[i - 1] : 0;
+  }
+  const double n = static_cast<double>(one.size());
+  EXPECT_NEAR(sum / n, 0, 0.01);
+  EXPECT_NEAR(squares / n, 1, 0.01);
+  EXPECT_NEAR(fourth / n, 3, 0.1);
+  EXPECT_NEAR(neighbours / n, 0, 0.01);
+  std::vector<Bf16> narrow(64);
+  fill_normal({DType::bf16, 64, reinterpret_cast<std::byte*>(narrow.data())}, 7, 0, 1);
+  for (std::size_t i = 0; i < narrow.size(); ++i) EXPECT_EQ(narrow[i], to_bf16(one[i]));
+}
+
+TEST(Npy, ReadsWhatItWrites) {
+  for (const DType dtype : {DType::f32, DType::bf16, DType::f16})
+    for (const std::vector<std::int64_t>& shape : {std::vector<std::int64_t>{}, {5}, {2, 3, 4}}) {
+      const std::string header = npy_header(dtype, shape);
+      EXPECT_EQ(header.size() % 64, 0u);
+      EXPECT_EQ(*parse_npy_header(header), (NpyHeader{dtype, shape, header.size()}));
+    }
+}
+
+TEST(Npy, RefusesOtherForms) {
+  const auto error = [](std::string dict) {
+    std::string bytes("\x93NUMPY\x01\x00", 8);
+    bytes += static_cast<char>(dict.size());
+    bytes += '\0';
+    return parse_npy_header(bytes + dict).error().message;
+  };
+  EXPECT_EQ(error("{'descr': '>f4', 'fortran_order': False, 'shape': (2,)}"),
+            "expected little-endian numbers, found dtype '>f4'");
+  EXPECT_EQ(error("{'descr': '<f8', 'fortran_order': False, 'shape': (2,)}"),
+            "expected dtype <f4 (f32), <f2 (f16) or <V2 (bf16), found '<f8'");
+  EXPECT_EQ(error("{'descr': '<f4', 'fortran_order': True, 'shape': (2,)}"), "expected C order, found Fortran order");
+  const std::string dict = "expected an .npy file, found a header that is not {'descr', 'fortran_order', 'shape'}";
+  EXPECT_EQ(error("{'descr': '<f4', 'fortran_order': False}"), dict);
+  EXPECT_EQ(error("{'descr': '<f4', 'fortran_order': False, 'shape': (99999999999999999999,)}"), dict);
+  EXPECT_EQ(error("{'descr': '<f4', 'fortran_order': False, 'shape': (-1,)}"), dict);
+  EXPECT_EQ(error("{'descr': '<f4"), dict);
+}
+
+TEST(Npy, NoCutHeaderIsTakenForAWholeOne) {
+  const std::string header = npy_header(DType::f32, {2, 3});
+  for (std::size_t length = 0; length < header.size(); ++length)
+    EXPECT_FALSE(parse_npy_header(std::string_view(header).substr(0, length)).ok()) << length;
+}
+
+TEST(Memory, ReadsWhatTheSystemCallsAvailable) {
+  EXPECT_EQ(parse_available("MemTotal:  9 kB\nMemAvailable:   2048 kB\n"), 2048 * 1024);
+  EXPECT_EQ(parse_available("MemTotal: 9 kB\n"), std::nullopt);
+  EXPECT_GT(available_bytes().value_or(0), 1 << 20);
+}
+
+TEST(Clocks, AreTheMeanOverTheCores) {
+  EXPECT_EQ(parse_mean_hz("cpu MHz\t\t: 2000.0\ncpu MHz : 3000.0\n"), 2.5e9);
+  EXPECT_EQ(parse_mean_hz("model name : x\n"), std::nullopt);
+}
+
+Measurement measured(const std::string& text, const Bindings& dims, DType dtype = DType::bf16) {
+  const auto program = parse(text, {.dtype = dtype});
+  EXPECT_TRUE(program.ok()) << program.error().text();
+  const auto explanation = explain(*program, *find_machine("h100"), dims);
+  EXPECT_TRUE(explanation.ok()) << explanation.error().text();
+  return run(*program, *explanation, {}).value();
+}
+
+TEST(Run, IsRightOnOddShapesLayoutsAndDtypes) {
+  const std::vector<std::string> programs{"A[B, D] * B[D, F] -> C[B, F]",
+                                          "A[B, D] * B[F, D] -> C[B, F]",
+                                          "A[D, B] * B[D, F] -> C[F, B]",
+                                          "A[B, D, E] * B[D, F, E] -> C[B, F]",
+                                          "A[G, B, D] * B[G, D, F] -> C[G, B, F]",
+                                          "A[B, G, D] * B[D, F] -> C[B, F, G]",
+                                          "A[B] * B[F] -> C[B, F]",
+                                          "A[B, F] * B[B, F] -> C[B, F]",
+                                          "A[D] * B[D] -> C[1]"};
+  for (const std::string& program : programs)
+    for (const DType dtype : {DType::f32, DType::bf16, DType::f16})
+      for (const Bindings& dims : {Bindings{{"B", 1}, {"D", 1}, {"E", 1}, {"F", 1}, {"G", 1}},
+                                   Bindings{{"B", 17}, {"D", 33}, {"E", 3}, {"F", 5}, {"G", 2}},
+                                   Bindings{{"B", 3}, {"D", 257}, {"E", 2}, {"F", 65}, {"G", 7}}}) {
+        Bindings used;
+        for (const auto& [name, value] : dims)
+          if (program.find(name + "]") != std::string::npos || program.find(name + ",") != std::string::npos)
+            used[name] = value;
+        const Measurement m = measured(program, used, dtype);
+        EXPECT_FALSE(m.mismatch) << program << ' ' << name(dtype) << ' ' << m.mismatch->text();
+        EXPECT_LT(m.total.max_rel_error, dtype == DType::f32 ? 1e-5 : 1e-2);
+        EXPECT_GE(m.total.time.runs, 5);
+      }
+}
+
+TEST(Run, IsRightForEveryFunction) {
+  const Measurement m = measured(
+      "x: f32[N, F]  b: f32[F]\n"
+      "p: f32[N, F] = where(less(x, b), exp(x), log(abs(b) + 1)) + cos(x) * sin(b)\n"
+      "q: f32[N, F] = gelu(p) - gelu_tanh(x) / (1 + silu(b) * silu(b)) + relu(x) * sigmoid(b)\n"
+      "r: bf16[N, F] = tanh(q) + sqrt(abs(x)) * rsqrt(abs(b) + 1) - max(x, b) + min(p, -q) + repeat(7, cos, x)\n",
+      {{"N", 13}, {"F", 1001}});
+  EXPECT_FALSE(m.mismatch) << m.mismatch->text();
+  EXPECT_EQ(m.total.elements, 3 * 13 * 1001);
+  EXPECT_GE(m.ops[0].checked, 10'000);
+}
+
+}  // namespace
+}  // namespace ridge

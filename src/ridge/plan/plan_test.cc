@@ -1,0 +1,135 @@
+#include "ridge/plan/plan.h"
+
+#include <gtest/gtest.h>
+
+#include "ridge/plan/shape.h"
+
+namespace ridge {
+namespace {
+
+using kernels::ChainOp;
+using kernels::ChainProgram;
+using kernels::MatmulProblem;
+using kernels::MatrixLayout;
+
+Plan planned(const std::string& text, const Bindings& given = {}) {
+  const auto program = parse(text);
+  return plan(*program, *program->bind(given)).value();
+}
+
+const MatmulProblem& matmul(const Plan& plan, std::size_t step) {
+  return std::get<MatmulProblem>(plan.steps.at(step).kernel);
+}
+const ChainProgram& chain(const Plan& plan, std::size_t step) {
+  return std::get<ChainProgram>(plan.steps.at(step).kernel);
+}
+
+TEST(Plan, WalksAMatmulAsItLies) {
+  const Plan p = planned("bf16[B, D] * bf16[D, F] -> bf16[B, F]", {{"B", 2}, {"D", 3}, {"F", 5}});
+  ASSERT_EQ(p.steps.size(), 1u);
+  EXPECT_EQ(matmul(p, 0),
+            (MatmulProblem{1, 2, 5, 3, {DType::bf16, 3, 1, 0}, {DType::bf16, 5, 1, 0}, {DType::bf16, 5, 1, 0}}));
+  EXPECT_EQ(p.memory_bytes, 2 * (6 + 15 + 10));
+}
+
+TEST(Plan, WalksTransposedWeightsWithoutACopy) {
+  const Plan p = planned("f32[B, D] * f32[F, D] -> f32[B, F]", {{"B", 2}, {"D", 3}, {"F", 5}});
+  ASSERT_EQ(p.steps.size(), 1u);
+  EXPECT_EQ(matmul(p, 0).b, (MatrixLayout{DType::f32, 1, 3, 0}));
+}
+
+TEST(Plan, ExchangesTheOperandsOfATransposedResult) {
+  const Plan p = planned("f32[B, D] * f32[D, F] -> f32[F, B]", {{"B", 2}, {"D", 3}, {"F", 5}});
+  ASSERT_EQ(p.steps.size(), 1u);
+  EXPECT_EQ(matmul(p, 0).m, 5);
+  EXPECT_EQ(matmul(p, 0).d, (MatrixLayout{DType::f32, 2, 1, 0}));
+  EXPECT_EQ(matmul(p, 0).a, (MatrixLayout{DType::f32, 1, 5, 0}));
+  EXPECT_EQ(p.steps[0].buffers, (std::vector<int>{1, 0, 2}));
+}
+
+TEST(Plan, GroupsBatchAndMergesDimensions) {
+  const Plan p =
+      planned("f32[H, B, T, D] * f32[H, D, E] -> f32[H, B, T, E]", {{"H", 7}, {"B", 2}, {"T", 3}, {"D", 4}, {"E", 5}});
+  ASSERT_EQ(p.steps.size(), 1u);
+  EXPECT_EQ(matmul(p, 0),
+            (MatmulProblem{7, 6, 5, 4, {DType::f32, 4, 1, 24}, {DType::f32, 5, 1, 20}, {DType::f32, 5, 1, 30}}));
+}
+
+TEST(Plan, ADotProductHasRowsAndColumnsOfOne) {
+  const Plan p = planned("x * y: f32[N], f32[N] -> f32[1]", {{"N", 9}});
+  EXPECT_EQ(matmul(p, 0).m, 1);
+  EXPECT_EQ(matmul(p, 0).n, 1);
+  EXPECT_EQ(matmul(p, 0).k, 9);
+}
+
+TEST(Plan, CopiesAnOperandWhoseGroupHasNoSingleStride) {
+  const Plan p = planned("f32[B, K, L] * f32[K, F, L] -> f32[B, F]", {{"B", 50}, {"K", 3}, {"L", 4}, {"F", 5}});
+  ASSERT_EQ(p.steps.size(), 2u);
+  EXPECT_EQ(p.steps[0].copy, "Y[K, F, L] to [K, L, F] order");
+  EXPECT_EQ(chain(p, 0).extents, (std::vector<std::int64_t>{3, 4, 5}));
+  EXPECT_EQ(chain(p, 0).tensors[0].strides, (std::vector<std::int64_t>{20, 1, 4}));
+  EXPECT_EQ(chain(p, 0).tensors[1].strides, (std::vector<std::int64_t>{20, 5, 1}));
+  EXPECT_EQ(matmul(p, 1).k, 12);
+  EXPECT_EQ(p.buffers.size(), 4u);
+}
+
+TEST(Plan, CopiesAResultThatInterleavesItsGroups) {
+  const Plan p = planned("f32[M, B, K] * f32[B, K, N] -> f32[M, B, N]", {{"M", 2}, {"B", 3}, {"K", 4}, {"N", 5}});
+  ASSERT_EQ(p.steps.size(), 1u) << "a batch stride says it: no copy";
+  EXPECT_EQ(matmul(p, 0).d, (MatrixLayout{DType::f32, 15, 1, 5}));
+  const Plan q = planned("f32[M, O, K] * f32[K, N] -> f32[M, N, O]", {{"M", 2}, {"O", 3}, {"K", 4}, {"N", 5}});
+  ASSERT_EQ(q.steps.size(), 2u);
+  EXPECT_EQ(q.steps[1].copy, "Z[M, O, N] to [M, N, O] order");
+}
+
+TEST(Plan, ConvertsMixedDtypesToF32) {
+  const Plan p = planned("bf16[B, D] * f32[D, F] -> bf16[B, F]", {{"B", 2}, {"D", 3}, {"F", 5}});
+  ASSERT_EQ(p.steps.size(), 3u);
+  EXPECT_EQ(p.steps[0].copy, "X[B, D] to [B, D] order, bf16 to f32");
+  EXPECT_EQ(matmul(p, 1).a.dtype, DType::f32);
+  EXPECT_EQ(p.steps[2].copy, "Z[B, F] to [B, F] order, f32 to bf16");
+}
+
+TEST(Plan, AProductWithoutASumIsAChain) {
+  const Plan p = planned("f32[M] * f32[N] -> f32[M, N]", {{"M", 2}, {"N", 3}});
+  ASSERT_EQ(p.steps.size(), 1u);
+  EXPECT_EQ(chain(p, 0).extents, (std::vector<std::int64_t>{2, 3}));
+  EXPECT_EQ(chain(p, 0).tensors[0].strides, (std::vector<std::int64_t>{1, 0}));
+  EXPECT_EQ(chain(p, 0).tensors[1].strides, (std::vector<std::int64_t>{0, 1}));
+}
+
+TEST(Plan, AChainBroadcastsMergesAxesAndReusesRegisters) {
+  const Plan p =
+      planned("u: f32[N, F]  g: f32[N, F]  bu: f32[F]\ny: f32[N, F] = (u + bu) * gelu(g + bu)", {{"N", 2}, {"F", 3}});
+  EXPECT_EQ(chain(p, 0).extents, (std::vector<std::int64_t>{2, 3}));
+  EXPECT_EQ(chain(p, 0).tensors.size(), 4u);
+  EXPECT_LE(chain(p, 0).registers, 3);
+  const Plan flat = planned("u: f32[N, F]\ny: f32[N, F] = repeat(5, cos, u)", {{"N", 2}, {"F", 3}});
+  EXPECT_EQ(chain(flat, 0).extents, (std::vector<std::int64_t>{6}));
+  EXPECT_EQ(chain(flat, 0).registers, 1);
+  EXPECT_EQ(chain(flat, 0).steps[1].repeat, 5);
+}
+
+TEST(Plan, RefusesWhatDoesNotRun) {
+  const auto error = [](const std::string& text, const Bindings& given) {
+    const auto program = parse(text);
+    return plan(*program, *program->bind(given)).error().text();
+  };
+  EXPECT_EQ(error("f64[N] * f64[N] -> f64[1]", {{"N", 2}}),
+            "cannot run 'X' as f64: expected f32, bf16 or f16, found f64\n"
+            "  hint: `ridge explain` takes every dtype; to run, declare another one or pass --dtype\n");
+  EXPECT_EQ(error("f32[N] * f32[N] -> f32[1]", {}),
+            "dimension 'N' has no value; expected one to run the program\n  hint: -d N=64\n");
+  EXPECT_NE(error("f32[N, M] * f32[M] -> f32[N]", {{"N", 4000000000}, {"M", 4000000000}}), "");
+}
+
+TEST(Shape, MergesWhatOneStrideWalks) {
+  const Shape shape{{"A", 2, 60}, {"B", 3, 20}, {"C", 4, 5}, {"D", 5, 1}};
+  EXPECT_EQ(merged_stride(shape, {"A", "B"}), 20);
+  EXPECT_EQ(merged_stride(shape, {"B", "A"}), std::nullopt);
+  EXPECT_EQ(merged_stride(shape, {"A", "C"}), std::nullopt);
+  EXPECT_EQ(merged_stride(shape, {}), 0);
+}
+
+}  // namespace
+}  // namespace ridge

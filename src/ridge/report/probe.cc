@@ -1,0 +1,40 @@
+// What `ridge probe` found, for eyes and as JSON.
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "ridge/base/text.h"
+#include "ridge/base/version.h"
+#include "ridge/report/report.h"
+
+namespace ridge {
+
+std::string render_probe_text(const ProbeReport& probe) {
+  std::vector<std::vector<std::string>> rows{{"what", "cores", "median", "min .. max", "runs", ""}};
+  for (const ProbeLine& line : probe.lines)
+    rows.push_back(
+        {line.name, std::to_string(line.cores), engineering(line.rate.median, line.unit),
+         fmt::format("{} .. {}", engineering(line.rate.min, line.unit), engineering(line.rate.max, line.unit)),
+         std::to_string(line.rate.runs), line.note});
+  std::string out = probe.machine.title + "\n" + aligned(rows, {false, true, true, true, true, false});
+  if (!probe.path.empty()) out += "written to " + probe.path + "\n";
+  return out;
+}
+
+std::string render_probe_json(const ProbeReport& probe) {
+  using Json = nlohmann::ordered_json;
+  Json out{{"schema", "ridge.probe/1"}, {"machine", probe.machine.name}, {"title", probe.machine.title}};
+  out["measured"] = Json::array();
+  for (const ProbeLine& line : probe.lines) {
+    const std::string unit = line.unit == "B/s" ? "bytes_per_s" : "flops_per_s";
+    Json row{{"name", line.name}, {"cores", line.cores}};
+    row[unit] = {
+        {"median", line.rate.median}, {"min", line.rate.min}, {"max", line.rate.max}, {"runs", line.rate.runs}};
+    if (!line.note.empty()) row["note"] = line.note;
+    out["measured"].push_back(std::move(row));
+  }
+  out["provenance"] = {{"ridge", version()}, {"commit", commit()}};
+  return out.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace ridge

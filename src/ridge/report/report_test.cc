@@ -1,0 +1,197 @@
+// Goldens: tests/golden/NAME is what the renderer wrote; RIDGE_UPDATE_GOLDENS=1 in the environment rewrites them.
+#include "ridge/report/report.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <nlohmann/json.hpp>
+
+#include "ridge/base/file.h"
+#include "ridge/base/version.h"
+#include "ridge/report/picture.h"
+#include "ridge/report/table.h"
+
+namespace ridge {
+namespace {
+
+Machine toy() {
+  const Sourced matrix{.value = 1e14, .source = "toy datasheet", .read_on = "2026-01-02"};
+  const Sourced vector{.value = 1e13, .source = "toy datasheet", .read_on = "2026-01-02"};
+  const Sourced bandwidth{.value = 1e12, .source = "toy datasheet", .read_on = "2026-01-02"};
+  Machine machine;
+  machine.name = "toy";
+  machine.title = "A <toy> & more";
+  machine.peaks = {{Unit::matrix, DType::bf16, matrix}, {Unit::vector, DType::f32, vector}};
+  machine.memory = {{"hbm", bandwidth, std::nullopt}};
+  return machine;
+}
+
+Report explained(const std::string& text, const Bindings& dims) {
+  const auto program = parse(text);
+  const auto explanation = explain(program.value(), toy(), dims);
+  return {"explain", "golden.ridge", explanation.value(), std::nullopt, "2026-01-02"};
+}
+
+constexpr const char* five = R"(dims N = 1024, D = 1024, F = 4*D
+x: bf16[N, D]   up: bf16[D, F]   gate: bf16[D, F]   down: bf16[F, D]  b: bf16[F]
+u[N, F] = x * up
+g[N, F] = x * gate
+h[N, F] = silu(g) * u
+a[N, F] = gelu(h + b) * cos(h)
+y: bf16[N, D] = a * down
+)";
+
+Report ran() {
+  Report report = explained(five, {});
+  report.verb = "run";
+  Measurement m;
+  for (std::size_t i = 0; i < report.explanation.ops.size(); ++i) {
+    const double lower = *report.explanation.ops[i].time_lower_s;
+    OpMeasurement op;
+    op.time = {2 * lower, 1.5 * lower, 3 * lower, 7};
+    op.fraction_of_roof = 0.5;
+    op.share = 0.2;
+    op.max_rel_error = 1e-3;
+    op.checked = 10'002;
+    op.elements = 4 << 20;
+    m.ops.push_back(op);
+  }
+  m.ops[0].copies = {"x[N, D] to [D, N] order"};
+  m.total = m.ops[0];
+  m.total.copies.clear();
+  m.overhead_s = 1e-6;
+  m.threads = 2;
+  m.isa = "avx2";
+  m.memory_bytes = 1 << 20;
+  m.clocks.after_hz = 2e9;
+  report.measured = m;
+  return report;
+}
+
+// The build's commit changes with every commit: goldens say COMMIT.
+std::string anonymous(std::string text) {
+  const std::string now(commit());
+  for (std::size_t at = text.find(now); at != std::string::npos; at = text.find(now))
+    text.replace(at, now.size(), "COMMIT");
+  return text;
+}
+
+void expect_golden(const std::string& name, const std::string& got) {
+  const std::string path = std::string(RIDGE_SOURCE_DIR) + "/tests/golden/" + name;
+  if (std::getenv("RIDGE_UPDATE_GOLDENS") != nullptr) {
+    ASSERT_TRUE(write_file(path, got).ok());
+    return;
+  }
+  const auto wanted = read_file(path);
+  ASSERT_TRUE(wanted.ok()) << wanted.error().text();
+  EXPECT_EQ(*wanted, got) << name << " differs; RIDGE_UPDATE_GOLDENS=1 rewrites it";
+}
+
+TEST(Report, RendersTextAsTheGoldensSay) {
+  expect_golden("explain_one.txt", render_text(explained("bf16[B, D] * bf16[D, F] -> bf16[B, F]",
+                                                         {{"B", 512}, {"D", 8192}, {"F", 8192}})));
+  expect_golden("explain_open.txt", render_text(explained("bf16[B, D] * bf16[D, F] -> bf16[B, F]", {})));
+  expect_golden("explain_five.txt", render_text(explained(five, {})));
+  expect_golden("run_five.txt", render_text(ran()));
+}
+
+TEST(Report, RendersJsonAsTheGoldensSay) {
+  expect_golden("explain_open.json",
+                anonymous(render_json(explained("bf16[B, D] * bf16[D, F] -> bf16[B, F]", {{"D", 8192}}))));
+  expect_golden("run_five.json", anonymous(render_json(ran())));
+}
+
+TEST(Report, RendersThePictureAsTheGoldensSay) {
+  expect_golden("explain_one.svg",
+                render_svg(explained("bf16[B, D] * bf16[D, F] -> bf16[B, F]", {{"B", 512}, {"D", 8192}, {"F", 8192}})));
+  expect_golden("run_five.svg", render_svg(ran()));
+  EXPECT_EQ(render_svg(ran()), render_svg(ran()));
+}
+
+TEST(Report, OneLineOfJsonIsOneLine) {
+  const std::string line = render_json(explained(five, {}), true);
+  EXPECT_EQ(std::count(line.begin(), line.end(), '\n'), 1);
+  EXPECT_EQ(nlohmann::json::parse(line)["schema"], "ridge.report/1");
+}
+
+TEST(Report, BytesThatAreNoUtf8DoNotStopTheJson) {
+  Report report = explained(five, {});
+  report.explanation.program_text = "\xff";
+  EXPECT_EQ(nlohmann::json::parse(render_json(report))["program"], "\xEF\xBF\xBD");
+}
+
+TEST(Report, ColorsOnlyWhereAsked) {
+  EXPECT_EQ(render_text(ran()).find('\x1b'), std::string::npos);
+  EXPECT_NE(render_text(ran(), {.color = true}).find('\x1b'), std::string::npos);
+}
+
+TEST(Report, PictureEscapesWhatXmlWouldRead) {
+  Report report = explained(five, {});
+  report.title = "a<b>&\"'\x01";
+  const std::string svg = render_svg(report);
+  EXPECT_NE(svg.find(">a&lt;b&gt;&amp;&quot;&#39; <"), std::string::npos);
+  EXPECT_NE(svg.find("A &lt;toy&gt; &amp; more"), std::string::npos);
+}
+
+void expect_apart(const Picture& picture) {
+  std::vector<std::pair<std::string, Box>> boxes;
+  for (const auto* labels : {&picture.roof_labels, &picture.ridge_labels, &picture.dot_labels})
+    for (const Label& label : *labels) boxes.emplace_back(label.text, label.box);
+  for (std::size_t i = 0; i < boxes.size(); ++i) {
+    for (std::size_t j = i + 1; j < boxes.size(); ++j)
+      EXPECT_FALSE(boxes[i].second.overlaps(boxes[j].second)) << boxes[i].first << " and " << boxes[j].first;
+    for (const Box& piece : picture.bandwidth_boxes)
+      EXPECT_FALSE(boxes[i].second.overlaps(piece)) << boxes[i].first << " and the bandwidth's name";
+    for (const Dot& dot : picture.dots) {
+      const Box around{dot.predicted.x - 6, dot.predicted.y - 6, dot.predicted.x + 6, dot.predicted.y + 6};
+      EXPECT_FALSE(boxes[i].second.overlaps(around)) << boxes[i].first << " and a dot";
+    }
+  }
+}
+
+TEST(Picture, LabelsStandApartAtOneFiveAndFortyDots) {
+  const Picture one =
+      arrange(explained("bf16[B, D] * bf16[D, F] -> bf16[B, F]", {{"B", 512}, {"D", 8192}, {"F", 8192}}));
+  EXPECT_EQ(one.dot_labels.size(), 1u);
+  EXPECT_EQ(one.roof_labels.size(), 1u);
+  EXPECT_EQ(one.ridge_labels.size(), 1u);
+  expect_apart(one);
+  const Picture several = arrange(ran());
+  EXPECT_EQ(several.dots.size(), 3u + 0u) << "u, g and y share a point";
+  EXPECT_EQ(several.dot_labels.size(), several.dots.size());
+  expect_apart(several);
+  std::string many = "x: bf16[N, D]\n";
+  for (int i = 0; i < 40; ++i) many += fmt::format("w{0}: bf16[D, F{0}]\nresult_{0}[N, F{0}] = x * w{0}\n", i);
+  Bindings dims{{"N", 300}, {"D", 1024}};
+  for (int i = 0; i < 40; ++i) dims[fmt::format("F{}", i)] = 1 + i * i;
+  const Picture crowd = arrange(explained(many, dims));
+  EXPECT_GT(crowd.dot_labels.size(), 20u);
+  expect_apart(crowd);
+}
+
+TEST(Picture, DimensionsWithoutValuesLeaveTheRoofsAndSaySo) {
+  const Picture picture = arrange(explained("bf16[B, D] * bf16[D, F] -> bf16[B, F]", {}));
+  EXPECT_TRUE(picture.dots.empty());
+  EXPECT_EQ(picture.not_drawn, std::vector<std::string>{"Z: its dimensions have no values"});
+  EXPECT_EQ(picture.roofs.size(), 1u);
+}
+
+TEST(Table, ReadsRowsAndPointsAtMistakes) {
+  EXPECT_EQ(*parse_table("B, D\r\n1,8192\n\n256,8\n", "t.csv"),
+            (std::vector<Bindings>{{{"B", 1}, {"D", 8192}}, {{"B", 256}, {"D", 8}}}));
+  const auto error = [](const char* csv) { return parse_table(csv, "t.csv").error().text(); };
+  EXPECT_EQ(error("B,D\n1,x\n"), "t.csv:2:3: expected a whole number of at least 1 for D, found 'x'\n  1,x\n    ^\n");
+  EXPECT_EQ(error("B,D\n1,0\n"), "t.csv:2:3: expected a whole number of at least 1 for D, found '0'\n  1,0\n    ^\n");
+  EXPECT_EQ(error("B,D\n1\n"), "t.csv:2:1: expected 2 values, found 1\n  1\n  ^\n");
+  EXPECT_EQ(error("B,B\n"), "t.csv:1:3: dimension 'B' stands twice in the header\n  B,B\n    ^\n");
+  EXPECT_EQ(error("1,2\n"),
+            "t.csv:1:1: expected the name of a dimension, found '1'\n  1,2\n  ^\n"
+            "  hint: the first line names the dimensions: B,D\n");
+  EXPECT_EQ(error("B\n"),
+            "t.csv: expected a header of dimension names and at least one row, found none\n"
+            "  hint: B,D\n        1,8192\n");
+}
+
+}  // namespace
+}  // namespace ridge
