@@ -1,0 +1,49 @@
+// What the matmul kernel moves, found by running its text under a schedule without hardware and without data. 4096^3
+// bf16 in tiles of 128 x 128 requests 2 * 4096^2 * 32 elements (2.1 GB) for inputs of 67 MB; its sums add 2 * 4096^3
+// FLOPs. Under the cpu's schedule, which remembers what it has packed, the same text requests A once.
+#pragma once
+
+#include <cstdint>
+
+#include "ridge/kernels/menu.h"
+
+namespace ridge::kernels {
+
+// One operand, in bytes, level by level; tile/target/trace/counts.h says what each level is.
+struct OperandTraffic {
+  std::int64_t asked_bytes = 0;     // by the text, inside the matrix
+  std::int64_t global_bytes = 0;    // after sharing between blocks and remembering
+  std::int64_t memory_bytes = 0;    // of these, what the cache did not hold
+  std::int64_t shared_bytes = 0;    // tiles filled, whole (D: 0)
+  std::int64_t register_bytes = 0;  // tiles read by multiplies, whole (D: 0)
+  bool operator==(const OperandTraffic&) const = default;
+};
+
+struct MatmulTraffic {
+  OperandTraffic a, b, d;
+  std::int64_t flops = 0, issued_flops = 0;  // inside the matrices; of whole tiles
+  std::int64_t partial_bytes = 0;            // sums of pieces of k, written and read again
+  std::int64_t items = 0, stages = 0;
+  std::int64_t global_bytes() const { return a.global_bytes + b.global_bytes + d.global_bytes + partial_bytes; }
+  bool operator==(const MatmulTraffic&) const = default;
+};
+
+// A schedule of whole tiles on persistent blocks, as on Hopper.
+struct TileOrder {
+  int m = 128, n = 128, k = 64;      // tile, and depth of a stage
+  int cluster_m = 1, cluster_n = 1;  // blocks that share what they load; each divides the tile's other extent
+  bool swap = false;                 // the tile is one of D transposed
+  int pieces = 1;                    // of k, at most as many as there are stages
+  int band = 8;                      // tile rows that walk the columns together
+  int blocks = 132;                  // a multiple of cluster_m * cluster_n
+  std::int64_t cache_bytes = 0;      // between blocks and memory, least recently used leaves first; 0: none
+};
+
+// D = A * B under `order`. Sizes below 2^31, any of them may be 0. Time and no memory in proportion to the number of
+// tiles loaded (8192^3: 0.5 million, milliseconds). The dtypes must be among f32, bf16, f16, int8 (int32 sums).
+MatmulTraffic trace_tiles(const MatmulProblem& problem, const TileOrder& order);
+
+// The same text under the schedule that matmul() of kernels/run.h follows on this CPU. Not refused there.
+MatmulTraffic trace_cpu(const MatmulProblem& problem, int threads);
+
+}  // namespace ridge::kernels
