@@ -160,6 +160,15 @@ TEST(Metapipe, TimelineShowsThePipeFillingUp) {
   EXPECT_EQ(found, sorted);
 }
 
+TEST(Metapipe, ARunPrintsWhoWaitedForWhat) {
+  EXPECT_EQ(simulate_metapipe(three(Schedule::pipelined))->text(),
+            "cycles 3150, bottleneck compute (95.2 % busy)\n"
+            "  stage         runs         busy      starved      blocked    contended\n"
+            "  load            10         1000            0         1600            0\n"
+            "  compute         10         3000          100            0            0\n"
+            "  store           10          500         2650            0            0\n");
+}
+
 Metapipe random_pipe(std::mt19937& random, int level) {
   const auto up_to = [&](int n) { return static_cast<std::int64_t>(1 + random() % static_cast<unsigned>(n)); };
   Metapipe pipe{.name = "p",

@@ -1,0 +1,22 @@
+// SCALE-Sim's topologies and configurations under libFuzzer: any bytes are a value or an error with words. Not part of
+// the default build:
+//   clang++ -std=c++20 -g -O1 -fsanitize=fuzzer,address,undefined -Isrc src/ridge/simulate/scalesim_files{,_fuzz}.cc
+//           src/ridge/simulate/{systolic,convolution}.cc src/ridge/base/{check,error,utf8}.cc -lfmt -o files_fuzz (one
+//           line)
+#include <cstdlib>
+
+#include "ridge/simulate/scalesim_files.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const unsigned char* data, std::size_t size) {
+  const std::string_view text(reinterpret_cast<const char*>(data), size);
+  const auto layers = ridge::parse_topology(text, "fuzz");
+  if (layers) {
+    for (const ridge::TopologyLayer& layer : *layers)
+      (void)ridge::simulate_systolic({16, 16, ridge::Dataflow::weight_stationary}, layer.product).ok();
+  } else if (layers.error().text().empty()) {
+    std::abort();
+  }
+  const auto config = ridge::parse_scalesim_config(text, "fuzz");
+  if (!config && config.error().text().empty()) std::abort();
+  return 0;
+}
