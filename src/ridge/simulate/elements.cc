@@ -206,6 +206,10 @@ Status check_elements(const SystolicArray& array, const ProductSize& p, std::siz
     return input_error(fmt::format("expected {} numbers of A [{}, {}], found {}", p.m * p.k, p.m, p.k, a));
   if (b != elements_of(p.k, p.n))
     return input_error(fmt::format("expected {} numbers of B [{}, {}], found {}", p.k * p.n, p.k, p.n, b));
+  if (p.m * p.n > ElementOptions::max_results)
+    return input_error(
+        fmt::format("expected at most {} results to step, found {}·{}", ElementOptions::max_results, p.m, p.n),
+        "the clock per fold gives the same cycles");
   const SystolicMapping map = map_product(array, p);
   const std::int64_t grid = array.rows * array.cols, cycles = map.folds() * map.fold();
   if (grid > ElementOptions::max_elements)

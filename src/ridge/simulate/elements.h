@@ -39,11 +39,12 @@ struct ElementOptions {
   bool frames = false;  // keep every cycle's registers: at most max_frame_words numbers in all
   static constexpr std::int64_t max_frame_words = 1 << 22;
   static constexpr std::int64_t max_elements = 1 << 24;
+  static constexpr std::int64_t max_results = 1 << 28;
   static constexpr std::int64_t max_steps = std::int64_t{1} << 40;
 };
 
 // a: [M, K], b: [K, N], row-major. Errors: those of check_systolic; operands of another size; more than max_steps
-// element-steps, max_elements of array or max_frame_words of frames.
+// element-steps, max_elements of array, max_results of C or max_frame_words of frames.
 Result<ElementRun> step_elements(const SystolicArray& array, const ProductSize& product, std::span<const float> a,
                                  std::span<const float> b, const ElementOptions& options = {});
 

@@ -11,6 +11,7 @@ namespace {
 
 constexpr std::int64_t largest = std::int64_t{1} << 40;
 constexpr std::int64_t unbounded = std::numeric_limits<std::int64_t>::max() / 4;
+constexpr std::int64_t most_tiles = 1 << 20;
 constexpr int deepest = 16;
 
 Error at(const Metapipe& pipe, const std::string& message) {
@@ -58,8 +59,9 @@ Status check_edges(const Metapipe& pipe) {
     if (b.producer < 0 || b.consumer >= stages || b.producer >= b.consumer)
       return at(pipe, fmt::format("expected a buffer from a stage to a later one of {}, found {} to {}", stages,
                                   b.producer, b.consumer));
-    for (const auto& [what, value] : {std::pair{"bytes", b.bytes}, {"tiles", b.tiles}})
-      if (const Status status = check_number(pipe, "a buffer with ", what, value, 0); !status) return status;
+    if (const Status status = check_number(pipe, "a buffer with ", "bytes", b.bytes, 0); !status) return status;
+    if (b.tiles < 0 || b.tiles > most_tiles)
+      return at(pipe, fmt::format("expected a buffer of 0 to {} tiles, found {}", most_tiles, b.tiles));
   }
   for (const Recurrence& r : pipe.recurrences)
     if (r.to < 0 || r.from >= stages || r.to > r.from || r.distance < 1)
@@ -220,9 +222,11 @@ Result<Metapipe> split_stage(const Metapipe& pipe, std::int64_t stage, std::int6
   if (!whole.body.empty() || !whole.latencies.empty())
     return at(pipe, fmt::format("stage '{}' {}: it cannot be split", whole.name,
                                 whole.body.empty() ? "takes another time each iteration" : "is a loop"));
+  constexpr std::int64_t most_pieces = 1 << 16;
   const std::int64_t divisible = whole.trips > 1 ? whole.trips : whole.depth;
-  if (pieces < 1 || pieces > divisible)
-    return at(pipe, fmt::format("expected stage '{}' in 1 to {} pieces, found {}", whole.name, divisible, pieces));
+  if (pieces < 1 || pieces > std::min(divisible, most_pieces))
+    return at(pipe, fmt::format("expected stage '{}' in 1 to {} pieces, found {}", whole.name,
+                                std::min(divisible, most_pieces), pieces));
   Metapipe out = pipe;
   out.buffers = edges(pipe);
   std::vector<PipeStage> parts;

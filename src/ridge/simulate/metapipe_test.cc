@@ -250,6 +250,8 @@ TEST(Metapipe, RefusesWhatIsNoPipe) {
   pipe = three(Schedule::pipelined);
   pipe.buffers = {{1, 1}};
   EXPECT_EQ(message(pipe), "loop 'example': expected a buffer from a stage to a later one of 3, found 1 to 1");
+  pipe.buffers = {{0, 1, 0, -1}};
+  EXPECT_EQ(message(pipe), "loop 'example': expected a buffer of 0 to 1048576 tiles, found -1");
   pipe.buffers = {{0, 3}};
   EXPECT_EQ(message(pipe), "loop 'example': expected a buffer from a stage to a later one of 3, found 0 to 3");
   pipe.buffers = {};

@@ -29,6 +29,10 @@ Status check_work(const Fabric& fabric, std::span<const StageWork> stages, const
   if (!(options.compute_efficiency > 0) || options.compute_efficiency > 1)
     return input_error(
         fmt::format("expected an efficiency above 0 and at most 1, found {}", options.compute_efficiency));
+  if (fabric.pcus < 1 || fabric.pcus > 1 << 20 || fabric.pmus < 0 || fabric.pmu_bytes < 0)
+    return input_error(
+        fmt::format("fabric '{}': expected 1 to {} PCUs and PMUs of at least 0 bytes, found {} and {} of {}",
+                    fabric.name, 1 << 20, fabric.pcus, fabric.pmus, fabric.pmu_bytes));
   for (const StageWork& s : stages) {
     for (const auto& [what, value] : {std::pair{"FLOPs", s.flops}, {"memory bytes", s.memory_bytes}})
       if (!(value >= 0) || !(value < 1e18))
@@ -125,11 +129,11 @@ void find_interval(Placement& placement) {
 }
 
 void find_buffers(Placement& placement, const Fabric& fabric) {
-  for (const PipeBuffer& b : placement.pipe.buffers) {
-    const std::int64_t bytes = b.bytes * b.depth();
-    placement.buffer_bytes += bytes;
-    if (fabric.pmu_bytes > 0) placement.pmus += (bytes + fabric.pmu_bytes - 1) / fabric.pmu_bytes;
-  }
+  constexpr std::int64_t plenty = std::int64_t{1} << 40;
+  placement.buffer_bytes = buffer_bytes(placement.pipe);
+  for (const PipeBuffer& b : placement.pipe.buffers)
+    if (fabric.pmu_bytes > 0)
+      placement.pmus += std::min(plenty, (b.bytes * b.depth() + fabric.pmu_bytes - 1) / fabric.pmu_bytes);
   if (placement.pcus > fabric.pcus)
     placement.why_not = fmt::format("{} stages need a PCU each, the chip has {}", placement.pcus, fabric.pcus);
   else if (placement.pmus > fabric.pmus)

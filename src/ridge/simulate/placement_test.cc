@@ -126,6 +126,10 @@ TEST(Placement, RefusesWhatItCannotPlace) {
   Fabric unknown = twelve;
   unknown.memory_bytes_per_second = 0;
   EXPECT_EQ(message(unknown, {{.name = "s", .memory_bytes = 1}}), "fabric 'twelve' has no published memory bandwidth");
+  Fabric none = twelve;
+  none.pcus = 0;
+  EXPECT_EQ(message(none, three()),
+            "fabric 'twelve': expected 1 to 1048576 PCUs and PMUs of at least 0 bytes, found 0 and 8 of 1024");
   Fabric two = twelve;
   two.pcus = 2;
   EXPECT_EQ(place(two, three())->why_not, "3 stages need a PCU each, the chip has 2");

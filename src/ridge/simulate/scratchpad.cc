@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <functional>
+#include <deque>
 #include <vector>
 
 namespace ridge {
@@ -130,7 +130,7 @@ class WriteBuffer {
 
   void drain_all(std::int64_t cycle) {
     close_line();
-    while (next_ < lines_.size()) {
+    while (!lines_.empty()) {
       drained_ = drain(cycle);
       cycle = drained_ + 1;
     }
@@ -150,9 +150,9 @@ class WriteBuffer {
   // A line that was closed early counts in full unless it is the last of its batch: SCALE-Sim's way.
   std::int64_t drain(std::int64_t cycle) {
     const auto count = static_cast<std::size_t>(ceil_div(drain_words_, bandwidth_));
-    const std::size_t taken = std::min(count, lines_.size() - next_);
-    next_ += taken;
-    const std::int64_t words = (static_cast<std::int64_t>(taken) - 1) * bandwidth_ + lines_[next_ - 1];
+    const std::size_t taken = std::min(count, lines_.size());
+    const std::int64_t words = (static_cast<std::int64_t>(taken) - 1) * bandwidth_ + lines_[taken - 1];
+    lines_.erase(lines_.begin(), lines_.begin() + static_cast<std::ptrdiff_t>(taken));
     free_ += words;
     writes_ += words;
     last_write_ = std::max(last_write_, cycle + static_cast<std::int64_t>(taken) - 1);
@@ -161,8 +161,7 @@ class WriteBuffer {
 
   std::int64_t words_, drain_words_, bandwidth_, free_;
   std::int64_t filling_ = 0, drained_ = 0, last_write_ = 0, writes_ = 0;
-  std::vector<std::int64_t> lines_;
-  std::size_t next_ = 0;
+  std::deque<std::int64_t> lines_;  // words in each, of those not yet drained
 };
 
 // Where the numbers of A and B lie; only which are the same matters.
@@ -308,7 +307,8 @@ Status check_pads(const SystolicArray& array, const Scratchpads& pads, const Add
   std::int64_t requests = 0;
   if (__builtin_mul_overflow(map.folds(), map.fold(), &requests) ||
       __builtin_mul_overflow(requests, array.rows + 2 * array.cols, &requests) || requests > max_requests ||
-      addresses.count_a() > max_addresses || addresses.count_b() > max_addresses)
+      addresses.count_a() > max_addresses || addresses.product.m * addresses.product.k > max_addresses ||
+      addresses.count_b() > max_addresses)
     return input_error(
         fmt::format("expected at most {} words to walk, found {} cycles of {} on {} and {} addresses", max_requests,
                     map.folds() * map.fold(), array.rows + 2 * array.cols, addresses.count_a(), addresses.count_b()),

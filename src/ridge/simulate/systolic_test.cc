@@ -160,7 +160,9 @@ TEST(Systolic, ElementsRefuseOperandsOfAnotherSizeAndEndlessRuns) {
   const std::vector<float> six(6), eight(8);
   EXPECT_EQ(step_elements(array, {2, 4, 3}, eight, eight).error().message, "expected 6 numbers of A [2, 3], found 8");
   EXPECT_EQ(step_elements(array, {2, 4, 3}, six, eight).error().message, "expected 12 numbers of B [3, 4], found 8");
-  const std::vector<float> one(1);
+  const std::vector<float> one(1), tall(1 << 15);
+  EXPECT_EQ(step_elements({1, 1, Dataflow::output_stationary}, {1 << 15, 1 << 15, 1}, tall, tall).error().message,
+            "expected at most 268435456 results to step, found 32768·32768");
   const std::vector<float> long_a(1 << 16);
   EXPECT_EQ(step_elements({65536, 65536, Dataflow::weight_stationary}, {1, 1, 1}, one, one).error().message,
             "expected an array of at most 16777216 elements to step, found 4294967296");

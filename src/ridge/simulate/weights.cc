@@ -22,8 +22,8 @@ Status check_weights(const SystolicArray& array, const ProductSize& product, con
                                     {"weight size", memory.weight_bytes}})
     if (!(value > 0) || !std::isfinite(value))
       return input_error(fmt::format("expected a {} above 0, found {}", what, value));
-  if (memory.fifo_tiles < 1)
-    return input_error(fmt::format("expected a FIFO of at least 1 tile, found {}", memory.fifo_tiles));
+  if (memory.fifo_tiles < 1 || memory.fifo_tiles > 65536)
+    return input_error(fmt::format("expected a FIFO of 1 to 65536 tiles, found {}", memory.fifo_tiles));
   if (memory.cycles_per_row < 1 || memory.cycles_per_row > 1024)
     return input_error(fmt::format("expected 1 to 1024 cycles a row, found {}", memory.cycles_per_row));
   return Done{};

@@ -81,7 +81,7 @@ TEST(Weights, RefusesWhatHasNoWeightPath) {
   EXPECT_EQ(message({4, 4, Dataflow::output_stationary}, {}), "expected the dataflow ws, found os");
   EXPECT_EQ(message(tpu, {.bytes_per_second = 0}), "expected a bandwidth above 0, found 0");
   EXPECT_EQ(message(tpu, {.clock_hz = std::nan("")}), "expected a clock above 0, found nan");
-  EXPECT_EQ(message(tpu, {.fifo_tiles = 0}), "expected a FIFO of at least 1 tile, found 0");
+  EXPECT_EQ(message(tpu, {.fifo_tiles = 0}), "expected a FIFO of 1 to 65536 tiles, found 0");
   EXPECT_EQ(message(tpu, {.fifo_tiles = 1}), "the closed form holds for a FIFO of at least 2 tiles, found 1");
   EXPECT_EQ(message(tpu, {.cycles_per_row = 0}), "expected 1 to 1024 cycles a row, found 0");
 }
