@@ -70,6 +70,13 @@ template <class V, int rows, int vectors, bool packed, bool edge> void multiply_
     advance(4);
   }
   for (; k > 0; --k) step(0), advance(1);
+  if (!edge && x.stream) {
+#pragma GCC unroll 16
+    for (int i = 0; i < rows; ++i)
+#pragma GCC unroll 4
+      for (int j = 0; j < vectors; ++j) V::sum_stream(c + i * c_stride + lanes * j, sums[i][j]);
+    return;
+  }
 #pragma GCC unroll 16
   for (int i = 0; i < rows; ++i)
 #pragma GCC unroll 4

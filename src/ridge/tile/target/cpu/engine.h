@@ -38,6 +38,7 @@ struct Block {
   bool packed = false;  // A
   bool add = false;     // to what C holds; false: overwrite
   bool far = false;     // C is probably not in the L2: fetch it on entry
+  bool stream = false;  // C goes past the caches: whole aligned lines that nobody reads soon
   Ahead next_a, next_b;
 };
 
@@ -69,9 +70,10 @@ inline constexpr int most_thin_rows = 8;
 constexpr Index thin_depth(int rows, int bytes) { return 16384 / (rows * bytes) / 64 * 64; }
 
 struct Engine {
-  int rows = 0, cols = 0;  // of the register block
-  int per_unit = 0;        // elements of k
-  bool direct = false;     // a unit is one element as stored: operands may be read in place
+  int rows = 0, cols = 0;     // of the register block
+  int per_unit = 0;           // elements of k
+  bool direct_left = false;   // a unit is what lies in memory where k is contiguous: A may be read in place
+  bool direct_right = false;  // a unit is one element as stored: B may, where columns are contiguous
   void (*block)(const Block&) = nullptr;
   void (*pack_along)(const Packing&) = nullptr;   // k is contiguous
   void (*pack_across)(const Packing&) = nullptr;  // lanes are contiguous

@@ -29,6 +29,7 @@ struct V {
   [[gnu::always_inline]] static Register sum_add(Register a, Register b) { return _mm256_add_ps(a, b); }
   [[gnu::always_inline]] static Register sum_load(const float* p) { return _mm256_loadu_ps(p); }
   [[gnu::always_inline]] static Register sum_load_part(const float* p, int n) { return _mm256_maskload_ps(p, mask(n)); }
+  [[gnu::always_inline]] static void sum_stream(float* p, Register x) { sum_store(p, x); }
   [[gnu::always_inline]] static void sum_store(float* p, Register x) { _mm256_storeu_ps(p, x); }
   [[gnu::always_inline]] static void sum_store_part(float* p, Register x, int n) { _mm256_maskstore_ps(p, mask(n), x); }
 };
@@ -37,7 +38,6 @@ template <class T> constexpr Engine engine_of{
     .rows = 6,
     .cols = 16,
     .per_unit = 1,
-    .direct = false,
     .block = block<V, 6, false>,
     .pack_along = pack_along<V, T, 1>,
     .pack_across = pack_across<V, T, 1>,

@@ -20,7 +20,7 @@ constexpr Engine pairs{
     .rows = 14,
     .cols = 32,
     .per_unit = 2,
-    .direct = false,
+    .direct_left = true,
     .block = block<V, 14, true>,
     .pack_along = pack_along_avx512<Here, Bf16, 2>,
     .pack_across = pack_across_avx512<Here, Bf16, 2>,

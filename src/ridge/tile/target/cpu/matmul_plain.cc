@@ -36,6 +36,7 @@ struct V {
     for (int i = 0; i < n; ++i) x[i] = p[i];
     return x;
   }
+  [[gnu::always_inline]] static void sum_stream(float* p, Register x) { sum_store(p, x); }
   [[gnu::always_inline]] static void sum_store(float* p, Register x) { std::memcpy(p, &x, sizeof x); }
   [[gnu::always_inline]] static void sum_store_part(float* p, Register x, int n) {
     for (int i = 0; i < n; ++i) p[i] = x[i];
@@ -46,7 +47,6 @@ template <class T> constexpr Engine engine_of{
     .rows = 6,
     .cols = 8,
     .per_unit = 1,
-    .direct = false,
     .block = block<V, 6, false>,
     .pack_along = pack_along<V, T, 1>,
     .pack_across = pack_across<V, T, 1>,

@@ -111,19 +111,18 @@ template <class Tag, class T, int per_unit> void pack_across_avx512(const Packin
     }
   } else {
     static_assert(sizeof(T) == 2 && per_unit == 2, "pairs");
-    const __m512i index = _mm512_set_epi16(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8, 23, 7, 22, 6,
-                                           21, 5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
+    const __m512i low = _mm512_set_epi16(47, 15, 46, 14, 45, 13, 44, 12, 43, 11, 42, 10, 41, 9, 40, 8, 39, 7, 38, 6, 37,
+                                         5, 36, 4, 35, 3, 34, 2, 33, 1, 32, 0);
+    const __m512i high = _mm512_add_epi16(low, _mm512_set1_epi16(16));
+    const __mmask32 in = __mmask32{in1} << 16 | in0;
     for (Index k = 0; k < x.k; k += 2, source += 2 * x.stride, out += x.width) {
-      const bool pair = k + 1 < x.k;
       __builtin_prefetch(source + 16 * x.stride, 0, 3);
       __builtin_prefetch(source + 17 * x.stride, 0, 3);
-      const auto both = [&](__mmask16 mask, int at) __attribute__((always_inline)) {
-        const __m256i even = _mm256_maskz_loadu_epi16(mask, source + at);
-        const __m256i odd = pair ? _mm256_maskz_loadu_epi16(mask, source + x.stride + at) : _mm256_setzero_si256();
-        return _mm512_permutexvar_epi16(index, _mm512_inserti64x4(_mm512_castsi256_si512(even), odd, 1));
-      };
-      _mm512_mask_storeu_epi32(out, out0, both(in0, 0));
-      if (out1) _mm512_mask_storeu_epi32(out + 16, out1, both(in1, 16));
+      const bool pair = k + 1 < x.k;
+      const __m512i even = _mm512_maskz_loadu_epi16(in, source);
+      const __m512i odd = _mm512_maskz_loadu_epi16(pair ? in : 0, source + (pair ? x.stride : 0));
+      _mm512_mask_storeu_epi32(out, out0, _mm512_permutex2var_epi16(even, low, odd));
+      if (out1) _mm512_mask_storeu_epi32(out + 16, out1, _mm512_permutex2var_epi16(even, high, odd));
     }
   }
 }

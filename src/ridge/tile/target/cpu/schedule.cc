@@ -51,8 +51,11 @@ Schedule choose(const Problem& p, const Operands& o, TileLimits limits, int thre
     }
   }
   s.row_blocks = std::max<Index>(1, ceil_div(ceil_div(p.m, s.groups), mc));
-  s.pack_left = !(e.direct && o.left->col_stride == 1 && p.n <= 512 && o.left->row_stride * o.left_bytes <= 4096);
-  s.pack_right = !(e.direct && o.right->row_stride == 1 && p.n <= 512 && p.k * p.n <= 300 * 1024);
+  const Matrix &a = *o.left, &b = *o.right;
+  const bool left_in_place = e.direct_left && a.col_stride == 1 && a.row_stride % e.per_unit == 0 &&
+                             p.k % e.per_unit == 0 && a.batch_stride % e.per_unit == 0;
+  s.pack_left = !(left_in_place && p.n <= 512 && a.row_stride * o.left_bytes <= 4096);
+  s.pack_right = !(e.direct_right && b.row_stride == 1 && p.n <= 512 && p.k * p.n <= 300 * 1024);
   return s;
 }
 

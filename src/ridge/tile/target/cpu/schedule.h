@@ -44,6 +44,7 @@ constexpr Index ceil_div(Index a, Index b) { return a / b + (a % b != 0 ? 1 : 0)
 
 // Part `i` of 0 … count in `parts`, cut at multiples of `grain`.
 constexpr Range part(Index count, Index parts, Index i, Index grain = 1) {
+  if (parts == 1) return {0, count};  // divisions are what a small product's time goes to
   const Index grains = ceil_div(count, grain), each = grains / parts, more = grains % parts;
   const Index begin = (i * each + (i < more ? i : more)) * grain, end = begin + (each + (i < more ? 1 : 0)) * grain;
   return {begin < count ? begin : count, (end < count ? end : count) - (begin < count ? begin : count)};

@@ -26,6 +26,7 @@ template <class Tag> struct FloatVectors512 {
   [[gnu::always_inline]] static Register sum_load_part(const float* p, int n) {
     return _mm512_maskz_loadu_ps(first_lanes<Tag>(n), p);
   }
+  [[gnu::always_inline]] static void sum_stream(float* p, Register x) { _mm512_stream_ps(p, x); }
   [[gnu::always_inline]] static void sum_store(float* p, Register x) { _mm512_storeu_ps(p, x); }
   [[gnu::always_inline]] static void sum_store_part(float* p, Register x, int n) {
     _mm512_mask_storeu_ps(p, first_lanes<Tag>(n), x);

@@ -8,6 +8,8 @@
 namespace ridge::tile::cpu {
 namespace {
 
+constexpr Index stream_elements = Index{8} << 20;
+
 const char* element(const Matrix& m, Index batch, Index row, Index col, int bytes) {
   return static_cast<const char*>(m.data) + (batch * m.batch_stride + row * m.row_stride + col * m.col_stride) * bytes;
 }
@@ -40,6 +42,12 @@ void copy_rows(const Matrix& m, Index batch, int bytes, Index rows, char* out) {
 }
 
 }  // namespace
+
+Worker::~Worker() {
+#if defined(__x86_64__)
+  if (streamed_) __builtin_ia32_sfence();
+#endif
+}
 
 // Whoever comes first packs; the others wait for work that is under way, which waits for nobody.
 const Unit* Worker::left(const Announced& a, Index panel, Range rows) {
@@ -122,24 +130,30 @@ void Worker::multiply(const Sums& sums, const Announced& a, const Announced& b) 
     panel_b = e.cols;
     block.b_stride = b.matrix->col_stride;
   }
-  block.a_stride = a.matrix->row_stride;
-  block.far = team_.problem.m * team_.problem.n > 128 * 1024;
-  const Index count = ceil_div(a.along.size, e.rows);
+  block.a_stride = a.matrix->row_stride / e.per_unit;
+  // 32 MiB of output that is written once would only push the operands out of the caches.
+  block.stream = s.stages == 1 && !sums.add && team_.problem.m * team_.problem.n >= stream_elements &&
+                 reinterpret_cast<std::uintptr_t>(sums.data) % 64 == 0 && sums.stride % 16 == 0;
+  streamed_ |= block.stream;
+  block.far = !block.stream && team_.problem.m * team_.problem.n > 128 * 1024;
+  const Index count = ceil_div(a.along.size, e.rows), each = a.along.size / count, more = a.along.size % count;
+  Range panel;
   for (Index p = 0; p < count; ++p) {
-    const Range panel = part(a.along.size, count, p);
+    panel = {panel.end(), each + (p < more ? 1 : 0)};
     block.rows = static_cast<int>(panel.size);
     block.a = s.pack_left ? left(a, p, panel)
                           : reinterpret_cast<const Unit*>(element(*a.matrix, team_.batch, a.along.begin + panel.begin,
                                                                   a.k.begin, team_.operands.left_bytes));
-    for (Index j = 0; j < b.along.size; j += e.cols) {
+    Unit* const c = static_cast<Unit*>(sums.data) + panel.begin * sums.stride;
+    block.b = packed_b;
+    for (Index j = 0, column_panel = 0; j < b.along.size; j += e.cols, ++column_panel, block.b += panel_b) {
       block.cols = static_cast<int>(std::min<Index>(e.cols, b.along.size - j));
-      block.b = packed_b + j / e.cols * panel_b;
-      block.c = static_cast<Unit*>(sums.data) + panel.begin * sums.stride + j;
+      block.c = c + j;
       const char* const here = reinterpret_cast<const char*>(block.b);
       block.next_a = {.base = here, .mask = 0};
       block.next_b = {.base = here, .mask = 0};
-      ahead_left(block, p, count, a, j / e.cols * (steps / 4));
-      ahead_right(block, panels_left - p, j);
+      if (s.pack_left) ahead_left(block, p, count, a, column_panel * (steps / 4));
+      if (next.right != nullptr) ahead_right(block, panels_left - p, j);
       e.block(block);
     }
   }
@@ -147,7 +161,6 @@ void Worker::multiply(const Sums& sums, const Announced& a, const Announced& b) 
 
 // The next panel of A: of this row block, or the first of the next one. Each of the column panels fetches a stretch.
 void Worker::ahead_left(Block& block, Index panel, Index count, const Announced& a, Index from) const {
-  if (!team_.schedule.pack_left) return;
   const Engine& e = *team_.operands.engine;
   const Schedule& s = team_.schedule;
   const Index units = ceil_div(team_.problem.k, e.per_unit);
@@ -182,7 +195,7 @@ void Worker::ahead_left(Block& block, Index panel, Index count, const Announced&
 // A quarter of the next stage of B during each of the last four panels of A that pass over this one.
 void Worker::ahead_right(Block& block, Index panels_to_come, Index column) const {
   const Index panel = std::min<Index>(4, panels) - panels_to_come;
-  if (next.right == nullptr || panel < 0 || column >= next.columns.size) return;
+  if (panel < 0 || column >= next.columns.size) return;
   const Engine& e = *team_.operands.engine;
   const Matrix& b = *next.right;
   const int bytes = team_.operands.right_bytes;

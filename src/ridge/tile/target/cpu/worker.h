@@ -35,6 +35,9 @@ struct Upcoming {  // what the schedule will multiply next, for the prefetcher; 
 class Worker {
  public:
   explicit Worker(const Team& team) : team_(team) {}
+  ~Worker();  // what was streamed past the caches is visible from here on
+  Worker(const Worker&) = delete;
+  Worker& operator=(const Worker&) = delete;
 
   // The place in the schedule, set before each work item.
   Index row_block = 0, stage = 0;
@@ -54,6 +57,7 @@ class Worker {
   void ahead_right(Block& block, Index panel, Index column) const;
 
   const Team& team_;
+  bool streamed_ = false;
   Unit* slot_ = nullptr;
   const Matrix* slot_matrix_ = nullptr;
   Index slot_k_ = -1, slot_column_ = -1;
