@@ -164,7 +164,9 @@ TEST_P(EveryIsa, LargerShapesCrossEveryCut) {
                                   {1, 700, 901},
                                   {500, 3, 333},
                                   {9, 600, 385},
-                                  {64, 64, 1049}}) {
+                                  {64, 64, 1049},
+                                  {11, 1501, 1401},
+                                  {33, 100, 1200}}) {
       Case c = simple(m, n, k, in, DType::f32, static_cast<int>((m + n) % 8));
       ASSERT_EQ(check(c), "");
       c.threads = 2;
@@ -218,7 +220,12 @@ TEST_P(EveryIsa, NanStaysInItsRowAndInItsColumn) {
 
 TEST_P(EveryIsa, SumsDoNotDependOnTheNumberOfThreadsOrTheRun) {
   for (const DType in : {DType::f32, DType::bf16})
-    for (const auto& [m, n, k] : {std::array<Index, 3>{100, 700, 900}, {700, 40, 900}, {7, 900, 901}, {1, 800, 1000}}) {
+    for (const auto& [m, n, k] : {std::array<Index, 3>{100, 700, 900},
+                                  {700, 40, 900},
+                                  {7, 900, 901},
+                                  {1, 800, 1000},
+                                  {13, 1100, 2000},
+                                  {37, 500, 700}}) {
       Case c = simple(m, n, k, in, DType::f32, static_cast<int>(n % 3));
       std::mt19937 random(3);
       const std::size_t size = static_cast<std::size_t>(bits(in)) / 8;
@@ -248,6 +255,22 @@ TEST_P(EveryIsa, DataMayBeMisaligned) {
         ASSERT_EQ(d[static_cast<std::size_t>(r * 37 + j)],
                   reference_element(c.problem, a.data() + shift, b.data() + shift, 0, r, j).value);
   }
+}
+
+TEST(MatmulTest, LargeOutputsThatAreStreamedAreWhole) {
+  const Case c = simple(2900, 3008, 3);
+  std::vector<float> a(2900 * 3), b(3 * 3008);
+  float* const d = static_cast<float*>(std::aligned_alloc(64, 2900 * 3008 * sizeof(float)));
+  std::mt19937 random(3);
+  fill(c.problem.a, a.data(), 1, 2900, 3, true, random);
+  fill(c.problem.b, b.data(), 1, 3, 3008, true, random);
+  matmul(c.problem, a.data(), b.data(), d, 2);
+  Index wrong = 0;
+  for (Index r = 0; r < 2900; ++r)
+    for (Index j = 0; j < 3008; ++j)
+      wrong += d[r * 3008 + j] != reference_element(c.problem, a.data(), b.data(), 0, r, j).value;
+  EXPECT_EQ(wrong, 0);
+  std::free(d);
 }
 
 TEST(MatmulTest, EmptySumsAreZeroAndEmptyOutputsAreLeftAlone) {

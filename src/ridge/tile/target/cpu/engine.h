@@ -59,15 +59,20 @@ struct Strip {
   const void* b = nullptr;
   Index b_stride = 0;  // elements from row of k to row of k, or from column to column
   Index k = 0, n = 0;
-  int rows = 0;  // at most most_thin_rows
+  int rows = 0;
   void* c = nullptr;
   Index c_stride = 0;
   bool add = false;
 };
-inline constexpr int most_thin_rows = 8;
-// Elements of k in one stretch: all rows of A then take half of an L1 of 32 KiB. They are copied side by side, since
-// rows of a power of two would lie in the same set of the cache.
-constexpr Index thin_depth(int rows, int bytes) { return 16384 / (rows * bytes) / 64 * 64; }
+inline constexpr int most_thin_rows = 8;          // in one pass over B
+inline constexpr int most_thin_rows_across = 16;  // where B's columns are contiguous: two passes
+inline constexpr int most_thin_rows_along = 40;   // where k is: further passes find B in the L2
+// Elements of k in one stretch: the rows of a pass then take half of an L1 of 32 KiB. They are copied side by side,
+// since rows of a power of two would lie in the same set of the cache.
+constexpr Index thin_depth(Index rows, Index bytes) {
+  const Index passes = (rows + most_thin_rows - 1) / most_thin_rows, each = (rows + passes - 1) / passes;
+  return 16384 / (each * bytes) / 64 * 64;
+}
 
 struct Engine {
   int rows = 0, cols = 0;     // of the register block

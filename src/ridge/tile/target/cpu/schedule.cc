@@ -16,9 +16,11 @@ Index rounded_up(Index a, Index to) { return ceil_div(a, to) * to; }
 bool choose_thin(const Problem& p, const Operands& o, int threads, Schedule& s) {
   const Engine& e = *o.engine;
   const bool along = o.right->col_stride == 1;
-  if (p.m > most_thin_rows || (along ? e.thin_along : e.thin_across) == nullptr) return false;
+  if (p.m > (along ? most_thin_rows_along : most_thin_rows_across) || (along ? e.thin_along : e.thin_across) == nullptr)
+    return false;
+  if (!along && p.m > most_thin_rows && p.k * p.n * o.right_bytes <= caches().l2 * 2) return false;
   s.thin = true, s.pack_right = false, s.pack_left = !along, s.scratch = !along && p.m > 2;
-  const Index strip = along ? 256 : p.m == 1 ? 16384 : 4096;
+  const Index strip = along ? 240 : p.m == 1 ? 16384 : p.m <= most_thin_rows ? 4096 : 2048;
   s.column_blocks = std::max<Index>(1, ceil_div(p.n, strip));
   s.team = p.batch < 2 * threads;
   if (s.team && p.n >= 32 * threads) s.column_blocks = rounded_up(s.column_blocks, threads);

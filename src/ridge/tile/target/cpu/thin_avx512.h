@@ -33,33 +33,40 @@ template <class V> struct RowUnits<V, Bf16> {
   }
 };
 
-// C[rows][n] (+)= A[rows][steps] * `steps` rows of units of B. a: [steps][rows]. `ahead`: elements to the rows to
-// fetch.
-template <class V, class T, int rows, int most_steps>
-[[gnu::always_inline]] inline void across_strip(const Strip& x, const Unit* a, const T* b, Index k, bool add,
-                                                Index ahead) {
+// Rows of units of B at once: few streams where the memory is the limit.
+constexpr int steps_at_once(int rows) { return rows == 1 || rows > 4 ? 8 : 4; }
+
+struct Rows {  // of B multiplied at once, and how many elements further on lie those to fetch: even steps, odd steps
+  Index k = 0, ahead[2] = {0, 0};
+};
+
+// C[rows][n] (+)= A[rows][k] * rows of B from `b` on. a: [steps][x.rows].
+template <class V, class T, int rows, bool all_rows>
+void across(const Strip& x, const Unit* a, const T* b, float* c, const Rows& of_b, bool add) {
+  constexpr int most_steps = steps_at_once(all_rows ? rows : most_thin_rows + 1);
   using Units = RowUnits<V, T>;
   constexpr int vectors = Units::vectors, width = 16 * vectors;
-  const Index steps = (k + Units::rows - 1) / Units::rows;
-  float* const c = static_cast<float*>(x.c);
-  for (Index j = 0; j < x.n; j += width) {
-    const Index left = x.n - j;
+  // Copies: the compiler must assume that a vector store changes what a reference leads to.
+  const Index k = of_b.k, steps = (k + Units::rows - 1) / Units::rows, n = x.n, a_stride = all_rows ? rows : x.rows;
+  const Index b_stride = x.b_stride, c_stride = x.c_stride, even = of_b.ahead[0], odd = of_b.ahead[1];
+  for (Index j = 0; j < n; j += width) {
+    const Index left = n - j;
     typename V::Register sums[rows][vectors];
 #pragma GCC unroll 8
     for (int i = 0; i < rows; ++i)
 #pragma GCC unroll 2
       for (int v = 0; v < vectors; ++v)
         sums[i][v] =
-            add ? _mm512_maskz_loadu_ps(first_lanes<V>(left - 16 * v), c + i * x.c_stride + j + 16 * v) : V::zero();
+            add ? _mm512_maskz_loadu_ps(first_lanes<V>(left - 16 * v), c + i * c_stride + j + 16 * v) : V::zero();
     const auto step = [&](Index s, bool pair) __attribute__((always_inline)) {
       typename V::Register units[vectors];
-      const T* const p = b + s * Units::rows * x.b_stride + j;
-      Units::load(p, x.b_stride, pair, left, units);
+      const T* const p = b + s * Units::rows * b_stride + j;
+      Units::load(p, b_stride, pair, left, units);
 #pragma GCC unroll 2
-      for (int r = 0; r < Units::rows; ++r) __builtin_prefetch(p + ahead + r * x.b_stride, 0, 2);
+      for (int r = 0; r < Units::rows; ++r) __builtin_prefetch(p + (s % 2 == 0 ? even : odd) + r * b_stride, 0, 2);
 #pragma GCC unroll 8
       for (int i = 0; i < rows; ++i) {
-        const auto l = V::broadcast(a[s * rows + i]);
+        const auto l = V::broadcast(a[s * a_stride + i]);
 #pragma GCC unroll 2
         for (int v = 0; v < vectors; ++v) sums[i][v] = V::multiply_add(sums[i][v], l, units[v]);
       }
@@ -74,18 +81,7 @@ template <class V, class T, int rows, int most_steps>
     for (int i = 0; i < rows; ++i)
 #pragma GCC unroll 2
       for (int v = 0; v < vectors; ++v)
-        _mm512_mask_storeu_ps(c + i * x.c_stride + j + 16 * v, first_lanes<V>(left - 16 * v), sums[i][v]);
-  }
-}
-
-template <class V, class T, int rows> void across(const Strip& x) {
-  constexpr int most_steps = rows == 1 || rows > 4 ? 8 : 4;  // few streams where the memory is the limit
-  constexpr Index deep = most_steps * RowUnits<V, T>::rows;
-  const T* b = static_cast<const T*>(x.b);
-  const Unit* a = x.a;
-  for (Index k = 0; k < x.k; k += deep, a += most_steps * rows, b += deep * x.b_stride) {
-    const Index left = x.k - k < deep ? x.k - k : deep;
-    across_strip<V, T, rows, most_steps>(x, a, b, left, x.add || k > 0, k + 2 * deep <= x.k ? deep * x.b_stride : 0);
+        _mm512_mask_storeu_ps(c + i * c_stride + j + 16 * v, first_lanes<V>(left - 16 * v), sums[i][v]);
   }
 }
 
@@ -128,7 +124,8 @@ template <class V, class T, int rows, int columns>
     }
 #pragma GCC unroll 8
     for (int i = 0; i < rows; ++i) {
-      const auto l = load(a + i * x.k + k, left);
+      auto l = load(a + i * x.k + k, left);
+      asm("" : "+v"(l));  // one load, not one for each column: a core loads one register of 64 bytes a cycle
 #pragma GCC unroll 4
       for (int j = 0; j < columns; ++j) sums[i][j] = V::multiply_add(sums[i][j], l, right[j]);
     }
@@ -152,35 +149,69 @@ template <class V, class T, int rows, int columns>
   }
 }
 
-template <class V, class T, int rows> void along(const Strip& x) {
+// One pass of `rows` rows over x.n columns. Each pass fetches its share of the columns that lie x.n further on.
+template <class V, class T, int rows> void along(const Strip& x, int pass, int passes) {
   constexpr int columns = rows >= 7 ? 3 : 4;
-  constexpr Index deep = thin_depth(rows, sizeof(T));
+  const T* const b = static_cast<const T*>(x.b);
   float* const c = static_cast<float*>(x.c);
-  for (Index k = 0; k < x.k; k += deep) {
-    Strip part = x;
-    part.a_rows = static_cast<const T*>(x.a_rows) + k * rows;
-    part.k = x.k - k < deep ? x.k - k : deep;
-    part.add = x.add || k > 0;
-    const T* const b = static_cast<const T*>(x.b) + k;
-    Index j = 0;
-    for (; j + columns <= x.n; j += columns) {
-      const Index ahead = j + 2 * columns <= x.n ? columns * x.b_stride : 0;
-      dot_products<V, T, rows, columns>(part, b + j * x.b_stride, c + j, ahead);
-    }
-    for (; j < x.n; ++j) dot_products<V, T, rows, 1>(part, b + j * x.b_stride, c + j, 0);
+  Index j = 0;
+  for (int turn = 0; j + columns <= x.n; j += columns, turn = turn + 1 == passes ? 0 : turn + 1) {
+    const Index distance = passes == 1 ? columns : x.n;
+    dot_products<V, T, rows, columns>(x, b + j * x.b_stride, c + j, turn == pass ? distance * x.b_stride : 0);
   }
+  for (; j < x.n; ++j) dot_products<V, T, rows, 1>(x, b + j * x.b_stride, c + j, 0);
 }
 
 template <class V, class T> void thin_across(const Strip& x) {
-  static constexpr void (*by_rows[])(const Strip&) = {across<V, T, 1>, across<V, T, 2>, across<V, T, 3>,
-                                                      across<V, T, 4>, across<V, T, 5>, across<V, T, 6>,
-                                                      across<V, T, 7>, across<V, T, 8>};
-  by_rows[x.rows - 1](x);
+  using Across = void (*)(const Strip&, const Unit*, const T*, float*, const Rows&, bool);
+  static constexpr Across one_pass[] = {across<V, T, 1, true>, across<V, T, 2, true>, across<V, T, 3, true>,
+                                        across<V, T, 4, true>, across<V, T, 5, true>, across<V, T, 6, true>,
+                                        across<V, T, 7, true>, across<V, T, 8, true>};
+  static constexpr Across two_passes[] = {nullptr,
+                                          nullptr,
+                                          nullptr,
+                                          across<V, T, 4, false>,
+                                          across<V, T, 5, false>,
+                                          across<V, T, 6, false>,
+                                          across<V, T, 7, false>,
+                                          across<V, T, 8, false>};
+  const int steps = steps_at_once(x.rows);
+  const int passes = (x.rows + most_thin_rows - 1) / most_thin_rows;
+  const Index deep = steps * RowUnits<V, T>::rows;
+  for (Index k = 0; k < x.k; k += deep) {
+    const Index distance = k + 2 * deep <= x.k ? deep * x.b_stride : 0;
+    for (int pass = 0, row = 0, rows = 0; pass < passes; ++pass, row += rows) {
+      rows = x.rows / passes + (pass < x.rows % passes ? 1 : 0);
+      const Rows of_b{x.k - k < deep ? x.k - k : deep, {pass == 0 ? distance : 0, pass + 1 == passes ? distance : 0}};
+      (passes == 1 ? one_pass : two_passes)[rows - 1](
+          x, x.a + k / RowUnits<V, T>::rows * x.rows + row, static_cast<const T*>(x.b) + k * x.b_stride,
+          static_cast<float*>(x.c) + row * x.c_stride, of_b, x.add || k > 0);
+    }
+  }
 }
+// Stretches of k, in each strips of columns, over each of which all rows pass, eight or fewer at a time.
 template <class V, class T> void thin_along(const Strip& x) {
-  static constexpr void (*by_rows[])(const Strip&) = {along<V, T, 1>, along<V, T, 2>, along<V, T, 3>, along<V, T, 4>,
-                                                      along<V, T, 5>, along<V, T, 6>, along<V, T, 7>, along<V, T, 8>};
-  by_rows[x.rows - 1](x);
+  static constexpr void (*by_rows[])(const Strip&, int, int) = {along<V, T, 1>, along<V, T, 2>, along<V, T, 3>,
+                                                                along<V, T, 4>, along<V, T, 5>, along<V, T, 6>,
+                                                                along<V, T, 7>, along<V, T, 8>};
+  const Index deep = thin_depth(x.rows, sizeof(T));
+  const int passes = (x.rows + most_thin_rows - 1) / most_thin_rows;
+  const Index wide = passes == 1 ? x.n : 48;
+  for (Index k = 0; k < x.k; k += deep) {
+    for (Index j = 0; j < x.n; j += wide) {
+      Strip part = x;
+      part.k = x.k - k < deep ? x.k - k : deep;
+      part.n = x.n - j < wide ? x.n - j : wide;
+      part.b = static_cast<const T*>(x.b) + j * x.b_stride + k;
+      part.add = x.add || k > 0;
+      for (int pass = 0, row = 0; pass < passes; ++pass, row += part.rows) {
+        part.rows = x.rows / passes + (pass < x.rows % passes ? 1 : 0);
+        part.a_rows = static_cast<const T*>(x.a_rows) + k * x.rows + row * part.k;
+        part.c = static_cast<float*>(x.c) + row * x.c_stride + j;
+        by_rows[part.rows - 1](part, pass, passes);
+      }
+    }
+  }
 }
 
 }  // namespace ridge::tile::cpu

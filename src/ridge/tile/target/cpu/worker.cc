@@ -26,7 +26,7 @@ void pack(const Engine& engine, const Matrix& m, const Packing& packing) {
 
 // A's few rows in the order that thin_along wants.
 void copy_rows(const Matrix& m, Index batch, int bytes, Index rows, char* out) {
-  const Index deep = thin_depth(static_cast<int>(rows), bytes);
+  const Index deep = thin_depth(rows, bytes);
   for (Index k = 0; k < m.cols; k += deep) {
     const Index part = std::min(deep, m.cols - k);
     for (Index i = 0; i < rows; ++i, out += part * bytes) {
