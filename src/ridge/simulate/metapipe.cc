@@ -169,6 +169,21 @@ std::int64_t pipelined(const Metapipe& pipe, const std::vector<Timing>& t) {
   return cycles;
 }
 
+// The trips, or of a single trip its depth, and the bytes, divided as evenly as whole numbers are.
+std::vector<PipeStage> pieces_of(const PipeStage& whole, std::int64_t pieces) {
+  std::vector<PipeStage> parts;
+  const auto share = [&](std::int64_t total, std::int64_t p) { return total / pieces + (p < total % pieces); };
+  for (std::int64_t p = 0; p < pieces; ++p) {
+    PipeStage part = whole;
+    if (pieces > 1) part.name = fmt::format("{}.{}", whole.name, p + 1);
+    (whole.trips > 1 ? part.trips : part.depth) = share(whole.trips > 1 ? whole.trips : whole.depth, p);
+    part.memory_bytes = share(whole.memory_bytes, p);
+    part.network_bytes = share(whole.network_bytes, p);
+    parts.push_back(part);
+  }
+  return parts;
+}
+
 }  // namespace
 
 std::string_view name(Schedule schedule) {
@@ -218,29 +233,18 @@ Result<Metapipe> split_stage(const Metapipe& pipe, std::int64_t stage, std::int6
   if (const Status status = check_metapipe(pipe); !status) return status.error();
   if (stage < 0 || stage >= static_cast<std::int64_t>(pipe.stages.size()))
     return at(pipe, fmt::format("expected a stage of {}, found {}", pipe.stages.size(), stage));
-  const PipeStage whole = pipe.stages[static_cast<std::size_t>(stage)];
+  const PipeStage& whole = pipe.stages[static_cast<std::size_t>(stage)];
   if (!whole.body.empty() || !whole.latencies.empty())
     return at(pipe, fmt::format("stage '{}' {}: it cannot be split", whole.name,
                                 whole.body.empty() ? "takes another time each iteration" : "is a loop"));
   constexpr std::int64_t most_pieces = 1 << 16;
-  const std::int64_t divisible = whole.trips > 1 ? whole.trips : whole.depth;
-  if (pieces < 1 || pieces > std::min(divisible, most_pieces))
-    return at(pipe, fmt::format("expected stage '{}' in 1 to {} pieces, found {}", whole.name,
-                                std::min(divisible, most_pieces), pieces));
+  const std::int64_t most = std::min(whole.trips > 1 ? whole.trips : whole.depth, most_pieces);
+  if (pieces < 1 || pieces > most)
+    return at(pipe, fmt::format("expected stage '{}' in 1 to {} pieces, found {}", whole.name, most, pieces));
   Metapipe out = pipe;
+  const std::vector<PipeStage> parts = pieces_of(whole, pieces);
+  out.stages.insert(out.stages.erase(out.stages.begin() + stage), parts.begin(), parts.end());
   out.buffers = edges(pipe);
-  std::vector<PipeStage> parts;
-  for (std::int64_t p = 0; p < pieces; ++p) {
-    PipeStage part = whole;
-    if (pieces > 1) part.name = fmt::format("{}.{}", whole.name, p + 1);
-    const std::int64_t share = divisible / pieces + (p < divisible % pieces);
-    (whole.trips > 1 ? part.trips : part.depth) = share;
-    part.memory_bytes = whole.memory_bytes * (p + 1) / pieces - whole.memory_bytes * p / pieces;
-    part.network_bytes = whole.network_bytes * (p + 1) / pieces - whole.network_bytes * p / pieces;
-    parts.push_back(part);
-  }
-  const auto where = out.stages.begin() + stage;
-  out.stages.insert(out.stages.erase(where), parts.begin(), parts.end());
   std::int64_t tile = 0;
   for (PipeBuffer& b : out.buffers) {
     if (b.consumer == stage) tile = std::max(tile, b.bytes);
