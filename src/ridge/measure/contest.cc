@@ -96,7 +96,8 @@ Result<ContestRow> play(std::vector<Contestant>& all, const ContestShape& shape,
 
 kernels::MatmulProblem ContestShape::problem() const {
   const bool ta = op == "tn" || op == "tt", tb = op == "linear" || op == "nt" || op == "tt";
-  kernels::MatmulProblem p{.m = m, .n = n, .k = k};
+  kernels::MatmulProblem p;
+  p.m = m, p.n = n, p.k = k;
   p.a = {.dtype = dtype, .row_stride = ta ? 1 : k, .col_stride = ta ? m : 1};
   p.b = {.dtype = dtype, .row_stride = tb ? 1 : n, .col_stride = tb ? k : 1};
   p.d = {.dtype = out, .row_stride = n, .col_stride = 1};

@@ -45,7 +45,7 @@ struct ContestTime {
 struct ContestRow {
   ContestShape shape;
   std::vector<ContestTime> times;        // ridge first
-  std::string best;                      // the fastest of the others; empty: none took part
+  std::string best = {};                 // the fastest of the others; empty: none took part
   double ratio = 0;                      // its median over ours; 0: none took part
   double ratio_low = 0, ratio_high = 0;  // over the rounds
 };
@@ -58,9 +58,9 @@ struct ContestClass {  // a group of rows and how it came out
 
 struct Contest {
   int threads = 1, rounds = 0;
-  std::vector<std::string> libraries;            // as they describe themselves
-  std::vector<std::string> removed_environment;  // variables that would have changed a baseline
-  std::vector<ContestRow> rows;
+  std::vector<std::string> libraries = {};            // as they describe themselves
+  std::vector<std::string> removed_environment = {};  // variables that would have changed a baseline
+  std::vector<ContestRow> rows = {};
   std::vector<ContestClass> classes() const;  // by dtype: all, M > 8, M <= 8
 };
 

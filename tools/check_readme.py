@@ -1,0 +1,67 @@
+#!/usr/bin/env python3
+"""Executes what README.md and docs/*.md show. In a ```console block, lines after "$ " are commands and the lines below them are
+their whole standard output, compared exactly ("..." stands for any lines). A ```sh block is only executed. A block after a line
+with <!-- not executed: reason --> is passed over. "./ridge" is the built binary given as the first argument.
+Run with --update to write the real output into the console blocks."""
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+BLOCK = re.compile(r"(?P<skip><!-- not executed: [^\n]*-->\n)?```(?P<kind>console|sh)\n(?P<body>.*?)```", re.S)
+
+
+def run(command: str, binary: str, data: str) -> subprocess.CompletedProcess:
+    env = dict(os.environ, XDG_DATA_HOME=data, NO_COLOR="1", COLUMNS="100")
+    return subprocess.run(["bash", "-c", command.replace("./ridge", binary)], cwd=ROOT, env=env, capture_output=True, text=True)
+
+
+def matches(expected: str, found: str) -> bool:
+    pattern = "".join(".*" if line == "..." else re.escape(line + "\n") for line in expected.splitlines())
+    return re.fullmatch(pattern, found, re.S) is not None
+
+
+def main() -> int:
+    binary, update = os.path.abspath(sys.argv[1]), "--update" in sys.argv
+    ran = failed = 0
+    with tempfile.TemporaryDirectory() as data:
+        for path in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]:
+            text = path.read_text()
+
+            def one(block: re.Match) -> str:
+                nonlocal ran, failed
+                if block["skip"]:
+                    return block[0]
+                if block["kind"] == "sh":
+                    ran += 1
+                    done = run("set -e\n" + block["body"], binary, data)
+                    if done.returncode:
+                        failed += 1
+                        print(f"{path.name}: exit code {done.returncode} of\n{block['body']}{done.stderr}")
+                    return block[0]
+                body = ""
+                for part in re.split(r"^(?=\$ )", block["body"], flags=re.M):
+                    if not part.startswith("$ "):
+                        continue
+                    command, _, expected = part[2:].partition("\n")
+                    ran += 1
+                    done = run(command, binary, data)
+                    if done.returncode or not matches(expected, done.stdout):
+                        failed += not update
+                        if not update:
+                            print(f"{path.name}: $ {command}\nexpected:\n{expected}\nfound (exit code {done.returncode}):\n{done.stdout}{done.stderr}")
+                    body += f"$ {command}\n" + (expected if matches(expected, done.stdout) else done.stdout)
+                return f"```console\n{body}```"
+
+            new = BLOCK.sub(one, text)
+            if update and new != text:
+                path.write_text(new)
+    print(f"check_readme: {ran} commands, {failed} failed")
+    return 1 if failed or ran == 0 else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
