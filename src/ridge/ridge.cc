@@ -139,4 +139,10 @@ Result<std::vector<Machine>> machines(const std::vector<std::string>& names) {
   return out;
 }
 
+Result<measure::Contest> bench(const std::string& shapes, const measure::ContestOptions& options) {
+  auto read = measure::read_shapes(shapes);
+  if (!read) return read.error();
+  return measure::contest(*read, options);
+}
+
 }  // namespace ridge

@@ -11,6 +11,7 @@
 
 #include "ridge/base/version.h"
 #include "ridge/machine/machine.h"
+#include "ridge/measure/contest.h"
 #include "ridge/measure/run.h"
 #include "ridge/program/program.h"
 #include "ridge/report/report.h"
@@ -34,6 +35,9 @@ Result<std::vector<Report>> explain_table(const Request& request, const std::str
 
 // Runs it on this CPU. The report's `measured` holds what was measured, and the first mismatch if there is one.
 Result<Report> run(const Request& request, const RunOptions& options);
+
+// Times products beside other libraries on this CPU; `shapes` is a CSV file (measure/contest.h).
+Result<measure::Contest> bench(const std::string& shapes, const measure::ContestOptions& options);
 
 // `names` empty: the whole catalog and this CPU.
 Result<std::vector<Machine>> machines(const std::vector<std::string>& names);

@@ -38,6 +38,7 @@ void add_request(CLI::App& verb, Request& request, bool program_required);
 // Each verb adds itself; `code` receives the exit code when its turn comes.
 void add_explain(CLI::App& app, int& code);
 void add_run(CLI::App& app, int& code);
+void add_bench(CLI::App& app, int& code);
 void add_machines(CLI::App& app, int& code);
 void add_probe(CLI::App& app, int& code);
 

@@ -50,7 +50,7 @@ Error unexpected(const CLI::App& app) {
   if (typed.starts_with('-') && typed != "-")
     return usage_error(fmt::format("unknown option '{}'", typed), near.empty() ? "ridge --help" : near);
   if (verbs.empty())
-    return usage_error(fmt::format("unknown verb '{}'; expected explain, run, probe or machines", typed), near);
+    return usage_error(fmt::format("unknown verb '{}'; expected explain, run, probe, bench or machines", typed), near);
   return usage_error(fmt::format("unexpected argument '{}' after {}", typed, where.get_name()),
                      "a program with spaces stands in quotes");
 }
@@ -60,7 +60,7 @@ Error as_error(const CLI::App& app, const CLI::ParseError& error) {
   const bool extra = dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr;
   if (extra || (verbs.empty() && app.remaining_size() > 0)) return unexpected(app);
   if (verbs.empty() && dynamic_cast<const CLI::RequiredError*>(&error) != nullptr)
-    return usage_error("expected a verb: explain, run, probe or machines; found none", "ridge --help");
+    return usage_error("expected a verb: explain, run, probe, bench or machines; found none", "ridge --help");
   const std::string verb = verbs.empty() ? "" : " " + verbs.front()->get_name();
   return usage_error(error.what(), fmt::format("ridge{} --help", verb));
 }
@@ -74,6 +74,7 @@ int start(int argc, char** argv) {
   add_explain(app, code);
   add_run(app, code);
   add_probe(app, code);
+  add_bench(app, code);
   add_machines(app, code);
   try {
     app.parse(argc, argv);

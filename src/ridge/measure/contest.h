@@ -44,7 +44,7 @@ struct ContestTime {
 
 struct ContestRow {
   ContestShape shape;
-  std::vector<ContestTime> times;        // ridge first
+  std::vector<ContestTime> times = {};   // ridge first
   std::string best = {};                 // the fastest of the others; empty: none took part
   double ratio = 0;                      // its median over ours; 0: none took part
   double ratio_low = 0, ratio_high = 0;  // over the rounds

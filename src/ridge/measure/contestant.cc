@@ -176,7 +176,8 @@ Contestant::Contestant(Contestant&& other) noexcept
       socket_(std::exchange(other.socket_, -1)) {}
 
 Contestant::~Contestant() {
-  if (socket_ >= 0) close(socket_);  // the child's read ends, and with it the child
+  // The child's read ends, and with it the child. Closing alone would not do: later children hold copies of this end.
+  if (socket_ >= 0) shutdown(socket_, SHUT_RDWR), close(socket_);
   if (child_ > 0) waitpid(child_, nullptr, 0);
 }
 
