@@ -96,9 +96,9 @@ std::vector<std::string> with(std::vector<std::string> a, const std::vector<std:
 }
 
 TEST_F(CliTest, RefusesWhatIsNoVerbOrOption) {
-  rejects({}, 2, "ridge: expected a verb: explain, run, probe or machines; found none\n  hint: ridge --help\n");
+  rejects({}, 2, "ridge: expected a verb: explain, run, probe, bench or machines; found none\n  hint: ridge --help\n");
   rejects({"explian", matmul}, 2,
-          "ridge: unknown verb 'explian'; expected explain, run, probe or machines\n  hint: did you mean explain?\n");
+          "ridge: unknown verb 'explian'; expected explain, run, probe, bench or machines\n  hint: did you mean explain?\n");
   rejects({"--jsn"}, 2, "ridge: unknown option '--jsn'\n  hint: ridge --help\n");
   rejects({"explain", "--jsn", matmul}, 2, "ridge: unknown option '--jsn'\n  hint: did you mean --json?\n");
   rejects({"explain", matmul, "more"}, 2,
