@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include <cstdlib>
+#include <new>
 #include <utility>
 
 #include "ridge/base/float16.h"
@@ -48,15 +50,28 @@ MatrixLayout transposed(MatrixLayout x) {
 }
 
 template <class In, class Out>
-void run_matmul(const MatmulProblem& p, const void* a, const void* b, void* d, int threads) {
+void run_matmul(const MatmulProblem& p, const void* a, const void* b, const void* packed_b, void* d, int threads) {
   using Kernel = Matmul<cpu_menu[0], In, In, Out>;
   const MatrixLayout layout = settled(p.d, p.m, p.n);
   typename Kernel::Globals g;
   static_cast<Matrix&>(g.a) = seen(p.a, a, p.m, p.k);
   static_cast<Matrix&>(g.b) = seen(transposed(p.b), b, p.n, p.k);
+  g.b.prepacked = packed_b;
   g.d = {static_cast<Out*>(d), p.m, p.n, layout.row_stride, layout.col_stride, layout.batch_stride};
   const tile::cpu::Problem sizes{p.batch, p.m, p.n, p.k};
   tile::cpu::run_kernel<Kernel>(g, sizes, *tile::cpu::engine(p.a.dtype, p.b.dtype), threads);
+}
+
+void dispatch(const MatmulProblem& p, const void* a, const void* b, const void* packed_b, void* d, int threads) {
+  if (p.batch == 0 || p.m == 0 || p.n == 0) return;
+  if (threads <= 0) threads = tile::cpu::usable_cores();
+  if (settled(p.d, p.m, p.n).col_stride != 1) {
+    const MatmulProblem swapped{p.batch, p.n, p.m, p.k, transposed(p.b), transposed(p.a), transposed(p.d)};
+    return dispatch(swapped, b, a, nullptr, d, threads);
+  }
+  if (p.a.dtype == DType::f32) return run_matmul<float, float>(p, a, b, packed_b, d, threads);
+  if (p.d.dtype == DType::f32) return run_matmul<Bf16, float>(p, a, b, packed_b, d, threads);
+  run_matmul<Bf16, Bf16>(p, a, b, packed_b, d, threads);
 }
 
 }  // namespace
@@ -86,16 +101,33 @@ std::optional<std::string> refuse(const MatmulProblem& p) {
 }
 
 void matmul(const MatmulProblem& p, const void* a, const void* b, void* d, int threads) {
-  if (p.batch == 0 || p.m == 0 || p.n == 0) return;
-  if (threads <= 0) threads = tile::cpu::usable_cores();
-  const MatrixLayout layout = settled(p.d, p.m, p.n);
-  if (layout.col_stride != 1) {
-    MatmulProblem swapped{p.batch, p.n, p.m, p.k, transposed(p.b), transposed(p.a), transposed(p.d)};
-    return matmul(swapped, b, a, d, threads);
-  }
-  if (p.a.dtype == DType::f32) return run_matmul<float, float>(p, a, b, d, threads);
-  if (p.d.dtype == DType::f32) return run_matmul<Bf16, float>(p, a, b, d, threads);
-  run_matmul<Bf16, Bf16>(p, a, b, d, threads);
+  dispatch(p, a, b, nullptr, d, threads);
+}
+
+PackedWeights::PackedWeights(const MatmulProblem& p, const void* b) : n_(p.n), k_(p.k) {
+  const tile::cpu::Engine& engine = *tile::cpu::engine(p.a.dtype, p.b.dtype);
+  const Matrix matrix = seen(transposed(p.b), b, p.n, p.k);
+  constexpr std::size_t line = 64;
+  const std::size_t bytes = (tile::cpu::prepacked_bytes(matrix, engine) / line + 1) * line;
+  data_ = std::shared_ptr<void>(std::aligned_alloc(line, bytes), std::free);
+  if (data_ == nullptr) throw std::bad_alloc();
+  tile::cpu::prepack(matrix, engine, bits(p.b.dtype) / 8, data_.get());
+}
+
+std::optional<std::string> refuse(const MatmulProblem& p, const PackedWeights& b) {
+  if (auto refusal = refuse(p)) return refusal;
+  if (p.n != b.n() || p.k != b.k())
+    return fmt::format("b: expected weights of k {} and n {}, found k {} and n {}", p.k, p.n, b.k(), b.n());
+  if (p.batch > 1 && p.b.batch_stride != 0)
+    return fmt::format("b: expected one matrix of packed weights for all batches, found a batch stride of {}",
+                       p.b.batch_stride);
+  if (settled(p.d, p.m, p.n).col_stride != 1)
+    return "d: expected contiguous rows where the weights are packed, found contiguous columns";
+  return std::nullopt;
+}
+
+void matmul(const MatmulProblem& p, const void* a, const PackedWeights& b, void* d, int threads) {
+  dispatch(p, a, nullptr, b.data(), d, threads);
 }
 
 }  // namespace ridge::kernels

@@ -257,6 +257,38 @@ TEST_P(EveryIsa, DataMayBeMisaligned) {
   }
 }
 
+TEST_P(EveryIsa, PackedWeightsGiveTheSameProducts) {
+  for (const DType in : {DType::f32, DType::bf16})
+    for (const auto& [m, n, k] : {std::array<Index, 3>{1, 70, 900}, {8, 300, 33}, {40, 129, 1500}, {3, 5, 0}}) {
+      Case c = simple(m, n, k, in, DType::f32, static_cast<int>(m % 4));
+      const MatmulProblem& p = c.problem;
+      const std::size_t size = static_cast<std::size_t>(bits(in)) / 8;
+      std::vector<char> a(static_cast<std::size_t>(m * k) * size), b(static_cast<std::size_t>(k * n) * size);
+      std::vector<float> d(static_cast<std::size_t>(m * n), -1);
+      std::mt19937 random(3);
+      fill(p.a, a.data(), 1, m, k, true, random);
+      fill(p.b, b.data(), 1, k, n, true, random);
+      const PackedWeights packed(p, b.data());
+      ASSERT_EQ(refuse(p, packed), std::nullopt);
+      for (const int threads : {1, 2}) {
+        matmul(p, a.data(), packed, d.data(), threads);
+        for (Index r = 0; r < m; ++r)
+          for (Index j = 0; j < n; ++j)
+            ASSERT_EQ(d[static_cast<std::size_t>(r * n + j)], reference_element(p, a.data(), b.data(), 0, r, j).value)
+                << text(c);
+      }
+    }
+}
+
+TEST(MatmulTest, PackedWeightsOfAnotherShapeAreRefused) {
+  const std::vector<float> b(30);
+  const PackedWeights packed(simple(4, 5, 6).problem, b.data());
+  EXPECT_EQ(refuse(simple(4, 5, 6).problem, packed), std::nullopt);
+  EXPECT_EQ(refuse(simple(4, 6, 5).problem, packed), "b: expected weights of k 5 and n 6, found k 6 and n 5");
+  EXPECT_EQ(refuse(simple(4, 5, 6, DType::f32, DType::f32, 4).problem, packed),
+            "d: expected contiguous rows where the weights are packed, found contiguous columns");
+}
+
 TEST(MatmulTest, LargeOutputsThatAreStreamedAreWhole) {
   const Case c = simple(2900, 3008, 3);
   std::vector<float> a(2900 * 3), b(3 * 3008);

@@ -2,6 +2,8 @@
 // output. Threads: 0 means every core that the process may use (affinity and cgroup quota), else exactly so many.
 #pragma once
 
+#include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -17,6 +19,23 @@ std::optional<std::string> refuse(const RowProblem& problem);
 
 // D = A * B. The problem must not be refused.
 void matmul(const MatmulProblem& problem, const void* a, const void* b, void* d, int threads = 0);
+
+// B in the order that this CPU's kernels read it, made once and used by any number of products with the same k, n and
+// dtypes, from any thread. Worth its bytes (those of B, rounded up to 32 columns) where B is a layer's weights.
+class PackedWeights {
+ public:
+  // The problem's B, which serves all batches (batch_stride 0 or batch 1); D's columns must lie side by side.
+  PackedWeights(const MatmulProblem& problem, const void* b);
+  std::int64_t n() const { return n_; }
+  std::int64_t k() const { return k_; }
+  const void* data() const { return data_.get(); }
+
+ private:
+  std::int64_t n_, k_;
+  std::shared_ptr<void> data_;
+};
+std::optional<std::string> refuse(const MatmulProblem& problem, const PackedWeights& b);
+void matmul(const MatmulProblem& problem, const void* a, const PackedWeights& b, void* d, int threads = 0);
 
 // tensors[i] is the data of program.tensors[i].
 void chain(const ChainProgram& program, std::span<void* const> tensors, int threads = 0);

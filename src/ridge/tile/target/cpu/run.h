@@ -176,7 +176,8 @@ template <class Kernel> class Run {
     const bool same = stage + 1 < schedule_.stages;
     const Index following = column_block + workers;
     worker.next = {};
-    if (!schedule_.pack_right || (!same && following >= schedule_.column_blocks)) return;
+    const bool stages_of_panels = schedule_.pack_right || operands_.right->prepacked != nullptr;
+    if (!stages_of_panels || (!same && following >= schedule_.column_blocks)) return;
     worker.next.right = operands_.right;
     worker.next.k = stage_range(same ? stage + 1 : 0);
     worker.next.columns = same ? Range(col) : column_range(following);

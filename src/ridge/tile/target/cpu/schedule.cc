@@ -16,6 +16,7 @@ Index rounded_up(Index a, Index to) { return ceil_div(a, to) * to; }
 bool choose_thin(const Problem& p, const Operands& o, int threads, Schedule& s) {
   const Engine& e = *o.engine;
   const bool along = o.right->col_stride == 1;
+  if (o.right->prepacked != nullptr) return false;
   if (p.m > (along ? most_thin_rows_along : most_thin_rows_across) || (along ? e.thin_along : e.thin_across) == nullptr)
     return false;
   if (!along && p.m > most_thin_rows && p.k * p.n * o.right_bytes <= caches().l2 * 2) return false;
@@ -57,7 +58,8 @@ Schedule choose(const Problem& p, const Operands& o, TileLimits limits, int thre
   const bool left_in_place = e.direct_left && a.col_stride == 1 && a.row_stride % e.per_unit == 0 &&
                              p.k % e.per_unit == 0 && a.batch_stride % e.per_unit == 0;
   s.pack_left = !(left_in_place && p.n <= 512 && a.row_stride * o.left_bytes <= 4096);
-  s.pack_right = !(e.direct_right && b.row_stride == 1 && p.n <= 512 && p.k * p.n <= 300 * 1024);
+  s.pack_right =
+      b.prepacked == nullptr && !(e.direct_right && b.row_stride == 1 && p.n <= 512 && p.k * p.n <= 300 * 1024);
   return s;
 }
 

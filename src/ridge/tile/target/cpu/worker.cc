@@ -95,6 +95,23 @@ const Unit* Worker::right(const Announced& b) {
   return slot_;
 }
 
+std::size_t prepacked_bytes(const Matrix& b, const Engine& e) {
+  return sizeof(Unit) * static_cast<std::size_t>(ceil_div(b.rows, e.cols) * e.cols * ceil_div(b.cols, e.per_unit));
+}
+
+void prepack(const Matrix& b, const Engine& e, int bytes, void* out) {
+  const Index units = ceil_div(b.cols, e.per_unit);
+  for (Index j = 0; j < b.rows; j += e.cols) {
+    pack(e, b,
+         {.source = element(b, 0, j, 0, bytes),
+          .stride = b.col_stride == 1 ? b.row_stride : b.col_stride,
+          .lanes = static_cast<int>(std::min<Index>(e.cols, b.rows - j)),
+          .width = e.cols,
+          .k = b.cols,
+          .out = static_cast<Unit*>(out) + j * units});
+  }
+}
+
 void Worker::multiply_thin(const Sums& sums, const Announced& a, const Announced& b) {
   const Engine& e = *team_.operands.engine;
   const bool along = b.matrix->col_stride == 1;
@@ -122,7 +139,11 @@ void Worker::multiply(const Sums& sums, const Announced& a, const Announced& b) 
   block.steps = steps, block.c_stride = sums.stride;
   block.packed = s.pack_left, block.add = sums.add;
   block.b_stride = e.cols;
-  if (s.pack_right) {
+  if (b.matrix->prepacked != nullptr) {
+    const Index units = ceil_div(team_.problem.k, e.per_unit);
+    packed_b = static_cast<const Unit*>(b.matrix->prepacked) + b.along.begin * units + b.k.begin / e.per_unit * e.cols;
+    panel_b = e.cols * units;
+  } else if (s.pack_right) {
     packed_b = right(b);
   } else {
     packed_b = reinterpret_cast<const Unit*>(
@@ -200,6 +221,13 @@ void Worker::ahead_right(Block& block, Index panels_to_come, Index column) const
   const Matrix& b = *next.right;
   const int bytes = team_.operands.right_bytes;
   const Index quarter = block.steps / 4, column_panel = column / e.cols;
+  if (b.prepacked != nullptr) {
+    const Index units = ceil_div(team_.problem.k, e.per_unit);
+    const Unit* const at = static_cast<const Unit*>(b.prepacked) + (next.columns.begin + column) * units +
+                           (next.k.begin / e.per_unit + panel * quarter) * e.cols;
+    block.next_b = {.base = reinterpret_cast<const char*>(at), .stride = 128, .mask = -1};
+    return;
+  }
   if (b.col_stride == 1) {
     block.next_b = {
         .base = element(b, team_.batch, next.columns.begin + column, next.k.begin, bytes) + panel * quarter / 32 * 128,

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstddef>
 
 #include "ridge/tile/target/cpu/schedule.h"
 
@@ -31,6 +32,11 @@ struct Upcoming {  // what the schedule will multiply next, for the prefetcher; 
   Range k, columns;
   Index row_block = -1, stage = 0;
 };
+
+// A right operand ([n, k]) in the order of its engine, for Matrix::prepacked: panels of e.cols columns, each whole in
+// k.
+std::size_t prepacked_bytes(const Matrix& b, const Engine& e);
+void prepack(const Matrix& b, const Engine& e, int bytes, void* out);
 
 class Worker {
  public:
