@@ -6,3 +6,8 @@ add_test(NAME cases COMMAND cases_test ${CMAKE_SOURCE_DIR}/tests/cases)
 add_test(NAME cases_none COMMAND cases_test ${CMAKE_SOURCE_DIR}/cmake)  # a folder without cases
 set_tests_properties(cases PROPERTIES LABELS fast)
 set_tests_properties(cases_none PROPERTIES LABELS fast PASS_REGULAR_EXPRESSION "no case was run")
+
+# What README.md and docs/ show is what the program prints.
+find_package(Python3 COMPONENTS Interpreter REQUIRED)
+add_test(NAME readme COMMAND ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR}/tools/check_readme.py $<TARGET_FILE:ridge_cli>)
+set_tests_properties(readme PROPERTIES LABELS fast)
