@@ -63,6 +63,11 @@ std::string threshold_line(const Threshold& t) {
   return out;
 }
 
+// A dimension without a value leaves formulas and thresholds, but not one number for the table.
+bool open(const Explanation& e) {
+  return std::none_of(e.ops.begin(), e.ops.end(), [](const Prediction& p) { return p.flops.has_value(); });
+}
+
 std::string head(const Report& report, const Styled& styled) {
   const Machine& machine = report.explanation.machine;
   std::string out = styled.bold(fmt::format("{}  on {}", report.title, machine.name));
@@ -70,7 +75,7 @@ std::string head(const Report& report, const Styled& styled) {
   const std::string dims = dims_line(report.explanation);
   out += "\n";
   if (!dims.empty()) out += "dims" + dims + "\n";
-  return out + "\n";
+  return open(report.explanation) ? out : out + "\n";
 }
 
 std::vector<std::string> predicted_row(const std::string& op, const Prediction& p) {
@@ -128,6 +133,7 @@ std::string formulas(const Explanation& e, const Styled& styled) {
     out += "\n" + styled.bold(p.work.text) + "\n";
     Rows rows{{"  work", p.work.flops.text(e.dim_names) + " FLOP"}, {"  bytes", p.work.bytes().text(e.dim_names)}};
     if (!p.intensity_formula.empty()) rows.push_back({"  FLOP/B", p.intensity_formula});
+    if (open(e) && p.ridge) rows.push_back({"  ridge", significant(*p.ridge) + " FLOP/B"});
     for (const Threshold& t : p.thresholds) rows.push_back({"  " + t.dim, threshold_line(t)});
     if (!p.missing.empty()) rows.push_back({"  missing", p.missing + " is not on record: no times, no limiter"});
     out += aligned(rows, {false, false});
@@ -172,7 +178,7 @@ std::string render_text(const Report& report, const TextStyle& style) {
   if (report.measured) {
     out += measured_table(report, styled) + "\n";
   }
-  out += predicted_table(report.explanation, styled);
+  if (!open(report.explanation)) out += predicted_table(report.explanation, styled);
   if (!report.measured) out += formulas(report.explanation, styled);
   out += sources(report.explanation, styled);
   if (!report.measured)
