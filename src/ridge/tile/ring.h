@@ -1,0 +1,136 @@
+// The protocol of the ring: who waits for what, and when a slot is given back. One producer fills the slots of a ring
+// by asynchronous copies; consumers multiply them. A consumer issues the products of stage i before it waits for those
+// of stage i - 1 and gives slot i - 1 back, so the multiplier never drains between stages. The words that wait and
+// arrive are a target's (`On`): a Hopper kernel makes instructions of them, the trace target writes them down and
+// checks them under a thousand orders. So this text is both what runs and what is checked.
+//
+// A slot has two barriers. full: one arrival of the producer, and the bytes of its copies. empty: one arrival of each
+// group of threads that multiplies it. A barrier counts phases 0, 1, 0, …; a waiter names the phase that it waits to
+// end, and a barrier that was never used lets through who names phase 1.
+#pragma once
+
+#include "ridge/tile/roles.h"
+#include "ridge/tile/walk.h"
+
+#ifdef __CUDACC__  // a loop that is unrolled costs registers here
+#define TILE_ROLLED _Pragma("unroll 1")
+#else
+#define TILE_ROLLED
+#endif
+
+namespace ridge::tile {
+
+template <int slots> struct Ring {
+  int slot = 0;
+  std::uint32_t phase = 0;
+  TILE_FN void advance() {
+    if (++slot == slots) slot = 0, phase ^= 1;
+  }
+  TILE_FN void skip(int stages) {
+    slot += stages;
+    phase ^= static_cast<std::uint32_t>(slot / slots & 1);
+    slot %= slots;
+  }
+};
+
+// Which loads of a stage: all of them, or first what no earlier kernel writes and then the rest.
+enum class Half { both, constants, rest };
+
+// One thread. `early`: the constants of the first stages are asked for before earlier kernels have ended.
+template <class Kernel, class On> TILE_FN void produce(On& on, Walk walk, bool early) {
+  constexpr auto config = Kernel::config;
+  Ring<config.stages> ring;
+  Item item;
+  bool more = walk.next(item);
+  int ahead = 0;  // stages of the first item whose constants are on their way
+  if (early) {
+    ahead = !more ? 0 : item.last - item.first < config.stages ? item.last - item.first : config.stages;
+    TILE_ROLLED
+    for (int i = 0; i < ahead; ++i) on.template fill<Half::constants>(item, i, item.first + i);
+    on.wait_for_earlier_kernels();
+    TILE_ROLLED
+    for (int i = 0; i < ahead; ++i, ring.advance()) {
+      on.template fill<Half::rest>(item, i, item.first + i);
+      on.arrive_full(i);
+    }
+  } else {
+    on.wait_for_earlier_kernels();
+  }
+  for (; more; more = walk.next(item), ahead = 0) {
+    TILE_ROLLED
+    for (int stage = item.first + ahead; stage < item.last; ++stage, ring.advance()) {
+      on.wait_empty(ring.slot, ring.phase ^ 1);
+      on.template fill<Half::both>(item, ring.slot, stage);
+      on.arrive_full(ring.slot);
+    }
+  }
+}
+
+// Every piece of k writes its sums; the last to arrive adds all of them in the order of the pieces, so the result does
+// not depend on who is last. True: this group stores the tile.
+template <class On, class State> TILE_FN bool combine(On& on, State& acc, const Item& item) {
+  on.write_partial(acc, item);
+  on.sync_group();
+  if (on.leads()) on.count_arrival(item);  // the barrier before it orders the group's writes before this one release
+  on.sync_group();
+  if (!on.is_last()) return false;
+  on.add_partials(acc, item);
+  return true;
+}
+
+// A group of threads that multiplies: number `id` of the block's consumers. In ping-pong each of two has every other
+// item, and they take turns at the multiplier.
+template <class Kernel, class On> TILE_FN void consume(On& on, Walk walk, int id) {
+  constexpr auto config = Kernel::config;
+  constexpr bool pingpong = config.roles == Roles::pingpong;
+  static_assert(config.stages >= 2, "a ring needs two slots or more: a slot is given back one stage late");
+  static_assert(!pingpong || config.consumers == 2, "ping-pong is played by two");
+  Ring<config.stages> ring;
+  Item item;
+  if (pingpong && id == 1) on.pass_turn(0);  // consumer 0 serves
+  for (int turn = 0; walk.next(item); ++turn) {
+    if (pingpong && turn % 2 != id) {
+      ring.skip(item.last - item.first);
+      continue;
+    }
+    typename Kernel::State acc;
+    int previous = ring.slot;
+    if constexpr (pingpong) on.wait_turn(id);
+    TILE_ROLLED
+    for (int stage = item.first; stage < item.last; ++stage) {
+      on.wait_full(ring.slot, ring.phase);
+      on.mma_fence();
+      on.compute(acc, item, ring.slot, stage);
+      on.mma_commit();
+      if (stage > item.first) {
+        on.template mma_wait<1>();
+        on.release(previous);
+      }
+      previous = ring.slot;
+      ring.advance();
+    }
+    if constexpr (pingpong) on.pass_turn(id ^ 1);
+    on.template mma_wait<0>();
+    on.release(previous);
+    if constexpr (config.splits())
+      if (walk.pieces > 1 && !combine(on, acc, item)) continue;
+    on.store(acc, item);
+  }
+  if (on.leads()) on.template store_wait<0>();  // a block's memory must outlive the stores' reading of it
+}
+
+// One box of the output through one of `buffers` buffers, which the bulk store of `buffers` boxes ago has read by then.
+template <int buffers, class On, class Write, class Send> TILE_FN void send_box(On& on, Write&& write, Send&& send) {
+  if (on.leads()) on.template store_wait<buffers - 1>();
+  on.sync_group();
+  write();
+  on.shared_writes_done();
+  on.sync_group();
+  if (on.leads()) {
+    send();
+    on.store_commit();
+  }
+  on.next_buffer();
+}
+
+}  // namespace ridge::tile

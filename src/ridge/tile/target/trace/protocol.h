@@ -1,0 +1,105 @@
+// A kernel's synchronisation, written down: for each role the list of what it does to barriers, tiles, stores and
+// counters, in order. A block with one producer and two consumers is five lists: the producer's thread, and two threads
+// of each consumer (its first, which arrives and stores for the group, and one that stands for all the others). What a
+// role does does not depend on when others do it, but for one thing: who is last to finish a piece stores the tile, so
+// an operation may be `guarded` by that. Lists are recorded from the real text (record.h) or written by hand, may be
+// edited (that is how faults are made), and are then run in any order that their waits allow (check.h).
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <string>
+#include <vector>
+
+namespace ridge::tile::trace {
+
+enum class Do : std::uint8_t {
+  wait,           // for the end of phase `amount` of barrier `object`
+  arrive,         // at barrier `object`
+  expect,         // `amount` more bytes in this phase of barrier `object`
+  copy,           // starts an asynchronous copy into cell `object`; its `amount` bytes arrive at barrier `other`
+  fence_sums,     // what was done to sums before is ordered before the multiplies after
+  multiply,       // starts an asynchronous multiply of `cells` into the sums, cell `object`; the whole group issues it
+  commit,         // closes a batch of multiplies
+  wait_multiply,  // until at most `amount` batches are not finished
+  sync,           // `amount` threads at named barrier `object`: arrives and waits
+  join,           // arrives there without waiting
+  fence_proxy,    // writes before are visible to asynchronous operations after
+  write,          // to cell `object`
+  read,           // from it
+  store,          // starts an asynchronous store from `cells` to cell `other`
+  commit_store,   // closes a batch of stores
+  wait_read,      // until at most `amount` batches of stores still read their source
+  wait_written,   // until at most `amount` batches of stores have not arrived
+  next_buffer,    // of the group's output buffers
+  add,            // one to counter `object`; `amount`: who finds that many is last and sets it to 0 (0: never)
+  poll,           // until counter `object` is at least `amount`
+};
+
+// How an operation on a counter orders what is around it.
+enum class Order : std::uint8_t { relaxed, acquire, release, acquire_release };
+
+struct Step {
+  Do what;
+  int object = -1, other = -1;
+  std::int64_t amount = 0;
+  Order order = Order::acquire_release;
+  bool guarded = false;    // only if this group was the last to finish its piece
+  bool is_buffer = false;  // the cells are of the group's output buffer whose turn it is: + turn * lanes
+  int item = -1, stage = -1;
+  std::vector<int> cells{};
+};
+
+struct Thread {
+  std::string name;           // "consumer 1"
+  int block = 0, group = -1;  // group of threads that multiplies together; -1: none
+  bool leads = true;
+  std::int64_t weight = 1;  // threads it stands for at a named barrier
+  std::vector<Step> steps{};
+};
+
+struct Barrier {
+  std::string name;  // "slot 2 full"
+  int arrivals = 1, block = 0;
+};
+
+enum class Kind : std::uint8_t { tile, sums, buffer, output, memory };
+struct Cell {        // what is read and written as a whole
+  std::string name;  // "slot 2 tile b"
+  Kind kind = Kind::memory;
+  int block = -1;
+};
+
+struct Counter {
+  std::string name;
+};
+
+struct Program {
+  std::string kernel;
+  std::deque<Thread> threads{};
+  std::vector<Barrier> barriers{};
+  std::vector<std::string> named_barriers{};
+  std::vector<Cell> cells{};
+  std::vector<Counter> counters{};
+  int groups = 0, buffers = 1, lanes = 1;  // buffers of a group, cells of a buffer
+  std::string fault{};                     // found while writing down: a tile that is multiplied and was never loaded
+
+  int barrier(std::string name, int arrivals, int block = 0) {
+    barriers.push_back({std::move(name), arrivals, block});
+    return static_cast<int>(barriers.size()) - 1;
+  }
+  int cell(std::string name, Kind kind = Kind::memory, int block = -1) {
+    cells.push_back({std::move(name), kind, block});
+    return static_cast<int>(cells.size()) - 1;
+  }
+  int counter(std::string name) {
+    counters.push_back({std::move(name)});
+    return static_cast<int>(counters.size()) - 1;
+  }
+  Thread& thread(std::string name, int block = 0) {
+    threads.push_back({.name = std::move(name), .block = block});
+    return threads.back();
+  }
+};
+
+}  // namespace ridge::tile::trace

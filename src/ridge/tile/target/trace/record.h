@@ -1,0 +1,317 @@
+// Writes down what the roles of a kernel do: the text of ring.h and of the kernel run once for each thread that
+// matters, with words that do nothing but take notes. A group of 128 threads is written down twice, as its first thread
+// and as one of the others, so that a barrier between the two can be missed.
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <string>
+#include <tuple>
+#include <type_traits>
+
+#include "ridge/tile/ring.h"
+#include "ridge/tile/target/trace/protocol.h"
+
+namespace ridge::tile::trace {
+
+struct RecordOptions {
+  std::string kernel;
+  Sizes sizes;
+  int blocks = 1;      // a multiple of the cluster
+  bool early = false;  // constants before the end of earlier kernels
+  bool bulk = true;    // the output leaves by bulk stores; false: threads write it
+};
+
+// The names of everything that is shared, made when first spoken of.
+class Scribe {
+ public:
+  explicit Scribe(int blocks) : blocks_(blocks) {}
+  Program program;
+
+  int full(int block, int slot) { return barriers_.at({block, slot, 0}); }
+  int empty(int block, int slot) { return barriers_.at({block, slot, 1}); }
+  void add_slot(int block, int slot, int gives_back);
+
+  // A tile is known by where it lies in the stage; what is loaded into it comes in parts (rows, and shares of them).
+  struct Part {
+    int first = 0, count = 0;
+    bool operator<(const Part& o) const { return std::tie(first, count) < std::tie(o.first, o.count); }
+  };
+  int tile_cell(int block, int slot, std::ptrdiff_t tile, Part part);
+  std::vector<int> tile_cells(int block, int slot, std::ptrdiff_t tile, int rows);
+
+  int named_barrier(int block, const std::string& name);
+  int shared_cell(const std::string& name, Kind kind, int block = -1);
+  int counter(const std::string& name);
+  std::string in_block(int block, const std::string& name) const;  // says which, if there are several
+
+ private:
+  int blocks_;
+  std::map<std::tuple<int, int, int>, int> barriers_;
+  std::map<std::tuple<int, int, std::ptrdiff_t>, std::map<Part, int>> tiles_;
+  std::map<std::string, int> named_barriers_, cells_, counters_;
+  std::map<std::ptrdiff_t, char> letters_;
+};
+
+template <class Kernel> class Record {
+ public:
+  using Globals = typename Kernel::Globals;
+  using Stage = typename Kernel::Stage;
+  using State = typename Kernel::State;
+  static constexpr auto config = Kernel::config;
+
+  Record(const Globals& globals, const RecordOptions& options)
+      : globals_(globals), options_(options), scribe_(options.blocks) {}
+
+  Program operator()() {
+    scribe_.program.kernel = options_.kernel;
+    scribe_.program.buffers = config.staging, scribe_.program.lanes = 2;
+    for (int b = 0; b < options_.blocks; ++b)
+      for (int s = 0; s < config.stages; ++s) scribe_.add_slot(b, s, config.sharers() * config.cluster());
+    for (int b = 0; b < options_.blocks; ++b) {
+      Thread& t = scribe_.program.thread(scribe_.in_block(b, "producer"), b);
+      Producer on{{*this, t, b}};
+      on.sync_cluster();
+      produce<Kernel>(on, walk(b), options_.early);
+      on.sync_cluster();
+    }
+    for (int b = 0; b < options_.blocks; ++b)
+      for (int id = 0; id < config.consumers; ++id, ++scribe_.program.groups)
+        for (int lane = 0; lane < 2; ++lane) {
+          Thread& t = scribe_.program.thread(scribe_.in_block(b, "consumer " + std::to_string(id)), b);
+          t.group = scribe_.program.groups, t.leads = lane == 0, t.weight = 64;
+          Consumer on{{*this, t, b}, id, lane};
+          on.sync_cluster();
+          consume<Kernel>(on, walk(b), id);
+          on.sync_cluster();
+        }
+    return std::move(scribe_.program);
+  }
+
+ private:
+  static constexpr Cut cut() {
+    return {config.m, config.n, config.k, config.cluster_m, config.cluster_n, config.splits()};
+  }
+  Walk walk(int block) const { return {cut(), options_.sizes, options_.blocks, block, block % cut().cluster()}; }
+  std::ptrdiff_t place_of(const void* tile) const {
+    return static_cast<const char*>(tile) - reinterpret_cast<const char*>(&stage_);
+  }
+
+  struct Role {
+    Record& record;
+    Thread& thread;
+    int block;
+    int tile_now = -1, stage_now = -1;  // what is being done, for the notes
+    bool guarded = false;
+
+    Step& note(Do what, int object = -1, std::int64_t amount = 0) {
+      thread.steps.push_back({.what = what, .object = object, .amount = amount, .guarded = guarded});
+      thread.steps.back().item = tile_now, thread.steps.back().stage = stage_now;
+      return thread.steps.back();
+    }
+    int rank() const { return block % cut().cluster(); }
+    int first_of_cluster() const { return block - rank(); }
+    // All threads that are written down; the producer's stands for itself alone.
+    void sync_cluster() {
+      if (cut().cluster() == 1) return;
+      const int all = record.scribe_.named_barrier(first_of_cluster(), "of the cluster");
+      note(Do::sync, all, cut().cluster() * (1 + 128 * config.consumers));
+    }
+  };
+
+  struct Place {
+    Row row_range;
+    Col col_range;
+    Row row() const { return row_range; }
+    Col col() const { return col_range; }
+  };
+  static Place place(const Item& x) { return {{{x.m0, config.m}}, {{x.n0, config.n}}}; }
+
+  struct Producer : Role {
+    template <Half half> void fill(const Item& item, int slot, int stage) {
+      this->tile_now = item.tile, this->stage_now = stage;
+      Loader<half> at{place(item), *this, slot};
+      this->record.stage_ = {};
+      Kernel::load(at, this->record.stage_, this->record.globals_, Range{Index{stage} * config.k, config.k});
+    }
+    void wait_for_earlier_kernels() {}
+    void wait_empty(int slot, std::uint32_t phase) {
+      this->note(Do::wait, this->record.scribe_.empty(this->block, slot), phase);
+    }
+    void arrive_full(int slot) { this->note(Do::arrive, this->record.scribe_.full(this->block, slot)); }
+  };
+
+  // Each role has its own words, so a multiply in `load` does not compile.
+  template <Half half> struct Loader : Place {
+    Producer& on;
+    int slot;
+    template <class Tile, class Along, bool is_constant>
+    void load(Tile& tile, const GlobalView<Tile, Along, is_constant>& view, Along where, Range k) const {
+      load(rows<0, Tile::rows>(tile), view, where, k);
+    }
+    template <int first, int count, class Tile, class Box, class Along, bool is_constant>
+    void load(tile::Part<first, count, Tile> part, const GlobalView<Box, Along, is_constant>&, Along, Range) const {
+      static_assert(Box::rows == count && Box::cols == Tile::cols,
+                    "load: a view is loaded into a tile of its own shape, or into as many rows of one");
+      if (half != Half::both && (is_constant != config.swap) != (half == Half::constants)) return;
+      constexpr bool is_left = std::is_same_v<Along, Row>;
+      constexpr int sharers = is_left ? config.cluster_n : config.cluster_m,
+                    row_bytes = Tile::cols * sizeof(typename Tile::type);
+      Scribe& scribe = on.record.scribe_;
+      on.note(Do::expect, scribe.full(on.block, slot), count * row_bytes);
+      const int my_share = is_left ? on.rank() / config.cluster_m : on.rank() % config.cluster_m;
+      const std::ptrdiff_t tile = on.record.place_of(&part.tile);
+      for (int r = 0; r < cut().cluster(); ++r) {
+        const bool wants = is_left ? r % config.cluster_m == on.rank() % config.cluster_m
+                                   : r / config.cluster_m == on.rank() / config.cluster_m;
+        if (!wants) continue;
+        const int to = on.first_of_cluster() + r, mine = count / sharers;
+        Step& step =
+            on.note(Do::copy, scribe.tile_cell(to, slot, tile, {first + my_share * mine, mine}), mine * row_bytes);
+        step.other = scribe.full(to, slot);
+      }
+    }
+  };
+
+  struct Consumer : Role {
+    int id, lane;
+
+    void wait_full(int slot, std::uint32_t phase) {
+      this->note(Do::wait, this->record.scribe_.full(this->block, slot), phase);
+    }
+    void mma_fence() { this->note(Do::fence_sums); }
+    void compute(State& acc, const Item& item, int slot, int stage) {
+      this->tile_now = item.tile, this->stage_now = stage;
+      Multiplier at{place(item), *this, slot};
+      Kernel::compute(at, acc, this->record.stage_);
+    }
+    void mma_commit() { this->note(Do::commit); }
+    template <int most> void mma_wait() { this->note(Do::wait_multiply, -1, most); }
+    void release(int slot) {
+      if (lane != 0) return;
+      for (int r = 0; r < cut().cluster(); ++r)
+        this->note(Do::arrive, this->record.scribe_.empty(this->first_of_cluster() + r, slot));
+    }
+    void wait_turn(int of) { this->note(Do::sync, turn(of), 256); }
+    void pass_turn(int to) { this->note(Do::join, turn(to), 256); }
+    int turn(int of) { return named("of consumer " + std::to_string(of) + "'s turn"); }
+
+    bool leads() const { return lane == 0; }
+    void sync_group() { this->note(Do::sync, named("of consumer " + std::to_string(id)), 128); }
+    int named(const std::string& name) { return this->record.scribe_.named_barrier(this->block, name); }
+    int own(const std::string& name, Kind kind) {
+      Scribe& scribe = this->record.scribe_;
+      return scribe.shared_cell(scribe.in_block(this->block, "consumer " + std::to_string(id) + name), kind,
+                                this->block);
+    }
+    int sums() { return own(" sums", Kind::sums); }
+
+    // The parts of a tile: in ping-pong one consumer has all of it.
+    int share() const { return config.sharers() > 1 ? id : 0; }
+    std::string part_of(const Item& x) const {
+      return "of tile " + std::to_string(x.tile) + (config.sharers() > 1 ? " part " + std::to_string(share()) : "");
+    }
+    std::string lane_name() const { return lane == 0 ? "" : " (others' part)"; }
+    int partial(const Item& x, int piece) {
+      return this->record.scribe_.shared_cell("partial sums " + std::to_string(piece) + " " + part_of(x) + lane_name(),
+                                              Kind::memory);
+    }
+    void write_partial(const State&, const Item& x) {
+      this->note(Do::read, sums());
+      this->note(Do::write, partial(x, x.piece));
+    }
+    void count_arrival(const Item& x) {
+      this->note(Do::add, this->record.scribe_.counter("counter " + part_of(x)), this->record.options_.sizes.pieces);
+      this->note(Do::write, own(" flag", Kind::buffer));
+    }
+    bool is_last() {
+      this->note(Do::read, own(" flag", Kind::buffer));
+      this->guarded = true;
+      return true;
+    }
+    void add_partials(State&, const Item& x) {
+      for (int piece = 0; piece < this->record.options_.sizes.pieces; ++piece) this->note(Do::read, partial(x, piece));
+    }
+
+    void store(const State& acc, const Item& item) {
+      Storer at{place(item), *this, item};
+      Kernel::store(at, this->record.globals_, acc);
+      this->guarded = false;
+    }
+    int buffer(int of_lane) {
+      int first = -1;  // all cells of a group's buffers lie side by side
+      for (int b = 0; b < config.staging; ++b)
+        for (int l = 0; l < 2; ++l) {
+          const int cell = own(" buffer " + std::to_string(b) + (l == 0 ? "" : " (others' part)"), Kind::buffer);
+          if (first < 0) first = cell;
+        }
+      return first + of_lane;
+    }
+    void shared_writes_done() { this->note(Do::fence_proxy); }
+    template <int most> void store_wait() { this->note(Do::wait_read, -1, most); }
+    void store_commit() { this->note(Do::commit_store); }
+    void next_buffer() { this->note(Do::next_buffer); }
+  };
+
+  struct Multiplier : Place {
+    Consumer& on;
+    int slot;
+    template <int m, int n, int sharers, class Sum, class A, class B>
+    void mma(Accumulator<m, n, sharers, Sum>& acc, const A& a, Transposed<B> b) const {
+      static_assert(A::rows == m && B::rows == n && A::cols == B::cols, "mma: [m, k] x [n, k] transposed -> [m, n]");
+      Scribe& scribe = on.record.scribe_;
+      std::vector<int> cells = scribe.tile_cells(on.block, slot, on.record.place_of(&a), A::rows);
+      const std::vector<int> right = scribe.tile_cells(on.block, slot, on.record.place_of(&b.tile), B::rows);
+      cells.insert(cells.end(), right.begin(), right.end());
+      on.note(Do::multiply, on.sums()).cells = std::move(cells);
+      acc.live = true;
+    }
+  };
+
+  struct Storer : Place {
+    Consumer& on;
+    Item item;
+    template <class T, int m, int n, int sharers, class Sum>
+    void store(const OutputView<T, m, n>&, const Accumulator<m, n, sharers, Sum>&, Row row, Col col) const {
+      on.note(Do::read, on.sums());
+      constexpr int boxes = config.swap ? 1 : (n + 63) / 64;
+      for (int i = 0; i < m / config.sharers() / 64; ++i)
+        for (int c = 0; c < boxes; ++c) {
+          const Index at_row = row.begin + on.share() * (m / config.sharers()) + i * 64;
+          box(at_row, col.begin + c * 64);
+        }
+    }
+    void box(Index row, Index col) const {
+      const std::string name = "output at row " + std::to_string(row) + ", column " + std::to_string(col) +
+                               (item.batch > 0 ? ", product " + std::to_string(item.batch) : "");
+      Scribe& scribe = on.record.scribe_;
+      if (on.record.options_.bulk) {
+        send_box<config.staging>(
+            on, [&] { on.note(Do::write, on.buffer(on.lane)).is_buffer = true; },
+            [&] {
+              Step& step = on.note(Do::store);
+              step.cells = {on.buffer(0), on.buffer(1)}, step.is_buffer = true;
+              step.other = scribe.shared_cell(name, Kind::output);
+            });
+        return;
+      }
+      on.sync_group();  // the sums before these have been taken
+      on.note(Do::write, on.buffer(on.lane));
+      on.sync_group();
+      on.note(Do::read, on.buffer(0));
+      on.note(Do::read, on.buffer(1));
+      on.note(Do::write, scribe.shared_cell(name + on.lane_name(), Kind::output));
+    }
+  };
+
+  const Globals& globals_;
+  RecordOptions options_;
+  Scribe scribe_;
+  Stage stage_{};  // a place for the text's tiles to lie in; only their addresses matter
+};
+
+template <class Kernel> Program record(const RecordOptions& options, const typename Kernel::Globals& globals = {}) {
+  return Record<Kernel>(globals, options)();
+}
+
+}  // namespace ridge::tile::trace
