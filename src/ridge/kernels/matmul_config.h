@@ -29,4 +29,84 @@ inline constexpr std::array cpu_menu = {
     MatmulConfig{.m = 112, .n = 4096, .k = 4096},
 };
 
+// Hopper. Ping-pong up to 128 x 192, for its stores run under the other's products; wider tiles need both consumers'
+// registers. Widths in steps of 16, for what wins at large sizes is a whole number of waves: 8192 x 8192 in tiles of
+// 128 x 192 is 20.8 waves of 132, in tiles of 128 x 128 it is 31.03. Swapped tiles put few rows of D along n.
+namespace sm90_rows {
+using tile::Major, tile::Roles;
+constexpr MatmulConfig ping(int n, int stages, int staging = 2) {
+  return {.m = 128, .n = n, .k = 64, .stages = stages, .consumers = 2, .roles = Roles::pingpong, .staging = staging};
+}
+constexpr MatmulConfig both(int m, int n, int stages) {
+  return {.m = m, .n = n, .k = 64, .stages = stages, .consumers = 2};
+}
+constexpr MatmulConfig one(int n, int stages) { return {.m = 64, .n = n, .k = 64, .stages = stages, .consumers = 1}; }
+constexpr MatmulConfig swapped(int m, int n, int k, int stages) {
+  return {.m = m, .n = n, .k = k, .stages = stages, .consumers = m / 64, .swap = true};
+}
+constexpr MatmulConfig with(MatmulConfig c, Major a, Major b) {
+  c.a = a, c.b = b;
+  return c;
+}
+constexpr auto k = Major::k, mn = Major::mn;
+}  // namespace sm90_rows
+
+inline constexpr std::array sm90_menu = {
+    // A and B contiguous along k
+    sm90_rows::ping(64, 8),
+    sm90_rows::ping(80, 7),
+    sm90_rows::ping(96, 6),
+    sm90_rows::ping(112, 6),
+    sm90_rows::ping(128, 6),
+    sm90_rows::ping(144, 5),
+    sm90_rows::ping(160, 5),
+    sm90_rows::ping(176, 5),
+    sm90_rows::ping(192, 5, 1),
+    sm90_rows::both(128, 128, 6),
+    sm90_rows::both(128, 208, 4),
+    sm90_rows::both(128, 224, 4),
+    sm90_rows::both(128, 240, 4),
+    sm90_rows::both(128, 256, 4),
+    sm90_rows::both(256, 128, 4),
+    sm90_rows::one(64, 8),
+    sm90_rows::one(128, 8),
+    sm90_rows::swapped(128, 8, 128, 6),
+    sm90_rows::swapped(128, 16, 128, 5),
+    sm90_rows::swapped(128, 32, 128, 5),
+    sm90_rows::swapped(128, 48, 128, 4),
+    sm90_rows::swapped(128, 64, 128, 4),
+    sm90_rows::swapped(128, 80, 64, 7),
+    sm90_rows::swapped(128, 96, 64, 6),
+    sm90_rows::swapped(64, 8, 128, 11),
+    sm90_rows::swapped(64, 16, 128, 10),
+    sm90_rows::swapped(64, 32, 128, 8),
+    sm90_rows::swapped(64, 64, 128, 6),
+    // B contiguous along n (a layer's input gradient)
+    sm90_rows::with(sm90_rows::ping(64, 8), sm90_rows::k, sm90_rows::mn),
+    sm90_rows::with(sm90_rows::ping(128, 6), sm90_rows::k, sm90_rows::mn),
+    sm90_rows::with(sm90_rows::ping(192, 5, 1), sm90_rows::k, sm90_rows::mn),
+    sm90_rows::with(sm90_rows::both(128, 128, 6), sm90_rows::k, sm90_rows::mn),
+    sm90_rows::with(sm90_rows::both(128, 256, 4), sm90_rows::k, sm90_rows::mn),
+    sm90_rows::with(sm90_rows::one(64, 8), sm90_rows::k, sm90_rows::mn),
+    sm90_rows::with(sm90_rows::one(128, 8), sm90_rows::k, sm90_rows::mn),
+    // A contiguous along m
+    sm90_rows::with(sm90_rows::ping(128, 6), sm90_rows::mn, sm90_rows::k),
+    sm90_rows::with(sm90_rows::both(128, 128, 6), sm90_rows::mn, sm90_rows::k),
+    sm90_rows::with(sm90_rows::one(64, 8), sm90_rows::mn, sm90_rows::k),
+    sm90_rows::with(sm90_rows::swapped(128, 16, 128, 5), sm90_rows::mn, sm90_rows::k),
+    sm90_rows::with(sm90_rows::swapped(128, 64, 128, 4), sm90_rows::mn, sm90_rows::k),
+    sm90_rows::with(sm90_rows::swapped(64, 16, 128, 10), sm90_rows::mn, sm90_rows::k),
+    sm90_rows::with(sm90_rows::swapped(64, 64, 128, 6), sm90_rows::mn, sm90_rows::k),
+    // both (a layer's weight gradient)
+    sm90_rows::with(sm90_rows::ping(64, 8), sm90_rows::mn, sm90_rows::mn),
+    sm90_rows::with(sm90_rows::ping(128, 6), sm90_rows::mn, sm90_rows::mn),
+    sm90_rows::with(sm90_rows::ping(192, 5, 1), sm90_rows::mn, sm90_rows::mn),
+    sm90_rows::with(sm90_rows::both(128, 128, 6), sm90_rows::mn, sm90_rows::mn),
+    sm90_rows::with(sm90_rows::both(128, 256, 4), sm90_rows::mn, sm90_rows::mn),
+    sm90_rows::with(sm90_rows::one(64, 8), sm90_rows::mn, sm90_rows::mn),
+    sm90_rows::with(sm90_rows::one(128, 8), sm90_rows::mn, sm90_rows::mn),
+    sm90_rows::with(sm90_rows::swapped(128, 64, 128, 4), sm90_rows::mn, sm90_rows::mn),
+    sm90_rows::with(sm90_rows::swapped(64, 64, 128, 6), sm90_rows::mn, sm90_rows::mn),
+};
+
 }  // namespace ridge::kernels

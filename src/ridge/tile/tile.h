@@ -15,6 +15,7 @@
 
 #ifdef __CUDACC__
 #define TILE_FN __device__ __forceinline__
+#include "ridge/tile/target/sm90/storage.h"
 #else
 #define TILE_FN inline
 #endif
@@ -22,6 +23,11 @@
 namespace ridge::tile {
 
 using Index = std::int64_t;
+
+#ifndef __CUDACC__  // what a target adds to a view: nothing here; Hopper: storage.h
+struct InputOnTarget {};
+struct OutputOnTarget {};
+#endif
 
 struct Range {  // begin … begin + size - 1; a target may hand out less than the tile's extent, never more
   Index begin = 0, size = 0;
@@ -45,6 +51,7 @@ inline constexpr bool constant = true;
 template <class Tile_, class Along_, bool constant_ = false> struct GlobalView : Matrix {
   using Tile = Tile_;
   using Along = Along_;
+  InputOnTarget on_target{};
 };
 
 // The output. Its strides may be those of the transpose: an exchange of operands on the host needs no other kernel.
@@ -54,6 +61,7 @@ template <class T, int M, int N> struct OutputView {
   T* data = nullptr;
   Index rows = 0, cols = 0;
   Index row_stride = 0, col_stride = 1, batch_stride = 0;
+  OutputOnTarget on_target{};
 };
 
 #ifndef __CUDACC__

@@ -1,0 +1,48 @@
+# Kernels for CUDA devices, where nvcc is there. RIDGE_CUDA=AUTO uses it if found, ON insists, OFF leaves it alone; the
+# rest of ridge never needs it. The library carries its own CUDA runtime and asks the driver for its entry points, so the
+# binaries start on machines without either.
+set(RIDGE_CUDA AUTO CACHE STRING "Kernels for CUDA devices: AUTO, ON or OFF")
+set_property(CACHE RIDGE_CUDA PROPERTY STRINGS AUTO ON OFF)
+set(ridge_has_cuda FALSE)
+if(NOT RIDGE_CUDA STREQUAL "OFF")
+  # The code is for one architecture, named below: CMake need not probe for one (no GPU is needed to build).
+  set(CMAKE_CUDA_ARCHITECTURES OFF)
+  include(CheckLanguage)
+  check_language(CUDA)
+  if(CMAKE_CUDA_COMPILER)
+    enable_language(CUDA)
+    if(CMAKE_CUDA_COMPILER_VERSION VERSION_GREATER_EQUAL 12.4)
+      set(ridge_has_cuda TRUE)
+    endif()
+  endif()
+  if(NOT ridge_has_cuda AND RIDGE_CUDA STREQUAL "ON")
+    message(FATAL_ERROR "RIDGE_CUDA is ON: expected nvcc 12.4 or later, found ${CMAKE_CUDA_COMPILER_VERSION}")
+  endif()
+endif()
+message(STATUS "CUDA kernels: ${ridge_has_cuda}")
+
+# CMake 3.25 drops CMAKE_CUDA_STANDARD 20 for nvcc, so the flag is said by hand.
+set(ridge_cuda_flags --expt-relaxed-constexpr -std=c++20 "-gencode=arch=compute_90a,code=sm_90a")
+
+function(ridge_add_cuda TARGET)
+  if(NOT ridge_has_cuda)
+    target_compile_definitions(${TARGET} PRIVATE RIDGE_HAS_CUDA=0)
+    return()
+  endif()
+  set(kernels ${CMAKE_SOURCE_DIR}/src/ridge/kernels)
+  target_compile_definitions(${TARGET} PRIVATE RIDGE_HAS_CUDA=1)
+  target_sources(${TARGET} PRIVATE ${kernels}/matmul_cuda.cu ${kernels}/matmul_plain.cu)
+  # One file, compiled once for each input type and part of the menu: no compilation takes a minute.
+  foreach(type IN ITEMS Bf16 F16)
+    foreach(part RANGE 4)
+      set(name ridge_sm90_${type}_${part})
+      add_library(${name} OBJECT ${kernels}/matmul_sm90.cu)
+      target_include_directories(${name} PRIVATE ${CMAKE_SOURCE_DIR}/src)
+      target_compile_definitions(${name} PRIVATE RIDGE_TYPE=${type} RIDGE_PART=${part})
+      target_compile_options(${name} PRIVATE ${ridge_cuda_flags})
+      target_sources(${TARGET} PRIVATE $<TARGET_OBJECTS:${name}>)
+    endforeach()
+  endforeach()
+  set_source_files_properties(${kernels}/matmul_cuda.cu ${kernels}/matmul_plain.cu PROPERTIES COMPILE_OPTIONS "${ridge_cuda_flags}")
+  set_target_properties(${TARGET} PROPERTIES CUDA_RUNTIME_LIBRARY Static)
+endfunction()

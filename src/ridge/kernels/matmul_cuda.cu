@@ -1,0 +1,212 @@
+// Queues a planned product: the copies it needs, its counters, then one kernel. Tensor maps are made for each call from
+// the operands' addresses and travel as kernel parameters, so a graph that captured the call needs nothing else.
+#include <cuda.h>
+#include <cuda_runtime.h>
+
+#include <algorithm>
+#include <array>
+
+#include "ridge/kernels/matmul_plain.h"
+#include "ridge/kernels/matmul_sm90.h"
+
+namespace ridge::kernels::cuda {
+
+extern template void list_rows<Bf16, 0>(RowKernel*);
+extern template void list_rows<Bf16, 1>(RowKernel*);
+extern template void list_rows<Bf16, 2>(RowKernel*);
+extern template void list_rows<Bf16, 3>(RowKernel*);
+extern template void list_rows<Bf16, 4>(RowKernel*);
+extern template void list_rows<F16, 0>(RowKernel*);
+extern template void list_rows<F16, 1>(RowKernel*);
+extern template void list_rows<F16, 2>(RowKernel*);
+extern template void list_rows<F16, 3>(RowKernel*);
+extern template void list_rows<F16, 4>(RowKernel*);
+
+namespace {
+
+using tile::Major, tile::Stored;
+
+using Rows = std::array<RowKernel, sm90_menu.size()>;
+template <class T> const Rows& rows_of() {
+  static const Rows rows = [] {
+    static_assert(row_parts == 5, "one call for each part");
+    Rows r{};
+    list_rows<T, 0>(r.data()), list_rows<T, 1>(r.data()), list_rows<T, 2>(r.data());
+    list_rows<T, 3>(r.data()), list_rows<T, 4>(r.data());
+    return r;
+  }();
+  return rows;
+}
+const RowKernel& kernel(int row, DType in) {
+  return (in == DType::bf16 ? rows_of<Bf16>() : rows_of<F16>())[static_cast<std::size_t>(row)];
+}
+
+decltype(&cuTensorMapEncodeTiled) map_encoder() {
+  static const auto encoder = [] {
+    void* f = nullptr;
+    cudaDriverEntryPointQueryResult found{};
+    const cudaError_t e =
+        cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &f, 12000, cudaEnableDefault, &found);
+    return reinterpret_cast<decltype(&cuTensorMapEncodeTiled)>(e == cudaSuccess ? f : nullptr);
+  }();
+  return encoder;
+}
+
+struct Box {
+  int x, y;
+};
+// `lines` lines of `length` elements in each of `matrices`; strides in elements.
+struct Lines {
+  void* data;
+  std::int64_t length, lines, matrices, line, matrix;
+};
+
+bool encode(CUtensorMap& map, const Lines& x, DType dtype, Box box, bool swizzled) {
+  const cuuint64_t sizes[3] = {static_cast<cuuint64_t>(x.length), static_cast<cuuint64_t>(x.lines),
+                               static_cast<cuuint64_t>(x.matrices)};
+  const std::int64_t matrix = x.matrices == 1 ? x.line : x.matrix;
+  const cuuint64_t strides[2] = {static_cast<cuuint64_t>(x.line) * 2, static_cast<cuuint64_t>(matrix) * 2};
+  const cuuint32_t extents[3] = {static_cast<cuuint32_t>(box.x), static_cast<cuuint32_t>(box.y), 1};
+  const cuuint32_t steps[3] = {1, 1, 1};
+  return map_encoder()(&map, dtype == DType::bf16 ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16 : CU_TENSOR_MAP_DATA_TYPE_FLOAT16,
+                       3, x.data, sizes, strides, extents, steps, CU_TENSOR_MAP_INTERLEAVE_NONE,
+                       swizzled ? CU_TENSOR_MAP_SWIZZLE_128B : CU_TENSOR_MAP_SWIZZLE_NONE,
+                       CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) == CUDA_SUCCESS;
+}
+
+bool encode_input(tile::InputOnTarget& to, const TileOperand& x, std::int64_t batch, DType dtype, int rows, int depth) {
+  to.batched = batch > 1 && x.batch_stride != 0;
+  const Lines lines{const_cast<void*>(x.data), x.contiguous(), x.lines(),
+                    to.batched ? batch : 1,    x.line,         x.batch_stride};
+  return encode(to.map, lines, dtype, x.major == Major::k ? Box{64, rows} : Box{64, depth}, true);
+}
+
+Stored stored(DType x) { return x == DType::bf16 ? Stored::bf16 : x == DType::f16 ? Stored::f16 : Stored::f32; }
+
+tile::OutputOnTarget finishing(const MatmulCall& call, const TileProblem& t) {
+  const MatmulEpilogue& e = call.epilogue;
+  const auto operand = [&](const EpilogueOperand& x) {
+    return tile::Operand{x.data, stored(x.dtype), t.exchanged ? x.col_stride : x.row_stride,
+                         t.exchanged ? x.row_stride : x.col_stride, x.batch_stride};
+  };
+  tile::OutputOnTarget o{};
+  o.stored = stored(call.problem.d.dtype);
+  o.activation = static_cast<tile::Activation>(e.activation);
+  o.alpha = e.alpha, o.beta = e.beta;
+  o.bias = operand(e.bias), o.gate = operand(e.gate), o.addend = operand(e.addend);
+  const std::uintptr_t four = o.stored == Stored::f32 ? 16 : 8;
+  o.vectors = reinterpret_cast<std::uintptr_t>(t.d) % four == 0 && t.d_line % 4 == 0 &&
+              (t.batch == 1 || t.d_batch_stride % 4 == 0);
+  return o;
+}
+
+// The copy engine stores where sums are only rounded, to lines it can address. It reads to the element but writes whole
+// 16 bytes: a row of 22 elements would have two of its neighbour's overwritten.
+bool encode_output(tile::OutputOnTarget& o, const MatmulCall& call, const TileProblem& t, const MatmulConfig& c) {
+  const DType dtype = call.problem.d.dtype;
+  TileOperand d{t.d, Major::k, t.m, t.n, t.d_line, t.d_batch_stride};
+  o.bulk = is_plain(call.epilogue) && dtype == call.problem.a.dtype && t.n % 8 == 0 && copy_engine_reads(d, t.batch);
+  if (!o.bulk) return true;
+  const Lines lines{t.d, t.n, t.m, t.batch, t.d_line, t.d_batch_stride};
+  if (!encode(o.map, lines, dtype, {64, c.swap ? c.n : 64}, true)) return false;
+  return c.swap || c.n % 64 == 0 || encode(o.tail, lines, dtype, {c.n % 64, 64}, false);
+}
+
+std::string failure(const char* what, cudaError_t e) {
+  cudaGetLastError();
+  return std::string(what) + ": " + cudaGetErrorString(e);
+}
+
+std::optional<std::string> launch_tiles(const MatmulCall& call, const MatmulPlan& plan, const Workspace& workspace,
+                                        TileProblem t, CUstream_st* stream) {
+  const MatmulConfig& c = sm90_menu[static_cast<std::size_t>(plan.row)];
+  char* free = static_cast<char*>(workspace.data) + counter_bytes;
+  TilesLaunch x{};
+  if (plan.pieces > 1) {
+    x.problem.arrived = static_cast<int*>(workspace.data);
+    x.problem.partial = reinterpret_cast<float*>(free);
+    free += partial_bytes(c, plan.tiles, plan.pieces);
+    if (!workspace.prepared)
+      if (const cudaError_t e = cudaMemsetAsync(x.problem.arrived, 0, counter_bytes, stream); e != cudaSuccess)
+        return failure("clearing the workspace's counters", e);
+  }
+  for (auto [copy, operand] : {std::pair{plan.copy_a, &t.a}, std::pair{plan.copy_b, &t.b}}) {
+    if (!copy) continue;
+    if (const cudaError_t e = copy_lines(*operand, free, t.batch, stream); e != cudaSuccess)
+      return failure("copying an operand", e);
+    operand->data = free, operand->line = copied_line(*operand);
+    free += copied_bytes(*operand, t.batch);
+    if (operand->batch_stride != 0) operand->batch_stride = operand->lines() * operand->line;
+  }
+  const TileOperand &a = c.swap ? t.b : t.a, &b = c.swap ? t.a : t.b;
+  const DType in = call.problem.a.dtype;
+  x.output = finishing(call, t);
+  if (!encode_input(x.a, a, t.batch, in, c.m / c.cluster_n, c.k) ||
+      !encode_input(x.b, b, t.batch, in, c.n / c.cluster_m, c.k) || !encode_output(x.output, call, t, c))
+    return "the driver refused a tensor map";
+  x.d = t.d, x.rows = t.m, x.cols = t.n, x.line = t.d_line, x.batch_stride = t.d_batch_stride;
+  x.problem.m = static_cast<int>(a.extent), x.problem.n = static_cast<int>(b.extent);
+  x.problem.k = static_cast<int>(t.k), x.problem.batch = static_cast<int>(t.batch);
+  x.problem.pieces = plan.pieces, x.problem.band = plan.band, x.problem.early = plan.early;
+  x.problem.cycles = workspace.cycles;
+  x.blocks = static_cast<int>(std::min<std::int64_t>(plan.tiles * plan.pieces, std::max(multiprocessors(), 1)));
+  x.dependent = plan.dependent, x.stream = stream;
+  if (const cudaError_t e = kernel(plan.row, in).launch(x); e != cudaSuccess)
+    return failure("launching the product", e);
+  return std::nullopt;
+}
+
+}  // namespace
+
+int multiprocessors() {
+  int device = 0, count = 0;
+  if (cudaGetDevice(&device) != cudaSuccess) return 0;
+  return cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, device) == cudaSuccess ? count : 0;
+}
+
+std::optional<std::string> unavailable() {
+  int driver = 0, devices = 0, device = 0, major = 0, minor = 0;
+  if (cudaDriverGetVersion(&driver) != cudaSuccess || driver == 0) return "no CUDA driver was found";
+  if (driver < 12000)
+    return "expected a CUDA driver of version 12.0 or later, found " + std::to_string(driver / 1000) + "." +
+           std::to_string(driver % 1000 / 10);
+  if (const cudaError_t e = cudaGetDeviceCount(&devices); e != cudaSuccess || devices == 0) {
+    cudaGetLastError();
+    return std::string("no CUDA device was found") +
+           (e == cudaSuccess ? "" : std::string(": ") + cudaGetErrorString(e));
+  }
+  cudaGetDevice(&device);
+  cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device);
+  cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device);
+  if (major != 9 || minor != 0)
+    return "expected a device of compute capability 9.0 (Hopper), found " + std::to_string(major) + "." +
+           std::to_string(minor);
+  if (!map_encoder()) return "the CUDA driver lacks cuTensorMapEncodeTiled";
+  return std::nullopt;
+}
+
+std::optional<std::string> launch(const MatmulCall& call, const MatmulPlan& plan, const Workspace& workspace,
+                                  CUstream_st* stream) {
+  if (plan.path == MatmulPlan::Path::nothing) return std::nullopt;
+  if (plan.workspace_bytes > workspace.bytes)
+    return "workspace: expected " + std::to_string(plan.workspace_bytes) + " bytes, found " +
+           std::to_string(workspace.bytes);
+  if (plan.workspace_bytes > 0 && reinterpret_cast<std::uintptr_t>(workspace.data) % 256 != 0)
+    return "workspace: expected a multiple of 256 as its address";
+  const TileProblem t = tile_problem(call);
+  if (plan.path == MatmulPlan::Path::tiles) return launch_tiles(call, plan, workspace, t, stream);
+  const cudaError_t e = multiply_plainly(t, call.problem.a.dtype == DType::bf16, finishing(call, t), stream);
+  if (e != cudaSuccess) return failure("launching the product", e);
+  return std::nullopt;
+}
+
+std::optional<RowFacts> row_facts(int row, DType in) {
+  RowFacts facts;
+  if (kernel(row, in).facts(facts) != cudaSuccess) {
+    cudaGetLastError();
+    return std::nullopt;
+  }
+  return facts;
+}
+
+}  // namespace ridge::kernels::cuda

@@ -1,0 +1,91 @@
+// Products on a CUDA device. As with cuBLASLt: everything is queued on the caller's stream, nothing is allocated or
+// synchronised, and what a call needs beside its operands comes from a workspace that the caller owns. Device memory
+// may be at any alignment and stride; operands whose rows do not start at multiples of 16 bytes are first copied to the
+// workspace, or, if that is too small, multiplied by a slow plain kernel. No CUDA header is needed here.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "ridge/kernels/menu.h"
+
+struct CUstream_st;
+
+namespace ridge::kernels::cuda {
+
+// y = activation(alpha * sum + bias) * gate + beta * addend. An operand without data is left out. Its element (r, c) of
+// product i lies at data + i*batch_stride + r*row_stride + c*col_stride, in elements; a stride of 0 broadcasts, so a
+// bias along the columns has strides 0, 1. bf16, f16 or f32. The addend may be D itself, element for element.
+enum class Activation { none, relu, gelu, gelu_tanh, silu };
+struct EpilogueOperand {
+  const void* data = nullptr;
+  DType dtype = DType::f32;
+  std::int64_t row_stride = 0, col_stride = 0, batch_stride = 0;
+};
+struct MatmulEpilogue {
+  float alpha = 1, beta = 1;
+  Activation activation = Activation::none;
+  EpilogueOperand bias, gate, addend;
+};
+
+// D = A * B as menu.h says, in device memory: bf16*bf16 or f16*f16 -> bf16, f16 or f32, sums in f32. Inputs must not
+// overlap D (but for the addend). constant_b: no kernel still running in the stream writes B (weights).
+struct MatmulCall {
+  MatmulProblem problem;
+  const void *a = nullptr, *b = nullptr;
+  void* d = nullptr;
+  MatmulEpilogue epilogue;
+  bool constant_b = false;
+};
+
+// What to run, decided without running anything. A row of sm90_menu is the compiled shape, the rest is its schedule.
+struct MatmulPlan {
+  enum class Path { nothing, tiles, plain } path = Path::plain;
+  int row = -1;
+  bool exchanged = false;  // D's columns are contiguous: computed as its transpose
+  bool copy_a = false, copy_b = false;
+  int pieces = 1;  // of k, added in order: the same bits every time
+  int band = 8;    // tile rows that walk the columns together
+  bool early = false;
+  bool dependent = true;  // may start while the kernel before it still runs (and then waits for it)
+  std::int64_t tiles = 0, waves = 0;
+  std::size_t workspace_bytes = 0;
+  double cycles = 0;       // what plans are compared by
+  double predicted_s = 0;  // at the clock that the power limit leaves
+  bool operator==(const MatmulPlan&) const = default;
+};
+
+// What stands in the way of this call, as a sentence; none: it runs. Looks at no device.
+std::optional<std::string> refuse(const MatmulCall& call);
+
+// The call must not be refused. sms: multiprocessors of the device (H200: 132).
+MatmulPlan choose(const MatmulCall& call, std::size_t workspace_bytes, int sms);
+// The same for one row of the menu and pieces of k; none where they cannot serve the call.
+std::optional<MatmulPlan> planned(const MatmulCall& call, std::size_t workspace_bytes, int sms, int row, int pieces);
+
+struct Workspace {
+  void* data = nullptr;  // at a multiple of 256 bytes
+  std::size_t bytes = 0;
+  bool prepared = false;        // its first counter_bytes were zero before its first use; every call leaves them zero
+  long long* cycles = nullptr;  // device memory, or null: for how many clock cycles the first block multiplied
+};
+inline constexpr std::size_t counter_bytes = 64 * 1024;
+
+// Whether the current device can run this: a sentence (no CUDA in this build, no driver, no device, wrong
+// architecture), or none.
+std::optional<std::string> unavailable();
+int multiprocessors();  // of the current device; 0 where there is none
+
+// Queues the plan. A sentence if the driver refuses a step; nothing runs then. Thread-safe; may be captured in a graph.
+std::optional<std::string> launch(const MatmulCall& call, const MatmulPlan& plan, const Workspace& workspace,
+                                  CUstream_st* stream);
+
+// Of a menu row's kernel, as compiled: registers a thread at launch, bytes of local memory (spills) and shared memory.
+struct RowFacts {
+  int registers = 0, local_bytes = 0, shared_bytes = 0;
+};
+std::optional<RowFacts> row_facts(int row, DType in);
+
+}  // namespace ridge::kernels::cuda

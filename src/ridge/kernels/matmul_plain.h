@@ -1,0 +1,18 @@
+// Kernels beside the tiles: one that copies an operand to lines of 16-byte multiples, and one that multiplies anything,
+// slowly. Internal to the CUDA product.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include "ridge/kernels/matmul_operands.h"
+#include "ridge/tile/tile.h"
+
+namespace ridge::kernels::cuda {
+
+cudaError_t copy_lines(const TileOperand& from, void* to, std::int64_t batch, cudaStream_t stream);
+
+// D by its rows; finishing as `output` says (its maps are not used).
+cudaError_t multiply_plainly(const TileProblem& t, bool is_bf16, const tile::OutputOnTarget& output,
+                             cudaStream_t stream);
+
+}  // namespace ridge::kernels::cuda

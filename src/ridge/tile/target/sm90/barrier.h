@@ -1,0 +1,68 @@
+// What threads and copies wait for on Hopper, one function an instruction. An mbarrier in shared memory counts arrivals
+// of threads and bytes of copies and flips its phase when both are complete; a waiter names the phase (0 or 1) that it
+// waits to end. PTX ISA 9.0, sections "mbarrier", "barrier", "griddepcontrol", "setmaxnreg".
+#pragma once
+
+#include "ridge/tile/tile.h"
+
+namespace ridge::tile::sm90 {
+
+TILE_FN std::uint32_t address(const void* p) { return static_cast<std::uint32_t>(__cvta_generic_to_shared(p)); }
+
+TILE_FN void barrier_init(std::uint32_t bar, int arrivals) {
+  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(bar), "r"(arrivals) : "memory");
+}
+// Makes the initialised barriers known to the copy engine and to the other blocks of the cluster.
+TILE_FN void barrier_init_done() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
+
+TILE_FN void expect_bytes(std::uint32_t bar, int bytes) {
+  asm volatile("mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [%0], %1;" ::"r"(bar), "r"(bytes) : "memory");
+}
+// The .cta forms: the .cluster ones that the memory model asks for literally cost a quarter of the speed, and a slot's
+// contents travel by copy engine and tensor core only.
+TILE_FN void arrive(std::uint32_t bar) {
+  asm volatile("mbarrier.arrive.release.cta.shared::cta.b64 _, [%0];" ::"r"(bar) : "memory");
+}
+TILE_FN void arrive_at(std::uint32_t bar, int block) {  // the same barrier of another block of the cluster
+  asm volatile(
+      "{ .reg .b32 a; mapa.shared::cluster.u32 a, %0, %1; mbarrier.arrive.shared::cluster.b64 _, [a]; }" ::"r"(bar),
+      "r"(block)
+      : "memory");
+}
+TILE_FN void wait(std::uint32_t bar, std::uint32_t phase) {
+  asm volatile(
+      "{ .reg .pred p; again: mbarrier.try_wait.parity.shared::cta.b64 p, [%0], %1; @p bra done; bra again; done: }" ::
+          "r"(bar),
+      "r"(phase)
+      : "memory");
+}
+
+TILE_FN void sync_threads(int id, int threads) { asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory"); }
+TILE_FN void arrive_threads(int id, int threads) {
+  asm volatile("bar.arrive %0, %1;" ::"r"(id), "r"(threads) : "memory");
+}
+
+TILE_FN void cluster_sync() {
+  asm volatile("barrier.cluster.arrive.release.aligned; barrier.cluster.wait.acquire.aligned;" ::: "memory");
+}
+TILE_FN int cluster_rank() {
+  int rank;
+  asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+  return rank;
+}
+
+// Registers of a warpgroup, a multiple of 8. 128 * (sum over warpgroups) must stay within 65,536, else the block hangs.
+template <int count> TILE_FN void registers_up() { asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(count)); }
+template <int count> TILE_FN void registers_down() { asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(count)); }
+
+// Programmatic dependent launch: wait for the kernels before us (and their stores); let the next one start.
+TILE_FN void wait_for_earlier_kernels() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
+TILE_FN void let_next_kernel_start() { asm volatile("griddepcontrol.launch_dependents;" ::: "memory"); }
+
+TILE_FN int add_acquire_release(int* counter, int by) {  // returns the value before
+  int before;
+  asm volatile("atom.add.acq_rel.gpu.global.s32 %0, [%1], %2;" : "=r"(before) : "l"(counter), "r"(by) : "memory");
+  return before;
+}
+
+}  // namespace ridge::tile::sm90

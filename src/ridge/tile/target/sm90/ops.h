@@ -1,0 +1,229 @@
+// What a kernel text may say on Hopper, by role: a producer loads, a consumer multiplies and stores. A tile of rows
+// that are contiguous along k lies as columns of 64 elements (128 bytes, swizzled), one rows x 64 block behind the
+// other; one that is contiguous along the output's axis lies as blocks of k x 64. Each block is one box of the copy
+// engine.
+#pragma once
+
+#include "ridge/tile/target/sm90/finish.h"
+#include "ridge/tile/target/sm90/tma.h"
+#include "ridge/tile/target/sm90/wgmma.h"
+
+namespace ridge::tile::sm90 {
+
+inline constexpr int atom = 64;  // 16-bit elements in the 128 bytes that are swizzled together
+
+template <class Kernel> struct Place {  // of the work item
+  int m0, n0, batch, rank;              // rank: of the block in its cluster
+  TILE_FN Row row() const { return {{m0, Kernel::config.m}}; }
+  TILE_FN Col col() const { return {{n0, Kernel::config.n}}; }
+};
+
+template <class Along> inline constexpr bool along_rows = std::is_same_v<Along, Row>;
+template <class Kernel, class Along> inline constexpr Major major_of =
+    along_rows<Along> ? Kernel::config.a : Kernel::config.b;
+// How many blocks of a cluster want the same tile: those along the other axis.
+template <class Kernel, class Along> inline constexpr int wanted_by =
+    along_rows<Along> ? Kernel::config.cluster_n : Kernel::config.cluster_m;
+
+// `partial`: a stage is loaded in two halves, the constants before the previous kernel has ended.
+template <class Kernel, bool partial = false> struct Producer : Place<Kernel> {
+  std::uint32_t full;  // barrier of the slot that is being filled
+  bool constants;      // partial: which half
+
+  template <class Tile, class Along, bool is_constant>
+  TILE_FN void load(Tile& tile, const GlobalView<Tile, Along, is_constant>& view, Along where, Range k) const {
+    load(rows<0, Tile::rows>(tile), view, where, k);
+  }
+
+  template <int first, int count, class Tile, class Box, class Along, bool is_constant>
+  TILE_FN void load(Part<first, count, Tile> part, const GlobalView<Box, Along, is_constant>& view, Along where,
+                    Range k) const {
+    static_assert(Box::rows == count && Box::cols == Tile::cols,
+                  "load: a view is loaded into a tile of its own shape, or into as many rows of one");
+    if constexpr (partial)  // an exchange of operands exchanges which one is constant
+      if ((is_constant != Kernel::config.swap) != constants) return;
+    expect_bytes(full, count * Tile::cols * 2);
+    const int along = static_cast<int>(where.begin), depth = static_cast<int>(k.begin);
+    const int product = view.on_target.batched ? this->batch : 0;
+    if constexpr (major_of<Kernel, Along> == Major::k)
+      load_k_major<first, count>(part.tile, view, {depth, along, product});
+    else
+      load_mn_major<first, count>(part.tile, view, {along, depth, product});
+  }
+
+ private:
+  template <int first, int count, class Tile, class Box, class Along, bool is_constant>
+  TILE_FN void load_k_major(Tile& tile, const GlobalView<Box, Along, is_constant>& view, Corner c) const {
+    constexpr int blocks = wanted_by<Kernel, Along>, mine = count / blocks;
+    static_assert(Tile::cols % atom == 0 && mine % 8 == 0 && first % 8 == 0 && mine <= 256,
+                  "load: a tile needs columns x64 and, for each block that shares it, rows x8 up to 256");
+    const int offset = blocks == 1         ? 0
+                       : along_rows<Along> ? this->rank / Kernel::config.cluster_m * mine
+                                           : this->rank % Kernel::config.cluster_m * mine;
+#pragma unroll
+    for (int j = 0; j < Tile::cols / atom; ++j) {
+      const std::uint32_t to = address(tile.data + (j * Tile::rows + first + offset) * atom);
+      const Corner box = {c.x + j * atom, c.y + offset, c.batch};
+      if constexpr (blocks == 1)
+        load_box(to, &view.on_target.map, box, full);
+      else  // only one axis of a cluster may exceed 1
+        load_box_multicast(to, &view.on_target.map, box, full, (1 << Kernel::config.cluster()) - 1);
+    }
+  }
+
+  template <int first, int count, class Tile, class Box, class Along, bool is_constant>
+  TILE_FN void load_mn_major(Tile& tile, const GlobalView<Box, Along, is_constant>& view, Corner c) const {
+    static_assert(count % atom == 0 && first % atom == 0 && Tile::cols <= 256 && Kernel::config.cluster() == 1,
+                  "load: a tile that is contiguous along the output needs rows x64, columns up to 256, no cluster");
+#pragma unroll
+    for (int g = 0; g < count / atom; ++g)
+      load_box(address(tile.data + (first / atom + g) * atom * Tile::cols), &view.on_target.map,
+               {c.x + g * atom, c.y, c.batch}, full);
+  }
+};
+
+template <class T> TILE_FN std::uint32_t pack(float low, float high) {
+  std::uint32_t two;
+  if constexpr (std::is_same_v<T, Bf16>)
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(two) : "f"(high), "f"(low));
+  else
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(two) : "f"(high), "f"(low));
+  return two;
+}
+TILE_FN void store_matrix4(std::uint32_t to, std::uint32_t a, std::uint32_t b, std::uint32_t c, std::uint32_t d) {
+  asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1,%2,%3,%4};" ::"r"(to), "r"(a), "r"(b), "r"(c), "r"(d)
+               : "memory");
+}
+TILE_FN void store_matrix2_transposed(std::uint32_t to, std::uint32_t a, std::uint32_t b) {
+  asm volatile("stmatrix.sync.aligned.m8n8.x2.trans.shared.b16 [%0], {%1,%2};" ::"r"(to), "r"(a), "r"(b) : "memory");
+}
+
+template <class Kernel> struct Consumer : Place<Kernel> {
+  int share;              // which part of the tile's rows is ours
+  int id;                 // which consumer of the block we are
+  std::uint8_t* staging;  // our output buffers
+  int buffer = 0;
+
+  template <int m, int n, int sharers, class A, class B>
+  TILE_FN void mma(Accumulator<m, n, sharers>& acc, const A& a, Transposed<B> b) const {
+    static_assert(A::rows == m && B::rows == n && A::cols == B::cols, "mma: [m, k] x [n, k] transposed -> [m, n]");
+    static_assert(m % (64 * sharers) == 0, "mma: each consumer owns whole groups of 64 rows");
+    constexpr int mine = m / sharers;
+    constexpr bool a_k = Kernel::config.a == Major::k, b_k = Kernel::config.b == Major::k;
+    constexpr int group = A::cols * 128;                   // bytes of a k x 64 block
+    constexpr int a_rows = (a_k ? 64 * 128 : group) / 16;  // from 64 rows to the next, in descriptor units
+    const std::uint64_t from_a = descriptor<Kernel::config.a>(address(a.data), group) + share * (mine / 64) * a_rows;
+    const std::uint64_t from_b = descriptor<Kernel::config.b>(address(b.tile.data), group);
+#pragma unroll
+    for (int k = 0; k < A::cols / 16; ++k) {
+      const int step_a = a_k ? k / 4 * (m * 128 / 16) + k % 4 * 2 : k * (16 * 128 / 16);
+      const int step_b = b_k ? k / 4 * (n * 128 / 16) + k % 4 * 2 : k * (16 * 128 / 16);
+#pragma unroll
+      for (int i = 0; i < mine / 64; ++i)
+        mma_64<n, typename A::type, Kernel::config.a, Kernel::config.b>(acc.v + i * (n / 2),
+                                                                        from_a + step_a + i * a_rows, from_b + step_b,
+                                                                        k == 0 ? static_cast<int>(acc.live) : 1);
+    }
+    acc.live = true;
+  }
+
+  template <class T, int m, int n, int sharers>
+  TILE_FN void store(const OutputView<T, m, n>& view, const Accumulator<m, n, sharers>& acc, Row row, Col col) {
+    const int first = static_cast<int>(row.begin) + share * (m / sharers), column = static_cast<int>(col.begin);
+    if (view.on_target.bulk)
+      store_bulk(view, acc, first, column);
+    else
+      store_finished(view, acc, first, column);
+  }
+
+ private:
+  static constexpr bool swap = Kernel::config.swap;
+
+  template <class T, int m, int n, int sharers>
+  TILE_FN void store_bulk(const OutputView<T, m, n>& view, const Accumulator<m, n, sharers>& acc, int row, int col) {
+    constexpr int bytes = (swap ? n : atom) * 128;
+#pragma unroll
+    for (int i = 0; i < m / sharers / 64; ++i)
+#pragma unroll
+      for (int c = 0; c < (swap ? 1 : (n + atom - 1) / atom); ++c) {
+        constexpr int rest = n % atom;
+        const bool tail = !swap && rest != 0 && c == n / atom;
+        const std::uint32_t out = address(staging) + buffer * bytes;
+        if (threadIdx.x % 128 == 0) store_wait<Kernel::config.staging - 1>();
+        sync_threads(1 + id, 128);
+        const float* const v = acc.v + i * (n / 2) + c * (atom / 2);
+        if constexpr (swap)
+          stage_transposed<T, n>(out, v);
+        else if (tail)
+          stage_dense<T, rest>(out, v);
+        else
+          stage_swizzled<T>(out, v);
+        shared_writes_done();
+        sync_threads(1 + id, 128);
+        if (threadIdx.x % 128 == 0) {
+          const Corner corner =
+              swap ? Corner{row + i * 64, col, this->batch} : Corner{col + c * atom, row + i * 64, this->batch};
+          store_box(tail ? &view.on_target.tail : &view.on_target.map, out, corner);
+          store_commit();
+        }
+        buffer = buffer + 1 == Kernel::config.staging ? 0 : buffer + 1;
+      }
+  }
+
+  // 16 rows x 16 columns a warp and step, into 64 rows of 128 bytes whose 16-byte units are exchanged.
+  template <class T> TILE_FN void stage_swizzled(std::uint32_t out, const float* v) const {
+    const int lane = threadIdx.x % 32, r = threadIdx.x % 128 / 32 * 16 + lane % 16;
+#pragma unroll
+    for (int j = 0; j < 4; ++j) {
+      const int unit = j * 2 + lane / 16;
+      const float* const x = v + j * 8;
+      store_matrix4(out + r * 128 + (unit ^ (r % 8)) * 16, pack<T>(x[0], x[1]), pack<T>(x[2], x[3]),
+                    pack<T>(x[4], x[5]), pack<T>(x[6], x[7]));
+    }
+  }
+  template <class T, int cols> TILE_FN void stage_dense(std::uint32_t out, const float* v) const {
+    const int lane = threadIdx.x % 32, r = threadIdx.x % 128 / 32 * 16 + lane % 16;
+#pragma unroll
+    for (int j = 0; j < cols / 16; ++j) {
+      const float* const x = v + j * 8;
+      store_matrix4(out + r * (cols * 2) + (j * 2 + lane / 16) * 16, pack<T>(x[0], x[1]), pack<T>(x[2], x[3]),
+                    pack<T>(x[4], x[5]), pack<T>(x[6], x[7]));
+    }
+  }
+  // 16 rows x 8 columns of the tile a warp and step, written as 8 rows of 16 columns of the output.
+  template <class T, int cols> TILE_FN void stage_transposed(std::uint32_t out, const float* v) const {
+    const int warp = threadIdx.x % 128 / 32, lane = threadIdx.x % 32;
+#pragma unroll
+    for (int j = 0; j < cols / 8; ++j) {
+      const float* const x = v + j * 4;
+      const int r = j * 8 + lane % 8, unit = warp * 2 + lane / 8 % 2;
+      store_matrix2_transposed(out + r * 128 + (unit ^ (r % 8)) * 16, pack<T>(x[0], x[1]), pack<T>(x[2], x[3]));
+    }
+  }
+
+  template <class T, int m, int n, int sharers> TILE_FN void store_finished(const OutputView<T, m, n>& view,
+                                                                            const Accumulator<m, n, sharers>& acc,
+                                                                            int row, int col) {
+    float* const out = reinterpret_cast<float*>(staging);
+    constexpr int wide = (n + 31) / 32, rest = n % 32;
+#pragma unroll 1
+    for (int chunk = 0; chunk < m / sharers / 64 * wide; ++chunk) {
+      sync_threads(1 + id, 128);  // the last 64 x 32 sums have been taken
+#pragma unroll
+      for (int i = 0; i < m / sharers / 64 * wide; ++i) {  // one of them: registers are indexed by constants only
+        const float* const v = acc.v + i / wide * (n / 2) + i % wide * 16;
+        if (chunk != i) continue;
+        if (rest == 0 || i % wide < n / 32)
+          stage_sums<32>(out, v);
+        else
+          stage_sums<rest>(out, v);
+      }
+      sync_threads(1 + id, 128);
+      const int c = chunk % wide;
+      write_staged<swap>(view, out, rest == 0 || c < n / 32 ? 32 : rest, row + chunk / wide * 64, col + c * 32,
+                         this->batch);
+    }
+  }
+};
+
+}  // namespace ridge::tile::sm90

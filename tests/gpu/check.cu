@@ -1,0 +1,420 @@
+// The fourth oracle on the device: random problems (odd sizes, layouts, strides, batches, broadcasts, alignments,
+// epilogues, every menu row and several pieces of k) against a loop in f64. Inputs lie in seas of NaN, so a byte read
+// beside an operand shows; D lies in a poisoned buffer, so a byte written beside it shows; small integers must match
+// bit for bit; every case runs twice, some ten times, and must give the same bits; a row of NaN must stay a row.
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <random>
+#include <string>
+
+#include "values.h"
+
+namespace ridge::gpu {
+namespace {
+
+using kernels::MatmulProblem, kernels::MatrixLayout;
+using namespace kernels::cuda;
+
+struct Sides {  // an operand's place
+  std::int64_t batch, rows, cols;
+  MatrixLayout layout;
+};
+
+__global__ void fill_nan(std::uint32_t* p, std::size_t words) {
+  for (std::size_t i = blockIdx.x * std::size_t{blockDim.x} + threadIdx.x; i < words;
+       i += std::size_t{gridDim.x} * blockDim.x)
+    p[i] = 0xffffffff;  // NaN in all three formats
+}
+__global__ void fill_matrix(void* data, Sides s, Stored stored, Values kind, std::uint32_t seed, std::int64_t nan_row) {
+  const std::int64_t all = s.batch * s.rows * s.cols;
+  for (std::int64_t i = blockIdx.x * std::int64_t{blockDim.x} + threadIdx.x; i < all;
+       i += std::int64_t{gridDim.x} * blockDim.x) {
+    const std::int64_t b = i / (s.rows * s.cols), r = i / s.cols % s.rows, c = i % s.cols;
+    put(stored, data, b * s.layout.batch_stride + r * s.layout.row_stride + c * s.layout.col_stride,
+        r == nan_row ? nanf("") : value(kind, static_cast<std::uint64_t>(i), seed));
+  }
+}
+
+struct Expected {
+  MatmulProblem p;
+  const void *a, *b, *d;
+  std::int64_t d_bytes;  // of the whole buffer that D lies in
+  std::int64_t d_offset;
+  const char* d_buffer;
+  MatmulEpilogue e;
+  const void* addend_before;  // the addend's values before D was written
+  bool exact;
+};
+struct Verdict {
+  unsigned wrong, beside;
+  float worst;
+  int row, col;
+  float got, want;
+};
+
+__device__ double operand(const EpilogueOperand& x, const void* data, std::int64_t b, std::int64_t r, std::int64_t c) {
+  const Stored s = x.dtype == DType::bf16 ? Stored::bf16 : x.dtype == DType::f16 ? Stored::f16 : Stored::f32;
+  return get(s, data, b * x.batch_stride + r * x.row_stride + c * x.col_stride);
+}
+
+// The value, and how far from it a correct kernel may be.
+__device__ void finish(const Expected& x, double sum, double magnitude, std::int64_t b, std::int64_t r, std::int64_t c,
+                       double& y, double& slack) {
+  const MatmulEpilogue& e = x.e;
+  y = e.alpha * sum;
+  slack = 2.0 * static_cast<double>(x.p.k) * 0x1p-24 * magnitude * fabs(double{e.alpha}) + 0x1p-23 * fabs(y);
+  if (e.bias.data) {
+    const double v = operand(e.bias, e.bias.data, b, r, c);
+    y += v, slack += 0x1p-23 * (fabs(y) + fabs(v));
+  }
+  const double before = y;
+  switch (e.activation) {
+    case Activation::none: break;
+    case Activation::relu: y = y < 0 ? 0 : y; break;
+    case Activation::gelu: y = 0.5 * y * (1 + erf(y * 0.7071067811865476)); break;
+    case Activation::gelu_tanh: y = 0.5 * y * (1 + tanh(0.7978845608028654 * (y + 0.044715 * y * y * y))); break;
+    case Activation::silu: y = y / (1 + exp(-y)); break;
+  }
+  if (e.activation != Activation::none)
+    slack = 1.2 * slack + 0x1p-20 * (fabs(y) + fabs(before) * (fabs(before) < 12 ? 1 : 0));
+  if (e.gate.data) {
+    const double v = operand(e.gate, e.gate.data, b, r, c);
+    y *= v, slack = slack * fabs(v) + 0x1p-23 * fabs(y);
+  }
+  if (e.addend.data) {
+    const double v = e.beta * operand(e.addend, x.addend_before, b, r, c);
+    y += v, slack += 0x1p-23 * (fabs(y) + fabs(v));
+  }
+  const double unit = x.p.d.dtype == DType::bf16 ? 0x1p-8 : x.p.d.dtype == DType::f16 ? 0x1p-11 : 0x1p-24;
+  slack += unit * (fabs(y) + slack) + (x.p.d.dtype == DType::f16 ? 0x1p-24 : 0x1p-126);
+}
+
+__global__ void judge(Expected x, Verdict* verdict) {
+  const Stored in = x.p.a.dtype == DType::bf16 ? Stored::bf16 : Stored::f16;
+  const Stored out = x.p.d.dtype == DType::bf16 ? Stored::bf16 : x.p.d.dtype == DType::f16 ? Stored::f16 : Stored::f32;
+  const std::int64_t all = x.p.batch * x.p.m * x.p.n;
+  for (std::int64_t i = blockIdx.x * std::int64_t{blockDim.x} + threadIdx.x; i < all;
+       i += std::int64_t{gridDim.x} * blockDim.x) {
+    const std::int64_t b = i / (x.p.m * x.p.n), r = i / x.p.n % x.p.m, c = i % x.p.n;
+    double sum = 0, magnitude = 0;
+    for (std::int64_t k = 0; k < x.p.k; ++k) {
+      const double product = get(in, x.a, b * x.p.a.batch_stride + r * x.p.a.row_stride + k * x.p.a.col_stride) *
+                             get(in, x.b, b * x.p.b.batch_stride + k * x.p.b.row_stride + c * x.p.b.col_stride);
+      sum += product, magnitude += fabs(product);
+    }
+    double want, slack;
+    finish(x, sum, magnitude, b, r, c, want, slack);
+    const double got = get(out, x.d, b * x.p.d.batch_stride + r * x.p.d.row_stride + c * x.p.d.col_stride);
+    bool right;
+    if (x.exact) {
+      float rounded;
+      put(out, &rounded, 0, static_cast<float>(want));
+      right = got == get(out, &rounded, 0);
+    } else {
+      right = isnan(want)  ? isnan(got)
+              : isinf(got) ? fabs(want) > 65500 && out == Stored::f16
+                           : fabs(got - want) <= slack;
+    }
+    if (!right && atomicAdd(&verdict->wrong, 1) == 0) {
+      verdict->row = static_cast<int>(r), verdict->col = static_cast<int>(c);
+      verdict->got = static_cast<float>(got), verdict->want = static_cast<float>(want);
+    }
+    if (!x.exact && !isnan(want) && !isinf(got)) {
+      const float ratio = static_cast<float>(fabs(got - want) / slack);
+      if (ratio > verdict->worst) verdict->worst = ratio;  // races only lose a maximum
+    }
+  }
+}
+// Every byte of D's buffer that is not D's must still be 0xff.
+__global__ void judge_beside(Expected x, std::int64_t bytes_of_element, Verdict* verdict) {
+  const bool rows = x.p.d.col_stride == 1;
+  const std::int64_t length = rows ? x.p.n : x.p.m, lines = rows ? x.p.m : x.p.n;
+  const std::int64_t stride = rows ? x.p.d.row_stride : x.p.d.col_stride, line = lines == 1 ? length : stride;
+  for (std::int64_t i = blockIdx.x * std::int64_t{blockDim.x} + threadIdx.x; i < x.d_bytes;
+       i += std::int64_t{gridDim.x} * blockDim.x) {
+    if (static_cast<unsigned char>(x.d_buffer[i]) == 0xff) continue;
+    const std::int64_t e = i - x.d_offset, at = e / bytes_of_element, b = at / x.p.d.batch_stride;
+    const std::int64_t inside = at - b * x.p.d.batch_stride;
+    if (e >= 0 && b < x.p.batch && inside / line < lines && inside % line < length) continue;
+    atomicAdd(&verdict->beside, 1);
+  }
+}
+__global__ void differ(const char* p, const char* q, std::int64_t bytes, unsigned* count) {
+  for (std::int64_t i = blockIdx.x * std::int64_t{blockDim.x} + threadIdx.x; i < bytes;
+       i += std::int64_t{gridDim.x} * blockDim.x)
+    if (p[i] != q[i]) atomicAdd(count, 1);
+}
+
+struct Case {
+  MatmulProblem p;
+  MatmulEpilogue e;  // data pointers are set to 1 where there is to be one
+  bool addend_is_d = false;
+  int a_offset = 0, b_offset = 0, d_offset = 0;  // elements
+  bool integers = false, nan_row = false, constant_b = false, prepared = true;
+  int row = -1, pieces = 1;  // -1: as the planner chooses
+  std::size_t workspace = 0;
+  int runs = 2;
+};
+
+std::string text(const Case& c) {
+  char s[600];
+  const MatmulProblem& p = c.p;
+  std::snprintf(s, sizeof s,
+                "batch %ld m %ld n %ld k %ld %s -> %s; a %ld,%ld,%ld+%d b %ld,%ld,%ld+%d d %ld,%ld,%ld+%d; alpha %g "
+                "beta %g act %d "
+                "bias %d gate %d addend %d%s; %s%s row %d pieces %d workspace %zu early %d",
+                p.batch, p.m, p.n, p.k, std::string(name(p.a.dtype)).c_str(), std::string(name(p.d.dtype)).c_str(),
+                p.a.batch_stride, p.a.row_stride, p.a.col_stride, c.a_offset, p.b.batch_stride, p.b.row_stride,
+                p.b.col_stride, c.b_offset, p.d.batch_stride, p.d.row_stride, p.d.col_stride, c.d_offset, c.e.alpha,
+                c.e.beta, static_cast<int>(c.e.activation), c.e.bias.data != nullptr, c.e.gate.data != nullptr,
+                c.e.addend.data != nullptr, c.addend_is_d ? " (d)" : "", c.integers ? "integers" : "normal",
+                c.nan_row ? " nan row" : "", c.row, c.pieces, c.workspace, c.constant_b);
+  return s;
+}
+
+class Bench {
+ public:
+  explicit Bench(std::size_t each)
+      : a_(each), b_(each), d_(each), first_(each), extra_(each), addend_(each), workspace_(each * 2), verdict_(256) {
+    must(cudaStreamCreate(&stream_), "creating a stream");
+    must(cudaMemset(workspace_.data(), 0, counter_bytes), "preparing the workspace");
+    sms_ = multiprocessors();
+  }
+  ~Bench() { cudaStreamDestroy(stream_); }
+
+  bool run(Case c) {
+    MatmulCall call;
+    call.problem = c.p;
+    const std::int64_t out = bits(c.p.d.dtype) / 8;
+    char* const a = a_.data() + 1024 + c.a_offset * 2;
+    char* const b = b_.data() + 1024 + c.b_offset * 2;
+    const std::int64_t at = 1024 + c.d_offset * out;
+    call.a = a, call.b = b, call.d = d_.data() + at;
+    call.constant_b = c.constant_b;
+    call.epilogue = c.e;
+    const Values kind = c.integers ? Values::integers : Values::normal;
+    const std::uint32_t seed = ++seed_;
+    place(a_, a, c.p.a, c.p.batch, c.p.m, c.p.k, kind, seed, c.nan_row ? c.p.m / 2 : -1);
+    place(b_, b, c.p.b, c.p.batch, c.p.k, c.p.n, kind, seed + 1000, -1);
+    epilogue(c, call, kind, seed);
+    std::optional<MatmulPlan> plan;
+    if (c.row >= 0) plan = planned(call, c.workspace, sms_, c.row, c.pieces);
+    if (!plan) plan = choose(call, c.workspace, sms_);
+    ++paths_[static_cast<int>(plan->path)];
+    if (plan->row >= 0) ++rows_[static_cast<std::size_t>(plan->row)];
+    pieces_ += plan->pieces > 1, copies_ += plan->copy_a || plan->copy_b;
+    const std::int64_t bytes = extent(c.p.d, c.p.batch, c.p.m, c.p.n) * out + 2048 + c.d_offset * out;
+    Verdict v{};
+    must(cudaMemsetAsync(verdict_.data(), 0, 256, stream_), "clearing the verdict");
+    for (int i = 0; i < c.runs; ++i) {
+      if (!once(c, call, *plan, bytes)) return false;
+      if (i == 0)
+        must(cudaMemcpyAsync(first_.data(), d_.data(), static_cast<std::size_t>(bytes), cudaMemcpyDeviceToDevice,
+                             stream_),
+             "keeping the first run");
+      else
+        differ<<<256, 256, 0, stream_>>>(first_.data(), d_.data(), bytes,
+                                         reinterpret_cast<unsigned*>(verdict_.data() + 128));
+    }
+    Expected x{c.p, a, b, call.d, bytes, at, d_.data(), call.epilogue, addend_.data() + 64, c.integers && exact(c)};
+    if (c.e.addend.data && !c.addend_is_d) x.addend_before = call.epilogue.addend.data;
+    if (c.p.batch * c.p.m * c.p.n > 0) judge<<<2048, 128, 0, stream_>>>(x, reinterpret_cast<Verdict*>(verdict_.data()));
+    if (!c.addend_is_d) judge_beside<<<512, 256, 0, stream_>>>(x, out, reinterpret_cast<Verdict*>(verdict_.data()));
+    must(cudaGetLastError(), "judging");
+    unsigned different = 0;
+    must(cudaMemcpyAsync(&v, verdict_.data(), sizeof v, cudaMemcpyDeviceToHost, stream_), "reading the verdict");
+    must(cudaMemcpyAsync(&different, verdict_.data() + 128, 4, cudaMemcpyDeviceToHost, stream_), "reading the verdict");
+    const cudaError_t e = cudaStreamSynchronize(stream_);
+    if (e != cudaSuccess) {
+      std::printf("FAILED %s: %s; planned row %d pieces %d\n", text(c).c_str(), cudaGetErrorString(e), plan->row,
+                  plan->pieces);
+      std::exit(1);
+    }
+    worst_ = std::max(worst_, v.worst);
+    if (v.wrong == 0 && v.beside == 0 && different == 0) return true;
+    std::printf(
+        "WRONG %s: planned path %d row %d pieces %d copies %d%d: %u wrong (first at %d,%d: %g, expected %g), %u bytes "
+        "beside, %u bytes differ between runs\n",
+        text(c).c_str(), static_cast<int>(plan->path), plan->row, plan->pieces, plan->copy_a, plan->copy_b, v.wrong,
+        v.row, v.col, v.got, v.want, v.beside, different);
+    return false;
+  }
+
+  void summary() const {
+    std::size_t rows = 0;
+    for (const int n : rows_) rows += n > 0;
+    std::printf(
+        "paths: %d nothing, %d tiles, %d plain; %d with k in pieces, %d with copies; %zu of %zu menu rows; worst error "
+        "%.3f of its bound\n",
+        paths_[0], paths_[1], paths_[2], pieces_, copies_, rows, rows_.size(), worst_);
+  }
+
+ private:
+  static bool exact(const Case& c) {
+    return c.e.alpha == 1 && c.e.activation == Activation::none && !c.e.bias.data && !c.e.gate.data &&
+           !c.e.addend.data && !c.nan_row;
+  }
+  static std::int64_t extent(const MatrixLayout& x, std::int64_t batch, std::int64_t rows, std::int64_t cols) {
+    if (batch == 0 || rows == 0 || cols == 0) return 0;
+    return (batch - 1) * x.batch_stride + (rows - 1) * x.row_stride + (cols - 1) * x.col_stride + 1;
+  }
+  void place(const Memory& buffer, char* data, const MatrixLayout& x, std::int64_t batch, std::int64_t rows,
+             std::int64_t cols, Values kind, std::uint32_t seed, std::int64_t nan_row) {
+    const std::size_t bytes = static_cast<std::size_t>(extent(x, batch, rows, cols)) * 4 + 4096;
+    fill_nan<<<256, 256, 0, stream_>>>(reinterpret_cast<std::uint32_t*>(buffer.data()),
+                                       std::min(bytes, buffer.size()) / 4);
+    const Sides s{x.batch_stride == 0 ? 1 : batch, rows, cols, x};
+    if (batch * rows * cols > 0) fill_matrix<<<256, 256, 0, stream_>>>(data, s, stored(x.dtype), kind, seed, nan_row);
+  }
+  void epilogue(const Case& c, MatmulCall& call, Values kind, std::uint32_t seed) {
+    char* at = extra_.data();
+    for (EpilogueOperand* x : {&call.epilogue.bias, &call.epilogue.gate, &call.epilogue.addend}) {
+      if (!x->data) continue;
+      if (x == &call.epilogue.addend && c.addend_is_d) {
+        x->data = call.d;
+        continue;
+      }
+      const Sides s{x->batch_stride ? c.p.batch : 1,
+                    x->row_stride ? c.p.m : 1,
+                    x->col_stride ? c.p.n : 1,
+                    {x->dtype, x->row_stride, x->col_stride, x->batch_stride}};
+      fill_matrix<<<256, 256, 0, stream_>>>(at, s, stored(x->dtype), kind, ++seed + 5000, -1);
+      x->data = at;
+      at += (extent(s.layout, s.batch, s.rows, s.cols) * 4 + 1023) / 512 * 512;
+    }
+  }
+  bool once(const Case& c, const MatmulCall& call, const MatmulPlan& plan, std::int64_t bytes) {
+    must(cudaMemsetAsync(d_.data(), 0xff, static_cast<std::size_t>(bytes), stream_), "poisoning D");
+    if (c.addend_is_d) {
+      fill_matrix<<<256, 256, 0, stream_>>>(call.d, Sides{c.p.batch, c.p.m, c.p.n, c.p.d}, stored(c.p.d.dtype),
+                                            Values::normal, 99, -1);
+      must(cudaMemcpyAsync(addend_.data() + 64, call.d,
+                           static_cast<std::size_t>(extent(c.p.d, c.p.batch, c.p.m, c.p.n) * bits(c.p.d.dtype) / 8),
+                           cudaMemcpyDeviceToDevice, stream_),
+           "keeping the addend");
+    }
+    Workspace w{workspace_.data(), c.workspace, c.prepared};
+    if (!c.prepared) w.data = workspace_.data() + workspace_.size() / 2;
+    if (const auto refusal = launch(call, plan, w, stream_)) {
+      std::printf("REFUSED %s: %s\n", text(c).c_str(), refusal->c_str());
+      return false;
+    }
+    return true;
+  }
+
+  Memory a_, b_, d_, first_, extra_, addend_, workspace_, verdict_;
+  cudaStream_t stream_ = nullptr;
+  std::uint32_t seed_ = 1;
+  int sms_ = 0, paths_[3] = {}, pieces_ = 0, copies_ = 0;
+  float worst_ = 0;
+  std::vector<int> rows_ = std::vector<int>(kernels::sm90_menu.size());
+};
+
+class Random {
+ public:
+  explicit Random(std::uint32_t seed) : engine_(seed) {}
+  int below(int n) { return static_cast<int>(engine_() % static_cast<unsigned>(n)); }
+  bool one_in(int n) { return below(n) == 0; }
+  std::int64_t size(std::int64_t most) {  // log-uniform, often beside a multiple of a tile
+    const double x =
+        std::exp(std::log(static_cast<double>(most)) * std::uniform_real_distribution<double>(0, 1)(engine_));
+    std::int64_t n = std::max<std::int64_t>(1, static_cast<std::int64_t>(x));
+    if (one_in(3)) n = n / 8 * 8 + (n < 8 ? 8 : 0);
+    if (one_in(5)) n = n / 64 * 64 + below(3) - 1 + 64;
+    return std::clamp<std::int64_t>(n, 1, most);
+  }
+
+ private:
+  std::mt19937 engine_;
+};
+
+MatrixLayout layout(Random& r, DType dtype, std::int64_t batch, std::int64_t rows, std::int64_t cols, bool transposed,
+                    bool broadcast) {
+  MatrixLayout x{dtype};
+  const std::int64_t length = transposed ? rows : cols, lines = transposed ? cols : rows;
+  std::int64_t line = std::max<std::int64_t>(length, 1);
+  const int kind = r.below(4);
+  if (kind == 0) line = (line + 7) / 8 * 8;
+  if (kind == 1) line = (line + 7) / 8 * 8 + 8 * r.below(5);
+  if (kind == 2) line += r.below(9);
+  x.row_stride = transposed ? 1 : line, x.col_stride = transposed ? line : 1;
+  x.batch_stride = line * std::max<std::int64_t>(lines, 1) + (kind < 2 ? 8 : 1) * r.below(3);
+  if (batch == 1 && r.one_in(2)) x.batch_stride = line * std::max<std::int64_t>(lines, 1);
+  if (broadcast) x.batch_stride = 0;
+  return x;
+}
+
+EpilogueOperand extra(Random& r, const Case& c, bool vector) {
+  EpilogueOperand x;
+  x.data = &x;
+  x.dtype = std::array{DType::bf16, DType::f16, DType::f32}[static_cast<std::size_t>(r.below(3))];
+  x.row_stride = vector ? 0 : c.p.n + r.below(3), x.col_stride = 1;
+  if (vector && r.one_in(3)) x.row_stride = 1, x.col_stride = 0;
+  x.batch_stride = vector || r.one_in(2) ? 0 : c.p.m * x.row_stride;
+  return x;
+}
+
+Case random_case(Random& r, std::int64_t most, std::size_t workspace) {
+  Case c;
+  MatmulProblem& p = c.p;
+  p.batch = r.one_in(4) ? 1 + r.below(4) : 1;
+  p.m = r.size(most), p.n = r.size(most), p.k = r.size(most * 2);
+  if (r.one_in(60)) (r.one_in(3) ? p.m : r.one_in(2) ? p.n : p.k) = 0;
+  if (r.one_in(200)) p.batch = 0;
+  while (p.batch * p.m * p.n * p.k > (std::int64_t{1} << 26))
+    p.m = std::max<std::int64_t>(1, p.m / 2), p.k = std::max<std::int64_t>(1, p.k / 2);
+  const DType in = r.one_in(2) ? DType::bf16 : DType::f16;
+  const DType out =
+      r.one_in(2) ? in : std::array{DType::bf16, DType::f16, DType::f32}[static_cast<std::size_t>(r.below(3))];
+  p.a = layout(r, in, p.batch, p.m, p.k, r.one_in(3), r.one_in(4));
+  p.b = layout(r, in, p.batch, p.k, p.n, !r.one_in(3), r.one_in(4));
+  p.d = layout(r, out, p.batch, p.m, p.n, r.one_in(4), false);
+  if (r.one_in(4)) c.a_offset = r.below(9), c.b_offset = r.below(9);
+  if (r.one_in(4)) c.d_offset = r.below(9);
+  if (r.one_in(3)) {
+    if (r.one_in(2)) c.e.alpha = 0.5f;
+    if (r.one_in(2)) c.e.bias = extra(r, c, true);
+    c.e.activation = static_cast<Activation>(r.below(5));
+    if (r.one_in(3)) c.e.gate = extra(r, c, false);
+    if (r.one_in(3)) c.e.addend = extra(r, c, false), c.e.beta = r.one_in(2) ? 1.0f : -0.75f;
+    if (c.e.addend.data && r.one_in(3)) {
+      c.addend_is_d = true;
+      c.e.addend = {&c, p.d.dtype, p.d.row_stride, p.d.col_stride, p.d.batch_stride};
+    }
+  }
+  c.integers = r.one_in(2), c.nan_row = r.one_in(10), c.constant_b = r.one_in(4), c.prepared = !r.one_in(5);
+  c.workspace = r.one_in(12) ? 0 : workspace;
+  if (!r.one_in(3))
+    c.row = r.below(static_cast<int>(kernels::sm90_menu.size())), c.pieces = r.one_in(3) ? 1 + r.below(6) : 1;
+  if (c.row >= 0) {  // layouts that the row can serve
+    const auto& config = kernels::sm90_menu[static_cast<std::size_t>(c.row)];
+    const bool a_k = (config.swap ? config.b : config.a) == tile::Major::k,
+               b_k = (config.swap ? config.a : config.b) == tile::Major::k;
+    p.a = layout(r, in, p.batch, p.m, p.k, !a_k, r.one_in(4));
+    p.b = layout(r, in, p.batch, p.k, p.n, b_k, r.one_in(4));
+    p.d = layout(r, out, p.batch, p.m, p.n, false, false);
+    if (c.addend_is_d) c.e.addend = {&c, p.d.dtype, p.d.row_stride, p.d.col_stride, p.d.batch_stride};
+  }
+  c.runs = r.one_in(25) ? 10 : 2;
+  return c;
+}
+
+}  // namespace
+
+// check [CASES] [MOST] [SEED]: sizes up to MOST.
+int check(int argc, char** argv) {
+  const int cases = argc > 0 ? std::atoi(argv[0]) : 6000;
+  const int most = argc > 1 ? std::atoi(argv[1]) : 2048;
+  Random r(argc > 2 ? static_cast<std::uint32_t>(std::atoi(argv[2])) : 1);
+  const std::size_t each = static_cast<std::size_t>(most) * most * 100;
+  Bench bench(std::max<std::size_t>(each, std::size_t{16} << 20));
+  int wrong = 0;
+  for (int i = 0; i < cases && wrong < 12; ++i)
+    wrong += !bench.run(random_case(r, most, std::max<std::size_t>(each, std::size_t{16} << 20)));
+  bench.summary();
+  std::printf("%d cases, %d wrong\n", cases, wrong);
+  return wrong == 0 ? 0 : 1;
+}
+
+}  // namespace ridge::gpu

@@ -1,0 +1,42 @@
+// What check and bench share: device memory, and an end with a sentence when CUDA refuses something.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <vector>
+
+#include "ridge/kernels/matmul_config.h"
+#include "ridge/kernels/matmul_cuda.h"
+
+namespace ridge::gpu {
+
+inline void must(cudaError_t e, const char* what) {
+  if (e == cudaSuccess) return;
+  std::fprintf(stderr, "%s: %s\n", what, cudaGetErrorString(e));
+  std::exit(2);
+}
+
+class Memory {
+ public:
+  explicit Memory(std::size_t bytes) : bytes_(bytes) { must(cudaMalloc(&data_, bytes), "allocating device memory"); }
+  ~Memory() { cudaFree(data_); }
+  Memory(const Memory&) = delete;
+  Memory& operator=(const Memory&) = delete;
+  char* data() const { return static_cast<char*>(data_); }
+  std::size_t size() const { return bytes_; }
+
+ private:
+  void* data_ = nullptr;
+  std::size_t bytes_;
+};
+
+enum class Stored : int { bf16, f16, f32 };
+inline Stored stored(DType x) { return x == DType::bf16 ? Stored::bf16 : x == DType::f16 ? Stored::f16 : Stored::f32; }
+
+int check(int argc, char** argv);
+int bench(int argc, char** argv);
+
+}  // namespace ridge::gpu
