@@ -68,10 +68,12 @@ bool encode(CUtensorMap& map, const Lines& x, DType dtype, Box box, bool swizzle
   const cuuint64_t strides[2] = {static_cast<cuuint64_t>(x.line) * 2, static_cast<cuuint64_t>(matrix) * 2};
   const cuuint32_t extents[3] = {static_cast<cuuint32_t>(box.x), static_cast<cuuint32_t>(box.y), 1};
   const cuuint32_t steps[3] = {1, 1, 1};
+  // Lines that do not start at whole sectors straddle them: what is fetched in advance for one is then often too much.
+  const auto promotion = x.line % 16 == 0 ? CU_TENSOR_MAP_L2_PROMOTION_L2_256B : CU_TENSOR_MAP_L2_PROMOTION_L2_128B;
   return map_encoder()(&map, dtype == DType::bf16 ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16 : CU_TENSOR_MAP_DATA_TYPE_FLOAT16,
                        3, x.data, sizes, strides, extents, steps, CU_TENSOR_MAP_INTERLEAVE_NONE,
-                       swizzled ? CU_TENSOR_MAP_SWIZZLE_128B : CU_TENSOR_MAP_SWIZZLE_NONE,
-                       CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) == CUDA_SUCCESS;
+                       swizzled ? CU_TENSOR_MAP_SWIZZLE_128B : CU_TENSOR_MAP_SWIZZLE_NONE, promotion,
+                       CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) == CUDA_SUCCESS;
 }
 
 bool encode_input(tile::InputOnTarget& to, const TileOperand& x, std::int64_t batch, DType dtype, int rows, int depth) {
@@ -145,9 +147,13 @@ std::optional<std::string> launch_tiles(const MatmulCall& call, const MatmulPlan
       !encode_input(x.b, b, t.batch, in, c.n / c.cluster_m, c.k) || !encode_output(x.output, call, t, c))
     return "the driver refused a tensor map";
   x.d = t.d, x.rows = t.m, x.cols = t.n, x.line = t.d_line, x.batch_stride = t.d_batch_stride;
-  x.problem.m = static_cast<int>(a.extent), x.problem.n = static_cast<int>(b.extent);
-  x.problem.k = static_cast<int>(t.k), x.problem.batch = static_cast<int>(t.batch);
-  x.problem.pieces = plan.pieces, x.problem.band = plan.band, x.problem.early = plan.early;
+  x.problem.sizes = {static_cast<int>(a.extent),
+                     static_cast<int>(b.extent),
+                     static_cast<int>(t.k),
+                     static_cast<int>(t.batch),
+                     plan.pieces,
+                     plan.band};
+  x.problem.early = plan.early;
   x.problem.cycles = workspace.cycles;
   x.blocks = static_cast<int>(std::min<std::int64_t>(plan.tiles * plan.pieces, std::max(multiprocessors(), 1)));
   x.dependent = plan.dependent, x.stream = stream;

@@ -5,9 +5,23 @@
 #pragma once
 
 #include "ridge/tile/target/sm90/ops.h"
-#include "ridge/tile/target/sm90/walk.h"
+#include "ridge/tile/walk.h"
 
 namespace ridge::tile::sm90 {
+
+struct Problem {
+  Sizes sizes;
+  bool early;         // constants may be read before the kernels before this one have ended
+  float* partial;     // sums of the pieces of k
+  int* arrived;       // pieces that have come, a counter for each part of a tile; zero between launches
+  long long* cycles;  // null, or where block 0 says how long it multiplied
+};
+
+template <class Kernel> TILE_FN Walk walk_of(const Problem& p, int rank) {
+  constexpr auto c = Kernel::config;
+  const Cut cut = {c.m, c.n, c.k, c.cluster_m, c.cluster_n, c.splits()};
+  return Walk(cut, p.sizes, static_cast<int>(gridDim.x), static_cast<int>(blockIdx.x), rank);
+}
 
 template <int slots> struct Ring {
   int slot = 0;
@@ -42,7 +56,7 @@ TILE_FN bool combine(State& acc, const Problem& p, const Item& x, int share, int
   constexpr int n = State::size, sharers = Kernel::config.sharers();
   const int t = threadIdx.x % 128;
   auto sums = [&](int piece, int i) {
-    const std::size_t part = (static_cast<std::size_t>(x.tile) * p.pieces + piece) * sharers + share;
+    const std::size_t part = (static_cast<std::size_t>(x.tile) * p.sizes.pieces + piece) * sharers + share;
     return reinterpret_cast<float4*>(p.partial + part * (n * 128) + i * 128 + t * 4);
   };
 #pragma unroll
@@ -51,7 +65,7 @@ TILE_FN bool combine(State& acc, const Problem& p, const Item& x, int share, int
   sync_threads(1 + id, 128);
   if (t == 0) {  // the barrier orders the group's writes before this one release
     int* const counter = p.arrived + x.tile * sharers + share;
-    *is_last = add_acquire_release(counter, 1) == p.pieces - 1;
+    *is_last = add_acquire_release(counter, 1) == p.sizes.pieces - 1;
     if (*is_last) *counter = 0;
   }
   sync_threads(1 + id, 128);
@@ -59,7 +73,7 @@ TILE_FN bool combine(State& acc, const Problem& p, const Item& x, int share, int
 #pragma unroll
   for (int i = 0; i < n; ++i) acc.v[i] = 0;
 #pragma unroll 1
-  for (int piece = 0; piece < p.pieces; ++piece)
+  for (int piece = 0; piece < p.sizes.pieces; ++piece)
 #pragma unroll
     for (int i = 0; i < n; i += 4) {
       const float4 s = __ldcg(sums(piece, i));
@@ -73,7 +87,7 @@ TILE_FN void produce(Shared<Kernel>& s, const typename Kernel::Globals& g, const
   constexpr auto config = Kernel::config;
   const std::uint32_t full = address(s.full), empty = address(s.empty);
   prefetch_map(&g.a.on_target.map), prefetch_map(&g.b.on_target.map), prefetch_map(&g.d.on_target.map);
-  Walk<Kernel> walk(p, rank);
+  Walk walk = walk_of<Kernel>(p, rank);
   Ring<config.stages> ring;
   Item item;
   auto fill = [&](auto& at, int slot, int stage) {
@@ -115,7 +129,7 @@ TILE_FN void consume(Shared<Kernel>& s, const typename Kernel::Globals& g, const
   static_assert(!pingpong || config.consumers == 2, "ping-pong is played by two");
   const std::uint32_t full = address(s.full), empty = address(s.empty);
   const int thread = threadIdx.x % 128;
-  Walk<Kernel> walk(p, rank);
+  Walk walk = walk_of<Kernel>(p, rank);
   Ring<config.stages> ring;
   Item item;
   Consumer<Kernel> at;
@@ -156,7 +170,7 @@ TILE_FN void consume(Shared<Kernel>& s, const typename Kernel::Globals& g, const
     mma_wait<0>();
     release(previous);
     if constexpr (config.splits())
-      if (p.pieces > 1 && !combine<Kernel>(acc, p, item, at.share, id, &s.is_last[id])) continue;
+      if (p.sizes.pieces > 1 && !combine<Kernel>(acc, p, item, at.share, id, &s.is_last[id])) continue;
     Kernel::store(at, g, acc);
   }
   if (p.cycles && threadIdx.x == 0 && blockIdx.x == 0) *p.cycles = clock64() - started;
