@@ -1,10 +1,11 @@
-// ridge bench matmul: ours against the libraries, in one run.
+// ridge bench: products against the libraries, and what hardly computes against the memory, each in one run.
 #include <fmt/format.h>
 
 #include <memory>
 
 #include "ridge/cli/door.h"
 #include "ridge/report/contest.h"
+#include "ridge/report/stream_contest.h"
 
 namespace ridge::cli {
 namespace {
@@ -12,10 +13,26 @@ namespace {
 struct Bench {
   std::string what = "matmul", shapes = "data/cpu_shapes.csv";
   measure::ContestOptions options;
+  std::string only;
+  int rounds = 0;  // 0: as many as the contest's own default
   bool json = false;
 };
 
+int perform_stream(const Bench& asked) {
+  measure::StreamOptions options{.threads = asked.options.threads, .only = asked.only};
+  if (asked.rounds > 0) options.rounds = asked.rounds;
+  options.progress = [bar = progress_bar()](std::size_t done, std::size_t of) {
+    if (bar) bar(static_cast<double>(done) / static_cast<double>(of), fmt::format("{} of {} kernels", done, of));
+  };
+  const auto contest = measure::stream_contest(options);
+  end_progress();
+  if (!contest) return fail(contest.error());
+  return print(asked.json ? stream_json(*contest).dump(1) + "\n" : stream_text(*contest));
+}
+
 int perform(Bench& asked) {
+  if (asked.what == "stream") return perform_stream(asked);
+  if (asked.rounds > 0) asked.options.rounds = asked.rounds;
   asked.options.progress = [bar = progress_bar()](std::size_t done, std::size_t of) {
     if (bar) bar(static_cast<double>(done) / static_cast<double>(of), fmt::format("{} of {} shapes", done, of));
   };
@@ -31,14 +48,17 @@ int perform(Bench& asked) {
 
 void add_bench(CLI::App& app, int& code) {
   auto asked = std::make_shared<Bench>();
-  CLI::App* verb = app.add_subcommand("bench", "Time products beside other libraries, in one run");
-  verb->footer("Examples:\n  ridge bench matmul --against openblas,onednn --shapes data/cpu_shapes.csv --threads 2\n");
-  verb->add_option("what", asked->what, "What to time")->check(CLI::IsMember({"matmul"}))->required();
+  CLI::App* verb =
+      app.add_subcommand("bench", "Time products beside other libraries, or kernels beside the memory, in one run");
+  verb->footer(
+      "Examples:\n  ridge bench matmul --against openblas,onednn --shapes data/cpu_shapes.csv --threads 2\n"
+      "  ridge bench stream --threads 1 --only softmax\n");
+  verb->add_option("what", asked->what, "What to time")->check(CLI::IsMember({"matmul", "stream"}))->required();
   verb->add_option("--against", asked->options.libraries, "Libraries: openblas, onednn")->delimiter(',');
   verb->add_option("--shapes", asked->shapes, "CSV with the columns op,dtype,m,n,k and optionally out");
   verb->add_option("--threads", asked->options.threads, "Threads")->check(CLI::Range(1, 1024));
-  verb->add_option("--rounds", asked->options.rounds, "Turns that everybody gets at every shape")
-      ->check(CLI::Range(1, 1000));
+  verb->add_option("--rounds", asked->rounds, "Turns that everybody gets at every shape")->check(CLI::Range(1, 1000));
+  verb->add_option("--only", asked->only, "stream: the kernel to time (rmsnorm, softmax, affine, gelu, cosines)");
   verb->add_flag("--json", asked->json, "JSON on stdout");
   verb->callback([asked, &code] { code = perform(*asked); });
 }

@@ -21,6 +21,8 @@ struct PeakLoops {
   void (*bf16)(std::int64_t rounds);                       // null then
   void (*read)(const std::byte* from, std::size_t bytes);  // bytes: a multiple of 256, from: 64-byte aligned
   void (*copy)(std::byte* to, const std::byte* from, std::size_t bytes);  // past the caches, where the CPU can
+  // to[i] = a[i] xor b[i], past the caches: the traffic of a kernel that reads two arrays and writes one.
+  void (*combine)(std::byte* to, const std::byte* a, const std::byte* b, std::size_t bytes);
 };
 
 // For the instruction set that the kernels use here. The others are here for tests: the CPU must have them.

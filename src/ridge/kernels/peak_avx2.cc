@@ -23,8 +23,8 @@ constexpr int sums = 12;
 }  // namespace
 
 const PeakLoops& avx2_peak_loops() {
-  static constexpr PeakLoops loops{"avx2",          2 * 8 * sums,   f32_peak_loop<Avx2, sums>, 0, nullptr,
-                                   read_loop<Avx2>, copy_loop<Avx2>};
+  static constexpr PeakLoops loops{"avx2",  2 * 8 * sums,    f32_peak_loop<Avx2, sums>, 0,
+                                   nullptr, read_loop<Avx2>, copy_loop<Avx2>,           combine_loop<Avx2>};
   return loops;
 }
 

@@ -23,8 +23,8 @@ constexpr int sums = 24;
 }  // namespace
 
 const PeakLoops& avx512_peak_loops() {
-  static constexpr PeakLoops loops{"avx512",          2 * 16 * sums,    f32_peak_loop<Avx512, sums>, 0, nullptr,
-                                   read_loop<Avx512>, copy_loop<Avx512>};
+  static constexpr PeakLoops loops{"avx512", 2 * 16 * sums,     f32_peak_loop<Avx512, sums>, 0,
+                                   nullptr,  read_loop<Avx512>, copy_loop<Avx512>,           combine_loop<Avx512>};
   return loops;
 }
 

@@ -44,4 +44,14 @@ template <class Isa> void copy_loop(std::byte* to, const std::byte* from, std::s
   Isa::drain();
 }
 
+template <class Isa> void combine_loop(std::byte* to, const std::byte* a, const std::byte* b, std::size_t bytes) {
+  constexpr std::size_t width = sizeof(typename Isa::Vector);
+  for (std::size_t at = 0; at < bytes; at += 256) {
+#pragma GCC unroll 16
+    for (std::size_t i = at; i < at + 256; i += width)
+      Isa::stream(to + i, Isa::mix(Isa::load(a + i), Isa::load(b + i)));
+  }
+  Isa::drain();
+}
+
 }  // namespace ridge::kernels

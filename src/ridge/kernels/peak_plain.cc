@@ -33,8 +33,8 @@ constexpr int sums = 12;
 }  // namespace
 
 const PeakLoops& plain_peak_loops() {
-  static constexpr PeakLoops loops{"plain",          2 * 4 * sums,    f32_peak_loop<Plain, sums>, 0, nullptr,
-                                   read_loop<Plain>, copy_loop<Plain>};
+  static constexpr PeakLoops loops{"plain", 2 * 4 * sums,     f32_peak_loop<Plain, sums>, 0,
+                                   nullptr, read_loop<Plain>, copy_loop<Plain>,           combine_loop<Plain>};
   return loops;
 }
 

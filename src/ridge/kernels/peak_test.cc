@@ -22,6 +22,9 @@ void expect_copies(const PeakLoops& loops) {
   loops.copy(to[0].bytes, from[0].bytes, 512);
   EXPECT_EQ(std::memcmp(to[0].bytes, from[0].bytes, 512), 0) << loops.isa;
   EXPECT_EQ(to[0].bytes[512], std::byte{0x5a}) << loops.isa;
+  loops.combine(to[0].bytes, from[0].bytes, from[0].bytes, 256);
+  EXPECT_EQ(to[0].bytes[255], std::byte{0}) << loops.isa;
+  EXPECT_EQ(to[0].bytes[256], from[0].bytes[256]) << loops.isa;
   loops.read(from[0].bytes, sizeof(Block));
   loops.f32(1000);
   if (loops.bf16 != nullptr) loops.bf16(1000);

@@ -1,0 +1,255 @@
+#include "ridge/measure/stream_contest.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <optional>
+
+#include "ridge/kernels/peak.h"
+#include "ridge/kernels/run.h"
+#include "ridge/machine/system.h"
+#include "ridge/measure/fill.h"
+#include "ridge/measure/memory.h"
+
+namespace ridge::measure {
+namespace {
+
+using kernels::ChainOp;
+using kernels::ChainStep;
+
+constexpr std::size_t cached_bytes = 96 << 10;  // of each array where they come from the L2
+constexpr double cached_s = 2e-3;               // of one round are spent there
+
+std::vector<ChainStep> steps_of(StreamKernel kernel) {
+  if (kernel == StreamKernel::cosines)
+    return {{.op = ChainOp::load, .result = 0, .slot = 0},
+            {.op = ChainOp::cos, .result = 0, .a = 0, .repeat = 2},
+            {.op = ChainOp::store, .a = 0, .slot = 2}};
+  const ChainOp bend = kernel == StreamKernel::gelu ? ChainOp::gelu : ChainOp::relu;
+  return {{.op = ChainOp::load, .result = 0, .slot = 0},
+          {.op = ChainOp::constant, .result = 1, .constant = 1.3f},
+          {.op = ChainOp::multiply, .result = 0, .a = 0, .b = 1},
+          {.op = ChainOp::constant, .result = 1, .constant = 0.2f},
+          {.op = ChainOp::add, .result = 0, .a = 0, .b = 1},
+          {.op = bend, .result = 0, .a = 0},
+          {.op = ChainOp::load, .result = 1, .slot = 1},
+          {.op = ChainOp::multiply, .result = 0, .a = 0, .b = 1},
+          {.op = ChainOp::store, .a = 0, .slot = 2}};
+}
+
+double exact_chain(StreamKernel kernel, double x, double r) {
+  if (kernel == StreamKernel::cosines) return std::cos(std::cos(x));
+  // The chain's own constants and its rounding to f32 before the bend: what cancels there is not the bend's fault.
+  const double u = static_cast<double>(static_cast<float>(x) * 1.3f + 0.2f);
+  return (kernel == StreamKernel::gelu ? 0.5 * u * std::erfc(-u * std::sqrt(0.5)) : std::max(u, 0.0)) * r;
+}
+
+// The arrays of one case and what is done with them.
+class Bout {
+ public:
+  static Result<Bout> make(const StreamCase& what, const StreamOptions& options, std::size_t bytes) {
+    Bout bout(what, options.threads, static_cast<std::int64_t>(bytes) * 8 / bits(what.dtype));
+    const std::int64_t counts[] = {bout.elements_, what.columns == 0 ? bout.elements_ : what.columns, bout.elements_};
+    for (std::size_t i = 0; i < 3; ++i) {
+      auto made = ArrayStorage::make(what.dtype, counts[i]);
+      if (!made) return absent_error(fmt::format("no memory for three arrays of {} bytes", bytes));
+      bout.arrays_[i] = *std::move(made);
+      if (i < 2)
+        fill_normal(bout.arrays_[i]->array(), 1, static_cast<int>(i), options.threads);
+      else
+        poison(bout.arrays_[i]->array(), options.threads);
+    }
+    return bout;
+  }
+
+  // Seconds of so many calls of the kernel over `each` elements (of whole rows) for each thread; of the stream.
+  double ours(std::int64_t each, int calls = 1) const {
+    return together(calls, [&](int worker) {
+      const std::int64_t from = each * worker;
+      if (what_.columns != 0) return kernels::rows(problem(each), at(0, from), at(1, 0), at(2, from), 1);
+      void* const tensors[] = {at(0, from), at(1, from), at(2, from)};
+      kernels::chain(program(each), tensors, 1);
+    });
+  }
+  double stream() const {
+    const auto& loops = kernels::peak_loops();
+    const std::size_t bytes = static_cast<std::size_t>(each() * bits(what_.dtype) / 8);
+    return together(1, [&](int worker) {
+      const std::int64_t from = each() * worker;
+      if (what_.reads() == 1)
+        loops.copy(at(2, from), at(0, from), bytes);
+      else
+        loops.combine(at(2, from), at(0, from), at(1, from), bytes);
+    });
+  }
+
+  std::int64_t each() const {
+    const std::int64_t grain = std::max<std::int64_t>(what_.columns, 1024);
+    return elements_ / threads_ / grain * grain;
+  }
+  double bytes() const { return static_cast<double>(each() * threads_ * bits(what_.dtype) / 8 * (what_.reads() + 1)); }
+  std::int64_t cached_each() const {
+    const auto some = static_cast<std::int64_t>(cached_bytes) * 8 / bits(what_.dtype);
+    return what_.columns == 0 ? some : std::max<std::int64_t>(some / what_.columns, 1) * what_.columns;
+  }
+  Status check(StreamRow& row) const {
+    const std::int64_t run = std::max<std::int64_t>(what_.columns, 1);
+    for (std::int64_t sample = 0; sample < (what_.columns == 0 ? 4096 : 3); ++sample) {
+      const std::int64_t runs = each() * threads_ / run, at = sample * 7919 * (runs / 4096 + 1) % runs * run;
+      const std::vector<double> exact = what_.columns == 0 ? exact_element(at) : exact_row(at);
+      for (std::int64_t i = 0; i < run; ++i) {
+        const double got = read(arrays_[2]->array(), at + i), want = exact[static_cast<std::size_t>(i)];
+        const double error = std::abs(got - want) / std::max(std::abs(want), 1e-30);
+        if (!(error <= row.allowed))
+          return Error{.kind = ErrorKind::mismatch,
+                       .message = fmt::format("{} {} is wrong at element {}: found {:.9g}, expected {:.9g}",
+                                              name(what_.kernel), ridge::name(what_.dtype), at + i, got, want)};
+        row.error = std::max(row.error, error);
+      }
+    }
+    return Done{};
+  }
+  void forget() const { poison(arrays_[2]->array(), threads_); }
+
+ private:
+  Bout(const StreamCase& what, int threads, std::int64_t elements)
+      : what_(what), threads_(threads), elements_(elements) {}
+
+  std::byte* at(std::size_t array, std::int64_t element) const {
+    return arrays_[array]->array().data + element * bits(what_.dtype) / 8;
+  }
+  // The time that the slowest thread was given: a busy neighbour lengthens it less than the time on the wall.
+  template <class F> double together(int calls, F part) const {
+    std::vector<double> seconds(static_cast<std::size_t>(threads_));
+    kernels::run_together(threads_, [&](int worker) {
+      const double start = thread_seconds();
+      for (int i = 0; i < calls; ++i) part(worker);
+      seconds[static_cast<std::size_t>(worker)] = thread_seconds() - start;
+    });
+    return *std::max_element(seconds.begin(), seconds.end());
+  }
+  kernels::RowProblem problem(std::int64_t elements) const {
+    kernels::RowProblem p;
+    p.function = what_.kernel == StreamKernel::softmax ? kernels::RowFunction::softmax : kernels::RowFunction::rmsnorm;
+    p.rows = elements / what_.columns, p.columns = what_.columns;
+    p.x = p.y = {what_.dtype, what_.columns};
+    p.weight = what_.dtype;
+    return p;
+  }
+  kernels::ChainProgram program(std::int64_t elements) const {
+    const kernels::ChainTensor flat{what_.dtype, {1}};
+    return {{elements}, {flat, flat, flat}, steps_of(what_.kernel), 2};
+  }
+  std::vector<double> exact_element(std::int64_t i) const {
+    return {exact_chain(what_.kernel, read(arrays_[0]->array(), i), read(arrays_[1]->array(), i))};
+  }
+  std::vector<double> exact_row(std::int64_t at) const {
+    std::vector<double> v(static_cast<std::size_t>(what_.columns));
+    const bool softmax = what_.kernel == StreamKernel::softmax;
+    double sum = 0;
+    for (std::size_t i = 0; i < v.size(); ++i) {
+      const double x = read(arrays_[0]->array(), at + static_cast<std::int64_t>(i));
+      v[i] = softmax ? std::exp(x) : x;
+      sum += softmax ? v[i] : x * x;
+    }
+    const double scale = softmax ? 1 / sum : 1 / std::sqrt(sum / static_cast<double>(what_.columns) + 1e-5f);
+    for (std::size_t i = 0; i < v.size(); ++i)
+      v[i] *= scale * (softmax ? 1 : read(arrays_[1]->array(), static_cast<std::int64_t>(i)));
+    return v;
+  }
+
+  StreamCase what_;
+  int threads_;
+  std::int64_t elements_;
+  std::array<std::optional<ArrayStorage>, 3> arrays_;
+};
+
+double cached_seconds(const Bout& bout) {
+  const std::int64_t some = bout.cached_each();
+  bout.ours(some);
+  const int calls = static_cast<int>(std::clamp(cached_s / std::max(bout.ours(some), 1e-7), 1.0, 1e4));
+  return bout.ours(some, calls) / calls * static_cast<double>(bout.each()) / static_cast<double>(some);
+}
+
+Result<StreamRow> play(const StreamCase& what, const StreamOptions& options, std::size_t bytes) {
+  auto bout = Bout::make(what, options, bytes);
+  if (!bout) return bout.error();
+  StreamRow row;
+  row.what = what;
+  row.bytes = bout->bytes();
+  row.allowed = what.dtype == DType::f32 ? 4e-6 : 4.2e-3;
+  bout->ours(bout->each());
+  if (auto ok = bout->check(row); !ok) return ok.error();
+  std::vector<double> mine, theirs, cached, ratios;
+  for (int r = 0; r < options.rounds; ++r) {
+    const auto one = [&] { mine.push_back(bout->ours(bout->each())); };
+    const auto other = [&] { theirs.push_back(bout->stream()); };
+    cached.push_back(cached_seconds(*bout));
+    if (r % 2 == 0)
+      one(), other();
+    else
+      other(), one();
+    ratios.push_back(theirs.back() / mine.back());
+  }
+  bout->forget();
+  bout->ours(bout->each());
+  if (auto ok = bout->check(row); !ok) return ok.error();
+  row.ours = statistics(mine), row.stream = statistics(theirs);
+  const Statistics ratio = statistics(ratios);
+  row.ratio = ratio.median, row.low = ratio.min, row.high = ratio.max;
+  row.cached_s = statistics(cached).median;
+  row.of_roof = std::max(row.stream.median, row.cached_s) / row.ours.median;
+  return row;
+}
+
+}  // namespace
+
+std::string_view name(StreamKernel kernel) {
+  switch (kernel) {
+    case StreamKernel::rmsnorm: return "rmsnorm";
+    case StreamKernel::softmax: return "softmax";
+    case StreamKernel::affine: return "affine";
+    case StreamKernel::gelu: return "gelu";
+    case StreamKernel::cosines: return "cosines";
+  }
+  return "";
+}
+
+int StreamCase::reads() const { return kernel == StreamKernel::affine || kernel == StreamKernel::gelu ? 2 : 1; }
+double StreamCase::bar() const { return kernel == StreamKernel::rmsnorm ? 0.95 : 0.85; }
+
+std::vector<StreamCase> stream_cases() {
+  std::vector<StreamCase> all;
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    for (const StreamKernel kernel : {StreamKernel::rmsnorm, StreamKernel::softmax})
+      for (const std::int64_t columns : {1024, 4096, 16384, 65536}) all.push_back({kernel, dtype, columns});
+    for (const StreamKernel kernel : {StreamKernel::affine, StreamKernel::gelu, StreamKernel::cosines})
+      all.push_back({kernel, dtype, 0});
+  }
+  return all;
+}
+
+Result<StreamContest> stream_contest(const StreamOptions& options) {
+  StreamContest result{.threads = options.threads, .rounds = options.rounds, .array_bytes = options.array_bytes};
+  constexpr std::size_t whole = 4 << 20;  // rows of 65536 elements, however many threads share them
+  if (result.array_bytes == 0)
+    result.array_bytes = static_cast<std::size_t>(std::max(2 * read_system().last_level_bytes, 0x1p26));
+  result.array_bytes = std::max(result.array_bytes / whole, std::size_t{1}) * whole;
+  std::vector<StreamCase> cases = stream_cases();
+  std::erase_if(cases, [&](const StreamCase& c) { return !options.only.empty() && name(c.kernel) != options.only; });
+  if (cases.empty())
+    return input_error(fmt::format("no kernel is called '{}'", options.only),
+                       "rmsnorm, softmax, affine, gelu or cosines");
+  for (std::size_t i = 0; i < cases.size(); ++i) {
+    if (options.progress) options.progress(i, cases.size());
+    auto row = play(cases[i], options, result.array_bytes);
+    if (!row) return row.error();
+    result.rows.push_back(*row);
+  }
+  if (options.progress) options.progress(cases.size(), cases.size());
+  return result;
+}
+
+}  // namespace ridge::measure
