@@ -5,6 +5,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "ridge/report/report.h"
@@ -61,5 +62,8 @@ struct Picture {
 };
 
 Picture arrange(const Report& report);
+
+// Text for XML: the five characters that have a meaning there; control characters, which XML forbids, become spaces.
+std::string escaped(std::string_view text);
 
 }  // namespace ridge

@@ -5,6 +5,22 @@
 #include "ridge/report/picture.h"
 
 namespace ridge {
+
+std::string escaped(std::string_view text) {
+  std::string out;
+  for (const char c : text) {
+    switch (c) {
+      case '&': out += "&amp;"; break;
+      case '<': out += "&lt;"; break;
+      case '>': out += "&gt;"; break;
+      case '"': out += "&quot;"; break;
+      case '\'': out += "&#39;"; break;
+      default: out += static_cast<unsigned char>(c) < 0x20 && c != '\n' ? ' ' : c;
+    }
+  }
+  return out;
+}
+
 namespace {
 
 constexpr std::string_view styles = R"(<style>
@@ -40,22 +56,6 @@ text{fill:#e6edf3}
 }
 </style>
 )";
-
-// Text for XML: the five that have a meaning there; control characters, which XML forbids, become spaces.
-std::string escaped(std::string_view text) {
-  std::string out;
-  for (const char c : text) {
-    switch (c) {
-      case '&': out += "&amp;"; break;
-      case '<': out += "&lt;"; break;
-      case '>': out += "&gt;"; break;
-      case '"': out += "&quot;"; break;
-      case '\'': out += "&#39;"; break;
-      default: out += static_cast<unsigned char>(c) < 0x20 && c != '\n' ? ' ' : c;
-    }
-  }
-  return out;
-}
 
 std::string text_at(std::string_view kind, Point at, std::string_view text, std::string_view more = "") {
   return fmt::format("<text class=\"{}\" x=\"{:.1f}\" y=\"{:.1f}\"{}>{}</text>\n", kind, at.x, at.y, more,

@@ -19,15 +19,16 @@ enum class Do : std::uint8_t {
   expect,         // `amount` more bytes in this phase of barrier `object`
   copy,           // starts an asynchronous copy into cell `object`; its `amount` bytes arrive at barrier `other`
   fence_sums,     // what was done to sums before is ordered before the multiplies after
-  multiply,       // starts an asynchronous multiply of `cells` into the sums, cell `object`; the whole group issues it
+  multiply,       // starts an asynchronous multiply of `cells` into the sums, cell `object`; the whole group issues it.
+                  // `amount`: FLOPs of the group
   commit,         // closes a batch of multiplies
   wait_multiply,  // until at most `amount` batches are not finished
   sync,           // `amount` threads at named barrier `object`: arrives and waits
   join,           // arrives there without waiting
   fence_proxy,    // writes before are visible to asynchronous operations after
-  write,          // to cell `object`
+  write,          // `amount` bytes to cell `object`
   read,           // from it
-  store,          // starts an asynchronous store from `cells` to cell `other`
+  store,          // starts an asynchronous store of `amount` bytes from `cells` to cell `other`
   commit_store,   // closes a batch of stores
   wait_read,      // until at most `amount` batches of stores still read their source
   wait_written,   // until at most `amount` batches of stores have not arrived

@@ -3,6 +3,7 @@
 // and as one of the others, so that a barrier between the two can be missed.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <map>
 #include <string>
@@ -263,7 +264,8 @@ template <class Kernel> class Record {
       std::vector<int> cells = scribe.tile_cells(on.block, slot, on.record.place_of(&a), A::rows);
       const std::vector<int> right = scribe.tile_cells(on.block, slot, on.record.place_of(&b.tile), B::rows);
       cells.insert(cells.end(), right.begin(), right.end());
-      on.note(Do::multiply, on.sums()).cells = std::move(cells);
+      constexpr std::int64_t flops = std::int64_t{2} * (m / sharers) * n * A::cols;
+      on.note(Do::multiply, on.sums(), flops).cells = std::move(cells);
       acc.live = true;
     }
   };
@@ -278,29 +280,30 @@ template <class Kernel> class Record {
       for (int i = 0; i < m / config.sharers() / 64; ++i)
         for (int c = 0; c < boxes; ++c) {
           const Index at_row = row.begin + on.share() * (m / config.sharers()) + i * 64;
-          box(at_row, col.begin + c * 64);
+          const int wide = config.swap ? n : std::min(64, n - c * 64);
+          box(at_row, col.begin + c * 64, std::int64_t{64} * wide * sizeof(T));
         }
     }
-    void box(Index row, Index col) const {
+    void box(Index row, Index col, std::int64_t bytes) const {
       const std::string name = "output at row " + std::to_string(row) + ", column " + std::to_string(col) +
                                (item.batch > 0 ? ", product " + std::to_string(item.batch) : "");
       Scribe& scribe = on.record.scribe_;
       if (on.record.options_.bulk) {
         send_box<config.staging>(
-            on, [&] { on.note(Do::write, on.buffer(on.lane)).is_buffer = true; },
+            on, [&] { on.note(Do::write, on.buffer(on.lane), bytes / 2).is_buffer = true; },
             [&] {
-              Step& step = on.note(Do::store);
+              Step& step = on.note(Do::store, -1, bytes);
               step.cells = {on.buffer(0), on.buffer(1)}, step.is_buffer = true;
               step.other = scribe.shared_cell(name, Kind::output);
             });
         return;
       }
       on.sync_group();  // the sums before these have been taken
-      on.note(Do::write, on.buffer(on.lane));
+      on.note(Do::write, on.buffer(on.lane), bytes / 2);
       on.sync_group();
       on.note(Do::read, on.buffer(0));
       on.note(Do::read, on.buffer(1));
-      on.note(Do::write, scribe.shared_cell(name + on.lane_name(), Kind::output));
+      on.note(Do::write, scribe.shared_cell(name + on.lane_name(), Kind::output), bytes / 2);
     }
   };
 

@@ -1,0 +1,21 @@
+// Draws who was busy when. chrome_trace gives the JSON that https://ui.perfetto.dev and chrome://tracing load: a thread
+// for each lane, complete events ("ph":"X") with begin and length in microseconds. Events of one lane that overlap
+// (copies on their way) go to several threads, for the format forbids it on one. timeline_svg gives one picture, for a
+// report: every lane a row, every phase a colour.
+//   1 GHz, lane "copies", load [0, 128) of stage 3: {"name":"load
+//   3","cat":"load","ph":"X","ts":0.000000,"dur":0.128000,…}
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "ridge/base/timeline.h"
+
+namespace ridge {
+
+// Without a clock a tick is drawn as a microsecond, and the trace's otherData says so.
+std::string chrome_trace(const Timeline& timeline, std::string_view title);
+
+std::string timeline_svg(const Timeline& timeline, std::string_view title);
+
+}  // namespace ridge
