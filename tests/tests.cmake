@@ -11,3 +11,12 @@ set_tests_properties(cases_none PROPERTIES LABELS fast PASS_REGULAR_EXPRESSION "
 find_package(Python3 COMPONENTS Interpreter REQUIRED)
 add_test(NAME readme COMMAND ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR}/tools/check_readme.py $<TARGET_FILE:ridge_cli>)
 set_tests_properties(readme PROPERTIES LABELS fast)
+
+# The language's limits in their words: each file compiles, and with its bad line it does not and says why.
+file(GLOB compile_fail CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/compile_fail/*.cc)
+foreach(file IN LISTS compile_fail)
+  cmake_path(GET file STEM name)
+  add_test(NAME compile_fail_${name} COMMAND ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR}/tests/compile_fail/check.py
+                                             ${CMAKE_CXX_COMPILER} ${file} -std=c++20 -I${CMAKE_SOURCE_DIR}/src)
+  set_tests_properties(compile_fail_${name} PROPERTIES LABELS "fast;compile")
+endforeach()

@@ -11,6 +11,7 @@
 #include "ridge/base/float16.h"
 #include "ridge/tile/target/cpu/arena.h"
 #include "ridge/tile/target/cpu/worker.h"
+#include "ridge/tile/words.h"
 
 namespace ridge::tile::cpu {
 
@@ -22,9 +23,11 @@ struct Place {
 };
 
 // Each role has its own words, so a multiply in `load` does not compile.
-struct Loader : Place {
-  template <class Tile, class Along, bool is_constant>
-  void load(Tile& tile, const GlobalView<Tile, Along, is_constant>& view, Along where, Range k) const {
+struct Loader : OnlyLoads<Place> {
+  template <class Tile, class Box, class Along, bool is_constant, class Where>
+  void load(Tile& tile, const GlobalView<Box, Along, is_constant>& view, Where where, Range k) const {
+    static_assert(std::is_same_v<Along, Where>,
+                  "load: a view along rows is loaded at a row, one along columns at a column");
     load(rows<0, Tile::rows>(tile), view, where, k);
   }
   template <int first, int count, class Tile, class Box, class Along, bool is_constant>
@@ -36,7 +39,7 @@ struct Loader : Place {
   }
 };
 
-struct Multiplier : Place {
+struct Multiplier : OnlyMultiplies<Place> {
   Worker& worker;
   template <int m, int n, int sharers, class Sum, class A, class B>
   void mma(Accumulator<m, n, sharers, Sum>& acc, const A& a, Transposed<B> b) const {
@@ -57,7 +60,7 @@ template <class To, class From> To converted(From x) {
   }
 }
 
-struct Storer : Place {
+struct Storer : OnlyStores<Place> {
   Index batch = 0;
   template <class T, int m, int n, int sharers, class Sum>
   void store(const OutputView<T, m, n>& view, const Accumulator<m, n, sharers, Sum>& acc, Row row, Col col) const {

@@ -8,6 +8,7 @@
 #include "ridge/tile/target/cpu/schedule.h"
 #include "ridge/tile/target/trace/counts.h"
 #include "ridge/tile/walk.h"
+#include "ridge/tile/words.h"
 
 namespace ridge::tile::trace {
 
@@ -24,12 +25,14 @@ struct Share {  // a tile that several blocks want is fetched by each in part, f
 };
 
 // Each role has its own words, so a multiply in `load` does not compile.
-struct Loader : Place {
+struct Loader : OnlyLoads<Place> {
   Meter& meter;
   Share left, right;  // of what is loaded along rows, along columns
 
-  template <class Tile, class Along, bool is_constant>
-  void load(Tile& tile, const GlobalView<Tile, Along, is_constant>& view, Along where, Range k) const {
+  template <class Tile, class Box, class Along, bool is_constant, class Where>
+  void load(Tile& tile, const GlobalView<Box, Along, is_constant>& view, Where where, Range k) const {
+    static_assert(std::is_same_v<Along, Where>,
+                  "load: a view along rows is loaded at a row, one along columns at a column");
     load(rows<0, Tile::rows>(tile), view, where, k);
   }
   template <int first, int count, class Tile, class Box, class Along, bool is_constant>
@@ -46,7 +49,7 @@ struct Loader : Place {
   }
 };
 
-struct Multiplier : Place {
+struct Multiplier : OnlyMultiplies<Place> {
   Meter& meter;
   template <int m, int n, int sharers, class Sum, class A, class B>
   void mma(Accumulator<m, n, sharers, Sum>& acc, const A& a, Transposed<B> b) const {
@@ -56,7 +59,7 @@ struct Multiplier : Place {
   }
 };
 
-struct Storer : Place {
+struct Storer : OnlyStores<Place> {
   Meter& meter;
   template <class T, int m, int n, int sharers, class Sum>
   void store(const OutputView<T, m, n>& view, const Accumulator<m, n, sharers, Sum>&, Row row, Col col) const {

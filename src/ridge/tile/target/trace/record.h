@@ -12,6 +12,7 @@
 
 #include "ridge/tile/ring.h"
 #include "ridge/tile/target/trace/protocol.h"
+#include "ridge/tile/words.h"
 
 namespace ridge::tile::trace {
 
@@ -143,11 +144,13 @@ template <class Kernel> class Record {
   };
 
   // Each role has its own words, so a multiply in `load` does not compile.
-  template <Half half> struct Loader : Place {
+  template <Half half> struct Loader : OnlyLoads<Place> {
     Producer& on;
     int slot;
-    template <class Tile, class Along, bool is_constant>
-    void load(Tile& tile, const GlobalView<Tile, Along, is_constant>& view, Along where, Range k) const {
+    template <class Tile, class Box, class Along, bool is_constant, class Where>
+    void load(Tile& tile, const GlobalView<Box, Along, is_constant>& view, Where where, Range k) const {
+      static_assert(std::is_same_v<Along, Where>,
+                    "load: a view along rows is loaded at a row, one along columns at a column");
       load(rows<0, Tile::rows>(tile), view, where, k);
     }
     template <int first, int count, class Tile, class Box, class Along, bool is_constant>
@@ -254,7 +257,7 @@ template <class Kernel> class Record {
     void next_buffer() { this->note(Do::next_buffer); }
   };
 
-  struct Multiplier : Place {
+  struct Multiplier : OnlyMultiplies<Place> {
     Consumer& on;
     int slot;
     template <int m, int n, int sharers, class Sum, class A, class B>
@@ -270,7 +273,7 @@ template <class Kernel> class Record {
     }
   };
 
-  struct Storer : Place {
+  struct Storer : OnlyStores<Place> {
     Consumer& on;
     Item item;
     template <class T, int m, int n, int sharers, class Sum>

@@ -1,0 +1,39 @@
+// What a role may not say, in words: a target's `at` has another type in load, compute and store, and whoever uses a
+// word of another role reads why it is not there. `OnlyLoads<Place>` is a Place with the other roles' words refused.
+#pragma once
+
+#include "ridge/tile/tile.h"
+
+namespace ridge::tile {
+
+template <class...> inline constexpr bool refused = false;
+
+template <class Place> struct OnlyLoads : Place {
+  template <class... X> TILE_FN void mma(X&&...) const {
+    static_assert(refused<X...>, "mma: multiplies belong in compute; load only asks for tiles");
+  }
+  template <class... X> TILE_FN void store(X&&...) const {
+    static_assert(refused<X...>, "store: sums leave in store; load only asks for tiles");
+  }
+};
+
+template <class Place> struct OnlyMultiplies : Place {
+  template <class... X> TILE_FN void load(X&&...) const {
+    static_assert(refused<X...>, "load: tiles are asked for in load, one stage ahead; compute only multiplies");
+  }
+  template <class... X> TILE_FN void store(X&&...) const {
+    static_assert(refused<X...>,
+                  "store: sums leave in store, when all stages have been added; compute only multiplies");
+  }
+};
+
+template <class Place> struct OnlyStores : Place {
+  template <class... X> TILE_FN void load(X&&...) const {
+    static_assert(refused<X...>, "load: tiles are asked for in load; in store there is no stage left to hold them");
+  }
+  template <class... X> TILE_FN void mma(X&&...) const {
+    static_assert(refused<X...>, "mma: multiplies belong in compute; in store there is no stage left to multiply");
+  }
+};
+
+}  // namespace ridge::tile

@@ -1,0 +1,39 @@
+// A matmul text with one line that may be bad: each file here is compiled twice, without BAD (must compile) and with it
+// (must not, and must say the sentence in the file's first lines).
+#pragma once
+
+#include "ridge/kernels/matmul_config.h"
+#include "ridge/tile/target/cpu/run.h"
+#include "ridge/tile/target/trace/count.h"
+#include "ridge/tile/target/trace/record.h"
+
+using namespace ridge::tile;  // a test's own file
+using ridge::kernels::MatmulConfig;
+
+inline constexpr MatmulConfig config{.m = 128, .n = 128, .k = 64};
+
+template <class A = SharedTile<float, 128, 64>, class B = SharedTile<float, 128, 64>, class Sum = float> struct Words {
+  static constexpr MatmulConfig config = ::config;
+  struct Globals {
+    GlobalView<SharedTile<float, 128, 64>, Row> a;
+    GlobalView<SharedTile<float, 128, 64>, Col> b;
+    OutputView<float, 128, 128> d;
+  };
+  struct Stage {
+    A a;
+    B b;
+  };
+  using State = Accumulator<128, 128, 1, Sum>;
+  static void load(auto& at, Stage& s, const Globals& g, Range k) {
+    at.load(s.a, g.a, at.row(), k);
+    at.load(s.b, g.b, at.col(), k);
+  }
+  static void compute(auto& at, State& acc, const Stage& s) { at.mma(acc, s.a, transposed(s.b)); }
+  static void store(auto& at, const Globals& g, const State& acc) { at.store(g.d, acc, at.row(), at.col()); }
+};
+
+template <class Kernel> void use() {
+  (void)trace::count<Kernel>({}, trace::TileSchedule{});
+  (void)trace::record<Kernel>({});
+}
+template <class Kernel> void use_on_cpu() { cpu::run_kernel<Kernel>({}, {}, *cpu::plain_engine({}, {}), 1); }

@@ -1,0 +1,14 @@
+// says: mma: multiplies belong in compute; in store there is no stage left to multiply
+#include "kernel.h"
+
+struct Kernel : Words<> {
+  static void store(auto& at, const Globals& g, const State& acc) {
+#ifdef BAD
+    Stage s;
+    State more;
+    at.mma(more, s.a, transposed(s.b));
+#endif
+    Words<>::store(at, g, acc);
+  }
+};
+int main() { use_on_cpu<Kernel>(); }
