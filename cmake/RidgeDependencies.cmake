@@ -4,3 +4,6 @@ find_package(fmt REQUIRED)
 find_package(nlohmann_json REQUIRED)
 find_package(tomlplusplus REQUIRED)
 find_package(CLI11 REQUIRED)
+
+# oneDNN is only ever loaded at run time, by `ridge bench`; its headers say how to talk to it. Without them bench says what to install.
+find_path(RIDGE_ONEDNN_HEADERS oneapi/dnnl/dnnl.h)

@@ -3,9 +3,9 @@ add_executable(cases_test ${CMAKE_SOURCE_DIR}/tests/cases_test.cc)
 target_link_libraries(cases_test PRIVATE ridge)
 target_compile_options(cases_test PRIVATE ${ridge_warnings})
 add_test(NAME cases COMMAND cases_test ${CMAKE_SOURCE_DIR}/tests/cases)
-add_test(NAME cases_none COMMAND cases_test ${CMAKE_SOURCE_DIR}/cmake)  # a folder without cases
+add_test(NAME cases_none COMMAND cases_test ${CMAKE_SOURCE_DIR}/cmake)  # a folder without cases must fail
 set_tests_properties(cases PROPERTIES LABELS fast)
-set_tests_properties(cases_none PROPERTIES LABELS fast PASS_REGULAR_EXPRESSION "no case was run")
+set_tests_properties(cases_none PROPERTIES LABELS fast WILL_FAIL TRUE)
 
 # What README.md and docs/ show is what the program prints.
 find_package(Python3 COMPONENTS Interpreter REQUIRED)
@@ -20,3 +20,7 @@ foreach(file IN LISTS compile_fail)
                                              ${CMAKE_CXX_COMPILER} ${file} -std=c++20 -I${CMAKE_SOURCE_DIR}/src)
   set_tests_properties(compile_fail_${name} PROPERTIES LABELS "fast;compile")
 endforeach()
+
+# The launcher, with every tool that it calls replaced by a stub.
+add_test(NAME launcher COMMAND bash ${CMAKE_SOURCE_DIR}/tests/launcher_test.sh ${CMAKE_SOURCE_DIR}/ridge)
+set_tests_properties(launcher PROPERTIES LABELS fast)

@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 """Executes what README.md and docs/*.md show. In a ```console block, lines after "$ " are commands and the lines below them are
 their whole standard output, compared exactly ("..." stands for any lines). A ```sh block is only executed. A block after a line
-with <!-- not executed: reason --> is passed over. "./ridge" is the built binary given as the first argument.
-Run with --update to write the real output into the console blocks."""
+with <!-- not executed: reason --> is passed over. "./ridge" is the built binary given as the first argument. Commands run in a
+copy of the examples and documents; a picture that they write there must be the committed one.
+Run with --update to write the real output into the console blocks, and the pictures into place."""
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -14,9 +16,16 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 BLOCK = re.compile(r"(?P<skip><!-- not executed: [^\n]*-->\n)?```(?P<kind>console|sh)\n(?P<body>.*?)```", re.S)
 
 
-def run(command: str, binary: str, data: str) -> subprocess.CompletedProcess:
-    env = dict(os.environ, XDG_DATA_HOME=data, NO_COLOR="1", COLUMNS="100")
-    return subprocess.run(["bash", "-c", command.replace("./ridge", binary)], cwd=ROOT, env=env, capture_output=True, text=True)
+def run(command: str, binary: str, scratch: str) -> subprocess.CompletedProcess:
+    env = dict(os.environ, XDG_DATA_HOME=scratch, NO_COLOR="1", COLUMNS="100")
+    return subprocess.run(["bash", "-c", command.replace("./ridge", binary)], cwd=scratch, env=env, capture_output=True, text=True)
+
+
+def changed(scratch: str) -> list[pathlib.Path]:
+    """Files under docs/ that the commands wrote and that differ from the committed ones, relative to the root."""
+    copy = pathlib.Path(scratch)
+    files = (p.relative_to(copy) for p in sorted((copy / "docs").rglob("*")) if p.is_file())
+    return [p for p in files if not (ROOT / p).exists() or (ROOT / p).read_bytes() != (copy / p).read_bytes()]
 
 
 def matches(expected: str, found: str) -> bool:
@@ -27,7 +36,9 @@ def matches(expected: str, found: str) -> bool:
 def main() -> int:
     binary, update = os.path.abspath(sys.argv[1]), "--update" in sys.argv
     ran = failed = 0
-    with tempfile.TemporaryDirectory() as data:
+    with tempfile.TemporaryDirectory() as scratch:
+        for folder in ("examples", "docs", "data", "machines"):
+            shutil.copytree(ROOT / folder, pathlib.Path(scratch) / folder)
         for path in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]:
             text = path.read_text()
 
@@ -37,7 +48,7 @@ def main() -> int:
                     return block[0]
                 if block["kind"] == "sh":
                     ran += 1
-                    done = run("set -e\n" + block["body"], binary, data)
+                    done = run("set -e\n" + block["body"], binary, scratch)
                     if done.returncode:
                         failed += 1
                         print(f"{path.name}: exit code {done.returncode} of\n{block['body']}{done.stderr}")
@@ -48,7 +59,7 @@ def main() -> int:
                         continue
                     command, _, expected = part[2:].partition("\n")
                     ran += 1
-                    done = run(command, binary, data)
+                    done = run(command, binary, scratch)
                     if done.returncode or not matches(expected, done.stdout):
                         failed += not update
                         if not update:
@@ -59,6 +70,11 @@ def main() -> int:
             new = BLOCK.sub(one, text)
             if update and new != text:
                 path.write_text(new)
+        for path in [] if update else changed(scratch):
+            failed += 1
+            print(f"{path}: not what the commands write; run tools/check_readme.py BINARY --update")
+        for path in (p for p in changed(scratch) if update and p.suffix == ".svg"):
+            shutil.copy(pathlib.Path(scratch) / path, ROOT / path)
     print(f"check_readme: {ran} commands, {failed} failed")
     return 1 if failed or ran == 0 else 0
 

@@ -1,6 +1,6 @@
 #include "ridge/measure/onednn.h"
 
-#if __has_include(<oneapi/dnnl/dnnl.h>)
+#ifdef RIDGE_HAS_ONEDNN
 #include <dlfcn.h>
 #include <fmt/format.h>
 #include <oneapi/dnnl/dnnl.h>

@@ -1,0 +1,100 @@
+#!/usr/bin/env bash
+# The launcher with every tool it calls replaced by a stub that writes down how it was called: what it installs, what it asks, what it
+# hands on. Usage: launcher_test.sh path/to/ridge
+set -euo pipefail
+launcher=$(readlink -f "$1")
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+ran=0
+
+# A folder that looks like a checkout, and a PATH that holds the stubs and nothing of the system but what is named here.
+fresh() {  # fresh UID INSTALLED… : a new checkout for a user to whom dpkg reports these packages
+  local user=$1 tool
+  shift
+  rm -rf "${work:?}/tree" "${work:?}/bin" "${work:?}/log"
+  mkdir -p "$work/tree" "$work/bin"
+  cp "$launcher" "$work/tree/ridge"
+  : >"$work/log"
+  for tool in bash cat grep sed mkdir rm readlink dirname tr flock env cp chmod; do ln -s "$(command -v "$tool")" "$work/bin/$tool"; done
+  printf '%s\n' "$@" >"$work/installed"
+  stub id "echo $user"
+  stub dpkg-query "for package; do :; done; grep -qx -- \"\$package\" $work/installed && echo installed"
+  stub apt-get "cat >/dev/null; while [[ \$1 != install ]] && [[ \$# -gt 1 ]]; do shift; done; [[ \$1 == install ]] && printf '%s\n' \"\$@\" >>$work/installed; true"
+  stub cmake "mkdir -p $work/tree/build; echo 'RIDGE_TESTS:BOOL='\$(grep -o 'RIDGE_TESTS=O[NF]*' <<<\"\$*\" | sed s/.*=//) >$work/tree/build/CMakeCache.txt; : >$work/tree/build/build.ninja"
+  stub ninja "printf '#!%s\necho program: \"\$@\"; [[ \${1:-} != read ]] || cat\n' $work/bin/bash >$work/tree/build/ridge; chmod +x $work/tree/build/ridge; echo 'ninja: no work to do.'"
+  stub ctest "echo ctest"
+}
+stub() {
+  printf '#!%s\necho "%s $*" >>%s\n%s\n' "$work/bin/bash" "$1" "$work/log" "$2" >"$work/bin/$1"
+  chmod +x "$work/bin/$1"
+}
+ridge() { PATH=$work/bin "$work/tree/ridge" "$@" >"$work/out" 2>"$work/err"; }
+expect() {  # expect WHAT TEST…
+  ran=$((ran + 1))
+  if ! "${@:2}"; then
+    echo "launcher: $1"
+    echo "--- calls"; cat "$work/log"
+    echo "--- stdout"; cat "$work/out"
+    echo "--- stderr"; cat "$work/err"
+    exit 1
+  fi
+}
+called() { grep -q -- "$1" "$work/log"; }
+not_called() { ! called "$1"; }
+says() { grep -qF -- "$1" "$work/err"; }
+prints() { [[ $(<"$work/out") == "$1" ]]; }
+
+build="g++ cmake ninja-build libcli11-dev libfmt-dev nlohmann-json3-dev libtomlplusplus-dev"
+
+# shellcheck disable=SC2086  # one word a package
+fresh 0 $build
+ridge explain 'a b' --json
+expect 'hands its arguments on, and only the program prints to stdout' prints 'program: explain a b --json'
+expect 'installs nothing where nothing is missing' not_called '^apt-get '
+expect 'builds without the tests' called 'cmake .*-DRIDGE_TESTS=OFF'
+: >"$work/log"
+ridge explain again
+expect 'asks dpkg once' not_called '^dpkg-query '
+expect 'configures once' not_called "^cmake "
+
+fresh 0 g++ cmake ninja-build libcli11-dev nlohmann-json3-dev libtomlplusplus-dev
+echo 'from stdin' | ridge read
+expect 'installs by name what is missing, and only that' called 'apt-get install -y -qq --no-install-recommends libfmt-dev$'
+expect 'shows the command' says 'running: apt-get update -qq && env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends libfmt-dev'
+expect 'leaves standard input to the program' prints $'program: read\nfrom stdin'
+expect 'installs no test packages for a verb' not_called libgtest-dev
+
+fresh 1000 g++
+code=0
+ridge run || code=$?
+expect 'without root and sudo it stops with 4' test "$code" = 4
+expect 'and says what is missing' says 'as root, apt-get install cmake ninja-build'
+expect 'and installs nothing' not_called '^apt-get '
+expect 'and builds nothing' not_called "^cmake "
+
+fresh 1000 g++
+stub sudo '"$@"'
+ridge run
+expect 'off a terminal it goes on with sudo' called 'sudo apt-get update'
+expect 'and shows the command with sudo' says 'running: sudo apt-get update'
+expect 'and runs' prints 'program: run'
+
+# shellcheck disable=SC2086
+fresh 0 $build
+ridge test -R cli
+expect 'test installs its own group' called 'apt-get install .*libgtest-dev'
+expect 'test configures the tests' called 'cmake .*-DRIDGE_TESTS=ON'
+expect 'test hands its arguments to ctest' called 'ctest --test-dir .* -R cli'
+: >"$work/log"
+ridge run
+expect 'a later run keeps the tests configured' not_called "^cmake "
+
+# shellcheck disable=SC2086
+fresh 0 $build
+stub cmake 'echo "CMake Error: no compiler" >&2; exit 1'
+code=0
+ridge run || code=$?
+expect 'a failed configuration fails' test "$code" = 1
+expect 'and shows what cmake said' says 'CMake Error: no compiler'
+
+echo "launcher_test: $ran checks passed"
