@@ -124,6 +124,49 @@ Result<Report> run(const Request& request, const RunOptions& options) {
   return report;
 }
 
+// A row's values in place of the request's.
+Result<SystolicRequest> with_row(SystolicRequest request, const Bindings& row) {
+  ProductSize size = request.product.value_or(ProductSize{});
+  for (const char* needed : {"M", "N", "K"})
+    if (!request.product && !row.contains(needed))
+      return input_error(
+          fmt::format("expected {} as a column of the table or M N K as arguments, found neither", needed));
+  for (const auto& [name, value] : row) {
+    if (name == "M")
+      size.m = value;
+    else if (name == "N")
+      size.n = value;
+    else if (name == "K")
+      size.k = value;
+    else if (name == "R")
+      request.rows = value;
+    else if (name == "C")
+      request.cols = value;
+    else
+      return input_error(fmt::format("expected the columns M, N, K, R or C, found '{}'", name));
+  }
+  request.product = size;
+  return request;
+}
+
+Result<std::vector<SystolicRun>> simulate(const SystolicRequest& request, const std::string& csv_path) {
+  if (csv_path.empty()) return run_systolic(request);
+  if (!request.topology.empty()) return usage_error("expected either --table or --topology, found both");
+  const auto csv = read_file(csv_path);
+  if (!csv) return csv.error();
+  const auto rows = parse_table(*csv, csv_path);
+  if (!rows) return rows.error();
+  std::vector<SystolicRun> out;
+  for (const Bindings& row : *rows) {
+    const auto one = with_row(request, row);
+    if (!one) return one.error();
+    auto runs = run_systolic(*one);
+    if (!runs) return runs.error();
+    out.push_back(std::move(runs->front()));
+  }
+  return out;
+}
+
 Result<std::vector<Machine>> machines(const std::vector<std::string>& names) {
   std::vector<std::string> wanted = names;
   if (wanted.empty()) {

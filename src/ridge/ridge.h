@@ -16,6 +16,7 @@
 #include "ridge/program/program.h"
 #include "ridge/report/report.h"
 #include "ridge/roofline/prediction.h"
+#include "ridge/simulate/request.h"
 
 namespace ridge {
 
@@ -38,6 +39,10 @@ Result<Report> run(const Request& request, const RunOptions& options);
 
 // Times products beside other libraries on this CPU; `shapes` is a CSV file (measure/contest.h).
 Result<measure::Contest> bench(const std::string& shapes, const measure::ContestOptions& options);
+
+// A product on a systolic array, or a topology's layers. With `csv_path`: a run for each row of M, N, K and, where the
+// array changes too, R and C; what a row lacks is the request's.
+Result<std::vector<SystolicRun>> simulate(const SystolicRequest& request, const std::string& csv_path = "");
 
 // `names` empty: the whole catalog and this CPU.
 Result<std::vector<Machine>> machines(const std::vector<std::string>& names);

@@ -1,91 +1,13 @@
 // The real binary, run as a user runs it. A reject case holds the arguments, the exit code and the whole of stderr.
-#include <fcntl.h>
-#include <fmt/format.h>
-#include <gtest/gtest.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <csignal>
-#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "ridge/base/file.h"
+#include "ridge/cli/testing/cli_fixture.h"
 #include "ridge/measure/npy.h"
 
 namespace ridge {
 namespace {
-
-namespace fs = std::filesystem;
-
-struct Outcome {
-  int code = -1;
-  std::string out, err;
-};
-
-struct Setting {
-  std::vector<std::string> environment = {};
-  std::string input = {};
-  std::string output = {};  // stdout goes to this file instead
-  bool closed_pipe = false;
-};
-
-class CliTest : public testing::Test {
- protected:
-  void SetUp() override {
-    std::string pattern = (fs::temp_directory_path() / "ridge_cli_XXXXXX").string();
-    folder = ::mkdtemp(pattern.data());
-  }
-  void TearDown() override { fs::remove_all(folder); }
-
-  std::string path(const std::string& name) const { return (folder / name).string(); }
-  std::string file(const std::string& name, std::string_view content) const {
-    EXPECT_TRUE(write_file(path(name), content).ok());
-    return path(name);
-  }
-
-  Outcome ridge(const std::vector<std::string>& arguments, const Setting& setting = {}) const {
-    file(".in", setting.input);
-    const std::string out = setting.output.empty() ? path(".out") : setting.output;
-    int broken[2] = {-1, -1};
-    if (setting.closed_pipe) {
-      EXPECT_EQ(::pipe(broken), 0);
-      ::close(broken[0]);
-    }
-    const pid_t child = ::fork();
-    if (child == 0) {
-      ::dup2(::open(path(".in").c_str(), O_RDONLY), 0);
-      ::dup2(setting.closed_pipe ? broken[1] : ::open(out.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600), 1);
-      ::dup2(::open(path(".err").c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600), 2);
-      ::clearenv();
-      ::setenv("XDG_DATA_HOME", folder.c_str(), 1);
-      for (const std::string& variable : setting.environment) ::putenv(const_cast<char*>(variable.c_str()));
-      std::vector<char*> argv{const_cast<char*>("ridge")};
-      for (const std::string& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
-      argv.push_back(nullptr);
-      ::execv(RIDGE_BINARY, argv.data());
-      ::_exit(127);
-    }
-    if (setting.closed_pipe) ::close(broken[1]);
-    int status = 0;
-    ::waitpid(child, &status, 0);
-    Outcome outcome{WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + WTERMSIG(status), "", *read_file(path(".err"))};
-    if (!setting.closed_pipe && setting.output.empty()) outcome.out = *read_file(out);
-    return outcome;
-  }
-
-  // Exit code, the whole of stderr, and nothing on stdout. FOLDER in `message` stands for the test's folder.
-  void rejects(const std::vector<std::string>& arguments, int code, std::string message) const {
-    for (std::size_t at = message.find("FOLDER"); at != std::string::npos; at = message.find("FOLDER"))
-      message.replace(at, 6, folder.string());
-    const Outcome outcome = ridge(arguments);
-    EXPECT_EQ(outcome.err, message) << fmt::format("{}", fmt::join(arguments, " "));
-    EXPECT_EQ(outcome.code, code) << outcome.err;
-    EXPECT_EQ(outcome.out, "");
-  }
-
-  fs::path folder;
-};
 
 constexpr const char* matmul = "bf16[B, D] * bf16[D, F] -> bf16[B, F]";
 const std::vector<std::string> small{"-d", "B=4", "-d", "D=8", "-d", "F=3"};
@@ -96,9 +18,12 @@ std::vector<std::string> with(std::vector<std::string> a, const std::vector<std:
 }
 
 TEST_F(CliTest, RefusesWhatIsNoVerbOrOption) {
-  rejects({}, 2, "ridge: expected a verb: explain, run, probe, bench or machines; found none\n  hint: ridge --help\n");
+  rejects(
+      {}, 2,
+      "ridge: expected a verb: explain, run, simulate, probe, bench or machines; found none\n  hint: ridge --help\n");
   rejects({"explian", matmul}, 2,
-          "ridge: unknown verb 'explian'; expected explain, run, probe, bench or machines\n  hint: did you mean explain?\n");
+          "ridge: unknown verb 'explian'; expected explain, run, simulate, probe, bench or machines\n  hint: did you "
+          "mean explain?\n");
   rejects({"--jsn"}, 2, "ridge: unknown option '--jsn'\n  hint: ridge --help\n");
   rejects({"explain", "--jsn", matmul}, 2, "ridge: unknown option '--jsn'\n  hint: did you mean --json?\n");
   rejects({"explain", matmul, "more"}, 2,

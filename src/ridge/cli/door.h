@@ -41,5 +41,6 @@ void add_run(CLI::App& app, int& code);
 void add_bench(CLI::App& app, int& code);
 void add_machines(CLI::App& app, int& code);
 void add_probe(CLI::App& app, int& code);
+void add_simulate(CLI::App& app, int& code);
 
 }  // namespace ridge::cli

@@ -40,19 +40,34 @@ std::string suggestion(const CLI::App& app, const std::string& typed) {
   return near.empty() ? "" : fmt::format("did you mean {}?", near);
 }
 
+// The verb that was typed, or its own verb: simulate systolic.
+const CLI::App& innermost(const CLI::App& app) {
+  const auto verbs = app.get_subcommands();
+  return verbs.empty() ? app : innermost(*verbs.front());
+}
+
+// "simulate systolic"; empty for ridge itself.
+std::string path_of(const CLI::App& app) {
+  if (app.get_parent() == nullptr) return "";
+  const std::string before = path_of(*app.get_parent());
+  return before.empty() ? app.get_name() : before + " " + app.get_name();
+}
+
 Error unexpected(const CLI::App& app) {
   const auto verbs = app.get_subcommands();
-  const CLI::App& where = verbs.empty() ? app : *verbs.front();
+  const CLI::App& where = innermost(app);
   std::vector<std::string> rest = where.remaining();
   if (rest.empty()) rest = app.remaining(true);
   const std::string typed = rest.empty() ? "" : rest.front();
   const std::string near = suggestion(where, typed);
   if (typed.starts_with('-') && typed != "-")
     return usage_error(fmt::format("unknown option '{}'", typed), near.empty() ? "ridge --help" : near);
-  if (verbs.empty())
-    return usage_error(fmt::format("unknown verb '{}'; expected explain, run, probe, bench or machines", typed), near);
-  return usage_error(fmt::format("unexpected argument '{}' after {}", typed, where.get_name()),
-                     "a program with spaces stands in quotes");
+  if (&where == &app)
+    return usage_error(
+        fmt::format("unknown verb '{}'; expected explain, run, simulate, probe, bench or machines", typed), near);
+  return usage_error(fmt::format("unexpected argument '{}' after {}", typed, path_of(where)),
+                     verbs.front() == &where ? "a program with spaces stands in quotes"
+                                             : fmt::format("ridge {} --help", path_of(where)));
 }
 
 Error as_error(const CLI::App& app, const CLI::ParseError& error) {
@@ -60,9 +75,14 @@ Error as_error(const CLI::App& app, const CLI::ParseError& error) {
   const bool extra = dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr;
   if (extra || (verbs.empty() && app.remaining_size() > 0)) return unexpected(app);
   if (verbs.empty() && dynamic_cast<const CLI::RequiredError*>(&error) != nullptr)
-    return usage_error("expected a verb: explain, run, probe, bench or machines; found none", "ridge --help");
-  const std::string verb = verbs.empty() ? "" : " " + verbs.front()->get_name();
-  return usage_error(error.what(), fmt::format("ridge{} --help", verb));
+    return usage_error("expected a verb: explain, run, simulate, probe, bench or machines; found none", "ridge --help");
+  const std::string verb = path_of(innermost(app)), help = verb.empty() ? "ridge --help" : "ridge " + verb + " --help";
+  const std::string what = error.what(), conversion = "Could not convert: ";
+  if (const std::size_t equals = what.find(" = "); what.starts_with(conversion) && equals != std::string::npos)
+    return usage_error(fmt::format("expected a number for {}, found '{}'",
+                                   what.substr(conversion.size(), equals - conversion.size()), what.substr(equals + 3)),
+                       help);
+  return usage_error(what, help);
 }
 
 int start(int argc, char** argv) {
@@ -75,6 +95,7 @@ int start(int argc, char** argv) {
   add_run(app, code);
   add_probe(app, code);
   add_bench(app, code);
+  add_simulate(app, code);
   add_machines(app, code);
   try {
     app.parse(argc, argv);

@@ -63,7 +63,4 @@ struct Picture {
 
 Picture arrange(const Report& report);
 
-// Text for XML: the five characters that have a meaning there; control characters, which XML forbids, become spaces.
-std::string escaped(std::string_view text);
-
 }  // namespace ridge

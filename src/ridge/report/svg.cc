@@ -2,24 +2,10 @@
 // The same report gives the same bytes.
 #include <fmt/format.h>
 
+#include "ridge/report/drawing.h"
 #include "ridge/report/picture.h"
 
 namespace ridge {
-
-std::string escaped(std::string_view text) {
-  std::string out;
-  for (const char c : text) {
-    switch (c) {
-      case '&': out += "&amp;"; break;
-      case '<': out += "&lt;"; break;
-      case '>': out += "&gt;"; break;
-      case '"': out += "&quot;"; break;
-      case '\'': out += "&#39;"; break;
-      default: out += static_cast<unsigned char>(c) < 0x20 && c != '\n' ? ' ' : c;
-    }
-  }
-  return out;
-}
 
 namespace {
 
@@ -56,16 +42,6 @@ text{fill:#e6edf3}
 }
 </style>
 )";
-
-std::string text_at(std::string_view kind, Point at, std::string_view text, std::string_view more = "") {
-  return fmt::format("<text class=\"{}\" x=\"{:.1f}\" y=\"{:.1f}\"{}>{}</text>\n", kind, at.x, at.y, more,
-                     escaped(text));
-}
-
-std::string line(std::string_view kind, Point a, Point b) {
-  return fmt::format("<line class=\"{}\" x1=\"{:.1f}\" y1=\"{:.1f}\" x2=\"{:.1f}\" y2=\"{:.1f}\"/>\n", kind, a.x, a.y,
-                     b.x, b.y);
-}
 
 std::string circle(std::string_view kind, Point at, double radius) {
   return fmt::format("<circle class=\"{}\" cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"{}\"/>\n", kind, at.x, at.y, radius);

@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "ridge/base/text.h"
-#include "ridge/report/picture.h"
+#include "ridge/report/drawing.h"
 
 namespace ridge {
 namespace {
@@ -56,7 +56,7 @@ std::string json_text(std::string_view text) {
   return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
-constexpr std::string_view styles = R"(<style>
+constexpr std::string_view styles = R"(
 text{font-family:system-ui,"Segoe UI","DejaVu Sans",sans-serif;font-size:12px;fill:#1f2328}
 .title{font-size:15px;font-weight:600}
 .back{fill:#ffffff}
@@ -64,10 +64,9 @@ text{font-family:system-ui,"Segoe UI","DejaVu Sans",sans-serif;font-size:12px;fi
 .load{fill:#54aeff}.fill{fill:#218bff}.compute{fill:#2da44e}.drain{fill:#bf8700}.store{fill:#bc4c00}
 .stall{fill:#d0d7de}.sync{fill:#a475f9}
 @media (prefers-color-scheme:dark){text{fill:#e6edf3}.back{fill:#0d1117}.grid{stroke:#30363d}.stall{fill:#484f58}}
-</style>
 )";
 
-constexpr double left = 170, top = 64, row_height = 16, lane_gap = 6, plot_width = 760;
+constexpr double left = 170, legend_height = 26, row_height = 16, lane_gap = 6, plot_width = 760;
 
 struct Scale {
   double ticks = 1;
@@ -79,7 +78,7 @@ std::string when(const Timeline& t, double ticks) {
   return engineering(ticks / t.ticks_per_second, "s");
 }
 
-std::string axis(const Timeline& t, const Scale& scale, double bottom) {
+std::string axis(const Timeline& t, const Scale& scale, double top, double bottom) {
   std::string out;
   for (int i = 0; i <= 4; ++i) {
     const double x = left + plot_width * i / 4;
@@ -94,14 +93,14 @@ std::string axis(const Timeline& t, const Scale& scale, double bottom) {
   return out;
 }
 
-std::string legend() {
+std::string legend(double y) {
   std::string out;
   double x = left;
   for (const std::string_view phase : phase_names) {
     out += fmt::format(
-        "<rect class=\"{0}\" x=\"{1:.0f}\" y=\"38\" width=\"12\" height=\"12\"/><text x=\"{2:.0f}\" "
-        "y=\"48\">{0}</text>\n",
-        phase, x, x + 16);
+        "<rect class=\"{0}\" x=\"{1:.0f}\" y=\"{3:.0f}\" width=\"12\" height=\"12\"/><text x=\"{2:.0f}\" "
+        "y=\"{4:.0f}\">{0}</text>\n",
+        phase, x, x + 16, y, y + 10);
     x += 90;
   }
   return out;
@@ -160,25 +159,34 @@ std::string chrome_trace(const Timeline& t, std::string_view title) {
   return out + "\n]}\n";
 }
 
-std::string timeline_svg(const Timeline& t, std::string_view title) {
+std::string_view timeline_styles() { return styles; }
+
+DrawnTimeline draw_timeline(const Timeline& t, double top) {
   const std::vector<Rows> lanes = placed(t);
-  double bottom = top;
+  const double first = top + legend_height;
+  double bottom = first;
   for (const Rows& lane : lanes) bottom += lane.count * row_height + lane_gap;
   const Scale scale{static_cast<double>(std::max<std::int64_t>(1, t.end()))};
-  std::string out = fmt::format(
-      "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 960 {0:.0f}\" width=\"960\" height=\"{0:.0f}\">\n"
-      "<title>{1}</title>\n{2}<rect class=\"back\" width=\"100%\" height=\"100%\"/>\n"
-      "<text class=\"title\" x=\"16\" y=\"24\">{1}</text>\n",
-      bottom + 32, escaped(title), styles);
-  out += legend() + axis(t, scale, bottom);
-  double y = top;
+  DrawnTimeline drawn{legend(top) + axis(t, scale, first, bottom), bottom + 32};
+  double y = first;
   for (std::size_t i = 0; i < lanes.size(); ++i) {
-    out += fmt::format("<text x=\"{:.0f}\" y=\"{:.1f}\" text-anchor=\"end\">{}</text>\n", left - 8, y + row_height - 4,
-                       escaped(t.lanes[i]));
-    out += bars(lanes[i], scale, y);
+    drawn.svg += fmt::format("<text x=\"{:.0f}\" y=\"{:.1f}\" text-anchor=\"end\">{}</text>\n", left - 8,
+                             y + row_height - 4, escaped(t.lanes[i]));
+    drawn.svg += bars(lanes[i], scale, y);
     y += lanes[i].count * row_height + lane_gap;
   }
-  return out + "</svg>\n";
+  return drawn;
+}
+
+std::string timeline_svg(const Timeline& t, std::string_view title) {
+  const DrawnTimeline drawn = draw_timeline(t, 38);
+  return fmt::format(
+             "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 960 {0:.0f}\" width=\"960\" "
+             "height=\"{0:.0f}\">\n"
+             "<title>{1}</title>\n<style>{2}</style>\n<rect class=\"back\" width=\"100%\" height=\"100%\"/>\n"
+             "<text class=\"title\" x=\"16\" y=\"24\">{1}</text>\n",
+             drawn.bottom, escaped(title), styles) +
+         drawn.svg + "</svg>\n";
 }
 
 }  // namespace ridge

@@ -16,6 +16,15 @@ namespace ridge {
 // Without a clock a tick is drawn as a microsecond, and the trace's otherData says so.
 std::string chrome_trace(const Timeline& timeline, std::string_view title);
 
+// The picture's rows alone, for a page that holds more: they take the page's width of 960 from `top` to `bottom`. The
+// page's <style> holds timeline_styles, which come with their dark twins.
+struct DrawnTimeline {
+  std::string svg;
+  double bottom = 0;
+};
+DrawnTimeline draw_timeline(const Timeline& timeline, double top);
+std::string_view timeline_styles();
+
 std::string timeline_svg(const Timeline& timeline, std::string_view title);
 
 }  // namespace ridge

@@ -113,7 +113,7 @@ class Stepper {
       std::fill(top, top + array_.cols, 0.0F);
       if (r < feed.rows)
         for (std::int64_t c = 0; c < feed.cols; ++c) top[c] = feed.held.at(r, c);
-      if (map_.load > 0) end_cycle();
+      if (map_.load > 0) end_cycle(feed, -1);
     }
     stationary_words() += feed.rows * feed.cols;
   }
@@ -130,7 +130,7 @@ class Stepper {
     grid_.multiply_add_all(map_.output_stays);
     run_.multiply_adds += useful(feed, t);
     if (!map_.output_stays) collect_bottom(feed, t);
-    end_cycle();
+    end_cycle(feed, t);
   }
 
   // At the top edge sums start at 0; with the output stationary it is where B enters.
@@ -169,13 +169,14 @@ class Stepper {
     return count;
   }
 
-  void end_cycle() {
-    if (options_.frames) keep_frame();
+  // t: the stream's cycle, -1 while the tile is shifted in.
+  void end_cycle(const Feed& feed, std::int64_t t) {
+    if (options_.frames) keep_frame(feed, t);
     ++run_.cycles;
     run_.element_steps += array_.rows * array_.cols;
   }
 
-  void keep_frame() {
+  void keep_frame(const Feed& feed, std::int64_t t) {
     ArrayFrame frame;
     frame.cycle = run_.cycles;
     frame.fold = fold_;
@@ -183,6 +184,10 @@ class Stepper {
       frame.held.insert(frame.held.end(), grid_.held(r), grid_.held(r) + array_.cols);
       frame.left.insert(frame.left.end(), grid_.left(r), grid_.left(r) + array_.cols);
       frame.down.insert(frame.down.end(), grid_.down(r), grid_.down(r) + array_.cols);
+      for (std::int64_t c = 0; c < array_.cols; ++c) {
+        const std::int64_t step = t - r - c;
+        frame.busy.push_back(r < feed.rows && c < feed.cols && step >= 0 && step < map_.t);
+      }
     }
     run_.frames.push_back(std::move(frame));
   }

@@ -18,11 +18,13 @@
 
 namespace ridge {
 
-// The registers after one cycle, row-major [R, C]; for drawings.
+// The registers after one cycle, row-major [R, C]; for drawings. `busy`: 1 where the element's numbers belong to the
+// product, so that the ones of all frames are M·N·K.
 struct ArrayFrame {
   std::int64_t cycle = 0;
   std::int64_t fold = 0;
   std::vector<float> held, left, down;
+  std::vector<std::uint8_t> busy;
 };
 
 struct ElementRun {

@@ -26,7 +26,31 @@ void count_words(SramWords& words, const SystolicArray& array, const SystolicMap
   words.c += tile.cols * map.t;
 }
 
+void add_fold(Timeline& timeline, const FoldPhases& phases, std::int64_t now, std::int64_t fold) {
+  for (const auto& [phase, cycles] : {std::pair{Phase::load, phases.load},
+                                      {Phase::fill, phases.fill},
+                                      {Phase::compute, phases.compute},
+                                      {Phase::drain, phases.drain}}) {
+    timeline.add(0, phase, now, now + cycles, fold);
+    now += cycles;
+  }
+}
+
 }  // namespace
+
+FoldPhases phases_of(const SystolicArray& array, const SystolicMapping& map) {
+  const std::int64_t skew = array.rows + array.cols - 2, fill = std::min(map.t, skew);
+  return {map.load, fill, std::max(map.t, skew) - fill, fill};
+}
+
+Timeline first_folds(const SystolicArray& array, const ProductSize& product, std::int64_t count) {
+  const SystolicMapping map = map_product(array, product);
+  Timeline timeline;
+  timeline.add_lane("array");
+  for (std::int64_t fold = 0; fold < std::min(count, map.folds()); ++fold)
+    add_fold(timeline, phases_of(array, map), fold * map.fold(), fold);
+  return timeline;
+}
 
 Result<FoldClock> clock_folds(const SystolicArray& array, const ProductSize& product) {
   if (const Status status = check_systolic(array, product); !status) return status.error();
@@ -35,28 +59,20 @@ Result<FoldClock> clock_folds(const SystolicArray& array, const ProductSize& pro
     return input_error(fmt::format("expected at most {} folds to clock, found {}", max_folds, map.folds()),
                        "the closed form counts them without walking");
   FoldClock clock;
-  const std::int32_t lane = clock.timeline.add_lane("array");
-  const std::int64_t skew = array.rows + array.cols - 2;
+  clock.timeline = first_folds(array, product, FoldClock::max_events / 4);
+  const FoldPhases phases = phases_of(array, map);
   std::int64_t now = 0;
   for (std::int64_t col = 0; col < map.sc; col += array.cols) {
     for (std::int64_t row = 0; row < map.sr; row += array.rows) {
       const Tile tile{std::min(array.rows, map.sr - row), std::min(array.cols, map.sc - col)};
-      const std::int64_t start = now + map.load, filled = start + std::min(map.t, skew),
-                         draining = start + std::max(map.t, skew), end = start + map.stream;
-      if (clock.folds < FoldClock::max_events / 4) {
-        clock.timeline.add(lane, Phase::load, now, start, clock.folds);
-        clock.timeline.add(lane, Phase::fill, start, filled, clock.folds);
-        clock.timeline.add(lane, Phase::compute, filled, draining, clock.folds);
-        clock.timeline.add(lane, Phase::drain, draining, end, clock.folds);
-      }
-      clock.load_cycles += start - now;
-      clock.fill_cycles += filled - start;
-      clock.compute_cycles += draining - filled;
-      clock.drain_cycles += end - draining;
+      clock.load_cycles += phases.load;
+      clock.fill_cycles += phases.fill;
+      clock.compute_cycles += phases.compute;
+      clock.drain_cycles += phases.drain;
       clock.multiply_adds += tile.rows * tile.cols * map.t;
       count_words(clock.sram_words, array, map, tile);
       ++clock.folds;
-      now = end;
+      now += phases.load + phases.fill + phases.compute + phases.drain;
     }
   }
   clock.cycles = array.preload ? now : now - 1;

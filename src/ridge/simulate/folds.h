@@ -12,6 +12,13 @@
 
 namespace ridge {
 
+// The cycles of one fold; every fold of a product takes the same.
+struct FoldPhases {
+  std::int64_t load = 0, fill = 0, compute = 0, drain = 0;
+  bool operator==(const FoldPhases&) const = default;
+};
+FoldPhases phases_of(const SystolicArray& array, const SystolicMapping& map);
+
 struct FoldClock {
   std::int64_t folds = 0;
   std::int64_t cycles = 0;         // as SystolicReport counts them
@@ -21,6 +28,9 @@ struct FoldClock {
   Timeline timeline;  // one lane "array"; the first max_events / 4 folds
   static constexpr std::int64_t max_events = 1 << 16;
 };
+
+// The first `count` folds, for a drawing; sizes must have passed check_systolic.
+Timeline first_folds(const SystolicArray& array, const ProductSize& product, std::int64_t count);
 
 // Walks every fold. Errors: those of check_systolic; over 10^9 folds.
 Result<FoldClock> clock_folds(const SystolicArray& array, const ProductSize& product);

@@ -1,0 +1,18 @@
+// The few words in which every SVG of ridge is written: escaped text, a line, a rectangle. Coordinates have one digit
+// behind the point, so that the same picture is the same bytes everywhere.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "ridge/report/picture.h"
+
+namespace ridge {
+
+// Text for XML: the five that have a meaning there; control characters, which XML forbids, become spaces.
+std::string escaped(std::string_view text);
+std::string text_at(std::string_view kind, Point at, std::string_view text, std::string_view more = "");
+std::string line(std::string_view kind, Point a, Point b);
+std::string box(std::string_view kind, const Box& at);
+
+}  // namespace ridge
