@@ -132,14 +132,18 @@ std::optional<std::string> launch_tiles(const MatmulCall& call, const MatmulPlan
       if (const cudaError_t e = cudaMemsetAsync(x.problem.arrived, 0, counter_bytes, stream); e != cudaSuccess)
         return failure("clearing the workspace's counters", e);
   }
-  for (auto [copy, operand] : {std::pair{plan.copy_a, &t.a}, std::pair{plan.copy_b, &t.b}}) {
-    if (!copy) continue;
-    if (const cudaError_t e = copy_lines(*operand, free, t.batch, stream); e != cudaSuccess)
-      return failure("copying an operand", e);
-    operand->data = free, operand->line = copied_line(*operand);
-    free += copied_bytes(*operand, t.batch);
-    if (operand->batch_stride != 0) operand->batch_stride = operand->lines() * operand->line;
-  }
+  const auto copy = [&](TileOperand& x, bool turn) {
+    const cudaError_t e = copy_lines(x, turn, free, t.batch, stream);
+    if (turn) x = turned(x);
+    x.data = free, x.line = copied_line(x);
+    free += copied_bytes(x, t.batch);
+    if (x.batch_stride != 0) x.batch_stride = x.lines() * x.line;
+    return e;
+  };
+  cudaError_t copied = cudaSuccess;
+  if (plan.copy_a) copied = copy(t.a, plan.turn_a);
+  if (plan.copy_b && copied == cudaSuccess) copied = copy(t.b, plan.turn_b);
+  if (copied != cudaSuccess) return failure("copying an operand", copied);
   const TileOperand &a = c.swap ? t.b : t.a, &b = c.swap ? t.a : t.b;
   const DType in = call.problem.a.dtype;
   x.output = finishing(call, t);

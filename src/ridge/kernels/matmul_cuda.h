@@ -44,10 +44,11 @@ struct MatmulCall {
 struct MatmulPlan {
   enum class Path { nothing, tiles, plain } path = Path::plain;
   int row = -1;
-  bool exchanged = false;  // D's columns are contiguous: computed as its transpose
-  bool copy_a = false, copy_b = false;
-  int pieces = 1;  // of k, added in order: the same bits every time
-  int band = 8;    // tile rows that walk the columns together
+  bool exchanged = false;               // D's columns are contiguous: computed as its transpose
+  bool copy_a = false, copy_b = false;  // to lines that start at multiples of 128 bytes
+  bool turn_a = false, turn_b = false;  // … and with k contiguous
+  int pieces = 1;                       // of k, added in order: the same bits every time
+  int band = 8;                         // tile rows that walk the columns together
   bool early = false;
   bool dependent = true;  // may start while the kernel before it still runs (and then waits for it)
   std::int64_t tiles = 0, waves = 0;

@@ -29,7 +29,10 @@ struct TileProblem {  // D is m x n with contiguous rows
 
 TileProblem tile_problem(const MatmulCall& call);
 
-// A copy whose lines start at multiples of 16 bytes, for the copy engine.
+// The same values with k contiguous; where they will lie is for the copy to say.
+TileOperand turned(const TileOperand& x);
+
+// A copy whose lines start at multiples of 128 bytes, for the copy engine.
 std::int64_t copied_line(const TileOperand& x);
 std::size_t copied_bytes(const TileOperand& x, std::int64_t batch);
 bool copy_engine_reads(const TileOperand& x, std::int64_t batch);

@@ -9,16 +9,20 @@ namespace {
 
 using tile::Index, tile::Major, tile::Stored;
 
-// A thread writes 8 elements (16 bytes) of a line; what lies behind the line's end is never read and stays as it is.
-__global__ void copy_lines_kernel(const std::uint16_t* from, std::uint16_t* to, Index lines, Index length, Index line,
-                                  Index to_line, Index matrices, Index batch_stride) {
-  const Index chunks = to_line / 8, all = matrices * lines * chunks;
+struct Source {  // element x of line r of matrix i: data[i * batch_stride + r * line + x * step]
+  const std::uint16_t* data;
+  Index length, lines, matrices, step, line, batch_stride;
+};
+
+// A thread writes 8 elements (16 bytes) of a line; what lies behind the line's end is set to zero.
+__global__ void copy_lines_kernel(Source from, std::uint16_t* to, Index to_line) {
+  const Index chunks = to_line / 8, all = from.matrices * from.lines * chunks;
   for (Index i = blockIdx.x * Index{blockDim.x} + threadIdx.x; i < all; i += Index{gridDim.x} * blockDim.x) {
     const Index row = i / chunks, x = i % chunks * 8;
-    const std::uint16_t* const source = from + row / lines * batch_stride + row % lines * line;
+    const std::uint16_t* const line = from.data + row / from.lines * from.batch_stride + row % from.lines * from.line;
     alignas(16) std::uint16_t eight[8];
 #pragma unroll
-    for (int q = 0; q < 8; ++q) eight[q] = x + q < length ? source[x + q] : 0;
+    for (int q = 0; q < 8; ++q) eight[q] = x + q < from.length ? line[(x + q) * from.step] : 0;
     *reinterpret_cast<uint4*>(to + row * to_line + x) = *reinterpret_cast<const uint4*>(eight);
   }
 }
@@ -73,12 +77,18 @@ Lines lines(const TileOperand& x) {
 
 }  // namespace
 
-cudaError_t copy_lines(const TileOperand& x, void* to, std::int64_t batch, cudaStream_t stream) {
-  const std::int64_t matrices = x.batch_stride == 0 ? 1 : batch, line = copied_line(x);
-  const std::int64_t blocks = std::min<std::int64_t>((matrices * x.lines() * line / 8 + 255) / 256, 132 * 16);
-  copy_lines_kernel<<<static_cast<unsigned>(blocks), 256, 0, stream>>>(
-      static_cast<const std::uint16_t*>(x.data), static_cast<std::uint16_t*>(to), x.lines(), x.contiguous(), x.line,
-      line, matrices, x.batch_stride);
+cudaError_t copy_lines(const TileOperand& x, bool turn, void* to, std::int64_t batch, cudaStream_t stream) {
+  const TileOperand y = turn ? turned(x) : x;
+  const std::int64_t matrices = x.batch_stride == 0 ? 1 : batch, line = copied_line(y);
+  const std::int64_t blocks = std::min<std::int64_t>((matrices * y.lines() * line / 8 + 255) / 256, 132 * 16);
+  const Source from{static_cast<const std::uint16_t*>(x.data),
+                    y.contiguous(),
+                    y.lines(),
+                    matrices,
+                    turn ? x.line : 1,
+                    turn ? 1 : x.line,
+                    x.batch_stride};
+  copy_lines_kernel<<<static_cast<unsigned>(blocks), 256, 0, stream>>>(from, static_cast<std::uint16_t*>(to), line);
   return cudaGetLastError();
 }
 

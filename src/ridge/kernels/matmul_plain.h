@@ -1,5 +1,5 @@
-// Kernels beside the tiles: one that copies an operand to lines of 16-byte multiples, and one that multiplies anything,
-// slowly. Internal to the CUDA product.
+// Kernels beside the tiles: one that copies an operand to lines of 128-byte multiples, and one that multiplies
+// anything, slowly. Internal to the CUDA product.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -9,7 +9,8 @@
 
 namespace ridge::kernels::cuda {
 
-cudaError_t copy_lines(const TileOperand& from, void* to, std::int64_t batch, cudaStream_t stream);
+// As `from`, or as `turned(from)`, with lines of copied_line elements.
+cudaError_t copy_lines(const TileOperand& from, bool turn, void* to, std::int64_t batch, cudaStream_t stream);
 
 // D by its rows; finishing as `output` says (its maps are not used).
 cudaError_t multiply_plainly(const TileProblem& t, bool is_bf16, const tile::OutputOnTarget& output,

@@ -57,9 +57,17 @@ struct Shape {  // as the tile sees it
 };
 
 // An H200. Where the tensor cores are busy all the time its clock falls to the power limit, 1.3 GHz of 1.75.
-constexpr double least_hz = 1.3e9, most_hz = 1.75e9, memory_bytes_per_s = 4.2e12, l2_bytes_per_cycle = 70;
+constexpr double least_hz = 1.3e9, most_hz = 1.75e9, memory_bytes_per_s = 4.2e12, l2_bytes_per_cycle = 70,
+                 copied_bytes_per_cycle = 1400;
 
-double load_cycles(const MatmulConfig& c) { return (c.m + c.n) * c.k * 2.0 / l2_bytes_per_cycle; }
+// Lines that do not start at whole 32-byte sectors are loaded at half the speed.
+struct Straddling {
+  bool a = false, b = false;  // as the tile sees them
+};
+
+double load_cycles(const MatmulConfig& c, Straddling s = {}) {
+  return (c.m * (s.a ? 2 : 1) + c.n * (s.b ? 2 : 1)) * c.k * 2.0 / l2_bytes_per_cycle;
+}
 
 double multiply_cycles(const MatmulConfig& c) {
   const double reads_a = 16, multiplies = c.n / 2.0;  // an instruction of 64 x n x 16 reads A at 128 bytes a cycle
@@ -72,23 +80,32 @@ double overlapped(double x, double y, double sharpness) {
   return more * std::pow(1 + std::pow(less / more, sharpness), 1 / sharpness);
 }
 
-double stage_cycles(const MatmulConfig& c) {
+double stage_cycles(const MatmulConfig& c, Straddling s) {
   const double held_up = c.roles == Roles::pingpong || c.consumers == 1 ? 1 : 1.01;
-  return held_up * overlapped(multiply_cycles(c), load_cycles(c), 12);
+  return held_up * overlapped(multiply_cycles(c), load_cycles(c, s), 12);
 }
 
 struct Predicted {
   double cycles, seconds;
 };
 
-Predicted predicted(const MatmulConfig& c, const Shape& s, int pieces, int sms, double bytes) {
+struct Moved {
+  double bytes;  // at least, between memory and chip
+  double copied;
+  int copies;
+  Straddling straddling;
+};
+
+Predicted predicted(const MatmulConfig& c, const Shape& s, int pieces, int sms, const Moved& moved) {
   const double tiles = static_cast<double>(s.batch * up(s.m, c.m) * up(s.n, c.n));
   const double stages = static_cast<double>(up(s.k, c.k)), rounds = std::ceil(tiles * pieces / sms);
   const double stored = static_cast<double>(up(c.n, 64) * (c.m / c.sharers() / 64)) * 300;
-  double round = std::ceil(stages / pieces) * stage_cycles(c) + (c.roles == Roles::pingpong ? 60 : stored);
+  double round =
+      std::ceil(stages / pieces) * stage_cycles(c, moved.straddling) + (c.roles == Roles::pingpong ? 60 : stored);
   double fixed = 2800 + stored + load_cycles(c) * (c.k / 64);  // launch, first loads, last store
   if (pieces > 1) round += (1.0 + pieces) * c.m * c.n * 4 / 22, fixed += 1700;
-  const double memory = bytes / memory_bytes_per_s, all = fixed + rounds * round;
+  fixed += moved.copies * 3000.0 + moved.copied * 2 / copied_bytes_per_cycle;
+  const double memory = moved.bytes / memory_bytes_per_s, all = fixed + rounds * round;
   const double busy = std::min(1.0, tiles * stages * multiply_cycles(c) / sms / all);
   const double hz = most_hz - (most_hz - least_hz) * busy;
   return {fixed + overlapped(rounds * round, memory * most_hz, 4),
@@ -97,7 +114,13 @@ Predicted predicted(const MatmulConfig& c, const Shape& s, int pieces, int sms, 
 
 }  // namespace
 
-std::int64_t copied_line(const TileOperand& x) { return up(std::max<std::int64_t>(x.contiguous(), 1), 8) * 8; }
+TileOperand turned(const TileOperand& x) {
+  TileOperand y = x;
+  y.major = Major::k, y.line = 0;
+  return y;
+}
+
+std::int64_t copied_line(const TileOperand& x) { return up(std::max<std::int64_t>(x.contiguous(), 1), 64) * 64; }
 
 std::size_t copied_bytes(const TileOperand& x, std::int64_t batch) {
   const std::int64_t matrices = x.batch_stride == 0 ? 1 : batch;
@@ -174,10 +197,39 @@ std::optional<std::string> refuse(const MatmulCall& call) {
   return std::nullopt;
 }
 
-std::optional<MatmulPlan> planned(const MatmulCall& call, std::size_t workspace_bytes, int sms, int row, int pieces) {
-  const TileProblem t = tile_problem(call);
+namespace {
+
+// What has to be copied, and what is worth it: an operand of few columns that are contiguous along the output would be
+// fetched in lines of a few bytes, so it is turned.
+struct Copies {
+  bool a = false, b = false;
+};
+
+bool is_narrow(const TileOperand& x) { return x.major == Major::mn && x.extent < 64; }
+bool straddles(const TileOperand& x) { return x.line % 16 != 0; }
+
+double minimum_bytes(const TileProblem& t, DType out) {
+  const auto product = [](std::int64_t x, std::int64_t y) { return static_cast<double>(x) * static_cast<double>(y); };
+  const double matrices_a = static_cast<double>(t.a.batch_stride ? t.batch : 1);
+  const double matrices_b = static_cast<double>(t.b.batch_stride ? t.batch : 1);
+  return static_cast<double>(t.batch) * product(t.m, t.n) * bits(out) / 8 +
+         2 * (matrices_a * product(t.m, t.k) + matrices_b * product(t.n, t.k));
+}
+
+std::optional<MatmulPlan> planned_with(const MatmulCall& call, std::size_t workspace_bytes, int sms, int row,
+                                       int pieces, Copies wish) {
+  TileProblem t = tile_problem(call);
   const MatmulConfig& c = sm90_menu[static_cast<std::size_t>(row)];
   if (t.batch == 0 || t.m == 0 || t.n == 0 || t.k == 0) return std::nullopt;
+  MatmulPlan plan{MatmulPlan::Path::tiles, row, t.exchanged};
+  double copied = 0;
+  const auto settle = [&](TileOperand& x, bool wished, bool& copy, bool& turn) {
+    turn = is_narrow(x) && copied_bytes(turned(x), t.batch) + counter_bytes <= workspace_bytes;
+    if (turn) x = turned(x);
+    copy = turn || wished || !copy_engine_reads(x, t.batch);
+    if (copy) plan.workspace_bytes += copied_bytes(x, t.batch), copied += static_cast<double>(copied_bytes(x, t.batch));
+  };
+  settle(t.a, wish.a, plan.copy_a, plan.turn_a), settle(t.b, wish.b, plan.copy_b, plan.turn_b);
   const TileOperand &a = c.swap ? t.b : t.a, &b = c.swap ? t.a : t.b;
   if (a.major != c.a || b.major != c.b) return std::nullopt;
   const Shape s{t.batch, a.extent, b.extent, t.k};
@@ -185,31 +237,38 @@ std::optional<MatmulPlan> planned(const MatmulCall& call, std::size_t workspace_
   const std::int64_t stages = up(s.k, c.k);
   if (s.m > most || s.n > most || s.k > most || s.batch > most || stages * pieces > most) return std::nullopt;
   if (up(s.m, c.m) > most / up(s.n, c.n)) return std::nullopt;
-  MatmulPlan plan{MatmulPlan::Path::tiles, row, t.exchanged};
   plan.tiles = up(s.m, c.m) * up(s.n, c.n);
   if (plan.tiles > most / s.batch / pieces) return std::nullopt;
   plan.tiles *= s.batch;
   if (pieces > 1) {
     const bool counted = plan.tiles * c.sharers() * 4 <= static_cast<std::int64_t>(counter_bytes);
     if (!c.splits() || stages < pieces || !counted) return std::nullopt;
-    plan.workspace_bytes = partial_bytes(c, plan.tiles, pieces);
+    plan.workspace_bytes += partial_bytes(c, plan.tiles, pieces);
   }
   plan.pieces = pieces;
   plan.waves = up(plan.tiles * pieces, sms);
-  plan.copy_a = !copy_engine_reads(t.a, t.batch), plan.copy_b = !copy_engine_reads(t.b, t.batch);
-  if (plan.copy_a) plan.workspace_bytes += copied_bytes(t.a, t.batch);
-  if (plan.copy_b) plan.workspace_bytes += copied_bytes(t.b, t.batch);
   if (plan.workspace_bytes > 0) plan.workspace_bytes += counter_bytes;
   if (plan.workspace_bytes > workspace_bytes) return std::nullopt;
   plan.early = (t.constant_a && !plan.copy_a) || (t.constant_b && !plan.copy_b);
-  const double out = bits(call.problem.d.dtype) / 8.0;
-  const double bytes = static_cast<double>(t.batch) * (static_cast<double>(t.m) * static_cast<double>(t.n) * out) +
-                       2.0 * static_cast<double>(t.k) *
-                           (static_cast<double>((t.a.batch_stride ? t.batch : 1) * t.m) +
-                            static_cast<double>((t.b.batch_stride ? t.batch : 1) * t.n));
-  const Predicted prediction = predicted(c, s, pieces, sms, bytes);
+  Straddling straddling{!plan.copy_a && straddles(t.a), !plan.copy_b && straddles(t.b)};
+  if (c.swap) std::swap(straddling.a, straddling.b);
+  const Moved moved{minimum_bytes(t, call.problem.d.dtype), copied, plan.copy_a + plan.copy_b, straddling};
+  const Predicted prediction = predicted(c, s, pieces, sms, moved);
   plan.cycles = prediction.cycles, plan.predicted_s = prediction.seconds;
   return plan;
+}
+
+}  // namespace
+
+std::optional<MatmulPlan> planned(const MatmulCall& call, std::size_t workspace_bytes, int sms, int row, int pieces) {
+  const TileProblem t = tile_problem(call);
+  std::optional<MatmulPlan> best;
+  for (const Copies wish : {Copies{false, false}, {true, false}, {false, true}, {true, true}}) {
+    if ((wish.a && !straddles(t.a)) || (wish.b && !straddles(t.b))) continue;
+    const std::optional<MatmulPlan> plan = planned_with(call, workspace_bytes, sms, row, pieces, wish);
+    if (plan && (!best || plan->cycles < best->cycles)) best = plan;
+  }
+  return best;
 }
 
 MatmulPlan choose(const MatmulCall& call, std::size_t workspace_bytes, int sms) {

@@ -4,6 +4,7 @@
 // engine.
 #pragma once
 
+#include "ridge/tile/ring.h"
 #include "ridge/tile/target/sm90/finish.h"
 #include "ridge/tile/target/sm90/tma.h"
 #include "ridge/tile/target/sm90/wgmma.h"
@@ -25,10 +26,8 @@ template <class Kernel, class Along> inline constexpr Major major_of =
 template <class Kernel, class Along> inline constexpr int wanted_by =
     along_rows<Along> ? Kernel::config.cluster_n : Kernel::config.cluster_m;
 
-// `partial`: a stage is loaded in two halves, the constants before the previous kernel has ended.
-template <class Kernel, bool partial = false> struct Producer : Place<Kernel> {
+template <class Kernel, Half half> struct Producer : Place<Kernel> {
   std::uint32_t full;  // barrier of the slot that is being filled
-  bool constants;      // partial: which half
 
   template <class Tile, class Along, bool is_constant>
   TILE_FN void load(Tile& tile, const GlobalView<Tile, Along, is_constant>& view, Along where, Range k) const {
@@ -40,8 +39,8 @@ template <class Kernel, bool partial = false> struct Producer : Place<Kernel> {
                     Range k) const {
     static_assert(Box::rows == count && Box::cols == Tile::cols,
                   "load: a view is loaded into a tile of its own shape, or into as many rows of one");
-    if constexpr (partial)  // an exchange of operands exchanges which one is constant
-      if ((is_constant != Kernel::config.swap) != constants) return;
+    constexpr bool is_early = is_constant != Kernel::config.swap;  // an exchange of operands exchanges that too
+    if constexpr (half != Half::both && is_early != (half == Half::constants)) return;
     expect_bytes(full, count * Tile::cols * 2);
     const int along = static_cast<int>(where.begin), depth = static_cast<int>(k.begin);
     const int product = view.on_target.batched ? this->batch : 0;
@@ -104,6 +103,13 @@ template <class Kernel> struct Consumer : Place<Kernel> {
   std::uint8_t* staging;  // our output buffers
   int buffer = 0;
 
+  TILE_FN bool leads() const { return threadIdx.x % 128 == 0; }
+  TILE_FN void sync_group() const { sync_threads(1 + id, 128); }
+  template <int left> TILE_FN void store_wait() const { sm90::store_wait<left>(); }
+  TILE_FN void shared_writes_done() const { sm90::shared_writes_done(); }
+  TILE_FN void store_commit() const { sm90::store_commit(); }
+  TILE_FN void next_buffer() { buffer = buffer + 1 == Kernel::config.staging ? 0 : buffer + 1; }
+
   template <int m, int n, int sharers, class A, class B>
   TILE_FN void mma(Accumulator<m, n, sharers>& acc, const A& a, Transposed<B> b) const {
     static_assert(A::rows == m && B::rows == n && A::cols == B::cols, "mma: [m, k] x [n, k] transposed -> [m, n]");
@@ -149,24 +155,21 @@ template <class Kernel> struct Consumer : Place<Kernel> {
         constexpr int rest = n % atom;
         const bool tail = !swap && rest != 0 && c == n / atom;
         const std::uint32_t out = address(staging) + buffer * bytes;
-        if (threadIdx.x % 128 == 0) store_wait<Kernel::config.staging - 1>();
-        sync_threads(1 + id, 128);
         const float* const v = acc.v + i * (n / 2) + c * (atom / 2);
-        if constexpr (swap)
-          stage_transposed<T, n>(out, v);
-        else if (tail)
-          stage_dense<T, rest>(out, v);
-        else
-          stage_swizzled<T>(out, v);
-        shared_writes_done();
-        sync_threads(1 + id, 128);
-        if (threadIdx.x % 128 == 0) {
+        auto write = [&] {
+          if constexpr (swap)
+            stage_transposed<T, n>(out, v);
+          else if (tail)
+            stage_dense<T, rest>(out, v);
+          else
+            stage_swizzled<T>(out, v);
+        };
+        auto send = [&] {
           const Corner corner =
               swap ? Corner{row + i * 64, col, this->batch} : Corner{col + c * atom, row + i * 64, this->batch};
           store_box(tail ? &view.on_target.tail : &view.on_target.map, out, corner);
-          store_commit();
-        }
-        buffer = buffer + 1 == Kernel::config.staging ? 0 : buffer + 1;
+        };
+        send_box<Kernel::config.staging>(*this, write, send);
       }
   }
 

@@ -1,11 +1,9 @@
 // Runs a kernel text on Hopper. One thread of the last warpgroup fills the slots of a ring by the copy engine; the
-// other warpgroups multiply them. A consumer issues the products of stage i before it waits for those of stage i - 1
-// and gives slot i - 1 back, so the tensor cores never drain between stages (draining costs a quarter of the speed),
-// and loads of the next tile run under the stores of this one. The text knows none of it.
+// other warpgroups multiply them, and loads of the next tile run under the stores of this one. Who waits for what is
+// ring.h's text; here are the words that it waits and arrives with.
 #pragma once
 
 #include "ridge/tile/target/sm90/ops.h"
-#include "ridge/tile/walk.h"
 
 namespace ridge::tile::sm90 {
 
@@ -23,19 +21,6 @@ template <class Kernel> TILE_FN Walk walk_of(const Problem& p, int rank) {
   return Walk(cut, p.sizes, static_cast<int>(gridDim.x), static_cast<int>(blockIdx.x), rank);
 }
 
-template <int slots> struct Ring {
-  int slot = 0;
-  std::uint32_t phase = 0;
-  TILE_FN void advance() {
-    if (++slot == slots) slot = 0, phase ^= 1;
-  }
-  TILE_FN void skip(int stages) {
-    slot += stages;
-    phase ^= slot / slots & 1;
-    slot %= slots;
-  }
-};
-
 template <class Kernel> struct Shared {
   static constexpr auto config = Kernel::config;
   static constexpr int bulk_bytes = config.staging * (config.swap ? config.n : atom) * 128;
@@ -49,134 +34,92 @@ template <class Kernel>
 inline constexpr int shared_bytes = sizeof(Shared<Kernel>) + 1024;  // its base is aligned by hand
 template <class Kernel> inline constexpr int threads = 128 * (Kernel::config.consumers + 1);
 
-// Every piece of k writes its sums; the last to arrive adds all of them in the order of the pieces, so the result does
-// not depend on who is last. True: this warpgroup stores the tile.
-template <class Kernel, class State>
-TILE_FN bool combine(State& acc, const Problem& p, const Item& x, int share, int id, int* is_last) {
-  constexpr int n = State::size, sharers = Kernel::config.sharers();
-  const int t = threadIdx.x % 128;
-  auto sums = [&](int piece, int i) {
-    const std::size_t part = (static_cast<std::size_t>(x.tile) * p.sizes.pieces + piece) * sharers + share;
-    return reinterpret_cast<float4*>(p.partial + part * (n * 128) + i * 128 + t * 4);
-  };
-#pragma unroll
-  for (int i = 0; i < n; i += 4)
-    __stcg(sums(x.piece, i), make_float4(acc.v[i], acc.v[i + 1], acc.v[i + 2], acc.v[i + 3]));
-  sync_threads(1 + id, 128);
-  if (t == 0) {  // the barrier orders the group's writes before this one release
-    int* const counter = p.arrived + x.tile * sharers + share;
-    *is_last = add_acquire_release(counter, 1) == p.sizes.pieces - 1;
-    if (*is_last) *counter = 0;
-  }
-  sync_threads(1 + id, 128);
-  if (!*is_last) return false;
-#pragma unroll
-  for (int i = 0; i < n; ++i) acc.v[i] = 0;
-#pragma unroll 1
-  for (int piece = 0; piece < p.sizes.pieces; ++piece)
-#pragma unroll
-    for (int i = 0; i < n; i += 4) {
-      const float4 s = __ldcg(sums(piece, i));
-      acc.v[i] += s.x, acc.v[i + 1] += s.y, acc.v[i + 2] += s.z, acc.v[i + 3] += s.w;
-    }
-  return true;
-}
+template <class Kernel> struct Producing {  // one thread
+  Shared<Kernel>& s;
+  const typename Kernel::Globals& g;
+  int rank;
 
-template <class Kernel>
-TILE_FN void produce(Shared<Kernel>& s, const typename Kernel::Globals& g, const Problem& p, int rank) {
-  constexpr auto config = Kernel::config;
-  const std::uint32_t full = address(s.full), empty = address(s.empty);
-  prefetch_map(&g.a.on_target.map), prefetch_map(&g.b.on_target.map), prefetch_map(&g.d.on_target.map);
-  Walk walk = walk_of<Kernel>(p, rank);
-  Ring<config.stages> ring;
-  Item item;
-  auto fill = [&](auto& at, int slot, int stage) {
-    at.m0 = item.m0, at.n0 = item.n0, at.batch = item.batch, at.rank = rank, at.full = full + 8 * slot;
+  template <Half half> TILE_FN void fill(const Item& item, int slot, int stage) const {
+    Producer<Kernel, half> at;
+    at.m0 = item.m0, at.n0 = item.n0, at.batch = item.batch, at.rank = rank, at.full = address(s.full) + 8 * slot;
     Kernel::load(at, s.ring[slot], g, Range{stage * Kernel::config.k, Kernel::config.k});
-  };
-  bool more = walk.next(item);
-  int ahead = 0;  // stages of the first item whose constants are on their way
-  if (p.early) {
-    Producer<Kernel, true> half;
-    half.constants = true;
-    ahead = !more ? 0 : item.last - item.first < config.stages ? item.last - item.first : config.stages;
-#pragma unroll 1
-    for (int i = 0; i < ahead; ++i) fill(half, i, item.first + i);
-    wait_for_earlier_kernels();
-    half.constants = false;
-#pragma unroll 1
-    for (int i = 0; i < ahead; ++i, ring.advance()) {
-      fill(half, i, item.first + i);
-      arrive(full + 8 * i);
-    }
-  } else {
-    wait_for_earlier_kernels();
   }
-  Producer<Kernel> at;
-  for (; more; more = walk.next(item), ahead = 0)
-#pragma unroll 1
-    for (int stage = item.first + ahead; stage < item.last; ++stage, ring.advance()) {
-      wait(empty + 8 * ring.slot, ring.phase ^ 1);
-      fill(at, ring.slot, stage);
-      arrive(full + 8 * ring.slot);
-    }
-}
+  TILE_FN void wait_for_earlier_kernels() const { sm90::wait_for_earlier_kernels(); }
+  TILE_FN void arrive_full(int slot) const { arrive(address(s.full) + 8 * slot); }
+  TILE_FN void wait_empty(int slot, std::uint32_t phase) const { wait(address(s.empty) + 8 * slot, phase); }
+};
 
-template <class Kernel>
-TILE_FN void consume(Shared<Kernel>& s, const typename Kernel::Globals& g, const Problem& p, int rank, int id) {
-  constexpr auto config = Kernel::config;
-  constexpr bool pingpong = config.roles == Roles::pingpong;
-  static_assert(!pingpong || config.consumers == 2, "ping-pong is played by two");
-  const std::uint32_t full = address(s.full), empty = address(s.empty);
-  const int thread = threadIdx.x % 128;
-  Walk walk = walk_of<Kernel>(p, rank);
-  Ring<config.stages> ring;
-  Item item;
-  Consumer<Kernel> at;
-  at.rank = rank, at.id = id, at.share = pingpong ? 0 : id, at.staging = s.staging[id];
-  auto release = [&](int slot) {
-    if constexpr (Kernel::config.cluster() == 1) {
-      if (thread == 0) arrive(empty + 8 * slot);
-    } else {
-      if (thread < Kernel::config.cluster()) arrive_at(empty + 8 * slot, thread);
-    }
-  };
-  if (pingpong && id == 1) arrive_threads(8, 256);  // consumer 0 serves
+template <class Kernel> struct Consuming : Consumer<Kernel> {  // a warpgroup
+  using State = typename Kernel::State;
+  Shared<Kernel>& s;
+  const typename Kernel::Globals& g;
+  const Problem& p;
   long long started = 0;
-  for (int turn = 0; walk.next(item); ++turn) {
-    at.m0 = item.m0, at.n0 = item.n0, at.batch = item.batch;
-    if (pingpong && turn % 2 != id) {
-      ring.skip(item.last - item.first);
-      continue;
-    }
-    typename Kernel::State acc;
-    int previous = ring.slot;
-    if constexpr (pingpong) sync_threads(8 + id, 256);
-#pragma unroll 1
-    for (int stage = item.first; stage < item.last; ++stage) {
-      wait(full + 8 * ring.slot, ring.phase);
-      if (!started) started = clock64();
-      mma_fence();
-      Kernel::compute(at, acc, s.ring[ring.slot]);
-      mma_commit();
-      if (stage > item.first) {
-        mma_wait<1>();
-        release(previous);
-      }
-      previous = ring.slot;
-      ring.advance();
-    }
-    if constexpr (pingpong) arrive_threads(8 + (id ^ 1), 256);
-    mma_wait<0>();
-    release(previous);
-    if constexpr (config.splits())
-      if (p.sizes.pieces > 1 && !combine<Kernel>(acc, p, item, at.share, id, &s.is_last[id])) continue;
-    Kernel::store(at, g, acc);
+
+  TILE_FN Consuming(Shared<Kernel>& shared, const typename Kernel::Globals& globals, const Problem& problem, int number)
+      : s(shared), g(globals), p(problem) {
+    this->id = number, this->staging = s.staging[number];
+    this->share = Kernel::config.roles == Roles::pingpong ? 0 : number;
   }
-  if (p.cycles && threadIdx.x == 0 && blockIdx.x == 0) *p.cycles = clock64() - started;
-  if (thread == 0)
-    store_wait<0>();  // shared memory must outlive the stores' reading of it; the grid's end waits for the rest
-}
+  TILE_FN void pass_turn(int to) const { arrive_threads(8 + to, 256); }
+  TILE_FN void wait_turn(int mine) const { sync_threads(8 + mine, 256); }
+  TILE_FN void wait_full(int slot, std::uint32_t phase) {
+    wait(address(s.full) + 8 * slot, phase);
+    if (!started) started = clock64();
+  }
+  TILE_FN void release(int slot) const {
+    const std::uint32_t empty = address(s.empty) + 8 * slot;
+    if constexpr (Kernel::config.cluster() == 1) {
+      if (this->leads()) arrive(empty);
+    } else {
+      const int block = threadIdx.x % 128;
+      if (block < Kernel::config.cluster()) arrive_at(empty, block);
+    }
+  }
+  TILE_FN void mma_fence() const { sm90::mma_fence(); }
+  TILE_FN void mma_commit() const { sm90::mma_commit(); }
+  template <int left> TILE_FN void mma_wait() const { sm90::mma_wait<left>(); }
+  TILE_FN void compute(State& acc, const Item& item, int slot, int) {
+    at_item(item);
+    Kernel::compute(*this, acc, s.ring[slot]);
+  }
+  TILE_FN void store(const State& acc, const Item& item) {
+    at_item(item);
+    Kernel::store(*static_cast<Consumer<Kernel>*>(this), g, acc);
+  }
+
+  // Sums of a piece of k, spread over the threads so that each writes and reads 16 bytes at a time.
+  TILE_FN float4* partial(const Item& item, int piece, int i) const {
+    const std::size_t part =
+        (static_cast<std::size_t>(item.tile) * p.sizes.pieces + piece) * Kernel::config.sharers() + this->share;
+    return reinterpret_cast<float4*>(p.partial + part * (State::size * 128) + i * 128 + threadIdx.x % 128 * 4);
+  }
+  TILE_FN void write_partial(const State& acc, const Item& item) const {
+#pragma unroll
+    for (int i = 0; i < State::size; i += 4)
+      __stcg(partial(item, item.piece, i), make_float4(acc.v[i], acc.v[i + 1], acc.v[i + 2], acc.v[i + 3]));
+  }
+  TILE_FN void count_arrival(const Item& item) const {
+    int* const counter = p.arrived + item.tile * Kernel::config.sharers() + this->share;
+    s.is_last[this->id] = add_acquire_release(counter, 1) == p.sizes.pieces - 1;
+    if (s.is_last[this->id]) *counter = 0;
+  }
+  TILE_FN bool is_last() const { return s.is_last[this->id]; }
+  TILE_FN void add_partials(State& acc, const Item& item) const {
+#pragma unroll
+    for (int i = 0; i < State::size; ++i) acc.v[i] = 0;
+#pragma unroll 1
+    for (int piece = 0; piece < p.sizes.pieces; ++piece)
+#pragma unroll
+      for (int i = 0; i < State::size; i += 4) {
+        const float4 x = __ldcg(partial(item, piece, i));
+        acc.v[i] += x.x, acc.v[i + 1] += x.y, acc.v[i + 2] += x.z, acc.v[i + 3] += x.w;
+      }
+  }
+
+ private:
+  TILE_FN void at_item(const Item& item) { this->m0 = item.m0, this->n0 = item.n0, this->batch = item.batch; }
+};
 
 // One block an SM, persistent. The grid is a multiple of the cluster.
 template <class Kernel> __global__ void __launch_bounds__(threads<Kernel>, 1)
@@ -202,10 +145,16 @@ template <class Kernel> __global__ void __launch_bounds__(threads<Kernel>, 1)
   let_next_kernel_start();
   if (warpgroup == config.consumers) {
     if constexpr (config.consumers > 1) registers_down<40>();
-    if (threadIdx.x % 128 == 0) produce<Kernel>(s, g, p, rank);
+    if (threadIdx.x % 128 == 0) {
+      prefetch_map(&g.a.on_target.map), prefetch_map(&g.b.on_target.map), prefetch_map(&g.d.on_target.map);
+      Producing<Kernel> on{s, g, rank};
+      produce<Kernel>(on, walk_of<Kernel>(p, rank), p.early);
+    }
   } else {
     if constexpr (config.consumers == 2) registers_up<232>();
-    consume<Kernel>(s, g, p, rank, warpgroup);
+    Consuming<Kernel> on(s, g, p, warpgroup);
+    consume<Kernel>(on, walk_of<Kernel>(p, rank), warpgroup);
+    if (p.cycles && threadIdx.x == 0 && blockIdx.x == 0) *p.cycles = clock64() - on.started;
   }
   if constexpr (config.cluster() > 1) cluster_sync();
 }

@@ -1,0 +1,138 @@
+#!/usr/bin/env python3
+"""Compiles the CUDA product's menu with nvcc (no GPU needed) and holds what came out against a golden file: registers,
+spills (none), shared memory, and how many instructions of each kind that matters. `--update` rewrites the file. Where
+nvcc is absent it says "not checked" and ends with 0.
+
+Instruction kinds are read from the machine code itself: 16 bytes an instruction, the low 12 bits say what it does (the
+numbers below were read off cuobjdump's listing)."""
+import argparse
+import concurrent.futures
+import pathlib
+import re
+import shutil
+import struct
+import subprocess
+import sys
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+GOLDEN = ROOT / "tests/golden/cubins_sm90.csv"
+FLAGS = ["-gencode=arch=compute_90a,code=sm_90a", "-std=c++20", "--expt-relaxed-constexpr", "-O3", f"-I{ROOT / 'src'}"]
+KINDS = {0x9F0: "wgmma", 0x5B4: "tma_load", 0x3B5: "tma_store", 0x844: "stmatrix", 0x9C8: "setmaxnreg", 0x983: "local_load",
+         0x387: "local_store"}
+COUNTED = ["wgmma", "tma_load", "tma_store", "stmatrix", "setmaxnreg"]
+HEADER = "type,row,registers,shared_bytes," + ",".join(COUNTED)
+
+
+def nvcc() -> str | None:
+    return shutil.which("nvcc") or shutil.which("nvcc", path="/usr/local/cuda/bin")
+
+
+def parts() -> int:
+    text = (ROOT / "src/ridge/kernels/matmul_sm90.h").read_text()
+    return int(re.search(r"int row_parts = (\d+);", text).group(1))
+
+
+def sections(elf: bytes):
+    """(name, contents) of every section of a 64-bit ELF file."""
+    offset, = struct.unpack_from("<Q", elf, 0x28)
+    size, count, names = struct.unpack_from("<HHH", elf, 0x3A)
+    headers = [struct.unpack_from("<IIQQQQ", elf, offset + i * size) for i in range(count)]
+    base = headers[names][4]
+    for name, _, _, _, at, length in headers:
+        end = elf.index(b"\0", base + name)
+        yield elf[base + name:end].decode(), elf[at:at + length]
+
+
+def key(mangled: str):
+    found = re.search(r"MenuKernelILi(\d+)ENS_\d+(Bf16|F16)E", mangled)
+    return (found.group(2), int(found.group(1))) if found else None
+
+
+def compile_part(compiler: str, folder: str, kind: str, part: int) -> dict:
+    out = pathlib.Path(folder) / f"{kind}_{part}.cubin"
+    run = subprocess.run([compiler, *FLAGS, "-Xptxas", "-v", f"-DRIDGE_TYPE={kind}", f"-DRIDGE_PART={part}", "-cubin",
+                          str(ROOT / "src/ridge/kernels/matmul_sm90.cu"), "-o", str(out)], capture_output=True, text=True)
+    if run.returncode != 0:
+        sys.exit(f"check_cubins: nvcc refused {kind} part {part}:\n{run.stderr}")
+    if "C75" in run.stderr:
+        sys.exit(f"check_cubins: ptxas serialises wgmma or ignores setmaxnreg:\n{run.stderr}")
+    rows: dict = {}
+    name = None
+    for line in run.stderr.splitlines():
+        if "Compiling entry function" in line:
+            name = key(line)
+        elif name and "spill stores" in line:
+            spilled = [int(x) for x in re.findall(r"(\d+) bytes", line)]
+            if any(spilled):
+                sys.exit(f"check_cubins: {name[0]} row {name[1]}: expected no spills, found {line.strip()}")
+        elif name and "Used " in line:
+            rows[name] = {"registers": int(re.search(r"Used (\d+) registers", line).group(1))}
+    for section, code in sections(out.read_bytes()):
+        row = key(section) if section.startswith(".text.") else None
+        if not row:
+            continue
+        counts = dict.fromkeys(KINDS.values(), 0)
+        for at in range(0, len(code), 16):
+            kind_of = KINDS.get(struct.unpack_from("<Q", code, at)[0] & 0xFFF)
+            if kind_of:
+                counts[kind_of] += 1
+        if counts["local_load"] or counts["local_store"]:
+            sys.exit(f"check_cubins: {row[0]} row {row[1]}: expected no local memory, found loads or stores of it")
+        rows[row].update(counts)
+    return rows
+
+
+def shared_bytes(compiler: str, folder: str) -> list[int]:
+    """By a program that prints them: sizes are constants, nothing of it touches a device."""
+    source = pathlib.Path(folder) / "shared.cu"
+    source.write_text('#include "ridge/kernels/matmul_sm90.h"\n#include <cstdio>\n#include <utility>\n'
+                      "using namespace ridge::kernels;\n"
+                      "template <int... i> void print(std::integer_sequence<int, i...>) {\n"
+                      '  (std::printf("%d\\n", ridge::tile::sm90::shared_bytes<cuda::MenuKernel<i, ridge::Bf16>>), ...);\n}\n'
+                      "int main() { print(std::make_integer_sequence<int, static_cast<int>(sm90_menu.size())>{}); }\n")
+    program = source.with_suffix("")
+    subprocess.run([compiler, *FLAGS, str(source), "-o", str(program)], check=True)
+    return [int(x) for x in subprocess.run([str(program)], check=True, capture_output=True, text=True).stdout.split()]
+
+
+def table(compiler: str) -> list[str]:
+    with tempfile.TemporaryDirectory() as folder, concurrent.futures.ThreadPoolExecutor(2) as pool:
+        shared = shared_bytes(compiler, folder)
+        jobs = [pool.submit(compile_part, compiler, folder, kind, part) for kind in ("Bf16", "F16") for part in range(parts())]
+        rows = {name: row for job in jobs for name, row in job.result().items()}
+    if len(rows) != 2 * len(shared):
+        sys.exit(f"check_cubins: expected {2 * len(shared)} kernels, found {len(rows)}")
+    return [",".join(map(str, [name[0].lower(), name[1], rows[name]["registers"], shared[name[1]],
+                               *(rows[name][kind] for kind in COUNTED)])) for name in sorted(rows)]
+
+
+def main() -> int:
+    arguments = argparse.ArgumentParser(description=__doc__)
+    arguments.add_argument("--update", action="store_true")
+    update = arguments.parse_args().update
+    compiler = nvcc()
+    if not compiler:
+        print("check_cubins: not checked: nvcc is not here")
+        return 0
+    version = re.search(r"release ([\d.]+)", subprocess.run([compiler, "--version"], capture_output=True, text=True).stdout).group(1)
+    lines = [f"# nvcc {version}", HEADER, *table(compiler)]
+    if update:
+        GOLDEN.write_text("\n".join(lines) + "\n")
+        return 0
+    golden = GOLDEN.read_text().splitlines()
+    if golden[0] != lines[0]:
+        print(f"check_cubins: spills and serialised products checked; the counts not: expected {golden[0][2:]}, found {lines[0][2:]}")
+        return 0
+    wrong = [f"expected {a}\nfound    {b}" for a, b in zip(golden, lines) if a != b]
+    if len(golden) != len(lines):
+        wrong.append(f"expected {len(golden)} lines, found {len(lines)}")
+    if wrong:
+        print("check_cubins: other code than the golden file says (--update rewrites it):\n" + HEADER + "\n" + "\n".join(wrong))
+        return 1
+    print(f"check_cubins: {len(lines) - 2} kernels as expected")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
