@@ -1,9 +1,8 @@
 // The protocol of the ring: who waits for what, and when a slot is given back. One producer fills the slots of a ring
 // by asynchronous copies; consumers multiply them. A consumer issues the products of stage i before it waits for those
 // of stage i - 1 and gives slot i - 1 back, so the multiplier never drains between stages. The words that wait and
-// arrive are a target's (`On`): the trace target writes them down and checks them under a thousand orders; on Hopper
-// each is one instruction. target/sm90/run.h still holds the same protocol in its own words: change both together until
-// it calls this text.
+// arrive are a target's (`On`): a Hopper kernel makes instructions of them (target/sm90/run.h), the trace target writes
+// them down and checks them under a thousand orders. So this text is both what runs and what is checked.
 //
 // A slot has two barriers. full: one arrival of the producer, and the bytes of its copies. empty: one arrival of each
 // group of threads that multiplies it. A barrier counts phases 0, 1, 0, …; a waiter names the phase that it waits to
