@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "ridge/base/file.h"
 #include "ridge/base/text.h"
 #include "ridge/machine/system.h"
@@ -112,6 +114,11 @@ Result<std::vector<Report>> explain_table(const Request& request, const std::str
 }
 
 Result<Report> run(const Request& request, const RunOptions& options) {
+  const std::vector<std::string> catalog = catalog_names();
+  if (std::find(catalog.begin(), catalog.end(), request.on) != catalog.end())
+    return usage_error(
+        fmt::format("run measures this CPU; expected --on cpu or this machine's own file, found '{}'", request.on),
+        fmt::format("ridge explain --on {} says what that machine would do", request.on));
   auto task = understood(request);
   if (!task) return task.error();
   if (request.on == "cpu" && options.threads == 1) task->machine = with_one_core(std::move(task->machine));

@@ -30,6 +30,9 @@ TEST_F(CliTest, RefusesWhatIsNoVerbOrOption) {
           "ridge: unexpected argument 'more' after explain\n  hint: a program with spaces stands in quotes\n");
   rejects({"explain"}, 2,
           "ridge: expected a PROGRAM, found none\n  hint: ridge explain 'bf16[B, D] * bf16[D, F] -> bf16[B, F]'\n");
+  rejects({"run", "f32[M] * f32[M] -> f32[1]", "-d", "M=8", "--on", "h100"}, 2,
+          "ridge: run measures this CPU; expected --on cpu or this machine's own file, found 'h100'\n"
+          "  hint: ridge explain --on h100 says what that machine would do\n");
   rejects({"run"}, 2, "ridge: PROGRAM is required\n  hint: ridge run --help\n");
   rejects({"explain", matmul, "-d", "B"}, 2, "ridge: expected NAME=VALUE after -d, found 'B'\n  hint: -d B=256\n");
   rejects({"explain", matmul, "-d", "B=many"}, 2,
@@ -174,8 +177,8 @@ TEST_F(CliTest, AnInterruptEndsTheRunAndLeavesNoFile) {
   const pid_t child = ::fork();
   if (child == 0) {
     ::dup2(::open("/dev/null", O_WRONLY), 1);
-    ::execl(RIDGE_BINARY, "ridge", "run", "x: f32[N]\ny: f32[N] = repeat(1000000, cos, x)", "-d", "N=100000", "--on",
-            "h100", "--out", out.c_str(), nullptr);
+    ::execl(RIDGE_BINARY, "ridge", "run", "x: f32[N]\ny: f32[N] = repeat(1000000, cos, x)", "-d", "N=100000", "--out",
+            out.c_str(), nullptr);
     ::_exit(127);
   }
   ::usleep(200'000);

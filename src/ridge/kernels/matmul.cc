@@ -62,9 +62,19 @@ void run_matmul(const MatmulProblem& p, const void* a, const void* b, const void
   tile::cpu::run_kernel<Kernel>(g, sizes, *tile::cpu::engine(p.a.dtype, p.b.dtype), threads);
 }
 
+// Waking another thread costs some 5 us: what one thread computes (100 GFLOP/s) or reads (30 GB/s) in that time is not
+// worth sharing. Thread counts change no bit of the result.
+bool tiny(const MatmulProblem& p) {
+  const auto real = [](std::int64_t x) { return static_cast<double>(x); };
+  const double flops = 2 * real(p.batch) * real(p.m) * real(p.n) * real(p.k);
+  const double bytes = real(p.batch) * (real(p.m) * real(p.k) + real(p.k) * real(p.n) + real(p.m) * real(p.n)) * 4;
+  return flops < 0x1p19 && bytes < 0x1p17;
+}
+
 void dispatch(const MatmulProblem& p, const void* a, const void* b, const void* packed_b, void* d, int threads) {
   if (p.batch == 0 || p.m == 0 || p.n == 0) return;
   if (threads <= 0) threads = tile::cpu::usable_cores();
+  if (tiny(p)) threads = 1;
   if (settled(p.d, p.m, p.n).col_stride != 1) {
     const MatmulProblem swapped{p.batch, p.n, p.m, p.k, transposed(p.b), transposed(p.a), transposed(p.d)};
     return dispatch(swapped, b, a, nullptr, d, threads);

@@ -181,15 +181,20 @@ class Runner {
     out_.total.time = statistics(walls);
     out_.total.share = 1;
     out_.total.fraction_of_roof = fraction(explanation_.total, out_.total.time.median);
-    out_.overhead_s = out_.total.time.median;
+    double wall = 0, busy = 0;
+    for (const double w : walls) wall += w;
     for (std::size_t i = 0; i < samples.size(); ++i) {
       OpMeasurement op;
       op.time = statistics(samples[i]);
       op.fraction_of_roof = fraction(explanation_.ops[i], op.time.median);
-      op.share = op.time.median / std::max(out_.total.time.median, 1e-12);
-      out_.overhead_s -= op.time.median;
+      double all = 0;
+      for (const double s : samples[i]) all += s;
+      op.share = all / std::max(wall, 1e-12);
+      busy += all;
       out_.ops.push_back(std::move(op));
     }
+    // Of sums, not of medians: those belong to different passes, and their difference may be anything.
+    out_.overhead_s = std::max(0.0, wall - busy) / static_cast<double>(walls.size());
     for (const Step& step : plan_.steps)
       if (!step.copy.empty()) out_.ops[static_cast<std::size_t>(step.statement)].copies.push_back(step.copy);
   }

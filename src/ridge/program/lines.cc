@@ -151,11 +151,29 @@ bool Parser::arrow_types(Mention& left, Mention& right, Mention& result) {
 
 // --- parts of a line
 
+static std::string lower(std::string_view text) {
+  std::string out(text);
+  for (char& c : out)
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  return out;
+}
+
+// bf61, BF16, uint8: nobody names a tensor so, and counting it as one of the default dtype would be silently wrong.
+static bool looks_like_dtype(std::string_view text) {
+  const std::string word = lower(text);
+  if (dtype_from(word)) return true;
+  for (std::string_view prefix : {"bfloat", "float", "uint", "int", "bf", "fp"})
+    if (word.starts_with(prefix))
+      return word.size() > prefix.size() && word.find_first_not_of("0123456789", prefix.size()) == std::string::npos;
+  return false;
+}
+
 bool Parser::mention(Mention& out) {
   const Token first = peek();
   if (first.kind != TokenKind::name) return expected("a tensor", arrow_example);
   out.span = first.span;
   if (dtype_from(first.text)) return type(out);
+  if (looks_like_dtype(first.text) && peek(1).is("[")) return type(out);  // says what was expected
   if (!tensor_name(first)) return false;
   take();
   out.name = std::string(first.text);
@@ -169,7 +187,8 @@ bool Parser::type(Mention& out) {
     if (!out.dtype) {
       std::vector<std::string> known;
       for (const DTypeInfo& d : dtypes) known.emplace_back(d.name);
-      const std::string meant = suggestion(peek().text, known);
+      const auto exact = dtype_from(lower(peek().text));
+      const std::string meant = exact ? std::string(name(*exact)) : suggestion(peek().text, known);
       return fail(
           peek().span, fmt::format("expected a dtype, found {}", quoted(peek())),
           meant.empty() ? fmt::format("one of {}", fmt::join(known, " ")) : fmt::format("did you mean '{}'?", meant));

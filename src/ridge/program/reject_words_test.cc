@@ -123,6 +123,24 @@ TEST(Parse, ClosesItsBrackets) {
      ^^^^
   hint: did you mean 'bf16'?
 )"},
+      {"bf61[B, D] * bf16[D, F] -> bf16[B, F]",
+       R"(program:1:1: expected a dtype, found 'bf61'
+  bf61[B, D] * bf16[D, F] -> bf16[B, F]
+  ^^^^
+  hint: did you mean 'bf16'?
+)"},
+      {"uint8[B, D] * fp4[D, F] -> bf16[B, F]",
+       R"(program:1:1: expected a dtype, found 'uint8'
+  uint8[B, D] * fp4[D, F] -> bf16[B, F]
+  ^^^^^
+  hint: did you mean 'int8'?
+)"},
+      {"BF16[B, D] * bf16[D, F] -> y[B, F]",
+       R"(program:1:1: expected a dtype, found 'BF16'
+  BF16[B, D] * bf16[D, F] -> y[B, F]
+  ^^^^
+  hint: did you mean 'bf16'?
+)"},
       {"x: quaternion[N]",
        R"(program:1:4: expected a dtype, found 'quaternion'
   x: quaternion[N]
