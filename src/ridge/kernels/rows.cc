@@ -68,8 +68,7 @@ void rows(const RowProblem& p, const void* x, const void* weight, void* y, int t
   cpu::run(workers, [&](int worker) {
     const cpu::Slice part = cpu::slice(p.rows, workers, worker);
     thread_local std::vector<float> memory;  // kept from call to call
-    if (p.function == RowFunction::softmax)
-      memory.resize(std::max(memory.size(), static_cast<std::size_t>(p.columns) + 16));
+    memory.resize(std::max(memory.size(), static_cast<std::size_t>(p.columns) + 16));
     float* scratch = memory.data();
     if (const auto past = reinterpret_cast<std::uintptr_t>(scratch) / sizeof(float) % 16; past != 0)
       scratch += 16 - past;

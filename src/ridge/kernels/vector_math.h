@@ -60,6 +60,14 @@ template <class V> Power<V> power_of_e(V x, V low) {
 
 template <class V> V exp(V x) { return power_of_e(x).value(); }
 
+// e^x for x <= 0, which needs no guard above: two instructions fewer. NaN gives NaN.
+template <class V> [[gnu::always_inline]] inline V exp_below_0(V x) {
+  x = larger(lit<V>(-150), x);
+  const V n = round_even(x * lit<V>(1.44269502f));
+  const V r = fma(n, lit<V>(1.90465421e-09f), fma(n, lit<V>(-0.693147182f), x));
+  return scale(fma(power_rest(r), r * r, r) + lit<V>(1), n);
+}
+
 template <class V> V log(V x) {
   const auto subnormal = x < lit<V>(0x1p-126f);
   const V scaled = select(subnormal, x * lit<V>(0x1p23f), x);

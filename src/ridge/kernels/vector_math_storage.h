@@ -41,6 +41,28 @@ template <class V, class T> void store_some(V value, T* to, int n, std::int64_t 
     for (int k = 0; k < n; ++k) std::memcpy(to + k * stride, &part[k], sizeof(T));
 }
 
+// Two vectors of neighbours. In halves, bf16 come by even and odd place, which must be the order of all that meets
+// them.
+template <class V> struct Two { V a, b; };
+template <class V, bool halves, class T> [[gnu::always_inline]] inline Two<V> load_two(const T* from) {
+  if constexpr (halves) {
+    Two<V> two;
+    V::load_halves(from, two.a, two.b);
+    return two;
+  } else {
+    return {V::load(from), V::load(from + V::lanes)};
+  }
+}
+template <class V, bool halves, class T> [[gnu::always_inline]] inline void store_two(Two<V> two, T* to, bool stream) {
+  if constexpr (halves) {
+    stream ? V::stream_halves(two.a, two.b, to) : V::store_halves(two.a, two.b, to);
+  } else if (stream) {
+    two.a.stream(to), two.b.stream(to + V::lanes);
+  } else {
+    two.a.store(to), two.b.store(to + V::lanes);
+  }
+}
+
 template <class V, class T> void widen_run(const T* from, std::int64_t n, float* to) {
   std::int64_t i = 0;
   for (; i + V::lanes <= n; i += V::lanes) V::load(from + i).store(to + i);
