@@ -174,6 +174,21 @@ Result<std::vector<SystolicRun>> simulate(const SystolicRequest& request, const 
   return out;
 }
 
+Result<MappedProgram> simulate(const Request& request, const MappingOptions& options) {
+  const auto dtype = dtype_named(request.dtype);
+  if (!dtype) return dtype.error();
+  const auto dims = bindings(request.dims);
+  if (!dims) return dims.error();
+  const auto loaded = load_program(request.program, *dtype);
+  if (!loaded) return loaded.error();
+  const auto fabric = fabric_named(request.on);
+  if (!fabric) return fabric.error();
+  auto mapped = as_metapipe(loaded->program, *dims, *fabric, options);
+  if (!mapped) return mapped.error();
+  mapped->program = loaded->title;
+  return mapped;
+}
+
 Result<std::vector<Machine>> machines(const std::vector<std::string>& names) {
   std::vector<std::string> wanted = names;
   if (wanted.empty()) {

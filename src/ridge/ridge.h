@@ -13,6 +13,7 @@
 #include "ridge/machine/machine.h"
 #include "ridge/measure/contest.h"
 #include "ridge/measure/run.h"
+#include "ridge/plan/as_metapipe.h"
 #include "ridge/program/program.h"
 #include "ridge/report/report.h"
 #include "ridge/roofline/prediction.h"
@@ -43,6 +44,9 @@ Result<measure::Contest> bench(const std::string& shapes, const measure::Contest
 // A product on a systolic array, or a topology's layers. With `csv_path`: a run for each row of M, N, K and, where the
 // array changes too, R and C; what a row lacks is the request's.
 Result<std::vector<SystolicRun>> simulate(const SystolicRequest& request, const std::string& csv_path = "");
+
+// A program's statements as stages of a dataflow chip (plasticine, sn10, sn40l).
+Result<MappedProgram> simulate(const Request& request, const MappingOptions& options);
 
 // `names` empty: the whole catalog and this CPU.
 Result<std::vector<Machine>> machines(const std::vector<std::string>& names);

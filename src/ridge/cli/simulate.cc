@@ -1,4 +1,4 @@
-// ridge simulate systolic: a product on a systolic array.
+// ridge simulate: a product on a systolic array, the weight path of TPU v1, a program on a dataflow chip.
 #include <fmt/format.h>
 
 #include <memory>
@@ -68,13 +68,68 @@ void add_systolic(CLI::App& simulate, int& code) {
   verb->callback([asked, &code] { code = perform(*asked); });
 }
 
+void add_weights(CLI::App& simulate, int& code) {
+  auto json = std::make_shared<bool>(false);
+  CLI::App* verb = simulate.add_subcommand("weights", "TPU v1's weight path beside the paper's counters");
+  verb->footer("Examples:\n  ridge simulate weights\n");
+  verb->add_flag("--json", *json, "Print JSON (ridge.report/1) instead of text");
+  verb->callback([json, &code] {
+    const auto rows = tpu_v1_applications();
+    code = print(*json ? render_tpu_v1_json(rows) : text(rows));
+  });
+}
+
+struct OnChip {
+  Request request;
+  MappingOptions options;
+  Output output;
+};
+
+int perform(const OnChip& asked) {
+  if (asked.request.program.empty())
+    return fail(usage_error("expected a PROGRAM, systolic or weights; found none",
+                            "ridge simulate examples/mlp.ridge --on sn40l"));
+  const auto mapped = simulate(asked.request, asked.options);
+  if (!mapped) return fail(mapped.error());
+  if (!asked.output.svg.empty())
+    if (const Status written = write_file(asked.output.svg, render_svg(*mapped)); !written)
+      return fail(written.error());
+  return print(asked.output.json ? render_json(*mapped) : render_text(*mapped));
+}
+
 }  // namespace
 
 void add_simulate(CLI::App& app, int& code) {
+  auto asked = std::make_shared<OnChip>();
+  asked->request.on = "sn40l";
   CLI::App* verb = app.add_subcommand("simulate", "See why a machine is idle: fill, drain, folds, waits, calls");
-  verb->footer("Examples:\n  ridge simulate systolic --rows 32 --cols 32 --dataflow os 256 128 256\n");
-  verb->require_subcommand(1);
+  verb->footer(
+      "Examples:\n"
+      "  ridge simulate examples/mlp.ridge --on sn40l --layers 32 --sync 5e-6 --svg mlp.svg\n"
+      "  ridge simulate systolic --rows 32 --cols 32 --dataflow os 256 128 256\n"
+      "  ridge simulate weights\n");
+  verb->require_subcommand(0, 1);
+  verb->add_option("PROGRAM", asked->request.program, "A file, - for the standard input, or the text itself")
+      ->type_name("");
+  verb->add_option("--on", asked->request.on, "Chip: plasticine, sn10 or sn40l (default)")->type_name("CHIP");
+  verb->add_option("-d", asked->request.dims, "Give a dimension its value; may be repeated")
+      ->type_name("NAME=VALUE")
+      ->expected(1)
+      ->take_all();
+  verb->add_option("--dtype", asked->request.dtype, "Dtype of tensors that name none (default bf16)")
+      ->type_name("DTYPE");
+  verb->add_option("--tile", asked->options.tile, "Rows of a tile (default: what a memory unit holds)")
+      ->type_name("ROWS");
+  verb->add_option("--layers", asked->options.layers, "The program this often, with other weights")->type_name("L");
+  verb->add_option("--sync", asked->options.sync_seconds, "Seconds that a call costs; unpublished (default 0)")
+      ->type_name("S");
+  verb->add_flag("--json", asked->output.json, "Print JSON (ridge.report/1) instead of text");
+  verb->add_option("--svg", asked->output.svg, "Draw the metapipe filling up into this file")->type_name("FILE");
   add_systolic(*verb, code);
+  add_weights(*verb, code);
+  verb->callback([asked, verb, &code] {
+    if (verb->get_subcommands().empty()) code = perform(*asked);
+  });
 }
 
 }  // namespace ridge::cli

@@ -134,5 +134,26 @@ TEST_F(SimulateTest, RefusesWhatMeansNothing) {
           "ridge: cannot write 'FOLDER/none/x.svg': No such file or directory\n");
 }
 
+TEST_F(SimulateTest, MapsAProgramOntoAChip) {
+  const std::string mlp = std::string(RIDGE_SOURCE_DIR) + "/examples/mlp.ridge";
+  const Outcome outcome = ridge({"simulate", mlp, "--on", "sn40l", "--json", "--svg", path("m.svg")});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const Json got = Json::parse(outcome.out);
+  EXPECT_EQ(got["calling"][0]["calls"], 4);
+  EXPECT_EQ(got["stages"].size(), 6U);
+  EXPECT_TRUE(read_file(path("m.svg"))->starts_with("<svg "));
+  rejects({"simulate"}, 2,
+          "ridge: expected a PROGRAM, systolic or weights; found none\n  hint: ridge simulate examples/mlp.ridge --on "
+          "sn40l\n");
+  rejects({"simulate", mlp, "--on", "h100"}, 2, "ridge: expected a fabric plasticine, sn10, sn40l, found 'h100'\n");
+}
+
+TEST_F(SimulateTest, PrintsThePapersTable) {
+  const Outcome outcome = ridge({"simulate", "weights"});
+  EXPECT_EQ(outcome.code, 0);
+  EXPECT_NE(outcome.out.find("  MLP0   batch 200  14.8 %  12.7 %\n"), std::string::npos) << outcome.out;
+  EXPECT_EQ(Json::parse(ridge({"simulate", "weights", "--json"}).out)["rows"].size(), 6U);
+}
+
 }  // namespace
 }  // namespace ridge
