@@ -1,4 +1,4 @@
-# Text that travels inside the binary: the machine catalog, and the version with its commit.
+# Text that travels inside the binary: the machine catalog, the shapes of bench, and the version with its commit.
 
 # Writes a source file that defines ridge::embedded_machines from DIR/*.toml; OUT receives its path.
 function(ridge_embed_machines OUT DIR)
@@ -7,6 +7,15 @@ function(ridge_embed_machines OUT DIR)
   add_custom_command(OUTPUT ${source}
     COMMAND ${CMAKE_COMMAND} -DOUT=${source} "-DFILES=${files}" -P ${CMAKE_SOURCE_DIR}/cmake/embed_machines.cmake
     DEPENDS ${files} ${CMAKE_SOURCE_DIR}/cmake/embed_machines.cmake VERBATIM)
+  set(${OUT} ${source} PARENT_SCOPE)
+endfunction()
+
+# Writes a source file that defines ridge::default_shapes() as the text of FILE; OUT receives its path.
+function(ridge_embed_shapes OUT FILE)
+  set(source ${CMAKE_BINARY_DIR}/generated/default_shapes.cc)
+  add_custom_command(OUTPUT ${source}
+    COMMAND ${CMAKE_COMMAND} -DOUT=${source} -DFILE=${FILE} -P ${CMAKE_SOURCE_DIR}/cmake/embed_shapes.cmake
+    DEPENDS ${FILE} ${CMAKE_SOURCE_DIR}/cmake/embed_shapes.cmake VERBATIM)
   set(${OUT} ${source} PARENT_SCOPE)
 endfunction()
 

@@ -74,16 +74,6 @@ Result<Report> explain_numbers(const Request& request) {
   return Report{"explain", title, *std::move(explanation), std::nullopt, today()};
 }
 
-// One thread is held against one core's roofs, where they were measured.
-Machine with_one_core(Machine machine) {
-  for (Peak& peak : machine.peaks)
-    if (peak.one_core) peak.rate = *peak.one_core;
-  for (MemoryLevel& level : machine.memory)
-    if (level.one_core_bandwidth) level.bandwidth = level.one_core_bandwidth;
-  machine.title += ", one core";
-  return machine;
-}
-
 }  // namespace
 
 Result<Report> explain(const Request& request) {
@@ -121,7 +111,8 @@ Result<Report> run(const Request& request, const RunOptions& options) {
         fmt::format("ridge explain --on {} says what that machine would do", request.on));
   auto task = understood(request);
   if (!task) return task.error();
-  if (request.on == "cpu" && options.threads == 1) task->machine = with_one_core(std::move(task->machine));
+  if (request.on == "cpu" && options.threads > 0)
+    task->machine = seen_with_threads(std::move(task->machine), options.threads);
   auto report = explained(*task, task->dims);
   if (!report) return report.error();
   auto measured = run(task->program, report->explanation, options);
@@ -189,25 +180,31 @@ Result<MappedProgram> simulate(const Request& request, const MappingOptions& opt
   return mapped;
 }
 
-Result<std::vector<Machine>> machines(const std::vector<std::string>& names) {
+Result<Catalog> machines(const std::vector<std::string>& names) {
   std::vector<std::string> wanted = names;
   if (wanted.empty()) {
     wanted = catalog_names();
     wanted.emplace_back("cpu");
   }
-  std::vector<Machine> out;
+  Catalog out;
   for (const std::string& name : wanted) {
     auto machine = find_machine(name);
-    if (!machine) return machine.error();
-    out.push_back(*std::move(machine));
+    if (machine)
+      out.machines.push_back(*std::move(machine));
+    else if (names.empty())
+      out.warnings.push_back(machine.error());
+    else
+      return machine.error();
   }
   return out;
 }
 
-Result<measure::Contest> bench(const std::string& shapes, const measure::ContestOptions& options) {
-  auto read = measure::read_shapes(shapes);
+Result<Contest> bench(const std::string& shapes, const ContestOptions& options) {
+  const auto read = shapes.empty() ? parse_shapes(default_shapes(), "data/cpu_shapes.csv") : read_shapes(shapes);
   if (!read) return read.error();
-  return measure::contest(*read, options);
+  auto machine = find_machine("cpu");  // before an hour of timing, not after
+  if (!machine) return machine.error();
+  return contest(*read, seen_with_threads(*std::move(machine), options.threads), options);
 }
 
 }  // namespace ridge

@@ -38,8 +38,9 @@ Result<std::vector<Report>> explain_table(const Request& request, const std::str
 // Runs it on this CPU. The report's `measured` holds what was measured, and the first mismatch if there is one.
 Result<Report> run(const Request& request, const RunOptions& options);
 
-// Times products beside other libraries on this CPU; `shapes` is a CSV file (measure/contest.h).
-Result<measure::Contest> bench(const std::string& shapes, const measure::ContestOptions& options);
+// Times products beside other libraries on this CPU; `shapes` is a CSV file (measure/contest_shape.h), empty: the
+// shapes of data/cpu_shapes.csv.
+Result<Contest> bench(const std::string& shapes, const ContestOptions& options);
 
 // A product on a systolic array, or a topology's layers. With `csv_path`: a run for each row of M, N, K and, where the
 // array changes too, R and C; what a row lacks is the request's.
@@ -48,7 +49,11 @@ Result<std::vector<SystolicRun>> simulate(const SystolicRequest& request, const 
 // A program's statements as stages of a dataflow chip (plasticine, sn10, sn40l).
 Result<MappedProgram> simulate(const Request& request, const MappingOptions& options);
 
-// `names` empty: the whole catalog and this CPU.
-Result<std::vector<Machine>> machines(const std::vector<std::string>& names);
+// `names` empty: the whole catalog and this CPU, whose spoilt file is then no error but a warning beside the others.
+struct Catalog {
+  std::vector<Machine> machines;
+  std::vector<Error> warnings;
+};
+Result<Catalog> machines(const std::vector<std::string>& names);
 
 }  // namespace ridge

@@ -123,6 +123,30 @@ TEST_F(CliTest, RefusesArraysOfAnotherKind) {
           "FOLDER/text.npy: expected an .npy file, found other bytes at its start\n  hint: write it with numpy.save\n");
 }
 
+TEST_F(CliTest, RefusesContestsThatCannotBeHeld) {
+  rejects({"bench", "matmul", "--against", "atlas"}, 2,
+          "ridge: unknown library 'atlas'; expected openblas or onednn\n");
+  rejects({"bench", "matmul", "--against", "onednn,onednn"}, 2,
+          "ridge: expected each library once, found 'onednn' twice\n");
+  rejects({"bench", "matmul", "--shapes", file("half.csv", "op,dtype,m,n,k\nnn,f16,4,4,4\n")}, 3,
+          "FOLDER/half.csv:2:1: expected dtype f32 or bf16, found 'f16'\n");
+}
+
+TEST_F(CliTest, ASpoiltMeasurementStopsAContestAtOnceAndLeavesTheCatalogReadable) {
+  fs::create_directories(folder / "ridge/machines");
+  file("ridge/machines/cpu.toml", "name = \"cpu");
+  std::string spoilt = folder.string() +
+                       "/ridge/machines/cpu.toml:1:12: expected the rest of a value, found the end of the file\n"
+                       "  name = \"cpu\n             ^\n"
+                       "  hint: the file is cut short: complete it, or write it again; `ridge probe` writes it anew\n";
+  rejects({"bench", "matmul"}, 3, spoilt);
+  rejects({"machines", "cpu"}, 3, spoilt);
+  const Outcome outcome = ridge({"machines"});
+  EXPECT_EQ(outcome.code, 0);
+  EXPECT_EQ(outcome.err, spoilt);
+  EXPECT_NE(outcome.out.find("h100"), std::string::npos);
+}
+
 TEST_F(CliTest, LeavesNoFileWhereWritingFails) {
   rejects({"explain", matmul, "--svg", "/dev/full"}, 3, "ridge: cannot write '/dev/full': No space left on device\n");
   rejects({"explain", matmul, "--svg", path("none/x.svg")}, 3,

@@ -13,8 +13,10 @@ struct Machines {
 int perform(const Machines& asked) {
   const auto found = machines(asked.name.empty() ? std::vector<std::string>{} : std::vector{asked.name});
   if (!found) return fail(found.error());
-  if (asked.name.empty()) return print(asked.json ? render_catalog_json(*found) : render_catalog_text(*found, style()));
-  return print(asked.json ? render_machine_json(found->front()) : render_machine_text(found->front(), style()));
+  for (const Error& warning : found->warnings) (void)fail(warning);
+  const std::vector<Machine>& all = found->machines;
+  if (asked.name.empty()) return print(asked.json ? render_catalog_json(all) : render_catalog_text(all, style()));
+  return print(asked.json ? render_machine_json(all.front()) : render_machine_text(all.front(), style()));
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "ridge/base/cores.h"
 #include "ridge/kernels/chain_code.h"
 #include "ridge/kernels/run.h"
 #include "ridge/tile/target/cpu/isa.h"
@@ -73,7 +74,7 @@ void chain(const ChainProgram& program, std::span<void* const> tensors, int thre
   code.stream = bytes > static_cast<double>(cpu::caches().l3);
   code.lead = lead_of(code, tensors);
   const std::int64_t blocks = code.blocks();
-  if (threads <= 0) threads = cpu::usable_cores();
+  if (threads <= 0) threads = usable_cores();
   const std::int64_t worth = std::max<std::int64_t>(code.elements / elements_worth_a_thread, 1);
   const int workers = static_cast<int>(std::min({std::int64_t{threads}, worth, blocks}));
   cpu::run(workers, [&](int worker) {

@@ -8,6 +8,7 @@
 #include <new>
 #include <utility>
 
+#include "ridge/base/cores.h"
 #include "ridge/base/float16.h"
 #include "ridge/kernels/run.h"
 #include "ridge/tile/target/cpu/isa.h"
@@ -73,7 +74,7 @@ bool tiny(const MatmulProblem& p) {
 
 void dispatch(const MatmulProblem& p, const void* a, const void* b, const void* packed_b, void* d, int threads) {
   if (p.batch == 0 || p.m == 0 || p.n == 0) return;
-  if (threads <= 0) threads = tile::cpu::usable_cores();
+  if (threads <= 0) threads = usable_cores();
   if (tiny(p)) threads = 1;
   if (settled(p.d, p.m, p.n).col_stride != 1) {
     const MatmulProblem swapped{p.batch, p.n, p.m, p.k, transposed(p.b), transposed(p.a), transposed(p.d)};

@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <vector>
 
+#include "ridge/base/cores.h"
 #include "ridge/kernels/run.h"
 #include "ridge/tile/target/cpu/isa.h"
 #include "ridge/tile/target/cpu/pool.h"
@@ -62,7 +63,7 @@ void rows(const RowProblem& p, const void* x, const void* weight, void* y, int t
   const double elements = static_cast<double>(p.rows) * static_cast<double>(p.columns);
   const double bytes = elements * (bits(p.x.dtype) + bits(p.y.dtype)) / 8;
   const bool stream = bytes > static_cast<double>(cpu::caches().l3);
-  if (threads <= 0) threads = cpu::usable_cores();
+  if (threads <= 0) threads = usable_cores();
   const std::int64_t worth = std::max<std::int64_t>(p.rows * p.columns / elements_worth_a_thread, 1);
   const int workers = static_cast<int>(std::min({std::int64_t{threads}, worth, p.rows}));
   cpu::run(workers, [&](int worker) {

@@ -4,8 +4,6 @@
 
 namespace ridge::kernels {
 
-int usable_cores() { return tile::cpu::usable_cores(); }
-
 std::string isa() { return std::string(tile::cpu::name(tile::cpu::isa())); }
 
 }  // namespace ridge::kernels

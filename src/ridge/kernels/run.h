@@ -1,5 +1,5 @@
 // The kernels on this CPU. Data pointers are to the first element; inputs may be unaligned, must not overlap the
-// output. Threads: 0 means every core that the process may use (affinity and cgroup quota), else exactly so many.
+// output. Threads: 0 means every core that the process may use (base/cores.h), else exactly so many.
 #pragma once
 
 #include <cstdint>
@@ -43,7 +43,6 @@ void chain(const ChainProgram& program, std::span<void* const> tensors, int thre
 // y = function of each row of x. weight: problem.columns elements (rmsnorm only; null: all ones).
 void rows(const RowProblem& problem, const void* x, const void* weight, void* y, int threads = 0);
 
-int usable_cores();  // by affinity and cgroup quota, at least 1
-std::string isa();   // "avx512_bf16", "avx512", "avx2", "plain": what the kernels use here
+std::string isa();  // "avx512_bf16", "avx512", "avx2", "plain": what the kernels use here
 
 }  // namespace ridge::kernels

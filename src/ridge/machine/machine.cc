@@ -44,4 +44,32 @@ Result<ByteRate> Machine::bandwidth() const {
   return ByteRate{memory.front().bandwidth->value};
 }
 
+Machine seen_with_threads(Machine machine, int threads) {
+  bool scaled = false, unknown = false;
+  const auto limit = [&](Sourced& all, const std::optional<Sourced>& one) {
+    if (!one) {
+      unknown = true;
+      return;
+    }
+    const double value = threads * one->value;
+    if (value >= all.value) return;
+    scaled = true;
+    all = *one;
+    all.value = value;
+    if (threads > 1) all.source = fmt::format("{} x one core: {}", threads, one->source);
+  };
+  for (Peak& peak : machine.peaks) limit(peak.rate, peak.one_core);
+  for (MemoryLevel& level : machine.memory)
+    if (level.bandwidth) limit(*level.bandwidth, level.one_core_bandwidth);
+  const auto cores = machine.numbers.find("cores");
+  if (cores != machine.numbers.end() && threads >= cores->second.value)
+    unknown = false;  // all cores' numbers are meant
+  const std::string words = threads == 1 ? "one core" : fmt::format("{} threads", threads);
+  if (unknown)
+    machine.title += fmt::format(", {} beside numbers of all cores: one core's are not on record", words);
+  else if (scaled)
+    machine.title += ", " + words;
+  return machine;
+}
+
 }  // namespace ridge

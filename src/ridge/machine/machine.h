@@ -63,6 +63,11 @@ struct Machine {
   Result<ByteRate> bandwidth() const;  // of the first memory level
 };
 
+// What `threads` threads of the machine can do at most: every peak, and the bandwidth of every memory, the smaller of
+// all cores' and threads times one core's. A number whose one-core value is not on record stays that of all cores, and
+// the title says so.
+Machine seen_with_threads(Machine machine, int threads);
+
 // A machine from TOML text; `source` is the path for messages. Errors point at the line.
 Result<Machine> parse_machine(std::string_view toml, const std::string& source);
 std::string print_machine(const Machine& machine);  // TOML that parse_machine reads back

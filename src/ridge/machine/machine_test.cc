@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "ridge/base/cores.h"
 #include "ridge/machine/system.h"
 
 namespace ridge {
@@ -162,6 +163,41 @@ TEST_F(FindMachine, FollowsTheXdgRulesForItsFolder) {
   if (home != nullptr) setenv("HOME", kept.c_str(), 1);
 }
 
+Sourced from(double value, std::string source) { return {.value = value, .source = std::move(source), .read_on = ""}; }
+
+Machine four_cores() {
+  Machine machine;
+  machine.title = "Toy, 4 cores";
+  machine.peaks.push_back({Unit::vector, DType::f32, from(300, "all"), from(100, "one")});
+  machine.memory.push_back(
+      {.name = "dram", .bandwidth = from(40, "all"), .capacity = {}, .one_core_bandwidth = from(25, "one")});
+  machine.numbers["cores"] = from(4, "");
+  return machine;
+}
+
+TEST(SeenWithThreads, TakesTheSmallerOfAllCoresAndOneCoreTimesThreads) {
+  const Machine one = seen_with_threads(four_cores(), 1), two = seen_with_threads(four_cores(), 2),
+                four = seen_with_threads(four_cores(), 4);
+  EXPECT_EQ(one.title, "Toy, 4 cores, one core");
+  EXPECT_EQ(one.peaks[0].rate, *one.peaks[0].one_core);
+  EXPECT_EQ(one.bandwidth()->value, 25);
+  EXPECT_EQ(two.title, "Toy, 4 cores, 2 threads");
+  EXPECT_EQ(two.peaks[0].rate.value, 200);
+  EXPECT_EQ(two.peaks[0].rate.source, "2 x one core: one");
+  EXPECT_EQ(two.bandwidth()->value, 40);
+  EXPECT_EQ(two.memory[0].bandwidth->source, "all");
+  EXPECT_EQ(four, four_cores());
+}
+
+TEST(SeenWithThreads, SaysWhereOneCoresNumberIsNotOnRecord) {
+  Machine machine = four_cores();
+  machine.peaks[0].one_core.reset();
+  const Machine one = seen_with_threads(machine, 1);
+  EXPECT_EQ(one.title, "Toy, 4 cores, one core beside numbers of all cores: one core's are not on record");
+  EXPECT_EQ(one.peaks[0].rate.value, 300);
+  EXPECT_EQ(seen_with_threads(machine, 4).title, "Toy, 4 cores");
+}
+
 TEST(System, ReadsTheProcessorFromItsDescription) {
   const SystemFacts facts = parse_cpuinfo(
       "processor\t: 0\nvendor_id\t: AuthenticAMD\ncpu family\t: 25\nmodel name\t: AMD EPYC\ncpu MHz\t\t: 2596.138\n"
@@ -169,28 +205,30 @@ TEST(System, ReadsTheProcessorFromItsDescription) {
   EXPECT_EQ(facts.model, "AMD EPYC");
   EXPECT_EQ(facts.family, 25);
   EXPECT_DOUBLE_EQ(facts.clock_hz, 3100.5e6);
-  EXPECT_EQ(vector_width(facts).flop_per_cycle, 32);
+  EXPECT_EQ(facts.flags, " fpu avx2 fma avx512f avx512_bf16 ");
   EXPECT_EQ(parse_cpuinfo("").clock_hz, 0);
   EXPECT_EQ(parse_cpuinfo("cpu MHz : nan\ncpu family : nan\n:::\n").family, 0);
 }
 
 TEST(System, CountsFlopACycleByInstructionSet) {
-  const auto width = [](std::string vendor, int family, std::string flags) {
+  const auto width = [](std::string vendor, int family, Isa isa, std::string flags) {
     SystemFacts facts;
-    facts.vendor = std::move(vendor), facts.family = family, facts.flags = std::move(flags);
+    facts.vendor = std::move(vendor), facts.family = family, facts.isa = isa, facts.flags = std::move(flags);
     return vector_width(facts).flop_per_cycle;
   };
-  EXPECT_EQ(width("AuthenticAMD", 26, " avx2 fma avx512f "), 64);
-  EXPECT_EQ(width("GenuineIntel", 6, " avx2 fma avx512f "), 64);
-  EXPECT_EQ(width("GenuineIntel", 6, " avx avx2 fma "), 32);
-  EXPECT_EQ(width("GenuineIntel", 6, " avx "), 16);
-  EXPECT_EQ(width("", 0, " fp asimd "), 16);
-  EXPECT_EQ(width("", 0, ""), 8);
+  EXPECT_EQ(width("AuthenticAMD", 25, Isa::avx512_bf16, ""), 32);
+  EXPECT_EQ(width("AuthenticAMD", 26, Isa::avx512, ""), 64);
+  EXPECT_EQ(width("GenuineIntel", 6, Isa::avx512, ""), 64);
+  EXPECT_EQ(width("GenuineIntel", 6, Isa::avx2, ""), 32);
+  EXPECT_EQ(width("GenuineIntel", 6, Isa::plain, " avx avx512f "),
+            16);  // wide registers that nobody saves do not count
+  EXPECT_EQ(width("", 0, Isa::plain, " fp asimd "), 16);
+  EXPECT_EQ(width("", 0, Isa::plain, ""), 8);
 }
 
 TEST(System, GuessesFromCoresClockAndWidth) {
   SystemFacts facts;
-  facts.cores = 4, facts.clock_hz = 2e9, facts.flags = " avx2 fma ", facts.model = "Toy";
+  facts.cores = 4, facts.clock_hz = 2e9, facts.isa = Isa::avx2, facts.model = "Toy";
   const Machine machine = guess_cpu(facts, "2026-11-20");
   EXPECT_EQ(machine.title, "Toy, 4 cores");
   EXPECT_EQ(machine.pointwise_peak()->rate.value, 4 * 2e9 * 32);
@@ -199,9 +237,13 @@ TEST(System, GuessesFromCoresClockAndWidth) {
             "4 cores x 2.00 GHz x 32 FLOP a cycle (two 256-bit multiply-adds a cycle)");
   EXPECT_EQ((*machine.contraction_peak(DType::bf16))->rate.value, 4 * 2e9 * 32);
   EXPECT_EQ((*machine.contraction_peak(DType::bf16))->rate.source, "the f32 guess: bf16 is widened to f32");
+  EXPECT_EQ((*machine.contraction_peak(DType::f16))->rate.value, 4 * 2e9 * 32);
+  EXPECT_EQ((*machine.contraction_peak(DType::f16))->rate.source, "the f32 guess: f16 is widened to f32");
   EXPECT_EQ(machine.bandwidth()->value, 35e9);
-  facts.flags += "avx512_bf16 ";
-  EXPECT_EQ((*guess_cpu(facts, "2026-11-20").contraction_peak(DType::bf16))->rate.value, 2 * 4 * 2e9 * 32);
+  facts.isa = Isa::avx512_bf16;
+  // 64 FLOP a cycle now, and bf16 has an instruction of its own.
+  EXPECT_EQ((*guess_cpu(facts, "2026-11-20").contraction_peak(DType::bf16))->rate.value, 2 * 4 * 2e9 * 64);
+  EXPECT_EQ((*guess_cpu(facts, "2026-11-20").contraction_peak(DType::f16))->rate.value, 4 * 2e9 * 64);
 }
 
 TEST(System, CountsTheCpusOfAList) {
@@ -209,16 +251,6 @@ TEST(System, CountsTheCpusOfAList) {
   EXPECT_EQ(cores_in_list("3\n"), 1);
   EXPECT_EQ(cores_in_list("\n"), 0);
   EXPECT_EQ(cores_in_list("7-0,x,1e9"), 1);
-}
-
-TEST(System, RoundsAQuotaUpToWholeCores) {
-  EXPECT_EQ(quota_cores("150000 100000\n"), 2);
-  EXPECT_EQ(quota_cores("100000\n 100000\n"), 1);
-  EXPECT_EQ(quota_cores("max 100000\n"), 0);
-  EXPECT_EQ(quota_cores("-1\n 100000\n"), 0);
-  EXPECT_EQ(quota_cores("1e300 1"), 1000000);
-  EXPECT_EQ(quota_cores(""), 0);
-  EXPECT_EQ(quota_cores(" "), 0);
 }
 
 }  // namespace

@@ -2,7 +2,6 @@
 #include "ridge/machine/system.h"
 
 #include <fmt/format.h>
-#include <sched.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -11,7 +10,8 @@
 #include <ctime>
 #include <fstream>
 #include <iterator>
-#include <thread>
+
+#include "ridge/base/cores.h"
 
 namespace ridge {
 namespace {
@@ -34,40 +34,6 @@ std::string trimmed(std::string_view text) {
   return std::string(text);
 }
 
-int affinity_cores() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  if (sched_getaffinity(0, sizeof set, &set) == 0) return std::max(1, CPU_COUNT(&set));
-  return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
-}
-
-// The tightest quota on the way from this process's control group up to the root, in version 2 and in version 1.
-int cgroup_cores() {
-  int tightest = 0;
-  const auto tighten = [&](int cores) {
-    if (cores > 0) tightest = tightest == 0 ? cores : std::min(tightest, cores);
-  };
-  std::ifstream groups("/proc/self/cgroup");
-  for (std::string line; std::getline(groups, line);) {
-    const std::size_t first = line.find(':'), second = line.find(':', first + 1);
-    if (first == std::string::npos || second == std::string::npos) continue;
-    const std::string controllers = fmt::format(",{},", std::string_view(line).substr(first + 1, second - first - 1));
-    const bool unified = controllers == ",,";
-    if (!unified && controllers.find(",cpu,") == std::string::npos) continue;
-    for (std::string path = line.substr(second + 1);; path.resize(path.find_last_of('/'))) {
-      if (path == "/") path.clear();
-      if (unified) {
-        tighten(quota_cores(slurp("/sys/fs/cgroup" + path + "/cpu.max")));
-      } else {
-        const std::string folder = "/sys/fs/cgroup/cpu" + path + "/cpu.cfs_";
-        tighten(quota_cores(slurp(folder + "quota_us") + " " + slurp(folder + "period_us")));
-      }
-      if (path.find('/') == std::string::npos) break;
-    }
-  }
-  return tightest;
-}
-
 Sourced guessed(double value, std::string source, const std::string& day) {
   return {.value = value,
           .source = std::move(source),
@@ -82,14 +48,6 @@ bool has(const SystemFacts& facts, std::string_view flag) {
 
 }  // namespace
 
-int quota_cores(std::string_view cpu_max) {
-  const double quota = number_at(cpu_max);
-  const std::size_t space = cpu_max.find_first_of(" \n");
-  const double period = space == std::string_view::npos ? 0 : number_at(trimmed(cpu_max.substr(space)));
-  if (!(quota > 0) || !(period > 0)) return 0;
-  return static_cast<int>(std::ceil(std::min(quota / period, 1e6)));
-}
-
 int cores_in_list(std::string_view list) {
   int cores = 0;
   while (!list.empty()) {
@@ -102,11 +60,6 @@ int cores_in_list(std::string_view list) {
     if (last >= first && last < 1e5 && !trimmed(range).empty()) cores += static_cast<int>(last - first) + 1;
   }
   return cores;
-}
-
-int usable_cores() {
-  const int quota = cgroup_cores();
-  return quota > 0 ? std::min(quota, affinity_cores()) : affinity_cores();
 }
 
 SystemFacts parse_cpuinfo(std::string_view cpuinfo) {
@@ -130,6 +83,7 @@ SystemFacts parse_cpuinfo(std::string_view cpuinfo) {
 SystemFacts read_system() {
   SystemFacts facts = parse_cpuinfo(slurp("/proc/cpuinfo"));
   facts.cores = usable_cores();
+  facts.isa = detected_isa();
   const std::string cpu0 = "/sys/devices/system/cpu/cpu0/";
   facts.clock_hz = std::max(facts.clock_hz, 1e3 * number_at(slurp(cpu0 + "cpufreq/cpuinfo_max_freq")));
   for (int i = 0; i < 8; ++i) {
@@ -146,10 +100,10 @@ SystemFacts read_system() {
 
 VectorWidth vector_width(const SystemFacts& facts) {
   // Zen 4 (family 25) runs a 512-bit instruction in two halves; Zen 5 and the servers of Intel have two full units.
-  if (has(facts, "avx512f") && facts.vendor == "AuthenticAMD" && facts.family <= 25)
+  if (facts.isa >= Isa::avx512 && facts.vendor == "AuthenticAMD" && facts.family <= 25)
     return {32, "AVX-512 in two halves"};
-  if (has(facts, "avx512f")) return {64, "two 512-bit multiply-adds a cycle"};
-  if (has(facts, "avx2") && has(facts, "fma")) return {32, "two 256-bit multiply-adds a cycle"};
+  if (facts.isa >= Isa::avx512) return {64, "two 512-bit multiply-adds a cycle"};
+  if (facts.isa >= Isa::avx2) return {32, "two 256-bit multiply-adds a cycle"};
   if (has(facts, "avx")) return {16, "a 256-bit multiply and a 256-bit add a cycle"};
   if (has(facts, "asimd")) return {16, "two 128-bit multiply-adds a cycle"};
   return {8, "a 128-bit multiply and a 128-bit add a cycle"};
@@ -162,7 +116,7 @@ Machine guess_cpu(const SystemFacts& facts, const std::string& day) {
   const std::string core_words = facts.cores == 1 ? "1 core" : fmt::format("{} cores", facts.cores);
   const std::string formula =
       fmt::format("{} x {:.2f} GHz x {} FLOP a cycle ({})", core_words, clock / 1e9, width.flop_per_cycle, width.why);
-  const bool native = has(facts, "avx512_bf16");
+  const bool native = facts.isa >= Isa::avx512_bf16;
   const double factor = native ? 2 : 1;
   const std::string bf16 = native ? "twice the f32 guess (AVX512_BF16)" : "the f32 guess: bf16 is widened to f32";
   Machine machine;
@@ -170,6 +124,8 @@ Machine guess_cpu(const SystemFacts& facts, const std::string& day) {
   machine.title = fmt::format("{}, {}", facts.model.empty() ? "this CPU" : facts.model, core_words);
   machine.peaks.push_back(
       {Unit::matrix, DType::bf16, guessed(factor * all, bf16, day), guessed(factor * one, bf16, day)});
+  const std::string f16 = "the f32 guess: f16 is widened to f32";
+  machine.peaks.push_back({Unit::matrix, DType::f16, guessed(all, f16, day), guessed(one, f16, day)});
   machine.peaks.push_back({Unit::vector, DType::f32, guessed(all, formula, day), guessed(one, formula, day)});
   MemoryLevel dram{.name = "dram", .bandwidth = {}, .capacity = {}};
   dram.bandwidth = guessed(20e9 + 5e9 * (facts.cores - 1), "20 GB/s for one core, 5 GB/s for each further one", day);

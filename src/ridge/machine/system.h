@@ -5,28 +5,27 @@
 #include <string>
 #include <string_view>
 
+#include "ridge/base/isa.h"
 #include "ridge/machine/machine.h"
 
 namespace ridge {
 
 struct SystemFacts {
-  int cores = 1;        // that this process may use: affinity, then the cgroup's quota rounded up
+  int cores = 1;        // usable_cores() of base/cores.h
   double clock_hz = 0;  // 0: the system does not say
   std::string model;    // "AMD EPYC"; empty: the system does not say
   std::string vendor;   // "AuthenticAMD"
   int family = 0;
+  Isa isa = Isa::plain;         // as the kernels detect it; parse_cpuinfo leaves it
   std::string flags;            // " fpu … avx2 … ", words with a space around each
   double last_level_bytes = 0;  // of the largest caches that the cores have, together; 0: the system does not say
   double memory_bytes = 0;
 };
 
 SystemFacts read_system();
-int usable_cores();
 
 // From the text of /proc/cpuinfo: model, vendor, family, flags, and the highest clock of its cores.
 SystemFacts parse_cpuinfo(std::string_view cpuinfo);
-// Cores that a cgroup grants, from the text of cpu.max ("150000 100000" is 1.5, so 2); 0: no limit.
-int quota_cores(std::string_view cpu_max);
 // CPUs in a list of sysfs: "0-7,64-71" is 16.
 int cores_in_list(std::string_view list);
 

@@ -12,7 +12,7 @@
 
 extern char** environ;
 
-namespace ridge::measure {
+namespace ridge {
 namespace {
 
 class Ours : public MatmulLibrary {
@@ -80,21 +80,20 @@ Result<std::unique_ptr<MatmulLibrary>> load_matmul_library(const std::string& na
     return std::unique_ptr<MatmulLibrary>(std::move(library));
   }
   if (name == "onednn") return load_onednn(threads);
-  return usage_error(fmt::format("expected a library among ridge, openblas, onednn, found '{}'", name));
+  return usage_error(fmt::format("expected a library among {}, found '{}'", fmt::join(matmul_libraries(), ", "), name));
 }
 
+std::vector<std::string> matmul_libraries() { return {"ridge", "openblas", "onednn"}; }
+
 std::vector<std::string> clean_environment() {
-  std::vector<std::string> found, names;
+  std::vector<std::string> names;
   for (char** entry = environ; *entry; ++entry) {
     const std::string_view text = *entry;
     for (std::string_view prefix : {"OPENBLAS_", "BLIS_", "DNNL_", "ONEDNN_", "OMP_", "GOMP_", "KMP_", "MKL_", "GOTO_"})
-      if (text.starts_with(prefix)) {
-        found.emplace_back(text);
-        names.emplace_back(text.substr(0, text.find('=')));
-      }
+      if (text.starts_with(prefix)) names.emplace_back(text.substr(0, text.find('=')));
   }
   for (const std::string& name : names) unsetenv(name.c_str());
-  return found;
+  return names;
 }
 
-}  // namespace ridge::measure
+}  // namespace ridge

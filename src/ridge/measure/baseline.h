@@ -12,7 +12,7 @@
 #include "ridge/base/result.h"
 #include "ridge/kernels/menu.h"
 
-namespace ridge::measure {
+namespace ridge {
 
 class MatmulLibrary {
  public:
@@ -22,10 +22,12 @@ class MatmulLibrary {
   virtual std::string describe() const = 0;  // name, version, the kernel or core that it chose
 };
 
-// "ridge", "openblas", "onednn". Errors: an unknown name, a library that is not installed (with its Debian package).
+std::vector<std::string> matmul_libraries();  // "ridge", "openblas", "onednn"
+
+// One of them. Errors: an unknown name, a library that is not installed (with its Debian package).
 Result<std::unique_ptr<MatmulLibrary>> load_matmul_library(const std::string& name, int threads);
 
-// Takes every variable away that would change what a library does; returns those that were set, NAME=VALUE.
+// Takes every variable away that would change what a library does; returns the names of those that were set.
 std::vector<std::string> clean_environment();
 
-}  // namespace ridge::measure
+}  // namespace ridge

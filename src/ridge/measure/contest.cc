@@ -5,31 +5,20 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <fstream>
-#include <map>
-#include <sstream>
 #include <thread>
 
+#include "ridge/base/text.h"
 #include "ridge/measure/baseline.h"
 #include "ridge/measure/contestant.h"
+#include "ridge/measure/memory.h"
 
-namespace ridge::measure {
+namespace ridge {
 namespace {
 
 constexpr double round_s = 0.02;  // how long one library computes in one turn, at least one call
 constexpr auto settle =
     std::chrono::milliseconds(40);  // OpenBLAS' idle threads spin for 2^26 cycles, libgomp's for a few ms
 constexpr double unit_roundoff_f32 = 0x1p-24, unit_roundoff_bf16 = 0x1p-8;
-
-double median(std::vector<double> x) {
-  std::sort(x.begin(), x.end());
-  const std::size_t n = x.size();
-  return n % 2 ? x[n / 2] : (x[n / 2 - 1] + x[n / 2]) / 2;
-}
-
-std::string describe(const ContestShape& s) {
-  return fmt::format("{} {} m={} n={} k={}", s.op, name(s.dtype), s.m, s.n, s.k);
-}
 
 // Sums of k terms in f32, then one rounding to the output's format.
 double allowed_error(const ContestShape& s) {
@@ -44,8 +33,23 @@ Status check(Contestant& who, const ContestShape& shape, ContestTime& time) {
   if (!(answer->max_error <= allowed_error(shape)))
     return Error{.kind = ErrorKind::mismatch,
                  .message = fmt::format("{} is wrong at {}: error {:.3g} of |A||B|, expected at most {:.3g}",
-                                        who.library(), describe(shape), answer->max_error, allowed_error(shape))};
+                                        who.library(), shape.text(), answer->max_error, allowed_error(shape))};
   return Done{};
+}
+
+// The fastest of the others against ridge: medians, and the spread over the rounds.
+void compare(ContestRow& row, const std::vector<std::vector<double>>& rounds) {
+  std::size_t best = 0;
+  for (std::size_t i = 1; i < row.times.size(); ++i)
+    if (row.times[i].took_part && (best == 0 || row.times[i].time.median < row.times[best].time.median)) best = i;
+  if (best == 0 || !row.times[0].took_part) return;
+  row.best = row.times[best].library;
+  row.ratio = row.times[best].time.median / row.times[0].time.median;
+  std::vector<double> pairs;
+  for (std::size_t r = 0; r < rounds[0].size(); ++r) pairs.push_back(rounds[best][r] / rounds[0][r]);
+  const Statistics spread = statistics(pairs);
+  row.ratio_low = spread.min;
+  row.ratio_high = spread.max;
 }
 
 Result<ContestRow> play(std::vector<Contestant>& all, const ContestShape& shape, const ContestOptions& options) {
@@ -53,7 +57,7 @@ Result<ContestRow> play(std::vector<Contestant>& all, const ContestShape& shape,
   std::vector<std::vector<double>> rounds(all.size());
   double slowest = 0;
   for (Contestant& who : all) {
-    row.times.push_back({.library = who.library()});
+    row.times.emplace_back().library = who.library();
     auto answer = who.prepare(shape);
     if (!answer) return answer.error();
     row.times.back().took_part = answer->took_part;
@@ -74,93 +78,47 @@ Result<ContestRow> play(std::vector<Contestant>& all, const ContestShape& shape,
   for (std::size_t i = 0; i < all.size(); ++i) {
     ContestTime& t = row.times[i];
     if (!t.took_part) continue;
-    t.median_s = median(rounds[i]);
-    std::tie(t.min_s, t.max_s) = std::pair(*std::min_element(rounds[i].begin(), rounds[i].end()),
-                                           *std::max_element(rounds[i].begin(), rounds[i].end()));
+    t.time = statistics(rounds[i]);
+    t.flop_per_s = shape.flops() / t.time.median;
     if (auto ok = check(all[i], shape, t); !ok) return ok.error();
   }
-  std::size_t best = 0;
-  for (std::size_t i = 1; i < all.size(); ++i)
-    if (row.times[i].took_part && (best == 0 || row.times[i].median_s < row.times[best].median_s)) best = i;
-  if (best == 0 || !row.times[0].took_part) return row;
-  row.best = row.times[best].library;
-  row.ratio = row.times[best].median_s / row.times[0].median_s;
-  std::vector<double> pairs;
-  for (std::size_t r = 0; r < rounds[0].size(); ++r) pairs.push_back(rounds[best][r] / rounds[0][r]);
-  row.ratio_low = *std::min_element(pairs.begin(), pairs.end());
-  row.ratio_high = *std::max_element(pairs.begin(), pairs.end());
+  compare(row, rounds);
   return row;
+}
+
+Status check_libraries(const std::vector<std::string>& wanted) {
+  const std::vector<std::string> known = matmul_libraries();
+  std::vector<std::string> seen{"ridge"};
+  for (const std::string& library : wanted) {
+    if (library == "ridge")
+      return usage_error("expected libraries to compare ridge with, found 'ridge' itself", "--against openblas,onednn");
+    if (std::find(known.begin(), known.end(), library) == known.end()) {
+      const std::string near = nearest(library, known);
+      return usage_error(fmt::format("unknown library '{}'; expected openblas or onednn", library),
+                         near.empty() ? "" : fmt::format("did you mean {}?", near));
+    }
+    if (std::find(seen.begin(), seen.end(), library) != seen.end())
+      return usage_error(fmt::format("expected each library once, found '{}' twice", library));
+    seen.push_back(library);
+  }
+  return Done{};
 }
 
 }  // namespace
 
-kernels::MatmulProblem ContestShape::problem() const {
-  const bool ta = op == "tn" || op == "tt", tb = op == "linear" || op == "nt" || op == "tt";
-  kernels::MatmulProblem p;
-  p.m = m, p.n = n, p.k = k;
-  p.a = {.dtype = dtype, .row_stride = ta ? 1 : k, .col_stride = ta ? m : 1};
-  p.b = {.dtype = dtype, .row_stride = tb ? 1 : n, .col_stride = tb ? k : 1};
-  p.d = {.dtype = out, .row_stride = n, .col_stride = 1};
-  return p;
-}
-
-Result<std::vector<ContestShape>> read_shapes(const std::string& path) {
-  std::ifstream file(path);
-  if (!file)
-    return input_error(fmt::format("cannot read '{}'", path), "expected a CSV file with the columns op,dtype,m,n,k");
-  auto fail = [&](int line, std::string message) {
-    return Error{.message = std::move(message), .source = path, .span = {.line = line, .column = 1}};
-  };
-  std::vector<std::string> header;
-  std::vector<ContestShape> shapes;
-  std::string line;
-  for (int number = 1; std::getline(file, line); ++number) {
-    if (!line.empty() && line.back() == '\r') line.pop_back();
-    if (line.empty() || line[0] == '#') continue;
-    std::vector<std::string> cells;
-    std::stringstream split(line);
-    for (std::string cell; std::getline(split, cell, ',');) cells.push_back(cell);
-    if (header.empty()) {
-      header = cells;
-      continue;
-    }
-    if (cells.size() != header.size())
-      return fail(number, fmt::format("expected {} columns, found {}", header.size(), cells.size()));
-    std::map<std::string, std::string> row;
-    for (std::size_t i = 0; i < cells.size(); ++i) row[header[i]] = cells[i];
-    ContestShape s{.op = row["op"]};
-    const auto dtype = dtype_from(row["dtype"]), out = dtype_from(row.contains("out") ? row["out"] : "f32");
-    if (s.op != "linear" && s.op != "nt" && s.op != "nn" && s.op != "tn" && s.op != "tt")
-      return fail(number, fmt::format("expected op linear, nn, tn or tt, found '{}'", s.op));
-    if (!dtype || !out)
-      return fail(number, fmt::format("expected a dtype, found '{}'", dtype ? row["out"] : row["dtype"]));
-    s.dtype = *dtype;
-    s.out = *out;
-    for (auto [key, into] : {std::pair{"m", &s.m}, std::pair{"n", &s.n}, std::pair{"k", &s.k}}) {
-      const std::string& text = row[key];
-      const bool digits =
-          !text.empty() && text.size() < 10 && text.find_first_not_of("0123456789") == std::string::npos;
-      *into = digits ? std::stoll(text) : 0;
-      if (*into < 1)
-        return fail(number, fmt::format("expected {} to be a whole number of at least 1, found '{}'", key, text));
-    }
-    shapes.push_back(s);
-  }
-  if (shapes.empty())
-    return input_error(fmt::format("'{}' holds no shapes", path),
-                       "expected a header op,dtype,m,n,k and at least one row");
-  return shapes;
-}
-
 std::vector<ContestClass> Contest::classes() const {
+  std::vector<DType> dtypes_met;
+  for (const ContestRow& row : rows)
+    if (std::find(dtypes_met.begin(), dtypes_met.end(), row.shape.dtype) == dtypes_met.end())
+      dtypes_met.push_back(row.shape.dtype);
   std::vector<ContestClass> out;
-  for (DType dtype : {DType::f32, DType::bf16, DType::f16, DType::int8}) {
+  for (const DType dtype : dtypes_met) {
     struct Group {
       const char* name;
       std::int64_t from, to;
     };
     for (const Group& g : {Group{"all", 1, INT64_MAX}, Group{"M > 8", 9, INT64_MAX}, Group{"M <= 8", 1, 8}}) {
-      ContestClass c{.name = fmt::format("{} {}", name(dtype), g.name), .worst = INFINITY};
+      ContestClass c{.name = fmt::format("{} {}", ridge::name(dtype), g.name), .worst = INFINITY};
       double logs = 0;
       for (const ContestRow& row : rows) {
         if (row.shape.dtype != dtype || row.shape.m < g.from || row.shape.m > g.to || row.ratio == 0) continue;
@@ -176,9 +134,28 @@ std::vector<ContestClass> Contest::classes() const {
   return out;
 }
 
-Result<Contest> contest(const std::vector<ContestShape>& shapes, const ContestOptions& options) {
-  Contest result{.threads = options.threads, .rounds = options.rounds};
-  result.removed_environment = clean_environment();
+Status check_memory(const std::vector<ContestShape>& shapes, std::size_t processes, std::int64_t available) {
+  for (const ContestShape& shape : shapes) {
+    const double bytes = shape.bytes() * static_cast<double>(processes);
+    if (bytes <= static_cast<double>(available)) continue;
+    return input_error(
+        fmt::format("{} takes {} in {} processes; expected at most the {} that are available", shape.text(),
+                    engineering(bytes, "B"), processes, engineering(static_cast<double>(available), "B")),
+        "leave the shape out, or name fewer libraries after --against");
+  }
+  return Done{};
+}
+
+Result<Contest> contest(const std::vector<ContestShape>& shapes, const Machine& machine,
+                        const ContestOptions& options) {
+  if (const Status known = check_libraries(options.libraries); !known) return known.error();
+  if (const auto available = available_bytes())
+    if (const Status fits = check_memory(shapes, options.libraries.size() + 1, *available); !fits) return fits.error();
+  Contest result{.threads = options.threads,
+                 .rounds = options.rounds,
+                 .machine = machine.name,
+                 .machine_title = machine.title,
+                 .removed_environment = clean_environment()};
   std::vector<std::string> names{"ridge"};
   names.insert(names.end(), options.libraries.begin(), options.libraries.end());
   std::vector<Contestant> all;
@@ -191,7 +168,9 @@ Result<Contest> contest(const std::vector<ContestShape>& shapes, const ContestOp
     if (options.progress) options.progress(i, shapes.size());
     auto row = play(all, shapes[i], options);
     if (!row) return row.error();
-    result.rows.push_back(*row);
+    if (const auto peak = machine.contraction_peak(shapes[i].dtype); peak && row->times[0].took_part)
+      row->fraction_of_peak = row->times[0].flop_per_s / (*peak)->rate.value;
+    result.rows.push_back(*std::move(row));
   }
   if (options.progress) options.progress(shapes.size(), shapes.size());
   for (Contestant& who : all) {
@@ -202,4 +181,4 @@ Result<Contest> contest(const std::vector<ContestShape>& shapes, const ContestOp
   return result;
 }
 
-}  // namespace ridge::measure
+}  // namespace ridge

@@ -6,27 +6,16 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "ridge/base/result.h"
-#include "ridge/kernels/menu.h"
+#include "ridge/machine/machine.h"
+#include "ridge/measure/contest_shape.h"
+#include "ridge/measure/timer.h"
 
-namespace ridge::measure {
-
-// One row of a shapes file. op: "linear" is A[m,k]·B[n,k]ᵀ, "nn" A[m,k]·B[k,n], "tn" A[k,m]ᵀ·B[k,n], "tt"
-// A[k,m]ᵀ·B[n,k]ᵀ.
-struct ContestShape {
-  std::string op;
-  DType dtype = DType::f32;  // of both operands
-  DType out = DType::f32;
-  std::int64_t m = 0, n = 0, k = 0;
-  kernels::MatmulProblem problem() const;  // contiguous operands
-};
-
-// Reads CSV with the columns op,dtype,m,n,k in any order, and optionally out (default f32). Errors name line and
-// column.
-Result<std::vector<ContestShape>> read_shapes(const std::string& path);
+namespace ridge {
 
 struct ContestOptions {
   int threads = 1;
@@ -38,16 +27,18 @@ struct ContestOptions {
 struct ContestTime {
   std::string library;
   bool took_part = false;  // false: the library cannot do this product
-  double median_s = 0, min_s = 0, max_s = 0;
-  double max_error = 0;  // largest |got - ref| / (|A||B|) over the checked elements, before and after timing
+  Statistics time = {};    // seconds of one call
+  double flop_per_s = 0;   // at the median
+  double max_error = 0;    // largest |got - ref| / (|A||B|) over the checked elements, before and after timing
 };
 
 struct ContestRow {
   ContestShape shape;
-  std::vector<ContestTime> times = {};   // ridge first
-  std::string best = {};                 // the fastest of the others; empty: none took part
-  double ratio = 0;                      // its median over ours; 0: none took part
-  double ratio_low = 0, ratio_high = 0;  // over the rounds
+  std::vector<ContestTime> times = {};          // ridge first
+  std::string best = {};                        // the fastest of the others; empty: none took part
+  double ratio = 0;                             // its median over ours; 0: none took part
+  double ratio_low = 0, ratio_high = 0;         // over the rounds
+  std::optional<double> fraction_of_peak = {};  // ridge's rate; nothing where the machine has no peak on record
 };
 
 struct ContestClass {  // a group of rows and how it came out
@@ -58,13 +49,19 @@ struct ContestClass {  // a group of rows and how it came out
 
 struct Contest {
   int threads = 1, rounds = 0;
+  std::string machine, machine_title;                 // whose peaks the fractions refer to
   std::vector<std::string> libraries = {};            // as they describe themselves
-  std::vector<std::string> removed_environment = {};  // variables that would have changed a baseline
+  std::vector<std::string> removed_environment = {};  // names of variables that would have changed a baseline
   std::vector<ContestRow> rows = {};
-  std::vector<ContestClass> classes() const;  // by dtype: all, M > 8, M <= 8
+  std::vector<ContestClass> classes() const;  // by dtype, as they occur: all, M > 8, M <= 8
 };
 
-// Errors: a library is absent, a process died, a result is wrong (its element and both values).
-Result<Contest> contest(const std::vector<ContestShape>& shapes, const ContestOptions& options);
+// `machine`: as seen with so many threads (machine/machine.h). Errors, before anything runs: a library is unknown or
+// named twice, a product does not fit the memory in every process at once. Later: a library is absent, a process died,
+// a result is wrong.
+Result<Contest> contest(const std::vector<ContestShape>& shapes, const Machine& machine, const ContestOptions& options);
 
-}  // namespace ridge::measure
+// The memory check alone, against `available` bytes.
+Status check_memory(const std::vector<ContestShape>& shapes, std::size_t processes, std::int64_t available);
+
+}  // namespace ridge

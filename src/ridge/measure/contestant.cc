@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 #include <signal.h>
-#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -11,13 +10,16 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <ctime>
+#include <optional>
 #include <random>
 
-#include "ridge/base/float16.h"
+#include "ridge/base/text.h"
 #include "ridge/measure/baseline.h"
+#include "ridge/measure/fill.h"
+#include "ridge/measure/memory.h"
+#include "ridge/measure/timer.h"
 
-namespace ridge::measure {
+namespace ridge {
 
 struct Contestant::Request {
   enum class Verb { prepare, run, check, describe } verb;
@@ -29,89 +31,86 @@ struct Contestant::Request {
 
 namespace {
 
-// Memory on 2 MiB pages where the system gives them, so that no library is slowed by page-table walks.
-class Buffer {
+constexpr std::uint64_t seed = 1;
+constexpr int checked_elements = 200;
+
+template <std::size_t size> void copy_text(char (&to)[size], std::string_view text) {
+  const std::size_t length = std::min(text.size(), size - 1);
+  std::copy_n(text.data(), length, to);
+  to[length] = '\0';
+}
+
+// The product in hand.
+class Bout {
  public:
-  explicit Buffer(std::size_t bytes) : bytes_(std::max<std::size_t>((bytes + huge - 1) / huge * huge, huge)) {
-    void* p = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    data_ = p == MAP_FAILED ? nullptr : p;
-    if (data_) madvise(data_, bytes_, MADV_HUGEPAGE);
+  static Result<std::unique_ptr<Bout>> make(const ContestShape& shape, int threads) {
+    auto bout = std::make_unique<Bout>();
+    const kernels::MatmulProblem& p = bout->p_ = shape.problem();
+    const struct {
+      DType dtype;
+      std::int64_t elements;
+      std::optional<ArrayStorage>& storage;
+    } matrices[] = {
+        {p.a.dtype, p.m * p.k, bout->a_}, {p.b.dtype, p.k * p.n, bout->b_}, {p.d.dtype, p.m * p.n, bout->d_}};
+    for (const auto& [dtype, elements, storage] : matrices) {
+      storage = ArrayStorage::make(dtype, elements);
+      if (!storage) {
+        const double bytes = static_cast<double>(elements) * bits(dtype) / 8;
+        return input_error(fmt::format("the system refused {} of memory", engineering(bytes, "B")),
+                           "leave the largest shapes out");
+      }
+    }
+    fill_normal(bout->a_->array(), seed, 0, threads);
+    fill_normal(bout->b_->array(), seed, 1, threads);
+    poison(bout->d_->array(), threads);  // an element that nobody writes is found
+    return bout;
   }
-  Buffer(const Buffer&) = delete;
-  Buffer& operator=(const Buffer&) = delete;
-  ~Buffer() {
-    if (data_) munmap(data_, bytes_);
+
+  bool bind(MatmulLibrary& library) {
+    call_ = library.bind(p_, a_->array().data, b_->array().data, d_->array().data);
+    return static_cast<bool>(call_);
   }
-  void* data() const { return data_; }
-
- private:
-  static constexpr std::size_t huge = std::size_t{2} << 20;
-  std::size_t bytes_;
-  void* data_ = nullptr;
-};
-
-double seconds(int threads) {  // one thread: its own time, which a busy neighbour cannot lengthen
-  timespec t{};
-  clock_gettime(threads == 1 ? CLOCK_THREAD_CPUTIME_ID : CLOCK_MONOTONIC, &t);
-  return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
-}
-
-std::size_t bytes_of(std::int64_t elements, DType dtype) {
-  return static_cast<std::size_t>(elements) * static_cast<std::size_t>(bits(dtype)) / 8;
-}
-
-void fill(void* data, std::int64_t elements, DType dtype, std::uint64_t seed) {
-  std::mt19937_64 engine(seed);
-  std::normal_distribution<float> normal;
-  // Drawing a normal number is slow; a pool of a prime number of them, repeated, has no structure that a product could
-  // notice.
-  std::vector<float> pool(65521);
-  for (float& x : pool) x = normal(engine);
-  for (std::int64_t i = 0; i < elements; ++i) {
-    const float x = pool[static_cast<std::size_t>(i) % pool.size()];
-    if (dtype == DType::bf16)
-      static_cast<Bf16*>(data)[i] = to_bf16(x);
-    else
-      static_cast<float*>(data)[i] = x;
+  // The first call brings the clock and the caches back after the others' turns.
+  double seconds(int calls, int threads) const {
+    call_();
+    const Timer timer(threads == 1 ? Clock::thread : Clock::wall);
+    for (int i = 0; i < calls; ++i) call_();
+    return timer.seconds();
   }
-}
-
-double value(const void* data, std::int64_t i, DType dtype) {
-  return dtype == DType::bf16 ? static_cast<double>(to_float(static_cast<const Bf16*>(data)[i]))
-                              : static_cast<double>(static_cast<const float*>(data)[i]);
-}
-
-struct Bout {  // the product in hand
-  kernels::MatmulProblem p;
-  Buffer a, b, d;
-  std::function<void()> call;
-
-  explicit Bout(const kernels::MatmulProblem& problem)
-      : p(problem),
-        a(bytes_of(p.m * p.k, p.a.dtype)),
-        b(bytes_of(p.k * p.n, p.b.dtype)),
-        d(bytes_of(p.m * p.n, p.d.dtype)) {}
 
   double worst_error() const {
     std::mt19937_64 engine(7);
     double worst = 0;
-    for (int s = 0; s < 200; ++s) {
-      const auto i = static_cast<std::int64_t>(engine() % static_cast<std::uint64_t>(p.m));
-      const auto j = static_cast<std::int64_t>(engine() % static_cast<std::uint64_t>(p.n));
+    for (int s = 0; s < checked_elements; ++s) {
+      const auto i = static_cast<std::int64_t>(engine() % static_cast<std::uint64_t>(p_.m));
+      const auto j = static_cast<std::int64_t>(engine() % static_cast<std::uint64_t>(p_.n));
       double sum = 0, size = 0;
-      for (std::int64_t k = 0; k < p.k; ++k) {
-        const double t = value(a.data(), i * p.a.row_stride + k * p.a.col_stride, p.a.dtype) *
-                         value(b.data(), k * p.b.row_stride + j * p.b.col_stride, p.b.dtype);
+      for (std::int64_t k = 0; k < p_.k; ++k) {
+        const double t = ridge::read(a_->array(), i * p_.a.row_stride + k * p_.a.col_stride) *
+                         ridge::read(b_->array(), k * p_.b.row_stride + j * p_.b.col_stride);
         sum += t;
         size += std::abs(t);
       }
-      const double got = value(d.data(), i * p.d.row_stride + j, p.d.dtype);
+      const double got = ridge::read(d_->array(), i * p_.d.row_stride + j * p_.d.col_stride);
       const double error = std::abs(got - sum) / std::max(size, 1e-300);
       worst = std::isfinite(got) ? std::max(worst, error) : INFINITY;
     }
     return worst;
   }
+
+ private:
+  kernels::MatmulProblem p_;
+  std::optional<ArrayStorage> a_, b_, d_;
+  std::function<void()> call_;
 };
+
+void fail(Answer& answer, const Error& error) {
+  answer.failed = true;
+  answer.took_part = false;
+  answer.kind = error.kind;
+  copy_text(answer.message, error.message);
+  copy_text(answer.hint, error.hint);
+}
 
 }  // namespace
 
@@ -119,38 +118,26 @@ void Contestant::serve(const std::string& name, int threads, int socket) {
   auto library = load_matmul_library(name, threads);
   std::unique_ptr<Bout> bout;
   Request request{};
-  while (read(socket, &request, sizeof request) == static_cast<ssize_t>(sizeof request)) {
+  while (::read(socket, &request, sizeof request) == static_cast<ssize_t>(sizeof request)) {
     Answer answer;
     if (!library) {
-      answer.took_part = false;
-      fmt::format_to_n(answer.text, sizeof answer.text - 1, "{}; {}", library.error().message, library.error().hint);
+      fail(answer, library.error());
     } else if (request.verb == Request::Verb::describe) {
-      fmt::format_to_n(answer.text, sizeof answer.text - 1, "{}", (*library)->describe());
+      copy_text(answer.text, (*library)->describe());
     } else if (request.verb == Request::Verb::prepare) {
-      bout.reset();
-      bout = std::make_unique<Bout>(
-          ContestShape{request.op, request.dtype, request.out, request.m, request.n, request.k}.problem());
-      const auto& p = bout->p;
-      fill(bout->a.data(), p.m * p.k, p.a.dtype, 1);
-      fill(bout->b.data(), p.k * p.n, p.b.dtype, 2);
-      std::memset(bout->d.data(), 0xff, bytes_of(p.m * p.n, p.d.dtype));  // NaN: an element that nobody writes is found
-      bout->call = (*library)->bind(p, bout->a.data(), bout->b.data(), bout->d.data());
-      answer.took_part = static_cast<bool>(bout->call);
-      if (bout->call) {
-        bout->call();
-        const double start = seconds(threads);
-        bout->call();
-        answer.seconds = seconds(threads) - start;
-      }
+      bout.reset();  // its memory first
+      auto made = Bout::make({request.op, request.dtype, request.out, request.m, request.n, request.k}, threads);
+      if (made) bout = std::move(made).value();
+      if (!bout)
+        fail(answer, made.error());
+      else if ((answer.took_part = bout->bind(**library)))
+        answer.seconds = bout->seconds(1, threads);
     } else if (request.verb == Request::Verb::run) {
-      bout->call();  // brings the clock and the caches back after the others' turns
-      const double start = seconds(threads);
-      for (int i = 0; i < request.calls; ++i) bout->call();
-      answer.seconds = seconds(threads) - start;
+      answer.seconds = bout->seconds(request.calls, threads);
     } else {
       answer.max_error = bout->worst_error();
     }
-    if (write(socket, &answer, sizeof answer) != static_cast<ssize_t>(sizeof answer)) break;
+    if (::write(socket, &answer, sizeof answer) != static_cast<ssize_t>(sizeof answer)) break;
   }
 }
 
@@ -159,7 +146,11 @@ Result<Contestant> Contestant::start(const std::string& library, int threads) {
   if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
     return absent_error(fmt::format("no socket for {}: {}", library, std::strerror(errno)));
   const pid_t child = fork();
-  if (child < 0) return absent_error(fmt::format("no process for {}: {}", library, std::strerror(errno)));
+  if (child < 0) {
+    const int why = errno;
+    for (const int end : ends) close(end);
+    return absent_error(fmt::format("no process for {}: {}", library, std::strerror(why)));
+  }
   if (child == 0) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     close(ends[0]);
@@ -173,7 +164,8 @@ Result<Contestant> Contestant::start(const std::string& library, int threads) {
 Contestant::Contestant(Contestant&& other) noexcept
     : library_(std::move(other.library_)),
       child_(std::exchange(other.child_, -1)),
-      socket_(std::exchange(other.socket_, -1)) {}
+      socket_(std::exchange(other.socket_, -1)),
+      product_(std::move(other.product_)) {}
 
 Contestant::~Contestant() {
   // The child's read ends, and with it the child. Closing alone would not do: later children hold copies of this end.
@@ -181,30 +173,34 @@ Contestant::~Contestant() {
   if (child_ > 0) waitpid(child_, nullptr, 0);
 }
 
+Error Contestant::ended(const Request& request) {
+  int status = 0;
+  waitpid(std::exchange(child_, -1), &status, 0);
+  const int number = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+  const std::string how = number != 0 ? fmt::format("was ended by signal {} ({})", number, strsignal(number))
+                                      : fmt::format("ended with exit code {}", WEXITSTATUS(status));
+  const std::string where = request.verb == Request::Verb::describe ? "" : " at " + product_;
+  return absent_error(fmt::format("the process of {} {}{}", library_, how, where),
+                      number == SIGKILL ? "the system may have had no memory left: leave the largest shapes out" : "");
+}
+
 Result<Answer> Contestant::ask(const Request& request) {
   Answer answer;
   const bool sent = send(socket_, &request, sizeof request, MSG_NOSIGNAL) == static_cast<ssize_t>(sizeof request);
-  if (sent && read(socket_, &answer, sizeof answer) == static_cast<ssize_t>(sizeof answer)) {
-    if (!answer.took_part && answer.text[0]) return absent_error(fmt::format("{}: {}", library_, answer.text));
-    return answer;
-  }
-  int status = 0;
-  waitpid(std::exchange(child_, -1), &status, 0);
-  return Error{.kind = ErrorKind::mismatch,
-               .message = fmt::format("the process of {} ended ({} {}) at {} {} m={} n={} k={}", library_,
-                                      WIFSIGNALED(status) ? "signal" : "exit code",
-                                      WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status), request.op,
-                                      name(request.dtype), request.m, request.n, request.k)};
+  if (!sent || ::read(socket_, &answer, sizeof answer) != static_cast<ssize_t>(sizeof answer)) return ended(request);
+  if (!answer.failed) return answer;
+  return Error{.kind = answer.kind, .message = fmt::format("{}: {}", library_, answer.message), .hint = answer.hint};
 }
 
 Result<Answer> Contestant::prepare(const ContestShape& shape) {
   Request request{
       .verb = Request::Verb::prepare, .dtype = shape.dtype, .out = shape.out, .m = shape.m, .n = shape.n, .k = shape.k};
   shape.op.copy(request.op, sizeof request.op - 1);
+  product_ = shape.text();
   return ask(request);
 }
 Result<Answer> Contestant::run(int calls) { return ask({.verb = Request::Verb::run, .calls = calls}); }
 Result<Answer> Contestant::check() { return ask({.verb = Request::Verb::check}); }
 Result<Answer> Contestant::describe() { return ask({.verb = Request::Verb::describe}); }
 
-}  // namespace ridge::measure
+}  // namespace ridge

@@ -6,6 +6,7 @@
 #include <charconv>
 #include <string>
 
+#include "ridge/base/cores.h"
 #include "ridge/base/file.h"
 
 namespace ridge {
@@ -20,11 +21,6 @@ std::optional<std::int64_t> number(std::string_view text) {
   return value;
 }
 
-std::optional<std::int64_t> number_in(const std::string& path) {
-  const auto text = read_file(path);
-  return text ? number(*text) : std::nullopt;
-}
-
 // The value behind `key` where it begins a line.
 std::optional<std::int64_t> keyed(std::string_view text, std::string_view key) {
   while (!text.empty()) {
@@ -33,41 +29,6 @@ std::optional<std::int64_t> keyed(std::string_view text, std::string_view key) {
     text.remove_prefix(std::min(end + 1, text.size()));
   }
   return std::nullopt;
-}
-
-// What a control group has left; its file cache can be given back and does not count as used.
-std::optional<std::int64_t> left_in(const std::string& folder, const char* limit_file, const char* used_file) {
-  const auto limit = number_in(folder + limit_file), used = number_in(folder + used_file);
-  if (!limit || !used) return std::nullopt;
-  const auto stat = read_file(folder + "/memory.stat");
-  const std::int64_t cache = stat ? keyed(*stat, "inactive_file ").value_or(0) : 0;
-  return std::max<std::int64_t>(0, *limit - std::max<std::int64_t>(0, *used - cache));
-}
-
-// The least of a group and the groups around it, in version 2 and version 1 of the interface.
-std::optional<std::int64_t> left_in_groups() {
-  std::optional<std::int64_t> least;
-  const auto groups = read_file("/proc/self/cgroup");
-  if (!groups) return least;
-  const auto consider = [&](std::optional<std::int64_t> left) {
-    if (left && (!least || *left < *least)) least = left;
-  };
-  std::string_view rest = *groups;
-  while (!rest.empty()) {
-    const std::size_t end = std::min(rest.find('\n'), rest.size());
-    const std::string_view line = rest.substr(0, end);
-    rest.remove_prefix(std::min(end + 1, rest.size()));
-    const bool v2 = line.starts_with("0::"), v1 = line.find(":memory:") != std::string_view::npos;
-    if (!v2 && !v1) continue;
-    std::string path(line.substr(line.rfind(':') + 1));
-    for (;; path.resize(path.rfind('/'))) {
-      if (path == "/") path.clear();
-      if (v2) consider(left_in("/sys/fs/cgroup" + path, "/memory.max", "/memory.current"));
-      if (v1) consider(left_in("/sys/fs/cgroup/memory" + path, "/memory.limit_in_bytes", "/memory.usage_in_bytes"));
-      if (path.rfind('/') == std::string::npos) break;
-    }
-  }
-  return least;
 }
 
 }  // namespace
@@ -81,9 +42,9 @@ std::optional<std::int64_t> parse_available(std::string_view meminfo) {
 std::optional<std::int64_t> available_bytes() {
   const auto meminfo = read_file("/proc/meminfo");
   const auto system = meminfo ? parse_available(*meminfo) : std::nullopt;
-  const auto group = left_in_groups();
-  if (!system) return group;
-  return group ? std::min(*system, *group) : *system;
+  const auto groups = memory_left_in_groups();
+  if (!system || !groups) return system ? system : groups;
+  return std::min(*system, *groups);
 }
 
 std::optional<ArrayStorage> ArrayStorage::make(DType dtype, std::int64_t elements) {

@@ -7,7 +7,7 @@
 #include <oneapi/dnnl/dnnl_version.h>
 #endif
 
-namespace ridge::measure {
+namespace ridge {
 
 #if defined(DNNL_VERSION_MAJOR) && DNNL_VERSION_MAJOR == 2
 namespace {
@@ -160,4 +160,4 @@ Result<std::unique_ptr<MatmulLibrary>> load_onednn(int) {
 
 #endif
 
-}  // namespace ridge::measure
+}  // namespace ridge

@@ -3,7 +3,7 @@
 
 #include "ridge/measure/baseline.h"
 
-namespace ridge::measure {
+namespace ridge {
 // Errors: not installed, or this build was made without libdnnl-dev.
 Result<std::unique_ptr<MatmulLibrary>> load_onednn(int threads);
-}  // namespace ridge::measure
+}  // namespace ridge

@@ -14,6 +14,7 @@
 #include "ridge/base/file.h"
 #include "ridge/kernels/peak.h"
 #include "ridge/machine/system.h"
+#include "ridge/measure/memory.h"
 
 namespace ridge {
 namespace {
@@ -42,15 +43,6 @@ class Buffer {
   std::byte* data_ = nullptr;
   std::size_t bytes_;
 };
-
-// Several times what the caches hold, so that little of it is found there, and never so much that others are pushed
-// out.
-std::size_t choose_buffer(const ProbeOptions& options, const SystemFacts& facts) {
-  double bytes = static_cast<double>(options.buffer_bytes);
-  if (options.buffer_bytes == 0)
-    bytes = std::min(std::max(8 * facts.last_level_bytes, 128.0 * 1024 * 1024), facts.memory_bytes / 8);
-  return std::max<std::size_t>(static_cast<std::size_t>(bytes) / huge_page, 1) * huge_page;
-}
 
 // Worker w's part of `bytes`, in whole KiB so that the loops' 256-byte steps fit.
 struct Part {
@@ -174,9 +166,10 @@ Sourced measured(const ProbeLine& line, std::string source) {
 }
 
 Peak peak_of(const std::vector<ProbeLine>& lines, Unit unit, DType dtype, int all, const std::string& source) {
-  // Without an instruction for bf16 its numbers are widened and multiplied as f32.
+  // Without an instruction for a narrow dtype its numbers are widened and multiplied as f32.
   const std::string_view measured_as = find(lines, name(dtype), 1) != nullptr ? name(dtype) : "f32";
-  const std::string said = measured_as == name(dtype) ? source : source + "; bf16 is widened to f32";
+  const std::string said =
+      measured_as == name(dtype) ? source : fmt::format("{}; {} is widened to f32", source, name(dtype));
   return {unit, dtype, measured(*find(lines, measured_as, all), said), measured(*find(lines, measured_as, 1), said)};
 }
 
@@ -191,6 +184,7 @@ Machine machine_of(const std::vector<ProbeLine>& lines, const SystemFacts& facts
   Machine machine = guess_cpu(facts, today());  // for the title and for what the system knows better than a stopwatch
   const std::string source = fmt::format("ridge probe, {} registers", isa);
   machine.peaks = {peak_of(lines, Unit::matrix, DType::bf16, facts.cores, source),
+                   peak_of(lines, Unit::matrix, DType::f16, facts.cores, source),
                    peak_of(lines, Unit::vector, DType::f32, facts.cores, source)};
   machine.memory[0].bandwidth = memory_of(lines, facts.cores);
   machine.memory[0].one_core_bandwidth = memory_of(lines, 1);
@@ -218,6 +212,15 @@ Result<std::string> place_to_write() {
 
 }  // namespace
 
+std::size_t probe_buffer_bytes(const ProbeOptions& options, const SystemFacts& facts,
+                               std::optional<std::int64_t> available) {
+  double bytes = static_cast<double>(options.buffer_bytes);
+  if (options.buffer_bytes == 0)
+    bytes = std::min(std::max(8 * facts.last_level_bytes, 128.0 * 1024 * 1024), facts.memory_bytes / 8);
+  if (available) bytes = std::min(bytes, static_cast<double>(*available) / 2);
+  return std::max<std::size_t>(static_cast<std::size_t>(bytes) / huge_page, 1) * huge_page;
+}
+
 Result<ProbeReport> probe(const ProbeOptions& options) {
   RIDGE_CHECK(options.runs > 0, "a probe needs a run");
   ProbeReport report;
@@ -228,7 +231,7 @@ Result<ProbeReport> probe(const ProbeOptions& options) {
   }
   const SystemFacts facts = read_system();
   const kernels::PeakLoops& loops = kernels::peak_loops();
-  const Buffer buffer(choose_buffer(options, facts));
+  const Buffer buffer(probe_buffer_bytes(options, facts, available_bytes()));
   if (buffer.data() == nullptr)
     return absent_error(
         fmt::format("the probe needs {} MB of memory, and the system has none to give", buffer.bytes() / 1'000'000),

@@ -8,11 +8,13 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "ridge/base/result.h"
 #include "ridge/machine/machine.h"
+#include "ridge/machine/system.h"
 #include "ridge/measure/timer.h"
 
 namespace ridge {
@@ -26,7 +28,7 @@ struct ProbeOptions {
   int runs = 3;                  // of each quantity
   double seconds = 1.0;          // one run of one quantity, at least; all of them together stay under 60 s
   std::size_t buffer_bytes = 0;  // read and copied; 0: eight times the last-level cache, between 128 MiB and an
-                                 // eighth of the memory
+                                 // eighth of the memory; either way at most half of what is available
   bool write = true;             // the machine file
   std::function<bool(const ProbeProgress&)> progress = {};  // returns false to stop: nothing is written then
 };
@@ -44,6 +46,11 @@ struct ProbeReport {
   std::vector<ProbeLine> lines;
   std::string path;  // where the machine file was written; empty: it was not
 };
+
+// Bytes of the probe's buffer, in whole 2 MiB pages: several times what the caches hold, so that little of it is found
+// there, and never so much that others are pushed out or a control group's limit ends the process.
+std::size_t probe_buffer_bytes(const ProbeOptions& options, const SystemFacts& facts,
+                               std::optional<std::int64_t> available);
 
 // Errors: no folder to write to (found before anything is measured), a full disk, memory for the buffers, stopped.
 Result<ProbeReport> probe(const ProbeOptions& options = {});

@@ -38,6 +38,9 @@ TEST_F(Probe, WritesAMachineThatIsFoundAsThisCpu) {
   }
   EXPECT_NE(report->machine.pointwise_peak(), nullptr);
   EXPECT_TRUE(report->machine.contraction_peak(DType::bf16).ok());
+  const Peak& f16 = **report->machine.contraction_peak(DType::f16);
+  EXPECT_EQ(f16.rate.value, report->machine.pointwise_peak()->rate.value);
+  EXPECT_TRUE(f16.rate.source.ends_with("; f16 is widened to f32")) << f16.rate.source;
   EXPECT_EQ(report->machine.memory[0].bandwidth->origin, Origin::measured);
 }
 
@@ -90,6 +93,17 @@ TEST_F(Probe, LeavesNothingWhereTheFileCannotBePut) {
   int left = 0;
   for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator(folder + "/ridge/machines")) ++left;
   EXPECT_EQ(left, 1);
+}
+
+TEST(ProbeBuffer, IsSeveralCachesAndAtMostHalfOfWhatIsAvailable) {
+  constexpr double mib = 1 << 20;
+  SystemFacts facts;
+  facts.last_level_bytes = 32 * mib, facts.memory_bytes = 8192 * mib;
+  EXPECT_EQ(probe_buffer_bytes({}, facts, std::nullopt), 256u << 20);
+  EXPECT_EQ(probe_buffer_bytes({}, facts, std::int64_t{100} << 20), 50u << 20);
+  EXPECT_EQ(probe_buffer_bytes({}, facts, 0), 2u << 20);
+  EXPECT_EQ(probe_buffer_bytes({.buffer_bytes = 1 << 30}, facts, std::int64_t{100} << 20), 50u << 20);
+  EXPECT_EQ(probe_buffer_bytes({.buffer_bytes = 5 << 20}, facts, std::nullopt), 4u << 20);
 }
 
 }  // namespace

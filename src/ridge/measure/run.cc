@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "ridge/base/cores.h"
 #include "ridge/base/text.h"
 #include "ridge/kernels/run.h"
 #include "ridge/measure/clocks.h"
@@ -30,7 +31,7 @@ class Runner {
  public:
   Runner(const Program& program, const Explanation& explanation, const RunOptions& options, Plan plan)
       : program_(program), explanation_(explanation), options_(options), plan_(std::move(plan)) {
-    out_.threads = options.threads > 0 ? options.threads : kernels::usable_cores();
+    out_.threads = options.threads > 0 ? options.threads : usable_cores();
     out_.isa = kernels::isa();
     out_.seed = options.seed;
     out_.memory_bytes = plan_.memory_bytes;

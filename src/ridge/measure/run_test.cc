@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstdlib>
 
 #include "ridge/base/float16.h"
 #include "ridge/measure/clocks.h"
@@ -147,10 +148,11 @@ TEST(Clocks, AreTheMeanOverTheCores) {
   EXPECT_EQ(parse_mean_hz("model name : x\n"), std::nullopt);
 }
 
-Measurement measured(const std::string& text, const Bindings& dims, DType dtype = DType::bf16) {
+Measurement measured(const std::string& text, const Bindings& dims, DType dtype = DType::bf16,
+                     const std::string& on = "h100") {
   const auto program = parse(text, {.dtype = dtype});
   EXPECT_TRUE(program.ok()) << program.error().text();
-  const auto explanation = explain(*program, *find_machine("h100"), dims);
+  const auto explanation = explain(*program, *find_machine(on), dims);
   EXPECT_TRUE(explanation.ok()) << explanation.error().text();
   return run(*program, *explanation, {}).value();
 }
@@ -179,6 +181,17 @@ TEST(Run, IsRightOnOddShapesLayoutsAndDtypes) {
         EXPECT_LT(m.total.max_rel_error, dtype == DType::f32 ? 1e-5 : 1e-2);
         EXPECT_GE(m.total.time.runs, 5);
       }
+}
+
+TEST(Run, HasARoofOnTheDefaultMachineForEveryDTypeThatRuns) {
+  const std::string folder = testing::TempDir() + "ridge_never_probed";
+  setenv("XDG_DATA_HOME", folder.c_str(), 1);
+  for (const DType dtype : {DType::f32, DType::bf16, DType::f16}) {
+    const Measurement m = measured("A[B, D] * B[D, F] -> C[B, F]", {{"B", 5}, {"D", 7}, {"F", 3}}, dtype, "cpu");
+    EXPECT_FALSE(m.mismatch) << name(dtype) << ' ' << m.mismatch->text();
+    EXPECT_TRUE(m.ops[0].fraction_of_roof.has_value()) << name(dtype);
+  }
+  unsetenv("XDG_DATA_HOME");
 }
 
 TEST(Run, IsRightForEveryFunction) {

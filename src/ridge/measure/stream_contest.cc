@@ -13,7 +13,7 @@
 #include "ridge/measure/fill.h"
 #include "ridge/measure/memory.h"
 
-namespace ridge::measure {
+namespace ridge {
 namespace {
 
 using kernels::ChainOp;
@@ -252,4 +252,4 @@ Result<StreamContest> stream_contest(const StreamOptions& options) {
   return result;
 }
 
-}  // namespace ridge::measure
+}  // namespace ridge

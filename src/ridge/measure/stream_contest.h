@@ -14,7 +14,7 @@
 #include "ridge/base/result.h"
 #include "ridge/measure/timer.h"
 
-namespace ridge::measure {
+namespace ridge {
 
 enum class StreamKernel {
   rmsnorm,  // of rows, times a weight
@@ -62,4 +62,4 @@ struct StreamContest {
 // Errors: memory for the arrays; a result that is wrong (the element and both values); no case of that name.
 Result<StreamContest> stream_contest(const StreamOptions& options);
 
-}  // namespace ridge::measure
+}  // namespace ridge

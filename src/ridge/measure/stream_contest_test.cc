@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace ridge::measure {
+namespace ridge {
 namespace {
 
 TEST(StreamContest, TimesAndChecksEveryCaseOnEveryThread) {
@@ -30,4 +30,4 @@ TEST(StreamContest, KnowsItsKernelsByName) {
 }
 
 }  // namespace
-}  // namespace ridge::measure
+}  // namespace ridge

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <thread>
+
 namespace ridge {
 namespace {
 
@@ -13,10 +15,19 @@ TEST(Statistics, GivesTheMiddleAndTheEnds) {
 }
 
 TEST(Timer, NeverRunsBackwards) {
-  const Timer timer;
-  const double first = timer.seconds();
-  EXPECT_GE(first, 0);
-  EXPECT_GE(timer.seconds(), first);
+  for (const Clock clock : {Clock::wall, Clock::thread}) {
+    const Timer timer(clock);
+    const double first = timer.seconds();
+    EXPECT_GE(first, 0);
+    EXPECT_GE(timer.seconds(), first);
+  }
+}
+
+TEST(Timer, DoesNotCountAThreadsSleepWhereItsOwnTimeIsAskedFor) {
+  const Timer wall, thread(Clock::thread);
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  EXPECT_GE(wall.seconds(), 0.02);
+  EXPECT_LT(thread.seconds(), 0.01);
 }
 
 }  // namespace

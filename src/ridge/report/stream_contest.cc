@@ -6,13 +6,13 @@
 
 namespace ridge {
 
-std::string stream_text(const measure::StreamContest& contest) {
+std::string stream_text(const StreamContest& contest) {
   std::string out = fmt::format("{:<9} {:<5} {:>7} {:>6} {:>7} {:>7} {:>6} {:>12} {:>8} {:>5}\n", "kernel", "dtype",
                                 "columns", "ridge", "stream", "cached", "ratio", "rounds", "of roof", "bar");
   for (const auto& row : contest.rows) {
     const auto rate = [&](double seconds) { return row.bytes / seconds / 1e9; };
     out += fmt::format("{:<9} {:<5} {:>7} {:>6.1f} {:>7.1f} {:>7.1f} {:>6.3f} {:>6.3f}-{:.3f} {:>8.3f} {:>5.2f}\n",
-                       measure::name(row.what.kernel), name(row.what.dtype),
+                       name(row.what.kernel), name(row.what.dtype),
                        row.what.columns == 0 ? "-" : std::to_string(row.what.columns), rate(row.ours.median),
                        rate(row.stream.median), rate(row.cached_s), row.ratio, row.low, row.high, row.of_roof,
                        row.what.bar());
@@ -25,7 +25,7 @@ std::string stream_text(const measure::StreamContest& contest) {
   return out;
 }
 
-nlohmann::ordered_json stream_json(const measure::StreamContest& contest) {
+nlohmann::ordered_json stream_json(const StreamContest& contest) {
   nlohmann::ordered_json out{{"schema", "ridge.stream/1"}, {"version", version()},
                              {"commit", commit()},         {"threads", contest.threads},
                              {"rounds", contest.rounds},   {"array_bytes", contest.array_bytes}};
@@ -33,7 +33,7 @@ nlohmann::ordered_json stream_json(const measure::StreamContest& contest) {
     return nlohmann::ordered_json{{"median_s", s.median}, {"min_s", s.min}, {"max_s", s.max}};
   };
   for (const auto& row : contest.rows)
-    out["rows"].push_back({{"kernel", measure::name(row.what.kernel)},
+    out["rows"].push_back({{"kernel", name(row.what.kernel)},
                            {"dtype", name(row.what.dtype)},
                            {"columns", row.what.columns},
                            {"bytes", row.bytes},

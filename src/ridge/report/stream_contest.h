@@ -8,7 +8,7 @@
 
 namespace ridge {
 
-std::string stream_text(const measure::StreamContest& contest);
-nlohmann::ordered_json stream_json(const measure::StreamContest& contest);
+std::string stream_text(const StreamContest& contest);
+nlohmann::ordered_json stream_json(const StreamContest& contest);
 
 }  // namespace ridge

@@ -1,7 +1,5 @@
-// What this CPU can do and how much of it is ours: the instruction set, the cores, the caches. A container with a quota
-// of 150 ms in every 100 ms may keep two cores of a 64-core host busy; a pool of 64 would be throttled. Sources: CPUID
-// and XGETBV (Intel SDM vol. 1, 13.3 and 15.2), Linux Documentation/admin-guide/cgroup-v2.rst ("cpu.max") and
-// scheduler/sched-bwc.rst, /sys/devices/system/cpu/cpu0/cache.
+// Which instruction set the kernels use, and the caches that they plan for. RIDGE_ISA=avx2 makes a CPU with AVX-512 run
+// what a smaller one would. Source of the sizes: /sys/devices/system/cpu/cpu0/cache.
 #pragma once
 
 #include <cstdint>
@@ -10,18 +8,14 @@
 #include <string_view>
 #include <vector>
 
+#include "ridge/base/isa.h"
+
 namespace ridge::tile::cpu {
 
-// Ordered: each holds all of those before it.
-enum class Isa : std::uint8_t {
-  plain,
-  avx2,         // AVX2, FMA, F16C
-  avx512,       // F, BW, DQ, VL
-  avx512_bf16,  // AVX512_BF16 and AVX512_VNNI
-};
+using ridge::detected_isa;
+using ridge::Isa;
+using ridge::name;
 
-std::string_view name(Isa isa);     // "plain", "avx2", "avx512", "avx512_bf16"
-Isa detected_isa();                 // the most that CPU and operating system support
 std::vector<Isa> available_isas();  // plain … detected_isa()
 
 struct IsaChoice {
@@ -38,12 +32,6 @@ std::optional<std::string> isa_refusal();
 
 // For tests: from now on isa() is this one (at most detected_isa(), else it is left as it was and false comes back).
 bool use_isa(Isa isa);
-
-// Cores that the process may keep busy: its affinity mask, cut to the cgroup's quota (v1 and v2, every ancestor counts;
-// rounded up). At least 1. Read at the first call.
-int usable_cores();
-int cores_under_quota(const std::string& root, int cores);  // root: "" or a folder that stands for /
-std::vector<int> affinity();                                // the CPUs of the calling thread's mask
 
 struct Caches {  // bytes
   std::int64_t l1d = 32 << 10, l2 = 512 << 10, l3 = 8 << 20;

@@ -12,7 +12,7 @@
 #include <thread>
 #include <vector>
 
-#include "ridge/tile/target/cpu/isa.h"
+#include "ridge/base/cores.h"
 
 namespace ridge::tile::cpu {
 namespace {

@@ -1,0 +1,49 @@
+#include "ridge/base/isa.h"
+
+#include <algorithm>
+#include <initializer_list>
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
+namespace ridge {
+namespace {
+
+#if defined(__x86_64__)
+std::uint64_t saved_state() {  // which registers the operating system saves on a switch: XCR0
+  std::uint32_t low = 0, high = 0;
+  asm volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+  return static_cast<std::uint64_t>(high) << 32 | low;
+}
+
+Isa ask_cpu() {
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  const auto all = [](unsigned word, std::initializer_list<int> bits) {
+    return std::all_of(bits.begin(), bits.end(), [word](int bit) { return (word >> bit & 1) != 0; });
+  };
+  if (!__get_cpuid(1, &a, &b, &c, &d) || !all(c, {12, 27, 28, 29})) return Isa::plain;  // FMA, OSXSAVE, AVX, F16C
+  const std::uint64_t state = saved_state();
+  if ((state & 0x6) != 0x6) return Isa::plain;                                      // xmm, ymm
+  if (!__get_cpuid_count(7, 0, &a, &b, &c, &d) || !all(b, {5})) return Isa::plain;  // AVX2
+  if ((state & 0xe0) != 0xe0 || !all(b, {16, 17, 30, 31})) return Isa::avx2;        // masks, zmm; F, DQ, BW, VL
+  const bool vnni = all(c, {11});
+  const bool has_bf16 = a >= 1 && __get_cpuid_count(7, 1, &a, &b, &c, &d) && all(a, {5});
+  return vnni && has_bf16 ? Isa::avx512_bf16 : Isa::avx512;
+}
+#else
+Isa ask_cpu() { return Isa::plain; }
+#endif
+
+}  // namespace
+
+std::string_view name(Isa isa) {
+  constexpr std::string_view names[] = {"plain", "avx2", "avx512", "avx512_bf16"};
+  return names[static_cast<int>(isa)];
+}
+
+Isa detected_isa() {
+  static const Isa found = ask_cpu();
+  return found;
+}
+
+}  // namespace ridge

@@ -1,0 +1,61 @@
+#include "ridge/measure/contest_shape.h"
+
+#include <gtest/gtest.h>
+
+#include "ridge/base/file.h"
+
+namespace ridge {
+namespace {
+
+std::string refusal(const std::string& text) {
+  const auto shapes = parse_shapes(text, "s.csv");
+  return shapes ? "accepted" : shapes.error().text();
+}
+
+TEST(ContestShape, ReadsColumnsInAnyOrderAndPassesOverComments) {
+  const auto shapes = parse_shapes("m,n,k,dtype,op\n# a layer\n1,14336,4096,bf16,linear\r\n64,64,64,f32,nn\n", "s.csv");
+  ASSERT_TRUE(shapes.ok());
+  ASSERT_EQ(shapes->size(), 2u);
+  const auto linear = (*shapes)[0].problem(), square = (*shapes)[1].problem();
+  EXPECT_EQ(linear.b.row_stride, 1);  // stored [n, k]
+  EXPECT_EQ(linear.b.col_stride, 4096);
+  EXPECT_EQ(linear.d.dtype, DType::f32);
+  EXPECT_EQ(square.b.row_stride, 64);
+  EXPECT_EQ((*shapes)[0].text(), "linear bf16 m=1 n=14336 k=4096");
+  EXPECT_EQ((*shapes)[0].flops(), 2.0 * 14336 * 4096);
+  EXPECT_EQ((*shapes)[0].bytes(), 2.0 * 4096 + 2.0 * 14336 * 4096 + 4.0 * 14336);
+}
+
+TEST(ContestShape, TakesOnlyWhatTheProductsTake) {
+  EXPECT_EQ(refusal("op,dtype,m,n,k\nnn,f99,4,4,4\n"), "s.csv:2:1: expected dtype f32 or bf16, found 'f99'\n");
+  EXPECT_EQ(refusal("op,dtype,m,n,k\nnn,f32,4,4,4\n\nnn,f16,4,4,4\n"),
+            "s.csv:4:1: expected dtype f32 or bf16, found 'f16'\n");
+  EXPECT_EQ(refusal("op,dtype,m,n,k\nnn,int8,4,4,4\n"), "s.csv:2:1: expected dtype f32 or bf16, found 'int8'\n");
+  EXPECT_EQ(refusal("op,dtype,out,m,n,k\nnn,bf16,f16,4,4,4\n"), "s.csv:2:1: expected out f32 or bf16, found 'f16'\n");
+  EXPECT_EQ(refusal("op,dtype,out,m,n,k\nnn,bf16,int8,4,4,4\n"), "s.csv:2:1: expected out f32 or bf16, found 'int8'\n");
+  EXPECT_EQ(refusal("op,dtype,out,m,n,k\nnn,f32,bf16,4,4,4\n"),
+            "s.csv:2:1: expected out f32 of f32 operands, found 'bf16'\n");
+  EXPECT_EQ(refusal("op,dtype,out,m,n,k\nnn,bf16,bf16,4,4,4\n"), "accepted");
+}
+
+TEST(ContestShape, RefusesRowsThatSayNothing) {
+  EXPECT_EQ(refusal("op,dtype,m,n,k\nnn,f32,0,4,4\n"),
+            "s.csv:2:1: expected m to be a whole number of at least 1, found '0'\n");
+  EXPECT_EQ(refusal("op,dtype,m,n,k\nnn,f32,4,-4,4\n"),
+            "s.csv:2:1: expected n to be a whole number of at least 1, found '-4'\n");
+  EXPECT_EQ(refusal("op,dtype,m,n,k\nconv,f32,4,4,4\n"), "s.csv:2:1: expected op linear, nn, tn or tt, found 'conv'\n");
+  EXPECT_EQ(refusal("op,dtype,m,n,k\nnn,f32,4,4\n"), "s.csv:2:1: expected 5 columns, found 4\n");
+  EXPECT_EQ(refusal("op,dtype,m,n,k\n"),
+            "'s.csv' holds no shapes\n  hint: expected a header op,dtype,m,n,k and at least one row\n");
+  EXPECT_EQ(read_shapes("no/such.csv").error().text(),
+            "cannot read 'no/such.csv': No such file or directory\n"
+            "  hint: expected a CSV file with the columns op,dtype,m,n,k\n");
+}
+
+TEST(ContestShape, HasTheFileOfTheRepositoryBuiltIn) {
+  EXPECT_EQ(default_shapes(), *read_file(RIDGE_SOURCE_DIR "/data/cpu_shapes.csv"));
+  EXPECT_EQ(parse_shapes(default_shapes(), "data/cpu_shapes.csv")->size(), 60u);
+}
+
+}  // namespace
+}  // namespace ridge
