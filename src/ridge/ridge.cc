@@ -7,8 +7,8 @@
 #include "ridge/base/file.h"
 #include "ridge/base/text.h"
 #include "ridge/machine/system.h"
+#include "ridge/program/bindings.h"
 #include "ridge/program/load.h"
-#include "ridge/report/table.h"
 
 namespace ridge {
 namespace {
@@ -29,20 +29,10 @@ Result<DType> dtype_named(const std::string& spelling) {
                      near.empty() ? "" : fmt::format("did you mean {}?", near));
 }
 
-Result<Bindings> bindings(const std::vector<std::string>& assignments) {
-  Bindings out;
-  for (const std::string& text : assignments) {
-    auto one = parse_assignment(text);
-    if (!one) return one.error();
-    out[one->first] = one->second;
-  }
-  return out;
-}
-
 Result<Task> understood(const Request& request) {
   const auto dtype = dtype_named(request.dtype);
   if (!dtype) return dtype.error();
-  auto dims = bindings(request.dims);
+  auto dims = parse_assignments(request.dims);
   if (!dims) return dims.error();
   auto loaded = load_program(request.program, *dtype);
   if (!loaded) return loaded.error();

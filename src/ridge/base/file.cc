@@ -52,10 +52,15 @@ std::optional<std::string> write_pieces(int fd, std::span<const std::string_view
 std::optional<std::string> write_beside(const std::string& path, std::span<const std::string_view> pieces) {
   const std::string temporary = fmt::format("{}.{}.unfinished", path, ::getpid());
   if (temporary.size() >= sizeof unfinished) return reason(ENAMETOOLONG);
-  Descriptor file(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
-  if (file.get() < 0) return reason(errno);
+  // Marked before it is there: a signal in between has nothing to unlink, one later has its name.
   std::memcpy(unfinished, temporary.c_str(), temporary.size() + 1);
   writing = true;
+  Descriptor file(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
+  if (file.get() < 0) {
+    const int error = errno;
+    writing = false;
+    return reason(error);
+  }
   auto failure = write_pieces(file.get(), pieces);
   if (!failure && ::fsync(file.get()) != 0) failure = reason(errno);
   if (file.close() != 0 && !failure) failure = reason(errno);

@@ -14,7 +14,7 @@
 
 namespace ridge {
 
-// At most `limit` bytes; a larger file is an error that says both sizes.
+// At most `limit` bytes; of a larger file the error says the limit.
 Result<std::string> read_file(const std::string& path, std::size_t limit = std::size_t{64} << 20);
 
 // The content in pieces, so that a large array need not be joined to its header first.

@@ -6,6 +6,8 @@
 #include <array>
 #include <cmath>
 
+#include "ridge/base/utf8.h"
+
 namespace ridge {
 
 std::string significant(double value, int digits) {
@@ -43,6 +45,32 @@ std::string grouped(long long value) {
 std::size_t columns(std::string_view text) {
   return static_cast<std::size_t>(
       std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
+}
+
+std::string printable(std::string_view line) {
+  constexpr std::size_t longest = 400;
+  std::string out;
+  for (std::size_t characters = 0; !line.empty();) {
+    if (++characters > longest) return {};
+    const std::size_t size = character_bytes(line);
+    const bool control = size == 1 && line[0] != '\t' && (line[0] < ' ' || line[0] == '\x7F');
+    out += size == 0 || control ? "?" : line.substr(0, size);
+    line.remove_prefix(std::max<std::size_t>(1, size));
+  }
+  return out;
+}
+
+std::string shortened(std::string_view text, std::size_t width) {
+  std::string out;
+  std::size_t characters = 0, kept = 0;  // kept: bytes of the first width - 3 characters
+  for (; !text.empty(); ++characters) {
+    if (characters == width) return out.substr(0, kept) + "...";
+    const std::size_t size = character_bytes(text);
+    out += size == 0 ? "\xEF\xBF\xBD" : text.substr(0, size);
+    text.remove_prefix(std::max<std::size_t>(1, size));
+    if (characters + 1 + 3 == width) kept = out.size();
+  }
+  return out;
 }
 
 std::string aligned(const std::vector<std::vector<std::string>>& rows, const std::vector<bool>& right) {

@@ -15,6 +15,13 @@ std::string grouped(long long value);                          // "2147483648" a
 // How many columns a UTF-8 text takes, one a character.
 std::size_t columns(std::string_view text);
 
+// One line of somebody's text, fit to stand in a message: control characters but the tab, and what is no UTF-8, become
+// question marks; a line of more than 400 characters is not worth repeating and becomes "".
+std::string printable(std::string_view line);
+
+// At most `width` characters, the last three of them dots where there were more; what is no UTF-8 becomes U+FFFD.
+std::string shortened(std::string_view text, std::size_t width);
+
 // Rows of cells as lines; a column is as wide as its widest cell. right[i]: column i is flush right.
 std::string aligned(const std::vector<std::vector<std::string>>& rows, const std::vector<bool>& right);
 

@@ -36,4 +36,18 @@ TEST(Text, FindsTheNearMiss) {
   EXPECT_EQ(nearest(std::string(1000, 'x'), {"run"}), "");
 }
 
+TEST(Text, PrintableLeavesNoControlCharacterAndNoLongLine) {
+  EXPECT_EQ(printable("a\tb\r\x1b[1m\xff\xC3\xA9"), "a\tb??[1m?\xC3\xA9");
+  EXPECT_EQ(printable(std::string(400, 'x')).size(), 400u);
+  EXPECT_EQ(printable(std::string(401, 'x')), "");
+}
+
+TEST(Text, ShortenedCutsBetweenCharacters) {
+  EXPECT_EQ(shortened("abcdef", 6), "abcdef");
+  EXPECT_EQ(shortened("abcdefg", 6), "abc...");
+  EXPECT_EQ(shortened("\xC3\xA9\xC3\xA9\xC3\xA9\xC3\xA9\xC3\xA9", 4), "\xC3\xA9...");
+  EXPECT_EQ(shortened("a\xff\xC3", 6), "a\xEF\xBF\xBD\xEF\xBF\xBD");
+  EXPECT_EQ(shortened("", 3), "");
+}
+
 }  // namespace ridge

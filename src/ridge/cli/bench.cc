@@ -52,7 +52,9 @@ void add_bench(CLI::App& app, int& code) {
       "Examples:\n  ridge bench matmul --against openblas,onednn --threads 2\n"
       "  ridge bench stream --threads 1 --only softmax\n");
   verb->add_option("what", asked->what, "What to time")->check(CLI::IsMember({"matmul", "stream"}))->required();
-  verb->add_option("--against", asked->options.libraries, "Libraries: openblas, onednn")->delimiter(',');
+  verb->add_option("--against", asked->options.libraries, "Libraries: openblas, onednn")
+      ->delimiter(',')
+      ->allow_extra_args(false);
   verb->add_option("--shapes", asked->shapes,
                    "CSV with the columns op,dtype,m,n,k and optionally out (default: 60 shapes that come with ridge)");
   verb->add_option("--threads", asked->options.threads, "Threads")->check(CLI::Range(1, 1024));

@@ -51,6 +51,42 @@ TEST_F(CliTest, RefusesWhatIsNoVerbOrOption) {
           "ridge: expected TENSOR=FILE.npy after --in, found 'X'\n  hint: --in x=a.npy\n");
 }
 
+TEST_F(CliTest, RefusesValuesGivenTwiceOrOutOfRange) {
+  rejects({"explain", matmul, "-d", "B=1", "-d", "B=2"}, 2,
+          "ridge: dimension 'B' is given twice, as 1 and as 2\n  hint: give each dimension once\n");
+  rejects({"explain", matmul, "-d", "B=99999999999999999999"}, 2,
+          "ridge: expected a whole number below 2^63 for B, found '99999999999999999999'\n  hint: -d B=256\n");
+  rejects({"explain", matmul, "-d", "B=9223372036854775808"}, 2,
+          "ridge: expected a whole number below 2^63 for B, found '9223372036854775808'\n  hint: -d B=256\n");
+  rejects(with({"run", matmul, "--in", "X=a.npy", "--in", "X=b.npy"}, small), 2,
+          "ridge: tensor 'X' is given twice after --in, as 'a.npy' and as 'b.npy'\n  hint: give each tensor once\n");
+  rejects(with({"run", matmul, "--out", "Z=a.npy", "--out", "Z=b.npy"}, small), 2,
+          "ridge: tensor 'Z' is given twice after --out, as 'a.npy' and as 'b.npy'\n  hint: give each tensor once\n");
+  for (const std::string seed : {"-1", "x", "1.5", "18446744073709551616"})
+    rejects(with({"run", matmul, "--seed", seed}, small), 2,
+            "ridge: expected a whole number from 0 to 2^64 - 1 after --seed, found '" + seed + "'\n  hint: --seed 1\n");
+}
+
+TEST_F(CliTest, AnOptionTakesOneValueAndLeavesTheProgram) {
+  const Outcome explained = ridge({"explain", "-d", "B=4", matmul, "--json"});
+  EXPECT_EQ(explained.code, 0) << explained.err;
+  const Outcome ran = ridge({"run", "-d", "N=4", "--in", "x=" + path("none.npy"), "y: f32[N] = cos(x)\nx: f32[N]"});
+  EXPECT_EQ(ran.err.find("PROGRAM is required"), std::string::npos) << ran.err;
+  const Outcome bench = ridge({"bench", "--against", "openblas,onednn", "matmul", "--shapes", path("none.csv")});
+  EXPECT_EQ(bench.code, 3) << bench.err;
+  EXPECT_NE(bench.err.find("none.csv"), std::string::npos) << bench.err;
+}
+
+TEST_F(CliTest, WhatNobodyCaughtEndsWithASentence) {
+  std::string many = "x: f32[N]\n";
+  for (int i = 0; i < 30000; ++i) many += fmt::format("y{}: f32[N] = x + {}\n", i, i);
+  const Outcome outcome = ridge({"explain", file("many.ridge", many), "--on", "h100"}, {.memory = 24 << 20});
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_EQ(outcome.err,
+            "ridge: the system gave no more memory\n  hint: give smaller dimensions, or a smaller program\n");
+  EXPECT_EQ(outcome.out, "");
+}
+
 TEST_F(CliTest, RefusesProgramsThatMeanNothing) {
   rejects({"explain", "lost.ridge"}, 3,
           "ridge: cannot read 'lost.ridge': No such file or directory\n  hint: a program is a file, - or the text "
@@ -196,22 +232,51 @@ TEST_F(CliTest, ColorsAsTheEnvironmentAsks) {
   EXPECT_FALSE(colored({"CLICOLOR_FORCE=0"}));
 }
 
-TEST_F(CliTest, AnInterruptEndsTheRunAndLeavesNoFile) {
-  const std::string npy = path("y.npy"), out = "y=" + npy;
-  const pid_t child = ::fork();
-  if (child == 0) {
-    ::dup2(::open("/dev/null", O_WRONLY), 1);
-    ::execl(RIDGE_BINARY, "ridge", "run", "x: f32[N]\ny: f32[N] = repeat(1000000, cos, x)", "-d", "N=100000", "--out",
-            out.c_str(), nullptr);
-    ::_exit(127);
+TEST_F(CliTest, ASignalEndsTheRun) {
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
+    const pid_t child = ::fork();
+    if (child == 0) {
+      ::dup2(::open("/dev/null", O_WRONLY), 1);
+      ::execl(RIDGE_BINARY, "ridge", "run", "x: f32[N]\ny: f32[N] = repeat(1000000, cos, x)", "-d", "N=100000",
+              nullptr);
+      ::_exit(127);
+    }
+    ::usleep(200'000);
+    ::kill(child, signal);
+    int status = 0;
+    ::waitpid(child, &status, 0);
+    EXPECT_TRUE(WIFEXITED(status)) << signal;
+    EXPECT_EQ(WEXITSTATUS(status), 128 + signal);
   }
-  ::usleep(200'000);
-  ::kill(child, SIGINT);
-  int status = 0;
-  ::waitpid(child, &status, 0);
-  EXPECT_TRUE(WIFEXITED(status));
-  EXPECT_EQ(WEXITSTATUS(status), 130);
-  EXPECT_FALSE(fs::exists(npy));
+}
+
+// The signal is sent as soon as the file under its other name is there: 64 MiB take longer to write than that.
+TEST_F(CliTest, ASignalWithinALargeWriteLeavesNoFile) {
+  constexpr std::int64_t elements = 16 << 20;
+  const std::string npy = path("y.npy"), out = "y=" + npy, size = fmt::format("N={}", elements);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
+    const pid_t child = ::fork();
+    if (child == 0) {
+      ::dup2(::open("/dev/null", O_WRONLY), 1);
+      ::execl(RIDGE_BINARY, "ridge", "run", "x: f32[N]\ny: f32[N] = x + x", "-d", size.c_str(), "--out", out.c_str(),
+              nullptr);
+      ::_exit(127);
+    }
+    const std::string unfinished = fmt::format("{}.{}.unfinished", npy, child);
+    int status = 0;
+    pid_t ended = 0;
+    while (ended == 0 && ::access(unfinished.c_str(), F_OK) != 0) {
+      ::usleep(200);
+      ended = ::waitpid(child, &status, WNOHANG);
+    }
+    ASSERT_EQ(ended, 0) << "the run ended before its file was seen";
+    ::kill(child, signal);
+    ::waitpid(child, &status, 0);
+    EXPECT_TRUE(WIFEXITED(status)) << signal;
+    EXPECT_EQ(WEXITSTATUS(status), 128 + signal);
+    EXPECT_FALSE(fs::exists(unfinished)) << signal;
+    EXPECT_FALSE(fs::exists(npy)) << signal;
+  }
 }
 
 TEST_F(CliTest, ReadsAProgramFromThreePlaces) {
@@ -265,18 +330,21 @@ TEST_F(CliTest, TheSameSeedGivesTheSameResultWhateverTheThreads) {
 
 TEST_F(CliTest, EveryExampleRuns) {
   int count = 0;
-  for (const auto& [name, dims] :
-       std::map<std::string, std::vector<std::string>>{{"dot", {"-d", "N=1000"}},
-                                                       {"mlp", {"-d", "B=3", "-d", "D=64", "-d", "F=96"}},
-                                                       {"geglu", {"-d", "N=5", "-d", "D=32"}},
-                                                       {"cos_chain", {"-d", "N=1001"}}}) {
-    const std::string program = std::string(RIDGE_SOURCE_DIR) + "/examples/" + name + ".ridge";
-    const Outcome outcome = ridge(with({"run", program, "--svg", path(name + ".svg")}, dims));
+  for (const auto& entry : fs::directory_iterator(std::string(RIDGE_SOURCE_DIR) + "/examples")) {
+    if (entry.path().extension() != ".ridge") continue;
+    const std::string program = entry.path(), picture = path(entry.path().stem().string() + ".svg");
+    const Outcome explained = ridge({"explain", program, "--on", "h100", "--json"});
+    ASSERT_EQ(explained.code, 0) << explained.err;
+    std::vector<std::string> arguments{"run", program, "--svg", picture};  // every dimension small, so that it is quick
+    int extent = 17;
+    for (const auto& [dim, value] : nlohmann::json::parse(explained.out)["dims"].items())
+      arguments = with(arguments, {"-d", fmt::format("{}={}", dim, extent += 2)});
+    const Outcome outcome = ridge(arguments);
     EXPECT_EQ(outcome.code, 0) << outcome.err;
-    EXPECT_TRUE(read_file(path(name + ".svg"))->starts_with("<svg "));
+    EXPECT_TRUE(read_file(picture)->starts_with("<svg "));
     ++count;
   }
-  EXPECT_EQ(count, 4);
+  EXPECT_GE(count, 4);
 }
 
 }  // namespace

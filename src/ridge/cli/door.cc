@@ -21,9 +21,14 @@ bool dumb() {
   return term != nullptr && std::string_view(term) == "dumb";
 }
 
-extern "C" void on_interrupt(int) {
+// The main thread writes the files: there, no other step of it runs between this unlink and the end.
+extern "C" void on_signal(int signal) {
+  if (::gettid() != ::getpid()) {
+    ::tgkill(::getpid(), ::getpid(), signal);
+    return;
+  }
   remove_unfinished_file();
-  ::_exit(130);
+  ::_exit(128 + signal);
 }
 
 }  // namespace
@@ -64,8 +69,8 @@ void end_progress() {
 
 void set_signals() {
   std::signal(SIGPIPE, SIG_IGN);
-  std::signal(SIGINT, on_interrupt);
-  std::signal(SIGTERM, on_interrupt);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP})
+    if (std::signal(signal, on_signal) == SIG_IGN) std::signal(signal, SIG_IGN);  // nohup, or a shell's background job
 }
 
 void add_output(CLI::App& verb, Output& output) {
@@ -90,7 +95,8 @@ void add_request(CLI::App& verb, Request& request, bool program_required) {
   verb.add_option("-d", request.dims, "Give a dimension its value; may be repeated")
       ->type_name("NAME=VALUE")
       ->expected(1)
-      ->take_all();
+      ->take_all()
+      ->allow_extra_args(false);
   verb.add_option("--dtype", request.dtype, "Dtype of tensors that name none (default bf16)")->type_name("DTYPE");
 }
 

@@ -18,11 +18,12 @@ int fail(const Error& error);
 
 TextStyle style();  // NO_COLOR, CLICOLOR_FORCE, TERM=dumb, and whether stdout is a terminal
 
-// A progress bar on stderr where that is a terminal and colors are not forbidden; elsewhere nothing.
+// A progress bar on stderr where that is a terminal which moves its cursor (not TERM=dumb); elsewhere nothing.
 std::function<void(double, const std::string&)> progress_bar();
 void end_progress();
 
-// Ctrl-C removes a half-written file and ends with 130; a closed pipe becomes an error of write().
+// SIGINT, SIGTERM and SIGHUP remove a half-written file and end with 128 + the signal's number (Ctrl-C: 130), unless
+// the parent had them ignored; a closed pipe becomes an error of write().
 void set_signals();
 
 // Prints the report in the form asked for and writes the picture.

@@ -1,6 +1,8 @@
 // The command line: reads the verb and its options, hands them to the facade, prints what comes back.
 #include <fmt/format.h>
 
+#include <new>
+
 #include "ridge/base/text.h"
 #include "ridge/cli/door.h"
 
@@ -53,6 +55,15 @@ std::string path_of(const CLI::App& app) {
   return before.empty() ? app.get_name() : before + " " + app.get_name();
 }
 
+// "explain, run or probe"
+std::string verb_names(const CLI::App& app) {
+  std::string out;
+  const auto verbs = app.get_subcommands({});
+  for (std::size_t i = 0; i < verbs.size(); ++i)
+    out += (i == 0 ? "" : i + 1 < verbs.size() ? ", " : " or ") + verbs[i]->get_name();
+  return out;
+}
+
 Error unexpected(const CLI::App& app) {
   const auto verbs = app.get_subcommands();
   const CLI::App& where = innermost(app);
@@ -62,9 +73,7 @@ Error unexpected(const CLI::App& app) {
   const std::string near = suggestion(where, typed);
   if (typed.starts_with('-') && typed != "-")
     return usage_error(fmt::format("unknown option '{}'", typed), near.empty() ? "ridge --help" : near);
-  if (&where == &app)
-    return usage_error(
-        fmt::format("unknown verb '{}'; expected explain, run, simulate, probe, bench or machines", typed), near);
+  if (&where == &app) return usage_error(fmt::format("unknown verb '{}'; expected {}", typed, verb_names(app)), near);
   return usage_error(fmt::format("unexpected argument '{}' after {}", typed, path_of(where)),
                      verbs.front() == &where ? "a program with spaces stands in quotes"
                                              : fmt::format("ridge {} --help", path_of(where)));
@@ -75,7 +84,7 @@ Error as_error(const CLI::App& app, const CLI::ParseError& error) {
   const bool extra = dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr;
   if (extra || (verbs.empty() && app.remaining_size() > 0)) return unexpected(app);
   if (verbs.empty() && dynamic_cast<const CLI::RequiredError*>(&error) != nullptr)
-    return usage_error("expected a verb: explain, run, simulate, probe, bench or machines; found none", "ridge --help");
+    return usage_error(fmt::format("expected a verb: {}; found none", verb_names(app)), "ridge --help");
   const std::string verb = path_of(innermost(app)), help = verb.empty() ? "ridge --help" : "ridge " + verb + " --help";
   const std::string what = error.what(), conversion = "Could not convert: ";
   if (const std::size_t equals = what.find(" = "); what.starts_with(conversion) && equals != std::string::npos)
@@ -93,9 +102,9 @@ int start(int argc, char** argv) {
   app.set_version_flag("--version", fmt::format("ridge {} ({})", version(), commit()), "Print version and commit");
   add_explain(app, code);
   add_run(app, code);
+  add_simulate(app, code);
   add_probe(app, code);
   add_bench(app, code);
-  add_simulate(app, code);
   add_machines(app, code);
   try {
     app.parse(argc, argv);
@@ -109,10 +118,25 @@ int start(int argc, char** argv) {
   return code;
 }
 
+// The last place where an exception can be said in words; whatever comes here is our bug or the system's want.
+int guarded(int argc, char** argv) {
+  try {
+    return start(argc, argv);
+  } catch (const std::bad_alloc&) {
+    return fail({.kind = ErrorKind::finding,
+                 .message = "the system gave no more memory",
+                 .hint = "give smaller dimensions, or a smaller program"});
+  } catch (const std::exception& error) {
+    return fail({.kind = ErrorKind::finding,
+                 .message = fmt::format("unexpected: {}", error.what()),
+                 .hint = "this is a bug of ridge: please report the command and this line"});
+  }
+}
+
 }  // namespace
 }  // namespace ridge::cli
 
 int main(int argc, char** argv) {
   ridge::cli::set_signals();
-  return ridge::cli::start(argc, argv);
+  return ridge::cli::guarded(argc, argv);
 }

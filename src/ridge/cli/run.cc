@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <charconv>
 #include <memory>
 
 #include "ridge/cli/door.h"
@@ -12,6 +13,7 @@ struct Run {
   Output output;
   RunOptions options;
   std::vector<std::string> in, out;
+  std::string seed = "0";
 };
 
 // "x=a.npy" into its two halves.
@@ -21,14 +23,27 @@ Status split(const std::vector<std::string>& given, std::string_view option, std
     if (equals == std::string::npos || equals == 0 || equals + 1 == text.size())
       return usage_error(fmt::format("expected TENSOR=FILE.npy after {}, found '{}'", option, text),
                          fmt::format("{} x=a.npy", option));
-    to[text.substr(0, equals)] = text.substr(equals + 1);
+    const std::string tensor = text.substr(0, equals), file = text.substr(equals + 1);
+    if (const auto [there, is_new] = to.emplace(tensor, file); !is_new)
+      return usage_error(
+          fmt::format("tensor '{}' is given twice after {}, as '{}' and as '{}'", tensor, option, there->second, file),
+          "give each tensor once");
   }
   return Done{};
+}
+
+Status read_seed(const std::string& text, std::uint64_t& seed) {
+  const char* const stop = text.data() + text.size();
+  const auto [end, failed] = std::from_chars(text.data(), stop, seed);
+  if (failed == std::errc() && end == stop) return Done{};
+  return usage_error(fmt::format("expected a whole number from 0 to 2^64 - 1 after --seed, found '{}'", text),
+                     "--seed 1");
 }
 
 int perform(Run& asked) {
   if (const Status read = split(asked.in, "--in", asked.options.in); !read) return fail(read.error());
   if (const Status read = split(asked.out, "--out", asked.options.out); !read) return fail(read.error());
+  if (const Status read = read_seed(asked.seed, asked.options.seed); !read) return fail(read.error());
   asked.options.progress = progress_bar();
   const auto report = run(asked.request, asked.options);
   return report ? deliver(*report, asked.output) : fail(report.error());
@@ -48,12 +63,14 @@ void add_run(CLI::App& app, int& code) {
   verb->add_option("--in", asked->in, "Read an input from this file; the others are random")
       ->type_name("TENSOR=FILE.npy")
       ->expected(1)
-      ->take_all();
+      ->take_all()
+      ->allow_extra_args(false);
   verb->add_option("--out", asked->out, "Write a result into this file")
       ->type_name("TENSOR=FILE.npy")
       ->expected(1)
-      ->take_all();
-  verb->add_option("--seed", asked->options.seed, "Seed of the random inputs (default 0)")->type_name("N");
+      ->take_all()
+      ->allow_extra_args(false);
+  verb->add_option("--seed", asked->seed, "Seed of the random inputs (default 0)")->type_name("N");
   verb->add_option("--threads", asked->options.threads, "Threads (default: every core this process may use)")
       ->type_name("N")
       ->check(CLI::Range(1, 4096));

@@ -32,7 +32,9 @@ Result<double> value_of(const Text& text, const toml::node& node, std::string_vi
     return text.error(node.source(),
                       fmt::format("expected a number for the value of {}, found {}", what, describe(node)),
                       node.is_string() ? "write the number without quotes" : "");
-  const double value = *node.value<double>();
+  // A whole number above 2^53 need be no double: the nearest serves.
+  const auto* whole = node.as_integer();
+  const double value = whole ? static_cast<double>(whole->get()) : *node.value<double>();
   if (!(value > 0))
     return text.error(node.source(), fmt::format("expected a value above zero for {}, found {}", what, value),
                       "leave a number that is not known out of the file");

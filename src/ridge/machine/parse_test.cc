@@ -37,6 +37,17 @@ TEST(ParseMachine, ReadsTheFewestNumbersThatSuffice) {
   EXPECT_EQ(machine->pointwise_peak(), nullptr);
 }
 
+TEST(ParseMachine, ReadsWholeNumbersThatNoDoubleHolds) {
+  const auto rate = [](const std::string& value) {
+    const Result<Machine> machine = parse_machine(
+        file("bf16 = { value = " + value + R"(, unit = "FLOP/s", source = "s", read = 2026-11-20 })"), "toy.toml");
+    EXPECT_TRUE(machine.ok()) << machine.error().text();
+    return (*machine->contraction_peak(DType::bf16))->rate.value;
+  };
+  EXPECT_EQ(rate("9007199254740993"), 0x1p53);  // 2^53 + 1, to the nearest
+  EXPECT_EQ(rate("9223372036854775807"), 0x1p63);
+}
+
 TEST(ParseMachine, KeepsTheMemoriesInTheOrderOfTheText) {
   const Result<Machine> machine =
       parse_machine(file(good,

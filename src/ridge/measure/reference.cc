@@ -21,8 +21,9 @@ constexpr double smallest = 0x1p-126;  // below it f32 and bf16 may lose digits,
 
 double roundoff(DType dtype) { return dtype == DType::bf16 ? 0x1p-8 : dtype == DType::f16 ? 0x1p-11 : u; }
 double subnormal_error(DType dtype) { return dtype == DType::f16 ? 0x1p-25 : smallest; }
-double largest(DType dtype) {
-  return dtype == DType::f16 ? 65504.0 : dtype == DType::bf16 ? 0x1.FEp127 : std::numeric_limits<float>::max();
+// From this size on a value rounds to infinity: the largest number and half a step.
+double overflow(DType dtype) {
+  return dtype == DType::f16 ? 65520.0 : dtype == DType::bf16 ? 0x1.FFp127 : 0x1.FFFFFFp127;
 }
 
 struct Uncertain {
@@ -218,16 +219,29 @@ std::uint64_t mixed(std::uint64_t x) {
   return x ^ (x >> 31);
 }
 
-// |got - expected|; 0 where both are the same, or both lie beyond what the dtype holds.
+// |got - expected|; 0 where both are the same, infinite where one of them is no finite number and the other differs. A
+// finite value that the dtype cannot hold is expected as an infinity; near that edge, within the bound, either is
+// right.
 double difference(double got, const Expected& expected, DType dtype) {
   if (got == expected.value || (std::isnan(got) && std::isnan(expected.value))) return 0;
-  const double edge = largest(dtype) * (1 - roundoff(dtype));
-  const bool overflows = std::fabs(expected.value) + expected.bound >= edge;
-  if (std::isinf(got) && overflows && std::signbit(got) == std::signbit(expected.value)) return 0;
+  if (!std::isfinite(expected.value)) return INFINITY;
   // f32 sums that overflow on the way are infinite or NaN whatever the exact sum.
-  if (!std::isfinite(got) && expected.scale >= largest(DType::f32)) return 0;
-  const double out = std::fabs(got - expected.value);
-  return std::isnan(out) ? INFINITY : out;
+  if (!std::isfinite(got) && expected.scale >= overflow(DType::f32)) return 0;
+  const double size = std::fabs(expected.value), edge = overflow(dtype);
+  if (std::isinf(got) && std::signbit(got) == std::signbit(expected.value) && size + expected.bound >= edge) return 0;
+  if (!std::isfinite(got) || size - expected.bound >= edge) return INFINITY;
+  return std::fabs(got - expected.value);
+}
+
+// Of the values that the dtype holds.
+double root_mean_square(const std::vector<Expected>& expected, DType dtype) {
+  double squares = 0, count = 0;
+  for (const Expected& e : expected)
+    if (std::fabs(e.value) < overflow(dtype)) {
+      squares += e.value * e.value;
+      ++count;
+    }
+  return std::sqrt(squares / std::max(count, 1.0));
 }
 
 }  // namespace
@@ -265,17 +279,16 @@ std::vector<std::int64_t> sample(const std::vector<std::int64_t>& extents, std::
 
 Comparison compare(const Array& result, const std::vector<std::int64_t>& indices,
                    const std::vector<Expected>& expected) {
-  double squares = 0;
-  for (const Expected& e : expected)
-    if (std::isfinite(e.value)) squares += e.value * e.value;
-  const double rms = std::sqrt(squares / static_cast<double>(std::max<std::size_t>(expected.size(), 1)));
+  const double rms = root_mean_square(expected, result.dtype);
   Comparison out;
   for (std::size_t i = 0; i < indices.size(); ++i) {
     const double off = difference(read(result, indices[i]), expected[i], result.dtype);
     if (off == 0) continue;
     const double scale = expected[i].scale > 0 ? expected[i].scale : std::max(std::fabs(expected[i].value), rms);
-    out.max_rel_error = std::max(out.max_rel_error, off / scale);
-    if (out.worst < 0 && !(off <= expected[i].bound)) out.worst = static_cast<std::int64_t>(i);
+    const double error = std::isfinite(off) ? off / scale : INFINITY;
+    out.max_rel_error = std::max(out.max_rel_error, std::isnan(error) ? INFINITY : error);
+    if (out.first_wrong < 0 && !(std::isfinite(off) && off <= expected[i].bound))
+      out.first_wrong = static_cast<std::int64_t>(i);
   }
   return out;
 }

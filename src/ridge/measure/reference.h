@@ -14,7 +14,7 @@ namespace ridge {
 struct Expected {
   double value = 0;
   double scale = 0;  // what the error is taken relative to: |A||B| for a contraction; 0: max(|value|, rms) is used
-  double bound = 0;  // an absolute error beyond it is a mismatch
+  double bound = 0;  // an absolute error beyond it is a mismatch; without meaning where value is not finite
 };
 
 struct Oracle {
@@ -32,9 +32,11 @@ struct Oracle {
 // by the seed, and the corners of the index space.
 std::vector<std::int64_t> sample(const std::vector<std::int64_t>& extents, std::int64_t wanted, std::uint64_t seed);
 
+// A value that is not finite, or that rounds beyond the dtype, is right only where the result is the same infinity, or
+// NaN as well.
 struct Comparison {
-  double max_rel_error = 0;
-  std::int64_t worst = -1;  // position in `indices` of the first element beyond its bound; -1: none
+  double max_rel_error = 0;       // infinite where one of the two is not finite and they differ
+  std::int64_t first_wrong = -1;  // position in `indices` of the first element beyond its bound; -1: none
 };
 Comparison compare(const Array& result, const std::vector<std::int64_t>& indices,
                    const std::vector<Expected>& expected);

@@ -219,9 +219,9 @@ class Runner {
       out_.total.max_rel_error = std::max(out_.total.max_rel_error, op.max_rel_error);
       out_.total.checked += op.checked;
       out_.total.elements += op.elements;
-      if (comparison.worst >= 0 && !out_.mismatch) {
-        const auto worst = static_cast<std::size_t>(comparison.worst);
-        out_.mismatch = mismatch(statement, shape, indices[worst], expected[worst]);
+      if (comparison.first_wrong >= 0 && !out_.mismatch) {
+        const auto wrong = static_cast<std::size_t>(comparison.first_wrong);
+        out_.mismatch = mismatch(statement, shape, indices[wrong], expected[wrong]);
       }
     }
   }

@@ -30,7 +30,7 @@ struct OpMeasurement {
   double share = 0;                        // of the whole program's wall time
   double max_rel_error = 0;                // DESIGN section 6
   std::int64_t checked = 0, elements = 0;  // of the result
-  std::vector<std::string> copies;         // "w[F, D] copied to [D, F] order first": what the lowering had to add
+  std::vector<std::string> copies;         // "w[F, D] to [D, F] order": copies that the lowering had to add
 };
 
 struct Clocks {

@@ -2,10 +2,14 @@
 // against results spoilt on purpose.
 #include "ridge/measure/run.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
+#include <atomic>
 #include <cmath>
 #include <cstdlib>
+#include <fstream>
 
 #include "ridge/base/float16.h"
 #include "ridge/measure/clocks.h"
@@ -13,6 +17,7 @@
 #include "ridge/measure/memory.h"
 #include "ridge/measure/npy.h"
 #include "ridge/measure/reference.h"
+#include "ridge/measure/share.h"
 #include "ridge/program/program.h"
 
 namespace ridge {
@@ -56,19 +61,77 @@ TEST(Oracle, FindsAnElementThatMissesOneTermOfItsSum) {
   const Oracle oracle{program, dims, {array_of(x), array_of(w), array_of(z)}};
   const auto expected = oracle.evaluate(program.statements[0], {0});
   z[0] = static_cast<float>(expected[0].value);
-  EXPECT_EQ(compare(array_of(z), {0}, expected).worst, -1);
+  EXPECT_EQ(compare(array_of(z), {0}, expected).first_wrong, -1);
   z[0] = static_cast<float>(expected[0].value - 1.0 * expected[0].scale / k);  // a term of mean size
-  EXPECT_EQ(compare(array_of(z), {0}, expected).worst, 0);
+  EXPECT_EQ(compare(array_of(z), {0}, expected).first_wrong, 0);
   z[0] = NAN;
-  EXPECT_EQ(compare(array_of(z), {0}, expected).worst, 0);
+  EXPECT_EQ(compare(array_of(z), {0}, expected).first_wrong, 0);
 }
 
-TEST(Compare, CountsZeroOverZeroAndEqualInfinitiesAsNone) {
-  std::vector<float> got{0, INFINITY, NAN};
-  const std::vector<Expected> expected{{0, 0, 0}, {1e40, 0, 1e30}, {NAN, 0, 0}};
-  const Comparison comparison = compare(array_of(got), {0, 1, 2}, expected);
-  EXPECT_EQ(comparison.max_rel_error, 0);
-  EXPECT_EQ(comparison.worst, -1);
+// What compare() says of one f32 (or f16) element.
+Comparison judged(float got, Expected expected, DType dtype = DType::f32) {
+  F16 half = to_f16(got);
+  std::byte* data = dtype == DType::f16 ? reinterpret_cast<std::byte*>(&half) : reinterpret_cast<std::byte*>(&got);
+  return compare({dtype, 1, data}, {0}, {expected});
+}
+
+TEST(Compare, ZeroOverZeroIsNoError) {
+  EXPECT_EQ(judged(0, {0, 0, 0}).max_rel_error, 0);
+  EXPECT_EQ(judged(0, {0, 0, 0}).first_wrong, -1);
+}
+
+TEST(Compare, WhatIsNotFiniteIsRightOnlyWhereItIsEqual) {
+  const float nan = NAN, inf = INFINITY;
+  for (const auto& [got, value, right] : {std::tuple(inf, inf, true),
+                                          {-inf, -inf, true},
+                                          {nan, nan, true},
+                                          {-inf, inf, false},
+                                          {nan, inf, false},
+                                          {1.0f, inf, false},
+                                          {0.0f, -inf, false},
+                                          {inf, nan, false},
+                                          {1.0f, nan, false},
+                                          {nan, 1.0f, false},
+                                          {inf, 1.0f, false}}) {
+    const double bound = std::isfinite(value) ? 1e-6 : INFINITY;  // as the oracle gives it
+    for (const double scale : {0.0, static_cast<double>(std::fabs(value))}) {
+      const Comparison c = judged(got, {value, scale, bound});
+      EXPECT_EQ(c.first_wrong, right ? -1 : 0) << got << " for " << value << ", scale " << scale;
+      EXPECT_EQ(c.max_rel_error, right ? 0 : INFINITY) << got << " for " << value << ", scale " << scale;
+    }
+  }
+}
+
+TEST(Compare, WhatRoundsBeyondTheDtypeCountsAsInfinite) {
+  EXPECT_EQ(judged(INFINITY, {1e40, 0, 1e33}).first_wrong, -1);
+  EXPECT_EQ(judged(-INFINITY, {1e40, 0, 1e33}).first_wrong, 0);
+  EXPECT_EQ(judged(3e38f, {1e40, 0, 1e33}).first_wrong, 0);
+  EXPECT_EQ(judged(INFINITY, {65520, 0, 0}, DType::f16).first_wrong, -1);
+  EXPECT_EQ(judged(INFINITY, {65519, 0, 0.5}, DType::f16).first_wrong, 0);
+  EXPECT_EQ(judged(INFINITY, {65519, 0, 2}, DType::f16).first_wrong, -1);  // within the bound it may round either way
+  EXPECT_EQ(judged(65504, {65521, 0, 34}, DType::f16).first_wrong, -1);
+  EXPECT_EQ(judged(NAN, {1, 1e39, 1e33}).first_wrong, -1);  // the sum overflowed on its way
+}
+
+TEST(Compare, ValuesBeyondTheDtypeHideNoError) {
+  std::vector<float> got{INFINITY, 1};
+  const Comparison c = compare(array_of(got), {0, 1}, {{1e300, 0, 1e293}, {0, 0, 0}});
+  EXPECT_EQ(c.first_wrong, 1);
+  EXPECT_EQ(c.max_rel_error, INFINITY);  // against an rms of 0, not of 1e300
+}
+
+TEST(Share, DoesAllTheWorkWhereTheSystemGivesNoThreads) {
+  const auto child = [] {
+    std::ifstream about("/proc/self/statm");
+    rlim_t pages = 0;
+    about >> pages;
+    const rlimit most{pages * 4096 + (16 << 20), pages * 4096 + (16 << 20)};  // no room for a thread's stack or two
+    ::setrlimit(RLIMIT_AS, &most);
+    std::atomic<int> done{0};
+    share(256, 1, 64, [&](std::int64_t begin, std::int64_t end) { done += static_cast<int>(end - begin); });
+    ::_exit(done == 256 ? 0 : 1);
+  };
+  EXPECT_EXIT(child(), testing::ExitedWithCode(0), "");
 }
 
 TEST(Sample, TakesAllOfFewAndSpreadsOverMany) {

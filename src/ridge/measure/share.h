@@ -1,9 +1,12 @@
-// Splits 0 … count into blocks and hands them to threads. Fills and checks only: the kernels have their own pool.
+// Splits 0 … count into blocks and hands them to threads. Fills and checks only: the kernels have their own pool. Where
+// the system gives fewer threads than asked for (a limit on processes, no memory for a stack), those that it gave, and
+// at the least the caller, do all of the work.
 #pragma once
 
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -21,7 +24,10 @@ template <class Work> void share(std::int64_t count, std::int64_t block, int thr
   };
   const std::int64_t blocks = (count + block - 1) / block;
   std::vector<std::jthread> others;
-  for (int i = 1; i < std::min<std::int64_t>(threads, blocks); ++i) others.emplace_back(take);
+  try {
+    for (int i = 1; i < std::min<std::int64_t>(threads, blocks); ++i) others.emplace_back(take);
+  } catch (const std::system_error&) {  // the library's way to say "no more threads"
+  }
   take();
 }
 

@@ -143,22 +143,14 @@ Pointwise product(const Contraction& c) {
 
 }  // namespace
 
-Status lower(Lowering& to, int statement, const Contraction& c) {
-  const Shape& left = to.shape_of(c.left);
-  const Shape& right = to.shape_of(c.right);
+void lower(Lowering& to, int statement, const Contraction& c) {
+  // A verified contraction sums what both operands have and the result has not.
   const Shape& result = to.shape_of(c.result);
-  bool sums = false;
-  for (const auto& [mine, other, tensor] : {std::tuple(&left, &right, c.left), std::tuple(&right, &left, c.right)})
-    for (const SizedAxis& axis : *mine) {
-      if (axis.dim.empty() || has(result, axis.dim)) continue;
-      sums = true;
-      if (!has(*other, axis.dim))
-        return input_error(fmt::format("cannot run the sum over {} of '{}': expected it in both operands", axis.dim,
-                                       to.tensor_name(tensor)));
-    }
+  const Shape& left = to.shape_of(c.left);
+  const bool sums = std::any_of(left.begin(), left.end(),
+                                [&](const SizedAxis& axis) { return !axis.dim.empty() && !has(result, axis.dim); });
   if (!sums) return lower(to, statement, product(c));
   Matmul(to, statement, c).lower();
-  return Done{};
 }
 
 }  // namespace ridge

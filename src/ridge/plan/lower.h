@@ -17,8 +17,8 @@ struct Lowering {
   DType dtype_of(int tensor) const { return program.tensors[static_cast<std::size_t>(tensor)].dtype; }
 };
 
-Status lower(Lowering& to, int statement, const Contraction& contraction);
-Status lower(Lowering& to, int statement, const Pointwise& pointwise);
+void lower(Lowering& to, int statement, const Contraction& contraction);
+void lower(Lowering& to, int statement, const Pointwise& pointwise);
 
 // One end of a copy or of a chain: a buffer, walked by `shape`.
 struct View {
@@ -30,8 +30,7 @@ struct View {
 // A step that writes `to` from `from`, element by element: reorders, converts.
 Step copy_step(int statement, const View& from, const View& to, std::string what);
 
-// A chain's tensor over an index space; adjacent axes that every tensor walks with one stride become one axis.
+// A chain's tensor over an index space.
 kernels::ChainTensor chain_tensor(const View& view, const Shape& space);
-void merge_axes(kernels::ChainProgram& chain);
 
 }  // namespace ridge

@@ -81,7 +81,6 @@ class Chain {
     const int value = registers_.of(static_cast<int>(pointwise_.nodes.size()) - 1);
     chain_.steps.push_back({.op = ChainOp::store, .a = value, .slot = slot(pointwise_.result)});
     chain_.registers = registers_.count();
-    merge_axes(chain_);
     return {statement, chain_, buffers_, ""};
   }
 
@@ -130,45 +129,15 @@ kernels::ChainTensor chain_tensor(const View& view, const Shape& space) {
   return out;
 }
 
-void merge_axes(kernels::ChainProgram& chain) {
-  std::vector<std::int64_t> extents;
-  std::vector<std::vector<std::int64_t>> strides(chain.tensors.size());
-  for (std::size_t axis = 0; axis < chain.extents.size(); ++axis) {
-    const std::int64_t extent = chain.extents[axis];
-    if (extent == 1) continue;
-    bool merges = !extents.empty();
-    for (std::size_t t = 0; merges && t < chain.tensors.size(); ++t)
-      merges = strides[t].back() == chain.tensors[t].strides[axis] * extent;
-    if (merges)
-      extents.back() *= extent;
-    else
-      extents.push_back(extent);
-    for (std::size_t t = 0; t < chain.tensors.size(); ++t) {
-      if (merges) strides[t].pop_back();
-      strides[t].push_back(chain.tensors[t].strides[axis]);
-    }
-  }
-  if (extents.empty()) {  // a single element
-    extents.push_back(1);
-    for (auto& each : strides) each.push_back(0);
-  }
-  chain.extents = extents;
-  for (std::size_t t = 0; t < chain.tensors.size(); ++t) chain.tensors[t].strides = strides[t];
-}
-
 Step copy_step(int statement, const View& from, const View& to, std::string what) {
   kernels::ChainProgram chain;
   for (const SizedAxis& axis : to.shape) chain.extents.push_back(axis.extent);
   chain.tensors = {chain_tensor(from, to.shape), chain_tensor(to, to.shape)};
   chain.steps = {{.op = ChainOp::load, .slot = 0}, {.op = ChainOp::store, .slot = 1}};
   chain.registers = 1;
-  merge_axes(chain);
   return {statement, chain, {from.buffer, to.buffer}, std::move(what)};
 }
 
-Status lower(Lowering& to, int statement, const Pointwise& p) {
-  to.plan.steps.push_back(Chain(to, p).lower(statement));
-  return Done{};
-}
+void lower(Lowering& to, int statement, const Pointwise& p) { to.plan.steps.push_back(Chain(to, p).lower(statement)); }
 
 }  // namespace ridge

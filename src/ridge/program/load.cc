@@ -9,8 +9,6 @@
 namespace ridge {
 namespace {
 
-constexpr std::size_t longest_program = std::size_t{4} << 20;  // bytes
-
 struct Source {
   std::string text, name, title;
 };
@@ -25,7 +23,7 @@ Result<Source> source(const std::string& argument) {
   const bool from_input = argument == "-";
   if (from_input || fs::exists(argument, unknown)) {
     const std::string path = from_input ? "/dev/stdin" : argument;
-    auto text = read_file(path, longest_program);
+    auto text = read_file(path, max_program_bytes);
     if (!text) return text.error();
     const std::string title = from_input ? "standard input" : fs::path(argument).filename().string();
     return Source{*std::move(text), from_input ? "standard input" : argument, title};

@@ -134,6 +134,8 @@ struct Program {
   Result<Bindings> bind(const Bindings& given) const;
 };
 
+inline constexpr std::size_t max_program_bytes = 1 << 20;  // of its text
+
 struct ParseOptions {
   std::string source = "program";
   DType dtype = DType::bf16;  // of tensors that name none

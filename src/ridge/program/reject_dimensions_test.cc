@@ -349,5 +349,17 @@ TEST(Parse, RefusesSizesThatItCannotFollow) {
   expect_rejected(rejects);
 }
 
+TEST(Parse, RefusesWrittenSizesWhoseProductLeaves63Bits) {
+  constexpr Reject rejects[] = {
+      {"bf16[B, 4000000000, 4000000001] * bf16[4000000000, 4000000001, F] -> bf16[B, F]",
+       R"(program:1:21: expected summed sizes whose product is below 2^63, found 4000000000 * 4000000001
+  bf16[B, 4000000000, 4000000001] * bf16[4000000000, 4000000001, F] -> bf16[B, F]
+                      ^^^^^^^^^^
+  hint: use smaller sizes
+)"},
+  };
+  expect_rejected(rejects);
+}
+
 }  // namespace
 }  // namespace ridge

@@ -12,7 +12,6 @@
 namespace ridge::notation {
 namespace {
 
-constexpr std::size_t longest_shown_line = 400;
 constexpr std::size_t longest_shown_word = 40;
 
 bool letter(char c) { return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z'); }
@@ -151,9 +150,9 @@ std::optional<Error> Lexer::next() {
 }
 
 Result<std::vector<Token>> Lexer::run() {
-  if (text_.size() > max_text_bytes)
+  if (text_.size() > max_program_bytes)
     return Error{
-        .message = fmt::format("expected a program of at most {} bytes, found {}", max_text_bytes, text_.size()),
+        .message = fmt::format("expected a program of at most {} bytes, found {}", max_program_bytes, text_.size()),
         .hint = "split it into several programs",
         .source = source_.name};
   if (text_.starts_with("\xEF\xBB\xBF")) pos_ = line_start_ = 3;  // the mark that some editors put in front of UTF-8
@@ -163,22 +162,13 @@ Result<std::vector<Token>> Lexer::run() {
   return std::move(tokens_);
 }
 
-// The line that `number` (1-based) names, fit to be printed: what is no printable character becomes a question mark.
-std::string printable_line(std::string_view text, int number) {
+// The line that `number` (1-based) names, fit to be printed.
+std::string shown_line(std::string_view text, int number) {
   if (text.starts_with("\xEF\xBB\xBF")) text.remove_prefix(3);
   for (int i = 1; i < number; ++i) text.remove_prefix(std::min(text.find('\n'), text.size() - 1) + 1);
   text = text.substr(0, text.find('\n'));
   if (text.ends_with('\r')) text.remove_suffix(1);
-  std::string line;
-  std::size_t characters = 0;
-  while (!text.empty()) {
-    if (++characters > longest_shown_line) return {};
-    const std::size_t size = character_bytes(text);
-    const bool control = size == 1 && text[0] != '\t' && (text[0] < ' ' || text[0] == '\x7F');
-    line += size == 0 || control ? "?" : text.substr(0, size);
-    text.remove_prefix(std::max<std::size_t>(1, size));
-  }
-  return line;
+  return printable(text);
 }
 
 }  // namespace
@@ -188,7 +178,7 @@ Error Source::error(Span span, std::string message, std::string hint) const {
           .hint = std::move(hint),
           .source = name,
           .span = span,
-          .line_text = printable_line(text, span.line)};
+          .line_text = shown_line(text, span.line)};
 }
 
 Result<std::vector<Token>> tokenize(const Source& source) { return Lexer(source).run(); }

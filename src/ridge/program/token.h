@@ -10,10 +10,10 @@
 
 #include "ridge/base/error.h"
 #include "ridge/base/result.h"
+#include "ridge/program/program.h"
 
 namespace ridge::notation {
 
-inline constexpr std::size_t max_text_bytes = 1 << 20;
 inline constexpr std::size_t max_name_characters = 64;
 
 enum class TokenKind {
@@ -40,8 +40,8 @@ struct Source {
   Error error(Span span, std::string message, std::string hint = {}) const;
 };
 
-// Ends with a token of kind end. Errors: a text of more than 1 MiB, bytes that are no printable UTF-8, a number that
-// runs into letters, a name of more than 64 characters.
+// Ends with a token of kind end. Errors: a text of more than max_program_bytes, bytes that are no printable UTF-8, a
+// number that runs into letters, a name of more than 64 characters.
 Result<std::vector<Token>> tokenize(const Source& source);
 
 // As messages say it: "'->'", "end of line", "end of the program"; long words are cut.

@@ -40,10 +40,13 @@ bool Parser::contract(const Operand& left, const Operand& right, const Mention& 
   for (const Axis& a : left.axes) {
     if (one(a)) continue;
     const bool shared = has(right.axes, a), kept = has(result.axes, a);
-    if (!a.named())
-      out.literal_contracted *= shared && !kept ? a.literal : 1;
-    else
+    if (a.named())
       (kept ? shared ? out.batch : out.left_free : out.contracted).push_back(a.dim);
+    else if (const auto before = out.literal_contracted;
+             shared && !kept && __builtin_mul_overflow(before, a.literal, &out.literal_contracted))
+      return fail(a.span,
+                  fmt::format("expected summed sizes whose product is below 2^63, found {} * {}", before, a.literal),
+                  "use smaller sizes");
   }
   for (const Axis& a : right.axes)
     if (a.named() && !has(left.axes, a)) out.right_free.push_back(a.dim);

@@ -10,7 +10,6 @@
 #include "ridge/base/file.h"
 #include "ridge/base/version.h"
 #include "ridge/report/picture.h"
-#include "ridge/report/table.h"
 
 namespace ridge {
 namespace {
@@ -175,22 +174,6 @@ TEST(Picture, DimensionsWithoutValuesLeaveTheRoofsAndSaySo) {
   EXPECT_TRUE(picture.dots.empty());
   EXPECT_EQ(picture.not_drawn, std::vector<std::string>{"Z: its dimensions have no values"});
   EXPECT_EQ(picture.roofs.size(), 1u);
-}
-
-TEST(Table, ReadsRowsAndPointsAtMistakes) {
-  EXPECT_EQ(*parse_table("B, D\r\n1,8192\n\n256,8\n", "t.csv"),
-            (std::vector<Bindings>{{{"B", 1}, {"D", 8192}}, {{"B", 256}, {"D", 8}}}));
-  const auto error = [](const char* csv) { return parse_table(csv, "t.csv").error().text(); };
-  EXPECT_EQ(error("B,D\n1,x\n"), "t.csv:2:3: expected a whole number of at least 1 for D, found 'x'\n  1,x\n    ^\n");
-  EXPECT_EQ(error("B,D\n1,0\n"), "t.csv:2:3: expected a whole number of at least 1 for D, found '0'\n  1,0\n    ^\n");
-  EXPECT_EQ(error("B,D\n1\n"), "t.csv:2:1: expected 2 values, found 1\n  1\n  ^\n");
-  EXPECT_EQ(error("B,B\n"), "t.csv:1:3: dimension 'B' stands twice in the header\n  B,B\n    ^\n");
-  EXPECT_EQ(error("1,2\n"),
-            "t.csv:1:1: expected the name of a dimension, found '1'\n  1,2\n  ^\n"
-            "  hint: the first line names the dimensions: B,D\n");
-  EXPECT_EQ(error("B\n"),
-            "t.csv: expected a header of dimension names and at least one row, found none\n"
-            "  hint: B,D\n        1,8192\n");
 }
 
 }  // namespace

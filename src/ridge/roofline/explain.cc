@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "ridge/program/token.h"
 #include "ridge/roofline/balance.h"
 #include "ridge/roofline/prediction.h"
 #include "ridge/roofline/threshold.h"
@@ -158,14 +159,10 @@ Result<Prediction> total_of(const std::vector<Prediction>& ops, const Setting& s
 // An error of a statement points at it.
 Error placed(Error error, const Program& program, const Statement& statement) {
   if (!error.source.empty() || statement.span.line <= 0) return error;
-  error.source = program.source;
-  error.span = statement.span;
-  std::size_t begin = 0;
-  for (int line = 1; line < statement.span.line && begin != std::string::npos; ++line) {
-    begin = program.text.find('\n', begin);
-    if (begin != std::string::npos) ++begin;
-  }
-  if (begin < program.text.size()) error.line_text = program.text.substr(begin, program.text.find('\n', begin) - begin);
+  const Error at = notation::Source{program.text, program.source}.error(statement.span, error.message, error.hint);
+  error.source = at.source;
+  error.span = at.span;
+  error.line_text = at.line_text;
   return error;
 }
 

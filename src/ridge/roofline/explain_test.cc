@@ -179,5 +179,17 @@ TEST(Explain, refuses_bare_numbers_that_count_nothing) {
   EXPECT_EQ(error(0, 5), "no error");
 }
 
+TEST(Explain, repeats_a_statement_only_where_it_can_be_printed) {
+  EXPECT_EQ(error_of("# Windows\r\nf16[B, D] * f16[D, F] -> f16[B, F]\r\n", v5e),
+            "program:2:1: machine 'toy' has no matrix peak for f16; expected one of bf16, int8\n"
+            "  f16[B, D] * f16[D, F] -> f16[B, F]\n"
+            "  ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^\n"
+            "  hint: choose a dtype or a machine that has one, or add f16 under [matrix] in a machine file\n");
+  const std::string wide(100'000, ' ');
+  EXPECT_EQ(error_of("f16[B, D] *" + wide + "f16[D, F] -> f16[B, F]", v5e),
+            "program:1:1: machine 'toy' has no matrix peak for f16; expected one of bf16, int8\n"
+            "  hint: choose a dtype or a machine that has one, or add f16 under [matrix] in a machine file\n");
+}
+
 }  // namespace
 }  // namespace ridge

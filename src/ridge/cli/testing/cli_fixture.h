@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -26,6 +27,7 @@ struct Setting {
   std::string input = {};
   std::string output = {};  // stdout goes to this file instead
   bool closed_pipe = false;
+  rlim_t memory = RLIM_INFINITY;  // bytes of address space
 };
 
 class CliTest : public testing::Test {
@@ -57,6 +59,8 @@ class CliTest : public testing::Test {
       ::dup2(::open(path(".err").c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600), 2);
       ::clearenv();
       ::setenv("XDG_DATA_HOME", folder.c_str(), 1);
+      const rlimit most{setting.memory, setting.memory};
+      ::setrlimit(RLIMIT_AS, &most);
       for (const std::string& variable : setting.environment) ::putenv(const_cast<char*>(variable.c_str()));
       std::vector<char*> argv{const_cast<char*>("ridge")};
       for (const std::string& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));

@@ -1,0 +1,37 @@
+#include "ridge/base/csv.h"
+
+#include <gtest/gtest.h>
+
+namespace ridge {
+namespace {
+
+std::string shown(std::string_view text) {  // "1: B@1 D@4 | 2: 1@1 8192@3"
+  std::string out;
+  for (const CsvLine& line : read_csv(text)) {
+    out += (out.empty() ? "" : " | ") + std::to_string(line.number) + ":";
+    for (const CsvCell& cell : line.cells) out += " " + cell.text + "@" + std::to_string(cell.column);
+  }
+  return out;
+}
+
+TEST(Csv, ReadsCellsWithTheirPlaces) {
+  EXPECT_EQ(shown("B, D\n1,8192\n"), "1: B@1 D@4 | 2: 1@1 8192@3");
+  EXPECT_EQ(shown("é,D\n"), "1: é@1 D@3");
+  EXPECT_EQ(shown("a,,\n"), "1: a@1 @3 @4");
+  EXPECT_EQ(shown(""), "");
+}
+
+TEST(Csv, LineEndsMarksAndEmptyLinesAreNoCells) {
+  EXPECT_EQ(shown("\xEF\xBB\xBF"
+                  "B,D\r\n\r\n \t\r\n1,2"),
+            "1: B@1 D@3 | 4: 1@1 2@3");
+}
+
+TEST(Csv, PointsAtACellOfALineThatCanBePrinted) {
+  const auto lines = read_csv("B,\x01x\r\n");
+  EXPECT_EQ(placed(input_error("expected a name"), "t.csv", lines[0], lines[0].cells[1]).text(),
+            "t.csv:1:3: expected a name\n  B,?x\n    ^^\n");
+}
+
+}  // namespace
+}  // namespace ridge
