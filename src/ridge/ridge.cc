@@ -158,7 +158,7 @@ Result<std::vector<SystolicRun>> simulate(const SystolicRequest& request, const 
 Result<MappedProgram> simulate(const Request& request, const MappingOptions& options) {
   const auto dtype = dtype_named(request.dtype);
   if (!dtype) return dtype.error();
-  const auto dims = bindings(request.dims);
+  const auto dims = parse_assignments(request.dims);
   if (!dims) return dims.error();
   const auto loaded = load_program(request.program, *dtype);
   if (!loaded) return loaded.error();
