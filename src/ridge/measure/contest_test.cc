@@ -77,7 +77,7 @@ TEST(Contestant, RefusesWhatTheSystemHasNoMemoryFor) {
   const auto answer = ours->prepare({"nn", DType::f32, DType::f32, 999'999'999, 1, 999'999'999});
   ASSERT_FALSE(answer.ok());
   EXPECT_EQ(answer.error().text(),
-            "ridge: the system refused 4.00 EB of memory\n  hint: leave the largest shapes out\n");
+            "ridge: the system refused 4.000 EB of memory\n  hint: leave the largest shapes out\n");
   EXPECT_EQ(answer.error().kind, ErrorKind::input);
   EXPECT_TRUE(ours->prepare({"nn", DType::f32, DType::f32, 5, 6, 7}).ok());  // the process lives on
 }
