@@ -28,7 +28,8 @@ struct OpMeasurement {
   Statistics time;                         // s
   std::optional<double> fraction_of_roof;  // time_lower / median; null where no bound is known
   double share = 0;                        // of the whole program's wall time
-  double max_rel_error = 0;                // DESIGN section 6
+  double max_rel_error =
+      0;  // largest |got - expected| / scale (reference.h); infinite: NaN or infinity where none is due
   std::int64_t checked = 0, elements = 0;  // of the result
   std::vector<std::string> copies;         // "w[F, D] to [D, F] order": copies that the lowering had to add
 };

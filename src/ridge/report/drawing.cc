@@ -2,19 +2,31 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
+#include "ridge/base/utf8.h"
+
 namespace ridge {
 
 std::string escaped(std::string_view text) {
   std::string out;
-  for (const char c : text) {
-    switch (c) {
-      case '&': out += "&amp;"; break;
-      case '<': out += "&lt;"; break;
-      case '>': out += "&gt;"; break;
-      case '"': out += "&quot;"; break;
-      case '\'': out += "&#39;"; break;
-      default: out += static_cast<unsigned char>(c) < 0x20 && c != '\n' ? ' ' : c;
-    }
+  while (!text.empty()) {
+    const std::size_t size = character_bytes(text);
+    const std::string_view character = text.substr(0, std::max<std::size_t>(1, size));
+    text.remove_prefix(character.size());
+    if (size == 0 || character == "\xEF\xBF\xBE" || character == "\xEF\xBF\xBF")
+      out += "\xEF\xBF\xBD";
+    else if (size > 1)
+      out += character;
+    else
+      switch (const char c = character[0]) {
+        case '&': out += "&amp;"; break;
+        case '<': out += "&lt;"; break;
+        case '>': out += "&gt;"; break;
+        case '"': out += "&quot;"; break;
+        case '\'': out += "&#39;"; break;
+        default: out += static_cast<unsigned char>(c) < 0x20 && c != '\n' ? ' ' : c;
+      }
   }
   return out;
 }

@@ -9,7 +9,8 @@
 
 namespace ridge {
 
-// Text for XML: the five that have a meaning there; control characters, which XML forbids, become spaces.
+// Text for XML: the five that have a meaning there; control characters, which XML forbids, become spaces,
+// and what is no UTF-8 becomes U+FFFD.
 std::string escaped(std::string_view text);
 std::string text_at(std::string_view kind, Point at, std::string_view text, std::string_view more = "");
 std::string line(std::string_view kind, Point a, Point b);

@@ -1,6 +1,10 @@
-// The versioned JSON: keys are fixed by "ridge.report/1", units stand in their names, what is not known is null.
+// The versioned JSON: keys are fixed by "ridge.report/1", units stand in their names, what is not known is null. An
+// infinite error (a NaN where there should be a number) is the largest double, 1.7976931348623157e308: JSON has no
+// infinity.
 #include <fmt/format.h>
 
+#include <cmath>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -75,7 +79,7 @@ Json prediction_json(const Prediction& p, const std::vector<std::string>& order)
 void add_measurement(Json& out, const OpMeasurement& m) {
   out["measured_s"] = {{"median", m.time.median}, {"min", m.time.min}, {"max", m.time.max}, {"runs", m.time.runs}};
   out["fraction_of_roof"] = or_null(m.fraction_of_roof);
-  out["max_rel_error"] = m.max_rel_error;
+  out["max_rel_error"] = std::isfinite(m.max_rel_error) ? m.max_rel_error : std::numeric_limits<double>::max();
   out["checked"] = m.checked;
   out["elements"] = m.elements;
   out["share_of_time"] = m.share;

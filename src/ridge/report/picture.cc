@@ -13,8 +13,7 @@
 namespace ridge {
 namespace {
 
-constexpr double letter = 7.6, line_height = 15;  // of 13 px sans-serif: an upper estimate, so that boxes never lie
-constexpr double dot_radius = 6;
+constexpr double font_size = 13, line_height = 15, dot_radius = 6;  // px
 
 struct Axes {
   Box plot;
@@ -43,7 +42,7 @@ std::vector<Drawable> drawable(const Report& report, std::vector<std::string>& n
   for (std::size_t i = 0; i < e.ops.size(); ++i) {
     const Prediction& p = e.ops[i];
     if (p.intensity && *p.intensity > 0 && p.peak && p.bandwidth) {
-      const double attainable = std::min(*p.peak, *p.intensity * *p.bandwidth);
+      const double attainable = std::min(p.peak->rate.value, *p.intensity * *p.bandwidth);
       out.push_back({&p, report.measured ? &report.measured->ops[i] : nullptr, *p.intensity, attainable});
     } else {
       not_drawn.push_back(p.work.name + (p.missing.empty() ? ": its dimensions have no values" : ": no " + p.missing));
@@ -72,7 +71,7 @@ Axes axes_for(const Explanation& e, const std::vector<Drawable>& ops, const Box&
   axes.x_low = static_cast<int>(std::floor(std::log10(x_low / 1.5)));
   axes.x_high = static_cast<int>(std::ceil(std::log10(x_high * 1.5)));
   if (y_high <= 0) y_high = bandwidth * x_high;
-  // The slope's foot is shown, but never more than ten decades of it.
+  // The slope's foot is shown, but never more than eighteen decades of it.
   y_low = std::min(y_low, std::pow(10, axes.x_low) * bandwidth);
   axes.y_high = static_cast<int>(std::ceil(std::log10(y_high * 1.6)));
   axes.y_low = std::max(static_cast<int>(std::floor(std::log10(y_low / 1.6))), axes.y_high - 18);
@@ -93,8 +92,8 @@ std::vector<Tick> decades(int low, int high, const std::function<double(double)>
   return ticks;
 }
 
-Box text_box(Point start, const std::string& text) {
-  return {start.x - 2, start.y - 12, start.x + 2 + letter * static_cast<double>(columns(text)), start.y + 4};
+Box text_box(Point start, const std::string& text, bool bold = false) {
+  return {start.x - 2, start.y - 12, start.x + 2 + text_width(text, bold), start.y + 4};
 }
 
 class Placer {
@@ -123,8 +122,8 @@ class Placer {
   }
 
   // Nearest free place around `from`; nothing where there is none at all.
-  std::optional<Label> put(const std::string& text, Point from) {
-    const double width = letter * static_cast<double>(columns(text));
+  std::optional<Label> put(const std::string& text, Point from, bool bold = false) {
+    const double width = text_width(text, bold);
     for (double distance = dot_radius + 4; distance < 420; distance += 9) {
       for (int turn = 0; turn < 16; ++turn) {
         // Right first, then above and below in turn, left last.
@@ -133,7 +132,7 @@ class Placer {
         const double side = std::cos(angle);
         const double left = side > 0.3 ? middle.x : side < -0.3 ? middle.x - width : middle.x - width / 2;
         const Point start{std::round(left), std::round(middle.y + 4 + line_height / 2 * std::sin(angle))};
-        const Box box = text_box(start, text);
+        const Box box = text_box(start, text, bold);
         if (!take(box)) continue;
         return Label{text, box, start, from, distance > dot_radius + 14};
       }
@@ -170,7 +169,7 @@ void add_roofs(Picture& picture, const Explanation& e, const Axes& axes, Placer&
 // A peak's name stands on its line, as far to the right as there is room.
 void label_roofs(Picture& picture, const Axes& axes, Placer& placer) {
   for (const Roof& roof : picture.roofs) {
-    const double width = letter * static_cast<double>(columns(roof.text));
+    const double width = text_width(roof.text);
     for (double left = axes.plot.right - width - 6; !roof.text.empty() && left > axes.plot.left; left -= 12) {
       const Point start{std::round(left), std::round(roof.corner.y - 8)};
       if (!placer.take(text_box(start, roof.text))) continue;
@@ -188,7 +187,7 @@ void label_bandwidth(Picture& picture, const Explanation& e, Placer& placer) {
   for (const Roof& roof : picture.roofs)
     if (roof.corner.x > longest->corner.x) longest = &roof;
   const double dx = longest->corner.x - longest->from.x, dy = longest->corner.y - longest->from.y;
-  const double length = std::hypot(dx, dy), text = letter * static_cast<double>(columns(picture.bandwidth_text));
+  const double length = std::hypot(dx, dy), text = text_width(picture.bandwidth_text);
   const Point along{dx / length, dy / length}, up{along.y * 8, -along.x * 8};  // 8 px off the line
   picture.bandwidth_angle = std::atan2(dy, dx) * 180 / 3.14159265358979;
   for (double from = 20; from + text < length; from += 15) {
@@ -263,20 +262,40 @@ std::vector<std::string> add_dots(Picture& picture, const std::vector<Drawable>&
 
 void label_dots(Picture& picture, const std::vector<std::string>& names, Placer& placer) {
   for (std::size_t i = 0; i < picture.dots.size(); ++i) {
-    std::string text = names[i].size() <= 28 ? names[i] : names[i].substr(0, 25) + "...";
+    const std::string text = shortened(names[i], 28);
     const Dot& dot = picture.dots[i];
-    if (auto label = placer.put(text, dot.measured.empty() ? dot.predicted : dot.measured.front()))
+    if (auto label = placer.put(text, dot.measured.empty() ? dot.predicted : dot.measured.front(), true))
       picture.dot_labels.push_back(*label);
   }
 }
 
 }  // namespace
 
+double text_width(std::string_view text, bool bold) {
+  struct Class {
+    std::string_view members;
+    double regular, bold;  // em: the widest member in DejaVu Sans, the widest of the fonts asked for
+  };
+  static constexpr Class classes[] = {{" !'(),-./:;I[\\]fijlrt|", 0.42, 0.50},
+                                      {"#%&+<=>@MWmw~", 1.00, 1.11},
+                                      {"ABCDEFGHJKLNOPQRSTUVXYZ", 0.79, 0.86},
+                                      {"\"$*0123456789?^_`abcdeghknopqsuvxyz{}", 0.64, 0.72}};
+  double em = 0;
+  for (const char c : text) {
+    if ((static_cast<unsigned char>(c) & 0xC0) == 0x80) continue;  // goes on with a character that is counted
+    double wide = bold ? 1.11 : 1.0;                               // no ASCII
+    for (const Class& each : classes)
+      if (each.members.find(c) != std::string_view::npos) wide = bold ? each.bold : each.regular;
+    em += wide;
+  }
+  return font_size * em;
+}
+
 Picture arrange(const Report& report) {
   Picture picture;
   const Explanation& e = report.explanation;
   picture.plot = {84, 66, picture.width - 24, picture.height - 92};
-  picture.title = report.title.size() <= 90 ? report.title : report.title.substr(0, 87) + "...";
+  picture.title = shortened(report.title, 90);
   picture.subtitle = "on " + (e.machine.title.empty() ? e.machine.name : e.machine.title);
   for (const std::string& dim : e.dim_names)
     if (const auto value = e.dims.find(dim); value != e.dims.end() && picture.subtitle.size() < 90)

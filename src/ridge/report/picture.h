@@ -63,4 +63,7 @@ struct Picture {
 
 Picture arrange(const Report& report);
 
+// Pixels that a label takes at most, by classes of characters: a bold W is three times as wide as an i.
+double text_width(std::string_view text, bool bold = false);
+
 }  // namespace ridge

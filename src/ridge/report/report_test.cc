@@ -4,12 +4,17 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstdlib>
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "ridge/base/file.h"
+#include "ridge/base/text.h"
+#include "ridge/base/utf8.h"
 #include "ridge/base/version.h"
 #include "ridge/report/picture.h"
+#include "ridge/report/used.h"
 
 namespace ridge {
 namespace {
@@ -133,20 +138,126 @@ TEST(Report, PictureEscapesWhatXmlWouldRead) {
   EXPECT_NE(svg.find("A &lt;toy&gt; &amp; more"), std::string::npos);
 }
 
+// A small reader of XML, enough to refuse what no browser would read: broken UTF-8, characters that XML forbids,
+// entities it does not know, elements that do not close in order.
+std::string xml_fault(std::string_view xml) {
+  std::vector<std::string> open;
+  for (std::size_t at = 0; at < xml.size();) {
+    const std::size_t size = character_bytes(xml.substr(at));
+    const std::string place = " at byte " + std::to_string(at);
+    if (size == 0) return "no UTF-8" + place;
+    if (size == 1 && xml[at] < ' ' && xml[at] != '\n' && xml[at] != '\t') return "a control character" + place;
+    if (xml.substr(at, size) == "\xEF\xBF\xBE" || xml.substr(at, size) == "\xEF\xBF\xBF") return "U+FFFE" + place;
+    if (xml[at] == '&') {
+      const std::string_view name = xml.substr(at, xml.substr(at).find(';') + 1);
+      if (name != "&amp;" && name != "&lt;" && name != "&gt;" && name != "&quot;" && name != "&#39;")
+        return "an unknown entity" + place;
+    }
+    if (xml[at] == '<') {
+      const std::string_view tag = xml.substr(at + 1, xml.substr(at).find('>') - 1);
+      const std::string name(tag.substr(tag.starts_with('/'), tag.find_first_of(" /", 1) - tag.starts_with('/')));
+      if (std::count(tag.begin(), tag.end(), '"') % 2 != 0 || tag.find('<') != tag.npos) return "a broken tag" + place;
+      if (tag.starts_with('/')) {
+        if (open.empty() || open.back() != name) return "</" + name + "> closes nothing" + place;
+        open.pop_back();
+      } else if (!tag.ends_with('/')) {
+        open.push_back(name);
+      }
+    }
+    at += size;
+  }
+  return open.empty() ? "" : "<" + open.back() + "> is not closed";
+}
+
+TEST(Picture, IsXmlWhateverTheNamesAre) {
+  EXPECT_EQ(xml_fault(render_svg(ran())), "");
+  EXPECT_NE(xml_fault("<svg><g></svg></g>"), "");
+  EXPECT_NE(xml_fault("<svg>\xff</svg>"), "");
+  for (std::size_t shift = 0; shift < 3; ++shift) {  // the cut falls into the middle of a character
+    Report report = explained(five, {});
+    report.title = std::string(shift, 'x');
+    while (report.title.size() < 300) report.title += "\xC3\xA9\xE2\x86\x92";
+    EXPECT_EQ(xml_fault(render_svg(report)), "") << shift;
+    EXPECT_EQ(columns(arrange(report).title), 90u);
+  }
+  Report report = explained(five, {});
+  report.title = "caf\xE9 \xff\xEF\xBF\xBF\x02.ridge";
+  report.explanation.ops[0].work.name = "\xE9&<";
+  const std::string svg = render_svg(report);
+  EXPECT_EQ(xml_fault(svg), "");
+  EXPECT_NE(svg.find(">caf\xEF\xBF\xBD \xEF\xBF\xBD\xEF\xBF\xBD .ridge<"), std::string::npos);
+}
+
+TEST(Report, AnInfiniteErrorIsANumberInJson) {
+  Report report = ran();
+  report.measured->ops[0].max_rel_error = INFINITY;
+  EXPECT_EQ(nlohmann::json::parse(render_json(report))["ops"][0]["max_rel_error"], std::numeric_limits<double>::max());
+}
+
+TEST(Report, NamesThePeaksByWhichTheOperationsWereJudged) {
+  Report report = explained(five, {});
+  report.explanation.machine.peaks.clear();  // nothing is looked up again
+  const auto used = used_peaks(report.explanation);
+  ASSERT_EQ(used.size(), 2u);
+  EXPECT_EQ(*used[0], toy().peaks[0]);
+  EXPECT_EQ(*used[1], toy().peaks[1]);
+}
+
+Box around(Point p) { return {p.x - 6, p.y - 6, p.x + 6, p.y + 6}; }
+
+bool touches(const Box& box, Point a, Point b) {
+  for (int i = 0; i <= 1000; ++i) {
+    const Point p{a.x + (b.x - a.x) * i / 1000, a.y + (b.y - a.y) * i / 1000};
+    if (box.overlaps({p.x, p.y, p.x + 0.01, p.y + 0.01})) return true;
+  }
+  return false;
+}
+
+// Labels within the frame, off each other, off every dot and off every roof.
 void expect_apart(const Picture& picture) {
   std::vector<std::pair<std::string, Box>> boxes;
   for (const auto* labels : {&picture.roof_labels, &picture.ridge_labels, &picture.dot_labels})
-    for (const Label& label : *labels) boxes.emplace_back(label.text, label.box);
-  for (std::size_t i = 0; i < boxes.size(); ++i) {
-    for (std::size_t j = i + 1; j < boxes.size(); ++j)
-      EXPECT_FALSE(boxes[i].second.overlaps(boxes[j].second)) << boxes[i].first << " and " << boxes[j].first;
-    for (const Box& piece : picture.bandwidth_boxes)
-      EXPECT_FALSE(boxes[i].second.overlaps(piece)) << boxes[i].first << " and the bandwidth's name";
-    for (const Dot& dot : picture.dots) {
-      const Box around{dot.predicted.x - 6, dot.predicted.y - 6, dot.predicted.x + 6, dot.predicted.y + 6};
-      EXPECT_FALSE(boxes[i].second.overlaps(around)) << boxes[i].first << " and a dot";
+    for (const Label& label : *labels) {
+      EXPECT_GE(label.box.right - label.box.left, text_width(label.text, labels == &picture.dot_labels)) << label.text;
+      boxes.emplace_back(label.text, label.box);
     }
+  for (const Box& piece : picture.bandwidth_boxes) boxes.emplace_back(picture.bandwidth_text, piece);
+  for (std::size_t i = 0; i < boxes.size(); ++i) {
+    const auto& [text, box] = boxes[i];
+    EXPECT_TRUE(box.left >= picture.plot.left && box.right <= picture.plot.right && box.top >= picture.plot.top &&
+                box.bottom <= picture.plot.bottom)
+        << text << " leaves the frame";
+    for (std::size_t j = i + 1; j < boxes.size(); ++j)
+      EXPECT_FALSE(text != boxes[j].first && box.overlaps(boxes[j].second)) << text << " and " << boxes[j].first;
+    for (const Dot& dot : picture.dots) {
+      EXPECT_FALSE(box.overlaps(around(dot.predicted))) << text << " and a dot";
+      for (const Point& measured : dot.measured) EXPECT_FALSE(box.overlaps(around(measured))) << text << " and a dot";
+    }
+    for (const Roof& roof : picture.roofs)
+      EXPECT_FALSE(touches(box, roof.from, roof.corner) || touches(box, roof.corner, roof.to)) << text << " on a roof";
   }
+}
+
+TEST(Picture, FiveDistinctOperationsHaveFiveDotsAndFiveNames) {
+  const Picture picture = arrange(
+      explained("x: bf16[N, D]  WWWWWWMMMMMM: bf16[D, F]  b: bf16[F]  c: bf16[D, G]\n"
+                "u[N, F] = x * WWWWWWMMMMMM\nMMMMMMWWWWWW[N, F] = gelu(u + b) * cos(u)\nh[N, F] = exp(MMMMMMWWWWWW)\n"
+                "k[N, G] = x * c\ny: bf16[N, D] = repeat(64, cos, x)\n",
+                {{"N", 1024}, {"D", 1024}, {"F", 4096}, {"G", 16}}));
+  EXPECT_EQ(picture.dots.size(), 5u);
+  ASSERT_EQ(picture.dot_labels.size(), 5u);
+  EXPECT_EQ(picture.roof_labels.size(), 2u);
+  EXPECT_EQ(picture.ridge_labels.size(), 2u);
+  expect_apart(picture);
+}
+
+TEST(Picture, AWideNameTakesMoreRoomThanANarrowOne) {
+  EXPECT_GT(text_width("WWWW", true), 4 * 13 * 1.10);  // DejaVu Sans Bold's W: 1.103 em
+  EXPECT_GT(text_width("mmmm"), 4 * 13 * 0.97);
+  EXPECT_GT(text_width("0000"), 4 * 13 * 0.636);
+  EXPECT_GT(text_width("0000", true), 4 * 13 * 0.695);
+  EXPECT_LT(text_width("iiii"), 4 * 13 * 0.5);
+  EXPECT_EQ(text_width("\xC3\xA9"), 13);
 }
 
 TEST(Picture, LabelsStandApartAtOneFiveAndFortyDots) {

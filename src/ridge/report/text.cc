@@ -34,9 +34,7 @@ template <class T> std::string unit_or_dash(const std::optional<T>& value, std::
 }
 std::string number_or_dash(const std::optional<double>& value) { return value ? significant(*value) : "-"; }
 
-std::string capped(const std::string& text, std::size_t width) {
-  return text.size() <= width ? text : text.substr(0, width - 3) + "...";
-}
+std::string capped(const std::string& text, std::size_t width) { return shortened(text, width); }
 
 std::string limiter(const Prediction& p) { return p.limiter ? std::string(name(*p.limiter)) : "-"; }
 

@@ -6,15 +6,9 @@ namespace ridge {
 
 std::vector<const Peak*> used_peaks(const Explanation& explanation) {
   std::vector<const Peak*> used;
-  for (const Prediction& op : explanation.ops) {
-    const Peak* peak = nullptr;
-    if (!op.work.contraction) {
-      peak = explanation.machine.pointwise_peak();
-    } else if (auto found = explanation.machine.contraction_peak(op.work.math); found.ok()) {
-      peak = *found;
-    }
-    if (peak != nullptr && std::find(used.begin(), used.end(), peak) == used.end()) used.push_back(peak);
-  }
+  for (const Prediction& op : explanation.ops)
+    if (op.peak && std::none_of(used.begin(), used.end(), [&](const Peak* peak) { return *peak == *op.peak; }))
+      used.push_back(&*op.peak);
   return used;
 }
 

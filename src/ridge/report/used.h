@@ -8,7 +8,8 @@
 
 namespace ridge {
 
-// The peaks by which the operations were judged, each once, in the order of first use.
+// The peaks by which the operations were judged, each once, in the order of first use; they live in the
+// explanation.
 std::vector<const Peak*> used_peaks(const Explanation& explanation);
 
 // guessed over derived over datasheet over measured, of these peaks and of the first memory level's bandwidth.

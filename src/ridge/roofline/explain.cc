@@ -22,7 +22,7 @@ struct Setting {
 };
 
 struct PeakFound {
-  std::optional<double> rate;  // FLOP/s
+  std::optional<Peak> peak;
   std::string missing = {};
 };
 
@@ -31,9 +31,9 @@ Result<PeakFound> peak_for(const Work& work, const Machine& machine) {
   if (work.contraction && work.math != DType::f32) {
     const auto peak = machine.contraction_peak(work.math);
     if (!peak) return peak.error();
-    return PeakFound{(*peak)->rate.value};
+    return PeakFound{**peak};
   }
-  if (const Peak* peak = machine.pointwise_peak()) return PeakFound{peak->rate.value};
+  if (const Peak* peak = machine.pointwise_peak()) return PeakFound{*peak};
   return PeakFound{std::nullopt, "vector f32 peak of " + machine.name};
 }
 
@@ -65,10 +65,10 @@ Status judge(Prediction& p, const Ratio& ratio, const Setting& setting) {
   p.intensity = static_cast<double>(*p.flops) / bytes;
   p.time_memory_s = bytes / setting.bandwidth;
   if (!p.peak) return Done{};
-  p.time_math_s = static_cast<double>(*p.flops) / *p.peak;
+  p.time_math_s = static_cast<double>(*p.flops) / p.peak->rate.value;
   p.time_lower_s = std::max(*p.time_math_s, *p.time_memory_s);
   p.time_upper_s = *p.time_math_s + *p.time_memory_s;
-  const auto compute = compute_bound(ratio, setting.dims, {*p.peak, setting.bandwidth});
+  const auto compute = compute_bound(ratio, setting.dims, {p.peak->rate.value, setting.bandwidth});
   if (!compute) return compute.error();
   p.limiter = *compute ? Limiter::compute : Limiter::memory;
   p.runner_up = *compute ? Limiter::memory : Limiter::compute;
@@ -84,14 +84,14 @@ Result<Prediction> predict(const Work& work, const Setting& setting) {
   if (!peak) return peak.error();
   p.flops = *flops;
   p.bytes = *bytes;
-  p.peak = peak->rate;
+  p.peak = peak->peak;
   p.missing = peak->missing;
   p.bandwidth = setting.bandwidth;
   const Ratio ratio = reduced(work.flops, work.bytes());
   p.intensity_formula = intensity_formula(ratio, setting.order);
   if (p.peak) {
-    p.ridge = *p.peak / setting.bandwidth;
-    p.thresholds = thresholds(work, {*p.peak, setting.bandwidth}, setting.dims, setting.order);
+    p.ridge = p.peak->rate.value / setting.bandwidth;
+    p.thresholds = thresholds(work, {p.peak->rate.value, setting.bandwidth}, setting.dims, setting.order);
   }
   if (p.flops && p.bytes) {
     const Status judged = judge(p, ratio, setting);
@@ -109,7 +109,7 @@ std::optional<double> sum(const std::vector<Prediction>& ops, std::optional<doub
   return total;
 }
 
-std::optional<double> shared(const std::vector<Prediction>& ops, std::optional<double> Prediction::*field) {
+template <class T> std::optional<T> shared(const std::vector<Prediction>& ops, std::optional<T> Prediction::*field) {
   for (const Prediction& op : ops)
     if (op.*field != ops.front().*field) return std::nullopt;
   return ops.empty() ? std::nullopt : ops.front().*field;

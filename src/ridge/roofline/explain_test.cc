@@ -63,7 +63,7 @@ TEST(Explain, without_sizes_has_formulas_and_thresholds_but_no_numbers) {
 
 TEST(Explain, takes_the_widest_operand_on_the_matrix_unit_and_f32_on_the_vector_unit) {
   const Machine m = toy_machine({{DType::bf16, 4e12}, {DType::int8, 8e12}, {DType::tf32, 2e12}}, 1e12, 1e9);
-  const auto peak = [&](const std::string& text) { return *explained(text, m).ops.back().peak; };
+  const auto peak = [&](const std::string& text) { return explained(text, m).ops.back().peak->rate.value; };
   EXPECT_EQ(peak("bf16[B, D] * int8[D, F] -> bf16[B, F]"), 4e12);
   EXPECT_EQ(peak("int8[B, D] * int8[D, F] -> bf16[B, F]"), 8e12);
   EXPECT_EQ(peak("tf32[B, D] * tf32[D, F] -> f32[B, F]"), 2e12);

@@ -37,7 +37,7 @@ struct Prediction {
   std::optional<std::int64_t> flops = {}, bytes = {};  // null where a dimension has no value
   std::optional<double> intensity = {};                // FLOP/B
   std::optional<double> ridge = {};                    // FLOP/B; null where the machine lacks the peak
-  std::optional<double> peak = {};                     // FLOP/s
+  std::optional<Peak> peak = {};                       // the machine's number by which the operation is judged
   std::optional<double> bandwidth = {};                // B/s
   std::optional<double> time_math_s = {}, time_memory_s = {}, time_lower_s = {}, time_upper_s = {};
   std::optional<Limiter> limiter = {};
