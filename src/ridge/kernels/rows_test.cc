@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -151,23 +152,57 @@ TEST_P(Rows, nan_and_masks_stay_in_their_row) {
   for (std::size_t i = 0; i < y.size(); ++i) EXPECT_EQ(y[i], i == 5 || i == 6 ? 0.5f : 0.0f);
 }
 
-TEST_P(Rows, streamed_rows_and_any_number_of_threads_give_the_same_bits) {
-  const std::int64_t columns = 1003, many = cpu::caches().l3 / 8 / columns + 1;
-  std::vector<float> x(static_cast<std::size_t>(many * columns)), streamed(x.size() + 1),
-      y(static_cast<std::size_t>(columns));
-  for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i % 1009) * 0.01f;
-  for (const RowFunction function : {RowFunction::softmax, RowFunction::rmsnorm})
-    for (int threads = 1; threads <= 4; ++threads) {
-      std::fill(streamed.begin(), streamed.end(), -1.0f);
-      rows({function, many, columns, {DType::f32, columns}, {DType::f32, columns}}, x.data(), nullptr,
-           streamed.data() + 1, threads);
-      EXPECT_EQ(streamed[0], -1.0f);
-      for (std::int64_t r = 0; r < many; r += 97) {  // alone: not streamed
-        rows({function, 1, columns, {DType::f32, columns}, {DType::f32, columns}}, x.data() + r * columns, nullptr,
-             y.data(), 1);
-        ASSERT_EQ(std::memcmp(y.data(), streamed.data() + 1 + r * columns, y.size() * sizeof(float)), 0) << r;
+TEST_P(Rows, rows_that_are_worked_on_together_do_not_see_each_other) {
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  constexpr std::int64_t n = 70;
+  const float fills[] = {1, -infinity, 2, infinity, 3, nan, 1e30f, -1e30f, 0.5f};
+  for (const DType dtype : {DType::f32, DType::bf16, DType::f16})
+    for (const RowFunction function : {RowFunction::softmax, RowFunction::rmsnorm}) {
+      std::vector<char> x(std::size(fills) * n * 4), y(x.size());
+      for (std::size_t i = 0; i < std::size(fills) * n; ++i)
+        write(x.data(), dtype, static_cast<std::int64_t>(i), i % n == 1 ? 1 : fills[i / n]);
+      rows({function, std::size(fills), n, {dtype, n}, {dtype, n}}, x.data(), nullptr, y.data(), 1);
+      for (std::int64_t r = 0; r < static_cast<std::int64_t>(std::size(fills)); ++r) {
+        std::vector<char> alone(n * 4);
+        rows({function, 1, n, {dtype, n}, {dtype, n}}, x.data() + r * n * bits(dtype) / 8, nullptr, alone.data(), 1);
+        ASSERT_EQ(std::memcmp(alone.data(), y.data() + r * n * bits(dtype) / 8, n * bits(dtype) / 8), 0) << r;
       }
+      if (function == RowFunction::rmsnorm) continue;
+      const auto at = [&](int row, int column) { return read(y.data(), dtype, row * n + column); };
+      EXPECT_EQ(at(1, 1), 1);
+      EXPECT_EQ(at(1, 0), 0);
+      EXPECT_TRUE(std::isnan(at(3, 1)) && std::isnan(at(5, 69)));
+      EXPECT_EQ(at(7, 1), 1);
+      EXPECT_EQ(at(7, 69), 0);
     }
+}
+
+TEST_P(Rows, streamed_rows_and_any_number_of_threads_give_the_same_bits) {
+  struct Case {
+    DType dtype;
+    std::int64_t columns;
+    std::size_t past;  // elements by which y lies past a line
+  };
+  for (const Case& c : {Case{DType::f32, 1003, 1}, Case{DType::bf16, 1056, 0}, Case{DType::bf16, 1003, 1}}) {
+    const std::int64_t bytes = bits(c.dtype) / 8, many = cpu::caches().l3 / (2 * bytes) / c.columns + 1;
+    const auto size = static_cast<std::size_t>(many * c.columns * bytes);
+    std::vector<char> x(size), y(static_cast<std::size_t>(c.columns * bytes)), memory(size + 128);
+    char* const line = memory.data() + (64 - reinterpret_cast<std::uintptr_t>(memory.data()) % 64) % 64;
+    char* const streamed = line + c.past * static_cast<std::size_t>(bytes);
+    for (std::int64_t i = 0; i < many * c.columns; ++i)
+      write(x.data(), c.dtype, i, static_cast<float>(i % 1009) * 0.01f);
+    for (const RowFunction function : {RowFunction::softmax, RowFunction::rmsnorm})
+      for (int threads = 1; threads <= 4; ++threads) {
+        std::fill(memory.begin(), memory.end(), '\x7b');
+        const RowLayout layout{c.dtype, c.columns};
+        rows({function, many, c.columns, layout, layout}, x.data(), nullptr, streamed, threads);
+        EXPECT_TRUE(std::all_of(memory.data(), streamed, [](char each) { return each == 0x7b; }));
+        for (std::int64_t r = 0; r < many; r += 97) {  // alone: not streamed
+          rows({function, 1, c.columns, layout, layout}, x.data() + r * c.columns * bytes, nullptr, y.data(), 1);
+          ASSERT_EQ(std::memcmp(y.data(), streamed + r * c.columns * bytes, y.size()), 0) << r;
+        }
+      }
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(EveryIsa, Rows, testing::ValuesIn(cpu::available_isas()),

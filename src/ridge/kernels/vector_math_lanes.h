@@ -99,6 +99,7 @@ inline Float512 operator/(Float512 a, Float512 b) { return {_mm512_div_ps(a.v, b
 inline Float512 fma(Float512 a, Float512 b, Float512 c) { return {_mm512_fmadd_ps(a.v, b.v, c.v)}; }
 inline Float512 sqrt(Float512 a) { return {_mm512_sqrt_ps(a.v)}; }
 inline Float512 round_even(Float512 a) { return {_mm512_roundscale_ps(a.v, _MM_FROUND_TO_NEAREST_INT | 8)}; }
+inline Float512 fraction(Float512 a) { return {_mm512_reduce_ps(a.v, _MM_FROUND_TO_NEAREST_INT | 8)}; }
 inline Float512 scale(Float512 a, Float512 n) { return {_mm512_scalef_ps(a.v, n.v)}; }
 inline Float512 smaller(Float512 a, Float512 b) { return {_mm512_min_ps(a.v, b.v)}; }
 inline Float512 larger(Float512 a, Float512 b) { return {_mm512_max_ps(a.v, b.v)}; }
@@ -178,6 +179,7 @@ inline Float256 operator/(Float256 a, Float256 b) { return {_mm256_div_ps(a.v, b
 inline Float256 fma(Float256 a, Float256 b, Float256 c) { return {_mm256_fmadd_ps(a.v, b.v, c.v)}; }
 inline Float256 sqrt(Float256 a) { return {_mm256_sqrt_ps(a.v)}; }
 inline Float256 round_even(Float256 a) { return {_mm256_round_ps(a.v, _MM_FROUND_TO_NEAREST_INT | 8)}; }
+inline Float256 fraction(Float256 a) { return a - round_even(a); }
 inline Float256 smaller(Float256 a, Float256 b) { return {_mm256_min_ps(a.v, b.v)}; }
 inline Float256 larger(Float256 a, Float256 b) { return {_mm256_max_ps(a.v, b.v)}; }
 inline Mask256 operator<(Float256 a, Float256 b) { return {_mm256_cmp_ps(a.v, b.v, _CMP_LT_OQ)}; }
@@ -292,6 +294,7 @@ inline FloatPlain sqrt(FloatPlain a) {
 inline FloatPlain round_even(FloatPlain a) {  // |a| < 2^22
   return each<FloatPlain>([&](int i) { return (a.v[i] + 0x1.8p23f) - 0x1.8p23f; });
 }
+inline FloatPlain fraction(FloatPlain a) { return a - round_even(a); }  // |a| < 2^22
 inline FloatPlain smaller(FloatPlain a, FloatPlain b) {
   return each<FloatPlain>([&](int i) { return a.v[i] < b.v[i] ? a.v[i] : b.v[i]; });
 }
