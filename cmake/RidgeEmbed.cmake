@@ -1,4 +1,5 @@
-# Text that travels inside the binary: the machine catalog, the shapes of bench, and the version with its commit.
+# Text that travels inside the binary: the machine catalog, the shapes of bench, what the CUDA kernels were compiled to,
+# and the version with its commit.
 
 # Writes a source file that defines ridge::embedded_machines from DIR/*.toml; OUT receives its path.
 function(ridge_embed_machines OUT DIR)
@@ -10,12 +11,12 @@ function(ridge_embed_machines OUT DIR)
   set(${OUT} ${source} PARENT_SCOPE)
 endfunction()
 
-# Writes a source file that defines ridge::default_shapes() as the text of FILE; OUT receives its path.
-function(ridge_embed_shapes OUT FILE)
-  set(source ${CMAKE_BINARY_DIR}/generated/default_shapes.cc)
+# Writes a source file that defines ridge::FUNCTION(), which HEADER declares, as the text of FILE; OUT receives its path.
+function(ridge_embed_text OUT FILE HEADER FUNCTION)
+  set(source ${CMAKE_BINARY_DIR}/generated/${FUNCTION}.cc)
   add_custom_command(OUTPUT ${source}
-    COMMAND ${CMAKE_COMMAND} -DOUT=${source} -DFILE=${FILE} -P ${CMAKE_SOURCE_DIR}/cmake/embed_shapes.cmake
-    DEPENDS ${FILE} ${CMAKE_SOURCE_DIR}/cmake/embed_shapes.cmake VERBATIM)
+    COMMAND ${CMAKE_COMMAND} -DOUT=${source} -DFILE=${FILE} -DHEADER=${HEADER} -DFUNCTION=${FUNCTION} -P ${CMAKE_SOURCE_DIR}/cmake/embed_text.cmake
+    DEPENDS ${FILE} ${CMAKE_SOURCE_DIR}/cmake/embed_text.cmake VERBATIM)
   set(${OUT} ${source} PARENT_SCOPE)
 endfunction()
 

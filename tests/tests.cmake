@@ -24,3 +24,7 @@ endforeach()
 # The launcher, with every tool that it calls replaced by a stub.
 add_test(NAME launcher COMMAND bash ${CMAKE_SOURCE_DIR}/tests/launcher_test.sh ${CMAKE_SOURCE_DIR}/ridge)
 set_tests_properties(launcher PROPERTIES LABELS fast)
+
+# An installed tree, and a project beside it.
+add_test(NAME install COMMAND bash ${CMAKE_SOURCE_DIR}/tests/install_test.sh ${CMAKE_BINARY_DIR} ${CMAKE_SOURCE_DIR})
+set_tests_properties(install PROPERTIES LABELS "fast;compile")

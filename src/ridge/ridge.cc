@@ -7,6 +7,7 @@
 #include "ridge/base/file.h"
 #include "ridge/base/text.h"
 #include "ridge/machine/system.h"
+#include "ridge/measure/device_machine.h"
 #include "ridge/program/bindings.h"
 #include "ridge/program/load.h"
 
@@ -29,6 +30,8 @@ Result<DType> dtype_named(const std::string& spelling) {
                      near.empty() ? "" : fmt::format("did you mean {}?", near));
 }
 
+Result<Machine> machine_named(const std::string& on) { return on == "cuda" ? find_device_machine() : find_machine(on); }
+
 Result<Task> understood(const Request& request) {
   const auto dtype = dtype_named(request.dtype);
   if (!dtype) return dtype.error();
@@ -36,18 +39,24 @@ Result<Task> understood(const Request& request) {
   if (!dims) return dims.error();
   auto loaded = load_program(request.program, *dtype);
   if (!loaded) return loaded.error();
-  auto machine = find_machine(request.on);
+  auto machine = machine_named(request.on);
   if (!machine) return machine.error();
   return Task{std::move(loaded->program), *std::move(machine), *std::move(dims), std::move(loaded->title)};
 }
 
-Result<Report> explained(const Task& task, const Bindings& dims) {
+Result<Report> explained(const Task& task, const Bindings& dims, const Request& request) {
   auto explanation = explain(task.program, task.machine, dims);
   if (!explanation) return explanation.error();
-  return Report{"explain", task.title, *std::move(explanation), std::nullopt, today()};
+  Report report{"explain", task.title, *std::move(explanation), std::nullopt, today()};
+  if (!request.plan) return report;
+  auto plans = predict(task.program, report.explanation, request.library);
+  if (!plans) return plans.error();
+  report.plans = *std::move(plans), report.library = request.library;
+  return report;
 }
 
 Result<Report> explain_numbers(const Request& request) {
+  if (request.plan) return usage_error("expected --plan with a PROGRAM, found --flops and --bytes");
   if (!request.flops || !request.bytes || !request.program.empty())
     return usage_error("expected --flops and --bytes together and no PROGRAM",
                        "ridge explain --flops 1e12 --bytes 1e9 --on h100");
@@ -55,7 +64,7 @@ Result<Report> explain_numbers(const Request& request) {
     return usage_error("expected --flops and --bytes above 0 and below 9e18");
   const auto dtype = dtype_named(request.dtype);
   if (!dtype) return dtype.error();
-  auto machine = find_machine(request.on);
+  auto machine = machine_named(request.on);
   if (!machine) return machine.error();
   auto explanation = explain(Flops{*request.flops}, Bytes{*request.bytes}, *machine, *dtype);
   if (!explanation) return explanation.error();
@@ -72,7 +81,7 @@ Result<Report> explain(const Request& request) {
     return usage_error("expected a PROGRAM, found none", "ridge explain 'bf16[B, D] * bf16[D, F] -> bf16[B, F]'");
   const auto task = understood(request);
   if (!task) return task.error();
-  return explained(*task, task->dims);
+  return explained(*task, task->dims, request);
 }
 
 Result<std::vector<Report>> explain_table(const Request& request, const std::string& csv_path) {
@@ -86,7 +95,7 @@ Result<std::vector<Report>> explain_table(const Request& request, const std::str
   for (const Bindings& row : *rows) {
     Bindings dims = row;
     dims.insert(task->dims.begin(), task->dims.end());
-    auto report = explained(*task, dims);
+    auto report = explained(*task, dims, request);
     if (!report) return report.error();
     out.push_back(*std::move(report));
   }
@@ -97,15 +106,18 @@ Result<Report> run(const Request& request, const RunOptions& options) {
   const std::vector<std::string> catalog = catalog_names();
   if (std::find(catalog.begin(), catalog.end(), request.on) != catalog.end())
     return usage_error(
-        fmt::format("run measures this CPU; expected --on cpu or this machine's own file, found '{}'", request.on),
+        fmt::format("run measures what is here; expected --on cpu, --on cuda or this CPU's own file, found '{}'",
+                    request.on),
         fmt::format("ridge explain --on {} says what that machine would do", request.on));
   auto task = understood(request);
   if (!task) return task.error();
   if (request.on == "cpu" && options.threads > 0)
     task->machine = seen_with_threads(std::move(task->machine), options.threads);
-  auto report = explained(*task, task->dims);
+  auto report = explained(*task, task->dims, request);
   if (!report) return report.error();
-  auto measured = run(task->program, report->explanation, options);
+  RunOptions here = options;
+  here.cuda = request.on == "cuda";
+  auto measured = run(task->program, report->explanation, here);
   if (!measured) return measured.error();
   report->verb = "run";
   report->measured = *std::move(measured);
@@ -170,6 +182,19 @@ Result<MappedProgram> simulate(const Request& request, const MappingOptions& opt
   return mapped;
 }
 
+Result<std::vector<MenuEntry>> kernel_menu(const std::string& name) {
+  std::vector<MenuEntry> found;
+  std::vector<std::string> names;
+  for (MenuEntry& entry : menu_list()) {
+    names.push_back(entry.name);
+    if (entry.name.find(name) != std::string::npos) found.push_back(std::move(entry));
+  }
+  if (!found.empty()) return found;
+  const std::string near = nearest(name, names);
+  return input_error(fmt::format("no kernel is called '{}'", name),
+                     near.empty() ? "`ridge kernels` lists them" : fmt::format("did you mean {}?", near));
+}
+
 Result<Catalog> machines(const std::vector<std::string>& names) {
   std::vector<std::string> wanted = names;
   if (wanted.empty()) {
@@ -178,7 +203,7 @@ Result<Catalog> machines(const std::vector<std::string>& names) {
   }
   Catalog out;
   for (const std::string& name : wanted) {
-    auto machine = find_machine(name);
+    auto machine = machine_named(name);
     if (machine)
       out.machines.push_back(*std::move(machine));
     else if (names.empty())
@@ -195,6 +220,15 @@ Result<Contest> bench(const std::string& shapes, const ContestOptions& options) 
   auto machine = find_machine("cpu");  // before an hour of timing, not after
   if (!machine) return machine.error();
   return contest(*read, seen_with_threads(*std::move(machine), options.threads), options);
+}
+
+Result<DeviceContest> bench_device(const std::string& shapes, const DeviceContestOptions& options) {
+  if (shapes.empty())
+    return usage_error("expected --shapes with --against cublaslt",
+                       "ridge bench matmul --against cublaslt --shapes FILE.csv");
+  const auto read = read_shapes(shapes, Contested::device);
+  if (!read) return read.error();
+  return device_contest(*read, options);
 }
 
 }  // namespace ridge

@@ -12,6 +12,7 @@
 #include "ridge/base/version.h"
 #include "ridge/machine/machine.h"
 #include "ridge/measure/contest.h"
+#include "ridge/measure/device_contest.h"
 #include "ridge/measure/run.h"
 #include "ridge/plan/as_metapipe.h"
 #include "ridge/program/program.h"
@@ -23,10 +24,12 @@ namespace ridge {
 
 struct Request {
   std::string program;                 // a file, "-" or the text itself
-  std::string on = "cpu";              // a name of the catalog, a .toml file, or "cpu"
+  std::string on = "cpu";              // a name of the catalog, a .toml file, "cpu" or "cuda"
   std::vector<std::string> dims;       // "B=256"
   std::string dtype = "bf16";          // of tensors that name none
   std::optional<double> flops, bytes;  // instead of a program
+  bool plan = false;                   // explain: what would run there as well
+  Library library = Library::ridge;    // whose kernels
 };
 
 // Errors: of the program (its place), of the machine, of a dimension, of a dtype.
@@ -35,12 +38,16 @@ Result<Report> explain(const Request& request);
 // One report for each row of a CSV file of dimension values; a row's value goes before the request's.
 Result<std::vector<Report>> explain_table(const Request& request, const std::string& csv_path);
 
-// Runs it on this CPU. The report's `measured` holds what was measured, and the first mismatch if there is one.
+// Runs it on this CPU or on a CUDA device. The report's `measured` holds what was measured, and the first mismatch if
+// there is one.
 Result<Report> run(const Request& request, const RunOptions& options);
 
 // Times products beside other libraries on this CPU; `shapes` is a CSV file (measure/contest_shape.h), empty: the
 // shapes of data/cpu_shapes.csv.
 Result<Contest> bench(const std::string& shapes, const ContestOptions& options);
+
+// The same of a CUDA device, beside cuBLASLt; `shapes` is a file.
+Result<DeviceContest> bench_device(const std::string& shapes, const DeviceContestOptions& options);
 
 // A product on a systolic array, or a topology's layers. With `csv_path`: a run for each row of M, N, K and, where the
 // array changes too, R and C; what a row lacks is the request's.
@@ -48,6 +55,9 @@ Result<std::vector<SystolicRun>> simulate(const SystolicRequest& request, const 
 
 // A program's statements as stages of a dataflow chip (plasticine, sn10, sn40l).
 Result<MappedProgram> simulate(const Request& request, const MappingOptions& options);
+
+// The CUDA kernels that a plan chooses from: all, or those whose name contains this. Error: none does.
+Result<std::vector<MenuEntry>> kernel_menu(const std::string& name = "");
 
 // `names` empty: the whole catalog and this CPU, whose spoilt file is then no error but a warning beside the others.
 struct Catalog {

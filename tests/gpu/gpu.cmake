@@ -1,11 +1,13 @@
-# The CUDA product on a device: one program for checks and benchmarks. It needs no CUDA installation where it runs.
+# The CUDA product on a device: one program for checks; `ridge bench` times it. It needs no CUDA installation where it runs.
 if(NOT ridge_has_cuda)
   return()
 endif()
-add_executable(matmul_gpu tests/gpu/main.cu tests/gpu/check.cu tests/gpu/bench.cu)
+add_executable(matmul_gpu tests/gpu/main.cu tests/gpu/check.cu)
 target_link_libraries(matmul_gpu PRIVATE ridge)
 target_compile_options(matmul_gpu PRIVATE ${ridge_cuda_flags})
 set_target_properties(matmul_gpu PROPERTIES CUDA_RUNTIME_LIBRARY Static)
 target_link_options(matmul_gpu PRIVATE -static-libstdc++ -static-libgcc)
 add_test(NAME matmul_gpu COMMAND matmul_gpu check 6000)
 set_tests_properties(matmul_gpu PROPERTIES LABELS gpu SKIP_RETURN_CODE 77)
+add_test(NAME run_gpu COMMAND bash ${CMAKE_SOURCE_DIR}/tests/gpu/run_test.sh $<TARGET_FILE:ridge_cli>)
+set_tests_properties(run_gpu PROPERTIES LABELS gpu SKIP_RETURN_CODE 77)

@@ -1,4 +1,4 @@
-// What check and bench share: device memory, and an end with a sentence when CUDA refuses something.
+// What the checks need: device memory, and an end with a sentence when CUDA refuses something.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -37,6 +37,5 @@ enum class Stored : int { bf16, f16, f32 };
 inline Stored stored(DType x) { return x == DType::bf16 ? Stored::bf16 : x == DType::f16 ? Stored::f16 : Stored::f32; }
 
 int check(int argc, char** argv);
-int bench(int argc, char** argv);
 
 }  // namespace ridge::gpu

@@ -1,10 +1,12 @@
 // ridge bench: products against the libraries, and what hardly computes against the memory, each in one run.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <memory>
 
 #include "ridge/cli/door.h"
 #include "ridge/report/contest.h"
+#include "ridge/report/device_contest.h"
 #include "ridge/report/stream_contest.h"
 
 namespace ridge::cli {
@@ -30,12 +32,31 @@ int perform_stream(const Bench& asked) {
   return print(asked.json ? stream_json(*contest).dump(1) + "\n" : stream_text(*contest));
 }
 
+int perform_device(const Bench& asked) {
+  if (asked.options.libraries.size() > 1)
+    return fail(
+        usage_error("expected cublaslt alone after --against: it runs on a CUDA device, the others on this CPU"));
+  DeviceContestOptions options;
+  if (asked.rounds > 0) options.rounds = asked.rounds;
+  options.progress = asked.options.progress;
+  const auto contest = bench_device(asked.shapes, options);
+  end_progress();
+  if (!contest) return fail(contest.error());
+  const int code = print(asked.json ? device_contest_json(*contest) : device_contest_text(*contest));
+  const auto wrong =
+      std::find_if(contest->rows.begin(), contest->rows.end(), [](const auto& row) { return !row.right; });
+  if (code != 0 || wrong == contest->rows.end()) return code;
+  return fail({.kind = ErrorKind::mismatch, .message = fmt::format("ridge is wrong at {}", wrong->shape.text())});
+}
+
 int perform(Bench& asked) {
   if (asked.what == "stream") return perform_stream(asked);
   if (asked.rounds > 0) asked.options.rounds = asked.rounds;
   asked.options.progress = [bar = progress_bar()](std::size_t done, std::size_t of) {
     if (bar) bar(static_cast<double>(done) / static_cast<double>(of), fmt::format("{} of {} shapes", done, of));
   };
+  const std::vector<std::string>& libraries = asked.options.libraries;
+  if (std::find(libraries.begin(), libraries.end(), "cublaslt") != libraries.end()) return perform_device(asked);
   const auto contest = bench(asked.shapes, asked.options);
   end_progress();
   if (!contest) return fail(contest.error());
@@ -50,9 +71,10 @@ void add_bench(CLI::App& app, int& code) {
       app.add_subcommand("bench", "Time products beside other libraries, or kernels beside the memory, in one run");
   verb->footer(
       "Examples:\n  ridge bench matmul --against openblas,onednn --threads 2\n"
+      "  ridge bench matmul --against cublaslt --shapes shapes.csv --json\n"
       "  ridge bench stream --threads 1 --only softmax\n");
   verb->add_option("what", asked->what, "What to time")->check(CLI::IsMember({"matmul", "stream"}))->required();
-  verb->add_option("--against", asked->options.libraries, "Libraries: openblas, onednn")
+  verb->add_option("--against", asked->options.libraries, "Libraries: openblas, onednn; or cublaslt, on a CUDA device")
       ->delimiter(',')
       ->allow_extra_args(false);
   verb->add_option("--shapes", asked->shapes,

@@ -4,6 +4,8 @@
 #include <nlohmann/json.hpp>
 
 #include "ridge/cli/testing/cli_fixture.h"
+#include "ridge/kernels/device.h"
+#include "ridge/kernels/matmul_cuda.h"
 #include "ridge/measure/npy.h"
 
 namespace ridge {
@@ -18,11 +20,12 @@ std::vector<std::string> with(std::vector<std::string> a, const std::vector<std:
 }
 
 TEST_F(CliTest, RefusesWhatIsNoVerbOrOption) {
-  rejects(
-      {}, 2,
-      "ridge: expected a verb: explain, run, simulate, probe, bench or machines; found none\n  hint: ridge --help\n");
+  rejects({}, 2,
+          "ridge: expected a verb: explain, run, simulate, probe, bench, kernels or machines; found none\n  hint: "
+          "ridge --help\n");
   rejects({"explian", matmul}, 2,
-          "ridge: unknown verb 'explian'; expected explain, run, simulate, probe, bench or machines\n  hint: did you "
+          "ridge: unknown verb 'explian'; expected explain, run, simulate, probe, bench, kernels or machines\n  hint: "
+          "did you "
           "mean explain?\n");
   rejects({"--jsn"}, 2, "ridge: unknown option '--jsn'\n  hint: ridge --help\n");
   rejects({"explain", "--jsn", matmul}, 2, "ridge: unknown option '--jsn'\n  hint: did you mean --json?\n");
@@ -31,7 +34,7 @@ TEST_F(CliTest, RefusesWhatIsNoVerbOrOption) {
   rejects({"explain"}, 2,
           "ridge: expected a PROGRAM, found none\n  hint: ridge explain 'bf16[B, D] * bf16[D, F] -> bf16[B, F]'\n");
   rejects({"run", "f32[M] * f32[M] -> f32[1]", "-d", "M=8", "--on", "h100"}, 2,
-          "ridge: run measures this CPU; expected --on cpu or this machine's own file, found 'h100'\n"
+          "ridge: run measures what is here; expected --on cpu, --on cuda or this CPU's own file, found 'h100'\n"
           "  hint: ridge explain --on h100 says what that machine would do\n");
   rejects({"run"}, 2, "ridge: PROGRAM is required\n  hint: ridge run --help\n");
   rejects({"explain", matmul, "-d", "B"}, 2, "ridge: expected NAME=VALUE after -d, found 'B'\n  hint: -d B=256\n");
@@ -49,6 +52,57 @@ TEST_F(CliTest, RefusesWhatIsNoVerbOrOption) {
           "ridge: expected --table without --svg, --flops and --bytes\n");
   rejects({"run", matmul, "--in", "X"}, 2,
           "ridge: expected TENSOR=FILE.npy after --in, found 'X'\n  hint: --in x=a.npy\n");
+}
+
+TEST_F(CliTest, SaysWhatADeviceLacksAndEndsWith4) {
+  if (!kernels::cuda::unavailable()) GTEST_SKIP() << "there is a device";
+  const Error absent = *kernels::cuda::refusal(kernels::cuda::ask_device());
+  const std::string said = "ridge: " + absent.text();
+  const std::string shapes = file("s.csv", "op,dtype,m,n,k\nlinear,bf16,1,2,3\n");
+  rejects({"run", "bf16[M] * bf16[M] -> bf16[1]", "-d", "M=8", "--on", "cuda"}, 4, said);
+  rejects({"explain", matmul, "--on", "cuda"}, 4, said);
+  rejects({"machines", "cuda"}, 4, said);
+  rejects({"probe", "--on", "cuda"}, 4, said);
+  rejects({"bench", "matmul", "--against", "cublaslt", "--shapes", shapes}, 4, said);
+}
+
+TEST_F(CliTest, ExplainsOnADeviceThatWasProbedWhetherItIsThereOrNot) {
+  fs::create_directories(folder / "ridge/machines");
+  file("ridge/machines/cuda.toml",
+       "name = \"cuda\"\ntitle = \"a device\"\n[matrix]\nbf16 = { value = 8e14, unit = \"FLOP/s\", source = \"s\", "
+       "read = 2026-11-20 }\n[memory.hbm]\nbandwidth = { value = 4e12, unit = \"B/s\", source = \"s\", read = "
+       "2026-11-20 }\n");
+  const Outcome outcome = ridge({"explain", matmul, "--on", "cuda"});
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_NE(outcome.out.find("on cuda (a device)"), std::string::npos) << outcome.out;
+}
+
+TEST_F(CliTest, PlansWithoutADevice) {
+  const Outcome plan =
+      ridge({"explain", matmul, "--on", "h200", "--plan", "--json", "-d", "B=512", "-d", "D=512", "-d", "F=512"});
+  ASSERT_EQ(plan.code, 0) << plan.err;
+  for (const char* key : {"\"predicted_s\"", "\"kernel\"", "\"tile\"", "\"stages\"", "\"split\"", "\"waves\"",
+                          "\"traffic_bytes\"", "\"losers\"", "\"why\""})
+    EXPECT_NE(plan.out.find(key), std::string::npos) << key;
+  rejects({"explain", matmul, "--library", "cublaslt"}, 2, "ridge: expected --library together with --plan\n");
+  rejects({"explain", "--flops", "1", "--bytes", "1", "--plan"}, 2,
+          "ridge: expected --plan with a PROGRAM, found --flops and --bytes\n");
+}
+
+TEST_F(CliTest, ListsTheKernels) {
+  const Outcome all = ridge({"kernels"});
+  EXPECT_EQ(all.code, 0);
+  EXPECT_NE(all.out.find("sm90_128x192x64_pingpong "), std::string::npos);
+  rejects({"kernels", "sm80_128x192x64_pingpong"}, 3,
+          "ridge: no kernel is called 'sm80_128x192x64_pingpong'\n  hint: did you mean sm90_128x192x64_pingpong?\n");
+}
+
+TEST_F(CliTest, HoldsADevicesLibraryApart) {
+  rejects({"bench", "matmul", "--against", "cublaslt,openblas", "--shapes", "s.csv"}, 2,
+          "ridge: expected cublaslt alone after --against: it runs on a CUDA device, the others on this CPU\n");
+  rejects({"bench", "matmul", "--against", "cublaslt"}, 2,
+          "ridge: expected --shapes with --against cublaslt\n"
+          "  hint: ridge bench matmul --against cublaslt --shapes FILE.csv\n");
 }
 
 TEST_F(CliTest, RefusesValuesGivenTwiceOrOutOfRange) {
@@ -112,9 +166,10 @@ TEST_F(CliTest, RefusesProgramsThatMeanNothing) {
           "program:1:1: machine 'sn40l' has no matrix peak for int8; expected one of bf16\n  int8[B, D] * int8[D, F] "
           "-> int8[B, F]\n  ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^\n  hint: choose a dtype or a machine that has one, "
           "or add int8 under [matrix] in a machine file\n");
-  rejects({"explain", matmul, "--on", "tpu_v5f"}, 4,
-          "ridge: unknown machine 'tpu_v5f'; expected a name of the catalog, a .toml file, or cpu\n  hint: did you "
-          "mean tpu_v5e, tpu_v5p, tpu_v1? `ridge machines` lists the catalog\n");
+  rejects(
+      {"explain", matmul, "--on", "tpu_v5f"}, 4,
+      "ridge: unknown machine 'tpu_v5f'; expected a name of the catalog, a .toml file, cpu or cuda\n  hint: did you "
+      "mean tpu_v5e, tpu_v5p, tpu_v1? `ridge machines` lists the catalog\n");
   rejects({"explain", matmul, "--on", file("half.toml", "name = \"half")}, 3,
           "FOLDER/half.toml:1:13: expected the rest of a value, found the end of the file\n  name = \"half\n           "
           "   ^\n  hint: the file is cut short: complete it, or write it again\n");

@@ -91,7 +91,8 @@ void add_request(CLI::App& verb, Request& request, bool program_required) {
   verb.add_option("PROGRAM", request.program, "A file, - for the standard input, or the text itself")
       ->type_name("")
       ->required(program_required);
-  verb.add_option("--on", request.on, "Machine: a catalog name, a .toml file, or cpu (default)")->type_name("MACHINE");
+  verb.add_option("--on", request.on, "Machine: a catalog name, a .toml file, cuda, or cpu (default)")
+      ->type_name("MACHINE");
   verb.add_option("-d", request.dims, "Give a dimension its value; may be repeated")
       ->type_name("NAME=VALUE")
       ->expected(1)

@@ -40,6 +40,7 @@ void add_request(CLI::App& verb, Request& request, bool program_required);
 void add_explain(CLI::App& app, int& code);
 void add_run(CLI::App& app, int& code);
 void add_bench(CLI::App& app, int& code);
+void add_kernels(CLI::App& app, int& code);
 void add_machines(CLI::App& app, int& code);
 void add_probe(CLI::App& app, int& code);
 void add_simulate(CLI::App& app, int& code);

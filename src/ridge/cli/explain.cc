@@ -8,7 +8,7 @@ namespace {
 struct Explain {
   Request request;
   Output output;
-  std::string table;
+  std::string table, library;
 };
 
 int explain_rows(const Explain& asked) {
@@ -21,7 +21,10 @@ int explain_rows(const Explain& asked) {
   return print(lines);
 }
 
-int perform(const Explain& asked) {
+int perform(Explain& asked) {
+  if (!asked.library.empty() && !asked.request.plan)
+    return fail(usage_error("expected --library together with --plan"));
+  if (asked.library == "cublaslt") asked.request.library = Library::cublaslt;
   if (!asked.table.empty()) return explain_rows(asked);
   const auto report = explain(asked.request);
   return report ? deliver(*report, asked.output) : fail(report.error());
@@ -36,12 +39,16 @@ void add_explain(CLI::App& app, int& code) {
       "Examples:\n"
       "  ridge explain 'bf16[B, D] * bf16[D, F] -> bf16[B, F]' --on tpu_v5e -d B=512 -d D=8192 -d F=8192\n"
       "  ridge explain examples/mlp.ridge --on h100 --svg mlp.svg\n"
+      "  ridge explain examples/mlp.ridge --on h200 --plan\n"
       "  ridge explain --flops 1e12 --bytes 1e9 --on h100\n");
   add_request(*verb, asked->request, false);
   verb->add_option("--flops", asked->request.flops, "Bare FLOPs instead of a program")->type_name("X");
   verb->add_option("--bytes", asked->request.bytes, "Bare bytes, with --flops")->type_name("Y");
   verb->add_option("--table", asked->table, "CSV of dimension values: one line of JSON for each row")
       ->type_name("FILE.csv");
+  verb->add_flag("--plan", asked->request.plan, "What would run on --on h200: tile, stages, time, and what lost");
+  verb->add_option("--library", asked->library, "Whose kernels --plan is about: ridge (default) or cublaslt")
+      ->check(CLI::IsMember({"ridge", "cublaslt"}));
   add_output(*verb, asked->output);
   verb->callback([asked, &code] { code = perform(*asked); });
 }

@@ -25,7 +25,7 @@ void add_machines(CLI::App& app, int& code) {
   auto asked = std::make_shared<Machines>();
   CLI::App* verb = app.add_subcommand("machines", "List the catalog, or one machine's numbers with their sources");
   verb->footer("Examples:\n  ridge machines\n  ridge machines h100 --json\n");
-  verb->add_option("NAME", asked->name, "A catalog name, a .toml file, or cpu")->type_name("");
+  verb->add_option("NAME", asked->name, "A catalog name, a .toml file, cpu or cuda")->type_name("");
   verb->add_flag("--json", asked->json, "Print JSON instead of text");
   verb->callback([asked, &code] { code = perform(*asked); });
 }

@@ -105,6 +105,7 @@ int start(int argc, char** argv) {
   add_simulate(app, code);
   add_probe(app, code);
   add_bench(app, code);
+  add_kernels(app, code);
   add_machines(app, code);
   try {
     app.parse(argc, argv);

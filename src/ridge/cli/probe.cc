@@ -7,6 +7,7 @@ namespace {
 
 struct Probe {
   ProbeOptions options;
+  std::string on = "cpu";
   bool json = false;
 };
 
@@ -16,7 +17,7 @@ int perform(Probe& asked) {
       bar(static_cast<double>(p.done) / std::max(p.of, 1), std::string(p.what));
       return true;
     };
-  const auto report = probe(asked.options);
+  const auto report = asked.on == "cuda" ? probe_cuda(asked.options) : probe(asked.options);
   if (!report) return fail(report.error());
   end_progress();
   return print(asked.json ? render_probe_json(*report) : render_probe_text(*report));
@@ -27,7 +28,10 @@ int perform(Probe& asked) {
 void add_probe(CLI::App& app, int& code) {
   auto asked = std::make_shared<Probe>();
   CLI::App* verb = app.add_subcommand("probe", "Measure this machine's peaks and bandwidth; under a minute");
-  verb->footer("Examples:\n  ridge probe\n  ridge probe --json\n");
+  verb->footer("Examples:\n  ridge probe\n  ridge probe --on cuda --json\n");
+  verb->add_option("--on", asked->on, "What to measure: cpu (default) or cuda")
+      ->type_name("DEVICE")
+      ->check(CLI::IsMember({"cpu", "cuda"}));
   verb->add_flag("--json", asked->json, "Print JSON instead of text");
   verb->callback([asked, &code] { code = perform(*asked); });
 }

@@ -53,10 +53,12 @@ int perform(Run& asked) {
 
 void add_run(CLI::App& app, int& code) {
   auto asked = std::make_shared<Run>();
-  CLI::App* verb = app.add_subcommand("run", "Run a program on this CPU, time it and check it against fp64");
+  CLI::App* verb =
+      app.add_subcommand("run", "Run a program on this CPU or a CUDA device, time it and check it against fp64");
   verb->footer(
       "Examples:\n"
       "  ridge run examples/mlp.ridge --svg mlp.svg\n"
+      "  ridge run examples/mlp.ridge --on cuda\n"
       "  ridge run examples/geglu.ridge -d N=256 --threads 1 --json\n"
       "  ridge run 'f32[M, K] * f32[K, N] -> f32[M, N]' -d M=512 -d N=512 -d K=512 --in X=a.npy --out Z=z.npy\n");
   add_request(*verb, asked->request, true);

@@ -174,27 +174,6 @@ int multiprocessors() {
   return cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, device) == cudaSuccess ? count : 0;
 }
 
-std::optional<std::string> unavailable() {
-  int driver = 0, devices = 0, device = 0, major = 0, minor = 0;
-  if (cudaDriverGetVersion(&driver) != cudaSuccess || driver == 0) return "no CUDA driver was found";
-  if (driver < 12000)
-    return "expected a CUDA driver of version 12.0 or later, found " + std::to_string(driver / 1000) + "." +
-           std::to_string(driver % 1000 / 10);
-  if (const cudaError_t e = cudaGetDeviceCount(&devices); e != cudaSuccess || devices == 0) {
-    cudaGetLastError();
-    return std::string("no CUDA device was found") +
-           (e == cudaSuccess ? "" : std::string(": ") + cudaGetErrorString(e));
-  }
-  cudaGetDevice(&device);
-  cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device);
-  cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device);
-  if (major != 9 || minor != 0)
-    return "expected a device of compute capability 9.0 (Hopper), found " + std::to_string(major) + "." +
-           std::to_string(minor);
-  if (!map_encoder()) return "the CUDA driver lacks cuTensorMapEncodeTiled";
-  return std::nullopt;
-}
-
 std::optional<std::string> launch(const MatmulCall& call, const MatmulPlan& plan, const Workspace& workspace,
                                   CUstream_st* stream) {
   if (plan.path == MatmulPlan::Path::nothing) return std::nullopt;
@@ -205,7 +184,7 @@ std::optional<std::string> launch(const MatmulCall& call, const MatmulPlan& plan
     return "workspace: expected a multiple of 256 as its address";
   const TileProblem t = tile_problem(call);
   if (plan.path == MatmulPlan::Path::tiles) return launch_tiles(call, plan, workspace, t, stream);
-  const cudaError_t e = multiply_plainly(t, call.problem.a.dtype == DType::bf16, finishing(call, t), stream);
+  const cudaError_t e = multiply_plainly(t, stored(call.problem.a.dtype), finishing(call, t), stream);
   if (e != cudaSuccess) return failure("launching the product", e);
   return std::nullopt;
 }

@@ -28,11 +28,11 @@ __global__ void copy_lines_kernel(Source from, std::uint16_t* to, Index to_line)
 }
 
 struct Lines {  // element (i, k) of product b: data[b * batch_stride + i * step + k * k_step]
-  const std::uint16_t* data;
+  const void* data;
   Index step, k_step, batch_stride;
 };
 struct Output {
-  std::uint16_t* data;
+  void* data;
   Index rows, cols, row_stride, batch_stride;
   tile::OutputOnTarget on_target;
 };
@@ -72,7 +72,7 @@ __global__ void multiply_kernel(Lines a, Lines b, const __grid_constant__ Output
 
 Lines lines(const TileOperand& x) {
   const bool along_k = x.major == Major::k;
-  return {static_cast<const std::uint16_t*>(x.data), along_k ? x.line : 1, along_k ? 1 : x.line, x.batch_stride};
+  return {x.data, along_k ? x.line : 1, along_k ? 1 : x.line, x.batch_stride};
 }
 
 }  // namespace
@@ -92,13 +92,12 @@ cudaError_t copy_lines(const TileOperand& x, bool turn, void* to, std::int64_t b
   return cudaGetLastError();
 }
 
-cudaError_t multiply_plainly(const TileProblem& t, bool is_bf16, const tile::OutputOnTarget& output,
-                             cudaStream_t stream) {
-  const Output d{static_cast<std::uint16_t*>(t.d), t.m, t.n, t.d_line, t.d_batch_stride, output};
+cudaError_t multiply_plainly(const TileProblem& t, Stored in, const tile::OutputOnTarget& output, cudaStream_t stream) {
+  const Output d{t.d, t.m, t.n, t.d_line, t.d_batch_stride, output};
   const double squares = static_cast<double>(t.batch) * static_cast<double>((t.m + side - 1) / side) *
                          static_cast<double>((t.n + side - 1) / side);
-  multiply_kernel<<<static_cast<unsigned>(std::min(squares, 1e6)), dim3(side, 8), 0, stream>>>(
-      lines(t.a), lines(t.b), d, t.batch, t.k, is_bf16 ? Stored::bf16 : Stored::f16);
+  multiply_kernel<<<static_cast<unsigned>(std::min(squares, 1e6)), dim3(side, 8), 0, stream>>>(lines(t.a), lines(t.b),
+                                                                                               d, t.batch, t.k, in);
   return cudaGetLastError();
 }
 

@@ -13,7 +13,7 @@ namespace ridge::kernels::cuda {
 cudaError_t copy_lines(const TileOperand& from, bool turn, void* to, std::int64_t batch, cudaStream_t stream);
 
 // D by its rows; finishing as `output` says (its maps are not used).
-cudaError_t multiply_plainly(const TileProblem& t, bool is_bf16, const tile::OutputOnTarget& output,
+cudaError_t multiply_plainly(const TileProblem& t, tile::Stored in, const tile::OutputOnTarget& output,
                              cudaStream_t stream);
 
 }  // namespace ridge::kernels::cuda

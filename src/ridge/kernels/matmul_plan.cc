@@ -164,9 +164,9 @@ std::optional<std::string> refuse(const MatmulCall& call) {
   const MatmulProblem& p = call.problem;
   if (p.batch < 0 || p.m < 0 || p.n < 0 || p.k < 0)
     return fmt::format("expected sizes of at least 0, found batch {}, m {}, n {}, k {}", p.batch, p.m, p.n, p.k);
-  if (!is_short_float(p.a.dtype) || p.a.dtype != p.b.dtype || !is_stored(p.d.dtype))
-    return fmt::format("expected bf16 * bf16 or f16 * f16 -> bf16, f16 or f32, found {} * {} -> {}", name(p.a.dtype),
-                       name(p.b.dtype), name(p.d.dtype));
+  if (!is_stored(p.a.dtype) || p.a.dtype != p.b.dtype || !is_stored(p.d.dtype))
+    return fmt::format("expected bf16 * bf16, f16 * f16 or f32 * f32 -> bf16, f16 or f32, found {} * {} -> {}",
+                       name(p.a.dtype), name(p.b.dtype), name(p.d.dtype));
   if (auto refusal = refuse_layout("a", p.a, p.m, p.k)) return refusal;
   if (auto refusal = refuse_layout("b", p.b, p.k, p.n)) return refusal;
   if (auto refusal = refuse_layout("d", p.d, p.m, p.n)) return refusal;
@@ -220,7 +220,7 @@ std::optional<MatmulPlan> planned_with(const MatmulCall& call, std::size_t works
                                        int pieces, Copies wish) {
   TileProblem t = tile_problem(call);
   const MatmulConfig& c = sm90_menu[static_cast<std::size_t>(row)];
-  if (t.batch == 0 || t.m == 0 || t.n == 0 || t.k == 0) return std::nullopt;
+  if (t.batch == 0 || t.m == 0 || t.n == 0 || t.k == 0 || !is_short_float(call.problem.a.dtype)) return std::nullopt;
   MatmulPlan plan{MatmulPlan::Path::tiles, row, t.exchanged};
   double copied = 0;
   const auto settle = [&](TileOperand& x, bool wished, bool& copy, bool& turn) {

@@ -3,6 +3,7 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <optional>
 
 #include "ridge/base/file.h"
 #include "ridge/base/text.h"
@@ -22,21 +23,31 @@ Result<Machine> machine_from_file(const std::string& path, const std::string& cu
   return error;
 }
 
-Result<Machine> this_cpu() {
-  const Result<std::string> path = measured_machine_path();
-  // Only what is absent is guessed: a file that is there but cannot be read, or is spoilt, is told.
+// The file that probe wrote; nothing where there is none. A file that cannot be read, or is spoilt, is told.
+std::optional<Result<Machine>> probed(const std::string& device, const std::string& command) {
+  const Result<std::string> path = measured_machine_path(device);
   std::error_code unknown;
-  if (!path || !std::filesystem::exists(*path, unknown)) return guess_cpu(read_system(), today());
+  if (!path || !std::filesystem::exists(*path, unknown)) return std::nullopt;
   Result<Machine> machine = machine_from_file(*path, "");
   if (machine) return machine;
   Error error = machine.error();
-  error.hint += (error.hint.empty() ? "" : "; ") + std::string("`ridge probe` writes it anew");
+  error.hint += (error.hint.empty() ? "" : "; ") + fmt::format("`{}` writes it anew", command);
   return error;
+}
+
+Result<Machine> this_cpu() {
+  if (auto machine = probed("cpu", "ridge probe")) return *std::move(machine);
+  return guess_cpu(read_system(), today());
+}
+
+Result<Machine> this_cuda() {
+  if (auto machine = probed("cuda", "ridge probe --on cuda")) return *std::move(machine);
+  return absent_error("this machine's CUDA device was never probed", "ridge probe --on cuda");
 }
 
 Error unknown_machine(const std::string& wanted) {
   std::vector<std::string> names = catalog_names();
-  names.emplace_back("cpu");
+  names.insert(names.end(), {"cpu", "cuda"});
   std::vector<std::string> near;
   for (std::string next = nearest(wanted, names); !next.empty() && near.size() < 3; next = nearest(wanted, names)) {
     near.push_back(next);
@@ -44,8 +55,8 @@ Error unknown_machine(const std::string& wanted) {
   }
   std::string hint = "`ridge machines` lists the catalog";
   if (!near.empty()) hint = fmt::format("did you mean {}? {}", fmt::join(near, ", "), hint);
-  return absent_error(fmt::format("unknown machine '{}'; expected a name of the catalog, a .toml file, or cpu", wanted),
-                      hint);
+  return absent_error(
+      fmt::format("unknown machine '{}'; expected a name of the catalog, a .toml file, cpu or cuda", wanted), hint);
 }
 
 }  // namespace
@@ -56,7 +67,7 @@ std::vector<std::string> catalog_names() {
   return names;
 }
 
-Result<std::string> measured_machine_path() {
+Result<std::string> measured_machine_path(const std::string& device) {
   // The XDG rules: a relative XDG_DATA_HOME is to be ignored.
   const char* data = std::getenv("XDG_DATA_HOME");
   std::string root = data != nullptr && data[0] == '/' ? data : "";
@@ -67,11 +78,12 @@ Result<std::string> measured_machine_path() {
                           "set HOME, or XDG_DATA_HOME to a folder that can be written");
     root = std::string(home) + "/.local/share";
   }
-  return root + "/ridge/machines/cpu.toml";
+  return root + "/ridge/machines/" + device + ".toml";
 }
 
 Result<Machine> find_machine(const std::string& name_or_path) {
   if (name_or_path == "cpu") return this_cpu();
+  if (name_or_path == "cuda") return this_cuda();
   for (const EmbeddedMachine& machine : embedded_machines())
     if (machine.name == name_or_path) return parse_machine(machine.toml, fmt::format("machines/{}.toml", machine.name));
   if (name_or_path.ends_with(".toml") || name_or_path.find('/') != std::string::npos)

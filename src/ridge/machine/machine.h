@@ -72,12 +72,14 @@ Machine seen_with_threads(Machine machine, int threads);
 Result<Machine> parse_machine(std::string_view toml, const std::string& source);
 std::string print_machine(const Machine& machine);  // TOML that parse_machine reads back
 
-// By what `--on` says: a name of the catalog that is built in, a path to a .toml file, or a device present: "cpu".
-// "cpu": the file that `ridge probe` wrote, else a guess from what the system says (origin guessed).
+// By what `--on` says: a name of the catalog that is built in, a path to a .toml file, or a device present.
+// "cpu": the file that `ridge probe` wrote, else a guess from what the system says (origin guessed). "cuda": the file
+// that `ridge probe --on cuda` wrote; measure/device_machine.h guesses where there is none.
 Result<Machine> find_machine(const std::string& name_or_path);
 std::vector<std::string> catalog_names();
 
-// Where probe writes and find_machine reads what was measured of this machine: $XDG_DATA_HOME/ridge/machines/cpu.toml.
-Result<std::string> measured_machine_path();
+// Where probe writes and find_machine reads what was measured of this machine's "cpu" or "cuda" device:
+// $XDG_DATA_HOME/ridge/machines/cpu.toml.
+Result<std::string> measured_machine_path(const std::string& device = "cpu");
 
 }  // namespace ridge

@@ -92,13 +92,13 @@ TEST_F(FindMachine, ListsNearNamesForAnUnknownOne) {
   const Error error = find_machine("h10").error();
   EXPECT_EQ(error.kind, ErrorKind::absent);
   EXPECT_EQ(error.text(),
-            "unknown machine 'h10'; expected a name of the catalog, a .toml file, or cpu\n"
+            "unknown machine 'h10'; expected a name of the catalog, a .toml file, cpu or cuda\n"
             "  hint: did you mean h100? `ridge machines` lists the catalog\n");
   EXPECT_EQ(find_machine("tpu_v5").error().hint,
             "did you mean tpu_v1, tpu_v5e, tpu_v5p? `ridge machines` lists the catalog");
   EXPECT_EQ(find_machine("abacus").error().hint, "`ridge machines` lists the catalog");
   EXPECT_EQ(find_machine("").error().message,
-            "unknown machine ''; expected a name of the catalog, a .toml file, or cpu");
+            "unknown machine ''; expected a name of the catalog, a .toml file, cpu or cuda");
 }
 
 TEST_F(FindMachine, ReadsAFileByItsPath) {

@@ -33,11 +33,26 @@ Status read_dtypes(Row& row, ContestShape& shape) {
   return Done{};
 }
 
-Result<ContestShape> shape_of(Row row) {
+Status read_device_dtypes(Row& row, ContestShape& shape) {
+  const auto dtype = dtype_from(row["dtype"]);
+  if (!dtype || (dtype != DType::bf16 && dtype != DType::f16 && dtype != DType::e4m3))
+    return input_error(fmt::format("expected dtype bf16, f16 or e4m3, found '{}'", row["dtype"]));
+  const DType same = *dtype == DType::e4m3 ? DType::bf16 : *dtype;
+  const auto out = row.contains("out") ? dtype_from(row["out"]) : same;
+  if (!out || (*out != same && *out != DType::f32))
+    return input_error(
+        fmt::format("expected out {} or f32 of {} operands, found '{}'", name(same), name(*dtype), row["out"]));
+  shape.dtype = *dtype;
+  shape.out = *out;
+  return Done{};
+}
+
+Result<ContestShape> shape_of(Row row, Contested where) {
   ContestShape s{.op = row["op"]};
   if (s.op != "linear" && s.op != "nt" && s.op != "nn" && s.op != "tn" && s.op != "tt")
     return input_error(fmt::format("expected op linear, nn, tn or tt, found '{}'", s.op));
-  if (const Status read = read_dtypes(row, s); !read) return read.error();
+  if (const Status read = where == Contested::cpu ? read_dtypes(row, s) : read_device_dtypes(row, s); !read)
+    return read.error();
   for (auto [key, into] : {std::pair{"m", &s.m}, std::pair{"n", &s.n}, std::pair{"k", &s.k}}) {
     const std::string& text = row[key];
     const bool digits = !text.empty() && text.size() < 10 && text.find_first_not_of("0123456789") == std::string::npos;
@@ -71,7 +86,7 @@ double ContestShape::bytes() const {
 
 std::string ContestShape::text() const { return fmt::format("{} {} m={} n={} k={}", op, name(dtype), m, n, k); }
 
-Result<std::vector<ContestShape>> parse_shapes(std::string_view csv, const std::string& source) {
+Result<std::vector<ContestShape>> parse_shapes(std::string_view csv, const std::string& source, Contested where) {
   std::vector<std::string> header;
   std::vector<ContestShape> shapes;
   std::istringstream lines{std::string(csv)};
@@ -93,7 +108,7 @@ Result<std::vector<ContestShape>> parse_shapes(std::string_view csv, const std::
       return at_line(input_error(fmt::format("expected {} columns, found {}", header.size(), cells.size())));
     Row row;
     for (std::size_t i = 0; i < cells.size(); ++i) row[header[i]] = cells[i];
-    auto shape = shape_of(std::move(row));
+    auto shape = shape_of(std::move(row), where);
     if (!shape) return at_line(shape.error());
     shapes.push_back(*std::move(shape));
   }
@@ -103,9 +118,9 @@ Result<std::vector<ContestShape>> parse_shapes(std::string_view csv, const std::
   return shapes;
 }
 
-Result<std::vector<ContestShape>> read_shapes(const std::string& path) {
+Result<std::vector<ContestShape>> read_shapes(const std::string& path, Contested where) {
   const auto text = read_file(path);
-  if (text) return parse_shapes(*text, path);
+  if (text) return parse_shapes(*text, path, where);
   Error error = text.error();
   error.hint = "expected a CSV file with the columns op,dtype,m,n,k";
   return error;

@@ -16,8 +16,8 @@ namespace ridge {
 // A[k,m]ᵀ·B[n,k]ᵀ.
 struct ContestShape {
   std::string op;
-  DType dtype = DType::f32;  // of both operands: f32 or bf16
-  DType out = DType::f32;    // f32, or bf16 of bf16 operands
+  DType dtype = DType::f32;  // of both operands: f32 or bf16; on a device bf16, f16 or e4m3
+  DType out = DType::f32;    // f32, or bf16 of bf16 operands; on a device as the operands, or f32
   std::int64_t m = 0, n = 0, k = 0;
   kernels::MatmulProblem problem() const;  // contiguous operands
   double flops() const;                    // 2 m n k
@@ -25,10 +25,13 @@ struct ContestShape {
   std::string text() const;                // "nn f32 m=64 n=64 k=64"
 };
 
-// CSV with the columns op,dtype,m,n,k in any order, and optionally out (default f32); `source` is the path for
-// messages. Errors name the line.
-Result<std::vector<ContestShape>> parse_shapes(std::string_view csv, const std::string& source);
-Result<std::vector<ContestShape>> read_shapes(const std::string& path);
+enum class Contested { cpu, device };
+
+// CSV with the columns op,dtype,m,n,k in any order, and optionally out (default f32; on a device the operands' dtype,
+// of e4m3 bf16); `source` is the path for messages. Errors name the line.
+Result<std::vector<ContestShape>> parse_shapes(std::string_view csv, const std::string& source,
+                                               Contested where = Contested::cpu);
+Result<std::vector<ContestShape>> read_shapes(const std::string& path, Contested where = Contested::cpu);
 
 // The text of data/cpu_shapes.csv as it was at build time: squares, layers of one to 2048 rows, thin and odd products.
 std::string_view default_shapes();

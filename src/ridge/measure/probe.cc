@@ -155,29 +155,20 @@ const ProbeLine* find(const std::vector<ProbeLine>& lines, std::string_view name
 // Four digits: the spread leaves no more.
 double rounded(double rate) { return std::strtod(fmt::format("{:.4g}", rate).c_str(), nullptr); }
 
-Sourced measured(const ProbeLine& line, std::string source) {
-  std::string note = fmt::format("median of {} runs, {:.4g} to {:.4g}", line.rate.runs, line.rate.min, line.rate.max);
-  if (!line.note.empty()) note += "; " + line.note;
-  return {.value = rounded(line.rate.median),
-          .source = std::move(source),
-          .read_on = today(),
-          .origin = Origin::measured,
-          .note = std::move(note)};
-}
-
 Peak peak_of(const std::vector<ProbeLine>& lines, Unit unit, DType dtype, int all, const std::string& source) {
   // Without an instruction for a narrow dtype its numbers are widened and multiplied as f32.
   const std::string_view measured_as = find(lines, name(dtype), 1) != nullptr ? name(dtype) : "f32";
   const std::string said =
       measured_as == name(dtype) ? source : fmt::format("{}; {} is widened to f32", source, name(dtype));
-  return {unit, dtype, measured(*find(lines, measured_as, all), said), measured(*find(lines, measured_as, 1), said)};
+  return {unit, dtype, as_measured(*find(lines, measured_as, all), said),
+          as_measured(*find(lines, measured_as, 1), said)};
 }
 
 Sourced memory_of(const std::vector<ProbeLine>& lines, int cores) {
   const ProbeLine &read = *find(lines, "read", cores), &copy = *find(lines, "copy", cores);
   return read.rate.median >= copy.rate.median
-             ? measured(read, "ridge probe, reading")
-             : measured(copy, "ridge probe, copying past the caches, read and written");
+             ? as_measured(read, "ridge probe, reading")
+             : as_measured(copy, "ridge probe, copying past the caches, read and written");
 }
 
 Machine machine_of(const std::vector<ProbeLine>& lines, const SystemFacts& facts, std::string_view isa) {
@@ -196,9 +187,20 @@ Machine machine_of(const std::vector<ProbeLine>& lines, const SystemFacts& facts
   return machine;
 }
 
-// Found out before a minute of measuring, not after.
-Result<std::string> place_to_write() {
-  Result<std::string> path = measured_machine_path();
+}  // namespace
+
+Sourced as_measured(const ProbeLine& line, std::string source) {
+  std::string note = fmt::format("median of {} runs, {:.4g} to {:.4g}", line.rate.runs, line.rate.min, line.rate.max);
+  if (!line.note.empty()) note += "; " + line.note;
+  return {.value = rounded(line.rate.median),
+          .source = std::move(source),
+          .read_on = today(),
+          .origin = Origin::measured,
+          .note = std::move(note)};
+}
+
+Result<std::string> probe_path(const std::string& device) {
+  Result<std::string> path = measured_machine_path(device);
   if (!path) return path;
   const std::filesystem::path folder = std::filesystem::path(*path).parent_path();
   std::error_code failed;
@@ -210,7 +212,10 @@ Result<std::string> place_to_write() {
                      "set XDG_DATA_HOME to a folder that can be written");
 }
 
-}  // namespace
+Status write_machine(const ProbeReport& report) {
+  return write_file(report.path,
+                    "# Written by `ridge probe`; the next one writes it anew.\n" + print_machine(report.machine));
+}
 
 std::size_t probe_buffer_bytes(const ProbeOptions& options, const SystemFacts& facts,
                                std::optional<std::int64_t> available) {
@@ -225,7 +230,7 @@ Result<ProbeReport> probe(const ProbeOptions& options) {
   RIDGE_CHECK(options.runs > 0, "a probe needs a run");
   ProbeReport report;
   if (options.write) {
-    Result<std::string> path = place_to_write();
+    Result<std::string> path = probe_path("cpu");
     if (!path) return path.error();
     report.path = *path;
   }
@@ -246,9 +251,7 @@ Result<ProbeReport> probe(const ProbeOptions& options) {
   report.lines = *lines;
   report.machine = machine_of(report.lines, facts, loops.isa);
   if (!options.write) return report;
-  const Status written = write_file(
-      report.path, "# Written by `ridge probe`; the next one writes it anew.\n" + print_machine(report.machine));
-  if (!written) return written.error();
+  if (const Status written = write_machine(report); !written) return written.error();
   return report;
 }
 

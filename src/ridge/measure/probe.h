@@ -35,8 +35,8 @@ struct ProbeOptions {
 
 struct ProbeLine {
   std::string name;  // "f32", "bf16", "read", "copy"
-  std::string unit;  // "FLOP/s", "B/s"
-  int cores = 1;
+  std::string unit;  // "FLOP/s", "B/s", "s"
+  int cores = 1;     // of a device: its multiprocessors
   Statistics rate;
   std::string note;  // what makes the number doubtful ("the system gave the probe 62 % of the time: …"); else empty
 };
@@ -47,10 +47,26 @@ struct ProbeReport {
   std::string path;  // where the machine file was written; empty: it was not
 };
 
+// Where the machine file of "cpu" or "cuda" goes, found out before anything is measured: the folder is made.
+Result<std::string> probe_path(const std::string& device);
+// The line as a number of a machine file.
+Sourced as_measured(const ProbeLine& line, std::string source);
+// Of every report with a path.
+Status write_machine(const ProbeReport& report);
+
 // Bytes of the probe's buffer, in whole 2 MiB pages: several times what the caches hold, so that little of it is found
 // there, and never so much that others are pushed out or a control group's limit ends the process.
 std::size_t probe_buffer_bytes(const ProbeOptions& options, const SystemFacts& facts,
                                std::optional<std::int64_t> available);
+
+// The same of a CUDA device: copying, reading and writing its memory, reading the L2, a launch eager and in a graph,
+// products of 8192^3 in bf16 and f16 before and after the clock falls to the power limit, f32 multiply-adds, and the
+// way from and to the host.
+Result<ProbeReport> probe_cuda(const ProbeOptions& options = {});
+
+// The machine file's content, from the lines that probe_cuda measures.
+Machine device_machine_of(const std::vector<ProbeLine>& lines, const std::string& title, std::int64_t memory_bytes,
+                          std::int64_t l2_bytes);
 
 // Errors: no folder to write to (found before anything is measured), a full disk, memory for the buffers, stopped.
 Result<ProbeReport> probe(const ProbeOptions& options = {});

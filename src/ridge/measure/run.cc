@@ -8,9 +8,11 @@
 #include "ridge/base/text.h"
 #include "ridge/kernels/run.h"
 #include "ridge/measure/clocks.h"
+#include "ridge/measure/device_steps.h"
 #include "ridge/measure/memory.h"
 #include "ridge/measure/npy.h"
 #include "ridge/measure/reference.h"
+#include "ridge/measure/run_cuda.h"
 #include "ridge/plan/plan.h"
 #include "ridge/plan/shape.h"
 
@@ -32,7 +34,7 @@ class Runner {
   Runner(const Program& program, const Explanation& explanation, const RunOptions& options, Plan plan)
       : program_(program), explanation_(explanation), options_(options), plan_(std::move(plan)) {
     out_.threads = options.threads > 0 ? options.threads : usable_cores();
-    out_.isa = kernels::isa();
+    out_.isa = options.cuda ? "sm_90a" : kernels::isa();
     out_.seed = options.seed;
     out_.memory_bytes = plan_.memory_bytes;
     for (const Tensor& tensor : program.tensors) shapes_.push_back(shape(tensor, explanation.dims).value());
@@ -41,7 +43,7 @@ class Runner {
   Result<Measurement> perform() {
     for (const auto& step : {&Runner::check_kernels, &Runner::check_names, &Runner::allocate, &Runner::fill})
       if (const Status done = (this->*step)(); !done) return done.error();
-    measure();
+    if (const Status measured = options_.cuda ? measure_on_device() : measure(); !measured) return measured.error();
     check();
     if (!out_.mismatch)
       if (const Status written = write(); !written) return written.error();
@@ -57,7 +59,9 @@ class Runner {
 
   Status check_kernels() {
     for (const Step& step : plan_.steps) {
-      const auto why = std::visit([](const auto& kernel) { return kernels::refuse(kernel); }, step.kernel);
+      const auto why = options_.cuda
+                           ? refuse_on_device(step)
+                           : std::visit([](const auto& kernel) { return kernels::refuse(kernel); }, step.kernel);
       if (!why) continue;
       const Statement& statement = program_.statements[static_cast<std::size_t>(step.statement)];
       return input_error(fmt::format("cannot run '{}': {}", statement.text, *why));
@@ -100,7 +104,9 @@ class Runner {
                                      engineering(static_cast<double>(plan_.memory_bytes), "B"),
                                      engineering(static_cast<double>(*available), "B")),
                          "give smaller dimensions with -d");
-    for (const Buffer& buffer : plan_.buffers) {
+    for (std::size_t i = 0; i < plan_.buffers.size(); ++i) {
+      if (options_.cuda && i == program_.tensors.size()) break;  // the copies of operands live on the device alone
+      const Buffer& buffer = plan_.buffers[i];
       auto storage = ArrayStorage::make(buffer.dtype, buffer.elements);
       if (!storage)
         return input_error(
@@ -151,7 +157,25 @@ class Runner {
     return seconds;
   }
 
-  void measure() {
+  Status measure_on_device() {
+    std::vector<Array> arrays;
+    for (const ArrayStorage& storage : storage_) arrays.push_back(storage.array());
+    auto samples = run_on_device(program_, explanation_, plan_, arrays, options_);
+    if (!samples) return samples.error();
+    summarize(samples->ops, samples->passes);
+    out_.clocks = samples->clocks;
+    out_.device = samples->notes;
+    double busy = 0;
+    for (const OpMeasurement& op : out_.ops) busy += op.time.median;
+    out_.overhead_s = std::max(0.0, out_.total.time.median - busy);
+    for (std::size_t i = 0; i < out_.ops.size(); ++i) {
+      out_.ops[i].share = busy > 0 ? out_.ops[i].time.median / busy : 0;
+      out_.ops[i].regime = samples->regimes[i];
+    }
+    return Done{};
+  }
+
+  Status measure() {
     say(0.1, "warming up");
     out_.clocks.base_hz = base_hz();
     (void)pass();
@@ -171,6 +195,7 @@ class Runner {
     }
     out_.clocks.after_hz = running_hz();
     summarize(samples, walls);
+    return Done{};
   }
 
   static std::optional<double> fraction(const Prediction& prediction, double seconds) {
@@ -259,7 +284,9 @@ class Runner {
 }  // namespace
 
 Result<Measurement> run(const Program& program, const Explanation& explanation, const RunOptions& options) {
-  auto planned = plan(program, explanation.dims);
+  if (options.cuda)
+    if (const Status there = kernels::cuda::require_device(); !there) return there.error();
+  auto planned = plan(program, explanation.dims, options.cuda ? Target::cuda : Target::cpu);
   if (!planned) return planned.error();
   return Runner(program, explanation, options, *std::move(planned)).perform();
 }

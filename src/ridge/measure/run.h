@@ -1,6 +1,7 @@
-// Runs a program on this CPU, times it, and checks it. The protocol: inputs filled with seeded random normals (or read
-// from .npy files), outputs poisoned with NaN, one warm-up pass, then passes over the whole program, each operation
-// timed alone, until there are five and 0.2 s of them; the median counts. Checking is reference.h's.
+// Runs a program on this CPU or a CUDA device, times it, and checks it. The protocol: inputs filled with seeded random
+// normals (or read from .npy files), outputs poisoned with NaN, one warm-up pass, then passes over the whole program,
+// each operation timed alone, until there are five and 0.2 s of them; the median counts. On a device: device_steps.h.
+// Checking is reference.h's.
 #pragma once
 
 #include <cstdint>
@@ -20,8 +21,17 @@ struct RunOptions {
   std::map<std::string, std::string> out;  // tensor -> .npy file to write
   std::uint64_t seed = 0;
   int threads = 0;  // 0: every core that the process may use
+  bool cuda = false;
   // Called now and then with what is done (0..1) and what is being done.
   std::function<void(double done, const std::string& doing)> progress = {};
+};
+
+// How the time moves with the size of the work: at half, once and double of one dimension.
+struct Regime {
+  std::string dim;
+  double half_s = 0, once_s = 0, double_s = 0;
+  double fixed_s = 0;              // what does not move
+  std::optional<Limiter> limiter;  // overhead where that is more than half; else the roofline's
 };
 
 struct OpMeasurement {
@@ -32,11 +42,23 @@ struct OpMeasurement {
       0;  // largest |got - expected| / scale (reference.h); infinite: NaN or infinity where none is due
   std::int64_t checked = 0, elements = 0;  // of the result
   std::vector<std::string> copies;         // "w[F, D] to [D, F] order": copies that the lowering had to add
+  std::optional<Regime> regime = {};       // measured on a device
 };
 
 struct Clocks {
   std::optional<double> base_hz;              // what /proc/cpuinfo's model name or cpufreq says
   std::optional<double> before_hz, after_hz;  // the running clock, mean over cores, as the system reports it
+  // Of a device: the clock's limit, the power drawn at the end, and what held the clock down.
+  std::optional<double> most_hz = {}, power_w = {};
+  std::vector<std::string> slowed_by = {};
+};
+
+struct DeviceNotes {
+  std::string name;                                // "NVIDIA H200"
+  int driver = 0;                                  // 13000: 13.0
+  double eager_s = 0;                              // a pass launched kernel by kernel; measured_s is a graph's
+  double host_to_device = 0, device_to_host = 0;   // B/s, through pinned memory
+  std::int64_t input_bytes = 0, output_bytes = 0;  // of the program
 };
 
 struct Measurement {
@@ -48,12 +70,13 @@ struct Measurement {
   std::uint64_t seed = 0;
   std::int64_t memory_bytes = 0;  // of all buffers
   Clocks clocks;
-  std::optional<Error> mismatch;  // the first element beyond its error bound: kind mismatch
+  std::optional<DeviceNotes> device = {};  // none: it ran on the CPU
+  std::optional<Error> mismatch;           // the first element beyond its error bound: kind mismatch
 };
 
 // `explanation` is of the same program, with the machine to compare to. Errors: a dimension without a value, a dtype
-// that does not run, not enough memory, an .npy that does not fit. A mismatch is a result, not an error: the report
-// shows it.
+// that does not run, no device, not enough memory, an .npy that does not fit. A mismatch is a result, not an error: the
+// report shows it.
 Result<Measurement> run(const Program& program, const Explanation& explanation, const RunOptions& options);
 
 }  // namespace ridge

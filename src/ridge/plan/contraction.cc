@@ -75,6 +75,10 @@ class Matmul {
     // bf16 multiplies as it is; everything else is converted to f32, which holds each bf16 and f16 exactly.
     math_ = left == DType::bf16 && right == DType::bf16 ? DType::bf16 : DType::f32;
     sum_ = result == DType::bf16 && math_ == DType::bf16 ? DType::bf16 : DType::f32;
+    if (to_.target == Target::cuda) {
+      if (left == DType::f16 && right == DType::f16) math_ = DType::f16;
+      sum_ = result;
+    }
     const Matrix a = operand(contraction_.left, groups_.m, groups_.k);
     const Matrix b = operand(contraction_.right, groups_.k, groups_.n);
     const View out{contraction_.result, result, to_.shape_of(contraction_.result)};

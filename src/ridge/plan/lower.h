@@ -8,6 +8,7 @@ namespace ridge {
 
 struct Lowering {
   const Program& program;
+  Target target;
   std::vector<Shape> shapes;  // of Program::tensors
   Plan plan;
 

@@ -32,9 +32,9 @@ int Lowering::add_buffer(DType dtype, std::int64_t elements) {
   return static_cast<int>(plan.buffers.size()) - 1;
 }
 
-Result<Plan> plan(const Program& program, const Bindings& dims) {
+Result<Plan> plan(const Program& program, const Bindings& dims, Target target) {
   if (auto missing = unbound(program, dims)) return *missing;
-  Lowering lowering{program, {}, {}};
+  Lowering lowering{program, target, {}, {}};
   for (const Tensor& tensor : program.tensors) {
     if (!runs(tensor.dtype)) return refused(tensor);
     auto sized = shape(tensor, dims);

@@ -36,7 +36,10 @@ struct Plan {
   std::int64_t memory_bytes = 0;
 };
 
+// Whose kernels: a CPU multiplies f16 as f32, a CUDA device as it is, and rounds to any dtype on the way out.
+enum class Target { cpu, cuda };
+
 // Errors: a dimension without a value, a dtype that the kernels do not compute in, a size past 2^63.
-Result<Plan> plan(const Program& program, const Bindings& dims);
+Result<Plan> plan(const Program& program, const Bindings& dims, Target target = Target::cpu);
 
 }  // namespace ridge

@@ -9,6 +9,7 @@
 #include <set>
 
 #include "ridge/base/version.h"
+#include "ridge/report/plan.h"
 #include "ridge/report/report.h"
 #include "ridge/report/used.h"
 
@@ -84,6 +85,24 @@ void add_measurement(Json& out, const OpMeasurement& m) {
   out["elements"] = m.elements;
   out["share_of_time"] = m.share;
   if (!m.copies.empty()) out["copies"] = m.copies;
+  if (const auto& r = m.regime)
+    out["regime"] = {{"dim", r->dim},         {"half_s", r->half_s},
+                     {"once_s", r->once_s},   {"double_s", r->double_s},
+                     {"fixed_s", r->fixed_s}, {"name", r->limiter ? Json(name(*r->limiter)) : Json(nullptr)}};
+}
+
+void add_device(Json& out, const Measurement& m) {
+  out["clocks"]["most_hz"] = or_null(m.clocks.most_hz);
+  out["clocks"]["power_w"] = or_null(m.clocks.power_w);
+  out["clocks"]["slowed_by"] = m.clocks.slowed_by;
+  const DeviceNotes& d = *m.device;
+  out["device"] = {{"name", d.name}, {"driver", d.driver}, {"eager_s", d.eager_s}};
+  out["transfer"] = {{"host_to_device_bytes_per_s", d.host_to_device},
+                     {"device_to_host_bytes_per_s", d.device_to_host},
+                     {"input_bytes", d.input_bytes},
+                     {"input_s", static_cast<double>(d.input_bytes) / d.host_to_device},
+                     {"output_bytes", d.output_bytes},
+                     {"output_s", static_cast<double>(d.output_bytes) / d.device_to_host}};
 }
 
 Json machine_json(const Machine& machine, const std::vector<const Peak*>& peaks) {
@@ -141,6 +160,7 @@ std::string render_json(const Report& report, bool one_line) {
   for (std::size_t i = 0; i < e.ops.size(); ++i) {
     out["ops"].push_back(prediction_json(e.ops[i], e.dim_names));
     if (report.measured) add_measurement(out["ops"].back(), report.measured->ops[i]);
+    if (report.plans) add_plan(out["ops"].back(), (*report.plans)[i]);
   }
   out["total"] = prediction_json(e.total, e.dim_names);
   if (report.measured) {
@@ -150,7 +170,9 @@ std::string render_json(const Report& report, bool one_line) {
     out["clocks"] = {{"base_hz", or_null(clocks.base_hz)},
                      {"before_hz", or_null(clocks.before_hz)},
                      {"after_hz", or_null(clocks.after_hz)}};
+    if (report.measured->device) add_device(out, *report.measured);
   }
+  if (report.plans) out["library"] = name(report.library);
   out["provenance"] = provenance(report);
   return dump(out, one_line);
 }

@@ -26,7 +26,7 @@ std::string render_probe_json(const ProbeReport& probe) {
   Json out{{"schema", "ridge.probe/1"}, {"machine", probe.machine.name}, {"title", probe.machine.title}};
   out["measured"] = Json::array();
   for (const ProbeLine& line : probe.lines) {
-    const std::string unit = line.unit == "B/s" ? "bytes_per_s" : "flops_per_s";
+    const std::string unit = line.unit == "B/s" ? "bytes_per_s" : line.unit == "s" ? "seconds" : "flops_per_s";
     Json row{{"name", line.name}, {"cores", line.cores}};
     row[unit] = {
         {"median", line.rate.median}, {"min", line.rate.min}, {"max", line.rate.max}, {"runs", line.rate.runs}};

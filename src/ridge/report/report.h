@@ -9,6 +9,8 @@
 
 #include "ridge/measure/probe.h"
 #include "ridge/measure/run.h"
+#include "ridge/plan/menu_list.h"
+#include "ridge/plan/predict.h"
 #include "ridge/roofline/prediction.h"
 
 namespace ridge {
@@ -18,7 +20,9 @@ struct Report {
   std::string title;  // the file's name, or the program itself where it is one line
   Explanation explanation;
   std::optional<Measurement> measured;
-  std::string day;  // YYYY-MM-DD, UTC; empty: not said
+  std::string day;                                // YYYY-MM-DD, UTC; empty: not said
+  std::optional<std::vector<OpPlan>> plans = {};  // of each operation, where they were asked for
+  Library library = Library::ridge;               // whose
 };
 
 struct TextStyle {
@@ -36,6 +40,10 @@ std::string render_machine_json(const Machine& machine);
 // The catalog: one line a machine.
 std::string render_catalog_text(const std::vector<Machine>& machines, const TextStyle& style = {});
 std::string render_catalog_json(const std::vector<Machine>& machines);
+
+// The menu of CUDA kernels.
+std::string render_kernels_text(const std::vector<MenuEntry>& menu, const TextStyle& style = {});
+std::string render_kernels_json(const std::vector<MenuEntry>& menu);  // "ridge.kernels/1"
 
 std::string render_probe_text(const ProbeReport& probe);
 std::string render_probe_json(const ProbeReport& probe);  // "ridge.probe/1": no paths

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "ridge/base/text.h"
+#include "ridge/report/plan.h"
 #include "ridge/report/report.h"
 #include "ridge/report/used.h"
 
@@ -106,6 +107,41 @@ std::vector<std::string> measured_row(const std::string& op, const Prediction& p
           fmt::format("{:.1f} %", 100 * m.share)};
 }
 
+std::string cpu_line(const Measurement& measured) {
+  return fmt::format("between the operations {}; {} thread{}, {}; seed {}; {} in memory\n",
+                     engineering(std::max(0.0, measured.overhead_s), "s"), measured.threads,
+                     measured.threads == 1 ? "" : "s", measured.isa, measured.seed,
+                     engineering(static_cast<double>(measured.memory_bytes), "B"));
+}
+
+// "half and double of F: h is bound by overhead, 3.1 us of its 3.4 us do not move"
+std::string regime_line(const std::string& op, const Regime& r) {
+  return fmt::format("{}: {}-bound: {} at half of {}, {} as it is, {} at double; {} do not move\n", capped(op, 24),
+                     r.limiter ? name(*r.limiter) : "?", engineering(r.half_s, "s"), r.dim, engineering(r.once_s, "s"),
+                     engineering(r.double_s, "s"), engineering(r.fixed_s, "s"));
+}
+
+std::string device_lines(const Report& report) {
+  const Measurement& m = *report.measured;
+  const DeviceNotes& d = *m.device;
+  std::string out =
+      fmt::format("cold L2, launches in a graph; launched one by one {} a pass; between the operations {}\n",
+                  engineering(d.eager_s, "s"), engineering(m.overhead_s, "s"));
+  out += fmt::format("{}, driver {}.{}; seed {}; {} in memory\n", d.name, d.driver / 1000, d.driver % 1000 / 10, m.seed,
+                     engineering(static_cast<double>(m.memory_bytes), "B"));
+  if (m.clocks.after_hz)
+    out += fmt::format("clock {} of {}, {:.0f} W{}{}\n", engineering(*m.clocks.after_hz, "Hz"),
+                       engineering(m.clocks.most_hz.value_or(0), "Hz"), m.clocks.power_w.value_or(0),
+                       m.clocks.slowed_by.empty() ? "" : ", held by: ", fmt::join(m.clocks.slowed_by, ", "));
+  const double carried = static_cast<double>(d.input_bytes) / d.host_to_device;
+  out += fmt::format("host to device {}: the inputs' {} take {}, {} times the program\n",
+                     engineering(d.host_to_device, "B/s"), engineering(static_cast<double>(d.input_bytes), "B"),
+                     engineering(carried, "s"), significant(carried / m.total.time.median, 3));
+  for (std::size_t i = 0; i < m.ops.size(); ++i)
+    if (m.ops[i].regime) out += regime_line(report.explanation.ops[i].work.name, *m.ops[i].regime);
+  return out;
+}
+
 std::string measured_table(const Report& report, const Styled& styled) {
   const Measurement& measured = *report.measured;
   Rows rows{{"op", "limiter", "predicted", "measured", "min .. max", "runs", "of roof", "error", "of time"}};
@@ -114,10 +150,7 @@ std::string measured_table(const Report& report, const Styled& styled) {
         measured_row(capped(report.explanation.ops[i].work.name, 24), report.explanation.ops[i], measured.ops[i]));
   rows.push_back(measured_row("total", report.explanation.total, measured.total));
   std::string out = styled.table(rows, {false, false, true, true, true, true, true, true, true});
-  out += fmt::format("between the operations {}; {} thread{}, {}; seed {}; {} in memory\n",
-                     engineering(std::max(0.0, measured.overhead_s), "s"), measured.threads,
-                     measured.threads == 1 ? "" : "s", measured.isa, measured.seed,
-                     engineering(static_cast<double>(measured.memory_bytes), "B"));
+  out += measured.device ? device_lines(report) : cpu_line(measured);
   out += fmt::format("checked {} of {} results against fp64\n", grouped(measured.total.checked),
                      grouped(measured.total.elements));
   for (const OpMeasurement& op : measured.ops)
@@ -164,7 +197,9 @@ std::string sources(const Explanation& e, const Styled& styled) {
   }
   std::string out = "\n" + aligned(rows, {false, true, false});
   if (weakest_origin(e.machine, peaks) == Origin::guessed)
-    out += styled.warn("guessed, not measured: `ridge probe` measures this machine") + "\n";
+    out += styled.warn(fmt::format("guessed, not measured: `ridge probe{}` measures this machine",
+                                   e.machine.name == "cuda" ? " --on cuda" : "")) +
+           "\n";
   return out;
 }
 
@@ -177,6 +212,7 @@ std::string render_text(const Report& report, const TextStyle& style) {
     out += measured_table(report, styled) + "\n";
   }
   if (!open(report.explanation)) out += predicted_table(report.explanation, styled);
+  if (report.plans) out += plan_text(report);
   if (!report.measured) out += formulas(report.explanation, styled);
   out += sources(report.explanation, styled);
   if (!report.measured)

@@ -1,0 +1,25 @@
+// Chains and row functions on a CUDA device, as menu.h says them, queued on the caller's stream: one kernel that
+// interprets a chain's steps, eight elements a thread, and one with a block a row. Neither allocates nor waits. Data
+// pointers are device memory at whole elements. Products are matmul_cuda.h's.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+
+#include "ridge/kernels/menu.h"
+
+struct CUstream_st;
+
+namespace ridge::kernels::cuda {
+
+// What stands in the way, as a sentence; none: it runs. Looks at no device.
+std::optional<std::string> refuse(const ChainProgram& program);
+std::optional<std::string> refuse(const RowProblem& problem);
+
+// A sentence if the driver refuses the launch. The program or problem must not be refused.
+std::optional<std::string> chain(const ChainProgram& program, std::span<void* const> tensors, CUstream_st* stream);
+std::optional<std::string> rows(const RowProblem& problem, const void* x, const void* weight, void* y,
+                                CUstream_st* stream);
+
+}  // namespace ridge::kernels::cuda

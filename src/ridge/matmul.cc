@@ -1,0 +1,25 @@
+#include "ridge/matmul.h"
+
+#include "ridge/kernels/device.h"
+
+namespace ridge {
+
+Result<MatmulPlan> plan_matmul(const MatmulCall& call, std::size_t most_workspace_bytes) {
+  if (const auto refusal = kernels::cuda::refuse(call)) return input_error(*refusal);
+  if (const Status there = kernels::cuda::require_device(); !there) return there.error();
+  return kernels::cuda::choose(call, most_workspace_bytes, kernels::cuda::multiprocessors());
+}
+
+Status matmul(CUstream_st* stream, const MatmulCall& call, const MatmulPlan& plan, const Workspace& workspace) {
+  if (const auto refusal = kernels::cuda::refuse(call)) return input_error(*refusal);
+  if (const auto failure = kernels::cuda::launch(call, plan, workspace, stream)) return absent_error(*failure);
+  return Done{};
+}
+
+Status matmul(CUstream_st* stream, const MatmulCall& call, const Workspace& workspace) {
+  const auto plan = plan_matmul(call, workspace.bytes);
+  if (!plan) return plan.error();
+  return matmul(stream, call, *plan, workspace);
+}
+
+}  // namespace ridge

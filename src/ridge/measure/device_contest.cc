@@ -1,0 +1,303 @@
+#include "ridge/measure/device_contest.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "ridge/kernels/device.h"
+#include "ridge/kernels/judge_cuda.h"
+#include "ridge/measure/cublaslt.h"
+
+namespace ridge {
+namespace {
+
+namespace cuda = kernels::cuda;
+
+constexpr std::int64_t gib = std::int64_t{1} << 30, pool_bytes = 6 * gib, output_bytes = 3 * gib, workspace_bytes = gib;
+constexpr std::int64_t their_workspace_bytes = std::int64_t{64} << 20, cold_bytes = std::int64_t{256} << 20;
+constexpr double replay_seconds = 2e-3, warm_seconds = 0.04;
+constexpr std::int64_t cycles_at = 1024;  // in the small memory, behind two verdicts
+
+std::int64_t padded(std::int64_t bytes) { return (bytes + 1023) / 1024 * 1024; }
+
+Status said(const std::optional<std::string>& trouble) {
+  if (trouble) return absent_error("the CUDA device failed at " + *trouble, "`nvidia-smi` shows the device's state");
+  return Done{};
+}
+
+struct Runner {
+  cuda::Recording recording;
+  int heuristic = -1;  // -1: ours
+  std::vector<double> seconds = {};
+};
+
+double median(const std::vector<double>& x) { return statistics(x).median; }
+
+class Session {
+ public:
+  static Result<Session> open(int rounds) {
+    auto lt = CublasLt::load();
+    if (!lt) return lt.error();
+    auto queue = cuda::Queue::make();
+    if (!queue) return queue.error();
+    Session session(std::move(*lt), std::move(*queue), rounds);
+    for (const std::int64_t bytes :
+         {pool_bytes, output_bytes, workspace_bytes, their_workspace_bytes, std::int64_t{4096}}) {
+      auto memory = cuda::Memory::make(bytes);
+      if (!memory) return memory.error();
+      session.memory_.push_back(std::move(*memory));
+    }
+    const Status set = session.queue_.set(session.workspace(), 0, static_cast<std::int64_t>(cuda::counter_bytes));
+    if (!set) return set.error();
+    return session;
+  }
+  std::size_t version() const { return lt_.version(); }
+
+  static bool fits(const ContestShape& s) {
+    const std::int64_t size = bits(s.dtype) / 8;
+    return padded(s.m * s.k * size) + padded(s.n * s.k * size) <= pool_bytes &&
+           2 * padded(s.m * s.n * bits(s.out) / 8) <= output_bytes;
+  }
+
+  Result<DeviceContestRow> play(const ContestShape& shape) {
+    if (const Status set = prepare(shape); !set) return set.error();
+    DeviceContestRow row{.shape = shape};
+    row.plan = plan_;
+    const auto before = judged();
+    if (!before) return before.error();
+    auto all = baselines();
+    if (!all) return all.error();
+    auto ours = recorded(-1);
+    if (!ours) return ours.error();
+    all->push_back(std::move(*ours));
+    if (const Status ran = take_turns(*all); !ran) return ran.error();
+    const auto after = judged();
+    if (!after) return after.error();
+    row.right = *before == 0 && *after == 0;
+    row.worst_error = worst_;
+    return summarized(std::move(row), *all);
+  }
+
+ private:
+  Session(CublasLt lt, cuda::Queue queue, int rounds) : lt_(std::move(lt)), queue_(std::move(queue)), rounds_(rounds) {}
+  std::byte* pool() const { return memory_[0].data(); }
+  std::byte* outputs() const { return memory_[1].data(); }
+  std::byte* workspace() const { return memory_[2].data(); }
+  std::byte* their_workspace() const { return memory_[3].data(); }
+  std::byte* small() const { return memory_[4].data(); }
+
+  Status prepare(const ContestShape& s) {
+    if (filled_ != s.dtype) {
+      if (const Status filled = queue_.fill_normal(pool(), s.dtype, pool_bytes / 2, 1); !filled) return filled;
+      filled_ = s.dtype;
+    }
+    a_ = padded(s.m * s.k * 2), b_ = padded(s.n * s.k * 2), d_ = padded(s.m * s.n * bits(s.out) / 8);
+    sets_ = std::max<std::int64_t>(
+        1, std::min({cold_bytes / (a_ + b_ + d_) + 1, pool_bytes / (a_ + b_), output_bytes / d_, std::int64_t{512}}));
+    const double estimate = std::max(s.flops() / 7e14, static_cast<double>(a_ + b_ + d_) / 4e12) + 3e-6;
+    launches_ = static_cast<std::int64_t>(std::clamp(replay_seconds / estimate, 2.0, 256.0));
+    launches_ = std::max(launches_, std::min<std::int64_t>(sets_, 64));
+    call_ = {};
+    call_.problem = s.problem();
+    call_.a = pool(), call_.b = pool() + a_, call_.d = outputs();
+    if (const auto refusal = cuda::refuse(call_)) return input_error(s.text() + ": " + *refusal);
+    plan_ = cuda::choose(call_, static_cast<std::size_t>(workspace_bytes), cuda::multiprocessors());
+    product_ = {s.m, s.n, s.k, s.op == "tn" || s.op == "tt", s.op != "nn" && s.op != "tn", s.dtype, s.out};
+    const auto found = lt_.prepare(product_, static_cast<std::size_t>(their_workspace_bytes));
+    if (!found) return found.error();
+    found_ = *found, worst_ = 0;
+    return Done{};
+  }
+
+  Status queue_one(int heuristic, std::byte* a, std::byte* d) const {
+    if (heuristic >= 0) {
+      if (lt_.run(heuristic, a, a + a_, d, their_workspace(), queue_.stream())) return Done{};
+      return absent_error("cuBLASLt refused its own heuristic");
+    }
+    cuda::MatmulCall call = call_;
+    call.a = a, call.b = a + a_, call.d = d;
+    cuda::Workspace w{workspace(), static_cast<std::size_t>(workspace_bytes), true};
+    w.cycles = reinterpret_cast<long long*>(small() + cycles_at);
+    return said(cuda::launch(call, plan_, w, queue_.stream()));
+  }
+
+  // How many elements are wrong.
+  Result<unsigned> judged() {
+    std::byte* const theirs = outputs() + d_;
+    auto* const verdicts = reinterpret_cast<cuda::Verdict*>(small());
+    const cuda::JudgedProduct p{
+        product_.m,   product_.n, product_.k, product_.a_transposed, product_.b_transposed, product_.dtype,
+        product_.out, call_.a,    call_.b};
+    cuda::Verdict found[2];
+    const auto steps = [&]() -> Status {
+      if (const Status s = queue_.set(outputs(), 0xff, d_); !s) return s;
+      if (const Status s = queue_.set(verdicts, 0, sizeof found); !s) return s;
+      if (const Status s = queue_one(-1, pool(), outputs()); !s) return s;
+      if (const Status s = said(cuda::judge_samples(p, outputs(), verdicts, queue_.stream())); !s) return s;
+      if (found_ > 0 && queue_one(0, pool(), theirs)) {
+        if (const Status s = said(cuda::judge_samples(p, theirs, verdicts + 1, queue_.stream())); !s) return s;
+        if (const Status s = said(cuda::judge_all(p, outputs(), theirs, verdicts, queue_.stream())); !s) return s;
+      }
+      if (const Status s = queue_.copy(found, verdicts, sizeof found); !s) return s;
+      return queue_.wait();
+    };
+    if (const Status done = steps(); !done) return done.error();
+    worst_ = std::max(worst_, static_cast<double>(found[0].worst));
+    // Where theirs is loose it is the less exact: it adds pieces of k in D's format.
+    return found[0].sampled_wrong + found[0].loose + (found[1].loose > 0 ? 0 : found[0].differing);
+  }
+
+  Result<Runner> recorded(int heuristic) const {
+    auto recording = queue_.record([&]() -> Status {
+      for (std::int64_t i = 0; i < launches_; ++i)
+        if (const Status s = queue_one(heuristic, pool() + i % sets_ * (a_ + b_), outputs() + i % sets_ * d_); !s)
+          return s;
+      return Done{};
+    });
+    if (!recording) return recording.error();
+    return Runner{std::move(*recording), heuristic};
+  }
+
+  Result<double> once(const Runner& r) const {
+    const auto seconds = queue_.elapsed([&] { return queue_.replay(r.recording); });
+    if (!seconds) return seconds.error();
+    return *seconds / static_cast<double>(launches_);
+  }
+
+  // cuBLASLt's first heuristic, and the best of its first eight, by three replays each, if that is another.
+  Result<std::vector<Runner>> baselines() const {
+    std::vector<Runner> all;
+    for (int i = 0; i < found_; ++i) {
+      auto runner = recorded(i);
+      if (!runner) continue;  // a heuristic that it then refuses
+      for (int turn = 0; turn < 4; ++turn) {
+        const auto seconds = once(*runner);
+        if (!seconds) return seconds.error();
+        if (turn > 0) runner->seconds.push_back(*seconds);
+      }
+      all.push_back(std::move(*runner));
+    }
+    std::vector<Runner> kept;
+    if (all.empty()) return kept;
+    const auto best = std::min_element(
+        all.begin(), all.end(), [](const Runner& x, const Runner& y) { return median(x.seconds) < median(y.seconds); });
+    const bool other = best != all.begin();
+    Runner fastest = std::move(*best);
+    if (other) kept.push_back(std::move(all[0]));
+    kept.push_back(std::move(fastest));
+    for (Runner& r : kept) r.seconds.clear();
+    return kept;
+  }
+
+  Status take_turns(std::vector<Runner>& all) const {
+    for (double warmed = 0; warmed < warm_seconds;)  // to the clock that the power limit leaves
+      for (Runner& r : all) {
+        const auto seconds = once(r);
+        if (!seconds) return seconds.error();
+        warmed += *seconds * static_cast<double>(launches_) + 1e-6;
+      }
+    for (Runner& r : all) r.seconds.resize(static_cast<std::size_t>(rounds_));
+    for (std::size_t round = 0; round < static_cast<std::size_t>(rounds_); ++round)
+      for (std::size_t i = 0; i < all.size(); ++i) {  // each is first in turn
+        Runner& r = all[(i + round) % all.size()];
+        const auto seconds = once(r);
+        if (!seconds) return seconds.error();
+        r.seconds[round] = *seconds;
+      }
+    return Done{};
+  }
+
+  Result<DeviceContestRow> summarized(DeviceContestRow row, const std::vector<Runner>& all) const {
+    const Runner& ours = all.back();
+    row.ours = statistics(ours.seconds);
+    if (all.size() > 1) {
+      const Runner &first = all[0], &best = all[all.size() - 2];
+      row.first = statistics(first.seconds), row.best = statistics(best.seconds), row.best_heuristic = best.heuristic;
+      std::vector<double> ratios, firsts;
+      for (std::size_t i = 0; i < ours.seconds.size(); ++i) {
+        ratios.push_back(best.seconds[i] / ours.seconds[i]);
+        firsts.push_back(first.seconds[i] / ours.seconds[i]);
+      }
+      row.ratio = median(ratios), row.ratio_first = median(firsts);
+    }
+    const auto clocks = device_clocks();
+    row.sm_hz = clocks ? clocks->sm_hz : 0;
+    return row;
+  }
+
+  CublasLt lt_;
+  cuda::Queue queue_;
+  int rounds_;
+  std::vector<cuda::Memory> memory_ = {};
+  std::optional<DType> filled_ = {};
+  std::int64_t a_ = 0, b_ = 0, d_ = 0, sets_ = 1, launches_ = 1;  // bytes of one set's matrices; how many
+  int found_ = 0;
+  double worst_ = 0;
+  cuda::MatmulCall call_ = {};
+  cuda::MatmulPlan plan_ = {};
+  CublasLt::Product product_ = {};
+};
+
+DeviceContestClass summary(const std::string& name, const std::vector<const DeviceContestRow*>& rows) {
+  DeviceContestClass out{.name = name, .rows = rows.size()};
+  std::vector<double> ratios;
+  double sum = 0, firsts = 0;
+  for (const DeviceContestRow* row : rows) {
+    out.wrong += row->right ? 0 : 1;
+    out.prediction_error += std::fabs(row->plan.predicted_s / row->ours.median - 1) / static_cast<double>(rows.size());
+    if (!(row->ratio > 0)) continue;
+    ratios.push_back(row->ratio);
+    sum += std::log(row->ratio), firsts += std::log(row->ratio_first);
+  }
+  if (ratios.empty()) return out;
+  std::sort(ratios.begin(), ratios.end());
+  const double n = static_cast<double>(ratios.size());
+  out.geometric_mean = std::exp(sum / n), out.geometric_mean_first = std::exp(firsts / n);
+  out.worst = ratios.front(), out.percentile_5 = ratios[ratios.size() / 20];
+  return out;
+}
+
+}  // namespace
+
+std::vector<DeviceContestClass> DeviceContest::classes() const {
+  const auto aligned = [](const ContestShape& s) { return s.n % 8 == 0 && s.k % 8 == 0; };
+  const std::pair<const char*, std::function<bool(const ContestShape&)>> all[] = {
+      {"M <= 128", [&](const ContestShape& s) { return aligned(s) && s.m <= 128; }},
+      {"128 < M < 2048", [&](const ContestShape& s) { return aligned(s) && s.m > 128 && s.m < 2048; }},
+      {"M >= 2048", [&](const ContestShape& s) { return aligned(s) && s.m >= 2048; }},
+      {"M >= 512", [&](const ContestShape& s) { return aligned(s) && s.m >= 512; }},
+      {"n or k not a multiple of 8", [&](const ContestShape& s) { return !aligned(s); }},
+      {"all", [](const ContestShape&) { return true; }}};
+  std::vector<DeviceContestClass> out;
+  for (const auto& [name, belongs] : all) {
+    std::vector<const DeviceContestRow*> members;
+    for (const DeviceContestRow& row : rows)
+      if (belongs(row.shape)) members.push_back(&row);
+    if (!members.empty()) out.push_back(summary(name, members));
+  }
+  return out;
+}
+
+Result<DeviceContest> device_contest(const std::vector<ContestShape>& shapes, const DeviceContestOptions& options) {
+  const auto facts = cuda::device_facts();
+  if (!facts) return facts.error();
+  auto session = Session::open(options.rounds);
+  if (!session) return session.error();
+  DeviceContest out{
+      .device = facts->name, .driver = facts->driver, .baseline_version = session->version(), .rounds = options.rounds};
+  out.before = device_clocks();
+  for (std::size_t i = 0; i < shapes.size(); ++i) {
+    if (options.progress) options.progress(i, shapes.size());
+    const bool ours = shapes[i].dtype == DType::bf16 || shapes[i].dtype == DType::f16;
+    if (!ours || !Session::fits(shapes[i])) {
+      out.passed_over.push_back(shapes[i]);
+      continue;
+    }
+    auto row = session->play(shapes[i]);
+    if (!row) return row.error();
+    out.rows.push_back(*std::move(row));
+  }
+  out.after = device_clocks();
+  return out;
+}
+
+}  // namespace ridge

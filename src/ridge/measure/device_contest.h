@@ -1,0 +1,57 @@
+// Ours against cuBLASLt on the same products of a CUDA device, in one run. Operands are slices of a pool of normal
+// random numbers, rotated so that consecutive launches touch 256 MB or more (cold L2); R launches sit in one CUDA
+// graph; ours, cuBLASLt's first heuristic and the best of its first eight take turns, so that a clock that falls under
+// load falls for all. Times are medians over rounds, the ratio is the median of the rounds' ratios: above 1 Ridge was
+// faster. Right before and after: 4096 elements against f64, all against cuBLASLt.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ridge/base/result.h"
+#include "ridge/kernels/matmul_cuda.h"
+#include "ridge/measure/contest_shape.h"
+#include "ridge/measure/nvml.h"
+#include "ridge/measure/timer.h"
+
+namespace ridge {
+
+struct DeviceContestOptions {
+  int rounds = 9;
+  std::function<void(std::size_t done, std::size_t of)> progress = {};
+};
+
+struct DeviceContestRow {
+  ContestShape shape;
+  Statistics ours = {}, first = {}, best = {};  // s a product; `first`, `best`: no runs where cuBLASLt cannot
+  int best_heuristic = 0;
+  double ratio = 0, ratio_first = 0;  // 0: cuBLASLt cannot
+  kernels::cuda::MatmulPlan plan = {};
+  double sm_hz = 0;  // while ours ran, by the kernel's cycles over its time; 0: the plan counts none
+  bool right = false;
+  double worst_error = 0;  // of the bound
+};
+
+struct DeviceContestClass {
+  std::string name;
+  std::size_t rows = 0, wrong = 0;
+  double geometric_mean = 0, geometric_mean_first = 0, worst = 0, percentile_5 = 0, prediction_error = 0;
+};
+
+struct DeviceContest {
+  std::string device;
+  int driver = 0;
+  std::size_t baseline_version = 0;
+  int rounds = 0;
+  std::vector<DeviceContestRow> rows = {};
+  std::vector<ContestShape> passed_over = {};  // dtypes that ours does not multiply, sizes beyond the pool
+  std::optional<DeviceClocks> before = {}, after = {};
+  std::vector<DeviceContestClass> classes() const;
+};
+
+// Errors: no device, no cuBLASLt, no memory for the pools (10 GB). A wrong result is a row that says so.
+Result<DeviceContest> device_contest(const std::vector<ContestShape>& shapes, const DeviceContestOptions& options);
+
+}  // namespace ridge

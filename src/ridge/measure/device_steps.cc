@@ -1,0 +1,187 @@
+#include "ridge/measure/device_steps.h"
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "ridge/kernels/run_cuda.h"
+
+namespace ridge {
+namespace {
+
+namespace cuda = kernels::cuda;
+
+constexpr std::int64_t cold_bytes = std::int64_t{256} << 20, most_workspace = std::int64_t{512} << 20, line = 256;
+constexpr std::int64_t most_sets = 64, most_launches = 256;
+constexpr double replay_seconds = 2e-3, warm_seconds = 0.02;
+
+std::int64_t padded(std::int64_t bytes) { return (bytes + line - 1) / line * line; }
+
+// Any place in memory serves to ask whether a kernel can run.
+cuda::MatmulCall call_of(const kernels::MatmulProblem& problem, void* a, void* b, void* d) {
+  cuda::MatmulCall call;
+  call.problem = problem, call.a = a, call.b = b, call.d = d;
+  return call;
+}
+
+Status said(const std::optional<std::string>& trouble) {
+  if (trouble) return absent_error("the CUDA device failed at " + *trouble, "`nvidia-smi` shows the device's state");
+  return Done{};
+}
+
+}  // namespace
+
+std::optional<std::string> refuse_on_device(const Step& step) {
+  static std::byte somewhere alignas(256)[256];
+  if (const auto* problem = std::get_if<kernels::MatmulProblem>(&step.kernel))
+    return cuda::refuse(call_of(*problem, somewhere, somewhere, somewhere));
+  return cuda::refuse(std::get<kernels::ChainProgram>(step.kernel));
+}
+
+Result<DeviceSteps> DeviceSteps::make(Plan plan, std::optional<int> statement) {
+  auto queue = cuda::Queue::make();
+  if (!queue) return queue.error();
+  DeviceSteps out(std::move(plan), std::move(*queue));
+  if (const Status done = out.allocate(statement); !done) return done.error();
+  return out;
+}
+
+std::vector<int> DeviceSteps::used(std::optional<int> statement) const {
+  std::set<int> all;
+  for (const Step& step : plan_.steps)
+    if (!statement || step.statement == *statement) all.insert(step.buffers.begin(), step.buffers.end());
+  if (!statement)
+    for (std::size_t i = 0; i < plan_.buffers.size(); ++i) all.insert(static_cast<int>(i));
+  return {all.begin(), all.end()};
+}
+
+Status DeviceSteps::allocate(std::optional<int> statement) {
+  const std::vector<int> needed = used(statement);
+  for (std::size_t i = 0; i < plan_.buffers.size(); ++i) {
+    const bool here = std::binary_search(needed.begin(), needed.end(), static_cast<int>(i));
+    auto memory = cuda::Memory::make(here ? plan_.buffers[i].bytes() : 0);
+    if (!memory) return memory.error();
+    memory_.push_back(std::move(*memory));
+    places_.push_back(memory_.back().data());
+  }
+  std::size_t workspace = cuda::counter_bytes;
+  for (const Step& step : plan_.steps) {
+    matmuls_.emplace_back();
+    const auto* problem = std::get_if<kernels::MatmulProblem>(&step.kernel);
+    if (problem == nullptr) continue;
+    const auto at = [&](std::size_t i) { return data(step.buffers[i]); };
+    matmuls_.back() = cuda::choose(call_of(*problem, at(0), at(1), at(2)), most_workspace, cuda::multiprocessors());
+    workspace = std::max(workspace, matmuls_.back().workspace_bytes);
+  }
+  auto memory = cuda::Memory::make(static_cast<std::int64_t>(workspace));
+  if (!memory) return memory.error();
+  workspace_.push_back(std::move(*memory));
+  return queue_.set(workspace_[0].data(), 0, static_cast<std::int64_t>(cuda::counter_bytes));
+}
+
+Status DeviceSteps::fill_normal() {
+  for (std::size_t i = 0; i < plan_.buffers.size(); ++i) {
+    const Buffer& buffer = plan_.buffers[i];
+    if (memory_[i].bytes() < buffer.bytes()) continue;  // another statement's
+    if (const Status done =
+            queue_.fill_normal(places_[i], buffer.dtype, buffer.elements, static_cast<std::uint32_t>(i));
+        !done)
+      return done;
+  }
+  return Done{};
+}
+
+Status DeviceSteps::queue_step(const Step& step, const Places& places) const {
+  const auto at = [&](std::size_t i) { return places[static_cast<std::size_t>(step.buffers[i])]; };
+  if (const auto* problem = std::get_if<kernels::MatmulProblem>(&step.kernel)) {
+    const auto index = static_cast<std::size_t>(&step - plan_.steps.data());
+    const cuda::Workspace workspace{workspace_[0].data(), static_cast<std::size_t>(workspace_[0].bytes()), true};
+    return said(cuda::launch(call_of(*problem, at(0), at(1), at(2)), matmuls_[index], workspace, queue_.stream()));
+  }
+  std::vector<void*> tensors;
+  for (std::size_t i = 0; i < step.buffers.size(); ++i) tensors.push_back(at(i));
+  return said(cuda::chain(std::get<kernels::ChainProgram>(step.kernel), tensors, queue_.stream()));
+}
+
+Status DeviceSteps::queue_steps(std::optional<int> statement, const Places& places) const {
+  for (const Step& step : plan_.steps) {
+    if (statement && step.statement != *statement) continue;
+    if (const Status queued = queue_step(step, places); !queued) return queued;
+  }
+  return Done{};
+}
+
+Status DeviceSteps::queue_all() const { return queue_steps(std::nullopt, places_); }
+
+// Copies of the buffers that the steps use, as many as it takes to touch cold_bytes, or as fit.
+Result<std::vector<DeviceSteps::Places>> DeviceSteps::rotated(std::optional<int> statement,
+                                                              std::vector<cuda::Memory>& pool) const {
+  std::vector<Places> sets{places_};
+  const std::vector<int> buffers = used(statement);
+  std::int64_t bytes = 0;
+  for (const int b : buffers) bytes += padded(plan_.buffers[static_cast<std::size_t>(b)].bytes());
+  if (bytes == 0) return sets;
+  const std::int64_t copies = std::min(cold_bytes / bytes, most_sets - 1);
+  const auto facts = cuda::device_facts();
+  if (!facts) return facts.error();
+  if (copies <= 0 || copies * bytes > facts->free_bytes * 3 / 4) return sets;
+  auto memory = cuda::Memory::make(copies * bytes);
+  if (!memory) return memory.error();
+  pool.push_back(std::move(*memory));
+  std::byte* at = pool.back().data();
+  for (std::int64_t i = 0; i < copies; ++i) {
+    sets.push_back(places_);
+    for (const int b : buffers) {
+      const auto index = static_cast<std::size_t>(b);
+      if (const Status copied = queue_.copy(at, places_[index], plan_.buffers[index].bytes()); !copied)
+        return copied.error();
+      sets.back()[index] = at;
+      at += padded(plan_.buffers[index].bytes());
+    }
+  }
+  return sets;
+}
+
+Result<std::vector<double>> DeviceSteps::time(std::optional<int> statement, int samples, double least_seconds) {
+  std::vector<cuda::Memory> pool;
+  const auto sets = rotated(statement, pool);
+  if (!sets) return sets.error();
+  const auto launches = [&](std::int64_t count) {
+    return queue_.record([&]() -> Status {
+      for (std::int64_t i = 0; i < count; ++i)
+        if (const Status queued = queue_steps(statement, (*sets)[static_cast<std::size_t>(i) % sets->size()]); !queued)
+          return queued;
+      return Done{};
+    });
+  };
+  const auto replay = [&](const cuda::Recording& recording) {
+    return queue_.elapsed([&] { return queue_.replay(recording); });
+  };
+  const auto few = launches(static_cast<std::int64_t>(sets->size()));
+  if (!few) return few.error();
+  double once = 0;
+  for (int i = 0; i < 2; ++i) {  // the first loads the kernels
+    const auto seconds = replay(*few);
+    if (!seconds) return seconds.error();
+    once = *seconds / static_cast<double>(sets->size());
+  }
+  const auto count = std::clamp(static_cast<std::int64_t>(std::ceil(replay_seconds / std::max(once, 1e-7))),
+                                static_cast<std::int64_t>(sets->size()), most_launches);
+  const auto recording = launches(count);
+  if (!recording) return recording.error();
+  std::vector<double> out;
+  double warmed = 0, sum = 0;
+  while (static_cast<int>(out.size()) < samples || sum < least_seconds) {
+    const auto seconds = replay(*recording);
+    if (!seconds) return seconds.error();
+    if (warmed < warm_seconds) {
+      warmed += *seconds + 1e-6;
+      continue;
+    }
+    sum += *seconds + 1e-6;
+    out.push_back(*seconds / static_cast<double>(count));
+  }
+  return out;
+}
+
+}  // namespace ridge

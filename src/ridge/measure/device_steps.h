@@ -1,0 +1,50 @@
+// A plan's steps on a CUDA device, and the one way in which they are timed: operands rotate through copies so that
+// consecutive launches touch at least 256 MiB and find the L2 cold, launches sit in one graph of about two
+// milliseconds, events time a replay, and a sample is a replay's time over its launches.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "ridge/kernels/device.h"
+#include "ridge/kernels/matmul_cuda.h"
+#include "ridge/measure/timer.h"
+#include "ridge/plan/plan.h"
+
+namespace ridge {
+
+class DeviceSteps {
+ public:
+  // Device memory for the buffers of all steps, or of one statement's. Errors: no device, a step that CUDA kernels do
+  // not run (with the statement's number in `refused`), not enough memory.
+  static Result<DeviceSteps> make(Plan plan, std::optional<int> statement = std::nullopt);
+
+  const kernels::cuda::Queue& queue() const { return queue_; }
+  std::byte* data(int buffer) const { return memory_[static_cast<std::size_t>(buffer)].data(); }
+  const Plan& plan() const { return plan_; }
+  Status fill_normal();      // every buffer: sizes alone matter then
+  Status queue_all() const;  // all steps once, in order
+  // Seconds of the steps of one statement, or of all of them, once each; `samples` of them at least.
+  Result<std::vector<double>> time(std::optional<int> statement, int samples, double least_seconds);
+
+ private:
+  using Places = std::vector<std::byte*>;  // of Plan::buffers; null where not needed
+  DeviceSteps(Plan plan, kernels::cuda::Queue queue) : plan_(std::move(plan)), queue_(std::move(queue)) {}
+  Status allocate(std::optional<int> statement);
+  Status queue_step(const Step& step, const Places& places) const;
+  Status queue_steps(std::optional<int> statement, const Places& places) const;
+  std::vector<int> used(std::optional<int> statement) const;
+  Result<std::vector<Places>> rotated(std::optional<int> statement, std::vector<kernels::cuda::Memory>& pool) const;
+
+  Plan plan_;
+  kernels::cuda::Queue queue_;
+  std::vector<kernels::cuda::Memory> memory_ = {};
+  std::vector<kernels::cuda::MatmulPlan> matmuls_ = {};  // of Plan::steps
+  std::vector<kernels::cuda::Memory> workspace_ = {};    // one
+  Places places_ = {};
+};
+
+// Why CUDA kernels do not run this step, as a sentence; none: they do. Looks at no device.
+std::optional<std::string> refuse_on_device(const Step& step);
+
+}  // namespace ridge

@@ -1,0 +1,98 @@
+// What can be said of a device's measurements without one.
+#include <gtest/gtest.h>
+
+#include "ridge/measure/device_contest.h"
+#include "ridge/measure/device_machine.h"
+#include "ridge/measure/nvml.h"
+#include "ridge/measure/probe.h"
+#include "ridge/measure/run_cuda.h"
+
+namespace ridge {
+namespace {
+
+TEST(Regime, IsOverheadWhereTheTimeDoesNotMove) {
+  const Regime r = regime_of("F", {{1e-7, 3.0e-6}, {2e-7, 3.1e-6}, {4e-7, 3.3e-6}}, Limiter::memory);
+  EXPECT_EQ(r.limiter, Limiter::overhead);
+  EXPECT_NEAR(r.fixed_s, 2.9e-6, 1e-9);
+  EXPECT_EQ(r.dim, "F");
+  EXPECT_EQ(r.half_s, 3.0e-6);
+  EXPECT_EQ(r.double_s, 3.3e-6);
+}
+
+TEST(Regime, IsTheRooflinesWhereTimeGrowsWithWork) {
+  const Regime r = regime_of("B", {{50e-6, 65e-6}, {100e-6, 125e-6}, {200e-6, 245e-6}}, Limiter::compute);
+  EXPECT_EQ(r.limiter, Limiter::compute);
+  EXPECT_NEAR(r.fixed_s, 5e-6, 1e-9);
+}
+
+TEST(Regime, NeverHasMoreOrLessThanItsTime) {
+  EXPECT_EQ(regime_of("B", {{1, 5}, {2, 4}, {4, 3}}, {}).fixed_s, 4);   // faster when larger
+  EXPECT_EQ(regime_of("B", {{1, 1}, {2, 4}, {4, 20}}, {}).fixed_s, 0);  // slower than in proportion
+}
+
+TEST(Nvml, SaysWhatHoldsTheClock) {
+  EXPECT_TRUE(slowing_reasons(0x1).empty());  // idle
+  EXPECT_EQ(slowing_reasons(0x4), std::vector<std::string>{"power limit"});
+  EXPECT_EQ(slowing_reasons(0x64), (std::vector<std::string>{"power limit", "heat"}));
+}
+
+TEST(DeviceMachine, IsTheCatalogsUntilItIsProbed) {
+  const auto machine = guess_device("NVIDIA H200");
+  ASSERT_TRUE(machine.ok());
+  EXPECT_EQ(machine->name, "cuda");
+  EXPECT_EQ(machine->title, "NVIDIA H200");
+  EXPECT_EQ(machine->peak(Unit::matrix, DType::bf16)->rate.value, 989.4e12);
+  EXPECT_EQ(machine->peak(Unit::matrix, DType::bf16)->rate.origin, Origin::guessed);
+  EXPECT_EQ(guess_device("NVIDIA GeForce").error().text(),
+            "nothing is known of the CUDA device 'NVIDIA GeForce'\n  hint: `ridge probe --on cuda` measures it\n");
+}
+
+TEST(DeviceMachine, OfAProbeReadsBackAsItWasWritten) {
+  std::vector<ProbeLine> lines;
+  double value = 1e12;
+  for (const char* name : {"launch, eager", "launch, graph", "copy", "read", "write", "L2 read", "host to device",
+                           "device to host", "f32", "bf16 cold", "bf16 warm", "f16 cold", "f16 warm"}) {
+    lines.push_back({name, "B/s", 132, {.median = value, .min = value, .max = value, .runs = 5}, ""});
+    value += 1e12;
+  }
+  const Machine machine = device_machine_of(lines, "NVIDIA H200", 150'000'000'000, 60'000'000);
+  EXPECT_EQ(machine.bandwidth()->value, 5e12);  // writing was fastest
+  EXPECT_EQ(machine.peak(Unit::matrix, DType::bf16)->rate.value, 1e13);
+  EXPECT_EQ(machine.memory[2].name, "host");
+  const auto again = parse_machine(print_machine(machine), "cuda.toml");
+  ASSERT_TRUE(again.ok()) << again.error().text();
+  EXPECT_EQ(*again, machine);
+}
+
+TEST(DeviceShapes, RoundToTheOperandsFormatUnlessToldOtherwise) {
+  const auto shapes = parse_shapes("op,dtype,m,n,k\nlinear,f16,1,2,3\ntn,e4m3,1,2,3\n", "s.csv", Contested::device);
+  ASSERT_TRUE(shapes.ok());
+  EXPECT_EQ(shapes->at(0).out, DType::f16);
+  EXPECT_EQ(shapes->at(1).out, DType::bf16);
+  EXPECT_EQ(parse_shapes("op,dtype,m,n,k\nlinear,f32,1,2,3\n", "s.csv", Contested::device).error().text(),
+            "s.csv:2:1: expected dtype bf16, f16 or e4m3, found 'f32'\n");
+  EXPECT_EQ(parse_shapes("op,dtype,m,n,k,out\nlinear,f16,1,2,3,bf16\n", "s.csv", Contested::device).error().text(),
+            "s.csv:2:1: expected out f16 or f32 of f16 operands, found 'bf16'\n");
+}
+
+TEST(DeviceContest, SumsUpByClass) {
+  DeviceContest contest;
+  for (const auto& [m, n, ratio] : {std::tuple{64, 64, 2.0}, {64, 64, 0.5}, {4096, 63, 4.0}}) {
+    DeviceContestRow row{.shape = {.op = "linear", .dtype = DType::bf16, .out = DType::bf16, .m = m, .n = n, .k = 64}};
+    row.ours.median = 1e-6, row.plan.predicted_s = 1.1e-6, row.ratio = ratio, row.ratio_first = ratio,
+    row.right = n != 63;
+    contest.rows.push_back(row);
+  }
+  const auto classes = contest.classes();
+  ASSERT_EQ(classes.size(), 3u);
+  EXPECT_EQ(classes[0].name, "M <= 128");
+  EXPECT_DOUBLE_EQ(classes[0].geometric_mean, 1);
+  EXPECT_EQ(classes[0].worst, 0.5);
+  EXPECT_EQ(classes[1].name, "n or k not a multiple of 8");
+  EXPECT_EQ(classes[1].wrong, 1u);
+  EXPECT_EQ(classes[2].rows, 3u);
+  EXPECT_NEAR(classes[2].prediction_error, 0.1, 1e-9);
+}
+
+}  // namespace
+}  // namespace ridge

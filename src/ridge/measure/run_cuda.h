@@ -1,0 +1,30 @@
+// A program on a CUDA device: inputs carried there, everything run and timed (device_steps.h), results carried back.
+// Internal to run().
+#pragma once
+
+#include "ridge/measure/fill.h"
+#include "ridge/measure/run.h"
+#include "ridge/plan/plan.h"
+
+namespace ridge {
+
+struct DeviceSamples {
+  std::vector<std::vector<double>> ops;  // s, of each statement
+  std::vector<double> passes;            // s, of the whole program
+  DeviceNotes notes;
+  Clocks clocks;
+  std::vector<std::optional<Regime>> regimes;  // of each statement
+};
+
+// `arrays`: of Program::tensors, on the host: the inputs are read, everything else is written. Errors: no device, not
+// enough memory there.
+Result<DeviceSamples> run_on_device(const Program& program, const Explanation& explanation, const Plan& plan,
+                                    const std::vector<Array>& arrays, const RunOptions& options);
+
+// Seconds at half, once and double of a dimension, and the bound's at the same sizes. What would be left of the time if
+// the bound were nothing, by the line through half and double, does not depend on the size of the work: from half of
+// the time on it is what binds.
+Regime regime_of(const std::string& dim, const std::vector<std::pair<double, double>>& bound_and_measured,
+                 std::optional<Limiter> limiter);
+
+}  // namespace ridge

@@ -1,0 +1,61 @@
+#include "ridge/plan/menu_list.h"
+
+#include <fmt/format.h>
+
+#include <cstdlib>
+
+#include "ridge/base/csv.h"
+#include "ridge/kernels/matmul_config.h"
+
+namespace ridge {
+namespace {
+
+using kernels::MatmulConfig;
+using tile::Major;
+
+std::string roles(const MatmulConfig& c) {
+  if (c.swap) return "swapped";
+  if (c.roles == tile::Roles::pingpong) return "pingpong";
+  return c.consumers > 1 ? "cooperative" : "single";
+}
+
+// As D = A * B has them, before a swap.
+std::string layouts(const MatmulConfig& c) {
+  const Major a = c.swap ? c.b : c.a, b = c.swap ? c.a : c.b;
+  return std::string(a == Major::k ? "k" : "m") + (b == Major::k ? "k" : "n");
+}
+
+}  // namespace
+
+std::string menu_name(int row) {
+  const MatmulConfig& c = kernels::sm90_menu[static_cast<std::size_t>(row)];
+  return fmt::format("sm90_{}x{}x{}_{}{}", c.m, c.n, c.k, roles(c), layouts(c) == "kk" ? "" : "_" + layouts(c));
+}
+
+std::vector<MenuEntry> menu_list() {
+  std::vector<MenuEntry> out;
+  for (int row = 0; row < static_cast<int>(kernels::sm90_menu.size()); ++row) {
+    const MatmulConfig& c = kernels::sm90_menu[static_cast<std::size_t>(row)];
+    out.push_back({.name = menu_name(row),
+                   .row = row,
+                   .m = c.m,
+                   .n = c.n,
+                   .k = c.k,
+                   .stages = c.stages,
+                   .groups = c.consumers,
+                   .roles = roles(c),
+                   .layouts = layouts(c),
+                   .registers = {},
+                   .shared_bytes = {}});
+  }
+  for (const CsvLine& line : read_csv(compiled_menu())) {  // type,row,registers,shared_bytes,…
+    if (line.cells.size() < 4 || line.cells[0].text != "bf16") continue;
+    const auto row = static_cast<std::size_t>(std::strtoul(line.cells[1].text.c_str(), nullptr, 10));
+    if (row >= out.size()) continue;
+    out[row].registers = std::atoi(line.cells[2].text.c_str());
+    out[row].shared_bytes = std::atoi(line.cells[3].text.c_str());
+  }
+  return out;
+}
+
+}  // namespace ridge

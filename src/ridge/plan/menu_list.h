@@ -1,0 +1,25 @@
+// The CUDA product's menu as a list to look at: each row's name, tile and roles, and what nvcc made of it.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace ridge {
+
+struct MenuEntry {
+  std::string name;                                          // "sm90_128x192x64_pingpong"; "_mk": A lies along m
+  int row = 0, m = 0, n = 0, k = 0, stages = 0, groups = 0;  // groups of 128 threads that multiply
+  std::string roles;                                         // "pingpong", "cooperative", "single", "swapped"
+  std::string layouts;                                       // "kk": A and B lie along k; "kn", "mk", "mn"
+  std::optional<int> registers, shared_bytes;                // a thread at launch; a block; bf16, by the golden file
+};
+
+std::string menu_name(int row);
+std::vector<MenuEntry> menu_list();
+
+// The text of tests/golden/cubins_sm90.csv at build time, which CI holds against what nvcc compiles.
+std::string_view compiled_menu();
+
+}  // namespace ridge

@@ -1,0 +1,93 @@
+#include "ridge/plan/predict.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "ridge/kernels/matmul_config.h"
+#include "ridge/plan/menu_list.h"
+
+namespace ridge {
+namespace {
+
+Result<std::vector<OpPlan>> plans(const std::string& text, const Bindings& given, Library library = Library::ridge,
+                                  const std::string& on = "h200") {
+  const auto program = parse(text);
+  const auto explanation = explain(*program, *find_machine(on), given);
+  if (!explanation) return explanation.error();
+  return predict(*program, *explanation, library);
+}
+constexpr const char* product = "bf16[B, D] * bf16[D, F] -> bf16[B, F]";
+const Bindings large{{"B", 8192}, {"D", 8192}, {"F", 8192}};
+
+TEST(Predict, NamesTheKernelAndWhatItWasChosenOver) {
+  const auto found = plans(product, large);
+  ASSERT_TRUE(found.ok());
+  const OpPlan& op = found->at(0);
+  EXPECT_EQ(op.plan.kernel.substr(0, 5), "sm90_");
+  EXPECT_EQ(op.plan.split, 1);
+  const std::int64_t tiles =
+      (8192 + *op.plan.tile_m - 1) / *op.plan.tile_m * ((8192 + *op.plan.tile_n - 1) / *op.plan.tile_n);
+  EXPECT_EQ(op.plan.waves, (tiles + 131) / 132);
+  ASSERT_EQ(op.losers.size(), 4u);
+  for (const Loser& loser : op.losers) {
+    EXPECT_NE(loser.plan.kernel, op.plan.kernel);
+    EXPECT_FALSE(loser.why.empty());
+  }
+  EXPECT_TRUE(std::is_sorted(op.losers.begin(), op.losers.end(),
+                             [](const Loser& x, const Loser& y) { return x.predicted_s < y.predicted_s; }));
+}
+
+TEST(Predict, LiesWithinItsInterval) {
+  const OpPlan op = plans(product, large)->at(0);
+  EXPECT_LT(op.predicted_s.low, op.predicted_s.expected);
+  EXPECT_LT(op.predicted_s.expected, op.predicted_s.high);
+  EXPECT_GT(op.predicted_s.expected, 2.0 * 8192 * 8192 * 8192 / 989e12);
+}
+
+TEST(Predict, MovesAtLeastTheMinimumAndWhatTheTilesAsk) {
+  const OpPlan op = plans(product, {{"B", 4096}, {"D", 4096}, {"F", 4096}})->at(0);
+  const std::int64_t least = 3 * 4096 * 4096 * 2;
+  EXPECT_GE(op.memory_bytes, least);
+  const std::int64_t m = *op.plan.tile_m, n = *op.plan.tile_n, rows = (4096 + m - 1) / m, cols = (4096 + n - 1) / n;
+  // Each tile row reads all of B, each tile column all of A; the edges only what there is.
+  EXPECT_EQ(op.traffic_bytes, std::int64_t{2} * 4096 * 4096 * (rows + cols + 1));
+}
+
+TEST(Predict, KnowsCublasltByItsTimesAlone) {
+  const OpPlan op = plans(product, large, Library::cublaslt)->at(0);
+  EXPECT_EQ(op.plan.kernel, "cublaslt");
+  EXPECT_FALSE(op.plan.tile_m.has_value());
+  EXPECT_TRUE(op.losers.empty());
+}
+
+TEST(Predict, PlansChainsCopiesAndPlainProducts) {
+  const auto found =
+      plans("x: f32[B, D]  w: f32[D, F]\nh[B, F] = x * w\ny: f32[B, F] = gelu(h)", {{"B", 64}, {"D", 64}, {"F", 64}});
+  ASSERT_TRUE(found.ok()) << found.error().text();
+  EXPECT_EQ(found->at(0).plan.kernel, "sm90_plain");
+  EXPECT_EQ(found->at(1).plan.kernel, "chain");
+  EXPECT_EQ(found->at(1).traffic_bytes, 2 * 64 * 64 * 4);
+}
+
+TEST(Predict, RefusesOtherMachinesAndOpenDimensions) {
+  EXPECT_EQ(plans(product, large, Library::ridge, "tpu_v5e").error().text(),
+            "plans are made for the H200's kernels; expected --on h200, found 'tpu_v5e'\n"
+            "  hint: ridge explain PROGRAM --on h200 --plan\n");
+  EXPECT_EQ(plans(product, {{"B", 2}}).error().text(),
+            "dimension 'D' has no value; expected one to run the program\n  hint: -d D=64\n");
+}
+
+TEST(MenuList, HasEveryRowWithANameOfItsOwnAndWhatItWasCompiledTo) {
+  std::set<std::string> names;
+  for (const MenuEntry& entry : menu_list()) {
+    EXPECT_TRUE(names.insert(entry.name).second) << entry.name;
+    ASSERT_TRUE(entry.registers && entry.shared_bytes) << entry.name;
+    EXPECT_GE(*entry.registers, 32);
+    EXPECT_GE(*entry.shared_bytes, entry.stages * (entry.m + entry.n) * entry.k * 2);
+  }
+  EXPECT_EQ(names.size(), kernels::sm90_menu.size());
+}
+
+}  // namespace
+}  // namespace ridge

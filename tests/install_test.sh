@@ -1,0 +1,26 @@
+#!/usr/bin/env bash
+# Installs a build into a folder of its own and builds the example project against it: what a user of the library does.
+#   tests/install_test.sh BUILD SOURCE
+set -euo pipefail
+build=$1 source=$2
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+die() { printf 'install_test: %s\n' "$*" >&2; exit 1; }
+
+cmake --install "$build" --prefix "$folder/ridge" >"$folder/log" || { cat "$folder/log"; die 'cmake --install failed'; }
+[[ -x $folder/ridge/bin/ridge ]] || die 'bin/ridge is not there'
+find "$folder/ridge/include" -name '*_test*' -o -path '*testing*' | grep -q . && die 'tests were installed'
+cp -r "$source/examples/cmake_project" "$folder/project"
+cmake -S "$folder/project" -B "$folder/project/build" -DCMAKE_BUILD_TYPE=Release -DCMAKE_PREFIX_PATH="$folder/ridge" >"$folder/log" 2>&1 ||
+  { cat "$folder/log"; die 'the example was not configured'; }
+cmake --build "$folder/project/build" >"$folder/log" 2>&1 || { cat "$folder/log"; die 'the example was not built'; }
+
+found=$("$folder/project/build/explain")
+[[ $found == 'compute-bound for B >= 218: '* ]] || die "explain printed: $found"
+code=0
+"$folder/project/build/product" >"$folder/out" 2>"$folder/err" || code=$?
+if [[ $code == 4 ]]; then
+  grep -q 'CUDA' "$folder/err" || die "product ended with 4 and said: $(<"$folder/err")"
+elif [[ $code != 0 ]] || ! grep -q 'no error' "$folder/out"; then
+  die "product ended with $code: $(<"$folder/out") $(<"$folder/err")"
+fi
