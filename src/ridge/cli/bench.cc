@@ -81,7 +81,9 @@ void add_bench(CLI::App& app, int& code) {
                    "CSV with the columns op,dtype,m,n,k and optionally out (default: 60 shapes that come with ridge)");
   verb->add_option("--threads", asked->options.threads, "Threads")->check(CLI::Range(1, 1024));
   verb->add_option("--rounds", asked->rounds, "Turns that everybody gets at every shape")->check(CLI::Range(1, 1000));
-  verb->add_option("--only", asked->only, "stream: the kernel to time (rmsnorm, softmax, affine, gelu, cosines)");
+  verb->add_option("--only", asked->only,
+                   "stream: the kernel to time (rmsnorm, softmax, affine, gelu, cosines, "
+                   "compiled_affine, compiled_gelu)");
   verb->add_flag("--json", asked->json, "JSON on stdout");
   verb->callback([asked, &code] { code = perform(*asked); });
 }

@@ -28,19 +28,6 @@ double footprint(const ChainCode& code) {
   return bytes;
 }
 
-// Elements by which the first stored tensor lies past a cache line.
-std::int64_t lead_of(const ChainCode& code, std::span<void* const> tensors) {
-  if (code.extents[static_cast<std::size_t>(code.axes - 1)] <= code.columns) return 0;
-  for (const ChainInstruction& i : code.instructions) {
-    if (i.op != ChainOp::store) continue;
-    const std::int64_t bytes = bits(code.tensors[static_cast<std::size_t>(i.tensor)].dtype) / 8;
-    const auto past =
-        static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(tensors[static_cast<std::size_t>(i.tensor)]) % 64);
-    return past % bytes == 0 ? past / bytes : 0;
-  }
-  return 0;
-}
-
 void run_blocks(const ChainRun& run) {
   switch (cpu::isa()) {
 #if defined(__x86_64__)
@@ -69,10 +56,7 @@ std::optional<std::string> refuse(const ChainProgram& program) {
 void chain(const ChainProgram& program, std::span<void* const> tensors, int threads) {
   ChainCode code = lower(program);
   if (code.elements == 0) return;
-  const double bytes = footprint(code);
-  code.fetch_ahead = bytes > static_cast<double>(cpu::caches().l2);
-  code.stream = bytes > static_cast<double>(cpu::caches().l3);
-  code.lead = lead_of(code, tensors);
+  code.stream = footprint(code) > static_cast<double>(cpu::caches().l3);
   const std::int64_t blocks = code.blocks();
   if (threads <= 0) threads = usable_cores();
   const std::int64_t worth = std::max<std::int64_t>(code.elements / elements_worth_a_thread, 1);

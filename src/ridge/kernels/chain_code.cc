@@ -26,20 +26,7 @@ int operands(ChainOp op) {
   }
 }
 
-bool costly(ChainOp op) {
-  switch (op) {
-    case ChainOp::exp:
-    case ChainOp::log:
-    case ChainOp::cos:
-    case ChainOp::sin:
-    case ChainOp::gelu:
-    case ChainOp::gelu_tanh:
-    case ChainOp::silu:
-    case ChainOp::sigmoid:
-    case ChainOp::tanh: return true;
-    default: return false;
-  }
-}
+bool commutes(ChainOp op) { return op == ChainOp::add || op == ChainOp::multiply; }
 
 struct Space {  // the index space while axes are merged and ordered: strides[axis][tensor]
   std::vector<std::int64_t> extents;
@@ -157,79 +144,132 @@ bool overlaps_itself(const ChainProgram& p, std::size_t tensor) {
   return false;
 }
 
-// Each step's result as a value, and a slot for each value that needs memory, from its step to its last use.
-void assign_values(const ChainProgram& p, ChainCode& code) {
-  std::vector<int> value_in(static_cast<std::size_t>(p.registers), -1), last_use, uses;
-  for (const ChainStep& s : p.steps) {
-    const int at = static_cast<int>(code.instructions.size()), count = operands(s.op);
-    ChainInstruction i;
-    i.op = s.op;
-    const auto use = [&](int reg) {
-      const int value = value_in[static_cast<std::size_t>(reg)];
-      last_use[static_cast<std::size_t>(value)] = at;
-      ++uses[static_cast<std::size_t>(value)];
-      return value;
-    };
-    if (count > 0) i.a = use(s.a);
-    if (count > 1) i.b = use(s.b);
-    if (count > 2) i.c = use(s.c);
-    if (s.op == ChainOp::load || s.op == ChainOp::store) i.tensor = s.slot;
-    i.constant = s.constant;
-    i.repeat = s.repeat;
-    if (s.op != ChainOp::store) {
-      i.result = code.values++;
-      value_in[static_cast<std::size_t>(s.result)] = i.result;
-      last_use.push_back(at);
-      uses.push_back(0);
-    }
-    code.instructions.push_back(i);
-  }
-  std::vector<int> free, slot_of(static_cast<std::size_t>(code.values), -1), ends;
-  for (int at = 0; at < static_cast<int>(code.instructions.size()); ++at) {
-    ChainInstruction& i = code.instructions[static_cast<std::size_t>(at)];
-    if (i.result >= 0) {
-      // A constant's slot holds for the whole run.
-      if (i.op != ChainOp::constant && !free.empty()) {
-        i.slot = free.back();
-        free.pop_back();
-      } else {
-        i.slot = code.slots++;
-      }
-      if (i.op != ChainOp::constant) slot_of[static_cast<std::size_t>(i.result)] = i.slot;
-    }
-    // Only now, so that no pass writes where it reads: an operand may be 16 floats that stand for all elements.
-    for (const int value : {i.a, i.b, i.c, i.result}) {
-      if (value < 0 || last_use[static_cast<std::size_t>(value)] != at) continue;
-      int& slot = slot_of[static_cast<std::size_t>(value)];
-      if (slot >= 0) free.push_back(slot);
-      slot = -1;
-    }
-  }
-  for (std::size_t at = 0; at + 1 < code.instructions.size(); ++at) {
-    const ChainInstruction& next = code.instructions[at + 1];
-    ChainInstruction& i = code.instructions[at];
-    if (i.op == ChainOp::load || i.op == ChainOp::constant || next.op != ChainOp::store || next.a != i.result) continue;
-    if (uses[static_cast<std::size_t>(i.result)] == 1) i.store_tensor = next.tensor;
-  }
-}
+// Turns steps over registers into moves of one group. A value is a step's result; its home is where it can be read
+// again: a tensor or a constant from the start, a kept group from the moment when it would be lost or is needed beside
+// the group at work.
+class Lowering {
+ public:
+  Lowering(const ChainProgram& program, ChainCode& code) : program_(program), code_(code) {}
 
-void choose_prefetch(ChainCode& code) {
-  const auto computes = [](const ChainInstruction& i) {
-    return i.op != ChainOp::load && i.op != ChainOp::store && i.op != ChainOp::constant;
+  void go() {
+    read_values();
+    for (std::size_t at = 0; at < program_.steps.size(); ++at) move(program_.steps[at], operands_[at]);
+  }
+
+ private:
+  struct Value {
+    ChainSource home;
+    int uses = 0;  // still to come
   };
-  ChainInstruction* chosen = nullptr;
-  for (ChainInstruction& i : code.instructions)
-    if (computes(i) && (chosen == nullptr || (costly(i.op) && !costly(chosen->op)))) chosen = &i;
-  if (chosen != nullptr) chosen->prefetches = true;
-}
+  struct Operands {
+    int a = -1, b = -1, c = -1, result = -1;  // values
+  };
 
+  void read_values() {
+    std::vector<int> value_in(static_cast<std::size_t>(program_.registers), -1);
+    for (const ChainStep& s : program_.steps) {
+      Operands o;
+      const auto use = [&](int reg) {
+        const int value = value_in[static_cast<std::size_t>(reg)];
+        ++values_[static_cast<std::size_t>(value)].uses;
+        return value;
+      };
+      const int count = operands(s.op);
+      if (count > 0) o.a = use(s.a);
+      if (count > 1) o.b = use(s.b);
+      if (count > 2) o.c = use(s.c);
+      if (s.op != ChainOp::store) {
+        o.result = static_cast<int>(values_.size());
+        values_.emplace_back();
+        value_in[static_cast<std::size_t>(s.result)] = o.result;
+      }
+      operands_.push_back(o);
+    }
+  }
+
+  Value& value(int v) { return values_[static_cast<std::size_t>(v)]; }
+
+  void move(const ChainStep& s, Operands o) {
+    if (s.op == ChainOp::load) {
+      value(o.result).home = {ChainSource::tensor, s.slot};
+    } else if (s.op == ChainOp::constant) {
+      value(o.result).home = {ChainSource::constant, static_cast<int>(code_.constants.size())};
+      code_.constants.push_back(s.constant);
+    } else if (s.op == ChainOp::store) {
+      bring(o.a);
+      code_.moves.push_back({.kind = ChainMove::put, .a = {ChainSource::tensor, s.slot}});
+      used(o.a);
+    } else {
+      if (commutes(s.op) && here_ == o.b) std::swap(o.a, o.b);
+      ChainMove apply{.kind = ChainMove::apply, .op = s.op, .repeat = s.repeat};
+      if (o.b >= 0) apply.b = home(o.b);
+      if (o.c >= 0) apply.c = home(o.c);
+      bring(o.a);
+      for (const int v : {o.a, o.b, o.c})
+        if (v >= 0) --value(v).uses;
+      if (value(o.a).uses > 0) home(o.a);  // the group is about to be overwritten
+      code_.moves.push_back(apply);
+      for (const int v : {o.a, o.b, o.c})
+        if (v >= 0) release(v);
+      here_ = o.result;
+    }
+  }
+
+  ChainSource home(int v) {
+    ChainSource& at = value(v).home;
+    if (at.kind != ChainSource::nowhere) return at;  // else it is the group at work
+    if (free_.empty()) free_.push_back(code_.kept++);
+    at = {ChainSource::kept, free_.back()};
+    free_.pop_back();
+    code_.moves.push_back({.kind = ChainMove::keep, .a = at});
+    return at;
+  }
+  void bring(int v) {
+    if (here_ == v) return;
+    const ChainSource from = home(v);
+    if (here_ >= 0 && value(here_).uses > 0) home(here_);
+    code_.moves.push_back({.kind = ChainMove::take, .a = from});
+    here_ = v;
+  }
+  void used(int v) {
+    --value(v).uses;
+    release(v);
+  }
+  void release(int v) {
+    ChainSource& at = value(v).home;
+    if (value(v).uses > 0 || at.kind != ChainSource::kept) return;
+    free_.push_back(at.index);
+    at = {};
+  }
+
+  const ChainProgram& program_;
+  ChainCode& code_;
+  std::vector<Value> values_;
+  std::vector<Operands> operands_;
+  std::vector<int> free_;
+  int here_ = -1;  // the value of the group at work
+};
+
+// Tensors that steps cannot walk where they lie, and blocks so short that what is copied of those stays in the L1.
 void choose_blocks(ChainCode& code) {
-  const std::int64_t slots = std::max(code.slots, 1);
-  const std::int64_t fits = tile::cpu::caches().l1d / 2 / static_cast<std::int64_t>(sizeof(float)) / slots;
-  const std::int64_t block = std::clamp<std::int64_t>(fits / 64 * 64, 64, most_block);
-  const std::int64_t columns = code.extents[static_cast<std::size_t>(code.axes - 1)];
-  code.columns = static_cast<int>(std::min(columns, block));
-  code.rows = columns >= block ? 1 : static_cast<int>(block / std::max<std::int64_t>(columns, 1));
+  const auto last = static_cast<std::size_t>(code.axes - 1);
+  const std::int64_t width = code.extents[last];
+  for (const ChainMove& m : code.moves)
+    if (m.kind == ChainMove::put) code.tensors[static_cast<std::size_t>(m.a.index)].stored = true;
+  std::int64_t held = 0;
+  const bool packed = width < chain_group;  // several rows make a block, and none is a run
+  for (ChainAccess& t : code.tensors) {
+    const bool uniform = t.strides[last] == 0 && !t.stored;
+    t.held = packed || (t.strides[last] != 1 && !uniform);
+    held += t.held ? 1 : 0;
+  }
+  std::int64_t block = most_block;
+  if (held > 0) {
+    const std::int64_t fits = tile::cpu::caches().l1d / 2 / static_cast<std::int64_t>(sizeof(float)) / held;
+    block = std::clamp<std::int64_t>(fits / chain_group * chain_group, chain_group, most_held);
+  }
+  code.columns = std::min(width, block);
+  code.rows = packed ? block / std::max<std::int64_t>(width, 1) : 1;
 }
 
 }  // namespace
@@ -264,8 +304,7 @@ ChainCode lower(const ChainProgram& program) {
     access.dtype = program.tensors[t].dtype;
     for (std::size_t axis = 0; axis < space.extents.size(); ++axis) access.strides[axis] = space.strides[axis][t];
   }
-  assign_values(program, code);
-  choose_prefetch(code);
+  Lowering(program, code).go();
   choose_blocks(code);
   return code;
 }
@@ -277,7 +316,7 @@ std::int64_t pieces(std::int64_t count, std::int64_t each) { return count / each
 std::int64_t ChainCode::blocks() const {
   if (elements == 0) return 0;
   const auto last = static_cast<std::size_t>(axes - 1);
-  std::int64_t count = pieces(extents[last] + lead, columns) * pieces(extents[last - 1], rows);
+  std::int64_t count = pieces(extents[last], columns) * pieces(extents[last - 1], rows);
   for (std::size_t axis = 0; axis + 2 < static_cast<std::size_t>(axes); ++axis) count *= extents[axis];
   return count;
 }
@@ -286,22 +325,25 @@ ChainBlock block_at(const ChainCode& code, std::int64_t index) {
   ChainBlock block;
   const auto last = static_cast<std::size_t>(code.axes - 1);
   const std::int64_t width = code.extents[last], height = code.extents[last - 1];
-  const std::int64_t across = pieces(width + code.lead, code.columns), down = pieces(height, code.rows);
-  const std::int64_t column = index % across * code.columns - code.lead;
+  const std::int64_t across = pieces(width, code.columns), down = pieces(height, code.rows);
+  block.at[last] = index % across * code.columns;
   index /= across;
   block.at[last - 1] = index % down * code.rows;
   index /= down;
-  block.at[last] = std::max<std::int64_t>(column, 0);
   block.rows = std::min<std::int64_t>(code.rows, height - block.at[last - 1]);
-  block.columns = std::min(column + code.columns, width) - block.at[last];
+  block.columns = std::min(code.columns, width - block.at[last]);
   for (std::size_t axis = last - 1; axis-- > 0; index /= code.extents[axis])
     block.at[axis] = index % code.extents[axis];
   return block;
 }
 
+// Constants, kept groups and widened operands one group each; a tensor a block and a group, since the last group may
+// reach beyond.
 std::int64_t chain_scratch_floats(const ChainCode& code) {
-  return static_cast<std::int64_t>(std::max(code.slots, 1)) *
-         (static_cast<std::int64_t>(code.rows) * code.columns + 16);
+  const auto groups = static_cast<std::int64_t>(code.constants.size()) + code.kept + 2;
+  std::int64_t floats = groups * chain_group;
+  for (const ChainAccess& t : code.tensors) floats += chain_group + (t.held ? code.rows * code.columns : 0);
+  return floats;
 }
 
 }  // namespace ridge::kernels

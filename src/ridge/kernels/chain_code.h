@@ -1,7 +1,7 @@
 // What a ChainProgram becomes before it runs. Axes that lie one behind the other in every tensor are merged and the
-// rest are ordered by the outputs' strides; each step's result is a value of its own, and values that are never alive
-// together share a slot of the scratch. y = gelu(1.3*x + 0.2) over [4, 1024, 512] has one axis of 2,097,152 elements
-// and one slot of 512 floats: 2 KiB, which with the block of x and that of y stays in the L1. Internal to the kernels.
+// rest are ordered by the outputs' strides; steps over registers become moves of one group of 64 elements. For
+// y = gelu(1.3*x + 0.2) over [4, 1024, 512] there is one axis of 2,097,152 elements and the moves are: take x, multiply
+// by a constant, add another, gelu, put y. Nothing is kept. Internal to the kernels.
 #pragma once
 
 #include <array>
@@ -16,34 +16,40 @@
 namespace ridge::kernels {
 
 constexpr int most_axes = 8;
-constexpr int most_block = 512;  // floats: short enough that a chain's slots stay in the L1 (spike: 512 beats 1024 …)
+constexpr int chain_group = 128;  // elements, at most, that one move works on at once: eight registers of AVX-512
+constexpr std::int64_t most_block = 4096;  // elements, where all tensors are walked where they lie
+constexpr std::int64_t most_held = 512;    // where some are gathered: what is held stays in the L1
 
 struct ChainAccess {  // a tensor after merging: elements, stride of each remaining axis
   DType dtype = DType::f32;
   std::array<std::int64_t, most_axes> strides{};
+  bool stored = false;
+  bool held = false;  // copied to f32 first, or last: what is no run of elements, or not what a step can read
 };
 
-struct ChainInstruction {
-  ChainOp op = ChainOp::store;
-  int result = -1, a = -1, b = -1, c = -1;  // values
-  int slot = -1;                            // of the result, in the scratch
-  int tensor = -1;                          // load, store
-  int store_tensor = -1;  // f32 output that alone uses the result: written to directly, without a slot of its own
-  float constant = 0;
+struct ChainSource {  // where an operand lies
+  enum Kind { nowhere, tensor, constant, kept } kind = nowhere;
+  int index = -1;
+};
+
+// What is done with the group that is at work. It stays where it is (in registers, or the first lines of the L1) from
+// move to move; only what is needed again later is kept.
+struct ChainMove {
+  enum Kind { take, keep, apply, put } kind = take;  // group = a; kept[a] = group; group = op(group, b, c); a = group
+  ChainSource a = {}, b = {}, c = {};
+  ChainOp op = ChainOp::add;
   int repeat = 1;
-  bool prefetches = false;  // runs long enough to fetch the next block meanwhile
 };
 
 struct ChainCode {
   int axes = 0;  // at least 2 where there are elements; the last is walked in blocks, the one before in rows
   std::array<std::int64_t, most_axes> extents{};
   std::vector<ChainAccess> tensors;
-  std::vector<ChainInstruction> instructions;
-  int values = 0, slots = 0;
-  int rows = 1, columns = most_block;  // of a block: several rows only where they are short
-  std::int64_t lead = 0;               // columns by which blocks are moved forward so that stores meet whole lines
-  bool stream = false;                 // stores go past the caches
-  bool fetch_ahead = false;            // inputs come from beyond the L2
+  std::vector<ChainMove> moves;
+  std::vector<float> constants;
+  int kept = 0;                                 // groups at once
+  std::int64_t rows = 1, columns = most_block;  // of a block: several rows only where they are short
+  bool stream = false;                          // stores go past the caches
   std::int64_t elements = 0;
 
   std::int64_t blocks() const;  // how many cover the index space

@@ -17,11 +17,13 @@
 namespace ridge {
 
 enum class StreamKernel {
-  rmsnorm,  // of rows, times a weight
-  softmax,  // of rows
-  affine,   // chain, interpreted: y = max(1.3*x + 0.2, 0) * r
-  gelu,     // chain, interpreted: y = gelu(1.3*x + 0.2) * r
-  cosines,  // chain, interpreted: y = cos(cos(x))
+  rmsnorm,          // of rows, times a weight
+  softmax,          // of rows
+  affine,           // chain, interpreted: y = max(1.3*x + 0.2, 0) * r
+  gelu,             // chain, interpreted: y = gelu(1.3*x + 0.2) * r
+  cosines,          // chain, interpreted: y = cos(cos(x))
+  compiled_affine,  // the same as affine, known to the compiler (kernels/map.h)
+  compiled_gelu,
 };
 std::string_view name(StreamKernel kernel);
 

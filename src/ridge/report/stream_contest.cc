@@ -7,11 +7,11 @@
 namespace ridge {
 
 std::string stream_text(const StreamContest& contest) {
-  std::string out = fmt::format("{:<9} {:<5} {:>7} {:>6} {:>7} {:>7} {:>6} {:>12} {:>8} {:>5}\n", "kernel", "dtype",
+  std::string out = fmt::format("{:<15} {:<5} {:>7} {:>6} {:>7} {:>7} {:>6} {:>12} {:>8} {:>5}\n", "kernel", "dtype",
                                 "columns", "ridge", "stream", "cached", "ratio", "rounds", "of roof", "bar");
   for (const auto& row : contest.rows) {
     const auto rate = [&](double seconds) { return row.bytes / seconds / 1e9; };
-    out += fmt::format("{:<9} {:<5} {:>7} {:>6.1f} {:>7.1f} {:>7.1f} {:>6.3f} {:>6.3f}-{:.3f} {:>8.3f} {:>5.2f}\n",
+    out += fmt::format("{:<15} {:<5} {:>7} {:>6.1f} {:>7.1f} {:>7.1f} {:>6.3f} {:>6.3f}-{:.3f} {:>8.3f} {:>5.2f}\n",
                        name(row.what.kernel), name(row.what.dtype),
                        row.what.columns == 0 ? "-" : std::to_string(row.what.columns), rate(row.ours.median),
                        rate(row.stream.median), rate(row.cached_s), row.ratio, row.low, row.high, row.of_roof,
