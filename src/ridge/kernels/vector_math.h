@@ -2,8 +2,8 @@
 // argument to where a short polynomial suffices: exp(x) = 2^n * p(r) with x = n*ln 2 + r and |r| <= 0.347. Where a
 // result is the product of a power and something small, as gelu(-10) = -10 * Phi(-10) = -7.6e-23, the power of two is
 // applied last, so that subnormal results are right too. Largest errors over all of f32 (vector_math_test.cc): exp,
-// log, cos, sin, tanh 2 ulp; gelu_tanh, silu, sigmoid, rsqrt 4 ulp; gelu 6 ulp. NaN gives
-// NaN, infinities their limits: gelu(-inf) and silu(-inf) are -0. The coefficients are minimax fits (Lawson's
+// log, cos, sin, tanh 2 ulp; gelu, gelu_tanh, silu, sigmoid, rsqrt 4 ulp. NaN gives NaN,
+// infinities their limits: gelu(-inf) and silu(-inf) are -0. The coefficients are minimax fits (Lawson's
 // iteration) to the stated intervals, rounded one by one. Method: Muller, "Elementary Functions", 3rd ed., chapters 3
 // and 11.
 #pragma once
@@ -32,6 +32,11 @@ template <class V> V scale(V a, V n) {
 }
 #endif
 
+// The integer nearest to x*y, |x*y| < 2^22: added to 3*2^22 it is what stays of the product.
+template <class V> [[gnu::always_inline]] inline V round_product(V x, float y) {
+  return fma(x, lit<V>(y), lit<V>(0x1.8p23f)) - lit<V>(0x1.8p23f);
+}
+
 template <class V> struct Power {  // mantissa * 2^exponent
   V mantissa, exponent;
   V value() const { return scale(mantissa, exponent); }
@@ -40,7 +45,7 @@ template <class V> struct Power {  // mantissa * 2^exponent
 // The r of x = n*ln 2 + r for x in -150 … 89; beyond, that of the nearer end, whose power is 0 or infinite as a float.
 template <class V> V reduce_by_ln2(V x, V& n) {
   x = larger(lit<V>(-150), smaller(lit<V>(89), x));  // of a NaN, both give the second
-  n = round_even(x * lit<V>(1.44269502f));
+  n = round_product(x, 1.44269502f);
   return fma(n, lit<V>(1.90465421e-09f), fma(n, lit<V>(-0.693147182f), x));
 }
 template <class V> V power_rest(V r) {  // (e^r - 1 - r) / r^2
@@ -51,11 +56,13 @@ template <class V> Power<V> power_of_e(V x) {
   const V r = reduce_by_ln2(x, n);
   return {fma(power_rest(r), r * r, r) + lit<V>(1), n};
 }
-// e^(x + low), low being what rounding left of x. What adding it to r loses in turn is added to the next smaller term.
-template <class V> Power<V> power_of_e(V x, V low) {
-  V n;
-  const V first = reduce_by_ln2(x, n), r = first + low, lost = (first - r) + low;
-  return {(fma(power_rest(r), r * r, lost) + r) + lit<V>(1), n};
+// e^(x + low) = (1 + rest) * 2^exponent for x in -250 … 0, low being what rounding left of x. As 1 + rest it is known
+// better than any float: q * e^x is fma(q, rest, q).
+template <class V> struct NearPower { V rest, exponent; };
+template <class V> [[gnu::always_inline]] inline NearPower<V> near_power(V x, V low) {
+  const V n = round_product(x, 1.44269502f);
+  const V r = fma(n, lit<V>(-0.693147182f), x) + fma(n, lit<V>(1.90465421e-09f), low);
+  return {fma(r * r, power_rest(r), r), n};
 }
 
 template <class V> V exp(V x) { return power_of_e(x).value(); }
@@ -63,7 +70,7 @@ template <class V> V exp(V x) { return power_of_e(x).value(); }
 // e^x for x <= 0, which needs no guard above: two instructions fewer. NaN gives NaN.
 template <class V> [[gnu::always_inline]] inline V exp_below_0(V x) {
   x = larger(lit<V>(-150), x);
-  const V n = round_even(x * lit<V>(1.44269502f));
+  const V n = round_product(x, 1.44269502f);
   const V r = fma(n, lit<V>(1.90465421e-09f), fma(n, lit<V>(-0.693147182f), x));
   return scale(fma(power_rest(r), r * r, r) + lit<V>(1), n);
 }
@@ -122,7 +129,7 @@ template <class V> float reduce_large(float x, std::int32_t& quarters) {
 }
 
 template <class V> Angle<V> quarter_turns(V x) {
-  const V n = round_even(x * lit<V>(0.636619747f));
+  const V n = round_product(x, 0.636619747f);
   V r = fma(n, lit<V>(-1.57079637f), x);  // exact: both sides are multiples of 2^-24 and the difference is under 1
   r = fma(n, lit<V>(4.37113883e-08f), r);
   r = fma(n, lit<V>(1.71512451e-15f), r);
@@ -165,31 +172,38 @@ template <class V> V tanh(V x) {
   return as_float(bits(value) ^ (bits(x) & V::Int::all(INT32_MIN)));
 }
 
-// value * 2^n where x is negative, else `positive`.
-template <class V> V by_sign(V x, V positive, V value, V n) {
+template <class V> V sigmoid(V x) {  // 1/(1 + e) or e/(1 + e) where e = e^-|x|
+  const Power<V> e = power_of_e(negate(abs(x)));
   const auto negative = x < lit<V>(0);
-  return scale(select(negative, value, positive), select(negative, n, lit<V>(0)));
+  return scale(select(negative, e.mantissa, lit<V>(1)) / (lit<V>(1) + e.value()),
+               select(negative, e.exponent, lit<V>(0)));
 }
 
-// x/(1 + e^-x) where e = e^-|x|: x/(1 + e) or x*e/(1 + e)
-template <class V> V over_one_plus(V x, V factor, Power<V> e) {
-  const V d = lit<V>(1) + e.value();
-  const auto negative = x < lit<V>(0);
-  return scale(select(negative, factor * e.mantissa, factor) / d, select(negative, e.exponent, lit<V>(0)));
-}
-template <class V> V sigmoid(V x) { return over_one_plus(x, lit<V>(1), power_of_e(negate(abs(x)))); }
-template <class V> V silu(V x) { return over_one_plus(x, larger(lit<V>(-150), x), power_of_e(negate(abs(x)))); }
+// The gates are x for large x and 0 for small; what is missing is the same on both sides of 0: relu(x) - tail(|x|).
+// That is -tail exactly for x < 0, and -0 for -0 and -infinity.
+template <class V> V less_tail(V x, V tail, V exponent) { return larger(lit<V>(-0.0f), x) - scale(tail, exponent); }
 
-// x * Phi(x). Phi(-z) = e^(-z^2/2) * R(z); R is a quotient of polynomials for z to 14.6, where the rest underflows; all
-// coefficients are positive, so nothing cancels. z^2 is taken in two floats: rounded once it would be wrong by 2^-18 at
+// x/(1 + e^-x): the tail is z*e/(1 + e), e = e^-z.
+template <class V> V sigmoid_gate(V x, V z, const NearPower<V>& e) {
+  const V power = scale(lit<V>(1) + e.rest, e.exponent);
+  return less_tail(x, fma(z, e.rest, z) / (lit<V>(1) + power), e.exponent);
+}
+template <class V> V silu(V x) {
+  const V z = smaller(lit<V>(150), abs(x));
+  return sigmoid_gate(x, z, near_power(negate(z), lit<V>(0)));
+}
+
+// x * Phi(x): the tail is z * Phi(-z) = e^(-z^2/2) * q * P(q), q = z/(z + 2.5), for z to 14; beyond, it is 0. P is
+// summed around q = 3/8, where its terms are small. (With a quotient of two polynomials in its place, whose roundings
+// add up, the largest error was 5.1 ulp.) z^2 is taken in two floats: rounded once it would be wrong by 2^-18 at
 // z = 14, and so would the power.
 template <class V> V gelu(V x) {
-  const V z = smaller(lit<V>(14.6f), abs(x)), h = z * z, low = fma(z, z, negate(h));
-  const Power<V> e = power_of_e(h * lit<V>(-0.5f), low * lit<V>(-0.5f));
-  const V above = horner(z, 0.5f, 0.437994361f, 0.182974741f, 0.0405347459f, 0.00409859512f);
-  const V below = horner(z, 1.0f, 1.67387354f, 1.20150352f, 0.46877408f, 0.101611912f, 0.0102735376f);
-  const V tail = above * e.mantissa / below;
-  return by_sign(x, fma(negate(z), scale(tail, e.exponent), x), negate(z) * tail, e.exponent);
+  const V z = smaller(lit<V>(14.6f), abs(x)), h = z * z, low = fma(z, z, negate(h)), half = lit<V>(-0.5f);
+  const NearPower<V> e = near_power(h * half, low * half);
+  const V q = z / (z + lit<V>(2.5f));
+  const V tail = q * horner(q - lit<V>(0.375f), 0.82312268f, -0.993948758f, 0.477189869f, 0.191520661f, -0.199347541f,
+                            -0.137368172f, 0.0632558987f, 0.121789925f, 0.0109371012f, -0.0802467912f);
+  return less_tail(x, fma(tail, e.rest, tail), e.exponent);
 }
 
 // x * sigmoid(2u), 2u = z*(a + b*z^2) in two floats for the same reason; a = 2*sqrt(2/pi), b = 0.044715*a.
@@ -200,7 +214,7 @@ template <class V> V gelu_tanh(V x) {
   const V t = a + p, back = t - a, t_low = (a - (t - back)) + (p - back);  // two-sum
   const V rest = t_low + p_low + fma(s, lit<V>(2.39883247e-09f), lit<V>(-4.53406805e-08f));
   const V v = z * t, v_low = fma(z, rest, fma(z, t, negate(v)));
-  return over_one_plus(x, larger(lit<V>(-12.5f), x), power_of_e(negate(v), negate(v_low)));
+  return sigmoid_gate(x, z, near_power(negate(v), negate(v_low)));
 }
 
 template <class V> V rsqrt(V x) { return lit<V>(1) / sqrt(x); }

@@ -30,7 +30,7 @@ const Function functions[] = {
     {"cos", ChainOp::cos, [](double x) { return std::cos(x); }, 2},
     {"sin", ChainOp::sin, [](double x) { return std::sin(x); }, 2},
     {"tanh", ChainOp::tanh, [](double x) { return std::tanh(x); }, 2},
-    {"gelu", ChainOp::gelu, [](double x) { return 0.5 * x * std::erfc(-x * std::sqrt(0.5)); }, 6},
+    {"gelu", ChainOp::gelu, [](double x) { return 0.5 * x * std::erfc(-x * std::sqrt(0.5)); }, 4},
     {"gelu_tanh", ChainOp::gelu_tanh,
      [](double x) { return x * exact_sigmoid(2 * std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)); }, 4},
     {"silu", ChainOp::silu, [](double x) { return x * exact_sigmoid(x); }, 4},
