@@ -10,6 +10,7 @@
 
 #include "ridge/base/cores.h"
 #include "ridge/base/float16.h"
+#include "ridge/kernels/epilogue.h"
 #include "ridge/kernels/run.h"
 #include "ridge/tile/target/cpu/isa.h"
 #include "ridge/tile/target/cpu/run.h"
@@ -50,15 +51,25 @@ MatrixLayout transposed(MatrixLayout x) {
   return x;
 }
 
-template <class In, class Out>
-void run_matmul(const MatmulProblem& p, const void* a, const void* b, const void* packed_b, void* d, int threads) {
-  using Kernel = Matmul<cpu_menu[0], In, In, Out>;
+// A text knows an element by its size; the engine knows the format.
+template <int bytes> struct Sized;
+template <> struct Sized<1> { using type = std::int8_t; };
+template <> struct Sized<2> { using type = Bf16; };
+template <> struct Sized<4> { using type = float; };
+
+template <int a_bytes, int b_bytes, class Sum>
+void run_matmul(const MatmulCall& call, const void* packed_b, int threads) {
+  using Kernel = Matmul<cpu_menu[0], typename Sized<a_bytes>::type, typename Sized<b_bytes>::type, Sum, Sum>;
+  const MatmulProblem& p = call.problem;
   const MatrixLayout layout = settled(p.d, p.m, p.n);
   typename Kernel::Globals g;
-  static_cast<Matrix&>(g.a) = seen(p.a, a, p.m, p.k);
-  static_cast<Matrix&>(g.b) = seen(transposed(p.b), b, p.n, p.k);
+  static_cast<Matrix&>(g.a) = seen(p.a, call.a, p.m, p.k);
+  static_cast<Matrix&>(g.b) = seen(transposed(p.b), call.b, p.n, p.k);
   g.b.prepacked = packed_b;
-  g.d = {static_cast<Out*>(d), p.m, p.n, layout.row_stride, layout.col_stride, layout.batch_stride};
+  g.d = {static_cast<Sum*>(call.d), p.m, p.n, layout.row_stride, layout.col_stride, layout.batch_stride};
+  constexpr bool sums_are_integers = std::is_same_v<Sum, std::int32_t>;
+  if (!is_plain(call.epilogue) || p.d.dtype != (sums_are_integers ? DType::int32 : DType::f32))
+    g.d.on_target = {finish_of(call.epilogue, p.d.dtype), finish};
   const tile::cpu::Problem sizes{p.batch, p.m, p.n, p.k};
   tile::cpu::run_kernel<Kernel>(g, sizes, *tile::cpu::engine(p.a.dtype, p.b.dtype), threads);
 }
@@ -72,17 +83,49 @@ bool tiny(const MatmulProblem& p) {
   return flops < 0x1p19 && bytes < 0x1p17;
 }
 
-void dispatch(const MatmulProblem& p, const void* a, const void* b, const void* packed_b, void* d, int threads) {
+MatmulCall exchanged(const MatmulCall& x) {
+  const MatmulProblem& p = x.problem;
+  MatmulCall y = x;
+  y.problem = {p.batch, p.n, p.m, p.k, transposed(p.b), transposed(p.a), transposed(p.d)};
+  std::swap(y.a, y.b);
+  y.epilogue = exchanged(x.epilogue);
+  return y;
+}
+
+void dispatch(const MatmulCall& call, const void* packed_b, int threads) {
+  const MatmulProblem& p = call.problem;
   if (p.batch == 0 || p.m == 0 || p.n == 0) return;
   if (threads <= 0) threads = usable_cores();
   if (tiny(p)) threads = 1;
-  if (settled(p.d, p.m, p.n).col_stride != 1) {
-    const MatmulProblem swapped{p.batch, p.n, p.m, p.k, transposed(p.b), transposed(p.a), transposed(p.d)};
-    return dispatch(swapped, b, a, nullptr, d, threads);
+  if (settled(p.d, p.m, p.n).col_stride != 1) return dispatch(exchanged(call), nullptr, threads);
+  switch (bits(p.a.dtype) * 100 + bits(p.b.dtype)) {
+    case 3232: return run_matmul<4, 4, float>(call, packed_b, threads);
+    case 3208: return run_matmul<4, 1, float>(call, packed_b, threads);
+    case 1616: return run_matmul<2, 2, float>(call, packed_b, threads);
+    case 1608: return run_matmul<2, 1, float>(call, packed_b, threads);
+    case 832: return run_matmul<1, 4, float>(call, packed_b, threads);
+    case 816: return run_matmul<1, 2, float>(call, packed_b, threads);
+    default: return run_matmul<1, 1, std::int32_t>(call, packed_b, threads);
   }
-  if (p.a.dtype == DType::f32) return run_matmul<float, float>(p, a, b, packed_b, d, threads);
-  if (p.d.dtype == DType::f32) return run_matmul<Bf16, float>(p, a, b, packed_b, d, threads);
-  run_matmul<Bf16, Bf16>(p, a, b, packed_b, d, threads);
+}
+
+constexpr std::int64_t most_int8_products = (std::int64_t{1} << 17) - 1;  // of 128 * 128, in an int32
+
+bool is_float(DType x) { return x == DType::f32 || x == DType::bf16 || x == DType::f16; }
+
+std::optional<std::string> refuse_dtypes(const MatmulProblem& p) {
+  const DType a = p.a.dtype, b = p.b.dtype, d = p.d.dtype;
+  const bool integers = a == DType::int8 && b == DType::int8;
+  const bool floats = (a == b && is_float(a)) || (is_float(a) && b == DType::int8) || (a == DType::int8 && is_float(b));
+  if (!(integers && (is_float(d) || d == DType::int8 || d == DType::int32)) && !(floats && is_float(d)))
+    return fmt::format(
+        "expected f32, bf16 or f16, both alike or one of them int8 -> f32, bf16 or f16; or int8 * int8 -> int32, int8, "
+        "f32, bf16 or f16; found {} * {} -> {}",
+        name(a), name(b), name(d));
+  if (integers && p.k > most_int8_products)
+    return fmt::format("expected k of at most {}, where an int32 holds any sum of int8 products, found {}",
+                       most_int8_products, p.k);
+  return std::nullopt;
 }
 
 }  // namespace
@@ -92,13 +135,7 @@ std::optional<std::string> refuse(const MatmulProblem& p) {
   if (p.batch < 0 || p.m < 0 || p.n < 0 || p.k < 0) {
     return fmt::format("expected sizes of at least 0, found batch {}, m {}, n {}, k {}", p.batch, p.m, p.n, p.k);
   }
-  const DType in = p.a.dtype, out = p.d.dtype;
-  const bool known = p.b.dtype == in && ((in == DType::f32 && out == DType::f32) ||
-                                         (in == DType::bf16 && (out == DType::f32 || out == DType::bf16)));
-  if (!known) {
-    return fmt::format("expected f32 * f32 -> f32 or bf16 * bf16 -> f32 or bf16, found {} * {} -> {}", name(in),
-                       name(p.b.dtype), name(out));
-  }
+  if (auto refusal = refuse_dtypes(p)) return refusal;
   if (auto refusal = refuse_layout("a", p.a, p.m, p.k)) return refusal;
   if (auto refusal = refuse_layout("b", p.b, p.k, p.n)) return refusal;
   if (auto refusal = refuse_layout("d", p.d, p.m, p.n)) return refusal;
@@ -111,8 +148,18 @@ std::optional<std::string> refuse(const MatmulProblem& p) {
   return std::nullopt;
 }
 
+std::optional<std::string> refuse(const MatmulCall& call) {
+  if (auto refusal = refuse(call.problem)) return refusal;
+  if (auto refusal = refuse_epilogue(call.epilogue)) return refusal;
+  if (call.problem.d.dtype == DType::int32 && !is_plain(call.epilogue))
+    return "d: expected f32, bf16, f16 or int8 behind an epilogue, found int32";
+  return std::nullopt;
+}
+
+void matmul(const MatmulCall& call, int threads) { dispatch(call, nullptr, threads); }
+
 void matmul(const MatmulProblem& p, const void* a, const void* b, void* d, int threads) {
-  dispatch(p, a, b, nullptr, d, threads);
+  dispatch({p, a, b, d}, nullptr, threads);
 }
 
 PackedWeights::PackedWeights(const MatmulProblem& p, const void* b) : n_(p.n), k_(p.k) {
@@ -137,8 +184,10 @@ std::optional<std::string> refuse(const MatmulProblem& p, const PackedWeights& b
   return std::nullopt;
 }
 
+void matmul(const MatmulCall& call, const PackedWeights& b, int threads) { dispatch(call, b.data(), threads); }
+
 void matmul(const MatmulProblem& p, const void* a, const PackedWeights& b, void* d, int threads) {
-  dispatch(p, a, nullptr, b.data(), d, threads);
+  dispatch({p, a, nullptr, d}, b.data(), threads);
 }
 
 }  // namespace ridge::kernels

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 
+#include "ridge/kernels/epilogue.h"
 #include "ridge/kernels/matmul_plain.h"
 #include "ridge/kernels/matmul_sm90.h"
 
@@ -24,7 +25,7 @@ extern template void list_rows<F16, 4>(RowKernel*);
 
 namespace {
 
-using tile::Major, tile::Stored;
+using tile::Major;
 
 using Rows = std::array<RowKernel, sm90_menu.size()>;
 template <class T> const Rows& rows_of() {
@@ -83,20 +84,11 @@ bool encode_input(tile::InputOnTarget& to, const TileOperand& x, std::int64_t ba
   return encode(to.map, lines, dtype, x.major == Major::k ? Box{64, rows} : Box{64, depth}, true);
 }
 
-Stored stored(DType x) { return x == DType::bf16 ? Stored::bf16 : x == DType::f16 ? Stored::f16 : Stored::f32; }
-
 tile::OutputOnTarget finishing(const MatmulCall& call, const TileProblem& t) {
-  const MatmulEpilogue& e = call.epilogue;
-  const auto operand = [&](const EpilogueOperand& x) {
-    return tile::Operand{x.data, stored(x.dtype), t.exchanged ? x.col_stride : x.row_stride,
-                         t.exchanged ? x.row_stride : x.col_stride, x.batch_stride};
-  };
   tile::OutputOnTarget o{};
-  o.stored = stored(call.problem.d.dtype);
-  o.activation = static_cast<tile::Activation>(e.activation);
-  o.alpha = e.alpha, o.beta = e.beta;
-  o.bias = operand(e.bias), o.gate = operand(e.gate), o.addend = operand(e.addend);
-  const std::uintptr_t four = o.stored == Stored::f32 ? 16 : 8;
+  static_cast<tile::Finish&>(o) =
+      finish_of(t.exchanged ? exchanged(call.epilogue) : call.epilogue, call.problem.d.dtype);
+  const std::uintptr_t four = o.stored == tile::Stored::f32 ? 16 : 8;
   o.vectors = reinterpret_cast<std::uintptr_t>(t.d) % four == 0 && t.d_line % 4 == 0 &&
               (t.batch == 1 || t.d_batch_stride % 4 == 0);
   return o;

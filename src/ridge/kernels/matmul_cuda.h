@@ -9,36 +9,13 @@
 #include <optional>
 #include <string>
 
-#include "ridge/kernels/menu.h"
+#include "ridge/kernels/matmul_call.h"
 
 struct CUstream_st;
 
 namespace ridge::kernels::cuda {
 
-// y = activation(alpha * sum + bias) * gate + beta * addend. An operand without data is left out. Its element (r, c) of
-// product i lies at data + i*batch_stride + r*row_stride + c*col_stride, in elements; a stride of 0 broadcasts, so a
-// bias along the columns has strides 0, 1. bf16, f16 or f32. The addend may be D itself, element for element.
-enum class Activation { none, relu, gelu, gelu_tanh, silu };
-struct EpilogueOperand {
-  const void* data = nullptr;
-  DType dtype = DType::f32;
-  std::int64_t row_stride = 0, col_stride = 0, batch_stride = 0;
-};
-struct MatmulEpilogue {
-  float alpha = 1, beta = 1;
-  Activation activation = Activation::none;
-  EpilogueOperand bias, gate, addend;
-};
-
-// D = A * B as menu.h says, in device memory: bf16*bf16 or f16*f16 -> bf16, f16 or f32, sums in f32. Inputs must not
-// overlap D (but for the addend). constant_b: no kernel still running in the stream writes B (weights).
-struct MatmulCall {
-  MatmulProblem problem;
-  const void *a = nullptr, *b = nullptr;
-  void* d = nullptr;
-  MatmulEpilogue epilogue;
-  bool constant_b = false;
-};
+using kernels::Activation, kernels::EpilogueOperand, kernels::MatmulCall, kernels::MatmulEpilogue;
 
 // What to run, decided without running anything. A row of sm90_menu is the compiled shape, the rest is its schedule.
 struct MatmulPlan {

@@ -37,8 +37,6 @@ std::int64_t copied_line(const TileOperand& x);
 std::size_t copied_bytes(const TileOperand& x, std::int64_t batch);
 bool copy_engine_reads(const TileOperand& x, std::int64_t batch);
 
-bool is_plain(const MatmulEpilogue& epilogue);
-
 std::size_t partial_bytes(const MatmulConfig& config, std::int64_t tiles, int pieces);
 
 }  // namespace ridge::kernels::cuda

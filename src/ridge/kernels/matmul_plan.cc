@@ -9,6 +9,7 @@
 #include <tuple>
 #include <utility>
 
+#include "ridge/kernels/epilogue.h"
 #include "ridge/kernels/matmul_operands.h"
 
 namespace ridge::kernels::cuda {
@@ -133,10 +134,6 @@ bool copy_engine_reads(const TileOperand& x, std::int64_t batch) {
   return strides && reinterpret_cast<std::uintptr_t>(x.data) % 16 == 0;
 }
 
-bool is_plain(const MatmulEpilogue& e) {
-  return e.alpha == 1 && e.activation == Activation::none && !e.bias.data && !e.gate.data && !e.addend.data;
-}
-
 std::size_t partial_bytes(const MatmulConfig& c, std::int64_t tiles, int pieces) {
   return static_cast<std::size_t>(tiles * pieces * c.m * c.n) * 4;
 }
@@ -181,13 +178,12 @@ std::optional<std::string> refuse(const MatmulCall& call) {
   if (any && p.k > 0 && (!call.a || !call.b))
     return fmt::format("{}: expected device memory, found a null pointer", call.a ? "b" : "a");
   const MatmulEpilogue& e = call.epilogue;
-  for (const auto& [name, x] : {std::pair{"bias", &e.bias}, {"gate", &e.gate}, {"addend", &e.addend}})
-    if (x->data && !is_stored(x->dtype))
-      return fmt::format("{}: expected bf16, f16 or f32, found {}", name, ridge::name(x->dtype));
+  if (auto refusal = refuse_epilogue(e)) return refusal;
   const auto alignment = [](DType x) { return static_cast<std::uintptr_t>(bits(x) / 8); };
   for (const auto& [name, data, dtype] : {std::tuple{"a", call.a, p.a.dtype},
                                           {"b", call.b, p.b.dtype},
                                           {"d", static_cast<const void*>(call.d), p.d.dtype},
+                                          {"scale", e.scale.data, e.scale.dtype},
                                           {"bias", e.bias.data, e.bias.dtype},
                                           {"gate", e.gate.data, e.gate.dtype},
                                           {"addend", e.addend.data, e.addend.dtype}})

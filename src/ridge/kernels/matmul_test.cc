@@ -1,137 +1,23 @@
 // The fourth oracle of the design: every engine that this CPU has against the f64 loop nest, small integers bit for
-// bit, odd shapes, the four layouts, strides, batches, poisoned outputs between guard pages, NaN in one row only, any
-// number of threads. RIDGE_SLOW_TESTS=n multiplies the number of random cases by n.
+// bit, odd shapes, the four layouts, strides, batches, dtypes, epilogues, poisoned outputs between guard pages, NaN in
+// one row only, any number of threads (testing/matmul_case.h). RIDGE_MATMUL_CASES=20000 runs so many random cases.
 #include <gtest/gtest.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
-#include <random>
 
-#include "ridge/base/float16.h"
 #include "ridge/kernels/reference.h"
-#include "ridge/kernels/run.h"
+#include "ridge/kernels/testing/matmul_case.h"
 #include "ridge/tile/target/cpu/isa.h"
 
 namespace ridge::kernels {
 namespace {
 
-using Index = std::int64_t;
+using oracle::check, oracle::Guarded, oracle::Index, oracle::MatmulCase, oracle::simple, oracle::text, oracle::Values;
 
-// Memory that ends where a page without rights begins (or starts where one ends), so that one byte too far is a crash.
-class Guarded {
- public:
-  enum class At { end, start };
-  Guarded(std::size_t bytes, At at) : bytes_(bytes) {
-    const std::size_t page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
-    inside_ = (bytes + page - 1) / page * page;
-    map_ = static_cast<char*>(mmap(nullptr, inside_ + 2 * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
-    mapped_ = inside_ + 2 * page;
-    if (inside_ != 0) {
-      EXPECT_EQ(mprotect(map_ + page, inside_, PROT_READ | PROT_WRITE), 0);
-    }
-    data_ = at == At::end ? map_ + page + inside_ - bytes : map_ + page;
-  }
-  ~Guarded() { munmap(map_, mapped_); }
-  Guarded(const Guarded&) = delete;
-  Guarded& operator=(const Guarded&) = delete;
-  char* data() { return data_; }
-  std::size_t size() const { return bytes_; }
-
- private:
-  std::size_t bytes_, inside_ = 0, mapped_ = 0;
-  char *map_ = nullptr, *data_ = nullptr;
-};
-
-Index elements(const MatrixLayout& x, Index batch, Index rows, Index cols) {
-  if (batch == 0 || rows == 0 || cols == 0) return 0;
-  return (batch - 1) * x.batch_stride + (rows - 1) * x.row_stride + (cols - 1) * x.col_stride + 1;
-}
-
-MatrixLayout layout(DType dtype, Index rows, Index cols, bool transposed, Index extra = 0) {
-  MatrixLayout x{dtype};
-  x.row_stride = transposed ? 1 : cols + extra;
-  x.col_stride = transposed ? rows + extra : 1;
-  x.batch_stride = (transposed ? cols : rows) * ((transposed ? rows : cols) + extra);
-  return x;
-}
-
-struct Case {
-  MatmulProblem problem;
-  int threads = 1;
-  bool integers = true;
-  Guarded::At guard = Guarded::At::end;
-};
-
-Case simple(Index m, Index n, Index k, DType in = DType::f32, DType out = DType::f32, int layouts = 0) {
-  Case c;
-  c.problem = {
-      1, m, n, k, layout(in, m, k, layouts & 1), layout(in, k, n, layouts & 2), layout(out, m, n, layouts & 4)};
-  return c;
-}
-
-std::string text(const Case& c) {
-  const MatmulProblem& p = c.problem;
-  std::string s = "isa " + isa() + ", threads " + std::to_string(c.threads) + ": batch " + std::to_string(p.batch) +
-                  " m " + std::to_string(p.m) + " n " + std::to_string(p.n) + " k " + std::to_string(p.k);
-  for (const MatrixLayout* x : {&p.a, &p.b, &p.d}) {
-    s += ", " + std::string(name(x->dtype)) + " strides " + std::to_string(x->batch_stride) + " " +
-         std::to_string(x->row_stride) + " " + std::to_string(x->col_stride);
-  }
-  return s;
-}
-
-struct Data {
-  Guarded a, b, d;
-};
-
-void fill(const MatrixLayout& x, void* data, Index batch, Index rows, Index cols, bool integers, std::mt19937& random) {
-  std::normal_distribution<float> normal;
-  for (Index i = 0; i < (x.batch_stride == 0 ? std::min<Index>(1, batch) : batch); ++i)
-    for (Index r = 0; r < rows; ++r)
-      for (Index c = 0; c < cols; ++c)
-        write_element(x, data, i, r, c, integers ? static_cast<double>(random() % 9) - 4 : double{normal(random)});
-}
-
-constexpr unsigned char poison = 0xfb;  // as f32, bf16 and f16: a large finite number
-
-// Runs the case; "" or what is wrong.
-std::string check(const Case& c, unsigned seed = 1) {
-  const MatmulProblem& p = c.problem;
-  if (const auto refusal = refuse(p)) return text(c) + ": refused: " + *refusal;
-  const auto bytes = [](const MatrixLayout& x, Index batch, Index rows, Index cols) {
-    return static_cast<std::size_t>(elements(x, batch, rows, cols) * bits(x.dtype) / 8);
-  };
-  Data data{{bytes(p.a, p.batch, p.m, p.k), c.guard},
-            {bytes(p.b, p.batch, p.k, p.n), c.guard},
-            {bytes(p.d, p.batch, p.m, p.n), c.guard}};
-  std::mt19937 random(seed);
-  fill(p.a, data.a.data(), p.batch, p.m, p.k, c.integers, random);
-  fill(p.b, data.b.data(), p.batch, p.k, p.n, c.integers, random);
-  std::memset(data.d.data(), poison, data.d.size());
-  matmul(p, data.a.data(), data.b.data(), data.d.data(), c.threads);
-  std::vector<char> written(data.d.size(), 0);
-  const std::size_t size = static_cast<std::size_t>(bits(p.d.dtype)) / 8;
-  for (Index i = 0; i < p.batch; ++i)
-    for (Index r = 0; r < p.m; ++r)
-      for (Index col = 0; col < p.n; ++col) {
-        const Index at = i * p.d.batch_stride + r * p.d.row_stride + col * p.d.col_stride;
-        std::memset(written.data() + static_cast<std::size_t>(at) * size, 1, size);
-        const double got = read_element(p.d, data.d.data(), i, r, col);
-        const ReferenceElement want = reference_element(p, data.a.data(), data.b.data(), i, r, col);
-        double expected = want.value, allowed = c.integers ? 0 : matmul_bound(p, want);
-        if (c.integers && p.d.dtype == DType::bf16) expected = to_float(to_bf16(static_cast<float>(want.value)));
-        if (!(std::fabs(got - expected) <= allowed)) {
-          return text(c) + ": element " + std::to_string(i) + " " + std::to_string(r) + " " + std::to_string(col) +
-                 ": expected " + std::to_string(expected) + ", found " + std::to_string(got);
-        }
-      }
-  for (std::size_t i = 0; i < written.size(); ++i) {
-    if (written[i] == 0 && static_cast<unsigned char>(data.d.data()[i]) != poison)
-      return text(c) + ": byte " + std::to_string(i) + " between the rows was overwritten";
-  }
-  return "";
+void fill(const MatrixLayout& x, void* data, Index rows, Index cols, bool integers, unsigned seed) {
+  fill_matrix(x, data, 1, rows, cols, integers ? Values::integers : Values::normals, seed);
 }
 
 class EveryIsa : public testing::TestWithParam<tile::cpu::Isa> {
@@ -150,8 +36,8 @@ TEST_P(EveryIsa, SmallIntegersComeOutBitForBit) {
         for (const Index k : {1, 2, 3, 17, 64, 65})
           for (int layouts = 0; layouts < 8; ++layouts) {
             if ((m * n + k + layouts) % 3 != 0 && m * n * k > 3000) continue;
-            Case c = simple(m, n, k, in, in == DType::bf16 && n % 2 ? DType::bf16 : DType::f32, layouts);
-            c.guard = layouts % 2 ? Guarded::At::start : Guarded::At::end;
+            MatmulCase c = simple(m, n, k, in, in == DType::bf16 && n % 2 ? DType::bf16 : DType::f32, layouts);
+            c.near = layouts % 2 ? Guarded::before : Guarded::after;
             ASSERT_EQ(check(c), "");
           }
 }
@@ -167,47 +53,76 @@ TEST_P(EveryIsa, LargerShapesCrossEveryCut) {
                                   {64, 64, 1049},
                                   {11, 1501, 1401},
                                   {33, 100, 1200}}) {
-      Case c = simple(m, n, k, in, DType::f32, static_cast<int>((m + n) % 8));
+      MatmulCase c = simple(m, n, k, in, DType::f32, static_cast<int>((m + n) % 8));
       ASSERT_EQ(check(c), "");
       c.threads = 2;
-      c.integers = false;
+      c.values = Values::normals;
       ASSERT_EQ(check(c), "");
     }
   }
 }
 
-TEST_P(EveryIsa, RandomShapesStridesBatchesAndThreads) {
-  const char* const more = std::getenv("RIDGE_SLOW_TESTS");
-  const int cases = 500 * (more == nullptr ? 1 : std::max(1, std::atoi(more)));
-  std::mt19937 random(7);
-  const auto below = [&](Index n) { return static_cast<Index>(random() % static_cast<unsigned>(n)); };
-  const auto extent = [&] { return below(4) == 0 ? below(4) : below(2) == 0 ? below(40) : below(150); };
-  for (int i = 0; i < cases; ++i) {
-    const Index m = extent(), n = extent(), k = below(8) == 0 ? below(900) : extent();
-    const DType in = below(2) ? DType::f32 : DType::bf16;
-    const DType out = in == DType::bf16 && below(2) ? DType::bf16 : DType::f32;
-    Case c;
-    c.problem = {below(6) == 0 ? below(5) : 1,
-                 m,
-                 n,
-                 k,
-                 layout(in, m, k, below(2), below(3) ? 0 : below(70)),
-                 layout(in, k, n, below(2), below(3) ? 0 : below(70)),
-                 layout(out, m, n, below(2), below(3) ? 0 : below(70))};
-    if (below(3) == 0) c.problem.a.batch_stride = 0;
-    if (below(3) == 0) c.problem.b.batch_stride = 0;
-    if (c.problem.d.batch_stride == 0) c.problem.batch = std::min<Index>(c.problem.batch, 1);
-    c.threads = 1 + static_cast<int>(below(3));
-    c.integers = below(2) == 0;
-    c.guard = below(2) ? Guarded::At::start : Guarded::At::end;
-    ASSERT_EQ(check(c, static_cast<unsigned>(i)), "");
-  }
+TEST_P(EveryIsa, EveryPairOfDtypesInEveryLayout) {
+  constexpr DType floats[] = {DType::f32, DType::bf16, DType::f16};
+  const auto all_layouts = [](DType a, DType b, DType d) {
+    for (const auto& [m, n, k] : {std::array<Index, 3>{1, 33, 70}, {15, 17, 3}, {40, 70, 131}})
+      for (int layouts = 0; layouts < 8; ++layouts) {
+        MatmulCase c = simple(m, n, k, a, d, layouts);
+        c.call.problem.b.dtype = b;
+        ASSERT_EQ(check(c), "");
+        c.values = Values::normals, c.threads = 2;
+        ASSERT_EQ(check(c), "");
+      }
+  };
+  for (const DType d : {DType::int32, DType::int8, DType::f32, DType::bf16, DType::f16})
+    all_layouts(DType::int8, DType::int8, d);
+  for (const DType a : floats)
+    for (const DType d : floats) {
+      all_layouts(a, a, d);
+      all_layouts(a, DType::int8, d);
+      all_layouts(DType::int8, a, d);
+    }
+}
+
+TEST_P(EveryIsa, Int8SumsAreExactToTheLargest) {
+  constexpr Index k = 131071;
+  const std::vector<std::int8_t> least(static_cast<std::size_t>(k), -128);
+  MatmulCase c = simple(1, 1, k, DType::int8, DType::int32);
+  ASSERT_EQ(refuse(c.call.problem), std::nullopt);
+  std::int32_t d = 0;
+  matmul(c.call.problem, least.data(), least.data(), &d, 1);
+  EXPECT_EQ(d, 16384 * k);
+  c.call.problem.k = k + 1;
+  EXPECT_EQ(refuse(c.call.problem),
+            "expected k of at most 131071, where an int32 holds any sum of int8 products, found 131072");
+}
+
+TEST_P(EveryIsa, AnEpilogueIsAppliedInItsOrder) {
+  // One product of 1 x 1: 3 * 5 = 15; 2 * 0.5 * 15 + 1 = 16; relu; 16 * 3 - 2 * 7 = 34.
+  const float a = 3, b = 5, scale = 0.5F, bias = 1, gate = 3, addend = 7;
+  float d = 0;
+  MatmulCall call{simple(1, 1, 1).call.problem, &a, &b, &d};
+  call.epilogue = {2, -2, Activation::relu, {&scale}, {&bias}, {&gate}, {&addend}};
+  ASSERT_EQ(refuse(call), std::nullopt);
+  matmul(call, 1);
+  EXPECT_EQ(d, 34);
+}
+
+TEST_P(EveryIsa, Int8ResultsRoundToEvenAndStayInRange) {
+  const std::int8_t a[] = {1, 3, 5, 100, -100, 0}, b = 1;
+  const float half = 0.5F, scales[] = {1, 1, 1, 10, 10, NAN};
+  std::int8_t d[6] = {};
+  MatmulCall call{simple(6, 1, 1, DType::int8, DType::int8).call.problem, a, &b, d};
+  call.epilogue.alpha = half;
+  call.epilogue.scale = {scales, DType::f32, 1, 0, 0};
+  matmul(call, 1);
+  EXPECT_EQ(std::vector<int>(d, d + 6), (std::vector<int>{0, 2, 2, 127, -128, 0}));
 }
 
 TEST_P(EveryIsa, NanStaysInItsRowAndInItsColumn) {
   for (const Index m : {1, 6, 40}) {
-    const Case c = simple(m, 70, 90);
-    const MatmulProblem& p = c.problem;
+    const MatmulCase c = simple(m, 70, 90);
+    const MatmulProblem& p = c.call.problem;
     std::vector<float> a(static_cast<std::size_t>(m * 90), 1), b(90 * 70, 1), d(static_cast<std::size_t>(m * 70), -1);
     a[static_cast<std::size_t>((m - 1) * 90 + 89)] = NAN;
     b[50 * 70 + 33] = NAN;
@@ -226,16 +141,15 @@ TEST_P(EveryIsa, SumsDoNotDependOnTheNumberOfThreadsOrTheRun) {
                                   {1, 800, 1000},
                                   {13, 1100, 2000},
                                   {37, 500, 700}}) {
-      Case c = simple(m, n, k, in, DType::f32, static_cast<int>(n % 3));
-      std::mt19937 random(3);
+      MatmulCase c = simple(m, n, k, in, DType::f32, static_cast<int>(n % 3));
       const std::size_t size = static_cast<std::size_t>(bits(in)) / 8;
       std::vector<char> a(static_cast<std::size_t>(m * k) * size), b(static_cast<std::size_t>(k * n) * size);
-      fill(c.problem.a, a.data(), 1, m, k, false, random);
-      fill(c.problem.b, b.data(), 1, k, n, false, random);
+      fill(c.call.problem.a, a.data(), m, k, false, 3);
+      fill(c.call.problem.b, b.data(), k, n, false, 4);
       std::vector<float> first(static_cast<std::size_t>(m * n)), other(first.size());
-      matmul(c.problem, a.data(), b.data(), first.data(), 1);
+      matmul(c.call.problem, a.data(), b.data(), first.data(), 1);
       for (const int threads : {1, 2, 3, 5, 2}) {
-        matmul(c.problem, a.data(), b.data(), other.data(), threads);
+        matmul(c.call.problem, a.data(), b.data(), other.data(), threads);
         ASSERT_EQ(std::memcmp(first.data(), other.data(), first.size() * sizeof(float)), 0) << text(c) << threads;
       }
     }
@@ -243,31 +157,29 @@ TEST_P(EveryIsa, SumsDoNotDependOnTheNumberOfThreadsOrTheRun) {
 
 TEST_P(EveryIsa, DataMayBeMisaligned) {
   for (std::size_t shift = 1; shift < 64; shift += 3) {
-    const Case c = simple(9, 37, 45, DType::bf16, DType::f32, static_cast<int>(shift % 4));
+    const MatmulCase c = simple(9, 37, 45, DType::bf16, DType::f32, static_cast<int>(shift % 4));
     std::vector<char> a(9 * 45 * 2 + 64), b(45 * 37 * 2 + 64);
     std::vector<float> d(9 * 37);
-    std::mt19937 random(3);
-    fill(c.problem.a, a.data() + shift, 1, 9, 45, true, random);
-    fill(c.problem.b, b.data() + shift, 1, 45, 37, true, random);
-    matmul(c.problem, a.data() + shift, b.data() + shift, d.data(), 1);
+    fill(c.call.problem.a, a.data() + shift, 9, 45, true, 3);
+    fill(c.call.problem.b, b.data() + shift, 45, 37, true, 4);
+    matmul(c.call.problem, a.data() + shift, b.data() + shift, d.data(), 1);
     for (Index r = 0; r < 9; ++r)
       for (Index j = 0; j < 37; ++j)
         ASSERT_EQ(d[static_cast<std::size_t>(r * 37 + j)],
-                  reference_element(c.problem, a.data() + shift, b.data() + shift, 0, r, j).value);
+                  reference_element(c.call.problem, a.data() + shift, b.data() + shift, 0, r, j).value);
   }
 }
 
 TEST_P(EveryIsa, PackedWeightsGiveTheSameProducts) {
   for (const DType in : {DType::f32, DType::bf16})
     for (const auto& [m, n, k] : {std::array<Index, 3>{1, 70, 900}, {8, 300, 33}, {40, 129, 1500}, {3, 5, 0}}) {
-      Case c = simple(m, n, k, in, DType::f32, static_cast<int>(m % 4));
-      const MatmulProblem& p = c.problem;
+      MatmulCase c = simple(m, n, k, in, DType::f32, static_cast<int>(m % 4));
+      const MatmulProblem& p = c.call.problem;
       const std::size_t size = static_cast<std::size_t>(bits(in)) / 8;
       std::vector<char> a(static_cast<std::size_t>(m * k) * size), b(static_cast<std::size_t>(k * n) * size);
       std::vector<float> d(static_cast<std::size_t>(m * n), -1);
-      std::mt19937 random(3);
-      fill(p.a, a.data(), 1, m, k, true, random);
-      fill(p.b, b.data(), 1, k, n, true, random);
+      fill(p.a, a.data(), m, k, true, 3);
+      fill(p.b, b.data(), k, n, true, 4);
       const PackedWeights packed(p, b.data());
       ASSERT_EQ(refuse(p, packed), std::nullopt);
       for (const int threads : {1, 2}) {
@@ -280,27 +192,48 @@ TEST_P(EveryIsa, PackedWeightsGiveTheSameProducts) {
     }
 }
 
+// Every case is its seed: whoever finds one broken runs it alone with RIDGE_MATMUL_FIRST=seed RIDGE_MATMUL_CASES=1.
+TEST(MatmulOracle, RandomCases) {
+  const auto number = [](const char* name, int otherwise) {
+    const char* const text = std::getenv(name);
+    return text == nullptr ? otherwise : std::atoi(text);
+  };
+  const int first = number("RIDGE_MATMUL_FIRST", 0), cases = number("RIDGE_MATMUL_CASES", 600);
+  const std::vector<tile::cpu::Isa> isas = tile::cpu::available_isas();
+  const tile::cpu::Isa usual = tile::cpu::isa();
+  int wrong = 0;
+  for (int i = first; i < first + cases && wrong < 10; ++i) {
+    tile::cpu::use_isa(isas[static_cast<std::size_t>(i) % isas.size()]);
+    const std::string verdict = check(oracle::random_case(static_cast<unsigned>(i)));
+    wrong += !verdict.empty();
+    EXPECT_EQ(verdict, "");
+  }
+  tile::cpu::use_isa(usual);
+  RecordProperty("cases", cases);
+  std::printf("%d random products, seeds %d … %d, %zu instruction sets: %d wrong\n", cases, first, first + cases - 1,
+              isas.size(), wrong);
+}
+
 TEST(MatmulTest, PackedWeightsOfAnotherShapeAreRefused) {
   const std::vector<float> b(30);
-  const PackedWeights packed(simple(4, 5, 6).problem, b.data());
-  EXPECT_EQ(refuse(simple(4, 5, 6).problem, packed), std::nullopt);
-  EXPECT_EQ(refuse(simple(4, 6, 5).problem, packed), "b: expected weights of k 5 and n 6, found k 6 and n 5");
-  EXPECT_EQ(refuse(simple(4, 5, 6, DType::f32, DType::f32, 4).problem, packed),
+  const PackedWeights packed(simple(4, 5, 6).call.problem, b.data());
+  EXPECT_EQ(refuse(simple(4, 5, 6).call.problem, packed), std::nullopt);
+  EXPECT_EQ(refuse(simple(4, 6, 5).call.problem, packed), "b: expected weights of k 5 and n 6, found k 6 and n 5");
+  EXPECT_EQ(refuse(simple(4, 5, 6, DType::f32, DType::f32, 4).call.problem, packed),
             "d: expected contiguous rows where the weights are packed, found contiguous columns");
 }
 
 TEST(MatmulTest, LargeOutputsThatAreStreamedAreWhole) {
-  const Case c = simple(2900, 3008, 3);
+  const MatmulCase c = simple(2900, 3008, 3);
   std::vector<float> a(2900 * 3), b(3 * 3008);
   float* const d = static_cast<float*>(std::aligned_alloc(64, 2900 * 3008 * sizeof(float)));
-  std::mt19937 random(3);
-  fill(c.problem.a, a.data(), 1, 2900, 3, true, random);
-  fill(c.problem.b, b.data(), 1, 3, 3008, true, random);
-  matmul(c.problem, a.data(), b.data(), d, 2);
+  fill(c.call.problem.a, a.data(), 2900, 3, true, 3);
+  fill(c.call.problem.b, b.data(), 3, 3008, true, 4);
+  matmul(c.call.problem, a.data(), b.data(), d, 2);
   Index wrong = 0;
   for (Index r = 0; r < 2900; ++r)
     for (Index j = 0; j < 3008; ++j)
-      wrong += d[r * 3008 + j] != reference_element(c.problem, a.data(), b.data(), 0, r, j).value;
+      wrong += d[r * 3008 + j] != reference_element(c.call.problem, a.data(), b.data(), 0, r, j).value;
   EXPECT_EQ(wrong, 0);
   std::free(d);
 }
@@ -313,14 +246,16 @@ TEST(MatmulTest, EmptySumsAreZeroAndEmptyOutputsAreLeftAlone) {
 }
 
 TEST(MatmulTest, RefusalsSayWhatWasExpectedAndFound) {
-  const MatmulProblem good = simple(4, 5, 6).problem;
+  const MatmulProblem good = simple(4, 5, 6).call.problem;
   EXPECT_EQ(refuse(good), std::nullopt);
   MatmulProblem p = good;
   p.m = -1;
   EXPECT_EQ(refuse(p), "expected sizes of at least 0, found batch 1, m -1, n 5, k 6");
   p = good;
   p.b.dtype = DType::bf16;
-  EXPECT_EQ(refuse(p), "expected f32 * f32 -> f32 or bf16 * bf16 -> f32 or bf16, found f32 * bf16 -> f32");
+  EXPECT_EQ(refuse(p),
+            "expected f32, bf16 or f16, both alike or one of them int8 -> f32, bf16 or f16; or int8 * int8 -> int32, "
+            "int8, f32, bf16 or f16; found f32 * bf16 -> f32");
   p = good;
   p.a.col_stride = 2;
   EXPECT_EQ(refuse(p), "a: expected rows or columns that are contiguous, found strides 6 and 2");
@@ -333,6 +268,13 @@ TEST(MatmulTest, RefusalsSayWhatWasExpectedAndFound) {
   p = good;
   p.b.batch_stride = -20;
   EXPECT_EQ(refuse(p), "b: expected strides of at least 0, found 5, 1 and -20");
+  MatmulCall call{simple(4, 5, 6, DType::int8, DType::int32).call.problem};
+  EXPECT_EQ(refuse(call), std::nullopt);
+  call.epilogue.alpha = 2;
+  EXPECT_EQ(refuse(call), "d: expected f32, bf16, f16 or int8 behind an epilogue, found int32");
+  call = {good};
+  call.epilogue.bias = {&call, DType::int8};
+  EXPECT_EQ(refuse(call), "bias: expected bf16, f16 or f32, found int8");
 }
 
 }  // namespace

@@ -20,7 +20,7 @@ struct MatrixLayout {
 };
 
 // D[i] = A[i] * B[i] for i < batch: A is m x k, B is k x n, D is m x n. Sizes may be 0 (k = 0 writes zeros).
-// Supported: f32*f32 -> f32; bf16*bf16 -> f32 or bf16 (sums in f32).
+// Which dtypes: matmul_call.h.
 struct MatmulProblem {
   std::int64_t batch = 1, m = 0, n = 0, k = 0;
   MatrixLayout a, b, d;

@@ -8,20 +8,24 @@
 #include <span>
 #include <string>
 
-#include "ridge/kernels/menu.h"
+#include "ridge/kernels/matmul_call.h"
 
 namespace ridge::kernels {
 
 // What stands in the way of running this problem, as a sentence; none: it runs.
 std::optional<std::string> refuse(const MatmulProblem& problem);
+std::optional<std::string> refuse(const MatmulCall& call);
 std::optional<std::string> refuse(const ChainProgram& program);
 std::optional<std::string> refuse(const RowProblem& problem);
 
-// D = A * B. The problem must not be refused.
+// D = A * B, and with a call its epilogue. Must not be refused. The same call gives the same bits, whatever the
+// threads.
+void matmul(const MatmulCall& call, int threads = 0);
 void matmul(const MatmulProblem& problem, const void* a, const void* b, void* d, int threads = 0);
 
 // B in the order that this CPU's kernels read it, made once and used by any number of products with the same k, n and
-// dtypes, from any thread. Worth its bytes (those of B, rounded up to 32 columns) where B is a layer's weights.
+// dtypes, from any thread. Worth its bytes (those of B, rounded up to 32 columns; of a B that is multiplied as f32, 4
+// an element) where B is a layer's weights.
 class PackedWeights {
  public:
   // The problem's B, which serves all batches (batch_stride 0 or batch 1); D's columns must lie side by side.
@@ -35,6 +39,7 @@ class PackedWeights {
   std::shared_ptr<void> data_;
 };
 std::optional<std::string> refuse(const MatmulProblem& problem, const PackedWeights& b);
+void matmul(const MatmulCall& call, const PackedWeights& b, int threads = 0);  // call.b is not looked at
 void matmul(const MatmulProblem& problem, const void* a, const PackedWeights& b, void* d, int threads = 0);
 
 // tensors[i] is the data of program.tensors[i].

@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "ridge/kernels/menu.h"
+#include "ridge/kernels/matmul_call.h"
 
 namespace ridge::kernels {
 
@@ -21,10 +21,15 @@ struct OperandTraffic {
 
 struct MatmulTraffic {
   OperandTraffic a, b, d;
+  OperandTraffic scale, bias, gate, addend;  // of the epilogue, a broadcast element once for each tile
   std::int64_t flops = 0, issued_flops = 0;  // inside the matrices; of whole tiles
   std::int64_t partial_bytes = 0;            // sums of pieces of k, written and read again
   std::int64_t items = 0, stages = 0;
-  std::int64_t global_bytes() const { return a.global_bytes + b.global_bytes + d.global_bytes + partial_bytes; }
+  std::int64_t global_bytes() const {
+    std::int64_t bytes = partial_bytes;
+    for (const OperandTraffic* x : {&a, &b, &d, &scale, &bias, &gate, &addend}) bytes += x->global_bytes;
+    return bytes;
+  }
   bool operator==(const MatmulTraffic&) const = default;
 };
 
@@ -41,9 +46,10 @@ struct TileOrder {
 
 // D = A * B under `order`. Sizes below 2^31, any of them may be 0. Time and no memory in proportion to the number of
 // tiles loaded (8192^3: 0.5 million, milliseconds). The dtypes must be among f32, bf16, f16, int8 (int32 sums).
-MatmulTraffic trace_tiles(const MatmulProblem& problem, const TileOrder& order);
+// Nothing is read: an operand of the epilogue is there if its data is not null.
+MatmulTraffic trace_tiles(const MatmulProblem& problem, const TileOrder& order, const MatmulEpilogue& epilogue = {});
 
 // The same text under the schedule that matmul() of kernels/run.h follows on this CPU. Not refused there.
-MatmulTraffic trace_cpu(const MatmulProblem& problem, int threads);
+MatmulTraffic trace_cpu(const MatmulProblem& problem, int threads, const MatmulEpilogue& epilogue = {});
 
 }  // namespace ridge::kernels

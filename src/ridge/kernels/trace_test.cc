@@ -95,6 +95,32 @@ TEST(TraceTiles, PiecesOfKPassThroughMemoryOnceEachWay) {
   }
 }
 
+TEST(TraceTiles, AnEpilogueReadsItsOperandsOnceForEachTile) {
+  const MatmulProblem p = product(200, 300, 100);  // 2 x 3 tiles
+  MatmulEpilogue e;
+  e.bias = {&e, DType::f32, 0, 1}, e.scale = {&e, DType::f32, 1, 0}, e.addend = {&e, DType::bf16, 300, 1};
+  const MatmulTraffic x = trace_tiles(p, {}, e), plain = trace_tiles(p, {});
+  EXPECT_EQ(x.bias.global_bytes, 4 * 300 * 2);
+  EXPECT_EQ(x.scale.global_bytes, 4 * 200 * 3);
+  EXPECT_EQ(x.addend.global_bytes, 2 * 200 * 300);
+  EXPECT_EQ(x.gate, OperandTraffic{});
+  EXPECT_EQ(x.global_bytes(), plain.global_bytes() + 2400 + 2400 + 120000);
+  const MatmulTraffic swapped = trace_tiles(p, {.m = 128, .n = 16, .k = 128, .swap = true}, e);
+  EXPECT_EQ(swapped.bias.global_bytes, 4 * 300 * 13) << "300 columns for each 16 rows";
+  EXPECT_EQ(swapped.scale.global_bytes, 4 * 200 * 3);
+}
+
+TEST(TraceCpu, Int8WeightsMoveAByteAnElement) {
+  MatmulProblem p = product(100, 600, 700, DType::bf16, DType::bf16);
+  p.b.dtype = DType::int8;
+  MatmulEpilogue e;
+  e.scale = {&e, DType::f32, 0, 1};
+  const MatmulTraffic x = trace_cpu(p, 1, e);
+  EXPECT_EQ(x.a.global_bytes, 2 * 100 * 700);
+  EXPECT_EQ(x.b.global_bytes, 600 * 700);
+  EXPECT_EQ(x.scale.global_bytes, 4 * 600);
+}
+
 TEST(TraceTiles, ExchangedOperandsAreNamedAsTheCallerNamesThem) {
   const MatmulTraffic x = trace_tiles(product(16, 4096, 1000), {.m = 128, .n = 16, .k = 128, .swap = true});
   EXPECT_EQ(x.b.global_bytes, 2 * 1000 * 4096) << "weights once";

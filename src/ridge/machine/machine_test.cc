@@ -244,6 +244,8 @@ TEST(System, GuessesFromCoresClockAndWidth) {
   // 64 FLOP a cycle now, and bf16 has an instruction of its own.
   EXPECT_EQ((*guess_cpu(facts, "2026-11-20").contraction_peak(DType::bf16))->rate.value, 2 * 4 * 2e9 * 64);
   EXPECT_EQ((*guess_cpu(facts, "2026-11-20").contraction_peak(DType::f16))->rate.value, 4 * 2e9 * 64);
+  EXPECT_EQ((*machine.contraction_peak(DType::int8))->rate.value, 4 * 2e9 * 32);
+  EXPECT_EQ((*guess_cpu(facts, "2026-11-20").contraction_peak(DType::int8))->rate.value, 4 * 4 * 2e9 * 64);
 }
 
 TEST(System, CountsTheCpusOfAList) {

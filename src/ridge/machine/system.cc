@@ -126,6 +126,10 @@ Machine guess_cpu(const SystemFacts& facts, const std::string& day) {
       {Unit::matrix, DType::bf16, guessed(factor * all, bf16, day), guessed(factor * one, bf16, day)});
   const std::string f16 = "the f32 guess: f16 is widened to f32";
   machine.peaks.push_back({Unit::matrix, DType::f16, guessed(all, f16, day), guessed(one, f16, day)});
+  const std::string int8 = native ? "four times the f32 guess (AVX512_VNNI)" : "the f32 guess: int8 as pairs of int16";
+  const double products = native ? 4 : 1;
+  machine.peaks.push_back(
+      {Unit::matrix, DType::int8, guessed(products * all, int8, day), guessed(products * one, int8, day)});
   machine.peaks.push_back({Unit::vector, DType::f32, guessed(all, formula, day), guessed(one, formula, day)});
   MemoryLevel dram{.name = "dram", .bandwidth = {}, .capacity = {}};
   dram.bandwidth = guessed(20e9 + 5e9 * (facts.cores - 1), "20 GB/s for one core, 5 GB/s for each further one", day);

@@ -38,6 +38,9 @@ const std::vector<float>& normal_quantiles() {
   return table;
 }
 
+// Small enough that a sum of 2^13 products fits into int8 more often than not.
+std::int8_t to_int8(float x) { return static_cast<std::int8_t>(std::lrint(x)); }
+
 std::uint64_t mixed(std::uint64_t x) {
   x += 0x9E3779B97F4A7C15u;
   x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9u;
@@ -66,7 +69,8 @@ void fill_normal(const Array& array, std::uint64_t seed, int tensor, int threads
     case DType::f32: return fill<float>(array, key, threads, [](float x) { return x; });
     case DType::bf16: return fill<Bf16>(array, key, threads, [](float x) { return to_bf16(x); });
     case DType::f16: return fill<F16>(array, key, threads, [](float x) { return to_f16(x); });
-    default: RIDGE_CHECK(false, "plan() lets only f32, bf16 and f16 through");
+    case DType::int8: return fill<std::int8_t>(array, key, threads, [](float x) { return to_int8(x); });
+    default: RIDGE_CHECK(false, "plan() lets no other dtype in");
   }
 }
 
@@ -82,7 +86,9 @@ double read(const Array& array, std::int64_t index) {
     case DType::f32: return reinterpret_cast<const float*>(array.data)[index];
     case DType::bf16: return to_float(reinterpret_cast<const Bf16*>(array.data)[index]);
     case DType::f16: return to_float(reinterpret_cast<const F16*>(array.data)[index]);
-    default: RIDGE_CHECK(false, "plan() lets only f32, bf16 and f16 through");
+    case DType::int8: return reinterpret_cast<const std::int8_t*>(array.data)[index];
+    case DType::int32: return reinterpret_cast<const std::int32_t*>(array.data)[index];
+    default: RIDGE_CHECK(false, "plan() lets no other dtype through");
   }
   return 0;
 }

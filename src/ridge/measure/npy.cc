@@ -19,8 +19,12 @@ struct Spelling {
   std::string_view text;
   DType dtype;
 };
-constexpr std::array<Spelling, 4> spellings{
-    {{"<f4", DType::f32}, {"<f2", DType::f16}, {"<V2", DType::bf16}, {"|V2", DType::bf16}}};
+constexpr std::array<Spelling, 6> spellings{{{"<f4", DType::f32},
+                                             {"<f2", DType::f16},
+                                             {"<V2", DType::bf16},
+                                             {"|V2", DType::bf16},
+                                             {"|i1", DType::int8},
+                                             {"<i4", DType::int32}}};
 
 // The header's dict, read word by word. Every step is bounded by the text's end.
 class Dict {
@@ -119,8 +123,9 @@ Result<DType> dtype_of(const std::string& descr) {
   if (descr.starts_with('>'))
     return input_error(fmt::format("expected little-endian numbers, found dtype '{}'", descr),
                        "x.astype(x.dtype.newbyteorder('<'))");
-  return input_error(fmt::format("expected dtype <f4 (f32), <f2 (f16) or <V2 (bf16), found '{}'", descr),
-                     "x.astype(numpy.float32), or x.astype(ml_dtypes.bfloat16)");
+  return input_error(
+      fmt::format("expected dtype <f4 (f32), <f2 (f16), <V2 (bf16), |i1 (int8) or <i4 (int32), found '{}'", descr),
+      "x.astype(numpy.float32), or x.astype(ml_dtypes.bfloat16)");
 }
 
 Error in_file(const std::string& path, Error error) {
@@ -142,9 +147,10 @@ using File = std::unique_ptr<std::FILE, Close>;
 Status check_fits(const NpyHeader& header, const Array& array, const std::vector<std::int64_t>& shape) {
   if (header.dtype != array.dtype)
     return input_error(fmt::format("expected {}, found {}", name(array.dtype), name(header.dtype)),
-                       array.dtype == DType::bf16  ? "x.astype(ml_dtypes.bfloat16)"
-                       : array.dtype == DType::f16 ? "x.astype(numpy.float16)"
-                                                   : "x.astype(numpy.float32)");
+                       array.dtype == DType::bf16   ? "x.astype(ml_dtypes.bfloat16)"
+                       : array.dtype == DType::f16  ? "x.astype(numpy.float16)"
+                       : array.dtype == DType::int8 ? "x.astype(numpy.int8)"
+                                                    : "x.astype(numpy.float32)");
   if (header.shape != shape)
     return input_error(fmt::format("expected shape {}, found {}", shape_text(shape), shape_text(header.shape)),
                        "-d sets the program's dimensions");

@@ -1,6 +1,8 @@
 // Error bounds. u = 2^-24 is f32's unit roundoff, v that of the dtype in which the result is stored.
 //   contraction over K:  c*u*(|A||B|) + v*|C|, c = K + 2; for random data min(K + 2, 16*sqrt(K) + 16), since rounding
 //                        errors of random sign grow like a random walk (Higham and Mary, SIAM J. Sci. Comput. 41, 2019)
+//                        int8 * int8 is exact in int32; what becomes a float is rounded once more, what becomes int8
+//                        stays within -128 and 127
 //   pointwise:           carried through the expression: f moves by what f does at the ends of its argument's interval,
 //                        and each operation adds 8 u of its own value (the kernels' functions stay within 4 ulp)
 #include "ridge/measure/reference.h"
@@ -19,8 +21,11 @@ namespace {
 constexpr double u = 0x1p-24;
 constexpr double smallest = 0x1p-126;  // below it f32 and bf16 may lose digits, or a kernel may flush to 0
 
-double roundoff(DType dtype) { return dtype == DType::bf16 ? 0x1p-8 : dtype == DType::f16 ? 0x1p-11 : u; }
-double subnormal_error(DType dtype) { return dtype == DType::f16 ? 0x1p-25 : smallest; }
+double roundoff(DType dtype) {
+  if (info(dtype).integer) return 0;  // what they store are integers already
+  return dtype == DType::bf16 ? 0x1p-8 : dtype == DType::f16 ? 0x1p-11 : u;
+}
+double subnormal_error(DType dtype) { return info(dtype).integer ? 0 : dtype == DType::f16 ? 0x1p-25 : smallest; }
 // From this size on a value rounds to infinity: the largest number and half a step.
 double overflow(DType dtype) {
   return dtype == DType::f16 ? 65520.0 : dtype == DType::bf16 ? 0x1.FFp127 : 0x1.FFFFFFp127;
@@ -146,7 +151,9 @@ class Evaluation {
     double k = 1;
     for (const Summed& axis : axes) k *= static_cast<double>(axis.extent);
     const double worst = k + 2, random = 16 * std::sqrt(k) + 16;
-    const double growth = (oracle_.random_data ? std::min(worst, random) : worst) * u;
+    const bool integers = left.dtype == DType::int8 && right.dtype == DType::int8;
+    const double growth = integers ? 0 : (oracle_.random_data ? std::min(worst, random) : worst) * u;
+    const DType stored_as = array(c.result).dtype;
     blocks([&](std::size_t begin, std::size_t end) {
       std::vector<std::int64_t> left_at, right_at;
       for (std::size_t i = begin; i < end; ++i) {
@@ -161,8 +168,11 @@ class Evaluation {
           out_[i].scale += std::fabs(product);
         }
       });
-      for (std::size_t i = begin; i < end; ++i)
-        out_[i].bound = growth * out_[i].scale + stored(c.result, out_[i].value);
+      for (std::size_t i = begin; i < end; ++i) {
+        if (stored_as == DType::int8) out_[i].value = std::clamp(out_[i].value, -128.0, 127.0);
+        const double converted = integers && !info(stored_as).integer ? u * std::fabs(out_[i].value) : 0;
+        out_[i].bound = growth * out_[i].scale + converted + stored(c.result, out_[i].value);
+      }
     });
     return std::move(out_);
   }

@@ -40,6 +40,27 @@ TEST(Oracle, AgreesWithNumbersDoneByHand) {
   EXPECT_EQ(expected[3].scale, 53);
 }
 
+TEST(Oracle, Int8IsExactAndStaysInItsRange) {
+  std::vector<std::int8_t> x{100, 2, 3, 4}, w{5, 6, 7, 8};
+  const auto array = [](auto& values, DType dtype) {
+    return Array{dtype, static_cast<std::int64_t>(values.size()), reinterpret_cast<std::byte*>(values.data())};
+  };
+  const Bindings dims{{"M", 2}, {"K", 2}, {"N", 2}};
+  const auto expected = [&](const char* text, DType dtype) {
+    const auto program = parse(text).value();
+    std::vector<std::int32_t> z(4);
+    const Oracle oracle{program, dims, {array(x, DType::int8), array(w, DType::int8), array(z, dtype)}};
+    return oracle.evaluate(program.statements[0], {0, 3});
+  };
+  const auto wide = expected("int8[M, K] * int8[N, K] -> int32[M, N]", DType::int32);
+  EXPECT_EQ(wide[0].value, 512);
+  EXPECT_EQ(wide[1].value, 53);
+  EXPECT_EQ(wide[1].bound, 0);
+  const auto narrow = expected("int8[M, K] * int8[N, K] -> int8[M, N]", DType::int8);
+  EXPECT_EQ(narrow[0].value, 127);
+  EXPECT_EQ(narrow[0].bound, 0);
+}
+
 TEST(Oracle, EvaluatesPointwiseByName) {
   std::vector<float> x{1, -2, 3, 4, 5, 6}, b{10, 20, 30}, y(6);
   const auto program = parse("x: f32[N, F]  b: f32[F]\ny: f32[N, F] = max(x, 0) + b * repeat(2, sqrt, b)").value();
@@ -185,7 +206,7 @@ TEST(Npy, RefusesOtherForms) {
   EXPECT_EQ(error("{'descr': '>f4', 'fortran_order': False, 'shape': (2,)}"),
             "expected little-endian numbers, found dtype '>f4'");
   EXPECT_EQ(error("{'descr': '<f8', 'fortran_order': False, 'shape': (2,)}"),
-            "expected dtype <f4 (f32), <f2 (f16) or <V2 (bf16), found '<f8'");
+            "expected dtype <f4 (f32), <f2 (f16), <V2 (bf16), |i1 (int8) or <i4 (int32), found '<f8'");
   EXPECT_EQ(error("{'descr': '<f4', 'fortran_order': True, 'shape': (2,)}"), "expected C order, found Fortran order");
   const std::string dict = "expected an .npy file, found a header that is not {'descr', 'fortran_order', 'shape'}";
   EXPECT_EQ(error("{'descr': '<f4', 'fortran_order': False}"), dict);
@@ -253,6 +274,15 @@ TEST(Run, HasARoofOnTheDefaultMachineForEveryDTypeThatRuns) {
     const Measurement m = measured("A[B, D] * B[D, F] -> C[B, F]", {{"B", 5}, {"D", 7}, {"F", 3}}, dtype, "cpu");
     EXPECT_FALSE(m.mismatch) << name(dtype) << ' ' << m.mismatch->text();
     EXPECT_TRUE(m.ops[0].fraction_of_roof.has_value()) << name(dtype);
+  }
+  for (const char* text : {"int8[B, D] * int8[D, F] -> int32[B, F]", "int8[B, D] * int8[D, F] -> int8[B, F]",
+                           "int8[G, B, D] * int8[F, D] -> f32[G, B, F]", "bf16[B, D] * int8[D, F] -> bf16[B, F]",
+                           "int8[B, D] * f32[D, F] -> f32[F, B]"}) {
+    Bindings dims{{"B", 35}, {"D", 129}, {"F", 67}};
+    if (std::string_view(text).find('G') != std::string_view::npos) dims["G"] = 3;
+    const Measurement m = measured(text, dims, DType::bf16, "cpu");
+    EXPECT_FALSE(m.mismatch) << text << ' ' << m.mismatch->text();
+    EXPECT_TRUE(m.ops[0].fraction_of_roof.has_value()) << text;
   }
   unsetenv("XDG_DATA_HOME");
 }

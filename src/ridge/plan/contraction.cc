@@ -72,20 +72,16 @@ class Matmul {
   void lower() {
     const DType left = to_.dtype_of(contraction_.left), right = to_.dtype_of(contraction_.right);
     const DType result = to_.dtype_of(contraction_.result);
-    // bf16 multiplies as it is; everything else is converted to f32, which holds each bf16 and f16 exactly.
-    math_ = left == DType::bf16 && right == DType::bf16 ? DType::bf16 : DType::f32;
-    sum_ = result == DType::bf16 && math_ == DType::bf16 ? DType::bf16 : DType::f32;
-    if (to_.target == Target::cuda) {
-      if (left == DType::f16 && right == DType::f16) math_ = DType::f16;
-      sum_ = result;
-    }
-    const Matrix a = operand(contraction_.left, groups_.m, groups_.k);
-    const Matrix b = operand(contraction_.right, groups_.k, groups_.n);
+    // Two alike multiply as they are, and int8 (weights) with anything; else both become f32, which holds each bf16 and
+    // f16 exactly.
+    const bool as_they_are = left == right || left == DType::int8 || right == DType::int8;
+    const Matrix a = operand(contraction_.left, as_they_are ? left : DType::f32, groups_.m, groups_.k);
+    const Matrix b = operand(contraction_.right, as_they_are ? right : DType::f32, groups_.k, groups_.n);
     const View out{contraction_.result, result, to_.shape_of(contraction_.result)};
-    const auto direct = result == sum_ ? layout(out, groups_.batch, groups_.m, groups_.n) : std::nullopt;
+    const auto direct = layout(out, groups_.batch, groups_.m, groups_.n);
     if (direct) return multiply(a, b, {out.buffer, *direct});
     const Shape shape = packed(out.shape, joined(groups_.batch, groups_.m, groups_.n));
-    const View between{to_.add_buffer(sum_, elements(shape)), sum_, shape};
+    const View between{to_.add_buffer(result, elements(shape)), result, shape};
     multiply(a, b, {between.buffer, *layout(between, groups_.batch, groups_.m, groups_.n)});
     to_.plan.steps.push_back(copy_step(statement_, between, out, describe(contraction_.result, between, out)));
   }
@@ -97,12 +93,12 @@ class Matmul {
     return fmt::format("{}{} to {} order{}", to_.tensor_name(tensor), text(from.shape), text(to.shape), dtypes);
   }
 
-  Matrix operand(int tensor, const Group& rows, const Group& cols) {
+  Matrix operand(int tensor, DType math, const Group& rows, const Group& cols) {
     const View view{tensor, to_.dtype_of(tensor), to_.shape_of(tensor)};
-    const auto direct = view.dtype == math_ ? layout(view, groups_.batch, rows, cols) : std::nullopt;
+    const auto direct = view.dtype == math ? layout(view, groups_.batch, rows, cols) : std::nullopt;
     if (direct) return {tensor, *direct};
     const Shape shape = packed(view.shape, joined(groups_.batch, rows, cols));
-    const View copy{to_.add_buffer(math_, elements(shape)), math_, shape};
+    const View copy{to_.add_buffer(math, elements(shape)), math, shape};
     to_.plan.steps.push_back(copy_step(statement_, view, copy, describe(tensor, view, copy)));
     return {copy.buffer, *layout(copy, groups_.batch, rows, cols)};
   }
@@ -134,7 +130,6 @@ class Matmul {
   int statement_;
   const Contraction& contraction_;
   Groups groups_;
-  DType math_ = DType::f32, sum_ = DType::f32;
 };
 
 Pointwise product(const Contraction& c) {

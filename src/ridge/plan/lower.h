@@ -8,7 +8,6 @@ namespace ridge {
 
 struct Lowering {
   const Program& program;
-  Target target;
   std::vector<Shape> shapes;  // of Program::tensors
   Plan plan;
 

@@ -7,12 +7,35 @@
 namespace ridge {
 namespace {
 
-constexpr bool runs(DType dtype) { return dtype == DType::f32 || dtype == DType::bf16 || dtype == DType::f16; }
+constexpr bool is_float(DType dtype) { return dtype == DType::f32 || dtype == DType::bf16 || dtype == DType::f16; }
 
-Error refused(const Tensor& tensor) {
-  return input_error(fmt::format("cannot run '{}' as {}: expected f32, bf16 or f16, found {}", tensor.name,
-                                 name(tensor.dtype), name(tensor.dtype)),
+Error refused(const Tensor& tensor, std::string_view expected) {
+  return input_error(fmt::format("cannot run '{}' as {}: expected {}, found {}", tensor.name, name(tensor.dtype),
+                                 expected, name(tensor.dtype)),
                      "`ridge explain` takes every dtype; to run, declare another one or pass --dtype");
+}
+
+// On a CPU a contraction also takes int8 and gives it, or int32; all else is floats.
+std::optional<Error> unable(const Program& program, const Contraction& c, Target target) {
+  for (const int i : {c.left, c.right, c.result}) {
+    const Tensor& tensor = program.tensors[static_cast<std::size_t>(i)];
+    if (is_float(tensor.dtype)) continue;
+    if (target == Target::cuda) return refused(tensor, "f32, bf16 or f16");
+    const bool gives = i == c.result;
+    if (tensor.dtype != DType::int8 && !(gives && tensor.dtype == DType::int32))
+      return refused(tensor, gives ? "f32, bf16, f16, int8 or int32" : "f32, bf16, f16 or int8");
+  }
+  return std::nullopt;
+}
+std::optional<Error> unable(const Program& program, const Pointwise& p, Target) {
+  const auto check = [&](int i) -> std::optional<Error> {
+    const Tensor& tensor = program.tensors[static_cast<std::size_t>(i)];
+    return is_float(tensor.dtype) ? std::nullopt : std::optional(refused(tensor, "f32, bf16 or f16"));
+  };
+  for (const Node& node : p.nodes)
+    if (node.kind == Node::Kind::tensor)
+      if (auto error = check(node.tensor)) return error;
+  return check(p.result);
 }
 
 // The first dimension of the program that has no value.
@@ -34,14 +57,16 @@ int Lowering::add_buffer(DType dtype, std::int64_t elements) {
 
 Result<Plan> plan(const Program& program, const Bindings& dims, Target target) {
   if (auto missing = unbound(program, dims)) return *missing;
-  Lowering lowering{program, target, {}, {}};
+  Lowering lowering{program, {}, {}};
   for (const Tensor& tensor : program.tensors) {
-    if (!runs(tensor.dtype)) return refused(tensor);
     auto sized = shape(tensor, dims);
     if (!sized) return sized.error();
     lowering.add_buffer(tensor.dtype, elements(*sized));
     lowering.shapes.push_back(*std::move(sized));
   }
+  for (const Statement& statement : program.statements)
+    if (auto error = std::visit([&](const auto& op) { return unable(program, op, target); }, statement.op))
+      return *error;
   for (std::size_t i = 0; i < program.statements.size(); ++i)
     std::visit([&](const auto& op) { lower(lowering, static_cast<int>(i), op); }, program.statements[i].op);
   for (const Buffer& buffer : lowering.plan.buffers)

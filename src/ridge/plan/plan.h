@@ -36,7 +36,7 @@ struct Plan {
   std::int64_t memory_bytes = 0;
 };
 
-// Whose kernels: a CPU multiplies f16 as f32, a CUDA device as it is, and rounds to any dtype on the way out.
+// Whose kernels: those of a CPU also multiply int8.
 enum class Target { cpu, cuda };
 
 // Errors: a dimension without a value, a dtype that the kernels do not compute in, a size past 2^63.

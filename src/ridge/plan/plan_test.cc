@@ -84,10 +84,18 @@ TEST(Plan, CopiesAResultThatInterleavesItsGroups) {
 
 TEST(Plan, ConvertsMixedDtypesToF32) {
   const Plan p = planned("bf16[B, D] * f32[D, F] -> bf16[B, F]", {{"B", 2}, {"D", 3}, {"F", 5}});
-  ASSERT_EQ(p.steps.size(), 3u);
+  ASSERT_EQ(p.steps.size(), 2u);
   EXPECT_EQ(p.steps[0].copy, "X[B, D] to [B, D] order, bf16 to f32");
   EXPECT_EQ(matmul(p, 1).a.dtype, DType::f32);
-  EXPECT_EQ(p.steps[2].copy, "Z[B, F] to [B, F] order, f32 to bf16");
+  EXPECT_EQ(matmul(p, 1).d.dtype, DType::bf16);
+}
+
+TEST(Plan, MultipliesAlikesAndInt8AsTheyAre) {
+  const Bindings given{{"B", 2}, {"D", 3}, {"F", 5}};
+  for (const char* text : {"f16[B, D] * f16[D, F] -> f32[B, F]", "int8[B, D] * int8[D, F] -> int32[B, F]",
+                           "int8[B, D] * int8[D, F] -> int8[B, F]", "bf16[B, D] * int8[D, F] -> bf16[B, F]",
+                           "int8[B, D] * f32[D, F] -> f16[B, F]"})
+    EXPECT_EQ(planned(text, given).steps.size(), 1u) << text;
 }
 
 TEST(Plan, AProductWithoutASumIsAChain) {
@@ -116,8 +124,14 @@ TEST(Plan, RefusesWhatDoesNotRun) {
     return plan(*program, *program->bind(given)).error().text();
   };
   EXPECT_EQ(error("f64[N] * f64[N] -> f64[1]", {{"N", 2}}),
-            "cannot run 'X' as f64: expected f32, bf16 or f16, found f64\n"
+            "cannot run 'X' as f64: expected f32, bf16, f16 or int8, found f64\n"
             "  hint: `ridge explain` takes every dtype; to run, declare another one or pass --dtype\n");
+  EXPECT_EQ(error("int8[N] * int8[N] -> int16[1]", {{"N", 2}}),
+            "cannot run 'Z' as int16: expected f32, bf16, f16, int8 or int32, found int16\n"
+            "  hint: `ridge explain` takes every dtype; to run, declare another one or pass --dtype\n");
+  const auto int8 = parse("int8[N] * int8[N] -> int32[1]");
+  EXPECT_EQ(plan(*int8, *int8->bind({{"N", 2}}), Target::cuda).error().message,
+            "cannot run 'X' as int8: expected f32, bf16 or f16, found int8");
   EXPECT_EQ(error("f32[N] * f32[N] -> f32[1]", {}),
             "dimension 'N' has no value; expected one to run the program\n  hint: -d N=64\n");
   EXPECT_NE(error("f32[N, M] * f32[M] -> f32[N]", {{"N", 4000000000}, {"M", 4000000000}}), "");

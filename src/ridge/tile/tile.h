@@ -13,21 +13,15 @@
 
 #include <cstdint>
 
+#include "ridge/tile/epilogue.h"
+#include "ridge/tile/function.h"
 #ifdef __CUDACC__
-#define TILE_FN __device__ __forceinline__
 #include "ridge/tile/target/sm90/storage.h"
-#else
-#define TILE_FN inline
 #endif
 
 namespace ridge::tile {
 
 using Index = std::int64_t;
-
-#ifndef __CUDACC__  // what a target adds to a view: nothing here; Hopper: storage.h
-struct InputOnTarget {};
-struct OutputOnTarget {};
-#endif
 
 struct Range {  // begin … begin + size - 1; a target may hand out less than the tile's extent, never more
   Index begin = 0, size = 0;
@@ -36,6 +30,26 @@ struct Range {  // begin … begin + size - 1; a target may hand out less than t
 };
 struct Row : Range {};  // a stretch of the output's rows
 struct Col : Range {};  // … and of its columns
+
+#ifndef __CUDACC__  // what a target adds to a view; Hopper: storage.h
+struct InputOnTarget {};
+// A tile of sums that becomes a tile of the output; `sums` are f32, or int32.
+struct Finishing {
+  const Finish& finish;
+  const void* sums;
+  bool are_integers;
+  Index sums_stride;
+  void* out;  // where the view's data begins; strides in elements as stored
+  Index row_stride, col_stride, batch_stride;
+  Row row;
+  Col col;
+  Index batch;
+};
+struct OutputOnTarget {
+  Finish finish{};
+  void (*write)(const Finishing&) = nullptr;  // null: sums are stored as they are, as the view's type
+};
+#endif
 
 // A matrix in memory: element (r, c) of batch i at data + i*batch_stride + r*row_stride + c*col_stride, in elements.
 struct Matrix {

@@ -1,5 +1,5 @@
 // What one instruction set brings: a block of the product in registers, and the packing that feeds it. Everything is
-// counted in units: 4 bytes of one row of A or one column of B along k, an f32, two bf16 or four int8. A packed panel
+// counted in units: 4 bytes of one row of A or one column of B along k, an f32 or two bf16 or int16. A packed panel
 // is [steps][width] units, so that the register block walks through memory in a straight line. Machine code for an
 // instruction set lives in one file each, whose name's end sets the compiler's flags, and is reached through the
 // pointers here: nothing that is compiled twice can be linked once.
@@ -7,7 +7,7 @@
 
 #include <cstdint>
 
-#include "ridge/base/dtype.h"
+#include "ridge/base/float16.h"
 #include "ridge/tile/tile.h"
 
 namespace ridge::tile::cpu {
@@ -52,6 +52,11 @@ struct Packing {
   Unit* out = nullptr;
 };
 
+struct Packers {                             // of one operand's format into the engine's units
+  void (*along)(const Packing&) = nullptr;   // k is contiguous
+  void (*across)(const Packing&) = nullptr;  // lanes are contiguous
+};
+
 // C[rows][n] (+)= A * B for few rows and any n and k, B read in place.
 struct Strip {
   const Unit* a = nullptr;       // packed, [steps][rows]: where B's columns are contiguous
@@ -80,15 +85,34 @@ struct Engine {
   bool direct_left = false;   // a unit is what lies in memory where k is contiguous: A may be read in place
   bool direct_right = false;  // a unit is one element as stored: B may, where columns are contiguous
   void (*block)(const Block&) = nullptr;
-  void (*pack_along)(const Packing&) = nullptr;   // k is contiguous
-  void (*pack_across)(const Packing&) = nullptr;  // lanes are contiguous
-  void (*thin_along)(const Strip&) = nullptr;     // null: thin products take the way of all others
+  Packers left, right;
+  void (*thin_along)(const Strip&) = nullptr;  // null: thin products take the way of all others
   void (*thin_across)(const Strip&) = nullptr;
 };
 
 // The engine that multiplies these operands; null where there is none. The same one for the whole process, but for
 // use_isa in tests.
 const Engine* engine(DType a, DType b);
+
+// Of an instruction set's engines in f32, Pair<A, B>::engine for each two formats that are widened as they are packed.
+template <template <class, class> class Pair> const Engine* widening_engine(DType a, DType b) {
+  const auto with_left = [b]<class A>() -> const Engine* {
+    switch (b) {
+      case DType::f32: return &Pair<A, float>::engine;
+      case DType::bf16: return &Pair<A, Bf16>::engine;
+      case DType::f16: return &Pair<A, F16>::engine;
+      case DType::int8: return &Pair<A, std::int8_t>::engine;
+      default: return nullptr;
+    }
+  };
+  switch (a) {
+    case DType::f32: return with_left.template operator()<float>();
+    case DType::bf16: return with_left.template operator()<Bf16>();
+    case DType::f16: return with_left.template operator()<F16>();
+    case DType::int8: return with_left.template operator()<std::int8_t>();
+    default: return nullptr;
+  }
+}
 
 const Engine* plain_engine(DType a, DType b);
 const Engine* avx2_engine(DType a, DType b);

@@ -1,4 +1,5 @@
-// AVX2 and FMA: 6 x 16 sums in 12 of 16 registers. Formats shorter than f32 are widened when they are packed.
+// AVX2 and FMA: 6 x 16 sums in 12 of 16 registers. Formats shorter than f32 are widened when they are packed, but
+// int8 * int8, which is multiplied as pairs of int16 in int32.
 #include "ridge/tile/target/cpu/block.h"
 #if defined(__AVX2__)
 #include <immintrin.h>
@@ -34,22 +35,55 @@ struct V {
   [[gnu::always_inline]] static void sum_store_part(float* p, Register x, int n) { _mm256_maskstore_ps(p, mask(n), x); }
 };
 
-template <class T> constexpr Engine engine_of{
+struct Ints {  // a unit is a pair of int16 along k
+  using Register = __m256i;
+  using Sum = std::int32_t;
+  static constexpr int lanes = 8;
+  [[gnu::always_inline]] static const __m256i* at(const void* p) { return static_cast<const __m256i*>(p); }
+  [[gnu::always_inline]] static Register zero() { return _mm256_setzero_si256(); }
+  [[gnu::always_inline]] static Register load(const Unit* p) { return _mm256_loadu_si256(at(p)); }
+  [[gnu::always_inline]] static Register load_part(const Unit* p, int) { return load(p); }  // B is packed and padded
+  [[gnu::always_inline]] static Register broadcast(Unit x) { return _mm256_set1_epi32(x); }
+  [[gnu::always_inline]] static Register multiply_add(Register c, Register a, Register b) {
+    return _mm256_add_epi32(c, _mm256_madd_epi16(a, b));
+  }
+  [[gnu::always_inline]] static Register sum_add(Register a, Register b) { return _mm256_add_epi32(a, b); }
+  [[gnu::always_inline]] static Register sum_load(const Sum* p) { return _mm256_loadu_si256(at(p)); }
+  [[gnu::always_inline]] static Register sum_load_part(const Sum* p, int n) {
+    return _mm256_maskload_epi32(p, V::mask(n));
+  }
+  [[gnu::always_inline]] static void sum_stream(Sum* p, Register x) { sum_store(p, x); }
+  [[gnu::always_inline]] static void sum_store(Sum* p, Register x) {
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), x);
+  }
+  [[gnu::always_inline]] static void sum_store_part(Sum* p, Register x, int n) {
+    _mm256_maskstore_epi32(p, V::mask(n), x);
+  }
+};
+
+template <class A, class B> struct Widening {
+  static constexpr Engine engine{
+      .rows = 6,
+      .cols = 16,
+      .per_unit = 1,
+      .block = block<V, 6, false>,
+      .left = packers<V, A, float>,
+      .right = packers<V, B, float>,
+  };
+};
+constexpr Engine integers{
     .rows = 6,
     .cols = 16,
-    .per_unit = 1,
-    .block = block<V, 6, false>,
-    .pack_along = pack_along<V, T, 1>,
-    .pack_across = pack_across<V, T, 1>,
+    .per_unit = 2,
+    .block = block<Ints, 6, false>,
+    .left = packers<V, std::int8_t, std::int16_t>,
+    .right = packers<V, std::int8_t, std::int16_t>,
 };
 }  // namespace
 
 const Engine* avx2_engine(DType a, DType b) {
-  if (a != b) return nullptr;
-  if (a == DType::f32) return &engine_of<float>;
-  if (a == DType::bf16) return &engine_of<Bf16>;
-  if (a == DType::f16) return &engine_of<F16>;
-  return nullptr;
+  if (a == DType::int8 && b == DType::int8) return &integers;
+  return widening_engine<Widening>(a, b);
 }
 #else
 const Engine* avx2_engine(DType, DType) { return nullptr; }

@@ -1,4 +1,5 @@
-// AVX-512 (F, BW, DQ, VL): 14 x 32 sums in 28 registers. Formats shorter than f32 are widened when they are packed.
+// AVX-512 (F, BW, DQ, VL): 14 x 32 sums in 28 registers. Formats shorter than f32 are widened when they are packed,
+// but int8 * int8, which is multiplied as pairs of int16 in int32.
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"  // g++ 12 warns about its own _mm512_undefined_*
 #include "ridge/tile/target/cpu/block.h"
 #if defined(__AVX512F__)
@@ -12,30 +13,38 @@ namespace {
 struct Here {};
 using V = FloatVectors512<Here>;
 
-template <class T> constexpr Engine engine_of{
-    .rows = 14,
-    .cols = 32,
-    .per_unit = 1,
-    .direct_left = sizeof(T) == 4,
-    .direct_right = sizeof(T) == 4,
-    .block = block<V, 14, sizeof(T) == 4>,
-    .pack_along = pack_along_avx512<Here, T, 1>,
-    .pack_across = pack_across_avx512<Here, T, 1>,
+template <class A, class B> struct Widening {
+  static constexpr Engine engine{
+      .rows = 14,
+      .cols = 32,
+      .per_unit = 1,
+      .direct_left = sizeof(A) == 4,
+      .direct_right = sizeof(B) == 4,
+      .block = block<V, 14, sizeof(A) == 4>,
+      .left = packers_avx512<Here, A, float>,
+      .right = packers_avx512<Here, B, float>,
+  };
 };
 constexpr Engine floats = [] {
-  Engine e = engine_of<float>;
+  Engine e = Widening<float, float>::engine;
   e.thin_along = thin_along<V, float>;
   e.thin_across = thin_across<V, float>;
   return e;
 }();
+constexpr Engine integers{
+    .rows = 14,
+    .cols = 32,
+    .per_unit = 2,
+    .block = block<IntVectors512<Here>, 14, false>,
+    .left = packers_avx512<Here, std::int8_t, std::int16_t>,
+    .right = packers_avx512<Here, std::int8_t, std::int16_t>,
+};
 }  // namespace
 
 const Engine* avx512_engine(DType a, DType b) {
-  if (a != b) return nullptr;
-  if (a == DType::f32) return &floats;
-  if (a == DType::bf16) return &engine_of<Bf16>;
-  if (a == DType::f16) return &engine_of<F16>;
-  return nullptr;
+  if (a == DType::f32 && b == DType::f32) return &floats;
+  if (a == DType::int8 && b == DType::int8) return &integers;
+  return widening_engine<Widening>(a, b);
 }
 #else
 const Engine* avx512_engine(DType, DType) { return nullptr; }

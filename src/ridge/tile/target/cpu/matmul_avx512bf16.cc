@@ -1,4 +1,5 @@
-// AVX512_BF16: a unit is a pair of bf16 along k, and vdpbf16ps multiplies and adds 16 pairs at the rate of 16 f32.
+// AVX512_BF16: a unit is a pair of bf16 along k, and vdpbf16ps multiplies and adds 16 pairs at the rate of 16 f32;
+// VNNI: a unit is a pair of int16, likewise.
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"  // g++ 12 warns about its own _mm512_undefined_*
 #include "ridge/tile/target/cpu/block.h"
 #if defined(__AVX512BF16__)
@@ -16,20 +17,44 @@ struct V : FloatVectors512<Here> {
   }
 };
 
-constexpr Engine pairs{
+struct Ints : IntVectors512<Here> {  // vpmaddwd and vpaddd in one
+  [[gnu::always_inline]] static Register multiply_add(Register c, Register a, Register b) {
+    return _mm512_dpwssd_epi32(c, a, b);
+  }
+};
+
+template <class A, class B> constexpr Engine pairs{
     .rows = 14,
     .cols = 32,
     .per_unit = 2,
-    .direct_left = true,
-    .block = block<V, 14, true>,
-    .pack_along = pack_along_avx512<Here, Bf16, 2>,
-    .pack_across = pack_across_avx512<Here, Bf16, 2>,
-    .thin_along = thin_along<V, Bf16>,
-    .thin_across = thin_across<V, Bf16>,
+    .direct_left = sizeof(A) == 2,
+    .block = block<V, 14, sizeof(A) == 2>,
+    .left = packers_avx512<Here, A, Bf16>,
+    .right = packers_avx512<Here, B, Bf16>,
+};
+constexpr Engine bf16s = [] {
+  Engine e = pairs<Bf16, Bf16>;
+  e.thin_along = thin_along<V, Bf16>;
+  e.thin_across = thin_across<V, Bf16>;
+  return e;
+}();
+constexpr Engine integers{
+    .rows = 14,
+    .cols = 32,
+    .per_unit = 2,
+    .block = block<Ints, 14, false>,
+    .left = packers_avx512<Here, std::int8_t, std::int16_t>,
+    .right = packers_avx512<Here, std::int8_t, std::int16_t>,
 };
 }  // namespace
 
-const Engine* avx512_bf16_engine(DType a, DType b) { return a == DType::bf16 && b == DType::bf16 ? &pairs : nullptr; }
+const Engine* avx512_bf16_engine(DType a, DType b) {
+  if (a == DType::bf16 && b == DType::bf16) return &bf16s;
+  if (a == DType::bf16 && b == DType::int8) return &pairs<Bf16, std::int8_t>;
+  if (a == DType::int8 && b == DType::bf16) return &pairs<std::int8_t, Bf16>;
+  if (a == DType::int8 && b == DType::int8) return &integers;
+  return nullptr;
+}
 #else
 const Engine* avx512_bf16_engine(DType, DType) { return nullptr; }
 #endif

@@ -1,5 +1,5 @@
-// Plain C++ for every other machine: vectors of four floats in the compiler's own words, which are SSE2 on x86-64 and
-// NEON on ARM; 6 x 8 sums. The slowest engine, and the one that needs nothing.
+// Plain C++ for every other machine: vectors of four floats or int32 in the compiler's own words, which are SSE2 on
+// x86-64 and NEON on ARM; 6 x 8 sums. The slowest engine, and the one that needs nothing.
 #include <cstring>
 
 #include "ridge/tile/target/cpu/block.h"
@@ -9,9 +9,9 @@
 namespace ridge::tile::cpu {
 namespace {
 
-struct V {
-  typedef float Register __attribute__((vector_size(16)));
-  using Sum = float;
+template <class Sum_> struct Vectors {
+  typedef Sum_ Register __attribute__((vector_size(16)));
+  using Sum = Sum_;
   static constexpr int lanes = 4;
   [[gnu::always_inline]] static Register zero() { return Register{}; }
   [[gnu::always_inline]] static Register load(const Unit* p) {
@@ -21,45 +21,55 @@ struct V {
   }
   [[gnu::always_inline]] static Register load_part(const Unit* p, int) { return load(p); }  // B is packed and padded
   [[gnu::always_inline]] static Register broadcast(Unit x) {
-    const float f = __builtin_bit_cast(float, x);
+    const Sum f = __builtin_bit_cast(Sum, x);
     return Register{f, f, f, f};
   }
   [[gnu::always_inline]] static Register multiply_add(Register c, Register a, Register b) { return c + a * b; }
   [[gnu::always_inline]] static Register sum_add(Register a, Register b) { return a + b; }
-  [[gnu::always_inline]] static Register sum_load(const float* p) {
+  [[gnu::always_inline]] static Register sum_load(const Sum* p) {
     Register x;
     std::memcpy(&x, p, sizeof x);
     return x;
   }
-  [[gnu::always_inline]] static Register sum_load_part(const float* p, int n) {
+  [[gnu::always_inline]] static Register sum_load_part(const Sum* p, int n) {
     Register x{};
     for (int i = 0; i < n; ++i) x[i] = p[i];
     return x;
   }
-  [[gnu::always_inline]] static void sum_stream(float* p, Register x) { sum_store(p, x); }
-  [[gnu::always_inline]] static void sum_store(float* p, Register x) { std::memcpy(p, &x, sizeof x); }
-  [[gnu::always_inline]] static void sum_store_part(float* p, Register x, int n) {
+  [[gnu::always_inline]] static void sum_stream(Sum* p, Register x) { sum_store(p, x); }
+  [[gnu::always_inline]] static void sum_store(Sum* p, Register x) { std::memcpy(p, &x, sizeof x); }
+  [[gnu::always_inline]] static void sum_store_part(Sum* p, Register x, int n) {
     for (int i = 0; i < n; ++i) p[i] = x[i];
   }
 };
 
-template <class T> constexpr Engine engine_of{
+using V = Vectors<float>;
+using Ints = Vectors<std::int32_t>;
+
+template <class A, class B> struct Widening {
+  static constexpr Engine engine{
+      .rows = 6,
+      .cols = 8,
+      .per_unit = 1,
+      .block = block<V, 6, false>,
+      .left = packers<V, A, float>,
+      .right = packers<V, B, float>,
+  };
+};
+constexpr Engine integers{
     .rows = 6,
     .cols = 8,
     .per_unit = 1,
-    .block = block<V, 6, false>,
-    .pack_along = pack_along<V, T, 1>,
-    .pack_across = pack_across<V, T, 1>,
+    .block = block<Ints, 6, false>,
+    .left = packers<V, std::int8_t, std::int32_t>,
+    .right = packers<V, std::int8_t, std::int32_t>,
 };
 
 }  // namespace
 
 const Engine* plain_engine(DType a, DType b) {
-  if (a != b) return nullptr;
-  if (a == DType::f32) return &engine_of<float>;
-  if (a == DType::bf16) return &engine_of<Bf16>;
-  if (a == DType::f16) return &engine_of<F16>;
-  return nullptr;
+  if (a == DType::int8 && b == DType::int8) return &integers;
+  return widening_engine<Widening>(a, b);
 }
 
 const Engine* engine(DType a, DType b) {

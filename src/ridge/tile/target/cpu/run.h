@@ -64,6 +64,10 @@ struct Storer : OnlyStores<Place> {
   Index batch = 0;
   template <class T, int m, int n, int sharers, class Sum>
   void store(const OutputView<T, m, n>& view, const Accumulator<m, n, sharers, Sum>& acc, Row row, Col col) const {
+    if (const OutputOnTarget& o = view.on_target; o.write != nullptr) {
+      return o.write({o.finish, acc.sums, std::is_integral_v<Sum>, acc.stride, view.data, view.row_stride,
+                      view.col_stride, view.batch_stride, row, col, batch});
+    }
     T* const out = view.data + batch * view.batch_stride + row.begin * view.row_stride + col.begin * view.col_stride;
     if (static_cast<const void*>(out) == acc.sums) return;
     for (Index i = 0; i < row.size; ++i) {
@@ -89,7 +93,7 @@ struct Survey : Place {  // hears what a text does
   }
   template <class T, int m, int n, int sharers, class Sum>
   void store(const OutputView<T, m, n>& view, const Accumulator<m, n, sharers, Sum>&, Row, Col) {
-    if (!std::is_same_v<T, Sum> || view.col_stride != 1) return;
+    if (!std::is_same_v<T, Sum> || view.col_stride != 1 || view.on_target.write != nullptr) return;
     plain_output = view.data, row_stride = view.row_stride, batch_stride = view.batch_stride;
   }
 };

@@ -1,5 +1,5 @@
-// AVX-512 vectors of 16 f32 sums. The block's name for them is V; see block.h. To be included in an unnamed namespace's
-// stead: Tag makes the type the including file's own.
+// AVX-512 vectors of 16 sums, f32 or int32. The block's name for them is V; see block.h. To be included in an unnamed
+// namespace's stead: Tag makes the type the including file's own.
 #pragma once
 
 #include <immintrin.h>
@@ -30,6 +30,34 @@ template <class Tag> struct FloatVectors512 {
   [[gnu::always_inline]] static void sum_store(float* p, Register x) { _mm512_storeu_ps(p, x); }
   [[gnu::always_inline]] static void sum_store_part(float* p, Register x, int n) {
     _mm512_mask_storeu_ps(p, first_lanes<Tag>(n), x);
+  }
+};
+
+// … of 16 int32 sums; a unit is a pair of int16 along k, in which int8 is widened: no product of two overflows.
+template <class Tag> struct IntVectors512 {
+  using Register = __m512i;
+  using Sum = std::int32_t;
+  static constexpr int lanes = 16;
+  [[gnu::always_inline]] static Register zero() { return _mm512_setzero_si512(); }
+  [[gnu::always_inline]] static Register load(const Unit* p) { return _mm512_loadu_si512(p); }
+  [[gnu::always_inline]] static Register load_part(const Unit* p, int n) {
+    return _mm512_maskz_loadu_epi32(first_lanes<Tag>(n), p);
+  }
+  [[gnu::always_inline]] static Register broadcast(Unit x) { return _mm512_set1_epi32(x); }
+  [[gnu::always_inline]] static Register multiply_add(Register c, Register a, Register b) {
+    return _mm512_add_epi32(c, _mm512_madd_epi16(a, b));
+  }
+  [[gnu::always_inline]] static Register sum_add(Register a, Register b) { return _mm512_add_epi32(a, b); }
+  [[gnu::always_inline]] static Register sum_load(const Sum* p) { return _mm512_loadu_si512(p); }
+  [[gnu::always_inline]] static Register sum_load_part(const Sum* p, int n) {
+    return _mm512_maskz_loadu_epi32(first_lanes<Tag>(n), p);
+  }
+  [[gnu::always_inline]] static void sum_stream(Sum* p, Register x) {
+    _mm512_stream_si512(reinterpret_cast<__m512i*>(p), x);
+  }
+  [[gnu::always_inline]] static void sum_store(Sum* p, Register x) { _mm512_storeu_si512(p, x); }
+  [[gnu::always_inline]] static void sum_store_part(Sum* p, Register x, int n) {
+    _mm512_mask_storeu_epi32(p, first_lanes<Tag>(n), x);
   }
 };
 

@@ -20,8 +20,8 @@ void pause() {
 #endif
 }
 
-void pack(const Engine& engine, const Matrix& m, const Packing& packing) {
-  (m.col_stride == 1 ? engine.pack_along : engine.pack_across)(packing);
+void pack(const Packers& packers, const Matrix& m, const Packing& packing) {
+  (m.col_stride == 1 ? packers.along : packers.across)(packing);
 }
 
 // A's few rows in the order that thin_along wants.
@@ -66,7 +66,7 @@ const Unit* Worker::left(const Announced& a, Index panel, Range rows) {
     packed.store(2, std::memory_order_release);
     return out;
   }
-  pack(e, *a.matrix,
+  pack(e.left, *a.matrix,
        {.source = element(*a.matrix, team_.batch, first, a.k.begin, team_.operands.left_bytes),
         .stride = a.matrix->col_stride == 1 ? a.matrix->row_stride : a.matrix->col_stride,
         .lanes = static_cast<int>(rows.size),
@@ -83,7 +83,7 @@ const Unit* Worker::right(const Announced& b) {
   const Index units = ceil_div(b.k.size, e.per_unit);
   slot_ = static_cast<Unit*>(arenas().right.need(sizeof(Unit) * ceil_div(b.along.size, e.cols) * e.cols * units));
   for (Index j = 0; j < b.along.size; j += e.cols) {
-    pack(e, *b.matrix,
+    pack(e.right, *b.matrix,
          {.source = element(*b.matrix, team_.batch, b.along.begin + j, b.k.begin, team_.operands.right_bytes),
           .stride = b.matrix->col_stride == 1 ? b.matrix->row_stride : b.matrix->col_stride,
           .lanes = static_cast<int>(std::min<Index>(e.cols, b.along.size - j)),
@@ -102,7 +102,7 @@ std::size_t prepacked_bytes(const Matrix& b, const Engine& e) {
 void prepack(const Matrix& b, const Engine& e, int bytes, void* out) {
   const Index units = ceil_div(b.cols, e.per_unit);
   for (Index j = 0; j < b.rows; j += e.cols) {
-    pack(e, b,
+    pack(e.right, b,
          {.source = element(b, 0, j, 0, bytes),
           .stride = b.col_stride == 1 ? b.row_stride : b.col_stride,
           .lanes = static_cast<int>(std::min<Index>(e.cols, b.rows - j)),

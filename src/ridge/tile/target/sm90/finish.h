@@ -1,7 +1,7 @@
-// What becomes of the sums when they are not simply rounded: y = activation(alpha * x + bias) * gate + beta * addend,
-// in any of three formats, at any alignment. Registers can only be indexed by constants, so 64 x 32 sums at a time go
-// through shared memory (8 KiB, 16-byte units exchanged within a row so that no two rows share a bank) and a plain loop
-// takes them from there: one short loop instead of thousands of unrolled lines in each of a hundred kernels.
+// What becomes of the sums when they are not simply rounded (epilogue.h), in any of three formats, at any alignment.
+// Registers can only be indexed by constants, so 64 x 32 sums at a time go through shared memory (8 KiB, 16-byte units
+// exchanged within a row so that no two rows share a bank) and a plain loop takes them from there: one short loop
+// instead of thousands of unrolled lines in each of a hundred kernels.
 #pragma once
 
 #include "ridge/base/float16.h"
@@ -25,27 +25,24 @@ TILE_FN std::uint16_t to_stored(Stored stored, float x) {
   return bits;
 }
 
-TILE_FN float activated(Activation activation, float x) {
-  switch (activation) {
-    case Activation::none: return x;
-    case Activation::relu: return x < 0 ? 0 : x;  // NaN stays
-    case Activation::gelu: return 0.5F * x * (1 + erff(x * 0.70710678F));
-    case Activation::gelu_tanh: return 0.5F * x * (1 + tanhf(0.79788456F * (x + 0.044715F * x * x * x)));
-    case Activation::silu: return x / (1 + expf(-x));
+struct Math {
+  TILE_FN static float all(float x) { return x; }
+  TILE_FN static float activated(Activation activation, float x) {
+    switch (activation) {
+      case Activation::none: return x;
+      case Activation::relu: return x < 0 ? 0 : x;  // NaN stays
+      case Activation::gelu: return 0.5F * x * (1 + erff(x * 0.70710678F));
+      case Activation::gelu_tanh: return 0.5F * x * (1 + tanhf(0.79788456F * (x + 0.044715F * x * x * x)));
+      case Activation::silu: return x / (1 + expf(-x));
+    }
+    return x;
   }
-  return x;
-}
+};
 
 TILE_FN float finished(const OutputOnTarget& o, float x, Index row, Index col, Index batch) {
-  auto at = [&](const Operand& p) {
+  return tile::finished<Math>(o, x, [&](const Operand& p) {
     return read_stored(p.stored, p.data, batch * p.batch_stride + row * p.row_stride + col * p.col_stride);
-  };
-  x *= o.alpha;
-  if (o.bias.data) x += at(o.bias);
-  x = activated(o.activation, x);
-  if (o.gate.data) x *= at(o.gate);
-  if (o.addend.data) x += o.beta * at(o.addend);
-  return x;
+  });
 }
 
 template <class View>

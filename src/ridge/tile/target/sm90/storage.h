@@ -7,6 +7,8 @@
 
 #include <cstdint>
 
+#include "ridge/tile/epilogue.h"
+
 namespace ridge::tile {
 
 // Swizzled rows of 128 bytes start at multiples of 1024, or the copy engine and the tensor cores disagree.
@@ -29,22 +31,10 @@ struct InputOnTarget {
   bool batched;  // false: one matrix serves every product of a batch
 };
 
-// What becomes of a sum x: y = activation(alpha * x + bias) * gate + beta * addend. Null pointers: left out.
-enum class Stored : std::uint8_t { bf16, f16, f32 };
-enum class Activation : std::uint8_t { none, relu, gelu, gelu_tanh, silu };
-struct Operand {  // element (r, c) of product i: data[i * batch_stride + r * row_stride + c * col_stride]
-  const void* data;
-  Stored stored;
-  std::int64_t row_stride, col_stride, batch_stride;
-};
-struct OutputOnTarget {
+struct OutputOnTarget : Finish {
   CUtensorMap map, tail;  // boxes of 64 columns, and of the last N % 64
   bool bulk;              // sums are only rounded, and the copy engine can write them
   bool vectors;           // four neighbouring elements lie aligned
-  Stored stored;
-  Activation activation;
-  float alpha, beta;
-  Operand bias, gate, addend;
 };
 
 }  // namespace ridge::tile

@@ -63,7 +63,10 @@ struct Storer : OnlyStores<Place> {
   Meter& meter;
   template <class T, int m, int n, int sharers, class Sum>
   void store(const OutputView<T, m, n>& view, const Accumulator<m, n, sharers, Sum>&, Row row, Col col) const {
-    meter.store(&view, sizeof(T), inside(row, view.rows), inside(col, view.cols));
+    const Index high = inside(row, view.rows), wide = inside(col, view.cols);
+    const Finish& f = view.on_target.finish;
+    for (const Operand* x : {&f.scale, &f.bias, &f.gate, &f.addend}) meter.read(*x, high, wide);
+    meter.store(&view, sizeof(T), high, wide);
   }
 };
 

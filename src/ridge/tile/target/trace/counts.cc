@@ -77,6 +77,16 @@ void Meter::multiply(const Announced* a, int a_parts, const Announced* b, int b_
   }
 }
 
+void Meter::read(const Operand& x, Index rows, Index cols) {
+  if (x.data == nullptr) return;
+  const int element_bytes = x.stored == Stored::f32 ? 4 : x.stored == Stored::int8 ? 1 : 2;
+  Moved& row = load_row(&x, element_bytes);
+  const auto extent = [](Index n, Index stride) { return stride == 0 && n > 1 ? 1 : n; };
+  const Index bytes = extent(rows, x.row_stride) * extent(cols, x.col_stride) * element_bytes;
+  ++row.calls;
+  row.asked_bytes += bytes, row.global_bytes += bytes, row.memory_bytes += bytes;
+}
+
 void Meter::store(const void* view, int element_bytes, Index rows, Index cols) {
   Moved& row = row_of(counts.stores, view, element_bytes);
   const Index bytes = rows * cols * element_bytes;

@@ -92,7 +92,8 @@ class Meter {
   void load(const Asked& x);
   void multiply(const Announced* a, int a_parts, const Announced* b, int b_parts);
   void store(const void* view, int element_bytes, Index rows, Index cols);
-  void forget() { kept_.clear(), newest_.clear(); }  // a new group of work items: nothing is remembered
+  void read(const Operand& x, Index rows, Index cols);  // by a store, straight to where the sums are
+  void forget() { kept_.clear(), newest_.clear(); }     // a new group of work items: nothing is remembered
 
  private:
   Moved& load_row(const void* view, int element_bytes);

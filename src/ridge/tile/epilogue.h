@@ -1,0 +1,44 @@
+// What becomes of a sum x on its way to memory, defined once for every target:
+//
+//   y = activation(alpha * scale * x + bias) * gate + beta * addend
+//
+// An operand without data is left out. Each of them is a matrix whose strides may be 0, so a bias along the columns has
+// strides 0, 1, and weights that were divided column by column to fit int8 come back by a scale with the same. A target
+// brings arithmetic (`Math`: all, activated) and says how it reads an operand; V is a float on Hopper and a vector of
+// them on a CPU.
+#pragma once
+
+#include <cstdint>
+
+#include "ridge/tile/function.h"
+
+namespace ridge::tile {
+
+enum class Stored : std::uint8_t { bf16, f16, f32, int8 };  // int8: rounded to even, held within -128 … 127
+enum class Activation : std::uint8_t { none, relu, gelu, gelu_tanh, silu };
+
+struct Operand {  // element (r, c) of product i: data[i * batch_stride + r * row_stride + c * col_stride]
+  const void* data;
+  Stored stored;
+  std::int64_t row_stride, col_stride, batch_stride;
+};
+
+struct Finish {
+  Stored stored;  // y
+  Activation activation;
+  float alpha, beta;
+  Operand scale, bias, gate, addend;
+};
+
+// `at(operand)`: its values where x is.
+template <class Math, class V, class Read> TILE_FN V finished(const Finish& f, V x, const Read& at) {
+  x = x * Math::all(f.alpha);
+  if (f.scale.data) x = x * at(f.scale);
+  if (f.bias.data) x = x + at(f.bias);
+  x = Math::activated(f.activation, x);
+  if (f.gate.data) x = x * at(f.gate);
+  if (f.addend.data) x = x + Math::all(f.beta) * at(f.addend);
+  return x;
+}
+
+}  // namespace ridge::tile
