@@ -15,6 +15,15 @@ template <class Place> struct OnlyLoads : Place {
   template <class... X> TILE_FN void store(X&&...) const {
     static_assert(refused<X...>, "store: sums leave in store; load only asks for tiles");
   }
+  template <class... X> TILE_FN void map(X&&...) const {
+    static_assert(refused<X...>, "map: sums are worked on in compute and store; load only asks for tiles");
+  }
+  template <class... X> TILE_FN void fold(X&&...) const {
+    static_assert(refused<X...>, "fold: sums are worked on in store; load only asks for tiles");
+  }
+  template <class... X> TILE_FN void settle(X&&...) const {
+    static_assert(refused<X...>, "settle: products belong in compute; load only asks for tiles");
+  }
 };
 
 template <class Place> struct OnlyMultiplies : Place {
@@ -25,6 +34,9 @@ template <class Place> struct OnlyMultiplies : Place {
     static_assert(refused<X...>,
                   "store: sums leave in store, when all stages have been added; compute only multiplies");
   }
+  template <class... X> TILE_FN void fold(X&&...) const {
+    static_assert(refused<X...>, "fold: pairs of columns become one on their way out, in store; compute has only map");
+  }
 };
 
 template <class Place> struct OnlyStores : Place {
@@ -33,6 +45,9 @@ template <class Place> struct OnlyStores : Place {
   }
   template <class... X> TILE_FN void mma(X&&...) const {
     static_assert(refused<X...>, "mma: multiplies belong in compute; in store there is no stage left to multiply");
+  }
+  template <class... X> TILE_FN void settle(X&&...) const {
+    static_assert(refused<X...>, "settle: in store all products are finished; only compute has to wait for its own");
   }
 };
 

@@ -22,7 +22,7 @@ class Arena {
 };
 
 struct Arenas {
-  Arena left, right, sums, packed_flags;
+  Arena left, right[2], sums, packed_flags;
 };
 Arenas& arenas();  // the calling thread's
 

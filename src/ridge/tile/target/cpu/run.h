@@ -9,6 +9,7 @@
 #include <type_traits>
 
 #include "ridge/base/float16.h"
+#include "ridge/tile/sums.h"
 #include "ridge/tile/target/cpu/arena.h"
 #include "ridge/tile/target/cpu/worker.h"
 #include "ridge/tile/words.h"
@@ -41,12 +42,25 @@ struct Loader : OnlyLoads<Place> {
 
 struct Multiplier : OnlyMultiplies<Place> {
   Worker& worker;
+  Index width = 0;  // of the sums: all parts of the right tile
   template <int m, int n, int sharers, class Sum, class A, class B>
   void mma(Accumulator<m, n, sharers, Sum>& acc, const A& a, Transposed<B> b) const {
     static_assert(A::rows == m && B::rows == n && A::cols == B::cols, "mma: [m, k] x [n, k] transposed -> [m, n]");
     static_assert(sizeof(Sum) == sizeof(Unit), "mma: sums are f32 or int32");
-    worker.multiply({acc.sums, acc.stride, acc.live}, a.parts[0], b.tile.parts[0]);
+    Sum* sums = acc.sums;
+    for (int i = 0; i < b.tile.count; ++i) {
+      worker.multiply({sums, acc.stride, acc.live}, a.parts[0], b.tile.parts[i], i);
+      sums += b.tile.parts[i].along.size;
+    }
     acc.live = true;
+  }
+  template <class State> void settle(State&) const {}  // here a product is finished when mma returns
+  template <int m, int n, int sharers, class Sum, class F> void map(Accumulator<m, n, sharers, Sum>& acc, F f) const {
+    for (Index i = 0; i < row().size; ++i)
+      for (Index j = 0; j < width; ++j) {
+        Sum& x = acc.sums[i * acc.stride + j];
+        x = f(x, row().begin + i, col().begin + j % col().size);
+      }
   }
 };
 
@@ -62,6 +76,37 @@ template <class To, class From> To converted(From x) {
 
 struct Storer : OnlyStores<Place> {
   Index batch = 0;
+
+  template <class Sums, class F> Mapped<Sums, F> map(const Sums& sums, F f) const { return {sums, f}; }
+  template <class Sums, class F> Folded<Sums, F> fold(const Sums& sums, F f) const { return {sums, f}; }
+
+  template <int m, int n, int sharers, class Sum>
+  Sum value(const Accumulator<m, n, sharers, Sum>& acc, Index i, Index j) const {
+    return acc.sums[i * acc.stride + j];
+  }
+  template <class Sums, class F> auto value(const Mapped<Sums, F>& x, Index i, Index j) const {
+    return static_cast<typename Sums::Sum>(x.f(value(x.of, i, j), row().begin + i, col().begin + j));
+  }
+  template <class Sums, class F> auto value(const Folded<Sums, F>& x, Index i, Index j) const {
+    return static_cast<typename Sums::Sum>(
+        x.f(value(x.of, i, j), value(x.of, i, j + col().size), row().begin + i, col().begin + j));
+  }
+
+  // What is computed on the way goes out a stretch of a row at a time.
+  template <class T, int m, int n, class Sums>
+  void store(const OutputView<T, m, n>& view, const Sums& sums, Row rows, Col cols) const {
+    static_assert(Sums::rows == m && Sums::cols == n, "store: the output's tile has the shape of what is stored");
+    using Sum = typename Sums::Sum;
+    constexpr Index stretch = 256;
+    Sum held[stretch];
+    Accumulator<m, n, 1, Sum> part{held, stretch, true};
+    for (Index i = 0; i < rows.size; ++i)
+      for (Index j = 0; j < cols.size; j += stretch) {
+        const Index wide = std::min(stretch, cols.size - j);
+        for (Index q = 0; q < wide; ++q) held[q] = value(sums, i, j + q);
+        store(view, part, Row{{rows.begin + i, 1}}, Col{{cols.begin + j, wide}});
+      }
+  }
   template <class T, int m, int n, int sharers, class Sum>
   void store(const OutputView<T, m, n>& view, const Accumulator<m, n, sharers, Sum>& acc, Row row, Col col) const {
     if (const OutputOnTarget& o = view.on_target; o.write != nullptr) {
@@ -84,13 +129,24 @@ struct Storer : OnlyStores<Place> {
 
 struct Survey : Place {  // hears what a text does
   const Matrix *left = nullptr, *right = nullptr;
-  void* plain_output = nullptr;  // where sums go as they are
+  int left_bytes = 0, right_bytes = 0;  // of an element
+  Index right_parts = 0;                // of the tile along columns
+  void* plain_output = nullptr;         // where sums go as they are
   Index row_stride = 0, batch_stride = 0;
 
   template <class Tile, class Along, bool is_constant>
-  void load(Tile&, const GlobalView<Tile, Along, is_constant>& view, Along, Range) {
-    (std::is_same_v<Along, Row> ? left : right) = &view;
+  void load(Tile& tile, const GlobalView<Tile, Along, is_constant>& view, Along where, Range k) {
+    load(rows<0, Tile::rows>(tile), view, where, k);
   }
+  template <int first, int count, class Tile, class Box, class Along, bool is_constant>
+  void load(Part<first, count, Tile>, const GlobalView<Box, Along, is_constant>& view, Along, Range) {
+    (std::is_same_v<Along, Row> ? left : right) = &view;
+    (std::is_same_v<Along, Row> ? left_bytes : right_bytes) = sizeof(typename Tile::type);
+    right_parts += std::is_same_v<Along, Col>;
+  }
+  template <class Sums, class F> Mapped<Sums, F> map(const Sums& sums, F f) { return {sums, f}; }
+  template <class Sums, class F> Folded<Sums, F> fold(const Sums& sums, F f) { return {sums, f}; }
+  template <class T, int m, int n, class Sums> void store(const OutputView<T, m, n>&, const Sums&, Row, Col) {}
   template <class T, int m, int n, int sharers, class Sum>
   void store(const OutputView<T, m, n>& view, const Accumulator<m, n, sharers, Sum>&, Row, Col) {
     if (!std::is_same_v<T, Sum> || view.col_stride != 1 || view.on_target.write != nullptr) return;
@@ -110,9 +166,8 @@ template <class Kernel> class Run {
     typename Kernel::Stage stage;
     Kernel::load(survey_, stage, globals_, Range{});
     Kernel::store(survey_, globals_, State{});
-    operands_ = {&engine, static_cast<int>(sizeof(typename decltype(stage.a)::type)),
-                 static_cast<int>(sizeof(typename decltype(stage.b)::type)), survey_.left, survey_.right};
-    schedule_ = choose(problem_, operands_, {config.m, config.n, config.k}, threads);
+    operands_ = {&engine, survey_.left_bytes, survey_.right_bytes, survey_.left, survey_.right, survey_.right_parts};
+    schedule_ = choose(problem_, operands_, {config.m, columns_of<Kernel>(), config.k}, threads);
   }
 
   void operator()() {
@@ -200,16 +255,18 @@ template <class Kernel> class Run {
       typename Kernel::Stage tiles;
       Loader loader{place};
       Kernel::load(loader, tiles, globals_, stage_range(stage));
-      Multiplier multiplier{place, worker};
+      Multiplier multiplier{place, worker, width(col)};
       Kernel::compute(multiplier, acc, tiles);
     } else {
-      for (Index i = 0; i < in_group.size; ++i) std::fill_n(acc.sums + i * acc.stride, col.size, Sum{});
+      for (Index i = 0; i < in_group.size; ++i) std::fill_n(acc.sums + i * acc.stride, width(col), Sum{});
     }
     worker.panels_left -= ceil_div(in_group.size, operands_.engine->rows);
     if (stage + 1 < schedule_.stages) return;
     Storer storer{place, team.batch};
     Kernel::store(storer, globals_, acc);
   }
+
+  Index width(Col col) const { return col.size * survey_.right_parts; }
 
   State sums(const Team& team, Range in_group, Col col) const {
     State acc;
@@ -220,7 +277,7 @@ template <class Kernel> class Run {
       return acc;
     }
     const Index held = schedule_.stages > 1 ? team.rows.size : ceil_div(team.rows.size, schedule_.row_blocks);
-    acc.stride = ceil_div(col.size, 16) * 16 + 16;  // rows never share a set of the cache
+    acc.stride = ceil_div(width(col), 16) * 16 + 16;  // rows never share a set of the cache
     acc.sums = static_cast<Sum*>(arenas().sums.need(sizeof(Sum) * held * acc.stride));
     if (schedule_.stages > 1) acc.sums += in_group.begin * acc.stride;
     return acc;

@@ -39,7 +39,8 @@ Schedule choose(const Problem& p, const Operands& o, TileLimits limits, int thre
   const Index l1_steps = caches().l1d * 2 / 3 / (e.rows * unit_bytes);
   const Index kc = std::clamp<Index>(l1_steps / 32 * 32, 64, limits.k / e.per_unit);
   s.stages = std::max<Index>(1, ceil_div(units, kc));
-  const Index nc = std::clamp<Index>(caches().l2 * 3 / 8 / (kc * unit_bytes) / e.cols * e.cols, e.cols, limits.n);
+  const Index nc =
+      std::clamp<Index>(caches().l2 * 3 / 8 / o.right_parts / (kc * unit_bytes) / e.cols * e.cols, e.cols, limits.n);
   s.column_blocks = std::max<Index>(1, ceil_div(p.n, nc));
   const Index mc = std::max<Index>(e.rows, limits.m / e.rows * e.rows);
   const Index group = std::max(mc, most_packed_left / (std::max<Index>(units, 1) * unit_bytes) / mc * mc);

@@ -77,11 +77,13 @@ const Unit* Worker::left(const Announced& a, Index panel, Range rows) {
   return out;
 }
 
-const Unit* Worker::right(const Announced& b) {
+const Unit* Worker::right(const Announced& b, int of) {
   const Engine& e = *team_.operands.engine;
-  if (slot_matrix_ == b.matrix && slot_k_ == b.k.begin && slot_column_ == b.along.begin) return slot_;
+  Slot& slot = slots_[of];
+  if (slot.matrix == b.matrix && slot.k == b.k.begin && slot.column == b.along.begin) return slot.data;
   const Index units = ceil_div(b.k.size, e.per_unit);
-  slot_ = static_cast<Unit*>(arenas().right.need(sizeof(Unit) * ceil_div(b.along.size, e.cols) * e.cols * units));
+  slot.data =
+      static_cast<Unit*>(arenas().right[of].need(sizeof(Unit) * ceil_div(b.along.size, e.cols) * e.cols * units));
   for (Index j = 0; j < b.along.size; j += e.cols) {
     pack(e.right, *b.matrix,
          {.source = element(*b.matrix, team_.batch, b.along.begin + j, b.k.begin, team_.operands.right_bytes),
@@ -89,10 +91,10 @@ const Unit* Worker::right(const Announced& b) {
           .lanes = static_cast<int>(std::min<Index>(e.cols, b.along.size - j)),
           .width = e.cols,
           .k = b.k.size,
-          .out = slot_ + j * units});
+          .out = slot.data + j * units});
   }
-  slot_matrix_ = b.matrix, slot_k_ = b.k.begin, slot_column_ = b.along.begin;
-  return slot_;
+  slot.matrix = b.matrix, slot.k = b.k.begin, slot.column = b.along.begin;
+  return slot.data;
 }
 
 std::size_t prepacked_bytes(const Matrix& b, const Engine& e) {
@@ -128,7 +130,7 @@ void Worker::multiply_thin(const Sums& sums, const Announced& a, const Announced
   e.thin_across(strip);
 }
 
-void Worker::multiply(const Sums& sums, const Announced& a, const Announced& b) {
+void Worker::multiply(const Sums& sums, const Announced& a, const Announced& b, int of) {
   if (team_.schedule.thin) return multiply_thin(sums, a, b);
   const Engine& e = *team_.operands.engine;
   const Schedule& s = team_.schedule;
@@ -144,7 +146,7 @@ void Worker::multiply(const Sums& sums, const Announced& a, const Announced& b) 
     packed_b = static_cast<const Unit*>(b.matrix->prepacked) + b.along.begin * units + b.k.begin / e.per_unit * e.cols;
     panel_b = e.cols * units;
   } else if (s.pack_right) {
-    packed_b = right(b);
+    packed_b = right(b, of);
   } else {
     packed_b = reinterpret_cast<const Unit*>(
         element(*b.matrix, team_.batch, b.along.begin, b.k.begin, team_.operands.right_bytes));

@@ -50,7 +50,8 @@ class Worker {
   Index panels = 0, panels_left = 0;  // of A: that pass over this stage of B, and how many have not yet
   Upcoming next;
 
-  void multiply(const Sums& sums, const Announced& a, const Announced& b);
+  // `part`: of the right operand's tile.
+  void multiply(const Sums& sums, const Announced& a, const Announced& b, int part = 0);
 
  private:
   void multiply_thin(const Sums& sums, const Announced& a, const Announced& b);
@@ -58,15 +59,18 @@ class Worker {
   std::atomic<unsigned char>& done(Index block, Index panel, Index k_stage) const {
     return team_.done[(block * team_.panels + panel) * team_.schedule.stages + k_stage];
   }
-  const Unit* right(const Announced& b);
+  const Unit* right(const Announced& b, int part);
   void ahead_left(Block& block, Index panel, Index count, const Announced& a, Index from) const;
   void ahead_right(Block& block, Index panel, Index column) const;
 
   const Team& team_;
   bool streamed_ = false;
-  Unit* slot_ = nullptr;
-  const Matrix* slot_matrix_ = nullptr;
-  Index slot_k_ = -1, slot_column_ = -1;
+  struct Slot {  // what of a right operand is packed
+    Unit* data = nullptr;
+    const Matrix* matrix = nullptr;
+    Index k = -1, column = -1;
+  };
+  Slot slots_[2];
 };
 
 }  // namespace ridge::tile::cpu

@@ -5,6 +5,7 @@
 
 #include <vector>
 
+#include "ridge/tile/sums.h"
 #include "ridge/tile/target/cpu/schedule.h"
 #include "ridge/tile/target/trace/counts.h"
 #include "ridge/tile/walk.h"
@@ -57,12 +58,17 @@ struct Multiplier : OnlyMultiplies<Place> {
     meter.multiply(a.parts, a.count, b.tile.parts, b.tile.count);
     acc.live = true;
   }
+  template <class State> void settle(State&) const {}
+  template <class State, class F> void map(State&, F) const {}
 };
 
 struct Storer : OnlyStores<Place> {
   Meter& meter;
-  template <class T, int m, int n, int sharers, class Sum>
-  void store(const OutputView<T, m, n>& view, const Accumulator<m, n, sharers, Sum>&, Row row, Col col) const {
+  template <class Sums, class F> Mapped<Sums, F> map(const Sums& sums, F f) const { return {sums, f}; }
+  template <class Sums, class F> Folded<Sums, F> fold(const Sums& sums, F f) const { return {sums, f}; }
+  template <class T, int m, int n, class Sums>
+  void store(const OutputView<T, m, n>& view, const Sums&, Row row, Col col) const {
+    static_assert(Sums::rows == m && Sums::cols == n, "store: the output's tile has the shape of what is stored");
     const Index high = inside(row, view.rows), wide = inside(col, view.cols);
     const Finish& f = view.on_target.finish;
     for (const Operand* x : {&f.scale, &f.bias, &f.gate, &f.addend}) meter.read(*x, high, wide);

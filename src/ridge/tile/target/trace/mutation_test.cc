@@ -66,48 +66,6 @@ TEST(Mutation, TheCountsFollowEveryWordOfTheText) {
   EXPECT_EQ(seen<Shifted>(), (Seen{4 * 299 * 100 * 2, plain.right, plain.stored, 2 * 299 * 200 * 100}));
 }
 
-// Two matrices in the rows of one tile, multiplied at once: the gate's form.
-template <class T> struct Gate {
-  static constexpr kernels::MatmulConfig config{.m = 128, .n = 128, .k = 64};
-  using A = SharedTile<T, 128, 64>;
-  using W = SharedTile<T, 128, 64>;
-  using Half = SharedTile<T, 64, 64>;
-  struct Globals {
-    GlobalView<A, Row> x;
-    GlobalView<Half, Col, constant> up, gate;
-    OutputView<T, 128, 128> y;
-  };
-  struct Stage {
-    A x;
-    W w;
-  };
-  using State = Accumulator<128, 128>;
-  TILE_FN static void load(auto& at, Stage& s, const Globals& g, Range k) {
-    const Col half{{at.col().begin / 2, 64}};
-    at.load(s.x, g.x, at.row(), k);
-    at.load(rows<0, 64>(s.w), g.up, half, k);
-    at.load(rows<64, 64>(s.w), g.gate, half, k);
-  }
-  TILE_FN static void compute(auto& at, State& acc, const Stage& s) { at.mma(acc, s.x, transposed(s.w)); }
-  TILE_FN static void store(auto& at, const Globals& g, const State& acc) { at.store(g.y, acc, at.row(), at.col()); }
-};
-
-TEST(Mutation, TwoMatricesInOneTileAreCountedEach) {
-  using Kernel = Gate<Bf16>;
-  for (const Index f : {64, 100, 1000}) {
-    Kernel::Globals g;
-    g.x.rows = 300, g.x.cols = 100;
-    g.up.rows = g.gate.rows = f, g.up.cols = g.gate.cols = 100;
-    g.y.rows = 300, g.y.cols = 2 * f;
-    const int wide = static_cast<int>(2 * ((f + 63) / 64 * 64));
-    const Counts c = count<Kernel>(g, TileSchedule{.cut = {128, 128, 64}, .sizes = {300, wide, 100}});
-    EXPECT_EQ(c.load(&g.up).global_bytes, 2 * 3 * f * 100);
-    EXPECT_EQ(c.load(&g.gate).global_bytes, 2 * 3 * f * 100);
-    EXPECT_EQ(c.load(&g.x).global_bytes, 2 * 300 * 100 * ((f + 63) / 64));
-    EXPECT_EQ(c.flops, 2 * 300 * 2 * f * 100);
-  }
-}
-
 template <class Kernel> std::vector<float> on_cpu() {
   constexpr Index m = 30, n = 40, k = 50;
   std::vector<float> a(m * k), b(n * k), d(m * n, -1);

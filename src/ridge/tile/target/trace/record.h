@@ -11,6 +11,7 @@
 #include <type_traits>
 
 #include "ridge/tile/ring.h"
+#include "ridge/tile/sums.h"
 #include "ridge/tile/target/trace/protocol.h"
 #include "ridge/tile/words.h"
 
@@ -92,7 +93,7 @@ template <class Kernel> class Record {
 
  private:
   static constexpr Cut cut() {
-    return {config.m, config.n, config.k, config.cluster_m, config.cluster_n, config.splits()};
+    return {config.m, columns_of<Kernel>(), config.k, config.cluster_m, config.cluster_n, config.splits()};
   }
   Walk walk(int block) const { return {cut(), options_.sizes, options_.blocks, block, block % cut().cluster()}; }
   std::ptrdiff_t place_of(const void* tile) const {
@@ -127,7 +128,7 @@ template <class Kernel> class Record {
     Row row() const { return row_range; }
     Col col() const { return col_range; }
   };
-  static Place place(const Item& x) { return {{{x.m0, config.m}}, {{x.n0, config.n}}}; }
+  static Place place(const Item& x) { return {{{x.m0, config.m}}, {{x.n0, columns_of<Kernel>()}}}; }
 
   struct Producer : Role {
     template <Half half> void fill(const Item& item, int slot, int stage) {
@@ -271,13 +272,22 @@ template <class Kernel> class Record {
       on.note(Do::multiply, on.sums(), flops).cells = std::move(cells);
       acc.live = true;
     }
+    template <class Sums> void settle(Sums&) const {
+      on.note(Do::commit);
+      on.note(Do::wait_multiply, -1, 0);
+    }
+    // A thread's own registers: no other reads them, but a multiply that comes later must be fenced off.
+    template <class Sums, class F> void map(Sums&, F) const { on.note(Do::read, on.sums()); }
   };
 
   struct Storer : OnlyStores<Place> {
     Consumer& on;
     Item item;
-    template <class T, int m, int n, int sharers, class Sum>
-    void store(const OutputView<T, m, n>&, const Accumulator<m, n, sharers, Sum>&, Row row, Col col) const {
+    template <class Sums, class F> Mapped<Sums, F> map(const Sums& sums, F f) const { return {sums, f}; }
+    template <class Sums, class F> Folded<Sums, F> fold(const Sums& sums, F f) const { return {sums, f}; }
+    template <class T, int m, int n, class Sums>
+    void store(const OutputView<T, m, n>&, const Sums&, Row row, Col col) const {
+      static_assert(Sums::rows == m && Sums::cols == n, "store: the output's tile has the shape of what is stored");
       on.note(Do::read, on.sums());
       constexpr int boxes = config.swap ? 1 : (n + 63) / 64;
       for (int i = 0; i < m / config.sharers() / 64; ++i)

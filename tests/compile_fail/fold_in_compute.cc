@@ -1,0 +1,12 @@
+// says: fold: pairs of columns become one on their way out, in store; compute has only map
+#include "kernel.h"
+
+struct Kernel : Words<> {
+  static void compute(auto& at, State& acc, const Stage& s) {
+    Words<>::compute(at, acc, s);
+#ifdef BAD
+    at.fold(acc, [](float x, float y, Index, Index) { return x * y; });
+#endif
+  }
+};
+int main() { use_on_cpu<Kernel>(); }
