@@ -37,6 +37,7 @@ struct Case {
   std::vector<std::string> numbers;           // FLOPS BYTES DTYPE, in place of a program
   std::vector<std::vector<std::string>> set;  // bandwidth X, peak matrix bf16 X
   Bindings given;
+  std::optional<Split> cut;
 };
 
 // --- running
@@ -48,14 +49,16 @@ Result<Machine> machine_of(const Case& c) {
     Sourced stated;
     stated.value = number(words.back());
     stated.source = "the case";
-    if (words[0] == "bandwidth" && words.size() == 2) {
+    if (words[0] == "link" && words.size() == 2) {
+      machine->links = {{.name = "link", .bandwidth = stated}};
+    } else if (words[0] == "bandwidth" && words.size() == 2) {
       machine->memory.at(0).bandwidth = stated;
     } else if (words[0] == "peak" && words.size() == 4 && dtype_from(words[2])) {
       const Unit unit = words[1] == "vector" ? Unit::vector : Unit::matrix;
       std::erase_if(machine->peaks, [&](const Peak& p) { return p.unit == unit && p.dtype == dtype_from(words[2]); });
       machine->peaks.push_back({unit, *dtype_from(words[2]), stated});
     } else {
-      return input_error("expected `set bandwidth X` or `set peak matrix DTYPE X`");
+      return input_error("expected `set bandwidth X`, `set link X` or `set peak matrix DTYPE X`");
     }
   }
   return machine;
@@ -69,7 +72,7 @@ Result<Explanation> explained(const Case& c) {
                    dtype_from(c.numbers[2]).value_or(DType::bf16));
   const auto program = parse(c.program);
   if (!program) return program.error();
-  return explain(*program, *machine, c.given);
+  return explain(*program, *machine, c.given, c.cut);
 }
 
 // --- what can be said of an operation, by key
@@ -85,6 +88,8 @@ std::string threshold_text(const Threshold& t, const std::string& aspect) {
   if (aspect == "threshold_real") return text(t.value_real);
   if (aspect == "threshold_approx") return text(t.approx) + (t.assuming.empty() ? "" : " where " + t.assuming);
   if (aspect == "threshold_exact") return t.exact;
+  if (aspect == "threshold_condition") return t.condition;
+  if (aspect == "threshold_ratio") return text(t.ratio);
   return "no such key";
 }
 
@@ -102,6 +107,11 @@ const std::map<std::string, Say>& keys() {
       {"time_upper_s", [](auto& p, auto&) { return text(p.time_upper_s); }},
       {"attainable_flops_per_s",
        [](auto& p, auto&) { return text(static_cast<double>(p.flops.value()) / p.time_lower_s.value()); }},
+      {"peak_fraction", [](auto& p, auto&) { return text(p.time_math_s.value() / p.time_lower_s.value()); }},
+      {"runs_per_s", [](auto& p, auto&) { return text(1 / p.time_lower_s.value()); }},
+      {"time_network_s", [](auto& p, auto&) { return text(p.time_network_s); }},
+      {"bytes_in_formula", [](auto& p, auto& order) { return p.work.bytes_in.text(order); }},
+      {"sent_formula", [](auto& p, auto& order) { return p.work.bytes_sent.text(order); }},
       {"missing", [](auto& p, auto&) { return p.missing; }},
       {"flops_formula", [](auto& p, auto& order) { return p.work.flops.text(order); }},
       {"bytes_formula", [](auto& p, auto& order) { return p.work.bytes().text(order); }},
@@ -121,9 +131,12 @@ std::string said(const Explanation& e, std::string key, const std::string& dim) 
     op = wanted == "total" ? &e.total : &*found;
     key.erase(0, dot + 1);
   }
-  if (!dim.empty()) {
+  if (!dim.empty()) {  // D, or D@compute/network where the roofs are not compute and memory
+    const auto at = dim.find('@');
+    const std::string roofs = at == std::string::npos ? "compute/memory" : dim.substr(at + 1);
     for (const Threshold& t : op->thresholds)
-      if (t.dim == dim) return threshold_text(t, key);
+      if (t.dim == dim.substr(0, at) && fmt::format("{}/{}", name(t.roofs[0]), name(t.roofs[1])) == roofs)
+        return threshold_text(t, key);
     return "no such threshold";
   }
   const auto say = keys().find(key);
@@ -164,7 +177,7 @@ class CaseFile {
     const std::string tail = rest.empty() ? "" : line.substr(line.find(rest[0], words[0].size()));
     if (words[0] == "case") {
       ++tally.cases;
-      case_ = {.name = tail, .program = {}, .machine = {}, .numbers = {}, .set = {}, .given = {}};
+      case_ = {.name = tail, .program = {}, .machine = {}, .numbers = {}, .set = {}, .given = {}, .cut = {}};
     } else if (words[0] == "program") {
       case_.program += tail + "\n";
     } else if (words[0] == "numbers") {
@@ -173,6 +186,10 @@ class CaseFile {
       case_.machine = tail;
     } else if (words[0] == "set") {
       case_.set.push_back(rest);
+    } else if (words[0] == "split") {
+      const auto cut = parse_split(tail);
+      if (!cut) return complain(tally, cut.error().text());
+      case_.cut = *cut;
     } else if (words[0] == "-d") {
       for (const std::string& binding : rest)
         case_.given[binding.substr(0, binding.find('='))] =
@@ -194,7 +211,7 @@ class CaseFile {
                               : !e           ? first_line(e.error())
                                              : said(*e, words[at], threshold ? words[at + 1] : "");
     if (golden) {
-      const double right = number(words[1]), ours = number(found);
+      const double right = number(words[1]), ours = number(found.substr(0, found.find(' ')));
       if (!(std::abs(ours - right) <= (limit ? 1e-8 : 1e-11) * std::abs(right)))
         complain(tally, fmt::format("expected {} {}, found {}", key, words[1], found));
     } else if (const std::string says = key + " " + found; says != line) {

@@ -6,6 +6,7 @@
 
 #include "ridge/base/file.h"
 #include "ridge/base/text.h"
+#include "ridge/machine/defaults.h"
 #include "ridge/machine/system.h"
 #include "ridge/measure/device_machine.h"
 #include "ridge/program/bindings.h"
@@ -19,6 +20,7 @@ struct Task {  // a request whose words are understood
   Machine machine;
   Bindings dims;
   std::string title;
+  std::optional<Split> cut = {};
 };
 
 Result<DType> dtype_named(const std::string& spelling) {
@@ -40,12 +42,18 @@ Result<Task> understood(const Request& request) {
   auto loaded = load_program(request.program, *dtype);
   if (!loaded) return loaded.error();
   auto machine = machine_named(request.on);
+  if (machine && !request.link.empty()) machine = with_link(*std::move(machine), request.link);
   if (!machine) return machine.error();
-  return Task{std::move(loaded->program), *std::move(machine), *std::move(dims), std::move(loaded->title)};
+  Task task{std::move(loaded->program), *std::move(machine), *std::move(dims), std::move(loaded->title)};
+  if (request.split.empty()) return task;
+  const auto cut = parse_split(request.split);
+  if (!cut) return cut.error();
+  task.cut = *cut;
+  return task;
 }
 
 Result<Report> explained(const Task& task, const Bindings& dims, const Request& request) {
-  auto explanation = explain(task.program, task.machine, dims);
+  auto explanation = explain(task.program, task.machine, dims, task.cut);
   if (!explanation) return explanation.error();
   Report report{"explain", task.title, *std::move(explanation), std::nullopt, today()};
   if (!request.plan) return report;
@@ -82,6 +90,71 @@ Result<Report> explain(const Request& request) {
   const auto task = understood(request);
   if (!task) return task.error();
   return explained(*task, task->dims, request);
+}
+
+Request other_request(Request request, const std::string& other) {
+  const std::vector<std::string> names = catalog_names();
+  const bool machine = other == "cpu" || other == "cuda" || other.ends_with(".toml") ||
+                       std::find(names.begin(), names.end(), other) != names.end();
+  (machine ? request.on : request.program) = other;
+  return request;
+}
+
+Result<std::vector<OperandLines>> lines(const Request& request, const LinesRequest& tiles,
+                                        const std::vector<std::string>& leading) {
+  const auto task = understood(request);
+  if (!task) return task.error();
+  const auto widths = parse_assignments(leading);
+  if (!widths) return widths.error();
+  LinesRequest asked = tiles;
+  asked.leading = *widths;
+  return operand_lines(task->program, with_defaults(task->machine), task->dims, asked);
+}
+
+Result<std::vector<Chain>> chains(const Request& request, const std::vector<std::string>& costs) {
+  const auto task = understood(request);
+  if (!task) return task.error();
+  FunctionCosts each;
+  for (const std::string& text : costs) {
+    const auto cost = parse_assignments({text});
+    if (!cost)
+      return usage_error(fmt::format("expected FUNCTION=FLOPS after --cost, found '{}'", text), "--cost cos=20");
+    each[cost->begin()->first] = static_cast<double>(cost->begin()->second);
+  }
+  return chains(task->program, with_defaults(task->machine), task->dims, each);
+}
+
+Result<Sweep> sweep(const SweepRequest& request, const std::function<void(double)>& done) {
+  Sweep out;
+  for (const std::string& text : request.dims) {
+    auto range = parse_range(text);
+    if (!range) return range.error();
+    out.ranges.push_back(*std::move(range));
+  }
+  std::vector<Machine> machines;
+  for (const std::string& name : request.on) {
+    auto machine = machine_named(name);
+    if (!machine) return machine.error();
+    machines.push_back(*std::move(machine));
+  }
+  const double lines = static_cast<double>(machines.size() * request.dtypes.size());
+  for (const std::string& spelling : request.dtypes) {
+    const auto dtype = dtype_named(spelling);
+    if (!dtype) return dtype.error();
+    const auto loaded = load_program(request.program, *dtype);
+    if (!loaded) return loaded.error();
+    out.program_text = loaded->program.text;
+    for (const Machine& machine : machines) {
+      const double before = static_cast<double>(out.lines.size());
+      auto line = sweep_line(loaded->program, machine, out.ranges, [&](double share) {
+        if (done) done((before + share) / lines);
+      });
+      if (!line) return line.error();
+      line->dtype = name(*dtype);
+      out.lines.push_back(*std::move(line));
+    }
+  }
+  return out;
 }
 
 Result<std::vector<Report>> explain_table(const Request& request, const std::string& csv_path) {
@@ -205,7 +278,7 @@ Result<Catalog> machines(const std::vector<std::string>& names) {
   for (const std::string& name : wanted) {
     auto machine = machine_named(name);
     if (machine)
-      out.machines.push_back(*std::move(machine));
+      out.machines.push_back(with_defaults(*std::move(machine)));
     else if (names.empty())
       out.warnings.push_back(machine.error());
     else

@@ -5,19 +5,17 @@
 //   std::cout << (report ? ridge::render_text(*report) : report.error().text());
 #pragma once
 
-#include <optional>
-#include <string>
-#include <vector>
+#include <functional>
 
 #include "ridge/base/version.h"
-#include "ridge/machine/machine.h"
 #include "ridge/measure/contest.h"
 #include "ridge/measure/device_contest.h"
 #include "ridge/measure/run.h"
 #include "ridge/plan/as_metapipe.h"
-#include "ridge/program/program.h"
 #include "ridge/report/report.h"
-#include "ridge/roofline/prediction.h"
+#include "ridge/roofline/chain.h"
+#include "ridge/roofline/lines.h"
+#include "ridge/roofline/sweep.h"
 #include "ridge/simulate/request.h"
 
 namespace ridge {
@@ -30,11 +28,24 @@ struct Request {
   std::optional<double> flops, bytes;  // instead of a program
   bool plan = false;                   // explain: what would run there as well
   Library library = Library::ridge;    // whose kernels
+  std::string split = {};              // "D=2": that dimension over two chips, one chip's part
+  std::string link = {};               // the machine's link by name, or its rate one way in B/s; empty: its first
 };
 
 // Errors: of the program (its place), of the machine, of a dimension, of a dtype.
 Result<Report> explain(const Request& request);
+// The same request for another machine, where `other` names one, or for another program.
+Request other_request(Request request, const std::string& other);
+// The tensors' cache lines, read in tiles of some columns ("x=13"); chains fused and unfused ("cos=20").
+Result<std::vector<OperandLines>> lines(const Request& request, const LinesRequest& tiles,
+                                        const std::vector<std::string>& leading);
+Result<std::vector<Chain>> chains(const Request& request, const std::vector<std::string>& costs);
 
+struct SweepRequest {
+  std::string program;
+  std::vector<std::string> on = {"cpu"}, dtypes = {"bf16"}, dims;  // "B=1..4096:*2"
+};
+Result<Sweep> sweep(const SweepRequest& request, const std::function<void(double)>& done = {});
 // One report for each row of a CSV file of dimension values; a row's value goes before the request's.
 Result<std::vector<Report>> explain_table(const Request& request, const std::string& csv_path);
 

@@ -21,12 +21,11 @@ std::vector<std::string> with(std::vector<std::string> a, const std::vector<std:
 
 TEST_F(CliTest, RefusesWhatIsNoVerbOrOption) {
   rejects({}, 2,
-          "ridge: expected a verb: explain, run, simulate, probe, bench, kernels or machines; found none\n  hint: "
-          "ridge --help\n");
+          "ridge: expected a verb: explain, run, sweep, simulate, probe, bench, kernels, machines, completion or man; "
+          "found none\n  hint: ridge --help\n");
   rejects({"explian", matmul}, 2,
-          "ridge: unknown verb 'explian'; expected explain, run, simulate, probe, bench, kernels or machines\n  hint: "
-          "did you "
-          "mean explain?\n");
+          "ridge: unknown verb 'explian'; expected explain, run, sweep, simulate, probe, bench, kernels, machines, "
+          "completion or man\n  hint: did you mean explain?\n");
   rejects({"--jsn"}, 2, "ridge: unknown option '--jsn'\n  hint: ridge --help\n");
   rejects({"explain", "--jsn", matmul}, 2, "ridge: unknown option '--jsn'\n  hint: did you mean --json?\n");
   rejects({"explain", matmul, "more"}, 2,
@@ -49,7 +48,7 @@ TEST_F(CliTest, RefusesWhatIsNoVerbOrOption) {
   rejects({"explain", "--flops", "nan", "--bytes", "1"}, 2,
           "ridge: expected --flops and --bytes above 0 and below 9e18\n");
   rejects({"explain", matmul, "--table", "t.csv", "--svg", "x.svg"}, 2,
-          "ridge: expected --table without --svg, --flops and --bytes\n");
+          "ridge: expected --table without --svg, --html, --against, --check, --steps, --flops and --bytes\n");
   rejects({"run", matmul, "--in", "X"}, 2,
           "ridge: expected TENSOR=FILE.npy after --in, found 'X'\n  hint: --in x=a.npy\n");
 }

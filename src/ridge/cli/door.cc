@@ -7,6 +7,7 @@
 #include <cstdlib>
 
 #include "ridge/base/file.h"
+#include "ridge/report/tables.h"
 
 namespace ridge::cli {
 namespace {
@@ -73,18 +74,36 @@ void set_signals() {
     if (std::signal(signal, on_signal) == SIG_IGN) std::signal(signal, SIG_IGN);  // nohup, or a shell's background job
 }
 
+void add_form(CLI::App& verb, Form& form, const std::string& schema) {
+  auto* json = verb.add_flag("--json", form.json, fmt::format("Print JSON ({}) instead of text", schema));
+  auto* csv = verb.add_flag("--csv", form.csv, "Print CSV: bare numbers, SI units")->excludes(json);
+  verb.add_flag("--md", form.md, "Print Markdown")->excludes(json)->excludes(csv);
+}
+
 void add_output(CLI::App& verb, Output& output) {
-  verb.add_flag("--json", output.json, "Print JSON (ridge.report/1) instead of text");
+  add_form(verb, output);
   verb.add_option("--svg", output.svg, "Draw the roofline into this file")->type_name("FILE");
+  verb.add_option("--html", output.html, "Write one page with picture and tables into this file")->type_name("FILE");
 }
 
 int deliver(const Report& report, const Output& output) {
   end_progress();
   if (!output.svg.empty())
     if (const Status written = write_file(output.svg, render_svg(report)); !written) return fail(written.error());
-  const int code = print(output.json ? render_json(report) : render_text(report, style()));
+  if (!output.html.empty())
+    if (const Status written = write_file(output.html, render_html(report)); !written) return fail(written.error());
+  const int code = print(output.json  ? render_json(report)
+                         : output.csv ? render_csv(report)
+                         : output.md  ? render_markdown(report)
+                                      : render_text(report, style()));
   if (code == 0 && report.measured && report.measured->mismatch) return fail(*report.measured->mismatch);
   return code;
+}
+
+int print(const Cells& cells, const std::vector<bool>& right, const Form& form) {
+  return print(form.csv  ? csv_table(cells)
+               : form.md ? markdown_table(cells, right)
+                         : text_table(cells, right, style().color));
 }
 
 void add_request(CLI::App& verb, Request& request, bool program_required) {

@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 
+#include "ridge/report/table.h"
 #include "ridge/ridge.h"
 
 namespace ridge::cli {
@@ -26,13 +27,20 @@ void end_progress();
 // the parent had them ignored; a closed pipe becomes an error of write().
 void set_signals();
 
-// Prints the report in the form asked for and writes the picture.
-struct Output {
-  bool json = false;
-  std::string svg;
+// In which form a result is printed: text, or the one that was asked for.
+struct Form {
+  bool json = false, csv = false, md = false;
+};
+void add_form(CLI::App& verb, Form& form, const std::string& schema = "ridge.report/1");
+
+// Prints the report in the form asked for and writes the picture and the page.
+struct Output : Form {
+  std::string svg, html;
 };
 void add_output(CLI::App& verb, Output& output);
 int deliver(const Report& report, const Output& output);
+// A table in the form asked for; JSON is the caller's.
+int print(const Cells& cells, const std::vector<bool>& right, const Form& form);
 
 void add_request(CLI::App& verb, Request& request, bool program_required);
 
@@ -44,5 +52,7 @@ void add_kernels(CLI::App& app, int& code);
 void add_machines(CLI::App& app, int& code);
 void add_probe(CLI::App& app, int& code);
 void add_simulate(CLI::App& app, int& code);
+void add_sweep(CLI::App& app, int& code);
+void add_manual(CLI::App& app, int& code);  // last: it lists the others
 
 }  // namespace ridge::cli

@@ -1,6 +1,10 @@
 #include <memory>
 
 #include "ridge/cli/door.h"
+#include "ridge/report/chain.h"
+#include "ridge/report/lines.h"
+#include "ridge/report/steps.h"
+#include "ridge/report/tables.h"
 
 namespace ridge::cli {
 namespace {
@@ -8,12 +12,19 @@ namespace {
 struct Explain {
   Request request;
   Output output;
-  std::string table, library;
+  std::string table, against, claim, library;
+  bool steps = false, chain = false;
+  std::vector<std::string> costs;
+  LinesRequest lines;
+  std::vector<std::string> leading;
 };
 
 int explain_rows(const Explain& asked) {
-  if (!asked.output.svg.empty() || asked.request.flops || asked.request.bytes)
-    return fail(usage_error("expected --table without --svg, --flops and --bytes"));
+  const bool more = !asked.output.svg.empty() || !asked.output.html.empty() || !asked.against.empty() ||
+                    !asked.claim.empty() || asked.steps;
+  if (more || asked.request.flops || asked.request.bytes)
+    return fail(
+        usage_error("expected --table without --svg, --html, --against, --check, --steps, --flops and --bytes"));
   const auto reports = explain_table(asked.request, asked.table);
   if (!reports) return fail(reports.error());
   std::string lines;
@@ -21,13 +32,48 @@ int explain_rows(const Explain& asked) {
   return print(lines);
 }
 
+int side_by_side(const Report& first, const Explain& asked) {
+  const auto second = explain(other_request(asked.request, asked.against));
+  if (!second) return fail(second.error());
+  if (asked.output.json) return print(render_against_json(first, *second));
+  return print(against_table(first, *second), {false, false, true, true, true}, asked.output);
+}
+
+int checked(const Report& report, const Explain& asked) {
+  const auto verdict = check_claim(report.explanation, asked.claim);
+  if (!verdict) return fail(verdict.error());
+  const int code = print(asked.output.json ? render_json(*verdict) : render_text(*verdict));
+  return code != 0 ? code : verdict->right ? 0 : static_cast<int>(ErrorKind::finding);
+}
+
+int in_lines(const Explain& asked) {
+  const auto found = lines(asked.request, asked.lines, asked.leading);
+  if (!found) return fail(found.error());
+  if (asked.output.json) return print(render_lines_json(*found));
+  return print(lines_table(*found), {false, true, true, false, true, true, true, true, true, true, true, true},
+               asked.output);
+}
+
+int as_chains(const Explain& asked) {
+  const auto found = chains(asked.request, asked.costs);
+  if (!found) return fail(found.error());
+  if (asked.output.json) return print(render_chains_json(*found));
+  return print(chain_table(*found), {false, true, false}, asked.output);
+}
+
 int perform(Explain& asked) {
   if (!asked.library.empty() && !asked.request.plan)
     return fail(usage_error("expected --library together with --plan"));
   if (asked.library == "cublaslt") asked.request.library = Library::cublaslt;
   if (!asked.table.empty()) return explain_rows(asked);
+  if (asked.chain) return as_chains(asked);
+  if (asked.lines.columns > 0) return in_lines(asked);
   const auto report = explain(asked.request);
-  return report ? deliver(*report, asked.output) : fail(report.error());
+  if (!report) return fail(report.error());
+  if (!asked.claim.empty()) return checked(*report, asked);
+  if (!asked.against.empty()) return side_by_side(*report, asked);
+  if (asked.steps) return print(render_steps(*report, asked.output.md));
+  return deliver(*report, asked.output);
 }
 
 }  // namespace
@@ -40,15 +86,42 @@ void add_explain(CLI::App& app, int& code) {
       "  ridge explain 'bf16[B, D] * bf16[D, F] -> bf16[B, F]' --on tpu_v5e -d B=512 -d D=8192 -d F=8192\n"
       "  ridge explain examples/mlp.ridge --on h100 --svg mlp.svg\n"
       "  ridge explain examples/mlp.ridge --on h200 --plan\n"
+      "  ridge explain 'bf16[B, D] * bf16[D, F] -> bf16[B, F]' --on tpu_v5e --split D=2 --link 4.5e10 --check 'D > "
+      "4378'\n"
+      "  ridge explain examples/mlp.ridge --on h100 --against h200\n"
       "  ridge explain --flops 1e12 --bytes 1e9 --on h100\n");
   add_request(*verb, asked->request, false);
   verb->add_option("--flops", asked->request.flops, "Bare FLOPs instead of a program")->type_name("X");
   verb->add_option("--bytes", asked->request.bytes, "Bare bytes, with --flops")->type_name("Y");
+  verb->add_option("--split", asked->request.split, "Cut a dimension over chips; counts and times are one chip's")
+      ->type_name("NAME=CHIPS");
+  verb->add_option("--link", asked->request.link, "Link between them: a name, or B/s one way (default: the first)")
+      ->type_name("LINK");
   verb->add_option("--table", asked->table, "CSV of dimension values: one line of JSON for each row")
       ->type_name("FILE.csv");
   verb->add_flag("--plan", asked->request.plan, "What would run on --on h200: tile, stages, time, and what lost");
   verb->add_option("--library", asked->library, "Whose kernels --plan is about: ridge (default) or cublaslt")
       ->check(CLI::IsMember({"ridge", "cublaslt"}));
+  verb->add_flag("--steps", asked->steps, "Show the working: formula, numbers put in, result (with --md: Markdown)");
+  verb->add_option("--check", asked->claim, "Is this right? 'B > 240', 'intensity = 2'; exit code 1 where it is not")
+      ->type_name("CLAIM");
+  verb->add_option("--against", asked->against, "Beside this machine, or this program")->type_name("MACHINE|PROGRAM");
+  verb->add_flag("--chain", asked->chain, "Pointwise work fused and unfused: bytes, break-even, launches");
+  verb->add_option("--cost", asked->costs, "With --chain: FLOPs that a function takes; may be repeated")
+      ->type_name("FUNCTION=FLOPS")
+      ->expected(1)
+      ->take_all()
+      ->allow_extra_args(false);
+  verb->add_option("--lines", asked->lines.columns, "Cache lines of every tensor, read in tiles of so many columns")
+      ->type_name("COLUMNS")
+      ->check(CLI::PositiveNumber);
+  verb->add_option("--ld", asked->leading, "With --lines: a tensor's leading dimension; may be repeated")
+      ->type_name("TENSOR=ELEMENTS")
+      ->expected(1)
+      ->take_all()
+      ->allow_extra_args(false);
+  verb->add_option("--line-bytes", asked->lines.line_bytes, "With --lines: a line, in place of the machine's")
+      ->type_name("BYTES");
   add_output(*verb, asked->output);
   verb->callback([asked, &code] { code = perform(*asked); });
 }

@@ -1,13 +1,14 @@
 #include <memory>
 
 #include "ridge/cli/door.h"
+#include "ridge/report/tables.h"
 
 namespace ridge::cli {
 namespace {
 
 struct Machines {
   std::string name;
-  bool json = false;
+  Form form;
 };
 
 int perform(const Machines& asked) {
@@ -15,8 +16,12 @@ int perform(const Machines& asked) {
   if (!found) return fail(found.error());
   for (const Error& warning : found->warnings) (void)fail(warning);
   const std::vector<Machine>& all = found->machines;
-  if (asked.name.empty()) return print(asked.json ? render_catalog_json(all) : render_catalog_text(all, style()));
-  return print(asked.json ? render_machine_json(all.front()) : render_machine_text(all.front(), style()));
+  const Form& form = asked.form;
+  const std::vector<bool> left(7, false), right{false, true, true, true, true, true, false};
+  if (asked.name.empty()) return form.json ? print(render_catalog_json(all)) : print(catalog_table(all), right, form);
+  if (form.json) return print(render_machine_json(all.front()));
+  if (form.csv || form.md) return print(machine_table(all.front()), left, form);
+  return print(render_machine_text(all.front(), style()));
 }
 
 }  // namespace
@@ -26,7 +31,7 @@ void add_machines(CLI::App& app, int& code) {
   CLI::App* verb = app.add_subcommand("machines", "List the catalog, or one machine's numbers with their sources");
   verb->footer("Examples:\n  ridge machines\n  ridge machines h100 --json\n");
   verb->add_option("NAME", asked->name, "A catalog name, a .toml file, cpu or cuda")->type_name("");
-  verb->add_flag("--json", asked->json, "Print JSON instead of text");
+  add_form(*verb, asked->form, "ridge.machine/1");
   verb->callback([asked, &code] { code = perform(*asked); });
 }
 

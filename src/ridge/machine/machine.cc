@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <charconv>
+
 namespace ridge {
 
 std::string_view name(Origin origin) {
@@ -70,6 +73,29 @@ Machine seen_with_threads(Machine machine, int threads) {
   else if (scaled)
     machine.title += ", " + words;
   return machine;
+}
+
+Result<Machine> with_link(Machine machine, const std::string& link) {
+  const auto named =
+      std::find_if(machine.links.begin(), machine.links.end(), [&](const Link& l) { return l.name == link; });
+  if (named != machine.links.end()) {
+    std::rotate(machine.links.begin(), named, named + 1);
+    return machine;
+  }
+  double rate = 0;
+  const auto [end, status] = std::from_chars(link.data(), link.data() + link.size(), rate);
+  if (status == std::errc{} && end == link.data() + link.size() && rate >= 1e-30 && rate <= 1e30) {
+    Sourced given;
+    given.value = rate;
+    given.source = "--link";
+    machine.links.insert(machine.links.begin(), {.name = "link", .bandwidth = given});
+    return machine;
+  }
+  std::string names;
+  for (const Link& each : machine.links) names += (names.empty() ? "" : ", ") + each.name;
+  return usage_error(
+      fmt::format("expected a rate in B/s, one way, or a link of {} after --link, found '{}'", machine.name, link),
+      names.empty() ? "--link 4.5e10" : fmt::format("it has {}", names));
 }
 
 }  // namespace ridge

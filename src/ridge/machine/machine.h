@@ -33,8 +33,9 @@ std::string_view name(Unit unit);
 struct Peak {
   Unit unit;
   DType dtype;
-  Sourced rate;                          // FLOP/s (integer formats: OP/s), dense, a multiply-add counted as 2
-  std::optional<Sourced> one_core = {};  // the same of one core, where it was measured
+  Sourced rate;                           // FLOP/s (integer formats: OP/s), dense, a multiply-add counted as 2
+  std::optional<Sourced> one_core = {};   // the same of one core, where it was measured
+  std::optional<Sourced> sustained = {};  // what real programs reach, beside the data sheet's number
   bool operator==(const Peak&) const = default;
 };
 
@@ -43,7 +44,18 @@ struct MemoryLevel {
   std::optional<Sourced> bandwidth;  // B/s
   std::optional<Sourced> capacity;   // B
   std::optional<Sourced> one_core_bandwidth = {};
+  std::optional<Sourced> sustained = {};  // B/s
   bool operator==(const MemoryLevel&) const = default;
+};
+
+// What joins a chip to its neighbours.
+struct Link {
+  std::string name;                       // "ici", "nvlink", "pcie", …; the first one listed joins chips of one kind
+  Sourced bandwidth;                      // B/s of one link, one way
+  std::optional<Sourced> sustained = {};  // B/s
+  std::optional<Sourced> count = {};      // links of one chip
+  std::optional<Sourced> latency = {};    // s, one hop
+  bool operator==(const Link&) const = default;
 };
 
 struct Machine {
@@ -51,7 +63,8 @@ struct Machine {
   std::string title;  // "Google TPU v5e"
   std::vector<Peak> peaks;
   std::vector<MemoryLevel> memory;
-  std::map<std::string, Sourced> numbers;  // others by key: cores, clock_hz, line_bytes, launch_s, … (keys.h)
+  std::vector<Link> links = {};
+  std::map<std::string, Sourced> numbers = {};  // others by key: cores, clock_hz, line_bytes, launch_s, … (keys.h)
   bool operator==(const Machine&) const = default;
 
   const Peak* peak(Unit unit, DType dtype) const;  // null: unknown
@@ -67,6 +80,10 @@ struct Machine {
 // all cores' and threads times one core's. A number whose one-core value is not on record stays that of all cores, and
 // the title says so.
 Machine seen_with_threads(Machine machine, int threads);
+
+// With the link that `--link` means as its first one: a link's name, or a rate one way in B/s ("4.5e10"). Errors, of
+// kind usage: neither.
+Result<Machine> with_link(Machine machine, const std::string& link);
 
 // A machine from TOML text; `source` is the path for messages. Errors point at the line.
 Result<Machine> parse_machine(std::string_view toml, const std::string& source);

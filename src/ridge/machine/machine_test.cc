@@ -1,4 +1,5 @@
 #include "ridge/machine/machine.h"
+#include "ridge/machine/defaults.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,6 +9,7 @@
 #include <fstream>
 
 #include "ridge/base/cores.h"
+#include "ridge/machine/defaults.h"
 #include "ridge/machine/system.h"
 
 namespace ridge {
@@ -40,16 +42,49 @@ double matrix_ridge(const std::string& name, DType dtype) {
   return peak ? (*peak)->rate.value / machine->bandwidth()->value : 0;
 }
 
-TEST_F(FindMachine, HoldsTheTenMachinesOfTheCatalog) {
-  EXPECT_THAT(catalog_names(), testing::UnorderedElementsAre("tpu_v1", "tpu_v5e", "tpu_v5p", "a100_80", "h100", "h200",
-                                                             "b200", "mi300x", "sn40l", "zen5"));
+TEST_F(FindMachine, HoldsTheCatalog) {
+  EXPECT_EQ(catalog_names().size(), 41u);
+  EXPECT_THAT(catalog_names(), testing::IsSupersetOf({"tpu_v1", "tpu_v5e", "tpu_v5p", "a100_80", "h100", "h200", "b200",
+                                                      "mi300x", "sn40l", "zen5", "tpu_7x", "gb200", "wse3"}));
   for (const std::string& name : catalog_names()) {
     const Result<Machine> machine = find_machine(name);
     ASSERT_TRUE(machine.ok()) << machine.error().text();
     EXPECT_EQ(machine->name, name);
     EXPECT_NE(machine->title, name);
-    EXPECT_TRUE(machine->numbers.contains("cores")) << name;
+    EXPECT_TRUE(machine->bandwidth().ok()) << name;
   }
+}
+
+TEST_F(FindMachine, HasLinksWithWhatTheySustain) {
+  const Machine v5e = *find_machine("tpu_v5e");
+  ASSERT_FALSE(v5e.links.empty());
+  EXPECT_EQ(v5e.links[0].name, "ici");
+  EXPECT_EQ(v5e.links[0].bandwidth.value, 50e9);
+  EXPECT_EQ(v5e.links[0].sustained->value, 45e9);
+  EXPECT_EQ(v5e.links[0].count->value, 4);
+  EXPECT_EQ(find_machine("h200")->peak(Unit::matrix, DType::bf16)->sustained->value, 788e12);
+  EXPECT_EQ(find_machine("h200")->memory[0].sustained->value, 4.3e12);
+}
+
+TEST_F(FindMachine, AssumesWhatAFileDoesNotSayAndLabelsIt) {
+  const Machine before = *find_machine("h200"), after = with_defaults(before);
+  EXPECT_EQ(after.numbers.at("line_bytes"), before.numbers.at("line_bytes"));
+  const Machine bare = with_defaults(Machine{});
+  for (const char* key : {"cores", "line_bytes", "launch_s", "tile_m", "tile_n", "tile_k"}) {
+    EXPECT_EQ(bare.numbers.at(key).origin, Origin::guessed);
+    EXPECT_EQ(bare.numbers.at(key).source, "ridge's default");
+  }
+  EXPECT_TRUE(bare.peaks.empty() && bare.memory.empty());
+}
+
+TEST_F(FindMachine, TakesALinkByItsNameOrAsARate) {
+  const Machine h200 = *find_machine("h200");
+  EXPECT_EQ(with_link(h200, "pcie")->links[0].bandwidth.value, 64e9);
+  EXPECT_EQ(with_link(h200, "pcie")->links.size(), h200.links.size());
+  EXPECT_EQ(with_link(h200, "4.5e10")->links[0].bandwidth.value, 4.5e10);
+  EXPECT_EQ(with_link(h200, "ici").error().text(),
+            "expected a rate in B/s, one way, or a link of h200 after --link, found 'ici'\n"
+            "  hint: it has nvlink, scaleout, pcie\n");
 }
 
 TEST_F(FindMachine, GivesTheRidgesThatTheSourcesGive) {
@@ -95,7 +130,7 @@ TEST_F(FindMachine, ListsNearNamesForAnUnknownOne) {
             "unknown machine 'h10'; expected a name of the catalog, a .toml file, cpu or cuda\n"
             "  hint: did you mean h100? `ridge machines` lists the catalog\n");
   EXPECT_EQ(find_machine("tpu_v5").error().hint,
-            "did you mean tpu_v1, tpu_v5e, tpu_v5p? `ridge machines` lists the catalog");
+            "did you mean tpu_v1, tpu_v2, tpu_v3? `ridge machines` lists the catalog");
   EXPECT_EQ(find_machine("abacus").error().hint, "`ridge machines` lists the catalog");
   EXPECT_EQ(find_machine("").error().message,
             "unknown machine ''; expected a name of the catalog, a .toml file, cpu or cuda");

@@ -34,16 +34,34 @@ Result<const toml::table*> as_table(const Text& text, const Entry& entry, std::s
                     fmt::format("open it with [{}] on a line of its own", what));
 }
 
-// [matrix], [vector] and, inside them, [matrix.one_core]: one number for each dtype.
-Status read_peaks(const Text& text, const Entry& entry, Unit unit, bool one_core, Machine& machine) {
-  const std::string what = fmt::format("{}{}", name(unit), one_core ? ".one_core" : "");
+// Tables inside a table that say the same of something else, and where they put it.
+struct PeakPart {
+  std::string_view name;
+  std::optional<Sourced> Peak::*place;
+};
+constexpr PeakPart peak_parts[] = {{"one_core", &Peak::one_core}, {"sustained", &Peak::sustained}};
+struct LevelPart {
+  std::string_view name;
+  std::optional<Sourced> MemoryLevel::*place;
+};
+constexpr LevelPart level_parts[] = {{"one_core", &MemoryLevel::one_core_bandwidth},
+                                     {"sustained", &MemoryLevel::sustained}};
+
+template <class Part, std::size_t n> const Part* part_named(const Part (&parts)[n], std::string_view name) {
+  const Part* found = std::find_if(parts, parts + n, [&](const Part& part) { return part.name == name; });
+  return found == parts + n ? nullptr : found;
+}
+
+// One number for each dtype of [matrix] or [vector]; with a part, of [matrix.one_core], ….
+Status read_rates(const Text& text, const Entry& entry, Unit unit, const PeakPart* part, Machine& machine) {
+  const std::string what = part ? fmt::format("{}.{}", name(unit), part->name) : std::string(name(unit));
   Result<const toml::table*> table = as_table(text, entry, what);
   if (!table) return table.error();
   std::vector<std::string> words;
   for (const DTypeInfo& d : dtypes) words.emplace_back(d.name);
   for (const Entry& field : entries(**table)) {
     const std::string_view key = field.key->str();
-    if (key == "one_core" && !one_core) continue;
+    if (!part && part_named(peak_parts, key)) continue;
     const std::optional<DType> dtype = dtype_from(key);
     if (!dtype || name(*dtype) != key) {
       Error error = unknown_key(text, *field.key, fmt::format(" in [{}]", what), words);
@@ -52,35 +70,43 @@ Status read_peaks(const Text& text, const Entry& entry, Unit unit, bool one_core
     }
     Result<Sourced> rate = number(text, field, fmt::format("{}.{}", what, key), rate_unit(info(*dtype).integer));
     if (!rate) return rate.error();
-    if (!one_core) {
+    if (!part) {
       machine.peaks.push_back({.unit = unit, .dtype = *dtype, .rate = *rate});
-    } else {
-      const auto peak = std::find_if(machine.peaks.begin(), machine.peaks.end(),
-                                     [&](const Peak& p) { return p.unit == unit && p.dtype == *dtype; });
-      if (peak == machine.peaks.end())
-        return text.error(field.key->source(),
-                          fmt::format("{}.{} has no {}.{} of all cores", what, key, name(unit), key),
-                          fmt::format("add {} under [{}]", key, name(unit)));
-      peak->one_core = *rate;
+      continue;
     }
+    const auto peak = std::find_if(machine.peaks.begin(), machine.peaks.end(),
+                                   [&](const Peak& p) { return p.unit == unit && p.dtype == *dtype; });
+    if (peak == machine.peaks.end())
+      return text.error(field.key->source(), fmt::format("{}.{} has no {}.{} of all cores", what, key, name(unit), key),
+                        fmt::format("add {} under [{}]", key, name(unit)));
+    (*peak).*(part->place) = *rate;
   }
-  // One core last, whatever the order in the file, so that it finds the peak that it belongs to.
-  for (const Entry& field : entries(**table))
-    if (field.key->str() == "one_core" && !one_core) return read_peaks(text, field, unit, true, machine);
   return Done{};
 }
 
-Status read_level_one_core(const Text& text, const Entry& entry, const std::string& what, MemoryLevel& level) {
+Status read_peaks(const Text& text, const Entry& entry, Unit unit, Machine& machine) {
+  if (Status read = read_rates(text, entry, unit, nullptr, machine); !read) return read;
+  // Parts last, whatever the order in the file, so that they find the peaks that they belong to.
+  for (const Entry& field : entries(*entry.node->as_table()))
+    if (const PeakPart* part = part_named(peak_parts, field.key->str()))
+      if (Status read = read_rates(text, field, unit, part, machine); !read) return read;
+  return Done{};
+}
+
+// A table that holds `bandwidth` and nothing else.
+Result<Sourced> read_bandwidth(const Text& text, const Entry& entry, const std::string& what) {
   Result<const toml::table*> table = as_table(text, entry, what);
   if (!table) return table.error();
+  std::optional<Sourced> bandwidth;
   for (const Entry& field : entries(**table)) {
     if (field.key->str() != "bandwidth")
       return unknown_key(text, *field.key, fmt::format(" in [{}]", what), {"bandwidth"});
     Result<Sourced> found = number(text, field, what + ".bandwidth", "B/s");
     if (!found) return found.error();
-    level.one_core_bandwidth = *found;
+    bandwidth = *found;
   }
-  return Done{};
+  if (!bandwidth) return text.error(entry.key->source(), what + " lacks 'bandwidth'");
+  return *bandwidth;
 }
 
 Status read_level(const Text& text, const Entry& entry, Machine& machine) {
@@ -92,12 +118,15 @@ Status read_level(const Text& text, const Entry& entry, Machine& machine) {
   MemoryLevel level{.name = *level_name, .bandwidth = {}, .capacity = {}};
   for (const Entry& field : entries(**table)) {
     const std::string_view key = field.key->str();
-    if (key == "one_core") {
-      if (Status read = read_level_one_core(text, field, what + ".one_core", level); !read) return read.error();
+    if (const LevelPart* part = part_named(level_parts, key)) {
+      Result<Sourced> found = read_bandwidth(text, field, fmt::format("{}.{}", what, key));
+      if (!found) return found.error();
+      level.*(part->place) = *found;
       continue;
     }
     if (key != "bandwidth" && key != "capacity")
-      return unknown_key(text, *field.key, fmt::format(" in [{}]", what), {"bandwidth", "capacity", "one_core"});
+      return unknown_key(text, *field.key, fmt::format(" in [{}]", what),
+                         {"bandwidth", "capacity", "one_core", "sustained"});
     Result<Sourced> found = number(text, field, fmt::format("{}.{}", what, key), key == "bandwidth" ? "B/s" : "B");
     if (!found) return found.error();
     (key == "bandwidth" ? level.bandwidth : level.capacity) = *found;
@@ -118,6 +147,54 @@ Status read_memory(const Text& text, const Entry& entry, Machine& machine) {
   return Done{};
 }
 
+Status whole(const Text& text, const Entry& field, const std::string& what, double value) {
+  if (value == std::floor(value)) return Done{};
+  return text.error(field.node->as_table()->get("value")->source(),
+                    fmt::format("expected a whole number for {}, found {}", what, value));
+}
+
+Status read_link(const Text& text, const Entry& entry, Machine& machine) {
+  Result<std::string> link_name = plain_name(text, entry.key->source(), entry.key->str());
+  if (!link_name) return link_name.error();
+  const std::string what = "link." + *link_name;
+  Result<const toml::table*> table = as_table(text, entry, what);
+  if (!table) return table.error();
+  Link link{.name = *link_name, .bandwidth = {}};
+  for (const Entry& field : entries(**table)) {
+    const std::string key(field.key->str());
+    const std::string place = what + "." + key;
+    if (key == "sustained") {
+      Result<Sourced> found = read_bandwidth(text, field, place);
+      if (!found) return found.error();
+      link.sustained = *found;
+      continue;
+    }
+    if (key != "bandwidth" && key != "count" && key != "latency")
+      return unknown_key(text, *field.key, fmt::format(" in [{}]", what),
+                         {"bandwidth", "count", "latency", "sustained"});
+    Result<Sourced> found = number(text, field, place, key == "bandwidth" ? "B/s" : key == "count" ? "1" : "s");
+    if (!found) return found.error();
+    if (key == "count")
+      if (Status is = whole(text, field, place, found->value); !is) return is;
+    if (key == "bandwidth")
+      link.bandwidth = *found;
+    else
+      (key == "count" ? link.count : link.latency) = *found;
+  }
+  if (link.bandwidth.value == 0)
+    return text.error(entry.key->source(), what + " lacks 'bandwidth'", "add its rate one way, of one link");
+  machine.links.push_back(std::move(link));
+  return Done{};
+}
+
+Status read_links(const Text& text, const Entry& entry, Machine& machine) {
+  Result<const toml::table*> table = as_table(text, entry, "link");
+  if (!table) return table.error();
+  for (const Entry& link : entries(**table))
+    if (Status read = read_link(text, link, machine); !read) return read;
+  return Done{};
+}
+
 Status read_numbers(const Text& text, const Entry& entry, Machine& machine) {
   Result<const toml::table*> table = as_table(text, entry, "numbers");
   if (!table) return table.error();
@@ -131,20 +208,20 @@ Status read_numbers(const Text& text, const Entry& entry, Machine& machine) {
     }
     Result<Sourced> found = number(text, field, fmt::format("numbers.{}", known->key), known->unit);
     if (!found) return found.error();
-    if (known->unit == "1" && found->value != std::floor(found->value))
-      return text.error(field.node->as_table()->get("value")->source(),
-                        fmt::format("expected a whole number for numbers.{}, found {}", known->key, found->value));
+    if (known->unit == "1")
+      if (Status is = whole(text, field, fmt::format("numbers.{}", known->key), found->value); !is) return is;
     machine.numbers.emplace(known->key, *found);
   }
   return Done{};
 }
 
 Status read_top(const Text& text, const Entry& entry, Machine& machine) {
-  static const std::vector<std::string> words = {"name", "title", "matrix", "vector", "memory", "numbers"};
+  static const std::vector<std::string> words = {"name", "title", "matrix", "vector", "memory", "link", "numbers"};
   const std::string_view key = entry.key->str();
-  if (key == "matrix") return read_peaks(text, entry, Unit::matrix, false, machine);
-  if (key == "vector") return read_peaks(text, entry, Unit::vector, false, machine);
+  if (key == "matrix") return read_peaks(text, entry, Unit::matrix, machine);
+  if (key == "vector") return read_peaks(text, entry, Unit::vector, machine);
   if (key == "memory") return read_memory(text, entry, machine);
+  if (key == "link") return read_links(text, entry, machine);
   if (key == "numbers") return read_numbers(text, entry, machine);
   if (key != "name" && key != "title") return unknown_key(text, *entry.key, "", words);
   Result<std::string> value = string(text, *entry.node, key);

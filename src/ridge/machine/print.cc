@@ -31,16 +31,18 @@ std::string line(std::string_view key, const Sourced& number, std::string_view u
 }
 
 std::string peaks(const Machine& machine, Unit unit) {
-  std::string all, one_core;
+  std::string all, one_core, sustained;
   for (const Peak& peak : machine.peaks) {
     if (peak.unit != unit) continue;
     const std::string_view rate = rate_unit(info(peak.dtype).integer);
     all += line(name(peak.dtype), peak.rate, rate);
     if (peak.one_core) one_core += line(name(peak.dtype), *peak.one_core, rate);
+    if (peak.sustained) sustained += line(name(peak.dtype), *peak.sustained, rate);
   }
   std::string out;
   if (!all.empty()) out += fmt::format("\n[{}]\n{}", name(unit), all);
   if (!one_core.empty()) out += fmt::format("\n[{}.one_core]\n{}", name(unit), one_core);
+  if (!sustained.empty()) out += fmt::format("\n[{}.sustained]\n{}", name(unit), sustained);
   return out;
 }
 
@@ -48,8 +50,20 @@ std::string level(const MemoryLevel& memory) {
   std::string out = fmt::format("\n[memory.{}]\n", memory.name);
   if (memory.bandwidth) out += line("bandwidth", *memory.bandwidth, "B/s");
   if (memory.capacity) out += line("capacity", *memory.capacity, "B");
-  if (memory.one_core_bandwidth)
-    out += fmt::format("\n[memory.{}.one_core]\n{}", memory.name, line("bandwidth", *memory.one_core_bandwidth, "B/s"));
+  const auto part = [&](std::string_view which, const std::optional<Sourced>& bandwidth) {
+    if (bandwidth) out += fmt::format("\n[memory.{}.{}]\n{}", memory.name, which, line("bandwidth", *bandwidth, "B/s"));
+  };
+  part("one_core", memory.one_core_bandwidth);
+  part("sustained", memory.sustained);
+  return out;
+}
+
+std::string printed(const Link& link) {
+  std::string out = fmt::format("\n[link.{}]\n{}", link.name, line("bandwidth", link.bandwidth, "B/s"));
+  if (link.count) out += line("count", *link.count, "1");
+  if (link.latency) out += line("latency", *link.latency, "s");
+  if (link.sustained)
+    out += fmt::format("\n[link.{}.sustained]\n{}", link.name, line("bandwidth", *link.sustained, "B/s"));
   return out;
 }
 
@@ -59,6 +73,7 @@ std::string print_machine(const Machine& machine) {
   std::string out = fmt::format("name = {}\ntitle = {}\n", quoted(machine.name), quoted(machine.title));
   out += peaks(machine, Unit::matrix) + peaks(machine, Unit::vector);
   for (const MemoryLevel& memory : machine.memory) out += level(memory);
+  for (const Link& link : machine.links) out += printed(link);
   if (machine.numbers.empty()) return out;
   out += "\n[numbers]\n";
   for (const NumberKey& known : number_keys)

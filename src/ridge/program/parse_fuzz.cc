@@ -1,8 +1,5 @@
-// The parser under libFuzzer, which grows inputs towards code not yet reached. Not part of the default build:
-//   clang++ -std=c++20 -g -O1 -fsanitize=fuzzer,address,undefined -Isrc src/ridge/program/parse_fuzz.cc
-//           src/ridge/program/{bind,expression,extent,lines,parse,print,token,verify}.cc src/ridge/symbol/polynomial.cc
-//           src/ridge/base/{check,error,text,utf8}.cc -lfmt -o parse_fuzz     (one line)
-//   ./parse_fuzz -max_total_time=300 -max_len=400 examples/
+// The parser under libFuzzer, which grows inputs towards code not yet reached. Built with -DRIDGE_FUZZ=ON and clang
+// (tests/fuzz/fuzz.cmake says how); its seeds are replayed in every build.
 #include <cstdint>
 #include <cstdlib>
 #include <string>

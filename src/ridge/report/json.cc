@@ -36,6 +36,7 @@ Json peak_json(const Peak& peak) {
   Json out{{"unit", name(peak.unit)}, {"dtype", name(peak.dtype)}};
   out.update(rate("flops_per_s", peak.rate));
   if (peak.one_core) out["one_core_flops_per_s"] = peak.one_core->value;
+  if (peak.sustained) out["sustained"] = rate("flops_per_s", *peak.sustained);
   return out;
 }
 
@@ -45,6 +46,16 @@ Json memory_json(const MemoryLevel& level) {
   if (level.bandwidth) out.update(sourced(*level.bandwidth));
   if (level.capacity) out["capacity_bytes"] = level.capacity->value;
   if (level.one_core_bandwidth) out["one_core_bytes_per_s"] = level.one_core_bandwidth->value;
+  if (level.sustained) out["sustained"] = rate("bytes_per_s", *level.sustained);
+  return out;
+}
+
+Json link_json(const Link& link) {
+  Json out{{"name", link.name}};
+  out.update(rate("bytes_per_s_one_way", link.bandwidth));
+  if (link.count) out["count"] = link.count->value;
+  if (link.latency) out["latency_s"] = link.latency->value;
+  if (link.sustained) out["sustained"] = rate("bytes_per_s_one_way", *link.sustained);
   return out;
 }
 
@@ -55,7 +66,9 @@ Json threshold_json(const Threshold& t) {
   out["value_real"] = or_null(t.value_real);
   out["approx"] = or_null(t.approx);
   out["assuming"] = t.assuming.empty() ? Json(nullptr) : Json(t.assuming);
-  out["roofs"] = {"compute", "memory"};
+  out["condition"] = t.condition.empty() ? Json(nullptr) : Json(t.condition);
+  out["ratio"] = t.ratio;
+  out["roofs"] = {name(t.roofs[0]), name(t.roofs[1])};
   return out;
 }
 
@@ -67,6 +80,11 @@ Json prediction_json(const Prediction& p, const std::vector<std::string>& order)
   out["ridge"] = or_null(p.ridge);
   out["limiter"] = p.limiter ? Json(name(*p.limiter)) : Json(nullptr);
   out["runner_up"] = p.runner_up ? Json(name(*p.runner_up)) : Json(nullptr);
+  if (!p.work.bytes_sent.zero()) {
+    out["bytes_sent_formula"] = p.work.bytes_sent.text(order);
+    out["link_bytes_per_s"] = or_null(p.link);
+    out["time_network_s"] = or_null(p.time_network_s);
+  }
   out["time_lower_s"] = or_null(p.time_lower_s);
   out["time_upper_s"] = or_null(p.time_upper_s);
   out["formulas"] = {
@@ -144,6 +162,8 @@ Json full_machine(const Machine& machine) {
   std::vector<const Peak*> all;
   for (const Peak& peak : machine.peaks) all.push_back(&peak);
   Json out = machine_json(machine, all);
+  out["links"] = Json::array();
+  for (const Link& link : machine.links) out["links"].push_back(link_json(link));
   out["numbers"] = Json::object();
   for (const auto& [key, number] : machine.numbers) out["numbers"][key] = rate("value", number);
   return out;
@@ -156,6 +176,7 @@ std::string render_json(const Report& report, bool one_line) {
   Json out{{"schema", "ridge.report/1"}, {"verb", report.verb}, {"program", e.program_text}};
   out["machine"] = machine_json(e.machine, used_peaks(e));
   out["dims"] = dims_json(e);
+  if (e.split) out["split"] = {{"dim", e.split->dim}, {"chips", e.split->chips}};
   out["ops"] = Json::array();
   for (std::size_t i = 0; i < e.ops.size(); ++i) {
     out["ops"].push_back(prediction_json(e.ops[i], e.dim_names));
@@ -175,6 +196,12 @@ std::string render_json(const Report& report, bool one_line) {
   if (report.plans) out["library"] = name(report.library);
   out["provenance"] = provenance(report);
   return dump(out, one_line);
+}
+
+std::string render_json(const Verdict& verdict) {
+  Json out{{"schema", "ridge.check/1"}, {"claim", verdict.claim}, {"right", verdict.right}, {"truth", verdict.truth}};
+  out["slip"] = verdict.slip.empty() ? Json(nullptr) : Json(verdict.slip);
+  return dump(out, false);
 }
 
 std::string render_machine_json(const Machine& machine) {

@@ -11,6 +11,7 @@
 #include "ridge/measure/run.h"
 #include "ridge/plan/menu_list.h"
 #include "ridge/plan/predict.h"
+#include "ridge/roofline/claim.h"
 #include "ridge/roofline/prediction.h"
 
 namespace ridge {
@@ -33,12 +34,17 @@ std::string render_text(const Report& report, const TextStyle& style = {});
 // Indented, or on one line (for --table). Ends with a newline. Holds neither host nor user names.
 std::string render_json(const Report& report, bool one_line = false);
 std::string render_svg(const Report& report);
+// "compute-bound for B >= 256: r*D*F/(D*F - r*(D + F)) = 255.54; 240.54 where B << D, F"
+std::string threshold_text(const Threshold& threshold);
+
+// What a claim came to: one or two lines, and JSON.
+std::string render_text(const Verdict& verdict);
+std::string render_json(const Verdict& verdict);
 
 // What is known of a machine: peaks, memory, each with its source.
 std::string render_machine_text(const Machine& machine, const TextStyle& style = {});
 std::string render_machine_json(const Machine& machine);
-// The catalog: one line a machine.
-std::string render_catalog_text(const std::vector<Machine>& machines, const TextStyle& style = {});
+// The catalog.
 std::string render_catalog_json(const std::vector<Machine>& machines);
 
 // The menu of CUDA kernels.

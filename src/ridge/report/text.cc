@@ -48,18 +48,11 @@ std::string dims_line(const Explanation& e) {
   return out;
 }
 
-// "compute-bound for B >= 256: B >= r*D*F/(D*F - r*(D + F)) = 255.5; 240.5 where B << D, F"
-std::string threshold_line(const Threshold& t) {
-  if (t.relation == Relation::always) return fmt::format("compute-bound for every {}", t.dim);
-  if (t.relation == Relation::never) return fmt::format("memory-bound for every {}", t.dim);
-  const std::string_view relation = name(t.relation);
-  std::string out = t.value ? fmt::format("compute-bound for {} {} {}", t.dim, relation, *t.value)
-                            : fmt::format("compute-bound for {} {} {}", t.dim, relation, t.exact);
-  if (t.value && !t.exact.empty()) out += ": " + t.exact;
-  if (t.value_real) out += fmt::format(" = {}", significant(*t.value_real, 5));
-  if (t.approx && !t.assuming.empty()) out += fmt::format("; {} where {}", significant(*t.approx, 5), t.assuming);
-  if (!t.approx && !t.assuming.empty()) out += fmt::format("; where {}", t.assuming);
-  return out;
+// "compute-bound": of compute and memory the one; of other pairs both are named, "compute over network".
+std::string bound(const Threshold& t, bool first) {
+  const std::string over(name(t.roofs[first ? 0 : 1])), under(name(t.roofs[first ? 1 : 0]));
+  const bool usual = t.roofs[0] == Limiter::compute && t.roofs[1] == Limiter::memory;
+  return usual ? over + "-bound" : fmt::format("more {} than {} time", over, under);
 }
 
 // A dimension without a value leaves formulas and thresholds, but not one number for the table.
@@ -74,6 +67,8 @@ std::string head(const Report& report, const Styled& styled) {
   const std::string dims = dims_line(report.explanation);
   out += "\n";
   if (!dims.empty()) out += "dims" + dims + "\n";
+  if (const auto& cut = report.explanation.split)
+    out += fmt::format("one of {} chips, {} split\n", cut->chips, cut->dim);
   return open(report.explanation) ? out : out + "\n";
 }
 
@@ -164,8 +159,9 @@ std::string formulas(const Explanation& e, const Styled& styled) {
     out += "\n" + styled.bold(p.work.text) + "\n";
     Rows rows{{"  work", p.work.flops.text(e.dim_names) + " FLOP"}, {"  bytes", p.work.bytes().text(e.dim_names)}};
     if (!p.intensity_formula.empty()) rows.push_back({"  FLOP/B", p.intensity_formula});
+    if (!p.work.bytes_sent.zero()) rows.push_back({"  sent", p.work.bytes_sent.text(e.dim_names)});
     if (open(e) && p.ridge) rows.push_back({"  ridge", significant(*p.ridge) + " FLOP/B"});
-    for (const Threshold& t : p.thresholds) rows.push_back({"  " + t.dim, threshold_line(t)});
+    for (const Threshold& t : p.thresholds) rows.push_back({"  " + t.dim, threshold_text(t)});
     if (!p.missing.empty()) rows.push_back({"  missing", p.missing + " is not on record: no times, no limiter"});
     out += aligned(rows, {false, false});
   }
@@ -184,6 +180,7 @@ void add_peaks(Rows& rows, const std::vector<const Peak*>& peaks) {
     const char* unit = info(peak->dtype).integer ? "OP/s" : "FLOP/s";
     rows.push_back(
         source_row(fmt::format("{} {}", name(peak->unit), name(peak->dtype)), peak->rate.value, unit, peak->rate));
+    if (peak->sustained) rows.push_back(source_row("  sustained", peak->sustained->value, unit, *peak->sustained));
   }
 }
 
@@ -195,15 +192,34 @@ std::string sources(const Explanation& e, const Styled& styled) {
     const MemoryLevel& level = e.machine.memory.front();
     rows.push_back(source_row(level.name, level.bandwidth->value, "B/s", *level.bandwidth));
   }
+  if (e.split && !e.machine.links.empty()) {
+    const Link& link = e.machine.links.front();
+    rows.push_back(source_row(link.name, link.bandwidth.value, "B/s", link.bandwidth));
+  }
   std::string out = "\n" + aligned(rows, {false, true, false});
   if (weakest_origin(e.machine, peaks) == Origin::guessed)
-    out += styled.warn(fmt::format("guessed, not measured: `ridge probe{}` measures this machine",
-                                   e.machine.name == "cuda" ? " --on cuda" : "")) +
-           "\n";
+    out +=
+        styled.warn(e.machine.name == "cpu"    ? "guessed, not measured: `ridge probe` measures this machine"
+                    : e.machine.name == "cuda" ? "guessed, not measured: `ridge probe --on cuda` measures this machine"
+                                               : "guessed: nobody vouches for every number above") +
+        "\n";
   return out;
 }
 
 }  // namespace
+
+std::string threshold_text(const Threshold& t) {
+  if (t.relation == Relation::always) return fmt::format("{} for every {}", bound(t, true), t.dim);
+  if (t.relation == Relation::never) return fmt::format("{} for every {}", bound(t, false), t.dim);
+  std::string out = fmt::format("{} for {} {} {}", bound(t, true), t.dim, name(t.relation),
+                                t.value ? std::to_string(*t.value) : t.exact);
+  if (t.value && !t.exact.empty()) out += ": " + t.exact;
+  if (t.value_real) out += fmt::format(" = {}", significant(*t.value_real, 5));
+  if (!t.condition.empty()) out += fmt::format(" if {}", t.condition);
+  if (t.approx && !t.assuming.empty()) out += fmt::format("; {} where {}", significant(*t.approx, 5), t.assuming);
+  if (!t.approx && !t.assuming.empty()) out += fmt::format("; where {}", t.assuming);
+  return out;
+}
 
 std::string render_text(const Report& report, const TextStyle& style) {
   const Styled styled(style);
@@ -228,22 +244,25 @@ std::string render_machine_text(const Machine& machine, const TextStyle& style) 
   add_peaks(rows, peaks);
   for (const MemoryLevel& level : machine.memory) {
     if (level.bandwidth) rows.push_back(source_row(level.name, level.bandwidth->value, "B/s", *level.bandwidth));
+    if (level.sustained)
+      rows.push_back(source_row(level.name + " sustained", level.sustained->value, "B/s", *level.sustained));
     if (level.capacity) rows.push_back(source_row(level.name + " size", level.capacity->value, "B", *level.capacity));
+  }
+  for (const Link& link : machine.links) {
+    const std::string each = link.count ? fmt::format("{} x {}", link.count->value, link.name) : link.name;
+    rows.push_back(source_row(each, link.bandwidth.value, "B/s", link.bandwidth));
+    if (link.sustained)
+      rows.push_back(source_row(link.name + " sustained", link.sustained->value, "B/s", *link.sustained));
+    if (link.latency) rows.push_back(source_row(link.name + " latency", link.latency->value, "s", *link.latency));
   }
   for (const auto& [key, number] : machine.numbers) rows.push_back(source_row(key, number.value, "", number));
   return styled.bold(machine.name) + "  " + machine.title + "\n" + aligned(rows, {false, true, false});
 }
 
-std::string render_catalog_text(const std::vector<Machine>& machines, const TextStyle& style) {
-  Rows rows{{"name", "matrix bf16", "memory", "ridge", "title"}};
-  for (const Machine& machine : machines) {
-    const Peak* peak = machine.peak(Unit::matrix, DType::bf16);
-    const auto bandwidth = machine.bandwidth();
-    rows.push_back({machine.name, peak ? engineering(peak->rate.value, "FLOP/s") : "-",
-                    bandwidth ? engineering(bandwidth->value, "B/s") : "-",
-                    peak && bandwidth ? significant(peak->rate.value / bandwidth->value) : "-", machine.title});
-  }
-  return Styled(style).table(rows, {false, true, true, true, false});
+std::string render_text(const Verdict& verdict) {
+  std::string out = fmt::format("{}: {}\n  {}\n", verdict.right ? "right" : "wrong", verdict.claim, verdict.truth);
+  if (!verdict.slip.empty()) out += "  slip: " + verdict.slip + "\n";
+  return out;
 }
 
 }  // namespace ridge

@@ -19,6 +19,7 @@ struct Setting {
   double bandwidth;
   Bindings dims;
   std::vector<std::string> order;
+  std::optional<double> link = {};  // B/s, where the program is split
 };
 
 struct PeakFound {
@@ -58,21 +59,58 @@ std::string intensity_formula(const Ratio& ratio, std::span<const std::string> o
   return in_brackets(above, ratio.flops.terms().size() == 1) + "/" + in_brackets(below, one_symbol);
 }
 
-// The roofs of one operation whose numbers are known.
-Status judge(Prediction& p, const Ratio& ratio, const Setting& setting) {
+// The roofs of an operation whose numbers are known, from the one that takes longest on; of equals the first listed.
+Result<std::vector<Limiter>> ranked(const Prediction& p, const Setting& setting) {
+  struct Roof {
+    Limiter name;
+    Polynomial count;
+    double rate;
+  };
+  std::vector<Roof> roofs{{Limiter::compute, p.work.flops, p.peak->rate.value},
+                          {Limiter::memory, p.work.bytes(), setting.bandwidth}};
+  if (p.time_network_s) roofs.push_back({Limiter::network, p.work.bytes_sent, *setting.link});
+  std::vector<Limiter> order;
+  while (!roofs.empty()) {
+    std::size_t top = 0;
+    for (std::size_t i = 1; i < roofs.size(); ++i) {
+      const auto above =
+          compute_bound(reduced(roofs[top].count, roofs[i].count), setting.dims, {roofs[top].rate, roofs[i].rate});
+      if (!above) return above.error();
+      if (!*above) top = i;
+    }
+    order.push_back(roofs[top].name);
+    roofs.erase(roofs.begin() + static_cast<std::ptrdiff_t>(top));
+  }
+  return order;
+}
+
+Status judge(Prediction& p, const Setting& setting) {
   const std::map<std::string, double> sizes(setting.dims.begin(), setting.dims.end());
   const double bytes = p.work.bytes().real(sizes);  // int4: the halves that *p.bytes rounds up
   p.intensity = static_cast<double>(*p.flops) / bytes;
   p.time_memory_s = bytes / setting.bandwidth;
+  if (setting.link && !p.work.bytes_sent.zero()) p.time_network_s = p.work.bytes_sent.real(sizes) / *setting.link;
   if (!p.peak) return Done{};
   p.time_math_s = static_cast<double>(*p.flops) / p.peak->rate.value;
-  p.time_lower_s = std::max(*p.time_math_s, *p.time_memory_s);
-  p.time_upper_s = *p.time_math_s + *p.time_memory_s;
-  const auto compute = compute_bound(ratio, setting.dims, {p.peak->rate.value, setting.bandwidth});
-  if (!compute) return compute.error();
-  p.limiter = *compute ? Limiter::compute : Limiter::memory;
-  p.runner_up = *compute ? Limiter::memory : Limiter::compute;
+  p.time_lower_s = std::max({*p.time_math_s, *p.time_memory_s, p.time_network_s.value_or(0)});
+  p.time_upper_s = *p.time_math_s + *p.time_memory_s + p.time_network_s.value_or(0);
+  const auto order = ranked(p, setting);
+  if (!order) return order.error();
+  p.limiter = order->at(0);
+  p.runner_up = order->at(1);
   return Done{};
+}
+
+// Every pair of roofs that the operation has.
+void add_thresholds(Prediction& p, const Setting& setting) {
+  const Polynomial flops = p.work.flops, bytes = p.work.bytes(), sent = p.work.bytes_sent;
+  const auto add = [&](const Meeting& meeting) {
+    for (Threshold& t : thresholds(meeting, setting.dims, setting.order)) p.thresholds.push_back(std::move(t));
+  };
+  if (p.peak) add({flops, bytes, {p.peak->rate.value, setting.bandwidth}});
+  if (!p.link) return;
+  if (p.peak) add({flops, sent, {p.peak->rate.value, *p.link}, {Limiter::compute, Limiter::network}});
+  add({bytes, sent, {setting.bandwidth, *p.link}, {Limiter::memory, Limiter::network}});
 }
 
 Result<Prediction> predict(const Work& work, const Setting& setting) {
@@ -87,14 +125,12 @@ Result<Prediction> predict(const Work& work, const Setting& setting) {
   p.peak = peak->peak;
   p.missing = peak->missing;
   p.bandwidth = setting.bandwidth;
-  const Ratio ratio = reduced(work.flops, work.bytes());
-  p.intensity_formula = intensity_formula(ratio, setting.order);
-  if (p.peak) {
-    p.ridge = p.peak->rate.value / setting.bandwidth;
-    p.thresholds = thresholds(work, {p.peak->rate.value, setting.bandwidth}, setting.dims, setting.order);
-  }
+  if (!work.bytes_sent.zero()) p.link = setting.link;
+  p.intensity_formula = intensity_formula(reduced(work.flops, work.bytes()), setting.order);
+  if (p.peak) p.ridge = p.peak->rate.value / setting.bandwidth;
+  add_thresholds(p, setting);
   if (p.flops && p.bytes) {
-    const Status judged = judge(p, ratio, setting);
+    const Status judged = judge(p, setting);
     if (!judged) return judged.error();
   }
   return p;
@@ -122,17 +158,22 @@ void add_times(Prediction& total, const std::vector<Prediction>& ops) {
   total.ridge = shared(ops, &Prediction::ridge);
   total.time_math_s = sum(ops, &Prediction::time_math_s);
   total.time_memory_s = sum(ops, &Prediction::time_memory_s);
+  for (const Prediction& op : ops)
+    if (op.time_network_s) total.time_network_s = total.time_network_s.value_or(0) + *op.time_network_s;
   total.time_lower_s = sum(ops, &Prediction::time_lower_s);
   total.time_upper_s = sum(ops, &Prediction::time_upper_s);
   for (const Prediction& op : ops)
     if (total.missing.find(op.missing) == std::string::npos)
       total.missing += (total.missing.empty() ? "" : ", ") + op.missing;
   if (!total.time_lower_s || ops.empty()) return;
-  double compute = 0;
-  for (const Prediction& op : ops)
-    if (op.limiter == Limiter::compute) compute += *op.time_lower_s;
-  total.limiter = compute >= *total.time_lower_s - compute ? Limiter::compute : Limiter::memory;
-  total.runner_up = *total.limiter == Limiter::compute ? Limiter::memory : Limiter::compute;
+  std::map<Limiter, double> shares{{Limiter::compute, 0}, {Limiter::memory, 0}};
+  for (const Prediction& op : ops) shares[*op.limiter] += *op.time_lower_s;
+  const auto largest = [&] {
+    return std::max_element(shares.begin(), shares.end(), [](auto& a, auto& b) { return a.second < b.second; });
+  };
+  total.limiter = largest()->first;
+  shares.erase(largest());
+  total.runner_up = largest()->first;
 }
 
 Result<Prediction> total_of(const std::vector<Prediction>& ops, const Setting& setting) {
@@ -142,6 +183,7 @@ Result<Prediction> total_of(const std::vector<Prediction>& ops, const Setting& s
     total.work.flops = total.work.flops + op.work.flops;
     total.work.bytes_in = total.work.bytes_in + op.work.bytes_in;
     total.work.bytes_out = total.work.bytes_out + op.work.bytes_out;
+    total.work.bytes_sent = total.work.bytes_sent + op.work.bytes_sent;
   }
   const auto flops = number(total.work.flops, setting.dims), bytes = number(total.work.bytes(), setting.dims);
   if (!flops) return flops.error();
@@ -174,16 +216,44 @@ Result<Polynomial> whole(double count, std::string_view unit, double least) {
   return Polynomial(static_cast<std::int64_t>(count));
 }
 
+Result<double> link_of(const Machine& machine) {
+  if (!machine.links.empty()) return machine.links.front().bandwidth.value;
+  return input_error(fmt::format("machine '{}' has no link on record", machine.name),
+                     "give its rate one way: --link 4.5e10");
+}
+
+// Replaces every operation by one chip's part of it.
+Status cut_up(std::vector<Work>& work, const Split& cut, const Setting& setting) {
+  if (std::find(setting.order.begin(), setting.order.end(), cut.dim) == setting.order.end())
+    return usage_error(
+        fmt::format("the program has no dimension '{}' to split; it has {}", cut.dim, fmt::join(setting.order, ", ")));
+  const auto size = setting.dims.find(cut.dim);
+  if (size != setting.dims.end() && size->second % cut.chips != 0)
+    return input_error(
+        fmt::format("expected {} to be a multiple of the {} chips, found {}", cut.dim, cut.chips, size->second),
+        fmt::format("-d {}={}", cut.dim, (size->second / cut.chips + 1) * cut.chips));
+  for (Work& one : work) one = split(one, cut);
+  return Done{};
+}
+
 }  // namespace
 
-Result<Explanation> explain(const Program& program, const Machine& machine, const Bindings& given) {
+Result<Explanation> explain(const Program& program, const Machine& machine, const Bindings& given,
+                            const std::optional<Split>& cut) {
   const auto dims = program.bind(given);
   if (!dims) return dims.error();
   const auto bandwidth = machine.bandwidth();
   if (!bandwidth) return bandwidth.error();
-  const Setting setting{machine, bandwidth->value, *dims, program.dim_names()};
-  Explanation out{.program_text = program.text, .machine = machine, .dim_names = setting.order, .dims = *dims};
-  const std::vector<Work> work = count(program);
+  Setting setting{machine, bandwidth->value, *dims, program.dim_names()};
+  std::vector<Work> work = count(program);
+  if (cut) {
+    const auto link = link_of(machine);
+    if (!link) return link.error();
+    setting.link = *link;
+    if (const Status done = cut_up(work, *cut, setting); !done) return done.error();
+  }
+  Explanation out{
+      .program_text = program.text, .machine = machine, .dim_names = setting.order, .dims = *dims, .split = cut};
   for (std::size_t i = 0; i < work.size(); ++i) {
     auto prediction = predict(work[i], setting);
     if (!prediction) return placed(prediction.error(), program, program.statements[i]);

@@ -2,12 +2,14 @@
 //   time_lower = max(T_math, T_memory), time_upper = their sum; ridge = peak / bandwidth.
 #pragma once
 
+#include <array>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "ridge/base/quantity.h"
 #include "ridge/machine/machine.h"
+#include "ridge/roofline/split.h"
 #include "ridge/roofline/work.h"
 
 namespace ridge {
@@ -18,18 +20,24 @@ std::string_view name(Limiter limiter);
 enum class Relation { at_least, at_most, always, never };
 std::string_view name(Relation relation);  // ">=", "<=", "always", "never"
 
-// "compute-bound from B >= 256 on": T_math >= T_memory solved for one dimension, the others held at their values.
+// "compute-bound from B >= 256 on": T_math >= T_memory solved for one dimension, the others held at their values; of
+// another pair of roofs likewise, the first one's time against the second one's.
 // A default that hangs on the dimension (F = 4*D, asked for D) is held as well: D varies alone. Without a value for
-// some other dimension, `value` and `value_real` are null, and `relation` is what holds under `assuming`.
+// some other dimension, `value` and `value_real` are null, and `relation` is what holds under `condition`.
 struct Threshold {
   std::string dim;
   Relation relation = Relation::never;
-  std::string exact = {};  // "r*D*F/(D*F - r*(D + F))"; r (or `ridge`, where a dimension is called r): the ridge. Empty
+  std::string exact = {};  // "r*D*F/(D*F - r*(D + F))"; r (or `ridge`, where a dimension is called r): `ratio`. Empty
                            // for always and never
   std::optional<std::int64_t> value = {};  // the first (last) whole number that satisfies it, exact
   std::optional<double> value_real = {};   // the boundary itself
   std::optional<double> approx = {};       // its limit under `assuming`
   std::string assuming = {};               // "B << D, F"
+  // Where some other dimension has no value: "D*F > r*(D + F)", without which the first roof is never reached. Empty:
+  // none is needed.
+  std::string condition = {};
+  std::array<Limiter, 2> roofs = {Limiter::compute, Limiter::memory};
+  double ratio = 0;  // r: the first roof's rate over the second one's
 };
 
 struct Prediction {
@@ -39,7 +47,8 @@ struct Prediction {
   std::optional<double> ridge = {};                    // FLOP/B; null where the machine lacks the peak
   std::optional<Peak> peak = {};                       // the machine's number by which the operation is judged
   std::optional<double> bandwidth = {};                // B/s
-  std::optional<double> time_math_s = {}, time_memory_s = {}, time_lower_s = {}, time_upper_s = {};
+  std::optional<double> link = {};                     // B/s, one way; null where nothing is sent
+  std::optional<double> time_math_s = {}, time_memory_s = {}, time_network_s = {}, time_lower_s = {}, time_upper_s = {};
   std::optional<Limiter> limiter = {};
   std::optional<Limiter> runner_up = {};
   std::string intensity_formula = {};
@@ -53,11 +62,15 @@ struct Explanation {
   std::vector<std::string> dim_names = {};  // all, in the program's order: the order in which formulas list symbols
   Bindings dims = {};                       // those that have values
   std::vector<Prediction> ops = {};
-  Prediction total = {};  // the sum over the operations, each one stored; no thresholds
+  Prediction total = {};            // the sum over the operations, each one stored; no thresholds
+  std::optional<Split> split = {};  // the counts and times are then those of one chip
 };
 
 // Errors: the machine lacks the dtype of a contraction or its bandwidth; a count leaves 2^63.
-Result<Explanation> explain(const Program& program, const Machine& machine, const Bindings& given);
+// With a `cut`: one chip's part, sent over the machine's first link; errors also: no such dimension, a size that the
+// chips do not divide, a machine without a link.
+Result<Explanation> explain(const Program& program, const Machine& machine, const Bindings& given,
+                            const std::optional<Split>& cut = {});
 // The bare numbers: `ridge explain --flops 1e12 --bytes 1e9`. dtype: whose peak.
 Result<Explanation> explain(Flops flops, Bytes bytes, const Machine& machine, DType dtype);
 

@@ -77,7 +77,8 @@ std::string difference(const std::string& ridge_part, const Polynomial& f, bool 
                        std::span<const std::string> order) {
   if (f_first) return f.text(order) + " - " + ridge_part;
   if (f.zero()) return ridge_part;
-  return fmt::format("{} - {}", ridge_part, f.text(order));
+  const std::string text = f.text(order);
+  return fmt::format("{} - {}", ridge_part, f.terms().size() > 1 ? "(" + text + ")" : text);
 }
 
 // The ridge is `r` unless a dimension is called so.
@@ -150,44 +151,63 @@ void solve(const Question& q, const Lines& lines, Threshold& threshold) {
   approximate(q, threshold);
 }
 
-// Some other dimension has no value. m1/f1 only falls as such dimensions grow; if even its limit is above 1/r, X never
-// gets there. False: nothing can be said.
+// Does one roof stay above the other whatever the dimensions without value are? m1/f1 only falls as they grow; if even
+// its limit is above 1/r, X never gets there.
+bool ruled_out(const Question& q, const Names& unknown) {
+  if (!q.balance.f0.zero() || q.balance.f1.terms().size() != 1) return false;
+  const auto least = limit(q.balance.m1, q.balance.f1, unknown, q.dims);
+  const long double r = static_cast<long double>(q.roofs.peak) / q.roofs.bandwidth;
+  return least && r * *least >= 1;
+}
+
+// Some other dimension has no value: the formula, and the condition under which it holds. False: nothing can be said,
+// because X cancels out and the others decide.
 bool solve_symbolically(const Question& q, Threshold& threshold) {
   const Balance& b = q.balance;
-  if (!b.f0.zero() || b.f1.terms().size() != 1) return false;
   Names unknown;
-  for (const Polynomial* p : {&b.f1, &b.m1, &b.m0})
+  for (const Polynomial* p : {&b.f1, &b.f0, &b.m1, &b.m0})
     for (const std::string& symbol : p->symbols())
       if (!q.dims.contains(symbol)) unknown.insert(symbol);
-  const auto least = limit(b.m1, b.f1, unknown, q.dims);
-  if (!least || unknown.empty()) return false;
-  const long double r = static_cast<long double>(q.roofs.peak) / q.roofs.bandwidth;
-  if (r * *least >= 1) {
+  if (unknown.empty()) return false;
+  if (ruled_out(q, unknown)) {
     threshold.relation = Relation::never;
     return true;
   }
-  if (b.m0.zero()) return false;
-  threshold.relation = Relation::at_least;
+  if (b.m0.zero() && (b.f0.zero() || b.m1.zero())) return false;
+  if (b.f1.zero() && b.m1.zero()) return false;
+  const std::string r = ridge_symbol(q.order);
+  const auto greater = [&](const Polynomial& f, const Polynomial& m, bool f_is) {
+    const Ratio c = reduced(f, m);
+    const std::string left = c.flops.text(q.order), right = ridge_times(r, c.bytes, q.order);
+    return f_is ? fmt::format("{} > {}", left, right) : fmt::format("{} > {}", right, left);
+  };
+  if (b.f1.zero() || b.m0.zero()) {  // the second roof overtakes as X grows, if it does: else the first is always above
+    threshold.relation = Relation::at_most;
+    threshold.condition = b.m0.zero() ? (b.f1.zero() ? "" : greater(b.f1, b.m1, false)) : greater(b.f0, b.m0, true);
+  } else {
+    threshold.relation = Relation::at_least;
+    if (!b.m1.zero()) threshold.condition = greater(b.f1, b.m1, true);
+    approximate(q, threshold);
+  }
   threshold.exact = closed_form(q, threshold.relation);
-  approximate(q, threshold);
   return true;
 }
 
 }  // namespace
 
-std::vector<Threshold> thresholds(const Work& work, Roofs roofs, const Bindings& dims,
-                                  std::span<const std::string> order) {
+std::vector<Threshold> thresholds(const Meeting& meeting, const Bindings& dims, std::span<const std::string> order) {
   std::vector<Threshold> all;
-  if (!work.flops.exact() || !work.bytes().exact()) return all;
-  const Ratio ratio = reduced(work.flops, work.bytes());
+  const Polynomial &above = meeting.above, &below = meeting.below;
+  if (!above.exact() || !below.exact()) return all;
+  const Ratio ratio = reduced(above, below);
   for (const std::string& dim : order) {
-    if (work.flops.degree(dim) == 0 && work.bytes().degree(dim) == 0) continue;
+    if (above.degree(dim) == 0 && below.degree(dim) == 0) continue;
     const auto balance = balance_of(ratio, dim);
     if (!balance) continue;
-    const Question question{*balance, roofs, dims, order};
-    Threshold threshold{.dim = dim};
+    const Question question{*balance, meeting.roofs, dims, order};
+    Threshold threshold{.dim = dim, .roofs = meeting.names, .ratio = meeting.roofs.ridge()};
     const auto lines = lines_of(*balance, dims);
-    if (work.flops.zero())
+    if (above.zero())
       threshold.relation = Relation::never;
     else if (lines)
       solve(question, *lines, threshold);

@@ -5,6 +5,7 @@
 //   B >= r*D*F/(D*F - r*(D + F)),  which is r itself where B << D, F.
 #pragma once
 
+#include <array>
 #include <span>
 #include <string>
 #include <vector>
@@ -14,9 +15,17 @@
 
 namespace ridge {
 
+// Two roofs of one operation: what each one counts, and their rates. T_above >= T_below is above/roofs.peak >=
+// below/roofs.bandwidth; the names tell which roofs they are.
+struct Meeting {
+  const Polynomial& above;
+  const Polynomial& below;
+  Roofs roofs;
+  std::array<Limiter, 2> names = {Limiter::compute, Limiter::memory};
+};
+
 // One for each dimension of the operation, in `order`, the others held at the values in `dims`. Left out is a dimension
 // that occurs squared, and one whose answer hangs on dimensions that have no value.
-std::vector<Threshold> thresholds(const Work& work, Roofs roofs, const Bindings& dims,
-                                  std::span<const std::string> order);
+std::vector<Threshold> thresholds(const Meeting& meeting, const Bindings& dims, std::span<const std::string> order);
 
 }  // namespace ridge

@@ -30,13 +30,15 @@ std::string line(const Threshold& t) {
   if (t.value) out += fmt::format(" {} real {:.6f}", *t.value, t.value_real.value());
   if (!t.exact.empty()) out += fmt::format(" exact {}", t.exact);
   if (t.approx) out += fmt::format(" approx {:.2f}", *t.approx);
+  if (!t.condition.empty()) out += fmt::format(" if {}", t.condition);
   if (!t.assuming.empty()) out += fmt::format(" assuming {}", t.assuming);
   return out;
 }
 
 std::vector<std::string> lines(const Work& work, Roofs roofs, const Bindings& dims) {
   std::vector<std::string> out;
-  for (const Threshold& t : thresholds(work, roofs, dims, order)) out.push_back(line(t));
+  const Polynomial bytes = work.bytes();
+  for (const Threshold& t : thresholds({work.flops, bytes, roofs}, dims, order)) out.push_back(line(t));
   return out;
 }
 
@@ -56,14 +58,16 @@ TEST(Thresholds, of_every_dimension_hold_the_others_at_their_values) {
 }
 
 TEST(Thresholds, without_values_keep_the_formula_and_the_limit) {
-  EXPECT_EQ(lines(matmul(), v5e, {}), (Lines{"B >= exact r*D*F/(D*F - r*(D + F)) approx 240.54 assuming B << D, F",
-                                             "D >= exact r*B*F/(B*F - r*(B + F)) approx 240.54 assuming D << B, F",
-                                             "F >= exact r*B*D/(B*D - r*(B + D)) approx 240.54 assuming F << B, D"}));
+  EXPECT_EQ(lines(matmul(), v5e, {}),
+            (Lines{"B >= exact r*D*F/(D*F - r*(D + F)) approx 240.54 if D*F > r*(D + F) assuming B << D, F",
+                   "D >= exact r*B*F/(B*F - r*(B + F)) approx 240.54 if B*F > r*(B + F) assuming D << B, F",
+                   "F >= exact r*B*D/(B*D - r*(B + D)) approx 240.54 if B*D > r*(B + D) assuming F << B, D"}));
 }
 
 TEST(Thresholds, that_the_known_sizes_rule_out_are_never_even_without_the_others) {
   EXPECT_EQ(lines(matmul(), v5e, {{"D", 64}}),
-            (Lines{"B never", "D >= exact r*B*F/(B*F - r*(B + F)) approx 240.54 assuming D << B, F", "F never"}));
+            (Lines{"B never", "D >= exact r*B*F/(B*F - r*(B + F)) approx 240.54 if B*F > r*(B + F) assuming D << B, F",
+                   "F never"}));
 }
 
 TEST(Thresholds, of_int8_products_and_of_int8_weights) {
@@ -124,7 +128,8 @@ TEST(Thresholds, rename_the_ridge_where_a_dimension_is_called_r) {
   const Polynomial r = Polynomial::symbol("r");
   const std::vector<std::string> names{"B", "r"};
   const Work work = work_of(B * r * 2, B * 2, r);
-  EXPECT_EQ(thresholds(work, {4, 1}, {{"r", 8}}, names).front().exact, "ridge*r/(2*r - 2*ridge)");
+  const Polynomial bytes = work.bytes();
+  EXPECT_EQ(thresholds({work.flops, bytes, {4, 1}}, {{"r", 8}}, names).front().exact, "ridge*r/(2*r - 2*ridge)");
 }
 
 TEST(ComputeBound, decides_to_the_last_bit) {

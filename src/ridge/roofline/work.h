@@ -12,13 +12,14 @@
 namespace ridge {
 
 struct Work {
-  std::string name;           // of the result
-  std::string text = {};      // the statement
-  bool contraction = false;   // a product with a sum; a product without one is pointwise work
-  DType math = DType::f32;    // contraction: the widest operand's dtype; else f32
-  Polynomial flops = {};      // FLOP; one term, in which every dimension of the operation occurs
-  Polynomial bytes_in = {};   // B, every distinct operand once; int4 makes halves
-  Polynomial bytes_out = {};  // B
+  std::string name;            // of the result
+  std::string text = {};       // the statement
+  bool contraction = false;    // a product with a sum; a product without one is pointwise work
+  DType math = DType::f32;     // contraction: the widest operand's dtype; else f32
+  Polynomial flops = {};       // FLOP; one term, in which every dimension of the operation occurs
+  Polynomial bytes_in = {};    // B, every distinct operand once; int4 makes halves
+  Polynomial bytes_out = {};   // B
+  Polynomial bytes_sent = {};  // B that each chip of a split program sends; 0: nothing leaves the chip
   Polynomial bytes() const { return bytes_in + bytes_out; }
 };
 

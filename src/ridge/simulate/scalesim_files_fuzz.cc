@@ -1,8 +1,5 @@
-// SCALE-Sim's topologies and configurations under libFuzzer: any bytes are a value or an error with words. Not part of
-// the default build:
-//   clang++ -std=c++20 -g -O1 -fsanitize=fuzzer,address,undefined -Isrc src/ridge/simulate/scalesim_files{,_fuzz}.cc
-//           src/ridge/simulate/{systolic,convolution}.cc src/ridge/base/{check,error,utf8}.cc -lfmt -o files_fuzz (one
-//           line)
+// SCALE-Sim's topologies and configurations under libFuzzer: any bytes are a value or an error with words. Built with
+// -DRIDGE_FUZZ=ON and clang (tests/fuzz/fuzz.cmake says how); its seeds are replayed in every build.
 #include <cstdlib>
 
 #include "ridge/simulate/scalesim_files.h"

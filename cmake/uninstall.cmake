@@ -1,0 +1,11 @@
+# Run in the build folder: removes every file that the last installation wrote.
+if(NOT EXISTS install_manifest.txt)
+  message(FATAL_ERROR "expected install_manifest.txt in ${CMAKE_BINARY_DIR}, found none\n  hint: cmake --install . writes it")
+endif()
+file(STRINGS install_manifest.txt files)
+foreach(file IN LISTS files)
+  if(EXISTS "$ENV{DESTDIR}${file}" OR IS_SYMLINK "$ENV{DESTDIR}${file}")
+    file(REMOVE "$ENV{DESTDIR}${file}")
+    message(STATUS "removed $ENV{DESTDIR}${file}")
+  endif()
+endforeach()

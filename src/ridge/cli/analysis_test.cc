@@ -1,0 +1,149 @@
+// What explain's other forms, sweep, machines and the manual print, through the real binary.
+#include <nlohmann/json.hpp>
+
+#include "ridge/cli/testing/cli_fixture.h"
+
+namespace ridge {
+namespace {
+
+constexpr const char* matmul = "bf16[B, D] * bf16[D, F] -> bf16[B, F]";
+const std::vector<std::string> two_chips{"explain", matmul,   "--on",   "tpu_v5e", "--split",
+                                         "D=2",     "--link", "4.5e10", "-d",      "B=4096"};
+
+std::vector<std::string> with(std::vector<std::string> a, const std::vector<std::string>& b) {
+  a.insert(a.end(), b.begin(), b.end());
+  return a;
+}
+
+TEST_F(CliTest, ChecksAClaimAndNamesTheSlip) {
+  const auto check = [&](const std::vector<std::string>& arguments, const std::string& claim) {
+    return ridge(with(arguments, {"--check", claim}));
+  };
+  const Outcome right = check(two_chips, "D > 8755");
+  EXPECT_EQ(right.code, 0) << right.err << right.out;
+  EXPECT_EQ(right.out,
+            "right: D > 8755\n"
+            "  D >= 8756: 2*r = 8755.56, where compute takes at least as long as network\n");
+  const Outcome wrong = check(two_chips, "D > 4378");
+  EXPECT_EQ(wrong.code, 1);
+  EXPECT_EQ(wrong.out,
+            "wrong: D > 4378\n"
+            "  D >= 8756: 2*r = 8755.56, where compute takes at least as long as network\n"
+            "  slip: half of it: the ratio of the two rates alone, 4377.78; the factor of two in 2*r is lost\n");
+  const std::vector<std::string> dot{"explain",  "x * y: bf16[N], bf16[N] -> bf16[1]", "--on", "tpu_v5e", "-d",
+                                     "N=1000000"};
+  EXPECT_EQ(check(dot, "intensity = 2").out,
+            "wrong: intensity = 2\n  intensity = 0.500000 FLOP/B\n  slip: inverted: these are bytes per FLOP\n");
+  EXPECT_EQ(check(dot, "intensity = 0.25").out,
+            "wrong: intensity = 0.25\n  intensity = 0.500000 FLOP/B\n"
+            "  slip: half of it: multiply-adds were counted, and each is 2 FLOPs\n");
+  EXPECT_EQ(check(dot, "intensity = 0.5").code, 0);
+  EXPECT_EQ(check(dot, "limiter = memory").code, 0);
+  EXPECT_EQ(check(dot, "limiter = compute").code, 1);
+  EXPECT_EQ(check({"explain", "--flops", "1e12", "--bytes", "1e9", "--on", "h100"}, "bytes = 0.9313e9").out,
+            "wrong: bytes = 0.9313e9\n  bytes = 1000000000 B\n  slip: GiB taken for GB: 1 GiB is 1.074 GB\n");
+  rejects(with(dot, {"--check", "intensity"}), 2,
+          "ridge: expected a claim like 'B > 240' or 'intensity = 2', found 'intensity'\n");
+  rejects(with(dot, {"--check", "speed = 2"}), 2,
+          "ridge: 'speed' is neither a dimension (N) nor one of limiter, flops, bytes, intensity, ridge, time_math, "
+          "time_memory, time_network, time_lower, time_upper\n");
+}
+
+TEST_F(CliTest, ShowsTheWorking) {
+  const std::vector<std::string> sized{"explain", matmul,   "--on", "tpu_v5e", "-d",     "B=256",
+                                       "-d",      "D=8192", "-d",   "F=8192",  "--steps"};
+  const std::string text = ridge(sized).out;
+  for (const char* line :
+       {"1. Work: a multiply and an add for each combination of the dimensions\n",
+        "   FLOPs = 2*B*D*F\n         = 2*256*8192*8192 FLOP\n         = 34 359 738 368 FLOP = 34.36 GFLOP\n",
+        "   I = FLOPs / bytes\n     = B*D*F/(B*D + B*F + D*F)\n     = 34 359 738 368 FLOP / 142 606 336 B\n     = "
+        "240.94 FLOP/B\n",
+        "   B >= r*D*F/(D*F - r*(D + F))\n     = r*8192*8192/(8192*8192 - r*(8192 + 8192))\n     = 255.544\n     => B "
+        ">= 256\n"})
+    EXPECT_NE(text.find(line), std::string::npos) << line << text;
+  const std::string markdown = ridge(with(sized, {"--md"})).out;
+  EXPECT_TRUE(markdown.starts_with("## `bf16[B, D] * bf16[D, F] -> bf16[B, F]`\n")) << markdown;
+}
+
+TEST_F(CliTest, PutsTwoMachinesOrProgramsSideBySide) {
+  const std::vector<std::string> sized{"explain", matmul, "--on", "h100", "-d", "B=64", "-d", "D=4096", "-d", "F=4096"};
+  const Outcome machines = ridge(with(sized, {"--against", "h200", "--csv"}));
+  EXPECT_EQ(machines.err, "");
+  EXPECT_TRUE(machines.out.starts_with("op,,h100,h200,second / first\nZ,work,2.147 GFLOP,2.147 GFLOP,1\n"))
+      << machines.out;
+  const Outcome programs = ridge(with(sized, {"--against", "bf16[B, D] * int8[D, F] -> bf16[B, F]", "--json"}));
+  EXPECT_EQ(nlohmann::json::parse(programs.out)["reports"][1]["ops"][0]["formulas"]["bytes"], "2*B*D + 2*B*F + D*F");
+}
+
+TEST_F(CliTest, CountsLinesOfTheNotesMatrices) {
+  const auto lines = [&](const std::string& columns, const std::vector<std::string>& more) {
+    return nlohmann::json::parse(
+        ridge(with({"explain", "x: f32[N, M]\ny: f32[N, M] = cos(x)", "--on", "h100", "-d", "N=4", "-d", "M=" + columns,
+                    "--lines", "4", "--line-bytes", "16", "--json"},
+                   more))
+            .out)["operands"][0];
+  };
+  EXPECT_EQ(lines("12", {})["tile_lines"], 4);
+  EXPECT_EQ(lines("13", {})["tile_lines"], 7);
+  EXPECT_EQ(lines("13", {})["padded_leading"], 16);
+  EXPECT_EQ(lines("12", {"--ld", "x=13"})["tile_lines"], 7);
+  EXPECT_EQ(lines("13", {"--ld", "x=16"})["tile_lines"], 4);
+}
+
+TEST_F(CliTest, SweepsMachinesDtypesAndSizes) {
+  const Outcome csv = ridge({"sweep", "A[B, D] * W[D, F] -> C[B, F]", "--on", "tpu_v5e,h100", "--dtype", "bf16,int8",
+                             "-d", "B=128..512:*2", "D=8192", "F=8192", "--csv"});
+  EXPECT_EQ(csv.err, "");
+  EXPECT_TRUE(
+      csv.out.starts_with("machine,dtype,B,D,F,flops,bytes,intensity,limiter,time_lower_s,time_upper_s,crossover\n"
+                          "tpu_v5e,bf16,128,8192,8192,17179869184,138412032,124.1212,memory,"))
+      << csv.out;
+  EXPECT_EQ(std::count(csv.out.begin(), csv.out.end(), '\n'), 1 + 2 * 2 * 3);
+  EXPECT_NE(csv.out.find("tpu_v5e,bf16,256,8192,8192,34359738368,142606336,240.9412,compute,"), std::string::npos);
+  const auto json = nlohmann::json::parse(
+      ridge({"sweep", matmul, "--on", "tpu_v5e", "-d", "D=8192", "F=8192", "B=1..1024", "--json"}).out);
+  EXPECT_EQ(json["lines"][0]["crossovers"], nlohmann::json::array({255}));
+  const std::string matmul_b_last =
+      ridge({"sweep", matmul, "--on", "tpu_v5e", "-d", "D=8192", "F=8192", "B=1..1024", "--md"}).out;
+  EXPECT_NE(matmul_b_last.find("| tpu_v5e | bf16 | B = 256 | memory to compute |"), std::string::npos) << matmul_b_last;
+  rejects({"sweep", matmul, "-d", "B=1.."}, 2,
+          "ridge: expected NAME=VALUES, found 'B=1..'\n  hint: -d B=256, -d B=1,8,64, -d B=1..4096:*2, or -d "
+          "B=128..512:128\n");
+  rejects({"sweep", matmul, "--on", "h100", "-d", "B=1..5000", "D=1..5000", "F=1"}, 2,
+          "ridge: expected at most 16777216 points, found more\n  hint: take larger steps, or fewer dimensions at a "
+          "time\n");
+  rejects({"sweep", matmul, "--on", "h100", "-d", "B=1"}, 2,
+          "ridge: dimension 'D' has no value\n  hint: give it one or several: -d D=256, -d D=1..4096:*2\n");
+}
+
+TEST_F(CliTest, PrintsTablesForOtherPrograms) {
+  const std::vector<std::string> sized{"explain", matmul, "--on", "h100", "-d", "B=64", "-d", "D=4096", "-d", "F=4096"};
+  EXPECT_EQ(ridge(with(sized, {"--csv"})).out,
+            "op,flops,bytes,intensity,ridge,limiter,time_lower_s,time_upper_s\n"
+            "Z,2147483648,34603008,62.06060606060606,295.34328358208955,memory,1.0329256119402985e-05,"
+            "1.2499746970423805e-05\n"
+            "total,2147483648,34603008,62.06060606060606,295.34328358208955,memory,1.0329256119402985e-05,"
+            "1.2499746970423805e-05\n");
+  EXPECT_TRUE(ridge(with(sized, {"--md"})).out.starts_with("### `bf16[B, D]"));
+  EXPECT_TRUE(ridge({"machines", "--csv"}).out.starts_with("name,matrix bf16,vector f32,memory,size,ridge,title\n"));
+  EXPECT_NE(ridge({"machines", "h200", "--csv"}).out.find("matrix.bf16.sustained,788000000000000,FLOP/s,measured,"),
+            std::string::npos);
+  ASSERT_EQ(ridge(with(sized, {"--html", path("page.html")})).code, 0);
+  EXPECT_TRUE(read_file(path("page.html"))->starts_with("<!doctype html>"));
+}
+
+TEST_F(CliTest, CompletesAndDocumentsEveryVerbAndOption) {
+  const std::string help = ridge({"sweep", "--help"}).out, bash = ridge({"completion", "bash"}).out,
+                    page = ridge({"man"}).out;
+  for (const char* word : {"--dtype", "--on", "--csv", "--svg"}) {
+    EXPECT_NE(help.find(word), std::string::npos);
+    EXPECT_NE(bash.find(word), std::string::npos);
+  }
+  for (const char* heading : {".SH SWEEP", ".SH EXPLAIN", ".SH SIMULATE SYSTOLIC", "\\-\\-check"})
+    EXPECT_NE(page.find(heading), std::string::npos) << heading;
+  EXPECT_NE(ridge({"completion", "fish"}).out.find("complete -c ridge"), std::string::npos);
+  EXPECT_TRUE(ridge({"completion", "zsh"}).out.starts_with("#compdef ridge\n"));
+}
+
+}  // namespace
+}  // namespace ridge

@@ -1,0 +1,68 @@
+// ridge sweep: one program at many sizes, on several machines, in several dtypes.
+#include <memory>
+
+#include "ridge/base/file.h"
+#include "ridge/cli/door.h"
+#include "ridge/report/sweep.h"
+
+namespace ridge::cli {
+namespace {
+
+struct Asked {
+  SweepRequest request;
+  std::vector<std::string> more;
+  Form form;
+  std::string svg;
+};
+
+int perform(Asked& asked) {
+  asked.request.dims.insert(asked.request.dims.end(), asked.more.begin(), asked.more.end());
+  const auto bar = progress_bar();
+  const auto swept =
+      sweep(asked.request, bar ? [&](double done) { bar(done, "sweep"); } : std::function<void(double)>());
+  end_progress();
+  if (!swept) return fail(swept.error());
+  if (!asked.svg.empty())
+    if (const Status written = write_file(asked.svg, render_svg(*swept)); !written) return fail(written.error());
+  return print(asked.form.json  ? render_json(*swept)
+               : asked.form.csv ? render_csv(*swept)
+               : asked.form.md  ? render_markdown(*swept)
+                                : render_text(*swept, style()));
+}
+
+}  // namespace
+
+void add_sweep(CLI::App& app, int& code) {
+  auto asked = std::make_shared<Asked>();
+  CLI::App* verb =
+      app.add_subcommand("sweep", "The same at many sizes, on several machines: where the limiter changes");
+  verb->footer(
+      "Examples:\n"
+      "  ridge sweep 'bf16[B, D] * bf16[D, F] -> bf16[B, F]' --on tpu_v5e,h100 -d B=1..4096:*2 D=8192 F=8192\n"
+      "  ridge sweep examples/mlp.ridge --on h100,h200,b200 -d B=1..1024 --csv\n"
+      "  ridge sweep 'A[B, D] * W[D, F] -> C[B, F]' --on h100 --dtype bf16,int8 -d B=1..4096:*2 D=4096 F=4096 --svg "
+      "s.svg\n");
+  SweepRequest& r = asked->request;
+  verb->add_option("PROGRAM", r.program, "A file, - for the standard input, or the text itself")
+      ->type_name("")
+      ->required();
+  verb->add_option("VALUES", asked->more, "More dimensions, as after -d")->type_name("");
+  verb->add_option("--on", r.on, "Machines: catalog names, .toml files, or cpu (default)")
+      ->type_name("A,B,C")
+      ->delimiter(',')
+      ->allow_extra_args(false);
+  verb->add_option("-d", r.dims, "A dimension's values: B=256, B=1,8,64, B=1..4096:*2, B=128..512:128; may be repeated")
+      ->type_name("NAME=VALUES")
+      ->expected(1)
+      ->take_all()
+      ->allow_extra_args(false);
+  verb->add_option("--dtype", r.dtypes, "Dtypes of tensors that name none (default bf16)")
+      ->type_name("A,B")
+      ->delimiter(',')
+      ->allow_extra_args(false);
+  add_form(*verb, asked->form);
+  verb->add_option("--svg", asked->svg, "Draw the curves into this file")->type_name("FILE");
+  verb->callback([asked, &code] { code = perform(*asked); });
+}
+
+}  // namespace ridge::cli

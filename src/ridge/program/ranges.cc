@@ -1,0 +1,67 @@
+#include "ridge/program/ranges.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <optional>
+#include <string_view>
+
+namespace ridge {
+namespace {
+
+std::optional<std::int64_t> whole(std::string_view text) {
+  std::int64_t value = 0;
+  const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (failed != std::errc() || end != text.data() + text.size() || value < 1) return std::nullopt;
+  return value;
+}
+
+// One piece between commas; false: it cannot be read, or is too long.
+bool add_piece(std::string_view piece, std::vector<std::int64_t>& values) {
+  const std::size_t dots = piece.find("..");
+  if (dots == std::string_view::npos) {
+    const auto one = whole(piece);
+    if (one) values.push_back(*one);
+    return one.has_value();
+  }
+  const std::size_t colon = piece.find(':', dots);
+  std::string_view step_text = colon == std::string_view::npos ? "1" : piece.substr(colon + 1);
+  const bool times = step_text.starts_with('*');
+  if (times) step_text.remove_prefix(1);
+  const auto first = whole(piece.substr(0, dots)), step = whole(step_text),
+             last = whole(piece.substr(dots + 2, colon == std::string_view::npos ? colon : colon - dots - 2));
+  if (!first || !last || !step || *last < *first || (times && *step < 2)) return false;
+  for (std::int64_t value = *first; value <= *last;) {
+    if (static_cast<std::int64_t>(values.size()) > max_range_values) return false;
+    values.push_back(value);
+    if (times ? __builtin_mul_overflow(value, *step, &value) : __builtin_add_overflow(value, *step, &value)) break;
+  }
+  return true;
+}
+
+}  // namespace
+
+Result<Range> parse_range(const std::string& text) {
+  const auto refused = [&] {
+    return usage_error(fmt::format("expected NAME=VALUES, found '{}'", text),
+                       "-d B=256, -d B=1,8,64, -d B=1..4096:*2, or -d B=128..512:128");
+  };
+  const std::size_t equals = text.find('=');
+  if (equals == std::string::npos || equals == 0) return refused();
+  Range range{.dim = text.substr(0, equals), .values = {}};
+  std::string_view rest = std::string_view(text).substr(equals + 1);
+  while (true) {
+    const std::size_t comma = rest.find(',');
+    if (!add_piece(rest.substr(0, comma), range.values)) {
+      if (static_cast<std::int64_t>(range.values.size()) <= max_range_values) return refused();
+      break;
+    }
+    if (comma == std::string_view::npos) break;
+    rest.remove_prefix(comma + 1);
+  }
+  if (static_cast<std::int64_t>(range.values.size()) > max_range_values)
+    return usage_error(fmt::format("expected at most {} values of {}, found more", max_range_values, range.dim));
+  return range;
+}
+
+}  // namespace ridge

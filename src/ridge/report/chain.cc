@@ -1,0 +1,57 @@
+#include "ridge/report/chain.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "ridge/base/text.h"
+
+namespace ridge {
+
+Cells chain_table(const std::vector<Chain>& chains) {
+  Cells cells{{"", "as one kernel", "one kernel an application"}};
+  for (const Chain& c : chains) {
+    cells.push_back({c.text, "", ""});
+    std::string costs;
+    for (const ChainFunction& f : c.functions)
+      costs += fmt::format("{}{} x {} at {} ({})", costs.empty() ? "" : ", ", f.applications, f.name, f.cost, f.source);
+    cells.push_back({"  kernels", "1", std::to_string(c.kernels)});
+    cells.push_back({"  bytes an element", significant(c.fused_bytes), significant(c.unfused_bytes)});
+    cells.push_back({"  FLOPs an element", significant(c.flops), costs});
+    cells.push_back({"  that fit into the bytes' time", significant(c.break_even_flops),
+                     c.compute_bound ? "=> compute-bound" : "=> memory-bound"});
+    if (c.break_even_repeats)
+      cells.push_back({"  compute-bound from repeats", std::to_string(*c.break_even_repeats), ""});
+    if (c.launch_s > 0)
+      cells.push_back({fmt::format("  launching ({}) takes longer below elements", engineering(c.launch_s, "s")),
+                       significant(c.fused_elements), significant(c.unfused_elements)});
+  }
+  return cells;
+}
+
+std::string render_chains_json(const std::vector<Chain>& chains) {
+  using Json = nlohmann::ordered_json;
+  Json out{{"schema", "ridge.chains/1"}, {"chains", Json::array()}};
+  for (const Chain& c : chains) {
+    Json one{{"name", c.name},
+             {"text", c.text},
+             {"flops_per_element", c.flops},
+             {"kernels_unfused", c.kernels},
+             {"bytes_per_element_fused", c.fused_bytes},
+             {"bytes_per_element_unfused", c.unfused_bytes},
+             {"break_even_flops_per_element", c.break_even_flops},
+             {"compute_bound", c.compute_bound}};
+    one["break_even_repeats"] = c.break_even_repeats ? Json(*c.break_even_repeats) : Json(nullptr);
+    one["launch_s"] = c.launch_s;
+    one["launch_dominates_below_elements_fused"] = c.fused_elements;
+    one["launch_dominates_below_elements_unfused"] = c.unfused_elements;
+    one["functions"] = Json::array();
+    for (const ChainFunction& f : c.functions)
+      one["functions"].push_back(
+          {{"name", f.name}, {"applications", f.applications}, {"flops_each", f.cost}, {"source", f.source}});
+    out["chains"].push_back(std::move(one));
+  }
+  return out.dump(2) + "\n";
+}
+
+}  // namespace ridge

@@ -1,0 +1,200 @@
+#include "ridge/report/sweep.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "ridge/base/cores.h"
+#include "ridge/base/text.h"
+#include "ridge/base/version.h"
+#include "ridge/report/table.h"
+
+namespace ridge {
+namespace {
+
+// The sizes of one point, range by range.
+class Sizes {
+ public:
+  Sizes(const Sweep& sweep, std::size_t point) : sweep_(sweep), at_(sweep.ranges.size()) {
+    for (std::size_t i = at_.size(); i-- > 0; point /= sweep.ranges[i].values.size())
+      at_[i] = point % sweep.ranges[i].values.size();
+  }
+  std::int64_t operator[](std::size_t range) const { return sweep_.ranges[range].values[at_[range]]; }
+  void next() {
+    for (std::size_t i = at_.size(); i-- > 0;) {
+      at_[i] = at_[i] + 1 == sweep_.ranges[i].values.size() ? 0 : at_[i] + 1;
+      if (at_[i] != 0) return;
+    }
+  }
+
+ private:
+  const Sweep& sweep_;
+  std::vector<std::size_t> at_;
+};
+
+std::string_view crossover(const SweepPoint& point) {
+  if (!point.crossed) return "";
+  return point.limiter == Limiter::compute ? "memory to compute" : "compute to memory";
+}
+
+void append_row(std::string& out, const SweepLine& line, const SweepPoint& point, const Sizes& sizes, std::size_t n) {
+  const auto to = std::back_inserter(out);
+  out += line.machine;
+  out += ',';
+  out += line.dtype;
+  for (std::size_t i = 0; i < n; ++i) fmt::format_to(to, ",{}", sizes[i]);
+  if (point.flops < 0)
+    out += ",,,";
+  else
+    fmt::format_to(to, ",{},{},{:.7g}", point.flops, point.bytes,
+                   static_cast<double>(point.flops) / static_cast<double>(point.bytes));
+  if (point.time_lower_s < 0)
+    out += ",,,";
+  else
+    fmt::format_to(to, ",{},{:.7g},{:.7g}", name(point.limiter), point.time_lower_s, point.time_upper_s);
+  out += ',';
+  out += crossover(point);
+  out += '\n';
+}
+
+// Rows from..to of a line; 10^6 of them take most of a sweep's time, so threads share them.
+std::string rows(const Sweep& sweep, const SweepLine& line, std::size_t from, std::size_t to) {
+  std::string out;
+  out.reserve((to - from) * 96);
+  Sizes sizes(sweep, from);
+  for (std::size_t i = from; i < to; ++i, sizes.next())
+    append_row(out, line, line.points[i], sizes, sweep.ranges.size());
+  return out;
+}
+
+std::string shared_rows(const Sweep& sweep, const SweepLine& line) {
+  const std::size_t n = line.points.size(), threads = static_cast<std::size_t>(usable_cores());
+  if (n < 16384 || threads == 1) return rows(sweep, line, 0, n);
+  std::vector<std::string> parts(threads);
+  {
+    std::vector<std::jthread> all;
+    for (std::size_t t = 0; t < threads; ++t)
+      all.emplace_back([&, t] { parts[t] = rows(sweep, line, n * t / threads, n * (t + 1) / threads); });
+  }
+  std::string out = std::move(parts[0]);
+  for (std::size_t t = 1; t < threads; ++t) out += parts[t];
+  return out;
+}
+
+// "D = 8192, F = 8192" of the ranges with several values, but the last range; its own value where `last`.
+std::string sizes_text(const Sweep& sweep, std::size_t point, bool last) {
+  std::string out;
+  for (std::size_t i = 0; i < sweep.ranges.size(); ++i) {
+    if (sweep.ranges[i].values.size() == 1 || (i + 1 == sweep.ranges.size()) != last) continue;
+    out += fmt::format("{}{} = {}", out.empty() ? "" : ", ", sweep.ranges[i].dim, sweep.value(point, i));
+  }
+  return out;
+}
+
+constexpr std::size_t most_rows = 64;
+
+Cells point_table(const Sweep& sweep) {
+  Cells cells{{"machine", "dtype"}};
+  for (const Range& range : sweep.ranges) cells[0].push_back(range.dim);
+  for (const char* head : {"work", "bytes", "FLOP/B", "limiter", "lower", "upper"}) cells[0].emplace_back(head);
+  for (const SweepLine& line : sweep.lines)
+    for (std::size_t i = 0; i < line.points.size() && cells.size() <= most_rows; ++i) {
+      const SweepPoint& p = line.points[i];
+      std::vector<std::string> row{line.machine, line.dtype};
+      for (std::size_t r = 0; r < sweep.ranges.size(); ++r) row.push_back(std::to_string(sweep.value(i, r)));
+      const bool known = p.flops >= 0, timed = p.time_lower_s >= 0;
+      row.push_back(known ? engineering(static_cast<double>(p.flops), "FLOP") : "-");
+      row.push_back(known ? engineering(static_cast<double>(p.bytes), "B") : "-");
+      row.push_back(known ? significant(static_cast<double>(p.flops) / static_cast<double>(p.bytes)) : "-");
+      row.emplace_back(timed ? name(p.limiter) : "-");
+      row.push_back(timed ? engineering(p.time_lower_s, "s") : "-");
+      row.push_back(timed ? engineering(p.time_upper_s, "s") : "-");
+      cells.push_back(std::move(row));
+    }
+  return cells;
+}
+
+Cells crossover_table(const Sweep& sweep) {
+  Cells cells{{"machine", "dtype", "at", "changes from", "with"}};
+  for (const SweepLine& line : sweep.lines)
+    for (std::size_t i = 0; i < line.points.size() && cells.size() <= most_rows; ++i)
+      if (line.points[i].crossed)
+        cells.push_back({line.machine, line.dtype, sizes_text(sweep, i, true), std::string(crossover(line.points[i])),
+                         sizes_text(sweep, i, false)});
+  return cells;
+}
+
+std::size_t total_points(const Sweep& sweep) {
+  std::size_t n = 0;
+  for (const SweepLine& line : sweep.lines) n += line.points.size();
+  return n;
+}
+
+std::string tables(const Sweep& sweep, const TextStyle& style, bool markdown) {
+  const auto render = [&](const Cells& cells, const std::vector<bool>& right) {
+    return markdown ? markdown_table(cells, right) : text_table(cells, right, style.color);
+  };
+  std::string out;
+  const std::size_t points = total_points(sweep);
+  std::vector<bool> right(sweep.ranges.size() + 8, true);
+  right[0] = right[1] = right[sweep.ranges.size() + 5] = false;
+  if (points <= most_rows) out += render(point_table(sweep), right) + "\n";
+  const Cells crossovers = crossover_table(sweep);
+  if (crossovers.size() == 1)
+    out += "the limiter changes nowhere along the last range\n";
+  else
+    out += render(crossovers, {false, false, false, false, false});
+  if (crossovers.size() > most_rows) out += fmt::format("the first {} of them\n", most_rows);
+  if (points > most_rows)
+    out += fmt::format("{} points: --csv prints them all\n", grouped(static_cast<long long>(points)));
+  return out;
+}
+
+}  // namespace
+
+std::string render_text(const Sweep& sweep, const TextStyle& style) { return tables(sweep, style, false); }
+std::string render_markdown(const Sweep& sweep) { return tables(sweep, {}, true); }
+
+std::string render_csv(const Sweep& sweep) {
+  std::string out = "machine,dtype";
+  for (const Range& range : sweep.ranges) out += "," + range.dim;
+  out += ",flops,bytes,intensity,limiter,time_lower_s,time_upper_s,crossover\n";
+  for (const SweepLine& line : sweep.lines) out += shared_rows(sweep, line);
+  return out;
+}
+
+std::string render_json(const Sweep& sweep) {
+  using Json = nlohmann::ordered_json;
+  Json out{{"schema", "ridge.report/1"}, {"verb", "sweep"}, {"program", sweep.program_text}};
+  out["ranges"] = Json::object();
+  for (const Range& range : sweep.ranges) out["ranges"][range.dim] = range.values;
+  out["lines"] = Json::array();
+  for (const SweepLine& line : sweep.lines) {
+    Json one{{"machine", line.machine}, {"dtype", line.dtype}};
+    Json flops = Json::array(), bytes = Json::array(), limiter = Json::array(), lower = Json::array(),
+         upper = Json::array(), crossovers = Json::array();
+    for (std::size_t i = 0; i < line.points.size(); ++i) {
+      const SweepPoint& p = line.points[i];
+      const bool known = p.flops >= 0, timed = p.time_lower_s >= 0;
+      flops.push_back(known ? Json(p.flops) : Json(nullptr));
+      bytes.push_back(known ? Json(p.bytes) : Json(nullptr));
+      limiter.push_back(timed ? Json(name(p.limiter)) : Json(nullptr));
+      lower.push_back(timed ? Json(p.time_lower_s) : Json(nullptr));
+      upper.push_back(timed ? Json(p.time_upper_s) : Json(nullptr));
+      if (p.crossed) crossovers.push_back(i);
+    }
+    one["flops"] = std::move(flops);
+    one["bytes"] = std::move(bytes);
+    one["limiter"] = std::move(limiter);
+    one["time_lower_s"] = std::move(lower);
+    one["time_upper_s"] = std::move(upper);
+    one["crossovers"] = std::move(crossovers);
+    out["lines"].push_back(std::move(one));
+  }
+  out["provenance"] = {{"ridge", version()}, {"commit", commit()}};
+  return out.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace ridge

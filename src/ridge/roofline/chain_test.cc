@@ -1,0 +1,89 @@
+// The regimes note's chains on its A100, with the right answers: 104 FLOPs an element, not 50.
+#include "ridge/roofline/chain.h"
+
+#include <gtest/gtest.h>
+
+#include "ridge/roofline/testing/toy_machine.h"
+
+namespace ridge {
+namespace {
+
+Machine a100() {
+  Machine machine = testing::toy_machine({}, 19.5e12, 1.5e12);
+  machine.numbers.emplace("launch_s", testing::number(3e-6));
+  return machine;
+}
+
+Chain chain(const std::string& text, const FunctionCosts& costs = {}, const Bindings& dims = {}) {
+  const auto found = chains(parse(text).value(), a100(), dims, costs);
+  EXPECT_TRUE(found.ok()) << (found.ok() ? "" : found.error().text());
+  EXPECT_EQ(found->size(), 1u);
+  return found->at(0);
+}
+
+TEST(Chain, of_two_cosines_moves_twice_as_much_unfused) {  // s1_8
+  const Chain c = chain("x: f32[N]\nx1[N] = cos(x)\nx2: f32[N] = cos(x1)");
+  EXPECT_EQ(c.fused_bytes, 8);
+  EXPECT_EQ(c.unfused_bytes, 16);
+  EXPECT_EQ(c.kernels, 2);
+  EXPECT_EQ(c.text, "x1[N] = cos(x); x2: f32[N] = cos(x1)");
+}
+
+TEST(Chain, is_compute_bound_from_104_flops_an_element_on) {  // s1_5
+  const Chain c = chain("x: f32[N]\ny: f32[N] = repeat(103, cos, x)");
+  EXPECT_DOUBLE_EQ(c.break_even_flops, 104);
+  EXPECT_EQ(c.break_even_repeats, 104);
+  EXPECT_FALSE(c.compute_bound);
+  EXPECT_EQ(c.unfused_bytes, 103 * 8);
+  EXPECT_TRUE(chain("x: f32[N]\ny: f32[N] = repeat(104, cos, x)").compute_bound);
+}
+
+TEST(Chain, takes_the_cost_of_a_function_from_the_caller_then_from_the_machine) {
+  const std::string text = "x: f32[N]\ny: f32[N] = repeat(3, cos, x) + 1";
+  EXPECT_EQ(chain(text).flops, 4);
+  const Chain c = chain(text, {{"cos", 20}});
+  EXPECT_EQ(c.flops, 61);
+  EXPECT_EQ(c.break_even_repeats, 6);  // (104 - 1)/20
+  EXPECT_EQ(c.functions[0].source, "--cost");
+  EXPECT_EQ(c.functions[1].source, "counted as 1");
+  Machine machine = a100();
+  machine.numbers.emplace("cost_cos", testing::number(50));
+  EXPECT_EQ(chains(parse(text).value(), machine, {}, {})->at(0).flops, 151);
+}
+
+TEST(Chain, is_dominated_by_launches_below_so_many_elements) {
+  const Chain c = chain("x: f32[N]\ny: f32[N] = repeat(4, cos, x)");
+  EXPECT_DOUBLE_EQ(c.fused_elements, 3e-6 * 1.5e12 / 8);
+  EXPECT_DOUBLE_EQ(c.unfused_elements, 3e-6 * 1.5e12 / 8);  // four times both
+}
+
+TEST(Chain, ends_where_a_result_is_needed_elsewhere_or_summed) {
+  const Program p =
+      parse("x: f32[N, M]\nw: f32[M]\na[N, M] = x + w\nb[N, M] = cos(a)\ny: f32[N] = b * w\nc: f32[N, M] = a * 2")
+          .value();
+  const auto found = chains(p, a100(), {{"N", 10}, {"M", 5}}, {});
+  ASSERT_TRUE(found.ok()) << found.error().text();
+  ASSERT_EQ(found->size(), 3u);
+  EXPECT_EQ(found->at(0).name, "a");  // read twice
+  EXPECT_DOUBLE_EQ(found->at(0).fused_bytes, (50 * 4 + 5 * 4 + 50 * 4) / 50.0);
+  EXPECT_EQ(found->at(1).name, "b");
+  EXPECT_EQ(found->at(2).name, "c");
+}
+
+TEST(Chain, refuses_what_it_cannot_say) {
+  const auto error = [](const std::string& text, const Machine& machine) {
+    const auto found = chains(parse(text).value(), machine, {}, {});
+    return found ? std::string("none") : found.error().text();
+  };
+  EXPECT_EQ(error("f32[N] * f32[N] -> f32[1]", a100()),
+            "the program has no pointwise work, so no chain\n"
+            "  hint: ridge explain 'x: f32[N]   y: f32[N] = repeat(64, cos, x)' --chain\n");
+  EXPECT_EQ(error("x: f32[N]\ny: f32[N] = cos(x)", testing::toy_machine({}, {}, 1)),
+            "machine 'toy' has no vector peak for f32\n"
+            "  hint: choose a machine that has one, or add f32 under [vector] in a machine file\n");
+  EXPECT_EQ(error("x: f32[N, M]\nw: f32[M]\ny: f32[N, M] = x + w", a100()),
+            "dimension 'M' has no value\n  hint: give it one with -d M=…\n");
+}
+
+}  // namespace
+}  // namespace ridge

@@ -1,0 +1,28 @@
+// Somebody's claim about a program on a machine, held against what follows from it; and where it is wrong, the slip
+// that explains it, if one of the usual ones does.
+//   D > 8755         from which size on the first roof binds: right where the first whole number is the same, or where
+//                    the number is the boundary as it was rounded
+//   intensity = 2    a quantity, to the digits that were written
+//   u.limiter = memory
+#pragma once
+
+#include <string>
+
+#include "ridge/base/result.h"
+#include "ridge/roofline/prediction.h"
+
+namespace ridge {
+
+struct Verdict {
+  bool right = false;
+  std::string claim;  // as it was read: "D > 4378"
+  std::string truth;  // "D >= 8756: 2*r = 8755.6, where compute takes more time than network"
+  std::string slip;   // what explains a wrong claim: "half of it: …"; empty: nothing does
+};
+
+// Quantities: flops, bytes, intensity, ridge, time_math, time_memory, time_network, time_lower, time_upper, limiter; of
+// the only operation or the total, or of the operation that stands in front (u.flops). Everything else is a dimension.
+// Errors, of kind usage: a claim that cannot be read, or one about something that the report does not know.
+Result<Verdict> check_claim(const Explanation& explanation, const std::string& claim);
+
+}  // namespace ridge

@@ -1,0 +1,94 @@
+// The product of the rooflines note that is summed over two chips, and what a cut leaves alone.
+#include "ridge/roofline/split.h"
+
+#include <gtest/gtest.h>
+
+#include "ridge/roofline/prediction.h"
+#include "ridge/roofline/testing/toy_machine.h"
+
+namespace ridge {
+namespace {
+
+constexpr const char* product = "bf16[B, D] * bf16[D, F] -> bf16[B, F]";
+
+Machine v5e() {
+  Machine machine = testing::toy_machine({{DType::bf16, 1.97e14}}, {}, 8.2e11);
+  machine.links.push_back({.name = "ici", .bandwidth = testing::number(4.5e10)});
+  return machine;
+}
+
+Explanation split_in_two(const std::string& dim, const Bindings& sizes = {}) {
+  return explain(parse(product).value(), v5e(), sizes, Split{dim, 2}).value();
+}
+
+const Threshold& threshold(const Explanation& e, const std::string& dim, Limiter over, Limiter under) {
+  for (const Threshold& t : e.ops[0].thresholds)
+    if (t.dim == dim && t.roofs == std::array{over, under}) return t;
+  ADD_FAILURE() << "no threshold for " << dim;
+  return e.ops[0].thresholds[0];
+}
+
+TEST(Split, of_the_summed_dimension_sends_the_partial_result) {
+  const Explanation e = split_in_two("D");
+  const Work& work = e.ops[0].work;
+  EXPECT_EQ(work.flops.text(e.dim_names), "B*D*F");
+  EXPECT_EQ(work.bytes().text(e.dim_names), "B*D + 2*B*F + D*F");
+  EXPECT_EQ(work.bytes_sent.text(e.dim_names), "2*B*F");
+  const Threshold& t = threshold(e, "D", Limiter::compute, Limiter::network);
+  EXPECT_EQ(t.exact, "2*r");
+  EXPECT_EQ(t.value, 8756);
+  EXPECT_DOUBLE_EQ(*t.value_real, 2 * 1.97e14 / 4.5e10);
+  EXPECT_DOUBLE_EQ(t.ratio, 1.97e14 / 4.5e10);
+  EXPECT_EQ(t.condition, "");
+}
+
+TEST(Split, is_limited_by_the_network_below_the_threshold_and_not_from_it_on) {
+  const Bindings below{{"B", 4096}, {"D", 8754}, {"F", 8192}}, above{{"B", 4096}, {"D", 8756}, {"F", 8192}};
+  EXPECT_EQ(split_in_two("D", below).ops[0].limiter, Limiter::network);
+  EXPECT_EQ(split_in_two("D", below).ops[0].runner_up, Limiter::compute);
+  EXPECT_EQ(split_in_two("D", above).ops[0].limiter, Limiter::compute);
+  EXPECT_EQ(split_in_two("D", above).total.limiter, Limiter::compute);
+  EXPECT_EQ(split_in_two("D", above).total.runner_up, Limiter::memory);
+}
+
+TEST(Split, of_memory_against_network_is_a_threshold_of_its_own) {
+  const Explanation e = split_in_two("D");
+  const Threshold& t = threshold(e, "D", Limiter::memory, Limiter::network);
+  EXPECT_EQ(t.exact, "(2*r*B*F - 2*B*F)/(B + F)");
+  const Threshold& upper = threshold(e, "B", Limiter::memory, Limiter::network);
+  EXPECT_EQ(upper.relation, Relation::at_most);
+  EXPECT_EQ(upper.exact, "(D*F)/(2*r*F - (D + 2*F))");
+  EXPECT_EQ(upper.condition, "2*r*F > D + 2*F");
+}
+
+TEST(Split, of_any_other_dimension_sends_nothing) {
+  for (const char* dim : {"B", "F"}) {
+    const Explanation e = split_in_two(dim, {{"B", 512}, {"D", 512}, {"F", 512}});
+    EXPECT_TRUE(e.ops[0].work.bytes_sent.zero());
+    EXPECT_FALSE(e.ops[0].time_network_s);
+    EXPECT_EQ(e.ops[0].flops, 2ll * 512 * 512 * 256);
+  }
+}
+
+TEST(Split, over_more_chips_is_the_all_reduce_of_a_ring) {
+  const Explanation e = explain(parse(product).value(), v5e(), {}, Split{"D", 4}).value();
+  EXPECT_EQ(e.ops[0].work.bytes_sent.text(e.dim_names), "3*B*F");  // 2*3/4 of 2*B*F
+  EXPECT_TRUE(explain(parse(product).value(), v5e(), {}, Split{"D", 1}).value().ops[0].work.bytes_sent.zero());
+}
+
+TEST(Split, refuses_what_cannot_be_cut) {
+  const auto error = [](const auto& result) { return result ? std::string("none") : result.error().text(); };
+  const Program p = parse(product).value();
+  EXPECT_EQ(error(explain(p, v5e(), {}, Split{"E", 2})), "the program has no dimension 'E' to split; it has B, D, F\n");
+  EXPECT_EQ(error(explain(p, v5e(), {{"D", 7}}, Split{"D", 2})),
+            "expected D to be a multiple of the 2 chips, found 7\n  hint: -d D=8\n");
+  EXPECT_EQ(error(explain(p, testing::toy_machine({{DType::bf16, 1}}, {}, 1), {}, Split{"D", 2})),
+            "machine 'toy' has no link on record\n  hint: give its rate one way: --link 4.5e10\n");
+  for (const char* text : {"D", "D=", "=2", "D=0", "D=x", "D=2x", "D=2097152", ""})
+    EXPECT_EQ(error(parse_split(text)), "expected DIMENSION=CHIPS with 1 to 1048576 chips after --split, found '" +
+                                            std::string(text) + "'\n  hint: --split D=2\n");
+  EXPECT_EQ(parse_split("d_ff=8")->chips, 8);
+}
+
+}  // namespace
+}  // namespace ridge

@@ -1,0 +1,107 @@
+// A sweep's point is explain()'s report of the same sizes, for random programs on random machines; and ranges as they
+// are written.
+#include "ridge/roofline/sweep.h"
+
+#include <gtest/gtest.h>
+
+#include "ridge/roofline/testing/random_program.h"
+#include "ridge/roofline/testing/toy_machine.h"
+
+namespace ridge {
+namespace {
+
+std::vector<std::int64_t> values(const std::string& text) { return parse_range(text)->values; }
+
+TEST(Range, is_a_value_a_list_steps_or_factors) {
+  using Values = std::vector<std::int64_t>;
+  EXPECT_EQ(values("B=256"), Values{256});
+  EXPECT_EQ(values("B=1,8,64"), (Values{1, 8, 64}));
+  EXPECT_EQ(values("B=3..6"), (Values{3, 4, 5, 6}));
+  EXPECT_EQ(values("B=1..10:3"), (Values{1, 4, 7, 10}));
+  EXPECT_EQ(values("B=1..9:*2"), (Values{1, 2, 4, 8}));
+  EXPECT_EQ(values("B=7,1..4:*2"), (Values{7, 1, 2, 4}));
+  EXPECT_EQ(values("B=9223372036854775806..9223372036854775807"), (Values{INT64_MAX - 1, INT64_MAX}));
+}
+
+TEST(Range, refuses_other_forms) {
+  for (const char* text : {"B", "=1", "B=", "B=0", "B=-1", "B=1..", "B=..4", "B=4..1", "B=1..4:0", "B=1..4:*1",
+                           "B=1,,2", "B=1.5", "B=1..4:", "B=x", "B=9223372036854775808"})
+    EXPECT_EQ(parse_range(text).error().text(), "expected NAME=VALUES, found '" + std::string(text) +
+                                                    "'\n  hint: -d B=256, -d B=1,8,64, -d B=1..4096:*2, or -d "
+                                                    "B=128..512:128\n");
+  EXPECT_EQ(parse_range("B=1..16777217").error().text(), "expected at most 16777216 values of B, found more\n");
+}
+
+TEST(Sweep, gives_each_point_what_explain_gives) {
+  int compared = 0;
+  for (unsigned seed = 0; seed < 400; ++seed) {
+    testing::RandomProgram random(seed);
+    const std::vector<DType> dtypes{DType::bf16, DType::int8, DType::int4};
+    const std::string text = seed % 2 ? random.pointwise(dtypes) : random.contraction(dtypes);
+    const Program program = parse(text).value();
+    const Machine machine =
+        testing::toy_machine({{DType::bf16, 64}, {DType::int8, 128}, {DType::int4, 256}}, 16, seed % 3 ? 1 : 1.37);
+    std::vector<Range> ranges;
+    for (const std::string& dim : program.dim_names()) {
+      Range range{dim, {}};
+      for (int i = 0; i < 1 + random.below(3); ++i) range.values.push_back(random.size(3000));
+      ranges.push_back(range);
+    }
+    const auto line = sweep_line(program, machine, ranges);
+    ASSERT_TRUE(line.ok()) << text << line.error().text();
+    const Sweep sweep{text, ranges, {}};
+    for (std::size_t i = 0; i < line->points.size(); ++i) {
+      Bindings sizes;
+      for (std::size_t r = 0; r < ranges.size(); ++r) sizes[ranges[r].dim] = sweep.value(i, r);
+      const Explanation e = explain(program, machine, sizes).value();
+      const SweepPoint& point = line->points[i];
+      EXPECT_EQ(point.flops, *e.total.flops) << text;
+      EXPECT_EQ(point.bytes, *e.total.bytes) << text;
+      EXPECT_DOUBLE_EQ(point.time_lower_s, *e.total.time_lower_s) << text;
+      EXPECT_DOUBLE_EQ(point.time_upper_s, *e.total.time_upper_s) << text;
+      EXPECT_EQ(point.limiter, *e.total.limiter) << text;
+      ++compared;
+    }
+  }
+  EXPECT_GT(compared, 1000);
+}
+
+TEST(Sweep, puts_defaults_in_and_marks_where_the_limiter_changes) {
+  const Program program = parse("dims D = 64, F = 4*D\nx: bf16[B, D]   w: bf16[D, F]\ny: bf16[B, F] = x * w").value();
+  const Machine machine = testing::toy_machine({{DType::bf16, 8}}, {}, 1);
+  const auto line = sweep_line(program, machine, {*parse_range("D=64,128"), *parse_range("B=1..64")});
+  ASSERT_TRUE(line.ok()) << line.error().text();
+  ASSERT_EQ(line->points.size(), 128u);
+  std::vector<std::size_t> crossed;
+  for (std::size_t i = 0; i < line->points.size(); ++i)
+    if (line->points[i].crossed) crossed.push_back(i);
+  EXPECT_EQ(crossed, (std::vector<std::size_t>{9, 64 + 8}));  // B >= 9.48 at D = 64, B >= 8.68 at 128
+  EXPECT_EQ(line->points[127].flops, 2ll * 64 * 128 * 512);
+}
+
+TEST(Sweep, leaves_unknown_what_leaves_the_range_or_lacks_a_peak) {
+  const Program program = parse("x: f32[N]\ny: f32[N] = cos(x)").value();
+  const auto line = sweep_line(program, testing::toy_machine({}, 1, 1), {*parse_range("N=8,2305843009213693952")});
+  EXPECT_EQ(line->points[0].flops, 8);
+  EXPECT_EQ(line->points[1].flops, -1);
+  const auto unknown = sweep_line(program, testing::toy_machine({}, {}, 1), {*parse_range("N=8")});
+  EXPECT_EQ(unknown->points[0].bytes, 64);
+  EXPECT_EQ(unknown->points[0].time_lower_s, -1);
+}
+
+TEST(Sweep, refuses_what_it_cannot_sweep) {
+  const Program program = parse("bf16[B, D] * bf16[D, F] -> bf16[B, F]").value();
+  const Machine machine = testing::toy_machine({{DType::bf16, 8}}, {}, 1);
+  const auto error = [&](const std::vector<std::string>& texts) {
+    std::vector<Range> ranges;
+    for (const std::string& text : texts) ranges.push_back(*parse_range(text));
+    const auto line = sweep_line(program, machine, ranges);
+    return line ? std::string("none") : line.error().text();
+  };
+  EXPECT_EQ(error({"B=1", "D=1"}),
+            "dimension 'F' has no value\n  hint: give it one or several: -d F=256, -d F=1..4096:*2\n");
+  EXPECT_EQ(error({"B=1", "B=2"}), "dimension 'B' is given twice\n  hint: give each dimension once\n");
+}
+
+}  // namespace
+}  // namespace ridge

@@ -1,0 +1,80 @@
+#!/usr/bin/env python3
+"""Holds what `ridge explain --json` and `ridge run --json` print against docs/report.schema.json, and the schema against
+spoilt output: schema_test.py RIDGE. Reads the part of JSON Schema that the file uses; a keyword that it does not know fails."""
+import copy
+import json
+import pathlib
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+TYPES = {"object": dict, "array": list, "string": str, "number": (int, float), "integer": int, "null": type(None)}
+KNOWN = {"$schema", "title", "description", "$defs", "$ref", "type", "enum", "required", "properties", "additionalProperties", "items"}
+
+
+def wrong(value, schema, root, at="$"):
+    """The first place where the value leaves the schema; empty: none."""
+    if unknown := set(schema) - KNOWN:
+        return f"{at}: the schema uses {unknown}"
+    if "$ref" in schema:
+        return wrong(value, root["$defs"][schema["$ref"].removeprefix("#/$defs/")], root, at)
+    if "enum" in schema and value not in schema["enum"]:
+        return f"{at}: {value!r} is none of {schema['enum']}"
+    if "type" in schema:
+        types = schema["type"] if isinstance(schema["type"], list) else [schema["type"]]
+        if isinstance(value, bool) or not any(isinstance(value, TYPES[t]) for t in types):
+            return f"{at}: {value!r} is no {types}"
+    if isinstance(value, dict):
+        for key in schema.get("required", []):
+            if key not in value:
+                return f"{at}: lacks {key}"
+        extra = schema.get("additionalProperties", True)
+        for key, inner in value.items():
+            inside = schema.get("properties", {}).get(key, extra)
+            if inside is False:
+                return f"{at}: has {key}"
+            if inside is not True and (found := wrong(inner, inside, root, f"{at}.{key}")):
+                return found
+    if isinstance(value, list) and "items" in schema:
+        for i, inner in enumerate(value):
+            if found := wrong(inner, schema["items"], root, f"{at}[{i}]"):
+                return found
+    return ""
+
+
+def main() -> int:
+    ridge = sys.argv[1]
+    schema = json.loads((ROOT / "docs/report.schema.json").read_text())
+    matmul = "bf16[B, D] * bf16[D, F] -> bf16[B, F]"
+    sizes = ["-d", "B=64", "-d", "D=64", "-d", "F=64"]
+    commands = [
+        ["explain", matmul, "--on", "tpu_v5e"],
+        ["explain", matmul, "--on", "h200", *sizes],
+        ["explain", matmul, "--on", "tpu_v5e", "--split", "D=2", *sizes],
+        ["explain", "x: bf16[N]\ny: f32[N] = cos(x)", "--on", "tpu_v5e", "-d", "N=8"],
+        ["explain", "--flops", "1e12", "--bytes", "1e9", "--on", "h100"],
+        ["explain", str(ROOT / "examples/mlp.ridge"), "--on", "zen5"],
+        ["run", "f32[M, K] * f32[K, N] -> f32[M, N]", "-d", "M=8", "-d", "K=8", "-d", "N=8"],
+    ]
+    failed = 0
+    for command in commands:
+        done = subprocess.run([ridge, *command, "--json"], capture_output=True, text=True)
+        found = wrong(json.loads(done.stdout), schema, schema) if done.returncode == 0 else done.stderr
+        if found:
+            failed += 1
+            print(f"{' '.join(command)}: {found}")
+    good = json.loads(subprocess.run([ridge, *commands[1], "--json"], capture_output=True, text=True).stdout)
+    spoils = [lambda d: d.pop("total"), lambda d: d["ops"][0].update(limiter="luck"), lambda d: d["ops"][0].update(flops="many"),
+              lambda d: d["machine"].update(host="here"), lambda d: d["ops"][0]["thresholds"][0].pop("roofs")]
+    for i, spoil in enumerate(spoils):
+        spoilt = copy.deepcopy(good)
+        spoil(spoilt)
+        if not wrong(spoilt, schema, schema):
+            failed += 1
+            print(f"spoilt output {i} passed")
+    print(f"{len(commands)} reports, {len(spoils)} spoilt ones, {failed} wrong")
+    return failed > 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
