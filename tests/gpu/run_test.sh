@@ -27,11 +27,32 @@ for function in exp log cos sin gelu gelu_tanh silu relu sigmoid tanh sqrt rsqrt
     check "x: ${dtype}[A, B]  y: ${dtype}[A, B] = $function($argument)" -d A=37 -d B=1001
   done
 done
+# What no sampler draws: zeros, subnormals, the ends of every range, infinities and NaN.
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+python3 - "$folder/edges.npy" <<'PYTHON'
+import struct, sys
+values = [0.0, -0.0, 1e-45, -1e-40, 1.2e-38, 1e-10, -1e-4, 0.5, -1.0, 3.0, -5.5, 9.0, -9.5, 13.0, -14.5, 20.0, -33.0, 87.0, -87.5,
+          88.7, 89.0, -100.0, -104.0, -150.0, 1000.0, 65519.0, -65521.0, 1e10, -1e20, 3e38, -3.4e38, float("inf"), float("nan")]
+header = "{'descr': '<f4', 'fortran_order': False, 'shape': (%d,), }" % len(values)
+header += " " * (-(len(header) + 11) % 64) + "\n"
+open(sys.argv[1], "wb").write(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header.encode() + struct.pack("<%df" % len(values), *values))
+PYTHON
+for function in exp log cos sin gelu gelu_tanh silu relu sigmoid tanh sqrt rsqrt abs; do
+  check $'x: f32[N]\ny: f32[N] = '"$function(x)" -d N=33 --in "x=$folder/edges.npy"
+done
+check $'x: f32[N]\ny: f32[N] = max(x, 1) - min(x, -1)' -d N=33 --in "x=$folder/edges.npy"
 for size in 1 7 8 9 127 1024 1025; do
   check 'x: f32[A, B]  b: bf16[B]  c: f16[A]  y: f16[A, B] = (x + b) * c - 0.5' -d A=13 -d B=$size
   check 'x: f32[A, B]  y: f32[B, A] = max(x, 0.25) / (1 + x * x)' -d A=33 -d B=$size
   check 'x: f32[N]  y: f32[N] = min(x, -x) + where(less(x, 0.5), x, 2)' -d N=$size
 done
+# Large enough for several items a thread.
+for columns in 1000 1001; do
+  check $'x: f32[A, B]  b: bf16[B]  c: f16[A]\ny: f16[A, B] = where(less(x, b), gelu(x + b) * c, silu(x) - b)' -d A=1100 -d B=$columns
+  check $'x: bf16[A, B]  y: f32[C, A]\nz: bf16[A, B, C] = x * tanh(y) + x' -d A=211 -d B=$columns -d C=7
+done
+check $'x: f32[N]\ny: f32[N] = gelu_tanh(x) - sigmoid(x) * x' -d N=5000011
 for dtype in bf16 f16 f32; do
   for sizes in '1 1 1' '64 64 64' '129 257 65' '513 1000 77' '7 4096 512'; do
     read -r m n k <<<"$sizes"

@@ -46,101 +46,144 @@ struct Eight {
   float v[width];
 };
 
-__device__ Index offset_of(const DeviceChain& c, const DeviceTensor& t, const Index* at) {
-  Index offset = 0;
-  for (int axis = 0; axis < c.axes; ++axis) offset += at[axis] * t.strides[axis];
+// A division of 32 bits is several times as fast, and nearly always enough.
+__device__ __forceinline__ Index divided(Index x, Index by) {
+  if ((x | by) >> 32 == 0) return static_cast<std::uint32_t>(x) / static_cast<std::uint32_t>(by);
+  return x / by;
+}
+
+struct Item {  // `count` neighbours along the last axis, in line `row` of the axes before it
+  Index row, column;
+  int count;
+};
+__device__ __forceinline__ Item item_at(const DeviceChain& c, Index index) {
+  const Index row = divided(index, c.chunks), column = (index - row * c.chunks) * width;
+  const Index left = c.extents[c.axes - 1] - column;
+  return {row, column, static_cast<int>(left < width ? left : width)};
+}
+__device__ __forceinline__ Index offset_of(const DeviceChain& c, const DeviceTensor& t, const Item& item) {
+  if (c.axes == 2) return item.row * t.strides[0] + item.column * t.strides[1];
+  Index offset = item.column * t.strides[c.axes - 1], rest = item.row;
+  for (int axis = c.axes - 2; axis >= 0; --axis) {
+    const Index next = axis == 0 ? 0 : divided(rest, c.extents[axis]);
+    offset += (rest - next * c.extents[axis]) * t.strides[axis], rest = next;
+  }
   return offset;
 }
 
-__device__ Eight load(const DeviceTensor& t, Index at, Index step, int count) {
-  Eight x{};
+// Two neighbours of 16 bits as they lie in a word. Arrays in memory that are read as another type would leave the
+// registers; words and shifts do not.
+__device__ __forceinline__ float half_of(Stored stored, std::uint32_t word, bool upper) {
+  if (stored == Stored::bf16) return __uint_as_float(upper ? word & 0xffff0000u : word << 16);
+  float x;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(x) : "h"(static_cast<std::uint16_t>(upper ? word >> 16 : word)));
+  return x;
+}
+__device__ __forceinline__ std::uint32_t word_of(Stored stored, float lower, float upper) {
+  return tile::sm90::to_stored(stored, lower) | std::uint32_t{tile::sm90::to_stored(stored, upper)} << 16;
+}
+
+__device__ __forceinline__ Eight load(const DeviceTensor& t, Index at, Index step, int count) {
   if (step == 0) {
     const float one = tile::sm90::read_stored(t.stored, t.data, at);
+    return {one, one, one, one, one, one, one, one};
+  }
+  const char* const p = static_cast<const char*>(t.data) + at * (t.stored == Stored::f32 ? 4 : 2);
+  Eight x{};
+  if (step != 1 || count != width || reinterpret_cast<std::uintptr_t>(p) % 16 != 0) {
 #pragma unroll
-    for (float& each : x.v) each = one;
+    for (int i = 0; i < width; ++i)
+      if (i < count) x.v[i] = tile::sm90::read_stored(t.stored, t.data, at + i * step);
     return x;
   }
-  const int size = t.stored == Stored::f32 ? 4 : 2;
-  const char* const p = static_cast<const char*>(t.data) + at * size;
-  if (step == 1 && count == width && reinterpret_cast<std::uintptr_t>(p) % 16 == 0) {
-    alignas(16) uint4 words[2];
-    words[0] = *reinterpret_cast<const uint4*>(p);
-    if (t.stored == Stored::f32) words[1] = *reinterpret_cast<const uint4*>(p + 16);
-#pragma unroll
-    for (int i = 0; i < width; ++i) x.v[i] = tile::sm90::read_stored(t.stored, words, i);
-    return x;
+  if (t.stored == Stored::f32) {
+    const float4 a = *reinterpret_cast<const float4*>(p), b = *reinterpret_cast<const float4*>(p + 16);
+    return {a.x, a.y, a.z, a.w, b.x, b.y, b.z, b.w};
   }
+  const uint4 read = *reinterpret_cast<const uint4*>(p);
+  const std::uint32_t words[4] = {read.x, read.y, read.z, read.w};
 #pragma unroll
-  for (int i = 0; i < width; ++i)
-    if (i < count) x.v[i] = tile::sm90::read_stored(t.stored, t.data, at + i * step);
+  for (int i = 0; i < width; ++i) x.v[i] = half_of(t.stored, words[i / 2], i % 2 == 1);
   return x;
 }
 
-__device__ void put(Stored stored, void* to, Index i, float x) {
-  if (stored == Stored::f32)
-    static_cast<float*>(to)[i] = x;
-  else
-    static_cast<std::uint16_t*>(to)[i] = tile::sm90::to_stored(stored, x);
-}
-
-__device__ void store(const DeviceTensor& t, Index at, Index step, int count, const Eight& x) {
-  const int size = t.stored == Stored::f32 ? 4 : 2;
-  char* const p = static_cast<char*>(t.data) + at * size;
-  if (step == 1 && count == width && reinterpret_cast<std::uintptr_t>(p) % 16 == 0) {
-    alignas(16) uint4 words[2];
+__device__ __forceinline__ void store(const DeviceTensor& t, Index at, Index step, int count, const Eight& x) {
+  char* const p = static_cast<char*>(t.data) + at * (t.stored == Stored::f32 ? 4 : 2);
+  if (step != 1 || count != width || reinterpret_cast<std::uintptr_t>(p) % 16 != 0) {
 #pragma unroll
-    for (int i = 0; i < width; ++i) put(t.stored, words, i, x.v[i]);
-    *reinterpret_cast<uint4*>(p) = words[0];
-    if (t.stored == Stored::f32) *reinterpret_cast<uint4*>(p + 16) = words[1];
-    return;
+    for (int i = 0; i < width; ++i) {
+      if (i >= count) continue;
+      if (t.stored == Stored::f32)
+        static_cast<float*>(t.data)[at + i * step] = x.v[i];
+      else
+        static_cast<std::uint16_t*>(t.data)[at + i * step] = tile::sm90::to_stored(t.stored, x.v[i]);
+    }
+  } else if (t.stored == Stored::f32) {
+    *reinterpret_cast<float4*>(p) = {x.v[0], x.v[1], x.v[2], x.v[3]};
+    *reinterpret_cast<float4*>(p + 16) = {x.v[4], x.v[5], x.v[6], x.v[7]};
+  } else {
+    *reinterpret_cast<uint4*>(p) = {word_of(t.stored, x.v[0], x.v[1]), word_of(t.stored, x.v[2], x.v[3]),
+                                    word_of(t.stored, x.v[4], x.v[5]), word_of(t.stored, x.v[6], x.v[7])};
   }
-#pragma unroll
-  for (int i = 0; i < width; ++i)
-    if (i < count) put(t.stored, t.data, at + i * step, x.v[i]);
 }
 
 // x * Phi(x) = x/2 * erfc(t), t = -x/sqrt(2) in two floats: rounded once, t would be wrong enough for erfc(9) to lose
 // five digits. d erfc/dt = -2/sqrt(pi) * e^(-t^2). Beyond 15 nothing is left of either Phi(-x).
-__device__ float gelu(float x) {
+__device__ __forceinline__ float gelu(float x) {
   if (x > 15) return x;
   if (x < -15) return -0.0f;
-  const float t = x * -0.70710677f;
+  const float t = __fmul_rn(x, -0.70710677f);
   const float rest = fmaf(x, -0.70710677f, -t) + x * -1.21016175e-8f;
   const float slope = -1.12837917f * expf(-t * t);
   return 0.5f * x * fmaf(slope, rest, erfcf(t));
 }
 
-// x times the logistic function of u, without an infinity in between.
-__device__ float over_one_plus(float x, float u) {
-  const float e = expf(-fabsf(u));
-  if (u >= 0) return x / (1 + e);
-  return e == 0 ? x * 0.0f : x * e / (1 + e);
+// e^(x + low) for x <= 0, low being what rounding left of x; the polynomial is vector_math.h's.
+__device__ __forceinline__ float power_of_e(float x, float low) {
+  x = x < -150 ? -150 : x;
+  const float n = rintf(x * 1.44269502f);
+  const float r = fmaf(n, 1.90465421e-09f, fmaf(n, -0.693147182f, x)) + low;
+  float p = fmaf(r, 0.0013820614f, 0.00836982392f);
+  p = fmaf(p, r, 0.0416682996f), p = fmaf(p, r, 0.166665122f), p = fmaf(p, r, 0.49999994f);
+  const int k = static_cast<int>(n), half = k / 2;
+  const auto power = [](int e) { return __int_as_float((e + 127) << 23); };
+  return (fmaf(p, r * r, r) + 1) * power(half) * power(k - half);
 }
-__device__ float silu(float x) { return x == -INFINITY ? -0.0f : over_one_plus(x, x); }
+
+// x times the logistic function of u + low: x/(1 + e) or x*e/(1 + e), e = e^-|u|. The divisor lies between 1 and 2, so
+// a reciprocal and one correction divide, without the slow path that tiny numerators would take.
+__device__ __forceinline__ float over_one_plus(float x, float u, float low = 0) {
+  const float e = power_of_e(-fabsf(u), u < 0 ? low : -low), d = 1 + e;
+  const float numerator = u < 0 ? x * e : x, reciprocal = __frcp_rn(d), q = numerator * reciprocal;
+  return isinf(q) ? q : fmaf(fmaf(-q, d, numerator), reciprocal, q);
+}
+__device__ __forceinline__ float silu(float x) { return over_one_plus(x < -150 ? -150 : x, x); }
+
 // x times the logistic function of 2u = x*(a + b*x^2) in two floats, a = 2*sqrt(2/pi), b = 0.044715*a.
-__device__ float gelu_tanh(float x) {
+__device__ __forceinline__ float gelu_tanh(float x) {
   if (x > 13) return x;
   if (x < -13) return -0.0f;
   constexpr float a = 1.59576917f, b = 0.0713548139f;
-  const float s = x * x, s_low = fmaf(x, x, -s), p = b * s, p_low = fmaf(b, s_low, fmaf(b, s, -p));
+  // __fmul_rn: a product that went unrounded into a later sum would make its rest count twice.
+  const float s = __fmul_rn(x, x), s_low = fmaf(x, x, -s);
+  const float p = __fmul_rn(b, s), p_low = fmaf(b, s_low, fmaf(b, s, -p));
   const float t = a + p, back = t - a, t_low = (a - (t - back)) + (p - back);
   const float rest = t_low + p_low + fmaf(s, 2.39883247e-09f, -4.53406805e-08f);
-  const float v = x * t, v_low = fmaf(x, rest, fmaf(x, t, -v));
-  const float y = over_one_plus(x, v);
-  return v < 0 ? fmaf(y, v_low, y) : y;
+  const float v = __fmul_rn(x, t);
+  return over_one_plus(x, v, fmaf(x, rest, fmaf(x, t, -v)));
 }
 
-template <class F> __device__ void each(Eight& x, int repeat, F f) {
+template <class F> __device__ __forceinline__ void each(Eight& x, int repeat, F f) {
   for (int times = 0; times < repeat; ++times)
 #pragma unroll
     for (float& one : x.v) one = f(one);
 }
-template <class F> __device__ void pairs(Eight& x, const Eight& y, F f) {
+template <class F> __device__ __forceinline__ void pairs(Eight& x, const Eight& y, F f) {
 #pragma unroll
   for (int i = 0; i < width; ++i) x.v[i] = f(x.v[i], y.v[i]);
 }
 
-__device__ void compute_one(ChainOp op, Eight& x, int repeat) {
+__device__ __forceinline__ void compute_one(ChainOp op, Eight& x, int repeat) {
   switch (op) {
     case ChainOp::negate: return each(x, repeat, [](float v) { return -v; });
     case ChainOp::exp: return each(x, repeat, [](float v) { return expf(v); });
@@ -160,7 +203,7 @@ __device__ void compute_one(ChainOp op, Eight& x, int repeat) {
   }
 }
 
-__device__ void compute_two(ChainOp op, Eight& x, const Eight& y) {
+__device__ __forceinline__ void compute_two(ChainOp op, Eight& x, const Eight& y) {
   switch (op) {
     case ChainOp::add: return pairs(x, y, [](float a, float b) { return a + b; });
     case ChainOp::subtract: return pairs(x, y, [](float a, float b) { return a - b; });
@@ -176,38 +219,26 @@ __device__ void compute_two(ChainOp op, Eight& x, const Eight& y) {
 __global__ void __launch_bounds__(threads) chain_kernel(const __grid_constant__ DeviceChain c) {
   extern __shared__ float4 slots[];
   const auto kept = [&](int slot, int half) -> float4& { return slots[(slot * 2 + half) * threads + threadIdx.x]; };
-  const auto keep = [&](int slot, const Eight& x) {
-    kept(slot, 0) = {x.v[0], x.v[1], x.v[2], x.v[3]};
-    kept(slot, 1) = {x.v[4], x.v[5], x.v[6], x.v[7]};
-  };
-  const auto from = [&](int slot) -> Eight {
-    const float4 a = kept(slot, 0), b = kept(slot, 1);
-    return {a.x, a.y, a.z, a.w, b.x, b.y, b.z, b.w};
-  };
-  for (Index item = blockIdx.x * Index{threads} + threadIdx.x; item < c.items; item += Index{gridDim.x} * threads) {
-    Index at[most_axes], rest = item / c.chunks;
-    const int last = c.axes - 1;
-    at[last] = (item - rest * c.chunks) * width;
-    for (int axis = last - 1; axis >= 0; --axis) {
-      const Index next = axis == 0 ? 0 : rest / c.extents[axis];
-      at[axis] = rest - next * c.extents[axis], rest = next;
-    }
-    const int count = static_cast<int>(c.extents[last] - at[last] < width ? c.extents[last] - at[last] : width);
+  const int last = c.axes - 1;
+  for (Index index = blockIdx.x * Index{threads} + threadIdx.x; index < c.items; index += Index{gridDim.x} * threads) {
+    const Item item = item_at(c, index);
     Eight x{};
+    const auto value = [&](std::uint8_t place) -> Eight {
+      if (place == last_value) return x;
+      const float4 a = kept(place, 0), b = kept(place, 1);
+      return {a.x, a.y, a.z, a.w, b.x, b.y, b.z, b.w};
+    };
     for (int i = 0; i < c.steps; ++i) {
       const DeviceStep& s = c.step[i];
       const ChainOp op = static_cast<ChainOp>(s.op);
-      const auto value = [&](std::uint8_t place) { return place == last_value ? x : from(place); };
+      const DeviceTensor& t = c.tensors[s.tensor];
       if (op == ChainOp::load) {
-        const DeviceTensor& t = c.tensors[s.tensor];
-        x = load(t, offset_of(c, t, at), t.strides[last], count);
+        x = load(t, offset_of(c, t, item), t.strides[last], item.count);
       } else if (op == ChainOp::constant) {
-#pragma unroll
-        for (float& one : x.v) one = s.constant;
+        x = {s.constant, s.constant, s.constant, s.constant, s.constant, s.constant, s.constant, s.constant};
       } else if (op == ChainOp::store) {
-        const DeviceTensor& t = c.tensors[s.tensor];
         x = value(s.a);
-        store(t, offset_of(c, t, at), t.strides[last], count, x);
+        store(t, offset_of(c, t, item), t.strides[last], item.count, x);
       } else if (op == ChainOp::where) {
         const Eight condition = value(s.a), yes = value(s.b), no = value(s.c);
 #pragma unroll
@@ -220,19 +251,54 @@ __global__ void __launch_bounds__(threads) chain_kernel(const __grid_constant__ 
         x = value(s.a);
         compute_one(op, x, s.repeat);
       }
-      if (s.keep) keep(s.result, x);
+      if (!s.keep) continue;
+      kept(s.result, 0) = {x.v[0], x.v[1], x.v[2], x.v[3]};
+      kept(s.result, 1) = {x.v[4], x.v[5], x.v[6], x.v[7]};
     }
   }
 }
 
-// Values that only the next step reads need no slot of the shared memory. The slots of the CPU's code are reused
-// where their last reader is the step that writes them too, for here a step reads before it writes.
-int place(const ChainCode& code, DeviceChain& c) {
-  const auto count = code.instructions.size();
-  std::vector<std::size_t> last_use(static_cast<std::size_t>(code.values), 0), made(last_use.size(), 0);
+int operands(ChainOp op) {
+  switch (op) {
+    case ChainOp::load:
+    case ChainOp::constant: return 0;
+    case ChainOp::add:
+    case ChainOp::subtract:
+    case ChainOp::multiply:
+    case ChainOp::divide:
+    case ChainOp::max:
+    case ChainOp::min:
+    case ChainOp::less: return 2;
+    case ChainOp::where: return 3;
+    default: return 1;
+  }
+}
+
+struct ValueStep {  // a step over values that are written once; -1: none
+  int result, a, b, c;
+};
+std::vector<ValueStep> over_values(const ChainProgram& program, int& values) {
+  std::vector<int> held(static_cast<std::size_t>(program.registers), -1);
+  std::vector<ValueStep> out;
+  for (const ChainStep& s : program.steps) {
+    const int count = operands(s.op);
+    const auto in = [&](int operand, int from) { return operand < count ? held[static_cast<std::size_t>(from)] : -1; };
+    ValueStep v{-1, in(0, s.a), in(1, s.b), in(2, s.c)};
+    if (s.op != ChainOp::store) v.result = held[static_cast<std::size_t>(s.result)] = values++;
+    out.push_back(v);
+  }
+  return out;
+}
+
+// Values that only the next step reads need no slot of the shared memory; a slot is free again for the step that reads
+// it last, for a step reads before it writes. How many slots there are.
+int place(const ChainProgram& program, DeviceChain& c) {
+  int values = 0;
+  const std::vector<ValueStep> steps = over_values(program, values);
+  std::vector<std::size_t> last_use(static_cast<std::size_t>(values), 0), made(last_use.size(), 0);
   std::vector<bool> kept(last_use.size(), false);
-  for (std::size_t i = 0; i < count; ++i) {
-    const ChainInstruction& s = code.instructions[i];
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    const ValueStep& s = steps[i];
     if (s.result >= 0) made[static_cast<std::size_t>(s.result)] = i;
     for (const int v : {s.a, s.b, s.c}) {
       if (v < 0) continue;
@@ -242,23 +308,25 @@ int place(const ChainCode& code, DeviceChain& c) {
   }
   std::vector<int> slot(last_use.size(), -1), free;
   int slots = 0;
-  for (std::size_t i = 0; i < count; ++i) {
-    const ChainInstruction& s = code.instructions[i];
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    const ValueStep& s = steps[i];
+    const ChainStep& given = program.steps[i];
     const auto where = [&](int v) {
       if (v < 0) return no_operand;
       return i == made[static_cast<std::size_t>(v)] + 1 ? last_value
                                                         : static_cast<std::uint8_t>(slot[static_cast<std::size_t>(v)]);
     };
     DeviceStep& d = c.step[i];
-    d = {static_cast<std::uint8_t>(s.op),
-         static_cast<std::uint8_t>(std::max(s.tensor, 0)),
+    const bool moves = given.op == ChainOp::load || given.op == ChainOp::store;
+    d = {static_cast<std::uint8_t>(given.op),
+         static_cast<std::uint8_t>(moves ? given.slot : 0),
          where(s.a),
          where(s.b),
          where(s.c),
          0,
          false,
-         s.repeat,
-         s.constant};
+         given.repeat,
+         given.constant};
     for (const int v : {s.a, s.b, s.c}) {
       if (v < 0 || last_use[static_cast<std::size_t>(v)] != i || slot[static_cast<std::size_t>(v)] < 0) continue;
       free.push_back(slot[static_cast<std::size_t>(v)]);
@@ -286,14 +354,14 @@ std::optional<std::string> refuse(const ChainProgram& program) {
   if (auto more = too_much("steps", program.steps.size(), most_steps)) return more;
   if (auto more = too_much("tensors", program.tensors.size(), most_tensors)) return more;
   DeviceChain c{};
-  return too_much("values alive at once", static_cast<std::size_t>(place(kernels::lower(program), c)), most_slots);
+  return too_much("values alive at once", static_cast<std::size_t>(place(program, c)), most_slots);
 }
 
 std::optional<std::string> chain(const ChainProgram& program, std::span<void* const> tensors, CUstream_st* stream) {
   const ChainCode code = kernels::lower(program);
   if (code.elements == 0) return std::nullopt;
   DeviceChain c{};
-  c.axes = code.axes, c.steps = static_cast<int>(code.instructions.size());
+  c.axes = code.axes, c.steps = static_cast<int>(program.steps.size());
   std::copy_n(code.extents.begin(), c.axes, c.extents);
   c.chunks = (c.extents[c.axes - 1] + width - 1) / width, c.items = c.chunks;
   for (int axis = 0; axis + 1 < c.axes; ++axis) c.items *= c.extents[axis];
@@ -306,13 +374,14 @@ std::optional<std::string> chain(const ChainProgram& program, std::span<void* co
                     {}};
     std::copy_n(code.tensors[t].strides.begin(), c.axes, c.tensors[t].strides);
   }
-  const int shared = std::max(place(code, c), 1) * slot_bytes;
+  const int shared = std::max(place(program, c), 1) * slot_bytes;
+  const Index blocks = std::min<Index>((c.items + threads - 1) / threads, 132 * 16);
   cudaError_t e =
       cudaFuncSetAttribute(chain_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, most_slots * slot_bytes);
-  const Index blocks = std::min<Index>((c.items + threads - 1) / threads, 132 * 16);
-  if (e == cudaSuccess)
-    chain_kernel<<<static_cast<unsigned>(blocks), threads, static_cast<std::size_t>(shared), stream>>>(c),
-        e = cudaGetLastError();
+  if (e == cudaSuccess) {
+    chain_kernel<<<static_cast<unsigned>(blocks), threads, static_cast<std::size_t>(shared), stream>>>(c);
+    e = cudaGetLastError();
+  }
   if (e == cudaSuccess) return std::nullopt;
   cudaGetLastError();
   return std::string("launching a pointwise kernel: ") + cudaGetErrorString(e);

@@ -14,6 +14,7 @@ struct Streamed {  // device memory at multiples of 16 bytes; the size too
   void* to = nullptr;
   const void* from = nullptr;
   std::int64_t bytes = 0;
+  int times = 1;  // read_all: within one launch, past the L1
 };
 std::optional<std::string> read_all(const Streamed& x, int blocks, CUstream_st* stream);  // `to`: 4 bytes
 std::optional<std::string> write_all(const Streamed& x, int blocks, CUstream_st* stream);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <set>
+#include <type_traits>
 
 #include "ridge/kernels/run_cuda.h"
 
@@ -33,9 +34,17 @@ Status said(const std::optional<std::string>& trouble) {
 
 std::optional<std::string> refuse_on_device(const Step& step) {
   static std::byte somewhere alignas(256)[256];
-  if (const auto* problem = std::get_if<kernels::MatmulProblem>(&step.kernel))
-    return cuda::refuse(call_of(*problem, somewhere, somewhere, somewhere));
-  return cuda::refuse(std::get<kernels::ChainProgram>(step.kernel));
+  return std::visit(
+      [](const auto& kernel) -> std::optional<std::string> {
+        using Kernel = std::decay_t<decltype(kernel)>;
+        if constexpr (std::is_same_v<Kernel, kernels::MatmulProblem>)
+          return cuda::refuse(call_of(kernel, somewhere, somewhere, somewhere));
+        else if constexpr (requires { cuda::refuse(kernel); })
+          return cuda::refuse(kernel);
+        else
+          return "no CUDA kernel does this; --on cpu runs it";
+      },
+      step.kernel);
 }
 
 Result<DeviceSteps> DeviceSteps::make(Plan plan, std::optional<int> statement) {
@@ -52,6 +61,7 @@ std::vector<int> DeviceSteps::used(std::optional<int> statement) const {
     if (!statement || step.statement == *statement) all.insert(step.buffers.begin(), step.buffers.end());
   if (!statement)
     for (std::size_t i = 0; i < plan_.buffers.size(); ++i) all.insert(static_cast<int>(i));
+  all.erase(-1);  // an operand that is left out
   return {all.begin(), all.end()};
 }
 
@@ -92,15 +102,25 @@ Status DeviceSteps::fill_normal() {
 }
 
 Status DeviceSteps::queue_step(const Step& step, const Places& places) const {
-  const auto at = [&](std::size_t i) { return places[static_cast<std::size_t>(step.buffers[i])]; };
-  if (const auto* problem = std::get_if<kernels::MatmulProblem>(&step.kernel)) {
-    const auto index = static_cast<std::size_t>(&step - plan_.steps.data());
-    const cuda::Workspace workspace{workspace_[0].data(), static_cast<std::size_t>(workspace_[0].bytes()), true};
-    return said(cuda::launch(call_of(*problem, at(0), at(1), at(2)), matmuls_[index], workspace, queue_.stream()));
-  }
-  std::vector<void*> tensors;
-  for (std::size_t i = 0; i < step.buffers.size(); ++i) tensors.push_back(at(i));
-  return said(cuda::chain(std::get<kernels::ChainProgram>(step.kernel), tensors, queue_.stream()));
+  std::vector<void*> data;
+  for (const int buffer : step.buffers) data.push_back(buffer < 0 ? nullptr : places[static_cast<std::size_t>(buffer)]);
+  return std::visit(
+      [&](const auto& kernel) -> Status {
+        using Kernel = std::decay_t<decltype(kernel)>;
+        if constexpr (std::is_same_v<Kernel, kernels::MatmulProblem>) {
+          const auto index = static_cast<std::size_t>(&step - plan_.steps.data());
+          const cuda::Workspace workspace{workspace_[0].data(), static_cast<std::size_t>(workspace_[0].bytes()), true};
+          const cuda::MatmulCall call = call_of(kernel, data[0], data[1], data[2]);
+          return said(cuda::launch(call, matmuls_[index], workspace, queue_.stream()));
+        } else if constexpr (std::is_same_v<Kernel, kernels::ChainProgram>) {
+          return said(cuda::chain(kernel, data, queue_.stream()));
+        } else if constexpr (std::is_same_v<Kernel, kernels::RowProblem>) {
+          return said(cuda::rows(kernel, data[0], data[1], data[2], queue_.stream()));
+        } else {
+          return input_error("no CUDA kernel does this; --on cpu runs it");
+        }
+      },
+      step.kernel);
 }
 
 Status DeviceSteps::queue_steps(std::optional<int> statement, const Places& places) const {

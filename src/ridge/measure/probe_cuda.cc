@@ -123,8 +123,9 @@ class DeviceProbe {
     for (const auto* each : {&memory, &sink})
       if (!*each) return each->error();
     if (const Status set = queue_.set(memory->data(), 1, bytes); !set) return set;
-    const cuda::Streamed x{sink->data(), memory->data(), bytes};
-    return rate_line("L2 read", static_cast<double>(bytes), 200,
+    constexpr int times = 200;
+    const cuda::Streamed x{sink->data(), memory->data(), bytes, times};
+    return rate_line("L2 read", static_cast<double>(bytes) * times, 1,
                      [&] { return said(cuda::read_all(x, blocks_, queue_.stream())); });
   }
 

@@ -109,9 +109,9 @@ std::string cpu_line(const Measurement& measured) {
                      engineering(static_cast<double>(measured.memory_bytes), "B"));
 }
 
-// "half and double of F: h is bound by overhead, 3.1 us of its 3.4 us do not move"
+// "h: overhead-bound: 3.0 us at half of F, 3.1 us as it is, 3.3 us at double; 2.9 us of it is fixed"
 std::string regime_line(const std::string& op, const Regime& r) {
-  return fmt::format("{}: {}-bound: {} at half of {}, {} as it is, {} at double; {} do not move\n", capped(op, 24),
+  return fmt::format("{}: {}-bound: {} at half of {}, {} as it is, {} at double; {} of it is fixed\n", capped(op, 24),
                      r.limiter ? name(*r.limiter) : "?", engineering(r.half_s, "s"), r.dim, engineering(r.once_s, "s"),
                      engineering(r.double_s, "s"), engineering(r.fixed_s, "s"));
 }

@@ -1,0 +1,88 @@
+// What a run on a device and a plan look like, without a device.
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "ridge/report/device_contest.h"
+#include "ridge/report/report.h"
+
+namespace ridge {
+namespace {
+
+Report on_device() {
+  const auto program = parse("bf16[B, D] * bf16[D, F] -> bf16[B, F]");
+  const auto explanation = explain(*program, *find_machine("h200"), {{"B", 16}, {"D", 256}, {"F", 256}});
+  Report report{"run", "product", *explanation, std::nullopt, "2026-01-02"};
+  Measurement m;
+  OpMeasurement op;
+  op.time = {2e-6, 1.9e-6, 2.1e-6, 10};
+  op.regime = Regime{"D", 1.9e-6, 2e-6, 2.2e-6, 1.8e-6, Limiter::overhead};
+  m.ops = {op}, m.total = op, m.total.regime.reset();
+  m.clocks.before_hz = 1.5e9, m.clocks.after_hz = 1.9e9, m.clocks.most_hz = 1.98e9, m.clocks.power_w = 312;
+  m.clocks.slowed_by = {"power limit"};
+  m.device = DeviceNotes{"NVIDIA H200", 13000, 6e-6, 5e10, 4e10, 100'000'000, 8'000'000};
+  report.measured = m;
+  return report;
+}
+
+TEST(DeviceReport, SaysHowItWasTimedAndWhatTheWayThereCosts) {
+  const std::string text = render_text(on_device());
+  for (const char* line :
+       {"cold L2, launches in a graph; launched one by one 6.000 us a pass; between the operations 0 s\n",
+        "NVIDIA H200, driver 13.0; seed 0; 0 B in memory\n",
+        "clock 1.900 GHz of 1.980 GHz, 312 W, held by: power limit\n",
+        "host to device 50.00 GB/s: the inputs' 100.0 MB take 2.000 ms, 1000 times the program\n",
+        "Z: overhead-bound: 1.900 us at half of D, 2.000 us as it is, 2.200 us at double; 1.800 us of it is fixed\n"})
+    EXPECT_NE(text.find(line), std::string::npos) << line << "in\n" << text;
+}
+
+TEST(DeviceReport, HasTheSameInJson) {
+  const auto json = nlohmann::json::parse(render_json(on_device()));
+  EXPECT_EQ(json["ops"][0]["regime"]["name"], "overhead");
+  EXPECT_EQ(json["ops"][0]["regime"]["dim"], "D");
+  EXPECT_EQ(json["transfer"]["input_s"], 2e-3);
+  EXPECT_EQ(json["transfer"]["output_s"], 2e-4);
+  EXPECT_EQ(json["clocks"]["slowed_by"][0], "power limit");
+  EXPECT_EQ(json["device"]["eager_s"], 6e-6);
+  EXPECT_FALSE(json["total"].contains("regime"));
+}
+
+TEST(PlanReport, ListsWinnersAndLosers) {
+  Report report = on_device();
+  report.verb = "explain", report.measured.reset();
+  OpPlan op;
+  op.predicted_s = {1e-6, 2e-6, 3e-6};
+  op.plan = {"sm90_64x64x64_single", 64, 64, 64, 8, 2, 1};
+  op.traffic_bytes = 4000, op.memory_bytes = 3000;
+  op.losers = {{{"sm90_128x64x64_pingpong", 128, 64, 64, 8, 1, 1}, 2.5e-6, "loads more"}};
+  report.plans = {{op}};
+  const std::string text = render_text(report);
+  EXPECT_NE(text.find("Z   sm90_64x64x64_single       8      2      1  2.000 us  1.000 us .. 3.000 us  4.000 kB"),
+            std::string::npos)
+      << text;
+  EXPECT_NE(text.find("Z was chosen over\n  sm90_128x64x64_pingpong, split 1  2.500 us  loads more\n"),
+            std::string::npos)
+      << text;
+  const auto json = nlohmann::json::parse(render_json(report))["ops"][0];
+  EXPECT_EQ(json["predicted_s"]["expected"], 2e-6);
+  EXPECT_EQ(json["plan"]["tile"]["m"], 64);
+  EXPECT_EQ(json["plan"]["split"], 2);
+  EXPECT_EQ(json["losers"][0]["why"], "loads more");
+}
+
+TEST(DeviceContestReport, ShowsAWrongRow) {
+  DeviceContest contest{.device = "NVIDIA H200", .driver = 13000, .baseline_version = 130100, .rounds = 9};
+  DeviceContestRow row{.shape = {.op = "linear", .dtype = DType::bf16, .out = DType::bf16, .m = 64, .n = 64, .k = 64}};
+  row.ours = {2e-6, 2e-6, 2e-6, 9}, row.first = row.best = {3e-6, 3e-6, 3e-6, 9}, row.ratio = row.ratio_first = 1.5;
+  contest.rows = {row};
+  const std::string text = device_contest_text(contest);
+  EXPECT_NE(text.find("WRONG"), std::string::npos);
+  EXPECT_NE(text.find("NVIDIA H200, driver 13.0, cuBLASLt 13.1.0\n"), std::string::npos) << text;
+  const auto json = nlohmann::json::parse(device_contest_json(contest));
+  EXPECT_EQ(json["classes"][0]["wrong"], 1);
+  EXPECT_EQ(json["rows"][0]["ratio"], 1.5);
+  EXPECT_TRUE(json["clocks"]["before"].is_null());
+}
+
+}  // namespace
+}  // namespace ridge
