@@ -35,3 +35,6 @@ add_test(NAME sympy COMMAND ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR}/tests/symp
 set_tests_properties(schema sympy PROPERTIES LABELS fast)
 
 include(${CMAKE_CURRENT_LIST_DIR}/fuzz/fuzz.cmake)
+
+# The tutorial of the tile language.
+include(${CMAKE_SOURCE_DIR}/docs/tutorial/tutorial.cmake)

@@ -1,0 +1,10 @@
+# Each step of the tutorial is a program that checks its own result; README.md shows what it prints.
+file(GLOB steps CONFIGURE_DEPENDS ${CMAKE_CURRENT_LIST_DIR}/*.cc)
+foreach(file IN LISTS steps)
+  cmake_path(GET file STEM name)
+  add_executable(tutorial_${name} ${file})
+  target_link_libraries(tutorial_${name} PRIVATE ridge)
+  target_compile_options(tutorial_${name} PRIVATE ${ridge_warnings})
+  add_test(NAME tutorial_${name} COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/check.py $<TARGET_FILE:tutorial_${name}>)
+  set_tests_properties(tutorial_${name} PROPERTIES LABELS fast)
+endforeach()
