@@ -113,19 +113,30 @@ double product_bytes(const MatmulProblem& p) {
   return of(p.a, p.m, p.k) + of(p.b, p.k, p.n) + of(p.d, p.m, p.n);
 }
 
+// What is copied to lines that the copy engine reads, before the product: each element read and written.
+std::int64_t copied_bytes(const MatmulProblem& p, const cuda::MatmulPlan& plan) {
+  const auto moved = [&](const kernels::MatrixLayout& x, std::int64_t extent) {
+    return 2 * (x.batch_stride == 0 ? 1 : p.batch) * extent * p.k * bits(x.dtype) / 8;
+  };
+  return (plan.copy_a ? moved(p.a, p.m) : 0) + (plan.copy_b ? moved(p.b, p.n) : 0);
+}
+
 void add_traffic(OpPlan& op, const MatmulProblem& given, const cuda::MatmulPlan& plan) {
   if (plan.path == cuda::MatmulPlan::Path::nothing) return;
   const MatmulProblem problem = plan.exchanged ? exchanged(given) : given;
   kernels::TileOrder order{.m = 32, .n = 32, .k = 32, .cache_bytes = 0};  // the plain kernel's squares
   if (plan.path == cuda::MatmulPlan::Path::tiles) {
     const MatmulConfig& c = kernels::sm90_menu[static_cast<std::size_t>(plan.row)];
-    order = {.m = c.m, .n = c.n, .k = c.k, .swap = c.swap, .pieces = plan.pieces, .band = plan.band};
+    order = {.m = c.m, .n = c.n, .k = c.k, .cluster_m = c.cluster_m, .cluster_n = c.cluster_n, .swap = c.swap};
+    order.pieces = plan.pieces, order.band = plan.band;
     order.blocks = static_cast<int>(std::min<std::int64_t>(plan.tiles * plan.pieces, multiprocessors));
   }
-  op.traffic_bytes += kernels::trace_tiles(problem, order).global_bytes();
+  const std::int64_t copied = copied_bytes(problem, plan);
+  op.traffic_bytes += copied + kernels::trace_tiles(problem, order).global_bytes();
   order.cache_bytes = cache_bytes;
   const kernels::MatmulTraffic behind = kernels::trace_tiles(problem, order);
-  op.memory_bytes += behind.a.memory_bytes + behind.b.memory_bytes + behind.d.memory_bytes + behind.partial_bytes;
+  op.memory_bytes +=
+      copied + behind.a.memory_bytes + behind.b.memory_bytes + behind.d.memory_bytes + behind.partial_bytes;
 }
 
 void add_product(OpPlan& op, const MatmulProblem& problem, Library library) {

@@ -1,0 +1,188 @@
+// Third oracle of the design: what a plan says that it moves is what the real kernel text moves, to the byte. On Hopper
+// each plan's traffic is held against the compiled menu row, run under the trace target's schedule of whole tiles, and
+// against the closed form; on the CPU the trace is held against what the same text really asked for while it ran.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <utility>
+
+#include "ridge/base/float16.h"
+#include "ridge/kernels/matmul.h"
+#include "ridge/kernels/matmul_cuda.h"
+#include "ridge/kernels/trace.h"
+#include "ridge/plan/menu_list.h"
+#include "ridge/plan/plan.h"
+#include "ridge/plan/predict.h"
+#include "ridge/tile/target/cpu/isa.h"
+#include "ridge/tile/target/cpu/run.h"
+#include "ridge/tile/target/trace/count.h"
+
+namespace ridge {
+namespace {
+
+using kernels::MatmulConfig, kernels::MatmulProblem, kernels::MatmulTraffic, kernels::sm90_menu;
+using tile::Index, tile::Range;
+
+constexpr Index up(Index a, Index b) { return (a + b - 1) / b; }
+
+// What row `row` of the menu asks for, run on four blocks: how many there are moves no byte.
+template <std::size_t row, class Out> Index asked_by_row(const MatmulProblem& p, int pieces) {
+  constexpr MatmulConfig c = sm90_menu[row];
+  using Kernel = kernels::Matmul<c, Bf16, Bf16, Out>;
+  typename Kernel::Globals g;
+  const Index m = c.swap ? p.n : p.m, n = c.swap ? p.m : p.n;
+  g.a.rows = m, g.b.rows = n, g.a.cols = g.b.cols = p.k, g.d.rows = m, g.d.cols = n;
+  tile::trace::TileSchedule s;
+  s.cut = {c.m, c.n, c.k, c.cluster_m, c.cluster_n, c.splits()}, s.blocks = 4 * c.cluster();
+  s.sizes = {static_cast<int>(m), static_cast<int>(n), static_cast<int>(p.k), static_cast<int>(p.batch), pieces};
+  const tile::trace::Counts x = tile::trace::count<Kernel>(g, s);
+  EXPECT_EQ(x.flops, 2 * p.batch * p.m * p.n * p.k);
+  return x.load(&g.a).global_bytes + x.load(&g.b).global_bytes + x.store(&g.d).global_bytes + x.partial_written_bytes +
+         x.partial_read_bytes;
+}
+using AskedByRow = Index (*)(const MatmulProblem&, int);
+template <class Out, std::size_t... rows> constexpr auto by_row(std::index_sequence<rows...>) {
+  return std::array<AskedByRow, sizeof...(rows)>{asked_by_row<rows, Out>...};
+}
+constexpr auto rows = std::make_index_sequence<sm90_menu.size()>{};
+constexpr auto short_out = by_row<Bf16>(rows), long_out = by_row<float>(rows);
+
+Index matrices(const kernels::MatrixLayout& x, const MatmulProblem& p) { return x.batch_stride == 0 ? 1 : p.batch; }
+
+// Operands that a plan copies are read and written once more; the plain kernel walks squares of 32.
+Index expected(const MatmulProblem& p, const OpPlan& op) {
+  kernels::MatmulCall call;
+  static std::byte somewhere alignas(256)[256];
+  call.problem = p, call.a = call.b = call.d = somewhere;
+  const auto plan = kernels::cuda::choose(call, std::size_t{512} << 20, 132);
+  const Index in = bits(p.a.dtype) / 8, out = bits(p.d.dtype) / 8;
+  if (plan.path == kernels::cuda::MatmulPlan::Path::plain)
+    return p.batch * (in * p.k * (p.m * up(p.n, 32) + p.n * up(p.m, 32)) + out * p.m * p.n);
+  EXPECT_EQ(menu_name(plan.row), op.plan.kernel);
+  const MatmulConfig& c = sm90_menu[static_cast<std::size_t>(plan.row)];
+  const Index tile_m = c.swap ? c.n : c.m, tile_n = c.swap ? c.m : c.n, tile_rows = up(p.m, tile_m),
+              tile_cols = up(p.n, tile_n);
+  const Index partial = plan.pieces == 1 ? 0 : 2 * 4 * plan.pieces * tile_rows * tile_cols * c.m * c.n;
+  const Index text = (out == 2 ? short_out : long_out)[static_cast<std::size_t>(plan.row)](p, plan.pieces);
+  EXPECT_EQ(text, p.batch * (in * p.k * (p.m * tile_cols + p.n * tile_rows) + out * p.m * p.n + partial));
+  return text + (plan.copy_a ? 2 * in * p.m * p.k * matrices(p.a, p) : 0) +
+         (plan.copy_b ? 2 * in * p.n * p.k * matrices(p.b, p) : 0);
+}
+
+constexpr const char* programs[] = {
+    "bf16[B, D] * bf16[D, F] -> bf16[B, F]", "bf16[B, D] * bf16[F, D] -> bf16[B, F]",
+    "bf16[D, B] * bf16[D, F] -> bf16[B, F]", "bf16[D, B] * bf16[F, D] -> f32[B, F]",
+    "bf16[B, D] * bf16[F, D] -> bf16[F, B]", "f16[B, D] * f16[D, F] -> f16[B, F]",
+    "f32[B, D] * f32[F, D] -> f32[B, F]",    "bf16[H, B, D] * bf16[H, F, D] -> bf16[H, B, F]",
+    "bf16[B, D] * f32[D, F] -> f32[B, F]",
+};
+struct Extents {
+  Index b, d, f;
+};
+constexpr Extents extents[] = {{1, 64, 1},      {1, 1000, 4096}, {2, 33, 70},       {7, 512, 600},  {16, 4096, 1024},
+                               {127, 500, 129}, {200, 40, 2000}, {300, 2048, 1000}, {1025, 96, 513}};
+
+// `check` of each product that each program becomes, with the operation it belongs to.
+template <class Check> int each_product(Target target, const Check& check) {
+  int products = 0;
+  for (const char* text : programs)
+    for (const Extents& e : extents) {
+      const auto program = parse(text);
+      Bindings dims{{"B", e.b}, {"D", e.d}, {"F", e.f}};
+      if (std::string_view(text).find('H') != std::string_view::npos) dims["H"] = 3;
+      const Plan lowered = plan(*program, *program->bind(dims), target).value();
+      for (const Step& step : lowered.steps)
+        if (const auto* p = std::get_if<MatmulProblem>(&step.kernel)) {
+          SCOPED_TRACE(std::string(text) + " with B, D, F = " + std::to_string(e.b) + ", " + std::to_string(e.d) +
+                       ", " + std::to_string(e.f));
+          check(*program, dims, lowered, *p), ++products;
+        }
+    }
+  return products;
+}
+
+TEST(Traffic, OfAHopperPlanIsWhatTheMenusKernelAsksFor) {
+  int cut = 0, swapped = 0;
+  const auto check = [&](const Program& program, const Bindings& dims, const Plan& lowered, const MatmulProblem& p) {
+    const OpPlan op = predict(program, *explain(program, *find_machine("h200"), dims), Library::ridge)->at(0);
+    Index copies = 0;  // steps of the plan's own, to another order or dtype
+    for (const Step& step : lowered.steps)
+      if (!step.copy.empty())
+        for (const int buffer : step.buffers) copies += lowered.buffers[static_cast<std::size_t>(buffer)].bytes();
+    EXPECT_EQ(op.traffic_bytes, copies + expected(p, op)) << op.plan.kernel;
+    cut += op.plan.split.value_or(1) > 1, swapped += op.plan.kernel.find("swap") != std::string::npos;
+  };
+  EXPECT_EQ(each_product(Target::cuda, check), static_cast<int>(std::size(programs) * std::size(extents)));
+  EXPECT_GT(cut, 0) << "no plan cut k: partial sums were not looked at";
+  EXPECT_GT(swapped, 0) << "no plan exchanged the operands";
+}
+
+// The text, overheard while it runs: what it asks for, multiplies and stores.
+std::atomic<Index> heard_a, heard_b, heard_d, heard_flops;
+template <class In, class Out> struct Overheard : kernels::Matmul<kernels::cpu_menu[0], In, In, Out> {
+  using Base = kernels::Matmul<kernels::cpu_menu[0], In, In, Out>;
+  static void load(auto& at, typename Base::Stage& s, const typename Base::Globals& g, Range k) {
+    heard_a += at.row().size * k.size * Index{sizeof(In)}, heard_b += at.col().size * k.size * Index{sizeof(In)};
+    Base::load(at, s, g, k);
+  }
+  static void compute(auto& at, typename Base::State& acc, const typename Base::Stage& s) {
+    heard_flops += 2 * s.a.parts[0].along.size * s.b.parts[0].along.size * s.a.parts[0].k.size;
+    Base::compute(at, acc, s);
+  }
+  static void store(auto& at, const typename Base::Globals& g, const typename Base::State& acc) {
+    heard_d += at.row().size * at.col().size * Index{sizeof(Out)};
+    Base::store(at, g, acc);
+  }
+};
+
+template <class In, class Out> void run_overheard(const MatmulProblem& p, int threads) {
+  const auto seen = [&p](const kernels::MatrixLayout& x, const void* data, Index lines, Index line, Index k) {
+    tile::Matrix m{data, lines, p.k, line, k, x.batch_stride};
+    if (p.k <= 1) m.col_stride = 1;
+    if (lines <= 1 && m.col_stride != 1) m.row_stride = 1;
+    return m;
+  };
+  const std::vector<In> a(static_cast<std::size_t>(p.batch * p.m * p.k)),
+      b(static_cast<std::size_t>(p.batch * p.n * p.k));
+  std::vector<Out> d(static_cast<std::size_t>(p.batch * p.m * p.n));
+  using Kernel = Overheard<In, Out>;
+  typename Kernel::Globals g;
+  static_cast<tile::Matrix&>(g.a) = seen(p.a, a.data(), p.m, p.a.row_stride, p.a.col_stride);
+  static_cast<tile::Matrix&>(g.b) = seen(p.b, b.data(), p.n, p.b.col_stride, p.b.row_stride);
+  g.d.data = d.data(), g.d.rows = p.m, g.d.cols = p.n;
+  g.d.row_stride = p.d.row_stride, g.d.col_stride = p.d.col_stride, g.d.batch_stride = p.d.batch_stride;
+  heard_a = heard_b = heard_d = heard_flops = 0;
+  tile::cpu::run_kernel<Kernel>(g, {p.batch, p.m, p.n, p.k}, *tile::cpu::engine(p.a.dtype, p.b.dtype), threads);
+}
+
+TEST(Traffic, OfACpuPlanIsWhatTheTextAsksForWhileItRuns) {
+  const auto check = [&](const Program&, const Bindings&, const Plan&, const MatmulProblem& p) {
+    const Index in = bits(p.a.dtype) / 8, out = bits(p.d.dtype) / 8;
+    if (p.a.dtype == DType::f16) return;  // the same sizes as bf16
+    for (const int threads : {1, 3}) {
+      if (in == 4)
+        run_overheard<float, float>(p, threads);
+      else if (out == 4)
+        run_overheard<Bf16, float>(p, threads);
+      else
+        run_overheard<Bf16, Bf16>(p, threads);
+      const MatmulTraffic x = kernels::trace_cpu(p, threads);
+      EXPECT_EQ(x.a.asked_bytes, heard_a);
+      EXPECT_EQ(x.b.asked_bytes, heard_b);
+      EXPECT_EQ(x.d.global_bytes, heard_d);
+      EXPECT_EQ(x.flops, heard_flops);
+      EXPECT_EQ(x.flops, 2 * p.batch * p.m * p.n * p.k);
+      EXPECT_EQ(x.d.global_bytes, out * p.batch * p.m * p.n);
+      EXPECT_GE(x.a.global_bytes, in * p.batch * p.m * p.k);
+      EXPECT_LE(x.a.global_bytes, x.a.asked_bytes);
+      EXPECT_GE(x.b.global_bytes, in * p.batch * p.n * p.k);
+      EXPECT_LE(x.b.global_bytes, x.b.asked_bytes);
+    }
+  };
+  EXPECT_EQ(each_product(Target::cpu, check), static_cast<int>(std::size(programs) * std::size(extents)));
+}
+
+}  // namespace
+}  // namespace ridge
