@@ -152,7 +152,9 @@ struct Case {
   bool addend_is_d = false;
   int a_offset = 0, b_offset = 0, d_offset = 0;  // elements
   bool integers = false, nan_row = false, constant_b = false, prepared = true;
-  int row = -1, pieces = 1;  // -1: as the planner chooses
+  int row = -1;  // -1: as the planner chooses
+  Split split;
+  Copies copies;
   std::size_t workspace = 0;
   int runs = 2;
 };
@@ -163,13 +165,14 @@ std::string text(const Case& c) {
   std::snprintf(s, sizeof s,
                 "batch %ld m %ld n %ld k %ld %s -> %s; a %ld,%ld,%ld+%d b %ld,%ld,%ld+%d d %ld,%ld,%ld+%d; alpha %g "
                 "beta %g act %d "
-                "bias %d gate %d addend %d%s; %s%s row %d pieces %d workspace %zu early %d",
+                "bias %d gate %d addend %d%s; %s%s row %d pieces %d cuts %d workspace %zu early %d",
                 p.batch, p.m, p.n, p.k, std::string(name(p.a.dtype)).c_str(), std::string(name(p.d.dtype)).c_str(),
                 p.a.batch_stride, p.a.row_stride, p.a.col_stride, c.a_offset, p.b.batch_stride, p.b.row_stride,
                 p.b.col_stride, c.b_offset, p.d.batch_stride, p.d.row_stride, p.d.col_stride, c.d_offset, c.e.alpha,
                 c.e.beta, static_cast<int>(c.e.activation), c.e.bias.data != nullptr, c.e.gate.data != nullptr,
                 c.e.addend.data != nullptr, c.addend_is_d ? " (d)" : "", c.integers ? "integers" : "normal",
-                c.nan_row ? " nan row" : "", c.row, c.pieces, c.workspace, c.constant_b);
+                c.nan_row ? " nan row" : "", c.row, c.split.pieces, static_cast<int>(c.split.cuts), c.workspace,
+                c.constant_b);
   return s;
 }
 
@@ -199,11 +202,11 @@ class Bench {
     place(b_, b, c.p.b, c.p.batch, c.p.k, c.p.n, kind, seed + 1000, -1);
     epilogue(c, call, kind, seed);
     std::optional<MatmulPlan> plan;
-    if (c.row >= 0) plan = planned(call, c.workspace, sms_, c.row, c.pieces);
+    if (c.row >= 0) plan = planned(call, c.workspace, sms_, c.row, c.split, c.copies);
     if (!plan) plan = choose(call, c.workspace, sms_);
     ++paths_[static_cast<int>(plan->path)];
     if (plan->row >= 0) ++rows_[static_cast<std::size_t>(plan->row)];
-    pieces_ += plan->pieces > 1, copies_ += plan->copy_a || plan->copy_b;
+    ++cuts_[static_cast<int>(plan->cuts)], pieces_ += plan->pieces > 1, copies_ += plan->copy_a || plan->copy_b;
     const std::int64_t bytes = extent(c.p.d, c.p.batch, c.p.m, c.p.n) * out + 2048 + c.d_offset * out;
     Verdict v{};
     must(cudaMemsetAsync(verdict_.data(), 0, 256, stream_), "clearing the verdict");
@@ -245,9 +248,10 @@ class Bench {
     std::size_t rows = 0;
     for (const int n : rows_) rows += n > 0;
     std::printf(
-        "paths: %d nothing, %d tiles, %d plain; %d with k in pieces, %d with copies; %zu of %zu menu rows; worst error "
+        "paths: %d nothing, %d tiles, %d plain; %d with k in pieces, %d shared, %d streamed, %d with copies; %zu of "
+        "%zu menu rows; worst error "
         "%.3f of its bound\n",
-        paths_[0], paths_[1], paths_[2], pieces_, copies_, rows, rows_.size(), worst_);
+        paths_[0], paths_[1], paths_[2], pieces_, cuts_[1], cuts_[2], copies_, rows, rows_.size(), worst_);
   }
 
  private:
@@ -306,7 +310,7 @@ class Bench {
   Memory a_, b_, d_, first_, extra_, addend_, workspace_, verdict_;
   cudaStream_t stream_ = nullptr;
   std::uint32_t seed_ = 1;
-  int sms_ = 0, paths_[3] = {}, pieces_ = 0, copies_ = 0;
+  int sms_ = 0, paths_[3] = {}, cuts_[3] = {}, pieces_ = 0, copies_ = 0;
   float worst_ = 0;
   std::vector<int> rows_ = std::vector<int>(kernels::sm90_menu.size());
 };
@@ -385,8 +389,11 @@ Case random_case(Random& r, std::int64_t most, std::size_t workspace) {
   }
   c.integers = r.one_in(2), c.nan_row = r.one_in(10), c.constant_b = r.one_in(4), c.prepared = !r.one_in(5);
   c.workspace = r.one_in(12) ? 0 : workspace;
-  if (!r.one_in(3))
-    c.row = r.below(static_cast<int>(kernels::sm90_menu.size())), c.pieces = r.one_in(3) ? 1 + r.below(6) : 1;
+  if (!r.one_in(3)) c.row = r.below(static_cast<int>(kernels::sm90_menu.size()));
+  if (r.one_in(2)) c.split = {1 + r.below(6), tile::Cuts::pieces};
+  if (r.one_in(3)) c.split = {2 + r.below(7), tile::Cuts::shared};
+  if (r.one_in(4)) c.split = {1, tile::Cuts::streamed};
+  c.copies = {r.one_in(4), r.one_in(4)};
   if (c.row >= 0) {  // layouts that the row can serve
     const auto& config = kernels::sm90_menu[static_cast<std::size_t>(c.row)];
     const bool a_k = (config.swap ? config.b : config.a) == tile::Major::k,

@@ -21,6 +21,8 @@ struct MatmulConfig {
   constexpr int sharers() const { return roles == tile::Roles::pingpong ? 1 : consumers; }
   constexpr int cluster() const { return cluster_m * cluster_n; }
   constexpr bool splits() const { return m * n <= 128 * 128; }  // k may be cut in pieces; larger sums cost too much
+  // … of which a cluster's blocks have one each (Cuts::shared): no two tiles may be under way in one block.
+  constexpr bool shares() const { return splits() && roles == tile::Roles::cooperative && cluster() == 1; }
   bool operator==(const MatmulConfig&) const = default;
 };
 
@@ -62,13 +64,19 @@ inline constexpr std::array sm90_menu = {
     sm90_rows::ping(160, 5),
     sm90_rows::ping(176, 5),
     sm90_rows::ping(192, 5, 1),
+    sm90_rows::both(128, 32, 9),
+    sm90_rows::both(128, 48, 8),
+    sm90_rows::both(128, 64, 7),
+    sm90_rows::both(128, 96, 6),
     sm90_rows::both(128, 128, 6),
     sm90_rows::both(128, 208, 4),
     sm90_rows::both(128, 224, 4),
     sm90_rows::both(128, 240, 4),
     sm90_rows::both(128, 256, 4),
     sm90_rows::both(256, 128, 4),
-    sm90_rows::one(64, 8),
+    sm90_rows::one(32, 14),
+    sm90_rows::one(64, 12),
+    sm90_rows::one(96, 9),
     sm90_rows::one(128, 8),
     sm90_rows::swapped(128, 8, 128, 6),
     sm90_rows::swapped(128, 16, 128, 5),

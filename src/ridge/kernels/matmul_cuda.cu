@@ -116,10 +116,10 @@ std::optional<std::string> launch_tiles(const MatmulCall& call, const MatmulPlan
   const MatmulConfig& c = sm90_menu[static_cast<std::size_t>(plan.row)];
   char* free = static_cast<char*>(workspace.data) + counter_bytes;
   TilesLaunch x{};
-  if (plan.pieces > 1) {
+  if (const std::int64_t partial = partial_tiles(plan); partial > 0) {
     x.problem.arrived = static_cast<int*>(workspace.data);
     x.problem.partial = reinterpret_cast<float*>(free);
-    free += partial_bytes(c, plan.tiles, plan.pieces);
+    free += partial_bytes(c, partial);
     if (!workspace.prepared)
       if (const cudaError_t e = cudaMemsetAsync(x.problem.arrived, 0, counter_bytes, stream); e != cudaSuccess)
         return failure("clearing the workspace's counters", e);
@@ -148,10 +148,12 @@ std::optional<std::string> launch_tiles(const MatmulCall& call, const MatmulPlan
                      static_cast<int>(t.k),
                      static_cast<int>(t.batch),
                      plan.pieces,
-                     plan.band};
+                     plan.band,
+                     plan.cuts};
   x.problem.early = plan.early;
   x.problem.cycles = workspace.cycles;
-  x.blocks = static_cast<int>(std::min<std::int64_t>(plan.tiles * plan.pieces, std::max(multiprocessors(), 1)));
+  x.cluster = plan.cuts == tile::Cuts::shared ? plan.pieces : 1;
+  x.blocks = plan.blocks;
   x.dependent = plan.dependent, x.stream = stream;
   if (const cudaError_t e = kernel(plan.row, in).launch(x); e != cudaSuccess)
     return failure("launching the product", e);

@@ -8,8 +8,10 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "ridge/kernels/matmul_call.h"
+#include "ridge/tile/walk.h"
 
 struct CUstream_st;
 
@@ -25,13 +27,14 @@ struct MatmulPlan {
   bool copy_a = false, copy_b = false;  // to lines that start at multiples of 128 bytes
   bool turn_a = false, turn_b = false;  // … and with k contiguous
   int pieces = 1;                       // of k, added in order: the same bits every time
-  int band = 8;                         // tile rows that walk the columns together
+  tile::Cuts cuts = tile::Cuts::pieces;
+  int band = 8;  // tile rows that walk the columns together
   bool early = false;
   bool dependent = true;  // may start while the kernel before it still runs (and then waits for it)
+  int blocks = 0;
   std::int64_t tiles = 0, waves = 0;
   std::size_t workspace_bytes = 0;
-  double cycles = 0;       // what plans are compared by
-  double predicted_s = 0;  // at the clock that the power limit leaves
+  double predicted_s = 0;  // what plans are compared by; from the end of the kernel before
   bool operator==(const MatmulPlan&) const = default;
 };
 
@@ -40,8 +43,18 @@ std::optional<std::string> refuse(const MatmulCall& call);
 
 // The call must not be refused. sms: multiprocessors of the device (H200: 132).
 MatmulPlan choose(const MatmulCall& call, std::size_t workspace_bytes, int sms);
-// The same for one row of the menu and pieces of k; none where they cannot serve the call.
-std::optional<MatmulPlan> planned(const MatmulCall& call, std::size_t workspace_bytes, int sms, int row, int pieces);
+// The same for one row of the menu and one way to cut k; none where they cannot serve the call.
+struct Split {
+  int pieces = 1;  // Cuts::pieces: any number, Cuts::shared: 2 to 8, Cuts::streamed: 1
+  tile::Cuts cuts = tile::Cuts::pieces;
+};
+std::vector<Split> splits(const MatmulCall& call, int sms);  // that are worth a thought
+struct Copies {  // of operands that the copy engine reads slowly or not at all
+  bool a = false, b = false;
+};
+std::vector<Copies> copies(const MatmulCall& call);
+std::optional<MatmulPlan> planned(const MatmulCall& call, std::size_t workspace_bytes, int sms, int row, Split split,
+                                  Copies copies);
 
 struct Workspace {
   void* data = nullptr;  // at a multiple of 256 bytes

@@ -37,6 +37,8 @@ std::int64_t copied_line(const TileOperand& x);
 std::size_t copied_bytes(const TileOperand& x, std::int64_t batch);
 bool copy_engine_reads(const TileOperand& x, std::int64_t batch);
 
-std::size_t partial_bytes(const MatmulConfig& config, std::int64_t tiles, int pieces);
+// Tiles of partial sums that a plan's pieces leave in memory.
+std::int64_t partial_tiles(const MatmulPlan& plan);
+std::size_t partial_bytes(const MatmulConfig& config, std::int64_t partial_tiles);
 
 }  // namespace ridge::kernels::cuda

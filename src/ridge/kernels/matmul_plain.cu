@@ -65,7 +65,7 @@ __global__ void multiply_kernel(Lines a, Lines b, const __grid_constant__ Output
     }
     for (int r = 0; r < 4; ++r) {
       const Index y = row + threadIdx.y + 8 * r, x = col + threadIdx.x;
-      if (y < d.rows && x < d.cols) tile::sm90::put_finished(d, sum + r, 1, y, x, product);
+      if (y < d.rows && x < d.cols) tile::sm90::put_finished<1>(d, sum + r, y, x, product);
     }
   }
 }

@@ -1,21 +1,19 @@
-// Chooses the tile, the pieces of k and the order for a product on Hopper by counting cycles, never by measuring. A
-// 128 x 128 tile of bf16 takes 512 cycles for 64 of k, on the tensor cores (2048 multiply-adds a cycle) and on the way
-// from the L2 (64 bytes a cycle) alike; what decides at large sizes is how many waves of tiles there are times how wide
-// they are, at small ones the bytes and what a launch costs.
+// Chooses the tile, how k is cut and what is copied for a product on Hopper: of all that can serve it, what the model
+// (matmul_model.h) says is fastest. Nothing is measured.
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <tuple>
 #include <utility>
 
 #include "ridge/kernels/epilogue.h"
+#include "ridge/kernels/matmul_model.h"
 #include "ridge/kernels/matmul_operands.h"
 
 namespace ridge::kernels::cuda {
 namespace {
 
-using tile::Major, tile::Roles;
+using tile::Cuts, tile::Major, tile::Roles;
 
 MatrixLayout settled(MatrixLayout x, std::int64_t rows, std::int64_t cols) {
   if (cols <= 1) x.col_stride = 1;
@@ -53,66 +51,6 @@ bool is_stored(DType x) { return is_short_float(x) || x == DType::f32; }
 
 std::int64_t up(std::int64_t x, std::int64_t by) { return (x + by - 1) / by; }
 
-struct Shape {  // as the tile sees it
-  std::int64_t batch, m, n, k;
-};
-
-// An H200. Where the tensor cores are busy all the time its clock falls to the power limit, 1.3 GHz of 1.75.
-constexpr double least_hz = 1.3e9, most_hz = 1.75e9, memory_bytes_per_s = 4.2e12, l2_bytes_per_cycle = 70,
-                 copied_bytes_per_cycle = 1400;
-
-// Lines that do not start at whole 32-byte sectors are loaded at half the speed.
-struct Straddling {
-  bool a = false, b = false;  // as the tile sees them
-};
-
-double load_cycles(const MatmulConfig& c, Straddling s = {}) {
-  return (c.m * (s.a ? 2 : 1) + c.n * (s.b ? 2 : 1)) * c.k * 2.0 / l2_bytes_per_cycle;
-}
-
-double multiply_cycles(const MatmulConfig& c) {
-  const double reads_a = 16, multiplies = c.n / 2.0;  // an instruction of 64 x n x 16 reads A at 128 bytes a cycle
-  return 1.02 * c.m / 64.0 * (c.k / 16.0) * std::max(multiplies, reads_a + c.n / 4.0);
-}
-
-// Two things that overlap; where both take nearly as long, each waits for the other now and then.
-double overlapped(double x, double y, double sharpness) {
-  const double more = std::max(x, y), less = std::min(x, y);
-  return more * std::pow(1 + std::pow(less / more, sharpness), 1 / sharpness);
-}
-
-double stage_cycles(const MatmulConfig& c, Straddling s) {
-  const double held_up = c.roles == Roles::pingpong || c.consumers == 1 ? 1 : 1.01;
-  return held_up * overlapped(multiply_cycles(c), load_cycles(c, s), 12);
-}
-
-struct Predicted {
-  double cycles, seconds;
-};
-
-struct Moved {
-  double bytes;  // at least, between memory and chip
-  double copied;
-  int copies;
-  Straddling straddling;
-};
-
-Predicted predicted(const MatmulConfig& c, const Shape& s, int pieces, int sms, const Moved& moved) {
-  const double tiles = static_cast<double>(s.batch * up(s.m, c.m) * up(s.n, c.n));
-  const double stages = static_cast<double>(up(s.k, c.k)), rounds = std::ceil(tiles * pieces / sms);
-  const double stored = static_cast<double>(up(c.n, 64) * (c.m / c.sharers() / 64)) * 300;
-  double round =
-      std::ceil(stages / pieces) * stage_cycles(c, moved.straddling) + (c.roles == Roles::pingpong ? 60 : stored);
-  double fixed = 2800 + stored + load_cycles(c) * (c.k / 64);  // launch, first loads, last store
-  if (pieces > 1) round += (1.0 + pieces) * c.m * c.n * 4 / 22, fixed += 1700;
-  fixed += moved.copies * 3000.0 + moved.copied * 2 / copied_bytes_per_cycle;
-  const double memory = moved.bytes / memory_bytes_per_s, all = fixed + rounds * round;
-  const double busy = std::min(1.0, tiles * stages * multiply_cycles(c) / sms / all);
-  const double hz = most_hz - (most_hz - least_hz) * busy;
-  return {fixed + overlapped(rounds * round, memory * most_hz, 4),
-          fixed / most_hz + overlapped(rounds * round / hz, memory, 4)};
-}
-
 }  // namespace
 
 TileOperand turned(const TileOperand& x) {
@@ -134,8 +72,13 @@ bool copy_engine_reads(const TileOperand& x, std::int64_t batch) {
   return strides && reinterpret_cast<std::uintptr_t>(x.data) % 16 == 0;
 }
 
-std::size_t partial_bytes(const MatmulConfig& c, std::int64_t tiles, int pieces) {
-  return static_cast<std::size_t>(tiles * pieces * c.m * c.n) * 4;
+std::int64_t partial_tiles(const MatmulPlan& plan) {
+  if (plan.cuts == Cuts::streamed) return plan.tiles + plan.blocks;
+  return plan.cuts == Cuts::pieces && plan.pieces > 1 ? plan.tiles * plan.pieces : 0;
+}
+
+std::size_t partial_bytes(const MatmulConfig& c, std::int64_t partial_tiles) {
+  return static_cast<std::size_t>(partial_tiles * c.m * c.n) * 4;
 }
 
 TileProblem tile_problem(const MatmulCall& call) {
@@ -195,12 +138,8 @@ std::optional<std::string> refuse(const MatmulCall& call) {
 
 namespace {
 
-// What has to be copied, and what is worth it: an operand of few columns that are contiguous along the output would be
-// fetched in lines of a few bytes, so it is turned.
-struct Copies {
-  bool a = false, b = false;
-};
-
+// An operand of few columns that are contiguous along the output is fetched in lines of a few bytes, one whose lines
+// start at odd multiples of 16 bytes in two sectors for one.
 bool is_narrow(const TileOperand& x) { return x.major == Major::mn && x.extent < 64; }
 bool straddles(const TileOperand& x) { return x.line % 16 != 0; }
 
@@ -212,59 +151,82 @@ double minimum_bytes(const TileProblem& t, DType out) {
          2 * (matrices_a * product(t.m, t.k) + matrices_b * product(t.n, t.k));
 }
 
-std::optional<MatmulPlan> planned_with(const MatmulCall& call, std::size_t workspace_bytes, int sms, int row,
-                                       int pieces, Copies wish) {
+}  // namespace
+
+std::optional<MatmulPlan> planned(const MatmulCall& call, std::size_t workspace_bytes, int sms, int row, Split split,
+                                  Copies wish) {
   TileProblem t = tile_problem(call);
   const MatmulConfig& c = sm90_menu[static_cast<std::size_t>(row)];
+  const int pieces = split.pieces;
   if (t.batch == 0 || t.m == 0 || t.n == 0 || t.k == 0 || !is_short_float(call.problem.a.dtype)) return std::nullopt;
   MatmulPlan plan{MatmulPlan::Path::tiles, row, t.exchanged};
   double copied = 0;
   const auto settle = [&](TileOperand& x, bool wished, bool& copy, bool& turn) {
-    turn = is_narrow(x) && copied_bytes(turned(x), t.batch) + counter_bytes <= workspace_bytes;
+    copy = wished || !copy_engine_reads(x, t.batch);
+    turn = copy && is_narrow(x) && copied_bytes(turned(x), t.batch) + counter_bytes <= workspace_bytes;
     if (turn) x = turned(x);
-    copy = turn || wished || !copy_engine_reads(x, t.batch);
     if (copy) plan.workspace_bytes += copied_bytes(x, t.batch), copied += static_cast<double>(copied_bytes(x, t.batch));
   };
   settle(t.a, wish.a, plan.copy_a, plan.turn_a), settle(t.b, wish.b, plan.copy_b, plan.turn_b);
   const TileOperand &a = c.swap ? t.b : t.a, &b = c.swap ? t.a : t.b;
   if (a.major != c.a || b.major != c.b) return std::nullopt;
-  const Shape s{t.batch, a.extent, b.extent, t.k};
+  TileWork w{t.batch, a.extent, b.extent, t.k};
   constexpr std::int64_t most = (std::int64_t{1} << 31) - 1024;
-  const std::int64_t stages = up(s.k, c.k);
-  if (s.m > most || s.n > most || s.k > most || s.batch > most || stages * pieces > most) return std::nullopt;
-  if (up(s.m, c.m) > most / up(s.n, c.n)) return std::nullopt;
-  plan.tiles = up(s.m, c.m) * up(s.n, c.n);
-  if (plan.tiles > most / s.batch / pieces) return std::nullopt;
-  plan.tiles *= s.batch;
-  if (pieces > 1) {
-    const bool counted = plan.tiles * c.sharers() * 4 <= static_cast<std::int64_t>(counter_bytes);
-    if (!c.splits() || stages < pieces || !counted) return std::nullopt;
-    plan.workspace_bytes += partial_bytes(c, plan.tiles, pieces);
+  const std::int64_t stages = up(w.k, c.k);
+  if (w.m > most || w.n > most || w.k > most || w.batch > most || stages * pieces > most) return std::nullopt;
+  if (up(w.m, c.m) > most / up(w.n, c.n)) return std::nullopt;
+  plan.tiles = up(w.m, c.m) * up(w.n, c.n);
+  if (plan.tiles > most / w.batch / pieces) return std::nullopt;
+  plan.tiles *= w.batch;
+  plan.pieces = pieces, plan.cuts = split.cuts;
+  if (pieces > 1 && (!c.splits() || stages < pieces)) return std::nullopt;
+  if (split.cuts == Cuts::shared && !c.shares()) return std::nullopt;
+  if (split.cuts == Cuts::streamed) {
+    // What gains: weights that are streamed once, by blocks whose runs are long and whose sums are few.
+    if (!c.swap || c.n > 32 || c.a != Major::k || stages < 16 || plan.tiles > most / stages || plan.tiles % sms == 0 ||
+        plan.tiles * stages < 4 * sms)
+      return std::nullopt;
   }
-  plan.pieces = pieces;
-  plan.waves = up(plan.tiles * pieces, sms);
+  plan.blocks = static_cast<int>(split.cuts == Cuts::streamed ? sms
+                                 : split.cuts == Cuts::shared ? plan.tiles * pieces
+                                                              : std::min<std::int64_t>(plan.tiles * pieces, sms));
+  if (const std::int64_t partial = partial_tiles(plan); partial > 0) {
+    if (plan.tiles * c.sharers() * 4 > static_cast<std::int64_t>(counter_bytes)) return std::nullopt;
+    plan.workspace_bytes += partial_bytes(c, partial);
+  }
+  plan.waves = split.cuts == Cuts::streamed ? 1 : up(plan.tiles * pieces, sms);
   if (plan.workspace_bytes > 0) plan.workspace_bytes += counter_bytes;
   if (plan.workspace_bytes > workspace_bytes) return std::nullopt;
   plan.early = (t.constant_a && !plan.copy_a) || (t.constant_b && !plan.copy_b);
-  Straddling straddling{!plan.copy_a && straddles(t.a), !plan.copy_b && straddles(t.b)};
-  if (c.swap) std::swap(straddling.a, straddling.b);
-  const Moved moved{minimum_bytes(t, call.problem.d.dtype), copied, plan.copy_a + plan.copy_b, straddling};
-  const Predicted prediction = predicted(c, s, pieces, sms, moved);
-  plan.cycles = prediction.cycles, plan.predicted_s = prediction.seconds;
+  w.minimum_bytes = minimum_bytes(t, call.problem.d.dtype);
+  w.straddles_a = !plan.copy_a && straddles(t.a), w.straddles_b = !plan.copy_b && straddles(t.b);
+  w.narrow_a = is_narrow(a), w.narrow_b = is_narrow(b);
+  if (c.swap) std::swap(w.straddles_a, w.straddles_b);
+  w.element_stores = t.d_line % 4 != 0;
+  w.copies = plan.copy_a + plan.copy_b, w.copied_bytes = copied;
+  plan.predicted_s = predicted_seconds(c, w, split, sms);
   return plan;
 }
 
-}  // namespace
+std::vector<Split> splits(const MatmulCall& call, int sms) {
+  const MatmulProblem& p = call.problem;
+  const std::int64_t wave = std::int64_t{sms} * 128 * 128, outputs = p.batch * p.m * p.n;
+  std::vector<Split> all{{1, Cuts::pieces}, {1, Cuts::streamed}};
+  if (outputs <= 2 * wave)
+    for (const int pieces : {2, 3, 4, 5, 6, 8, 10, 12, 16}) all.push_back({pieces, Cuts::pieces});
+  if (outputs <= wave)
+    for (int pieces = 2; pieces <= tile::most_shared_pieces; ++pieces) all.push_back({pieces, Cuts::shared});
+  return all;
+}
 
-std::optional<MatmulPlan> planned(const MatmulCall& call, std::size_t workspace_bytes, int sms, int row, int pieces) {
+std::vector<Copies> copies(const MatmulCall& call) {
   const TileProblem t = tile_problem(call);
-  std::optional<MatmulPlan> best;
-  for (const Copies wish : {Copies{false, false}, {true, false}, {false, true}, {true, true}}) {
-    if ((wish.a && !straddles(t.a)) || (wish.b && !straddles(t.b))) continue;
-    const std::optional<MatmulPlan> plan = planned_with(call, workspace_bytes, sms, row, pieces, wish);
-    if (plan && (!best || plan->cycles < best->cycles)) best = plan;
-  }
-  return best;
+  const auto doubtful = [](const TileOperand& x) { return straddles(x) || is_narrow(x); };
+  std::vector<Copies> all{{false, false}};
+  if (doubtful(t.a)) all.push_back({true, false});
+  if (doubtful(t.b)) all.push_back({false, true});
+  if (all.size() == 3) all.push_back({true, true});
+  return all;
 }
 
 MatmulPlan choose(const MatmulCall& call, std::size_t workspace_bytes, int sms) {
@@ -275,12 +237,14 @@ MatmulPlan choose(const MatmulCall& call, std::size_t workspace_bytes, int sms) 
     best.path = MatmulPlan::Path::nothing;
     return best;
   }
+  const std::vector<Split> all = splits(call, sms);
+  const std::vector<Copies> wishes = copies(call);
   for (int row = 0; row < static_cast<int>(sm90_menu.size()); ++row)
-    for (const int pieces : {1, 2, 3, 4, 5, 6, 8, 10, 12, 16}) {
-      if (pieces > 1 && p.batch * p.m * p.n > std::int64_t{2} * sms * 128 * 128) break;
-      const std::optional<MatmulPlan> plan = planned(call, workspace_bytes, sms, row, pieces);
-      if (plan && (best.path != MatmulPlan::Path::tiles || plan->cycles < best.cycles)) best = *plan;
-    }
+    for (const Split split : all)
+      for (const Copies wish : wishes) {
+        const std::optional<MatmulPlan> plan = planned(call, workspace_bytes, sms, row, split, wish);
+        if (plan && (best.path != MatmulPlan::Path::tiles || plan->predicted_s < best.predicted_s)) best = *plan;
+      }
   return best;
 }
 

@@ -18,7 +18,7 @@ struct TilesLaunch {
   void* d;
   std::int64_t rows, cols, line, batch_stride;  // of D
   tile::sm90::Problem problem;
-  int blocks;
+  int blocks, cluster;
   bool dependent;
   cudaStream_t stream;
 };
@@ -54,10 +54,16 @@ template <class Kernel> cudaError_t launch_row(const TilesLaunch& x) {
   config.blockDim = dim3(tile::sm90::threads<Kernel>);
   config.dynamicSmemBytes = tile::sm90::shared_bytes<Kernel>;
   config.stream = x.stream;
-  cudaLaunchAttribute attribute{};
-  attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-  attribute.val.programmaticStreamSerializationAllowed = 1;
-  config.attrs = &attribute, config.numAttrs = x.dependent ? 1 : 0;
+  cudaLaunchAttribute attributes[2]{};
+  config.attrs = attributes;
+  if (x.dependent) {
+    attributes[config.numAttrs].id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    attributes[config.numAttrs++].val.programmaticStreamSerializationAllowed = 1;
+  }
+  if (x.cluster > 1) {
+    attributes[config.numAttrs].id = cudaLaunchAttributeClusterDimension;
+    attributes[config.numAttrs++].val.clusterDim = {static_cast<unsigned>(x.cluster), 1, 1};
+  }
   return cudaLaunchKernelEx(&config, tile::sm90::run<Kernel>, g, x.problem);
 }
 

@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "ridge/kernels/matmul_call.h"
+#include "ridge/tile/walk.h"
 
 namespace ridge::kernels {
 
@@ -39,9 +40,10 @@ struct TileOrder {
   int cluster_m = 1, cluster_n = 1;  // blocks that share what they load; each divides the tile's other extent
   bool swap = false;                 // the tile is one of D transposed
   int pieces = 1;                    // of k, at most as many as there are stages
-  int band = 8;                      // tile rows that walk the columns together
-  int blocks = 132;                  // a multiple of cluster_m * cluster_n
-  std::int64_t cache_bytes = 0;      // between blocks and memory, least recently used leaves first; 0: none
+  tile::Cuts cuts = tile::Cuts::pieces;
+  int band = 8;                  // tile rows that walk the columns together
+  int blocks = 132;              // a multiple of cluster_m * cluster_n
+  std::int64_t cache_bytes = 0;  // between blocks and memory, least recently used leaves first; 0: none
 };
 
 // D = A * B under `order`. Sizes below 2^31, any of them may be 0. Time and no memory in proportion to the number of

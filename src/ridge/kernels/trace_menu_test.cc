@@ -1,5 +1,5 @@
 // Every row of the Hopper menu, as it ships, under a thousand shuffled schedules: two tiles that end elsewhere in the
-// ring, and where a row may cut k, two pieces in two blocks.
+// ring, and where a row may cut k, two pieces in two blocks, two blocks that share a tile, and runs of stages.
 #include <gtest/gtest.h>
 
 #include <utility>
@@ -24,6 +24,17 @@ template <std::size_t row> void expect_clean() {
   const tile::trace::RecordOptions pieces{
       .kernel = name + " in pieces", .sizes = {.m = c.m, .n = c.n, .k = c.k * 4, .pieces = 2}, .blocks = 2};
   EXPECT_EQ(check_schedules(tile::trace::record<Row<row>>(pieces)).first, "");
+  const tile::trace::RecordOptions streamed{
+      .kernel = name + " in runs",
+      .sizes = {.m = 2 * c.m, .n = c.n, .k = c.k * 3, .cuts = tile::Cuts::streamed},
+      .blocks = 3};
+  EXPECT_EQ(check_schedules(tile::trace::record<Row<row>>(streamed), 300).first, "");
+  if (!c.shares()) return;
+  const tile::trace::RecordOptions shared{
+      .kernel = name + " shared",
+      .sizes = {.m = c.m, .n = c.n, .k = c.k * 4, .pieces = 2, .cuts = tile::Cuts::shared},
+      .blocks = 2};
+  EXPECT_EQ(check_schedules(tile::trace::record<Row<row>>(shared), 300).first, "");
 }
 
 template <std::size_t... rows> void expect_all_clean(std::index_sequence<rows...>) { (expect_clean<rows>(), ...); }

@@ -99,6 +99,7 @@ class Session {
     call_ = {};
     call_.problem = s.problem();
     call_.a = pool(), call_.b = pool() + a_, call_.d = outputs();
+    call_.constant_b = s.op != "tn";  // weights, unless both are activations (a layer's weight gradient)
     if (const auto refusal = cuda::refuse(call_)) return input_error(s.text() + ": " + *refusal);
     plan_ = cuda::choose(call_, static_cast<std::size_t>(workspace_bytes), cuda::multiprocessors());
     product_ = {s.m, s.n, s.k, s.op == "tn" || s.op == "tt", s.op != "nn" && s.op != "tn", s.dtype, s.out};

@@ -84,14 +84,14 @@ std::vector<Loser> losers(const MatmulProblem& problem, const cuda::MatmulPlan& 
   std::vector<cuda::MatmulPlan> all;
   for (int row = 0; row < static_cast<int>(kernels::sm90_menu.size()); ++row) {
     std::optional<cuda::MatmulPlan> least;  // of the row, over pieces
-    for (const int pieces : {1, 2, 4, 8}) {
-      const auto plan = cuda::planned(call, workspace_bytes, multiprocessors, row, pieces);
-      if (plan && (row != best.row || plan->pieces != best.pieces) && (!least || plan->cycles < least->cycles))
-        least = plan;
+    for (const cuda::Split split : cuda::splits(call, multiprocessors)) {
+      const auto plan = cuda::planned(call, workspace_bytes, multiprocessors, row, split, {best.copy_a, best.copy_b});
+      const bool other = row != best.row || split.pieces != best.pieces || split.cuts != best.cuts;
+      if (plan && other && (!least || plan->predicted_s < least->predicted_s)) least = plan;
     }
     if (least) all.push_back(*least);
   }
-  std::sort(all.begin(), all.end(), [](const auto& x, const auto& y) { return x.cycles < y.cycles; });
+  std::sort(all.begin(), all.end(), [](const auto& x, const auto& y) { return x.predicted_s < y.predicted_s; });
   std::vector<Loser> out;
   for (const cuda::MatmulPlan& plan : all)
     if (out.size() < most_losers) out.push_back({described(plan), plan.predicted_s, why(problem, best, plan)});
@@ -128,8 +128,7 @@ void add_traffic(OpPlan& op, const MatmulProblem& given, const cuda::MatmulPlan&
   if (plan.path == cuda::MatmulPlan::Path::tiles) {
     const MatmulConfig& c = kernels::sm90_menu[static_cast<std::size_t>(plan.row)];
     order = {.m = c.m, .n = c.n, .k = c.k, .cluster_m = c.cluster_m, .cluster_n = c.cluster_n, .swap = c.swap};
-    order.pieces = plan.pieces, order.band = plan.band;
-    order.blocks = static_cast<int>(std::min<std::int64_t>(plan.tiles * plan.pieces, multiprocessors));
+    order.pieces = plan.pieces, order.cuts = plan.cuts, order.band = plan.band, order.blocks = plan.blocks;
   }
   const std::int64_t copied = copied_bytes(problem, plan);
   op.traffic_bytes += copied + kernels::trace_tiles(problem, order).global_bytes();

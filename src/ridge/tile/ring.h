@@ -66,8 +66,8 @@ template <class Kernel, class On> TILE_FN void produce(On& on, Walk walk, bool e
   }
 }
 
-// Every piece of k writes its sums; the last to arrive adds all of them in the order of the pieces, so the result does
-// not depend on who is last. True: this group stores the tile.
+// Every piece of k writes its sums to memory; the last to arrive adds all of them in the order of the pieces, so the
+// result does not depend on who is last. True: this group stores the tile.
 template <class On, class State> TILE_FN bool combine(On& on, State& acc, const Item& item) {
   on.write_partial(acc, item);
   on.sync_group();
@@ -112,8 +112,17 @@ template <class Kernel, class On> TILE_FN void consume(On& on, Walk walk, int id
     if constexpr (pingpong) on.pass_turn(id ^ 1);
     on.template mma_wait<0>();
     on.release(previous);
+    if constexpr (config.shares()) {
+      if (on.shares()) {      // the blocks of a cluster have a piece each; each then stores a share of the tile
+        on.sync_consumers();  // nobody multiplies any more what lies where the sums go
+        on.put_sums(acc);
+        on.sync_cluster();
+        on.store(acc, item);
+        continue;
+      }
+    }
     if constexpr (config.splits())
-      if (walk.pieces > 1 && !combine(on, acc, item)) continue;
+      if (item.pieces > 1 && !combine(on, acc, item)) continue;
     on.store(acc, item);
   }
   if (on.leads()) on.template store_wait<0>();  // a block's memory must outlive the stores' reading of it

@@ -15,24 +15,35 @@ struct Cut {  // what of a config the walk needs: a block's tile, and the blocks
   TILE_FN constexpr int cluster() const { return cluster_m * cluster_n; }
 };
 
+// How several blocks sum one tile. pieces: k is cut in equal parts, an item each; their sums meet in memory. shared:
+// the same, but the parts are the blocks of one cluster, one item each, and every block adds and stores its share of
+// the tile. streamed: all stages of all tiles, in a row, are cut in equal runs, a block each, so that every block ends
+// at the same time whatever the number of tiles; a tile is summed by the few blocks whose runs meet it.
+enum class Cuts : std::uint8_t { pieces, shared, streamed };
+inline constexpr int most_shared_pieces = 8;  // blocks of a cluster, on any chip that has clusters
+
 struct Sizes {  // as the tiles see them, and the order
   int m = 0, n = 0, k = 0, batch = 1;
-  int pieces = 1;  // of k, each summed by another block; at most as many as there are stages
+  int pieces = 1;  // of k, each summed by another block; at most as many as there are stages (streamed: not used)
   int band = 8;    // tile rows that walk the columns together
+  Cuts cuts = Cuts::pieces;
 };
 
 struct Item {
   int m0 = 0, n0 = 0, batch = 0;
   int first = 0, last = 0;  // stages
-  int tile = 0, piece = 0;
+  int tile = 0;
+  int piece = 0, pieces = 1;  // which part of the tile's k, of how many
+  int partial = 0;            // number of the tile's first piece among the partial sums in memory; the others follow
 };
 
 struct Walk {
   Cut cut;
-  int tiles_m, tiles_n, stages, pieces, band, end, step, at, rank;
+  int tiles_m, tiles_n, stages, pieces, band, end, step, at, rank, blocks, block;
+  bool streamed;
 
-  // `blocks` in the grid, a multiple of the cluster; `rank` of this block in its cluster.
-  TILE_FN Walk(const Cut& c, const Sizes& p, int blocks, int block, int rank_in_cluster)
+  // `blocks` in the grid, a multiple of the cluster; `rank` of this block in its cluster. Tiles * stages < 2^31.
+  TILE_FN Walk(const Cut& c, const Sizes& p, int blocks_in_grid, int this_block, int rank_in_cluster)
       : cut(c),
         tiles_m((p.m + c.m * c.cluster_m - 1) / (c.m * c.cluster_m)),
         tiles_n((p.n + c.n * c.cluster_n - 1) / (c.n * c.cluster_n)),
@@ -40,24 +51,57 @@ struct Walk {
         pieces(c.splits ? p.pieces : 1),
         band(p.band),
         end(tiles_m * tiles_n * p.batch * pieces),
-        step(blocks / c.cluster()),
-        at(block / c.cluster()),
-        rank(rank_in_cluster) {}
+        step(blocks_in_grid / c.cluster()),
+        at(this_block / c.cluster()),
+        rank(rank_in_cluster),
+        blocks(blocks_in_grid),
+        block(this_block),
+        streamed(c.splits && p.cuts == Cuts::streamed) {
+    if (streamed) at = run(block, end * stages), end = run(block + 1, end * stages);
+  }
 
   TILE_FN bool next(Item& x) {
     if (at >= end) return false;
-    x.tile = cut.splits ? at / pieces : at;
-    x.piece = cut.splits ? at % pieces : 0;
-    x.first = cut.splits ? stages * x.piece / pieces : 0;
-    x.last = cut.splits ? stages * (x.piece + 1) / pieces : stages;
+    if (streamed) {
+      stream(x);
+    } else {
+      x.tile = cut.splits ? at / pieces : at;
+      x.piece = cut.splits ? at % pieces : 0, x.pieces = pieces;
+      x.partial = x.tile * pieces;
+      x.first = cut.splits ? stages * x.piece / pieces : 0;
+      x.last = cut.splits ? stages * (x.piece + 1) / pieces : stages;
+      at += step;
+    }
     const int tiles = tiles_m * tiles_n, wide = band * tiles_n;
     x.batch = x.tile / tiles;
     const int i = x.tile - x.batch * tiles, first = i / wide * band;
     const int rows = tiles_m - first < band ? tiles_m - first : band, in = i % wide;
     x.m0 = ((first + in % rows) * cut.cluster_m + rank % cut.cluster_m) * cut.m;
     x.n0 = (in / rows * cut.cluster_n + rank / cut.cluster_m) * cut.n;
-    at += step;
     return true;
+  }
+
+ private:
+  int all = 0;                                        // stages of all tiles
+  TILE_FN int run(int of_block, int stages_of_all) {  // where its stages begin
+    all = stages_of_all;
+    const int each = all / blocks, more = all % blocks;
+    return of_block * each + (of_block < more ? of_block : more);
+  }
+  TILE_FN int block_with(int stage) const {
+    const int each = all / blocks, more = all % blocks, longer = more * (each + 1);
+    return stage < longer ? stage / (each + 1) : more + (stage - longer) / each;
+  }
+  // A run is followed by the next block's, so (block, tile) goes up by one in either at each piece: block + tile
+  // numbers the pieces of all tiles.
+  TILE_FN void stream(Item& x) {
+    x.tile = at / stages;
+    x.first = at - x.tile * stages;
+    x.last = stages - x.first < end - at ? stages : x.first + end - at;
+    const int begin = block_with(x.tile * stages);
+    x.piece = block - begin, x.pieces = block_with(x.tile * stages + stages - 1) - begin + 1;
+    x.partial = begin + x.tile;
+    at += x.last - x.first;
   }
 };
 

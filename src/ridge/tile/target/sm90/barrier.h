@@ -45,6 +45,14 @@ TILE_FN void arrive_threads(int id, int threads) {
 TILE_FN void cluster_sync() {
   asm volatile("barrier.cluster.arrive.release.aligned; barrier.cluster.wait.acquire.aligned;" ::: "memory");
 }
+TILE_FN float4 read_of_block(std::uint32_t shared, int block) {  // what lies there in that block of the cluster
+  float4 x;
+  asm volatile("{ .reg .b32 a; mapa.shared::cluster.u32 a, %4, %5; ld.shared::cluster.v4.f32 {%0, %1, %2, %3}, [a]; }"
+               : "=f"(x.x), "=f"(x.y), "=f"(x.z), "=f"(x.w)
+               : "r"(shared), "r"(block)
+               : "memory");
+  return x;
+}
 TILE_FN int cluster_rank() {
   int rank;
   asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));

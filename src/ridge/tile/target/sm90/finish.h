@@ -45,32 +45,45 @@ TILE_FN float finished(const OutputOnTarget& o, float x, Index row, Index col, I
   });
 }
 
-template <class View>
-TILE_FN void put_finished(const View& view, const float* x, int count, Index row, Index col, Index batch) {
+// `count` (1, 2 or 4) neighbours of a row, all inside; more than one only where the output takes vectors.
+template <int count, class View>
+TILE_FN void put_finished(const View& view, const float* x, Index row, Index col, Index batch) {
   const OutputOnTarget& o = view.on_target;
   const Index i = batch * view.batch_stride + row * view.row_stride + col;
-  float y[4];
+  float y[count];
 #pragma unroll
-  for (int q = 0; q < 4; ++q) y[q] = q < count ? finished(o, x[q], row, col + q, batch) : 0;
+  for (int q = 0; q < count; ++q) y[q] = finished(o, x[q], row, col + q, batch);
   if (o.stored == Stored::f32) {
     float* const to = reinterpret_cast<float*>(view.data) + i;
-    if (o.vectors && count == 4) {
+    if constexpr (count == 4)
       *reinterpret_cast<float4*>(to) = make_float4(y[0], y[1], y[2], y[3]);
-    } else {
-#pragma unroll
-      for (int q = 0; q < 4; ++q)
-        if (q < count) to[q] = y[q];
-    }
+    else if constexpr (count == 2)
+      *reinterpret_cast<float2*>(to) = make_float2(y[0], y[1]);
+    else
+      *to = y[0];
     return;
   }
   std::uint16_t* const to = reinterpret_cast<std::uint16_t*>(view.data) + i;
-  if (o.vectors && count == 4) {
-    *reinterpret_cast<ushort4*>(to) = make_ushort4(to_stored(o.stored, y[0]), to_stored(o.stored, y[1]),
-                                                   to_stored(o.stored, y[2]), to_stored(o.stored, y[3]));
-  } else {
+  std::uint16_t bits[count];
 #pragma unroll
-    for (int q = 0; q < 4; ++q)
-      if (q < count) to[q] = to_stored(o.stored, y[q]);
+  for (int q = 0; q < count; ++q) bits[q] = to_stored(o.stored, y[q]);
+  if constexpr (count == 4)
+    *reinterpret_cast<ushort4*>(to) = make_ushort4(bits[0], bits[1], bits[2], bits[3]);
+  else if constexpr (count == 2)
+    *reinterpret_cast<ushort2*>(to) = make_ushort2(bits[0], bits[1]);
+  else
+    *to = bits[0];
+}
+
+// Two sums that are neighbours along the tile's columns, as far as they lie inside.
+template <bool swap, class View>
+TILE_FN void put_two(const View& view, const float* x, Index row, Index col, Index batch) {
+  if (!swap && view.on_target.vectors && row < view.rows && col + 2 <= view.cols)
+    return put_finished<2>(view, x, row, col, batch);
+#pragma unroll
+  for (int q = 0; q < 2; ++q) {  // swapped: the tile's rows are the output's columns
+    const Index r = swap ? col + q : row, c = swap ? row : col + q;
+    if (r < view.rows && c < view.cols) put_finished<1>(view, x + q, r, c, batch);
   }
 }
 
@@ -91,6 +104,15 @@ template <int width> TILE_FN void stage_sums(float* staging, const float* v) {
 // From there to memory. (row, col): where the first staged element lies in the accumulator's output.
 template <bool swap, class View>
 TILE_FN void write_staged(const View& view, const float* staging, int width, Index row, Index col, Index batch) {
+  if (!swap && !view.on_target.vectors) {  // rows that start anywhere: a warp writes neighbours, element by element
+#pragma unroll 1
+    for (int e = threadIdx.x % 128; e < 64 * width; e += 128) {
+      const int r = e / width, c = e % width;
+      const float x = staging[r * 32 + ((c / 4) ^ (r % 8)) * 4 + c % 4];
+      if (row + r < view.rows && col + c < view.cols) put_finished<1>(view, &x, row + r, col + c, batch);
+    }
+    return;
+  }
   const int units = width / 4;
 #pragma unroll 1
   for (int e = threadIdx.x % 128; e < 64 * units; e += 128) {
@@ -101,10 +123,13 @@ TILE_FN void write_staged(const View& view, const float* staging, int width, Ind
     if constexpr (swap) {  // the accumulator's rows are the output's columns
 #pragma unroll
       for (int q = 0; q < 4; ++q)
-        if (c + q < view.rows && y < view.cols) put_finished(view, x + q, 1, c + q, y, batch);
-    } else {
-      if (y < view.rows && c < view.cols)
-        put_finished(view, x, view.cols - c < 4 ? static_cast<int>(view.cols - c) : 4, y, c, batch);
+        if (c + q < view.rows && y < view.cols) put_finished<1>(view, x + q, c + q, y, batch);
+    } else if (y < view.rows && c + 4 <= view.cols) {
+      put_finished<4>(view, x, y, c, batch);
+    } else if (y < view.rows) {
+#pragma unroll 1
+      for (int q = 0; c + q < view.cols; ++q)
+        put_finished<1>(view, staging + r * 32 + (unit ^ (r % 8)) * 4 + q, y, c + q, batch);
     }
   }
 }

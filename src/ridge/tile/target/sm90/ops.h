@@ -102,6 +102,8 @@ template <class Kernel> struct Consumer : Place<Kernel> {
   int id;                 // which consumer of the block we are
   std::uint8_t* staging;  // our output buffers
   int buffer = 0;
+  std::uint32_t shared_sums = 0;  // where each block of the cluster has put its piece's sums; 0: nobody shares
+  int pieces = 1;
 
   TILE_FN bool leads() const { return threadIdx.x % 128 == 0; }
   TILE_FN void sync_group() const { sync_threads(1 + id, 128); }
@@ -136,6 +138,8 @@ template <class Kernel> struct Consumer : Place<Kernel> {
   template <class T, int m, int n, int sharers>
   TILE_FN void store(const OutputView<T, m, n>& view, const Accumulator<m, n, sharers>& acc, Row row, Col col) {
     const int first = static_cast<int>(row.begin) + share * (m / sharers), column = static_cast<int>(col.begin);
+    if constexpr (Kernel::config.shares())
+      if (shared_sums) return store_share<m / sharers, n>(view, first, column);
     if (view.on_target.bulk)
       store_bulk(view, acc, first, column);
     else
@@ -201,6 +205,35 @@ template <class Kernel> struct Consumer : Place<Kernel> {
       const float* const x = v + j * 4;
       const int r = j * 8 + lane % 8, unit = warp * 2 + lane / 8 % 2;
       store_matrix2_transposed(out + r * 128 + (unit ^ (r % 8)) * 16, pack<T>(x[0], x[1]), pack<T>(x[2], x[3]));
+    }
+  }
+
+  // This block's share of a tile whose pieces lie in the shared memory of the cluster's blocks, as put_sums left them:
+  // the four sums i of thread t (two of a row, two of the row 8 below) at float4 i * 128 + t. Each block begins with
+  // its own piece, or all would ask one block at once: the order of a share's sum is always the same, if not every
+  // share's.
+  template <int rows, int n, class View> TILE_FN void store_share(const View& view, int row, int col) const {
+    constexpr int units = rows * n / 4, across = n / 8;
+    const int rank = cluster_rank(), end = units * (rank + 1) / pieces;
+#pragma unroll 1
+    for (int u = units * rank / pieces + static_cast<int>(threadIdx.x % 128); u < end; u += 128) {
+      float4 sum = {};
+#pragma unroll 1
+      for (int i = 0; i < pieces; i += 4) {
+        float4 x[4] = {};
+#pragma unroll
+        for (int j = 0; j < 4; ++j)  // all four under way before the first is waited for
+          if (i + j < pieces)
+            x[j] = read_of_block(shared_sums + u * 16, rank + i + j < pieces ? rank + i + j : rank + i + j - pieces);
+#pragma unroll
+        for (int j = 0; j < 4; ++j) sum = {sum.x + x[j].x, sum.y + x[j].y, sum.z + x[j].z, sum.w + x[j].w};
+      }
+      const int thread = u % 128, group = u / 128;  // as wgmma gave them to that thread
+      const Index r = row + group / across * 64 + thread / 32 * 16 + thread % 32 / 4;
+      const Index c = col + group % across * 8 + thread % 4 * 2;
+      const float upper[2] = {sum.x, sum.y}, lower[2] = {sum.z, sum.w};
+      put_two<swap>(view, upper, r, c, this->batch);
+      put_two<swap>(view, lower, r + 8, c, this->batch);
     }
   }
 

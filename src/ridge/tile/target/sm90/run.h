@@ -90,8 +90,7 @@ template <class Kernel> struct Consuming : Consumer<Kernel> {  // a warpgroup
 
   // Sums of a piece of k, spread over the threads so that each writes and reads 16 bytes at a time.
   TILE_FN float4* partial(const Item& item, int piece, int i) const {
-    const std::size_t part =
-        (static_cast<std::size_t>(item.tile) * p.sizes.pieces + piece) * Kernel::config.sharers() + this->share;
+    const std::size_t part = static_cast<std::size_t>(item.partial + piece) * Kernel::config.sharers() + this->share;
     return reinterpret_cast<float4*>(p.partial + part * (State::size * 128) + i * 128 + threadIdx.x % 128 * 4);
   }
   TILE_FN void write_partial(const State& acc, const Item& item) const {
@@ -101,21 +100,49 @@ template <class Kernel> struct Consuming : Consumer<Kernel> {  // a warpgroup
   }
   TILE_FN void count_arrival(const Item& item) const {
     int* const counter = p.arrived + item.tile * Kernel::config.sharers() + this->share;
-    s.is_last[this->id] = add_acquire_release(counter, 1) == p.sizes.pieces - 1;
+    s.is_last[this->id] = add_acquire_release(counter, 1) == item.pieces - 1;
     if (s.is_last[this->id]) *counter = 0;
   }
   TILE_FN bool is_last() const { return s.is_last[this->id]; }
   TILE_FN void add_partials(State& acc, const Item& item) const {
 #pragma unroll
     for (int i = 0; i < State::size; ++i) acc.v[i] = 0;
+    constexpr int room = Kernel::config.consumers == 1 ? 64 : 32;  // registers for what is under way
+    constexpr int at_once = State::size >= room ? 1 : room / State::size, fours = State::size / 4;
 #pragma unroll 1
-    for (int piece = 0; piece < p.sizes.pieces; ++piece)
+    for (int piece = 0; piece < item.pieces; piece += at_once) {
+      float4 x[at_once][fours];
 #pragma unroll
-      for (int i = 0; i < State::size; i += 4) {
-        const float4 x = __ldcg(partial(item, piece, i));
-        acc.v[i] += x.x, acc.v[i + 1] += x.y, acc.v[i + 2] += x.z, acc.v[i + 3] += x.w;
-      }
+      for (int j = 0; j < at_once; ++j)
+#pragma unroll
+        for (int i = 0; i < fours; ++i)
+          x[j][i] = piece + j < item.pieces ? __ldcg(partial(item, piece + j, 4 * i)) : make_float4(0, 0, 0, 0);
+#pragma unroll
+      for (int j = 0; j < at_once; ++j)
+#pragma unroll
+        for (int i = 0; i < fours; ++i) {
+          acc.v[4 * i] += x[j][i].x, acc.v[4 * i + 1] += x[j][i].y;
+          acc.v[4 * i + 2] += x[j][i].z, acc.v[4 * i + 3] += x[j][i].w;
+        }
+    }
   }
+
+  // Sums where the blocks of a cluster can read them: the ring's memory, whose stages have all been multiplied.
+  TILE_FN bool shares() const { return p.sizes.cuts == Cuts::shared; }
+  TILE_FN void sync_consumers() const {
+    if constexpr (Kernel::config.consumers > 1) sync_threads(8, 128 * Kernel::config.consumers);
+  }
+  TILE_FN void put_sums(const State& acc) {
+    static_assert(sizeof s.ring >= sizeof(float) * State::size * 128 * Kernel::config.sharers(),
+                  "a ring that holds less than the sums cannot share them: give it more stages");
+    float* const to = reinterpret_cast<float*>(s.ring) + this->share * (State::size * 128);
+    this->shared_sums = address(to), this->pieces = p.sizes.pieces;
+#pragma unroll
+    for (int i = 0; i < State::size; i += 4)
+      *reinterpret_cast<float4*>(to + i * 128 + threadIdx.x % 128 * 4) =
+          make_float4(acc.v[i], acc.v[i + 1], acc.v[i + 2], acc.v[i + 3]);
+  }
+  TILE_FN void sync_cluster() const { cluster_sync(); }
 
  private:
   TILE_FN void at_item(const Item& item) { this->m0 = item.m0, this->n0 = item.n0, this->batch = item.batch; }
@@ -130,6 +157,7 @@ template <class Kernel> __global__ void __launch_bounds__(threads<Kernel>, 1)
   extern __shared__ std::uint8_t raw[];
   auto& s = *reinterpret_cast<Shared<Kernel>*>(raw + (1024 - address(raw) % 1024) % 1024);
   const int rank = config.cluster() > 1 ? cluster_rank() : 0;
+  const bool shares = config.shares() && p.sizes.cuts == Cuts::shared;
   const int warpgroup = __shfl_sync(~0u, threadIdx.x / 128, 0);
   if (threadIdx.x == 0) {
     for (int i = 0; i < config.stages; ++i) {
@@ -150,13 +178,14 @@ template <class Kernel> __global__ void __launch_bounds__(threads<Kernel>, 1)
       Producing<Kernel> on{s, g, rank};
       produce<Kernel>(on, walk_of<Kernel>(p, rank), p.early);
     }
+    if (shares) cluster_sync();
   } else {
     if constexpr (config.consumers == 2) registers_up<232>();
     Consuming<Kernel> on(s, g, p, warpgroup);
     consume<Kernel>(on, walk_of<Kernel>(p, rank), warpgroup);
     if (p.cycles && threadIdx.x == 0 && blockIdx.x == 0) *p.cycles = clock64() - on.started;
   }
-  if constexpr (config.cluster() > 1) cluster_sync();
+  if (config.cluster() > 1 || shares) cluster_sync();  // others read this block's memory
 }
 
 }  // namespace ridge::tile::sm90

@@ -104,6 +104,9 @@ std::string blame_write(const World& w, int cell, const Access& before, const Ac
   const Cell& c = w.program.cells[cell];
   switch (c.kind) {
     case Kind::tile:
+      if (now.step->what == Do::write)
+        return c.name + ": " + who(w, now) + " puts sums there while the multiply of " + who(w, before) +
+               " may still read " + place(before) + "; missing: the barrier of the block's consumers before that";
       if (before.step->what == Do::multiply) return reused(w, c.name, before, now, knows.seen);
       return c.name + ": the copy for " + place(earlier(now, before) ? before : now) + " races with the copy for " +
              place(earlier(now, before) ? now : before) +
@@ -166,6 +169,9 @@ std::string blame_end(const World& w, const Access& left) {
     case Do::arrive:
       return w.program.barriers[left.step->object].name + ": " + end +
              " may arrive when the block has ended; missing: the cluster's barrier at the end";
+    case Do::read:
+      return w.program.cells[left.step->object].name + ": " + end +
+             " may still read it when its block has ended; missing: the cluster's barrier at the end";
     case Do::copy:
       return end + " ends while the copy for " + place(left) +
              " may still write a slot; missing: a wait for it to be full";

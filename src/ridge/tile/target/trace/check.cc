@@ -130,6 +130,8 @@ class Run {
       case Do::fence_proxy: return s.knows.fenced.join(s.knows.seen);
       case Do::write: return w_.write(step.object + shift(t, step), now, s.knows);
       case Do::read:
+        if (const int home = program_.cells[step.object].block; home >= 0 && home != program_.threads[t].block)
+          w_.in_shared.push_back({home, now});  // another block's memory must outlive this
         if (program_.cells[step.object].kind == Kind::sums) s.sums_fenced = false;
         return w_.read(step.object + shift(t, step), now, s.knows);
       case Do::commit_store: s.store_batches.push_back(static_cast<int>(s.stores.size())); return;

@@ -81,6 +81,19 @@ TEST(Check, ManyPiecesOnFewBlocksAreClean) {
   expect_clean<base(3, 2, Roles::cooperative)>({.kernel = "7 pieces", .sizes = sizes, .blocks = 3}, 300);
   expect_clean<base(3, 2, Roles::pingpong)>({.kernel = "7 pieces in turns", .sizes = sizes, .blocks = 2}, 300);
 }
+TEST(Check, PiecesOfAClusterThatShareTheTileAreClean) {
+  const Sizes sizes{.m = 128, .n = 64, .k = 448, .pieces = 3, .cuts = Cuts::shared};
+  expect_clean<base(3, 2, Roles::cooperative)>({.kernel = "3 blocks", .sizes = sizes, .blocks = 3}, 300);
+  expect_clean<base(4, 1, Roles::cooperative)>(
+      {.kernel = "a consumer", .sizes = {.m = 64, .n = 64, .k = 448, .pieces = 4, .cuts = Cuts::shared}, .blocks = 4},
+      300);
+}
+TEST(Check, RunsOfStagesThatMeetTilesAnywhereAreClean) {
+  const Sizes sizes{.m = 128, .n = 384, .k = 320, .cuts = Cuts::streamed};
+  expect_clean<base(3, 2, Roles::cooperative)>({.kernel = "2 runs", .sizes = sizes, .blocks = 2}, 300);
+  expect_clean<base(3, 2, Roles::cooperative)>({.kernel = "7 runs", .sizes = sizes, .blocks = 7}, 300);
+  expect_clean<base(2, 2, Roles::pingpong)>({.kernel = "4 runs in turns", .sizes = sizes, .blocks = 4}, 300);
+}
 TEST(Check, AProgramThatIsTooLongIsRefused) {
   const Program p = record<Matmul<base(2, 1, Roles::cooperative), Bf16, Bf16, Bf16>>(
       {.kernel = "long", .sizes = {.m = 64, .n = 64, .k = 64 * 2000}});

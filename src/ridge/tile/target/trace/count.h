@@ -145,12 +145,14 @@ template <class Kernel> class TileCount {
   }
 
   void finish(Block& b) {
-    const int pieces = b.walk.pieces;
-    if (pieces > 1) {
+    const int pieces = b.item.pieces;
+    if (pieces > 1 && s_.sizes.cuts != Cuts::shared) {
       const Index bytes = Index{s_.cut.m} * s_.cut.n * sizeof(typename Kernel::State::Sum);
       meter_.counts.partial_written_bytes += bytes;
       if (b.item.piece + 1 < pieces) return;
       meter_.counts.partial_read_bytes += bytes * pieces;
+    } else if (b.item.piece + 1 < pieces) {
+      return;  // each block stores a share of the tile: count it once, whole
     }
     Storer store{place(b), meter_};
     Kernel::store(store, globals_, b.state);

@@ -218,6 +218,34 @@ TEST(Fault, MorePiecesThanStages) {
             "a stage of k for this work item");
 }
 
+// Three blocks of a cluster that have a piece of k each and share the tile.
+const Sizes shared{.m = 128, .n = 128, .k = 640, .pieces = 3, .cuts = Cuts::shared};
+Pick sync_of(const std::string& whom, bool is_last) {  // of a thread's last steps: at the end, or before the shares
+  return [=](const Program& p, const Thread& t, std::size_t i) {
+    return t.steps[i].what == Do::sync && ends_with(p.named_barriers[t.steps[i].object], whom) &&
+           (i + 1 == t.steps.size()) == is_last;
+  };
+}
+TEST(Fault, AShareIsReadBeforeTheOthersHavePutTheirSums) {
+  const Program clean = recorded<cooperative>(shared, 3);
+  EXPECT_EQ(caught(clean, without(clean, sync_of("of the cluster", false))),
+            "matmul: block 0 consumer 1 shared sums: the sums of tile 0 may be read before the threads of block 1 "
+            "consumer 1 have written them; missing: the group's barrier after the write");
+}
+TEST(Fault, ABlockEndsWhileOthersReadItsSums) {
+  const Program clean = recorded<cooperative>(shared, 3);
+  EXPECT_EQ(caught(clean, without(clean, sync_of("of the cluster", true))),
+            "matmul: block 0 consumer 0 shared sums: block 1 consumer 0 may still read it when its block has ended; "
+            "missing: the cluster's barrier at the end");
+}
+TEST(Fault, SumsArePutWhereAnotherConsumerStillMultiplies) {
+  const Program clean = recorded<cooperative>(shared, 3);
+  EXPECT_EQ(
+      caught(clean, without(clean, sync_of("of the consumers", false))),
+      "matmul: block 0 slot 0 tile a: block 0 consumer 0 puts sums there while the multiply of block 0 consumer 1 "
+      "may still read stage 0 of tile 0; missing: the barrier of the block's consumers before that");
+}
+
 TEST(Fault, AConsumerDoesNotPassItsTurn) {
   const Program clean = recorded<pingpong>({.m = 512, .n = 128, .k = 192});
   EXPECT_EQ(caught(clean, without(clean, Do::join)),

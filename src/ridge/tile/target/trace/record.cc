@@ -34,6 +34,14 @@ std::vector<int> Scribe::tile_cells(int block, int slot, std::ptrdiff_t tile, in
   return cells;
 }
 
+std::vector<int> Scribe::all_tile_cells(int block) const {
+  std::vector<int> cells;
+  for (const auto& [where, parts] : tiles_)
+    if (std::get<0>(where) == block)
+      for (const auto& [part, cell] : parts) cells.push_back(cell);
+  return cells;
+}
+
 int Scribe::named_barrier(int block, const std::string& name) {
   const auto [found, is_new] =
       named_barriers_.try_emplace(in_block(block, name), static_cast<int>(program.named_barriers.size()));

@@ -42,6 +42,7 @@ class Scribe {
   };
   int tile_cell(int block, int slot, std::ptrdiff_t tile, Part part);
   std::vector<int> tile_cells(int block, int slot, std::ptrdiff_t tile, int rows);
+  std::vector<int> all_tile_cells(int block) const;  // that were ever loaded
 
   int named_barrier(int block, const std::string& name);
   int shared_cell(const std::string& name, Kind kind, int block = -1);
@@ -74,8 +75,9 @@ template <class Kernel> class Record {
     for (int b = 0; b < options_.blocks; ++b) {
       Thread& t = scribe_.program.thread(scribe_.in_block(b, "producer"), b);
       Producer on{{*this, t, b}};
-      on.sync_cluster();
+      if (!shares()) on.sync_cluster();
       produce<Kernel>(on, walk(b), options_.early);
+      if (shares()) on.sync_cluster();
       on.sync_cluster();
     }
     for (int b = 0; b < options_.blocks; ++b)
@@ -84,7 +86,7 @@ template <class Kernel> class Record {
           Thread& t = scribe_.program.thread(scribe_.in_block(b, "consumer " + std::to_string(id)), b);
           t.group = scribe_.program.groups, t.leads = lane == 0, t.weight = 64;
           Consumer on{{*this, t, b}, id, lane};
-          on.sync_cluster();
+          if (!shares()) on.sync_cluster();
           consume<Kernel>(on, walk(b), id);
           on.sync_cluster();
         }
@@ -95,6 +97,8 @@ template <class Kernel> class Record {
   static constexpr Cut cut() {
     return {config.m, columns_of<Kernel>(), config.k, config.cluster_m, config.cluster_n, config.splits()};
   }
+  bool shares() const { return config.shares() && options_.sizes.cuts == Cuts::shared; }
+  int cluster() const { return shares() ? options_.sizes.pieces : cut().cluster(); }
   Walk walk(int block) const { return {cut(), options_.sizes, options_.blocks, block, block % cut().cluster()}; }
   std::ptrdiff_t place_of(const void* tile) const {
     return static_cast<const char*>(tile) - reinterpret_cast<const char*>(&stage_);
@@ -116,9 +120,10 @@ template <class Kernel> class Record {
     int first_of_cluster() const { return block - rank(); }
     // All threads that are written down; the producer's stands for itself alone.
     void sync_cluster() {
-      if (cut().cluster() == 1) return;
-      const int all = record.scribe_.named_barrier(first_of_cluster(), "of the cluster");
-      note(Do::sync, all, cut().cluster() * (1 + 128 * config.consumers));
+      const int blocks = record.cluster();
+      if (blocks == 1) return;
+      const int all = record.scribe_.named_barrier(block / blocks * blocks, "of the cluster");
+      note(Do::sync, all, blocks * (1 + 128 * config.consumers));
     }
   };
 
@@ -226,7 +231,7 @@ template <class Kernel> class Record {
       this->note(Do::write, partial(x, x.piece));
     }
     void count_arrival(const Item& x) {
-      this->note(Do::add, this->record.scribe_.counter("counter " + part_of(x)), this->record.options_.sizes.pieces);
+      this->note(Do::add, this->record.scribe_.counter("counter " + part_of(x)), x.pieces);
       this->note(Do::write, own(" flag", Kind::buffer));
     }
     bool is_last() {
@@ -235,7 +240,26 @@ template <class Kernel> class Record {
       return true;
     }
     void add_partials(State&, const Item& x) {
-      for (int piece = 0; piece < this->record.options_.sizes.pieces; ++piece) this->note(Do::read, partial(x, piece));
+      for (int piece = 0; piece < x.pieces; ++piece) this->note(Do::read, partial(x, piece));
+    }
+
+    // Pieces of a cluster's blocks. The sums of all groups go where the ring's slots lie; one group's first thread
+    // stands for all who overwrite them.
+    bool shares() const { return this->record.shares(); }
+    void sync_consumers() {
+      if (config.consumers > 1) this->note(Do::sync, named("of the consumers"), 128 * config.consumers);
+    }
+    void put_sums(const State&) {
+      this->note(Do::read, sums());
+      if (id == 0 && lane == 0)
+        for (const int cell : this->record.scribe_.all_tile_cells(this->block)) this->note(Do::write, cell);
+      this->note(Do::write, shared_sums(this->block, lane));
+    }
+    int shared_sums(int of_block, int of_lane) {
+      Scribe& scribe = this->record.scribe_;
+      return scribe.shared_cell(scribe.in_block(of_block, "consumer " + std::to_string(id) + " shared sums") +
+                                    (of_lane == 0 ? "" : " (others' part)"),
+                                Kind::buffer, of_block);
     }
 
     void store(const State& acc, const Item& item) {
@@ -288,6 +312,7 @@ template <class Kernel> class Record {
     template <class T, int m, int n, class Sums>
     void store(const OutputView<T, m, n>&, const Sums&, Row row, Col col) const {
       static_assert(Sums::rows == m && Sums::cols == n, "store: the output's tile has the shape of what is stored");
+      if (on.shares()) return share(row.begin, col.begin);
       on.note(Do::read, on.sums());
       constexpr int boxes = config.swap ? 1 : (n + 63) / 64;
       for (int i = 0; i < m / config.sharers() / 64; ++i)
@@ -297,9 +322,20 @@ template <class Kernel> class Record {
           box(at_row, col.begin + c * 64, std::int64_t{64} * wide * sizeof(T));
         }
     }
+    std::string output(Index row, Index col) const {
+      return "output at row " + std::to_string(row) + ", column " + std::to_string(col) +
+             (item.batch > 0 ? ", product " + std::to_string(item.batch) : "");
+    }
+    void share(Index row, Index col) const {  // of a tile whose pieces lie in the cluster's blocks
+      const int blocks = on.record.cluster(), first = on.block / blocks * blocks;
+      for (int b = first; b < first + blocks; ++b)
+        for (int lane = 0; lane < 2; ++lane) on.note(Do::read, on.shared_sums(b, lane));
+      const std::string name = output(row, col) + " share " + std::to_string(item.piece) + " of consumer " +
+                               std::to_string(on.id) + on.lane_name();
+      on.note(Do::write, on.record.scribe_.shared_cell(name, Kind::output));
+    }
     void box(Index row, Index col, std::int64_t bytes) const {
-      const std::string name = "output at row " + std::to_string(row) + ", column " + std::to_string(col) +
-                               (item.batch > 0 ? ", product " + std::to_string(item.batch) : "");
+      const std::string name = output(row, col);
       Scribe& scribe = on.record.scribe_;
       if (on.record.options_.bulk) {
         send_box<config.staging>(

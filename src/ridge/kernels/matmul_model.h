@@ -1,0 +1,24 @@
+// How long a planned product takes on an H200, in closed form. Internal to the CUDA product.
+#pragma once
+
+#include <cstdint>
+
+#include "ridge/kernels/matmul_config.h"
+#include "ridge/kernels/matmul_cuda.h"
+
+namespace ridge::kernels::cuda {
+
+struct TileWork {  // a product as the tile sees it
+  std::int64_t batch = 1, m = 0, n = 0, k = 0;
+  double minimum_bytes = 0;                       // between memory and chip: each operand read, D written once
+  bool straddles_a = false, straddles_b = false;  // lines that do not start at whole sectors
+  bool narrow_a = false, narrow_b = false;        // contiguous along the output, for fewer elements than a box has
+  bool element_stores = false;                    // D's rows start anywhere
+  int copies = 0;                                 // of operands, made first
+  double copied_bytes = 0;
+};
+
+// Seconds from the end of the kernel before to the end of this one, as launches follow each other in a graph.
+double predicted_seconds(const MatmulConfig& config, const TileWork& work, const Split& split, int sms);
+
+}  // namespace ridge::kernels::cuda

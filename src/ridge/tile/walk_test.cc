@@ -1,0 +1,62 @@
+// Every stage of every tile is taken once, whatever the cut, and pieces are numbered without gaps or overlaps.
+#include "ridge/tile/walk.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <set>
+#include <string>
+
+namespace ridge::tile {
+namespace {
+
+void expect_whole(const Sizes& sizes, int blocks) {
+  const Cut cut{.m = 64, .n = 128, .k = 64};
+  std::map<int, std::map<int, Item>> pieces;  // of a tile, by number
+  std::set<int> partials;
+  int least = 1 << 30, most = 0;
+  for (int b = 0; b < blocks; ++b) {
+    Walk walk(cut, sizes, blocks, b, 0);
+    int stages = 0;
+    for (Item x; walk.next(x);) {
+      EXPECT_LT(x.first, x.last);
+      EXPECT_TRUE(pieces[x.tile].try_emplace(x.piece, x).second);
+      EXPECT_TRUE(partials.insert(x.partial + x.piece).second);
+      stages += x.last - x.first;
+    }
+    least = std::min(least, stages), most = std::max(most, stages);
+  }
+  const int tiles = (sizes.m + 63) / 64 * ((sizes.n + 127) / 128) * sizes.batch, stages = (sizes.k + 63) / 64;
+  ASSERT_EQ(static_cast<int>(pieces.size()), tiles);
+  for (const auto& [tile, of_tile] : pieces) {
+    int at = 0, number = 0;
+    for (const auto& [piece, x] : of_tile) {
+      EXPECT_EQ(piece, number++);
+      EXPECT_EQ(x.pieces, static_cast<int>(of_tile.size()));
+      EXPECT_EQ(x.first, at);
+      at = x.last;
+    }
+    EXPECT_EQ(at, stages) << tile;
+  }
+  if (sizes.cuts == Cuts::streamed) {
+    EXPECT_LE(most - least, 1);
+    EXPECT_LT(*partials.rbegin(), tiles + blocks);
+  }
+}
+
+TEST(Walk, EveryStageOfEveryTileIsTakenOnce) {
+  for (const int m : {1, 64, 65, 500})
+    for (const int n : {1, 128, 300})
+      for (const int k : {1, 64, 1000})
+        for (const int batch : {1, 3})
+          for (const int blocks : {1, 2, 5, 132}) {
+            SCOPED_TRACE(std::to_string(m) + "x" + std::to_string(n) + "x" + std::to_string(k) + " of " +
+                         std::to_string(batch) + " in " + std::to_string(blocks));
+            expect_whole({.m = m, .n = n, .k = k, .batch = batch}, blocks);
+            expect_whole({.m = m, .n = n, .k = k, .batch = batch, .cuts = Cuts::streamed}, blocks);
+            if (k == 1000) expect_whole({.m = m, .n = n, .k = k, .batch = batch, .pieces = 3}, blocks);
+          }
+}
+
+}  // namespace
+}  // namespace ridge::tile
