@@ -1,10 +1,10 @@
 // The time of a plan, counted in cycles and bytes. A 128 x 128 tile of bf16 takes 512 cycles for 64 of k on the tensor
-// cores (2048 multiply-adds a cycle) and as long on the way from the L2; what decides at large sizes is how many waves
-// of tiles there are times how wide they are, at small ones the bytes, what a launch costs and how pieces of k meet.
+// cores (2048 multiply-adds a cycle) and as long on the way from the L2; what decides for busy products is how many
+// waves of tiles there are times how wide they are, for the others the bytes, what a launch costs and how pieces of k
+// meet.
 //
-// The form is physics, the constants are fitted: 26,953 timings of 448 products of all kinds under every plan that is
-// not hopeless, on one H200, 2026-11-21, clocks as they come. Mean error over all of them 8.6 %; what is chosen by it
-// takes 4 % longer than the fastest that was measured.
+// The form is physics, the constants of the second kind are fitted: 26,953 timings of 448 products under every plan
+// that is not hopeless, on one H200, 2026-11-21, clocks as they come; mean error over all of them 8.6 %.
 #include "ridge/kernels/matmul_model.h"
 
 #include <algorithm>
@@ -63,9 +63,38 @@ double meeting(const MatmulConfig& c, const Split& split) {
   return piece + piece_sums * sums / 64 + piece_batch * batches * std::max(1.0, std::pow(sums / 64, 0.7));
 }
 
+double busy_seconds(const MatmulConfig& c, const TileWork& w, const Split& split, int sms) {
+  constexpr double least_hz = 1.3e9, most_hz = 1.75e9, memory_per_s = 4.2e12, l2_per_cycle = 70;
+  if (split.cuts != Cuts::pieces) return 1;  // small sums only: nothing that such a product would want
+  const double tiles =
+      static_cast<double>(w.batch) * up(static_cast<double>(w.m), c.m) * up(static_cast<double>(w.n), c.n);
+  const double stages = up(static_cast<double>(w.k), c.k), pieces = split.pieces;
+  const double multiply = 1.02 * c.m / 64.0 * (c.k / 16.0) * std::max(c.n / 2.0, 16 + c.n / 4.0);
+  const double load = (c.m * (w.straddles_a ? 2 : 1) + c.n * (w.straddles_b ? 2 : 1)) * c.k * 2.0 / l2_per_cycle +
+                      (w.narrow_a + w.narrow_b) * c.k * narrow_line;
+  const double held_up = c.roles == Roles::pingpong || c.consumers == 1 ? 1 : 1.01;
+  const double stored = up(c.n, 64) * (c.m / c.sharers() / 64) * 300 * (w.element_stores ? element_box / 3 : 1);
+  const double meeting = split.pieces > 1 ? (1 + pieces) * c.m * c.n * 4 / 22 : 0;
+  const double round = std::ceil(stages / pieces) * held_up * both(multiply, load, 12) +
+                       (c.roles == Roles::pingpong ? 60 : stored) + meeting;
+  const double rounds = std::ceil(tiles * pieces / sms);
+  const double fixed = 2800 + stored + (c.m + c.n) * 2.0 * c.k / l2_per_cycle * (c.k / 64) +
+                       (split.pieces > 1 ? 1700 : 0) + w.copies * 3000.0 + w.copied_bytes * 2 / 1400;
+  const double busy = std::min(1.0, tiles * stages * multiply / sms / (fixed + rounds * round));
+  const double hz = most_hz - (most_hz - least_hz) * busy;  // the power limit lowers the clock
+  return fixed / most_hz + both(rounds * round / hz, w.minimum_bytes / memory_per_s, 4);
+}
+
 }  // namespace
 
+bool is_busy(const TileWork& w) {
+  const double multiplies =
+      static_cast<double>(w.batch) * static_cast<double>(w.m) * static_cast<double>(w.n) * static_cast<double>(w.k);
+  return multiplies / 473e12 > w.minimum_bytes / 4.2e12;  // 132 * 2048 a cycle at 1.75 GHz
+}
+
 double predicted_seconds(const MatmulConfig& c, const TileWork& w, const Split& split, int sms) {
+  if (is_busy(w)) return busy_seconds(c, w, split, sms);
   const double tiles =
       static_cast<double>(w.batch) * up(static_cast<double>(w.m), c.m) * up(static_cast<double>(w.n), c.n);
   const double stages = up(static_cast<double>(w.k), c.k), pieces = split.pieces, items = tiles * pieces;

@@ -18,6 +18,9 @@ struct TileWork {  // a product as the tile sees it
   double copied_bytes = 0;
 };
 
+// Products that the tensor cores bound: more multiplies than the bytes can hold up.
+bool is_busy(const TileWork& work);
+
 // Seconds from the end of the kernel before to the end of this one, as launches follow each other in a graph.
 double predicted_seconds(const MatmulConfig& config, const TileWork& work, const Split& split, int sms);
 

@@ -197,8 +197,8 @@ std::optional<MatmulPlan> planned(const MatmulCall& call, std::size_t workspace_
   plan.waves = split.cuts == Cuts::streamed ? 1 : up(plan.tiles * pieces, sms);
   if (plan.workspace_bytes > 0) plan.workspace_bytes += counter_bytes;
   if (plan.workspace_bytes > workspace_bytes) return std::nullopt;
-  plan.early = (t.constant_a && !plan.copy_a) || (t.constant_b && !plan.copy_b);
   w.minimum_bytes = minimum_bytes(t, call.problem.d.dtype);
+  plan.early = !is_busy(w) && ((t.constant_a && !plan.copy_a) || (t.constant_b && !plan.copy_b));
   w.straddles_a = !plan.copy_a && straddles(t.a), w.straddles_b = !plan.copy_b && straddles(t.b);
   w.narrow_a = is_narrow(a), w.narrow_b = is_narrow(b);
   if (c.swap) std::swap(w.straddles_a, w.straddles_b);
