@@ -31,7 +31,7 @@ using Cpu = GatedMatmul<on_cpu, float, float, Gate>;
 
 struct Gated {
   Index m, f, k;
-  std::vector<float> x, u, v, d, u_bias, v_bias;
+  std::vector<float> x, u, v, d, u_bias, v_bias, v_turned;
   Gated(Index rows, Index columns, Index depth) : m(rows), f(columns), k(depth) {
     x.resize(static_cast<std::size_t>(m * k)), d.assign(static_cast<std::size_t>(m * f), -77);
     u.resize(static_cast<std::size_t>(f * k)), v = u;
@@ -40,11 +40,19 @@ struct Gated {
     for (std::vector<float>* each : {&x, &u, &v, &u_bias, &v_bias})
       for (float& e : *each) e = static_cast<float>((seed = seed * 1664525 + 1013904223) >> 16 & 7) - 3;
   }
-  Cpu::Globals globals() {
+  // `turned`: v lies with its columns contiguous, unlike u.
+  Cpu::Globals globals(bool turned = false) {
     Cpu::Globals g;
     static_cast<tile::Matrix&>(g.x) = {x.data(), m, k, k};
     static_cast<tile::Matrix&>(g.u) = {u.data(), f, k, k};
     static_cast<tile::Matrix&>(g.v) = {v.data(), f, k, k};
+    if (turned) {
+      v_turned.resize(v.size());
+      for (Index j = 0; j < f; ++j)
+        for (Index t = 0; t < k; ++t)
+          v_turned[static_cast<std::size_t>(t * f + j)] = v[static_cast<std::size_t>(j * k + t)];
+      static_cast<tile::Matrix&>(g.v) = {v_turned.data(), f, k, 1, f};
+    }
     g.d = {d.data(), m, f, f};
     g.combine = {u_bias.data(), v_bias.data()};
     return g;
@@ -78,11 +86,15 @@ TEST_P(GatedOnEveryIsa, PairsOfProductsComeOutBitForBit) {
                                 {113, 65, 70},
                                 {230, 517, 401},
                                 {20, 31, 1300},
+                                {3, 40, 50},
+                                {12, 40, 50},
+                                {30, 40, 50},
                                 {5, 9, 0}}) {
     Gated x(m, f, k);
-    for (const int threads : {1, 2, 3}) {
+    for (const int threads : {1, 2, 3, -2}) {
+      const bool turned = threads < 0;  // the two weights lie differently
       std::fill(x.d.begin(), x.d.end(), -77.0F);
-      run<Cpu>(x.globals(), x, threads);
+      run<Cpu>(x.globals(turned), x, std::abs(threads));
       for (Index i = 0; i < m; ++i)
         for (Index j = 0; j < f; ++j)
           ASSERT_EQ(x.d[static_cast<std::size_t>(i * f + j)], x.expected(i, j))

@@ -7,6 +7,7 @@
 #include <array>
 #include <atomic>
 #include <utility>
+#include <vector>
 
 #include "ridge/base/float16.h"
 #include "ridge/kernels/matmul.h"
@@ -27,8 +28,9 @@ using tile::Index, tile::Range;
 
 constexpr Index up(Index a, Index b) { return (a + b - 1) / b; }
 
-// What row `row` of the menu asks for, run on four blocks: how many there are moves no byte.
-template <std::size_t row, class Out> Index asked_by_row(const MatmulProblem& p, int pieces) {
+// What row `row` of the menu asks for, run on four blocks: how many there are moves no byte, unless they stream.
+template <std::size_t row, class Out>
+Index asked_by_row(const MatmulProblem& p, const kernels::cuda::MatmulPlan& plan) {
   constexpr MatmulConfig c = sm90_menu[row];
   using Kernel = kernels::Matmul<c, Bf16, Bf16, Out>;
   typename Kernel::Globals g;
@@ -36,13 +38,15 @@ template <std::size_t row, class Out> Index asked_by_row(const MatmulProblem& p,
   g.a.rows = m, g.b.rows = n, g.a.cols = g.b.cols = p.k, g.d.rows = m, g.d.cols = n;
   tile::trace::TileSchedule s;
   s.cut = {c.m, c.n, c.k, c.cluster_m, c.cluster_n, c.splits()}, s.blocks = 4 * c.cluster();
-  s.sizes = {static_cast<int>(m), static_cast<int>(n), static_cast<int>(p.k), static_cast<int>(p.batch), pieces};
+  if (plan.cuts == tile::Cuts::streamed) s.blocks = plan.blocks;
+  s.sizes = {static_cast<int>(m), static_cast<int>(n), static_cast<int>(p.k), static_cast<int>(p.batch), plan.pieces};
+  s.sizes.cuts = plan.cuts;
   const tile::trace::Counts x = tile::trace::count<Kernel>(g, s);
   EXPECT_EQ(x.flops, 2 * p.batch * p.m * p.n * p.k);
   return x.load(&g.a).global_bytes + x.load(&g.b).global_bytes + x.store(&g.d).global_bytes + x.partial_written_bytes +
          x.partial_read_bytes;
 }
-using AskedByRow = Index (*)(const MatmulProblem&, int);
+using AskedByRow = Index (*)(const MatmulProblem&, const kernels::cuda::MatmulPlan&);
 template <class Out, std::size_t... rows> constexpr auto by_row(std::index_sequence<rows...>) {
   return std::array<AskedByRow, sizeof...(rows)>{asked_by_row<rows, Out>...};
 }
@@ -50,6 +54,22 @@ constexpr auto rows = std::make_index_sequence<sm90_menu.size()>{};
 constexpr auto short_out = by_row<Bf16>(rows), long_out = by_row<float>(rows);
 
 Index matrices(const kernels::MatrixLayout& x, const MatmulProblem& p) { return x.batch_stride == 0 ? 1 : p.batch; }
+
+// Tiles of sums that meet in memory.
+Index partial_tiles(const kernels::cuda::MatmulPlan& plan, Index tiles, Index stages) {
+  if (plan.cuts == tile::Cuts::shared) return 0;
+  if (plan.cuts == tile::Cuts::pieces) return plan.pieces == 1 ? 0 : plan.pieces * tiles;
+  std::vector<Index> runs(static_cast<std::size_t>(tiles));  // that meet a tile
+  const Index each = tiles * stages / plan.blocks, more = tiles * stages % plan.blocks;
+  for (Index block = 0, at = 0; block < plan.blocks; ++block) {
+    const Index end = at + each + (block < more ? 1 : 0);
+    for (Index tile = at / stages; tile * stages < end; ++tile) ++runs[static_cast<std::size_t>(tile)];
+    at = end;
+  }
+  Index all = 0;
+  for (const Index of_tile : runs) all += of_tile > 1 ? of_tile : 0;
+  return all;
+}
 
 // Operands that a plan copies are read and written once more; the plain kernel walks squares of 32.
 Index expected(const MatmulProblem& p, const OpPlan& op) {
@@ -64,9 +84,9 @@ Index expected(const MatmulProblem& p, const OpPlan& op) {
   const MatmulConfig& c = sm90_menu[static_cast<std::size_t>(plan.row)];
   const Index tile_m = c.swap ? c.n : c.m, tile_n = c.swap ? c.m : c.n, tile_rows = up(p.m, tile_m),
               tile_cols = up(p.n, tile_n);
-  const Index partial = plan.pieces == 1 ? 0 : 2 * 4 * plan.pieces * tile_rows * tile_cols * c.m * c.n;
-  const Index text = (out == 2 ? short_out : long_out)[static_cast<std::size_t>(plan.row)](p, plan.pieces);
-  EXPECT_EQ(text, p.batch * (in * p.k * (p.m * tile_cols + p.n * tile_rows) + out * p.m * p.n + partial));
+  const Index partial = 2 * 4 * c.m * c.n * partial_tiles(plan, p.batch * tile_rows * tile_cols, up(p.k, c.k));
+  const Index text = (out == 2 ? short_out : long_out)[static_cast<std::size_t>(plan.row)](p, plan);
+  EXPECT_EQ(text, p.batch * (in * p.k * (p.m * tile_cols + p.n * tile_rows) + out * p.m * p.n) + partial);
   return text + (plan.copy_a ? 2 * in * p.m * p.k * matrices(p.a, p) : 0) +
          (plan.copy_b ? 2 * in * p.n * p.k * matrices(p.b, p) : 0);
 }

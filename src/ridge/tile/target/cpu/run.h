@@ -131,7 +131,8 @@ struct Survey : Place {  // hears what a text does
   const Matrix *left = nullptr, *right = nullptr;
   int left_bytes = 0, right_bytes = 0;  // of an element
   Index right_parts = 0;                // of the tile along columns
-  void* plain_output = nullptr;         // where sums go as they are
+  bool right_alike = true;
+  void* plain_output = nullptr;  // where sums go as they are
   Index row_stride = 0, batch_stride = 0;
 
   template <class Tile, class Along, bool is_constant>
@@ -140,6 +141,9 @@ struct Survey : Place {  // hears what a text does
   }
   template <int first, int count, class Tile, class Box, class Along, bool is_constant>
   void load(Part<first, count, Tile>, const GlobalView<Box, Along, is_constant>& view, Along, Range) {
+    if (std::is_same_v<Along, Col> && right != nullptr)
+      right_alike &=
+          (right->col_stride == 1) == (view.col_stride == 1) && (right->row_stride == 1) == (view.row_stride == 1);
     (std::is_same_v<Along, Row> ? left : right) = &view;
     (std::is_same_v<Along, Row> ? left_bytes : right_bytes) = sizeof(typename Tile::type);
     right_parts += std::is_same_v<Along, Col>;
@@ -166,7 +170,8 @@ template <class Kernel> class Run {
     typename Kernel::Stage stage;
     Kernel::load(survey_, stage, globals_, Range{});
     Kernel::store(survey_, globals_, State{});
-    operands_ = {&engine, survey_.left_bytes, survey_.right_bytes, survey_.left, survey_.right, survey_.right_parts};
+    operands_ = {&engine,       survey_.left_bytes,  survey_.right_bytes, survey_.left,
+                 survey_.right, survey_.right_parts, survey_.right_alike};
     schedule_ = choose(problem_, operands_, {config.m, columns_of<Kernel>(), config.k}, threads);
   }
 

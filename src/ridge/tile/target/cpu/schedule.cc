@@ -33,14 +33,14 @@ bool choose_thin(const Problem& p, const Operands& o, int threads, Schedule& s) 
 Schedule choose(const Problem& p, const Operands& o, TileLimits limits, int threads) {
   const Engine& e = *o.engine;
   Schedule s;
-  if (choose_thin(p, o, threads, s)) return s;
+  if (o.right_alike && choose_thin(p, o, threads, s)) return s;
   const Index units = ceil_div(p.k, e.per_unit), unit_bytes = sizeof(Unit);
   // k: a panel of A fills two thirds of the L1, and with n a stage of B three eighths of the L2.
   const Index l1_steps = caches().l1d * 2 / 3 / (e.rows * unit_bytes);
-  const Index kc = std::clamp<Index>(l1_steps / 32 * 32, 64, limits.k / e.per_unit);
+  const Index kc = std::max<Index>(1, std::min(std::max<Index>(l1_steps / 32 * 32, 64), limits.k / e.per_unit));
   s.stages = std::max<Index>(1, ceil_div(units, kc));
-  const Index nc =
-      std::clamp<Index>(caches().l2 * 3 / 8 / o.right_parts / (kc * unit_bytes) / e.cols * e.cols, e.cols, limits.n);
+  const Index nc = std::max<Index>(
+      e.cols, std::min(caches().l2 * 3 / 8 / o.right_parts / (kc * unit_bytes) / e.cols * e.cols, limits.n));
   s.column_blocks = std::max<Index>(1, ceil_div(p.n, nc));
   const Index mc = std::max<Index>(e.rows, limits.m / e.rows * e.rows);
   const Index group = std::max(mc, most_packed_left / (std::max<Index>(units, 1) * unit_bytes) / mc * mc);
@@ -59,8 +59,8 @@ Schedule choose(const Problem& p, const Operands& o, TileLimits limits, int thre
   const bool left_in_place = e.direct_left && a.col_stride == 1 && a.row_stride % e.per_unit == 0 &&
                              p.k % e.per_unit == 0 && a.batch_stride % e.per_unit == 0;
   s.pack_left = !(left_in_place && p.n <= 512 && a.row_stride * o.left_bytes <= 4096);
-  s.pack_right =
-      b.prepacked == nullptr && !(e.direct_right && b.row_stride == 1 && p.n <= 512 && p.k * p.n <= 300 * 1024);
+  s.pack_right = b.prepacked == nullptr &&
+                 !(o.right_alike && e.direct_right && b.row_stride == 1 && p.n <= 512 && p.k * p.n <= 300 * 1024);
   return s;
 }
 

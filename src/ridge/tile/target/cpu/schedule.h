@@ -36,7 +36,8 @@ struct Operands {
   const Engine* engine = nullptr;
   int left_bytes = 0, right_bytes = 0;  // of an element
   const Matrix *left = nullptr, *right = nullptr;
-  Index right_parts = 1;  // matrices like `right` that are multiplied at once
+  Index right_parts = 1;    // matrices like `right` that are multiplied at once
+  bool right_alike = true;  // all of them are contiguous along the same axis; else each is packed
 };
 
 Schedule choose(const Problem& problem, const Operands& operands, TileLimits limits, int threads);
