@@ -45,7 +45,7 @@ check $'x: f32[N]\ny: f32[N] = max(x, 1) - min(x, -1)' -d N=33 --in "x=$folder/e
 for size in 1 7 8 9 127 1024 1025; do
   check 'x: f32[A, B]  b: bf16[B]  c: f16[A]  y: f16[A, B] = (x + b) * c - 0.5' -d A=13 -d B=$size
   check 'x: f32[A, B]  y: f32[B, A] = max(x, 0.25) / (1 + x * x)' -d A=33 -d B=$size
-  check 'x: f32[N]  y: f32[N] = min(x, -x) + where(less(x, 0.5), x, 2)' -d N=$size
+  check 'x: f32[N]  y: f32[N] = min(x, -x) + where(x < 0.5, x, 2)' -d N=$size
 done
 # Large enough for several items a thread.
 for columns in 1000 1001; do

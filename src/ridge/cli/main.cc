@@ -112,7 +112,8 @@ int start(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp&) {
-    return print(app.help());
+    const bool no_verb = app.get_subcommands().empty() && app.remaining_size() > 0;  // ridge explian --help
+    return no_verb ? fail(unexpected(app)) : print(app.help());
   } catch (const CLI::CallForVersion& request) {
     return print(std::string(request.what()) + "\n");
   } catch (const CLI::ParseError& error) {

@@ -45,6 +45,8 @@ enum class Code {
   max,
   min,
   less,
+  less_equal,
+  equal,
   where,
   relu,
   negate,
@@ -137,6 +139,8 @@ template <class V> void run_moves(const std::vector<Move>& moves, std::int64_t i
       case Code::max: join([](V x, V y) { return max(x, y); }); break;
       case Code::min: join([](V x, V y) { return min(x, y); }); break;
       case Code::less: join([](V x, V y) { return less(x, y); }); break;
+      case Code::less_equal: join([](V x, V y) { return less_equal(x, y); }); break;
+      case Code::equal: join([](V x, V y) { return equal(x, y); }); break;
       case Code::where: {
         const float *const b = lies<float>(m.b, i), *const c = lies<float>(m.c, i);
         every([&](V& x, int at) { x = where(x, V::load(b + at), V::load(c + at)); });
@@ -165,6 +169,8 @@ inline Code code_of(ChainOp op) {
     case ChainOp::max: return Code::max;
     case ChainOp::min: return Code::min;
     case ChainOp::less: return Code::less;
+    case ChainOp::less_equal: return Code::less_equal;
+    case ChainOp::equal: return Code::equal;
     case ChainOp::where: return Code::where;
     case ChainOp::relu: return Code::relu;  // repeated, these are what they are once, but for negate
     case ChainOp::abs: return Code::abs;

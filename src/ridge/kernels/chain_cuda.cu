@@ -212,6 +212,8 @@ __device__ __forceinline__ void compute_two(ChainOp op, Eight& x, const Eight& y
     case ChainOp::max: return pairs(x, y, [](float a, float b) { return a != a ? a : b != b ? b : fmaxf(a, b); });
     case ChainOp::min: return pairs(x, y, [](float a, float b) { return a != a ? a : b != b ? b : fminf(a, b); });
     case ChainOp::less: return pairs(x, y, [](float a, float b) { return a < b ? 1.0f : 0.0f; });
+    case ChainOp::less_equal: return pairs(x, y, [](float a, float b) { return a <= b ? 1.0f : 0.0f; });
+    case ChainOp::equal: return pairs(x, y, [](float a, float b) { return a == b ? 1.0f : 0.0f; });
     default: return;
   }
 }

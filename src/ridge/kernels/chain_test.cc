@@ -78,6 +78,8 @@ float apply(ChainOp op, float a, float b, float c) {
     case ChainOp::max: return nan ? a + b : std::max(a, b);
     case ChainOp::min: return nan ? a + b : std::min(a, b);
     case ChainOp::less: return a < b ? 1 : 0;
+    case ChainOp::less_equal: return a <= b ? 1 : 0;
+    case ChainOp::equal: return a == b ? 1 : 0;
     case ChainOp::where: return a != 0 ? b : c;
     default: ADD_FAILURE() << "no reference"; return 0;
   }
@@ -196,9 +198,9 @@ Layout random_layout(std::mt19937& random, const std::vector<std::int64_t>& exte
 }
 
 TEST_F(Chain, random_programs_over_random_layouts_equal_the_reference) {
-  constexpr ChainOp ops[] = {ChainOp::add,    ChainOp::subtract, ChainOp::multiply, ChainOp::divide,
-                             ChainOp::negate, ChainOp::abs,      ChainOp::relu,     ChainOp::sqrt,
-                             ChainOp::max,    ChainOp::min,      ChainOp::less,     ChainOp::where};
+  constexpr ChainOp ops[] = {ChainOp::add,  ChainOp::subtract,   ChainOp::multiply, ChainOp::divide, ChainOp::negate,
+                             ChainOp::abs,  ChainOp::relu,       ChainOp::sqrt,     ChainOp::max,    ChainOp::min,
+                             ChainOp::less, ChainOp::less_equal, ChainOp::equal,    ChainOp::where};
   const DType types[] = {DType::f32, DType::f32, DType::bf16, DType::f16};
   for (int round = 0; round < 1500; ++round) {
     ChainProgram p;

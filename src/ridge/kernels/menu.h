@@ -54,7 +54,9 @@ enum class ChainOp {
   max,
   min,
   where,
-  less,
+  less,  // comparisons: 1 or 0
+  less_equal,
+  equal,
 };
 
 struct ChainTensor {
@@ -94,6 +96,22 @@ struct RowProblem {
   DType weight = DType::f32;  // rmsnorm
   float epsilon = 1e-5f;      // rmsnorm
   bool operator==(const RowProblem&) const = default;
+};
+
+// y at each point of the kept axes is the sum (mean, largest, least) of x along the reduced ones. A NaN among them is
+// the answer. Strides in elements.
+enum class ReduceFunction { sum, mean, max, min };
+
+struct ReduceAxis {
+  std::int64_t extent = 1, x_stride = 0, y_stride = 0;  // y_stride: kept axes only
+  bool operator==(const ReduceAxis&) const = default;
+};
+
+struct ReduceProblem {
+  ReduceFunction function = ReduceFunction::sum;
+  DType x = DType::f32, y = DType::f32;
+  std::vector<ReduceAxis> kept, reduced;
+  bool operator==(const ReduceProblem&) const = default;
 };
 
 }  // namespace ridge::kernels

@@ -17,6 +17,7 @@ std::optional<std::string> refuse(const MatmulProblem& problem);
 std::optional<std::string> refuse(const MatmulCall& call);
 std::optional<std::string> refuse(const ChainProgram& program);
 std::optional<std::string> refuse(const RowProblem& problem);
+std::optional<std::string> refuse(const ReduceProblem& problem);
 
 // D = A * B, and with a call its epilogue. Must not be refused. The same call gives the same bits, whatever the
 // threads.
@@ -47,6 +48,8 @@ void chain(const ChainProgram& program, std::span<void* const> tensors, int thre
 
 // y = function of each row of x. weight: problem.columns elements (rmsnorm only; null: all ones).
 void rows(const RowProblem& problem, const void* x, const void* weight, void* y, int threads = 0);
+
+void reduce(const ReduceProblem& problem, const void* x, void* y, int threads = 0);
 
 std::string isa();  // "avx512_bf16", "avx512", "avx2", "plain": what the kernels use here
 

@@ -224,6 +224,8 @@ template <class V> V max(V a, V b) { return select(is_nan(a), a, larger(a, b)); 
 template <class V> V min(V a, V b) { return select(is_nan(a), a, smaller(a, b)); }
 template <class V> V relu(V x) { return larger(lit<V>(0), x); }
 template <class V> V less(V a, V b) { return select(a < b, lit<V>(1), lit<V>(0)); }  // a NaN is not less
+template <class V> V equal(V a, V b) { return select(a == b, lit<V>(1), lit<V>(0)); }
+template <class V> V less_equal(V a, V b) { return select(a == b, lit<V>(1), less(a, b)); }
 template <class V> V where(V condition, V a, V b) { return select(condition == lit<V>(0), b, a); }
 
 }  // namespace

@@ -3,15 +3,14 @@
 //                        errors of random sign grow like a random walk (Higham and Mary, SIAM J. Sci. Comput. 41, 2019)
 //                        int8 * int8 is exact in int32; what becomes a float is rounded once more, what becomes int8
 //                        stays within -128 and 127
-//   pointwise:           carried through the expression: f moves by what f does at the ends of its argument's interval,
-//                        and each operation adds 8 u of its own value (the kernels' functions stay within 4 ulp)
+//   expressions:         carried through the tree, interpreter.h
 #include "ridge/measure/reference.h"
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
 
-#include "ridge/base/check.h"
+#include "ridge/measure/interpreter.h"
 #include "ridge/measure/share.h"
 #include "ridge/plan/shape.h"
 
@@ -21,6 +20,8 @@ namespace {
 constexpr double u = 0x1p-24;
 constexpr double smallest = 0x1p-126;  // below it f32 and bf16 may lose digits, or a kernel may flush to 0
 
+constexpr double nodes_affordable = 2e7;  // about a second's work
+
 double roundoff(DType dtype) {
   if (info(dtype).integer) return 0;  // what they store are integers already
   return dtype == DType::bf16 ? 0x1p-8 : dtype == DType::f16 ? 0x1p-11 : u;
@@ -29,75 +30,6 @@ double subnormal_error(DType dtype) { return info(dtype).integer ? 0 : dtype == 
 // From this size on a value rounds to infinity: the largest number and half a step.
 double overflow(DType dtype) {
   return dtype == DType::f16 ? 65520.0 : dtype == DType::bf16 ? 0x1.FFp127 : 0x1.FFFFFFp127;
-}
-
-struct Uncertain {
-  double value = 0, error = 0;
-};
-
-double apply(Function function, double x) {
-  switch (function) {
-    case Function::negate: return -x;
-    case Function::exp: return std::exp(x);
-    case Function::log: return std::log(x);
-    case Function::cos: return std::cos(x);
-    case Function::sin: return std::sin(x);
-    case Function::gelu: return 0.5 * x * std::erfc(-x / std::sqrt(2.0));
-    case Function::gelu_tanh:
-      return x / (1 + std::exp(-2 * std::sqrt(2 / 3.14159265358979323846) * (x + 0.044715 * x * x * x)));
-    case Function::silu: return x / (1 + std::exp(-x));
-    case Function::relu: return x > 0 ? x : x == x ? 0 : x;
-    case Function::sigmoid: return 1 / (1 + std::exp(-x));
-    case Function::tanh: return std::tanh(x);
-    case Function::sqrt: return std::sqrt(x);
-    case Function::rsqrt: return 1 / std::sqrt(x);
-    case Function::abs: return std::fabs(x);
-    default: RIDGE_CHECK(false, "a function of more than one argument");
-  }
-  return 0;
-}
-
-Uncertain rounded(double value, double error) { return {value, error + 8 * u * std::fabs(value) + smallest}; }
-
-Uncertain unary(Function function, Uncertain x) {
-  const double value = apply(function, x.value);
-  const double above = std::fabs(apply(function, x.value + x.error) - value);
-  const double below = std::fabs(apply(function, x.value - x.error) - value);
-  // A step over the edge of a domain (sqrt below 0) says nothing: then the other side counts twice.
-  const double moved = std::isnan(above) ? 2 * below : std::isnan(below) ? 2 * above : std::max(above, below);
-  return rounded(value, std::isnan(moved) ? 0 : moved);
-}
-
-Uncertain select(Uncertain condition, Uncertain yes, Uncertain no) {
-  const Uncertain& taken = condition.value != 0 ? yes : no;
-  // An uncertain condition may choose either.
-  return condition.error >= 1 ? Uncertain{taken.value, taken.error + std::fabs(yes.value - no.value)} : taken;
-}
-
-Uncertain call(Function function, const Uncertain& a, const Uncertain& b, const Uncertain& c) {
-  switch (function) {
-    case Function::add: return rounded(a.value + b.value, a.error + b.error);
-    case Function::subtract: return rounded(a.value - b.value, a.error + b.error);
-    case Function::multiply:
-      return rounded(a.value * b.value,
-                     std::fabs(a.value) * b.error + std::fabs(b.value) * a.error + a.error * b.error);
-    case Function::divide: {
-      const double value = a.value / b.value, least = std::max(std::fabs(b.value) - b.error, 0.0);
-      return rounded(value, b.error == 0 && a.error == 0 ? 0 : (a.error + std::fabs(value) * b.error) / least);
-    }
-    case Function::max:
-      return {std::isnan(a.value) || std::isnan(b.value) ? NAN : std::max(a.value, b.value),
-              std::max(a.error, b.error)};
-    case Function::min:
-      return {std::isnan(a.value) || std::isnan(b.value) ? NAN : std::min(a.value, b.value),
-              std::max(a.error, b.error)};
-    case Function::less: {
-      const bool close = std::fabs(a.value - b.value) < a.error + b.error;
-      return {a.value < b.value ? 1.0 : 0.0, close ? 1.0 : 0.0};
-    }
-    case Function::where: return select(a, b, c);
-    default: return unary(function, a);
-  }
 }
 
 // Offsets of one operand: where a result's element begins, and how far each step of the sum moves.
@@ -150,9 +82,8 @@ class Evaluation {
     const std::vector<Summed> axes = summed_axes(shape_of(c.left), shape_of(c.right), result);
     double k = 1;
     for (const Summed& axis : axes) k *= static_cast<double>(axis.extent);
-    const double worst = k + 2, random = 16 * std::sqrt(k) + 16;
     const bool integers = left.dtype == DType::int8 && right.dtype == DType::int8;
-    const double growth = integers ? 0 : (oracle_.random_data ? std::min(worst, random) : worst) * u;
+    const double grown = integers ? 0 : growth(k, oracle_.random_data);
     const DType stored_as = array(c.result).dtype;
     blocks([&](std::size_t begin, std::size_t end) {
       std::vector<std::int64_t> left_at, right_at;
@@ -171,39 +102,24 @@ class Evaluation {
       for (std::size_t i = begin; i < end; ++i) {
         if (stored_as == DType::int8) out_[i].value = std::clamp(out_[i].value, -128.0, 127.0);
         const double converted = integers && !info(stored_as).integer ? u * std::fabs(out_[i].value) : 0;
-        out_[i].bound = growth * out_[i].scale + converted + stored(c.result, out_[i].value);
+        out_[i].bound = grown * out_[i].scale + converted + stored(c.result, out_[i].value);
       }
     });
     return std::move(out_);
   }
 
-  std::vector<Expected> of(const Pointwise& p) {
-    const Shape& result = shape_of(p.result);
+  std::vector<Expected> of(const Expression& p) {
+    const Interpreter interpreter(oracle_, shapes_, p);
     blocks([&](std::size_t begin, std::size_t end) {
-      std::vector<Uncertain> values(p.nodes.size());
       for (std::size_t i = begin; i < end; ++i) {
-        for (std::size_t n = 0; n < p.nodes.size(); ++n) values[n] = value(p.nodes[n], values, result, indices_[i]);
-        const Uncertain& last = values.back();
-        out_[i] = {last.value, 0, last.error + stored(p.result, std::fabs(last.value) + last.error)};
+        const Uncertain value = interpreter.value(indices_[i]);
+        out_[i] = {value.value, 0, value.error + stored(p.result, std::fabs(value.value) + value.error)};
       }
     });
     return std::move(out_);
   }
 
  private:
-  Uncertain value(const Node& node, const std::vector<Uncertain>& values, const Shape& result,
-                  std::int64_t index) const {
-    if (node.kind == Node::Kind::tensor)
-      return {read(array(node.tensor), offset(shape_of(node.tensor), result, index)), 0};
-    if (node.kind == Node::Kind::number) return {node.number, u * std::fabs(node.number)};
-    Uncertain in[3];
-    for (std::size_t i = 0; i < node.arguments.size() && i < 3; ++i)
-      in[i] = values[static_cast<std::size_t>(node.arguments[i])];
-    Uncertain out = call(node.function, in[0], in[1], in[2]);
-    for (int i = 1; i < node.repeat; ++i) out = call(node.function, out, {}, {});
-    return out;
-  }
-
   double stored(int tensor, double value) const {
     const DType dtype = array(tensor).dtype;
     return roundoff(dtype) * std::fabs(value) + subnormal_error(dtype);
@@ -258,6 +174,15 @@ double root_mean_square(const std::vector<Expected>& expected, DType dtype) {
 
 std::vector<Expected> Oracle::evaluate(const Statement& statement, const std::vector<std::int64_t>& indices) const {
   return std::visit([&](const auto& op) { return Evaluation(*this, indices).of(op); }, statement.op);
+}
+
+std::int64_t Oracle::affordable(const Statement& statement, std::int64_t wanted) const {
+  const auto* expression = std::get_if<Expression>(&statement.op);
+  if (!expression) return wanted;
+  std::vector<Shape> shapes;
+  for (const Tensor& tensor : program.tensors) shapes.push_back(shape(tensor, dims).value());
+  const double each = Interpreter(*this, shapes, *expression).cost();
+  return std::clamp<std::int64_t>(static_cast<std::int64_t>(nodes_affordable / each), 64, wanted);
 }
 
 std::vector<std::int64_t> sample(const std::vector<std::int64_t>& extents, std::int64_t wanted, std::uint64_t seed) {

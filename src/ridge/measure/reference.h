@@ -26,6 +26,8 @@ struct Oracle {
 
   // Of the elements `indices` (flat, row-major) of the statement's result.
   std::vector<Expected> evaluate(const Statement& statement, const std::vector<std::int64_t>& indices) const;
+  // How many of `wanted` elements can be evaluated in about a second: where each takes a row of a long softmax, fewer.
+  std::int64_t affordable(const Statement& statement, std::int64_t wanted) const;
 };
 
 // At least `wanted` of `elements`: all where there are no more, else one from each of `wanted` equal stretches, picked

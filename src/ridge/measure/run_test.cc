@@ -72,6 +72,41 @@ TEST(Oracle, EvaluatesPointwiseByName) {
   EXPECT_LT(expected[0].bound, 1e-4);
 }
 
+TEST(Oracle, EvaluatesAlongDimensions) {
+  std::vector<float> x{1, 2, 3, 4, 5, 9}, y(6), z(2), w(3);
+  const auto program = parse(
+                           "x: f32[N, D]\n"
+                           "y: f32[N, D] = softmax(where(index(D) <= index(N), x, -inf) over D) + size(D)\n"
+                           "z: f32[N] = max(x - mean(x over N) over D) * sum(x * x over D)\n"
+                           "w: f32[D] = sum(layernorm(x over D) / rmsnorm(x over N, D) over N)")
+                           .value();
+  const Bindings dims{{"N", 2}, {"D", 3}};
+  const Oracle oracle{program, dims, {array_of(x), array_of(y), array_of(z), array_of(w)}};
+  const auto soft = oracle.evaluate(program.statements[0], {0, 1, 3, 4, 5});
+  EXPECT_EQ(soft[0].value, 4);
+  EXPECT_EQ(soft[1].value, 3);
+  EXPECT_NEAR(soft[2].value, 3 + 1 / (1 + std::exp(1.0)), 1e-12);
+  EXPECT_NEAR(soft[3].value, 3 + std::exp(1.0) / (1 + std::exp(1.0)), 1e-12);
+  EXPECT_EQ(soft[4].value, 3);
+  EXPECT_LT(soft[3].bound, 1e-5);
+  const auto peak = oracle.evaluate(program.statements[1], {0, 1});
+  EXPECT_NEAR(peak[0].value, -1.5 * 14, 1e-12);  // differences to the means 2.5, 3.5, 6: -1.5, -1.5, -3
+  EXPECT_NEAR(peak[1].value, 3.0 * 122, 1e-12);
+  const double rms = std::sqrt((1 + 4 + 9 + 16 + 25 + 81) / 6.0 + 1e-5);
+  const double low = 1 / std::sqrt(2.0 / 3 + 1e-5), high = 1 / std::sqrt(14.0 / 3 + 1e-5);
+  const auto ratio = oracle.evaluate(program.statements[2], {0, 1});
+  EXPECT_NEAR(ratio[0].value, -1 * low / (1 / rms) + -2 * high / (4 / rms), 1e-12);
+  EXPECT_NEAR(ratio[1].value, 0 * low / (2 / rms) + -1 * high / (5 / rms), 1e-12);
+}
+
+TEST(Oracle, TakesFewerElementsWhereEachTakesARow) {
+  const auto program = parse("x: f32[N, D]\ny[N, D] = softmax(x over D)\nz[N, D] = cos(x)").value();
+  const Bindings dims{{"N", 4096}, {"D", 65536}};
+  const Oracle oracle{program, dims, {}};
+  EXPECT_EQ(oracle.affordable(program.statements[0], 10'000), 101);
+  EXPECT_EQ(oracle.affordable(program.statements[1], 10'000), 10'000);
+}
+
 TEST(Oracle, FindsAnElementThatMissesOneTermOfItsSum) {
   constexpr std::int64_t k = 4096;
   std::vector<float> x(k), w(k), z{0};
@@ -287,10 +322,51 @@ TEST(Run, HasARoofOnTheDefaultMachineForEveryDTypeThatRuns) {
   unsetenv("XDG_DATA_HOME");
 }
 
+TEST(Run, IsRightAlongDimensions) {
+  const std::string program =
+      "x[A, B, C]   w[C]\n"
+      "a[A, B, C] = softmax(x over C)\n"
+      "b[A, B, C] = softmax(x over B)\n"
+      "c[C, A, B] = softmax(x over A, C)\n"
+      "d[A, B, C] = rmsnorm(x over C) * w\n"
+      "e[B, A, C] = w * rmsnorm(x over C)\n"
+      "f[A, B, C] = layernorm(x over C, B) * w + 1\n"
+      "g[A, B] = sum(x over C)\n"
+      "h[C] = mean(x over A, B)\n"
+      "i[A, C] = max(x over B) - min(x over B)\n"
+      "j[1] = sum(x * x - w over A, B, C)\n"
+      "k[A, B] = sum(x * w over C) / size(C)\n"
+      "l[A, B, C] = x / sum(abs(x) over C) + sum(w over C)\n"
+      "m[A, B, C] = softmax(where(index(C) <= index(B), x * rsqrt(size(A)), -inf) over C)\n"
+      "n[A, B, C] = exp(x - max(x over C)) * (index(A) >= 2) + (index(B) == index(C)) + (x > w)\n"
+      "o[B] = max(softmax(x - mean(x over B) over B, A) over A, C)\n"
+      "p[C] = sum(sum(max(x over A) over B) * w over C) + w\n";
+  for (const DType dtype : {DType::f32, DType::bf16, DType::f16})
+    for (const auto& [a, b, c] : {std::tuple(1, 1, 1), {3, 7, 33}, {5, 2, 131}}) {
+      const Measurement m = measured(program, {{"A", a}, {"B", b}, {"C", c}}, dtype);
+      EXPECT_FALSE(m.mismatch) << name(dtype) << ' ' << m.mismatch->text();
+    }
+}
+
+TEST(Run, RefusesWhatIsShardedOrTooLongToCount) {
+  const auto refusal = [](const std::string& text, const Bindings& dims) {
+    const auto program = parse(text).value();
+    const auto explanation = explain(program, *find_machine("h100"), dims);
+    EXPECT_TRUE(explanation.ok()) << explanation.error().text();
+    return run(program, *explanation, {}).error().text();
+  };
+  EXPECT_EQ(refusal("bf16[B, D_X] * bf16[D_X, F] -> bf16[B, F]", {{"B", 4}, {"D", 8}, {"F", 4}, {"X", 2}}),
+            "cannot run a program that is sharded over the mesh axis X: this is one device\n"
+            "  hint: `ridge explain` counts what each device does\n");
+  EXPECT_EQ(refusal("x: f32[N]\ny[N] = x * index(N) + 1", {{"N", 1 << 25}}),
+            "cannot run 'y[N] = x * index(N) + 1': expected an index below 2^24, found index(N) with N = 33554432\n"
+            "  hint: -d N=16777216\n");
+}
+
 TEST(Run, IsRightForEveryFunction) {
   const Measurement m = measured(
       "x: f32[N, F]  b: f32[F]\n"
-      "p: f32[N, F] = where(less(x, b), exp(x), log(abs(b) + 1)) + cos(x) * sin(b)\n"
+      "p: f32[N, F] = where(x < b, exp(x), log(abs(b) + 1)) + cos(x) * sin(b)\n"
       "q: f32[N, F] = gelu(p) - gelu_tanh(x) / (1 + silu(b) * silu(b)) + relu(x) * sigmoid(b)\n"
       "r: bf16[N, F] = tanh(q) + sqrt(abs(x)) * rsqrt(abs(b) + 1) - max(x, b) + min(p, -q) + repeat(7, cos, x)\n",
       {{"N", 13}, {"F", 1001}});

@@ -22,14 +22,6 @@ struct Held {
   bool input = false, output = false;
 };
 
-std::vector<int> operands(const Statement& statement) {
-  if (const auto* c = std::get_if<Contraction>(&statement.op)) return {c->left, c->right};
-  std::vector<int> out;
-  for (const Node& node : std::get<Pointwise>(statement.op).nodes)
-    if (node.kind == Node::Kind::tensor) out.push_back(node.tensor);
-  return out;
-}
-
 class Mapper {
  public:
   Mapper(const Program& program, const Fabric& fabric, const MappingOptions& options)
@@ -37,6 +29,7 @@ class Mapper {
 
   Result<MappedProgram> map(const Bindings& given) {
     if (const Status s = check(); !s) return s.error();
+    if (auto refused = refuse_sharded(program_, "simulate")) return *std::move(refused);
     auto dims = program_.bind(given);
     if (!dims) return dims.error();
     if (const Status s = find_rows(); !s) return s.error();

@@ -132,8 +132,8 @@ class Matmul {
   Groups groups_;
 };
 
-Pointwise product(const Contraction& c) {
-  Pointwise out{c.result, {}};
+Expression product(const Contraction& c) {
+  Expression out{c.result, {}};
   out.nodes.push_back({.kind = Node::Kind::tensor, .tensor = c.left});
   out.nodes.push_back({.kind = Node::Kind::tensor, .tensor = c.right});
   out.nodes.push_back({.kind = Node::Kind::call, .function = Function::multiply, .arguments = {0, 1}});

@@ -8,6 +8,7 @@ namespace ridge {
 
 struct Lowering {
   const Program& program;
+  const Bindings& dims;
   std::vector<Shape> shapes;  // of Program::tensors
   Plan plan;
 
@@ -18,7 +19,7 @@ struct Lowering {
 };
 
 void lower(Lowering& to, int statement, const Contraction& contraction);
-void lower(Lowering& to, int statement, const Pointwise& pointwise);
+void lower(Lowering& to, int statement, const Expression& expression);
 
 // One end of a copy or of a chain: a buffer, walked by `shape`.
 struct View {

@@ -27,7 +27,12 @@ std::optional<Error> unable(const Program& program, const Contraction& c, Target
   }
   return std::nullopt;
 }
-std::optional<Error> unable(const Program& program, const Pointwise& p, Target) {
+std::optional<Error> unable(const Program& program, const Expression& p, Target target) {
+  for (const Node& node : p.nodes)
+    if (target == Target::cuda && (node.kind == Node::Kind::along || node.kind == Node::Kind::index))
+      return input_error(fmt::format("cannot run '{}' on a CUDA device: no kernel there runs along dimensions yet",
+                                     program.tensors[static_cast<std::size_t>(p.result)].name),
+                         "--on cpu runs it");
   const auto check = [&](int i) -> std::optional<Error> {
     const Tensor& tensor = program.tensors[static_cast<std::size_t>(i)];
     return is_float(tensor.dtype) ? std::nullopt : std::optional(refused(tensor, "f32, bf16 or f16"));
@@ -48,16 +53,30 @@ std::optional<Error> unbound(const Program& program, const Bindings& dims) {
   return std::nullopt;
 }
 
+// f32 counts to 2^24 without a gap.
+std::optional<Error> uncountable(const Program& program, const Bindings& dims) {
+  for (const Statement& statement : program.statements)
+    if (const auto* expression = std::get_if<Expression>(&statement.op))
+      for (const Node& node : expression->nodes)
+        if (node.kind == Node::Kind::index && dims.at(node.over[0].dim) > 1 << 24)
+          return input_error(fmt::format("cannot run '{}': expected an index below 2^24, found index({}) with {} = {}",
+                                         statement.text, node.over[0].dim, node.over[0].dim, dims.at(node.over[0].dim)),
+                             fmt::format("-d {}=16777216", node.over[0].dim));
+  return std::nullopt;
+}
+
 }  // namespace
 
 int Lowering::add_buffer(DType dtype, std::int64_t elements) {
-  plan.buffers.push_back({dtype, elements});
+  plan.buffers.push_back({.dtype = dtype, .elements = elements});
   return static_cast<int>(plan.buffers.size()) - 1;
 }
 
 Result<Plan> plan(const Program& program, const Bindings& dims, Target target) {
   if (auto missing = unbound(program, dims)) return *missing;
-  Lowering lowering{program, {}, {}};
+  if (auto refused = refuse_sharded(program, "run")) return *refused;
+  if (auto refused = uncountable(program, dims)) return *refused;
+  Lowering lowering{program, dims, {}, {}};
   for (const Tensor& tensor : program.tensors) {
     auto sized = shape(tensor, dims);
     if (!sized) return sized.error();

@@ -1,7 +1,7 @@
 // Lowers a program with all its sizes known to what the kernels do. A contraction becomes one batched matmul: its
 // dimensions fall into batch, M, N and K, and each group must lie in memory so that one stride walks it. An operand
 // that does not, for instance w[K1, N, K2] with K = K1, K2, is copied into order first: slow but right, and said in the
-// report. A pointwise statement becomes one chain.
+// report. An expression becomes one chain, with kernels for rows and reductions where it runs along dimensions.
 //   x: bf16[32, 4096], w: bf16[14336, 4096], y[B, F] = x * w:  m = 32, n = 14336, k = 4096, w walked with row stride 1
 #pragma once
 
@@ -18,14 +18,15 @@ namespace ridge {
 struct Buffer {
   DType dtype;
   std::int64_t elements = 0;
+  bool counts = false;  // holds 0, 1, 2, … before the first step: index(T)
   std::int64_t bytes() const { return elements * (bits(dtype) / 8); }
 };
 
 // One call of a kernel. `buffers` are indices into Plan::buffers: a, b, d of a matmul; the tensors of a chain, in
-// order.
+// order; x, weight (-1: none) and y of a row function; x and y of a reduction.
 struct Step {
   int statement = 0;
-  std::variant<kernels::MatmulProblem, kernels::ChainProgram> kernel;
+  std::variant<kernels::MatmulProblem, kernels::ChainProgram, kernels::RowProblem, kernels::ReduceProblem> kernel;
   std::vector<int> buffers;
   std::string copy;  // not empty: the step only reorders or converts, and this says what: "w[F, D] to [D, F]"
 };

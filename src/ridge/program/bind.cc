@@ -27,10 +27,34 @@ Error unknown(const std::string& name, const std::vector<std::string>& known) {
                                      : fmt::format("the program's dimensions are {}", list));
 }
 
+std::vector<std::string> known_names(const Program& program) {
+  std::vector<std::string> names = program.dim_names();
+  for (const MeshAxis& axis : program.mesh) names.push_back(axis.name);
+  return names;
+}
+
+// Each device holds an equal part.
+std::optional<Error> undivided(const Program& program, const Bindings& values) {
+  for (const Tensor& tensor : program.tensors)
+    for (const Axis& axis : tensor.axes) {
+      std::int64_t rest = axis.mesh.empty() || !values.contains(axis.dim) ? 0 : values.at(axis.dim);
+      for (const char letter : axis.mesh) {
+        const auto size = values.find(std::string(1, letter));
+        if (rest == 0 || size == values.end()) continue;
+        if (rest % size->second != 0)
+          return input_error(fmt::format("{} = {} of '{}' does not fall into {} equal parts over the mesh axis {}",
+                                         axis.dim, values.at(axis.dim), tensor.name, size->second, size->first),
+                             fmt::format("choose {} as a multiple", axis.dim));
+        rest /= size->second;
+      }
+    }
+  return std::nullopt;
+}
+
 }  // namespace
 
 Result<Bindings> Program::bind(const Bindings& given) const {
-  const std::vector<std::string> known = dim_names();
+  const std::vector<std::string> known = known_names(*this);
   for (const auto& [name, value] : given) {
     if (std::find(known.begin(), known.end(), name) == known.end()) return unknown(name, known);
     if (value < 1)
@@ -38,6 +62,8 @@ Result<Bindings> Program::bind(const Bindings& given) const {
                          fmt::format("give {} a size of 1 or more", name));
   }
   Bindings values = given;
+  for (const MeshAxis& axis : mesh)
+    if (axis.size) values.emplace(axis.name, *axis.size);
   for (bool progress = true; progress;) {
     progress = false;
     for (const Dimension& d : dims) {
@@ -58,6 +84,7 @@ Result<Bindings> Program::bind(const Bindings& given) const {
       progress = true;
     }
   }
+  if (auto error = undivided(*this, values)) return *std::move(error);
   return values;
 }
 

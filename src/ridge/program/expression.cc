@@ -1,76 +1,38 @@
-// Pointwise expressions, `(u + bu) * gelu(g + bg)`, as a postfix list of nodes: u, bu, add, g, bg, add, gelu, multiply.
-// * and / bind tighter than + and -, a sign tightest; operators of one strength are taken from the left.
+// Expressions, `(u + bu) * gelu(g + bg)`, as a postfix list of nodes: u, bu, add, g, bg, add, gelu, multiply. * and /
+// bind tighter than + and -, those tighter than comparisons, a sign tightest; operators of one strength are taken from
+// the left.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
-#include <array>
 #include <charconv>
+#include <cmath>
 
 #include "ridge/program/parser.h"
 
 namespace ridge::notation {
-namespace {
-
-constexpr std::array<FunctionName, 17> functions{{
-    {"exp", Function::exp, 1},
-    {"log", Function::log, 1},
-    {"cos", Function::cos, 1},
-    {"sin", Function::sin, 1},
-    {"gelu", Function::gelu, 1},
-    {"gelu_tanh", Function::gelu_tanh, 1},
-    {"silu", Function::silu, 1},
-    {"relu", Function::relu, 1},
-    {"sigmoid", Function::sigmoid, 1},
-    {"tanh", Function::tanh, 1},
-    {"sqrt", Function::sqrt, 1},
-    {"rsqrt", Function::rsqrt, 1},
-    {"abs", Function::abs, 1},
-    {"max", Function::max, 2},
-    {"min", Function::min, 2},
-    {"where", Function::where, 3},
-    {"less", Function::less, 2},
-}};
-
-// Words of DESIGN section 2 that come later, and what to write until then.
-constexpr std::array<std::pair<std::string_view, std::string_view>, 7> later_functions{{
-    {"sum", "contract with a tensor of ones: y[N] = x * ones, with ones: bf16[D]"},
-    {"mean", "contract with a tensor that holds 1/D: y[N] = x * w, with w: bf16[D]"},
-    {"softmax", "compute it outside and declare its result as an input"},
-    {"logsumexp", "compute it outside and declare its result as an input"},
-    {"rmsnorm", "compute it outside and declare its result as an input"},
-    {"layernorm", "compute it outside and declare its result as an input"},
-    {"causal", "declare the mask as an input and multiply by it"},
-}};
-
-std::string signature(const FunctionName& f) {
-  static constexpr std::string_view arguments[] = {"", "x", "a, b", "condition, a, b"};
-  return fmt::format("{}({})", f.name, arguments[f.arguments]);
-}
-
-}  // namespace
-
-std::optional<FunctionName> find_function(std::string_view name) {
-  for (const FunctionName& f : functions)
-    if (f.name == name) return f;
-  return std::nullopt;
-}
-
-std::string_view function_name(Function function) {
-  for (const FunctionName& f : functions)
-    if (f.function == function) return f.name;
-  return {};
-}
-
-bool reserved(std::string_view name) {
-  const bool later =
-      std::any_of(later_functions.begin(), later_functions.end(), [&](const auto& l) { return l.first == name; });
-  return later || dtype_from(name) || find_function(name) || name == "dims" || name == "repeat" || name == "over";
-}
-
 int Parser::add_node(Node node, Span span) {
   nodes_.push_back(std::move(node));
   node_spans_.push_back(span);
   return static_cast<int>(nodes_.size()) - 1;
+}
+
+// One comparison at most: what a < b < c would mean is anybody's guess.
+int Parser::expression(int depth) {
+  static constexpr std::pair<std::string_view, Function> comparisons[] = {
+      {"<", Function::less},           {"<=", Function::less_equal}, {">", Function::greater},
+      {">=", Function::greater_equal}, {"==", Function::equal},
+  };
+  const int left = sum(depth);
+  if (left < 0) return -1;
+  for (const auto& [symbol, function] : comparisons) {
+    if (!peek().is(symbol)) continue;
+    const Token sign = take();
+    const int right = sum(depth);
+    if (right < 0) return -1;
+    return add_node({.kind = Node::Kind::call, .function = function, .arguments = {left, right}}, sign.span);
+  }
+  return left;
 }
 
 int Parser::sum(int depth) {
@@ -116,10 +78,12 @@ int Parser::unary(int depth) {
 int Parser::primary(int depth) {
   const Token token = peek();
   if (token.kind == TokenKind::number) return number();
+  if (token.kind == TokenKind::name && token.text == "inf")
+    return take(), add_node({.kind = Node::Kind::number, .number = HUGE_VAL}, token.span);
   if (token.kind == TokenKind::name) return peek(1).is("(") || reserved(token.text) ? call(depth) : tensor();
   if (!token.is("(")) return expected("a tensor, a number or a function", "such as (u + bu) * gelu(g + bg)"), -1;
   take();
-  const int inside = sum(depth + 1);
+  const int inside = expression(depth + 1);
   return inside >= 0 && close(token, ")", "an operator or ')'") ? inside : -1;
 }
 
@@ -148,28 +112,87 @@ int Parser::tensor() {
 int Parser::call(int depth) {
   const Token name = take();
   if (name.text == "repeat") return repeat(depth);
+  if (name.text == "index") return of_dimension(Node::Kind::index);
+  if (name.text == "size") return of_dimension(Node::Kind::size);
   const std::optional<FunctionName> f = find_function(name.text);
-  if (!f) return later(name);
+  if (!f) return no_function(name);
   if (!expect("(", fmt::format("'(' behind the function {}", quoted(name)), fmt::format("write {}", signature(*f))))
     return -1;
   const Token open = tokens_[next_ - 1];
   Node node{.kind = Node::Kind::call, .function = f->function};
   if (!peek().is(")")) do {
-      const int argument = sum(depth + 1);
+      const int argument = expression(depth + 1);
       if (argument < 0) return -1;
       node.arguments.push_back(argument);
-      if (peek().kind == TokenKind::name && peek().text == "over")
-        return fail(peek().span, "reductions over a dimension are not supported yet",
-                    fmt::format("without one it is written {}", signature(*f))),
-               -1;
+      if (peek().kind == TokenKind::name && peek().text == "over") {
+        if (!over(node, *f)) return -1;
+        break;
+      }
     } while (take(","));
-  if (!close(open, ")", "an operator, ',' or ')'")) return -1;
-  if (static_cast<int>(node.arguments.size()) == f->arguments) return add_node(std::move(node), name.span);
+  if (!close(open, ")", node.over.empty() ? "an operator, ',' or ')'" : "',' or ')'")) return -1;
+  return add_call(std::move(node), name, *f);
+}
+
+int Parser::add_call(Node node, const Token& name, const FunctionName& f) {
+  const std::size_t found = node.arguments.size();
+  const int expected = node.kind == Node::Kind::along ? 1 : f.arguments;
+  if (expected == 0)
+    return fail(name.span, fmt::format("expected the dimensions that {} runs over, found none", f.name),
+                fmt::format("write {}", signature(f))),
+           -1;
+  if (static_cast<int>(found) == expected) return add_node(std::move(node), name.span);
   fail(name.span,
-       fmt::format("expected {} argument{} of {}, found {}", f->arguments, f->arguments == 1 ? "" : "s", name.text,
-                   node.arguments.size()),
-       fmt::format("write {}", signature(*f)));
+       fmt::format("expected {} argument{} of {}, found {}", expected, expected == 1 ? "" : "s", name.text, found),
+       fmt::format("write {}", signature(f)));
   return -1;
+}
+
+// `over D, E` behind an argument. Whether the argument has these dimensions shows when the whole expression is there.
+bool Parser::over(Node& node, const FunctionName& f) {
+  if (!f.along)
+    return fail(peek().span,
+                fmt::format("expected no dimensions to run over, found 'over': {} takes each element by "
+                            "itself",
+                            f.name),
+                fmt::format("write {}", signature(f)));
+  take();
+  node.kind = Node::Kind::along;
+  do {
+    if (peek().kind != TokenKind::name && peek().kind != TokenKind::number)
+      return expected("a dimension", fmt::format("such as {}(x over D)", f.name));
+    const Token dimension = peek();
+    if (dimension.kind == TokenKind::name && !dim_index_.contains(std::string(dimension.text)))
+      return unknown_dimension(dimension);
+    const bool twice = std::any_of(node.over.begin(), node.over.end(),
+                                   [&](const Axis& a) { return a.named() && a.dim == dimension.text; });
+    if (twice)
+      return fail(dimension.span, fmt::format("{} runs over {} twice", f.name, quoted(dimension)), "once will do");
+    if (!axis(node.over)) return false;
+  } while (take(","));
+  return true;
+}
+
+// index(T), size(T)
+int Parser::of_dimension(Node::Kind kind) {
+  const Token word = tokens_[next_ - 1];
+  const std::string example = fmt::format("write {}(T)", word.text);
+  if (!expect("(", fmt::format("'(' behind '{}'", word.text), example)) return -1;
+  if (peek().kind != TokenKind::name) return expected("the name of a dimension", example), -1;
+  if (!dim_index_.contains(std::string(peek().text))) return unknown_dimension(peek()), -1;
+  Node node{.kind = kind};
+  if (!axis(node.over) || !expect(")", "')'", example)) return -1;
+  return add_node(std::move(node), word.span);
+}
+
+bool Parser::unknown_dimension(const Token& token) {
+  std::vector<std::string> known;
+  for (const Dimension& d : program_.dims) known.push_back(d.name);
+  const std::string meant = suggestion(token.text, known);
+  const std::string_view instead = instead_of(token.text);  // softmax(s over T, causal)
+  return fail(token.span, fmt::format("unknown dimension {}", quoted(token)),
+              !instead.empty() ? std::string(instead)
+              : meant.empty()  ? "a dimension of a tensor is meant"
+                               : fmt::format("did you mean '{}'?", meant));
 }
 
 // repeat(64, cos, x): cos of cos of … x, 64 times.
@@ -189,40 +212,36 @@ int Parser::repeat(int depth) {
   if (!f) return take(), unknown_function(name);
   if (f->arguments != 1)
     return fail(name.span,
-                fmt::format("expected a function of 1 argument, found {}, which takes {}", quoted(name), f->arguments),
+                fmt::format("expected a function of 1 argument, found {}, which takes {}", quoted(name),
+                            f->arguments == 0 ? "dimensions" : std::to_string(f->arguments)),
                 example),
            -1;
   take();
   if (!expect(",", "',' and what to begin with", example)) return -1;
-  const int begin = sum(depth + 1);
+  const int begin = expression(depth + 1);
   if (begin < 0 || !expect(")", "an operator or ')'", example)) return -1;
   return add_node(
       {.kind = Node::Kind::call, .function = f->function, .arguments = {begin}, .repeat = static_cast<int>(n)},
       name.span);
 }
 
-int Parser::later(const Token& function) {
-  for (const auto& [name, instead] : later_functions)
-    if (function.text == name)
-      return fail(function.span, fmt::format("'{}' is not supported yet", name), std::string(instead)), -1;
-  if (function.text == "over" || function.text == "dims" || dtype_from(function.text))
-    return fail(function.span, fmt::format("expected a tensor, a number or a function, found {}", quoted(function)),
-                "the notation uses this word itself"),
-           -1;
-  return unknown_function(function);
+int Parser::no_function(const Token& word) {
+  if (const std::string_view instead = instead_of(word.text); !instead.empty())
+    return fail(word.span, fmt::format("unknown function {}", quoted(word)), std::string(instead)), -1;
+  if (!reserved(word.text)) return unknown_function(word);
+  return fail(word.span, fmt::format("expected a tensor, a number or a function, found {}", quoted(word)),
+              "the notation uses this word itself"),
+         -1;
 }
 
 int Parser::unknown_function(const Token& token) {
-  std::vector<std::string> known{"repeat"};
-  for (const FunctionName& f : functions) known.emplace_back(f.name);
+  const std::vector<std::string> known = function_names();
   const std::string meant = suggestion(token.text, known);
-  std::string all;
-  for (const FunctionName& f : functions) all += std::string(f.name) + " ";
   const bool is_tensor = tensor_index_.contains(std::string(token.text));
   fail(token.span, fmt::format("unknown function {}", quoted(token)),
        is_tensor        ? fmt::format("'{}' is a tensor; a product is written {} * (…)", token.text, token.text)
        : !meant.empty() ? fmt::format("did you mean '{}'?", meant)
-                        : fmt::format("known are {}repeat", all));
+                        : fmt::format("known are {}", fmt::join(known, " ")));
   return -1;
 }
 
@@ -236,9 +255,10 @@ int Parser::unknown_tensor(const Token& token) {
   for (const Tensor& t : program_.tensors) known.push_back(t.name);
   const std::string meant = suggestion(name, known);
   fail(token.span, fmt::format("unknown tensor '{}'", name),
-       dim_index_.contains(name) ? fmt::format("'{}' is a dimension; an expression holds tensors and numbers", name)
-       : !meant.empty()          ? fmt::format("did you mean '{}'?", meant)
-                                 : fmt::format("declare it on a line above: {}: bf16[N, D]", name));
+       dim_index_.contains(name)
+           ? fmt::format("'{}' is a dimension; where an element lies along it is index({})", name, name)
+       : !meant.empty() ? fmt::format("did you mean '{}'?", meant)
+                        : fmt::format("declare it on a line above: {}: bf16[N, D]", name));
   return -1;
 }
 

@@ -16,14 +16,6 @@ namespace {
 constexpr double largest_coefficient = 9.2e18;  // a little below 2^63
 constexpr std::size_t most_terms = 64;
 
-// The mesh axes at the end of a sharded dimension: "X" of D_X, "XY" of D_XY; empty where there are none.
-std::string_view mesh_axes(std::string_view name) {
-  const std::size_t underscore = name.rfind('_');
-  if (underscore == std::string_view::npos || underscore == 0 || underscore + 1 == name.size()) return {};
-  const std::string_view tail = name.substr(underscore + 1);
-  return std::all_of(tail.begin(), tail.end(), [](char c) { return c >= 'A' && c <= 'Z'; }) ? tail : std::string_view();
-}
-
 }  // namespace
 
 bool Parser::dims() {
@@ -62,12 +54,11 @@ bool Parser::dims() {
 }
 
 bool Parser::dim_name(const Token& token) {
-  if (const std::string_view mesh = mesh_axes(token.text); !mesh.empty()) {
-    const std::string_view whole = token.text.substr(0, token.text.size() - mesh.size() - 1);
-    return fail(token.span, fmt::format("sharded dimensions are not supported yet, found {}", quoted(token)),
-                fmt::format("write {} for the whole dimension; a name that is not sharded ends in lower case", whole));
-  }
-  if (!dtype_from(token.text) && token.text != "dims") return true;
+  if (const std::string_view mesh = mesh_of(token.text); !mesh.empty())
+    return fail(token.span, fmt::format("expected a whole dimension, found {}, which is split", quoted(token)),
+                fmt::format("write {}; how it is split stands in the brackets of a tensor",
+                            token.text.substr(0, token.text.size() - mesh.size() - 1)));
+  if (!dtype_from(token.text) && token.text != "dims" && token.text != "mesh") return true;
   return fail(token.span,
               fmt::format("expected the name of a dimension, found {}, which the notation uses itself", quoted(token)),
               "use another name, such as N");
@@ -75,6 +66,12 @@ bool Parser::dim_name(const Token& token) {
 
 // The dimension of this name, made where it appears for the first time.
 Dimension* Parser::dim(const std::string& name, Span span) {
+  const auto is = [&](const MeshAxis& axis) { return axis.name == name; };
+  if (std::any_of(program_.mesh.begin(), program_.mesh.end(), is)) {
+    fail(span, fmt::format("'{}' is a mesh axis already; -d {}=4 could mean either", name, name),
+         "give the dimension another name");
+    return nullptr;
+  }
   const auto [found, made] = dim_index_.try_emplace(name, program_.dims.size());
   if (!made) return &program_.dims[found->second];
   if (program_.dims.size() == max_dims) {

@@ -16,6 +16,7 @@ bool Parser::item() {
     return expected("a declaration or a statement",
                     "such as x: bf16[N, D], u[N, F] = x * w, or bf16[B, D] * bf16[D, F] -> bf16[B, F]");
   if (first.text == "dims" && !peek(1).is(":") && !peek(1).is("[")) return dims();
+  if (first.text == "mesh" && !peek(1).is(":") && !peek(1).is("[")) return mesh();
   if (dtype_from(first.text) || peek(1).is("*")) return arrow();
   return declaration_or_definition();
 }
@@ -33,6 +34,7 @@ bool Parser::declaration_or_definition() {
     m.type_span = peek().span;
     m.typed = true;
     if (!axes(m.axes)) return false;
+    if (peek().is("{") && !partial(m)) return false;
     if (peek().is("*") || peek().kind == TokenKind::suffix) {
       next_ = first;
       return arrow();
@@ -54,19 +56,19 @@ bool Parser::declaration_or_definition() {
 bool Parser::definition(const Mention& result, std::size_t first) {
   nodes_.clear();
   node_spans_.clear();
-  if (sum(0) < 0) return false;
+  if (expression(0) < 0) return false;
   if (!at_end_of_line()) return expected("an operator or the end of the line", "a statement ends its line");
   const bool product_of_two = nodes_.size() == 3 && nodes_[0].kind == Node::Kind::tensor &&
                               nodes_[1].kind == Node::Kind::tensor && nodes_[2].function == Function::multiply;
-  if (product_of_two) {
+  if (product_of_two || summed_product(result)) {
     Contraction c;
     if (!contract(operand(0), operand(1), result, c)) return false;
     if ((c.result = write_result(result, {c.left, c.right})) < 0) return false;
     add_statement(std::move(c), first);
     return true;
   }
-  if (!pointwise(result)) return false;
-  Pointwise p;
+  if (!verify(result)) return false;
+  Expression p;
   std::vector<int> operands;
   for (const Node& n : nodes_)
     if (n.kind == Node::Kind::tensor) operands.push_back(n.tensor);
@@ -199,8 +201,7 @@ bool Parser::type(Mention& out) {
   if (!peek().is("[")) return expected("'[' and the dimensions", "such as bf16[N, D]");
   if (!axes(out.axes)) return false;
   if (peek().kind == TokenKind::suffix) out.suffix = take();
-  if (peek().is("{")) return expected("the end of the tensor");
-  return true;
+  return !peek().is("{") || partial(out);
 }
 
 bool Parser::axes(std::vector<Axis>& out) {
@@ -227,9 +228,9 @@ bool Parser::axis(std::vector<Axis>& out) {
       return fail(token.span, fmt::format("the size {} stands twice in one tensor", a.literal),
                   "give one of them a name, so that the two can be told apart");
   } else if (token.kind == TokenKind::name) {
-    if (!dim_name(token)) return false;
-    take();
     a.dim = std::string(token.text);
+    if (!mesh_of(token.text).empty() ? !sharded_name(token, a, out) : !dim_name(token)) return false;
+    take();
     if (std::find(out.begin(), out.end(), a) != out.end())
       return fail(token.span, fmt::format("dimension '{}' stands twice in one tensor", a.dim),
                   fmt::format("give one of them another name, such as {}2", a.dim));

@@ -27,7 +27,7 @@ Result<Program> Parser::run() {
   while (peek().kind != TokenKind::end) {
     if (peek().kind == TokenKind::newline)
       take();
-    else if (!item())
+    else if (!item() || !few_enough())
       return *error_;
   }
   if (!no_cycles()) return *error_;
@@ -37,6 +37,13 @@ Result<Program> Parser::run() {
   }
   set_roles();
   return std::move(program_);
+}
+
+bool Parser::few_enough() {
+  if (program_.statements.size() <= max_statements) return true;
+  return fail(program_.statements.back().span,
+              fmt::format("expected at most {} statements, found more", max_statements),
+              "split it into several programs");
 }
 
 // --- words
@@ -59,11 +66,14 @@ static std::string cure(const Token& found) {
   static constexpr std::pair<std::string_view, std::string_view> cures[] = {
       {"@", "a product is written a * b; shared names say what is summed"},
       {";", "a line break ends a statement"},
-      {"{", "partial sums such as {U_X} are not supported yet; leave them out for the whole tensor"},
+      {"{", "partial sums, {U_X}, stand behind the brackets of a tensor"},
       {".", "functions are written cos(x); axes are matched by name, so no transpose is needed"},
       {"^", "a power is written as a product: x * x"},
-      {"<", "a comparison is written less(a, b)"},
-      {">", "a comparison is written less(b, a)"},
+      {"<", "put one of two comparisons in parentheses"},
+      {"!", "unequal is written where(a == b, 0, 1)"},
+      {"&", "both is a product: (a < b) * (b < c)"},
+      {"|", "either is max(a, b)"},
+      {"%", "a remainder has no sign here"},
   };
   if (found.kind == TokenKind::symbol)
     for (const auto& [sign, hint] : cures)
@@ -112,7 +122,8 @@ void Parser::note_later_names() {
 int Parser::declare(const Mention& m, DType dtype, bool declared) {
   const int index = static_cast<int>(program_.tensors.size());
   tensor_index_.emplace(m.name, index);
-  program_.tensors.push_back({.name = m.name, .dtype = dtype, .declared = declared, .axes = m.axes, .span = m.span});
+  program_.tensors.push_back(
+      {.name = m.name, .dtype = dtype, .declared = declared, .axes = m.axes, .partial = m.partial, .span = m.span});
   return index;
 }
 
@@ -128,8 +139,12 @@ int Parser::operand(Mention& m) {
     return -1;
   }
   const Tensor& known = program_.tensors[static_cast<std::size_t>(found->second)];
-  if (m.typed && (m.axes != known.axes || m.dtype.value_or(known.dtype) != known.dtype)) {
-    fail(m.type_span, fmt::format("tensor '{}' is {}{} already", m.name, name(known.dtype), text(known.axes)),
+  const bool same =
+      same_sharding(m.axes, known.axes) && m.partial == known.partial && m.dtype.value_or(known.dtype) == known.dtype;
+  if (m.typed && !same) {
+    fail(m.type_span,
+         fmt::format("tensor '{}' is {}{}{} already", m.name, name(known.dtype), text(known.axes),
+                     partial_text(known.partial)),
          "repeat it as it is, write its name alone, or use another name");
     return -1;
   }
@@ -159,7 +174,7 @@ std::string Parser::free_name(const std::string& wanted) const {
   return name;
 }
 
-void Parser::add_statement(std::variant<Contraction, Pointwise> op, std::size_t first) {
+void Parser::add_statement(std::variant<Contraction, Expression> op, std::size_t first) {
   const Token &from = tokens_[first], &to = tokens_[next_ - 1];
   const auto length = static_cast<std::size_t>(to.text.data() + to.text.size() - from.text.data());
   const std::string_view written(from.text.data(), length);
@@ -170,14 +185,8 @@ void Parser::add_statement(std::variant<Contraction, Pointwise> op, std::size_t 
 
 void Parser::set_roles() {
   std::vector<bool> read(program_.tensors.size());
-  for (const Statement& s : program_.statements) {
-    if (const auto* c = std::get_if<Contraction>(&s.op)) {
-      read[static_cast<std::size_t>(c->left)] = read[static_cast<std::size_t>(c->right)] = true;
-    } else {
-      for (const Node& n : std::get<Pointwise>(s.op).nodes)
-        if (n.kind == Node::Kind::tensor) read[static_cast<std::size_t>(n.tensor)] = true;
-    }
-  }
+  for (const Statement& s : program_.statements)
+    for (const int o : operands(s)) read[static_cast<std::size_t>(o)] = true;
   for (const Statement& s : program_.statements) {
     const auto i = static_cast<std::size_t>(s.result());
     program_.tensors[i].role = !read[i] || program_.tensors[i].declared ? Role::output : Role::intermediate;

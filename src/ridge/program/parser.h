@@ -26,6 +26,7 @@ struct Mention {
   std::vector<Axis> axes;      // as written at this place
   bool typed = false;          // axes are written at this place
   std::optional<Token> suffix;
+  std::string partial;  // "X" of {U_X}
   Span span = {};       // the name, or the dtype where there is none
   Span type_span = {};  // the dtype, or the bracket
 };
@@ -38,6 +39,24 @@ struct Operand {
   Span span;
   std::vector<Axis> axes;  // with the spans of this statement, where it writes them
 };
+
+// "XY" of D_XY; empty: the name ends otherwise.
+std::string_view mesh_of(std::string_view name);
+
+// The functions of expressions by name. Operators (+, -, *, /, <) have none.
+struct FunctionName {
+  std::string_view name;
+  Function function;
+  int arguments;       // of each element by itself; 0: it has no such form
+  bool along = false;  // it has the form sum(x over D)
+};
+std::optional<FunctionName> find_function(std::string_view name);
+std::string_view function_name(Function function);
+std::string signature(const FunctionName& f);  // "max(a, b) or max(x over D)"
+std::vector<std::string> function_names();     // and the other words that stand before a parenthesis
+bool reserved(std::string_view name);          // no tensor can be called so
+// What to write instead of a function that the notation lacks; empty: nothing is known.
+std::string_view instead_of(std::string_view function);
 
 class Parser {
  public:
@@ -54,6 +73,7 @@ class Parser {
   bool expected(const std::string& what, const std::string& hint = {});  // "expected <what>, found <the next token>"
   bool close(const Token& open, std::string_view sign, const std::string& otherwise);
   bool at_end_of_line() const;
+  bool few_enough();
 
   // Lines: lines.cc.
   bool item();
@@ -73,9 +93,20 @@ class Parser {
   Operand operand(std::size_t node) const;
   int write_result(const Mention& mention, const std::vector<int>& operands);
   std::string free_name(const std::string& wanted) const;
-  void add_statement(std::variant<Contraction, Pointwise> op, std::size_t first);
+  void add_statement(std::variant<Contraction, Expression> op, std::size_t first);
   void set_roles();
   void note_later_names();
+
+  // Sharding: shard.cc.
+  bool mesh();
+  bool use_mesh_axis(char letter, Span span);
+  bool sharded_name(const Token& token, Axis& out, const std::vector<Axis>& before);
+  bool partial(Mention& out);
+  bool shards(const Operand& left, const Operand& right, const Mention& result, Contraction& out);
+  bool shard_agrees(const Axis& operand, const Operand& of, const Mention& result, const std::string& partial);
+  bool whole_operand(int tensor, Span span);
+  bool partial_agrees(const std::string& left, const Mention& result);
+  bool expression_shards(const Mention& result);
 
   // Dimensions: extent.cc.
   bool dims();
@@ -93,7 +124,8 @@ class Parser {
   bool no_cycles();
   bool no_cycle_from(std::size_t start, std::vector<int>& state);
 
-  // Pointwise: expression.cc. Each yields the index of its node, or -1.
+  // Expressions: expression.cc. Each yields the index of its node, or -1.
+  int expression(int depth);
   int sum(int depth);
   int product(int depth);
   int unary(int depth);
@@ -101,11 +133,15 @@ class Parser {
   int number();
   int tensor();
   int call(int depth);
+  int add_call(Node node, const Token& name, const FunctionName& f);
+  bool over(Node& node, const FunctionName& f);
+  int of_dimension(Node::Kind kind);
   int repeat(int depth);
   int add_node(Node node, Span span);
-  int later(const Token& function);
+  int no_function(const Token& word);
   int unknown_function(const Token& token);
   int unknown_tensor(const Token& token);
+  bool unknown_dimension(const Token& token);
 
   // What is what: verify.cc.
   bool contract(const Operand& left, const Operand& right, const Mention& result, Contraction& out);
@@ -113,7 +149,10 @@ class Parser {
   bool lonely(const Operand& operand, const Axis& axis, const Axis* partner);
   bool suffix_agrees(const Mention& written, const Operand& operand, const Contraction& contraction);
   bool suffix_dims(const Token& suffix, const Operand& operand, std::vector<std::string>& out);
-  bool pointwise(const Mention& result);
+  bool summed_product(const Mention& result);
+  bool verify(const Mention& result);
+  bool runs_along(const Spaces& spaces);
+  bool kept(std::size_t node, const Spaces& found, const Mention& result);
 
   Source source_;
   ParseOptions options_;
@@ -123,6 +162,7 @@ class Parser {
   Program program_;
   std::unordered_map<std::string, int> tensor_index_;
   std::unordered_map<std::string, std::size_t> dim_index_;
+  std::unordered_set<std::string> declared_mesh_;
   std::unordered_set<std::string> later_names_;  // tensors that some line declares or writes
   std::unordered_set<std::string> words_;        // names outside of brackets
   std::unordered_set<std::string> declared_dims_;
@@ -132,16 +172,8 @@ class Parser {
 
 // "bf16[B, D]", "[B, 4]": as the notation writes it.
 std::string text(const std::vector<Axis>& axes);
-std::string text(const Axis& axis);
-
-// The functions of expressions by name, and how many arguments each takes. Operators (+, -, *, /) have none.
-struct FunctionName {
-  std::string_view name;
-  Function function;
-  int arguments;
-};
-std::optional<FunctionName> find_function(std::string_view name);
-std::string_view function_name(Function function);
-bool reserved(std::string_view name);  // no tensor can be called so
+std::string text(const Axis& axis);                                          // "D", "D_X", "4"
+std::string partial_text(const std::string& partial);                        // "{U_X}"; empty where nothing is partial
+bool same_sharding(const std::vector<Axis>& a, const std::vector<Axis>& b);  // of the same axes
 
 }  // namespace ridge::notation

@@ -10,7 +10,12 @@
 namespace ridge {
 namespace notation {
 
-std::string text(const Axis& axis) { return axis.named() ? axis.dim : std::to_string(axis.literal); }
+std::string text(const Axis& axis) {
+  if (!axis.named()) return std::to_string(axis.literal);
+  return axis.mesh.empty() ? axis.dim : axis.dim + "_" + axis.mesh;
+}
+
+std::string partial_text(const std::string& partial) { return partial.empty() ? "" : "{U_" + partial + "}"; }
 
 std::string text(const std::vector<Axis>& axes) {
   std::string out;
@@ -21,7 +26,7 @@ std::string text(const std::vector<Axis>& axes) {
 namespace {
 
 // How tightly an expression holds together: in a*(b + c) the sum is looser than the product around it.
-enum class Strength { sum, product, sign, whole };
+enum class Strength { comparison, sum, product, sign, whole };
 
 struct Piece {
   std::string text;
@@ -30,9 +35,11 @@ struct Piece {
 };
 
 Piece binary(Piece left, const char* sign, Piece right, Strength strength) {
-  std::string out = std::move(left).within(strength);  // moved and grown, so that a + b + c + … takes linear time
+  const auto tighter = static_cast<Strength>(static_cast<int>(strength) + 1);
+  // Moved and grown, so that a + b + c + … takes linear time.
+  std::string out = std::move(left).within(strength == Strength::comparison ? tighter : strength);
   out += sign;
-  out += std::move(right).within(static_cast<Strength>(static_cast<int>(strength) + 1));
+  out += std::move(right).within(tighter);
   return {std::move(out), strength};
 }
 
@@ -43,6 +50,11 @@ Piece call(const Node& node, std::vector<Piece>& pieces) {
     case Function::subtract: return binary(argument(0), " - ", argument(1), Strength::sum);
     case Function::multiply: return binary(argument(0), " * ", argument(1), Strength::product);
     case Function::divide: return binary(argument(0), " / ", argument(1), Strength::product);
+    case Function::less: return binary(argument(0), " < ", argument(1), Strength::comparison);
+    case Function::less_equal: return binary(argument(0), " <= ", argument(1), Strength::comparison);
+    case Function::greater: return binary(argument(0), " > ", argument(1), Strength::comparison);
+    case Function::greater_equal: return binary(argument(0), " >= ", argument(1), Strength::comparison);
+    case Function::equal: return binary(argument(0), " == ", argument(1), Strength::comparison);
     case Function::negate: return {fmt::format("-{}", argument(0).within(Strength::sign)), Strength::sign};
     default: break;
   }
@@ -56,16 +68,30 @@ Piece call(const Node& node, std::vector<Piece>& pieces) {
   return {std::move(out), Strength::whole};
 }
 
+// sum(x over D, E)
+Piece along(const Node& node, std::vector<Piece>& pieces) {
+  std::string out(function_name(node.function));
+  out += "(" + std::move(pieces[static_cast<std::size_t>(node.arguments[0])]).text;
+  for (std::size_t i = 0; i < node.over.size(); ++i) out += (i == 0 ? " over " : ", ") + text(node.over[i]);
+  return {out + ")", Strength::whole};
+}
+
+Piece piece(const Program& program, const Node& n, std::vector<Piece>& pieces) {
+  switch (n.kind) {
+    case Node::Kind::tensor: return {program.tensors[static_cast<std::size_t>(n.tensor)].name, Strength::whole};
+    case Node::Kind::number:
+      return {fmt::format("{}", n.number), std::signbit(n.number) ? Strength::sign : Strength::whole};
+    case Node::Kind::index: return {fmt::format("index({})", n.over[0].dim), Strength::whole};
+    case Node::Kind::size: return {fmt::format("size({})", n.over[0].dim), Strength::whole};
+    case Node::Kind::call: return call(n, pieces);
+    case Node::Kind::along: return along(n, pieces);
+  }
+  return {};
+}
+
 std::string expression(const Program& program, const std::vector<Node>& nodes) {
   std::vector<Piece> pieces;
-  for (const Node& n : nodes) {
-    if (n.kind == Node::Kind::tensor)
-      pieces.push_back({program.tensors[static_cast<std::size_t>(n.tensor)].name, Strength::whole});
-    else if (n.kind == Node::Kind::number)
-      pieces.push_back({fmt::format("{}", n.number), std::signbit(n.number) ? Strength::sign : Strength::whole});
-    else
-      pieces.push_back(call(n, pieces));
-  }
+  for (const Node& n : nodes) pieces.push_back(piece(program, n, pieces));
   return pieces.empty() ? "" : std::move(pieces.back().text);
 }
 
@@ -91,24 +117,44 @@ std::string dims_line(const Program& program) {
   return out + "\n";
 }
 
+std::string mesh_line(const Program& program) {
+  std::string seen, declared, line;
+  const auto see = [&](const std::string& letters) {
+    for (const char c : letters)
+      if (seen.find(c) == std::string::npos) seen += c;
+  };
+  for (const Tensor& t : program.tensors) {
+    for (const Axis& a : t.axes) see(a.mesh);
+    see(t.partial);
+  }
+  bool any = false;
+  for (const MeshAxis& axis : program.mesh) {
+    any = any || axis.size;
+    declared += axis.name;
+    line += (line.empty() ? "mesh " : ", ") + axis.name;
+    if (axis.size) line += fmt::format(" = {}", *axis.size);
+  }
+  return any || seen != declared ? line + "\n" : "";
+}
+
 }  // namespace
 }  // namespace notation
 
 std::string print(const Program& program) {
-  std::string out = notation::dims_line(program);
+  std::string out = notation::dims_line(program) + notation::mesh_line(program);
   std::vector<const Statement*> writer(program.tensors.size());
   for (const Statement& s : program.statements) writer[static_cast<std::size_t>(s.result())] = &s;
   for (std::size_t i = 0; i < program.tensors.size(); ++i) {
     const Tensor& t = program.tensors[i];
     out += t.name;
     if (t.declared) out += ": " + std::string(name(t.dtype));
-    out += notation::text(t.axes);
+    out += notation::text(t.axes) + notation::partial_text(t.partial);
     if (writer[i]) {
       if (const auto* c = std::get_if<Contraction>(&writer[i]->op))
         out += fmt::format(" = {} * {}", program.tensors[static_cast<std::size_t>(c->left)].name,
                            program.tensors[static_cast<std::size_t>(c->right)].name);
       else
-        out += " = " + notation::expression(program, std::get<Pointwise>(writer[i]->op).nodes);
+        out += " = " + notation::expression(program, std::get<Expression>(writer[i]->op).nodes);
     }
     out += "\n";
   }

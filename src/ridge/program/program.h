@@ -5,7 +5,7 @@
 //   dims N = 32768, D = 8192, F = 4*D
 //   x: bf16[N, D]   up: bf16[F, D]
 //   u[N, F] = x * up                     a Contraction, contracted over D
-//   y: bf16[N, F] = gelu(u)              a Pointwise
+//   y: bf16[N, F] = gelu(u)              an Expression
 #pragma once
 
 #include <cstdint>
@@ -24,20 +24,28 @@ namespace ridge {
 // One axis of a tensor: a named dimension, or a literal extent (bf16[1]). Within a statement axes are matched with ==:
 // by name, and literals above 1 by their value (8192 in both operands of bf16[8, 8192] * bf16[8192, 64] -> bf16[8, 64]
 // is one dimension). A literal 1 matches nothing and needs no match. No axis but a literal 1 stands twice in one
-// tensor.
+// tensor. Sharded, D_XY, each device holds one of X*Y equal parts.
 struct Axis {
   std::string dim;           // empty: a literal
   std::int64_t literal = 0;  // >= 1 where dim is empty
+  std::string mesh = {};     // "XY": the mesh axes that share it out, outermost first; empty: every device has it whole
   Span span = {};
   bool named() const { return !dim.empty(); }
   Polynomial extent() const { return named() ? Polynomial::symbol(dim) : Polynomial(literal); }
-  bool operator==(const Axis& o) const { return dim == o.dim && literal == o.literal; }
+  bool operator==(const Axis& o) const { return dim == o.dim && literal == o.literal; }  // whatever its mesh axes
 };
 
 struct Dimension {
   std::string name;
   std::optional<Polynomial>
       value;  // its default, in other dimensions (F = 4*D); none: must be given by -d where numbers are needed
+  Span span = {};
+};
+
+// An axis of the mesh of devices, a capital letter.
+struct MeshAxis {
+  std::string name;
+  std::optional<std::int64_t> size;  // none: must be given by -d where anything is counted
   Span span = {};
 };
 
@@ -49,9 +57,10 @@ enum class Role {
 
 struct Tensor {
   std::string name;
-  DType dtype;             // of an undeclared intermediate: the widest operand's
-  bool declared = false;   // its dtype stands in the program (of an input: or is the option's)
-  std::vector<Axis> axes;  // row-major, the last one contiguous
+  DType dtype;               // of an undeclared intermediate: the widest operand's
+  bool declared = false;     // its dtype stands in the program (of an input: or is the option's)
+  std::vector<Axis> axes;    // row-major, the last one contiguous
+  std::string partial = {};  // "X" of {U_X}: the devices along X hold addends of it
   Role role = Role::input;
   Span span = {};
 };
@@ -69,6 +78,7 @@ struct Contraction {
   std::vector<std::string>
       contracted;  // in both operands, not in the result (K); empty: an outer or elementwise product
   std::int64_t literal_contracted = 1;  // the product of literal extents that are summed as well
+  std::string partial = {};  // mesh axes that share a contracted dimension out: what each device has is an addend
 };
 
 enum class Function {
@@ -94,26 +104,60 @@ enum class Function {
   min,
   where,
   less,
+  less_equal,
+  greater,
+  greater_equal,
+  equal,
+  sum,  // from here on along dimensions, as max and min may be too
+  mean,
+  softmax,
+  rmsnorm,
+  layernorm,
 };
 
 // An expression over the result's index space, as a postfix tree: node i uses nodes before it.
 struct Node {
-  enum class Kind { tensor, number, call } kind;
+  enum class Kind {
+    tensor,
+    number,
+    index,  // index(T): where along a dimension the element lies, from 0 on
+    size,   // size(T): how long a dimension is
+    call,   // of each element by itself
+    along,  // sum(x over D), softmax(x over D): along dimensions
+  } kind;
   int tensor = 0;                // kind tensor: index into Program::tensors; its axes are found in the result's by name
   double number = 0;             // kind number
-  Function function = {};        // kind call
-  std::vector<int> arguments{};  // kind call: indices of nodes
-  int repeat = 1;  // kind call: how often the function is applied (repeat(64, cos, x)); unary functions only
+  Function function = {};        // kinds call and along
+  std::vector<int> arguments{};  // kinds call and along: indices of nodes
+  int repeat = 1;            // kind call: how often the function is applied (repeat(64, cos, x)); unary functions only
+  std::vector<Axis> over{};  // kind along: the dimensions; kinds index and size: the one that is meant
 };
 
-// Every axis of an operand but a literal 1 is in the result, every one of the result but a literal 1 in some operand.
-struct Pointwise {
+// Of the functions along dimensions, those that leave them out: sum, mean, max, min. softmax and the norms keep them:
+//   softmax(x)_i = exp(x_i - m) / sum_j exp(x_j - m), m = max_j x_j
+//   rmsnorm(x)_i = x_i / sqrt(mean_j x_j^2 + 1e-5)
+//   layernorm(x) = rmsnorm(x - mean x)
+bool reduces(Function function);
+inline constexpr double norm_epsilon = 1e-5;
+
+// Every axis of an operand but a literal 1 is in the result or reduced, every one of the result but a literal 1 in some
+// operand.
+struct Expression {
   int result = 0;
   std::vector<Node> nodes;  // the last one is the value
 };
 
+// Where the nodes of an expression are evaluated: at the top in the result's index space, below a function along
+// dimensions in that of its argument. In y[N, D] = x / sum(x * x over D) the product is evaluated in [N, D] (space 1),
+// the quotient in the result's (space 0).
+struct Spaces {
+  std::vector<int> of;                  // of each node: index into `axes`
+  std::vector<std::vector<Axis>> axes;  // that its operands have, without literal 1s; 0: the top
+};
+Spaces spaces(const std::vector<Tensor>& tensors, const std::vector<Node>& nodes);
+
 struct Statement {
-  std::variant<Contraction, Pointwise> op;
+  std::variant<Contraction, Expression> op;
   std::string text;  // as the user wrote it, on one line
   Span span = {};
   int result() const {
@@ -121,25 +165,38 @@ struct Statement {
   }
 };
 
+// The tensors that a statement reads, in order, those that it reads twice twice.
+std::vector<int> operands(const Statement& statement);
+
 struct Program {
   std::string source;  // "program" or the file's path, for messages
   std::string text;
   std::vector<Dimension> dims;  // in order of first appearance; on a dims line, what it declares first
+  std::vector<MeshAxis> mesh;   // in order of first appearance; empty: nothing is sharded
   std::vector<Tensor> tensors;
   std::vector<Statement> statements;
 
   std::vector<std::string> dim_names() const;
-  // All dimensions with their values: the bindings given, then the defaults. A dimension without a value is left out
-  // (evaluate() names it). Errors: a name that the program lacks, a value below 1.
+  // All dimensions and mesh axes with their values: the bindings given, then the defaults. One without a value is left
+  // out (evaluate() names it). Errors: a name that the program lacks, a value below 1, a dimension that its mesh axes
+  // do not divide.
   Result<Bindings> bind(const Bindings& given) const;
 };
 
-inline constexpr std::size_t max_program_bytes = 1 << 20;  // of its text
+inline constexpr std::size_t max_program_bytes = std::size_t{64} << 20;  // of its text
+inline constexpr std::size_t max_words = 1 << 20;      // more would take more than about a second to read
+inline constexpr std::size_t max_statements = 10'000;  // and to explain
 
 struct ParseOptions {
   std::string source = "program";
   DType dtype = DType::bf16;  // of tensors that name none
 };
+
+// What running a sharded program on one device is refused with; none: nothing is sharded.
+std::optional<Error> refuse_sharded(const Program& program, std::string_view verb);
+
+// The collective that a statement implies, "all-reduce over X"; empty: none. What it costs is not counted yet.
+std::string collective(const Program& program, const Statement& statement);
 
 // Reads the notation of DESIGN section 2 (docs/notation.md). The first mistake is returned, with its place and a cure.
 Result<Program> parse(std::string_view text, const ParseOptions& options = {});

@@ -121,7 +121,12 @@ TEST(Parse, KeepsTheShapeOfAnExpression) {
       {"a*0.5 + 1e-6", "a * 0.5 + 1e-06"},
       {"a*1E+20 - .25", "a * 1e+20 - 0.25"},
       {"max(a, min(b, 0))", "max(a, min(b, 0))"},
-      {"where(less(a, 0), a*b, -c)", "where(less(a, 0), a * b, -c)"},
+      {"where(a<0, a*b, -c)", "where(a < 0, a * b, -c)"},
+      {"(a+b<=c)*(a>b)", "(a + b <= c) * (a > b)"},
+      {"(a==b)==c", "(a == b) == c"},
+      {"a - sum( a*b over N ) / size( N )", "a - sum(a * b over N) / size(N)"},
+      {"max(a, max(b over N))", "max(a, max(b over N))"},
+      {"softmax(where(index(N) >= 2, a, -inf) over N)", "softmax(where(index(N) >= 2, a, -inf) over N)"},
       {"repeat(64, cos, a + b)", "repeat(64, cos, a + b)"},
       {"repeat(1, cos, a)", "cos(a)"},
       {"gelu_tanh(silu(relu(sigmoid(tanh(a)))))", "gelu_tanh(silu(relu(sigmoid(tanh(a)))))"},
@@ -136,6 +141,17 @@ TEST(Parse, KeepsTheShapeOfAnExpression) {
   }
 }
 
+// The rooflines note, line by line.
+TEST(Parse, ReadsEveryProductOfTheNotes) {
+  for (const char* line :
+       {"x * y: bf16[N], bf16[N] -> bf16[1]", "X * Y -> Z: bf16[B, D], bf16[D, F] -> bf16[B, F]",
+        "X * Y -> Z: bf16[B, S, D], bf16[D, F] -> bf16[B, S, F]", "X' * Y' -> Z': bf16[S, D], bf16[D, F] -> bf16[S, F]",
+        "A[B, D] * B[D, F] -> C[B, F]", "bfloat16[B, D] * int8[D, F] -> bfloat16[B, F]",
+        "int8[B, D]_D * int8[B, D, F]_D -> int8[B, F]", "int8[B, D] * int8[B, D, F] -> int8[B, F]",
+        "bf16[B, D_X] * bf16[D_X, F] -> bf16[B, F]", "A[B, D_X] * B[D_X, F] -> C[B, F]{U_X}"})
+    EXPECT_TRUE(parse(line)) << line;
+}
+
 TEST(Parse, TellsContractionsFromPointwiseStatements) {
   const Program p =
       parsed("x: bf16[N] y: bf16[N]\na[N] = x * y\nb[N] = (x * y)\nc[N] = x * y * x\nd[N] = 2 * x\ne[N] = x");
@@ -144,6 +160,15 @@ TEST(Parse, TellsContractionsFromPointwiseStatements) {
   EXPECT_THAT(contractions, ElementsAre(true, true, false, false, false));
   EXPECT_THAT(contraction(p).batch, ElementsAre("N"));
   EXPECT_THAT(contraction(p).contracted, IsEmpty());
+}
+
+TEST(Parse, TakesASummedProductForTheContractionThatItIs) {
+  const std::string in = "x: bf16[N, D] w: bf16[D, F] v: bf16[D]\n";
+  for (const char* statement :
+       {"y[N, F] = sum(x * w over D)", "y[N] = sum((x * v) over D)", "y[1] = sum(x * x over N, D)"})
+    EXPECT_TRUE(std::holds_alternative<Contraction>(parsed(in + statement).statements[0].op)) << statement;
+  for (const char* statement : {"y[N] = sum(x * w over D, F)", "y[D] = sum(x * v over N)", "y[N] = sum(x + v over D)"})
+    EXPECT_TRUE(std::holds_alternative<Expression>(parsed(in + statement).statements[0].op)) << statement;
 }
 
 TEST(Parse, SortsTheDimensionsOfAContraction) {

@@ -52,6 +52,18 @@ TEST(RoundTrip, HoldsForEverySmallExpression) {
     ASSERT_EQ(round_trip_fault("a: f32[N, M]\nb: f32[M]\ny[M, N] = a + " + e), "") << e;
 }
 
+// Every nest of two functions along dimensions, with a comparison in between.
+TEST(RoundTrip, HoldsForFunctionsAlongDimensions) {
+  for (const std::string outer : {"sum", "mean", "max", "min"})
+    for (const std::string inner : {"sum", "max", "softmax", "rmsnorm", "layernorm"})
+      for (const std::string sign : {" < ", " <= ", " > ", " >= ", " == ", " * "}) {
+        const std::string nest = outer + "(a" + sign + inner + "(a over M) over N, M)";
+        const std::string text = "a: f32[N, M]\ny[N, M] = (a + index(M))" + sign + "(" + nest + " - size(N))";
+        ASSERT_TRUE(parse(text)) << text << parse(text).error().text();
+        ASSERT_EQ(round_trip_fault(text), "") << text;
+      }
+}
+
 constexpr std::string_view seeds[] = {
     "bf16[B, D] * bf16[D, F] -> bf16[B, F]",
     "X * Y -> Z: bf16[B, D], bf16[D, F] -> bf16[B, F]",
@@ -60,7 +72,11 @@ constexpr std::string_view seeds[] = {
     "X' * Y' -> Z': bf16[S, D], bf16[D, 7] -> bf16[S, 7]",
     "dims N = 32768, D = 8192, F = 4*D + (N - 1)*2\nx: bf16[N, D]   up: bf16[F, D]   bu: bf16[F]\n"
     "u[N, F] = x * up  # one\ny: bf16[N, F] = (u + bu) * gelu(u / 2 - 1e-6)\n",
-    "x: f32[N, 1]\ny[N] = where(less(x, 0), max(x, -1), repeat(64, cos, x))\nz[N] = -(y - x) * (x + y)\n",
+    "x: f32[N, 1]\ny[N] = where(x < 0, max(x, -1), repeat(64, cos, x))\nz[N] = -(y - x) * (x + y)\n",
+    "q[H, S, E] * k[H, T, E] -> s[H, S, T]\np[H, S, T] = softmax(where(index(T) <= index(S), s / sqrt(size(E)), -inf) "
+    "over T)\n",
+    "x: f32[N, 3, D]\ny[N] = sum(x * max(x over 3) over D, 3) >= mean(rmsnorm(x over D) over 3, D)\n",
+    "mesh X = 4, Y\nA[B_Y, D_X] * W[D_X, F] -> C[B_Y, F]{U_X}\ny[B_Y, F_X] = C\nz[B, F] = y\n",
     "A[B, D] * B[D, F] -> C[B, F]\nC[B, F] * W[F, G] -> E[B, G]\n",
 };
 
@@ -136,11 +152,26 @@ TEST(Limits, LongStatementsTakeNoDeepStack) {
   EXPECT_EQ(round_trip_fault(repeated("x: f32[N]\n", 1) + "a[N] = x\n" + repeated("# c\n\n", 100000)), "");
 }
 
-TEST(Limits, ATextHasAtMostOneMebibyte) {
+TEST(Limits, ATextHasAtMost64MebibytesAndAMillionWords) {
   const std::string program = "bf16[N] * bf16[N] -> bf16[1]";
-  EXPECT_TRUE(parse(program + std::string((1 << 20) - program.size(), ' ')));
-  EXPECT_EQ(parse(program + std::string((1 << 20) - program.size() + 1, ' ')).error().text(),
-            "program: expected a program of at most 1048576 bytes, found 1048577\n"
+  EXPECT_TRUE(parse(program + std::string((64 << 20) - program.size(), ' ')));
+  EXPECT_EQ(parse(program + std::string((64 << 20) - program.size() + 1, ' ')).error().text(),
+            "program: expected a program of at most 67108864 bytes, found 67108865\n"
+            "  hint: split it into several programs\n");
+  const std::string sum = "x: f32[N]\ny[N] = x";  // 13 words and the end
+  EXPECT_TRUE(parse(sum + repeated(" + x", ((1 << 20) - 14) / 2)));
+  EXPECT_EQ(parse(sum + repeated(" +\tx", 1 << 20)).error().message,
+            "expected a program of at most 1048576 words and signs, found more");
+}
+
+TEST(Limits, AProgramHasAtMostTenThousandStatements) {
+  std::string text = "x: f32[N]\n";
+  for (int i = 0; i < 10'000; ++i) text += "y" + std::to_string(i) + "[N] = cos(x)\n";
+  EXPECT_TRUE(parse(text));
+  EXPECT_EQ(parse(text + "z[N] = cos(x)").error().text(),
+            "program:10002:1: expected at most 10000 statements, found more\n"
+            "  z[N] = cos(x)\n"
+            "  ^^^^^^^^^^^^^\n"
             "  hint: split it into several programs\n");
 }
 

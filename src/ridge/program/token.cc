@@ -145,7 +145,9 @@ std::optional<Error> Lexer::next() {
   if (digit(c) || (c == '.' && digit(at(pos_ + 1)))) return number();
   if (letter(c) || c == '_') return name();
   if (c < ' ' || c > '~') return unprintable();
-  push(TokenKind::symbol, c == '-' && at(pos_ + 1) == '>' ? pos_ + 2 : pos_ + 1);
+  const char after = at(pos_ + 1);
+  const bool two = (c == '-' && after == '>') || ((c == '<' || c == '>' || c == '=') && after == '=');
+  push(TokenKind::symbol, two ? pos_ + 2 : pos_ + 1);
   return std::nullopt;
 }
 
@@ -156,8 +158,13 @@ Result<std::vector<Token>> Lexer::run() {
         .hint = "split it into several programs",
         .source = source_.name};
   if (text_.starts_with("\xEF\xBB\xBF")) pos_ = line_start_ = 3;  // the mark that some editors put in front of UTF-8
-  while (pos_ < text_.size())
+  while (pos_ < text_.size()) {
     if (std::optional<Error> error = next()) return *error;
+    if (tokens_.size() > max_words)
+      return source_.error(tokens_.back().span,
+                           fmt::format("expected a program of at most {} words and signs, found more", max_words),
+                           "split it into several programs");
+  }
   tokens_.push_back(ending(TokenKind::end));
   return std::move(tokens_);
 }

@@ -20,7 +20,7 @@ enum class TokenKind {
   name,     // a letter, then letters, digits, underscores; at the end primes: X', d_ff
   number,   // 64, 0.5, 1e-6; never with a sign
   suffix,   // an underscore and what follows it: the _D of int8[B, D]_D
-  symbol,   // -> or one printable ASCII character
+  symbol,   // -> <= >= == or one printable ASCII character
   newline,  // one or more line ends
   end,
 };
@@ -40,8 +40,8 @@ struct Source {
   Error error(Span span, std::string message, std::string hint = {}) const;
 };
 
-// Ends with a token of kind end. Errors: a text of more than max_program_bytes, bytes that are no printable UTF-8, a
-// number that runs into letters, a name of more than 64 characters.
+// Ends with a token of kind end. Errors: a text of more than max_program_bytes or max_words, bytes that are no
+// printable UTF-8, a number that runs into letters, a name of more than 64 characters.
 Result<std::vector<Token>> tokenize(const Source& source);
 
 // As messages say it: "'->'", "end of line", "end of the program"; long words are cut.

@@ -50,7 +50,7 @@ bool Parser::contract(const Operand& left, const Operand& right, const Mention& 
   }
   for (const Axis& a : right.axes)
     if (a.named() && !has(left.axes, a)) out.right_free.push_back(a.dim);
-  return true;
+  return shards(left, right, result, out);
 }
 
 // Every dimension stands in two of the three tensors at least.
@@ -87,9 +87,7 @@ bool Parser::lonely(const Operand& operand, const Axis& axis, const Axis* partne
   }
   return fail(
       axis.span, message,
-      fmt::format("to sum {} over it alone, sum({} over {}) would be needed, which is not supported yet; contract with "
-                  "a tensor of ones first",
-                  t.name, t.name, text(axis)));
+      fmt::format("to sum over it alone give {} a statement of its own: sum({} over {})", t.name, t.name, text(axis)));
 }
 
 // `_D` behind the brackets: every dimension that is contracted, and no other.
@@ -135,33 +133,87 @@ bool Parser::suffix_dims(const Token& suffix, const Operand& operand, std::vecto
   return true;
 }
 
-// Every dimension of an operand is in the result, and every one of the result in some operand.
-bool Parser::pointwise(const Mention& result) {
-  std::vector<Axis> missing = result.axes;
+// sum(a * b over D) is the contraction a * b where both operands have what is summed and the result the rest.
+bool Parser::summed_product(const Mention& result) {
+  const bool form = nodes_.size() == 4 && nodes_[0].kind == Node::Kind::tensor &&
+                    nodes_[1].kind == Node::Kind::tensor && nodes_[2].kind == Node::Kind::call &&
+                    nodes_[2].function == Function::multiply && nodes_[3].kind == Node::Kind::along &&
+                    nodes_[3].function == Function::sum;
+  if (!form) return false;
+  const std::vector<Axis> left = operand(0).axes, right = operand(1).axes;
+  const std::vector<Axis>& summed = nodes_[3].over;
+  const auto in_place = [&](const Axis& a) {
+    return one(a) || (has(summed, a) ? has(left, a) && has(right, a) && !has(result.axes, a) : has(result.axes, a));
+  };
+  return std::all_of(left.begin(), left.end(), in_place) && std::all_of(right.begin(), right.end(), in_place) &&
+         std::all_of(summed.begin(), summed.end(), in_place);
+}
+
+// A function along dimensions needs an argument that has them.
+bool Parser::runs_along(const Spaces& spaces) {
+  for (const Node& node : nodes_) {
+    if (node.kind != Node::Kind::along) continue;
+    const int space = spaces.of[static_cast<std::size_t>(node.arguments[0])];
+    const std::vector<Axis>& axes = spaces.axes[static_cast<std::size_t>(space)];
+    for (const Axis& a : node.over)
+      if (!one(a) && !has(axes, a))
+        return fail(a.span,
+                    fmt::format("{} is not in what {} runs over{}{}", described(a), function_name(node.function),
+                                axes.empty() ? "" : ", ", axes.empty() ? "" : text(axes)),
+                    "name a dimension of its argument");
+  }
+  return true;
+}
+
+// Every dimension of an operand is in the result, unless it is reduced, and every one of the result in some operand.
+bool Parser::verify(const Mention& result) {
+  const Spaces found = spaces(program_.tensors, nodes_);
+  if (!runs_along(found)) return false;
   bool any = false;
   for (std::size_t i = 0; i < nodes_.size(); ++i) {
-    if (nodes_[i].kind != Node::Kind::tensor) continue;
-    any = true;
-    const Tensor& t = program_.tensors[static_cast<std::size_t>(nodes_[i].tensor)];
-    for (const Axis& a : t.axes) {
-      if (one(a) || has(result.axes, a)) continue;
-      return fail(
-          node_spans_[i],
-          fmt::format("{} of '{}' is not in the result {}{}", described(a), t.name, result.name, text(result.axes)),
-          nodes_.size() == 1
-              ? fmt::format("sum({} over {}) would be needed, which is not supported yet; contract with a tensor of "
-                            "ones instead",
-                            t.name, text(a))
-              : "a contraction is a statement of its own, t[N, F] = a * b; anything else keeps every dimension");
-    }
-    std::erase_if(missing, [&](const Axis& a) { return one(a) || has(t.axes, a); });
+    any = any || nodes_[i].kind == Node::Kind::tensor;
+    if (found.of[i] != 0) continue;
+    if (!kept(i, found, result)) return false;
   }
   if (!any)
     return fail(node_spans_.back(), "expected a tensor in the expression, found numbers only",
                 "a constant needs no program");
-  if (missing.empty() || one(missing.front())) return true;
-  return fail(missing.front().span, fmt::format("{} of the result is in no operand", described(missing.front())),
+  const auto missing = std::find_if(result.axes.begin(), result.axes.end(),
+                                    [&](const Axis& a) { return !one(a) && !has(found.axes[0], a); });
+  if (missing == result.axes.end()) return expression_shards(result);
+  return fail(missing->span, fmt::format("{} of the result is in no operand", described(*missing)),
               "a dimension of the result comes from an operand");
+}
+
+// The dimensions that a node at the top brings are the result's.
+bool Parser::kept(std::size_t node, const Spaces& found, const Mention& result) {
+  const Node& n = nodes_[node];
+  std::vector<Axis> axes;
+  std::string called;
+  if (n.kind == Node::Kind::tensor) {
+    const Tensor& t = program_.tensors[static_cast<std::size_t>(n.tensor)];
+    axes = t.axes;
+    called = t.name;
+  } else if (n.kind == Node::Kind::index) {
+    axes = n.over;
+    called = fmt::format("index({})", n.over[0].dim);
+  } else if (n.kind == Node::Kind::along) {
+    axes = found.axes[static_cast<std::size_t>(found.of[static_cast<std::size_t>(n.arguments[0])])];
+    if (reduces(n.function)) std::erase_if(axes, [&](const Axis& a) { return has(n.over, a); });
+    called = fmt::format("{}(…)", function_name(n.function));
+  }
+  for (const Axis& a : axes) {
+    if (one(a) || has(result.axes, a)) continue;
+    const bool sums = n.kind == Node::Kind::tensor;
+    return fail(
+        node_spans_[node],
+        fmt::format("{} of '{}' is not in the result {}{}", described(a), called, result.name, text(result.axes)),
+        sums ? fmt::format("sum({} over {}) leaves it out; a contraction is a statement of its own, "
+                           "t[N, F] = a * b",
+                           called, text(a))
+             : "add it to the result, or reduce over it: sum(… over D)");
+  }
+  return true;
 }
 
 }  // namespace ridge::notation

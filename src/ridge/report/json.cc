@@ -91,6 +91,7 @@ Json prediction_json(const Prediction& p, const std::vector<std::string>& order)
       {"flops", p.work.flops.text(order)}, {"bytes", p.work.bytes().text(order)}, {"intensity", p.intensity_formula}};
   out["thresholds"] = Json::array();
   for (const Threshold& t : p.thresholds) out["thresholds"].push_back(threshold_json(t));
+  if (!p.work.collective.empty()) out["collective"] = p.work.collective;
   if (!p.missing.empty()) out["missing"] = p.missing;
   return out;
 }
@@ -177,6 +178,7 @@ std::string render_json(const Report& report, bool one_line) {
   out["machine"] = machine_json(e.machine, used_peaks(e));
   out["dims"] = dims_json(e);
   if (e.split) out["split"] = {{"dim", e.split->dim}, {"chips", e.split->chips}};
+  for (const std::string& axis : e.mesh_names) out["mesh"][axis] = e.dims.at(axis);
   out["ops"] = Json::array();
   for (std::size_t i = 0; i < e.ops.size(); ++i) {
     out["ops"].push_back(prediction_json(e.ops[i], e.dim_names));
@@ -184,6 +186,7 @@ std::string render_json(const Report& report, bool one_line) {
     if (report.plans) add_plan(out["ops"].back(), (*report.plans)[i]);
   }
   out["total"] = prediction_json(e.total, e.dim_names);
+  if (e.fused) out["fused"] = prediction_json(*e.fused, e.dim_names);
   if (report.measured) {
     add_measurement(out["total"], report.measured->total);
     out["overhead_s"] = report.measured->overhead_s;

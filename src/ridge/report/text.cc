@@ -1,6 +1,7 @@
 // The report for eyes: what it costs and what binds as one table, the formulas and thresholds in words below, and last
 // where the machine's numbers come from. "-" stands for what is not known, for instance where a dimension has no value.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
@@ -48,6 +49,21 @@ std::string dims_line(const Explanation& e) {
   return out;
 }
 
+// "mesh  X = 4  Y = 2: counted for one of 8 devices"
+std::string mesh_line(const Explanation& e) {
+  if (e.mesh_names.empty()) return {};
+  std::string out = "mesh";
+  std::int64_t devices = 1;
+  for (const std::string& axis : e.mesh_names) {
+    out += fmt::format("  {} = {}", axis, e.dims.at(axis));
+    devices *= e.dims.at(axis);
+  }
+  return out + fmt::format(": counted for one of {} devices\n", grouped(devices));
+}
+
+// Work on integers is no FLOP.
+const char* unit(const Work& work) { return info(work.math).integer ? "OP" : "FLOP"; }
+
 // "compute-bound": of compute and memory the one; of other pairs both are named, "compute over network".
 std::string bound(const Threshold& t, bool first) {
   const std::string over(name(t.roofs[first ? 0 : 1])), under(name(t.roofs[first ? 1 : 0]));
@@ -69,12 +85,13 @@ std::string head(const Report& report, const Styled& styled) {
   if (!dims.empty()) out += "dims" + dims + "\n";
   if (const auto& cut = report.explanation.split)
     out += fmt::format("one of {} chips, {} split\n", cut->chips, cut->dim);
+  out += mesh_line(report.explanation);
   return open(report.explanation) ? out : out + "\n";
 }
 
 std::vector<std::string> predicted_row(const std::string& op, const Prediction& p) {
   return {op,
-          unit_or_dash(p.flops, "FLOP"),
+          unit_or_dash(p.flops, unit(p.work)),
           unit_or_dash(p.bytes, "B"),
           number_or_dash(p.intensity),
           number_or_dash(p.ridge),
@@ -87,6 +104,7 @@ std::string predicted_table(const Explanation& e, const Styled& styled) {
   Rows rows{{"op", "work", "bytes", "FLOP/B", "ridge", "limiter", "lower", "upper"}};
   for (const Prediction& p : e.ops) rows.push_back(predicted_row(capped(p.work.name, 24), p));
   if (e.ops.size() > 1) rows.push_back(predicted_row("total", e.total));
+  if (e.fused) rows.push_back(predicted_row("fused", *e.fused));
   return styled.table(rows, {false, true, true, true, true, false, true, true});
 }
 
@@ -157,11 +175,13 @@ std::string formulas(const Explanation& e, const Styled& styled) {
   std::string out;
   for (const Prediction& p : e.ops) {
     out += "\n" + styled.bold(p.work.text) + "\n";
-    Rows rows{{"  work", p.work.flops.text(e.dim_names) + " FLOP"}, {"  bytes", p.work.bytes().text(e.dim_names)}};
-    if (!p.intensity_formula.empty()) rows.push_back({"  FLOP/B", p.intensity_formula});
+    Rows rows{{"  work", fmt::format("{} {}", p.work.flops.text(e.dim_names), unit(p.work))},
+              {"  bytes", p.work.bytes().text(e.dim_names)}};
+    if (!p.intensity_formula.empty()) rows.push_back({fmt::format("  {}/B", unit(p.work)), p.intensity_formula});
     if (!p.work.bytes_sent.zero()) rows.push_back({"  sent", p.work.bytes_sent.text(e.dim_names)});
-    if (open(e) && p.ridge) rows.push_back({"  ridge", significant(*p.ridge) + " FLOP/B"});
+    if (open(e) && p.ridge) rows.push_back({"  ridge", fmt::format("{} {}/B", significant(*p.ridge), unit(p.work))});
     for (const Threshold& t : p.thresholds) rows.push_back({"  " + t.dim, threshold_text(t)});
+    if (!p.work.collective.empty()) rows.push_back({"  network", p.work.collective + ", not counted"});
     if (!p.missing.empty()) rows.push_back({"  missing", p.missing + " is not on record: no times, no limiter"});
     out += aligned(rows, {false, false});
   }
@@ -233,6 +253,10 @@ std::string render_text(const Report& report, const TextStyle& style) {
   out += sources(report.explanation, styled);
   if (!report.measured)
     out += "a multiply-add counts as 2 FLOPs; bytes: each input read once, each result written once\n";
+  if (!report.measured && !report.explanation.derived.empty())
+    out += fmt::format("thresholds vary one dimension alone: {}\n", fmt::join(report.explanation.derived, ", "));
+  if (!report.measured && report.explanation.fused)
+    out += "fused: intermediates stay where they are computed, in f32, and are never stored\n";
   return out;
 }
 

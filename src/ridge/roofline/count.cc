@@ -1,8 +1,9 @@
 // Work from the notation alone. A contraction multiplies and adds once for every combination of its dimensions:
 //   bf16[B, D] * bf16[D, F] -> bf16[B, F]: 2*B*D*F FLOPs; the 2*D-1 operations that an element really takes are 2*D
 //   here,
-// as everywhere in the field. A pointwise expression is applied to every element of its result, so an operand that is
-// broadcast costs its operations for each element and its bytes once.
+// as everywhere in the field. An expression is applied to every element of its result, so an operand that is broadcast
+// costs its operations for each element and its bytes once; what stands below a sum is applied to every element that is
+// summed, once for each sum and not for each element of the result.
 #include <algorithm>
 
 #include "ridge/roofline/work.h"
@@ -10,58 +11,123 @@
 namespace ridge {
 namespace {
 
-Polynomial elements(const Tensor& tensor) {
-  Polynomial count = 1;
-  for (const Axis& axis : tensor.axes) count = count * axis.extent();
-  return count;
+// What a device holds.
+class Counter {
+ public:
+  Counter(const Program& program, const Bindings& sizes) : program_(program), sizes_(sizes) {}
+
+  Work of(const Statement& statement) const {
+    const Tensor& result = tensor(statement.result());
+    Work work{.name = result.name, .text = statement.text, .collective = collective(program_, statement)};
+    std::visit([&](const auto& op) { count_op(op, work); }, statement.op);
+    work.bytes_out = stored_bytes(result);
+    return work;
+  }
+
+  Polynomial stored_bytes(const Tensor& tensor) const {
+    return elements(tensor.axes) * Rational(bits(tensor.dtype), 8);
+  }
+
+ private:
+  const Tensor& tensor(int i) const { return program_.tensors[static_cast<std::size_t>(i)]; }
+
+  Rational part(const std::string& mesh) const {
+    Rational out = 1;
+    for (const char letter : mesh)
+      if (const auto size = sizes_.find(std::string(1, letter)); size != sizes_.end())
+        out = out * Rational(1, size->second);
+    return out;
+  }
+
+  Polynomial elements(const std::vector<Axis>& axes) const {
+    Polynomial count = 1;
+    for (const Axis& axis : axes) count = count * axis.extent() * part(axis.mesh);
+    return count;
+  }
+
+  Polynomial bytes_of_distinct(std::vector<int> tensors) const {
+    std::sort(tensors.begin(), tensors.end());
+    tensors.erase(std::unique(tensors.begin(), tensors.end()), tensors.end());
+    Polynomial bytes;
+    for (const int t : tensors) bytes = bytes + stored_bytes(tensor(t));
+    return bytes;
+  }
+
+  void count_op(const Contraction& op, Work& work) const;
+  void count_op(const Expression& op, Work& work) const;
+
+  const Program& program_;
+  const Bindings& sizes_;
+};
+
+// A product is computed before its addends are scattered, so each device's share is that of its operands.
+void Counter::count_op(const Contraction& op, Work& work) const {
+  std::vector<Axis> all = tensor(op.left).axes;
+  for (const Axis& axis : tensor(op.right).axes)
+    if (std::find(all.begin(), all.end(), axis) == all.end()) all.push_back(axis);
+  work.contraction = !op.contracted.empty() || op.literal_contracted != 1;
+  if (work.contraction) work.math = wider(tensor(op.left).dtype, tensor(op.right).dtype);
+  work.flops = elements(all) * (work.contraction ? 2 : 1);
+  work.bytes_in = bytes_of_distinct({op.left, op.right});
 }
 
-Polynomial stored_bytes(const Tensor& tensor) { return elements(tensor) * Rational(bits(tensor.dtype), 8); }
-
-Polynomial bytes_of_distinct(const Program& program, std::vector<int> tensors) {
-  std::sort(tensors.begin(), tensors.end());
-  tensors.erase(std::unique(tensors.begin(), tensors.end()), tensors.end());
-  Polynomial bytes;
-  for (const int t : tensors) bytes = bytes + stored_bytes(program.tensors[t]);
-  return bytes;
-}
-
-void count_op(const Program& program, const Contraction& op, Work& work) {
-  Polynomial summed = op.literal_contracted;
-  for (const std::string& dim : op.contracted) summed = summed * Polynomial::symbol(dim);
-  work.contraction = summed != Polynomial(1);
-  if (work.contraction) work.math = wider(program.tensors[op.left].dtype, program.tensors[op.right].dtype);
-  work.flops = elements(program.tensors[op.result]) * summed * (work.contraction ? 2 : 1);
-  work.bytes_in = bytes_of_distinct(program, {op.left, op.right});
+// What a node costs for each element of the space in which it works: that of its argument, where it runs along
+// dimensions. softmax: maximum, difference, power, sum, quotient; rmsnorm: square, sum, product; layernorm: sum,
+// difference, square, sum, product. What is done once a row only (a quotient, a root) is not counted.
+std::int64_t operations(const Node& node) {
+  if (node.kind != Node::Kind::along) return node.repeat;
+  switch (node.function) {
+    case Function::softmax:
+    case Function::layernorm: return 5;
+    case Function::rmsnorm: return 3;
+    default: return 1;
+  }
 }
 
 // A call whose arguments are all numbers is a constant, computed once, and costs nothing.
-void count_op(const Program& program, const Pointwise& op, Work& work) {
+void Counter::count_op(const Expression& op, Work& work) const {
+  const Spaces found = spaces(program_.tensors, op.nodes);
   std::vector<int> operands;
   std::vector<bool> varies;
-  Polynomial calls;
-  for (const Node& node : op.nodes) {
+  std::vector<std::int64_t> counts(found.axes.size());  // operations for each element of a space
+  for (std::size_t i = 0; i < op.nodes.size(); ++i) {
+    const Node& node = op.nodes[i];
     if (node.kind == Node::Kind::tensor) operands.push_back(node.tensor);
-    varies.push_back(node.kind == Node::Kind::tensor ||
+    varies.push_back(node.kind == Node::Kind::tensor || node.kind == Node::Kind::index ||
                      std::any_of(node.arguments.begin(), node.arguments.end(), [&](int a) { return varies[a]; }));
-    if (node.kind == Node::Kind::call && varies.back()) calls = calls + node.repeat;
+    if (node.arguments.empty() || !varies.back()) continue;
+    const int space = node.kind == Node::Kind::along ? found.of[node.arguments[0]] : found.of[i];
+    counts[space] += operations(node);
   }
-  work.flops = elements(program.tensors[op.result]) * calls;
-  work.bytes_in = bytes_of_distinct(program, operands);
+  work.flops = elements(tensor(op.result).axes) * counts[0];
+  for (std::size_t space = 1; space < counts.size(); ++space)
+    work.flops = work.flops + elements(found.axes[space]) * counts[space];
+  work.bytes_in = bytes_of_distinct(operands);
 }
 
 }  // namespace
 
-std::vector<Work> count(const Program& program) {
+std::vector<Work> count(const Program& program, const Bindings& sizes) {
+  const Counter counter(program, sizes);
   std::vector<Work> all;
-  for (const Statement& statement : program.statements) {
-    const Tensor& result = program.tensors[statement.result()];
-    Work work{.name = result.name, .text = statement.text};
-    std::visit([&](const auto& op) { count_op(program, op, work); }, statement.op);
-    work.bytes_out = stored_bytes(result);
-    all.push_back(std::move(work));
-  }
+  for (const Statement& statement : program.statements) all.push_back(counter.of(statement));
   return all;
+}
+
+Work count_fused(const Program& program, const Bindings& sizes) {
+  const Counter counter(program, sizes);
+  Work work{.name = "fused"};
+  std::vector<bool> read(program.tensors.size());
+  for (const Statement& statement : program.statements) {
+    work.flops = work.flops + counter.of(statement).flops;
+    for (const int operand : operands(statement)) read[static_cast<std::size_t>(operand)] = true;
+  }
+  for (std::size_t i = 0; i < program.tensors.size(); ++i) {
+    const Tensor& tensor = program.tensors[i];
+    if (tensor.role == Role::input && read[i]) work.bytes_in = work.bytes_in + counter.stored_bytes(tensor);
+    if (tensor.role == Role::output) work.bytes_out = work.bytes_out + counter.stored_bytes(tensor);
+  }
+  return work;
 }
 
 }  // namespace ridge

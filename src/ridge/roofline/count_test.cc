@@ -59,7 +59,7 @@ class LoopNest {
 
   void touch(int tensor, const Index& at) {
     std::vector<std::int64_t> element;
-    for (const Axis& axis : program_.tensors[tensor].axes) element.push_back(at.at(key(axis)));
+    for (const Axis& axis : program_.tensors[tensor].axes) element.push_back(extent(axis) == 1 ? 0 : at.at(key(axis)));
     touched_[tensor].insert(element);
   }
 
@@ -81,20 +81,52 @@ class LoopNest {
     });
   }
 
-  void run_op(const Pointwise& op) {
-    std::vector<int> tensors{op.result};
-    for (const Node& node : op.nodes)
-      if (node.kind == Node::Kind::tensor) tensors.push_back(node.tensor);
-    nest(space(tensors), [&](const Index& at) {
-      for (const int t : tensors) touch(t, at);
-      std::vector<bool> varies;
-      for (const Node& node : op.nodes) {
-        bool any = node.kind == Node::Kind::tensor;
-        for (const int a : node.arguments) any = any || varies[static_cast<std::size_t>(a)];
-        varies.push_back(any);
-        if (node.kind == Node::Kind::call && any) tally_.flops += node.repeat;
-      }
+  void run_op(const Expression& op) {
+    std::map<std::string, std::int64_t> result;
+    for (const Axis& axis : program_.tensors[op.result].axes) result[key(axis)] = extent(axis);
+    nest({result.begin(), result.end()}, [&](const Index& at) { touch(op.result, at); });
+    level(op, static_cast<int>(op.nodes.size()) - 1, result, 0);
+  }
+
+  const Node& node(const Expression& op, int i) const { return op.nodes[static_cast<std::size_t>(i)]; }
+
+  // The dimensions of a value by itself.
+  std::map<std::string, std::int64_t> own(const Expression& op, int i) const {
+    const Node& n = node(op, i);
+    std::map<std::string, std::int64_t> all;
+    if (n.kind == Node::Kind::tensor)
+      for (const Axis& axis : program_.tensors[n.tensor].axes) all[key(axis)] = extent(axis);
+    if (n.kind == Node::Kind::index) all[key(n.over[0])] = extent(n.over[0]);
+    for (const int argument : n.arguments) all.merge(own(op, argument));
+    if (n.kind == Node::Kind::along && reduces(n.function))
+      for (const Axis& axis : n.over) all.erase(key(axis));
+    return all;
+  }
+
+  // All points of a space: what is computed there, `passes` over it, and then the levels below.
+  void level(const Expression& op, int root, const std::map<std::string, std::int64_t>& space, int passes) {
+    std::set<int> below;
+    nest({space.begin(), space.end()}, [&](const Index& at) {
+      tally_.flops += passes;
+      visit(op, root, at, below);
     });
+    for (const int i : below) {
+      const Node& n = node(op, i);
+      const int each = n.function == Function::softmax || n.function == Function::layernorm ? 5
+                       : n.function == Function::rmsnorm                                    ? 3
+                                                                                            : 1;
+      level(op, n.arguments[0], own(op, n.arguments[0]), each);
+    }
+  }
+
+  bool visit(const Expression& op, int i, const Index& at, std::set<int>& below) {
+    const Node& n = node(op, i);
+    if (n.kind == Node::Kind::tensor) return touch(n.tensor, at), true;
+    if (n.kind == Node::Kind::along) return below.insert(i), true;
+    bool varies = n.kind == Node::Kind::index;
+    for (const int argument : n.arguments) varies = visit(op, argument, at, below) || varies;
+    if (n.kind == Node::Kind::call && varies) tally_.flops += n.repeat;
+    return varies;
   }
 
   const Program& program_;
@@ -133,6 +165,17 @@ TEST(Count, agrees_with_a_loop_nest_over_pointwise_expressions) {
     testing::RandomProgram random(seed);
     expect_agreement(random.pointwise(all_dtypes), random);
   }
+}
+
+TEST(Count, agrees_with_a_loop_nest_over_functions_along_dimensions) {
+  int along = 0;
+  for (unsigned seed = 0; seed < 600; ++seed) {
+    testing::RandomProgram random(seed);
+    const std::string text = random.along(all_dtypes);
+    along += text.find(" over ") != std::string::npos;
+    expect_agreement(text, random);
+  }
+  EXPECT_GT(along, 350);
 }
 
 // --- what the formulas look like
@@ -174,6 +217,63 @@ TEST(Count, of_pointwise_work_is_one_an_operation_and_element) {
   EXPECT_EQ(formulas("x: f32[N]\ny: f32[N] = repeat(64, cos, x)"), "f32: 64*N FLOP, 4*N + 4*N B");
   EXPECT_EQ(formulas("x: f32[N]\ny: f32[N] = (2 * 3 + 1) * x"), "f32: N FLOP, 4*N + 4*N B");
   EXPECT_EQ(formulas("x: bf16[N]\ny: f32[N] = x"), "f32: 0 FLOP, 2*N + 4*N B");
+}
+
+TEST(Count, of_a_reduction_is_one_an_input) {
+  EXPECT_EQ(formulas("x: bf16[N, D]\ny[N] = sum(x over D)"), "f32: N*D FLOP, 2*N*D + 2*N B");
+  EXPECT_EQ(formulas("x: bf16[N, D]\ny[1] = max(x over N, D)"), "f32: N*D FLOP, 2*N*D + 2 B");
+  EXPECT_EQ(formulas("x: f32[N, D]   g: f32[D]\ny[N] = sum(x * g over D) / size(D)"),
+            "f32: 2*N*D + N FLOP, 4*N*D + 4*D + 4*N B");
+}
+
+TEST(Count, of_a_sum_is_once_and_not_for_each_element_that_uses_it) {
+  EXPECT_EQ(formulas("x: f32[N, D]\ny[N, D] = x / sum(x over D)"), "f32: 2*N*D FLOP, 4*N*D + 4*N*D B");
+  EXPECT_EQ(formulas("x: f32[N, D]\ny[N] = sum(x / sum(x over D) over D)"), "f32: 3*N*D FLOP, 4*N*D + 4*N B");
+}
+
+TEST(Count, of_softmax_is_five_and_of_norms_three_and_five) {
+  EXPECT_EQ(formulas("s: bf16[S, T]\np[S, T] = softmax(s over T)"), "f32: 5*S*T FLOP, 2*S*T + 2*S*T B");
+  EXPECT_EQ(formulas("s: bf16[S, T]\np[S, T] = softmax(where(index(T) <= index(S), s * rsqrt(64), -inf) over T)"),
+            "f32: 8*S*T FLOP, 2*S*T + 2*S*T B");
+  EXPECT_EQ(formulas("x: bf16[N, D]   w: bf16[D]\ny[N, D] = rmsnorm(x over D) * w"),
+            "f32: 4*N*D FLOP, 2*N*D + 2*D + 2*N*D B");
+  EXPECT_EQ(formulas("x: bf16[N, D]\ny[N, D] = layernorm(x over D)"), "f32: 5*N*D FLOP, 2*N*D + 2*N*D B");
+}
+
+TEST(Count, of_a_summed_product_is_that_of_the_contraction) {
+  EXPECT_EQ(formulas("x: bf16[B, D]   w: bf16[D, F]\ny[B, F] = sum(x * w over D)"),
+            "contraction bf16: 2*B*D*F FLOP, 2*B*D + 2*D*F + 2*B*F B");
+}
+
+std::string of_a_device(const std::string& text, const Bindings& sizes) {
+  const Program program = parsed(text);
+  const Work work = count(program, sizes).back();
+  const auto order = program.dim_names();
+  return fmt::format("{} FLOP, {} + {} B; {}", work.flops.text(order), work.bytes_in.text(order),
+                     work.bytes_out.text(order), work.collective);
+}
+
+TEST(Count, of_a_sharded_product_is_that_of_one_device) {
+  EXPECT_EQ(of_a_device("bf16[B, D_X] * bf16[D_X, F] -> bf16[B, F]{U_X}", {{"X", 2}}),
+            "B*D*F FLOP, B*D + D*F + 2*B*F B; ");
+  EXPECT_EQ(of_a_device("bf16[B, D_X] * bf16[D_X, F] -> bf16[B, F_X]", {{"X", 4}}),
+            "B*D*F/2 FLOP, B*D/2 + D*F/2 + B*F/2 B; reduce-scatter over X");
+  EXPECT_EQ(of_a_device("bf16[B_Y, D_X] * bf16[D_X, F] -> bf16[B_Y, F]", {{"X", 2}, {"Y", 4}}),
+            "B*D*F/4 FLOP, B*D/4 + D*F + B*F/2 B; all-reduce over X");
+  EXPECT_EQ(of_a_device("bf16[B_X, D] * bf16[D, F] -> bf16[B_X, F]", {}), "2*B*D*F FLOP, 2*B*D + 2*D*F + 2*B*F B; ");
+  EXPECT_EQ(of_a_device("x: f32[N_X, D_Y]   b: f32[D_Y]\ny[N_X, D_Y] = gelu(x + b)", {{"X", 2}, {"Y", 2}}),
+            "N*D/2 FLOP, N*D + 2*D + N*D B; ");
+}
+
+TEST(Count, of_a_fused_program_leaves_out_what_is_not_declared) {
+  const Program program = parsed(
+      "x: bf16[N, D]   w: bf16[D, F]   unused: bf16[N]\n"
+      "u[N, F] = x * w\nv: f32[N, F] = exp(u)\ny[N] = sum(u * v over F)");
+  const Work fused = count_fused(program);
+  const auto order = program.dim_names();
+  EXPECT_EQ(fused.flops.text(order), "2*N*D*F + 3*N*F");
+  EXPECT_EQ(fused.bytes_in.text(order), "2*N*D + 2*D*F");
+  EXPECT_EQ(fused.bytes_out.text(order), "4*N*F + 4*N");
 }
 
 TEST(Count, of_each_statement_stands_in_order) {

@@ -179,6 +179,8 @@ void add_times(Prediction& total, const std::vector<Prediction>& ops) {
 Result<Prediction> total_of(const std::vector<Prediction>& ops, const Setting& setting) {
   Prediction total{.work = {.name = "total"}};
   total.bandwidth = setting.bandwidth;
+  const auto integer = [](const Prediction& op) { return info(op.work.math).integer; };
+  if (!ops.empty() && std::all_of(ops.begin(), ops.end(), integer)) total.work.math = ops.front().work.math;
   for (const Prediction& op : ops) {
     total.work.flops = total.work.flops + op.work.flops;
     total.work.bytes_in = total.work.bytes_in + op.work.bytes_in;
@@ -196,6 +198,44 @@ Result<Prediction> total_of(const std::vector<Prediction>& ops, const Setting& s
         static_cast<double>(*total.flops) / total.work.bytes().real({setting.dims.begin(), setting.dims.end()});
   add_times(total, ops);
   return total;
+}
+
+// The whole program as one group: its operations' math one after the other, and only its inputs and outputs moved.
+Result<std::optional<Prediction>> fused_of(const Program& program, const Prediction& total, const Setting& setting) {
+  const auto inside = [](const Tensor& t) { return t.role == Role::intermediate; };
+  if (std::none_of(program.tensors.begin(), program.tensors.end(), inside)) return std::optional<Prediction>();
+  Prediction fused{.work = count_fused(program, setting.dims)};
+  fused.work.math = total.work.math;
+  fused.flops = total.flops;
+  const auto bytes = number(fused.work.bytes(), setting.dims);
+  if (!bytes) return bytes.error();
+  fused.bytes = *bytes;
+  fused.bandwidth = setting.bandwidth;
+  fused.peak = total.peak;
+  fused.ridge = total.ridge;
+  fused.missing = total.missing;
+  fused.intensity_formula = intensity_formula(reduced(fused.work.flops, fused.work.bytes()), setting.order);
+  if (!fused.flops || !fused.bytes) return std::optional(fused);
+  const double moved = fused.work.bytes().real({setting.dims.begin(), setting.dims.end()});
+  fused.intensity = static_cast<double>(*fused.flops) / moved;
+  fused.time_memory_s = moved / setting.bandwidth;
+  fused.time_math_s = total.time_math_s;
+  if (!fused.time_math_s) return std::optional(fused);
+  fused.time_lower_s = std::max(*fused.time_math_s, *fused.time_memory_s);
+  fused.time_upper_s = *fused.time_math_s + *fused.time_memory_s;
+  const bool compute = *fused.time_math_s >= *fused.time_memory_s;
+  fused.limiter = compute ? Limiter::compute : Limiter::memory;
+  fused.runner_up = compute ? Limiter::memory : Limiter::compute;
+  return std::optional(fused);
+}
+
+std::optional<Error> mesh_without_size(const Program& program, const Bindings& dims) {
+  for (const MeshAxis& axis : program.mesh)
+    if (!dims.contains(axis.name))
+      return input_error(
+          fmt::format("mesh axis {} has no size; expected one to count what each device does", axis.name),
+          fmt::format("-d {0}=4, or a line mesh {0} = 4", axis.name));
+  return std::nullopt;
 }
 
 // An error of a statement points at it.
@@ -244,8 +284,11 @@ Result<Explanation> explain(const Program& program, const Machine& machine, cons
   if (!dims) return dims.error();
   const auto bandwidth = machine.bandwidth();
   if (!bandwidth) return bandwidth.error();
+  if (auto missing = mesh_without_size(program, *dims)) return *std::move(missing);
+  if (cut && !program.mesh.empty())
+    return usage_error("expected --split of a program that is not sharded", "its text says how it is split already");
   Setting setting{machine, bandwidth->value, *dims, program.dim_names()};
-  std::vector<Work> work = count(program);
+  std::vector<Work> work = count(program, *dims);
   if (cut) {
     const auto link = link_of(machine);
     if (!link) return link.error();
@@ -254,6 +297,11 @@ Result<Explanation> explain(const Program& program, const Machine& machine, cons
   }
   Explanation out{
       .program_text = program.text, .machine = machine, .dim_names = setting.order, .dims = *dims, .split = cut};
+  for (const Dimension& dim : program.dims)
+    if (dim.value && !dim.value->constant() && !given.contains(dim.name) && dims->contains(dim.name))
+      out.derived.push_back(
+          fmt::format("{} = {} held at {}", dim.name, dim.value->text(setting.order), dims->at(dim.name)));
+  for (const MeshAxis& axis : program.mesh) out.mesh_names.push_back(axis.name);
   for (std::size_t i = 0; i < work.size(); ++i) {
     auto prediction = predict(work[i], setting);
     if (!prediction) return placed(prediction.error(), program, program.statements[i]);
@@ -262,6 +310,10 @@ Result<Explanation> explain(const Program& program, const Machine& machine, cons
   auto total = total_of(out.ops, setting);
   if (!total) return total.error();
   out.total = std::move(*total);
+  if (cut) return out;
+  auto fused = fused_of(program, out.total, setting);
+  if (!fused) return fused.error();
+  out.fused = *std::move(fused);
   return out;
 }
 

@@ -59,11 +59,16 @@ struct Prediction {
 struct Explanation {
   std::string program_text;
   Machine machine;
-  std::vector<std::string> dim_names = {};  // all, in the program's order: the order in which formulas list symbols
-  Bindings dims = {};                       // those that have values
+  std::vector<std::string> dim_names = {};   // all, in the program's order: the order in which formulas list symbols
+  Bindings dims = {};                        // those that have values, and the sizes of mesh axes
+  std::vector<std::string> mesh_names = {};  // empty: nothing is sharded; else everything is counted for one device
+  std::vector<std::string> derived = {};     // "F = 4*D held at 8192": what thresholds do not vary with D
   std::vector<Prediction> ops = {};
   Prediction total = {};            // the sum over the operations, each one stored; no thresholds
   std::optional<Split> split = {};  // the counts and times are then those of one chip
+  // The same with every undeclared intermediate kept inside (in f32, wherever that is) and never stored. None: there is
+  // no such intermediate.
+  std::optional<Prediction> fused = {};
 };
 
 // Errors: the machine lacks the dtype of a contraction or its bandwidth; a count leaves 2^63.

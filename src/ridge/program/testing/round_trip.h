@@ -2,6 +2,7 @@
 // that it accepts prints to a text that denotes the same program and prints the same again.
 #pragma once
 
+#include <algorithm>
 #include <string>
 
 #include "ridge/program/program.h"
@@ -9,12 +10,15 @@
 namespace ridge::testing {
 
 inline bool same(const Tensor& a, const Tensor& b) {
-  return a.name == b.name && a.dtype == b.dtype && a.declared == b.declared && a.axes == b.axes && a.role == b.role;
+  for (std::size_t i = 0; i < std::min(a.axes.size(), b.axes.size()); ++i)
+    if (a.axes[i].mesh != b.axes[i].mesh) return false;
+  return a.name == b.name && a.partial == b.partial && a.dtype == b.dtype && a.declared == b.declared &&
+         a.axes == b.axes && a.role == b.role;
 }
 
 inline bool same(const Node& a, const Node& b) {
   return a.kind == b.kind && a.tensor == b.tensor && a.number == b.number && a.function == b.function &&
-         a.arguments == b.arguments && a.repeat == b.repeat;
+         a.arguments == b.arguments && a.repeat == b.repeat && a.over == b.over;
 }
 
 inline bool same(const Statement& a, const Statement& b) {
@@ -23,9 +27,9 @@ inline bool same(const Statement& a, const Statement& b) {
     const auto& y = std::get<Contraction>(b.op);
     return x->left == y.left && x->right == y.right && x->batch == y.batch && x->left_free == y.left_free &&
            x->right_free == y.right_free && x->contracted == y.contracted &&
-           x->literal_contracted == y.literal_contracted;
+           x->literal_contracted == y.literal_contracted && x->partial == y.partial;
   }
-  const auto &x = std::get<Pointwise>(a.op).nodes, &y = std::get<Pointwise>(b.op).nodes;
+  const auto &x = std::get<Expression>(a.op).nodes, &y = std::get<Expression>(b.op).nodes;
   if (x.size() != y.size()) return false;
   for (std::size_t i = 0; i < x.size(); ++i)
     if (!same(x[i], y[i])) return false;
@@ -38,6 +42,9 @@ inline bool same(const Program& a, const Program& b) {
     return false;
   for (std::size_t i = 0; i < a.dims.size(); ++i)
     if (a.dims[i].name != b.dims[i].name || a.dims[i].value != b.dims[i].value) return false;
+  if (a.mesh.size() != b.mesh.size()) return false;
+  for (std::size_t i = 0; i < a.mesh.size(); ++i)
+    if (a.mesh[i].name != b.mesh[i].name || a.mesh[i].size != b.mesh[i].size) return false;
   for (std::size_t i = 0; i < a.tensors.size(); ++i)
     if (!same(a.tensors[i], b.tensors[i])) return false;
   for (std::size_t i = 0; i < a.statements.size(); ++i)

@@ -1,5 +1,6 @@
 // Small random programs for properties that must hold for all of them: one contraction with every mix of batch, free
-// and contracted dimensions, or one pointwise expression with broadcasts, repeats and numbers. The seed is the program.
+// and contracted dimensions, one pointwise expression with broadcasts, repeats and numbers, or one with functions along
+// dimensions, nested. The seed is the program.
 #pragma once
 
 #include <algorithm>
@@ -53,7 +54,32 @@ class RandomProgram {
     return text + "\nout: " + tensor(dims, dtypes) + " = max(x, 0) + " + expression(3);
   }
 
+  // Of x[A, B, C]; what is reduced is broadcast again. E stands below sums only.
+  std::string along(const std::vector<DType>& dtypes) {
+    return "x: " + tensor({"A", "B", "C"}, dtypes) + "\ny: " + tensor({"B"}, dtypes) +
+           "\nz: " + tensor({"C", "E"}, dtypes) + "\nout: " + tensor({"A", "B", "C"}, dtypes) + " = x + " +
+           inner(3, false);
+  }
+
  private:
+  std::string inner(int depth, bool summed) {
+    const auto next = [&] { return inner(depth - 1, summed); };
+    switch (depth == 0 ? below(4) : below(12)) {
+      case 0: return "x";
+      case 1: return "y";
+      case 2: return summed ? "z" : "index(A)";
+      case 3: return "size(B)";
+      case 4: return "sum(x * " + next() + " over A, C)";
+      case 5: return "max(x - " + next() + " over B)";
+      case 6: return "softmax(x * " + next() + " over C)";
+      case 7: return "rmsnorm(" + next() + " / x over C, B)";
+      case 8: return "mean(z * " + inner(depth - 1, true) + " over E)";
+      case 9: return "layernorm(x + " + next() + " over A)";
+      case 10: return "(" + next() + " + " + next() + ")";
+      default: return "where(" + next() + " <= " + next() + ", " + next() + ", -inf)";
+    }
+  }
+
   std::string tensor(std::vector<std::string> axes, const std::vector<DType>& dtypes) {
     if (axes.empty()) axes.push_back("1");
     std::shuffle(axes.begin(), axes.end(), random_);

@@ -1,0 +1,254 @@
+// Error bounds: f moves by what f does at the ends of its argument's interval, and each operation adds 8 u of its own
+// value (the kernels' functions stay within 4 ulp); a sum of k terms adds growth(k). Functions along dimensions are
+// composed of these: softmax of a maximum, differences, powers, a sum and a quotient.
+#include "ridge/measure/interpreter.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "ridge/base/check.h"
+
+namespace ridge {
+namespace {
+
+constexpr double u = 0x1p-24;
+constexpr double smallest = 0x1p-126;  // below it f32 and bf16 may lose digits, or a kernel may flush to 0
+
+double apply(Function function, double x) {
+  switch (function) {
+    case Function::negate: return -x;
+    case Function::exp: return std::exp(x);
+    case Function::log: return std::log(x);
+    case Function::cos: return std::cos(x);
+    case Function::sin: return std::sin(x);
+    case Function::gelu: return 0.5 * x * std::erfc(-x / std::sqrt(2.0));
+    case Function::gelu_tanh:
+      return x / (1 + std::exp(-2 * std::sqrt(2 / 3.14159265358979323846) * (x + 0.044715 * x * x * x)));
+    case Function::silu: return x / (1 + std::exp(-x));
+    case Function::relu: return x > 0 ? x : x == x ? 0 : x;
+    case Function::sigmoid: return 1 / (1 + std::exp(-x));
+    case Function::tanh: return std::tanh(x);
+    case Function::sqrt: return std::sqrt(x);
+    case Function::rsqrt: return 1 / std::sqrt(x);
+    case Function::abs: return std::fabs(x);
+    default: RIDGE_CHECK(false, "a function of more than one argument");
+  }
+  return 0;
+}
+
+Uncertain rounded(double value, double error) { return {value, error + 8 * u * std::fabs(value) + smallest}; }
+
+Uncertain unary(Function function, Uncertain x) {
+  const double value = apply(function, x.value);
+  const double above = std::fabs(apply(function, x.value + x.error) - value);
+  const double below = std::fabs(apply(function, x.value - x.error) - value);
+  // A step over the edge of a domain (sqrt below 0) says nothing: then the other side counts twice.
+  const double moved = std::isnan(above) ? 2 * below : std::isnan(below) ? 2 * above : std::max(above, below);
+  return rounded(value, std::isnan(moved) ? 0 : moved);
+}
+
+Uncertain select(Uncertain condition, Uncertain yes, Uncertain no) {
+  const Uncertain& taken = condition.value != 0 ? yes : no;
+  // An uncertain condition may choose either.
+  return condition.error >= 1 ? Uncertain{taken.value, taken.error + std::fabs(yes.value - no.value)} : taken;
+}
+
+// Where the two may lie on either side of one another, either answer is right.
+Uncertain compared(bool answer, const Uncertain& a, const Uncertain& b) {
+  return {answer ? 1.0 : 0.0, std::fabs(a.value - b.value) < a.error + b.error ? 1.0 : 0.0};
+}
+
+Uncertain call(Function function, const Uncertain& a, const Uncertain& b, const Uncertain& c) {
+  switch (function) {
+    case Function::add: return rounded(a.value + b.value, a.error + b.error);
+    case Function::subtract: return rounded(a.value - b.value, a.error + b.error);
+    case Function::multiply:
+      return rounded(a.value * b.value,
+                     std::fabs(a.value) * b.error + std::fabs(b.value) * a.error + a.error * b.error);
+    case Function::divide: {
+      const double value = a.value / b.value, least = std::max(std::fabs(b.value) - b.error, 0.0);
+      return rounded(value, b.error == 0 && a.error == 0 ? 0 : (a.error + std::fabs(value) * b.error) / least);
+    }
+    case Function::max:
+      return {std::isnan(a.value) || std::isnan(b.value) ? NAN : std::max(a.value, b.value),
+              std::max(a.error, b.error)};
+    case Function::min:
+      return {std::isnan(a.value) || std::isnan(b.value) ? NAN : std::min(a.value, b.value),
+              std::max(a.error, b.error)};
+    case Function::less: return compared(a.value < b.value, a, b);
+    case Function::less_equal: return compared(a.value <= b.value, a, b);
+    case Function::greater: return compared(a.value > b.value, a, b);
+    case Function::greater_equal: return compared(a.value >= b.value, a, b);
+    case Function::equal: return compared(a.value == b.value, a, b);
+    case Function::where: return select(a, b, c);
+    default: return unary(function, a);
+  }
+}
+
+Uncertain extreme(Function function, const std::vector<Uncertain>& row) {
+  Uncertain out = row.front();
+  for (const Uncertain& x : row) out = call(function, out, x, {});
+  return out;
+}
+
+std::string key(const Axis& axis) {
+  return axis.named() ? axis.dim : axis.literal > 1 ? std::to_string(axis.literal) : "";
+}
+
+}  // namespace
+
+double growth(double k, bool random_data) {
+  const double worst = k + 2, random = 16 * std::sqrt(k) + 16;
+  return (random_data ? std::min(worst, random) : worst) * u;
+}
+
+Interpreter::Interpreter(const Oracle& oracle, const std::vector<Shape>& shapes, const Expression& expression)
+    : oracle_(oracle), nodes_(expression.nodes), spaces_(spaces(oracle.program.tensors, nodes_)) {
+  members_.resize(spaces_.axes.size());
+  for (std::size_t i = 0; i < nodes_.size(); ++i) {
+    std::vector<std::size_t>& members = members_[static_cast<std::size_t>(spaces_.of[i])];
+    place_.push_back(members.size());
+    members.push_back(i);
+  }
+  result_ = walk(shapes[static_cast<std::size_t>(expression.result)]);
+  for (const Node& n : nodes_) {
+    Shape named;
+    for (const Axis& axis : n.over)
+      if (!key(axis).empty()) named.push_back({key(axis), axis.named() ? oracle.dims.at(axis.dim) : axis.literal, 0});
+    walks_.push_back(walk(n.kind == Node::Kind::tensor ? shapes[static_cast<std::size_t>(n.tensor)] : named));
+  }
+}
+
+std::size_t Interpreter::dim(const std::string& key) {
+  const auto found = std::find(dims_.begin(), dims_.end(), key);
+  if (found != dims_.end()) return static_cast<std::size_t>(found - dims_.begin());
+  dims_.push_back(key);
+  return dims_.size() - 1;
+}
+
+Interpreter::Walk Interpreter::walk(const Shape& shape) {
+  Walk out;
+  for (const SizedAxis& axis : shape)
+    if (!axis.dim.empty()) out.push_back({dim(axis.dim), axis.extent, axis.stride});
+  return out;
+}
+
+Uncertain Interpreter::value(std::int64_t index) const {
+  Point at(dims_.size());
+  for (const Step& step : result_) at[step.dim] = index / step.stride % step.extent;
+  return evaluate(0, at);
+}
+
+double Interpreter::cost() const { return cost(0); }
+
+double Interpreter::cost(int space) const {
+  double all = 0;
+  for (const std::size_t i : members_[static_cast<std::size_t>(space)]) {
+    double points = 1;
+    if (nodes_[i].kind == Node::Kind::along)
+      for (const Step& step : walks_[i]) points *= static_cast<double>(step.extent);
+    all += nodes_[i].kind == Node::Kind::along ? points * (cost(below(i)) + 2) : nodes_[i].repeat;
+  }
+  return all;
+}
+
+// No recursion along a chain of operators, whose length nothing limits; only from space to space.
+Uncertain Interpreter::evaluate(int space, const Point& at) const {
+  std::vector<Uncertain> values;
+  for (const std::size_t i : members_[static_cast<std::size_t>(space)]) values.push_back(node(i, values, at));
+  return values.back();
+}
+
+Uncertain Interpreter::node(std::size_t i, const std::vector<Uncertain>& values, const Point& at) const {
+  const Node& n = nodes_[i];
+  switch (n.kind) {
+    case Node::Kind::tensor: {
+      std::int64_t offset = 0;
+      for (const Step& step : walks_[i]) offset += at[step.dim] * step.stride;
+      return {read(oracle_.tensors[static_cast<std::size_t>(n.tensor)], offset), 0};
+    }
+    case Node::Kind::number: return {n.number, std::isfinite(n.number) ? u * std::fabs(n.number) : 0};
+    case Node::Kind::index: return {static_cast<double>(at[walks_[i][0].dim]), 0};
+    case Node::Kind::size: {
+      const auto size = static_cast<double>(walks_[i][0].extent);
+      return {size, u * size};
+    }
+    case Node::Kind::along: return along(i, at);
+    case Node::Kind::call: break;
+  }
+  Uncertain in[3];
+  for (std::size_t a = 0; a < n.arguments.size() && a < 3; ++a)
+    in[a] = values[place_[static_cast<std::size_t>(n.arguments[a])]];
+  Uncertain out = call(n.function, in[0], in[1], in[2]);
+  for (int r = 1; r < n.repeat; ++r) out = call(n.function, out, {}, {});
+  return out;
+}
+
+// The argument at every point of the dimensions that node i runs along.
+std::vector<Uncertain> Interpreter::row(std::size_t i, Point at) const {
+  std::int64_t points = 1;
+  for (const Step& step : walks_[i]) points *= step.extent;
+  std::vector<Uncertain> out;
+  for (std::int64_t p = 0; p < points; ++p) {
+    std::int64_t rest = p;
+    for (const Step& step : walks_[i]) {
+      at[step.dim] = rest % step.extent;
+      rest /= step.extent;
+    }
+    out.push_back(evaluate(below(i), at));
+  }
+  return out;
+}
+
+Uncertain Interpreter::along(std::size_t i, const Point& at) const {
+  const Function function = nodes_[i].function;
+  std::vector<Uncertain> all = row(i, at);
+  const auto here = [&] { return evaluate(below(i), at); };
+  switch (function) {
+    case Function::sum: return sum(all);
+    case Function::mean: return mean(all);
+    case Function::softmax: return softmax(all, here());
+    case Function::rmsnorm: return normalized(all, here());
+    case Function::layernorm: {
+      const Uncertain middle = mean(all);
+      for (Uncertain& x : all) x = call(Function::subtract, x, middle, {});
+      return normalized(all, call(Function::subtract, here(), middle, {}));
+    }
+    default: return extreme(function, all);
+  }
+}
+
+Uncertain Interpreter::sum(const std::vector<Uncertain>& row) const {
+  Uncertain out;
+  double size = 0;
+  for (const Uncertain& x : row) {
+    out.value += x.value;
+    out.error += x.error;
+    size += std::fabs(x.value) + x.error;
+  }
+  return rounded(out.value, out.error + growth(static_cast<double>(row.size()), oracle_.random_data) * size);
+}
+
+Uncertain Interpreter::mean(const std::vector<Uncertain>& row) const {
+  const double count = static_cast<double>(row.size());
+  const Uncertain total = sum(row);
+  return rounded(total.value / count, total.error / count);
+}
+
+Uncertain Interpreter::softmax(const std::vector<Uncertain>& row, const Uncertain& mine) const {
+  const Uncertain largest = extreme(Function::max, row);
+  const auto power = [&](const Uncertain& x) { return unary(Function::exp, call(Function::subtract, x, largest, {})); };
+  std::vector<Uncertain> powers;
+  for (const Uncertain& x : row) powers.push_back(power(x));
+  return call(Function::divide, power(mine), sum(powers), {});
+}
+
+// rmsnorm
+Uncertain Interpreter::normalized(const std::vector<Uncertain>& row, const Uncertain& mine) const {
+  std::vector<Uncertain> squares;
+  for (const Uncertain& x : row) squares.push_back(call(Function::multiply, x, x, {}));
+  const Uncertain square = call(Function::add, mean(squares), {norm_epsilon, u * norm_epsilon}, {});
+  return call(Function::multiply, mine, unary(Function::rsqrt, square), {});
+}
+
+}  // namespace ridge
