@@ -270,7 +270,9 @@ int operands(ChainOp op) {
     case ChainOp::divide:
     case ChainOp::max:
     case ChainOp::min:
-    case ChainOp::less: return 2;
+    case ChainOp::less:
+    case ChainOp::less_equal:
+    case ChainOp::equal: return 2;
     case ChainOp::where: return 3;
     default: return 1;
   }

@@ -57,10 +57,16 @@ class Runner {
   const Tensor& tensor(int i) const { return program_.tensors[static_cast<std::size_t>(i)]; }
   const Array& array(int i) const { return storage_[static_cast<std::size_t>(i)].array(); }
 
+  // index(T) is written by the host before the first step; on a device nobody writes it yet.
+  static constexpr auto no_index_there = "index(…) has no kernel on the device; --on cpu runs it";
+  bool counts_up(const Step& step) const {
+    return std::any_of(step.buffers.begin(), step.buffers.end(),
+                       [&](int b) { return b >= 0 && plan_.buffers[static_cast<std::size_t>(b)].counts; });
+  }
   Status check_kernels() {
     for (const Step& step : plan_.steps) {
       const auto why = options_.cuda
-                           ? refuse_on_device(step)
+                           ? (counts_up(step) ? std::optional<std::string>(no_index_there) : refuse_on_device(step))
                            : std::visit([](const auto& kernel) { return kernels::refuse(kernel); }, step.kernel);
       if (!why) continue;
       const Statement& statement = program_.statements[static_cast<std::size_t>(step.statement)];
