@@ -134,9 +134,9 @@ TEST_F(CliTest, AnOptionTakesOneValueAndLeavesTheProgram) {
 }
 
 TEST_F(CliTest, WhatNobodyCaughtEndsWithASentence) {
-  std::string many = "x: f32[N]\n";
-  for (int i = 0; i < 30000; ++i) many += fmt::format("y{}: f32[N] = x + {}\n", i, i);
-  const Outcome outcome = ridge({"explain", file("many.ridge", many), "--on", "h100"}, {.memory = 24 << 20});
+  const std::string large = std::string(60 << 20, '#') + "\n" + matmul;
+  const rlim_t enough_to_start = fs::file_size(RIDGE_BINARY) + (32 << 20);
+  const Outcome outcome = ridge({"explain", file("large.ridge", large), "--on", "h100"}, {.memory = enough_to_start});
   EXPECT_EQ(outcome.code, 1);
   EXPECT_EQ(outcome.err,
             "ridge: the system gave no more memory\n  hint: give smaller dimensions, or a smaller program\n");

@@ -10,24 +10,6 @@
 namespace ridge::kernels {
 namespace {
 
-int operands(ChainOp op) {
-  switch (op) {
-    case ChainOp::load:
-    case ChainOp::constant: return 0;
-    case ChainOp::add:
-    case ChainOp::subtract:
-    case ChainOp::multiply:
-    case ChainOp::divide:
-    case ChainOp::max:
-    case ChainOp::min:
-    case ChainOp::less:
-    case ChainOp::less_equal:
-    case ChainOp::equal: return 2;
-    case ChainOp::where: return 3;
-    default: return 1;
-  }
-}
-
 bool commutes(ChainOp op) { return op == ChainOp::add || op == ChainOp::multiply; }
 
 struct Space {  // the index space while axes are merged and ordered: strides[axis][tensor]
@@ -275,6 +257,24 @@ void choose_blocks(ChainCode& code) {
 }
 
 }  // namespace
+
+int operands(ChainOp op) {
+  switch (op) {
+    case ChainOp::load:
+    case ChainOp::constant: return 0;
+    case ChainOp::add:
+    case ChainOp::subtract:
+    case ChainOp::multiply:
+    case ChainOp::divide:
+    case ChainOp::max:
+    case ChainOp::min:
+    case ChainOp::less:
+    case ChainOp::less_equal:
+    case ChainOp::equal: return 2;
+    case ChainOp::where: return 3;
+    default: return 1;
+  }
+}
 
 std::optional<std::string> find_fault(const ChainProgram& program) {
   if (const auto fault = sizes_fault(program)) return fault;

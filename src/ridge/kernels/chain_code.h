@@ -55,6 +55,8 @@ struct ChainCode {
   std::int64_t blocks() const;  // how many cover the index space
 };
 
+int operands(ChainOp op);  // values that a step takes: 0 … 3
+
 // The refusal, as a sentence, or none.
 std::optional<std::string> find_fault(const ChainProgram& program);
 

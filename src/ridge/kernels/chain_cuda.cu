@@ -260,24 +260,6 @@ __global__ void __launch_bounds__(threads) chain_kernel(const __grid_constant__ 
   }
 }
 
-int operands(ChainOp op) {
-  switch (op) {
-    case ChainOp::load:
-    case ChainOp::constant: return 0;
-    case ChainOp::add:
-    case ChainOp::subtract:
-    case ChainOp::multiply:
-    case ChainOp::divide:
-    case ChainOp::max:
-    case ChainOp::min:
-    case ChainOp::less:
-    case ChainOp::less_equal:
-    case ChainOp::equal: return 2;
-    case ChainOp::where: return 3;
-    default: return 1;
-  }
-}
-
 struct ValueStep {  // a step over values that are written once; -1: none
   int result, a, b, c;
 };

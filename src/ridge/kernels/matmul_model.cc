@@ -3,8 +3,9 @@
 // waves of tiles there are times how wide they are, for the others the bytes, what a launch costs and how pieces of k
 // meet.
 //
-// The form is physics, the constants of the second kind are fitted: 26,953 timings of 448 products under every plan
-// that is not hopeless, on one H200, 2026-11-21, clocks as they come; mean error over all of them 8.6 %.
+// The form is physics, the constants are fitted: 26,953 timings of 448 products under every plan that is not hopeless,
+// on one H200, 2026-11-21, clocks as they come; mean error over all of them 8.6 %. Products that the multiplies bound
+// keep an older form (busy_seconds), fitted on them alone: it picks better plans for them.
 #include "ridge/kernels/matmul_model.h"
 
 #include <algorithm>
@@ -16,22 +17,24 @@ namespace {
 
 using tile::Cuts, tile::Roles;
 
-constexpr double cycles_per_us = 1750, busy_slowdown = 0.11;  // the power limit lowers the clock of long, busy kernels
-constexpr double memory = 5.05e6, memory_per_block = 0.221e6,
-                 l2_again = 37.9e6;                     // bytes a us; what the L2 serves again
-constexpr double l2_straight = 75.6, l2_swapped = 111;  // bytes a cycle into one block
-constexpr double reads_a = 24.5, least_stage = 257;     // cycles: of an instruction of 64 x n x 16; of 128 of k
+constexpr double cycles_per_us = 1750;
+constexpr double busy_slowdown = 0.11;                         // the power limit lowers the clock of long, busy kernels
+constexpr double memory = 5.05e6, memory_per_block = 0.221e6;  // bytes a us
+constexpr double l2_again = 37.9e6;                            // bytes a us that the L2 serves again
+constexpr double l2_straight = 75.6, l2_swapped = 111;         // bytes a cycle into one block
+constexpr double reads_a = 24.5, least_stage = 257;            // cycles: of an instruction of 64 x n x 16; of 128 of k
 constexpr double narrow_line = 25;  // cycles: the copy engine takes as long for lines of a few bytes
 constexpr double both_wait = 1.07;  // two consumers of a tile wait for each other
 constexpr double first_load = 1400, tile_end = 764, tile_end_alone = 898, box = 111;  // cycles
 constexpr double element_box = 46;                                                    // boxes: written by elements
 constexpr double piece = 1689, piece_sums = 2418, piece_batch = 451;                  // cycles
 constexpr double share = 1800, share_step = 1300, next_cluster = 2800;                // cycles
-constexpr double stream_us = 1.22, copy_us = 2.87, copied = 2.86e6;                   // bytes a us
-constexpr double overlap =
-    1.39;  // two things at once take the sum of their powers: 1 one after the other, 8 the longer
+constexpr double stream_us = 1.22, copy_us = 2.87;
+constexpr double copied = 2.86e6;  // bytes a us
+constexpr double overlap = 1.39;   // two things at once: 1 would be one after the other, 8 the longer
 
 double up(double x, double by) { return std::ceil(x / by); }
+// What two things take that overlap; the higher the power, the better they do.
 double both(double x, double y, double power) { return std::pow(std::pow(x, power) + std::pow(y, power), 1 / power); }
 
 // Clusters that run at once: their blocks lie in one of the chip's groups of 16 or 18 multiprocessors.
@@ -65,7 +68,6 @@ double meeting(const MatmulConfig& c, const Split& split) {
 
 double busy_seconds(const MatmulConfig& c, const TileWork& w, const Split& split, int sms) {
   constexpr double least_hz = 1.3e9, most_hz = 1.75e9, memory_per_s = 4.2e12, l2_per_cycle = 70;
-  if (split.cuts != Cuts::pieces) return 1;  // small sums only: nothing that such a product would want
   const double tiles =
       static_cast<double>(w.batch) * up(static_cast<double>(w.m), c.m) * up(static_cast<double>(w.n), c.n);
   const double stages = up(static_cast<double>(w.k), c.k), pieces = split.pieces;

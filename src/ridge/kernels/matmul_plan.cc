@@ -198,6 +198,7 @@ std::optional<MatmulPlan> planned(const MatmulCall& call, std::size_t workspace_
   if (plan.workspace_bytes > 0) plan.workspace_bytes += counter_bytes;
   if (plan.workspace_bytes > workspace_bytes) return std::nullopt;
   w.minimum_bytes = minimum_bytes(t, call.problem.d.dtype);
+  if (split.cuts != Cuts::pieces && is_busy(w)) return std::nullopt;  // these cuts save bytes, of which it has few
   plan.early = !is_busy(w) && ((t.constant_a && !plan.copy_a) || (t.constant_b && !plan.copy_b));
   w.straddles_a = !plan.copy_a && straddles(t.a), w.straddles_b = !plan.copy_b && straddles(t.b);
   w.narrow_a = is_narrow(a), w.narrow_b = is_narrow(b);
@@ -210,7 +211,8 @@ std::optional<MatmulPlan> planned(const MatmulCall& call, std::size_t workspace_
 
 std::vector<Split> splits(const MatmulCall& call, int sms) {
   const MatmulProblem& p = call.problem;
-  const std::int64_t wave = std::int64_t{sms} * 128 * 128, outputs = p.batch * p.m * p.n;
+  const double wave = 128.0 * 128 * sms;
+  const double outputs = static_cast<double>(p.batch) * static_cast<double>(p.m) * static_cast<double>(p.n);
   std::vector<Split> all{{1, Cuts::pieces}, {1, Cuts::streamed}};
   if (outputs <= 2 * wave)
     for (const int pieces : {2, 3, 4, 5, 6, 8, 10, 12, 16}) all.push_back({pieces, Cuts::pieces});
