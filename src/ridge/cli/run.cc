@@ -62,7 +62,9 @@ void add_run(CLI::App& app, int& code) {
       "  ridge run examples/geglu.ridge -d N=256 --threads 1 --json\n"
       "  ridge run 'f32[M, K] * f32[K, N] -> f32[M, N]' -d M=512 -d N=512 -d K=512 --in X=a.npy --out Z=z.npy\n");
   add_request(*verb, asked->request, true);
-  verb->add_option("--in", asked->in, "Read an input from this file; the others are random")
+  verb->add_option("--in", asked->in,
+                   "Read an input from this file; the others are random: normal, weights divided by the root of what "
+                   "they sum over")
       ->type_name("TENSOR=FILE.npy")
       ->expected(1)
       ->take_all()

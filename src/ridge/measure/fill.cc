@@ -63,12 +63,13 @@ template <class T, class Round> void fill(const Array& array, std::uint64_t key,
 
 }  // namespace
 
-void fill_normal(const Array& array, std::uint64_t seed, int tensor, int threads) {
+void fill_normal(const Array& array, std::uint64_t seed, int tensor, int threads, double deviation) {
   const std::uint64_t key = mixed(mixed(seed) + static_cast<std::uint64_t>(tensor));
+  const auto scale = static_cast<float>(deviation);
   switch (array.dtype) {
-    case DType::f32: return fill<float>(array, key, threads, [](float x) { return x; });
-    case DType::bf16: return fill<Bf16>(array, key, threads, [](float x) { return to_bf16(x); });
-    case DType::f16: return fill<F16>(array, key, threads, [](float x) { return to_f16(x); });
+    case DType::f32: return fill<float>(array, key, threads, [&](float x) { return scale * x; });
+    case DType::bf16: return fill<Bf16>(array, key, threads, [&](float x) { return to_bf16(scale * x); });
+    case DType::f16: return fill<F16>(array, key, threads, [&](float x) { return to_f16(scale * x); });
     case DType::int8: return fill<std::int8_t>(array, key, threads, [](float x) { return to_int8(x); });
     default: RIDGE_CHECK(false, "plan() lets no other dtype in");
   }

@@ -1,7 +1,8 @@
 // Random normal inputs. Element i of a tensor depends on the seed, the tensor's number and i alone, so the same seed
 // gives the same data whatever the number of threads: a counter is hashed (SplitMix64, Steele, Lea and Flood 2014) and
 // each 16 bits of the hash pick one of 65,536 quantiles of the standard normal distribution (so |x| < 4.4, mean 0,
-// variance 1 to four digits). Rounded to the tensor's dtype, to nearest, ties to even; int8 has -4 … 4.
+// variance 1 to four digits), times `deviation`. Rounded to the tensor's dtype, to nearest, ties to even; int8 has
+// -4 … 4 whatever the deviation.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +19,7 @@ struct Array {
   std::byte* data = nullptr;
 };
 
-void fill_normal(const Array& array, std::uint64_t seed, int tensor, int threads);
+void fill_normal(const Array& array, std::uint64_t seed, int tensor, int threads, double deviation = 1);
 void poison(const Array& array, int threads);  // all bits set: NaN in every float dtype, -1 in integers
 
 double read(const Array& array, std::int64_t index);  // as stored, exact

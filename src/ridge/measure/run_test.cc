@@ -302,6 +302,19 @@ TEST(Run, IsRightOnOddShapesLayoutsAndDtypes) {
       }
 }
 
+TEST(Run, ResultsOfLayersAreAsLargeAsTheirInputs) {
+  const auto program = parse("x: f32[N, D]\nW: f32[D, F]\nV: f32[D, F]\nh[N, F] = x * W\ny[N, D] = V * h\n");
+  const auto explanation = explain(*program, *find_machine("h100"), {{"N", 32}, {"D", 256}, {"F", 128}});
+  const std::string path = testing::TempDir() + "ridge_layers.npy";
+  ASSERT_FALSE(run(*program, *explanation, {.out = {{"y", path}}}).value().mismatch);
+  std::vector<float> y(32 * 256);
+  ASSERT_TRUE(read_npy(path, array_of(y), {32, 256}).ok());
+  std::remove(path.c_str());
+  double squares = 0;
+  for (const float v : y) squares += static_cast<double>(v) * v;
+  EXPECT_NEAR(squares / static_cast<double>(y.size()), 1, 0.2);
+}
+
 TEST(Run, HasARoofOnTheDefaultMachineForEveryDTypeThatRuns) {
   const std::string folder = testing::TempDir() + "ridge_never_probed";
   setenv("XDG_DATA_HOME", folder.c_str(), 1);
