@@ -60,7 +60,7 @@ struct Packers {                             // of one operand's format into the
 // C[rows][n] (+)= A * B for few rows and any n and k, B read in place.
 struct Strip {
   const Unit* a = nullptr;       // packed, [steps][rows]: where B's columns are contiguous
-  const void* a_rows = nullptr;  // where k is: [stretches of thin_depth][rows][that stretch of k]
+  const Unit* a_rows = nullptr;  // where k is: [stretches of thin_depth][rows][units of that stretch]
   const void* b = nullptr;
   Index b_stride = 0;  // elements from row of k to row of k, or from column to column
   Index k = 0, n = 0;
@@ -72,11 +72,11 @@ struct Strip {
 inline constexpr int most_thin_rows = 8;          // in one pass over B
 inline constexpr int most_thin_rows_across = 16;  // where B's columns are contiguous: two passes
 inline constexpr int most_thin_rows_along = 40;   // where k is: further passes find B in the L2
-// Elements of k in one stretch: the rows of a pass then take half of an L1 of 32 KiB. They are copied side by side,
-// since rows of a power of two would lie in the same set of the cache.
-constexpr Index thin_depth(Index rows, Index bytes) {
+// Units of k in one stretch: the rows of a pass then take half of an L1 of 32 KiB. They are packed side by side, since
+// rows of a power of two would lie in the same set of the cache.
+constexpr Index thin_depth(Index rows) {
   const Index passes = (rows + most_thin_rows - 1) / most_thin_rows, each = (rows + passes - 1) / passes;
-  return 16384 / (each * bytes) / 64 * 64;
+  return 4096 / each / 32 * 32;
 }
 
 struct Engine {

@@ -12,6 +12,7 @@ namespace ridge::tile::cpu {
 namespace {
 struct Here {};
 using V = FloatVectors512<Here>;
+using Ints = IntVectors512<Here>;
 
 template <class A, class B> struct Widening {
   static constexpr Engine engine{
@@ -23,26 +24,23 @@ template <class A, class B> struct Widening {
       .block = block<V, 14, sizeof(A) == 4>,
       .left = packers_avx512<Here, A, float>,
       .right = packers_avx512<Here, B, float>,
+      .thin_along = thin_along<V, float, B>,
+      .thin_across = thin_across<V, float, B>,
   };
 };
-constexpr Engine floats = [] {
-  Engine e = Widening<float, float>::engine;
-  e.thin_along = thin_along<V, float>;
-  e.thin_across = thin_across<V, float>;
-  return e;
-}();
 constexpr Engine integers{
     .rows = 14,
     .cols = 32,
     .per_unit = 2,
-    .block = block<IntVectors512<Here>, 14, false>,
+    .block = block<Ints, 14, false>,
     .left = packers_avx512<Here, std::int8_t, std::int16_t>,
     .right = packers_avx512<Here, std::int8_t, std::int16_t>,
+    .thin_along = thin_along<Ints, std::int16_t, std::int8_t>,
+    .thin_across = thin_across<Ints, std::int16_t, std::int8_t>,
 };
 }  // namespace
 
 const Engine* avx512_engine(DType a, DType b) {
-  if (a == DType::f32 && b == DType::f32) return &floats;
   if (a == DType::int8 && b == DType::int8) return &integers;
   return widening_engine<Widening>(a, b);
 }

@@ -31,13 +31,9 @@ template <class A, class B> constexpr Engine pairs{
     .block = block<V, 14, sizeof(A) == 2>,
     .left = packers_avx512<Here, A, Bf16>,
     .right = packers_avx512<Here, B, Bf16>,
+    .thin_along = thin_along<V, Bf16, B>,
+    .thin_across = thin_across<V, Bf16, B>,
 };
-constexpr Engine bf16s = [] {
-  Engine e = pairs<Bf16, Bf16>;
-  e.thin_along = thin_along<V, Bf16>;
-  e.thin_across = thin_across<V, Bf16>;
-  return e;
-}();
 constexpr Engine integers{
     .rows = 14,
     .cols = 32,
@@ -45,11 +41,13 @@ constexpr Engine integers{
     .block = block<Ints, 14, false>,
     .left = packers_avx512<Here, std::int8_t, std::int16_t>,
     .right = packers_avx512<Here, std::int8_t, std::int16_t>,
+    .thin_along = thin_along<Ints, std::int16_t, std::int8_t>,
+    .thin_across = thin_across<Ints, std::int16_t, std::int8_t>,
 };
 }  // namespace
 
 const Engine* avx512_bf16_engine(DType a, DType b) {
-  if (a == DType::bf16 && b == DType::bf16) return &bf16s;
+  if (a == DType::bf16 && b == DType::bf16) return &pairs<Bf16, Bf16>;
   if (a == DType::bf16 && b == DType::int8) return &pairs<Bf16, std::int8_t>;
   if (a == DType::int8 && b == DType::bf16) return &pairs<std::int8_t, Bf16>;
   if (a == DType::int8 && b == DType::int8) return &integers;

@@ -82,6 +82,13 @@ template <class Tag, class T, class W> [[gnu::always_inline]] inline __m512i uni
 template <class Tag, class T, class W> void pack_along_avx512(const Packing& x) {
   constexpr Index per_unit = sizeof(Unit) / sizeof(W);
   const Index units = (x.k + per_unit - 1) / per_unit;
+  if (x.width == 1) {  // a row of few: no transposition
+    for (Index u = 0; u < units; u += 16)
+      _mm512_mask_storeu_epi32(
+          x.out + u, first_lanes<Tag>(units - u),
+          units_along<Tag, T, W>(static_cast<const T*>(x.source) + u * per_unit, x.k - u * per_unit));
+    return;
+  }
   for (int lane = 0; lane < x.width; lane += 16) {
     const T* const source = static_cast<const T*>(x.source) + lane * x.stride;
     const int lanes = x.lanes - lane;

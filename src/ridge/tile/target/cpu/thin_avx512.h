@@ -1,5 +1,5 @@
 // Products with at most eight rows, where B is read once and its bytes are the whole cost: 4096 x 4096 f32 at 30 GB/s
-// take 2.2 ms, the FLOPs of one row a tenth of that. Nothing is packed. Where B's columns are contiguous, four or eight
+// take 2.2 ms, the FLOPs of one row a tenth of that. B is not packed. Where B's columns are contiguous, four or eight
 // rows of units at a time run along a strip of columns whose sums stay in the L2; where k is contiguous, sums are dot
 // products of three or four columns of B at a time. Both fetch the next rows while they multiply these. V: see block.h.
 #pragma once
@@ -8,28 +8,30 @@
 
 namespace ridge::tile::cpu {
 
-// The pairs (or single elements, for f32) of two rows of B from column j on, as units of up to 16 columns.
-template <class V, class T> struct RowUnits;
+// Units of up to 16 columns of B from column j on: elements of one row, widened, or pairs of two rows. W is what the
+// multiply takes, T what lies in memory.
+template <class V, class W, class T> struct RowUnits;
 
-template <class V> struct RowUnits<V, float> {
-  static constexpr int vectors = 1, rows = 1;  // of units in one load of 64 bytes; rows of B in one unit
-  [[gnu::always_inline]] static void load(const float* p, Index, bool, Index left, typename V::Register (&out)[1]) {
-    out[0] = V::load_part(reinterpret_cast<const Unit*>(p), static_cast<int>(left < 16 ? left : 16));
+template <class V, class T> struct RowUnits<V, float, T> {
+  static constexpr int vectors = 1, rows = 1;  // of 16 units; rows of B in one unit
+  [[gnu::always_inline]] static void load(const T* p, Index, bool, Index left, typename V::Register (&out)[1]) {
+    out[0] = __builtin_bit_cast(typename V::Register, units_along<V, T, float>(p, left));
   }
 };
 
-template <class V> struct RowUnits<V, Bf16> {
+template <class V, class W, class T>
+requires(sizeof(W) == 2) struct RowUnits<V, W, T> {
   static constexpr int vectors = 2, rows = 2;
-  [[gnu::always_inline]] static void load(const Bf16* p, Index stride, bool pair, Index left,
+  [[gnu::always_inline]] static void load(const T* p, Index stride, bool pair, Index left,
                                           typename V::Register (&out)[2]) {
     const __mmask32 mask = left >= 32 ? ~__mmask32{0} : (__mmask32{1} << left) - 1;
-    const __m512i x = _mm512_maskz_loadu_epi16(mask, p);
-    const __m512i y = _mm512_maskz_loadu_epi16(pair ? mask : 0, p + (pair ? stride : 0));
+    const __m512i x = shorts<V, T, W>(mask, p);
+    const __m512i y = shorts<V, T, W>(pair ? mask : 0, p + (pair ? stride : 0));
     const __m512i low = _mm512_set_epi16(47, 15, 46, 14, 45, 13, 44, 12, 43, 11, 42, 10, 41, 9, 40, 8, 39, 7, 38, 6, 37,
                                          5, 36, 4, 35, 3, 34, 2, 33, 1, 32, 0);
     const __m512i high = _mm512_add_epi16(low, _mm512_set1_epi16(16));
-    out[0] = _mm512_castsi512_ps(_mm512_permutex2var_epi16(x, low, y));
-    out[1] = _mm512_castsi512_ps(_mm512_permutex2var_epi16(x, high, y));
+    out[0] = __builtin_bit_cast(typename V::Register, _mm512_permutex2var_epi16(x, low, y));
+    out[1] = __builtin_bit_cast(typename V::Register, _mm512_permutex2var_epi16(x, high, y));
   }
 };
 
@@ -41,10 +43,10 @@ struct Rows {  // of B multiplied at once, and how many elements further on lie 
 };
 
 // C[rows][n] (+)= A[rows][k] * rows of B from `b` on. a: [steps][x.rows].
-template <class V, class T, int rows, bool all_rows>
-void across(const Strip& x, const Unit* a, const T* b, float* c, const Rows& of_b, bool add) {
+template <class V, class W, class T, int rows, bool all_rows>
+void across(const Strip& x, const Unit* a, const T* b, typename V::Sum* c, const Rows& of_b, bool add) {
   constexpr int most_steps = steps_at_once(all_rows ? rows : most_thin_rows + 1);
-  using Units = RowUnits<V, T>;
+  using Units = RowUnits<V, W, T>;
   constexpr int vectors = Units::vectors, width = 16 * vectors;
   // Copies: the compiler must assume that a vector store changes what a reference leads to.
   const Index k = of_b.k, steps = (k + Units::rows - 1) / Units::rows, n = x.n, a_stride = all_rows ? rows : x.rows;
@@ -56,8 +58,7 @@ void across(const Strip& x, const Unit* a, const T* b, float* c, const Rows& of_
     for (int i = 0; i < rows; ++i)
 #pragma GCC unroll 2
       for (int v = 0; v < vectors; ++v)
-        sums[i][v] =
-            add ? _mm512_maskz_loadu_ps(first_lanes<V>(left - 16 * v), c + i * c_stride + j + 16 * v) : V::zero();
+        sums[i][v] = add ? V::sum_load_part(c + i * c_stride + j + 16 * v, left - 16 * v) : V::zero();
     const auto step = [&](Index s, bool pair) __attribute__((always_inline)) {
       typename V::Register units[vectors];
       const T* const p = b + s * Units::rows * b_stride + j;
@@ -80,51 +81,47 @@ void across(const Strip& x, const Unit* a, const T* b, float* c, const Rows& of_
 #pragma GCC unroll 8
     for (int i = 0; i < rows; ++i)
 #pragma GCC unroll 2
-      for (int v = 0; v < vectors; ++v)
-        _mm512_mask_storeu_ps(c + i * c_stride + j + 16 * v, first_lanes<V>(left - 16 * v), sums[i][v]);
+      for (int v = 0; v < vectors; ++v) V::sum_store_part(c + i * c_stride + j + 16 * v, sums[i][v], left - 16 * v);
   }
 }
 
-// The sums of the lanes of four registers, side by side.
-template <class V> [[gnu::always_inline]] inline __m128 lane_sums(__m512 a, __m512 b, __m512 c, __m512 d) {
-  const __m512 ab = _mm512_add_ps(_mm512_unpacklo_ps(a, b), _mm512_unpackhi_ps(a, b));
-  const __m512 cd = _mm512_add_ps(_mm512_unpacklo_ps(c, d), _mm512_unpackhi_ps(c, d));
-  const __m512 low = _mm512_castpd_ps(_mm512_unpacklo_pd(_mm512_castps_pd(ab), _mm512_castps_pd(cd)));
-  const __m512 high = _mm512_castpd_ps(_mm512_unpackhi_pd(_mm512_castps_pd(ab), _mm512_castps_pd(cd)));
-  const __m512 all = _mm512_add_ps(low, high);
-  const __m256 half = _mm256_add_ps(_mm512_castps512_ps256(all), _mm512_extractf32x8_ps(all, 1));
-  return _mm_add_ps(_mm256_castps256_ps128(half), _mm256_extractf128_ps(half, 1));
+// The sums of the lanes of four registers, side by side in the first lanes.
+template <class V> [[gnu::always_inline]] inline typename V::Register lane_sums(const typename V::Register (&of)[4]) {
+  using Register = typename V::Register;
+  __m512i r[4];
+#pragma GCC unroll 4
+  for (int i = 0; i < 4; ++i) r[i] = __builtin_bit_cast(__m512i, of[i]);
+  const auto sum = [](__m512i x, __m512i y) __attribute__((always_inline)) {
+    return __builtin_bit_cast(__m512i, V::sum_add(__builtin_bit_cast(Register, x), __builtin_bit_cast(Register, y)));
+  };
+  const __m512i ab = sum(_mm512_unpacklo_epi32(r[0], r[1]), _mm512_unpackhi_epi32(r[0], r[1]));
+  const __m512i cd = sum(_mm512_unpacklo_epi32(r[2], r[3]), _mm512_unpackhi_epi32(r[2], r[3]));
+  const __m512i all = sum(_mm512_unpacklo_epi64(ab, cd), _mm512_unpackhi_epi64(ab, cd));
+  const __m512i half = sum(all, _mm512_shuffle_i32x4(all, all, 0x4e));
+  return __builtin_bit_cast(Register, sum(half, _mm512_shuffle_i32x4(half, half, 0xb1)));
 }
 
 // C[rows][columns] (+)= A[rows][k] * B[columns][k] transposed, k contiguous in both. `ahead`: elements to what to
 // fetch.
-template <class V, class T, int rows, int columns>
-[[gnu::always_inline]] inline void dot_products(const Strip& x, const T* b, float* c, Index ahead) {
-  constexpr Index width = 64 / static_cast<Index>(sizeof(T));
-  const T* const a = static_cast<const T*>(x.a_rows);
+template <class V, class W, class T, int rows, int columns>
+[[gnu::always_inline]] inline void dot_products(const Strip& x, const T* b, typename V::Sum* c, Index ahead) {
+  constexpr Index per_unit = sizeof(Unit) / sizeof(W), width = 16 * per_unit;
+  const Index units = (x.k + per_unit - 1) / per_unit;
   typename V::Register sums[rows][columns];
 #pragma GCC unroll 8
   for (int i = 0; i < rows; ++i)
 #pragma GCC unroll 4
     for (int j = 0; j < columns; ++j) sums[i][j] = V::zero();
-  const auto load = [](const T* p, Index left) __attribute__((always_inline)) {
-    if constexpr (sizeof(T) == 4) {
-      return V::load_part(reinterpret_cast<const Unit*>(p), static_cast<int>(left));
-    } else {
-      const __mmask32 mask = left >= 32 ? ~__mmask32{0} : (__mmask32{1} << left) - 1;
-      return _mm512_castsi512_ps(_mm512_maskz_loadu_epi16(mask, p));
-    }
-  };
   const auto step = [&](Index k, Index left) __attribute__((always_inline)) {
     typename V::Register right[columns];
 #pragma GCC unroll 4
     for (int j = 0; j < columns; ++j) {
-      right[j] = load(b + j * x.b_stride + k, left);
+      right[j] = __builtin_bit_cast(typename V::Register, units_along<V, T, W>(b + j * x.b_stride + k, left));
       if constexpr (rows > 1) __builtin_prefetch(b + j * x.b_stride + k + ahead, 0, 2);
     }
 #pragma GCC unroll 8
     for (int i = 0; i < rows; ++i) {
-      auto l = load(a + i * x.k + k, left);
+      auto l = V::load_part(x.a_rows + i * units + k / per_unit, static_cast<int>((left + per_unit - 1) / per_unit));
       asm("" : "+v"(l));  // one load, not one for each column: a core loads one register of 64 bytes a cycle
 #pragma GCC unroll 4
       for (int j = 0; j < columns; ++j) sums[i][j] = V::multiply_add(sums[i][j], l, right[j]);
@@ -139,10 +136,10 @@ template <class V, class T, int rows, int columns>
       const auto row = [&](int r) __attribute__((always_inline)) {
         return r < rows ? sums[r < rows ? r : 0][j] : V::zero();
       };
-      alignas(16) float four[4];
-      _mm_store_ps(four, lane_sums<V>(row(i), row(i + 1), row(i + 2), row(i + 3)));
+      typename V::Sum four[4];
+      V::sum_store_part(four, lane_sums<V>({row(i), row(i + 1), row(i + 2), row(i + 3)}), 4);
       for (int r = i; r < i + 4 && r < rows; ++r) {
-        float* const at = c + r * x.c_stride + j;
+        typename V::Sum* const at = c + r * x.c_stride + j;
         *at = x.add ? *at + four[r - i] : four[r - i];
       }
     }
@@ -150,51 +147,52 @@ template <class V, class T, int rows, int columns>
 }
 
 // One pass of `rows` rows over x.n columns. Each pass fetches its share of the columns that lie x.n further on.
-template <class V, class T, int rows> void along(const Strip& x, int pass, int passes) {
+template <class V, class W, class T, int rows> void along(const Strip& x, int pass, int passes) {
   constexpr int columns = rows >= 7 ? 3 : 4;
   const T* const b = static_cast<const T*>(x.b);
-  float* const c = static_cast<float*>(x.c);
+  auto* const c = static_cast<typename V::Sum*>(x.c);
   Index j = 0;
   for (int turn = 0; j + columns <= x.n; j += columns, turn = turn + 1 == passes ? 0 : turn + 1) {
     const Index distance = passes == 1 ? columns : x.n;
-    dot_products<V, T, rows, columns>(x, b + j * x.b_stride, c + j, turn == pass ? distance * x.b_stride : 0);
+    dot_products<V, W, T, rows, columns>(x, b + j * x.b_stride, c + j, turn == pass ? distance * x.b_stride : 0);
   }
-  for (; j < x.n; ++j) dot_products<V, T, rows, 1>(x, b + j * x.b_stride, c + j, 0);
+  for (; j < x.n; ++j) dot_products<V, W, T, rows, 1>(x, b + j * x.b_stride, c + j, 0);
 }
 
-template <class V, class T> void thin_across(const Strip& x) {
-  using Across = void (*)(const Strip&, const Unit*, const T*, float*, const Rows&, bool);
-  static constexpr Across one_pass[] = {across<V, T, 1, true>, across<V, T, 2, true>, across<V, T, 3, true>,
-                                        across<V, T, 4, true>, across<V, T, 5, true>, across<V, T, 6, true>,
-                                        across<V, T, 7, true>, across<V, T, 8, true>};
+template <class V, class W, class T> void thin_across(const Strip& x) {
+  using Across = void (*)(const Strip&, const Unit*, const T*, typename V::Sum*, const Rows&, bool);
+  static constexpr Across one_pass[] = {across<V, W, T, 1, true>, across<V, W, T, 2, true>, across<V, W, T, 3, true>,
+                                        across<V, W, T, 4, true>, across<V, W, T, 5, true>, across<V, W, T, 6, true>,
+                                        across<V, W, T, 7, true>, across<V, W, T, 8, true>};
   static constexpr Across two_passes[] = {nullptr,
                                           nullptr,
                                           nullptr,
-                                          across<V, T, 4, false>,
-                                          across<V, T, 5, false>,
-                                          across<V, T, 6, false>,
-                                          across<V, T, 7, false>,
-                                          across<V, T, 8, false>};
+                                          across<V, W, T, 4, false>,
+                                          across<V, W, T, 5, false>,
+                                          across<V, W, T, 6, false>,
+                                          across<V, W, T, 7, false>,
+                                          across<V, W, T, 8, false>};
   const int steps = steps_at_once(x.rows);
   const int passes = (x.rows + most_thin_rows - 1) / most_thin_rows;
-  const Index deep = steps * RowUnits<V, T>::rows;
+  const Index deep = steps * RowUnits<V, W, T>::rows;
   for (Index k = 0; k < x.k; k += deep) {
     const Index distance = k + 2 * deep <= x.k ? deep * x.b_stride : 0;
     for (int pass = 0, row = 0, rows = 0; pass < passes; ++pass, row += rows) {
       rows = x.rows / passes + (pass < x.rows % passes ? 1 : 0);
       const Rows of_b{x.k - k < deep ? x.k - k : deep, {pass == 0 ? distance : 0, pass + 1 == passes ? distance : 0}};
       (passes == 1 ? one_pass : two_passes)[rows - 1](
-          x, x.a + k / RowUnits<V, T>::rows * x.rows + row, static_cast<const T*>(x.b) + k * x.b_stride,
-          static_cast<float*>(x.c) + row * x.c_stride, of_b, x.add || k > 0);
+          x, x.a + k / RowUnits<V, W, T>::rows * x.rows + row, static_cast<const T*>(x.b) + k * x.b_stride,
+          static_cast<typename V::Sum*>(x.c) + row * x.c_stride, of_b, x.add || k > 0);
     }
   }
 }
 // Stretches of k, in each strips of columns, over each of which all rows pass, eight or fewer at a time.
-template <class V, class T> void thin_along(const Strip& x) {
-  static constexpr void (*by_rows[])(const Strip&, int, int) = {along<V, T, 1>, along<V, T, 2>, along<V, T, 3>,
-                                                                along<V, T, 4>, along<V, T, 5>, along<V, T, 6>,
-                                                                along<V, T, 7>, along<V, T, 8>};
-  const Index deep = thin_depth(x.rows, sizeof(T));
+template <class V, class W, class T> void thin_along(const Strip& x) {
+  static constexpr void (*by_rows[])(const Strip&, int, int) = {along<V, W, T, 1>, along<V, W, T, 2>, along<V, W, T, 3>,
+                                                                along<V, W, T, 4>, along<V, W, T, 5>, along<V, W, T, 6>,
+                                                                along<V, W, T, 7>, along<V, W, T, 8>};
+  constexpr Index per_unit = sizeof(Unit) / sizeof(W);
+  const Index deep = thin_depth(x.rows) * per_unit;
   const int passes = (x.rows + most_thin_rows - 1) / most_thin_rows;
   const Index wide = passes == 1 ? x.n : 48;
   for (Index k = 0; k < x.k; k += deep) {
@@ -206,8 +204,8 @@ template <class V, class T> void thin_along(const Strip& x) {
       part.add = x.add || k > 0;
       for (int pass = 0, row = 0; pass < passes; ++pass, row += part.rows) {
         part.rows = x.rows / passes + (pass < x.rows % passes ? 1 : 0);
-        part.a_rows = static_cast<const T*>(x.a_rows) + k * x.rows + row * part.k;
-        part.c = static_cast<float*>(x.c) + row * x.c_stride + j;
+        part.a_rows = x.a_rows + k / per_unit * x.rows + row * ((part.k + per_unit - 1) / per_unit);
+        part.c = static_cast<typename V::Sum*>(x.c) + row * x.c_stride + j;
         by_rows[part.rows - 1](part, pass, passes);
       }
     }

@@ -45,7 +45,9 @@ template <class Tag> struct IntVectors512 {
   }
   [[gnu::always_inline]] static Register broadcast(Unit x) { return _mm512_set1_epi32(x); }
   [[gnu::always_inline]] static Register multiply_add(Register c, Register a, Register b) {
-    return _mm512_add_epi32(c, _mm512_madd_epi16(a, b));
+    Register product;  // next to its sum: the compiler would do the products of four steps first, and lack registers
+    asm("vpmaddwd %3, %2, %1\n\tvpaddd %1, %0, %0" : "+v"(c), "=&v"(product) : "v"(a), "v"(b));
+    return c;
   }
   [[gnu::always_inline]] static Register sum_add(Register a, Register b) { return _mm512_add_epi32(a, b); }
   [[gnu::always_inline]] static Register sum_load(const Sum* p) { return _mm512_loadu_si512(p); }

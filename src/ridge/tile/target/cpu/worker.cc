@@ -1,7 +1,6 @@
 #include "ridge/tile/target/cpu/worker.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "ridge/tile/target/cpu/arena.h"
 
@@ -25,19 +24,18 @@ void pack(const Packers& packers, const Matrix& m, const Packing& packing) {
 }
 
 // A's few rows in the order that thin_along wants.
-void copy_rows(const Matrix& m, Index batch, int bytes, Index rows, char* out) {
-  const Index deep = thin_depth(rows, bytes);
+void pack_rows(const Engine& e, const Matrix& m, Index batch, int bytes, Index rows, Unit* out) {
+  const Index deep = thin_depth(rows) * e.per_unit;
   for (Index k = 0; k < m.cols; k += deep) {
     const Index part = std::min(deep, m.cols - k);
-    for (Index i = 0; i < rows; ++i, out += part * bytes) {
-      const char* const from = element(m, batch, i, k, bytes);
-      if (m.col_stride == 1) {
-        std::memcpy(out, from, static_cast<std::size_t>(part * bytes));
-      } else {
-        for (Index j = 0; j < part; ++j)
-          std::memcpy(out + j * bytes, from + j * m.col_stride * bytes, static_cast<std::size_t>(bytes));
-      }
-    }
+    for (Index i = 0; i < rows; ++i, out += ceil_div(part, e.per_unit))
+      pack(e.left, m,
+           {.source = element(m, batch, i, k, bytes),
+            .stride = m.col_stride == 1 ? m.row_stride : m.col_stride,
+            .lanes = 1,
+            .width = 1,
+            .k = part,
+            .out = out});
   }
 }
 
@@ -62,7 +60,7 @@ const Unit* Worker::left(const Announced& a, Index panel, Range rows) {
     return out;
   }
   if (team_.schedule.thin && !team_.schedule.pack_left) {
-    copy_rows(*a.matrix, team_.batch, team_.operands.left_bytes, rows.size, reinterpret_cast<char*>(out));
+    pack_rows(e, *a.matrix, team_.batch, team_.operands.left_bytes, rows.size, out);
     packed.store(2, std::memory_order_release);
     return out;
   }
