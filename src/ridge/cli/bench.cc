@@ -74,11 +74,13 @@ void add_bench(CLI::App& app, int& code) {
       "  ridge bench matmul --against cublaslt --shapes shapes.csv --json\n"
       "  ridge bench stream --threads 1 --only softmax\n");
   verb->add_option("what", asked->what, "What to time")->check(CLI::IsMember({"matmul", "stream"}))->required();
-  verb->add_option("--against", asked->options.libraries, "Libraries: openblas, onednn; or cublaslt, on a CUDA device")
+  verb->add_option("--against", asked->options.libraries,
+                   "Libraries: openblas, onednn, torch; or cublaslt, on a CUDA device")
       ->delimiter(',')
       ->allow_extra_args(false);
-  verb->add_option("--shapes", asked->shapes,
-                   "CSV with the columns op,dtype,m,n,k and optionally out (default: 60 shapes that come with ridge)");
+  verb->add_option(
+      "--shapes", asked->shapes,
+      "CSV with the columns op,dtype,m,n,k and optionally out and weights (default: 60 shapes that come with ridge)");
   verb->add_option("--threads", asked->options.threads, "Threads")->check(CLI::Range(1, 1024));
   verb->add_option("--rounds", asked->rounds, "Turns that everybody gets at every shape")->check(CLI::Range(1, 1000));
   verb->add_option("--only", asked->only,

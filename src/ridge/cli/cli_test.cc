@@ -218,7 +218,7 @@ TEST_F(CliTest, RefusesArraysOfAnotherKind) {
 
 TEST_F(CliTest, RefusesContestsThatCannotBeHeld) {
   rejects({"bench", "matmul", "--against", "atlas"}, 2,
-          "ridge: unknown library 'atlas'; expected openblas or onednn\n");
+          "ridge: unknown library 'atlas'; expected openblas, onednn or torch\n");
   rejects({"bench", "matmul", "--against", "onednn,onednn"}, 2,
           "ridge: expected each library once, found 'onednn' twice\n");
   rejects({"bench", "matmul", "--shapes", file("half.csv", "op,dtype,m,n,k\nnn,f16,4,4,4\n")}, 3,

@@ -9,6 +9,7 @@
 
 #include "ridge/kernels/run.h"
 #include "ridge/measure/onednn.h"
+#include "ridge/measure/torch.h"
 
 extern char** environ;
 
@@ -80,10 +81,11 @@ Result<std::unique_ptr<MatmulLibrary>> load_matmul_library(const std::string& na
     return std::unique_ptr<MatmulLibrary>(std::move(library));
   }
   if (name == "onednn") return load_onednn(threads);
+  if (name == "torch") return load_torch(threads);
   return usage_error(fmt::format("expected a library among {}, found '{}'", fmt::join(matmul_libraries(), ", "), name));
 }
 
-std::vector<std::string> matmul_libraries() { return {"ridge", "openblas", "onednn"}; }
+std::vector<std::string> matmul_libraries() { return {"ridge", "openblas", "onednn", "torch"}; }
 
 std::vector<std::string> clean_environment() {
   std::vector<std::string> names;

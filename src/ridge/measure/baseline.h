@@ -1,7 +1,7 @@
 // Who can multiply matrices on this CPU: Ridge itself and, where they are installed, the libraries that it is held
-// against. OpenBLAS and oneDNN are loaded by dlopen and only here; nothing else in Ridge needs them. A library reads
-// its variables (OPENBLAS_CORETYPE and the like) when it is loaded, so whoever asks for one cleans the environment
-// first.
+// against. OpenBLAS, oneDNN and PyTorch are loaded by dlopen and only here; nothing else in Ridge needs them. A library
+// reads its variables (OPENBLAS_CORETYPE and the like) when it is loaded, so whoever asks for one cleans the
+// environment first.
 #pragma once
 
 #include <functional>
@@ -22,7 +22,7 @@ class MatmulLibrary {
   virtual std::string describe() const = 0;  // name, version, the kernel or core that it chose
 };
 
-std::vector<std::string> matmul_libraries();  // "ridge", "openblas", "onednn"
+std::vector<std::string> matmul_libraries();  // "ridge", "openblas", "onednn", "torch"
 
 // One of them. Errors: an unknown name, a library that is not installed (with its Debian package).
 Result<std::unique_ptr<MatmulLibrary>> load_matmul_library(const std::string& name, int threads);

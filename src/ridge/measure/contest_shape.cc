@@ -21,15 +21,21 @@ std::vector<std::string> cells_of(const std::string& line) {
 
 Status read_dtypes(Row& row, ContestShape& shape) {
   const auto dtype = dtype_from(row["dtype"]);
-  if (!dtype || (dtype != DType::f32 && dtype != DType::bf16))
-    return input_error(fmt::format("expected dtype f32 or bf16, found '{}'", row["dtype"]));
-  const std::string text = row.contains("out") ? row["out"] : "f32";
-  const auto out = dtype_from(text);
-  if (!out || !(out == DType::f32 || (out == DType::bf16 && dtype == DType::bf16)))
-    return input_error(
-        fmt::format("expected out f32{}, found '{}'", dtype == DType::bf16 ? " or bf16" : " of f32 operands", text));
+  if (!dtype || (*dtype != DType::f32 && *dtype != DType::bf16 && *dtype != DType::f16 && *dtype != DType::int8))
+    return input_error(fmt::format("expected dtype f32, bf16, f16 or int8, found '{}'", row["dtype"]));
+  const bool integers = *dtype == DType::int8;
+  const auto out = row.contains("out") ? dtype_from(row["out"]) : integers ? DType::int32 : DType::f32;
+  if (!out || (integers ? *out != DType::int32 : *out != DType::f32 && *out != *dtype)) {
+    const std::string_view may = integers ? "int32" : *dtype == DType::f32 ? "f32" : "f32 or ";
+    return input_error(fmt::format("expected out {}{} of {} operands, found '{}'", may,
+                                   may.ends_with(' ') ? name(*dtype) : "", name(*dtype), row["out"]));
+  }
   shape.dtype = *dtype;
   shape.out = *out;
+  if (!row.contains("weights") || row["weights"].empty() || row["weights"] == name(*dtype)) return Done{};
+  if (row["weights"] != "int8")
+    return input_error(fmt::format("expected weights {} or int8, found '{}'", name(*dtype), row["weights"]));
+  shape.weights = DType::int8;
   return Done{};
 }
 
@@ -70,7 +76,7 @@ kernels::MatmulProblem ContestShape::problem() const {
   kernels::MatmulProblem p;
   p.m = m, p.n = n, p.k = k;
   p.a = {.dtype = dtype, .row_stride = ta ? 1 : k, .col_stride = ta ? m : 1};
-  p.b = {.dtype = dtype, .row_stride = tb ? 1 : n, .col_stride = tb ? k : 1};
+  p.b = {.dtype = weights.value_or(dtype), .row_stride = tb ? 1 : n, .col_stride = tb ? k : 1};
   p.d = {.dtype = out, .row_stride = n, .col_stride = 1};
   return p;
 }
@@ -81,10 +87,14 @@ double ContestShape::flops() const {
 
 double ContestShape::bytes() const {
   const auto rows = static_cast<double>(m), columns = static_cast<double>(n), depth = static_cast<double>(k);
-  return (depth * (rows + columns) * bits(dtype) + rows * columns * bits(out)) / 8;
+  return (depth * (rows * bits(dtype) + columns * bits(weights.value_or(dtype))) + rows * columns * bits(out)) / 8;
 }
 
-std::string ContestShape::text() const { return fmt::format("{} {} m={} n={} k={}", op, name(dtype), m, n, k); }
+std::string ContestShape::dtypes() const {
+  return weights ? fmt::format("{}*{}", name(dtype), name(*weights)) : std::string(name(dtype));
+}
+
+std::string ContestShape::text() const { return fmt::format("{} {} m={} n={} k={}", op, dtypes(), m, n, k); }
 
 Result<std::vector<ContestShape>> parse_shapes(std::string_view csv, const std::string& source, Contested where) {
   std::vector<std::string> header;

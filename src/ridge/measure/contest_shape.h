@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -16,9 +17,11 @@ namespace ridge {
 // A[k,m]ᵀ·B[n,k]ᵀ.
 struct ContestShape {
   std::string op;
-  DType dtype = DType::f32;  // of both operands: f32 or bf16; on a device bf16, f16 or e4m3
-  DType out = DType::f32;    // f32, or bf16 of bf16 operands; on a device as the operands, or f32
+  DType dtype = DType::f32;  // of both operands: f32, bf16, f16 or int8; on a device bf16, f16 or e4m3
+  DType out = DType::f32;    // as the operands, or f32; int32 of int8
   std::int64_t m = 0, n = 0, k = 0;
+  std::optional<DType> weights = {};       // of B, where that is int8 and A is not
+  std::string dtypes() const;              // "f32", "bf16*int8"
   kernels::MatmulProblem problem() const;  // contiguous operands
   double flops() const;                    // 2 m n k
   double bytes() const;                    // of the three matrices
@@ -27,8 +30,9 @@ struct ContestShape {
 
 enum class Contested { cpu, device };
 
-// CSV with the columns op,dtype,m,n,k in any order, and optionally out (default f32; on a device the operands' dtype,
-// of e4m3 bf16); `source` is the path for messages. Errors name the line.
+// CSV with the columns op,dtype,m,n,k in any order, and optionally out (default f32, of int8 int32; on a device the
+// operands' dtype, of e4m3 bf16) and, on the CPU, weights (B's dtype, default the operands'); `source` is the path for
+// messages. Errors name the line.
 Result<std::vector<ContestShape>> parse_shapes(std::string_view csv, const std::string& source,
                                                Contested where = Contested::cpu);
 Result<std::vector<ContestShape>> read_shapes(const std::string& path, Contested where = Contested::cpu);

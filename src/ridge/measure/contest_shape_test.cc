@@ -27,15 +27,32 @@ TEST(ContestShape, ReadsColumnsInAnyOrderAndPassesOverComments) {
 }
 
 TEST(ContestShape, TakesOnlyWhatTheProductsTake) {
-  EXPECT_EQ(refusal("op,dtype,m,n,k\nnn,f99,4,4,4\n"), "s.csv:2:1: expected dtype f32 or bf16, found 'f99'\n");
-  EXPECT_EQ(refusal("op,dtype,m,n,k\nnn,f32,4,4,4\n\nnn,f16,4,4,4\n"),
-            "s.csv:4:1: expected dtype f32 or bf16, found 'f16'\n");
-  EXPECT_EQ(refusal("op,dtype,m,n,k\nnn,int8,4,4,4\n"), "s.csv:2:1: expected dtype f32 or bf16, found 'int8'\n");
-  EXPECT_EQ(refusal("op,dtype,out,m,n,k\nnn,bf16,f16,4,4,4\n"), "s.csv:2:1: expected out f32 or bf16, found 'f16'\n");
-  EXPECT_EQ(refusal("op,dtype,out,m,n,k\nnn,bf16,int8,4,4,4\n"), "s.csv:2:1: expected out f32 or bf16, found 'int8'\n");
+  EXPECT_EQ(refusal("op,dtype,m,n,k\nnn,f99,4,4,4\n"),
+            "s.csv:2:1: expected dtype f32, bf16, f16 or int8, found 'f99'\n");
+  EXPECT_EQ(refusal("op,dtype,m,n,k\nnn,f32,4,4,4\n\nnn,e4m3,4,4,4\n"),
+            "s.csv:4:1: expected dtype f32, bf16, f16 or int8, found 'e4m3'\n");
+  EXPECT_EQ(refusal("op,dtype,out,m,n,k\nnn,int8,f32,4,4,4\n"),
+            "s.csv:2:1: expected out int32 of int8 operands, found 'f32'\n");
+  EXPECT_EQ(refusal("op,dtype,weights,m,n,k\nnn,bf16,f16,4,4,4\n"),
+            "s.csv:2:1: expected weights bf16 or int8, found 'f16'\n");
+  EXPECT_EQ(refusal("op,dtype,out,m,n,k\nnn,bf16,f16,4,4,4\n"),
+            "s.csv:2:1: expected out f32 or bf16 of bf16 operands, found 'f16'\n");
+  EXPECT_EQ(refusal("op,dtype,out,m,n,k\nnn,bf16,int8,4,4,4\n"),
+            "s.csv:2:1: expected out f32 or bf16 of bf16 operands, found 'int8'\n");
   EXPECT_EQ(refusal("op,dtype,out,m,n,k\nnn,f32,bf16,4,4,4\n"),
             "s.csv:2:1: expected out f32 of f32 operands, found 'bf16'\n");
   EXPECT_EQ(refusal("op,dtype,out,m,n,k\nnn,bf16,bf16,4,4,4\n"), "accepted");
+}
+
+TEST(ContestShape, WeightsMayBeIntegers) {
+  const auto shapes =
+      parse_shapes("op,dtype,weights,out,m,n,k\nlinear,bf16,int8,bf16,8,64,32\nnn,int8,,int32,4,5,6\n", "s.csv");
+  ASSERT_TRUE(shapes.ok()) << shapes.error().text();
+  EXPECT_EQ((*shapes)[0].text(), "linear bf16*int8 m=8 n=64 k=32");
+  EXPECT_EQ((*shapes)[0].problem().b.dtype, DType::int8);
+  EXPECT_EQ((*shapes)[0].bytes(), 2.0 * 8 * 32 + 64 * 32 + 2.0 * 8 * 64);
+  EXPECT_EQ((*shapes)[1].text(), "nn int8 m=4 n=5 k=6");
+  EXPECT_EQ((*shapes)[1].out, DType::int32);
 }
 
 TEST(ContestShape, RefusesRowsThatSayNothing) {

@@ -42,6 +42,17 @@ TEST(Contest, ChecksOursWithoutAnybodyToCompareWith) {
   EXPECT_TRUE(result->classes().empty());
 }
 
+TEST(Contest, SumsOfIntegersAreExact) {
+  const auto result = contest(
+      {{"nn", DType::int8, DType::int32, 33, 47, 65}, {"linear", DType::bf16, DType::bf16, 3, 20, 31, DType::int8}},
+      toy(), {.threads = 1, .rounds = 1, .libraries = {}});
+  ASSERT_TRUE(result.ok()) << result.error().text();
+  EXPECT_TRUE(result->rows[0].times[0].took_part);
+  EXPECT_EQ(result->rows[0].times[0].max_error, 0);
+  EXPECT_TRUE(result->rows[1].times[0].took_part);
+  EXPECT_LT(result->rows[1].times[0].max_error, 0x1p-8);
+}
+
 TEST(Contest, RefusesLibrariesBeforeAnythingRuns) {
   const auto refusal = [](std::vector<std::string> libraries) {
     const auto result = contest({{"nn", DType::f32, DType::f32, 4, 4, 4}}, toy(), {.libraries = std::move(libraries)});
@@ -49,9 +60,9 @@ TEST(Contest, RefusesLibrariesBeforeAnythingRuns) {
     EXPECT_EQ(result.error().kind, ErrorKind::usage);
     return result.error().text();
   };
-  EXPECT_EQ(refusal({"atlas"}), "unknown library 'atlas'; expected openblas or onednn\n");
+  EXPECT_EQ(refusal({"atlas"}), "unknown library 'atlas'; expected openblas, onednn or torch\n");
   EXPECT_EQ(refusal({"openblas", "onednm"}),
-            "unknown library 'onednm'; expected openblas or onednn\n  hint: did you mean onednn?\n");
+            "unknown library 'onednm'; expected openblas, onednn or torch\n  hint: did you mean onednn?\n");
   EXPECT_EQ(refusal({"openblas", "openblas"}), "expected each library once, found 'openblas' twice\n");
   EXPECT_EQ(refusal({"ridge"}),
             "expected libraries to compare ridge with, found 'ridge' itself\n  hint: --against openblas,onednn\n");

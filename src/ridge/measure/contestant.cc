@@ -25,6 +25,7 @@ struct Contestant::Request {
   enum class Verb { prepare, run, check, describe } verb;
   char op[8] = {};
   DType dtype = DType::f32, out = DType::f32;
+  std::optional<DType> weights = {};
   std::int64_t m = 0, n = 0, k = 0;
   int calls = 0;
 };
@@ -126,7 +127,8 @@ void Contestant::serve(const std::string& name, int threads, int socket) {
       copy_text(answer.text, (*library)->describe());
     } else if (request.verb == Request::Verb::prepare) {
       bout.reset();  // its memory first
-      auto made = Bout::make({request.op, request.dtype, request.out, request.m, request.n, request.k}, threads);
+      auto made = Bout::make({request.op, request.dtype, request.out, request.m, request.n, request.k, request.weights},
+                             threads);
       if (made) bout = std::move(made).value();
       if (!bout)
         fail(answer, made.error());
@@ -195,6 +197,7 @@ Result<Answer> Contestant::ask(const Request& request) {
 Result<Answer> Contestant::prepare(const ContestShape& shape) {
   Request request{
       .verb = Request::Verb::prepare, .dtype = shape.dtype, .out = shape.out, .m = shape.m, .n = shape.n, .k = shape.k};
+  request.weights = shape.weights;
   shape.op.copy(request.op, sizeof request.op - 1);
   product_ = shape.text();
   return ask(request);

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "ridge/base/version.h"
@@ -9,13 +10,15 @@
 namespace ridge {
 
 std::string contest_text(const Contest& contest) {
-  std::string out = fmt::format("{:<6} {:<5} {:>6} {:>6} {:>6}", "op", "dtype", "m", "n", "k");
+  std::size_t wide = 5;
+  for (const auto& row : contest.rows) wide = std::max(wide, row.shape.dtypes().size());
+  std::string out = fmt::format("{:<6} {:<{}} {:>6} {:>6} {:>6}", "op", "dtype", wide, "m", "n", "k");
   if (!contest.rows.empty())
     for (const auto& t : contest.rows[0].times) out += fmt::format(" {:>9}", t.library);
   out += fmt::format(" {:>6} {:>13} {:>7}\n", "ratio", "rounds", "of peak");
   for (const auto& row : contest.rows) {
     const auto& s = row.shape;
-    out += fmt::format("{:<6} {:<5} {:>6} {:>6} {:>6}", s.op, name(s.dtype), s.m, s.n, s.k);
+    out += fmt::format("{:<6} {:<{}} {:>6} {:>6} {:>6}", s.op, s.dtypes(), wide, s.m, s.n, s.k);
     for (const auto& t : row.times)
       out += t.took_part ? fmt::format(" {:>9.1f}", t.flop_per_s / 1e9) : fmt::format(" {:>9}", "-");
     out += row.ratio > 0 ? fmt::format(" {:>6.3f} {:>6.3f}-{:<6.3f}", row.ratio, row.ratio_low, row.ratio_high)
@@ -27,7 +30,7 @@ std::string contest_text(const Contest& contest) {
                      contest.rounds, contest.threads, contest.threads == 1 ? "" : "s");
   out += fmt::format("of peak: {}\n", contest.machine_title);
   for (const auto& c : contest.classes())
-    out += fmt::format("{:<12} {:>3} rows   geometric mean {:.3f}   worst {:.3f}\n", c.name, c.rows, c.geometric_mean,
+    out += fmt::format("{:<16} {:>3} rows   geometric mean {:.3f}   worst {:.3f}\n", c.name, c.rows, c.geometric_mean,
                        c.worst);
   for (const std::string& library : contest.libraries) out += "library: " + library + "\n";
   for (const std::string& variable : contest.removed_environment)
@@ -48,7 +51,7 @@ std::string contest_json(const Contest& contest) {
   for (const auto& row : contest.rows) {
     const auto& s = row.shape;
     nlohmann::ordered_json r{{"op", s.op},
-                             {"dtype", name(s.dtype)},
+                             {"dtype", s.dtypes()},
                              {"out", name(s.out)},
                              {"m", s.m},
                              {"n", s.n},

@@ -26,8 +26,8 @@ TEST(ContestReport, PrintsALineAProductThenTheClasses) {
             "\n"
             "GFLOP/s, median of 3 rounds, 1 thread; ratio: the best other library's time over ridge's\n"
             "of peak: A toy, one core\n"
-            "f32 all        1 rows   geometric mean 2.000   worst 2.000\n"
-            "f32 M > 8      1 rows   geometric mean 2.000   worst 2.000\n"
+            "f32 all            1 rows   geometric mean 2.000   worst 2.000\n"
+            "f32 M > 8          1 rows   geometric mean 2.000   worst 2.000\n"
             "library: ridge (plain)\n"
             "library: BLAS \xff\n"
             "removed from the environment: OMP_NUM_THREADS\n");
