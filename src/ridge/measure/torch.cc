@@ -40,7 +40,8 @@ def product(a, b, d):
     if b.dtype == a.dtype:
         return lambda: torch.mm(a, b, out=d)
     weights, ones = b.t(), torch.ones(b.shape[1], dtype=a.dtype)
-    if a.dtype == torch.bfloat16 and weights.is_contiguous() and a.is_contiguous():
+    whole = all(x % 32 == 0 for x in weights.shape)  # others end PyTorch 2.13 by a signal
+    if a.dtype == torch.bfloat16 and weights.is_contiguous() and a.is_contiguous() and whole:
         return lambda: d.copy_(torch._weight_int8pack_mm(a, weights, ones))
     return lambda: torch.mm(a, b.to(a.dtype), out=d)
 

@@ -69,9 +69,10 @@ struct Strip {
   Index c_stride = 0;
   bool add = false;
 };
-inline constexpr int most_thin_rows = 8;          // in one pass over B
-inline constexpr int most_thin_rows_across = 16;  // where B's columns are contiguous: two passes
-inline constexpr int most_thin_rows_along = 40;   // where k is: further passes find B in the L2
+inline constexpr int most_thin_rows = 8;           // in one pass over B
+inline constexpr int most_thin_rows_across = 16;   // where B's columns are contiguous: two passes
+inline constexpr int most_thin_rows_along = 40;    // where k is: further passes find B in the L2
+inline constexpr int most_thin_rows_widened = 16;  // where each of them must widen B again
 // Units of k in one stretch: the rows of a pass then take half of an L1 of 32 KiB. They are packed side by side, since
 // rows of a power of two would lie in the same set of the cache.
 constexpr Index thin_depth(Index rows) {

@@ -17,8 +17,9 @@ bool choose_thin(const Problem& p, const Operands& o, int threads, Schedule& s) 
   const Engine& e = *o.engine;
   const bool along = o.right->col_stride == 1;
   if (o.right->prepacked != nullptr) return false;
-  if (p.m > (along ? most_thin_rows_along : most_thin_rows_across) || (along ? e.thin_along : e.thin_across) == nullptr)
-    return false;
+  const bool widened = o.right_bytes * e.per_unit < static_cast<Index>(sizeof(Unit));  // again in every pass
+  const Index most = !along ? most_thin_rows_across : widened ? most_thin_rows_widened : most_thin_rows_along;
+  if (p.m > most || (along ? e.thin_along : e.thin_across) == nullptr) return false;
   if (!along && p.m > most_thin_rows && p.k * p.n * o.right_bytes <= caches().l2 * 2) return false;
   s.thin = true, s.pack_right = false, s.pack_left = !along, s.scratch = !along && p.m > 2;
   const Index strip = along ? 240 : p.m == 1 ? 16384 : p.m <= most_thin_rows ? 4096 : 2048;
