@@ -203,7 +203,8 @@ Result<SystolicRequest> with_row(SystolicRequest request, const Bindings& row) {
   for (const char* needed : {"M", "N", "K"})
     if (!request.product && !row.contains(needed))
       return input_error(
-          fmt::format("expected {} as a column of the table or M N K as arguments, found neither", needed));
+          fmt::format("expected {} as a column of the table or M N K as arguments, found neither", needed),
+          "ridge simulate systolic --rows 32 --cols 32 256 128 256 --table sizes.csv");
   for (const auto& [name, value] : row) {
     if (name == "M")
       size.m = value;
@@ -216,7 +217,8 @@ Result<SystolicRequest> with_row(SystolicRequest request, const Bindings& row) {
     else if (name == "C")
       request.cols = value;
     else
-      return input_error(fmt::format("expected the columns M, N, K, R or C, found '{}'", name));
+      return input_error(fmt::format("expected the columns M, N, K, R or C, found '{}'", name),
+                         "M, N, K are the product's sizes, R and C the array's");
   }
   request.product = size;
   return request;
@@ -224,7 +226,9 @@ Result<SystolicRequest> with_row(SystolicRequest request, const Bindings& row) {
 
 Result<std::vector<SystolicRun>> simulate(const SystolicRequest& request, const std::string& csv_path) {
   if (csv_path.empty()) return run_systolic(request);
-  if (!request.topology.empty()) return usage_error("expected either --table or --topology, found both");
+  if (!request.topology.empty())
+    return usage_error("expected either --table or --topology, found both",
+                       "--table lists products, --topology SCALE-Sim's layers");
   const auto csv = read_file(csv_path);
   if (!csv) return csv.error();
   const auto rows = parse_table(*csv, csv_path);
@@ -253,6 +257,12 @@ Result<MappedProgram> simulate(const Request& request, const MappingOptions& opt
   if (!mapped) return mapped.error();
   mapped->program = loaded->title;
   return mapped;
+}
+
+Result<DecodeReport> decode(const std::string& on, const DecodeOptions& options) {
+  const auto machine = machine_named(on);
+  if (!machine) return machine.error();
+  return decode_llama_8b(*machine, options);
 }
 
 Result<std::vector<MenuEntry>> kernel_menu(const std::string& name) {

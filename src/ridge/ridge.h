@@ -1,6 +1,5 @@
-// The facade: what the command line and other programs use. Each step is one function between plain structs; these few
-// join them. A Request is what a user says; a Report is what he gets, and report/report.h renders it.
-//
+// The facade: what the command line and other programs use. A Request is what a user says; a Report is what he gets,
+// and report/report.h renders it.
 //   auto report = ridge::explain(ridge::Request{.program = "bf16[B, D] * bf16[D, F] -> bf16[B, F]", .on = "tpu_v5e"});
 //   std::cout << (report ? ridge::render_text(*report) : report.error().text());
 #pragma once
@@ -12,6 +11,7 @@
 #include "ridge/measure/device_contest.h"
 #include "ridge/measure/run.h"
 #include "ridge/plan/as_metapipe.h"
+#include "ridge/plan/decode.h"
 #include "ridge/report/report.h"
 #include "ridge/roofline/chain.h"
 #include "ridge/roofline/lines.h"
@@ -56,7 +56,6 @@ Result<Report> run(const Request& request, const RunOptions& options);
 // Times products beside other libraries on this CPU; `shapes` is a CSV file (measure/contest_shape.h), empty: the
 // shapes of data/cpu_shapes.csv.
 Result<Contest> bench(const std::string& shapes, const ContestOptions& options);
-
 // The same of a CUDA device, beside cuBLASLt; `shapes` is a file.
 Result<DeviceContest> bench_device(const std::string& shapes, const DeviceContestOptions& options);
 
@@ -64,10 +63,11 @@ Result<DeviceContest> bench_device(const std::string& shapes, const DeviceContes
 // array changes too, R and C; what a row lacks is the request's.
 Result<std::vector<SystolicRun>> simulate(const SystolicRequest& request, const std::string& csv_path = "");
 
-// A program's statements as stages of a dataflow chip (plasticine, sn10, sn40l).
+// A program's statements as stages of a dataflow chip (plasticine, sn10, sn40l); a token of Llama-3.1-8B on `on`.
 Result<MappedProgram> simulate(const Request& request, const MappingOptions& options);
+Result<DecodeReport> decode(const std::string& on, const DecodeOptions& options);
 
-// The CUDA kernels that a plan chooses from: all, or those whose name contains this. Error: none does.
+// The CUDA kernels that a plan chooses from whose name contains this. Error: none does.
 Result<std::vector<MenuEntry>> kernel_menu(const std::string& name = "");
 
 // `names` empty: the whole catalog and this CPU, whose spoilt file is then no error but a warning beside the others.

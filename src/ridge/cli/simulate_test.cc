@@ -70,9 +70,12 @@ TEST_F(SimulateTest, ReadsATableOfProducts) {
   for (std::string line; std::getline(lines, line);) cycles.push_back(Json::parse(line)["cycles"]);
   EXPECT_EQ(cycles, (std::vector<int>{10175, 4 * 66 - 1}));
   refuses({"--rows", "4", "--cols", "4", "--table", file("q.csv", "M,Q\n1,2\n"), "1", "2", "3"}, 3,
-          "ridge: expected the columns M, N, K, R or C, found 'Q'\n");
+          "ridge: expected the columns M, N, K, R or C, found 'Q'\n  hint: M, N, K are the product's sizes, R and C "
+          "the array's\n");
   refuses({"--rows", "4", "--cols", "4", "--table", file("m.csv", "M\n1\n")}, 3,
-          "ridge: expected N as a column of the table or M N K as arguments, found neither\n");
+          "ridge: expected N as a column of the table or M N K as arguments, found neither\n  hint: ridge simulate "
+          "systolic "
+          "--rows 32 --cols 32 256 128 256 --table sizes.csv\n");
 }
 
 TEST_F(SimulateTest, ReadsScaleSimsOwnFiles) {
@@ -91,9 +94,11 @@ TEST_F(SimulateTest, ReadsScaleSimsOwnFiles) {
   refuses({"--topology", layers, "--config", config, "--rows", "4"}, 2,
           "ridge: expected --config without --rows, --cols and --dataflow\n  hint: the file holds all three\n");
   refuses({"--topology", layers, "--config", config, "1", "2", "3"}, 2,
-          "ridge: expected either M N K or --topology, found both\n");
+          "ridge: expected either M N K or --topology, found both\n  hint: the file holds the layers' sizes\n");
   refuses({"--topology", layers, "--config", config, "--table", layers}, 2,
-          "ridge: expected either --table or --topology, found both\n");
+          "ridge: expected either --table or --topology, found both\n  hint: --table lists products, --topology "
+          "SCALE-Sim's "
+          "layers\n");
   refuses({"--topology", layers, "--config", config, "--svg", path("x.svg")}, 2,
           "ridge: expected one product to draw, found 2\n  hint: give M N K\n");
   refuses({"--topology", file("bad.csv", "Layer, M, N, K,\nfirst, 256, x, 256,\n"), "--rows", "4", "--cols", "4"}, 3,
@@ -121,9 +126,9 @@ TEST_F(SimulateTest, RefusesWhatMeansNothing) {
       "ridge: expected a dataflow os, ws or is, found 'ss'\n  hint: os keeps the result in place, ws the weights, is "
       "the inputs\n");
   refuses({"--rows", "0", "--cols", "4", "1", "2", "3"}, 3,
-          "ridge: expected an array with rows of at least 1, found 0\n");
+          "ridge: expected an array with rows of at least 1, found 0\n  hint: TPU v1 has 256 rows and 256 columns\n");
   refuses({"--rows", "4", "--cols", "4", "1", "-2", "3"}, 3,
-          "ridge: expected a product with N of at least 1, found -2\n");
+          "ridge: expected a product with N of at least 1, found -2\n  hint: A [M, K] times B [K, N] gives C [M, N]\n");
   refuses({"--rows", "4", "--cols", "4", "1", "2", "3", "--sram", "64"}, 2,
           "ridge: expected --bandwidth beside --sram and --wait-once\n  hint: without one the array never waits\n");
   for (const std::string bandwidth : {"1,2", "0", "1,,3", "1e3", "3,4,5,6"})
@@ -140,12 +145,16 @@ TEST_F(SimulateTest, MapsAProgramOntoAChip) {
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   const Json got = Json::parse(outcome.out);
   EXPECT_EQ(got["calling"][0]["calls"], 4);
-  EXPECT_EQ(got["stages"].size(), 6U);
+  EXPECT_EQ(got["passes"][0]["stages"].size(), 6U);
   EXPECT_TRUE(read_file(path("m.svg"))->starts_with("<svg "));
-  rejects({"simulate"}, 2,
-          "ridge: expected a PROGRAM, systolic or weights; found none\n  hint: ridge simulate examples/mlp.ridge --on "
-          "sn40l\n");
-  rejects({"simulate", mlp, "--on", "h100"}, 2, "ridge: expected a fabric plasticine, sn10, sn40l, found 'h100'\n");
+  rejects(
+      {"simulate"}, 2,
+      "ridge: expected a PROGRAM, systolic, weights, metapipe, decode or kernel; found none\n  hint: ridge simulate "
+      "examples/mlp.ridge --on "
+      "sn40l\n");
+  rejects({"simulate", mlp, "--on", "h100"}, 2,
+          "ridge: expected a fabric plasticine, sn10, sn40l, found 'h100'\n  hint: ridge explain --on takes any "
+          "machine; ridge simulate systolic clocks an array\n");
 }
 
 TEST_F(SimulateTest, PrintsThePapersTable) {

@@ -124,4 +124,11 @@ double predicted_seconds(const MatmulConfig& c, const TileWork& w, const Split& 
   return (us + w.copies * copy_us + 2 * w.copied_bytes / copied) * 1e-6;
 }
 
+BlockPace block_pace(const MatmulConfig& c) {
+  const Cycles one = cycles(c, {});
+  return {cycles_per_us * 1e6, c.swap ? l2_swapped : l2_straight,
+          first_load,          2.0 * c.m * c.n * c.k / one.multiply,
+          64 * 64 * 2 / box,   tile_end};
+}
+
 }  // namespace ridge::kernels::cuda

@@ -24,4 +24,13 @@ bool is_busy(const TileWork& work);
 // Seconds from the end of the kernel before to the end of this one, as launches follow each other in a graph.
 double predicted_seconds(const MatmulConfig& config, const TileWork& work, const Split& split, int sms);
 
+// What one block's ports do, in cycles: the fitted constants of the model, for whoever draws a block.
+struct BlockPace {
+  double cycles_per_second = 0;
+  double load_bytes = 0, load_latency = 0;  // a cycle, from the L2
+  double flops = 0;                         // a cycle
+  double store_bytes = 0, store_latency = 0;
+};
+BlockPace block_pace(const MatmulConfig& config);
+
 }  // namespace ridge::kernels::cuda

@@ -5,22 +5,15 @@
 #include <algorithm>
 #include <cmath>
 
-#include "ridge/plan/shape.h"
+#include "ridge/base/text.h"
+#include "ridge/plan/pass_pipe.h"
+#include "ridge/program/bindings.h"
 #include "ridge/roofline/work.h"
 
 namespace ridge {
 namespace {
 
-constexpr std::int64_t max_tiles = 1 << 16;
-
-// What the mapping needs of a tensor. Stage 0 loads, stage i + 1 is statement i, the last one stores.
-struct Held {
-  std::int64_t bytes = 0;
-  bool has_rows = false;
-  std::int64_t from = 0;  // the stage that makes it
-  std::int64_t to = 0;    // the last one that reads it; 0: nobody does
-  bool input = false, output = false;
-};
+constexpr std::size_t most_statements = 2048;  // twice what the largest chip has units for
 
 class Mapper {
  public:
@@ -32,82 +25,81 @@ class Mapper {
     if (auto refused = refuse_sharded(program_, "simulate")) return *std::move(refused);
     auto dims = program_.bind(given);
     if (!dims) return dims.error();
-    if (const Status s = find_rows(); !s) return s.error();
-    if (const Status s = hold(*dims); !s) return s.error();
+    PassSetting setting{program_, *dims, fabric_, options_.tile, "", 0, {}, {}, Schedule::pipelined, {}};
+    if (const Status s = read_options(setting); !s) return s.error();
     if (const Status s = count_work(*dims); !s) return s.error();
-    if (const Status s = choose_tile(); !s) return s.error();
-    if (const Status s = lay_out(); !s) return s.error();
-    call();
+    setting.flops = flops_;
+    for (const Pass& pass : passes_of(program_)) {
+      if (!pass.rows.empty() && !dims->contains(pass.rows))
+        return input_error(fmt::format("dimension '{}' has no value", pass.rows), fmt::format("-d {}=1024", pass.rows));
+      auto mapped = pass_pipe(setting, pass);
+      if (!mapped) return mapped.error();
+      mapped_.passes.push_back(*std::move(mapped));
+      call(pass, mapped_.passes.back(), *dims);
+    }
+    mapped_.layers = options_.layers;
+    mapped_.fabric = std::string(fabric_.name);
+    mapped_.schedule = options_.schedule;
+    finish_calls();
     return std::move(mapped_);
   }
 
  private:
-  std::int64_t last_stage() const { return static_cast<std::int64_t>(program_.statements.size()) + 1; }
-
   Status check() const {
     if (options_.layers < 1 || options_.layers > 1 << 20)
       return usage_error(fmt::format("expected 1 to {} layers, found {}", 1 << 20, options_.layers));
     if (options_.tile < 0)
       return usage_error(fmt::format("expected a tile of at least 1 row, found {}", options_.tile));
-    if (!(options_.sync_seconds >= 0) || !(options_.sync_seconds < 1e6))
+    for (const double sync : options_.sync_seconds)
+      if (!(sync >= 0) || !(sync < 1e6))
+        return usage_error(fmt::format("expected seconds of at least 0 for a call's synchronisation, found {}", sync));
+    if (program_.statements.size() > most_statements)
+      return input_error(fmt::format("expected at most {} statements to place on a chip, found {}", most_statements,
+                                     program_.statements.size()),
+                         "simulate one layer and say --layers");
+    return Done{};
+  }
+
+  // "NAME=NUMBER" texts for one option; each name must be among `names`.
+  static Result<Bindings> read(const std::vector<std::string>& texts, const std::string& option,
+                               const std::vector<std::string>& names, const std::string& what) {
+    auto read = parse_assignments(texts);
+    if (!read)
+      return usage_error(fmt::format("expected {} and a whole number of at least 1 after {}, found '{}'", what, option,
+                                     fmt::join(texts, " ")),
+                         fmt::format("{} {}=4", option, names.empty() ? "c" : names.back()));
+    for (const auto& [name, value] : *read) {
+      if (std::find(names.begin(), names.end(), name) != names.end()) continue;
+      const std::string near = nearest(name, names);
       return usage_error(
-          fmt::format("expected seconds of at least 0 for a call's synchronisation, found {}", options_.sync_seconds));
-    return Done{};
+          fmt::format("expected {} after {}, found '{}'", what, option, name),
+          near.empty() ? fmt::format("one of {}", fmt::join(names, ", ")) : fmt::format("did you mean {}?", near));
+    }
+    return read;
   }
 
-  // An error at a statement, with its text.
-  static Error at(const Statement& statement, std::string message, std::string hint) {
-    Error error = input_error(std::move(message), std::move(hint));
-    error.source = "program";
-    error.span = {statement.span.line, statement.span.column, static_cast<int>(statement.text.size())};
-    error.line_text = statement.text;
-    if (statement.span.column > 1) error.line_text.insert(0, static_cast<std::size_t>(statement.span.column - 1), ' ');
-    return error;
-  }
-
-  const Tensor& tensor(int index) const { return program_.tensors[static_cast<std::size_t>(index)]; }
-
-  Status find_rows() {
-    const Statement& last = program_.statements.back();
-    for (const Axis& axis : tensor(last.result()).axes)
-      if (axis.named() && mapped_.rows.empty()) mapped_.rows = axis.dim;
-    if (mapped_.rows.empty())
-      return at(last, fmt::format("'{}' has no dimension to stream tiles along", tensor(last.result()).name),
-                "a result with rows becomes a metapipeline");
+  Status read_options(PassSetting& setting) const {
+    std::vector<std::string> results;
     for (const Statement& s : program_.statements)
-      if (!has_rows(s.result()))
-        return at(
-            s,
-            fmt::format("'{}' lacks the dimension {} along which tiles stream", tensor(s.result()).name, mapped_.rows),
-            "put such statements into a program of their own");
-    return Done{};
-  }
-
-  bool has_rows(int index) const {
-    const auto& axes = tensor(index).axes;
-    return std::any_of(axes.begin(), axes.end(), [&](const Axis& a) { return a.dim == mapped_.rows; });
-  }
-
-  Status hold(const Bindings& dims) {
-    for (std::size_t i = 0; i < program_.tensors.size(); ++i) {
-      const Tensor& t = program_.tensors[i];
-      const auto sized = shape(t, dims);
-      if (!sized) return sized.error();
-      held_.push_back({static_cast<std::int64_t>(std::ceil(static_cast<double>(elements(*sized)) * bits(t.dtype) / 8)),
-                       has_rows(static_cast<int>(i)), 0, 0, t.role == Role::input, t.role == Role::output});
-      if (held_.back().bytes > std::int64_t{1} << 40)
-        return input_error(fmt::format("expected tensors of at most 2^40 bytes to simulate, found {} of '{}'",
-                                       held_.back().bytes, t.name),
-                           "use smaller sizes");
+      results.push_back(program_.tensors[static_cast<std::size_t>(s.result())].name);
+    const auto par = read(options_.par, "--par", results, "a statement's result");
+    if (!par) return par.error();
+    const auto buffer = read(options_.buffer, "--buffer", results, "a statement's result");
+    if (!buffer) return buffer.error();
+    setting.par = {par->begin(), par->end()};
+    setting.buffer = {buffer->begin(), buffer->end()};
+    if (!options_.inner.empty()) {
+      const auto inner = read({options_.inner}, "--inner", program_.dim_names(), "a dimension");
+      if (!inner) return inner.error();
+      setting.inner = inner->begin()->first;
+      setting.inner_tile = inner->begin()->second;
     }
-    for (std::size_t s = 0; s < program_.statements.size(); ++s) {
-      const std::int64_t stage = static_cast<std::int64_t>(s) + 1;
-      for (const int operand : operands(program_.statements[s])) held_[static_cast<std::size_t>(operand)].to = stage;
-      held_[static_cast<std::size_t>(program_.statements[s].result())].from = stage;
-    }
-    for (Held& h : held_)
-      if (h.output) h.to = last_stage();
-    mapped_.extent = dims.at(mapped_.rows);
+    const auto schedule = schedule_from(options_.schedule);
+    if (!schedule || *schedule == Schedule::fork_join)
+      return usage_error(
+          fmt::format("expected a schedule sequential, pipelined or streaming, found '{}'", options_.schedule),
+          schedule ? "statements that read one another cannot start together; simulate metapipe takes fork-join" : "");
+    setting.schedule = *schedule;
     return Done{};
   }
 
@@ -123,128 +115,89 @@ class Mapper {
     return Done{};
   }
 
-  Status choose_tile() {
-    std::int64_t largest = 1;  // bytes of a row
-    for (const Held& h : held_)
-      if (h.has_rows) largest = std::max(largest, (h.bytes + mapped_.extent - 1) / mapped_.extent);
-    mapped_.tile = 1;
-    while (2 * mapped_.tile * largest <= fabric_.pmu_bytes && 2 * mapped_.tile <= mapped_.extent) mapped_.tile *= 2;
-    if (options_.tile > 0) mapped_.tile = std::min(options_.tile, mapped_.extent);
-    mapped_.tiles = (mapped_.extent + mapped_.tile - 1) / mapped_.tile;
-    if (mapped_.tiles > max_tiles)
-      return input_error(fmt::format("expected at most {} tiles to clock, found {} of {} rows", max_tiles,
-                                     mapped_.tiles, mapped_.tile),
-                         fmt::format("--tile {}", (mapped_.extent + max_tiles - 1) / max_tiles));
-    return Done{};
-  }
-
-  std::int64_t tile_bytes(const Held& h) const { return (h.bytes + mapped_.tiles - 1) / mapped_.tiles; }
-
-  // Stages and buffers; placed with the weights in the memory units, then, if that does not fit, without.
-  Status lay_out() {
-    for (const Held& h : held_)
-      if (h.input && !h.has_rows) mapped_.weight_bytes += h.bytes;
-    mapped_.weight_pmus = (mapped_.weight_bytes + fabric_.pmu_bytes - 1) / fabric_.pmu_bytes;
-    for (const bool stay : {true, false}) {
-      mapped_.weights_stay = stay;
-      if (const Status s = place_stages(); !s) return s.error();
-      if (mapped_.placement.pmus + (stay ? mapped_.weight_pmus : 0) <= fabric_.pmus) break;
-    }
-    auto run = simulate_metapipe(mapped_.placement.pipe, mapped_.placement.resources);
-    if (!run) return run.error();
-    mapped_.run = *std::move(run);
-    mapped_.run.timeline.ticks_per_second = 1e9;
-    if (mapped_.weights_stay)
-      mapped_.load_seconds = static_cast<double>(mapped_.weight_bytes) / fabric_.memory_bytes_per_second;
-    return Done{};
-  }
-
-  Status place_stages() {
-    std::vector<StageWork> stages(program_.statements.size() + 2);
-    stages.front() = {.name = "load", .phase = Phase::load};
-    stages.back() = {.name = "store", .phase = Phase::store};
-    const double tiles = static_cast<double>(mapped_.tiles);
-    for (std::size_t s = 0; s < program_.statements.size(); ++s) {
-      stages[s + 1].name = tensor(program_.statements[s].result()).name;
-      stages[s + 1].flops = flops_[s] / tiles;
-    }
-    PlacementOptions options{.iterations = mapped_.tiles};
-    for (const Held& h : held_) {
-      StageWork& from = stages[static_cast<std::size_t>(h.from)];
-      if (h.output) stages.back().memory_bytes += static_cast<double>(h.bytes) / tiles;
-      if (h.input && h.has_rows) from.memory_bytes += static_cast<double>(h.bytes) / tiles;
-      if (!h.has_rows && !mapped_.weights_stay && h.to > 0)
-        stages[static_cast<std::size_t>(h.to)].memory_bytes += static_cast<double>(h.bytes);
-      if (!h.has_rows || h.to == 0) continue;
-      if (h.to == h.from + 1)
-        from.tile_bytes += tile_bytes(h);
-      else
-        options.skips.push_back({h.from, h.to, tile_bytes(h), 0});
-    }
-    auto placement = place(fabric_, stages, options);
-    if (!placement) return placement.error();
-    mapped_.placement = *std::move(placement);
-    return Done{};
-  }
-
-  // Bytes without rows that statement s reads.
-  double weights_of(std::size_t s) const {
-    std::vector<int> read = operands(program_.statements[s]);
+  // Bytes that statement s reads of tensors without the rows along which it streams.
+  double weights_of(int s, const std::string& rows, const Bindings& dims) const {
+    std::vector<int> read = operands(program_.statements[static_cast<std::size_t>(s)]);
     std::sort(read.begin(), read.end());
     read.erase(std::unique(read.begin(), read.end()), read.end());
     double bytes = 0;
     for (const int operand : read) {
-      const Held& h = held_[static_cast<std::size_t>(operand)];
-      if (!h.has_rows) bytes += static_cast<double>(h.bytes);
+      const Tensor& t = program_.tensors[static_cast<std::size_t>(operand)];
+      if (rows.empty() || std::any_of(t.axes.begin(), t.axes.end(), [&](const Axis& a) { return a.dim == rows; }))
+        continue;
+      double elements = 1;
+      for (const Axis& axis : t.axes) elements *= static_cast<double>(axis.named() ? dims.at(axis.dim) : axis.literal);
+      bytes += elements * bits(t.dtype) / 8;
     }
     return bytes;
   }
 
-  // A call reads the weights that stay before its first tile; kernel by kernel every statement is such a call.
-  void call() {
-    const double layers = static_cast<double>(options_.layers),
-                 peak = static_cast<double>(fabric_.pcus) * fabric_.pcu_flops_per_second;
+  // Adds one pass of one layer to the three ways. A call reads the weights that stay before its first tile; kernel by
+  // kernel every statement is such a call.
+  void call(const Pass& pass, const MappedPass& mapped, const Bindings& dims) {
+    const double peak = static_cast<double>(fabric_.pcus) * fabric_.pcu_flops_per_second;
     const double memory = fabric_.memory_bytes_per_second;
-    double unfused_bytes = 0, unfused = 0, streamed = 0;
-    for (std::size_t s = 0; s < flops_.size(); ++s) {
-      const double own = weights_of(s), compute = flops_[s] / peak;
+    for (const int s : pass.statements) {
+      const double own = weights_of(s, mapped.rows, dims), compute = flops_[static_cast<std::size_t>(s)] / peak;
       const bool stay = own <= static_cast<double>(fabric_.pmus * fabric_.pmu_bytes);
-      const double bytes = op_bytes_[s] + (stay ? 0 : own * static_cast<double>(mapped_.tiles - 1));
-      unfused_bytes += bytes;
-      unfused += stay ? own / memory + std::max(compute, (bytes - own) / memory) : std::max(compute, bytes / memory);
+      const double bytes =
+          op_bytes_[static_cast<std::size_t>(s)] + (stay ? 0 : own * static_cast<double>(mapped.tiles - 1));
+      const bool first = stay && mapped.tiles > 1;  // all of them before the first tile
+      kernels_bytes_ += bytes;
+      kernels_ += first ? own / memory + std::max(compute, (bytes - own) / memory) : std::max(compute, bytes / memory);
     }
-    for (const Held& h : held_)
-      if ((h.input || h.output) && h.has_rows) streamed += static_cast<double>(h.bytes);
-    const double weights =
-        static_cast<double>(mapped_.weight_bytes) * (mapped_.weights_stay ? 1 : static_cast<double>(mapped_.tiles));
-    const double pipe = static_cast<double>(mapped_.run.cycles) / 1e9, fused = mapped_.load_seconds + pipe;
-    // While a layer computes, as much of the next one's weights loads as there is room for.
+    fused_bytes_ += mapped.bytes();
+    const double pipe = static_cast<double>(mapped.run.cycles) / 1e9;
+    fused_ += mapped.load_seconds + pipe;
+    // While a layer computes, as much of the next one's weights loads as there is room for. What is used once and as it
+    // comes needs no room: then memory or the units are busy all the time.
     const double room = static_cast<double>(std::max<std::int64_t>(
-        0, fabric_.pmus - mapped_.placement.pmus - (mapped_.weights_stay ? mapped_.weight_pmus : 0)));
+        0, fabric_.pmus - mapped.placement.pmus - (mapped.weights_stay ? mapped.weight_pmus : 0)));
     const double hidden =
-        mapped_.weights_stay ? std::min(1.0, room / std::max(1.0, static_cast<double>(mapped_.weight_pmus))) : 1;
-    const double turn = std::max(pipe, (hidden * weights + streamed) / memory) + (1 - hidden) * weights / memory;
-    const std::int64_t kernels = options_.layers * static_cast<std::int64_t>(flops_.size());
-    mapped_.calling = {{{Calling::kernel_by_kernel, kernels, layers * unfused_bytes, 0, layers * unfused},
-                        {Calling::fused, options_.layers, layers * (weights + streamed), 0, layers * fused},
-                        {Calling::looped, 1, layers * (weights + streamed), 0, fused + (layers - 1) * turn}}};
-    for (CallingTime& c : mapped_.calling) {
-      c.sync_seconds = static_cast<double>(c.calls) * options_.sync_seconds;
-      c.seconds += c.sync_seconds;
+        mapped.weights_stay ? std::min(1.0, room / std::max(1.0, static_cast<double>(mapped.weight_pmus))) : 1;
+    double work = pipe;
+    if (mapped.tiles == 1) {
+      work = 0;
+      for (const PlacedStage& stage : mapped.placement.stages) work += stage.seconds;
     }
-    mapped_.layers = options_.layers;
-    mapped_.fabric = std::string(fabric_.name);
+    const double weights = mapped.weights_stay ? static_cast<double>(mapped.weight_bytes) : 0;
+    turn_ += std::max(work, (mapped.bytes() - (1 - hidden) * weights) / memory) + (1 - hidden) * weights / memory;
+  }
+
+  void finish_calls() {
+    const double layers = static_cast<double>(options_.layers);
+    const auto passes = static_cast<std::int64_t>(mapped_.passes.size());
+    const std::int64_t kernels = options_.layers * static_cast<std::int64_t>(flops_.size());
+    const bool loops = passes == 1;  // several passes: each is set up again for every layer
+    const double looped = loops ? fused_ + (layers - 1) * turn_ : layers * fused_;
+    for (const double sync : options_.sync_seconds) {
+      CallingReport report{
+          {{{Calling::kernel_by_kernel, kernels, layers * kernels_bytes_, 0, layers * kernels_, 0, 0},
+            {Calling::fused, options_.layers * passes, layers * fused_bytes_, 0, layers * fused_, 0, 0},
+            {Calling::looped, loops ? 1 : options_.layers * passes, layers * fused_bytes_, 0, looped, 0, 0}}}};
+      for (CallingCost& c : report.costs) {
+        c.sync_seconds = static_cast<double>(c.calls) * sync;
+        c.seconds = c.sync_seconds + c.work_seconds;
+        c.bandwidth_fraction = c.seconds > 0 ? c.bytes / fabric_.memory_bytes_per_second / c.seconds : 0;
+      }
+      mapped_.calling.push_back(report);
+    }
   }
 
   const Program& program_;
   const Fabric& fabric_;
   const MappingOptions& options_;
-  std::vector<Held> held_;  // of Program::tensors
   std::vector<double> flops_, op_bytes_;
+  double kernels_ = 0, kernels_bytes_ = 0, fused_ = 0, fused_bytes_ = 0, turn_ = 0;
   MappedProgram mapped_;
 };
 
 }  // namespace
+
+double MappedPass::bytes() const {
+  return static_cast<double>(weight_bytes) * (weights_stay ? 1 : static_cast<double>(tiles)) +
+         static_cast<double>(streamed_bytes) + static_cast<double>(inner_bytes);
+}
 
 Result<MappedProgram> as_metapipe(const Program& program, const Bindings& given, const Fabric& fabric,
                                   const MappingOptions& options) {

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "ridge/base/file.h"
+
 namespace ridge {
 namespace {
 
@@ -15,62 +17,166 @@ Result<MappedProgram> mapped(std::string_view program, const Bindings& dims = {}
   return as_metapipe(*parse(program), dims, *fabric_named(fabric), options);
 }
 
+std::string example(const std::string& name) {
+  return *read_file(std::string(RIDGE_SOURCE_DIR) + "/examples/" + name + ".ridge");
+}
+
 TEST(AsMetapipe, KeepsWeightsAndMovesOnlyWhatEntersAndLeaves) {
-  const MappedProgram m = *mapped(mlp);
+  const MappedProgram mapping = *mapped(mlp);
+  const MappedPass& m = mapping.passes.at(0);
   EXPECT_EQ(m.rows, "B");
   EXPECT_EQ(m.tile, 16);  // 16 rows of 2·14336 bytes are the last power of two in 512 KiB
   EXPECT_EQ(m.tiles, 16);
   EXPECT_TRUE(m.weights_stay);
   EXPECT_EQ(m.weight_bytes, 3LL * 2 * 4096 * 14336);
   const double streamed = 2.0 * 2 * 256 * 4096;  // x and y
-  EXPECT_EQ(m.calling[1].bytes, static_cast<double>(m.weight_bytes) + streamed);
+  EXPECT_EQ(mapping.calling[0].of(Calling::fused).bytes, static_cast<double>(m.weight_bytes) + streamed);
   // Kernel by kernel g and u are written and read, h too, and x is read twice.
-  EXPECT_EQ(m.calling[0].bytes, static_cast<double>(m.weight_bytes) + 2.0 * 256 * (3 * 4096 + 6 * 14336));
-  EXPECT_EQ(m.calling[0].calls, 4);
+  EXPECT_EQ(mapping.calling[0].of(Calling::kernel_by_kernel).bytes,
+            static_cast<double>(m.weight_bytes) + 2.0 * 256 * (3 * 4096 + 6 * 14336));
+  EXPECT_EQ(mapping.calling[0].of(Calling::kernel_by_kernel).calls, 4);
   // 16 tiles through 4 stages: the pipe's filling costs what the bytes saved gain, until there are more tiles.
-  EXPECT_GT(m.calling[1].seconds, m.calling[0].seconds);
-  const MappedProgram longer = *mapped(mlp, {{"B", 4096}});
-  EXPECT_LT(longer.calling[1].seconds, longer.calling[0].seconds);
+  EXPECT_LT(mapping.calling[0].speedup(Calling::kernel_by_kernel, Calling::fused), 1);
+  EXPECT_GT(mapped(mlp, {{"B", 4096}})->calling[0].speedup(Calling::kernel_by_kernel, Calling::fused), 1);
 }
 
 TEST(AsMetapipe, GivesABufferATileMoreForEveryStageItPassesOver) {
-  const MappedProgram m = *mapped(mlp);
   // x to g and u: 3 tiles; g to h: 3; u to h, h to y, y to store: 2.
-  EXPECT_EQ(m.placement.buffer_bytes, 16 * 2 * (3 * 4096 + 3 * 14336 + 2 * 14336 + 2 * 14336 + 2 * 4096));
-}
-
-TEST(AsMetapipe, TakesTheTimeOfItsClosedForm) {
-  const MappedProgram m = *mapped("x: f32[N]\ny: f32[N] = repeat(64, cos, x)", {{"N", 1 << 20}});
-  EXPECT_EQ(m.placement.bottleneck, "memory");
-  EXPECT_GE(static_cast<double>(m.run.cycles) / 1e9, 8.0 * (1 << 20) / 1.6e12);
+  EXPECT_EQ(mapped(mlp)->passes[0].placement.buffer_bytes,
+            16 * 2 * (3 * 4096 + 3 * 14336 + 2 * 14336 + 2 * 14336 + 2 * 4096));
+  EXPECT_EQ(mapped(mlp, {}, {.buffer = {"h=5"}})->passes[0].placement.buffer_bytes,
+            16 * 2 * (3 * 4096 + 3 * 14336 + 2 * 14336 + 5 * 14336 + 2 * 4096));
 }
 
 TEST(AsMetapipe, ReadsWeightsAgainWhereTheyDoNotFit) {
   const MappedProgram m = *mapped(mlp, {}, {}, "plasticine");
-  EXPECT_FALSE(m.weights_stay);
-  EXPECT_EQ(m.calling[1].bytes,
-            static_cast<double>(m.weight_bytes) * static_cast<double>(m.tiles) + 2.0 * 2 * 256 * 4096);
+  EXPECT_FALSE(m.passes[0].weights_stay);
+  EXPECT_EQ(
+      m.calling[0].of(Calling::fused).bytes,
+      static_cast<double>(m.passes[0].weight_bytes) * static_cast<double>(m.passes[0].tiles) + 2.0 * 2 * 256 * 4096);
 }
 
 TEST(AsMetapipe, LoopsLayersInOneCall) {
-  const MappedProgram m = *mapped(mlp, {}, {.layers = 32, .sync_seconds = 5e-6});
-  EXPECT_EQ(m.calling[0].calls, 128);
-  EXPECT_EQ(m.calling[1].calls, 32);
-  EXPECT_EQ(m.calling[2].calls, 1);
-  EXPECT_DOUBLE_EQ(m.calling[1].sync_seconds, 160e-6);
-  EXPECT_LT(m.calling[2].seconds, m.calling[1].seconds);
+  const MappedProgram m = *mapped(mlp, {}, {.layers = 32, .sync_seconds = {0, 5e-6}});
+  ASSERT_EQ(m.calling.size(), 2U);
+  EXPECT_EQ(m.calling[1].of(Calling::kernel_by_kernel).calls, 128);
+  EXPECT_EQ(m.calling[1].of(Calling::fused).calls, 32);
+  EXPECT_EQ(m.calling[1].of(Calling::looped).calls, 1);
+  EXPECT_DOUBLE_EQ(m.calling[1].of(Calling::fused).sync_seconds, 160e-6);
+  EXPECT_GT(m.calling[1].speedup(Calling::fused, Calling::looped), 1);
+  EXPECT_GT(m.calling[1].speedup(Calling::fused, Calling::looped),
+            m.calling[0].speedup(Calling::fused, Calling::looped));
 }
 
-TEST(AsMetapipe, RefusesWhatHasNoRowsOrNoSize) {
-  EXPECT_EQ(mapped("x * y: bf16[N], bf16[N] -> f32[1]", {{"N", 64}}).error().message,
-            "'Z' has no dimension to stream tiles along");
-  EXPECT_EQ(
-      mapped("x: bf16[K]  a: bf16[N, K]  b: bf16[K]\ns[K] = x + b\ny[N] = a * s", {{"N", 4}, {"K", 4}}).error().message,
-      "'s' lacks the dimension N along which tiles stream");
+TEST(AsMetapipe, ASumIsKeptUntilTheLastTileIsThrough) {
+  const MappedProgram gda = *mapped(example("gda"));
+  ASSERT_EQ(gda.passes.size(), 1U);
+  EXPECT_EQ(gda.passes[0].rows, "R");
+  EXPECT_EQ(gda.passes[0].placement.stages.size(), 5U);  // load, d, e, sigma, store
+  // x, z and the labels come in, two means each stay, and sigma leaves once.
+  EXPECT_EQ(gda.calling[0].of(Calling::fused).bytes, 4.0 * (65536 * (96 + 96 + 1) + 4 * 96 + 96 * 96));
+  const MappedProgram dot = *mapped("x * y: bf16[N], bf16[N] -> f32[1]", {{"N", 1 << 16}});
+  EXPECT_EQ(dot.passes.at(0).rows, "N");
+  EXPECT_EQ(dot.calling[0].of(Calling::fused).bytes, 2.0 * 2 * (1 << 16) + 4);
+}
+
+TEST(AsMetapipe, WhatCannotStreamWithTheRestRunsBefore) {
+  EXPECT_EQ(mapped(example("attention"))->passes.at(0).rows, "H");  // y is the sum over the heads
+  const MappedProgram one_head = *mapped(
+      "q: bf16[S, E]  c: bf16[T, D]  wk: bf16[D, E]  v: bf16[T, E]\nk[T, E] = c * wk\ns[S, T] = q * k\n"
+      "p[S, T] = softmax(s over T)\no[S, E] = p * v",
+      {{"S", 64}, {"T", 64}, {"D", 32}, {"E", 32}});
+  ASSERT_EQ(one_head.passes.size(), 2U);
+  EXPECT_EQ(one_head.passes[0].rows, "T");
+  EXPECT_EQ(one_head.passes[1].rows, "S");
+  EXPECT_EQ(one_head.calling[0].of(Calling::fused).calls, 2);
+  EXPECT_EQ(one_head.calling[0].of(Calling::looped).calls, 2);
+  // The columns stream where the sum over the rows is read; a softmax of everything is one tile.
+  EXPECT_EQ(mapped("x: f32[N, D]\nm[D] = mean(x over N)\ny: f32[N, D] = x - m", {{"N", 64}, {"D", 8}})->passes[0].rows,
+            "D");
+  EXPECT_EQ(mapped("x: f32[N]\ny: f32[N] = softmax(x over N)", {{"N", 64}})->passes[0].rows, "");
+}
+
+TEST(AsMetapipe, EveryExampleMaps) {
+  for (const char* name :
+       {"attention", "cos_chain", "dot", "flash_attention", "gda", "geglu", "llama_decoder", "mlp", "softmax"}) {
+    const auto m = mapped(example(name));
+    ASSERT_TRUE(m.ok()) << name << ": " << m.error().text();
+    for (const MappedPass& pass : m->passes) {
+      EXPECT_TRUE(pass.placement.fits) << name;
+      EXPECT_GE(static_cast<double>(pass.run.cycles) * 1e-9, pass.bytes() / 1.6e12 - pass.load_seconds - 1e-9) << name;
+      EXPECT_LE(pass.run.cycles, pass.sequential) << name;
+    }
+  }
+}
+
+TEST(AsMetapipe, OneTokenReadsItsWeightsOnceAndNoSlowerThanMemory) {
+  const MappedProgram m = *mapped(example("llama_decoder"), {}, {.layers = 32});
+  EXPECT_EQ(m.passes[0].tiles, 1);
+  EXPECT_FALSE(m.passes[0].weights_stay);
+  EXPECT_EQ(m.passes[0].weight_bytes, 2 * (218112000 - 8192) + 2 * 2 * 4096);
+  for (const CallingCost& c : m.calling[0].costs) EXPECT_GT(c.bandwidth_fraction, 0.9) << name(c.calling);
+}
+
+constexpr const char* matmul = "a: bf16[M, K]  b: bf16[K, N]\nc[M, N] = a * b";
+const Bindings sizes{{"M", 1024}, {"N", 512}, {"K", 4096}};
+
+TEST(AsMetapipe, TheMatmulOfTheNotesIsAPipeWithinAPipe) {
+  const MappedProgram m = *mapped(matmul, sizes, {.tile = 256, .inner = "N=64", .par = {"c=4"}});
+  const Metapipe& pipe = m.passes[0].placement.pipe;
+  ASSERT_EQ(pipe.stages.size(), 3U);  // load a; along N; store, which has nothing left to do
+  EXPECT_EQ(pipe.iterations, 4);
+  EXPECT_EQ(pipe.stages[0].memory_bytes, 256 * 4096 * 2);
+  ASSERT_EQ(pipe.stages[1].body.size(), 1U);
+  const Metapipe& inner = pipe.stages[1].body[0];
+  EXPECT_EQ(inner.iterations, 8);
+  ASSERT_EQ(inner.stages.size(), 3U);  // load b, c, store
+  EXPECT_EQ(inner.stages[0].memory_bytes, 64 * 4096 * 2);
+  EXPECT_EQ(inner.stages[1].pcus, 4);
+  EXPECT_NEAR(static_cast<double>(inner.stages[1].depth), 2.0 * 256 * 64 * 4096 / (4 * 613.462e9) * 1e9, 1.5);
+  EXPECT_EQ(inner.stages[2].memory_bytes, 256 * 64 * 2);
+  EXPECT_EQ(pipe.stages[2].memory_bytes, 0);
+  // B is read again for each of the 4 tiles of rows.
+  EXPECT_EQ(m.passes[0].bytes(), 2.0 * (1024 * 4096 + 4 * 4096 * 512 + 1024 * 512));
+  EXPECT_LT(mapped(matmul, sizes, {.tile = 256, .inner = "N=64"})->passes[0].run.cycles, m.passes[0].run.cycles);
+}
+
+TEST(AsMetapipe, FlashAttentionTakesItsSoftmaxOnline) {
+  const Bindings dims{{"S", 256}, {"T", 1024}, {"H", 2}, {"E", 64}};
+  const MappedProgram m = *mapped(example("flash_attention"), dims, {.tile = 64, .inner = "T=128"});
+  const Metapipe& pipe = m.passes[0].placement.pipe;
+  ASSERT_EQ(pipe.stages.size(), 3U);
+  const Metapipe& inner = pipe.stages[1].body.at(0);
+  EXPECT_EQ(inner.iterations, 8);
+  ASSERT_EQ(inner.stages.size(), 4U);  // load k and v, s, p, o
+  EXPECT_EQ(inner.stages[0].memory_bytes, 2 * 2 * 128 * 2 * 64);
+  // The scores are never whole: buffers hold 64 rows of 128, q's and o's tiles and k's and v's parts.
+  EXPECT_LT(m.passes[0].placement.buffer_bytes,
+            mapped(example("flash_attention"), dims, {.tile = 64})->passes[0].placement.buffer_bytes);
+}
+
+TEST(AsMetapipe, AnInnerLoopEndsWhereItsSumIsRead) {
+  const MappedProgram m = *mapped(example("softmax"), {{"N", 64}, {"D", 512}}, {.inner = "D=64"});
+  const Metapipe& pipe = m.passes[0].placement.pipe;
+  ASSERT_EQ(pipe.stages.size(), 5U);  // load; m; e and s; y; store
+  EXPECT_EQ(pipe.stages[1].body.at(0).stages.size(), 2U);
+  EXPECT_EQ(pipe.stages[2].body.at(0).stages.size(), 3U);
+}
+
+TEST(AsMetapipe, RefusesWhatItCannotMap) {
   EXPECT_EQ(mapped(mlp, {}, {.layers = 0}).error().message, "expected 1 to 1048576 layers, found 0");
   EXPECT_EQ(mapped("x: f32[N]\ny: f32[N] = cos(x)", {{"N", 1 << 24}}, {.tile = 1}).error().text(),
             "expected at most 65536 tiles to clock, found 16777216 of 1 rows\n  hint: --tile 256\n");
   EXPECT_FALSE(mapped("x: f32[N]\ny: f32[N] = cos(x)").ok());
+  EXPECT_EQ(mapped(mlp, {}, {.par = {"hh=4"}}).error().text(),
+            "expected a statement's result after --par, found 'hh'\n  hint: did you mean h?\n");
+  EXPECT_EQ(mapped(mlp, {}, {.inner = "Q=4"}).error().message, "expected a dimension after --inner, found 'Q'");
+  EXPECT_EQ(mapped(mlp, {}, {.buffer = {"h"}}).error().message,
+            "expected a statement's result and a whole number of at least 1 after --buffer, found 'h'");
+  EXPECT_EQ(mapped(mlp, {}, {.schedule = "fork-join"}).error().message,
+            "expected a schedule sequential, pipelined or streaming, found 'fork-join'");
+  EXPECT_EQ(mapped(mlp, {}, {.par = {"h=2000"}}).error().message,
+            "stage 'h': expected PCUs between 0 and 1040, found 2000");
 }
 
 }  // namespace

@@ -106,11 +106,15 @@ Part draw_frames(const SystolicRun& run, const ElementRun& elements, double top)
 
 }  // namespace
 
+std::string title_of(const SystolicRun& run) {
+  const SystolicReport& r = run.report;
+  return fmt::format("M {} N {} K {} on {}×{} elements, {}{}", r.product.m, r.product.n, r.product.k, r.array.rows,
+                     r.array.cols, name(r.array.dataflow), r.array.preload ? ", preloaded" : "");
+}
+
 std::string render_svg(const SystolicRun& run) {
   const SystolicReport& r = run.report;
-  const std::string title =
-      fmt::format("M {} N {} K {} on {}×{} elements, {}{}", r.product.m, r.product.n, r.product.k, r.array.rows,
-                  r.array.cols, name(r.array.dataflow), r.array.preload ? ", preloaded" : "");
+  const std::string title = title_of(run);
   std::string subtitle =
       fmt::format("{} cycles, {} fold{} of {}", r.cycles, r.folds, r.folds == 1 ? "" : "s", run.mapping_formula());
   if (r.utilization) subtitle += fmt::format(", {:.2f} % busy", 100 * *r.utilization);

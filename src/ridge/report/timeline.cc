@@ -73,24 +73,43 @@ struct Scale {
   double x(std::int64_t tick) const { return left + static_cast<double>(tick) / ticks * plot_width; }
 };
 
-std::string when(const Timeline& t, double ticks) {
-  if (t.ticks_per_second <= 0) return fmt::format("{} ticks", grouped(std::llround(ticks)));
-  return engineering(ticks / t.ticks_per_second, "s");
+// "250 us": engineering() without zeros that say nothing.
+std::string when(const Timeline& t, double ticks, bool unit = true) {
+  if (t.ticks_per_second <= 0) return grouped(std::llround(ticks)) + (unit ? " cycles" : "");
+  std::string text = engineering(ticks / t.ticks_per_second, "s");
+  const std::size_t space = text.find(' ');
+  std::size_t digits = space;
+  while (text.find('.') < space && (text[digits - 1] == '0' || text[digits - 1] == '.') && digits > 1)
+    if (text[--digits] == '.') break;
+  return text.erase(digits, space - digits);
+}
+
+// 1, 2 or 5 times a power of ten, at most six of them; whole where a tick is a cycle.
+double axis_step(double ticks, bool whole) {
+  const double least = ticks / 6, power = std::pow(10.0, std::floor(std::log10(least)));
+  double step = 10 * power;
+  for (const double digit : {5.0, 2.0, 1.0})
+    if (digit * power >= least * (1 - 1e-9)) step = digit * power;
+  return whole ? std::max(1.0, step) : step;
 }
 
 std::string axis(const Timeline& t, const Scale& scale, double top, double bottom) {
-  std::string out;
-  for (int i = 0; i <= 4; ++i) {
-    const double x = left + plot_width * i / 4;
-    out += fmt::format("<line class=\"grid\" x1=\"{0:.1f}\" x2=\"{0:.1f}\" y1=\"{1:.1f}\" y2=\"{2:.1f}\"/>\n", x,
-                       top - 4, bottom);
-    out += fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"{}\">{}</text>\n", x, bottom + 16,
-                       i == 4   ? "end"
-                       : i == 0 ? "start"
-                                : "middle",
-                       when(t, scale.ticks * i / 4));
+  constexpr double last_label = 96;  // pixels that the end's own label takes
+  const auto mark = [&](double x, std::string_view anchor, const std::string& text) {
+    return fmt::format("<line class=\"grid\" x1=\"{0:.1f}\" x2=\"{0:.1f}\" y1=\"{1:.1f}\" y2=\"{2:.1f}\"/>\n", x,
+                       top - 4, bottom) +
+           (text.empty() ? ""
+                         : fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"{}\">{}</text>\n", x, bottom + 16,
+                                       anchor, text));
+  };
+  const double rate = t.ticks_per_second;  // steps are round in seconds where there are seconds
+  const double step = rate > 0 ? axis_step(scale.ticks / rate, false) * rate : axis_step(scale.ticks, true);
+  std::string out = mark(left, "start", "0");
+  for (int i = 1; i * step < scale.ticks; ++i) {
+    const double x = left + i * step / scale.ticks * plot_width;
+    out += mark(x, "middle", left + plot_width - x < last_label ? "" : when(t, i * step, false));
   }
-  return out;
+  return out + mark(left + plot_width, "end", when(t, scale.ticks));
 }
 
 std::string legend(double y) {
@@ -171,22 +190,61 @@ DrawnTimeline draw_timeline(const Timeline& t, double top) {
   double y = first;
   for (std::size_t i = 0; i < lanes.size(); ++i) {
     drawn.svg += fmt::format("<text x=\"{:.0f}\" y=\"{:.1f}\" text-anchor=\"end\">{}</text>\n", left - 8,
-                             y + row_height - 4, escaped(t.lanes[i]));
+                             y + row_height - 4, escaped(shortened(t.lanes[i], 24)));
     drawn.svg += bars(lanes[i], scale, y);
     y += lanes[i].count * row_height + lane_gap;
   }
   return drawn;
 }
 
+namespace {
+
+std::string page(double height, std::string_view title, const std::string& body) {
+  return fmt::format(
+      "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 960 {0:.0f}\" width=\"960\" height=\"{0:.0f}\" "
+      "role=\"img\">\n<title>{1}</title>\n<style>{2}</style>\n<rect class=\"back\" width=\"100%\" "
+      "height=\"100%\"/>\n<text class=\"title\" x=\"16\" y=\"24\">{1}</text>\n{3}</svg>\n",
+      height, escaped(title), styles, body);
+}
+
+std::string note(double y, std::string_view text) {
+  return fmt::format("<text x=\"16\" y=\"{:.0f}\">{}</text>\n", y, escaped(text));
+}
+
+Timeline beginning(const Timeline& t, std::int64_t end) {
+  Timeline out{t.ticks_per_second, t.lanes, {}};
+  for (const Event& e : t.events) out.add(e.lane, e.phase, e.begin, std::min(e.end, end), e.step);
+  return out;
+}
+
+// Twice the time until each lane that ever works has worked once.
+std::int64_t filled(const Timeline& t) {
+  std::vector<std::int64_t> first(t.lanes.size(), 0);
+  for (const Event& e : t.events) {
+    std::int64_t& end = first[static_cast<std::size_t>(e.lane)];
+    if (e.phase != Phase::stall && (end == 0 || e.end < end)) end = e.end;
+  }
+  return 2 * *std::max_element(first.begin(), first.end());
+}
+
+}  // namespace
+
 std::string timeline_svg(const Timeline& t, std::string_view title) {
   const DrawnTimeline drawn = draw_timeline(t, 38);
-  return fmt::format(
-             "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 960 {0:.0f}\" width=\"960\" "
-             "height=\"{0:.0f}\">\n"
-             "<title>{1}</title>\n<style>{2}</style>\n<rect class=\"back\" width=\"100%\" height=\"100%\"/>\n"
-             "<text class=\"title\" x=\"16\" y=\"24\">{1}</text>\n",
-             drawn.bottom, escaped(title), styles) +
-         drawn.svg + "</svg>\n";
+  return page(drawn.bottom, title, drawn.svg);
+}
+
+std::string filling_svg(const Timeline& t, std::string_view title, std::string_view subtitle) {
+  std::string body = note(46, subtitle);
+  const std::int64_t fill = t.lanes.empty() ? 0 : filled(t);
+  double top = 60;
+  if (fill > 0 && fill < t.end() * 2 / 3) {
+    const DrawnTimeline first = draw_timeline(beginning(t, fill), top + 26);
+    body += note(top + 14, "Filling up") + first.svg + note(first.bottom + 14, "All of it");
+    top = first.bottom + 26;
+  }
+  const DrawnTimeline all = draw_timeline(t, top);
+  return page(all.bottom, title, body + all.svg);
 }
 
 }  // namespace ridge

@@ -27,4 +27,8 @@ std::string_view timeline_styles();
 
 std::string timeline_svg(const Timeline& timeline, std::string_view title);
 
+// A pipe's picture: its beginning, until every lane has worked and as long again, and below all of it. One picture
+// where the beginning is most of it.
+std::string filling_svg(const Timeline& timeline, std::string_view title, std::string_view subtitle);
+
 }  // namespace ridge

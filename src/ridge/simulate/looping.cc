@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 
 namespace ridge {
@@ -112,6 +113,48 @@ Result<double> sync_for_bandwidth(const LayeredStep& step, const LayeredMachine&
         fmt::format("no time per call gives {} {:.4g} of the bandwidth: expected above 0 and at most {:.4g}",
                     name(calling), fraction, cost.bytes / machine.bytes_per_second / cost.work_seconds));
   return sync;
+}
+
+std::vector<ImpliedSync> implied_syncs(const LayeredStep& step, const LayeredMachine& machine) {
+  constexpr std::string_view paper = "kernel looping, arXiv 2410.23668, abstract";
+  const auto implied = [&](std::string_view figure, const Result<double>& sync) {
+    return sync ? ImpliedSync{figure, paper, *sync, ""}
+                : ImpliedSync{figure, paper, std::nullopt, sync.error().message};
+  };
+  return {implied("looped 2.2 times as fast as fused (SN40L)", sync_for_speedup(step, machine, {.ratio = 2.2})),
+          implied("looped at 90 % of the bandwidth (8 and 16 SN40L)",
+                  sync_for_bandwidth(step, machine, Calling::looped, 0.9)),
+          implied("kernel by kernel at 21 % of the bandwidth (GPUs)",
+                  sync_for_bandwidth(step, machine, Calling::kernel_by_kernel, 0.21))};
+}
+
+Result<std::vector<double>> parse_syncs(std::string_view text) {
+  const Error bad = usage_error(fmt::format("expected seconds of at least 0 after --sync, found '{}'", text),
+                                "--sync 5e-6, --sync 0,1e-6,1e-5 or --sync 1e-7..1e-4:*10");
+  const auto number = [](std::string_view word, double& out) {
+    const auto [stopped, failed] = std::from_chars(word.data(), word.data() + word.size(), out);
+    return failed == std::errc() && stopped == word.data() + word.size() && out >= 0 && out < 1e6;
+  };
+  constexpr std::size_t most = 1000;
+  std::vector<double> out;
+  double value = 0;
+  if (const std::size_t dots = text.find(".."); dots != std::string_view::npos) {
+    const std::size_t colon = text.find(":*", dots);
+    double last = 0, factor = 10;
+    const bool stepped = colon != std::string_view::npos;
+    if (!number(text.substr(0, dots), value) || !number(text.substr(dots + 2, colon - dots - 2), last) ||
+        (stepped && !number(text.substr(colon + 2), factor)) || !(value > 0) || last < value || factor < 1.001)
+      return bad;
+    for (; value <= last * (1 + 1e-9) && out.size() < most; value *= factor) out.push_back(value);
+    return out;
+  }
+  for (std::size_t begin = 0; begin <= text.size() && out.size() < most;) {
+    const std::size_t end = std::min(text.find(',', begin), text.size());
+    if (!number(text.substr(begin, end - begin), value)) return bad;
+    out.push_back(value);
+    begin = end + 1;
+  }
+  return out;
 }
 
 Result<Metapipe> looped_pipe(const LayeredStep& step, const LayeredMachine& machine) {

@@ -9,6 +9,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -70,6 +71,17 @@ Result<double> sync_for_speedup(const LayeredStep& step, const LayeredMachine& m
 // The t_sync at which `calling` reaches this fraction of the peak bandwidth.
 Result<double> sync_for_bandwidth(const LayeredStep& step, const LayeredMachine& machine, Calling calling,
                                   double fraction);
+
+// What published figures imply for t_sync here, were synchronisation all that keeps a call from the peak.
+struct ImpliedSync {
+  std::string_view figure, source;
+  std::optional<double> seconds;  // none: no t_sync gives it here
+  std::string why_not;
+};
+std::vector<ImpliedSync> implied_syncs(const LayeredStep& step, const LayeredMachine& machine);
+
+// Seconds as `--sync` takes them: "5e-6", "0,1e-6,1e-5", "1e-7..1e-4:*10" (its ends included). Error: usage.
+Result<std::vector<double>> parse_syncs(std::string_view text);
 
 // The looped layers as a pipe in nanoseconds, for the clock: weights load in one stage and are used in the next.
 Result<Metapipe> looped_pipe(const LayeredStep& step, const LayeredMachine& machine);

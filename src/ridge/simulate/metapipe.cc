@@ -13,6 +13,7 @@ constexpr std::int64_t largest = std::int64_t{1} << 40;
 constexpr std::int64_t unbounded = std::numeric_limits<std::int64_t>::max() / 4;
 constexpr std::int64_t most_tiles = 1 << 20;
 constexpr int deepest = 16;
+constexpr std::array<std::string_view, 4> schedule_names{"sequential", "pipelined", "streaming", "fork-join"};
 
 Error at(const Metapipe& pipe, const std::string& message) {
   return input_error(fmt::format("loop '{}': {}", pipe.name, message));
@@ -186,9 +187,19 @@ std::vector<PipeStage> pieces_of(const PipeStage& whole, std::int64_t pieces) {
 
 }  // namespace
 
-std::string_view name(Schedule schedule) {
-  constexpr std::array<std::string_view, 4> names{"sequential", "pipelined", "streaming", "fork-join"};
-  return names[static_cast<std::size_t>(schedule)];
+std::string_view name(Schedule schedule) { return schedule_names[static_cast<std::size_t>(schedule)]; }
+
+std::optional<Schedule> schedule_from(std::string_view name) {
+  const auto found = std::find(schedule_names.begin(), schedule_names.end(), name);
+  if (found == schedule_names.end()) return std::nullopt;
+  return static_cast<Schedule>(found - schedule_names.begin());
+}
+
+Metapipe with_schedule(Metapipe pipe, Schedule schedule) {
+  pipe.schedule = schedule;
+  for (PipeStage& stage : pipe.stages)
+    if (!stage.body.empty()) stage.body[0] = with_schedule(std::move(stage.body[0]), schedule);
+  return pipe;
 }
 
 std::vector<PipeBuffer> edges(const Metapipe& pipe) {

@@ -26,6 +26,7 @@ namespace ridge {
 
 enum class Schedule : std::uint8_t { sequential, pipelined, streaming, fork_join };
 std::string_view name(Schedule schedule);
+std::optional<Schedule> schedule_from(std::string_view name);
 
 struct Metapipe;
 
@@ -95,6 +96,9 @@ std::optional<std::int64_t> closed_form(const Metapipe& pipe);
 // enter the first piece, edges out of it leave the last, buffers that pass over it grow. Errors: a stage that is a loop
 // or data-dependent; pieces below 1 or more than there is to divide.
 Result<Metapipe> split_stage(const Metapipe& pipe, std::int64_t stage, std::int64_t pieces);
+
+// The pipe and all loops in it under one schedule.
+Metapipe with_schedule(Metapipe pipe, Schedule schedule);
 
 // Bytes of all buffers, nested ones included, times the copies that loops and stages run side by side.
 std::int64_t buffer_bytes(const Metapipe& pipe);

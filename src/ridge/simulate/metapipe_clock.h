@@ -22,6 +22,7 @@ namespace ridge {
 struct PipeResources {
   std::int64_t pcus = 0, pmus = 0;
   double memory_bytes_per_cycle = 0, network_bytes_per_cycle = 0;
+  bool operator==(const PipeResources&) const = default;
 };
 
 // Cycles summed over all runs of a stage. A stage that is a loop is busy while the loop runs.

@@ -39,7 +39,9 @@ Status check_work(const Fabric& fabric, std::span<const StageWork> stages, const
         return input_error(fmt::format("stage '{}': expected {} from 0 to 1e18, found {}", s.name, what, value));
     for (const auto& [what, value, least, most] : {std::tuple{"tile bytes", s.tile_bytes, 0, std::int64_t{1} << 40},
                                                    {"PCUs at most", s.max_pcus, 0, std::int64_t{1} << 20},
-                                                   {"pieces at most", s.max_pieces, 1, std::int64_t{1} << 20}})
+                                                   {"pieces at most", s.max_pieces, 1, std::int64_t{1} << 20},
+                                                   {"PCUs", s.pcus, 0, fabric.pcus},
+                                                   {"tiles", s.tiles, 0, std::int64_t{1} << 20}})
       if (value < least || value > most)
         return input_error(
             fmt::format("stage '{}': expected {} between {} and {}, found {}", s.name, what, least, most, value));
@@ -56,7 +58,13 @@ double seconds_of(const StageWork& stage, std::int64_t pcus, double rate) {
 }
 
 bool can_grow(const StageWork& work, const PlacedStage& placed) {
-  return work.flops > 0 && (work.max_pcus == 0 || placed.pcus < work.max_pcus * work.max_pieces);
+  return work.flops > 0 && work.pcus == 0 && (work.max_pcus == 0 || placed.pcus < work.max_pcus * work.max_pieces);
+}
+
+void grow(const StageWork& work, PlacedStage& stage, double rate) {
+  ++stage.pcus;
+  if (work.max_pcus > 0) stage.pieces = (stage.pcus + work.max_pcus - 1) / work.max_pcus;
+  stage.seconds = seconds_of(work, stage.pcus, rate);
 }
 
 // Gives the units out one by one, each to the slowest stage, down to `floor` seconds.
@@ -67,19 +75,16 @@ void balance(std::span<const StageWork> works, std::vector<PlacedStage>& placed,
     for (std::size_t s = 1; s < placed.size(); ++s)
       if (placed[s].seconds > placed[slowest].seconds) slowest = s;
     if (!can_grow(works[slowest], placed[slowest]) || placed[slowest].seconds <= floor) return;
-    PlacedStage& stage = placed[slowest];
-    ++stage.pcus;
+    grow(works[slowest], placed[slowest], rate);
     --units;
-    const std::int64_t each = works[slowest].max_pcus;
-    if (each > 0) stage.pieces = (stage.pcus + each - 1) / each;
-    stage.seconds = seconds_of(works[slowest], stage.pcus, rate);
   }
 }
 
 std::vector<PipeBuffer> buffers_of(std::span<const StageWork> works, const PlacementOptions& options) {
   std::vector<PipeBuffer> buffers;
   for (std::size_t s = 0; s + 1 < works.size(); ++s)
-    buffers.push_back({static_cast<std::int64_t>(s), static_cast<std::int64_t>(s) + 1, works[s].tile_bytes, 0});
+    buffers.push_back(
+        {static_cast<std::int64_t>(s), static_cast<std::int64_t>(s) + 1, works[s].tile_bytes, works[s].tiles});
   buffers.insert(buffers.end(), options.skips.begin(), options.skips.end());
   return buffers;
 }
@@ -128,21 +133,32 @@ void find_interval(Placement& placement) {
   placement.even_interval_seconds = std::max(even, shared);
 }
 
-void find_buffers(Placement& placement, const Fabric& fabric) {
+std::int64_t buffer_pmus(const Metapipe& pipe, std::int64_t pmu_bytes) {
   constexpr std::int64_t plenty = std::int64_t{1} << 40;
+  std::int64_t pmus = 0;
+  for (const PipeBuffer& b : pipe.buffers)
+    if (pmu_bytes > 0) pmus += std::min(plenty, (b.bytes * b.depth() + pmu_bytes - 1) / pmu_bytes);
+  for (const PipeStage& stage : pipe.stages)
+    if (!stage.body.empty()) pmus += buffer_pmus(stage.body[0], pmu_bytes);
+  return pmus;
+}
+
+}  // namespace
+
+Status set_pipe(Placement& placement, const Fabric& fabric, Metapipe pipe) {
+  if (const Status status = check_metapipe(pipe); !status) return status.error();
+  placement.pipe = std::move(pipe);
+  placement.why_not.clear();
   placement.buffer_bytes = buffer_bytes(placement.pipe);
-  for (const PipeBuffer& b : placement.pipe.buffers)
-    if (fabric.pmu_bytes > 0)
-      placement.pmus += std::min(plenty, (b.bytes * b.depth() + fabric.pmu_bytes - 1) / fabric.pmu_bytes);
+  placement.pmus = buffer_pmus(placement.pipe, fabric.pmu_bytes);
   if (placement.pcus > fabric.pcus)
-    placement.why_not = fmt::format("{} stages need a PCU each, the chip has {}", placement.pcus, fabric.pcus);
+    placement.why_not = fmt::format("its stages need {} PCUs, the chip has {}", placement.pcus, fabric.pcus);
   else if (placement.pmus > fabric.pmus)
     placement.why_not = fmt::format("its buffers of {} bytes need {} PMUs, the chip has {}", placement.buffer_bytes,
                                     placement.pmus, fabric.pmus);
   placement.fits = placement.why_not.empty();
+  return Done{};
 }
-
-}  // namespace
 
 std::span<const Fabric> fabrics() { return catalog; }
 
@@ -151,7 +167,8 @@ Result<Fabric> fabric_named(std::string_view name) {
     if (f.name == name) return f;
   std::string names;
   for (const Fabric& f : catalog) names += fmt::format("{}{}", names.empty() ? "" : ", ", f.name);
-  return usage_error(fmt::format("expected a fabric {}, found '{}'", names, name));
+  return usage_error(fmt::format("expected a fabric {}, found '{}'", names, name),
+                     "ridge explain --on takes any machine; ridge simulate systolic clocks an array");
 }
 
 Result<Placement> place(const Fabric& fabric, std::span<const StageWork> works, const PlacementOptions& options) {
@@ -160,28 +177,31 @@ Result<Placement> place(const Fabric& fabric, std::span<const StageWork> works, 
   Placement placement;
   placement.fabric = std::string(fabric.name);
   double memory_bytes = 0, scratch_bytes = 0;
-  std::int64_t computing = 0;
+  std::int64_t computing = 0, given = 0;
   for (const StageWork& w : works) {
     computing += w.flops > 0;
     memory_bytes += w.memory_bytes;
     scratch_bytes += 2 * static_cast<double>(w.tile_bytes);  // written once and read once
   }
+  for (const PipeBuffer& skip : options.skips) scratch_bytes += 2 * static_cast<double>(skip.bytes);
   if (memory_bytes > 0) placement.memory_seconds = memory_bytes / fabric.memory_bytes_per_second;
   if (fabric.scratch_bytes_per_second > 0) placement.scratch_seconds = scratch_bytes / fabric.scratch_bytes_per_second;
   for (const StageWork& w : works) {
     std::int64_t even = computing > 0 ? fabric.pcus / computing : 0;
     if (w.max_pcus > 0) even = std::min(even, w.max_pcus);
-    placement.stages.push_back({w.name, w.flops > 0, 1, seconds_of(w, 1, rate), seconds_of(w, even, rate)});
+    if (w.pcus > 0) even = w.pcus;
+    const std::int64_t units = w.flops > 0 ? std::max<std::int64_t>(1, w.pcus) : 0;
+    given += units;
+    placement.stages.push_back({w.name, units, 1, seconds_of(w, units, rate), seconds_of(w, even, rate)});
   }
-  balance(works, placement.stages, fabric.pcus - computing, rate,
+  balance(works, placement.stages, fabric.pcus - given, rate,
           std::max(placement.memory_seconds, placement.scratch_seconds));
   for (const PlacedStage& s : placement.stages) placement.pcus += s.pcus;
   find_interval(placement);
   Result<Metapipe> pipe = pipe_of(works, placement, options);
   if (!pipe) return pipe.error();
-  placement.pipe = std::move(*pipe);
   placement.resources.memory_bytes_per_cycle = fabric.memory_bytes_per_second / ticks_per_second;
-  find_buffers(placement, fabric);
+  if (const Status status = set_pipe(placement, fabric, *std::move(pipe)); !status) return status.error();
   return placement;
 }
 

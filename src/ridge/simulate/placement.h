@@ -44,6 +44,8 @@ struct StageWork {
   std::int64_t tile_bytes = 0;  // of what it hands to the next stage
   std::int64_t max_pcus = 0;    // of one piece; 0: as many as there are
   std::int64_t max_pieces = 1;  // it may be split into
+  std::int64_t pcus = 0;        // exactly so many (row_par); 0: as many as balance the pipe
+  std::int64_t tiles = 0;       // of the buffer that it writes; 0: two
 };
 
 struct PlacedStage {
@@ -76,6 +78,9 @@ struct PlacementOptions {
   double compute_efficiency = 1;       // of pcu_flops_per_second that stages reach
   std::vector<PipeBuffer> skips = {};  // buffers beside those between neighbours, by index into the stages
 };
+
+// Puts another pipe in the place of placement.pipe, of the same stages in other loops, and counts its buffers.
+Status set_pipe(Placement& placement, const Fabric& fabric, Metapipe pipe);
 
 // Errors: no stage; numbers that are negative or not finite; a fabric without the rate or the bandwidth it takes.
 Result<Placement> place(const Fabric& fabric, std::span<const StageWork> stages, const PlacementOptions& options = {});

@@ -132,7 +132,7 @@ TEST(Placement, RefusesWhatItCannotPlace) {
             "fabric 'twelve': expected 1 to 1048576 PCUs and PMUs of at least 0 bytes, found 0 and 8 of 1024");
   Fabric two = twelve;
   two.pcus = 2;
-  EXPECT_EQ(place(two, three())->why_not, "3 stages need a PCU each, the chip has 2");
+  EXPECT_EQ(place(two, three())->why_not, "its stages need 3 PCUs, the chip has 2");
 }
 
 }  // namespace

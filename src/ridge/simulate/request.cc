@@ -50,7 +50,8 @@ Status check_request(const SystolicRequest& r) {
     return usage_error("expected --config without --rows, --cols and --dataflow", "the file holds all three");
   if (r.config.empty() && (!r.rows || !r.cols))
     return usage_error("expected --rows and --cols, or --config FILE.cfg", example);
-  if (!r.topology.empty() && r.product) return usage_error("expected either M N K or --topology, found both");
+  if (!r.topology.empty() && r.product)
+    return usage_error("expected either M N K or --topology, found both", "the file holds the layers' sizes");
   if (r.topology.empty() && !r.product)
     return usage_error("expected M N K, --table or --topology, found none", example);
   return Done{};

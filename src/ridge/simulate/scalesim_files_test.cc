@@ -127,7 +127,8 @@ TEST(ScaleSimConfigFile, ErrorsShowThePlaceAndTheCure) {
             "  ArrayHeight: 3\n"
             "  ^^^^^^^^^^^^^^\n");
   EXPECT_EQ(config_error(with("ArrayHeight:    32", "ArrayHeight:    70000")),
-            "s.cfg: expected an array with at most 65536 rows, found 70000\n");
+            "s.cfg: expected an array with at most 65536 rows, found 70000\n  hint: a product larger than the array "
+            "takes more folds\n");
 }
 
 // What a fuzzer would find first: every prefix, and thousands of texts with bytes changed, must give a value or an

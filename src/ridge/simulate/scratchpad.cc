@@ -148,13 +148,15 @@ Status check_pads(const SystolicArray& array, const Scratchpads& pads, const Add
                        "stalls are counted SCALE-Sim's way only");
   for (const auto& [name, pad] : {std::pair{"a", pads.a}, {"b", pads.b}, {"c", pads.c}}) {
     if (pad.words < 2)
-      return input_error(fmt::format("expected a scratchpad of at least 2 words for {}, found {}", name, pad.words));
+      return input_error(fmt::format("expected a scratchpad of at least 2 words for {}, found {}", name, pad.words),
+                         "--sram 65536");
     if (pad.bandwidth < 1)
       return input_error(
           fmt::format("expected a bandwidth of at least 1 word a cycle for {}, found {}", name, pad.bandwidth));
     if (pad.words > max_requests || pad.bandwidth > max_requests)
       return input_error(fmt::format("expected at most {} words and words a cycle for {}, found {} and {}",
-                                     max_requests, name, pad.words, pad.bandwidth));
+                                     max_requests, name, pad.words, pad.bandwidth),
+                         "without --bandwidth the array never waits");
   }
   const SystolicMapping map = map_product(array, addresses.product);
   std::int64_t requests = 0;

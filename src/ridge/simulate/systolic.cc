@@ -29,8 +29,8 @@ std::optional<std::int64_t> product_of(std::initializer_list<std::int64_t> facto
   return product;
 }
 
-Status too_small(std::string_view what, std::int64_t value) {
-  return input_error(fmt::format("expected {} of at least 1, found {}", what, value));
+Status too_small(std::string_view what, std::int64_t value, std::string hint) {
+  return input_error(fmt::format("expected {} of at least 1, found {}", what, value), std::move(hint));
 }
 
 SramWords count_words(const SystolicArray& array, const ProductSize& p, const SystolicMapping& map) {
@@ -68,13 +68,16 @@ Result<Dataflow> dataflow_from(std::string_view spelling) {
 
 Status check_systolic(const SystolicArray& array, const ProductSize& p) {
   for (const auto& [what, value] : {std::pair{"rows", array.rows}, {"columns", array.cols}}) {
-    if (value < 1) return too_small(fmt::format("an array with {}", what), value);
+    if (value < 1)
+      return too_small(fmt::format("an array with {}", what), value, "TPU v1 has 256 rows and 256 columns");
     if (value > SystolicArray::max_side)
       return input_error(
-          fmt::format("expected an array with at most {} {}, found {}", SystolicArray::max_side, what, value));
+          fmt::format("expected an array with at most {} {}, found {}", SystolicArray::max_side, what, value),
+          "a product larger than the array takes more folds");
   }
   for (const auto& [what, value] : {std::pair{"M", p.m}, {"N", p.n}, {"K", p.k}})
-    if (value < 1) return too_small(fmt::format("a product with {}", what), value);
+    if (value < 1)
+      return too_small(fmt::format("a product with {}", what), value, "A [M, K] times B [K, N] gives C [M, N]");
   constexpr std::int64_t largest = std::int64_t{1} << 62;  // so that rounding up to whole tiles stays in range
   const bool sides_fit = p.m < largest && p.n < largest && p.k < largest;
   if (!sides_fit || !product_of({p.m, p.n, p.k}) || !counts_fit(array, map_product(array, p)))

@@ -1,0 +1,88 @@
+// ridge simulate systolic, ridge simulate weights: arrays of processing elements.
+#include <fmt/format.h>
+
+#include <memory>
+
+#include "ridge/base/file.h"
+#include "ridge/cli/simulate.h"
+#include "ridge/report/simulate.h"
+
+namespace ridge::cli {
+namespace {
+
+struct Systolic {
+  SystolicRequest request;
+  std::optional<std::int64_t> m, n, k;
+  std::string table;
+  Pictures pictures;
+  bool json = false;
+};
+
+int perform(Systolic& asked) {
+  const int given = asked.m.has_value() + asked.n.has_value() + asked.k.has_value();
+  if (given != 0 && given != 3)
+    return fail(
+        usage_error(fmt::format("expected M N K, found {} of them", given), "A [M, K] times B [K, N] gives C [M, N]"));
+  if (given == 3) asked.request.product = ProductSize{*asked.m, *asked.n, *asked.k};
+  const auto runs = simulate(asked.request, asked.table);
+  if (!runs) return fail(runs.error());
+  if (asked.pictures.asked()) {
+    if (runs->size() != 1)
+      return fail(usage_error(fmt::format("expected one product to draw, found {}", runs->size()), "give M N K"));
+    const SystolicRun& run = runs->front();
+    const Status drawn = draw(
+        asked.pictures, [&] { return render_svg(run); }, first_folds(run.task.array, run.task.product, 1024),
+        title_of(run));
+    if (!drawn) return fail(drawn.error());
+  }
+  if (asked.table.empty()) return print(asked.json ? render_json(*runs) : render_text(*runs));
+  std::string lines;
+  for (const SystolicRun& run : *runs) lines += render_json(run, true);
+  return print(lines);
+}
+
+}  // namespace
+
+void add_systolic(CLI::App& simulate, int& code) {
+  auto asked = std::make_shared<Systolic>();
+  CLI::App* verb = simulate.add_subcommand("systolic", "A matrix product on a systolic array, to the cycle");
+  verb->footer(
+      "Examples:\n"
+      "  ridge simulate systolic --rows 32 --cols 32 --dataflow os 256 128 256\n"
+      "  ridge simulate systolic --rows 4 --cols 4 --dataflow ws --preload 1 4 4 --svg array.svg\n"
+      "  ridge simulate systolic --topology layers.csv --config array.cfg\n");
+  SystolicRequest& r = asked->request;
+  verb->add_option("M", asked->m, "Rows of A and C")->type_name("");
+  verb->add_option("N", asked->n, "Columns of B and C")->type_name("");
+  verb->add_option("K", asked->k, "Columns of A, rows of B")->type_name("");
+  verb->add_option("--rows", r.rows, "Rows of elements")->type_name("R");
+  verb->add_option("--cols", r.cols, "Columns of elements")->type_name("C");
+  verb->add_option("--dataflow", r.dataflow, "What stays in place: os result, ws weights (default), is inputs")
+      ->type_name("os|ws|is");
+  verb->add_flag("--preload", r.preload, "The stationary operand is in place before a fold starts");
+  verb->add_option("--bandwidth", r.bandwidth, "Words a cycle from memory, for all or for a,b,c: count the waits")
+      ->type_name("W");
+  verb->add_option("--sram", r.sram, "Words of SRAM, for all or for a,b,c (default 65536)")->type_name("W");
+  verb->add_flag("--wait-once", r.wait_once, "Count a read's wait once, not twice as SCALE-Sim does");
+  verb->add_option("--topology", r.topology, "SCALE-Sim's layers: a run each")->type_name("FILE.csv");
+  verb->add_option("--config", r.config, "SCALE-Sim's configuration, instead of --rows, --cols and --dataflow")
+      ->type_name("FILE.cfg");
+  verb->add_option("--table", asked->table, "CSV with the columns M,N,K: one line of JSON for each row")
+      ->type_name("FILE.csv");
+  verb->add_flag("--json", asked->json, "Print JSON (ridge.report/1) instead of text; of several runs a line each");
+  add_pictures(*verb, asked->pictures, "folds and, of a small array, every element at every cycle");
+  verb->callback([asked, &code] { code = perform(*asked); });
+}
+
+void add_weights(CLI::App& simulate, int& code) {
+  auto json = std::make_shared<bool>(false);
+  CLI::App* verb = simulate.add_subcommand("weights", "TPU v1's weight path beside the paper's counters");
+  verb->footer("Examples:\n  ridge simulate weights\n");
+  verb->add_flag("--json", *json, "Print JSON (ridge.report/1) instead of text");
+  verb->callback([json, &code] {
+    const auto rows = tpu_v1_applications();
+    code = print(*json ? render_tpu_v1_json(rows) : text(rows));
+  });
+}
+
+}  // namespace ridge::cli

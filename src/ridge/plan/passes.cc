@@ -1,0 +1,85 @@
+#include "ridge/plan/passes.h"
+
+#include <algorithm>
+
+namespace ridge {
+namespace {
+
+bool has(const std::vector<Axis>& axes, const std::string& dim) {
+  return std::any_of(axes.begin(), axes.end(), [&](const Axis& a) { return a.dim == dim; });
+}
+
+// The dimensions of a statement's index space, the result's first.
+std::vector<std::string> dims_of(const Program& program, const Statement& statement) {
+  std::vector<std::string> dims;
+  const auto add = [&](const std::string& dim) {
+    if (!dim.empty() && std::find(dims.begin(), dims.end(), dim) == dims.end()) dims.push_back(dim);
+  };
+  for (const Axis& axis : program.tensors[static_cast<std::size_t>(statement.result())].axes) add(axis.dim);
+  for (const int operand : operands(statement))
+    for (const Axis& axis : program.tensors[static_cast<std::size_t>(operand)].axes) add(axis.dim);
+  return dims;
+}
+
+// Of the statements `left`, those that cannot be in a pass along `dim` that ends with the last of them.
+std::vector<bool> earlier(const Program& program, const std::vector<int>& left, const std::string& dim) {
+  std::vector<bool> early(left.size(), false), read(program.tensors.size(), false), needed = read;
+  for (std::size_t i = left.size(); i-- > 0;) {  // readers stand behind what they read
+    const Statement& statement = program.statements[static_cast<std::size_t>(left[i])];
+    const auto result = static_cast<std::size_t>(statement.result());
+    const Streams how = streams(program, statement, dim);
+    early[i] = needed[result] || how == Streams::no || (how == Streams::sum && read[result]);
+    for (const int operand : operands(statement)) {
+      read[static_cast<std::size_t>(operand)] = true;
+      if (early[i]) needed[static_cast<std::size_t>(operand)] = true;
+    }
+  }
+  return early;
+}
+
+// The pass that the last of `left` belongs to; takes its statements out.
+Pass last_pass(const Program& program, std::vector<int>& left) {
+  Pass pass;
+  std::vector<bool> best(left.size(), true);  // on its own, if nothing streams
+  best.back() = false;
+  bool found = false;
+  for (const std::string& dim : dims_of(program, program.statements[static_cast<std::size_t>(left.back())])) {
+    std::vector<bool> early = earlier(program, left, dim);
+    if (early.back()) continue;
+    if (found && std::count(early.begin(), early.end(), true) >= std::count(best.begin(), best.end(), true)) continue;
+    found = true;
+    pass.rows = dim;
+    best = std::move(early);
+  }
+  std::vector<int> rest;
+  for (std::size_t i = 0; i < left.size(); ++i) (best[i] ? rest : pass.statements).push_back(left[i]);
+  left = std::move(rest);
+  return pass;
+}
+
+}  // namespace
+
+Streams streams(const Program& program, const Statement& statement, const std::string& dim) {
+  const bool kept = has(program.tensors[static_cast<std::size_t>(statement.result())].axes, dim);
+  if (const auto* product = std::get_if<Contraction>(&statement.op)) {
+    const auto& sums = product->contracted;
+    if (kept) return Streams::rows;
+    return std::find(sums.begin(), sums.end(), dim) == sums.end() ? Streams::no : Streams::sum;
+  }
+  const auto& nodes = std::get<Expression>(statement.op).nodes;
+  const auto over_it = [&](const Node& n) { return n.kind == Node::Kind::along && has(n.over, dim); };
+  const auto count = std::count_if(nodes.begin(), nodes.end(), over_it);
+  if (kept) return count == 0 ? Streams::rows : Streams::no;
+  return count == 1 && over_it(nodes.back()) && reduces(nodes.back().function) ? Streams::sum : Streams::no;
+}
+
+std::vector<Pass> passes_of(const Program& program) {
+  std::vector<int> left;
+  for (std::size_t s = 0; s < program.statements.size(); ++s) left.push_back(static_cast<int>(s));
+  std::vector<Pass> passes;
+  while (!left.empty()) passes.push_back(last_pass(program, left));
+  std::reverse(passes.begin(), passes.end());
+  return passes;
+}
+
+}  // namespace ridge

@@ -1,0 +1,83 @@
+// A pipe of loops: what the clock and the closed form say, and what each stage waited for.
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "ridge/base/text.h"
+#include "ridge/base/version.h"
+#include "ridge/report/simulate.h"
+#include "ridge/report/timeline.h"
+
+namespace ridge {
+namespace {
+
+void name_buffers(const Metapipe& pipe, const std::string& prefix, std::vector<std::vector<std::string>>& rows) {
+  for (const PipeBuffer& b : edges(pipe))
+    rows.push_back({fmt::format("{}{} to {}", prefix, pipe.stages[static_cast<std::size_t>(b.producer)].name,
+                                pipe.stages[static_cast<std::size_t>(b.consumer)].name),
+                    std::to_string(b.depth()), std::to_string(b.bytes)});
+  for (const PipeStage& stage : pipe.stages)
+    if (!stage.body.empty()) name_buffers(stage.body[0], prefix + stage.name + "/", rows);
+}
+
+double speedup(const PipeReport& r) {
+  return static_cast<double>(r.sequential_cycles) / static_cast<double>(std::max<std::int64_t>(1, r.run.cycles));
+}
+
+}  // namespace
+
+std::string title_of(const PipeReport& r) {
+  return fmt::format("{}: {} iterations, {}", r.pipe.name, r.pipe.iterations, name(r.pipe.schedule));
+}
+
+std::string render_text(const PipeReport& r) {
+  std::string out = title_of(r) + "\n";
+  out += fmt::format("  cycles       {}\n", r.run.cycles);
+  out +=
+      fmt::format("  closed form  {}\n", r.closed_form ? std::to_string(*r.closed_form) : "none: only the clock tells");
+  out += fmt::format("  sequential   {}, {} times as long\n", r.sequential_cycles, significant(speedup(r), 3));
+  out += fmt::format("  bottleneck   {}, busy {} % of the time\n\n", r.run.bottleneck,
+                     significant(100 * r.run.bottleneck_busy, 3));
+  std::vector<std::vector<std::string>> rows{{"stage", "runs", "busy", "starved", "blocked", "contended"}};
+  for (const StageActivity& s : r.run.stages)
+    rows.push_back({s.name, std::to_string(s.runs), std::to_string(s.busy), std::to_string(s.starved),
+                    std::to_string(s.blocked), std::to_string(s.contended)});
+  out += aligned(rows, {false, true, true, true, true, true});
+  rows = {{"buffer", "tiles", "bytes each"}};
+  name_buffers(r.pipe, "", rows);
+  if (rows.size() == 1) return out;
+  return out + "\n" + aligned(rows, {false, true, true}) + fmt::format("{} bytes of buffers\n", r.buffer_bytes);
+}
+
+std::string render_json(const PipeReport& r) {
+  using Json = nlohmann::ordered_json;
+  Json out{{"schema", "ridge.report/1"},
+           {"verb", "simulate metapipe"},
+           {"name", r.pipe.name},
+           {"schedule", name(r.pipe.schedule)},
+           {"iterations", r.pipe.iterations},
+           {"cycles", r.run.cycles},
+           {"closed_form_cycles", r.closed_form ? Json(*r.closed_form) : Json(nullptr)},
+           {"sequential_cycles", r.sequential_cycles},
+           {"bottleneck", r.run.bottleneck},
+           {"bottleneck_busy", r.run.bottleneck_busy},
+           {"buffer_bytes", r.buffer_bytes},
+           {"stages", Json::array()}};
+  for (const StageActivity& s : r.run.stages)
+    out["stages"].push_back({{"name", s.name},
+                             {"runs", s.runs},
+                             {"busy", s.busy},
+                             {"starved", s.starved},
+                             {"blocked", s.blocked},
+                             {"contended", s.contended}});
+  out["provenance"] = {{"ridge", version()}, {"commit", commit()}};
+  return out.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+std::string render_svg(const PipeReport& r) {
+  return filling_svg(r.run.timeline, title_of(r),
+                     fmt::format("{} cycles; one stage after the other {}, {} times as long", r.run.cycles,
+                                 r.sequential_cycles, significant(speedup(r), 3)));
+}
+
+}  // namespace ridge
