@@ -120,11 +120,13 @@ class Stepper {
 
   void stream(const Feed& feed, std::int64_t t) {
     grid_.shift_right();
+    std::int64_t words = 0;
     for (std::int64_t r = 0; r < array_.rows; ++r) {
       const bool enters = r < feed.rows && t >= r && t - r < map_.t;
       grid_.left(r)[0] = enters ? feed.left.at(t - r, r) : 0.0F;
-      moving_words() += enters;
+      words += enters;
     }
+    moving_words() += words;
     grid_.shift_down();
     feed_top(feed, t);
     grid_.multiply_add_all(map_.output_stays);
@@ -162,6 +164,7 @@ class Stepper {
 
   // Elements (r, c) in use that hold step t − r − c of the stream.
   std::int64_t useful(const Feed& feed, std::int64_t t) const {
+    if (t >= feed.rows + feed.cols - 2 && t < map_.t) return feed.rows * feed.cols;  // all of them
     std::int64_t count = 0;
     for (std::int64_t r = 0; r < std::min(feed.rows, t + 1); ++r)
       count +=
