@@ -37,6 +37,10 @@ class Mapper {
       mapped_.passes.push_back(*std::move(mapped));
       call(pass, mapped_.passes.back(), *dims);
     }
+    const auto has_inner = [](const MappedPass& p) { return !p.inner.empty(); };
+    if (!setting.inner.empty() && std::none_of(mapped_.passes.begin(), mapped_.passes.end(), has_inner))
+      return usage_error(fmt::format("expected an inner dimension that does not stream, found '{}'", setting.inner),
+                         "rows stream along it already; --tile sets how many at a time");
     mapped_.layers = options_.layers;
     mapped_.fabric = std::string(fabric_.name);
     mapped_.schedule = options_.schedule;

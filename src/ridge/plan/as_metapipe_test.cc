@@ -171,6 +171,8 @@ TEST(AsMetapipe, RefusesWhatItCannotMap) {
   EXPECT_EQ(mapped(mlp, {}, {.par = {"hh=4"}}).error().text(),
             "expected a statement's result after --par, found 'hh'\n  hint: did you mean h?\n");
   EXPECT_EQ(mapped(mlp, {}, {.inner = "Q=4"}).error().message, "expected a dimension after --inner, found 'Q'");
+  EXPECT_EQ(mapped(mlp, {}, {.inner = "B=4"}).error().message,
+            "expected an inner dimension that does not stream, found 'B'");
   EXPECT_EQ(mapped(mlp, {}, {.buffer = {"h"}}).error().message,
             "expected a statement's result and a whole number of at least 1 after --buffer, found 'h'");
   EXPECT_EQ(mapped(mlp, {}, {.schedule = "fork-join"}).error().message,
