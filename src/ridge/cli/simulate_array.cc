@@ -75,13 +75,27 @@ void add_systolic(CLI::App& simulate, int& code) {
 }
 
 void add_weights(CLI::App& simulate, int& code) {
-  auto json = std::make_shared<bool>(false);
+  struct Weights {
+    Pictures pictures;
+    bool json = false;
+  };
+  auto asked = std::make_shared<Weights>();
   CLI::App* verb = simulate.add_subcommand("weights", "TPU v1's weight path beside the paper's counters");
-  verb->footer("Examples:\n  ridge simulate weights\n");
-  verb->add_flag("--json", *json, "Print JSON (ridge.report/1) instead of text");
-  verb->callback([json, &code] {
+  verb->footer("Examples:\n  ridge simulate weights\n  ridge simulate weights --svg weights.svg\n");
+  verb->add_flag("--json", asked->json, "Print JSON (ridge.report/1) instead of text");
+  add_pictures(*verb, asked->pictures, "eight weight tiles of MLP0, on the clock");
+  verb->callback([asked, &code] {
     const auto rows = tpu_v1_applications();
-    code = print(*json ? render_tpu_v1_json(rows) : text(rows));
+    const std::string title = "TPU v1, MLP0: 200 rows through each of eight weight tiles";
+    const auto clock = clock_weights({256, 256, Dataflow::weight_stationary}, {rows.front().batch, 256, 8 * 256}, {});
+    if (!clock) {
+      code = fail(clock.error());
+      return;
+    }
+    const Timeline& timeline = clock->timeline;
+    const Status drawn = draw(
+        asked->pictures, [&] { return timeline_svg(timeline, title); }, timeline, title);
+    code = !drawn ? fail(drawn.error()) : print(asked->json ? render_tpu_v1_json(rows) : text(rows));
   });
 }
 

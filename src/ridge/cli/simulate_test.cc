@@ -162,6 +162,9 @@ TEST_F(SimulateTest, PrintsThePapersTable) {
   EXPECT_EQ(outcome.code, 0);
   EXPECT_NE(outcome.out.find("  MLP0   batch 200  14.8 %  12.7 %\n"), std::string::npos) << outcome.out;
   EXPECT_EQ(Json::parse(ridge({"simulate", "weights", "--json"}).out)["rows"].size(), 6U);
+  EXPECT_EQ(ridge({"simulate", "weights", "--svg", path("w.svg"), "--trace", path("w.json")}).out, outcome.out);
+  EXPECT_NE(read_file(path("w.svg"))->find("TPU v1, MLP0"), std::string::npos);
+  EXPECT_TRUE(Json::accept(*read_file(path("w.json"))));
 }
 
 }  // namespace
