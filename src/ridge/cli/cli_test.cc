@@ -221,8 +221,8 @@ TEST_F(CliTest, RefusesContestsThatCannotBeHeld) {
           "ridge: unknown library 'atlas'; expected openblas, onednn or torch\n");
   rejects({"bench", "matmul", "--against", "onednn,onednn"}, 2,
           "ridge: expected each library once, found 'onednn' twice\n");
-  rejects({"bench", "matmul", "--shapes", file("half.csv", "op,dtype,m,n,k\nnn,f16,4,4,4\n")}, 3,
-          "FOLDER/half.csv:2:1: expected dtype f32 or bf16, found 'f16'\n");
+  rejects({"bench", "matmul", "--shapes", file("half.csv", "op,dtype,m,n,k\nnn,e4m3,4,4,4\n")}, 3,
+          "FOLDER/half.csv:2:1: expected dtype f32, bf16, f16 or int8, found 'e4m3'\n");
 }
 
 TEST_F(CliTest, ASpoiltMeasurementStopsAContestAtOnceAndLeavesTheCatalogReadable) {
