@@ -124,6 +124,20 @@ Result<std::vector<Chain>> chains(const Request& request, const std::vector<std:
   return chains(task->program, with_defaults(task->machine), task->dims, each);
 }
 
+// "D=1,2,4" as a split each; one that is none where nothing is given.
+Result<std::vector<std::optional<Split>>> splits_of(const std::string& text) {
+  std::vector<std::optional<Split>> out;
+  if (text.empty()) return std::vector<std::optional<Split>>(1);
+  const auto range = parse_range(text);
+  if (!range) return usage_error(fmt::format("expected NAME=CHIPS after --split, found '{}'", text), "--split D=1,2,4");
+  for (const std::int64_t chips : range->values) {
+    const auto split = parse_split(fmt::format("{}={}", range->dim, chips));
+    if (!split) return split.error();
+    out.emplace_back(*split);
+  }
+  return out;
+}
+
 Result<Sweep> sweep(const SweepRequest& request, const std::function<void(double)>& done) {
   Sweep out;
   for (const std::string& text : request.dims) {
@@ -134,25 +148,29 @@ Result<Sweep> sweep(const SweepRequest& request, const std::function<void(double
   std::vector<Machine> machines;
   for (const std::string& name : request.on) {
     auto machine = machine_named(name);
+    if (machine && !request.link.empty()) machine = with_link(*std::move(machine), request.link);
     if (!machine) return machine.error();
     machines.push_back(*std::move(machine));
   }
-  const double lines = static_cast<double>(machines.size() * request.dtypes.size());
+  const auto cuts = splits_of(request.split);
+  if (!cuts) return cuts.error();
+  const double lines = static_cast<double>(machines.size() * request.dtypes.size() * cuts->size());
   for (const std::string& spelling : request.dtypes) {
     const auto dtype = dtype_named(spelling);
     if (!dtype) return dtype.error();
     const auto loaded = load_program(request.program, *dtype);
     if (!loaded) return loaded.error();
     out.program_text = loaded->program.text;
-    for (const Machine& machine : machines) {
-      const double before = static_cast<double>(out.lines.size());
-      auto line = sweep_line(loaded->program, machine, out.ranges, [&](double share) {
-        if (done) done((before + share) / lines);
-      });
-      if (!line) return line.error();
-      line->dtype = name(*dtype);
-      out.lines.push_back(*std::move(line));
-    }
+    for (const Machine& machine : machines)
+      for (const std::optional<Split>& cut : *cuts) {
+        const double before = static_cast<double>(out.lines.size());
+        auto line = sweep_line(loaded->program, machine, out.ranges, cut, [&](double share) {
+          if (done) done((before + share) / lines);
+        });
+        if (!line) return line.error();
+        line->dtype = name(*dtype);
+        out.lines.push_back(*std::move(line));
+      }
   }
   return out;
 }

@@ -44,6 +44,8 @@ Result<std::vector<Chain>> chains(const Request& request, const std::vector<std:
 struct SweepRequest {
   std::string program;
   std::vector<std::string> on = {"cpu"}, dtypes = {"bf16"}, dims;  // "B=1..4096:*2"
+  std::string split = {};  // "D=1,2,4": that dimension over so many chips, one chip's part
+  std::string link = {};   // as a Request's
 };
 Result<Sweep> sweep(const SweepRequest& request, const std::function<void(double)>& done = {});
 // One report for each row of a CSV file of dimension values; a row's value goes before the request's.
@@ -54,9 +56,8 @@ Result<std::vector<Report>> explain_table(const Request& request, const std::str
 Result<Report> run(const Request& request, const RunOptions& options);
 
 // Times products beside other libraries on this CPU; `shapes` is a CSV file (measure/contest_shape.h), empty: the
-// shapes of data/cpu_shapes.csv.
+// shapes of data/cpu_shapes.csv. The same of a CUDA device, beside cuBLASLt; `shapes` is a file.
 Result<Contest> bench(const std::string& shapes, const ContestOptions& options);
-// The same of a CUDA device, beside cuBLASLt; `shapes` is a file.
 Result<DeviceContest> bench_device(const std::string& shapes, const DeviceContestOptions& options);
 
 // A product on a systolic array, or a topology's layers. With `csv_path`: a run for each row of M, N, K and, where the

@@ -90,6 +90,36 @@ TEST_F(CliTest, CountsLinesOfTheNotesMatrices) {
   EXPECT_EQ(lines("13", {"--ld", "x=16"})["tile_lines"], 4);
 }
 
+TEST_F(CliTest, PrintsEveryTableAsCsvAndMarkdown) {
+  const auto first_lines = [&](const std::vector<std::string>& arguments) {
+    const Outcome out = ridge(arguments);
+    EXPECT_EQ(out.code, 0) << out.err;
+    return out.out.substr(0, out.out.find('\n', out.out.find('\n') + 1) + 1);
+  };
+  EXPECT_EQ(first_lines({"kernels", "sm90_128x192x64_pingpong", "--csv"}).substr(0, 100),
+            "name,row,target,tile.m,tile.n,tile.k,stages,roles,warpgroups,a_along,b_along,registers,shared_bytes\n");
+  const std::vector<std::string> array{"simulate", "systolic", "--rows", "4", "--cols", "4", "--dataflow", "ws"};
+  EXPECT_EQ(first_lines(with(array, {"4", "4", "4", "--csv"})),
+            "array.rows,array.cols,array.dataflow,array.preload,product.m,product.n,product.k,cycles,folds,utilization,"
+            "sram_words.a,sram_words.b,sram_words.c,fold.cycles,fold.load,fold.fill,fold.compute,fold.drain,"
+            "mapping_efficiency,scalesim.compute_utilization,scalesim.c_words_never_written\n"
+            "4,4,ws,false,4,4,4,13,1,0.3076923076923077,16,16,16,14,4,4,2,4,1.0,0.23529411764705882,0\n");
+  EXPECT_EQ(first_lines({"simulate", "weights", "--md"}),
+            "| name | batch | modelled_active | measured_active | why |\n| --- | ---: | ---: | ---: | --- |\n");
+  EXPECT_EQ(first_lines({"simulate", std::string(RIDGE_SOURCE_DIR) + "/examples/mlp.ridge", "--on", "sn40l", "--csv"})
+                .substr(0, 47),
+            "rows.dim,rows.extent,rows.tile,rows.tiles,inner");
+  EXPECT_EQ(first_lines({"simulate", "metapipe", std::string(RIDGE_SOURCE_DIR) + "/examples/matmul.pipe", "--csv"})
+                .substr(0, 5),
+            "name,");
+  EXPECT_EQ(first_lines({"simulate", "kernel", "sm90_128x128x64_pingpong", "--md"}).substr(0, 12), "| kernel | k");
+  for (const char* verb : {"bench", "probe"}) {
+    const std::string help = ridge({verb, "--help"}).out;
+    EXPECT_NE(help.find("--csv"), std::string::npos) << verb;
+    EXPECT_NE(help.find("--md"), std::string::npos) << verb;
+  }
+}
+
 TEST_F(CliTest, SweepsMachinesDtypesAndSizes) {
   const Outcome csv = ridge({"sweep", "A[B, D] * W[D, F] -> C[B, F]", "--on", "tpu_v5e,h100", "--dtype", "bf16,int8",
                              "-d", "B=128..512:*2", "D=8192", "F=8192", "--csv"});

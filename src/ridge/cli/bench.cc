@@ -17,7 +17,7 @@ struct Bench {
   ContestOptions options;
   std::string only;
   int rounds = 0;  // 0: as many as the contest's own default
-  bool json = false;
+  Form form;
 };
 
 int perform_stream(const Bench& asked) {
@@ -29,7 +29,7 @@ int perform_stream(const Bench& asked) {
   const auto contest = stream_contest(options);
   end_progress();
   if (!contest) return fail(contest.error());
-  return print(asked.json ? stream_json(*contest).dump(1) + "\n" : stream_text(*contest));
+  return print(asked.form, stream_text(*contest), stream_json(*contest).dump(1) + "\n", "rows");
 }
 
 int perform_device(const Bench& asked) {
@@ -42,7 +42,7 @@ int perform_device(const Bench& asked) {
   const auto contest = bench_device(asked.shapes, options);
   end_progress();
   if (!contest) return fail(contest.error());
-  const int code = print(asked.json ? device_contest_json(*contest) : device_contest_text(*contest));
+  const int code = print(asked.form, device_contest_text(*contest), device_contest_json(*contest), "rows");
   const auto wrong =
       std::find_if(contest->rows.begin(), contest->rows.end(), [](const auto& row) { return !row.right; });
   if (code != 0 || wrong == contest->rows.end()) return code;
@@ -60,7 +60,7 @@ int perform(Bench& asked) {
   const auto contest = bench(asked.shapes, asked.options);
   end_progress();
   if (!contest) return fail(contest.error());
-  return print(asked.json ? contest_json(*contest) : contest_text(*contest));
+  return print(asked.form, contest_text(*contest), contest_json(*contest), "rows");
 }
 
 }  // namespace
@@ -86,7 +86,7 @@ void add_bench(CLI::App& app, int& code) {
   verb->add_option("--only", asked->only,
                    "stream: the kernel to time (rmsnorm, softmax, affine, gelu, cosines, "
                    "compiled_affine, compiled_gelu)");
-  verb->add_flag("--json", asked->json, "JSON on stdout");
+  add_form(*verb, asked->form, "ridge.contest/1, ridge.stream/1 or ridge.device_contest/1");
   verb->callback([asked, &code] { code = perform(*asked); });
 }
 

@@ -100,6 +100,12 @@ int deliver(const Report& report, const Output& output) {
   return code;
 }
 
+int print(const Form& form, const std::string& text, const std::string& json, const std::string& list) {
+  if (!form.csv && !form.md) return print(form.json ? json : text);
+  const Cells cells = rows_of(json, list);
+  return print(cells, number_columns(cells), form);
+}
+
 int print(const Cells& cells, const std::vector<bool>& right, const Form& form) {
   return print(form.csv  ? csv_table(cells)
                : form.md ? markdown_table(cells, right)

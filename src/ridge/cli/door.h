@@ -32,6 +32,8 @@ struct Form {
   bool json = false, csv = false, md = false;
 };
 void add_form(CLI::App& verb, Form& form, const std::string& schema = "ridge.report/1");
+// CSV and Markdown hold what stands in the array `list` of the JSON (report/table.h: rows_of).
+int print(const Form& form, const std::string& text, const std::string& json, const std::string& list);
 
 // Prints the report in the form asked for and writes the picture and the page.
 struct Output : Form {

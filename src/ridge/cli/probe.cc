@@ -8,7 +8,7 @@ namespace {
 struct Probe {
   ProbeOptions options;
   std::string on = "cpu";
-  bool json = false;
+  Form form;
 };
 
 int perform(Probe& asked) {
@@ -20,7 +20,7 @@ int perform(Probe& asked) {
   const auto report = asked.on == "cuda" ? probe_cuda(asked.options) : probe(asked.options);
   if (!report) return fail(report.error());
   end_progress();
-  return print(asked.json ? render_probe_json(*report) : render_probe_text(*report));
+  return print(asked.form, render_probe_text(*report), render_probe_json(*report), "measured");
 }
 
 }  // namespace
@@ -32,7 +32,7 @@ void add_probe(CLI::App& app, int& code) {
   verb->add_option("--on", asked->on, "What to measure: cpu (default) or cuda")
       ->type_name("DEVICE")
       ->check(CLI::IsMember({"cpu", "cuda"}));
-  verb->add_flag("--json", asked->json, "Print JSON instead of text");
+  add_form(*verb, asked->form, "ridge.probe/1");
   verb->callback([asked, &code] { code = perform(*asked); });
 }
 

@@ -15,7 +15,7 @@ struct OnChip {
   MappingOptions options;
   std::string sync = "0";
   Pictures pictures;
-  bool json = false;
+  Form form;
 };
 
 int perform(const OnChip& asked) {
@@ -31,7 +31,7 @@ int perform(const OnChip& asked) {
   const Status drawn = draw(
       asked.pictures, [&] { return render_svg(*mapped); }, timeline_of(*mapped), title_of(*mapped));
   if (!drawn) return fail(drawn.error());
-  return print(asked.json ? render_json(*mapped) : render_text(*mapped));
+  return print(asked.form, render_text(*mapped), render_json(*mapped), "passes");
 }
 
 }  // namespace
@@ -91,7 +91,7 @@ void add_simulate(CLI::App& app, int& code) {
   verb->add_option("--layers", asked->options.layers, "The program this often, with other weights")->type_name("L");
   verb->add_option("--sync", asked->sync, "Seconds that a call costs, some or a range; unpublished (default 0)")
       ->type_name("S|S,S|S..S:*F");
-  verb->add_flag("--json", asked->json, "Print JSON (ridge.report/1) instead of text");
+  add_form(*verb, asked->form);
   add_pictures(*verb, asked->pictures, "the metapipe filling up");
   add_systolic(*verb, code);
   add_weights(*verb, code);

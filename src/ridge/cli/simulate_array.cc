@@ -15,7 +15,7 @@ struct Systolic {
   std::optional<std::int64_t> m, n, k;
   std::string table;
   Pictures pictures;
-  bool json = false;
+  Form form;
 };
 
 int perform(Systolic& asked) {
@@ -35,10 +35,10 @@ int perform(Systolic& asked) {
         title_of(run));
     if (!drawn) return fail(drawn.error());
   }
-  if (asked.table.empty()) return print(asked.json ? render_json(*runs) : render_text(*runs));
+  if (asked.table.empty()) return print(asked.form, render_text(*runs), render_json(*runs), "");
   std::string lines;
   for (const SystolicRun& run : *runs) lines += render_json(run, true);
-  return print(lines);
+  return print(asked.form, lines, lines, "");
 }
 
 }  // namespace
@@ -69,7 +69,7 @@ void add_systolic(CLI::App& simulate, int& code) {
       ->type_name("FILE.cfg");
   verb->add_option("--table", asked->table, "CSV with the columns M,N,K: one line of JSON for each row")
       ->type_name("FILE.csv");
-  verb->add_flag("--json", asked->json, "Print JSON (ridge.report/1) instead of text; of several runs a line each");
+  add_form(*verb, asked->form);
   add_pictures(*verb, asked->pictures, "folds and, of a small array, every element at every cycle");
   verb->callback([asked, &code] { code = perform(*asked); });
 }
@@ -77,12 +77,12 @@ void add_systolic(CLI::App& simulate, int& code) {
 void add_weights(CLI::App& simulate, int& code) {
   struct Weights {
     Pictures pictures;
-    bool json = false;
+    Form form;
   };
   auto asked = std::make_shared<Weights>();
   CLI::App* verb = simulate.add_subcommand("weights", "TPU v1's weight path beside the paper's counters");
   verb->footer("Examples:\n  ridge simulate weights\n  ridge simulate weights --svg weights.svg\n");
-  verb->add_flag("--json", asked->json, "Print JSON (ridge.report/1) instead of text");
+  add_form(*verb, asked->form);
   add_pictures(*verb, asked->pictures, "eight weight tiles of MLP0, on the clock");
   verb->callback([asked, &code] {
     const auto rows = tpu_v1_applications();
@@ -95,7 +95,7 @@ void add_weights(CLI::App& simulate, int& code) {
     const Timeline& timeline = clock->timeline;
     const Status drawn = draw(
         asked->pictures, [&] { return timeline_svg(timeline, title); }, timeline, title);
-    code = !drawn ? fail(drawn.error()) : print(asked->json ? render_tpu_v1_json(rows) : text(rows));
+    code = !drawn ? fail(drawn.error()) : print(asked->form, text(rows), render_tpu_v1_json(rows), "rows");
   });
 }
 

@@ -11,7 +11,7 @@ namespace {
 struct Pipe {
   PipeRequest request;
   Pictures pictures;
-  bool json = false;
+  Form form;
 };
 
 int perform(const Pipe& asked) {
@@ -20,13 +20,13 @@ int perform(const Pipe& asked) {
   const Status drawn = draw(
       asked.pictures, [&] { return render_svg(*report); }, report->run.timeline, title_of(*report));
   if (!drawn) return fail(drawn.error());
-  return print(asked.json ? render_json(*report) : render_text(*report));
+  return print(asked.form, render_text(*report), render_json(*report), "stages");
 }
 
 struct Decode {
   std::string on = "sn40l", sync = "0,1e-7,1e-6,1e-5,1e-4", svg;
   DecodeOptions options;
-  bool json = false;
+  Form form;
 };
 
 int perform(const Decode& asked) {
@@ -38,13 +38,13 @@ int perform(const Decode& asked) {
   if (!report) return fail(report.error());
   if (!asked.svg.empty())
     if (const Status written = write_file(asked.svg, render_svg(*report)); !written) return fail(written.error());
-  return print(asked.json ? render_json(*report) : render_text(*report));
+  return print(asked.form, render_text(*report), render_json(*report), "calling");
 }
 
 struct Kernel {
   KernelTimelineOptions options;
   Pictures pictures;
-  bool json = false;
+  Form form;
 };
 
 int perform(const Kernel& asked) {
@@ -53,7 +53,7 @@ int perform(const Kernel& asked) {
   const Status drawn = draw(
       asked.pictures, [&] { return render_svg(*kernel); }, kernel->timeline, title_of(*kernel));
   if (!drawn) return fail(drawn.error());
-  return print(asked.json ? render_json(*kernel) : render_text(*kernel));
+  return print(asked.form, render_text(*kernel), render_json(*kernel), "");
 }
 
 }  // namespace
@@ -70,7 +70,7 @@ void add_decode(CLI::App& simulate, int& code) {
   verb->add_option("--context", asked->options.context, "Tokens in the cache (default 4096)")->type_name("N");
   verb->add_option("--sync", asked->sync, "Seconds that a call costs, some or a range; unpublished")
       ->type_name("S|S,S|S..S:*F");
-  verb->add_flag("--json", asked->json, "Print JSON (ridge.report/1) instead of text");
+  add_form(*verb, asked->form);
   verb->add_option("--svg", asked->svg, "Draw the three ways over a call's cost into this file")->type_name("FILE");
   verb->callback([asked, &code] { code = perform(*asked); });
 }
@@ -83,7 +83,7 @@ void add_kernel(CLI::App& simulate, int& code) {
       ->type_name("");
   verb->add_option("--k", asked->options.k, "K of the product (default 1024)")->type_name("K");
   verb->add_option("--tiles", asked->options.tiles, "Output tiles, one after the other (default 3)")->type_name("N");
-  verb->add_flag("--json", asked->json, "Print JSON (ridge.report/1) instead of text");
+  add_form(*verb, asked->form);
   add_pictures(*verb, asked->pictures, "who is busy when");
   verb->callback([asked, &code] { code = perform(*asked); });
 }
@@ -103,7 +103,7 @@ void add_metapipe(CLI::App& simulate, int& code) {
       ->type_name("STAGE=PIECES")
       ->expected(1)
       ->take_all();
-  verb->add_flag("--json", asked->json, "Print JSON (ridge.report/1) instead of text");
+  add_form(*verb, asked->form);
   add_pictures(*verb, asked->pictures, "the pipe filling up");
   verb->callback([asked, &code] { code = perform(*asked); });
 }

@@ -60,6 +60,10 @@ void add_sweep(CLI::App& app, int& code) {
       ->type_name("A,B")
       ->delimiter(',')
       ->allow_extra_args(false);
+  verb->add_option("--split", r.split, "Cut a dimension over chips: D=2, D=1,2,4, D=1..16:*2; numbers are one chip's")
+      ->type_name("NAME=CHIPS");
+  verb->add_option("--link", r.link, "Link between them: a name, or B/s one way (default: the first)")
+      ->type_name("LINK");
   add_form(*verb, asked->form);
   verb->add_option("--svg", asked->svg, "Draw the curves into this file")->type_name("FILE");
   verb->callback([asked, &code] { code = perform(*asked); });

@@ -1,6 +1,10 @@
 // 128-bit vectors of the compiler: SSE on every x86-64, NEON on every arm64.
 #include "ridge/kernels/peak_loop.h"
 
+#ifdef __SSE2__
+#include <xmmintrin.h>
+#endif
+
 namespace ridge::kernels {
 namespace {
 
@@ -16,14 +20,14 @@ struct Plain {
   static void keep(Vector a) { asm volatile("" : : "m"(a)); }
   static void stream(std::byte* to, Vector a) {
 #ifdef __SSE2__
-    __builtin_ia32_movntps(reinterpret_cast<float*>(to), a);
+    _mm_stream_ps(reinterpret_cast<float*>(to), reinterpret_cast<__m128>(a));
 #else
     *reinterpret_cast<Vector*>(to) = a;
 #endif
   }
   static void drain() {
 #ifdef __SSE2__
-    __builtin_ia32_sfence();
+    _mm_sfence();
 #endif
   }
 };

@@ -93,7 +93,12 @@ SystemFacts read_system() {
     const int sharers = std::max(1, cores_in_list(slurp(folder + "shared_cpu_list")));
     const double caches = std::ceil(static_cast<double>(facts.cores) / sharers);
     facts.last_level_bytes = std::max(facts.last_level_bytes, caches * scale * number_at(size));
+    const double level = number_at(slurp(folder + "level"));
+    if (level >= 1 && level <= 8 && number_at(size) > 0 && !slurp(folder + "type").starts_with("Instruction"))
+      facts.caches.push_back({static_cast<int>(level), scale * number_at(size), sharers});
   }
+  std::sort(facts.caches.begin(), facts.caches.end(),
+            [](const CacheFacts& a, const CacheFacts& b) { return a.level < b.level; });
   facts.memory_bytes = static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGESIZE));
   return facts;
 }

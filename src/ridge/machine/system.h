@@ -4,11 +4,18 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "ridge/base/isa.h"
 #include "ridge/machine/machine.h"
 
 namespace ridge {
+
+struct CacheFacts {  // of one level, data or unified
+  int level = 1;
+  double bytes = 0;  // of one cache
+  int sharers = 1;   // hardware threads that it serves
+};
 
 struct SystemFacts {
   int cores = 1;        // usable_cores() of base/cores.h
@@ -16,9 +23,10 @@ struct SystemFacts {
   std::string model;    // "AMD EPYC"; empty: the system does not say
   std::string vendor;   // "AuthenticAMD"
   int family = 0;
-  Isa isa = Isa::plain;         // as the kernels detect it; parse_cpuinfo leaves it
-  std::string flags;            // " fpu … avx2 … ", words with a space around each
-  double last_level_bytes = 0;  // of the largest caches that the cores have, together; 0: the system does not say
+  Isa isa = Isa::plain;            // as the kernels detect it; parse_cpuinfo leaves it
+  std::string flags;               // " fpu … avx2 … ", words with a space around each
+  double last_level_bytes = 0;     // of the largest caches that the cores have, together; 0: the system does not say
+  std::vector<CacheFacts> caches;  // from the core outwards; empty: the system does not say
   double memory_bytes = 0;
 };
 

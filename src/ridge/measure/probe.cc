@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <cmath>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -90,7 +91,33 @@ std::function<double(int)> arithmetic(void (*loop)(std::int64_t), std::int64_t f
   };
 }
 
-std::vector<Measured> quantities(const kernels::PeakLoops& loops, const Buffer& buffer, int all) {
+std::string cache_name(const CacheFacts& cache) { return fmt::format("l{} read", cache.level); }
+
+// What each of the cores reads again and again to be served by a cache: half of its share. 0: the cache below holds as
+// much, so that this one cannot be told from it.
+std::size_t cached_bytes(const std::vector<CacheFacts>& caches, std::size_t level, int cores) {
+  const double share = caches[level].bytes / std::min(caches[level].sharers, cores) / 2;
+  const bool hidden = level > 0 && share <= caches[level - 1].bytes;
+  return hidden ? 0 : static_cast<std::size_t>(share) / 1024 * 1024;
+}
+
+void add_caches(std::vector<Measured>& list, const kernels::PeakLoops& loops, const Buffer& buffer,
+                const std::vector<CacheFacts>& caches, int cores) {
+  for (std::size_t level = 0; level < caches.size(); ++level) {
+    const Part mine = part(buffer.bytes(), cores, 0);
+    const std::size_t bytes = std::min(cached_bytes(caches, level, cores), mine.bytes);
+    if (bytes == 0) continue;
+    const std::size_t times = (std::size_t{64} << 20) / bytes + 1;  // about a millisecond
+    list.push_back({cache_name(caches[level]), "B/s", cores, [&loops, &buffer, cores, bytes, times](int worker) {
+                      const std::byte* const from = buffer.data() + part(buffer.bytes(), cores, worker).begin;
+                      for (std::size_t i = 0; i < times; ++i) loops.read(from, bytes);
+                      return static_cast<double>(times) * static_cast<double>(bytes);
+                    }});
+  }
+}
+
+std::vector<Measured> quantities(const kernels::PeakLoops& loops, const Buffer& buffer, const SystemFacts& facts) {
+  const int all = facts.cores;
   std::vector<Measured> list;
   for (const int cores : all > 1 ? std::vector<int>{1, all} : std::vector<int>{1}) {
     list.push_back({"f32", "FLOP/s", cores, arithmetic(loops.f32, loops.f32_flop)});
@@ -106,6 +133,7 @@ std::vector<Measured> quantities(const kernels::PeakLoops& loops, const Buffer& 
                       loops.copy(buffer.data() + half + mine.begin, buffer.data() + mine.begin, mine.bytes);
                       return 2 * static_cast<double>(mine.bytes);  // read and written
                     }});
+    add_caches(list, loops, buffer, facts.caches, cores);
   }
   return list;
 }
@@ -180,6 +208,24 @@ Sourced memory_of(const std::vector<ProbeLine>& lines, int cores) {
              : as_measured(copy, "ridge probe, copying past the caches, read and written");
 }
 
+// In place of the one cache that was guessed.
+void add_cache_levels(Machine& machine, const std::vector<ProbeLine>& lines, const SystemFacts& facts) {
+  for (const CacheFacts& cache : facts.caches) {
+    const ProbeLine *one = find(lines, cache_name(cache), 1), *all = find(lines, cache_name(cache), facts.cores);
+    if (!one || !all) continue;
+    std::erase_if(machine.memory, [](const MemoryLevel& level) { return level.name == "cache"; });
+    MemoryLevel level{.name = fmt::format("l{}", cache.level), .bandwidth = {}, .capacity = {}};
+    level.bandwidth = as_measured(*all, "ridge probe, reading");
+    level.one_core_bandwidth = as_measured(*one, "ridge probe, reading");
+    level.capacity = {.value = cache.bytes * std::ceil(static_cast<double>(facts.cores) / cache.sharers),
+                      .source = "the operating system",
+                      .read_on = today(),
+                      .origin = Origin::measured,
+                      .note = {}};
+    machine.memory.push_back(std::move(level));
+  }
+}
+
 Machine machine_of(const std::vector<ProbeLine>& lines, const SystemFacts& facts, std::string_view isa) {
   Machine machine = guess_cpu(facts, today());  // for the title and for what the system knows better than a stopwatch
   const std::string source = fmt::format("ridge probe, {} registers", isa);
@@ -189,6 +235,7 @@ Machine machine_of(const std::vector<ProbeLine>& lines, const SystemFacts& facts
                    peak_of(lines, Unit::vector, DType::f32, facts.cores, source)};
   machine.memory[0].bandwidth = memory_of(lines, facts.cores);
   machine.memory[0].one_core_bandwidth = memory_of(lines, 1);
+  add_cache_levels(machine, lines, facts);
   machine.numbers.erase("clock_hz");  // what the system calls the clock is seldom what the core runs at
   const auto told = [](Sourced& number) { number.origin = Origin::measured, number.note.clear(); };
   for (MemoryLevel& level : machine.memory)
@@ -256,7 +303,7 @@ Result<ProbeReport> probe(const ProbeOptions& options) {
     const Part mine = part(buffer.bytes(), facts.cores, worker);
     std::memset(buffer.data() + mine.begin, worker + 1, mine.bytes);
   });
-  Result<std::vector<ProbeLine>> lines = measure(quantities(loops, buffer, facts.cores), options);
+  Result<std::vector<ProbeLine>> lines = measure(quantities(loops, buffer, facts), options);
   if (!lines) return lines.error();
   report.lines = *lines;
   report.machine = machine_of(report.lines, facts, loops.isa);

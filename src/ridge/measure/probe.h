@@ -1,5 +1,6 @@
 // Measures the two roofs of this CPU, so that predictions for it rest on what it does and not on what is printed on it:
-// FLOP/s in f32 and bf16 from registers alone, and bytes a second from memory, each for one core and for all.
+// FLOP/s in f32 and bf16 from registers alone, and bytes a second from memory and from every cache that the system
+// names, each for one core and for all. A cache is read by every core in its share of it, half of it at a time.
 //
 // `bandwidth` is the greater of reading and of copying with non-temporal stores, both counted in bytes that cross the
 // memory bus: a roof is what no program goes over, and a pointwise kernel that writes past the caches is as fast as the
@@ -34,7 +35,7 @@ struct ProbeOptions {
 };
 
 struct ProbeLine {
-  std::string name;  // "f32", "bf16", "read", "copy"
+  std::string name;  // "f32", "bf16", "read", "copy", "l1 read"
   std::string unit;  // "FLOP/s", "B/s", "s"
   int cores = 1;     // of a device: its multiprocessors
   Statistics rate;

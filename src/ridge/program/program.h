@@ -184,8 +184,8 @@ struct Program {
 };
 
 inline constexpr std::size_t max_program_bytes = std::size_t{64} << 20;  // of its text
-inline constexpr std::size_t max_words = 1 << 20;      // more would take more than about a second to read
-inline constexpr std::size_t max_statements = 10'000;  // and to explain
+inline constexpr std::size_t max_words = 1 << 20;                        // more would take more than a second to read
+inline constexpr std::size_t max_statements = 10'000;  // more would take more than a second to count and to print
 
 struct ParseOptions {
   std::string source = "program";
@@ -195,8 +195,12 @@ struct ParseOptions {
 // What running a sharded program on one device is refused with; none: nothing is sharded.
 std::optional<Error> refuse_sharded(const Program& program, std::string_view verb);
 
-// The collective that a statement implies, "all-reduce over X"; empty: none. What it costs is not counted yet.
-std::string collective(const Program& program, const Statement& statement);
+// The collectives that a statement implies, each by the mesh axes that it runs over; empty: none.
+struct Collectives {
+  std::string all_reduce, reduce_scatter, all_gather, all_to_all;
+};
+Collectives collectives(const Program& program, const Statement& statement);
+std::string text(const Collectives& collectives);  // "all-reduce over X"; empty: none
 
 // Reads the notation of DESIGN section 2 (docs/notation.md). The first mistake is returned, with its place and a cure.
 Result<Program> parse(std::string_view text, const ParseOptions& options = {});

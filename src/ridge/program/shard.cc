@@ -218,7 +218,7 @@ std::string without(std::string letters, const std::string& others) {
 
 }  // namespace
 
-std::string collective(const Program& program, const Statement& statement) {
+Collectives collectives(const Program& program, const Statement& statement) {
   const Tensor& result = program.tensors[static_cast<std::size_t>(statement.result())];
   const auto* product = std::get_if<Contraction>(&statement.op);
   const auto* expression = std::get_if<Expression>(&statement.op);
@@ -235,12 +235,16 @@ std::string collective(const Program& program, const Statement& statement) {
       gathered += without(gone, after);
       exchanged += without(gone, without(gone, after));
     }
-  const std::string all = without(added, after), scattered = without(added, all);
+  const std::string all = without(added, after);
+  return {all, without(added, all), gathered, exchanged};
+}
+
+std::string text(const Collectives& c) {
   std::string out;
-  for (const auto& [name, letters] : {std::pair<const char*, const std::string&>("all-reduce", all),
-                                      {"reduce-scatter", scattered},
-                                      {"all-gather", gathered},
-                                      {"all-to-all", exchanged}})
+  for (const auto& [name, letters] : {std::pair<const char*, const std::string&>("all-reduce", c.all_reduce),
+                                      {"reduce-scatter", c.reduce_scatter},
+                                      {"all-gather", c.all_gather},
+                                      {"all-to-all", c.all_to_all}})
     if (!letters.empty()) out += fmt::format("{}{} over {}", out.empty() ? "" : ", ", name, letters);
   return out;
 }

@@ -14,7 +14,7 @@ using testing::round_trip_fault;
 std::string implied(const std::string& text) {
   const auto program = parse(text);
   EXPECT_TRUE(program.ok()) << (program.ok() ? "" : program.error().text());
-  return program ? collective(*program, program->statements.back()) : "";
+  return program ? ridge::text(collectives(*program, program->statements.back())) : "";
 }
 
 TEST(Shard, PrintsWhatItReads) {

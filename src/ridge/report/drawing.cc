@@ -31,6 +31,26 @@ std::string escaped(std::string_view text) {
   return out;
 }
 
+std::string style_sheet(std::string_view on_light, std::string_view on_dark) {
+  static constexpr std::string_view light = R"(<style>
+text{font-family:system-ui,"Segoe UI","DejaVu Sans",sans-serif;font-size:13px;fill:#1f2328}
+.title{font-size:16px;font-weight:600}
+.soft{fill:#57606a;font-size:12px}
+.back{fill:#ffffff}
+.grid{stroke:#d0d7de;stroke-width:1}
+.frame{fill:none;stroke:#8c959f;stroke-width:1}
+.leader{stroke:#8c959f;stroke-width:1}
+)";
+  static constexpr std::string_view dark = R"(@media (prefers-color-scheme:dark){
+text{fill:#e6edf3}
+.soft{fill:#9198a1}
+.back{fill:#0d1117}
+.grid{stroke:#30363d}
+.frame,.leader{stroke:#6e7681}
+)";
+  return std::string(light).append(on_light).append(dark).append(on_dark) + "}\n</style>\n";
+}
+
 std::string text_at(std::string_view kind, Point at, std::string_view text, std::string_view more) {
   return fmt::format("<text class=\"{}\" x=\"{:.1f}\" y=\"{:.1f}\"{}>{}</text>\n", kind, at.x, at.y, more,
                      escaped(text));

@@ -185,6 +185,7 @@ std::string render_json(const Report& report, bool one_line) {
     if (report.measured) add_measurement(out["ops"].back(), report.measured->ops[i]);
     if (report.plans) add_plan(out["ops"].back(), (*report.plans)[i]);
   }
+  if (e.thresholds_left_out) out["thresholds_left_out"] = true;
   out["total"] = prediction_json(e.total, e.dim_names);
   if (e.fused) out["fused"] = prediction_json(*e.fused, e.dim_names);
   if (report.measured) {

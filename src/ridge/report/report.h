@@ -34,8 +34,9 @@ std::string render_text(const Report& report, const TextStyle& style = {});
 // Indented, or on one line (for --table). Ends with a newline. Holds neither host nor user names.
 std::string render_json(const Report& report, bool one_line = false);
 std::string render_svg(const Report& report);
-// "compute-bound for B >= 256: r*D*F/(D*F - r*(D + F)) = 255.54; 240.54 where B << D, F"
-std::string threshold_text(const Threshold& threshold);
+// "compute-bound for B >= 256: r*D*F/(D*F - r*(D + F)) = 255.54; 240.54 where B << D, F"; of a sum of operations, which
+// may be bound by turns: "more compute than memory time for …".
+std::string threshold_text(const Threshold& threshold, bool sum = false);
 
 // What a claim came to: one or two lines, and JSON.
 std::string render_text(const Verdict& verdict);

@@ -5,6 +5,7 @@
 #include <cctype>
 
 #include "ridge/base/text.h"
+#include "ridge/report/used.h"
 
 namespace ridge {
 namespace {
@@ -70,8 +71,10 @@ void count_steps(Steps& steps, const Prediction& p, const Explanation& e) {
     if (!e.dims.empty()) lines.push_back(with_values(flops, e.dims) + " FLOP");
     lines.push_back(whole(*p.flops, "FLOP"));
   }
-  steps.step(p.work.contraction ? "Work: a multiply and an add for each combination of the dimensions"
-                                : "Work: one for each operation on each element of the result",
+  const bool sum = p.work.text.empty();
+  steps.step(sum                  ? "Work: that of the operations"
+             : p.work.contraction ? "Work: a multiply and an add for each combination of the dimensions"
+                                  : "Work: one for each operation on each element of the result",
              "FLOPs", lines);
   lines = {bytes};
   if (p.work.bytes_in != Polynomial() && p.work.bytes_out != Polynomial())
@@ -158,12 +161,22 @@ std::string render_steps(const Report& report, bool markdown) {
     steps.note(on);
     count_steps(steps, p, e);
     if (!p.work.bytes_sent.zero())
-      steps.step("Sent: every chip's partial result, all-reduced on a ring", "sent",
-                 {p.work.bytes_sent.text(e.dim_names) + " B"});
+      steps.step(
+          fmt::format("Sent: {} on a ring",
+                      p.work.collective.empty() ? "every chip's partial result, all-reduced" : p.work.collective),
+          "sent", {p.work.bytes_sent.text(e.dim_names) + " B"});
     if (!p.missing.empty()) steps.note("\nNo ridge, no times: the machine has no " + p.missing);
     if (p.ridge) ridge_step(steps, p);
     if (p.time_lower_s) time_steps(steps, p);
     for (const Threshold& t : p.thresholds) threshold_step(steps, t, e);
+  }
+  for (const Prediction* p : sums(e)) {
+    steps.title(p->work.name);
+    count_steps(steps, *p, e);
+    for (const Weight& w : p->weights)
+      steps.note(fmt::format("\nA FLOP on {} {} takes as long as {} of those that r counts", ridge::name(w.peak.unit),
+                             ridge::name(w.peak.dtype), significant(w.weight, 5)));
+    for (const Threshold& t : p->thresholds) threshold_step(steps, t, e);
   }
   return steps.text();
 }

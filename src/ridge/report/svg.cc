@@ -9,38 +9,22 @@ namespace ridge {
 
 namespace {
 
-constexpr std::string_view styles = R"(<style>
-text{font-family:system-ui,"Segoe UI","DejaVu Sans",sans-serif;font-size:13px;fill:#1f2328}
-.title{font-size:16px;font-weight:600}
-.soft{fill:#57606a;font-size:12px}
-.back{fill:#ffffff}
-.grid{stroke:#d0d7de;stroke-width:1}
-.fine{stroke:#eef1f4;stroke-width:1}
-.frame{fill:none;stroke:#8c959f;stroke-width:1}
+constexpr std::string_view on_light = R"(.fine{stroke:#eef1f4;stroke-width:1}
 .roof{fill:none;stroke:#0550ae;stroke-width:2.5;stroke-linejoin:round}
 .ridge{stroke:#0550ae;stroke-width:1;stroke-dasharray:4 4}
 .roofname{fill:#0550ae}
 .predicted{fill:#ffffff;stroke:#bc4c00;stroke-width:2}
 .measured{fill:#bc4c00;stroke:#ffffff;stroke-width:1}
 .gap{stroke:#bc4c00;stroke-width:1.5}
-.leader{stroke:#8c959f;stroke-width:1}
 .name{font-weight:600;stroke:#ffffff;stroke-width:3px;paint-order:stroke}
-@media (prefers-color-scheme:dark){
-text{fill:#e6edf3}
-.soft{fill:#9198a1}
-.back{fill:#0d1117}
-.grid{stroke:#30363d}
-.fine{stroke:#1c2128}
-.frame{stroke:#6e7681}
+)";
+constexpr std::string_view on_dark = R"(.fine{stroke:#1c2128}
 .roof,.ridge{stroke:#6cb6ff}
 .roofname{fill:#6cb6ff}
 .predicted{fill:#0d1117;stroke:#f69d50}
 .measured{fill:#f69d50;stroke:#0d1117}
 .gap{stroke:#f69d50}
-.leader{stroke:#6e7681}
 .name{stroke:#0d1117}
-}
-</style>
 )";
 
 std::string circle(std::string_view kind, Point at, double radius) {
@@ -130,7 +114,7 @@ std::string render_svg(const Report& report) {
       "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0} {1}\" width=\"{0}\" height=\"{1}\" role=\"img\">\n",
       p.width, p.height);
   out += fmt::format("<title>{}</title>\n", escaped("Roofline: " + p.title + " " + p.subtitle));
-  out += styles;
+  out += style_sheet(on_light, on_dark);
   out += fmt::format("<rect class=\"back\" width=\"{}\" height=\"{}\"/>\n", p.width, p.height);
   out += text_at("title", {p.plot.left, 28}, p.title) + text_at("soft", {p.plot.left, 48}, p.subtitle);
   return out + grid(p) + roofs(p) + dots(p) + legend(p) + "</svg>\n";

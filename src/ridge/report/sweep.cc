@@ -34,9 +34,22 @@ class Sizes {
   std::vector<std::size_t> at_;
 };
 
-std::string_view crossover(const SweepPoint& point) {
-  if (!point.crossed) return "";
-  return point.limiter == Limiter::compute ? "memory to compute" : "compute to memory";
+// "memory to compute"; of a point behind another one.
+std::string crossover(const SweepPoint* point) {
+  return point->crossed ? fmt::format("{} to {}", name((point - 1)->limiter), name(point->limiter)) : "";
+}
+
+bool is_split(const Sweep& sweep) { return !sweep.lines.empty() && sweep.lines.front().split.has_value(); }
+std::string chips(const SweepLine& line) { return line.split ? std::to_string(line.split->chips) : ""; }
+
+std::vector<std::string> head(const Sweep& sweep) {
+  return is_split(sweep) ? std::vector<std::string>{"machine", "dtype", "chips"}
+                         : std::vector<std::string>{"machine", "dtype"};
+}
+std::vector<std::string> labels(const SweepLine& line) {
+  std::vector<std::string> out{line.machine, line.dtype};
+  if (line.split) out.push_back(chips(line));
+  return out;
 }
 
 void append_row(std::string& out, const SweepLine& line, const SweepPoint& point, const Sizes& sizes, std::size_t n) {
@@ -44,6 +57,7 @@ void append_row(std::string& out, const SweepLine& line, const SweepPoint& point
   out += line.machine;
   out += ',';
   out += line.dtype;
+  if (line.split) out += "," + chips(line);
   for (std::size_t i = 0; i < n; ++i) fmt::format_to(to, ",{}", sizes[i]);
   if (point.flops < 0)
     out += ",,,";
@@ -55,7 +69,7 @@ void append_row(std::string& out, const SweepLine& line, const SweepPoint& point
   else
     fmt::format_to(to, ",{},{:.7g},{:.7g}", name(point.limiter), point.time_lower_s, point.time_upper_s);
   out += ',';
-  out += crossover(point);
+  out += crossover(&point);
   out += '\n';
 }
 
@@ -96,13 +110,13 @@ std::string sizes_text(const Sweep& sweep, std::size_t point, bool last) {
 constexpr std::size_t most_rows = 64;
 
 Cells point_table(const Sweep& sweep) {
-  Cells cells{{"machine", "dtype"}};
+  Cells cells{head(sweep)};
   for (const Range& range : sweep.ranges) cells[0].push_back(range.dim);
   for (const char* head : {"work", "bytes", "FLOP/B", "limiter", "lower", "upper"}) cells[0].emplace_back(head);
   for (const SweepLine& line : sweep.lines)
     for (std::size_t i = 0; i < line.points.size() && cells.size() <= most_rows; ++i) {
       const SweepPoint& p = line.points[i];
-      std::vector<std::string> row{line.machine, line.dtype};
+      std::vector<std::string> row = labels(line);
       for (std::size_t r = 0; r < sweep.ranges.size(); ++r) row.push_back(std::to_string(sweep.value(i, r)));
       const bool known = p.flops >= 0, timed = p.time_lower_s >= 0;
       row.push_back(known ? engineering(static_cast<double>(p.flops), "FLOP") : "-");
@@ -117,12 +131,16 @@ Cells point_table(const Sweep& sweep) {
 }
 
 Cells crossover_table(const Sweep& sweep) {
-  Cells cells{{"machine", "dtype", "at", "changes from", "with"}};
+  Cells cells{head(sweep)};
+  cells[0].insert(cells[0].end(), {"at", "changes from", "with"});
   for (const SweepLine& line : sweep.lines)
     for (std::size_t i = 0; i < line.points.size() && cells.size() <= most_rows; ++i)
-      if (line.points[i].crossed)
-        cells.push_back({line.machine, line.dtype, sizes_text(sweep, i, true), std::string(crossover(line.points[i])),
-                         sizes_text(sweep, i, false)});
+      if (line.points[i].crossed) {
+        cells.push_back(labels(line));
+        for (std::string& cell :
+             std::vector{sizes_text(sweep, i, true), crossover(&line.points[i]), sizes_text(sweep, i, false)})
+          cells.back().push_back(std::move(cell));
+      }
   return cells;
 }
 
@@ -138,8 +156,9 @@ std::string tables(const Sweep& sweep, const TextStyle& style, bool markdown) {
   };
   std::string out;
   const std::size_t points = total_points(sweep);
-  std::vector<bool> right(sweep.ranges.size() + 8, true);
-  right[0] = right[1] = right[sweep.ranges.size() + 5] = false;
+  const std::size_t labelled = head(sweep).size();
+  std::vector<bool> right(labelled + sweep.ranges.size() + 6, true);
+  right[0] = right[1] = right[labelled + sweep.ranges.size() + 3] = false;
   if (points <= most_rows) out += render(point_table(sweep), right) + "\n";
   const Cells crossovers = crossover_table(sweep);
   if (crossovers.size() == 1)
@@ -158,7 +177,7 @@ std::string render_text(const Sweep& sweep, const TextStyle& style) { return tab
 std::string render_markdown(const Sweep& sweep) { return tables(sweep, {}, true); }
 
 std::string render_csv(const Sweep& sweep) {
-  std::string out = "machine,dtype";
+  std::string out = is_split(sweep) ? "machine,dtype,chips" : "machine,dtype";
   for (const Range& range : sweep.ranges) out += "," + range.dim;
   out += ",flops,bytes,intensity,limiter,time_lower_s,time_upper_s,crossover\n";
   for (const SweepLine& line : sweep.lines) out += shared_rows(sweep, line);
@@ -173,6 +192,7 @@ std::string render_json(const Sweep& sweep) {
   out["lines"] = Json::array();
   for (const SweepLine& line : sweep.lines) {
     Json one{{"machine", line.machine}, {"dtype", line.dtype}};
+    if (line.split) one["split"] = {{"dim", line.split->dim}, {"chips", line.split->chips}};
     Json flops = Json::array(), bytes = Json::array(), limiter = Json::array(), lower = Json::array(),
          upper = Json::array(), crossovers = Json::array();
     for (std::size_t i = 0; i < line.points.size(); ++i) {

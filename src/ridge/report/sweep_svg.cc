@@ -14,8 +14,17 @@ namespace ridge {
 namespace {
 
 constexpr std::size_t most_curves = 12;
-// Okabe and Ito's colours, told apart by every eye; light and dark grounds alike.
-constexpr std::array<std::string_view, 6> colours{"#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9"};
+// Okabe and Ito's colours, told apart by every eye, darker on a light ground and lighter on a dark one, so that each
+// has three times the ground's luminance or a third of it (WCAG's contrast for graphics).
+struct Colour {
+  std::string_view on_light, on_dark;
+};
+constexpr std::array<Colour, 6> colours{{{"#0072b2", "#4fa8e0"},
+                                         {"#c24f00", "#f08a4b"},
+                                         {"#00805d", "#2fc79b"},
+                                         {"#b5588f", "#dd93bd"},
+                                         {"#8f6a00", "#e6b33e"},
+                                         {"#5a5f66", "#b4bcc6"}}};
 
 struct Curve {
   std::string name;
@@ -23,25 +32,14 @@ struct Curve {
   std::vector<Point> crossed;  // where the limiter changed
 };
 
-constexpr std::string_view styles = R"(<style>
-text{font-family:system-ui,"Segoe UI","DejaVu Sans",sans-serif;font-size:13px;fill:#1f2328}
-.title{font-size:16px;font-weight:600}
-.soft{fill:#57606a;font-size:12px}
-.back{fill:#ffffff}
-.grid{stroke:#d0d7de;stroke-width:1}
-.frame{fill:none;stroke:#8c959f;stroke-width:1}
-.leader{stroke:#8c959f;stroke-width:1}
-.curve{fill:none;stroke-width:2.5;stroke-linejoin:round}
-.dot{stroke-width:2;fill:#ffffff}
-@media (prefers-color-scheme:dark){
-text{fill:#e6edf3}
-.soft{fill:#9198a1}
-.back,.dot{fill:#0d1117}
-.grid{stroke:#30363d}
-.frame,.leader{stroke:#6e7681}
+std::string styles() {
+  std::string light = ".curve{fill:none;stroke-width:2.5;stroke-linejoin:round}\n.dot{stroke-width:2;fill:#ffffff}\n";
+  std::string dark = ".dot{fill:#0d1117}\n";
+  for (std::size_t i = 0; i < colours.size(); ++i)
+    for (auto& [to, colour] : {std::pair{&light, colours[i].on_light}, {&dark, colours[i].on_dark}})
+      *to += fmt::format(".s{0}{{stroke:{1}}}\n.n{0}{{fill:{1}}}\n", i, colour);
+  return style_sheet(light, dark);
 }
-</style>
-)";
 
 std::size_t longest_range(const Sweep& sweep) {
   std::size_t longest = 0;
@@ -54,6 +52,7 @@ std::string curve_name(const Sweep& sweep, const SweepLine& line, std::size_t po
   std::string out = line.machine;
   if (std::any_of(sweep.lines.begin(), sweep.lines.end(), [&](const SweepLine& l) { return l.dtype != line.dtype; }))
     out += " " + line.dtype;
+  if (line.split) out += fmt::format(" {}/{}", line.split->dim, line.split->chips);
   for (std::size_t i = 0; i < sweep.ranges.size(); ++i)
     if (i != x && sweep.ranges[i].values.size() > 1)
       out += fmt::format(" {}={}", sweep.ranges[i].dim, sweep.value(point, i));
@@ -164,7 +163,7 @@ std::string render_svg(const Sweep& sweep) {
       "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0} {1}\" width=\"{0}\" height=\"{1}\" role=\"img\">\n",
       width, height);
   const std::string title = shortened(sweep.program_text.substr(0, sweep.program_text.find('\n')), 100);
-  out += fmt::format("<title>{}</title>\n", escaped("Sweep: " + title)) + std::string(styles);
+  out += fmt::format("<title>{}</title>\n", escaped("Sweep: " + title)) + styles();
   out += fmt::format("<rect class=\"back\" width=\"{}\" height=\"{}\"/>\n", width, height) +
          text_at("title", {plot.left, 28}, title);
   std::string fixed;
@@ -191,18 +190,17 @@ std::string render_svg(const Sweep& sweep) {
   for (const Curve& curve : curves) ends.push_back(curve.points.empty() ? plot.bottom : y.place(curve.points.back().y));
   const std::vector<double> places = name_places(ends, plot);
   for (std::size_t i = 0; i < curves.size(); ++i) {
-    const std::string_view colour = colours[i % colours.size()];
+    const std::size_t series = i % colours.size();
     const std::string dashes = i < colours.size() ? "" : " stroke-dasharray=\"6 4\"";
     std::string points;
     for (const Point& p : curves[i].points) points += fmt::format("{:.1f},{:.1f} ", x.place(p.x), y.place(p.y));
-    out += fmt::format("<polyline class=\"curve\" stroke=\"{}\"{} points=\"{}\"/>\n", colour, dashes, points);
+    out += fmt::format("<polyline class=\"curve s{}\"{} points=\"{}\"/>\n", series, dashes, points);
     for (const Point& p : curves[i].crossed)
-      out += fmt::format("<circle class=\"dot\" stroke=\"{}\" cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"5\"/>\n", colour,
-                         x.place(p.x), y.place(p.y));
+      out += fmt::format("<circle class=\"dot s{}\" cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"5\"/>\n", series, x.place(p.x),
+                         y.place(p.y));
     const double end = curves[i].points.empty() ? plot.right : x.place(curves[i].points.back().x);
     out += line("leader", {end + 3, ends[i]}, {plot.right + 14, places[i] - 4}) +
-           text_at("name", {plot.right + 18, places[i]}, shortened(curves[i].name, 44),
-                   fmt::format(" style=\"fill:{}\"", colour));
+           text_at(fmt::format("n{}", series), {plot.right + 18, places[i]}, shortened(curves[i].name, 44));
   }
   if (left_out > 0)
     out += text_at("soft", {plot.left, height - 12}, fmt::format("{} more curves are not drawn", left_out));

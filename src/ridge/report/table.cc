@@ -1,8 +1,81 @@
 #include "ridge/report/table.h"
 
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
 #include "ridge/base/text.h"
 
 namespace ridge {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+class Rows {
+ public:
+  void add(const Json& row) {
+    cells_.emplace_back(cells_.empty() ? 0 : cells_[0].size());
+    flatten("", row);
+  }
+  Cells cells() && {
+    for (auto& row : cells_) row.resize(cells_[0].size());
+    return std::move(cells_);
+  }
+
+ private:
+  void flatten(const std::string& name, const Json& value) {
+    if (value.is_object())
+      for (const auto& [key, inner] : value.items()) flatten(name.empty() ? key : name + "." + key, inner);
+    else if (value.is_array())
+      for (std::size_t i = 0; i < value.size(); ++i) flatten(name + "." + called(value[i], i), value[i]);
+    else if (!value.is_null() || !has_parts(name))
+      cell(name) = value.is_null() ? "" : value.is_string() ? value.get<std::string>() : value.dump();
+  }
+  bool has_parts(const std::string& name) const {
+    return std::any_of(cells_[0].begin(), cells_[0].end(),
+                       [&](const std::string& head) { return head.starts_with(name + "."); });
+  }
+  static std::string called(const Json& element, std::size_t place) {
+    for (const char* key : {"library", "name"})
+      if (element.is_object() && element.contains(key)) return element[key].get<std::string>();
+    return std::to_string(place);
+  }
+  std::string& cell(const std::string& name) {
+    const auto found = std::find(cells_[0].begin(), cells_[0].end(), name);
+    const auto column = static_cast<std::size_t>(found - cells_[0].begin());
+    if (found == cells_[0].end()) cells_[0].push_back(name);
+    if (cells_.back().size() <= column) cells_.back().resize(column + 1);
+    return cells_.back()[column];
+  }
+  Cells cells_{{}};
+};
+
+}  // namespace
+
+Cells rows_of(const std::string& json, const std::string& list) {
+  Rows rows;
+  if (!list.empty()) {
+    for (const Json& row : Json::parse(json).value(list, Json::array())) rows.add(row);
+    return std::move(rows).cells();
+  }
+  // Documents one behind the other, each on a line or indented: one begins where the last one's bracket closes.
+  for (std::size_t at = 0; at < json.size();) {
+    const std::size_t close = json.find("\n{", at);
+    const std::size_t end = close == std::string::npos ? json.size() : close + 1;
+    Json row = Json::parse(json.substr(at, end - at));
+    for (const char* key : {"schema", "verb", "provenance"}) row.erase(key);
+    rows.add(row);
+    at = end;
+  }
+  return std::move(rows).cells();
+}
+
+std::vector<bool> number_columns(const Cells& cells) {
+  std::vector<bool> out(cells.empty() ? 0 : cells[0].size(), true);
+  for (std::size_t row = 1; row < cells.size(); ++row)
+    for (std::size_t i = 0; i < cells[row].size(); ++i)
+      out[i] = out[i] && cells[row][i].find_first_not_of("+-.0123456789e") == std::string::npos;
+  return out;
+}
 
 std::string text_table(const Cells& cells, const std::vector<bool>& right, bool color) {
   const std::string all = aligned(cells, right);

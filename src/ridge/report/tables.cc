@@ -9,6 +9,7 @@
 #include "ridge/machine/keys.h"
 #include "ridge/report/drawing.h"
 #include "ridge/report/steps.h"
+#include "ridge/report/used.h"
 
 namespace ridge {
 namespace {
@@ -92,6 +93,11 @@ std::string render_markdown(const Report& report) {
     out += fmt::format("\n`{}`: {} FLOP over {} B is {} FLOP/B\n", p.work.text, p.work.flops.text(order),
                        p.work.bytes().text(order), p.intensity_formula);
     for (const Threshold& t : p.thresholds) out += "- " + threshold_text(t) + "\n";
+  }
+  const Explanation& e = report.explanation;
+  for (const Prediction* p : sums(e)) {
+    out += fmt::format("\n{}:\n", p->work.name);
+    for (const Threshold& t : p->thresholds) out += "- " + threshold_text(t, true) + "\n";
   }
   return out;
 }

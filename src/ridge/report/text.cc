@@ -65,10 +65,10 @@ std::string mesh_line(const Explanation& e) {
 const char* unit(const Work& work) { return info(work.math).integer ? "OP" : "FLOP"; }
 
 // "compute-bound": of compute and memory the one; of other pairs both are named, "compute over network".
-std::string bound(const Threshold& t, bool first) {
+std::string bound(const Threshold& t, bool first, bool sum) {
   const std::string over(name(t.roofs[first ? 0 : 1])), under(name(t.roofs[first ? 1 : 0]));
   const bool usual = t.roofs[0] == Limiter::compute && t.roofs[1] == Limiter::memory;
-  return usual ? over + "-bound" : fmt::format("more {} than {} time", over, under);
+  return usual && !sum ? over + "-bound" : fmt::format("more {} than {} time", over, under);
 }
 
 // A dimension without a value leaves formulas and thresholds, but not one number for the table.
@@ -171,21 +171,52 @@ std::string measured_table(const Report& report, const Styled& styled) {
   return out;
 }
 
+// The sums of the operations, where something is said of them: which r is meant, and from where on it binds.
+std::string sum_formulas(const Explanation& e, const Styled& styled) {
+  std::string out;
+  for (const Prediction* p : sums(e)) {
+    out += "\n" + styled.bold(p->work.name) + "\n";
+    Rows rows{{"  work", fmt::format("{} {}", p->work.flops.text(e.dim_names), unit(p->work))},
+              {"  bytes", p->work.bytes().text(e.dim_names)}};
+    if (!p->work.bytes_sent.zero()) rows.push_back({"  sent", p->work.bytes_sent.text(e.dim_names)});
+    for (const Weight& w : p->weights)
+      rows.push_back(
+          {"  weight", fmt::format("{}: a FLOP on {} {} takes as long as so many of r's", significant(w.weight, 5),
+                                   ridge::name(w.peak.unit), ridge::name(w.peak.dtype))});
+    rows.push_back({"  r", fmt::format("{} FLOP/B", significant(p->thresholds.front().ratio, 5))});
+    for (const Threshold& t : p->thresholds) rows.push_back({"  " + t.dim, threshold_text(t, true)});
+    out += aligned(rows, {false, false});
+  }
+  return out;
+}
+
+std::string followers_line(const Explanation& e) {
+  if (e.thresholds_left_out)
+    return "thresholds are left out: the statements' dimensions squared come to more than " +
+           grouped(static_cast<long long>(max_threshold_work)) + "; explain fewer statements at a time\n";
+  if (e.derived.empty()) return {};
+  std::string out =
+      fmt::format("thresholds: what hangs on a dimension follows it, as under -d: {}", fmt::join(e.derived, ", "));
+  if (!e.unsolved.empty()) out += fmt::format("; none of {}: its closed form is unknown", fmt::join(e.unsolved, ", "));
+  return out + "\n";
+}
+
 std::string formulas(const Explanation& e, const Styled& styled) {
   std::string out;
+  const bool is_open = open(e);
   for (const Prediction& p : e.ops) {
     out += "\n" + styled.bold(p.work.text) + "\n";
     Rows rows{{"  work", fmt::format("{} {}", p.work.flops.text(e.dim_names), unit(p.work))},
               {"  bytes", p.work.bytes().text(e.dim_names)}};
     if (!p.intensity_formula.empty()) rows.push_back({fmt::format("  {}/B", unit(p.work)), p.intensity_formula});
     if (!p.work.bytes_sent.zero()) rows.push_back({"  sent", p.work.bytes_sent.text(e.dim_names)});
-    if (open(e) && p.ridge) rows.push_back({"  ridge", fmt::format("{} {}/B", significant(*p.ridge), unit(p.work))});
+    if (is_open && p.ridge) rows.push_back({"  ridge", fmt::format("{} {}/B", significant(*p.ridge), unit(p.work))});
     for (const Threshold& t : p.thresholds) rows.push_back({"  " + t.dim, threshold_text(t)});
-    if (!p.work.collective.empty()) rows.push_back({"  network", p.work.collective + ", not counted"});
+    if (!p.work.collective.empty()) rows.push_back({"  network", p.work.collective + " on a ring"});
     if (!p.missing.empty()) rows.push_back({"  missing", p.missing + " is not on record: no times, no limiter"});
     out += aligned(rows, {false, false});
   }
-  return out;
+  return out + sum_formulas(e, styled);
 }
 
 std::vector<std::string> source_row(const std::string& what, double value, std::string_view unit, const Sourced& from) {
@@ -212,7 +243,7 @@ std::string sources(const Explanation& e, const Styled& styled) {
     const MemoryLevel& level = e.machine.memory.front();
     rows.push_back(source_row(level.name, level.bandwidth->value, "B/s", *level.bandwidth));
   }
-  if (e.split && !e.machine.links.empty()) {
+  if (e.total.link && !e.machine.links.empty()) {
     const Link& link = e.machine.links.front();
     rows.push_back(source_row(link.name, link.bandwidth.value, "B/s", link.bandwidth));
   }
@@ -228,10 +259,10 @@ std::string sources(const Explanation& e, const Styled& styled) {
 
 }  // namespace
 
-std::string threshold_text(const Threshold& t) {
-  if (t.relation == Relation::always) return fmt::format("{} for every {}", bound(t, true), t.dim);
-  if (t.relation == Relation::never) return fmt::format("{} for every {}", bound(t, false), t.dim);
-  std::string out = fmt::format("{} for {} {} {}", bound(t, true), t.dim, name(t.relation),
+std::string threshold_text(const Threshold& t, bool sum) {
+  if (t.relation == Relation::always) return fmt::format("{} for every {}", bound(t, true, sum), t.dim);
+  if (t.relation == Relation::never) return fmt::format("{} for every {}", bound(t, false, sum), t.dim);
+  std::string out = fmt::format("{} for {} {} {}", bound(t, true, sum), t.dim, name(t.relation),
                                 t.value ? std::to_string(*t.value) : t.exact);
   if (t.value && !t.exact.empty()) out += ": " + t.exact;
   if (t.value_real) out += fmt::format(" = {}", significant(*t.value_real, 5));
@@ -253,8 +284,7 @@ std::string render_text(const Report& report, const TextStyle& style) {
   out += sources(report.explanation, styled);
   if (!report.measured)
     out += "a multiply-add counts as 2 FLOPs; bytes: each input read once, each result written once\n";
-  if (!report.measured && !report.explanation.derived.empty())
-    out += fmt::format("thresholds vary one dimension alone: {}\n", fmt::join(report.explanation.derived, ", "));
+  if (!report.measured) out += followers_line(report.explanation);
   if (!report.measured && report.explanation.fused)
     out += "fused: intermediates stay where they are computed, in f32, and are never stored\n";
   return out;

@@ -12,6 +12,14 @@ std::vector<const Peak*> used_peaks(const Explanation& explanation) {
   return used;
 }
 
+std::vector<const Prediction*> sums(const Explanation& explanation) {
+  std::vector<const Prediction*> out;
+  if (explanation.ops.size() < 2) return out;
+  if (!explanation.total.thresholds.empty()) out.push_back(&explanation.total);
+  if (explanation.fused && !explanation.fused->thresholds.empty()) out.push_back(&*explanation.fused);
+  return out;
+}
+
 Origin weakest_origin(const Machine& machine, const std::vector<const Peak*>& peaks) {
   const auto doubt = [](Origin origin) {
     switch (origin) {

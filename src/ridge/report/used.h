@@ -12,6 +12,9 @@ namespace ridge {
 // explanation.
 std::vector<const Peak*> used_peaks(const Explanation& explanation);
 
+// Total and fused, of several operations, where there are thresholds to tell.
+std::vector<const Prediction*> sums(const Explanation& explanation);
+
 // guessed over derived over datasheet over measured, of these peaks and of the first memory level's bandwidth.
 Origin weakest_origin(const Machine& machine, const std::vector<const Peak*>& peaks);
 

@@ -74,14 +74,14 @@ Polynomial divided(const Polynomial& sum, const Factor& factor) {
   const Rational scale(factor.denominators, std::max<std::int64_t>(factor.numerators, 1));
   Polynomial out;
   for (const auto& [monomial, coefficient] : sum.terms()) {
-    Polynomial term = coefficient * scale;
+    std::vector<std::string> symbols;
     for (const auto& [symbol, power] : monomial) {
       int left = power;
       for (const auto& [shared, shared_power] : factor.monomial)
         if (shared == symbol) left -= shared_power;
-      for (int i = 0; i < left; ++i) term = term * Polynomial::symbol(symbol);
+      symbols.insert(symbols.end(), static_cast<std::size_t>(left), symbol);
     }
-    out = out + term;
+    out += Polynomial::product(coefficient * scale, std::move(symbols));
   }
   return out;
 }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <span>
 
 #include "ridge/base/text.h"
 #include "ridge/roofline/threshold.h"
@@ -204,13 +205,15 @@ bool agrees(const Claim& claim, const Threshold& t) {
   return t.approx && near(claim.number, *t.approx, claim.rounding);
 }
 
-Result<Verdict> threshold_verdict(const Explanation& e, const Claim& claim) {
+// `of`: the operation or sum that was named; none: all operations.
+Result<Verdict> threshold_verdict(const Explanation& e, const Claim& claim, const std::string& dim,
+                                  const Prediction* of) {
   if (claim.relation == "=")
     return usage_error(fmt::format("expected a relation like '{} > {}', found '='", claim.left, claim.right));
   Verdict verdict;
-  for (const Prediction& p : e.ops)
+  for (const Prediction& p : of ? std::span(of, 1) : std::span(e.ops))
     for (const Threshold& t : p.thresholds) {
-      if (t.dim != claim.left) continue;
+      if (t.dim != dim) continue;
       if (agrees(claim, t)) return Verdict{true, {}, truth_of(t), {}};
       const std::string slip = threshold_slip(claim, t);
       // The first threshold stands for the truth, unless a later one explains the claim.
@@ -228,7 +231,7 @@ Result<Verdict> threshold_verdict(const Explanation& e, const Claim& claim) {
 const Prediction* operation(const Explanation& e, const std::string& name) {
   for (const Prediction& p : e.ops)
     if (p.work.name == name) return &p;
-  return name == "total" ? &e.total : nullptr;
+  return name == "total" ? &e.total : name == "fused" && e.fused ? &*e.fused : nullptr;
 }
 
 Result<Verdict> quantity_or_limiter(const Explanation& e, const Claim& claim, const std::string& what,
@@ -262,7 +265,7 @@ Result<Verdict> judged(const Explanation& e, const Claim& claim) {
   if (std::find(e.dim_names.begin(), e.dim_names.end(), what) != e.dim_names.end()) {
     if (std::isnan(claim.number))
       return usage_error(fmt::format("expected a number above 0 for {}, found '{}'", claim.left, claim.right));
-    return threshold_verdict(e, claim);
+    return threshold_verdict(e, claim, what, dot == std::string::npos ? nullptr : p);
   }
   return usage_error(fmt::format("'{}' is neither a dimension ({}) nor one of {}", what, fmt::join(e.dim_names, ", "),
                                  fmt::join(words, ", ")));

@@ -21,7 +21,8 @@ struct Verdict {
 };
 
 // Quantities: flops, bytes, intensity, ridge, time_math, time_memory, time_network, time_lower, time_upper, limiter; of
-// the only operation or the total, or of the operation that stands in front (u.flops). Everything else is a dimension.
+// the only operation or the total, or of what stands in front: an operation, total or fused (u.flops, fused.B > 300).
+// Everything else is a dimension.
 // Errors, of kind usage: a claim that cannot be read, or one about something that the report does not know.
 Result<Verdict> check_claim(const Explanation& explanation, const std::string& claim);
 

@@ -18,15 +18,17 @@ class Counter {
 
   Work of(const Statement& statement) const {
     const Tensor& result = tensor(statement.result());
-    Work work{.name = result.name, .text = statement.text, .collective = collective(program_, statement)};
+    Work work{.name = result.name, .text = statement.text};
     std::visit([&](const auto& op) { count_op(op, work); }, statement.op);
     work.bytes_out = stored_bytes(result);
+    if (program_.mesh.empty()) return work;
+    const Collectives implied = collectives(program_, statement);
+    work.collective = text(implied);
+    work.bytes_sent = sent(implied, work.bytes_out);
     return work;
   }
 
-  Polynomial stored_bytes(const Tensor& tensor) const {
-    return elements(tensor.axes) * Rational(bits(tensor.dtype), 8);
-  }
+  Polynomial stored_bytes(const Tensor& tensor) const { return elements(tensor.axes, Rational(bits(tensor.dtype), 8)); }
 
  private:
   const Tensor& tensor(int i) const { return program_.tensors[static_cast<std::size_t>(i)]; }
@@ -39,17 +41,30 @@ class Counter {
     return out;
   }
 
-  Polynomial elements(const std::vector<Axis>& axes) const {
-    Polynomial count = 1;
-    for (const Axis& axis : axes) count = count * axis.extent() * part(axis.mesh);
-    return count;
+  // What is scattered is so before it is all-reduced, and gathered or exchanged after that.
+  Polynomial sent(const Collectives& c, const Polynomial& result) const {
+    const Rational reduced = part(c.all_reduce), scattered = part(c.reduce_scatter), gathered = part(c.all_gather),
+                   exchanged = part(c.all_to_all);
+    const Polynomial before = result * gathered;  // on each device, before it is gathered
+    return before * ((Rational(1) / scattered - 1) + (Rational(1) - reduced) * 2 +
+                     (Rational(1) / exchanged - 1) * Rational(1, 2) + (Rational(1) / gathered - 1));
+  }
+
+  // times `each`
+  Polynomial elements(const std::vector<Axis>& axes, Rational each = 1) const {
+    std::vector<std::string> named;
+    for (const Axis& axis : axes) {
+      if (axis.named()) named.push_back(axis.dim);
+      each = each * (axis.named() ? Rational(1) : Rational(axis.literal)) * part(axis.mesh);
+    }
+    return Polynomial::product(each, std::move(named));
   }
 
   Polynomial bytes_of_distinct(std::vector<int> tensors) const {
     std::sort(tensors.begin(), tensors.end());
     tensors.erase(std::unique(tensors.begin(), tensors.end()), tensors.end());
     Polynomial bytes;
-    for (const int t : tensors) bytes = bytes + stored_bytes(tensor(t));
+    for (const int t : tensors) bytes += stored_bytes(tensor(t));
     return bytes;
   }
 
@@ -67,7 +82,7 @@ void Counter::count_op(const Contraction& op, Work& work) const {
     if (std::find(all.begin(), all.end(), axis) == all.end()) all.push_back(axis);
   work.contraction = !op.contracted.empty() || op.literal_contracted != 1;
   if (work.contraction) work.math = wider(tensor(op.left).dtype, tensor(op.right).dtype);
-  work.flops = elements(all) * (work.contraction ? 2 : 1);
+  work.flops = elements(all, work.contraction ? 2 : 1);
   work.bytes_in = bytes_of_distinct({op.left, op.right});
 }
 
@@ -99,9 +114,8 @@ void Counter::count_op(const Expression& op, Work& work) const {
     const int space = node.kind == Node::Kind::along ? found.of[node.arguments[0]] : found.of[i];
     counts[space] += operations(node);
   }
-  work.flops = elements(tensor(op.result).axes) * counts[0];
-  for (std::size_t space = 1; space < counts.size(); ++space)
-    work.flops = work.flops + elements(found.axes[space]) * counts[space];
+  work.flops = elements(tensor(op.result).axes, counts[0]);
+  for (std::size_t space = 1; space < counts.size(); ++space) work.flops += elements(found.axes[space], counts[space]);
   work.bytes_in = bytes_of_distinct(operands);
 }
 
@@ -114,18 +128,20 @@ std::vector<Work> count(const Program& program, const Bindings& sizes) {
   return all;
 }
 
-Work count_fused(const Program& program, const Bindings& sizes) {
+Work count_fused(const Program& program, const std::vector<Work>& ops, const Bindings& sizes) {
   const Counter counter(program, sizes);
   Work work{.name = "fused"};
   std::vector<bool> read(program.tensors.size());
-  for (const Statement& statement : program.statements) {
-    work.flops = work.flops + counter.of(statement).flops;
-    for (const int operand : operands(statement)) read[static_cast<std::size_t>(operand)] = true;
+  for (const Work& op : ops) {
+    work.flops += op.flops;
+    work.bytes_sent += op.bytes_sent;
   }
+  for (const Statement& statement : program.statements)
+    for (const int operand : operands(statement)) read[static_cast<std::size_t>(operand)] = true;
   for (std::size_t i = 0; i < program.tensors.size(); ++i) {
     const Tensor& tensor = program.tensors[i];
-    if (tensor.role == Role::input && read[i]) work.bytes_in = work.bytes_in + counter.stored_bytes(tensor);
-    if (tensor.role == Role::output) work.bytes_out = work.bytes_out + counter.stored_bytes(tensor);
+    if (tensor.role == Role::input && read[i]) work.bytes_in += counter.stored_bytes(tensor);
+    if (tensor.role == Role::output) work.bytes_out += counter.stored_bytes(tensor);
   }
   return work;
 }

@@ -269,7 +269,7 @@ TEST(Count, of_a_fused_program_leaves_out_what_is_not_declared) {
   const Program program = parsed(
       "x: bf16[N, D]   w: bf16[D, F]   unused: bf16[N]\n"
       "u[N, F] = x * w\nv: f32[N, F] = exp(u)\ny[N] = sum(u * v over F)");
-  const Work fused = count_fused(program);
+  const Work fused = count_fused(program, count(program));
   const auto order = program.dim_names();
   EXPECT_EQ(fused.flops.text(order), "2*N*D*F + 3*N*F");
   EXPECT_EQ(fused.bytes_in.text(order), "2*N*D + 2*D*F");

@@ -101,15 +101,6 @@ TEST(Explain, sums_operations_that_run_one_after_the_other) {
   EXPECT_EQ(e.total.intensity_formula, "(2*N*D*F + N*F)/(2*N*D + 6*N*F + 2*D*F)");
 }
 
-TEST(Explain, keeps_derived_sizes_at_their_values) {
-  const Explanation e =
-      explained("dims N = 64, D = 2048, F = 4*D\nx: bf16[N, D]   w: bf16[D, F]\nu[N, F] = x * w", v5e);
-  EXPECT_EQ(e.dims.at("F"), 8192);
-  const Explanation held =
-      explained("dims N = 64, D = 2048, F = 8192\nx: bf16[N, D]   w: bf16[D, F]\nu[N, F] = x * w", v5e);
-  for (std::size_t i = 0; i < 3; ++i) EXPECT_EQ(e.ops[0].thresholds[i].value, held.ops[0].thresholds[i].value);
-}
-
 TEST(Explain, counts_half_bytes_and_reports_them_rounded_up) {
   const Machine m = toy_machine({{DType::int4, 1e12}}, 1e12, 1);
   const Prediction p = explained("int4[N] * int4[N] -> int8[1]", m, {{"N", 3}}).ops.at(0);

@@ -22,7 +22,7 @@ std::string_view name(Relation relation);  // ">=", "<=", "always", "never"
 
 // "compute-bound from B >= 256 on": T_math >= T_memory solved for one dimension, the others held at their values; of
 // another pair of roofs likewise, the first one's time against the second one's.
-// A default that hangs on the dimension (F = 4*D, asked for D) is held as well: D varies alone. Without a value for
+// A default that hangs on the dimension (F = 4*D, asked for D) follows it, as it does under -d. Without a value for
 // some other dimension, `value` and `value_real` are null, and `relation` is what holds under `condition`.
 struct Threshold {
   std::string dim;
@@ -40,6 +40,12 @@ struct Threshold {
   double ratio = 0;  // r: the first roof's rate over the second one's
 };
 
+// A FLOP on another unit than that of r, in FLOPs of r's: r's peak over this one.
+struct Weight {
+  Peak peak;
+  double weight = 1;
+};
+
 struct Prediction {
   Work work;
   std::optional<std::int64_t> flops = {}, bytes = {};  // null where a dimension has no value
@@ -53,7 +59,10 @@ struct Prediction {
   std::optional<Limiter> runner_up = {};
   std::string intensity_formula = {};
   std::string missing = {};  // what the machine lacks, so that times are null: "vector f32 peak of tpu_v5e"
+  // Of the total and of the fused program: where the sums of the operations' times meet, with the first operation's
+  // peak in r and the others' FLOPs weighed. None where an operation has no peak, or the sums have more than 64 terms.
   std::vector<Threshold> thresholds = {};
+  std::vector<Weight> weights = {};
 };
 
 struct Explanation {
@@ -62,14 +71,20 @@ struct Explanation {
   std::vector<std::string> dim_names = {};   // all, in the program's order: the order in which formulas list symbols
   Bindings dims = {};                        // those that have values, and the sizes of mesh axes
   std::vector<std::string> mesh_names = {};  // empty: nothing is sharded; else everything is counted for one device
-  std::vector<std::string> derived = {};     // "F = 4*D held at 8192": what thresholds do not vary with D
+  std::vector<std::string> derived = {};     // "F = 4*D": what follows a threshold's dimension
+  std::vector<std::string> unsolved = {};    // dimensions without thresholds: no closed form takes along what follows
+  bool thresholds_left_out = false;          // all of them: the program is larger than max_threshold_work
   std::vector<Prediction> ops = {};
-  Prediction total = {};            // the sum over the operations, each one stored; no thresholds
+  Prediction total = {};            // the sum over the operations, each one stored
   std::optional<Split> split = {};  // the counts and times are then those of one chip
   // The same with every undeclared intermediate kept inside (in f32, wherever that is) and never stored. None: there is
   // no such intermediate.
   std::optional<Prediction> fused = {};
 };
+
+// The sum over the statements of their dimensions squared, up to which thresholds are derived: each dimension of a
+// statement has a threshold, as long as the statement has dimensions, and an answer takes at most a second.
+inline constexpr std::size_t max_threshold_work = 1 << 16;
 
 // Errors: the machine lacks the dtype of a contraction or its bandwidth; a count leaves 2^63.
 // With a `cut`: one chip's part, sent over the machine's first link; errors also: no such dimension, a size that the

@@ -76,6 +76,61 @@ TEST(Split, over_more_chips_is_the_all_reduce_of_a_ring) {
   EXPECT_TRUE(explain(parse(product).value(), v5e(), {}, Split{"D", 1}).value().ops[0].work.bytes_sent.zero());
 }
 
+// What is written into the program gives the same numbers and the same thresholds as --split.
+TEST(Sharded, product_is_the_split_one) {
+  const std::string sharded[] = {"bf16[B, D_X] * bf16[D_X, F] -> bf16[B, F]",
+                                 "bf16[B_X, D] * bf16[D, F] -> bf16[B_X, F]"};
+  for (std::size_t i = 0; i < 2; ++i)
+    for (const std::int64_t chips : {1, 2, 4, 8}) {
+      const Bindings sizes{{"B", 4096}, {"D", 8192}, {"F", 1024}};
+      Bindings with_mesh = sizes;
+      with_mesh["X"] = chips;
+      const Explanation a = explain(parse(product).value(), v5e(), sizes, Split{i == 0 ? "D" : "B", chips}).value();
+      const Explanation b = explain(parse(sharded[i]).value(), v5e(), with_mesh).value();
+      const Prediction &x = a.ops[0], &y = b.ops[0];
+      EXPECT_EQ(x.flops, y.flops);
+      EXPECT_EQ(x.bytes, y.bytes);
+      EXPECT_EQ(x.time_network_s, y.time_network_s);
+      EXPECT_EQ(x.time_lower_s, y.time_lower_s);
+      EXPECT_EQ(x.time_upper_s, y.time_upper_s);
+      EXPECT_EQ(x.limiter, y.limiter);
+      EXPECT_EQ(x.work.bytes_sent, y.work.bytes_sent);
+      ASSERT_EQ(x.thresholds.size(), y.thresholds.size());
+      for (std::size_t t = 0; t < x.thresholds.size(); ++t) {
+        EXPECT_EQ(x.thresholds[t].exact, y.thresholds[t].exact);
+        EXPECT_EQ(x.thresholds[t].value, y.thresholds[t].value);
+      }
+      EXPECT_EQ(a.total.limiter, b.total.limiter);
+    }
+}
+
+TEST(Sharded, statements_send_what_their_collectives_send_on_a_ring) {
+  const auto sent = [](const std::string& text, const Bindings& mesh) {
+    const Explanation e = explain(parse(text).value(), v5e(), mesh).value();
+    return e.ops.back().work.bytes_sent.text(e.dim_names);
+  };
+  const std::string a = "x: bf16[B, D_X]\n", w = "w: bf16[D_X, F]\n";
+  EXPECT_EQ(sent(a + w + "y[B, F]{U_X} = x * w", {{"X", 4}}), "0");
+  EXPECT_EQ(sent(a + w + "y[B, F] = x * w", {{"X", 4}}), "3*B*F");      // all-reduce: 2*3/4 of 2*B*F
+  EXPECT_EQ(sent(a + w + "y[B, F_X] = x * w", {{"X", 4}}), "3*B*F/2");  // reduce-scatter: 3/4 of 2*B*F
+  EXPECT_EQ(sent(a + "y[B, D] = x", {{"X", 4}}), "3*B*D/2");            // all-gather: 3/4 of 2*B*D
+  EXPECT_EQ(sent(a + "y[B_X, D] = x", {{"X", 4}}), "3*B*D/4");          // all-to-all: 3/2 of 2*B*D/4
+  EXPECT_EQ(sent(a + "y[B, D] = x", {{"X", 1}}), "0");
+  // Scattered over Y first, a half is left to all-reduce over X: 2*B*F/2 + 2*1/2*2*B*F/2.
+  EXPECT_EQ(sent("x: bf16[B, D_XY]\nw: bf16[D_XY, F]\ny[B, F_Y] = x * w", {{"X", 2}, {"Y", 2}}), "2*B*F");
+}
+
+TEST(Sharded, needs_a_link_only_where_something_is_sent) {
+  const Machine alone = testing::toy_machine({{DType::bf16, 1}}, {}, 1);
+  const auto error = [&](const std::string& text) {
+    const auto e = explain(parse(text).value(), alone, {{"X", 2}});
+    return e ? std::string("none") : e.error().text();
+  };
+  EXPECT_EQ(error("bf16[B, D_X] * bf16[D_X, F] -> bf16[B, F]{U_X}"), "none");
+  EXPECT_EQ(error("bf16[B, D_X] * bf16[D_X, F] -> bf16[B, F]"),
+            "machine 'toy' has no link on record\n  hint: give its rate one way: --link 4.5e10\n");
+}
+
 TEST(Split, refuses_what_cannot_be_cut) {
   const auto error = [](const auto& result) { return result ? std::string("none") : result.error().text(); };
   const Program p = parse(product).value();

@@ -18,26 +18,29 @@ namespace {
 
 constexpr double beyond = 0x1p63;
 
-// A polynomial as a list of products: whole coefficients over one denominator, dimensions as indices.
+using Names = std::vector<std::string>;  // of the sizes of a point: those of the ranges, then those that hang on them
+
+// A polynomial as a list of products: whole coefficients over one denominator, sizes as indices.
 class FlatCount {
  public:
-  FlatCount(const Polynomial& polynomial, const std::vector<Range>& ranges) {
+  FlatCount(const Polynomial& polynomial, const Names& names) {
     for (const auto& term : polynomial.terms()) denominator_ = std::lcm(denominator_, term.second.den());
     for (const auto& [monomial, coefficient] : polynomial.terms()) {
       Term term{coefficient.num() * (denominator_ / coefficient.den()), {}};
       for (const auto& [symbol, power] : monomial) {
-        const auto range = std::find_if(ranges.begin(), ranges.end(), [&](const Range& r) { return r.dim == symbol; });
-        for (int i = 0; i < power; ++i) term.factors.push_back(static_cast<int>(range - ranges.begin()));
+        const auto name = std::find(names.begin(), names.end(), symbol);
+        for (int i = 0; i < power; ++i) term.factors.push_back(static_cast<int>(name - names.begin()));
       }
       terms_.push_back(std::move(term));
     }
   }
 
+  bool zero() const { return terms_.empty(); }
   std::int64_t denominator() const { return denominator_; }
 
-  // The value times the denominator; -1: it leaves 2^63. Whole arithmetic wraps, and what a double says of the size
+  // The value times the denominator; none: it leaves 2^63. Whole arithmetic wraps, and what a double says of the size
   // tells whether it did.
-  std::int64_t scaled(const std::int64_t* sizes) const {
+  std::optional<std::int64_t> scaled(const std::int64_t* sizes) const {
     std::uint64_t exact = 0;
     double rough = 0, largest = 0;
     for (const Term& term : terms_) {
@@ -51,7 +54,7 @@ class FlatCount {
       rough += size;
       largest = std::max(largest, std::abs(size));
     }
-    if (std::max(largest, rough) >= beyond * (1 - 1e-12)) return -1;
+    if (std::max(largest, std::abs(rough)) >= beyond * (1 - 1e-12)) return std::nullopt;
     return static_cast<std::int64_t>(exact);
   }
 
@@ -65,89 +68,207 @@ class FlatCount {
 };
 
 struct FlatOp {
-  FlatCount flops, bytes;
+  FlatCount flops, bytes, sent;
   double peak = 0;  // 0: the machine has none
 };
 
-struct FlatProgram {
-  std::vector<FlatOp> ops;
-  FlatCount bytes;  // of all, rounded up once
+struct Part {  // a size that must fall into equal parts
+  int name = 0;
+  std::int64_t parts = 1;
 };
 
-bool compute_takes_longer(double math, double memory, const FlatOp& op, std::int64_t flops, std::int64_t bytes,
-                          double bandwidth) {
-  if (std::abs(math - memory) > 1e-9 * memory) return math > memory;
-  const std::int64_t scale = op.bytes.denominator();  // bytes are a count of 1/scale
-  std::int64_t scaled_flops = 0;
-  if (__builtin_mul_overflow(flops, scale, &scaled_flops)) return math >= memory;
-  return compute_bound(Line{0, scaled_flops}, Line{0, bytes}, 1, {op.peak, bandwidth});
+struct FlatProgram {
+  Names names;
+  std::vector<FlatCount> derived;  // the sizes behind those of the ranges, each in what stands before it
+  std::vector<Part> parts;
+  std::vector<FlatOp> ops;
+  FlatCount bytes;  // of all, rounded up once
+  double bandwidth = 0, link = 1;
+};
+
+struct FlatRoof {
+  Limiter name = Limiter::compute;
+  std::int64_t count = 0, scale = 1;  // count/scale FLOPs or bytes
+  double rate = 1;
+  double time() const { return static_cast<double>(count) / static_cast<double>(scale) / rate; }
+};
+
+// As explain() does: what doubles cannot tell apart is decided in whole numbers.
+bool takes_as_long(const FlatRoof& a, const FlatRoof& b) {
+  const double x = a.time(), y = b.time();
+  if (std::abs(x - y) > 1e-9 * y) return x > y;
+  std::int64_t above = 0, below = 0;
+  if (__builtin_mul_overflow(a.count, b.scale, &above) || __builtin_mul_overflow(b.count, a.scale, &below))
+    return x >= y;
+  return compute_bound(Line{0, above}, Line{0, below}, 1, {a.rate, b.rate});
 }
 
-SweepPoint evaluate(const FlatProgram& program, double bandwidth, const std::int64_t* sizes) {
+// Times of the operations so far, and which roof has which share of them.
+struct Times {
+  double lower = 0, upper = 0;
+  std::array<double, 3> by = {};  // compute, memory, network
+  void add(std::span<const FlatRoof> roofs) {
+    const FlatRoof* top = &roofs.front();
+    for (const FlatRoof& roof : roofs) {
+      if (!takes_as_long(*top, roof)) top = &roof;
+      upper += roof.time();
+    }
+    lower += top->time();
+    by[static_cast<std::size_t>(top->name)] += top->time();
+  }
+  Limiter limiter() const { return static_cast<Limiter>(std::max_element(by.begin(), by.end()) - by.begin()); }
+};
+
+// False: a size that hangs on others is none, or something does not fall into equal parts.
+bool complete(const FlatProgram& program, std::int64_t* sizes) {
+  std::size_t next = program.names.size() - program.derived.size();
+  for (const FlatCount& count : program.derived) {
+    const auto size = count.scaled(sizes);
+    if (!size || *size < 1) return false;
+    sizes[next++] = *size;
+  }
+  return std::all_of(program.parts.begin(), program.parts.end(),
+                     [&](const Part& part) { return sizes[part.name] % part.parts == 0; });
+}
+
+// `sizes` begins with those of the ranges and has room for the others.
+SweepPoint evaluate(const FlatProgram& program, std::int64_t* sizes) {
   SweepPoint point;
-  const std::int64_t all = program.bytes.scaled(sizes), parts = program.bytes.denominator();
-  if (all < 0) return point;
+  if (!complete(program, sizes)) return point;
+  const auto all = program.bytes.scaled(sizes);
+  if (!all) return point;
   std::int64_t flops = 0;
-  double lower = 0, upper = 0, by_compute = 0;
+  Times times;
   bool timed = true;
   for (const FlatOp& op : program.ops) {
-    const std::int64_t f = op.flops.scaled(sizes), b = op.bytes.scaled(sizes), scale = op.bytes.denominator();
-    if (f < 0 || b < 0) return point;
-    if (__builtin_add_overflow(flops, f, &flops)) return point;
+    const auto f = op.flops.scaled(sizes), b = op.bytes.scaled(sizes), s = op.sent.scaled(sizes);
+    if (!f || !b || !s) return point;
+    if (__builtin_add_overflow(flops, *f / op.flops.denominator(), &flops)) return point;
     timed = timed && op.peak > 0;
     if (!timed) continue;
-    const double math = static_cast<double>(f) / op.peak;
-    const double memory = static_cast<double>(b) / static_cast<double>(scale) / bandwidth;
-    lower += std::max(math, memory);
-    upper += math + memory;
-    if (compute_takes_longer(math, memory, op, f, b, bandwidth)) by_compute += std::max(math, memory);
+    const std::array roofs{FlatRoof{Limiter::compute, *f, op.flops.denominator(), op.peak},
+                           FlatRoof{Limiter::memory, *b, op.bytes.denominator(), program.bandwidth},
+                           FlatRoof{Limiter::network, *s, op.sent.denominator(), program.link}};
+    times.add(std::span(roofs).first(op.sent.zero() ? 2 : 3));
   }
   point.flops = flops;
-  point.bytes = all / parts + (all % parts != 0);
+  point.bytes = *all / program.bytes.denominator() + (*all % program.bytes.denominator() != 0);
   if (!timed) return point;
-  point.time_lower_s = lower;
-  point.time_upper_s = upper;
-  point.limiter = by_compute >= lower - by_compute ? Limiter::compute : Limiter::memory;
+  point.time_lower_s = times.lower;
+  point.time_upper_s = times.upper;
+  point.limiter = times.limiter();
   return point;
 }
 
-// Dimensions that no range gives are replaced by their defaults, which may hang on others.
-Result<Polynomial> in_ranges(Polynomial count, const Program& program, const std::vector<Range>& ranges) {
-  for (bool again = true; again;) {
-    again = false;
-    for (const std::string& symbol : count.symbols()) {
-      if (std::any_of(ranges.begin(), ranges.end(), [&](const Range& r) { return r.dim == symbol; })) continue;
-      const auto dim =
-          std::find_if(program.dims.begin(), program.dims.end(), [&](const Dimension& d) { return d.name == symbol; });
-      if (dim == program.dims.end() || !dim->value)
-        return usage_error(fmt::format("dimension '{}' has no value", symbol),
-                           fmt::format("give it one or several: -d {0}=256, -d {0}=1..4096:*2", symbol));
-      count = count.substitute(symbol, *dim->value);
-      again = true;
+// Sizes in the order in which they can be computed: those of the ranges, then what hangs on them. The others keep the
+// values that `first` gives them.
+class Sizes {
+ public:
+  Sizes(const Program& program, const std::vector<Range>& ranges, const Bindings& first) : first_(first) {
+    for (const Range& range : ranges) names_.push_back(range.dim);
+    const std::set<std::string> moving = moving_sizes(program);
+    for (bool again = true; again;) {
+      again = false;
+      for (const Dimension& dim : program.dims) {
+        if (!moving.contains(dim.name) || named(dim.name)) continue;
+        const auto symbols = dim.value->symbols();
+        const auto there = [&](const std::string& s) { return named(s) || !moving.contains(s); };
+        const bool known = std::all_of(symbols.begin(), symbols.end(),
+                                       [&](const std::string& s) { return named(s) || first_.contains(s); });
+        if (!known || !std::all_of(symbols.begin(), symbols.end(), there)) continue;
+        derived_.push_back(flat(*dim.value));
+        names_.push_back(dim.name);
+        again = true;
+      }
     }
   }
-  if (count.exact()) return count;
-  return input_error(fmt::format("expected a count below 2^63, found {}", count.text()), "use smaller sizes");
+
+  const Names& names() const { return names_; }
+  const std::vector<FlatCount>& derived() const { return derived_; }
+
+  FlatCount flat(Polynomial count) const {
+    for (const std::string& symbol : count.symbols())
+      if (!named(symbol)) count = count.substitute(symbol, Polynomial(first_.at(symbol)));
+    return FlatCount(count, names_);
+  }
+  // Of a program's counts. Errors: a dimension without a value, 2^63.
+  Result<FlatCount> compiled(const Polynomial& count) const {
+    for (const std::string& symbol : count.symbols())
+      if (!named(symbol) && !first_.contains(symbol))
+        return usage_error(fmt::format("dimension '{}' has no value", symbol),
+                           fmt::format("give it one or several: -d {0}=256, -d {0}=1..4096:*2", symbol));
+    if (count.exact()) return flat(count);
+    return input_error(fmt::format("expected a count below 2^63, found {}", count.text()), "use smaller sizes");
+  }
+  int place(const std::string& name) const {
+    return static_cast<int>(std::find(names_.begin(), names_.end(), name) - names_.begin());
+  }
+  bool named(const std::string& name) const { return place(name) < static_cast<int>(names_.size()); }
+
+ private:
+  // What hangs on a range, directly or through others.
+  std::set<std::string> moving_sizes(const Program& program) const {
+    std::set<std::string> moving;
+    for (bool again = true; again;) {
+      again = false;
+      for (const Dimension& dim : program.dims) {
+        if (!dim.value || named(dim.name) || moving.contains(dim.name)) continue;
+        const auto symbols = dim.value->symbols();
+        const bool moves = std::any_of(symbols.begin(), symbols.end(),
+                                       [&](const std::string& s) { return named(s) || moving.contains(s); });
+        if (!moves) continue;
+        moving.insert(dim.name);
+        again = true;
+      }
+    }
+    return moving;
+  }
+
+  const Bindings& first_;
+  Names names_;
+  std::vector<FlatCount> derived_;
+};
+
+// What must fall into equal parts: the split dimension, and what is sharded.
+std::vector<Part> parts_of(const Program& program, const Sizes& sizes, const Bindings& mesh,
+                           const std::optional<Split>& cut) {
+  std::vector<Part> out;
+  if (cut && sizes.named(cut->dim)) out.push_back({sizes.place(cut->dim), cut->chips});
+  for (const Tensor& tensor : program.tensors)
+    for (const Axis& axis : tensor.axes) {
+      if (axis.mesh.empty() || !sizes.named(axis.dim)) continue;
+      std::int64_t parts = 1;
+      for (const char letter : axis.mesh) parts *= mesh.at(std::string(1, letter));
+      out.push_back({sizes.place(axis.dim), parts});
+    }
+  return out;
 }
 
-Result<FlatProgram> compile(const Program& program, const Explanation& e, const std::vector<Range>& ranges) {
+Result<FlatProgram> compile(const Sizes& sizes, const Explanation& e) {
   std::vector<FlatOp> ops;
   for (const Prediction& p : e.ops) {
-    const auto flops = in_ranges(p.work.flops, program, ranges), bytes = in_ranges(p.work.bytes(), program, ranges);
-    if (!flops) return flops.error();
-    if (!bytes) return bytes.error();
-    ops.push_back({FlatCount(*flops, ranges), FlatCount(*bytes, ranges), p.peak ? p.peak->rate.value : 0});
+    auto flops = sizes.compiled(p.work.flops), bytes = sizes.compiled(p.work.bytes()),
+         sent = sizes.compiled(p.work.bytes_sent);
+    for (const auto* each : {&flops, &bytes, &sent})
+      if (!*each) return each->error();
+    ops.push_back({*std::move(flops), *std::move(bytes), *std::move(sent), p.peak ? p.peak->rate.value : 0});
   }
-  const auto bytes = in_ranges(e.total.work.bytes(), program, ranges);
+  auto bytes = sizes.compiled(e.total.work.bytes());
   if (!bytes) return bytes.error();
-  return FlatProgram{std::move(ops), FlatCount(*bytes, ranges)};
+  return FlatProgram{.names = sizes.names(),
+                     .derived = sizes.derived(),
+                     .parts = {},
+                     .ops = std::move(ops),
+                     .bytes = *std::move(bytes),
+                     .bandwidth = *e.total.bandwidth,
+                     .link = e.total.link.value_or(1)};
 }
 
 // A part of the points; every part begins where the last range begins.
-void fill(const FlatProgram& program, double bandwidth, const std::vector<Range>& ranges, std::size_t first,
+void fill(const FlatProgram& program, const std::vector<Range>& ranges, std::size_t first,
           std::span<SweepPoint> points) {
   const std::size_t n = ranges.size(), fastest = ranges.empty() ? 1 : ranges.back().values.size();
-  std::vector<std::int64_t> sizes(n);
+  std::vector<std::int64_t> sizes(program.names.size());
   std::vector<std::size_t> at(n);
   std::size_t rest = first;
   for (std::size_t i = n; i-- > 0; rest /= ranges[i].values.size()) {
@@ -155,7 +276,7 @@ void fill(const FlatProgram& program, double bandwidth, const std::vector<Range>
     sizes[i] = ranges[i].values[at[i]];
   }
   for (std::size_t k = 0; k < points.size(); ++k) {
-    points[k] = evaluate(program, bandwidth, sizes.data());
+    points[k] = evaluate(program, sizes.data());
     if (k > 0 && (first + k) % fastest != 0)
       points[k].crossed =
           points[k].time_lower_s >= 0 && points[k - 1].time_lower_s >= 0 && points[k].limiter != points[k - 1].limiter;
@@ -188,26 +309,63 @@ Result<std::size_t> combinations(const std::vector<Range>& ranges) {
   return count;
 }
 
-Result<SweepLine> sweep_line(const Program& program, const Machine& machine, const std::vector<Range>& ranges,
-                             const std::function<void(double)>& done) {
-  const auto count = combinations(ranges);
-  if (!count) return count.error();
+namespace {
+
+// The sizes of mesh axes among the ranges; everything else is swept.
+Result<Bindings> mesh_sizes(const Program& program, const std::vector<Range>& ranges) {
+  Bindings out;
+  for (const Range& range : ranges)
+    for (const MeshAxis& axis : program.mesh) {
+      if (axis.name != range.dim) continue;
+      if (range.values.size() > 1)
+        return usage_error(
+            fmt::format("expected one size of the mesh axis {}, found {}", axis.name, range.values.size()),
+            "--split N=1,2,4 sweeps over chips, of a program that is not sharded");
+      out[axis.name] = range.values.front();
+    }
+  return out;
+}
+
+Result<FlatProgram> compiled(const Program& program, const Machine& machine, const std::vector<Range>& ranges,
+                             const std::optional<Split>& cut) {
+  const auto mesh = mesh_sizes(program, ranges);
+  if (!mesh) return mesh.error();
+  Program open = program, names;
+  names.dims = program.dims;
+  names.mesh = program.mesh;
   Bindings first;
   for (const Range& range : ranges) first[range.dim] = range.values.front();
-  if (const auto bound = program.bind(first); !bound) return bound.error();
-  const auto explanation = explain(program, machine, {});
+  for (Dimension& dim : names.dims) dim.value.reset();
+  if (const auto known = names.bind(first); !known) return known.error();
+  for (Dimension& dim : open.dims)
+    if (first.contains(dim.name)) dim.value.reset();
+  const auto fixed = open.bind(*mesh);  // what hangs on no range
+  if (!fixed) return fixed.error();
+  for (Dimension& dim : open.dims) dim.value.reset();
+  const auto explanation = explain(open, machine, *mesh, cut);  // in formulas
   if (!explanation) return explanation.error();
-  const auto flat = compile(program, *explanation, ranges);
+  const Sizes sizes(program, ranges, *fixed);
+  auto flat = compile(sizes, *explanation);
+  if (flat) flat->parts = parts_of(program, sizes, *fixed, cut);
+  return flat;
+}
+
+}  // namespace
+
+Result<SweepLine> sweep_line(const Program& program, const Machine& machine, const std::vector<Range>& ranges,
+                             const std::optional<Split>& cut, const std::function<void(double)>& done) {
+  const auto count = combinations(ranges);
+  if (!count) return count.error();
+  const auto flat = compiled(program, machine, ranges, cut);
   if (!flat) return flat.error();
-  const double bandwidth = *explanation->total.bandwidth;
-  SweepLine line{.machine = machine.name, .dtype = {}, .points = std::vector<SweepPoint>(*count)};
+  SweepLine line{.machine = machine.name, .dtype = {}, .split = cut, .points = std::vector<SweepPoint>(*count)};
   // Blocks are whole runs of the last range, about 2^15 points, taken by whichever thread is free.
   const std::size_t fastest = ranges.empty() ? 1 : ranges.back().values.size();
   const std::size_t block = std::max<std::size_t>(1, 32768 / fastest) * fastest;
   std::atomic<std::size_t> next = 0;
   const auto work = [&](bool tells) {
     for (std::size_t from = next.fetch_add(block); from < *count; from = next.fetch_add(block)) {
-      fill(*flat, bandwidth, ranges, from, std::span(line.points).subspan(from, std::min(block, *count - from)));
+      fill(*flat, ranges, from, std::span(line.points).subspan(from, std::min(block, *count - from)));
       if (tells && done) done(static_cast<double>(std::min(*count, from + block)) / static_cast<double>(*count));
     }
   };

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -16,15 +17,18 @@
 namespace ridge {
 
 struct SweepPoint {
-  std::int64_t flops = -1, bytes = -1;          // -1: the count leaves 2^63, and nothing else is known either
+  // -1, and nothing else is known: the count leaves 2^63, a size that hangs on others is below 1, or something does not
+  // fall into equal parts.
+  std::int64_t flops = -1, bytes = -1;
   double time_lower_s = -1, time_upper_s = -1;  // -1: the machine lacks a peak that the program needs
   Limiter limiter = Limiter::memory;            // where the times are known
   bool crossed = false;  // the limiter is another one than at the previous value of the last range
 };
 
-// One machine and dtype, over every combination of the ranges' values, the last range fastest.
+// One machine, dtype and split, over every combination of the ranges' values, the last range fastest.
 struct SweepLine {
   std::string machine, dtype;
+  std::optional<Split> split = {};  // the numbers are then those of one chip
   std::vector<SweepPoint> points;
 };
 
@@ -40,10 +44,10 @@ inline constexpr std::size_t max_sweep_points = std::size_t{1} << 24;
 // How many points the ranges make; errors, of kind usage: more than 2^24, a dimension twice.
 Result<std::size_t> combinations(const std::vector<Range>& ranges);
 
-// The sum over the program's operations at each point, in as many threads as the process may keep busy. Errors:
-// combinations()'s, a dimension that the program lacks, one without a value, explain()'s. `done` hears the share, from
-// 0 to 1, now and then.
+// The sum over the program's operations at each point, in as many threads as the process may keep busy. The size of a
+// mesh axis is a range of one value. Errors: combinations()'s, a dimension that the program lacks, one without a value,
+// explain()'s. `done` hears the share, from 0 to 1, now and then.
 Result<SweepLine> sweep_line(const Program& program, const Machine& machine, const std::vector<Range>& ranges,
-                             const std::function<void(double)>& done = {});
+                             const std::optional<Split>& cut = {}, const std::function<void(double)>& done = {});
 
 }  // namespace ridge

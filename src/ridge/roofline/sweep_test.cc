@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "ridge/roofline/testing/random_program.h"
 #include "ridge/roofline/testing/toy_machine.h"
 
@@ -77,6 +79,73 @@ TEST(Sweep, puts_defaults_in_and_marks_where_the_limiter_changes) {
     if (line->points[i].crossed) crossed.push_back(i);
   EXPECT_EQ(crossed, (std::vector<std::size_t>{9, 64 + 8}));  // B >= 9.48 at D = 64, B >= 8.68 at 128
   EXPECT_EQ(line->points[127].flops, 2ll * 64 * 128 * 512);
+}
+
+// As explain() has it, network and parts that do not come out even among it.
+TEST(Sweep, of_one_chip_s_part_gives_what_explain_gives) {
+  const Program program =
+      parse("dims D = 96, F = 2*D + G, G = 3*E\nx: bf16[B, D]   w: bf16[D, F]\nu[B, F] = x * w\ny: bf16[B, F] = cos(u)")
+          .value();
+  Machine machine = testing::toy_machine({{DType::bf16, 64}}, 16, 8);
+  machine.links.push_back({.name = "ici", .bandwidth = testing::number(1)});
+  const std::vector<Range> ranges{*parse_range("E=1,5"), *parse_range("D=90..96"), *parse_range("B=1,3,64,1000")};
+  std::set<Limiter> seen;
+  for (const std::int64_t chips : {1, 2, 3, 4}) {
+    const Split cut{"D", chips};
+    const auto line = sweep_line(program, machine, ranges, cut);
+    ASSERT_TRUE(line.ok()) << line.error().text();
+    const Sweep sweep{"", ranges, {}};
+    for (std::size_t i = 0; i < line->points.size(); ++i) {
+      Bindings sizes;
+      for (std::size_t r = 0; r < ranges.size(); ++r) sizes[ranges[r].dim] = sweep.value(i, r);
+      const auto e = explain(program, machine, sizes, cut);
+      const SweepPoint& point = line->points[i];
+      ASSERT_EQ(e.ok(), point.flops >= 0);
+      if (!e) continue;
+      EXPECT_EQ(point.flops, e->total.flops);
+      EXPECT_EQ(point.bytes, e->total.bytes);
+      EXPECT_DOUBLE_EQ(point.time_lower_s, *e->total.time_lower_s);
+      EXPECT_DOUBLE_EQ(point.time_upper_s, *e->total.time_upper_s);
+      EXPECT_EQ(point.limiter, e->total.limiter);
+      seen.insert(point.limiter);
+    }
+  }
+  EXPECT_EQ(seen.size(), 3u);
+}
+
+TEST(Sweep, of_a_sharded_program_takes_one_size_of_the_mesh) {
+  const Program program = parse("bf16[B, D_X] * bf16[D_X, F] -> bf16[B, F]").value();
+  Machine machine = testing::toy_machine({{DType::bf16, 64}}, {}, 1);
+  machine.links.push_back({.name = "ici", .bandwidth = testing::number(1)});
+  const auto line = [&](const std::string& mesh) {
+    return sweep_line(program, machine,
+                      {*parse_range(mesh), *parse_range("B=8"), *parse_range("F=8"), *parse_range("D=8..12")});
+  };
+  const auto two = line("X=2");
+  ASSERT_TRUE(two.ok()) << two.error().text();
+  EXPECT_EQ(two->points[0].flops, 8 * 8 * 8);
+  EXPECT_EQ(two->points[1].flops, -1);  // 9 does not fall into two parts
+  EXPECT_EQ(two->points[0].limiter, Limiter::memory);
+  EXPECT_EQ(line("X=2,4").error().text(),
+            "expected one size of the mesh axis X, found 2\n"
+            "  hint: --split N=1,2,4 sweeps over chips, of a program that is not sharded\n");
+}
+
+TEST(Sweep, keeps_sizes_that_hang_on_others_whatever_they_come_to) {
+  std::string text = "dims D0 = 1";
+  for (int i = 1; i < 60; ++i)
+    text += ", D" + std::to_string(i) + " = D" + std::to_string(i - 1) + " * D" + std::to_string(i - 1);
+  const Program powers = parse(text + "\nx: f32[D59]\ny: f32[D59] = cos(x)").value();
+  const auto line = sweep_line(powers, testing::toy_machine({}, 1, 1), {*parse_range("D0=1,2")});
+  ASSERT_TRUE(line.ok()) << line.error().text();
+  EXPECT_EQ(line->points[0].flops, 1);
+  EXPECT_EQ(line->points[1].flops, -1);
+  const Program less = parse("dims F = D - 5\nx: f32[F]\ny: f32[F] = cos(x)").value();
+  const auto sizes = sweep_line(less, testing::toy_machine({}, 1, 1), {*parse_range("D=4..7")});
+  EXPECT_EQ(sizes->points[0].flops, -1);
+  EXPECT_EQ(sizes->points[1].flops, -1);
+  EXPECT_EQ(sizes->points[2].flops, 1);
+  EXPECT_EQ(sizes->points[3].flops, 2);
 }
 
 TEST(Sweep, leaves_unknown_what_leaves_the_range_or_lacks_a_peak) {

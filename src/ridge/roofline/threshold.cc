@@ -24,7 +24,8 @@ struct Question {
   const Balance& balance;
   Roofs roofs;
   const Bindings& dims;
-  std::span<const std::string> order;
+  std::span<const std::string> order;  // of the dimensions on which the counts hang
+  std::string r;                       // what the ridge is called
 };
 
 std::optional<Balance> balance_of(const Ratio& ratio, const std::string& dim) {
@@ -90,7 +91,7 @@ std::string ridge_symbol(std::span<const std::string> order) {
 
 std::string closed_form(const Question& q, Relation relation) {
   const Balance& b = q.balance;
-  const std::string r = ridge_symbol(q.order);
+  const std::string& r = q.r;
   const std::string m0 = ridge_times(r, b.m0, q.order), m1 = ridge_times(r, b.m1, q.order);
   if (relation == Relation::at_most)
     return fmt::format("({})/({})", b.m0.zero() ? b.f0.text(q.order) : difference(m0, b.f0, true, q.order),
@@ -175,7 +176,7 @@ bool solve_symbolically(const Question& q, Threshold& threshold) {
   }
   if (b.m0.zero() && (b.f0.zero() || b.m1.zero())) return false;
   if (b.f1.zero() && b.m1.zero()) return false;
-  const std::string r = ridge_symbol(q.order);
+  const std::string& r = q.r;
   const auto greater = [&](const Polynomial& f, const Polynomial& m, bool f_is) {
     const Ratio c = reduced(f, m);
     const std::string left = c.flops.text(q.order), right = ridge_times(r, c.bytes, q.order);
@@ -193,21 +194,48 @@ bool solve_symbolically(const Question& q, Threshold& threshold) {
   return true;
 }
 
+// The names, in `order`, of the dimensions on which the counts hang, directly or through what follows.
+std::vector<std::string> varied(const Meeting& meeting, std::span<const std::string> order,
+                                const Followers& followers) {
+  std::vector<std::string> symbols = meeting.above.symbols();
+  for (std::string& symbol : meeting.below.symbols()) symbols.push_back(std::move(symbol));
+  const Names here(symbols.begin(), symbols.end());
+  std::vector<std::string> out;
+  for (const std::string& dim : order) {
+    const auto found = followers.find(dim);
+    const auto is_here = [&](const auto& size) { return here.contains(size.first); };
+    const bool follows =
+        found != followers.end() && std::any_of(found->second.sizes.begin(), found->second.sizes.end(), is_here);
+    if (here.contains(dim) || follows) out.push_back(dim);
+  }
+  return out;
+}
+
+// FLOPs and bytes over their common factor, with what follows the dimension written out. None: it cannot be.
+std::optional<Ratio> ratio_in(const std::string& dim, const Meeting& meeting, const Followers& followers) {
+  const Following& following = followers.at(dim);
+  const auto above = written_out(meeting.above, following), below = written_out(meeting.below, following);
+  if (!above || !below || !above->exact() || !below->exact()) return std::nullopt;
+  return reduced(*above, *below);
+}
+
 }  // namespace
 
-std::vector<Threshold> thresholds(const Meeting& meeting, const Bindings& dims, std::span<const std::string> order) {
+std::vector<Threshold> thresholds(const Meeting& meeting, const Bindings& dims, std::span<const std::string> order,
+                                  const Followers& followers) {
   std::vector<Threshold> all;
-  const Polynomial &above = meeting.above, &below = meeting.below;
-  if (!above.exact() || !below.exact()) return all;
-  const Ratio ratio = reduced(above, below);
-  for (const std::string& dim : order) {
-    if (above.degree(dim) == 0 && below.degree(dim) == 0) continue;
-    const auto balance = balance_of(ratio, dim);
+  if (!meeting.above.exact() || !meeting.below.exact()) return all;
+  const Ratio alone = reduced(meeting.above, meeting.below);
+  const std::vector<std::string> here = varied(meeting, order, followers);
+  const std::string r = ridge_symbol(order);
+  for (const std::string& dim : here) {
+    const auto ratio = followers.contains(dim) ? ratio_in(dim, meeting, followers) : alone;
+    const auto balance = ratio ? balance_of(*ratio, dim) : std::nullopt;
     if (!balance) continue;
-    const Question question{*balance, meeting.roofs, dims, order};
+    const Question question{*balance, meeting.roofs, dims, here, r};
     Threshold threshold{.dim = dim, .roofs = meeting.names, .ratio = meeting.roofs.ridge()};
     const auto lines = lines_of(*balance, dims);
-    if (above.zero())
+    if (meeting.above.zero())
       threshold.relation = Relation::never;
     else if (lines)
       solve(question, *lines, threshold);

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "ridge/roofline/balance.h"
+#include "ridge/roofline/followers.h"
 #include "ridge/roofline/prediction.h"
 
 namespace ridge {
@@ -25,7 +26,9 @@ struct Meeting {
 };
 
 // One for each dimension of the operation, in `order`, the others held at the values in `dims`. Left out is a dimension
-// that occurs squared, and one whose answer hangs on dimensions that have no value.
-std::vector<Threshold> thresholds(const Meeting& meeting, const Bindings& dims, std::span<const std::string> order);
+// that occurs squared, one that is followed by what is not solvable, and one whose answer hangs on dimensions that have
+// no value.
+std::vector<Threshold> thresholds(const Meeting& meeting, const Bindings& dims, std::span<const std::string> order,
+                                  const Followers& followers = {});
 
 }  // namespace ridge

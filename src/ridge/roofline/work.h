@@ -3,6 +3,9 @@
 // result; a repeat counts each time; a reduction counts 1 an input, softmax and layernorm 5, rmsnorm 3. Bytes are the
 // minimum: each distinct operand read once, the result written once.
 //   bf16[B, D] * bf16[D, F] -> bf16[B, F]:  2*B*D*F FLOPs, 2*B*D + 2*D*F + 2*B*F bytes
+// Collectives run on one ring through the n devices that take part, in one direction, in the result's dtype: of V bytes
+// on each device an all-reduce sends 2*(n - 1)/n*V from each, a reduce-scatter (n - 1)/n*V, an all-gather that leaves V
+// (n - 1)/n*V, an all-to-all (n - 1)/2*V, because what goes to a device d places on passes d links.
 #pragma once
 
 #include <string>
@@ -20,15 +23,16 @@ struct Work {
   Polynomial flops = {};        // FLOP; every coefficient above 0
   Polynomial bytes_in = {};     // B, every distinct operand once; int4 makes halves
   Polynomial bytes_out = {};    // B
-  Polynomial bytes_sent = {};   // B that each chip of a split program sends; 0: nothing leaves the chip
-  std::string collective = {};  // "all-reduce over X", which is not counted
+  Polynomial bytes_sent = {};   // B that each chip of a split or sharded program sends; 0: nothing leaves the chip
+  std::string collective = {};  // of a sharded program: "all-reduce over X", what is sent for
   Polynomial bytes() const { return bytes_in + bytes_out; }
 };
 
 // One Work a statement, in order. Of a sharded program: of one device; `sizes` holds those of the mesh axes, and one
 // that it lacks counts as 1.
 std::vector<Work> count(const Program& program, const Bindings& sizes = {});
-// The bytes of the whole program as one group: each input read once, each output written once, intermediates neither.
-Work count_fused(const Program& program, const Bindings& sizes = {});
+// The whole program as one group: what its operations, counted by count(), compute and send; each input read once, each
+// output written once, intermediates neither.
+Work count_fused(const Program& program, const std::vector<Work>& ops, const Bindings& sizes = {});
 
 }  // namespace ridge

@@ -14,10 +14,19 @@
 namespace ridge {
 namespace {
 
-Monomial product(const Monomial& a, const Monomial& b) {
-  std::map<std::string, int> powers(a.begin(), a.end());
-  for (const auto& [symbol, power] : b) powers[symbol] += power;
-  return {powers.begin(), powers.end()};
+Monomial merged(const Monomial& a, const Monomial& b) {
+  Monomial out;
+  out.reserve(a.size() + b.size());
+  auto x = a.begin(), y = b.begin();
+  while (x != a.end() || y != b.end()) {
+    if (y == b.end() || (x != a.end() && x->first < y->first))
+      out.push_back(*x++);
+    else if (x == a.end() || y->first < x->first)
+      out.push_back(*y++);
+    else
+      out.emplace_back(x->first, x->second + y->second), ++x, ++y;
+  }
+  return out;
 }
 
 // False: the value left 128 bits.
@@ -44,14 +53,20 @@ Error too_large(const Polynomial& polynomial, const Bindings& values) {
 
 // A symbol's place in the printed order: those listed first, the rest by name.
 using Place = std::pair<std::size_t, std::string>;
-Place place(const std::string& symbol, std::span<const std::string> order) {
-  return {static_cast<std::size_t>(std::find(order.begin(), order.end(), symbol) - order.begin()), symbol};
+using Ranks = std::map<std::string, std::size_t>;
+
+Ranks ranks(const Polynomial& polynomial, std::span<const std::string> order) {
+  Ranks out;
+  for (std::string& symbol : polynomial.symbols()) out.emplace(std::move(symbol), order.size());
+  for (std::size_t i = order.size(); i-- > 0;)
+    if (const auto found = out.find(order[i]); found != out.end()) found->second = i;
+  return out;
 }
 
-std::vector<Place> places(const Monomial& monomial, std::span<const std::string> order) {
+std::vector<Place> places(const Monomial& monomial, const Ranks& ranks) {
   std::vector<Place> all;
   for (const auto& [symbol, power] : monomial)
-    all.insert(all.end(), static_cast<std::size_t>(power), place(symbol, order));
+    all.insert(all.end(), static_cast<std::size_t>(power), Place(ranks.at(symbol), symbol));
   std::sort(all.begin(), all.end());
   return all;
 }
@@ -76,9 +91,20 @@ std::string term_text(const std::vector<Place>& symbols, Rational coefficient) {
 
 Polynomial::Polynomial(Rational constant) { add({}, constant); }
 
-Polynomial Polynomial::symbol(const std::string& name) {
+Polynomial Polynomial::symbol(const std::string& name) { return product(1, {name}); }
+
+Polynomial Polynomial::product(Rational coefficient, std::vector<std::string> symbols) {
+  std::sort(symbols.begin(), symbols.end());
+  Monomial monomial;
+  monomial.reserve(symbols.size());
+  for (std::string& symbol : symbols) {
+    if (!monomial.empty() && monomial.back().first == symbol)
+      ++monomial.back().second;
+    else
+      monomial.emplace_back(std::move(symbol), 1);
+  }
   Polynomial p;
-  p.add({{name, 1}}, Rational(1));
+  p.add(monomial, coefficient);
   return p;
 }
 
@@ -88,10 +114,15 @@ void Polynomial::add(const Monomial& monomial, Rational coefficient) {
   if (found->second.zero()) terms_.erase(found);
 }
 
+Polynomial& Polynomial::operator+=(const Polynomial& o) {
+  if (&o == this) return *this = *this * Polynomial(2);
+  for (const auto& [monomial, coefficient] : o.terms_) add(monomial, coefficient);
+  return *this;
+}
+
 Polynomial Polynomial::operator+(const Polynomial& o) const {
   Polynomial sum = *this;
-  for (const auto& [monomial, coefficient] : o.terms_) sum.add(monomial, coefficient);
-  return sum;
+  return sum += o;
 }
 
 Polynomial Polynomial::operator-(const Polynomial& o) const {
@@ -103,7 +134,7 @@ Polynomial Polynomial::operator-(const Polynomial& o) const {
 Polynomial Polynomial::operator*(const Polynomial& o) const {
   Polynomial result;
   for (const auto& [a, x] : terms_)
-    for (const auto& [b, y] : o.terms_) result.add(product(a, b), x * y);
+    for (const auto& [b, y] : o.terms_) result.add(merged(a, b), x * y);
   return result;
 }
 
@@ -157,11 +188,19 @@ Polynomial Polynomial::substitute(const std::string& symbol, const Polynomial& b
   return result;
 }
 
+bool Polynomial::all_in(const Bindings& values) const {
+  for (const auto& term : terms_)
+    for (const auto& factor : term.first)
+      if (!values.contains(factor.first)) return false;
+  return true;
+}
+
 Result<std::int64_t> Polynomial::evaluate(const Bindings& values) const {
-  for (const std::string& symbol : symbols())
-    if (!values.contains(symbol))
-      return input_error(fmt::format("dimension '{}' has no value", symbol),
-                         fmt::format("give it one with -d {}=…", symbol));
+  if (!all_in(values))
+    for (const std::string& symbol : symbols())
+      if (!values.contains(symbol))
+        return input_error(fmt::format("dimension '{}' has no value", symbol),
+                           fmt::format("give it one with -d {}=…", symbol));
   if (!exact()) return too_large(*this, values);
   std::int64_t denominator = 1;
   for (const auto& term : terms_) {
@@ -197,7 +236,8 @@ double Polynomial::real(const std::map<std::string, double>& values) const {
 
 std::string Polynomial::text(std::span<const std::string> order) const {
   std::vector<std::pair<std::vector<Place>, Rational>> sorted;
-  for (const auto& [monomial, coefficient] : terms_) sorted.emplace_back(places(monomial, order), coefficient);
+  const Ranks in_order = ranks(*this, order);
+  for (const auto& [monomial, coefficient] : terms_) sorted.emplace_back(places(monomial, in_order), coefficient);
   std::sort(sorted.begin(), sorted.end(),
             [](const auto& a, const auto& b) { return printed_before(a.first, b.first); });
   std::string text;

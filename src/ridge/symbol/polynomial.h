@@ -26,16 +26,20 @@ class Polynomial {
   Polynomial(Rational constant);
   Polynomial(std::int64_t constant) : Polynomial(Rational(constant)) {}
   static Polynomial symbol(const std::string& name);
+  // coefficient * symbols; a symbol that stands twice is squared.
+  static Polynomial product(Rational coefficient, std::vector<std::string> symbols);
 
+  Polynomial& operator+=(const Polynomial& o);  // takes as long as `o` is, however long the sum
   Polynomial operator+(const Polynomial& o) const;
   Polynomial operator-(const Polynomial& o) const;
   Polynomial operator*(const Polynomial& o) const;
   bool operator==(const Polynomial&) const = default;
 
   bool zero() const { return terms_.empty(); }
-  bool exact() const;                        // every coefficient fits 64 bits
-  std::optional<Rational> constant() const;  // its value where it holds no symbol
-  std::vector<std::string> symbols() const;  // sorted, each once
+  bool exact() const;                         // every coefficient fits 64 bits
+  std::optional<Rational> constant() const;   // its value where it holds no symbol
+  std::vector<std::string> symbols() const;   // sorted, each once
+  bool all_in(const Bindings& values) const;  // every symbol has a value
   int degree(const std::string& symbol) const;
   const std::map<Monomial, Rational>& terms() const { return terms_; }
   // Coefficients by power of `symbol`: of 2*B*D + D in D: {0, 2*B + 1}.

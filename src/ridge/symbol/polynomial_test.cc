@@ -49,6 +49,19 @@ TEST(Polynomial, algebra_agrees_with_arithmetic) {
   EXPECT_EQ(p.constant(), std::nullopt);
 }
 
+TEST(Polynomial, grows_in_place_and_multiplies_symbols) {
+  Polynomial sum = B;
+  sum += D * 2;
+  sum += sum;
+  EXPECT_EQ(sum, B * 2 + D * 4);
+  sum += B * -2;
+  EXPECT_EQ(sum, D * 4);
+  EXPECT_EQ(Polynomial::product(3, {"D", "B", "D"}), B * D * D * 3);
+  EXPECT_EQ(Polynomial::product(0, {"D"}), Polynomial());
+  EXPECT_TRUE((B * D).all_in({{"B", 1}, {"D", 2}}));
+  EXPECT_FALSE((B * D).all_in({{"B", 1}}));
+}
+
 TEST(Polynomial, collects_and_substitutes_by_power) {
   const auto by_power = (B * D * 2 + D + B * D * D).collect("D");
   ASSERT_EQ(by_power.size(), 3u);

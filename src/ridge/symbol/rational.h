@@ -65,7 +65,7 @@ class Rational {
       n = -n;
       d = -d;
     }
-    __int128 a = n < 0 ? -n : n, b = d;
+    __int128 a = d == 1 ? 1 : n < 0 ? -n : n, b = a == 1 ? 0 : d;
     while (b != 0) {
       const __int128 r = a % b;
       a = b;
