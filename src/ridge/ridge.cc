@@ -57,9 +57,9 @@ Result<Report> explained(const Task& task, const Bindings& dims, const Request& 
   if (!explanation) return explanation.error();
   Report report{"explain", task.title, *std::move(explanation), std::nullopt, today()};
   if (!request.plan) return report;
-  auto plans = predict(task.program, report.explanation, request.library);
-  if (!plans) return plans.error();
-  report.plans = *std::move(plans), report.library = request.library;
+  auto planned = predict(task.program, report.explanation, {request.library, request.fuse});
+  if (!planned) return planned.error();
+  report.planned = *std::move(planned), report.library = request.library;
   return report;
 }
 
@@ -208,8 +208,12 @@ Result<Report> run(const Request& request, const RunOptions& options) {
   if (!report) return report.error();
   RunOptions here = options;
   here.cuda = request.on == "cuda";
-  auto measured = run(task->program, report->explanation, here);
+  here.fuse = request.fuse;
+  auto planned = plan_run(task->program, report->explanation, here);
+  if (!planned) return planned.error();
+  auto measured = run(task->program, *planned, here);
   if (!measured) return measured.error();
+  report->explanation = std::move(planned->explanation);
   report->verb = "run";
   report->measured = *std::move(measured);
   return report;

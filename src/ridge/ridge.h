@@ -27,6 +27,7 @@ struct Request {
   std::string dtype = "bf16";          // of tensors that name none
   std::optional<double> flops, bytes;  // instead of a program
   bool plan = false;                   // explain: what would run there as well
+  bool fuse = true;                    // false: one kernel a statement
   Library library = Library::ridge;    // whose kernels
   std::string split = {};              // "D=2": that dimension over two chips, one chip's part
   std::string link = {};               // the machine's link by name, or its rate one way in B/s; empty: its first

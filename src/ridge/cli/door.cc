@@ -126,4 +126,9 @@ void add_request(CLI::App& verb, Request& request, bool program_required) {
   verb.add_option("--dtype", request.dtype, "Dtype of tensors that name none (default bf16)")->type_name("DTYPE");
 }
 
+void add_no_fuse(CLI::App& verb, Request& request) {
+  verb.add_flag_callback(
+      "--no-fuse", [&request] { request.fuse = false; }, "One kernel a statement");
+}
+
 }  // namespace ridge::cli

@@ -46,6 +46,8 @@ int print(const Cells& cells, const std::vector<bool>& right, const Form& form);
 
 void add_request(CLI::App& verb, Request& request, bool program_required);
 
+void add_no_fuse(CLI::App& verb, Request& request);
+
 // Each verb adds itself; `code` receives the exit code when its turn comes.
 void add_explain(CLI::App& app, int& code);
 void add_run(CLI::App& app, int& code);

@@ -64,6 +64,7 @@ int as_chains(const Explain& asked) {
 int perform(Explain& asked) {
   if (!asked.library.empty() && !asked.request.plan)
     return fail(usage_error("expected --library together with --plan"));
+  if (!asked.request.fuse && !asked.request.plan) return fail(usage_error("expected --no-fuse together with --plan"));
   if (asked.library == "cublaslt") asked.request.library = Library::cublaslt;
   if (!asked.table.empty()) return explain_rows(asked);
   if (asked.chain) return as_chains(asked);
@@ -99,7 +100,9 @@ void add_explain(CLI::App& app, int& code) {
       ->type_name("LINK");
   verb->add_option("--table", asked->table, "CSV of dimension values: one line of JSON for each row")
       ->type_name("FILE.csv");
-  verb->add_flag("--plan", asked->request.plan, "What would run on --on h200: tile, stages, time, and what lost");
+  verb->add_flag("--plan", asked->request.plan,
+                 "What would run on --on h200 or cpu: which statements share a kernel, tile, time, and what lost");
+  add_no_fuse(*verb, asked->request);
   verb->add_option("--library", asked->library, "Whose kernels --plan is about: ridge (default) or cublaslt")
       ->check(CLI::IsMember({"ridge", "cublaslt"}));
   verb->add_flag("--steps", asked->steps, "Show the working: formula, numbers put in, result (with --md: Markdown)");

@@ -78,6 +78,7 @@ void add_run(CLI::App& app, int& code) {
   verb->add_option("--threads", asked->options.threads, "Threads (default: every core this process may use)")
       ->type_name("N")
       ->check(CLI::Range(1, 4096));
+  add_no_fuse(*verb, asked->request);
   add_output(*verb, asked->output);
   verb->callback([asked, &code] { code = perform(*asked); });
 }

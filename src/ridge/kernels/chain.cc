@@ -53,6 +53,10 @@ std::optional<std::string> refuse(const ChainProgram& program) {
   return find_fault(program);
 }
 
+void run_chain(const ChainCode& code, std::span<void* const> tensors) {
+  run_blocks({code, tensors, 0, code.blocks(), scratch_of(chain_scratch_floats(code))});
+}
+
 void chain(const ChainProgram& program, std::span<void* const> tensors, int threads) {
   ChainCode code = lower(program);
   if (code.elements == 0) return;

@@ -78,6 +78,7 @@ struct ChainRun {
   float* scratch = nullptr;
 };
 std::int64_t chain_scratch_floats(const ChainCode& code);
+void run_chain(const ChainCode& code, std::span<void* const> tensors);  // all of it, on this thread
 void run_chain_plain(const ChainRun& run);
 void run_chain_avx2(const ChainRun& run);
 void run_chain_avx512(const ChainRun& run);

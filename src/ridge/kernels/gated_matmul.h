@@ -9,13 +9,13 @@ namespace ridge::kernels {
 
 using tile::rows;
 
-// Combine: D's element of the two sums and their place, combine(u, v, row, col).
-template <MatmulConfig C, class T, class Out, class Combine> struct GatedMatmul {
+// Combine: D's element of the two sums and their place, combine(u, v, row, col). W: the weights' type.
+template <MatmulConfig C, class T, class Out, class Combine, class W = T> struct GatedMatmul {
   static constexpr MatmulConfig config = C;
   static constexpr int columns = C.n / 2;
   using X = SharedTile<T, C.m, C.k>;
-  using Half = SharedTile<T, columns, C.k>;
-  using Pair = SharedTile<T, C.n, C.k>;
+  using Half = SharedTile<W, columns, C.k>;
+  using Pair = SharedTile<W, C.n, C.k>;
   struct Globals {
     GlobalView<X, Row> x;
     GlobalView<Half, Col, tile::constant> u, v;

@@ -11,6 +11,7 @@
 #include "ridge/base/cores.h"
 #include "ridge/base/float16.h"
 #include "ridge/kernels/epilogue.h"
+#include "ridge/kernels/matmul_layout.h"
 #include "ridge/kernels/run.h"
 #include "ridge/tile/target/cpu/isa.h"
 #include "ridge/tile/target/cpu/run.h"
@@ -19,13 +20,6 @@ namespace ridge::kernels {
 namespace {
 
 using tile::Matrix;
-
-// An extent of at most 1 has no stride; say that it is contiguous, so that only the strides that exist decide.
-MatrixLayout settled(MatrixLayout layout, std::int64_t rows, std::int64_t cols) {
-  if (cols <= 1) layout.col_stride = 1;
-  if (rows <= 1 && layout.col_stride != 1) layout.row_stride = 1;
-  return layout;
-}
 
 std::optional<std::string> refuse_layout(const char* name, const MatrixLayout& given, std::int64_t rows,
                                          std::int64_t cols) {
@@ -38,17 +32,6 @@ std::optional<std::string> refuse_layout(const char* name, const MatrixLayout& g
     return fmt::format("{}: expected strides of at least 0, found {}, {} and {}", name, given.row_stride,
                        given.col_stride, given.batch_stride);
   return std::nullopt;
-}
-
-// The matrix as the text sees it: its first coordinate runs along an axis of the output, its second along k.
-Matrix seen(const MatrixLayout& layout, const void* data, std::int64_t rows, std::int64_t k) {
-  const MatrixLayout x = settled(layout, rows, k);
-  return {data, rows, k, x.row_stride, x.col_stride, x.batch_stride};
-}
-
-MatrixLayout transposed(MatrixLayout x) {
-  std::swap(x.row_stride, x.col_stride);
-  return x;
 }
 
 // A text knows an element by its size; the engine knows the format.
@@ -74,19 +57,9 @@ void run_matmul(const MatmulCall& call, const void* packed_b, int threads) {
   tile::cpu::run_kernel<Kernel>(g, sizes, *tile::cpu::engine(p.a.dtype, p.b.dtype), threads);
 }
 
-// Waking another thread costs some 5 us: what one thread computes (100 GFLOP/s) or reads (30 GB/s) in that time is not
-// worth sharing. Thread counts change no bit of the result.
-bool tiny(const MatmulProblem& p) {
-  const auto real = [](std::int64_t x) { return static_cast<double>(x); };
-  const double flops = 2 * real(p.batch) * real(p.m) * real(p.n) * real(p.k);
-  const double bytes = real(p.batch) * (real(p.m) * real(p.k) + real(p.k) * real(p.n) + real(p.m) * real(p.n)) * 4;
-  return flops < 0x1p19 && bytes < 0x1p17;
-}
-
 MatmulCall exchanged(const MatmulCall& x) {
-  const MatmulProblem& p = x.problem;
   MatmulCall y = x;
-  y.problem = {p.batch, p.n, p.m, p.k, transposed(p.b), transposed(p.a), transposed(p.d)};
+  y.problem = transposed(x.problem);
   std::swap(y.a, y.b);
   y.epilogue = exchanged(x.epilogue);
   return y;

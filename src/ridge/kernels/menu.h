@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -77,6 +78,17 @@ struct ChainProgram {
   std::vector<ChainTensor> tensors;
   std::vector<ChainStep> steps;
   int registers = 0;
+};
+
+// Products in one kernel with what becomes of them: the sums of A * B, or of A * B and A * C side by side, go through a
+// chain where they are made and never to memory. y = (x*up + bu) * gelu(x*gate + bg) is one such kernel.
+struct FusedMatmul {
+  MatmulProblem product;               // A * B; its D is not looked at
+  std::optional<MatrixLayout> second;  // C, of B's size and dtype
+  // Over {batch, m, n}. Tensors 0 and, where there is a second product, 1 are the sums: f32, only loaded, their strides
+  // not looked at.
+  ChainProgram chain;
+  int products() const { return second ? 2 : 1; }
 };
 
 // A function of each row of a matrix, sums in f32. softmax: e^(x - max) / sum; rmsnorm: x / sqrt(mean(x^2) + epsilon),

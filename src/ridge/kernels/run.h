@@ -15,6 +15,7 @@ namespace ridge::kernels {
 // What stands in the way of running this problem, as a sentence; none: it runs.
 std::optional<std::string> refuse(const MatmulProblem& problem);
 std::optional<std::string> refuse(const MatmulCall& call);
+std::optional<std::string> refuse(const FusedMatmul& problem);
 std::optional<std::string> refuse(const ChainProgram& program);
 std::optional<std::string> refuse(const RowProblem& problem);
 std::optional<std::string> refuse(const ReduceProblem& problem);
@@ -42,6 +43,11 @@ class PackedWeights {
 std::optional<std::string> refuse(const MatmulProblem& problem, const PackedWeights& b);
 void matmul(const MatmulCall& call, const PackedWeights& b, int threads = 0);  // call.b is not looked at
 void matmul(const MatmulProblem& problem, const void* a, const PackedWeights& b, void* d, int threads = 0);
+
+// `second`: the second product's right operand, else null. `chain`: the data of the chain's tensors behind the sums.
+// What the chain stores must not overlap an input.
+void matmul(const FusedMatmul& problem, const void* a, const void* b, const void* second, std::span<void* const> chain,
+            int threads = 0);
 
 // tensors[i] is the data of program.tensors[i].
 void chain(const ChainProgram& program, std::span<void* const> tensors, int threads = 0);

@@ -1,10 +1,13 @@
 #include "ridge/kernels/trace.h"
 
+#include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "ridge/base/float16.h"
 #include "ridge/kernels/epilogue.h"
-#include "ridge/kernels/matmul.h"
+#include "ridge/kernels/fused_matmul.h"
+#include "ridge/kernels/matmul_layout.h"
 #include "ridge/tile/target/cpu/isa.h"
 #include "ridge/tile/target/trace/count.h"
 
@@ -66,12 +69,45 @@ template <class Schedule> MatmulTraffic counted(const Traced& x, const Schedule&
   }
 }
 
-MatmulProblem transposed(const MatmulProblem& p) {
-  const auto turned = [](MatrixLayout x) {
-    std::swap(x.row_stride, x.col_stride);
-    return x;
+// The chain's tensors behind the sums, in their order.
+std::vector<OperandTraffic> of_chain(const FusedMatmul& x, const TileChain& chain, const tile::trace::Counts& c) {
+  std::vector<OperandTraffic> out;
+  auto read = chain.operands().begin(), written = chain.results().begin();
+  for (std::size_t t = static_cast<std::size_t>(x.products()); t < x.chain.tensors.size(); ++t) {
+    const bool is_written = std::any_of(x.chain.steps.begin(), x.chain.steps.end(), [&](const ChainStep& s) {
+      return s.op == ChainOp::store && static_cast<std::size_t>(s.slot) == t;
+    });
+    out.push_back(traffic(is_written ? c.store(&*written++) : c.load(&*read++)));
+  }
+  return out;
+}
+
+template <class Left, class Right>
+FusedTraffic fused_count(const FusedMatmul& x, const tile::trace::CutSchedule& schedule) {
+  FusedTraffic t;
+  const auto shape = [&](auto& a, auto& b, auto& d) {
+    a.rows = x.product.m, b.rows = d.cols = x.product.n, d.rows = x.product.m, a.cols = b.cols = x.product.k;
   };
-  return {p.batch, p.n, p.m, p.k, turned(p.b), turned(p.a), turned(p.d)};
+  const auto add = [&](const tile::trace::Counts& c, const void* a, const void* b, const TileChain& chain) {
+    t.a = traffic(c.load(a)), t.b = traffic(c.load(b)), t.chain = of_chain(x, chain, c), t.flops = c.flops;
+  };
+  if (!x.second) {
+    using Kernel = MappedMatmul<any_tile, Left, Right>;
+    typename Kernel::Globals g;
+    shape(g.a, g.b, g.d);
+    g.chain = TileChain(x, {});
+    add(tile::trace::count<Kernel>(g, schedule), &g.a, &g.b, g.chain);
+    return t;
+  }
+  using Kernel = GatedMatmul<any_tile, Left, float, TileChain, Right>;
+  typename Kernel::Globals g;
+  shape(g.x, g.u, g.d);
+  g.v.rows = g.u.rows, g.v.cols = g.u.cols;
+  g.combine = TileChain(x, {});
+  const tile::trace::Counts c = tile::trace::count<Kernel>(g, schedule);
+  add(c, &g.x, &g.u, g.combine);
+  t.second = traffic(c.load(&g.v));
+  return t;
 }
 
 MatmulTraffic named_back(MatmulTraffic t) {
@@ -79,11 +115,22 @@ MatmulTraffic named_back(MatmulTraffic t) {
   return t;
 }
 
-tile::Matrix seen(const MatrixLayout& x, std::int64_t rows, std::int64_t k) {
-  tile::Matrix m{nullptr, rows, k, x.row_stride, x.col_stride, x.batch_stride};
-  if (k <= 1) m.col_stride = 1;
-  if (rows <= 1 && m.col_stride != 1) m.row_stride = 1;
-  return m;
+// As the cpu target's own run would cut one product, or two of one left operand.
+tile::trace::CutSchedule cut_schedule(const MatmulProblem& p, const std::optional<MatrixLayout>& second, int threads) {
+  const tile::cpu::Engine& engine = *tile::cpu::engine(p.a.dtype, p.b.dtype);
+  const tile::Matrix a = seen(p.a, nullptr, p.m, p.k), b = seen(transposed(p.b), nullptr, p.n, p.k);
+  tile::cpu::Operands operands{&engine, bits(p.a.dtype) / 8, bits(p.b.dtype) / 8, &a, &b};
+  if (second) {
+    const tile::Matrix c = seen(transposed(*second), nullptr, p.n, p.k);
+    operands.right_parts = 2;
+    operands.right_alike = (c.col_stride == 1) == (b.col_stride == 1) && (c.row_stride == 1) == (b.row_stride == 1);
+  }
+  tile::trace::CutSchedule s;
+  s.problem = {p.batch, p.m, p.n, p.k};
+  s.schedule = choose(s.problem, operands, {cpu_menu[0].m, cpu_menu[0].n, cpu_menu[0].k}, threads);
+  s.grain_n = engine.cols;
+  s.registers = {engine.rows, engine.cols};
+  return s;
 }
 
 }  // namespace
@@ -112,17 +159,23 @@ MatmulTraffic trace_cpu(const MatmulProblem& p, int threads, const MatmulEpilogu
   if (p.d.col_stride != 1 && p.n > 1) {  // as matmul() does: D's columns are contiguous
     return named_back(trace_cpu(transposed(p), threads, exchanged(epilogue)));
   }
-  using Kernel = Matmul<cpu_menu[0], float, float, float>;
-  const tile::cpu::Engine& engine = *tile::cpu::engine(p.a.dtype, p.b.dtype);
-  const MatrixLayout right = transposed(p).a;
-  const tile::Matrix a = seen(p.a, p.m, p.k), b = seen(right, p.n, p.k);
-  tile::trace::CutSchedule s;
-  s.problem = {p.batch, p.m, p.n, p.k};
-  s.schedule = choose(s.problem, {&engine, bits(p.a.dtype) / 8, bits(p.b.dtype) / 8, &a, &b},
-                      {Kernel::config.m, Kernel::config.n, Kernel::config.k}, threads);
-  s.grain_n = engine.cols;
-  s.registers = {engine.rows, engine.cols};
-  return counted(Traced{p, epilogue}, s);
+  return counted(Traced{p, epilogue}, cut_schedule(p, std::nullopt, threads));
+}
+
+FusedTraffic trace_cpu(const FusedMatmul& x, int threads) {
+  const MatmulProblem& p = x.product;
+  FusedTraffic none;
+  none.chain.resize(x.chain.tensors.size() - static_cast<std::size_t>(x.products()));
+  if (p.batch == 0 || p.m == 0 || p.n == 0) return none;
+  const tile::trace::CutSchedule s = cut_schedule(p, x.second, threads);
+  switch (bits(p.a.dtype) * 100 + bits(p.b.dtype)) {
+    case 3232: return fused_count<float, float>(x, s);
+    case 3208: return fused_count<float, std::int8_t>(x, s);
+    case 1616: return fused_count<Bf16, Bf16>(x, s);
+    case 1608: return fused_count<Bf16, std::int8_t>(x, s);
+    case 832: return fused_count<std::int8_t, float>(x, s);
+    default: return fused_count<std::int8_t, Bf16>(x, s);
+  }
 }
 
 }  // namespace ridge::kernels

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "ridge/kernels/matmul_call.h"
 #include "ridge/tile/walk.h"
@@ -53,5 +54,19 @@ MatmulTraffic trace_tiles(const MatmulProblem& problem, const TileOrder& order, 
 
 // The same text under the schedule that matmul() of kernels/run.h follows on this CPU. Not refused there.
 MatmulTraffic trace_cpu(const MatmulProblem& problem, int threads, const MatmulEpilogue& epilogue = {});
+
+// Of a fused product on this CPU, under the schedule of its kernel. `chain`: what its chain's tensors behind the sums
+// move, in their order; what is read once a column of tiles counts once. Not refused there.
+struct FusedTraffic {
+  OperandTraffic a, b, second;
+  std::vector<OperandTraffic> chain;
+  std::int64_t flops = 0;
+  std::int64_t global_bytes() const {
+    std::int64_t bytes = a.global_bytes + b.global_bytes + second.global_bytes;
+    for (const OperandTraffic& x : chain) bytes += x.global_bytes;
+    return bytes;
+  }
+};
+FusedTraffic trace_cpu(const FusedMatmul& problem, int threads);
 
 }  // namespace ridge::kernels

@@ -47,26 +47,26 @@ std::optional<std::string> refuse_on_device(const Step& step) {
       step.kernel);
 }
 
-Result<DeviceSteps> DeviceSteps::make(Plan plan, std::optional<int> statement) {
+Result<DeviceSteps> DeviceSteps::make(Plan plan, std::optional<int> group) {
   auto queue = cuda::Queue::make();
   if (!queue) return queue.error();
   DeviceSteps out(std::move(plan), std::move(*queue));
-  if (const Status done = out.allocate(statement); !done) return done.error();
+  if (const Status done = out.allocate(group); !done) return done.error();
   return out;
 }
 
-std::vector<int> DeviceSteps::used(std::optional<int> statement) const {
+std::vector<int> DeviceSteps::used(std::optional<int> group) const {
   std::set<int> all;
   for (const Step& step : plan_.steps)
-    if (!statement || step.statement == *statement) all.insert(step.buffers.begin(), step.buffers.end());
-  if (!statement)
+    if (!group || step.group == *group) all.insert(step.buffers.begin(), step.buffers.end());
+  if (!group)
     for (std::size_t i = 0; i < plan_.buffers.size(); ++i) all.insert(static_cast<int>(i));
   all.erase(-1);  // an operand that is left out
   return {all.begin(), all.end()};
 }
 
-Status DeviceSteps::allocate(std::optional<int> statement) {
-  const std::vector<int> needed = used(statement);
+Status DeviceSteps::allocate(std::optional<int> group) {
+  const std::vector<int> needed = used(group);
   for (std::size_t i = 0; i < plan_.buffers.size(); ++i) {
     const bool here = std::binary_search(needed.begin(), needed.end(), static_cast<int>(i));
     auto memory = cuda::Memory::make(here ? plan_.buffers[i].bytes() : 0);
@@ -92,7 +92,7 @@ Status DeviceSteps::allocate(std::optional<int> statement) {
 Status DeviceSteps::fill_normal() {
   for (std::size_t i = 0; i < plan_.buffers.size(); ++i) {
     const Buffer& buffer = plan_.buffers[i];
-    if (memory_[i].bytes() < buffer.bytes()) continue;  // another statement's
+    if (memory_[i].bytes() < buffer.bytes()) continue;  // another kernel's
     if (const Status done =
             queue_.fill_normal(places_[i], buffer.dtype, buffer.elements, static_cast<std::uint32_t>(i));
         !done)
@@ -123,9 +123,9 @@ Status DeviceSteps::queue_step(const Step& step, const Places& places) const {
       step.kernel);
 }
 
-Status DeviceSteps::queue_steps(std::optional<int> statement, const Places& places) const {
+Status DeviceSteps::queue_steps(std::optional<int> group, const Places& places) const {
   for (const Step& step : plan_.steps) {
-    if (statement && step.statement != *statement) continue;
+    if (group && step.group != *group) continue;
     if (const Status queued = queue_step(step, places); !queued) return queued;
   }
   return Done{};
@@ -134,10 +134,10 @@ Status DeviceSteps::queue_steps(std::optional<int> statement, const Places& plac
 Status DeviceSteps::queue_all() const { return queue_steps(std::nullopt, places_); }
 
 // Copies of the buffers that the steps use, as many as it takes to touch cold_bytes, or as fit.
-Result<std::vector<DeviceSteps::Places>> DeviceSteps::rotated(std::optional<int> statement,
+Result<std::vector<DeviceSteps::Places>> DeviceSteps::rotated(std::optional<int> group,
                                                               std::vector<cuda::Memory>& pool) const {
   std::vector<Places> sets{places_};
-  const std::vector<int> buffers = used(statement);
+  const std::vector<int> buffers = used(group);
   std::int64_t bytes = 0;
   for (const int b : buffers) bytes += padded(plan_.buffers[static_cast<std::size_t>(b)].bytes());
   if (bytes == 0) return sets;
@@ -162,14 +162,14 @@ Result<std::vector<DeviceSteps::Places>> DeviceSteps::rotated(std::optional<int>
   return sets;
 }
 
-Result<std::vector<double>> DeviceSteps::time(std::optional<int> statement, int samples, double least_seconds) {
+Result<std::vector<double>> DeviceSteps::time(std::optional<int> group, int samples, double least_seconds) {
   std::vector<cuda::Memory> pool;
-  const auto sets = rotated(statement, pool);
+  const auto sets = rotated(group, pool);
   if (!sets) return sets.error();
   const auto launches = [&](std::int64_t count) {
     return queue_.record([&]() -> Status {
       for (std::int64_t i = 0; i < count; ++i)
-        if (const Status queued = queue_steps(statement, (*sets)[static_cast<std::size_t>(i) % sets->size()]); !queued)
+        if (const Status queued = queue_steps(group, (*sets)[static_cast<std::size_t>(i) % sets->size()]); !queued)
           return queued;
       return Done{};
     });

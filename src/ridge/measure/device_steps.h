@@ -15,26 +15,26 @@ namespace ridge {
 
 class DeviceSteps {
  public:
-  // Device memory for the buffers of all steps, or of one statement's. Errors: no device, a step that CUDA kernels do
-  // not run (with the statement's number in `refused`), not enough memory.
-  static Result<DeviceSteps> make(Plan plan, std::optional<int> statement = std::nullopt);
+  // Device memory for the buffers of all steps, or of one kernel's. Errors: no device, a step that CUDA kernels do
+  // not run not enough memory.
+  static Result<DeviceSteps> make(Plan plan, std::optional<int> group = std::nullopt);
 
   const kernels::cuda::Queue& queue() const { return queue_; }
   std::byte* data(int buffer) const { return memory_[static_cast<std::size_t>(buffer)].data(); }
   const Plan& plan() const { return plan_; }
   Status fill_normal();      // every buffer: sizes alone matter then
   Status queue_all() const;  // all steps once, in order
-  // Seconds of the steps of one statement, or of all of them, once each; `samples` of them at least.
-  Result<std::vector<double>> time(std::optional<int> statement, int samples, double least_seconds);
+  // Seconds of the steps of one kernel, or of all of them, once each; `samples` of them at least.
+  Result<std::vector<double>> time(std::optional<int> group, int samples, double least_seconds);
 
  private:
   using Places = std::vector<std::byte*>;  // of Plan::buffers; null where not needed
   DeviceSteps(Plan plan, kernels::cuda::Queue queue) : plan_(std::move(plan)), queue_(std::move(queue)) {}
-  Status allocate(std::optional<int> statement);
+  Status allocate(std::optional<int> group);
   Status queue_step(const Step& step, const Places& places) const;
-  Status queue_steps(std::optional<int> statement, const Places& places) const;
-  std::vector<int> used(std::optional<int> statement) const;
-  Result<std::vector<Places>> rotated(std::optional<int> statement, std::vector<kernels::cuda::Memory>& pool) const;
+  Status queue_steps(std::optional<int> group, const Places& places) const;
+  std::vector<int> used(std::optional<int> group) const;
+  Result<std::vector<Places>> rotated(std::optional<int> group, std::vector<kernels::cuda::Memory>& pool) const;
 
   Plan plan_;
   kernels::cuda::Queue queue_;

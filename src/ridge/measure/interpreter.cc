@@ -7,12 +7,14 @@
 #include <cmath>
 
 #include "ridge/base/check.h"
+#include "ridge/program/elementwise.h"
 
 namespace ridge {
 namespace {
 
 constexpr double u = 0x1p-24;
 constexpr double smallest = 0x1p-126;  // below it f32 and bf16 may lose digits, or a kernel may flush to 0
+constexpr double remembering = 16;     // nodes in whose time one value is looked up and kept
 
 double apply(Function function, double x) {
   switch (function) {
@@ -102,21 +104,103 @@ double growth(double k, bool random_data) {
   return (random_data ? std::min(worst, random) : worst) * u;
 }
 
+// Tensors that statements inside the kernel make, each once however many read it.
+struct Interpreter::Inside {
+  std::map<int, std::unique_ptr<Interpreter>> expressions;
+  std::map<int, std::unique_ptr<SummedProduct>> products;
+};
+
+Interpreter::~Interpreter() = default;
+
 Interpreter::Interpreter(const Oracle& oracle, const std::vector<Shape>& shapes, const Expression& expression)
-    : oracle_(oracle), nodes_(expression.nodes), spaces_(spaces(oracle.program.tensors, nodes_)) {
+    : oracle_(oracle),
+      nodes_(expression.nodes),
+      spaces_(spaces(oracle.program.tensors, nodes_)),
+      own_(std::make_unique<Inside>()),
+      inside_(*own_) {
+  prepare(shapes, expression.result);
+}
+
+Interpreter::Interpreter(const Oracle& oracle, const std::vector<Shape>& shapes, const Expression& expression,
+                         Inside& inside)
+    : oracle_(oracle), nodes_(expression.nodes), spaces_(spaces(oracle.program.tensors, nodes_)), inside_(inside) {
+  prepare(shapes, expression.result);
+}
+
+void Interpreter::prepare(const std::vector<Shape>& shapes, int result) {
   members_.resize(spaces_.axes.size());
   for (std::size_t i = 0; i < nodes_.size(); ++i) {
     std::vector<std::size_t>& members = members_[static_cast<std::size_t>(spaces_.of[i])];
     place_.push_back(members.size());
     members.push_back(i);
   }
-  result_ = walk(shapes[static_cast<std::size_t>(expression.result)]);
+  result_ = walk(shapes[static_cast<std::size_t>(result)]);
   for (const Node& n : nodes_) {
     Shape named;
     for (const Axis& axis : n.over)
-      if (!key(axis).empty()) named.push_back({key(axis), axis.named() ? oracle.dims.at(axis.dim) : axis.literal, 0});
+      if (!key(axis).empty()) named.push_back({key(axis), axis.named() ? oracle_.dims.at(axis.dim) : axis.literal, 0});
     walks_.push_back(walk(n.kind == Node::Kind::tensor ? shapes[static_cast<std::size_t>(n.tensor)] : named));
+    if (n.kind == Node::Kind::tensor) look_inside(shapes, n.tensor);
   }
+  cost_ = cost(0, 1);
+}
+
+void Interpreter::look_inside(const std::vector<Shape>& shapes, int tensor) {
+  if (inside_.expressions.contains(tensor) || inside_.products.contains(tensor)) return;
+  for (const int s : oracle_.inside) {
+    const Statement& statement = oracle_.program.statements[static_cast<std::size_t>(s)];
+    if (statement.result() != tensor) continue;
+    const auto* c = std::get_if<Contraction>(&statement.op);
+    if (c && sums(*c)) {
+      inside_.products[tensor] = std::make_unique<SummedProduct>(oracle_, shapes, *c);
+      return;
+    }
+    const Expression e = c ? elementwise(*c) : std::get<Expression>(statement.op);
+    inside_.expressions[tensor].reset(new Interpreter(oracle_, shapes, e, inside_));
+  }
+}
+
+SummedProduct::SummedProduct(const Oracle& oracle, const std::vector<Shape>& shapes, const Contraction& c)
+    : left_(oracle.tensors[static_cast<std::size_t>(c.left)]),
+      right_(oracle.tensors[static_cast<std::size_t>(c.right)]),
+      random_data_(oracle.random_data) {
+  const Shape &left = shapes[static_cast<std::size_t>(c.left)], &right = shapes[static_cast<std::size_t>(c.right)];
+  const Shape& result = shapes[static_cast<std::size_t>(c.result)];
+  for (const SizedAxis& axis : result)
+    if (!axis.dim.empty())
+      kept_.push_back(
+          {axis.extent, ridge::along(left, axis.dim).stride, ridge::along(right, axis.dim).stride, axis.stride});
+  for (const SizedAxis& axis : left)
+    if (!axis.dim.empty() && !has(result, axis.dim))
+      summed_.push_back({axis.extent, axis.stride, ridge::along(right, axis.dim).stride, 0});
+}
+
+double SummedProduct::cost() const {
+  double all = 1;
+  for (const Axis& axis : summed_) all *= static_cast<double>(axis.extent);
+  return all;
+}
+
+Uncertain SummedProduct::value(std::int64_t index) const {
+  std::int64_t left = 0, right = 0;
+  for (const Axis& axis : kept_) {
+    const std::int64_t place = index / axis.stride % axis.extent;
+    left += place * axis.left, right += place * axis.right;
+  }
+  Uncertain out;
+  double size = 0;
+  const auto points = static_cast<std::int64_t>(cost());
+  for (std::int64_t point = 0; point < points; ++point) {
+    std::int64_t rest = point, l = left, r = right;
+    for (auto axis = summed_.rbegin(); axis != summed_.rend(); ++axis) {
+      l += rest % axis->extent * axis->left, r += rest % axis->extent * axis->right;
+      rest /= axis->extent;
+    }
+    const double product = read(left_, l) * read(right_, r);
+    out.value += product, size += std::fabs(product);
+  }
+  out.error = summed_.empty() ? u * size : growth(static_cast<double>(points), random_data_) * size;
+  return out;
 }
 
 std::size_t Interpreter::dim(const std::string& key) {
@@ -134,46 +218,68 @@ Interpreter::Walk Interpreter::walk(const Shape& shape) {
 }
 
 Uncertain Interpreter::value(std::int64_t index) const {
-  Point at(dims_.size());
-  for (const Step& step : result_) at[step.dim] = index / step.stride % step.extent;
-  return evaluate(0, at);
+  Memo memo;
+  return value(index, memo);
 }
 
-double Interpreter::cost() const { return cost(0); }
+Uncertain Interpreter::value(std::int64_t index, Memo& memo) const {
+  Point at(dims_.size());
+  for (const Step& step : result_) at[step.dim] = index / step.stride % step.extent;
+  return evaluate(0, at, memo);
+}
 
-double Interpreter::cost(int space) const {
+// `points`: how many of them a row has so far. What is made inside is remembered, so that a row's extents do not
+// multiply with those of the rows below it.
+double Interpreter::cost(int space, double points) const {
   double all = 0;
   for (const std::size_t i : members_[static_cast<std::size_t>(space)]) {
-    double points = 1;
-    if (nodes_[i].kind == Node::Kind::along)
-      for (const Step& step : walks_[i]) points *= static_cast<double>(step.extent);
-    all += nodes_[i].kind == Node::Kind::along ? points * (cost(below(i)) + 2) : nodes_[i].repeat;
+    const Node& n = nodes_[i];
+    double row = 1;
+    if (n.kind == Node::Kind::along)
+      for (const Step& step : walks_[i]) row *= static_cast<double>(step.extent);
+    all += n.kind == Node::Kind::along ? row * (cost(below(i), row) + 2) : n.repeat;
+    if (n.kind != Node::Kind::tensor) continue;
+    if (const auto inner = inside_.expressions.find(n.tensor); inner != inside_.expressions.end())
+      all += remembering + inner->second->cost() / points;
+    if (const auto inner = inside_.products.find(n.tensor); inner != inside_.products.end())
+      all += inner->second->cost();
   }
   return all;
 }
 
 // No recursion along a chain of operators, whose length nothing limits; only from space to space.
-Uncertain Interpreter::evaluate(int space, const Point& at) const {
+Uncertain Interpreter::evaluate(int space, const Point& at, Memo& memo) const {
   std::vector<Uncertain> values;
-  for (const std::size_t i : members_[static_cast<std::size_t>(space)]) values.push_back(node(i, values, at));
+  for (const std::size_t i : members_[static_cast<std::size_t>(space)]) values.push_back(node(i, values, at, memo));
   return values.back();
 }
 
-Uncertain Interpreter::node(std::size_t i, const std::vector<Uncertain>& values, const Point& at) const {
+Uncertain Interpreter::tensor(std::size_t i, const Point& at, Memo& memo) const {
+  const int tensor = nodes_[i].tensor;
+  std::int64_t offset = 0;
+  for (const Step& step : walks_[i]) offset += at[step.dim] * step.stride;
+  const auto inner = inside_.expressions.find(tensor);
+  const auto product = inside_.products.find(tensor);
+  if (inner == inside_.expressions.end() && product == inside_.products.end())
+    return {read(oracle_.tensors[static_cast<std::size_t>(tensor)], offset), 0};
+  if (const auto known = memo.find({tensor, offset}); known != memo.end()) return known->second;
+  const Uncertain made =
+      inner == inside_.expressions.end() ? product->second->value(offset) : inner->second->value(offset, memo);
+  memo[{tensor, offset}] = made;
+  return made;
+}
+
+Uncertain Interpreter::node(std::size_t i, const std::vector<Uncertain>& values, const Point& at, Memo& memo) const {
   const Node& n = nodes_[i];
   switch (n.kind) {
-    case Node::Kind::tensor: {
-      std::int64_t offset = 0;
-      for (const Step& step : walks_[i]) offset += at[step.dim] * step.stride;
-      return {read(oracle_.tensors[static_cast<std::size_t>(n.tensor)], offset), 0};
-    }
+    case Node::Kind::tensor: return tensor(i, at, memo);
     case Node::Kind::number: return {n.number, std::isfinite(n.number) ? u * std::fabs(n.number) : 0};
     case Node::Kind::index: return {static_cast<double>(at[walks_[i][0].dim]), 0};
     case Node::Kind::size: {
       const auto size = static_cast<double>(walks_[i][0].extent);
       return {size, u * size};
     }
-    case Node::Kind::along: return along(i, at);
+    case Node::Kind::along: return along(i, at, memo);
     case Node::Kind::call: break;
   }
   Uncertain in[3];
@@ -185,7 +291,7 @@ Uncertain Interpreter::node(std::size_t i, const std::vector<Uncertain>& values,
 }
 
 // The argument at every point of the dimensions that node i runs along.
-std::vector<Uncertain> Interpreter::row(std::size_t i, Point at) const {
+std::vector<Uncertain> Interpreter::row(std::size_t i, Point at, Memo& memo) const {
   std::int64_t points = 1;
   for (const Step& step : walks_[i]) points *= step.extent;
   std::vector<Uncertain> out;
@@ -195,15 +301,15 @@ std::vector<Uncertain> Interpreter::row(std::size_t i, Point at) const {
       at[step.dim] = rest % step.extent;
       rest /= step.extent;
     }
-    out.push_back(evaluate(below(i), at));
+    out.push_back(evaluate(below(i), at, memo));
   }
   return out;
 }
 
-Uncertain Interpreter::along(std::size_t i, const Point& at) const {
+Uncertain Interpreter::along(std::size_t i, const Point& at, Memo& memo) const {
   const Function function = nodes_[i].function;
-  std::vector<Uncertain> all = row(i, at);
-  const auto here = [&] { return evaluate(below(i), at); };
+  std::vector<Uncertain> all = row(i, at, memo);
+  const auto here = [&] { return evaluate(below(i), at, memo); };
   switch (function) {
     case Function::sum: return sum(all);
     case Function::mean: return mean(all);

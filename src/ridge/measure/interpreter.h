@@ -3,6 +3,8 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -19,15 +21,36 @@ struct Uncertain {
 // The relative error of a sum of k terms.
 double growth(double k, bool random_data);
 
+// Elements of a contraction's result, in fp64.
+class SummedProduct {
+ public:
+  SummedProduct(const Oracle& oracle, const std::vector<Shape>& shapes, const Contraction& contraction);
+  Uncertain value(std::int64_t index) const;
+  double cost() const;  // products summed for one value
+
+ private:
+  struct Axis {
+    std::int64_t extent, left, right, stride;  // strides in the operands; in the result, of what is not summed
+  };
+  const Array &left_, &right_;
+  std::vector<Axis> kept_, summed_;
+  bool random_data_;
+};
+
 class Interpreter {
  public:
   // `shapes`: of Program::tensors.
   Interpreter(const Oracle& oracle, const std::vector<Shape>& shapes, const Expression& expression);
+  ~Interpreter();
 
   Uncertain value(std::int64_t index) const;  // of the result's element
-  double cost() const;                        // nodes evaluated for one value
+  double cost() const { return cost_; }       // nodes evaluated for one value
 
  private:
+  struct Inside;
+  Interpreter(const Oracle& oracle, const std::vector<Shape>& shapes, const Expression& expression, Inside& inside);
+  // What statements inside the kernel make, by tensor and element: each is needed many times along a row.
+  using Memo = std::map<std::pair<int, std::int64_t>, Uncertain>;
   using Point = std::vector<std::int64_t>;  // where along each dimension, as in dims_
   struct Step {
     std::size_t dim;
@@ -35,13 +58,17 @@ class Interpreter {
   };
   using Walk = std::vector<Step>;
 
+  void prepare(const std::vector<Shape>& shapes, int result);
+  void look_inside(const std::vector<Shape>& shapes, int tensor);
   std::size_t dim(const std::string& key);
   Walk walk(const Shape& shape);
-  double cost(int space) const;
-  Uncertain evaluate(int space, const Point& at) const;
-  Uncertain node(std::size_t i, const std::vector<Uncertain>& values, const Point& at) const;
-  std::vector<Uncertain> row(std::size_t i, Point at) const;
-  Uncertain along(std::size_t i, const Point& at) const;
+  double cost(int space, double points) const;
+  Uncertain value(std::int64_t index, Memo& memo) const;
+  Uncertain evaluate(int space, const Point& at, Memo& memo) const;
+  Uncertain node(std::size_t i, const std::vector<Uncertain>& values, const Point& at, Memo& memo) const;
+  Uncertain tensor(std::size_t i, const Point& at, Memo& memo) const;
+  std::vector<Uncertain> row(std::size_t i, Point at, Memo& memo) const;
+  Uncertain along(std::size_t i, const Point& at, Memo& memo) const;
   Uncertain sum(const std::vector<Uncertain>& row) const;
   Uncertain mean(const std::vector<Uncertain>& row) const;
   Uncertain softmax(const std::vector<Uncertain>& row, const Uncertain& mine) const;
@@ -49,13 +76,16 @@ class Interpreter {
   int below(std::size_t i) const { return spaces_.of[static_cast<std::size_t>(nodes_[i].arguments[0])]; }
 
   const Oracle& oracle_;
-  const std::vector<Node>& nodes_;
+  std::vector<Node> nodes_;
   Spaces spaces_;
   std::vector<std::vector<std::size_t>> members_;  // of each space: its nodes in order; the last one is its value
   std::vector<std::size_t> place_;                 // of each node among these
   std::vector<std::string> dims_;
   std::vector<Walk> walks_;  // of each node: a tensor's axes, or the dimensions that it names
   Walk result_;
+  std::unique_ptr<Inside> own_;  // of the outermost one
+  Inside& inside_;
+  double cost_ = 0;
 };
 
 }  // namespace ridge

@@ -13,6 +13,7 @@
 #include "ridge/measure/interpreter.h"
 #include "ridge/measure/share.h"
 #include "ridge/plan/shape.h"
+#include "ridge/program/elementwise.h"
 
 namespace ridge {
 namespace {
@@ -173,6 +174,8 @@ double root_mean_square(const std::vector<Expected>& expected, DType dtype) {
 }  // namespace
 
 std::vector<Expected> Oracle::evaluate(const Statement& statement, const std::vector<std::int64_t>& indices) const {
+  const auto* c = std::get_if<Contraction>(&statement.op);
+  if (c && !sums(*c) && inside.size() > 1) return Evaluation(*this, indices).of(elementwise(*c));
   return std::visit([&](const auto& op) { return Evaluation(*this, indices).of(op); }, statement.op);
 }
 

@@ -23,6 +23,9 @@ struct Oracle {
   std::vector<Array> tensors;  // of Program::tensors
   bool random_data = true;     // rounding errors of random data add like a random walk; of other data like a sum
   int threads = 1;
+  // Statements that share a kernel, sorted: what one of them makes and another reads is computed again in fp64, for the
+  // kernel never rounds it to what is stored.
+  std::vector<int> inside = {};
 
   // Of the elements `indices` (flat, row-major) of the statement's result.
   std::vector<Expected> evaluate(const Statement& statement, const std::vector<std::int64_t>& indices) const;

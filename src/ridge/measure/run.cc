@@ -30,15 +30,25 @@ std::vector<std::int64_t> extents(const Shape& shape) {
   return out;
 }
 
+std::optional<int> tensor_named(const Program& program, const std::string& name) {
+  for (std::size_t i = 0; i < program.tensors.size(); ++i)
+    if (program.tensors[i].name == name) return static_cast<int>(i);
+  return std::nullopt;
+}
+
 class Runner {
  public:
-  Runner(const Program& program, const Explanation& explanation, const RunOptions& options, Plan plan)
-      : program_(program), explanation_(explanation), options_(options), plan_(std::move(plan)) {
+  Runner(const Program& program, const RunPlan& planned, const RunOptions& options)
+      : program_(program), explanation_(planned.explanation), options_(options), plan_(planned.plan) {
+    for (const Group& group : plan_.fusion.groups) {
+      out_.names.emplace_back();
+      for (const int s : group.statements) out_.names.back().push_back(tensor(statement(s).result()).name);
+    }
     out_.threads = options.threads > 0 ? options.threads : usable_cores();
     out_.isa = options.cuda ? "sm_90a" : kernels::isa();
     out_.seed = options.seed;
     out_.memory_bytes = plan_.memory_bytes;
-    for (const Tensor& tensor : program.tensors) shapes_.push_back(shape(tensor, explanation.dims).value());
+    for (const Tensor& tensor : program.tensors) shapes_.push_back(shape(tensor, explanation_.dims).value());
   }
 
   Result<Measurement> perform() {
@@ -70,17 +80,13 @@ class Runner {
                            ? (counts_up(step) ? std::optional<std::string>(no_index_there) : refuse_on_device(step))
                            : std::visit([](const auto& kernel) { return kernels::refuse(kernel); }, step.kernel);
       if (!why) continue;
-      const Statement& statement = program_.statements[static_cast<std::size_t>(step.statement)];
-      return input_error(fmt::format("cannot run '{}': {}", statement.text, *why));
+      return input_error(fmt::format("cannot run '{}': {}", text_of(step.group), *why));
     }
     return Done{};
   }
 
-  std::optional<int> named(const std::string& name) const {
-    for (std::size_t i = 0; i < program_.tensors.size(); ++i)
-      if (program_.tensors[i].name == name) return static_cast<int>(i);
-    return std::nullopt;
-  }
+  const std::string& text_of(int group) const { return explanation_.ops[static_cast<std::size_t>(group)].work.text; }
+  std::optional<int> named(const std::string& name) const { return tensor_named(program_, name); }
 
   Status check_names() {
     for (const auto& [name, path] : options_.in) {
@@ -172,21 +178,25 @@ class Runner {
     for (const int buffer : step.buffers) data.push_back(buffer < 0 ? nullptr : array(buffer).data);
     if (const auto* product = std::get_if<kernels::MatmulProblem>(&step.kernel))
       kernels::matmul(*product, data[0], data[1], data[2], out_.threads);
+    else if (const auto* fused = std::get_if<kernels::FusedMatmul>(&step.kernel))
+      kernels::matmul(*fused, data[0], data[1], data[2], std::span(data).subspan(3), out_.threads);
     else if (const auto* rows = std::get_if<kernels::RowProblem>(&step.kernel))
       kernels::rows(*rows, data[0], data[1], data[2], out_.threads);
+    else if (const auto* strips = std::get_if<kernels::Strips>(&step.kernel))
+      kernels::strips(*strips, data, out_.threads);
     else if (const auto* reduction = std::get_if<kernels::ReduceProblem>(&step.kernel))
       kernels::reduce(*reduction, data[0], data[1], out_.threads);
     else
       kernels::chain(std::get<kernels::ChainProgram>(step.kernel), data, out_.threads);
   }
 
-  // Seconds of each statement; the sum of its steps.
+  // Seconds of each group; the sum of its steps.
   std::vector<double> pass() const {
-    std::vector<double> seconds(program_.statements.size());
+    std::vector<double> seconds(plan_.fusion.groups.size());
     for (const Step& step : plan_.steps) {
       const Timer timer;
       perform(step);
-      seconds[static_cast<std::size_t>(step.statement)] += timer.seconds();
+      seconds[static_cast<std::size_t>(step.group)] += timer.seconds();
     }
     return seconds;
   }
@@ -194,7 +204,7 @@ class Runner {
   Status measure_on_device() {
     std::vector<Array> arrays;
     for (const ArrayStorage& storage : storage_) arrays.push_back(storage.array());
-    auto samples = run_on_device(program_, explanation_, plan_, arrays, options_);
+    auto samples = run_on_device({program_, explanation_, plan_}, arrays, options_);
     if (!samples) return samples.error();
     summarize(samples->ops, samples->passes);
     out_.clocks = samples->clocks;
@@ -214,7 +224,7 @@ class Runner {
     out_.clocks.base_hz = base_hz();
     (void)pass();
     out_.clocks.before_hz = running_hz();
-    std::vector<std::vector<double>> samples(program_.statements.size());
+    std::vector<std::vector<double>> samples(plan_.fusion.groups.size());
     std::vector<double> walls;
     double sum = 0;
     while (static_cast<int>(walls.size()) < least_passes ||
@@ -256,33 +266,40 @@ class Runner {
     // Of sums, not of medians: those belong to different passes, and their difference may be anything.
     out_.overhead_s = std::max(0.0, wall - busy) / static_cast<double>(walls.size());
     for (const Step& step : plan_.steps)
-      if (!step.copy.empty()) out_.ops[static_cast<std::size_t>(step.statement)].copies.push_back(step.copy);
+      if (!step.copy.empty()) out_.ops[static_cast<std::size_t>(step.group)].copies.push_back(step.copy);
   }
 
   void check() {
     Oracle oracle{program_, explanation_.dims, {}, options_.in.empty(), out_.threads};
     for (std::size_t i = 0; i < program_.tensors.size(); ++i) oracle.tensors.push_back(storage_[i].array());
-    for (std::size_t i = 0; i < program_.statements.size(); ++i) {
-      const Statement& statement = program_.statements[i];
-      const int result = statement.result();
-      say(0.7 + 0.3 * static_cast<double>(i) / static_cast<double>(program_.statements.size()),
-          "checking " + tensor(result).name);
-      const std::vector<std::int64_t> shape = extents(shapes_[static_cast<std::size_t>(result)]);
-      const std::vector<std::int64_t> indices =
-          sample(shape, oracle.affordable(statement, checked_elements), options_.seed);
-      const std::vector<Expected> expected = oracle.evaluate(statement, indices);
-      const Comparison comparison = compare(array(result), indices, expected);
-      OpMeasurement& op = out_.ops[i];
-      op.max_rel_error = comparison.max_rel_error;
-      op.checked = static_cast<std::int64_t>(indices.size());
-      op.elements = array(result).elements;
-      out_.total.max_rel_error = std::max(out_.total.max_rel_error, op.max_rel_error);
-      out_.total.checked += op.checked;
-      out_.total.elements += op.elements;
-      if (comparison.first_wrong >= 0 && !out_.mismatch) {
-        const auto wrong = static_cast<std::size_t>(comparison.first_wrong);
-        out_.mismatch = mismatch(statement, shape, indices[wrong], expected[wrong]);
-      }
+    for (std::size_t i = 0; i < plan_.fusion.groups.size(); ++i) {
+      const Group& group = plan_.fusion.groups[i];
+      say(0.7 + 0.3 * static_cast<double>(i) / static_cast<double>(plan_.fusion.groups.size()),
+          "checking " + tensor(group.results.back()).name);
+      oracle.inside = group.statements;
+      for (const int s : group.statements)
+        if (std::find(group.results.begin(), group.results.end(), statement(s).result()) != group.results.end())
+          check(oracle, statement(s), out_.ops[i]);
+      out_.total.max_rel_error = std::max(out_.total.max_rel_error, out_.ops[i].max_rel_error);
+      out_.total.checked += out_.ops[i].checked;
+      out_.total.elements += out_.ops[i].elements;
+    }
+  }
+  const Statement& statement(int i) const { return program_.statements[static_cast<std::size_t>(i)]; }
+
+  void check(const Oracle& oracle, const Statement& statement, OpMeasurement& op) {
+    const int result = statement.result();
+    const std::vector<std::int64_t> shape = extents(shapes_[static_cast<std::size_t>(result)]);
+    const std::vector<std::int64_t> indices =
+        sample(shape, oracle.affordable(statement, checked_elements), options_.seed);
+    const std::vector<Expected> expected = oracle.evaluate(statement, indices);
+    const Comparison comparison = compare(array(result), indices, expected);
+    op.max_rel_error = std::max(op.max_rel_error, comparison.max_rel_error);
+    op.checked += static_cast<std::int64_t>(indices.size());
+    op.elements += array(result).elements;
+    if (comparison.first_wrong >= 0 && !out_.mismatch) {
+      const auto wrong = static_cast<std::size_t>(comparison.first_wrong);
+      out_.mismatch = mismatch(statement, shape, indices[wrong], expected[wrong]);
     }
   }
 
@@ -310,7 +327,7 @@ class Runner {
   const Program& program_;
   const Explanation& explanation_;
   const RunOptions& options_;
-  Plan plan_;
+  const Plan& plan_;
   std::vector<Shape> shapes_;
   std::vector<ArrayStorage> storage_;
   Measurement out_;
@@ -318,12 +335,28 @@ class Runner {
 
 }  // namespace
 
-Result<Measurement> run(const Program& program, const Explanation& explanation, const RunOptions& options) {
+Result<RunPlan> plan_run(const Program& program, const Explanation& explanation, const RunOptions& options) {
+  FuseOptions how{options.cuda ? Target::cuda : Target::cpu, options.fuse, {}};
+  for (const auto& [name, path] : options.out)
+    if (const auto tensor = tensor_named(program, name)) how.stored.push_back(*tensor);
+  auto planned = plan(program, explanation.dims, how);
+  if (!planned) return planned.error();
+  std::vector<std::vector<int>> groups;
+  for (const Group& group : planned->fusion.groups) groups.push_back(group.statements);
+  auto seen = grouped(program, explanation, groups, how.stored);
+  if (!seen) return seen.error();
+  return RunPlan{*std::move(planned), *std::move(seen)};
+}
+
+Result<Measurement> run(const Program& program, const RunPlan& planned, const RunOptions& options) {
   if (options.cuda)
     if (const Status there = kernels::cuda::require_device(); !there) return there.error();
-  auto planned = plan(program, explanation.dims, options.cuda ? Target::cuda : Target::cpu);
-  if (!planned) return planned.error();
-  return Runner(program, explanation, options, *std::move(planned)).perform();
+  return Runner(program, planned, options).perform();
+}
+
+Result<Measurement> run(const Program& program, const Explanation& explanation, const RunOptions& options) {
+  const auto planned = plan_run(program, explanation, options);
+  return planned ? run(program, *planned, options) : planned.error();
 }
 
 }  // namespace ridge

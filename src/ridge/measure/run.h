@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "ridge/measure/timer.h"
+#include "ridge/plan/plan.h"
 #include "ridge/roofline/prediction.h"
 
 namespace ridge {
@@ -22,6 +23,7 @@ struct RunOptions {
   std::uint64_t seed = 0;
   int threads = 0;  // 0: every core that the process may use
   bool cuda = false;
+  bool fuse = true;  // false: one kernel a statement
   // Called now and then with what is done (0..1) and what is being done.
   std::function<void(double done, const std::string& doing)> progress = {};
 };
@@ -62,9 +64,10 @@ struct DeviceNotes {
 };
 
 struct Measurement {
-  std::vector<OpMeasurement> ops;  // as Explanation::ops
-  OpMeasurement total;             // wall time of a pass; the errors' maximum; `checked` summed
-  double overhead_s = 0;           // median wall time less the operations' medians
+  std::vector<OpMeasurement> ops;                    // as the explanation's: of each kernel of `fusion`
+  std::vector<std::vector<std::string>> names = {};  // of each operation: the results of its statements
+  OpMeasurement total;                               // wall time of a pass; the errors' maximum; `checked` summed
+  double overhead_s = 0;                             // median wall time less the operations' medians
   int threads = 0;
   std::string isa;
   std::uint64_t seed = 0;
@@ -74,9 +77,18 @@ struct Measurement {
   std::optional<Error> mismatch;           // the first element beyond its error bound: kind mismatch
 };
 
+// The plan's kernels, and the explanation with one operation for each of them.
+struct RunPlan {
+  Plan plan;
+  Explanation explanation;
+};
+Result<RunPlan> plan_run(const Program& program, const Explanation& explanation, const RunOptions& options);
+
 // `explanation` is of the same program, with the machine to compare to. Errors: a dimension without a value, a dtype
 // that does not run, no device, not enough memory, an .npy that does not fit. A mismatch is a result, not an error: the
 // report shows it.
+Result<Measurement> run(const Program& program, const RunPlan& planned, const RunOptions& options);
+// The same, planned first.
 Result<Measurement> run(const Program& program, const Explanation& explanation, const RunOptions& options);
 
 }  // namespace ridge

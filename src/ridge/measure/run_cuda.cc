@@ -74,19 +74,20 @@ class Carrier {
 
 class DeviceRun {
  public:
-  DeviceRun(const Program& program, const Explanation& explanation, const RunOptions& options)
-      : program_(program), explanation_(explanation), options_(options) {}
+  DeviceRun(const DeviceWork& work, const RunOptions& options)
+      : program_(work.program), explanation_(work.explanation), plan_(work.plan), options_(options) {}
 
-  Result<DeviceSamples> perform(const Plan& plan, const std::vector<Array>& arrays) {
-    if (const Status done = main_part(plan, arrays); !done) return done.error();
-    for (std::size_t i = 0; i < program_.statements.size(); ++i) {
-      say(0.4 + 0.3 * static_cast<double>(i) / static_cast<double>(program_.statements.size()), "half and double");
+  Result<DeviceSamples> perform(const std::vector<Array>& arrays) {
+    if (const Status done = main_part(plan_, arrays); !done) return done.error();
+    for (std::size_t i = 0; i < count(); ++i) {
+      say(0.4 + 0.3 * static_cast<double>(i) / static_cast<double>(count()), "half and double");
       out_.regimes.push_back(regime(i));
     }
     return std::move(out_);
   }
 
  private:
+  std::size_t count() const { return plan_.fusion.groups.size(); }
   void say(double done, const std::string& doing) const {
     if (options_.progress) options_.progress(done, doing);
   }
@@ -116,8 +117,8 @@ class DeviceRun {
   }
 
   Status measure(DeviceSteps& steps) {
-    for (std::size_t i = 0; i < program_.statements.size(); ++i) {
-      say(0.2 + 0.15 * static_cast<double>(i) / static_cast<double>(program_.statements.size()), "timing");
+    for (std::size_t i = 0; i < count(); ++i) {
+      say(0.2 + 0.15 * static_cast<double>(i) / static_cast<double>(count()), "timing");
       auto seconds = steps.time(static_cast<int>(i), least_samples, least_seconds);
       if (!seconds) return seconds.error();
       if (i == 0) note_clock(out_.clocks.before_hz);
@@ -153,48 +154,53 @@ class DeviceRun {
         out_.clocks.slowed_by.push_back(why);
   }
 
-  std::optional<double> bound(std::size_t statement, const Bindings& dims) const {
+  // The kernels of a plan for other sizes are the same, or there is no regime.
+  std::optional<double> bound(std::size_t kernel, const Bindings& dims) const {
     const auto at = explain(program_, explanation_.machine, dims);
-    return at ? at->ops[statement].time_lower_s : std::nullopt;
+    if (!at) return std::nullopt;
+    const auto planned = plan_run(program_, *at, options_);
+    if (!planned || planned->plan.fusion.groups.size() != count()) return std::nullopt;
+    return planned->explanation.ops[kernel].time_lower_s;
   }
 
   // The dimension whose double adds most to the bound.
-  std::optional<std::string> longest(std::size_t statement, double now) const {
+  std::optional<std::string> longest(std::size_t kernel, double now) const {
     std::optional<std::string> best;
     double most = now * 1.0001;
     for (const auto& [dim, value] : explanation_.dims) {
       Bindings doubled = explanation_.dims;
       doubled[dim] = 2 * value;
-      const auto then = bound(statement, doubled);
+      const auto then = bound(kernel, doubled);
       if (then && *then > most) most = *then, best = dim;
     }
     return best;
   }
 
   // None where the machine has no bound for it, or double does not fit.
-  std::optional<Regime> regime(std::size_t statement) const {
-    const auto now = bound(statement, explanation_.dims);
-    const auto dim = now ? longest(statement, *now) : std::nullopt;
+  std::optional<Regime> regime(std::size_t kernel) const {
+    const auto now = bound(kernel, explanation_.dims);
+    const auto dim = now ? longest(kernel, *now) : std::nullopt;
     if (!dim || explanation_.dims.at(*dim) < 2) return std::nullopt;
     std::vector<std::pair<double, double>> points;
     const std::int64_t value = explanation_.dims.at(*dim);
     for (const std::int64_t extent : {value / 2, value, 2 * value}) {
       Bindings dims = explanation_.dims;
       dims[*dim] = extent;
-      const auto planned = ridge::plan(program_, dims, Target::cuda);
-      const auto lower = bound(statement, dims);
+      const auto planned = ridge::plan(program_, dims, {Target::cuda, options_.fuse, {}});
+      const auto lower = bound(kernel, dims);
       if (!planned || !lower) return std::nullopt;
-      auto steps = DeviceSteps::make(*planned, static_cast<int>(statement));
+      auto steps = DeviceSteps::make(*planned, static_cast<int>(kernel));
       if (!steps || !steps->fill_normal()) return std::nullopt;
-      const auto seconds = steps->time(static_cast<int>(statement), least_samples, 0);
+      const auto seconds = steps->time(static_cast<int>(kernel), least_samples, 0);
       if (!seconds) return std::nullopt;
       points.emplace_back(*lower, statistics(*seconds).median);
     }
-    return regime_of(*dim, points, explanation_.ops[statement].limiter);
+    return regime_of(*dim, points, explanation_.ops[kernel].limiter);
   }
 
   const Program& program_;
   const Explanation& explanation_;
+  const Plan& plan_;
   const RunOptions& options_;
   DeviceSamples out_;
 };
@@ -211,9 +217,9 @@ Regime regime_of(const std::string& dim, const std::vector<std::pair<double, dou
   return out;
 }
 
-Result<DeviceSamples> run_on_device(const Program& program, const Explanation& explanation, const Plan& plan,
-                                    const std::vector<Array>& arrays, const RunOptions& options) {
-  return DeviceRun(program, explanation, options).perform(plan, arrays);
+Result<DeviceSamples> run_on_device(const DeviceWork& work, const std::vector<Array>& arrays,
+                                    const RunOptions& options) {
+  return DeviceRun(work, options).perform(arrays);
 }
 
 }  // namespace ridge

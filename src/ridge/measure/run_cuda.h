@@ -9,17 +9,23 @@
 namespace ridge {
 
 struct DeviceSamples {
-  std::vector<std::vector<double>> ops;  // s, of each statement
+  std::vector<std::vector<double>> ops;  // s, of each kernel
   std::vector<double> passes;            // s, of the whole program
   DeviceNotes notes;
   Clocks clocks;
-  std::vector<std::optional<Regime>> regimes;  // of each statement
+  std::vector<std::optional<Regime>> regimes;  // of each kernel
 };
 
+// The plan's operations, one for each of its kernels.
+struct DeviceWork {
+  const Program& program;
+  const Explanation& explanation;
+  const Plan& plan;
+};
 // `arrays`: of Program::tensors, on the host: the inputs are read, everything else is written. Errors: no device, not
 // enough memory there.
-Result<DeviceSamples> run_on_device(const Program& program, const Explanation& explanation, const Plan& plan,
-                                    const std::vector<Array>& arrays, const RunOptions& options);
+Result<DeviceSamples> run_on_device(const DeviceWork& work, const std::vector<Array>& arrays,
+                                    const RunOptions& options);
 
 // Seconds at half, once and double of a dimension, and the bound's at the same sizes. What would be left of the time if
 // the bound were nothing, by the line through half and double, does not depend on the size of the work: from half of

@@ -361,6 +361,62 @@ TEST(Run, IsRightAlongDimensions) {
     }
 }
 
+// The fused kernel's result is checked against fp64 from the layer's inputs: what it never stored is computed again.
+TEST(Run, IsRightWhereStatementsShareAKernel) {
+  const std::string inputs =
+      "x: {0}[N, D]  up: {0}[F, D]  gate: {0}[F, D]  bu: {0}[F]  bg: {0}[F]  r: {0}[N, F]\nu[N, F] = x * up\n"
+      "g[N, F] = x * gate\n";
+  for (const char* text : {"y: {0}[N, F] = (u + bu) * gelu(g + bg)", "y: {0}[N, F] = (u + bu) * gelu_tanh(g + bg)",
+                           "y: {0}[N, F] = u * silu(g)", "y: {0}[N, F] = u * g", "y: {0}[F, N] = (u + bu) * gelu(g)",
+                           "a[N, F] = u + bu\nb[N, F] = gelu(g + bg)\ny: {0}[N, F] = a * b\nz: f32[N, F] = r - y",
+                           "y: {0}[N, F] = r + u * 3\nz: f32[N, F] = g + y * y\nv: {0}[N, F] = y * z"})
+    for (const char* dtype : {"f32", "bf16", "f16"})
+      for (const Bindings& dims : {Bindings{{"N", 1}, {"D", 37}, {"F", 150}}, Bindings{{"N", 33}, {"D", 130}, {"F", 7}},
+                                   Bindings{{"N", 130}, {"D", 1}, {"F", 1}}}) {
+        const std::string program = fmt::format(fmt::runtime(inputs + text), dtype);
+        const Measurement m = measured(program, dims);
+        EXPECT_FALSE(m.mismatch) << program << '\n' << m.mismatch->text();
+        EXPECT_EQ(m.names.size(), 1u) << program;
+      }
+}
+
+TEST(Run, OneKernelAStatementIsRightToo) {
+  const auto program = parse("x: f32[N]\na[N] = exp(x)\nb[N] = a * x\ny: f32[N] = b + a").value();
+  const auto explanation = explain(program, *find_machine("h100"), {{"N", 1000}}).value();
+  const Measurement apart = run(program, explanation, {.fuse = false}).value(),
+                    one = run(program, explanation, {}).value();
+  EXPECT_FALSE(apart.mismatch || one.mismatch);
+  EXPECT_EQ(apart.names.size(), 3u);
+  EXPECT_EQ(one.names, (std::vector<std::vector<std::string>>{{"a", "b", "y"}}));
+  EXPECT_EQ(one.memory_bytes, 8000);
+  EXPECT_EQ(apart.memory_bytes, 16000);
+}
+
+TEST(Run, IsRightInStrips) {
+  const std::string text =
+      "x: {0}[N, M, D]  w: {0}[D]\n"
+      "m[N, M] = max(x over D)\ne[N, M, D] = exp(x - m)\ns[N, M] = sum(e over D)\ny: {0}[N, M, D] = e / s\n"
+      "v[N, M, D] = x * x\nr[N, M] = mean(v over D)\nz: {0}[M, D, N] = x * rsqrt(r + 1) * w + index(N) + size(N)\n"
+      "q: f32[N, D] = layernorm(max(x over M) over D) * w\n";
+  for (const char* dtype : {"f32", "bf16", "f16"})
+    for (const Bindings& dims :
+         {Bindings{{"N", 1}, {"M", 1}, {"D", 1}}, Bindings{{"N", 37}, {"M", 5}, {"D", 301}},
+          Bindings{{"N", 3}, {"M", 67}, {"D", 101}}, Bindings{{"N", 1}, {"M", 1}, {"D", 2000}}}) {
+      const Measurement m = measured(fmt::format(fmt::runtime(text), dtype), dims);
+      EXPECT_FALSE(m.mismatch) << dtype << ' ' << m.mismatch->text();
+    }
+  EXPECT_EQ(measured(fmt::format(fmt::runtime(text), "f32"), {{"N", 37}, {"M", 5}, {"D", 301}}).names.size(), 2u);
+}
+
+// Each statement reads the one before it twice: without a memory the oracle would take 2^40 steps.
+TEST(Run, ALongChainIsCheckedInTime) {
+  std::string text = "x: f32[N]\na0[N] = cos(x)\n";
+  for (int i = 1; i <= 40; ++i) text += fmt::format("a{}[N] = cos(a{} + a{}) * 0.5\n", i, i - 1, i > 1 ? i - 2 : 0);
+  const Measurement m = measured(text + "y: f32[N] = a40", {{"N", 100}});
+  EXPECT_FALSE(m.mismatch) << m.mismatch->text();
+  EXPECT_EQ(m.names.size(), 1u);
+}
+
 TEST(Run, RefusesWhatIsShardedOrTooLongToCount) {
   const auto refusal = [](const std::string& text, const Bindings& dims) {
     const auto program = parse(text).value();
@@ -385,6 +441,7 @@ TEST(Run, IsRightForEveryFunction) {
       {{"N", 13}, {"F", 1001}});
   EXPECT_FALSE(m.mismatch) << m.mismatch->text();
   EXPECT_EQ(m.total.elements, 3 * 13 * 1001);
+  EXPECT_EQ(m.ops.size(), 1u);
   EXPECT_GE(m.ops[0].checked, 10'000);
 }
 

@@ -1,33 +1,30 @@
-// A contraction as one batched matmul, D[b] = A[b]*B[b], with copies where memory order or dtype stand in the way. A
-// product without a sum is no matmul: it multiplies element by element, and is lowered to a chain.
+// A contraction as one batched matmul, D[b] = A[b]*B[b], with copies where memory order or dtype stand in the way; and
+// one or two of them with the pointwise statements on their sums, as one kernel.
 #include <fmt/format.h>
 
 #include <algorithm>
 
 #include "ridge/plan/lower.h"
+#include "ridge/program/elementwise.h"
 
 namespace ridge {
 namespace {
 
-using Group = std::vector<std::string>;
-
-struct Groups {
-  Group batch, m, n, k;
-};
+using Dims = std::vector<std::string>;
 
 struct Matrix {
   int buffer;
   kernels::MatrixLayout layout;
 };
 
-std::int64_t extent(const Shape& shape, const Group& group) {
+std::int64_t extent(const Shape& shape, const Dims& group) {
   std::int64_t n = 1;
   for (const std::string& dim : group) n *= along(shape, dim).extent;
   return n;
 }
 
-Group joined(const Group& a, const Group& b, const Group& c) {
-  Group out = a;
+Dims merged(const Dims& a, const Dims& b, const Dims& c) {
+  Dims out = a;
   out.insert(out.end(), b.begin(), b.end());
   out.insert(out.end(), c.begin(), c.end());
   return out;
@@ -47,8 +44,7 @@ Groups grouped(const Shape& left, const Shape& right, const Shape& result) {
 }
 
 // The layout of a matrix whose rows and columns are these groups; nothing where strides cannot say it.
-std::optional<kernels::MatrixLayout> layout(const View& view, const Group& batch, const Group& rows,
-                                            const Group& cols) {
+std::optional<kernels::MatrixLayout> layout(const View& view, const Dims& batch, const Dims& rows, const Dims& cols) {
   const auto batch_stride = merged_stride(view.shape, batch);
   const auto row_stride = merged_stride(view.shape, rows), col_stride = merged_stride(view.shape, cols);
   if (!batch_stride || !row_stride || !col_stride) return std::nullopt;
@@ -61,60 +57,79 @@ std::optional<kernels::MatrixLayout> layout(const View& view, const Group& batch
   return out;
 }
 
-class Matmul {
+// Operands of products over the same dimensions, in order and in the dtype in which they are multiplied.
+class Operands {
  public:
-  Matmul(Lowering& to, int statement, const Contraction& c)
-      : to_(to),
-        statement_(statement),
-        contraction_(c),
-        groups_(grouped(to.shape_of(c.left), to.shape_of(c.right), to.shape_of(c.result))) {}
+  Operands(Lowering& to, int group, Groups groups) : to_(to), group_(group), groups_(std::move(groups)) {}
+  const Groups& groups() const { return groups_; }
 
-  void lower() {
-    const DType left = to_.dtype_of(contraction_.left), right = to_.dtype_of(contraction_.right);
-    const DType result = to_.dtype_of(contraction_.result);
-    // Two alike multiply as they are, and int8 (weights) with anything; else both become f32, which holds each bf16 and
-    // f16 exactly.
-    const bool as_they_are = left == right || left == DType::int8 || right == DType::int8;
-    const Matrix a = operand(contraction_.left, as_they_are ? left : DType::f32, groups_.m, groups_.k);
-    const Matrix b = operand(contraction_.right, as_they_are ? right : DType::f32, groups_.k, groups_.n);
-    const View out{contraction_.result, result, to_.shape_of(contraction_.result)};
-    const auto direct = layout(out, groups_.batch, groups_.m, groups_.n);
-    if (direct) return multiply(a, b, {out.buffer, *direct});
-    const Shape shape = packed(out.shape, joined(groups_.batch, groups_.m, groups_.n));
-    const View between{to_.add_buffer(result, elements(shape)), result, shape};
-    multiply(a, b, {between.buffer, *layout(between, groups_.batch, groups_.m, groups_.n)});
-    to_.plan.steps.push_back(copy_step(statement_, between, out, describe(contraction_.result, between, out)));
+  // Two alike multiply as they are, and int8 (weights) with anything; else both become f32, which holds each bf16 and
+  // f16 exactly.
+  DType math(int one, int other) const {
+    const DType a = to_.dtype_of(one), b = to_.dtype_of(other);
+    return a == b || a == DType::int8 || b == DType::int8 ? a : DType::f32;
   }
 
- private:
+  Matrix operand(int tensor, DType math, const Dims& rows, const Dims& cols) {
+    const View& view = to_.view(tensor);
+    const auto direct = view.dtype == math ? layout(view, groups_.batch, rows, cols) : std::nullopt;
+    if (direct) return {view.buffer, *direct};
+    const Shape shape = packed(view.shape, merged(groups_.batch, rows, cols));
+    const View copy{to_.add_buffer(math, elements(shape)), math, shape};
+    to_.plan.steps.push_back(copy_step(group_, view, copy, describe(tensor, view, copy)));
+    return {copy.buffer, *layout(copy, groups_.batch, rows, cols)};
+  }
+
   std::string describe(int tensor, const View& from, const View& to) const {
     const std::string dtypes =
         from.dtype == to.dtype ? "" : fmt::format(", {} to {}", name(from.dtype), name(to.dtype));
     return fmt::format("{}{} to {} order{}", to_.tensor_name(tensor), text(from.shape), text(to.shape), dtypes);
   }
 
-  Matrix operand(int tensor, DType math, const Group& rows, const Group& cols) {
-    const View view{tensor, to_.dtype_of(tensor), to_.shape_of(tensor)};
-    const auto direct = view.dtype == math ? layout(view, groups_.batch, rows, cols) : std::nullopt;
-    if (direct) return {tensor, *direct};
-    const Shape shape = packed(view.shape, joined(groups_.batch, rows, cols));
-    const View copy{to_.add_buffer(math, elements(shape)), math, shape};
-    to_.plan.steps.push_back(copy_step(statement_, view, copy, describe(tensor, view, copy)));
-    return {copy.buffer, *layout(copy, groups_.batch, rows, cols)};
+  // Without layouts.
+  kernels::MatmulProblem sizes(int left, int right, int result) const {
+    const Shape &l = to_.shape_of(left), &r = to_.shape_of(right), &d = to_.shape_of(result);
+    return {.batch = extent(d, groups_.batch),
+            .m = extent(d, groups_.m),
+            .n = extent(d, groups_.n),
+            .k = extent(elements(l) >= elements(r) ? l : r, groups_.k),
+            .a = {},
+            .b = {},
+            .d = {}};
   }
 
+ private:
+  Lowering& to_;
+  int group_;
+  Groups groups_;
+};
+
+class Matmul {
+ public:
+  Matmul(Lowering& to, int group, const Contraction& c)
+      : to_(to),
+        group_(group),
+        contraction_(c),
+        operands_(to, group, grouped(to.shape_of(c.left), to.shape_of(c.right), to.shape_of(c.result))) {}
+
+  void lower() {
+    const int left = contraction_.left, right = contraction_.right;
+    const Groups& g = operands_.groups();
+    const Matrix a = operands_.operand(left, operands_.math(left, right), g.m, g.k);
+    const Matrix b = operands_.operand(right, operands_.math(right, left), g.k, g.n);
+    const View& out = to_.view(contraction_.result);
+    const auto direct = layout(out, g.batch, g.m, g.n);
+    if (direct) return multiply(a, b, {out.buffer, *direct});
+    const Shape shape = packed(out.shape, merged(g.batch, g.m, g.n));
+    const View between{to_.add_buffer(out.dtype, elements(shape)), out.dtype, shape};
+    multiply(a, b, {between.buffer, *layout(between, g.batch, g.m, g.n)});
+    to_.plan.steps.push_back(copy_step(group_, between, out, operands_.describe(contraction_.result, between, out)));
+  }
+
+ private:
   void multiply(Matrix a, Matrix b, Matrix d) {
-    const Shape& left = to_.shape_of(contraction_.left);
-    const Shape& result = to_.shape_of(contraction_.result);
-    const Shape& inner =
-        elements(left) >= elements(to_.shape_of(contraction_.right)) ? left : to_.shape_of(contraction_.right);
-    kernels::MatmulProblem problem{.batch = extent(result, groups_.batch),
-                                   .m = extent(result, groups_.m),
-                                   .n = extent(result, groups_.n),
-                                   .k = extent(inner, groups_.k),
-                                   .a = a.layout,
-                                   .b = b.layout,
-                                   .d = d.layout};
+    kernels::MatmulProblem problem = operands_.sizes(contraction_.left, contraction_.right, contraction_.result);
+    problem.a = a.layout, problem.b = b.layout, problem.d = d.layout;
     // A result that lies with its columns contiguous is the transposed product: D^T = B^T * A^T.
     if (problem.d.col_stride != 1) {
       std::swap(problem.m, problem.n);
@@ -123,33 +138,166 @@ class Matmul {
       for (kernels::MatrixLayout* each : {&problem.a, &problem.b, &problem.d})
         std::swap(each->row_stride, each->col_stride);
     }
-    to_.plan.steps.push_back({statement_, problem, {a.buffer, b.buffer, d.buffer}, ""});
+    to_.plan.steps.push_back({group_, problem, {a.buffer, b.buffer, d.buffer}, ""});
   }
 
   Lowering& to_;
-  int statement_;
+  int group_;
   const Contraction& contraction_;
-  Groups groups_;
+  Operands operands_;
 };
 
-Expression product(const Contraction& c) {
-  Expression out{c.result, {}};
-  out.nodes.push_back({.kind = Node::Kind::tensor, .tensor = c.left});
-  out.nodes.push_back({.kind = Node::Kind::tensor, .tensor = c.right});
-  out.nodes.push_back({.kind = Node::Kind::call, .function = Function::multiply, .arguments = {0, 1}});
+struct Product {  // with the shared operand first
+  int result, left, right;
+};
+
+std::vector<Product> turned(const Program& program, const std::vector<int>& statements) {
+  std::vector<Product> out;
+  for (const int s : statements) {
+    const auto& c = std::get<Contraction>(program.statements[static_cast<std::size_t>(s)].op);
+    out.push_back({c.result, c.left, c.right});
+  }
+  if (out.size() != 2) return out;
+  Product &a = out[0], &b = out[1];
+  if (a.left != b.left && a.left != b.right) std::swap(a.left, a.right);
+  if (a.left != b.left) std::swap(b.left, b.right);
+  if (a.left != b.left) out.clear();
   return out;
 }
 
+bool same(Dims a, Dims b) {
+  std::sort(a.begin(), a.end());
+  std::sort(b.begin(), b.end());
+  return a == b;
+}
+
+// Products with the chain on their sums.
+class FusedProducts {
+ public:
+  FusedProducts(Lowering& to, int group, const std::vector<int>& products)
+      : to_(to), group_(group), products_(turned(to.program, products)), operands_(to, group, oriented()) {}
+
+  void lower(const Group& group) {
+    const Groups& g = operands_.groups();
+    const Product& p = products_[0];
+    kernels::FusedMatmul out{.product = operands_.sizes(p.left, p.right, p.result), .second = {}, .chain = {}};
+    const Matrix a = operands_.operand(p.left, operands_.math(p.left, p.right), g.m, g.k);
+    const Matrix b = operands_.operand(p.right, operands_.math(p.right, p.left), g.k, g.n);
+    out.product.a = a.layout, out.product.b = b.layout;
+    out.product.d = {DType::f32, out.product.n, 1, out.product.m * out.product.n};
+    std::vector<int> buffers{a.buffer, b.buffer, -1};
+    if (products_.size() == 2) {
+      const Matrix c = operands_.operand(products_[1].right, operands_.math(p.right, p.left), g.k, g.n);
+      out.second = c.layout;
+      buffers[2] = c.buffer;
+    }
+    LoweredChain chain = lower_chain_of(group, out.product);
+    out.chain = std::move(chain.program);
+    buffers.insert(buffers.end(), chain.buffers.begin() + out.products(), chain.buffers.end());
+    to_.plan.steps.push_back({group_, std::move(out), std::move(buffers), ""});
+  }
+
+ private:
+  // Columns are what lies side by side in the result: one product's operands may change places for that.
+  Groups oriented() {
+    Product& p = products_[0];
+    const Shape& result = to_.shape_of(p.result);
+    Groups g = grouped(to_.shape_of(p.left), to_.shape_of(p.right), result);
+    if (products_.size() == 2) return g;
+    const Group& group = to_.plan.fusion.groups[static_cast<std::size_t>(group_)];
+    const Shape& stored = to_.shape_of(group.results.back());
+    for (auto axis = stored.rbegin(); axis != stored.rend(); ++axis) {
+      if (axis->extent == 1) continue;
+      if (std::find(g.m.begin(), g.m.end(), axis->dim) == g.m.end()) return g;
+      std::swap(g.m, g.n);
+      std::swap(p.left, p.right);
+      return g;
+    }
+    return g;
+  }
+
+  View in_product(const View& view, const kernels::MatmulProblem& p) const {
+    const auto strides = *regrouped(view.shape, operands_.groups());
+    const auto axis = [&](const char* key, std::int64_t extent, std::int64_t stride) {
+      return SizedAxis{key, stride == 0 ? 1 : extent, stride};
+    };
+    return {view.buffer,
+            view.dtype,
+            {axis("batch", p.batch, strides[0]), axis("m", p.m, strides[1]), axis("n", p.n, strides[2])}};
+  }
+
+  LoweredChain lower_chain_of(const Group& group, const kernels::MatmulProblem& p) {
+    const Shape space{{"batch", p.batch, p.m * p.n}, {"m", p.m, p.n}, {"n", p.n, 1}};
+    std::vector<View> sums;
+    for (std::size_t i = 0; i < products_.size(); ++i) sums.push_back({-1 - static_cast<int>(i), DType::f32, space});
+    const Pointwise chain = joined(to_.program, group.statements, group.results);
+    std::vector<std::optional<View>> views;
+    std::vector<std::size_t> members;
+    for (const Node& node : chain.nodes) {
+      members.push_back(members.size());
+      views.emplace_back();
+      if (node.kind == Node::Kind::index) views.back() = in_product(counting(to_, node.over[0]), p);
+      if (node.kind != Node::Kind::tensor) continue;
+      views.back() = in_product(to_.view(node.tensor), p);
+      for (std::size_t i = 0; i < products_.size(); ++i)
+        if (products_[i].result == node.tensor) views.back() = sums[i];
+    }
+    std::vector<ChainResult> results;
+    for (const Pointwise::Stored& stored : chain.results)
+      results.push_back({stored.node, in_product(to_.view(stored.tensor), p)});
+    return lower_chain(chain.nodes, members, results, {views, sums, space, to_.sizes});
+  }
+
+  Lowering& to_;
+  int group_;
+  std::vector<Product> products_;
+  Operands operands_;
+};
+
 }  // namespace
 
-void lower(Lowering& to, int statement, const Contraction& c) {
-  // A verified contraction sums what both operands have and the result has not.
-  const Shape& result = to.shape_of(c.result);
-  const Shape& left = to.shape_of(c.left);
-  const bool sums = std::any_of(left.begin(), left.end(),
-                                [&](const SizedAxis& axis) { return !axis.dim.empty() && !has(result, axis.dim); });
-  if (!sums) return lower(to, statement, product(c));
-  Matmul(to, statement, c).lower();
+std::optional<Groups> product_groups(const Program& program, const std::vector<Shape>& shapes,
+                                     const std::vector<int>& statements) {
+  const std::vector<Product> products = turned(program, statements);
+  if (products.empty()) return std::nullopt;
+  std::vector<Groups> all;
+  for (const Product& p : products) {
+    const auto of = [&](int tensor) -> const Shape& { return shapes[static_cast<std::size_t>(tensor)]; };
+    all.push_back(grouped(of(p.left), of(p.right), of(p.result)));
+    const auto dtype = [&](int tensor) { return program.tensors[static_cast<std::size_t>(tensor)].dtype; };
+    const Groups &a = all.front(), &b = all.back();
+    if (!same(a.batch, b.batch) || !same(a.m, b.m) || !same(a.n, b.n) || !same(a.k, b.k) ||
+        dtype(p.right) != dtype(products[0].right))
+      return std::nullopt;
+  }
+  return all.front();
+}
+
+std::optional<std::array<std::int64_t, 3>> regrouped(const Shape& shape, const Groups& groups) {
+  std::array<std::int64_t, 3> out{};
+  const Dims* const each[] = {&groups.batch, &groups.m, &groups.n};
+  for (std::size_t i = 0; i < 3; ++i) {
+    const bool none = std::none_of(each[i]->begin(), each[i]->end(), [&](auto& dim) { return has(shape, dim); });
+    const bool all = std::all_of(each[i]->begin(), each[i]->end(), [&](auto& dim) { return has(shape, dim); });
+    if (none) continue;
+    const auto stride = all ? merged_stride(shape, *each[i]) : std::nullopt;
+    if (!stride) return std::nullopt;
+    out[i] = *stride;
+  }
+  return out;
+}
+
+void lower(Lowering& to, int group, const Contraction& c) { Matmul(to, group, c).lower(); }
+
+void lower_products(Lowering& to, int group) {
+  const Group g = to.plan.fusion.groups[static_cast<std::size_t>(group)];
+  std::vector<int> products;
+  for (const int s : g.statements) {
+    const auto* c = std::get_if<Contraction>(&to.statement(s).op);
+    if (c && sums(*c)) products.push_back(s);
+  }
+  if (g.statements.size() == 1) return lower(to, group, std::get<Contraction>(to.statement(products[0]).op));
+  FusedProducts(to, group, products).lower(g);
 }
 
 }  // namespace ridge

@@ -1,37 +1,97 @@
-// The two lowerings, and the plan that they add to. Internal to plan/.
+// The lowerings, and the plan that they add to. Internal to plan/.
 #pragma once
+
+#include <array>
+#include <map>
 
 #include "ridge/plan/plan.h"
 #include "ridge/plan/shape.h"
 
 namespace ridge {
 
-struct Lowering {
-  const Program& program;
-  const Bindings& dims;
-  std::vector<Shape> shapes;  // of Program::tensors
-  Plan plan;
-
-  int add_buffer(DType dtype, std::int64_t elements);
-  const std::string& tensor_name(int tensor) const { return program.tensors[static_cast<std::size_t>(tensor)].name; }
-  const Shape& shape_of(int tensor) const { return shapes[static_cast<std::size_t>(tensor)]; }
-  DType dtype_of(int tensor) const { return program.tensors[static_cast<std::size_t>(tensor)].dtype; }
-};
-
-void lower(Lowering& to, int statement, const Contraction& contraction);
-void lower(Lowering& to, int statement, const Expression& expression);
-
 // One end of a copy or of a chain: a buffer, walked by `shape`.
 struct View {
   int buffer = 0;
   DType dtype = DType::f32;
-  Shape shape;
+  Shape shape = {};
 };
 
+struct Lowering {
+  const Program& program;
+  const Bindings& dims;       // the extents that are walked: all of a dimension, or a strip of it
+  const Bindings& sizes;      // what size(T) is
+  std::vector<View> tensors;  // of Program::tensors
+  Plan plan;
+  std::map<int, Axis> counted = {};  // buffers that hold 0, 1, 2, … along an axis
+
+  int add_buffer(DType dtype, std::int64_t elements);
+  const std::string& tensor_name(int tensor) const { return program.tensors[static_cast<std::size_t>(tensor)].name; }
+  const View& view(int tensor) const { return tensors[static_cast<std::size_t>(tensor)]; }
+  const Shape& shape_of(int tensor) const { return view(tensor).shape; }
+  DType dtype_of(int tensor) const { return view(tensor).dtype; }
+  const Statement& statement(int i) const { return program.statements[static_cast<std::size_t>(i)]; }
+};
+
+void lower(Lowering& to, int group, const Contraction& contraction);
+void lower(Lowering& to, int group, const Expression& expression);
+void lower_pointwise(Lowering& to, int group);  // of Fusion::groups, of that kind
+void lower_products(Lowering& to, int group);   // likewise
+void lower_rows(Lowering& to, int group);       // likewise
+
+// Dimensions along which all of these statements can be cut into strips, outermost first: each has a part of every
+// tensor that they make, and nothing runs along it.
+std::vector<std::string> cut_dimensions(const Program& program, const std::vector<int>& statements);
+
 // A step that writes `to` from `from`, element by element: reorders, converts.
-Step copy_step(int statement, const View& from, const View& to, std::string what);
+Step copy_step(int group, const View& from, const View& to, std::string what);
+
+// 0, 1, 2, … along an axis, in a buffer of its own.
+View counting(Lowering& to, const Axis& axis);
 
 // A chain's tensor over an index space.
 kernels::ChainTensor chain_tensor(const View& view, const Shape& space);
+
+// Pointwise statements as the nodes of one: what one of them makes and another reads is a node, no tensor.
+struct Pointwise {
+  std::vector<Node> nodes;
+  struct Stored {
+    std::size_t node;
+    int tensor;
+  };
+  std::vector<Stored> results;
+};
+// `stored`: tensors that are wanted in memory; a product's sums, too, are a tensor to the others and may be.
+Pointwise joined(const Program& program, const std::vector<int>& statements, const std::vector<int>& stored);
+
+bool fits_device(const Pointwise& chain);  // within what the chains of a CUDA device hold
+
+// Nodes `members` as a chain over `space`.
+struct ChainLeaves {
+  const std::vector<std::optional<View>>& views;  // where each node lies; nothing: it is computed
+  const std::vector<View>& first;                 // the chain's first tensors, whatever reads them
+  const Shape& space;
+  const Bindings& dims;
+};
+struct ChainResult {
+  std::size_t node = 0;
+  View to;
+};
+struct LoweredChain {
+  kernels::ChainProgram program;
+  std::vector<int> buffers;  // of its tensors
+};
+LoweredChain lower_chain(const std::vector<Node>& nodes, const std::vector<std::size_t>& members,
+                         const std::vector<ChainResult>& results, const ChainLeaves& leaves);
+
+// The dimensions of a product.
+struct Groups {
+  std::vector<std::string> batch, m, n, k;
+};
+// Of one product, or of two that share their left operand once both are turned so; nothing: they share none, or their
+// dimensions or dtypes differ. `statements`: contractions.
+std::optional<Groups> product_groups(const Program& program, const std::vector<Shape>& shapes,
+                                     const std::vector<int>& statements);
+// Strides along batch, m and n; nothing where one stride cannot say it.
+std::optional<std::array<std::int64_t, 3>> regrouped(const Shape& shape, const Groups& groups);
 
 }  // namespace ridge

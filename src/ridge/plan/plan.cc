@@ -65,6 +65,15 @@ std::optional<Error> uncountable(const Program& program, const Bindings& dims) {
   return std::nullopt;
 }
 
+void lower_group(Lowering& to, int index) {
+  const Group& group = to.plan.fusion.groups[static_cast<std::size_t>(index)];
+  switch (group.kind) {
+    case Group::Kind::product: return lower_products(to, index);
+    case Group::Kind::pointwise: return lower_pointwise(to, index);
+    case Group::Kind::rows: return lower_rows(to, index);
+  }
+}
+
 }  // namespace
 
 int Lowering::add_buffer(DType dtype, std::int64_t elements) {
@@ -72,22 +81,30 @@ int Lowering::add_buffer(DType dtype, std::int64_t elements) {
   return static_cast<int>(plan.buffers.size()) - 1;
 }
 
-Result<Plan> plan(const Program& program, const Bindings& dims, Target target) {
+Result<Plan> plan(const Program& program, const Bindings& dims, const FuseOptions& options) {
   if (auto missing = unbound(program, dims)) return *missing;
   if (auto refused = refuse_sharded(program, "run")) return *refused;
   if (auto refused = uncountable(program, dims)) return *refused;
-  Lowering lowering{program, dims, {}, {}};
+  std::vector<Shape> shapes;
   for (const Tensor& tensor : program.tensors) {
     auto sized = shape(tensor, dims);
     if (!sized) return sized.error();
-    lowering.add_buffer(tensor.dtype, elements(*sized));
-    lowering.shapes.push_back(*std::move(sized));
+    shapes.push_back(*std::move(sized));
   }
   for (const Statement& statement : program.statements)
-    if (auto error = std::visit([&](const auto& op) { return unable(program, op, target); }, statement.op))
+    if (auto error = std::visit([&](const auto& op) { return unable(program, op, options.target); }, statement.op))
       return *error;
-  for (std::size_t i = 0; i < program.statements.size(); ++i)
-    std::visit([&](const auto& op) { lower(lowering, static_cast<int>(i), op); }, program.statements[i].op);
+  Lowering lowering{program, dims, dims, {}, {}};
+  lowering.plan.fusion = fuse(program, shapes, options);
+  std::vector<bool> inside(program.tensors.size());
+  for (const Group& group : lowering.plan.fusion.groups)
+    for (const int tensor : group.inside) inside[static_cast<std::size_t>(tensor)] = true;
+  for (std::size_t t = 0; t < shapes.size(); ++t) {
+    const DType dtype = program.tensors[t].dtype;
+    const int buffer = lowering.add_buffer(dtype, inside[t] ? 0 : elements(shapes[t]));
+    lowering.tensors.push_back({buffer, dtype, std::move(shapes[t])});
+  }
+  for (std::size_t i = 0; i < lowering.plan.fusion.groups.size(); ++i) lower_group(lowering, static_cast<int>(i));
   for (const Buffer& buffer : lowering.plan.buffers)
     if (__builtin_add_overflow(lowering.plan.memory_bytes, buffer.bytes(), &lowering.plan.memory_bytes))
       return input_error("the program's tensors together take more than 2^63 bytes");

@@ -11,6 +11,8 @@
 #include <vector>
 
 #include "ridge/kernels/menu.h"
+#include "ridge/kernels/strips.h"
+#include "ridge/plan/fuse.h"
 #include "ridge/program/program.h"
 
 namespace ridge {
@@ -22,25 +24,26 @@ struct Buffer {
   std::int64_t bytes() const { return elements * (bits(dtype) / 8); }
 };
 
-// One call of a kernel. `buffers` are indices into Plan::buffers: a, b, d of a matmul; the tensors of a chain, in
-// order; x, weight (-1: none) and y of a row function; x and y of a reduction.
+// One call of a kernel. `buffers` are indices into Plan::buffers: a, b, d of a matmul; a, b, the second b (-1: none) of
+// a fused one and its chain's tensors behind the sums; the tensors of a chain, in order; x, weight (-1: none) and y of
+// a row function; x and y of a reduction; the operands of strips (-1: scratch).
 struct Step {
-  int statement = 0;
-  std::variant<kernels::MatmulProblem, kernels::ChainProgram, kernels::RowProblem, kernels::ReduceProblem> kernel;
+  int group = 0;  // of Fusion::groups
+  std::variant<kernels::MatmulProblem, kernels::FusedMatmul, kernels::ChainProgram, kernels::RowProblem,
+               kernels::ReduceProblem, kernels::Strips>
+      kernel;
   std::vector<int> buffers;
   std::string copy;  // not empty: the step only reorders or converts, and this says what: "w[F, D] to [D, F]"
 };
 
 struct Plan {
-  std::vector<Buffer> buffers;  // first one for each of Program::tensors, then the copies
-  std::vector<Step> steps;      // in the order of the statements
+  Fusion fusion;
+  std::vector<Buffer> buffers;  // first one for each of Program::tensors (empty: never stored), then the copies
+  std::vector<Step> steps;      // in the order of the groups
   std::int64_t memory_bytes = 0;
 };
 
-// Whose kernels: those of a CPU also multiply int8.
-enum class Target { cpu, cuda };
-
 // Errors: a dimension without a value, a dtype that the kernels do not compute in, a size past 2^63.
-Result<Plan> plan(const Program& program, const Bindings& dims, Target target = Target::cpu);
+Result<Plan> plan(const Program& program, const Bindings& dims, const FuseOptions& options = {});
 
 }  // namespace ridge

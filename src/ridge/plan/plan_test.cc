@@ -130,7 +130,7 @@ TEST(Plan, RefusesWhatDoesNotRun) {
             "cannot run 'Z' as int16: expected f32, bf16, f16, int8 or int32, found int16\n"
             "  hint: `ridge explain` takes every dtype; to run, declare another one or pass --dtype\n");
   const auto int8 = parse("int8[N] * int8[N] -> int32[1]");
-  EXPECT_EQ(plan(*int8, *int8->bind({{"N", 2}}), Target::cuda).error().message,
+  EXPECT_EQ(plan(*int8, *int8->bind({{"N", 2}}), {.target = Target::cuda}).error().message,
             "cannot run 'X' as int8: expected f32, bf16 or f16, found int8");
   EXPECT_EQ(error("f32[N] * f32[N] -> f32[1]", {}),
             "dimension 'N' has no value; expected one to run the program\n  hint: -d N=64\n");

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "ridge/base/cores.h"
 #include "ridge/kernels/matmul_config.h"
 #include "ridge/kernels/matmul_cuda.h"
 #include "ridge/kernels/trace.h"
@@ -199,34 +200,123 @@ void add_chain(OpPlan& op, const kernels::ChainProgram& chain) {
   if (op.plan.kernel.empty()) op.plan = {.kernel = "chain"};
 }
 
-}  // namespace
+struct Lowered {
+  const Program& program;
+  const Explanation& explanation;
+  const Plan& plan;
+};
 
-std::string_view name(Library library) { return library == Library::ridge ? "ridge" : "cublaslt"; }
+std::string text_of(const Lowered& x, int group) {
+  std::string out;
+  for (const int s : x.plan.fusion.groups[static_cast<std::size_t>(group)].statements)
+    out += (out.empty() ? "" : "; ") + x.program.statements[static_cast<std::size_t>(s)].text;
+  return out;
+}
 
-Result<std::vector<OpPlan>> predict(const Program& program, const Explanation& explanation, Library library) {
-  const Machine& machine = explanation.machine;
-  if (machine.name != "h200" && machine.title.find("H200") == std::string::npos)
-    return usage_error(
-        fmt::format("plans are made for the H200's kernels; expected --on h200, found '{}'", machine.name),
-        "ridge explain PROGRAM --on h200 --plan");
-  const auto lowered = plan(program, explanation.dims, Target::cuda);
-  if (!lowered) return lowered.error();
-  std::vector<OpPlan> out(explanation.ops.size());
-  for (const Step& step : lowered->steps) {
-    OpPlan& op = out[static_cast<std::size_t>(step.statement)];
+Status add_on_device(PlannedProgram& out, const Lowered& x, Library library) {
+  for (const Step& step : x.plan.steps) {
+    OpPlan& op = out.kernels[static_cast<std::size_t>(step.group)];
     if (!step.copy.empty()) op.copies.push_back(step.copy);
     if (const auto* problem = std::get_if<MatmulProblem>(&step.kernel)) {
       if (const auto refusal = cuda::refuse(call_of(*problem)))
-        return input_error(fmt::format("cannot plan '{}': {}",
-                                       program.statements[static_cast<std::size_t>(step.statement)].text, *refusal));
+        return input_error(fmt::format("cannot plan '{}': {}", text_of(x, step.group), *refusal));
       op.plan = {};
       add_product(op, *problem, library);
     } else if (const auto* chain = std::get_if<kernels::ChainProgram>(&step.kernel)) {
       add_chain(op, *chain);
     } else {
-      return input_error(fmt::format("cannot plan '{}': no CUDA kernel does this yet",
-                                     program.statements[static_cast<std::size_t>(step.statement)].text));
+      return input_error(fmt::format("cannot plan '{}': no CUDA kernel does this yet", text_of(x, step.group)));
     }
+  }
+  return Done{};
+}
+
+// Each buffer of a step once.
+std::int64_t buffer_bytes(const Plan& plan, const Step& step) {
+  std::int64_t bytes = 0;
+  for (const int buffer : step.buffers)
+    if (buffer >= 0) bytes += plan.buffers[static_cast<std::size_t>(buffer)].bytes();
+  return bytes;
+}
+
+void add_cpu_step(OpPlan& op, const Plan& plan, const Step& step) {
+  std::string kernel;
+  std::int64_t asked = buffer_bytes(plan, step);
+  if (const auto* product = std::get_if<MatmulProblem>(&step.kernel))
+    kernel = "matmul", asked = kernels::trace_cpu(*product, usable_cores()).global_bytes();
+  else if (const auto* fused = std::get_if<kernels::FusedMatmul>(&step.kernel))
+    kernel = fused->second ? "2 matmuls + chain" : "matmul + chain",
+    asked = kernels::trace_cpu(*fused, usable_cores()).global_bytes();
+  else if (std::holds_alternative<kernels::ChainProgram>(step.kernel))
+    kernel = step.copy.empty() ? "chain" : "copy";
+  else if (std::holds_alternative<kernels::Strips>(step.kernel))
+    kernel = "strips";
+  else
+    kernel = std::holds_alternative<kernels::RowProblem>(step.kernel) ? "rows" : "reduce";
+  op.traffic_bytes += asked;
+  if (!step.copy.empty()) op.memory_bytes += asked;
+  op.plan.kernel += (op.plan.kernel.empty() ? "" : ", ") + kernel;
+}
+
+// By the rates that the machine sustains, where they were measured.
+double sustained_s(const Lowered& x, const Group& group, const Prediction& whole) {
+  double math = 0;
+  for (const int s : group.statements) {
+    const Prediction& p = x.explanation.ops[static_cast<std::size_t>(s)];
+    const double slower = p.peak && p.peak->sustained ? p.peak->rate.value / p.peak->sustained->value : 1;
+    math += p.time_math_s.value_or(0) * slower;
+  }
+  const MemoryLevel& memory = x.explanation.machine.memory.front();
+  const double slower = memory.sustained && memory.bandwidth ? memory.bandwidth->value / memory.sustained->value : 1;
+  return std::max(math, whole.time_memory_s.value_or(0) * slower);
+}
+
+Status add_on_cpu(PlannedProgram& out, const Lowered& x) {
+  std::vector<std::vector<int>> groups;
+  for (const Group& group : x.plan.fusion.groups) groups.push_back(group.statements);
+  const auto whole = grouped(x.program, x.explanation, groups);
+  if (!whole) return whole.error();
+  for (std::size_t i = 0; i < groups.size(); ++i) {
+    const Prediction& p = whole->ops[i];
+    if (!p.time_lower_s)
+      return input_error(fmt::format("cannot plan '{}': no {} on record", p.work.text, p.missing),
+                         "`ridge probe` measures this machine");
+    const double expected = sustained_s(x, x.plan.fusion.groups[i], p);
+    out.kernels[i].predicted_s = {*p.time_lower_s, expected, std::max(*p.time_upper_s, expected)};
+    out.kernels[i].memory_bytes = x.plan.fusion.groups[i].bytes_after;
+  }
+  for (const Step& step : x.plan.steps) {
+    OpPlan& op = out.kernels[static_cast<std::size_t>(step.group)];
+    if (!step.copy.empty()) op.copies.push_back(step.copy);
+    add_cpu_step(op, x.plan, step);
+  }
+  return Done{};
+}
+
+}  // namespace
+
+std::string_view name(Library library) { return library == Library::ridge ? "ridge" : "cublaslt"; }
+
+Result<PlannedProgram> predict(const Program& program, const Explanation& explanation, const PlanRequest& request) {
+  const Machine& machine = explanation.machine;
+  const bool cpu = machine.name == "cpu";
+  if (!cpu && machine.name != "h200" && machine.title.find("H200") == std::string::npos)
+    return usage_error(
+        fmt::format("plans are made for the H200's kernels and this CPU's; expected --on h200 or --on cpu, found '{}'",
+                    machine.name),
+        "ridge explain PROGRAM --on h200 --plan");
+  if (cpu && request.library != Library::ridge)
+    return usage_error("expected --library cublaslt with --on h200, found --on cpu");
+  const auto lowered = plan(program, explanation.dims, {cpu ? Target::cpu : Target::cuda, request.fuse, {}});
+  if (!lowered) return lowered.error();
+  PlannedProgram out{lowered->fusion, std::vector<OpPlan>(lowered->fusion.groups.size()), {}, {}};
+  for (const Statement& statement : program.statements) out.results.push_back(statement.result());
+  const auto done = cpu ? add_on_cpu(out, {program, explanation, *lowered})
+                        : add_on_device(out, {program, explanation, *lowered}, request.library);
+  if (!done) return done.error();
+  for (const OpPlan& op : out.kernels) {
+    out.predicted_s.low += op.predicted_s.low, out.predicted_s.expected += op.predicted_s.expected;
+    out.predicted_s.high += op.predicted_s.high;
   }
   return out;
 }

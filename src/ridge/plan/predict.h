@@ -1,12 +1,14 @@
-// What would run on a Hopper device, how long it would take, and what it was chosen over: from the menu and the
-// planner's own model (kernels/matmul_cuda.h), without a device. Also the time of cuBLASLt, whose kernels are of the
-// same kind: the model's best tile, scaled by what it took where both were measured (results/).
+// What would run, how long it would take, and what it was chosen over. On a Hopper device from the menu and the
+// planner's own model (kernels/matmul_cuda.h), without a device; also the time of cuBLASLt, whose kernels are of the
+// same kind: the model's best tile, scaled by what it took where both were measured (results/). On this CPU from the
+// roofs: between them overlapping perfectly and not at all.
 #pragma once
 
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "ridge/plan/fuse.h"
 #include "ridge/roofline/prediction.h"
 
 namespace ridge {
@@ -15,33 +17,44 @@ enum class Library { ridge, cublaslt };
 std::string_view name(Library library);
 
 struct Interval {
-  double low = 0, expected = 0, high = 0;  // s; nine of ten measured times lay between low and high
+  double low = 0, expected = 0, high = 0;  // s; on a device nine of ten measured times lay between low and high
 };
 
 struct TilePlan {
-  std::string kernel;  // "sm90_128x192x64_pingpong", "sm90_plain", "chain"; cuBLASLt: "cublaslt"
+  std::string kernel;  // "sm90_128x192x64_pingpong", "sm90_plain", "chain", "2 matmuls + chain"; cuBLASLt: "cublaslt"
   std::optional<int> tile_m = {}, tile_n = {}, tile_k = {}, stages = {}, split = {};
   std::optional<std::int64_t> waves = {};
 };
 
 struct Loser {
-  TilePlan plan;
+  TilePlan plan = {};
   double predicted_s = 0;
   std::string why;  // "3 waves where 2 do", …: its greatest disadvantage
 };
 
-struct OpPlan {
-  Interval predicted_s;
-  TilePlan plan;
+struct OpPlan {  // of a kernel, or of the few that a statement takes
+  Interval predicted_s = {};
+  TilePlan plan = {};
   // Bytes that the plan's kernels ask of the L2, or of memory where there is no reuse; and what remains for memory
-  // behind 50 MB of L2.
+  // behind 50 MB of L2, or behind a CPU's caches.
   std::int64_t traffic_bytes = 0, memory_bytes = 0;
-  std::vector<Loser> losers;        // the next best, best first
-  std::vector<std::string> copies;  // operands reordered or converted first, included in the time
+  std::vector<Loser> losers = {};        // the next best, best first
+  std::vector<std::string> copies = {};  // operands reordered or converted first, included in the time
 };
 
-// Of each operation of `explanation`, which is of the same program. Errors: a machine that is no H200, a dimension
-// without a value, a dtype that no kernel takes.
-Result<std::vector<OpPlan>> predict(const Program& program, const Explanation& explanation, Library library);
+struct PlanRequest {
+  Library library = Library::ridge;
+  bool fuse = true;  // false: one kernel a statement
+};
+struct PlannedProgram {
+  Fusion fusion;
+  std::vector<OpPlan> kernels;  // of Fusion::groups
+  std::vector<int> results;     // of each statement: the tensor that it makes
+  Interval predicted_s;         // the sum over them
+};
+
+// `explanation` is of the same program. Errors: a machine that is neither an H200 nor this CPU, a dimension without a
+// value, a dtype that no kernel takes.
+Result<PlannedProgram> predict(const Program& program, const Explanation& explanation, const PlanRequest& request = {});
 
 }  // namespace ridge

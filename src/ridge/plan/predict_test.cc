@@ -15,7 +15,9 @@ Result<std::vector<OpPlan>> plans(const std::string& text, const Bindings& given
   const auto program = parse(text);
   const auto explanation = explain(*program, *find_machine(on), given);
   if (!explanation) return explanation.error();
-  return predict(*program, *explanation, library);
+  const auto planned = predict(*program, *explanation, {library});
+  if (!planned) return planned.error();
+  return planned->kernels;
 }
 constexpr const char* product = "bf16[B, D] * bf16[D, F] -> bf16[B, F]";
 const Bindings large{{"B", 8192}, {"D", 8192}, {"F", 8192}};
@@ -72,7 +74,7 @@ TEST(Predict, PlansChainsCopiesAndPlainProducts) {
 
 TEST(Predict, RefusesOtherMachinesAndOpenDimensions) {
   EXPECT_EQ(plans(product, large, Library::ridge, "tpu_v5e").error().text(),
-            "plans are made for the H200's kernels; expected --on h200, found 'tpu_v5e'\n"
+            "plans are made for the H200's kernels and this CPU's; expected --on h200 or --on cpu, found 'tpu_v5e'\n"
             "  hint: ridge explain PROGRAM --on h200 --plan\n");
   EXPECT_EQ(plans(product, {{"B", 2}}).error().text(),
             "dimension 'D' has no value; expected one to run the program\n  hint: -d D=64\n");

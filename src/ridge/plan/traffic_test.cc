@@ -112,7 +112,7 @@ template <class Check> int each_product(Target target, const Check& check) {
       const auto program = parse(text);
       Bindings dims{{"B", e.b}, {"D", e.d}, {"F", e.f}};
       if (std::string_view(text).find('H') != std::string_view::npos) dims["H"] = 3;
-      const Plan lowered = plan(*program, *program->bind(dims), target).value();
+      const Plan lowered = plan(*program, *program->bind(dims), {.target = target}).value();
       for (const Step& step : lowered.steps)
         if (const auto* p = std::get_if<MatmulProblem>(&step.kernel)) {
           SCOPED_TRACE(std::string(text) + " with B, D, F = " + std::to_string(e.b) + ", " + std::to_string(e.d) +
@@ -126,7 +126,7 @@ template <class Check> int each_product(Target target, const Check& check) {
 TEST(Traffic, OfAHopperPlanIsWhatTheMenusKernelAsksFor) {
   int cut = 0, swapped = 0;
   const auto check = [&](const Program& program, const Bindings& dims, const Plan& lowered, const MatmulProblem& p) {
-    const OpPlan op = predict(program, *explain(program, *find_machine("h200"), dims), Library::ridge)->at(0);
+    const OpPlan op = predict(program, *explain(program, *find_machine("h200"), dims))->kernels.at(0);
     Index copies = 0;  // steps of the plan's own, to another order or dtype
     for (const Step& step : lowered.steps)
       if (!step.copy.empty())

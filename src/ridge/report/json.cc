@@ -110,6 +110,11 @@ void add_measurement(Json& out, const OpMeasurement& m) {
                      {"fixed_s", r->fixed_s}, {"name", r->limiter ? Json(name(*r->limiter)) : Json(nullptr)}};
 }
 
+// The statements that the kernel is made of, where they are several.
+void add_group(Json& out, const Measurement& m, std::size_t kernel) {
+  if (kernel < m.names.size() && m.names[kernel].size() > 1) out["statements"] = m.names[kernel];
+}
+
 void add_device(Json& out, const Measurement& m) {
   out["clocks"]["most_hz"] = or_null(m.clocks.most_hz);
   out["clocks"]["power_w"] = or_null(m.clocks.power_w);
@@ -183,7 +188,7 @@ std::string render_json(const Report& report, bool one_line) {
   for (std::size_t i = 0; i < e.ops.size(); ++i) {
     out["ops"].push_back(prediction_json(e.ops[i], e.dim_names));
     if (report.measured) add_measurement(out["ops"].back(), report.measured->ops[i]);
-    if (report.plans) add_plan(out["ops"].back(), (*report.plans)[i]);
+    if (report.measured) add_group(out["ops"].back(), *report.measured, i);
   }
   if (e.thresholds_left_out) out["thresholds_left_out"] = true;
   out["total"] = prediction_json(e.total, e.dim_names);
@@ -197,7 +202,7 @@ std::string render_json(const Report& report, bool one_line) {
                      {"after_hz", or_null(clocks.after_hz)}};
     if (report.measured->device) add_device(out, *report.measured);
   }
-  if (report.plans) out["library"] = name(report.library);
+  if (report.planned) add_plans(out, report);
   out["provenance"] = provenance(report);
   return dump(out, one_line);
 }

@@ -8,7 +8,9 @@
 
 namespace ridge {
 
-std::string plan_text(const Report& report);                    // the report has plans
-void add_plan(nlohmann::ordered_json& op, const OpPlan& plan);  // into an operation's object
+std::string plan_text(const Report& report);                        // the report has a plan
+void add_plans(nlohmann::ordered_json& out, const Report& report);  // into the whole and its operations
+// "u, g, y": a kernel's statements.
+std::string group_name(const Explanation& explanation, const Group& group);
 
 }  // namespace ridge

@@ -21,9 +21,9 @@ struct Report {
   std::string title;  // the file's name, or the program itself where it is one line
   Explanation explanation;
   std::optional<Measurement> measured;
-  std::string day;                                // YYYY-MM-DD, UTC; empty: not said
-  std::optional<std::vector<OpPlan>> plans = {};  // of each operation, where they were asked for
-  Library library = Library::ridge;               // whose
+  std::string day;                             // YYYY-MM-DD, UTC; empty: not said
+  std::optional<PlannedProgram> planned = {};  // where it was asked for
+  Library library = Library::ridge;            // whose
 };
 
 struct TextStyle {

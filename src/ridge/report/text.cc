@@ -100,9 +100,17 @@ std::vector<std::string> predicted_row(const std::string& op, const Prediction& 
           unit_or_dash(p.time_upper_s, "s")};
 }
 
-std::string predicted_table(const Explanation& e, const Styled& styled) {
+// "u, g, y": what a kernel makes.
+std::string kernel_name(const Report& report, std::size_t i) {
+  if (!report.measured || report.measured->names.size() <= i) return report.explanation.ops[i].work.name;
+  return fmt::format("{}", fmt::join(report.measured->names[i], ", "));
+}
+
+std::string predicted_table(const Report& report, const Styled& styled) {
+  const Explanation& e = report.explanation;
   Rows rows{{"op", "work", "bytes", "FLOP/B", "ridge", "limiter", "lower", "upper"}};
-  for (const Prediction& p : e.ops) rows.push_back(predicted_row(capped(p.work.name, 24), p));
+  for (std::size_t i = 0; i < e.ops.size(); ++i)
+    rows.push_back(predicted_row(capped(kernel_name(report, i), 24), e.ops[i]));
   if (e.ops.size() > 1) rows.push_back(predicted_row("total", e.total));
   if (e.fused) rows.push_back(predicted_row("fused", *e.fused));
   return styled.table(rows, {false, true, true, true, true, false, true, true});
@@ -159,8 +167,7 @@ std::string measured_table(const Report& report, const Styled& styled) {
   const Measurement& measured = *report.measured;
   Rows rows{{"op", "limiter", "predicted", "measured", "min .. max", "runs", "of roof", "error", "of time"}};
   for (std::size_t i = 0; i < measured.ops.size(); ++i)
-    rows.push_back(
-        measured_row(capped(report.explanation.ops[i].work.name, 24), report.explanation.ops[i], measured.ops[i]));
+    rows.push_back(measured_row(capped(kernel_name(report, i), 24), report.explanation.ops[i], measured.ops[i]));
   rows.push_back(measured_row("total", report.explanation.total, measured.total));
   std::string out = styled.table(rows, {false, false, true, true, true, true, true, true, true});
   out += measured.device ? device_lines(report) : cpu_line(measured);
@@ -278,8 +285,8 @@ std::string render_text(const Report& report, const TextStyle& style) {
   if (report.measured) {
     out += measured_table(report, styled) + "\n";
   }
-  if (!open(report.explanation)) out += predicted_table(report.explanation, styled);
-  if (report.plans) out += plan_text(report);
+  if (!open(report.explanation)) out += predicted_table(report, styled);
+  if (report.planned) out += plan_text(report);
   if (!report.measured) out += formulas(report.explanation, styled);
   out += sources(report.explanation, styled);
   if (!report.measured)

@@ -5,6 +5,7 @@
 // costs its operations for each element and its bytes once; what stands below a sum is applied to every element that is
 // summed, once for each sum and not for each element of the result.
 #include <algorithm>
+#include <numeric>
 
 #include "ridge/roofline/work.h"
 
@@ -128,22 +129,33 @@ std::vector<Work> count(const Program& program, const Bindings& sizes) {
   return all;
 }
 
-Work count_fused(const Program& program, const std::vector<Work>& ops, const Bindings& sizes) {
+Work count_fused(const Program& program, const std::vector<Work>& ops, const Bindings& sizes,
+                 const std::vector<int>& statements, const std::vector<int>& stored) {
   const Counter counter(program, sizes);
   Work work{.name = "fused"};
-  std::vector<bool> read(program.tensors.size());
-  for (const Work& op : ops) {
-    work.flops += op.flops;
-    work.bytes_sent += op.bytes_sent;
+  std::vector<bool> member(program.statements.size()), read(program.tensors.size()), made(read), wanted(read);
+  for (const int t : stored) wanted[static_cast<std::size_t>(t)] = true;
+  for (const int s : statements) member[static_cast<std::size_t>(s)] = true;
+  for (std::size_t s = 0; s < member.size(); ++s) {
+    const Statement& statement = program.statements[s];
+    for (const int operand : operands(statement)) (member[s] ? read : wanted)[static_cast<std::size_t>(operand)] = true;
+    if (!member[s]) continue;
+    work.flops += ops[s].flops;
+    work.bytes_sent += ops[s].bytes_sent;
+    made[static_cast<std::size_t>(statement.result())] = true;
   }
-  for (const Statement& statement : program.statements)
-    for (const int operand : operands(statement)) read[static_cast<std::size_t>(operand)] = true;
   for (std::size_t i = 0; i < program.tensors.size(); ++i) {
     const Tensor& tensor = program.tensors[i];
-    if (tensor.role == Role::input && read[i]) work.bytes_in += counter.stored_bytes(tensor);
-    if (tensor.role == Role::output) work.bytes_out += counter.stored_bytes(tensor);
+    if (read[i] && !made[i]) work.bytes_in += counter.stored_bytes(tensor);
+    if (made[i] && (wanted[i] || tensor.role == Role::output)) work.bytes_out += counter.stored_bytes(tensor);
   }
   return work;
+}
+
+Work count_fused(const Program& program, const std::vector<Work>& ops, const Bindings& sizes) {
+  std::vector<int> all(program.statements.size());
+  std::iota(all.begin(), all.end(), 0);
+  return count_fused(program, ops, sizes, all);
 }
 
 }  // namespace ridge

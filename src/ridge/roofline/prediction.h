@@ -91,6 +91,11 @@ inline constexpr std::size_t max_threshold_work = 1 << 16;
 // chips do not divide, a machine without a link.
 Result<Explanation> explain(const Program& program, const Machine& machine, const Bindings& given,
                             const std::optional<Split>& cut = {});
+// The same with operations that share a kernel as one: its math one after the other, and what only it sees moved never.
+// `groups`: statements of each kernel, in order; `stored`: tensors that are wanted in memory whoever reads them.
+// Errors: a count leaves 2^63.
+Result<Explanation> grouped(const Program& program, const Explanation& explanation,
+                            const std::vector<std::vector<int>>& groups, const std::vector<int>& stored = {});
 // The bare numbers: `ridge explain --flops 1e12 --bytes 1e9`. dtype: whose peak.
 Result<Explanation> explain(Flops flops, Bytes bytes, const Machine& machine, DType dtype);
 

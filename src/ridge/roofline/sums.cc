@@ -117,14 +117,12 @@ Result<Prediction> total_of(const std::vector<Prediction>& ops, const Setting& s
   return total;
 }
 
-// The whole program as one group: its operations' math one after the other, what they send likewise, and only its
-// inputs and outputs moved.
-Result<std::optional<Prediction>> fused_of(const Program& program, const std::vector<Work>& work,
-                                           const Explanation& apart, const Setting& setting) {
-  const auto inside = [](const Tensor& t) { return t.role == Role::intermediate; };
-  if (std::none_of(program.tensors.begin(), program.tensors.end(), inside)) return std::optional<Prediction>();
-  const Prediction& total = apart.total;
-  Prediction fused{.work = count_fused(program, work, setting.dims)};
+namespace {
+
+// Operations as one kernel: their math one after the other, what they send likewise, and only what `work` says moved.
+Result<Prediction> as_one(Work work, const std::vector<Prediction>& ops, const Prediction& total,
+                          const Setting& setting) {
+  Prediction fused{.work = std::move(work)};
   const Polynomial formula = fused.work.bytes();
   fused.work.math = total.work.math;
   fused.flops = total.flops;
@@ -137,15 +135,15 @@ Result<std::optional<Prediction>> fused_of(const Program& program, const std::ve
   fused.ridge = total.ridge;
   fused.missing = total.missing;
   fused.intensity_formula = intensity_formula(reduced(fused.work.flops, formula), setting.order);
-  const auto all = weighed(apart.ops);
+  const auto all = weighed(ops);
   add_sum_thresholds(fused, all, setting);
-  if (!fused.flops || !fused.bytes) return std::optional(fused);
+  if (!fused.flops || !fused.bytes) return fused;
   const double moved = formula.real(setting.sizes);
   fused.intensity = static_cast<double>(*fused.flops) / moved;
   fused.time_memory_s = moved / setting.bandwidth;
   fused.time_network_s = total.time_network_s;
   fused.time_math_s = total.time_math_s;
-  if (!fused.time_math_s) return std::optional(fused);
+  if (!fused.time_math_s) return fused;
   fused.time_lower_s = std::max({*fused.time_math_s, *fused.time_memory_s, fused.time_network_s.value_or(0)});
   fused.time_upper_s = *fused.time_math_s + *fused.time_memory_s + fused.time_network_s.value_or(0);
   // Times that are equal to the last digit are told apart where the FLOPs can be weighed.
@@ -157,7 +155,60 @@ Result<std::optional<Prediction>> fused_of(const Program& program, const std::ve
   if (!order) return order.error();
   fused.limiter = order->at(0);
   fused.runner_up = order->at(1);
-  return std::optional(fused);
+  return fused;
+}
+
+}  // namespace
+
+Result<std::optional<Prediction>> fused_of(const Program& program, const std::vector<Work>& work,
+                                           const Explanation& apart, const Setting& setting) {
+  const auto inside = [](const Tensor& t) { return t.role == Role::intermediate; };
+  if (std::none_of(program.tensors.begin(), program.tensors.end(), inside)) return std::optional<Prediction>();
+  auto fused = as_one(count_fused(program, work, setting.dims), apart.ops, apart.total, setting);
+  if (!fused) return fused.error();
+  return std::optional(*std::move(fused));
+}
+
+Result<Explanation> grouped(const Program& program, const Explanation& apart,
+                            const std::vector<std::vector<int>>& groups, const std::vector<int>& stored) {
+  const auto bandwidth = apart.machine.bandwidth();
+  if (!bandwidth) return bandwidth.error();
+  Setting setting{apart.machine, bandwidth->value, apart.dims, apart.dim_names};
+  setting.sizes = {apart.dims.begin(), apart.dims.end()};
+  setting.thresholds = false;
+  std::vector<Work> all;
+  for (const Prediction& op : apart.ops) all.push_back(op.work);
+  Explanation out = apart;
+  out.ops.clear();
+  for (const std::vector<int>& group : groups) {
+    std::vector<Prediction> parts;
+    for (const int s : group) parts.push_back(apart.ops[static_cast<std::size_t>(s)]);
+    if (parts.size() == 1) {
+      out.ops.push_back(std::move(parts[0]));
+      continue;
+    }
+    const auto total = total_of(parts, setting);
+    if (!total) return total.error();
+    Work work = count_fused(program, all, apart.dims, group, stored);
+    work.name = parts.back().work.name;
+    for (const Prediction& part : parts) {
+      work.text += (work.text.empty() ? "" : "; ") + part.work.text;
+      work.contraction |= part.work.contraction;
+    }
+    auto one = as_one(std::move(work), parts, *total, setting);
+    if (!one) return one.error();
+    if (!one->peak) {  // of several, that of the part which computes longest
+      const auto longest = std::max_element(parts.begin(), parts.end(), [](const Prediction& x, const Prediction& y) {
+        return x.time_math_s.value_or(0) < y.time_math_s.value_or(0);
+      });
+      one->peak = longest->peak, one->ridge = longest->ridge;
+    }
+    out.ops.push_back(*std::move(one));
+  }
+  auto total = total_of(out.ops, setting);
+  if (!total) return total.error();
+  out.total = *std::move(total);
+  return out;
 }
 
 }  // namespace ridge

@@ -31,8 +31,10 @@ struct Work {
 // One Work a statement, in order. Of a sharded program: of one device; `sizes` holds those of the mesh axes, and one
 // that it lacks counts as 1.
 std::vector<Work> count(const Program& program, const Bindings& sizes = {});
-// The whole program as one group: what its operations, counted by count(), compute and send; each input read once, each
-// output written once, intermediates neither.
-Work count_fused(const Program& program, const std::vector<Work>& ops, const Bindings& sizes = {});
+// Statements as one kernel: what they, counted by count() with all others in `ops`, compute and send; what comes from
+// outside read once, what is an output or read outside (or `stored`) written once, the rest neither.
+Work count_fused(const Program& program, const std::vector<Work>& ops, const Bindings& sizes,
+                 const std::vector<int>& statements, const std::vector<int>& stored = {});
+Work count_fused(const Program& program, const std::vector<Work>& ops, const Bindings& sizes = {});  // all of them
 
 }  // namespace ridge

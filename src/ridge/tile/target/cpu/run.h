@@ -92,10 +92,20 @@ struct Storer : OnlyStores<Place> {
         x.f(value(x.of, i, j), value(x.of, i, j + col().size), row().begin + i, col().begin + j));
   }
 
-  // What is computed on the way goes out a stretch of a row at a time.
+  // What is computed on the way goes out a stretch of a row at a time, unless its function takes whole tiles.
   template <class T, int m, int n, class Sums>
   void store(const OutputView<T, m, n>& view, const Sums& sums, Row rows, Col cols) const {
     static_assert(Sums::rows == m && Sums::cols == n, "store: the output's tile has the shape of what is stored");
+    using Sum = typename Sums::Sum;
+    if constexpr (takes_tiles<decltype(sums.f)>) {
+      sums.f.tile({view.on_target.finish, sums.of.sums, std::is_integral_v<Sum>, sums.of.stride, view.data,
+                   view.row_stride, view.col_stride, view.batch_stride, rows, cols, batch});
+    } else {
+      in_stretches(view, sums, rows, cols);
+    }
+  }
+  template <class T, int m, int n, class Sums>
+  void in_stretches(const OutputView<T, m, n>& view, const Sums& sums, Row rows, Col cols) const {
     using Sum = typename Sums::Sum;
     constexpr Index stretch = 256;
     Sum held[stretch];

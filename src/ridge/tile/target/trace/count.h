@@ -67,9 +67,14 @@ struct Storer : OnlyStores<Place> {
   template <class Sums, class F> Mapped<Sums, F> map(const Sums& sums, F f) const { return {sums, f}; }
   template <class Sums, class F> Folded<Sums, F> fold(const Sums& sums, F f) const { return {sums, f}; }
   template <class T, int m, int n, class Sums>
-  void store(const OutputView<T, m, n>& view, const Sums&, Row row, Col col) const {
+  void store(const OutputView<T, m, n>& view, const Sums& sums, Row row, Col col) const {
     static_assert(Sums::rows == m && Sums::cols == n, "store: the output's tile has the shape of what is stored");
     const Index high = inside(row, view.rows), wide = inside(col, view.cols);
+    if constexpr (requires { requires takes_tiles<decltype(sums.f)>; }) {
+      for (const Operand& x : sums.f.operands()) meter.read_with_column(x, high, wide, col.begin);
+      for (const Operand& x : sums.f.results()) meter.store(&x, bytes_of(x.stored), high, wide);
+      return;
+    }
     const Finish& f = view.on_target.finish;
     for (const Operand* x : {&f.scale, &f.bias, &f.gate, &f.addend}) meter.read(*x, high, wide);
     meter.store(&view, sizeof(T), high, wide);

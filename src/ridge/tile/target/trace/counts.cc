@@ -79,12 +79,24 @@ void Meter::multiply(const Announced* a, int a_parts, const Announced* b, int b_
 
 void Meter::read(const Operand& x, Index rows, Index cols) {
   if (x.data == nullptr) return;
-  const int element_bytes = x.stored == Stored::f32 ? 4 : x.stored == Stored::int8 ? 1 : 2;
+  const int element_bytes = bytes_of(x.stored);
   Moved& row = load_row(&x, element_bytes);
   const auto extent = [](Index n, Index stride) { return stride == 0 && n > 1 ? 1 : n; };
   const Index bytes = extent(rows, x.row_stride) * extent(cols, x.col_stride) * element_bytes;
   ++row.calls;
   row.asked_bytes += bytes, row.global_bytes += bytes, row.memory_bytes += bytes;
+}
+
+void Meter::read_with_column(const Operand& x, Index rows, Index cols, Index first_column) {
+  const Cache::Key key{&x, 0, first_column, cols};
+  const auto before = newest_.find(&x);
+  if (x.row_stride != 0 || x.batch_stride != 0 || before == newest_.end() || before->second != key) {
+    newest_[&x] = key;
+    return read(x, rows, cols);
+  }
+  Moved& row = load_row(&x, bytes_of(x.stored));
+  ++row.calls;
+  row.asked_bytes += cols * (x.col_stride == 0 ? 0 : bytes_of(x.stored));
 }
 
 void Meter::store(const void* view, int element_bytes, Index rows, Index cols) {

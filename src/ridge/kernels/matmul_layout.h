@@ -1,0 +1,43 @@
+// How a problem's layouts look to the texts on a CPU. Internal to the kernels.
+#pragma once
+
+#include <utility>
+
+#include "ridge/kernels/menu.h"
+#include "ridge/tile/tile.h"
+
+namespace ridge::kernels {
+
+// An extent of at most 1 has no stride; say that it is contiguous, so that only the strides that exist decide.
+inline MatrixLayout settled(MatrixLayout layout, std::int64_t rows, std::int64_t cols) {
+  if (cols <= 1) layout.col_stride = 1;
+  if (rows <= 1 && layout.col_stride != 1) layout.row_stride = 1;
+  return layout;
+}
+
+inline MatrixLayout transposed(MatrixLayout x) {
+  std::swap(x.row_stride, x.col_stride);
+  return x;
+}
+
+// D transposed is B transposed times A transposed.
+inline MatmulProblem transposed(const MatmulProblem& p) {
+  return {p.batch, p.n, p.m, p.k, transposed(p.b), transposed(p.a), transposed(p.d)};
+}
+
+// The matrix as the text sees it: its first coordinate runs along an axis of the output, its second along k.
+inline tile::Matrix seen(const MatrixLayout& layout, const void* data, std::int64_t rows, std::int64_t k) {
+  const MatrixLayout x = settled(layout, rows, k);
+  return {data, rows, k, x.row_stride, x.col_stride, x.batch_stride};
+}
+
+// Waking another thread costs some 5 us: what one thread computes (100 GFLOP/s) or reads (30 GB/s) in that time is not
+// worth sharing. Thread counts change no bit of the result.
+inline bool tiny(const MatmulProblem& p) {
+  const auto real = [](std::int64_t x) { return static_cast<double>(x); };
+  const double flops = 2 * real(p.batch) * real(p.m) * real(p.n) * real(p.k);
+  const double bytes = real(p.batch) * (real(p.m) * real(p.k) + real(p.k) * real(p.n) + real(p.m) * real(p.n)) * 4;
+  return flops < 0x1p19 && bytes < 0x1p17;
+}
+
+}  // namespace ridge::kernels

@@ -1,0 +1,372 @@
+#include "ridge/plan/fuse.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <queue>
+#include <set>
+
+#include "ridge/base/text.h"
+#include "ridge/plan/lower.h"
+#include "ridge/program/elementwise.h"
+
+namespace ridge {
+namespace {
+
+constexpr std::size_t most_statements = 64;       // of a kernel
+constexpr std::int64_t most_row_bytes = 1 << 20;  // of all that a row of a kernel touches: an L2
+constexpr int most_siblings = 4;                  // that are asked
+
+std::int64_t plus(std::int64_t a, std::int64_t b) {  // what no memory holds stays at the most
+  std::int64_t sum = 0;
+  return __builtin_add_overflow(a, b, &sum) ? INT64_MAX : sum;
+}
+
+class Fuser {
+ public:
+  Fuser(const Program& program, const std::vector<Shape>& shapes, const FuseOptions& options)
+      : program_(program), shapes_(shapes), options_(options), readers_(program.tensors.size()) {
+    writer_.assign(program.tensors.size(), -1);
+    for (const Shape& shape : shapes) {
+      std::set<std::string>& keys = spaces_.emplace_back();
+      for (const SizedAxis& axis : shape)
+        if (axis.extent > 1) keys.insert(axis.dim);
+    }
+    for (int s = 0; s < count(); ++s) {
+      for (const int t : distinct_operands(s)) readers_[at(t)].push_back(s);
+      writer_[at(result(s))] = s;
+      group_of_.push_back(s);
+      members_.push_back({s});
+    }
+  }
+
+  Fusion perform() {
+    const std::vector<int> alone = order();
+    for (int s = 0; options_.fuse && s < count(); ++s) join_producers(s);
+    Fusion out;
+    for (const int g : order()) out.groups.push_back(group(members_[at(g)]));
+    out.whole = options_.fuse && options_.target == Target::cpu;
+    weigh(out, alone);
+    add_seams(out);
+    return out;
+  }
+
+ private:
+  static std::size_t at(int i) { return static_cast<std::size_t>(i); }
+  int count() const { return static_cast<int>(program_.statements.size()); }
+  const Statement& statement(int s) const { return program_.statements[at(s)]; }
+  int result(int s) const { return statement(s).result(); }
+  const std::string& name_of(int tensor) const { return program_.tensors[at(tensor)].name; }
+  std::int64_t bytes(int t) const { return elements(shapes_[at(t)]) * (bits(program_.tensors[at(t)].dtype) / 8); }
+  std::vector<int> distinct_operands(int s) const {
+    std::vector<int> all = operands(statement(s));
+    std::sort(all.begin(), all.end());
+    all.erase(std::unique(all.begin(), all.end()), all.end());
+    return all;
+  }
+  bool stored_anyway(int tensor) const {
+    return program_.tensors[at(tensor)].role != Role::intermediate ||
+           std::find(options_.stored.begin(), options_.stored.end(), tensor) != options_.stored.end();
+  }
+
+  // What stands against these statements as one kernel; nothing: they are one.
+  std::optional<std::string> fault(const std::vector<int>& set) const {
+    std::vector<int> products, along;
+    for (const int s : set) {
+      if (form(s) == Form::product) products.push_back(s);
+      if (form(s) == Form::along) along.push_back(s);
+    }
+    if (set.size() > most_statements) return fmt::format("a kernel has at most {} statements", most_statements);
+    if (!along.empty()) return rows_fault(set, products, along);
+    if (auto why = chained_fault(set, products)) return why;
+    if (auto why = space_fault(set)) return why;
+    if (products.empty()) return chain_fault(set);
+    return products_fault(set, products);
+  }
+
+  enum class Form { product, pointwise, along };
+  Form form(int s) const {
+    if (const auto* c = std::get_if<Contraction>(&statement(s).op)) return sums(*c) ? Form::product : Form::pointwise;
+    for (const Node& node : std::get<Expression>(statement(s).op).nodes)
+      if (node.kind == Node::Kind::along) return Form::along;
+    return Form::pointwise;
+  }
+  const std::set<std::string>& space(int tensor) const { return spaces_[at(tensor)]; }
+
+  // Every statement over the same index space.
+  std::optional<std::string> space_fault(const std::vector<int>& set) const {
+    const int last = result(set.back());
+    for (const int s : set) {
+      if (space(result(s)) == space(last)) continue;
+      return fmt::format("{}{} and {}{} are made over different dimensions: one would be computed again and again",
+                         name_of(result(s)), text(shapes_[at(result(s))]), name_of(last), text(shapes_[at(last)]));
+    }
+    return std::nullopt;
+  }
+
+  std::optional<std::string> chain_fault(const std::vector<int>& set) const {
+    for (const int s : set)
+      if (const auto* e = std::get_if<Expression>(&statement(s).op))
+        for (const Node& node : e->nodes)
+          if (set.size() > 1 && options_.target == Target::cuda && node.kind == Node::Kind::index)
+            return "index(…) has no kernel on the device";
+    if (options_.target == Target::cpu || set.size() == 1) return std::nullopt;
+    std::vector<int> results;
+    for (const int s : set) results.push_back(result(s));
+    if (fits_device(joined(program_, set, results))) return std::nullopt;
+    return "together they take more steps, tensors or registers than a kernel of the device has";
+  }
+
+  // A product of what the same kernel makes.
+  std::optional<std::string> chained_fault(const std::vector<int>& set, const std::vector<int>& products) const {
+    for (const int p : products)
+      for (const int t : distinct_operands(p))
+        if (writer_[at(t)] >= 0 && contains(set, writer_[at(t)]))
+          return fmt::format("the product reads {} once for every tile of {}: it would be computed again for each",
+                             name_of(t), name_of(result(p)));
+    return std::nullopt;
+  }
+
+  std::optional<std::string> products_fault(const std::vector<int>& set, const std::vector<int>& products) const {
+    if (set.size() == 1) return std::nullopt;
+    if (options_.target == Target::cuda) return "no kernel of the device ends a product in a chain yet";
+    if (products.size() > 2) return "a kernel has at most two products";
+    for (const int p : products) {
+      const auto& c = std::get<Contraction>(statement(p).op);
+      if (dtype(c.left) == DType::int8 && dtype(c.right) == DType::int8)
+        return fmt::format("{} is a sum of int8 * int8, which is exact in int32 and no f32", name_of(c.result));
+    }
+    const auto groups = product_groups(program_, shapes_, products);
+    if (!groups)
+      return fmt::format("{} and {} are products of different operands", name_of(result(products[0])),
+                         name_of(result(products[1])));
+    for (const int s : set)
+      if (form(s) == Form::pointwise)
+        for (int t : tensors_of(s))
+          if (!regrouped(shapes_[at(t)], *groups))
+            return fmt::format("{}{} does not lie as the rows and columns of the product do", name_of(t),
+                               text(shapes_[at(t)]));
+    return std::nullopt;
+  }
+
+  std::optional<std::string> rows_fault(const std::vector<int>& set, const std::vector<int>& products,
+                                        const std::vector<int>& along) const {
+    if (set.size() == 1) return std::nullopt;
+    const std::string& first = name_of(result(along.front()));
+    if (!products.empty()) return fmt::format("{} needs whole rows, and a product makes a tile at a time", first);
+    if (options_.target == Target::cuda)
+      return fmt::format("no kernel of the device runs along dimensions as {} does", first);
+    const std::vector<std::string> cut = cut_dimensions(program_, set);
+    std::int64_t rows = 1, row_bytes = 0;
+    for (const std::string& dim : cut) rows *= ridge::along(shapes_[at(result(set.back()))], dim).extent;
+    if (rows == 1)
+      return fmt::format("{} runs along dimensions, and no other dimension is in all that would share its kernel",
+                         first);
+    for (const int s : set)
+      for (const int t : tensors_of(s)) row_bytes = plus(row_bytes, elements(shapes_[at(t)]) / rows * 4);
+    if (row_bytes <= most_row_bytes) return std::nullopt;
+    return fmt::format("a row of {} and its neighbours takes {}, more than stays near a core", first,
+                       engineering(static_cast<double>(row_bytes), "B"));
+  }
+
+  DType dtype(int tensor) const { return program_.tensors[at(tensor)].dtype; }
+  std::vector<int> tensors_of(int s) const {
+    std::vector<int> all = operands(statement(s));
+    all.push_back(result(s));
+    return all;
+  }
+  static bool contains(const std::vector<int>& set, int s) { return std::binary_search(set.begin(), set.end(), s); }
+
+  // Whether a statement outside hangs on the set and the set on it.
+  bool circular(const std::vector<int>& set) const {
+    std::set<int> seen;
+    std::vector<int> next;
+    const auto leave = [&](int s) {
+      for (const int reader : readers_[at(result(s))])
+        if (!contains(set, reader) && seen.insert(group_of_[at(reader)]).second) next.push_back(group_of_[at(reader)]);
+    };
+    for (const int s : set) leave(s);
+    while (!next.empty()) {
+      const int g = next.back();
+      next.pop_back();
+      for (const int s : members_[at(g)])
+        for (const int reader : readers_[at(result(s))]) {
+          if (contains(set, reader)) return true;
+          if (seen.insert(group_of_[at(reader)]).second) next.push_back(group_of_[at(reader)]);
+        }
+    }
+    return false;
+  }
+
+  // Nearest producers first: what was made last is most likely read by nobody else. Where nothing can be joined, a
+  // pointwise statement joins another that reads the same tensor.
+  void join_producers(int s) {
+    std::vector<int> producers;
+    for (const int t : distinct_operands(s))
+      if (writer_[at(t)] >= 0 && writer_[at(t)] < s) producers.push_back(writer_[at(t)]);
+    std::sort(producers.rbegin(), producers.rend());
+    join_pair(s, producers);
+    for (const int p : producers) (void)join(s, p);
+    if (members_[at(group_of_[at(s)])].size() > 1 || form(s) != Form::pointwise) return;
+    for (const int t : distinct_operands(s)) {
+      if (elements(shapes_[at(t)]) != elements(shapes_[at(result(s))])) continue;
+      int tried = 0;
+      const std::vector<int>& others = readers_[at(t)];
+      for (auto other = std::lower_bound(others.begin(), others.end(), s); other != others.begin();)
+        if (form(*--other) == Form::pointwise && (join(s, *other) || ++tried == most_siblings)) return;
+    }
+  }
+
+  // Two products only make sense together: either alone would leave the other one stored.
+  void join_pair(int s, const std::vector<int>& producers) {
+    std::vector<int> set = members_[at(group_of_[at(s)])];
+    for (const int p : producers) {
+      const std::vector<int>& more = members_[at(group_of_[at(p)])];
+      set.insert(set.end(), more.begin(), more.end());
+    }
+    settle(set);
+    if (set.size() > 1 && !fault(set) && !circular(set)) merge(set);
+  }
+
+  static void settle(std::vector<int>& set) {
+    std::sort(set.begin(), set.end());
+    set.erase(std::unique(set.begin(), set.end()), set.end());
+  }
+
+  bool join(int s, int other) {
+    if (group_of_[at(s)] == group_of_[at(other)]) return true;
+    std::vector<int> set = members_[at(group_of_[at(s)])];
+    const std::vector<int>& more = members_[at(group_of_[at(other)])];
+    set.insert(set.end(), more.begin(), more.end());
+    settle(set);
+    if (fault(set) || circular(set)) return false;
+    merge(set);
+    return true;
+  }
+
+  void merge(const std::vector<int>& set) {
+    const int g = set.back();
+    for (const int s : set) members_[at(group_of_[at(s)])].clear();
+    for (const int s : set) group_of_[at(s)] = g;
+    members_[at(g)] = set;
+  }
+
+  // Groups so that each comes behind those whose results it reads; else as the last of their statements stand.
+  std::vector<int> order() const {
+    std::vector<std::set<int>> after(members_.size());
+    std::vector<int> waits(members_.size());
+    for (int s = 0; s < count(); ++s)
+      for (const int reader : readers_[at(result(s))])
+        if (group_of_[at(reader)] != group_of_[at(s)] &&
+            after[at(group_of_[at(s)])].insert(group_of_[at(reader)]).second)
+          ++waits[at(group_of_[at(reader)])];
+    std::priority_queue<int, std::vector<int>, std::greater<>> ready;
+    for (int g = 0; g < static_cast<int>(members_.size()); ++g)
+      if (!members_[at(g)].empty() && waits[at(g)] == 0) ready.push(g);
+    std::vector<int> out;
+    for (; !ready.empty();) {
+      out.push_back(ready.top());
+      ready.pop();
+      for (const int g : after[at(out.back())])
+        if (--waits[at(g)] == 0) ready.push(g);
+    }
+    return out;
+  }
+
+  Group group(const std::vector<int>& set) const {
+    Group out{.statements = set};
+    std::set<int> read;
+    for (const int s : set) {
+      if (form(s) == Form::product) out.kind = Group::Kind::product;
+      if (form(s) == Form::along) out.kind = Group::Kind::rows;
+      const int made = result(s);
+      const bool inner = !stored_anyway(made) && set.size() > 1 &&
+                         std::all_of(readers_[at(made)].begin(), readers_[at(made)].end(),
+                                     [&](int reader) { return contains(set, reader); });
+      (inner ? out.inside : out.results).push_back(made);
+      out.bytes_before = plus(out.bytes_before, bytes(made));
+      if (!inner) out.bytes_after = plus(out.bytes_after, bytes(made));
+      for (const int t : distinct_operands(s)) {
+        out.bytes_before = plus(out.bytes_before, bytes(t));
+        const bool outer = writer_[at(t)] < 0 || !contains(set, writer_[at(t)]);
+        if (outer && read.insert(t).second) out.bytes_after = plus(out.bytes_after, bytes(t));
+      }
+    }
+    return out;
+  }
+
+  // Of each moment when a group of `lists` runs.
+  std::vector<std::int64_t> alive(const std::vector<std::vector<int>>& lists, const std::set<int>& inside) const {
+    std::vector<std::size_t> when(at(count()));
+    for (std::size_t i = 0; i < lists.size(); ++i)
+      for (const int s : lists[i]) when[at(s)] = i;
+    std::vector<std::int64_t> out(lists.size());
+    for (int t = 0; t < static_cast<int>(program_.tensors.size()); ++t) {
+      if (inside.contains(t)) continue;
+      std::size_t first = writer_[at(t)] < 0 ? 0 : when[at(writer_[at(t)])], last = first;
+      for (const int reader : readers_[at(t)]) last = std::max(last, when[at(reader)]);
+      if (stored_anyway(t)) last = lists.size() - 1;
+      for (std::size_t i = first; i <= last && i < out.size(); ++i) out[i] = plus(out[i], bytes(t));
+    }
+    return out;
+  }
+
+  void weigh(Fusion& out, const std::vector<int>& alone) const {
+    if (out.groups.empty()) return;
+    std::vector<std::vector<int>> before, after;
+    std::set<int> inside;
+    for (const int s : alone) before.push_back({s});
+    for (const Group& g : out.groups) {
+      after.push_back(g.statements);
+      inside.insert(g.inside.begin(), g.inside.end());
+    }
+    const std::vector<std::int64_t> then = alive(before, {}), now = alive(after, inside);
+    for (std::size_t i = 0; i < now.size(); ++i) out.groups[i].alive_bytes = now[i];
+    out.alive_before = *std::max_element(then.begin(), then.end());
+    out.alive_after = *std::max_element(now.begin(), now.end());
+  }
+
+  // Asked again at the end, of whole groups.
+  void add_seams(Fusion& out) const {
+    if (!options_.fuse) return;
+    for (int s = 0; s < count(); ++s)
+      for (const int t : distinct_operands(s)) {
+        const int from = writer_[at(t)];
+        if (from < 0 || group_of_[at(from)] == group_of_[at(s)]) continue;
+        std::vector<int> two{from, s}, set = members_[at(group_of_[at(s)])];
+        const std::vector<int>& more = members_[at(group_of_[at(from)])];
+        set.insert(set.end(), more.begin(), more.end());
+        settle(set);
+        std::optional<std::string> why = fault(two);
+        if (!why) why = fault(set);
+        out.seams.push_back({from, s, why ? *why : "another kernel would have to run between the two"});
+      }
+  }
+
+  const Program& program_;
+  const std::vector<Shape>& shapes_;
+  const FuseOptions& options_;
+  std::vector<std::set<std::string>> spaces_;  // of each tensor: its dimensions longer than 1
+  std::vector<std::vector<int>> readers_;      // of each tensor: statements
+  std::vector<int> writer_;                    // of each tensor; -1: an input
+  std::vector<int> group_of_;                  // of each statement: the last of its group
+  std::vector<std::vector<int>> members_;      // of each group, sorted; empty: it has become part of another
+};
+
+}  // namespace
+
+std::string_view name(Group::Kind kind) {
+  switch (kind) {
+    case Group::Kind::product: return "product";
+    case Group::Kind::pointwise: return "pointwise";
+    case Group::Kind::rows: return "rows";
+  }
+  return "";
+}
+
+Fusion fuse(const Program& program, const std::vector<Shape>& shapes, const FuseOptions& options) {
+  return Fuser(program, shapes, options).perform();
+}
+
+}  // namespace ridge

@@ -1,0 +1,53 @@
+// Which statements share a kernel. What one statement makes and only statements of its own kernel read is never stored:
+// y = (x*up + bu) * gelu(x*gate + bg) in three statements moves x, up, gate, bu, bg and y, where one kernel a statement
+// stores and reads both products as well. A kernel is one of
+//   product     one contraction, or two that share an operand, and pointwise statements on their sums
+//   pointwise   any number of pointwise statements over one index space
+//   rows        functions along dimensions with their pointwise neighbours, some rows at a time
+// Statements are taken in order; each joins the kernels of its operands where the two together are still one of these.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "ridge/plan/shape.h"
+
+namespace ridge {
+
+// Whose kernels: those of a CPU also multiply int8, end products in any pointwise statements and run along dimensions.
+enum class Target { cpu, cuda };
+
+struct FuseOptions {
+  Target target = Target::cpu;
+  bool fuse = true;              // false: one kernel a statement
+  std::vector<int> stored = {};  // tensors that are wanted in memory whoever reads them
+};
+
+struct Group {
+  enum class Kind { product, pointwise, rows } kind = Kind::pointwise;
+  std::vector<int> statements;    // in the program's order
+  std::vector<int> inside = {};   // tensors that never lie in memory
+  std::vector<int> results = {};  // tensors that it stores
+  // B: each statement's operands read and its result written; as one kernel; of what holds memory while it runs.
+  std::int64_t bytes_before = 0, bytes_after = 0, alive_bytes = 0;
+};
+std::string_view name(Group::Kind kind);
+
+struct Seam {  // two statements, one of which reads what the other one makes, that do not share a kernel
+  int from = 0, to = 0;
+  std::string why;
+};
+
+struct Fusion {
+  bool whole = true;          // false: one kernel a statement, of as many steps as it takes
+  std::vector<Group> groups;  // in the order in which they run
+  std::vector<Seam> seams;    // in the order of `to`
+  // The most bytes that hold tensors at once: one kernel a statement, and so. Inputs and outputs stay to the end.
+  std::int64_t alive_before = 0, alive_after = 0;
+};
+
+// `shapes`: of Program::tensors, all sizes known.
+Fusion fuse(const Program& program, const std::vector<Shape>& shapes, const FuseOptions& options = {});
+
+}  // namespace ridge

@@ -1,0 +1,191 @@
+#include "ridge/plan/fuse.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <gtest/gtest.h>
+
+#include "ridge/kernels/trace.h"
+#include "ridge/plan/plan.h"
+
+namespace ridge {
+namespace {
+
+struct Fused {
+  Program program;
+  Fusion fusion;
+  std::string groups() const {  // "u g y | z"
+    std::string out;
+    for (const Group& group : fusion.groups) {
+      out += out.empty() ? "" : " | ";
+      for (const int s : group.statements) out += (s == group.statements[0] ? "" : " ") + result(s);
+    }
+    return out;
+  }
+  std::string inside() const {
+    std::string out;
+    for (const Group& group : fusion.groups)
+      for (const int t : group.inside)
+        out += (out.empty() ? "" : " ") + program.tensors[static_cast<std::size_t>(t)].name;
+    return out;
+  }
+  std::vector<std::string> seams() const {
+    std::vector<std::string> out;
+    for (const Seam& seam : fusion.seams)
+      out.push_back(fmt::format("{} | {}: {}", result(seam.from), result(seam.to), seam.why));
+    return out;
+  }
+  std::string result(int s) const {
+    return program.tensors[static_cast<std::size_t>(program.statements[static_cast<std::size_t>(s)].result())].name;
+  }
+};
+
+Fused fused(const std::string& text, FuseOptions options = {}, const Bindings& given = {}) {
+  Program program = parse(text).value();
+  const Bindings dims = program.bind(given).value();
+  std::vector<Shape> shapes;
+  for (const Tensor& tensor : program.tensors) shapes.push_back(shape(tensor, dims).value());
+  Fusion fusion = fuse(program, shapes, options);
+  return {std::move(program), std::move(fusion)};
+}
+
+constexpr const char* geglu =
+    "dims N = 6, D = 8, F = 4*D\n"
+    "x: bf16[N, D]   up: bf16[F, D]   gate: bf16[F, D]   bu: bf16[F]   bg: bf16[F]\n"
+    "u[N, F] = x * up\ng[N, F] = x * gate\ny: bf16[N, F] = (u + bu) * gelu(g + bg)";
+
+TEST(Fuse, PutsTwoProductsOfOneOperandAndTheirGateIntoOneKernel) {
+  const Fused x = fused(geglu);
+  EXPECT_EQ(x.groups(), "u g y");
+  EXPECT_EQ(x.inside(), "u g");
+  EXPECT_EQ(x.fusion.groups[0].kind, Group::Kind::product);
+  EXPECT_TRUE(x.fusion.seams.empty());
+}
+
+// Note 004: what lives at once is 13*N*d elements and the parameters one by one, 5*N*d and the parameters as one
+// kernel; the saving is 8*N*d, and its ratio to the parameters 8*d*d + 8*d is N/(d + 1).
+TEST(Fuse, CountsWhatAGegluLayerKeepsAlive) {
+  for (const auto& [n, d] : {std::pair<std::int64_t, std::int64_t>{6, 8}, {32768, 8192}, {1, 4096}}) {
+    const Fused x = fused(geglu, {}, {{"N", n}, {"D", d}});
+    const std::int64_t parameters = 8 * d * d + 8 * d;
+    EXPECT_EQ(x.fusion.alive_before, 2 * (13 * n * d + parameters));
+    EXPECT_EQ(x.fusion.alive_after, 2 * (5 * n * d + parameters));
+    EXPECT_EQ(x.fusion.groups[0].bytes_after, 2 * (5 * n * d + parameters));
+    EXPECT_EQ(x.fusion.groups[0].bytes_before, 2 * (22 * n * d + parameters));
+    EXPECT_EQ((x.fusion.alive_before - x.fusion.alive_after) / 2 * (d + 1), n * parameters);
+  }
+}
+
+TEST(Fuse, KeepsOneKernelAStatementWhereThatIsAsked) {
+  const Fused x = fused(geglu, {.fuse = false});
+  EXPECT_EQ(x.groups(), "u | g | y");
+  EXPECT_EQ(x.inside(), "");
+  EXPECT_EQ(x.fusion.alive_before, x.fusion.alive_after);
+  EXPECT_TRUE(x.fusion.seams.empty());
+}
+
+TEST(Fuse, StoresWhatIsWantedInMemory) {
+  const Fused x = fused(geglu, {.stored = {5}});
+  EXPECT_EQ(x.program.tensors[5].name, "u");
+  EXPECT_EQ(x.groups(), "u g y");
+  EXPECT_EQ(x.inside(), "g");
+}
+
+TEST(Fuse, SaysWhyNeighboursStayApart) {
+  const Bindings dims{{"B", 8}, {"D", 4}, {"F", 16}};
+  EXPECT_EQ(fused("x: f32[B, D]  g: f32[D, F]  d: f32[F, D]\nh[B, F] = x * g\nk[B, F] = silu(h)\ny: f32[B, D] = k * d",
+                  {}, dims)
+                .seams(),
+            std::vector<std::string>{
+                "k | y: the product reads k once for every tile of y: it would be computed again for each"});
+  EXPECT_EQ(fused("x: f32[B, D]  g: f32[D, F]\nh[B, F] = x * g\ny: f32[B, F] = softmax(h over F)", {}, dims).seams(),
+            std::vector<std::string>{"h | y: y needs whole rows, and a product makes a tile at a time"});
+  EXPECT_EQ(
+      fused("x: f32[D]  z: f32[B, D]\na[D] = exp(x)\ny: f32[B, D] = a * cos(z)", {}, {{"B", 8}, {"D", 4}}).seams(),
+      std::vector<std::string>{
+          "a | y: a[D] and y[B, D] are made over different dimensions: one would be computed again and again"});
+  EXPECT_EQ(fused("x: f32[B, D]  z: f32[B, D]  g: f32[D, F]\nu[B, F] = x * g\nv[B, F] = z * g\ny: f32[B, F] = u * v",
+                  {}, dims)
+                .groups(),
+            "u v y")
+      << "the weights are shared";
+  EXPECT_EQ(fused("x: f32[B, D]  z: f32[B, D]  g: f32[D, F]  h: f32[D, F]\nu[B, F] = x * g\nv[B, F] = z * h\n"
+                  "y: f32[B, F] = u * v",
+                  {}, dims)
+                .seams(),
+            std::vector<std::string>{"u | y: u and v are products of different operands"});
+  EXPECT_EQ(fused(geglu, {.target = Target::cuda}).seams(),
+            (std::vector<std::string>{"u | y: no kernel of the device ends a product in a chain yet",
+                                      "g | y: no kernel of the device ends a product in a chain yet"}));
+}
+
+TEST(Fuse, JoinsPointwiseStatementsAndTheirSiblings) {
+  const Bindings dims{{"N", 100}};
+  const Fused x =
+      fused("x: f32[N]  z: f32[N]\na[N] = exp(x)\nb[N] = a * z\nc: f32[N] = b + a\nd: f32[N] = cos(b)", {}, dims);
+  EXPECT_EQ(x.groups(), "a b c d");
+  EXPECT_EQ(x.inside(), "a b");
+  EXPECT_EQ(x.fusion.groups[0].bytes_after, 4 * 100 * 4);
+  EXPECT_EQ(fused("x: f32[N]\na: f32[N] = exp(x)\nb: f32[N] = cos(x)", {}, dims).groups(), "a b");
+  EXPECT_EQ(fused("x: f32[N]\na[N] = exp(x)\nb: f32[N] = a + 1", {.target = Target::cuda}, dims).groups(), "a b");
+}
+
+// s needs z and z needs a: a and s cannot be one kernel, for z would have to run in its middle.
+TEST(Fuse, NeverMakesAKernelThatWaitsForItself) {
+  const Fused x = fused(
+      "x: f32[N, N']  w: f32[N', M]\na[N, N'] = exp(x)\nz[N, M] = a * w\nm[N] = sum(z over M)\n"
+      "y: f32[N, N'] = a * m",
+      {}, {{"N", 4}, {"N'", 4}, {"M", 3}});
+  EXPECT_EQ(x.groups(), "a | z | m y");
+  EXPECT_EQ(x.seams(), (std::vector<std::string>{
+                           "a | z: the product reads a once for every tile of z: it would be computed again for each",
+                           "z | m: m needs whole rows, and a product makes a tile at a time",
+                           "a | y: another kernel would have to run between the two"}));
+}
+
+constexpr const char* softmax =
+    "x: f32[N, D]\nm[N] = max(x over D)\ne[N, D] = exp(x - m)\ns[N] = sum(e over D)\ny: f32[N, D] = e / s";
+
+TEST(Fuse, RunsAlongRowsAStripAtATime) {
+  const Fused x = fused(softmax, {}, {{"N", 100}, {"D", 1000}});
+  EXPECT_EQ(x.groups(), "m e s y");
+  EXPECT_EQ(x.inside(), "m e s");
+  EXPECT_EQ(x.fusion.groups[0].kind, Group::Kind::rows);
+  EXPECT_EQ(x.fusion.groups[0].bytes_after, 2 * 4 * 100 * 1000);
+  EXPECT_EQ(x.fusion.groups[0].bytes_before, 4 * (100 * 1000 * 6 + 100 * 4));
+  EXPECT_EQ(fused(softmax, {}, {{"N", 100}, {"D", 100000}}).seams().at(0),
+            "m | e: a row of m and its neighbours takes 1.200 MB, more than stays near a core");
+  EXPECT_EQ(
+      fused("x: f32[N, D]\nm[N] = mean(x over D)\ny: f32[D] = sum(x - m over N)", {}, {{"N", 9}, {"D", 8}}).seams(),
+      std::vector<std::string>{
+          "m | y: m runs along dimensions, and no other dimension is in all that would share its kernel"});
+}
+
+TEST(Fuse, LowersRowsToStripsOfScratch) {
+  const Program program = parse(softmax).value();
+  const Plan p = plan(program, {{"N", 1000}, {"D", 1000}}).value();
+  ASSERT_EQ(p.steps.size(), 1u);
+  const auto& strips = std::get<kernels::Strips>(p.steps[0].kernel);
+  EXPECT_EQ(strips.extents, std::vector<std::int64_t>{1000});
+  EXPECT_EQ(strips.whole.size(), 4u);
+  EXPECT_EQ(p.steps[0].buffers, (std::vector<int>{0, -1, -1, -1, 4}));
+  EXPECT_EQ(p.memory_bytes, 2 * 4 * 1000 * 1000);
+  const Plan apart = plan(program, {{"N", 1000}, {"D", 1000}}, {.fuse = false}).value();
+  EXPECT_EQ(apart.steps.size(), 4u);
+  EXPECT_EQ(apart.memory_bytes, 4 * (3 * 1000 * 1000 + 2 * 1000));
+}
+
+TEST(Fuse, LowersToOneStepThatMovesWhatTheGroupCounts) {
+  for (const Bindings& dims : {Bindings{{"N", 200}, {"D", 96}}, Bindings{{"N", 130}, {"D", 131}}}) {
+    const Program program = parse(geglu).value();
+    const Plan p = plan(program, program.bind(dims).value()).value();
+    ASSERT_EQ(p.steps.size(), 1u);
+    const auto& step = std::get<kernels::FusedMatmul>(p.steps[0].kernel);
+    EXPECT_EQ(p.steps[0].buffers, (std::vector<int>{0, 1, 2, 3, 4, 7}));
+    EXPECT_EQ(kernels::trace_cpu(step, 2).global_bytes(), p.fusion.groups[0].bytes_after);
+    EXPECT_EQ(p.buffers[5].bytes() + p.buffers[6].bytes(), 0);
+    EXPECT_EQ(p.memory_bytes, p.fusion.alive_after);
+  }
+}
+
+}  // namespace
+}  // namespace ridge

@@ -1,0 +1,183 @@
+// Statements that run along dimensions, with their neighbours: all of them over a strip of rows, then over the next.
+// What they leave for each other is scratch of a strip's size, in f32. One strip is lowered like a whole program whose
+// dimensions are shorter and whose tensors lie as they lie.
+#include <algorithm>
+
+#include "ridge/plan/lower.h"
+#include "ridge/program/elementwise.h"
+
+namespace ridge {
+namespace {
+
+constexpr std::int64_t strip_bytes = 384 << 10;  // of all that a strip touches: half of an L2
+constexpr std::int64_t least_strips = 16;        // for the threads to share
+
+bool names(const std::vector<Axis>& axes, const std::string& dim) {
+  return std::any_of(axes.begin(), axes.end(), [&](const Axis& axis) { return axis.dim == dim; });
+}
+
+bool cuts(const Program& program, const Statement& statement, const std::string& dim) {
+  if (!names(program.tensors[static_cast<std::size_t>(statement.result())].axes, dim)) return false;
+  const auto* e = std::get_if<Expression>(&statement.op);
+  if (e == nullptr) return true;
+  for (const std::vector<Axis>& axes : spaces(program.tensors, e->nodes).axes)
+    if (!axes.empty() && !names(axes, dim)) return false;
+  return std::none_of(e->nodes.begin(), e->nodes.end(),
+                      [&](const Node& n) { return n.kind == Node::Kind::along && names(n.over, dim); });
+}
+
+class Strip {
+ public:
+  Strip(Lowering& to, int group, std::vector<std::string> cut)
+      : to_(to), group_(to.plan.fusion.groups[static_cast<std::size_t>(group)]), cut_(std::move(cut)) {
+    for (const std::string& dim : cut_) out_.extents.push_back(to.dims.at(dim)), out_.parts.push_back(1);
+  }
+
+  // Nothing: one step does it all, whole.
+  std::optional<Step> lower(int group) {
+    const Lowering one = lowered(out_.parts);
+    if (one.plan.steps.size() == 1) return std::nullopt;
+    choose_parts(one);
+    const Lowering whole = lowered(out_.parts);
+    add_operands(whole);
+    out_.whole = steps(whole);
+    std::vector<std::int64_t> rest = out_.parts;
+    for (std::size_t i = 0; i < rest.size(); ++i)
+      if (const std::int64_t left = out_.extents[i] % rest[i]) rest[i] = left;
+    if (rest != out_.parts) out_.rest = steps(lowered(rest));
+    Step step;
+    step.group = group, step.kernel = std::move(out_), step.buffers = std::move(buffers_);
+    return step;
+  }
+
+ private:
+  Lowering lowered(const std::vector<std::int64_t>& parts) {
+    dims_ = to_.dims;
+    for (std::size_t i = 0; i < cut_.size(); ++i) dims_[cut_[i]] = parts[i];
+    Lowering part{to_.program, dims_, to_.sizes, {}, {}};
+    for (std::size_t t = 0; t < to_.tensors.size(); ++t) {
+      View view = to_.tensors[t];
+      for (SizedAxis& axis : view.shape)
+        if (const auto dim = std::find(cut_.begin(), cut_.end(), axis.dim); dim != cut_.end())
+          axis.extent = parts[static_cast<std::size_t>(dim - cut_.begin())];
+      const bool inside =
+          std::find(group_.inside.begin(), group_.inside.end(), static_cast<int>(t)) != group_.inside.end();
+      if (inside) {  // scratch
+        std::vector<std::string> order;
+        for (const SizedAxis& axis : view.shape)
+          if (!axis.dim.empty()) order.push_back(axis.dim);
+        view.shape = packed(view.shape, order), view.dtype = DType::f32;
+      }
+      view.buffer = part.add_buffer(view.dtype, elements(view.shape));
+      part.tensors.push_back(std::move(view));
+    }
+    for (const int s : group_.statements) {
+      const auto* c = std::get_if<Contraction>(&to_.statement(s).op);
+      ridge::lower(part, 0, c ? elementwise(*c) : std::get<Expression>(to_.statement(s).op));
+    }
+    return part;
+  }
+
+  // From the innermost dimension outwards, as much as fits.
+  void choose_parts(const Lowering& one) {
+    std::vector<bool> used(one.plan.buffers.size());
+    for (const Step& step : one.plan.steps)
+      for (const int b : step.buffers)
+        if (b >= 0) used[static_cast<std::size_t>(b)] = true;
+    std::int64_t row = 0, all = 1;
+    for (std::size_t b = 0; b < used.size(); ++b) row += used[b] ? one.plan.buffers[b].bytes() : 0;
+    for (const std::int64_t extent : out_.extents) all *= extent;
+    std::int64_t fits = std::clamp<std::int64_t>(strip_bytes / std::max<std::int64_t>(row, 1), 1,
+                                                 std::max<std::int64_t>(all / least_strips, 1));
+    for (std::size_t i = cut_.size(); i-- > 0 && fits > 1; fits /= std::max<std::int64_t>(out_.extents[i], 1)) {
+      out_.parts[i] = std::min(out_.extents[i], fits);
+      if (out_.parts[i] < out_.extents[i]) return;
+    }
+  }
+
+  // Each buffer of the strip's own lowering: a tensor's, scratch, or a counted axis, which lies in memory whole.
+  void add_operands(const Lowering& part) {
+    for (std::size_t b = 0; b < part.plan.buffers.size(); ++b) {
+      const Buffer& buffer = part.plan.buffers[b];
+      kernels::StripOperand operand{buffer.dtype, {}, 0};
+      const auto counted = part.counted.find(static_cast<int>(b));
+      if (b < to_.tensors.size() &&
+          std::find(group_.inside.begin(), group_.inside.end(), static_cast<int>(b)) == group_.inside.end()) {
+        for (const std::string& dim : cut_)
+          operand.strides.push_back(has(to_.tensors[b].shape, dim) ? along(to_.tensors[b].shape, dim).stride : 0);
+        buffers_.push_back(to_.tensors[b].buffer);
+      } else if (counted != part.counted.end()) {
+        for (const std::string& dim : cut_) operand.strides.push_back(dim == counted->second.dim ? 1 : 0);
+        buffers_.push_back(counting(to_, counted->second).buffer);
+      } else {
+        operand.scratch = std::max<std::int64_t>(buffer.elements, 1);
+        buffers_.push_back(-1);
+      }
+      out_.operands.push_back(std::move(operand));
+    }
+    drop_unused(part);
+  }
+
+  // The program's other tensors.
+  void drop_unused(const Lowering& part) {
+    std::vector<bool> used(out_.operands.size());
+    for (const Step& step : part.plan.steps)
+      for (const int b : step.buffers)
+        if (b >= 0) used[static_cast<std::size_t>(b)] = true;
+    place_.assign(used.size(), -1);
+    std::size_t kept = 0;
+    for (std::size_t b = 0; b < used.size(); ++b) {
+      if (!used[b]) continue;
+      place_[b] = static_cast<int>(kept);
+      out_.operands[kept] = out_.operands[b], buffers_[kept] = buffers_[b];
+      ++kept;
+    }
+    out_.operands.resize(kept), buffers_.resize(kept);
+  }
+
+  std::vector<kernels::StripStep> steps(const Lowering& part) const {
+    std::vector<kernels::StripStep> out;
+    for (const Step& step : part.plan.steps) {
+      kernels::StripStep& next = out.emplace_back();
+      if (const auto* chain = std::get_if<kernels::ChainProgram>(&step.kernel)) next.kernel = *chain;
+      if (const auto* rows = std::get_if<kernels::RowProblem>(&step.kernel)) next.kernel = *rows;
+      if (const auto* reduction = std::get_if<kernels::ReduceProblem>(&step.kernel)) next.kernel = *reduction;
+      for (const int b : step.buffers) next.operands.push_back(b < 0 ? -1 : place_[static_cast<std::size_t>(b)]);
+    }
+    return out;
+  }
+
+  Lowering& to_;
+  const Group group_;
+  std::vector<std::string> cut_;
+  Bindings dims_;
+  kernels::Strips out_;
+  std::vector<int> buffers_, place_;
+};
+
+}  // namespace
+
+std::vector<std::string> cut_dimensions(const Program& program, const std::vector<int>& statements) {
+  std::vector<std::string> out;
+  const int last = program.statements[static_cast<std::size_t>(statements.back())].result();
+  for (const Axis& axis : program.tensors[static_cast<std::size_t>(last)].axes)
+    if (axis.named() && std::all_of(statements.begin(), statements.end(), [&](int s) {
+          return cuts(program, program.statements[static_cast<std::size_t>(s)], axis.dim);
+        }))
+      out.push_back(axis.dim);
+  return out;
+}
+
+void lower_rows(Lowering& to, int group) {
+  const std::vector<int> statements = to.plan.fusion.groups[static_cast<std::size_t>(group)].statements;
+  const std::vector<std::string> cut =
+      to.plan.fusion.whole ? cut_dimensions(to.program, statements) : std::vector<std::string>();
+  if (!cut.empty())
+    if (auto step = Strip(to, group, cut).lower(group)) {
+      to.plan.steps.push_back(*std::move(step));
+      return;
+    }
+  lower(to, group, std::get<Expression>(to.statement(statements[0]).op));
+}
+
+}  // namespace ridge
