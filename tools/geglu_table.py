@@ -59,13 +59,14 @@ def measure(binary: str, torch: str, only: str) -> dict:
                 run = ridge(binary, "run", *sizes(n, d), "--threads", "2", *options)
                 row[key].append(run["total"]["measured_s"]["median"])
                 row.setdefault("memory_bytes", {})[key] = run["provenance"]["memory_bytes"]
-                isa = run["provenance"]["isa"]
+                about = {"date": run["provenance"]["day"], "commit": run["provenance"]["commit"],
+                         "machine": run["machine"]["title"], "isa": run["provenance"]["isa"], "threads": 2}
             if torch:
                 done = subprocess.run([torch, "-c", TORCH, str(n), str(d)], capture_output=True, text=True, env=env, check=True)
                 row["torch_s"].append(float(done.stdout))
         rows.append(row)
     rows.sort(key=lambda row: (row["d"], row["N"]))
-    return {"command": "tools/geglu_table.py build/ridge --measure --torch PYTHON", "threads": 2, "isa": isa, "rows": rows}
+    return {"command": "tools/geglu_table.py build/ridge --measure --torch PYTHON", **about, "rows": rows}
 
 
 def text(number: float, unit: str) -> str:

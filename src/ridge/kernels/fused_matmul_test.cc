@@ -184,10 +184,18 @@ TEST_P(FusedOnEveryIsa, NotANumberAndInfinitiesGoWhereTheyShould) {
   for (Index i = 0; i < 9; ++i)
     for (Index j = 0; j < 70; ++j) {
       const float got = get(DType::bf16, y.data(), i * 70 + j);
-      if (i == 2) EXPECT_TRUE(std::isnan(got)) << j;
-      if (i != 2 && i != 4 && j != 8) EXPECT_TRUE(std::isfinite(got)) << i << " " << j;
-      if (i != 2 && i != 4 && j == 7) EXPECT_EQ(got, 0) << i;
-      if (i != 2 && i != 4 && j == 8) EXPECT_TRUE(std::isinf(got)) << i;
+      if (i == 2) {
+        EXPECT_TRUE(std::isnan(got)) << j;
+      }
+      if (i != 2 && i != 4 && j != 8) {
+        EXPECT_TRUE(std::isfinite(got)) << i << " " << j;
+      }
+      if (i != 2 && i != 4 && j == 7) {
+        EXPECT_EQ(got, 0) << i;
+      }
+      if (i != 2 && i != 4 && j == 8) {
+        EXPECT_TRUE(std::isinf(got)) << i;
+      }
     }
 }
 

@@ -79,7 +79,9 @@ template <class T> void streamed(DType dtype) {
         ASSERT_EQ(value(y[i + shift]), exact) << i << " on " << cpu::name(isa);
       }
       for (std::size_t i = 0; i < shift; ++i) ASSERT_EQ(value(y[i]), -77);
-      if (shift == 0) ASSERT_EQ(value(y.back()), -77);
+      if (shift == 0) {
+        ASSERT_EQ(value(y.back()), -77);
+      }
     }
   cpu::use_isa(before);
 }

@@ -107,21 +107,21 @@ Status check_libraries(const std::vector<std::string>& wanted) {
 }  // namespace
 
 std::vector<ContestClass> Contest::classes() const {
-  std::vector<std::string> dtypes_met;
+  std::vector<std::string> families;
   for (const ContestRow& row : rows)
-    if (std::find(dtypes_met.begin(), dtypes_met.end(), row.shape.dtypes()) == dtypes_met.end())
-      dtypes_met.push_back(row.shape.dtypes());
+    if (std::find(families.begin(), families.end(), row.shape.dtypes()) == families.end())
+      families.push_back(row.shape.dtypes());
   std::vector<ContestClass> out;
-  for (const std::string& dtypes : dtypes_met) {
+  for (const std::string& family : families) {
     struct Group {
       const char* name;
       std::int64_t from, to;
     };
     for (const Group& g : {Group{"all", 1, INT64_MAX}, Group{"M > 8", 9, INT64_MAX}, Group{"M <= 8", 1, 8}}) {
-      ContestClass c{.name = fmt::format("{} {}", dtypes, g.name), .worst = INFINITY};
+      ContestClass c{.name = fmt::format("{} {}", family, g.name), .worst = INFINITY};
       double logs = 0;
       for (const ContestRow& row : rows) {
-        if (row.shape.dtypes() != dtypes || row.shape.m < g.from || row.shape.m > g.to || row.ratio == 0) continue;
+        if (row.shape.dtypes() != family || row.shape.m < g.from || row.shape.m > g.to || row.ratio == 0) continue;
         ++c.rows;
         logs += std::log(row.ratio);
         c.worst = std::min(c.worst, row.ratio);

@@ -18,8 +18,8 @@
 namespace ridge {
 
 struct RunOptions {
-  std::map<std::string, std::string> in;   // tensor -> .npy file; the others are random
-  std::map<std::string, std::string> out;  // tensor -> .npy file to write
+  std::map<std::string, std::string> in = {};   // tensor -> .npy file; the others are random
+  std::map<std::string, std::string> out = {};  // tensor -> .npy file to write
   std::uint64_t seed = 0;
   int threads = 0;  // 0: every core that the process may use
   bool cuda = false;
@@ -32,8 +32,8 @@ struct RunOptions {
 struct Regime {
   std::string dim;
   double half_s = 0, once_s = 0, double_s = 0;
-  double fixed_s = 0;              // what does not move
-  std::optional<Limiter> limiter;  // overhead where that is more than half; else the roofline's
+  double fixed_s = 0;                   // what does not move
+  std::optional<Limiter> limiter = {};  // overhead where that is more than half; else the roofline's
 };
 
 struct OpMeasurement {

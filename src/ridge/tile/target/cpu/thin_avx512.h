@@ -53,12 +53,13 @@ void across(const Strip& x, const Unit* a, const T* b, typename V::Sum* c, const
   const Index b_stride = x.b_stride, c_stride = x.c_stride, even = of_b.ahead[0], odd = of_b.ahead[1];
   for (Index j = 0; j < n; j += width) {
     const Index left = n - j;
+    const auto part = [&](int v) { return static_cast<int>(left - 16 * v < 16 ? left - 16 * v : 16); };
     typename V::Register sums[rows][vectors];
 #pragma GCC unroll 8
     for (int i = 0; i < rows; ++i)
 #pragma GCC unroll 2
       for (int v = 0; v < vectors; ++v)
-        sums[i][v] = add ? V::sum_load_part(c + i * c_stride + j + 16 * v, left - 16 * v) : V::zero();
+        sums[i][v] = add ? V::sum_load_part(c + i * c_stride + j + 16 * v, part(v)) : V::zero();
     const auto step = [&](Index s, bool pair) __attribute__((always_inline)) {
       typename V::Register units[vectors];
       const T* const p = b + s * Units::rows * b_stride + j;
@@ -81,7 +82,7 @@ void across(const Strip& x, const Unit* a, const T* b, typename V::Sum* c, const
 #pragma GCC unroll 8
     for (int i = 0; i < rows; ++i)
 #pragma GCC unroll 2
-      for (int v = 0; v < vectors; ++v) V::sum_store_part(c + i * c_stride + j + 16 * v, sums[i][v], left - 16 * v);
+      for (int v = 0; v < vectors; ++v) V::sum_store_part(c + i * c_stride + j + 16 * v, sums[i][v], part(v));
   }
 }
 
