@@ -73,6 +73,10 @@ class Mapper {
                                      fmt::join(texts, " ")),
                          fmt::format("{} {}=4", option, names.empty() ? "c" : names.back()));
     for (const auto& [name, value] : *read) {
+      if (value < 1)
+        return usage_error(
+            fmt::format("expected a whole number of at least 1 for {} after {}, found {}", name, option, value),
+            fmt::format("{} {}=4", option, name));
       if (std::find(names.begin(), names.end(), name) != names.end()) continue;
       const std::string near = nearest(name, names);
       return usage_error(

@@ -175,6 +175,10 @@ TEST(AsMetapipe, RefusesWhatItCannotMap) {
             "expected an inner dimension that does not stream, found 'B'");
   EXPECT_EQ(mapped(mlp, {}, {.buffer = {"h"}}).error().message,
             "expected a statement's result and a whole number of at least 1 after --buffer, found 'h'");
+  EXPECT_EQ(mapped(mlp, {}, {.buffer = {"h=0"}}).error().text(),
+            "expected a whole number of at least 1 for h after --buffer, found 0\n  hint: --buffer h=4\n");
+  EXPECT_EQ(mapped(mlp, {}, {.par = {"h=-2"}}).error().message,
+            "expected a whole number of at least 1 for h after --par, found -2");
   EXPECT_EQ(mapped(mlp, {}, {.schedule = "fork-join"}).error().message,
             "expected a schedule sequential, pipelined or streaming, found 'fork-join'");
   EXPECT_EQ(mapped(mlp, {}, {.par = {"h=2000"}}).error().message,
