@@ -5,6 +5,7 @@
 
 #include "ridge/report/device_contest.h"
 #include "ridge/report/report.h"
+#include "ridge/report/tables.h"
 
 namespace ridge {
 namespace {
@@ -69,6 +70,20 @@ TEST(PlanReport, ListsWinnersAndLosers) {
   EXPECT_EQ(json["plan"]["tile"]["m"], 64);
   EXPECT_EQ(json["plan"]["split"], 2);
   EXPECT_EQ(json["losers"][0]["why"], "loads more");
+  const std::string csv = render_csv(report), markdown = render_markdown(report);
+  EXPECT_NE(csv.find(",time_upper_s,group,kernel,tile_m,tile_n,tile_k,stages,split,waves,predicted_low_s,predicted_s,"
+                     "predicted_high_s,traffic_bytes,memory_bytes\nZ,"),
+            std::string::npos)
+      << csv;
+  EXPECT_NE(csv.find(",0,sm90_64x64x64_single,64,64,64,8,2,1,1e-06,2e-06,3e-06,4000,3000\ntotal,"), std::string::npos)
+      << csv;
+  EXPECT_TRUE(csv.ends_with(",,,,,,,,1e-06,2e-06,3e-06,4000,3000\n")) << csv;
+  EXPECT_NE(markdown.find("\n| op | kernel | stages | split | waves | expected | low .. high | asked | from memory |\n"
+                          "| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n"
+                          "| Z | sm90_64x64x64_single | 8 | 2 | 1 | 2.000 us | 1.000 us .. 3.000 us | 4.000 kB | 3.000 "
+                          "kB |\n\n```\nZ was chosen over\n"),
+            std::string::npos)
+      << markdown;
 }
 
 TEST(DeviceContestReport, ShowsAWrongRow) {

@@ -110,6 +110,52 @@ std::string grouping(const Report& report) {
   return out;
 }
 
+std::string kernel_name(const Report& report, std::size_t kernel) {
+  return shortened(group_name(report.explanation, report.planned->fusion.groups[kernel]), 24);
+}
+
+// What each kernel was chosen over, and what it copies first.
+std::string losers(const Report& report) {
+  std::string out;
+  for (std::size_t i = 0; i < report.planned->kernels.size(); ++i) {
+    const OpPlan& plan = report.planned->kernels[i];
+    for (const std::string& copy : plan.copies) out += fmt::format("{} copies {}\n", kernel_name(report, i), copy);
+    if (plan.losers.empty()) continue;
+    std::vector<std::vector<std::string>> lost;
+    for (const Loser& loser : plan.losers)
+      lost.push_back({fmt::format("  {}, split {}", loser.plan.kernel, or_dash(loser.plan.split)),
+                      engineering(loser.predicted_s, "s"), loser.why});
+    out += fmt::format("{} was chosen over\n{}", kernel_name(report, i), aligned(lost, {false, true, false}));
+  }
+  return out;
+}
+
+const std::vector<bool> columns_right{false, false, true, true, true, true, true, true, true};
+
+// Where a kernel's plan stands: at its last statement. The others say where they went.
+OpPlan plan_at(const Report& report, std::size_t group, int statement) {
+  const std::vector<int>& statements = report.planned->fusion.groups[group].statements;
+  if (statement == statements.back()) return report.planned->kernels[group];
+  return {.plan = {.kernel = "in " + op_name(report, statements.back())}};
+}
+
+std::vector<std::string> bare_row(const std::string& group, const OpPlan& p) {
+  const auto bare = [](const auto& value) { return value ? std::to_string(*value) : ""; };
+  return {group,
+          p.plan.kernel,
+          bare(p.plan.tile_m),
+          bare(p.plan.tile_n),
+          bare(p.plan.tile_k),
+          bare(p.plan.stages),
+          bare(p.plan.split),
+          bare(p.plan.waves),
+          fmt::format("{}", p.predicted_s.low),
+          fmt::format("{}", p.predicted_s.expected),
+          fmt::format("{}", p.predicted_s.high),
+          std::to_string(p.traffic_bytes),
+          std::to_string(p.memory_bytes)};
+}
+
 }  // namespace
 
 std::string group_name(const Explanation& explanation, const Group& group) {
@@ -119,17 +165,14 @@ std::string group_name(const Explanation& explanation, const Group& group) {
   return out;
 }
 
-// A kernel's plan stands at its last statement; the others say where they went.
 void add_plans(Json& out, const Report& report) {
   const PlannedProgram& planned = *report.planned;
   out["groups"] = Json::array();
   for (std::size_t g = 0; g < planned.kernels.size(); ++g) {
-    const std::vector<int>& statements = planned.fusion.groups[g].statements;
-    for (const int s : statements) {
-      const bool last = s == statements.back();
-      const OpPlan elsewhere{.plan = {.kernel = "in " + op_name(report, statements.back())}};
-      add_plan(out["ops"][static_cast<std::size_t>(s)], last ? planned.kernels[g] : elsewhere);
-      out["ops"][static_cast<std::size_t>(s)]["group"] = g;
+    for (const int s : planned.fusion.groups[g].statements) {
+      Json& op = out["ops"][static_cast<std::size_t>(s)];
+      add_plan(op, plan_at(report, g, s));
+      op["group"] = g;
     }
     out["groups"].push_back(group_json(report, g));
   }
@@ -141,24 +184,39 @@ void add_plans(Json& out, const Report& report) {
   out["library"] = name(report.library);
 }
 
-std::string plan_text(const Report& report) {
+Cells plan_cells(const Report& report) {
+  Cells out(report.explanation.ops.size() + 2);
+  out.front() = {"group", "kernel",          "tile_m",      "tile_n",           "tile_k",        "stages",      "split",
+                 "waves", "predicted_low_s", "predicted_s", "predicted_high_s", "traffic_bytes", "memory_bytes"};
+  for (std::size_t g = 0; g < report.planned->kernels.size(); ++g)
+    for (const int s : report.planned->fusion.groups[g].statements)
+      out[static_cast<std::size_t>(s) + 1] = bare_row(std::to_string(g), plan_at(report, g, s));
+  OpPlan total = total_of(*report.planned);
+  total.plan.kernel.clear();
+  out.back() = bare_row("", total);
+  return out;
+}
+
+Cells plan_table(const Report& report) {
   const std::vector<OpPlan>& plans = report.planned->kernels;
-  std::vector<std::vector<std::string>> rows{
-      {"op", "kernel", "stages", "split", "waves", "expected", "low .. high", "asked", "from memory"}};
-  std::string below;
-  for (std::size_t i = 0; i < plans.size(); ++i) {
-    const std::string op = shortened(group_name(report.explanation, report.planned->fusion.groups[i]), 24);
-    rows.push_back(row(op, plans[i]));
-    for (const std::string& copy : plans[i].copies) below += fmt::format("{} copies {}\n", op, copy);
-    if (plans[i].losers.empty()) continue;
-    std::vector<std::vector<std::string>> lost;
-    for (const Loser& loser : plans[i].losers)
-      lost.push_back({fmt::format("  {}, split {}", loser.plan.kernel, or_dash(loser.plan.split)),
-                      engineering(loser.predicted_s, "s"), loser.why});
-    below += fmt::format("{} was chosen over\n{}", op, aligned(lost, {false, true, false}));
-  }
+  Cells rows{{"op", "kernel", "stages", "split", "waves", "expected", "low .. high", "asked", "from memory"}};
+  for (std::size_t i = 0; i < plans.size(); ++i) rows.push_back(row(kernel_name(report, i), plans[i]));
   if (plans.size() > 1) rows.push_back(row("total", total_of(*report.planned)));
-  return "\n" + aligned(rows, {false, false, true, true, true, true, true, true, true}) + grouping(report) + below;
+  return rows;
+}
+
+std::string plan_text(const Report& report) {
+  return "\n" + aligned(plan_table(report), columns_right) + grouping(report) + losers(report);
+}
+
+std::string plan_markdown(const Report& report) {
+  std::string out = "\n" + markdown_table(plan_table(report), columns_right);
+  const std::string said = grouping(report);
+  if (!said.empty()) out += "\n";
+  for (std::size_t at = 0; at < said.size(); at = said.find('\n', at) + 1)
+    out += "- " + said.substr(at, said.find('\n', at) + 1 - at);
+  const std::string lost = losers(report);
+  return lost.empty() ? out : out + "\n```\n" + lost + "```\n";
 }
 
 }  // namespace ridge

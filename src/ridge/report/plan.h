@@ -3,12 +3,20 @@
 
 #include <nlohmann/json.hpp>
 #include <string>
+#include <vector>
 
 #include "ridge/report/report.h"
+#include "ridge/report/table.h"
 
 namespace ridge {
 
-std::string plan_text(const Report& report);                        // the report has a plan
+// The report has a plan.
+std::string plan_text(const Report& report);
+std::string plan_markdown(const Report& report);
+Cells plan_table(const Report& report);  // as people read it, one row a kernel and the total
+// Bare numbers beside a table of the statements and their total: a head, a row each. A kernel's plan stands at its last
+// statement; the others say where they went, and count nothing.
+Cells plan_cells(const Report& report);
 void add_plans(nlohmann::ordered_json& out, const Report& report);  // into the whole and its operations
 // "u, g, y": a kernel's statements.
 std::string group_name(const Explanation& explanation, const Group& group);

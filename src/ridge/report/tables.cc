@@ -8,6 +8,7 @@
 #include "ridge/base/text.h"
 #include "ridge/machine/keys.h"
 #include "ridge/report/drawing.h"
+#include "ridge/report/plan.h"
 #include "ridge/report/steps.h"
 #include "ridge/report/used.h"
 
@@ -75,6 +76,17 @@ std::string subtitle(const Report& report) {
   return out;
 }
 
+std::string html_table(const Cells& cells) {
+  std::string out = "<table>\n";
+  for (std::size_t i = 0; i < cells.size(); ++i) {
+    out += "<tr>";
+    for (const std::string& cell : cells[i])
+      out += i == 0 ? "<th>" + escaped(cell) + "</th>" : "<td>" + escaped(cell) + "</td>";
+    out += "</tr>\n";
+  }
+  return out + "</table>\n";
+}
+
 }  // namespace
 
 std::string render_csv(const Report& report) {
@@ -82,12 +94,16 @@ std::string render_csv(const Report& report) {
                                 "ridge", "limiter", "time_lower_s", "time_upper_s"};
   if (report.measured)
     head.insert(head.end(), {"measured_s", "measured_min_s", "measured_max_s", "fraction_of_roof", "max_rel_error"});
-  return csv_table(op_table(report, head, csv_row, true));
+  Cells cells = op_table(report, head, csv_row, true);
+  const Cells plans = report.planned ? plan_cells(report) : Cells(cells.size());
+  for (std::size_t i = 0; i < cells.size(); ++i) cells[i].insert(cells[i].end(), plans[i].begin(), plans[i].end());
+  return csv_table(cells);
 }
 
 std::string render_markdown(const Report& report) {
   std::string out = fmt::format("### `{}`\n\n{}\n\n", report.title, subtitle(report));
   out += markdown_table(markdown_cells(report), markdown_right);
+  if (report.planned) out += plan_markdown(report);
   for (const Prediction& p : report.explanation.ops) {
     const auto& order = report.explanation.dim_names;
     out += fmt::format("\n`{}`: {} FLOP over {} B is {} FLOP/B\n", p.work.text, p.work.flops.text(order),
@@ -111,15 +127,8 @@ std::string render_html(const Report& report) {
       "auto;padding:0 1em}table{border-collapse:collapse}td,th{padding:.2em .8em;text-align:right}td:first-child,"
       "th:first-child{text-align:left}tr+tr{border-top:1px solid #8886}pre{overflow-x:auto}svg{width:100%;height:auto}"
       "</style></head><body>\n";
-  out += render_svg(report) + "<table>\n";
-  const Cells cells = markdown_cells(report);
-  for (std::size_t i = 0; i < cells.size(); ++i) {
-    out += "<tr>";
-    for (const std::string& cell : cells[i])
-      out += i == 0 ? "<th>" + escaped(cell) + "</th>" : "<td>" + escaped(cell) + "</td>";
-    out += "</tr>\n";
-  }
-  out += "</table>\n";
+  out += render_svg(report) + html_table(markdown_cells(report));
+  if (report.planned) out += html_table(plan_table(report));
   if (!report.measured) out += "<pre>" + escaped(render_steps(report)) + "</pre>\n";
   return out + "</body></html>\n";
 }

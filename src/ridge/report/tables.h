@@ -11,7 +11,8 @@
 namespace ridge {
 
 // One row an operation and one for the total: op, flops, bytes, intensity, ridge, limiter, time_lower_s, time_upper_s,
-// and of a run measured_s, measured_min_s, measured_max_s, fraction_of_roof, max_rel_error. Unknown: empty.
+// of a run measured_s, measured_min_s, measured_max_s, fraction_of_roof, max_rel_error, and of a plan plan_cells()
+// (plan.h). Unknown: empty.
 std::string render_csv(const Report& report);
 std::string render_markdown(const Report& report);
 // The picture, the table and, where nothing was measured, the derivation; no script, nothing to fetch.
