@@ -124,9 +124,9 @@ TEST_F(CliTest, SweepsMachinesDtypesAndSizes) {
   const Outcome csv = ridge({"sweep", "A[B, D] * W[D, F] -> C[B, F]", "--on", "tpu_v5e,h100", "--dtype", "bf16,int8",
                              "-d", "B=128..512:*2", "D=8192", "F=8192", "--csv"});
   EXPECT_EQ(csv.err, "");
-  EXPECT_TRUE(
-      csv.out.starts_with("machine,dtype,B,D,F,flops,bytes,intensity,limiter,time_lower_s,time_upper_s,crossover\n"
-                          "tpu_v5e,bf16,128,8192,8192,17179869184,138412032,124.1212,memory,"))
+  EXPECT_TRUE(csv.out.starts_with(
+      "machine,dtype,B,D,F,flops,bytes,intensity,limiter,time_lower_s,time_upper_s,crossover,unknown\n"
+      "tpu_v5e,bf16,128,8192,8192,17179869184,138412032,124.1212,memory,"))
       << csv.out;
   EXPECT_EQ(std::count(csv.out.begin(), csv.out.end(), '\n'), 1 + 2 * 2 * 3);
   EXPECT_NE(csv.out.find("tpu_v5e,bf16,256,8192,8192,34359738368,142606336,240.9412,compute,"), std::string::npos);
@@ -144,6 +144,22 @@ TEST_F(CliTest, SweepsMachinesDtypesAndSizes) {
           "time\n");
   rejects({"sweep", matmul, "--on", "h100", "-d", "B=1"}, 2,
           "ridge: dimension 'D' has no value\n  hint: give it one or several: -d D=256, -d D=1..4096:*2\n");
+}
+
+TEST_F(CliTest, SaysWhyPointsOfASweepAreUnknown) {
+  const std::vector<std::string> cut{"sweep", matmul, "--on", "tpu_v5e", "--split",
+                                     "D=2,4", "-d",   "B=8",  "F=8",     "D=6..9"};
+  const std::string text = ridge(cut).out;
+  EXPECT_NE(text.find("\nunknown at 2 points: D is no multiple of the 2 chips\n"
+                      "unknown at 3 points: D is no multiple of the 4 chips\n"),
+            std::string::npos)
+      << text;
+  const std::string csv = ridge(with(cut, {"--csv"})).out;
+  EXPECT_NE(csv.find("\ntpu_v5e,bf16,4,8,8,9,,,,,,,,D is no multiple of the 4 chips\n"), std::string::npos) << csv;
+  EXPECT_NE(csv.find("\ntpu_v5e,bf16,4,8,8,8,256,"), std::string::npos) << csv;
+  const auto json = nlohmann::json::parse(ridge(with(cut, {"--json"})).out);
+  EXPECT_EQ(json["lines"][0]["unknown"], (nlohmann::json{{"D is no multiple of the 2 chips", {1, 3}}}));
+  EXPECT_EQ(json["lines"][0]["flops"][1], nullptr);
 }
 
 TEST_F(CliTest, PrintsTablesForOtherPrograms) {

@@ -70,6 +70,8 @@ void append_row(std::string& out, const SweepLine& line, const SweepPoint& point
     fmt::format_to(to, ",{},{:.7g},{:.7g}", name(point.limiter), point.time_lower_s, point.time_upper_s);
   out += ',';
   out += crossover(&point);
+  out += ',';
+  if (point.reason != 0) out += csv_cell(line.reasons[point.reason]);
   out += '\n';
 }
 
@@ -144,6 +146,28 @@ Cells crossover_table(const Sweep& sweep) {
   return cells;
 }
 
+// "unknown at 3 points: D is no multiple of the 4 chips", a line a cause.
+std::string unknown(const Sweep& sweep) {
+  std::vector<std::pair<std::string, long long>> causes;
+  for (const SweepLine& line : sweep.lines) {
+    std::vector<long long> counts(line.reasons.size());
+    for (const SweepPoint& point : line.points) ++counts[point.reason];
+    for (std::size_t i = 1; i < counts.size(); ++i) {
+      if (counts[i] == 0) continue;
+      const auto known =
+          std::find_if(causes.begin(), causes.end(), [&](const auto& cause) { return cause.first == line.reasons[i]; });
+      if (known == causes.end())
+        causes.emplace_back(line.reasons[i], counts[i]);
+      else
+        known->second += counts[i];
+    }
+  }
+  std::string out;
+  for (const auto& [why, points] : causes)
+    out += fmt::format("unknown at {} {}: {}\n", grouped(points), points == 1 ? "point" : "points", why);
+  return out;
+}
+
 std::size_t total_points(const Sweep& sweep) {
   std::size_t n = 0;
   for (const SweepLine& line : sweep.lines) n += line.points.size();
@@ -166,6 +190,8 @@ std::string tables(const Sweep& sweep, const TextStyle& style, bool markdown) {
   else
     out += render(crossovers, {false, false, false, false, false});
   if (crossovers.size() > most_rows) out += fmt::format("the first {} of them\n", most_rows);
+  const std::string causes = unknown(sweep);
+  if (!causes.empty()) out += "\n" + causes;
   if (points > most_rows)
     out += fmt::format("{} points: --csv prints them all\n", grouped(static_cast<long long>(points)));
   return out;
@@ -179,7 +205,7 @@ std::string render_markdown(const Sweep& sweep) { return tables(sweep, {}, true)
 std::string render_csv(const Sweep& sweep) {
   std::string out = is_split(sweep) ? "machine,dtype,chips" : "machine,dtype";
   for (const Range& range : sweep.ranges) out += "," + range.dim;
-  out += ",flops,bytes,intensity,limiter,time_lower_s,time_upper_s,crossover\n";
+  out += ",flops,bytes,intensity,limiter,time_lower_s,time_upper_s,crossover,unknown\n";
   for (const SweepLine& line : sweep.lines) out += shared_rows(sweep, line);
   return out;
 }
@@ -194,7 +220,7 @@ std::string render_json(const Sweep& sweep) {
     Json one{{"machine", line.machine}, {"dtype", line.dtype}};
     if (line.split) one["split"] = {{"dim", line.split->dim}, {"chips", line.split->chips}};
     Json flops = Json::array(), bytes = Json::array(), limiter = Json::array(), lower = Json::array(),
-         upper = Json::array(), crossovers = Json::array();
+         upper = Json::array(), crossovers = Json::array(), unknown = Json::object();
     for (std::size_t i = 0; i < line.points.size(); ++i) {
       const SweepPoint& p = line.points[i];
       const bool known = p.flops >= 0, timed = p.time_lower_s >= 0;
@@ -204,6 +230,7 @@ std::string render_json(const Sweep& sweep) {
       lower.push_back(timed ? Json(p.time_lower_s) : Json(nullptr));
       upper.push_back(timed ? Json(p.time_upper_s) : Json(nullptr));
       if (p.crossed) crossovers.push_back(i);
+      if (p.reason != 0) unknown[line.reasons[p.reason]].push_back(i);
     }
     one["flops"] = std::move(flops);
     one["bytes"] = std::move(bytes);
@@ -211,6 +238,7 @@ std::string render_json(const Sweep& sweep) {
     one["time_lower_s"] = std::move(lower);
     one["time_upper_s"] = std::move(upper);
     one["crossovers"] = std::move(crossovers);
+    one["unknown"] = std::move(unknown);
     out["lines"].push_back(std::move(one));
   }
   out["provenance"] = {{"ridge", version()}, {"commit", commit()}};

@@ -99,19 +99,17 @@ std::string markdown_table(const Cells& cells, const std::vector<bool>& right) {
   return out;
 }
 
+std::string csv_cell(const std::string& text) {
+  if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
+  std::string out = "\"";
+  for (const char c : text) out += c == '"' ? std::string("\"\"") : std::string(1, c);
+  return out + '"';
+}
+
 std::string csv_table(const Cells& cells) {
   std::string out;
   for (const auto& row : cells) {
-    for (std::size_t i = 0; i < row.size(); ++i) {
-      if (i > 0) out += ',';
-      if (row[i].find_first_of(",\"\r\n") == std::string::npos) {
-        out += row[i];
-        continue;
-      }
-      out += '"';
-      for (const char c : row[i]) out += c == '"' ? std::string("\"\"") : std::string(1, c);
-      out += '"';
-    }
+    for (std::size_t i = 0; i < row.size(); ++i) out += (i > 0 ? "," : "") + csv_cell(row[i]);
     out += '\n';
   }
   return out;

@@ -19,6 +19,7 @@ std::vector<bool> number_columns(const Cells& cells);
 std::string text_table(const Cells& cells, const std::vector<bool>& right, bool color);
 std::string markdown_table(const Cells& cells, const std::vector<bool>& right);
 // Quoted as RFC 4180 wants it where a cell holds a comma, a quote or a line end.
+std::string csv_cell(const std::string& text);
 std::string csv_table(const Cells& cells);
 
 }  // namespace ridge

@@ -75,7 +75,11 @@ struct FlatOp {
 struct Part {  // a size that must fall into equal parts
   int name = 0;
   std::int64_t parts = 1;
+  std::uint16_t reason = 0;  // of its being unknown where it does not
 };
+
+// Places of SweepLine::reasons; behind them those of derived sizes, in their order, then those of parts.
+enum : std::uint16_t { nothing_unknown, beyond_range, no_peak, first_derived };
 
 struct FlatProgram {
   Names names;
@@ -84,6 +88,7 @@ struct FlatProgram {
   std::vector<FlatOp> ops;
   FlatCount bytes;  // of all, rounded up once
   double bandwidth = 0, link = 1;
+  std::vector<std::string> reasons;
 };
 
 struct FlatRoof {
@@ -119,22 +124,26 @@ struct Times {
   Limiter limiter() const { return static_cast<Limiter>(std::max_element(by.begin(), by.end()) - by.begin()); }
 };
 
-// False: a size that hangs on others is none, or something does not fall into equal parts.
-bool complete(const FlatProgram& program, std::int64_t* sizes) {
-  std::size_t next = program.names.size() - program.derived.size();
-  for (const FlatCount& count : program.derived) {
-    const auto size = count.scaled(sizes);
-    if (!size || *size < 1) return false;
-    sizes[next++] = *size;
+// Writes the sizes that hang on others; the reason if one is none, or something does not fall into equal parts.
+std::uint16_t complete(const FlatProgram& program, std::int64_t* sizes) {
+  const std::size_t first = program.names.size() - program.derived.size();
+  for (std::size_t i = 0; i < program.derived.size(); ++i) {
+    const auto size = program.derived[i].scaled(sizes);
+    if (!size) return beyond_range;
+    if (*size < 1) return static_cast<std::uint16_t>(first_derived + i);
+    sizes[first + i] = *size;
   }
-  return std::all_of(program.parts.begin(), program.parts.end(),
-                     [&](const Part& part) { return sizes[part.name] % part.parts == 0; });
+  for (const Part& part : program.parts)
+    if (sizes[part.name] % part.parts != 0) return part.reason;
+  return nothing_unknown;
 }
 
 // `sizes` begins with those of the ranges and has room for the others.
 SweepPoint evaluate(const FlatProgram& program, std::int64_t* sizes) {
   SweepPoint point;
-  if (!complete(program, sizes)) return point;
+  point.reason = complete(program, sizes);
+  if (point.reason != nothing_unknown) return point;
+  point.reason = beyond_range;
   const auto all = program.bytes.scaled(sizes);
   if (!all) return point;
   std::int64_t flops = 0;
@@ -153,6 +162,7 @@ SweepPoint evaluate(const FlatProgram& program, std::int64_t* sizes) {
   }
   point.flops = flops;
   point.bytes = *all / program.bytes.denominator() + (*all % program.bytes.denominator() != 0);
+  point.reason = timed ? nothing_unknown : no_peak;
   if (!timed) return point;
   point.time_lower_s = times.lower;
   point.time_upper_s = times.upper;
@@ -230,17 +240,32 @@ class Sizes {
 };
 
 // What must fall into equal parts: the split dimension, and what is sharded.
-std::vector<Part> parts_of(const Program& program, const Sizes& sizes, const Bindings& mesh,
-                           const std::optional<Split>& cut) {
-  std::vector<Part> out;
-  if (cut && sizes.named(cut->dim)) out.push_back({sizes.place(cut->dim), cut->chips});
+void add_parts(FlatProgram& flat, const Program& program, const Sizes& sizes, const Bindings& mesh,
+               const std::optional<Split>& cut) {
+  const auto add = [&](const std::string& dim, std::int64_t parts, const std::string& whose) {
+    const int name = sizes.place(dim);
+    const auto same = [&](const Part& part) { return part.name == name && part.parts == parts; };
+    if (!sizes.named(dim) || std::any_of(flat.parts.begin(), flat.parts.end(), same)) return;
+    flat.parts.push_back({name, parts, static_cast<std::uint16_t>(flat.reasons.size())});
+    flat.reasons.push_back(fmt::format("{} is no multiple of the {} {}", dim, parts, whose));
+  };
+  if (cut) add(cut->dim, cut->chips, "chips");
   for (const Tensor& tensor : program.tensors)
     for (const Axis& axis : tensor.axes) {
-      if (axis.mesh.empty() || !sizes.named(axis.dim)) continue;
       std::int64_t parts = 1;
       for (const char letter : axis.mesh) parts *= mesh.at(std::string(1, letter));
-      out.push_back({sizes.place(axis.dim), parts});
+      if (parts > 1) add(axis.dim, parts, "devices of " + axis.dim + "_" + axis.mesh);
     }
+}
+
+// Why a point may be unknown, but for parts.
+std::vector<std::string> reasons(const Program& program, const Sizes& sizes, const Explanation& e) {
+  std::vector<std::string> out{"", "a count leaves 2^63", e.total.missing + " is not on record"};
+  const std::size_t first = sizes.names().size() - sizes.derived().size();
+  for (std::size_t i = first; i < sizes.names().size(); ++i)
+    for (const Dimension& dim : program.dims)
+      if (dim.name == sizes.names()[i])
+        out.push_back(fmt::format("{} = {} is below 1", dim.name, dim.value->text(e.dim_names)));
   return out;
 }
 
@@ -261,7 +286,8 @@ Result<FlatProgram> compile(const Sizes& sizes, const Explanation& e) {
                      .ops = std::move(ops),
                      .bytes = *std::move(bytes),
                      .bandwidth = *e.total.bandwidth,
-                     .link = e.total.link.value_or(1)};
+                     .link = e.total.link.value_or(1),
+                     .reasons = {}};
 }
 
 // A part of the points; every part begins where the last range begins.
@@ -346,7 +372,9 @@ Result<FlatProgram> compiled(const Program& program, const Machine& machine, con
   if (!explanation) return explanation.error();
   const Sizes sizes(program, ranges, *fixed);
   auto flat = compile(sizes, *explanation);
-  if (flat) flat->parts = parts_of(program, sizes, *fixed, cut);
+  if (!flat) return flat.error();
+  flat->reasons = reasons(program, sizes, *explanation);
+  add_parts(*flat, program, sizes, *fixed, cut);
   return flat;
 }
 
@@ -358,7 +386,11 @@ Result<SweepLine> sweep_line(const Program& program, const Machine& machine, con
   if (!count) return count.error();
   const auto flat = compiled(program, machine, ranges, cut);
   if (!flat) return flat.error();
-  SweepLine line{.machine = machine.name, .dtype = {}, .split = cut, .points = std::vector<SweepPoint>(*count)};
+  SweepLine line{.machine = machine.name,
+                 .dtype = {},
+                 .split = cut,
+                 .points = std::vector<SweepPoint>(*count),
+                 .reasons = flat->reasons};
   // Blocks are whole runs of the last range, about 2^15 points, taken by whichever thread is free.
   const std::size_t fastest = ranges.empty() ? 1 : ranges.back().values.size();
   const std::size_t block = std::max<std::size_t>(1, 32768 / fastest) * fastest;

@@ -17,12 +17,11 @@
 namespace ridge {
 
 struct SweepPoint {
-  // -1, and nothing else is known: the count leaves 2^63, a size that hangs on others is below 1, or something does not
-  // fall into equal parts.
-  std::int64_t flops = -1, bytes = -1;
-  double time_lower_s = -1, time_upper_s = -1;  // -1: the machine lacks a peak that the program needs
+  std::int64_t flops = -1, bytes = -1;          // -1, and nothing else is known: `reason` says why
+  double time_lower_s = -1, time_upper_s = -1;  // -1 likewise
   Limiter limiter = Limiter::memory;            // where the times are known
-  bool crossed = false;  // the limiter is another one than at the previous value of the last range
+  bool crossed = false;      // the limiter is another one than at the previous value of the last range
+  std::uint16_t reason = 0;  // an index into SweepLine::reasons
 };
 
 // One machine, dtype and split, over every combination of the ranges' values, the last range fastest.
@@ -30,6 +29,8 @@ struct SweepLine {
   std::string machine, dtype;
   std::optional<Split> split = {};  // the numbers are then those of one chip
   std::vector<SweepPoint> points;
+  // Why something may be unknown: "" (all is known), "a count leaves 2^63", "D is no multiple of the 4 chips", …
+  std::vector<std::string> reasons = {};
 };
 
 struct Sweep {

@@ -2,6 +2,7 @@
 // are written.
 #include "ridge/roofline/sweep.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <set>
@@ -101,6 +102,7 @@ TEST(Sweep, of_one_chip_s_part_gives_what_explain_gives) {
       const auto e = explain(program, machine, sizes, cut);
       const SweepPoint& point = line->points[i];
       ASSERT_EQ(e.ok(), point.flops >= 0);
+      EXPECT_EQ(line->reasons[point.reason], e ? "" : fmt::format("D is no multiple of the {} chips", chips));
       if (!e) continue;
       EXPECT_EQ(point.flops, e->total.flops);
       EXPECT_EQ(point.bytes, e->total.bytes);
@@ -124,7 +126,8 @@ TEST(Sweep, of_a_sharded_program_takes_one_size_of_the_mesh) {
   const auto two = line("X=2");
   ASSERT_TRUE(two.ok()) << two.error().text();
   EXPECT_EQ(two->points[0].flops, 8 * 8 * 8);
-  EXPECT_EQ(two->points[1].flops, -1);  // 9 does not fall into two parts
+  EXPECT_EQ(two->points[1].flops, -1);
+  EXPECT_EQ(two->reasons[two->points[1].reason], "D is no multiple of the 2 devices of D_X");
   EXPECT_EQ(two->points[0].limiter, Limiter::memory);
   EXPECT_EQ(line("X=2,4").error().text(),
             "expected one size of the mesh axis X, found 2\n"
@@ -140,10 +143,12 @@ TEST(Sweep, keeps_sizes_that_hang_on_others_whatever_they_come_to) {
   ASSERT_TRUE(line.ok()) << line.error().text();
   EXPECT_EQ(line->points[0].flops, 1);
   EXPECT_EQ(line->points[1].flops, -1);
+  EXPECT_EQ(line->reasons[line->points[1].reason], "a count leaves 2^63");
   const Program less = parse("dims F = D - 5\nx: f32[F]\ny: f32[F] = cos(x)").value();
   const auto sizes = sweep_line(less, testing::toy_machine({}, 1, 1), {*parse_range("D=4..7")});
   EXPECT_EQ(sizes->points[0].flops, -1);
   EXPECT_EQ(sizes->points[1].flops, -1);
+  EXPECT_EQ(sizes->reasons[sizes->points[1].reason], "F = D - 5 is below 1");
   EXPECT_EQ(sizes->points[2].flops, 1);
   EXPECT_EQ(sizes->points[3].flops, 2);
 }
@@ -153,9 +158,11 @@ TEST(Sweep, leaves_unknown_what_leaves_the_range_or_lacks_a_peak) {
   const auto line = sweep_line(program, testing::toy_machine({}, 1, 1), {*parse_range("N=8,2305843009213693952")});
   EXPECT_EQ(line->points[0].flops, 8);
   EXPECT_EQ(line->points[1].flops, -1);
+  EXPECT_EQ(line->reasons[line->points[1].reason], "a count leaves 2^63");
   const auto unknown = sweep_line(program, testing::toy_machine({}, {}, 1), {*parse_range("N=8")});
   EXPECT_EQ(unknown->points[0].bytes, 64);
   EXPECT_EQ(unknown->points[0].time_lower_s, -1);
+  EXPECT_EQ(unknown->reasons[unknown->points[0].reason], "vector f32 peak of toy is not on record");
 }
 
 TEST(Sweep, refuses_what_it_cannot_sweep) {
