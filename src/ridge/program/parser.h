@@ -107,6 +107,7 @@ class Parser {
   bool whole_operand(int tensor, Span span);
   bool partial_agrees(const std::string& left, const Mention& result);
   bool expression_shards(const Mention& result);
+  bool along_shards(const std::vector<Axis>& lie, const Mention& result);
 
   // Dimensions: extent.cc.
   bool dims();

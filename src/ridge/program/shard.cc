@@ -5,12 +5,14 @@
 //                               -> bf16[B, F]          all-reduce over X
 //                               -> bf16[B, F_X]        reduce-scatter over X
 // Elsewhere a dimension is split alike wherever it stands. Only a statement that names one tensor and nothing else,
-// y[B, D] = x, changes how that lies.
+// y[B, D] = x, changes how that lies. A function along a split dimension, softmax(x over D), works on each device's
+// part and all-reduces what the parts come to.
 #include <fmt/format.h>
 
 #include <algorithm>
 
 #include "ridge/program/parser.h"
+#include "ridge/program/sharding.h"
 
 namespace ridge {
 namespace notation {
@@ -162,6 +164,32 @@ bool Parser::shards(const Operand& left, const Operand& right, const Mention& re
   return partial_agrees(out.partial, result);
 }
 
+// What a function runs along may be split: each device's part is reduced, then all of them. Two dimensions split over
+// the same devices would be the blocks of a diagonal, though.
+bool Parser::along_shards(const std::vector<Axis>& lie, const Mention& result) {
+  const Spaces found = spaces(program_.tensors, nodes_);
+  for (std::size_t i = 0; i < nodes_.size(); ++i) {
+    const Node& node = nodes_[i];
+    if (node.kind != Node::Kind::along) continue;
+    std::string letters;
+    for (const Axis& axis : found.axes[found.of[node.arguments[0]]])
+      if (const Axis* there = find(lie, axis)) letters += there->mesh;
+    std::sort(letters.begin(), letters.end());
+    if (const auto twice = std::adjacent_find(letters.begin(), letters.end()); twice != letters.end())
+      return fail(node.over.front().span,
+                  fmt::format("two dimensions of what {} runs over are split over the mesh axis '{}'",
+                              function_name(node.function), *twice),
+                  "gather one of them first: y[…] = x, a statement of its own, changes how x lies");
+    for (const Axis& axis : node.over)
+      if (const Axis* there = find(lie, axis); there && !there->mesh.empty() && !result.partial.empty())
+        return fail(result.span,
+                    fmt::format("the result has partial sums {}, but {} gives every device the whole",
+                                partial_text(result.partial), function_name(node.function)),
+                    "leave them out, or write the sum as a contraction with a tensor of ones");
+  }
+  return true;
+}
+
 bool Parser::expression_shards(const Mention& result) {
   if (program_.mesh.empty()) return true;
   if (nodes_.size() == 1)  // y[B, D] = x: may change how x lies
@@ -182,14 +210,7 @@ bool Parser::expression_shards(const Mention& result) {
                     "y[…] = x, a statement of its own, changes how x lies");
     }
   }
-  for (const Node& node : nodes_)
-    for (const Axis& a : node.over)
-      if (const Axis* there = find(lie, a); node.kind == Node::Kind::along && there && !there->mesh.empty())
-        return fail(
-            a.span,
-            fmt::format("{} runs over '{}', which is split: {}", function_name(node.function), a.dim, text(*there)),
-            "gather it first, y[…] = x; a sum may be written as a contraction with a tensor of ones");
-  return partial_agrees("", result);
+  return along_shards(lie, result) && partial_agrees("", result);
 }
 
 }  // namespace notation
@@ -216,14 +237,39 @@ std::string without(std::string letters, const std::string& others) {
   return letters;
 }
 
+// Of what is split, along which functions run.
+Collectives along(const Program& program, const Expression& expression) {
+  std::string reduced;
+  for (const Node& node : expression.nodes)
+    for (const Axis& axis : node.over)
+      if (node.kind == Node::Kind::along) {
+        const std::string mesh = split_over(program, expression, axis);
+        reduced += without(mesh, reduced);
+      }
+  std::sort(reduced.begin(), reduced.end());
+  return {reduced, "", "", ""};
+}
+
 }  // namespace
+
+std::string split_over(const Program& program, const Expression& expression, const Axis& axis) {
+  const auto mesh = [&](int tensor) -> std::string {
+    const std::vector<Axis>& axes = program.tensors[static_cast<std::size_t>(tensor)].axes;
+    const auto there = std::find(axes.begin(), axes.end(), axis);
+    return there == axes.end() ? "" : there->mesh;
+  };
+  std::string out = mesh(expression.result);
+  for (const Node& node : expression.nodes)
+    if (out.empty() && node.kind == Node::Kind::tensor) out = mesh(node.tensor);
+  return out;
+}
 
 Collectives collectives(const Program& program, const Statement& statement) {
   const Tensor& result = program.tensors[static_cast<std::size_t>(statement.result())];
   const auto* product = std::get_if<Contraction>(&statement.op);
   const auto* expression = std::get_if<Expression>(&statement.op);
   const bool moves = expression && expression->nodes.size() == 1;
-  if (!product && !moves) return {};
+  if (expression && !moves) return along(program, *expression);
   const Tensor* from = moves ? &program.tensors[static_cast<std::size_t>(expression->nodes[0].tensor)] : nullptr;
   const std::string after = letters_of(result.axes);
   const std::string added = without(product ? product->partial : from->partial, result.partial);

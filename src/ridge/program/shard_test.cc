@@ -43,6 +43,11 @@ TEST(Shard, NamesTheCollectiveThatAStatementImplies) {
   EXPECT_EQ(implied("x: bf16[B, D]\ny[B_X, D] = x"), "");
   EXPECT_EQ(implied("x: bf16[B, D]{U_X}\ny[B, D] = x"), "all-reduce over X");
   EXPECT_EQ(implied("x: bf16[B, D]{U_XY}\ny[B_Y, D]{U_X} = x"), "reduce-scatter over Y");
+  EXPECT_EQ(implied("x: bf16[B_Y, D_X]\ny[B_Y, D_X] = softmax(x over D)"), "all-reduce over X");
+  EXPECT_EQ(implied("x: bf16[B_Y, D_XZ, E]\ny[B_Y] = max(sum(x over D) over E)"), "all-reduce over XZ");
+  EXPECT_EQ(implied("x: bf16[B_Y, D_X]\ny[1] = sum(x * sum(x over D) over B, D)"), "all-reduce over XY");
+  EXPECT_EQ(implied("x: bf16[B_X, D]\ny[B_X] = sum(x over D)"), "");
+  EXPECT_EQ(implied("x: bf16[D]\ny[T_X] = max(index(T) * x over D)"), "");
 }
 
 TEST(Shard, GivesMeshAxesTheirSizes) {
@@ -357,15 +362,17 @@ TEST(Shard, TellsMeshAxesFromDimensions) {
          ^^^
   hint: a name begins with a letter, a number holds digits only
 )"},
-      {"x: f32[N_X]\ny[1] = sum(x over N)", R"(program:2:19: sum runs over 'N', which is split: N_X
-  y[1] = sum(x over N)
-                    ^
-  hint: gather it first, y[…] = x; a sum may be written as a contraction with a tensor of ones
+      {"x: f32[N_X]\ny[1]{U_X} = sum(x over N)",
+       R"(program:2:1: the result has partial sums {U_X}, but sum gives every device the whole
+  y[1]{U_X} = sum(x over N)
+  ^
+  hint: leave them out, or write the sum as a contraction with a tensor of ones
 )"},
-      {"x: f32[N_X]\ny[N_X] = softmax(x over N)", R"(program:2:25: softmax runs over 'N', which is split: N_X
-  y[N_X] = softmax(x over N)
+      {"x: f32[N_X]   z: f32[D_X]\ny[N_X] = sum(x * z over D)",
+       R"(program:2:25: two dimensions of what sum runs over are split over the mesh axis 'X'
+  y[N_X] = sum(x * z over D)
                           ^
-  hint: gather it first, y[…] = x; a sum may be written as a contraction with a tensor of ones
+  hint: gather one of them first: y[…] = x, a statement of its own, changes how x lies
 )"},
       {"x: f32[N_X]\ny[N_X] = x + index(N_X)", R"(program:2:20: unknown dimension 'N_X'
   y[N_X] = x + index(N_X)

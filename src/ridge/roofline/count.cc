@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "ridge/program/sharding.h"
 #include "ridge/roofline/work.h"
 
 namespace ridge {
@@ -25,7 +26,9 @@ class Counter {
     if (program_.mesh.empty()) return work;
     const Collectives implied = collectives(program_, statement);
     work.collective = text(implied);
-    work.bytes_sent = sent(implied, work.bytes_out);
+    const auto* expression = std::get_if<Expression>(&statement.op);
+    work.bytes_sent =
+        expression && expression->nodes.size() > 1 ? sent_along(*expression) : sent(implied, work.bytes_out);
     return work;
   }
 
@@ -50,6 +53,9 @@ class Counter {
     return before * ((Rational(1) / scattered - 1) + (Rational(1) - reduced) * 2 +
                      (Rational(1) / exchanged - 1) * Rational(1, 2) + (Rational(1) / gathered - 1));
   }
+
+  Polynomial sent_along(const Expression& op) const;
+  Spaces spaces_of(const Expression& op) const;
 
   // times `each`
   Polynomial elements(const std::vector<Axis>& axes, Rational each = 1) const {
@@ -100,9 +106,39 @@ std::int64_t operations(const Node& node) {
   }
 }
 
+// How often each row's parts are brought together: softmax's maximum and sum, layernorm's mean and mean square.
+std::int64_t reductions(Function function) {
+  return function == Function::softmax || function == Function::layernorm ? 2 : 1;
+}
+
+// With their parts on a device: index(T) counts along what it counts, as that lies.
+Spaces Counter::spaces_of(const Expression& op) const {
+  Spaces found = spaces(program_.tensors, op.nodes);
+  if (program_.mesh.empty()) return found;
+  for (std::vector<Axis>& axes : found.axes)
+    for (Axis& axis : axes) axis.mesh = split_over(program_, op, axis);
+  return found;
+}
+
+// Where a function runs along what is split, an all-reduce of a number in f32 for each row of a device.
+Polynomial Counter::sent_along(const Expression& op) const {
+  const Spaces found = spaces_of(op);
+  Polynomial bytes;
+  for (const Node& node : op.nodes) {
+    if (node.kind != Node::Kind::along) continue;
+    std::string letters;
+    for (const Axis& axis : node.over) letters += split_over(program_, op, axis);
+    std::vector<Axis> rows = found.axes[found.of[node.arguments[0]]];
+    std::erase_if(rows,
+                  [&](const Axis& a) { return std::find(node.over.begin(), node.over.end(), a) != node.over.end(); });
+    bytes += elements(rows, (Rational(1) - part(letters)) * Rational(2 * 4 * reductions(node.function)));
+  }
+  return bytes;
+}
+
 // A call whose arguments are all numbers is a constant, computed once, and costs nothing.
 void Counter::count_op(const Expression& op, Work& work) const {
-  const Spaces found = spaces(program_.tensors, op.nodes);
+  const Spaces found = spaces_of(op);
   std::vector<int> operands;
   std::vector<bool> varies;
   std::vector<std::int64_t> counts(found.axes.size());  // operations for each element of a space

@@ -120,6 +120,29 @@ TEST(Sharded, statements_send_what_their_collectives_send_on_a_ring) {
   EXPECT_EQ(sent("x: bf16[B, D_XY]\nw: bf16[D_XY, F]\ny[B, F_Y] = x * w", {{"X", 2}, {"Y", 2}}), "2*B*F");
 }
 
+// Of one device of four: an all-reduce in f32 is 2*3/4 of 4 bytes a row.
+TEST(Sharded, functions_along_what_is_split_all_reduce_a_number_a_row) {
+  const auto work = [](const std::string& text) {
+    const Bindings mesh = text.find('Y') == std::string::npos ? Bindings{{"X", 4}} : Bindings{{"X", 4}, {"Y", 2}};
+    const Explanation e = explain(parse(text).value(), v5e(), mesh).value();
+    const Work& w = e.ops.back().work;
+    return w.bytes_sent.text(e.dim_names) + " B, " + w.flops.text(e.dim_names) + " FLOP";
+  };
+  const std::string x = "x: bf16[B, D_X]\n";
+  EXPECT_EQ(work(x + "y[B] = sum(x over D)"), "6*B B, B*D/4 FLOP");
+  EXPECT_EQ(work(x + "y[B] = max(x over D)"), "6*B B, B*D/4 FLOP");
+  EXPECT_EQ(work(x + "y[B, D_X] = rmsnorm(x over D)"), "6*B B, 3*B*D/4 FLOP");
+  EXPECT_EQ(work(x + "y[B, D_X] = softmax(x over D)"), "12*B B, 5*B*D/4 FLOP");    // maximum and sum
+  EXPECT_EQ(work(x + "y[B, D_X] = layernorm(x over D)"), "12*B B, 5*B*D/4 FLOP");  // mean and mean square
+  EXPECT_EQ(work(x + "y[1] = sum(x over B, D)"), "6 B, B*D/4 FLOP");
+  EXPECT_EQ(work(x + "y[1] = sum(max(x over D) over B)"),
+            "6*B B, B*D/4 + B FLOP");  // the second one is everybody's own
+  EXPECT_EQ(work("x: bf16[B_Y, D_X]\ny[B_Y, D_X] = softmax(x over D)"), "6*B B, 5*B*D/8 FLOP");
+  EXPECT_EQ(work("x: bf16[B, D_XY]\ny[B] = mean(x over D)"), "7*B B, B*D/8 FLOP");  // 2*7/8 of 4 bytes
+  EXPECT_EQ(work("x: bf16[B, T_X]\ny[B] = sum(x * index(T) over T)"), "6*B B, B*T/2 FLOP");
+  EXPECT_EQ(work("x: bf16[B, D]\ny[T_X, B] = sum(index(T) * x over D)"), "0 B, B*D*T/2 FLOP");  // split by the result
+}
+
 TEST(Sharded, needs_a_link_only_where_something_is_sent) {
   const Machine alone = testing::toy_machine({{DType::bf16, 1}}, {}, 1);
   const auto error = [&](const std::string& text) {
