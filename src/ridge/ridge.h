@@ -1,5 +1,4 @@
-// The facade: what the command line and other programs use. A Request is what a user says; a Report is what he gets,
-// and report/report.h renders it.
+// The facade: what the command line and other programs use. A Request is what a user says, a Report what he gets.
 //   auto report = ridge::explain(ridge::Request{.program = "bf16[B, D] * bf16[D, F] -> bf16[B, F]", .on = "tpu_v5e"});
 //   std::cout << (report ? ridge::render_text(*report) : report.error().text());
 #pragma once
@@ -9,7 +8,6 @@
 #include "ridge/base/version.h"
 #include "ridge/measure/contest.h"
 #include "ridge/measure/device_contest.h"
-#include "ridge/measure/run.h"
 #include "ridge/plan/as_metapipe.h"
 #include "ridge/plan/decode.h"
 #include "ridge/report/report.h"
@@ -52,12 +50,11 @@ Result<Sweep> sweep(const SweepRequest& request, const std::function<void(double
 // One report for each row of a CSV file of dimension values; a row's value goes before the request's.
 Result<std::vector<Report>> explain_table(const Request& request, const std::string& csv_path);
 
-// Runs it on this CPU or on a CUDA device. The report's `measured` holds what was measured, and the first mismatch if
-// there is one.
+// Runs it on this CPU or a CUDA device; `measured` holds the times, and the first mismatch if there is one.
 Result<Report> run(const Request& request, const RunOptions& options);
 
-// Times products beside other libraries on this CPU; `shapes` is a CSV file (measure/contest_shape.h), empty: the
-// shapes of data/cpu_shapes.csv. The same of a CUDA device, beside cuBLASLt; `shapes` is a file.
+// Times the products of a CSV file (measure/contest_shape.h) beside other libraries on this CPU (`shapes` empty:
+// data/cpu_shapes.csv), or beside cuBLASLt on a device.
 Result<Contest> bench(const std::string& shapes, const ContestOptions& options);
 Result<DeviceContest> bench_device(const std::string& shapes, const DeviceContestOptions& options);
 

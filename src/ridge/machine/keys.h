@@ -40,6 +40,12 @@ inline constexpr std::array<NumberKey, 25> number_keys{{
     {"cost_rsqrt", "FLOP"},
 }};
 
+constexpr std::string_view unit_of(std::string_view key) {
+  for (const NumberKey& known : number_keys)
+    if (known.key == key) return known.unit;
+  return "1";
+}
+
 // The unit in which a peak is written: integer formats count OP, the others FLOP.
 constexpr std::string_view rate_unit(bool integer) { return integer ? "OP/s" : "FLOP/s"; }
 

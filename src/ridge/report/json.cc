@@ -164,6 +164,41 @@ std::string dump(const Json& json, bool one_line) {
   return json.dump(one_line ? -1 : 2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
+bool plain(char c) {
+  const auto byte = static_cast<unsigned char>(c);
+  return byte >= 0x20 && byte < 0x80 && c != '"' && c != '\\';
+}
+
+// A program may be 64 MB long, nearly all of it plain characters and line ends: those are copied in runs, and the
+// writer sees the others alone.
+void append_quoted(std::string& out, std::string_view text) {
+  out += '"';
+  for (std::size_t at = 0; at < text.size();) {
+    const bool is_plain = plain(text[at]);
+    std::size_t end = at + 1;
+    while (end < text.size() && text[end] != '\n' && plain(text[end]) == is_plain) ++end;
+    if (is_plain)
+      out.append(text.substr(at, end - at));
+    else if (text[at] == '\n')
+      out += "\\n", end = at + 1;
+    else {
+      const std::string written = Json(text.substr(at, end - at)).dump(-1, ' ', false, Json::error_handler_t::replace);
+      out.append(written, 1, written.size() - 2);
+    }
+    at = end;
+  }
+  out += '"';
+}
+
+// The document with the program's text in the place of its key "program", which holds "".
+std::string with_program(const std::string& json, std::string_view text) {
+  const std::size_t at = json.find("\"\"", json.find("\"program\":"));
+  std::string out;
+  out.reserve(json.size() + text.size() + text.size() / 16);
+  append_quoted(out.append(json, 0, at), text);
+  return out.append(json, at + 2);
+}
+
 Json full_machine(const Machine& machine) {
   std::vector<const Peak*> all;
   for (const Peak& peak : machine.peaks) all.push_back(&peak);
@@ -179,7 +214,7 @@ Json full_machine(const Machine& machine) {
 
 std::string render_json(const Report& report, bool one_line) {
   const Explanation& e = report.explanation;
-  Json out{{"schema", "ridge.report/1"}, {"verb", report.verb}, {"program", e.program_text}};
+  Json out{{"schema", "ridge.report/1"}, {"verb", report.verb}, {"program", ""}};
   out["machine"] = machine_json(e.machine, used_peaks(e));
   out["dims"] = dims_json(e);
   if (e.split) out["split"] = {{"dim", e.split->dim}, {"chips", e.split->chips}};
@@ -204,7 +239,7 @@ std::string render_json(const Report& report, bool one_line) {
   }
   if (report.planned) add_plans(out, report);
   out["provenance"] = provenance(report);
-  return dump(out, one_line);
+  return with_program(dump(out, one_line), e.program_text);
 }
 
 std::string render_json(const Verdict& verdict) {

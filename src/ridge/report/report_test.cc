@@ -125,6 +125,29 @@ TEST(Report, BytesThatAreNoUtf8DoNotStopTheJson) {
   EXPECT_EQ(nlohmann::json::parse(render_json(report))["program"], "\xEF\xBF\xBD");
 }
 
+// As the JSON writer has them, which sees only what is no plain text.
+TEST(Report, TheProgramStandsInTheJsonAsItIsWritten) {
+  Report report = explained(five, {});
+  for (const std::string& text :
+       {std::string(), std::string("# \"a\\b\" \t\x01\x7f\n\n# caf\xC3\xA9\xC3\xA9 \xE2\x88\x9E\"\n"),
+        std::string(3, '\0'), std::string("\xC3\xA9\xFFx\xC3"), std::string("\"program\": \"\"\r\n")}) {
+    report.explanation.program_text = text;
+    for (const bool one_line : {false, true}) {
+      const std::string json = render_json(report, one_line);
+      const std::string written = nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+      EXPECT_NE(json.find((one_line ? "\"program\":" : "\"program\": ") + written + ","), std::string::npos) << json;
+      EXPECT_TRUE(nlohmann::json::accept(json));
+    }
+  }
+}
+
+TEST(Report, NumbersOfAMachineHaveTheirUnits) {
+  const std::string text = render_machine_text(*find_machine("h100"));
+  for (const char* line : {"\nclock_hz              1.980 GHz  ", "\ncores                       132  ",
+                           "\nlaunch_s               1.300 us  "})
+    EXPECT_NE(text.find(line), std::string::npos) << text;
+}
+
 TEST(Report, ColorsOnlyWhereAsked) {
   EXPECT_EQ(render_text(ran()).find('\x1b'), std::string::npos);
   EXPECT_NE(render_text(ran(), {.color = true}).find('\x1b'), std::string::npos);

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "ridge/base/text.h"
+#include "ridge/machine/keys.h"
 #include "ridge/report/plan.h"
 #include "ridge/report/report.h"
 #include "ridge/report/used.h"
@@ -316,7 +317,11 @@ std::string render_machine_text(const Machine& machine, const TextStyle& style) 
       rows.push_back(source_row(link.name + " sustained", link.sustained->value, "B/s", *link.sustained));
     if (link.latency) rows.push_back(source_row(link.name + " latency", link.latency->value, "s", *link.latency));
   }
-  for (const auto& [key, number] : machine.numbers) rows.push_back(source_row(key, number.value, "", number));
+  for (const auto& [key, number] : machine.numbers) {
+    const std::string_view unit = unit_of(key);
+    rows.push_back(source_row(key, number.value, unit, number));
+    if (unit == "1") rows.back()[1] = fmt::format("{}", number.value);
+  }
   return styled.bold(machine.name) + "  " + machine.title + "\n" + aligned(rows, {false, true, false});
 }
 

@@ -72,6 +72,7 @@ void share(Factor& factor, const Monomial& monomial, Rational coefficient) {
 
 Polynomial divided(const Polynomial& sum, const Factor& factor) {
   const Rational scale(factor.denominators, std::max<std::int64_t>(factor.numerators, 1));
+  if (factor.monomial.empty()) return sum * scale;
   Polynomial out;
   for (const auto& [monomial, coefficient] : sum.terms()) {
     std::vector<std::string> symbols;

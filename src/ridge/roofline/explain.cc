@@ -28,8 +28,8 @@ Result<PeakFound> peak_for(const Work& work, const Machine& machine) {
   return PeakFound{std::nullopt, "vector f32 peak of " + machine.name};
 }
 
-Status judge(Prediction& p, const Setting& setting) {
-  const double bytes = p.work.bytes().real(setting.sizes);  // int4: the halves that *p.bytes rounds up
+Status judge(Prediction& p, const Polynomial& bytes_formula, const Setting& setting) {
+  const double bytes = bytes_formula.real(setting.sizes);  // int4: the halves that *p.bytes rounds up
   p.intensity = static_cast<double>(*p.flops) / bytes;
   p.time_memory_s = bytes / setting.bandwidth;
   if (p.link) p.time_network_s = p.work.bytes_sent.real(setting.sizes) / *p.link;
@@ -38,7 +38,7 @@ Status judge(Prediction& p, const Setting& setting) {
   p.time_lower_s = std::max({*p.time_math_s, *p.time_memory_s, p.time_network_s.value_or(0)});
   p.time_upper_s = *p.time_math_s + *p.time_memory_s + p.time_network_s.value_or(0);
   std::vector<Roof> roofs{{Limiter::compute, p.work.flops, p.peak->rate.value, *p.time_math_s},
-                          {Limiter::memory, p.work.bytes(), setting.bandwidth, *p.time_memory_s}};
+                          {Limiter::memory, bytes_formula, setting.bandwidth, *p.time_memory_s}};
   if (p.time_network_s) roofs.push_back({Limiter::network, p.work.bytes_sent, *p.link, *p.time_network_s});
   const auto order = ranked(std::move(roofs), setting);
   if (!order) return order.error();
@@ -65,7 +65,7 @@ Result<Prediction> predict(const Work& work, const Setting& setting) {
   if (p.peak) p.ridge = p.peak->rate.value / setting.bandwidth;
   add_thresholds(p, work.flops, p.peak ? p.peak->rate.value : 0, setting);
   if (p.flops && p.bytes) {
-    const Status judged = judge(p, setting);
+    const Status judged = judge(p, bytes_formula, setting);
     if (!judged) return judged.error();
   }
   return p;

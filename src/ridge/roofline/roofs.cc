@@ -33,12 +33,12 @@ Result<std::vector<Limiter>> ranked(std::vector<Roof> roofs, const Setting& sett
 }
 
 Result<std::optional<std::int64_t>> number(const Polynomial& count, const Bindings& dims) {
-  if (count.exact() && !count.all_in(dims)) return std::optional<std::int64_t>();
   if (!count.exact())
     return input_error(fmt::format("expected a count below 2^63, found {}", count.text()), "use smaller sizes");
   const auto value = count.evaluate(dims);
-  if (!value) return value.error();
-  return std::optional<std::int64_t>(*value);
+  if (value) return std::optional<std::int64_t>(*value);
+  if (!count.all_in(dims)) return std::optional<std::int64_t>();
+  return value.error();
 }
 
 std::string intensity_formula(const Ratio& ratio, std::span<const std::string> order) {

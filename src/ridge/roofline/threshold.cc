@@ -1,6 +1,6 @@
-// Three answers of one inequality. The whole number is searched for with the exact comparison of balance.h (63 steps,
-// no rounding); the boundary is the closed form in floating point; the approximation is the closed form's limit, term
-// by term, where the dimensions of the tensors without X grow.
+// Three answers of one inequality. The whole number is searched for with the exact comparison of balance.h (at most 63
+// steps, no rounding); the boundary is the closed form in floating point; the approximation is the closed form's limit,
+// term by term, where the dimensions of the tensors without X grow.
 #include "ridge/roofline/threshold.h"
 
 #include <fmt/format.h>
@@ -127,7 +127,8 @@ std::optional<Lines> lines_of(const Balance& b, const Bindings& dims) {
   return Lines{{*f1, *f0}, {*m1, *m0}};
 }
 
-// The comparison is linear in X, so it changes at most once between 1 and 2^63 - 1: bisection finds where.
+// The comparison is linear in X, so it changes at most once between 1 and 2^63 - 1: bisection finds where, nearly
+// always between two whole numbers next to the boundary.
 void solve(const Question& q, const Lines& lines, Threshold& threshold) {
   const auto bound = [&](std::int64_t x) { return compute_bound(lines.flops, lines.bytes, x, q.roofs); };
   std::int64_t low = 1, high = INT64_MAX;
@@ -136,15 +137,15 @@ void solve(const Question& q, const Lines& lines, Threshold& threshold) {
     threshold.relation = at_first ? Relation::always : Relation::never;
     return;
   }
-  while (high - low > 1) {
-    const std::int64_t middle = low + (high - low) / 2;
-    (bound(middle) == at_first ? low : high) = middle;
-  }
-  threshold.relation = at_first ? Relation::at_most : Relation::at_least;
-  threshold.value = at_first ? low : high;
+  const auto probe = [&](std::int64_t x) { (bound(x) == at_first ? low : high) = x; };
   const long double r = static_cast<long double>(q.roofs.peak) / q.roofs.bandwidth;
   const long double boundary =
       (r * lines.bytes.constant - lines.flops.constant) / (lines.flops.slope - r * lines.bytes.slope);
+  for (const long double near : {boundary - 2, boundary + 2})
+    if (near > low && near < high) probe(static_cast<std::int64_t>(near));
+  while (high - low > 1) probe(low + (high - low) / 2);
+  threshold.relation = at_first ? Relation::at_most : Relation::at_least;
+  threshold.value = at_first ? low : high;
   // Where the denominator almost vanishes the division is only as good as r; the whole number is exact and holds it.
   threshold.value_real = static_cast<double>(std::isfinite(boundary) ? std::clamp<long double>(boundary, low, high)
                                                                      : static_cast<long double>(high));
@@ -202,6 +203,7 @@ std::vector<std::string> varied(const Meeting& meeting, std::span<const std::str
   const Names here(symbols.begin(), symbols.end());
   std::vector<std::string> out;
   for (const std::string& dim : order) {
+    if (followers.empty() && out.size() == here.size()) break;
     const auto found = followers.find(dim);
     const auto is_here = [&](const auto& size) { return here.contains(size.first); };
     const bool follows =

@@ -32,15 +32,39 @@ Monomial merged(const Monomial& a, const Monomial& b) {
 // False: the value left 128 bits.
 bool multiply(__int128& value, __int128 by) { return !__builtin_mul_overflow(value, by, &value); }
 
-// coefficient * values, as a count of 1/denominator. Every symbol has a value; none: it leaves 128 bits.
+// coefficient * values, as a count of 1/denominator. None: it leaves 128 bits, or a symbol has no value.
 std::optional<__int128> term_value(const Monomial& monomial, Rational coefficient, std::int64_t denominator,
                                    const Bindings& values) {
   __int128 value = coefficient.num();
   if (!multiply(value, denominator / coefficient.den())) return std::nullopt;
-  for (const auto& [symbol, power] : monomial)
+  for (const auto& [symbol, power] : monomial) {
+    const auto size = values.find(symbol);
+    if (size == values.end()) return std::nullopt;
     for (int i = 0; i < power; ++i)
-      if (!multiply(value, values.at(symbol))) return std::nullopt;
+      if (!multiply(value, size->second)) return std::nullopt;
+  }
   return value;
+}
+
+// Rounded up. None: it leaves 2^63, a symbol has no value, or a coefficient is not exact.
+std::optional<std::int64_t> value_of(const std::map<Monomial, Rational>& terms, const Bindings& values) {
+  std::int64_t denominator = 1;
+  for (const auto& term : terms) {
+    if (!term.second.exact()) return std::nullopt;
+    const __int128 common =
+        static_cast<__int128>(denominator) / std::gcd(denominator, term.second.den()) * term.second.den();
+    if (common > INT64_MAX) return std::nullopt;
+    denominator = static_cast<std::int64_t>(common);
+  }
+  __int128 sum = 0;  // in units of 1/denominator
+  for (const auto& [monomial, coefficient] : terms) {
+    const auto value = term_value(monomial, coefficient, denominator, values);
+    if (!value || __builtin_add_overflow(sum, *value, &sum)) return std::nullopt;
+  }
+  const __int128 floor = sum / denominator;
+  const __int128 rounded_up = floor + (sum > floor * denominator);
+  if (rounded_up > INT64_MAX || rounded_up < INT64_MIN) return std::nullopt;
+  return static_cast<std::int64_t>(rounded_up);
 }
 
 Error too_large(const Polynomial& polynomial, const Bindings& values) {
@@ -55,11 +79,28 @@ Error too_large(const Polynomial& polynomial, const Bindings& values) {
 using Place = std::pair<std::size_t, std::string>;
 using Ranks = std::map<std::string, std::size_t>;
 
+// Names that differ here differ: most of a long order is passed over without a look into the table.
+std::uint64_t kind(const std::string& name) {
+  if (name.empty()) return 1;
+  const auto letter = [](char c) { return static_cast<unsigned>(static_cast<unsigned char>(c)); };
+  return std::uint64_t{1} << ((name.size() * 7 + letter(name.front()) * 3 + letter(name.back())) % 64);
+}
+
 Ranks ranks(const Polynomial& polynomial, std::span<const std::string> order) {
   Ranks out;
-  for (std::string& symbol : polynomial.symbols()) out.emplace(std::move(symbol), order.size());
-  for (std::size_t i = order.size(); i-- > 0;)
-    if (const auto found = out.find(order[i]); found != out.end()) found->second = i;
+  std::uint64_t kinds = 0;
+  for (std::string& symbol : polynomial.symbols()) {
+    kinds |= kind(symbol);
+    out.emplace(std::move(symbol), order.size());
+  }
+  std::size_t left = out.size();
+  for (std::size_t i = 0; i < order.size() && left > 0; ++i) {
+    if ((kinds & kind(order[i])) == 0) continue;
+    const auto found = out.find(order[i]);
+    if (found == out.end() || found->second != order.size()) continue;
+    found->second = i;
+    --left;
+  }
   return out;
 }
 
@@ -196,28 +237,12 @@ bool Polynomial::all_in(const Bindings& values) const {
 }
 
 Result<std::int64_t> Polynomial::evaluate(const Bindings& values) const {
-  if (!all_in(values))
-    for (const std::string& symbol : symbols())
-      if (!values.contains(symbol))
-        return input_error(fmt::format("dimension '{}' has no value", symbol),
-                           fmt::format("give it one with -d {}=…", symbol));
-  if (!exact()) return too_large(*this, values);
-  std::int64_t denominator = 1;
-  for (const auto& term : terms_) {
-    const __int128 common =
-        static_cast<__int128>(denominator) / std::gcd(denominator, term.second.den()) * term.second.den();
-    if (common > INT64_MAX) return too_large(*this, values);
-    denominator = static_cast<std::int64_t>(common);
-  }
-  __int128 sum = 0;  // in units of 1/denominator
-  for (const auto& [monomial, coefficient] : terms_) {
-    const auto value = term_value(monomial, coefficient, denominator, values);
-    if (!value || __builtin_add_overflow(sum, *value, &sum)) return too_large(*this, values);
-  }
-  const __int128 floor = sum / denominator;
-  const __int128 rounded_up = floor + (sum > floor * denominator);
-  if (rounded_up > INT64_MAX || rounded_up < INT64_MIN) return too_large(*this, values);
-  return static_cast<std::int64_t>(rounded_up);
+  if (const auto value = value_of(terms_, values)) return *value;
+  for (const std::string& symbol : symbols())
+    if (!values.contains(symbol))
+      return input_error(fmt::format("dimension '{}' has no value", symbol),
+                         fmt::format("give it one with -d {}=…", symbol));
+  return too_large(*this, values);
 }
 
 double Polynomial::real(const std::map<std::string, double>& values) const {
