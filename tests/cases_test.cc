@@ -120,15 +120,16 @@ const std::map<std::string, Say>& keys() {
   return all;
 }
 
-// Key: one of the above or `threshold… DIM`, of the first operation, or with `NAME.` in front of that one or of the
-// total.
+// Key: one of the above or `threshold… DIM`, of the first operation, or with `NAME.` in front of that one, of the
+// total or of the fused program.
 std::string said(const Explanation& e, std::string key, const std::string& dim) {
   const Prediction* op = &e.ops.at(0);
   if (const auto dot = key.find('.'); dot != std::string::npos) {
     const std::string wanted = key.substr(0, dot);
     const auto found = std::find_if(e.ops.begin(), e.ops.end(), [&](const auto& p) { return p.work.name == wanted; });
-    if (wanted != "total" && found == e.ops.end()) return "no such operation";
-    op = wanted == "total" ? &e.total : &*found;
+    const bool fused = wanted == "fused" && e.fused;
+    if (wanted != "total" && !fused && found == e.ops.end()) return "no such operation";
+    op = fused ? &*e.fused : wanted == "total" ? &e.total : &*found;
     key.erase(0, dot + 1);
   }
   if (!dim.empty()) {  // D, or D@compute/network where the roofs are not compute and memory

@@ -110,7 +110,7 @@ void expect_sound(const Draw& d, const Threshold& t, double ridge, std::map<Rela
 
 TEST(ThresholdProperty, compute_bound_at_the_value_and_memory_bound_one_below) {
   std::map<Relation, int> seen;
-  for (unsigned seed = 0; seed < 4000; ++seed) {
+  for (unsigned seed = 0; seed < testing::programs(4000); ++seed) {
     const Draw d = draw(seed);
     const auto e = explain(d.program, d.machine, d.sizes);
     ASSERT_TRUE(e.ok()) << d.text << e.error().text();
@@ -122,7 +122,7 @@ TEST(ThresholdProperty, compute_bound_at_the_value_and_memory_bound_one_below) {
 }
 
 TEST(ThresholdProperty, falls_and_times_shrink_as_bandwidth_grows) {
-  for (unsigned seed = 0; seed < 1000; ++seed) {
+  for (unsigned seed = 0; seed < testing::programs(1000); ++seed) {
     Draw d = draw(seed);
     const Explanation slow = *explain(d.program, d.machine, d.sizes);
     d.machine.memory[0].bandwidth->value *= 1.25;
@@ -144,7 +144,7 @@ TEST(ThresholdProperty, falls_and_times_shrink_as_bandwidth_grows) {
 // What is said without sizes must not be contradicted by any sizes.
 TEST(ThresholdProperty, without_sizes_agrees_with_every_choice_of_sizes) {
   int compared = 0;
-  for (unsigned seed = 0; seed < 2000; ++seed) {
+  for (unsigned seed = 0; seed < testing::programs(2000); ++seed) {
     Draw d = draw(seed);
     testing::RandomProgram random(seed + 1);
     Bindings some = d.sizes;
@@ -169,7 +169,7 @@ TEST(ThresholdProperty, without_sizes_agrees_with_every_choice_of_sizes) {
 // The approximation is the boundary where the dimensions that `assuming` names are very large.
 TEST(ThresholdProperty, approximation_is_the_limit) {
   int compared = 0;
-  for (unsigned seed = 0; seed < 3000; ++seed) {
+  for (unsigned seed = 0; seed < testing::programs(3000); ++seed) {
     Draw d = draw(seed);
     const Explanation e = *explain(d.program, d.machine, d.sizes);
     for (const Threshold& t : e.ops[0].thresholds) {

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <cstdlib>
 #include <random>
 #include <string>
 #include <vector>
@@ -13,6 +14,12 @@
 #include "ridge/base/dtype.h"
 
 namespace ridge::testing {
+
+// How many programs a property is tried on: RIDGE_PROGRAMS, where the environment sets it, else what CI has time for.
+inline unsigned programs(unsigned in_ci) {
+  const char* asked = std::getenv("RIDGE_PROGRAMS");
+  return asked == nullptr ? in_ci : static_cast<unsigned>(std::strtoul(asked, nullptr, 10));
+}
 
 class RandomProgram {
  public:
