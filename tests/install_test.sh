@@ -10,6 +10,14 @@ die() { printf 'install_test: %s\n' "$*" >&2; exit 1; }
 cmake --install "$build" --prefix "$folder/ridge" >"$folder/log" || { cat "$folder/log"; die 'cmake --install failed'; }
 [[ -x $folder/ridge/bin/ridge ]] || die 'bin/ridge is not there'
 find "$folder/ridge/include" -name '*_test*' -o -path '*testing*' | grep -q . && die 'tests were installed'
+completed() {  # what bash would offer for the last word
+  bash -c '. "$1"; shift; COMP_WORDS=("$@") COMP_CWORD=$(($# - 1)); _ridge; echo "${COMPREPLY[*]}"' _ "$folder/ridge/share/bash-completion/completions/ridge" "$@"
+}
+for case in 'sw=sweep' 'explain --on h2=h200' 'sweep --on h100,h2=h100,h200' 'explain --library c=cublaslt' 'completion f=fish' 'simulate sys=systolic'; do
+  # shellcheck disable=SC2086  # a word each
+  found=$(completed ridge ${case%=*})
+  [[ $found == "${case#*=}" ]] || die "'ridge ${case%=*}' was completed to '$found'"
+done
 cp -r "$source/examples/cmake_project" "$folder/project"
 cmake -S "$folder/project" -B "$folder/project/build" -DCMAKE_BUILD_TYPE=Release -DCMAKE_PREFIX_PATH="$folder/ridge" >"$folder/log" 2>&1 ||
   { cat "$folder/log"; die 'the example was not configured'; }
@@ -24,3 +32,7 @@ if [[ $code == 4 ]]; then
 elif [[ $code != 0 ]] || ! grep -q 'no error' "$folder/out"; then
   die "product ended with $code: $(<"$folder/out") $(<"$folder/err")"
 fi
+
+(cd "$build" && cmake -P "$source/cmake/uninstall.cmake") >"$folder/log" 2>&1 || { cat "$folder/log"; die 'uninstall failed'; }
+left=$(find "$folder/ridge" -type f)
+[[ -z $left ]] || die "uninstall left $left"

@@ -16,7 +16,7 @@ int main(int argc, char** argv) {
       const auto content = ridge::read_file(entry.path().string());
       if (!content) continue;
       // Also cut short, as a full disk leaves a file.
-      for (std::size_t size = 0; size <= content->size(); size += 1 + content->size() / 64)
+      for (std::size_t size = 0; size <= content->size(); size += 1 + content->size() / 16)
         LLVMFuzzerTestOneInput(reinterpret_cast<const std::uint8_t*>(content->data()), size);
       LLVMFuzzerTestOneInput(reinterpret_cast<const std::uint8_t*>(content->data()), content->size());
       ++inputs;

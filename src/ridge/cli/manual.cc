@@ -28,9 +28,20 @@ std::vector<Verb> verbs_of(const CLI::App& app) {
   return all;
 }
 
+// The values of an option that has a few: "ridge cublaslt" of TEXT:{ridge,cublaslt}; empty: any.
+std::string choices(const CLI::Option& option) {
+  const std::string type = option.get_type_name();
+  const std::size_t open = type.find('{'), close = type.find('}');
+  if (open == std::string::npos || close == std::string::npos) return "";
+  std::string out = type.substr(open + 1, close - open - 1);
+  std::replace(out.begin(), out.end(), ',', ' ');
+  return out;
+}
+
 struct Word {
   std::string text, help;
   bool takes_value;
+  std::string choices;  // between blanks; empty: any value
 };
 
 // "--on", "-d", … with their dashes.
@@ -39,9 +50,9 @@ std::vector<Word> options_of(const CLI::App& app) {
   for (const CLI::Option* option : app.get_options()) {
     const bool value = option->get_items_expected_max() > 0;
     for (const std::string& name : option->get_snames())
-      words.push_back({"-" + name, option->get_description(), value});
+      words.push_back({"-" + name, option->get_description(), value, choices(*option)});
     for (const std::string& name : option->get_lnames())
-      words.push_back({"--" + name, option->get_description(), value});
+      words.push_back({"--" + name, option->get_description(), value, choices(*option)});
   }
   return words;
 }
@@ -49,6 +60,8 @@ std::vector<Word> options_of(const CLI::App& app) {
 std::vector<std::string> words_after(const Verb& verb) {
   std::vector<std::string> words;
   for (const CLI::App* sub : verb.app->get_subcommands({})) words.push_back(sub->get_name());
+  for (const CLI::Option* option : verb.app->get_options())
+    if (option->get_positional() && !choices(*option).empty()) words.push_back(choices(*option));
   for (const Word& word : options_of(*verb.app)) words.push_back(word.text);
   return words;
 }
@@ -64,6 +77,12 @@ std::string bash(const CLI::App& app) {
   std::string cases;
   for (const Verb& verb : verbs_of(app))
     cases += fmt::format("    '{}') words='{}' ;;\n", verb.path, fmt::join(words_after(verb), " "));
+  std::string values;
+  for (const Verb& verb : verbs_of(app))
+    for (const CLI::Option* option : verb.app->get_options())
+      for (const std::string& name : option->get_lnames())
+        if (const std::string some = choices(*option); !some.empty())
+          values += fmt::format("    '{} --{}') words='{}' ;;\n", verb.path, name, some);
   std::string verbs;
   for (const Verb& verb : verbs_of(app))
     if (!verb.path.empty()) verbs += fmt::format("{}'{}'", verbs.empty() ? "" : "|", verb.path);
@@ -75,17 +94,21 @@ _ridge() {{
     next="${{verb:+$verb }}${{COMP_WORDS[i]}}"
     case "$next" in {}) verb=$next ;; *) break ;; esac
   done
-  if [[ $before == --on || ($verb == machines && $word != -*) ]]; then
-    mapfile -t COMPREPLY < <(compgen -W '{}' -- "$word")
+  if [[ ($before == --on && $verb != probe) || ($verb == machines && $word != -*) ]]; then
+    next=''
+    [[ $word != *,* ]] || next=${{word%,*}},  # the last of several
+    mapfile -t COMPREPLY < <(compgen -P "$next" -W '{}' -- "${{word##*,}}")
     return
   fi
   case "$verb" in
+{}  esac
+  case "$verb $before" in
 {}  esac
   mapfile -t COMPREPLY < <(compgen -W "$words" -- "$word")
 }}
 complete -o default -F _ridge ridge
 )sh",
-                     verbs, machine_words(), cases);
+                     verbs, machine_words(), cases, values);
 }
 
 std::string in_single_quotes(const std::string& text) {
@@ -104,9 +127,8 @@ std::string fish(const CLI::App& app) {
                          in_single_quotes(sub->get_description()));
     for (const Word& word : options_of(*verb.app)) {
       const std::string name = word.text.substr(word.text.find_first_not_of('-'));
-      const std::string values = word.text == "--on" ? " -xa " + in_single_quotes(machine_words())
-                                 : word.takes_value  ? " -r"
-                                                     : "";
+      const std::string some = word.text == "--on" ? machine_words() : word.choices;
+      const std::string values = !some.empty() ? " -xa " + in_single_quotes(some) : word.takes_value ? " -r" : "";
       out += fmt::format("complete -c ridge -n {} -{} {} -d {}{}\n", in_single_quotes(here),
                          word.text.starts_with("--") ? "l" : "s", name, in_single_quotes(word.help), values);
     }
