@@ -7,7 +7,7 @@
 
 #include <algorithm>
 #include <numeric>
-#include <set>
+#include <string_view>
 
 #include "ridge/base/check.h"
 
@@ -75,39 +75,55 @@ Error too_large(const Polynomial& polynomial, const Bindings& values) {
                      "use smaller sizes");
 }
 
+// Of every term, each once, by name.
+std::vector<std::string_view> names(const std::map<Monomial, Rational>& terms) {
+  std::vector<std::string_view> found;
+  for (const auto& term : terms)
+    for (const auto& factor : term.first) found.push_back(factor.first);
+  std::sort(found.begin(), found.end());
+  found.erase(std::unique(found.begin(), found.end()), found.end());
+  return found;
+}
+
 // A symbol's place in the printed order: those listed first, the rest by name.
-using Place = std::pair<std::size_t, std::string>;
-using Ranks = std::map<std::string, std::size_t>;
+using Place = std::pair<std::size_t, std::string_view>;
+
+struct Ranks {
+  std::vector<std::string_view> names;  // sorted
+  std::vector<std::size_t> ranks;       // of each
+  std::size_t* find(std::string_view name) {
+    const auto at = std::lower_bound(names.begin(), names.end(), name);
+    return at == names.end() || *at != name ? nullptr : &ranks[static_cast<std::size_t>(at - names.begin())];
+  }
+};
 
 // Names that differ here differ: most of a long order is passed over without a look into the table.
-std::uint64_t kind(const std::string& name) {
+std::uint64_t kind(std::string_view name) {
   if (name.empty()) return 1;
   const auto letter = [](char c) { return static_cast<unsigned>(static_cast<unsigned char>(c)); };
   return std::uint64_t{1} << ((name.size() * 7 + letter(name.front()) * 3 + letter(name.back())) % 64);
 }
 
 Ranks ranks(const Polynomial& polynomial, std::span<const std::string> order) {
-  Ranks out;
+  Ranks out{names(polynomial.terms()), {}};
+  out.ranks.assign(out.names.size(), order.size());
   std::uint64_t kinds = 0;
-  for (std::string& symbol : polynomial.symbols()) {
-    kinds |= kind(symbol);
-    out.emplace(std::move(symbol), order.size());
-  }
-  std::size_t left = out.size();
+  for (const std::string_view symbol : out.names) kinds |= kind(symbol);
+  std::size_t left = out.names.size();
   for (std::size_t i = 0; i < order.size() && left > 0; ++i) {
     if ((kinds & kind(order[i])) == 0) continue;
-    const auto found = out.find(order[i]);
-    if (found == out.end() || found->second != order.size()) continue;
-    found->second = i;
+    std::size_t* const rank = out.find(order[i]);
+    if (rank == nullptr || *rank != order.size()) continue;
+    *rank = i;
     --left;
   }
   return out;
 }
 
-std::vector<Place> places(const Monomial& monomial, const Ranks& ranks) {
+std::vector<Place> places(const Monomial& monomial, Ranks& ranks) {
   std::vector<Place> all;
   for (const auto& [symbol, power] : monomial)
-    all.insert(all.end(), static_cast<std::size_t>(power), Place(ranks.at(symbol), symbol));
+    all.insert(all.end(), static_cast<std::size_t>(power), Place(*ranks.find(symbol), symbol));
   std::sort(all.begin(), all.end());
   return all;
 }
@@ -124,7 +140,7 @@ std::string term_text(const std::vector<Place>& symbols, Rational coefficient) {
   std::string magnitude = (coefficient.exact() ? Rational(coefficient.num()) : coefficient).text();
   if (magnitude.starts_with('-')) magnitude.erase(0, 1);
   std::string text = magnitude == "1" && !symbols.empty() ? "" : magnitude;
-  for (const Place& symbol : symbols) text += (text.empty() ? "" : "*") + symbol.second;
+  for (const Place& symbol : symbols) (text += text.empty() ? "" : "*") += symbol.second;
   return coefficient.den() <= 1 ? text : text + "/" + std::to_string(coefficient.den());
 }
 
@@ -190,9 +206,7 @@ std::optional<Rational> Polynomial::constant() const {
 }
 
 std::vector<std::string> Polynomial::symbols() const {
-  std::set<std::string> found;
-  for (const auto& term : terms_)
-    for (const auto& factor : term.first) found.insert(factor.first);
+  const std::vector<std::string_view> found = names(terms_);
   return {found.begin(), found.end()};
 }
 
@@ -261,7 +275,7 @@ double Polynomial::real(const std::map<std::string, double>& values) const {
 
 std::string Polynomial::text(std::span<const std::string> order) const {
   std::vector<std::pair<std::vector<Place>, Rational>> sorted;
-  const Ranks in_order = ranks(*this, order);
+  Ranks in_order = ranks(*this, order);
   for (const auto& [monomial, coefficient] : terms_) sorted.emplace_back(places(monomial, in_order), coefficient);
   std::sort(sorted.begin(), sorted.end(),
             [](const auto& a, const auto& b) { return printed_before(a.first, b.first); });
