@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 #include "ridge/base/text.h"
 #include "ridge/report/used.h"
@@ -212,10 +213,12 @@ void label_ridges(Picture& picture, const Explanation& e, const Axes& axes, Plac
     return axes.place(peak->rate.value / bandwidth_of(e), std::pow(10.0, axes.y_low));
   };
   for (std::size_t i = 0; i < peaks.size(); ++i) placer.block_line(picture.roofs[i].corner, foot_of(peaks[i]));
+  std::set<std::string> put;  // two peaks may be as high as each other
   for (const Peak* peak : peaks) {
-    const double ridge = peak->rate.value / bandwidth_of(e);
+    const std::string text = fmt::format("ridge {}", significant(peak->rate.value / bandwidth_of(e)));
+    if (!put.insert(text).second) continue;
     const Point foot = foot_of(peak);
-    if (auto label = placer.put(fmt::format("ridge {}", significant(ridge)), {foot.x, foot.y - 10})) {
+    if (auto label = placer.put(text, {foot.x, foot.y - 10})) {
       label->leader = false;
       picture.ridge_labels.push_back(*label);
     }
