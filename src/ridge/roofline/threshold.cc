@@ -108,8 +108,10 @@ void approximate(const Question& q, Threshold& threshold) {
   const Names growing(symbols.begin(), symbols.end());
   const auto a1 = limit(b.m1, b.f1, growing, q.dims), a0 = limit(b.m0, b.f1, growing, q.dims);
   const long double r = static_cast<long double>(q.roofs.peak) / q.roofs.bandwidth;
-  if (!a1 || !a0 || *a0 <= 0 || 1 - r * *a1 <= 0) return;
-  threshold.approx = static_cast<double>(r * *a0 / (1 - r * *a1));
+  if (!a1 || !a0 || *a0 <= 0) return;
+  const long double left = 1 - r * *a1;
+  if (left < 1e-15L) return;  // below that no digit of the difference is to be trusted
+  threshold.approx = static_cast<double>(r * *a0 / left);
   std::string others;
   for (const std::string& dim : q.order)
     if (growing.contains(dim)) others += (others.empty() ? "" : ", ") + dim;
