@@ -124,7 +124,8 @@ std::string render_html(const Report& report) {
       "content=\"width=device-width\">\n<title>" +
       escaped(report.title) +
       "</title>\n<style>:root{color-scheme:light dark}body{font-family:system-ui,sans-serif;max-width:960px;margin:2em "
-      "auto;padding:0 1em}table{border-collapse:collapse;margin:1em 0}td,th{padding:.2em .8em;text-align:right}td:first-child,"
+      "auto;padding:0 1em}table{border-collapse:collapse;margin:1em 0}td,th{padding:.2em "
+      ".8em;text-align:right}td:first-child,"
       "th:first-child{text-align:left}tr+tr{border-top:1px solid #8886}pre{overflow-x:auto}svg{width:100%;height:auto}"
       "</style></head><body>\n";
   out += render_svg(report) + html_table(markdown_cells(report));
