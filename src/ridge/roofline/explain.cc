@@ -104,8 +104,7 @@ Result<double> link_of(const Machine& machine) {
                      "give its rate one way: --link 4.5e10");
 }
 
-// Replaces every operation by one chip's part of it.
-Status cut_up(std::vector<Work>& work, const Split& cut, const Setting& setting) {
+Status check_cut(const Split& cut, const Setting& setting) {
   if (std::find(setting.order.begin(), setting.order.end(), cut.dim) == setting.order.end())
     return usage_error(
         fmt::format("the program has no dimension '{}' to split; it has {}", cut.dim, fmt::join(setting.order, ", ")));
@@ -114,7 +113,6 @@ Status cut_up(std::vector<Work>& work, const Split& cut, const Setting& setting)
     return input_error(
         fmt::format("expected {} to be a multiple of the {} chips, found {}", cut.dim, cut.chips, size->second),
         fmt::format("-d {}={}", cut.dim, (size->second / cut.chips + 1) * cut.chips));
-  for (Work& one : work) one = split(one, cut);
   return Done{};
 }
 
@@ -154,9 +152,9 @@ Result<Explanation> explain(const Program& program, const Machine& machine, cons
     return usage_error("expected --split of a program that is not sharded", "its text says how it is split already");
   Setting setting{machine, bandwidth->value, *dims, program.dim_names(), followers(program, given)};
   setting.sizes = {dims->begin(), dims->end()};
-  std::vector<Work> work = count(program, *dims);
   if (cut)
-    if (const Status done = cut_up(work, *cut, setting); !done) return done.error();
+    if (const Status possible = check_cut(*cut, setting); !possible) return possible.error();
+  std::vector<Work> work = cut ? count(program, *cut) : count(program, *dims);
   if (cut || std::any_of(work.begin(), work.end(), [](const Work& one) { return !one.bytes_sent.zero(); })) {
     const auto link = link_of(machine);
     if (!link) return link.error();

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 
 namespace ridge {
@@ -19,13 +20,20 @@ Result<Split> parse_split(const std::string& text) {
                      "--split D=2");
 }
 
-Work split(const Work& work, const Split& split) {
-  Work part = work;
-  const Polynomial share = Polynomial::symbol(split.dim) * Rational(1, split.chips);
-  for (Polynomial* count : {&part.flops, &part.bytes_in, &part.bytes_out}) *count = count->substitute(split.dim, share);
-  const bool summed = work.bytes_in.degree(split.dim) > 0 && work.bytes_out.degree(split.dim) == 0;
-  if (summed && split.chips > 1) part.bytes_sent = work.bytes_out * Rational(2 * (split.chips - 1), split.chips);
-  return part;
+std::vector<Work> count(const Program& program, const Split& split) {
+  const std::string axis = "*";  // which no dimension and no axis of the notation is called
+  Program sharded = program;
+  sharded.mesh.push_back({.name = axis, .size = split.chips});
+  for (Tensor& tensor : sharded.tensors)
+    for (Axis& each : tensor.axes)
+      if (each.dim == split.dim) each.mesh = axis;
+  for (Statement& statement : sharded.statements)
+    if (auto* product = std::get_if<Contraction>(&statement.op))
+      if (std::find(product->contracted.begin(), product->contracted.end(), split.dim) != product->contracted.end())
+        product->partial = axis;
+  std::vector<Work> work = count(sharded, Bindings{{axis, split.chips}});
+  for (Work& each : work) each.collective.clear();  // named after the axis
+  return work;
 }
 
 }  // namespace ridge

@@ -76,6 +76,24 @@ TEST(Split, over_more_chips_is_the_all_reduce_of_a_ring) {
   EXPECT_TRUE(explain(parse(product).value(), v5e(), {}, Split{"D", 1}).value().ops[0].work.bytes_sent.zero());
 }
 
+TEST(Split, of_what_a_function_runs_along_all_reduces_as_the_sharded_program_does) {
+  const auto sent = [](const std::string& text, const std::optional<Split>& cut) {
+    const Explanation e = explain(parse(text).value(), v5e(), cut ? Bindings{} : Bindings{{"X", 4}}, cut).value();
+    return e.ops.back().work.bytes_sent.text(e.dim_names) + " B, " + e.ops.back().work.flops.text(e.dim_names);
+  };
+  for (const std::string run : {"y[B{}, D{}] = softmax(x over D)", "y[B{}] = sum(x over D)",
+                                "y[B{}, D{}] = x - max(x over D)", "y[D{}] = mean(x over B)", "y[B{}, D{}] = cos(x)"})
+    for (const std::string dim : {"B", "D"}) {
+      std::string plain = "x: bf16[B{}, D{}]\n" + run, sharded = plain;
+      for (const char* name : {"B", "D"})
+        for (std::size_t at; (at = sharded.find(std::string(name) + "{}")) != std::string::npos;)
+          sharded.replace(at + 1, 2, name == dim ? "_X" : "");
+      for (std::size_t at; (at = plain.find("{}")) != std::string::npos;) plain.erase(at, 2);
+      EXPECT_EQ(sent(plain, Split{dim, 4}), sent(sharded, std::nullopt)) << sharded;
+    }
+  EXPECT_EQ(sent("x: bf16[B, D]\ny[B, D] = softmax(x over D)", Split{"D", 4}), "12*B B, 5*B*D/4");
+}
+
 // What is written into the program gives the same numbers and the same thresholds as --split.
 TEST(Sharded, product_is_the_split_one) {
   const std::string sharded[] = {"bf16[B, D_X] * bf16[D_X, F] -> bf16[B, F]",
