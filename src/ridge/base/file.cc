@@ -122,6 +122,14 @@ Status write_file(const std::string& path, std::string_view content) {
   return write_file(path, std::span<const std::string_view>(&content, 1));
 }
 
+std::optional<std::string> user_folder(const char* variable, std::string_view beneath) {
+  const char* named = std::getenv(variable);
+  if (named != nullptr && named[0] == '/') return std::string(named);  // a relative one is to be ignored
+  const char* home = std::getenv("HOME");
+  if (home == nullptr || home[0] != '/') return std::nullopt;
+  return fmt::format("{}/{}", home, beneath);
+}
+
 void remove_unfinished_file() noexcept {
   if (writing.load()) ::unlink(unfinished);
 }

@@ -28,6 +28,10 @@ struct WriteFailure {
 };
 std::optional<WriteFailure> write_all(int descriptor, std::string_view content);
 
+// Where a user's files lie, by the XDG rules: the folder that `variable` names, else `beneath` in HOME; nothing where
+// neither is an absolute path.
+std::optional<std::string> user_folder(const char* variable, std::string_view beneath);
+
 // For a signal handler: unlinks the half-written file, if there is one. Async-signal-safe.
 void remove_unfinished_file() noexcept;
 

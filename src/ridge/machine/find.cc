@@ -1,7 +1,6 @@
 // Where a machine comes from: the catalog inside the binary, a file, or this computer.
 #include <fmt/format.h>
 
-#include <cstdlib>
 #include <filesystem>
 #include <optional>
 
@@ -68,17 +67,11 @@ std::vector<std::string> catalog_names() {
 }
 
 Result<std::string> measured_machine_path(const std::string& device) {
-  // The XDG rules: a relative XDG_DATA_HOME is to be ignored.
-  const char* data = std::getenv("XDG_DATA_HOME");
-  std::string root = data != nullptr && data[0] == '/' ? data : "";
-  if (root.empty()) {
-    const char* home = std::getenv("HOME");
-    if (home == nullptr || home[0] != '/')
-      return absent_error("no folder for measured machines: neither XDG_DATA_HOME nor HOME names an absolute path",
-                          "set HOME, or XDG_DATA_HOME to a folder that can be written");
-    root = std::string(home) + "/.local/share";
-  }
-  return root + "/ridge/machines/" + device + ".toml";
+  const auto root = user_folder("XDG_DATA_HOME", ".local/share");
+  if (!root)
+    return absent_error("no folder for measured machines: neither XDG_DATA_HOME nor HOME names an absolute path",
+                        "set HOME, or XDG_DATA_HOME to a folder that can be written");
+  return *root + "/ridge/machines/" + device + ".toml";
 }
 
 Result<Machine> find_machine(const std::string& name_or_path) {

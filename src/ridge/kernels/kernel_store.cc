@@ -1,0 +1,82 @@
+#include "ridge/kernels/kernel_store.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <cstdint>
+#include <cstring>
+#include <filesystem>
+
+#include "ridge/base/file.h"
+
+namespace ridge::kernels {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view magic = "ridge.kernel/1\n";
+constexpr std::size_t most_bytes = std::size_t{64} << 20;
+constexpr auto forgotten = std::chrono::hours(1);  // after which an unfinished file's writer is taken for dead
+
+// FNV-1a. Names and checksums: what it guards against is chance, and a found key is compared in full.
+std::uint64_t hash(std::string_view text, std::uint64_t seed = 0xcbf29ce484222325u) {
+  for (const char c : text) seed = (seed ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
+  return seed;
+}
+
+struct Header {
+  std::uint64_t key_bytes = 0, content_bytes = 0, checksum = 0;
+};
+std::uint64_t checksum(std::string_view key, std::string_view content) { return hash(content, hash(key)); }
+
+// Files that a writer left when it was killed.
+void tidy(const std::string& folder) {
+  std::error_code trouble;
+  const auto now = fs::file_time_type::clock::now();
+  for (fs::directory_iterator at(folder, trouble), end; !trouble && at != end; at.increment(trouble)) {
+    if (at->path().extension() != ".unfinished") continue;
+    std::error_code gone;
+    const auto written = fs::last_write_time(at->path(), gone);
+    if (!gone && now - written > forgotten) fs::remove(at->path(), gone);
+  }
+}
+
+}  // namespace
+
+KernelStore KernelStore::of_user() {
+  const auto folder = user_folder("XDG_CACHE_HOME", ".cache");
+  return KernelStore(folder ? *folder + "/ridge/kernels" : "");
+}
+
+std::string KernelStore::path(std::string_view key) const {
+  return fmt::format("{}/{:016x}{:016x}", folder_, hash(key), hash(key, key.size()));
+}
+
+std::optional<std::string> KernelStore::find(std::string_view key) const {
+  if (folder_.empty()) return std::nullopt;
+  Result<std::string> file = read_file(path(key), most_bytes);
+  if (!file || !file->starts_with(magic)) return std::nullopt;
+  Header header;
+  if (file->size() < magic.size() + sizeof header) return std::nullopt;
+  std::memcpy(&header, file->data() + magic.size(), sizeof header);
+  const std::string_view rest = std::string_view(*file).substr(magic.size() + sizeof header);
+  if (header.key_bytes != key.size() || rest.size() < key.size() || header.content_bytes != rest.size() - key.size() ||
+      !rest.starts_with(key))
+    return std::nullopt;
+  const std::string_view content = rest.substr(key.size());
+  if (header.checksum != checksum(key, content)) return std::nullopt;
+  return std::string(content);
+}
+
+bool KernelStore::keep(std::string_view key, std::string_view content) const {
+  if (folder_.empty()) return false;
+  std::error_code trouble;
+  fs::create_directories(folder_, trouble);
+  tidy(folder_);
+  const Header header{key.size(), content.size(), checksum(key, content)};
+  const std::array<std::string_view, 4> pieces{
+      magic, std::string_view(reinterpret_cast<const char*>(&header), sizeof header), key, content};
+  return write_file(path(key), pieces).ok();
+}
+
+}  // namespace ridge::kernels
