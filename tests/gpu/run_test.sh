@@ -49,7 +49,7 @@ for size in 1 7 8 9 127 1024 1025; do
 done
 # Large enough for several items a thread.
 for columns in 1000 1001; do
-  check $'x: f32[A, B]  b: bf16[B]  c: f16[A]\ny: f16[A, B] = where(less(x, b), gelu(x + b) * c, silu(x) - b)' -d A=1100 -d B=$columns
+  check $'x: f32[A, B]  b: bf16[B]  c: f16[A]\ny: f16[A, B] = where(x < b, gelu(x + b) * c, silu(x) - b)' -d A=1100 -d B=$columns
   check $'x: bf16[A, B]  y: f32[C, A]\nz: bf16[A, B, C] = x * tanh(y) + x' -d A=211 -d B=$columns -d C=7
 done
 check $'x: f32[N]\ny: f32[N] = gelu_tanh(x) - sigmoid(x) * x' -d N=5000011

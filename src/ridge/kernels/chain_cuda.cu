@@ -1,13 +1,16 @@
-// A chain on the device: an interpreter. A thread takes eight neighbours along the last axis through all steps, so that
-// a step's dispatch, the same for a whole warp, is paid once for 256 elements; the last step's value stays in registers
-// and older ones in shared memory, where each thread has its own 16-byte places. y = silu(g)*u moves 6 bytes an element
-// and executes about 30 instructions for eight: memory stays the limit.
+// A chain on the device: its generated kernel (chain_source.cc), or, where no compiler is found, an interpreter. A
+// thread takes eight neighbours along the last axis through all steps, so that a step's dispatch, the same for a whole
+// warp, is paid once for 256 elements; the last step's value stays in registers and older ones in shared memory, where
+// each thread has its own 16-byte places. y = silu(g)*u moves 6 bytes an element and executes about 30 instructions for
+// eight: memory stays the limit.
 #include <cuda_runtime.h>
 
 #include <algorithm>
 
 #include "ridge/kernels/chain_code.h"
+#include "ridge/kernels/device_math.h"
 #include "ridge/kernels/run_cuda.h"
+#include "ridge/kernels/run_generated.h"
 #include "ridge/tile/tile.h"
 // After tile.h, which says what TILE_FN is.
 #include "ridge/tile/target/sm90/finish.h"
@@ -127,52 +130,6 @@ __device__ __forceinline__ void store(const DeviceTensor& t, Index at, Index ste
   }
 }
 
-// x * Phi(x) = x/2 * erfc(t), t = -x/sqrt(2) in two floats: rounded once, t would be wrong enough for erfc(9) to lose
-// five digits. d erfc/dt = -2/sqrt(pi) * e^(-t^2). Beyond 15 nothing is left of either Phi(-x).
-__device__ __forceinline__ float gelu(float x) {
-  if (x > 15) return x;
-  if (x < -15) return -0.0f;
-  const float t = __fmul_rn(x, -0.70710677f);
-  const float rest = fmaf(x, -0.70710677f, -t) + x * -1.21016175e-8f;
-  const float slope = -1.12837917f * expf(-t * t);
-  return 0.5f * x * fmaf(slope, rest, erfcf(t));
-}
-
-// e^(x + low) for x <= 0, low being what rounding left of x; the polynomial is vector_math.h's.
-__device__ __forceinline__ float power_of_e(float x, float low) {
-  x = x < -150 ? -150 : x;
-  const float n = rintf(x * 1.44269502f);
-  const float r = fmaf(n, 1.90465421e-09f, fmaf(n, -0.693147182f, x)) + low;
-  float p = fmaf(r, 0.0013820614f, 0.00836982392f);
-  p = fmaf(p, r, 0.0416682996f), p = fmaf(p, r, 0.166665122f), p = fmaf(p, r, 0.49999994f);
-  const int k = static_cast<int>(n), half = k / 2;
-  const auto power = [](int e) { return __int_as_float((e + 127) << 23); };
-  return (fmaf(p, r * r, r) + 1) * power(half) * power(k - half);
-}
-
-// x times the logistic function of u + low: x/(1 + e) or x*e/(1 + e), e = e^-|u|. The divisor lies between 1 and 2, so
-// a reciprocal and one correction divide, without the slow path that tiny numerators would take.
-__device__ __forceinline__ float over_one_plus(float x, float u, float low = 0) {
-  const float e = power_of_e(-fabsf(u), u < 0 ? low : -low), d = 1 + e;
-  const float numerator = u < 0 ? x * e : x, reciprocal = __frcp_rn(d), q = numerator * reciprocal;
-  return isinf(q) ? q : fmaf(fmaf(-q, d, numerator), reciprocal, q);
-}
-__device__ __forceinline__ float silu(float x) { return over_one_plus(x < -150 ? -150 : x, x); }
-
-// x times the logistic function of 2u = x*(a + b*x^2) in two floats, a = 2*sqrt(2/pi), b = 0.044715*a.
-__device__ __forceinline__ float gelu_tanh(float x) {
-  if (x > 13) return x;
-  if (x < -13) return -0.0f;
-  constexpr float a = 1.59576917f, b = 0.0713548139f;
-  // __fmul_rn: a product that went unrounded into a later sum would make its rest count twice.
-  const float s = __fmul_rn(x, x), s_low = fmaf(x, x, -s);
-  const float p = __fmul_rn(b, s), p_low = fmaf(b, s_low, fmaf(b, s, -p));
-  const float t = a + p, back = t - a, t_low = (a - (t - back)) + (p - back);
-  const float rest = t_low + p_low + fmaf(s, 2.39883247e-09f, -4.53406805e-08f);
-  const float v = __fmul_rn(x, t);
-  return over_one_plus(x, v, fmaf(x, rest, fmaf(x, t, -v)));
-}
-
 template <class F> __device__ __forceinline__ void each(Eight& x, int repeat, F f) {
   for (int times = 0; times < repeat; ++times)
 #pragma unroll
@@ -185,35 +142,35 @@ template <class F> __device__ __forceinline__ void pairs(Eight& x, const Eight& 
 
 __device__ __forceinline__ void compute_one(ChainOp op, Eight& x, int repeat) {
   switch (op) {
-    case ChainOp::negate: return each(x, repeat, [](float v) { return -v; });
-    case ChainOp::exp: return each(x, repeat, [](float v) { return expf(v); });
-    case ChainOp::log: return each(x, repeat, [](float v) { return logf(v); });
-    case ChainOp::cos: return each(x, repeat, [](float v) { return cosf(v); });
-    case ChainOp::sin: return each(x, repeat, [](float v) { return sinf(v); });
-    case ChainOp::gelu: return each(x, repeat, [](float v) { return gelu(v); });
-    case ChainOp::gelu_tanh: return each(x, repeat, [](float v) { return gelu_tanh(v); });
-    case ChainOp::silu: return each(x, repeat, [](float v) { return silu(v); });
-    case ChainOp::relu: return each(x, repeat, [](float v) { return v < 0 ? 0 : v; });  // NaN stays
-    case ChainOp::sigmoid: return each(x, repeat, [](float v) { return over_one_plus(1, v); });
-    case ChainOp::tanh: return each(x, repeat, [](float v) { return tanhf(v); });
-    case ChainOp::sqrt: return each(x, repeat, [](float v) { return sqrtf(v); });
-    case ChainOp::rsqrt: return each(x, repeat, [](float v) { return 1 / sqrtf(v); });
-    case ChainOp::abs: return each(x, repeat, [](float v) { return fabsf(v); });
+    case ChainOp::negate: return each(x, repeat, [](float v) { return device::negate(v); });
+    case ChainOp::exp: return each(x, repeat, [](float v) { return device::exp(v); });
+    case ChainOp::log: return each(x, repeat, [](float v) { return device::log(v); });
+    case ChainOp::cos: return each(x, repeat, [](float v) { return device::cos(v); });
+    case ChainOp::sin: return each(x, repeat, [](float v) { return device::sin(v); });
+    case ChainOp::gelu: return each(x, repeat, [](float v) { return device::gelu(v); });
+    case ChainOp::gelu_tanh: return each(x, repeat, [](float v) { return device::gelu_tanh(v); });
+    case ChainOp::silu: return each(x, repeat, [](float v) { return device::silu(v); });
+    case ChainOp::relu: return each(x, repeat, [](float v) { return device::relu(v); });
+    case ChainOp::sigmoid: return each(x, repeat, [](float v) { return device::sigmoid(v); });
+    case ChainOp::tanh: return each(x, repeat, [](float v) { return device::tanh(v); });
+    case ChainOp::sqrt: return each(x, repeat, [](float v) { return device::sqrt(v); });
+    case ChainOp::rsqrt: return each(x, repeat, [](float v) { return device::rsqrt(v); });
+    case ChainOp::abs: return each(x, repeat, [](float v) { return device::abs(v); });
     default: return;
   }
 }
 
 __device__ __forceinline__ void compute_two(ChainOp op, Eight& x, const Eight& y) {
   switch (op) {
-    case ChainOp::add: return pairs(x, y, [](float a, float b) { return a + b; });
-    case ChainOp::subtract: return pairs(x, y, [](float a, float b) { return a - b; });
-    case ChainOp::multiply: return pairs(x, y, [](float a, float b) { return a * b; });
-    case ChainOp::divide: return pairs(x, y, [](float a, float b) { return a / b; });
-    case ChainOp::max: return pairs(x, y, [](float a, float b) { return a != a ? a : b != b ? b : fmaxf(a, b); });
-    case ChainOp::min: return pairs(x, y, [](float a, float b) { return a != a ? a : b != b ? b : fminf(a, b); });
-    case ChainOp::less: return pairs(x, y, [](float a, float b) { return a < b ? 1.0f : 0.0f; });
-    case ChainOp::less_equal: return pairs(x, y, [](float a, float b) { return a <= b ? 1.0f : 0.0f; });
-    case ChainOp::equal: return pairs(x, y, [](float a, float b) { return a == b ? 1.0f : 0.0f; });
+    case ChainOp::add: return pairs(x, y, [](float a, float b) { return device::add(a, b); });
+    case ChainOp::subtract: return pairs(x, y, [](float a, float b) { return device::subtract(a, b); });
+    case ChainOp::multiply: return pairs(x, y, [](float a, float b) { return device::multiply(a, b); });
+    case ChainOp::divide: return pairs(x, y, [](float a, float b) { return device::divide(a, b); });
+    case ChainOp::max: return pairs(x, y, [](float a, float b) { return device::max(a, b); });
+    case ChainOp::min: return pairs(x, y, [](float a, float b) { return device::min(a, b); });
+    case ChainOp::less: return pairs(x, y, [](float a, float b) { return device::less(a, b); });
+    case ChainOp::less_equal: return pairs(x, y, [](float a, float b) { return device::less_equal(a, b); });
+    case ChainOp::equal: return pairs(x, y, [](float a, float b) { return device::equal(a, b); });
     default: return;
   }
 }
@@ -244,7 +201,7 @@ __global__ void __launch_bounds__(threads) chain_kernel(const __grid_constant__ 
       } else if (op == ChainOp::where) {
         const Eight condition = value(s.a), yes = value(s.b), no = value(s.c);
 #pragma unroll
-        for (int q = 0; q < width; ++q) x.v[q] = condition.v[q] == 0 ? no.v[q] : yes.v[q];
+        for (int q = 0; q < width; ++q) x.v[q] = device::where(condition.v[q], yes.v[q], no.v[q]);
       } else if (s.b != no_operand) {
         const Eight y = value(s.b);
         x = value(s.a);
@@ -344,6 +301,7 @@ std::optional<std::string> refuse(const ChainProgram& program) {
 }
 
 std::optional<std::string> chain(const ChainProgram& program, std::span<void* const> tensors, CUstream_st* stream) {
+  if (!cannot_generate()) return run(generate(program, tensors), stream);
   const ChainCode code = kernels::lower(program);
   if (code.elements == 0) return std::nullopt;
   DeviceChain c{};

@@ -36,6 +36,7 @@ Result<Recording> Queue::record(const std::function<Status()>&) const { return a
 Status Queue::replay(const Recording&) const { return absent(); }
 Result<double> Queue::elapsed(const std::function<Status()>&) const { return absent(); }
 
+std::optional<std::string> interpreted() { return absent().message; }
 std::optional<std::string> refuse(const ChainProgram&) { return absent().message; }
 std::optional<std::string> refuse(const RowProblem&) { return absent().message; }
 std::optional<std::string> chain(const ChainProgram&, std::span<void* const>, CUstream_st*) { return absent().message; }

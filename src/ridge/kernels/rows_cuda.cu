@@ -1,10 +1,12 @@
-// Row functions on the device, a block a row: the row is read again where it is needed again, from the L1 or L2.
+// Row functions on the device: generated kernels (row_source.cc), or, where no compiler is found or a row has more
+// columns than registers hold, a block a row that reads it again where it is needed again, from the L1 or L2.
 #include <cuda_runtime.h>
 
 #include <algorithm>
 
 #include "ridge/kernels/run.h"
 #include "ridge/kernels/run_cuda.h"
+#include "ridge/kernels/run_generated.h"
 #include "ridge/tile/tile.h"
 // After tile.h, which says what TILE_FN is.
 #include "ridge/tile/target/sm90/finish.h"
@@ -74,6 +76,13 @@ std::optional<std::string> refuse(const RowProblem& problem) { return kernels::r
 
 std::optional<std::string> rows(const RowProblem& p, const void* x, const void* weight, void* y, CUstream_st* stream) {
   if (p.rows == 0 || p.columns == 0) return std::nullopt;
+  const RowProgram program = row_program(p, weight != nullptr && p.function == RowFunction::rmsnorm);
+  if (!cannot_generate() && !kernels::refuse(program)) {
+    std::vector<void*> data{const_cast<void*>(x)};
+    if (program.tensors.size() > 2) data.push_back(const_cast<void*>(weight));
+    data.push_back(y);
+    return run(generate(program, data), stream);
+  }
   const DeviceRows d{p.function, p.rows, p.columns,         p.x.row_stride,    p.y.row_stride,   x,
                      weight,     y,      stored(p.x.dtype), stored(p.y.dtype), stored(p.weight), p.epsilon};
   rows_kernel<<<static_cast<unsigned>(std::min<Index>(p.rows, 132 * 8)), threads, 0, stream>>>(d);

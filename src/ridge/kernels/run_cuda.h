@@ -1,6 +1,7 @@
-// Chains and row functions on a CUDA device, as menu.h says them, queued on the caller's stream: one kernel that
-// interprets a chain's steps, eight elements a thread, and one with a block a row. Neither allocates nor waits. Data
-// pointers are device memory at whole elements. Products are matmul_cuda.h's.
+// Chains and row functions on a CUDA device, as menu.h says them, queued on the caller's stream: kernels that are
+// generated for the call and compiled once (run_generated.h), or, where no compiler is found, one that interprets a
+// chain's steps and one with a block a row. Neither allocates nor waits. Data pointers are device memory at whole
+// elements. Products are matmul_cuda.h's.
 #pragma once
 
 #include <optional>
@@ -16,6 +17,9 @@ namespace ridge::kernels::cuda {
 // What stands in the way, as a sentence; none: it runs. Looks at no device.
 std::optional<std::string> refuse(const ChainProgram& program);
 std::optional<std::string> refuse(const RowProblem& problem);
+
+// Why these kernels are interpreted and not generated here, as a sentence; nothing: they are generated.
+std::optional<std::string> interpreted();
 
 // A sentence if the driver refuses the launch. The program or problem must not be refused.
 std::optional<std::string> chain(const ChainProgram& program, std::span<void* const> tensors, CUstream_st* stream);

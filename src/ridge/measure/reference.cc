@@ -114,7 +114,8 @@ class Evaluation {
     blocks([&](std::size_t begin, std::size_t end) {
       for (std::size_t i = begin; i < end; ++i) {
         const Uncertain value = interpreter.value(indices_[i]);
-        out_[i] = {value.value, 0, value.error + stored(p.result, std::fabs(value.value) + value.error)};
+        const double rounding = stored(p.result, std::fabs(value.value) + value.error);
+        out_[i] = {value.value, 0, value.error + rounding * (1 + halfway(array(p.result).dtype))};
       }
     });
     return std::move(out_);
@@ -125,6 +126,9 @@ class Evaluation {
     const DType dtype = array(tensor).dtype;
     return roundoff(dtype) * std::fabs(value) + subnormal_error(dtype);
   }
+  // Functions may be cheap where only 16 bits of them are wanted (device_math.h): right to 2^-18, they round to the
+  // other side within this part of the way to the middle between two numbers.
+  static double halfway(DType dtype) { return dtype == DType::f32 ? 0 : 1.0 / 64; }
   const Array& array(int tensor) const { return oracle_.tensors[static_cast<std::size_t>(tensor)]; }
   const Shape& shape_of(int tensor) const { return shapes_[static_cast<std::size_t>(tensor)]; }
 

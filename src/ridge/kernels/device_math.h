@@ -1,0 +1,201 @@
+// The functions of a chain on a CUDA device, for what nvcc compiles and for what is generated and compiled at run time
+// (NVRTC): the same text, and therefore the same bits. No includes, no names from anywhere else. Against the exact
+// value of their f32 argument, in units in the last place: exp, log, cos, sin, tanh, sqrt, abs and the arithmetic are
+// CUDA's, at most 2; silu, sigmoid, gelu_tanh and gelu here; device_math_test.cc and the checks on the device hold them
+// to what is said at each. NaN gives NaN, infinities their limits.
+#pragma once
+
+namespace ridge::device {
+
+#define RIDGE_FN __device__ __forceinline__
+
+RIDGE_FN float reciprocal(float x) {  // 1 ulp, of normal numbers
+  float y;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+
+// Phi(x) = 1/2 + x * Q(x^2) up to |x| = 1; beyond, Phi(-t) = e^(-t^2/2) * u * S(u), u = 1/(1 + 0.3*t), the square taken
+// in two floats. Either way x * Phi(x) is the larger of x and 0 less |x| * Phi(-|x|). 4 ulp.
+RIDGE_FN float gelu(float x) {
+  const float t = fminf(fabsf(x), 15.0f), h = __fmul_rn(t, t), low = fmaf(t, t, -h);
+  const float n = rintf(h * -0.72134752f);
+  const float r = fmaf(n, 1.90465421e-09f, fmaf(n, -0.693147182f, h * -0.5f)) - 0.5f * low;
+  float p = fmaf(r, 0.0013820614f, 0.00836982392f);
+  p = fmaf(p, r, 0.0416682996f), p = fmaf(p, r, 0.166665122f), p = fmaf(p, r, 0.49999994f);
+  p = fmaf(p, r * r, r);  // e^r - 1
+  const float d = fmaf(t, 0.3f, 1.0f), d_low = fmaf(t, 0.3f, 1.0f - d), near = reciprocal(d);
+  const float u = fmaf(near, fmaf(-d_low, near, fmaf(-d, near, 1.0f)), near);
+  float s = fmaf(u, -0.0206234623f, 0.112435572f);
+  s = fmaf(s, u, -0.228213504f), s = fmaf(s, u, 0.191784412f), s = fmaf(s, u, -0.0794233903f);
+  s = fmaf(s, u, 0.0961567834f), s = fmaf(s, u, 0.078389667f), s = fmaf(s, u, 0.110235423f);
+  s = fmaf(s, u, 0.119571812f), s = fmaf(s, u, 0.119686693f);
+  s = s * (u * t);
+  const int k = static_cast<int>(n), half = k / 2;
+  const float tail = fmaf(s, p, s) * __int_as_float((half + 127) << 23) * __int_as_float((k - half + 127) << 23);
+  float q = fmaf(h, -7.46289652e-06f, 0.000112952177f);
+  q = fmaf(q, h, -0.00118578505f), q = fmaf(q, h, 0.00997307803f), q = fmaf(q, h, -0.0664903149f);
+  q = fmaf(q, h, 0.398942292f);
+  const float outer = x > 0 ? x - tail : -tail;
+  return fabsf(x) > 1 ? (x == x ? outer : x) : x * fmaf(x, q, 0.5f);
+}
+
+// e^(x + low) for x <= 0, low being what rounding left of x; the polynomial is vector_math.h's.
+RIDGE_FN float power_of_e(float x, float low) {
+  x = x < -150 ? -150 : x;
+  const float n = rintf(x * 1.44269502f);
+  const float r = fmaf(n, 1.90465421e-09f, fmaf(n, -0.693147182f, x)) + low;
+  float p = fmaf(r, 0.0013820614f, 0.00836982392f);
+  p = fmaf(p, r, 0.0416682996f), p = fmaf(p, r, 0.166665122f), p = fmaf(p, r, 0.49999994f);
+  const int k = static_cast<int>(n), half = k / 2;
+  return (fmaf(p, r * r, r) + 1) * __int_as_float((half + 127) << 23) * __int_as_float((k - half + 127) << 23);
+}
+
+// x times the logistic function of u + low: x/(1 + e) or x*e/(1 + e), e = e^-|u|. The divisor lies between 1 and 2, so
+// a reciprocal and one correction divide, without the slow path that tiny numerators would take.
+RIDGE_FN float over_one_plus(float x, float u, float low = 0) {
+  const float e = power_of_e(-fabsf(u), u < 0 ? low : -low), d = 1 + e;
+  const float numerator = u < 0 ? x * e : x, reciprocal = __frcp_rn(d), q = numerator * reciprocal;
+  return isinf(q) ? q : fmaf(fmaf(-q, d, numerator), reciprocal, q);
+}
+RIDGE_FN float silu(float x) { return over_one_plus(x < -150 ? -150 : x, x); }
+RIDGE_FN float sigmoid(float x) { return over_one_plus(1, x); }
+
+// x times the logistic function of 2u = x*(a + b*x^2) in two floats, a = 2*sqrt(2/pi), b = 0.044715*a.
+RIDGE_FN float gelu_tanh(float x) {
+  if (x > 13) return x;
+  if (x < -13) return -0.0f;
+  constexpr float a = 1.59576917f, b = 0.0713548139f;
+  // __fmul_rn: a product that went unrounded into a later sum would make its rest count twice.
+  const float s = __fmul_rn(x, x), s_low = fmaf(x, x, -s);
+  const float p = __fmul_rn(b, s), p_low = fmaf(b, s_low, fmaf(b, s, -p));
+  const float t = a + p, back = t - a, t_low = (a - (t - back)) + (p - back);
+  const float rest = t_low + p_low + fmaf(s, 2.39883247e-09f, -4.53406805e-08f);
+  const float v = __fmul_rn(x, t);
+  return over_one_plus(x, v, fmaf(x, rest, fmaf(x, t, -v)));
+}
+
+RIDGE_FN float relu(float x) { return x < 0 ? 0 : x; }  // NaN stays
+RIDGE_FN float rsqrt(float x) { return rsqrtf(x); }
+RIDGE_FN float negate(float x) { return -x; }
+RIDGE_FN float abs(float x) { return fabsf(x); }
+RIDGE_FN float exp(float x) { return expf(x); }
+RIDGE_FN float log(float x) { return logf(x); }
+RIDGE_FN float tanh(float x) { return tanhf(x); }
+RIDGE_FN float sqrt(float x) { return sqrtf(x); }
+
+// 32 binary digits of 2/pi a word, behind a word of zeros.
+static __constant__ unsigned two_over_pi[] = {0,           0xa2f9836eu, 0x4e441529u, 0xfc2757d1u, 0xf534ddc0u,
+                                              0xdb629599u, 0x3c439041u, 0xfe5163abu, 0xdebbc561u};
+
+// x less the nearest multiple of pi/2, and which one it is, for |x| > 2^16: of 2/pi, the digits that make less than a
+// whole turn, 96 of them, times x's own 24. What is no number gives none.
+RIDGE_FN float far_from_quarter(float x, int& quarter) {
+  const unsigned bits = __float_as_uint(x), mantissa = (bits & 0x7fffffu) | 0x800000u;
+  const int exponent = static_cast<int>(bits >> 23 & 255);
+  if (exponent == 255) return x - x;
+  const int at = exponent - 120, word = at >> 5, shift = at & 31;
+  const unsigned a = two_over_pi[word], b = two_over_pi[word + 1], c = two_over_pi[word + 2], d = two_over_pi[word + 3];
+  const unsigned w2 = __funnelshift_l(b, a, shift), w1 = __funnelshift_l(c, b, shift),
+                 w0 = __funnelshift_l(d, c, shift);
+  using Wide = unsigned long long;
+  const Wide low = static_cast<Wide>(mantissa) * w0, middle = static_cast<Wide>(mantissa) * w1 + (low >> 32);
+  const Wide all =
+      static_cast<Wide>(mantissa * w2 + static_cast<unsigned>(middle >> 32)) << 32 | (middle & 0xffffffffu);
+  quarter = static_cast<int>(all >> 62);
+  const long long rest = static_cast<long long>(all << 2);
+  quarter += rest < 0;
+  const float r = static_cast<float>(static_cast<double>(rest) * 8.5153039502163873e-20);  // pi/2 / 2^64
+  if (static_cast<int>(bits) < 0) {
+    quarter = -quarter;
+    return -r;
+  }
+  return r;
+}
+
+// sin of x plus a quarter of a turn `more` times: x less the nearest multiple of pi/2, which has three floats, then the
+// sine's or the cosine's polynomial.
+RIDGE_FN float turned(float x, int more) {
+  const float shifted = fmaf(x, 0.636619772f, 12582912.0f), n = shifted - 12582912.0f;
+  int quarter = __float_as_int(shifted);
+  float r = fmaf(n, 1.71512451e-15f, fmaf(n, 4.37113883e-08f, fmaf(n, -1.57079637f, x)));
+  if (!(fabsf(x) < 65536.0f)) r = far_from_quarter(x, quarter);
+  quarter += more;
+  const bool cosine = quarter & 1;
+  const float z = r * r;
+  float p = fmaf(z, cosine ? 2.44327857e-05f : -0.000195149579f, cosine ? -0.0013887313f : 0.00833215844f);
+  p = fmaf(p, z, cosine ? 0.0416666456f : -0.166666552f);
+  const float one = cosine ? 1.0f : r, factor = cosine ? z : r;
+  p = cosine ? fmaf(p, z, -0.5f) : p * z;
+  p = fmaf(p, factor, one);
+  return quarter & 2 ? -p : p;
+}
+RIDGE_FN float sin(float x) { return turned(x, 0); }
+RIDGE_FN float cos(float x) { return turned(x, 1); }
+
+// cos on [-1, 1], where a second cos has its argument: no range to reduce. 1 ulp.
+RIDGE_FN float cos_of_cos(float x) {
+  const float z = x * x;
+  float p = fmaf(z, 2.42003007e-5f, -1.3884675e-3f);
+  p = fmaf(p, z, 4.16665748e-2f), p = fmaf(p, z, -0.5f);
+  return fmaf(p, z, 1.0f);
+}
+
+// f(f(…f(x))), `times` over; cos, too, where only its first argument can be any number.
+template <int times, class F> RIDGE_FN float repeated(F f, float x) {
+#pragma unroll 16
+  for (int i = 0; i < times; ++i) x = f(x);
+  return x;
+}
+template <int times> RIDGE_FN float repeated_cos(float x) {
+  x = cos(x);
+#pragma unroll 16
+  for (int i = 1; i < times; ++i) x = cos_of_cos(x);
+  return x;
+}
+
+// The same for results that are stored in 16 bits: right to 2^-18 of the result, two thirds of the instructions and
+// less. e^-|x| may be subnormal where bf16 still has x * e^-|x|, hence no flush to zero there.
+RIDGE_FN float power_of_2(float x) {
+  float y;
+  asm("ex2.approx.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+RIDGE_FN float gelu_16(float x) {
+  const float t = fminf(fabsf(x), 15.0f), e = power_of_2(t * t * -0.72134752f), u = reciprocal(fmaf(t, 0.35f, 1.0f));
+  float s = fmaf(u, 0.042030856f, -0.175984353f);
+  s = fmaf(s, u, 0.20035167f), s = fmaf(s, u, 0.0156169869f), s = fmaf(s, u, 0.141033664f);
+  s = fmaf(s, u, 0.137191638f), s = fmaf(s, u, 0.139758676f);
+  return fmaf(-(u * t) * s, e, x != x ? x : fmaxf(x, 0.0f));
+}
+RIDGE_FN float over_one_plus_16(float x, float u) {
+  const float e = power_of_2(fabsf(u) * -1.44269504f);
+  return (u < 0 ? x * e : x) * reciprocal(1 + e);
+}
+RIDGE_FN float silu_16(float x) { return over_one_plus_16(x < -150 ? -150 : x, x); }
+RIDGE_FN float sigmoid_16(float x) { return over_one_plus_16(1, x); }
+RIDGE_FN float gelu_tanh_16(float x) {
+  x = x < -20 ? -20 : x;
+  return over_one_plus_16(x, x * fmaf(x * x, 0.0713548139f, 1.59576917f));
+}
+
+RIDGE_FN float max(float a, float b) {  // a NaN is the answer
+  float y;
+  asm("max.NaN.f32 %0, %1, %2;" : "=f"(y) : "f"(a), "f"(b));
+  return y;
+}
+RIDGE_FN float min(float a, float b) {
+  float y;
+  asm("min.NaN.f32 %0, %1, %2;" : "=f"(y) : "f"(a), "f"(b));
+  return y;
+}
+RIDGE_FN float add(float a, float b) { return a + b; }
+RIDGE_FN float subtract(float a, float b) { return a - b; }
+RIDGE_FN float multiply(float a, float b) { return a * b; }
+RIDGE_FN float divide(float a, float b) { return a / b; }
+RIDGE_FN float less(float a, float b) { return a < b ? 1.0f : 0.0f; }
+RIDGE_FN float less_equal(float a, float b) { return a <= b ? 1.0f : 0.0f; }
+RIDGE_FN float equal(float a, float b) { return a == b ? 1.0f : 0.0f; }
+RIDGE_FN float where(float condition, float yes, float no) { return condition == 0 ? no : yes; }
+
+}  // namespace ridge::device

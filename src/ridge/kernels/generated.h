@@ -1,0 +1,95 @@
+// A kernel made for one problem: its text and how it is launched. What the compiler should know (steps, formats, vector
+// widths, which axes are walked) is in the text; sizes, strides and places are arguments, so that one compilation
+// serves many sizes. Plain C++: made, read and compiled where there is no device. Internal to the kernels.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ridge/kernels/menu.h"
+
+namespace ridge {
+
+// The text of kernels/device_math.h and kernels/device_words.h.
+std::string_view device_math_text();
+std::string_view device_words_text();
+
+namespace kernels {
+
+struct Generated {
+  std::string text;                      // defines the kernel `ridge_kernel`; includes generated_headers() by name
+  std::vector<std::uint64_t> arguments;  // one struct of so many words
+  std::int64_t blocks = 0;               // 0: nothing to do
+  int threads = 256, cluster = 1;
+};
+
+// The program must have no fault (chain_code.h). Pointers are device memory, of which only the alignment is looked at.
+Generated generate(const ChainProgram& program, std::span<void* const> tensors);
+
+// A program over rows and columns with functions along the columns in between, all in registers: softmax is a load,
+// max along the row, a difference, e^x, the sum along the row, a product and a store.
+struct RowStep {
+  bool along = false;  // register[step.result] = function(register[step.a]) along the row
+  ReduceFunction function = ReduceFunction::sum;
+  ChainStep step = {};
+};
+struct RowProgram {
+  std::vector<std::int64_t> rows;  // extents of any number of axes
+  std::int64_t columns = 1;
+  std::vector<ChainTensor> tensors;  // strides: one an axis of the rows, and along the columns: 1, or 0
+  std::vector<RowStep> steps;
+  int registers = 0;
+};
+std::optional<std::string> refuse(const RowProgram& program);  // more columns than a cluster's registers hold, …
+Generated generate(const RowProgram& program, std::span<void* const> tensors);
+RowProgram row_program(const RowProblem& problem, bool weighted);  // tensors: x, weight if weighted, y
+
+// What kernels of every kind are written with.
+namespace generated {
+
+constexpr int vector_bytes = 16;
+constexpr std::int64_t streamed_bytes = std::int64_t{96} << 20;  // what moves more than two L2 caches is not kept there
+
+std::string_view form(DType dtype);  // "Form::bf16"
+std::string number(float x);         // exact, also infinities and NaN
+// `rough`: only 16 bits of the value are wanted, for which device_math.h has cheaper functions.
+struct StepText {
+  std::string a, b, c;
+  bool rough = false;
+};
+std::string expression(const ChainStep& step, const StepText& with);
+
+// The largest power of two of elements, up to `most`, at multiples of which all of these places lie.
+int together(const void* data, DType dtype, std::span<const std::int64_t> strides, int most);
+
+// What device::divided takes: d <= 2^31 as a factor and a shift, or, where indices are wide, d.
+std::uint64_t divisor(std::int64_t d, bool wide);
+
+// Words of the kernel's argument, by the name under which the text reads them.
+class Words {
+ public:
+  explicit Words(std::vector<std::uint64_t>& to) : to_(to) {}
+  std::string add(std::uint64_t word) {
+    to_.push_back(word);
+    return "a.word[" + std::to_string(to_.size() - 1) + "]";
+  }
+  std::string add(const void* data) { return "(char*)" + add(reinterpret_cast<std::uintptr_t>(data)); }
+  std::string add_signed(std::int64_t value) { return "(Offset)" + add(static_cast<std::uint64_t>(value)); }
+
+ private:
+  std::vector<std::uint64_t>& to_;
+};
+
+// Lines that take `place`, counted with the last axis fastest, apart into i0, i1, … along the axes longer than 1.
+std::string axes_text(Words& words, std::span<const std::int64_t> extents, std::string place, bool wide);
+
+// The whole text around the body of a kernel.
+std::string kernel_text(const Generated& kernel, bool wide, std::string_view body);
+
+}  // namespace generated
+}  // namespace kernels
+}  // namespace ridge

@@ -1,0 +1,65 @@
+// Generated texts are compiled here too, where NVRTC is: no device is needed for that.
+#include "ridge/kernels/generated.h"
+
+#include <gtest/gtest.h>
+
+#include "ridge/kernels/nvrtc.h"
+
+namespace ridge::kernels {
+namespace {
+
+// y = silu(x)*u over n elements; places are only looked at for their alignment.
+Generated gate(std::int64_t n, DType dtype, std::uintptr_t place = 4096) {
+  const ChainTensor flat{dtype, {1}};
+  const std::vector<ChainStep> steps{{.op = ChainOp::load, .result = 0, .slot = 0},
+                                     {.op = ChainOp::silu, .result = 0, .a = 0},
+                                     {.op = ChainOp::load, .result = 1, .slot = 1},
+                                     {.op = ChainOp::multiply, .result = 0, .a = 0, .b = 1},
+                                     {.op = ChainOp::store, .a = 0, .slot = 2}};
+  void* const at = reinterpret_cast<void*>(place);
+  const std::vector<void*> data{at, at, at};
+  return generate({{n}, {flat, flat, flat}, steps, 2}, data);
+}
+
+Generated softmax(std::int64_t columns) {
+  RowProblem p;
+  p.function = RowFunction::softmax, p.rows = 1000, p.columns = columns;
+  p.x = p.y = {DType::bf16, columns};
+  void* const at = reinterpret_cast<void*>(std::uintptr_t{4096});
+  const std::vector<void*> data{at, at};
+  return generate(row_program(p, false), data);
+}
+
+TEST(GeneratedTest, OneTextServesManySizes) {
+  EXPECT_EQ(gate(1 << 20, DType::f32).text, gate((1 << 20) + 4096, DType::f32).text);
+  EXPECT_NE(gate(1 << 20, DType::f32).text, gate(1 << 20, DType::bf16).text);
+  EXPECT_NE(gate(1 << 20, DType::f32).text, gate(1 << 20, DType::f32, 4100).text);  // no vectors there
+}
+
+TEST(GeneratedTest, NothingIsLaunchedForNothing) { EXPECT_EQ(gate(0, DType::f32).blocks, 0); }
+
+TEST(GeneratedTest, LongRowsTakeAClusterAndTooLongOnesAreRefused) {
+  EXPECT_EQ(softmax(1024).cluster, 1);
+  EXPECT_GT(softmax(131072).cluster, 1);
+  RowProblem p;
+  p.rows = 1, p.columns = std::int64_t{1} << 30;
+  p.x = p.y = {DType::f32, p.columns};
+  EXPECT_TRUE(refuse(row_program(p, false)));
+}
+
+TEST(GeneratedTest, TextsCompile) {
+  if (!nvrtc()) GTEST_SKIP() << nvrtc().error().message;
+  for (const Generated& kernel : {gate(1001, DType::f16), gate(1 << 28, DType::bf16), softmax(1001), softmax(131072)}) {
+    const auto code = compile(kernel.text);
+    ASSERT_TRUE(code) << code.error().message << "\n" << kernel.text;
+    EXPECT_TRUE(
+        code->starts_with("\x7f"
+                          "ELF"));
+  }
+  const auto wrong = compile("__global__ void ridge_kernel() { none; }");
+  ASSERT_FALSE(wrong);
+  EXPECT_NE(wrong.error().message.find("identifier \"none\" is undefined"), std::string::npos) << wrong.error().message;
+}
+
+}  // namespace
+}  // namespace ridge::kernels

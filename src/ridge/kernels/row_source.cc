@@ -1,0 +1,292 @@
+// The text of a kernel that works on whole rows. A row is spread over the lanes of a part of a warp, a warp, a block or
+// a cluster of blocks, at most 32 elements a lane: it is read from memory once and stays in registers until its
+// results are stored. So softmax of 131,072 columns is eight blocks of 512 lanes that exchange two numbers each.
+#include <algorithm>
+#include <cstdlib>
+
+#include "ridge/kernels/chain_code.h"
+#include "ridge/kernels/generated.h"
+
+namespace ridge::kernels {
+namespace {
+
+using namespace generated;
+
+constexpr std::int64_t lane_elements = 32, most_threads = 512, most_cluster = 8;
+constexpr std::int64_t most_narrow = std::int64_t{1} << 30;
+
+std::int64_t product(const std::vector<std::int64_t>& extents) {
+  std::int64_t n = 1;
+  for (const std::int64_t extent : extents) n *= extent;
+  return n;
+}
+
+class RowText {
+ public:
+  RowText(const RowProgram& program, std::span<void* const> data)
+      : program_(program), data_(data), words_(out_.arguments), rows_(product(program.rows)) {}
+
+  Generated make() {
+    if (rows_ == 0 || program_.columns == 0) return {};
+    choose();
+    std::string body = head();
+    for (std::size_t i = 0; i < program_.steps.size(); ++i) body += step(i);
+    if (out_.cluster > 1) body += "  cluster_arrive();\n  cluster_wait();\n";  // nobody leaves while others write to it
+    if (slots_ > 0)
+      body = "  __shared__ float places[" + std::to_string(slots_) + "][" +
+             std::to_string(out_.threads / 32 + out_.cluster) + "];\n" + body;
+    out_.text = kernel_text(out_, wide_, body);
+    return std::move(out_);
+  }
+
+ private:
+  struct Value {
+    std::string name;
+    bool wide = false;  // one an element; else one a row
+  };
+
+  std::size_t last() const { return program_.rows.size(); }
+  bool along(std::size_t t) const { return program_.columns > 1 && program_.tensors[t].strides[last()] != 0; }
+  int size(std::size_t t) const { return bits(program_.tensors[t].dtype) / 8; }
+
+  void choose() {
+    together_.assign(program_.tensors.size(), 1);
+    double bytes = 0, reach = 0;
+    for (std::size_t t = 0; t < program_.tensors.size(); ++t) {
+      const ChainTensor& x = program_.tensors[t];
+      std::vector<std::int64_t> strides;
+      double far = static_cast<double>(program_.columns);
+      for (std::size_t axis = 0; axis < last(); ++axis) {
+        if (program_.rows[axis] > 1) strides.push_back(x.strides[axis]);
+        far += static_cast<double>(std::abs(x.strides[axis])) * static_cast<double>(program_.rows[axis]);
+      }
+      reach = std::max(reach, far);
+      if (!along(t)) continue;
+      bytes += static_cast<double>(rows_) * static_cast<double>(program_.columns) * size(t);
+      together_[t] = together(data_[t], x.dtype, strides, vector_bytes / size(t));
+      width_ = std::max(width_, together_[t]);
+    }
+    while (width_ > program_.columns) width_ /= 2;
+    for (int& one : together_) one = std::min(one, width_);
+    streamed_ = bytes > static_cast<double>(streamed_bytes);
+    choose_lanes();
+    wide_ = reach >= static_cast<double>(most_narrow) || rows_ >= most_narrow / 32;
+  }
+
+  void choose_lanes() {
+    const std::int64_t vectors = (program_.columns + width_ - 1) / width_, held = lane_elements / width_;
+    lanes_ = 1;
+    while (lanes_ < 32 && lanes_ < vectors) lanes_ *= 2;
+    std::int64_t threads = 256, blocks = 1;
+    if (vectors > 32 * held) {  // a block a row, or several
+      while (vectors > held * 256 * blocks && blocks < most_cluster) blocks *= 2;
+      threads = (vectors + held * blocks - 1) / (held * blocks);
+      threads = (threads + 31) / 32 * 32;
+      lanes_ = static_cast<int>(threads * blocks);
+    }
+    out_.threads = static_cast<int>(threads), out_.cluster = static_cast<int>(blocks);
+    each_ = static_cast<int>((vectors + lanes_ - 1) / lanes_);
+    ragged_ = program_.columns != std::int64_t{each_} * lanes_ * width_;
+    out_.blocks = lanes_ > 32 ? rows_ * blocks : (rows_ * lanes_ + threads - 1) / threads;
+  }
+
+  std::string head() {
+    const std::string lanes = std::to_string(lanes_);
+    std::string out;
+    if (lanes_ <= 32) {
+      out += "  const Index given = (blockIdx.x * (Index)" + std::to_string(out_.threads) + " + threadIdx.x) / " +
+             lanes + ", rows = (Index)" + words_.add(static_cast<std::uint64_t>(rows_)) + ";\n";
+      out += "  const bool live = given < rows;\n  const Index row = live ? given : 0;\n";
+      out += "  const int lane = threadIdx.x % " + lanes + ";\n";
+    } else if (out_.cluster == 1) {
+      out += "  const Index row = blockIdx.x;\n  const int lane = threadIdx.x;\n";
+    } else {
+      out += "  const Index row = blockIdx.x / " + std::to_string(out_.cluster) + ";\n";
+      out += "  const int lane = block_of_cluster() * " + std::to_string(out_.threads) + " + threadIdx.x;\n";
+    }
+    out += axes_text(words_, program_.rows, "row", wide_);
+    if (ragged_)
+      out += "  const int left = (int)" + words_.add(static_cast<std::uint64_t>(program_.columns)) + " - lane * " +
+             std::to_string(width_) + ";\n";
+    for (std::size_t t = 0; t < program_.tensors.size(); ++t) {
+      std::string at;
+      for (std::size_t axis = 0; axis < last(); ++axis)
+        if (program_.rows[axis] > 1 && program_.tensors[t].strides[axis] != 0)
+          at += (at.empty() ? "" : " + ") + ("(Offset)i" + std::to_string(axis)) + " * " +
+                words_.add_signed(program_.tensors[t].strides[axis]);
+      if (along(t)) at += (at.empty() ? "" : " + ") + ("lane * " + std::to_string(width_));
+      offsets_.push_back(at.empty() ? "0" : at);
+      places_.push_back(words_.add(data_[t]));
+    }
+    held_.resize(static_cast<std::size_t>(program_.registers));
+    return out;
+  }
+
+  std::string step(std::size_t index) {
+    const RowStep& given = program_.steps[index];
+    const ChainStep& s = given.step;
+    if (!given.along && s.op == ChainOp::store) return store(s);
+    const std::string name = "v" + std::to_string(index);
+    Value made{name, false};
+    std::string out;
+    if (given.along) {
+      out = reduction(given, name);
+    } else if (s.op == ChainOp::load) {
+      made.wide = along(static_cast<std::size_t>(s.slot));
+      out = load(static_cast<std::size_t>(s.slot), name);
+    } else if (s.op == ChainOp::constant) {
+      out = "  const float " + name + " = " + number(s.constant) + ";\n";
+    } else {
+      const int count = operands(s.op), in[] = {s.a, s.b, s.c};
+      std::string text[3];
+      for (int i = 0; i < count; ++i) made.wide |= held(in[i]).wide;
+      for (int i = 0; i < count; ++i) text[i] = held(in[i]).name + (held(in[i]).wide ? "[i]" : "");
+      const std::string value = expression(s, {text[0], text[1], text[2]});
+      out = made.wide ? "  float " + name + "[" + elements() + "];\n" + all() + name + "[i] = " + value + ";\n"
+                      : "  const float " + name + " = " + value + ";\n";
+    }
+    held_[static_cast<std::size_t>(s.result)] = made;
+    return out;
+  }
+
+  const Value& held(int reg) const { return held_[static_cast<std::size_t>(reg)]; }
+  std::string elements() const { return std::to_string(each_ * width_); }
+  std::string all() const { return "#pragma unroll\n  for (int i = 0; i < " + elements() + "; ++i) "; }
+  // Element i of a lane exists.
+  std::string inside() const {
+    return "i / " + std::to_string(width_) + " * " + std::to_string(lanes_ * width_) + " + i % " +
+           std::to_string(width_) + " < left";
+  }
+  std::string how(std::size_t t) const {
+    return "<" + std::string(form(program_.tensors[t].dtype)) + ", " + std::to_string(width_) + ", " +
+           std::to_string(together_[t]) + (streamed_ && !repeated(t) ? ", Use::streamed>" : ", Use::kept>");
+  }
+  bool repeated(std::size_t t) const {  // several rows read the same elements
+    for (std::size_t axis = 0; axis < last(); ++axis)
+      if (program_.rows[axis] > 1 && program_.tensors[t].strides[axis] == 0) return true;
+    return false;
+  }
+  std::string vectors() const {
+    return "#pragma unroll\n  for (int k = 0; k < " + std::to_string(each_) + "; ++k) {\n";
+  }
+  std::string count() const {
+    if (!ragged_) return "";
+    return "    const int room = left - k * " + std::to_string(lanes_ * width_) + ", count = room < 0 ? 0 : room < " +
+           std::to_string(width_) + " ? room : " + std::to_string(width_) + ";\n";
+  }
+
+  std::string load(std::size_t t, const std::string& name) const {
+    const std::string width = std::to_string(width_), dtype = std::string(form(program_.tensors[t].dtype));
+    if (!along(t))
+      return "  const float " + name + " = read_one<" + dtype + ">(" + places_[t] + ", " + offsets_[t] + ");\n";
+    std::string out = "  Pack<" + dtype + ", " + width + "> p" + name + "[" + std::to_string(each_) + "];\n" +
+                      vectors() + count() + "    p" + name + "[k] = read" + how(t) + "(" + places_[t] + ", " +
+                      offsets_[t] + " + k * " + std::to_string(lanes_ * width_) + (ragged_ ? ", count" : "") +
+                      ");\n  }\n";
+    return out + "  float " + name + "[" + elements() + "];\n" + all() + name + "[i] = p" + name + "[i / " + width +
+           "][i % " + width + "];\n";
+  }
+
+  std::string store(const ChainStep& s) const {
+    const auto t = static_cast<std::size_t>(s.slot);
+    const Value& x = held(s.a);
+    const std::string live = lanes_ <= 32 ? "live" : "";
+    if (!along(t)) {
+      const std::string mine = "lane == 0" + (live.empty() ? "" : " && " + live);
+      return "  if (" + mine + ") write_one<" + std::string(form(program_.tensors[t].dtype)) + ">(" + places_[t] +
+             ", " + offsets_[t] + ", " + x.name + (x.wide ? "[0]" : "") + ");\n";
+    }
+    const std::string width = std::to_string(width_);
+    return (live.empty() ? "" : "  if (" + live + ")\n") + vectors() + count() + "    float y[" + width +
+           "];\n#pragma unroll\n    for (int i = 0; i < " + width + "; ++i) y[i] = " + x.name +
+           (x.wide ? "[k * " + width + " + i]" : "") + ";\n    write" + how(t) + "(" + places_[t] + ", " + offsets_[t] +
+           " + k * " + std::to_string(lanes_ * width_) + ", y" + (ragged_ ? ", count" : "") + ");\n  }\n";
+  }
+
+  std::string reduction(const RowStep& given, const std::string& name) {
+    const std::string f = given.function == ReduceFunction::max   ? "Most"
+                          : given.function == ReduceFunction::min ? "Least"
+                                                                  : "Sum";
+    const Value& x = held(given.step.a);
+    std::string out = "  float e" + name + "[" + elements() + "];\n" + all() + "e" + name + "[i] = ";
+    if (ragged_) out += inside() + " ? ";
+    out += x.name + (x.wide ? "[i]" : "");
+    if (ragged_) out += " : __uint_as_float(" + f + "::nothing)";
+    out += ";\n  float " + name + " = of_elements<" + f + ">(e" + name + ");\n  " + name + " = ";
+    const std::string warps = std::to_string(out_.threads / 32);
+    if (lanes_ <= 32)
+      out += "of_lanes<" + f + ", " + std::to_string(lanes_) + ">(" + name + ");\n";
+    else if (out_.cluster == 1)
+      out += "of_block<" + f + ", " + warps + ">(" + name + ", places[" + std::to_string(slots_++) + "]);\n";
+    else
+      out += "of_cluster<" + f + ", " + warps + ", " + std::to_string(out_.cluster) + ">(" + name + ", places[" +
+             std::to_string(slots_++) + "]);\n";
+    if (given.function == ReduceFunction::mean)
+      out += "  " + name + " = divide(" + name + ", (float)" +
+             words_.add(static_cast<std::uint64_t>(program_.columns)) + ");\n";
+    return out;
+  }
+
+  const RowProgram& program_;
+  std::span<void* const> data_;
+  Generated out_;
+  Words words_;
+  std::int64_t rows_;
+  std::vector<int> together_;
+  std::vector<std::string> offsets_, places_;
+  std::vector<Value> held_;  // in each register
+  int width_ = 1, lanes_ = 1, each_ = 1, slots_ = 0;
+  bool ragged_ = false, wide_ = false, streamed_ = false;
+};
+
+}  // namespace
+
+std::optional<std::string> refuse(const RowProgram& program) {
+  // Where nothing is aligned a lane still holds 32 elements.
+  constexpr std::int64_t most = lane_elements * most_threads * most_cluster;
+  if (program.columns > most)
+    return "a row has " + std::to_string(program.columns) + " columns; expected at most " + std::to_string(most);
+  return std::nullopt;
+}
+
+Generated generate(const RowProgram& program, std::span<void* const> tensors) {
+  return RowText(program, tensors).make();
+}
+
+RowProgram row_program(const RowProblem& p, bool weighted) {
+  RowProgram out;
+  out.rows = {p.rows}, out.columns = p.columns;
+  out.tensors.push_back({p.x.dtype, {p.x.row_stride, 1}});
+  if (weighted) out.tensors.push_back({p.weight, {0, 1}});
+  const int y = static_cast<int>(out.tensors.size());
+  out.tensors.push_back({p.y.dtype, {p.y.row_stride, 1}});
+  const auto along = [&](ReduceFunction f, int a, int to) {
+    out.steps.push_back({.along = true, .function = f, .step = {.op = ChainOp::add, .result = to, .a = a}});
+  };
+  const auto then = [&](const ChainStep& s) { out.steps.push_back({.step = s}); };
+  then({.op = ChainOp::load, .result = 0, .slot = 0});
+  if (p.function == RowFunction::softmax) {
+    along(ReduceFunction::max, 0, 1);
+    then({.op = ChainOp::subtract, .result = 0, .a = 0, .b = 1});
+    then({.op = ChainOp::exp, .result = 0, .a = 0});
+    along(ReduceFunction::sum, 0, 1);
+    then({.op = ChainOp::constant, .result = 2, .constant = 1});
+    then({.op = ChainOp::divide, .result = 1, .a = 2, .b = 1});
+  } else {
+    then({.op = ChainOp::multiply, .result = 1, .a = 0, .b = 0});
+    along(ReduceFunction::mean, 1, 1);
+    then({.op = ChainOp::constant, .result = 2, .constant = p.epsilon});
+    then({.op = ChainOp::add, .result = 1, .a = 1, .b = 2});
+    then({.op = ChainOp::rsqrt, .result = 1, .a = 1});
+  }
+  then({.op = ChainOp::multiply, .result = 0, .a = 0, .b = 1});
+  if (weighted) {
+    then({.op = ChainOp::load, .result = 1, .slot = 1});
+    then({.op = ChainOp::multiply, .result = 0, .a = 0, .b = 1});
+  }
+  then({.op = ChainOp::store, .a = 0, .slot = y});
+  out.registers = 3;
+  return out;
+}
+
+}  // namespace ridge::kernels
