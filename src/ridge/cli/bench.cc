@@ -7,6 +7,7 @@
 #include "ridge/cli/door.h"
 #include "ridge/report/contest.h"
 #include "ridge/report/device_contest.h"
+#include "ridge/report/device_stream.h"
 #include "ridge/report/stream_contest.h"
 
 namespace ridge::cli {
@@ -15,7 +16,7 @@ namespace {
 struct Bench {
   std::string what = "matmul", shapes;
   ContestOptions options;
-  std::string only;
+  std::string only, on = "cpu";
   int rounds = 0;  // 0: as many as the contest's own default
   Form form;
 };
@@ -30,6 +31,18 @@ int perform_stream(const Bench& asked) {
   end_progress();
   if (!contest) return fail(contest.error());
   return print(asked.form, stream_text(*contest), stream_json(*contest).dump(1) + "\n", "rows");
+}
+
+int perform_device_stream(const Bench& asked) {
+  DeviceStreamOptions options{.only = asked.only};
+  if (asked.rounds > 0) options.rounds = asked.rounds;
+  options.progress = [bar = progress_bar()](std::size_t done, std::size_t of) {
+    if (bar) bar(static_cast<double>(done) / static_cast<double>(of), fmt::format("{} of {} kernels", done, of));
+  };
+  const auto contest = device_stream(options);
+  end_progress();
+  if (!contest) return fail(contest.error());
+  return print(asked.form, device_stream_text(*contest), device_stream_json(*contest).dump(1) + "\n", "rows");
 }
 
 int perform_device(const Bench& asked) {
@@ -50,7 +63,7 @@ int perform_device(const Bench& asked) {
 }
 
 int perform(Bench& asked) {
-  if (asked.what == "stream") return perform_stream(asked);
+  if (asked.what == "stream") return asked.on == "cuda" ? perform_device_stream(asked) : perform_stream(asked);
   if (asked.rounds > 0) asked.options.rounds = asked.rounds;
   asked.options.progress = [bar = progress_bar()](std::size_t done, std::size_t of) {
     if (bar) bar(static_cast<double>(done) / static_cast<double>(of), fmt::format("{} of {} shapes", done, of));
@@ -72,7 +85,8 @@ void add_bench(CLI::App& app, int& code) {
   verb->footer(
       "Examples:\n  ridge bench matmul --against openblas,onednn --threads 2\n"
       "  ridge bench matmul --against cublaslt --shapes shapes.csv --json\n"
-      "  ridge bench stream --threads 1 --only softmax\n");
+      "  ridge bench stream --threads 1 --only softmax\n"
+      "  ridge bench stream --on cuda --json\n");
   verb->add_option("what", asked->what, "What to time")->check(CLI::IsMember({"matmul", "stream"}))->required();
   verb->add_option("--against", asked->options.libraries,
                    "Libraries: openblas, onednn, torch; or cublaslt, on a CUDA device")
@@ -85,8 +99,9 @@ void add_bench(CLI::App& app, int& code) {
   verb->add_option("--rounds", asked->rounds, "Turns that everybody gets at every shape")->check(CLI::Range(1, 1000));
   verb->add_option("--only", asked->only,
                    "stream: the kernel to time (rmsnorm, softmax, affine, gelu, cosines, "
-                   "compiled_affine, compiled_gelu)");
-  add_form(*verb, asked->form, "ridge.contest/1, ridge.stream/1 or ridge.device_contest/1");
+                   "compiled_affine, compiled_gelu; on cuda also silu_gate, cos_1, cos_4, cos_16, cos_64)");
+  verb->add_option("--on", asked->on, "stream: cpu or cuda")->check(CLI::IsMember({"cpu", "cuda"}));
+  add_form(*verb, asked->form, "ridge.contest/1, ridge.stream/1, ridge.device_contest/1 or ridge.device_stream/1");
   verb->callback([asked, &code] { code = perform(*asked); });
 }
 

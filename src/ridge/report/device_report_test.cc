@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "ridge/report/device_contest.h"
+#include "ridge/report/device_stream.h"
 #include "ridge/report/report.h"
 #include "ridge/report/tables.h"
 
@@ -46,6 +47,26 @@ TEST(DeviceReport, HasTheSameInJson) {
   EXPECT_EQ(json["clocks"]["slowed_by"][0], "power limit");
   EXPECT_EQ(json["device"]["eager_s"], 6e-6);
   EXPECT_FALSE(json["total"].contains("regime"));
+}
+
+TEST(DeviceStreamReport, PutsEachKernelBesideTheCopy) {
+  DeviceStream contest{.device = "NVIDIA H200", .day = "2026-01-02", .driver = 13000, .elements = 1000, .rounds = 3};
+  DeviceStreamRow chain, rows;
+  chain.what = {"cos_16", DType::f32}, chain.bytes = 8e9, chain.ours = {4e-3, 3e-3, 5e-3, 3};
+  chain.copy = {2e-3, 2e-3, 2e-3, 3}, chain.ratio = 0.5, chain.low = 0.4, chain.high = 0.625;
+  rows = chain, rows.what = {"softmax", DType::bf16, 4096};
+  contest.rows = {chain, rows}, contest.note = "NVRTC was not found";
+  EXPECT_EQ(device_stream_text(contest),
+            "kernel      dtype   columns    ridge     copy   ratio     low   high    bar\n"
+            "cos_16      f32           -     2000     4000   0.500   0.400  0.625      -\n"
+            "softmax     bf16       4096     2000     4000   0.500   0.400  0.625   0.90\n"
+            "\nGB/s read and written, median of 3 rounds, arrays of 1000 elements; copy: as many bytes copied; "
+            "ratio: ridge over copy\nNVIDIA H200, driver 13.0\nnote: NVRTC was not found\n");
+  const auto json = device_stream_json(contest);
+  EXPECT_EQ(json["rows"][0]["bar"], nullptr);
+  EXPECT_EQ(json["rows"][1]["bar"], 0.9);
+  EXPECT_EQ(json["rows"][1]["copy"]["median_s"], 2e-3);
+  EXPECT_EQ(json["note"], "NVRTC was not found");
 }
 
 TEST(PlanReport, ListsWinnersAndLosers) {
