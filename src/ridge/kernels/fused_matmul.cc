@@ -40,9 +40,9 @@ template <int left, int right> void run_as(const FusedMatmul& x, const Data& dat
     return run.template operator()<MappedOnCpu<Left, Right>>(g);
   }
   typename FoldedOnCpu<Left, Right>::Globals g;
-  static_cast<tile::Matrix&>(g.x) = seen(p.a, data.a, p.m, p.k);
-  static_cast<tile::Matrix&>(g.u) = seen(transposed(p.b), data.b, p.n, p.k);
-  static_cast<tile::Matrix&>(g.v) = seen(transposed(*x.second), data.second, p.n, p.k);
+  static_cast<tile::Matrix&>(g.a) = seen(p.a, data.a, p.m, p.k);
+  static_cast<tile::Matrix&>(g.b) = seen(transposed(p.b), data.b, p.n, p.k);
+  static_cast<tile::Matrix&>(g.c) = seen(transposed(*x.second), data.second, p.n, p.k);
   g.combine = TileChain(x, data.chain);
   run.template operator()<FoldedOnCpu<Left, Right>>(g);
 }

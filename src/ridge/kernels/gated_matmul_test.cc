@@ -43,15 +43,15 @@ struct Gated {
   // `turned`: v lies with its columns contiguous, unlike u.
   Cpu::Globals globals(bool turned = false) {
     Cpu::Globals g;
-    static_cast<tile::Matrix&>(g.x) = {x.data(), m, k, k};
-    static_cast<tile::Matrix&>(g.u) = {u.data(), f, k, k};
-    static_cast<tile::Matrix&>(g.v) = {v.data(), f, k, k};
+    static_cast<tile::Matrix&>(g.a) = {x.data(), m, k, k};
+    static_cast<tile::Matrix&>(g.b) = {u.data(), f, k, k};
+    static_cast<tile::Matrix&>(g.c) = {v.data(), f, k, k};
     if (turned) {
       v_turned.resize(v.size());
       for (Index j = 0; j < f; ++j)
         for (Index t = 0; t < k; ++t)
           v_turned[static_cast<std::size_t>(t * f + j)] = v[static_cast<std::size_t>(j * k + t)];
-      static_cast<tile::Matrix&>(g.v) = {v_turned.data(), f, k, 1, f};
+      static_cast<tile::Matrix&>(g.c) = {v_turned.data(), f, k, 1, f};
     }
     g.d = {d.data(), m, f, f};
     g.combine = {u_bias.data(), v_bias.data()};
@@ -111,7 +111,7 @@ struct Plus : Cpu {  // maps what it folds: words compose
 };
 struct Doubled : Cpu {  // works on its sums between two products: all that came before counts twice
   TILE_FN static void compute(auto& at, State& acc, const Stage& s) {
-    at.mma(acc, s.x, transposed(s.w));
+    at.mma(acc, s.a, transposed(s.pair));
     at.settle(acc);
     at.map(acc, [](float sum, Index, Index) { return 2 * sum; });
   }
@@ -148,14 +148,14 @@ TEST(GatedTrace, EachHalfOfATileIsCounted) {
   using Kernel = Hopper<2>;
   for (const Index f : {64, 100, 1000}) {
     Kernel::Globals g;
-    g.x.rows = 300, g.x.cols = 100;
-    g.u.rows = g.v.rows = f, g.u.cols = g.v.cols = 100;
+    g.a.rows = 300, g.a.cols = 100;
+    g.b.rows = g.c.rows = f, g.b.cols = g.c.cols = 100;
     g.d.rows = 300, g.d.cols = f;
     const tile::trace::TileSchedule s{.cut = {128, 64, 64}, .sizes = {300, static_cast<int>(f), 100}};
     const tile::trace::Counts c = tile::trace::count<Kernel>(g, s);
-    EXPECT_EQ(c.load(&g.u).global_bytes, 2 * 3 * f * 100);
-    EXPECT_EQ(c.load(&g.v).global_bytes, 2 * 3 * f * 100);
-    EXPECT_EQ(c.load(&g.x).global_bytes, 2 * 300 * 100 * ((f + 63) / 64));
+    EXPECT_EQ(c.load(&g.b).global_bytes, 2 * 3 * f * 100);
+    EXPECT_EQ(c.load(&g.c).global_bytes, 2 * 3 * f * 100);
+    EXPECT_EQ(c.load(&g.a).global_bytes, 2 * 300 * 100 * ((f + 63) / 64));
     EXPECT_EQ(c.store(&g.d).global_bytes, 2 * 300 * f);
     EXPECT_EQ(c.flops, 2 * 300 * 2 * f * 100);
   }
@@ -169,14 +169,14 @@ TEST(GatedTrace, ItsSynchronisationIsClean) {
 
 struct Scaled : Hopper<1> {
   TILE_FN static void compute(auto& at, State& acc, const Stage& s) {
-    at.mma(acc, s.x, transposed(s.w));
+    at.mma(acc, s.a, transposed(s.pair));
     at.settle(acc);
     at.map(acc, [](float sum, Index, Index) { return sum; });
   }
 };
 struct Unsettled : Hopper<1> {
   TILE_FN static void compute(auto& at, State& acc, const Stage& s) {
-    at.mma(acc, s.x, transposed(s.w));
+    at.mma(acc, s.a, transposed(s.pair));
     at.map(acc, [](float sum, Index, Index) { return sum; });
   }
 };

@@ -101,12 +101,12 @@ FusedTraffic fused_count(const FusedMatmul& x, const tile::trace::CutSchedule& s
   }
   using Kernel = GatedMatmul<any_tile, Left, float, TileChain, Right>;
   typename Kernel::Globals g;
-  shape(g.x, g.u, g.d);
-  g.v.rows = g.u.rows, g.v.cols = g.u.cols;
+  shape(g.a, g.b, g.d);
+  g.c.rows = g.b.rows, g.c.cols = g.b.cols;
   g.combine = TileChain(x, {});
   const tile::trace::Counts c = tile::trace::count<Kernel>(g, schedule);
-  add(c, &g.x, &g.u, g.combine);
-  t.second = traffic(c.load(&g.v));
+  add(c, &g.a, &g.b, g.combine);
+  t.second = traffic(c.load(&g.c));
   return t;
 }
 
