@@ -24,6 +24,14 @@ message(STATUS "CUDA kernels: ${ridge_has_cuda}")
 # CMake 3.25 drops CMAKE_CUDA_STANDARD 20 for nvcc, so the flag is said by hand.
 set(ridge_cuda_flags --expt-relaxed-constexpr -std=c++20 "-gencode=arch=compute_90a,code=sm_90a")
 
+function(ridge_add_rows TARGET NAME SOURCE)
+  add_library(${NAME} OBJECT ${CMAKE_SOURCE_DIR}/src/ridge/kernels/${SOURCE})
+  target_include_directories(${NAME} PRIVATE ${CMAKE_SOURCE_DIR}/src)
+  target_compile_definitions(${NAME} PRIVATE ${ARGN})
+  target_compile_options(${NAME} PRIVATE ${ridge_cuda_flags})
+  target_sources(${TARGET} PRIVATE $<TARGET_OBJECTS:${NAME}>)
+endfunction()
+
 function(ridge_add_cuda TARGET)
   if(NOT ridge_has_cuda)
     target_compile_definitions(${TARGET} PRIVATE RIDGE_HAS_CUDA=0)
@@ -31,18 +39,15 @@ function(ridge_add_cuda TARGET)
   endif()
   set(kernels ${CMAKE_SOURCE_DIR}/src/ridge/kernels)
   target_compile_definitions(${TARGET} PRIVATE RIDGE_HAS_CUDA=1)
-  set(sources ${kernels}/matmul_cuda.cu ${kernels}/matmul_plain.cu ${kernels}/device.cu ${kernels}/chain_cuda.cu ${kernels}/rows_cuda.cu
-              ${kernels}/run_generated.cu ${kernels}/peak_cuda.cu ${kernels}/judge_cuda.cu)
+  set(sources ${kernels}/matmul_cuda.cu ${kernels}/matmul_plain.cu ${kernels}/tensor_maps.cu ${kernels}/gated_cuda.cu ${kernels}/gated_gradient.cu
+              ${kernels}/device.cu ${kernels}/chain_cuda.cu ${kernels}/rows_cuda.cu ${kernels}/run_generated.cu ${kernels}/peak_cuda.cu
+              ${kernels}/judge_cuda.cu)
   target_sources(${TARGET} PRIVATE ${sources})
   # One file, compiled once for each input type and part of the menu: no compilation takes a minute.
   foreach(type IN ITEMS Bf16 F16)
+    ridge_add_rows(${TARGET} ridge_gated_${type} gated_sm90.cu RIDGE_TYPE=${type})
     foreach(part RANGE 4)
-      set(name ridge_sm90_${type}_${part})
-      add_library(${name} OBJECT ${kernels}/matmul_sm90.cu)
-      target_include_directories(${name} PRIVATE ${CMAKE_SOURCE_DIR}/src)
-      target_compile_definitions(${name} PRIVATE RIDGE_TYPE=${type} RIDGE_PART=${part})
-      target_compile_options(${name} PRIVATE ${ridge_cuda_flags})
-      target_sources(${TARGET} PRIVATE $<TARGET_OBJECTS:${name}>)
+      ridge_add_rows(${TARGET} ridge_sm90_${type}_${part} matmul_sm90.cu RIDGE_TYPE=${type} RIDGE_PART=${part})
     endforeach()
   endforeach()
   set_source_files_properties(${sources} PROPERTIES COMPILE_OPTIONS "${ridge_cuda_flags}")

@@ -37,5 +37,6 @@ enum class Stored : int { bf16, f16, f32 };
 inline Stored stored(DType x) { return x == DType::bf16 ? Stored::bf16 : x == DType::f16 ? Stored::f16 : Stored::f32; }
 
 int check(int argc, char** argv);
+int check_gated(int argc, char** argv);
 
 }  // namespace ridge::gpu

@@ -1,5 +1,7 @@
 // What runs on CUDA devices, where the build has no CUDA: it says so. Plans can still be made and read.
 #include "ridge/kernels/device.h"
+#include "ridge/kernels/gated_cuda.h"
+#include "ridge/kernels/gated_gradient.h"
 #include "ridge/kernels/judge_cuda.h"
 #include "ridge/kernels/matmul_cuda.h"
 #include "ridge/kernels/peak_cuda.h"
@@ -15,6 +17,10 @@ int multiprocessors() { return 0; }
 std::optional<std::string> launch(const MatmulCall&, const MatmulPlan&, const Workspace&, CUstream_st*) {
   return absent().message;
 }
+std::optional<std::string> launch(const GatedCall&, const GatedPlan&, const Workspace&, CUstream_st*) {
+  return absent().message;
+}
+std::optional<std::string> launch(const GatedGradient&, const Workspace&, CUstream_st*) { return absent().message; }
 std::optional<RowFacts> row_facts(int, DType) { return std::nullopt; }
 
 DeviceAnswers ask_device() { return {}; }

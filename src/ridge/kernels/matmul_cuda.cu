@@ -1,6 +1,5 @@
 // Queues a planned product: the copies it needs, its counters, then one kernel. Tensor maps are made for each call from
 // the operands' addresses and travel as kernel parameters, so a graph that captured the call needs nothing else.
-#include <cuda.h>
 #include <cuda_runtime.h>
 
 #include <algorithm>
@@ -9,6 +8,7 @@
 #include "ridge/kernels/epilogue.h"
 #include "ridge/kernels/matmul_plain.h"
 #include "ridge/kernels/matmul_sm90.h"
+#include "ridge/kernels/tensor_maps.h"
 
 namespace ridge::kernels::cuda {
 
@@ -40,41 +40,6 @@ template <class T> const Rows& rows_of() {
 }
 const RowKernel& kernel(int row, DType in) {
   return (in == DType::bf16 ? rows_of<Bf16>() : rows_of<F16>())[static_cast<std::size_t>(row)];
-}
-
-decltype(&cuTensorMapEncodeTiled) map_encoder() {
-  static const auto encoder = [] {
-    void* f = nullptr;
-    cudaDriverEntryPointQueryResult found{};
-    const cudaError_t e =
-        cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &f, 12000, cudaEnableDefault, &found);
-    return reinterpret_cast<decltype(&cuTensorMapEncodeTiled)>(e == cudaSuccess ? f : nullptr);
-  }();
-  return encoder;
-}
-
-struct Box {
-  int x, y;
-};
-// `lines` lines of `length` elements in each of `matrices`; strides in elements.
-struct Lines {
-  void* data;
-  std::int64_t length, lines, matrices, line, matrix;
-};
-
-bool encode(CUtensorMap& map, const Lines& x, DType dtype, Box box, bool swizzled) {
-  const cuuint64_t sizes[3] = {static_cast<cuuint64_t>(x.length), static_cast<cuuint64_t>(x.lines),
-                               static_cast<cuuint64_t>(x.matrices)};
-  const std::int64_t matrix = x.matrices == 1 ? x.line : x.matrix;
-  const cuuint64_t strides[2] = {static_cast<cuuint64_t>(x.line) * 2, static_cast<cuuint64_t>(matrix) * 2};
-  const cuuint32_t extents[3] = {static_cast<cuuint32_t>(box.x), static_cast<cuuint32_t>(box.y), 1};
-  const cuuint32_t steps[3] = {1, 1, 1};
-  // Lines that do not start at whole sectors straddle them: what is fetched in advance for one is then often too much.
-  const auto promotion = x.line % 16 == 0 ? CU_TENSOR_MAP_L2_PROMOTION_L2_256B : CU_TENSOR_MAP_L2_PROMOTION_L2_128B;
-  return map_encoder()(&map, dtype == DType::bf16 ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16 : CU_TENSOR_MAP_DATA_TYPE_FLOAT16,
-                       3, x.data, sizes, strides, extents, steps, CU_TENSOR_MAP_INTERLEAVE_NONE,
-                       swizzled ? CU_TENSOR_MAP_SWIZZLE_128B : CU_TENSOR_MAP_SWIZZLE_NONE, promotion,
-                       CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) == CUDA_SUCCESS;
 }
 
 bool encode_input(tile::InputOnTarget& to, const TileOperand& x, std::int64_t batch, DType dtype, int rows, int depth) {

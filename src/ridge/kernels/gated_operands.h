@@ -1,0 +1,15 @@
+// How a gated layer's matrices look to the tile kernels. Internal to the CUDA product.
+#pragma once
+
+#include "ridge/kernels/gated_cuda.h"
+#include "ridge/kernels/matmul_operands.h"
+
+namespace ridge::kernels::cuda {
+
+struct GatedOperands {
+  TileOperand x, up, gate;
+  static TileOperand of(const void* data, std::int64_t lines, std::int64_t k, std::int64_t line);
+};
+GatedOperands gated_operands(const GatedCall& call);
+
+}  // namespace ridge::kernels::cuda

@@ -1,0 +1,314 @@
+// The gated layer on a device: `gated [CASES [SEED]]` holds random calls against f64, every row of the menu among them,
+// and the gate's gradient, every fourth case.
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <string>
+
+#include "ridge/kernels/gated_config.h"
+#include "ridge/kernels/gated_cuda.h"
+#include "ridge/kernels/gated_gradient.h"
+#include "values.h"
+
+namespace ridge::gpu {
+namespace {
+
+namespace cuda = kernels::cuda;
+using kernels::Activation;
+
+struct Given {  // a call with its numbers' formats, for the reference
+  std::int64_t m, n, k, x_line, weight_line, y_line, h_line;
+  Stored in, out, bias;
+  Activation activation;
+  const void *x, *up, *gate, *bu, *bg, *y, *h;
+  std::int64_t step;  // every so many elements are looked at
+};
+struct Found {
+  unsigned wrong, worst;  // worst: a float's bits, whose order is that of unsigned for what is not negative
+  unsigned long long first;
+};
+// One in the last place of a result, relative to it, at most: rounding to nearest is off by half of it.
+__host__ __device__ double last_place(Stored x) {
+  return x == Stored::bf16 ? 1 / 128.0 : x == Stored::f16 ? 1 / 1024.0 : 1e-6;
+}
+
+__device__ double activated(Activation a, double g) {
+  switch (a) {
+    case Activation::none: return g;
+    case Activation::relu: return g < 0 ? 0 : g;
+    case Activation::gelu: return 0.5 * g * erfc(-g * 0.70710678118654752);
+    case Activation::gelu_tanh: return g / (1 + exp(-2 * 0.79788456080286536 * (g + 0.044715 * g * g * g)));
+    case Activation::silu: return g / (1 + exp(-g));
+  }
+  return g;
+}
+
+__global__ void judge(Given c, Found* found) {
+  const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * blockDim.x;
+  const double eps = last_place(c.out), eps_h = last_place(c.in);
+  for (std::int64_t i = (blockIdx.x * static_cast<std::int64_t>(blockDim.x) + threadIdx.x) * c.step; i < c.m * c.n;
+       i += step * c.step) {
+    const std::int64_t r = i / c.n, f = i % c.n;
+    double u = 0, g = 0, size = 0;
+    for (std::int64_t k = 0; k < c.k; ++k) {
+      const double x = get(c.in, c.x, r * c.x_line + k), a = x * get(c.in, c.up, f * c.weight_line + k),
+                   b = x * get(c.in, c.gate, f * c.weight_line + k);
+      u += a, g += b, size += fabs(a) + fabs(b);
+    }
+    if (c.bu) u += get(c.bias, c.bu, f);
+    if (c.bg) g += get(c.bias, c.bg, f);
+    const double sums = 3e-7 * size + 1e-7;  // what f32 sums of the tensor cores may be off
+    const auto off = [&](double found, double expected, double allowed) {
+      if (isnan(expected) || isnan(found)) return isnan(expected) == isnan(found) ? 0.0 : 1e9;
+      if (isinf(expected) || isinf(found))
+        return expected == found || fabs(expected) > 3e4 || fabs(found) > 3e4 ? 0.0 : 1e9;
+      return fabs(found - expected) / allowed;
+    };
+    const double gate = activated(c.activation, g), y = u * gate;
+    const double fine = isfinite(g) ? 1.8e-4 * (1 + g * g / 2) * fabs(y) + 1e-6 * fabs(u) : 0;
+    double worst = off(get(c.out, c.y, r * c.y_line + f), y,
+                       0.51 * eps * fabs(y) + fine + sums * (fabs(u) * 1.2 + fabs(gate)) + 6e-8);
+    if (c.h) {
+      worst = fmax(worst, off(get(c.in, c.h, r * c.h_line + f), u, 0.51 * eps_h * fabs(u) + sums));
+      worst = fmax(worst, off(get(c.in, c.h, r * c.h_line + c.n + f), g, 0.51 * eps_h * fabs(g) + sums));
+    }
+    if (!(worst <= 1)) {
+      atomicAdd(&found->wrong, 1u);
+      atomicMin(&found->first, static_cast<unsigned long long>(i));
+    }
+    atomicMax(&found->worst, __float_as_uint(isnan(worst) ? INFINITY : static_cast<float>(worst)));
+  }
+}
+
+__device__ double slope_of(Activation a, double g) {
+  const double c = 0.79788456080286536,
+               s = 1 / (1 + exp(a == Activation::silu ? -g : -2 * c * (g + 0.044715 * g * g * g)));
+  switch (a) {
+    case Activation::none: return 1;
+    case Activation::relu: return g > 0;
+    case Activation::gelu: return 0.5 * erfc(-g * 0.70710678118654752) + g * 0.3989422804014327 * exp(-g * g / 2);
+    case Activation::gelu_tanh: return s + g * s * (1 - s) * 2 * c * (1 + 3 * 0.044715 * g * g);
+    case Activation::silu: return s + g * s * (1 - s);
+  }
+  return 0;
+}
+
+// A thread a column; h: as it was, even if dh took its place.
+__global__ void judge_gradient(kernels::cuda::GatedGradient c, Stored t, const void* h, Found* found) {
+  const std::int64_t f = blockIdx.x * static_cast<std::int64_t>(blockDim.x) + threadIdx.x;
+  if (f >= c.n) return;
+  const auto hold = [&](double is, double expected, double allowed) {
+    const double worst = fabs(is - expected) / (0.51 * last_place(t) * fabs(expected) + allowed + 6e-8);
+    if (!(worst <= 1)) atomicAdd(&found->wrong, 1u), atomicMin(&found->first, static_cast<unsigned long long>(f));
+    atomicMax(&found->worst, __float_as_uint(isnan(worst) ? INFINITY : static_cast<float>(worst)));
+  };
+  double sum_u = 0, sum_g = 0, off_u = 0, off_g = 0;
+  for (std::int64_t r = 0; r < c.m; ++r) {
+    const double dy = get(t, c.dy, r * c.dy_line + f), u = get(t, h, r * c.h_line + f),
+                 g = get(t, h, r * c.h_line + c.n + f);
+    const double du = dy * activated(c.activation, g), dg = dy * u * slope_of(c.activation, g),
+                 fine = 2e-4 * (1 + g * g / 2);
+    const double bell = 0.4 * fabs(g) * exp(-g * g / 2);
+    const double fine_u = fine * fabs(du) + 2e-6 * fabs(dy),
+                 fine_g = fine * (fabs(dg) + fabs(dy * u) * bell) + 2e-6 * fabs(dy * u);
+    hold(get(t, c.dh, r * c.dh_line + f), du, fine_u), hold(get(t, c.dh, r * c.dh_line + c.n + f), dg, fine_g);
+    sum_u += du, sum_g += dg, off_u += fine_u + 1e-6 * fabs(du), off_g += fine_g + 1e-6 * fabs(dg);
+  }
+  if (c.db == nullptr) return;
+  hold(get(t, c.db, f), sum_u, off_u), hold(get(t, c.db, c.n + f), sum_g, off_g);
+}
+
+__global__ void fill(Stored stored, void* data, std::int64_t count, std::uint32_t seed, float scale) {
+  const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * blockDim.x;
+  for (std::int64_t i = blockIdx.x * static_cast<std::int64_t>(blockDim.x) + threadIdx.x; i < count; i += step)
+    put(stored, data, i, scale * value(Values::normal, static_cast<std::uint64_t>(i), seed));
+}
+__global__ void poke(Stored stored, void* data, std::int64_t i, float x) { put(stored, data, i, x); }
+// Bytes of lines' gaps and of both ends that no longer hold the canary.
+__global__ void count_touched(const std::uint8_t* all, std::size_t bytes, std::size_t begin, std::int64_t lines,
+                              std::int64_t line, std::int64_t stride, unsigned* touched) {
+  for (std::size_t i = blockIdx.x * static_cast<std::size_t>(blockDim.x) + threadIdx.x; i < bytes;
+       i += static_cast<std::size_t>(gridDim.x) * blockDim.x) {
+    if (i >= begin) {
+      const std::int64_t at = static_cast<std::int64_t>(i - begin), l = stride ? at / stride : 0;
+      if (l < lines && at - l * stride < line) continue;
+    }
+    if (all[i] != 0x5a) atomicAdd(touched, 1u);
+  }
+}
+
+struct Random {
+  std::uint32_t state;
+  int below(int n) {
+    state = state * 1664525u + 1013904223u;
+    return static_cast<int>((state >> 8) % static_cast<std::uint32_t>(n));
+  }
+  bool one_in(int n) { return below(n) == 0; }
+  template <class T> T of(std::initializer_list<T> x) { return x.begin()[below(static_cast<int>(x.size()))]; }
+};
+
+Given given(const cuda::GatedCall& c) {
+  return {c.m,
+          c.n,
+          c.k,
+          c.x_line,
+          c.weight_line,
+          c.y_line,
+          c.h_line,
+          stored(c.dtype),
+          stored(c.out),
+          stored(c.bias),
+          c.activation,
+          c.x,
+          c.up,
+          c.gate,
+          c.bu,
+          c.bg,
+          c.y,
+          c.h,
+          1};
+}
+
+struct Places {
+  Memory x{8 << 20}, up{8 << 20}, gate{8 << 20}, bu{1 << 16}, bg{1 << 16}, y{16 << 20}, h{16 << 20}, again{16 << 20},
+      workspace{64 << 20};
+  Found* found = nullptr;
+  unsigned* touched = nullptr;
+  Places() { must(cudaMallocManaged(&found, sizeof *found), "memory"), must(cudaMallocManaged(&touched, 4), "memory"); }
+};
+
+bool one(Random& r, Places& p, int number) {
+  cuda::GatedCall c;
+  const auto size = [&](int most) {
+    return r.one_in(4) ? r.below(12) + 1 : r.one_in(3) ? (r.below(most / 64) + 1) * 64 : r.below(most) + 1;
+  };
+  c.m = size(700), c.n = size(700), c.k = r.one_in(20) ? 0 : size(900);
+  const bool even = r.below(3) != 0;  // most calls as the copy engine likes them
+  if (even) c.n = (c.n + 7) / 8 * 8, c.k = (c.k + 7) / 8 * 8;
+  c.dtype = r.of({DType::bf16, DType::bf16, DType::f16, DType::f16, DType::f32});
+  if (!r.one_in(8) && c.dtype == DType::f32) c.dtype = DType::bf16;
+  c.out = r.one_in(4) ? r.of({DType::bf16, DType::f16, DType::f32}) : c.dtype;
+  c.bias = r.one_in(4) ? r.of({DType::bf16, DType::f16, DType::f32}) : c.dtype;
+  c.activation = r.of({Activation::none, Activation::relu, Activation::gelu, Activation::gelu, Activation::gelu_tanh,
+                       Activation::silu});
+  const int pad = even ? 8 * r.below(3) : r.below(5);
+  c.x_line = c.k + pad, c.weight_line = c.k + (even ? 8 * r.below(2) : r.below(3)), c.y_line = c.n + pad,
+  c.h_line = 2 * c.n + pad;
+  const std::int64_t in = bits(c.dtype) / 8, out = bits(c.out) / 8, shift = even ? 0 : r.below(3);
+  c.x = p.x.data() + shift * in, c.up = p.up.data() + shift * in, c.gate = p.gate.data();
+  const std::size_t y_begin = 4096 + static_cast<std::size_t>((even ? 0 : r.below(9)) * out),
+                    h_begin = 4096 + static_cast<std::size_t>((even ? 0 : r.below(2)) * in);
+  c.y = p.y.data() + y_begin;
+  if (r.one_in(3)) c.h = p.h.data() + h_begin;
+  if (!r.one_in(4)) c.bu = p.bu.data();
+  if (!r.one_in(4)) c.bg = p.bg.data() + (even ? 0 : r.below(3)) * (bits(c.bias) / 8);
+  const float scale = 1.5F / std::sqrt(static_cast<float>(std::max<std::int64_t>(c.k, 1)));
+  fill<<<256, 256>>>(stored(c.dtype), const_cast<void*>(c.x), c.m * c.x_line, 7u * number + 1, 1);
+  fill<<<256, 256>>>(stored(c.dtype), const_cast<void*>(c.up), c.n * c.weight_line, 7u * number + 2, scale);
+  fill<<<256, 256>>>(stored(c.dtype), const_cast<void*>(c.gate), c.n * c.weight_line, 7u * number + 3,
+                     r.one_in(4) ? 4 * scale : scale);
+  fill<<<8, 256>>>(stored(c.bias), p.bu.data(), 1000, 7u * number + 4, 1),
+      fill<<<8, 256>>>(stored(c.bias), p.bg.data(), 1000, 7u * number + 5, 1);
+  const char* odd = "";
+  if (c.k > 0 && r.one_in(6))
+    odd = "nan",
+    poke<<<1, 1>>>(stored(c.dtype), const_cast<void*>(c.x), r.below(static_cast<int>(c.m)) * c.x_line, NAN);
+  if (c.bg && r.one_in(8))
+    odd = "inf", poke<<<1, 1>>>(stored(c.bias), const_cast<void*>(c.bg), r.below(static_cast<int>(c.n)),
+                                r.one_in(2) ? INFINITY : -INFINITY);
+  cudaMemset(p.y.data(), 0x5a, p.y.size()), cudaMemset(p.h.data(), 0x5a, p.h.size());
+  if (const auto why = cuda::refuse(c)) return std::printf("refused: %s\n", why->c_str()), false;
+  const std::size_t room = r.one_in(10) ? 0 : p.workspace.size();
+  cuda::GatedPlan plan = cuda::choose(c, room, cuda::multiprocessors());
+  if (!r.one_in(3)) {
+    const int row = r.below(static_cast<int>(kernels::sm90_gated_menu.size()));
+    if (const auto other = cuda::planned(c, room, cuda::multiprocessors(), row, r.one_in(2) ? 1 : r.below(5) + 1))
+      plan = *other;
+  }
+  plan.band = r.of({1, 4, 8, 16});
+  const cuda::Workspace workspace{p.workspace.data(), room, false};
+  must(cudaDeviceSynchronize(), "filling the operands");
+  *p.found = {0, 0, ~0ull}, *p.touched = 0;
+  std::string trouble;
+  for (int again = 0; again < 2; ++again) {
+    if (const auto why = cuda::launch(c, plan, workspace, nullptr)) trouble = *why;
+    if (again == 0) cudaMemcpyAsync(p.again.data(), p.y.data(), p.y.size(), cudaMemcpyDeviceToDevice);
+  }
+  judge<<<512, 256>>>(given(c), p.found);
+  count_touched<<<256, 256>>>(reinterpret_cast<const std::uint8_t*>(p.y.data()), p.y.size(), y_begin, c.m, c.n * out,
+                              c.y_line * out, p.touched);
+  if (c.h)
+    count_touched<<<256, 256>>>(reinterpret_cast<const std::uint8_t*>(p.h.data()), p.h.size(), h_begin, c.m,
+                                2 * c.n * in, c.h_line * in, p.touched);
+  if (const cudaError_t e = cudaDeviceSynchronize(); e != cudaSuccess) trouble = cudaGetErrorString(e);
+  std::vector<char> first(static_cast<std::size_t>(c.m * c.y_line * out)), second(first.size());
+  if (trouble.empty()) {
+    cudaMemcpy(first.data(), p.again.data() + y_begin, first.size(), cudaMemcpyDeviceToHost);
+    cudaMemcpy(second.data(), p.y.data() + y_begin, second.size(), cudaMemcpyDeviceToHost);
+    if (first != second) trouble = "other bits the second time";
+  }
+  if (trouble.empty() && p.found->wrong == 0 && *p.touched == 0) return true;
+  std::printf(
+      "case %d: m %ld n %ld k %ld in %d out %d bias %d act %d h %d bu %d bg %d lines %ld %ld %ld row %d pieces %d path "
+      "%d copies %d%d%d %s: %s wrong %u worst %g first %llu touched %u\n",
+      number, long(c.m), long(c.n), long(c.k), int(c.dtype), int(c.out), int(c.bias), int(c.activation), c.h != nullptr,
+      c.bu != nullptr, c.bg != nullptr, long(c.x_line), long(c.weight_line), long(c.y_line), plan.row, plan.pieces,
+      int(plan.path), plan.copy_x, plan.copy_up, plan.copy_gate, odd, trouble.c_str(), p.found->wrong,
+      std::bit_cast<float>(p.found->worst), p.found->first, *p.touched);
+  return false;
+}
+
+bool one_gradient(Random& r, Places& p, int number) {
+  cuda::GatedGradient c;
+  c.m = r.below(700) + 1, c.n = r.one_in(2) ? (r.below(80) + 1) * 8 : r.below(640) + 1;
+  c.dtype = r.of({DType::bf16, DType::f16});
+  c.activation = r.of({Activation::none, Activation::relu, Activation::gelu, Activation::gelu_tanh, Activation::silu});
+  const int pad = r.of({0, 0, 8, 3});
+  const bool in_place = r.one_in(3);
+  c.dy_line = c.n + pad, c.h_line = 2 * c.n + pad, c.dh_line = in_place ? c.h_line : 2 * c.n + r.of({0, 8, 1});
+  const std::size_t begin = 4096 + (r.one_in(4) ? 2 : 0);
+  c.dy = p.x.data(), c.h = p.up.data() + begin, c.dh = in_place ? p.up.data() + begin : p.y.data() + begin;
+  if (!r.one_in(4)) c.db = p.h.data();
+  cudaMemset(p.y.data(), 0x5a, p.y.size()), cudaMemset(p.up.data(), 0x5a, p.up.size()),
+      cudaMemset(p.h.data(), 0x5a, p.h.size());
+  fill<<<256, 256>>>(stored(c.dtype), p.x.data(), c.m * c.dy_line, 5u * number + 1, 1);
+  fill<<<256, 256>>>(stored(c.dtype), p.up.data() + begin, (c.m - 1) * c.h_line + 2 * c.n, 5u * number + 2,
+                     r.one_in(3) ? 3 : 1);
+  cudaMemcpy(p.gate.data(), p.up.data(), p.up.size(), cudaMemcpyDeviceToDevice);
+  must(cudaDeviceSynchronize(), "filling the operands");
+  *p.found = {0, 0, ~0ull}, *p.touched = 0;
+  std::string trouble;
+  if (const auto why = cuda::refuse(c)) trouble = *why;
+  if (trouble.empty())
+    if (const auto why = cuda::launch(c, {p.workspace.data(), p.workspace.size(), false}, nullptr)) trouble = *why;
+  judge_gradient<<<8, 128>>>(c, stored(c.dtype), p.gate.data() + begin, p.found);
+  if (!in_place)
+    count_touched<<<256, 256>>>(reinterpret_cast<const std::uint8_t*>(p.y.data()), p.y.size(), begin, c.m, 4 * c.n,
+                                c.dh_line * 2, p.touched);
+  if (c.db)
+    count_touched<<<256, 256>>>(reinterpret_cast<const std::uint8_t*>(p.h.data()), p.h.size(), 0, 1, 4 * c.n, 4 * c.n,
+                                p.touched);
+  if (const cudaError_t e = cudaDeviceSynchronize(); e != cudaSuccess) trouble = cudaGetErrorString(e);
+  if (trouble.empty() && p.found->wrong == 0 && *p.touched == 0) return true;
+  std::printf(
+      "case %d, gradient: m %ld n %ld in %d act %d lines %ld %ld %ld in place %d db %d: %s wrong %u worst %g first "
+      "%llu touched %u\n",
+      number, long(c.m), long(c.n), int(c.dtype), int(c.activation), long(c.dy_line), long(c.h_line), long(c.dh_line),
+      in_place, c.db != nullptr, trouble.c_str(), p.found->wrong, std::bit_cast<float>(p.found->worst), p.found->first,
+      *p.touched);
+  return false;
+}
+
+}  // namespace
+
+int check_gated(int argc, char** argv) {
+  const int cases = argc > 0 ? std::atoi(argv[0]) : 2000;
+  Random r{argc > 1 ? static_cast<std::uint32_t>(std::atoi(argv[1])) : 1u};
+  Places p;
+  int wrong = 0, done = 0;
+  for (; done < cases && wrong < 12; ++done) wrong += !(done % 4 == 3 ? one_gradient(r, p, done) : one(r, p, done));
+  std::printf("gated: %d cases of %d, %d wrong\n", done, cases, wrong);
+  return wrong == 0 ? 0 : 1;
+}
+
+}  // namespace ridge::gpu
