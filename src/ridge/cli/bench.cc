@@ -17,6 +17,7 @@ struct Bench {
   std::string what = "matmul", shapes;
   ContestOptions options;
   std::string only, on = "cpu";
+  int tune = 0;
   int rounds = 0;  // 0: as many as the contest's own default
   Form form;
 };
@@ -49,7 +50,7 @@ int perform_device(const Bench& asked) {
   if (asked.options.libraries.size() > 1)
     return fail(
         usage_error("expected cublaslt alone after --against: it runs on a CUDA device, the others on this CPU"));
-  DeviceContestOptions options;
+  DeviceContestOptions options{.tune = asked.tune};
   if (asked.rounds > 0) options.rounds = asked.rounds;
   options.progress = asked.options.progress;
   const auto contest = bench_device(asked.shapes, options);
@@ -97,6 +98,9 @@ void add_bench(CLI::App& app, int& code) {
       "CSV with the columns op,dtype,m,n,k and optionally out and weights (default: 60 shapes that come with ridge)");
   verb->add_option("--threads", asked->options.threads, "Threads")->check(CLI::Range(1, 1024));
   verb->add_option("--rounds", asked->rounds, "Turns that everybody gets at every shape")->check(CLI::Range(1, 1000));
+  verb->add_option("--tune", asked->tune,
+                   "On a CUDA device: time that many of the model's best plans too, and say what the fastest gains")
+      ->check(CLI::Range(1, 100));
   verb->add_option("--only", asked->only,
                    "stream: the kernel to time (rmsnorm, softmax, affine, gelu, cosines, "
                    "compiled_affine, compiled_gelu; on cuda also silu_gate, cos_1, cos_4, cos_16, cos_64)");

@@ -43,6 +43,8 @@ std::optional<std::string> refuse(const MatmulCall& call);
 
 // The call must not be refused. sms: multiprocessors of the device (H200: 132).
 MatmulPlan choose(const MatmulCall& call, std::size_t workspace_bytes, int sms);
+// Of each row of the menu that can serve the call the best `each`, soonest first.
+std::vector<MatmulPlan> candidates(const MatmulCall& call, std::size_t workspace_bytes, int sms, std::size_t each);
 // The same for one row of the menu and one way to cut k; none where they cannot serve the call.
 struct Split {
   int pieces = 1;  // Cuts::pieces: any number, Cuts::shared: 2 to 8, Cuts::streamed: 1

@@ -3,9 +3,9 @@
 // waves of tiles there are times how wide they are, for the others the bytes, what a launch costs and how pieces of k
 // meet.
 //
-// The form is physics, the constants are fitted: 26,953 timings of 448 products under every plan that is not hopeless,
-// on one H200, 2026-11-21, clocks as they come; mean error over all of them 8.6 %. Products that the multiplies bound
-// keep an older form (busy_seconds), fitted on them alone: it picks better plans for them.
+// The form is physics, the constants are fitted, once for products that the bytes bound and once for those that the
+// multiplies bound: 26,900 timings of 1,181 products under the 24 plans that looked best, on one H200, 2026-11-22,
+// clocks as they come. What was made small is what choosing by the model loses against the fastest plan timed.
 #include "ridge/kernels/matmul_model.h"
 
 #include <algorithm>
@@ -15,24 +15,94 @@
 namespace ridge::kernels::cuda {
 namespace {
 
-using tile::Cuts, tile::Roles;
+using tile::Cuts, tile::Major, tile::Roles;
 
-constexpr double cycles_per_us = 1750;
-constexpr double busy_slowdown = 0.11;                         // the power limit lowers the clock of long, busy kernels
-constexpr double memory = 5.05e6, memory_per_block = 0.221e6;  // bytes a us
-constexpr double l2_again = 37.9e6;                            // bytes a us that the L2 serves again
-constexpr double l2_straight = 75.6, l2_swapped = 111;         // bytes a cycle into one block
-constexpr double reads_a = 24.5, least_stage = 257;            // cycles: of an instruction of 64 x n x 16; of 128 of k
-constexpr double narrow_line = 25;  // cycles: the copy engine takes as long for lines of a few bytes
-constexpr double both_wait = 1.07;  // two consumers of a tile wait for each other
-constexpr double first_load = 1400, tile_end = 764, tile_end_alone = 898, box = 111;  // cycles
-constexpr double element_box = 46;                                                    // boxes: written by elements
-constexpr double piece = 1689, piece_sums = 2418, piece_batch = 451;                  // cycles
-constexpr double share = 1800, share_step = 1300, next_cluster = 2800;                // cycles
-constexpr double stream_us = 1.22, copy_us = 2.87;
-constexpr double copied = 2.86e6;  // bytes a us
-constexpr double overlap = 1.39;   // two things at once: 1 would be one after the other, 8 the longer
+struct Constants {
+  double cycles_per_us;
+  double slowdown;                        // the power limit lowers the clock of long, busy kernels
+  double memory, memory_per_block;        // bytes a us
+  double l2_again, l2_all, l2_power;      // bytes a us that the L2 serves again; that it serves in all; overlap
+  double l2_straight, l2_swapped;         // bytes a cycle into one block
+  double reads_a, least_stage;            // cycles: of an instruction of 64 x n x 16; of 128 of k
+  double line64, line32, line16, across;  // how much longer lines take that start there; contiguous along the output
+  double narrow_line;                     // cycles: the copy engine takes as long for lines of a few bytes
+  double both_wait;                       // two consumers of a tile wait for each other
+  double stage_power;                     // how well a stage's loads and multiplies overlap
+  double first_load, tile_end, tile_end_alone, box;  // cycles
+  double element_box;                                // boxes: written by elements
+  double piece, piece_sums, piece_batch;             // cycles
+  double share, share_step, next_cluster;            // cycles
+  double stream_us, copy_us;
+  double copied;   // bytes a us
+  double overlap;  // two things at once: 1 would be one after the other, 8 the longer
+};
 
+constexpr Constants by_bytes{.cycles_per_us = 1773,
+                             .slowdown = 0.01868,
+                             .memory = 5.13e+06,
+                             .memory_per_block = 1.48e+05,
+                             .l2_again = 3.54e+07,
+                             .l2_all = 3.17e+07,
+                             .l2_power = 3.262,
+                             .l2_straight = 75.83,
+                             .l2_swapped = 111,
+                             .reads_a = 24.5,
+                             .least_stage = 267.4,
+                             .line64 = 1.186,
+                             .line32 = 1.193,
+                             .line16 = 1.803,
+                             .across = 1.032,
+                             .narrow_line = 2.467,
+                             .both_wait = 1.07,
+                             .stage_power = 11.21,
+                             .first_load = 1767,
+                             .tile_end = 602.9,
+                             .tile_end_alone = 711,
+                             .box = 133.6,
+                             .element_box = 27.76,
+                             .piece = 1610,
+                             .piece_sums = 1879,
+                             .piece_batch = 444.6,
+                             .share = 1423,
+                             .share_step = 2709,
+                             .next_cluster = 496.1,
+                             .stream_us = 0.3912,
+                             .copy_us = 3.492,
+                             .copied = 6.91e+06,
+                             .overlap = 1.317};
+constexpr Constants by_multiplies{.cycles_per_us = 1750,
+                                  .slowdown = 0.1231,
+                                  .memory = 7.84e+06,
+                                  .memory_per_block = 1.29e+06,
+                                  .l2_again = 3.89e+07,
+                                  .l2_all = 2.7e+07,
+                                  .l2_power = 4.001,
+                                  .l2_straight = 75.6,
+                                  .l2_swapped = 96.7,
+                                  .reads_a = 24.5,
+                                  .least_stage = 396.7,
+                                  .line64 = 1.211,
+                                  .line32 = 1.437,
+                                  .line16 = 2.139,
+                                  .across = 1.192,
+                                  .narrow_line = 25,
+                                  .both_wait = 1.07,
+                                  .stage_power = 9.287,
+                                  .first_load = 2252,
+                                  .tile_end = 704.7,
+                                  .tile_end_alone = 875,
+                                  .box = 133,
+                                  .element_box = 60.12,
+                                  .piece = 2554,
+                                  .piece_sums = 2185,
+                                  .piece_batch = 461.4,
+                                  .share = 1800,
+                                  .share_step = 1300,
+                                  .next_cluster = 2800,
+                                  .stream_us = 1.22,
+                                  .copy_us = 2.072,
+                                  .copied = 3.37e+06,
+                                  .overlap = 1.579};
 double up(double x, double by) { return std::ceil(x / by); }
 // What two things take that overlap; the higher the power, the better they do.
 double both(double x, double y, double power) { return std::pow(std::pow(x, power) + std::pow(y, power), 1 / power); }
@@ -47,44 +117,29 @@ struct Cycles {  // of one block
   double multiply, load, stage, end;
 };
 
-Cycles cycles(const MatmulConfig& c, const TileWork& w) {
-  const double rate = c.swap ? l2_swapped : l2_straight;
-  const double multiply = c.m / 64.0 * (c.k / 16.0) * std::max(c.n / 2.0, reads_a + c.n / 4.0);
-  const double load = (c.m * (w.straddles_a ? 2 : 1) + c.n * (w.straddles_b ? 2 : 1)) * c.k * 2.0 / rate +
-                      (w.narrow_a + w.narrow_b) * c.k * narrow_line;
-  const double wait = c.roles == Roles::cooperative && c.consumers == 2 ? both_wait : 1;
-  const double boxes = up(c.n, 64) * c.m / c.sharers() / 64 * (w.element_stores ? element_box : 1);
-  return {multiply, load, std::max(wait * both(multiply, load, 10), least_stage * c.k / 128), tile_end + boxes * box};
+double line_factor(const Constants& f, int granule, Major major) {
+  const double across = major == Major::mn ? f.across : 1;
+  return across * (granule >= 128 ? 1 : granule == 64 ? f.line64 : granule == 32 ? f.line32 : f.line16);
+}
+
+Cycles cycles(const Constants& f, const MatmulConfig& c, const TileWork& w) {
+  const double rate = c.swap ? f.l2_swapped : f.l2_straight;
+  const double multiply = c.m / 64.0 * (c.k / 16.0) * std::max(c.n / 2.0, f.reads_a + c.n / 4.0);
+  const double lines = c.m * line_factor(f, w.granule_a, c.a) + c.n * line_factor(f, w.granule_b, c.b);
+  const double load = lines * c.k * 2 / rate + (w.narrow_a + w.narrow_b) * c.k * f.narrow_line;
+  const double wait = c.roles == Roles::cooperative && c.consumers == 2 ? f.both_wait : 1;
+  const double boxes = up(c.n, 64) * c.m / c.sharers() / 64 * (w.element_stores ? f.element_box : 1);
+  return {multiply, load, std::max(wait * both(multiply, load, f.stage_power), f.least_stage * c.k / 128),
+          f.tile_end + boxes * f.box};
 }
 
 // What it takes to add the pieces of a tile.
-double meeting(const MatmulConfig& c, const Split& split) {
+double meeting(const Constants& f, const MatmulConfig& c, const Split& split) {
   const double sums = static_cast<double>(c.m) * c.n / 128 / c.sharers(), pieces = split.pieces;  // of a thread
-  if (split.cuts == Cuts::shared) return share + share_step * std::ceil(sums / 4 / pieces);
+  if (split.cuts == Cuts::shared) return f.share + f.share_step * std::ceil(sums / 4 / pieces);
   const double at_once = std::max(1.0, std::floor((c.consumers == 1 ? 64 : 32) / sums)),
                batches = up(split.cuts == Cuts::streamed ? 2 : pieces, at_once);
-  return piece + piece_sums * sums / 64 + piece_batch * batches * std::max(1.0, std::pow(sums / 64, 0.7));
-}
-
-double busy_seconds(const MatmulConfig& c, const TileWork& w, const Split& split, int sms) {
-  constexpr double least_hz = 1.3e9, most_hz = 1.75e9, memory_per_s = 4.2e12, l2_per_cycle = 70;
-  const double tiles =
-      static_cast<double>(w.batch) * up(static_cast<double>(w.m), c.m) * up(static_cast<double>(w.n), c.n);
-  const double stages = up(static_cast<double>(w.k), c.k), pieces = split.pieces;
-  const double multiply = 1.02 * c.m / 64.0 * (c.k / 16.0) * std::max(c.n / 2.0, 16 + c.n / 4.0);
-  const double load = (c.m * (w.straddles_a ? 2 : 1) + c.n * (w.straddles_b ? 2 : 1)) * c.k * 2.0 / l2_per_cycle +
-                      (w.narrow_a + w.narrow_b) * c.k * narrow_line;
-  const double held_up = c.roles == Roles::pingpong || c.consumers == 1 ? 1 : 1.01;
-  const double stored = up(c.n, 64) * (c.m / c.sharers() / 64) * 300 * (w.element_stores ? element_box / 3 : 1);
-  const double meeting = split.pieces > 1 ? (1 + pieces) * c.m * c.n * 4 / 22 : 0;
-  const double round = std::ceil(stages / pieces) * held_up * both(multiply, load, 12) +
-                       (c.roles == Roles::pingpong ? 60 : stored) + meeting;
-  const double rounds = std::ceil(tiles * pieces / sms);
-  const double fixed = 2800 + stored + (c.m + c.n) * 2.0 * c.k / l2_per_cycle * (c.k / 64) +
-                       (split.pieces > 1 ? 1700 : 0) + w.copies * 3000.0 + w.copied_bytes * 2 / 1400;
-  const double busy = std::min(1.0, tiles * stages * multiply / sms / (fixed + rounds * round));
-  const double hz = most_hz - (most_hz - least_hz) * busy;  // the power limit lowers the clock
-  return fixed / most_hz + both(rounds * round / hz, w.minimum_bytes / memory_per_s, 4);
+  return f.piece + f.piece_sums * sums / 64 + f.piece_batch * batches * std::max(1.0, std::pow(sums / 64, 0.7));
 }
 
 }  // namespace
@@ -96,39 +151,44 @@ bool is_busy(const TileWork& w) {
 }
 
 double predicted_seconds(const MatmulConfig& c, const TileWork& w, const Split& split, int sms) {
-  if (is_busy(w)) return busy_seconds(c, w, split, sms);
+  const Constants& f = is_busy(w) ? by_multiplies : by_bytes;
   const double tiles =
       static_cast<double>(w.batch) * up(static_cast<double>(w.m), c.m) * up(static_cast<double>(w.n), c.n);
   const double stages = up(static_cast<double>(w.k), c.k), pieces = split.pieces, items = tiles * pieces;
-  const Cycles x = cycles(c, w);
+  const Cycles x = cycles(f, c, w);
   const double asked = tiles * stages * (c.m + c.n) * c.k * 2;
-  const double bytes = w.minimum_bytes + std::max(asked - w.minimum_bytes, 0.0) * memory / l2_again;
+  const double once = w.minimum_bytes + std::max(asked - w.minimum_bytes, 0.0) * f.memory / f.l2_again;
+  const double bytes = both(once, asked * f.memory / f.l2_all, f.l2_power);  // as many as would take as long
   double us = 0;
   if (split.cuts == Cuts::streamed) {
-    const double run = up(tiles * stages, sms) * x.stage + 2 * meeting(c, split);
-    us = stream_us + both(run / cycles_per_us, bytes / memory, overlap);
+    const double run = up(tiles * stages, sms) * x.stage + 2 * meeting(f, c, split);
+    us = f.stream_us + both(run / f.cycles_per_us, bytes / f.memory, f.overlap);
   } else {
     const double loop = up(stages, pieces) * x.stage;
-    const double end = c.roles == Roles::pingpong ? std::max(0.0, x.end - loop) : x.end + tile_end_alone;
-    const double item = (loop + end + (split.pieces > 1 ? meeting(c, split) : 0)) / cycles_per_us;
+    const double end = c.roles == Roles::pingpong ? std::max(0.0, x.end - loop) : x.end + f.tile_end_alone;
+    const double item = (loop + end + (split.pieces > 1 ? meeting(f, c, split) : 0)) / f.cycles_per_us;
     const double at_once = split.cuts == Cuts::shared ? pieces * std::floor(clusters(split.pieces) * sms / 132) : sms;
     const double waves = std::floor(items / at_once), rest = items - waves * at_once;
-    if (split.cuts == Cuts::shared) us = (std::ceil(items / at_once) - 1) * next_cluster / cycles_per_us;
-    us += waves * both(item, bytes / items * at_once / memory, overlap);
-    if (rest > 0) us += both(item, bytes / items * rest / std::min(memory, rest * memory_per_block), overlap);
+    if (split.cuts == Cuts::shared) us = (std::ceil(items / at_once) - 1) * f.next_cluster / f.cycles_per_us;
+    us += waves * both(item, bytes / items * at_once / f.memory, f.overlap);
+    if (rest > 0) us += both(item, bytes / items * rest / std::min(f.memory, rest * f.memory_per_block), f.overlap);
   }
-  const double busy = std::min(1.0, tiles * stages * x.multiply / sms / cycles_per_us / us);
-  us *= 1 + busy_slowdown * busy * busy * std::clamp((us - 20) / 200, 0.0, 1.0);
-  us += (first_load + (c.m + c.n) * c.k * 2 / (c.swap ? l2_swapped : l2_straight)) / cycles_per_us;
-  if (c.roles == Roles::pingpong) us += x.end / cycles_per_us;
-  return (us + w.copies * copy_us + 2 * w.copied_bytes / copied) * 1e-6;
+  const double busy = std::min(1.0, tiles * stages * x.multiply / sms / f.cycles_per_us / us);
+  us *= 1 + f.slowdown * busy * busy * std::clamp((us - 20) / 200, 0.0, 1.0);
+  us += (f.first_load + (c.m + c.n) * c.k * 2 / (c.swap ? f.l2_swapped : f.l2_straight)) / f.cycles_per_us;
+  if (c.roles == Roles::pingpong) us += x.end / f.cycles_per_us;
+  return (us + w.copies * f.copy_us + 2 * w.copied_bytes / f.copied) * 1e-6;
 }
 
 BlockPace block_pace(const MatmulConfig& c) {
-  const Cycles one = cycles(c, {});
-  return {cycles_per_us * 1e6, c.swap ? l2_swapped : l2_straight,
-          first_load,          2.0 * c.m * c.n * c.k / one.multiply,
-          64 * 64 * 2 / box,   tile_end};
+  const Constants& f = by_bytes;
+  const Cycles one = cycles(f, c, {});
+  return {.cycles_per_second = f.cycles_per_us * 1e6,
+          .load_bytes = c.swap ? f.l2_swapped : f.l2_straight,
+          .load_latency = f.first_load,
+          .flops = 2.0 * c.m * c.n * c.k / one.multiply,
+          .store_bytes = 64 * 64 * 2 / f.box,
+          .store_latency = f.tile_end};
 }
 
 }  // namespace ridge::kernels::cuda

@@ -10,11 +10,11 @@ namespace ridge::kernels::cuda {
 
 struct TileWork {  // a product as the tile sees it
   std::int64_t batch = 1, m = 0, n = 0, k = 0;
-  double minimum_bytes = 0;                       // between memory and chip: each operand read, D written once
-  bool straddles_a = false, straddles_b = false;  // lines that do not start at whole sectors
-  bool narrow_a = false, narrow_b = false;        // contiguous along the output, for fewer elements than a box has
-  bool element_stores = false;                    // D's rows start anywhere
-  int copies = 0;                                 // of operands, made first
+  double minimum_bytes = 0;                 // between memory and chip: each operand read, D written once
+  int granule_a = 128, granule_b = 128;     // bytes: every line starts at a multiple, up to 128
+  bool narrow_a = false, narrow_b = false;  // contiguous along the output, for fewer elements than a box has
+  bool element_stores = false;              // D's rows start anywhere
+  int copies = 0;                           // of operands, made first
   double copied_bytes = 0;
 };
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 #include <tuple>
 #include <utility>
 
@@ -142,6 +143,7 @@ namespace {
 // start at odd multiples of 16 bytes in two sectors for one.
 bool is_narrow(const TileOperand& x) { return x.major == Major::mn && x.extent < 64; }
 bool straddles(const TileOperand& x) { return x.line % 16 != 0; }
+int granule(const TileOperand& x) { return static_cast<int>(std::gcd<std::int64_t>(x.line * 2, 128)); }
 
 double minimum_bytes(const TileProblem& t, DType out) {
   const auto product = [](std::int64_t x, std::int64_t y) { return static_cast<double>(x) * static_cast<double>(y); };
@@ -200,9 +202,9 @@ std::optional<MatmulPlan> planned(const MatmulCall& call, std::size_t workspace_
   w.minimum_bytes = minimum_bytes(t, call.problem.d.dtype);
   if (split.cuts != Cuts::pieces && is_busy(w)) return std::nullopt;  // these cuts save bytes, of which it has few
   plan.early = !is_busy(w) && ((t.constant_a && !plan.copy_a) || (t.constant_b && !plan.copy_b));
-  w.straddles_a = !plan.copy_a && straddles(t.a), w.straddles_b = !plan.copy_b && straddles(t.b);
+  w.granule_a = plan.copy_a ? 128 : granule(t.a), w.granule_b = plan.copy_b ? 128 : granule(t.b);
   w.narrow_a = is_narrow(a), w.narrow_b = is_narrow(b);
-  if (c.swap) std::swap(w.straddles_a, w.straddles_b);
+  if (c.swap) std::swap(w.granule_a, w.granule_b);
   w.element_stores = t.d_line % 4 != 0;
   w.copies = plan.copy_a + plan.copy_b, w.copied_bytes = copied;
   plan.predicted_s = predicted_seconds(c, w, split, sms);
@@ -231,23 +233,34 @@ std::vector<Copies> copies(const MatmulCall& call) {
   return all;
 }
 
-MatmulPlan choose(const MatmulCall& call, std::size_t workspace_bytes, int sms) {
-  const MatmulProblem& p = call.problem;
-  MatmulPlan best;
-  best.exchanged = tile_problem(call).exchanged;
-  if (p.batch == 0 || p.m == 0 || p.n == 0) {
-    best.path = MatmulPlan::Path::nothing;
-    return best;
-  }
+std::vector<MatmulPlan> candidates(const MatmulCall& call, std::size_t workspace_bytes, int sms, std::size_t each) {
+  const auto sooner = [](const MatmulPlan& x, const MatmulPlan& y) { return x.predicted_s < y.predicted_s; };
   const std::vector<Split> all = splits(call, sms);
   const std::vector<Copies> wishes = copies(call);
-  for (int row = 0; row < static_cast<int>(sm90_menu.size()); ++row)
+  std::vector<MatmulPlan> out;
+  for (int row = 0; row < static_cast<int>(sm90_menu.size()); ++row) {
+    const std::size_t before = out.size();
     for (const Split split : all)
-      for (const Copies wish : wishes) {
-        const std::optional<MatmulPlan> plan = planned(call, workspace_bytes, sms, row, split, wish);
-        if (plan && (best.path != MatmulPlan::Path::tiles || plan->predicted_s < best.predicted_s)) best = *plan;
-      }
-  return best;
+      for (const Copies wish : wishes)
+        if (const auto plan = planned(call, workspace_bytes, sms, row, split, wish)) out.push_back(*plan);
+    const auto first = out.begin() + static_cast<std::ptrdiff_t>(before);
+    std::stable_sort(first, out.end(), sooner);
+    out.resize(std::min(out.size(), before + each));
+  }
+  std::stable_sort(out.begin(), out.end(), sooner);
+  return out;
+}
+
+MatmulPlan choose(const MatmulCall& call, std::size_t workspace_bytes, int sms) {
+  const MatmulProblem& p = call.problem;
+  MatmulPlan none;
+  none.exchanged = tile_problem(call).exchanged;
+  if (p.batch == 0 || p.m == 0 || p.n == 0) {
+    none.path = MatmulPlan::Path::nothing;
+    return none;
+  }
+  const std::vector<MatmulPlan> all = candidates(call, workspace_bytes, sms, 1);
+  return all.empty() ? none : all.front();
 }
 
 }  // namespace ridge::kernels::cuda

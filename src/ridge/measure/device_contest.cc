@@ -24,22 +24,31 @@ Status said(const std::optional<std::string>& trouble) {
   return Done{};
 }
 
+constexpr int ours = -1, tuned = -2;  // in place of a heuristic of cuBLASLt's
+
 struct Runner {
   cuda::Recording recording;
-  int heuristic = -1;  // -1: ours
+  int heuristic = ours;
+  std::int64_t launches = 1;
   std::vector<double> seconds = {};
 };
 
 double median(const std::vector<double>& x) { return statistics(x).median; }
+// Of two who took turns.
+double ratio(const std::vector<double>& theirs, const std::vector<double>& mine) {
+  std::vector<double> ratios;
+  for (std::size_t i = 0; i < mine.size(); ++i) ratios.push_back(theirs[i] / mine[i]);
+  return median(ratios);
+}
 
 class Session {
  public:
-  static Result<Session> open(int rounds) {
+  static Result<Session> open(const DeviceContestOptions& options) {
     auto lt = CublasLt::load();
     if (!lt) return lt.error();
     auto queue = cuda::Queue::make();
     if (!queue) return queue.error();
-    Session session(std::move(*lt), std::move(*queue), rounds);
+    Session session(std::move(*lt), std::move(*queue), options);
     for (const std::int64_t bytes :
          {pool_bytes, output_bytes, workspace_bytes, their_workspace_bytes, std::int64_t{4096}}) {
       auto memory = cuda::Memory::make(bytes);
@@ -66,9 +75,15 @@ class Session {
     if (!before) return before.error();
     auto all = baselines();
     if (!all) return all.error();
-    auto ours = recorded(-1);
-    if (!ours) return ours.error();
-    all->push_back(std::move(*ours));
+    auto chosen = recorded(ours);
+    if (!chosen) return chosen.error();
+    if (const Status timed = tune(row); !timed) return timed.error();
+    if (!row.tuned.empty()) {
+      auto best = recorded(tuned);
+      if (!best) return best.error();
+      all->push_back(std::move(*best));
+    }
+    all->push_back(std::move(*chosen));
     if (const Status ran = take_turns(*all); !ran) return ran.error();
     const auto after = judged();
     if (!after) return after.error();
@@ -78,7 +93,8 @@ class Session {
   }
 
  private:
-  Session(CublasLt lt, cuda::Queue queue, int rounds) : lt_(std::move(lt)), queue_(std::move(queue)), rounds_(rounds) {}
+  Session(CublasLt lt, cuda::Queue queue, const DeviceContestOptions& options)
+      : lt_(std::move(lt)), queue_(std::move(queue)), rounds_(options.rounds), tune_(options.tune) {}
   std::byte* pool() const { return memory_[0].data(); }
   std::byte* outputs() const { return memory_[1].data(); }
   std::byte* workspace() const { return memory_[2].data(); }
@@ -118,7 +134,7 @@ class Session {
     call.a = a, call.b = a + a_, call.d = d;
     cuda::Workspace w{workspace(), static_cast<std::size_t>(workspace_bytes), true};
     w.cycles = reinterpret_cast<long long*>(small() + cycles_at);
-    return said(cuda::launch(call, plan_, w, queue_.stream()));
+    return said(cuda::launch(call, heuristic == tuned ? tuned_ : plan_, w, queue_.stream()));
   }
 
   // How many elements are wrong.
@@ -132,7 +148,7 @@ class Session {
     const auto steps = [&]() -> Status {
       if (const Status s = queue_.set(outputs(), 0xff, d_); !s) return s;
       if (const Status s = queue_.set(verdicts, 0, sizeof found); !s) return s;
-      if (const Status s = queue_one(-1, pool(), outputs()); !s) return s;
+      if (const Status s = queue_one(ours, pool(), outputs()); !s) return s;
       if (const Status s = said(cuda::judge_samples(p, outputs(), verdicts, queue_.stream())); !s) return s;
       if (found_ > 0 && queue_one(0, pool(), theirs)) {
         if (const Status s = said(cuda::judge_samples(p, theirs, verdicts + 1, queue_.stream())); !s) return s;
@@ -147,22 +163,23 @@ class Session {
     return found[0].sampled_wrong + found[0].loose + (found[1].loose > 0 ? 0 : found[0].differing);
   }
 
-  Result<Runner> recorded(int heuristic) const {
+  Result<Runner> recorded(int heuristic, std::int64_t launches) const {
     auto recording = queue_.record([&]() -> Status {
-      for (std::int64_t i = 0; i < launches_; ++i)
+      for (std::int64_t i = 0; i < launches; ++i)
         if (const Status s = queue_one(heuristic, pool() + i % sets_ * (a_ + b_), outputs() + i % sets_ * d_); !s)
           return s;
       return Done{};
     });
     if (!recording) return recording.error();
-    return Runner{std::move(*recording), heuristic};
+    return Runner{std::move(*recording), heuristic, launches};
   }
 
   Result<double> once(const Runner& r) const {
     const auto seconds = queue_.elapsed([&] { return queue_.replay(r.recording); });
     if (!seconds) return seconds.error();
-    return *seconds / static_cast<double>(launches_);
+    return *seconds / static_cast<double>(r.launches);
   }
+  Result<Runner> recorded(int heuristic) const { return recorded(heuristic, launches_); }
 
   // cuBLASLt's first heuristic, and the best of its first eight, by three replays each, if that is another.
   Result<std::vector<Runner>> baselines() const {
@@ -189,12 +206,34 @@ class Session {
     return kept;
   }
 
+  // Times the model's best plans by three replays each; the fastest is left in tuned_.
+  Status tune(DeviceContestRow& row) {
+    auto plans = cuda::candidates(call_, static_cast<std::size_t>(workspace_bytes), cuda::multiprocessors(), 2);
+    plans.resize(std::min(plans.size(), static_cast<std::size_t>(tune_)));
+    for (const cuda::MatmulPlan& plan : plans) {
+      tuned_ = plan;
+      const auto runner = recorded(tuned, std::max(std::min(sets_, launches_), launches_ / 4));
+      if (!runner) return runner.error();
+      std::vector<double> taken;
+      for (int turn = 0; turn < 4; ++turn) {
+        const auto seconds = once(*runner);
+        if (!seconds) return seconds.error();
+        if (turn > 0) taken.push_back(*seconds);
+      }
+      row.tuned.push_back({plan, median(taken)});
+    }
+    std::stable_sort(row.tuned.begin(), row.tuned.end(),
+                     [](const TunedPlan& x, const TunedPlan& y) { return x.seconds < y.seconds; });
+    if (!row.tuned.empty()) tuned_ = row.tuned.front().plan;
+    return Done{};
+  }
+
   Status take_turns(std::vector<Runner>& all) const {
     for (double warmed = 0; warmed < warm_seconds;)  // to the clock that the power limit leaves
       for (Runner& r : all) {
         const auto seconds = once(r);
         if (!seconds) return seconds.error();
-        warmed += *seconds * static_cast<double>(launches_) + 1e-6;
+        warmed += *seconds * static_cast<double>(r.launches) + 1e-6;
       }
     for (Runner& r : all) r.seconds.resize(static_cast<std::size_t>(rounds_));
     for (std::size_t round = 0; round < static_cast<std::size_t>(rounds_); ++round)
@@ -208,17 +247,14 @@ class Session {
   }
 
   Result<DeviceContestRow> summarized(DeviceContestRow row, const std::vector<Runner>& all) const {
-    const Runner& ours = all.back();
-    row.ours = statistics(ours.seconds);
-    if (all.size() > 1) {
-      const Runner &first = all[0], &best = all[all.size() - 2];
+    const std::vector<double>& mine = all.back().seconds;
+    row.ours = statistics(mine);
+    const std::size_t theirs = all.size() - 1 - (row.tuned.empty() ? 0 : 1);
+    if (theirs > 0) {
+      const Runner &first = all[0], &best = all[theirs - 1];
       row.first = statistics(first.seconds), row.best = statistics(best.seconds), row.best_heuristic = best.heuristic;
-      std::vector<double> ratios, firsts;
-      for (std::size_t i = 0; i < ours.seconds.size(); ++i) {
-        ratios.push_back(best.seconds[i] / ours.seconds[i]);
-        firsts.push_back(first.seconds[i] / ours.seconds[i]);
-      }
-      row.ratio = median(ratios), row.ratio_first = median(firsts);
+      row.ratio = ratio(best.seconds, mine), row.ratio_first = ratio(first.seconds, mine);
+      if (!row.tuned.empty()) row.tuned_ratio = ratio(best.seconds, all[theirs].seconds);
     }
     const auto clocks = device_clocks();
     row.sm_hz = clocks ? clocks->sm_hz : 0;
@@ -227,32 +263,34 @@ class Session {
 
   CublasLt lt_;
   cuda::Queue queue_;
-  int rounds_;
+  int rounds_, tune_;
   std::vector<cuda::Memory> memory_ = {};
   std::optional<DType> filled_ = {};
   std::int64_t a_ = 0, b_ = 0, d_ = 0, sets_ = 1, launches_ = 1;  // bytes of one set's matrices; how many
   int found_ = 0;
   double worst_ = 0;
   cuda::MatmulCall call_ = {};
-  cuda::MatmulPlan plan_ = {};
+  cuda::MatmulPlan plan_ = {}, tuned_ = {};
   CublasLt::Product product_ = {};
 };
 
 DeviceContestClass summary(const std::string& name, const std::vector<const DeviceContestRow*>& rows) {
   DeviceContestClass out{.name = name, .rows = rows.size()};
   std::vector<double> ratios;
-  double sum = 0, firsts = 0;
+  double sum = 0, firsts = 0, tuned_sum = 0;
   for (const DeviceContestRow* row : rows) {
     out.wrong += row->right ? 0 : 1;
     out.prediction_error += std::fabs(row->plan.predicted_s / row->ours.median - 1) / static_cast<double>(rows.size());
     if (!(row->ratio > 0)) continue;
     ratios.push_back(row->ratio);
     sum += std::log(row->ratio), firsts += std::log(row->ratio_first);
+    if (row->tuned_ratio > 0) tuned_sum += std::log(row->tuned_ratio);
   }
   if (ratios.empty()) return out;
   std::sort(ratios.begin(), ratios.end());
   const double n = static_cast<double>(ratios.size());
   out.geometric_mean = std::exp(sum / n), out.geometric_mean_first = std::exp(firsts / n);
+  if (tuned_sum != 0) out.tuned = std::exp(tuned_sum / n);
   out.worst = ratios.front(), out.percentile_5 = ratios[ratios.size() / 20];
   return out;
 }
@@ -281,7 +319,7 @@ std::vector<DeviceContestClass> DeviceContest::classes() const {
 Result<DeviceContest> device_contest(const std::vector<ContestShape>& shapes, const DeviceContestOptions& options) {
   const auto facts = cuda::device_facts();
   if (!facts) return facts.error();
-  auto session = Session::open(options.rounds);
+  auto session = Session::open(options);
   if (!session) return session.error();
   DeviceContest out{
       .device = facts->name, .driver = facts->driver, .baseline_version = session->version(), .rounds = options.rounds};

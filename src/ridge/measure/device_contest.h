@@ -20,7 +20,13 @@ namespace ridge {
 
 struct DeviceContestOptions {
   int rounds = 9;
+  int tune = 0;  // how many of the model's best plans are timed as well; the fastest joins the turns
   std::function<void(std::size_t done, std::size_t of)> progress = {};
+};
+
+struct TunedPlan {
+  kernels::cuda::MatmulPlan plan;
+  double seconds = 0;  // median of three replays
 };
 
 struct DeviceContestRow {
@@ -29,7 +35,9 @@ struct DeviceContestRow {
   int best_heuristic = 0;
   double ratio = 0, ratio_first = 0;  // 0: cuBLASLt cannot
   kernels::cuda::MatmulPlan plan = {};
-  double sm_hz = 0;  // while ours ran, by the kernel's cycles over its time; 0: the plan counts none
+  std::vector<TunedPlan> tuned = {};  // what was timed, fastest first
+  double tuned_ratio = 0;             // as `ratio`, of the fastest; 0: not asked for
+  double sm_hz = 0;                   // while ours ran, by the kernel's cycles over its time; 0: the plan counts none
   bool right = false;
   double worst_error = 0;  // of the bound
 };
@@ -38,6 +46,7 @@ struct DeviceContestClass {
   std::string name;
   std::size_t rows = 0, wrong = 0;
   double geometric_mean = 0, geometric_mean_first = 0, worst = 0, percentile_5 = 0, prediction_error = 0;
+  double tuned = 0;  // geometric mean of tuned_ratio; 0: not asked for
 };
 
 struct DeviceContest {

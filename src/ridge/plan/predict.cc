@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 #include "ridge/base/cores.h"
 #include "ridge/kernels/matmul_config.h"
@@ -82,22 +83,13 @@ std::string why(const MatmulProblem& p, const cuda::MatmulPlan& best, const cuda
   return "nearly the same: fixed costs decide";
 }
 
+// The best of each row, and of the winner's row the second.
 std::vector<Loser> losers(const MatmulProblem& problem, const cuda::MatmulPlan& best) {
-  const cuda::MatmulCall call = call_of(problem);
-  std::vector<cuda::MatmulPlan> all;
-  for (int row = 0; row < static_cast<int>(kernels::sm90_menu.size()); ++row) {
-    std::optional<cuda::MatmulPlan> least;  // of the row, over pieces
-    for (const cuda::Split split : cuda::splits(call, multiprocessors)) {
-      const auto plan = cuda::planned(call, workspace_bytes, multiprocessors, row, split, {best.copy_a, best.copy_b});
-      const bool other = row != best.row || split.pieces != best.pieces || split.cuts != best.cuts;
-      if (plan && other && (!least || plan->predicted_s < least->predicted_s)) least = plan;
-    }
-    if (least) all.push_back(*least);
-  }
-  std::sort(all.begin(), all.end(), [](const auto& x, const auto& y) { return x.predicted_s < y.predicted_s; });
   std::vector<Loser> out;
-  for (const cuda::MatmulPlan& plan : all)
-    if (out.size() < most_losers) out.push_back({described(plan), plan.predicted_s, why(problem, best, plan)});
+  std::set<int> rows;
+  for (const cuda::MatmulPlan& plan : cuda::candidates(call_of(problem), workspace_bytes, multiprocessors, 2))
+    if (plan != best && out.size() < most_losers && rows.insert(plan.row).second)
+      out.push_back({described(plan), plan.predicted_s, why(problem, best, plan)});
   return out;
 }
 

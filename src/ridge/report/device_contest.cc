@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <array>
+
 #include <nlohmann/json.hpp>
 
 #include "ridge/base/text.h"
@@ -34,6 +36,15 @@ Json clocks_json(const std::optional<DeviceClocks>& c) {
           {"slowed_by", c->slowed_by}};
 }
 
+Json plan_json(const kernels::cuda::MatmulPlan& plan) {
+  constexpr std::array cuts{"pieces", "shared", "streamed"};
+  return {{"kernel", kernel(plan)},
+          {"split", plan.pieces},
+          {"cuts", cuts[static_cast<std::size_t>(plan.cuts)]},
+          {"waves", plan.waves},
+          {"copies", static_cast<int>(plan.copy_a) + static_cast<int>(plan.copy_b)}};
+}
+
 Json row_json(const DeviceContestRow& row) {
   const ContestShape& s = row.shape;
   Json out{{"op", s.op}, {"dtype", name(s.dtype)}, {"out", name(s.out)}, {"m", s.m}, {"n", s.n}, {"k", s.k}};
@@ -41,10 +52,15 @@ Json row_json(const DeviceContestRow& row) {
   out["best_heuristic"] = row.best_heuristic;
   out["ratio"] = row.ratio, out["ratio_first"] = row.ratio_first;
   out["predicted_s"] = row.plan.predicted_s;
-  out["plan"] = {{"kernel", kernel(row.plan)},
-                 {"split", row.plan.pieces},
-                 {"waves", row.plan.waves},
-                 {"copies", static_cast<int>(row.plan.copy_a) + static_cast<int>(row.plan.copy_b)}};
+  out["plan"] = plan_json(row.plan);
+  if (!row.tuned.empty()) {
+    out["tuned_ratio"] = row.tuned_ratio;
+    for (const TunedPlan& each : row.tuned) {
+      Json json = plan_json(each.plan);
+      json["predicted_s"] = each.plan.predicted_s, json["measured_s"] = each.seconds;
+      out["tuned"].push_back(std::move(json));
+    }
+  }
   out["sm_hz"] = row.sm_hz;
   out["right"] = row.right, out["worst_error"] = row.worst_error;
   return out;
@@ -67,13 +83,14 @@ std::string device_contest_text(const DeviceContest& contest) {
   out += fmt::format("\nmedians of {} interleaved rounds, cold L2; ratio: cuBLASLt's best of 8 over ridge\n",
                      contest.rounds);
   std::vector<std::vector<std::string>> classes{
-      {"class", "rows", "geometric mean", "against first", "5 %", "worst", "prediction off by", "wrong"}};
+      {"class", "rows", "geometric mean", "tuned", "against first", "5 %", "worst", "prediction off by", "wrong"}};
   for (const DeviceContestClass& c : contest.classes())
     classes.push_back({c.name, std::to_string(c.rows), fmt::format("{:.4f}", c.geometric_mean),
+                       c.tuned > 0 ? fmt::format("{:.4f}", c.tuned) : "-",
                        fmt::format("{:.4f}", c.geometric_mean_first), fmt::format("{:.3f}", c.percentile_5),
                        fmt::format("{:.3f}", c.worst), fmt::format("{:.1f} %", 100 * c.prediction_error),
                        std::to_string(c.wrong)});
-  out += aligned(classes, {false, true, true, true, true, true, true, true});
+  out += aligned(classes, {false, true, true, true, true, true, true, true, true});
   if (!contest.passed_over.empty())
     out +=
         fmt::format("passed over {} rows: neither bf16 nor f16, or larger than the pool\n", contest.passed_over.size());
@@ -98,6 +115,7 @@ std::string device_contest_json(const DeviceContest& contest) {
     out["classes"].push_back({{"name", c.name},
                               {"rows", c.rows},
                               {"geometric_mean", c.geometric_mean},
+                              {"geometric_mean_tuned", c.tuned > 0 ? Json(c.tuned) : Json(nullptr)},
                               {"geometric_mean_first", c.geometric_mean_first},
                               {"percentile_5", c.percentile_5},
                               {"worst", c.worst},
