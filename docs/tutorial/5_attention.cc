@@ -39,9 +39,9 @@ const std::vector<float> ones(d, 1);  // one row of them serves all: its stride 
 template <class Kernel>
 typename Kernel::Globals mean(Index t, const float* p = nullptr, const float* v = nullptr, float* out = nullptr) {
   typename Kernel::Globals g;
-  static_cast<Matrix&>(g.x) = {.data = p, .rows = t, .cols = t, .row_stride = t};
-  static_cast<Matrix&>(g.u) = {.data = v, .rows = d, .cols = t, .row_stride = 1, .col_stride = d};
-  static_cast<Matrix&>(g.v) = {.data = ones.data(), .rows = d, .cols = t, .row_stride = 1, .col_stride = 0};
+  static_cast<Matrix&>(g.a) = {.data = p, .rows = t, .cols = t, .row_stride = t};
+  static_cast<Matrix&>(g.b) = {.data = v, .rows = d, .cols = t, .row_stride = 1, .col_stride = d};
+  static_cast<Matrix&>(g.c) = {.data = ones.data(), .rows = d, .cols = t, .row_stride = 1, .col_stride = 0};
   g.d.data = out, g.d.rows = t, g.d.cols = d, g.d.row_stride = d;
   return g;
 }
