@@ -10,14 +10,24 @@ if [[ $code == 4 ]]; then
   echo 'SKIPPED: no CUDA device'
   exit 77
 fi
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
 ran=0 wrong=0
 check() {  # check PROGRAM [options]
   ran=$((ran + 1))
   local out code=0
-  out=$("$ridge" run "$@" --on cuda --json 2>&1 >/dev/null) || code=$?
+  out=$("$ridge" run "$@" --on cuda --json 2>&1 >"$folder/report.json") || code=$?
   [[ $code == 0 ]] && return
   wrong=$((wrong + 1))
   printf 'WRONG (%s): %s\n%s\n' "$code" "$*" "$out"
+}
+fused() {  # the same, and it must have been one kernel: the report has a text of it and two of the whole
+  check "$@"
+  local kernels
+  kernels=$(grep -c '"text": ' "$folder/report.json")
+  [[ $kernels == 3 ]] && return
+  wrong=$((wrong + 1))
+  printf 'WRONG (%s kernels): %s\n' $((kernels - 2)) "$*"
 }
 
 for function in exp log cos sin gelu gelu_tanh silu relu sigmoid tanh sqrt rsqrt abs; do
@@ -28,8 +38,6 @@ for function in exp log cos sin gelu gelu_tanh silu relu sigmoid tanh sqrt rsqrt
   done
 done
 # What no sampler draws: zeros, subnormals, the ends of every range, infinities and NaN.
-folder=$(mktemp -d)
-trap 'rm -rf "$folder"' EXIT
 python3 - "$folder/edges.npy" <<'PYTHON'
 import struct, sys
 values = [0.0, -0.0, 1e-45, -1e-40, 1.2e-38, 1e-10, -1e-4, 0.5, -1.0, 3.0, -5.5, 9.0, -9.5, 13.0, -14.5, 20.0, -33.0, 87.0, -87.5,
@@ -66,5 +74,66 @@ for dtype in bf16 f16 f32; do
 done
 check 'bf16[M, K] * f16[K, N] -> f32[M, N]' -d M=65 -d N=66 -d K=67
 check $'x: bf16[B, D]  w: bf16[D, F]  v: bf16[F, D]\nh[B, F] = x * w\ng[B, F] = silu(h)\ny: bf16[B, D] = g * v' -d B=100 -d D=320 -d F=264
+
+# Products with what becomes of their sums, in one kernel each. Gated layers: every activation on either side, with and
+# without biases, sizes whose lines the copy engine can and cannot read and write, biases of another dtype.
+layer='dims N = 64, D = 64, F = 64'
+for dtype in bf16 f16; do
+  weights=$'\nx: '"${dtype}[N, D]  up: ${dtype}[F, D]  gate: ${dtype}[F, D]"
+  products=$'u[N, F] = x * up\ng[N, F] = x * gate\n'"y: ${dtype}[N, F] ="
+  for sizes in '129 257 65' '513 1000 77' '1 1024 264' '300 1096 128'; do
+    read -r n f d <<<"$sizes"
+    for gated in 'u * gelu(g)' 'u * gelu_tanh(g)' 'silu(g) * u' 'relu(u) * g' 'u * g'; do
+      fused "$layer$weights"$'\n'"$products $gated" -d "N=$n" -d "F=$f" -d "D=$d"
+    done
+    for gated in 'gelu(g + bg) * (u + bu)' 'silu(bg + g) * (u + bu)' '(u + bu) * g'; do
+      fused "$layer$weights  bu: ${dtype}[F]  bg: ${dtype}[F]"$'\n'"$products $gated" -d "N=$n" -d "F=$f" -d "D=$d"
+    done
+    fused "$layer$weights  bg: f32[F]"$'\n'"$products u * gelu(g + bg)" -d "N=$n" -d "F=$f" -d "D=$d"
+  done
+  fused "$layer$weights  bg: ${dtype}[F]"$'\nu[N, F] = x * up\ng[N, F] = x * gate\ny: f32[N, F] = u * gelu(g + bg)'
+done
+# One product: biases along either side, activations, gates, residuals, constants, results that lie the other way.
+for dtype in bf16 f16 f32; do
+  operands=$'\n'"x: ${dtype}[M, K]  w: ${dtype}[N, K]  b: f32[N]  c: bf16[M]  r: ${dtype}[M, N]  s: f16[M, N]"
+  for sizes in '129 257 65' '1 1000 512' '777 1 96' '513 1024 264'; do
+    read -r m n k <<<"$sizes"
+    for ended in 'gelu(p + b)' 'gelu_tanh(p + c)' 'silu(p) * r' 'relu(p * b + c) * s - 3 * r' 'r - p / 4' \
+      'max(p * 2 + b, 0)'; do
+      fused "dims M = 64, N = 64, K = 64$operands"$'\np[M, N] = x * w\n'"y: ${dtype}[M, N] = $ended" \
+        -d "M=$m" -d "N=$n" -d "K=$k"
+    done
+  done
+  fused "dims M = 130, N = 264, K = 96$operands"$'\np[N, M] = x * w\n'"y: ${dtype}[N, M] = gelu(p + b) + r"
+  fused "x: ${dtype}[K, M]  w: ${dtype}[K, N]  b: ${dtype}[N]"$'\np[M, N] = x * w\n'"y: f32[M, N] = silu(p + b)" \
+    -d M=77 -d N=130 -d K=520
+  fused "x: ${dtype}[B, M, K]  w: ${dtype}[B, K, N]  b: ${dtype}[B, N]  r: f32[M, N]"$'\np[B, M, N] = x * w\n'"y: ${dtype}[B, M, N] = gelu(p + b) - r" \
+    -d B=3 -d M=65 -d N=72 -d K=136
+done
+# NaN stays in its row, infinities become what they must.
+python3 - "$folder" <<'PYTHON'
+import random, struct, sys
+random.seed(1)
+def write(name, descr, words):
+    header = "{'descr': '%s', 'fortran_order': False, 'shape': (40, 72), }" % descr
+    header += " " * (-(len(header) + 11) % 64) + "\n"
+    data = b"".join(words)
+    open(sys.argv[1] + "/" + name, "wb").write(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header.encode() + data)
+values = [random.gauss(0, 1) for _ in range(40 * 72)]
+for at, value in [(3 * 72 + 5, float("nan")), (11 * 72, float("inf")), (12 * 72 + 71, float("-inf")), (13 * 72, 0.0)]:
+    values[at] = value
+write("bf16.npy", "<V2", [struct.pack("<f", x)[2:] for x in values])
+write("f16.npy", "<f2", [struct.pack("<e", x) for x in values])
+PYTHON
+for dtype in bf16 f16; do
+  for ended in 'u * gelu(g + b)' 'silu(g) * (u + b)' 'relu(g + b) * u' 'gelu_tanh(g) * u' 'u * g'; do
+    fused "x: ${dtype}[N, D]  up: ${dtype}[F, D]  gate: ${dtype}[F, D]  b: ${dtype}[F]"$'\nu[N, F] = x * up\ng[N, F] = x * gate\n'"y: ${dtype}[N, F] = $ended" \
+      -d N=40 -d D=72 -d F=136 --in "x=$folder/${dtype}.npy"
+  done
+  for ended in 'gelu(u + b)' 'silu(u) * r' 'max(u, 0) + b' 'gelu_tanh(u) - r'; do
+    fused "x: ${dtype}[N, D]  up: ${dtype}[F, D]  b: ${dtype}[F]  r: ${dtype}[N, F]"$'\nu[N, F] = x * up\n'"y: ${dtype}[N, F] = $ended" \
+      -d N=40 -d D=72 -d F=136 --in "x=$folder/${dtype}.npy"
+  done
+done
 printf '%d programs on the device, %d wrong\n' "$ran" "$wrong"
 [[ $wrong == 0 ]]

@@ -25,6 +25,20 @@ cuda::MatmulCall call_of(const kernels::MatmulProblem& problem, void* a, void* b
   return call;
 }
 
+std::vector<void*> data_of(const Step& step, const std::vector<std::byte*>& places) {
+  std::vector<void*> data;
+  for (const int buffer : step.buffers) data.push_back(buffer < 0 ? nullptr : places[static_cast<std::size_t>(buffer)]);
+  return data;
+}
+
+// A product alone or with what it ends in; nothing: the step is none.
+std::optional<cuda::FusedCall> product_of(const Step& step, const std::vector<void*>& data) {
+  if (const auto* problem = std::get_if<kernels::MatmulProblem>(&step.kernel))
+    return call_of(*problem, data[0], data[1], data[2]);
+  if (const auto* fused = std::get_if<kernels::FusedMatmul>(&step.kernel)) return cuda::fused_call(*fused, data);
+  return std::nullopt;
+}
+
 Status said(const std::optional<std::string>& trouble) {
   if (trouble) return absent_error("the CUDA device failed at " + *trouble, "`nvidia-smi` shows the device's state");
   return Done{};
@@ -76,12 +90,14 @@ Status DeviceSteps::allocate(std::optional<int> group) {
   }
   std::size_t workspace = cuda::counter_bytes;
   for (const Step& step : plan_.steps) {
-    matmuls_.emplace_back();
-    const auto* problem = std::get_if<kernels::MatmulProblem>(&step.kernel);
-    if (problem == nullptr) continue;
-    const auto at = [&](std::size_t i) { return data(step.buffers[i]); };
-    matmuls_.back() = cuda::choose(call_of(*problem, at(0), at(1), at(2)), most_workspace, cuda::multiprocessors());
-    workspace = std::max(workspace, matmuls_.back().workspace_bytes);
+    products_.emplace_back();
+    const auto product = product_of(step, data_of(step, places_));
+    if (!product) continue;
+    std::visit(
+        [&](const auto& call) { products_.back() = cuda::choose(call, most_workspace, cuda::multiprocessors()); },
+        *product);
+    workspace =
+        std::max(workspace, std::visit([](const auto& plan) { return plan.workspace_bytes; }, products_.back()));
   }
   auto memory = cuda::Memory::make(static_cast<std::int64_t>(workspace));
   if (!memory) return memory.error();
@@ -101,18 +117,24 @@ Status DeviceSteps::fill_normal() {
   return Done{};
 }
 
+Status DeviceSteps::queue_product(const Step& step, const cuda::FusedCall& product) const {
+  const auto index = static_cast<std::size_t>(&step - plan_.steps.data());
+  const cuda::Workspace workspace{workspace_[0].data(), static_cast<std::size_t>(workspace_[0].bytes()), true};
+  return std::visit(
+      [&](const auto& call) {
+        using Chosen = decltype(cuda::choose(call, 0, 0));
+        return said(cuda::launch(call, std::get<Chosen>(products_[index]), workspace, queue_.stream()));
+      },
+      product);
+}
+
 Status DeviceSteps::queue_step(const Step& step, const Places& places) const {
-  std::vector<void*> data;
-  for (const int buffer : step.buffers) data.push_back(buffer < 0 ? nullptr : places[static_cast<std::size_t>(buffer)]);
+  const std::vector<void*> data = data_of(step, places);
+  if (const auto product = product_of(step, data)) return queue_product(step, *product);
   return std::visit(
       [&](const auto& kernel) -> Status {
         using Kernel = std::decay_t<decltype(kernel)>;
-        if constexpr (std::is_same_v<Kernel, kernels::MatmulProblem>) {
-          const auto index = static_cast<std::size_t>(&step - plan_.steps.data());
-          const cuda::Workspace workspace{workspace_[0].data(), static_cast<std::size_t>(workspace_[0].bytes()), true};
-          const cuda::MatmulCall call = call_of(kernel, data[0], data[1], data[2]);
-          return said(cuda::launch(call, matmuls_[index], workspace, queue_.stream()));
-        } else if constexpr (std::is_same_v<Kernel, kernels::ChainProgram>) {
+        if constexpr (std::is_same_v<Kernel, kernels::ChainProgram>) {
           return said(cuda::chain(kernel, data, queue_.stream()));
         } else if constexpr (std::is_same_v<Kernel, kernels::RowProblem>) {
           return said(cuda::rows(kernel, data[0], data[1], data[2], queue_.stream()));

@@ -4,10 +4,11 @@
 #pragma once
 
 #include <optional>
+#include <variant>
 #include <vector>
 
 #include "ridge/kernels/device.h"
-#include "ridge/kernels/matmul_cuda.h"
+#include "ridge/kernels/fused_cuda.h"
 #include "ridge/measure/timer.h"
 #include "ridge/plan/plan.h"
 
@@ -32,6 +33,7 @@ class DeviceSteps {
   DeviceSteps(Plan plan, kernels::cuda::Queue queue) : plan_(std::move(plan)), queue_(std::move(queue)) {}
   Status allocate(std::optional<int> group);
   Status queue_step(const Step& step, const Places& places) const;
+  Status queue_product(const Step& step, const kernels::cuda::FusedCall& call) const;
   Status queue_steps(std::optional<int> group, const Places& places) const;
   std::vector<int> used(std::optional<int> group) const;
   Result<std::vector<Places>> rotated(std::optional<int> group, std::vector<kernels::cuda::Memory>& pool) const;
@@ -39,8 +41,8 @@ class DeviceSteps {
   Plan plan_;
   kernels::cuda::Queue queue_;
   std::vector<kernels::cuda::Memory> memory_ = {};
-  std::vector<kernels::cuda::MatmulPlan> matmuls_ = {};  // of Plan::steps
-  std::vector<kernels::cuda::Memory> workspace_ = {};    // one
+  std::vector<std::variant<kernels::cuda::MatmulPlan, kernels::cuda::GatedPlan>> products_ = {};  // of Plan::steps
+  std::vector<kernels::cuda::Memory> workspace_ = {};                                             // one
   Places places_ = {};
 };
 

@@ -93,6 +93,13 @@ Uncertain extreme(Function function, const std::vector<Uncertain>& row) {
   return out;
 }
 
+double slack(const GeluSlack& kernel, Function function, const Uncertain& x, double value) {
+  if (function != Function::gelu && function != Function::gelu_tanh) return 0;
+  const double size = std::fabs(x.value) + x.error;
+  const double cheap = function == Function::gelu ? kernel.of_gelu * (1 + size * size / 2) * std::fabs(value) : 0;
+  return kernel.of_argument * size + cheap;
+}
+
 std::string key(const Axis& axis) {
   return axis.named() ? axis.dim : axis.literal > 1 ? std::to_string(axis.literal) : "";
 }
@@ -286,6 +293,7 @@ Uncertain Interpreter::node(std::size_t i, const std::vector<Uncertain>& values,
   for (std::size_t a = 0; a < n.arguments.size() && a < 3; ++a)
     in[a] = values[place_[static_cast<std::size_t>(n.arguments[a])]];
   Uncertain out = call(n.function, in[0], in[1], in[2]);
+  out.error += slack(oracle_.gelu, n.function, in[0], out.value);
   for (int r = 1; r < n.repeat; ++r) out = call(n.function, out, {}, {});
   return out;
 }

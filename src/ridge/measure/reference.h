@@ -17,6 +17,12 @@ struct Expected {
   double bound = 0;  // an absolute error beyond it is a mismatch; without meaning where value is not finite
 };
 
+// How far a kernel's gelu and gelu_tanh of x may be off: `of_argument` |x|, and gelu by another `of_gelu` (1 + x*x/2)
+// of itself.
+struct GeluSlack {
+  double of_argument = 0, of_gelu = 0;
+};
+
 struct Oracle {
   const Program& program;
   const Bindings& dims;        // every dimension
@@ -26,6 +32,7 @@ struct Oracle {
   // Statements that share a kernel, sorted: what one of them makes and another reads is computed again in fp64, for the
   // kernel never rounds it to what is stored.
   std::vector<int> inside = {};
+  GeluSlack gelu = {};  // of that kernel
 
   // Of the elements `indices` (flat, row-major) of the statement's result.
   std::vector<Expected> evaluate(const Statement& statement, const std::vector<std::int64_t>& indices) const;

@@ -40,6 +40,25 @@ TEST(Oracle, AgreesWithNumbersDoneByHand) {
   EXPECT_EQ(expected[3].scale, 53);
 }
 
+// A device's gelu may be cheap; nothing else is given room for it.
+TEST(Oracle, GivesAKernelsGeluTheRoomItSaysItNeeds) {
+  std::vector<float> x{-3, 0.5F, 3}, y(3);
+  const auto bounds = [&](const char* function, GeluSlack slack) {
+    const auto program = parse(fmt::format("x: f32[N]  y: f32[N] = {}(x)", function)).value();
+    const Bindings dims{{"N", 3}};
+    const Oracle oracle{program, dims, {array_of(x), array_of(y)}, true, 1, {}, slack};
+    std::vector<double> out;
+    for (const Expected& e : oracle.evaluate(program.statements[0], {0, 1, 2})) out.push_back(e.bound);
+    return out;
+  };
+  for (const char* function : {"gelu", "gelu_tanh", "silu"}) {
+    const auto exact = bounds(function, {}), device = bounds(function, {1e-3, 0}), gated = bounds(function, {0, 1e-2});
+    const std::string_view name = function;
+    EXPECT_NEAR(device[0] - exact[0], name == "silu" ? 0 : 3e-3, 1e-9) << function;
+    EXPECT_NEAR(gated[2] - exact[2], name == "gelu" ? 1e-2 * (1 + 4.5) * 2.99595 : 0, 1e-6) << function;
+  }
+}
+
 TEST(Oracle, Int8IsExactAndStaysInItsRange) {
   std::vector<std::int8_t> x{100, 2, 3, 4}, w{5, 6, 7, 8};
   const auto array = [](auto& values, DType dtype) {

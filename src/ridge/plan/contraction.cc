@@ -273,6 +273,20 @@ std::optional<Groups> product_groups(const Program& program, const std::vector<S
   return all.front();
 }
 
+kernels::FusedMatmul fused_product(const Program& program, const std::vector<Shape>& shapes, const Group& group) {
+  Bindings dims;
+  for (const Shape& shape : shapes)
+    for (const SizedAxis& axis : shape) dims[axis.dim] = axis.extent;
+  Lowering trial{program, dims, dims, {}, {}};
+  trial.plan.fusion.groups = {group};
+  for (std::size_t t = 0; t < shapes.size(); ++t) {
+    const DType dtype = program.tensors[t].dtype;
+    trial.tensors.push_back({trial.add_buffer(dtype, elements(shapes[t])), dtype, shapes[t]});
+  }
+  lower_products(trial, 0);
+  return std::get<kernels::FusedMatmul>(std::move(trial.plan.steps.back().kernel));
+}
+
 std::optional<std::array<std::int64_t, 3>> regrouped(const Shape& shape, const Groups& groups) {
   std::array<std::int64_t, 3> out{};
   const Dims* const each[] = {&groups.batch, &groups.m, &groups.n};

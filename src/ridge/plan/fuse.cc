@@ -4,10 +4,12 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <map>
 #include <queue>
 #include <set>
 
 #include "ridge/base/text.h"
+#include "ridge/kernels/fused_cuda.h"
 #include "ridge/plan/lower.h"
 #include "ridge/program/elementwise.h"
 
@@ -130,7 +132,7 @@ class Fuser {
 
   std::optional<std::string> products_fault(const std::vector<int>& set, const std::vector<int>& products) const {
     if (set.size() == 1) return std::nullopt;
-    if (options_.target == Target::cuda) return "no kernel of the device ends a product in a chain yet";
+    if (!options_.endings) return "the library's products end in no chain";
     if (products.size() > 2) return "a kernel has at most two products";
     for (const int p : products) {
       const auto& c = std::get<Contraction>(statement(p).op);
@@ -147,7 +149,16 @@ class Fuser {
           if (!regrouped(shapes_[at(t)], *groups))
             return fmt::format("{}{} does not lie as the rows and columns of the product do", name_of(t),
                                text(shapes_[at(t)]));
-    return std::nullopt;
+    return options_.target == Target::cuda ? ending_fault(set) : std::nullopt;
+  }
+
+  // What stands against these statements as one of the device's kernels that end products.
+  std::optional<std::string> ending_fault(const std::vector<int>& set) const {
+    for (const int s : set)
+      if (const auto* e = std::get_if<Expression>(&statement(s).op))
+        for (const Node& node : e->nodes)
+          if (node.kind == Node::Kind::index) return "no product of the device ends in index(…)";
+    return kernels::cuda::refuse(fused_product(program_, shapes_, group(set)));
   }
 
   std::optional<std::string> rows_fault(const std::vector<int>& set, const std::vector<int>& products,
@@ -226,7 +237,11 @@ class Fuser {
       set.insert(set.end(), more.begin(), more.end());
     }
     settle(set);
-    if (set.size() > 1 && !fault(set) && !circular(set)) merge(set);
+    if (set.size() <= 1) return;
+    const std::optional<std::string> why = fault(set);
+    if (!why && !circular(set)) return merge(set);
+    const auto products = std::count_if(set.begin(), set.end(), [&](int each) { return form(each) == Form::product; });
+    if (why && products == 2 && options_.target == Target::cuda) pair_faults_[s] = *why;
   }
 
   static void settle(std::vector<int>& set) {
@@ -339,6 +354,8 @@ class Fuser {
         set.insert(set.end(), more.begin(), more.end());
         settle(set);
         std::optional<std::string> why = fault(two);
+        if (const auto pair = pair_faults_.find(s); why && form(from) == Form::product && pair != pair_faults_.end())
+          why = pair->second;
         if (!why) why = fault(set);
         out.seams.push_back({from, s, why ? *why : "another kernel would have to run between the two"});
       }
@@ -352,6 +369,7 @@ class Fuser {
   std::vector<int> writer_;                    // of each tensor; -1: an input
   std::vector<int> group_of_;                  // of each statement: the last of its group
   std::vector<std::vector<int>> members_;      // of each group, sorted; empty: it has become part of another
+  std::map<int, std::string> pair_faults_;     // of statements: why they are no kernel with their two products
 };
 
 }  // namespace

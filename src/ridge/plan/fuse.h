@@ -16,12 +16,14 @@
 namespace ridge {
 
 // Whose kernels: those of a CPU also multiply int8, end products in any pointwise statements and run along dimensions.
+// A device's end them as kernels/fused_cuda.h says.
 enum class Target { cpu, cuda };
 
 struct FuseOptions {
   Target target = Target::cpu;
   bool fuse = true;              // false: one kernel a statement
   std::vector<int> stored = {};  // tensors that are wanted in memory whoever reads them
+  bool endings = true;           // false: a device's products are another library's and end in nothing
 };
 
 struct Group {

@@ -113,9 +113,40 @@ TEST(Fuse, SaysWhyNeighboursStayApart) {
                   {}, dims)
                 .seams(),
             std::vector<std::string>{"u | y: u and v are products of different operands"});
-  EXPECT_EQ(fused(geglu, {.target = Target::cuda}).seams(),
-            (std::vector<std::string>{"u | y: no kernel of the device ends a product in a chain yet",
-                                      "g | y: no kernel of the device ends a product in a chain yet"}));
+}
+
+// Of the layer of note 004 and of its kin, on a device whose kernels are two forms.
+TEST(Fuse, AsksTheDeviceHowItsProductsEnd) {
+  const FuseOptions cuda{.target = Target::cuda};
+  const std::string dims = "dims N = 6, D = 8, F = 32\nx: bf16[N, D]   up: bf16[F, D]   gate: bf16[F, D]  r: bf16[F]\n";
+  EXPECT_EQ(fused(geglu, cuda).groups(), "u g y");
+  EXPECT_EQ(fused(geglu, cuda).inside(), "u g");
+  EXPECT_EQ(
+      fused(dims + "u[N, F] = x * up\ng[N, F] = x * gate\na[N, F] = silu(g)\ny: bf16[N, F] = a * u", cuda).groups(),
+      "u g a y");
+  EXPECT_EQ(fused(dims + "u[N, F] = x * up\ny: bf16[N, F] = gelu(u * 0.5 + 1)", cuda).seams(),
+            std::vector<std::string>{"u | y: the device's kernels end a product in scale, bias, activation, gate and "
+                                     "residual; this is another chain: a sum of other things"});
+  EXPECT_EQ(fused(dims + "u[N, F] = x * up\ny: bf16[N, F] = relu(u)\nz: bf16[N, F] = u + r * y", cuda).groups(),
+            "u | y z")
+      << "u is read twice";
+}
+
+// Where the pair cannot be one kernel, one product ends in the gate and reads the other one's result.
+TEST(Fuse, EndsOneProductWhereADeviceHasNoKernelForTwo) {
+  const FuseOptions cuda{.target = Target::cuda};
+  const Fused x = fused(
+      "dims B = 8, D = 4, F = 16\nx: bf16[B, D]  gate: bf16[D, F]  up: bf16[D, F]\n"
+      "g[B, F] = x * gate\nu[B, F] = x * up\nh: bf16[B, F] = silu(g) * u",
+      cuda);
+  EXPECT_EQ(x.groups(), "u | g h");
+  EXPECT_EQ(x.inside(), "g");
+  EXPECT_EQ(x.seams(), std::vector<std::string>{"u | h: the device has no kernel for this: its gated layer reads the "
+                                                "weights along what is summed, and here that is no run"});
+  EXPECT_EQ(fused("x: bf16[N, D]  w: bf16[F, D]  b: f32[F]\nu[N, F] = x * w\ny: bf16[N, F] = gelu(u + b)",
+                  {.target = Target::cuda, .endings = false}, {{"N", 4}, {"D", 4}, {"F", 4}})
+                .seams(),
+            std::vector<std::string>{"u | y: the library's products end in no chain"});
 }
 
 TEST(Fuse, JoinsPointwiseStatementsAndTheirSiblings) {

@@ -91,6 +91,9 @@ struct Groups {
 // dimensions or dtypes differ. `statements`: contractions.
 std::optional<Groups> product_groups(const Program& program, const std::vector<Shape>& shapes,
                                      const std::vector<int>& statements);
+// The one kernel that a group of one or two products becomes, with its layouts; the copies of operands that it may need
+// are left out. All must be as fuse.cc asks of a group. Every size(…) must be of a dimension of `shapes`.
+kernels::FusedMatmul fused_product(const Program& program, const std::vector<Shape>& shapes, const Group& group);
 // Strides along batch, m and n; nothing where one stride cannot say it.
 std::optional<std::array<std::int64_t, 3>> regrouped(const Shape& shape, const Groups& groups);
 

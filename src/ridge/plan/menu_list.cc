@@ -5,7 +5,7 @@
 #include <cstdlib>
 
 #include "ridge/base/csv.h"
-#include "ridge/kernels/matmul_config.h"
+#include "ridge/kernels/gated_config.h"
 
 namespace ridge {
 namespace {
@@ -30,6 +30,11 @@ std::string layouts(const MatmulConfig& c) {
 std::string menu_name(int row) {
   const MatmulConfig& c = kernels::sm90_menu[static_cast<std::size_t>(row)];
   return fmt::format("sm90_{}x{}x{}_{}{}", c.m, c.n, c.k, roles(c), layouts(c) == "kk" ? "" : "_" + layouts(c));
+}
+
+std::string gated_name(int row) {
+  const MatmulConfig& c = kernels::sm90_gated_menu[static_cast<std::size_t>(row)];
+  return fmt::format("sm90_gated_{}x{}x{}_{}", c.m, c.n, c.k, roles(c));
 }
 
 std::vector<MenuEntry> menu_list() {

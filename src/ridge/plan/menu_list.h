@@ -17,6 +17,7 @@ struct MenuEntry {
 };
 
 std::string menu_name(int row);
+std::string gated_name(int row);  // of sm90_gated_menu: "sm90_gated_128x192x64_pingpong", both halves of a pair wide
 std::vector<MenuEntry> menu_list();
 
 // The text of tests/golden/cubins_sm90.csv at build time, which CI holds against what nvcc compiles.

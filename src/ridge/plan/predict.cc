@@ -7,6 +7,8 @@
 #include <set>
 
 #include "ridge/base/cores.h"
+#include "ridge/kernels/fused_cuda.h"
+#include "ridge/kernels/gated_config.h"
 #include "ridge/kernels/matmul_config.h"
 #include "ridge/kernels/matmul_cuda.h"
 #include "ridge/kernels/trace.h"
@@ -84,20 +86,24 @@ std::string why(const MatmulProblem& p, const cuda::MatmulPlan& best, const cuda
 }
 
 // The best of each row, and of the winner's row the second.
-std::vector<Loser> losers(const MatmulProblem& problem, const cuda::MatmulPlan& best) {
+std::vector<Loser> losers(const cuda::MatmulCall& call, const cuda::MatmulPlan& best, double ending_s) {
   std::vector<Loser> out;
   std::set<int> rows;
-  for (const cuda::MatmulPlan& plan : cuda::candidates(call_of(problem), workspace_bytes, multiprocessors, 2))
+  for (const cuda::MatmulPlan& plan : cuda::candidates(call, workspace_bytes, multiprocessors, 2))
     if (plan != best && out.size() < most_losers && rows.insert(plan.row).second)
-      out.push_back({described(plan), plan.predicted_s, why(problem, best, plan)});
+      out.push_back({described(plan), plan.predicted_s + ending_s, why(call.problem, best, plan)});
   return out;
 }
 
-MatmulProblem exchanged(MatmulProblem p) {
+cuda::MatmulCall exchanged(cuda::MatmulCall call) {
+  MatmulProblem& p = call.problem;
   std::swap(p.m, p.n);
   std::swap(p.a, p.b);
   for (kernels::MatrixLayout* each : {&p.a, &p.b, &p.d}) std::swap(each->row_stride, each->col_stride);
-  return p;
+  cuda::MatmulEpilogue& e = call.epilogue;
+  for (cuda::EpilogueOperand* each : {&e.scale, &e.bias, &e.gate, &e.addend})
+    std::swap(each->row_stride, each->col_stride);
+  return call;
 }
 
 double product_bytes(const MatmulProblem& p) {
@@ -108,6 +114,21 @@ double product_bytes(const MatmulProblem& p) {
   return of(p.a, p.m, p.k) + of(p.b, p.k, p.n) + of(p.d, p.m, p.n);
 }
 
+// Of what a product's sums end in, each element once.
+double ending_bytes(const cuda::MatmulCall& call) {
+  const MatmulProblem& p = call.problem;
+  const auto along = [](std::int64_t stride, std::int64_t extent) {
+    return stride == 0 ? 1.0 : static_cast<double>(extent);
+  };
+  double bytes = 0;
+  for (const cuda::EpilogueOperand* x :
+       {&call.epilogue.scale, &call.epilogue.bias, &call.epilogue.gate, &call.epilogue.addend})
+    if (x->data != nullptr)
+      bytes +=
+          along(x->batch_stride, p.batch) * along(x->row_stride, p.m) * along(x->col_stride, p.n) * bits(x->dtype) / 8;
+  return bytes;
+}
+
 // What is copied to lines that the copy engine reads, before the product: each element read and written.
 std::int64_t copied_bytes(const MatmulProblem& p, const cuda::MatmulPlan& plan) {
   const auto moved = [&](const kernels::MatrixLayout& x, std::int64_t extent) {
@@ -116,9 +137,10 @@ std::int64_t copied_bytes(const MatmulProblem& p, const cuda::MatmulPlan& plan) 
   return (plan.copy_a ? moved(p.a, p.m) : 0) + (plan.copy_b ? moved(p.b, p.n) : 0);
 }
 
-void add_traffic(OpPlan& op, const MatmulProblem& given, const cuda::MatmulPlan& plan) {
+void add_traffic(OpPlan& op, const cuda::MatmulCall& given, const cuda::MatmulPlan& plan) {
   if (plan.path == cuda::MatmulPlan::Path::nothing) return;
-  const MatmulProblem problem = plan.exchanged ? exchanged(given) : given;
+  const cuda::MatmulCall call = plan.exchanged ? exchanged(given) : given;
+  const MatmulProblem& problem = call.problem;
   kernels::TileOrder order{.m = 32, .n = 32, .k = 32, .cache_bytes = 0};  // the plain kernel's squares
   if (plan.path == cuda::MatmulPlan::Path::tiles) {
     const MatmulConfig& c = kernels::sm90_menu[static_cast<std::size_t>(plan.row)];
@@ -126,30 +148,93 @@ void add_traffic(OpPlan& op, const MatmulProblem& given, const cuda::MatmulPlan&
     order.pieces = plan.pieces, order.cuts = plan.cuts, order.band = plan.band, order.blocks = plan.blocks;
   }
   const std::int64_t copied = copied_bytes(problem, plan);
-  op.traffic_bytes += copied + kernels::trace_tiles(problem, order).global_bytes();
+  op.traffic_bytes += copied + kernels::trace_tiles(problem, order, call.epilogue).global_bytes();
   order.cache_bytes = cache_bytes;
   const kernels::MatmulTraffic behind = kernels::trace_tiles(problem, order);
-  op.memory_bytes +=
-      copied + behind.a.memory_bytes + behind.b.memory_bytes + behind.d.memory_bytes + behind.partial_bytes;
+  op.memory_bytes += copied + behind.a.memory_bytes + behind.b.memory_bytes + behind.d.memory_bytes +
+                     behind.partial_bytes + static_cast<std::int64_t>(ending_bytes(call));
 }
 
-void add_product(OpPlan& op, const MatmulProblem& problem, Library library) {
-  const cuda::MatmulPlan plan = cuda::choose(call_of(problem), workspace_bytes, multiprocessors);
+void add_time(OpPlan& op, double seconds, Spread spread) {
+  const Interval took = interval(seconds, spread);
+  op.predicted_s.low += took.low, op.predicted_s.expected += took.expected, op.predicted_s.high += took.high;
+}
+
+// What the sums end in comes on top: at worst nothing hides it.
+void add_product(OpPlan& op, const cuda::MatmulCall& call, Library library) {
+  const MatmulProblem& problem = call.problem;
+  const cuda::MatmulPlan plan = cuda::choose(call, workspace_bytes, multiprocessors);
   double seconds = plan.predicted_s;
   const double flop = 2.0 * static_cast<double>(problem.batch) * static_cast<double>(problem.m) *
                       static_cast<double>(problem.n) * static_cast<double>(problem.k);
   if (plan.path == cuda::MatmulPlan::Path::plain)
     seconds = launch_s + std::max(flop / plain_flop_per_s, product_bytes(problem) / bytes_per_s);
+  const double ending_s = ending_bytes(call) / bytes_per_s;
+  seconds += ending_s;
   const bool unaligned = plan.copy_a || plan.copy_b;
-  const Interval took = interval(seconds, library == Library::ridge ? ours : unaligned ? theirs_unaligned : theirs);
-  op.predicted_s.low += took.low, op.predicted_s.expected += took.expected, op.predicted_s.high += took.high;
-  add_traffic(op, problem, plan);
+  add_time(op, seconds, library == Library::ridge ? ours : unaligned ? theirs_unaligned : theirs);
+  add_traffic(op, call, plan);
   if (library == Library::cublaslt) {
     op.plan = {.kernel = "cublaslt"};
     return;
   }
   op.plan = described(plan);
-  if (plan.path == cuda::MatmulPlan::Path::tiles) op.losers = losers(problem, plan);
+  if (plan.path == cuda::MatmulPlan::Path::tiles) op.losers = losers(call, plan, ending_s);
+}
+
+// The two halves are one product that is twice as wide, of which half is stored.
+void add_gated_traffic(OpPlan& op, const cuda::GatedCall& call, const cuda::GatedPlan& plan) {
+  const MatmulProblem wide{.batch = 1,
+                           .m = call.m,
+                           .n = 2 * call.n,
+                           .k = call.k,
+                           .a = {call.dtype, call.x_line, 1, 0},
+                           .b = {call.dtype, 1, call.weight_line, 0},
+                           .d = {call.out, 2 * call.n, 1, 0}};
+  kernels::TileOrder order{.m = 32, .n = 64, .k = 32, .cache_bytes = 0};
+  if (plan.path == cuda::GatedPlan::Path::tiles) {
+    const MatmulConfig& c = kernels::sm90_gated_menu[static_cast<std::size_t>(plan.row)];
+    order = {.m = c.m, .n = c.n, .k = c.k};
+    order.pieces = plan.pieces, order.band = plan.band, order.blocks = plan.blocks;
+  }
+  const std::int64_t each = bits(call.dtype) / 8;
+  const std::int64_t copied =
+      2 * each * call.k * ((plan.copy_x ? call.m : 0) + (plan.copy_up + plan.copy_gate) * call.n);
+  const std::int64_t biases = ((call.bu != nullptr) + (call.bg != nullptr)) * call.n * bits(call.bias) / 8;
+  const std::int64_t tile_rows = (call.m + order.m - 1) / order.m;
+  const auto half_stored = [](const kernels::OperandTraffic& d) { return d.global_bytes / 2; };
+  const kernels::MatmulTraffic asked = kernels::trace_tiles(wide, order);
+  op.traffic_bytes += copied + asked.global_bytes() - half_stored(asked.d) + biases * tile_rows;
+  order.cache_bytes = cache_bytes;
+  const kernels::MatmulTraffic behind = kernels::trace_tiles(wide, order);
+  op.memory_bytes += copied + behind.a.memory_bytes + behind.b.memory_bytes + behind.d.memory_bytes / 2 +
+                     behind.partial_bytes + biases;
+}
+
+void add_gated(OpPlan& op, const cuda::GatedCall& call) {
+  const cuda::GatedPlan plan = cuda::choose(call, workspace_bytes, multiprocessors);
+  op.plan = {.kernel = "nothing"};
+  if (plan.path == cuda::GatedPlan::Path::nothing) return;
+  double seconds = plan.predicted_s;
+  const double flop = 4.0 * static_cast<double>(call.m) * static_cast<double>(call.n) * static_cast<double>(call.k);
+  if (plan.path == cuda::GatedPlan::Path::plain) seconds = launch_s + flop / plain_flop_per_s;
+  add_time(op, seconds, ours);
+  add_gated_traffic(op, call, plan);
+  op.plan = {.kernel = "sm90_gated_plain"};
+  if (plan.path == cuda::GatedPlan::Path::plain) return;
+  const MatmulConfig& c = kernels::sm90_gated_menu[static_cast<std::size_t>(plan.row)];
+  const std::int64_t items = plan.tiles * plan.pieces;
+  op.plan = {
+      gated_name(plan.row), c.m, c.n, c.k, c.stages, plan.pieces, (items + multiprocessors - 1) / multiprocessors};
+}
+
+void add_fused(OpPlan& op, const kernels::FusedMatmul& fused, Library library) {
+  static std::byte somewhere alignas(256)[256];
+  const std::vector<void*> data(fused.chain.tensors.size() + 3, somewhere);
+  const cuda::FusedCall call = cuda::fused_call(fused, data);
+  if (const auto* gated = std::get_if<cuda::GatedCall>(&call)) return add_gated(op, *gated);
+  add_product(op, std::get<cuda::MatmulCall>(call), library);
+  op.plan.kernel += " + epilogue";
 }
 
 // Instructions an element, as the interpreting kernel takes them: measured on an H200, x + 1 at 2.0 ps an element of 67
@@ -186,8 +271,7 @@ void add_chain(OpPlan& op, const kernels::ChainProgram& chain) {
   }
   for (const kernels::ChainStep& step : chain.steps) work += lanes(step.op) * step.repeat;
   const double seconds = launch_s + std::max(bytes / bytes_per_s, elements * work / lanes_per_s);
-  const Interval took = interval(seconds, others);
-  op.predicted_s.low += took.low, op.predicted_s.expected += took.expected, op.predicted_s.high += took.high;
+  add_time(op, seconds, others);
   op.traffic_bytes += static_cast<std::int64_t>(bytes), op.memory_bytes += static_cast<std::int64_t>(bytes);
   if (op.plan.kernel.empty()) op.plan = {.kernel = "chain"};
 }
@@ -213,7 +297,12 @@ Status add_on_device(PlannedProgram& out, const Lowered& x, Library library) {
       if (const auto refusal = cuda::refuse(call_of(*problem)))
         return input_error(fmt::format("cannot plan '{}': {}", text_of(x, step.group), *refusal));
       op.plan = {};
-      add_product(op, *problem, library);
+      add_product(op, call_of(*problem), library);
+    } else if (const auto* fused = std::get_if<kernels::FusedMatmul>(&step.kernel)) {
+      if (const auto refusal = cuda::refuse(*fused))
+        return input_error(fmt::format("cannot plan '{}': {}", text_of(x, step.group), *refusal));
+      op.plan = {};
+      add_fused(op, *fused, library);
     } else if (const auto* chain = std::get_if<kernels::ChainProgram>(&step.kernel)) {
       add_chain(op, *chain);
     } else {
@@ -299,7 +388,8 @@ Result<PlannedProgram> predict(const Program& program, const Explanation& explan
         "ridge explain PROGRAM --on h200 --plan");
   if (cpu && request.library != Library::ridge)
     return usage_error("expected --library cublaslt with --on h200, found --on cpu");
-  const auto lowered = plan(program, explanation.dims, {cpu ? Target::cpu : Target::cuda, request.fuse, {}});
+  const auto lowered = plan(program, explanation.dims,
+                            {cpu ? Target::cpu : Target::cuda, request.fuse, {}, request.library == Library::ridge});
   if (!lowered) return lowered.error();
   PlannedProgram out{lowered->fusion, std::vector<OpPlan>(lowered->fusion.groups.size()), {}, {}};
   for (const Statement& statement : program.statements) out.results.push_back(statement.result());

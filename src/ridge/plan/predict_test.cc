@@ -65,11 +65,47 @@ TEST(Predict, KnowsCublasltByItsTimesAlone) {
 
 TEST(Predict, PlansChainsCopiesAndPlainProducts) {
   const auto found =
-      plans("x: f32[B, D]  w: f32[D, F]\nh[B, F] = x * w\ny: f32[B, F] = gelu(h)", {{"B", 64}, {"D", 64}, {"F", 64}});
+      plans("x: f32[B, D]  w: f32[D, F]\nh[B, F] = x * w\ny: f32[B, F] = cos(h)", {{"B", 64}, {"D", 64}, {"F", 64}});
   ASSERT_TRUE(found.ok()) << found.error().text();
   EXPECT_EQ(found->at(0).plan.kernel, "sm90_plain");
   EXPECT_EQ(found->at(1).plan.kernel, "chain");
   EXPECT_EQ(found->at(1).traffic_bytes, 2 * 64 * 64 * 4);
+}
+
+// What the sums end in is read on top of what the product alone moves; a broadcast row once for each tile.
+TEST(Predict, PlansAProductWithItsEpilogue) {
+  const std::string inputs = "x: bf16[B, D]  w: bf16[F, D]  b: f32[F]  r: bf16[B, F]\n";
+  const Bindings dims{{"B", 4096}, {"D", 1024}, {"F", 2048}};
+  const OpPlan bare = plans(inputs + "y: bf16[B, F] = x * w", dims)->at(0);
+  const auto ended = plans(inputs + "h[B, F] = x * w\ny: bf16[B, F] = gelu(h + b) + r", dims);
+  ASSERT_TRUE(ended.ok()) << ended.error().text();
+  ASSERT_EQ(ended->size(), 1u);
+  const OpPlan& op = ended->at(0);
+  EXPECT_EQ(op.plan.kernel, bare.plan.kernel + " + epilogue");
+  EXPECT_EQ(op.memory_bytes, bare.memory_bytes + 4096 * 2048 * 2 + 2048 * 4);
+  const std::int64_t tile_rows = (4096 + *op.plan.tile_m - 1) / *op.plan.tile_m;
+  EXPECT_EQ(op.traffic_bytes, bare.traffic_bytes + 4096 * 2048 * 2 + tile_rows * 2048 * 4);
+  EXPECT_GT(op.predicted_s.expected, bare.predicted_s.expected);
+  EXPECT_EQ(plans(inputs + "h[B, F] = x * w\ny: bf16[B, F] = gelu(h + b) + r", dims, Library::cublaslt)->size(), 2u);
+}
+
+TEST(Predict, PlansAGatedLayerAsOneKernel) {
+  const std::string text =
+      "x: bf16[N, D]  up: bf16[F, D]  gate: bf16[F, D]  bu: bf16[F]  bg: bf16[F]\n"
+      "u[N, F] = x * up\ng[N, F] = x * gate\ny: bf16[N, F] = (u + bu) * gelu(g + bg)";
+  const std::int64_t n = 4096, d = 1024, f = 4096;
+  const auto found = plans(text, {{"N", n}, {"D", d}, {"F", f}});
+  ASSERT_TRUE(found.ok()) << found.error().text();
+  ASSERT_EQ(found->size(), 1u);
+  const OpPlan& op = found->at(0);
+  EXPECT_EQ(op.plan.kernel.substr(0, 11), "sm90_gated_");
+  const std::int64_t rows = (n + *op.plan.tile_m - 1) / *op.plan.tile_m;
+  const std::int64_t cols = (2 * f + *op.plan.tile_n - 1) / *op.plan.tile_n;
+  // Each tile column reads x, each tile row both weights and biases; half of what the products make is stored.
+  EXPECT_EQ(op.traffic_bytes, 2 * (n * d * cols + 2 * f * d * rows + n * f + 2 * f * rows));
+  EXPECT_GE(op.memory_bytes, 2 * (n * d + 2 * f * d + n * f + 2 * f));
+  EXPECT_LT(op.memory_bytes, op.traffic_bytes);
+  EXPECT_GT(op.predicted_s.expected, 4.0 * n * d * f / 989e12);
 }
 
 TEST(Predict, RefusesOtherMachinesAndOpenDimensions) {
