@@ -86,6 +86,15 @@ TEST_F(CliTest, PlansWithoutADevice) {
   for (const char* key : {"\"predicted_s\"", "\"kernel\"", "\"tile\"", "\"stages\"", "\"split\"", "\"waves\"",
                           "\"traffic_bytes\"", "\"losers\"", "\"why\""})
     EXPECT_NE(plan.out.find(key), std::string::npos) << key;
+  const std::string layer =
+      "x: bf16[N, D]  up: bf16[F, D]  gate: bf16[F, D]\nu[N, F] = x * up\ng[N, F] = x * gate\ny: bf16[N, F] = u * "
+      "silu(g)";
+  for (const auto& [option, kernel] : {std::pair("--plan", "sm90_gated_"), {"--no-fuse", "chain"}}) {
+    const Outcome out =
+        ridge({"explain", layer, "--on", "h200", "--plan", option, "-d", "N=512", "-d", "D=512", "-d", "F=512"});
+    EXPECT_NE(out.out.find(kernel), std::string::npos) << out.out << out.err;
+    EXPECT_EQ(out.out.find("in one kernel") == std::string::npos, std::string_view(option) == "--no-fuse");
+  }
   rejects({"explain", matmul, "--library", "cublaslt"}, 2, "ridge: expected --library together with --plan\n");
   rejects({"explain", "--flops", "1", "--bytes", "1", "--plan"}, 2,
           "ridge: expected --plan with a PROGRAM, found --flops and --bytes\n");
