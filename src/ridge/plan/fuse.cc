@@ -10,6 +10,7 @@
 
 #include "ridge/base/text.h"
 #include "ridge/kernels/fused_cuda.h"
+#include "ridge/plan/ending.h"
 #include "ridge/plan/lower.h"
 #include "ridge/program/elementwise.h"
 
@@ -158,7 +159,9 @@ class Fuser {
       if (const auto* e = std::get_if<Expression>(&statement(s).op))
         for (const Node& node : e->nodes)
           if (node.kind == Node::Kind::index) return "no product of the device ends in index(…)";
-    return kernels::cuda::refuse(fused_product(program_, shapes_, group(set)));
+    const kernels::FusedMatmul fused = fused_product(program_, shapes_, group(set));
+    const std::optional<std::string> refusal = kernels::cuda::refuse(fused);
+    return refusal ? refusal : slow_ending(fused);
   }
 
   std::optional<std::string> rows_fault(const std::vector<int>& set, const std::vector<int>& products,
@@ -231,17 +234,37 @@ class Fuser {
 
   // Two products only make sense together: either alone would leave the other one stored.
   void join_pair(int s, const std::vector<int>& producers) {
+    if (options_.target == Target::cuda && join_gate(s)) return;
     std::vector<int> set = members_[at(group_of_[at(s)])];
     for (const int p : producers) {
       const std::vector<int>& more = members_[at(group_of_[at(p)])];
       set.insert(set.end(), more.begin(), more.end());
     }
     settle(set);
-    if (set.size() <= 1) return;
-    const std::optional<std::string> why = fault(set);
-    if (!why && !circular(set)) return merge(set);
+    if (set.size() > 1 && !fault(set) && !circular(set)) merge(set);
+  }
+
+  // On a device the steps from two products to their gate may be faster apart, each by itself, and yet fastest as one.
+  bool join_gate(int s) {
+    if (form(s) != Form::pointwise) return false;
+    std::vector<int> set{s};
+    for (std::size_t i = 0; i < set.size() && set.size() <= most_statements; ++i) {
+      if (form(set[i]) != Form::pointwise) continue;
+      for (const int t : distinct_operands(set[i])) {
+        const int from = writer_[at(t)];
+        if (from < 0 || space(t) != space(result(s)) || std::find(set.begin(), set.end(), from) != set.end()) continue;
+        const std::vector<int>& more = members_[at(group_of_[at(from)])];
+        set.insert(set.end(), more.begin(), more.end());
+      }
+    }
+    settle(set);
     const auto products = std::count_if(set.begin(), set.end(), [&](int each) { return form(each) == Form::product; });
-    if (why && products == 2 && options_.target == Target::cuda) pair_faults_[s] = *why;
+    if (products != 2) return false;
+    const std::optional<std::string> why = fault(set);
+    if (why) pair_faults_[s] = *why;
+    if (why || circular(set)) return false;
+    merge(set);
+    return true;
   }
 
   static void settle(std::vector<int>& set) {
@@ -369,7 +392,7 @@ class Fuser {
   std::vector<int> writer_;                    // of each tensor; -1: an input
   std::vector<int> group_of_;                  // of each statement: the last of its group
   std::vector<std::vector<int>> members_;      // of each group, sorted; empty: it has become part of another
-  std::map<int, std::string> pair_faults_;     // of statements: why they are no kernel with their two products
+  std::map<int, std::string> pair_faults_;     // of statements: why they gate no two products in one kernel
 };
 
 }  // namespace

@@ -124,6 +124,17 @@ TEST(Fuse, AsksTheDeviceHowItsProductsEnd) {
   EXPECT_EQ(
       fused(dims + "u[N, F] = x * up\ng[N, F] = x * gate\na[N, F] = silu(g)\ny: bf16[N, F] = a * u", cuda).groups(),
       "u g a y");
+  EXPECT_EQ(
+      fused(dims + "b[F] = r * r\nu[N, F] = x * up\ng[N, F] = x * gate\nv[N, F] = u + b\ny: bf16[N, F] = v * g", cuda)
+          .groups(),
+      "b | u g v y")
+      << "what is made over other dimensions is an operand";
+  EXPECT_EQ(fused(dims + "u[N, F] = x * up\ng[N, F] = x * gate\na[N, F] = silu(g)\nc: bf16[N, F] = a + 1\n"
+                         "y: bf16[N, F] = a * u",
+                  cuda)
+                .groups(),
+            "u | g | a c y")
+      << "two results";
   EXPECT_EQ(fused(dims + "u[N, F] = x * up\ny: bf16[N, F] = gelu(u * 0.5 + 1)", cuda).seams(),
             std::vector<std::string>{"u | y: the device's kernels end a product in scale, bias, activation, gate and "
                                      "residual; this is another chain: a sum of other things"});
@@ -132,21 +143,42 @@ TEST(Fuse, AsksTheDeviceHowItsProductsEnd) {
       << "u is read twice";
 }
 
-// Where the pair cannot be one kernel, one product ends in the gate and reads the other one's result.
+// Where the pair cannot be one kernel one product may still end in the gate and read the other one's result; only
+// where that is faster than a kernel behind them.
 TEST(Fuse, EndsOneProductWhereADeviceHasNoKernelForTwo) {
+  const auto layer = [](const char* dtype) {
+    return fmt::format(
+        "dims B = 8, D = 4, F = 16\nx: {0}[B, D]  gate: {0}[D, F]  up: {0}[D, F]\n"
+        "g[B, F] = x * gate\nu[B, F] = x * up\nh: {0}[B, F] = silu(g) * u",
+        dtype);
+  };
   const FuseOptions cuda{.target = Target::cuda};
-  const Fused x = fused(
-      "dims B = 8, D = 4, F = 16\nx: bf16[B, D]  gate: bf16[D, F]  up: bf16[D, F]\n"
-      "g[B, F] = x * gate\nu[B, F] = x * up\nh: bf16[B, F] = silu(g) * u",
-      cuda);
-  EXPECT_EQ(x.groups(), "u | g h");
-  EXPECT_EQ(x.inside(), "g");
-  EXPECT_EQ(x.seams(), std::vector<std::string>{"u | h: the device has no kernel for this: its gated layer reads the "
-                                                "weights along what is summed, and here that is no run"});
-  EXPECT_EQ(fused("x: bf16[N, D]  w: bf16[F, D]  b: f32[F]\nu[N, F] = x * w\ny: bf16[N, F] = gelu(u + b)",
-                  {.target = Target::cuda, .endings = false}, {{"N", 4}, {"D", 4}, {"F", 4}})
-                .seams(),
-            std::vector<std::string>{"u | y: the library's products end in no chain"});
+  const Fused exact = fused(layer("f32"), cuda), brief = fused(layer("bf16"), cuda);
+  EXPECT_EQ(exact.groups(), "u | g h");
+  EXPECT_EQ(exact.inside(), "g");
+  EXPECT_EQ(exact.seams(), std::vector<std::string>{"u | h: the device has no kernel for this: its gated layer is fast "
+                                                    "for bf16 and f16 alone, and this one multiplies f32"});
+  EXPECT_EQ(brief.groups(), "g | u | h");
+  const std::string why =
+      "the device has no kernel for this: its gated layer reads the weights along what is summed, and here that is no "
+      "run";
+  EXPECT_EQ(brief.seams(), (std::vector<std::string>{"g | h: " + why, "u | h: " + why}));
+}
+
+TEST(Fuse, LeavesApartWhatIsFasterThatWay) {
+  const Bindings dims{{"N", 4}, {"D", 4}, {"F", 4}};
+  const auto seam = [&](const std::string& text, const FuseOptions& options) {
+    return fused(text, options, dims).seams().at(0);
+  };
+  const std::string product = "x: bf16[N, D]  w: bf16[F, D]  b: f32[F]\nu[N, F] = x * w\n";
+  EXPECT_EQ(seam(product + "y: bf16[N, F] = gelu(u + b)", {.target = Target::cuda}),
+            "u | y: the device ends a product of 16-bit numbers faster in a kernel of its own");
+  EXPECT_EQ(seam(product + "y: bf16[N, F] = gelu(u + b)", {.target = Target::cuda, .endings = false}),
+            "u | y: the library's products end in no chain");
+  const std::string pair = "x: bf16[N, D]  w: bf16[F, D]  v: bf16[F, D]  b: f32[F]\nu[N, F] = x * w\ng[N, F] = x * v\n";
+  for (const char* gate : {"y: bf16[N, F] = u * gelu(g + b)", "y: f32[N, F] = u * gelu(g)"})
+    EXPECT_EQ(seam(pair + gate, {.target = Target::cuda}),
+              "u | y: the device gates results and biases of another dtype than x's faster in a kernel of its own");
 }
 
 TEST(Fuse, JoinsPointwiseStatementsAndTheirSiblings) {
