@@ -8,12 +8,13 @@
 
 #include "ridge/base/cores.h"
 #include "ridge/kernels/fused_cuda.h"
-#include "ridge/kernels/gated_config.h"
 #include "ridge/kernels/matmul_config.h"
 #include "ridge/kernels/matmul_cuda.h"
 #include "ridge/kernels/trace.h"
+#include "ridge/plan/h200.h"
 #include "ridge/plan/menu_list.h"
 #include "ridge/plan/plan.h"
+#include "ridge/plan/predict_gated.h"
 
 namespace ridge {
 namespace {
@@ -21,11 +22,7 @@ namespace {
 namespace cuda = kernels::cuda;
 using kernels::MatmulConfig, kernels::MatmulProblem;
 
-// An H200, as in kernels/matmul_plan.cc.
-constexpr int multiprocessors = 132;
-constexpr double bytes_per_s = 4.2e12, lanes_per_s = 132 * 128 * 1.7e9, launch_s = 2.3e-6, plain_flop_per_s = 8e12;
-constexpr std::int64_t cache_bytes = 50 << 20;
-constexpr std::size_t workspace_bytes = std::size_t{512} << 20, most_losers = 4;
+using namespace h200;
 
 // Measured over predicted time: the 5th percentile, the middle and the 95th. `ours` was taken from the planner of
 // 2026-11-20, over the 1,192 rows of results/h200_matmul_*. Under the model of 2026-11-21 the suite gives 0.886, 1.003
@@ -51,38 +48,13 @@ TilePlan described(const cuda::MatmulPlan& plan) {
   return {menu_name(plan.row), c.m, c.n, c.k, c.stages, plan.pieces, plan.waves};
 }
 
-// What counts against a candidate, as shares; the one that grew most over the winner's is told.
-struct Costs {
-  double idle;    // of the multiprocessors in the last wave
-  double beyond;  // of what is computed, outside D
-  double loads;   // bytes into shared memory for each that is multiplied
-  double pieces;
-};
-Costs costs(const MatmulProblem& p, const cuda::MatmulPlan& plan) {
-  const MatmulConfig& c = kernels::sm90_menu[static_cast<std::size_t>(plan.row)];
-  const double items = static_cast<double>(plan.tiles) * plan.pieces;
-  const double used = static_cast<double>(p.batch) * static_cast<double>(p.m) * static_cast<double>(p.n);
-  return {1 - items / (static_cast<double>(plan.waves) * multiprocessors),
-          1 - used / (static_cast<double>(plan.tiles) * c.m * c.n), static_cast<double>(c.m + c.n) / (c.m * c.n) * 64,
-          static_cast<double>(plan.pieces)};
-}
-
 std::string why(const MatmulProblem& p, const cuda::MatmulPlan& best, const cuda::MatmulPlan& loser) {
   if (best.path != cuda::MatmulPlan::Path::tiles) return "the winner needs no tiles";
-  const Costs a = costs(p, best), b = costs(p, loser);
-  if (loser.pieces > best.pieces)
-    return fmt::format("adds {} pieces of the sum where {} do", loser.pieces, best.pieces);
-  const double idle = b.idle - a.idle, beyond = b.beyond - a.beyond, loads = b.loads / a.loads - 1;
-  if (beyond > std::max(idle, loads) && beyond > 0.01)
-    return fmt::format("{:.0f} % of what it computes lies beyond the edges, where the winner's is {:.0f} %",
-                       100 * b.beyond, 100 * a.beyond);
-  if (idle > loads && idle > 0.01)
-    return fmt::format("{} wave{} with {:.0f} % idle, where the winner idles {:.0f} %", loser.waves,
-                       loser.waves == 1 ? "" : "s", 100 * b.idle, 100 * a.idle);
-  if (loads > 0.01) return fmt::format("loads {:.0f} % more for each product", 100 * loads);
-  if (loser.pieces < best.pieces)
-    return fmt::format("one block walks {} times as much of k", best.pieces / std::max(loser.pieces, 1));
-  return "nearly the same: fixed costs decide";
+  const auto tiled = [&](const cuda::MatmulPlan& plan) {
+    const double sums = static_cast<double>(p.batch) * static_cast<double>(p.m) * static_cast<double>(p.n);
+    return Tiled{kernels::sm90_menu[static_cast<std::size_t>(plan.row)], sums, plan.tiles, plan.waves, plan.pieces};
+  };
+  return why_slower(tiled(best), tiled(loser));
 }
 
 // The best of each row, and of the winner's row the second.
@@ -182,50 +154,11 @@ void add_product(OpPlan& op, const cuda::MatmulCall& call, Library library) {
   if (plan.path == cuda::MatmulPlan::Path::tiles) op.losers = losers(call, plan, ending_s);
 }
 
-// The two halves are one product that is twice as wide, of which half is stored.
-void add_gated_traffic(OpPlan& op, const cuda::GatedCall& call, const cuda::GatedPlan& plan) {
-  const MatmulProblem wide{.batch = 1,
-                           .m = call.m,
-                           .n = 2 * call.n,
-                           .k = call.k,
-                           .a = {call.dtype, call.x_line, 1, 0},
-                           .b = {call.dtype, 1, call.weight_line, 0},
-                           .d = {call.out, 2 * call.n, 1, 0}};
-  kernels::TileOrder order{.m = 32, .n = 64, .k = 32, .cache_bytes = 0};
-  if (plan.path == cuda::GatedPlan::Path::tiles) {
-    const MatmulConfig& c = kernels::sm90_gated_menu[static_cast<std::size_t>(plan.row)];
-    order = {.m = c.m, .n = c.n, .k = c.k};
-    order.pieces = plan.pieces, order.band = plan.band, order.blocks = plan.blocks;
-  }
-  const std::int64_t each = bits(call.dtype) / 8;
-  const std::int64_t copied =
-      2 * each * call.k * ((plan.copy_x ? call.m : 0) + (plan.copy_up + plan.copy_gate) * call.n);
-  const std::int64_t biases = ((call.bu != nullptr) + (call.bg != nullptr)) * call.n * bits(call.bias) / 8;
-  const std::int64_t tile_rows = (call.m + order.m - 1) / order.m;
-  const auto half_stored = [](const kernels::OperandTraffic& d) { return d.global_bytes / 2; };
-  const kernels::MatmulTraffic asked = kernels::trace_tiles(wide, order);
-  op.traffic_bytes += copied + asked.global_bytes() - half_stored(asked.d) + biases * tile_rows;
-  order.cache_bytes = cache_bytes;
-  const kernels::MatmulTraffic behind = kernels::trace_tiles(wide, order);
-  op.memory_bytes += copied + behind.a.memory_bytes + behind.b.memory_bytes + behind.d.memory_bytes / 2 +
-                     behind.partial_bytes + biases;
-}
-
 void add_gated(OpPlan& op, const cuda::GatedCall& call) {
-  const cuda::GatedPlan plan = cuda::choose(call, workspace_bytes, multiprocessors);
-  op.plan = {.kernel = "nothing"};
-  if (plan.path == cuda::GatedPlan::Path::nothing) return;
-  double seconds = plan.predicted_s;
-  const double flop = 4.0 * static_cast<double>(call.m) * static_cast<double>(call.n) * static_cast<double>(call.k);
-  if (plan.path == cuda::GatedPlan::Path::plain) seconds = launch_s + flop / plain_flop_per_s;
-  add_time(op, seconds, ours);
-  add_gated_traffic(op, call, plan);
-  op.plan = {.kernel = "sm90_gated_plain"};
-  if (plan.path == cuda::GatedPlan::Path::plain) return;
-  const MatmulConfig& c = kernels::sm90_gated_menu[static_cast<std::size_t>(plan.row)];
-  const std::int64_t items = plan.tiles * plan.pieces;
-  op.plan = {
-      gated_name(plan.row), c.m, c.n, c.k, c.stages, plan.pieces, (items + multiprocessors - 1) / multiprocessors};
+  OpPlan gated = predict_gated(call);
+  add_time(op, gated.predicted_s.expected, ours);
+  op.traffic_bytes += gated.traffic_bytes, op.memory_bytes += gated.memory_bytes;
+  op.plan = std::move(gated.plan), op.losers = std::move(gated.losers);
 }
 
 void add_fused(OpPlan& op, const kernels::FusedMatmul& fused, Library library) {

@@ -105,6 +105,12 @@ TEST(Predict, PlansAGatedLayerAsOneKernel) {
   EXPECT_GE(op.memory_bytes, 2 * (n * d + 2 * f * d + n * f + 2 * f));
   EXPECT_LT(op.memory_bytes, op.traffic_bytes);
   EXPECT_GT(op.predicted_s.expected, 4.0 * n * d * f / 989e12);
+  ASSERT_EQ(op.losers.size(), 4u);
+  for (const Loser& loser : op.losers) {
+    EXPECT_NE(loser.plan.kernel, op.plan.kernel);
+    EXPECT_GE(loser.predicted_s, op.predicted_s.expected);
+    EXPECT_FALSE(loser.why.empty());
+  }
 }
 
 TEST(Predict, RefusesOtherMachinesAndOpenDimensions) {
