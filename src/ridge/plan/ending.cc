@@ -10,7 +10,7 @@ namespace ridge {
 // the product's kernel relu takes 6.4, a bias 8.3, gelu and a bias 9.6, a residual 12.1, and a tile 20 us at least,
 // since its sums go through shared memory once more and are taken from there in turns. f32 products have no tiles; an
 // ending costs them nothing that shows. The gated layer's own ending is hidden where everything has x's format, and
-// takes 12 where not.
+// takes 12 where not; rows of no multiple of 8 cost it as much, and each of two products by itself half of that.
 std::optional<std::string> slow_ending(const kernels::FusedMatmul& fused) {
   namespace cuda = kernels::cuda;
   static std::byte somewhere alignas(256)[256];
