@@ -12,23 +12,27 @@ if [[ $code == 4 ]]; then
 fi
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
-ran=0 wrong=0
-check() {  # check PROGRAM [options]
+ran=0
+run_one() {  # KERNELS PROGRAM [options]; KERNELS: how many there must be, or any
+  local wanted=$1 report out code=0 kernels
+  shift
+  report=$(mktemp -p "$folder")
+  out=$("$ridge" run "$@" --on cuda --json 2>&1 >"$report") || code=$?
+  kernels=$(($(grep -c '"text": ' "$report") - 2))  # a text of each and two of the whole
+  rm -f "$report"
+  if [[ $code != 0 ]]; then
+    printf 'WRONG (%s): %s\n%s\n' "$code" "$*" "$out" | tee -a "$folder/wrong"
+  elif [[ $wanted != any && $wanted != "$kernels" ]]; then
+    printf 'WRONG (%s kernels): %s\n' "$kernels" "$*" | tee -a "$folder/wrong"
+  fi
+}
+start() {  # eight at once
   ran=$((ran + 1))
-  local out code=0
-  out=$("$ridge" run "$@" --on cuda --json 2>&1 >"$folder/report.json") || code=$?
-  [[ $code == 0 ]] && return
-  wrong=$((wrong + 1))
-  printf 'WRONG (%s): %s\n%s\n' "$code" "$*" "$out"
+  while (($(jobs -rp | wc -l) >= 8)); do wait -n; done
+  run_one "$@" &
 }
-fused() {  # the same, and it must have been one kernel: the report has a text of it and two of the whole
-  check "$@"
-  local kernels
-  kernels=$(grep -c '"text": ' "$folder/report.json")
-  [[ $kernels == 3 ]] && return
-  wrong=$((wrong + 1))
-  printf 'WRONG (%s kernels): %s\n' $((kernels - 2)) "$*"
-}
+check() { start any "$@"; }
+fused() { start 1 "$@"; }  # in one kernel
 
 for function in exp log cos sin gelu gelu_tanh silu relu sigmoid tanh sqrt rsqrt abs; do
   argument=x
@@ -137,5 +141,42 @@ for dtype in bf16 f16; do
       -d N=40 -d D=72 -d F=136 --in "x=$folder/${dtype}.npy"
   done
 done
-printf '%d programs on the device, %d wrong\n' "$ran" "$wrong"
-[[ $wrong == 0 ]]
+# Along dimensions: whole rows in one kernel with what stands around them, and reductions of any other kind.
+for dtype in f32 bf16 f16; do
+  for size in 1 2 7 8 33 127 1024 1025 4097 33000 140000; do
+    check $'x: '$dtype$'[A, B]\ny: '$dtype'[A, B] = softmax(x over B)' -d A=70 -d B=$size
+    check $'x: '$dtype$'[A, B]  w: f32[B]  r: bf16[A, B]\nh: f32[A, B] = x + r\ny: '$dtype'[A, B] = rmsnorm(h over B) * w' -d A=67 -d B=$size
+  done
+  for size in 1 8 129 5000; do
+    check $'x: '$dtype$'[A, B]  w: f32[B]  b: f16[B]\ny: '$dtype'[A, B] = layernorm(x over B) * w + b' -d A=9 -d B=$size
+    check $'x: '$dtype$'[A, B]\ny: '$dtype'[B] = sum(x over A)' -d A=301 -d B=$size
+    check $'x: '$dtype$'[A, B]\ny: f32[B] = mean(x * x over A)' -d A=2000 -d B=$size
+    check $'x: '$dtype$'[A, B]\ny: f32[A] = max(x over B) - min(x over B)' -d A=33 -d B=$size
+    check $'x: '$dtype$'[A, B, C]\ny: '$dtype'[B] = sum(x over A, C)' -d A=31 -d B=$size -d C=24
+    check $'x: '$dtype$'[A, B, C]\ny: '$dtype'[C, A] = max(x over B)' -d A=31 -d B=$size -d C=24
+    check $'x: '$dtype$'[A, B, C]\ny: '$dtype'[A, B, C] = softmax(x over B)' -d A=5 -d B=$size -d C=6
+    check $'x: '$dtype$'[A, B, C]\ny: '$dtype'[A, B, C] = softmax(x over B, C)' -d A=5 -d B=$size -d C=6
+  done
+  check $'x: '$dtype$'[N]\ny: f32[1] = sum(x over N)' -d N=3000001
+  check $'x: '$dtype$'[N]\ny: '$dtype'[N] = softmax(x over N)' -d N=1000003
+  check $'s: '$dtype$'[H, S, T]\np: '$dtype'[H, S, T] = softmax(where(index(T) <= index(S), s / 8, -1e30) over T)' -d H=3 -d S=65 -d T=130
+  check $'x: '$dtype$'[A, B]  w: '$dtype$'[B]\ny: f32[A, B] = x * w / sum(w * w over B)' -d A=40 -d B=77
+  check $'x: '$dtype$'[A, B]  w: '$dtype$'[A, C]\ns[A] = sum(x over B)\ny: f32[A, C] = s * w' -d A=40 -d B=77 -d C=50
+done
+check $'x: f32[N]\ny: f32[1] = max(x over N)' -d N=33 --in "x=$folder/edges.npy"
+check $'x: f32[N]\ny: f32[N] = x - mean(x over N) + index(N) * size(N)' -d N=1000
+check $'x: f32[A, B, C, D, E]\ny: f32[D, B] = min(x over A, C, E)' -d A=3 -d B=5 -d C=7 -d D=11 -d E=13
+here=$(dirname -- "${BASH_SOURCE[0]}")/../../examples
+check "$here/softmax.ridge" -d N=513 -d D=1000
+check "$here/attention.ridge" -d S=100 -d T=130
+check "$here/flash_attention.ridge" -d S=256 -d T=256
+for program in geglu_backward gda dot cos_chain; do check "$here/$program.ridge"; done
+check "$here/llama_decoder.ridge" -d S=64 -d T=64
+for more in --no-fuse ''; do
+  check "$here/softmax.ridge" -d N=100 -d D=1031 $more
+  check $'x: bf16[A, B]  w: bf16[B]\nh[A, B] = x + 1\ny: bf16[A, B] = rmsnorm(h over B) * w' -d A=90 -d B=1024 $more
+done
+wait
+wrong=$(grep -c '^WRONG' "$folder/wrong" 2>/dev/null || true)
+printf '%d programs on the device, %d wrong\n' "$ran" "${wrong:-0}"
+[[ ${wrong:-0} == 0 ]]

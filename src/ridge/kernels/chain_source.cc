@@ -156,9 +156,8 @@ class ChainText {
     }
     place_ += axes_text(words_, std::span(code_.extents).first(last()), rest, wide_);
     if (ragged_) {
-      const std::string all = words_.add(static_cast<std::uint64_t>(columns())), width = std::to_string(width_);
-      place_ += "    const Index left = (Index)" + all + " - column;\n    const int count = left < " + width +
-                " ? (int)left : " + width + ";\n";
+      const std::string all = words_.add(static_cast<std::uint64_t>(columns()));
+      place_ += "    const Offset count = (Offset)((Index)" + all + " - column);\n";
     }
   }
 
@@ -195,13 +194,14 @@ class ChainText {
       if (!x.loaded) continue;
       const std::string to = "x" + std::to_string(t) + "[u]", dtype = std::string(form(code_.tensors[t].dtype));
       if (x.way == Way::along)
-        out += "    " + to + " = read" + how(t) + "(" + x.data + ", " + x.offset + count() + ");\n";
+        out += "    " + to + " = read" + (ragged_ ? "_some" : "") + how(t) + "(" + x.data + ", " + x.offset + count() +
+               ");\n";
       else if (x.way == Way::uniform)
         out += "    " + to + " = read_one<" + dtype + ">(" + x.data + ", " + x.offset + ");\n";
       else
         out += "#pragma unroll\n    for (int i = 0; i < " + std::to_string(width_) + "; ++i)\n      " + to +
-               "[i] = " + (ragged_ ? "i >= count ? 0.0f : " : "") + "read_one<" + dtype + ">(" + x.data + ", " +
-               x.offset + " + i * " + step(t) + ");\n";
+               "[i] = read_one<" + dtype + ">(" + x.data + ", " + x.offset + " + i * " + step(t) +
+               (ragged_ ? ", i < count" : "") + ");\n";
     }
     return out;
   }

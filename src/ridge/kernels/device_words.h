@@ -48,19 +48,35 @@ template <Form form, int W> struct Pack {
 // How memory is asked: `streamed` is not kept in the caches; what is read must not change while the kernel runs.
 enum class Use { kept, streamed };
 
-template <int bytes, Use use> RIDGE_FN void read_piece(u32* to, const void* from) {
-  if constexpr (bytes == 16) {
-    const uint4* const p = static_cast<const uint4*>(from);
-    const uint4 x = use == Use::streamed ? __ldcs(p) : __ldg(p);
-    to[0] = x.x, to[1] = x.y, to[2] = x.z, to[3] = x.w;
-  } else if constexpr (bytes == 8) {
-    const uint2* const p = static_cast<const uint2*>(from);
-    const uint2 x = use == Use::streamed ? __ldcs(p) : __ldg(p);
-    to[0] = x.x, to[1] = x.y;
-  } else {
-    const u32* const p = static_cast<const u32*>(from);
-    to[0] = use == Use::streamed ? __ldcs(p) : __ldg(p);
-  }
+// Zeros where nothing is there; no branch, so that many are on their way at once.
+template <int bytes, Use use> RIDGE_FN void read_piece(u32* to, const void* from, bool there = true) {
+  const u64 place = __cvta_generic_to_global(from);
+  const u32 asked = there;
+  if constexpr (bytes == 16 && use == Use::streamed)
+    asm("{ .reg .pred p; setp.ne.u32 p, %5, 0; mov.u32 %0, 0; mov.u32 %1, 0; mov.u32 %2, 0; mov.u32 %3, 0;"
+        " @p ld.global.cs.v4.u32 {%0, %1, %2, %3}, [%4]; }"
+        : "=&r"(to[0]), "=&r"(to[1]), "=&r"(to[2]), "=&r"(to[3])
+        : "l"(place), "r"(asked));
+  else if constexpr (bytes == 16)
+    asm("{ .reg .pred p; setp.ne.u32 p, %5, 0; mov.u32 %0, 0; mov.u32 %1, 0; mov.u32 %2, 0; mov.u32 %3, 0;"
+        " @p ld.global.nc.v4.u32 {%0, %1, %2, %3}, [%4]; }"
+        : "=&r"(to[0]), "=&r"(to[1]), "=&r"(to[2]), "=&r"(to[3])
+        : "l"(place), "r"(asked));
+  else if constexpr (bytes == 8)
+    asm("{ .reg .pred p; setp.ne.u32 p, %3, 0; mov.u32 %0, 0; mov.u32 %1, 0; @p ld.global.nc.v2.u32 {%0, %1}, [%2]; }"
+        : "=&r"(to[0]), "=&r"(to[1])
+        : "l"(place), "r"(asked));
+  else
+    asm("{ .reg .pred p; setp.ne.u32 p, %2, 0; mov.u32 %0, 0; @p ld.global.nc.u32 %0, [%1]; }"
+        : "=&r"(to[0])
+        : "l"(place), "r"(asked));
+}
+RIDGE_FN u16 read_half(const void* from, bool there) {
+  u16 x;
+  asm("{ .reg .pred p; setp.ne.u32 p, %2, 0; mov.u16 %0, 0; @p ld.global.nc.u16 %0, [%1]; }"
+      : "=&h"(x)
+      : "l"(__cvta_generic_to_global(from)), "r"(static_cast<u32>(there)));
+  return x;
 }
 template <int bytes, Use use> RIDGE_FN void write_piece(void* to, const u32* from) {
   if constexpr (bytes == 16) {
@@ -83,9 +99,12 @@ template <int bytes, Use use> RIDGE_FN void write_piece(void* to, const u32* fro
   }
 }
 
-template <Form form> RIDGE_FN float read_one(const char* data, i64 at) {
-  if constexpr (form == Form::f32) return __ldg(reinterpret_cast<const float*>(data) + at);
-  const u32 word = __ldg(reinterpret_cast<const u16*>(data) + at);
+template <Form form> RIDGE_FN float read_one(const char* data, i64 at, bool there = true) {
+  u32 word;
+  if constexpr (form == Form::f32)
+    read_piece<4, Use::kept>(&word, data + at * 4, there);
+  else
+    word = read_half(data + at * 2, there);
   return unpacked<form>(&word, 0);
 }
 template <Form form> RIDGE_FN void write_one(char* data, i64 at, float x) {
@@ -95,37 +114,49 @@ template <Form form> RIDGE_FN void write_one(char* data, i64 at, float x) {
     reinterpret_cast<u16*>(data)[at] = rounded<form>(x);
 }
 
-// W neighbours from element `at` on, whose places are multiples of `together` elements; the first `count` of them
-// exist, the others come out as 0.
+// W neighbours from element `at` on, whose places are multiples of `together` elements; all or none of them are there.
 template <Form form, int W, int together, Use use>
-RIDGE_FN Pack<form, W> read(const char* data, i64 at, int count = W) {
+RIDGE_FN Pack<form, W> read(const char* data, i64 at, bool there = true) {
   Pack<form, W> x;
   constexpr int bytes = together * size_of<form>;
   if constexpr (bytes >= 4) {
-    if (count == W) {
 #pragma unroll
-      for (int i = 0; i < W / together; ++i)
-        read_piece<bytes, use>(x.word + i * (bytes / 4), data + (at + i * together) * size_of<form>);
-      return x;
+    for (int i = 0; i < W / together; ++i)
+      read_piece<bytes, use>(x.word + i * (bytes / 4), data + (at + i * together) * size_of<form>, there);
+  } else {
+#pragma unroll
+    for (int i = 0; i < Pack<form, W>::words; ++i) {
+      x.word[i] = read_half(data + (at + 2 * i) * 2, there);
+      if (2 * i + 1 < W) x.word[i] |= static_cast<u32>(read_half(data + (at + 2 * i + 1) * 2, there)) << 16;
     }
-  }
-#pragma unroll
-  for (int i = 0; i < Pack<form, W>::words; ++i) x.word[i] = 0;
-#pragma unroll
-  for (int i = 0; i < W; ++i) {
-    if (i >= count) continue;
-    if constexpr (form == Form::f32)
-      x.word[i] = __ldg(reinterpret_cast<const u32*>(data) + at + i);
-    else
-      x.word[i / 2] |= static_cast<u32>(__ldg(reinterpret_cast<const u16*>(data) + at + i)) << (i % 2 * 16);
   }
   return x;
 }
-template <Form form, int W, int together, Use use>
-RIDGE_FN void write(char* data, i64 at, const float (&x)[W], int count = W) {
+// The first `count` of them are there, which may be none (or less) or more than W; the others come out as 0. A count
+// that is held within 0 … W must not be compared with W: ptxas of CUDA 13.0 takes the answer from the instruction that
+// holds it there (VIMNMX.RELU), and takes it wrong.
+template <Form form, int W, int together, Use use, class Count>
+RIDGE_FN Pack<form, W> read_some(const char* data, i64 at, Count count) {
+  Pack<form, W> x = read<form, W, together, use>(data, at, count >= W);
+  const Count some = count >= W ? 0 : count;
+#pragma unroll
+  for (int i = 0; i < W; ++i) {
+    const char* const place = data + (at + i) * size_of<form>;
+    if constexpr (form == Form::f32) {
+      u32 one;
+      read_piece<4, Use::kept>(&one, place, i < some);
+      x.word[i] |= one;
+    } else {
+      x.word[i / 2] |= static_cast<u32>(read_half(place, i < some)) << (i % 2 * 16);
+    }
+  }
+  return x;
+}
+template <Form form, int W, int together, Use use, class Count = int>
+RIDGE_FN void write(char* data, i64 at, const float (&x)[W], Count count = W) {
   constexpr int bytes = together * size_of<form>;
   if constexpr (bytes >= 4) {
-    if (count == W) {
+    if (count >= W) {
       u32 word[Pack<form, W>::words];
 #pragma unroll
       for (int i = 0; i < Pack<form, W>::words; ++i)

@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "ridge/kernels/menu.h"
+#include "ridge/kernels/row_program.h"
 
 namespace ridge {
 
@@ -30,23 +30,8 @@ struct Generated {
 // The program must have no fault (chain_code.h). Pointers are device memory, of which only the alignment is looked at.
 Generated generate(const ChainProgram& program, std::span<void* const> tensors);
 
-// A program over rows and columns with functions along the columns in between, all in registers: softmax is a load,
-// max along the row, a difference, e^x, the sum along the row, a product and a store.
-struct RowStep {
-  bool along = false;  // register[step.result] = function(register[step.a]) along the row
-  ReduceFunction function = ReduceFunction::sum;
-  ChainStep step = {};
-};
-struct RowProgram {
-  std::vector<std::int64_t> rows;  // extents of any number of axes
-  std::int64_t columns = 1;
-  std::vector<ChainTensor> tensors;  // strides: one an axis of the rows, and along the columns: 1, or 0
-  std::vector<RowStep> steps;
-  int registers = 0;
-};
-std::optional<std::string> refuse(const RowProgram& program);  // more columns than a cluster's registers hold, …
+// Likewise.
 Generated generate(const RowProgram& program, std::span<void* const> tensors);
-RowProgram row_program(const RowProblem& problem, bool weighted);  // tensors: x, weight if weighted, y
 
 // What kernels of every kind are written with.
 namespace generated {

@@ -44,7 +44,30 @@ TEST(GeneratedTest, LongRowsTakeAClusterAndTooLongOnesAreRefused) {
   RowProblem p;
   p.rows = 1, p.columns = std::int64_t{1} << 30;
   p.x = p.y = {DType::f32, p.columns};
-  EXPECT_TRUE(refuse(row_program(p, false)));
+  EXPECT_TRUE(find_fault(row_program(p, false)));
+}
+
+// A thread has 128 registers where a block has 512 threads.
+TEST(GeneratedTest, LanesHoldLessOfEachValueWhereManyAreAlive) {
+  const auto of = [](int inputs) {
+    RowBuilder b({7}, 1000);
+    std::vector<int> values;
+    for (int i = 0; i < inputs; ++i) values.push_back(b.load(b.tensor({DType::f32, {1000, 1}})));
+    const int row = b.along(ReduceFunction::sum, values[0]);
+    for (int i = 1; i < inputs; ++i) values[0] = b.apply(ChainOp::add, values[0], values[static_cast<std::size_t>(i)]);
+    b.store(b.apply(ChainOp::multiply, values[0], row), b.tensor({DType::f32, {1000, 1}}));
+    return lane_elements(b.take());
+  };
+  EXPECT_EQ(of(1), 32);
+  EXPECT_EQ(of(2), 32);
+  EXPECT_EQ(of(3), 16);
+  EXPECT_EQ(of(5), 8);
+}
+
+TEST(GeneratedTest, RowsOfStridedColumnsAreRefused) {
+  RowBuilder b({7}, 10);
+  b.store(b.softmax(b.load(b.tensor({DType::f32, {1, 7}}))), b.tensor({DType::f32, {10, 1}}));
+  EXPECT_EQ(find_fault(b.take()), "expected columns that lie side by side, found a stride of 7");
 }
 
 TEST(GeneratedTest, TextsCompile) {

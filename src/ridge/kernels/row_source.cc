@@ -1,6 +1,7 @@
 // The text of a kernel that works on whole rows. A row is spread over the lanes of a part of a warp, a warp, a block or
-// a cluster of blocks, at most 32 elements a lane: it is read from memory once and stays in registers until its
-// results are stored. So softmax of 131,072 columns is eight blocks of 512 lanes that exchange two numbers each.
+// a cluster of blocks, at most 32 elements a lane, fewer where many values are alive at once: it is read from memory
+// once and stays in registers until its results are stored. So softmax of 131,072 columns is eight blocks of 512 lanes
+// that exchange two numbers each.
 #include <algorithm>
 #include <cstdlib>
 
@@ -12,7 +13,7 @@ namespace {
 
 using namespace generated;
 
-constexpr std::int64_t lane_elements = 32, most_threads = 512, most_cluster = 8;
+constexpr std::int64_t most_cluster = 8;
 constexpr std::int64_t most_narrow = std::int64_t{1} << 30;
 
 std::int64_t product(const std::vector<std::int64_t>& extents) {
@@ -74,7 +75,7 @@ class RowText {
   }
 
   void choose_lanes() {
-    const std::int64_t vectors = (program_.columns + width_ - 1) / width_, held = lane_elements / width_;
+    const std::int64_t vectors = (program_.columns + width_ - 1) / width_, held = lane_elements(program_) / width_;
     lanes_ = 1;
     while (lanes_ < 32 && lanes_ < vectors) lanes_ *= 2;
     std::int64_t threads = 256, blocks = 1;
@@ -166,13 +167,12 @@ class RowText {
       if (program_.rows[axis] > 1 && program_.tensors[t].strides[axis] == 0) return true;
     return false;
   }
+  bool even() const { return program_.columns % width_ == 0; }  // vectors are whole or not at all
   std::string vectors() const {
     return "#pragma unroll\n  for (int k = 0; k < " + std::to_string(each_) + "; ++k) {\n";
   }
   std::string count() const {
-    if (!ragged_) return "";
-    return "    const int room = left - k * " + std::to_string(lanes_ * width_) + ", count = room < 0 ? 0 : room < " +
-           std::to_string(width_) + " ? room : " + std::to_string(width_) + ";\n";
+    return ragged_ ? "    const int count = left - k * " + std::to_string(lanes_ * width_) + ";\n" : "";
   }
 
   std::string load(std::size_t t, const std::string& name) const {
@@ -180,9 +180,9 @@ class RowText {
     if (!along(t))
       return "  const float " + name + " = read_one<" + dtype + ">(" + places_[t] + ", " + offsets_[t] + ");\n";
     std::string out = "  Pack<" + dtype + ", " + width + "> p" + name + "[" + std::to_string(each_) + "];\n" +
-                      vectors() + count() + "    p" + name + "[k] = read" + how(t) + "(" + places_[t] + ", " +
-                      offsets_[t] + " + k * " + std::to_string(lanes_ * width_) + (ragged_ ? ", count" : "") +
-                      ");\n  }\n";
+                      vectors() + count() + "    p" + name + "[k] = read" + (ragged_ && !even() ? "_some" : "") +
+                      how(t) + "(" + places_[t] + ", " + offsets_[t] + " + k * " + std::to_string(lanes_ * width_) +
+                      (ragged_ ? even() ? ", count > 0" : ", count" : "") + ");\n  }\n";
     return out + "  float " + name + "[" + elements() + "];\n" + all() + name + "[i] = p" + name + "[i / " + width +
            "][i % " + width + "];\n";
   }
@@ -241,52 +241,8 @@ class RowText {
 
 }  // namespace
 
-std::optional<std::string> refuse(const RowProgram& program) {
-  // Where nothing is aligned a lane still holds 32 elements.
-  constexpr std::int64_t most = lane_elements * most_threads * most_cluster;
-  if (program.columns > most)
-    return "a row has " + std::to_string(program.columns) + " columns; expected at most " + std::to_string(most);
-  return std::nullopt;
-}
-
 Generated generate(const RowProgram& program, std::span<void* const> tensors) {
   return RowText(program, tensors).make();
-}
-
-RowProgram row_program(const RowProblem& p, bool weighted) {
-  RowProgram out;
-  out.rows = {p.rows}, out.columns = p.columns;
-  out.tensors.push_back({p.x.dtype, {p.x.row_stride, 1}});
-  if (weighted) out.tensors.push_back({p.weight, {0, 1}});
-  const int y = static_cast<int>(out.tensors.size());
-  out.tensors.push_back({p.y.dtype, {p.y.row_stride, 1}});
-  const auto along = [&](ReduceFunction f, int a, int to) {
-    out.steps.push_back({.along = true, .function = f, .step = {.op = ChainOp::add, .result = to, .a = a}});
-  };
-  const auto then = [&](const ChainStep& s) { out.steps.push_back({.step = s}); };
-  then({.op = ChainOp::load, .result = 0, .slot = 0});
-  if (p.function == RowFunction::softmax) {
-    along(ReduceFunction::max, 0, 1);
-    then({.op = ChainOp::subtract, .result = 0, .a = 0, .b = 1});
-    then({.op = ChainOp::exp, .result = 0, .a = 0});
-    along(ReduceFunction::sum, 0, 1);
-    then({.op = ChainOp::constant, .result = 2, .constant = 1});
-    then({.op = ChainOp::divide, .result = 1, .a = 2, .b = 1});
-  } else {
-    then({.op = ChainOp::multiply, .result = 1, .a = 0, .b = 0});
-    along(ReduceFunction::mean, 1, 1);
-    then({.op = ChainOp::constant, .result = 2, .constant = p.epsilon});
-    then({.op = ChainOp::add, .result = 1, .a = 1, .b = 2});
-    then({.op = ChainOp::rsqrt, .result = 1, .a = 1});
-  }
-  then({.op = ChainOp::multiply, .result = 0, .a = 0, .b = 1});
-  if (weighted) {
-    then({.op = ChainOp::load, .result = 1, .slot = 1});
-    then({.op = ChainOp::multiply, .result = 0, .a = 0, .b = 1});
-  }
-  then({.op = ChainOp::store, .a = 0, .slot = y});
-  out.registers = 3;
-  return out;
 }
 
 }  // namespace ridge::kernels

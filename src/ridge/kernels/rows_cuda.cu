@@ -74,10 +74,16 @@ Stored stored(DType x) { return x == DType::f32 ? Stored::f32 : x == DType::bf16
 
 std::optional<std::string> refuse(const RowProblem& problem) { return kernels::refuse(problem); }
 
+std::optional<std::string> refuse(const RowProgram& program) { return find_fault(program); }
+
+std::optional<std::string> rows(const RowProgram& program, std::span<void* const> tensors, CUstream_st* stream) {
+  return run(generate(program, tensors), stream);
+}
+
 std::optional<std::string> rows(const RowProblem& p, const void* x, const void* weight, void* y, CUstream_st* stream) {
   if (p.rows == 0 || p.columns == 0) return std::nullopt;
   const RowProgram program = row_program(p, weight != nullptr && p.function == RowFunction::rmsnorm);
-  if (!cannot_generate() && !kernels::refuse(program)) {
+  if (!cannot_generate() && !find_fault(program)) {
     std::vector<void*> data{const_cast<void*>(x)};
     if (program.tensors.size() > 2) data.push_back(const_cast<void*>(weight));
     data.push_back(y);

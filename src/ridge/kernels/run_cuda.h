@@ -1,14 +1,15 @@
-// Chains and row functions on a CUDA device, as menu.h says them, queued on the caller's stream: kernels that are
-// generated for the call and compiled once (run_generated.h), or, where no compiler is found, one that interprets a
-// chain's steps and one with a block a row. Neither allocates nor waits. Data pointers are device memory at whole
-// elements. Products are matmul_cuda.h's.
+// Chains, row functions and reductions on a CUDA device, as menu.h says them, queued on the caller's stream: kernels
+// that are generated for the call and compiled once (run_generated.h), or, where no compiler is found, one that
+// interprets a chain's steps and one with a block a row. None allocates nor waits. Data pointers are device memory at
+// whole elements. Products are matmul_cuda.h's.
 #pragma once
 
 #include <optional>
 #include <span>
 #include <string>
 
-#include "ridge/kernels/menu.h"
+#include "ridge/kernels/matmul_cuda.h"
+#include "ridge/kernels/row_program.h"
 
 struct CUstream_st;
 
@@ -17,6 +18,8 @@ namespace ridge::kernels::cuda {
 // What stands in the way, as a sentence; none: it runs. Looks at no device.
 std::optional<std::string> refuse(const ChainProgram& program);
 std::optional<std::string> refuse(const RowProblem& problem);
+std::optional<std::string> refuse(const RowProgram& program);
+std::optional<std::string> refuse(const ReduceProblem& problem);
 
 // Why these kernels are interpreted and not generated here, as a sentence; nothing: they are generated.
 std::optional<std::string> interpreted();
@@ -25,5 +28,11 @@ std::optional<std::string> interpreted();
 std::optional<std::string> chain(const ChainProgram& program, std::span<void* const> tensors, CUstream_st* stream);
 std::optional<std::string> rows(const RowProblem& problem, const void* x, const void* weight, void* y,
                                 CUstream_st* stream);
+// Only where kernels are generated.
+std::optional<std::string> rows(const RowProgram& program, std::span<void* const> tensors, CUstream_st* stream);
+
+std::size_t workspace_bytes(const ReduceProblem& problem);
+std::optional<std::string> reduce(const ReduceProblem& problem, const void* x, void* y, const Workspace& workspace,
+                                  CUstream_st* stream);
 
 }  // namespace ridge::kernels::cuda

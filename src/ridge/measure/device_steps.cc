@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <set>
 #include <type_traits>
 
@@ -90,6 +91,8 @@ Status DeviceSteps::allocate(std::optional<int> group) {
   }
   std::size_t workspace = cuda::counter_bytes;
   for (const Step& step : plan_.steps) {
+    if (const auto* reduction = std::get_if<kernels::ReduceProblem>(&step.kernel))
+      workspace = std::max(workspace, cuda::workspace_bytes(*reduction));
     products_.emplace_back();
     const auto product = product_of(step, data_of(step, places_));
     if (!product) continue;
@@ -102,13 +105,27 @@ Status DeviceSteps::allocate(std::optional<int> group) {
   auto memory = cuda::Memory::make(static_cast<std::int64_t>(workspace));
   if (!memory) return memory.error();
   workspace_.push_back(std::move(*memory));
-  return queue_.set(workspace_[0].data(), 0, static_cast<std::int64_t>(cuda::counter_bytes));
+  if (const Status set = queue_.set(workspace_[0].data(), 0, static_cast<std::int64_t>(cuda::counter_bytes)); !set)
+    return set;
+  return count_up();
+}
+
+Status DeviceSteps::count_up() const {
+  for (std::size_t i = 0; i < plan_.buffers.size(); ++i) {
+    const Buffer& buffer = plan_.buffers[i];
+    if (!buffer.counts || memory_[i].bytes() < buffer.bytes()) continue;
+    std::vector<float> counts(static_cast<std::size_t>(buffer.elements));
+    std::iota(counts.begin(), counts.end(), 0.0F);
+    for (const Status& done : {queue_.copy(places_[i], counts.data(), buffer.bytes()), queue_.wait()})
+      if (!done) return done;
+  }
+  return Done{};
 }
 
 Status DeviceSteps::fill_normal() {
   for (std::size_t i = 0; i < plan_.buffers.size(); ++i) {
     const Buffer& buffer = plan_.buffers[i];
-    if (memory_[i].bytes() < buffer.bytes()) continue;  // another kernel's
+    if (buffer.counts || memory_[i].bytes() < buffer.bytes()) continue;  // another kernel's
     if (const Status done =
             queue_.fill_normal(places_[i], buffer.dtype, buffer.elements, static_cast<std::uint32_t>(i));
         !done)
@@ -131,6 +148,7 @@ Status DeviceSteps::queue_product(const Step& step, const cuda::FusedCall& produ
 Status DeviceSteps::queue_step(const Step& step, const Places& places) const {
   const std::vector<void*> data = data_of(step, places);
   if (const auto product = product_of(step, data)) return queue_product(step, *product);
+  const cuda::Workspace workspace{workspace_[0].data(), static_cast<std::size_t>(workspace_[0].bytes()), true};
   return std::visit(
       [&](const auto& kernel) -> Status {
         using Kernel = std::decay_t<decltype(kernel)>;
@@ -138,6 +156,10 @@ Status DeviceSteps::queue_step(const Step& step, const Places& places) const {
           return said(cuda::chain(kernel, data, queue_.stream()));
         } else if constexpr (std::is_same_v<Kernel, kernels::RowProblem>) {
           return said(cuda::rows(kernel, data[0], data[1], data[2], queue_.stream()));
+        } else if constexpr (std::is_same_v<Kernel, kernels::RowProgram>) {
+          return said(cuda::rows(kernel, data, queue_.stream()));
+        } else if constexpr (std::is_same_v<Kernel, kernels::ReduceProblem>) {
+          return said(cuda::reduce(kernel, data[0], data[1], workspace, queue_.stream()));
         } else {
           return input_error("no CUDA kernel does this; --on cpu runs it");
         }

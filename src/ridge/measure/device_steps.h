@@ -32,6 +32,7 @@ class DeviceSteps {
   using Places = std::vector<std::byte*>;  // of Plan::buffers; null where not needed
   DeviceSteps(Plan plan, kernels::cuda::Queue queue) : plan_(std::move(plan)), queue_(std::move(queue)) {}
   Status allocate(std::optional<int> group);
+  Status count_up() const;  // index(T)
   Status queue_step(const Step& step, const Places& places) const;
   Status queue_product(const Step& step, const kernels::cuda::FusedCall& call) const;
   Status queue_steps(std::optional<int> group, const Places& places) const;

@@ -8,6 +8,7 @@
 #include "ridge/base/cores.h"
 #include "ridge/base/text.h"
 #include "ridge/kernels/run.h"
+#include "ridge/kernels/run_cuda.h"
 #include "ridge/measure/clocks.h"
 #include "ridge/measure/device_steps.h"
 #include "ridge/measure/memory.h"
@@ -68,16 +69,10 @@ class Runner {
   const Tensor& tensor(int i) const { return program_.tensors[static_cast<std::size_t>(i)]; }
   const Array& array(int i) const { return storage_[static_cast<std::size_t>(i)].array(); }
 
-  // index(T) is written by the host before the first step; on a device nobody writes it yet.
-  static constexpr auto no_index_there = "index(…) has no kernel on the device; --on cpu runs it";
-  bool counts_up(const Step& step) const {
-    return std::any_of(step.buffers.begin(), step.buffers.end(),
-                       [&](int b) { return b >= 0 && plan_.buffers[static_cast<std::size_t>(b)].counts; });
-  }
   Status check_kernels() {
     for (const Step& step : plan_.steps) {
       const auto why = options_.cuda
-                           ? (counts_up(step) ? std::optional<std::string>(no_index_there) : refuse_on_device(step))
+                           ? refuse_on_device(step)
                            : std::visit([](const auto& kernel) { return kernels::refuse(kernel); }, step.kernel);
       if (!why) continue;
       return input_error(fmt::format("cannot run '{}': {}", text_of(step.group), *why));
@@ -346,6 +341,7 @@ class Runner {
 
 Result<RunPlan> plan_run(const Program& program, const Explanation& explanation, const RunOptions& options) {
   FuseOptions how{options.cuda ? Target::cuda : Target::cpu, options.fuse, {}};
+  how.generate = !options.cuda || !kernels::cuda::interpreted();
   for (const auto& [name, path] : options.out)
     if (const auto tensor = tensor_named(program, name)) how.stored.push_back(*tensor);
   auto planned = plan(program, explanation.dims, how);

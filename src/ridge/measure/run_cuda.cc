@@ -155,12 +155,16 @@ class DeviceRun {
   }
 
   // The kernels of a plan for other sizes are the same, or there is no regime.
-  std::optional<double> bound(std::size_t kernel, const Bindings& dims) const {
+  std::optional<RunPlan> planned_at(const Bindings& dims) const {
     const auto at = explain(program_, explanation_.machine, dims);
     if (!at) return std::nullopt;
-    const auto planned = plan_run(program_, *at, options_);
+    auto planned = plan_run(program_, *at, options_);
     if (!planned || planned->plan.fusion.groups.size() != count()) return std::nullopt;
-    return planned->explanation.ops[kernel].time_lower_s;
+    return *std::move(planned);
+  }
+  std::optional<double> bound(std::size_t kernel, const Bindings& dims) const {
+    const auto planned = planned_at(dims);
+    return planned ? planned->explanation.ops[kernel].time_lower_s : std::nullopt;
   }
 
   // The dimension whose double adds most to the bound.
@@ -186,10 +190,10 @@ class DeviceRun {
     for (const std::int64_t extent : {value / 2, value, 2 * value}) {
       Bindings dims = explanation_.dims;
       dims[*dim] = extent;
-      const auto planned = ridge::plan(program_, dims, {Target::cuda, options_.fuse, {}});
-      const auto lower = bound(kernel, dims);
-      if (!planned || !lower) return std::nullopt;
-      auto steps = DeviceSteps::make(*planned, static_cast<int>(kernel));
+      auto planned = planned_at(dims);
+      const auto lower = planned ? planned->explanation.ops[kernel].time_lower_s : std::nullopt;
+      if (!lower) return std::nullopt;
+      auto steps = DeviceSteps::make(std::move(planned->plan), static_cast<int>(kernel));
       if (!steps || !steps->fill_normal()) return std::nullopt;
       const auto seconds = steps->time(static_cast<int>(kernel), least_samples, 0);
       if (!seconds) return std::nullopt;

@@ -49,7 +49,8 @@ class Fuser {
     for (int s = 0; options_.fuse && s < count(); ++s) join_producers(s);
     Fusion out;
     for (const int g : order()) out.groups.push_back(group(members_[at(g)]));
-    out.whole = options_.fuse && options_.target == Target::cpu;
+    out.target = options_.target;
+    out.whole = out.target == Target::cuda ? options_.generate : options_.fuse;
     weigh(out, alone);
     add_seams(out);
     return out;
@@ -109,11 +110,6 @@ class Fuser {
   }
 
   std::optional<std::string> chain_fault(const std::vector<int>& set) const {
-    for (const int s : set)
-      if (const auto* e = std::get_if<Expression>(&statement(s).op))
-        for (const Node& node : e->nodes)
-          if (set.size() > 1 && options_.target == Target::cuda && node.kind == Node::Kind::index)
-            return "index(…) has no kernel on the device";
     if (options_.target == Target::cpu || set.size() == 1) return std::nullopt;
     std::vector<int> results;
     for (const int s : set) results.push_back(result(s));
@@ -169,8 +165,7 @@ class Fuser {
     if (set.size() == 1) return std::nullopt;
     const std::string& first = name_of(result(along.front()));
     if (!products.empty()) return fmt::format("{} needs whole rows, and a product makes a tile at a time", first);
-    if (options_.target == Target::cuda)
-      return fmt::format("no kernel of the device runs along dimensions as {} does", first);
+    if (options_.target == Target::cuda) return whole_rows_fault(set, first);
     const std::vector<std::string> cut = cut_dimensions(program_, set);
     std::int64_t rows = 1, row_bytes = 0;
     for (const std::string& dim : cut) rows *= ridge::along(shapes_[at(result(set.back()))], dim).extent;
@@ -182,6 +177,43 @@ class Fuser {
     if (row_bytes <= most_row_bytes) return std::nullopt;
     return fmt::format("a row of {} and its neighbours takes {}, more than stays near a core", first,
                        engineering(static_cast<double>(row_bytes), "B"));
+  }
+
+  std::optional<std::string> whole_rows_fault(const std::vector<int>& set, const std::string& first) const {
+    if (!options_.generate)
+      return fmt::format("{} runs along dimensions, and no compiler (NVRTC) makes a kernel of it", first);
+    std::vector<int> stored;
+    for (const int s : set)
+      if (!inner(s, set)) stored.push_back(result(s));
+    const Pointwise all = joined(program_, set, stored);
+    std::vector<std::optional<View>> views;
+    Bindings sizes;
+    for (const Node& node : all.nodes) {
+      views.emplace_back();
+      if (node.kind == Node::Kind::tensor) views.back() = view(node.tensor);
+      if (node.kind == Node::Kind::index)
+        views.back() =
+            View{-static_cast<int>(views.size()), DType::f32, {{node.over[0].dim, longest(node.over[0]), 1}}};
+      if (node.kind == Node::Kind::size) sizes[node.over[0].dim] = 1;
+    }
+    std::vector<ChainResult> results;
+    for (const Pointwise::Stored& one : all.results) results.push_back({one.node, view(one.tensor)});
+    const LoweredRows rows = lower_whole_rows(all.nodes, results, {views, sizes});
+    if (rows.fault.empty()) return std::nullopt;
+    return fmt::format("{} runs along dimensions: {}", first, rows.fault);
+  }
+  View view(int tensor) const { return {tensor, dtype(tensor), shapes_[at(tensor)]}; }
+  std::int64_t longest(const Axis& axis) const {
+    std::int64_t extent = 1;
+    for (const Shape& shape : shapes_) extent = std::max(extent, ridge::along(shape, axis.dim).extent);
+    return extent;
+  }
+
+  // Nobody outside wants what the statement makes.
+  bool inner(int s, const std::vector<int>& set) const {
+    const std::vector<int>& readers = readers_[at(result(s))];
+    return !stored_anyway(result(s)) && set.size() > 1 &&
+           std::all_of(readers.begin(), readers.end(), [&](int reader) { return contains(set, reader); });
   }
 
   DType dtype(int tensor) const { return program_.tensors[at(tensor)].dtype; }
@@ -319,12 +351,9 @@ class Fuser {
       if (form(s) == Form::product) out.kind = Group::Kind::product;
       if (form(s) == Form::along) out.kind = Group::Kind::rows;
       const int made = result(s);
-      const bool inner = !stored_anyway(made) && set.size() > 1 &&
-                         std::all_of(readers_[at(made)].begin(), readers_[at(made)].end(),
-                                     [&](int reader) { return contains(set, reader); });
-      (inner ? out.inside : out.results).push_back(made);
+      (inner(s, set) ? out.inside : out.results).push_back(made);
       out.bytes_before = plus(out.bytes_before, bytes(made));
-      if (!inner) out.bytes_after = plus(out.bytes_after, bytes(made));
+      if (!inner(s, set)) out.bytes_after = plus(out.bytes_after, bytes(made));
       for (const int t : distinct_operands(s)) {
         out.bytes_before = plus(out.bytes_before, bytes(t));
         const bool outer = writer_[at(t)] < 0 || !contains(set, writer_[at(t)]);

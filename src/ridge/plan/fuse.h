@@ -15,14 +15,15 @@
 
 namespace ridge {
 
-// Whose kernels: those of a CPU also multiply int8, end products in any pointwise statements and run along dimensions.
-// A device's end them as kernels/fused_cuda.h says.
+// Whose kernels: those of a CPU also multiply int8 and end products in any pointwise statements, a device's as
+// kernels/fused_cuda.h says.
 enum class Target { cpu, cuda };
 
 struct FuseOptions {
   Target target = Target::cpu;
   bool fuse = true;              // false: one kernel a statement
   std::vector<int> stored = {};  // tensors that are wanted in memory whoever reads them
+  bool generate = true;          // on a CUDA device, kernels may be made for the program (there is a compiler)
   bool endings = true;           // false: a device's products are another library's and end in nothing
 };
 
@@ -42,7 +43,8 @@ struct Seam {  // two statements, one of which reads what the other one makes, t
 };
 
 struct Fusion {
-  bool whole = true;          // false: one kernel a statement, of as many steps as it takes
+  Target target = Target::cpu;
+  bool whole = true;          // false: functions along dimensions take as many steps as there are
   std::vector<Group> groups;  // in the order in which they run
   std::vector<Seam> seams;    // in the order of `to`
   // The most bytes that hold tensors at once: one kernel a statement, and so. Inputs and outputs stay to the end.

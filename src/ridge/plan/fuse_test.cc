@@ -181,6 +181,40 @@ TEST(Fuse, LeavesApartWhatIsFasterThatWay) {
               "u | y: the device gates results and biases of another dtype than x's faster in a kernel of its own");
 }
 
+// On a device a kernel holds whole rows.
+TEST(Fuse, HoldsRowsWholeOnADevice) {
+  const auto on_device = [](const std::string& text, const Bindings& dims) {
+    return fused(text, {.target = Target::cuda}, dims);
+  };
+  const std::string softmax =
+      "x: f32[N, D]\nm[N] = max(x over D)\ne[N, D] = exp(x - m)\ns[N] = sum(e over D)\ny: f32[N, D] = e / s";
+  const Fused whole = on_device(softmax, {{"N", 100}, {"D", 1000}});
+  EXPECT_EQ(whole.groups(), "m e s y");
+  EXPECT_EQ(whole.inside(), "m e s");
+  EXPECT_EQ(whole.fusion.groups[0].bytes_after, 2 * 100 * 1000 * 4);
+  EXPECT_EQ(fused(softmax, {.target = Target::cuda, .generate = false}, {{"N", 100}, {"D", 1000}}).groups(),
+            "m | e | s | y");
+  EXPECT_EQ(on_device(softmax, {{"N", 1}, {"D", 300000}}).seams().at(0),
+            "m | e: m runs along dimensions: 1 row of 300000 would leave most multiprocessors idle");
+  EXPECT_EQ(on_device(softmax, {{"N", 100}, {"D", 300000}}).seams().at(0),
+            "m | e: m runs along dimensions: a row has 300000 columns; expected at most 131072");
+  EXPECT_EQ(on_device("x: f32[N, D]\nm[D] = max(x over N)\ny: f32[N, D] = x - m", {{"N", 8}, {"D", 9}}).seams(),
+            std::vector<std::string>{"m | y: m runs along dimensions: [N, D] does not lie with N side by side"});
+  EXPECT_EQ(
+      on_device("x: f32[N, D]  w: f32[D]\nq[N, D] = x * w\ny: f32[N, D] = q / sum(w * w over D)", {{"N", 8}, {"D", 9}})
+          .seams(),
+      std::vector<std::string>{"q | y: y runs along dimensions: what runs along D would be computed again for each N"});
+  EXPECT_EQ(
+      on_device("x: f32[N, D]  z: f32[N, F]\ns[N] = sum(x over D)\ny: f32[N, F] = z * s",
+                {{"N", 8}, {"D", 9}, {"F", 4}})
+          .seams(),
+      std::vector<std::string>{"s | y: s runs along dimensions: what runs along D would be computed again for each F"});
+  EXPECT_EQ(
+      on_device("x: f32[N, D, E]\na[N, D] = sum(x over E)\ny: f32[N] = sum(a over D)", {{"N", 8}, {"D", 9}, {"E", 4}})
+          .seams(),
+      std::vector<std::string>{"a | y: a runs along dimensions: it runs along E and along D"});
+}
+
 TEST(Fuse, JoinsPointwiseStatementsAndTheirSiblings) {
   const Bindings dims{{"N", 100}};
   const Fused x =

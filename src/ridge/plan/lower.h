@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <functional>
 #include <map>
 
 #include "ridge/plan/plan.h"
@@ -48,6 +49,9 @@ Step copy_step(int group, const View& from, const View& to, std::string what);
 // 0, 1, 2, … along an axis, in a buffer of its own.
 View counting(Lowering& to, const Axis& axis);
 
+// Where tensors and indices among nodes lie.
+std::vector<std::optional<View>> leaves(Lowering& to, const std::vector<Node>& nodes);
+
 // A chain's tensor over an index space.
 kernels::ChainTensor chain_tensor(const View& view, const Shape& space);
 
@@ -62,6 +66,9 @@ struct Pointwise {
 };
 // `stored`: tensors that are wanted in memory; a product's sums, too, are a tensor to the others and may be.
 Pointwise joined(const Program& program, const std::vector<int>& statements, const std::vector<int>& stored);
+
+// A node that is neither a leaf nor along dimensions, on the registers of its arguments.
+kernels::ChainStep chain_step(const Node& node, const Bindings& sizes, const std::function<int(int)>& register_of);
 
 bool fits_device(const Pointwise& chain);  // within what the chains of a CUDA device hold
 
@@ -82,6 +89,20 @@ struct LoweredChain {
 };
 LoweredChain lower_chain(const std::vector<Node>& nodes, const std::vector<std::size_t>& members,
                          const std::vector<ChainResult>& results, const ChainLeaves& leaves);
+
+// Nodes with functions along one set of dimensions as a program over whole rows. Where there is none `fault` says why.
+struct RowLeaves {
+  const std::vector<std::optional<View>>& views;  // where each node lies; nothing: it is computed
+  const Bindings& sizes;
+};
+struct LoweredRows {
+  kernels::RowProgram program;
+  std::vector<int> buffers;  // of its tensors
+  std::string fault;
+};
+LoweredRows lower_whole_rows(const std::vector<Node>& nodes, const std::vector<ChainResult>& results,
+                             const RowLeaves& leaves);
+std::optional<Step> whole_rows_step(Lowering& to, int group);  // of Fusion::groups; nothing: it is none
 
 // The dimensions of a product.
 struct Groups {

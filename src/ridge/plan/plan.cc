@@ -27,12 +27,7 @@ std::optional<Error> unable(const Program& program, const Contraction& c, Target
   }
   return std::nullopt;
 }
-std::optional<Error> unable(const Program& program, const Expression& p, Target target) {
-  for (const Node& node : p.nodes)
-    if (target == Target::cuda && (node.kind == Node::Kind::along || node.kind == Node::Kind::index))
-      return input_error(fmt::format("cannot run '{}' on a CUDA device: no kernel there runs along dimensions yet",
-                                     program.tensors[static_cast<std::size_t>(p.result)].name),
-                         "--on cpu runs it");
+std::optional<Error> unable(const Program& program, const Expression& p, Target) {
   const auto check = [&](int i) -> std::optional<Error> {
     const Tensor& tensor = program.tensors[static_cast<std::size_t>(i)];
     return is_float(tensor.dtype) ? std::nullopt : std::optional(refused(tensor, "f32, bf16 or f16"));

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "ridge/kernels/menu.h"
+#include "ridge/kernels/row_program.h"
 #include "ridge/kernels/strips.h"
 #include "ridge/plan/fuse.h"
 #include "ridge/program/program.h"
@@ -26,11 +27,11 @@ struct Buffer {
 
 // One call of a kernel. `buffers` are indices into Plan::buffers: a, b, d of a matmul; a, b, the second b (-1: none) of
 // a fused one and its chain's tensors behind the sums; the tensors of a chain, in order; x, weight (-1: none) and y of
-// a row function; x and y of a reduction; the operands of strips (-1: scratch).
+// a row function; x and y of a reduction; the operands of strips (-1: scratch); the tensors of a program over rows.
 struct Step {
   int group = 0;  // of Fusion::groups
   std::variant<kernels::MatmulProblem, kernels::FusedMatmul, kernels::ChainProgram, kernels::RowProblem,
-               kernels::ReduceProblem, kernels::Strips>
+               kernels::ReduceProblem, kernels::Strips, kernels::RowProgram>
       kernel;
   std::vector<int> buffers;
   std::string copy;  // not empty: the step only reorders or converts, and this says what: "w[F, D] to [D, F]"

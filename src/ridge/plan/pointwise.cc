@@ -120,15 +120,8 @@ class Chain {
     ChainStep step{};
     if (leaves_.views[i]) {
       step = {.op = ChainOp::load, .slot = slot(*leaves_.views[i])};
-    } else if (node.kind != Node::Kind::call) {
-      const double value =
-          node.kind == Node::Kind::size ? static_cast<double>(leaves_.dims.at(node.over[0].dim)) : node.number;
-      step = {.op = ChainOp::constant, .constant = static_cast<float>(value)};
     } else {
-      int in[3] = {0, 0, 0};
-      for (std::size_t j = 0; j < node.arguments.size() && j < 3; ++j) in[j] = registers_.of(node.arguments[j]);
-      if (node.function == Function::greater || node.function == Function::greater_equal) std::swap(in[0], in[1]);
-      step = {.op = chain_op(node.function), .a = in[0], .b = in[1], .c = in[2], .repeat = node.repeat};
+      step = chain_step(node, leaves_.dims, [&](int argument) { return registers_.of(argument); });
       registers_.release(node, i);
     }
     step.result = registers_.take(i);
@@ -194,6 +187,17 @@ std::vector<std::size_t> all_of(const std::vector<Node>& nodes) {
 
 }  // namespace
 
+kernels::ChainStep chain_step(const Node& node, const Bindings& sizes, const std::function<int(int)>& register_of) {
+  if (node.kind != Node::Kind::call) {
+    const double value = node.kind == Node::Kind::size ? static_cast<double>(sizes.at(node.over[0].dim)) : node.number;
+    return {.op = ChainOp::constant, .constant = static_cast<float>(value)};
+  }
+  int in[3] = {0, 0, 0};
+  for (std::size_t j = 0; j < node.arguments.size() && j < 3; ++j) in[j] = register_of(node.arguments[j]);
+  if (node.function == Function::greater || node.function == Function::greater_equal) std::swap(in[0], in[1]);
+  return {.op = chain_op(node.function), .a = in[0], .b = in[1], .c = in[2], .repeat = node.repeat};
+}
+
 Pointwise joined(const Program& program, const std::vector<int>& statements, const std::vector<int>& stored) {
   Joiner joiner(stored);
   for (const int s : statements) {
@@ -210,8 +214,11 @@ Pointwise joined(const Program& program, const std::vector<int>& statements, con
 bool fits_device(const Pointwise& chain) {
   const std::vector<std::size_t> all = all_of(chain.nodes);
   std::vector<std::optional<View>> views;
-  for (const Node& node : chain.nodes)
-    views.push_back(node.kind == Node::Kind::tensor ? std::optional(View{node.tensor}) : std::nullopt);
+  for (const Node& node : chain.nodes) {
+    views.emplace_back();
+    if (node.kind == Node::Kind::tensor) views.back() = View{node.tensor};
+    if (node.kind == Node::Kind::index) views.back() = View{-static_cast<int>(views.size())};  // a buffer of its own
+  }
   std::vector<ChainResult> results;
   for (const Pointwise::Stored& stored : chain.results) results.push_back({stored.node, {stored.tensor}});
   Bindings dims;
@@ -230,12 +237,7 @@ LoweredChain lower_chain(const std::vector<Node>& nodes, const std::vector<std::
 void lower_pointwise(Lowering& to, int group) {
   const Group& g = to.plan.fusion.groups[static_cast<std::size_t>(group)];
   const Pointwise chain = joined(to.program, g.statements, g.results);
-  std::vector<std::optional<View>> views;
-  for (const Node& node : chain.nodes) {
-    views.emplace_back();
-    if (node.kind == Node::Kind::tensor) views.back() = to.view(node.tensor);
-    if (node.kind == Node::Kind::index) views.back() = counting(to, node.over[0]);
-  }
+  const auto views = leaves(to, chain.nodes);
   std::vector<ChainResult> results;
   for (const Pointwise::Stored& stored : chain.results) results.push_back({stored.node, to.view(stored.tensor)});
   const Shape& space = to.shape_of(to.statement(g.statements.back()).result());
@@ -244,8 +246,20 @@ void lower_pointwise(Lowering& to, int group) {
   step.group = group, step.kernel = std::move(lowered.program), step.buffers = std::move(lowered.buffers);
 }
 
+std::vector<std::optional<View>> leaves(Lowering& to, const std::vector<Node>& nodes) {
+  std::vector<std::optional<View>> views;
+  for (const Node& node : nodes) {
+    views.emplace_back();
+    if (node.kind == Node::Kind::tensor) views.back() = to.view(node.tensor);
+    if (node.kind == Node::Kind::index) views.back() = counting(to, node.over[0]);
+  }
+  return views;
+}
+
 View counting(Lowering& to, const Axis& axis) {
   const std::int64_t extent = axis.named() ? to.dims.at(axis.dim) : axis.literal;
+  for (const auto& [buffer, counted] : to.counted)
+    if (counted == axis) return {buffer, DType::f32, {{axis.dim, extent, 1}}};
   const View counts{to.add_buffer(DType::f32, extent), DType::f32, {{axis.dim, extent, 1}}};
   to.plan.buffers[static_cast<std::size_t>(counts.buffer)].counts = true;
   to.counted[counts.buffer] = axis;

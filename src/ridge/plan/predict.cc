@@ -170,43 +170,77 @@ void add_fused(OpPlan& op, const kernels::FusedMatmul& fused, Library library) {
   op.plan.kernel += " + epilogue";
 }
 
-// Instructions an element, as the interpreting kernel takes them: measured on an H200, x + 1 at 2.0 ps an element of 67
-// million, gelu(x) at 4.0, 64 cosines at 57.
-int lanes(kernels::ChainOp op) {
+// Instructions an element, as a generated kernel takes them (kernels/device_math.h).
+int instructions(const kernels::ChainStep& step) {
   using kernels::ChainOp;
-  switch (op) {
-    case ChainOp::gelu: return 60;
-    case ChainOp::load:
-    case ChainOp::store:
-    case ChainOp::gelu_tanh:
-    case ChainOp::silu:
-    case ChainOp::sigmoid:
-    case ChainOp::tanh:
-    case ChainOp::exp:
-    case ChainOp::log:
+  switch (step.op) {
+    case ChainOp::gelu: return 60 * step.repeat;
     case ChainOp::cos:
-    case ChainOp::sin:
+    case ChainOp::sin: return 25 + 5 * (step.repeat - 1);  // from the second on the argument lies in [-1, 1]
+    case ChainOp::gelu_tanh:
+    case ChainOp::tanh:
+    case ChainOp::log: return 18 * step.repeat;
+    case ChainOp::silu:
+    case ChainOp::sigmoid: return 14 * step.repeat;
+    case ChainOp::exp:
     case ChainOp::divide:
-    case ChainOp::rsqrt:
-    case ChainOp::sqrt: return 25;
-    default: return 4;
+    case ChainOp::sqrt: return 9 * step.repeat;
+    case ChainOp::rsqrt: return 6 * step.repeat;
+    case ChainOp::load:
+    case ChainOp::store: return 2;
+    default: return step.repeat;
   }
 }
 
-void add_chain(OpPlan& op, const kernels::ChainProgram& chain) {
-  double elements = 1, bytes = 0, work = 0;
-  for (const std::int64_t extent : chain.extents) elements *= static_cast<double>(extent);
-  for (const kernels::ChainTensor& tensor : chain.tensors) {
+double product_of(const std::vector<std::int64_t>& extents) {
+  double n = 1;
+  for (const std::int64_t extent : extents) n *= static_cast<double>(extent);
+  return n;
+}
+
+double bytes_of(const std::vector<kernels::ChainTensor>& tensors, const std::vector<std::int64_t>& extents) {
+  double bytes = 0;
+  for (const kernels::ChainTensor& tensor : tensors) {
     double here = bits(tensor.dtype) / 8;
-    for (std::size_t axis = 0; axis < chain.extents.size(); ++axis)
-      if (tensor.strides[axis] != 0) here *= static_cast<double>(chain.extents[axis]);
-    bytes += elements == 0 ? 0 : here;
+    for (std::size_t axis = 0; axis < extents.size(); ++axis)
+      if (tensor.strides[axis] != 0) here *= static_cast<double>(extents[axis]);
+    bytes += here;
   }
-  for (const kernels::ChainStep& step : chain.steps) work += lanes(step.op) * step.repeat;
-  const double seconds = launch_s + std::max(bytes / bytes_per_s, elements * work / lanes_per_s);
-  add_time(op, seconds, others);
+  return bytes;
+}
+
+// A kernel that moves bytes and spends instructions, whichever takes longer.
+void add_kernel(OpPlan& op, std::string_view name, double bytes, double instructions) {
+  add_time(op, launch_s + std::max(bytes / bytes_per_s, instructions / lanes_per_s), others);
   op.traffic_bytes += static_cast<std::int64_t>(bytes), op.memory_bytes += static_cast<std::int64_t>(bytes);
-  if (op.plan.kernel.empty()) op.plan = {.kernel = "chain"};
+  if (op.plan.kernel.empty()) op.plan = {.kernel = std::string(name)};
+}
+
+void add_step(OpPlan& op, const kernels::ChainProgram& chain) {
+  const double elements = product_of(chain.extents);
+  double work = 0;
+  for (const kernels::ChainStep& step : chain.steps) work += instructions(step);
+  add_kernel(op, "chain", elements == 0 ? 0 : bytes_of(chain.tensors, chain.extents), elements * work);
+}
+
+void add_step(OpPlan& op, const kernels::RowProgram& rows) {
+  std::vector<std::int64_t> extents = rows.rows;
+  extents.push_back(rows.columns);
+  double work = 0;
+  for (const kernels::RowStep& step : rows.steps) work += step.along ? 1 : instructions(step.step);
+  add_kernel(op, "rows", bytes_of(rows.tensors, extents), product_of(extents) * work);
+}
+
+void add_step(OpPlan& op, const kernels::RowProblem& rows) {
+  const double elements = static_cast<double>(rows.rows) * static_cast<double>(rows.columns);
+  add_kernel(op, "rows", elements * (bits(rows.x.dtype) + bits(rows.y.dtype)) / 8, elements * 16);
+}
+
+void add_step(OpPlan& op, const kernels::ReduceProblem& p) {
+  double kept = 1, reduced = 1;
+  for (const kernels::ReduceAxis& axis : p.kept) kept *= static_cast<double>(axis.extent);
+  for (const kernels::ReduceAxis& axis : p.reduced) reduced *= static_cast<double>(axis.extent);
+  add_kernel(op, "reduce", kept * (reduced * bits(p.x) + bits(p.y)) / 8, kept * reduced * 4);
 }
 
 struct Lowered {
@@ -231,16 +265,23 @@ Status add_on_device(PlannedProgram& out, const Lowered& x, Library library) {
         return input_error(fmt::format("cannot plan '{}': {}", text_of(x, step.group), *refusal));
       op.plan = {};
       add_product(op, call_of(*problem), library);
-    } else if (const auto* fused = std::get_if<kernels::FusedMatmul>(&step.kernel)) {
+      continue;
+    }
+    if (const auto* fused = std::get_if<kernels::FusedMatmul>(&step.kernel)) {
       if (const auto refusal = cuda::refuse(*fused))
         return input_error(fmt::format("cannot plan '{}': {}", text_of(x, step.group), *refusal));
       op.plan = {};
       add_fused(op, *fused, library);
-    } else if (const auto* chain = std::get_if<kernels::ChainProgram>(&step.kernel)) {
-      add_chain(op, *chain);
-    } else {
-      return input_error(fmt::format("cannot plan '{}': no CUDA kernel does this yet", text_of(x, step.group)));
+      continue;
     }
+    const bool known = std::visit(
+        [&](const auto& kernel) {
+          if constexpr (requires { add_step(op, kernel); }) return add_step(op, kernel), true;
+          return false;
+        },
+        step.kernel);
+    if (!known)
+      return input_error(fmt::format("cannot plan '{}': no CUDA kernel does this yet", text_of(x, step.group)));
   }
   return Done{};
 }

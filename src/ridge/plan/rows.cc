@@ -168,15 +168,24 @@ std::vector<std::string> cut_dimensions(const Program& program, const std::vecto
   return out;
 }
 
+namespace {
+
+// As one step, if there is one.
+std::optional<Step> whole_step(Lowering& to, int group, const std::vector<int>& statements) {
+  if (!to.plan.fusion.whole) return std::nullopt;
+  if (to.plan.fusion.target == Target::cuda) return whole_rows_step(to, group);
+  const std::vector<std::string> cut = cut_dimensions(to.program, statements);
+  return cut.empty() ? std::nullopt : Strip(to, group, cut).lower(group);
+}
+
+}  // namespace
+
 void lower_rows(Lowering& to, int group) {
   const std::vector<int> statements = to.plan.fusion.groups[static_cast<std::size_t>(group)].statements;
-  const std::vector<std::string> cut =
-      to.plan.fusion.whole ? cut_dimensions(to.program, statements) : std::vector<std::string>();
-  if (!cut.empty())
-    if (auto step = Strip(to, group, cut).lower(group)) {
-      to.plan.steps.push_back(*std::move(step));
-      return;
-    }
+  if (auto step = whole_step(to, group, statements)) {
+    to.plan.steps.push_back(*std::move(step));
+    return;
+  }
   lower(to, group, std::get<Expression>(to.statement(statements[0]).op));
 }
 

@@ -1,0 +1,207 @@
+// Statements with functions along dimensions as one kernel of a device, which holds a row whole in registers: what
+// stands before, between and behind the functions costs no trip to memory. y = rmsnorm(x + r over D) * w reads x, r and
+// w and writes y.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <set>
+
+#include "ridge/kernels/row_program.h"
+#include "ridge/plan/lower.h"
+#include "ridge/program/elementwise.h"
+
+namespace ridge {
+namespace {
+
+using kernels::ReduceFunction;
+
+// Rows as long as this want a multiprocessor or more each.
+constexpr std::int64_t long_row = 16384, least_long_rows = 64;
+
+std::vector<std::string> long_dims(const Shape& shape) {
+  std::vector<std::string> out;
+  for (const SizedAxis& axis : shape)
+    if (axis.extent > 1) out.push_back(axis.dim);
+  return out;
+}
+
+bool contains(const std::vector<std::string>& dims, const std::string& dim) {
+  return std::find(dims.begin(), dims.end(), dim) != dims.end();
+}
+
+class WholeRows {
+ public:
+  WholeRows(const std::vector<Node>& nodes, const std::vector<ChainResult>& results, const RowLeaves& leaves)
+      : nodes_(nodes), results_(results), leaves_(leaves) {}
+
+  LoweredRows lower() {
+    Why trouble = find_columns();
+    if (!trouble) trouble = find_rows();
+    if (!trouble) trouble = check_views();
+    if (!trouble) trouble = check_functions();
+    if (trouble) return {{}, {}, *std::move(trouble)};
+    std::vector<std::int64_t> extents;
+    for (const std::string& dim : rows_) extents.push_back(along(results_[widest_].to.shape, dim).extent);
+    builder_ = kernels::RowBuilder(std::move(extents), columns_extent_);
+    for (std::size_t i = 0; i < nodes_.size(); ++i) {
+      values_.push_back(value(i));
+      for (const ChainResult& result : results_)
+        if (result.node == i) builder_.store(values_[i], tensor(result.to));
+    }
+    LoweredRows out{builder_.take(), std::move(buffers_), ""};
+    if (auto why = kernels::find_fault(out.program)) out.fault = *std::move(why);
+    return out;
+  }
+
+ private:
+  using Why = std::optional<std::string>;
+
+  // All functions run along the same dimensions, in the order in which they lie in memory.
+  Why find_columns() {
+    std::vector<std::string> first;
+    for (const Node& node : nodes_) {
+      if (node.kind != Node::Kind::along) continue;
+      std::vector<std::string> over;
+      for (const Axis& axis : node.over) over.push_back(axis.named() ? axis.dim : std::to_string(axis.literal));
+      std::sort(over.begin(), over.end());
+      if (first.empty()) first = over;
+      if (over != first)
+        return fmt::format("it runs along {} and along {}", fmt::join(first, ", "), fmt::join(over, ", "));
+    }
+    for (const View* view : views()) {
+      std::vector<std::string> mine;
+      for (const std::string& dim : long_dims(view->shape))
+        if (contains(first, dim)) mine.push_back(dim);
+      if (mine.size() <= columns_.size()) continue;
+      columns_ = mine, columns_extent_ = 1;
+      for (const std::string& dim : columns_) columns_extent_ *= along(view->shape, dim).extent;
+    }
+    return std::nullopt;
+  }
+
+  Why find_rows() {
+    std::int64_t rows = 1;
+    for (std::size_t i = 0; i < results_.size(); ++i)
+      if (long_dims(results_[i].to.shape).size() > long_dims(results_[widest_].to.shape).size()) widest_ = i;
+    for (const SizedAxis& axis : results_[widest_].to.shape)
+      if (axis.extent > 1 && !contains(columns_, axis.dim)) rows_.push_back(axis.dim), rows *= axis.extent;
+    for (const ChainResult& result : results_)
+      for (const std::string& dim : rows_)
+        if (!has(result.to.shape, dim))
+          return fmt::format("{} and {} are made over different dimensions", text(result.to.shape),
+                             text(results_[widest_].to.shape));
+    if (columns_extent_ >= long_row && rows < least_long_rows)
+      return fmt::format("{} row{} of {} would leave most multiprocessors idle", rows, rows == 1 ? "" : "s",
+                         columns_extent_);
+    return std::nullopt;
+  }
+
+  Why check_views() const {
+    for (const View* view : views()) {
+      bool any = false;
+      for (const std::string& dim : long_dims(view->shape)) {
+        any |= contains(columns_, dim);
+        if (!contains(columns_, dim) && !contains(rows_, dim))
+          return fmt::format("{} is reduced before the others' rows begin", text(view->shape));
+      }
+      if (any && merged_stride(view->shape, columns_) != 1)
+        return fmt::format("{} does not lie with {} side by side", text(view->shape), fmt::join(columns_, ", "));
+    }
+    return std::nullopt;
+  }
+
+  // What a function runs along has all dimensions of the rows, or it would be computed again along those it lacks.
+  Why check_functions() const {
+    std::vector<std::set<std::string>> seen(nodes_.size());
+    for (std::size_t i = 0; i < nodes_.size(); ++i) {
+      for (const int argument : nodes_[i].arguments) seen[i].merge(std::set(seen[static_cast<std::size_t>(argument)]));
+      if (leaves_.views[i])
+        for (const std::string& dim : long_dims(leaves_.views[i]->shape)) seen[i].insert(dim);
+      if (nodes_[i].kind != Node::Kind::along) continue;
+      for (const std::string& dim : rows_)
+        if (!seen[i].contains(dim))
+          return fmt::format("what runs along {} would be computed again for each {}", fmt::join(columns_, ", "), dim);
+    }
+    return std::nullopt;
+  }
+
+  std::vector<const View*> views() const {
+    std::vector<const View*> out;
+    for (const auto& view : leaves_.views)
+      if (view) out.push_back(&*view);
+    for (const ChainResult& result : results_) out.push_back(&result.to);
+    return out;
+  }
+
+  int value(std::size_t i) {
+    const Node& node = nodes_[i];
+    if (leaves_.views[i]) return loaded(*leaves_.views[i]);
+    if (node.kind == Node::Kind::along) return function(node);
+    const kernels::ChainStep step =
+        chain_step(node, leaves_.sizes, [&](int argument) { return values_[static_cast<std::size_t>(argument)]; });
+    if (step.op == kernels::ChainOp::constant) return builder_.constant(step.constant);
+    return builder_.apply(step.op, step.a, step.b, step.c, step.repeat);
+  }
+
+  int function(const Node& node) {
+    const int x = values_[static_cast<std::size_t>(node.arguments[0])];
+    constexpr auto epsilon = static_cast<float>(norm_epsilon);
+    switch (node.function) {
+      case Function::softmax: return builder_.softmax(x);
+      case Function::rmsnorm: return builder_.rmsnorm(x, epsilon);
+      case Function::layernorm: return builder_.layernorm(x, epsilon);
+      case Function::mean: return builder_.along(ReduceFunction::mean, x);
+      case Function::max: return builder_.along(ReduceFunction::max, x);
+      case Function::min: return builder_.along(ReduceFunction::min, x);
+      default: return builder_.along(ReduceFunction::sum, x);
+    }
+  }
+
+  int loaded(const View& view) {
+    const int t = tensor(view);
+    while (loads_.size() <= static_cast<std::size_t>(t)) loads_.push_back(-1);
+    int& load = loads_[static_cast<std::size_t>(t)];
+    if (load < 0) load = builder_.load(t);
+    return load;
+  }
+
+  int tensor(const View& view) {
+    for (std::size_t i = 0; i < buffers_.size(); ++i)
+      if (buffers_[i] == view.buffer) return static_cast<int>(i);
+    kernels::ChainTensor out{view.dtype, {}};
+    for (const std::string& dim : rows_) out.strides.push_back(along(view.shape, dim).stride);
+    out.strides.push_back(merged_stride(view.shape, columns_).value_or(0));
+    buffers_.push_back(view.buffer);
+    return builder_.tensor(std::move(out));
+  }
+
+  const std::vector<Node>& nodes_;
+  const std::vector<ChainResult>& results_;
+  const RowLeaves& leaves_;
+  std::vector<std::string> columns_, rows_;
+  std::int64_t columns_extent_ = 1;
+  std::size_t widest_ = 0;  // of the results
+  kernels::RowBuilder builder_{{}, 1};
+  std::vector<int> values_, buffers_, loads_;  // of nodes, tensors, tensors
+};
+
+}  // namespace
+
+LoweredRows lower_whole_rows(const std::vector<Node>& nodes, const std::vector<ChainResult>& results,
+                             const RowLeaves& leaves) {
+  return WholeRows(nodes, results, leaves).lower();
+}
+
+std::optional<Step> whole_rows_step(Lowering& to, int group) {
+  const Group& g = to.plan.fusion.groups[static_cast<std::size_t>(group)];
+  const Pointwise all = joined(to.program, g.statements, g.results);
+  const auto views = leaves(to, all.nodes);
+  std::vector<ChainResult> results;
+  for (const Pointwise::Stored& stored : all.results) results.push_back({stored.node, to.view(stored.tensor)});
+  LoweredRows lowered = lower_whole_rows(all.nodes, results, {views, to.sizes});
+  if (!lowered.fault.empty()) return std::nullopt;
+  return Step{group, std::move(lowered.program), std::move(lowered.buffers), ""};
+}
+
+}  // namespace ridge
