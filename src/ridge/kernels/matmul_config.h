@@ -50,6 +50,10 @@ constexpr MatmulConfig with(MatmulConfig c, Major a, Major b) {
   c.a = a, c.b = b;
   return c;
 }
+constexpr MatmulConfig clustered(MatmulConfig c, int m, int n) {
+  c.cluster_m = m, c.cluster_n = n;
+  return c;
+}
 constexpr auto k = Major::k, mn = Major::mn;
 }  // namespace sm90_rows
 
@@ -115,6 +119,29 @@ inline constexpr std::array sm90_menu = {
     sm90_rows::with(sm90_rows::one(128, 8), sm90_rows::mn, sm90_rows::mn),
     sm90_rows::with(sm90_rows::swapped(128, 64, 128, 4), sm90_rows::mn, sm90_rows::mn),
     sm90_rows::with(sm90_rows::swapped(64, 64, 128, 6), sm90_rows::mn, sm90_rows::mn),
+    sm90_rows::with(sm90_rows::swapped(128, 32, 128, 5), sm90_rows::mn, sm90_rows::k),
+    // Blocks that share what they load: the L2 is asked for less, above all for what all blocks read, a few tokens
+    sm90_rows::clustered(sm90_rows::both(128, 64, 7), 2, 2),
+    sm90_rows::clustered(sm90_rows::both(128, 128, 6), 2, 1),
+    sm90_rows::clustered(sm90_rows::both(128, 256, 4), 2, 1),
+    sm90_rows::clustered(sm90_rows::ping(192, 5, 1), 2, 1),
+    sm90_rows::clustered(sm90_rows::one(96, 9), 2, 1),
+    sm90_rows::clustered(sm90_rows::one(128, 8), 2, 1),
+    sm90_rows::clustered(sm90_rows::swapped(64, 32, 128, 8), 1, 4),
+    sm90_rows::clustered(sm90_rows::swapped(64, 64, 128, 6), 1, 2),
+    sm90_rows::clustered(sm90_rows::swapped(128, 96, 64, 6), 1, 2),
+    sm90_rows::clustered(sm90_rows::swapped(64, 64, 128, 6), 2, 2),
+    sm90_rows::clustered(sm90_rows::swapped(64, 16, 128, 10), 2, 1),
+    sm90_rows::clustered(sm90_rows::swapped(64, 32, 128, 8), 4, 1),
+    sm90_rows::clustered(sm90_rows::swapped(64, 64, 128, 6), 4, 1),
+    sm90_rows::with(sm90_rows::clustered(sm90_rows::one(128, 8), 2, 1), sm90_rows::k, sm90_rows::mn),
+    sm90_rows::with(sm90_rows::clustered(sm90_rows::swapped(64, 16, 128, 10), 2, 1), sm90_rows::mn, sm90_rows::k),
+    sm90_rows::with(sm90_rows::clustered(sm90_rows::swapped(64, 32, 128, 8), 4, 1), sm90_rows::mn, sm90_rows::k),
+    sm90_rows::with(sm90_rows::clustered(sm90_rows::swapped(64, 64, 128, 6), 4, 1), sm90_rows::mn, sm90_rows::k),
+    sm90_rows::with(sm90_rows::clustered(sm90_rows::swapped(64, 64, 128, 6), 4, 1), sm90_rows::mn, sm90_rows::mn),
+    sm90_rows::with(sm90_rows::clustered(sm90_rows::swapped(128, 64, 128, 4), 2, 1), sm90_rows::mn, sm90_rows::mn),
+    sm90_rows::with(sm90_rows::clustered(sm90_rows::both(128, 64, 7), 1, 4), sm90_rows::mn, sm90_rows::mn),
+    sm90_rows::with(sm90_rows::clustered(sm90_rows::both(128, 128, 6), 2, 1), sm90_rows::mn, sm90_rows::mn),
 };
 
 }  // namespace ridge::kernels

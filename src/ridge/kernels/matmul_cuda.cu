@@ -17,11 +17,13 @@ extern template void list_rows<Bf16, 1>(RowKernel*);
 extern template void list_rows<Bf16, 2>(RowKernel*);
 extern template void list_rows<Bf16, 3>(RowKernel*);
 extern template void list_rows<Bf16, 4>(RowKernel*);
+extern template void list_rows<Bf16, 5>(RowKernel*);
 extern template void list_rows<F16, 0>(RowKernel*);
 extern template void list_rows<F16, 1>(RowKernel*);
 extern template void list_rows<F16, 2>(RowKernel*);
 extern template void list_rows<F16, 3>(RowKernel*);
 extern template void list_rows<F16, 4>(RowKernel*);
+extern template void list_rows<F16, 5>(RowKernel*);
 
 namespace {
 
@@ -30,10 +32,10 @@ using tile::Major;
 using Rows = std::array<RowKernel, sm90_menu.size()>;
 template <class T> const Rows& rows_of() {
   static const Rows rows = [] {
-    static_assert(row_parts == 5, "one call for each part");
+    static_assert(row_parts == 6, "one call for each part");
     Rows r{};
     list_rows<T, 0>(r.data()), list_rows<T, 1>(r.data()), list_rows<T, 2>(r.data());
-    list_rows<T, 3>(r.data()), list_rows<T, 4>(r.data());
+    list_rows<T, 3>(r.data()), list_rows<T, 4>(r.data()), list_rows<T, 5>(r.data());
     return r;
   }();
   return rows;
@@ -42,11 +44,18 @@ const RowKernel& kernel(int row, DType in) {
   return (in == DType::bf16 ? rows_of<Bf16>() : rows_of<F16>())[static_cast<std::size_t>(row)];
 }
 
-bool encode_input(tile::InputOnTarget& to, const TileOperand& x, std::int64_t batch, DType dtype, int rows, int depth) {
+struct SharedBox {
+  int rows, depth, sharers;
+};
+// A tile that `sharers` blocks load together: rows each, or if those are not whole groups of 64 that are contiguous
+// along the output, some k each (ops.h).
+bool encode_input(tile::InputOnTarget& to, const TileOperand& x, std::int64_t batch, DType dtype, SharedBox tile) {
   to.batched = batch > 1 && x.batch_stride != 0;
   const Lines lines{const_cast<void*>(x.data), x.contiguous(), x.lines(),
                     to.batched ? batch : 1,    x.line,         x.batch_stride};
-  return encode(to.map, lines, dtype, x.major == Major::k ? Box{64, rows} : Box{64, depth}, true);
+  const int rows = tile.rows / tile.sharers;
+  const Box box = {64, x.major == Major::k ? rows : rows % 64 == 0 ? tile.depth : tile.depth / tile.sharers};
+  return encode(to.map, lines, dtype, box, true);
 }
 
 tile::OutputOnTarget finishing(const MatmulCall& call, const TileProblem& t) {
@@ -104,8 +113,8 @@ std::optional<std::string> launch_tiles(const MatmulCall& call, const MatmulPlan
   const TileOperand &a = c.swap ? t.b : t.a, &b = c.swap ? t.a : t.b;
   const DType in = call.problem.a.dtype;
   x.output = finishing(call, t);
-  if (!encode_input(x.a, a, t.batch, in, c.m / c.cluster_n, c.k) ||
-      !encode_input(x.b, b, t.batch, in, c.n / c.cluster_m, c.k) || !encode_output(x.output, call, t, c))
+  if (!encode_input(x.a, a, t.batch, in, {c.m, c.k, c.cluster_n}) ||
+      !encode_input(x.b, b, t.batch, in, {c.n, c.k, c.cluster_m}) || !encode_output(x.output, call, t, c))
     return "the driver refused a tensor map";
   x.d = t.d, x.rows = t.m, x.cols = t.n, x.line = t.d_line, x.batch_stride = t.d_batch_stride;
   x.problem.sizes = {static_cast<int>(a.extent),
@@ -117,7 +126,7 @@ std::optional<std::string> launch_tiles(const MatmulCall& call, const MatmulPlan
                      plan.cuts};
   x.problem.early = plan.early;
   x.problem.cycles = workspace.cycles;
-  x.cluster = plan.cuts == tile::Cuts::shared ? plan.pieces : 1;
+  x.cluster = plan.cuts == tile::Cuts::shared ? plan.pieces : c.cluster();
   x.blocks = plan.blocks;
   x.dependent = plan.dependent, x.stream = stream;
   if (const cudaError_t e = kernel(plan.row, in).launch(x); e != cudaSuccess)

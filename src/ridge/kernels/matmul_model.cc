@@ -5,7 +5,9 @@
 //
 // The form is physics, the constants are fitted, once for products that the bytes bound and once for those that the
 // multiplies bound: 26,900 timings of 1,181 products under the 24 plans that looked best, on one H200, 2026-11-22,
-// clocks as they come. What was made small is what choosing by the model loses against the fastest plan timed.
+// clocks as they come. What was made small is what choosing by the model loses against the fastest plan timed. When the
+// menu got its clusters, what a launch, a tile's end and a meeting of pieces cost was fitted again, for busy products
+// the L2's rates too: 12,900 timings of 394 other products, drawn at random, under 40 plans each.
 #include "ridge/kernels/matmul_model.h"
 
 #include <algorithm>
@@ -22,19 +24,23 @@ struct Constants {
   double slowdown;                        // the power limit lowers the clock of long, busy kernels
   double memory, memory_per_block;        // bytes a us
   double l2_again, l2_all, l2_power;      // bytes a us that the L2 serves again; that it serves in all; overlap
-  double l2_straight, l2_swapped;         // bytes a cycle into one block
+  double l2_straight, l2_swapped;         // bytes a cycle that one block asks for
+  double arriving;                        // … that arrive in it, most of them asked for by others of its cluster
   double reads_a, least_stage;            // cycles: of an instruction of 64 x n x 16; of 128 of k
   double line64, line32, line16, across;  // how much longer lines take that start there; contiguous along the output
-  double narrow_line;                     // cycles: the copy engine takes as long for lines of a few bytes
+  double narrow_line;                     // cycles a stage: for each who asks for the same few bytes at once
   double both_wait;                       // two consumers of a tile wait for each other
   double stage_power;                     // how well a stage's loads and multiplies overlap
-  double first_load, tile_end, tile_end_alone, box;  // cycles
-  double element_box;                                // boxes: written by elements
-  double piece, piece_sums, piece_batch;             // cycles
-  double share, share_step, next_cluster;            // cycles
+  double launch, first_load, tile_end, tile_end_alone, box;  // cycles
+  double element_box;                                        // boxes: written by elements
+  double piece, piece_sums, piece_batch;                     // cycles
+  double share, share_step, next_cluster;                    // cycles
+  double cluster_stage, cluster_block;                       // cycles: of waiting for each other; of launching
   double stream_us, copy_us;
-  double copied;   // bytes a us
-  double overlap;  // two things at once: 1 would be one after the other, 8 the longer
+  double copied;                // bytes a us
+  double under_copy;            // what is left of a copy's time where loads run under it
+  double overlap;               // two things at once: 1 would be one after the other, 8 the longer
+  double beside, beside_early;  // us that the next launch saves on idle multiprocessors; where it loads early
 };
 
 constexpr Constants by_bytes{.cycles_per_us = 1773,
@@ -46,72 +52,80 @@ constexpr Constants by_bytes{.cycles_per_us = 1773,
                              .l2_power = 3.262,
                              .l2_straight = 75.83,
                              .l2_swapped = 111,
+                             .arriving = 166.6,
                              .reads_a = 24.5,
                              .least_stage = 267.4,
                              .line64 = 1.186,
                              .line32 = 1.193,
                              .line16 = 1.803,
                              .across = 1.032,
-                             .narrow_line = 2.467,
+                             .narrow_line = 2.921,
                              .both_wait = 1.07,
                              .stage_power = 11.21,
+                             .launch = 1677,
                              .first_load = 1767,
-                             .tile_end = 602.9,
-                             .tile_end_alone = 711,
-                             .box = 133.6,
+                             .tile_end = 187.8,
+                             .tile_end_alone = 403.2,
+                             .box = 135.4,
                              .element_box = 27.76,
-                             .piece = 1610,
+                             .piece = 1024,
                              .piece_sums = 1879,
-                             .piece_batch = 444.6,
-                             .share = 1423,
-                             .share_step = 2709,
+                             .piece_batch = 738.1,
+                             .share = 1426,
+                             .share_step = 2763,
                              .next_cluster = 496.1,
+                             .cluster_stage = 1.803,
+                             .cluster_block = 0.2906,
                              .stream_us = 0.3912,
-                             .copy_us = 3.492,
+                             .copy_us = 3.532,
                              .copied = 6.91e+06,
-                             .overlap = 1.317};
+                             .under_copy = 0.6506,
+                             .overlap = 1.317,
+                             .beside = 0.2515,
+                             .beside_early = 0.8122};
 constexpr Constants by_multiplies{.cycles_per_us = 1750,
                                   .slowdown = 0.1231,
                                   .memory = 7.84e+06,
                                   .memory_per_block = 1.29e+06,
-                                  .l2_again = 3.89e+07,
+                                  .l2_again = 7.676e+07,
                                   .l2_all = 2.7e+07,
                                   .l2_power = 4.001,
-                                  .l2_straight = 75.6,
-                                  .l2_swapped = 96.7,
+                                  .l2_straight = 68.69,
+                                  .l2_swapped = 69.1,
+                                  .arriving = 64.85,
                                   .reads_a = 24.5,
                                   .least_stage = 396.7,
-                                  .line64 = 1.211,
-                                  .line32 = 1.437,
+                                  .line64 = 1.248,
+                                  .line32 = 1.295,
                                   .line16 = 2.139,
                                   .across = 1.192,
-                                  .narrow_line = 25,
+                                  .narrow_line = 3,
                                   .both_wait = 1.07,
                                   .stage_power = 9.287,
-                                  .first_load = 2252,
-                                  .tile_end = 704.7,
-                                  .tile_end_alone = 875,
-                                  .box = 133,
+                                  .launch = 0,
+                                  .first_load = 1542,
+                                  .tile_end = 585.7,
+                                  .tile_end_alone = 671.1,
+                                  .box = 131.4,
                                   .element_box = 60.12,
                                   .piece = 2554,
                                   .piece_sums = 2185,
-                                  .piece_batch = 461.4,
+                                  .piece_batch = 1014,
                                   .share = 1800,
                                   .share_step = 1300,
                                   .next_cluster = 2800,
+                                  .cluster_stage = 15.09,
+                                  .cluster_block = 8.503,
                                   .stream_us = 1.22,
-                                  .copy_us = 2.072,
+                                  .copy_us = 2.203,
                                   .copied = 3.37e+06,
-                                  .overlap = 1.579};
+                                  .under_copy = 1.113,
+                                  .overlap = 1.579,
+                                  .beside = 0.2,
+                                  .beside_early = 0.4};
 double up(double x, double by) { return std::ceil(x / by); }
 // What two things take that overlap; the higher the power, the better they do.
 double both(double x, double y, double power) { return std::pow(std::pow(x, power) + std::pow(y, power), 1 / power); }
-
-// Clusters that run at once: their blocks lie in one of the chip's groups of 16 or 18 multiprocessors.
-double clusters(int blocks) {
-  constexpr std::array at_once{132, 66, 39, 30, 22, 17, 15, 15};
-  return at_once[static_cast<std::size_t>(blocks - 1)];
-}
 
 struct Cycles {  // of one block
   double multiply, load, stage, end;
@@ -122,15 +136,29 @@ double line_factor(const Constants& f, int granule, Major major) {
   return across * (granule >= 128 ? 1 : granule == 64 ? f.line64 : granule == 32 ? f.line32 : f.line16);
 }
 
-Cycles cycles(const Constants& f, const MatmulConfig& c, const TileWork& w) {
+// How many clusters ask for the same lines of A, and of B, at once: tiles are walked in bands of 8 rows (walk.h).
+struct Askers {
+  double a = 1, b = 1;
+};
+Askers askers(const MatmulConfig& c, const TileWork& w, double clusters) {
+  const double rows = up(static_cast<double>(w.m), c.m * c.cluster_m),
+               cols = up(static_cast<double>(w.n), c.n * c.cluster_n);
+  const double across = std::min(cols, std::max(1.0, clusters / std::min(8.0, rows)));
+  return {across, clusters / across};
+}
+
+Cycles cycles(const Constants& f, const MatmulConfig& c, const TileWork& w, const Askers& at_once) {
   const double rate = c.swap ? f.l2_swapped : f.l2_straight;
   const double multiply = c.m / 64.0 * (c.k / 16.0) * std::max(c.n / 2.0, f.reads_a + c.n / 4.0);
-  const double lines = c.m * line_factor(f, w.granule_a, c.a) + c.n * line_factor(f, w.granule_b, c.b);
-  const double load = lines * c.k * 2 / rate + (w.narrow_a + w.narrow_b) * c.k * f.narrow_line;
+  const double lines = static_cast<double>(c.m) / c.cluster_n * line_factor(f, w.granule_a, c.a) +
+                       static_cast<double>(c.n) / c.cluster_m * line_factor(f, w.granule_b, c.b);
+  const double same = (w.narrow_a ? at_once.a * 64 / static_cast<double>(w.m) : 0) +
+                      (w.narrow_b ? at_once.b * 64 / static_cast<double>(w.n) : 0);
+  const double load = std::max(lines * c.k * 2 / rate, (c.m + c.n) * c.k * 2 / f.arriving) + same * f.narrow_line;
   const double wait = c.roles == Roles::cooperative && c.consumers == 2 ? f.both_wait : 1;
   const double boxes = up(c.n, 64) * c.m / c.sharers() / 64 * (w.element_stores ? f.element_box : 1);
-  return {multiply, load, std::max(wait * both(multiply, load, f.stage_power), f.least_stage * c.k / 128),
-          f.tile_end + boxes * f.box};
+  const double stage = std::max(wait * both(multiply, load, f.stage_power), f.least_stage * c.k / 128);
+  return {multiply, load, stage + (c.cluster() > 1 ? f.cluster_stage : 0), f.tile_end + boxes * f.box};
 }
 
 // What it takes to add the pieces of a tile.
@@ -142,6 +170,22 @@ double meeting(const Constants& f, const MatmulConfig& c, const Split& split) {
   return f.piece + f.piece_sums * sums / 64 + f.piece_batch * batches * std::max(1.0, std::pow(sums / 64, 0.7));
 }
 
+struct Waves {
+  double stages, items, at_once, bytes;  // stages of an item
+};
+double waves_us(const Constants& f, const MatmulConfig& c, const Split& split, const Cycles& x, const Waves& w) {
+  const double loop = w.stages * x.stage;
+  const double end = c.roles == Roles::pingpong ? std::max(0.0, x.end - loop) : x.end + f.tile_end_alone;
+  const double item = (loop + end + (split.pieces > 1 ? meeting(f, c, split) : 0)) / f.cycles_per_us;
+  const double waves = std::floor(w.items / w.at_once), rest = w.items - waves * w.at_once;
+  double us = 0;
+  if (split.cuts == Cuts::shared) us = (std::ceil(w.items / w.at_once) - 1) * f.next_cluster / f.cycles_per_us;
+  us += waves * both(item, w.bytes / w.items * w.at_once / f.memory, f.overlap);
+  if (rest > 0) us += both(item, w.bytes / w.items * rest / std::min(f.memory, rest * f.memory_per_block), f.overlap);
+  return us;
+}
+constexpr double least_us = 0.8;  // of any launch
+
 }  // namespace
 
 bool is_busy(const TileWork& w) {
@@ -150,45 +194,52 @@ bool is_busy(const TileWork& w) {
   return multiplies / 473e12 > w.minimum_bytes / 4.2e12;  // 132 * 2048 a cycle at 1.75 GHz
 }
 
+// A cluster's blocks lie in one of the chip's groups of 16 or 18 multiprocessors.
+int clusters_at_once(int blocks, int sms) {
+  constexpr std::array of_h200{132, 66, 39, 30, 22, 17, 15, 15};
+  return std::max(1, of_h200[static_cast<std::size_t>(blocks - 1)] * sms / 132);
+}
+
 double predicted_seconds(const MatmulConfig& c, const TileWork& w, const Split& split, int sms) {
   const Constants& f = is_busy(w) ? by_multiplies : by_bytes;
-  const double tiles =
-      static_cast<double>(w.batch) * up(static_cast<double>(w.m), c.m) * up(static_cast<double>(w.n), c.n);
+  const double tiles = static_cast<double>(w.batch) * up(static_cast<double>(w.m), c.m * c.cluster_m) *
+                       up(static_cast<double>(w.n), c.n * c.cluster_n) * c.cluster();
   const double stages = up(static_cast<double>(w.k), c.k), pieces = split.pieces, items = tiles * pieces;
-  const Cycles x = cycles(f, c, w);
-  const double asked = tiles * stages * (c.m + c.n) * c.k * 2;
+  const bool streamed = split.cuts == Cuts::streamed;
+  const int together = split.cuts == Cuts::shared ? split.pieces : c.cluster();
+  const double at_once = streamed ? sms : together * clusters_at_once(together, sms);
+  const double blocks = streamed ? sms : std::min(items, at_once);
+  const Cycles x = cycles(f, c, w, askers(c, w, std::max(1.0, blocks / c.cluster() / pieces)));
+  const double each = static_cast<double>(c.m) / c.cluster_n + static_cast<double>(c.n) / c.cluster_m;
+  const double asked = tiles * stages * each * c.k * 2;
   const double once = w.minimum_bytes + std::max(asked - w.minimum_bytes, 0.0) * f.memory / f.l2_again;
   const double bytes = both(once, asked * f.memory / f.l2_all, f.l2_power);  // as many as would take as long
   double us = 0;
-  if (split.cuts == Cuts::streamed) {
+  if (streamed) {
     const double run = up(tiles * stages, sms) * x.stage + 2 * meeting(f, c, split);
     us = f.stream_us + both(run / f.cycles_per_us, bytes / f.memory, f.overlap);
   } else {
-    const double loop = up(stages, pieces) * x.stage;
-    const double end = c.roles == Roles::pingpong ? std::max(0.0, x.end - loop) : x.end + f.tile_end_alone;
-    const double item = (loop + end + (split.pieces > 1 ? meeting(f, c, split) : 0)) / f.cycles_per_us;
-    const double at_once = split.cuts == Cuts::shared ? pieces * std::floor(clusters(split.pieces) * sms / 132) : sms;
-    const double waves = std::floor(items / at_once), rest = items - waves * at_once;
-    if (split.cuts == Cuts::shared) us = (std::ceil(items / at_once) - 1) * f.next_cluster / f.cycles_per_us;
-    us += waves * both(item, bytes / items * at_once / f.memory, f.overlap);
-    if (rest > 0) us += both(item, bytes / items * rest / std::min(f.memory, rest * f.memory_per_block), f.overlap);
+    us = waves_us(f, c, split, x, {up(stages, pieces), items, at_once, bytes});
   }
   const double busy = std::min(1.0, tiles * stages * x.multiply / sms / f.cycles_per_us / us);
   us *= 1 + f.slowdown * busy * busy * std::clamp((us - 20) / 200, 0.0, 1.0);
-  us += (f.first_load + (c.m + c.n) * c.k * 2 / (c.swap ? f.l2_swapped : f.l2_straight)) / f.cycles_per_us;
+  us += (f.launch + f.first_load + (c.m + c.n) * c.k * 2 / (c.swap ? f.l2_swapped : f.l2_straight)) / f.cycles_per_us;
+  us += f.cluster_block * blocks * std::log2(c.cluster()) / f.cycles_per_us;
   if (c.roles == Roles::pingpong) us += x.end / f.cycles_per_us;
-  return (us + w.copies * f.copy_us + 2 * w.copied_bytes / f.copied) * 1e-6;
+  us -= std::clamp((sms - blocks) / blocks, 0.0, 1.0) * (w.early ? f.beside_early : f.beside);
+  const double copying = w.copies * f.copy_us + 2 * w.copied_bytes / f.copied;
+  return (std::max(us, least_us) + (w.early ? f.under_copy : 1) * copying) * 1e-6;
 }
 
 BlockPace block_pace(const MatmulConfig& c) {
   const Constants& f = by_bytes;
-  const Cycles one = cycles(f, c, {});
+  const Cycles one = cycles(f, c, {}, {});
   return {.cycles_per_second = f.cycles_per_us * 1e6,
           .load_bytes = c.swap ? f.l2_swapped : f.l2_straight,
           .load_latency = f.first_load,
           .flops = 2.0 * c.m * c.n * c.k / one.multiply,
           .store_bytes = 64 * 64 * 2 / f.box,
-          .store_latency = f.tile_end};
+          .store_latency = f.tile_end + f.tile_end_alone};
 }
 
 }  // namespace ridge::kernels::cuda

@@ -16,10 +16,14 @@ struct TileWork {  // a product as the tile sees it
   bool element_stores = false;              // D's rows start anywhere
   int copies = 0;                           // of operands, made first
   double copied_bytes = 0;
+  bool early = false;  // the first loads of one operand run before earlier kernels have ended, a copy among them
 };
 
 // Products that the tensor cores bound: more multiplies than the bytes can hold up.
 bool is_busy(const TileWork& work);
+
+// How many clusters of so many blocks (1 to 8) run at once.
+int clusters_at_once(int blocks, int sms);
 
 // Seconds from the end of the kernel before to the end of this one, as launches follow each other in a graph.
 double predicted_seconds(const MatmulConfig& config, const TileWork& work, const Split& split, int sms);

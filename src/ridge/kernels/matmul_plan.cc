@@ -176,8 +176,9 @@ std::optional<MatmulPlan> planned(const MatmulCall& call, std::size_t workspace_
   constexpr std::int64_t most = (std::int64_t{1} << 31) - 1024;
   const std::int64_t stages = up(w.k, c.k);
   if (w.m > most || w.n > most || w.k > most || w.batch > most || stages * pieces > most) return std::nullopt;
-  if (up(w.m, c.m) > most / up(w.n, c.n)) return std::nullopt;
-  plan.tiles = up(w.m, c.m) * up(w.n, c.n);
+  const std::int64_t tiles_m = up(w.m, c.m * c.cluster_m), tiles_n = up(w.n, c.n * c.cluster_n);  // a cluster's
+  if (tiles_m > most / tiles_n / c.cluster()) return std::nullopt;
+  plan.tiles = tiles_m * tiles_n * c.cluster();
   if (plan.tiles > most / w.batch / pieces) return std::nullopt;
   plan.tiles *= w.batch;
   plan.pieces = pieces, plan.cuts = split.cuts;
@@ -185,28 +186,31 @@ std::optional<MatmulPlan> planned(const MatmulCall& call, std::size_t workspace_
   if (split.cuts == Cuts::shared && !c.shares()) return std::nullopt;
   if (split.cuts == Cuts::streamed) {
     // What gains: weights that are streamed once, by blocks whose runs are long and whose sums are few.
-    if (!c.swap || c.n > 32 || c.a != Major::k || stages < 16 || plan.tiles > most / stages || plan.tiles % sms == 0 ||
-        plan.tiles * stages < 4 * sms)
+    if (!c.swap || c.n > 32 || c.a != Major::k || c.cluster() > 1 || stages < 16 || plan.tiles > most / stages ||
+        plan.tiles % sms == 0 || plan.tiles * stages < 4 * sms)
       return std::nullopt;
   }
+  const std::int64_t at_once = c.cluster() * clusters_at_once(c.cluster(), sms);
   plan.blocks = static_cast<int>(split.cuts == Cuts::streamed ? sms
                                  : split.cuts == Cuts::shared ? plan.tiles * pieces
-                                                              : std::min<std::int64_t>(plan.tiles * pieces, sms));
+                                                              : std::min(plan.tiles * pieces, at_once));
   if (const std::int64_t partial = partial_tiles(plan); partial > 0) {
     if (plan.tiles * c.sharers() * 4 > static_cast<std::int64_t>(counter_bytes)) return std::nullopt;
     plan.workspace_bytes += partial_bytes(c, partial);
   }
-  plan.waves = split.cuts == Cuts::streamed ? 1 : up(plan.tiles * pieces, sms);
+  plan.waves = split.cuts == Cuts::streamed ? 1 : up(plan.tiles * pieces, at_once);
   if (plan.workspace_bytes > 0) plan.workspace_bytes += counter_bytes;
   if (plan.workspace_bytes > workspace_bytes) return std::nullopt;
   w.minimum_bytes = minimum_bytes(t, call.problem.d.dtype);
   if (split.cuts != Cuts::pieces && is_busy(w)) return std::nullopt;  // these cuts save bytes, of which it has few
-  plan.early = !is_busy(w) && ((t.constant_a && !plan.copy_a) || (t.constant_b && !plan.copy_b));
+  // What a text calls constant is B, after the exchange of D alone. A copy of A starts when all earlier kernels have
+  // ended, so B may be loaded under it whoever wrote it.
+  plan.early = !plan.copy_b && (plan.copy_a || (t.constant_b && !is_busy(w)));
   w.granule_a = plan.copy_a ? 128 : granule(t.a), w.granule_b = plan.copy_b ? 128 : granule(t.b);
   w.narrow_a = is_narrow(a), w.narrow_b = is_narrow(b);
   if (c.swap) std::swap(w.granule_a, w.granule_b);
   w.element_stores = t.d_line % 4 != 0;
-  w.copies = plan.copy_a + plan.copy_b, w.copied_bytes = copied;
+  w.copies = plan.copy_a + plan.copy_b, w.copied_bytes = copied, w.early = plan.early;
   plan.predicted_s = predicted_seconds(c, w, split, sms);
   return plan;
 }

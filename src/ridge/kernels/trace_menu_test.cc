@@ -18,12 +18,18 @@ template <std::size_t row> void expect_clean() {
   constexpr MatmulConfig c = sm90_menu[row];
   const std::string name = "menu row " + std::to_string(row);
   const tile::trace::RecordOptions whole{
-      .kernel = name, .sizes = {.m = 2 * c.m, .n = c.n, .k = c.k * (c.stages + 1)}, .early = row % 2 == 1};
+      .kernel = name,
+      .sizes = {.m = 2 * c.m * c.cluster_m, .n = c.n * c.cluster_n, .k = c.k * (c.stages + 1)},
+      .blocks = c.cluster(),
+      .early = row % 2 == 1};
   EXPECT_EQ(check_schedules(tile::trace::record<Row<row>>(whole)).first, "");
   if (!c.splits()) return;
   const tile::trace::RecordOptions pieces{
-      .kernel = name + " in pieces", .sizes = {.m = c.m, .n = c.n, .k = c.k * 4, .pieces = 2}, .blocks = 2};
+      .kernel = name + " in pieces",
+      .sizes = {.m = c.m * c.cluster_m, .n = c.n * c.cluster_n, .k = c.k * 4, .pieces = 2},
+      .blocks = 2 * c.cluster()};
   EXPECT_EQ(check_schedules(tile::trace::record<Row<row>>(pieces)).first, "");
+  if (c.cluster() > 1) return;
   const tile::trace::RecordOptions streamed{
       .kernel = name + " in runs",
       .sizes = {.m = 2 * c.m, .n = c.n, .k = c.k * 3, .cuts = tile::Cuts::streamed},

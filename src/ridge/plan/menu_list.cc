@@ -29,7 +29,8 @@ std::string layouts(const MatmulConfig& c) {
 
 std::string menu_name(int row) {
   const MatmulConfig& c = kernels::sm90_menu[static_cast<std::size_t>(row)];
-  return fmt::format("sm90_{}x{}x{}_{}{}", c.m, c.n, c.k, roles(c), layouts(c) == "kk" ? "" : "_" + layouts(c));
+  return fmt::format("sm90_{}x{}x{}_{}{}{}", c.m, c.n, c.k, roles(c), layouts(c) == "kk" ? "" : "_" + layouts(c),
+                     c.cluster() == 1 ? "" : fmt::format("_cluster{}x{}", c.cluster_m, c.cluster_n));
 }
 
 std::string gated_name(int row) {

@@ -82,11 +82,12 @@ Index expected(const MatmulProblem& p, const OpPlan& op) {
     return p.batch * (in * p.k * (p.m * up(p.n, 32) + p.n * up(p.m, 32)) + out * p.m * p.n);
   EXPECT_EQ(menu_name(plan.row), op.plan.kernel);
   const MatmulConfig& c = sm90_menu[static_cast<std::size_t>(plan.row)];
-  const Index tile_m = c.swap ? c.n : c.m, tile_n = c.swap ? c.m : c.n, tile_rows = up(p.m, tile_m),
-              tile_cols = up(p.n, tile_n);
-  const Index partial = 2 * 4 * c.m * c.n * partial_tiles(plan, p.batch * tile_rows * tile_cols, up(p.k, c.k));
+  // A cluster's tiles lie side by side and are loaded as one.
+  const Index high = c.m * c.cluster_m, wide = c.n * c.cluster_n, rows = up(p.m, c.swap ? wide : high),
+              cols = up(p.n, c.swap ? high : wide);
+  const Index partial = 2 * 4 * c.m * c.n * partial_tiles(plan, p.batch * rows * cols * c.cluster(), up(p.k, c.k));
   const Index text = (out == 2 ? short_out : long_out)[static_cast<std::size_t>(plan.row)](p, plan);
-  EXPECT_EQ(text, p.batch * (in * p.k * (p.m * tile_cols + p.n * tile_rows) + out * p.m * p.n) + partial);
+  EXPECT_EQ(text, p.batch * (in * p.k * (p.m * cols + p.n * rows) + out * p.m * p.n) + partial);
   return text + (plan.copy_a ? 2 * in * p.m * p.k * matrices(p.a, p) : 0) +
          (plan.copy_b ? 2 * in * p.n * p.k * matrices(p.b, p) : 0);
 }

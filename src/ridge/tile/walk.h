@@ -31,8 +31,9 @@ struct Sizes {  // as the tiles see them, and the order
 
 struct Item {
   int m0 = 0, n0 = 0, batch = 0;
-  int first = 0, last = 0;  // stages
-  int tile = 0;
+  int first = 0, last = 0;    // stages
+  int tile = 0;               // the same for all blocks of a cluster
+  int own = 0;                // … and this block's of its tiles
   int piece = 0, pieces = 1;  // which part of the tile's k, of how many
   int partial = 0;            // number of the tile's first piece among the partial sums in memory; the others follow
 };
@@ -78,6 +79,8 @@ struct Walk {
     const int rows = tiles_m - first < band ? tiles_m - first : band, in = i % wide;
     x.m0 = ((first + in % rows) * cut.cluster_m + rank % cut.cluster_m) * cut.m;
     x.n0 = (in / rows * cut.cluster_n + rank / cut.cluster_m) * cut.n;
+    x.own = x.tile * cut.cluster() + rank;
+    if (cut.cluster() > 1) x.partial = x.own * x.pieces;  // never streamed
     return true;
   }
 

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <map>
 #include <set>
 #include <string>
@@ -10,23 +11,28 @@
 namespace ridge::tile {
 namespace {
 
-void expect_whole(const Sizes& sizes, int blocks) {
-  const Cut cut{.m = 64, .n = 128, .k = 64};
+void expect_whole(const Sizes& sizes, int clusters, int cluster_m = 1, int cluster_n = 1) {
+  const Cut cut{.m = 64, .n = 128, .k = 64, .cluster_m = cluster_m, .cluster_n = cluster_n};
+  const int blocks = clusters * cut.cluster();
   std::map<int, std::map<int, Item>> pieces;  // of a tile, by number
   std::set<int> partials;
+  std::set<std::array<int, 3>> places;
   int least = 1 << 30, most = 0;
   for (int b = 0; b < blocks; ++b) {
-    Walk walk(cut, sizes, blocks, b, 0);
+    Walk walk(cut, sizes, blocks, b, b % cut.cluster());
     int stages = 0;
     for (Item x; walk.next(x);) {
       EXPECT_LT(x.first, x.last);
-      EXPECT_TRUE(pieces[x.tile].try_emplace(x.piece, x).second);
+      EXPECT_TRUE(pieces[x.own].try_emplace(x.piece, x).second);
+      EXPECT_EQ(x.own / cut.cluster(), x.tile);
+      EXPECT_TRUE(x.piece > 0 || places.insert({x.batch, x.m0, x.n0}).second);
       EXPECT_TRUE(partials.insert(x.partial + x.piece).second);
       stages += x.last - x.first;
     }
     least = std::min(least, stages), most = std::max(most, stages);
   }
-  const int tiles = (sizes.m + 63) / 64 * ((sizes.n + 127) / 128) * sizes.batch, stages = (sizes.k + 63) / 64;
+  const int high = 64 * cluster_m, wide = 128 * cluster_n, stages = (sizes.k + 63) / 64;
+  const int tiles = (sizes.m + high - 1) / high * ((sizes.n + wide - 1) / wide) * sizes.batch * cut.cluster();
   ASSERT_EQ(static_cast<int>(pieces.size()), tiles);
   for (const auto& [tile, of_tile] : pieces) {
     int at = 0, number = 0;
@@ -55,6 +61,8 @@ TEST(Walk, EveryStageOfEveryTileIsTakenOnce) {
             expect_whole({.m = m, .n = n, .k = k, .batch = batch}, blocks);
             expect_whole({.m = m, .n = n, .k = k, .batch = batch, .cuts = Cuts::streamed}, blocks);
             if (k == 1000) expect_whole({.m = m, .n = n, .k = k, .batch = batch, .pieces = 3}, blocks);
+            expect_whole({.m = m, .n = n, .k = k, .batch = batch}, blocks, 2, 1);
+            if (k == 1000) expect_whole({.m = m, .n = n, .k = k, .batch = batch, .pieces = 3}, blocks, 2, 2);
           }
 }
 

@@ -56,28 +56,42 @@ template <class Kernel, Half half> struct Producer : Place<Kernel> {
     constexpr int blocks = wanted_by<Kernel, Along>, mine = count / blocks;
     static_assert(Tile::cols % atom == 0 && mine % 8 == 0 && first % 8 == 0 && mine <= 256,
                   "load: a tile needs columns x64 and, for each block that shares it, rows x8 up to 256");
-    const int offset = blocks == 1         ? 0
-                       : along_rows<Along> ? this->rank / Kernel::config.cluster_m * mine
-                                           : this->rank % Kernel::config.cluster_m * mine;
+    const int offset = my_share<Along>() * mine;
 #pragma unroll
-    for (int j = 0; j < Tile::cols / atom; ++j) {
-      const std::uint32_t to = address(tile.data + (j * Tile::rows + first + offset) * atom);
-      const Corner box = {c.x + j * atom, c.y + offset, c.batch};
-      if constexpr (blocks == 1)
-        load_box(to, &view.on_target.map, box, full);
-      else  // only one axis of a cluster may exceed 1
-        load_box_multicast(to, &view.on_target.map, box, full, (1 << Kernel::config.cluster()) - 1);
-    }
+    for (int j = 0; j < Tile::cols / atom; ++j)
+      load_shared<Along>(address(tile.data + (j * Tile::rows + first + offset) * atom), view.on_target.map,
+                         {c.x + j * atom, c.y + offset, c.batch});
   }
 
   template <int first, int count, class Tile, class Box, class Along, bool is_constant>
   TILE_FN void load_mn_major(Tile& tile, const GlobalView<Box, Along, is_constant>& view, Corner c) const {
-    static_assert(count % atom == 0 && first % atom == 0 && Tile::cols <= 256 && Kernel::config.cluster() == 1,
-                  "load: a tile that is contiguous along the output needs rows x64, columns up to 256, no cluster");
+    constexpr int blocks = wanted_by<Kernel, Along>;
+    constexpr bool groups =
+        count / blocks % atom == 0;  // each block that shares it loads some groups, or of all some k
+    constexpr int mine = groups ? count / blocks : count, depth = groups ? Tile::cols : Tile::cols / blocks;
+    static_assert(mine % atom == 0 && first % atom == 0 && depth % 8 == 0 && depth <= 256,
+                  "load: a tile that is contiguous along the output needs rows x64 and, for each block that shares it, "
+                  "columns x8 up to 256");
+    const int row = groups ? my_share<Along>() * mine : 0, k = groups ? 0 : my_share<Along>() * depth;
 #pragma unroll
-    for (int g = 0; g < count / atom; ++g)
-      load_box(address(tile.data + (first / atom + g) * atom * Tile::cols), &view.on_target.map,
-               {c.x + g * atom, c.y, c.batch}, full);
+    for (int g = 0; g < mine / atom; ++g)
+      load_shared<Along>(address(tile.data + (first + row + g * atom) * Tile::cols + k * atom), view.on_target.map,
+                         {c.x + row + g * atom, c.y + k, c.batch});
+  }
+
+  template <class Along> TILE_FN int my_share() const {  // of a tile that the blocks along the other axis want too
+    if constexpr (wanted_by<Kernel, Along> == 1) return 0;
+    return along_rows<Along> ? this->rank / Kernel::config.cluster_m : this->rank % Kernel::config.cluster_m;
+  }
+  template <class Along> TILE_FN void load_shared(std::uint32_t to, const CUtensorMap& map, Corner box) const {
+    constexpr int m = Kernel::config.cluster_m, n = Kernel::config.cluster_n;
+    if constexpr (wanted_by<Kernel, Along> == 1) {
+      load_box(to, &map, box, full);
+    } else {  // blocks of a cluster are numbered along m first
+      constexpr int along_n = ((1 << m * n) - 1) / ((1 << m) - 1), along_m = (1 << m) - 1;
+      const int wanted = along_rows<Along> ? along_n << this->rank % m : along_m << this->rank / m * m;
+      load_box_multicast(to, &map, box, full, static_cast<std::uint16_t>(wanted));
+    }
   }
 };
 

@@ -99,7 +99,7 @@ template <class Kernel> struct Consuming : Consumer<Kernel> {  // a warpgroup
       __stcg(partial(item, item.piece, i), make_float4(acc.v[i], acc.v[i + 1], acc.v[i + 2], acc.v[i + 3]));
   }
   TILE_FN void count_arrival(const Item& item) const {
-    int* const counter = p.arrived + item.tile * Kernel::config.sharers() + this->share;
+    int* const counter = p.arrived + item.own * Kernel::config.sharers() + this->share;
     s.is_last[this->id] = add_acquire_release(counter, 1) == item.pieces - 1;
     if (s.is_last[this->id]) *counter = 0;
   }

@@ -219,7 +219,7 @@ template <class Kernel> class Record {
     // The parts of a tile: in ping-pong one consumer has all of it.
     int share() const { return config.sharers() > 1 ? id : 0; }
     std::string part_of(const Item& x) const {
-      return "of tile " + std::to_string(x.tile) + (config.sharers() > 1 ? " part " + std::to_string(share()) : "");
+      return "of tile " + std::to_string(x.own) + (config.sharers() > 1 ? " part " + std::to_string(share()) : "");
     }
     std::string lane_name() const { return lane == 0 ? "" : " (others' part)"; }
     int partial(const Item& x, int piece) {

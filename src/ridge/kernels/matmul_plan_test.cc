@@ -1,0 +1,76 @@
+// What the planner promises beside speed: nothing is read before it may be, and clusters are whole.
+#include <gtest/gtest.h>
+
+#include "ridge/kernels/matmul_config.h"
+#include "ridge/kernels/matmul_cuda.h"
+
+namespace ridge::kernels::cuda {
+namespace {
+
+using tile::Cuts;
+
+constexpr std::size_t workspace = std::size_t{64} << 20;
+void* at(std::uintptr_t address) { return reinterpret_cast<void*>(address); }  // plans look at addresses only
+
+MatrixLayout rows(std::int64_t line) { return {DType::bf16, line, 1, 0}; }
+MatrixLayout columns(std::int64_t line) { return {DType::bf16, 1, line, 0}; }
+
+MatmulCall call(std::int64_t m, std::int64_t n, std::int64_t k, MatrixLayout a, MatrixLayout b, MatrixLayout d) {
+  MatmulCall c;
+  c.problem = {1, m, n, k, a, b, d};
+  c.a = at(1 << 20), c.b = at(2 << 20), c.d = at(3 << 20);
+  return c;
+}
+
+TEST(MatmulPlan, OnlyConstantWeightsAreReadEarly) {
+  MatmulCall c = call(8, 4096, 4096, rows(4096), columns(4096), rows(4096));
+  EXPECT_FALSE(choose(c, workspace, 132).early);
+  c.constant_b = true;
+  EXPECT_TRUE(choose(c, workspace, 132).early);
+  c.b = at((2 << 20) + 2);  // then a copy is read
+  EXPECT_TRUE(choose(c, workspace, 132).copy_b);
+  EXPECT_FALSE(choose(c, workspace, 132).early);
+}
+
+// D by columns is computed transposed: what is read early then would be the activations.
+TEST(MatmulPlan, AnExchangeOfOperandsReadsNothingEarly) {
+  MatmulCall c = call(4096, 8, 4096, rows(4096), columns(4096), columns(4096));
+  c.constant_b = true;
+  EXPECT_TRUE(choose(c, workspace, 132).exchanged);
+  EXPECT_FALSE(choose(c, workspace, 132).early);
+}
+
+// The copy starts when all that came before has ended, so B may be anyone's.
+TEST(MatmulPlan, TheOtherOperandIsReadUnderACopy) {
+  const MatmulCall a = call(9, 4096, 4096, columns(9), rows(4096), rows(4096));
+  const MatmulPlan under = choose(a, workspace, 132);
+  EXPECT_TRUE(under.copy_a && under.turn_a && !under.copy_b);
+  EXPECT_TRUE(under.early);
+  const MatmulCall both = call(9, 4097, 4096, columns(9), rows(4097), rows(4097));
+  EXPECT_TRUE(choose(both, workspace, 132).copy_b);
+  EXPECT_FALSE(choose(both, workspace, 132).early);
+}
+
+TEST(MatmulPlan, ClustersAreWhole) {
+  const MatmulCall c = call(200, 1000, 4096, rows(4096), columns(4096), rows(1000));
+  int clustered = 0;
+  for (int row = 0; row < static_cast<int>(sm90_menu.size()); ++row) {
+    const MatmulConfig& config = sm90_menu[static_cast<std::size_t>(row)];
+    if (config.cluster() == 1) continue;
+    EXPECT_FALSE(planned(c, workspace, 132, row, {1, Cuts::streamed}, {}));
+    EXPECT_FALSE(planned(c, workspace, 132, row, {2, Cuts::shared}, {}));
+    for (const int pieces : {1, 3}) {
+      const auto plan = planned(c, workspace, 132, row, {pieces, Cuts::pieces}, {});
+      if (!plan) continue;
+      ++clustered;
+      EXPECT_EQ(plan->tiles % config.cluster(), 0);
+      EXPECT_EQ(plan->blocks % config.cluster(), 0);
+      EXPECT_LE(plan->blocks, 132);
+      EXPECT_GE(plan->tiles * config.m * config.n, 200 * 1000);
+    }
+  }
+  EXPECT_GT(clustered, 10);
+}
+
+}  // namespace
+}  // namespace ridge::kernels::cuda
