@@ -5,6 +5,7 @@
 #include <immintrin.h>
 
 #include "ridge/tile/target/cpu/pack.h"
+#include "ridge/tile/target/cpu/thin_avx2.h"
 #endif
 
 namespace ridge::tile::cpu {
@@ -15,14 +16,14 @@ struct V {
   using Register = __m256;
   using Sum = float;
   static constexpr int lanes = 8;
-  [[gnu::always_inline]] static __m256i mask(int n) {
-    return _mm256_cmpgt_epi32(_mm256_set1_epi32(n), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
-  }
+  [[gnu::always_inline]] static __m256i mask(int n) { return first_lanes8<V>(n); }
   [[gnu::always_inline]] static Register zero() { return _mm256_setzero_ps(); }
   [[gnu::always_inline]] static Register load(const Unit* p) {
     return _mm256_castsi256_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
   }
-  [[gnu::always_inline]] static Register load_part(const Unit* p, int) { return load(p); }  // B is packed and padded
+  [[gnu::always_inline]] static Register load_part(const Unit* p, int n) {
+    return _mm256_maskload_ps(reinterpret_cast<const float*>(p), mask(n));
+  }
   [[gnu::always_inline]] static Register broadcast(Unit x) { return _mm256_castsi256_ps(_mm256_set1_epi32(x)); }
   [[gnu::always_inline]] static Register multiply_add(Register c, Register a, Register b) {
     return _mm256_fmadd_ps(a, b, c);
@@ -32,7 +33,7 @@ struct V {
   [[gnu::always_inline]] static Register sum_load_part(const float* p, int n) { return _mm256_maskload_ps(p, mask(n)); }
   [[gnu::always_inline]] static void sum_stream(float* p, Register x) { sum_store(p, x); }
   [[gnu::always_inline]] static void sum_store(float* p, Register x) { _mm256_storeu_ps(p, x); }
-  [[gnu::always_inline]] static void sum_store_part(float* p, Register x, int n) { _mm256_maskstore_ps(p, mask(n), x); }
+  [[gnu::always_inline]] static void sum_store_part(float* p, Register x, int n) { store_first<V>(p, x, n); }
 };
 
 struct Ints {  // a unit is a pair of int16 along k
@@ -68,9 +69,13 @@ template <class A, class B> struct Widening {
       .rows = 6,
       .cols = 16,
       .per_unit = 1,
-      .block = block<V, 6, false>,
-      .left = packers<V, A, float>,
-      .right = packers<V, B, float>,
+      .direct_left = sizeof(A) == 4,
+      .direct_right = sizeof(B) == 4,
+      .block = block<V, 6, sizeof(A) == 4>,
+      .left = packers_avx2<V, A>,
+      .right = packers_avx2<V, B>,
+      .thin_along = thin_along_avx2<V, B>,
+      .thin_across = thin_across_avx2<V, B>,
   };
 };
 constexpr Engine integers{

@@ -1,0 +1,139 @@
+// Packing with AVX2, F16C: as pack_avx512.h, 8 x 8 units at a time, f32 only. T is what lies in memory. Tag is a type
+// of an unnamed namespace: see block.h.
+#pragma once
+
+#include <immintrin.h>
+
+#include "ridge/base/float16.h"
+#include "ridge/tile/target/cpu/engine.h"
+
+namespace ridge::tile::cpu {
+
+template <class Tag> [[gnu::always_inline]] inline __m256i first_lanes8(Index n) {
+  const int lanes = n > 8 ? 8 : static_cast<int>(n);
+  return _mm256_cmpgt_epi32(_mm256_set1_epi32(lanes), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+}
+
+// A masked store costs some cores forty operations.
+template <class Tag> [[gnu::always_inline]] inline void store_first(float* p, __m256 x, int n) {
+  if (n >= 8) return _mm256_storeu_ps(p, x);
+  __m128 part = _mm256_castps256_ps128(x);
+  if (n & 4) {
+    _mm_storeu_ps(p, part);
+    part = _mm256_extractf128_ps(x, 1), p += 4;
+  }
+  if (n & 2) {
+    _mm_storel_pi(reinterpret_cast<__m64*>(p), part);
+    part = _mm_movehl_ps(part, part), p += 2;
+  }
+  if (n & 1) _mm_store_ss(p, part);
+}
+
+// Eight neighbours as f32, which holds them exactly.
+template <class Tag, class T> [[gnu::always_inline]] inline __m256 widened8(const T* p) {
+  if constexpr (sizeof(T) == 4) {
+    return _mm256_loadu_ps(reinterpret_cast<const float*>(p));
+  } else if constexpr (sizeof(T) == 1) {
+    return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p))));
+  } else {
+    const __m128i bits = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
+    if constexpr (__is_same(T, Bf16))
+      return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(bits), 16));
+    else
+      return _mm256_cvtph_ps(bits);
+  }
+}
+// … of which `left` exist; the others are 0.
+template <class Tag, class T> [[gnu::always_inline]] inline __m256 widened8(const T* p, Index left) {
+  if (left >= 8) return widened8<Tag>(p);
+  if constexpr (sizeof(T) == 4) {
+    return _mm256_maskload_ps(reinterpret_cast<const float*>(p), first_lanes8<Tag>(left));
+  } else {
+    T held[8] = {};
+    for (Index i = 0; i < left; ++i) held[i] = p[i];
+    return widened8<Tag>(held);
+  }
+}
+
+template <class Tag> [[gnu::always_inline]] inline void transpose8(__m256 (&r)[8]) {
+  __m256 t[8];
+#pragma GCC unroll 4
+  for (int i = 0; i < 4; ++i) {
+    t[2 * i] = _mm256_unpacklo_ps(r[2 * i], r[2 * i + 1]);
+    t[2 * i + 1] = _mm256_unpackhi_ps(r[2 * i], r[2 * i + 1]);
+  }
+#pragma GCC unroll 2
+  for (int i = 0; i < 8; i += 4) {
+    r[i] = _mm256_shuffle_ps(t[i], t[i + 2], 0x44);
+    r[i + 1] = _mm256_shuffle_ps(t[i], t[i + 2], 0xee);
+    r[i + 2] = _mm256_shuffle_ps(t[i + 1], t[i + 3], 0x44);
+    r[i + 3] = _mm256_shuffle_ps(t[i + 1], t[i + 3], 0xee);
+  }
+#pragma GCC unroll 4
+  for (int i = 0; i < 4; ++i) {
+    t[i] = _mm256_permute2f128_ps(r[i], r[4 + i], 0x20);
+    t[4 + i] = _mm256_permute2f128_ps(r[i], r[4 + i], 0x31);
+  }
+#pragma GCC unroll 8
+  for (int i = 0; i < 8; ++i) r[i] = t[i];
+}
+
+template <class Tag, class T> void pack_along_avx2(const Packing& x) {
+  if (x.width == 1) {  // a row of few: no transposition
+    for (Index k = 0; k < x.k; k += 8)
+      store_first<Tag>(reinterpret_cast<float*>(x.out) + k, widened8<Tag>(static_cast<const T*>(x.source) + k, x.k - k),
+                       x.k - k < 8 ? static_cast<int>(x.k - k) : 8);
+    return;
+  }
+  for (int lane = 0; lane < x.width; lane += 8) {
+    const T* const source = static_cast<const T*>(x.source) + lane * x.stride;
+    const int lanes = x.lanes - lane, wide = x.width - lane;
+    for (Index k = 0; k < x.k; k += 8) {
+      __m256 r[8];
+      const Index left = x.k - k;
+      for (int i = 0; i < (lanes < 8 ? lanes : 8); ++i)  // k is contiguous: four lines ahead
+        __builtin_prefetch(reinterpret_cast<const char*>(source + i * x.stride + k) + 256, 0, 3);
+      if (lanes >= 8 && left >= 8) {
+#pragma GCC unroll 8
+        for (int i = 0; i < 8; ++i) r[i] = widened8<Tag>(source + i * x.stride + k);
+      } else {
+#pragma GCC unroll 8
+        for (int i = 0; i < 8; ++i)
+          r[i] = i < lanes ? widened8<Tag>(source + i * x.stride + k, left) : _mm256_setzero_ps();
+      }
+      transpose8<Tag>(r);
+      float* const out = reinterpret_cast<float*>(x.out) + k * x.width + lane;
+      if (left >= 8 && wide >= 8) {
+#pragma GCC unroll 8
+        for (int i = 0; i < 8; ++i) _mm256_storeu_ps(out + i * x.width, r[i]);
+      } else if (left >= 8 && wide == 6) {
+#pragma GCC unroll 8
+        for (int i = 0; i < 8; ++i) store_first<Tag>(out + i * x.width, r[i], 6);
+      } else {
+#pragma GCC unroll 8
+        for (int i = 0; i < 8; ++i)
+          if (i < left) store_first<Tag>(out + i * x.width, r[i], wide);
+      }
+    }
+  }
+}
+
+template <class Tag, class T> void pack_across_avx2(const Packing& x) {
+  const T* source = static_cast<const T*>(x.source);
+  float* out = reinterpret_cast<float*>(x.out);
+  for (Index k = 0; k < x.k; ++k, source += x.stride, out += x.width) {
+    __builtin_prefetch(source + 12 * x.stride, 0, 3);
+    if (x.lanes == 16) {
+      _mm256_storeu_ps(out, widened8<Tag>(source));
+      _mm256_storeu_ps(out + 8, widened8<Tag>(source + 8));
+      continue;
+    }
+    for (int lane = 0; lane < x.width; lane += 8)
+      store_first<Tag>(out + lane, lane < x.lanes ? widened8<Tag>(source + lane, x.lanes - lane) : _mm256_setzero_ps(),
+                       x.width - lane);
+  }
+}
+
+template <class Tag, class T> inline constexpr Packers packers_avx2{pack_along_avx2<Tag, T>, pack_across_avx2<Tag, T>};
+
+}  // namespace ridge::tile::cpu
