@@ -60,12 +60,23 @@ template <class V, int rows, int vectors, bool packed, bool edge> void multiply_
   };
   const Ahead na = x.next_a, nb = x.next_b;
   Index k = x.steps, sa = na.from, sb = nb.from;
+  // Of vectors half as long twice as many are loaded, and two loads a cycle are the limit: there is room for a walk in
+  // steps of one length, but not for the words of a better one.
+  const char *near_a = na.base + (sa << na.shift), *near_b = nb.base;
+  const Index step_a = na.mask == 0 ? Index{1} << na.shift : 0, step_b = nb.mask == 0 ? 0 : nb.stride;
   for (; k >= 4; k -= 4) {
-    const char* const p = nb.base + (sb & nb.mask) * nb.stride + ((sb & ~nb.mask) << nb.shift);
-    __builtin_prefetch(p, 0, 2);
-    __builtin_prefetch(p + 64, 0, 2);
-    __builtin_prefetch(na.base + (sa & na.mask) * na.stride + ((sa & ~na.mask) << na.shift), 0, 2);
-    ++sa, ++sb;
+    if constexpr (lanes == 8) {
+      __builtin_prefetch(near_b, 0, 2);
+      __builtin_prefetch(near_b + 64, 0, 2);
+      __builtin_prefetch(near_a, 0, 2);
+      near_a += step_a, near_b += step_b;
+    } else {
+      const char* const p = nb.base + (sb & nb.mask) * nb.stride + ((sb & ~nb.mask) << nb.shift);
+      __builtin_prefetch(p, 0, 2);
+      __builtin_prefetch(p + 64, 0, 2);
+      __builtin_prefetch(na.base + (sa & na.mask) * na.stride + ((sa & ~na.mask) << na.shift), 0, 2);
+      ++sa, ++sb;
+    }
     step(0), step(1), step(2), step(3);
     advance(4);
   }

@@ -19,14 +19,16 @@ struct V {
   [[gnu::always_inline]] static __m256i mask(int n) { return first_lanes8<V>(n); }
   [[gnu::always_inline]] static Register zero() { return _mm256_setzero_ps(); }
   [[gnu::always_inline]] static Register load(const Unit* p) {
-    return _mm256_castsi256_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
+    return _mm256_loadu_ps(reinterpret_cast<const float*>(p));
   }
   [[gnu::always_inline]] static Register load_part(const Unit* p, int n) {
     return _mm256_maskload_ps(reinterpret_cast<const float*>(p), mask(n));
   }
-  [[gnu::always_inline]] static Register broadcast(Unit x) { return _mm256_castsi256_ps(_mm256_set1_epi32(x)); }
+  [[gnu::always_inline]] static Register broadcast(Unit x) { return _mm256_set1_ps(__builtin_bit_cast(float, x)); }
   [[gnu::always_inline]] static Register multiply_add(Register c, Register a, Register b) {
-    return _mm256_fmadd_ps(a, b, c);
+    // In place: left to choose, the compiler exchanges registers until two sums lie in memory.
+    asm("vfmadd231ps %2, %1, %0" : "+x"(c) : "x"(a), "x"(b));
+    return c;
   }
   [[gnu::always_inline]] static Register sum_add(Register a, Register b) { return _mm256_add_ps(a, b); }
   [[gnu::always_inline]] static Register sum_load(const float* p) { return _mm256_loadu_ps(p); }

@@ -91,8 +91,8 @@ template <class Tag, class T> void pack_along_avx2(const Packing& x) {
     for (Index k = 0; k < x.k; k += 8) {
       __m256 r[8];
       const Index left = x.k - k;
-      for (int i = 0; i < (lanes < 8 ? lanes : 8); ++i)  // k is contiguous: four lines ahead
-        __builtin_prefetch(reinterpret_cast<const char*>(source + i * x.stride + k) + 256, 0, 3);
+      for (int i = 0; i < (lanes < 8 ? lanes : 8); ++i)  // k is contiguous: four lines ahead, in the L2: rows of a
+        __builtin_prefetch(reinterpret_cast<const char*>(source + i * x.stride + k) + 256, 0, 2);  // power of two
       if (lanes >= 8 && left >= 8) {
 #pragma GCC unroll 8
         for (int i = 0; i < 8; ++i) r[i] = widened8<Tag>(source + i * x.stride + k);

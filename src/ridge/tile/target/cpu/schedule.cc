@@ -60,8 +60,8 @@ Schedule choose(const Problem& p, const Operands& o, TileLimits limits, int thre
   const bool left_in_place = e.direct_left && a.col_stride == 1 && a.row_stride % e.per_unit == 0 &&
                              p.k % e.per_unit == 0 && a.batch_stride % e.per_unit == 0;
   s.pack_left = !(left_in_place && p.n <= 512 && a.row_stride * o.left_bytes <= 4096);
-  s.pack_right = b.prepacked == nullptr &&
-                 !(o.right_alike && e.direct_right && b.row_stride == 1 && p.n <= 512 && p.k * p.n <= 300 * 1024);
+  s.pack_right = b.prepacked == nullptr && !(o.right_alike && e.direct_right && b.row_stride == 1 && p.n <= 512 &&
+                                             p.k * p.n * unit_bytes <= caches().l2 * 9 / 8);
   return s;
 }
 
