@@ -12,7 +12,8 @@
 
 namespace ridge::tile::cpu {
 
-template <class V, int rows, int vectors, bool packed, bool edge> void multiply_block(const Block& x) {
+template <class V, int rows, int vectors, bool packed, bool edge>
+[[gnu::always_inline]] inline void multiply_panel(const Block& x, const Unit* b, typename V::Sum* const c) {
   using Sum = typename V::Sum;
   constexpr int lanes = V::lanes, row_groups = (rows + 2) / 3;
   typename V::Register sums[rows][vectors];
@@ -20,7 +21,6 @@ template <class V, int rows, int vectors, bool packed, bool edge> void multiply_
   for (int i = 0; i < rows; ++i)
 #pragma GCC unroll 4
     for (int j = 0; j < vectors; ++j) sums[i][j] = V::zero();
-  Sum* const c = static_cast<Sum*>(x.c);
   const Index c_stride = x.c_stride;
   const int last = edge ? x.cols - (vectors - 1) * lanes : lanes;
   if (x.far) {
@@ -35,7 +35,6 @@ template <class V, int rows, int vectors, bool packed, bool edge> void multiply_
   const Unit* a[row_groups];
 #pragma GCC unroll 16
   for (int i = 0; i < row_groups; ++i) a[i] = x.a + (packed ? 0 : 3 * i * a_stride);
-  const Unit* b = x.b;
   const auto step = [&](int u) __attribute__((always_inline)) {
     typename V::Register columns[vectors];
 #pragma GCC unroll 4
@@ -101,6 +100,12 @@ template <class V, int rows, int vectors, bool packed, bool edge> void multiply_
         V::sum_store(at, sums[i][j]);
       }
     }
+}
+
+template <class V, int rows, int vectors, bool packed, bool edge> void multiply_block(const Block& x) {
+  auto* const c = static_cast<typename V::Sum*>(x.c);
+  for (int panel = 0; panel < x.panels; ++panel)
+    multiply_panel<V, rows, vectors, packed, edge>(x, x.b + panel * x.panel_units, c + panel * V::lanes * vectors);
 }
 
 using BlockFunction = void (*)(const Block&);

@@ -35,10 +35,12 @@ struct Block {
   void* c = nullptr;  // float or int32
   Index c_stride = 0;
   int rows = 0, cols = 0;
-  bool packed = false;  // A
-  bool add = false;     // to what C holds; false: overwrite
-  bool far = false;     // C is probably not in the L2: fetch it on entry
-  bool stream = false;  // C goes past the caches: whole aligned lines that nobody reads soon
+  int panels = 1;         // such blocks side by side, with whole vectors of columns
+  Index panel_units = 0;  // of B from panel to panel
+  bool packed = false;    // A
+  bool add = false;       // to what C holds; false: overwrite
+  bool far = false;       // C is probably not in the L2: fetch it on entry
+  bool stream = false;    // C goes past the caches: whole aligned lines that nobody reads soon
   Ahead next_a, next_b;
 };
 

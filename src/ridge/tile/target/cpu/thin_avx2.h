@@ -62,7 +62,7 @@ void across_avx2(const Strip& x, const Unit* a, const T* b, float* c, Index step
 template <class V, class T> void thin_across_avx2(const Strip& x) {
   static constexpr void (*by_rows[])(const Strip&, const Unit*, const T*, float*, Index, Index, bool) = {
       across_avx2<V, T, 1>, across_avx2<V, T, 2>, across_avx2<V, T, 3>, across_avx2<V, T, 4>};
-  constexpr Index deep = 8;
+  const Index deep = x.rows == 1 ? 4 : 8;
   const int passes = (x.rows + thin_rows_avx2 - 1) / thin_rows_avx2;
   for (Index k = 0; k < x.k; k += deep) {
     const Index steps = x.k - k < deep ? x.k - k : deep, ahead = k + 2 * deep <= x.k ? deep * x.b_stride : 0;
@@ -88,7 +88,7 @@ template <class V, class T, int rows, int columns>
 #pragma GCC unroll 4
     for (int j = 0; j < columns; ++j) {
       right[j] = right_of(b + j * x.b_stride + k);
-      __builtin_prefetch(b + j * x.b_stride + k + ahead, 0, 2);
+      if constexpr (rows > 1) __builtin_prefetch(b + j * x.b_stride + k + ahead, 0, 2);
     }
 #pragma GCC unroll 4
     for (int i = 0; i < rows; ++i) {

@@ -7,7 +7,7 @@
 namespace ridge::tile::cpu {
 namespace {
 
-constexpr Index stream_elements = Index{8} << 20;
+constexpr Index stream_elements = Index{8} << 20, short_steps = 128;
 
 const char* element(const Matrix& m, Index batch, Index row, Index col, int bytes) {
   return static_cast<const char*>(m.data) + (batch * m.batch_stride + row * m.row_stride + col * m.col_stride) * bytes;
@@ -167,7 +167,15 @@ void Worker::multiply(const Sums& sums, const Announced& a, const Announced& b, 
                                                                   a.k.begin, team_.operands.left_bytes));
     Unit* const c = static_cast<Unit*>(sums.data) + panel.begin * sums.stride;
     block.b = packed_b;
-    for (Index j = 0, column_panel = 0; j < b.along.size; j += e.cols, ++column_panel, block.b += panel_b) {
+    Index j = 0, column_panel = 0;
+    if (steps <= short_steps && b.along.size >= 2 * e.cols) {  // a call for each would cost as much as its products
+      block.panels = static_cast<int>(b.along.size / e.cols), block.panel_units = panel_b, block.cols = e.cols;
+      block.c = c;
+      block.next_a = block.next_b = {.base = reinterpret_cast<const char*>(block.b), .mask = 0};
+      e.block(block);
+      column_panel = block.panels, j = column_panel * e.cols, block.b += column_panel * panel_b, block.panels = 1;
+    }
+    for (; j < b.along.size; j += e.cols, ++column_panel, block.b += panel_b) {
       block.cols = static_cast<int>(std::min<Index>(e.cols, b.along.size - j));
       block.c = c + j;
       const char* const here = reinterpret_cast<const char*>(block.b);
