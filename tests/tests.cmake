@@ -35,6 +35,7 @@ add_test(NAME sympy COMMAND ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR}/tests/symp
 set_tests_properties(schema sympy PROPERTIES LABELS fast)
 
 include(${CMAKE_CURRENT_LIST_DIR}/fuzz/fuzz.cmake)
+include(${CMAKE_SOURCE_DIR}/tests/sanitized.cmake)
 
 # The tutorial of the tile language.
 include(${CMAKE_SOURCE_DIR}/docs/tutorial/tutorial.cmake)

@@ -50,7 +50,7 @@ template <class Tag, class T> [[gnu::always_inline]] inline __m256 widened8(cons
     return _mm256_maskload_ps(reinterpret_cast<const float*>(p), first_lanes8<Tag>(left));
   } else {
     T held[8] = {};
-    for (Index i = 0; i < left; ++i) held[i] = p[i];
+    __builtin_memcpy(held, p, static_cast<std::size_t>(left) * sizeof(T));  // at any address
     return widened8<Tag>(held);
   }
 }

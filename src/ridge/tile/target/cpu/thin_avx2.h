@@ -113,9 +113,9 @@ template <class V, class T, int rows, int columns>
     for (int j = 0; j < columns; ++j) {
       __m128 sum = _mm_add_ps(_mm256_castps256_ps128(sums[i][j]), _mm256_extractf128_ps(sums[i][j], 1));
       sum = _mm_add_ps(sum, _mm_movehl_ps(sum, sum));
-      const float one = _mm_cvtss_f32(_mm_add_ss(sum, _mm_movehdup_ps(sum)));
+      sum = _mm_add_ss(sum, _mm_movehdup_ps(sum));
       float* const at = c + i * x.c_stride + j;
-      *at = x.add ? *at + one : one;
+      _mm_store_ss(at, x.add ? _mm_add_ss(_mm_load_ss(at), sum) : sum);
     }
 }
 
