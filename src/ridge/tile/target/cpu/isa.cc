@@ -42,7 +42,8 @@ std::optional<std::int64_t> bytes_in(const std::string& path) {  // "48K", "32M"
 
 std::vector<Isa> available_isas() {
   std::vector<Isa> all;
-  for (int i = 0; i <= static_cast<int>(detected_isa()); ++i) all.push_back(static_cast<Isa>(i));
+  const Isa most = choose_isa(detected_isa(), std::getenv("RIDGE_ISA")).isa;
+  for (int i = 0; i <= static_cast<int>(most); ++i) all.push_back(static_cast<Isa>(i));
   return all;
 }
 

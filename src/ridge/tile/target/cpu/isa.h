@@ -16,7 +16,7 @@ using ridge::detected_isa;
 using ridge::Isa;
 using ridge::name;
 
-std::vector<Isa> available_isas();  // plain … detected_isa()
+std::vector<Isa> available_isas();  // plain … what RIDGE_ISA asks for, else detected_isa()
 
 struct IsaChoice {
   Isa isa = Isa::plain;
