@@ -33,8 +33,8 @@ void across_avx2(const Strip& x, const Unit* a, const T* b, float* c, Index step
 #pragma GCC unroll 4
       for (int v = 0; v < vectors; ++v)
         right[v] = whole() ? widened8<V>(p + 8 * v) : part(v) == 0 ? V::zero() : widened8<V>(p + 8 * v, left - 8 * v);
-      __builtin_prefetch(p + ahead, 0, 2);
-      if constexpr (width * sizeof(T) > 64) __builtin_prefetch(p + ahead + 64 / sizeof(T), 0, 2);
+      if constexpr (rows > 1) __builtin_prefetch(p + ahead, 0, 2);
+      if constexpr (rows > 1 && width * sizeof(T) > 64) __builtin_prefetch(p + ahead + 64 / sizeof(T), 0, 2);
 #pragma GCC unroll 4
       for (int i = 0; i < rows; ++i) {
         const __m256 l = V::broadcast(a[s * a_stride + i]);
