@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "ridge/kernels/any_place.h"
 #include "ridge/kernels/chain_code.h"
 
 namespace ridge::kernels::cuda {
@@ -291,8 +292,7 @@ std::optional<std::string> refuse(const FusedMatmul& x) {
   if (const auto* why = std::get_if<Other>(&end.value))
     return "the device's kernels end a product in scale, bias, activation, gate and residual; this is another chain: " +
            why->why;
-  static std::byte somewhere alignas(256)[256];  // any place in memory serves to ask
-  const std::vector<void*> data(x.chain.tensors.size() + 3, somewhere);
+  const std::vector<void*> data(x.chain.tensors.size() + 3, any_place());
   if (const auto* pair = std::get_if<Pair>(&end.value))
     if (const auto fault = Caller(x, data).fault(*pair, end.stored))
       return "the device has no kernel for this: " + *fault;

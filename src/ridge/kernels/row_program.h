@@ -54,7 +54,7 @@ class RowBuilder {
 // lie side by side.
 std::optional<std::string> find_fault(const RowProgram& program);
 std::optional<std::string> refuse(const RowProgram& program);  // on a CPU: always
-// That each lane holds of each value.
+// Elements of each value that a lane holds.
 std::int64_t lane_elements(const RowProgram& program);
 
 RowProgram row_program(const RowProblem& problem, bool weighted);  // tensors: x, weight if weighted, y

@@ -340,8 +340,9 @@ class Runner {
 }  // namespace
 
 Result<RunPlan> plan_run(const Program& program, const Explanation& explanation, const RunOptions& options) {
-  FuseOptions how{options.cuda ? Target::cuda : Target::cpu, options.fuse, {}};
-  how.generate = !options.cuda || !kernels::cuda::interpreted();
+  FuseOptions how{.target = options.cuda ? Target::cuda : Target::cpu,
+                  .fuse = options.fuse,
+                  .generate = !options.cuda || !kernels::cuda::interpreted()};
   for (const auto& [name, path] : options.out)
     if (const auto tensor = tensor_named(program, name)) how.stored.push_back(*tensor);
   auto planned = plan(program, explanation.dims, how);

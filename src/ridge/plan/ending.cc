@@ -2,6 +2,7 @@
 
 #include <vector>
 
+#include "ridge/kernels/any_place.h"
 #include "ridge/kernels/fused_cuda.h"
 
 namespace ridge {
@@ -13,8 +14,7 @@ namespace ridge {
 // takes 12 where not; rows of no multiple of 8 cost it as much, and each of two products by itself half of that.
 std::optional<std::string> slow_ending(const kernels::FusedMatmul& fused) {
   namespace cuda = kernels::cuda;
-  static std::byte somewhere alignas(256)[256];
-  const std::vector<void*> data(fused.chain.tensors.size() + 3, somewhere);
+  const std::vector<void*> data(fused.chain.tensors.size() + 3, kernels::any_place());
   const cuda::FusedCall call = cuda::fused_call(fused, data);
   if (const auto* gated = std::get_if<cuda::GatedCall>(&call)) {
     const bool biases = gated->bu != nullptr || gated->bg != nullptr;

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "ridge/base/cores.h"
+#include "ridge/kernels/any_place.h"
 #include "ridge/kernels/fused_cuda.h"
 #include "ridge/kernels/matmul_config.h"
 #include "ridge/kernels/matmul_cuda.h"
@@ -35,9 +36,8 @@ constexpr Spread ours{0.89, 1.0, 1.44}, theirs{0.84, 1.06, 1.45}, theirs_unalign
 Interval interval(double seconds, Spread s) { return {s.low * seconds, s.middle * seconds, s.high * seconds}; }
 
 cuda::MatmulCall call_of(const MatmulProblem& problem) {
-  static std::byte somewhere alignas(256)[256];
   cuda::MatmulCall call;
-  call.problem = problem, call.a = call.b = call.d = somewhere;
+  call.problem = problem, call.a = call.b = call.d = kernels::any_place();
   return call;
 }
 
@@ -162,8 +162,7 @@ void add_gated(OpPlan& op, const cuda::GatedCall& call) {
 }
 
 void add_fused(OpPlan& op, const kernels::FusedMatmul& fused, Library library) {
-  static std::byte somewhere alignas(256)[256];
-  const std::vector<void*> data(fused.chain.tensors.size() + 3, somewhere);
+  const std::vector<void*> data(fused.chain.tensors.size() + 3, kernels::any_place());
   const cuda::FusedCall call = cuda::fused_call(fused, data);
   if (const auto* gated = std::get_if<cuda::GatedCall>(&call)) return add_gated(op, *gated);
   add_product(op, std::get<cuda::MatmulCall>(call), library);
@@ -362,8 +361,9 @@ Result<PlannedProgram> predict(const Program& program, const Explanation& explan
         "ridge explain PROGRAM --on h200 --plan");
   if (cpu && request.library != Library::ridge)
     return usage_error("expected --library cublaslt with --on h200, found --on cpu");
-  const auto lowered = plan(program, explanation.dims,
-                            {cpu ? Target::cpu : Target::cuda, request.fuse, {}, request.library == Library::ridge});
+  const auto lowered = plan(
+      program, explanation.dims,
+      {.target = cpu ? Target::cpu : Target::cuda, .fuse = request.fuse, .endings = request.library == Library::ridge});
   if (!lowered) return lowered.error();
   PlannedProgram out{lowered->fusion, std::vector<OpPlan>(lowered->fusion.groups.size()), {}, {}};
   for (const Statement& statement : program.statements) out.results.push_back(statement.result());

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "ridge/base/float16.h"
+#include "ridge/kernels/any_place.h"
 #include "ridge/kernels/matmul.h"
 #include "ridge/kernels/matmul_cuda.h"
 #include "ridge/kernels/trace.h"
@@ -74,8 +75,7 @@ Index partial_tiles(const kernels::cuda::MatmulPlan& plan, Index tiles, Index st
 // Operands that a plan copies are read and written once more; the plain kernel walks squares of 32.
 Index expected(const MatmulProblem& p, const OpPlan& op) {
   kernels::MatmulCall call;
-  static std::byte somewhere alignas(256)[256];
-  call.problem = p, call.a = call.b = call.d = somewhere;
+  call.problem = p, call.a = call.b = call.d = kernels::any_place();
   const auto plan = kernels::cuda::choose(call, std::size_t{512} << 20, 132);
   const Index in = bits(p.a.dtype) / 8, out = bits(p.d.dtype) / 8;
   if (plan.path == kernels::cuda::MatmulPlan::Path::plain)
@@ -83,11 +83,11 @@ Index expected(const MatmulProblem& p, const OpPlan& op) {
   EXPECT_EQ(menu_name(plan.row), op.plan.kernel);
   const MatmulConfig& c = sm90_menu[static_cast<std::size_t>(plan.row)];
   // A cluster's tiles lie side by side and are loaded as one.
-  const Index high = c.m * c.cluster_m, wide = c.n * c.cluster_n, rows = up(p.m, c.swap ? wide : high),
-              cols = up(p.n, c.swap ? high : wide);
-  const Index partial = 2 * 4 * c.m * c.n * partial_tiles(plan, p.batch * rows * cols * c.cluster(), up(p.k, c.k));
+  const Index high = c.m * c.cluster_m, wide = c.n * c.cluster_n, down = up(p.m, c.swap ? wide : high),
+              across = up(p.n, c.swap ? high : wide);
+  const Index partial = 2 * 4 * c.m * c.n * partial_tiles(plan, p.batch * down * across * c.cluster(), up(p.k, c.k));
   const Index text = (out == 2 ? short_out : long_out)[static_cast<std::size_t>(plan.row)](p, plan);
-  EXPECT_EQ(text, p.batch * (in * p.k * (p.m * cols + p.n * rows) + out * p.m * p.n) + partial);
+  EXPECT_EQ(text, p.batch * (in * p.k * (p.m * across + p.n * down) + out * p.m * p.n) + partial);
   return text + (plan.copy_a ? 2 * in * p.m * p.k * matrices(p.a, p) : 0) +
          (plan.copy_b ? 2 * in * p.n * p.k * matrices(p.b, p) : 0);
 }
