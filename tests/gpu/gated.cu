@@ -17,7 +17,7 @@ namespace cuda = kernels::cuda;
 using kernels::Activation;
 
 struct Given {  // a call with its numbers' formats, for the reference
-  std::int64_t m, n, k, x_line, weight_line, y_line, h_line;
+  std::int64_t m, n, k, x_line, weight_n, weight_k, y_line, h_line;  // steps of the weights along n and k
   Stored in, out, bias;
   Activation activation;
   const void *x, *up, *gate, *bu, *bg, *y, *h;
@@ -51,8 +51,8 @@ __global__ void judge(Given c, Found* found) {
     const std::int64_t r = i / c.n, f = i % c.n;
     double u = 0, g = 0, size = 0;
     for (std::int64_t k = 0; k < c.k; ++k) {
-      const double x = get(c.in, c.x, r * c.x_line + k), a = x * get(c.in, c.up, f * c.weight_line + k),
-                   b = x * get(c.in, c.gate, f * c.weight_line + k);
+      const double x = get(c.in, c.x, r * c.x_line + k), a = x * get(c.in, c.up, f * c.weight_n + k * c.weight_k),
+                   b = x * get(c.in, c.gate, f * c.weight_n + k * c.weight_k);
       u += a, g += b, size += fabs(a) + fabs(b);
     }
     if (c.bu) u += get(c.bias, c.bu, f);
@@ -152,7 +152,8 @@ Given given(const cuda::GatedCall& c) {
           c.n,
           c.k,
           c.x_line,
-          c.weight_line,
+          c.weights == tile::Major::k ? c.weight_line : 1,
+          c.weights == tile::Major::k ? 1 : c.weight_line,
           c.y_line,
           c.h_line,
           stored(c.dtype),
@@ -192,8 +193,11 @@ bool one(Random& r, Places& p, int number) {
   c.activation = r.of({Activation::none, Activation::relu, Activation::gelu, Activation::gelu, Activation::gelu_tanh,
                        Activation::silu});
   const int pad = even ? 8 * r.below(3) : r.below(5);
-  c.x_line = c.k + pad, c.weight_line = c.k + (even ? 8 * r.below(2) : r.below(3)), c.y_line = c.n + pad,
-  c.h_line = 2 * c.n + pad;
+  c.weights = r.of({tile::Major::k, tile::Major::mn});
+  const bool along_k = c.weights == tile::Major::k;
+  const std::int64_t weights = along_k ? c.n : c.k;
+  c.x_line = c.k + pad, c.weight_line = (along_k ? c.k : c.n) + (even ? 8 * r.below(2) : r.below(3)),
+  c.y_line = c.n + pad, c.h_line = 2 * c.n + pad;
   const std::int64_t in = bits(c.dtype) / 8, out = bits(c.out) / 8, shift = even ? 0 : r.below(3);
   c.x = p.x.data() + shift * in, c.up = p.up.data() + shift * in, c.gate = p.gate.data();
   const std::size_t y_begin = 4096 + static_cast<std::size_t>((even ? 0 : r.below(9)) * out),
@@ -204,8 +208,8 @@ bool one(Random& r, Places& p, int number) {
   if (!r.one_in(4)) c.bg = p.bg.data() + (even ? 0 : r.below(3)) * (bits(c.bias) / 8);
   const float scale = 1.5F / std::sqrt(static_cast<float>(std::max<std::int64_t>(c.k, 1)));
   fill<<<256, 256>>>(stored(c.dtype), const_cast<void*>(c.x), c.m * c.x_line, 7u * number + 1, 1);
-  fill<<<256, 256>>>(stored(c.dtype), const_cast<void*>(c.up), c.n * c.weight_line, 7u * number + 2, scale);
-  fill<<<256, 256>>>(stored(c.dtype), const_cast<void*>(c.gate), c.n * c.weight_line, 7u * number + 3,
+  fill<<<256, 256>>>(stored(c.dtype), const_cast<void*>(c.up), weights * c.weight_line, 7u * number + 2, scale);
+  fill<<<256, 256>>>(stored(c.dtype), const_cast<void*>(c.gate), weights * c.weight_line, 7u * number + 3,
                      r.one_in(4) ? 4 * scale : scale);
   fill<<<8, 256>>>(stored(c.bias), p.bu.data(), 1000, 7u * number + 4, 1),
       fill<<<8, 256>>>(stored(c.bias), p.bg.data(), 1000, 7u * number + 5, 1);

@@ -95,6 +95,12 @@ for dtype in bf16 f16; do
     done
     check "$layer$weights  bg: f32[F]"$'\n'"$products u * gelu(g + bg)" -d "N=$n" -d "F=$f" -d "D=$d"
   done
+  for sizes in '256 512 256' '129 257 65' '33 1000 520' '1 1024 264'; do  # weights that lie along F
+    read -r n f d <<<"$sizes"
+    for gated in 'silu(g) * u' 'gelu(g + b) * u' 'u * relu(g)'; do
+      fused "x: ${dtype}[N, D]  up: ${dtype}[D, F]  gate: ${dtype}[D, F]  b: ${dtype}[F]"$'\n'"$products $gated" -d "N=$n" -d "F=$f" -d "D=$d"
+    done
+  done
   check "$layer$weights  bg: ${dtype}[F]"$'\nu[N, F] = x * up\ng[N, F] = x * gate\ny: f32[N, F] = u * gelu(g + bg)'
 done
 # One product: biases along either side, activations, gates, residuals, constants, results that lie the other way.

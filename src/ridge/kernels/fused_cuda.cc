@@ -237,7 +237,8 @@ class Caller {
       if (bias >= 0) out.bias = tensor(bias).dtype;
     if (pair.up.bias < 0 && pair.gate.bias < 0) out.bias = out.dtype;
     out.bu = place(pair.up.bias), out.bg = place(pair.gate.bias);
-    out.x_line = p.a.row_stride, out.weight_line = line(p.b), out.y_line = tensor(stored).strides[1];
+    out.weights = major(), out.weight_line = line(p.b);
+    out.x_line = p.a.row_stride, out.y_line = tensor(stored).strides[1];
     return out;
   }
 
@@ -248,9 +249,10 @@ class Caller {
     if (p.a.dtype == DType::f32) return "its gated layer is fast for bf16 and f16 alone, and this one multiplies f32";
     if (p.batch != 1) return fmt::format("its gated layer takes one product of each kind, and this is {}", p.batch);
     if (p.k > 1 && p.a.col_stride != 1) return "its gated layer reads x along what is summed, and here that is no run";
-    if (p.k > 1 && (p.b.row_stride != 1 || problem_.second->row_stride != 1))
-      return "its gated layer reads the weights along what is summed, and here that is no run";
-    if (line(p.b) != line(*problem_.second)) return "its gated layer takes weights that lie alike";
+    for (const MatrixLayout* weights : {&p.b, &*problem_.second})
+      if ((major() == tile::Major::k ? p.k > 1 && weights->row_stride != 1 : weights->col_stride != 1) ||
+          line(*weights) != line(p.b))
+        return "its gated layer takes weights that lie alike";
     if (p.n > 1 && y.strides[2] != 1) return "its gated layer writes whole rows, and here columns are stored";
     std::optional<DType> bias;
     for (const int b : {pair.up.bias, pair.gate.bias}) {
@@ -272,8 +274,14 @@ class Caller {
     return {place(i), t.dtype, t.strides[1], t.strides[2], t.strides[0]};
   }
   const void* weights(const Sums& s) const { return data_[s.product == 0 ? 1 : 2]; }
+  tile::Major major() const {
+    const MatmulProblem& p = problem_.product;
+    return p.k <= 1 || p.b.row_stride == 1 ? tile::Major::k : tile::Major::mn;
+  }
   std::int64_t line(const MatrixLayout& weights) const {
-    return problem_.product.n > 1 ? weights.col_stride : problem_.product.k;
+    const MatmulProblem& p = problem_.product;
+    if (major() == tile::Major::mn) return weights.row_stride;
+    return p.n > 1 ? weights.col_stride : p.k;
   }
 
   const FusedMatmul& problem_;

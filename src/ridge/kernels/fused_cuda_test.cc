@@ -206,6 +206,18 @@ TEST(FusedCuda, SaysOfAGatedLayerWhereEverythingLies) {
             (std::vector<Index>{5, 4, 3, 3, 3, 4}));
 }
 
+// [K, N] in place of [N, K].
+TEST(FusedCuda, ReadsWeightsEitherWay) {
+  const FusedMatmul problem = fused(
+      "x: bf16[M, K]  w: bf16[K, N]  v: bf16[K, N]\np[M, N] = x * w\nq[M, N] = x * v\ny: bf16[M, N] = p * silu(q)", 5,
+      4);
+  ASSERT_TRUE(expect_same(problem, "[K, N]"));
+  const Numbers numbers(problem, 1);
+  const auto call = std::get<GatedCall>(fused_call(problem, numbers.data()));
+  EXPECT_EQ(call.weights, tile::Major::mn);
+  EXPECT_EQ(call.weight_line, 4);
+}
+
 TEST(FusedCuda, RefusesOtherChains) {
   const std::string start =
       "the device's kernels end a product in scale, bias, activation, gate and residual; this is another chain: ";
@@ -243,10 +255,9 @@ TEST(FusedCuda, RefusesWhatTheGatedKernelCannotReadOrWrite) {
   };
   EXPECT_EQ(why("x: f32[M, K]  w: f32[N, K]  v: f32[N, K]"),
             start + "is fast for bf16 and f16 alone, and this one multiplies f32");
-  EXPECT_EQ(why("x: bf16[M, K]  w: bf16[K, N]  v: bf16[K, N]"),
-            start + "reads the weights along what is summed, and here that is no run");
-  EXPECT_EQ(why("x: bf16[M, K]  w: bf16[N, K]  v: bf16[K, N]"),
-            start + "reads the weights along what is summed, and here that is no run");
+  EXPECT_EQ(why("x: bf16[M, K]  w: bf16[K, N]  v: bf16[K, N]"), "none");
+  EXPECT_EQ(why("x: bf16[M, K]  w: bf16[N, K]  v: bf16[K, N]"), start + "takes weights that lie alike");
+  EXPECT_EQ(why("x: bf16[M, K]  w: bf16[K, N]  v: bf16[N, K]"), start + "takes weights that lie alike");
   EXPECT_EQ(why("x: bf16[K, M]  w: bf16[N, K]  v: bf16[N, K]"),
             start + "reads x along what is summed, and here that is no run");
   EXPECT_EQ(why("x: bf16[M, K]  w: bf16[N, K]  v: bf16[N, K]  b: f32[N]  d: bf16[N]", "(p + b) * (q + d)"),

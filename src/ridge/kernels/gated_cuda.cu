@@ -47,9 +47,10 @@ std::string failure(const char* what, cudaError_t e) {
   return std::string(what) + ": " + cudaGetErrorString(e);
 }
 
-bool encode_load(tile::InputOnTarget& to, const TileOperand& x, DType dtype, int rows) {
+bool encode_load(tile::InputOnTarget& to, const TileOperand& x, DType dtype, int rows, int depth) {
   to.batched = false;
-  return encode(to.map, {const_cast<void*>(x.data), x.contiguous(), x.lines(), 1, x.line, 0}, dtype, {64, rows}, true);
+  return encode(to.map, {const_cast<void*>(x.data), x.contiguous(), x.lines(), 1, x.line, 0}, dtype,
+                {64, x.major == tile::Major::k ? rows : depth}, true);
 }
 
 // A matrix of `cols` columns that the copy engine can write: whole 16 bytes, and to lines that it can address.
@@ -103,8 +104,8 @@ std::optional<std::string> launch_tiles(const GatedCall& call, const GatedPlan& 
   if (plan.copy_up && copied == cudaSuccess) copied = copy(o.up);
   if (plan.copy_gate && copied == cudaSuccess) copied = copy(o.gate);
   if (copied != cudaSuccess) return failure("copying an operand", copied);
-  if (!encode_load(x.a, o.x, call.dtype, c.m) || !encode_load(x.b, o.up, call.dtype, c.n / 2) ||
-      !encode_load(x.c, o.gate, call.dtype, c.n / 2) || !encode_results(x, call, c.n / 2))
+  if (!encode_load(x.a, o.x, call.dtype, c.m, c.k) || !encode_load(x.b, o.up, call.dtype, c.n / 2, c.k) ||
+      !encode_load(x.c, o.gate, call.dtype, c.n / 2, c.k) || !encode_results(x, call, c.n / 2))
     return "the driver refused a tensor map";
   x.d = call.y, x.h = call.h, x.rows = call.m, x.cols = call.n, x.line = call.y_line, x.h_line = call.h_line;
   x.activation = call.activation;
@@ -122,7 +123,7 @@ std::optional<std::string> launch_tiles(const GatedCall& call, const GatedPlan& 
 struct PlainGated {
   tile::Stored in, out;
   Activation activation;
-  std::int64_t m, n, k, x_line, weight_line, y_line, h_line;
+  std::int64_t m, n, k, x_line, weight_n, weight_k, y_line, h_line;  // steps of the weights along n and k
   const void *x, *up, *gate;
   tile::Operand bu, bg;
   void *y, *h;
@@ -141,8 +142,9 @@ __global__ void gate_plainly(const PlainGated p) {
     float u = 0, g = 0;
     for (std::int64_t k = 0; k < p.k; ++k) {
       const float x = read_stored(p.in, p.x, row * p.x_line + k);
-      u += x * read_stored(p.in, p.up, col * p.weight_line + k);
-      g += x * read_stored(p.in, p.gate, col * p.weight_line + k);
+      const std::int64_t at = col * p.weight_n + k * p.weight_k;
+      u += x * read_stored(p.in, p.up, at);
+      g += x * read_stored(p.in, p.gate, at);
     }
     if (p.bu.data) u += read_stored(p.bu.stored, p.bu.data, col);
     if (p.bg.data) g += read_stored(p.bg.stored, p.bg.data, col);
@@ -162,6 +164,7 @@ std::optional<std::string> launch(const GatedCall& call, const GatedPlan& plan, 
   if (plan.workspace_bytes > 0 && reinterpret_cast<std::uintptr_t>(workspace.data) % 256 != 0)
     return "workspace: expected a multiple of 256 as its address";
   if (plan.path == GatedPlan::Path::tiles) return launch_tiles(call, plan, workspace, stream);
+  const bool along_k = call.weights == tile::Major::k;
   const PlainGated p{stored(call.dtype),
                      stored(call.out),
                      call.activation,
@@ -169,7 +172,8 @@ std::optional<std::string> launch(const GatedCall& call, const GatedPlan& plan, 
                      call.n,
                      call.k,
                      call.x_line,
-                     call.weight_line,
+                     along_k ? call.weight_line : 1,
+                     along_k ? 1 : call.weight_line,
                      call.y_line,
                      call.h_line,
                      call.x,

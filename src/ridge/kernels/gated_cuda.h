@@ -8,6 +8,7 @@
 
 #include "ridge/kernels/gated_layer.h"
 #include "ridge/kernels/matmul_cuda.h"
+#include "ridge/tile/roles.h"
 
 namespace ridge::kernels::cuda {
 
@@ -19,6 +20,7 @@ struct GatedCall {
   Activation activation = Activation::gelu;
   const void* x = nullptr;                    // [m, k]
   const void *up = nullptr, *gate = nullptr;  // [n, k] each
+  tile::Major weights = tile::Major::k;       // mn: they are [k, n] each
   const void *bu = nullptr, *bg = nullptr;    // [n] each; null: none
   void* y = nullptr;                          // [m, n]
   void* h = nullptr;                          // [m, 2*n]: x*up^T + bu beside x*gate^T + bg; null: not wanted

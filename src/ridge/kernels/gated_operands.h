@@ -8,7 +8,8 @@ namespace ridge::kernels::cuda {
 
 struct GatedOperands {
   TileOperand x, up, gate;
-  static TileOperand of(const void* data, std::int64_t lines, std::int64_t k, std::int64_t line);
+  static TileOperand of(const void* data, std::int64_t lines, std::int64_t k, std::int64_t line,
+                        tile::Major major = tile::Major::k);
 };
 GatedOperands gated_operands(const GatedCall& call);
 

@@ -27,15 +27,16 @@ GatedCall gated_call(const GatedLayer& l) {
   return c;
 }
 
-TileOperand GatedOperands::of(const void* data, std::int64_t lines, std::int64_t k, std::int64_t line) {
-  TileOperand x{data, tile::Major::k, lines, k, line, 0};
-  if (lines <= 1) x.line = copied_line(x);  // never used, but the copy engine looks at it
+TileOperand GatedOperands::of(const void* data, std::int64_t extent, std::int64_t k, std::int64_t line,
+                              tile::Major major) {
+  TileOperand x{data, major, extent, k, line, 0};
+  if (x.lines() <= 1) x.line = copied_line(x);  // never used, but the copy engine looks at it
   return x;
 }
 
 GatedOperands gated_operands(const GatedCall& c) {
-  return {GatedOperands::of(c.x, c.m, c.k, c.x_line), GatedOperands::of(c.up, c.n, c.k, c.weight_line),
-          GatedOperands::of(c.gate, c.n, c.k, c.weight_line)};
+  return {GatedOperands::of(c.x, c.m, c.k, c.x_line), GatedOperands::of(c.up, c.n, c.k, c.weight_line, c.weights),
+          GatedOperands::of(c.gate, c.n, c.k, c.weight_line, c.weights)};
 }
 
 std::optional<std::string> refuse(const GatedCall& c) {
@@ -44,8 +45,10 @@ std::optional<std::string> refuse(const GatedCall& c) {
   if (!is_float(c.dtype) || !is_float(c.out) || !is_float(c.bias))
     return fmt::format("expected bf16, f16 or f32, found {} -> {} with biases in {}", name(c.dtype), name(c.out),
                        name(c.bias));
-  for (const auto& [name, lines, line, least] :
-       {std::tuple{"x", c.m, c.x_line, c.k}, {"weights", c.n, c.weight_line, c.k}, {"y", c.m, c.y_line, c.n}})
+  const bool along_k = c.weights == tile::Major::k;
+  for (const auto& [name, lines, line, least] : {std::tuple{"x", c.m, c.x_line, c.k},
+                                                 {"weights", along_k ? c.n : c.k, c.weight_line, along_k ? c.k : c.n},
+                                                 {"y", c.m, c.y_line, c.n}})
     if (lines > 1 && line < least)
       return fmt::format("{}: expected a stride of at least {}, found {}: its rows would overlap", name, least, line);
   if (c.h != nullptr && c.m > 1 && c.h_line < 2 * c.n)
@@ -70,7 +73,7 @@ std::optional<std::string> refuse(const GatedCall& c) {
 
 std::optional<GatedPlan> planned(const GatedCall& call, std::size_t workspace_bytes, int sms, int row, int pieces) {
   const MatmulConfig& c = sm90_gated_menu[static_cast<std::size_t>(row)];
-  if (call.m == 0 || call.n == 0 || call.k == 0 || call.dtype == DType::f32) return std::nullopt;
+  if (call.m == 0 || call.n == 0 || call.k == 0 || call.dtype == DType::f32 || c.b != call.weights) return std::nullopt;
   constexpr std::int64_t most = (std::int64_t{1} << 31) - 1024;
   const std::int64_t stages = up(call.k, c.k);
   if (call.m > most || 2 * call.n > most || call.k > most || stages * pieces > most) return std::nullopt;

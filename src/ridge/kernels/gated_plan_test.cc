@@ -28,6 +28,19 @@ TEST(GatedPlan, AlignedOperandsAreReadWhereTheyLie) {
   EXPECT_EQ(plan.blocks, 132);
 }
 
+TEST(GatedPlan, WeightsThatLieAlongNHaveRowsOfTheirOwn) {
+  GatedCall c = call(4096, 1000, 1024);
+  c.weights = tile::Major::mn, c.weight_line = 1000;
+  EXPECT_EQ(refuse(c), std::nullopt);
+  const GatedPlan plan = choose(c, std::size_t{64} << 20, 132);
+  EXPECT_EQ(plan.path, Path::tiles);
+  EXPECT_EQ(sm90_gated_menu[static_cast<std::size_t>(plan.row)].b, tile::Major::mn);
+  EXPECT_FALSE(plan.copy_up || plan.copy_gate);
+  EXPECT_EQ(sm90_gated_menu[static_cast<std::size_t>(choose(call(4096, 1000, 1024), 0, 132).row)].b, tile::Major::k);
+  c.weight_line = 999;
+  EXPECT_EQ(refuse(c).value_or(""), "weights: expected a stride of at least 1000, found 999: its rows would overlap");
+}
+
 TEST(GatedPlan, OperandsTheCopyEngineCannotReadAreCopiedOrReadPlainly) {
   GatedCall odd = call(512, 512, 511);
   const GatedPlan plan = choose(odd, std::size_t{64} << 20, 132);

@@ -35,7 +35,7 @@ std::string menu_name(int row) {
 
 std::string gated_name(int row) {
   const MatmulConfig& c = kernels::sm90_gated_menu[static_cast<std::size_t>(row)];
-  return fmt::format("sm90_gated_{}x{}x{}_{}", c.m, c.n, c.k, roles(c));
+  return fmt::format("sm90_gated_{}x{}x{}_{}{}", c.m, c.n, c.k, roles(c), layouts(c) == "kk" ? "" : "_" + layouts(c));
 }
 
 std::vector<MenuEntry> menu_list() {

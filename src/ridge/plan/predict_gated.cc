@@ -57,7 +57,7 @@ void add_traffic(OpPlan& op, const cuda::GatedCall& call, const cuda::GatedPlan&
                                     .n = 2 * call.n,
                                     .k = call.k,
                                     .a = {call.dtype, call.x_line, 1, 0},
-                                    .b = {call.dtype, 1, call.weight_line, 0},
+                                    .b = {call.dtype, 1, call.k, 0},
                                     .d = {call.out, 2 * call.n, 1, 0}};
   kernels::TileOrder order{.m = 32, .n = 64, .k = 32, .cache_bytes = 0};
   if (plan.path == cuda::GatedPlan::Path::tiles) {
