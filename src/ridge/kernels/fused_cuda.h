@@ -6,7 +6,8 @@
 //   silu(x*gate + bg) * (x*up + bu)        a gated layer, whichever of its products came first
 //
 // Any other is refused: nothing is reordered that would round differently. gelu and gelu_tanh are within 2^-22 |x| of
-// themselves here, the gated layer's as gated_cuda.h says. Looks at no device and needs no CUDA header.
+// themselves here, the gated layer's as gated_cuda.h says; these and silu of -inf are NaN. Looks at no device and needs
+// no CUDA header.
 #pragma once
 
 #include <optional>

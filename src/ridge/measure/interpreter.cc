@@ -16,7 +16,10 @@ constexpr double u = 0x1p-24;
 constexpr double smallest = 0x1p-126;  // below it f32 and bf16 may lose digits, or a kernel may flush to 0
 constexpr double remembering = 16;     // nodes in whose time one value is looked up and kept
 
+bool has_limit_below(Function f) { return f == Function::gelu || f == Function::gelu_tanh || f == Function::silu; }
+
 double apply(Function function, double x) {
+  if (has_limit_below(function) && x == -INFINITY) return -0.0;
   switch (function) {
     case Function::negate: return -x;
     case Function::exp: return std::exp(x);
@@ -294,6 +297,7 @@ Uncertain Interpreter::node(std::size_t i, const std::vector<Uncertain>& values,
     in[a] = values[place_[static_cast<std::size_t>(n.arguments[a])]];
   Uncertain out = call(n.function, in[0], in[1], in[2]);
   out.error += slack(oracle_.gelu, n.function, in[0], out.value);
+  if (!oracle_.gelu.limits && has_limit_below(n.function) && in[0].value == -INFINITY) out.value = NAN;
   for (int r = 1; r < n.repeat; ++r) out = call(n.function, out, {}, {});
   return out;
 }

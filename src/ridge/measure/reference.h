@@ -18,9 +18,10 @@ struct Expected {
 };
 
 // How far a kernel's gelu and gelu_tanh of x may be off: `of_argument` |x|, and gelu by another `of_gelu` (1 + x*x/2)
-// of itself.
+// of itself; and whether these and silu give -inf its limit, -0, or a NaN, as x * Phi(x) and x / (1 + e^-x) do.
 struct GeluSlack {
   double of_argument = 0, of_gelu = 0;
+  bool limits = true;
 };
 
 struct Oracle {

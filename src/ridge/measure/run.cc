@@ -286,7 +286,7 @@ class Runner {
   GeluSlack gelu_of(int group) const {
     for (const Step& step : plan_.steps)
       if (const auto* fused = std::get_if<kernels::FusedMatmul>(&step.kernel); fused && step.group == group)
-        return options_.cuda ? GeluSlack{0x1p-22, fused->second ? std::exp2(-12.5) : 0} : GeluSlack{};
+        return options_.cuda ? GeluSlack{0x1p-22, fused->second ? std::exp2(-12.5) : 0, false} : GeluSlack{};
     return {};
   }
   const Statement& statement(int i) const { return program_.statements[static_cast<std::size_t>(i)]; }

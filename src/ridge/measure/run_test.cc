@@ -59,6 +59,21 @@ TEST(Oracle, GivesAKernelsGeluTheRoomItSaysItNeeds) {
   }
 }
 
+// The CPU's kernels and generated ones give -inf its limit, a device's product with its epilogue a NaN.
+TEST(Oracle, GivesMinusInfinityWhatTheKernelSays) {
+  std::vector<float> x{-INFINITY, INFINITY}, y(2);
+  for (const char* function : {"gelu", "gelu_tanh", "silu"}) {
+    const auto program = parse(fmt::format("x: f32[N]  y: f32[N] = {}(x)", function)).value();
+    const Bindings dims{{"N", 2}};
+    for (const bool limits : {true, false}) {
+      const Oracle oracle{program, dims, {array_of(x), array_of(y)}, false, 1, {}, {.limits = limits}};
+      const std::vector<Expected> at = oracle.evaluate(program.statements[0], {0, 1});
+      EXPECT_TRUE(limits ? at[0].value == 0 && std::signbit(at[0].value) : std::isnan(at[0].value)) << function;
+      EXPECT_EQ(at[1].value, INFINITY) << function;
+    }
+  }
+}
+
 TEST(Oracle, Int8IsExactAndStaysInItsRange) {
   std::vector<std::int8_t> x{100, 2, 3, 4}, w{5, 6, 7, 8};
   const auto array = [](auto& values, DType dtype) {
