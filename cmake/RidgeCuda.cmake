@@ -40,6 +40,7 @@ function(ridge_add_cuda TARGET)
   set(kernels ${CMAKE_SOURCE_DIR}/src/ridge/kernels)
   target_compile_definitions(${TARGET} PRIVATE RIDGE_HAS_CUDA=1)
   set(sources ${kernels}/matmul_cuda.cu ${kernels}/matmul_plain.cu ${kernels}/tensor_maps.cu ${kernels}/gated_cuda.cu ${kernels}/gated_gradient.cu
+              ${kernels}/input_gradient.cu
               ${kernels}/device.cu ${kernels}/chain_cuda.cu ${kernels}/rows_cuda.cu ${kernels}/reduce_cuda.cu ${kernels}/run_generated.cu ${kernels}/peak_cuda.cu
               ${kernels}/judge_cuda.cu)
   target_sources(${TARGET} PRIVATE ${sources})

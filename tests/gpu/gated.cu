@@ -1,20 +1,15 @@
 // The gated layer on a device: `gated [CASES [SEED]]` holds random calls against f64, every row of the menu among them,
-// and the gate's gradient, every fourth case.
-#include <algorithm>
-#include <bit>
-#include <cmath>
-#include <string>
+// the gate's gradient, every fourth case, and the whole backward (backward.cu), every fourth too.
+#include "gated.h"
 
 #include "ridge/kernels/gated_config.h"
 #include "ridge/kernels/gated_cuda.h"
 #include "ridge/kernels/gated_gradient.h"
-#include "values.h"
 
 namespace ridge::gpu {
 namespace {
 
 namespace cuda = kernels::cuda;
-using kernels::Activation;
 
 struct Given {  // a call with its numbers' formats, for the reference
   std::int64_t m, n, k, x_line, weight_n, weight_k, y_line, h_line;  // steps of the weights along n and k
@@ -23,26 +18,6 @@ struct Given {  // a call with its numbers' formats, for the reference
   const void *x, *up, *gate, *bu, *bg, *y, *h;
   std::int64_t step;  // every so many elements are looked at
 };
-struct Found {
-  unsigned wrong, worst;  // worst: a float's bits, whose order is that of unsigned for what is not negative
-  unsigned long long first;
-};
-// One in the last place of a result, relative to it, at most: rounding to nearest is off by half of it.
-__host__ __device__ double last_place(Stored x) {
-  return x == Stored::bf16 ? 1 / 128.0 : x == Stored::f16 ? 1 / 1024.0 : 1e-6;
-}
-
-__device__ double activated(Activation a, double g) {
-  switch (a) {
-    case Activation::none: return g;
-    case Activation::relu: return g < 0 ? 0 : g;
-    case Activation::gelu: return 0.5 * g * erfc(-g * 0.70710678118654752);
-    case Activation::gelu_tanh: return g / (1 + exp(-2 * 0.79788456080286536 * (g + 0.044715 * g * g * g)));
-    case Activation::silu: return g / (1 + exp(-g));
-  }
-  return g;
-}
-
 __global__ void judge(Given c, Found* found) {
   const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * blockDim.x;
   const double eps = last_place(c.out), eps_h = last_place(c.in);
@@ -66,8 +41,10 @@ __global__ void judge(Given c, Found* found) {
     };
     const double gate = activated(c.activation, g), y = u * gate;
     const double fine = isfinite(g) ? 1.8e-4 * (1 + g * g / 2) * fabs(y) + 1e-6 * fabs(u) : 0;
-    double worst = off(get(c.out, c.y, r * c.y_line + f), y,
-                       0.51 * eps * fabs(y) + fine + sums * (fabs(u) * 1.2 + fabs(gate)) + 6e-8);
+    double worst = 0;
+    if (c.y)
+      worst = off(get(c.out, c.y, r * c.y_line + f), y,
+                  0.51 * eps * fabs(y) + fine + sums * (fabs(u) * 1.2 + fabs(gate)) + 6e-8);
     if (c.h) {
       worst = fmax(worst, off(get(c.in, c.h, r * c.h_line + f), u, 0.51 * eps_h * fabs(u) + sums));
       worst = fmax(worst, off(get(c.in, c.h, r * c.h_line + c.n + f), g, 0.51 * eps_h * fabs(g) + sums));
@@ -78,19 +55,6 @@ __global__ void judge(Given c, Found* found) {
     }
     atomicMax(&found->worst, __float_as_uint(isnan(worst) ? INFINITY : static_cast<float>(worst)));
   }
-}
-
-__device__ double slope_of(Activation a, double g) {
-  const double c = 0.79788456080286536,
-               s = 1 / (1 + exp(a == Activation::silu ? -g : -2 * c * (g + 0.044715 * g * g * g)));
-  switch (a) {
-    case Activation::none: return 1;
-    case Activation::relu: return g > 0;
-    case Activation::gelu: return 0.5 * erfc(-g * 0.70710678118654752) + g * 0.3989422804014327 * exp(-g * g / 2);
-    case Activation::gelu_tanh: return s + g * s * (1 - s) * 2 * c * (1 + 3 * 0.044715 * g * g);
-    case Activation::silu: return s + g * s * (1 - s);
-  }
-  return 0;
 }
 
 // A thread a column; h: as it was, even if dh took its place.
@@ -114,38 +78,9 @@ __global__ void judge_gradient(kernels::cuda::GatedGradient c, Stored t, const v
     hold(get(t, c.dh, r * c.dh_line + f), du, fine_u), hold(get(t, c.dh, r * c.dh_line + c.n + f), dg, fine_g);
     sum_u += du, sum_g += dg, off_u += fine_u + 1e-6 * fabs(du), off_g += fine_g + 1e-6 * fabs(dg);
   }
-  if (c.db == nullptr) return;
-  hold(get(t, c.db, f), sum_u, off_u), hold(get(t, c.db, c.n + f), sum_g, off_g);
+  if (c.dbu) hold(get(t, c.dbu, f), sum_u, off_u);
+  if (c.dbg) hold(get(t, c.dbg, f), sum_g, off_g);
 }
-
-__global__ void fill(Stored stored, void* data, std::int64_t count, std::uint32_t seed, float scale) {
-  const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * blockDim.x;
-  for (std::int64_t i = blockIdx.x * static_cast<std::int64_t>(blockDim.x) + threadIdx.x; i < count; i += step)
-    put(stored, data, i, scale * value(Values::normal, static_cast<std::uint64_t>(i), seed));
-}
-__global__ void poke(Stored stored, void* data, std::int64_t i, float x) { put(stored, data, i, x); }
-// Bytes of lines' gaps and of both ends that no longer hold the canary.
-__global__ void count_touched(const std::uint8_t* all, std::size_t bytes, std::size_t begin, std::int64_t lines,
-                              std::int64_t line, std::int64_t stride, unsigned* touched) {
-  for (std::size_t i = blockIdx.x * static_cast<std::size_t>(blockDim.x) + threadIdx.x; i < bytes;
-       i += static_cast<std::size_t>(gridDim.x) * blockDim.x) {
-    if (i >= begin) {
-      const std::int64_t at = static_cast<std::int64_t>(i - begin), l = stride ? at / stride : 0;
-      if (l < lines && at - l * stride < line) continue;
-    }
-    if (all[i] != 0x5a) atomicAdd(touched, 1u);
-  }
-}
-
-struct Random {
-  std::uint32_t state;
-  int below(int n) {
-    state = state * 1664525u + 1013904223u;
-    return static_cast<int>((state >> 8) % static_cast<std::uint32_t>(n));
-  }
-  bool one_in(int n) { return below(n) == 0; }
-  template <class T> T of(std::initializer_list<T> x) { return x.begin()[below(static_cast<int>(x.size()))]; }
-};
 
 Given given(const cuda::GatedCall& c) {
   return {c.m,
@@ -204,6 +139,7 @@ bool one(Random& r, Places& p, int number) {
                     h_begin = 4096 + static_cast<std::size_t>((even ? 0 : r.below(2)) * in);
   c.y = p.y.data() + y_begin;
   if (r.one_in(3)) c.h = p.h.data() + h_begin;
+  if (c.h && r.one_in(3)) c.y = nullptr;
   if (!r.one_in(4)) c.bu = p.bu.data();
   if (!r.one_in(4)) c.bg = p.bg.data() + (even ? 0 : r.below(3)) * (bits(c.bias) / 8);
   const float scale = 1.5F / std::sqrt(static_cast<float>(std::max<std::int64_t>(c.k, 1)));
@@ -239,8 +175,8 @@ bool one(Random& r, Places& p, int number) {
     if (again == 0) cudaMemcpyAsync(p.again.data(), p.y.data(), p.y.size(), cudaMemcpyDeviceToDevice);
   }
   judge<<<512, 256>>>(given(c), p.found);
-  count_touched<<<256, 256>>>(reinterpret_cast<const std::uint8_t*>(p.y.data()), p.y.size(), y_begin, c.m, c.n * out,
-                              c.y_line * out, p.touched);
+  count_touched<<<256, 256>>>(reinterpret_cast<const std::uint8_t*>(p.y.data()), p.y.size(), y_begin, c.y ? c.m : 0,
+                              c.n * out, c.y_line * out, p.touched);
   if (c.h)
     count_touched<<<256, 256>>>(reinterpret_cast<const std::uint8_t*>(p.h.data()), p.h.size(), h_begin, c.m,
                                 2 * c.n * in, c.h_line * in, p.touched);
@@ -272,7 +208,8 @@ bool one_gradient(Random& r, Places& p, int number) {
   c.dy_line = c.n + pad, c.h_line = 2 * c.n + pad, c.dh_line = in_place ? c.h_line : 2 * c.n + r.of({0, 8, 1});
   const std::size_t begin = 4096 + (r.one_in(4) ? 2 : 0);
   c.dy = p.x.data(), c.h = p.up.data() + begin, c.dh = in_place ? p.up.data() + begin : p.y.data() + begin;
-  if (!r.one_in(4)) c.db = p.h.data();
+  if (!r.one_in(4)) c.dbu = p.h.data();
+  if (!r.one_in(4)) c.dbg = p.h.data() + 2 * c.n;
   cudaMemset(p.y.data(), 0x5a, p.y.size()), cudaMemset(p.up.data(), 0x5a, p.up.size()),
       cudaMemset(p.h.data(), 0x5a, p.h.size());
   fill<<<256, 256>>>(stored(c.dtype), p.x.data(), c.m * c.dy_line, 5u * number + 1, 1);
@@ -289,17 +226,17 @@ bool one_gradient(Random& r, Places& p, int number) {
   if (!in_place)
     count_touched<<<256, 256>>>(reinterpret_cast<const std::uint8_t*>(p.y.data()), p.y.size(), begin, c.m, 4 * c.n,
                                 c.dh_line * 2, p.touched);
-  if (c.db)
-    count_touched<<<256, 256>>>(reinterpret_cast<const std::uint8_t*>(p.h.data()), p.h.size(), 0, 1, 4 * c.n, 4 * c.n,
-                                p.touched);
+  const std::int64_t sums = (c.dbu ? 2 * c.n : 0) + (c.dbg ? 2 * c.n : 0);
+  count_touched<<<256, 256>>>(reinterpret_cast<const std::uint8_t*>(p.h.data()), p.h.size(), c.dbu ? 0 : 2 * c.n, 1,
+                              sums, std::max<std::int64_t>(sums, 1), p.touched);
   if (const cudaError_t e = cudaDeviceSynchronize(); e != cudaSuccess) trouble = cudaGetErrorString(e);
   if (trouble.empty() && p.found->wrong == 0 && *p.touched == 0) return true;
   std::printf(
-      "case %d, gradient: m %ld n %ld in %d act %d lines %ld %ld %ld in place %d db %d: %s wrong %u worst %g first "
+      "case %d, gradient: m %ld n %ld in %d act %d lines %ld %ld %ld in place %d db %d%d: %s wrong %u worst %g first "
       "%llu touched %u\n",
       number, long(c.m), long(c.n), int(c.dtype), int(c.activation), long(c.dy_line), long(c.h_line), long(c.dh_line),
-      in_place, c.db != nullptr, trouble.c_str(), p.found->wrong, std::bit_cast<float>(p.found->worst), p.found->first,
-      *p.touched);
+      in_place, c.dbu != nullptr, c.dbg != nullptr, trouble.c_str(), p.found->wrong,
+      std::bit_cast<float>(p.found->worst), p.found->first, *p.touched);
   return false;
 }
 
@@ -310,7 +247,12 @@ int check_gated(int argc, char** argv) {
   Random r{argc > 1 ? static_cast<std::uint32_t>(std::atoi(argv[1])) : 1u};
   Places p;
   int wrong = 0, done = 0;
-  for (; done < cases && wrong < 12; ++done) wrong += !(done % 4 == 3 ? one_gradient(r, p, done) : one(r, p, done));
+  for (; done < cases && wrong < 12; ++done) {
+    const bool right = done % 4 == 3   ? one_gradient(r, p, done)
+                       : done % 4 == 1 ? one_backward(r, done)
+                                       : one(r, p, done);
+    wrong += !right;
+  }
   std::printf("gated: %d cases of %d, %d wrong\n", done, cases, wrong);
   return wrong == 0 ? 0 : 1;
 }

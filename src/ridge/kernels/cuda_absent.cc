@@ -2,6 +2,7 @@
 #include "ridge/kernels/device.h"
 #include "ridge/kernels/gated_cuda.h"
 #include "ridge/kernels/gated_gradient.h"
+#include "ridge/kernels/input_gradient.h"
 #include "ridge/kernels/judge_cuda.h"
 #include "ridge/kernels/matmul_cuda.h"
 #include "ridge/kernels/peak_cuda.h"
@@ -21,6 +22,9 @@ std::optional<std::string> launch(const GatedCall&, const GatedPlan&, const Work
   return absent().message;
 }
 std::optional<std::string> launch(const GatedGradient&, const Workspace&, CUstream_st*) { return absent().message; }
+std::optional<std::string> launch(const InputGradient&, const InputGradientPlan&, CUstream_st*) {
+  return absent().message;
+}
 std::optional<RowFacts> row_facts(int, DType) { return std::nullopt; }
 
 DeviceAnswers ask_device() { return {}; }

@@ -65,14 +65,15 @@ bool encode_store(CUtensorMap& map, CUtensorMap& tail, const Lines& x, DType dty
 bool encode_results(GatedLaunch& x, const GatedCall& call, int columns) {
   const auto two = [](const void* bias) { return reinterpret_cast<std::uintptr_t>(bias) % 4 == 0; };
   x.output.stored = stored(call.out);
-  x.output.bulk = call.out == call.dtype && bulk_stores(call.y, call.n, call.m, call.y_line) &&
+  x.output.bulk = (!call.y || (call.out == call.dtype && bulk_stores(call.y, call.n, call.m, call.y_line))) &&
                   ((!call.bu && !call.bg) || (call.bias == call.dtype && two(call.bu) && two(call.bg))) &&
                   (!call.h || bulk_stores(call.h, call.n, call.m, call.h_line));
   if (!x.output.bulk) return true;
   const auto lines = [&](void* data, std::int64_t line) {
     return Lines{data, call.n, call.m, 1, GatedOperands::of(data, call.m, call.n, line).line, 0};
   };
-  if (!encode_store(x.output.map, x.output.tail, lines(call.y, call.y_line), call.dtype, columns)) return false;
+  const Lines first = call.y ? lines(call.y, call.y_line) : lines(call.h, call.h_line);  // all kernels fetch its map
+  if (!encode_store(x.output.map, x.output.tail, first, call.dtype, columns)) return false;
   if (!call.h) return true;
   void* const gates = static_cast<char*>(call.h) + call.n * 2;
   return encode_store(x.kept_u.map, x.kept_u.tail, lines(call.h, call.h_line), call.dtype, columns) &&
@@ -149,7 +150,7 @@ __global__ void gate_plainly(const PlainGated p) {
     if (p.bu.data) u += read_stored(p.bu.stored, p.bu.data, col);
     if (p.bg.data) g += read_stored(p.bg.stored, p.bg.data, col);
     if (p.h) put(p.in, p.h, row * p.h_line + col, u), put(p.in, p.h, row * p.h_line + p.n + col, g);
-    put(p.out, p.y, row * p.y_line + col, u * tile::sm90::Math::activated(p.activation, g));
+    if (p.y) put(p.out, p.y, row * p.y_line + col, u * tile::sm90::Math::activated(p.activation, g));
   }
 }
 

@@ -1,6 +1,6 @@
 // A gated layer on a CUDA device in one kernel, queued on the caller's stream: y = (x*up^T + bu) * act(x*gate^T + bg),
-// and nothing but y is written, unless the caller also wants what backward needs (`h`). Memory, streams and workspace
-// are as in matmul_cuda.h.
+// and nothing but y is written, unless the caller also, or only, wants what backward needs (`h`). Memory, streams and
+// workspace are as in matmul_cuda.h.
 //
 // Where y has the type of x and lies so that the copy engine can write it, gelu comes from 2^x and a polynomial: within
 // 2^-12.5 (1 + g*g/2) of itself for |g| <= 5.5, within 1e-7 below; elsewhere it is as exact as f32. gelu(-inf) is NaN.
@@ -22,7 +22,7 @@ struct GatedCall {
   const void *up = nullptr, *gate = nullptr;  // [n, k] each
   tile::Major weights = tile::Major::k;       // mn: they are [k, n] each
   const void *bu = nullptr, *bg = nullptr;    // [n] each; null: none
-  void* y = nullptr;                          // [m, n]
+  void* y = nullptr;                          // [m, n]; null: only h is wanted
   void* h = nullptr;                          // [m, 2*n]: x*up^T + bu beside x*gate^T + bg; null: not wanted
   std::int64_t x_line = 0, weight_line = 0, y_line = 0, h_line = 0;  // from row to row, in elements
 };

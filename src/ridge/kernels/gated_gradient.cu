@@ -119,12 +119,14 @@ template <class T, Activation activation, bool whole> __global__ void __launch_b
   }
 }
 
-template <class T> __global__ void add_sums(const float* sums, std::int64_t blocks, std::int64_t n, std::uint16_t* db) {
+template <class T> __global__ void add_sums(const float* sums, std::int64_t blocks, std::int64_t n, std::uint16_t* dbu,
+                                            std::uint16_t* dbg) {
   const std::int64_t col = blockIdx.x * static_cast<std::int64_t>(blockDim.x) + threadIdx.x;
-  if (col >= n) return;
+  std::uint16_t* const db = col < n ? dbu : dbg;
+  if (col >= 2 * n || db == nullptr) return;
   float sum = 0;
-  for (std::int64_t b = 0; b < blocks; ++b) sum += sums[b * n + col];
-  db[col] = rounded<T>(sum);
+  for (std::int64_t b = 0; b < blocks; ++b) sum += sums[b * 2 * n + col];
+  db[col < n ? col : col - n] = rounded<T>(sum);
 }
 
 template <class T, Activation activation> void run_pass(const Pass& p, bool whole, dim3 grid, cudaStream_t stream) {
@@ -141,9 +143,10 @@ template <class T> void run_passes(const GatedGradient& c, const Pass& p, bool w
     case Activation::gelu_tanh: run_pass<T, Activation::gelu_tanh>(p, whole, grid, stream); break;
     case Activation::silu: run_pass<T, Activation::silu>(p, whole, grid, stream); break;
   }
-  if (c.db == nullptr) return;
+  if (p.sums == nullptr) return;
   const auto blocks = static_cast<unsigned>(up(2 * c.n, 256));
-  add_sums<T><<<blocks, 256, 0, stream>>>(p.sums, grid.y, 2 * c.n, static_cast<std::uint16_t*>(c.db));
+  add_sums<T><<<blocks, 256, 0, stream>>>(p.sums, grid.y, c.n, static_cast<std::uint16_t*>(c.dbu),
+                                          static_cast<std::uint16_t*>(c.dbg));
 }
 
 }  // namespace
@@ -153,7 +156,9 @@ std::optional<std::string> launch(const GatedGradient& c, const Workspace& works
   if (workspace_bytes(c) > workspace.bytes)
     return "workspace: expected " + std::to_string(workspace_bytes(c)) + " bytes, found " +
            std::to_string(workspace.bytes);
-  auto* const sums = c.db ? reinterpret_cast<float*>(static_cast<char*>(workspace.data) + counter_bytes) : nullptr;
+  const bool sums_wanted = c.dbu != nullptr || c.dbg != nullptr;
+  auto* const sums =
+      sums_wanted ? reinterpret_cast<float*>(static_cast<char*>(workspace.data) + counter_bytes) : nullptr;
   const Pass p{c.m,
                c.n,
                c.dy_line,
@@ -170,7 +175,8 @@ std::optional<std::string> launch(const GatedGradient& c, const Workspace& works
   const bool whole = c.n % vector == 0 && even(c.dy, c.dy_line) && even(c.h, c.h_line) && even(c.dh, c.dh_line);
   const dim3 grid(static_cast<unsigned>(up(c.n, block_columns)), static_cast<unsigned>(up(c.m, rows_of_block)));
   if (c.m == 0) {
-    if (c.db != nullptr) cudaMemsetAsync(c.db, 0, static_cast<std::size_t>(2 * c.n) * 2, stream);
+    for (void* const db : {c.dbu, c.dbg})
+      if (db != nullptr) cudaMemsetAsync(db, 0, static_cast<std::size_t>(c.n) * 2, stream);
   } else if (c.dtype == DType::bf16) {
     run_passes<Bf16>(c, p, whole, grid, stream);
   } else {

@@ -15,7 +15,7 @@ struct GatedGradient {
   const void* dy = nullptr;                           // [m, n]
   const void* h = nullptr;                            // [m, 2*n]
   void* dh = nullptr;                                 // [m, 2*n], may be h
-  void* db = nullptr;                                 // [2*n]; null: not wanted
+  void *dbu = nullptr, *dbg = nullptr;                // [n] each; null: not wanted
   std::int64_t dy_line = 0, h_line = 0, dh_line = 0;  // from row to row, in elements
 };
 

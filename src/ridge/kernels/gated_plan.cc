@@ -48,13 +48,13 @@ std::optional<std::string> refuse(const GatedCall& c) {
   const bool along_k = c.weights == tile::Major::k;
   for (const auto& [name, lines, line, least] : {std::tuple{"x", c.m, c.x_line, c.k},
                                                  {"weights", along_k ? c.n : c.k, c.weight_line, along_k ? c.k : c.n},
-                                                 {"y", c.m, c.y_line, c.n}})
+                                                 {"y", c.y != nullptr ? c.m : 0, c.y_line, c.n}})
     if (lines > 1 && line < least)
       return fmt::format("{}: expected a stride of at least {}, found {}: its rows would overlap", name, least, line);
   if (c.h != nullptr && c.m > 1 && c.h_line < 2 * c.n)
     return fmt::format("h: expected a stride of at least {}, found {}: its rows would overlap", 2 * c.n, c.h_line);
   const bool any = c.m > 0 && c.n > 0;
-  if (any && c.y == nullptr) return "y: expected device memory, found a null pointer";
+  if (any && c.y == nullptr && c.h == nullptr) return "y: expected device memory, found a null pointer";
   for (const auto& [name, data] : {std::pair{"x", c.x}, {"up", c.up}, {"gate", c.gate}})
     if (any && c.k > 0 && data == nullptr) return fmt::format("{}: expected device memory, found a null pointer", name);
   for (const auto& [name, data, dtype] : {std::tuple{"x", c.x, c.dtype},
@@ -97,8 +97,9 @@ std::optional<GatedPlan> planned(const GatedCall& call, std::size_t workspace_by
   if (plan.workspace_bytes > workspace_bytes) return std::nullopt;
   TileWork w{1, call.m, 2 * call.n, call.k};
   const auto product = [](std::int64_t x, std::int64_t y) { return static_cast<double>(x) * static_cast<double>(y); };
-  w.minimum_bytes = 2 * (product(call.m, call.k) + 2 * product(call.n, call.k)) +
-                    product(call.m, call.n) * (bits(call.out) / 8 + (call.h != nullptr ? 4 : 0));
+  w.minimum_bytes =
+      2 * (product(call.m, call.k) + 2 * product(call.n, call.k)) +
+      product(call.m, call.n) * ((call.y != nullptr ? bits(call.out) / 8 : 0) + (call.h != nullptr ? 4 : 0));
   w.copies = plan.copy_x + plan.copy_up + plan.copy_gate, w.copied_bytes = copied;
   plan.predicted_s = predicted_seconds(c, w, {pieces, tile::Cuts::pieces}, sms);
   return plan;
@@ -138,7 +139,9 @@ std::optional<std::string> refuse(const GatedGradient& c) {
 }
 
 std::size_t workspace_bytes(const GatedGradient& c) {
-  return c.db == nullptr ? 0 : counter_bytes + static_cast<std::size_t>(up(c.m, c.rows_of_block) * 2 * c.n) * 4;
+  return c.dbu == nullptr && c.dbg == nullptr
+             ? 0
+             : counter_bytes + static_cast<std::size_t>(up(c.m, c.rows_of_block) * 2 * c.n) * 4;
 }
 
 }  // namespace ridge::kernels::cuda

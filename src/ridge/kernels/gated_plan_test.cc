@@ -76,6 +76,7 @@ TEST(GatedPlan, CallsThatCannotBeRightAreRefused) {
   EXPECT_EQ(why([](GatedCall& c) { c.h = at(4096), c.h_line = 63; }),
             "h: expected a stride of at least 64, found 63: its rows would overlap");
   EXPECT_EQ(why([](GatedCall& c) { c.y = nullptr; }), "y: expected device memory, found a null pointer");
+  EXPECT_EQ(why([](GatedCall& c) { c.y = nullptr, c.y_line = 0, c.h = at(4096); }), "");
   EXPECT_EQ(why([](GatedCall& c) { c.gate = nullptr; }), "gate: expected device memory, found a null pointer");
   EXPECT_EQ(why([](GatedCall& c) { c.bg = at(4097); }),
             "bg: expected a pointer to whole bf16 elements, found one that is not a multiple of 2 bytes");
@@ -86,7 +87,7 @@ TEST(GatedGradient, CallsThatCannotBeRightAreRefused) {
   c.dy_line = 8, c.h_line = c.dh_line = 16;
   EXPECT_EQ(refuse(c), std::nullopt);
   EXPECT_EQ(workspace_bytes(c), 0u);
-  c.db = at(4096);
+  c.dbg = at(4096);
   EXPECT_EQ(workspace_bytes(c), counter_bytes + 2 * 2 * 8 * 4);
   c.dh_line = 15;
   EXPECT_EQ(refuse(c).value_or(""), "dh: expected a stride of at least 16, found 15: its rows would overlap");

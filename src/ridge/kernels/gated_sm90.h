@@ -64,6 +64,7 @@ template <class T> struct Gate {
       auto* const line = reinterpret_cast<std::uint16_t*>(h) + row * h_line + col;
       line[0] = tile::sm90::to_stored(own, u), line[view.cols] = tile::sm90::to_stored(own, g);
     }
+    if (view.data == nullptr) return;
     const float y = u * tile::sm90::Math::activated(activation, g);
     const tile::Index i = row * view.row_stride + col;
     const tile::Stored stored = view.on_target.stored;

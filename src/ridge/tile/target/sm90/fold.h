@@ -5,7 +5,8 @@
 //   f.with_form(run)                  calls run(form), form being one of f's constants and the same for every thread
 //   f.beside(col, cols)               what this thread's two columns of col … col + 7 get added, of cols in all (x8)
 //   f(form, u, g)                     of two sums
-//   f.keep, f.kept_u, f.kept_g        whether both sums of each pair are written as well, and where
+//   f.keep, f.kept_u, f.kept_g        whether both sums of each pair are written as well, and where; a view without
+//                                     data is not written
 //   f.write_exact(view, u, g, row, col)  from two sums to memory, in any format and at any alignment
 #pragma once
 
@@ -86,7 +87,8 @@ template <class Kernel, class At> struct Paired {
         write_box<T, cols>(v, f, width, f.kept_u, corner, [](float u, float) { return u; });
         write_box<T, cols>(v, f, width, f.kept_g, corner, [](float, float g) { return g; });
       }
-      write_box<T, cols>(v, f, width, view.on_target, corner, [&](float u, float g) { return f(form, u, g); });
+      if (view.data != nullptr)
+        write_box<T, cols>(v, f, width, view.on_target, corner, [&](float u, float g) { return f(form, u, g); });
     }
   }
 

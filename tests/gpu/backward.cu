@@ -1,0 +1,275 @@
+// A gated layer's backward on a device, in both modes: dh, which the steps that are checked elsewhere give, must be
+// what the whole call multiplied, and dx and dw its products in f64, within what their roundings may be off. Outputs
+// are poisoned, canaries lie around them and behind the workspace, and a second launch must give the same bits.
+#include "gated.h"
+
+#include "ridge/kernels/gated_backward_steps.h"
+
+namespace ridge::gpu {
+namespace {
+
+namespace cuda = kernels::cuda;
+
+struct Judged {
+  cuda::GatedBackward call;
+  Stored t;
+  const void *h, *dh, *dh_of_chunks;  // [m, 2*n]
+  std::int64_t chunk;
+  Found* found;
+};
+
+__device__ void hold(const Judged& j, int what, std::int64_t i, double is, double expected, double allowed) {
+  double worst = fabs(is - expected) / (0.51 * last_place(j.t) * fabs(expected) + allowed + 1e-7);
+  if (isnan(expected) || isnan(is)) worst = isnan(expected) == isnan(is) ? 0 : 1e9;
+  if (!(worst <= 1)) {
+    atomicAdd(&j.found->wrong, 1u);
+    atomicMin(&j.found->first, static_cast<unsigned long long>(what * 100000000ll + i));
+  }
+  atomicMax(&j.found->worst, __float_as_uint(static_cast<float>(worst)));
+}
+#define RIDGE_EACH(i, count)                                                                           \
+  for (std::int64_t i = blockIdx.x * static_cast<std::int64_t>(blockDim.x) + threadIdx.x; i < (count); \
+       i += static_cast<std::int64_t>(gridDim.x) * blockDim.x)
+
+// What the chunks multiplied against the same from h as a whole, whose sums may have met in another order.
+__global__ void judge_chunks(const Judged j) {
+  const auto& c = j.call;
+  RIDGE_EACH(i, c.m * c.n) {
+    const std::int64_t r = i / c.n, f = i % c.n;
+    const double dy = get(j.t, c.dy, r * c.dy_line + f), u = get(j.t, j.h, r * 2 * c.n + f);
+    for (int half = 0; half < 2; ++half) {
+      const std::int64_t at = r * 2 * c.n + half * c.n + f;
+      hold(j, 1, i, get(j.t, j.dh_of_chunks, at), get(j.t, j.dh, at),
+           3 * last_place(j.t) * fabs(dy) * (half ? 1 + fabs(u) : 1 + fabs(get(j.t, j.h, at + c.n))));
+    }
+  }
+}
+
+__global__ void judge_dx(const Judged j) {
+  const auto& c = j.call;
+  const double half_place = 0.51 * last_place(j.t);
+  RIDGE_EACH(i, c.m * c.k) {
+    const std::int64_t r = i / c.k, d = i % c.k;
+    double sum = 0, terms = 0, off = 0;
+    for (std::int64_t first = 0; first < c.n; first += j.chunk) {
+      double part = 0;
+      for (int half = 0; half < 2; ++half) {
+        for (std::int64_t f = first; f < min(first + j.chunk, c.n); ++f) {
+          const double x = get(j.t, j.dh_of_chunks, r * 2 * c.n + half * c.n + f) *
+                           get(j.t, half ? c.gate : c.up, f * c.weight_line + d);
+          part += x, terms += fabs(x);
+        }
+        off += half_place * fabs(sum + part);  // two products each round what they have
+      }
+      sum += part, off += half_place * fabs(part);
+    }
+    hold(j, 2, i, get(j.t, c.dx, r * c.dx_line + d), sum, off + 3e-7 * terms);
+  }
+}
+
+__global__ void judge_dw(const Judged j) {
+  const auto& c = j.call;
+  RIDGE_EACH(i, 2 * c.n * c.k) {
+    const std::int64_t f = i / c.k, d = i % c.k;
+    void* const dw = f < c.n ? c.dup : c.dgate;
+    if (dw == nullptr) continue;
+    double sum = 0, terms = 0;
+    for (std::int64_t r = 0; r < c.m; ++r) {
+      const double x = get(j.t, j.dh_of_chunks, r * 2 * c.n + f) * get(j.t, c.x, r * c.x_line + d);
+      sum += x, terms += fabs(x);
+    }
+    hold(j, 3, i, get(j.t, dw, f % c.n * c.weight_grad_line + d), sum, 3e-7 * terms);
+  }
+}
+
+__global__ void judge_db(const Judged j) {  // dh's own roundings are not in db
+  const auto& c = j.call;
+  RIDGE_EACH(f, 2 * c.n) {
+    void* const db = f < c.n ? c.dbu : c.dbg;
+    if (db == nullptr) continue;
+    double sum = 0, off = 0;
+    for (std::int64_t r = 0; r < c.m; ++r) {
+      const double x = get(j.t, j.dh_of_chunks, r * 2 * c.n + f);
+      sum += x, off += (0.51 * last_place(j.t) + 1e-6) * fabs(x) + 1e-7;
+    }
+    hold(j, 4, f, get(j.t, db, f % c.n), sum, off);
+  }
+}
+
+// Columns 0 … columns - 1 of both halves of a chunk, to where they lie in the whole.
+__global__ void place_chunk(const std::uint16_t* from, std::int64_t m, std::int64_t columns, std::uint16_t* to,
+                            std::int64_t n) {
+  RIDGE_EACH(i, m * 2 * columns) {
+    const std::int64_t r = i / (2 * columns), f = i % (2 * columns);
+    to[r * 2 * n + f % columns + (f < columns ? 0 : n)] = from[i];
+  }
+}
+#undef RIDGE_EACH
+
+struct Ground {
+  Memory x{2 << 20}, up{2 << 20}, gate{2 << 20}, bu{8192}, bg{8192}, dy{2 << 20}, h{2 << 20}, dh{2 << 20},
+      dh_of_chunks{2 << 20}, chunk{2 << 20}, scratch{32 << 20}, workspace{32 << 20};
+  Memory h_in_place{2 << 20}, dx{2 << 20}, dw{4 << 20}, db{8192};  // written by what is tested
+  Memory first{10 << 20}, verdict{256};
+  std::vector<const Memory*> written() const { return {&h_in_place, &dx, &dw, &db}; }
+};
+
+cuda::GatedBackward draw(Random& r, Ground& g, int number) {
+  cuda::GatedBackward c;
+  const bool even = r.below(3) != 0;
+  const auto size = [&](int most) {
+    const int x = r.one_in(5) ? r.below(10) + 1 : r.below(most) + 1;
+    return even ? (x + 7) / 8 * 8 : x;
+  };
+  c.m = r.one_in(6) ? 1 : size(400), c.n = size(640), c.k = size(500);
+  c.dtype = r.one_in(3) ? DType::f16 : DType::bf16;
+  c.activation = r.of({Activation::none, Activation::relu, Activation::gelu, Activation::gelu_tanh, Activation::silu});
+  const auto pad = [&] { return even ? 8 * r.below(2) : r.below(3); };
+  c.x_line = c.k + pad(), c.weight_line = c.k + pad(), c.dy_line = c.n + pad(), c.h_line = 2 * c.n + pad();
+  c.dx_line = c.k + pad(), c.weight_grad_line = c.k + pad();
+  const int shift = even ? 0 : 2 * r.below(2);
+  c.x = g.x.data() + shift, c.up = g.up.data() + shift, c.gate = g.gate.data(), c.dy = g.dy.data();
+  if (!r.one_in(4)) c.bu = g.bu.data();
+  if (!r.one_in(4)) c.bg = g.bg.data();
+  if (r.one_in(3)) c.h = g.h_in_place.data() + 256 + shift;
+  if (!r.one_in(8)) c.dx = g.dx.data() + 256 + shift;
+  const std::int64_t matrix = c.n * c.weight_grad_line * 2;
+  const bool gate_first = r.one_in(5);
+  const std::int64_t gap = r.one_in(2) ? 0 : even ? 4096 : 2 * r.below(9);
+  if (!r.one_in(6)) c.dup = g.dw.data() + 256 + (gate_first ? matrix + gap : 0);
+  if (!r.one_in(6)) c.dgate = g.dw.data() + 256 + (gate_first ? 0 : matrix + gap);
+  if (!r.one_in(4)) c.dbu = g.db.data();
+  if (!r.one_in(4)) c.dbg = g.db.data() + 2 * c.n;
+  const Stored t = stored(c.dtype);
+  const float scale = 1.2F / std::sqrt(static_cast<float>(c.k));
+  fill<<<128, 256>>>(t, const_cast<void*>(c.x), c.m * c.x_line, 11u * number + 1, 1);
+  fill<<<128, 256>>>(t, const_cast<void*>(c.up), c.n * c.weight_line, 11u * number + 2, scale);
+  fill<<<128, 256>>>(t, const_cast<void*>(c.gate), c.n * c.weight_line, 11u * number + 3, scale);
+  fill<<<8, 256>>>(t, g.bu.data(), 1000, 11u * number + 4, 1),
+      fill<<<8, 256>>>(t, g.bg.data(), 1000, 11u * number + 5, 1);
+  fill<<<128, 256>>>(t, g.dy.data(), c.m * c.dy_line, 11u * number + 6, 1);
+  if (r.one_in(10)) poke<<<1, 1>>>(t, const_cast<void*>(c.x), r.below(static_cast<int>(c.m)) * c.x_line, NAN);
+  return c;
+}
+
+using Sentence = std::optional<std::string>;
+
+// h and dh as a whole, by the kernels that are checked by themselves.
+Sentence whole_dh(const cuda::GatedBackward& c, Ground& g) {
+  cuda::GatedCall h{.m = c.m, .n = c.n, .k = c.k, .dtype = c.dtype, .out = c.dtype, .bias = c.dtype};
+  h.x = c.x, h.up = c.up, h.gate = c.gate, h.bu = c.bu, h.bg = c.bg, h.h = g.h.data();
+  h.x_line = c.x_line, h.weight_line = c.weight_line, h.h_line = 2 * c.n;
+  const cuda::Workspace scratch{g.scratch.data(), g.scratch.size(), false};
+  if (Sentence why = cuda::refuse(h)) return why;
+  if (Sentence why = cuda::launch(h, cuda::choose(h, 0, cuda::multiprocessors()), scratch, nullptr)) return why;
+  cuda::GatedGradient dh{.m = c.m, .n = c.n, .dtype = c.dtype, .activation = c.activation};
+  dh.dy = c.dy, dh.h = g.h.data(), dh.dh = g.dh.data();
+  dh.dy_line = c.dy_line, dh.h_line = dh.dh_line = 2 * c.n;
+  return cuda::launch(dh, scratch, nullptr);
+}
+
+// dh as the plan's chunks have it.
+Sentence chunked_dh(const cuda::GatedBackward& c, const cuda::GatedBackwardPlan& plan, Ground& g) {
+  const cuda::Workspace scratch{g.scratch.data(), g.scratch.size(), false};
+  for (std::int64_t first = 0; first < c.n; first += plan.chunk) {
+    const std::int64_t columns = std::min(plan.chunk, c.n - first);
+    cuda::BackwardSteps s = cuda::backward_steps(c, first, columns, g.chunk.data());
+    const auto& steps = columns == plan.each.columns ? plan.each : plan.last;
+    if (Sentence why = cuda::launch(s.again, steps.again, scratch, nullptr)) return why;
+    s.gate.dbu = s.gate.dbg = nullptr;
+    if (Sentence why = cuda::launch(s.gate, scratch, nullptr)) return why;
+    place_chunk<<<128, 256>>>(reinterpret_cast<const std::uint16_t*>(g.chunk.data()), c.m, columns,
+                              reinterpret_cast<std::uint16_t*>(g.dh_of_chunks.data()) + first, c.n);
+  }
+  return std::nullopt;
+}
+
+void poison(const cuda::GatedBackward& c, Ground& g) {
+  for (const Memory* x : g.written()) cudaMemset(x->data(), 0x5a, x->size());
+  if (c.h)
+    cudaMemcpy2D(c.h, c.h_line * 2, g.h.data(), c.n * 4, c.n * 4, static_cast<std::size_t>(c.m), cudaMemcpyDefault);
+}
+
+void count_all_touched(const cuda::GatedBackward& c, const cuda::GatedBackwardPlan& plan, Ground& g,
+                       unsigned* touched) {
+  const auto count = [&](const Memory& all, const void* begin, std::int64_t lines, std::int64_t line,
+                         std::int64_t stride) {
+    const std::size_t at = begin ? static_cast<std::size_t>(static_cast<const char*>(begin) - all.data()) : 0;
+    count_touched<<<64, 256>>>(reinterpret_cast<const std::uint8_t*>(all.data()), all.size(), at, begin ? lines : 0,
+                               line * 2, stride * 2, touched);
+  };
+  count(g.dx, c.dx, c.m, c.k, c.dx_line), count(g.h_in_place, c.h, c.m, 2 * c.n, c.h_line);
+  count(g.workspace, g.workspace.data(), 1, static_cast<std::int64_t>(plan.workspace_bytes / 2),
+        static_cast<std::int64_t>(plan.workspace_bytes / 2));
+  if (c.dbu && c.dbg) count(g.db, c.dbu, 1, 2 * c.n, 2 * c.n);
+  if (!c.dbu != !c.dbg) count(g.db, c.dbu ? c.dbu : c.dbg, 1, c.n, c.n);
+  if (!c.dup || !c.dgate) count(g.dw, c.dup ? c.dup : c.dgate, c.n, c.k, c.weight_grad_line);
+}
+
+Sentence same_again(const std::vector<const Memory*>& written, Ground& g, bool remember) {
+  std::size_t at = 0;
+  for (const Memory* x : written) {
+    if (remember) {
+      cudaMemcpy(g.first.data() + at, x->data(), x->size(), cudaMemcpyDefault);
+    } else {
+      std::vector<char> before(x->size()), now(x->size());
+      cudaMemcpy(before.data(), g.first.data() + at, x->size(), cudaMemcpyDefault);
+      cudaMemcpy(now.data(), x->data(), x->size(), cudaMemcpyDefault);
+      if (before != now) return "other bits the second time";
+    }
+    at += x->size();
+  }
+  return std::nullopt;
+}
+
+Sentence run_twice(const cuda::GatedBackward& c, const cuda::GatedBackwardPlan& plan, Ground& g) {
+  for (const bool first : {true, false}) {
+    poison(c, g);
+    cudaMemset(g.workspace.data(), 0x5a, g.workspace.size());
+    if (Sentence why = cuda::launch(c, plan, {g.workspace.data(), plan.workspace_bytes, false}, nullptr)) return why;
+    if (const cudaError_t e = cudaDeviceSynchronize(); e != cudaSuccess) return cudaGetErrorString(e);
+    if (Sentence why = same_again(g.written(), g, first)) return why;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+bool one_backward(Random& r, int number) {
+  static Ground g;
+  const cuda::GatedBackward c = draw(r, g, number);
+  const int sms = cuda::multiprocessors();
+  Sentence trouble = cuda::refuse(c);
+  cuda::GatedBackwardPlan plan = cuda::choose(c, r.one_in(3) ? 0 : g.workspace.size(), sms);
+  if (!c.h && r.one_in(2))
+    plan = *cuda::planned(c, g.workspace.size(), sms, std::min<std::int64_t>(c.n, 64 * (r.below(4) + 1)));
+  if (!trouble) trouble = whole_dh(c, g);
+  if (!trouble && !c.h) trouble = chunked_dh(c, plan, g);
+  if (!trouble) trouble = run_twice(c, plan, g);
+  auto* const found = reinterpret_cast<Found*>(g.verdict.data());
+  auto* const touched = reinterpret_cast<unsigned*>(g.verdict.data() + 128);
+  const Found nothing{0, 0, ~0ull};
+  cudaMemcpy(found, &nothing, sizeof nothing, cudaMemcpyDefault), cudaMemset(touched, 0, 4);
+  const Judged j{c,    stored(c.dtype), g.h.data(), g.dh.data(), c.h ? g.dh.data() : g.dh_of_chunks.data(), plan.chunk,
+                 found};
+  judge_chunks<<<128, 256>>>(j), judge_dw<<<256, 256>>>(j), judge_db<<<8, 128>>>(j);
+  if (c.dx) judge_dx<<<256, 256>>>(j);
+  count_all_touched(c, plan, g, touched);
+  if (const cudaError_t e = cudaDeviceSynchronize(); e != cudaSuccess) trouble = cudaGetErrorString(e);
+  Found is;
+  unsigned bytes = 0;
+  cudaMemcpy(&is, found, sizeof is, cudaMemcpyDefault), cudaMemcpy(&bytes, touched, 4, cudaMemcpyDefault);
+  if (!trouble && is.wrong == 0 && bytes == 0) return true;
+  std::printf(
+      "case %d, backward: m %ld n %ld k %ld in %d act %d h %d dx %d dw %d%d db %d%d lines %ld %ld %ld %ld %ld %ld "
+      "chunk "
+      "%ld one kernel %d products %zu %zu: %s wrong %u worst %g first %llu touched %u\n",
+      number, long(c.m), long(c.n), long(c.k), int(c.dtype), int(c.activation), c.h != nullptr, c.dx != nullptr,
+      c.dup != nullptr, c.dgate != nullptr, c.dbu != nullptr, c.dbg != nullptr, long(c.x_line), long(c.weight_line),
+      long(c.dy_line), long(c.h_line), long(c.dx_line), long(c.weight_grad_line), long(plan.chunk),
+      plan.each.dx.has_value(), plan.each.dx_products.size(), plan.each.dw_products.size(),
+      trouble.value_or("").c_str(), is.wrong, std::bit_cast<float>(is.worst), is.first, bytes);
+  return false;
+}
+
+}  // namespace ridge::gpu

@@ -1,0 +1,79 @@
+// What the gated layer's checks share: the reference's arithmetic in f64, operands, canaries and draws.
+#pragma once
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <string>
+
+#include "values.h"
+
+namespace ridge::gpu {
+
+using kernels::Activation;
+
+struct Found {
+  unsigned wrong, worst;  // worst: a float's bits, whose order is that of unsigned for what is not negative
+  unsigned long long first;
+};
+// One in the last place of a result, relative to it, at most: rounding to nearest is off by half of it.
+__host__ __device__ inline double last_place(Stored x) {
+  return x == Stored::bf16 ? 1 / 128.0 : x == Stored::f16 ? 1 / 1024.0 : 1e-6;
+}
+
+__device__ inline double activated(Activation a, double g) {
+  switch (a) {
+    case Activation::none: return g;
+    case Activation::relu: return g < 0 ? 0 : g;
+    case Activation::gelu: return 0.5 * g * erfc(-g * 0.70710678118654752);
+    case Activation::gelu_tanh: return g / (1 + exp(-2 * 0.79788456080286536 * (g + 0.044715 * g * g * g)));
+    case Activation::silu: return g / (1 + exp(-g));
+  }
+  return g;
+}
+
+__device__ inline double slope_of(Activation a, double g) {
+  const double c = 0.79788456080286536,
+               s = 1 / (1 + exp(a == Activation::silu ? -g : -2 * c * (g + 0.044715 * g * g * g)));
+  switch (a) {
+    case Activation::none: return 1;
+    case Activation::relu: return g > 0;
+    case Activation::gelu: return 0.5 * erfc(-g * 0.70710678118654752) + g * 0.3989422804014327 * exp(-g * g / 2);
+    case Activation::gelu_tanh: return s + g * s * (1 - s) * 2 * c * (1 + 3 * 0.044715 * g * g);
+    case Activation::silu: return s + g * s * (1 - s);
+  }
+  return 0;
+}
+
+static __global__ void fill(Stored stored, void* data, std::int64_t count, std::uint32_t seed, float scale) {
+  const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * blockDim.x;
+  for (std::int64_t i = blockIdx.x * static_cast<std::int64_t>(blockDim.x) + threadIdx.x; i < count; i += step)
+    put(stored, data, i, scale * value(Values::normal, static_cast<std::uint64_t>(i), seed));
+}
+static __global__ void poke(Stored stored, void* data, std::int64_t i, float x) { put(stored, data, i, x); }
+// Bytes of lines' gaps and of both ends that no longer hold the canary.
+static __global__ void count_touched(const std::uint8_t* all, std::size_t bytes, std::size_t begin, std::int64_t lines,
+                                     std::int64_t line, std::int64_t stride, unsigned* touched) {
+  for (std::size_t i = blockIdx.x * static_cast<std::size_t>(blockDim.x) + threadIdx.x; i < bytes;
+       i += static_cast<std::size_t>(gridDim.x) * blockDim.x) {
+    if (i >= begin) {
+      const std::int64_t at = static_cast<std::int64_t>(i - begin), l = stride ? at / stride : 0;
+      if (l < lines && at - l * stride < line) continue;
+    }
+    if (all[i] != 0x5a) atomicAdd(touched, 1u);
+  }
+}
+
+struct Random {
+  std::uint32_t state;
+  int below(int n) {
+    state = state * 1664525u + 1013904223u;
+    return static_cast<int>((state >> 8) % static_cast<std::uint32_t>(n));
+  }
+  bool one_in(int n) { return below(n) == 0; }
+  template <class T> T of(std::initializer_list<T> x) { return x.begin()[below(static_cast<int>(x.size()))]; }
+};
+
+bool one_backward(Random& r, int number);  // a random case of the whole backward
+
+}  // namespace ridge::gpu

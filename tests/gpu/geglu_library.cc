@@ -1,0 +1,83 @@
+// The gated layer, forward and backward, for a program that holds its operands elsewhere (geglu_times.py holds them in
+// PyTorch's tensors): plain C, device pointers and a stream. Everything bf16, rows one behind the other, weights
+// [2*f, d] and biases [2*f] with the value half first. What is planned for one set of pointers holds for others that
+// are aligned alike.
+#include <memory>
+#include <string>
+
+#include "ridge/kernels/gated_backward.h"
+
+namespace {
+
+namespace cuda = ridge::kernels::cuda;
+using ridge::kernels::GatedLayer;
+
+struct Layer {
+  GatedLayer sizes;
+  cuda::GatedTraining training;
+  std::optional<cuda::GatedPlan> forward;
+  std::optional<cuda::GatedBackwardPlan> backward;
+};
+thread_local std::string trouble;
+
+GatedLayer with(GatedLayer l, const void* x, const void* w, const void* b) {
+  const auto behind = [](const void* data, std::int64_t elements) {
+    return data ? static_cast<const char*>(data) + elements * 2 : nullptr;
+  };
+  l.x = x, l.up = w, l.gate = behind(w, l.f * l.d), l.bu = b, l.bg = behind(b, l.f);
+  return l;
+}
+
+int ended(const std::optional<std::string>& why) {
+  trouble = why.value_or("");
+  return why ? 1 : 0;
+}
+
+}  // namespace
+
+extern "C" {
+
+const char* ridge_geglu_trouble() { return trouble.c_str(); }
+
+// activation: as tile/epilogue.h numbers them. facts: whether h is kept, the chunk, the bytes beside inputs and outputs
+// (h among them), and the predicted nanoseconds forward and backward. Null: see ridge_geglu_trouble.
+void* ridge_geglu_make(std::int64_t n, std::int64_t f, std::int64_t d, int activation, std::int64_t free_bytes,
+                       std::int64_t* facts) {
+  cuda::GatedCall sizes{.m = n, .n = f, .k = d};
+  sizes.activation = static_cast<cuda::Activation>(activation);
+  const auto training = cuda::plan_training(sizes, static_cast<std::size_t>(free_bytes), cuda::multiprocessors());
+  if (!training) return ended(training.error().message), nullptr;
+  facts[0] = training->keeps_h, facts[1] = training->chunk;
+  facts[2] = static_cast<std::int64_t>(training->extra_bytes);
+  facts[3] = static_cast<std::int64_t>(training->forward_s * 1e9);
+  facts[4] = static_cast<std::int64_t>(training->backward_s * 1e9);
+  return new Layer{{.n = n, .f = f, .d = d, .activation = sizes.activation}, *training, {}, {}};
+}
+void ridge_geglu_free(void* layer) { delete static_cast<Layer*>(layer); }
+
+// h: null, or where the pre-activations go.
+int ridge_geglu_forward(void* of, const void* x, const void* w, const void* b, void* y, void* h, void* workspace,
+                        std::int64_t bytes, CUstream_st* stream) {
+  auto& layer = *static_cast<Layer*>(of);
+  cuda::GatedCall call = cuda::gated_call(with(layer.sizes, x, w, b));
+  call.y = y, call.h = h;
+  if (const auto why = refuse(call)) return ended(why);
+  const auto room = static_cast<std::size_t>(bytes);
+  if (!layer.forward) layer.forward = choose(call, room, cuda::multiprocessors());
+  return ended(launch(call, *layer.forward, {workspace, room}, stream));
+}
+
+// h: null where it was not kept; dh takes its place.
+int ridge_geglu_backward(void* of, const void* x, const void* w, const void* b, const void* dy, void* h, void* dx,
+                         void* dw, void* db, void* workspace, std::int64_t bytes, CUstream_st* stream) {
+  auto& layer = *static_cast<Layer*>(of);
+  cuda::GatedBackward call = cuda::gated_backward(with(layer.sizes, x, w, b), dy, dx, dw, db);
+  call.h = h;
+  if (const auto why = refuse(call)) return ended(why);
+  const auto room = static_cast<std::size_t>(bytes);
+  const int sms = cuda::multiprocessors();
+  if (!layer.backward) layer.backward = planned(call, room, sms, layer.training.chunk);
+  if (!layer.backward) return ended("the workspace holds less than was planned for");
+  return ended(launch(call, *layer.backward, {workspace, room}, stream));
+}
+}
