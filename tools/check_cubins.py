@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Compiles the CUDA product's menu with nvcc (no GPU needed) and holds what came out against a golden file: registers,
-spills (none), shared memory, and how many instructions of each kind that matters; likewise the gated layer's, whose file also has each row's
-bytes of spill stores: the widest rows have some, outside the main loop. `--update` rewrites the files. Where
+spills (none), shared memory, and how many instructions of each kind that matters; likewise the gated layer's and its
+input gradient's (rows dx0 …), whose file also has each row's bytes of spill stores. `--update` rewrites the files. Where
 nvcc is absent it says "not checked" and ends with 0.
 
 Instruction kinds are read from the machine code itself: 16 bytes an instruction, the low 12 bits say what it does (the
@@ -24,6 +24,7 @@ KINDS = {0x9F0: "wgmma", 0x5B4: "tma_load", 0x3B5: "tma_store", 0x844: "stmatrix
          0x387: "local_store"}
 COUNTED = ["wgmma", "tma_load", "tma_store", "stmatrix", "setmaxnreg"]
 HEADER = "type,row,registers,shared_bytes," + ",".join(COUNTED)
+DX = 1000  # the number of the input gradient's first row, so that rows sort
 GATED_HEADER = "type,row,registers,spilled_bytes," + ",".join(COUNTED)
 
 
@@ -48,15 +49,17 @@ def sections(elf: bytes):
 
 
 def key(mangled: str):
-    found = re.search(r"(?:Menu|Gated)KernelILi(\d+)ENS_\d+(Bf16|F16)E", mangled)
-    return (found.group(2), int(found.group(1))) if found else None
+    found = re.search(r"(Menu|Gated|InputGradient)KernelILi(\d+)ENS_\d+(Bf16|F16)E", mangled)
+    if not found:
+        return None
+    return found.group(3), int(found.group(2)) + (DX if found.group(1) == "InputGradient" else 0)
 
 
-def compile_part(compiler: str, folder: str, kind: str, part: int | None) -> dict:
-    """What came out of a part of the product's menu, or of the gated layer's (part None), which may spill."""
-    gated = part is None
+def compile_part(compiler: str, folder: str, kind: str, part: int | str) -> dict:
+    """What came out of a part of the product's menu, or of a file beside it, which may spill."""
+    gated = isinstance(part, str)
     out = pathlib.Path(folder) / f"{kind}_{part}.cubin"
-    source, define = ("gated_sm90.cu", []) if gated else ("matmul_sm90.cu", [f"-DRIDGE_PART={part}"])
+    source, define = (part, []) if gated else ("matmul_sm90.cu", [f"-DRIDGE_PART={part}"])
     run = subprocess.run([compiler, *FLAGS, "-Xptxas", "-v", f"-DRIDGE_TYPE={kind}", *define, "-cubin",
                           str(ROOT / "src/ridge/kernels" / source), "-o", str(out)], capture_output=True, text=True)
     if run.returncode != 0:
@@ -117,9 +120,12 @@ def table(compiler: str) -> list[str]:
 def gated_table(compiler: str) -> list[str]:
     with tempfile.TemporaryDirectory() as folder, concurrent.futures.ThreadPoolExecutor(2) as pool:
         rows: dict = {}
-        for found in pool.map(lambda kind: compile_part(compiler, folder, kind, None), ("Bf16", "F16")):
+        files = [("Bf16", "gated_sm90.cu"), ("F16", "gated_sm90.cu"), ("both", "input_gradient.cu")]
+        for found in pool.map(lambda file: compile_part(compiler, folder, *file), files):
             rows.update(found)
-    return [",".join(map(str, [name[0].lower(), name[1], *(rows[name][key] for key in ("registers", "spilled_bytes", *COUNTED))]))
+    def label(row: int):
+        return f"dx{row - DX}" if row >= DX else row
+    return [",".join(map(str, [name[0].lower(), label(name[1]), *(rows[name][key] for key in ("registers", "spilled_bytes", *COUNTED))]))
             for name in sorted(rows)]
 
 
