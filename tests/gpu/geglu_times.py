@@ -2,14 +2,19 @@
 """The gated layer against PyTorch's, in one process and in turn: forward and forward with backward, bf16, gelu_tanh, both
 biases, F = 4 d. Prints a line for each figure and writes JSON:
 
-    geglu_times.py libridge_geglu.so OUT.json [ROUNDS [N,d …]]
+    geglu_times.py libridge_geglu.so OUT.json [ROUNDS [IDLE_MS [N,d …]]]
 
 Times are medians of events around one call, which is queued while the device writes 512 MB, so that the L2 is cold, and
-then waits 3 ms, so that the host's time counts on no side; ratios are medians of the ratios within a round. Memory is what the call's peak has above inputs and outputs: y, dx,
-dw and db, y kept alive on both sides. Errors are |is - f64| / |f64|, Frobenius. `keep_x` may use FREE (below) of the memory
-that torch.compile took; the library's planner makes its chunks of that."""
+then waits for IDLE_MS (3): with 0 the device throttles as in a long run, and what the host takes longer to queue than
+the writing lasts is counted (torch.compile's backward at d = 1024). Each round has another order; ratios are medians of
+the ratios within a round. Memory is what the call's peak has above inputs and outputs: y, dx, dw and db, y kept alive
+on both sides. Errors are |is - f64| / |f64|, Frobenius. `keep_x` may use FREE (below) of the memory that torch.compile
+took; the library's planner makes its chunks of that.
+
+The library: cmake -DRIDGE_CUDA=ON -DCMAKE_POSITION_INDEPENDENT_CODE=ON … && ninja ridge_geglu"""
 import ctypes
 import json
+import random
 import statistics
 import sys
 
@@ -81,15 +86,17 @@ def extra_bytes(fn):
     return torch.cuda.max_memory_allocated() - base - outputs
 
 
-def in_turn(calls, rounds, flush):
+def in_turn(calls, rounds, idle_ms, flush):
+    order, draw = list(calls), random.Random(1)
     start, stop = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
     us = {name: [] for name in calls}
     for i in range(rounds + 2):
-        for name, fn in calls.items():
+        draw.shuffle(order)
+        for name in order:
             flush.zero_()
-            torch.cuda._sleep(5_000_000)  # clock cycles
+            torch.cuda._sleep(int(idle_ms * 1.75e6))  # clock cycles
             start.record()
-            fn()
+            calls[name]()
             stop.record()
             torch.cuda.synchronize()
             if i > 1:
@@ -133,7 +140,7 @@ def summary(us, against):
     return out
 
 
-def measure(path, n, d, rounds, flush):
+def measure(path, n, d, rounds, idle_ms, flush):
     torch.manual_seed(n + d)
     x = torch.randn(n, d, device="cuda", dtype=BF16)
     w = torch.randn(8 * d, d, device="cuda", dtype=BF16) * (1.2 / d ** 0.5)
@@ -146,7 +153,7 @@ def measure(path, n, d, rounds, flush):
              "ridge_keeping_h": lambda: forward.forward(x, w, b, True)}
     for fn in calls.values():
         fn()
-    row["forward"] = summary(in_turn(calls, rounds, flush), ("compile", "linear"))
+    row["forward"] = summary(in_turn(calls, rounds, idle_ms, flush), ("compile", "linear"))
     row["forward_predicted_us"] = forward.predicted_us["forward"]
     if n * d > 8192 * 16384:
         return row
@@ -164,7 +171,7 @@ def measure(path, n, d, rounds, flush):
     for name, fn in calls.items():
         fn()
         row["extra_bytes"][name] = extra_bytes(fn)
-    row["forward_backward"] = summary(in_turn(calls, rounds, flush), ("compile",))
+    row["forward_backward"] = summary(in_turn(calls, rounds, idle_ms, flush), ("compile",))
     row["keep_x_chunk"] = keep_x.chunk
     row["predicted_us"] = {"keep_h": keep_h.predicted_us, "keep_x": keep_x.predicted_us}
     row["errors"] = errors(calls, *plain)
@@ -174,17 +181,18 @@ def measure(path, n, d, rounds, flush):
 def main():
     path, out = sys.argv[1], sys.argv[2]
     rounds = int(sys.argv[3]) if len(sys.argv) > 3 else 15
-    shapes = [tuple(map(int, s.split(","))) for s in sys.argv[4:]] or SHAPES
+    idle_ms = float(sys.argv[4]) if len(sys.argv) > 4 else 3.0
+    shapes = [tuple(map(int, s.split(","))) for s in sys.argv[5:]] or SHAPES
     flush = torch.empty(512 << 20, device="cuda", dtype=torch.uint8)
     rows = []
     for n, d in shapes:
         torch._dynamo.reset()
         torch.cuda.empty_cache()
-        rows.append(measure(path, n, d, rounds, flush))
+        rows.append(measure(path, n, d, rounds, idle_ms, flush))
         print(json.dumps(rows[-1]), flush=True)
         json.dump({"schema": "ridge.results/1", "kind": "gated layer against PyTorch, forward and backward",
                    "device": torch.cuda.get_device_name(), "torch": torch.__version__, "cuda": torch.version.cuda, "rounds": rounds,
-                   "protocol": __doc__.split("\n\n")[-1].replace("\n", " "), "rows": rows}, open(out, "w"), indent=1)
+                   "idle_ms": idle_ms, "protocol": __doc__.split("\n\n")[2].replace("\n", " "), "rows": rows}, open(out, "w"), indent=1)
     return 0
 
 

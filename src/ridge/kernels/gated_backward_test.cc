@@ -170,22 +170,22 @@ TEST(GatedTraining, TooLittleMemorySaysHowMuchItTakes) {
             "expected bf16 or f16, found f32");
 }
 
-// What was measured on an H200 (results/h200_geglu_torch.json) within a tenth.
-TEST(GatedTraining, PredictionsAreWithinATenthOfWhatWasMeasured) {
+// Of a busy H200 (results/h200_geglu_torch.json), keeping h and keeping only x.
+TEST(GatedTraining, PredictionsAreWithinATwentiethOfWhatWasMeasured) {
   struct Seen {
     std::int64_t n, d;
     std::size_t bytes;
     double us;
   };
-  for (const Seen& s : {Seen{8192, 1024, 1000 * mega, 681},
-                        {8192, 1024, 82 * mega, 859},
-                        {4096, 4096, 1000 * mega, 4830},
-                        {4096, 4096, 93 * mega, 6701},
-                        {4096, 8192, 1000 * mega, 19007},
-                        {4096, 8192, 161 * mega, 26212}}) {
+  for (const Seen& s : {Seen{8192, 1024, 1000 * mega, 683},
+                        {8192, 1024, 82 * mega, 861},
+                        {4096, 4096, 1000 * mega, 4783},
+                        {4096, 4096, 93 * mega, 6638},
+                        {4096, 8192, 1000 * mega, 18886},
+                        {4096, 8192, 161 * mega, 26149}}) {
     const auto plan = plan_training({.m = s.n, .n = 4 * s.d, .k = s.d}, s.bytes, sms);
     ASSERT_TRUE(plan.ok());
-    EXPECT_NEAR((plan->forward_s + plan->backward_s) * 1e6 / s.us, 1, 0.1) << s.n << " x " << s.d << ", " << s.bytes;
+    EXPECT_NEAR((plan->forward_s + plan->backward_s) * 1e6 / s.us, 1, 0.05) << s.n << " x " << s.d << ", " << s.bytes;
   }
 }
 

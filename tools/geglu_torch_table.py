@@ -1,0 +1,50 @@
+#!/usr/bin/env python3
+"""The table of docs/geglu.md that puts the gated layer beside PyTorch's on an H200, from results/h200_geglu_torch.json
+(tests/gpu/geglu_times.py measures it). Prints it; `--update` writes it into the page, `--check` fails where the page
+holds another."""
+import json
+import pathlib
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+RESULTS, PAGE = ROOT / "results/h200_geglu_torch.json", ROOT / "docs/geglu.md"
+BEGIN, END = "<!-- table: tools/geglu_torch_table.py -->\n", "<!-- end of table -->\n"
+HEAD = """\
+| device | N | d | linear | layer | : linear | torch.compile | keeping h | only x | torch.compile | keeping h | only x | torch.compile |
+|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|
+"""
+
+
+def table() -> str:
+    results, lines = json.loads(RESULTS.read_text()), []
+    for device, rows in (("busy", results["rows"]), ("rested", results["rows_after_idle"])):
+        for row in rows:
+            forward = row["forward"]
+            time = {name: f"{forward[name]['us']['median']:.0f}" for name in forward}
+            cells = [device, row["n"], row["d"], time["linear"], time["ridge"], f"{1 / forward['ridge']['linear_over_this']:.3f}",
+                     f"{time['compile']} ({forward['ridge']['compile_over_this']:.2f})"]
+            both = row.get("forward_backward")
+            cells += [f"{both[name]['us']['median']:.0f} ({both[name]['compile_over_this']:.2f})" if both else "–" for name in ("keep_h", "keep_x")]
+            cells.append(f"{both['compile']['us']['median']:.0f}" if both else "–")
+            cells += [f"{row['extra_bytes'][name] / 1e6:.0f} MB" if both else "–" for name in ("keep_h", "keep_x", "compile")]
+            lines.append("| " + " | ".join(map(str, cells)) + " |\n")
+    return HEAD + "".join(lines)
+
+
+def main() -> int:
+    found = table()
+    if len(sys.argv) == 1:
+        print(found, end="")
+        return 0
+    before, _, rest = PAGE.read_text().partition(BEGIN)
+    page = before + BEGIN + found + END + rest.partition(END)[2]
+    if "--update" in sys.argv:
+        PAGE.write_text(page)
+    elif page != PAGE.read_text():
+        print("docs/geglu.md holds another table; tools/geglu_torch_table.py --update writes it")
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
