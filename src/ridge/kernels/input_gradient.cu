@@ -1,6 +1,7 @@
-// The kernel text of input_gradient.h, its rows and its launch.
+// The rows of input_gradient.h and their launch: joined_matmul.h's text, whose tiles are stored or added.
 #include "ridge/kernels/input_gradient.h"
 
+#include "ridge/kernels/joined_matmul.h"
 #include "ridge/kernels/matmul_sm90.h"
 #include "ridge/kernels/tensor_maps.h"
 #include "ridge/tile/target/sm90/add.h"
@@ -10,31 +11,12 @@ namespace {
 
 constexpr int depth(std::int64_t k) { return static_cast<int>((k + 63) / 64 * 64); }  // of one pair, in whole stages
 
-template <int row, class T> struct InputGradientKernel {
-  static constexpr MatmulConfig config = input_gradient_menu[row];
-  using A = SharedTile<T, config.m, config.k>;
-  using B = SharedTile<T, config.n, config.k>;
-  struct Globals {
-    GlobalView<A, Row> a, second_a;
-    GlobalView<B, Col> b, second_b;
-    OutputView<T, config.m, config.n> d;
-    int seam;  // where k enters the second pair
+template <int row, class T> struct InputGradientKernel : JoinedMatmul<input_gradient_menu[row], T> {
+  using Text = JoinedMatmul<input_gradient_menu[row], T>;
+  struct Globals : Text::Globals {
     bool add;
   };
-  struct Stage {
-    A a;
-    B b;
-  };
-  using State = Accumulator<config.m, config.n, config.sharers()>;
-
-  TILE_FN static void load(auto& at, Stage& s, const Globals& g, Range k) {
-    const bool second = k.begin >= g.seam;
-    if (second) k.begin -= g.seam;
-    at.load(s.a, second ? g.second_a : g.a, at.row(), k);
-    at.load(s.b, second ? g.second_b : g.b, at.col(), k);
-  }
-  TILE_FN static void compute(auto& at, State& acc, const Stage& s) { at.mma(acc, s.a, transposed(s.b)); }
-  TILE_FN static void store(auto& at, const Globals& g, const State& acc) {
+  TILE_FN static void store(auto& at, const Globals& g, const typename Text::State& acc) {
     tile::sm90::store_or_add(at, g.d, acc, at.row(), at.col(), g.add);
   }
 };
