@@ -4,6 +4,7 @@
 #include <sched.h>
 
 #include <atomic>
+#include <cstdint>
 #include <cstdlib>
 #include <deque>
 #include <mutex>
@@ -65,7 +66,7 @@ struct alignas(64) Worker {  // a line each, so that one worker's start is not a
 class Pool {
  public:
   ~Pool() {
-    task_ = nullptr;
+    stopping_.store(true, std::memory_order_relaxed);
     for (Worker& w : workers_) start(w);
     for (Worker& w : workers_)
       if (w.thread.joinable()) w.thread.join();
@@ -76,13 +77,15 @@ class Pool {
     grow(threads - 1);
     task_ = task;
     context_ = context;
-    tasks_ = threads;
-    active_ = std::min(threads, size() + 1);
+    const int started = std::min(threads - 1, size());
     // With more threads than cores, who spins only keeps off those that have work.
-    pauses_.store(active_ <= usable_cores() ? pauses_before_sleep : 0, std::memory_order_relaxed);
-    left_.store(active_ - 1, std::memory_order_relaxed);
-    for (int i = 0; i + 1 < active_; ++i) start(workers_[static_cast<std::size_t>(i)]);
+    pauses_.store(started < usable_cores() ? pauses_before_sleep : 0, std::memory_order_relaxed);
+    tasks_.store(threads, std::memory_order_relaxed);
+    left_.store(threads, std::memory_order_relaxed);
+    tickets_.store((++calls_ << 32) + 1, std::memory_order_release);  // 0 is the caller's
+    for (int i = 0; i < started; ++i) start(workers_[static_cast<std::size_t>(i)]);
     work(0);
+    take_tickets();
     for (int left = left_.load(std::memory_order_acquire); left != 0; left = left_.load(std::memory_order_acquire))
       wait_while(left_, left, pauses_.load(std::memory_order_relaxed));
   }
@@ -95,10 +98,24 @@ class Pool {
     w.call.notify_one();
   }
 
+  // A ticket of this call that nobody has yet, until there is none. Who comes late finds a later call's, or none.
+  void take_tickets() {
+    std::uint64_t next = tickets_.load(std::memory_order_acquire);
+    for (;;) {
+      const int index = static_cast<int>(next & 0xffffffff);
+      if (index >= tasks_.load(std::memory_order_relaxed)) return;
+      if (!tickets_.compare_exchange_weak(next, next + 1, std::memory_order_acq_rel, std::memory_order_acquire))
+        continue;
+      work(index);  // from here on the call cannot end without us, and its task stays
+      next = tickets_.load(std::memory_order_acquire);
+    }
+  }
+
   void work(int index) {
     inside_task = true;
-    for (int w = index; w < tasks_; w += active_) task_(context_, w);
+    task_(context_, index);
     inside_task = false;
+    if (left_.fetch_sub(1, std::memory_order_acq_rel) == 1) left_.notify_one();
   }
 
   void serve(Worker& me, int index) {
@@ -106,9 +123,8 @@ class Pool {
     for (int seen = 0;;) {
       wait_while(me.call, seen, pauses_.load(std::memory_order_relaxed));
       seen = me.call.load(std::memory_order_acquire);
-      if (task_ == nullptr) return;
-      work(index);
-      if (left_.fetch_sub(1, std::memory_order_acq_rel) == 1) left_.notify_one();
+      if (stopping_.load(std::memory_order_relaxed)) return;
+      take_tickets();
     }
   }
 
@@ -129,10 +145,13 @@ class Pool {
   std::mutex users_;
   std::deque<Worker> workers_;  // addresses stay
   std::atomic<int> size_{0};
-  // The call under way: written before the workers are started, read after.
+  // The call under way: written before its tickets are, and read by who has one.
   Task task_ = nullptr;
   void* context_ = nullptr;
-  int tasks_ = 0, active_ = 0;
+  std::atomic<int> tasks_{0};
+  std::uint64_t calls_ = 0;
+  alignas(64) std::atomic<std::uint64_t> tickets_{0};  // the call's number above, the next index below
+  std::atomic<bool> stopping_{false};
   std::atomic<int> pauses_{pauses_before_sleep};
   alignas(64) std::atomic<int> left_{0};
 };

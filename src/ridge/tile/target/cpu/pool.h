@@ -16,9 +16,10 @@ namespace ridge::tile::cpu {
 using Task = void (*)(void* context, int worker);
 
 // Calls task(context, w) once for each w in 0 … threads-1 and returns when all have returned; what they wrote is then
-// visible. The caller is worker 0. A call from inside a task runs on that thread alone, one w after another, and so do
-// the workers for which the system gave no thread: a task must never wait for another worker's. Calls from several
-// threads take turns. Tasks must not throw. threads <= 1: task(context, 0), without a lock.
+// visible. The caller is worker 0, and then whichever has not begun when it is done: a thread that the system has not
+// woken yet holds nobody up. A call from inside a task runs on that thread alone, one w after another: a task must
+// never wait for another worker's. Calls from several threads take turns. Tasks must not throw. threads <= 1:
+// task(context, 0), without a lock.
 void run_task(int threads, Task task, void* context);
 
 template <class F> void run(int threads, F&& f) {

@@ -48,6 +48,19 @@ TEST(Pool, the_caller_waits_for_a_worker_that_takes_long) {
   EXPECT_TRUE(done);
 }
 
+TEST(Pool, the_caller_takes_what_a_worker_has_not_begun) {
+  run(2, [](int) {});
+  const auto caller = std::this_thread::get_id();
+  bool taken = false;
+  for (int i = 0; i < 200 && !taken; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));  // the worker sleeps, and takes long to wake
+    run(2, [&](int worker) {
+      if (worker == 1) taken = std::this_thread::get_id() == caller;
+    });
+  }
+  EXPECT_TRUE(taken);
+}
+
 TEST(Pool, a_call_inside_a_task_runs_on_that_thread) {
   std::atomic<int> calls = 0;
   run(3, [&](int) {
