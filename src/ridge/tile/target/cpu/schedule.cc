@@ -11,8 +11,9 @@ constexpr Index most_packed_left = Index{16} << 20;  // bytes of A packed at onc
 
 Index rounded_up(Index a, Index to) { return ceil_div(a, to) * to; }
 
-// Few rows: whole k at once, in strips of columns. Where columns are contiguous a strip of 16 KiB keeps its sums in the
-// L2 and reads B in runs that long; where k is, any cut will do.
+// Few rows: whole k at once, in strips of columns. Where columns are contiguous
+// a strip of 16 KiB keeps its sums in the L2 and reads B in runs that long;
+// where k is, any cut will do.
 bool choose_thin(const Problem& p, const Operands& o, int threads, Schedule& s) {
   const Engine& e = *o.engine;
   const bool along = o.right->col_stride == 1;
@@ -36,12 +37,18 @@ Schedule choose(const Problem& p, const Operands& o, TileLimits limits, int thre
   Schedule s;
   if (o.right_alike && choose_thin(p, o, threads, s)) return s;
   const Index units = ceil_div(p.k, e.per_unit), unit_bytes = sizeof(Unit);
-  // k: a panel of A fills two thirds of the L1, and with n a stage of B three eighths of the L2.
-  const Index l1_steps = caches().l1d * 2 / 3 / (e.rows * unit_bytes);
-  const Index kc = std::max<Index>(1, std::min(std::max<Index>(l1_steps / 32 * 32, 64), limits.k / e.per_unit));
+  // k: a panel of A fills at most two thirds of the L1. With n a stage of B
+  // fills three eighths of the L2, in which it is at least seven panels wide:
+  // narrower, it would be read from memory in short runs.
+  const Index stage_bytes = caches().l2 * 3 / 8;
+  const Index l1_steps = caches().l1d * 2 / 3 / (e.rows * unit_bytes),
+              l2_steps = stage_bytes / (7 * e.cols * unit_bytes);
+  const Index most_steps = std::max<Index>(std::min(l1_steps, l2_steps) / 32 * 32, 64);
+  const Index kc = std::max<Index>(1, std::min(most_steps, limits.k / e.per_unit));
   s.stages = std::max<Index>(1, ceil_div(units, kc));
-  const Index nc = std::max<Index>(
-      e.cols, std::min(caches().l2 * 3 / 8 / o.right_parts / (kc * unit_bytes) / e.cols * e.cols, limits.n));
+  const Index deep = std::max<Index>(ceil_div(units, s.stages), 1);
+  const Index nc =
+      std::max<Index>(e.cols, std::min(stage_bytes / o.right_parts / (deep * unit_bytes) / e.cols * e.cols, limits.n));
   s.column_blocks = std::max<Index>(1, ceil_div(p.n, nc));
   const Index mc = std::max<Index>(e.rows, limits.m / e.rows * e.rows);
   const Index group = std::max(mc, most_packed_left / (std::max<Index>(units, 1) * unit_bytes) / mc * mc);
@@ -59,7 +66,7 @@ Schedule choose(const Problem& p, const Operands& o, TileLimits limits, int thre
   const Matrix &a = *o.left, &b = *o.right;
   const bool left_in_place = e.direct_left && a.col_stride == 1 && a.row_stride % e.per_unit == 0 &&
                              p.k % e.per_unit == 0 && a.batch_stride % e.per_unit == 0;
-  s.pack_left = !(left_in_place && p.n <= 512 && a.row_stride * o.left_bytes <= 4096);
+  s.pack_left = !(left_in_place && (p.n <= 384 || (p.n <= 512 && a.row_stride * o.left_bytes <= 4096)));
   s.pack_right = b.prepacked == nullptr && !(o.right_alike && e.direct_right && b.row_stride == 1 && p.n <= 512 &&
                                              p.k * p.n * unit_bytes <= caches().l2 * 9 / 8);
   return s;
