@@ -6,15 +6,69 @@
 #pragma once
 
 #include <array>
+#include <type_traits>
 #include <utility>
 
 #include "ridge/tile/target/cpu/engine.h"
 
 namespace ridge::tile::cpu {
 
-template <class V, int rows, int vectors, bool packed, bool edge>
-[[gnu::always_inline]] inline void multiply_panel(const Block& x, const Unit* b, typename V::Sum* const c) {
-  using Sum = typename V::Sum;
+// Walks through what is fetched ahead, a step every four steps of k. Of vectors of eight twice as many are loaded as of
+// sixteen, and two loads a cycle are the limit: there is room for a walk in steps of one length, but not for the words
+// of a better one.
+template <class V> struct Fetching {
+  Ahead a, b;
+  Index sa, sb;
+  const char *near_a, *near_b;
+  Index step_a, step_b;
+  [[gnu::always_inline]] Fetching(const Ahead& next_a, const Ahead& next_b)
+      : a(next_a),
+        b(next_b),
+        sa(a.from),
+        sb(b.from),
+        near_a(a.base + (sa << a.shift)),
+        near_b(b.base),
+        step_a(a.mask == 0 ? Index{1} << a.shift : 0),
+        step_b(b.mask == 0 ? 0 : b.stride) {}
+  [[gnu::always_inline]] void next() {
+    if constexpr (V::lanes == 8) {
+      __builtin_prefetch(near_b, 0, 2);
+      __builtin_prefetch(near_b + 64, 0, 2);
+      __builtin_prefetch(near_a, 0, 2);
+      near_a += step_a, near_b += step_b;
+    } else {
+      const char* const p = b.base + (sb & b.mask) * b.stride + ((sb & ~b.mask) << b.shift);
+      __builtin_prefetch(p, 0, 2);
+      __builtin_prefetch(p + 64, 0, 2);
+      __builtin_prefetch(a.base + (sa & a.mask) * a.stride + ((sa & ~a.mask) << a.shift), 0, 2);
+      ++sa, ++sb;
+    }
+  }
+  [[gnu::always_inline]] void next_panel() { b.base += b.panel, near_b = b.base, sb = b.from; }
+};
+
+// Whether V has a store that passes by the caches.
+template <class V> constexpr bool streams = requires(typename V::Sum* p, typename V::Register x) {
+  V::sum_stream(p, x);
+};
+
+// Whether its blocks can leave B packed as they pass.
+template <class V> constexpr bool keeps = requires(Unit* p, typename V::Register x) { V::keep(p, x); };
+
+// Fetches what C holds under one panel: its first and last column, since a row need not begin with a line.
+template <class V, int rows, int vectors>
+[[gnu::always_inline]] inline void fetch(const typename V::Sum* c, Index stride) {
+#pragma GCC unroll 16
+  for (int i = 0; i < rows; ++i, c += stride) {
+    __builtin_prefetch(c, 1);
+    __builtin_prefetch(c + V::lanes * vectors - 1, 1);
+  }
+}
+
+// What is held of x lies in registers: the compiler must take every store to C for one to x.
+template <class V, int rows, int vectors, bool packed, bool edge, bool keeping>
+[[gnu::always_inline]] inline void multiply_panel(const Block& x, const Unit* b, Unit* keep, typename V::Sum* c,
+                                                  bool add, bool stream, Fetching<V>& fetching) {
   constexpr int lanes = V::lanes, row_groups = (rows + 2) / 3;
   typename V::Register sums[rows][vectors];
 #pragma GCC unroll 16
@@ -23,13 +77,6 @@ template <class V, int rows, int vectors, bool packed, bool edge>
     for (int j = 0; j < vectors; ++j) sums[i][j] = V::zero();
   const Index c_stride = x.c_stride;
   const int last = edge ? x.cols - (vectors - 1) * lanes : lanes;
-  if (x.far) {
-#pragma GCC unroll 16
-    for (int i = 0; i < rows; ++i) {
-      __builtin_prefetch(c + i * c_stride, 1);
-      __builtin_prefetch(c + i * c_stride + lanes * vectors - 1, 1);
-    }
-  }
   // Three rows share a pointer: x86 addresses base, base + stride and base + 2 * stride without an addition.
   const Index a_stride = x.a_stride, b_stride = x.b_stride;
   const Unit* a[row_groups];
@@ -37,11 +84,17 @@ template <class V, int rows, int vectors, bool packed, bool edge>
   for (int i = 0; i < row_groups; ++i) a[i] = x.a + (packed ? 0 : 3 * i * a_stride);
   const auto step = [&](int u) __attribute__((always_inline)) {
     typename V::Register columns[vectors];
+    if constexpr (keeping) __builtin_prefetch(b + 4 * b_stride, 0, 3);
 #pragma GCC unroll 4
     for (int j = 0; j < vectors; ++j) {
       columns[j] = edge && j == vectors - 1 ? V::load_part(b + lanes * j, last) : V::load(b + lanes * j);
     }
     b += b_stride;
+    if constexpr (keeping) {
+#pragma GCC unroll 4
+      for (int j = 0; j < vectors; ++j) V::keep(keep + lanes * j, columns[j]);
+      keep += 2 * lanes;
+    }
 #pragma GCC unroll 16
     for (int i = 0; i < rows; ++i) {
       const auto left = V::broadcast(packed ? a[0][u * rows + i] : a[i / 3][(i % 3) * a_stride + u]);
@@ -57,55 +110,67 @@ template <class V, int rows, int vectors, bool packed, bool edge>
       for (int i = 0; i < row_groups; ++i) a[i] += n;
     }
   };
-  const Ahead na = x.next_a, nb = x.next_b;
-  Index k = x.steps, sa = na.from, sb = nb.from;
-  // Of vectors half as long twice as many are loaded, and two loads a cycle are the limit: there is room for a walk in
-  // steps of one length, but not for the words of a better one.
-  const char *near_a = na.base + (sa << na.shift), *near_b = nb.base;
-  const Index step_a = na.mask == 0 ? Index{1} << na.shift : 0, step_b = nb.mask == 0 ? 0 : nb.stride;
+  Index k = x.steps;
   for (; k >= 4; k -= 4) {
-    if constexpr (lanes == 8) {
-      __builtin_prefetch(near_b, 0, 2);
-      __builtin_prefetch(near_b + 64, 0, 2);
-      __builtin_prefetch(near_a, 0, 2);
-      near_a += step_a, near_b += step_b;
-    } else {
-      const char* const p = nb.base + (sb & nb.mask) * nb.stride + ((sb & ~nb.mask) << nb.shift);
-      __builtin_prefetch(p, 0, 2);
-      __builtin_prefetch(p + 64, 0, 2);
-      __builtin_prefetch(na.base + (sa & na.mask) * na.stride + ((sa & ~na.mask) << na.shift), 0, 2);
-      ++sa, ++sb;
-    }
+    fetching.next();
     step(0), step(1), step(2), step(3);
     advance(4);
   }
   for (; k > 0; --k) step(0), advance(1);
-  if (!edge && x.stream) {
+  const auto finish = [&](auto one) __attribute__((always_inline)) {
+    typename V::Sum* at = c;
 #pragma GCC unroll 16
-    for (int i = 0; i < rows; ++i)
+    for (int i = 0; i < rows; ++i, at += c_stride)
 #pragma GCC unroll 4
-      for (int j = 0; j < vectors; ++j) V::sum_stream(c + i * c_stride + lanes * j, sums[i][j]);
-    return;
-  }
-#pragma GCC unroll 16
-  for (int i = 0; i < rows; ++i)
-#pragma GCC unroll 4
-    for (int j = 0; j < vectors; ++j) {
-      Sum* const at = c + i * c_stride + lanes * j;
-      if (edge && j == vectors - 1) {
-        if (x.add) sums[i][j] = V::sum_add(sums[i][j], V::sum_load_part(at, last));
-        V::sum_store_part(at, sums[i][j], last);
-      } else {
-        if (x.add) sums[i][j] = V::sum_add(sums[i][j], V::sum_load(at));
-        V::sum_store(at, sums[i][j]);
+      for (int j = 0; j < vectors; ++j) one(at + lanes * j, sums[i][j], edge && j == vectors - 1);
+  };
+  if (add) {
+    finish([&](typename V::Sum * at, typename V::Register sum, bool part) __attribute__((always_inline)) {
+      if (part)
+        V::sum_store_part(at, V::sum_add(sum, V::sum_load_part(at, last)), last);
+      else
+        V::sum_store(at, V::sum_add(sum, V::sum_load(at)));
+    });
+  } else {
+    finish([&](typename V::Sum * at, typename V::Register sum, bool part) __attribute__((always_inline)) {
+      if (part) return V::sum_store_part(at, sum, last);
+      if constexpr (streams<V> && !edge) {
+        if (stream) return V::sum_stream(at, sum);
       }
-    }
+      V::sum_store(at, sum);
+    });
+  }
+}
+
+template <class V, int rows, int vectors, bool packed, bool edge, bool keeping>
+[[gnu::always_inline]] inline void multiply_panels(const Block& x) {
+  constexpr int width = V::lanes * vectors;
+  auto* c = static_cast<typename V::Sum*>(x.c);
+  const Unit* b = x.b;
+  Unit* keep = x.keep;
+  const bool add = x.add, stream = streams<V> && x.stream;
+  const Index panel_units = x.panel_units, c_stride = x.c_stride;
+  Fetching<V> fetching(x.next_a, x.next_b);
+  if (!stream) fetch<V, rows, vectors>(c, c_stride);
+  for (int panel = x.panels;;) {
+    if (--panel > 0 && !stream) fetch<V, rows, vectors>(c + width, c_stride);
+    multiply_panel<V, rows, vectors, packed, edge, keeping>(x, b, keep, c, add, stream, fetching);
+    if (panel <= 0) return;
+    b += panel_units, c += width, fetching.next_panel();
+    if constexpr (keeping) keep += x.keep_units;
+  }
+}
+
+// A function of its own: in one with the other loop, the compiler moves the sums of both about.
+template <class V, int rows, int vectors, bool edge> [[gnu::noinline]] void multiply_and_keep(const Block& x) {
+  multiply_panels<V, rows, vectors, true, edge, true>(x);
 }
 
 template <class V, int rows, int vectors, bool packed, bool edge> void multiply_block(const Block& x) {
-  auto* const c = static_cast<typename V::Sum*>(x.c);
-  for (int panel = 0; panel < x.panels; ++panel)
-    multiply_panel<V, rows, vectors, packed, edge>(x, x.b + panel * x.panel_units, c + panel * V::lanes * vectors);
+  if constexpr (packed && keeps<V>) {
+    if (x.keep != nullptr) return multiply_and_keep<V, rows, vectors, edge>(x);
+  }
+  multiply_panels<V, rows, vectors, packed, edge, false>(x);
 }
 
 using BlockFunction = void (*)(const Block&);

@@ -23,6 +23,7 @@ struct Ahead {
   Index mask = 0;  // 2^n - 1
   int shift = 0;   // (s & ~mask) << shift is the second addend
   Index from = 0;
+  Index panel = 0;  // bytes: what each further panel of columns adds to the base (B)
 };
 
 // C[rows][cols] (+)= A[rows][steps] * B[steps][cols]; rows and cols at most the engine's block.
@@ -37,9 +38,10 @@ struct Block {
   int rows = 0, cols = 0;
   int panels = 1;         // such blocks side by side, with whole vectors of columns
   Index panel_units = 0;  // of B from panel to panel
+  Unit* keep = nullptr;   // where B, read in place, is left as packed panels, [steps][cols]; null: nowhere
+  Index keep_units = 0;   // … from panel to panel
   bool packed = false;    // A
   bool add = false;       // to what C holds; false: overwrite
-  bool far = false;       // C is probably not in the L2: fetch it on entry
   bool stream = false;    // C goes past the caches: whole aligned lines that nobody reads soon
   Ahead next_a, next_b;
 };
@@ -87,6 +89,7 @@ struct Engine {
   int per_unit = 0;           // elements of k
   bool direct_left = false;   // a unit is what lies in memory where k is contiguous: A may be read in place
   bool direct_right = false;  // a unit is one element as stored: B may, where columns are contiguous
+  bool keeps_right = false;   // … and the block can leave it packed
   void (*block)(const Block&) = nullptr;
   Packers left, right;
   void (*thin_along)(const Strip&) = nullptr;  // null: thin products take the way of all others

@@ -24,6 +24,7 @@ struct V {
   [[gnu::always_inline]] static Register load_part(const Unit* p, int n) {
     return _mm256_maskload_ps(reinterpret_cast<const float*>(p), mask(n));
   }
+  [[gnu::always_inline]] static void keep(Unit* p, Register x) { _mm256_storeu_ps(reinterpret_cast<float*>(p), x); }
   [[gnu::always_inline]] static Register broadcast(Unit x) { return _mm256_set1_ps(__builtin_bit_cast(float, x)); }
   [[gnu::always_inline]] static Register multiply_add(Register c, Register a, Register b) {
     // In place: left to choose, the compiler exchanges registers until two sums lie in memory.
@@ -33,7 +34,6 @@ struct V {
   [[gnu::always_inline]] static Register sum_add(Register a, Register b) { return _mm256_add_ps(a, b); }
   [[gnu::always_inline]] static Register sum_load(const float* p) { return _mm256_loadu_ps(p); }
   [[gnu::always_inline]] static Register sum_load_part(const float* p, int n) { return _mm256_maskload_ps(p, mask(n)); }
-  [[gnu::always_inline]] static void sum_stream(float* p, Register x) { sum_store(p, x); }
   [[gnu::always_inline]] static void sum_store(float* p, Register x) { _mm256_storeu_ps(p, x); }
   [[gnu::always_inline]] static void sum_store_part(float* p, Register x, int n) { store_first<V>(p, x, n); }
 };
@@ -57,7 +57,6 @@ struct Ints {  // a unit is a pair of int16 along k
   [[gnu::always_inline]] static Register sum_load_part(const Sum* p, int n) {
     return _mm256_maskload_epi32(p, V::mask(n));
   }
-  [[gnu::always_inline]] static void sum_stream(Sum* p, Register x) { sum_store(p, x); }
   [[gnu::always_inline]] static void sum_store(Sum* p, Register x) {
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), x);
   }
@@ -73,6 +72,7 @@ template <class A, class B> struct Widening {
       .per_unit = 1,
       .direct_left = sizeof(A) == 4,
       .direct_right = sizeof(B) == 4,
+      .keeps_right = sizeof(B) == 4,
       .block = block<V, 6, sizeof(A) == 4>,
       .left = packers_avx2<V, A>,
       .right = packers_avx2<V, B>,

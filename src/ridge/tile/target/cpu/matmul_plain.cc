@@ -36,7 +36,6 @@ template <class Sum_> struct Vectors {
     for (int i = 0; i < n; ++i) x[i] = p[i];
     return x;
   }
-  [[gnu::always_inline]] static void sum_stream(Sum* p, Register x) { sum_store(p, x); }
   [[gnu::always_inline]] static void sum_store(Sum* p, Register x) { std::memcpy(p, &x, sizeof x); }
   [[gnu::always_inline]] static void sum_store_part(Sum* p, Register x, int n) {
     for (int i = 0; i < n; ++i) p[i] = x[i];

@@ -7,7 +7,7 @@
 namespace ridge::tile::cpu {
 namespace {
 
-constexpr Index stream_elements = Index{8} << 20, short_steps = 128;
+constexpr Index stream_elements = Index{8} << 20;
 
 const char* element(const Matrix& m, Index batch, Index row, Index col, int bytes) {
   return static_cast<const char*>(m.data) + (batch * m.batch_stride + row * m.row_stride + col * m.col_stride) * bytes;
@@ -75,13 +75,9 @@ const Unit* Worker::left(const Announced& a, Index panel, Range rows) {
   return out;
 }
 
-const Unit* Worker::right(const Announced& b, int of) {
+void Worker::pack_right(const Announced& b, Unit* out) const {
   const Engine& e = *team_.operands.engine;
-  Slot& slot = slots_[of];
-  if (slot.matrix == b.matrix && slot.k == b.k.begin && slot.column == b.along.begin) return slot.data;
   const Index units = ceil_div(b.k.size, e.per_unit);
-  slot.data =
-      static_cast<Unit*>(arenas().right[of].need(sizeof(Unit) * ceil_div(b.along.size, e.cols) * e.cols * units));
   for (Index j = 0; j < b.along.size; j += e.cols) {
     pack(e.right, *b.matrix,
          {.source = element(*b.matrix, team_.batch, b.along.begin + j, b.k.begin, team_.operands.right_bytes),
@@ -89,10 +85,37 @@ const Unit* Worker::right(const Announced& b, int of) {
           .lanes = static_cast<int>(std::min<Index>(e.cols, b.along.size - j)),
           .width = e.cols,
           .k = b.k.size,
-          .out = slot.data + j * units});
+          .out = out + j * units});
   }
-  slot.matrix = b.matrix, slot.k = b.k.begin, slot.column = b.along.begin;
-  return slot.data;
+}
+
+// Where the panels of a stage of B are to be had: packed for the call, packed once, or in place. The first panel of A
+// that meets a stage may read it in place and leave it packed for the others: its stores cost less than a copy.
+Worker::RightPanels Worker::right(const Announced& b, int of) {
+  const Engine& e = *team_.operands.engine;
+  const Index steps = ceil_div(b.k.size, e.per_unit);
+  if (b.matrix->prepacked != nullptr) {
+    const Index units = ceil_div(team_.problem.k, e.per_unit);
+    const Unit* const all = static_cast<const Unit*>(b.matrix->prepacked);
+    return {all + b.along.begin * units + b.k.begin / e.per_unit * e.cols, e.cols * units, e.cols};
+  }
+  RightPanels in_place{reinterpret_cast<const Unit*>(
+                           element(*b.matrix, team_.batch, b.along.begin, b.k.begin, team_.operands.right_bytes)),
+                       e.cols, b.matrix->col_stride};
+  if (!team_.schedule.pack_right) return in_place;
+  Slot& slot = slots_[of];
+  const bool held = slot.matrix == b.matrix && slot.k == b.k.begin && slot.column == b.along.begin;
+  if (!held) {
+    slot.data =
+        static_cast<Unit*>(arenas().right[of].need(sizeof(Unit) * ceil_div(b.along.size, e.cols) * e.cols * steps));
+    slot.matrix = b.matrix, slot.k = b.k.begin, slot.column = b.along.begin;
+    if (e.keeps_right && team_.schedule.pack_left && b.matrix->row_stride == 1) {
+      in_place.keep = slot.data;
+      return in_place;
+    }
+    pack_right(b, slot.data);
+  }
+  return {slot.data, e.cols * steps, e.cols};
 }
 
 std::size_t prepacked_bytes(const Matrix& b, const Engine& e) {
@@ -133,30 +156,15 @@ void Worker::multiply(const Sums& sums, const Announced& a, const Announced& b, 
   const Engine& e = *team_.operands.engine;
   const Schedule& s = team_.schedule;
   const Index steps = ceil_div(a.k.size, e.per_unit);
-  const Unit* packed_b = nullptr;
-  Index panel_b = e.cols * steps;  // units from panel to panel
+  RightPanels from = right(b, of);
   Block block;
   block.steps = steps, block.c_stride = sums.stride;
   block.packed = s.pack_left, block.add = sums.add;
-  block.b_stride = e.cols;
-  if (b.matrix->prepacked != nullptr) {
-    const Index units = ceil_div(team_.problem.k, e.per_unit);
-    packed_b = static_cast<const Unit*>(b.matrix->prepacked) + b.along.begin * units + b.k.begin / e.per_unit * e.cols;
-    panel_b = e.cols * units;
-  } else if (s.pack_right) {
-    packed_b = right(b, of);
-  } else {
-    packed_b = reinterpret_cast<const Unit*>(
-        element(*b.matrix, team_.batch, b.along.begin, b.k.begin, team_.operands.right_bytes));
-    panel_b = e.cols;
-    block.b_stride = b.matrix->col_stride;
-  }
   block.a_stride = a.matrix->row_stride / e.per_unit;
   // 32 MiB of output that is written once would only push the operands out of the caches.
   block.stream = s.stages == 1 && !sums.add && team_.problem.m * team_.problem.n >= stream_elements &&
                  reinterpret_cast<std::uintptr_t>(sums.data) % 64 == 0 && sums.stride % 16 == 0;
   streamed_ |= block.stream;
-  block.far = !block.stream && team_.problem.m * team_.problem.n > 128 * 1024;
   const Index count = ceil_div(a.along.size, e.rows), each = a.along.size / count, more = a.along.size % count;
   Range panel;
   for (Index p = 0; p < count; ++p) {
@@ -166,24 +174,23 @@ void Worker::multiply(const Sums& sums, const Announced& a, const Announced& b, 
                           : reinterpret_cast<const Unit*>(element(*a.matrix, team_.batch, a.along.begin + panel.begin,
                                                                   a.k.begin, team_.operands.left_bytes));
     Unit* const c = static_cast<Unit*>(sums.data) + panel.begin * sums.stride;
-    block.b = packed_b;
-    Index j = 0, column_panel = 0;
-    if (steps <= short_steps && b.along.size >= 2 * e.cols) {  // a call for each would cost as much as its products
-      block.panels = static_cast<int>(b.along.size / e.cols), block.panel_units = panel_b, block.cols = e.cols;
-      block.c = c;
-      block.next_a = block.next_b = {.base = reinterpret_cast<const char*>(block.b), .mask = 0};
-      e.block(block);
-      column_panel = block.panels, j = column_panel * e.cols, block.b += column_panel * panel_b, block.panels = 1;
-    }
-    for (; j < b.along.size; j += e.cols, ++column_panel, block.b += panel_b) {
+    if (p > 0 && from.keep != nullptr) from = right(b, of);
+    block.b_stride = from.stride, block.panel_units = from.panel, block.keep_units = e.cols * steps;
+    const Index whole = b.along.size / e.cols;
+    for (Index column_panel = 0; column_panel * e.cols < b.along.size;) {  // all whole ones, then what is left
+      const Index j = column_panel * e.cols;
+      block.panels = j == 0 && whole > 0 ? static_cast<int>(whole) : 1;
       block.cols = static_cast<int>(std::min<Index>(e.cols, b.along.size - j));
-      block.c = c + j;
+      block.b = from.data + column_panel * from.panel, block.c = c + j;
+      if (from.keep != nullptr) block.keep = from.keep + column_panel * block.keep_units;
+      // Each written by itself: a copy of what was just stored waits until all sums before it have left the core.
       const char* const here = reinterpret_cast<const char*>(block.b);
       block.next_a = {.base = here, .mask = 0};
       block.next_b = {.base = here, .mask = 0};
       if (s.pack_left) ahead_left(block, p, count, a, column_panel * (steps / 4));
       if (next.right != nullptr) ahead_right(block, panels_left - p, j);
       e.block(block);
+      block.keep = nullptr, column_panel += block.panels;
     }
   }
 }
@@ -228,12 +235,15 @@ void Worker::ahead_right(Block& block, Index panels_to_come, Index column) const
   const Engine& e = *team_.operands.engine;
   const Matrix& b = *next.right;
   const int bytes = team_.operands.right_bytes;
-  const Index quarter = block.steps / 4, column_panel = column / e.cols;
+  const Index quarter = block.steps / 4;
   if (b.prepacked != nullptr) {
     const Index units = ceil_div(team_.problem.k, e.per_unit);
     const Unit* const at = static_cast<const Unit*>(b.prepacked) + (next.columns.begin + column) * units +
                            (next.k.begin / e.per_unit + panel * quarter) * e.cols;
-    block.next_b = {.base = reinterpret_cast<const char*>(at), .stride = 128, .mask = -1};
+    block.next_b = {.base = reinterpret_cast<const char*>(at),
+                    .stride = 128,
+                    .mask = -1,
+                    .panel = e.cols * units * static_cast<Index>(sizeof(Unit))};
     return;
   }
   if (b.col_stride == 1) {
@@ -241,16 +251,16 @@ void Worker::ahead_right(Block& block, Index panels_to_come, Index column) const
         .base = element(b, team_.batch, next.columns.begin + column, next.k.begin, bytes) + panel * quarter / 32 * 128,
         .stride = b.row_stride * bytes,
         .mask = 31,
-        .shift = 2};
+        .shift = 2,
+        .panel = e.cols * b.row_stride * bytes};
     return;
   }
-  const bool wide = e.cols * bytes >= 128;  // else two column panels share the lines and the rows
-  const Index row = wide ? panel * quarter : (panel * 2 + column_panel % 2) * quarter;
+  const Index row = panel * quarter;
   if (row >= next.k.size) return;
-  const Index first = wide ? column : column / (2 * e.cols) * 2 * e.cols;
-  block.next_b = {.base = element(b, team_.batch, next.columns.begin + first, next.k.begin + row, bytes),
+  block.next_b = {.base = element(b, team_.batch, next.columns.begin + column, next.k.begin + row, bytes),
                   .stride = b.col_stride * bytes,
-                  .mask = -1};
+                  .mask = -1,
+                  .panel = e.cols * bytes};
 }
 
 }  // namespace ridge::tile::cpu

@@ -59,7 +59,13 @@ class Worker {
   std::atomic<unsigned char>& done(Index block, Index panel, Index k_stage) const {
     return team_.done[(block * team_.panels + panel) * team_.schedule.stages + k_stage];
   }
-  const Unit* right(const Announced& b, int part);
+  struct RightPanels {
+    const Unit* data = nullptr;
+    Index panel = 0, stride = 0;  // units from panel to panel, from step to step
+    Unit* keep = nullptr;         // where the block is to leave them packed
+  };
+  RightPanels right(const Announced& b, int part);
+  void pack_right(const Announced& b, Unit* out) const;
   void ahead_left(Block& block, Index panel, Index count, const Announced& a, Index from) const;
   void ahead_right(Block& block, Index panel, Index column) const;
 
