@@ -105,21 +105,19 @@ for dtype in bf16 f16; do
 done
 # One product: biases along either side, activations, gates, residuals, constants, results that lie the other way.
 for dtype in bf16 f16 f32; do
-  how=check  # 16-bit products are faster with a kernel behind them
-  [[ $dtype == f32 ]] && how=fused
   operands=$'\n'"x: ${dtype}[M, K]  w: ${dtype}[N, K]  b: f32[N]  c: bf16[M]  r: ${dtype}[M, N]  s: f16[M, N]"
   for sizes in '129 257 65' '1 1000 512' '777 1 96' '513 1024 264'; do
     read -r m n k <<<"$sizes"
     for ended in 'gelu(p + b)' 'gelu_tanh(p + c)' 'silu(p) * r' 'relu(p * b + c) * s - 3 * r' 'r - p / 4' \
       'max(p * 2 + b, 0)'; do
-      "$how" "dims M = 64, N = 64, K = 64$operands"$'\np[M, N] = x * w\n'"y: ${dtype}[M, N] = $ended" \
+      fused "dims M = 64, N = 64, K = 64$operands"$'\np[M, N] = x * w\n'"y: ${dtype}[M, N] = $ended" \
         -d "M=$m" -d "N=$n" -d "K=$k"
     done
   done
-  "$how" "dims M = 130, N = 264, K = 96$operands"$'\np[N, M] = x * w\n'"y: ${dtype}[N, M] = gelu(p + b) + r"
-  "$how" "x: ${dtype}[K, M]  w: ${dtype}[K, N]  b: ${dtype}[N]"$'\np[M, N] = x * w\n'"y: f32[M, N] = silu(p + b)" \
+  fused "dims M = 130, N = 264, K = 96$operands"$'\np[N, M] = x * w\n'"y: ${dtype}[N, M] = gelu(p + b) + r"
+  fused "x: ${dtype}[K, M]  w: ${dtype}[K, N]  b: ${dtype}[N]"$'\np[M, N] = x * w\n'"y: f32[M, N] = silu(p + b)" \
     -d M=77 -d N=130 -d K=520
-  "$how" "x: ${dtype}[B, M, K]  w: ${dtype}[B, K, N]  b: ${dtype}[B, N]  r: f32[M, N]"$'\np[B, M, N] = x * w\n'"y: ${dtype}[B, M, N] = gelu(p + b) - r" \
+  fused "x: ${dtype}[B, M, K]  w: ${dtype}[B, K, N]  b: ${dtype}[B, N]  r: f32[M, N]"$'\np[B, M, N] = x * w\n'"y: ${dtype}[B, M, N] = gelu(p + b) - r" \
     -d B=3 -d M=65 -d N=72 -d K=136
 done
 # NaN stays in its row, infinities become what they must.
@@ -143,7 +141,7 @@ for dtype in bf16 f16; do
       -d N=40 -d D=72 -d F=136 --in "x=$folder/${dtype}.npy"
   done
   for ended in 'gelu(u + b)' 'silu(u) * r' 'max(u, 0) + b' 'gelu_tanh(u) - r'; do
-    check "x: ${dtype}[N, D]  up: ${dtype}[F, D]  b: ${dtype}[F]  r: ${dtype}[N, F]"$'\nu[N, F] = x * up\n'"y: ${dtype}[N, F] = $ended" \
+    fused "x: ${dtype}[N, D]  up: ${dtype}[F, D]  b: ${dtype}[F]  r: ${dtype}[N, F]"$'\nu[N, F] = x * up\n'"y: ${dtype}[N, F] = $ended" \
       -d N=40 -d D=72 -d F=136 --in "x=$folder/${dtype}.npy"
   done
 done

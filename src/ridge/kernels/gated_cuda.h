@@ -3,7 +3,7 @@
 // workspace are as in matmul_cuda.h.
 //
 // Where y has the type of x and lies so that the copy engine can write it, gelu comes from 2^x and a polynomial: within
-// 2^-12.5 (1 + g*g/2) of itself for |g| <= 5.5, within 1e-7 below; elsewhere it is as exact as f32. gelu(-inf) is NaN.
+// 2^-12.5 (1 + g*g/2) of itself for |g| <= 5.5, within 1e-7 below; elsewhere within 2^-20 |g|. gelu(-inf) is NaN.
 #pragma once
 
 #include "ridge/kernels/gated_layer.h"

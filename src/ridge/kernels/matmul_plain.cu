@@ -89,6 +89,7 @@ struct Output {
   tile::OutputOnTarget on_target;
 };
 
+using OneElement = tile::sm90::Spot<1, tile::sm90::Run::row>;
 constexpr int side = 32;  // of the square of D that a block of 32 x 8 threads computes
 
 __global__ void multiply_kernel(Lines a, Lines b, const __grid_constant__ Output d, Index batch, Index k, Stored in) {
@@ -117,7 +118,8 @@ __global__ void multiply_kernel(Lines a, Lines b, const __grid_constant__ Output
     }
     for (int r = 0; r < 4; ++r) {
       const Index y = row + threadIdx.y + 8 * r, x = col + threadIdx.x;
-      if (y < d.rows && x < d.cols) tile::sm90::put_finished<1>(d, sum + r, y, x, product);
+      if (y < d.rows && x < d.cols)
+        tile::sm90::put_finished(d, tile::sm90::Lanes<1>{{sum[r]}}, OneElement{y, x, product, 1});
     }
   }
 }

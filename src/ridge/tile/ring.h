@@ -78,6 +78,20 @@ template <class On, class State> TILE_FN bool combine(On& on, State& acc, const 
   return true;
 }
 
+// The sums of a piece of k meet those of the others. False: this group stores nothing of the tile.
+template <class Kernel, class On, class State> TILE_FN bool meet(On& on, State& acc, const Item& item) {
+  if constexpr (Kernel::config.shares()) {
+    if (on.shares()) {      // the blocks of a cluster have a piece each; each then stores a share of the tile
+      on.sync_consumers();  // nobody multiplies any more what lies where the sums go
+      on.put_sums(acc);
+      on.sync_cluster();
+      return true;
+    }
+  }
+  if constexpr (Kernel::config.splits()) return item.pieces == 1 || combine(on, acc, item);
+  return true;
+}
+
 // A group of threads that multiplies: number `id` of the block's consumers. In ping-pong each of two has every other
 // item, and they take turns at the multiplier.
 template <class Kernel, class On> TILE_FN void consume(On& on, Walk walk, int id) {
@@ -112,18 +126,7 @@ template <class Kernel, class On> TILE_FN void consume(On& on, Walk walk, int id
     if constexpr (pingpong) on.pass_turn(id ^ 1);
     on.template mma_wait<0>();
     on.release(previous);
-    if constexpr (config.shares()) {
-      if (on.shares()) {      // the blocks of a cluster have a piece each; each then stores a share of the tile
-        on.sync_consumers();  // nobody multiplies any more what lies where the sums go
-        on.put_sums(acc);
-        on.sync_cluster();
-        on.store(acc, item);
-        continue;
-      }
-    }
-    if constexpr (config.splits())
-      if (item.pieces > 1 && !combine(on, acc, item)) continue;
-    on.store(acc, item);
+    if (meet<Kernel>(on, acc, item)) on.store(acc, item);
   }
   if (on.leads()) on.template store_wait<0>();  // a block's memory must outlive the stores' reading of it
 }

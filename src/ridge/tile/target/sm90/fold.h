@@ -20,14 +20,6 @@ struct PairOfMaps {  // boxes of 64 columns, and of those that are left of a til
 struct Beside {  // what the sums u and g of two neighbouring columns get added, two 16-bit numbers a register
   std::uint32_t u, g;
 };
-template <class T> TILE_FN float2 unpack(std::uint32_t two) {
-  if constexpr (std::is_same_v<T, Bf16>) return {__uint_as_float(two << 16), __uint_as_float(two & 0xffff0000u)};
-  float2 x;
-  asm("{ .reg .b16 l, h; mov.b32 {l, h}, %2; cvt.f32.f16 %0, l; cvt.f32.f16 %1, h; }"
-      : "=f"(x.x), "=f"(x.y)
-      : "r"(two));
-  return x;
-}
 
 // 16 columns of 64 rows, packed two a register as wgmma leaves them, into columns 16 j … of a buffer as the copy engine
 // wants it: rows of 128 or 64 bytes, their 16-byte units exchanged so that eight rows meet every bank once.
@@ -116,7 +108,7 @@ template <class Kernel, class At> struct Paired {
   }
 
   // In any format, at any alignment: 64 x 16 pairs at a time through shared memory, sixteen columns of u and their g in
-  // one row of 32 floats, as stage_sums has it.
+  // one row of 32 floats, whose 16-byte units are exchanged.
   template <class View, class Pair> TILE_FN void store_exact(const View& view, const Pair& folded, int row, int col) {
     float* const staged = reinterpret_cast<float*>(at.staging);
     constexpr int wide = columns / 16;

@@ -95,14 +95,6 @@ template <class Kernel, Half half> struct Producer : Place<Kernel> {
   }
 };
 
-template <class T> TILE_FN std::uint32_t pack(float low, float high) {
-  std::uint32_t two;
-  if constexpr (std::is_same_v<T, Bf16>)
-    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(two) : "f"(high), "f"(low));
-  else
-    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(two) : "f"(high), "f"(low));
-  return two;
-}
 TILE_FN void store_matrix4(std::uint32_t to, std::uint32_t a, std::uint32_t b, std::uint32_t c, std::uint32_t d) {
   asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1,%2,%3,%4};" ::"r"(to), "r"(a), "r"(b), "r"(c), "r"(d)
                : "memory");
@@ -245,34 +237,137 @@ template <class Kernel> struct Consumer : Place<Kernel> {
       const int thread = u % 128, group = u / 128;  // as wgmma gave them to that thread
       const Index r = row + group / across * 64 + thread / 32 * 16 + thread % 32 / 4;
       const Index c = col + group % across * 8 + thread % 4 * 2;
-      const float upper[2] = {sum.x, sum.y}, lower[2] = {sum.z, sum.w};
-      put_two<swap>(view, upper, r, c, this->batch);
-      put_two<swap>(view, lower, r + 8, c, this->batch);
+#pragma unroll 1
+      for (int half = 0; half < 2; ++half)
+        put_two(view, half ? Lanes<2>{{sum.z, sum.w}} : Lanes<2>{{sum.x, sum.y}}, r + half * 8, c);
     }
+  }
+
+  // Two sums that are neighbours along the tile's columns, as far as they lie inside.
+  template <class View> TILE_FN void put_two(const View& view, const Lanes<2>& sums, Index row, Index col) const {
+    constexpr Run run = swap ? Run::column : Run::row;
+    const Index y = swap ? col : row, x = swap ? row : col, left = swap ? view.rows - y : view.cols - x;
+    if (y < view.rows && x < view.cols) put_finished(view, sums, Spot<2, run>{y, x, this->batch, left < 2 ? 1 : 2});
   }
 
   template <class T, int m, int n, int sharers> TILE_FN void store_finished(const OutputView<T, m, n>& view,
                                                                             const Accumulator<m, n, sharers>& acc,
                                                                             int row, int col) {
-    float* const out = reinterpret_cast<float*>(staging);
-    constexpr int wide = (n + 31) / 32, rest = n % 32;
-#pragma unroll 1
-    for (int chunk = 0; chunk < m / sharers / 64 * wide; ++chunk) {
-      sync_threads(1 + id, 128);  // the last 64 x 32 sums have been taken
-#pragma unroll
-      for (int i = 0; i < m / sharers / 64 * wide; ++i) {  // one of them: registers are indexed by constants only
-        const float* const v = acc.v + i / wide * (n / 2) + i % wide * 16;
-        if (chunk != i) continue;
-        if (rest == 0 || i % wide < n / 32)
-          stage_sums<32>(out, v);
-        else
-          stage_sums<rest>(out, v);
-      }
-      sync_threads(1 + id, 128);
-      const int c = chunk % wide;
-      write_staged<swap>(view, out, rest == 0 || c < n / 32 ? 32 : rest, row + chunk / wide * 64, col + c * 32,
-                         this->batch);
+    if (view.on_target.swift)
+      store_swiftly<T, m / sharers, n>(view, acc.v, row, col);
+    else if (view.on_target.vectors)
+      store_runs<Run::row, m / sharers, n>(view, acc.v, row, col);
+    else
+      store_runs<Run::column, m / sharers, n>(view, acc.v, row, col);
+  }
+
+  // Where a thread's eight sums lie in the tile, in its pass-th turn: eight columns of a row (across), or eight rows.
+  template <bool across, int rows, int n> struct Turns {
+    static constexpr int wide = (n + 15) / 16, count = rows / 64 * wide;
+    int r, c;
+    TILE_FN Turns() {
+      const int lane = threadIdx.x % 32;
+      r = across ? (swap ? lane % 16 : lane / 2) : lane / 16 * 8;
+      c = across ? (swap ? lane / 16 : lane % 2) * 8 : lane % 16;
     }
+    TILE_FN int row(int pass) const { return pass / wide * 64 + threadIdx.x % 128 / 32 * 16 + r; }
+    TILE_FN int col(int pass) const { return pass % wide * 16 + c; }
+    TILE_FN bool is_real() const { return n % 16 == 0 || c < n % 16; }
+    TILE_FN Lanes<8> take(float* mine, const float* v, int pass) const {
+      __syncwarp();  // the last 16 x 16 sums have been taken
+      pick<0, count>(pass, [&]<int i>() {
+        stage_sums<(i % wide + 1) * 16 <= n ? 16 : n % 16>(mine, v + i / wide * (n / 2) + i % wide * 8);
+      });
+      __syncwarp();
+      return take_sums<across>(mine, r, c);
+    }
+  };
+  TILE_FN float* sums_of_warp() const { return reinterpret_cast<float*>(staging) + threadIdx.x % 128 / 32 * 256; }
+
+  // Where eight of D's neighbours lie that are all inside or all outside.
+  struct Eight {
+    unsigned batch, y, x;
+    bool inside;
+    TILE_FN unsigned at(Index row_stride, Index batch_stride) const {
+      return batch * static_cast<unsigned>(batch_stride) + y * static_cast<unsigned>(row_stride) + x;
+    }
+    template <class T> TILE_FN void ask(const Operand& p, std::uint32_t* to) const {
+      if (p.data && inside) copy_words<4>(to, static_cast<const T*>(p.data) + at(p.row_stride, p.batch_stride));
+    }
+  };
+
+  // Everything is of type T and lies in whole 16 bytes along D's rows, and offsets fit 32 bits. What operands have is
+  // asked for as soon as the sums before are done with, where there are registers for it.
+  template <class T, int rows, int n, class View>
+  TILE_FN void store_swiftly(const View& view, const float* v, int row, int col) {
+    constexpr bool ahead = rows / 64 * n / 2 < 192;
+    const Turns<!swap, rows, n> turns;
+    const OutputOnTarget& o = view.on_target;
+    const auto eight = [&](int group, int turn) {
+      const int r = row + group * 64 + turns.row(0), c = col + turn * 16 + turns.c, y = swap ? c : r, x = swap ? r : c;
+      const bool inside = turns.is_real() && y < static_cast<int>(view.rows) && x < static_cast<int>(view.cols);
+      return Eight{static_cast<unsigned>(this->batch), static_cast<unsigned>(y), static_cast<unsigned>(x), inside};
+    };
+    std::uint32_t beside[4][4] = {};
+    const auto ask = [&](const Eight& here) {
+      here.template ask<T>(o.scale, beside[0]), here.template ask<T>(o.bias, beside[1]);
+      here.template ask<T>(o.gate, beside[2]), here.template ask<T>(o.addend, beside[3]);
+    };
+    fetch_ahead<rows, n>(view, o.gate, row, col), fetch_ahead<rows, n>(view, o.addend, row, col);
+    Eight here = eight(0, 0);
+    if (ahead) ask(here);
+#pragma unroll 1
+    for (int pass = 0, group = 0, turn = 0; pass < turns.count; ++pass) {
+      const Lanes<8> sums = turns.take(sums_of_warp(), v, pass);
+      const Lanes<8> z = tile::finished<Math>(o, sums, [&](const Operand& p) {
+        if (ahead) return widened<T, 8>(beside[&p == &o.scale ? 0 : &p == &o.bias ? 1 : &p == &o.gate ? 2 : 3]);
+        std::uint32_t two[4] = {};
+        here.template ask<T>(p, two);
+        return widened<T, 8>(two);
+      });
+      const std::uint32_t two[4] = {pack<T>(z.v[0], z.v[1]), pack<T>(z.v[2], z.v[3]), pack<T>(z.v[4], z.v[5]),
+                                    pack<T>(z.v[6], z.v[7])};
+      if (here.inside) write_words<4>(view.data + here.at(view.row_stride, view.batch_stride), two);
+      if (++turn == turns.wide) turn = 0, ++group;
+      here = eight(group, turn);
+      if (ahead && pass + 1 < turns.count) ask(here);
+    }
+  }
+
+  // Eight neighbours of D's rows a thread, where those lie aligned; else eight of its columns, and a warp's stores are
+  // of neighbours. D is the tile's transpose if the operands were exchanged.
+  template <Run run, int rows, int n, class View>
+  TILE_FN void store_runs(const View& view, const float* v, int row, int col) {
+    const Turns<(run == Run::row) != swap, rows, n> turns;
+#pragma unroll 1
+    for (int pass = 0; pass < turns.count; ++pass) {
+      const Lanes<8> sums = turns.take(sums_of_warp(), v, pass);
+      const int r = row + turns.row(pass), c = col + turns.col(pass);
+      const auto at = Spot<8, run>::in(view, swap ? c : r, swap ? r : c, this->batch);
+      if (turns.is_real() && at.inside > 0) put_finished(view, sums, at);
+    }
+  }
+  // A tile's part of a matrix into the L2, all of it at once.
+  template <int rows, int n, class View>
+  TILE_FN void fetch_ahead(const View& view, const Operand& p, Index row, Index col) const {
+    if (swap || !p.data || p.row_stride == 0) return;
+    const int line = 128 / bytes_of(p.stored), r = threadIdx.x % 128;
+    if (r >= rows || row + r >= view.rows) return;
+    const char* const data = static_cast<const char*>(p.data) +
+                             (this->batch * p.batch_stride + (row + r) * p.row_stride + col) * bytes_of(p.stored);
+#pragma unroll 1
+    for (int x = 0; x < n && col + x < view.cols; x += line)
+      asm volatile("prefetch.global.L2 [%0];" ::"l"(data + x * bytes_of(p.stored)));
+  }
+  // do_it<i>(), first <= i < end: registers are indexed by constants only.
+  template <int first, int end, class Do> TILE_FN static void pick(int i, const Do& do_it) {
+    constexpr int middle = (first + end) / 2;
+    if constexpr (end - first == 1)
+      do_it.template operator()<first>();
+    else if (i < middle)
+      pick<first, middle>(i, do_it);
+    else
+      pick<middle, end>(i, do_it);
   }
 };
 
