@@ -105,19 +105,32 @@ for dtype in bf16 f16; do
 done
 # One product: biases along either side, activations, gates, residuals, constants, results that lie the other way.
 for dtype in bf16 f16 f32; do
+  how=check  # where operands are not as the result is, most 16-bit products are faster with a kernel behind them
+  [[ $dtype == f32 ]] && how=fused
   operands=$'\n'"x: ${dtype}[M, K]  w: ${dtype}[N, K]  b: f32[N]  c: bf16[M]  r: ${dtype}[M, N]  s: f16[M, N]"
   for sizes in '129 257 65' '1 1000 512' '777 1 96' '513 1024 264'; do
     read -r m n k <<<"$sizes"
     for ended in 'gelu(p + b)' 'gelu_tanh(p + c)' 'silu(p) * r' 'relu(p * b + c) * s - 3 * r' 'r - p / 4' \
       'max(p * 2 + b, 0)'; do
+      "$how" "dims M = 64, N = 64, K = 64$operands"$'\np[M, N] = x * w\n'"y: ${dtype}[M, N] = $ended" \
+        -d "M=$m" -d "N=$n" -d "K=$k"
+    done
+  done
+  "$how" "dims M = 130, N = 264, K = 96$operands"$'\np[N, M] = x * w\n'"y: ${dtype}[N, M] = gelu(p + b) + r"
+  "$how" "x: ${dtype}[K, M]  w: ${dtype}[K, N]  b: ${dtype}[N]"$'\np[M, N] = x * w\n'"y: f32[M, N] = silu(p + b)" \
+    -d M=77 -d N=130 -d K=520
+  "$how" "x: ${dtype}[B, M, K]  w: ${dtype}[B, K, N]  b: ${dtype}[B, N]  r: f32[M, N]"$'\np[B, M, N] = x * w\n'"y: ${dtype}[B, M, N] = gelu(p + b) - r" \
+    -d B=3 -d M=65 -d N=72 -d K=136
+  operands=$'\n'"x: ${dtype}[M, K]  w: ${dtype}[N, K]  b: ${dtype}[N]  d: ${dtype}[N]  r: ${dtype}[M, N]  s: ${dtype}[M, N]"
+  for sizes in '128 256 64' '129 264 65' '1 1024 512' '777 8 96' '250 1048 264' '2048 2048 4096'; do
+    read -r m n k <<<"$sizes"
+    for ended in 'gelu(p + b)' 'silu(p) * r' 'relu(p * b + d) * s - 3 * r' 'gelu_tanh(p * 2 + b) + r' 'max(p, 0)'; do
       fused "dims M = 64, N = 64, K = 64$operands"$'\np[M, N] = x * w\n'"y: ${dtype}[M, N] = $ended" \
         -d "M=$m" -d "N=$n" -d "K=$k"
     done
   done
-  fused "dims M = 130, N = 264, K = 96$operands"$'\np[N, M] = x * w\n'"y: ${dtype}[N, M] = gelu(p + b) + r"
-  fused "x: ${dtype}[K, M]  w: ${dtype}[K, N]  b: ${dtype}[N]"$'\np[M, N] = x * w\n'"y: f32[M, N] = silu(p + b)" \
-    -d M=77 -d N=130 -d K=520
-  fused "x: ${dtype}[B, M, K]  w: ${dtype}[B, K, N]  b: ${dtype}[B, N]  r: f32[M, N]"$'\np[B, M, N] = x * w\n'"y: ${dtype}[B, M, N] = gelu(p + b) - r" \
+  fused "dims M = 136, N = 264, K = 96$operands"$'\np[N, M] = x * w\n'"y: ${dtype}[M, N] = gelu(p + b) + r"
+  fused "x: ${dtype}[B, M, K]  w: ${dtype}[B, K, N]  b: ${dtype}[B, N]  r: ${dtype}[M, N]"$'\np[B, M, N] = x * w\n'"y: ${dtype}[B, M, N] = gelu(p + b) - r" \
     -d B=3 -d M=65 -d N=72 -d K=136
 done
 # NaN stays in its row, infinities become what they must.

@@ -58,22 +58,6 @@ bool encode_input(tile::InputOnTarget& to, const TileOperand& x, std::int64_t ba
   return encode(to.map, lines, dtype, box, true);
 }
 
-// Whether D and all that its sums meet have the operands' format and lie in whole 16 bytes along D's rows, at offsets
-// of 32 bits.
-bool is_swift(const tile::Finish& f, DType in, const TileProblem& t) {
-  const auto whole = [&](const void* data, std::int64_t line, std::int64_t matrix) {
-    const double span = static_cast<double>(t.batch) * static_cast<double>(matrix) +
-                        static_cast<double>(t.m) * static_cast<double>(line) + static_cast<double>(t.n);
-    return reinterpret_cast<std::uintptr_t>(data) % 16 == 0 && line % 8 == 0 && matrix % 8 == 0 && span < 0x1p32;
-  };
-  const auto fits = [&](const tile::Operand& p) {
-    return !p.data || (p.stored == stored(in) && p.col_stride == 1 &&
-                       whole(p.data, p.row_stride, t.batch > 1 ? p.batch_stride : 0));
-  };
-  return f.stored == stored(in) && t.n % 8 == 0 && whole(t.d, t.d_line, t.batch > 1 ? t.d_batch_stride : 0) &&
-         fits(f.scale) && fits(f.bias) && fits(f.gate) && fits(f.addend);
-}
-
 tile::OutputOnTarget finishing(const MatmulCall& call, const TileProblem& t) {
   tile::OutputOnTarget o{};
   static_cast<tile::Finish&>(o) =
@@ -81,7 +65,7 @@ tile::OutputOnTarget finishing(const MatmulCall& call, const TileProblem& t) {
   const std::uintptr_t four = o.stored == tile::Stored::f32 ? 16 : 8;
   o.vectors = reinterpret_cast<std::uintptr_t>(t.d) % four == 0 && t.d_line % 4 == 0 &&
               (t.batch == 1 || t.d_batch_stride % 4 == 0);
-  o.swift = is_swift(o, call.problem.a.dtype, t);
+  o.swift = ends_swiftly(call);
   return o;
 }
 

@@ -101,6 +101,24 @@ TileProblem tile_problem(const MatmulCall& call) {
   return t;
 }
 
+bool ends_swiftly(const MatmulCall& call) {
+  const TileProblem t = tile_problem(call);
+  const DType in = call.problem.a.dtype;
+  const auto whole = [&](const void* data, std::int64_t line, std::int64_t matrix) {
+    const std::int64_t step = t.batch > 1 ? matrix : 0;
+    const double span = static_cast<double>(t.batch) * static_cast<double>(step) +
+                        static_cast<double>(t.m) * static_cast<double>(line) + static_cast<double>(t.n);
+    return reinterpret_cast<std::uintptr_t>(data) % 16 == 0 && line % 8 == 0 && step % 8 == 0 && span < 0x1p32;
+  };
+  if (!is_short_float(in) || call.problem.d.dtype != in || t.n % 8 != 0 || !whole(t.d, t.d_line, t.d_batch_stride))
+    return false;
+  const MatmulEpilogue e = t.exchanged ? exchanged(call.epilogue) : call.epilogue;
+  for (const EpilogueOperand* x : {&e.scale, &e.bias, &e.gate, &e.addend})
+    if (x->data && (x->dtype != in || x->col_stride != 1 || !whole(x->data, x->row_stride, x->batch_stride)))
+      return false;
+  return true;
+}
+
 std::optional<std::string> refuse(const MatmulCall& call) {
   const MatmulProblem& p = call.problem;
   if (p.batch < 0 || p.m < 0 || p.n < 0 || p.k < 0)

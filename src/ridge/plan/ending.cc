@@ -1,19 +1,48 @@
 #include "ridge/plan/ending.h"
 
+#include <fmt/format.h>
+
 #include <vector>
 
 #include "ridge/kernels/any_place.h"
 #include "ridge/kernels/fused_cuda.h"
 
 namespace ridge {
+namespace {
 
-// On an H200, 2026-11-22, in ps an element of the result: a pointwise kernel takes 1.1 to 1.7, and 2.3 us more. Inside
-// the product's kernel relu takes 6.4, a bias 8.3, gelu and a bias 9.6, a residual 12.1, and a tile 20 us at least,
-// since its sums go through shared memory once more and are taken from there in turns. f32 products have no tiles; an
-// ending costs them nothing that shows. The gated layer's own ending is hidden where everything has x's format, and
-// takes 12 where not; rows of no multiple of 8 cost it as much, and each of two products by itself half of that.
+namespace cuda = kernels::cuda;
+
+// On an H200, 2026-11-22, in us, one kernel against two:
+//
+//   m x n x k              bias            gelu and a bias   residual
+//   512 x 512 x 512         4.6 /   6.1     5.0 /   6.3       6.5 /   6.4
+//   256 x 4096 x 4096      22.3 /  21.0    23.5 /  21.6      23.3 /  21.7
+//   4096 x 4096 x 1024     65.0 /  62.5    74.2 /  67.0      83.9 /  71.5
+//   8192 x 4096 x 4096      373 /   408     383 /   413       394 /   403
+//
+// A launch saved is more than a few tiles' ends, and the products of a long k hide them; in between they do not fit.
+// Operands that are not as the result is take twice as long (4096 x 4096 x 1024: a bias 90, gelu and a bias 100), but
+// where the result's rows do not start at whole 16 bytes the kernel behind pays for that as well (94 / 137).
+std::optional<std::string> slow_product(const cuda::MatmulCall& call) {
+  const kernels::MatmulProblem& p = call.problem;
+  const bool aligned = (p.d.col_stride == 1 ? p.d.row_stride : p.d.col_stride) % 8 == 0;
+  if (p.a.dtype == DType::f32 || !aligned) return std::nullopt;
+  if (!cuda::ends_swiftly(call))
+    return "the device ends a product of 16-bit numbers in what is of another dtype, or lies otherwise, faster in a "
+           "kernel of its own";
+  const double results = static_cast<double>(p.batch) * static_cast<double>(p.m) * static_cast<double>(p.n);
+  if (results <= 0x1p18 || (results >= 0x1p22 && p.k >= 4096)) return std::nullopt;
+  return fmt::format(
+      "the device ends so many results, each a sum of {}, faster in a kernel of its own: a tile's end is not hidden",
+      p.k);
+}
+
+}  // namespace
+
+// f32 products have no tiles; an ending costs them nothing that shows. The gated layer's own ending is hidden where
+// everything has x's format, and takes 12 ps an element where not, and a pointwise kernel 1.1 to 1.7; rows of no
+// multiple of 8 cost it as much, and each of two products by itself half of that.
 std::optional<std::string> slow_ending(const kernels::FusedMatmul& fused) {
-  namespace cuda = kernels::cuda;
   const std::vector<void*> data(fused.chain.tensors.size() + 3, kernels::any_place());
   const cuda::FusedCall call = cuda::fused_call(fused, data);
   if (const auto* gated = std::get_if<cuda::GatedCall>(&call)) {
@@ -21,7 +50,7 @@ std::optional<std::string> slow_ending(const kernels::FusedMatmul& fused) {
     if (gated->out == gated->dtype && (!biases || gated->bias == gated->dtype)) return std::nullopt;
     return "the device gates results and biases of another dtype than x's faster in a kernel of its own";
   }
-  return std::nullopt;
+  return slow_product(std::get<cuda::MatmulCall>(call));
 }
 
 }  // namespace ridge

@@ -173,9 +173,27 @@ TEST(Fuse, LeavesApartWhatIsFasterThatWay) {
     return fused(text, options, dims).seams().at(0);
   };
   const std::string product = "x: bf16[N, D]  w: bf16[F, D]  b: f32[F]\nu[N, F] = x * w\n";
-  EXPECT_EQ(fused(product + "y: bf16[N, F] = gelu(u + b)", {.target = Target::cuda}, dims).groups(), "u y");
   EXPECT_EQ(seam(product + "y: bf16[N, F] = gelu(u + b)", {.target = Target::cuda, .endings = false}),
             "u | y: the library's products end in no chain");
+  const auto ended = [&](const char* operand, std::int64_t n, std::int64_t d, std::int64_t f) {
+    const Fused x = fused(
+        std::string("x: bf16[N, D]  w: bf16[F, D]  ") + operand + "\nu[N, F] = x * w\ny: bf16[N, F] = gelu(u + b)",
+        {.target = Target::cuda}, {{"N", n}, {"D", d}, {"F", f}});
+    return x.seams().empty() ? x.groups() : x.seams().at(0);
+  };
+  EXPECT_EQ(ended("b: bf16[F]", 512, 512, 512), "u y");
+  EXPECT_EQ(ended("b: bf16[F]", 2048, 4096, 2048), "u y");
+  EXPECT_EQ(ended("b: bf16[N, F]", 2048, 4096, 2048), "u y");
+  EXPECT_EQ(
+      ended("b: bf16[F]", 4096, 1024, 4096),
+      "u | y: the device ends so many results, each a sum of 1024, faster in a kernel of its own: a tile's end is "
+      "not hidden");
+  const std::string otherwise =
+      "u | y: the device ends a product of 16-bit numbers in what is of another dtype, or lies otherwise, faster in a "
+      "kernel of its own";
+  for (const char* operand : {"b: f32[F]", "b: f16[F]", "b: bf16[N]", "b: bf16[F, N]"})
+    EXPECT_EQ(ended(operand, 512, 512, 512), otherwise) << operand;
+  EXPECT_EQ(ended("b: f32[F]", 512, 512, 511), "u y") << "rows that start anywhere cost a kernel behind as much";
   const std::string pair = "x: bf16[N, D]  w: bf16[F, D]  v: bf16[F, D]  b: f32[F]\nu[N, F] = x * w\ng[N, F] = x * v\n";
   for (const char* gate : {"y: bf16[N, F] = u * gelu(g + b)", "y: f32[N, F] = u * gelu(g)"})
     EXPECT_EQ(seam(pair + gate, {.target = Target::cuda}),
