@@ -32,6 +32,31 @@ TEST(MatmulPlan, OnlyConstantWeightsAreReadEarly) {
   EXPECT_FALSE(choose(c, workspace, 132).early);
 }
 
+// What a kernel reads and writes 16 bytes at a time, at offsets of 32 bits, must lie so.
+TEST(MatmulPlan, EndsSwiftlyWhereEverythingLiesAsTheResultDoes) {
+  const MatmulCall plain = call(64, 256, 128, rows(128), columns(128), rows(256));
+  const auto swift = [&](const EpilogueOperand& bias, void* d = at(3 << 20)) {
+    MatmulCall c = plain;
+    c.d = d, c.epilogue.bias = bias;
+    return ends_swiftly(c);
+  };
+  void* const there = at(4 << 20);
+  EXPECT_TRUE(swift({}));
+  EXPECT_TRUE(swift({there, DType::bf16, 0, 1, 0})) << "along the columns";
+  EXPECT_TRUE(swift({there, DType::bf16, 264, 1, 0})) << "a matrix";
+  EXPECT_FALSE(swift({at((4 << 20) + 8), DType::bf16, 0, 1, 0}));
+  EXPECT_FALSE(swift({there, DType::f16, 0, 1, 0}));
+  EXPECT_FALSE(swift({there, DType::bf16, 1, 0, 0})) << "along the rows";
+  EXPECT_FALSE(swift({there, DType::bf16, 260, 1, 0}));
+  EXPECT_FALSE(swift({there, DType::bf16, std::int64_t{1} << 27, 1, 0})) << "64 of these lines are 2^33 elements";
+  EXPECT_FALSE(swift({}, at((3 << 20) + 8)));
+  MatmulCall turned = call(256, 64, 128, rows(128), columns(128), columns(256));
+  turned.epilogue.bias = {there, DType::bf16, 1, 0, 0};
+  EXPECT_TRUE(ends_swiftly(turned)) << "along the rows, which are the columns of what is stored";
+  MatmulCall narrow = call(64, 252, 128, rows(128), columns(128), rows(256));
+  EXPECT_FALSE(ends_swiftly(narrow));
+}
+
 // D by columns is computed transposed: what is read early then would be the activations.
 TEST(MatmulPlan, AnExchangeOfOperandsReadsNothingEarly) {
   MatmulCall c = call(4096, 8, 4096, rows(4096), columns(4096), columns(4096));
