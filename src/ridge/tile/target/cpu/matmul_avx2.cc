@@ -4,7 +4,6 @@
 #if defined(__AVX2__)
 #include <immintrin.h>
 
-#include "ridge/tile/target/cpu/pack.h"
 #include "ridge/tile/target/cpu/thin_avx2.h"
 #endif
 
@@ -85,8 +84,8 @@ constexpr Engine integers{
     .cols = 16,
     .per_unit = 2,
     .block = block<Ints, 6, false>,
-    .left = packers<V, std::int8_t, std::int16_t>,
-    .right = packers<V, std::int8_t, std::int16_t>,
+    .left = left_pairs_avx2<V>,
+    .right = right_pairs_avx2<V>,
 };
 }  // namespace
 

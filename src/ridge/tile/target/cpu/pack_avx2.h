@@ -1,11 +1,11 @@
-// Packing with AVX2, F16C: as pack_avx512.h, 8 x 8 units at a time, f32 only. T is what lies in memory. Tag is a type
-// of an unnamed namespace: see block.h.
+// Packing with AVX2, F16C: as pack_avx512.h, 8 x 8 units at a time, of f32 or of pairs of int16. T is what lies in
+// memory. Tag is a type of an unnamed namespace: see block.h.
 #pragma once
 
 #include <immintrin.h>
 
 #include "ridge/base/float16.h"
-#include "ridge/tile/target/cpu/engine.h"
+#include "ridge/tile/target/cpu/pack.h"
 
 namespace ridge::tile::cpu {
 
@@ -55,6 +55,32 @@ template <class Tag, class T> [[gnu::always_inline]] inline __m256 widened8(cons
   }
 }
 
+// Two neighbours along k, which vpmaddwd multiplies at once: int8 held as int16, so that no product overflows.
+struct PairOfInt8 {};
+
+// Eight neighbouring units of T along k, as they lie in a register.
+template <class T> struct Units8 {
+  using Element = T;
+  static constexpr int per_unit = 1;
+  template <class Tag> [[gnu::always_inline]] static __m256 load(const T* p) { return widened8<Tag>(p); }
+  template <class Tag> [[gnu::always_inline]] static __m256 load(const T* p, Index left) {
+    return widened8<Tag>(p, left);
+  }
+};
+template <> struct Units8<PairOfInt8> {
+  using Element = std::int8_t;
+  static constexpr int per_unit = 2;
+  template <class Tag> [[gnu::always_inline]] static __m256 load(const std::int8_t* p) {
+    return _mm256_castsi256_ps(_mm256_cvtepi8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))));
+  }
+  template <class Tag> [[gnu::always_inline]] static __m256 load(const std::int8_t* p, Index left) {
+    if (left >= 16) return load<Tag>(p);
+    std::int8_t held[16] = {};
+    __builtin_memcpy(held, p, static_cast<std::size_t>(left));
+    return load<Tag>(held);
+  }
+};
+
 template <class Tag> [[gnu::always_inline]] inline void transpose8(__m256 (&r)[8]) {
   __m256 t[8];
 #pragma GCC unroll 4
@@ -79,30 +105,35 @@ template <class Tag> [[gnu::always_inline]] inline void transpose8(__m256 (&r)[8
 }
 
 template <class Tag, class T> void pack_along_avx2(const Packing& x) {
+  using Units = Units8<T>;
+  using Element = typename Units::Element;
+  constexpr int per_unit = Units::per_unit, deep = 8 * per_unit;
+  const Index units = (x.k + per_unit - 1) / per_unit;
   if (x.width == 1) {  // a row of few: no transposition
-    for (Index k = 0; k < x.k; k += 8)
-      store_first<Tag>(reinterpret_cast<float*>(x.out) + k, widened8<Tag>(static_cast<const T*>(x.source) + k, x.k - k),
-                       x.k - k < 8 ? static_cast<int>(x.k - k) : 8);
+    for (Index k = 0, step = 0; step < units; k += deep, step += 8)
+      store_first<Tag>(reinterpret_cast<float*>(x.out) + step,
+                       Units::template load<Tag>(static_cast<const Element*>(x.source) + k, x.k - k),
+                       units - step < 8 ? static_cast<int>(units - step) : 8);
     return;
   }
   for (int lane = 0; lane < x.width; lane += 8) {
-    const T* const source = static_cast<const T*>(x.source) + lane * x.stride;
+    const Element* const source = static_cast<const Element*>(x.source) + lane * x.stride;
     const int lanes = x.lanes - lane, wide = x.width - lane;
-    for (Index k = 0; k < x.k; k += 8) {
+    for (Index k = 0, step = 0; step < units; k += deep, step += 8) {
       __m256 r[8];
-      const Index left = x.k - k;
+      const Index left = units - step;
       for (int i = 0; i < (lanes < 8 ? lanes : 8); ++i)  // k is contiguous: four lines ahead, in the L2: rows of a
         __builtin_prefetch(reinterpret_cast<const char*>(source + i * x.stride + k) + 256, 0, 2);  // power of two
-      if (lanes >= 8 && left >= 8) {
+      if (lanes >= 8 && k + deep <= x.k) {
 #pragma GCC unroll 8
-        for (int i = 0; i < 8; ++i) r[i] = widened8<Tag>(source + i * x.stride + k);
+        for (int i = 0; i < 8; ++i) r[i] = Units::template load<Tag>(source + i * x.stride + k);
       } else {
 #pragma GCC unroll 8
         for (int i = 0; i < 8; ++i)
-          r[i] = i < lanes ? widened8<Tag>(source + i * x.stride + k, left) : _mm256_setzero_ps();
+          r[i] = i < lanes ? Units::template load<Tag>(source + i * x.stride + k, x.k - k) : _mm256_setzero_ps();
       }
       transpose8<Tag>(r);
-      float* const out = reinterpret_cast<float*>(x.out) + k * x.width + lane;
+      float* const out = reinterpret_cast<float*>(x.out) + step * x.width + lane;
       if (left >= 8 && wide >= 8) {
 #pragma GCC unroll 8
         for (int i = 0; i < 8; ++i) _mm256_storeu_ps(out + i * x.width, r[i]);
@@ -115,6 +146,27 @@ template <class Tag, class T> void pack_along_avx2(const Packing& x) {
           if (i < left) store_first<Tag>(out + i * x.width, r[i], wide);
       }
     }
+  }
+}
+
+// Sixteen bytes, of which `count` exist; the others are 0. At any address.
+template <class Tag> [[gnu::always_inline]] inline __m128i first_bytes(const std::int8_t* p, int count) {
+  if (count >= 16) return _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
+  std::int8_t held[16] = {};
+  __builtin_memcpy(held, p, static_cast<std::size_t>(count));
+  return _mm_loadu_si128(reinterpret_cast<const __m128i*>(held));
+}
+
+// Lanes are contiguous: each byte of a row of k stands beside that of the next row, then both are widened.
+template <class Tag> void pack_pairs_across_avx2(const Packing& x) {
+  const std::int8_t* source = static_cast<const std::int8_t*>(x.source);
+  float* out = reinterpret_cast<float*>(x.out);
+  for (Index k = 0; k < x.k; k += 2, source += 2 * x.stride, out += x.width) {
+    const __m128i first = first_bytes<Tag>(source, x.lanes);
+    const __m128i second = k + 1 < x.k ? first_bytes<Tag>(source + x.stride, x.lanes) : _mm_setzero_si128();
+    const __m128i halves[2] = {_mm_unpacklo_epi8(first, second), _mm_unpackhi_epi8(first, second)};
+    for (int lane = 0; lane < x.width; lane += 8)
+      store_first<Tag>(out + lane, _mm256_castsi256_ps(_mm256_cvtepi8_epi16(halves[lane / 8])), x.width - lane);
   }
 }
 
@@ -135,5 +187,10 @@ template <class Tag, class T> void pack_across_avx2(const Packing& x) {
 }
 
 template <class Tag, class T> inline constexpr Packers packers_avx2{pack_along_avx2<Tag, T>, pack_across_avx2<Tag, T>};
+// A's panels are so narrow that elements one by one are as fast.
+template <class Tag>
+inline constexpr Packers left_pairs_avx2{pack_along_avx2<Tag, PairOfInt8>, pack_across<Tag, std::int8_t, std::int16_t>};
+template <class Tag>
+inline constexpr Packers right_pairs_avx2{pack_along_avx2<Tag, PairOfInt8>, pack_pairs_across_avx2<Tag>};
 
 }  // namespace ridge::tile::cpu
