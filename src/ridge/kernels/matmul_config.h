@@ -20,9 +20,11 @@ struct MatmulConfig {
   int cluster_m = 1, cluster_n = 1;                    // blocks that share what they load, along m and n
   constexpr int sharers() const { return roles == tile::Roles::pingpong ? 1 : consumers; }
   constexpr int cluster() const { return cluster_m * cluster_n; }
-  constexpr bool splits() const { return m * n <= 128 * 128; }  // k may be cut in pieces; larger sums cost too much
+  constexpr bool splits() const {  // k may be cut in pieces; larger sums cost too much
+    return m * n <= (sharers() > 1 ? 128 * 160 : 128 * 128);
+  }
   // … of which a cluster's blocks have one each (Cuts::shared): no two tiles may be under way in one block.
-  constexpr bool shares() const { return splits() && roles == tile::Roles::cooperative && cluster() == 1; }
+  constexpr bool shares() const { return m * n <= 128 * 128 && roles == tile::Roles::cooperative && cluster() == 1; }
   bool operator==(const MatmulConfig&) const = default;
 };
 
@@ -43,8 +45,8 @@ constexpr MatmulConfig both(int m, int n, int stages) {
   return {.m = m, .n = n, .k = 64, .stages = stages, .consumers = 2};
 }
 constexpr MatmulConfig one(int n, int stages) { return {.m = 64, .n = n, .k = 64, .stages = stages, .consumers = 1}; }
-constexpr MatmulConfig swapped(int m, int n, int k, int stages) {
-  return {.m = m, .n = n, .k = k, .stages = stages, .consumers = m / 64, .swap = true};
+constexpr MatmulConfig swapped(int m, int n, int k, int stages, int staging = 2) {
+  return {.m = m, .n = n, .k = k, .stages = stages, .consumers = m / 64, .swap = true, .staging = staging};
 }
 constexpr MatmulConfig with(MatmulConfig c, Major a, Major b) {
   c.a = a, c.b = b;
@@ -68,10 +70,6 @@ inline constexpr std::array sm90_menu = {
     sm90_rows::ping(160, 5),
     sm90_rows::ping(176, 5),
     sm90_rows::ping(192, 5, 1),
-    sm90_rows::both(128, 32, 9),
-    sm90_rows::both(128, 48, 8),
-    sm90_rows::both(128, 64, 7),
-    sm90_rows::both(128, 96, 6),
     sm90_rows::both(128, 128, 6),
     sm90_rows::both(128, 208, 4),
     sm90_rows::both(128, 224, 4),
@@ -142,6 +140,33 @@ inline constexpr std::array sm90_menu = {
     sm90_rows::with(sm90_rows::clustered(sm90_rows::swapped(128, 64, 128, 4), 2, 1), sm90_rows::mn, sm90_rows::mn),
     sm90_rows::with(sm90_rows::clustered(sm90_rows::both(128, 64, 7), 1, 4), sm90_rows::mn, sm90_rows::mn),
     sm90_rows::with(sm90_rows::clustered(sm90_rows::both(128, 128, 6), 2, 1), sm90_rows::mn, sm90_rows::mn),
+    sm90_rows::clustered(sm90_rows::ping(80, 7), 1, 2),
+    sm90_rows::clustered(sm90_rows::ping(112, 6), 2, 1),
+    sm90_rows::clustered(sm90_rows::ping(160, 5), 2, 1),
+    sm90_rows::clustered(sm90_rows::ping(176, 5), 2, 1),
+    sm90_rows::clustered(sm90_rows::ping(192, 5, 1), 1, 2),
+    sm90_rows::clustered(sm90_rows::both(128, 160, 5), 2, 1),
+    sm90_rows::clustered(sm90_rows::one(48, 13), 2, 2),
+    sm90_rows::clustered(sm90_rows::one(80, 10), 1, 4),
+    sm90_rows::swapped(128, 112, 64, 6, 1),
+    sm90_rows::swapped(128, 160, 64, 5, 1),
+    sm90_rows::clustered(sm90_rows::swapped(128, 80, 64, 7), 1, 2),
+    sm90_rows::clustered(sm90_rows::swapped(128, 96, 64, 6), 2, 2),
+    sm90_rows::clustered(sm90_rows::swapped(128, 112, 64, 6, 1), 1, 2),
+    sm90_rows::clustered(sm90_rows::swapped(128, 144, 64, 5, 1), 2, 1),
+    sm90_rows::clustered(sm90_rows::swapped(128, 160, 64, 5, 1), 1, 2),
+    sm90_rows::clustered(sm90_rows::swapped(128, 160, 64, 5, 1), 2, 2),
+    sm90_rows::clustered(sm90_rows::swapped(64, 96, 64, 9), 2, 2),
+    sm90_rows::clustered(sm90_rows::swapped(64, 96, 64, 9), 1, 4),
+    sm90_rows::with(sm90_rows::clustered(sm90_rows::ping(128, 6), 2, 1), sm90_rows::k, sm90_rows::mn),
+    sm90_rows::with(sm90_rows::clustered(sm90_rows::swapped(64, 32, 128, 8), 1, 2), sm90_rows::mn, sm90_rows::k),
+    sm90_rows::with(sm90_rows::clustered(sm90_rows::swapped(64, 64, 128, 6), 1, 2), sm90_rows::mn, sm90_rows::k),
+    sm90_rows::with(sm90_rows::clustered(sm90_rows::swapped(64, 96, 64, 9), 2, 1), sm90_rows::mn, sm90_rows::k),
+    sm90_rows::with(sm90_rows::clustered(sm90_rows::swapped(128, 112, 64, 6, 1), 2, 1), sm90_rows::mn, sm90_rows::k),
+    sm90_rows::with(sm90_rows::clustered(sm90_rows::swapped(128, 160, 64, 5, 1), 2, 1), sm90_rows::mn, sm90_rows::k),
+    sm90_rows::with(sm90_rows::clustered(sm90_rows::ping(128, 6), 2, 1), sm90_rows::mn, sm90_rows::mn),
+    sm90_rows::with(sm90_rows::clustered(sm90_rows::ping(192, 5, 1), 2, 1), sm90_rows::mn, sm90_rows::mn),
+    sm90_rows::with(sm90_rows::clustered(sm90_rows::swapped(128, 64, 128, 4), 4, 1), sm90_rows::mn, sm90_rows::mn),
 };
 
 }  // namespace ridge::kernels

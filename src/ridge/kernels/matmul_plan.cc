@@ -10,6 +10,7 @@
 #include "ridge/kernels/epilogue.h"
 #include "ridge/kernels/matmul_model.h"
 #include "ridge/kernels/matmul_operands.h"
+#include "ridge/kernels/matmul_row_fits.h"
 
 namespace ridge::kernels::cuda {
 namespace {
@@ -229,7 +230,8 @@ std::optional<MatmulPlan> planned(const MatmulCall& call, std::size_t workspace_
   if (c.swap) std::swap(w.granule_a, w.granule_b);
   w.element_stores = t.d_line % 4 != 0;
   w.copies = plan.copy_a + plan.copy_b, w.copied_bytes = copied, w.early = plan.early;
-  plan.predicted_s = predicted_seconds(c, w, split, sms);
+  const RowFit& fit = row_fits[static_cast<std::size_t>(row)];
+  plan.predicted_s = predicted_seconds(c, w, split, sms) * (is_busy(w) ? fit.by_multiplies : fit.by_bytes);
   return plan;
 }
 

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "ridge/kernels/matmul_config.h"
+#include "ridge/kernels/matmul_row_fits.h"
 #include "ridge/plan/menu_list.h"
 
 namespace ridge {
@@ -124,6 +125,7 @@ TEST(Predict, RefusesOtherMachinesAndOpenDimensions) {
 TEST(MenuList, HasEveryRowWithANameOfItsOwnAndWhatItWasCompiledTo) {
   std::set<std::string> names;
   for (const MenuEntry& entry : menu_list()) {
+    EXPECT_EQ(entry.name, kernels::cuda::row_fits.at(names.size()).row) << "matmul_row_fits.h follows the menu";
     EXPECT_TRUE(names.insert(entry.name).second) << entry.name;
     ASSERT_TRUE(entry.registers && entry.shared_bytes) << entry.name;
     EXPECT_GE(*entry.registers, 32);

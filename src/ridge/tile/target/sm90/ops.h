@@ -59,7 +59,7 @@ template <class Kernel, Half half> struct Producer : Place<Kernel> {
     const int offset = my_share<Along>() * mine;
 #pragma unroll
     for (int j = 0; j < Tile::cols / atom; ++j)
-      load_shared<Along>(address(tile.data + (j * Tile::rows + first + offset) * atom), view.on_target.map,
+      load_shared<Along>(address(tile.data + (j * Tile::rows + first + offset) * atom), view.on_target,
                          {c.x + j * atom, c.y + offset, c.batch});
   }
 
@@ -75,7 +75,7 @@ template <class Kernel, Half half> struct Producer : Place<Kernel> {
     const int row = groups ? my_share<Along>() * mine : 0, k = groups ? 0 : my_share<Along>() * depth;
 #pragma unroll
     for (int g = 0; g < mine / atom; ++g)
-      load_shared<Along>(address(tile.data + (first + row + g * atom) * Tile::cols + k * atom), view.on_target.map,
+      load_shared<Along>(address(tile.data + (first + row + g * atom) * Tile::cols + k * atom), view.on_target,
                          {c.x + row + g * atom, c.y + k, c.batch});
   }
 
@@ -83,14 +83,14 @@ template <class Kernel, Half half> struct Producer : Place<Kernel> {
     if constexpr (wanted_by<Kernel, Along> == 1) return 0;
     return along_rows<Along> ? this->rank / Kernel::config.cluster_m : this->rank % Kernel::config.cluster_m;
   }
-  template <class Along> TILE_FN void load_shared(std::uint32_t to, const CUtensorMap& map, Corner box) const {
+  template <class Along> TILE_FN void load_shared(std::uint32_t to, const InputOnTarget& from, Corner box) const {
     constexpr int m = Kernel::config.cluster_m, n = Kernel::config.cluster_n;
     if constexpr (wanted_by<Kernel, Along> == 1) {
-      load_box(to, &map, box, full);
+      load_box(to, &from.map, from.kept, box, full);
     } else {  // blocks of a cluster are numbered along m first
       constexpr int along_n = ((1 << m * n) - 1) / ((1 << m) - 1), along_m = (1 << m) - 1;
       const int wanted = along_rows<Along> ? along_n << this->rank % m : along_m << this->rank / m * m;
-      load_box_multicast(to, &map, box, full, static_cast<std::uint16_t>(wanted));
+      load_box_multicast(to, &from.map, from.kept, box, full, static_cast<std::uint16_t>(wanted));
     }
   }
 };

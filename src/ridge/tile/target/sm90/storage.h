@@ -26,9 +26,13 @@ template <int M, int N, int Sharers = 1, class Sum_ = float> struct Accumulator 
   bool live = false;  // false: holds nothing yet, the first product overwrites
 };
 
+// Policies of the L2, as createpolicy.fractional makes them for all of what is loaded.
+inline constexpr std::uint64_t keeps = 0x1000000000000000, drops_first = 0x12F0000000000000;
+
 struct InputOnTarget {
   CUtensorMap map;
-  bool batched;  // false: one matrix serves every product of a batch
+  bool batched;                // false: one matrix serves every product of a batch
+  std::uint64_t kept = keeps;  // how the L2 keeps what is loaded: keeps, or drops_first
 };
 
 struct OutputOnTarget : Finish {

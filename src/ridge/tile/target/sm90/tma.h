@@ -13,21 +13,21 @@ struct Corner {  // of a box, in elements: along the contiguous axis, across it,
 
 TILE_FN void prefetch_map(const CUtensorMap* map) { asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory"); }
 
-TILE_FN void load_box(std::uint32_t to, const CUtensorMap* map, Corner c, std::uint32_t bar) {
+TILE_FN void load_box(std::uint32_t to, const CUtensorMap* map, std::uint64_t policy, Corner c, std::uint32_t bar) {
   asm volatile(
-      "cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, %4}], "
-      "[%5];" ::"r"(to),
-      "l"(map), "r"(c.x), "r"(c.y), "r"(c.batch), "r"(bar)
+      "cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.L2::cache_hint [%0], "
+      "[%1, {%2, %3, %4}], [%5], %6;" ::"r"(to),
+      "l"(map), "r"(c.x), "r"(c.y), "r"(c.batch), "r"(bar), "l"(policy)
       : "memory");
 }
 
 // Into every block of the cluster that the mask names, at the same place; each block's barrier hears of its bytes.
-TILE_FN void load_box_multicast(std::uint32_t to, const CUtensorMap* map, Corner c, std::uint32_t bar,
-                                std::uint16_t blocks) {
+TILE_FN void load_box_multicast(std::uint32_t to, const CUtensorMap* map, std::uint64_t policy, Corner c,
+                                std::uint32_t bar, std::uint16_t blocks) {
   asm volatile(
-      "cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster [%0], "
-      "[%1, {%2, %3, %4}], [%5], %6;" ::"r"(to),
-      "l"(map), "r"(c.x), "r"(c.y), "r"(c.batch), "r"(bar), "h"(blocks)
+      "cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster"
+      ".L2::cache_hint [%0], [%1, {%2, %3, %4}], [%5], %6, %7;" ::"r"(to),
+      "l"(map), "r"(c.x), "r"(c.y), "r"(c.batch), "r"(bar), "h"(blocks), "l"(policy)
       : "memory");
 }
 
