@@ -12,8 +12,9 @@ find_package(Python3 COMPONENTS Interpreter REQUIRED)
 add_test(NAME readme COMMAND ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR}/tools/check_readme.py $<TARGET_FILE:ridge_cli>)
 set_tests_properties(readme PROPERTIES LABELS fast)
 
+add_test(NAME product_table COMMAND ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR}/tools/product_table.py --check)
 add_test(NAME geglu_torch_table COMMAND ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR}/tools/geglu_torch_table.py --check)
-set_tests_properties(geglu_torch_table PROPERTIES LABELS fast)
+set_tests_properties(product_table geglu_torch_table PROPERTIES LABELS fast)
 
 # The language's limits in their words: each file compiles, and with its bad line it does not and says why.
 file(GLOB compile_fail CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/compile_fail/*.cc)

@@ -3,12 +3,10 @@
 // waves of tiles there are times how wide they are, for the others the bytes, what a launch costs and how pieces of k
 // meet.
 //
-// The form is physics, the constants are fitted, once for products that the bytes bound and once for those that the
-// multiplies bound: 26,900 timings of 1,181 products under the 24 plans that looked best, on one H200, 2026-11-22,
-// clocks as they come. What was made small is what choosing by the model loses against the fastest plan timed. When the
-// menu got its clusters, what a launch, a tile's end and a meeting of pieces cost was fitted again, for busy products
-// the L2's rates too: 12,900 timings of 394 other products, drawn at random, under 40 plans each; and once more for
-// busy products with 26,500 timings of 558, when every row got a factor of its own (matmul_row_fits.h).
+// The form is physics; the constants are fitted, once for each of what may bound a product: 60,000 timings of some
+// 1,700 products (drawn at random, but for 119) under the 16 to 70 plans that looked best, on H200, 2026-11-22, clocks
+// as they come. What was made small is what choosing by the model loses against the fastest plan timed. Of products
+// that were not fitted to, it loses 1.8 % where multiplies bound, 2.7 % where operands do and 6.7 % where results do.
 #include "ridge/kernels/matmul_model.h"
 
 #include <algorithm>
@@ -46,47 +44,87 @@ struct Constants {
 
 constexpr Constants by_bytes{.cycles_per_us = 1773,
                              .slowdown = 0.01868,
-                             .memory = 5.13e+06,
-                             .memory_per_block = 1.48e+05,
-                             .l2_again = 3.54e+07,
-                             .l2_all = 3.17e+07,
+                             .memory = 7.171e+06,
+                             .memory_per_block = 1.646e+05,
+                             .l2_again = 1.508e+07,
+                             .l2_all = 3.112e+07,
                              .l2_power = 3.262,
-                             .l2_straight = 75.83,
-                             .l2_swapped = 111,
+                             .l2_straight = 65.94,
+                             .l2_swapped = 99.78,
                              .arriving = 166.6,
                              .reads_a = 24.5,
-                             .least_stage = 267.4,
+                             .least_stage = 232.5,
                              .line64 = 1.186,
-                             .line32 = 1.193,
-                             .line16 = 1.803,
+                             .line32 = 1.233,
+                             .line16 = 1.568,
                              .across = 1.032,
                              .narrow_line = 2.921,
                              .both_wait = 1.07,
-                             .stage_power = 11.21,
+                             .stage_power = 6.625,
                              .launch = 1677,
-                             .first_load = 1767,
+                             .first_load = 1419,
                              .tile_end = 187.8,
-                             .tile_end_alone = 403.2,
-                             .box = 135.4,
+                             .tile_end_alone = 228,
+                             .box = 209.9,
                              .element_box = 27.76,
-                             .piece = 1024,
-                             .piece_sums = 1879,
-                             .piece_batch = 738.1,
-                             .share = 1426,
-                             .share_step = 2763,
+                             .piece = 890.4,
+                             .piece_sums = 2635,
+                             .piece_batch = 867.9,
+                             .share = 1474,
+                             .share_step = 3535,
                              .next_cluster = 496.1,
                              .cluster_stage = 1.803,
                              .cluster_block = 0.2906,
-                             .stream_us = 0.3912,
+                             .stream_us = 0.46,
                              .copy_us = 3.532,
                              .copied = 6.91e+06,
                              .under_copy = 0.6506,
-                             .overlap = 1.317,
+                             .overlap = 1.215,
                              .beside = 0.2515,
-                             .beside_early = 0.8122};
+                             .beside_early = 0.749};
+constexpr Constants by_results{.cycles_per_us = 1773,
+                               .slowdown = 0.01868,
+                               .memory = 5.563e+06,
+                               .memory_per_block = 1.48e+05,
+                               .l2_again = 1.881e+07,
+                               .l2_all = 3.17e+07,
+                               .l2_power = 3.262,
+                               .l2_straight = 60.81,
+                               .l2_swapped = 56.86,
+                               .arriving = 166.6,
+                               .reads_a = 24.5,
+                               .least_stage = 267.4,
+                               .line64 = 1.186,
+                               .line32 = 1.193,
+                               .line16 = 1.803,
+                               .across = 1.032,
+                               .narrow_line = 2.921,
+                               .both_wait = 1,
+                               .stage_power = 4.553,
+                               .launch = 1677,
+                               .first_load = 1178,
+                               .tile_end = 32.02,
+                               .tile_end_alone = 488,
+                               .box = 13.54,
+                               .element_box = 27.76,
+                               .piece = 1024,
+                               .piece_sums = 1879,
+                               .piece_batch = 738.1,
+                               .share = 1426,
+                               .share_step = 2763,
+                               .next_cluster = 496.1,
+                               .cluster_stage = 1.803,
+                               .cluster_block = 5.532,
+                               .stream_us = 0.3912,
+                               .copy_us = 3.774,
+                               .copied = 6.91e+06,
+                               .under_copy = 0.6506,
+                               .overlap = 1.2,
+                               .beside = 0.08163,
+                               .beside_early = 0.07802};
 constexpr Constants by_multiplies{.cycles_per_us = 1750,
                                   .slowdown = 0.09308,
-                                  .memory = 1.454e+07,
+                                  .memory = 1.577e+07,
                                   .memory_per_block = 1.29e+06,
                                   .l2_again = 7.676e+07,
                                   .l2_all = 2.7e+07,
@@ -115,7 +153,7 @@ constexpr Constants by_multiplies{.cycles_per_us = 1750,
                                   .share = 1800,
                                   .share_step = 1300,
                                   .next_cluster = 2800,
-                                  .cluster_stage = 32.56,
+                                  .cluster_stage = 47.9,
                                   .cluster_block = 5.994,
                                   .stream_us = 1.22,
                                   .copy_us = 2.203,
@@ -189,10 +227,11 @@ constexpr double least_us = 0.8;  // of any launch
 
 }  // namespace
 
-bool is_busy(const TileWork& w) {
+Bound bound_of(const TileWork& w) {
   const double multiplies =
       static_cast<double>(w.batch) * static_cast<double>(w.m) * static_cast<double>(w.n) * static_cast<double>(w.k);
-  return multiplies / 473e12 > w.minimum_bytes / 4.2e12;  // 132 * 2048 a cycle at 1.75 GHz
+  if (multiplies / 473e12 > w.minimum_bytes / 4.2e12) return Bound::multiplies;  // 132 * 2048 a cycle at 1.75 GHz
+  return w.result_bytes > w.minimum_bytes / 2 ? Bound::results : Bound::bytes;
 }
 
 // A cluster's blocks lie in one of the chip's groups of 16 or 18 multiprocessors.
@@ -202,7 +241,8 @@ int clusters_at_once(int blocks, int sms) {
 }
 
 double predicted_seconds(const MatmulConfig& c, const TileWork& w, const Split& split, int sms) {
-  const Constants& f = is_busy(w) ? by_multiplies : by_bytes;
+  const Bound bound = bound_of(w);
+  const Constants& f = bound == Bound::bytes ? by_bytes : bound == Bound::results ? by_results : by_multiplies;
   const double tiles = static_cast<double>(w.batch) * up(static_cast<double>(w.m), c.m * c.cluster_m) *
                        up(static_cast<double>(w.n), c.n * c.cluster_n) * c.cluster();
   const double stages = up(static_cast<double>(w.k), c.k), pieces = split.pieces, items = tiles * pieces;

@@ -11,6 +11,7 @@ namespace ridge::kernels::cuda {
 struct TileWork {  // a product as the tile sees it
   std::int64_t batch = 1, m = 0, n = 0, k = 0;
   double minimum_bytes = 0;                 // between memory and chip: each operand read, D written once
+  double result_bytes = 0;                  // D's among them
   int granule_a = 128, granule_b = 128;     // bytes: every line starts at a multiple, up to 128
   bool narrow_a = false, narrow_b = false;  // contiguous along the output, for fewer elements than a box has
   bool element_stores = false;              // D's rows start anywhere
@@ -19,8 +20,11 @@ struct TileWork {  // a product as the tile sees it
   bool early = false;  // the first loads of one operand run before earlier kernels have ended, a copy among them
 };
 
-// Products that the tensor cores bound: more multiplies than the bytes can hold up.
-bool is_busy(const TileWork& work);
+// What bounds a product: the tensor cores, where there are more multiplies than the bytes can hold up; else bytes, most
+// of which may be D's.
+enum class Bound : std::uint8_t { bytes, results, multiplies };
+Bound bound_of(const TileWork& work);
+inline bool is_busy(const TileWork& work) { return bound_of(work) == Bound::multiplies; }
 
 // How many clusters of so many blocks (1 to 8) run at once.
 int clusters_at_once(int blocks, int sms);

@@ -164,12 +164,14 @@ bool is_narrow(const TileOperand& x) { return x.major == Major::mn && x.extent <
 bool straddles(const TileOperand& x) { return x.line % 16 != 0; }
 int granule(const TileOperand& x) { return static_cast<int>(std::gcd<std::int64_t>(x.line * 2, 128)); }
 
+double product(std::int64_t x, std::int64_t y) { return static_cast<double>(x) * static_cast<double>(y); }
+double result_bytes(const TileProblem& t, DType out) {
+  return static_cast<double>(t.batch) * product(t.m, t.n) * bits(out) / 8;
+}
 double minimum_bytes(const TileProblem& t, DType out) {
-  const auto product = [](std::int64_t x, std::int64_t y) { return static_cast<double>(x) * static_cast<double>(y); };
   const double matrices_a = static_cast<double>(t.a.batch_stride ? t.batch : 1);
   const double matrices_b = static_cast<double>(t.b.batch_stride ? t.batch : 1);
-  return static_cast<double>(t.batch) * product(t.m, t.n) * bits(out) / 8 +
-         2 * (matrices_a * product(t.m, t.k) + matrices_b * product(t.n, t.k));
+  return result_bytes(t, out) + 2 * (matrices_a * product(t.m, t.k) + matrices_b * product(t.n, t.k));
 }
 
 }  // namespace
@@ -220,7 +222,7 @@ std::optional<MatmulPlan> planned(const MatmulCall& call, std::size_t workspace_
   plan.waves = split.cuts == Cuts::streamed ? 1 : up(plan.tiles * pieces, at_once);
   if (plan.workspace_bytes > 0) plan.workspace_bytes += counter_bytes;
   if (plan.workspace_bytes > workspace_bytes) return std::nullopt;
-  w.minimum_bytes = minimum_bytes(t, call.problem.d.dtype);
+  w.minimum_bytes = minimum_bytes(t, call.problem.d.dtype), w.result_bytes = result_bytes(t, call.problem.d.dtype);
   if (split.cuts != Cuts::pieces && is_busy(w)) return std::nullopt;  // these cuts save bytes, of which it has few
   // What a text calls constant is B, after the exchange of D alone. A copy of A starts when all earlier kernels have
   // ended, so B may be loaded under it whoever wrote it.
@@ -231,7 +233,7 @@ std::optional<MatmulPlan> planned(const MatmulCall& call, std::size_t workspace_
   w.element_stores = t.d_line % 4 != 0;
   w.copies = plan.copy_a + plan.copy_b, w.copied_bytes = copied, w.early = plan.early;
   const RowFit& fit = row_fits[static_cast<std::size_t>(row)];
-  plan.predicted_s = predicted_seconds(c, w, split, sms) * (is_busy(w) ? fit.by_multiplies : fit.by_bytes);
+  plan.predicted_s = predicted_seconds(c, w, split, sms) * fit.of(bound_of(w));
   return plan;
 }
 
