@@ -3,12 +3,11 @@
 (tests/gpu/geglu_times.py measures it). Prints it; `--update` writes it into the page, `--check` fails where the page
 holds another."""
 import json
-import pathlib
 import sys
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
-RESULTS, PAGE = ROOT / "results/h200_geglu_torch.json", ROOT / "docs/geglu.md"
-BEGIN, END = "<!-- table: tools/geglu_torch_table.py -->\n", "<!-- end of table -->\n"
+import page_table
+
+RESULTS = page_table.ROOT / "results/h200_geglu_torch.json"
 HEAD = """\
 | device | N | d | linear | layer | : linear | torch.compile | keeping h | only x | torch.compile | keeping h | only x | torch.compile |
 |---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|
@@ -31,20 +30,5 @@ def table() -> str:
     return HEAD + "".join(lines)
 
 
-def main() -> int:
-    found = table()
-    if len(sys.argv) == 1:
-        print(found, end="")
-        return 0
-    before, _, rest = PAGE.read_text().partition(BEGIN)
-    page = before + BEGIN + found + END + rest.partition(END)[2]
-    if "--update" in sys.argv:
-        PAGE.write_text(page)
-    elif page != PAGE.read_text():
-        print("docs/geglu.md holds another table; tools/geglu_torch_table.py --update writes it")
-        return 1
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(page_table.serve("geglu_torch_table", "docs/geglu.md", table()))

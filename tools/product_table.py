@@ -1,0 +1,60 @@
+#!/usr/bin/env python3
+"""The tables of docs/products.md: Ridge's products beside cuBLASLt's on an H200 by class, from results/h200_matmul_*.json
+(`ridge bench matmul --against cublaslt` measures them). Prints them; `--update` writes them into the page, `--check` fails
+where the page holds others."""
+import json
+import math
+import sys
+
+import page_table
+
+HEAD = """\
+| list | class | rows | cuBLASLt's best of 8 : ours | 5th percentile | least | its first choice : ours | of the roof | prediction off by |
+|---|---|--:|--:|--:|--:|--:|--:|--:|
+"""
+PEAK, MEMORY = 989.4e12, 4.8e12  # FLOP/s of bf16 and f16, bytes/s of an H200
+
+
+def mean(values: list[float]) -> float:
+    return math.exp(sum(map(math.log, values)) / len(values))
+
+
+def roof_s(row: dict) -> float:
+    m, n, k = row["m"], row["n"], row["k"]
+    return max(2 * m * n * k / PEAK, 2 * (m * k + n * k + m * n) / MEMORY)
+
+
+def aligned(row: dict) -> bool:
+    return row["n"] % 8 == 0 and row["k"] % 8 == 0
+
+
+CLASSES = {
+    "suite": [("M ≤ 128", lambda r: r["m"] <= 128), ("128 < M < 2048", lambda r: 128 < r["m"] < 2048),
+              ("M ≥ 2048", lambda r: r["m"] >= 2048), ("M ≥ 512", lambda r: r["m"] >= 512)],
+    "random": [("n and k multiples of 8", aligned)]
+    + [(f"… {name}", lambda r, low=low, high=high: aligned(r) and low <= r["m"] < high)
+       for name, low, high in (("M ≤ 128", 1, 129), ("128 < M < 2048", 129, 2048), ("M ≥ 2048", 2048, 1 << 62))]
+    + [("n or k no multiple of 8", lambda r: not aligned(r))],
+}
+
+
+def line(name: str, title: str, rows: list[dict]) -> str:
+    ratios = sorted(row["ratio"] for row in rows)
+    error = sum(abs(row["predicted_s"] / row["ours_s"]["median"] - 1) for row in rows) / len(rows)
+    cells = [name, title, len(rows), f"{mean(ratios):.3f}", f"{ratios[len(ratios) // 20]:.3f}", f"{ratios[0]:.3f}",
+             f"{mean([row['ratio_first'] for row in rows]):.3f}",
+             f"{mean([roof_s(row) / row['ours_s']['median'] for row in rows]):.0%}", f"{error:.1%}"]
+    return "| " + " | ".join(map(str, cells)) + " |\n"
+
+
+def table() -> str:
+    out = HEAD
+    for name, classes in CLASSES.items():
+        rows = json.loads((page_table.ROOT / f"results/h200_matmul_{name}.json").read_text())["rows"]
+        for title, belongs in classes:
+            out += line(name, title, [row for row in rows if belongs(row)])
+    return out
+
+
+if __name__ == "__main__":
+    sys.exit(page_table.serve("product_table", "docs/products.md", table()))
