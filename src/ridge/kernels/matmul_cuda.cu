@@ -117,9 +117,11 @@ std::optional<std::string> launch_tiles(const MatmulCall& call, const MatmulPlan
   if (!encode_input(x.a, a, t.batch, in, {c.m, c.k, c.cluster_n}) ||
       !encode_input(x.b, b, t.batch, in, {c.n, c.k, c.cluster_m}) || !encode_output(x.output, call, t, c))
     return "the driver refused a tensor map";
-  // What no other tile asks for again makes room for what others do (1 to 3 % of a product that reads weights once).
-  if (b.extent <= c.n * c.cluster_n) x.a.kept = tile::drops_first;
-  if (a.extent <= c.m * c.cluster_m) x.b.kept = tile::drops_first;
+  // What no other tile or product of a batch asks for again makes room for what others do (1 to 3 % of a product that
+  // reads weights once).
+  const auto read_once = [&](const tile::InputOnTarget& in) { return t.batch == 1 || in.batched; };
+  if (b.extent <= c.n * c.cluster_n && read_once(x.a)) x.a.kept = tile::drops_first;
+  if (a.extent <= c.m * c.cluster_m && read_once(x.b)) x.b.kept = tile::drops_first;
   x.d = t.d, x.rows = t.m, x.cols = t.n, x.line = t.d_line, x.batch_stride = t.d_batch_stride;
   x.problem.sizes = {static_cast<int>(a.extent),
                      static_cast<int>(b.extent),
