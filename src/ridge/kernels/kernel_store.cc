@@ -2,10 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <cstring>
 #include <filesystem>
+#include <vector>
 
 #include "ridge/base/file.h"
 
@@ -29,15 +31,42 @@ struct Header {
 };
 std::uint64_t checksum(std::string_view key, std::string_view content) { return hash(content, hash(key)); }
 
-// Files that a writer left when it was killed.
-void tidy(const std::string& folder) {
+struct Entry {
+  fs::file_time_type used;
+  std::uint64_t bytes = 0;
+  fs::path path;
+};
+
+// Nothing else in the folder is ever removed.
+bool is_entry(const fs::path& path) {
+  const std::string name = path.filename().string();
+  return name.size() == 32 && name.find_first_not_of("0123456789abcdef") == std::string::npos;
+}
+
+// Removes what a writer left when it was killed, and of the entries those that were used longest ago, until the others
+// take `most` bytes. Another process may remove the same ones: what is gone is gone.
+void tidy(const std::string& folder, std::uint64_t most) {
   std::error_code trouble;
   const auto now = fs::file_time_type::clock::now();
+  std::vector<Entry> entries;
+  std::uint64_t bytes = 0;
   for (fs::directory_iterator at(folder, trouble), end; !trouble && at != end; at.increment(trouble)) {
-    if (at->path().extension() != ".unfinished") continue;
     std::error_code gone;
-    const auto written = fs::last_write_time(at->path(), gone);
-    if (!gone && now - written > forgotten) fs::remove(at->path(), gone);
+    const auto used = fs::last_write_time(at->path(), gone);
+    if (gone) continue;
+    if (at->path().extension() == ".unfinished" && now - used > forgotten) fs::remove(at->path(), gone);
+    if (!is_entry(at->path())) continue;
+    const std::uint64_t size = fs::file_size(at->path(), gone);
+    if (gone) continue;
+    entries.push_back({used, size, at->path()}), bytes += size;
+  }
+  if (bytes <= most) return;
+  std::sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) { return a.used < b.used; });
+  for (const Entry& oldest : entries) {
+    if (bytes <= most) return;
+    std::error_code gone;
+    fs::remove(oldest.path, gone);
+    bytes -= oldest.bytes;
   }
 }
 
@@ -65,15 +94,18 @@ std::optional<std::string> KernelStore::find(std::string_view key) const {
     return std::nullopt;
   const std::string_view content = rest.substr(key.size());
   if (header.checksum != checksum(key, content)) return std::nullopt;
+  std::error_code untouched;  // a folder that is only read: then entries leave it in the order in which they came
+  fs::last_write_time(path(key), fs::file_time_type::clock::now(), untouched);
   return std::string(content);
 }
 
 bool KernelStore::keep(std::string_view key, std::string_view content) const {
-  if (folder_.empty()) return false;
+  const Header header{key.size(), content.size(), checksum(key, content)};
+  const std::uint64_t bytes = magic.size() + sizeof header + key.size() + content.size();
+  if (folder_.empty() || bytes > most_bytes_) return false;
   std::error_code trouble;
   fs::create_directories(folder_, trouble);
-  tidy(folder_);
-  const Header header{key.size(), content.size(), checksum(key, content)};
+  tidy(folder_, most_bytes_ - bytes);
   const std::array<std::string_view, 4> pieces{
       magic, std::string_view(reinterpret_cast<const char*>(&header), sizeof header), key, content};
   return write_file(path(key), pieces).ok();

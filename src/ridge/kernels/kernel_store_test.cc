@@ -172,5 +172,34 @@ TEST_F(KernelStoreTest, TidiesWhatTheKilledLeft) {
   EXPECT_TRUE(fs::exists(young));
 }
 
+TEST_F(KernelStoreTest, MakesRoomByWhatWasUsedLongestAgo) {
+  const std::string place = folder_ + "/kernels", hundred(100'000, 'x');
+  const KernelStore small(place, 350'000);  // three entries
+  const auto hours_ago = [&](const char* name, int hours) {
+    fs::last_write_time(small.path(name), fs::file_time_type::clock::now() - std::chrono::hours(hours));
+  };
+  for (const char* name : {"a", "b", "c"}) ASSERT_TRUE(small.keep(name, hundred));
+  ASSERT_TRUE(write_file(place + "/README", std::string(400'000, 'x')).ok());  // none of ours: counts nothing
+  hours_ago("a", 3), hours_ago("b", 2), hours_ago("c", 1);
+  EXPECT_TRUE(small.find("a"));  // a use
+  ASSERT_TRUE(small.keep("d", hundred));
+  EXPECT_FALSE(small.find("b"));
+  for (const char* name : {"a", "c", "d"}) EXPECT_EQ(small.find(name), hundred) << name;
+  EXPECT_TRUE(fs::exists(place + "/README"));
+  EXPECT_FALSE(small.keep("e", std::string(350'000, 'x')));  // more than all of them may take
+  for (const char* name : {"a", "c", "d"}) EXPECT_TRUE(small.find(name)) << name;
+}
+
+TEST_F(KernelStoreTest, TakesAnEntryWrittenAnewForNew) {
+  const KernelStore small(folder_ + "/kernels", 250'000);  // two entries
+  for (const char* name : {"a", "b"}) ASSERT_TRUE(small.keep(name, std::string(100'000, 'x')));
+  for (const char* name : {"a", "b"})
+    fs::last_write_time(small.path(name), fs::file_time_type::clock::now() - std::chrono::hours(*name == 'a' ? 2 : 1));
+  ASSERT_TRUE(small.keep("a", std::string(90'000, 'y')));
+  ASSERT_TRUE(small.keep("c", std::string(100'000, 'x')));
+  EXPECT_FALSE(small.find("b"));
+  EXPECT_EQ(small.find("a"), std::string(90'000, 'y'));
+}
+
 }  // namespace
 }  // namespace ridge::kernels
