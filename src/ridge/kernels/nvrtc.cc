@@ -87,9 +87,10 @@ Loaded look() {
   if (asked != nullptr && asked[0] != '\0') {
     const std::string path = asked;
     if (path == "off") {
-      out.found = absent_error("NVRTC is turned off by RIDGE_NVRTC=off");
+      out.found = absent_error("NVRTC is turned off by RIDGE_NVRTC=off", "unset it");
     } else if (!load(path, out)) {
-      out.found = absent_error(fmt::format("RIDGE_NVRTC names '{}', which is no NVRTC of version 12 or later", path));
+      out.found = absent_error(fmt::format("RIDGE_NVRTC names '{}', which is no NVRTC of version 12 or later", path),
+                               "unset it, and the usual places are looked through");
     }
     return out;
   }
@@ -102,7 +103,8 @@ Loaded look() {
       if (fs::exists(path, trouble) && load(path, out)) return out;
     }
   out.found =
-      absent_error("NVRTC was not found", "`pip install nvidia-cuda-nvrtc`, or RIDGE_NVRTC=/path/libnvrtc.so.13");
+      absent_error("NVRTC was not found",
+                   "`pip install nvidia-cuda-nvrtc`, or the CUDA toolkit's by RIDGE_NVRTC=/path/libnvrtc.so.13");
   return out;
 }
 

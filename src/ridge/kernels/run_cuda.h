@@ -21,7 +21,8 @@ std::optional<std::string> refuse(const RowProblem& problem);
 std::optional<std::string> refuse(const RowProgram& program);
 std::optional<std::string> refuse(const ReduceProblem& problem);
 
-// Why these kernels are interpreted and not generated here, as a sentence; nothing: they are generated.
+// "interpreted, which is slower: NVRTC is turned off by RIDGE_NVRTC=off; unset it", with the cure last, of chains (and
+// row functions, which then run a block a row). Nothing: these kernels are generated.
 std::optional<std::string> interpreted();
 
 // A sentence if the driver refuses the launch. The program or problem must not be refused. tensors[i]: the data of

@@ -92,11 +92,11 @@ std::optional<std::string> run(const Generated& kernel, CUstream_st* stream) {
 
 std::optional<std::string> interpreted() {
   const auto why = cannot_generate();
-  return why ? std::optional(*why + ": pointwise kernels are interpreted, which is slower") : std::nullopt;
+  return why ? std::optional("interpreted, which is slower: " + *why) : std::nullopt;
 }
 
 std::optional<std::string> cannot_generate() {
-  if (!nvrtc()) return nvrtc().error().message;
+  if (!nvrtc()) return nvrtc().error().message + "; " + nvrtc().error().hint;
   static const std::optional<std::string> trouble = [] {  // the smallest kernel tells whether driver and compiler agree
     Generated least;
     least.arguments = {0}, least.blocks = 1;

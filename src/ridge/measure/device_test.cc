@@ -25,6 +25,16 @@ TEST(Regime, IsTheRooflinesWhereTimeGrowsWithWork) {
   EXPECT_NEAR(r.fixed_s, 5e-6, 1e-9);
 }
 
+TEST(RunOnDevice, KnowsWhatAnInterpreterWouldRun) {
+  const auto program = parse(
+      "x: bf16[M, K]   w: bf16[K, N]\ny[M, N] = x * w\nz: bf16[M, N] = softmax(y over N)\n"
+      "s: f32[M] = sum(y over N)\nc: f32[M] = cos(s)");
+  const Bindings dims{{"M", 64}, {"N", 64}, {"K", 64}};
+  const auto planned = plan(*program, dims, {.target = Target::cuda, .fuse = false, .generate = false});
+  ASSERT_TRUE(planned.ok()) << planned.error().text();
+  EXPECT_EQ(generated_groups(*planned), (std::vector<int>{1, 3}));  // no product, no sum
+}
+
 TEST(Regime, NeverHasMoreOrLessThanItsTime) {
   EXPECT_EQ(regime_of("B", {{1, 5}, {2, 4}, {4, 3}}, {}).fixed_s, 4);   // faster when larger
   EXPECT_EQ(regime_of("B", {{1, 1}, {2, 4}, {4, 20}}, {}).fixed_s, 0);  // slower than in proportion

@@ -211,6 +211,8 @@ class Runner {
       out_.ops[i].share = busy > 0 ? out_.ops[i].time.median / busy : 0;
       out_.ops[i].regime = samples->regimes[i];
     }
+    if (const auto note = kernels::cuda::interpreted())
+      for (const int group : generated_groups(plan_)) out_.ops[static_cast<std::size_t>(group)].note = *note;
     return Done{};
   }
 

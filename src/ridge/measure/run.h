@@ -45,6 +45,7 @@ struct OpMeasurement {
   std::int64_t checked = 0, elements = 0;  // of the result
   std::vector<std::string> copies;         // "w[F, D] to [D, F] order": copies that the lowering had to add
   std::optional<Regime> regime = {};       // measured on a device
+  std::string note = {};                   // "interpreted, which is slower: NVRTC was not found; …"
 };
 
 struct Clocks {

@@ -211,6 +211,17 @@ class DeviceRun {
 
 }  // namespace
 
+std::vector<int> generated_groups(const Plan& plan) {
+  std::vector<int> out;
+  for (const Step& step : plan.steps) {
+    const bool generated = std::holds_alternative<kernels::ChainProgram>(step.kernel) ||
+                           std::holds_alternative<kernels::RowProblem>(step.kernel) ||
+                           std::holds_alternative<kernels::RowProgram>(step.kernel);
+    if (generated && (out.empty() || out.back() != step.group)) out.push_back(step.group);
+  }
+  return out;
+}
+
 Regime regime_of(const std::string& dim, const std::vector<std::pair<double, double>>& points,
                  std::optional<Limiter> limiter) {
   const auto& [half, once, twice] = std::tie(points[0], points[1], points[2]);

@@ -27,6 +27,9 @@ struct DeviceWork {
 Result<DeviceSamples> run_on_device(const DeviceWork& work, const std::vector<Array>& arrays,
                                     const RunOptions& options);
 
+// The groups with steps that are generated where that is possible, and elsewhere interpreted; in order.
+std::vector<int> generated_groups(const Plan& plan);
+
 // Seconds at half, once and double of a dimension, and the bound's at the same sizes. What would be left of the time if
 // the bound were nothing, by the line through half and double, does not depend on the size of the work: from half of
 // the time on it is what binds.

@@ -49,6 +49,22 @@ TEST(DeviceReport, HasTheSameInJson) {
   EXPECT_FALSE(json["total"].contains("regime"));
 }
 
+TEST(DeviceReport, NamesTheKernelsThatRanInterpretedAndTheCure) {
+  const std::string note = "interpreted, which is slower: NVRTC was not found; `pip install nvidia-cuda-nvrtc`";
+  Report report = on_device();
+  const auto program = parse("x: f32[N]\na: f32[N] = cos(x)\nb: f32[N] = a * x\nc: f32[N] = exp(b)");
+  report.explanation = *explain(*program, *find_machine("h200"), {{"N", 16}});
+  report.measured->ops.assign(3, report.measured->ops[0]);
+  for (const std::size_t i : {0, 2}) report.measured->ops[i].note = note;
+  EXPECT_NE(render_text(report).find("\nnote: a; c: " + note + "\n"), std::string::npos) << render_text(report);
+  const auto json = nlohmann::json::parse(render_json(report));
+  EXPECT_EQ(json["ops"][0]["note"], note);
+  EXPECT_FALSE(json["ops"][1].contains("note"));
+  EXPECT_EQ(json["ops"][2]["note"], note);
+  EXPECT_FALSE(json["total"].contains("note"));
+  EXPECT_EQ(render_text(on_device()).find("note: "), std::string::npos);
+}
+
 TEST(DeviceStreamReport, PutsEachKernelBesideTheCopy) {
   DeviceStream contest{.device = "NVIDIA H200", .day = "2026-01-02", .driver = 13000, .elements = 1000, .rounds = 3};
   DeviceStreamRow chain, rows;

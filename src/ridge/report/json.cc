@@ -104,6 +104,7 @@ void add_measurement(Json& out, const OpMeasurement& m) {
   out["elements"] = m.elements;
   out["share_of_time"] = m.share;
   if (!m.copies.empty()) out["copies"] = m.copies;
+  if (!m.note.empty()) out["note"] = m.note;
   if (const auto& r = m.regime)
     out["regime"] = {{"dim", r->dim},         {"half_s", r->half_s},
                      {"once_s", r->once_s},   {"double_s", r->double_s},

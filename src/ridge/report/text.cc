@@ -164,6 +164,24 @@ std::string device_lines(const Report& report) {
   return out;
 }
 
+// "note: s, y: interpreted, which is slower: …": kernels of which the same is to be said share a line.
+std::string notes(const Report& report) {
+  std::vector<std::pair<std::string, std::string>> lines;  // note, kernels
+  for (std::size_t i = 0; i < report.measured->ops.size(); ++i) {
+    const std::string& note = report.measured->ops[i].note;
+    if (note.empty()) continue;
+    const auto same = std::find_if(lines.begin(), lines.end(), [&](const auto& line) { return line.first == note; });
+    const std::string kernel = capped(kernel_name(report, i), 24);
+    if (same == lines.end())
+      lines.emplace_back(note, kernel);
+    else
+      same->second += "; " + kernel;
+  }
+  std::string out;
+  for (const auto& [note, kernels] : lines) out += fmt::format("note: {}: {}\n", kernels, note);
+  return out;
+}
+
 std::string measured_table(const Report& report, const Styled& styled) {
   const Measurement& measured = *report.measured;
   Rows rows{{"op", "limiter", "predicted", "measured", "min .. max", "runs", "of roof", "error", "of time"}};
@@ -176,7 +194,7 @@ std::string measured_table(const Report& report, const Styled& styled) {
                      grouped(measured.total.elements));
   for (const OpMeasurement& op : measured.ops)
     for (const std::string& copy : op.copies) out += "copied: " + copy + "\n";
-  return out;
+  return out + notes(report);
 }
 
 // The sums of the operations, where something is said of them: which r is meant, and from where on it binds.
