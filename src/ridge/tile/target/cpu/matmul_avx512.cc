@@ -24,7 +24,7 @@ template <class A, class B> struct Widening {
       .block = block<V, 14, sizeof(A) == 4>,
       .left = packers_avx512<Here, A, float>,
       .right = packers_avx512<Here, B, float>,
-      .thin_along = thin_along<V, float, B>,
+      .thin_along = thin_along<Dots16<V, float, B>>,
       .thin_across = thin_across<V, float, B>,
   };
 };
@@ -35,7 +35,7 @@ constexpr Engine integers{
     .block = block<Ints, 14, false>,
     .left = packers_avx512<Here, std::int8_t, std::int16_t>,
     .right = packers_avx512<Here, std::int8_t, std::int16_t>,
-    .thin_along = thin_along<Ints, std::int16_t, std::int8_t>,
+    .thin_along = thin_along<Dots16<Ints, std::int16_t, std::int8_t>>,
     .thin_across = thin_across<Ints, std::int16_t, std::int8_t>,
 };
 }  // namespace

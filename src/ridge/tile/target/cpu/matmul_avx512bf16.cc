@@ -31,7 +31,7 @@ template <class A, class B> constexpr Engine pairs{
     .block = block<V, 14, sizeof(A) == 2>,
     .left = packers_avx512<Here, A, Bf16>,
     .right = packers_avx512<Here, B, Bf16>,
-    .thin_along = thin_along<V, Bf16, B>,
+    .thin_along = thin_along<Dots16<V, Bf16, B>>,
     .thin_across = thin_across<V, Bf16, B>,
 };
 constexpr Engine integers{
@@ -41,7 +41,7 @@ constexpr Engine integers{
     .block = block<Ints, 14, false>,
     .left = packers_avx512<Here, std::int8_t, std::int16_t>,
     .right = packers_avx512<Here, std::int8_t, std::int16_t>,
-    .thin_along = thin_along<Ints, std::int16_t, std::int8_t>,
+    .thin_along = thin_along<Dots16<Ints, std::int16_t, std::int8_t>>,
     .thin_across = thin_across<Ints, std::int16_t, std::int8_t>,
 };
 }  // namespace

@@ -3,15 +3,17 @@
 #pragma once
 
 #include "ridge/tile/target/cpu/pack_avx2.h"
+#include "ridge/tile/target/cpu/thin.h"
 
 namespace ridge::tile::cpu {
 
 inline constexpr int thin_rows_avx2 = 4;
 
-// C[rows][n] (+)= A[rows][steps] * rows of B from `b` on; a: [steps][x.rows]. `ahead`: elements to what to fetch.
+// C[rows][n] (+)= A[rows][k] * rows of B from `b` on; a: [k][x.rows].
 template <class V, class T, int rows>
-void across_avx2(const Strip& x, const Unit* a, const T* b, float* c, Index steps, Index ahead, bool add) {
-  constexpr int vectors = rows == 1 ? 4 : 2, width = 8 * vectors;
+void across_avx2(const Strip& x, const Unit* a, const T* b, float* c, const Rows& of_b, bool add) {
+  constexpr int vectors = 2, width = 8 * vectors;
+  const Index steps = of_b.k, even = of_b.ahead[0], odd = of_b.ahead[1];
   const Index n = x.n, a_stride = x.rows, b_stride = x.b_stride, c_stride = x.c_stride;
   const auto columns = [&](Index j, auto whole) __attribute__((always_inline)) {
     const Index left = n - j;
@@ -33,8 +35,7 @@ void across_avx2(const Strip& x, const Unit* a, const T* b, float* c, Index step
 #pragma GCC unroll 4
       for (int v = 0; v < vectors; ++v)
         right[v] = whole() ? widened8<V>(p + 8 * v) : part(v) == 0 ? V::zero() : widened8<V>(p + 8 * v, left - 8 * v);
-      if constexpr (rows > 1) __builtin_prefetch(p + ahead, 0, 2);
-      if constexpr (rows > 1 && width * sizeof(T) > 64) __builtin_prefetch(p + ahead + 64 / sizeof(T), 0, 2);
+      if constexpr (rows > 1) __builtin_prefetch(p + (s % 2 == 0 ? even : odd), 0, 2);
 #pragma GCC unroll 4
       for (int i = 0; i < rows; ++i) {
         const __m256 l = V::broadcast(a[s * a_stride + i]);
@@ -58,99 +59,82 @@ void across_avx2(const Strip& x, const Unit* a, const T* b, float* c, Index step
   if (j < n) columns(j, [] { return false; });
 }
 
-// Eight rows of B at a time, over which all rows of A pass.
+// Eight rows of B at a time, over which all rows of A pass. The first pass and the last fetch half of the next eight
+// each: fetched by one alone, memory would rest during the other (eight rows: 36 GFLOP/s, and 46 this way). One or two
+// rows are so quick that what the core foresees by itself is more.
 template <class V, class T> void thin_across_avx2(const Strip& x) {
-  static constexpr void (*by_rows[])(const Strip&, const Unit*, const T*, float*, Index, Index, bool) = {
+  static constexpr void (*by_rows[])(const Strip&, const Unit*, const T*, float*, const Rows&, bool) = {
       across_avx2<V, T, 1>, across_avx2<V, T, 2>, across_avx2<V, T, 3>, across_avx2<V, T, 4>};
-  const Index deep = x.rows == 1 ? 4 : 8;
+  constexpr Index deep = 8;
   const int passes = (x.rows + thin_rows_avx2 - 1) / thin_rows_avx2;
   for (Index k = 0; k < x.k; k += deep) {
-    const Index steps = x.k - k < deep ? x.k - k : deep, ahead = k + 2 * deep <= x.k ? deep * x.b_stride : 0;
+    const Index distance = x.rows > 2 && k + 2 * deep <= x.k ? deep * x.b_stride : 0;
     for (int pass = 0, row = 0, rows = 0; pass < passes; ++pass, row += rows) {
       rows = x.rows / passes + (pass < x.rows % passes ? 1 : 0);
+      const Rows of_b{x.k - k < deep ? x.k - k : deep, {pass == 0 ? distance : 0, pass + 1 == passes ? distance : 0}};
       by_rows[rows - 1](x, x.a + k * x.rows + row, static_cast<const T*>(x.b) + k * x.b_stride,
-                        static_cast<float*>(x.c) + row * x.c_stride, steps, pass == 0 ? ahead : 0, x.add || k > 0);
+                        static_cast<float*>(x.c) + row * x.c_stride, of_b, x.add || k > 0);
     }
   }
 }
 
-// C[rows][columns] (+)= A[rows][k] * B[columns][k] transposed, k contiguous in both. `ahead`: elements to what to
-// fetch.
-template <class V, class T, int rows, int columns>
-[[gnu::always_inline]] inline void dot_products_avx2(const Strip& x, const T* b, float* c, Index ahead) {
-  __m256 sums[rows][columns];
+// The sums of the lanes of three registers, side by side in the first three lanes.
+template <class V> [[gnu::always_inline]] inline __m128 lane_sums8(__m256 a, __m256 b, __m256 c) {
+  const __m256 ab = _mm256_add_ps(_mm256_unpacklo_ps(a, b), _mm256_unpackhi_ps(a, b));
+  const __m256 cc = _mm256_add_ps(_mm256_unpacklo_ps(c, c), _mm256_unpackhi_ps(c, c));
+  const __m256 all = _mm256_add_ps(_mm256_shuffle_ps(ab, cc, 0x44), _mm256_shuffle_ps(ab, cc, 0xee));
+  return _mm_add_ps(_mm256_castps256_ps128(all), _mm256_extractf128_ps(all, 1));
+}
+
+// Dot products of eight lanes at a time, for thin_along.
+template <class V, class T> struct Dots8 {
+  using Element = T;
+  using Sum = float;
+  static constexpr int rows = 4;  // of one pass
+  static constexpr Index per_unit = 1, wide = 12;
+  static constexpr int columns(int of_rows) { return of_rows == 1 ? 4 : 3; }
+
+  template <int rows, int columns>
+  [[gnu::always_inline]] static void multiply(const Strip& x, const T* b, float* c, Index ahead) {
+    constexpr Index line = 64 / sizeof(T);
+    __m256 sums[rows][columns];
 #pragma GCC unroll 4
-  for (int i = 0; i < rows; ++i)
+    for (int i = 0; i < rows; ++i)
 #pragma GCC unroll 4
-    for (int j = 0; j < columns; ++j) sums[i][j] = V::zero();
-  const auto step = [&](Index k, auto right_of, auto left_of) __attribute__((always_inline)) {
-    __m256 right[columns];
+      for (int j = 0; j < columns; ++j) sums[i][j] = V::zero();
+    const Index a_stride = x.k, b_stride = x.b_stride;
+    const float* a = reinterpret_cast<const float*>(x.a_rows);
+    const auto step = [&](Index k, Index left) __attribute__((always_inline)) {
+      __m256 right[columns];
 #pragma GCC unroll 4
-    for (int j = 0; j < columns; ++j) {
-      right[j] = right_of(b + j * x.b_stride + k);
-      if constexpr (rows > 1) __builtin_prefetch(b + j * x.b_stride + k + ahead, 0, 2);
+      for (int j = 0; j < columns; ++j) right[j] = widened8<V>(b + j * b_stride + k, left);
+#pragma GCC unroll 4
+      for (int i = 0; i < rows; ++i) {
+        const __m256 l = widened8<V>(a + i * a_stride + k, left);
+#pragma GCC unroll 4
+        for (int j = 0; j < columns; ++j) sums[i][j] = V::multiply_add(sums[i][j], l, right[j]);
+      }
+    };
+    Index k = x.k;
+    for (; k >= line; k -= line, a += line, b += line) {
+      if constexpr (rows > 1) {
+#pragma GCC unroll 4
+        for (int j = 0; j < columns; ++j) __builtin_prefetch(b + j * b_stride + ahead, 0, 2);
+      }
+#pragma GCC unroll 8
+      for (Index at = 0; at < line; at += 8) step(at, 8);
     }
+    for (Index at = 0; at < k; at += 8) step(at, k - at);
 #pragma GCC unroll 4
     for (int i = 0; i < rows; ++i) {
-      const __m256 l = left_of(reinterpret_cast<const float*>(x.a_rows) + i * x.k + k);
+      float found[4];
+      _mm_storeu_ps(found, lane_sums8<V>(sums[i][0], sums[i][columns > 1 ? 1 : 0], sums[i][columns > 2 ? 2 : 0]));
+      if constexpr (columns > 3) found[3] = _mm_cvtss_f32(lane_sums8<V>(sums[i][3], sums[i][3], sums[i][3]));
+      float* const to = c + i * x.c_stride;
 #pragma GCC unroll 4
-      for (int j = 0; j < columns; ++j) sums[i][j] = V::multiply_add(sums[i][j], l, right[j]);
+      for (int j = 0; j < columns; ++j) to[j] = x.add ? to[j] + found[j] : found[j];
     }
-  };
-  Index k = 0;
-  for (; k + 8 <= x.k; k += 8) {
-    step(
-        k, [](const T* p) __attribute__((always_inline)) { return widened8<V>(p); },
-        [](const float* p) __attribute__((always_inline)) { return _mm256_loadu_ps(p); });
   }
-  if (const Index left = x.k - k; left > 0)
-    step(
-        k, [&](const T* p) __attribute__((always_inline)) { return widened8<V>(p, left); },
-        [&](const float* p) __attribute__((always_inline)) { return widened8<V>(p, left); });
-#pragma GCC unroll 4
-  for (int i = 0; i < rows; ++i)
-#pragma GCC unroll 4
-    for (int j = 0; j < columns; ++j) {
-      __m128 sum = _mm_add_ps(_mm256_castps256_ps128(sums[i][j]), _mm256_extractf128_ps(sums[i][j], 1));
-      sum = _mm_add_ps(sum, _mm_movehl_ps(sum, sum));
-      sum = _mm_add_ss(sum, _mm_movehdup_ps(sum));
-      float* const at = c + i * x.c_stride + j;
-      _mm_store_ss(at, x.add ? _mm_add_ss(_mm_load_ss(at), sum) : sum);
-    }
-}
-
-// One pass of `rows` rows over x.n columns.
-template <class V, class T, int rows> void along_avx2(const Strip& x, bool first) {
-  constexpr int columns = rows == 1 ? 4 : 3;
-  const T* const b = static_cast<const T*>(x.b);
-  float* const c = static_cast<float*>(x.c);
-  Index j = 0;
-  for (; j + columns <= x.n; j += columns)
-    dot_products_avx2<V, T, rows, columns>(x, b + j * x.b_stride, c + j, first ? columns * x.b_stride : 0);
-  for (; j < x.n; ++j) dot_products_avx2<V, T, rows, 1>(x, b + j * x.b_stride, c + j, 0);
-}
-
-// Stretches of k, in each strips of columns, over each of which all rows pass, four or fewer at a time.
-template <class V, class T> void thin_along_avx2(const Strip& x) {
-  static constexpr void (*by_rows[])(const Strip&, bool) = {along_avx2<V, T, 1>, along_avx2<V, T, 2>,
-                                                            along_avx2<V, T, 3>, along_avx2<V, T, 4>};
-  const Index deep = thin_depth(x.rows);
-  const int passes = (x.rows + thin_rows_avx2 - 1) / thin_rows_avx2;
-  const Index wide = passes == 1 ? x.n : 12;
-  for (Index k = 0; k < x.k; k += deep)
-    for (Index j = 0; j < x.n; j += wide) {
-      Strip part = x;
-      part.k = x.k - k < deep ? x.k - k : deep;
-      part.n = x.n - j < wide ? x.n - j : wide;
-      part.b = static_cast<const T*>(x.b) + j * x.b_stride + k;
-      part.add = x.add || k > 0;
-      for (int pass = 0, row = 0; pass < passes; ++pass, row += part.rows) {
-        part.rows = x.rows / passes + (pass < x.rows % passes ? 1 : 0);
-        part.a_rows = x.a_rows + k * x.rows + row * part.k;
-        part.c = static_cast<float*>(x.c) + row * x.c_stride + j;
-        by_rows[part.rows - 1](part, pass == 0);
-      }
-    }
-}
+};
 
 }  // namespace ridge::tile::cpu

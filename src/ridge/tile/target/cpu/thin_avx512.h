@@ -4,6 +4,7 @@
 // products of three or four columns of B at a time. Both fetch the next rows while they multiply these. V: see block.h.
 #pragma once
 
+#include "ridge/tile/target/cpu/thin.h"
 #include "ridge/tile/target/cpu/vectors_avx512.h"
 
 namespace ridge::tile::cpu {
@@ -37,10 +38,6 @@ requires(sizeof(W) == 2) struct RowUnits<V, W, T> {
 
 // Rows of units of B at once: few streams where the memory is the limit.
 constexpr int steps_at_once(int rows) { return rows == 1 || rows > 4 ? 8 : 4; }
-
-struct Rows {  // of B multiplied at once, and how many elements further on lie those to fetch: even steps, odd steps
-  Index k = 0, ahead[2] = {0, 0};
-};
 
 // C[rows][n] (+)= A[rows][k] * rows of B from `b` on. a: [steps][x.rows].
 template <class V, class W, class T, int rows, bool all_rows>
@@ -102,63 +99,57 @@ template <class V> [[gnu::always_inline]] inline typename V::Register lane_sums(
   return __builtin_bit_cast(Register, sum(half, _mm512_shuffle_i32x4(half, half, 0xb1)));
 }
 
-// C[rows][columns] (+)= A[rows][k] * B[columns][k] transposed, k contiguous in both. `ahead`: elements to what to
-// fetch.
-template <class V, class W, class T, int rows, int columns>
-[[gnu::always_inline]] inline void dot_products(const Strip& x, const T* b, typename V::Sum* c, Index ahead) {
-  constexpr Index per_unit = sizeof(Unit) / sizeof(W), width = 16 * per_unit;
-  const Index units = (x.k + per_unit - 1) / per_unit;
-  typename V::Register sums[rows][columns];
+// Dot products of sixteen lanes at a time, for thin_along.
+template <class V, class W, class T> struct Dots16 {
+  using Element = T;
+  using Sum = typename V::Sum;
+  static constexpr int rows = 8;  // of one pass
+  static constexpr Index per_unit = sizeof(Unit) / sizeof(W), wide = 48;
+  static constexpr int columns(int of_rows) { return of_rows >= 7 ? 3 : 4; }
+
+  template <int rows, int columns>
+  [[gnu::always_inline]] static void multiply(const Strip& x, const T* b, Sum* c, Index ahead) {
+    constexpr Index width = 16 * per_unit;
+    const Index units = (x.k + per_unit - 1) / per_unit;
+    typename V::Register sums[rows][columns];
 #pragma GCC unroll 8
-  for (int i = 0; i < rows; ++i)
+    for (int i = 0; i < rows; ++i)
 #pragma GCC unroll 4
-    for (int j = 0; j < columns; ++j) sums[i][j] = V::zero();
-  const auto step = [&](Index k, Index left) __attribute__((always_inline)) {
-    typename V::Register right[columns];
+      for (int j = 0; j < columns; ++j) sums[i][j] = V::zero();
+    const auto step = [&](Index k, Index left) __attribute__((always_inline)) {
+      typename V::Register right[columns];
+#pragma GCC unroll 4
+      for (int j = 0; j < columns; ++j) {
+        right[j] = __builtin_bit_cast(typename V::Register, units_along<V, T, W>(b + j * x.b_stride + k, left));
+        if constexpr (rows > 1) __builtin_prefetch(b + j * x.b_stride + k + ahead, 0, 2);
+      }
+#pragma GCC unroll 8
+      for (int i = 0; i < rows; ++i) {
+        auto l = V::load_part(x.a_rows + i * units + k / per_unit, static_cast<int>((left + per_unit - 1) / per_unit));
+        asm("" : "+v"(l));  // one load, not one for each column: a core loads one register of 64 bytes a cycle
+#pragma GCC unroll 4
+        for (int j = 0; j < columns; ++j) sums[i][j] = V::multiply_add(sums[i][j], l, right[j]);
+      }
+    };
+    Index k = 0;
+    for (; k + width <= x.k; k += width) step(k, width);
+    if (k < x.k) step(k, x.k - k);
 #pragma GCC unroll 4
     for (int j = 0; j < columns; ++j) {
-      right[j] = __builtin_bit_cast(typename V::Register, units_along<V, T, W>(b + j * x.b_stride + k, left));
-      if constexpr (rows > 1) __builtin_prefetch(b + j * x.b_stride + k + ahead, 0, 2);
-    }
-#pragma GCC unroll 8
-    for (int i = 0; i < rows; ++i) {
-      auto l = V::load_part(x.a_rows + i * units + k / per_unit, static_cast<int>((left + per_unit - 1) / per_unit));
-      asm("" : "+v"(l));  // one load, not one for each column: a core loads one register of 64 bytes a cycle
-#pragma GCC unroll 4
-      for (int j = 0; j < columns; ++j) sums[i][j] = V::multiply_add(sums[i][j], l, right[j]);
-    }
-  };
-  Index k = 0;
-  for (; k + width <= x.k; k += width) step(k, width);
-  if (k < x.k) step(k, x.k - k);
-#pragma GCC unroll 4
-  for (int j = 0; j < columns; ++j) {
-    for (int i = 0; i < rows; i += 4) {
-      const auto row = [&](int r) __attribute__((always_inline)) {
-        return r < rows ? sums[r < rows ? r : 0][j] : V::zero();
-      };
-      typename V::Sum four[4];
-      V::sum_store_part(four, lane_sums<V>({row(i), row(i + 1), row(i + 2), row(i + 3)}), 4);
-      for (int r = i; r < i + 4 && r < rows; ++r) {
-        typename V::Sum* const at = c + r * x.c_stride + j;
-        *at = x.add ? *at + four[r - i] : four[r - i];
+      for (int i = 0; i < rows; i += 4) {
+        const auto row = [&](int r) __attribute__((always_inline)) {
+          return r < rows ? sums[r < rows ? r : 0][j] : V::zero();
+        };
+        typename V::Sum four[4];
+        V::sum_store_part(four, lane_sums<V>({row(i), row(i + 1), row(i + 2), row(i + 3)}), 4);
+        for (int r = i; r < i + 4 && r < rows; ++r) {
+          typename V::Sum* const at = c + r * x.c_stride + j;
+          *at = x.add ? *at + four[r - i] : four[r - i];
+        }
       }
     }
   }
-}
-
-// One pass of `rows` rows over x.n columns. Each pass fetches its share of the columns that lie x.n further on.
-template <class V, class W, class T, int rows> void along(const Strip& x, int pass, int passes) {
-  constexpr int columns = rows >= 7 ? 3 : 4;
-  const T* const b = static_cast<const T*>(x.b);
-  auto* const c = static_cast<typename V::Sum*>(x.c);
-  Index j = 0;
-  for (int turn = 0; j + columns <= x.n; j += columns, turn = turn + 1 == passes ? 0 : turn + 1) {
-    const Index distance = passes == 1 ? columns : x.n;
-    dot_products<V, W, T, rows, columns>(x, b + j * x.b_stride, c + j, turn == pass ? distance * x.b_stride : 0);
-  }
-  for (; j < x.n; ++j) dot_products<V, W, T, rows, 1>(x, b + j * x.b_stride, c + j, 0);
-}
+};
 
 template <class V, class W, class T> void thin_across(const Strip& x) {
   using Across = void (*)(const Strip&, const Unit*, const T*, typename V::Sum*, const Rows&, bool);
@@ -184,31 +175,6 @@ template <class V, class W, class T> void thin_across(const Strip& x) {
       (passes == 1 ? one_pass : two_passes)[rows - 1](
           x, x.a + k / RowUnits<V, W, T>::rows * x.rows + row, static_cast<const T*>(x.b) + k * x.b_stride,
           static_cast<typename V::Sum*>(x.c) + row * x.c_stride, of_b, x.add || k > 0);
-    }
-  }
-}
-// Stretches of k, in each strips of columns, over each of which all rows pass, eight or fewer at a time.
-template <class V, class W, class T> void thin_along(const Strip& x) {
-  static constexpr void (*by_rows[])(const Strip&, int, int) = {along<V, W, T, 1>, along<V, W, T, 2>, along<V, W, T, 3>,
-                                                                along<V, W, T, 4>, along<V, W, T, 5>, along<V, W, T, 6>,
-                                                                along<V, W, T, 7>, along<V, W, T, 8>};
-  constexpr Index per_unit = sizeof(Unit) / sizeof(W);
-  const Index deep = thin_depth(x.rows) * per_unit;
-  const int passes = (x.rows + most_thin_rows - 1) / most_thin_rows;
-  const Index wide = passes == 1 ? x.n : 48;
-  for (Index k = 0; k < x.k; k += deep) {
-    for (Index j = 0; j < x.n; j += wide) {
-      Strip part = x;
-      part.k = x.k - k < deep ? x.k - k : deep;
-      part.n = x.n - j < wide ? x.n - j : wide;
-      part.b = static_cast<const T*>(x.b) + j * x.b_stride + k;
-      part.add = x.add || k > 0;
-      for (int pass = 0, row = 0; pass < passes; ++pass, row += part.rows) {
-        part.rows = x.rows / passes + (pass < x.rows % passes ? 1 : 0);
-        part.a_rows = x.a_rows + k / per_unit * x.rows + row * ((part.k + per_unit - 1) / per_unit);
-        part.c = static_cast<typename V::Sum*>(x.c) + row * x.c_stride + j;
-        by_rows[part.rows - 1](part, pass, passes);
-      }
     }
   }
 }
