@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <atomic>
 
-#include "ridge/base/cores.h"
 #include "ridge/base/float16.h"
 #include "ridge/kernels/epilogue.h"
 #include "ridge/kernels/matmul_layout.h"
@@ -140,8 +139,7 @@ void matmul(const FusedMatmul& x, const void* a, const void* b, const void* seco
             int threads) {
   const MatmulProblem& p = x.product;
   if (p.batch == 0 || p.m == 0 || p.n == 0) return;
-  if (threads <= 0) threads = usable_cores();
-  if (tiny(p)) threads = 1;
+  threads = threads_for(p, threads);
   const Data data{a, b, second, chain_data};
   switch (bits(p.a.dtype) * 100 + bits(p.b.dtype)) {
     case 3232: return run_as<4, 4>(x, data, threads);

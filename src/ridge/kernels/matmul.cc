@@ -8,7 +8,6 @@
 #include <new>
 #include <utility>
 
-#include "ridge/base/cores.h"
 #include "ridge/base/float16.h"
 #include "ridge/kernels/epilogue.h"
 #include "ridge/kernels/matmul_layout.h"
@@ -68,8 +67,7 @@ MatmulCall exchanged(const MatmulCall& x) {
 void dispatch(const MatmulCall& call, const void* packed_b, int threads) {
   const MatmulProblem& p = call.problem;
   if (p.batch == 0 || p.m == 0 || p.n == 0) return;
-  if (threads <= 0) threads = usable_cores();
-  if (tiny(p)) threads = 1;
+  threads = threads_for(p, threads);
   if (settled(p.d, p.m, p.n).col_stride != 1) return dispatch(exchanged(call), nullptr, threads);
   switch (bits(p.a.dtype) * 100 + bits(p.b.dtype)) {
     case 3232: return run_matmul<4, 4, float>(call, packed_b, threads);

@@ -3,6 +3,7 @@
 
 #include <utility>
 
+#include "ridge/base/cores.h"
 #include "ridge/kernels/menu.h"
 #include "ridge/tile/tile.h"
 
@@ -31,13 +32,15 @@ inline tile::Matrix seen(const MatrixLayout& layout, const void* data, std::int6
   return {data, rows, k, x.row_stride, x.col_stride, x.batch_stride};
 }
 
-// Waking another thread costs some 5 us: what one thread computes (100 GFLOP/s) or reads (30 GB/s) in that time is not
-// worth sharing. Thread counts change no bit of the result.
-inline bool tiny(const MatmulProblem& p) {
+// How many threads a product gets of those that were asked for (0: all cores). Waking another one costs some 5 us: what
+// one thread computes (100 GFLOP/s) or reads (30 GB/s) in that time is not worth sharing. Thread counts change no bit
+// of the result.
+inline int threads_for(const MatmulProblem& p, int threads) {
   const auto real = [](std::int64_t x) { return static_cast<double>(x); };
   const double flops = 2 * real(p.batch) * real(p.m) * real(p.n) * real(p.k);
   const double bytes = real(p.batch) * (real(p.m) * real(p.k) + real(p.k) * real(p.n) + real(p.m) * real(p.n)) * 4;
-  return flops < 0x1p19 && bytes < 0x1p17;
+  if (flops < 0x1p19 && bytes < 0x1p17) return 1;
+  return threads <= 0 ? usable_cores() : threads;
 }
 
 }  // namespace ridge::kernels

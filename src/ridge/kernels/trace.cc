@@ -127,7 +127,7 @@ tile::trace::CutSchedule cut_schedule(const MatmulProblem& p, const std::optiona
   }
   tile::trace::CutSchedule s;
   s.problem = {p.batch, p.m, p.n, p.k};
-  s.schedule = choose(s.problem, operands, {cpu_menu[0].m, cpu_menu[0].n, cpu_menu[0].k}, threads);
+  s.schedule = choose(s.problem, operands, {cpu_menu[0].m, cpu_menu[0].n, cpu_menu[0].k}, threads_for(p, threads));
   s.grain_n = engine.cols;
   s.registers = {engine.rows, engine.cols};
   return s;

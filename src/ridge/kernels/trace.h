@@ -52,7 +52,8 @@ struct TileOrder {
 // Nothing is read: an operand of the epilogue is there if its data is not null.
 MatmulTraffic trace_tiles(const MatmulProblem& problem, const TileOrder& order, const MatmulEpilogue& epilogue = {});
 
-// The same text under the schedule that matmul() of kernels/run.h follows on this CPU. Not refused there.
+// The same text under the schedule that matmul() of kernels/run.h follows on this CPU, given so many threads (of which
+// a small product takes one). Not refused there.
 MatmulTraffic trace_cpu(const MatmulProblem& problem, int threads, const MatmulEpilogue& epilogue = {});
 
 // Of a fused product on this CPU, under the schedule of its kernel. `chain`: what its chain's tensors behind the sums

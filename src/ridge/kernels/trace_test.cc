@@ -168,6 +168,14 @@ TEST(TraceCpu, APanelOfAIsReadOnceAndAStageOfBOnceForEachGroup) {
   }
 }
 
+// 48 x 48 x 48 on two threads would be cut into rows, for each half of which B is read; it runs on one.
+TEST(TraceCpu, WhatIsNotWorthSharingIsCountedOnOneThread) {
+  const MatmulProblem small = product(48, 48, 48, DType::f32, DType::f32);
+  for (const int threads : {0, 2, 8}) EXPECT_EQ(trace_cpu(small, threads), trace_cpu(small, 1)) << threads;
+  const MatmulProblem large = product(2000, 48, 2000, DType::f32, DType::f32);
+  EXPECT_GT(trace_cpu(large, 2).b.global_bytes, trace_cpu(large, 1).b.global_bytes);
+}
+
 TEST(TraceCpu, TransposedOutputsAndEmptyProductsFollowTheRealRun) {
   MatmulProblem p = product(700, 900, 300, DType::f32, DType::f32);
   p.d.row_stride = 1, p.d.col_stride = 700;

@@ -13,6 +13,7 @@
 #include "ridge/kernels/any_place.h"
 #include "ridge/kernels/matmul.h"
 #include "ridge/kernels/matmul_cuda.h"
+#include "ridge/kernels/matmul_layout.h"
 #include "ridge/kernels/trace.h"
 #include "ridge/plan/menu_list.h"
 #include "ridge/plan/plan.h"
@@ -182,14 +183,15 @@ TEST(Traffic, OfACpuPlanIsWhatTheTextAsksForWhileItRuns) {
   const auto check = [&](const Program&, const Bindings&, const Plan&, const MatmulProblem& p) {
     const Index in = bits(p.a.dtype) / 8, out = bits(p.d.dtype) / 8;
     if (p.a.dtype == DType::f16) return;  // the same sizes as bf16
-    for (const int threads : {1, 3}) {
+    for (const int asked : {1, 3}) {
+      const int threads = kernels::threads_for(p, asked);
       if (in == 4)
         run_overheard<float, float>(p, threads);
       else if (out == 4)
         run_overheard<Bf16, float>(p, threads);
       else
         run_overheard<Bf16, Bf16>(p, threads);
-      const MatmulTraffic x = kernels::trace_cpu(p, threads);
+      const MatmulTraffic x = kernels::trace_cpu(p, asked);
       EXPECT_EQ(x.a.asked_bytes, heard_a);
       EXPECT_EQ(x.b.asked_bytes, heard_b);
       EXPECT_EQ(x.d.global_bytes, heard_d);
