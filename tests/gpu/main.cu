@@ -1,5 +1,5 @@
-// The CUDA product on a device: `check` and `gated` hold it against f64, `facts` prints what was compiled. Without a
-// device it says so and ends with 77, which the test runner shows as skipped.
+// The CUDA product on a device: `check` and `gated` hold it against f64, `functions` what chains are made of, `facts`
+// prints what was compiled. Without a device it says so and ends with 77, which the test runner shows as skipped.
 #include <cstring>
 
 #include "support.h"
@@ -7,13 +7,14 @@
 int main(int argc, char** argv) {
   using namespace ridge;
   using namespace ridge::kernels;
-  if (argc < 2) return std::fprintf(stderr, "expected check, gated or facts\n"), 2;
+  if (argc < 2) return std::fprintf(stderr, "expected check, gated, functions or facts\n"), 2;
   if (const auto why = cuda::unavailable()) {
     std::printf("SKIPPED: %s\n", why->c_str());
     return 77;
   }
   if (std::strcmp(argv[1], "check") == 0) return gpu::check(argc - 2, argv + 2);
   if (std::strcmp(argv[1], "gated") == 0) return gpu::check_gated(argc - 2, argv + 2);
+  if (std::strcmp(argv[1], "functions") == 0) return gpu::check_functions();
   for (int row = 0; row < static_cast<int>(sm90_menu.size()); ++row) {
     const auto facts = cuda::row_facts(row, DType::bf16);
     const MatmulConfig& c = sm90_menu[static_cast<std::size_t>(row)];

@@ -38,5 +38,6 @@ inline Stored stored(DType x) { return x == DType::bf16 ? Stored::bf16 : x == DT
 
 int check(int argc, char** argv);
 int check_gated(int argc, char** argv);
+int check_functions();
 
 }  // namespace ridge::gpu

@@ -172,7 +172,7 @@ void add_fused(OpPlan& op, const kernels::FusedMatmul& fused, Library library) {
 int instructions(const kernels::ChainStep& step) {
   using kernels::ChainOp;
   switch (step.op) {
-    case ChainOp::gelu: return 60 * step.repeat;
+    case ChainOp::gelu: return 34 * step.repeat;
     case ChainOp::cos:
     case ChainOp::sin: return 25 + 5 * (step.repeat - 1);  // from the second on the argument lies in [-1, 1]
     case ChainOp::gelu_tanh:

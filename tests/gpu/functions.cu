@@ -1,0 +1,100 @@
+// The functions of a chain (kernels/device_math.h) against f64 over every 13th bit pattern of f32, which are 330
+// million numbers of every size: what each is said to be right to, in units in the last place of the exact value. Below
+// `least` that unit shrinks no more: at 2^-120 because e^-|x| may have few bits there, at 2^-24 because f16 has nothing
+// below. A unit is 2^-24 to 2^-23 of its value, so 2^-18 of a value are 64 at most and 2^-14 of it 1024.
+#include <cmath>
+#include <cstring>
+
+#include "ridge/kernels/device_math.h"
+#include "support.h"
+
+namespace ridge::gpu {
+namespace {
+
+struct Worst {
+  unsigned long long error;  // the bits of a double: as positive numbers they are in order
+  float at;
+};
+
+__device__ double logistic(double x) { return 1 / (1 + ::exp(-x)); }
+__device__ double distribution(double x) { return 0.5 * ::erfc(-x * 0.70710678118654752); }
+__device__ double bent(double x) { return x * logistic(1.5957691216057308 * (x + 0.044715 * x * x * x)); }
+
+#define FUNCTION(name, got, exact)                              \
+  struct name {                                                 \
+    static __device__ float of(float x) { return device::got; } \
+    static __device__ double want(double x) { return exact; }   \
+  };
+FUNCTION(Gelu, gelu(x), x* distribution(x))
+FUNCTION(Gelu16, gelu_16(x), x* distribution(x))
+FUNCTION(GeluTanh, gelu_tanh(x), bent(x))
+FUNCTION(GeluTanh16, gelu_tanh_16(x), bent(x))
+FUNCTION(Silu, silu(x), x* logistic(x))
+FUNCTION(Silu16, silu_16(x), x* logistic(x))
+FUNCTION(Sigmoid, sigmoid(x), logistic(x))
+FUNCTION(Sigmoid16, sigmoid_16(x), logistic(x))
+FUNCTION(Sine, sin(x), ::sin(x))
+FUNCTION(Cosine, cos(x), ::cos(x))
+FUNCTION(Exponential, exp(x), ::exp(x))
+#undef FUNCTION
+
+template <class F> __global__ void judge(Worst* worst, double least) {
+  constexpr unsigned step = 13;
+  const unsigned stride = gridDim.x * blockDim.x;
+  double most = 0;
+  float at = 0;
+  for (unsigned i = blockIdx.x * blockDim.x + threadIdx.x; i < 0xffffffffu / step; i += stride) {
+    const float x = __uint_as_float(i * step), got = F::of(x);
+    const double want = F::want(x);
+    const bool large = !(fabs(want) < INFINITY) || isinf(static_cast<float>(want));
+    const bool same = isnan(want) ? isnan(got) : got == static_cast<float>(want);
+    const double unit = ldexp(1.0, ilogb(fmax(fabs(want), least)) - 23);
+    const double error = large ? same ? 0 : 1e300 : fabs(got - want) / unit;
+    if (!(error <= most)) most = isnan(error) ? 1e300 : error, at = x;
+  }
+  const unsigned long long bits = __double_as_longlong(most);
+  if (atomicMax(&worst->error, bits) < bits) worst->at = at;
+}
+
+struct Check {
+  const char* name;
+  void (*judge)(Worst*, double least);
+  double allowed;  // ulp
+  double least = 0x1p-120;
+};
+
+}  // namespace
+
+int check_functions() {
+  constexpr double f16 = 0x1p-24;
+  const Check all[] = {{"gelu", judge<Gelu>, 7},
+                       {"gelu_16", judge<Gelu16>, 64, f16},
+                       {"gelu_16", judge<Gelu16>, 1024},
+                       {"gelu_tanh", judge<GeluTanh>, 7},
+                       {"gelu_tanh_16", judge<GeluTanh16>, 64, f16},
+                       {"gelu_tanh_16", judge<GeluTanh16>, 1024},
+                       {"silu", judge<Silu>, 4},
+                       {"silu_16", judge<Silu16>, 64, f16},
+                       {"silu_16", judge<Silu16>, 1024},
+                       {"sigmoid", judge<Sigmoid>, 4},
+                       {"sigmoid_16", judge<Sigmoid16>, 64},
+                       {"sin", judge<Sine>, 2},
+                       {"cos", judge<Cosine>, 2},
+                       {"exp", judge<Exponential>, 2}};
+  const Memory place(sizeof(Worst));
+  int wrong = 0;
+  for (const Check& c : all) {
+    Worst worst{};
+    must(cudaMemset(place.data(), 0, sizeof worst), "clearing the verdict");
+    c.judge<<<132 * 8, 256>>>(reinterpret_cast<Worst*>(place.data()), c.least);
+    must(cudaMemcpy(&worst, place.data(), sizeof worst, cudaMemcpyDeviceToHost), "reading the verdict");
+    double error;
+    std::memcpy(&error, &worst.error, sizeof error);
+    wrong += !(error <= c.allowed);
+    std::printf("%s %s from %g on: %.2f ulp at %.9g, at most %g\n", error <= c.allowed ? "ok" : "WRONG", c.name,
+                c.least, error, worst.at, c.allowed);
+  }
+  return wrong > 0;
+}
+
+}  // namespace ridge::gpu
