@@ -180,6 +180,14 @@ for dtype in f32 bf16 f16; do
   check $'x: '$dtype$'[A, B]  w: '$dtype$'[B]\ny: f32[A, B] = x * w / sum(w * w over B)' -d A=40 -d B=77
   check $'x: '$dtype$'[A, B]  w: '$dtype$'[A, C]\ns[A] = sum(x over B)\ny: f32[A, C] = s * w' -d A=40 -d B=77 -d C=50
 done
+# More rows than clusters of blocks run at once, aligned, ragged and along more than one axis.
+for dtype in f32 bf16; do
+  for size in 16392 20001 65536; do
+    check $'x: '$dtype$'[A, B]\ny: '$dtype'[A, B] = softmax(x over B)' -d A=701 -d B=$size
+    check $'x: '$dtype$'[C, A, B]  w: f32[B]  r: bf16[A, B]\nh: f32[A, C, B] = x + r\ny: '$dtype'[A, C, B] = rmsnorm(h over B) * w' -d A=97 -d C=5 -d B=$size
+    check $'x: '$dtype$'[A, B]\ny: f32[A] = max(x over B) - min(x over B)\nz: '$dtype'[A, B] = x - mean(x over B)' -d A=611 -d B=$size
+  done
+done
 check $'x: f32[N]\ny: f32[1] = max(x over N)' -d N=34 --in "x=$folder/edges.npy"
 check $'x: f32[N]\ny: f32[N] = x - mean(x over N) + index(N) * size(N)' -d N=1000
 check $'x: f32[A, B, C, D, E]\ny: f32[D, B] = min(x over A, C, E)' -d A=3 -d B=5 -d C=7 -d D=11 -d E=13

@@ -226,21 +226,54 @@ RIDGE_FN u32 block_of_cluster() {
 }
 RIDGE_FN void cluster_arrive() { asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory"); }
 RIDGE_FN void cluster_wait() { asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory"); }
-// `place`: room for a float a warp, and behind them for one a block of the cluster.
-template <class F, int warps, int blocks> RIDGE_FN float of_cluster(float x, float* place) {
-  x = of_block<F, warps>(x, place);
-  if (threadIdx.x < blocks) {
-    const u32 mine = static_cast<u32>(__cvta_generic_to_shared(place + warps + block_of_cluster()));
-    u32 there;
-    asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(mine), "r"(threadIdx.x));
-    asm volatile("st.shared::cluster.f32 [%0], %1;" ::"r"(there), "f"(x) : "memory");
+
+// What the blocks of a cluster tell each other of a function along their row: every warp sends its number to every
+// block, whose barrier counts the bytes. A turn's places are used again two turns later: whoever is a turn ahead has
+// heard of it from all warps that may still be reading, and nobody gets two ahead.
+template <int warps, int blocks> struct Exchange {
+  float told[2][warps * blocks];
+  u64 arrived[2];
+};
+RIDGE_FN u32 shared_place(const void* at) { return static_cast<u32>(__cvta_generic_to_shared(at)); }
+RIDGE_FN u32 place_in(u32 block, u32 mine) {
+  u32 there;
+  asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(mine), "r"(block));
+  return there;
+}
+template <int warps, int blocks, int count> RIDGE_FN void prepare(Exchange<warps, blocks> (&all)[count]) {
+  if (threadIdx.x == 0) {
+    for (int i = 0; i < 2 * count; ++i)
+      asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(shared_place(&all[i / 2].arrived[i % 2])) : "memory");
+    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
   }
   cluster_arrive();
   cluster_wait();
-  x = place[warps];
+}
+template <class F, int warps, int blocks> RIDGE_FN float of_cluster(float x, Exchange<warps, blocks>& by, u32 turn) {
+  float* const told = by.told[turn % 2];
+  const u32 arrived = shared_place(&by.arrived[turn % 2]), lane = threadIdx.x % 32;
+  x = of_lanes<F, 32>(x);
+  if (threadIdx.x == 0)
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(arrived), "r"(warps * blocks * 4)
+                 : "memory");
+  if (lane < blocks) {
+    const u32 mine = shared_place(told + block_of_cluster() * warps + threadIdx.x / 32);
+    asm volatile(
+        "st.async.shared::cluster.mbarrier::complete_tx::bytes.u32 [%0], %1, [%2];" ::"r"(place_in(lane, mine)),
+        "r"(__float_as_uint(x)), "r"(place_in(lane, arrived))
+        : "memory");
+  }
+  for (u32 done = 0; done == 0;)
+    asm volatile(
+        "{ .reg .pred p; mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 p, [%1], %2; selp.u32 %0, 1, 0, p; }"
+        : "=r"(done)
+        : "r"(arrived), "r"(turn / 2 % 2)
+        : "memory");
+  x = lane < warps * blocks ? told[lane] : __uint_as_float(F::nothing);
 #pragma unroll
-  for (int i = 1; i < blocks; ++i) x = F::of(x, place[warps + i]);
-  return x;
+  for (int i = 32; i < warps * blocks; i += 32)
+    if (i + lane < warps * blocks) x = F::of(x, told[i + lane]);
+  return of_lanes<F, 32>(x);
 }
 
 }  // namespace ridge::device

@@ -25,6 +25,8 @@ struct Generated {
   std::vector<std::uint64_t> arguments;  // one struct of so many words
   std::int64_t blocks = 0;               // 0: nothing to do
   int threads = 256, cluster = 1;
+  int beside = 0;         // blocks that a multiprocessor must have registers for; 0: as it comes
+  bool resident = false;  // its blocks go on until nothing is left: no more of them than run at once are launched
 };
 
 // The program must have no fault (chain_code.h). Pointers are device memory, of which only the alignment is looked at.

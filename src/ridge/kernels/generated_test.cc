@@ -21,10 +21,10 @@ Generated gate(std::int64_t n, DType dtype, std::uintptr_t place = 4096) {
   return generate({{n}, {flat, flat, flat}, steps, 2}, data);
 }
 
-Generated softmax(std::int64_t columns) {
+Generated softmax(std::int64_t columns, DType dtype = DType::bf16) {
   RowProblem p;
   p.function = RowFunction::softmax, p.rows = 1000, p.columns = columns;
-  p.x = p.y = {DType::bf16, columns};
+  p.x = p.y = {dtype, columns};
   void* const at = reinterpret_cast<void*>(std::uintptr_t{4096});
   const std::vector<void*> data{at, at};
   return generate(row_program(p, false), data);
@@ -41,13 +41,16 @@ TEST(GeneratedTest, NothingIsLaunchedForNothing) { EXPECT_EQ(gate(0, DType::f32)
 TEST(GeneratedTest, LongRowsTakeAClusterAndTooLongOnesAreRefused) {
   EXPECT_EQ(softmax(1024).cluster, 1);
   EXPECT_GT(softmax(131072).cluster, 1);
+  EXPECT_TRUE(softmax(131072).resident);
+  EXPECT_EQ(softmax(16384).cluster, 1);
+  EXPECT_FALSE(softmax(16384).resident);
   RowProblem p;
   p.rows = 1, p.columns = std::int64_t{1} << 30;
   p.x = p.y = {DType::f32, p.columns};
   EXPECT_TRUE(find_fault(row_program(p, false)));
 }
 
-// A thread has 128 registers where a block has 512 threads.
+// A thread has 128 registers.
 TEST(GeneratedTest, LanesHoldLessOfEachValueWhereManyAreAlive) {
   const auto of = [](int inputs) {
     RowBuilder b({7}, 1000);
@@ -58,10 +61,19 @@ TEST(GeneratedTest, LanesHoldLessOfEachValueWhereManyAreAlive) {
     b.store(b.apply(ChainOp::multiply, values[0], row), b.tensor({DType::f32, {1000, 1}}));
     return lane_elements(b.take());
   };
-  EXPECT_EQ(of(1), 32);
+  EXPECT_EQ(of(1), 64);
   EXPECT_EQ(of(2), 32);
   EXPECT_EQ(of(3), 16);
   EXPECT_EQ(of(5), 8);
+}
+
+TEST(GeneratedTest, ClustersFetchTheNextRowWhereVectorsAreWholeAndRegistersAreLeft) {
+  const auto fetches = [](const Generated& kernel) { return kernel.text.find("row + further)") != std::string::npos; };
+  EXPECT_TRUE(fetches(softmax(131072)));
+  EXPECT_TRUE(fetches(softmax(20008)));
+  EXPECT_FALSE(fetches(softmax(20001)));  // no row but the first is aligned
+  EXPECT_FALSE(fetches(softmax(131072, DType::f32)));
+  EXPECT_FALSE(fetches(softmax(8192)));
 }
 
 TEST(GeneratedTest, RowsOfStridedColumnsAreRefused) {
@@ -72,7 +84,8 @@ TEST(GeneratedTest, RowsOfStridedColumnsAreRefused) {
 
 TEST(GeneratedTest, TextsCompile) {
   if (!nvrtc()) GTEST_SKIP() << nvrtc().error().message;
-  for (const Generated& kernel : {gate(1001, DType::f16), gate(1 << 28, DType::bf16), softmax(1001), softmax(131072)}) {
+  for (const Generated& kernel :
+       {gate(1001, DType::f16), gate(1 << 28, DType::bf16), softmax(1001), softmax(20001), softmax(131072)}) {
     const auto code = compile(kernel.text);
     ASSERT_TRUE(code) << code.error().message << "\n" << kernel.text;
     EXPECT_TRUE(

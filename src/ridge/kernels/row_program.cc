@@ -61,7 +61,7 @@ RowProgram row_program(const RowProblem& p, bool weighted) {
   return b.take();
 }
 
-// A thread has 128 registers where a block has 512 threads.
+// A thread has 128 registers (row_source.cc). What only the next step's function reads is made as it is added up.
 std::int64_t lane_elements(const RowProgram& program) {
   std::vector<bool> wide(static_cast<std::size_t>(program.registers));
   std::vector<std::size_t> last(wide.size(), 0);
@@ -82,16 +82,19 @@ std::int64_t lane_elements(const RowProgram& program) {
       is_wide |= !s.along;
       if (last[static_cast<std::size_t>(in)] == i) --alive, wide[static_cast<std::size_t>(in)] = false;
     }
-    if (s.step.op == ChainOp::store || !is_wide) continue;
+    const bool passing = i + 1 < program.steps.size() && program.steps[i + 1].along &&
+                         last[static_cast<std::size_t>(s.step.result)] == i + 1;
+    if (s.step.op == ChainOp::store || !is_wide || passing) continue;
     wide[static_cast<std::size_t>(s.step.result)] = true;
     most = std::max(most, ++alive);
   }
-  return most <= 2 ? 32 : most <= 4 ? 16 : 8;
+  return most <= 1 ? 64 : most <= 2 ? 32 : most <= 4 ? 16 : 8;
 }
 
 std::optional<std::string> find_fault(const RowProgram& program) {
-  // Where nothing is aligned a lane still holds as many.
-  const std::int64_t most = lane_elements(program) * 512 * 8;  // the threads of a block, the blocks of a cluster
+  // Where nothing is aligned a lane holds 32 at most (row_source.cc).
+  // The threads of a block, the blocks of a cluster.
+  const std::int64_t most = std::min<std::int64_t>(lane_elements(program), 32) * 512 * 8;
   if (program.columns > most)
     return "a row has " + std::to_string(program.columns) + " columns; expected at most " + std::to_string(most);
   for (const ChainTensor& tensor : program.tensors)

@@ -1,7 +1,8 @@
 // The text of a kernel that works on whole rows. A row is spread over the lanes of a part of a warp, a warp, a block or
-// a cluster of blocks, at most 32 elements a lane, fewer where many values are alive at once: it is read from memory
-// once and stays in registers until its results are stored. So softmax of 131,072 columns is eight blocks of 512 lanes
-// that exchange two numbers each.
+// a cluster of blocks, at most 64 elements a lane, fewer where many values are alive at once: it is read from memory
+// once and stays in registers until its results are stored. So softmax of 131,072 columns is eight blocks of 256 lanes
+// whose warps tell each other two numbers. Blocks that have a row to themselves come and go; starting a cluster takes
+// longer, so clusters stay and go on to further rows, the next one's elements on their way while one is worked on.
 #include <algorithm>
 #include <cstdlib>
 
@@ -15,6 +16,7 @@ using namespace generated;
 
 constexpr std::int64_t most_cluster = 8;
 constexpr std::int64_t most_narrow = std::int64_t{1} << 30;
+constexpr int most_ahead = 32;  // of a lane's 128 registers
 
 std::int64_t product(const std::vector<std::int64_t>& extents) {
   std::int64_t n = 1;
@@ -30,12 +32,11 @@ class RowText {
   Generated make() {
     if (rows_ == 0 || program_.columns == 0) return {};
     choose();
-    std::string body = head();
-    for (std::size_t i = 0; i < program_.steps.size(); ++i) body += step(i);
-    if (out_.cluster > 1) body += "  cluster_arrive();\n  cluster_wait();\n";  // nobody leaves while others write to it
-    if (slots_ > 0)
-      body = "  __shared__ float places[" + std::to_string(slots_) + "][" +
-             std::to_string(out_.threads / 32 + out_.cluster) + "];\n" + body;
+    const std::string first = head();
+    axes_ = axes_text(words_, program_.rows, "row", wide_);
+    std::string steps = axes_;
+    for (std::size_t i = 0; i < program_.steps.size(); ++i) steps += step(i);
+    const std::string body = places() + first + (out_.cluster > 1 ? over_rows(steps) : steps);
     out_.text = kernel_text(out_, wide_, body);
     return std::move(out_);
   }
@@ -75,7 +76,10 @@ class RowText {
   }
 
   void choose_lanes() {
-    const std::int64_t vectors = (program_.columns + width_ - 1) / width_, held = lane_elements(program_) / width_;
+    const std::int64_t vectors = (program_.columns + width_ - 1) / width_;
+    const std::int64_t most = std::min<std::int64_t>(lane_elements(program_) / width_, 32);
+    // More lanes hide more; beyond what a block of them holds, fewer blocks a row are worth more.
+    const std::int64_t few = std::min<std::int64_t>(most, 32 / width_), held = vectors > few * 256 ? most : few;
     lanes_ = 1;
     while (lanes_ < 32 && lanes_ < vectors) lanes_ *= 2;
     std::int64_t threads = 256, blocks = 1;
@@ -89,6 +93,8 @@ class RowText {
     each_ = static_cast<int>((vectors + lanes_ - 1) / lanes_);
     ragged_ = program_.columns != std::int64_t{each_} * lanes_ * width_;
     out_.blocks = lanes_ > 32 ? rows_ * blocks : (rows_ * lanes_ + threads - 1) / threads;
+    out_.resident = blocks > 1;
+    if (held > few || out_.resident) out_.beside = static_cast<int>(512 / threads);
   }
 
   std::string head() {
@@ -102,10 +108,11 @@ class RowText {
     } else if (out_.cluster == 1) {
       out += "  const Index row = blockIdx.x;\n  const int lane = threadIdx.x;\n";
     } else {
-      out += "  const Index row = blockIdx.x / " + std::to_string(out_.cluster) + ";\n";
+      const std::string blocks = std::to_string(out_.cluster);
+      out += "  Index row = blockIdx.x / " + blocks + ";\n  const Index further = gridDim.x / " + blocks +
+             ", rows = (Index)" + words_.add(static_cast<std::uint64_t>(rows_)) + ";\n";
       out += "  const int lane = block_of_cluster() * " + std::to_string(out_.threads) + " + threadIdx.x;\n";
     }
-    out += axes_text(words_, program_.rows, "row", wide_);
     if (ragged_)
       out += "  const int left = (int)" + words_.add(static_cast<std::uint64_t>(program_.columns)) + " - lane * " +
              std::to_string(width_) + ";\n";
@@ -121,6 +128,21 @@ class RowText {
     }
     held_.resize(static_cast<std::size_t>(program_.registers));
     return out;
+  }
+
+  // What warps and blocks tell each other by: for each function its own.
+  std::string places() const {
+    const std::string count = "places[" + std::to_string(slots_) + "]", warps = std::to_string(out_.threads / 32);
+    if (slots_ == 0) return "";
+    if (out_.cluster == 1) return "  __shared__ float " + count + "[" + warps + "];\n";
+    return "  __shared__ Exchange<" + warps + ", " + std::to_string(out_.cluster) + "> " + count +
+           ";\n  prepare(places);\n";
+  }
+
+  std::string over_rows(const std::string& steps) const {
+    const std::string loop = "  for (u32 turn = 0; row < rows; row += further, ++turn) {\n";
+    // Nobody leaves while others write to it.
+    return ahead_ + loop + steps + "  }\n  cluster_arrive();\n  cluster_wait();\n";
   }
 
   std::string step(std::size_t index) {
@@ -175,16 +197,24 @@ class RowText {
     return ragged_ ? "    const int count = left - k * " + std::to_string(lanes_ * width_) + ";\n" : "";
   }
 
-  std::string load(std::size_t t, const std::string& name) const {
+  std::string load(std::size_t t, const std::string& name) {
     const std::string width = std::to_string(width_), dtype = std::string(form(program_.tensors[t].dtype));
     if (!along(t))
       return "  const float " + name + " = read_one<" + dtype + ">(" + places_[t] + ", " + offsets_[t] + ");\n";
-    std::string out = "  Pack<" + dtype + ", " + width + "> p" + name + "[" + std::to_string(each_) + "];\n" +
-                      vectors() + count() + "    p" + name + "[k] = read" + (ragged_ && !even() ? "_some" : "") +
-                      how(t) + "(" + places_[t] + ", " + offsets_[t] + " + k * " + std::to_string(lanes_ * width_) +
-                      (ragged_ ? even() ? ", count > 0" : ", count" : "") + ");\n  }\n";
-    return out + "  float " + name + "[" + elements() + "];\n" + all() + name + "[i] = p" + name + "[i / " + width +
-           "][i % " + width + "];\n";
+    const std::string packs = "  Pack<" + dtype + ", " + width + "> p" + name + "[" + std::to_string(each_) + "];\n";
+    const std::string read = vectors() + count() + "    p" + name + "[k] = read" + (ragged_ && !even() ? "_some" : "") +
+                             how(t) + "(" + places_[t] + ", " + offsets_[t] + " + k * " +
+                             std::to_string(lanes_ * width_) + (ragged_ ? even() ? ", count > 0" : ", count" : "") +
+                             ");\n  }\n";
+    const std::string unpacked = "  float " + name + "[" + elements() + "];\n" + all() + name + "[i] = p" + name +
+                                 "[i / " + width + "][i % " + width + "];\n";
+    const int words = each_ * width_ * size(t) / 4;
+    const bool whole = together_[t] * size(t) == vector_bytes;  // smaller pieces take registers for their places, too
+    if (out_.cluster == 1 || repeated(t) || !whole || words_ahead_ + words > most_ahead) return packs + read + unpacked;
+    words_ahead_ += words;
+    ahead_ += packs + "  const auto fetch_" + name + " = [&](const Index row) {\n  if (row >= rows) return;\n" + axes_ +
+              read + "  };\n  fetch_" + name + "(row);\n";
+    return unpacked + "  fetch_" + name + "(row + further);\n";
   }
 
   std::string store(const ChainStep& s) const {
@@ -219,8 +249,7 @@ class RowText {
     else if (out_.cluster == 1)
       out += "of_block<" + f + ", " + warps + ">(" + name + ", places[" + std::to_string(slots_++) + "]);\n";
     else
-      out += "of_cluster<" + f + ", " + warps + ", " + std::to_string(out_.cluster) + ">(" + name + ", places[" +
-             std::to_string(slots_++) + "]);\n";
+      out += "of_cluster<" + f + ">(" + name + ", places[" + std::to_string(slots_++) + "], turn);\n";
     if (given.function == ReduceFunction::mean)
       out += "  " + name + " = divide(" + name + ", (float)" +
              words_.add(static_cast<std::uint64_t>(program_.columns)) + ");\n";
@@ -234,8 +263,9 @@ class RowText {
   std::int64_t rows_;
   std::vector<int> together_;
   std::vector<std::string> offsets_, places_;
-  std::vector<Value> held_;  // in each register
-  int width_ = 1, lanes_ = 1, each_ = 1, slots_ = 0;
+  std::string axes_, ahead_;  // where a row lies; how the next one is asked for
+  std::vector<Value> held_;   // in each register
+  int width_ = 1, lanes_ = 1, each_ = 1, slots_ = 0, words_ahead_ = 0;
   bool ragged_ = false, wide_ = false, streamed_ = false;
 };
 

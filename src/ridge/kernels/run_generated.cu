@@ -2,6 +2,7 @@
 
 #include <cuda_runtime.h>
 
+#include <algorithm>
 #include <map>
 #include <mutex>
 
@@ -29,6 +30,7 @@ class OutsideCapture {
 
 struct Code {  // or why there is none
   cudaKernel_t kernel = nullptr;
+  int at_once = 0;  // clusters of a resident kernel that run at the same time
   std::string trouble;
 };
 
@@ -45,44 +47,60 @@ std::string machine_code(const std::string& text, std::string& trouble) {
   return *std::move(made);
 }
 
-Code load(const std::string& text) {
+// How it is launched; the attribute must live as long.
+cudaLaunchConfig_t how_to_launch(const Generated& kernel, cudaLaunchAttribute& cluster) {
+  cudaLaunchConfig_t how{};
+  how.gridDim = dim3(static_cast<unsigned>(kernel.blocks));
+  how.blockDim = dim3(static_cast<unsigned>(kernel.threads));
+  cluster = {};
+  cluster.id = cudaLaunchAttributeClusterDimension;
+  cluster.val.clusterDim.x = static_cast<unsigned>(kernel.cluster), cluster.val.clusterDim.y = 1,
+  cluster.val.clusterDim.z = 1;
+  if (kernel.cluster > 1) how.attrs = &cluster, how.numAttrs = 1;
+  return how;
+}
+
+Code load(const Generated& kernel) {
   Code out;
-  const std::string code = machine_code(text, out.trouble);
+  const std::string code = machine_code(kernel.text, out.trouble);
   if (!out.trouble.empty()) return out;
   const OutsideCapture outside;
   cudaLibrary_t library = nullptr;
   cudaError_t e = cudaLibraryLoadData(&library, code.data(), nullptr, nullptr, 0, nullptr, nullptr, 0);
   if (e == cudaSuccess) e = cudaLibraryGetKernel(&out.kernel, library, "ridge_kernel");
+  const void* const function = reinterpret_cast<const void*>(out.kernel);
   cudaFuncAttributes about{};  // asking makes it loaded now, and not in the middle of what comes
-  if (e == cudaSuccess) e = cudaFuncGetAttributes(&about, reinterpret_cast<const void*>(out.kernel));
+  if (e == cudaSuccess) e = cudaFuncGetAttributes(&about, function);
+  if (e == cudaSuccess && kernel.resident) {
+    cudaLaunchAttribute cluster;
+    const cudaLaunchConfig_t how = how_to_launch(kernel, cluster);
+    e = cudaOccupancyMaxActiveClusters(&out.at_once, function, &how);
+    if (e == cudaSuccess && out.at_once < 1) e = cudaErrorLaunchOutOfResources;
+  }
   if (e != cudaSuccess) out.trouble = said(e, "loading");
   return out;
 }
 
 // Kernels stay loaded to the end of the process.
-Code code_of(const std::string& text) {
+Code code_of(const Generated& kernel) {
   static std::mutex mutex;
   static auto& all = *new std::map<std::string, Code>;  // never torn down: the driver may be gone before it
   const std::lock_guard lock(mutex);
-  const auto known = all.find(text);
-  return known != all.end() ? known->second : all.emplace(text, load(text)).first->second;
+  const auto known = all.find(kernel.text);
+  return known != all.end() ? known->second : all.emplace(kernel.text, load(kernel)).first->second;
 }
 
 }  // namespace
 
 std::optional<std::string> run(const Generated& kernel, CUstream_st* stream) {
   if (kernel.blocks == 0) return std::nullopt;
-  const Code code = code_of(kernel.text);
+  const Code code = code_of(kernel);
   if (!code.trouble.empty()) return code.trouble;
-  cudaLaunchConfig_t how{};
-  how.gridDim = dim3(static_cast<unsigned>(kernel.blocks));
-  how.blockDim = dim3(static_cast<unsigned>(kernel.threads));
+  cudaLaunchAttribute cluster;
+  cudaLaunchConfig_t how = how_to_launch(kernel, cluster);
+  if (kernel.resident)
+    how.gridDim.x = static_cast<unsigned>(std::min(kernel.blocks, std::int64_t{code.at_once} * kernel.cluster));
   how.stream = stream;
-  cudaLaunchAttribute cluster{};
-  cluster.id = cudaLaunchAttributeClusterDimension;
-  cluster.val.clusterDim.x = static_cast<unsigned>(kernel.cluster), cluster.val.clusterDim.y = 1,
-  cluster.val.clusterDim.z = 1;
-  if (kernel.cluster > 1) how.attrs = &cluster, how.numAttrs = 1;
   auto* words = const_cast<std::uint64_t*>(kernel.arguments.data());
   void* arguments[] = {words};
   const cudaError_t e = cudaLaunchKernelExC(&how, reinterpret_cast<const void*>(code.kernel), arguments);
@@ -101,7 +119,7 @@ std::optional<std::string> cannot_generate() {
     Generated least;
     least.arguments = {0}, least.blocks = 1;
     least.text = generated::kernel_text(least, false, "");
-    const Code code = code_of(least.text);
+    const Code code = code_of(least);
     return code.trouble.empty() ? std::nullopt : std::optional(code.trouble);
   }();
   return trouble;
