@@ -240,6 +240,7 @@ RIDGE_FN u32 place_in(u32 block, u32 mine) {
   asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(mine), "r"(block));
   return there;
 }
+// cluster_wait() must come before the first of_cluster; loads may stand between.
 template <int warps, int blocks, int count> RIDGE_FN void prepare(Exchange<warps, blocks> (&all)[count]) {
   if (threadIdx.x == 0) {
     for (int i = 0; i < 2 * count; ++i)
@@ -247,7 +248,6 @@ template <int warps, int blocks, int count> RIDGE_FN void prepare(Exchange<warps
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
   }
   cluster_arrive();
-  cluster_wait();
 }
 template <class F, int warps, int blocks> RIDGE_FN float of_cluster(float x, Exchange<warps, blocks>& by, u32 turn) {
   float* const told = by.told[turn % 2];

@@ -2,7 +2,8 @@
 // a cluster of blocks, at most 64 elements a lane, fewer where many values are alive at once: it is read from memory
 // once and stays in registers until its results are stored. So softmax of 131,072 columns is eight blocks of 256 lanes
 // whose warps tell each other two numbers. Blocks that have a row to themselves come and go; starting a cluster takes
-// longer, so clusters stay and go on to further rows, the next one's elements on their way while one is worked on.
+// longer, so clusters stay and go on to further rows, the next one's elements on their way while one is worked on. Not
+// where elements are not aligned: so many places and predicates take the registers of a second block, which hides more.
 #include <algorithm>
 #include <cstdlib>
 
@@ -67,6 +68,7 @@ class RowText {
       bytes += static_cast<double>(rows_) * static_cast<double>(program_.columns) * size(t);
       together_[t] = together(data_[t], x.dtype, strides, vector_bytes / size(t));
       width_ = std::max(width_, together_[t]);
+      whole_ &= together_[t] * size(t) == vector_bytes;
     }
     while (width_ > program_.columns) width_ /= 2;
     for (int& one : together_) one = std::min(one, width_);
@@ -93,7 +95,7 @@ class RowText {
     each_ = static_cast<int>((vectors + lanes_ - 1) / lanes_);
     ragged_ = program_.columns != std::int64_t{each_} * lanes_ * width_;
     out_.blocks = lanes_ > 32 ? rows_ * blocks : (rows_ * lanes_ + threads - 1) / threads;
-    out_.resident = blocks > 1;
+    out_.resident = blocks > 1 && whole_;
     if (held > few || out_.resident) out_.beside = static_cast<int>(512 / threads);
   }
 
@@ -109,8 +111,9 @@ class RowText {
       out += "  const Index row = blockIdx.x;\n  const int lane = threadIdx.x;\n";
     } else {
       const std::string blocks = std::to_string(out_.cluster);
-      out += "  Index row = blockIdx.x / " + blocks + ";\n  const Index further = gridDim.x / " + blocks +
-             ", rows = (Index)" + words_.add(static_cast<std::uint64_t>(rows_)) + ";\n";
+      out += out_.resident ? "  Index row = blockIdx.x / " + blocks + ";\n  const Index further = gridDim.x / " +
+                                 blocks + ", rows = (Index)" + words_.add(static_cast<std::uint64_t>(rows_)) + ";\n"
+                           : "  const Index row = blockIdx.x / " + blocks + ";\n";
       out += "  const int lane = block_of_cluster() * " + std::to_string(out_.threads) + " + threadIdx.x;\n";
     }
     if (ragged_)
@@ -140,9 +143,10 @@ class RowText {
   }
 
   std::string over_rows(const std::string& steps) const {
-    const std::string loop = "  for (u32 turn = 0; row < rows; row += further, ++turn) {\n";
+    const std::string ready = slots_ > 0 ? "  cluster_wait();\n" : "";
+    const std::string loop = ready + "  for (u32 turn = 0; row < rows; row += further, ++turn) {\n";
     // Nobody leaves while others write to it.
-    return ahead_ + loop + steps + "  }\n  cluster_arrive();\n  cluster_wait();\n";
+    return (out_.resident ? ahead_ + loop + steps + "  }\n" : steps) + "  cluster_arrive();\n  cluster_wait();\n";
   }
 
   std::string step(std::size_t index) {
@@ -209,8 +213,7 @@ class RowText {
     const std::string unpacked = "  float " + name + "[" + elements() + "];\n" + all() + name + "[i] = p" + name +
                                  "[i / " + width + "][i % " + width + "];\n";
     const int words = each_ * width_ * size(t) / 4;
-    const bool whole = together_[t] * size(t) == vector_bytes;  // smaller pieces take registers for their places, too
-    if (out_.cluster == 1 || repeated(t) || !whole || words_ahead_ + words > most_ahead) return packs + read + unpacked;
+    if (!out_.resident || repeated(t) || words_ahead_ + words > most_ahead) return packs + read + unpacked;
     words_ahead_ += words;
     ahead_ += packs + "  const auto fetch_" + name + " = [&](const Index row) {\n  if (row >= rows) return;\n" + axes_ +
               read + "  };\n  fetch_" + name + "(row);\n";
@@ -242,14 +245,17 @@ class RowText {
     if (ragged_) out += inside() + " ? ";
     out += x.name + (x.wide ? "[i]" : "");
     if (ragged_) out += " : __uint_as_float(" + f + "::nothing)";
-    out += ";\n  float " + name + " = of_elements<" + f + ">(e" + name + ");\n  " + name + " = ";
+    out += ";\n  float " + name + " = of_elements<" + f + ">(e" + name + ");\n";
+    if (out_.cluster > 1 && !out_.resident && slots_ == 0) out += "  cluster_wait();\n";
+    out += "  " + name + " = ";
     const std::string warps = std::to_string(out_.threads / 32);
     if (lanes_ <= 32)
       out += "of_lanes<" + f + ", " + std::to_string(lanes_) + ">(" + name + ");\n";
     else if (out_.cluster == 1)
       out += "of_block<" + f + ", " + warps + ">(" + name + ", places[" + std::to_string(slots_++) + "]);\n";
     else
-      out += "of_cluster<" + f + ">(" + name + ", places[" + std::to_string(slots_++) + "], turn);\n";
+      out += "of_cluster<" + f + ">(" + name + ", places[" + std::to_string(slots_++) +
+             (out_.resident ? "], turn);\n" : "], 0);\n");
     if (given.function == ReduceFunction::mean)
       out += "  " + name + " = divide(" + name + ", (float)" +
              words_.add(static_cast<std::uint64_t>(program_.columns)) + ");\n";
@@ -266,7 +272,7 @@ class RowText {
   std::string axes_, ahead_;  // where a row lies; how the next one is asked for
   std::vector<Value> held_;   // in each register
   int width_ = 1, lanes_ = 1, each_ = 1, slots_ = 0, words_ahead_ = 0;
-  bool ragged_ = false, wide_ = false, streamed_ = false;
+  bool ragged_ = false, wide_ = false, streamed_ = false, whole_ = true;  // whole: all vectors are 16 bytes
 };
 
 }  // namespace
