@@ -24,11 +24,18 @@ message(STATUS "CUDA kernels: ${ridge_has_cuda}")
 # CMake 3.25 drops CMAKE_CUDA_STANDARD 20 for nvcc, so the flag is said by hand.
 set(ridge_cuda_flags --expt-relaxed-constexpr -std=c++20 "-gencode=arch=compute_90a,code=sm_90a")
 
+# `ridge kernels NAME --ptx` prints a menu row's PTX from the binary, which must then hold it. Compressed for size, both
+# kinds of code take a third of what the machine code alone takes otherwise (0.42 MB for 17 rows, not 1.28).
+set(ridge_menu_flags --expt-relaxed-constexpr -std=c++20 "-gencode=arch=compute_90a,code=[sm_90a,compute_90a]")
+if(CMAKE_CUDA_COMPILER_VERSION VERSION_GREATER_EQUAL 13.0)  # the oldest that this was tried with
+  list(APPEND ridge_menu_flags --compress-mode=size)
+endif()
+
 function(ridge_add_rows TARGET NAME SOURCE)
   add_library(${NAME} OBJECT ${CMAKE_SOURCE_DIR}/src/ridge/kernels/${SOURCE})
   target_include_directories(${NAME} PRIVATE ${CMAKE_SOURCE_DIR}/src)
   target_compile_definitions(${NAME} PRIVATE ${ARGN})
-  target_compile_options(${NAME} PRIVATE ${ridge_cuda_flags})
+  target_compile_options(${NAME} PRIVATE ${ridge_menu_flags})
   target_sources(${TARGET} PRIVATE $<TARGET_OBJECTS:${NAME}>)
 endfunction()
 

@@ -300,6 +300,25 @@ Result<std::vector<MenuEntry>> kernel_menu(const std::string& name) {
                      near.empty() ? "`ridge kernels` lists them" : fmt::format("did you mean {}?", near));
 }
 
+Result<KernelCode> kernel_code(const std::string& name, kernels::cuda::RowText what, const std::string& dtype) {
+  const auto in = dtype_from(dtype);
+  if (in != DType::bf16 && in != DType::f16)
+    return usage_error(fmt::format("expected bf16 or f16, of which the menu's kernels are made, found '{}'", dtype),
+                       "--dtype f16");
+  auto found = kernel_menu(name);
+  if (!found) return found.error();
+  const auto own = std::find_if(found->begin(), found->end(), [&](const MenuEntry& e) { return e.name == name; });
+  if (own == found->end() && found->size() > 1)
+    return usage_error(
+        fmt::format("expected one kernel's whole name, found '{}', which {} names hold", name, found->size()),
+        fmt::format("`ridge kernels {}` lists them", name));
+  const MenuEntry& entry = own == found->end() ? found->front() : *own;
+  auto text = kernels::cuda::row_text(entry.row, *in, what, kernels::cuda::toolkit_folders());
+  if (!text) return text.error();
+  return KernelCode{entry, std::string(ridge::name(*in)), what == kernels::cuda::RowText::sass ? "sass" : "ptx",
+                    *std::move(text)};
+}
+
 Result<Catalog> machines(const std::vector<std::string>& names) {
   std::vector<std::string> wanted = names;
   if (wanted.empty()) {

@@ -6,6 +6,7 @@
 #include <functional>
 
 #include "ridge/base/version.h"
+#include "ridge/kernels/row_code.h"
 #include "ridge/measure/contest.h"
 #include "ridge/measure/device_contest.h"
 #include "ridge/plan/as_metapipe.h"
@@ -68,6 +69,9 @@ Result<DecodeReport> decode(const std::string& on, const DecodeOptions& options)
 
 // The CUDA kernels that a plan chooses from whose name contains this. Error: none does.
 Result<std::vector<MenuEntry>> kernel_menu(const std::string& name = "");
+// One of them with its machine code or PTX; `dtype`: "bf16" or "f16". Errors: none or several are called so, no tool
+// that reads this binary (kernels/row_code.h).
+Result<KernelCode> kernel_code(const std::string& name, kernels::cuda::RowText what, const std::string& dtype);
 
 // `names` empty: the whole catalog and this CPU, whose spoilt file is then no error but a warning beside the others.
 struct Catalog {

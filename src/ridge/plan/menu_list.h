@@ -16,6 +16,13 @@ struct MenuEntry {
   std::optional<int> registers, shared_bytes;                // a thread at launch; a block; bf16, by the golden file
 };
 
+// A row's kernel as text.
+struct KernelCode {
+  MenuEntry entry;
+  std::string dtype, kind;  // "bf16"; "sass", "ptx"
+  std::string text;
+};
+
 std::string menu_name(int row);
 std::string gated_name(int row);  // of sm90_gated_menu: "sm90_gated_128x192x64_pingpong", both halves of a pair wide
 std::vector<MenuEntry> menu_list();

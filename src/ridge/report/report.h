@@ -51,6 +51,7 @@ std::string render_catalog_json(const std::vector<Machine>& machines);
 // The menu of CUDA kernels.
 std::string render_kernels_text(const std::vector<MenuEntry>& menu, const TextStyle& style = {});
 std::string render_kernels_json(const std::vector<MenuEntry>& menu);  // "ridge.kernels/1"
+std::string render_kernel_json(const KernelCode& code);               // the same, one row, with the text beside it
 
 std::string render_probe_text(const ProbeReport& probe);
 std::string render_probe_json(const ProbeReport& probe);  // "ridge.probe/1": no paths
