@@ -7,6 +7,7 @@
 #include <cmath>
 #include <optional>
 
+#include "ridge/kernels/arithmetic.h"
 #include "ridge/kernels/map_menu.h"
 #include "ridge/kernels/peak.h"
 #include "ridge/kernels/run.h"
@@ -21,6 +22,7 @@ using kernels::ChainOp;
 using kernels::ChainStep;
 
 constexpr std::size_t cached_bytes = 96 << 10;  // of each array where they come from the L2
+constexpr std::size_t near_bytes = 8 << 10;     // … where three lie in an L1 of 32 KiB
 constexpr double cached_s = 2e-3;               // of one round are spent there
 
 bool compiled(StreamKernel kernel) {
@@ -43,6 +45,14 @@ std::vector<ChainStep> steps_of(StreamKernel kernel) {
           {.op = ChainOp::load, .result = 1, .slot = 1},
           {.op = ChainOp::multiply, .result = 0, .a = 0, .b = 1},
           {.op = ChainOp::store, .a = 0, .slot = 2}};
+}
+
+kernels::ArithmeticText arithmetic_of(StreamKernel kernel) {
+  using kernels::ArithmeticText;
+  if (kernel == StreamKernel::rmsnorm) return ArithmeticText::rmsnorm;
+  if (kernel == StreamKernel::softmax) return ArithmeticText::softmax;
+  if (kernel == StreamKernel::cosines) return ArithmeticText::cosines;
+  return has_gelu(kernel) ? ArithmeticText::gelu : ArithmeticText::affine;
 }
 
 double exact_chain(StreamKernel kernel, double x, double r) {
@@ -80,6 +90,9 @@ class Bout {
       kernels::chain(program(each), tensors, 1);
     });
   }
+  double own(std::int64_t each, int calls = 1) const {
+    return together(calls, [&](int) { kernels::arithmetic({arithmetic_of(what_.kernel), what_.dtype, each}); });
+  }
   double stream() const {
     const auto& loops = kernels::peak_loops();
     const std::size_t bytes = static_cast<std::size_t>(each() * bits(what_.dtype) / 8);
@@ -97,8 +110,8 @@ class Bout {
     return elements_ / threads_ / grain * grain;
   }
   double bytes() const { return static_cast<double>(each() * threads_ * bits(what_.dtype) / 8 * (what_.reads() + 1)); }
-  std::int64_t cached_each() const {
-    const auto some = static_cast<std::int64_t>(cached_bytes) * 8 / bits(what_.dtype);
+  std::int64_t elements_of(std::size_t bytes) const {  // of each array, in whole rows
+    const auto some = static_cast<std::int64_t>(bytes) * 8 / bits(what_.dtype);
     return what_.columns == 0 ? some : std::max<std::int64_t>(some / what_.columns, 1) * what_.columns;
   }
   Status check(StreamRow& row) const {
@@ -178,11 +191,11 @@ class Bout {
   std::array<std::optional<ArrayStorage>, 3> arrays_;
 };
 
-double cached_seconds(const Bout& bout) {
-  const std::int64_t some = bout.cached_each();
-  bout.ours(some);
-  const int calls = static_cast<int>(std::clamp(cached_s / std::max(bout.ours(some), 1e-7), 1.0, 1e4));
-  return bout.ours(some, calls) / calls * static_cast<double>(bout.each()) / static_cast<double>(some);
+// Seconds for all elements of a call, from calls of `some` that together take cached_s.
+template <class F> double scaled_seconds(const Bout& bout, std::int64_t some, F call) {
+  call(some, 1);
+  const int calls = static_cast<int>(std::clamp(cached_s / std::max(call(some, 1), 1e-7), 1.0, 1e4));
+  return call(some, calls) / calls * static_cast<double>(bout.each()) / static_cast<double>(some);
 }
 
 Result<StreamRow> play(const StreamCase& what, const StreamOptions& options, std::size_t bytes) {
@@ -194,11 +207,16 @@ Result<StreamRow> play(const StreamCase& what, const StreamOptions& options, std
   row.allowed = what.dtype == DType::f32 ? 4e-6 : what.dtype == DType::f16 ? 5.3e-4 : 4.2e-3;
   bout->ours(bout->each());
   if (auto ok = bout->check(row); !ok) return ok.error();
-  std::vector<double> mine, theirs, cached, ratios;
+  std::vector<double> mine, theirs, cached, near, own, ratios, in_cache;
   for (int r = 0; r < options.rounds; ++r) {
     const auto one = [&] { mine.push_back(bout->ours(bout->each())); };
     const auto other = [&] { theirs.push_back(bout->stream()); };
-    cached.push_back(cached_seconds(*bout));
+    const auto ours = [&](std::int64_t some, int calls) { return bout->ours(some, calls); };
+    cached.push_back(scaled_seconds(*bout, bout->elements_of(cached_bytes), ours));
+    const std::int64_t some = bout->elements_of(near_bytes);
+    near.push_back(scaled_seconds(*bout, some, ours));
+    own.push_back(scaled_seconds(*bout, some, [&](std::int64_t n, int calls) { return bout->own(n, calls); }));
+    in_cache.push_back(own.back() / std::min(cached.back(), near.back()));
     if (r % 2 == 0)
       one(), other();
     else
@@ -211,7 +229,9 @@ Result<StreamRow> play(const StreamCase& what, const StreamOptions& options, std
   row.ours = statistics(mine), row.stream = statistics(theirs);
   const Statistics ratio = statistics(ratios);
   row.ratio = ratio.median, row.low = ratio.min, row.high = ratio.max;
-  row.cached_s = statistics(cached).median;
+  row.cached_s = statistics(cached).median, row.near_s = statistics(near).median;
+  row.own_s = statistics(own).median;
+  row.in_cache = statistics(in_cache).median;
   row.of_roof = std::max(row.stream.median, row.cached_s) / row.ours.median;
   return row;
 }

@@ -1,7 +1,8 @@
 // How near the kernels that hardly compute come to the memory's speed. Each of them takes turns with a loop that only
 // moves the same bytes: it reads as many arrays and writes one past the caches. The data are several times what the
 // caches hold, so that a softmax which ran at 40 GB/s beside a copy of 47 has 0.85 of it. A kernel that cannot compute
-// as fast as memory delivers is held against its own speed in cache as well, and of both roofs the lower counts.
+// as fast as memory delivers is held against its own speed in cache as well, and of both roofs the lower counts. What
+// it reaches in cache is itself held against its own instructions with nothing around them (kernels/arithmetic.h).
 #pragma once
 
 #include <cstdint>
@@ -34,6 +35,7 @@ struct StreamCase {
   int reads() const;         // arrays from memory; each writes one
   double bar() const;        // of the roof, that a change may not fall below
 };
+inline constexpr double in_cache_bar = 0.9;  // of its own instructions' speed, for every case
 std::vector<StreamCase> stream_cases();
 
 struct StreamOptions {
@@ -49,6 +51,9 @@ struct StreamRow {
   double bytes = 0;               // read and written by one call
   Statistics ours, stream;        // seconds that the slowest thread was given, all at work on their own part
   double cached_s = 0;            // what as many elements take where they come from the L2
+  double near_s = 0;              // … from the L1, where a row fits
+  double own_s = 0;               // what their instructions alone take
+  double in_cache = 0;            // own over the shorter of cached and near, median of the rounds' ratios
   double ratio = 0;               // stream over ours, median of the rounds' ratios
   double low = 0, high = 0;       // over the rounds
   double of_roof = 0;             // the longer of stream and cached over ours

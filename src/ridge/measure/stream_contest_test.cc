@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 namespace ridge {
 namespace {
 
@@ -13,11 +15,29 @@ TEST(StreamContest, TimesAndChecksEveryCaseOnEveryThread) {
     for (const StreamRow& row : contest->rows) {
       EXPECT_GT(row.ours.median, 0);
       EXPECT_GT(row.cached_s, 0);
+      EXPECT_GT(row.near_s, 0);
+      EXPECT_GT(row.own_s, 0);
+      EXPECT_DOUBLE_EQ(row.in_cache, row.own_s / std::min(row.cached_s, row.near_s));  // of one round
       EXPECT_DOUBLE_EQ(row.ratio, row.stream.median / row.ours.median);
       EXPECT_LE(row.error, row.allowed);
     }
     EXPECT_EQ(contest->rows.front().bytes, threads == 1 ? 2.0 * (4 << 20) : 2.0 * 4 * 1024 * 341 * 3);
   }
+}
+
+// Nobody is much faster than his own instructions, and functions of many take longer than those of few. Timings of a
+// busy machine are far from each other: the limits are wide.
+TEST(StreamContest, OwnInstructionsAreARoof) {
+  const auto contest = stream_contest({.rounds = 5, .array_bytes = 4 << 20});
+  ASSERT_TRUE(contest) << contest.error().message;
+  const auto own_s = [&](StreamKernel kernel) {
+    for (const StreamRow& row : contest->rows)
+      if (row.what.kernel == kernel && row.what.dtype == DType::f32) return row.own_s / row.bytes;
+    return 0.0;
+  };
+  for (const StreamRow& row : contest->rows) EXPECT_LT(row.in_cache, 4) << name(row.what.kernel);
+  EXPECT_GT(own_s(StreamKernel::gelu), 3 * own_s(StreamKernel::affine));
+  EXPECT_GT(own_s(StreamKernel::softmax), 2 * own_s(StreamKernel::rmsnorm));
 }
 
 TEST(StreamContest, KnowsItsKernelsByName) {
