@@ -83,9 +83,19 @@ class Runner {
   const std::string& text_of(int group) const { return explanation_.ops[static_cast<std::size_t>(group)].work.text; }
   std::optional<int> named(const std::string& name) const { return tensor_named(program_, name); }
 
+  const Stack* stack(const std::string& name) const {
+    for (const Stack& whole : program_.stacks)
+      if (whole.name == name) return &whole;
+    return nullptr;
+  }
+
   Status check_names() {
     for (const auto& [name, path] : options_.in) {
+      if (stack(name)) continue;
       const auto found = named(name);
+      if (const Stack* const whole = found ? stack_of(program_, *found) : nullptr)
+        return input_error(fmt::format("'{}' in --in is a part of '{}'", name, whole->name),
+                           fmt::format("give all of it: --in {}=FILE.npy", whole->name));
       if (!found || tensor(*found).role != Role::input) return unknown(name, "--in", true);
     }
     for (const auto& [name, path] : options_.out) {
@@ -97,8 +107,12 @@ class Runner {
 
   Error unknown(const std::string& name, std::string_view option, bool inputs) const {
     std::vector<std::string> candidates;
-    for (const Tensor& t : program_.tensors)
-      if ((t.role == Role::input) == inputs) candidates.push_back(t.name);
+    for (std::size_t i = 0; i < program_.tensors.size(); ++i) {
+      if ((program_.tensors[i].role == Role::input) != inputs) continue;
+      const Stack* const whole = stack_of(program_, static_cast<int>(i));
+      if (!whole || whole->parts.front() == static_cast<int>(i))
+        candidates.push_back(whole ? whole->name : program_.tensors[i].name);
+    }
     const std::string near = nearest(name, candidates);
     return input_error(fmt::format("unknown tensor '{}' in {}; expected {} {}, one of {}", name, option,
                                    inputs ? "an" : "a", inputs ? "input" : "result", fmt::join(candidates, ", ")),
@@ -147,7 +161,31 @@ class Runner {
     return 1;
   }
 
+  // A stack's file holds its parts one behind the other.
+  Status read_parts(const Stack& whole, const std::string& path) {
+    std::vector<std::int64_t> shape = extents(shapes_[static_cast<std::size_t>(whole.parts.front())]);
+    shape.front() = 0;
+    std::int64_t elements = 0;
+    for (const int part : whole.parts) {
+      shape.front() += extents(shapes_[static_cast<std::size_t>(part)]).front();
+      elements += array(part).elements;
+    }
+    const auto all = ArrayStorage::make(whole.dtype, elements);
+    if (!all) return input_error(fmt::format("the system refused the memory to read '{}' into", whole.name));
+    if (const Status read = read_npy(path, all->array(), shape); !read) return read;
+    const std::byte* from = all->array().data;
+    for (const int part : whole.parts) {
+      const std::int64_t bytes = array(part).elements * (bits(whole.dtype) / 8);
+      std::copy_n(from, bytes, array(part).data);
+      from += bytes;
+    }
+    return Done{};
+  }
+
   Status fill() {
+    for (const Stack& whole : program_.stacks)
+      if (const auto file = options_.in.find(whole.name); file != options_.in.end())
+        if (const Status read = read_parts(whole, file->second); !read) return read;
     for (std::size_t i = 0; i < storage_.size(); ++i) {
       const bool given = i < program_.tensors.size() && program_.tensors[i].role == Role::input;
       if (!given) {
@@ -156,6 +194,8 @@ class Runner {
         continue;
       }
       const Tensor& input = program_.tensors[i];
+      const Stack* const whole = stack_of(program_, static_cast<int>(i));
+      if (whole && options_.in.contains(whole->name)) continue;
       say(0.1 * static_cast<double>(i) / static_cast<double>(storage_.size()), "filling " + input.name);
       const auto file = options_.in.find(input.name);
       if (file == options_.in.end()) {

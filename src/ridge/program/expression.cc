@@ -247,6 +247,10 @@ int Parser::unknown_function(const Token& token) {
 
 int Parser::unknown_tensor(const Token& token) {
   const std::string name(token.text);
+  if (const Stack* const whole = stack_named(name)) {
+    read_in_parts(*whole, token.span);
+    return -1;
+  }
   if (later_names_.contains(name)) {
     fail(token.span, fmt::format("tensor '{}' is used before it is declared or written", name), "move its line up");
     return -1;

@@ -26,6 +26,7 @@ bool Parser::declaration_or_definition() {
   Mention m;
   m.name = std::string(peek().text);
   m.span = peek().span;
+  m.may_stack = true;
   if (!tensor_name(peek())) return false;
   take();
   if (take(":")) {
@@ -33,8 +34,9 @@ bool Parser::declaration_or_definition() {
   } else if (peek().is("[")) {
     m.type_span = peek().span;
     m.typed = true;
-    if (!axes(m.axes)) return false;
+    if (!axes(m)) return false;
     if (peek().is("{") && !partial(m)) return false;
+    if (m.rows) return stack(m);
     if (peek().is("*") || peek().kind == TokenKind::suffix) {
       next_ = first;
       return arrow();
@@ -45,8 +47,9 @@ bool Parser::declaration_or_definition() {
   } else {
     return expected(fmt::format("':', '[' or '*' behind {}", quoted(m.name)), "a tensor is declared x: bf16[N, D]");
   }
-  if (take("=")) return definition(m, first);
-  if (tensor_index_.contains(m.name))
+  if (m.rows) return stack(m);
+  if (take("=")) return cut_ahead() ? part(m) : definition(m, first);
+  if (tensor_index_.contains(m.name) || stack_named(m.name))
     return fail(m.span, fmt::format("tensor '{}' is declared twice", m.name), "use another name");
   declare(m, m.dtype.value_or(options_.dtype), true);
   const bool more = peek().kind == TokenKind::name;
@@ -199,14 +202,21 @@ bool Parser::type(Mention& out) {
   }
   out.typed = true;
   if (!peek().is("[")) return expected("'[' and the dimensions", "such as bf16[N, D]");
-  if (!axes(out.axes)) return false;
+  if (!axes(out)) return false;
   if (peek().kind == TokenKind::suffix) out.suffix = take();
   return !peek().is("{") || partial(out);
 }
 
-bool Parser::axes(std::vector<Axis>& out) {
+bool Parser::axes(Mention& m) {
+  std::vector<Axis>& out = m.axes;
   const Token bracket = take();
   if (peek().is("]")) return expected("a dimension", "a single number is bf16[1]");
+  if (m.may_stack && computed_size()) {
+    Extent rows;
+    if (!extent(rows, 0)) return false;
+    m.rows = std::move(rows.value);
+    if (!take(",")) return close(bracket, "]", "an operator, ',' or ']'");
+  }
   do {
     if (!axis(out)) return false;
     if (out.size() > max_axes)

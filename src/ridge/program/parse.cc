@@ -30,7 +30,7 @@ Result<Program> Parser::run() {
     else if (!item() || !few_enough())
       return *error_;
   }
-  if (!no_cycles()) return *error_;
+  if (!no_cycles() || !whole_stacks()) return *error_;
   if (program_.statements.empty()) {
     expected("a statement", "such as bf16[B, D] * bf16[D, F] -> bf16[B, F], or y: bf16[N] = cos(x)");
     return *error_;
@@ -111,8 +111,8 @@ void Parser::note_later_names() {
     if (tokens_[i].kind != TokenKind::name) continue;
     if (brackets <= 0) words_.insert(std::string(tokens_[i].text));
     const bool first = i == 0 || tokens_[i - 1].kind == TokenKind::newline;
-    const bool written =
-        tokens_[i + 1].is(":") || (first && tokens_[i + 1].is("[")) || (i > 0 && tokens_[i - 1].is("->"));
+    const bool written = (brackets <= 0 && tokens_[i + 1].is(":")) || (first && tokens_[i + 1].is("[")) ||
+                         (i > 0 && tokens_[i - 1].is("->"));
     if (written) later_names_.insert(std::string(tokens_[i].text));
   }
 }
@@ -129,6 +129,10 @@ int Parser::declare(const Mention& m, DType dtype, bool declared) {
 
 // The tensor that an arrow reads: one that exists, or a new input. Fills in the axes that the arrow does not repeat.
 int Parser::operand(Mention& m) {
+  if (const Stack* const whole = stack_named(m.name)) {
+    read_in_parts(*whole, m.span);
+    return -1;
+  }
   const auto found = tensor_index_.find(m.name);
   if (found == tensor_index_.end()) {
     if (m.typed) return declare(m, m.dtype.value_or(options_.dtype), true);
@@ -157,7 +161,7 @@ int Parser::operand(Mention& m) {
 
 // The tensor that a statement writes. One that names no dtype has its operands' widest.
 int Parser::write_result(const Mention& m, const std::vector<int>& operands) {
-  if (tensor_index_.contains(m.name)) {
+  if (tensor_index_.contains(m.name) || stack_named(m.name)) {
     fail(m.span, fmt::format("tensor '{}' is there already; a tensor is written once", m.name),
          "use another name; an output is declared where it is written: y: bf16[N, F] = …");
     return -1;

@@ -1,6 +1,7 @@
 // Inside of parse(): a recursive descent, one method a rule of the grammar (docs/notation.md). The first mistake stops
 // it: a method that returns false, nothing or -1 has set `error_`. The methods lie in parse.cc (words, and what is
-// built), lines.cc (lines of a program), extent.cc (dims), expression.cc (pointwise) and verify.cc (what is what).
+// built), lines.cc (lines of a program), stack.cc (inputs in parts), extent.cc (dims), expression.cc (pointwise) and
+// verify.cc (what is what).
 #pragma once
 
 #include <algorithm>
@@ -17,14 +18,17 @@ namespace ridge::notation {
 
 inline constexpr int max_nesting = 256;
 inline constexpr std::size_t max_dims = 256;
-inline constexpr std::size_t max_axes = 16;  // of one tensor
+inline constexpr std::size_t max_axes = 16;                     // of one tensor
+inline constexpr std::size_t max_stacks = 256, max_parts = 16;  // of a program, of one stack
 
 // A tensor as it stands in a statement: `bf16[B, D]_D`, `A[B, D]`, `x`.
 struct Mention {
   std::string name;            // empty: none is written
   std::optional<DType> dtype;  // where one is written
   std::vector<Axis> axes;      // as written at this place
-  bool typed = false;          // axes are written at this place
+  bool may_stack = false;      // the leading size may be computed, 2*F: it is then here and not in `axes`
+  std::optional<Polynomial> rows{};
+  bool typed = false;  // axes are written at this place
   std::optional<Token> suffix;
   std::string partial;  // "X" of {U_X}
   Span span = {};       // the name, or the dtype where there is none
@@ -84,7 +88,7 @@ class Parser {
   bool definition(const Mention& result, std::size_t first);
   bool mention(Mention& out);
   bool type(Mention& out);
-  bool axes(std::vector<Axis>& out);
+  bool axes(Mention& out);
   bool axis(std::vector<Axis>& out);
   bool arrow_types(Mention& left, Mention& right, Mention& result);
   bool tensor_name(const Token& token);
@@ -96,6 +100,17 @@ class Parser {
   void add_statement(std::variant<Contraction, Expression> op, std::size_t first);
   void set_roles();
   void note_later_names();
+
+  // Inputs in parts: stack.cc.
+  bool computed_size() const;
+  bool stack(const Mention& mention);
+  bool cut_ahead() const;
+  bool part(const Mention& mention);
+  bool no_stack(const Token& named);
+  bool part_fits(const Mention& mention, const Stack& of, const Polynomial& from, const Polynomial& to);
+  bool whole_stacks();
+  const Stack* stack_named(const std::string& name) const;
+  bool read_in_parts(const Stack& stack, Span span);
 
   // Sharding: shard.cc.
   bool mesh();

@@ -107,7 +107,7 @@ bool in_order_of_appearance(const Program& program) {
 std::string dims_line(const Program& program) {
   const bool any =
       std::any_of(program.dims.begin(), program.dims.end(), [](const Dimension& d) { return d.value.has_value(); });
-  if (!any && in_order_of_appearance(program)) return {};
+  if (!any && program.stacks.empty() && in_order_of_appearance(program)) return {};
   std::string out;
   const std::vector<std::string> order = program.dim_names();
   for (const Dimension& d : program.dims) {
@@ -137,6 +137,23 @@ std::string mesh_line(const Program& program) {
   return any || seen != declared ? line + "\n" : "";
 }
 
+// "w[F:2*F]" of a part.
+std::string cut(const Program& program, const Stack& whole, int part) {
+  const std::vector<std::string> order = program.dim_names();
+  Polynomial from;
+  for (const int before : whole.parts) {
+    const Polynomial to = from + program.tensors[static_cast<std::size_t>(before)].axes.front().extent();
+    if (before == part) return fmt::format("{}[{}:{}]", whole.name, from.text(order), to.text(order));
+    from = to;
+  }
+  return {};
+}
+
+std::string stack_line(const Program& program, const Stack& stack) {
+  const std::string behind = stack.behind.empty() ? "]" : ", " + text(stack.behind).substr(1);
+  return fmt::format("{}: {}[{}{}\n", stack.name, name(stack.dtype), stack.rows.text(program.dim_names()), behind);
+}
+
 }  // namespace
 }  // namespace notation
 
@@ -146,6 +163,8 @@ std::string print(const Program& program) {
   for (const Statement& s : program.statements) writer[static_cast<std::size_t>(s.result())] = &s;
   for (std::size_t i = 0; i < program.tensors.size(); ++i) {
     const Tensor& t = program.tensors[i];
+    const Stack* const whole = stack_of(program, static_cast<int>(i));
+    if (whole && whole->parts.front() == static_cast<int>(i)) out += notation::stack_line(program, *whole);
     out += t.name;
     if (t.declared) out += ": " + std::string(name(t.dtype));
     out += notation::text(t.axes) + notation::partial_text(t.partial);
@@ -156,6 +175,7 @@ std::string print(const Program& program) {
       else
         out += " = " + notation::expression(program, std::get<Expression>(writer[i]->op).nodes);
     }
+    if (whole) out += " = " + notation::cut(program, *whole, static_cast<int>(i));
     out += "\n";
   }
   return out;

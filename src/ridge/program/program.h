@@ -65,6 +65,18 @@ struct Tensor {
   Span span = {};
 };
 
+// An input that holds others one behind the other, as PyTorch's chunk takes them apart: w: bf16[2*F, D], of which
+// up[F, D] = w[0:F] and gate[F, D] = w[F:2*F] are the parts. Statements read the parts, which are inputs like any
+// other; it is no tensor itself, only how they lie in a file and in memory. Its rows are those of its parts, in order.
+struct Stack {
+  std::string name;
+  DType dtype;                 // of the parts, too
+  Polynomial rows;             // 2*F
+  std::vector<Axis> behind{};  // the other axes, the same in each part
+  std::vector<int> parts{};    // indices into Program::tensors
+  Span span = {};
+};
+
 // result[…] = left * right, summed over the dimensions that are not in the result. Indices into Program::tensors; left
 // and right may be the same. The four lists hold named dimensions only, in the order of the left operand, then the
 // right; a literal extent above 1 that the result has is found in its axes, one that is summed counts in
@@ -175,6 +187,7 @@ struct Program {
   std::vector<MeshAxis> mesh;   // in order of first appearance; empty: nothing is sharded
   std::vector<Tensor> tensors;
   std::vector<Statement> statements;
+  std::vector<Stack> stacks;
 
   std::vector<std::string> dim_names() const;
   // All dimensions and mesh axes with their values: the bindings given, then the defaults. One without a value is left
@@ -191,6 +204,9 @@ struct ParseOptions {
   std::string source = "program";
   DType dtype = DType::bf16;  // of tensors that name none
 };
+
+// The stack that a tensor is a part of; none: it is no part.
+const Stack* stack_of(const Program& program, int tensor);
 
 // What running a sharded program on one device is refused with; none: nothing is sharded.
 std::optional<Error> refuse_sharded(const Program& program, std::string_view verb);

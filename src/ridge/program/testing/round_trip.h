@@ -47,6 +47,12 @@ inline bool same(const Program& a, const Program& b) {
     if (a.mesh[i].name != b.mesh[i].name || a.mesh[i].size != b.mesh[i].size) return false;
   for (std::size_t i = 0; i < a.tensors.size(); ++i)
     if (!same(a.tensors[i], b.tensors[i])) return false;
+  if (a.stacks.size() != b.stacks.size()) return false;
+  for (std::size_t i = 0; i < a.stacks.size(); ++i)
+    if (a.stacks[i].name != b.stacks[i].name || a.stacks[i].dtype != b.stacks[i].dtype ||
+        a.stacks[i].rows != b.stacks[i].rows || a.stacks[i].behind != b.stacks[i].behind ||
+        a.stacks[i].parts != b.stacks[i].parts)
+      return false;
   for (std::size_t i = 0; i < a.statements.size(); ++i)
     if (!same(a.statements[i], b.statements[i])) return false;
   return true;
