@@ -1,13 +1,16 @@
-// ridge bench: products against the libraries, and what hardly computes against the memory, each in one run.
+// ridge bench: products against the libraries, what hardly computes against the memory, and one kernel against many,
+// each in one run.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <memory>
 
+#include "ridge/base/file.h"
 #include "ridge/cli/door.h"
 #include "ridge/report/contest.h"
 #include "ridge/report/device_contest.h"
 #include "ridge/report/device_stream.h"
+#include "ridge/report/repeats.h"
 #include "ridge/report/stream_contest.h"
 
 namespace ridge::cli {
@@ -19,6 +22,8 @@ struct Bench {
   std::string only, on = "cpu";
   int tune = 0;
   int rounds = 0;  // 0: as many as the contest's own default
+  RepeatsOptions repeats;
+  std::string svg;
   Form form;
 };
 
@@ -46,6 +51,21 @@ int perform_device_stream(const Bench& asked) {
   return print(asked.form, device_stream_text(*contest), device_stream_json(*contest).dump(1) + "\n", "rows");
 }
 
+int perform_repeats(const Bench& asked) {
+  RepeatsOptions options = asked.repeats;
+  options.cuda = asked.on == "cuda", options.threads = asked.options.threads;
+  if (asked.rounds > 0) options.rounds = asked.rounds;
+  options.progress = [bar = progress_bar()](std::size_t done, std::size_t of) {
+    if (bar) bar(static_cast<double>(done) / static_cast<double>(of), fmt::format("{} of {} repeats", done, of));
+  };
+  const auto figure = repeats(options);
+  end_progress();
+  if (!figure) return fail(figure.error());
+  if (!asked.svg.empty())
+    if (const Status written = write_file(asked.svg, repeats_svg(*figure)); !written) return fail(written.error());
+  return print(asked.form, repeats_text(*figure), repeats_json(*figure).dump(1) + "\n", "rows");
+}
+
 int perform_device(const Bench& asked) {
   if (asked.options.libraries.size() > 1)
     return fail(
@@ -64,6 +84,10 @@ int perform_device(const Bench& asked) {
 }
 
 int perform(Bench& asked) {
+  if (asked.what == "repeats") return perform_repeats(asked);
+  if (!asked.svg.empty() || asked.repeats.most > 0 || asked.repeats.elements > 0)
+    return fail(usage_error(fmt::format("expected --svg, --most and --elements with repeats, found {}", asked.what),
+                            "ridge bench repeats --svg repeats.svg"));
   if (asked.what == "stream") return asked.on == "cuda" ? perform_device_stream(asked) : perform_stream(asked);
   if (asked.rounds > 0) asked.options.rounds = asked.rounds;
   asked.options.progress = [bar = progress_bar()](std::size_t done, std::size_t of) {
@@ -87,8 +111,11 @@ void add_bench(CLI::App& app, int& code) {
       "Examples:\n  ridge bench matmul --against openblas,onednn --threads 2\n"
       "  ridge bench matmul --against cublaslt --shapes shapes.csv --json\n"
       "  ridge bench stream --threads 1 --only softmax\n"
-      "  ridge bench stream --on cuda --json\n");
-  verb->add_option("what", asked->what, "What to time")->check(CLI::IsMember({"matmul", "stream"}))->required();
+      "  ridge bench stream --on cuda --json\n"
+      "  ridge bench repeats --on cuda --svg repeats.svg\n");
+  verb->add_option("what", asked->what, "What to time")
+      ->check(CLI::IsMember({"matmul", "stream", "repeats"}))
+      ->required();
   verb->add_option("--against", asked->options.libraries,
                    "Libraries: openblas, onednn, torch; or cublaslt, on a CUDA device")
       ->delimiter(',')
@@ -104,8 +131,14 @@ void add_bench(CLI::App& app, int& code) {
   verb->add_option("--only", asked->only,
                    "stream: the kernel to time (rmsnorm, softmax, affine, gelu, cosines, "
                    "compiled_affine, compiled_gelu; on cuda also silu_gate, cos_1, cos_4, cos_16, cos_64)");
-  verb->add_option("--on", asked->on, "stream: cpu or cuda")->check(CLI::IsMember({"cpu", "cuda"}));
-  add_form(*verb, asked->form, "ridge.contest/1, ridge.stream/1, ridge.device_contest/1 or ridge.device_stream/1");
+  verb->add_option("--on", asked->on, "stream, repeats: cpu or cuda")->check(CLI::IsMember({"cpu", "cuda"}));
+  verb->add_option("--most", asked->repeats.most, "repeats: up to so many cosines (default 256; on cuda 1024)")
+      ->check(CLI::Range(1, 4096));
+  verb->add_option("--elements", asked->repeats.elements, "repeats: of the vector (default 2^24; on cuda 2^28)")
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 32));
+  add_form(*verb, asked->form,
+           "ridge.contest/1, ridge.stream/1, ridge.repeats/1, ridge.device_contest/1 or ridge.device_stream/1");
+  verb->add_option("--svg", asked->svg, "repeats: draw time, FLOP/s and bytes/s into this file")->type_name("FILE");
   verb->callback([asked, &code] { code = perform(*asked); });
 }
 

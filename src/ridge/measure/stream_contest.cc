@@ -14,6 +14,7 @@
 #include "ridge/machine/system.h"
 #include "ridge/measure/fill.h"
 #include "ridge/measure/memory.h"
+#include "ridge/measure/together.h"
 
 namespace ridge {
 namespace {
@@ -82,7 +83,7 @@ class Bout {
 
   // Seconds of so many calls of the kernel over `each` elements (of whole rows) for each thread; of the stream.
   double ours(std::int64_t each, int calls = 1) const {
-    return together(calls, [&](int worker) {
+    return slowest_of(threads_, calls, [&](int worker) {
       const std::int64_t from = each * worker;
       if (what_.columns != 0) return kernels::rows(problem(each), at(0, from), at(1, 0), at(2, from), 1);
       if (compiled(what_.kernel)) return kernels::map_text(text(each, from));
@@ -91,12 +92,14 @@ class Bout {
     });
   }
   double own(std::int64_t each, int calls = 1) const {
-    return together(calls, [&](int) { kernels::arithmetic({arithmetic_of(what_.kernel), what_.dtype, each}); });
+    return slowest_of(threads_, calls, [&](int) {
+      kernels::arithmetic({arithmetic_of(what_.kernel), what_.dtype, each});
+    });
   }
   double stream() const {
     const auto& loops = kernels::peak_loops();
     const std::size_t bytes = static_cast<std::size_t>(each() * bits(what_.dtype) / 8);
-    return together(1, [&](int worker) {
+    return slowest_of(threads_, 1, [&](int worker) {
       const std::int64_t from = each() * worker;
       if (what_.reads() == 1)
         loops.copy(at(2, from), at(0, from), bytes);
@@ -140,16 +143,6 @@ class Bout {
 
   std::byte* at(std::size_t array, std::int64_t element) const {
     return arrays_[array]->array().data + element * bits(what_.dtype) / 8;
-  }
-  // The time that the slowest thread was given: a busy neighbour lengthens it less than the time on the wall.
-  template <class F> double together(int calls, F part) const {
-    std::vector<double> seconds(static_cast<std::size_t>(threads_));
-    kernels::run_together(threads_, [&](int worker) {
-      const double start = thread_seconds();
-      for (int i = 0; i < calls; ++i) part(worker);
-      seconds[static_cast<std::size_t>(worker)] = thread_seconds() - start;
-    });
-    return *std::max_element(seconds.begin(), seconds.end());
   }
   kernels::RowProblem problem(std::int64_t elements) const {
     kernels::RowProblem p;

@@ -284,6 +284,36 @@ Status add_on_device(PlannedProgram& out, const Lowered& x, Library library) {
   return Done{};
 }
 
+// What an operation takes in FLOPs of a CPU's vector peak, as measured in cache with kernels/vector_math.h on AVX2: the
+// cosine that counts as 1 FLOP takes as long as 54. An instruction is two.
+int cpu_flops(const kernels::ChainStep& step) {
+  using kernels::ChainOp;
+  switch (step.op) {
+    case ChainOp::gelu_tanh: return 140 * step.repeat;
+    case ChainOp::gelu:
+    case ChainOp::sigmoid: return 72 * step.repeat;
+    case ChainOp::silu:
+    case ChainOp::tanh: return 65 * step.repeat;
+    case ChainOp::log:
+    case ChainOp::cos:
+    case ChainOp::sin: return 54 * step.repeat;
+    case ChainOp::exp: return 34 * step.repeat;
+    case ChainOp::rsqrt: return 25 * step.repeat;
+    case ChainOp::sqrt:
+    case ChainOp::divide: return 15 * step.repeat;
+    default: return 2 * step.repeat;
+  }
+}
+
+// What a chain computes takes so long on its own.
+double computing_s(const kernels::ChainProgram& chain, const Machine& machine) {
+  const Peak* const peak = machine.peak(Unit::vector, DType::f32);
+  double flops = 0;
+  for (const kernels::ChainStep& step : chain.steps) flops += cpu_flops(step);
+  const double rate = !peak ? 0 : peak->sustained ? peak->sustained->value : peak->rate.value;
+  return rate > 0 ? product_of(chain.extents) * flops / rate : 0;
+}
+
 // Each buffer of a step once.
 std::int64_t buffer_bytes(const Plan& plan, const Step& step) {
   std::int64_t bytes = 0;
@@ -342,6 +372,9 @@ Status add_on_cpu(PlannedProgram& out, const Lowered& x) {
     OpPlan& op = out.kernels[static_cast<std::size_t>(step.group)];
     if (!step.copy.empty()) op.copies.push_back(step.copy);
     add_cpu_step(op, x.plan, step);
+    if (const auto* chain = std::get_if<kernels::ChainProgram>(&step.kernel))
+      op.predicted_s.expected = std::max(op.predicted_s.expected, computing_s(*chain, x.explanation.machine));
+    op.predicted_s.high = std::max(op.predicted_s.high, op.predicted_s.expected);
   }
   return Done{};
 }

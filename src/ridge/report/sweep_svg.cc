@@ -3,43 +3,21 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 
 #include "ridge/base/text.h"
-#include "ridge/report/drawing.h"
+#include "ridge/report/curves.h"
 #include "ridge/report/sweep.h"
 
 namespace ridge {
 namespace {
 
 constexpr std::size_t most_curves = 12;
-// Okabe and Ito's colours, told apart by every eye, darker on a light ground and lighter on a dark one, so that each
-// has three times the ground's luminance or a third of it (WCAG's contrast for graphics).
-struct Colour {
-  std::string_view on_light, on_dark;
-};
-constexpr std::array<Colour, 6> colours{{{"#0072b2", "#4fa8e0"},
-                                         {"#c24f00", "#f08a4b"},
-                                         {"#00805d", "#2fc79b"},
-                                         {"#b5588f", "#dd93bd"},
-                                         {"#8f6a00", "#e6b33e"},
-                                         {"#5a5f66", "#b4bcc6"}}};
-
 struct Curve {
   std::string name;
   std::vector<Point> points;   // size, FLOP/s
   std::vector<Point> crossed;  // where the limiter changed
 };
-
-std::string styles() {
-  std::string light = ".curve{fill:none;stroke-width:2.5;stroke-linejoin:round}\n.dot{stroke-width:2;fill:#ffffff}\n";
-  std::string dark = ".dot{fill:#0d1117}\n";
-  for (std::size_t i = 0; i < colours.size(); ++i)
-    for (auto& [to, colour] : {std::pair{&light, colours[i].on_light}, {&dark, colours[i].on_dark}})
-      *to += fmt::format(".s{0}{{stroke:{1}}}\n.n{0}{{fill:{1}}}\n", i, colour);
-  return style_sheet(light, dark);
-}
 
 std::size_t longest_range(const Sweep& sweep) {
   std::size_t longest = 0;
@@ -101,45 +79,6 @@ std::vector<Curve> curves_of(const Sweep& sweep, std::size_t x, std::size_t& lef
   return curves;
 }
 
-struct Scale {
-  double low = 0, high = 1, from = 0, to = 1;  // decades, pixels
-  double place(double value) const { return from + (std::log10(value) - low) / (high - low) * (to - from); }
-};
-
-// 1, 2 and 5 of every decade where they are few, whole decades else.
-std::vector<double> ticks(const Scale& scale) {
-  std::vector<double> out;
-  const bool fine = scale.high - scale.low < 4;
-  for (int decade = static_cast<int>(std::floor(scale.low)); decade <= std::ceil(scale.high); ++decade)
-    for (const int digit : {1, 2, 5}) {
-      const double value = digit * std::pow(10.0, decade), at = std::log10(value);
-      if ((digit == 1 || fine) && at >= scale.low - 1e-9 && at <= scale.high + 1e-9) out.push_back(value);
-    }
-  return out;
-}
-
-std::string tick_text(double value) {
-  std::string text = value < 1000 ? significant(value) : engineering(value, "");
-  if (const std::size_t point = text.find('.'); value >= 1000 && point != std::string::npos)
-    text = text.substr(0, point) + text.substr(text.find(' ') + 1);
-  return text;
-}
-
-std::string axes(const Box& plot, const Scale& x, const Scale& y, const std::string& dim) {
-  std::string out;
-  for (const double value : ticks(x))
-    out += line("grid", {x.place(value), plot.top}, {x.place(value), plot.bottom}) +
-           text_at("soft", {x.place(value), plot.bottom + 18}, tick_text(value), " text-anchor=\"middle\"");
-  for (const double value : ticks(y))
-    out += line("grid", {plot.left, y.place(value)}, {plot.right, y.place(value)}) +
-           text_at("soft", {plot.left - 8, y.place(value) + 4}, tick_text(value), " text-anchor=\"end\"");
-  const double middle = (plot.top + plot.bottom) / 2;
-  return out + box("frame", plot) +
-         text_at("soft", {(plot.left + plot.right) / 2, plot.bottom + 38}, dim, " text-anchor=\"middle\"") +
-         text_at("soft", {22, middle}, "attainable (FLOP/s)",
-                 fmt::format(" text-anchor=\"middle\" transform=\"rotate(-90 22 {:.1f})\"", middle));
-}
-
 // Where the names stand: in the order of the curves' ends, 17 px apart, as near to them as that allows.
 std::vector<double> name_places(const std::vector<double>& ends, const Box& plot) {
   constexpr double apart = 17;
@@ -163,7 +102,7 @@ std::string render_svg(const Sweep& sweep) {
       "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0} {1}\" width=\"{0}\" height=\"{1}\" role=\"img\">\n",
       width, height);
   const std::string title = shortened(sweep.program_text.substr(0, sweep.program_text.find('\n')), 100);
-  out += fmt::format("<title>{}</title>\n", escaped("Sweep: " + title)) + styles();
+  out += fmt::format("<title>{}</title>\n", escaped("Sweep: " + title)) + curve_styles();
   out += fmt::format("<rect class=\"back\" width=\"{}\" height=\"{}\"/>\n", width, height) +
          text_at("title", {plot.left, 28}, title);
   std::string fixed;
@@ -185,16 +124,16 @@ std::string render_svg(const Sweep& sweep) {
     return out + text_at("soft", {plot.left, 90}, "nothing is known: no machine has the peak") + "</svg>\n";
   const Scale x{std::log10(x_low), std::log10(std::max(x_high, x_low * 1.1)), plot.left, plot.right};
   const Scale y{std::log10(y_low / 1.3), std::log10(y_high * 1.6), plot.bottom, plot.top};
-  out += axes(plot, x, y, sweep.ranges[dimension].dim);
+  out += grid(plot, x, y, {sweep.ranges[dimension].dim, "attainable (FLOP/s)"});
   std::vector<double> ends;
   for (const Curve& curve : curves) ends.push_back(curve.points.empty() ? plot.bottom : y.place(curve.points.back().y));
   const std::vector<double> places = name_places(ends, plot);
   for (std::size_t i = 0; i < curves.size(); ++i) {
-    const std::size_t series = i % colours.size();
-    const std::string dashes = i < colours.size() ? "" : " stroke-dasharray=\"6 4\"";
-    std::string points;
-    for (const Point& p : curves[i].points) points += fmt::format("{:.1f},{:.1f} ", x.place(p.x), y.place(p.y));
-    out += fmt::format("<polyline class=\"curve s{}\"{} points=\"{}\"/>\n", series, dashes, points);
+    const std::size_t series = i % series_colours;
+    const std::string dashes = i < series_colours ? "" : " stroke-dasharray=\"6 4\"";
+    std::vector<Point> points;
+    for (const Point& p : curves[i].points) points.push_back({x.place(p.x), y.place(p.y)});
+    out += polyline(series, points, dashes);
     for (const Point& p : curves[i].crossed)
       out += fmt::format("<circle class=\"dot s{}\" cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"5\"/>\n", series, x.place(p.x),
                          y.place(p.y));
