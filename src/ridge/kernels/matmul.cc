@@ -12,6 +12,7 @@
 #include "ridge/kernels/epilogue.h"
 #include "ridge/kernels/matmul_layout.h"
 #include "ridge/kernels/run.h"
+#include "ridge/tile/target/cpu/arena.h"
 #include "ridge/tile/target/cpu/isa.h"
 #include "ridge/tile/target/cpu/run.h"
 
@@ -136,9 +137,8 @@ void matmul(const MatmulProblem& p, const void* a, const void* b, void* d, int t
 PackedWeights::PackedWeights(const MatmulProblem& p, const void* b) : n_(p.n), k_(p.k) {
   const tile::cpu::Engine& engine = *tile::cpu::engine(p.a.dtype, p.b.dtype);
   const Matrix matrix = seen(transposed(p.b), b, p.n, p.k);
-  constexpr std::size_t line = 64;
-  const std::size_t bytes = (tile::cpu::prepacked_bytes(matrix, engine) / line + 1) * line;
-  data_ = std::shared_ptr<void>(std::aligned_alloc(line, bytes), std::free);
+  const std::size_t bytes = tile::cpu::prepacked_bytes(matrix, engine);
+  data_ = std::shared_ptr<void>(tile::cpu::allocate_pages(bytes), std::free);
   if (data_ == nullptr) throw std::bad_alloc();
   tile::cpu::prepack(matrix, engine, bits(p.b.dtype) / 8, data_.get());
 }

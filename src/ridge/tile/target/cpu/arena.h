@@ -7,6 +7,10 @@
 
 namespace ridge::tile::cpu {
 
+// At least so many bytes in whole pages, on a 2 MiB boundary where they are many, so that the system may use large
+// pages: a core looks ahead only as far as the end of a page. Freed by std::free; null where there is no memory.
+void* allocate_pages(std::size_t bytes);
+
 class Arena {
  public:
   Arena() = default;

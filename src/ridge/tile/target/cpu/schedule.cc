@@ -43,13 +43,15 @@ Schedule choose(const Problem& p, const Operands& o, TileLimits limits, int thre
   const Index stage_bytes = caches().l2 * 3 / 8;
   const Index l1_steps = caches().l1d * 2 / 3 / (e.rows * unit_bytes),
               l2_steps = stage_bytes / (7 * e.cols * unit_bytes);
-  const Index most_steps = std::max<Index>(std::min(l1_steps, l2_steps) / 32 * 32, 64);
+  // Few rows pass so quickly over packed weights that memory is the limit: panel after panel, as they lie in it.
+  const bool in_order = o.right->prepacked != nullptr && p.m <= 2 * e.rows;
+  const Index most_steps = std::max<Index>((in_order ? l1_steps : std::min(l1_steps, l2_steps)) / 32 * 32, 64);
   const Index kc = std::max<Index>(1, std::min(most_steps, limits.k / e.per_unit));
   s.stages = std::max<Index>(1, ceil_div(units, kc));
   const Index deep = std::max<Index>(ceil_div(units, s.stages), 1);
   const Index nc =
       std::max<Index>(e.cols, std::min(stage_bytes / o.right_parts / (deep * unit_bytes) / e.cols * e.cols, limits.n));
-  s.column_blocks = std::max<Index>(1, ceil_div(p.n, nc));
+  s.column_blocks = std::max<Index>(1, ceil_div(p.n, in_order ? e.cols : nc));
   const Index mc = std::max<Index>(e.rows, limits.m / e.rows * e.rows);
   const Index group = std::max(mc, most_packed_left / (std::max<Index>(units, 1) * unit_bytes) / mc * mc);
   s.groups = std::max<Index>(1, ceil_div(p.m, group));

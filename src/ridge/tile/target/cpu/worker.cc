@@ -230,12 +230,14 @@ void Worker::ahead_left(Block& block, Index panel, Index count, const Announced&
 
 // A quarter of the next stage of B during each of the last four panels of A that pass over this one.
 void Worker::ahead_right(Block& block, Index panels_to_come, Index column) const {
-  const Index panel = std::min<Index>(4, panels) - panels_to_come;
-  if (panel < 0 || column >= next.columns.size) return;
   const Engine& e = *team_.operands.engine;
   const Matrix& b = *next.right;
+  // … or a half, where a line holds all columns of a step: every four steps fetch two lines.
+  const Index parts = b.prepacked != nullptr ? e.cols / 8 : 4;
+  const Index panel = std::min(parts, panels) - panels_to_come;
+  if (panel < 0 || column >= next.columns.size) return;
   const int bytes = team_.operands.right_bytes;
-  const Index quarter = block.steps / 4;
+  const Index quarter = block.steps / parts;
   if (b.prepacked != nullptr) {
     const Index units = ceil_div(team_.problem.k, e.per_unit);
     const Unit* const at = static_cast<const Unit*>(b.prepacked) + (next.columns.begin + column) * units +
