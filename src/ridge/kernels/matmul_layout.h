@@ -33,13 +33,13 @@ inline tile::Matrix seen(const MatrixLayout& layout, const void* data, std::int6
 }
 
 // How many threads a product gets of those that were asked for (0: all cores). Waking another one costs some 5 us: what
-// one thread computes (100 GFLOP/s) or reads (30 GB/s) in that time is not worth sharing. Thread counts change no bit
-// of the result.
+// one thread computes (100 GFLOP/s) in twice that time or reads (30 GB/s) in that time is not worth sharing. Thread
+// counts change no bit of the result.
 inline int threads_for(const MatmulProblem& p, int threads) {
   const auto real = [](std::int64_t x) { return static_cast<double>(x); };
   const double flops = 2 * real(p.batch) * real(p.m) * real(p.n) * real(p.k);
   const double bytes = real(p.batch) * (real(p.m) * real(p.k) + real(p.k) * real(p.n) + real(p.m) * real(p.n)) * 4;
-  if (flops < 0x1p19 && bytes < 0x1p17) return 1;
+  if (flops < 0x1p20 && bytes < 0x1p17) return 1;
   return threads <= 0 ? usable_cores() : threads;
 }
 
