@@ -1,4 +1,5 @@
 // A product on the caller's stream, in the caller's memory. Without a device it says so and ends with 4, as ridge does.
+// With an argument its plan is measured (once: ridge keeps the choice), else it is the model's.
 #include <ridge/matmul.h>
 
 #include <cstdio>
@@ -8,7 +9,7 @@
 #include <cuda_runtime.h>
 #endif
 
-int main() {
+int main(int argc, char**) {
   const std::int64_t m = 512, n = 768, k = 1024;
   ridge::MatmulCall call;
   call.problem = {1, m, n, k, {ridge::DType::bf16, k, 1}, {ridge::DType::bf16, 1, k}, {ridge::DType::f32, n, 1}};
@@ -23,7 +24,8 @@ int main() {
   alignas(256) static char somewhere[256];  // to ask with; nothing is read
   call.a = call.b = call.d = somewhere;
 #endif
-  const auto plan = ridge::plan_matmul(call, 32 << 20);
+  const ridge::TuneOptions measured{.stored = true, .candidates = 8};
+  const auto plan = ridge::plan_matmul(call, 32 << 20, argc > 1 ? measured : ridge::TuneOptions{});
   if (!plan) return std::fputs(plan.error().text().c_str(), stderr), static_cast<int>(plan.error().kind);
   std::printf("workspace %zu bytes, %lld tiles\n", plan->workspace_bytes, static_cast<long long>(plan->tiles));
 #ifdef HAS_CUDA

@@ -4,10 +4,11 @@
 
 namespace ridge {
 
-Result<MatmulPlan> plan_matmul(const MatmulCall& call, std::size_t most_workspace_bytes) {
+Result<MatmulPlan> plan_matmul(const MatmulCall& call, std::size_t most_workspace_bytes, const TuneOptions& tune) {
   if (const auto refusal = kernels::cuda::refuse(call)) return input_error(*refusal);
   if (const Status there = kernels::cuda::require_device(); !there) return there.error();
-  return kernels::cuda::choose(call, most_workspace_bytes, kernels::cuda::multiprocessors());
+  const auto chosen = choose_plan(call, most_workspace_bytes, tune);
+  return chosen ? Result(chosen->plan) : chosen.error();
 }
 
 Status matmul(CUstream_st* stream, const MatmulCall& call, const MatmulPlan& plan, const Workspace& workspace) {

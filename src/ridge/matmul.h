@@ -15,6 +15,7 @@
 
 #include "ridge/base/result.h"
 #include "ridge/kernels/matmul_cuda.h"
+#include "ridge/measure/tune.h"
 
 namespace ridge {
 
@@ -24,7 +25,11 @@ using kernels::cuda::MatmulCall, kernels::cuda::MatmulEpilogue, kernels::cuda::M
 // What will run, for the current device, within so much workspace; plan.workspace_bytes says how much it takes. It
 // holds for every call of the same problem, epilogue and alignment of operands (16 bytes). Errors: a problem that is
 // refused (a sentence), no device.
-Result<MatmulPlan> plan_matmul(const MatmulCall& call, std::size_t most_workspace_bytes);
+//
+// {.stored = true}: a choice that was measured before and lies in the user's cache goes before the model's. {.stored =
+// true, .candidates = 8}: where there is none, measures the model's 8 best and keeps the fastest; this once allocates
+// device memory for operands of its own (256 MiB or one set of them), waits, and must not be captured in a graph.
+Result<MatmulPlan> plan_matmul(const MatmulCall& call, std::size_t most_workspace_bytes, const TuneOptions& tune = {});
 
 // Queues it on `stream` (a cudaStream_t). Errors: as above; a workspace that is too small or not aligned; a launch that
 // the driver refuses. After an error nothing was queued but, possibly, copies into the workspace.

@@ -202,6 +202,27 @@ for more in --no-fuse ''; do
   check $'x: bf16[A, B]  w: bf16[B]\nh[A, B] = x + 1\ny: bf16[A, B] = rmsnorm(h over B) * w' -d A=90 -d B=1024 $more
 done
 wait
+# What --tune measures is kept: the second run finds it, and so does one that does not ask.
+tune() {  # WANTED [options]: whether its product's plan was measured now, earlier or not at all (model)
+  local wanted=$1 found
+  shift
+  ran=$((ran + 1))
+  found=$(XDG_CACHE_HOME=$folder/cache "$ridge" run 'bf16[B, D] * bf16[F, D] -> bf16[B, F]' -d B=192 -d D=2048 -d F=1024 --on cuda --json "$@" |
+    python3 -c 'import json, sys
+tuned = json.load(sys.stdin)["ops"][0].get("tuned")
+print("model" if not tuned else "now" if tuned[0]["measured_now"] else "earlier" if tuned[0]["candidates"] else "remark")')
+  [[ $found == "$wanted" ]] || printf 'WRONG (tuned %s, expected %s): --tune %s\n' "$found" "$wanted" "$*" | tee -a "$folder/wrong"
+}
+tune model
+tune now --tune
+tune earlier --tune
+tune earlier --tune=4
+tune earlier
+tune model --tune=0
+tune now --tune=12
+for entry in "$folder"/cache/ridge/tuned/*; do echo damaged >"$entry"; done
+tune remark
+tune now --tune
 wrong=$(grep -c '^WRONG' "$folder/wrong" 2>/dev/null || true)
 printf '%d programs on the device, %d wrong\n' "$ran" "${wrong:-0}"
 [[ ${wrong:-0} == 0 ]]

@@ -108,6 +108,13 @@ TEST_F(CliTest, ListsTheKernels) {
           "ridge: no kernel is called 'sm80_128x192x64_pingpong'\n  hint: did you mean sm90_128x192x64_pingpong?\n");
 }
 
+TEST_F(CliTest, TunesOnADeviceAlone) {
+  rejects({"run", matmul, "--tune"}, 2,
+          "ridge: expected --tune together with --on cuda: it measures plans of a CUDA device's products\n");
+  rejects({"run", matmul, "--on", "cuda", "--tune=1001"}, 2,
+          "ridge: --tune: Value 1001 not in range 0 to 1000\n  hint: ridge run --help\n");
+}
+
 TEST_F(CliTest, HoldsADevicesLibraryApart) {
   rejects({"bench", "matmul", "--against", "cublaslt,openblas", "--shapes", "s.csv"}, 2,
           "ridge: expected cublaslt alone after --against: it runs on a CUDA device, the others on this CPU\n");

@@ -14,6 +14,8 @@ struct Run {
   RunOptions options;
   std::vector<std::string> in, out;
   std::string seed = "0";
+  int tune = 0;
+  bool tunes = false;  // it was asked for, be it for 0
 };
 
 // "x=a.npy" into its two halves.
@@ -44,6 +46,9 @@ int perform(Run& asked) {
   if (const Status read = split(asked.in, "--in", asked.options.in); !read) return fail(read.error());
   if (const Status read = split(asked.out, "--out", asked.options.out); !read) return fail(read.error());
   if (const Status read = read_seed(asked.seed, asked.options.seed); !read) return fail(read.error());
+  if (asked.tunes && asked.request.on != "cuda")
+    return fail(usage_error("expected --tune together with --on cuda: it measures plans of a CUDA device's products"));
+  if (asked.tunes) asked.options.tune = {.stored = asked.tune > 0, .candidates = asked.tune};
   asked.options.progress = progress_bar();
   const auto report = run(asked.request, asked.options);
   return report ? deliver(*report, asked.output) : fail(report.error());
@@ -59,6 +64,7 @@ void add_run(CLI::App& app, int& code) {
       "Examples:\n"
       "  ridge run examples/mlp.ridge --svg mlp.svg\n"
       "  ridge run examples/mlp.ridge --on cuda\n"
+      "  ridge run examples/mlp.ridge --on cuda --tune\n"
       "  ridge run examples/geglu.ridge -d N=256 --threads 1 --json\n"
       "  ridge run 'f32[M, K] * f32[K, N] -> f32[M, N]' -d M=512 -d N=512 -d K=512 --in X=a.npy --out Z=z.npy\n");
   add_request(*verb, asked->request, true);
@@ -78,9 +84,19 @@ void add_run(CLI::App& app, int& code) {
   verb->add_option("--threads", asked->options.threads, "Threads (default: every core this process may use)")
       ->type_name("N")
       ->check(CLI::Range(1, 4096));
+  const auto* tune =
+      verb->add_flag(
+              "--tune{8}", asked->tune,
+              "On cuda: measure each product's best plans by the model, so many, keep the fastest in the cache and use "
+              "it from then on; --tune=0: the model's choices, whatever is kept")
+          ->type_name("[=N]")
+          ->check(CLI::Range(0, 1000).description(""));
   add_no_fuse(*verb, asked->request);
   add_output(*verb, asked->output);
-  verb->callback([asked, &code] { code = perform(*asked); });
+  verb->callback([asked, tune, &code] {
+    asked->tunes = tune->count() > 0;
+    code = perform(*asked);
+  });
 }
 
 }  // namespace ridge::cli

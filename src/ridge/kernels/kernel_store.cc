@@ -72,9 +72,16 @@ void tidy(const std::string& folder, std::uint64_t most) {
 
 }  // namespace
 
-KernelStore KernelStore::of_user() {
+std::uint64_t fingerprint(std::string_view text) { return hash(text); }
+
+KernelStore KernelStore::of_user(std::string_view name) {
   const auto folder = user_folder("XDG_CACHE_HOME", ".cache");
-  return KernelStore(folder ? *folder + "/ridge/kernels" : "");
+  return KernelStore(folder ? fmt::format("{}/ridge/{}", *folder, name) : "");
+}
+
+bool KernelStore::holds_file(std::string_view key) const {
+  std::error_code trouble;
+  return !folder_.empty() && fs::exists(path(key), trouble);
 }
 
 std::string KernelStore::path(std::string_view key) const {

@@ -62,11 +62,11 @@ std::optional<std::string> refuse_on_device(const Step& step) {
       step.kernel);
 }
 
-Result<DeviceSteps> DeviceSteps::make(Plan plan, std::optional<int> group) {
+Result<DeviceSteps> DeviceSteps::make(Plan plan, const TuneOptions& tune, std::optional<int> group) {
   auto queue = cuda::Queue::make();
   if (!queue) return queue.error();
   DeviceSteps out(std::move(plan), std::move(*queue));
-  if (const Status done = out.allocate(group); !done) return done.error();
+  if (const Status done = out.allocate(tune, group); !done) return done.error();
   return out;
 }
 
@@ -80,7 +80,20 @@ std::vector<int> DeviceSteps::used(std::optional<int> group) const {
   return {all.begin(), all.end()};
 }
 
-Status DeviceSteps::allocate(std::optional<int> group) {
+Result<std::size_t> DeviceSteps::choose(const Step& step, const cuda::FusedCall& product, const TuneOptions& tune) {
+  if (const auto* gated = std::get_if<cuda::GatedCall>(&product)) {
+    const auto plan = cuda::choose(*gated, most_workspace, cuda::multiprocessors());
+    products_.back() = plan;
+    return plan.workspace_bytes;
+  }
+  const auto chosen = choose_plan(std::get<cuda::MatmulCall>(product), most_workspace, tune);
+  if (!chosen) return chosen.error();
+  products_.back() = chosen->plan;
+  if (chosen->tuned) tuned_.emplace_back(step.group, *chosen->tuned);
+  return chosen->plan.workspace_bytes;
+}
+
+Status DeviceSteps::allocate(const TuneOptions& tune, std::optional<int> group) {
   const std::vector<int> needed = used(group);
   for (std::size_t i = 0; i < plan_.buffers.size(); ++i) {
     const bool here = std::binary_search(needed.begin(), needed.end(), static_cast<int>(i));
@@ -96,11 +109,9 @@ Status DeviceSteps::allocate(std::optional<int> group) {
     products_.emplace_back();
     const auto product = product_of(step, data_of(step, places_));
     if (!product) continue;
-    std::visit(
-        [&](const auto& call) { products_.back() = cuda::choose(call, most_workspace, cuda::multiprocessors()); },
-        *product);
-    workspace =
-        std::max(workspace, std::visit([](const auto& plan) { return plan.workspace_bytes; }, products_.back()));
+    const auto bytes = choose(step, *product, group && step.group != *group ? TuneOptions{} : tune);
+    if (!bytes) return bytes.error();
+    workspace = std::max(workspace, *bytes);
   }
   auto memory = cuda::Memory::make(static_cast<std::int64_t>(workspace));
   if (!memory) return memory.error();

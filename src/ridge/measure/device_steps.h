@@ -10,28 +10,32 @@
 #include "ridge/kernels/device.h"
 #include "ridge/kernels/fused_cuda.h"
 #include "ridge/measure/timer.h"
+#include "ridge/measure/tune.h"
 #include "ridge/plan/plan.h"
 
 namespace ridge {
 
 class DeviceSteps {
  public:
-  // Device memory for the buffers of all steps, or of one kernel's. Errors: no device, a step that CUDA kernels do
-  // not run not enough memory.
-  static Result<DeviceSteps> make(Plan plan, std::optional<int> group = std::nullopt);
+  // Device memory for the buffers of all steps, or of one kernel's, and a plan for each product. Errors: no device, a
+  // step that CUDA kernels do not run, not enough memory.
+  static Result<DeviceSteps> make(Plan plan, const TuneOptions& tune, std::optional<int> group = std::nullopt);
 
   const kernels::cuda::Queue& queue() const { return queue_; }
   std::byte* data(int buffer) const { return memory_[static_cast<std::size_t>(buffer)].data(); }
   const Plan& plan() const { return plan_; }
-  Status fill_normal();      // every buffer: sizes alone matter then
-  Status queue_all() const;  // all steps once, in order
+  const std::vector<std::pair<int, Tuned>>& tuned() const { return tuned_; }  // products' plans, by kernel
+  Status fill_normal();                                                       // every buffer: sizes alone matter then
+  Status queue_all() const;                                                   // all steps once, in order
   // Seconds of the steps of one kernel, or of all of them, once each; `samples` of them at least.
   Result<std::vector<double>> time(std::optional<int> group, int samples, double least_seconds);
 
  private:
   using Places = std::vector<std::byte*>;  // of Plan::buffers; null where not needed
   DeviceSteps(Plan plan, kernels::cuda::Queue queue) : plan_(std::move(plan)), queue_(std::move(queue)) {}
-  Status allocate(std::optional<int> group);
+  Status allocate(const TuneOptions& tune, std::optional<int> group);
+  // Chooses the plan of the step's product; bytes of workspace.
+  Result<std::size_t> choose(const Step& step, const kernels::cuda::FusedCall& product, const TuneOptions& tune);
   Status count_up() const;  // index(T)
   Status queue_step(const Step& step, const Places& places) const;
   Status queue_product(const Step& step, const kernels::cuda::FusedCall& call) const;
@@ -43,7 +47,8 @@ class DeviceSteps {
   kernels::cuda::Queue queue_;
   std::vector<kernels::cuda::Memory> memory_ = {};
   std::vector<std::variant<kernels::cuda::MatmulPlan, kernels::cuda::GatedPlan>> products_ = {};  // of Plan::steps
-  std::vector<kernels::cuda::Memory> workspace_ = {};                                             // one
+  std::vector<std::pair<int, Tuned>> tuned_ = {};
+  std::vector<kernels::cuda::Memory> workspace_ = {};  // one
   Places places_ = {};
 };
 

@@ -253,6 +253,7 @@ class Runner {
     }
     if (const auto note = kernels::cuda::interpreted())
       for (const int group : generated_groups(plan_)) out_.ops[static_cast<std::size_t>(group)].note = *note;
+    for (const auto& [op, tuned] : samples->tuned) out_.ops[static_cast<std::size_t>(op)].tuned.push_back(tuned);
     return Done{};
   }
 

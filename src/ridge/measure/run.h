@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "ridge/measure/timer.h"
+#include "ridge/measure/tune.h"
 #include "ridge/plan/plan.h"
 #include "ridge/roofline/prediction.h"
 
@@ -24,6 +25,8 @@ struct RunOptions {
   int threads = 0;  // 0: every core that the process may use
   bool cuda = false;
   bool fuse = true;  // false: one kernel a statement
+  // On a device: choices of plans that were measured and kept go before the model's; asked for candidates, measures.
+  TuneOptions tune = {.stored = true};
   // Called now and then with what is done (0..1) and what is being done.
   std::function<void(double done, const std::string& doing)> progress = {};
 };
@@ -46,6 +49,7 @@ struct OpMeasurement {
   std::vector<std::string> copies;         // "w[F, D] to [D, F] order": copies that the lowering had to add
   std::optional<Regime> regime = {};       // measured on a device
   std::string note = {};                   // "interpreted, which is slower: NVRTC was not found; …"
+  std::vector<Tuned> tuned = {};           // on a device: its products' plans, where they are not simply the model's
 };
 
 struct Clocks {

@@ -93,8 +93,10 @@ class DeviceRun {
   }
 
   Status main_part(const Plan& plan, const std::vector<Array>& arrays) {
-    auto steps = DeviceSteps::make(plan);
+    if (options_.tune.candidates > 0) say(0.1, "measuring plans");
+    auto steps = DeviceSteps::make(plan, options_.tune);
     if (!steps) return steps.error();
+    out_.tuned = steps->tuned();
     const auto facts = cuda::device_facts();
     if (!facts) return facts.error();
     const auto carrier = Carrier::make(steps->queue());
@@ -193,7 +195,8 @@ class DeviceRun {
       auto planned = planned_at(dims);
       const auto lower = planned ? planned->explanation.ops[kernel].time_lower_s : std::nullopt;
       if (!lower) return std::nullopt;
-      auto steps = DeviceSteps::make(std::move(planned->plan), static_cast<int>(kernel));
+      auto steps =
+          DeviceSteps::make(std::move(planned->plan), {.stored = options_.tune.stored}, static_cast<int>(kernel));
       if (!steps || !steps->fill_normal()) return std::nullopt;
       const auto seconds = steps->time(static_cast<int>(kernel), least_samples, 0);
       if (!seconds) return std::nullopt;

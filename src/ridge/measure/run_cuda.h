@@ -14,6 +14,7 @@ struct DeviceSamples {
   DeviceNotes notes;
   Clocks clocks;
   std::vector<std::optional<Regime>> regimes;  // of each kernel
+  std::vector<std::pair<int, Tuned>> tuned;    // by kernel
 };
 
 // The plan's operations, one for each of its kernels.

@@ -65,6 +65,35 @@ TEST(DeviceReport, NamesTheKernelsThatRanInterpretedAndTheCure) {
   EXPECT_EQ(render_text(on_device()).find("note: "), std::string::npos);
 }
 
+TEST(DeviceReport, SaysWhatTuningGained) {
+  Report report = on_device();
+  const auto line = [&](const Tuned& tuned) {
+    report.measured->ops[0].tuned = {tuned};
+    const std::string text = render_text(report);
+    return text.substr(text.find("\nZ: ", text.find("is fixed")) + 1);
+  };
+  Tuned tuned{"sm90_128x64x64_pingpong", 2, 1.25e-5, 1.5e-5, 8, true, false, ""};
+  EXPECT_EQ(
+      line(tuned).find("Z: tuned now: sm90_128x64x64_pingpong, k in 2 pieces, 12.50 us; the model's choice 15.00 us "
+                       "(fastest of 8)\nchecked"),
+      0U)
+      << line(tuned);
+  const auto json = nlohmann::json::parse(render_json(report))["ops"][0]["tuned"][0];
+  EXPECT_EQ(json.dump(), R"({"candidates":8,"is_model":false,"kernel":"sm90_128x64x64_pingpong","measured_now":true,)"
+                         R"("model_s":1.5e-05,"split":2,"tuned_s":1.25e-05})");
+  tuned.now = false, tuned.is_model = true, tuned.pieces = 1, tuned.model_seconds = tuned.seconds;
+  EXPECT_EQ(line(tuned).find("Z: tuned earlier: the model's choice is the fastest of 8: sm90_128x64x64_pingpong, 12.50 "
+                             "us\nchecked"),
+            0U)
+      << line(tuned);
+  tuned.candidates = 0, tuned.remark = "the tuned choice 0a is ignored: it is damaged";
+  EXPECT_EQ(line(tuned).find("Z: the tuned choice 0a is ignored: it is damaged; --tune measures anew\nchecked"), 0U)
+      << line(tuned);
+  const auto unknown = nlohmann::json::parse(render_json(report))["ops"][0]["tuned"][0];
+  EXPECT_EQ(unknown["tuned_s"], nullptr);
+  EXPECT_EQ(unknown["remark"], "the tuned choice 0a is ignored: it is damaged");
+}
+
 TEST(DeviceStreamReport, PutsEachKernelBesideTheCopy) {
   DeviceStream contest{.device = "NVIDIA H200", .day = "2026-01-02", .driver = 13000, .elements = 1000, .rounds = 3};
   DeviceStreamRow chain, rows;

@@ -96,6 +96,17 @@ Json prediction_json(const Prediction& p, const std::vector<std::string>& order)
   return out;
 }
 
+Json tuned_json(const Tuned& t) {
+  const bool known = t.candidates > 0;
+  Json out{{"kernel", t.kernel}, {"split", t.pieces}, {"is_model", t.is_model}};
+  out["tuned_s"] = known ? Json(t.seconds) : Json(nullptr);
+  out["model_s"] = known ? Json(t.model_seconds) : Json(nullptr);
+  out["candidates"] = t.candidates;
+  out["measured_now"] = t.now;
+  if (!t.remark.empty()) out["remark"] = t.remark;
+  return out;
+}
+
 void add_measurement(Json& out, const OpMeasurement& m) {
   out["measured_s"] = {{"median", m.time.median}, {"min", m.time.min}, {"max", m.time.max}, {"runs", m.time.runs}};
   out["fraction_of_roof"] = or_null(m.fraction_of_roof);
@@ -109,6 +120,7 @@ void add_measurement(Json& out, const OpMeasurement& m) {
     out["regime"] = {{"dim", r->dim},         {"half_s", r->half_s},
                      {"once_s", r->once_s},   {"double_s", r->double_s},
                      {"fixed_s", r->fixed_s}, {"name", r->limiter ? Json(name(*r->limiter)) : Json(nullptr)}};
+  for (const Tuned& t : m.tuned) out["tuned"].push_back(tuned_json(t));
 }
 
 // The statements that the kernel is made of, where they are several.

@@ -143,6 +143,21 @@ std::string regime_line(const std::string& op, const Regime& r) {
                      engineering(r.double_s, "s"), engineering(r.fixed_s, "s"));
 }
 
+// "y: tuned earlier: sm90_128x192x64_pingpong, k in 2 pieces, 12.3 us; the model's choice 13.0 us (fastest of 8)"
+std::string tuned_line(const std::string& op, const Tuned& t) {
+  std::string out;
+  const std::string kernel = t.kernel + (t.pieces > 1 ? fmt::format(", k in {} pieces", t.pieces) : std::string());
+  const char* const when = t.now ? "now" : "earlier";
+  if (t.candidates > 0 && t.is_model)
+    out += fmt::format("{}: tuned {}: the model's choice is the fastest of {}: {}, {}\n", capped(op, 24), when,
+                       t.candidates, kernel, engineering(t.seconds, "s"));
+  else if (t.candidates > 0)
+    out += fmt::format("{}: tuned {}: {}, {}; the model's choice {} (fastest of {})\n", capped(op, 24), when, kernel,
+                       engineering(t.seconds, "s"), engineering(t.model_seconds, "s"), t.candidates);
+  if (t.remark.empty()) return out;
+  return out + fmt::format("{}: {}{}\n", capped(op, 24), t.remark, t.now ? "" : "; --tune measures anew");
+}
+
 std::string device_lines(const Report& report) {
   const Measurement& m = *report.measured;
   const DeviceNotes& d = *m.device;
@@ -161,6 +176,8 @@ std::string device_lines(const Report& report) {
                      engineering(carried, "s"), significant(carried / m.total.time.median, 3));
   for (std::size_t i = 0; i < m.ops.size(); ++i)
     if (m.ops[i].regime) out += regime_line(report.explanation.ops[i].work.name, *m.ops[i].regime);
+  for (std::size_t i = 0; i < m.ops.size(); ++i)
+    for (const Tuned& t : m.ops[i].tuned) out += tuned_line(report.explanation.ops[i].work.name, t);
   return out;
 }
 

@@ -1,0 +1,134 @@
+// How a plan is chosen by measuring, with times of the test's own.
+#include "ridge/measure/tune.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "ridge/kernels/any_place.h"
+#include "ridge/plan/menu_list.h"
+
+namespace ridge {
+namespace {
+
+namespace cuda = kernels::cuda;
+namespace fs = std::filesystem;
+using Plans = std::vector<cuda::MatmulPlan>;
+
+constexpr std::size_t workspace = std::size_t{64} << 20;
+
+class TuneTest : public testing::Test {
+ protected:
+  TuneTest() {
+    std::string name = testing::TempDir() + "/ridge_tune_XXXXXX";
+    folder_ = ::mkdtemp(name.data());
+    call.problem = {.m = 4096,
+                    .n = 4096,
+                    .k = 4096,
+                    .a = {DType::bf16, 4096, 1},
+                    .b = {DType::bf16, 1, 4096},
+                    .d = {DType::bf16, 4096, 1}};
+    call.a = call.b = kernels::any_place(), call.d = kernels::any_place();
+    plans = cuda::candidates(call, workspace, 132, 2);
+  }
+  ~TuneTest() override { fs::remove_all(folder_); }
+  cuda::TunedChoices kept() const { return {kernels::KernelStore(folder_), {"NVIDIA H200", 13000, 132}}; }
+  Result<ChosenPlan> choose(const TuneOptions& options) {
+    return choose_plan(call, workspace, options, kept(), [this](const Plans& all, int rounds) {
+      asked.emplace_back(all.size(), rounds);
+      std::vector<double> seconds;
+      for (const auto& plan : all) seconds.push_back(plan == plans[fastest] ? 1e-6 : 2e-6 + 1e-3 * plan.predicted_s);
+      return Result(seconds);
+    });
+  }
+
+  cuda::MatmulCall call;
+  Plans plans;
+  std::size_t fastest = 5;
+  std::vector<std::pair<std::size_t, int>> asked;  // plans measured together, rounds
+  std::string folder_;
+};
+
+TEST_F(TuneTest, MeasuresOnceAndKeepsTheFastest) {
+  const auto first = choose({.stored = true, .candidates = 8});
+  ASSERT_TRUE(first);
+  EXPECT_EQ(first->plan, plans[5]);
+  EXPECT_EQ(asked, (std::vector<std::pair<std::size_t, int>>{{8, 5}, {4, 9}}));
+  ASSERT_TRUE(first->tuned);
+  EXPECT_EQ(first->tuned->kernel, menu_name(plans[5].row));
+  EXPECT_EQ(first->tuned->seconds, 1e-6);
+  EXPECT_EQ(first->tuned->model_seconds, 2e-6 + 1e-3 * plans[0].predicted_s);
+  EXPECT_TRUE(first->tuned->now);
+  EXPECT_FALSE(first->tuned->is_model);
+  EXPECT_EQ(first->tuned->remark, "");
+  asked.clear();
+  for (const int again : {8, 3, 0}) {  // not asked for, it goes before the model's as well
+    const auto later = choose({.stored = true, .candidates = again});
+    EXPECT_EQ(later->plan, plans[5]);
+    EXPECT_FALSE(later->tuned->now);
+    EXPECT_EQ(later->tuned->seconds, 1e-6);
+  }
+  EXPECT_TRUE(asked.empty());
+  EXPECT_EQ(choose({})->plan, plans[0]);
+  EXPECT_FALSE(choose({})->tuned);
+  EXPECT_TRUE(choose({.stored = true, .candidates = 9})->tuned->now);  // more than took part
+}
+
+TEST_F(TuneTest, StandsByTheModelWhereItIsRight) {
+  fastest = 0;
+  const auto chosen = choose({.stored = true, .candidates = 8});
+  EXPECT_EQ(chosen->plan, plans[0]);
+  EXPECT_TRUE(chosen->tuned->is_model);
+  EXPECT_EQ(chosen->tuned->seconds, chosen->tuned->model_seconds);
+  EXPECT_TRUE(choose({.stored = true})->tuned->is_model);
+}
+
+TEST_F(TuneTest, RunsTheModelsChoiceWhereNothingIsKept) {
+  const auto chosen = choose({.stored = true});
+  EXPECT_EQ(chosen->plan, plans[0]);
+  EXPECT_FALSE(chosen->tuned);
+  EXPECT_TRUE(asked.empty());
+}
+
+TEST_F(TuneTest, SaysThatAnEntryIsIgnoredAndMeasuresAnew) {
+  ASSERT_TRUE(choose({.stored = true, .candidates = 8}));
+  std::ofstream(kept().path(call)) << "not an entry";
+  const auto stood = choose({.stored = true});
+  EXPECT_EQ(stood->plan, plans[0]);
+  EXPECT_EQ(stood->tuned->candidates, 0);
+  EXPECT_NE(stood->tuned->remark.find("is ignored: it is damaged, or no entry of this store"), std::string::npos);
+  const auto anew = choose({.stored = true, .candidates = 8});
+  EXPECT_EQ(anew->plan, plans[5]);
+  EXPECT_TRUE(anew->tuned->now);
+  EXPECT_EQ(anew->tuned->remark, stood->tuned->remark);
+  EXPECT_EQ(choose({.stored = true})->tuned->remark, "");
+}
+
+TEST_F(TuneTest, SaysThatItCannotKeep) {
+  fs::remove_all(folder_);
+  std::ofstream(folder_) << "a file where the folder should be";
+  const auto chosen = choose({.stored = true, .candidates = 2});
+  EXPECT_EQ(
+      chosen->tuned->remark,
+      "the tuned choice could not be kept: $XDG_CACHE_HOME/ridge/tuned, else ~/.cache/ridge/tuned, cannot be written");
+  EXPECT_EQ(asked, (std::vector<std::pair<std::size_t, int>>{{2, 5}, {2, 9}}));
+}
+
+TEST_F(TuneTest, LeavesAloneWhatHasNoChoice) {
+  call.problem.a.dtype = call.problem.b.dtype = DType::f32;  // one plain kernel
+  const auto chosen = choose({.stored = true, .candidates = 8});
+  EXPECT_EQ(chosen->plan.path, cuda::MatmulPlan::Path::plain);
+  EXPECT_FALSE(chosen->tuned);
+  EXPECT_TRUE(asked.empty());
+}
+
+TEST_F(TuneTest, PassesTroubleOn) {
+  const auto refused = choose_plan(call, workspace, {.stored = true, .candidates = 8}, kept(),
+                                   [](const Plans&, int) -> Result<std::vector<double>> { return absent_error("no"); });
+  EXPECT_EQ(refused.error().message, "no");
+  EXPECT_FALSE(kept().find(call, workspace).choice);
+}
+
+}  // namespace
+}  // namespace ridge
