@@ -16,7 +16,9 @@ namespace {
 namespace cuda = kernels::cuda;
 
 constexpr std::int64_t cold_bytes = std::int64_t{256} << 20, line = 256, most_sets = 64, most_launches = 256;
-constexpr double replay_seconds = 2e-3, warm_seconds = 0.02;
+constexpr double replay_seconds = 2e-3, warm_seconds = 0.1;
+// Below this a gain is noise: where power binds, one plan's time moves by several per cent between two runs.
+constexpr double least_gain = 0.02;
 constexpr int first_rounds = 5, last_rounds = 9;
 constexpr std::size_t finalists = 3;
 
@@ -189,8 +191,9 @@ Result<cuda::TunedChoice> tuned_choice(std::vector<cuda::MatmulPlan> plans, int 
     if (i != 0 && last.size() <= finalists) last.push_back(plans[i]);
   const auto seconds = measure(last, last_rounds);
   if (!seconds) return seconds.error();
-  const auto best = std::min_element(seconds->begin(), seconds->end()) - seconds->begin();
-  const auto index = static_cast<std::size_t>(best);
+  const auto best = std::min_element(seconds->begin(), seconds->end());
+  const bool gains = *best < (1 - least_gain) * seconds->front();
+  const auto index = static_cast<std::size_t>(gains ? best - seconds->begin() : 0);
   return cuda::TunedChoice{last[index], (*seconds)[index], seconds->front(), candidates};
 }
 

@@ -1,7 +1,8 @@
 // Which of the menu's plans a product runs with on this device: the model's choice, one that was measured earlier, or
 // one that is measured now. Measuring takes the model's best plans in turns on memory of its own, in the way of
 // device_steps.h: operands of normal random numbers that rotate so that the L2 is cold, launches in a graph. Five
-// rounds of all of them leave three, which meet the model's choice in nine more; medians decide.
+// rounds of all of them leave three, which meet the model's choice in nine more; the one with the
+// least median runs if it gains 2 % on the model's choice.
 #pragma once
 
 #include <functional>
@@ -22,9 +23,9 @@ struct Tuned {
   std::string kernel;                     // of the menu: "sm90_128x192x64_pingpong"
   int pieces = 1;                         // of k
   double seconds = 0, model_seconds = 0;  // of the plan that runs, and of the model's choice; 0: nothing is known
-  int candidates = 0;                     // of which it is the fastest
+  int candidates = 0;                     // that took part
   bool now = false;                       // measured in this run; else earlier
-  bool is_model = false;                  // the model's choice was the fastest
+  bool is_model = false;                  // none gained 2 % on the model's choice
   std::string remark;                     // an entry that was ignored, one that could not be written: a sentence
 };
 

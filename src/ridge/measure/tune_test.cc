@@ -38,7 +38,7 @@ class TuneTest : public testing::Test {
     return choose_plan(call, workspace, options, kept(), [this](const Plans& all, int rounds) {
       asked.emplace_back(all.size(), rounds);
       std::vector<double> seconds;
-      for (const auto& plan : all) seconds.push_back(plan == plans[fastest] ? 1e-6 : 2e-6 + 1e-3 * plan.predicted_s);
+      for (const auto& plan : all) seconds.push_back(plan == plans[fastest] ? least : 2e-6 + 1e-3 * plan.predicted_s);
       return Result(seconds);
     });
   }
@@ -46,6 +46,7 @@ class TuneTest : public testing::Test {
   cuda::MatmulCall call;
   Plans plans;
   std::size_t fastest = 5;
+  double least = 1e-6;
   std::vector<std::pair<std::size_t, int>> asked;  // plans measured together, rounds
   std::string folder_;
 };
@@ -82,6 +83,14 @@ TEST_F(TuneTest, StandsByTheModelWhereItIsRight) {
   EXPECT_TRUE(chosen->tuned->is_model);
   EXPECT_EQ(chosen->tuned->seconds, chosen->tuned->model_seconds);
   EXPECT_TRUE(choose({.stored = true})->tuned->is_model);
+}
+
+TEST_F(TuneTest, TakesNoLittleGainForOne) {
+  const double model = 2e-6 + 1e-3 * plans[0].predicted_s;
+  least = 0.985 * model;
+  EXPECT_TRUE(choose({.stored = true, .candidates = 8})->tuned->is_model);
+  least = 0.975 * model;
+  EXPECT_EQ(choose({.stored = true, .candidates = 9})->plan, plans[5]);
 }
 
 TEST_F(TuneTest, RunsTheModelsChoiceWhereNothingIsKept) {

@@ -82,9 +82,10 @@ TEST(DeviceReport, SaysWhatTuningGained) {
   EXPECT_EQ(json.dump(), R"({"candidates":8,"is_model":false,"kernel":"sm90_128x64x64_pingpong","measured_now":true,)"
                          R"("model_s":1.5e-05,"split":2,"tuned_s":1.25e-05})");
   tuned.now = false, tuned.is_model = true, tuned.pieces = 1, tuned.model_seconds = tuned.seconds;
-  EXPECT_EQ(line(tuned).find("Z: tuned earlier: the model's choice is the fastest of 8: sm90_128x64x64_pingpong, 12.50 "
-                             "us\nchecked"),
-            0U)
+  EXPECT_EQ(
+      line(tuned).find(
+          "Z: tuned earlier: none of 8 gains 2 % on the model's choice, sm90_128x64x64_pingpong, 12.50 us\nchecked"),
+      0U)
       << line(tuned);
   tuned.candidates = 0, tuned.remark = "the tuned choice 0a is ignored: it is damaged";
   EXPECT_EQ(line(tuned).find("Z: the tuned choice 0a is ignored: it is damaged; --tune measures anew\nchecked"), 0U)

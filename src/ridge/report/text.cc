@@ -149,7 +149,7 @@ std::string tuned_line(const std::string& op, const Tuned& t) {
   const std::string kernel = t.kernel + (t.pieces > 1 ? fmt::format(", k in {} pieces", t.pieces) : std::string());
   const char* const when = t.now ? "now" : "earlier";
   if (t.candidates > 0 && t.is_model)
-    out += fmt::format("{}: tuned {}: the model's choice is the fastest of {}: {}, {}\n", capped(op, 24), when,
+    out += fmt::format("{}: tuned {}: none of {} gains 2 % on the model's choice, {}, {}\n", capped(op, 24), when,
                        t.candidates, kernel, engineering(t.seconds, "s"));
   else if (t.candidates > 0)
     out += fmt::format("{}: tuned {}: {}, {}; the model's choice {} (fastest of {})\n", capped(op, 24), when, kernel,
