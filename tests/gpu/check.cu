@@ -153,6 +153,7 @@ struct Case {
   int a_offset = 0, b_offset = 0, d_offset = 0;  // elements
   bool integers = false, nan_row = false, constant_b = false, prepared = true;
   int row = -1;  // -1: as the planner chooses
+  bool dots = false;
   Split split;
   Copies copies;
   std::size_t workspace = 0;
@@ -203,6 +204,9 @@ class Bench {
     epilogue(c, call, kind, seed);
     std::optional<MatmulPlan> plan;
     if (c.row >= 0) plan = planned(call, c.workspace, sms_, c.row, c.split, c.copies);
+    if (c.dots)
+      for (const MatmulPlan& one : candidates(call, c.workspace, sms_, 1))
+        if (one.path == MatmulPlan::Path::dots) plan = one;
     if (!plan) plan = choose(call, c.workspace, sms_);
     ++paths_[static_cast<int>(plan->path)];
     if (plan->row >= 0) ++rows_[static_cast<std::size_t>(plan->row)];
@@ -248,10 +252,11 @@ class Bench {
     std::size_t rows = 0;
     for (const int n : rows_) rows += n > 0;
     std::printf(
-        "paths: %d nothing, %d tiles, %d plain; %d with k in pieces, %d shared, %d streamed, %d with copies; %zu of "
+        "paths: %d nothing, %d tiles, %d dots, %d plain; %d with k in pieces, %d shared, %d streamed, %d with copies; "
+        "%zu of "
         "%zu menu rows; worst error "
         "%.3f of its bound\n",
-        paths_[0], paths_[1], paths_[2], pieces_, cuts_[1], cuts_[2], copies_, rows, rows_.size(), worst_);
+        paths_[0], paths_[1], paths_[2], paths_[3], pieces_, cuts_[1], cuts_[2], copies_, rows, rows_.size(), worst_);
   }
 
  private:
@@ -310,7 +315,7 @@ class Bench {
   Memory a_, b_, d_, first_, extra_, addend_, workspace_, verdict_;
   cudaStream_t stream_ = nullptr;
   std::uint32_t seed_ = 1;
-  int sms_ = 0, paths_[3] = {}, cuts_[3] = {}, pieces_ = 0, copies_ = 0;
+  int sms_ = 0, paths_[4] = {}, cuts_[3] = {}, pieces_ = 0, copies_ = 0;
   float worst_ = 0;
   std::vector<int> rows_ = std::vector<int>(kernels::sm90_menu.size());
 };
@@ -400,6 +405,12 @@ Case random_case(Random& r, std::int64_t most, std::size_t workspace) {
                b_k = (config.swap ? config.a : config.b) == tile::Major::k;
     p.a = layout(r, in, p.batch, p.m, p.k, !a_k, r.one_in(4));
     p.b = layout(r, in, p.batch, p.k, p.n, b_k, r.one_in(4));
+    p.d = layout(r, out, p.batch, p.m, p.n, false, false);
+    if (c.addend_is_d) c.e.addend = {&c, p.d.dtype, p.d.row_stride, p.d.col_stride, p.d.batch_stride};
+  }
+  if (r.one_in(10)) {  // a few rows of operands whose lines start anywhere
+    c.dots = true, c.row = -1, p.m = 1 + r.below(4);
+    p.a = layout(r, in, p.batch, p.m, p.k, false, true), p.b = layout(r, in, p.batch, p.k, p.n, true, true);
     p.d = layout(r, out, p.batch, p.m, p.n, false, false);
     if (c.addend_is_d) c.e.addend = {&c, p.d.dtype, p.d.row_stride, p.d.col_stride, p.d.batch_stride};
   }

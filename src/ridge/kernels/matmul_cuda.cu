@@ -158,7 +158,8 @@ std::optional<std::string> launch(const MatmulCall& call, const MatmulPlan& plan
     return "workspace: expected a multiple of 256 as its address";
   const TileProblem t = tile_problem(call);
   if (plan.path == MatmulPlan::Path::tiles) return launch_tiles(call, plan, workspace, t, stream);
-  const cudaError_t e = multiply_plainly(t, stored(call.problem.a.dtype), finishing(call, t), stream);
+  const auto multiply = plan.path == MatmulPlan::Path::dots ? multiply_by_dots : multiply_plainly;
+  const cudaError_t e = multiply(t, stored(call.problem.a.dtype), finishing(call, t), stream);
   if (e != cudaSuccess) return failure("launching the product", e);
   return std::nullopt;
 }

@@ -19,9 +19,10 @@ namespace ridge::kernels::cuda {
 
 using kernels::Activation, kernels::EpilogueOperand, kernels::MatmulCall, kernels::MatmulEpilogue;
 
-// What to run, decided without running anything. A row of sm90_menu is the compiled shape, the rest is its schedule.
+// What to run, decided without running anything: tiles (a row of sm90_menu is the compiled shape, the rest is its
+// schedule), dots (a few rows of D from operands whose lines start anywhere) or the plain kernel, which takes anything.
 struct MatmulPlan {
-  enum class Path { nothing, tiles, plain } path = Path::plain;
+  enum class Path { nothing, tiles, dots, plain } path = Path::plain;
   int row = -1;
   bool exchanged = false;               // D's columns are contiguous: computed as its transpose
   bool copy_a = false, copy_b = false;  // to lines that start at multiples of 128 bytes

@@ -66,7 +66,7 @@ constexpr Constants by_bytes{.cycles_per_us = 1773,
                              .tile_end = 187.8,
                              .tile_end_alone = 228,
                              .box = 209.9,
-                             .element_box = 27.76,
+                             .element_box = 4,
                              .piece = 890.4,
                              .piece_sums = 2635,
                              .piece_batch = 867.9,
@@ -106,7 +106,7 @@ constexpr Constants by_results{.cycles_per_us = 1773,
                                .tile_end = 32.02,
                                .tile_end_alone = 488,
                                .box = 13.54,
-                               .element_box = 27.76,
+                               .element_box = 140,
                                .piece = 1024,
                                .piece_sums = 1879,
                                .piece_batch = 738.1,
@@ -146,7 +146,7 @@ constexpr Constants by_multiplies{.cycles_per_us = 1750,
                                   .tile_end = 585.7,
                                   .tile_end_alone = 671.1,
                                   .box = 184.3,
-                                  .element_box = 60.12,
+                                  .element_box = 13,
                                   .piece = 2064,
                                   .piece_sums = 2513,
                                   .piece_batch = 1014,
@@ -270,6 +270,13 @@ double predicted_seconds(const MatmulConfig& c, const TileWork& w, const Split& 
   us -= std::clamp((sms - blocks) / blocks, 0.0, 1.0) * (w.early ? f.beside_early : f.beside);
   const double copying = w.copies * f.copy_us + 2 * w.copied_bytes / f.copied;
   return (std::max(us, least_us) + (w.early ? f.under_copy : 1) * copying) * 1e-6;
+}
+
+double dots_seconds(std::int64_t batch, std::int64_t m, std::int64_t n, std::int64_t k, int granule) {
+  constexpr double launch_us = 0.2, round_us = 1.9, bytes_a_us = 1.05e6;  // fitted to four products on an H200
+  const double word = std::min(granule, 8), rounds = std::ceil(static_cast<double>(k) * 2 / (128 * word));
+  const double lines = static_cast<double>(batch) * static_cast<double>(n) * (static_cast<double>(m) / 2 + 1);
+  return (launch_us + rounds * round_us + lines * static_cast<double>(k) * 2 / bytes_a_us) * 1e-6;
 }
 
 BlockPace block_pace(const MatmulConfig& c) {

@@ -32,6 +32,9 @@ int clusters_at_once(int blocks, int sms);
 // Seconds from the end of the kernel before to the end of this one, as launches follow each other in a graph.
 double predicted_seconds(const MatmulConfig& config, const TileWork& work, const Split& split, int sms);
 
+// The same of the kernel for a few rows of D, whose operands' lines start at multiples of so many bytes.
+double dots_seconds(std::int64_t batch, std::int64_t m, std::int64_t n, std::int64_t k, int granule);
+
 // What one block's ports do, in cycles: the fitted constants of the model, for whoever draws a block.
 struct BlockPace {
   double cycles_per_second = 0;

@@ -83,6 +83,19 @@ struct Lines {  // element (i, k) of product b: data[b * batch_stride + i * step
   const void* data;
   Index step, k_step, batch_stride;
 };
+// Elements from p on as they are multiplied; 0 behind the line's end, which is `left` elements on.
+template <class T, class Word> __device__ void widen(float* to, const std::uint16_t* p, Index left) {
+  constexpr int wide = sizeof(Word) / 2;
+  alignas(Word) std::uint16_t x[wide];
+  if (left >= wide)
+    *reinterpret_cast<Word*>(x) = *reinterpret_cast<const Word*>(p);
+  else
+#pragma unroll
+    for (int q = 0; q < wide; ++q) x[q] = q < left ? p[q] : 0;
+#pragma unroll
+  for (int q = 0; q < wide; ++q) to[q] = tile::sm90::unpack<T>(x[q]).x;
+}
+
 struct Output {
   void* data;
   Index rows, cols, row_stride, batch_stride;
@@ -124,6 +137,56 @@ __global__ void multiply_kernel(Lines a, Lines b, const __grid_constant__ Output
   }
 }
 
+// A few rows of D whose operands' lines start anywhere: a block multiplies the few lines of A with two of B. Every
+// line's start is aligned to a Word.
+constexpr int dot_threads = 128, dot_columns = 2;
+template <class T, class Word, int rows> __global__ void __launch_bounds__(dot_threads)
+    dots_kernel(Lines a, Lines b, const __grid_constant__ Output d, Index batch, Index k) {
+  tile::sm90::wait_for_earlier_kernels();
+  tile::sm90::let_next_kernel_start();
+  constexpr int wide = sizeof(Word) / 2, warps = dot_threads / 32, sums = rows * dot_columns;
+  __shared__ float of_warp[warps][sums];
+  const auto element = [](const Lines& x, Index product, Index line) {
+    return static_cast<const std::uint16_t*>(x.data) + product * x.batch_stride + line * x.step;
+  };
+  for (Index product = blockIdx.y; product < batch; product += gridDim.y) {
+    const Index col = Index{blockIdx.x} * dot_columns;
+    float sum[rows][dot_columns] = {};
+#pragma unroll 2
+    for (Index x = Index{threadIdx.x} * wide; x < k; x += dot_threads * wide) {
+      float from_a[rows][wide], from_b[dot_columns][wide];
+#pragma unroll
+      for (int c = 0; c < dot_columns; ++c)
+        widen<T, Word>(from_b[c], element(b, product, col + c < d.cols ? col + c : d.cols - 1) + x, k - x);
+#pragma unroll
+      for (int r = 0; r < rows; ++r)
+        widen<T, Word>(from_a[r], element(a, product, r < d.rows ? r : d.rows - 1) + x, k - x);
+#pragma unroll
+      for (int r = 0; r < rows; ++r)
+#pragma unroll
+        for (int c = 0; c < dot_columns; ++c)
+#pragma unroll
+          for (int q = 0; q < wide; ++q) sum[r][c] += from_a[r][q] * from_b[c][q];
+    }
+#pragma unroll
+    for (int i = 0; i < sums; ++i) {
+      float s = sum[i / dot_columns][i % dot_columns];
+#pragma unroll
+      for (int step = 16; step > 0; step /= 2) s += __shfl_xor_sync(~0u, s, step);
+      if (threadIdx.x % 32 == 0) of_warp[threadIdx.x / 32][i] = s;
+    }
+    __syncthreads();
+    const int i = threadIdx.x;
+    const Index y = i / dot_columns, x = col + i % dot_columns;
+    if (i < sums && y < d.rows && x < d.cols) {
+      float s = 0;
+      for (int w = 0; w < warps; ++w) s += of_warp[w][i];
+      tile::sm90::put_finished(d, tile::sm90::Lanes<1>{{s}}, OneElement{y, x, product, 1});
+    }
+    __syncthreads();
+  }
+}
+
 Lines lines(const TileOperand& x) {
   const bool along_k = x.major == Major::k;
   return {x.data, along_k ? x.line : 1, along_k ? 1 : x.line, x.batch_stride};
@@ -137,37 +200,58 @@ namespace {
 // multiprocessor's shared memory; one that runs a kernel with another split between shared memory and cache would first
 // have to fall idle.
 template <class Kernel, class... Arguments>
-cudaError_t start(Kernel* kernel, dim3 blocks, cudaStream_t stream, const Arguments&... arguments) {
+cudaError_t start(Kernel* kernel, dim3 blocks, int threads, cudaStream_t stream, const Arguments&... arguments) {
   cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout, cudaSharedmemCarveoutMaxShared);
   cudaLaunchAttribute dependent{};
   dependent.id = cudaLaunchAttributeProgrammaticStreamSerialization;
   dependent.val.programmaticStreamSerializationAllowed = 1;
   cudaLaunchConfig_t config{};
-  config.gridDim = blocks, config.blockDim = dim3(256), config.stream = stream;
+  config.gridDim = blocks, config.blockDim = dim3(static_cast<unsigned>(threads)), config.stream = stream;
   config.attrs = &dependent, config.numAttrs = 1;
   return cudaLaunchKernelEx(&config, kernel, arguments...);
 }
 
+constexpr int copy_threads = 256;
 template <class Word> cudaError_t start_copy(const Source& from, std::uint16_t* to, Index line, cudaStream_t stream) {
   const Index chunks = line / 8, all = from.matrices * from.lines * chunks;
   const dim3 blocks(static_cast<unsigned>(std::min<Index>((all + 255) / 256, 132 * 16)));
   if (all >= Index{1} << 31)
-    return start(copy_lines_kernel<Word, std::uint64_t>, blocks, stream, from, to, static_cast<std::uint64_t>(chunks),
-                 static_cast<std::uint64_t>(all));
-  return start(copy_lines_kernel<Word, std::uint32_t>, blocks, stream, from, to, static_cast<std::uint32_t>(chunks),
-               static_cast<std::uint32_t>(all));
+    return start(copy_lines_kernel<Word, std::uint64_t>, blocks, copy_threads, stream, from, to,
+                 static_cast<std::uint64_t>(chunks), static_cast<std::uint64_t>(all));
+  return start(copy_lines_kernel<Word, std::uint32_t>, blocks, copy_threads, stream, from, to,
+               static_cast<std::uint32_t>(chunks), static_cast<std::uint32_t>(all));
 }
 template <class Word> cudaError_t start_turn(const Source& from, std::uint16_t* to, Index line, cudaStream_t stream) {
   const dim3 blocks(static_cast<unsigned>(line / turned_lines),
                     static_cast<unsigned>(std::min<Index>(from.matrices, 65535)));
-  return start(turn_kernel<Word>, blocks, stream, from, to, line);
+  return start(turn_kernel<Word>, blocks, copy_threads, stream, from, to, line);
 }
 
+// The lowest bits of where lines start, in bytes.
+std::uintptr_t starts(const void* data, Index line, Index matrices, Index batch_stride) {
+  return reinterpret_cast<std::uintptr_t>(data) | static_cast<std::uintptr_t>(line) * 2 |
+         (matrices > 1 ? static_cast<std::uintptr_t>(batch_stride) * 2 : 0);
+}
 // Bytes that every line's start is a multiple of.
 int alignment(const Source& x) {
-  const auto bits = reinterpret_cast<std::uintptr_t>(x.data) | static_cast<std::uintptr_t>(x.line) * 2 |
-                    (x.matrices > 1 ? static_cast<std::uintptr_t>(x.batch_stride) * 2 : 0);
+  const std::uintptr_t bits = starts(x.data, x.line, x.matrices, x.batch_stride);
   return bits % 16 == 0 ? 16 : bits % 4 == 0 ? 4 : 2;
+}
+
+template <class T, class Word> cudaError_t start_dots(const TileProblem& t, const Output& d, cudaStream_t stream) {
+  const Index pairs = (t.n + dot_columns - 1) / dot_columns;
+  const dim3 blocks(static_cast<unsigned>(pairs), static_cast<unsigned>(std::min<Index>(t.batch, 65535)));
+  const auto go = [&](auto kernel) {
+    return start(kernel, blocks, dot_threads, stream, lines(t.a), lines(t.b), d, Index{t.batch}, Index{t.k});
+  };
+  return t.m == 1 ? go(dots_kernel<T, Word, 1>) : t.m == 2 ? go(dots_kernel<T, Word, 2>) : go(dots_kernel<T, Word, 4>);
+}
+template <class T> cudaError_t start_dots(const TileProblem& t, const Output& d, cudaStream_t stream) {
+  const std::uintptr_t bits = starts(t.a.data, t.m > 1 ? t.a.line : 0, t.batch, t.a.batch_stride) |
+                              starts(t.b.data, t.n > 1 ? t.b.line : 0, t.batch, t.b.batch_stride);
+  return bits % 8 == 0   ? start_dots<T, uint2>(t, d, stream)
+         : bits % 4 == 0 ? start_dots<T, std::uint32_t>(t, d, stream)
+                         : start_dots<T, std::uint16_t>(t, d, stream);
 }
 
 }  // namespace
@@ -184,6 +268,11 @@ cudaError_t copy_lines(const TileOperand& x, bool turn, void* to, std::int64_t b
   return aligned == 16  ? start_copy<uint4>(from, out, line, stream)
          : aligned == 4 ? start_copy<std::uint32_t>(from, out, line, stream)
                         : start_copy<std::uint16_t>(from, out, line, stream);
+}
+
+cudaError_t multiply_by_dots(const TileProblem& t, Stored in, const tile::OutputOnTarget& output, cudaStream_t stream) {
+  const Output d{t.d, t.m, t.n, t.d_line, t.d_batch_stride, output};
+  return in == Stored::bf16 ? start_dots<Bf16>(t, d, stream) : start_dots<F16>(t, d, stream);
 }
 
 cudaError_t multiply_plainly(const TileProblem& t, Stored in, const tile::OutputOnTarget& output, cudaStream_t stream) {

@@ -259,11 +259,28 @@ std::vector<Copies> copies(const MatmulCall& call) {
   return all;
 }
 
+namespace {
+
+// A few rows of D from operands that the tiles would have to copy first.
+std::optional<MatmulPlan> planned_dots(const MatmulCall& call) {
+  const TileProblem t = tile_problem(call);
+  if (!is_short_float(call.problem.a.dtype) || t.batch == 0 || t.m == 0 || t.n == 0 || t.k == 0 ||
+      t.m > most_dot_rows || t.n > most_dot_columns || t.a.major != Major::k || t.b.major != Major::k ||
+      (copy_engine_reads(t.a, t.batch) && copy_engine_reads(t.b, t.batch)))
+    return std::nullopt;
+  MatmulPlan plan{MatmulPlan::Path::dots, -1, t.exchanged};
+  plan.predicted_s = dots_seconds(t.batch, t.m, t.n, t.k, std::min(granule(t.a), granule(t.b)));
+  return plan;
+}
+
+}  // namespace
+
 std::vector<MatmulPlan> candidates(const MatmulCall& call, std::size_t workspace_bytes, int sms, std::size_t each) {
   const auto sooner = [](const MatmulPlan& x, const MatmulPlan& y) { return x.predicted_s < y.predicted_s; };
   const std::vector<Split> all = splits(call, sms);
   const std::vector<Copies> wishes = copies(call);
   std::vector<MatmulPlan> out;
+  if (const auto plan = planned_dots(call)) out.push_back(*plan);
   for (int row = 0; row < static_cast<int>(sm90_menu.size()); ++row) {
     const std::size_t before = out.size();
     for (const Split split : all)

@@ -32,6 +32,20 @@ TEST(MatmulPlan, OnlyConstantWeightsAreReadEarly) {
   EXPECT_FALSE(choose(c, workspace, 132).early);
 }
 
+TEST(MatmulPlan, AFewRowsOfOperandsThatStartAnywhereAreNotCopied) {
+  using Path = MatmulPlan::Path;
+  const auto path = [](const MatmulCall& c) { return choose(c, workspace, 132).path; };
+  EXPECT_EQ(path(call(1, 5840, 132, rows(132), columns(132), rows(5840))), Path::dots);
+  EXPECT_EQ(path(call(4, 320, 2186, rows(2186), columns(2186), rows(320))), Path::tiles) << "nine rounds of loads";
+  EXPECT_EQ(path(call(5840, 2, 132, rows(132), columns(132), columns(5840))), Path::dots) << "computed transposed";
+  EXPECT_EQ(path(call(1, 5840, 136, rows(136), columns(136), rows(5840))), Path::tiles) << "the copy engine reads it";
+  EXPECT_EQ(path(call(5, 5840, 132, rows(132), columns(132), rows(5840))), Path::tiles) << "too many rows";
+  EXPECT_EQ(path(call(1, 5841, 136, rows(136), rows(5841), rows(5841))), Path::tiles) << "B along n";
+  MatmulCall none = call(1, 5840, 0, rows(0), columns(0), rows(5840));
+  EXPECT_EQ(path(none), Path::plain) << "zeros";
+  EXPECT_TRUE(candidates(call(1, 0, 132, rows(132), columns(132), rows(8)), workspace, 132, 1).empty());
+}
+
 // What a kernel reads and writes 16 bytes at a time, at offsets of 32 bits, must lie so.
 TEST(MatmulPlan, EndsSwiftlyWhereEverythingLiesAsTheResultDoes) {
   const MatmulCall plain = call(64, 256, 128, rows(128), columns(128), rows(256));

@@ -167,14 +167,10 @@ class Tuner {
 };
 
 Tuned told(const cuda::TunedChoice& choice, const cuda::MatmulPlan& model, bool now) {
-  return {menu_name(choice.plan.row),
-          choice.plan.pieces,
-          choice.seconds,
-          choice.model_seconds,
-          choice.candidates,
-          now,
-          choice.plan == model,
-          ""};
+  return {plan_name(choice.plan), choice.plan.pieces,
+          choice.seconds,         choice.model_seconds,
+          choice.candidates,      now,
+          choice.plan == model,   ""};
 }
 
 }  // namespace
@@ -201,7 +197,8 @@ Result<ChosenPlan> choose_plan(const cuda::MatmulCall& call, std::size_t workspa
                                const cuda::TunedChoices& kept, const MeasurePlans& measure) {
   const int multiprocessors = kept.place().multiprocessors;
   const cuda::MatmulPlan model = cuda::choose(call, workspace_bytes, multiprocessors);
-  if (model.path != cuda::MatmulPlan::Path::tiles) return ChosenPlan{model};  // there is no choice
+  using Path = cuda::MatmulPlan::Path;
+  if (model.path != Path::tiles && model.path != Path::dots) return ChosenPlan{model};  // there is no choice
   const auto found = options.stored ? kept.find(call, workspace_bytes) : cuda::TunedChoices::Found{};
   if (found.choice && found.choice->candidates >= options.candidates)
     return ChosenPlan{found.choice->plan, told(*found.choice, model, false)};

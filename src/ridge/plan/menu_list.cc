@@ -33,6 +33,11 @@ std::string menu_name(int row) {
                      c.cluster() == 1 ? "" : fmt::format("_cluster{}x{}", c.cluster_m, c.cluster_n));
 }
 
+std::string plan_name(const kernels::cuda::MatmulPlan& plan) {
+  using Path = kernels::cuda::MatmulPlan::Path;
+  return plan.path == Path::tiles ? menu_name(plan.row) : plan.path == Path::dots ? "sm90_dots" : "sm90_plain";
+}
+
 std::string gated_name(int row) {
   const MatmulConfig& c = kernels::sm90_gated_menu[static_cast<std::size_t>(row)];
   return fmt::format("sm90_gated_{}x{}x{}_{}{}", c.m, c.n, c.k, roles(c), layouts(c) == "kk" ? "" : "_" + layouts(c));

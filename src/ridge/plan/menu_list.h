@@ -6,6 +6,8 @@
 #include <string_view>
 #include <vector>
 
+#include "ridge/kernels/matmul_cuda.h"
+
 namespace ridge {
 
 struct MenuEntry {
@@ -24,6 +26,7 @@ struct KernelCode {
 };
 
 std::string menu_name(int row);
+std::string plan_name(const kernels::cuda::MatmulPlan& plan);  // of its kernel: a row's, "sm90_dots" or "sm90_plain"
 std::string gated_name(int row);  // of sm90_gated_menu: "sm90_gated_128x192x64_pingpong", both halves of a pair wide
 std::vector<MenuEntry> menu_list();
 

@@ -42,13 +42,14 @@ cuda::MatmulCall call_of(const MatmulProblem& problem) {
 
 TilePlan described(const cuda::MatmulPlan& plan) {
   if (plan.path == cuda::MatmulPlan::Path::nothing) return {.kernel = "nothing"};
-  if (plan.path == cuda::MatmulPlan::Path::plain) return {.kernel = "sm90_plain"};
+  if (plan.path != cuda::MatmulPlan::Path::tiles) return {.kernel = plan_name(plan)};
   const MatmulConfig& c = kernels::sm90_menu[static_cast<std::size_t>(plan.row)];
-  return {menu_name(plan.row), c.m, c.n, c.k, c.stages, plan.pieces, plan.waves};
+  return {plan_name(plan), c.m, c.n, c.k, c.stages, plan.pieces, plan.waves};
 }
 
 std::string why(const MatmulProblem& p, const cuda::MatmulPlan& best, const cuda::MatmulPlan& loser) {
   if (best.path != cuda::MatmulPlan::Path::tiles) return "the winner needs no tiles";
+  if (loser.path != cuda::MatmulPlan::Path::tiles) return "reads the few rows again for every two columns";
   const auto tiled = [&](const cuda::MatmulPlan& plan) {
     const double sums = static_cast<double>(p.batch) * static_cast<double>(p.m) * static_cast<double>(p.n);
     return Tiled{kernels::sm90_menu[static_cast<std::size_t>(plan.row)], sums, plan.tiles, plan.waves, plan.pieces};
@@ -113,6 +114,7 @@ void add_traffic(OpPlan& op, const cuda::MatmulCall& given, const cuda::MatmulPl
   const cuda::MatmulCall call = plan.exchanged ? exchanged(given) : given;
   const MatmulProblem& problem = call.problem;
   kernels::TileOrder order{.m = 32, .n = 32, .k = 32, .cache_bytes = 0};  // the plain kernel's squares
+  if (plan.path == cuda::MatmulPlan::Path::dots) order.m = 4, order.n = 2;
   if (plan.path == cuda::MatmulPlan::Path::tiles) {
     const MatmulConfig& c = kernels::sm90_menu[static_cast<std::size_t>(plan.row)];
     order = {.m = c.m, .n = c.n, .k = c.k, .cluster_m = c.cluster_m, .cluster_n = c.cluster_n, .swap = c.swap};

@@ -81,6 +81,8 @@ Index expected(const MatmulProblem& p, const OpPlan& op) {
   const Index in = bits(p.a.dtype) / 8, out = bits(p.d.dtype) / 8;
   if (plan.path == kernels::cuda::MatmulPlan::Path::plain)
     return p.batch * (in * p.k * (p.m * up(p.n, 32) + p.n * up(p.m, 32)) + out * p.m * p.n);
+  if (plan.path == kernels::cuda::MatmulPlan::Path::dots)
+    return p.batch * (in * p.k * (plan.exchanged ? p.n * up(p.m, 2) + p.m : p.m * up(p.n, 2) + p.n) + out * p.m * p.n);
   EXPECT_EQ(menu_name(plan.row), op.plan.kernel);
   const MatmulConfig& c = sm90_menu[static_cast<std::size_t>(plan.row)];
   // A cluster's tiles lie side by side and are loaded as one.

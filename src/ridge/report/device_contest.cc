@@ -16,10 +16,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-std::string kernel(const kernels::cuda::MatmulPlan& plan) {
-  return plan.path == kernels::cuda::MatmulPlan::Path::tiles ? menu_name(plan.row) : "sm90_plain";
-}
-
 std::string cublas_version(std::size_t v) { return fmt::format("{}.{}.{}", v / 10000, v / 100 % 100, v % 100); }
 
 Json times(const Statistics& s) {
@@ -38,7 +34,7 @@ Json clocks_json(const std::optional<DeviceClocks>& c) {
 
 Json plan_json(const kernels::cuda::MatmulPlan& plan) {
   constexpr std::array cuts{"pieces", "shared", "streamed"};
-  return {{"kernel", kernel(plan)},
+  return {{"kernel", plan_name(plan)},
           {"split", plan.pieces},
           {"cuts", cuts[static_cast<std::size_t>(plan.cuts)]},
           {"waves", plan.waves},
@@ -77,7 +73,7 @@ std::string device_contest_text(const DeviceContest& contest) {
     rows.push_back({s.op, std::string(name(s.dtype)), std::to_string(s.m), std::to_string(s.n), std::to_string(s.k),
                     time(row.first), time(row.best), time(row.ours),
                     row.ratio > 0 ? fmt::format("{:.3f}", row.ratio) : "-", engineering(row.plan.predicted_s, "s"),
-                    kernel(row.plan), std::to_string(row.plan.pieces), row.right ? "" : "WRONG"});
+                    plan_name(row.plan), std::to_string(row.plan.pieces), row.right ? "" : "WRONG"});
   }
   std::string out = aligned(rows, {false, false, true, true, true, true, true, true, true, true, false, true, false});
   out += fmt::format("\nmedians of {} interleaved rounds, cold L2; ratio: cuBLASLt's best of 8 over ridge\n",
