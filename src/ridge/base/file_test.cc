@@ -6,6 +6,8 @@
 
 #include <filesystem>
 
+#include "ridge/base/testing/temporary_folder.h"
+
 namespace ridge {
 namespace {
 
@@ -13,13 +15,9 @@ namespace fs = std::filesystem;
 
 class FileTest : public testing::Test {
  protected:
-  void SetUp() override {
-    std::string pattern = (fs::temp_directory_path() / "ridge_file_XXXXXX").string();
-    folder = ::mkdtemp(pattern.data());
-  }
-  void TearDown() override { fs::remove_all(folder); }
   long entries() const { return std::distance(fs::directory_iterator(folder), fs::directory_iterator()); }
-  fs::path folder;
+  const TemporaryFolder temporary;
+  fs::path folder = temporary.path();
 };
 
 TEST_F(FileTest, ComesBackAsWritten) {

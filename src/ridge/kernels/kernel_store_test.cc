@@ -13,6 +13,7 @@
 #include <random>
 
 #include "ridge/base/file.h"
+#include "ridge/base/testing/temporary_folder.h"
 
 namespace ridge::kernels {
 namespace {
@@ -21,19 +22,11 @@ namespace fs = std::filesystem;
 
 class KernelStoreTest : public testing::Test {
  protected:
-  KernelStoreTest() {
-    std::string name = testing::TempDir() + "/ridge_store_XXXXXX";
-    folder_ = ::mkdtemp(name.data());
-  }
-  ~KernelStoreTest() override {
-    std::error_code trouble;
-    fs::permissions(folder_, fs::perms::owner_all, trouble);
-    fs::remove_all(folder_, trouble);
-  }
   KernelStore store() const { return KernelStore(folder_ + "/kernels"); }
 
   const std::string key = "options\nthe text of a kernel", content = std::string(5000, 'x') + '\0' + "end";
-  std::string folder_;
+  const TemporaryFolder temporary_;
+  std::string folder_ = temporary_.path();
 };
 
 // As a disk would: without base/file.h's care, which takes milliseconds.

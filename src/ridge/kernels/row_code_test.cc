@@ -8,6 +8,7 @@
 #include <filesystem>
 
 #include "ridge/base/file.h"
+#include "ridge/base/testing/temporary_folder.h"
 #include "ridge/kernels/device.h"
 #include "ridge/kernels/matmul_config.h"
 
@@ -21,16 +22,12 @@ bool has_cuda() { return refusal(ask_device()).value_or(Error{}).message != refu
 // A folder with a cuobjdump of the test's own.
 class RowCodeTest : public testing::Test {
  protected:
-  RowCodeTest() {
-    std::string name = testing::TempDir() + "/ridge_row_code_XXXXXX";
-    folder_ = ::mkdtemp(name.data());
-  }
-  ~RowCodeTest() override { fs::remove_all(folder_); }
   void write_tool(const std::string& script) const {
     ASSERT_TRUE(write_file(folder_ + "/cuobjdump", "#!/bin/sh\n" + script).ok());
     fs::permissions(folder_ + "/cuobjdump", fs::perms::owner_all);
   }
-  std::string folder_;
+  const TemporaryFolder temporary_;
+  std::string folder_ = temporary_.path();
 };
 
 constexpr const char* sass =

@@ -11,6 +11,7 @@
 #include <set>
 
 #include "ridge/base/file.h"
+#include "ridge/base/testing/temporary_folder.h"
 #include "ridge/base/version.h"
 #include "ridge/kernels/any_place.h"
 
@@ -24,8 +25,6 @@ constexpr std::size_t workspace = std::size_t{64} << 20;
 class TunedChoicesTest : public testing::Test {
  protected:
   TunedChoicesTest() {
-    std::string name = testing::TempDir() + "/ridge_tuned_XXXXXX";
-    folder_ = ::mkdtemp(name.data());
     call.problem = {.m = 96,
                     .n = 512,
                     .k = 2048,
@@ -34,7 +33,6 @@ class TunedChoicesTest : public testing::Test {
                     .d = {DType::bf16, 512, 1}};
     call.a = call.b = any_place(), call.d = any_place();
   }
-  ~TunedChoicesTest() override { fs::remove_all(folder_); }
   TunedChoices choices(int driver = 13000, const std::string& device = "NVIDIA H200") const {
     return TunedChoices(KernelStore(folder_), {device, driver, 132});
   }
@@ -53,7 +51,8 @@ class TunedChoicesTest : public testing::Test {
   }
 
   MatmulCall call;
-  std::string folder_;
+  const TemporaryFolder temporary_;
+  std::string folder_ = temporary_.path();
 };
 
 TEST_F(TunedChoicesTest, KeepsAPlan) {

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "ridge/base/testing/temporary_folder.h"
 #include "ridge/kernels/any_place.h"
 #include "ridge/plan/menu_list.h"
 
@@ -21,8 +22,6 @@ constexpr std::size_t workspace = std::size_t{64} << 20;
 class TuneTest : public testing::Test {
  protected:
   TuneTest() {
-    std::string name = testing::TempDir() + "/ridge_tune_XXXXXX";
-    folder_ = ::mkdtemp(name.data());
     call.problem = {.m = 4096,
                     .n = 4096,
                     .k = 4096,
@@ -32,7 +31,6 @@ class TuneTest : public testing::Test {
     call.a = call.b = kernels::any_place(), call.d = kernels::any_place();
     plans = cuda::candidates(call, workspace, 132, 2);
   }
-  ~TuneTest() override { fs::remove_all(folder_); }
   cuda::TunedChoices kept() const { return {kernels::KernelStore(folder_), {"NVIDIA H200", 13000, 132}}; }
   Result<ChosenPlan> choose(const TuneOptions& options) {
     return choose_plan(call, workspace, options, kept(), [this](const Plans& all, int rounds) {
@@ -48,7 +46,8 @@ class TuneTest : public testing::Test {
   std::size_t fastest = 5;
   double least = 1e-6;
   std::vector<std::pair<std::size_t, int>> asked;  // plans measured together, rounds
-  std::string folder_;
+  const TemporaryFolder temporary_;
+  std::string folder_ = temporary_.path();
 };
 
 TEST_F(TuneTest, MeasuresOnceAndKeepsTheFastest) {

@@ -1,28 +1,24 @@
 // For tests of what reads /proc and /sys: a folder that stands for /, gone after the test.
 #pragma once
 
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <string>
+
+#include "ridge/base/testing/temporary_folder.h"
 
 namespace ridge {
 
 class FakeRoot {
  public:
-  FakeRoot() {
-    std::string name = (std::filesystem::temp_directory_path() / "ridge-root-XXXXXX").string();
-    path_ = mkdtemp(name.data()) == nullptr ? "" : name;
-  }
-  ~FakeRoot() { std::filesystem::remove_all(path_); }
   void file(const std::string& at, const std::string& text) const {
-    std::filesystem::create_directories(std::filesystem::path(path_ + at).parent_path());
-    std::ofstream(path_ + at) << text << "\n";
+    std::filesystem::create_directories(std::filesystem::path(path() + at).parent_path());
+    std::ofstream(path() + at) << text << "\n";
   }
-  const std::string& path() const { return path_; }
+  const std::string& path() const { return folder_.path(); }
 
  private:
-  std::string path_;
+  TemporaryFolder folder_;
 };
 
 }  // namespace ridge

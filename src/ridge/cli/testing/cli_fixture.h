@@ -12,6 +12,7 @@
 #include <filesystem>
 
 #include "ridge/base/file.h"
+#include "ridge/base/testing/temporary_folder.h"
 
 namespace ridge {
 
@@ -32,12 +33,6 @@ struct Setting {
 
 class CliTest : public testing::Test {
  protected:
-  void SetUp() override {
-    std::string pattern = (fs::temp_directory_path() / "ridge_cli_XXXXXX").string();
-    folder = ::mkdtemp(pattern.data());
-  }
-  void TearDown() override { fs::remove_all(folder); }
-
   std::string path(const std::string& name) const { return (folder / name).string(); }
   std::string file(const std::string& name, std::string_view content) const {
     EXPECT_TRUE(write_file(path(name), content).ok());
@@ -86,7 +81,8 @@ class CliTest : public testing::Test {
     EXPECT_EQ(outcome.out, "");
   }
 
-  fs::path folder;
+  const TemporaryFolder temporary;
+  fs::path folder = temporary.path();
 };
 
 }  // namespace ridge
