@@ -8,7 +8,7 @@ std::optional<Error> refusal(const DeviceAnswers& x) {
   const auto version = [](int v) { return std::to_string(v / 1000) + "." + std::to_string(v % 1000 / 10); };
   if (!x.built)
     return absent_error(
-        "this build has no CUDA kernels: nvcc was not found when ridge was built",
+        "this build has no CUDA kernels: RIDGE_CUDA was OFF or nvcc not found when ridge was built",
         "install nvcc 12.4 or later and build again with -DRIDGE_CUDA=ON; everything else works without");
   if (x.driver == 0)
     return absent_error("no CUDA driver was found",

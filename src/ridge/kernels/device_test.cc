@@ -35,7 +35,7 @@ TEST(Device, RunsOnHopperAlone) {
 
 TEST(Device, SaysWhatIsMissingAndTheCure) {
   EXPECT_EQ(said({}),
-            "this build has no CUDA kernels: nvcc was not found when ridge was built\n"
+            "this build has no CUDA kernels: RIDGE_CUDA was OFF or nvcc not found when ridge was built\n"
             "  hint: install nvcc 12.4 or later and build again with -DRIDGE_CUDA=ON; everything else works without\n");
   EXPECT_EQ(said({.built = true}),
             "no CUDA driver was found\n"

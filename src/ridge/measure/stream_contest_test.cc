@@ -25,21 +25,6 @@ TEST(StreamContest, TimesAndChecksEveryCaseOnEveryThread) {
   }
 }
 
-// Nobody is much faster than his own instructions, and functions of many take longer than those of few. Timings of a
-// busy machine are far from each other: the limits are wide.
-TEST(StreamContest, OwnInstructionsAreARoof) {
-  const auto contest = stream_contest({.rounds = 5, .array_bytes = 4 << 20});
-  ASSERT_TRUE(contest) << contest.error().message;
-  const auto own_s = [&](StreamKernel kernel) {
-    for (const StreamRow& row : contest->rows)
-      if (row.what.kernel == kernel && row.what.dtype == DType::f32) return row.own_s / row.bytes;
-    return 0.0;
-  };
-  for (const StreamRow& row : contest->rows) EXPECT_LT(row.in_cache, 4) << name(row.what.kernel);
-  EXPECT_GT(own_s(StreamKernel::gelu), 3 * own_s(StreamKernel::affine));
-  EXPECT_GT(own_s(StreamKernel::softmax), 2 * own_s(StreamKernel::rmsnorm));
-}
-
 TEST(StreamContest, KnowsItsKernelsByName) {
   const auto some = stream_contest({.rounds = 1, .array_bytes = 4 << 20, .only = "softmax"});
   ASSERT_TRUE(some);
