@@ -54,7 +54,7 @@ function(ridge_add_cuda TARGET)
   # One file, compiled once for each input type and part of the menu: no compilation takes a minute.
   foreach(type IN ITEMS Bf16 F16)
     ridge_add_rows(${TARGET} ridge_gated_${type} gated_sm90.cu RIDGE_TYPE=${type})
-    foreach(part RANGE 5)
+    foreach(part RANGE 6)
       ridge_add_rows(${TARGET} ridge_sm90_${type}_${part} matmul_sm90.cu RIDGE_TYPE=${type} RIDGE_PART=${part})
     endforeach()
   endforeach()

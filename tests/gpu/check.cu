@@ -252,11 +252,10 @@ class Bench {
     std::size_t rows = 0;
     for (const int n : rows_) rows += n > 0;
     std::printf(
-        "paths: %d nothing, %d tiles, %d dots, %d plain; %d with k in pieces, %d shared, %d streamed, %d with copies; "
-        "%zu of "
-        "%zu menu rows; worst error "
-        "%.3f of its bound\n",
-        paths_[0], paths_[1], paths_[2], paths_[3], pieces_, cuts_[1], cuts_[2], copies_, rows, rows_.size(), worst_);
+        "paths: %d nothing, %d tiles, %d dots, %d plain; %d with k in pieces, %d shared, %d streamed, %d gathered, %d "
+        "with copies; %zu of %zu menu rows; worst error %.3f of its bound\n",
+        paths_[0], paths_[1], paths_[2], paths_[3], pieces_, cuts_[1], cuts_[2], cuts_[3], copies_, rows, rows_.size(),
+        worst_);
   }
 
  private:
@@ -315,7 +314,7 @@ class Bench {
   Memory a_, b_, d_, first_, extra_, addend_, workspace_, verdict_;
   cudaStream_t stream_ = nullptr;
   std::uint32_t seed_ = 1;
-  int sms_ = 0, paths_[4] = {}, cuts_[3] = {}, pieces_ = 0, copies_ = 0;
+  int sms_ = 0, paths_[4] = {}, cuts_[4] = {}, pieces_ = 0, copies_ = 0;
   float worst_ = 0;
   std::vector<int> rows_ = std::vector<int>(kernels::sm90_menu.size());
 };
@@ -396,6 +395,7 @@ Case random_case(Random& r, std::int64_t most, std::size_t workspace) {
   c.workspace = r.one_in(12) ? 0 : workspace;
   if (!r.one_in(3)) c.row = r.below(static_cast<int>(kernels::sm90_menu.size()));
   if (r.one_in(2)) c.split = {1 + r.below(6), tile::Cuts::pieces};
+  if (r.one_in(4)) c.split = {2 + r.below(tile::most_gathered_pieces - 1), tile::Cuts::gathered};
   if (r.one_in(3)) c.split = {2 + r.below(7), tile::Cuts::shared};
   if (r.one_in(4)) c.split = {1, tile::Cuts::streamed};
   c.copies = {r.one_in(4), r.one_in(4)};
@@ -425,7 +425,7 @@ int check(int argc, char** argv) {
   const int cases = argc > 0 ? std::atoi(argv[0]) : 6000;
   const int most = argc > 1 ? std::atoi(argv[1]) : 2048;
   Random r(argc > 2 ? static_cast<std::uint32_t>(std::atoi(argv[2])) : 1);
-  const std::size_t each = static_cast<std::size_t>(most) * most * 100;
+  const std::size_t each = (static_cast<std::size_t>(most) * most * 100 + 255) / 256 * 256;  // a workspace's alignment
   Bench bench(std::max<std::size_t>(each, std::size_t{16} << 20));
   int wrong = 0;
   for (int i = 0; i < cases && wrong < 12; ++i)

@@ -86,7 +86,7 @@ std::optional<std::string> launch_tiles(const GatedCall& call, const GatedPlan& 
   char* free = static_cast<char*>(workspace.data) + counter_bytes;
   GatedLaunch x{};
   if (plan.pieces > 1) {
-    x.problem.arrived = static_cast<int*>(workspace.data);
+    x.problem.arrived = static_cast<std::uint32_t*>(workspace.data);
     x.problem.partial = reinterpret_cast<float*>(free);
     free += partial_bytes(c, plan.tiles * plan.pieces);
     if (!workspace.prepared)

@@ -25,6 +25,8 @@ struct MatmulConfig {
   }
   // … of which a cluster's blocks have one each (Cuts::shared): no two tiles may be under way in one block.
   constexpr bool shares() const { return m * n <= 128 * 128 && roles == tile::Roles::cooperative && cluster() == 1; }
+  // 16 columns of 64 rows each, that the end of a consumer's part takes: what its pieces divide (Cuts::gathered).
+  constexpr int turns() const { return (n + 15) / 16 * (m / sharers() / 64); }
   bool operator==(const MatmulConfig&) const = default;
 };
 
@@ -165,6 +167,17 @@ inline constexpr std::array sm90_menu = {
     sm90_rows::with(sm90_rows::clustered(sm90_rows::ping(128, 6), 2, 1), sm90_rows::mn, sm90_rows::mn),
     sm90_rows::with(sm90_rows::clustered(sm90_rows::ping(192, 5, 1), 2, 1), sm90_rows::mn, sm90_rows::mn),
     sm90_rows::with(sm90_rows::clustered(sm90_rows::swapped(128, 64, 128, 4), 4, 1), sm90_rows::mn, sm90_rows::mn),
+    // One wave: no other tile's products hide a tile's end, so both consumers hurry to it
+    sm90_rows::both(128, 96, 6),
+    sm90_rows::both(128, 112, 6),
+    sm90_rows::both(128, 144, 5),
+    sm90_rows::swapped(128, 176, 64, 4, 1),
+    sm90_rows::clustered(sm90_rows::both(128, 64, 7), 2, 4),
+    sm90_rows::clustered(sm90_rows::swapped(64, 128, 64, 8), 4, 2),
+    sm90_rows::clustered(sm90_rows::swapped(128, 80, 64, 7), 2, 4),
+    sm90_rows::clustered(sm90_rows::swapped(128, 112, 64, 6, 1), 2, 4),
+    sm90_rows::with(sm90_rows::one(192, 5), sm90_rows::k, sm90_rows::mn),
+    sm90_rows::with(sm90_rows::one(192, 5), sm90_rows::mn, sm90_rows::mn),
 };
 
 }  // namespace ridge::kernels

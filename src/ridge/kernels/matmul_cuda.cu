@@ -18,12 +18,14 @@ extern template void list_rows<Bf16, 2>(RowKernel*);
 extern template void list_rows<Bf16, 3>(RowKernel*);
 extern template void list_rows<Bf16, 4>(RowKernel*);
 extern template void list_rows<Bf16, 5>(RowKernel*);
+extern template void list_rows<Bf16, 6>(RowKernel*);
 extern template void list_rows<F16, 0>(RowKernel*);
 extern template void list_rows<F16, 1>(RowKernel*);
 extern template void list_rows<F16, 2>(RowKernel*);
 extern template void list_rows<F16, 3>(RowKernel*);
 extern template void list_rows<F16, 4>(RowKernel*);
 extern template void list_rows<F16, 5>(RowKernel*);
+extern template void list_rows<F16, 6>(RowKernel*);
 
 namespace {
 
@@ -32,10 +34,10 @@ using tile::Major;
 using Rows = std::array<RowKernel, sm90_menu.size()>;
 template <class T> const Rows& rows_of() {
   static const Rows rows = [] {
-    static_assert(row_parts == 6, "one call for each part");
+    static_assert(row_parts == 7, "one call for each part");
     Rows r{};
     list_rows<T, 0>(r.data()), list_rows<T, 1>(r.data()), list_rows<T, 2>(r.data());
-    list_rows<T, 3>(r.data()), list_rows<T, 4>(r.data()), list_rows<T, 5>(r.data());
+    list_rows<T, 3>(r.data()), list_rows<T, 4>(r.data()), list_rows<T, 5>(r.data()), list_rows<T, 6>(r.data());
     return r;
   }();
   return rows;
@@ -92,7 +94,7 @@ std::optional<std::string> launch_tiles(const MatmulCall& call, const MatmulPlan
   char* free = static_cast<char*>(workspace.data) + counter_bytes;
   TilesLaunch x{};
   if (const std::int64_t partial = partial_tiles(plan); partial > 0) {
-    x.problem.arrived = static_cast<int*>(workspace.data);
+    x.problem.arrived = static_cast<std::uint32_t*>(workspace.data);
     x.problem.partial = reinterpret_cast<float*>(free);
     free += partial_bytes(c, partial);
     if (!workspace.prepared)

@@ -52,7 +52,7 @@ MatmulPlan choose(const MatmulCall& call, std::size_t workspace_bytes, int sms);
 std::vector<MatmulPlan> candidates(const MatmulCall& call, std::size_t workspace_bytes, int sms, std::size_t each);
 // The same for one row of the menu and one way to cut k; none where they cannot serve the call.
 struct Split {
-  int pieces = 1;  // Cuts::pieces: any number, Cuts::shared: 2 to 8, Cuts::streamed: 1
+  int pieces = 1;  // Cuts::pieces: any number, Cuts::shared: 2 to 8, Cuts::gathered: 2 to 16, Cuts::streamed: 1
   tile::Cuts cuts = tile::Cuts::pieces;
 };
 std::vector<Split> splits(const MatmulCall& call, int sms);  // that are worth a thought

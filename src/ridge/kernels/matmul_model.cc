@@ -3,10 +3,11 @@
 // waves of tiles there are times how wide they are, for the others the bytes, what a launch costs and how pieces of k
 // meet.
 //
-// The form is physics; the constants are fitted, once for each of what may bound a product: 60,000 timings of some
-// 1,700 products (drawn at random, but for 119) under the 16 to 70 plans that looked best, on H200, 2026-11-22, clocks
-// as they come. What was made small is what choosing by the model loses against the fastest plan timed. Of products
-// that were not fitted to, it loses 1.8 % where multiplies bound, 2.7 % where operands do and 6.7 % where results do.
+// The form is physics; the constants are fitted, once for each of what may bound a product: 42,000 timings of some 550
+// products (drawn at random, but for 119) under the 60 to 100 plans that looked best, on H200, 2026-11-22, clocks as
+// they come, and of busy products 16,000 older ones of rows that have not changed. What was made small is what choosing
+// by the model loses against the fastest plan timed. Of products that were not fitted to, it loses 2.0 % where
+// multiplies bound, 2.9 % where operands do and 2.7 % where results do.
 #include "ridge/kernels/matmul_model.h"
 
 #include <algorithm>
@@ -33,6 +34,7 @@ struct Constants {
   double launch, first_load, tile_end, tile_end_alone, box;  // cycles
   double element_box;                                        // boxes: written by elements
   double piece, piece_sums, piece_batch;                     // cycles
+  double gather, gather_sums, gather_turn;                   // cycles; of 16 columns, by up to eight pieces
   double share, share_step, next_cluster;                    // cycles
   double cluster_stage, cluster_block;                       // cycles: of waiting for each other; of launching
   double stream_us, copy_us;
@@ -44,124 +46,133 @@ struct Constants {
 
 constexpr Constants by_bytes{.cycles_per_us = 1773,
                              .slowdown = 0.01868,
-                             .memory = 7.171e+06,
-                             .memory_per_block = 1.646e+05,
-                             .l2_again = 1.508e+07,
-                             .l2_all = 3.112e+07,
-                             .l2_power = 3.262,
-                             .l2_straight = 65.94,
-                             .l2_swapped = 99.78,
-                             .arriving = 166.6,
-                             .reads_a = 24.5,
-                             .least_stage = 232.5,
-                             .line64 = 1.186,
-                             .line32 = 1.233,
-                             .line16 = 1.568,
-                             .across = 1.032,
-                             .narrow_line = 2.921,
-                             .both_wait = 1.07,
-                             .stage_power = 6.625,
-                             .launch = 1677,
-                             .first_load = 1419,
-                             .tile_end = 187.8,
-                             .tile_end_alone = 228,
-                             .box = 209.9,
-                             .element_box = 4,
-                             .piece = 890.4,
-                             .piece_sums = 2635,
-                             .piece_batch = 867.9,
+                             .memory = 6.11e+06,
+                             .memory_per_block = 2.136e+05,
+                             .l2_again = 2.785e+07,
+                             .l2_all = 2.72e+07,
+                             .l2_power = 5.48,
+                             .l2_straight = 59.09,
+                             .l2_swapped = 162.5,
+                             .arriving = 104.6,
+                             .reads_a = 22.62,
+                             .least_stage = 202.2,
+                             .line64 = 1.028,
+                             .line32 = 1.081,
+                             .line16 = 1.201,
+                             .across = 0.8793,
+                             .narrow_line = 2.619,
+                             .both_wait = 1.159,
+                             .stage_power = 6.108,
+                             .launch = 1908,
+                             .first_load = 1022,
+                             .tile_end = 292.5,
+                             .tile_end_alone = 107.7,
+                             .box = 377.2,
+                             .element_box = 3.041,
+                             .piece = 664.6,
+                             .piece_sums = 2385,
+                             .piece_batch = 922.3,
+                             .gather = 3535,
+                             .gather_sums = 2730,
+                             .gather_turn = 768.2,
                              .share = 1474,
                              .share_step = 3535,
                              .next_cluster = 496.1,
-                             .cluster_stage = 1.803,
-                             .cluster_block = 0.2906,
-                             .stream_us = 0.46,
-                             .copy_us = 3.532,
-                             .copied = 6.91e+06,
-                             .under_copy = 0.6506,
-                             .overlap = 1.215,
-                             .beside = 0.2515,
+                             .cluster_stage = 10.85,
+                             .cluster_block = 8.058,
+                             .stream_us = 1.078,
+                             .copy_us = 1.884,
+                             .copied = 7.442e+06,
+                             .under_copy = 1.072,
+                             .overlap = 1.251,
+                             .beside = 0.6465,
                              .beside_early = 0.749};
 constexpr Constants by_results{.cycles_per_us = 1773,
-                               .slowdown = 0.01868,
-                               .memory = 5.563e+06,
-                               .memory_per_block = 1.48e+05,
-                               .l2_again = 1.881e+07,
-                               .l2_all = 3.17e+07,
-                               .l2_power = 3.262,
-                               .l2_straight = 60.81,
-                               .l2_swapped = 56.86,
-                               .arriving = 166.6,
-                               .reads_a = 24.5,
+                               .slowdown = 0.0035,
+                               .memory = 6.207e+06,
+                               .memory_per_block = 1.296e+05,
+                               .l2_again = 3.087e+07,
+                               .l2_all = 8.965e+07,
+                               .l2_power = 1.295,
+                               .l2_straight = 57.22,
+                               .l2_swapped = 50.66,
+                               .arriving = 52.68,
+                               .reads_a = 64.8,
                                .least_stage = 267.4,
-                               .line64 = 1.186,
-                               .line32 = 1.193,
-                               .line16 = 1.803,
-                               .across = 1.032,
+                               .line64 = 0.5958,
+                               .line32 = 1.116,
+                               .line16 = 2.114,
+                               .across = 0.8929,
                                .narrow_line = 2.921,
                                .both_wait = 1,
-                               .stage_power = 4.553,
-                               .launch = 1677,
-                               .first_load = 1178,
-                               .tile_end = 32.02,
-                               .tile_end_alone = 488,
-                               .box = 13.54,
-                               .element_box = 140,
+                               .stage_power = 4.448,
+                               .launch = 1548,
+                               .first_load = 1299,
+                               .tile_end = 2.661,
+                               .tile_end_alone = 87.36,
+                               .box = 9.965,
+                               .element_box = 237,
                                .piece = 1024,
                                .piece_sums = 1879,
                                .piece_batch = 738.1,
+                               .gather = 1500,
+                               .gather_sums = 2600,
+                               .gather_turn = 900,
                                .share = 1426,
                                .share_step = 2763,
                                .next_cluster = 496.1,
-                               .cluster_stage = 1.803,
-                               .cluster_block = 5.532,
+                               .cluster_stage = 9.34,
+                               .cluster_block = 10.63,
                                .stream_us = 0.3912,
-                               .copy_us = 3.774,
-                               .copied = 6.91e+06,
-                               .under_copy = 0.6506,
-                               .overlap = 1.2,
-                               .beside = 0.08163,
+                               .copy_us = 1.991,
+                               .copied = 2.283e+06,
+                               .under_copy = 0.8105,
+                               .overlap = 1.165,
+                               .beside = 0.01861,
                                .beside_early = 0.07802};
-constexpr Constants by_multiplies{.cycles_per_us = 1750,
-                                  .slowdown = 0.09308,
-                                  .memory = 1.577e+07,
-                                  .memory_per_block = 1.29e+06,
-                                  .l2_again = 7.676e+07,
-                                  .l2_all = 2.7e+07,
-                                  .l2_power = 4.001,
+constexpr Constants by_multiplies{.cycles_per_us = 1675,
+                                  .slowdown = 0.03229,
+                                  .memory = 5.075e+07,
+                                  .memory_per_block = 9.116e+05,
+                                  .l2_again = 1.434e+08,
+                                  .l2_all = 2.46e+07,
+                                  .l2_power = 4.601,
                                   .l2_straight = 68.69,
-                                  .l2_swapped = 73.28,
+                                  .l2_swapped = 71.88,
                                   .arriving = 64.85,
-                                  .reads_a = 24.5,
+                                  .reads_a = 15.22,
                                   .least_stage = 471.6,
-                                  .line64 = 1.28,
-                                  .line32 = 1.295,
-                                  .line16 = 1.923,
-                                  .across = 1.153,
+                                  .line64 = 1.33,
+                                  .line32 = 1.386,
+                                  .line16 = 1.867,
+                                  .across = 1.033,
                                   .narrow_line = 3,
                                   .both_wait = 1.07,
-                                  .stage_power = 9.287,
+                                  .stage_power = 13.91,
                                   .launch = 0,
-                                  .first_load = 1326,
-                                  .tile_end = 585.7,
-                                  .tile_end_alone = 671.1,
-                                  .box = 184.3,
-                                  .element_box = 13,
-                                  .piece = 2064,
-                                  .piece_sums = 2513,
-                                  .piece_batch = 1014,
+                                  .first_load = 1582,
+                                  .tile_end = 1108,
+                                  .tile_end_alone = 169.8,
+                                  .box = 251.7,
+                                  .element_box = 11.39,
+                                  .piece = 1723,
+                                  .piece_sums = 2528,
+                                  .piece_batch = 1224,
+                                  .gather = 5354,
+                                  .gather_sums = 5078,
+                                  .gather_turn = 900,
                                   .share = 1800,
                                   .share_step = 1300,
                                   .next_cluster = 2800,
-                                  .cluster_stage = 47.9,
-                                  .cluster_block = 5.994,
-                                  .stream_us = 1.22,
-                                  .copy_us = 2.203,
-                                  .copied = 3.37e+06,
-                                  .under_copy = 1.113,
+                                  .cluster_stage = 49.34,
+                                  .cluster_block = 7.066,
+                                  .stream_us = 1.275,
+                                  .copy_us = 2.091,
+                                  .copied = 2.494e+06,
+                                  .under_copy = 0.6643,
                                   .overlap = 1.579,
-                                  .beside = 0.2,
-                                  .beside_early = 0.4};
+                                  .beside = 0.2612,
+                                  .beside_early = 0.418};
 double up(double x, double by) { return std::ceil(x / by); }
 // What two things take that overlap; the higher the power, the better they do.
 double both(double x, double y, double power) { return std::pow(std::pow(x, power) + std::pow(y, power), 1 / power); }
@@ -204,6 +215,8 @@ Cycles cycles(const Constants& f, const MatmulConfig& c, const TileWork& w, cons
 double meeting(const Constants& f, const MatmulConfig& c, const Split& split) {
   const double sums = static_cast<double>(c.m) * c.n / 128 / c.sharers(), pieces = split.pieces;  // of a thread
   if (split.cuts == Cuts::shared) return f.share + f.share_step * std::ceil(sums / 4 / pieces);
+  if (split.cuts == Cuts::gathered)
+    return f.gather + f.gather_sums * sums / 64 + f.gather_turn * up(c.turns(), pieces) * up(pieces, 8);
   const double at_once = std::max(1.0, std::floor((c.consumers == 1 ? 64 : 32) / sums)),
                batches = up(split.cuts == Cuts::streamed ? 2 : pieces, at_once);
   return f.piece + f.piece_sums * sums / 64 + f.piece_batch * batches * std::max(1.0, std::pow(sums / 64, 0.7));
@@ -273,10 +286,13 @@ double predicted_seconds(const MatmulConfig& c, const TileWork& w, const Split& 
 }
 
 double dots_seconds(std::int64_t batch, std::int64_t m, std::int64_t n, std::int64_t k, int granule) {
-  constexpr double launch_us = 0.2, round_us = 1.9, bytes_a_us = 1.05e6;  // fitted to four products on an H200
-  const double word = std::min(granule, 8), rounds = std::ceil(static_cast<double>(k) * 2 / (128 * word));
-  const double lines = static_cast<double>(batch) * static_cast<double>(n) * (static_cast<double>(m) / 2 + 1);
-  return (launch_us + rounds * round_us + lines * static_cast<double>(k) * 2 / bytes_a_us) * 1e-6;
+  constexpr double words_at_once = 8 * 32 * 4;  // of a line (matmul_plain.cu)
+  constexpr double launch_us = 2.1, round_us = 0.7, line_us = 1.2e-4, row_us = 1e-4, bytes_a_us = 3e6;
+  const double rounds = std::ceil(static_cast<double>(k) * 2 / (words_at_once * std::min(granule, 8)));
+  const double lines = static_cast<double>(batch) * static_cast<double>(n);
+  return (launch_us + (rounds - 1) * round_us + lines * (line_us + static_cast<double>(m - 1) * row_us) +
+          lines * static_cast<double>(k) * 2 / bytes_a_us) *
+         1e-6;
 }
 
 BlockPace block_pace(const MatmulConfig& c) {

@@ -83,19 +83,6 @@ struct Lines {  // element (i, k) of product b: data[b * batch_stride + i * step
   const void* data;
   Index step, k_step, batch_stride;
 };
-// Elements from p on as they are multiplied; 0 behind the line's end, which is `left` elements on.
-template <class T, class Word> __device__ void widen(float* to, const std::uint16_t* p, Index left) {
-  constexpr int wide = sizeof(Word) / 2;
-  alignas(Word) std::uint16_t x[wide];
-  if (left >= wide)
-    *reinterpret_cast<Word*>(x) = *reinterpret_cast<const Word*>(p);
-  else
-#pragma unroll
-    for (int q = 0; q < wide; ++q) x[q] = q < left ? p[q] : 0;
-#pragma unroll
-  for (int q = 0; q < wide; ++q) to[q] = tile::sm90::unpack<T>(x[q]).x;
-}
-
 struct Output {
   void* data;
   Index rows, cols, row_stride, batch_stride;
@@ -137,50 +124,99 @@ __global__ void multiply_kernel(Lines a, Lines b, const __grid_constant__ Output
   }
 }
 
-// A few rows of D whose operands' lines start anywhere: a block multiplies the few lines of A with two of B. Every
-// line's start is aligned to a Word.
-constexpr int dot_threads = 128, dot_columns = 2;
-template <class T, class Word, int rows> __global__ void __launch_bounds__(dot_threads)
-    dots_kernel(Lines a, Lines b, const __grid_constant__ Output d, Index batch, Index k) {
+// A few rows of D whose operands' lines start anywhere: some warps of a block multiply the few lines of A with two of
+// B. Every line's start is aligned to a Word; a lane asks for several words of each line before it multiplies the
+// first.
+constexpr int dot_warps = 8, dot_columns = 2, dot_words = 4;
+template <class T, class Word> __device__ void add_dot(float& sum, const Word& a, const Word& b) {
+  const auto* const x = reinterpret_cast<const std::uint16_t*>(&a);
+  const auto* const y = reinterpret_cast<const std::uint16_t*>(&b);
+#pragma unroll
+  for (int q = 0; q < static_cast<int>(sizeof(Word) / 2); ++q)
+    sum += tile::sm90::unpack<T>(x[q]).x * tile::sm90::unpack<T>(y[q]).x;
+}
+
+// *from where `inside`, else zeros. Volatile: so that a compiler does not put off asking until the words are
+// multiplied.
+__device__ void ask(uint2& to, const std::uint16_t* from, bool inside) {
+  asm volatile(
+      "{ .reg .pred p; setp.ne.b32 p, %3, 0; mov.b32 %0, 0; mov.b32 %1, 0; @p ld.global.v2.b32 {%0, %1}, [%2]; }"
+      : "=&r"(to.x), "=&r"(to.y)
+      : "l"(from), "r"(static_cast<int>(inside)));
+}
+__device__ void ask(std::uint32_t& to, const std::uint16_t* from, bool inside) {
+  asm volatile("{ .reg .pred p; setp.ne.b32 p, %2, 0; mov.b32 %0, 0; @p ld.global.b32 %0, [%1]; }"
+               : "=&r"(to)
+               : "l"(from), "r"(static_cast<int>(inside)));
+}
+__device__ void ask(std::uint16_t& to, const std::uint16_t* from, bool inside) {
+  asm volatile("{ .reg .pred p; setp.ne.b32 p, %2, 0; mov.b16 %0, 0; @p ld.global.b16 %0, [%1]; }"
+               : "=&h"(to)
+               : "l"(from), "r"(static_cast<int>(inside)));
+}
+
+template <class T, class Word, int rows> __global__ void __launch_bounds__(dot_warps * 32)
+    dots_kernel(Lines a, Lines b, const __grid_constant__ Output d, Index batch, Index k, int sharers) {
   tile::sm90::wait_for_earlier_kernels();
   tile::sm90::let_next_kernel_start();
-  constexpr int wide = sizeof(Word) / 2, warps = dot_threads / 32, sums = rows * dot_columns;
-  __shared__ float of_warp[warps][sums];
-  const auto element = [](const Lines& x, Index product, Index line) {
-    return static_cast<const std::uint16_t*>(x.data) + product * x.batch_stride + line * x.step;
-  };
+  constexpr int wide = sizeof(Word) / 2, sums = rows * dot_columns;
+  __shared__ float of_warp[dot_warps][sums];
+  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, first = warp / sharers * sharers;
+  const Index col = (Index{blockIdx.x} * (dot_warps / sharers) + warp / sharers) * dot_columns;
+  const Index whole = k / wide * wide;
   for (Index product = blockIdx.y; product < batch; product += gridDim.y) {
-    const Index col = Index{blockIdx.x} * dot_columns;
+    const std::uint16_t *from_a[rows], *from_b[dot_columns];
+#pragma unroll
+    for (int r = 0; r < rows; ++r)
+      from_a[r] =
+          static_cast<const std::uint16_t*>(a.data) + product * a.batch_stride + (r < d.rows ? r : d.rows - 1) * a.step;
+#pragma unroll
+    for (int c = 0; c < dot_columns; ++c)
+      from_b[c] = static_cast<const std::uint16_t*>(b.data) + product * b.batch_stride +
+                  (col + c < d.cols ? col + c : d.cols - 1) * b.step;
     float sum[rows][dot_columns] = {};
-#pragma unroll 2
-    for (Index x = Index{threadIdx.x} * wide; x < k; x += dot_threads * wide) {
-      float from_a[rows][wide], from_b[dot_columns][wide];
-#pragma unroll
-      for (int c = 0; c < dot_columns; ++c)
-        widen<T, Word>(from_b[c], element(b, product, col + c < d.cols ? col + c : d.cols - 1) + x, k - x);
-#pragma unroll
-      for (int r = 0; r < rows; ++r)
-        widen<T, Word>(from_a[r], element(a, product, r < d.rows ? r : d.rows - 1) + x, k - x);
+    const auto multiply = [&]<class W>(const W(&x)[rows], const W(&y)[dot_columns]) {
 #pragma unroll
       for (int r = 0; r < rows; ++r)
 #pragma unroll
-        for (int c = 0; c < dot_columns; ++c)
+        for (int c = 0; c < dot_columns; ++c) add_dot<T>(sum[r][c], x[r], y[c]);
+    };
+    const int step = sharers * 32 * wide;
+    for (Index at = (warp % sharers * 32 + lane) * wide; at < whole; at += step * dot_words) {
+      Word x[dot_words][rows], y[dot_words][dot_columns];
 #pragma unroll
-          for (int q = 0; q < wide; ++q) sum[r][c] += from_a[r][q] * from_b[c][q];
+      for (int u = 0; u < dot_words; ++u) {
+        const Index here = at + u * step;
+        const bool inside = here < whole;
+#pragma unroll
+        for (int c = 0; c < dot_columns; ++c) ask(y[u][c], from_b[c] + here, inside);
+#pragma unroll
+        for (int r = 0; r < rows; ++r) ask(x[u][r], from_a[r] + here, inside);
+      }
+#pragma unroll
+      for (int u = 0; u < dot_words; ++u)
+        if (at - lane * wide + u * step < whole) multiply(x[u], y[u]);  // for the whole warp
+    }
+    if (warp == first && whole + lane < k) {
+      std::uint16_t x[rows], y[dot_columns];
+#pragma unroll
+      for (int c = 0; c < dot_columns; ++c) y[c] = from_b[c][whole + lane];
+#pragma unroll
+      for (int r = 0; r < rows; ++r) x[r] = from_a[r][whole + lane];
+      multiply(x, y);
     }
 #pragma unroll
     for (int i = 0; i < sums; ++i) {
       float s = sum[i / dot_columns][i % dot_columns];
 #pragma unroll
-      for (int step = 16; step > 0; step /= 2) s += __shfl_xor_sync(~0u, s, step);
-      if (threadIdx.x % 32 == 0) of_warp[threadIdx.x / 32][i] = s;
+      for (int across = 16; across > 0; across /= 2) s += __shfl_xor_sync(~0u, s, across);
+      if (lane == 0) of_warp[warp][i] = s;
     }
     __syncthreads();
-    const int i = threadIdx.x;
-    const Index y = i / dot_columns, x = col + i % dot_columns;
-    if (i < sums && y < d.rows && x < d.cols) {
+    const Index y = lane / dot_columns, x = col + lane % dot_columns;
+    if (warp == first && lane < sums && y < d.rows && x < d.cols) {
       float s = 0;
-      for (int w = 0; w < warps; ++w) s += of_warp[w][i];
+      for (int w = 0; w < sharers; ++w) s += of_warp[first + w][lane];
       tile::sm90::put_finished(d, tile::sm90::Lanes<1>{{s}}, OneElement{y, x, product, 1});
     }
     __syncthreads();
@@ -239,10 +275,14 @@ int alignment(const Source& x) {
 }
 
 template <class T, class Word> cudaError_t start_dots(const TileProblem& t, const Output& d, cudaStream_t stream) {
-  const Index pairs = (t.n + dot_columns - 1) / dot_columns;
-  const dim3 blocks(static_cast<unsigned>(pairs), static_cast<unsigned>(std::min<Index>(t.batch, 65535)));
+  int sharers = 1;  // warps of two columns: as many as have something to ask for at once
+  while (sharers < dot_warps && t.k * 2 > static_cast<Index>(sizeof(Word)) * sharers * 32 * dot_words) sharers *= 2;
+  const Index columns = dot_columns * (dot_warps / sharers);
+  const dim3 blocks(static_cast<unsigned>((t.n + columns - 1) / columns),
+                    static_cast<unsigned>(std::min<Index>(t.batch, 65535)));
   const auto go = [&](auto kernel) {
-    return start(kernel, blocks, dot_threads, stream, lines(t.a), lines(t.b), d, Index{t.batch}, Index{t.k});
+    return start(kernel, blocks, dot_warps * 32, stream, lines(t.a), lines(t.b), d, Index{t.batch}, Index{t.k},
+                 sharers);
   };
   return t.m == 1 ? go(dots_kernel<T, Word, 1>) : t.m == 2 ? go(dots_kernel<T, Word, 2>) : go(dots_kernel<T, Word, 4>);
 }

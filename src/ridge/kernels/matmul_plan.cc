@@ -76,7 +76,7 @@ bool copy_engine_reads(const TileOperand& x, std::int64_t batch) {
 
 std::int64_t partial_tiles(const MatmulPlan& plan) {
   if (plan.cuts == Cuts::streamed) return plan.tiles + plan.blocks;
-  return plan.cuts == Cuts::pieces && plan.pieces > 1 ? plan.tiles * plan.pieces : 0;
+  return plan.cuts != Cuts::shared && plan.pieces > 1 ? plan.tiles * plan.pieces : 0;
 }
 
 std::size_t partial_bytes(const MatmulConfig& c, std::int64_t partial_tiles) {
@@ -205,6 +205,7 @@ std::optional<MatmulPlan> planned(const MatmulCall& call, std::size_t workspace_
   plan.pieces = pieces, plan.cuts = split.cuts;
   if (pieces > 1 && (!c.splits() || stages < pieces)) return std::nullopt;
   if (split.cuts == Cuts::shared && !c.shares()) return std::nullopt;
+  if (split.cuts == Cuts::gathered && (c.turns() < 2 || pieces > tile::most_gathered_pieces)) return std::nullopt;
   if (split.cuts == Cuts::streamed) {
     // What gains: weights that are streamed once, by blocks whose runs are long and whose sums are few.
     if (!c.swap || c.n > 32 || c.a != Major::k || c.cluster() > 1 || stages < 16 || plan.tiles > most / stages ||
@@ -212,6 +213,7 @@ std::optional<MatmulPlan> planned(const MatmulCall& call, std::size_t workspace_
       return std::nullopt;
   }
   const std::int64_t at_once = c.cluster() * clusters_at_once(c.cluster(), sms);
+  if (split.cuts == Cuts::gathered && plan.tiles * pieces > at_once) return std::nullopt;
   plan.blocks = static_cast<int>(split.cuts == Cuts::streamed ? sms
                                  : split.cuts == Cuts::shared ? plan.tiles * pieces
                                                               : std::min(plan.tiles * pieces, at_once));
@@ -223,7 +225,8 @@ std::optional<MatmulPlan> planned(const MatmulCall& call, std::size_t workspace_
   if (plan.workspace_bytes > 0) plan.workspace_bytes += counter_bytes;
   if (plan.workspace_bytes > workspace_bytes) return std::nullopt;
   w.minimum_bytes = minimum_bytes(t, call.problem.d.dtype), w.result_bytes = result_bytes(t, call.problem.d.dtype);
-  if (split.cuts != Cuts::pieces && is_busy(w)) return std::nullopt;  // these cuts save bytes, of which it has few
+  const bool saves_bytes = split.cuts == Cuts::shared || split.cuts == Cuts::streamed;
+  if (saves_bytes && is_busy(w)) return std::nullopt;  // of which it has few
   // What a text calls constant is B, after the exchange of D alone. A copy of A starts when all earlier kernels have
   // ended, so B may be loaded under it whoever wrote it.
   plan.early = !plan.copy_b && (plan.copy_a || (t.constant_b && !is_busy(w)));
@@ -243,7 +246,8 @@ std::vector<Split> splits(const MatmulCall& call, int sms) {
   const double outputs = static_cast<double>(p.batch) * static_cast<double>(p.m) * static_cast<double>(p.n);
   std::vector<Split> all{{1, Cuts::pieces}, {1, Cuts::streamed}};
   if (outputs <= 2 * wave)
-    for (const int pieces : {2, 3, 4, 5, 6, 8, 10, 12, 16}) all.push_back({pieces, Cuts::pieces});
+    for (const int pieces : {2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 16})
+      for (const Cuts cuts : {Cuts::pieces, Cuts::gathered}) all.push_back({pieces, cuts});
   if (outputs <= wave)
     for (int pieces = 2; pieces <= tile::most_shared_pieces; ++pieces) all.push_back({pieces, Cuts::shared});
   return all;

@@ -75,7 +75,7 @@ template <class Kernel> cudaError_t facts_of_row(RowFacts& facts) {
 }
 
 // The rows r of the menu with r % row_parts == part, written to kernels[r]. Each part is a translation unit of its own.
-inline constexpr int row_parts = 6;
+inline constexpr int row_parts = 7;
 template <class T, int part> void list_rows(RowKernel* kernels);
 
 }  // namespace ridge::kernels::cuda

@@ -29,6 +29,11 @@ template <std::size_t row> void expect_clean() {
       .sizes = {.m = c.m * c.cluster_m, .n = c.n * c.cluster_n, .k = c.k * 4, .pieces = 2},
       .blocks = 2 * c.cluster()};
   EXPECT_EQ(check_schedules(tile::trace::record<Row<row>>(pieces)).first, "");
+  if (c.splits() && c.turns() > 1) {
+    tile::trace::RecordOptions gathered = pieces;
+    gathered.kernel = name + " gathered", gathered.sizes.cuts = tile::Cuts::gathered;
+    EXPECT_EQ(check_schedules(tile::trace::record<Row<row>>(gathered), 300).first, "");
+  }
   if (c.cluster() > 1) return;
   const tile::trace::RecordOptions streamed{
       .kernel = name + " in runs",

@@ -60,7 +60,7 @@ Index matrices(const kernels::MatrixLayout& x, const MatmulProblem& p) { return 
 // Tiles of sums that meet in memory.
 Index partial_tiles(const kernels::cuda::MatmulPlan& plan, Index tiles, Index stages) {
   if (plan.cuts == tile::Cuts::shared) return 0;
-  if (plan.cuts == tile::Cuts::pieces) return plan.pieces == 1 ? 0 : plan.pieces * tiles;
+  if (plan.cuts != tile::Cuts::streamed) return plan.pieces == 1 ? 0 : plan.pieces * tiles;
   std::vector<Index> runs(static_cast<std::size_t>(tiles));  // that meet a tile
   const Index each = tiles * stages / plan.blocks, more = tiles * stages % plan.blocks;
   for (Index block = 0, at = 0; block < plan.blocks; ++block) {

@@ -33,7 +33,7 @@ Json clocks_json(const std::optional<DeviceClocks>& c) {
 }
 
 Json plan_json(const kernels::cuda::MatmulPlan& plan) {
-  constexpr std::array cuts{"pieces", "shared", "streamed"};
+  constexpr std::array cuts{"pieces", "shared", "streamed", "gathered"};
   return {{"kernel", plan_name(plan)},
           {"split", plan.pieces},
           {"cuts", cuts[static_cast<std::size_t>(plan.cuts)]},

@@ -78,6 +78,15 @@ template <class On, class State> TILE_FN bool combine(On& on, State& acc, const 
   return true;
 }
 
+// All pieces of a tile run at once: each waits until the others have come, and then has a share of the tile to store.
+template <class On, class State> TILE_FN bool gather(On& on, const State& acc, const Item& item) {
+  on.write_partial(acc, item);
+  on.sync_group();
+  if (on.leads()) on.await_pieces(item);
+  on.sync_group();
+  return on.has_share(item);
+}
+
 // The sums of a piece of k meet those of the others. False: this group stores nothing of the tile.
 template <class Kernel, class On, class State> TILE_FN bool meet(On& on, State& acc, const Item& item) {
   if constexpr (Kernel::config.shares()) {
@@ -85,10 +94,11 @@ template <class Kernel, class On, class State> TILE_FN bool meet(On& on, State& 
       on.sync_consumers();  // nobody multiplies any more what lies where the sums go
       on.put_sums(acc);
       on.sync_cluster();
-      return true;
+      return on.has_share(item);
     }
   }
-  if constexpr (Kernel::config.splits()) return item.pieces == 1 || combine(on, acc, item);
+  if constexpr (Kernel::config.splits())
+    if (item.pieces > 1) return on.gathers() ? gather(on, acc, item) : combine(on, acc, item);
   return true;
 }
 

@@ -20,9 +20,11 @@ struct Cut {  // what of a config the walk needs: a block's tile, and the blocks
 // How several blocks sum one tile. pieces: k is cut in equal parts, an item each; their sums meet in memory. shared:
 // the same, but the parts are the blocks of one cluster, one item each, and every block adds and stores its share of
 // the tile. streamed: all stages of all tiles, in a row, are cut in equal runs, a block each, so that every block ends
-// at the same time whatever the number of tiles; a tile is summed by the few blocks whose runs meet it.
-enum class Cuts : std::uint8_t { pieces, shared, streamed };
-inline constexpr int most_shared_pieces = 8;  // blocks of a cluster, on any chip that has clusters
+// at the same time whatever the number of tiles; a tile is summed by the few blocks whose runs meet it. gathered: as
+// pieces, where all items run at once: every block waits for its tile's other pieces and stores a share of the tile.
+enum class Cuts : std::uint8_t { pieces, shared, streamed, gathered };
+inline constexpr int most_shared_pieces = 8;     // blocks of a cluster, on any chip that has clusters
+inline constexpr int most_gathered_pieces = 16;  // each has a bit of a counter
 
 struct Sizes {  // as the tiles see them, and the order
   int m = 0, n = 0, k = 0, batch = 1;

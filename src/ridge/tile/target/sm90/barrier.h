@@ -67,10 +67,20 @@ template <int count> TILE_FN void registers_down() { asm volatile("setmaxnreg.de
 TILE_FN void wait_for_earlier_kernels() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
 TILE_FN void let_next_kernel_start() { asm volatile("griddepcontrol.launch_dependents;" ::: "memory"); }
 
-TILE_FN int add_acquire_release(int* counter, int by) {  // returns the value before
-  int before;
-  asm volatile("atom.add.acq_rel.gpu.global.s32 %0, [%1], %2;" : "=r"(before) : "l"(counter), "r"(by) : "memory");
+TILE_FN std::uint32_t add_acquire_release(std::uint32_t* counter, std::uint32_t by) {  // returns the value before
+  std::uint32_t before;
+  asm volatile("atom.add.acq_rel.gpu.global.u32 %0, [%1], %2;" : "=r"(before) : "l"(counter), "r"(by) : "memory");
   return before;
+}
+TILE_FN std::uint32_t add_relaxed(std::uint32_t* counter, std::uint32_t by) {
+  std::uint32_t before;
+  asm volatile("atom.add.relaxed.gpu.global.u32 %0, [%1], %2;" : "=r"(before) : "l"(counter), "r"(by) : "memory");
+  return before;
+}
+TILE_FN std::uint32_t read_acquire(const std::uint32_t* counter) {
+  std::uint32_t now;
+  asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(now) : "l"(counter) : "memory");
+  return now;
 }
 
 }  // namespace ridge::tile::sm90

@@ -103,13 +103,27 @@ TILE_FN void store_matrix2_transposed(std::uint32_t to, std::uint32_t a, std::ui
   asm volatile("stmatrix.sync.aligned.m8n8.x2.trans.shared.b16 [%0], {%1,%2};" ::"r"(to), "r"(a), "r"(b) : "memory");
 }
 
+// The end of a group's part of a tile takes turns: 16 columns of 64 rows each, in whose order its registers lie.
+template <class Kernel> inline constexpr int turns_across = (Kernel::config.n + 15) / 16;
+template <class Kernel> inline constexpr int turns_of = Kernel::config.turns();
+struct Registers {
+  int first, count;
+};
+template <class Kernel> TILE_FN constexpr Registers registers_of(int turn) {
+  constexpr int n = Kernel::config.n;
+  const int across = turn % turns_across<Kernel>;
+  return {turn / turns_across<Kernel> * (n / 2) + across * 8, (across + 1) * 16 <= n ? 8 : n % 16 / 2};
+}
+struct SomeTurns {
+  int first, end;
+};
+
 template <class Kernel> struct Consumer : Place<Kernel> {
   int share;              // which part of the tile's rows is ours
   int id;                 // which consumer of the block we are
   std::uint8_t* staging;  // our output buffers
   int buffer = 0;
-  std::uint32_t shared_sums = 0;  // where each block of the cluster has put its piece's sums; 0: nobody shares
-  int pieces = 1;
+  SomeTurns turns{0, turns_of<Kernel>};  // fewer where others store the rest of the tile
 
   TILE_FN bool leads() const { return threadIdx.x % 128 == 0; }
   TILE_FN void sync_group() const { sync_threads(1 + id, 128); }
@@ -144,9 +158,7 @@ template <class Kernel> struct Consumer : Place<Kernel> {
   template <class T, int m, int n, int sharers>
   TILE_FN void store(const OutputView<T, m, n>& view, const Accumulator<m, n, sharers>& acc, Row row, Col col) {
     const int first = static_cast<int>(row.begin) + share * (m / sharers), column = static_cast<int>(col.begin);
-    if constexpr (Kernel::config.shares())
-      if (shared_sums) return store_share<m / sharers, n>(view, first, column);
-    if (view.on_target.bulk)
+    if (view.on_target.bulk && turns.end - turns.first == turns_of<Kernel>)
       store_bulk(view, acc, first, column);
     else
       store_finished(view, acc, first, column);
@@ -214,42 +226,6 @@ template <class Kernel> struct Consumer : Place<Kernel> {
     }
   }
 
-  // This block's share of a tile whose pieces lie in the shared memory of the cluster's blocks, as put_sums left them:
-  // the four sums i of thread t (two of a row, two of the row 8 below) at float4 i * 128 + t. Each block begins with
-  // its own piece, or all would ask one block at once: the order of a share's sum is always the same, if not every
-  // share's.
-  template <int rows, int n, class View> TILE_FN void store_share(const View& view, int row, int col) const {
-    constexpr int units = rows * n / 4, across = n / 8;
-    const int rank = cluster_rank(), end = units * (rank + 1) / pieces;
-#pragma unroll 1
-    for (int u = units * rank / pieces + static_cast<int>(threadIdx.x % 128); u < end; u += 128) {
-      float4 sum = {};
-#pragma unroll 1
-      for (int i = 0; i < pieces; i += 4) {
-        float4 x[4] = {};
-#pragma unroll
-        for (int j = 0; j < 4; ++j)  // all four under way before the first is waited for
-          if (i + j < pieces)
-            x[j] = read_of_block(shared_sums + u * 16, rank + i + j < pieces ? rank + i + j : rank + i + j - pieces);
-#pragma unroll
-        for (int j = 0; j < 4; ++j) sum = {sum.x + x[j].x, sum.y + x[j].y, sum.z + x[j].z, sum.w + x[j].w};
-      }
-      const int thread = u % 128, group = u / 128;  // as wgmma gave them to that thread
-      const Index r = row + group / across * 64 + thread / 32 * 16 + thread % 32 / 4;
-      const Index c = col + group % across * 8 + thread % 4 * 2;
-#pragma unroll 1
-      for (int half = 0; half < 2; ++half)
-        put_two(view, half ? Lanes<2>{{sum.z, sum.w}} : Lanes<2>{{sum.x, sum.y}}, r + half * 8, c);
-    }
-  }
-
-  // Two sums that are neighbours along the tile's columns, as far as they lie inside.
-  template <class View> TILE_FN void put_two(const View& view, const Lanes<2>& sums, Index row, Index col) const {
-    constexpr Run run = swap ? Run::column : Run::row;
-    const Index y = swap ? col : row, x = swap ? row : col, left = swap ? view.rows - y : view.cols - x;
-    if (y < view.rows && x < view.cols) put_finished(view, sums, Spot<2, run>{y, x, this->batch, left < 2 ? 1 : 2});
-  }
-
   template <class T, int m, int n, int sharers> TILE_FN void store_finished(const OutputView<T, m, n>& view,
                                                                             const Accumulator<m, n, sharers>& acc,
                                                                             int row, int col) {
@@ -261,22 +237,23 @@ template <class Kernel> struct Consumer : Place<Kernel> {
       store_runs<Run::column, m / sharers, n>(view, acc.v, row, col);
   }
 
-  // Where a thread's eight sums lie in the tile, in its pass-th turn: eight columns of a row (across), or eight rows.
-  template <bool across, int rows, int n> struct Turns {
-    static constexpr int wide = (n + 15) / 16, count = rows / 64 * wide;
+  // Where a thread's eight sums lie in the tile in a turn: eight columns of a row (across), or eight rows.
+  template <bool across, int n> struct Turn {
+    static constexpr int wide = turns_across<Kernel>;
     int r, c;
-    TILE_FN Turns() {
+    TILE_FN Turn() {
       const int lane = threadIdx.x % 32;
       r = across ? (swap ? lane % 16 : lane / 2) : lane / 16 * 8;
       c = across ? (swap ? lane / 16 : lane % 2) * 8 : lane % 16;
     }
-    TILE_FN int row(int pass) const { return pass / wide * 64 + threadIdx.x % 128 / 32 * 16 + r; }
-    TILE_FN int col(int pass) const { return pass % wide * 16 + c; }
-    TILE_FN bool is_real() const { return n % 16 == 0 || c < n % 16; }
-    TILE_FN Lanes<8> take(float* mine, const float* v, int pass) const {
+    TILE_FN int row(int turn) const { return turn / wide * 64 + threadIdx.x % 128 / 32 * 16 + r; }
+    TILE_FN int col(int turn) const { return turn % wide * 16 + c; }
+    TILE_FN bool is_real(int turn) const { return n % 16 == 0 || turn % wide + 1 < wide || c < n % 16; }
+    TILE_FN Lanes<8> take(float* mine, const float* v, int turn) const {
       __syncwarp();  // the last 16 x 16 sums have been taken
-      pick<0, count>(pass, [&]<int i>() {
-        stage_sums<(i % wide + 1) * 16 <= n ? 16 : n % 16>(mine, v + i / wide * (n / 2) + i % wide * 8);
+      pick<0, turns_of<Kernel>>(turn, [&]<int i>() {
+        constexpr Registers registers = registers_of<Kernel>(i);
+        stage_sums<registers.count * 2>(mine, v + registers.first);
       });
       __syncwarp();
       return take_sums<across>(mine, r, c);
@@ -301,11 +278,11 @@ template <class Kernel> struct Consumer : Place<Kernel> {
   template <class T, int rows, int n, class View>
   TILE_FN void store_swiftly(const View& view, const float* v, int row, int col) {
     constexpr bool ahead = rows / 64 * n / 2 < 192;
-    const Turns<!swap, rows, n> turns;
+    const Turn<!swap, n> mine;
     const OutputOnTarget& o = view.on_target;
-    const auto eight = [&](int group, int turn) {
-      const int r = row + group * 64 + turns.row(0), c = col + turn * 16 + turns.c, y = swap ? c : r, x = swap ? r : c;
-      const bool inside = turns.is_real() && y < static_cast<int>(view.rows) && x < static_cast<int>(view.cols);
+    const auto eight = [&](int group, int across) {
+      const int r = row + group * 64 + mine.row(0), c = col + mine.col(across), y = swap ? c : r, x = swap ? r : c;
+      const bool inside = mine.is_real(across) && y < static_cast<int>(view.rows) && x < static_cast<int>(view.cols);
       return Eight{static_cast<unsigned>(this->batch), static_cast<unsigned>(y), static_cast<unsigned>(x), inside};
     };
     std::uint32_t beside[4][4] = {};
@@ -314,11 +291,12 @@ template <class Kernel> struct Consumer : Place<Kernel> {
       here.template ask<T>(o.gate, beside[2]), here.template ask<T>(o.addend, beside[3]);
     };
     fetch_ahead<rows, n>(view, o.gate, row, col), fetch_ahead<rows, n>(view, o.addend, row, col);
-    Eight here = eight(0, 0);
+    int turn = turns.first, group = turn / mine.wide, across = turn % mine.wide;
+    Eight here = eight(group, across);
     if (ahead) ask(here);
 #pragma unroll 1
-    for (int pass = 0, group = 0, turn = 0; pass < turns.count; ++pass) {
-      const Lanes<8> sums = turns.take(sums_of_warp(), v, pass);
+    for (; turn < turns.end; ++turn) {
+      const Lanes<8> sums = mine.take(sums_of_warp(), v, turn);
       const Lanes<8> z = tile::finished<Math>(o, sums, [&](const Operand& p) {
         if (ahead) return widened<T, 8>(beside[&p == &o.scale ? 0 : &p == &o.bias ? 1 : &p == &o.gate ? 2 : 3]);
         std::uint32_t two[4] = {};
@@ -328,9 +306,9 @@ template <class Kernel> struct Consumer : Place<Kernel> {
       const std::uint32_t two[4] = {pack<T>(z.v[0], z.v[1]), pack<T>(z.v[2], z.v[3]), pack<T>(z.v[4], z.v[5]),
                                     pack<T>(z.v[6], z.v[7])};
       if (here.inside) write_words<4>(view.data + here.at(view.row_stride, view.batch_stride), two);
-      if (++turn == turns.wide) turn = 0, ++group;
-      here = eight(group, turn);
-      if (ahead && pass + 1 < turns.count) ask(here);
+      if (++across == mine.wide) across = 0, ++group;
+      here = eight(group, across);
+      if (ahead && turn + 1 < turns.end) ask(here);
     }
   }
 
@@ -338,13 +316,13 @@ template <class Kernel> struct Consumer : Place<Kernel> {
   // of neighbours. D is the tile's transpose if the operands were exchanged.
   template <Run run, int rows, int n, class View>
   TILE_FN void store_runs(const View& view, const float* v, int row, int col) {
-    const Turns<(run == Run::row) != swap, rows, n> turns;
+    const Turn<(run == Run::row) != swap, n> mine;
 #pragma unroll 1
-    for (int pass = 0; pass < turns.count; ++pass) {
-      const Lanes<8> sums = turns.take(sums_of_warp(), v, pass);
-      const int r = row + turns.row(pass), c = col + turns.col(pass);
+    for (int turn = turns.first; turn < turns.end; ++turn) {
+      const Lanes<8> sums = mine.take(sums_of_warp(), v, turn);
+      const int r = row + mine.row(turn), c = col + mine.col(turn);
       const auto at = Spot<8, run>::in(view, swap ? c : r, swap ? r : c, this->batch);
-      if (turns.is_real() && at.inside > 0) put_finished(view, sums, at);
+      if (mine.is_real(turn) && at.inside > 0) put_finished(view, sums, at);
     }
   }
   // A tile's part of a matrix into the L2, all of it at once.

@@ -9,10 +9,10 @@ namespace ridge::tile::sm90 {
 
 struct Problem {
   Sizes sizes;
-  bool early;         // constants may be read before the kernels before this one have ended
-  float* partial;     // sums of the pieces of k
-  int* arrived;       // pieces that have come, a counter for each part of a tile; zero between launches
-  long long* cycles;  // null, or where block 0 says how long it multiplied
+  bool early;              // constants may be read before the kernels before this one have ended
+  float* partial;          // sums of the pieces of k
+  std::uint32_t* arrived;  // pieces that have come, a counter for each part of a tile; zero between launches
+  long long* cycles;       // null, or where block 0 says how long it multiplied
 };
 
 template <class Kernel> TILE_FN Walk walk_of(const Problem& p, int rank) {
@@ -28,7 +28,7 @@ template <class Kernel> struct Shared {
   typename Kernel::Stage ring[config.stages];
   alignas(1024) std::uint8_t staging[config.consumers][staging_bytes];
   std::uint64_t full[config.stages], empty[config.stages];
-  int is_last[config.consumers];
+  std::uint32_t told[config.consumers];  // by a group's first thread: what is the group's to store
 };
 template <class Kernel>
 inline constexpr int shared_bytes = sizeof(Shared<Kernel>) + 1024;  // its base is aligned by hand
@@ -83,68 +83,128 @@ template <class Kernel> struct Consuming : Consumer<Kernel> {  // a warpgroup
     at_item(item);
     Kernel::compute(*this, acc, s.ring[slot]);
   }
-  TILE_FN void store(const State& acc, const Item& item) {
+  TILE_FN void store(State& acc, const Item& item) {
     at_item(item);
-    Kernel::store(*static_cast<Consumer<Kernel>*>(this), g, acc);
+    std::uint32_t left = 0;  // shares to be stored, of pieces that have come together; none: the whole tile
+    if constexpr (Kernel::config.splits())
+      if (item.pieces > 1 && (gathers() || shares())) left = s.told[this->id];
+    do {
+      if constexpr (Kernel::config.splits())
+        if (left) take_share(acc, __ffs(static_cast<int>(left)) - 1, item);
+      Kernel::store(*static_cast<Consumer<Kernel>*>(this), g, acc);
+    } while (left &= left - 1);
   }
 
   // Sums of a piece of k, spread over the threads so that each writes and reads 16 bytes at a time.
-  TILE_FN float4* partial(const Item& item, int piece, int i) const {
-    const std::size_t part = static_cast<std::size_t>(item.partial + piece) * Kernel::config.sharers() + this->share;
-    return reinterpret_cast<float4*>(p.partial + part * (State::size * 128) + i * 128 + threadIdx.x % 128 * 4);
+  static constexpr int part = State::size * 128;  // floats of a group's
+  TILE_FN static float4* of_thread(float* sums, int i) {
+    return reinterpret_cast<float4*>(sums + i * 128 + threadIdx.x % 128 * 4);
+  }
+  TILE_FN float* partial(const Item& item, int piece) const {
+    return p.partial + (static_cast<std::size_t>(item.partial + piece) * Kernel::config.sharers() + this->share) * part;
   }
   TILE_FN void write_partial(const State& acc, const Item& item) const {
+    float* const to = partial(item, item.piece);
 #pragma unroll
     for (int i = 0; i < State::size; i += 4)
-      __stcg(partial(item, item.piece, i), make_float4(acc.v[i], acc.v[i + 1], acc.v[i + 2], acc.v[i + 3]));
+      __stcg(of_thread(to, i), make_float4(acc.v[i], acc.v[i + 1], acc.v[i + 2], acc.v[i + 3]));
+  }
+  TILE_FN std::uint32_t* counter(const Item& item) const {
+    return p.arrived + item.own * Kernel::config.sharers() + this->share;
   }
   TILE_FN void count_arrival(const Item& item) const {
-    int* const counter = p.arrived + item.own * Kernel::config.sharers() + this->share;
-    s.is_last[this->id] = add_acquire_release(counter, 1) == item.pieces - 1;
-    if (s.is_last[this->id]) *counter = 0;
+    const bool is_last = add_acquire_release(counter(item), 1) + 1 == static_cast<std::uint32_t>(item.pieces);
+    s.told[this->id] = is_last;
+    if (is_last) *counter(item) = 0;
   }
-  TILE_FN bool is_last() const { return s.is_last[this->id]; }
+  TILE_FN bool is_last() const { return s.told[this->id] != 0; }
   TILE_FN void add_partials(State& acc, const Item& item) const {
-#pragma unroll
-    for (int i = 0; i < State::size; ++i) acc.v[i] = 0;
     constexpr int room = Kernel::config.consumers == 1 ? 64 : 32;  // registers for what is under way
-    constexpr int at_once = State::size >= room ? 1 : room / State::size, fours = State::size / 4;
+    add_pieces<0, State::size, State::size >= room ? 1 : room / State::size>(acc, item.pieces, from_memory(item));
+  }
+  TILE_FN auto from_memory(const Item& item) const {
+    return [=, this](int piece, int i) { return __ldcg(of_thread(partial(item, piece), i)); };
+  }
+  // Registers first … first + count - 1 of all pieces, in their order.
+  template <int first, int count, int at_once, class Read>
+  TILE_FN static void add_pieces(State& acc, int pieces, const Read& read) {
+#pragma unroll
+    for (int i = 0; i < count; ++i) acc.v[first + i] = 0;
 #pragma unroll 1
-    for (int piece = 0; piece < item.pieces; piece += at_once) {
-      float4 x[at_once][fours];
+    for (int piece = 0; piece < pieces; piece += at_once) {
+      float4 x[at_once][count / 4];
 #pragma unroll
       for (int j = 0; j < at_once; ++j)
 #pragma unroll
-        for (int i = 0; i < fours; ++i)
-          x[j][i] = piece + j < item.pieces ? __ldcg(partial(item, piece + j, 4 * i)) : make_float4(0, 0, 0, 0);
+        for (int i = 0; i < count / 4; ++i)
+          x[j][i] = piece + j < pieces ? read(piece + j, first + 4 * i) : make_float4(0, 0, 0, 0);
 #pragma unroll
       for (int j = 0; j < at_once; ++j)
 #pragma unroll
-        for (int i = 0; i < fours; ++i) {
-          acc.v[4 * i] += x[j][i].x, acc.v[4 * i + 1] += x[j][i].y;
-          acc.v[4 * i + 2] += x[j][i].z, acc.v[4 * i + 3] += x[j][i].w;
+        for (int i = 0; i < count / 4; ++i) {
+          float* const sum = acc.v + first + 4 * i;
+          sum[0] += x[j][i].x, sum[1] += x[j][i].y, sum[2] += x[j][i].z, sum[3] += x[j][i].w;
         }
     }
   }
+
+  // Pieces that run at once. The counter has the pieces that have come, those that have gone, and a bit for each that
+  // went before all had come: waiting has an end, for a device that is busy with other things may hold some pieces back
+  // until these here make room. Who comes last then finds what they have left.
+  TILE_FN bool gathers() const { return p.sizes.cuts == Cuts::gathered; }
+  TILE_FN void await_pieces(const Item& item) const {
+    constexpr std::uint32_t come = 1, gone = 1 << 8, left = 1 << 16, mask = 255;
+    const std::uint32_t pieces = item.pieces, mine = 1u << item.piece, before = add_acquire_release(counter(item), come);
+    std::uint32_t told = mine;
+    if ((before & mask) + 1 == pieces)
+      told |= before / left;
+    else if (!all_come(counter(item), pieces) &&
+             (add_acquire_release(counter(item), mine * left) & mask) != pieces)
+      told = 0;
+    s.told[this->id] = told;
+    if ((add_relaxed(counter(item), gone) / gone & mask) + 1 == pieces) *counter(item) = 0;
+  }
+  TILE_FN static bool all_come(const std::uint32_t* counter, std::uint32_t pieces) {
+    constexpr long long patience = 50000;  // cycles
+    for (const long long since = clock64(); (read_acquire(counter) & 255) != pieces;)
+      if (clock64() - since > patience) return false;
+    return true;
+  }
+  // What the group stores: the shares of these pieces. A share may be empty.
+  TILE_FN bool has_share(const Item&) const { return s.told[this->id] != 0; }
 
   // Sums where the blocks of a cluster can read them: the ring's memory, whose stages have all been multiplied.
   TILE_FN bool shares() const { return p.sizes.cuts == Cuts::shared; }
   TILE_FN void sync_consumers() const {
     if constexpr (Kernel::config.consumers > 1) sync_threads(8, 128 * Kernel::config.consumers);
   }
-  TILE_FN void put_sums(const State& acc) {
-    static_assert(sizeof s.ring >= sizeof(float) * State::size * 128 * Kernel::config.sharers(),
+  TILE_FN float* shared_sums() const { return reinterpret_cast<float*>(s.ring) + this->share * part; }
+  TILE_FN void put_sums(const State& acc) const {
+    static_assert(sizeof s.ring >= sizeof(float) * part * Kernel::config.sharers(),
                   "a ring that holds less than the sums cannot share them: give it more stages");
-    float* const to = reinterpret_cast<float*>(s.ring) + this->share * (State::size * 128);
-    this->shared_sums = address(to), this->pieces = p.sizes.pieces;
 #pragma unroll
     for (int i = 0; i < State::size; i += 4)
-      *reinterpret_cast<float4*>(to + i * 128 + threadIdx.x % 128 * 4) =
-          make_float4(acc.v[i], acc.v[i + 1], acc.v[i + 2], acc.v[i + 3]);
+      *of_thread(shared_sums(), i) = make_float4(acc.v[i], acc.v[i + 1], acc.v[i + 2], acc.v[i + 3]);
+    if (this->leads()) s.told[this->id] = 1u << cluster_rank();
   }
   TILE_FN void sync_cluster() const { cluster_sync(); }
 
  private:
+  // The turns that a tile's end takes (ops.h) are dealt out to its pieces.
+  TILE_FN void take_share(State& acc, int piece, const Item& item) {
+    this->turns = {turns_of<Kernel> * piece / item.pieces, turns_of<Kernel> * (piece + 1) / item.pieces};
+    if (gathers()) return add_turns<0>(acc, item.pieces, from_memory(item));
+    if constexpr (Kernel::config.shares()) {
+      const std::uint32_t from = address(of_thread(shared_sums(), 0));
+      add_turns<0>(acc, item.pieces, [from](int block, int i) { return read_of_block(from + i * 512, block); });
+    }
+  }
+  template <int turn, class Read> TILE_FN void add_turns(State& acc, int pieces, const Read& read) const {
+    constexpr auto registers = registers_of<Kernel>(turn);
+    if (turn >= this->turns.first && turn < this->turns.end)
+      add_pieces<registers.first, registers.count, 8>(acc, pieces, read);
+    if constexpr (turn + 1 < turns_of<Kernel>) add_turns<turn + 1>(acc, pieces, read);
+  }
   TILE_FN void at_item(const Item& item) { this->m0 = item.m0, this->n0 = item.n0, this->batch = item.batch; }
 };
 

@@ -81,6 +81,16 @@ TEST(Check, ManyPiecesOnFewBlocksAreClean) {
   expect_clean<base(3, 2, Roles::cooperative)>({.kernel = "7 pieces", .sizes = sizes, .blocks = 3}, 300);
   expect_clean<base(3, 2, Roles::pingpong)>({.kernel = "7 pieces in turns", .sizes = sizes, .blocks = 2}, 300);
 }
+TEST(Check, PiecesThatWaitForEachOtherAreClean) {
+  const Sizes sizes{.m = 128, .n = 64, .k = 448, .pieces = 3, .cuts = Cuts::gathered};
+  expect_clean<base(3, 2, Roles::cooperative)>({.kernel = "3 pieces", .sizes = sizes, .blocks = 3}, 300);
+  expect_clean<base(3, 2, Roles::pingpong)>({.kernel = "3 pieces in turns", .sizes = sizes, .blocks = 3}, 300);
+  expect_clean<clustered(base(3, 2, Roles::cooperative), 2, 1)>(
+      {.kernel = "2 pieces of pairs",
+       .sizes = {.m = 256, .n = 128, .k = 448, .pieces = 2, .cuts = Cuts::gathered},
+       .blocks = 4},
+      300);
+}
 TEST(Check, PiecesOfAClusterThatShareTheTileAreClean) {
   const Sizes sizes{.m = 128, .n = 64, .k = 448, .pieces = 3, .cuts = Cuts::shared};
   expect_clean<base(3, 2, Roles::cooperative)>({.kernel = "3 blocks", .sizes = sizes, .blocks = 3}, 300);

@@ -218,6 +218,27 @@ TEST(Fault, MorePiecesThanStages) {
             "a stage of k for this work item");
 }
 
+// Three blocks that have a piece of k each and wait for each other.
+const Sizes gathered{.m = 128, .n = 128, .k = 640, .pieces = 3, .cuts = Cuts::gathered};
+TEST(Fault, AShareIsReadBeforeAllPiecesHaveCome) {
+  const Program clean = recorded<cooperative>(gathered, 3);
+  EXPECT_EQ(check_schedules(clean).first, "");
+  EXPECT_EQ(caught(clean, without(clean, Do::poll)),
+            "matmul: partial sums 2 of tile 0 part 1: block 0 consumer 1 may not see what block 2 consumer 1 writes of "
+            "tile 0; missing: a wait of block 0 consumer 1 for the counter of tile 0 part 1");
+}
+TEST(Fault, APieceIsCountedBeforeItsSumsAreThere) {
+  const Program clean = recorded<cooperative>(gathered, 3);
+  EXPECT_EQ(caught(clean, without(clean,
+                                  [](const Program&, const Thread& t, std::size_t i) {
+                                    return t.steps[i].what == Do::sync && t.steps[i - 1].what == Do::write &&
+                                           t.steps[i - 2].what == Do::read;
+                                  })),
+            "matmul: partial sums 0 of tile 0 part 1 (others' part): block 1 consumer 1 may not see what block 0 "
+            "consumer 1 writes of tile 0; missing: the group's barrier before the first thread of block 0 consumer 1 "
+            "raises the counter of tile 0 part 1");
+}
+
 // Three blocks of a cluster that have a piece of k each and share the tile.
 const Sizes shared{.m = 128, .n = 128, .k = 640, .pieces = 3, .cuts = Cuts::shared};
 Pick sync_of(const std::string& whom, bool is_last) {  // of a thread's last steps: at the end, or before the shares

@@ -243,6 +243,19 @@ template <class Kernel> class Record {
       for (int piece = 0; piece < x.pieces; ++piece) this->note(Do::read, partial(x, piece));
     }
 
+    // Pieces that run at once. The counter is never set back here: who sees all come may still be reading it.
+    bool gathers() const { return this->record.options_.sizes.cuts == Cuts::gathered; }
+    void await_pieces(const Item& x) {
+      const int counter = this->record.scribe_.counter("counter " + part_of(x));
+      this->note(Do::add, counter);
+      this->note(Do::poll, counter, x.pieces);
+      this->note(Do::write, own(" flag", Kind::buffer));
+    }
+    bool has_share(const Item&) {
+      if (gathers()) this->note(Do::read, own(" flag", Kind::buffer));
+      return true;
+    }
+
     // Pieces of a cluster's blocks. The sums of all groups go where the ring's slots lie; one group's first thread
     // stands for all who overwrite them.
     bool shares() const { return this->record.shares(); }
@@ -312,7 +325,7 @@ template <class Kernel> class Record {
     template <class T, int m, int n, class Sums>
     void store(const OutputView<T, m, n>&, const Sums&, Row row, Col col) const {
       static_assert(Sums::rows == m && Sums::cols == n, "store: the output's tile has the shape of what is stored");
-      if (on.shares()) return share(row.begin, col.begin);
+      if (item.pieces > 1 && (on.shares() || on.gathers())) return share(row.begin, col.begin);
       on.note(Do::read, on.sums());
       constexpr int boxes = config.swap ? 1 : (n + 63) / 64;
       for (int i = 0; i < m / config.sharers() / 64; ++i)
@@ -326,10 +339,10 @@ template <class Kernel> class Record {
       return "output at row " + std::to_string(row) + ", column " + std::to_string(col) +
              (item.batch > 0 ? ", product " + std::to_string(item.batch) : "");
     }
-    void share(Index row, Index col) const {  // of a tile whose pieces lie in the cluster's blocks
-      const int blocks = on.record.cluster(), first = on.block / blocks * blocks;
-      for (int b = first; b < first + blocks; ++b)
-        for (int lane = 0; lane < 2; ++lane) on.note(Do::read, on.shared_sums(b, lane));
+    void share(Index row, Index col) const {  // of a tile whose pieces lie in the cluster's blocks, or in memory
+      const int first = on.block / item.pieces * item.pieces;
+      for (int piece = 0; piece < item.pieces; ++piece)
+        on.note(Do::read, on.shares() ? on.shared_sums(first + piece, on.lane) : on.partial(item, piece));
       const std::string name = output(row, col) + " share " + std::to_string(item.piece) + " of consumer " +
                                std::to_string(on.id) + on.lane_name();
       on.note(Do::write, on.record.scribe_.shared_cell(name, Kind::output));
