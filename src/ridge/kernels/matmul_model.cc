@@ -37,6 +37,7 @@ struct Constants {
   double gather, gather_sums, gather_turn;                   // cycles; of 16 columns, by up to eight pieces
   double share, share_step, next_cluster;                    // cycles
   double cluster_stage, cluster_block;                       // cycles: of waiting for each other; of launching
+  double eights;  // what more than three waves of clusters of eight take beside that
   double stream_us, copy_us;
   double copied;                // bytes a us
   double under_copy;            // what is left of a copy's time where loads run under it
@@ -80,6 +81,7 @@ constexpr Constants by_bytes{.cycles_per_us = 1773,
                              .next_cluster = 496.1,
                              .cluster_stage = 10.85,
                              .cluster_block = 8.058,
+                             .eights = 1.12,
                              .stream_us = 1.078,
                              .copy_us = 1.884,
                              .copied = 7.442e+06,
@@ -123,6 +125,7 @@ constexpr Constants by_results{.cycles_per_us = 1773,
                                .next_cluster = 496.1,
                                .cluster_stage = 9.34,
                                .cluster_block = 10.63,
+                               .eights = 1.1,
                                .stream_us = 0.3912,
                                .copy_us = 1.991,
                                .copied = 2.283e+06,
@@ -166,6 +169,7 @@ constexpr Constants by_multiplies{.cycles_per_us = 1675,
                                   .next_cluster = 2800,
                                   .cluster_stage = 49.34,
                                   .cluster_block = 7.066,
+                                  .eights = 1,
                                   .stream_us = 1.275,
                                   .copy_us = 2.091,
                                   .copied = 2.494e+06,
@@ -279,19 +283,26 @@ double predicted_seconds(const MatmulConfig& c, const TileWork& w, const Split& 
   us *= 1 + f.slowdown * busy * busy * std::clamp((us - 20) / 200, 0.0, 1.0);
   us += (f.launch + f.first_load + (c.m + c.n) * c.k * 2 / (c.swap ? f.l2_swapped : f.l2_straight)) / f.cycles_per_us;
   us += f.cluster_block * blocks * std::log2(c.cluster()) / f.cycles_per_us;
+  if (c.cluster() == 8 && items > 3 * at_once) us *= f.eights;
   if (c.roles == Roles::pingpong) us += x.end / f.cycles_per_us;
   us -= std::clamp((sms - blocks) / blocks, 0.0, 1.0) * (w.early ? f.beside_early : f.beside);
-  const double copying = w.copies * f.copy_us + 2 * w.copied_bytes / f.copied;
+  // What a copy has written is read from the L2, as long as that keeps it.
+  constexpr double kept_bytes = 25e6, beyond_a_us = 2.3e6;
+  const double copying =
+      w.copies * f.copy_us + 2 * w.copied_bytes / f.copied + std::max(0.0, w.copied_bytes - kept_bytes) / beyond_a_us;
   return (std::max(us, least_us) + (w.early ? f.under_copy : 1) * copying) * 1e-6;
 }
 
 double dots_seconds(std::int64_t batch, std::int64_t m, std::int64_t n, std::int64_t k, int granule) {
   constexpr double words_at_once = 8 * 32 * 4;  // of a line (matmul_plain.cu)
-  constexpr double launch_us = 2.1, round_us = 0.7, line_us = 1.2e-4, row_us = 1e-4, bytes_a_us = 3e6;
-  const double rounds = std::ceil(static_cast<double>(k) * 2 / (words_at_once * std::min(granule, 8)));
-  const double lines = static_cast<double>(batch) * static_cast<double>(n);
-  return (launch_us + (rounds - 1) * round_us + lines * (line_us + static_cast<double>(m - 1) * row_us) +
-          lines * static_cast<double>(k) * 2 / bytes_a_us) *
+  constexpr double launch_us = 2.1, round_us = 0.7, line_us = 1.2e-4, row_us = 1e-4;
+  constexpr double words_a_us = 132 * 32 * 1755;         // fitted to ten products on an H200
+  constexpr double word_cycles = 7.5, row_cycles = 3.2;  // of a warp
+  const double words = std::ceil(static_cast<double>(k) * 2 / std::min(granule, 8));
+  const double rounds = std::ceil(words / words_at_once);
+  const double lines = static_cast<double>(batch) * static_cast<double>(n), rows = static_cast<double>(m);
+  return (launch_us + (rounds - 1) * round_us + lines * (line_us + (rows - 1) * row_us) +
+          lines * words * (word_cycles + rows * row_cycles) / words_a_us) *
          1e-6;
 }
 
