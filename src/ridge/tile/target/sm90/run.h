@@ -154,12 +154,12 @@ template <class Kernel> struct Consuming : Consumer<Kernel> {  // a warpgroup
   TILE_FN bool gathers() const { return p.sizes.cuts == Cuts::gathered; }
   TILE_FN void await_pieces(const Item& item) const {
     constexpr std::uint32_t come = 1, gone = 1 << 8, left = 1 << 16, mask = 255;
-    const std::uint32_t pieces = item.pieces, mine = 1u << item.piece, before = add_acquire_release(counter(item), come);
+    const std::uint32_t pieces = item.pieces, mine = 1u << item.piece,
+                        before = add_acquire_release(counter(item), come);
     std::uint32_t told = mine;
     if ((before & mask) + 1 == pieces)
       told |= before / left;
-    else if (!all_come(counter(item), pieces) &&
-             (add_acquire_release(counter(item), mine * left) & mask) != pieces)
+    else if (!all_come(counter(item), pieces) && (add_acquire_release(counter(item), mine * left) & mask) != pieces)
       told = 0;
     s.told[this->id] = told;
     if ((add_relaxed(counter(item), gone) / gone & mask) + 1 == pieces) *counter(item) = 0;
