@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <set>
 
@@ -30,7 +31,8 @@ using namespace h200;
 struct Spread {
   double low, middle, high;
 };
-constexpr Spread ours{0.87, 1.0, 1.2}, theirs{0.84, 1.06, 1.45}, theirs_unaligned{0.75, 2.2, 5.4}, others{0.7, 1, 1.6};
+constexpr Spread ours{0.87, 1.02, 1.21}, theirs{0.84, 1.06, 1.45}, theirs_unaligned{0.75, 2.2, 5.4},
+    others{0.7, 1, 1.6};
 
 Interval interval(double seconds, Spread s) { return {s.low * seconds, s.middle * seconds, s.high * seconds}; }
 
@@ -50,6 +52,13 @@ TilePlan described(const cuda::MatmulPlan& plan) {
 std::string why(const MatmulProblem& p, const cuda::MatmulPlan& best, const cuda::MatmulPlan& loser) {
   if (best.path != cuda::MatmulPlan::Path::tiles) return "the winner needs no tiles";
   if (loser.path != cuda::MatmulPlan::Path::tiles) return "reads the few rows again for every two columns";
+  if (loser.row == best.row && loser.pieces == best.pieces && loser.cuts != best.cuts) {
+    constexpr std::array cuts{"the last piece of k adds all", "the pieces of k are a cluster's blocks",
+                              "every block has an equal run of all stages", "the pieces of k wait for each other"};
+    return cuts[static_cast<std::size_t>(loser.cuts)];
+  }
+  if (loser.row == best.row && loser.pieces == best.pieces)
+    return loser.copy_a + loser.copy_b > best.copy_a + best.copy_b ? "copies an operand first" : "copies no operand";
   const auto tiled = [&](const cuda::MatmulPlan& plan) {
     const double sums = static_cast<double>(p.batch) * static_cast<double>(p.m) * static_cast<double>(p.n);
     return Tiled{kernels::sm90_menu[static_cast<std::size_t>(plan.row)], sums, plan.tiles, plan.waves, plan.pieces};

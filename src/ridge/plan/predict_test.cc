@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <set>
 
 #include "ridge/kernels/matmul_config.h"
@@ -39,6 +40,23 @@ TEST(Predict, NamesTheKernelAndWhatItWasChosenOver) {
   }
   EXPECT_TRUE(std::is_sorted(op.losers.begin(), op.losers.end(),
                              [](const Loser& x, const Loser& y) { return x.predicted_s < y.predicted_s; }));
+}
+
+TEST(Predict, NoLoserIsSoonerAndOneOfTheWinnersRowSaysWhatDiffers) {
+  int alike = 0;
+  for (const auto& [rows, columns, depth] : {std::array{1024, 408, 20160}, {224, 18752, 6312}, {128, 2048, 8192}}) {
+    const OpPlan op =
+        plans("bf16[B, D] * bf16[F, D] -> bf16[B, F]", {{"B", rows}, {"F", columns}, {"D", depth}})->at(0);
+    for (const Loser& loser : op.losers) {
+      EXPECT_GE(loser.predicted_s, op.predicted_s.expected) << loser.plan.kernel;
+      if (loser.plan.kernel != op.plan.kernel || loser.plan.split != op.plan.split) continue;
+      ++alike;
+      EXPECT_TRUE(loser.why == "copies an operand first" || loser.why == "the pieces of k wait for each other" ||
+                  loser.why == "the last piece of k adds all")
+          << loser.why;
+    }
+  }
+  EXPECT_GT(alike, 0);
 }
 
 TEST(Predict, LiesWithinItsInterval) {
