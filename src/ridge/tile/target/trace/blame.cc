@@ -1,6 +1,8 @@
 // Words for what a checker finds. Two accesses that are not ordered are the fact; which wait is missing is inferred
 // from how much the later one knows of the earlier: it knows that a multiply was started but not that it ended: then
 // somebody gave the slot back without waiting for the multiply.
+#include <algorithm>
+
 #include "ridge/tile/target/trace/world.h"
 
 namespace ridge::tile::trace {
@@ -8,11 +10,6 @@ namespace {
 
 const std::string& who(const World& w, const Access& a) { return w.program.threads[a.thread].name; }
 
-std::string place(const Access& a) {
-  std::string s;
-  if (a.step->stage >= 0) s += "stage " + std::to_string(a.step->stage) + " of ";
-  return a.step->item >= 0 ? s + "tile " + std::to_string(a.step->item) : s.empty() ? s : s + "its tile";
-}
 std::string of_tile(const Access& a) { return a.step->item >= 0 ? " of tile " + std::to_string(a.step->item) : ""; }
 
 // Whether the copy `a` comes before `b` in its producer's text.
@@ -50,18 +47,29 @@ const ThreadState& speaker(const World& w, int thread) {
   return w.threads[thread];
 }
 
+// Does it know of a raise of its counter by the writer's group?
+bool knows_raise(const World& w, const ThreadState& told, const Access& writer) {
+  const Knowledge& k = told.knows;
+  for (const Raise& r : w.counters[told.last_counter].raises)
+    if (w.program.threads[r.by.thread].group == w.program.threads[writer.thread].group &&
+        (r.by.known_to(k.seen) || r.by.known_to(k.unacquired) || r.by.known_to(k.unreleased)))
+      return true;
+  return false;
+}
+
 std::string counter_missing(const World& w, const Access& writer, const Access& reader) {
   const ThreadState& told = speaker(w, reader.thread);
   if (told.last_counter < 0) return "any order between the two";
   const std::string& name = w.program.counters[told.last_counter].name;
   const Knowledge& k = told.knows;
-  if (writer.known_to(k.unacquired)) return "an acquire where " + who(w, reader) + " reads the " + name;
+  if (const std::string leaver = blame_leaver(w, reader); !leaver.empty()) return leaver;
   if (writer.known_to(k.unreleased)) return "a release where " + who(w, writer) + " raises the " + name;
+  if (writer.known_to(k.unacquired)) return "an acquire where " + who(w, reader) + " reads the " + name;
   const bool started =
       writer.start_known_to(k.seen) || writer.start_known_to(k.unacquired) || writer.start_known_to(k.unreleased);
   if (writer.operation >= 0 && started)
     return who(w, writer) + "'s wait until its store has arrived, before it raises the " + name;
-  if (!w.program.threads[writer.thread].leads)
+  if (!w.program.threads[writer.thread].leads && knows_raise(w, told, writer))
     return "the group's barrier before the first thread of " + who(w, writer) + " raises the " + name;
   return "a wait of " + who(w, reader) + " for the " + name;
 }
@@ -99,6 +107,12 @@ std::string blame_buffer(const World& w, const std::string& cell, const Access& 
 }
 
 }  // namespace
+
+std::string place(const Access& a) {
+  std::string s;
+  if (a.step->stage >= 0) s += "stage " + std::to_string(a.step->stage) + " of ";
+  return a.step->item >= 0 ? s + "tile " + std::to_string(a.step->item) : s.empty() ? s : s + "its tile";
+}
 
 std::string blame_write(const World& w, int cell, const Access& before, const Access& now, const Knowledge& knows) {
   const Cell& c = w.program.cells[cell];
@@ -198,10 +212,13 @@ std::string blame_stuck(const World& w) {
     const Thread& thread = w.program.threads[t];
     if (w.threads[t].done || !thread.leads) continue;
     std::size_t at = w.threads[t].at;
-    while (thread.steps[at].guarded && !w.groups[thread.group].last) ++at;
-    const Step& step = thread.steps[at];
+    while (!thread.steps[at].is_done_by(w.told(thread))) ++at;
+    const bool held = w.is_held_back(static_cast<int>(t));
+    const Step& step = held ? thread.steps[at] : *w.word(static_cast<int>(t), thread.steps[at]);
     std::string what;
-    if (step.what == Do::wait) {
+    if (held) {
+      what = "room on the device";
+    } else if (step.what == Do::wait) {
       const Barrier& b = w.program.barriers[step.object];
       what = b.name;
       const BarrierState& s = w.barriers[step.object];
@@ -213,8 +230,11 @@ std::string blame_stuck(const World& w) {
       const std::int64_t come = w.named[step.object].arrived;
       if (missing.empty())
         missing = std::to_string(step.amount - come) + " of " + std::to_string(step.amount) + " threads at " + what;
-    } else if (step.what == Do::poll) {
+    } else if (step.what == Do::poll || step.what == Do::poll_awhile) {
       what = w.program.counters[step.object].name;
+      const bool full = std::count(w.held_back.begin(), w.held_back.end(), 1) > 0;
+      if (missing.empty() && full)
+        missing = "an end of " + thread.name + "'s waiting: the device has room for others when it has left";
       if (missing.empty()) missing = "something that raises " + what;
     } else {
       what = "its asynchronous operations";

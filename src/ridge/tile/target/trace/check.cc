@@ -7,8 +7,6 @@
 namespace ridge::tile::trace {
 namespace {
 
-bool is_asynchronous(Do what) { return what == Do::copy || what == Do::multiply || what == Do::store; }
-
 // One run of a program.
 class Run {
  public:
@@ -17,6 +15,7 @@ class Run {
   std::string operator()() {
     // A third of the runs lets asynchronous operations linger, a third hurries them.
     const unsigned threads_first = static_cast<unsigned>(w_.random() % 3);
+    if (!program_.talks.empty()) set_patience();
     while (w_.fault.empty()) {
       ready_.clear();
       for (std::size_t t = 0; t < w_.threads.size(); ++t)
@@ -34,10 +33,43 @@ class Run {
       for (const ThreadState& t : w_.threads)
         if (!t.done && w_.fault.empty()) w_.say(blame_stuck(w_));
     }
+    check_results();
     return w_.fault;
   }
+  const std::vector<int>& left() const { return w_.left; }
 
  private:
+  // Who waits for other blocks may give up. In a quarter of the runs nobody does; in one any may; in one all do in the
+  // end; and in one the device has no room for some of the blocks until others have ended, so that they must.
+  void set_patience() {
+    mode_ = static_cast<Patience>(w_.random() % 4);
+    if (mode_ != Patience::little_room) return;
+    room_ = 1 + static_cast<int>(w_.random() % w_.held_back.size());
+    for (char& held : w_.held_back) held = 1;
+    make_room();
+  }
+  int patience() {
+    const bool waits = mode_ == Patience::all || (mode_ == Patience::some && w_.random() % 2 == 0);
+    return waits ? -1 : static_cast<int>(w_.random() % (1U << w_.random() % 8));
+  }
+  void make_room() {  // for as many clusters as there is room for, in any order
+    for (; room_ > 0; --room_) {
+      std::vector<char*> held;
+      for (char& h : w_.held_back)
+        if (h) held.push_back(&h);
+      if (held.empty()) return;
+      *held[w_.random() % held.size()] = 0;
+    }
+  }
+
+  void check_results() {
+    for (std::size_t i = 0; i < program_.cells.size() && w_.fault.empty(); ++i)
+      if (program_.cells[i].kind == Kind::output && w_.cells[i].writes == 0)
+        w_.say(blame_unstored(w_, static_cast<int>(i)));
+    for (std::size_t i = 0; i < program_.counters.size() && w_.fault.empty(); ++i)
+      if (program_.counters[i].returns && w_.counters[i].value != 0) w_.say(blame_counter(w_, static_cast<int>(i)));
+  }
+
   bool pick_thread(unsigned mode) {
     if (ready_.empty() || ending_.empty()) return ending_.empty();
     const unsigned chance = mode == 0 ? 8 : mode == 1 ? 56 : 32;  // of 64
@@ -51,27 +83,41 @@ class Run {
     return static_cast<int>(g.ended.size()) == f.number;
   }
 
-  const Step* next(int t) const {
+  std::size_t next_at(int t) const {
     const Thread& thread = program_.threads[t];
     std::size_t at = w_.threads[t].at;
-    while (at < thread.steps.size() && thread.steps[at].guarded && !w_.groups[thread.group].last) ++at;
-    return at < thread.steps.size() ? &thread.steps[at] : nullptr;
+    while (at < thread.steps.size() && !thread.steps[at].is_done_by(w_.told(thread))) ++at;
+    return at;
+  }
+  const Step* next(int t) {
+    const std::vector<Step>& steps = program_.threads[t].steps;
+    const std::size_t at = next_at(t);
+    if (at == steps.size()) return nullptr;
+    if (steps[at].what != Do::talk) return &steps[at];
+    ThreadState& s = w_.threads[t];
+    const bool begins = s.speaker.word() == nullptr;
+    const Step* const word = s.speaker.word(program_, steps[at]);
+    if (begins) s.patience = patience();
+    return word;
   }
 
-  bool is_ready(int t) const {
+  bool is_ready(int t) {
     const ThreadState& s = w_.threads[t];
+    if (w_.is_held_back(t)) return false;
     const Step* const step = next(t);
     if (step == nullptr) return true;  // to end
     switch (step->what) {
       case Do::wait: return (w_.barriers[step->object].phases & 1) != static_cast<std::uint32_t>(step->amount);
       case Do::sync: return !s.waits_at_sync || w_.named[step->object].generation != s.generation;
-      case Do::poll: return w_.counters[step->object].value >= step->amount;
+      case Do::poll: return has_come(*step);
+      case Do::poll_awhile: return s.patience >= 0 || has_come(*step);
       case Do::wait_multiply: return multiplies_to_end(t, *step) <= ended_multiplies(t);
       case Do::wait_read: return stores_pass(t, *step, 1);
       case Do::wait_written: return stores_pass(t, *step, 2);
       default: return true;
     }
   }
+  bool has_come(const Step& poll) const { return (w_.counters[poll.object].value & poll.other) >= poll.amount; }
 
   int ended_multiplies(int t) const { return static_cast<int>(w_.groups[program_.threads[t].group].ended.size()); }
   int multiplies_to_end(int t, const Step& step) const {
@@ -89,20 +135,22 @@ class Run {
     return std::all_of(s.begin(), s.begin() + stores_to_pass(t, step), [&](char x) { return x >= state; });
   }
 
-  // Steps over what another group was last for, then does one thing.
+  // Steps over what the group was not told to do, then does one thing.
   void step(int t) {
     ThreadState& s = w_.threads[t];
     const Step* const step = next(t);
     if (step == nullptr) return finish(t);
-    s.at = step - program_.threads[t].steps.data();
+    s.at = next_at(t);
     if (step->what == Do::sync && !s.waits_at_sync) {
       s.knows.seen.tick(t);
       s.waits_at_sync = true, s.generation = w_.named[step->object].generation;
       return arrive_named(t, *step);
     }
     s.knows.seen.tick(t);
+    if (step->what == Do::poll_awhile && !has_come(*step) && s.patience-- > 0) return;  // looks again
+    const Step& listed = program_.threads[t].steps[s.at];
     act(t, *step);
-    ++s.at;
+    if (listed.what != Do::talk || !s.speaker.answer(program_, listed, answer_)) ++s.at;
   }
 
   void act(int t, const Step& step) {
@@ -139,7 +187,17 @@ class Run {
       case Do::wait_written: return pass_stores(t, step, 2);
       case Do::next_buffer: s.buffer = (s.buffer + 1) % program_.buffers; return;
       case Do::add: return add(t, step);
-      case Do::poll: return poll(t, step);
+      case Do::poll: answer_ = 1; return acquire(t, step);
+      case Do::poll_awhile:  // who gives up knows only what it knew
+        answer_ = has_come(step) ? 1 : 0;
+        if (answer_ != 0) acquire(t, step);
+        return;
+      case Do::clear: w_.counters[step.object].value = 0; return;
+      case Do::tell:
+        if (step.amount == 0) w_.left.push_back(t);
+        w_.groups[program_.threads[t].group].told = static_cast<std::uint32_t>(step.amount);
+        return w_.write(step.object, now, s.knows);
+      case Do::talk: return;  // its words are done, not it
     }
   }
 
@@ -262,14 +320,13 @@ class Run {
     acquire(t, step);
     c.hidden.join(s.knows.seen);
     if (releases) c.shown.join(s.knows.seen), c.shown_fenced.join(s.knows.fenced);
-    ++c.value;
+    c.raises.push_back({{t, s.knows.seen.step(t), -1, &step}, c.value});
+    answer_ = c.value, c.value += step.by;
     if (step.amount == 0) return;
     const bool last = c.value == step.amount;
     if (last) c.value = 0;
-    w_.groups[program_.threads[t].group].last = last;
+    w_.groups[program_.threads[t].group].told = last ? 1 : 0;
   }
-
-  void poll(int t, const Step& step) { acquire(t, step); }
 
   void acquire(int t, const Step& step) {
     ThreadState& s = w_.threads[t];
@@ -290,69 +347,24 @@ class Run {
     if (--w_.block_threads[block] > 0) return;
     for (const auto& [where, access] : w_.in_shared)
       if (where == block && !access.known_to(w_.block_end[block])) return w_.say(blame_end(w_, access));
+    const int first = block / program_.cluster * program_.cluster;
+    for (int b = first; b < first + program_.cluster; ++b)
+      if (w_.block_threads[b] > 0) return;
+    ++room_;
+    make_room();
   }
+
+  enum class Patience { all, some, none, little_room };
 
   World w_;
   const Program& program_;
   std::vector<int> ready_, ending_;
+  Patience mode_ = Patience::all;
+  int room_ = 0;             // clusters that the device could take as well
+  std::int64_t answer_ = 0;  // of the last step of a talk
 };
 
 }  // namespace
-
-World::World(const Program& p, unsigned seed)
-    : program(p),
-      random(seed),
-      threads(p.threads.size()),
-      barriers(p.barriers.size()),
-      named(p.named_barriers.size()),
-      cells(p.cells.size()),
-      counters(p.counters.size()),
-      groups(p.groups) {
-  int blocks = 1;
-  for (const Thread& t : p.threads) {
-    blocks = std::max(blocks, t.block + 1);
-    if (t.group >= 0) ++groups[t.group].threads;
-    for (const Step& s : t.steps) total_operations += is_asynchronous(s.what) ? (s.what == Do::store ? 2 : 1) : 0;
-  }
-  if (!Clock::fits(static_cast<int>(threads.size()), total_operations)) {
-    say("too long to check: " + std::to_string(total_operations) + " asynchronous operations, expected at most " +
-        std::to_string((Clock::most_words - static_cast<int>(threads.size())) * 32) + "; check fewer stages");
-    total_operations = 0;
-  }
-  const Clock c = empty_clock();
-  const Knowledge k{c, c, c, c};
-  for (ThreadState& t : threads) t.knows = k;
-  for (std::size_t i = 0; i < barriers.size(); ++i)
-    barriers[i].missing = p.barriers[i].arrivals, barriers[i].gathering = barriers[i].opened = k;
-  for (NamedState& b : named) b.gathering = b.opened = k;
-  for (CounterState& x : counters) x.shown = x.shown_fenced = x.hidden = c;
-  block_end.assign(blocks, c);
-  block_threads.assign(blocks, 0);
-  for (const Thread& t : p.threads) ++block_threads[t.block];
-}
-
-void World::write(int cell, const Access& access, const Knowledge& knows) {
-  CellState& s = cells[cell];
-  if (s.writer.step != nullptr && !s.writer.known_to(knows.seen))
-    say(blame_write(*this, cell, s.writer, access, knows));
-  else if (s.writer.step != nullptr && s.writer.operation < 0 && access.operation >= 0 &&
-           !s.writer.known_to(knows.fenced))
-    say(blame_blind(*this, cell, s.writer, access));
-  for (const Access& r : s.readers)
-    if (!r.known_to(knows.seen)) say(blame_write(*this, cell, r, access, knows));
-  s.readers.clear();
-  s.writer = access, s.writer_knew = knows.seen;
-}
-
-void World::read(int cell, const Access& access, const Knowledge& knows) {
-  CellState& s = cells[cell];
-  const bool blind = access.operation >= 0 && s.writer.operation < 0 && !s.writer.known_to(knows.fenced);
-  const bool other = program.cells[cell].kind == Kind::tile && s.writer.step != nullptr &&
-                     (s.writer.step->item != access.step->item || s.writer.step->stage != access.step->stage);
-  if (s.writer.step == nullptr || !s.writer.known_to(knows.seen) || blind || other)
-    say(blame_read(*this, cell, access, knows));
-  s.readers.push_back(access);
-}
 
 std::string check(const Program& program, unsigned seed) {
   if (!program.fault.empty()) return program.fault;
@@ -361,9 +373,14 @@ std::string check(const Program& program, unsigned seed) {
 
 Verdict check_schedules(const Program& program, int schedules) {
   Verdict v;
+  if (!program.fault.empty()) return {schedules, schedules, program.fault};
   for (int seed = 0; seed < schedules; ++seed) {
-    const std::string fault = check(program, static_cast<unsigned>(seed));
+    Run run(program, static_cast<unsigned>(seed));
+    const std::string fault = run();
     ++v.schedules;
+    std::set<std::string> left;
+    for (const int t : run.left()) left.insert(program.threads[t].name);
+    ++v.left[left];
     if (fault.empty()) continue;
     if (v.faulty++ == 0) v.first = fault;
   }

@@ -8,6 +8,8 @@
 // see only past a proxy fence, so a second clock holds what has passed one.
 #pragma once
 
+#include <map>
+#include <set>
 #include <string>
 
 #include "ridge/tile/target/trace/protocol.h"
@@ -20,7 +22,8 @@ std::string check(const Program& program, unsigned seed);
 
 struct Verdict {
   int schedules = 0, faulty = 0;
-  std::string first;  // fault, by seed
+  std::string first;                            // fault, by seed
+  std::map<std::set<std::string>, int> left{};  // who had gone before all pieces had come, and in how many schedules
 };
 Verdict check_schedules(const Program& program, int schedules = 1000);
 

@@ -71,6 +71,7 @@ class Pace {
     int generation = 0, multiplies = 0;
     std::vector<int> multiply_batches, store_batches;
     std::vector<Tick> read_at, written_at;
+    Speaker speaker;
   };
   struct BarrierState {
     int missing = 0;
@@ -83,7 +84,7 @@ class Pace {
   };
   struct GroupState {
     int threads = 0;
-    bool last = false;
+    std::uint32_t told = 0;
     std::vector<int> issued;
     std::vector<Tick> ended;
   };
@@ -113,9 +114,10 @@ class Pace {
   bool go(int t, Tick now) {
     ThreadState& s = threads_[t];
     const Thread& thread = program_.threads[t];
-    while (s.at < thread.steps.size() && thread.steps[s.at].guarded && !groups_[thread.group].last) ++s.at;
+    while (s.at < thread.steps.size() && !thread.steps[s.at].is_done_by(told(thread))) ++s.at;
     if (s.at == thread.steps.size() || s.busy_until > now) return false;
-    const Step& step = thread.steps[s.at];
+    const bool talks = thread.steps[s.at].what == Do::talk;
+    const Step& step = talks ? *s.speaker.word(program_, thread.steps[s.at]) : thread.steps[s.at];
     if (step.what == Do::sync && !s.at_sync) {
       s.at_sync = true, s.generation = named_[step.object].generation;
       arrive_named(t, step);
@@ -127,9 +129,10 @@ class Pace {
     if (s.waits_since >= 0 && s.lane >= 0) timeline_.add(s.lane, phase_of(step.what), s.waits_since, now, step.stage);
     s.waits_since = -1;
     act(t, step, now);
-    ++s.at;
+    if (!talks || !s.speaker.answer(program_, thread.steps[s.at], answer_)) ++s.at;
     return true;
   }
+  std::uint32_t told(const Thread& thread) const { return thread.group < 0 ? 0 : groups_[thread.group].told; }
 
   static Phase phase_of(Do what) {
     switch (what) {
@@ -155,7 +158,8 @@ class Pace {
     switch (step.what) {
       case Do::wait: return (barriers_[step.object].phases & 1) != static_cast<std::uint32_t>(step.amount);
       case Do::sync: return named_[step.object].generation != s.generation;
-      case Do::poll: return counters_[step.object] >= step.amount;
+      case Do::poll:
+      case Do::poll_awhile: return (counters_[step.object] & step.other) >= step.amount;
       case Do::wait_multiply:
         return all_before(groups_[program_.threads[t].group].ended, passed(s.multiply_batches, step));
       case Do::wait_read: return all_before(s.read_at, passed(s.store_batches, step));
@@ -201,11 +205,16 @@ class Pace {
       }
       case Do::add: {
         std::int64_t& value = counters_[step.object];
-        const bool last = ++value == step.amount;
+        answer_ = value, value += step.by;
+        if (step.amount == 0) return;
+        const bool last = value == step.amount;
         if (last) value = 0;
-        if (program_.threads[t].group >= 0) groups_[program_.threads[t].group].last = last;
+        groups_[program_.threads[t].group].told = last ? 1 : 0;
         return;
       }
+      case Do::poll_awhile: answer_ = 1; return;
+      case Do::clear: counters_[step.object] = 0; return;
+      case Do::tell: groups_[program_.threads[t].group].told = static_cast<std::uint32_t>(step.amount); return;
       default: return;
     }
   }
@@ -237,6 +246,7 @@ class Pace {
   std::vector<std::int64_t> counters_;
   std::vector<GroupState> groups_;
   std::vector<Signal> signals_;
+  std::int64_t answer_ = 0;  // of the last step of a talk
 };
 
 }  // namespace

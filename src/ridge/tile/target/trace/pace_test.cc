@@ -72,5 +72,15 @@ TEST(Pace, EventsOfALaneAreDisjointAndEveryPieceIsDrawn) {
   }
 }
 
+TEST(Pace, APieceWaitsForTheLongerOne) {  // two stages for three, and then both go on
+  const RecordOptions options{
+      .kernel = "m", .sizes = {.m = 64, .n = 64, .k = 320, .pieces = 2, .cuts = Cuts::gathered}, .blocks = 2};
+  const Timeline t = paced<one<3>>(options, rates);
+  ASSERT_EQ(t.lanes[8], "block 0 consumer 0");
+  ASSERT_EQ(t.lanes[9], "block 1 consumer 0");
+  EXPECT_EQ(t.ticks(8, Phase::sync), 256);
+  EXPECT_EQ(t.ticks(9, Phase::sync), 0);
+}
+
 }  // namespace
 }  // namespace ridge::tile::trace

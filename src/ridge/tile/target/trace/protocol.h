@@ -1,14 +1,18 @@
 // A kernel's synchronisation, written down: for each role the list of what it does to barriers, tiles, stores and
 // counters, in order. A block with one producer and two consumers is five lists: the producer's thread, and two threads
 // of each consumer (its first, which arrives and stores for the group, and one that stands for all the others). What a
-// role does does not depend on when others do it, but for one thing: who is last to finish a piece stores the tile, so
-// an operation may be `guarded` by that. Lists are recorded from the real text (record.h) or written by hand, may be
-// edited (that is how faults are made), and are then run in any order that their waits allow (check.h).
+// role does does not depend on when others do it, but for two things: what a group stores may depend on what its first
+// thread was told, so an operation may have to be `told`; and a thread may ask what to do next (`talk`). Lists are
+// recorded from the real text (record.h) or written by hand, may be edited (that is how faults are made), and are then
+// run in any order that their waits allow (check.h).
 #pragma once
 
 #include <cstdint>
 #include <deque>
+#include <functional>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace ridge::tile::trace {
@@ -33,8 +37,12 @@ enum class Do : std::uint8_t {
   wait_read,      // until at most `amount` batches of stores still read their source
   wait_written,   // until at most `amount` batches of stores have not arrived
   next_buffer,    // of the group's output buffers
-  add,            // one to counter `object`; `amount`: who finds that many is last and sets it to 0 (0: never)
-  poll,           // until counter `object` is at least `amount`
+  add,            // `by` to counter `object`; who finds `amount` then is last, is told so and sets it to 0 (0: never)
+  poll,           // until the bits `other` of counter `object` are at least `amount`
+  poll_awhile,    // the same, or until the thread's patience has ended; answers which
+  clear,          // sets counter `object` to 0
+  tell,           // the group, through cell `object`: the bits `amount`
+  talk,           // what talk `object` of the program asks for
 };
 
 // How an operation on a counter orders what is around it.
@@ -43,12 +51,13 @@ enum class Order : std::uint8_t { relaxed, acquire, release, acquire_release };
 struct Step {
   Do what;
   int object = -1, other = -1;
-  std::int64_t amount = 0;
+  std::int64_t amount = 0, by = 1;
   Order order = Order::acquire_release;
-  bool guarded = false;    // only if this group was the last to finish its piece
+  int told = -1;           // only if the group was told this bit
   bool is_buffer = false;  // the cells are of the group's output buffer whose turn it is: + turn * lanes
   int item = -1, stage = -1;
   std::vector<int> cells{};
+  bool is_done_by(std::uint32_t group_told) const { return told < 0 || (group_told >> told & 1) != 0; }
 };
 
 struct Thread {
@@ -73,6 +82,29 @@ struct Cell {        // what is read and written as a whole
 
 struct Counter {
   std::string name;
+  bool returns = false;  // is zero when the kernel ends, as it was when it began
+};
+
+// What a text asks for that reads what others write and goes on as it reads. It is run again from its beginning for
+// every step, with the answers that it has had, and must come to an end whatever it is answered.
+class Asking {
+ public:
+  explicit Asking(const std::vector<std::int64_t>& answers) : answers_(answers) {}
+  std::int64_t ask(Step step) {
+    if (at_ < answers_.size()) return answers_[at_++];
+    if (!next) next = std::move(step);
+    return 0;
+  }
+  std::optional<Step> next{};  // none: the text has ended
+
+ private:
+  const std::vector<std::int64_t>& answers_;
+  std::size_t at_ = 0;
+};
+
+struct Talk {  // of a group's first thread about the pieces of a tile
+  int counter = -1, piece = 0, pieces = 1;
+  std::function<void(Asking&)> text{};
 };
 
 struct Program {
@@ -82,7 +114,9 @@ struct Program {
   std::vector<std::string> named_barriers{};
   std::vector<Cell> cells{};
   std::vector<Counter> counters{};
+  std::vector<Talk> talks{};
   int groups = 0, buffers = 1, lanes = 1;  // buffers of a group, cells of a buffer
+  int cluster = 1;                         // blocks that start together
   std::string fault{};                     // found while writing down: a tile that is multiplied and was never loaded
 
   int barrier(std::string name, int arrivals, int block = 0) {
@@ -101,6 +135,33 @@ struct Program {
     threads.push_back({.name = std::move(name), .block = block});
     return threads.back();
   }
+};
+
+// One thread's place in its talks.
+class Speaker {
+ public:
+  // What it does next; null: the talk has ended. It stays where it lies.
+  const Step* word(const Program& program, const Step& talk) {
+    if (!open_) {
+      Asking asking(answers_);
+      program.talks[talk.object].text(asking);
+      if (!asking.next) return answers_.clear(), nullptr;
+      said_.push_back(std::move(*asking.next));
+      said_.back().item = talk.item, said_.back().stage = talk.stage, open_ = true;
+    }
+    return &said_.back();
+  }
+  const Step* word() const { return open_ ? &said_.back() : nullptr; }  // that it is at
+  // What its step has found. True: the talk goes on.
+  bool answer(const Program& program, const Step& talk, std::int64_t found) {
+    answers_.push_back(found), open_ = false;
+    return word(program, talk) != nullptr;
+  }
+
+ private:
+  std::deque<Step> said_;
+  std::vector<std::int64_t> answers_;
+  bool open_ = false;
 };
 
 }  // namespace ridge::tile::trace

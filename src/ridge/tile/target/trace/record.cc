@@ -57,8 +57,13 @@ int Scribe::shared_cell(const std::string& name, Kind kind, int block) {
 
 int Scribe::counter(const std::string& name) {
   const auto [found, is_new] = counters_.try_emplace(name, 0);
-  if (is_new) found->second = program.counter(name);
+  if (is_new) found->second = program.counter(name), program.counters.back().returns = true;
   return found->second;
+}
+
+int Scribe::talk(Talk talk) {
+  program.talks.push_back(std::move(talk));
+  return static_cast<int>(program.talks.size()) - 1;
 }
 
 }  // namespace ridge::tile::trace

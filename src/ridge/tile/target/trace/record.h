@@ -12,7 +12,7 @@
 
 #include "ridge/tile/ring.h"
 #include "ridge/tile/sums.h"
-#include "ridge/tile/target/trace/protocol.h"
+#include "ridge/tile/target/trace/await.h"
 #include "ridge/tile/words.h"
 
 namespace ridge::tile::trace {
@@ -46,7 +46,8 @@ class Scribe {
 
   int named_barrier(int block, const std::string& name);
   int shared_cell(const std::string& name, Kind kind, int block = -1);
-  int counter(const std::string& name);
+  int counter(const std::string& name);  // that is zero between launches
+  int talk(Talk talk);
   std::string in_block(int block, const std::string& name) const;  // says which, if there are several
 
  private:
@@ -57,7 +58,8 @@ class Scribe {
   std::map<std::ptrdiff_t, char> letters_;
 };
 
-template <class Kernel> class Record {
+// `Words` are those that pieces wait for each other with.
+template <class Kernel, class Words = Awaiting> class Record {
  public:
   using Globals = typename Kernel::Globals;
   using Stage = typename Kernel::Stage;
@@ -70,6 +72,7 @@ template <class Kernel> class Record {
   Program operator()() {
     scribe_.program.kernel = options_.kernel;
     scribe_.program.buffers = config.staging, scribe_.program.lanes = 2;
+    scribe_.program.cluster = cluster();
     for (int b = 0; b < options_.blocks; ++b)
       for (int s = 0; s < config.stages; ++s) scribe_.add_slot(b, s, config.sharers() * config.cluster());
     for (int b = 0; b < options_.blocks; ++b) {
@@ -109,10 +112,10 @@ template <class Kernel> class Record {
     Thread& thread;
     int block;
     int tile_now = -1, stage_now = -1;  // what is being done, for the notes
-    bool guarded = false;
+    int told = -1;                      // what is done only if the group was told this bit
 
     Step& note(Do what, int object = -1, std::int64_t amount = 0) {
-      thread.steps.push_back({.what = what, .object = object, .amount = amount, .guarded = guarded});
+      thread.steps.push_back({.what = what, .object = object, .amount = amount, .told = told});
       thread.steps.back().item = tile_now, thread.steps.back().stage = stage_now;
       return thread.steps.back();
     }
@@ -236,20 +239,22 @@ template <class Kernel> class Record {
     }
     bool is_last() {
       this->note(Do::read, own(" flag", Kind::buffer));
-      this->guarded = true;
+      this->told = 0;
       return true;
     }
     void add_partials(State&, const Item& x) {
       for (int piece = 0; piece < x.pieces; ++piece) this->note(Do::read, partial(x, piece));
     }
 
-    // Pieces that run at once. The counter is never set back here: who sees all come may still be reading it.
+    // Pieces that run at once.
     bool gathers() const { return this->record.options_.sizes.cuts == Cuts::gathered; }
     void await_pieces(const Item& x) {
-      const int counter = this->record.scribe_.counter("counter " + part_of(x));
-      this->note(Do::add, counter);
-      this->note(Do::poll, counter, x.pieces);
-      this->note(Do::write, own(" flag", Kind::buffer));
+      const int counter = this->record.scribe_.counter("counter " + part_of(x)), flag = own(" flag", Kind::buffer);
+      const auto text = [=](Asking& asking) {
+        Words on{asking, counter, flag};
+        trace::await_pieces(on, x);
+      };
+      this->note(Do::talk, this->record.scribe_.talk({counter, x.piece, x.pieces, text}));
     }
     bool has_share(const Item&) {
       if (gathers()) this->note(Do::read, own(" flag", Kind::buffer));
@@ -278,7 +283,7 @@ template <class Kernel> class Record {
     void store(const State& acc, const Item& item) {
       Storer at{place(item), *this, item};
       Kernel::store(at, this->record.globals_, acc);
-      this->guarded = false;
+      this->told = -1;
     }
     int buffer(int of_lane) {
       int first = -1;  // all cells of a group's buffers lie side by side
@@ -339,11 +344,17 @@ template <class Kernel> class Record {
       return "output at row " + std::to_string(row) + ", column " + std::to_string(col) +
              (item.batch > 0 ? ", product " + std::to_string(item.batch) : "");
     }
-    void share(Index row, Index col) const {  // of a tile whose pieces lie in the cluster's blocks, or in memory
+    // Of a tile whose pieces lie in the cluster's blocks, or in memory: then any share, as the group is told.
+    void share(Index row, Index col) const {
+      if (on.shares()) return share(row, col, item.piece);
+      for (on.told = 0; on.told < item.pieces; ++on.told) share(row, col, on.told);
+      on.told = -1;
+    }
+    void share(Index row, Index col, int of_piece) const {
       const int first = on.block / item.pieces * item.pieces;
       for (int piece = 0; piece < item.pieces; ++piece)
         on.note(Do::read, on.shares() ? on.shared_sums(first + piece, on.lane) : on.partial(item, piece));
-      const std::string name = output(row, col) + " share " + std::to_string(item.piece) + " of consumer " +
+      const std::string name = output(row, col) + " share " + std::to_string(of_piece) + " of consumer " +
                                std::to_string(on.id) + on.lane_name();
       on.note(Do::write, on.record.scribe_.shared_cell(name, Kind::output));
     }
@@ -375,8 +386,9 @@ template <class Kernel> class Record {
   Stage stage_{};  // a place for the text's tiles to lie in; only their addresses matter
 };
 
-template <class Kernel> Program record(const RecordOptions& options, const typename Kernel::Globals& globals = {}) {
-  return Record<Kernel>(globals, options)();
+template <class Kernel, class Words = Awaiting>
+Program record(const RecordOptions& options, const typename Kernel::Globals& globals = {}) {
+  return Record<Kernel, Words>(globals, options)();
 }
 
 }  // namespace ridge::tile::trace

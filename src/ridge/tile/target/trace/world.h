@@ -37,6 +37,7 @@ struct CellState {
   Access writer;
   Clock writer_knew;
   std::vector<Access> readers;
+  int writes = 0;
 };
 
 struct BarrierState {
@@ -52,9 +53,14 @@ struct NamedState {
   Knowledge gathering, opened;
 };
 
+struct Raise {  // of a counter
+  Access by;
+  std::int64_t before = 0;
+};
 struct CounterState {
   std::int64_t value = 0;
   Clock shown, shown_fenced, hidden;
+  std::vector<Raise> raises;  // in their order
 };
 
 struct Flight {  // an asynchronous operation that has not ended
@@ -77,12 +83,14 @@ struct ThreadState {
   std::vector<int> stores;                           // operations: read = id, written = id + 1
   std::vector<char> store_state;                     // 0 under way, 1 has read, 2 has written
   int last_counter = -1;
+  Speaker speaker;
+  int patience = 0;  // looks at a counter until it gives up
   bool done = false;
 };
 
 struct GroupState {
   int threads = 0;
-  bool last = false;        // finished its piece last
+  std::uint32_t told = 0;   // by its first thread, the last time
   std::vector<int> issued;  // threads that have issued multiply i
   std::vector<Knowledge> issuing;
   std::vector<Access> issuer;  // the group's first thread
@@ -105,6 +113,8 @@ struct World {
   std::vector<std::pair<int, Access>> in_shared;  // block, operations on its memory
   std::vector<Clock> block_end;
   std::vector<int> block_threads;  // not done
+  std::vector<char> held_back;     // by cluster: the device has no room for it yet
+  std::vector<int> left;           // threads that have gone before all pieces of their tile had come
   std::string fault;
 
   Clock empty_clock() const { return {static_cast<int>(threads.size()), total_operations}; }
@@ -112,6 +122,11 @@ struct World {
 
   void say(const std::string& what) {
     if (fault.empty()) fault = program.kernel + ": " + what;
+  }
+  bool is_held_back(int thread) const { return held_back[program.threads[thread].block / program.cluster] != 0; }
+  std::uint32_t told(const Thread& t) const { return t.group < 0 ? 0 : groups[t.group].told; }
+  const Step* word(int thread, const Step& step) const {  // what it says where it talks, else the step
+    return step.what == Do::talk ? threads[thread].speaker.word() : &step;
   }
   void write(int cell, const Access& access, const Knowledge& knows);
   void read(int cell, const Access& access, const Knowledge& knows);
@@ -125,5 +140,12 @@ std::string blame_arrival(const World& w, int barrier, const Access& now);      
 std::string blame_stuck(const World& w);
 std::string blame_end(const World& w, const Access& left);
 std::string blame_fence(const World& w, int cell, const Access& now);
+std::string place(const Access& a);  // "stage 3 of tile 0"
+
+// Of pieces that wait for each other: a share that nobody has stored at the end, or two; a counter that is not zero.
+std::string blame_unstored(const World& w, int cell);
+std::string blame_twice(const World& w, int cell, const Access& before, const Access& now);
+std::string blame_counter(const World& w, int counter);
+std::string blame_leaver(const World& w, const Access& now);  // what is missing if it has left; else nothing
 
 }  // namespace ridge::tile::trace
