@@ -38,6 +38,21 @@ std::string plan_name(const kernels::cuda::MatmulPlan& plan) {
   return plan.path == Path::tiles ? menu_name(plan.row) : plan.path == Path::dots ? "sm90_dots" : "sm90_plain";
 }
 
+KCut k_cut(tile::Cuts cuts) {
+  switch (cuts) {
+    case tile::Cuts::pieces: return {"pieces", "the last piece of k adds all"};
+    case tile::Cuts::shared: return {"shared", "the pieces of k are a cluster's blocks"};
+    case tile::Cuts::streamed: return {"streamed", "every block has an equal run of all stages"};
+    case tile::Cuts::gathered: return {"gathered", "the pieces of k wait for each other"};
+  }
+  return {};
+}
+KCut k_cut(const kernels::cuda::MatmulPlan& plan) {
+  const bool is_cut =
+      plan.path == kernels::cuda::MatmulPlan::Path::tiles && (plan.pieces > 1 || plan.cuts == tile::Cuts::streamed);
+  return is_cut ? k_cut(plan.cuts) : KCut{};
+}
+
 std::string gated_name(int row) {
   const MatmulConfig& c = kernels::sm90_gated_menu[static_cast<std::size_t>(row)];
   return fmt::format("sm90_gated_{}x{}x{}_{}{}", c.m, c.n, c.k, roles(c), layouts(c) == "kk" ? "" : "_" + layouts(c));

@@ -27,6 +27,15 @@ struct KernelCode {
 
 std::string menu_name(int row);
 std::string plan_name(const kernels::cuda::MatmulPlan& plan);  // of its kernel: a row's, "sm90_dots" or "sm90_plain"
+
+// How a kernel's blocks share k: "gathered", which means that "the pieces of k wait for each other". Empty: they do
+// not.
+struct KCut {
+  std::string_view word = {}, meaning = {};
+};
+KCut k_cut(tile::Cuts cuts);
+KCut k_cut(const kernels::cuda::MatmulPlan& plan);
+
 std::string gated_name(int row);  // of sm90_gated_menu: "sm90_gated_128x192x64_pingpong", both halves of a pair wide
 std::vector<MenuEntry> menu_list();
 

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <set>
 
@@ -14,7 +13,6 @@
 #include "ridge/kernels/matmul_cuda.h"
 #include "ridge/kernels/trace.h"
 #include "ridge/plan/h200.h"
-#include "ridge/plan/menu_list.h"
 #include "ridge/plan/plan.h"
 #include "ridge/plan/predict_gated.h"
 
@@ -46,17 +44,14 @@ TilePlan described(const cuda::MatmulPlan& plan) {
   if (plan.path == cuda::MatmulPlan::Path::nothing) return {.kernel = "nothing"};
   if (plan.path != cuda::MatmulPlan::Path::tiles) return {.kernel = plan_name(plan)};
   const MatmulConfig& c = kernels::sm90_menu[static_cast<std::size_t>(plan.row)];
-  return {plan_name(plan), c.m, c.n, c.k, c.stages, plan.pieces, plan.waves};
+  return {plan_name(plan), c.m, c.n, c.k, c.stages, plan.pieces, plan.waves, k_cut(plan)};
 }
 
 std::string why(const MatmulProblem& p, const cuda::MatmulPlan& best, const cuda::MatmulPlan& loser) {
   if (best.path != cuda::MatmulPlan::Path::tiles) return "the winner needs no tiles";
   if (loser.path != cuda::MatmulPlan::Path::tiles) return "reads the few rows again for every two columns";
-  if (loser.row == best.row && loser.pieces == best.pieces && loser.cuts != best.cuts) {
-    constexpr std::array cuts{"the last piece of k adds all", "the pieces of k are a cluster's blocks",
-                              "every block has an equal run of all stages", "the pieces of k wait for each other"};
-    return cuts[static_cast<std::size_t>(loser.cuts)];
-  }
+  if (loser.row == best.row && loser.pieces == best.pieces && loser.cuts != best.cuts)
+    return std::string(k_cut(loser.cuts).meaning);
   if (loser.row == best.row && loser.pieces == best.pieces)
     return loser.copy_a + loser.copy_b > best.copy_a + best.copy_b ? "copies an operand first" : "copies no operand";
   const auto tiled = [&](const cuda::MatmulPlan& plan) {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "ridge/plan/fuse.h"
+#include "ridge/plan/menu_list.h"
 #include "ridge/roofline/prediction.h"
 
 namespace ridge {
@@ -24,6 +25,7 @@ struct TilePlan {
   std::string kernel;  // "sm90_128x192x64_pingpong", "sm90_plain", "chain", "2 matmuls + chain"; cuBLASLt: "cublaslt"
   std::optional<int> tile_m = {}, tile_n = {}, tile_k = {}, stages = {}, split = {};
   std::optional<std::int64_t> waves = {};
+  KCut cut = {};  // of k over blocks
 };
 
 struct Loser {

@@ -23,7 +23,14 @@ TilePlan described(const cuda::GatedPlan& plan) {
   if (plan.path == cuda::GatedPlan::Path::nothing) return {.kernel = "nothing"};
   if (plan.path == cuda::GatedPlan::Path::plain) return {.kernel = "sm90_gated_plain"};
   const kernels::MatmulConfig& c = config(plan);
-  return {gated_name(plan.row), c.m, c.n, c.k, c.stages, plan.pieces, waves(plan)};
+  return {gated_name(plan.row),
+          c.m,
+          c.n,
+          c.k,
+          c.stages,
+          plan.pieces,
+          waves(plan),
+          plan.pieces > 1 ? k_cut(tile::Cuts::pieces) : KCut{}};
 }
 
 // The best of each row but the winner's; of rows that differ in their stages alone, one.

@@ -30,6 +30,7 @@ TEST(Predict, NamesTheKernelAndWhatItWasChosenOver) {
   const OpPlan& op = found->at(0);
   EXPECT_EQ(op.plan.kernel.substr(0, 5), "sm90_");
   EXPECT_EQ(op.plan.split, 1);
+  EXPECT_EQ(op.plan.cut.word, "");
   const std::int64_t tiles =
       (8192 + *op.plan.tile_m - 1) / *op.plan.tile_m * ((8192 + *op.plan.tile_n - 1) / *op.plan.tile_n);
   EXPECT_EQ(op.plan.waves, (tiles + 131) / 132);
@@ -57,6 +58,15 @@ TEST(Predict, NoLoserIsSoonerAndOneOfTheWinnersRowSaysWhatDiffers) {
     }
   }
   EXPECT_GT(alike, 0);
+}
+
+TEST(Predict, SaysHowTheWinnerCutsK) {
+  const OpPlan op = plans(product, {{"B", 512}, {"D", 17840}, {"F", 224}})->at(0);
+  ASSERT_GT(*op.plan.split, 1);
+  EXPECT_TRUE((op.plan.cut.word == "pieces" && op.plan.cut.meaning == "the last piece of k adds all") ||
+              (op.plan.cut.word == "gathered" && op.plan.cut.meaning == "the pieces of k wait for each other") ||
+              (op.plan.cut.word == "shared" && op.plan.cut.meaning == "the pieces of k are a cluster's blocks"))
+      << op.plan.cut.word;
 }
 
 TEST(Predict, LiesWithinItsInterval) {

@@ -19,6 +19,7 @@ Json plan_json(const TilePlan& p) {
   out["tile"] = p.tile_m ? Json{{"m", *p.tile_m}, {"n", *p.tile_n}, {"k", *p.tile_k}} : Json(nullptr);
   out["stages"] = or_null(p.stages);
   out["split"] = or_null(p.split);
+  out["cuts"] = p.cut.word.empty() ? Json(nullptr) : Json(p.cut.word);
   out["waves"] = or_null(p.waves);
   return out;
 }
@@ -114,11 +115,13 @@ std::string kernel_name(const Report& report, std::size_t kernel) {
   return shortened(group_name(report.explanation, report.planned->fusion.groups[kernel]), 24);
 }
 
-// What each kernel was chosen over, and what it copies first.
+// How each kernel cuts k and what it copies first, and what it was chosen over.
 std::string losers(const Report& report) {
   std::string out;
   for (std::size_t i = 0; i < report.planned->kernels.size(); ++i) {
     const OpPlan& plan = report.planned->kernels[i];
+    if (!plan.plan.cut.meaning.empty())
+      out += fmt::format("{}, split {}: {}\n", kernel_name(report, i), or_dash(plan.plan.split), plan.plan.cut.meaning);
     for (const std::string& copy : plan.copies) out += fmt::format("{} copies {}\n", kernel_name(report, i), copy);
     if (plan.losers.empty()) continue;
     std::vector<std::vector<std::string>> lost;
