@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Holds what `ridge explain --json` and `ridge run --json` print against docs/report.schema.json, and the schema against
-spoilt output: schema_test.py RIDGE. Reads the part of JSON Schema that the file uses; a keyword that it does not know fails."""
+"""Holds what `ridge explain --json` and `ridge run --json` print and the committed results of `ridge bench matmul --against
+cublaslt` against docs/report.schema.json, and the schema against spoilt output: schema_test.py RIDGE. Reads the part of JSON Schema that the file uses; a keyword that it does not know fails."""
 import copy
 import json
 import pathlib
@@ -8,7 +8,7 @@ import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-TYPES = {"object": dict, "array": list, "string": str, "number": (int, float), "integer": int, "null": type(None)}
+TYPES = {"object": dict, "array": list, "string": str, "number": (int, float), "integer": int, "null": type(None), "boolean": bool}
 KNOWN = {"$schema", "title", "description", "$defs", "$ref", "type", "enum", "required", "properties", "additionalProperties", "items"}
 
 
@@ -22,7 +22,7 @@ def wrong(value, schema, root, at="$"):
         return f"{at}: {value!r} is none of {schema['enum']}"
     if "type" in schema:
         types = schema["type"] if isinstance(schema["type"], list) else [schema["type"]]
-        if isinstance(value, bool) or not any(isinstance(value, TYPES[t]) for t in types):
+        if not ("boolean" in types if isinstance(value, bool) else any(isinstance(value, TYPES[t]) for t in types)):
             return f"{at}: {value!r} is no {types}"
     if isinstance(value, dict):
         for key in schema.get("required", []):
@@ -54,6 +54,7 @@ def main() -> int:
         ["explain", "x: bf16[N]\ny: f32[N] = cos(x)", "--on", "tpu_v5e", "-d", "N=8"],
         ["explain", str(ROOT / "examples/mlp.ridge"), "--on", "h200", "--plan"],
         ["explain", str(ROOT / "examples/geglu.ridge"), "--plan", "--no-fuse"],
+        ["explain", matmul, "--on", "h200", "--plan", *sizes],
         ["explain", "x: bf16[B, D_X]\ny[B, D_X] = softmax(x over D)", "--on", "h100", "-d", "X=4"],
         ["explain", "--flops", "1e12", "--bytes", "1e9", "--on", "h100"],
         ["explain", str(ROOT / "examples/mlp.ridge"), "--on", "zen5"],
@@ -66,16 +67,28 @@ def main() -> int:
         if found:
             failed += 1
             print(f"{' '.join(command)}: {found}")
+    contests = [json.loads((ROOT / f"results/h200_matmul_{name}.json").read_text()) for name in ("suite", "random")]
+    contest = {"$ref": "#/$defs/device_contest"}
+    for each in contests:
+        if found := wrong(each, contest, schema):
+            failed += 1
+            print(f"{each['command']}: {found}")
     good = json.loads(subprocess.run([ridge, *commands[1], "--json"], capture_output=True, text=True).stdout)
-    spoils = [lambda d: d.pop("total"), lambda d: d["ops"][0].update(limiter="luck"), lambda d: d["ops"][0].update(flops="many"),
-              lambda d: d["machine"].update(host="here"), lambda d: d["ops"][0]["thresholds"][0].pop("roofs")]
-    for i, spoil in enumerate(spoils):
-        spoilt = copy.deepcopy(good)
+    planned = json.loads(subprocess.run([ridge, *commands[6], "--json"], capture_output=True, text=True).stdout)
+    spoils = [(good, schema, lambda d: d.pop("total")), (good, schema, lambda d: d["ops"][0].update(limiter="luck")),
+              (good, schema, lambda d: d["ops"][0].update(flops="many")), (good, schema, lambda d: d["machine"].update(host="here")),
+              (good, schema, lambda d: d["ops"][0]["thresholds"][0].pop("roofs")),
+              (planned, schema, lambda d: d["ops"][0]["plan"].update(cuts="halves")),
+              (planned, schema, lambda d: d["ops"][0]["losers"][0].pop("cuts")),
+              (contests[0], contest, lambda d: d["rows"][0].update(per_cycle="most")),
+              (contests[0], contest, lambda d: d["rows"][0].update(clock=1e9)), (contests[0], contest, lambda d: d["rows"][0].update(right=1))]
+    for i, (report, kind, spoil) in enumerate(spoils):
+        spoilt = copy.deepcopy(report)
         spoil(spoilt)
-        if not wrong(spoilt, schema, schema):
+        if not wrong(spoilt, kind, schema):
             failed += 1
             print(f"spoilt output {i} passed")
-    print(f"{len(commands)} reports, {len(spoils)} spoilt ones, {failed} wrong")
+    print(f"{len(commands) + len(contests)} reports, {len(spoils)} spoilt ones, {failed} wrong")
     return failed > 0
 
 

@@ -6,6 +6,7 @@
 #include "ridge/kernels/device.h"
 #include "ridge/kernels/judge_cuda.h"
 #include "ridge/measure/cublaslt.h"
+#include "ridge/measure/device_machine.h"
 
 namespace ridge {
 namespace {
@@ -15,7 +16,6 @@ namespace cuda = kernels::cuda;
 constexpr std::int64_t gib = std::int64_t{1} << 30, pool_bytes = 6 * gib, output_bytes = 3 * gib, workspace_bytes = gib;
 constexpr std::int64_t their_workspace_bytes = std::int64_t{64} << 20, cold_bytes = std::int64_t{256} << 20;
 constexpr double replay_seconds = 2e-3, warm_seconds = 0.04;
-constexpr std::int64_t cycles_at = 1024;  // in the small memory, behind two verdicts
 
 std::int64_t padded(std::int64_t bytes) { return (bytes + 1023) / 1024 * 1024; }
 
@@ -85,6 +85,7 @@ class Session {
     }
     all->push_back(std::move(*chosen));
     if (const Status ran = take_turns(*all); !ran) return ran.error();
+    if (const auto clocks = device_clocks()) row.sm_hz = clocks->sm_hz;
     const auto after = judged();
     if (!after) return after.error();
     row.right = *before == 0 && *after == 0;
@@ -132,8 +133,7 @@ class Session {
     }
     cuda::MatmulCall call = call_;
     call.a = a, call.b = a + a_, call.d = d;
-    cuda::Workspace w{workspace(), static_cast<std::size_t>(workspace_bytes), true};
-    w.cycles = reinterpret_cast<long long*>(small() + cycles_at);
+    const cuda::Workspace w{workspace(), static_cast<std::size_t>(workspace_bytes), true};
     return said(cuda::launch(call, heuristic == tuned ? tuned_ : plan_, w, queue_.stream()));
   }
 
@@ -256,8 +256,6 @@ class Session {
       row.ratio = ratio(best.seconds, mine), row.ratio_first = ratio(first.seconds, mine);
       if (!row.tuned.empty()) row.tuned_ratio = ratio(best.seconds, all[theirs].seconds);
     }
-    const auto clocks = device_clocks();
-    row.sm_hz = clocks ? clocks->sm_hz : 0;
     return row;
   }
 
@@ -277,15 +275,18 @@ class Session {
 DeviceContestClass summary(const std::string& name, const std::vector<const DeviceContestRow*>& rows) {
   DeviceContestClass out{.name = name, .rows = rows.size()};
   std::vector<double> ratios;
-  double sum = 0, firsts = 0, tuned_sum = 0;
+  double sum = 0, firsts = 0, tuned_sum = 0, per_cycle = 0;
+  int known = 0;
   for (const DeviceContestRow* row : rows) {
     out.wrong += row->right ? 0 : 1;
     out.prediction_error += std::fabs(row->plan.predicted_s / row->ours.median - 1) / static_cast<double>(rows.size());
+    if (row->per_cycle() > 0) per_cycle += std::log(row->per_cycle()), ++known;
     if (!(row->ratio > 0)) continue;
     ratios.push_back(row->ratio);
     sum += std::log(row->ratio), firsts += std::log(row->ratio_first);
     if (row->tuned_ratio > 0) tuned_sum += std::log(row->tuned_ratio);
   }
+  if (known > 0) out.per_cycle = std::exp(per_cycle / known);
   if (ratios.empty()) return out;
   std::sort(ratios.begin(), ratios.end());
   const double n = static_cast<double>(ratios.size());
@@ -296,6 +297,18 @@ DeviceContestClass summary(const std::string& name, const std::vector<const Devi
 }
 
 }  // namespace
+
+double DeviceContestRow::per_cycle() const {
+  const double most = ours.median * sm_hz * flops_per_cycle;
+  return most > 0 ? shape.flops() / most : 0;
+}
+
+std::optional<double> matrix_flops_per_cycle(const Machine& machine, DType dtype) {
+  const Peak* const peak = machine.peak(Unit::matrix, dtype);
+  const auto cores = machine.numbers.find("cores"), clock = machine.numbers.find("matrix_clock_hz");
+  if (peak == nullptr || cores == machine.numbers.end() || clock == machine.numbers.end()) return std::nullopt;
+  return peak->rate.value / (cores->second.value * clock->second.value);
+}
 
 std::vector<DeviceContestClass> DeviceContest::classes() const {
   const auto aligned = [](const ContestShape& s) { return s.n % 8 == 0 && s.k % 8 == 0; };
@@ -324,6 +337,7 @@ Result<DeviceContest> device_contest(const std::vector<ContestShape>& shapes, co
   DeviceContest out{
       .device = facts->name, .driver = facts->driver, .baseline_version = session->version(), .rounds = options.rounds};
   out.before = device_clocks();
+  const auto machine = guess_device(facts->name);
   for (std::size_t i = 0; i < shapes.size(); ++i) {
     if (options.progress) options.progress(i, shapes.size());
     const bool ours = shapes[i].dtype == DType::bf16 || shapes[i].dtype == DType::f16;
@@ -333,6 +347,8 @@ Result<DeviceContest> device_contest(const std::vector<ContestShape>& shapes, co
     }
     auto row = session->play(shapes[i]);
     if (!row) return row.error();
+    if (machine)
+      row->flops_per_cycle = matrix_flops_per_cycle(*machine, shapes[i].dtype).value_or(0) * facts->multiprocessors;
     out.rows.push_back(*std::move(row));
   }
   out.after = device_clocks();

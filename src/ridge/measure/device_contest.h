@@ -12,6 +12,7 @@
 
 #include "ridge/base/result.h"
 #include "ridge/kernels/matmul_cuda.h"
+#include "ridge/machine/machine.h"
 #include "ridge/measure/contest_shape.h"
 #include "ridge/measure/nvml.h"
 #include "ridge/measure/timer.h"
@@ -37,7 +38,11 @@ struct DeviceContestRow {
   kernels::cuda::MatmulPlan plan = {};
   std::vector<TunedPlan> tuned = {};  // what was timed, fastest first
   double tuned_ratio = 0;             // as `ratio`, of the fastest; 0: not asked for
-  double sm_hz = 0;                   // while ours ran, by the kernel's cycles over its time; 0: the plan counts none
+  // What NVML reads when the last turn has ended, in the middle of none: all took turns of some ms under that clock,
+  // so it is the row's and not one's own. 0: no NVML.
+  double sm_hz = 0;
+  double flops_per_cycle = 0;  // of the device's matrix units in this dtype; 0: a device that the catalog lacks
+  double per_cycle() const;    // ours: the share of flops_per_cycle in each cycle of sm_hz; 0: one of them is unknown
   bool right = false;
   double worst_error = 0;  // of the bound
 };
@@ -46,7 +51,8 @@ struct DeviceContestClass {
   std::string name;
   std::size_t rows = 0, wrong = 0;
   double geometric_mean = 0, geometric_mean_first = 0, worst = 0, percentile_5 = 0, prediction_error = 0;
-  double tuned = 0;  // geometric mean of tuned_ratio; 0: not asked for
+  double tuned = 0;      // geometric mean of tuned_ratio; 0: not asked for
+  double per_cycle = 0;  // … of per_cycle, of the rows that know it; 0: none does
 };
 
 struct DeviceContest {
@@ -59,6 +65,10 @@ struct DeviceContest {
   std::optional<DeviceClocks> before = {}, after = {};
   std::vector<DeviceContestClass> classes() const;
 };
+
+// What the matrix units of one core do at most in a cycle: peak / (cores * the clock behind the peaks). 4097 on an
+// H200 in bf16. None: the machine lacks one of them.
+std::optional<double> matrix_flops_per_cycle(const Machine& machine, DType dtype);
 
 // Errors: no device, no cuBLASLt, no memory for the pools (10 GB). A wrong result is a row that says so.
 Result<DeviceContest> device_contest(const std::vector<ContestShape>& shapes, const DeviceContestOptions& options);

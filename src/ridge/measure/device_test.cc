@@ -91,6 +91,7 @@ TEST(DeviceContest, SumsUpByClass) {
     DeviceContestRow row{.shape = {.op = "linear", .dtype = DType::bf16, .out = DType::bf16, .m = m, .n = n, .k = 64}};
     row.ours.median = 1e-6, row.plan.predicted_s = 1.1e-6, row.ratio = ratio, row.ratio_first = ratio,
     row.right = n != 63;
+    row.sm_hz = 1e9, row.flops_per_cycle = n == 63 ? 0 : 1e5 * ratio;
     contest.rows.push_back(row);
   }
   const auto classes = contest.classes();
@@ -100,8 +101,20 @@ TEST(DeviceContest, SumsUpByClass) {
   EXPECT_EQ(classes[0].worst, 0.5);
   EXPECT_EQ(classes[1].name, "n or k not a multiple of 8");
   EXPECT_EQ(classes[1].wrong, 1u);
+  EXPECT_DOUBLE_EQ(classes[0].per_cycle, 2.0 * 64 * 64 * 64 / 1e8);  // half and twice of it
+  EXPECT_EQ(classes[1].per_cycle, 0);
+  EXPECT_DOUBLE_EQ(classes[2].per_cycle, classes[0].per_cycle);
   EXPECT_EQ(classes[2].rows, 3u);
   EXPECT_NEAR(classes[2].prediction_error, 0.1, 1e-9);
+}
+
+TEST(DeviceContest, KnowsWhatACycleCanDoByTheMachinesNumbers) {
+  Machine machine = *find_machine("h200");
+  EXPECT_NEAR(*matrix_flops_per_cycle(machine, DType::bf16), 4096, 2);
+  EXPECT_NEAR(*matrix_flops_per_cycle(machine, DType::e4m3), 8192, 4);
+  EXPECT_FALSE(matrix_flops_per_cycle(machine, DType::f32));
+  machine.numbers.erase("matrix_clock_hz");
+  EXPECT_FALSE(matrix_flops_per_cycle(machine, DType::bf16));
 }
 
 }  // namespace

@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <array>
-
 #include <nlohmann/json.hpp>
 
 #include "ridge/base/text.h"
@@ -33,10 +31,9 @@ Json clocks_json(const std::optional<DeviceClocks>& c) {
 }
 
 Json plan_json(const kernels::cuda::MatmulPlan& plan) {
-  constexpr std::array cuts{"pieces", "shared", "streamed", "gathered"};
   return {{"kernel", plan_name(plan)},
           {"split", plan.pieces},
-          {"cuts", cuts[static_cast<std::size_t>(plan.cuts)]},
+          {"cuts", k_cut(plan.cuts).word},
           {"waves", plan.waves},
           {"copies", static_cast<int>(plan.copy_a) + static_cast<int>(plan.copy_b)}};
 }
@@ -57,36 +54,45 @@ Json row_json(const DeviceContestRow& row) {
       out["tuned"].push_back(std::move(json));
     }
   }
-  out["sm_hz"] = row.sm_hz;
+  out["sm_hz"] = row.sm_hz > 0 ? Json(row.sm_hz) : Json(nullptr);
+  out["flops_per_cycle"] = row.flops_per_cycle > 0 ? Json(row.flops_per_cycle) : Json(nullptr);
+  out["per_cycle"] = row.per_cycle() > 0 ? Json(row.per_cycle()) : Json(nullptr);
   out["right"] = row.right, out["worst_error"] = row.worst_error;
   return out;
 }
 
+std::string share(double x) { return x > 0 ? fmt::format("{:.0f} %", 100 * x) : "-"; }
+
 }  // namespace
 
 std::string device_contest_text(const DeviceContest& contest) {
-  std::vector<std::vector<std::string>> rows{
-      {"op", "dtype", "m", "n", "k", "first", "best of 8", "ridge", "ratio", "predicted", "kernel", "split", ""}};
+  std::vector<std::vector<std::string>> rows{{"op", "dtype", "m", "n", "k", "first", "best of 8", "ridge", "ratio",
+                                              "per cycle", "predicted", "kernel", "split", ""}};
   for (const DeviceContestRow& row : contest.rows) {
     const ContestShape& s = row.shape;
     const auto time = [](const Statistics& t) { return t.runs == 0 ? "-" : engineering(t.median, "s"); };
     rows.push_back({s.op, std::string(name(s.dtype)), std::to_string(s.m), std::to_string(s.n), std::to_string(s.k),
                     time(row.first), time(row.best), time(row.ours),
-                    row.ratio > 0 ? fmt::format("{:.3f}", row.ratio) : "-", engineering(row.plan.predicted_s, "s"),
-                    plan_name(row.plan), std::to_string(row.plan.pieces), row.right ? "" : "WRONG"});
+                    row.ratio > 0 ? fmt::format("{:.3f}", row.ratio) : "-", share(row.per_cycle()),
+                    engineering(row.plan.predicted_s, "s"), plan_name(row.plan), std::to_string(row.plan.pieces),
+                    row.right ? "" : "WRONG"});
   }
-  std::string out = aligned(rows, {false, false, true, true, true, true, true, true, true, true, false, true, false});
-  out += fmt::format("\nmedians of {} interleaved rounds, cold L2; ratio: cuBLASLt's best of 8 over ridge\n",
-                     contest.rounds);
-  std::vector<std::vector<std::string>> classes{
-      {"class", "rows", "geometric mean", "tuned", "against first", "5 %", "worst", "prediction off by", "wrong"}};
+  std::string out =
+      aligned(rows, {false, false, true, true, true, true, true, true, true, true, true, false, true, false});
+  out += fmt::format(
+      "\nmedians of {} interleaved rounds, cold L2; ratio: cuBLASLt's best of 8 over ridge\nper cycle: ridge's FLOPs "
+      "over "
+      "what the matrix units can do in as many cycles of the clock that NVML reads after the row's last turn\n",
+      contest.rounds);
+  std::vector<std::vector<std::string>> classes{{"class", "rows", "geometric mean", "tuned", "against first", "5 %",
+                                                 "worst", "per cycle", "prediction off by", "wrong"}};
   for (const DeviceContestClass& c : contest.classes())
     classes.push_back({c.name, std::to_string(c.rows), fmt::format("{:.4f}", c.geometric_mean),
                        c.tuned > 0 ? fmt::format("{:.4f}", c.tuned) : "-",
                        fmt::format("{:.4f}", c.geometric_mean_first), fmt::format("{:.3f}", c.percentile_5),
-                       fmt::format("{:.3f}", c.worst), fmt::format("{:.1f} %", 100 * c.prediction_error),
-                       std::to_string(c.wrong)});
-  out += aligned(classes, {false, true, true, true, true, true, true, true, true});
+                       fmt::format("{:.3f}", c.worst), share(c.per_cycle),
+                       fmt::format("{:.1f} %", 100 * c.prediction_error), std::to_string(c.wrong)});
+  out += aligned(classes, {false, true, true, true, true, true, true, true, true, true});
   if (!contest.passed_over.empty())
     out +=
         fmt::format("passed over {} rows: neither bf16 nor f16, or larger than the pool\n", contest.passed_over.size());
@@ -115,6 +121,7 @@ std::string device_contest_json(const DeviceContest& contest) {
                               {"geometric_mean_first", c.geometric_mean_first},
                               {"percentile_5", c.percentile_5},
                               {"worst", c.worst},
+                              {"per_cycle", c.per_cycle > 0 ? Json(c.per_cycle) : Json(nullptr)},
                               {"prediction_error", c.prediction_error},
                               {"wrong", c.wrong}});
   out["rows"] = Json::array();

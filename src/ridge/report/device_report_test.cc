@@ -1,6 +1,8 @@
 // What a run on a device and a plan look like, without a device.
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include <nlohmann/json.hpp>
 
 #include "ridge/report/device_contest.h"
@@ -120,7 +122,7 @@ TEST(PlanReport, ListsWinnersAndLosers) {
   report.verb = "explain", report.measured.reset();
   OpPlan op;
   op.predicted_s = {1e-6, 2e-6, 3e-6};
-  op.plan = {"sm90_64x64x64_single", 64, 64, 64, 8, 2, 1};
+  op.plan = {"sm90_64x64x64_single", 64, 64, 64, 8, 2, 1, k_cut(tile::Cuts::gathered)};
   op.traffic_bytes = 4000, op.memory_bytes = 3000;
   op.losers = {{{"sm90_128x64x64_pingpong", 128, 64, 64, 8, 1, 1}, 2.5e-6, "loads more"}};
   report.planned = PlannedProgram{{}, {op}, {0}, op.predicted_s};
@@ -129,14 +131,17 @@ TEST(PlanReport, ListsWinnersAndLosers) {
   EXPECT_NE(text.find("Z   sm90_64x64x64_single       8      2      1  2.000 us  1.000 us .. 3.000 us  4.000 kB"),
             std::string::npos)
       << text;
-  EXPECT_NE(text.find("Z was chosen over\n  sm90_128x64x64_pingpong, split 1  2.500 us  loads more\n"),
+  EXPECT_NE(text.find("\nZ, split 2: the pieces of k wait for each other\nZ was chosen over\n  "
+                      "sm90_128x64x64_pingpong, split 1  2.500 us  loads more\n"),
             std::string::npos)
       << text;
   const auto json = nlohmann::json::parse(render_json(report))["ops"][0];
   EXPECT_EQ(json["predicted_s"]["expected"], 2e-6);
   EXPECT_EQ(json["plan"]["tile"]["m"], 64);
   EXPECT_EQ(json["plan"]["split"], 2);
+  EXPECT_EQ(json["plan"]["cuts"], "gathered");
   EXPECT_EQ(json["losers"][0]["why"], "loads more");
+  EXPECT_EQ(json["losers"][0]["cuts"], nullptr);
   const std::string csv = render_csv(report), markdown = render_markdown(report);
   EXPECT_NE(csv.find(",time_upper_s,group,kernel,tile_m,tile_n,tile_k,stages,split,waves,predicted_low_s,predicted_s,"
                      "predicted_high_s,traffic_bytes,memory_bytes\nZ,"),
@@ -148,7 +153,7 @@ TEST(PlanReport, ListsWinnersAndLosers) {
   EXPECT_NE(markdown.find("\n| op | kernel | stages | split | waves | expected | low .. high | asked | from memory |\n"
                           "| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n"
                           "| Z | sm90_64x64x64_single | 8 | 2 | 1 | 2.000 us | 1.000 us .. 3.000 us | 4.000 kB | 3.000 "
-                          "kB |\n\n```\nZ was chosen over\n"),
+                          "kB |\n\n```\nZ, split 2: the pieces of k wait for each other\nZ was chosen over\n"),
             std::string::npos)
       << markdown;
 }
@@ -165,6 +170,40 @@ TEST(DeviceContestReport, ShowsAWrongRow) {
   EXPECT_EQ(json["classes"][0]["wrong"], 1);
   EXPECT_EQ(json["rows"][0]["ratio"], 1.5);
   EXPECT_TRUE(json["clocks"]["before"].is_null());
+  EXPECT_TRUE(json["rows"][0]["per_cycle"].is_null());
+  EXPECT_TRUE(json["rows"][0]["sm_hz"].is_null());
+  EXPECT_TRUE(json["classes"][0]["per_cycle"].is_null());
+}
+
+TEST(DeviceContestReport, SaysWhatEachCycleDid) {
+  DeviceContest contest{.device = "NVIDIA H200", .driver = 13000, .baseline_version = 130100, .rounds = 5};
+  DeviceContestRow row{
+      .shape = {.op = "linear", .dtype = DType::bf16, .out = DType::bf16, .m = 4096, .n = 4096, .k = 4096}};
+  row.ours = {200e-6, 200e-6, 200e-6, 5}, row.first = row.best = {210e-6, 210e-6, 210e-6, 5};
+  row.ratio = row.ratio_first = 1.05, row.right = true, row.plan.predicted_s = 200e-6;
+  row.sm_hz = 1.4e9, row.flops_per_cycle = 132 * 4096;
+  contest.rows = {row, row};
+  contest.rows[1].sm_hz = 0;  // no NVML
+  const double expected = 2 * std::pow(4096.0, 3) / (200e-6 * 1.4e9 * 132 * 4096);
+  ASSERT_NEAR(expected, 0.908, 0.001);
+  EXPECT_EQ(
+      device_contest_text(contest),
+      "op      dtype     m     n     k     first  best of 8     ridge  ratio  per cycle  predicted  kernel      split\n"
+      "linear  bf16   4096  4096  4096  210.0 us   210.0 us  200.0 us  1.050       91 %   200.0 us  sm90_plain      1\n"
+      "linear  bf16   4096  4096  4096  210.0 us   210.0 us  200.0 us  1.050          -   200.0 us  sm90_plain      1\n"
+      "\nmedians of 5 interleaved rounds, cold L2; ratio: cuBLASLt's best of 8 over ridge\n"
+      "per cycle: ridge's FLOPs over what the matrix units can do in as many cycles of the clock that NVML reads after "
+      "the row's last turn\n"
+      "class      rows  geometric mean  tuned  against first    5 %  worst  per cycle  prediction off by  wrong\n"
+      "M >= 2048     2          1.0500      -         1.0500  1.050  1.050       91 %              0.0 %      0\n"
+      "M >= 512      2          1.0500      -         1.0500  1.050  1.050       91 %              0.0 %      0\n"
+      "all           2          1.0500      -         1.0500  1.050  1.050       91 %              0.0 %      0\n"
+      "NVIDIA H200, driver 13.0, cuBLASLt 13.1.0\n");
+  const auto json = nlohmann::json::parse(device_contest_json(contest));
+  EXPECT_DOUBLE_EQ(json["rows"][0]["per_cycle"], expected);
+  EXPECT_EQ(json["rows"][0]["flops_per_cycle"], 132 * 4096);
+  EXPECT_TRUE(json["rows"][1]["per_cycle"].is_null());
+  EXPECT_DOUBLE_EQ(json["classes"][0]["per_cycle"], expected);
 }
 
 }  // namespace
