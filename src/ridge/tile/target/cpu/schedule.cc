@@ -7,7 +7,7 @@
 namespace ridge::tile::cpu {
 namespace {
 
-constexpr Index most_packed_left = Index{16} << 20;  // bytes of A packed at once
+constexpr Index most_packed_left = Index{16} << 20;  // bytes of A packed at once, by all threads together
 
 Index rounded_up(Index a, Index to) { return ceil_div(a, to) * to; }
 
@@ -53,9 +53,14 @@ Schedule choose(const Problem& p, const Operands& o, TileLimits limits, int thre
       std::max<Index>(e.cols, std::min(stage_bytes / o.right_parts / (deep * unit_bytes) / e.cols * e.cols, limits.n));
   s.column_blocks = std::max<Index>(1, ceil_div(p.n, in_order ? e.cols : nc));
   const Index mc = std::max<Index>(e.rows, limits.m / e.rows * e.rows);
-  const Index group = std::max(mc, most_packed_left / (std::max<Index>(units, 1) * unit_bytes) / mc * mc);
-  s.groups = std::max<Index>(1, ceil_div(p.m, group));
-  s.team = p.batch * s.groups < 2 * threads;
+  const auto groups = [&](Index sharers) {
+    const Index row_bytes = std::max<Index>(units, 1) * unit_bytes;
+    return std::max<Index>(1, ceil_div(p.m, std::max(mc, most_packed_left / sharers / row_bytes / mc * mc)));
+  };
+  s.groups = groups(1);
+  // Where each thread has columns enough they share a group: one each would be as many groups in the L3 as threads.
+  s.team = p.batch * s.groups < 2 * threads || (p.batch < 2 * threads && p.n >= nc * threads);
+  if (!s.team) s.groups = groups(threads);
   if (threads > 1 && s.team) {
     if (p.n >= 2 * e.cols * threads) {
       s.column_blocks = rounded_up(s.column_blocks, threads);
