@@ -2,95 +2,19 @@
 // memory should never wait: one loop goes over the columns of two or three rows at once, writes the row that is done,
 // works on the next and reads the one behind it for the first time. Its reads and writes come as those of a copy do, so
 // the prefetcher that serves a copy serves it. (Skylake, one thread, rows of floats from memory, of a copy's speed:
-// rmsnorm 0.79 with a pass for each step and prefetch instructions, 1.00 in one loop; softmax 0.72 and 0.91.) Every row
-// is summed in an order that depends on its length alone. Included by one file for each instruction set.
+// rmsnorm 0.79 with a pass for each step and prefetch instructions, 1.00 in one loop; softmax 0.72 and 0.91.)
+//
+// Where all rows lie in the L2 nothing is waited for but a row's own end: its sum crosses the lanes, is rooted and
+// divided, some 70 cycles in which a loop that needs the factor stands still. So a few rows go through a step together,
+// before the first goes through the next. Either way a row is summed in an order that depends on its length alone.
+// Included by one file for each instruction set.
 #pragma once
 
+#include "ridge/kernels/row_steps.h"
 #include "ridge/kernels/rows.h"
-#include "ridge/kernels/vector_math.h"
-#include "ridge/kernels/vector_math_storage.h"
 
 namespace ridge::kernels {
 namespace {
-
-template <class V> float largest(V a) {
-  alignas(64) float lanes[V::lanes];
-  a.store(lanes);
-  float most = lanes[0];
-  for (const float each : lanes) most = each > most ? each : most;
-  return most;
-}
-
-// What is joined of a row: two vectors hide the latency of joining, what is no whole pair comes one vector at a time.
-template <class V, class X, bool halves, class Kind> struct Reduction {
-  const X* row;
-  V start;
-  V part[4] = {start, start, start, start};
-
-  [[gnu::always_inline]] void two(std::int64_t i, int k) {  // k: 0 or 2
-    const Two<V> x = load_two<V, halves>(row + i);
-    part[k] = Kind::join(part[k], Kind::of(x.a)), part[k + 1] = Kind::join(part[k + 1], Kind::of(x.b));
-  }
-  void some(std::int64_t i, int count) {
-    alignas(64) float rest[V::lanes], values[V::lanes];
-    start.store(rest);
-    Kind::of(load_some<V>(row + i, count)).store(values);
-    std::memcpy(rest, values, static_cast<std::size_t>(count) * sizeof(float));
-    part[0] = Kind::join(part[0], V::load(rest));
-  }
-  V result() const { return Kind::join(Kind::join(part[0], part[1]), Kind::join(part[2], part[3])); }
-};
-struct SumOfSquares {
-  template <class V> static V of(V v) { return v * v; }
-  template <class V> static V join(V a, V b) { return a + b; }
-};
-struct Largest {  // of a NaN and another, the other: it shows in the sum of powers
-  template <class V> static V of(V v) { return v; }
-  template <class V> static V join(V a, V b) { return larger(b, a); }
-};
-
-struct Nothing {
-  static void two(std::int64_t, int = 0) {}
-  static void some(std::int64_t, int) {}
-};
-template <class Fetch, class Work>
-struct Reader {  // `fetch` of a row that comes from memory, `work` on one from a cache
-  Fetch fetch;
-  Work work;
-  [[gnu::always_inline]] void two(std::int64_t i, int k) { fetch.two(i, k), work.two(i, k); }
-  void some(std::int64_t i, int count) { fetch.some(i, count), work.some(i, count); }
-};
-
-template <class V, class Step> void rest(Step& step, std::int64_t from, std::int64_t n) {
-  for (; from < n; from += V::lanes) step.some(from, static_cast<int>(std::min<std::int64_t>(V::lanes, n - from)));
-}
-
-// Over 0 … n-1: `write` writes one row, `read` works on others; returned as it is then. Whole pairs are written from
-// `lead` on, where the output meets a line, so the writer is ahead of the reader, who may overwrite what it read.
-template <class V, class Write, class Read>
-[[gnu::always_inline]] inline Read over_row(std::int64_t n, std::int64_t lead, const Write& write, const Read& start) {
-  constexpr std::int64_t pair = 2 * V::lanes;
-  const Write edge = write, body = write;  // copies, whose addresses nobody has, stay in registers
-  Read read = start;
-  rest<V>(edge, 0, lead);
-  std::int64_t i = 0;
-  for (; lead + i + 2 * pair <= n; i += 2 * pair) {
-    read.fetch.two(i, 0), read.fetch.two(i + pair, 2);
-    body.two(lead + i), body.two(lead + i + pair);
-    read.work.two(i, 0), read.work.two(i + pair, 2);
-  }
-  for (std::int64_t at = lead + i; at < n; at += pair) {
-    if (at + pair <= n)
-      edge.two(at);
-    else
-      rest<V>(edge, at, n);
-  }
-  for (; i + 2 * pair <= n; i += 2 * pair) read.two(i, 0), read.two(i + pair, 2);
-  for (; i + pair <= n; i += pair) read.two(i, 0);
-  Read last = read;
-  rest<V>(last, i, n);
-  return last;
-}
 
 template <class V, class X, class W, class Y> class RowRunner {
  public:
@@ -98,26 +22,33 @@ template <class V, class X, class W, class Y> class RowRunner {
 
   void softmax() {
     if (run_.begin == run_.end) return;
+    if (run_.near) return in_batches([&](std::int64_t from, int rows) { softmax_of(from, rows); });
     float most = largest(over_row<V>(n_, 0, Nothing{}, Reader<Top, Nothing>{top_of(run_.begin), {}}).fetch.result());
     float sum = 0;
     for (std::int64_t r = run_.begin; r < run_.end; ++r) {
       const Reader<Top, Powers> start{top_of(std::min(r + 1, run_.end - 1)), {x_row(r), run_.scratch, lit<V>(most)}};
       const auto done = r == run_.begin ? over_row<V>(n_, 0, Nothing{}, start)
                                         : over_row<V>(n_, lead(r - 1), scaled(r - 1, sum), start);
-      sum = kernels::sum(done.work.part[0] + done.work.part[1]), most = largest(done.fetch.result());
+      sum = done.work.total(), most = largest(done.fetch.result());
     }
     over_row<V>(n_, lead(run_.end - 1), scaled(run_.end - 1, sum), Reader<Nothing, Nothing>{});
   }
 
   void rmsnorm() {
     if (run_.begin == run_.end) return;
-    V squares = over_row<V>(n_, 0, Nothing{}, squares_of(run_.begin)).fetch.result();
+    rows_together(n_) > 1 ? rmsnorm<2>() : rmsnorm<4>();
+  }
+
+ private:
+  // A row's sum of squares in so many pairs of vectors.
+  template <int pairs> void rmsnorm() {
+    if (run_.near) return in_batches([&](std::int64_t from, int rows) { rmsnorm_of<pairs>(from, rows); });
+    V squares = over_row<V>(n_, 0, Nothing{}, squares_of<pairs>(run_.begin)).fetch.result();
     for (std::int64_t r = run_.begin; r < run_.end; ++r) {
-      const Scale s = scale_of(r, kernels::sum(squares));
-      const Squares next = squares_of(std::min(r + 1, run_.end - 1));
+      const Scale s = scale_of(r, sum(squares));
+      const auto next = squares_of<pairs>(std::min(r + 1, run_.end - 1));
       if (s.unit != 1) {
-        const Weighted<float, false> write{run_.scratch, weight_, y_row(r), streams(r), lit<V>(s.factor)};
-        over_row<V>(n_, lead(r), write, Reader<Nothing, Nothing>{});
+        write_divided(r, s);
         squares = over_row<V>(n_, 0, Nothing{}, next).fetch.result();
       } else {
         const Weighted<X, halves> write{x_row(r), weight_, y_row(r), streams(r), lit<V>(s.factor)};
@@ -126,9 +57,78 @@ template <class V, class X, class W, class Y> class RowRunner {
     }
   }
 
- private:
   static constexpr bool brain = std::is_same_v<X, Bf16> && std::is_same_v<Y, Bf16>;
   static constexpr bool halves = V::has_halves && brain && std::is_same_v<W, Bf16>;
+
+  static constexpr int most_rows = 16;
+
+  // Of rows that a quarter of the L1 holds.
+  template <class Step> void in_batches(Step step) const {
+    const std::int64_t rows = rows_together(n_);
+    for (std::int64_t r = run_.begin; r < run_.end; r += rows) step(r, static_cast<int>(std::min(rows, run_.end - r)));
+  }
+  // Two rows at once, and the last alone.
+  template <class Two, class One> static void in_pairs(int rows, Two two, One one) {
+    int k = 0;
+    for (; k + 1 < rows; k += 2) two(k);
+    if (k < rows) one(k);
+  }
+  void softmax_of(std::int64_t from, int rows) const {
+    V tops[most_rows], sums[most_rows];
+    const auto set_top = [&](int k, const Top& row) { tops[k] = lit<V>(largest(row.result())); };
+    const auto set_sum = [&](int k, const Powers& row) { sums[k] = lit<V>(1) / lit<V>(row.total()); };
+    const auto powers = [&](int k) { return Powers{x_row(from + k), room(from + k, k), tops[k]}; };
+    const auto scaled = [&](int k) { return Scaled{room(from + k, k), y_row(from + k), false, sums[k]}; };
+    in_pairs(
+        rows,
+        [&](int k) {
+          const auto done = over_row<V>(n_, 0, Nothing{}, Reader<Top, Top>{top_of(from + k), top_of(from + k + 1)});
+          set_top(k, done.fetch), set_top(k + 1, done.work);
+        },
+        [&](int k) {
+          set_top(k, over_row<V>(n_, 0, Nothing{}, Reader<Top, Nothing>{top_of(from + k), {}}).fetch);
+        });
+    for (int k = 0; k < rows; ++k)
+      set_sum(k, over_row<V>(n_, 0, Nothing{}, Reader<Nothing, Powers>{{}, powers(k)}).work);
+    for (int k = 0; k < rows; ++k) over_row<V>(n_, 0, scaled(k), Alone<4>{});
+  }
+  // Where a row's powers wait for their sum: y itself where it can hold them.
+  float* room(std::int64_t r, int k) const {
+    if constexpr (std::is_same_v<Y, float>)
+      return y_row(r);
+    else
+      return run_.scratch + k * n_;
+  }
+  template <int pairs> void rmsnorm_of(std::int64_t from, int rows) const {
+    Scale scales[most_rows];
+    const auto set = [&](int k, const auto& row) { scales[k] = scale_of(from + k, sum(row.result())); };
+    const auto sum_one = [&](int k) { set(k, over_row<V>(n_, 0, Nothing{}, squares_of<pairs>(from + k)).fetch); };
+    const auto write_one = [&](int k) {
+      if (scales[k].unit != 1) return write_divided(from + k, scales[k]);
+      const Weighted<X, halves> write{x_row(from + k), weight_, y_row(from + k), false, lit<V>(scales[k].factor)};
+      over_row<V>(n_, 0, write, Alone<4>{});
+    };
+    if constexpr (pairs == 4) {
+      for (int k = 0; k < rows; ++k) sum_one(k), write_one(k);
+    } else {
+      in_pairs(
+          rows,
+          [&](int k) {
+            const Reader<Squares<pairs>, Squares<pairs>> start{{x_row(from + k), lit<V>(0)},
+                                                               {x_row(from + k + 1), lit<V>(0)}};
+            const auto done = over_row<V>(n_, 0, Nothing{}, start);
+            set(k, done.fetch), set(k + 1, done.work);
+          },
+          sum_one);
+      in_pairs(
+          rows,
+          [&](int k) {
+            if (scales[k].unit != 1 || scales[k + 1].unit != 1) return write_one(k), write_one(k + 1);
+            over_row<V>(n_, 0, weighted_two(from + k, scales[k].factor, scales[k + 1].factor), Alone<2>{});
+          },
+          write_one);
+    }
+  }
 
   const X* x_row(std::int64_t r) const { return x_ + r * run_.problem.x.row_stride; }
   Y* y_row(std::int64_t r) const { return y_ + r * run_.problem.y.row_stride; }
@@ -152,22 +152,27 @@ template <class V, class X, class W, class Y> class RowRunner {
     void some(std::int64_t i, int n) const { store_some(load_some<V>(powers + i, n) * scale, y + i, n); }
   };
   using Top = Reduction<V, X, halves, Largest>;
-  using Squares = Reader<Reduction<V, X, halves, SumOfSquares>, Nothing>;
+  template <int pairs> using Squares = Reduction<V, X, halves, SumOfSquares<pairs>>;
+  template <int turn> struct Alone : Reader<Nothing, Nothing> { static constexpr int pairs = turn; };
   Top top_of(std::int64_t r) const { return {x_row(r), lit<V>(-__builtin_inff())}; }
-  Squares squares_of(std::int64_t r) const { return {{x_row(r), lit<V>(0)}, {}}; }
+  template <int pairs> Reader<Squares<pairs>, Nothing> squares_of(std::int64_t r) const {
+    return {{x_row(r), lit<V>(0)}, {}};
+  }
 
-  // scratch = e^(x - top); their sum. A NaN makes it NaN, and so do +inf and a row of -inf: 0/0.
+  // scratch = 2^64 e^(x - top); their sum. A NaN makes it NaN, and so do +inf and a row of -inf: 0/0.
   struct Powers {
+    static constexpr int pairs = 2;
     const X* x;
     float* scratch;
     V top;
     V part[2] = {lit<V>(0), lit<V>(0)};
 
+    float total() const { return sum(part[0] + part[1]); }
     static V power(V v) {
       if constexpr (sizeof(Y) == 2)
-        return exp_below_0_short(v);
+        return raised_power_short(v);
       else
-        return exp_below_0(v);
+        return raised_power(v);
     }
     [[gnu::always_inline]] void two(std::int64_t i, int) {
       const Two<V> v = load_two<V, halves>(x + i);
@@ -192,18 +197,34 @@ template <class V, class X, class W, class Y> class RowRunner {
     V scale;
     [[gnu::always_inline]] void two(std::int64_t i) const {
       const Two<V> v = load_two<V, paired>(x + i);
-      Two<V> out{v.a * scale, v.b * scale};
-      if (weight != nullptr) {
-        const Two<V> w = load_two<V, paired>(weight + i);
-        out = {out.a * w.a, out.b * w.b};
-      }
-      store_two<V, paired>(out, y + i, stream);
+      const Two<V> w = load_two<V, paired>(weight + i);
+      store_two<V, paired>({v.a * scale * w.a, v.b * scale * w.b}, y + i, stream);
     }
     void some(std::int64_t i, int n) const {
-      const V v = load_some<V>(x + i, n) * scale;
-      store_some(weight == nullptr ? v : v * load_some<V>(weight + i, n), y + i, n);
+      store_some(load_some<V>(x + i, n) * scale * load_some<V>(weight + i, n), y + i, n);
     }
   };
+
+  struct WeightedTwo {  // two rows, for which the weight is read once
+    const X* x[2];
+    const W* weight;
+    Y* y[2];
+    V scale[2];
+    [[gnu::always_inline]] void two(std::int64_t i) const {
+      const Two<V> a = load_two<V, halves>(x[0] + i), b = load_two<V, halves>(x[1] + i);
+      const Two<V> w = load_two<V, halves>(weight + i);
+      store_two<V, halves>({a.a * scale[0] * w.a, a.b * scale[0] * w.b}, y[0] + i, false);
+      store_two<V, halves>({b.a * scale[1] * w.a, b.b * scale[1] * w.b}, y[1] + i, false);
+    }
+    void some(std::int64_t i, int n) const {
+      for (int k = 0; k < 2; ++k)
+        store_some(load_some<V>(x[k] + i, n) * scale[k] * load_some<V>(weight + i, n), y[k] + i, n);
+    }
+  };
+
+  WeightedTwo weighted_two(std::int64_t r, float first, float second) const {
+    return {{x_row(r), x_row(r + 1)}, weight_, {y_row(r), y_row(r + 1)}, {lit<V>(first), lit<V>(second)}};
+  }
 
   struct Scale {
     float factor, unit;  // y = x / unit * factor
@@ -226,13 +247,16 @@ template <class V, class X, class W, class Y> class RowRunner {
           const V v = load_some<V>(run_.scratch + i, static_cast<int>(std::min<std::int64_t>(V::lanes, n_ - i)));
           part = part + v * v;
         }
-        total = kernels::sum(part);
+        total = sum(part);
         epsilon = epsilon / unit / unit;
       }
     }
-    alignas(64) float root[V::lanes];
-    (lit<V>(1) / sqrt(lit<V>(total / static_cast<float>(n_) + epsilon))).store(root);
-    return {root[0], unit};
+    return {1 / std::sqrt(total * part_ + epsilon), unit};
+  }
+  void write_divided(std::int64_t r, const Scale& s) const {
+    divide_by(r, s.unit);
+    const Weighted<float, false> write{run_.scratch, weight_, y_row(r), streams(r), lit<V>(s.factor)};
+    over_row<V>(n_, lead(r), write, Alone<2>{});
   }
   void divide_by(std::int64_t r, float unit) const {  // scratch = x / unit
     for (std::int64_t i = 0; i < n_; i += V::lanes) {
@@ -246,20 +270,45 @@ template <class V, class X, class W, class Y> class RowRunner {
   const W* weight_;
   Y* y_;
   std::int64_t n_ = run_.problem.columns;
+  float part_ = 1 / static_cast<float>(n_);
 };
 
+// A row of weights as floats, or of ones in x's format: what the kernel multiplies with is one of the two.
+template <class V, class X> const X* ones(std::int64_t n, float* room) {
+  X one[V::lanes];
+  lit<V>(1).store(one);
+  X* const to = reinterpret_cast<X*>(room);
+  for (std::int64_t i = 0; i < n; ++i) to[i] = one[0];
+  return to;
+}
+template <class V> const float* widened(const RowRun& run, std::int64_t n, float* room) {
+  with_type(run.problem.weight, const_cast<void*>(run.weight), [&](auto* from) { widen_run<V>(from, n, room); });
+  return room;
+}
+
+template <class V, class X, class Y> void run_rmsnorm(const RowRun& run, const X* x, Y* y) {
+  const DType dtype = run.problem.weight;
+  const std::int64_t n = run.problem.columns;
+  constexpr DType own = std::is_same_v<X, float> ? DType::f32 : std::is_same_v<X, Bf16> ? DType::bf16 : DType::f16;
+  if (run.weight == nullptr) {
+    RowRunner<V, X, X, Y>(run, x, ones<V, X>(n, run.weights), y).rmsnorm();
+  } else if (dtype == own) {
+    RowRunner<V, X, X, Y>(run, x, static_cast<const X*>(run.weight), y).rmsnorm();
+  } else {
+    const auto* const w = dtype == DType::f32 ? static_cast<const float*>(run.weight) : widened<V>(run, n, run.weights);
+    RowRunner<V, X, float, Y>(run, x, w, y).rmsnorm();
+  }
+}
+
 template <class V> void run_rows(const RowRun& run) {
-  const RowProblem& p = run.problem;
-  with_type(p.x.dtype, const_cast<void*>(run.x), [&](auto* x) {
-    with_type(p.y.dtype, run.y, [&](auto* y) {
-      if (p.function == RowFunction::softmax)
-        return RowRunner<V, std::decay_t<decltype(*x)>, std::decay_t<decltype(*x)>, std::decay_t<decltype(*y)>>(
-                   run, x, nullptr, y)
-            .softmax();
-      with_type(p.weight, const_cast<void*>(run.weight), [&](auto* w) {
-        RowRunner<V, std::decay_t<decltype(*x)>, std::decay_t<decltype(*w)>, std::decay_t<decltype(*y)>>(run, x, w, y)
-            .rmsnorm();
-      });
+  with_type(run.problem.x.dtype, const_cast<void*>(run.x), [&](auto* x) {
+    with_type(run.problem.y.dtype, run.y, [&](auto* y) {
+      using X = std::decay_t<decltype(*x)>;
+      using Y = std::decay_t<decltype(*y)>;
+      if (run.problem.function == RowFunction::softmax)
+        RowRunner<V, X, X, Y>(run, x, nullptr, y).softmax();
+      else
+        run_rmsnorm<V, X, Y>(run, x, y);
     });
   });
   if (run.stream) V::fence();

@@ -67,18 +67,22 @@ template <class V> [[gnu::always_inline]] inline NearPower<V> near_power(V x, V 
 
 template <class V> V exp(V x) { return power_of_e(x).value(); }
 
-// e^x for x <= 0, which needs no guard above: two instructions fewer. NaN gives NaN.
-template <class V> [[gnu::always_inline]] inline V exp_below_0(V x) {
-  x = larger(lit<V>(-150), x);
-  const V n = round_product(x, 1.44269502f);
-  const V r = fma(n, lit<V>(1.90465421e-09f), fma(n, lit<V>(-0.693147182f), x));
-  return scale(fma(power_rest(r), r * r, r) + lit<V>(1), n);
+// 2^64 e^x for x <= 0, for rows that are divided by their own sum: up there every power that a quotient can show has
+// the exponent of a float, so that it is made by one shift (the sum's low bits are the integer, 64 and a float's 127 of
+// exponent) and 1 + q is scaled by one fma: 13 instructions, where what must end in subnormals takes 22 of AVX2. NaN
+// gives NaN. Within 2^-21: one float of ln 2 leaves 2.7e-9 of x, of which a difference of two floats has lost 6e-8.
+template <class V> [[gnu::always_inline]] inline V raised_power(V x) {
+  x = larger(lit<V>(-130), x);
+  const V integer = lit<V>(0x1.8p23f + 64 + 127), t = fma(x, lit<V>(1.44269502f), integer);
+  const V r = fma(t - integer, lit<V>(-0.693147182f), x), power = as_float(shift_left<23>(bits(t)));
+  return fma(fma(power_rest(r), r * r, r), power, power);
 }
 
-// The same within 2^-18, more than a result of 16 bits can show, in half the instructions.
-template <class V> [[gnu::always_inline]] inline V exp_below_0_short(V x) {
-  const V t = larger(lit<V>(-150), x * lit<V>(1.44269502f)), f = fraction(t);
-  return scale(horner(f, 0.999999285f, 0.693121791f, 0.240247443f, 0.0559178628f, 0.00957010221f), t - f);
+// The same within 2^-18, more than a result of 16 bits can show, in three instructions fewer.
+template <class V> [[gnu::always_inline]] inline V raised_power_short(V x) {
+  const V y = larger(lit<V>(-188), x * lit<V>(1.44269502f)), integer = lit<V>(0x1.8p23f + 64 + 127), t = y + integer;
+  return horner(y - (t - integer), 0.999999285f, 0.693121791f, 0.240247443f, 0.0559178628f, 0.00957010221f) *
+         as_float(shift_left<23>(bits(t)));
 }
 
 template <class V> V log(V x) {

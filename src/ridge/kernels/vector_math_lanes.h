@@ -99,7 +99,6 @@ inline Float512 operator/(Float512 a, Float512 b) { return {_mm512_div_ps(a.v, b
 inline Float512 fma(Float512 a, Float512 b, Float512 c) { return {_mm512_fmadd_ps(a.v, b.v, c.v)}; }
 inline Float512 sqrt(Float512 a) { return {_mm512_sqrt_ps(a.v)}; }
 inline Float512 round_even(Float512 a) { return {_mm512_roundscale_ps(a.v, _MM_FROUND_TO_NEAREST_INT | 8)}; }
-inline Float512 fraction(Float512 a) { return {_mm512_reduce_ps(a.v, _MM_FROUND_TO_NEAREST_INT | 8)}; }
 inline Float512 scale(Float512 a, Float512 n) { return {_mm512_scalef_ps(a.v, n.v)}; }
 inline Float512 smaller(Float512 a, Float512 b) { return {_mm512_min_ps(a.v, b.v)}; }
 inline Float512 larger(Float512 a, Float512 b) { return {_mm512_max_ps(a.v, b.v)}; }
@@ -136,7 +135,6 @@ struct Float256 {
   using Int = Int256;
   using Mask = Mask256;
   static constexpr int lanes = 8;
-  static constexpr bool has_halves = false;
   __m256 v;
 
   static Float256 all(float x) { return {_mm256_set1_ps(x)}; }
@@ -160,14 +158,39 @@ struct Float256 {
   static void fence() { _mm_sfence(); }
   static void prefetch(const void* p) { _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T1); }
 
+  // 16 bf16 at once, those of even and those of odd place: 20 instructions to round them where two vectors in order
+  // take 33, and no lane changes sides.
+  static constexpr bool has_halves = true;
+  static void load_halves(const Bf16* p, Float256& even, Float256& odd) {
+    const __m256i u = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
+    even = {_mm256_castsi256_ps(_mm256_slli_epi32(u, 16))};
+    odd = {_mm256_castsi256_ps(_mm256_and_si256(u, _mm256_set1_epi32(static_cast<int>(0xffff0000))))};
+  }
+  static void store_halves(Float256 even, Float256 odd, Bf16* p) {
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), joined(even, odd));
+  }
+  static void stream_halves(Float256 even, Float256 odd, Bf16* p) {
+    _mm256_stream_si256(reinterpret_cast<__m256i*>(p), joined(even, odd));
+  }
+
  private:
+  static __m256i joined(Float256 even, Float256 odd) {
+    __m256i low = even.rounded_to_bf16(), high = odd.rounded_to_bf16();
+    if (_mm256_movemask_ps(_mm256_cmp_ps(even.v, odd.v, _CMP_UNORD_Q)) != 0) [[unlikely]]
+      low = even.quiet_or(low), high = odd.quiet_or(high);
+    return _mm256_blend_epi16(_mm256_srli_epi32(low, 16), high, 0xaa);
+  }
+  __m256i rounded_to_bf16() const {  // in the upper half of each lane, to even; a NaN may come out as anything
+    const __m256i u = _mm256_castps_si256(v), even = _mm256_and_si256(_mm256_srli_epi32(u, 16), _mm256_set1_epi32(1));
+    return _mm256_add_epi32(_mm256_add_epi32(u, _mm256_set1_epi32(0x7fff)), even);
+  }
+  __m256i quiet_or(__m256i near) const {
+    const __m256i quiet = _mm256_or_si256(_mm256_castps_si256(v), _mm256_set1_epi32(0x400000));
+    return _mm256_blendv_epi8(near, quiet, _mm256_castps_si256(_mm256_cmp_ps(v, v, _CMP_UNORD_Q)));
+  }
   __m128i f16_bits() const { return _mm256_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
   __m128i bf16_bits() const {
-    const __m256i u = _mm256_castps_si256(v), even = _mm256_and_si256(_mm256_srli_epi32(u, 16), _mm256_set1_epi32(1));
-    const __m256i near = _mm256_add_epi32(u, _mm256_add_epi32(even, _mm256_set1_epi32(0x7fff)));
-    const __m256i quiet = _mm256_or_si256(u, _mm256_set1_epi32(0x400000));
-    const __m256i nan = _mm256_castps_si256(_mm256_cmp_ps(v, v, _CMP_UNORD_Q));
-    const __m256i top = _mm256_srli_epi32(_mm256_blendv_epi8(near, quiet, nan), 16);
+    const __m256i top = _mm256_srli_epi32(quiet_or(rounded_to_bf16()), 16);
     return _mm_packus_epi32(_mm256_castsi256_si128(top), _mm256_extracti128_si256(top, 1));
   }
 };
@@ -179,7 +202,6 @@ inline Float256 operator/(Float256 a, Float256 b) { return {_mm256_div_ps(a.v, b
 inline Float256 fma(Float256 a, Float256 b, Float256 c) { return {_mm256_fmadd_ps(a.v, b.v, c.v)}; }
 inline Float256 sqrt(Float256 a) { return {_mm256_sqrt_ps(a.v)}; }
 inline Float256 round_even(Float256 a) { return {_mm256_round_ps(a.v, _MM_FROUND_TO_NEAREST_INT | 8)}; }
-inline Float256 fraction(Float256 a) { return a - round_even(a); }
 inline Float256 smaller(Float256 a, Float256 b) { return {_mm256_min_ps(a.v, b.v)}; }
 inline Float256 larger(Float256 a, Float256 b) { return {_mm256_max_ps(a.v, b.v)}; }
 inline Mask256 operator<(Float256 a, Float256 b) { return {_mm256_cmp_ps(a.v, b.v, _CMP_LT_OQ)}; }
@@ -294,7 +316,6 @@ inline FloatPlain sqrt(FloatPlain a) {
 inline FloatPlain round_even(FloatPlain a) {  // |a| < 2^22
   return each<FloatPlain>([&](int i) { return (a.v[i] + 0x1.8p23f) - 0x1.8p23f; });
 }
-inline FloatPlain fraction(FloatPlain a) { return a - round_even(a); }  // |a| < 2^22
 inline FloatPlain smaller(FloatPlain a, FloatPlain b) {
   return each<FloatPlain>([&](int i) { return a.v[i] < b.v[i] ? a.v[i] : b.v[i]; });
 }
