@@ -14,6 +14,7 @@ struct Avx2 {
   static Vector load(const std::byte* from) { return _mm256_load_ps(reinterpret_cast<const float*>(from)); }
   static Vector mix(Vector a, Vector b) { return _mm256_xor_ps(a, b); }
   static void keep(Vector a) { asm volatile("" : : "x"(a)); }
+  static void store(std::byte* to, Vector a) { _mm256_store_ps(reinterpret_cast<float*>(to), a); }
   static void stream(std::byte* to, Vector a) { _mm256_stream_ps(reinterpret_cast<float*>(to), a); }
   static void drain() { _mm_sfence(); }
 };
@@ -23,8 +24,16 @@ constexpr int sums = 12;
 }  // namespace
 
 const PeakLoops& avx2_peak_loops() {
-  static constexpr PeakLoops loops{"avx2",  2 * 8 * sums,    f32_peak_loop<Avx2, sums>, 0,
-                                   nullptr, read_loop<Avx2>, copy_loop<Avx2>,           combine_loop<Avx2>};
+  static constexpr PeakLoops loops{.isa = "avx2",
+                                   .f32_flop = 2 * 8 * sums,
+                                   .f32 = f32_peak_loop<Avx2, sums>,
+                                   .bf16_flop = 0,
+                                   .bf16 = nullptr,
+                                   .read = read_loop<Avx2>,
+                                   .copy = copy_loop<Avx2, true>,
+                                   .combine = combine_loop<Avx2, true>,
+                                   .copy_near = copy_loop<Avx2, false>,
+                                   .combine_near = combine_loop<Avx2, false>};
   return loops;
 }
 

@@ -14,6 +14,7 @@ struct Avx512 {
   static Vector load(const std::byte* from) { return _mm512_load_ps(from); }
   static Vector mix(Vector a, Vector b) { return _mm512_xor_ps(a, b); }
   static void keep(Vector a) { asm volatile("" : : "v"(a)); }
+  static void store(std::byte* to, Vector a) { _mm512_store_ps(to, a); }
   static void stream(std::byte* to, Vector a) { _mm512_stream_ps(reinterpret_cast<float*>(to), a); }
   static void drain() { _mm_sfence(); }
 };
@@ -23,8 +24,16 @@ constexpr int sums = 24;
 }  // namespace
 
 const PeakLoops& avx512_peak_loops() {
-  static constexpr PeakLoops loops{"avx512", 2 * 16 * sums,     f32_peak_loop<Avx512, sums>, 0,
-                                   nullptr,  read_loop<Avx512>, copy_loop<Avx512>,           combine_loop<Avx512>};
+  static constexpr PeakLoops loops{.isa = "avx512",
+                                   .f32_flop = 2 * 16 * sums,
+                                   .f32 = f32_peak_loop<Avx512, sums>,
+                                   .bf16_flop = 0,
+                                   .bf16 = nullptr,
+                                   .read = read_loop<Avx512>,
+                                   .copy = copy_loop<Avx512, true>,
+                                   .combine = combine_loop<Avx512, true>,
+                                   .copy_near = copy_loop<Avx512, false>,
+                                   .combine_near = combine_loop<Avx512, false>};
   return loops;
 }
 

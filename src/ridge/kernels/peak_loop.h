@@ -35,23 +35,32 @@ template <class Isa> void read_loop(const std::byte* from, std::size_t bytes) {
   for (std::size_t i = 0; i < streams; ++i) Isa::keep(seen[i]);
 }
 
-template <class Isa> void copy_loop(std::byte* to, const std::byte* from, std::size_t bytes) {
+// Past the caches, or into them.
+template <class Isa, bool past> void put(std::byte* to, typename Isa::Vector value) {
+  if constexpr (past)
+    Isa::stream(to, value);
+  else
+    Isa::store(to, value);
+}
+
+template <class Isa, bool past> void copy_loop(std::byte* to, const std::byte* from, std::size_t bytes) {
   constexpr std::size_t width = sizeof(typename Isa::Vector);
   for (std::size_t at = 0; at < bytes; at += 256) {
 #pragma GCC unroll 16
-    for (std::size_t i = 0; i < 256; i += width) Isa::stream(to + at + i, Isa::load(from + at + i));
+    for (std::size_t i = 0; i < 256; i += width) put<Isa, past>(to + at + i, Isa::load(from + at + i));
   }
-  Isa::drain();
+  if constexpr (past) Isa::drain();
 }
 
-template <class Isa> void combine_loop(std::byte* to, const std::byte* a, const std::byte* b, std::size_t bytes) {
+template <class Isa, bool past>
+void combine_loop(std::byte* to, const std::byte* a, const std::byte* b, std::size_t bytes) {
   constexpr std::size_t width = sizeof(typename Isa::Vector);
   for (std::size_t at = 0; at < bytes; at += 256) {
 #pragma GCC unroll 16
     for (std::size_t i = at; i < at + 256; i += width)
-      Isa::stream(to + i, Isa::mix(Isa::load(a + i), Isa::load(b + i)));
+      put<Isa, past>(to + i, Isa::mix(Isa::load(a + i), Isa::load(b + i)));
   }
-  Isa::drain();
+  if constexpr (past) Isa::drain();
 }
 
 }  // namespace ridge::kernels

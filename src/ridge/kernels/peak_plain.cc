@@ -18,6 +18,7 @@ struct Plain {
     return reinterpret_cast<Vector>(reinterpret_cast<Words>(a) ^ reinterpret_cast<Words>(b));
   }
   static void keep(Vector a) { asm volatile("" : : "m"(a)); }
+  static void store(std::byte* to, Vector a) { *reinterpret_cast<Vector*>(to) = a; }
   static void stream(std::byte* to, Vector a) {
 #ifdef __SSE2__
     _mm_stream_ps(reinterpret_cast<float*>(to), reinterpret_cast<__m128>(a));
@@ -37,8 +38,16 @@ constexpr int sums = 12;
 }  // namespace
 
 const PeakLoops& plain_peak_loops() {
-  static constexpr PeakLoops loops{"plain", 2 * 4 * sums,     f32_peak_loop<Plain, sums>, 0,
-                                   nullptr, read_loop<Plain>, copy_loop<Plain>,           combine_loop<Plain>};
+  static constexpr PeakLoops loops{.isa = "plain",
+                                   .f32_flop = 2 * 4 * sums,
+                                   .f32 = f32_peak_loop<Plain, sums>,
+                                   .bf16_flop = 0,
+                                   .bf16 = nullptr,
+                                   .read = read_loop<Plain>,
+                                   .copy = copy_loop<Plain, true>,
+                                   .combine = combine_loop<Plain, true>,
+                                   .copy_near = copy_loop<Plain, false>,
+                                   .combine_near = combine_loop<Plain, false>};
   return loops;
 }
 

@@ -93,7 +93,14 @@ class Bout {
   }
   double own(std::int64_t each, int calls = 1) const {
     return slowest_of(threads_, calls, [&](int) {
-      kernels::arithmetic({arithmetic_of(what_.kernel), what_.dtype, each});
+      kernels::arithmetic({arithmetic_of(what_.kernel), what_.dtype, each, what_.columns});
+    });
+  }
+  // … of what the kernel moves in a cache, with nothing computed: its passes over each row, one after another.
+  double moves(std::int64_t each, int calls) const {
+    const std::int64_t run = what_.columns == 0 ? each : what_.columns;
+    return slowest_of(threads_, calls, [&](int worker) {
+      for (std::int64_t from = each * worker; from < each * (worker + 1); from += run) move(from, run);
     });
   }
   double stream() const {
@@ -138,6 +145,17 @@ class Bout {
   void forget() const { poison(arrays_[2]->array(), threads_); }
 
  private:
+  void move(std::int64_t from, std::int64_t elements) const {
+    const auto& loops = kernels::peak_loops();
+    const std::size_t bytes = static_cast<std::size_t>(elements * bits(what_.dtype) / 8);
+    std::byte *const x = at(0, from), *const y = at(2, from);
+    if (what_.columns != 0) loops.read(x, bytes);  // for the sum of squares, or the largest
+    if (what_.kernel == StreamKernel::rmsnorm) return loops.combine_near(y, x, at(1, 0), bytes);
+    if (what_.reads() == 2) return loops.combine_near(y, x, at(1, from), bytes);
+    loops.copy_near(y, x, bytes);
+    if (what_.kernel == StreamKernel::softmax) loops.copy_near(y, y, bytes);  // powers of 16 bits lie elsewhere: more
+  }
+
   Bout(const StreamCase& what, int threads, std::int64_t elements)
       : what_(what), threads_(threads), elements_(elements) {}
 
@@ -200,16 +218,20 @@ Result<StreamRow> play(const StreamCase& what, const StreamOptions& options, std
   row.allowed = what.dtype == DType::f32 ? 4e-6 : what.dtype == DType::f16 ? 5.3e-4 : 4.2e-3;
   bout->ours(bout->each());
   if (auto ok = bout->check(row); !ok) return ok.error();
-  std::vector<double> mine, theirs, cached, near, own, ratios, in_cache;
+  std::vector<double> mine, theirs, cached, near, own, moves, ratios, in_cache;
   for (int r = 0; r < options.rounds; ++r) {
     const auto one = [&] { mine.push_back(bout->ours(bout->each())); };
     const auto other = [&] { theirs.push_back(bout->stream()); };
     const auto ours = [&](std::int64_t some, int calls) { return bout->ours(some, calls); };
-    cached.push_back(scaled_seconds(*bout, bout->elements_of(cached_bytes), ours));
-    const std::int64_t some = bout->elements_of(near_bytes);
+    const auto moved = [&](std::int64_t some, int calls) { return bout->moves(some, calls); };
+    const std::int64_t far_some = bout->elements_of(cached_bytes), some = bout->elements_of(near_bytes);
+    cached.push_back(scaled_seconds(*bout, far_some, ours));
+    const double cached_moves = scaled_seconds(*bout, far_some, moved);
     near.push_back(scaled_seconds(*bout, some, ours));
+    const double near_moves = scaled_seconds(*bout, some, moved);
     own.push_back(scaled_seconds(*bout, some, [&](std::int64_t n, int calls) { return bout->own(n, calls); }));
-    in_cache.push_back(own.back() / std::min(cached.back(), near.back()));
+    moves.push_back(near.back() < cached.back() ? near_moves : cached_moves);
+    in_cache.push_back(std::max(own.back(), moves.back()) / std::min(cached.back(), near.back()));
     if (r % 2 == 0)
       one(), other();
     else
@@ -223,7 +245,7 @@ Result<StreamRow> play(const StreamCase& what, const StreamOptions& options, std
   const Statistics ratio = statistics(ratios);
   row.ratio = ratio.median, row.low = ratio.min, row.high = ratio.max;
   row.cached_s = statistics(cached).median, row.near_s = statistics(near).median;
-  row.own_s = statistics(own).median;
+  row.own_s = statistics(own).median, row.moves_s = statistics(moves).median;
   row.in_cache = statistics(in_cache).median;
   row.of_roof = std::max(row.stream.median, row.cached_s) / row.ours.median;
   return row;

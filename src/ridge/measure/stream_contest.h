@@ -2,7 +2,11 @@
 // moves the same bytes: it reads as many arrays and writes one past the caches. The data are several times what the
 // caches hold, so that a softmax which ran at 40 GB/s beside a copy of 47 has 0.85 of it. A kernel that cannot compute
 // as fast as memory delivers is held against its own speed in cache as well, and of both roofs the lower counts. What
-// it reaches in cache is itself held against its own instructions with nothing around them (kernels/arithmetic.h).
+// it reaches in cache is itself held against its own instructions with nothing around them (kernels/arithmetic.h) and
+// against its own moves with nothing computed: whose rows do not fit in the L1 reads them from the L2 once for each
+// pass, brings in each line that it writes and sends it back, and at 32 bytes a cycle that alone can take twice as long
+// as all instructions (rmsnorm of f32, rows of 4096, Zen 3: 3 cycles a vector of 1.7). Of both, again, the lower
+// counts.
 #pragma once
 
 #include <cstdint>
@@ -35,7 +39,7 @@ struct StreamCase {
   int reads() const;         // arrays from memory; each writes one
   double bar() const;        // of the roof, that a change may not fall below
 };
-inline constexpr double in_cache_bar = 0.9;  // of its own instructions' speed, for every case
+inline constexpr double in_cache_bar = 0.9;  // of the lower of its own instructions' and moves' speed, for every case
 std::vector<StreamCase> stream_cases();
 
 struct StreamOptions {
@@ -53,7 +57,8 @@ struct StreamRow {
   double cached_s = 0;            // what as many elements take where they come from the L2
   double near_s = 0;              // … from the L1, where a row fits
   double own_s = 0;               // what their instructions alone take
-  double in_cache = 0;            // own over the shorter of cached and near, median of the rounds' ratios
+  double moves_s = 0;             // what their loads and stores alone take, where cached or near was shorter
+  double in_cache = 0;            // the longer of own and moves over the shorter of cached and near; rounds' median
   double ratio = 0;               // stream over ours, median of the rounds' ratios
   double low = 0, high = 0;       // over the rounds
   double of_roof = 0;             // the longer of stream and cached over ours
