@@ -62,6 +62,16 @@ TEST_P(EveryIsa, LargerShapesCrossEveryCut) {
   }
 }
 
+TEST_P(EveryIsa, FewRowsCrossEveryStretch) {
+  for (Index m = 1; m <= 9; ++m)
+    for (const Index n : {4, 13, 263})  // beside six, sixteen and 128 columns
+      for (const Index k : {Index{127}, Index{261}, n > 13 ? 520 : 32768 / m + 129})
+        for (const int b_transposed : {0, 2}) {
+          const MatmulCase c = simple(m, n, k, DType::f32, DType::f32, b_transposed);
+          ASSERT_EQ(check(c), "");
+        }
+}
+
 TEST_P(EveryIsa, EveryPairOfDtypesInEveryLayout) {
   constexpr DType floats[] = {DType::f32, DType::bf16, DType::f16};
   const auto all_layouts = [](DType a, DType b, DType d) {

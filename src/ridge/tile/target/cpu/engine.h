@@ -64,7 +64,7 @@ struct Packers {                             // of one operand's format into the
 // C[rows][n] (+)= A * B for few rows and any n and k, B read in place.
 struct Strip {
   const Unit* a = nullptr;       // packed, [steps][rows]: where B's columns are contiguous
-  const Unit* a_rows = nullptr;  // where k is: [stretches of thin_depth][rows][units of that stretch]
+  const Unit* a_rows = nullptr;  // where k is: [stretches][rows][units of that stretch]
   const void* b = nullptr;
   Index b_stride = 0;  // elements from row of k to row of k, or from column to column
   Index k = 0, n = 0;
@@ -94,6 +94,7 @@ struct Engine {
   Packers left, right;
   void (*thin_along)(const Strip&) = nullptr;  // null: thin products take the way of all others
   void (*thin_across)(const Strip&) = nullptr;
+  int few_stretch = 0;  // units of k in a stretch of Strip::a_rows of most_thin_rows; 0, or more rows: thin_depth(rows)
 };
 
 // The engine that multiplies these operands; null where there is none. The same one for the whole process, but for

@@ -75,8 +75,9 @@ template <class A, class B> struct Widening {
       .block = block<V, 6, sizeof(A) == 4>,
       .left = packers_avx2<V, A>,
       .right = packers_avx2<V, B>,
-      .thin_along = thin_along<Dots8<V, B>>,
+      .thin_along = thin_along_avx2<V, B>,
       .thin_across = thin_across_avx2<V, B>,
+      .few_stretch = dots_stretch_avx2,
   };
 };
 constexpr Engine integers{

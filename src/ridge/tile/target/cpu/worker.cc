@@ -23,9 +23,10 @@ void pack(const Packers& packers, const Matrix& m, const Packing& packing) {
   (m.col_stride == 1 ? packers.along : packers.across)(packing);
 }
 
-// A's few rows in the order that thin_along wants.
+// A's few rows in the order that thin_along wants: stretch by stretch.
 void pack_rows(const Engine& e, const Matrix& m, Index batch, int bytes, Index rows, Unit* out) {
-  const Index deep = thin_depth(rows) * e.per_unit;
+  const bool few = e.few_stretch != 0 && rows <= most_thin_rows;
+  const Index deep = (few ? e.few_stretch : thin_depth(rows)) * e.per_unit;
   for (Index k = 0; k < m.cols; k += deep) {
     const Index part = std::min(deep, m.cols - k);
     for (Index i = 0; i < rows; ++i, out += ceil_div(part, e.per_unit))
