@@ -32,6 +32,14 @@ int clusters_at_once(int blocks, int sms);
 // Seconds from the end of the kernel before to the end of this one, as launches follow each other in a graph.
 double predicted_seconds(const MatmulConfig& config, const TileWork& work, const Split& split, int sms);
 
+// `planned` by the closed form alone, and what that was asked about.
+struct PlannedWork {
+  MatmulPlan plan;
+  TileWork work;
+};
+std::optional<PlannedWork> planned_work(const MatmulCall& call, std::size_t workspace_bytes, int sms, int row,
+                                        Split split, Copies copies);
+
 // The same of the kernel for a few rows of D, whose operands' lines start at multiples of so many bytes.
 double dots_seconds(std::int64_t batch, std::int64_t m, std::int64_t n, std::int64_t k, int granule);
 

@@ -3,11 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 #include <numeric>
 #include <tuple>
 #include <utility>
 
 #include "ridge/kernels/epilogue.h"
+#include "ridge/kernels/matmul_correction.h"
 #include "ridge/kernels/matmul_model.h"
 #include "ridge/kernels/matmul_operands.h"
 #include "ridge/kernels/matmul_row_fits.h"
@@ -176,8 +178,8 @@ double minimum_bytes(const TileProblem& t, DType out) {
 
 }  // namespace
 
-std::optional<MatmulPlan> planned(const MatmulCall& call, std::size_t workspace_bytes, int sms, int row, Split split,
-                                  Copies wish) {
+std::optional<PlannedWork> planned_work(const MatmulCall& call, std::size_t workspace_bytes, int sms, int row,
+                                        Split split, Copies wish) {
   TileProblem t = tile_problem(call);
   const MatmulConfig& c = sm90_menu[static_cast<std::size_t>(row)];
   const int pieces = split.pieces;
@@ -237,7 +239,23 @@ std::optional<MatmulPlan> planned(const MatmulCall& call, std::size_t workspace_
   w.copies = plan.copy_a + plan.copy_b, w.copied_bytes = copied, w.early = plan.early;
   const RowFit& fit = row_fits[static_cast<std::size_t>(row)];
   plan.predicted_s = predicted_seconds(c, w, split, sms) * fit.of(bound_of(w));
+  return PlannedWork{plan, w};
+}
+
+namespace {
+MatmulPlan corrected(const PlannedWork& x, int sms) {
+  const MatmulConfig& c = sm90_menu[static_cast<std::size_t>(x.plan.row)];
+  const Split split{x.plan.pieces, x.plan.cuts};
+  MatmulPlan plan = x.plan;
+  plan.predicted_s *= correction(features_of(c, x.work, split, sms, plan.predicted_s));
   return plan;
+}
+}  // namespace
+
+std::optional<MatmulPlan> planned(const MatmulCall& call, std::size_t workspace_bytes, int sms, int row, Split split,
+                                  Copies wish) {
+  const auto x = planned_work(call, workspace_bytes, sms, row, split, wish);
+  return x ? std::optional(corrected(*x, sms)) : std::nullopt;
 }
 
 std::vector<Split> splits(const MatmulCall& call, int sms) {
@@ -283,13 +301,21 @@ std::vector<MatmulPlan> candidates(const MatmulCall& call, std::size_t workspace
   const auto sooner = [](const MatmulPlan& x, const MatmulPlan& y) { return x.predicted_s < y.predicted_s; };
   const std::vector<Split> all = splits(call, sms);
   const std::vector<Copies> wishes = copies(call);
-  std::vector<MatmulPlan> out;
-  if (const auto plan = planned_dots(call)) out.push_back(*plan);
-  for (int row = 0; row < static_cast<int>(sm90_menu.size()); ++row) {
-    const std::size_t before = out.size();
+  std::vector<PlannedWork> found;
+  for (int row = 0; row < static_cast<int>(sm90_menu.size()); ++row)
     for (const Split split : all)
       for (const Copies wish : wishes)
-        if (const auto plan = planned(call, workspace_bytes, sms, row, split, wish)) out.push_back(*plan);
+        if (const auto x = planned_work(call, workspace_bytes, sms, row, split, wish)) found.push_back(*x);
+  double soonest = std::numeric_limits<double>::infinity();
+  for (const PlannedWork& x : found) soonest = std::min(soonest, x.plan.predicted_s);
+  // What is slower by more than two corrections can make up for stays as the closed form has it.
+  const double latest = soonest * most_correction / least_correction;
+  std::vector<MatmulPlan> out;
+  if (const auto plan = planned_dots(call)) out.push_back(*plan);
+  for (auto x = found.begin(); x != found.end();) {
+    const auto next = std::find_if(x, found.end(), [&](const PlannedWork& y) { return y.plan.row != x->plan.row; });
+    const std::size_t before = out.size();
+    for (; x != next; ++x) out.push_back(x->plan.predicted_s > latest ? x->plan : corrected(*x, sms));
     const auto first = out.begin() + static_cast<std::ptrdiff_t>(before);
     std::stable_sort(first, out.end(), sooner);
     out.resize(std::min(out.size(), before + each));

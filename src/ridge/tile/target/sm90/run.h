@@ -34,6 +34,10 @@ template <class Kernel>
 inline constexpr int shared_bytes = sizeof(Shared<Kernel>) + 1024;  // its base is aligned by hand
 template <class Kernel> inline constexpr int threads = 128 * (Kernel::config.consumers + 1);
 
+// Registers of a thread that multiplies and of one that loads: together all 512 * 128 of a multiprocessor.
+constexpr int multiplying_registers(int consumers) { return consumers == 3 ? 160 : 232; }
+constexpr int loading_registers(int consumers) { return consumers == 3 ? 32 : 40; }
+
 template <class Kernel> struct Producing {  // one thread
   Shared<Kernel>& s;
   const typename Kernel::Globals& g;
@@ -232,7 +236,7 @@ template <class Kernel> __global__ void __launch_bounds__(threads<Kernel>, 1)
     __syncthreads();
   let_next_kernel_start();
   if (warpgroup == config.consumers) {
-    if constexpr (config.consumers > 1) registers_down<40>();
+    if constexpr (config.consumers > 1) registers_down<loading_registers(config.consumers)>();
     if (threadIdx.x % 128 == 0) {
       prefetch_map(&g.a.on_target.map), prefetch_map(&g.b.on_target.map), prefetch_map(&g.d.on_target.map);
       Producing<Kernel> on{s, g, rank};
@@ -240,7 +244,7 @@ template <class Kernel> __global__ void __launch_bounds__(threads<Kernel>, 1)
     }
     if (shares) cluster_sync();
   } else {
-    if constexpr (config.consumers == 2) registers_up<232>();
+    if constexpr (config.consumers > 1) registers_up<multiplying_registers(config.consumers)>();
     Consuming<Kernel> on(s, g, p, warpgroup);
     consume<Kernel>(on, walk_of<Kernel>(p, rank), warpgroup);
     if (p.cycles && threadIdx.x == 0 && blockIdx.x == 0) *p.cycles = clock64() - on.started;
