@@ -78,6 +78,23 @@ template <class On, class State> TILE_FN bool combine(On& on, State& acc, const 
   return true;
 }
 
+// The parts of a tile's counter: the pieces that have come, those that have gone, a bit for each that has left its
+// share.
+inline constexpr std::uint32_t one_come = 1, one_gone = 1 << 8, one_left = 1 << 16, count_mask = 255;
+
+// Of a group's first thread, where pieces run at once. Waiting has an end, for a device that is busy with other things
+// may hold some pieces back until these here make room: who has waited long enough leaves its share to who comes last.
+template <class On> TILE_FN void await_pieces(On& on, const Item& item) {
+  const std::uint32_t pieces = item.pieces, mine = 1u << item.piece, before = on.add_acquire_release(item, one_come);
+  std::uint32_t told = mine;
+  if ((before & count_mask) + 1 == pieces)
+    told |= before / one_left;
+  else if (!on.all_come(item) && (on.add_acquire_release(item, mine * one_left) & count_mask) != pieces)
+    told = 0;
+  on.tell(told);
+  if ((on.add_relaxed(item, one_gone) / one_gone & count_mask) + 1 == pieces) on.clear(item);
+}
+
 // All pieces of a tile run at once: each waits until the others have come, and then has a share of the tile to store.
 template <class On, class State> TILE_FN bool gather(On& on, const State& acc, const Item& item) {
   on.write_partial(acc, item);

@@ -117,7 +117,7 @@ template <class Kernel> struct Consuming : Consumer<Kernel> {  // a warpgroup
     return p.arrived + item.own * Kernel::config.sharers() + this->share;
   }
   TILE_FN void count_arrival(const Item& item) const {
-    const bool is_last = add_acquire_release(counter(item), 1) + 1 == static_cast<std::uint32_t>(item.pieces);
+    const bool is_last = add_acquire_release(item, 1) + 1 == static_cast<std::uint32_t>(item.pieces);
     s.told[this->id] = is_last;
     if (is_last) *counter(item) = 0;
   }
@@ -152,28 +152,25 @@ template <class Kernel> struct Consuming : Consumer<Kernel> {  // a warpgroup
     }
   }
 
-  // Pieces that run at once. The counter has the pieces that have come, those that have gone, and a bit for each that
-  // went before all had come: waiting has an end, for a device that is busy with other things may hold some pieces back
-  // until these here make room. Who comes last then finds what they have left.
+  // Pieces that run at once (ring.h has who waits for what).
   TILE_FN bool gathers() const { return p.sizes.cuts == Cuts::gathered; }
-  TILE_FN void await_pieces(const Item& item) const {
-    constexpr std::uint32_t come = 1, gone = 1 << 8, left = 1 << 16, mask = 255;
-    const std::uint32_t pieces = item.pieces, mine = 1u << item.piece,
-                        before = add_acquire_release(counter(item), come);
-    std::uint32_t told = mine;
-    if ((before & mask) + 1 == pieces)
-      told |= before / left;
-    else if (!all_come(counter(item), pieces) && (add_acquire_release(counter(item), mine * left) & mask) != pieces)
-      told = 0;
-    s.told[this->id] = told;
-    if ((add_relaxed(counter(item), gone) / gone & mask) + 1 == pieces) *counter(item) = 0;
+  TILE_FN void await_pieces(const Item& item) const { tile::await_pieces(*this, item); }
+  TILE_FN std::uint32_t add_acquire_release(const Item& item, std::uint32_t by) const {
+    return sm90::add_acquire_release(counter(item), by);
   }
-  TILE_FN static bool all_come(const std::uint32_t* counter, std::uint32_t pieces) {
+  TILE_FN std::uint32_t add_relaxed(const Item& item, std::uint32_t by) const {
+    return sm90::add_relaxed(counter(item), by);
+  }
+  TILE_FN bool all_come(const Item& item) const {
     constexpr long long patience = 50000;  // cycles
-    for (const long long since = clock64(); (read_acquire(counter) & 255) != pieces;)
+    const std::uint32_t* const counter = this->counter(item);
+    const std::uint32_t pieces = item.pieces;
+    for (const long long since = clock64(); (read_acquire(counter) & count_mask) != pieces;)
       if (clock64() - since > patience) return false;
     return true;
   }
+  TILE_FN void tell(std::uint32_t shares) const { s.told[this->id] = shares; }
+  TILE_FN void clear(const Item& item) const { *counter(item) = 0; }
   // What the group stores: the shares of these pieces. A share may be empty.
   TILE_FN bool has_share(const Item&) const { return s.told[this->id] != 0; }
 

@@ -252,7 +252,7 @@ template <class Kernel, class Words = Awaiting> class Record {
       const int counter = this->record.scribe_.counter("counter " + part_of(x)), flag = own(" flag", Kind::buffer);
       const auto text = [=](Asking& asking) {
         Words on{asking, counter, flag};
-        trace::await_pieces(on, x);
+        tile::await_pieces(on, x);
       };
       this->note(Do::talk, this->record.scribe_.talk({counter, x.piece, x.pieces, text}));
     }
