@@ -31,7 +31,7 @@ namespace {
 using namespace kernels;
 using namespace kernels::cuda;
 
-constexpr int sms = 132, trees = 200, folds = 5;
+constexpr int sms = 132, trees = 320, folds = 5;
 constexpr double rate = 0.1, ridge_penalty = 5, features_kept = 0.6, timings_kept = 0.7;
 constexpr int least_in_leaf = 40;
 
@@ -60,10 +60,14 @@ std::optional<PlannedWork> work_of(const MatmulCall& call, const nlohmann::json&
   return std::nullopt;
 }
 
-void read(const char* path, std::vector<Timing>& all, int& products) {
+bool read(const char* path, std::vector<Timing>& all, int& products) {
+  const auto file = nlohmann::json::parse(std::ifstream(path), nullptr, false);
+  if (!file.contains("rows")) {
+    fmt::print(stderr, "{}: expected what `ridge bench matmul --tune N --json` prints\n", path);
+    return false;
+  }
   std::map<std::string, int> rows;
   for (int row = 0; row < static_cast<int>(sm90_menu.size()); ++row) rows[menu_name(row)] = row;
-  const auto file = nlohmann::json::parse(std::ifstream(path));
   for (const auto& r : file["rows"]) {
     ContestShape shape{.op = r["op"], .dtype = DType::bf16, .out = DType::bf16, .m = r["m"], .n = r["n"], .k = r["k"]};
     MatmulCall call{};
@@ -91,6 +95,7 @@ void read(const char* path, std::vector<Timing>& all, int& products) {
     }
     if (all.size() > before) ++products;
   }
+  return true;
 }
 
 std::array<Edges, plan_features> edges_of(const std::vector<Timing>& all) {
@@ -258,7 +263,7 @@ void write(const char* path, const std::vector<Tree>& grown, const std::array<Ed
   }
   to << "}};\ninline constexpr std::array<Tree, " << grown.size() << "> matmul_trees{{\n";
   for (const Tree& t : grown)
-    to << "{" << list(t.feature) << ", " << list(t.edge) << ", " << list(t.left) << ", " << list(t.right) << ",\n "
+    to << "{" << list(t.feature) << ", " << list(t.edge) << ", " << list(t.left) << ", " << list(t.right) << ", "
        << list(t.leaf) << "},\n";
   to << "}};\n// clang-format on\n}  // namespace ridge::kernels::cuda\n";
 }
@@ -266,7 +271,8 @@ void write(const char* path, const std::vector<Tree>& grown, const std::array<Ed
 int fit(int count, char** names) {
   std::vector<Timing> all;
   int products = 0;
-  for (int i = 2; i < count; ++i) read(names[i], all, products);
+  for (int i = 2; i < count; ++i)
+    if (!read(names[i], all, products)) return 3;
   const auto edges = edges_of(all);
   for (Timing& t : all) t.bins = bins_of(t.features, edges);
   Loss loss;
