@@ -124,7 +124,12 @@ template <class Kernel> struct Consuming : Consumer<Kernel> {  // a warpgroup
   TILE_FN bool is_last() const { return s.told[this->id] != 0; }
   TILE_FN void add_partials(State& acc, const Item& item) const {
     constexpr int room = Kernel::config.consumers == 1 ? 64 : 32;  // registers for what is under way
-    add_pieces<0, State::size, State::size >= room ? 1 : room / State::size>(acc, item.pieces, from_memory(item));
+    if constexpr (State::size > 96) {                              // as many again would not fit: half at a time
+      add_pieces<0, State::size / 2, 1>(acc, item.pieces, from_memory(item));
+      add_pieces<State::size / 2, State::size / 2, 1>(acc, item.pieces, from_memory(item));
+    } else {
+      add_pieces<0, State::size, State::size >= room ? 1 : room / State::size>(acc, item.pieces, from_memory(item));
+    }
   }
   TILE_FN auto from_memory(const Item& item) const {
     return [=, this](int piece, int i) { return __ldcg(of_thread(partial(item, piece), i)); };
