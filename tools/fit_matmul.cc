@@ -1,8 +1,9 @@
 // Grows the trees of kernels/matmul_trees.h from timings, and says what they are worth:
 //
-//   build/ridge bench matmul --against cublaslt --shapes FILE --rounds 1 --tune 60 --json > timings.json   (on the
-//   device) build/fit_matmul src/ridge/kernels/matmul_trees.h timings.json …
+//   ridge bench matmul --against cublaslt --shapes data/matmul_fit_shapes.csv --rounds 1 --tune 60 --json > t.json
+//   build/fit_matmul src/ridge/kernels/matmul_trees.h t.json …
 //
+// (the first on the device, some twelve minutes).
 // Gradient boosting for squared error of the logarithm of measured over the closed form's time; plans near a product's
 // fastest count most. Beside the trees it prints, for products left out of the growing (all of one n and k together),
 // what choosing by the form alone and by form and trees loses against the fastest plan timed, and how far the time of

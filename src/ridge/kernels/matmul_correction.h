@@ -1,8 +1,7 @@
 // What the closed form of matmul_model.h leaves out, learned from timings: a factor on its time, from regression trees
 // over what a plan looks like. The form says what holds a product up and how it grows; the trees know by how much tiles
 // of one kind fall short of it where few blocks run, k is short or lines lie across sectors. They were grown by
-// tools/fit_matmul.cc from an H200's timings of products of its own drawing, and lie in matmul_trees.h. Internal to the
-// CUDA product.
+// tools/fit_matmul.cc from an H200's timings and lie in matmul_trees.h. Internal to the CUDA product.
 #pragma once
 
 #include <array>
