@@ -73,6 +73,7 @@ bool read(const char* path, std::vector<Timing>& all, int& products) {
     ContestShape shape{.op = r["op"], .dtype = DType::bf16, .out = DType::bf16, .m = r["m"], .n = r["n"], .k = r["k"]};
     MatmulCall call{};
     call.problem = shape.problem();
+    call.constant_b = shape.op != "tn";                // as the bench has it
     std::uintptr_t address = std::uintptr_t{1} << 32;  // plans look at addresses only
     for (const void** x : {&call.a, &call.b}) *x = reinterpret_cast<const void*>(address += std::uintptr_t{1} << 32);
     call.d = reinterpret_cast<void*>(address + (std::uintptr_t{1} << 32));
@@ -213,12 +214,6 @@ std::vector<Tree> boosted(const std::vector<Timing>& all, int left_out) {
   return out;
 }
 
-double factor(const std::vector<Tree>& trees_grown, const Bins& bins) {
-  double sum = 0;
-  for (const Tree& tree : trees_grown) sum += sum_of(tree, bins);
-  return std::clamp(std::exp(sum), least_correction, most_correction);
-}
-
 struct Loss {
   double form = 0, both = 0, off = 0;
   int products = 0;
@@ -232,7 +227,7 @@ void judge(const std::vector<Timing>& all, int fold, const std::vector<Tree>& gr
     for (std::size_t j = i; j < end; ++j) {
       if (all[j].measured < all[fastest].measured) fastest = j;
       if (all[j].form < all[by_form].form) by_form = j;
-      const double both = all[j].form * factor(grown, all[j].bins);
+      const double both = all[j].form * factor_of(grown, all[j].bins);
       if (both < soonest) soonest = both, by_both = j;
     }
     loss.form += std::log(all[by_form].measured / all[fastest].measured);

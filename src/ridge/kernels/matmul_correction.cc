@@ -78,11 +78,12 @@ double sum_of(const Tree& tree, const Bins& bins) {
   return tree.leaf[static_cast<std::size_t>(-1 - at)] * 1e-4;
 }
 
-double correction(const Features& features) {
-  const Bins bins = bins_of(features, matmul_edges);
+double factor_of(std::span<const Tree> trees, const Bins& bins) {
   double sum = 0;
-  for (const Tree& tree : matmul_trees) sum += sum_of(tree, bins);
+  for (const Tree& tree : trees) sum += sum_of(tree, bins);
   return std::clamp(std::exp(sum), least_correction, most_correction);
 }
+
+double correction(const Features& features) { return factor_of(matmul_trees, bins_of(features, matmul_edges)); }
 
 }  // namespace ridge::kernels::cuda

@@ -5,12 +5,13 @@
 #pragma once
 
 #include <array>
+#include <span>
 
 #include "ridge/kernels/matmul_model.h"
 
 namespace ridge::kernels::cuda {
 
-// What a tree asks about: see features_of, which names each.
+// What a tree asks about, in the order of features_of: numbers, logarithms of sizes and seconds, or 0 and 1.
 inline constexpr int plan_features = 33;
 using Features = std::array<float, plan_features>;
 Features features_of(const MatmulConfig& config, const TileWork& work, const Split& split, int sms, double form_s);
@@ -29,8 +30,9 @@ using Bins = std::array<std::uint8_t, plan_features>;  // of each feature: how m
 Bins bins_of(const Features& features, const std::array<Edges, plan_features>& edges);
 double sum_of(const Tree& tree, const Bins& bins);
 
-// The factor, held within these.
+// The factor on the closed form's seconds, held within these; correction: by the trees of matmul_trees.h.
 inline constexpr double least_correction = 0.75, most_correction = 1.35;
+double factor_of(std::span<const Tree> trees, const Bins& bins);
 double correction(const Features& features);
 
 }  // namespace ridge::kernels::cuda
