@@ -70,6 +70,7 @@ TEST_P(EveryIsa, FewRowsCrossEveryStretch) {
           const MatmulCase c = simple(m, n, k, DType::f32, DType::f32, b_transposed);
           ASSERT_EQ(check(c), "");
         }
+  for (Index m = 10; m <= 16; ++m) ASSERT_EQ(check(simple(m, 793, 811, DType::f32, DType::f32, 0)), "");
 }
 
 TEST_P(EveryIsa, EveryPairOfDtypesInEveryLayout) {
@@ -181,8 +182,10 @@ TEST_P(EveryIsa, DataMayBeMisaligned) {
 }
 
 TEST_P(EveryIsa, PackedWeightsGiveTheSameProducts) {
+  std::vector<std::array<Index, 3>> sizes{{1, 70, 900}, {8, 300, 33}, {40, 129, 1500}, {3, 5, 0}};
+  for (Index m = 1; m <= 9; ++m) sizes.insert(sizes.end(), {{m, 65, 7}, {m, 150, 203}});  // beside four panels
   for (const DType in : {DType::f32, DType::bf16})
-    for (const auto& [m, n, k] : {std::array<Index, 3>{1, 70, 900}, {8, 300, 33}, {40, 129, 1500}, {3, 5, 0}}) {
+    for (const auto& [m, n, k] : sizes) {
       MatmulCase c = simple(m, n, k, in, DType::f32, static_cast<int>(m % 4));
       const MatmulProblem& p = c.call.problem;
       const std::size_t size = static_cast<std::size_t>(bits(in)) / 8;

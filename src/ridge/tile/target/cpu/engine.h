@@ -67,10 +67,12 @@ struct Strip {
   const Unit* a_rows = nullptr;  // where k is: [stretches][rows][units of that stretch]
   const void* b = nullptr;
   Index b_stride = 0;  // elements from row of k to row of k, or from column to column
+  Index b_panel = 0;   // where columns are contiguous: from as many as a packed panel has to the next
   Index k = 0, n = 0;
   int rows = 0;
   void* c = nullptr;
   Index c_stride = 0;
+  void* sums = nullptr;  // room for [n in whole panels][rows] of them, if Engine::room_for_sums
   bool add = false;
 };
 inline constexpr int most_thin_rows = 8;           // in one pass over B
@@ -94,6 +96,8 @@ struct Engine {
   Packers left, right;
   void (*thin_along)(const Strip&) = nullptr;  // null: thin products take the way of all others
   void (*thin_across)(const Strip&) = nullptr;
+  void (*thin_packed)(const Strip&) = nullptr;  // … and B packed; null: packed weights take the way of all others
+  bool room_for_sums = false;  // these two keep sums in room of their own until they are done; false: in C
   int few_stretch = 0;  // units of k in a stretch of Strip::a_rows of most_thin_rows; 0, or more rows: thin_depth(rows)
 };
 

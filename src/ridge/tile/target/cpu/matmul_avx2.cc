@@ -4,6 +4,7 @@
 #if defined(__AVX2__)
 #include <immintrin.h>
 
+#include "ridge/tile/target/cpu/across_avx2.h"
 #include "ridge/tile/target/cpu/thin_avx2.h"
 #endif
 
@@ -77,6 +78,8 @@ template <class A, class B> struct Widening {
       .right = packers_avx2<V, B>,
       .thin_along = thin_along_avx2<V, B>,
       .thin_across = thin_across_avx2<V, B>,
+      .thin_packed = thin_across_avx2<V, float>,
+      .room_for_sums = true,
       .few_stretch = dots_stretch_avx2,
   };
 };

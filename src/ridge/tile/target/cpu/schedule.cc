@@ -11,19 +11,26 @@ constexpr Index most_packed_left = Index{16} << 20;  // bytes of A packed at onc
 
 Index rounded_up(Index a, Index to) { return ceil_div(a, to) * to; }
 
-// Few rows: whole k at once, in strips of columns. Where columns are contiguous
-// a strip of 16 KiB keeps its sums in the L2 and reads B in runs that long;
-// where k is, any cut will do.
+// Few rows: whole k at once, in strips of columns. Where columns are contiguous a strip's sums lie in the L2 (in 16 KiB
+// of C a row, or in half of it where they have room of their own) and B is read in runs that long; where k is, any cut
+// will do.
 bool choose_thin(const Problem& p, const Operands& o, int threads, Schedule& s) {
   const Engine& e = *o.engine;
-  const bool along = o.right->col_stride == 1;
-  if (o.right->prepacked != nullptr) return false;
+  const bool packed = o.right->prepacked != nullptr, along = !packed && o.right->col_stride == 1;
   const bool widened = o.right_bytes * e.per_unit < static_cast<Index>(sizeof(Unit));  // again in every pass
-  const Index most = !along ? most_thin_rows_across : widened ? most_thin_rows_widened : most_thin_rows_along;
-  if (p.m > most || (along ? e.thin_along : e.thin_across) == nullptr) return false;
-  if (!along && p.m > most_thin_rows && p.k * p.n * o.right_bytes <= caches().l2 * 2) return false;
-  s.thin = true, s.pack_right = false, s.pack_left = !along, s.scratch = !along && p.m > 2;
-  const Index strip = along ? 240 : p.m == 1 ? 16384 : p.m <= most_thin_rows ? 4096 : 2048;
+  const Index most = packed    ? most_thin_rows
+                     : !along  ? most_thin_rows_across
+                     : widened ? most_thin_rows_widened
+                               : most_thin_rows_along;
+  if (p.m > most || (packed ? e.thin_packed : along ? e.thin_along : e.thin_across) == nullptr) return false;
+  if (!packed && !along && p.m > most_thin_rows && p.k * p.n * o.right_bytes <= caches().l2 * 2) return false;
+  const bool in_c = !e.room_for_sums;
+  s.thin = true, s.pack_right = false, s.pack_left = !along, s.scratch = !along && in_c && p.m > 2;
+  const Index strip = along                   ? 240
+                      : !in_c                 ? std::max<Index>(caches().l2 / 8 / p.m / e.cols, 1) * e.cols
+                      : p.m == 1              ? 16384
+                      : p.m <= most_thin_rows ? 4096
+                                              : 2048;
   s.column_blocks = std::max<Index>(1, ceil_div(p.n, strip));
   s.team = p.batch < 2 * threads;
   if (s.team && p.n >= 32 * threads) s.column_blocks = rounded_up(s.column_blocks, threads);

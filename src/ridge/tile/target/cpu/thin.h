@@ -8,10 +8,6 @@
 
 namespace ridge::tile::cpu {
 
-struct Rows {  // of B multiplied at once, and how many elements further on lie those to fetch: even steps, odd steps
-  Index k = 0, ahead[2] = {0, 0};
-};
-
 // Where k is contiguous in both operands: stretches of k, in each strips of columns, over each of which all rows
 // pass, as many at a time as the registers hold. D says how dot products are taken: Element (of B), Sum, `rows` of
 // one pass, elements `per_unit` of A, `wide` columns of a strip that several passes share, `columns(rows)` side by

@@ -1,5 +1,6 @@
-// Products with few rows, where B is read once and its bytes are the cost: as thin_avx512.h, in f32 with 16 registers
-// of 8 sums. At most four rows share a pass; further passes find what the first one read in a cache. V: see block.h.
+// Products with few rows where k is contiguous in B, which is read once and its bytes are the cost: as thin_avx512.h,
+// in f32 with 16 registers of 8 sums. At most four rows share a pass; further passes find what the first one read in a
+// cache. V: see block.h.
 #pragma once
 
 #include "ridge/tile/target/cpu/pack_avx2.h"
@@ -8,75 +9,6 @@
 namespace ridge::tile::cpu {
 
 inline constexpr int thin_rows_avx2 = 4;
-
-// C[rows][n] (+)= A[rows][k] * rows of B from `b` on; a: [k][x.rows].
-template <class V, class T, int rows>
-void across_avx2(const Strip& x, const Unit* a, const T* b, float* c, const Rows& of_b, bool add) {
-  constexpr int vectors = 2, width = 8 * vectors;
-  const Index steps = of_b.k, even = of_b.ahead[0], odd = of_b.ahead[1];
-  const Index n = x.n, a_stride = x.rows, b_stride = x.b_stride, c_stride = x.c_stride;
-  const auto columns = [&](Index j, auto whole) __attribute__((always_inline)) {
-    const Index left = n - j;
-    const auto part = [&](int v) {
-      return static_cast<int>(left - 8 * v < 0 ? 0 : left - 8 * v < 8 ? left - 8 * v : 8);
-    };
-    __m256 sums[rows][vectors];
-#pragma GCC unroll 4
-    for (int i = 0; i < rows; ++i)
-#pragma GCC unroll 4
-      for (int v = 0; v < vectors; ++v) {
-        const float* const at = c + i * c_stride + j + 8 * v;
-        sums[i][v] = !add ? V::zero() : whole() ? V::sum_load(at) : V::sum_load_part(at, part(v));
-      }
-#pragma GCC unroll 4
-    for (Index s = 0; s < steps; ++s) {
-      const T* const p = b + s * b_stride + j;
-      __m256 right[vectors];
-#pragma GCC unroll 4
-      for (int v = 0; v < vectors; ++v)
-        right[v] = whole() ? widened8<V>(p + 8 * v) : part(v) == 0 ? V::zero() : widened8<V>(p + 8 * v, left - 8 * v);
-      if constexpr (rows > 1) __builtin_prefetch(p + (s % 2 == 0 ? even : odd), 0, 2);
-#pragma GCC unroll 4
-      for (int i = 0; i < rows; ++i) {
-        const __m256 l = V::broadcast(a[s * a_stride + i]);
-#pragma GCC unroll 4
-        for (int v = 0; v < vectors; ++v) sums[i][v] = V::multiply_add(sums[i][v], l, right[v]);
-      }
-    }
-#pragma GCC unroll 4
-    for (int i = 0; i < rows; ++i)
-#pragma GCC unroll 4
-      for (int v = 0; v < vectors; ++v) {
-        float* const at = c + i * c_stride + j + 8 * v;
-        if (whole())
-          V::sum_store(at, sums[i][v]);
-        else if (part(v) > 0)
-          V::sum_store_part(at, sums[i][v], part(v));
-      }
-  };
-  Index j = 0;
-  for (; j + width <= n; j += width) columns(j, [] { return true; });
-  if (j < n) columns(j, [] { return false; });
-}
-
-// Eight rows of B at a time, over which all rows of A pass. The first pass and the last fetch half of the next eight
-// each: fetched by one alone, memory would rest during the other (eight rows: 36 GFLOP/s, and 46 this way). One or two
-// rows are so quick that what the core foresees by itself is more.
-template <class V, class T> void thin_across_avx2(const Strip& x) {
-  static constexpr void (*by_rows[])(const Strip&, const Unit*, const T*, float*, const Rows&, bool) = {
-      across_avx2<V, T, 1>, across_avx2<V, T, 2>, across_avx2<V, T, 3>, across_avx2<V, T, 4>};
-  constexpr Index deep = 8;
-  const int passes = (x.rows + thin_rows_avx2 - 1) / thin_rows_avx2;
-  for (Index k = 0; k < x.k; k += deep) {
-    const Index distance = x.rows > 2 && k + 2 * deep <= x.k ? deep * x.b_stride : 0;
-    for (int pass = 0, row = 0, rows = 0; pass < passes; ++pass, row += rows) {
-      rows = x.rows / passes + (pass < x.rows % passes ? 1 : 0);
-      const Rows of_b{x.k - k < deep ? x.k - k : deep, {pass == 0 ? distance : 0, pass + 1 == passes ? distance : 0}};
-      by_rows[rows - 1](x, x.a + k * x.rows + row, static_cast<const T*>(x.b) + k * x.b_stride,
-                        static_cast<float*>(x.c) + row * x.c_stride, of_b, x.add || k > 0);
-    }
-  }
-}
 
 // The sums of the lanes of three registers, side by side in the first three lanes.
 template <class V> [[gnu::always_inline]] inline __m128 lane_sums8(__m256 a, __m256 b, __m256 c) {

@@ -9,6 +9,10 @@
 
 namespace ridge::tile::cpu {
 
+struct Rows {  // of B multiplied at once, and how many elements further on lie those to fetch: even steps, odd steps
+  Index k = 0, ahead[2] = {0, 0};
+};
+
 // Units of up to 16 columns of B from column j on: elements of one row, widened, or pairs of two rows. W is what the
 // multiply takes, T what lies in memory.
 template <class V, class W, class T> struct RowUnits;

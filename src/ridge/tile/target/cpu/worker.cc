@@ -138,18 +138,25 @@ void prepack(const Matrix& b, const Engine& e, int bytes, void* out) {
 
 void Worker::multiply_thin(const Sums& sums, const Announced& a, const Announced& b) {
   const Engine& e = *team_.operands.engine;
-  const bool along = b.matrix->col_stride == 1;
+  const bool packed = b.matrix->prepacked != nullptr, along = !packed && b.matrix->col_stride == 1;
   Strip strip;
   strip.rows = static_cast<int>(a.along.size), strip.k = a.k.size, strip.n = b.along.size;
-  strip.b = element(*b.matrix, team_.batch, b.along.begin, b.k.begin, team_.operands.right_bytes);
-  strip.b_stride = along ? b.matrix->row_stride : b.matrix->col_stride;
   strip.c = sums.data, strip.c_stride = sums.stride, strip.add = sums.add;
+  if (packed) {
+    const RightPanels from = right(b, 0);
+    strip.b = from.data, strip.b_stride = from.stride, strip.b_panel = from.panel;
+  } else {
+    strip.b = element(*b.matrix, team_.batch, b.along.begin, b.k.begin, team_.operands.right_bytes);
+    strip.b_stride = along ? b.matrix->row_stride : b.matrix->col_stride, strip.b_panel = e.cols;
+  }
   if (along) {
     strip.a_rows = left(a, 0, {0, a.along.size});
     return e.thin_along(strip);
   }
   strip.a = left(a, 0, {0, a.along.size});
-  e.thin_across(strip);
+  if (e.room_for_sums)  // that of packed B, which is free here
+    strip.sums = arenas().right[0].need(sizeof(Unit) * ceil_div(strip.n, e.cols) * e.cols * strip.rows);
+  (packed ? e.thin_packed : e.thin_across)(strip);
 }
 
 void Worker::multiply(const Sums& sums, const Announced& a, const Announced& b, int of) {
