@@ -162,14 +162,10 @@ Counts of_chain(ChainOp bend) {
   void* const tensors[] = {x.data(), r.data(), y.data()};
   return counted([&] { ChainRunner<Counted>({code, tensors, 0, code.blocks(), scratch.data()}).go(); });
 }
-TEST(Arithmetic, has_all_that_an_interpreted_chain_computes) {
+TEST(Arithmetic, has_an_interpreted_chains_instructions) {
   for (const auto& [bend, text] :
-       {std::pair{ChainOp::relu, ArithmeticText::affine}, std::pair{ChainOp::gelu, ArithmeticText::gelu}}) {
-    Counts own = less(roof<float>(text, many), filling<float>()), chain = of_chain(bend);
-    EXPECT_EQ(chain.at("load") - own.at("load"), 2 * many / Counted::lanes);  // constants lie beside the group
-    chain.erase("load"), own.erase("load");
-    EXPECT_EQ(chain, own);
-  }
+       {std::pair{ChainOp::relu, ArithmeticText::affine}, std::pair{ChainOp::gelu, ArithmeticText::gelu}})
+    EXPECT_EQ(of_chain(bend), less(roof<float>(text, many), filling<float>()));
 }
 
 }  // namespace

@@ -1,6 +1,9 @@
-// Chains: lowered once a call, their blocks shared out over the pool.
+// Chains: lowered when a thread first runs them, their blocks shared out over the pool.
 #include <algorithm>
+#include <array>
 #include <cstdint>
+#include <cstring>
+#include <utility>
 #include <vector>
 
 #include "ridge/base/cores.h"
@@ -46,6 +49,32 @@ float* scratch_of(std::int64_t floats) {  // this thread's, kept from call to ca
   return memory.data() + (past == 0 ? 0 : 16 - past);
 }
 
+bool same(const ChainTensor& a, const ChainTensor& b) { return a.dtype == b.dtype && a.strides == b.strides; }
+bool same(const ChainProgram& a, const ChainProgram& b) {
+  static_assert(sizeof(ChainStep) == 8 * sizeof(int), "steps are compared as bytes: 0 is not -0, and NaN is itself");
+  return a.registers == b.registers && a.extents == b.extents && a.steps.size() == b.steps.size() &&
+         std::memcmp(a.steps.data(), b.steps.data(), a.steps.size() * sizeof(ChainStep)) == 0 &&
+         std::equal(a.tensors.begin(), a.tensors.end(), b.tensors.begin(), b.tensors.end(),
+                    [](const ChainTensor& x, const ChainTensor& y) { return same(x, y); });
+}
+
+// The chain's code, of those that this thread ran last where it is among them: to find one takes a tenth of the time of
+// lowering it, which is that of some thousand elements of an affine chain.
+const ChainCode& lowered(const ChainProgram& program) {
+  struct Kept {
+    ChainProgram program;
+    ChainCode code;
+  };
+  thread_local std::array<Kept, 8> kept;
+  thread_local std::size_t oldest = 0;
+  for (const Kept& each : kept)
+    if (each.code.axes > 0 && same(each.program, program)) return each.code;
+  Kept& to = kept[std::exchange(oldest, (oldest + 1) % kept.size())];
+  to = {program, lower(program)};
+  to.code.stream = footprint(to.code) > static_cast<double>(cpu::caches().l3);
+  return to.code;
+}
+
 }  // namespace
 
 std::optional<std::string> refuse(const ChainProgram& program) {
@@ -58,9 +87,8 @@ void run_chain(const ChainCode& code, std::span<void* const> tensors) {
 }
 
 void chain(const ChainProgram& program, std::span<void* const> tensors, int threads) {
-  ChainCode code = lower(program);
+  const ChainCode& code = lowered(program);
   if (code.elements == 0) return;
-  code.stream = footprint(code) > static_cast<double>(cpu::caches().l3);
   const std::int64_t blocks = code.blocks();
   if (threads <= 0) threads = usable_cores();
   const std::int64_t worth = std::max<std::int64_t>(code.elements / elements_worth_a_thread, 1);

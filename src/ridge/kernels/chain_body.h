@@ -1,197 +1,29 @@
-// Runs a lowered chain group by group: 128 elements go through all moves before the next are read, so that memory is
-// read and written as a copy does it and nothing between lies further away than the first lines of the L1. (A pass over
-// 512 elements for each step left memory idle meanwhile: 0.65 of a stream's speed on Skylake where this has 0.95.)
+// Runs a lowered chain group by group: 64 or 128 elements go through all moves before the next are read, so that memory
+// is read and written as a copy does it and nothing between lies further away than the first lines of the L1. (A pass
+// over 512 elements for each step left memory idle meanwhile: 0.65 of a stream's speed on Skylake where this has 0.95.)
 // Included by one file for each instruction set.
 #pragma once
 
 #include <algorithm>
 #include <cstring>
-#include <utility>
 #include <vector>
 
 #include "ridge/kernels/chain_code.h"
-#include "ridge/kernels/vector_math.h"
-#include "ridge/kernels/vector_math_storage.h"
+#include "ridge/kernels/chain_steps.h"
 
 namespace ridge::kernels {
 namespace {
 
-struct Place {  // of a group's elements: at data + i*across for the group that begins at element i of the block
-  char* data = nullptr;
-  std::int64_t across = 0;
-  int tensor = -1;  // data and across are set for each block; else they stay
-};
-template <class T> [[gnu::always_inline]] inline T* lies(const Place& place, std::int64_t i) {
-  return reinterpret_cast<T*>(place.data + i * place.across);
-}
-
-// What a move is called once its types are known. `widen` turns an operand of 16 bits into floats beside the group.
-enum class Code {
-  take_f32,
-  take_bf16,
-  take_f16,
-  widen_bf16,
-  widen_f16,
-  put_f32,
-  put_bf16,
-  put_f16,
-  stream_f32,
-  stream_bf16,
-  stream_f16,
-  add,
-  subtract,
-  multiply,
-  divide,
-  max,
-  min,
-  less,
-  less_equal,
-  equal,
-  where,
-  relu,
-  negate,
-  abs,
-  function,  // of one operand and many instructions
-};
-struct Move {
-  Code code = Code::take_f32;
-  ChainOp op = ChainOp::exp;  // function
-  int repeat = 1;
-  Place a = {}, b = {},
-        c = {};  // take: from a; widen: from a to b; put, stream: to a; else the second and third operand
-};
-
-template <class V> constexpr int parts = 8;  // vectors of a group: as many as every machine can hold
-template <class V> constexpr std::int64_t group_size = parts<V>* V::lanes;
-static_assert(group_size<FloatLanes> <= chain_group);
-
-template <class V, class F> [[gnu::noinline]] void function_of(V* group, int repeat, F f) {
-  constexpr int together = 4;  // independent vectors hide the latency of one application
-  for (int k = 0; k < parts<V>; k += together) {
-    V x[together];
-    for (int j = 0; j < together; ++j) x[j] = group[k + j];
-    for (int times = 0; times < repeat; ++times)
-      for (V& each : x) each = f(each);
-    for (int j = 0; j < together; ++j) group[k + j] = x[j];
-  }
-}
-template <class V> [[gnu::noinline]] void function(ChainOp op, int repeat, V* group) {
-  const auto of = [&](auto f) { function_of(group, repeat, f); };
-  switch (op) {
-    case ChainOp::exp: return of([](V x) { return exp(x); });
-    case ChainOp::log: return of([](V x) { return log(x); });
-    case ChainOp::cos: return of([](V x) { return cos(x); });
-    case ChainOp::sin: return of([](V x) { return sin(x); });
-    case ChainOp::gelu: return of([](V x) { return gelu(x); });
-    case ChainOp::gelu_tanh: return of([](V x) { return gelu_tanh(x); });
-    case ChainOp::silu: return of([](V x) { return silu(x); });
-    case ChainOp::sigmoid: return of([](V x) { return sigmoid(x); });
-    case ChainOp::tanh: return of([](V x) { return tanh(x); });
-    case ChainOp::sqrt: return of([](V x) { return sqrt(x); });
-    default: return of([](V x) { return rsqrt(x); });
-  }
-}
-
-// All moves for the group at element i of the block. The group lies in registers; a core foretells the comparisons that
-// lead to a move, which come in the same order for every group, at a tenth of what a call through a pointer can cost
-// (this file is compiled with -fno-jump-tables).
-template <class V> void run_moves(const std::vector<Move>& moves, std::int64_t i) {
-  V v[parts<V>];
-  const auto every = [&](auto f) __attribute__((always_inline)) {
-#pragma GCC unroll 8
-    for (int k = 0; k < parts<V>; ++k) f(v[k], k * V::lanes);
-  };
-  every([](V& x, int) { x = lit<V>(0); });
-  for (const Move& m : moves) {
-    const auto take = [&](const auto* from) __attribute__((always_inline)) {
-      every([&](V& x, int at) { x = V::load(from + at); });
-    };
-    const auto put = [&](auto* to) __attribute__((always_inline)) {
-      every([&](V& x, int at) { x.store(to + at); });
-    };
-    const auto stream = [&](auto* to) __attribute__((always_inline)) {
-      every([&](V& x, int at) { x.stream(to + at); });
-    };
-    const auto widen = [&](const auto* from) __attribute__((always_inline)) {
-      float* const to = lies<float>(m.b, i);
-      every([&](V&, int at) { V::load(from + at).store(to + at); });
-    };
-    const auto join = [&](auto f) __attribute__((always_inline)) {
-      const float* const other = lies<float>(m.b, i);
-      every([&](V& x, int at) { x = f(x, V::load(other + at)); });
-    };
-    switch (m.code) {
-      case Code::take_f32: take(lies<float>(m.a, i)); break;
-      case Code::take_bf16: take(lies<Bf16>(m.a, i)); break;
-      case Code::take_f16: take(lies<F16>(m.a, i)); break;
-      case Code::widen_bf16: widen(lies<Bf16>(m.a, i)); break;
-      case Code::widen_f16: widen(lies<F16>(m.a, i)); break;
-      case Code::put_f32: put(lies<float>(m.a, i)); break;
-      case Code::put_bf16: put(lies<Bf16>(m.a, i)); break;
-      case Code::put_f16: put(lies<F16>(m.a, i)); break;
-      case Code::stream_f32: stream(lies<float>(m.a, i)); break;
-      case Code::stream_bf16: stream(lies<Bf16>(m.a, i)); break;
-      case Code::stream_f16: stream(lies<F16>(m.a, i)); break;
-      case Code::add: join([](V x, V y) { return x + y; }); break;
-      case Code::subtract: join([](V x, V y) { return x - y; }); break;
-      case Code::multiply: join([](V x, V y) { return x * y; }); break;
-      case Code::divide: join([](V x, V y) { return x / y; }); break;
-      case Code::max: join([](V x, V y) { return max(x, y); }); break;
-      case Code::min: join([](V x, V y) { return min(x, y); }); break;
-      case Code::less: join([](V x, V y) { return less(x, y); }); break;
-      case Code::less_equal: join([](V x, V y) { return less_equal(x, y); }); break;
-      case Code::equal: join([](V x, V y) { return equal(x, y); }); break;
-      case Code::where: {
-        const float *const b = lies<float>(m.b, i), *const c = lies<float>(m.c, i);
-        every([&](V& x, int at) { x = where(x, V::load(b + at), V::load(c + at)); });
-        break;
-      }
-      case Code::relu: every([](V& x, int) { x = relu(x); }); break;
-      case Code::negate: every([](V& x, int) { x = negate(x); }); break;
-      case Code::abs: every([](V& x, int) { x = abs(x); }); break;
-      case Code::function: {
-        V group[parts<V>];  // another: the address of this one is known
-        every([&](V& x, int at) { group[at / V::lanes] = x; });
-        function<V>(m.op, m.repeat, group);
-        every([&](V& x, int at) { x = group[at / V::lanes]; });
-        break;
-      }
-    }
-  }
-}
-
-inline Code code_of(ChainOp op) {
-  switch (op) {
-    case ChainOp::add: return Code::add;
-    case ChainOp::subtract: return Code::subtract;
-    case ChainOp::multiply: return Code::multiply;
-    case ChainOp::divide: return Code::divide;
-    case ChainOp::max: return Code::max;
-    case ChainOp::min: return Code::min;
-    case ChainOp::less: return Code::less;
-    case ChainOp::less_equal: return Code::less_equal;
-    case ChainOp::equal: return Code::equal;
-    case ChainOp::where: return Code::where;
-    case ChainOp::relu: return Code::relu;  // repeated, these are what they are once, but for negate
-    case ChainOp::abs: return Code::abs;
-    case ChainOp::negate: return Code::negate;
-    default: return Code::function;
-  }
-}
-
 template <class V> class ChainRunner {
  public:
-  explicit ChainRunner(const ChainRun& run) : run_(run), code_(run.code) {
-    float* free = run.scratch;
-    const auto some = [&](std::int64_t floats) { return std::exchange(free, free + floats); };
-    for (const float constant : code_.constants)
-      std::fill_n(constants_.emplace_back(some(chain_group)), chain_group, constant);
-    for (int i = 0; i < code_.kept; ++i) kept_.push_back(some(chain_group));
-    for (const ChainAccess& t : code_.tensors)
-      copies_.push_back(some(chain_group + (t.held ? code_.rows * code_.columns : 0)));
-    lie_.resize(code_.tensors.size());
-    for (float*& each : widened_) each = some(chain_group);
-    bind(whole_, false), bind(edge_, true);
+  explicit ChainRunner(const ChainRun& run) : run_(run), code_(run.code), lie_(code_.tensors.size()) {
+    static_assert(group_size<V> <= chain_group);
+    float* free = run.scratch + code_.kept * chain_group;
+    for (std::size_t t = 0; t < lie_.size(); ++t) {
+      lie_[t].copy = free;
+      free += chain_group + (access(t).held ? code_.rows * code_.columns : 0);
+    }
+    whole_ = bound(false);
   }
 
   void go() {
@@ -208,6 +40,7 @@ template <class V> class ChainRunner {
   struct Window {
     char* data = nullptr;
     std::int64_t down = 0, across = 0;
+    float* copy = nullptr;  // a whole block where the tensor is held, else a group at an edge
   };
   Window window(std::size_t tensor) const {
     const ChainAccess& access = code_.tensors[tensor];
@@ -216,7 +49,7 @@ template <class V> class ChainRunner {
       offset += here_.at[axis] * access.strides[axis];
     const auto last = static_cast<std::size_t>(code_.axes - 1);
     char* data = static_cast<char*>(run_.tensors[tensor]);
-    return {data + offset * bytes_of(access.dtype), access.strides[last - 1], access.strides[last]};
+    return {data + offset * bytes_of(access.dtype), access.strides[last - 1], access.strides[last], lie_[tensor].copy};
   }
   template <class Index> const ChainAccess& access(Index tensor) const {
     return code_.tensors[static_cast<std::size_t>(tensor)];
@@ -247,43 +80,45 @@ template <class V> class ChainRunner {
 
   // The moves over whole groups, which read and write direct tensors where they lie; or over a part of one, which does
   // so in copies.
-  void bind(std::vector<Move>& moves, bool edge) {
+  std::vector<Step<V>> bound(bool edge) const {
+    const bool halves = !edge && in_halves();
+    std::vector<Step<V>> steps;
+    steps.reserve(code_.moves.size() + 1);
     for (const ChainMove& m : code_.moves) {
-      Move move{.op = m.op, .repeat = m.repeat, .a = place(m.a), .b = place(m.b), .c = place(m.c)};
-      const auto typed = [&](Code f32, const Place& p) {  // bf16 and f16 stand behind f32
-        const DType dtype = edge || p.tensor < 0 || !direct(p.tensor) ? DType::f32 : access(p.tensor).dtype;
-        return static_cast<Code>(static_cast<int>(f32) + (dtype == DType::f32 ? 0 : dtype == DType::bf16 ? 1 : 2));
-      };
-      if (m.kind == ChainMove::take) move.code = typed(Code::take_f32, move.a);
-      if (m.kind == ChainMove::keep || m.kind == ChainMove::put) move.code = typed(Code::put_f32, move.a);
-      if (m.kind == ChainMove::apply) {
-        if (m.op == ChainOp::negate && m.repeat % 2 == 0) continue;
-        move.code = code_of(m.op);
-        int operand = 0;
-        for (Place* const p : {&move.b, &move.c}) {
-          float* const to = widened_[operand++];
-          const Code widen = typed(Code::take_f32, *p);
-          if (widen == Code::take_f32) continue;
-          const Place beside{reinterpret_cast<char*>(to), 0, -1};
-          moves.push_back(
-              {.code = widen == Code::take_bf16 ? Code::widen_bf16 : Code::widen_f16, .a = *p, .b = beside});
-          *p = beside;
-        }
-      }
-      moves.push_back(move);
+      const bool apply = m.kind == ChainMove::apply, last = &m == &code_.moves.back();
+      Step<V> step{.a = operand(apply ? m.b : m.a, edge, halves), .b = operand(m.c, edge, halves), .repeat = m.repeat};
+      if (m.kind == ChainMove::take) step.run = take_from<V>(step.a.form);
+      if (m.kind == ChainMove::keep || m.kind == ChainMove::put) step.run = put_to<V, false>(step.a.form, last);
+      if (apply) step.run = kernels::apply<V>(m.op, step.a.form);
+      steps.push_back(step);
     }
+    steps.emplace_back();
+    return steps;
   }
-  Place place(const ChainSource& s) const {
-    const auto index = static_cast<std::size_t>(s.index);
-    if (s.kind == ChainSource::constant) return {reinterpret_cast<char*>(constants_[index]), 0, -1};
-    if (s.kind == ChainSource::kept) return {reinterpret_cast<char*>(kept_[index]), 0, -1};
-    return {nullptr, 0, s.kind == ChainSource::tensor ? s.index : -1};
+  Operand operand(const ChainSource& s, bool edge, bool halves) const {
+    Operand x;
+    if (s.kind == ChainSource::constant)
+      x.form = Form::number, x.number = code_.constants[static_cast<std::size_t>(s.index)];
+    if (s.kind == ChainSource::kept) x.data = reinterpret_cast<char*>(run_.scratch + s.index * chain_group);
+    if (s.kind != ChainSource::tensor) return x;
+    x.tensor = s.index;
+    if (edge || !direct(s.index)) return x;
+    const DType dtype = access(s.index).dtype;
+    x.form = dtype == DType::f32 ? Form::f32 : dtype == DType::f16 ? Form::f16 : halves ? Form::halves : Form::bf16;
+    return x;
+  }
+  // Whether every vector may have its elements by even and odd place: all are read and written as bf16.
+  bool in_halves() const {
+    if (!V::has_halves) return false;
+    for (std::size_t t = 0; t < lie_.size(); ++t)
+      if (!uniform(t) && (access(t).held || access(t).dtype != DType::bf16)) return false;
+    return true;
   }
 
-  template <class F> static void at_tensors(std::vector<Move>& moves, F set) {
-    for (Move& m : moves)
-      for (Place* const p : {&m.a, &m.b, &m.c})
-        if (p->tensor >= 0) set(*p, static_cast<std::size_t>(p->tensor));
+  template <class F> static void at_tensors(std::vector<Step<V>>& steps, F set) {
+    for (Step<V>& step : steps)
+      for (Operand* const x : {&step.a, &step.b})
+        if (x->tensor >= 0) set(*x, static_cast<std::size_t>(x->tensor));
   }
 
   void block() {
@@ -295,14 +130,14 @@ template <class V> class ChainRunner {
       if (!access(t).stored && !direct(t)) gather_block(t);
     }
     head = std::min(head, count);
-    at_tensors(whole_, [&](Place& p, std::size_t t) {
-      p.data = direct(t) ? lie_[t].data : reinterpret_cast<char*>(copies_[t]);
-      p.across = direct(t) ? bytes_of(access(t).dtype) : uniform(t) ? 0 : std::int64_t{sizeof(float)};
+    at_tensors(whole_, [&](Operand& x, std::size_t t) {
+      x.data = direct(t) ? lie_[t].data : reinterpret_cast<char*>(lie_[t].copy);
+      x.across = direct(t) ? bytes_of(access(t).dtype) : uniform(t) ? 0 : std::int64_t{sizeof(float)};
     });
     choose_stores(head);
     if (head > 0) edge(0, head);
     std::int64_t i = head;
-    for (; i + group_size<V> <= count; i += group_size<V>) run_moves<V>(whole_, i);
+    for (; i + group_size<V> <= count; i += group_size<V>) Step<V>::start(whole_.data(), i);
     if (i < count) edge(i, count - i);
     for (std::size_t t = 0; t < lie_.size(); ++t)
       if (access(t).stored && access(t).held) scatter_block(t);
@@ -315,35 +150,36 @@ template <class V> class ChainRunner {
     return !code_.stream || past % bytes != 0 ? 0 : static_cast<std::int64_t>((64 - past) % 64 / bytes);
   }
   void choose_stores(std::int64_t head) {
-    for (Move& m : whole_) {
-      if (m.code < Code::put_f32 || m.code > Code::stream_f16 || m.a.tensor < 0 || !direct(m.a.tensor)) continue;
-      const int type = (static_cast<int>(m.code) - static_cast<int>(Code::put_f32)) % 3;
-      const auto past =
-          (reinterpret_cast<std::uintptr_t>(m.a.data) + static_cast<std::uintptr_t>(head * m.a.across)) % 64;
-      const bool lines = code_.stream && past == 0;
-      m.code = static_cast<Code>(static_cast<int>(lines ? Code::stream_f32 : Code::put_f32) + type);
+    if (!code_.stream) return;
+    for (std::size_t m = 0; m < code_.moves.size(); ++m) {
+      Step<V>& step = whole_[m];
+      if (code_.moves[m].kind != ChainMove::put || !direct(step.a.tensor)) continue;
+      const bool lines = reinterpret_cast<std::uintptr_t>(step.a.data + head * step.a.across) % 64 == 0;
+      const bool last = m + 1 == code_.moves.size();
+      step.run = lines ? put_to<V, true>(step.a.form, last) : put_to<V, false>(step.a.form, last);
     }
   }
 
   // Less than a group, from element `first` of the block on: direct tensors are copied in and out.
   void edge(std::int64_t first, std::int64_t n) {
+    if (edge_.empty()) edge_ = bound(true);
     for (std::size_t t = 0; t < lie_.size(); ++t) {
       if (!direct(t) || access(t).stored) continue;
-      std::fill_n(copies_[t], group_size<V>, 0.0f);
-      with_type(access(t).dtype, lie_[t].data, [&](auto* from) { widen_run<V>(from + first, n, copies_[t]); });
+      std::fill_n(lie_[t].copy, group_size<V>, 0.0f);
+      with_type(access(t).dtype, lie_[t].data, [&](auto* from) { widen_run<V>(from + first, n, lie_[t].copy); });
     }
-    at_tensors(edge_, [&](Place& p, std::size_t t) {
-      p.data = reinterpret_cast<char*>(copies_[t] + (access(t).held ? first : 0));
+    at_tensors(edge_, [&](Operand& x, std::size_t t) {
+      x.data = reinterpret_cast<char*>(lie_[t].copy + (access(t).held ? first : 0));
     });
-    run_moves<V>(edge_, 0);
+    Step<V>::start(edge_.data(), 0);
     for (std::size_t t = 0; t < lie_.size(); ++t)
       if (direct(t) && access(t).stored)
-        with_type(access(t).dtype, lie_[t].data, [&](auto* to) { narrow(copies_[t], n, to + first, 1); });
+        with_type(access(t).dtype, lie_[t].data, [&](auto* to) { narrow(lie_[t].copy, n, to + first, 1); });
   }
 
   void gather_block(std::size_t tensor) const {
     const Window& w = lie_[tensor];
-    float* const to = copies_[tensor];
+    float* const to = lie_[tensor].copy;
     with_type(access(tensor).dtype, w.data, [&](auto* from) {
       if (uniform(tensor)) {
         gather<V>(from, 0, 1, to);
@@ -363,7 +199,7 @@ template <class V> class ChainRunner {
     const Window& w = lie_[tensor];
     with_type(access(tensor).dtype, w.data, [&](auto* to) {
       for (std::int64_t row = 0; row < here_.rows; ++row)
-        narrow(copies_[tensor] + row * here_.columns, here_.columns, to + row * w.down, w.across);
+        narrow(lie_[tensor].copy + row * here_.columns, here_.columns, to + row * w.down, w.across);
     });
   }
   template <class T> static void narrow(const float* from, std::int64_t n, T* to, std::int64_t stride) {
@@ -378,11 +214,8 @@ template <class V> class ChainRunner {
 
   const ChainRun& run_;
   const ChainCode& code_;
-  std::vector<float*> constants_, kept_;
-  std::vector<float*> copies_;  // of tensors: whole blocks of those that are held, else a group at an edge
   std::vector<Window> lie_;
-  float* widened_[2] = {};  // second and third operands
-  std::vector<Move> whole_, edge_;
+  std::vector<Step<V>> whole_, edge_;
   ChainBlock here_;
 };
 

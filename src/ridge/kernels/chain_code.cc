@@ -192,7 +192,7 @@ class Lowering {
       for (const int v : {o.a, o.b, o.c})
         if (v >= 0) --value(v).uses;
       if (value(o.a).uses > 0) home(o.a);  // the group is about to be overwritten
-      code_.moves.push_back(apply);
+      if (s.op != ChainOp::negate || s.repeat % 2 != 0) code_.moves.push_back(apply);
       for (const int v : {o.a, o.b, o.c})
         if (v >= 0) release(v);
       here_ = o.result;
@@ -339,11 +339,9 @@ ChainBlock block_at(const ChainCode& code, std::int64_t index) {
   return block;
 }
 
-// Constants, kept groups and widened operands one group each; a tensor a block and a group, since the last group may
-// reach beyond.
+// A kept group each; a tensor a block and a group, since the last group may reach beyond.
 std::int64_t chain_scratch_floats(const ChainCode& code) {
-  const auto groups = static_cast<std::int64_t>(code.constants.size()) + code.kept + 2;
-  std::int64_t floats = groups * chain_group;
+  std::int64_t floats = code.kept * chain_group;
   for (const ChainAccess& t : code.tensors) floats += chain_group + (t.held ? code.rows * code.columns : 0);
   return floats;
 }

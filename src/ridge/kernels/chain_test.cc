@@ -197,6 +197,50 @@ Layout random_layout(std::mt19937& random, const std::vector<std::int64_t>& exte
   return l;
 }
 
+TEST_F(Chain, whole_groups_of_one_type_hold_their_order) {
+  for (const cpu::Isa isa : cpu::available_isas())
+    for (const DType type : {DType::bf16, DType::f16, DType::f32})
+      for (const std::int64_t n : {63, 64, 128, 129, 200, 1000, 9001}) {
+        ASSERT_TRUE(cpu::use_isa(isa));
+        const ChainProgram p = sample(n, type, type, type);
+        const auto bytes = static_cast<std::size_t>(n * bits(type) / 8);
+        std::vector<char> x(bytes), r(bytes), y(bytes), expected(bytes);
+        fill(x.data(), type, n), fill(r.data(), type, n);
+        void* const tensors[] = {x.data(), r.data(), y.data()};
+        void* const references[] = {x.data(), r.data(), expected.data()};
+        chain(p, tensors, 1);
+        reference(p, references);
+        ASSERT_EQ(y, expected) << n << " of " << name(type) << " on " << cpu::name(isa);
+      }
+}
+
+// Programs are kept as they were lowered: those that differ in the sign of a zero are two, and more than are kept come
+// in turns.
+TEST_F(Chain, programs_in_turns_are_not_taken_for_each_other) {
+  const auto program = [](std::int64_t n, float c) {
+    ChainProgram p;
+    p.extents = {n};
+    p.tensors = {{DType::f32, {1}}, {DType::f32, {1}}};
+    p.steps = {{.op = ChainOp::load, .result = 0, .slot = 0},
+               {.op = ChainOp::constant, .result = 1, .constant = c},
+               {.op = ChainOp::negate, .result = 0, .a = 0, .repeat = 2},
+               {.op = ChainOp::divide, .result = 0, .a = 0, .b = 1},
+               {.op = ChainOp::store, .a = 0, .slot = 1}};
+    p.registers = 2;
+    return p;
+  };
+  const std::vector<float> x(100, 2);
+  for (int turn = 0; turn < 3; ++turn)
+    for (const std::int64_t n : {0, 70, 100})
+      for (const float c : {0.0f, -0.0f, 2.0f, 4.0f}) {
+        std::vector<float> y(100, -1), expected = y;
+        void* const tensors[] = {const_cast<float*>(x.data()), y.data()};
+        chain(program(n, c), tensors, 1);
+        std::fill_n(expected.begin(), n, 2 / c);
+        ASSERT_EQ(y, expected) << n << ", " << c;
+      }
+}
+
 TEST_F(Chain, random_programs_over_random_layouts_equal_the_reference) {
   constexpr ChainOp ops[] = {ChainOp::add,  ChainOp::subtract,   ChainOp::multiply, ChainOp::divide, ChainOp::negate,
                              ChainOp::abs,  ChainOp::relu,       ChainOp::sqrt,     ChainOp::max,    ChainOp::min,

@@ -83,12 +83,14 @@ class Bout {
 
   // Seconds of so many calls of the kernel over `each` elements (of whole rows) for each thread; of the stream.
   double ours(std::int64_t each, int calls = 1) const {
+    const bool interpreted = what_.columns == 0 && !compiled(what_.kernel);
+    const kernels::ChainProgram chain = interpreted ? program(each) : kernels::ChainProgram{};
     return slowest_of(threads_, calls, [&](int worker) {
       const std::int64_t from = each * worker;
       if (what_.columns != 0) return kernels::rows(problem(each), at(0, from), at(1, 0), at(2, from), 1);
       if (compiled(what_.kernel)) return kernels::map_text(text(each, from));
       void* const tensors[] = {at(0, from), at(1, from), at(2, from)};
-      kernels::chain(program(each), tensors, 1);
+      kernels::chain(chain, tensors, 1);
     });
   }
   double own(std::int64_t each, int calls = 1) const {
