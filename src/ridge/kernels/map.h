@@ -35,6 +35,16 @@ template <Lanes V> V operator*(float a, V b) { return V::all(a) * b; }
 template <Lanes V> V operator/(V a, float b) { return a / V::all(b); }
 template <Lanes V> V operator/(float a, V b) { return V::all(a) / b; }
 
+// Lines of 16-bit elements that come from memory are asked for a KiB ahead: a core that widens and rounds them sees too
+// few of them at once (from memory, Zen 3: bf16 0.77 -> 0.85 of a stream's speed, f16 0.83 -> 0.88; f32, which it sees
+// enough of, would go from 0.95 to 0.85).
+template <std::int64_t elements, class T> [[gnu::always_inline]] inline void ask_ahead(const T* from) {
+  constexpr std::int64_t line = 64, ahead = 1024;
+  if constexpr (sizeof(T) == 2)
+    for (std::int64_t at = 0; at < elements * 2; at += line)
+      __builtin_prefetch(reinterpret_cast<const char*>(from) + ahead + at);
+}
+
 // This thread's share. Two pairs of vectors are read from every array before the first is written: reads and writes
 // that come in such groups keep memory busier than single ones. `stream`: past the caches.
 template <class V, class F, class Y, class... X> void map_part(std::int64_t n, bool stream, F f, Y* y, const X*... x) {
@@ -58,6 +68,7 @@ template <class V, class F, class Y, class... X> void map_part(std::int64_t n, b
   };
   const auto run = [&](auto past_caches) __attribute__((always_inline)) {
     for (; i + 2 * pair <= n; i += 2 * pair) {
+      if constexpr (past_caches) (ask_ahead<2 * pair>(x + i), ...);
       const auto first = load(i), second = load(i + pair);
       const Two<V> a = apply(first), b = apply(second);
       store_two<V, halves>(a, y + i, past_caches), store_two<V, halves>(b, y + i + pair, past_caches);
