@@ -113,7 +113,6 @@ std::optional<std::string> launch_tiles(const GatedCall& call, const GatedPlan& 
   x.bu = along_columns(call.bu, call.bias), x.bg = along_columns(call.bg, call.bias);
   x.problem.sizes = {
       static_cast<int>(call.m), static_cast<int>(2 * call.n), static_cast<int>(call.k), 1, plan.pieces, plan.band};
-  x.problem.cycles = workspace.cycles;
   x.blocks = plan.blocks, x.stream = stream;
   if (const cudaError_t e = gated_kernel(plan.row, call.dtype).launch(x); e != cudaSuccess)
     return failure("launching the gated layer", e);

@@ -20,6 +20,12 @@ struct MatmulConfig {
   int cluster_m = 1, cluster_n = 1;                    // blocks that share what they load, along m and n
   constexpr int sharers() const { return roles == tile::Roles::pingpong ? 1 : consumers; }
   constexpr int cluster() const { return cluster_m * cluster_n; }
+  // Blocks of a cluster are numbered along m first. A tile of A is loaded by those along n that want it, one of B by
+  // those along m: whether block `r` loads for block `s`, and how many load for one.
+  constexpr bool share_loads(int r, int s) const {
+    return r % cluster_m == s % cluster_m || r / cluster_m == s / cluster_m;
+  }
+  constexpr int loaders() const { return cluster_m + cluster_n - 1; }
   constexpr bool splits() const {  // k may be cut in pieces; larger sums cost too much
     return m * n <= (sharers() > 1 ? 128 * 160 : 128 * 128);
   }
@@ -50,6 +56,7 @@ constexpr MatmulConfig three(int n, int stages) {  // 64 rows each
   return {.m = 192, .n = n, .k = 64, .stages = stages, .consumers = 3, .staging = 1};
 }
 constexpr MatmulConfig one(int n, int stages) { return {.m = 64, .n = n, .k = 64, .stages = stages, .consumers = 1}; }
+constexpr MatmulConfig tall(int n, int stages) { return {.m = 128, .n = n, .k = 64, .stages = stages, .consumers = 1}; }
 constexpr MatmulConfig swapped(int m, int n, int k, int stages, int staging = 2) {
   return {.m = m, .n = n, .k = k, .stages = stages, .consumers = m / 64, .swap = true, .staging = staging};
 }
@@ -79,6 +86,7 @@ inline constexpr std::array sm90_menu = {
     sm90_rows::both(128, 224, 4),
     sm90_rows::both(128, 256, 4),
     sm90_rows::one(32, 14),
+    sm90_rows::one(80, 10),
     sm90_rows::one(96, 10),
     sm90_rows::one(128, 8),
     sm90_rows::swapped(128, 8, 128, 6),
@@ -163,6 +171,25 @@ inline constexpr std::array sm90_menu = {
     sm90_rows::clustered(sm90_rows::swapped(128, 80, 64, 7), 2, 4),
     sm90_rows::clustered(sm90_rows::swapped(128, 112, 64, 6, 1), 2, 4),
     sm90_rows::with(sm90_rows::one(192, 5), sm90_rows::k, sm90_rows::mn),
+    // One wave in clusters: narrow tiles on nearly all multiprocessors, and the L2 is asked for a quarter of what they
+    // read
+    sm90_rows::clustered(sm90_rows::tall(64, 8), 2, 4),
+    sm90_rows::clustered(sm90_rows::tall(80, 8), 2, 4),
+    sm90_rows::clustered(sm90_rows::tall(96, 7), 2, 4),
+    sm90_rows::clustered(sm90_rows::tall(112, 6), 2, 4),
+    sm90_rows::clustered(sm90_rows::both(128, 128, 6), 2, 4),
+    sm90_rows::clustered(sm90_rows::one(80, 11), 1, 2),
+    sm90_rows::clustered(sm90_rows::one(80, 11), 2, 4),
+    sm90_rows::clustered(sm90_rows::swapped(64, 96, 64, 10, 1), 4, 1),
+    sm90_rows::clustered(sm90_rows::swapped(64, 128, 64, 8, 1), 4, 1),
+    sm90_rows::clustered(sm90_rows::swapped(64, 160, 64, 7, 1), 4, 1),
+    sm90_rows::clustered(sm90_rows::swapped(64, 192, 64, 6, 1), 4, 1),
+    sm90_rows::clustered(sm90_rows::swapped(192, 144, 64, 4, 1), 2, 2),
+    sm90_rows::with(sm90_rows::clustered(sm90_rows::swapped(64, 96, 64, 10, 1), 4, 1), sm90_rows::mn, sm90_rows::k),
+    sm90_rows::with(sm90_rows::clustered(sm90_rows::swapped(64, 160, 64, 7, 1), 4, 1), sm90_rows::mn, sm90_rows::k),
+    sm90_rows::with(sm90_rows::clustered(sm90_rows::swapped(64, 192, 64, 6, 1), 4, 1), sm90_rows::mn, sm90_rows::k),
+    sm90_rows::with(sm90_rows::clustered(sm90_rows::tall(64, 8), 2, 4), sm90_rows::mn, sm90_rows::mn),
+    sm90_rows::with(sm90_rows::clustered(sm90_rows::both(128, 128, 6), 2, 4), sm90_rows::mn, sm90_rows::mn),
     // Three consumers: more multiplies for the bytes of a stage, and other numbers of waves
     sm90_rows::three(128, 5),
     sm90_rows::three(176, 4),

@@ -133,7 +133,6 @@ std::optional<std::string> launch_tiles(const MatmulCall& call, const MatmulPlan
                      plan.band,
                      plan.cuts};
   x.problem.early = plan.early;
-  x.problem.cycles = workspace.cycles;
   x.cluster = plan.cuts == tile::Cuts::shared ? plan.pieces : c.cluster();
   x.blocks = plan.blocks;
   x.dependent = plan.dependent, x.stream = stream;

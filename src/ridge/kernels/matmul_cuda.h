@@ -67,7 +67,6 @@ struct Workspace {
   void* data = nullptr;  // at a multiple of 256 bytes
   std::size_t bytes = 0;
   bool prepared = false;        // its first counter_bytes were zero before its first use; every call leaves them zero
-  long long* cycles = nullptr;  // device memory, or null: for how many clock cycles the first block multiplied
 };
 inline constexpr std::size_t counter_bytes = 64 * 1024;
 

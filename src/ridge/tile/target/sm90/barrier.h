@@ -77,6 +77,9 @@ TILE_FN std::uint32_t add_relaxed(std::uint32_t* counter, std::uint32_t by) {
   asm volatile("atom.add.relaxed.gpu.global.u32 %0, [%1], %2;" : "=r"(before) : "l"(counter), "r"(by) : "memory");
   return before;
 }
+TILE_FN void write_relaxed(std::uint32_t* counter, std::uint32_t x) {
+  asm volatile("st.relaxed.gpu.global.u32 [%0], %1;" ::"l"(counter), "r"(x) : "memory");
+}
 TILE_FN std::uint32_t read_acquire(const std::uint32_t* counter) {
   std::uint32_t now;
   asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(now) : "l"(counter) : "memory");

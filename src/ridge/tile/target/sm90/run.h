@@ -12,7 +12,6 @@ struct Problem {
   bool early;              // constants may be read before the kernels before this one have ended
   float* partial;          // sums of the pieces of k
   std::uint32_t* arrived;  // pieces that have come, a counter for each part of a tile; zero between launches
-  long long* cycles;       // null, or where block 0 says how long it multiplied
 };
 
 template <class Kernel> TILE_FN Walk walk_of(const Problem& p, int rank) {
@@ -58,26 +57,24 @@ template <class Kernel> struct Consuming : Consumer<Kernel> {  // a warpgroup
   Shared<Kernel>& s;
   const typename Kernel::Globals& g;
   const Problem& p;
-  long long started = 0;
 
-  TILE_FN Consuming(Shared<Kernel>& shared, const typename Kernel::Globals& globals, const Problem& problem, int number)
+  TILE_FN Consuming(Shared<Kernel>& shared, const typename Kernel::Globals& globals, const Problem& problem, int number,
+                    int rank)
       : s(shared), g(globals), p(problem) {
-    this->id = number, this->staging = s.staging[number];
+    this->id = number, this->rank = rank, this->staging = s.staging[number];
     this->share = Kernel::config.roles == Roles::pingpong ? 0 : number;
   }
   TILE_FN void pass_turn(int to) const { arrive_threads(8 + to, 256); }
   TILE_FN void wait_turn(int mine) const { sync_threads(8 + mine, 256); }
-  TILE_FN void wait_full(int slot, std::uint32_t phase) {
-    wait(address(s.full) + 8 * slot, phase);
-    if (!started) started = clock64();
-  }
+  TILE_FN void wait_full(int slot, std::uint32_t phase) const { wait(address(s.full) + 8 * slot, phase); }
   TILE_FN void release(int slot) const {
+    constexpr auto config = Kernel::config;
     const std::uint32_t empty = address(s.empty) + 8 * slot;
-    if constexpr (Kernel::config.cluster() == 1) {
+    if constexpr (config.cluster() == 1) {
       if (this->leads()) arrive(empty);
     } else {
       const int block = threadIdx.x % 128;
-      if (block < Kernel::config.cluster()) arrive_at(empty, block);
+      if (block < config.cluster() && config.share_loads(block, this->rank)) arrive_at(empty, block);
     }
   }
   TILE_FN void mma_fence() const { sm90::mma_fence(); }
@@ -119,7 +116,7 @@ template <class Kernel> struct Consuming : Consumer<Kernel> {  // a warpgroup
   TILE_FN void count_arrival(const Item& item) const {
     const bool is_last = add_acquire_release(item, 1) + 1 == static_cast<std::uint32_t>(item.pieces);
     s.told[this->id] = is_last;
-    if (is_last) *counter(item) = 0;
+    if (is_last) write_relaxed(counter(item), 0);
   }
   TILE_FN bool is_last() const { return s.told[this->id] != 0; }
   TILE_FN void add_partials(State& acc, const Item& item) const {
@@ -175,7 +172,7 @@ template <class Kernel> struct Consuming : Consumer<Kernel> {  // a warpgroup
     return true;
   }
   TILE_FN void tell(std::uint32_t shares) const { s.told[this->id] = shares; }
-  TILE_FN void clear(const Item& item) const { *counter(item) = 0; }
+  TILE_FN void clear(const Item& item) const { write_relaxed(counter(item), 0); }
   // What the group stores: the shares of these pieces. A share may be empty.
   TILE_FN bool has_share(const Item&) const { return s.told[this->id] != 0; }
 
@@ -228,7 +225,7 @@ template <class Kernel> __global__ void __launch_bounds__(threads<Kernel>, 1)
   if (threadIdx.x == 0) {
     for (int i = 0; i < config.stages; ++i) {
       barrier_init(address(s.full) + 8 * i, 1);
-      barrier_init(address(s.empty) + 8 * i, config.sharers() * config.cluster());
+      barrier_init(address(s.empty) + 8 * i, config.sharers() * config.loaders());
     }
     barrier_init_done();
   }
@@ -247,9 +244,8 @@ template <class Kernel> __global__ void __launch_bounds__(threads<Kernel>, 1)
     if (shares) cluster_sync();
   } else {
     if constexpr (config.consumers > 1) registers_up<multiplying_registers(config.consumers)>();
-    Consuming<Kernel> on(s, g, p, warpgroup);
+    Consuming<Kernel> on(s, g, p, warpgroup, rank);
     consume<Kernel>(on, walk_of<Kernel>(p, rank), warpgroup);
-    if (p.cycles && threadIdx.x == 0 && blockIdx.x == 0) *p.cycles = clock64() - on.started;
   }
   if (config.cluster() > 1 || shares) cluster_sync();  // others read this block's memory
 }

@@ -74,7 +74,7 @@ template <class Kernel, class Words = Awaiting> class Record {
     scribe_.program.buffers = config.staging, scribe_.program.lanes = 2;
     scribe_.program.cluster = cluster();
     for (int b = 0; b < options_.blocks; ++b)
-      for (int s = 0; s < config.stages; ++s) scribe_.add_slot(b, s, config.sharers() * config.cluster());
+      for (int s = 0; s < config.stages; ++s) scribe_.add_slot(b, s, config.sharers() * config.loaders());
     for (int b = 0; b < options_.blocks; ++b) {
       Thread& t = scribe_.program.thread(scribe_.in_block(b, "producer"), b);
       Producer on{{*this, t, b}};
@@ -203,7 +203,8 @@ template <class Kernel, class Words = Awaiting> class Record {
     void release(int slot) {
       if (lane != 0) return;
       for (int r = 0; r < cut().cluster(); ++r)
-        this->note(Do::arrive, this->record.scribe_.empty(this->first_of_cluster() + r, slot));
+        if (config.share_loads(r, this->rank()))
+          this->note(Do::arrive, this->record.scribe_.empty(this->first_of_cluster() + r, slot));
     }
     void wait_turn(int of) { this->note(Do::sync, turn(of), 256); }
     void pass_turn(int to) { this->note(Do::join, turn(to), 256); }
