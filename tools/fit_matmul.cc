@@ -32,9 +32,9 @@ namespace {
 using namespace kernels;
 using namespace kernels::cuda;
 
-constexpr int sms = 132, trees = 320, folds = 5;
-constexpr double rate = 0.1, ridge_penalty = 5, features_kept = 0.6, timings_kept = 0.7;
-constexpr int least_in_leaf = 40;
+constexpr int sms = 132, trees = 560, folds = 5;
+constexpr double rate = 0.06, ridge_penalty = 5, features_kept = 0.6, timings_kept = 0.7;
+constexpr int least_in_leaf = 20;
 
 struct Timing {
   int product = 0, fold = 0;
