@@ -23,6 +23,7 @@ struct MatmulConfig {
   // Blocks of a cluster are numbered along m first. A tile of A is loaded by those along n that want it, one of B by
   // those along m: whether block `r` loads for block `s`, and how many load for one.
   constexpr bool share_loads(int r, int s) const {
+    if (cluster_m == 1 || cluster_n == 1) return true;  // said so that no kernel keeps its rank for it
     return r % cluster_m == s % cluster_m || r / cluster_m == s / cluster_m;
   }
   constexpr int loaders() const { return cluster_m + cluster_n - 1; }

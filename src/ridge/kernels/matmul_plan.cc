@@ -295,10 +295,8 @@ std::optional<MatmulPlan> planned_dots(const MatmulCall& call) {
   return plan;
 }
 
-}  // namespace
-
-std::vector<MatmulPlan> candidates(const MatmulCall& call, std::size_t workspace_bytes, int sms, std::size_t each) {
-  const auto sooner = [](const MatmulPlan& x, const MatmulPlan& y) { return x.predicted_s < y.predicted_s; };
+// Every plan of tiles, a row's side by side, with the closed form's time.
+std::vector<PlannedWork> planned_works(const MatmulCall& call, std::size_t workspace_bytes, int sms) {
   const std::vector<Split> all = splits(call, sms);
   const std::vector<Copies> wishes = copies(call);
   std::vector<PlannedWork> found;
@@ -306,6 +304,14 @@ std::vector<MatmulPlan> candidates(const MatmulCall& call, std::size_t workspace
     for (const Split split : all)
       for (const Copies wish : wishes)
         if (const auto x = planned_work(call, workspace_bytes, sms, row, split, wish)) found.push_back(*x);
+  return found;
+}
+
+}  // namespace
+
+std::vector<MatmulPlan> candidates(const MatmulCall& call, std::size_t workspace_bytes, int sms, std::size_t each) {
+  const auto sooner = [](const MatmulPlan& x, const MatmulPlan& y) { return x.predicted_s < y.predicted_s; };
+  const std::vector<PlannedWork> found = planned_works(call, workspace_bytes, sms);
   double soonest = std::numeric_limits<double>::infinity();
   for (const PlannedWork& x : found) soonest = std::min(soonest, x.plan.predicted_s);
   // What is slower by more than two corrections can make up for stays as the closed form has it.
@@ -332,8 +338,16 @@ MatmulPlan choose(const MatmulCall& call, std::size_t workspace_bytes, int sms) 
     none.path = MatmulPlan::Path::nothing;
     return none;
   }
-  const std::vector<MatmulPlan> all = candidates(call, workspace_bytes, sms, 1);
-  return all.empty() ? none : all.front();
+  std::vector<PlannedWork> found = planned_works(call, workspace_bytes, sms);
+  std::stable_sort(found.begin(), found.end(),
+                   [](const PlannedWork& x, const PlannedWork& y) { return x.plan.predicted_s < y.plan.predicted_s; });
+  std::optional<MatmulPlan> best = planned_dots(call);
+  for (const PlannedWork& x : found) {
+    if (best && x.plan.predicted_s * least_correction > best->predicted_s) break;  // no correction would do
+    const MatmulPlan plan = corrected(x, sms);
+    if (!best || plan.predicted_s < best->predicted_s) best = plan;
+  }
+  return best ? *best : none;
 }
 
 }  // namespace ridge::kernels::cuda

@@ -46,6 +46,25 @@ TEST(MatmulPlan, AFewRowsOfOperandsThatStartAnywhereAreNotCopied) {
   EXPECT_TRUE(candidates(call(1, 0, 132, rows(132), columns(132), rows(8)), workspace, 132, 1).empty());
 }
 
+// Choosing corrects the times of those plans only that may turn out soonest.
+TEST(MatmulPlan, TheChosenOneIsTheFirstOfAllCandidates) {
+  for (const auto [m, n, k] : {std::array{1, 57344, 8192},
+                               {8, 240, 1216},
+                               {1, 5840, 132},
+                               {128, 3072, 2048},
+                               {344, 1536, 17128},
+                               {512, 2048, 8192},
+                               {2816, 512, 182},
+                               {4096, 4096, 4096}}) {
+    const MatmulCall c = call(m, n, k, rows(k), columns(k), rows(n));
+    const MatmulPlan chosen = choose(c, workspace, 132), first = candidates(c, workspace, 132, 1).front();
+    EXPECT_EQ(std::tuple(chosen.path, chosen.row, chosen.pieces, chosen.cuts, chosen.copy_a, chosen.copy_b),
+              std::tuple(first.path, first.row, first.pieces, first.cuts, first.copy_a, first.copy_b))
+        << m << " x " << n << " x " << k;
+    EXPECT_EQ(chosen.predicted_s, first.predicted_s);
+  }
+}
+
 // What a kernel reads and writes 16 bytes at a time, at offsets of 32 bits, must lie so.
 TEST(MatmulPlan, EndsSwiftlyWhereEverythingLiesAsTheResultDoes) {
   const MatmulCall plain = call(64, 256, 128, rows(128), columns(128), rows(256));
