@@ -23,8 +23,9 @@ bool choose_thin(const Problem& p, const Operands& o, int threads, Schedule& s) 
                      : widened ? most_thin_rows_widened
                                : most_thin_rows_along;
   if (p.m > most || (packed ? e.thin_packed : along ? e.thin_along : e.thin_across) == nullptr) return false;
-  if (!packed && !along && p.m > most_thin_rows && p.k * p.n * o.right_bytes <= caches().l2 * 2) return false;
   const bool in_c = !e.room_for_sums;
+  const Index near = in_c ? caches().l2 * 2 : caches().l2 * 9 / 8;  // bytes of B that the way of all others reads well
+  if (!packed && !along && p.m > most_thin_rows && p.k * p.n * o.right_bytes <= near) return false;
   s.thin = true, s.pack_right = false, s.pack_left = !along, s.scratch = !along && in_c && p.m > 2;
   const Index strip = along                   ? 240
                       : !in_c                 ? std::max<Index>(caches().l2 / 8 / p.m / e.cols, 1) * e.cols
