@@ -1,6 +1,6 @@
 // What a chain's moves become before they run: steps, each a function that works on one group of vectors and then jumps
-// to the next step's. The group is handed on in eight vector registers and never lies in memory, and the jump is one that
-// the processor foretells (Zen 3, affine chain of f32 in the L1: 1.3 ns a vector of 8 where finding the move by
+// to the next step's. The group is handed on in eight vector registers and never lies in memory, and the jump is one
+// that the processor foretells (Zen 3, affine chain of f32 in the L1: 1.3 ns a vector of 8 where finding the move by
 // comparisons took 1.8). Included by one file for each instruction set.
 #pragma once
 

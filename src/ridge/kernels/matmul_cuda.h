@@ -66,7 +66,7 @@ std::optional<MatmulPlan> planned(const MatmulCall& call, std::size_t workspace_
 struct Workspace {
   void* data = nullptr;  // at a multiple of 256 bytes
   std::size_t bytes = 0;
-  bool prepared = false;        // its first counter_bytes were zero before its first use; every call leaves them zero
+  bool prepared = false;  // its first counter_bytes were zero before its first use; every call leaves them zero
 };
 inline constexpr std::size_t counter_bytes = 64 * 1024;
 
