@@ -258,9 +258,11 @@ void write(const char* path, const std::vector<Tree>& grown, const std::array<Ed
     to << "{" << list(real) << "},\n";
   }
   to << "}};\ninline constexpr std::array<Tree, " << grown.size() << "> matmul_trees{{\n";
-  for (const Tree& t : grown)
+  for (std::size_t i = 0; i < grown.size(); ++i) {  // two a line
+    const Tree& t = grown[i];
     to << "{" << list(t.feature) << ", " << list(t.edge) << ", " << list(t.left) << ", " << list(t.right) << ", "
-       << list(t.leaf) << "},\n";
+       << list(t.leaf) << (i % 2 == 0 && i + 1 < grown.size() ? "}, " : "},\n");
+  }
   to << "}};\n// clang-format on\n}  // namespace ridge::kernels::cuda\n";
 }
 
