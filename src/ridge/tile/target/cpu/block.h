@@ -65,6 +65,12 @@ template <class V, int rows, int vectors>
   }
 }
 
+// Whether its sums start from what follows the panel of A: see Engine::left_tail.
+template <class V> constexpr bool starts = requires {
+  requires V::left_tail >
+  0;
+};
+
 // What is held of x lies in registers: the compiler must take every store to C for one to x.
 template <class V, int rows, int vectors, bool packed, bool edge, bool keeping>
 [[gnu::always_inline]] inline void multiply_panel(const Block& x, const Unit* b, Unit* keep, typename V::Sum* c,
@@ -74,7 +80,12 @@ template <class V, int rows, int vectors, bool packed, bool edge, bool keeping>
 #pragma GCC unroll 16
   for (int i = 0; i < rows; ++i)
 #pragma GCC unroll 4
-    for (int j = 0; j < vectors; ++j) sums[i][j] = V::zero();
+    for (int j = 0; j < vectors; ++j) {
+      if constexpr (starts<V>)
+        sums[i][j] = V::broadcast(x.a[x.steps * rows + i]);
+      else
+        sums[i][j] = V::zero();
+    }
   const Index c_stride = x.c_stride;
   const int last = edge ? x.cols - (vectors - 1) * lanes : lanes;
   // Three rows share a pointer: x86 addresses base, base + stride and base + 2 * stride without an addition.

@@ -87,8 +87,12 @@ constexpr Index thin_depth(Index rows) {
 }
 
 struct Engine {
-  int rows = 0, cols = 0;     // of the register block
-  int per_unit = 0;           // elements of k
+  int rows = 0, cols = 0;  // of the register block
+  int per_unit = 0;        // elements of k
+  // Units that follow each row's part of a stage (of a stretch, where thin_along reads them) in packed A: a whole line,
+  // so that rows stay on lines, or none. A panel's, all rows' together, begin with what the sums of its rows start
+  // from.
+  int left_tail = 0;
   bool direct_left = false;   // a unit is what lies in memory where k is contiguous: A may be read in place
   bool direct_right = false;  // a unit is one element as stored: B may, where columns are contiguous
   bool keeps_right = false;   // … and the block can leave it packed

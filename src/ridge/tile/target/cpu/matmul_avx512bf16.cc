@@ -1,5 +1,5 @@
 // AVX512_BF16: a unit is a pair of bf16 along k, and vdpbf16ps multiplies and adds 16 pairs at the rate of 16 f32;
-// VNNI: a unit is a pair of int16, likewise.
+// VNNI: a unit is four int8, and vpdpbusd multiplies and adds 16 such fours.
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"  // g++ 12 warns about its own _mm512_undefined_*
 #include "ridge/tile/target/cpu/block.h"
 #if defined(__AVX512BF16__)
@@ -17,11 +17,7 @@ struct V : FloatVectors512<Here> {
   }
 };
 
-struct Ints : IntVectors512<Here> {  // vpmaddwd and vpaddd in one
-  [[gnu::always_inline]] static Register multiply_add(Register c, Register a, Register b) {
-    return _mm512_dpwssd_epi32(c, a, b);
-  }
-};
+using Quads = QuadVectors512<Here>;
 
 template <class A, class B> constexpr Engine pairs{
     .rows = 14,
@@ -37,12 +33,13 @@ template <class A, class B> constexpr Engine pairs{
 constexpr Engine integers{
     .rows = 14,
     .cols = 32,
-    .per_unit = 2,
-    .block = block<Ints, 14, false>,
-    .left = packers_avx512<Here, std::int8_t, std::int16_t>,
-    .right = packers_avx512<Here, std::int8_t, std::int16_t>,
-    .thin_along = thin_along<Dots16<Ints, std::int16_t, std::int8_t>>,
-    .thin_across = thin_across<Ints, std::int16_t, std::int8_t>,
+    .per_unit = 4,
+    .left_tail = Quads::left_tail,
+    .block = block<Quads, 14, false>,
+    .left = packers_avx512<Here, std::int8_t, std::int8_t, Quads::left_tail>,
+    .right = packers_avx512<Here, std::int8_t, std::uint8_t>,
+    .thin_along = thin_along<Dots16<Quads, std::uint8_t, std::int8_t>>,
+    .thin_across = thin_across<Quads, std::uint8_t, std::int8_t>,
 };
 }  // namespace
 

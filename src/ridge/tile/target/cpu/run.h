@@ -214,7 +214,9 @@ template <class Kernel> class Run {
                 panels = ceil_div(part(rows.size, schedule_.row_blocks, 0).size, operands_.engine->rows);
     const Index flags = schedule_.row_blocks * panels * schedule_.stages;
     team.panels = panels;
-    team.left = static_cast<Unit*>(arenas().left.need(sizeof(Unit) * (rows.size * units + 64)));
+    // Stretches of few rows (thin_depth) have at least 512 units.
+    const Index tails = (schedule_.thin ? ceil_div(units, 512) : schedule_.stages) * operands_.engine->left_tail;
+    team.left = static_cast<Unit*>(arenas().left.need(sizeof(Unit) * (rows.size * (units + tails) + 64)));
     team.done = static_cast<std::atomic<unsigned char>*>(arenas().packed_flags.need(flags));
     for (Index i = 0; i < flags; ++i) new (&team.done[i]) std::atomic<unsigned char>(0);
     return team;

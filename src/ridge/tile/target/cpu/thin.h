@@ -27,6 +27,13 @@ template <class D, int rows> void along(const Strip& x, int pass, int passes) {
   for (; j < x.n; ++j) D::template multiply<rows, 1>(x, b + j * x.b_stride, c + j, 0);
 }
 
+template <class D> constexpr Index tail_of() {  // units that follow a row's part of a stretch: Engine::left_tail
+  if constexpr (requires { D::tail; })
+    return D::tail;
+  else
+    return 0;
+}
+
 using Along = void (*)(const Strip&, int pass, int passes);
 template <class D, int... i> constexpr std::array<Along, sizeof...(i)> along_rows(std::integer_sequence<int, i...>) {
   return {along<D, i + 1>...};
@@ -37,7 +44,10 @@ template <class D> void thin_along(const Strip& x) {
   const Index deep = thin_depth(x.rows) * D::per_unit;
   const int passes = (x.rows + D::rows - 1) / D::rows;
   const Index wide = passes == 1 ? x.n : D::wide;
+  constexpr Index tail = tail_of<D>();
+  const Unit* a_rows = x.a_rows;
   for (Index k = 0; k < x.k; k += deep) {
+    const Index units = ((x.k - k < deep ? x.k - k : deep) + D::per_unit - 1) / D::per_unit + tail;
     for (Index j = 0; j < x.n; j += wide) {
       Strip part = x;
       part.k = x.k - k < deep ? x.k - k : deep;
@@ -46,11 +56,12 @@ template <class D> void thin_along(const Strip& x) {
       part.add = x.add || k > 0;
       for (int pass = 0, row = 0; pass < passes; ++pass, row += part.rows) {
         part.rows = x.rows / passes + (pass < x.rows % passes ? 1 : 0);
-        part.a_rows = x.a_rows + k / D::per_unit * x.rows + row * ((part.k + D::per_unit - 1) / D::per_unit);
+        part.a_rows = a_rows + row * units;
         part.c = static_cast<typename D::Sum*>(x.c) + row * x.c_stride + j;
         by_rows[static_cast<std::size_t>(part.rows - 1)](part, pass, passes);
       }
     }
+    a_rows += x.rows * units;
   }
 }
 

@@ -4,6 +4,7 @@
 // products of three or four columns of B at a time. Both fetch the next rows while they multiply these. V: see block.h.
 #pragma once
 
+#include "ridge/tile/target/cpu/block.h"
 #include "ridge/tile/target/cpu/thin.h"
 #include "ridge/tile/target/cpu/vectors_avx512.h"
 
@@ -11,6 +12,7 @@ namespace ridge::tile::cpu {
 
 struct Rows {  // of B multiplied at once, and how many elements further on lie those to fetch: even steps, odd steps
   Index k = 0, ahead[2] = {0, 0};
+  const Unit* start = nullptr;  // what sums start from; null: from nothing
 };
 
 // Units of up to 16 columns of B from column j on: elements of one row, widened, or pairs of two rows. W is what the
@@ -19,7 +21,7 @@ template <class V, class W, class T> struct RowUnits;
 
 template <class V, class T> struct RowUnits<V, float, T> {
   static constexpr int vectors = 1, rows = 1;  // of 16 units; rows of B in one unit
-  [[gnu::always_inline]] static void load(const T* p, Index, bool, Index left, typename V::Register (&out)[1]) {
+  [[gnu::always_inline]] static void load(const T* p, Index, Index, Index left, typename V::Register (&out)[1]) {
     out[0] = __builtin_bit_cast(typename V::Register, units_along<V, T, float>(p, left));
   }
 };
@@ -27,16 +29,26 @@ template <class V, class T> struct RowUnits<V, float, T> {
 template <class V, class W, class T>
 requires(sizeof(W) == 2) struct RowUnits<V, W, T> {
   static constexpr int vectors = 2, rows = 2;
-  [[gnu::always_inline]] static void load(const T* p, Index stride, bool pair, Index left,
+  [[gnu::always_inline]] static void load(const T* p, Index stride, Index count, Index left,
                                           typename V::Register (&out)[2]) {
     const __mmask32 mask = left >= 32 ? ~__mmask32{0} : (__mmask32{1} << left) - 1;
     const __m512i x = shorts<V, T, W>(mask, p);
+    const bool pair = count > 1;
     const __m512i y = shorts<V, T, W>(pair ? mask : 0, p + (pair ? stride : 0));
     const __m512i low = _mm512_set_epi16(47, 15, 46, 14, 45, 13, 44, 12, 43, 11, 42, 10, 41, 9, 40, 8, 39, 7, 38, 6, 37,
                                          5, 36, 4, 35, 3, 34, 2, 33, 1, 32, 0);
     const __m512i high = _mm512_add_epi16(low, _mm512_set1_epi16(16));
     out[0] = __builtin_bit_cast(typename V::Register, _mm512_permutex2var_epi16(x, low, y));
     out[1] = __builtin_bit_cast(typename V::Register, _mm512_permutex2var_epi16(x, high, y));
+  }
+};
+
+template <class V, class W>
+requires(sizeof(W) == 1) struct RowUnits<V, W, std::int8_t> {
+  static constexpr int vectors = 2, rows = 4;
+  [[gnu::always_inline]] static void load(const std::int8_t* p, Index stride, Index count, Index left,
+                                          typename V::Register (&out)[2]) {
+    quads_across<V, W>(p, stride, count, left >= 32 ? ~__mmask32{0} : (__mmask32{1} << left) - 1, out);
   }
 };
 
@@ -59,12 +71,15 @@ void across(const Strip& x, const Unit* a, const T* b, typename V::Sum* c, const
 #pragma GCC unroll 8
     for (int i = 0; i < rows; ++i)
 #pragma GCC unroll 2
-      for (int v = 0; v < vectors; ++v)
+      for (int v = 0; v < vectors; ++v) {
         sums[i][v] = add ? V::sum_load_part(c + i * c_stride + j + 16 * v, part(v)) : V::zero();
-    const auto step = [&](Index s, bool pair) __attribute__((always_inline)) {
+        if constexpr (starts<V>)
+          if (of_b.start != nullptr) sums[i][v] = V::sum_add(sums[i][v], V::broadcast(of_b.start[i]));
+      }
+    const auto step = [&](Index s, Index count) __attribute__((always_inline)) {
       typename V::Register units[vectors];
       const T* const p = b + s * Units::rows * b_stride + j;
-      Units::load(p, b_stride, pair, left, units);
+      Units::load(p, b_stride, count, left, units);
 #pragma GCC unroll 2
       for (int r = 0; r < Units::rows; ++r) __builtin_prefetch(p + (s % 2 == 0 ? even : odd) + r * b_stride, 0, 2);
 #pragma GCC unroll 8
@@ -76,9 +91,9 @@ void across(const Strip& x, const Unit* a, const T* b, typename V::Sum* c, const
     };
     if (k == most_steps * Units::rows) {
 #pragma GCC unroll 8
-      for (int s = 0; s < most_steps; ++s) step(s, true);
+      for (int s = 0; s < most_steps; ++s) step(s, Units::rows);
     } else {
-      for (Index s = 0; s < steps; ++s) step(s, Units::rows * (s + 1) <= k);
+      for (Index s = 0; s < steps; ++s) step(s, k - Units::rows * s);
     }
 #pragma GCC unroll 8
     for (int i = 0; i < rows; ++i)
@@ -108,7 +123,7 @@ template <class V, class W, class T> struct Dots16 {
   using Element = T;
   using Sum = typename V::Sum;
   static constexpr int rows = 8;  // of one pass
-  static constexpr Index per_unit = sizeof(Unit) / sizeof(W), wide = 48;
+  static constexpr Index per_unit = sizeof(Unit) / sizeof(W), wide = 48, tail = starts<V> ? 16 : 0;
   static constexpr int columns(int of_rows) { return of_rows >= 7 ? 3 : 4; }
 
   template <int rows, int columns>
@@ -129,7 +144,8 @@ template <class V, class W, class T> struct Dots16 {
       }
 #pragma GCC unroll 8
       for (int i = 0; i < rows; ++i) {
-        auto l = V::load_part(x.a_rows + i * units + k / per_unit, static_cast<int>((left + per_unit - 1) / per_unit));
+        auto l = V::load_part(x.a_rows + i * (units + tail) + k / per_unit,
+                              static_cast<int>((left + per_unit - 1) / per_unit));
         asm("" : "+v"(l));  // one load, not one for each column: a core loads one register of 64 bytes a cycle
 #pragma GCC unroll 4
         for (int j = 0; j < columns; ++j) sums[i][j] = V::multiply_add(sums[i][j], l, right[j]);
@@ -147,6 +163,7 @@ template <class V, class W, class T> struct Dots16 {
         typename V::Sum four[4];
         V::sum_store_part(four, lane_sums<V>({row(i), row(i + 1), row(i + 2), row(i + 3)}), 4);
         for (int r = i; r < i + 4 && r < rows; ++r) {
+          if constexpr (starts<V>) four[r - i] += x.a_rows[r * (units + tail) + units];
           typename V::Sum* const at = c + r * x.c_stride + j;
           *at = x.add ? *at + four[r - i] : four[r - i];
         }
@@ -170,14 +187,18 @@ template <class V, class W, class T> void thin_across(const Strip& x) {
                                           across<V, W, T, 8, false>};
   const int steps = steps_at_once(x.rows);
   const int passes = (x.rows + most_thin_rows - 1) / most_thin_rows;
-  const Index deep = steps * RowUnits<V, W, T>::rows;
+  using Units = RowUnits<V, W, T>;
+  const Index deep = steps * Units::rows;
   for (Index k = 0; k < x.k; k += deep) {
     const Index distance = k + 2 * deep <= x.k ? deep * x.b_stride : 0;
     for (int pass = 0, row = 0, rows = 0; pass < passes; ++pass, row += rows) {
       rows = x.rows / passes + (pass < x.rows % passes ? 1 : 0);
-      const Rows of_b{x.k - k < deep ? x.k - k : deep, {pass == 0 ? distance : 0, pass + 1 == passes ? distance : 0}};
+      const Unit* const start =
+          starts<V> && k == 0 ? x.a + (x.k + Units::rows - 1) / Units::rows * x.rows + row : nullptr;
+      const Rows of_b{
+          x.k - k < deep ? x.k - k : deep, {pass == 0 ? distance : 0, pass + 1 == passes ? distance : 0}, start};
       (passes == 1 ? one_pass : two_passes)[rows - 1](
-          x, x.a + k / RowUnits<V, W, T>::rows * x.rows + row, static_cast<const T*>(x.b) + k * x.b_stride,
+          x, x.a + k / Units::rows * x.rows + row, static_cast<const T*>(x.b) + k * x.b_stride,
           static_cast<typename V::Sum*>(x.c) + row * x.c_stride, of_b, x.add || k > 0);
     }
   }

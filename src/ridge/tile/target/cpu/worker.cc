@@ -29,7 +29,7 @@ void pack_rows(const Engine& e, const Matrix& m, Index batch, int bytes, Index r
   const Index deep = (few ? e.few_stretch : thin_depth(rows)) * e.per_unit;
   for (Index k = 0; k < m.cols; k += deep) {
     const Index part = std::min(deep, m.cols - k);
-    for (Index i = 0; i < rows; ++i, out += ceil_div(part, e.per_unit))
+    for (Index i = 0; i < rows; ++i, out += ceil_div(part, e.per_unit) + e.left_tail)
       pack(e.left, m,
            {.source = element(m, batch, i, k, bytes),
             .stride = m.col_stride == 1 ? m.row_stride : m.col_stride,
@@ -48,11 +48,18 @@ Worker::~Worker() {
 #endif
 }
 
+// Where the part of a stage that belongs to these rows, a panel, lies in the team's packed A.
+Unit* Worker::packed_left(Index row, Index rows, Index k, Index k_stage) const {
+  const Engine& e = *team_.operands.engine;
+  const Index units = ceil_div(team_.problem.k, e.per_unit) + team_.schedule.stages * e.left_tail;
+  return team_.left + (row - team_.rows.begin) * units + (k / e.per_unit + k_stage * e.left_tail) * rows;
+}
+
 // Whoever comes first packs; the others wait for work that is under way, which waits for nobody.
 const Unit* Worker::left(const Announced& a, Index panel, Range rows) {
   const Engine& e = *team_.operands.engine;
-  const Index units = ceil_div(team_.problem.k, e.per_unit), first = a.along.begin + rows.begin;
-  Unit* const out = team_.left + (first - team_.rows.begin) * units + a.k.begin / e.per_unit * rows.size;
+  const Index first = a.along.begin + rows.begin;
+  Unit* const out = packed_left(first, rows.size, a.k.begin, stage);
   std::atomic<unsigned char>& packed = done(row_block, panel, stage);
   if (packed.load(std::memory_order_acquire) == 2) return out;
   unsigned char expected = 0;
@@ -207,7 +214,6 @@ void Worker::multiply(const Sums& sums, const Announced& a, const Announced& b, 
 void Worker::ahead_left(Block& block, Index panel, Index count, const Announced& a, Index from) const {
   const Engine& e = *team_.operands.engine;
   const Schedule& s = team_.schedule;
-  const Index units = ceil_div(team_.problem.k, e.per_unit);
   Range rows = a.along, k = a.k;
   Index block_of = row_block, stage_of = stage;
   if (++panel == count) {
@@ -222,8 +228,7 @@ void Worker::ahead_left(Block& block, Index panel, Index count, const Announced&
   const Index steps = ceil_div(k.size, e.per_unit);
   if (done(block_of, panel, stage_of).load(std::memory_order_relaxed) == 2) {
     if (from * 16 >= steps * r.size) return;
-    const Unit* const at =
-        team_.left + (rows.begin - team_.rows.begin + r.begin) * units + k.begin / e.per_unit * r.size;
+    const Unit* const at = packed_left(rows.begin + r.begin, r.size, k.begin, stage_of);
     block.next_a = {.base = reinterpret_cast<const char*>(at), .mask = 0, .shift = 6, .from = from};
   } else if (a.matrix->col_stride == 1) {
     if (from >= steps) return;

@@ -56,6 +56,7 @@ class Worker {
  private:
   void multiply_thin(const Sums& sums, const Announced& a, const Announced& b);
   const Unit* left(const Announced& a, Index panel, Range rows);
+  Unit* packed_left(Index row, Index rows, Index k, Index k_stage) const;
   std::atomic<unsigned char>& done(Index block, Index panel, Index k_stage) const {
     return team_.done[(block * team_.panels + panel) * team_.schedule.stages + k_stage];
   }
