@@ -43,7 +43,7 @@ TEST_P(EveryIsa, SmallIntegersComeOutBitForBit) {
 }
 
 TEST_P(EveryIsa, LargerShapesCrossEveryCut) {
-  for (const DType in : {DType::f32, DType::bf16}) {
+  for (const DType in : {DType::f32, DType::bf16, DType::int8}) {
     for (const auto& [m, n, k] : {std::array<Index, 3>{113, 129, 700},
                                   {225, 257, 71},
                                   {3, 1025, 300},
@@ -53,7 +53,7 @@ TEST_P(EveryIsa, LargerShapesCrossEveryCut) {
                                   {64, 64, 1049},
                                   {11, 1501, 1401},
                                   {33, 100, 1200}}) {
-      MatmulCase c = simple(m, n, k, in, DType::f32, static_cast<int>((m + n) % 8));
+      MatmulCase c = simple(m, n, k, in, in == DType::int8 ? DType::int32 : DType::f32, static_cast<int>((m + n) % 8));
       ASSERT_EQ(check(c), "");
       c.threads = 2;
       c.values = Values::normals;
@@ -67,7 +67,10 @@ TEST_P(EveryIsa, FewRowsCrossEveryStretch) {
     for (const Index n : {4, 13, 263})  // beside six, sixteen and 128 columns
       for (const Index k : {Index{127}, Index{261}, n > 13 ? 520 : 32768 / m + 129})
         for (const int b_transposed : {0, 2}) {
-          const MatmulCase c = simple(m, n, k, DType::f32, DType::f32, b_transposed);
+          ASSERT_EQ(check(simple(m, n, k, DType::f32, DType::f32, b_transposed)), "");
+          ASSERT_EQ(check(simple(m, n, k, DType::int8, DType::int32, b_transposed)), "");
+          MatmulCase c = simple(m, n, k, DType::bf16, DType::f32, b_transposed);
+          c.call.problem.b.dtype = DType::int8;
           ASSERT_EQ(check(c), "");
         }
   for (Index m = 10; m <= 16; ++m) ASSERT_EQ(check(simple(m, 793, 811, DType::f32, DType::f32, 0)), "");
@@ -184,7 +187,7 @@ TEST_P(EveryIsa, DataMayBeMisaligned) {
 TEST_P(EveryIsa, PackedWeightsGiveTheSameProducts) {
   std::vector<std::array<Index, 3>> sizes{{1, 70, 900}, {8, 300, 33}, {40, 129, 1500}, {3, 5, 0}};
   for (Index m = 1; m <= 9; ++m) sizes.insert(sizes.end(), {{m, 65, 7}, {m, 150, 203}});  // beside four panels
-  for (const DType in : {DType::f32, DType::bf16})
+  for (const DType in : {DType::f32, DType::bf16, DType::int8})
     for (const auto& [m, n, k] : sizes) {
       MatmulCase c = simple(m, n, k, in, DType::f32, static_cast<int>(m % 4));
       const MatmulProblem& p = c.call.problem;

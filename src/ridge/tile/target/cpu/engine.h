@@ -100,6 +100,8 @@ struct Engine {
   Packers left, right;
   void (*thin_along)(const Strip&) = nullptr;  // null: thin products take the way of all others
   void (*thin_across)(const Strip&) = nullptr;
+  // Another engine, for products of at most most_thin_rows whose B is read in place; null: this one.
+  const Engine* (*for_few)() = nullptr;
   void (*thin_packed)(const Strip&) = nullptr;  // … and B packed; null: packed weights take the way of all others
   bool room_for_sums = false;  // these two keep sums in room of their own until they are done; false: in C
   int few_stretch = 0;  // units of k in a stretch of Strip::a_rows of most_thin_rows; 0, or more rows: thin_depth(rows)

@@ -19,6 +19,9 @@ struct V : FloatVectors512<Here> {
 
 using Quads = QuadVectors512<Here>;
 
+// Few rows wait for B's int8 to be widened: to f32 that takes two instructions for 16, to pairs of bf16 five.
+const Engine* widened() { return avx512_engine(DType::bf16, DType::int8); }
+
 template <class A, class B> constexpr Engine pairs{
     .rows = 14,
     .cols = 32,
@@ -29,6 +32,7 @@ template <class A, class B> constexpr Engine pairs{
     .right = packers_avx512<Here, B, Bf16>,
     .thin_along = thin_along<Dots16<V, Bf16, B>>,
     .thin_across = thin_across<V, Bf16, B>,
+    .for_few = sizeof(B) == 1 ? widened : nullptr,
 };
 constexpr Engine integers{
     .rows = 14,

@@ -180,7 +180,8 @@ template <class Kernel> class Run {
     typename Kernel::Stage stage;
     Kernel::load(survey_, stage, globals_, Range{});
     Kernel::store(survey_, globals_, State{});
-    operands_ = {&engine,       survey_.left_bytes,  survey_.right_bytes, survey_.left,
+    const Engine& chosen = engine_for(problem_, engine, *survey_.right, survey_.right_alike);
+    operands_ = {&chosen,       survey_.left_bytes,  survey_.right_bytes, survey_.left,
                  survey_.right, survey_.right_parts, survey_.right_alike};
     schedule_ = choose(problem_, operands_, {config.m, columns_of<Kernel>(), config.k}, threads);
   }

@@ -40,6 +40,11 @@ bool choose_thin(const Problem& p, const Operands& o, int threads, Schedule& s) 
 
 }  // namespace
 
+const Engine& engine_for(const Problem& p, const Engine& engine, const Matrix& right, bool right_alike) {
+  const bool few = p.m <= most_thin_rows && right.prepacked == nullptr && right_alike;
+  return few && engine.for_few != nullptr ? *engine.for_few() : engine;
+}
+
 Schedule choose(const Problem& p, const Operands& o, TileLimits limits, int threads) {
   const Engine& e = *o.engine;
   Schedule s;

@@ -40,6 +40,9 @@ struct Operands {
   bool right_alike = true;  // all of them are contiguous along the same axis; else each is packed
 };
 
+// The engine that runs this product: `engine`, or the one that it names for few rows.
+const Engine& engine_for(const Problem& problem, const Engine& engine, const Matrix& right, bool right_alike);
+
 Schedule choose(const Problem& problem, const Operands& operands, TileLimits limits, int threads);
 
 constexpr Index ceil_div(Index a, Index b) { return a / b + (a % b != 0 ? 1 : 0); }
