@@ -5,6 +5,10 @@
 #if defined(__x86_64__)
 #include <cpuid.h>
 #endif
+#if defined(__x86_64__) && defined(__linux__)
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
 
 namespace ridge {
 namespace {
@@ -14,6 +18,16 @@ std::uint64_t saved_state() {  // which registers the operating system saves on 
   std::uint32_t low = 0, high = 0;
   asm volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
   return static_cast<std::uint64_t>(high) << 32 | low;
+}
+
+// Tiles are 8 KiB of state that Linux saves for those processes only that ask (arch_prctl(2), kernel 5.16).
+bool may_use_tiles() {
+#if defined(__linux__) && defined(SYS_arch_prctl)
+  constexpr long request_permission = 0x1023, tile_data = 18;
+  return syscall(SYS_arch_prctl, request_permission, tile_data) == 0;
+#else
+  return false;
+#endif
 }
 
 Isa ask_cpu() {
@@ -27,8 +41,10 @@ Isa ask_cpu() {
   if (!__get_cpuid_count(7, 0, &a, &b, &c, &d) || !all(b, {5})) return Isa::plain;  // AVX2
   if ((state & 0xe0) != 0xe0 || !all(b, {16, 17, 30, 31})) return Isa::avx2;        // masks, zmm; F, DQ, BW, VL
   const bool vnni = all(c, {11});
+  const bool tiles = all(d, {22, 24, 25}) && (state >> 17 & 3) == 3;  // bf16, tiles, int8; their shapes, their data
   const bool has_bf16 = a >= 1 && __get_cpuid_count(7, 1, &a, &b, &c, &d) && all(a, {5});
-  return vnni && has_bf16 ? Isa::avx512_bf16 : Isa::avx512;
+  if (!vnni || !has_bf16) return Isa::avx512;
+  return tiles && may_use_tiles() ? Isa::amx : Isa::avx512_bf16;
 }
 #else
 Isa ask_cpu() { return Isa::plain; }
@@ -37,7 +53,7 @@ Isa ask_cpu() { return Isa::plain; }
 }  // namespace
 
 std::string_view name(Isa isa) {
-  constexpr std::string_view names[] = {"plain", "avx2", "avx512", "avx512_bf16"};
+  constexpr std::string_view names[] = {"plain", "avx2", "avx512", "avx512_bf16", "amx"};
   return names[static_cast<int>(isa)];
 }
 

@@ -34,6 +34,7 @@ double footprint(const ChainCode& code) {
 void run_blocks(const ChainRun& run) {
   switch (cpu::isa()) {
 #if defined(__x86_64__)
+    case cpu::Isa::amx:
     case cpu::Isa::avx512_bf16:
     case cpu::Isa::avx512: return run_chain_avx512(run);
     case cpu::Isa::avx2: return run_chain_avx2(run);

@@ -45,6 +45,7 @@ void finish(const tile::Finishing& x) {
   using tile::cpu::Isa;
   switch (tile::cpu::isa()) {
 #if defined(__x86_64__)
+    case Isa::amx:
     case Isa::avx512_bf16:
     case Isa::avx512: return finish_avx512(x);
     case Isa::avx2: return finish_avx2(x);

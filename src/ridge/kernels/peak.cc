@@ -9,6 +9,7 @@ const PeakLoops& peak_loops() {
 #ifdef __x86_64__
   using tile::cpu::Isa;
   switch (tile::cpu::isa()) {
+    case Isa::amx: return amx_peak_loops();
     case Isa::avx512_bf16: return avx512_bf16_peak_loops();
     case Isa::avx512: return avx512_peak_loops();
     case Isa::avx2: return avx2_peak_loops();

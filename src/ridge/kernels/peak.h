@@ -34,6 +34,7 @@ const PeakLoops& plain_peak_loops();
 const PeakLoops& avx2_peak_loops();
 const PeakLoops& avx512_peak_loops();
 const PeakLoops& avx512_bf16_peak_loops();
+const PeakLoops& amx_peak_loops();
 
 // Calls work(0) … work(threads - 1) at the same time on the pool that the kernels use; returns when all have. No work
 // may wait for another.

@@ -47,6 +47,7 @@ float* scratch_for(std::int64_t floats, std::uintptr_t x) {
 void run_part(const RowRun& run) {
   switch (cpu::isa()) {
 #if defined(__x86_64__)
+    case cpu::Isa::amx:
     case cpu::Isa::avx512_bf16:
     case cpu::Isa::avx512: return run_rows_avx512(run);
     case cpu::Isa::avx2: return run_rows_avx2(run);

@@ -57,6 +57,6 @@ void rows(const RowProblem& problem, const void* x, const void* weight, void* y,
 
 void reduce(const ReduceProblem& problem, const void* x, void* y, int threads = 0);
 
-std::string isa();  // "avx512_bf16", "avx512", "avx2", "plain": what the kernels use here
+std::string isa();  // "amx", "avx512_bf16", "avx512", "avx2", "plain": what the kernels use here
 
 }  // namespace ridge::kernels

@@ -117,9 +117,8 @@ MatmulTraffic named_back(MatmulTraffic t) {
 
 // As the cpu target's own run would cut one product, or two of one left operand.
 tile::trace::CutSchedule cut_schedule(const MatmulProblem& p, const std::optional<MatrixLayout>& second, int threads) {
-  const tile::cpu::Engine& engine = *tile::cpu::engine(p.a.dtype, p.b.dtype);
   const tile::Matrix a = seen(p.a, nullptr, p.m, p.k), b = seen(transposed(p.b), nullptr, p.n, p.k);
-  tile::cpu::Operands operands{&engine, bits(p.a.dtype) / 8, bits(p.b.dtype) / 8, &a, &b};
+  tile::cpu::Operands operands{nullptr, bits(p.a.dtype) / 8, bits(p.b.dtype) / 8, &a, &b};
   if (second) {
     const tile::Matrix c = seen(transposed(*second), nullptr, p.n, p.k);
     operands.right_parts = 2;
@@ -127,8 +126,11 @@ tile::trace::CutSchedule cut_schedule(const MatmulProblem& p, const std::optiona
   }
   tile::trace::CutSchedule s;
   s.problem = {p.batch, p.m, p.n, p.k};
+  const tile::cpu::Engine& engine =
+      engine_for(s.problem, *tile::cpu::engine(p.a.dtype, p.b.dtype), b, operands.right_alike);
+  operands.engine = &engine;
   s.schedule = choose(s.problem, operands, {cpu_menu[0].m, cpu_menu[0].n, cpu_menu[0].k}, threads_for(p, threads));
-  s.grain_n = engine.cols;
+  s.grain_m = engine.row_grain, s.grain_k = engine.k_grain, s.grain_n = engine.cols;
   s.registers = {engine.rows, engine.cols};
   return s;
 }

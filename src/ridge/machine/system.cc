@@ -121,9 +121,11 @@ Machine guess_cpu(const SystemFacts& facts, const std::string& day) {
   const std::string core_words = facts.cores == 1 ? "1 core" : fmt::format("{} cores", facts.cores);
   const std::string formula =
       fmt::format("{} x {:.2f} GHz x {} FLOP a cycle ({})", core_words, clock / 1e9, width.flop_per_cycle, width.why);
-  const bool native = facts.isa >= Isa::avx512_bf16;
-  const double factor = native ? 2 : 1;
-  const std::string bf16 = native ? "twice the f32 guess (AVX512_BF16)" : "the f32 guess: bf16 is widened to f32";
+  const bool native = facts.isa >= Isa::avx512_bf16, tiles = facts.isa >= Isa::amx;
+  const double factor = tiles ? 16 : native ? 2 : 1;
+  const std::string bf16 = tiles    ? "16 times the f32 guess (AMX: 1024 FLOP a cycle)"
+                           : native ? "twice the f32 guess (AVX512_BF16)"
+                                    : "the f32 guess: bf16 is widened to f32";
   Machine machine;
   machine.name = "cpu";
   machine.title = fmt::format("{}, {}", facts.model.empty() ? "this CPU" : facts.model, core_words);
@@ -131,8 +133,10 @@ Machine guess_cpu(const SystemFacts& facts, const std::string& day) {
       {Unit::matrix, DType::bf16, guessed(factor * all, bf16, day), guessed(factor * one, bf16, day)});
   const std::string f16 = "the f32 guess: f16 is widened to f32";
   machine.peaks.push_back({Unit::matrix, DType::f16, guessed(all, f16, day), guessed(one, f16, day)});
-  const std::string int8 = native ? "four times the f32 guess (AVX512_VNNI)" : "the f32 guess: int8 as pairs of int16";
-  const double products = native ? 4 : 1;
+  const std::string int8 = tiles    ? "32 times the f32 guess (AMX)"
+                           : native ? "four times the f32 guess (AVX512_VNNI)"
+                                    : "the f32 guess: int8 as pairs of int16";
+  const double products = tiles ? 32 : native ? 4 : 1;
   machine.peaks.push_back(
       {Unit::matrix, DType::int8, guessed(products * all, int8, day), guessed(products * one, int8, day)});
   machine.peaks.push_back({Unit::vector, DType::f32, guessed(all, formula, day), guessed(one, formula, day)});

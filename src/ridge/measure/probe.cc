@@ -193,11 +193,15 @@ Peak peak_of(const std::vector<ProbeLine>& lines, Unit unit, DType dtype, int al
 }
 
 // No loop measures int8: AVX512_VNNI multiplies four where f32 has one; elsewhere two instructions multiply and add
-// two.
-Peak int8_peak(const std::vector<ProbeLine>& lines, int all, const std::string& source, bool native) {
-  Peak peak = peak_of(lines, Unit::matrix, DType::f32, all, source + (native ? "; four times f32" : "; as f32"));
+// two. A tile of int8 takes the cycles of one of bf16 and holds twice as many.
+Peak int8_peak(const std::vector<ProbeLine>& lines, int all, const std::string& source, Isa isa) {
+  const bool tiles = isa >= Isa::amx, native = isa >= Isa::avx512_bf16;
+  Peak peak = peak_of(lines, Unit::matrix, tiles ? DType::bf16 : DType::f32, all,
+                      source + (tiles    ? "; twice bf16"
+                                : native ? "; four times f32"
+                                         : "; as f32"));
   peak.dtype = DType::int8;
-  for (Sourced* rate : {&peak.rate, &*peak.one_core}) rate->value *= native ? 4 : 1;
+  for (Sourced* rate : {&peak.rate, &*peak.one_core}) rate->value *= tiles ? 2 : native ? 4 : 1;
   return peak;
 }
 
@@ -231,7 +235,7 @@ Machine machine_of(const std::vector<ProbeLine>& lines, const SystemFacts& facts
   const std::string source = fmt::format("ridge probe, {} registers", isa);
   machine.peaks = {peak_of(lines, Unit::matrix, DType::bf16, facts.cores, source),
                    peak_of(lines, Unit::matrix, DType::f16, facts.cores, source),
-                   int8_peak(lines, facts.cores, source, facts.isa >= Isa::avx512_bf16),
+                   int8_peak(lines, facts.cores, source, facts.isa),
                    peak_of(lines, Unit::vector, DType::f32, facts.cores, source)};
   machine.memory[0].bandwidth = memory_of(lines, facts.cores);
   machine.memory[0].one_core_bandwidth = memory_of(lines, 1);

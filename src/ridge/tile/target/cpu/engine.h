@@ -1,6 +1,7 @@
 // What one instruction set brings: a block of the product in registers, and the packing that feeds it. Everything is
 // counted in units: 4 bytes of one row of A or one column of B along k, an f32 or two bf16 or int16. A packed panel
-// is [steps][width] units, so that the register block walks through memory in a straight line. Machine code for an
+// is [steps][width] units (a left one what its engine likes), so that the register block walks through memory in a
+// straight line. Machine code for an
 // instruction set lives in one file each, whose name's end sets the compiler's flags, and is reached through the
 // pointers here: nothing that is compiled twice can be linked once.
 #pragma once
@@ -29,7 +30,7 @@ struct Ahead {
 // C[rows][cols] (+)= A[rows][steps] * B[steps][cols]; rows and cols at most the engine's block.
 struct Block {
   const Unit* a = nullptr;
-  Index a_stride = 0;  // units from row to row where A is not packed; packed: [steps][rows]
+  Index a_stride = 0;  // units from row to row where A is not packed; packed: as Engine::left does, [steps][rows]
   const Unit* b = nullptr;
   Index b_stride = 0;  // units from step to step
   Index steps = 0;
@@ -89,11 +90,15 @@ constexpr Index thin_depth(Index rows) {
 struct Engine {
   int rows = 0, cols = 0;  // of the register block
   int per_unit = 0;        // elements of k
+  int tile_steps = 1;      // packed stages are so many steps long, or a multiple: zeros fill the last
+  int row_grain = 1;       // rows are cut at multiples of so many
+  int k_grain = 32;        // k is cut at multiples of so many elements
   // Units that follow each row's part of a stage (of a stretch, where thin_along reads them) in packed A: a whole line,
   // so that rows stay on lines, or none. A panel's, all rows' together, begin with what the sums of its rows start
   // from.
   int left_tail = 0;
-  bool direct_left = false;   // a unit is what lies in memory where k is contiguous: A may be read in place
+  bool direct_left = false;   // a unit is what lies in memory where k is contiguous: A may be read in place, where k
+                              // is whole units and whole tile_steps
   bool direct_right = false;  // a unit is one element as stored: B may, where columns are contiguous
   bool keeps_right = false;   // … and the block can leave it packed
   void (*block)(const Block&) = nullptr;
@@ -102,10 +107,19 @@ struct Engine {
   void (*thin_across)(const Strip&) = nullptr;
   // Another engine, for products of at most most_thin_rows whose B is read in place; null: this one.
   const Engine* (*for_few)() = nullptr;
+  int few_rows_along = most_thin_rows, few_rows_across = most_thin_rows;  // that are few, by where B is contiguous
   void (*thin_packed)(const Strip&) = nullptr;  // … and B packed; null: packed weights take the way of all others
   bool room_for_sums = false;  // these two keep sums in room of their own until they are done; false: in C
   int few_stretch = 0;  // units of k in a stretch of Strip::a_rows of most_thin_rows; 0, or more rows: thin_depth(rows)
+  Packers thin_left{};  // Strip::a_rows is one panel of whole 16 rows that these pack; null: stretches, by `left`
+  int most_thin_along = 0;  // rows that thin_along takes; 0: most_thin_rows_along, or _widened
 };
+
+// Units of k in memory that this engine packed.
+constexpr Index units_of(const Engine& e, Index k) {
+  const Index elements = e.per_unit * e.tile_steps;
+  return (k + elements - 1) / elements * e.tile_steps;
+}
 
 // The engine that multiplies these operands; null where there is none. The same one for the whole process, but for
 // use_isa in tests.
@@ -135,5 +149,6 @@ const Engine* plain_engine(DType a, DType b);
 const Engine* avx2_engine(DType a, DType b);
 const Engine* avx512_engine(DType a, DType b);
 const Engine* avx512_bf16_engine(DType a, DType b);
+const Engine* amx_engine(DType a, DType b);
 
 }  // namespace ridge::tile::cpu

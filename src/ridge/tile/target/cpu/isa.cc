@@ -50,13 +50,14 @@ std::vector<Isa> available_isas() {
 IsaChoice choose_isa(Isa detected, const char* override_name) {
   const std::string_view wanted = override_name == nullptr ? "" : override_name;
   if (wanted.empty()) return {detected};
-  for (const Isa isa : {Isa::plain, Isa::avx2, Isa::avx512, Isa::avx512_bf16}) {
+  for (const Isa isa : {Isa::plain, Isa::avx2, Isa::avx512, Isa::avx512_bf16, Isa::amx}) {
     if (wanted != name(isa)) continue;
     if (isa <= detected) return {isa};
     return {detected, "expected RIDGE_ISA to name an instruction set of this CPU, found '" + std::string(wanted) +
                           "'; the CPU has at most " + std::string(name(detected))};
   }
-  return {detected, "expected RIDGE_ISA to be plain, avx2, avx512 or avx512_bf16, found '" + std::string(wanted) + "'"};
+  return {detected,
+          "expected RIDGE_ISA to be plain, avx2, avx512, avx512_bf16 or amx, found '" + std::string(wanted) + "'"};
 }
 
 Isa isa() { return current().isa.load(std::memory_order_relaxed); }

@@ -74,7 +74,8 @@ const Engine* plain_engine(DType a, DType b) {
 const Engine* engine(DType a, DType b) {
   const Isa best = isa();
   const Engine* found = nullptr;
-  if (best >= Isa::avx512_bf16) found = avx512_bf16_engine(a, b);
+  if (best >= Isa::amx) found = amx_engine(a, b);
+  if (found == nullptr && best >= Isa::avx512_bf16) found = avx512_bf16_engine(a, b);
   if (found == nullptr && best >= Isa::avx512) found = avx512_engine(a, b);
   if (found == nullptr && best >= Isa::avx2) found = avx2_engine(a, b);
   return found != nullptr ? found : plain_engine(a, b);

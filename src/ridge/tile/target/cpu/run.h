@@ -211,19 +211,24 @@ template <class Kernel> class Run {
     const Range rows = part(problem_.m, schedule_.groups, item % schedule_.groups);
     Team team{problem_, schedule_, operands_, item / schedule_.groups, rows};
     if (!schedule_.pack_left && !schedule_.thin) return team;
-    const Index units = ceil_div(problem_.k, operands_.engine->per_unit),
-                panels = ceil_div(part(rows.size, schedule_.row_blocks, 0).size, operands_.engine->rows);
+    const Engine& e = *operands_.engine;
+    const Index units = units_of(e, problem_.k),
+                panels = ceil_div(part(rows.size, schedule_.row_blocks, 0, e.row_grain).size, e.rows);
     const Index flags = schedule_.row_blocks * panels * schedule_.stages;
     team.panels = panels;
-    // Stretches of few rows (thin_depth) have at least 512 units.
-    const Index tails = (schedule_.thin ? ceil_div(units, 512) : schedule_.stages) * operands_.engine->left_tail;
-    team.left = static_cast<Unit*>(arenas().left.need(sizeof(Unit) * (rows.size * (units + tails) + 64)));
+    // Stretches of few rows (thin_depth) have at least 512 units; few rows may be packed as whole tiles.
+    const Index tails = (schedule_.thin ? ceil_div(units, 512) : schedule_.stages) * e.left_tail;
+    const Index packed_rows = schedule_.thin && e.thin_left.along != nullptr ? ceil_div(rows.size, 16) * 16 : rows.size;
+    team.left = static_cast<Unit*>(arenas().left.need(sizeof(Unit) * (packed_rows * (units + tails) + 64)));
     team.done = static_cast<std::atomic<unsigned char>*>(arenas().packed_flags.need(flags));
     for (Index i = 0; i < flags; ++i) new (&team.done[i]) std::atomic<unsigned char>(0);
     return team;
   }
 
-  Range stage_range(Index stage) const { return part(problem_.k, schedule_.stages, stage, 32); }
+  Range rows_of(const Team& team, Index block) const {
+    return part(team.rows.size, schedule_.row_blocks, block, operands_.engine->row_grain);
+  }
+  Range stage_range(Index stage) const { return part(problem_.k, schedule_.stages, stage, operands_.engine->k_grain); }
   Range column_range(Index block) const {
     return part(problem_.n, schedule_.column_blocks, block, operands_.engine->cols);
   }
@@ -232,7 +237,7 @@ template <class Kernel> class Run {
   void group(const Team& team, std::atomic<Index>& next, int worker_index, int workers) {
     Worker worker(team);
     for (Index i = 0; i < schedule_.row_blocks; ++i)
-      worker.panels += ceil_div(part(team.rows.size, schedule_.row_blocks, i).size, operands_.engine->rows);
+      worker.panels += ceil_div(rows_of(team, i).size, operands_.engine->rows);
     const Schedule& s = schedule_;
     const Index first = worker_index * s.row_blocks / workers;  // so that workers pack different blocks of A first
     for (Index c; (c = next.fetch_add(1, std::memory_order_relaxed)) < s.column_blocks;) {
@@ -264,7 +269,7 @@ template <class Kernel> class Run {
   }
 
   void item(const Team& team, Worker& worker, Col col, Index stage) {
-    const Range in_group = part(team.rows.size, schedule_.row_blocks, worker.row_block);
+    const Range in_group = rows_of(team, worker.row_block);
     const Place place{{{team.rows.begin + in_group.begin, in_group.size}}, col};
     if (in_group.size == 0) return;
     State acc = sums(team, in_group, col);
@@ -294,7 +299,7 @@ template <class Kernel> class Run {
       acc.stride = survey_.row_stride;
       return acc;
     }
-    const Index held = schedule_.stages > 1 ? team.rows.size : ceil_div(team.rows.size, schedule_.row_blocks);
+    const Index held = schedule_.stages > 1 ? team.rows.size : rows_of(team, 0).size;
     acc.stride = ceil_div(width(col), 16) * 16 + 16;  // rows never share a set of the cache
     acc.sums = static_cast<Sum*>(arenas().sums.need(sizeof(Sum) * held * acc.stride));
     if (schedule_.stages > 1) acc.sums += in_group.begin * acc.stride;

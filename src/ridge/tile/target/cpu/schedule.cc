@@ -18,10 +18,11 @@ bool choose_thin(const Problem& p, const Operands& o, int threads, Schedule& s) 
   const Engine& e = *o.engine;
   const bool packed = o.right->prepacked != nullptr, along = !packed && o.right->col_stride == 1;
   const bool widened = o.right_bytes * e.per_unit < static_cast<Index>(sizeof(Unit));  // again in every pass
-  const Index most = packed    ? most_thin_rows
-                     : !along  ? most_thin_rows_across
-                     : widened ? most_thin_rows_widened
-                               : most_thin_rows_along;
+  const Index most = packed                   ? most_thin_rows
+                     : !along                 ? most_thin_rows_across
+                     : e.most_thin_along != 0 ? e.most_thin_along
+                     : widened                ? most_thin_rows_widened
+                                              : most_thin_rows_along;
   if (p.m > most || (packed ? e.thin_packed : along ? e.thin_along : e.thin_across) == nullptr) return false;
   const bool in_c = !e.room_for_sums;
   const Index near = in_c ? caches().l2 * 2 : caches().l2 * 9 / 8;  // bytes of B that the way of all others reads well
@@ -38,10 +39,24 @@ bool choose_thin(const Problem& p, const Operands& o, int threads, Schedule& s) 
   return true;
 }
 
+// A panel that is read in place is read again for each panel of columns: rows a multiple of 4 KiB apart keep each other
+// out of the L1.
+bool read_left_in_place(const Problem& p, const Operands& o, Index stages) {
+  const Engine& e = *o.engine;
+  const Matrix& a = *o.left;
+  const Index whole = e.per_unit * e.tile_steps;
+  if (!e.direct_left || a.col_stride != 1 || a.row_stride % e.per_unit != 0 || p.k % whole != 0 ||
+      a.batch_stride % e.per_unit != 0)
+    return false;
+  if (e.tile_steps > 1) return p.n <= 4 * e.cols || (stages == 1 && a.row_stride * o.left_bytes <= 2048);
+  return p.n <= 384 || (p.n <= 512 && a.row_stride * o.left_bytes <= 4096);
+}
+
 }  // namespace
 
 const Engine& engine_for(const Problem& p, const Engine& engine, const Matrix& right, bool right_alike) {
-  const bool few = p.m <= most_thin_rows && right.prepacked == nullptr && right_alike;
+  const Index most = right.col_stride == 1 ? engine.few_rows_along : engine.few_rows_across;
+  const bool few = p.m <= most && right.prepacked == nullptr && right_alike;
   return few && engine.for_few != nullptr ? *engine.for_few() : engine;
 }
 
@@ -49,7 +64,7 @@ Schedule choose(const Problem& p, const Operands& o, TileLimits limits, int thre
   const Engine& e = *o.engine;
   Schedule s;
   if (o.right_alike && choose_thin(p, o, threads, s)) return s;
-  const Index units = ceil_div(p.k, e.per_unit), unit_bytes = sizeof(Unit);
+  const Index units = units_of(e, p.k), unit_bytes = sizeof(Unit);
   // k: a panel of A fills at most two thirds of the L1. With n a stage of B
   // fills three eighths of the L2, in which it is at least seven panels wide:
   // narrower, it would be read from memory in short runs.
@@ -83,10 +98,10 @@ Schedule choose(const Problem& p, const Operands& o, TileLimits limits, int thre
     }
   }
   s.row_blocks = std::max<Index>(1, ceil_div(ceil_div(p.m, s.groups), mc));
-  const Matrix &a = *o.left, &b = *o.right;
-  const bool left_in_place = e.direct_left && a.col_stride == 1 && a.row_stride % e.per_unit == 0 &&
-                             p.k % e.per_unit == 0 && a.batch_stride % e.per_unit == 0;
-  s.pack_left = !(left_in_place && (p.n <= 384 || (p.n <= 512 && a.row_stride * o.left_bytes <= 4096)));
+  const Matrix& b = *o.right;
+  // Tiles of sums that come back want rows that begin with a line and do not share a set of the L1.
+  s.scratch = e.tile_steps > 1 && s.stages > 1;
+  s.pack_left = !read_left_in_place(p, o, s.stages);
   s.pack_right = b.prepacked == nullptr && !(o.right_alike && e.direct_right && b.row_stride == 1 && p.n <= 512 &&
                                              p.k * p.n * unit_bytes <= caches().l2 * 9 / 8);
   return s;

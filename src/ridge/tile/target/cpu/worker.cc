@@ -51,7 +51,7 @@ Worker::~Worker() {
 // Where the part of a stage that belongs to these rows, a panel, lies in the team's packed A.
 Unit* Worker::packed_left(Index row, Index rows, Index k, Index k_stage) const {
   const Engine& e = *team_.operands.engine;
-  const Index units = ceil_div(team_.problem.k, e.per_unit) + team_.schedule.stages * e.left_tail;
+  const Index units = units_of(e, team_.problem.k) + team_.schedule.stages * e.left_tail;
   return team_.left + (row - team_.rows.begin) * units + (k / e.per_unit + k_stage * e.left_tail) * rows;
 }
 
@@ -68,7 +68,16 @@ const Unit* Worker::left(const Announced& a, Index panel, Range rows) {
     return out;
   }
   if (team_.schedule.thin && !team_.schedule.pack_left) {
-    pack_rows(e, *a.matrix, team_.batch, team_.operands.left_bytes, rows.size, out);
+    if (e.thin_left.along != nullptr)
+      pack(e.thin_left, *a.matrix,
+           {.source = element(*a.matrix, team_.batch, first, a.k.begin, team_.operands.left_bytes),
+            .stride = a.matrix->col_stride == 1 ? a.matrix->row_stride : a.matrix->col_stride,
+            .lanes = static_cast<int>(rows.size),
+            .width = static_cast<int>(ceil_div(rows.size, 16) * 16),
+            .k = a.k.size,
+            .out = out});
+    else
+      pack_rows(e, *a.matrix, team_.batch, team_.operands.left_bytes, rows.size, out);
     packed.store(2, std::memory_order_release);
     return out;
   }
@@ -85,7 +94,7 @@ const Unit* Worker::left(const Announced& a, Index panel, Range rows) {
 
 void Worker::pack_right(const Announced& b, Unit* out) const {
   const Engine& e = *team_.operands.engine;
-  const Index units = ceil_div(b.k.size, e.per_unit);
+  const Index units = units_of(e, b.k.size);
   for (Index j = 0; j < b.along.size; j += e.cols) {
     pack(e.right, *b.matrix,
          {.source = element(*b.matrix, team_.batch, b.along.begin + j, b.k.begin, team_.operands.right_bytes),
@@ -101,9 +110,9 @@ void Worker::pack_right(const Announced& b, Unit* out) const {
 // that meets a stage may read it in place and leave it packed for the others: its stores cost less than a copy.
 Worker::RightPanels Worker::right(const Announced& b, int of) {
   const Engine& e = *team_.operands.engine;
-  const Index steps = ceil_div(b.k.size, e.per_unit);
+  const Index steps = units_of(e, b.k.size);
   if (b.matrix->prepacked != nullptr) {
-    const Index units = ceil_div(team_.problem.k, e.per_unit);
+    const Index units = units_of(e, team_.problem.k);
     const Unit* const all = static_cast<const Unit*>(b.matrix->prepacked);
     return {all + b.along.begin * units + b.k.begin / e.per_unit * e.cols, e.cols * units, e.cols};
   }
@@ -127,11 +136,11 @@ Worker::RightPanels Worker::right(const Announced& b, int of) {
 }
 
 std::size_t prepacked_bytes(const Matrix& b, const Engine& e) {
-  return sizeof(Unit) * static_cast<std::size_t>(ceil_div(b.rows, e.cols) * e.cols * ceil_div(b.cols, e.per_unit));
+  return sizeof(Unit) * static_cast<std::size_t>(ceil_div(b.rows, e.cols) * e.cols * units_of(e, b.cols));
 }
 
 void prepack(const Matrix& b, const Engine& e, int bytes, void* out) {
-  const Index units = ceil_div(b.cols, e.per_unit);
+  const Index units = units_of(e, b.cols);
   for (Index j = 0; j < b.rows; j += e.cols) {
     pack(e.right, b,
          {.source = element(b, 0, j, 0, bytes),
@@ -170,7 +179,7 @@ void Worker::multiply(const Sums& sums, const Announced& a, const Announced& b, 
   if (team_.schedule.thin) return multiply_thin(sums, a, b);
   const Engine& e = *team_.operands.engine;
   const Schedule& s = team_.schedule;
-  const Index steps = ceil_div(a.k.size, e.per_unit);
+  const Index steps = units_of(e, a.k.size);
   RightPanels from = right(b, of);
   Block block;
   block.steps = steps, block.c_stride = sums.stride;
@@ -180,10 +189,11 @@ void Worker::multiply(const Sums& sums, const Announced& a, const Announced& b, 
   block.stream = s.stages == 1 && !sums.add && team_.problem.m * team_.problem.n >= stream_elements &&
                  reinterpret_cast<std::uintptr_t>(sums.data) % 64 == 0 && sums.stride % 16 == 0;
   streamed_ |= block.stream;
-  const Index count = ceil_div(a.along.size, e.rows), each = a.along.size / count, more = a.along.size % count;
+  const Index count = ceil_div(a.along.size, e.rows), grains = ceil_div(a.along.size, e.row_grain);
+  const Index each = grains / count * e.row_grain, more = grains % count;
   Range panel;
   for (Index p = 0; p < count; ++p) {
-    panel = {panel.end(), each + (p < more ? 1 : 0)};
+    panel = {panel.end(), std::min(each + (p < more ? e.row_grain : 0), a.along.size - panel.end())};
     block.rows = static_cast<int>(panel.size);
     block.a = s.pack_left ? left(a, p, panel)
                           : reinterpret_cast<const Unit*>(element(*a.matrix, team_.batch, a.along.begin + panel.begin,
@@ -218,14 +228,14 @@ void Worker::ahead_left(Block& block, Index panel, Index count, const Announced&
   Index block_of = row_block, stage_of = stage;
   if (++panel == count) {
     if (next.row_block < 0) return;
-    const Range in_group = part(team_.rows.size, s.row_blocks, next.row_block);
+    const Range in_group = part(team_.rows.size, s.row_blocks, next.row_block, e.row_grain);
     rows = {team_.rows.begin + in_group.begin, in_group.size};
-    k = next.stage == stage ? a.k : part(team_.problem.k, s.stages, next.stage, 32);
+    k = next.stage == stage ? a.k : part(team_.problem.k, s.stages, next.stage, e.k_grain);
     panel = 0, count = ceil_div(rows.size, e.rows);
     block_of = next.row_block, stage_of = next.stage;
   }
-  const Range r = part(rows.size, count, panel);
-  const Index steps = ceil_div(k.size, e.per_unit);
+  const Range r = part(rows.size, count, panel, e.row_grain);
+  const Index steps = units_of(e, k.size);
   if (done(block_of, panel, stage_of).load(std::memory_order_relaxed) == 2) {
     if (from * 16 >= steps * r.size) return;
     const Unit* const at = packed_left(rows.begin + r.begin, r.size, k.begin, stage_of);
@@ -252,7 +262,7 @@ void Worker::ahead_right(Block& block, Index panels_to_come, Index column) const
   const int bytes = team_.operands.right_bytes;
   const Index quarter = block.steps / parts;
   if (b.prepacked != nullptr) {
-    const Index units = ceil_div(team_.problem.k, e.per_unit);
+    const Index units = units_of(e, team_.problem.k);
     const Unit* const at = static_cast<const Unit*>(b.prepacked) + (next.columns.begin + column) * units +
                            (next.k.begin / e.per_unit + panel * quarter) * e.cols;
     block.next_b = {.base = reinterpret_cast<const char*>(at),

@@ -173,7 +173,7 @@ template <class Kernel> class TileCount {
 struct CutSchedule {
   cpu::Schedule schedule;
   cpu::Problem problem;
-  Index grain_k = 32, grain_n = 1;  // where k and n may be cut
+  Index grain_m = 1, grain_k = 32, grain_n = 1;  // where rows of a group, k and n may be cut
   RegisterBlock registers{};
 };
 
@@ -201,7 +201,7 @@ template <class Kernel> class CutCount {
       if (col.size == 0) continue;
       for (Index ks = 0; ks < s.stages; ++ks)
         for (Index i = 0; i < s.row_blocks; ++i) {
-          const Range in_group = cpu::part(rows.size, s.row_blocks, i);
+          const Range in_group = cpu::part(rows.size, s.row_blocks, i, s_.grain_m);
           if (in_group.size > 0) item({{{rows.begin + in_group.begin, in_group.size}}, col, batch}, ks);
         }
     }
