@@ -31,11 +31,22 @@ template <class V, std::size_t> using Part = V;
 
 template <class Do> constexpr bool ends = requires { Do::last; };
 
+// Whether the compiler makes a jump of a call that ends a function: else each step would keep its caller's stack.
+#if !defined(__OPTIMIZE__) || defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr bool calls_jump = false;
+#elif defined(__has_feature)
+constexpr bool calls_jump = !__has_feature(address_sanitizer) && !__has_feature(thread_sanitizer);
+#else
+constexpr bool calls_jump = true;
+#endif
+
 template <class V, class = std::make_index_sequence<parts<V>>> struct Step;
 template <class V, std::size_t... k> struct Step<V, std::index_sequence<k...>> {
-  // What has halves is a machine's own vector; plain arrays stay where they are and a pointer goes from step to step.
-  using Run = std::conditional_t<V::has_halves, void (*)(const Step*, std::int64_t, Part<V, k>...),
-                                 void (*)(const Step*, std::int64_t, V*)>;
+  // What has halves is a machine's own vector; plain arrays stay where they are, and a loop calls one step after the
+  // other, each of which says whether more follow.
+  static constexpr bool jumps = V::has_halves && calls_jump;
+  using Run = std::conditional_t<jumps, void (*)(const Step*, std::int64_t, Part<V, k>...),
+                                 bool (*)(const Step*, std::int64_t, V*)>;
   Run run = &Step::end;
   Operand a = {}, b = {};  // take: from a; put: to a; join: with a; where: a or b
   int repeat = 1;          // function
@@ -44,10 +55,10 @@ template <class V, std::size_t... k> struct Step<V, std::index_sequence<k...>> {
   static void start(const Step* first, std::int64_t i) {
     const V none = lit<V>(0);
     V group[] = {(static_cast<void>(k), none)...};
-    if constexpr (V::has_halves)
+    if constexpr (jumps)
       first->run(first, i, (static_cast<void>(k), none)...);
     else
-      first->run(first, i, group);
+      while (first->run(first, i, group)) ++first;
   }
 
  private:
@@ -56,12 +67,12 @@ template <class V, std::size_t... k> struct Step<V, std::index_sequence<k...>> {
     Do::on(*at, i, group);
     if constexpr (!ends<Do>) return at[1].run(at + 1, i, group[k]...);
   }
-  template <class Do> static void step(const Step* at, std::int64_t i, V* group) {
+  template <class Do> static bool step(const Step* at, std::int64_t i, V* group) {
     Do::on(*at, i, group);
-    if constexpr (!ends<Do>) return at[1].run(at + 1, i, group);
+    return !ends<Do>;
   }
   static void end(const Step*, std::int64_t, Part<V, k>...) {}
-  static void end(const Step*, std::int64_t, V*) {}
+  static bool end(const Step*, std::int64_t, V*) { return false; }
 };
 
 // Two neighbouring vectors of an operand, `at` elements into the group.
@@ -133,8 +144,10 @@ template <class V, class From, class F> struct Join {
 template <class V> struct Where {
   [[gnu::always_inline]] static void on(const Step<V>& step, std::int64_t i, V* group) {
     V a[parts<V>], b[parts<V>];
-    with_form<V>(step.a.form, [&](auto from) { fill<V, decltype(from)>(step.a, i, a); });
-    with_form<V>(step.b.form, [&](auto from) { fill<V, decltype(from)>(step.b, i, b); });
+    with_form<V>(
+        step.a.form, [&](auto from) __attribute__((always_inline)) { fill<V, decltype(from)>(step.a, i, a); });
+    with_form<V>(
+        step.b.form, [&](auto from) __attribute__((always_inline)) { fill<V, decltype(from)>(step.b, i, b); });
     for (int k = 0; k < parts<V>; ++k) group[k] = where(group[k], a[k], b[k]);
   }
 };

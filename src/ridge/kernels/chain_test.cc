@@ -369,6 +369,22 @@ TEST_F(Chain, a_repeated_function_equals_the_function_applied_that_often) {
   }
 }
 
+// However many steps follow each other, they need no stack.
+TEST_F(Chain, a_hundred_thousand_steps_run) {
+  const std::int64_t n = 100;
+  ChainProgram p = sample(n);
+  p.steps = {{.op = ChainOp::load, .result = 0, .slot = 0}, {.op = ChainOp::load, .result = 1, .slot = 1}};
+  p.steps.insert(p.steps.end(), 100000, {.op = ChainOp::add, .result = 0, .a = 0, .b = 1});
+  p.steps.push_back({.op = ChainOp::store, .a = 0, .slot = 2});
+  std::vector<float> x(static_cast<std::size_t>(n), 3), one(x.size(), 1), out(x.size());
+  for (const cpu::Isa isa : cpu::available_isas()) {
+    ASSERT_TRUE(cpu::use_isa(isa));
+    void* const tensors[] = {x.data(), one.data(), out.data()};
+    chain(p, tensors, 1);
+    EXPECT_EQ(out, std::vector<float>(x.size(), 100003));
+  }
+}
+
 TEST_F(Chain, nan_stays_in_its_element) {
   const std::int64_t n = 1003;
   std::vector<float> x(static_cast<std::size_t>(n), 0.25f), y(x.size());

@@ -345,7 +345,7 @@ MatmulPlan choose(const MatmulCall& call, std::size_t workspace_bytes, int sms) 
   for (const PlannedWork& x : found) {
     if (best && x.plan.predicted_s * least_correction > best->predicted_s) break;  // no correction would do
     const MatmulPlan plan = corrected(x, sms);
-    if (!best || plan.predicted_s < best->predicted_s) best = plan;
+    if (!best || std::pair(plan.predicted_s, plan.row) < std::pair(best->predicted_s, best->row)) best = plan;
   }
   return best ? *best : none;
 }

@@ -11,9 +11,9 @@ constexpr Index most_packed_left = Index{16} << 20;  // bytes of A packed at onc
 
 Index rounded_up(Index a, Index to) { return ceil_div(a, to) * to; }
 
-// Few rows: whole k at once, in strips of columns. Where columns are contiguous a strip's sums lie in the L2 (in 16 KiB
-// of C a row, or in half of it where they have room of their own) and B is read in runs that long; where k is, any cut
-// will do.
+// Few rows: whole k at once, in strips of columns. Where columns are contiguous a strip's sums stay near, and B is read
+// in runs that long: they fill half of the L2 where they have room of their own, else 8 to 64 KiB of C a row. Where k
+// is contiguous, any cut will do.
 bool choose_thin(const Problem& p, const Operands& o, int threads, Schedule& s) {
   const Engine& e = *o.engine;
   const bool packed = o.right->prepacked != nullptr, along = !packed && o.right->col_stride == 1;
@@ -28,9 +28,9 @@ bool choose_thin(const Problem& p, const Operands& o, int threads, Schedule& s) 
   const Index near = in_c ? caches().l2 * 2 : caches().l2 * 9 / 8;  // bytes of B that the way of all others reads well
   if (!packed && !along && p.m > most_thin_rows && p.k * p.n * o.right_bytes <= near) return false;
   s.thin = true, s.pack_right = false, s.pack_left = !along, s.scratch = !along && in_c && p.m > 2;
-  const Index strip = along                   ? 240
-                      : !in_c                 ? std::max<Index>(caches().l2 / 8 / p.m / e.cols, 1) * e.cols
-                      : p.m == 1              ? 16384
+  const Index strip = along      ? 240
+                      : !in_c    ? std::max<Index>(caches().l2 / 8 / std::max<Index>(p.m, 1) / e.cols, 1) * e.cols
+                      : p.m == 1 ? 16384
                       : p.m <= most_thin_rows ? 4096
                                               : 2048;
   s.column_blocks = std::max<Index>(1, ceil_div(p.n, strip));
