@@ -25,6 +25,7 @@ struct Ahead {
   int shift = 0;   // (s & ~mask) << shift is the second addend
   Index from = 0;
   Index panel = 0;  // bytes: what each further panel of columns adds to the base (B)
+  Index bytes = 0;  // packed A: how many there are to fetch
 };
 
 // C[rows][cols] (+)= A[rows][steps] * B[steps][cols]; rows and cols at most the engine's block.

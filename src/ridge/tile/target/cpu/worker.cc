@@ -239,7 +239,11 @@ void Worker::ahead_left(Block& block, Index panel, Index count, const Announced&
   if (done(block_of, panel, stage_of).load(std::memory_order_relaxed) == 2) {
     if (from * 16 >= steps * r.size) return;
     const Unit* const at = packed_left(rows.begin + r.begin, r.size, k.begin, stage_of);
-    block.next_a = {.base = reinterpret_cast<const char*>(at), .mask = 0, .shift = 6, .from = from};
+    block.next_a = {.base = reinterpret_cast<const char*>(at),
+                    .mask = 0,
+                    .shift = 6,
+                    .from = from,
+                    .bytes = steps * r.size * Index{sizeof(Unit)}};
   } else if (a.matrix->col_stride == 1) {
     if (from >= steps) return;
     const int bytes = team_.operands.left_bytes;
