@@ -61,6 +61,18 @@ struct Nothing {
   static void two(std::int64_t, int = 0) {}
   static void some(std::int64_t, int) {}
 };
+// A reduction of a row that comes from memory asks for its lines, and for those of the row behind it, 4 KiB ahead: a
+// core that also computes exponentials or rounds to 16 bits sees too few loads at once to keep the memory busy.
+template <class Row> struct FromMemory : Row {
+  [[gnu::always_inline]] void two(std::int64_t i, int k) {
+    constexpr int line = 64, bytes = 2 * sizeof(Row::start) / sizeof(float) * sizeof(*Row::row), every = line / bytes;
+    const char* const ahead = reinterpret_cast<const char*>(Row::row + i) + 4096;
+    if (every < 2 || k % every == 0)
+#pragma GCC unroll 2
+      for (int b = 0; b < bytes; b += line) __builtin_prefetch(ahead + b);
+    Row::two(i, k);
+  }
+};
 template <class Fetch, class Work>
 struct Reader {  // `fetch` of a row that comes from memory, `work` on one from a cache
   static constexpr int pairs = std::max({2, Fetch::pairs, Work::pairs});  // in one turn of the loop

@@ -26,7 +26,8 @@ template <class V, class X, class W, class Y> class RowRunner {
     float most = largest(over_row<V>(n_, 0, Nothing{}, Reader<Top, Nothing>{top_of(run_.begin), {}}).fetch.result());
     float sum = 0;
     for (std::int64_t r = run_.begin; r < run_.end; ++r) {
-      const Reader<Top, Powers> start{top_of(std::min(r + 1, run_.end - 1)), {x_row(r), run_.scratch, lit<V>(most)}};
+      const Reader<FromMemory<Top>, Powers> start{{top_of(std::min(r + 1, run_.end - 1))},
+                                                  {x_row(r), run_.scratch, lit<V>(most)}};
       const auto done = r == run_.begin ? over_row<V>(n_, 0, Nothing{}, start)
                                         : over_row<V>(n_, lead(r - 1), scaled(r - 1, sum), start);
       sum = done.work.total(), most = largest(done.fetch.result());
@@ -46,7 +47,8 @@ template <class V, class X, class W, class Y> class RowRunner {
     V squares = over_row<V>(n_, 0, Nothing{}, squares_of<pairs>(run_.begin)).fetch.result();
     for (std::int64_t r = run_.begin; r < run_.end; ++r) {
       const Scale s = scale_of(r, sum(squares));
-      const auto next = squares_of<pairs>(std::min(r + 1, run_.end - 1));
+      const Reader<FromMemory<Squares<pairs>>, Nothing> next{{squares_of<pairs>(std::min(r + 1, run_.end - 1)).fetch},
+                                                             {}};
       if (s.unit != 1) {
         write_divided(r, s);
         squares = over_row<V>(n_, 0, Nothing{}, next).fetch.result();
