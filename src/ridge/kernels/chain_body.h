@@ -10,6 +10,7 @@
 
 #include "ridge/kernels/chain_code.h"
 #include "ridge/kernels/chain_steps.h"
+#include "ridge/tile/target/cpu/isa.h"
 
 namespace ridge::kernels {
 namespace {
@@ -137,10 +138,23 @@ template <class V> class ChainRunner {
     choose_stores(head);
     if (head > 0) edge(0, head);
     std::int64_t i = head;
-    for (; i + group_size<V> <= count; i += group_size<V>) Step<V>::start(whole_.data(), i);
+    for (; i + group_size<V> <= count; i += group_size<V>) {
+      if (asks_ahead_) ask_ahead(i);
+      Step<V>::start(whole_.data(), i);
+    }
     if (i < count) edge(i, count - i);
     for (std::size_t t = 0; t < lie_.size(); ++t)
       if (access(t).stored && access(t).held) scatter_block(t);
+  }
+
+  // For the lines that the group 4 KiB behind this one reads.
+  void ask_ahead(std::int64_t i) const {
+    for (std::size_t t = 0; t < lie_.size(); ++t) {
+      if (access(t).stored || !direct(t)) continue;
+      const std::int64_t bytes = bytes_of(access(t).dtype);
+      for (std::int64_t at = 0; at < group_size<V> * bytes; at += 64)
+        __builtin_prefetch(lie_[t].data + i * bytes + 4096 + at);
+    }
   }
 
   // Elements before the first whole line of an output.
@@ -214,6 +228,7 @@ template <class V> class ChainRunner {
 
   const ChainRun& run_;
   const ChainCode& code_;
+  const bool asks_ahead_ = code_.stream && tile::cpu::asks_far_ahead();
   std::vector<Window> lie_;
   std::vector<Step<V>> whole_, edge_;
   ChainBlock here_;

@@ -35,13 +35,13 @@ template <Lanes V> V operator*(float a, V b) { return V::all(a) * b; }
 template <Lanes V> V operator/(V a, float b) { return a / V::all(b); }
 template <Lanes V> V operator/(float a, V b) { return V::all(a) / b; }
 
-// Lines of 16-bit elements that come from memory are asked for a KiB ahead: a core that widens and rounds them sees too
-// few of them at once (from memory, Zen 3: bf16 0.77 -> 0.85 of a stream's speed, f16 0.83 -> 0.88; f32, which it sees
-// enough of, would go from 0.95 to 0.85).
-template <std::int64_t elements, class T> [[gnu::always_inline]] inline void ask_ahead(const T* from) {
-  constexpr std::int64_t line = 64, ahead = 1024;
-  if constexpr (sizeof(T) == 2)
-    for (std::int64_t at = 0; at < elements * 2; at += line)
+// Asks for lines that come from memory: 4 KiB ahead where the core needs it (asks_far_ahead); elsewhere those of 16-bit
+// elements a KiB ahead, since a core that widens and rounds them sees too few at once (Zen 3: bf16 0.77 -> 0.85 of a
+// stream's speed, f16 0.83 -> 0.88).
+template <std::int64_t elements, bool far, class T> [[gnu::always_inline]] inline void ask_ahead(const T* from) {
+  constexpr std::int64_t line = 64, bytes = elements * std::int64_t{sizeof(T)}, ahead = far ? 4096 : 1024;
+  if constexpr (far || sizeof(T) == 2)
+    for (std::int64_t at = 0; at < bytes; at += line)
       __builtin_prefetch(reinterpret_cast<const char*>(from) + ahead + at);
 }
 
@@ -66,19 +66,22 @@ template <class V, class F, class Y, class... X> void map_part(std::int64_t n, b
   const auto apply = [&](const auto& of) __attribute__((always_inline)) {
     return std::apply([&](const auto&... two) { return Two<V>{f(two.a...), f(two.b...)}; }, of);
   };
-  const auto run = [&](auto past_caches) __attribute__((always_inline)) {
+  const auto run = [&](auto past_caches, auto far) __attribute__((always_inline)) {
     for (; i + 2 * pair <= n; i += 2 * pair) {
-      if constexpr (past_caches) (ask_ahead<2 * pair>(x + i), ...);
+      if constexpr (past_caches) (ask_ahead<2 * pair, far>(x + i), ...);
       const auto first = load(i), second = load(i + pair);
       const Two<V> a = apply(first), b = apply(second);
       store_two<V, halves>(a, y + i, past_caches), store_two<V, halves>(b, y + i + pair, past_caches);
     }
   };
-  if (stream)
-    run(std::true_type{}), V::fence();
+  if (!stream)
+    run(std::false_type{}, std::false_type{});
+  else if (tile::cpu::asks_far_ahead())
+    run(std::true_type{}, std::true_type{});
   else
-    run(std::false_type{});
+    run(std::true_type{}, std::false_type{});
   some(i, n);
+  if (stream) V::fence();
 }
 
 // n elements on `threads` threads (0: every core that the process may use).

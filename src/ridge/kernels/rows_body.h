@@ -12,6 +12,7 @@
 
 #include "ridge/kernels/row_steps.h"
 #include "ridge/kernels/rows.h"
+#include "ridge/tile/target/cpu/isa.h"
 
 namespace ridge::kernels {
 namespace {
@@ -44,11 +45,16 @@ template <class V, class X, class W, class Y> class RowRunner {
   // A row's sum of squares in so many pairs of vectors.
   template <int pairs> void rmsnorm() {
     if (run_.near) return in_batches([&](std::int64_t from, int rows) { rmsnorm_of<pairs>(from, rows); });
+    if (sizeof(X) == 2 || tile::cpu::asks_far_ahead())
+      rmsnorm_through<pairs, FromMemory<Squares<pairs>>>();
+    else
+      rmsnorm_through<pairs, Squares<pairs>>();
+  }
+  template <int pairs, class Fetch> void rmsnorm_through() {
     V squares = over_row<V>(n_, 0, Nothing{}, squares_of<pairs>(run_.begin)).fetch.result();
     for (std::int64_t r = run_.begin; r < run_.end; ++r) {
       const Scale s = scale_of(r, sum(squares));
-      const Reader<FromMemory<Squares<pairs>>, Nothing> next{{squares_of<pairs>(std::min(r + 1, run_.end - 1)).fetch},
-                                                             {}};
+      const Reader<Fetch, Nothing> next{{squares_of<pairs>(std::min(r + 1, run_.end - 1)).fetch}, {}};
       if (s.unit != 1) {
         write_divided(r, s);
         squares = over_row<V>(n_, 0, Nothing{}, next).fetch.result();

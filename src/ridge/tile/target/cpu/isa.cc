@@ -73,6 +73,14 @@ bool use_isa(Isa isa) {
   return true;
 }
 
+bool asks_far_ahead() {
+#if defined(__x86_64__)
+  return __builtin_cpu_is("intel") != 0;
+#else
+  return false;
+#endif
+}
+
 Caches caches_under(const std::string& root) {
   Caches found;
   for (int i = 0; i < 8; ++i) {
