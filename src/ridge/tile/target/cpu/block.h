@@ -58,10 +58,9 @@ template <class V> constexpr bool streams = requires(typename V::Sum* p, typenam
 // Whether its blocks can leave B packed as they pass.
 template <class V> constexpr bool keeps = requires(Unit* p, typename V::Register x) { V::keep(p, x); };
 
-// Fetches what C holds under one panel: its first and last column, since a row need not begin with a line. Not before
-// the last of its steps: rows of a power of two lie in one set of the L1, and what B brings there in a whole panel
-// would push them out again (2 % of a product with 1024 columns on Zen 3).
-constexpr Index steps_from_fetch = 32;  // six cycles each with vectors of eight: as long as the L3 takes
+// Fetches what C holds under one panel: its first and last column, since a row need not begin with a line. Not a panel
+// earlier: rows of a power of two lie in one set of the L1, and what B brings there would push them out again. Nor in
+// the midst of the panel's steps: a loop in two parts costs a twentieth where other threads use the core's memory.
 template <class V, int rows, int vectors>
 [[gnu::always_inline]] inline void fetch(const typename V::Sum* c, Index stride) {
 #pragma GCC unroll 16
@@ -128,14 +127,10 @@ template <class V, int rows, int vectors, bool packed, bool edge, bool keeping>
     }
   };
   Index k = x.steps;
-  for (Index until = stream ? 0 : steps_from_fetch;; until = 0) {
-    for (; k >= until + 4; k -= 4) {
-      fetching.next();
-      step(0), step(1), step(2), step(3);
-      advance(4);
-    }
-    if (until == 0) break;
-    fetch<V, rows, vectors>(c, c_stride);
+  for (; k >= 4; k -= 4) {
+    fetching.next();
+    step(0), step(1), step(2), step(3);
+    advance(4);
   }
   for (; k > 0; --k) step(0), advance(1);
   const auto finish = [&](auto one) __attribute__((always_inline)) {
@@ -173,6 +168,7 @@ template <class V, int rows, int vectors, bool packed, bool edge, bool keeping>
   const Index panel_units = x.panel_units;
   Fetching<V> fetching(x.next_a, x.next_b);
   for (int panel = x.panels;;) {
+    if (!stream) fetch<V, rows, vectors>(c, x.c_stride);
     multiply_panel<V, rows, vectors, packed, edge, keeping>(x, b, keep, c, add, stream, fetching);
     if (--panel <= 0) return;
     b += panel_units, c += width, fetching.next_panel();
