@@ -13,8 +13,9 @@ add_test(NAME readme COMMAND ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR}/tools/che
 set_tests_properties(readme PROPERTIES LABELS fast)
 
 add_test(NAME product_table COMMAND ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR}/tools/product_table.py --check)
+add_test(NAME cpu_product_table COMMAND ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR}/tools/cpu_product_table.py --check)
 add_test(NAME geglu_torch_table COMMAND ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR}/tools/geglu_torch_table.py --check)
-set_tests_properties(product_table geglu_torch_table PROPERTIES LABELS fast)
+set_tests_properties(product_table cpu_product_table geglu_torch_table PROPERTIES LABELS fast)
 
 # Grows the trees of kernels/matmul_trees.h from a device's timings; here so that it keeps compiling.
 add_executable(fit_matmul ${CMAKE_SOURCE_DIR}/tools/fit_matmul.cc)

@@ -1,0 +1,60 @@
+#!/usr/bin/env python3
+"""The tables of docs/cpu_products.md: Ridge's products on CPUs beside OpenBLAS, oneDNN and PyTorch by class, and its kernels that are
+bound by memory beside a plain stream, from results/cpu_matmul_*.json and results/cpu_stream_*.json (`ridge bench matmul` and
+`ridge bench stream` measure them). Prints them; `--update` writes them into the page, `--check` fails where the page holds others."""
+import json
+import math
+import sys
+
+import page_table
+
+PRODUCTS = """\
+| machine | formats | threads | class | rows | best of the others : ours | least | of the probed peak, median |
+|---|---|--:|---|--:|--:|--:|--:|
+"""
+STREAMS = """\
+| machine | kernel | format | from memory, of the lower roof | bar | in cache, of the lower roof | bar |
+|---|---|---|--:|--:|--:|--:|
+"""
+CLASSES = [("all", lambda m: True), ("M > 8", lambda m: m > 8), ("M ≤ 8", lambda m: m <= 8)]
+
+
+def read(kind: str) -> list[dict]:
+    return [json.loads(path.read_text()) for path in sorted((page_table.ROOT / "results").glob(f"cpu_{kind}_*.json"))]
+
+
+def formats(row: dict) -> str:
+    return row["dtype"] + ("*" + row["weights"] if row.get("weights") else "")
+
+
+def mean(values: list[float]) -> float:
+    return math.exp(sum(map(math.log, values)) / len(values))
+
+
+def products() -> str:
+    out = PRODUCTS
+    for run in read("matmul"):
+        for kind in dict.fromkeys(map(formats, run["rows"])):
+            for title, belongs in CLASSES:
+                rows = [row for row in run["rows"] if formats(row) == kind and belongs(row["m"])]
+                peak = sorted(row["fraction_of_peak"] for row in rows)[len(rows) // 2]
+                ratios = [row["ratio"] for row in rows]
+                out += (f"| {run['device']} | {kind} | {run['threads']} | {title} | {len(rows)} | {mean(ratios):.3f} | "
+                        f"{min(ratios):.3f} | {peak:.0%} |\n")
+    return out
+
+
+def streams() -> str:
+    out = STREAMS
+    for run in read("stream"):
+        for kernel, dtype in dict.fromkeys((row["kernel"], row["dtype"]) for row in run["rows"]):
+            rows = [row for row in run["rows"] if (row["kernel"], row["dtype"]) == (kernel, dtype)]
+            far, near = [sorted(row[key] for row in rows) for key in ("of_roof", "in_cache")]
+            span = [f"{x[0]:.2f}" if len(x) == 1 else f"{x[0]:.2f} to {x[-1]:.2f}" for x in (far, near)]
+            out += (f"| {run['device']} | {kernel.replace('_', ' ')} | {dtype} | {span[0]} | {rows[0]['bar']:.2f} | {span[1]} | "
+                    f"{rows[0]['in_cache_bar']:.2f} |\n")
+    return out
+
+
+if __name__ == "__main__":
+    sys.exit(page_table.serve("cpu_product_table", "docs/cpu_products.md", products() + "\n" + streams()))
