@@ -71,10 +71,7 @@ template <class V, int rows, int vectors>
 }
 
 // Whether its sums start from what follows the panel of A: see Engine::left_tail.
-template <class V> constexpr bool starts = requires {
-  requires V::left_tail >
-  0;
-};
+template <class V> constexpr bool starts = requires { V::left_tail; };
 
 // What is held of x lies in registers: the compiler must take every store to C for one to x.
 template <class V, int rows, int vectors, bool packed, bool edge, bool keeping>

@@ -1,9 +1,8 @@
 // What one instruction set brings: a block of the product in registers, and the packing that feeds it. Everything is
 // counted in units: 4 bytes of one row of A or one column of B along k, an f32 or two bf16 or int16. A packed panel
 // is [steps][width] units (a left one what its engine likes), so that the register block walks through memory in a
-// straight line. Machine code for an
-// instruction set lives in one file each, whose name's end sets the compiler's flags, and is reached through the
-// pointers here: nothing that is compiled twice can be linked once.
+// straight line. Machine code for an instruction set lives in one file each, whose name's end sets the compiler's
+// flags, and is reached through the pointers here: nothing that is compiled twice can be linked once.
 #pragma once
 
 #include <cstdint>
@@ -106,9 +105,9 @@ struct Engine {
   Packers left, right;
   void (*thin_along)(const Strip&) = nullptr;  // null: thin products take the way of all others
   void (*thin_across)(const Strip&) = nullptr;
-  // Another engine, for products of at most most_thin_rows whose B is read in place; null: this one.
+  // Another engine, for products of few rows whose B is read in place; null: this one.
   const Engine* (*for_few)() = nullptr;
-  int few_rows_along = most_thin_rows, few_rows_across = most_thin_rows;  // that are few, by where B is contiguous
+  int few_rows_along = most_thin_rows, few_rows_across = most_thin_rows;  // so many are few, by B's layout
   void (*thin_packed)(const Strip&) = nullptr;  // … and B packed; null: packed weights take the way of all others
   bool room_for_sums = false;  // these two keep sums in room of their own until they are done; false: in C
   int few_stretch = 0;  // units of k in a stretch of Strip::a_rows of most_thin_rows; 0, or more rows: thin_depth(rows)

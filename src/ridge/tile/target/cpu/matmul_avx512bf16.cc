@@ -19,7 +19,8 @@ struct V : FloatVectors512<Here> {
 
 using Quads = QuadVectors512<Here>;
 
-// Few rows wait for B's int8 to be widened: to f32 that takes two instructions for 16, to pairs of bf16 five.
+// Few rows wait for B's int8 to be widened: to f32 that takes two instructions for 16, to pairs of bf16 five for
+// 32, and a core may multiply those at half the rate (Emerald Rapids does).
 const Engine* widened() { return avx512_engine(DType::bf16, DType::int8); }
 
 template <class A, class B> constexpr Engine pairs{
