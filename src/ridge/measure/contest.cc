@@ -55,25 +55,24 @@ void compare(ContestRow& row, const std::vector<std::vector<double>>& rounds) {
 Result<ContestRow> play(std::vector<Contestant>& all, const ContestShape& shape, const ContestOptions& options) {
   ContestRow row{.shape = shape};
   std::vector<std::vector<double>> rounds(all.size());
-  double slowest = 0;
+  std::vector<int> calls;  // each library's, in a turn
   for (Contestant& who : all) {
     row.times.emplace_back().library = who.library();
     auto answer = who.prepare(shape);
     if (!answer) return answer.error();
     row.times.back().took_part = answer->took_part;
-    slowest = std::max(slowest, answer->seconds);
+    calls.push_back(static_cast<int>(std::clamp(std::ceil(round_s / std::max(answer->seconds, 1e-9)), 1.0, 1e6)));
     if (!answer->took_part) continue;
     if (auto ok = check(who, shape, row.times.back()); !ok) return ok.error();
   }
-  const int calls = static_cast<int>(std::clamp(std::ceil(round_s / std::max(slowest, 1e-9)), 1.0, 1e6));
   for (int r = 0; r < options.rounds; ++r)
     for (std::size_t i = 0; i < all.size(); ++i) {
       const std::size_t who = (i + static_cast<std::size_t>(r)) % all.size();  // nobody always goes first
       if (!row.times[who].took_part) continue;
       if (options.threads > 1) std::this_thread::sleep_for(settle);
-      auto answer = all[who].run(calls);
+      auto answer = all[who].run(calls[who]);
       if (!answer) return answer.error();
-      rounds[who].push_back(answer->seconds / calls);
+      rounds[who].push_back(answer->seconds / calls[who]);
     }
   for (std::size_t i = 0; i < all.size(); ++i) {
     ContestTime& t = row.times[i];

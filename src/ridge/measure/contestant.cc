@@ -71,9 +71,11 @@ class Bout {
     call_ = library.bind(p_, a_->array().data, b_->array().data, d_->array().data);
     return static_cast<bool>(call_);
   }
-  // The first call brings the clock and the caches back after the others' turns.
+  // The first calls bring the clock, the caches and the threads back after the others' turns: a thread that slept may
+  // take a millisecond until it works at full speed.
   double seconds(int calls, int threads) const {
-    call_();
+    constexpr double warm = 2e-3;
+    for (const Timer since; since.seconds() < warm;) call_();
     const Timer timer(threads == 1 ? Clock::thread : Clock::wall);
     for (int i = 0; i < calls; ++i) call_();
     return timer.seconds();

@@ -58,6 +58,18 @@ void pin_to(int index) {
   pthread_setaffinity_np(pthread_self(), sizeof set, &set);  // refused: the worker floats
 }
 
+// Where few cores share a cache, Linux may wake a thread on the core of whoever woke it although another one idles
+// (under load it does not look for one). There it would take turns with the caller, and spin in its place.
+void leave(int cpu) {
+  if (cpu < 0 || cpu >= CPU_SETSIZE || sched_getcpu() != cpu) return;
+  cpu_set_t all;
+  if (sched_getaffinity(0, sizeof all, &all) != 0) return;
+  cpu_set_t others = all;
+  CPU_CLR(cpu, &others);
+  if (CPU_COUNT(&others) == 0) return;
+  if (sched_setaffinity(0, sizeof others, &others) == 0) sched_setaffinity(0, sizeof all, &all);
+}
+
 struct alignas(64) Worker {  // a line each, so that one worker's start is not another's cache miss
   std::atomic<int> call{0};  // odd or even does not matter: a change is a call
   std::jthread thread;
@@ -77,6 +89,7 @@ class Pool {
     grow(threads - 1);
     task_ = task;
     context_ = context;
+    callers_cpu_.store(sched_getcpu(), std::memory_order_relaxed);
     const int started = std::min(threads - 1, size());
     // With more threads than cores, who spins only keeps off those that have work.
     pauses_.store(started < usable_cores() ? pauses_before_sleep : 0, std::memory_order_relaxed);
@@ -124,6 +137,7 @@ class Pool {
       wait_while(me.call, seen, pauses_.load(std::memory_order_relaxed));
       seen = me.call.load(std::memory_order_acquire);
       if (stopping_.load(std::memory_order_relaxed)) return;
+      if (pauses_.load(std::memory_order_relaxed) > 0) leave(callers_cpu_.load(std::memory_order_relaxed));
       take_tickets();
     }
   }
@@ -148,7 +162,7 @@ class Pool {
   // The call under way: written before its tickets are, and read by who has one.
   Task task_ = nullptr;
   void* context_ = nullptr;
-  std::atomic<int> tasks_{0};
+  std::atomic<int> tasks_{0}, callers_cpu_{-1};
   std::uint64_t calls_ = 0;
   alignas(64) std::atomic<std::uint64_t> tickets_{0};  // the call's number above, the next index below
   std::atomic<bool> stopping_{false};

@@ -1,6 +1,7 @@
 #include "ridge/tile/target/cpu/pool.h"
 
 #include <gtest/gtest.h>
+#include <sched.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -9,6 +10,8 @@
 #include <chrono>
 #include <thread>
 #include <vector>
+
+#include "ridge/base/cores.h"
 
 namespace ridge::tile::cpu {
 namespace {
@@ -59,6 +62,33 @@ TEST(Pool, the_caller_takes_what_a_worker_has_not_begun) {
     });
   }
   EXPECT_TRUE(taken);
+}
+
+// The caller ties itself to the core on which the worker last ran, where the system would wake the worker again.
+TEST(Pool, a_worker_leaves_the_callers_core_and_keeps_its_affinity) {
+  const std::vector<int> cpus = affinity();
+  if (cpus.size() < 2) GTEST_SKIP() << "one CPU is all that there is";
+  cpu_set_t all, one;
+  ASSERT_EQ(sched_getaffinity(0, sizeof all, &all), 0);
+  const auto caller = std::this_thread::get_id();
+  int beside = 0, elsewhere = 0;
+  for (int i = 0; i < 40; ++i) {
+    int at = -1;
+    run(2, [&](int worker) {
+      if (worker == 0) return std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      if (std::this_thread::get_id() == caller) return;
+      at = sched_getcpu();
+      EXPECT_EQ(affinity(), cpus);
+    });
+    if (at < 0) continue;
+    (at == sched_getcpu() ? beside : elsewhere)++;
+    CPU_ZERO(&one);
+    CPU_SET(at, &one);
+    ASSERT_EQ(sched_setaffinity(0, sizeof one, &one), 0);
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));  // the worker sleeps
+  }
+  ASSERT_EQ(sched_setaffinity(0, sizeof all, &all), 0);
+  EXPECT_GT(elsewhere, 4 * beside);
 }
 
 TEST(Pool, a_call_inside_a_task_runs_on_that_thread) {
