@@ -4,6 +4,7 @@ bound by memory beside a plain stream, from results/cpu_matmul_*.json and result
 `ridge bench stream` measure them). Prints them; `--update` writes them into the page, `--check` fails where the page holds others."""
 import json
 import math
+import statistics
 import sys
 
 import page_table
@@ -37,7 +38,7 @@ def products() -> str:
         for kind in dict.fromkeys(map(formats, run["rows"])):
             for title, belongs in CLASSES:
                 rows = [row for row in run["rows"] if formats(row) == kind and belongs(row["m"])]
-                peak = sorted(row["fraction_of_peak"] for row in rows)[len(rows) // 2]
+                peak = statistics.median(row["fraction_of_peak"] for row in rows)
                 ratios = [row["ratio"] for row in rows]
                 out += (f"| {run['device']} | {kind} | {run['threads']} | {title} | {len(rows)} | {mean(ratios):.3f} | "
                         f"{min(ratios):.3f} | {peak:.0%} |\n")

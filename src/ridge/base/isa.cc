@@ -20,16 +20,6 @@ std::uint64_t saved_state() {  // which registers the operating system saves on 
   return static_cast<std::uint64_t>(high) << 32 | low;
 }
 
-// Tiles are 8 KiB of state that Linux saves for those processes only that ask (arch_prctl(2), kernel 5.16).
-bool may_use_tiles() {
-#if defined(__linux__) && defined(SYS_arch_prctl)
-  constexpr long request_permission = 0x1023, tile_data = 18;
-  return syscall(SYS_arch_prctl, request_permission, tile_data) == 0;
-#else
-  return false;
-#endif
-}
-
 Isa ask_cpu() {
   unsigned a = 0, b = 0, c = 0, d = 0;
   const auto all = [](unsigned word, std::initializer_list<int> bits) {
@@ -44,7 +34,7 @@ Isa ask_cpu() {
   const bool tiles = all(d, {22, 24, 25}) && (state >> 17 & 3) == 3;  // bf16, tiles, int8; their shapes, their data
   const bool has_bf16 = a >= 1 && __get_cpuid_count(7, 1, &a, &b, &c, &d) && all(a, {5});
   if (!vnni || !has_bf16) return Isa::avx512;
-  return tiles && may_use_tiles() ? Isa::amx : Isa::avx512_bf16;
+  return tiles ? Isa::amx : Isa::avx512_bf16;
 }
 #else
 Isa ask_cpu() { return Isa::plain; }
@@ -60,6 +50,20 @@ std::string_view name(Isa isa) {
 Isa detected_isa() {
   static const Isa found = ask_cpu();
   return found;
+}
+
+// Tiles are 8 KiB of state that Linux saves for those processes only that ask (arch_prctl(2), kernel 5.16); from then
+// on it wants larger stacks for signals.
+bool granted(Isa isa) {
+  if (isa > detected_isa()) return false;
+  if (isa < Isa::amx) return true;
+#if defined(__linux__) && defined(SYS_arch_prctl)
+  constexpr long request_permission = 0x1023, tile_data = 18;
+  static const bool given = syscall(SYS_arch_prctl, request_permission, tile_data) == 0;
+  return given;
+#else
+  return false;
+#endif
 }
 
 }  // namespace ridge

@@ -14,10 +14,13 @@ enum class Isa : std::uint8_t {
   avx2,         // AVX2, FMA, F16C
   avx512,       // F, BW, DQ, VL
   avx512_bf16,  // AVX512_BF16 and AVX512_VNNI
-  amx,          // AMX_TILE, AMX_BF16 and AMX_INT8, and the system's leave to use them
+  amx,          // AMX_TILE, AMX_BF16 and AMX_INT8; used only after granted()
 };
 
 std::string_view name(Isa isa);  // "plain", "avx2", "avx512", "avx512_bf16", "amx"
 Isa detected_isa();              // the most that CPU and operating system support
+
+// Whether this process may use it. Asks the system where that takes its leave, for good and for all threads.
+bool granted(Isa isa);
 
 }  // namespace ridge

@@ -31,13 +31,12 @@ template <class V, std::size_t> using Part = V;
 
 template <class Do> constexpr bool ends = requires { Do::last; };
 
-// Whether the compiler makes a jump of a call that ends a function: else each step would keep its caller's stack.
-#if !defined(__OPTIMIZE__) || defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr bool calls_jump = false;
-#elif defined(__has_feature)
-constexpr bool calls_jump = !__has_feature(address_sanitizer) && !__has_feature(thread_sanitizer);
-#else
+// Whether the compiler makes a jump of a call that ends a function: else each step would keep its caller's stack. No
+// compiler says so; CMakeLists.txt knows how it optimises.
+#ifdef RIDGE_CALLS_JUMP
 constexpr bool calls_jump = true;
+#else
+constexpr bool calls_jump = false;
 #endif
 
 template <class V, class = std::make_index_sequence<parts<V>>> struct Step;

@@ -9,12 +9,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <string_view>
+
+#include "ridge/base/isa.h"
 
 namespace ridge::kernels {
 
 struct PeakLoops {
-  std::string_view isa;
+  Isa isa;
   std::int64_t f32_flop;  // of one round
   void (*f32)(std::int64_t rounds);
   std::int64_t bf16_flop;                                  // 0: no instruction multiplies bf16

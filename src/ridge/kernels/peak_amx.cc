@@ -28,7 +28,7 @@ void bf16_tile_loop(std::int64_t rounds) {
 const PeakLoops& amx_peak_loops() {
   static const PeakLoops loops = [] {
     PeakLoops with = avx512_bf16_peak_loops();
-    with.isa = "amx";
+    with.isa = Isa::amx;
     with.bf16_flop = 2 * 16 * 16 * 32 * sums;
     with.bf16 = bf16_tile_loop;
     return with;

@@ -24,7 +24,7 @@ constexpr int sums = 12;
 }  // namespace
 
 const PeakLoops& avx2_peak_loops() {
-  static constexpr PeakLoops loops{.isa = "avx2",
+  static constexpr PeakLoops loops{.isa = Isa::avx2,
                                    .f32_flop = 2 * 8 * sums,
                                    .f32 = f32_peak_loop<Avx2, sums>,
                                    .bf16_flop = 0,

@@ -24,7 +24,7 @@ constexpr int sums = 24;
 }  // namespace
 
 const PeakLoops& avx512_peak_loops() {
-  static constexpr PeakLoops loops{.isa = "avx512",
+  static constexpr PeakLoops loops{.isa = Isa::avx512,
                                    .f32_flop = 2 * 16 * sums,
                                    .f32 = f32_peak_loop<Avx512, sums>,
                                    .bf16_flop = 0,

@@ -26,7 +26,7 @@ void bf16_peak_loop(std::int64_t rounds) {
 const PeakLoops& avx512_bf16_peak_loops() {
   static const PeakLoops loops = [] {
     PeakLoops with = avx512_peak_loops();
-    with.isa = "avx512_bf16";
+    with.isa = Isa::avx512_bf16;
     with.bf16_flop = 2 * 2 * 16 * sums;
     with.bf16 = bf16_peak_loop;
     return with;

@@ -38,7 +38,7 @@ constexpr int sums = 12;
 }  // namespace
 
 const PeakLoops& plain_peak_loops() {
-  static constexpr PeakLoops loops{.isa = "plain",
+  static constexpr PeakLoops loops{.isa = Isa::plain,
                                    .f32_flop = 2 * 4 * sums,
                                    .f32 = f32_peak_loop<Plain, sums>,
                                    .bf16_flop = 0,

@@ -230,12 +230,12 @@ void add_cache_levels(Machine& machine, const std::vector<ProbeLine>& lines, con
   }
 }
 
-Machine machine_of(const std::vector<ProbeLine>& lines, const SystemFacts& facts, std::string_view isa) {
+Machine machine_of(const std::vector<ProbeLine>& lines, const SystemFacts& facts, Isa isa) {
   Machine machine = guess_cpu(facts, today());  // for the title and for what the system knows better than a stopwatch
-  const std::string source = fmt::format("ridge probe, {} registers", isa);
+  const std::string source = fmt::format("ridge probe, {} registers", name(isa));
   machine.peaks = {peak_of(lines, Unit::matrix, DType::bf16, facts.cores, source),
                    peak_of(lines, Unit::matrix, DType::f16, facts.cores, source),
-                   int8_peak(lines, facts.cores, source, facts.isa),
+                   int8_peak(lines, facts.cores, source, isa),
                    peak_of(lines, Unit::vector, DType::f32, facts.cores, source)};
   machine.memory[0].bandwidth = memory_of(lines, facts.cores);
   machine.memory[0].one_core_bandwidth = memory_of(lines, 1);

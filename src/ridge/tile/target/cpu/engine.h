@@ -1,8 +1,8 @@
 // What one instruction set brings: a block of the product in registers, and the packing that feeds it. Everything is
-// counted in units: 4 bytes of one row of A or one column of B along k, an f32 or two bf16 or int16. A packed panel
-// is [steps][width] units (a left one what its engine likes), so that the register block walks through memory in a
-// straight line. Machine code for an instruction set lives in one file each, whose name's end sets the compiler's
-// flags, and is reached through the pointers here: nothing that is compiled twice can be linked once.
+// counted in units: 4 bytes of one row of A or one column of B along k, an f32, two bf16 or int16, or four int8. A
+// packed panel is [steps][width] units (a left one what its engine likes), so that the register block walks through
+// memory in a straight line. Machine code for an instruction set lives in one file each, whose name's end sets the
+// compiler's flags, and is reached through the pointers here: nothing that is compiled twice can be linked once.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +15,8 @@ namespace ridge::tile::cpu {
 using Unit = std::int32_t;
 
 // Addresses of a later stage, fetched to the L2 while this one is multiplied: one (A) or two (B) cache lines for every
-// four steps of k. Line s is at base + (s mod (mask + 1)) * stride + (s / (mask + 1)) * bytes, where s starts at
-// `from`.
+// four steps of k. Line s is at base + (s mod (mask + 1)) * stride + ((s & ~mask) << shift), where s starts
+// at `from`.
 struct Ahead {
   const char* base = nullptr;
   Index stride = 0;
@@ -65,7 +65,7 @@ struct Packers {                             // of one operand's format into the
 // C[rows][n] (+)= A * B for few rows and any n and k, B read in place.
 struct Strip {
   const Unit* a = nullptr;       // packed, [steps][rows]: where B's columns are contiguous
-  const Unit* a_rows = nullptr;  // where k is: [stretches][rows][units of that stretch]
+  const Unit* a_rows = nullptr;  // where k is: [stretches][rows][units of that stretch], or what thin_left packs
   const void* b = nullptr;
   Index b_stride = 0;  // elements from row of k to row of k, or from column to column
   Index b_panel = 0;   // where columns are contiguous: from as many as a packed panel has to the next
@@ -105,14 +105,14 @@ struct Engine {
   Packers left, right;
   void (*thin_along)(const Strip&) = nullptr;  // null: thin products take the way of all others
   void (*thin_across)(const Strip&) = nullptr;
-  // Another engine, for products of few rows whose B is read in place; null: this one.
-  const Engine* (*for_few)() = nullptr;
-  int few_rows_along = most_thin_rows, few_rows_across = most_thin_rows;  // so many are few, by B's layout
   void (*thin_packed)(const Strip&) = nullptr;  // … and B packed; null: packed weights take the way of all others
   bool room_for_sums = false;  // these two keep sums in room of their own until they are done; false: in C
   int few_stretch = 0;  // units of k in a stretch of Strip::a_rows of most_thin_rows; 0, or more rows: thin_depth(rows)
-  Packers thin_left{};  // Strip::a_rows is one panel of whole 16 rows that these pack; null: stretches, by `left`
+  Packers thin_left{};  // Strip::a_rows is one panel of whole row_grains that these pack; null: stretches, by `left`
   int most_thin_along = 0;  // rows that thin_along takes; 0: most_thin_rows_along, or _widened
+  // Another engine, for products of few rows whose B is read in place; null: this one.
+  const Engine* (*for_few)() = nullptr;
+  int few_rows_along = most_thin_rows, few_rows_across = most_thin_rows;  // so many are few, by B's layout
 };
 
 // Units of k in memory that this engine packed.

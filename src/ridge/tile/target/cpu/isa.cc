@@ -8,9 +8,11 @@
 namespace ridge::tile::cpu {
 namespace {
 
+Isa permitted(Isa isa) { return granted(isa) ? isa : Isa::avx512_bf16; }  // only amx needs leave
+
 struct Current {
   IsaChoice choice = choose_isa(detected_isa(), std::getenv("RIDGE_ISA"));
-  std::atomic<Isa> isa{choice.isa};
+  std::atomic<Isa> isa{permitted(choice.isa)};
 };
 Current& current() {
   static Current c;
@@ -42,7 +44,7 @@ std::optional<std::int64_t> bytes_in(const std::string& path) {  // "48K", "32M"
 
 std::vector<Isa> available_isas() {
   std::vector<Isa> all;
-  const Isa most = choose_isa(detected_isa(), std::getenv("RIDGE_ISA")).isa;
+  const Isa most = permitted(choose_isa(detected_isa(), std::getenv("RIDGE_ISA")).isa);
   for (int i = 0; i <= static_cast<int>(most); ++i) all.push_back(static_cast<Isa>(i));
   return all;
 }
@@ -68,7 +70,7 @@ std::optional<std::string> isa_refusal() {
 }
 
 bool use_isa(Isa isa) {
-  if (isa > detected_isa()) return false;
+  if (!granted(isa)) return false;
   current().isa.store(isa, std::memory_order_relaxed);
   return true;
 }

@@ -33,9 +33,9 @@ std::optional<std::string> isa_refusal();
 // For tests: from now on isa() is this one (at most detected_isa(), else it is left as it was and false comes back).
 bool use_isa(Isa isa);
 
-// Whether a loop that computes on what it reads from memory should ask for lines far ahead of its loads. Intel's cores
-// gain by it (Emerald Rapids: compiled gelu of f32 .54 -> .91 of its roof, softmax .62 -> .86); AMD's own prefetchers
-// see enough (Zen 3: an affine chain of f32 falls from .98 to .82).
+// Whether a loop that computes on what it reads from memory should ask for lines far ahead of its loads: on Intel's
+// cores, of which one was measured (Emerald Rapids: compiled gelu of f32 .54 -> .91 of its roof). AMD's own
+// prefetchers see enough (Zen 3: an affine chain of f32 falls from .98 to .82).
 bool asks_far_ahead();
 
 struct Caches {  // bytes

@@ -1,5 +1,5 @@
 // AMX: 32 x 32 sums in four tiles, bf16 as pairs along k and int8 as quads (tiles.h). Rows too few to be worth a tile
-// are multiplied by AVX512_BF16.
+// go to the engine of AVX512_BF16 and VNNI for the same formats.
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"  // g++ 12 warns about its own _mm512_undefined_*
 #pragma GCC diagnostic ignored "-Wuninitialized"
 #include "ridge/tile/target/cpu/tiles_thin.h"

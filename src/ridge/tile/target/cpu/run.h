@@ -208,7 +208,7 @@ template <class Kernel> class Run {
 
  private:
   Team team_of(Index item) const {
-    const Range rows = part(problem_.m, schedule_.groups, item % schedule_.groups);
+    const Range rows = part(problem_.m, schedule_.groups, item % schedule_.groups, operands_.engine->row_grain);
     Team team{problem_, schedule_, operands_, item / schedule_.groups, rows};
     if (!schedule_.pack_left && !schedule_.thin) return team;
     const Engine& e = *operands_.engine;
@@ -218,7 +218,8 @@ template <class Kernel> class Run {
     team.panels = panels;
     // Stretches of few rows (thin_depth) have at least 512 units; few rows may be packed as whole tiles.
     const Index tails = (schedule_.thin ? ceil_div(units, 512) : schedule_.stages) * e.left_tail;
-    const Index packed_rows = schedule_.thin && e.thin_left.along != nullptr ? ceil_div(rows.size, 16) * 16 : rows.size;
+    const Index packed_rows =
+        schedule_.thin && e.thin_left.along != nullptr ? ceil_div(rows.size, e.row_grain) * e.row_grain : rows.size;
     team.left = static_cast<Unit*>(arenas().left.need(sizeof(Unit) * (packed_rows * (units + tails) + 64)));
     team.done = static_cast<std::atomic<unsigned char>*>(arenas().packed_flags.need(flags));
     for (Index i = 0; i < flags; ++i) new (&team.done[i]) std::atomic<unsigned char>(0);

@@ -8,6 +8,7 @@ namespace ridge::tile::cpu {
 namespace {
 
 constexpr Index most_packed_left = Index{16} << 20;  // bytes of A packed at once, by all threads together
+constexpr Index most_scratch = Index{16} << 20;      // bytes of sums of each thread that wait for the next stage of k
 
 Index rounded_up(Index a, Index to) { return ceil_div(a, to) * to; }
 
@@ -27,6 +28,8 @@ bool choose_thin(const Problem& p, const Operands& o, int threads, Schedule& s) 
   const bool in_c = !e.room_for_sums;
   const Index near = in_c ? caches().l2 * 2 : caches().l2 * 9 / 8;  // bytes of B that the way of all others reads well
   if (!packed && !along && p.m > most_thin_rows && p.k * p.n * o.right_bytes <= near) return false;
+  // One thread packs A's tiles while the others wait: not where A is as large as B.
+  if (threads > 1 && along && e.thin_left.along != nullptr && p.n < 2 * p.m) return false;
   s.thin = true, s.pack_right = false, s.pack_left = !along, s.scratch = !along && in_c && p.m > 2;
   const Index strip = along      ? 240
                       : !in_c    ? std::max<Index>(caches().l2 / 8 / std::max<Index>(p.m, 1) / e.cols, 1) * e.cols
@@ -81,9 +84,13 @@ Schedule choose(const Problem& p, const Operands& o, TileLimits limits, int thre
       std::max<Index>(e.cols, std::min(stage_bytes / o.right_parts / (deep * unit_bytes) / e.cols * e.cols, limits.n));
   s.column_blocks = std::max<Index>(1, ceil_div(p.n, in_order ? e.cols : nc));
   const Index mc = std::max<Index>(e.rows, limits.m / e.rows * e.rows);
+  // Tiles of sums that come back want rows that begin with a line and do not share a set of the L1.
+  s.scratch = e.tile_steps > 1 && s.stages > 1;
   const auto groups = [&](Index sharers) {
     const Index row_bytes = std::max<Index>(units, 1) * unit_bytes;
-    return std::max<Index>(1, ceil_div(p.m, std::max(mc, most_packed_left / sharers / row_bytes / mc * mc)));
+    Index rows = most_packed_left / sharers / row_bytes;
+    if (s.scratch) rows = std::min(rows, most_scratch / (nc * o.right_parts * unit_bytes));
+    return std::max<Index>(1, ceil_div(p.m, std::max(mc, rows / mc * mc)));
   };
   s.groups = groups(1);
   // Where each thread has columns enough they share a group: one each would be as many groups in the L3 as threads.
@@ -99,8 +106,6 @@ Schedule choose(const Problem& p, const Operands& o, TileLimits limits, int thre
   }
   s.row_blocks = std::max<Index>(1, ceil_div(ceil_div(p.m, s.groups), mc));
   const Matrix& b = *o.right;
-  // Tiles of sums that come back want rows that begin with a line and do not share a set of the L1.
-  s.scratch = e.tile_steps > 1 && s.stages > 1;
   s.pack_left = !read_left_in_place(p, o, s.stages);
   s.pack_right = b.prepacked == nullptr && !(o.right_alike && e.direct_right && b.row_stride == 1 && p.n <= 512 &&
                                              p.k * p.n * unit_bytes <= caches().l2 * 9 / 8);

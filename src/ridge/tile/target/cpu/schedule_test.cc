@@ -36,5 +36,30 @@ TEST(Schedule, groups_of_threads_that_share_none_take_the_room_of_one) {
     }
 }
 
+// An engine of tiles over bf16, whose rows are cut at 16.
+Schedule of_tiles(Problem p, int threads) {
+  Engine tiles;
+  tiles.rows = tiles.cols = 32, tiles.per_unit = 2, tiles.tile_steps = tiles.row_grain = 16;
+  tiles.thin_left.along = [](const Packing&) {}, tiles.thin_along = tiles.thin_across = [](const Strip&) {};
+  tiles.most_thin_along = 64;
+  Matrix a, b;  // A[m, k], B[n, k]: k contiguous
+  a.col_stride = b.col_stride = 1, a.row_stride = b.row_stride = p.k;
+  return choose(p, {&tiles, 2, 2, &a, &b}, limits, threads);
+}
+
+TEST(Schedule, sums_that_wait_for_the_next_stage_take_little_room) {
+  for (const Problem& p : {Problem{1, 60000, 4096, 4096}, Problem{1, 15360, 544, 4096}}) {
+    const Schedule s = of_tiles(p, 1);
+    ASSERT_TRUE(s.scratch);
+    EXPECT_LE(ceil_div(p.m, s.groups) * ceil_div(p.n, s.column_blocks) * 4, Index{16} << 20);
+  }
+}
+
+TEST(Schedule, tiles_of_few_rows_are_not_packed_by_one_thread_while_the_others_wait) {
+  EXPECT_TRUE(of_tiles({1, 64, 64, 16384}, 1).thin);
+  EXPECT_FALSE(of_tiles({1, 64, 64, 16384}, 2).thin);
+  EXPECT_TRUE(of_tiles({1, 64, 4096, 16384}, 2).thin);
+}
+
 }  // namespace
 }  // namespace ridge::tile::cpu

@@ -1,4 +1,4 @@
-// Products with at most eight rows, where B is read once and its bytes are the whole cost: 4096 x 4096 f32 at 30 GB/s
+// Products with at most 16 rows, where B is read once and its bytes are the whole cost: 4096 x 4096 f32 at 30 GB/s
 // take 2.2 ms, the FLOPs of one row a tenth of that. B is not packed. Where B's columns are contiguous, four or eight
 // rows of units at a time run along a strip of columns whose sums stay in the L2; where k is contiguous, sums are dot
 // products of three or four columns of B at a time. Both fetch the next rows while they multiply these. V: see block.h.

@@ -2,7 +2,8 @@
 // the product of a tile of A (16 rows x 16 units) and a tile of B (16 units x 16 columns, units of one column along k
 // as they lie in a packed panel) to a tile of sums: 16 x 16 x 32 bf16 in 16 cycles, while a load takes 8. 32 x 32 sums
 // are four tiles, and two tiles of A and two of B feed four products: 32 cycles of loads beside 64 of multiplies.
-// T names the tiles: configure, zero, load, dot, store, release, and for what leaves them stream and turn. It is a type
+// T names the tiles: configure, zero, load, load_once, dot, store, settle, release, for what leaves them stream and
+// turn, and for Fetching lanes. It is a type
 // of an unnamed namespace, so that no other file can link this file's machine code, and a test can put plain C++ in its
 // place. Source: Intel SDM vol. 1, chapter 18; a shape is palette, start row, bytes of a row and rows of each tile.
 #pragma once
@@ -27,10 +28,12 @@ struct alignas(64) TileShapes {
 template <int tall, int wide> [[gnu::always_inline]] inline TileShapes tile_shapes(int rows, int cols) {
   static_assert(tall * wide <= 4 && tall + (wide < 4 ? wide : 3) <= 4);
   TileShapes s;
-  const auto shape = [&s](int tile, int tall_of, int bytes) {
+  const auto shape = [&s](int tile, int tall_of, int bytes) __attribute__((always_inline)) {
     s.rows[tile] = static_cast<std::uint8_t>(tall_of), s.bytes[tile] = static_cast<std::uint16_t>(bytes);
   };
-  const auto part = [](int all, int i) { return all - tile_rows * i < tile_rows ? all - tile_rows * i : tile_rows; };
+  const auto part = [](int all, int i) __attribute__((always_inline)) {
+    return all - tile_rows * i < tile_rows ? all - tile_rows * i : tile_rows;
+  };
   for (int i = 0; i < tall; ++i) {
     shape(4 + i, part(rows, i), tile_bytes);
     for (int j = 0; j < wide; ++j) shape(i * wide + j, part(rows, i), 4 * part(cols, j));
@@ -79,6 +82,8 @@ template <class T, int tall, int wide>
   int rows_to_fetch = fetch_c ? x.rows : 0;
   const auto names = [](const Ahead& next) { return next.mask != 0 || next.shift != 0; };
   const bool ahead = names(x.next_a) || names(x.next_b);
+  // Not only at the panel's start, as block.h: a step takes 64 cycles and more, and sums that are added to lie in
+  // scratch, whose rows share no set of the L1.
   const int rows_a_step =
       x.steps >= 16 * tile_rows ? 2 : 2 * tile_rows;  // of C: spread over the panel where it is deep
   for (Index s = 0; s < x.steps; s += tile_rows) {

@@ -61,7 +61,7 @@ template <class T, class W> void tile_thin_along(const Strip& x) {
        multiply_weights<T, W, 1, 4>},
       {multiply_weights<T, W, 2, 1>, multiply_weights<T, W, 2, 2>, nullptr, nullptr}};
   constexpr Index in_unit = sizeof(Unit) / sizeof(W);
-  // Stretches of k whose rows of A take a third of an L2 of 2 MiB.
+  // Stretches of k whose rows of A take a quarter of an L2 of 2 MiB.
   const Index stretch = (Index{1} << 17) / wide / tile_rows / tile_rows * tile_rows * in_unit;
   for (Index k = 0; k < x.k; k += stretch) {
     Strip part = x;

@@ -73,7 +73,7 @@ const Unit* Worker::left(const Announced& a, Index panel, Range rows) {
            {.source = element(*a.matrix, team_.batch, first, a.k.begin, team_.operands.left_bytes),
             .stride = a.matrix->col_stride == 1 ? a.matrix->row_stride : a.matrix->col_stride,
             .lanes = static_cast<int>(rows.size),
-            .width = static_cast<int>(ceil_div(rows.size, 16) * 16),
+            .width = static_cast<int>(ceil_div(rows.size, e.row_grain) * e.row_grain),
             .k = a.k.size,
             .out = out});
     else

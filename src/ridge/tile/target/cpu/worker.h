@@ -15,8 +15,8 @@ struct Team {  // what the workers of one group share
   Schedule schedule;
   Operands operands;
   Index batch = 0;
-  Range rows;                                  // of the group
-  Unit* left = nullptr;                        // packed: block after block, panel after panel, [steps][panel rows]
+  Range rows;            // of the group
+  Unit* left = nullptr;  // packed: block after block, panel after panel, as Engine::left packs them
   std::atomic<unsigned char>* done = nullptr;  // by panel and stage: 0 no, 1 somebody packs it, 2 packed
   Index panels = 0;                            // in the largest row block
 };

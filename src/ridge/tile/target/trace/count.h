@@ -188,7 +188,7 @@ template <class Kernel> class CutCount {
   Counts operator()() {
     for (Index i = 0; i < s_.problem.batch * s_.schedule.groups; ++i) {
       meter_.forget();
-      group(i / s_.schedule.groups, cpu::part(s_.problem.m, s_.schedule.groups, i % s_.schedule.groups));
+      group(i / s_.schedule.groups, cpu::part(s_.problem.m, s_.schedule.groups, i % s_.schedule.groups, s_.grain_m));
     }
     return meter_.counts;
   }
