@@ -9,15 +9,6 @@ namespace ridge::tile::cpu {
 
 template <class W> inline constexpr int in_unit = sizeof(Unit) / sizeof(W);
 
-// Up to 16 units of one lane; `left` elements exist from p on.
-template <class Tag, class T, class W> [[gnu::always_inline]] inline __m512i tile_units_along(const T* p, Index left) {
-  if constexpr (sizeof(W) == 1) {
-    return _mm512_maskz_loadu_epi8(left >= 64 ? ~__mmask64{0} : (__mmask64{1} << left) - 1, p);
-  } else {
-    return units_along<Tag, T, W>(p, left);
-  }
-}
-
 // 16 units of one step of k, one of each lane, where lanes are contiguous; `left` elements of k exist.
 template <class Tag, class T, class W>
 [[gnu::always_inline]] inline __m512i tile_units_across(const T* p, Index stride, Index left, int lanes) {
@@ -35,11 +26,9 @@ template <class Tag, class T, class W>
     return _mm512_inserti32x4(all, _mm_unpackhi_epi16(high[0], high[1]), 3);
   } else {
     static_assert(sizeof(W) == 2, "pairs or quads");
-    const __m512i places = _mm512_set_epi16(47, 15, 46, 14, 45, 13, 44, 12, 43, 11, 42, 10, 41, 9, 40, 8, 39, 7, 38, 6,
-                                            37, 5, 36, 4, 35, 3, 34, 2, 33, 1, 32, 0);
     const __m512i even = shorts<Tag, T, W>(left > 0 ? in : __mmask16{0}, p);
     const __m512i odd = shorts<Tag, T, W>(left > 1 ? in : __mmask16{0}, p + (left > 1 ? stride : 0));
-    return _mm512_permutex2var_epi16(even, places, odd);
+    return _mm512_permutex2var_epi16(even, pair_places<Tag>(), odd);
   }
 }
 
@@ -50,7 +39,7 @@ template <class Tag, class T, class W> void pack_left_along(const Packing& x) {
     Unit* out = x.out + lane * 16;
     for (Index k = 0; k < x.k; k += deep, out += x.width * 16) {
       __builtin_prefetch(source + x.stride + k, 0, 3);
-      const __m512i units = lane < x.lanes ? tile_units_along<Tag, T, W>(source + k, x.k - k) : _mm512_setzero_si512();
+      const __m512i units = lane < x.lanes ? units_along<Tag, T, W>(source + k, x.k - k) : _mm512_setzero_si512();
       _mm512_storeu_si512(out, units);
     }
   }
@@ -87,7 +76,7 @@ template <class Tag, class T, class W> void pack_steps_along(const Packing& x) {
 #pragma GCC unroll 16
       for (int i = 0; i < 16; ++i) {
         if (i < lanes) __builtin_prefetch(reinterpret_cast<const char*>(source + i * x.stride + k) + 256, 0, 3);
-        r[i] = i < lanes ? tile_units_along<Tag, T, W>(source + i * x.stride + k, x.k - k) : _mm512_setzero_si512();
+        r[i] = i < lanes ? units_along<Tag, T, W>(source + i * x.stride + k, x.k - k) : _mm512_setzero_si512();
       }
       transpose16<Tag>(r);
       Unit* const out = x.out + k / in_unit<W> * x.width + lane;

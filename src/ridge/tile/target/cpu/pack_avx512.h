@@ -170,6 +170,12 @@ template <class Tag, class T, class W, int tail> void pack_along_avx512(const Pa
   }
 }
 
+// Picks pairs of the first sixteen of two rows: one of each, side by side.
+template <class Tag> [[gnu::always_inline]] inline __m512i pair_places() {
+  return _mm512_set_epi16(47, 15, 46, 14, 45, 13, 44, 12, 43, 11, 42, 10, 41, 9, 40, 8, 39, 7, 38, 6, 37, 5, 36, 4, 35,
+                          3, 34, 2, 33, 1, 32, 0);
+}
+
 template <class Tag, class T, class W, int tail> void pack_across_avx512(const Packing& x) {
   const T* source = static_cast<const T*>(x.source);
   const __mmask16 in0 = first_lanes<Tag>(x.lanes), in1 = first_lanes<Tag>(x.lanes - 16);
@@ -202,8 +208,7 @@ template <class Tag, class T, class W, int tail> void pack_across_avx512(const P
     }
   } else {
     static_assert(sizeof(W) == 2, "pairs");
-    const __m512i low = _mm512_set_epi16(47, 15, 46, 14, 45, 13, 44, 12, 43, 11, 42, 10, 41, 9, 40, 8, 39, 7, 38, 6, 37,
-                                         5, 36, 4, 35, 3, 34, 2, 33, 1, 32, 0);
+    const __m512i low = pair_places<Tag>();
     const __m512i high = _mm512_add_epi16(low, _mm512_set1_epi16(16));
     const __mmask32 in = __mmask32{in1} << 16 | in0;
     for (Index k = 0; k < x.k; k += 2, source += 2 * x.stride, out += x.width) {

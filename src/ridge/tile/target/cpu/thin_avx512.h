@@ -15,8 +15,8 @@ struct Rows {  // of B multiplied at once, and how many elements further on lie 
   const Unit* start = nullptr;  // what sums start from; null: from nothing
 };
 
-// Units of up to 16 columns of B from column j on: elements of one row, widened, or pairs of two rows. W is what the
-// multiply takes, T what lies in memory.
+// Units of up to 16 columns of B from column j on: elements of one row, widened, pairs of two rows or quads of four.
+// W is what the multiply takes, T what lies in memory.
 template <class V, class W, class T> struct RowUnits;
 
 template <class V, class T> struct RowUnits<V, float, T> {
@@ -35,8 +35,7 @@ requires(sizeof(W) == 2) struct RowUnits<V, W, T> {
     const __m512i x = shorts<V, T, W>(mask, p);
     const bool pair = count > 1;
     const __m512i y = shorts<V, T, W>(pair ? mask : 0, p + (pair ? stride : 0));
-    const __m512i low = _mm512_set_epi16(47, 15, 46, 14, 45, 13, 44, 12, 43, 11, 42, 10, 41, 9, 40, 8, 39, 7, 38, 6, 37,
-                                         5, 36, 4, 35, 3, 34, 2, 33, 1, 32, 0);
+    const __m512i low = pair_places<V>();
     const __m512i high = _mm512_add_epi16(low, _mm512_set1_epi16(16));
     out[0] = __builtin_bit_cast(typename V::Register, _mm512_permutex2var_epi16(x, low, y));
     out[1] = __builtin_bit_cast(typename V::Register, _mm512_permutex2var_epi16(x, high, y));
