@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "ridge/base/float16.h"
 #include "ridge/kernels/reference.h"
 #include "ridge/kernels/testing/matmul_case.h"
 #include "ridge/tile/target/cpu/isa.h"
@@ -30,13 +31,14 @@ INSTANTIATE_TEST_SUITE_P(Matmul, EveryIsa, testing::ValuesIn(tile::cpu::availabl
                          [](const auto& param) { return std::string(tile::cpu::name(param.param)); });
 
 TEST_P(EveryIsa, SmallIntegersComeOutBitForBit) {
-  for (const DType in : {DType::f32, DType::bf16})
+  for (const DType in : {DType::f32, DType::bf16, DType::int8})
     for (const Index m : {1, 2, 5, 7, 13, 14, 15, 29, 113})
       for (const Index n : {1, 3, 8, 16, 17, 31, 33, 65})
         for (const Index k : {1, 2, 3, 17, 64, 65})
           for (int layouts = 0; layouts < 8; ++layouts) {
             if ((m * n + k + layouts) % 3 != 0 && m * n * k > 3000) continue;
-            MatmulCase c = simple(m, n, k, in, in == DType::bf16 && n % 2 ? DType::bf16 : DType::f32, layouts);
+            const DType out = in == DType::int8 ? DType::int32 : in == DType::bf16 && n % 2 ? in : DType::f32;
+            MatmulCase c = simple(m, n, k, in, out, layouts);
             c.near = layouts % 2 ? Guarded::before : Guarded::after;
             ASSERT_EQ(check(c), "");
           }
@@ -101,15 +103,19 @@ TEST_P(EveryIsa, EveryPairOfDtypesInEveryLayout) {
 }
 
 TEST_P(EveryIsa, Int8SumsAreExactToTheLargest) {
-  constexpr Index k = 131071;
-  const std::vector<std::int8_t> least(static_cast<std::size_t>(k), -128);
-  MatmulCase c = simple(1, 1, k, DType::int8, DType::int32);
-  ASSERT_EQ(refuse(c.call.problem), std::nullopt);
-  std::int32_t d = 0;
-  matmul(c.call.problem, least.data(), least.data(), &d, 1);
-  EXPECT_EQ(d, 16384 * k);
-  c.call.problem.k = k + 1;
-  EXPECT_EQ(refuse(c.call.problem),
+  constexpr Index most = 131071;
+  const std::vector<std::int8_t> a(static_cast<std::size_t>(most), -128);
+  for (const std::int8_t other : {std::int8_t{-128}, std::int8_t{127}})
+    for (const auto& [m, n, k] : {std::array<Index, 3>{1, 1, most}, {5, 33, 3001}, {40, 70, 1801}})
+      for (int layouts = 0; layouts < 4; ++layouts) {
+        const std::vector<std::int8_t> b(static_cast<std::size_t>(n * k), other);
+        std::vector<std::int32_t> d(static_cast<std::size_t>(m * n));
+        MatmulCase c = simple(m, n, k, DType::int8, DType::int32, layouts);
+        ASSERT_EQ(refuse(c.call.problem), std::nullopt);
+        matmul(c.call.problem, a.data(), b.data(), d.data(), 1);
+        ASSERT_EQ(d, std::vector<std::int32_t>(d.size(), static_cast<std::int32_t>(-128 * other * k))) << text(c);
+      }
+  EXPECT_EQ(refuse(simple(1, 1, most + 1, DType::int8, DType::int32).call.problem),
             "expected k of at most 131071, where an int32 holds any sum of int8 products, found 131072");
 }
 
@@ -135,18 +141,28 @@ TEST_P(EveryIsa, Int8ResultsRoundToEvenAndStayInRange) {
   EXPECT_EQ(std::vector<int>(d, d + 6), (std::vector<int>{0, 2, 2, 127, -128, 0}));
 }
 
+// One NaN in A and one in B, in every layout of both.
+template <class T> void nan_stays(DType in, T one, T nan) {
+  constexpr Index n = 70, k = 90;
+  for (const Index m : {1, 3, 6, 8, 12, 40})
+    for (int layouts = 0; layouts < 4; ++layouts) {
+      const MatmulCase c = simple(m, n, k, in, DType::f32, layouts);
+      const MatmulProblem& p = c.call.problem;
+      std::vector<T> a(static_cast<std::size_t>(m * k), one), b(static_cast<std::size_t>(k * n), one);
+      std::vector<float> d(static_cast<std::size_t>(m * n), -1);
+      a[static_cast<std::size_t>((m - 1) * p.a.row_stride + (k - 1) * p.a.col_stride)] = nan;
+      b[static_cast<std::size_t>(50 * p.b.row_stride + 33 * p.b.col_stride)] = nan;
+      matmul(p, a.data(), b.data(), d.data(), 1);
+      for (Index r = 0; r < m; ++r)
+        for (Index j = 0; j < n; ++j)
+          ASSERT_EQ(std::isnan(d[static_cast<std::size_t>(r * n + j)]), r == m - 1 || j == 33)
+              << text(c) << " " << r << " " << j;
+    }
+}
+
 TEST_P(EveryIsa, NanStaysInItsRowAndInItsColumn) {
-  for (const Index m : {1, 6, 40}) {
-    const MatmulCase c = simple(m, 70, 90);
-    const MatmulProblem& p = c.call.problem;
-    std::vector<float> a(static_cast<std::size_t>(m * 90), 1), b(90 * 70, 1), d(static_cast<std::size_t>(m * 70), -1);
-    a[static_cast<std::size_t>((m - 1) * 90 + 89)] = NAN;
-    b[50 * 70 + 33] = NAN;
-    matmul(p, a.data(), b.data(), d.data(), 1);
-    for (Index r = 0; r < m; ++r)
-      for (Index j = 0; j < 70; ++j)
-        ASSERT_EQ(std::isnan(d[static_cast<std::size_t>(r * 70 + j)]), r == m - 1 || j == 33) << r << " " << j;
-  }
+  nan_stays<float>(DType::f32, 1, NAN);
+  nan_stays<Bf16>(DType::bf16, to_bf16(1), to_bf16(NAN));
 }
 
 TEST_P(EveryIsa, SumsDoNotDependOnTheNumberOfThreadsOrTheRun) {
@@ -241,19 +257,27 @@ TEST(MatmulTest, PackedWeightsOfAnotherShapeAreRefused) {
             "d: expected contiguous rows where the weights are packed, found contiguous columns");
 }
 
-TEST(MatmulTest, LargeOutputsThatAreStreamedAreWhole) {
-  const MatmulCase c = simple(2900, 3008, 3);
-  std::vector<float> a(2900 * 3), b(3 * 3008);
-  float* const d = static_cast<float*>(std::aligned_alloc(64, 2900 * 3008 * sizeof(float)));
-  fill(c.call.problem.a, a.data(), 2900, 3, true, 3);
-  fill(c.call.problem.b, b.data(), 3, 3008, true, 4);
-  matmul(c.call.problem, a.data(), b.data(), d, 2);
-  Index wrong = 0;
-  for (Index r = 0; r < 2900; ++r)
-    for (Index j = 0; j < 3008; ++j)
-      wrong += d[r * 3008 + j] != reference_element(c.call.problem, a.data(), b.data(), 0, r, j).value;
-  EXPECT_EQ(wrong, 0);
-  std::free(d);
+// Formats whose engines have a store of their own that passes by the caches.
+TEST_P(EveryIsa, LargeOutputsThatAreStreamedAreWhole) {
+  constexpr Index m = 2900, n = 3008, k = 3;
+  for (const DType in : {DType::f32, DType::bf16, DType::int8}) {
+    const MatmulCase c = simple(m, n, k, in, in == DType::int8 ? DType::int32 : DType::f32);
+    const auto size = static_cast<std::size_t>(bits(in) / 8);
+    std::vector<char> a(m * k * size), b(k * n * size);
+    void* const d = std::aligned_alloc(64, m * n * 4);
+    fill(c.call.problem.a, a.data(), m, k, true, 3);
+    fill(c.call.problem.b, b.data(), k, n, true, 4);
+    matmul(c.call.problem, a.data(), b.data(), d, 2);
+    Index wrong = 0;
+    for (Index r = 0; r < m; ++r)
+      for (Index j = 0; j < n; ++j) {
+        const double found =
+            in == DType::int8 ? static_cast<std::int32_t*>(d)[r * n + j] : static_cast<float*>(d)[r * n + j];
+        wrong += found != reference_element(c.call.problem, a.data(), b.data(), 0, r, j).value;
+      }
+    EXPECT_EQ(wrong, 0) << name(in);
+    std::free(d);
+  }
 }
 
 TEST(MatmulTest, EmptySumsAreZeroAndEmptyOutputsAreLeftAlone) {
