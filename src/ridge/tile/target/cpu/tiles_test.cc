@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cmath>
@@ -166,6 +167,41 @@ TEST(Tiles, stages_row_blocks_and_threads_equal_the_loops) {
     for (int layouts = 0; layouts < 4; ++layouts)
       for (const int threads : {1, 2})
         ASSERT_EQ(wrong(plain_tiles, sizes, layouts % 2 == 0, layouts / 2 == 0, threads), "");
+}
+
+// D by the block alone, 70 columns as the worker takes them: two whole panels side by side, then a part of one.
+std::vector<float> by_block(const Operand& a, const Operand& b, int rows, bool stream) {
+  constexpr int cols = 70;
+  constexpr Index deep = 32, stride = 80;
+  std::vector<Unit> left(32 * 16), right(3 * 32 * 16);
+  tile_packers<true>.along({a.matrix.data, a.matrix.row_stride, rows, rows, deep, left.data()});
+  for (int j = 0; j < cols; j += 32)
+    tile_packers<false>.along({static_cast<const Bf16*>(b.matrix.data) + j * b.matrix.row_stride, b.matrix.row_stride,
+                               std::min(32, cols - j), 32, deep, right.data() + j * 16});
+  std::vector<float> d(static_cast<std::size_t>(32 * stride), -1);
+  Block x;
+  x.a = left.data(), x.b = right.data(), x.b_stride = 32, x.panel_units = 32 * 16, x.steps = 16;
+  x.c = d.data(), x.c_stride = stride, x.rows = rows, x.cols = 32, x.panels = 2, x.packed = true, x.stream = stream;
+  tile_block<PlainTiles>(x);
+  x.b = right.data() + 64 * 16, x.c = d.data() + 64, x.cols = cols - 64, x.panels = 1;
+  tile_block<PlainTiles>(x);
+  return d;
+}
+
+// A product that the worker would stream has eight million elements.
+TEST(Tiles, sums_that_are_streamed_equal_the_loops) {
+  const Operand a(32, 32, true), b(70, 32, true);
+  for (int rows = 1; rows <= 32; ++rows)
+    for (const bool stream : {false, true}) {
+      const std::vector<float> d = by_block(a, b, rows, stream);
+      for (Index i = 0; i < 32; ++i)
+        for (Index j = 0; j < 80; ++j) {
+          float expected = i < rows && j < 70 ? 0 : -1;
+          for (Index s = 0; s < 32 && i < rows && j < 70; ++s) expected += a.at(i, s) * b.at(j, s);
+          ASSERT_EQ(d[static_cast<std::size_t>(i * 80 + j)], expected)
+              << rows << " rows, " << stream << ": " << i << " " << j;
+        }
+    }
 }
 
 }  // namespace
