@@ -18,6 +18,7 @@ using Unit = std::int32_t;
 // four steps of k. Line s is at base + (s mod (mask + 1)) * stride + ((s & ~mask) << shift), where s starts
 // at `from`.
 struct Ahead {
+  static constexpr Index straight = 16;  // lines that a walk does without these words: mask + 1 and from are multiples
   const char* base = nullptr;
   Index stride = 0;
   Index mask = 0;  // 2^n - 1

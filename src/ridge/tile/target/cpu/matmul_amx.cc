@@ -53,9 +53,10 @@ void turn_tile(const Unit* tile, typename V::Sum* c, Index c_stride, std::array<
   alignas(64) Unit turned[16][16];
 #pragma GCC unroll 16
   for (int i = 0; i < 16; ++i) _mm512_store_si512(turned[i], r[i]);
+  const auto in = V::part(cols);
   for (int i = 0; i < rows; ++i, c += c_stride) {
     const auto sums = V::load(turned[i]);
-    V::sum_store_part(c, add ? V::sum_add(sums, V::sum_load_part(c, cols)) : sums, cols);
+    V::sum_store_part(c, add ? V::sum_add(sums, V::sum_load_part(c, in)) : sums, in);
   }
 }
 

@@ -26,6 +26,7 @@ template <class A, class B> struct Widening {
       .right = packers_avx512<Here, B, float>,
       .thin_along = thin_along<Dots16<V, float, B>>,
       .thin_across = thin_across<V, float, B>,
+      .most_thin_along = 16,
   };
 };
 constexpr Engine integers{

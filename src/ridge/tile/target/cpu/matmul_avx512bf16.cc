@@ -13,7 +13,12 @@ namespace {
 struct Here {};
 struct V : FloatVectors512<Here> {
   [[gnu::always_inline]] static Register multiply_add(Register c, Register a, Register b) {
-    return _mm512_dpbf16_ps(c, __builtin_bit_cast(__m512bh, a), __builtin_bit_cast(__m512bh, b));
+    asm("vdpbf16ps %2, %1, %0" : "+v"(c) : "v"(b), "v"(a));
+    return c;
+  }
+  [[gnu::always_inline]] static Register multiply_add_at(Register c, const Unit& a, Register b) {
+    asm("vdpbf16ps %2%{1to16%}, %1, %0" : "+v"(c) : "v"(b), "m"(a));
+    return c;
   }
 };
 

@@ -183,8 +183,8 @@ template <class Tag, class T, class W, int tail> void pack_across_avx512(const P
   Unit* out = x.out;
   if constexpr (sizeof(W) == 4) {
     for (Index k = 0; k < x.k; ++k, source += x.stride, out += x.width) {
-      __builtin_prefetch(source + 12 * x.stride, 0, 3);
-      if (out1) __builtin_prefetch(source + 12 * x.stride + 16, 0, 3);
+      __builtin_prefetch(source + 16 * x.stride, 0, 2);
+      __builtin_prefetch(source + 16 * x.stride + (out1 ? 16 : x.lanes - 1), 0, 2);
       _mm512_mask_storeu_epi32(out, out0, units_along<Tag, T, W>(source, in0 == 0xffff ? 16 : x.lanes));
       if (out1)
         _mm512_mask_storeu_epi32(out + 16, out1,

@@ -213,7 +213,7 @@ template <class Kernel> class Run {
     if (!schedule_.pack_left && !schedule_.thin) return team;
     const Engine& e = *operands_.engine;
     const Index units = units_of(e, problem_.k),
-                panels = ceil_div(part(rows.size, schedule_.row_blocks, 0, e.row_grain).size, e.rows);
+                panels = ceil_div(part(rows.size, schedule_.row_blocks, 0, e.row_grain).size, schedule_.panel_rows);
     const Index flags = schedule_.row_blocks * panels * schedule_.stages;
     team.panels = panels;
     // Stretches of few rows (thin_depth) have at least 512 units; few rows may be packed as whole tiles.
@@ -238,7 +238,7 @@ template <class Kernel> class Run {
   void group(const Team& team, std::atomic<Index>& next, int worker_index, int workers) {
     Worker worker(team);
     for (Index i = 0; i < schedule_.row_blocks; ++i)
-      worker.panels += ceil_div(rows_of(team, i).size, operands_.engine->rows);
+      worker.panels += ceil_div(rows_of(team, i).size, schedule_.panel_rows);
     const Schedule& s = schedule_;
     const Index first = worker_index * s.row_blocks / workers;  // so that workers pack different blocks of A first
     for (Index c; (c = next.fetch_add(1, std::memory_order_relaxed)) < s.column_blocks;) {
@@ -284,7 +284,7 @@ template <class Kernel> class Run {
     } else {
       for (Index i = 0; i < in_group.size; ++i) std::fill_n(acc.sums + i * acc.stride, width(col), Sum{});
     }
-    worker.panels_left -= ceil_div(in_group.size, operands_.engine->rows);
+    worker.panels_left -= ceil_div(in_group.size, schedule_.panel_rows);
     if (stage + 1 < schedule_.stages) return;
     Storer storer{place, team.batch};
     Kernel::store(storer, globals_, acc);

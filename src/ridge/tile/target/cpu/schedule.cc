@@ -66,17 +66,23 @@ const Engine& engine_for(const Problem& p, const Engine& engine, const Matrix& r
 Schedule choose(const Problem& p, const Operands& o, TileLimits limits, int threads) {
   const Engine& e = *o.engine;
   Schedule s;
+  s.panel_rows = e.rows;
   if (o.right_alike && choose_thin(p, o, threads, s)) return s;
   const Index units = units_of(e, p.k), unit_bytes = sizeof(Unit);
-  // k: a panel of A fills at most two thirds of the L1. With n a stage of B
-  // fills three eighths of the L2, in which it is at least seven panels wide:
-  // narrower, it would be read from memory in short runs.
-  const Index stage_bytes = caches().l2 * 3 / 8;
+  const Matrix& b = *o.right;
+  // k: a panel of A fills at most two thirds of the L1. With n a stage of B fills three eighths of the L2, or a quarter
+  // where a pass of its own packs it, which reads as much as it writes, beside a neighbour on the same core; in it a
+  // stage is at least seven panels wide: narrower, it would be read from memory in short runs.
+  const bool passes = b.prepacked == nullptr && !e.keeps_right && e.tile_steps == 1;
+  const Index stage_bytes = caches().l2 * (passes ? 2 : 3) / 8;
   const Index l1_steps = caches().l1d * 2 / 3 / (e.rows * unit_bytes),
               l2_steps = stage_bytes / (7 * e.cols * unit_bytes);
   // Few rows pass so quickly over packed weights that memory is the limit: panel after panel, as they lie in it.
   const bool in_order = o.right->prepacked != nullptr && p.m <= 2 * e.rows;
-  const Index most_steps = std::max<Index>((in_order ? l1_steps : std::min(l1_steps, l2_steps)) / 32 * 32, 64);
+  // Few rows wait for that pass, and longer runs of each row of B are worth that their sums come back more often.
+  const bool long_runs = passes && b.row_stride == 1 && p.m <= 16 * e.rows;
+  const Index fit = in_order ? l1_steps : std::min({l1_steps, l2_steps, long_runs ? Index{128} : l1_steps});
+  const Index most_steps = std::max<Index>(fit / 32 * 32, 64);
   const Index kc = std::max<Index>(1, std::min(most_steps, limits.k / e.per_unit));
   s.stages = std::max<Index>(1, ceil_div(units, kc));
   const Index deep = std::max<Index>(ceil_div(units, s.stages), 1);
@@ -105,8 +111,10 @@ Schedule choose(const Problem& p, const Operands& o, TileLimits limits, int thre
     }
   }
   s.row_blocks = std::max<Index>(1, ceil_div(ceil_div(p.m, s.groups), mc));
-  const Matrix& b = *o.right;
   s.pack_left = !read_left_in_place(p, o, s.stages);
+  // Rows in place that lie in one set of the L1 leave ways for B.
+  if (!s.pack_left && e.row_grain == 1 && o.left->row_stride * o.left_bytes % 4096 == 0)
+    s.panel_rows = std::min(s.panel_rows, Index{8});
   s.pack_right = b.prepacked == nullptr && !(o.right_alike && e.direct_right && b.row_stride == 1 && p.n <= 512 &&
                                              p.k * p.n * unit_bytes <= caches().l2 * 9 / 8);
   return s;

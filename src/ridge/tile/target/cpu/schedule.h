@@ -22,8 +22,9 @@ struct Schedule {
   Index groups = 1;                          // of rows
   Index row_blocks = 1;                      // in a group
   Index column_blocks = 1;
-  Index stages = 1;  // of k
-  bool team = true;  // the threads share a group and cut its columns; false: each takes whole groups of its own
+  Index stages = 1;      // of k
+  Index panel_rows = 1;  // at most so many in a panel of A
+  bool team = true;      // the threads share a group and cut its columns; false: each takes whole groups of its own
   bool operator==(const Schedule&) const = default;
 };
 

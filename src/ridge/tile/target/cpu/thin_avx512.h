@@ -65,7 +65,7 @@ void across(const Strip& x, const Unit* a, const T* b, typename V::Sum* c, const
   const Index b_stride = x.b_stride, c_stride = x.c_stride, even = of_b.ahead[0], odd = of_b.ahead[1];
   for (Index j = 0; j < n; j += width) {
     const Index left = n - j;
-    const auto part = [&](int v) { return static_cast<int>(left - 16 * v < 16 ? left - 16 * v : 16); };
+    const auto part = [&](int v) { return V::part(left - 16 * v); };
     typename V::Register sums[rows][vectors];
 #pragma GCC unroll 8
     for (int i = 0; i < rows; ++i)
@@ -83,9 +83,14 @@ void across(const Strip& x, const Unit* a, const T* b, typename V::Sum* c, const
       for (int r = 0; r < Units::rows; ++r) __builtin_prefetch(p + (s % 2 == 0 ? even : odd) + r * b_stride, 0, 2);
 #pragma GCC unroll 8
       for (int i = 0; i < rows; ++i) {
-        const auto l = V::broadcast(a[s * a_stride + i]);
+        const Unit& at = a[s * a_stride + i];
+        if constexpr (broadcasts<V> && vectors == 1) {
+          sums[i][0] = V::multiply_add_at(sums[i][0], at, units[0]);
+        } else {
+          const auto l = V::broadcast(at);
 #pragma GCC unroll 2
-        for (int v = 0; v < vectors; ++v) sums[i][v] = V::multiply_add(sums[i][v], l, units[v]);
+          for (int v = 0; v < vectors; ++v) sums[i][v] = V::multiply_add(sums[i][v], l, units[v]);
+        }
       }
     };
     if (k == most_steps * Units::rows) {
@@ -143,8 +148,7 @@ template <class V, class W, class T> struct Dots16 {
       }
 #pragma GCC unroll 8
       for (int i = 0; i < rows; ++i) {
-        auto l = V::load_part(x.a_rows + i * (units + tail) + k / per_unit,
-                              static_cast<int>((left + per_unit - 1) / per_unit));
+        auto l = V::load_part(x.a_rows + i * (units + tail) + k / per_unit, V::part((left + per_unit - 1) / per_unit));
         asm("" : "+v"(l));  // one load, not one for each column: a core loads one register of 64 bytes a cycle
 #pragma GCC unroll 4
         for (int j = 0; j < columns; ++j) sums[i][j] = V::multiply_add(sums[i][j], l, right[j]);
@@ -160,7 +164,7 @@ template <class V, class W, class T> struct Dots16 {
           return r < rows ? sums[r < rows ? r : 0][j] : V::zero();
         };
         typename V::Sum four[4];
-        V::sum_store_part(four, lane_sums<V>({row(i), row(i + 1), row(i + 2), row(i + 3)}), 4);
+        V::sum_store_part(four, lane_sums<V>({row(i), row(i + 1), row(i + 2), row(i + 3)}), V::part(4));
         for (int r = i; r < i + 4 && r < rows; ++r) {
           if constexpr (starts<V>) four[r - i] += x.a_rows[r * (units + tail) + units];
           typename V::Sum* const at = c + r * x.c_stride + j;

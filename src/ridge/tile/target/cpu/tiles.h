@@ -64,7 +64,7 @@ template <class T, int tall, int wide> [[gnu::always_inline]] inline void tile_s
 
 template <class T, int tall, int wide>
 [[gnu::always_inline]] inline void multiply_tile_panel(const Block& x, const Unit* b, Unit* c, bool fetch_c,
-                                                       Fetching<T>& fetching) {
+                                                       Fetching<T, true>& fetching) {
   const Index a_stride = x.packed ? tile_bytes : x.a_stride * 4, a_tile = tile_rows * a_stride,
               a_step = x.packed ? x.rows * tile_bytes : tile_bytes;
   const Index b_stride = x.b_stride * 4, c_stride = x.c_stride * 4, b_step = tile_rows * x.b_stride;
@@ -92,6 +92,7 @@ template <class T, int tall, int wide>
     if (ahead) {
 #pragma GCC unroll 4
       for (int i = 0; i < 4; ++i) fetching.next();
+      fetching.turn(4);
     }
     for (int i = 0; i < rows_a_step && rows_to_fetch > 0; ++i, --rows_to_fetch, next_c += x.c_stride) {
       __builtin_prefetch(next_c, 1);
@@ -112,7 +113,7 @@ template <class T, int tall, int wide>
 
 template <class T, int tall, int wide> void multiply_tile_panels(const Block& x) {
   T::configure(tile_shapes<tall, wide>(x.rows, x.cols));
-  Fetching<T> fetching(x.next_a, x.next_b);
+  Fetching<T, true> fetching(x.next_a, x.next_b);
   auto* c = static_cast<Unit*>(x.c);
   const Unit* b = x.b;
   if (!x.stream)

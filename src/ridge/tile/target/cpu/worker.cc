@@ -92,18 +92,27 @@ const Unit* Worker::left(const Announced& a, Index panel, Range rows) {
   return out;
 }
 
+// Where columns are contiguous, the panels that share half a KiB of each row go together, a few rows at a time: panel
+// by panel, every row would be a page of its own for two lines, and memory delivers a third less.
 void Worker::pack_right(const Announced& b, Unit* out) const {
   const Engine& e = *team_.operands.engine;
-  const Index units = units_of(e, b.k.size);
-  for (Index j = 0; j < b.along.size; j += e.cols) {
-    pack(e.right, *b.matrix,
-         {.source = element(*b.matrix, team_.batch, b.along.begin + j, b.k.begin, team_.operands.right_bytes),
-          .stride = b.matrix->col_stride == 1 ? b.matrix->row_stride : b.matrix->col_stride,
-          .lanes = static_cast<int>(std::min<Index>(e.cols, b.along.size - j)),
-          .width = e.cols,
-          .k = b.k.size,
-          .out = out + j * units});
-  }
+  const int bytes = team_.operands.right_bytes;
+  const Index units = units_of(e, b.k.size),
+              stride = b.matrix->col_stride == 1 ? b.matrix->row_stride : b.matrix->col_stride;
+  const bool along = b.matrix->col_stride == 1;
+  const Index together = along ? e.cols : std::max<Index>(512 / bytes, e.cols),
+              deep = along ? b.k.size : 16 * e.per_unit;
+  for (Index group = 0; group < b.along.size; group += together)
+    for (Index k = 0; k < b.k.size; k += deep)
+      for (Index j = group; j < std::min(group + together, b.along.size); j += e.cols) {
+        pack(e.right, *b.matrix,
+             {.source = element(*b.matrix, team_.batch, b.along.begin + j, b.k.begin + k, bytes),
+              .stride = stride,
+              .lanes = static_cast<int>(std::min<Index>(e.cols, b.along.size - j)),
+              .width = e.cols,
+              .k = std::min(deep, b.k.size - k),
+              .out = out + j * units + k / e.per_unit * e.cols});
+      }
 }
 
 // Where the panels of a stage of B are to be had: packed for the call, packed once, or in place. The first panel of A
@@ -189,7 +198,7 @@ void Worker::multiply(const Sums& sums, const Announced& a, const Announced& b, 
   block.stream = s.stages == 1 && !sums.add && team_.problem.m * team_.problem.n >= stream_elements &&
                  reinterpret_cast<std::uintptr_t>(sums.data) % 64 == 0 && sums.stride % 16 == 0;
   streamed_ |= block.stream;
-  const Index count = ceil_div(a.along.size, e.rows), grains = ceil_div(a.along.size, e.row_grain);
+  const Index count = ceil_div(a.along.size, s.panel_rows), grains = ceil_div(a.along.size, e.row_grain);
   const Index each = grains / count * e.row_grain, more = grains % count;
   Range panel;
   for (Index p = 0; p < count; ++p) {
@@ -212,7 +221,7 @@ void Worker::multiply(const Sums& sums, const Announced& a, const Announced& b, 
       const char* const here = reinterpret_cast<const char*>(block.b);
       block.next_a = {.base = here, .mask = 0};
       block.next_b = {.base = here, .mask = 0};
-      if (s.pack_left) ahead_left(block, p, count, a, column_panel * (steps / 4));
+      if (s.pack_left) ahead_left(block, p, count, a, column_panel * (steps / 4) / Ahead::straight * Ahead::straight);
       if (next.right != nullptr) ahead_right(block, panels_left - p, j);
       e.block(block);
       block.keep = nullptr, column_panel += block.panels;
@@ -231,7 +240,7 @@ void Worker::ahead_left(Block& block, Index panel, Index count, const Announced&
     const Range in_group = part(team_.rows.size, s.row_blocks, next.row_block, e.row_grain);
     rows = {team_.rows.begin + in_group.begin, in_group.size};
     k = next.stage == stage ? a.k : part(team_.problem.k, s.stages, next.stage, e.k_grain);
-    panel = 0, count = ceil_div(rows.size, e.rows);
+    panel = 0, count = ceil_div(rows.size, s.panel_rows);
     block_of = next.row_block, stage_of = next.stage;
   }
   const Range r = part(rows.size, count, panel, e.row_grain);
