@@ -10,6 +10,7 @@
 #include "ridge/base/float16.h"
 #include "ridge/kernels/reference.h"
 #include "ridge/kernels/testing/matmul_case.h"
+#include "ridge/tile/target/cpu/engine.h"
 #include "ridge/tile/target/cpu/isa.h"
 
 namespace ridge::kernels {
@@ -247,6 +248,28 @@ TEST(MatmulOracle, RandomCases) {
   RecordProperty("cases", cases);
   std::printf("%d random products, seeds %d … %d, %zu instruction sets: %d wrong\n", cases, first, first + cases - 1,
               isas.size(), wrong);
+}
+
+// What Intel's cores do of themselves; packed weights stay pairs, and so do up to four rows.
+TEST(MatmulTest, Bf16ThatIsWidenedGivesTheSameProducts) {
+  const tile::cpu::Isa before = tile::cpu::isa();
+  if (!tile::cpu::use_isa(tile::cpu::Isa::avx512_bf16)) GTEST_SKIP() << "this CPU has no AVX512_BF16";
+  tile::cpu::use_pairs(false);
+  EXPECT_EQ(tile::cpu::engine(DType::bf16, DType::bf16)->per_unit, 1);
+  EXPECT_EQ(tile::cpu::engine(DType::bf16, DType::bf16, true)->per_unit, 2);
+  for (const DType b : {DType::bf16, DType::int8})
+    for (const Index m : {1, 4, 5, 15, 29, 130})
+      for (const Index n : {1, 17, 33, 530})
+        for (const Index k : {1, 3, 65, 700})
+          for (int layouts = 0; layouts < 8; ++layouts) {
+            MatmulCase c = simple(m, n, k, DType::bf16, DType::f32, layouts);
+            if ((m * n + k + layouts) % 3 != 0 && m * n * k > 3000) continue;
+            c.call.problem.b.dtype = b, c.threads = 1 + layouts % 2;
+            EXPECT_EQ(check(c), "");
+            c.packed = layouts < 4;
+            EXPECT_EQ(check(c), "");
+          }
+  tile::cpu::use_isa(before);
 }
 
 TEST(MatmulTest, PackedWeightsOfAnotherShapeAreRefused) {

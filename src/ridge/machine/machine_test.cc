@@ -281,6 +281,10 @@ TEST(System, GuessesFromCoresClockAndWidth) {
   EXPECT_EQ((*guess_cpu(facts, "2026-11-20").contraction_peak(DType::f16))->rate.value, 4 * 2e9 * 64);
   EXPECT_EQ((*machine.contraction_peak(DType::int8))->rate.value, 4 * 2e9 * 32);
   EXPECT_EQ((*guess_cpu(facts, "2026-11-20").contraction_peak(DType::int8))->rate.value, 4 * 4 * 2e9 * 64);
+  facts.vendor = "GenuineIntel";  // whose vdpbf16ps starts in every second cycle
+  EXPECT_EQ((*guess_cpu(facts, "2026-11-20").contraction_peak(DType::bf16))->rate.value, 4 * 2e9 * 64);
+  EXPECT_EQ((*guess_cpu(facts, "2026-11-20").contraction_peak(DType::bf16))->rate.source,
+            "the f32 guess: bf16 is widened to f32");
   facts.isa = Isa::amx;  // a tile's multiply: 16 x 16 x 32 of bf16 in 16 cycles, twice as many of int8
   const Machine tiles = guess_cpu(facts, "2026-11-20");
   EXPECT_EQ((*tiles.contraction_peak(DType::bf16))->rate.value, 4 * 2e9 * 1024);

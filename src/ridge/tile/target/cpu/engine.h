@@ -123,8 +123,9 @@ constexpr Index units_of(const Engine& e, Index k) {
 }
 
 // The engine that multiplies these operands; null where there is none. The same one for the whole process, but for
-// use_isa in tests.
-const Engine* engine(DType a, DType b);
+// use_isa and use_pairs in tests. prepacked: B is packed once for many products, and then not wider than it is stored
+// where that can be had.
+const Engine* engine(DType a, DType b, bool prepacked = false);
 
 // Of an instruction set's engines in f32, Pair<A, B>::engine for each two formats that are widened as they are packed.
 template <template <class, class> class Pair> const Engine* widening_engine(DType a, DType b) {
@@ -150,6 +151,7 @@ const Engine* plain_engine(DType a, DType b);
 const Engine* avx2_engine(DType a, DType b);
 const Engine* avx512_engine(DType a, DType b);
 const Engine* avx512_bf16_engine(DType a, DType b);
+const Engine* avx512_wide_bf16_engine(DType a, DType b);  // where pairs of bf16 are slow: see multiplies_pairs
 const Engine* amx_engine(DType a, DType b);
 
 }  // namespace ridge::tile::cpu

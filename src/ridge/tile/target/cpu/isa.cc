@@ -8,11 +8,20 @@
 namespace ridge::tile::cpu {
 namespace {
 
+bool is_intel() {
+#if defined(__x86_64__)
+  return __builtin_cpu_is("intel") != 0;
+#else
+  return false;
+#endif
+}
+
 Isa permitted(Isa isa) { return granted(isa) ? isa : Isa::avx512_bf16; }  // only amx needs leave
 
 struct Current {
   IsaChoice choice = choose_isa(detected_isa(), std::getenv("RIDGE_ISA"));
   std::atomic<Isa> isa{permitted(choice.isa)};
+  std::atomic<bool> pairs{std::getenv("RIDGE_ISA") != nullptr || !is_intel()};
 };
 Current& current() {
   static Current c;
@@ -72,16 +81,14 @@ std::optional<std::string> isa_refusal() {
 bool use_isa(Isa isa) {
   if (!granted(isa)) return false;
   current().isa.store(isa, std::memory_order_relaxed);
+  use_pairs(true);
   return true;
 }
 
-bool asks_far_ahead() {
-#if defined(__x86_64__)
-  return __builtin_cpu_is("intel") != 0;
-#else
-  return false;
-#endif
-}
+bool multiplies_pairs() { return current().pairs.load(std::memory_order_relaxed); }
+void use_pairs(bool pairs) { current().pairs.store(pairs, std::memory_order_relaxed); }
+
+bool asks_far_ahead() { return is_intel(); }
 
 Caches caches_under(const std::string& root) {
   Caches found;

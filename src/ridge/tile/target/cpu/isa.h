@@ -33,6 +33,12 @@ std::optional<std::string> isa_refusal();
 // For tests: from now on isa() is this one (at most detected_isa(), else it is left as it was and false comes back).
 bool use_isa(Isa isa);
 
+// Whether bf16 is multiplied in pairs where AVX512_BF16 is the most that a CPU has. Not on Intel's cores, of which one
+// was measured (Emerald Rapids: vdpbf16ps starts in every second cycle, two multiply-adds of f32 in each, so that bf16
+// that is widened as it is packed takes 0.55 of the time), unless the set was named, by RIDGE_ISA or use_isa.
+bool multiplies_pairs();
+void use_pairs(bool pairs);  // for tests: from now on
+
 // Whether a loop that computes on what it reads from memory should ask for lines far ahead of its loads: on Intel's
 // cores, of which one was measured (Emerald Rapids: compiled gelu of f32 .54 -> .91 of its roof). AMD's own
 // prefetchers see enough (Zen 3: an affine chain of f32 falls from .98 to .82).

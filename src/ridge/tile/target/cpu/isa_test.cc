@@ -39,6 +39,14 @@ TEST(Isa, a_test_can_go_down_and_up_again_but_not_beyond_the_cpu) {
   EXPECT_TRUE(use_isa(before));
 }
 
+TEST(Isa, a_set_that_is_named_multiplies_pairs_of_bf16) {
+  const Isa before = isa();
+  use_pairs(false);
+  EXPECT_FALSE(multiplies_pairs());
+  EXPECT_TRUE(use_isa(before));
+  EXPECT_TRUE(multiplies_pairs());
+}
+
 TEST(Isa, every_cpu_has_plain) { EXPECT_EQ(available_isas().front(), Isa::plain); }
 
 TEST(Caches, sizes_come_from_sysfs_and_what_is_missing_keeps_its_default) {

@@ -71,11 +71,13 @@ const Engine* plain_engine(DType a, DType b) {
   return widening_engine<Widening>(a, b);
 }
 
-const Engine* engine(DType a, DType b) {
+const Engine* engine(DType a, DType b, bool prepacked) {
   const Isa best = isa();
+  const bool pairs = multiplies_pairs() || prepacked;
   const Engine* found = nullptr;
   if (best >= Isa::amx) found = amx_engine(a, b);
-  if (found == nullptr && best >= Isa::avx512_bf16) found = avx512_bf16_engine(a, b);
+  if (found == nullptr && best >= Isa::avx512_bf16)
+    found = (pairs ? avx512_bf16_engine : avx512_wide_bf16_engine)(a, b);
   if (found == nullptr && best >= Isa::avx512) found = avx512_engine(a, b);
   if (found == nullptr && best >= Isa::avx2) found = avx2_engine(a, b);
   return found != nullptr ? found : plain_engine(a, b);
