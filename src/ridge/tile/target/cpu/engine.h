@@ -46,6 +46,7 @@ struct Block {
   bool add = false;       // to what C holds; false: overwrite
   bool stream = false;    // C goes past the caches: whole aligned lines that nobody reads soon
   Ahead next_a, next_b;
+  int* shape = nullptr;  // what tiles stay configured for from block to block (0: nothing); null: for this block alone
 };
 
 // out[steps][width] from `lanes` <= width vectors of k elements each; missing lanes and the rest of the last unit are
@@ -80,6 +81,7 @@ struct Strip {
 inline constexpr int most_thin_rows = 8;           // in one pass over B
 inline constexpr int most_thin_rows_across = 16;   // where B's columns are contiguous: two passes
 inline constexpr int most_thin_rows_along = 40;    // where k is: further passes find B in the L2
+inline constexpr int rows_of_a_group = 64;         // of tiles, in one pass over B where k is contiguous
 inline constexpr int most_thin_rows_widened = 16;  // where each of them must widen B again
 // Units of k in one stretch: the rows of a pass then take half of an L1 of 32 KiB. They are packed side by side, since
 // rows of a power of two would lie in the same set of the cache.
@@ -103,6 +105,7 @@ struct Engine {
   bool direct_right = false;  // a unit is one element as stored: B may, where columns are contiguous
   bool keeps_right = false;   // … and the block can leave it packed
   void (*block)(const Block&) = nullptr;
+  void (*release)() = nullptr;  // of tiles that blocks with a Block::shape left configured
   Packers left, right;
   void (*thin_along)(const Strip&) = nullptr;  // null: thin products take the way of all others
   void (*thin_across)(const Strip&) = nullptr;

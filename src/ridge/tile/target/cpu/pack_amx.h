@@ -87,15 +87,52 @@ template <class Tag, class T, class W> void pack_steps_along(const Packing& x) {
   }
 }
 
+// Two whole rows of 32 bf16 make two lines of pairs. Fetched are the rows one chunk of Worker::pack_right further.
+template <class Tag> [[gnu::always_inline]] inline void pack_pair_of_lines(const void* rows, Index stride, Unit* out) {
+  const auto* const even = static_cast<const Bf16*>(rows);
+  __builtin_prefetch(even + 32 * stride, 0, 2), __builtin_prefetch(even + 33 * stride, 0, 2);
+  const __m512i a = _mm512_loadu_si512(even), b = _mm512_loadu_si512(even + stride);
+  const __m512i low = pair_places<Tag>(), high = _mm512_add_epi16(low, _mm512_set1_epi16(16));
+  _mm512_storeu_si512(out, _mm512_permutex2var_epi16(a, low, b));
+  _mm512_storeu_si512(out + 16, _mm512_permutex2var_epi16(a, high, b));
+}
+
+// Four whole rows of 32 int8 make two lines of fours.
+template <class Tag> [[gnu::always_inline]] inline void pack_four_of_lines(const void* rows, Index stride, Unit* out) {
+  const auto* const first = static_cast<const std::int8_t*>(rows);
+  __m256i r[4];
+#pragma GCC unroll 4
+  for (int i = 0; i < 4; ++i) {
+    __builtin_prefetch(first + (64 + i) * stride, 0, 2);
+    r[i] = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(first + i * stride));
+  }
+  // Pairs of bytes: columns 0 … 7 and 16 … 23, then 8 … 15 and 24 … 31.
+  const auto pairs = [](__m256i even, __m256i odd) __attribute__((always_inline)) {
+    return _mm512_inserti64x4(_mm512_castsi256_si512(_mm256_unpacklo_epi8(even, odd)), _mm256_unpackhi_epi8(even, odd),
+                              1);
+  };
+  const __m512i a = pairs(r[0], r[1]), b = pairs(r[2], r[3]);
+  const __m512i low = _mm512_set_epi16(55, 23, 54, 22, 53, 21, 52, 20, 51, 19, 50, 18, 49, 17, 48, 16, 39, 7, 38, 6, 37,
+                                       5, 36, 4, 35, 3, 34, 2, 33, 1, 32, 0);
+  const __m512i high = _mm512_add_epi16(low, _mm512_set1_epi16(8));
+  _mm512_storeu_si512(out, _mm512_permutex2var_epi16(a, low, b));
+  _mm512_storeu_si512(out + 16, _mm512_permutex2var_epi16(a, high, b));
+}
+
 template <class Tag, class T, class W> void pack_steps_across(const Packing& x) {
   constexpr Index deep = 16 * in_unit<W>;
   const Index whole = (x.k + deep - 1) / deep * deep;
   const T* source = static_cast<const T*>(x.source);
   Unit* out = x.out;
-  for (Index k = 0; k < whole; k += in_unit<W>, out += x.width) {
+  Index k = 0;
+  if constexpr (sizeof(T) == sizeof(W))
+    if (x.lanes == 32 && x.width == 32)
+      for (; k + in_unit<W> <= x.k; k += in_unit<W>, out += 32)
+        (sizeof(W) == 2 ? pack_pair_of_lines<Tag> : pack_four_of_lines<Tag>)(source + k * x.stride, x.stride, out);
+  for (; k < whole; k += in_unit<W>, out += x.width) {
     const Index left = x.k - k;
     const T* const from = source + (left > 0 ? k * x.stride : 0);
-    for (int i = 0; i < in_unit<W>; ++i) __builtin_prefetch(from + (16 + i) * x.stride, 0, 3);
+    for (int i = 0; i < in_unit<W>; ++i) __builtin_prefetch(from + (deep + i) * x.stride, 0, 2);
     for (int lane = 0; lane < x.width; lane += 16)
       _mm512_mask_storeu_epi32(
           out + lane, first_lanes<Tag>(x.width - lane),

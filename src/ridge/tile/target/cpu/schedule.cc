@@ -28,6 +28,9 @@ bool choose_thin(const Problem& p, const Operands& o, int threads, Schedule& s) 
   const bool in_c = !e.room_for_sums;
   const Index near = in_c ? caches().l2 * 2 : caches().l2 * 9 / 8;  // bytes of B that the way of all others reads well
   if (!packed && !along && p.m > most_thin_rows && p.k * p.n * o.right_bytes <= near) return false;
+  // Tiles take further groups of rows over weights in the L2 that memory delivers slowly, not over any others.
+  if (along && e.thin_left.along != nullptr && p.m > rows_of_a_group && p.k * p.n * o.right_bytes <= caches().l2)
+    return false;
   // One thread packs A's tiles while the others wait: not where A is as large as B.
   if (threads > 1 && along && e.thin_left.along != nullptr && p.n < 2 * p.m) return false;
   s.thin = true, s.pack_right = false, s.pack_left = !along, s.scratch = !along && in_c && p.m > 2;
@@ -103,7 +106,10 @@ Schedule choose(const Problem& p, const Operands& o, TileLimits limits, int thre
   s.team = p.batch * s.groups < 2 * threads || (p.batch < 2 * threads && p.n >= nc * threads);
   if (!s.team) s.groups = groups(threads);
   if (threads > 1 && s.team) {
-    if (p.n >= 2 * e.cols * threads) {
+    // A thread takes whole panels. Where it gets a quarter more than its share, rows are cut, and all pack B.
+    const bool uneven = rounded_up(p.n, e.cols * threads) * 4 > p.n * 5 && s.stages * s.column_blocks == 1 &&
+                        p.m >= 2 * e.rows * threads;
+    if (p.n >= 2 * e.cols * threads && !uneven) {
       s.column_blocks = rounded_up(s.column_blocks, threads);
     } else if (p.m >= 2 * e.rows) {  // too few columns to cut: cut the rows
       s.groups = rounded_up(s.groups, threads);

@@ -26,7 +26,6 @@ thread_local bool configured = false;
 struct PlainTiles {
   static constexpr int lanes = 16;
   static void configure(const TileShapes& s) {
-    ASSERT_FALSE(configured);
     shapes = s, configured = true;
     std::memset(tiles, 0, sizeof tiles);
   }
@@ -94,6 +93,7 @@ constexpr Engine plain_tiles{
     .row_grain = 16,
     .direct_left = true,
     .block = tile_block<PlainTiles>,
+    .release = PlainTiles::release,
     .left = tile_packers<true>,
     .right = tile_packers<false>,
     .thin_along = tile_thin_along<PlainTiles, Bf16>,
@@ -186,6 +186,31 @@ std::vector<float> by_block(const Operand& a, const Operand& b, int rows, bool s
   x.b = right.data() + 64 * 16, x.c = d.data() + 64, x.cols = cols - 64, x.panels = 1;
   tile_block<PlainTiles>(x);
   return d;
+}
+
+// The worker takes more than one group of rows only over weights larger than the L2.
+TEST(Tiles, groups_of_rows_over_weights_equal_the_loops) {
+  for (const int rows : {65, 80, 81, 129, 160})
+    for (const Index n : {1, 16, 50})
+      for (const Index k : {31, 96, 1100, 2900}) {  // the last: in stretches
+        const Operand a(rows, k, true), b(n, k, true);
+        const int width = ceil_div(rows, 16) * 16;
+        std::vector<Unit> packed(static_cast<std::size_t>(ceil_div(k, 32) * 16 * width));
+        tile_packers<false>.along({a.matrix.data, a.matrix.row_stride, rows, width, k, packed.data()});
+        const Index stride = n + 3;
+        std::vector<float> d(static_cast<std::size_t>(rows * stride), -1);
+        Strip x;
+        x.a_rows = packed.data(), x.b = b.matrix.data, x.b_stride = b.matrix.row_stride, x.k = k, x.n = n;
+        x.rows = rows, x.c = d.data(), x.c_stride = stride;
+        tile_thin_along<PlainTiles, Bf16>(x);
+        for (Index i = 0; i < rows; ++i)
+          for (Index j = 0; j < stride; ++j) {
+            float expected = j < n ? 0 : -1;
+            for (Index q = 0; q < k && j < n; ++q) expected += a.at(i, q) * b.at(j, q);
+            ASSERT_EQ(d[static_cast<std::size_t>(i * stride + j)], expected)
+                << rows << "x" << n << "x" << k << ": " << i << " " << j;
+          }
+      }
 }
 
 // A product that the worker would stream has eight million elements.

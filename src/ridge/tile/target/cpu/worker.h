@@ -71,6 +71,7 @@ class Worker {
   void ahead_right(Block& block, Index panel, Index column) const;
 
   const Team& team_;
+  int shape_ = 0;  // Block::shape
   bool streamed_ = false;
   struct Slot {  // what of a right operand is packed
     Unit* data = nullptr;
