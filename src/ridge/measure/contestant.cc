@@ -1,6 +1,7 @@
 #include "ridge/measure/contestant.h"
 
 #include <fmt/format.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -9,10 +10,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <optional>
 #include <random>
 
+#include "ridge/base/cores.h"
 #include "ridge/base/text.h"
 #include "ridge/measure/baseline.h"
 #include "ridge/measure/fill.h"
@@ -34,6 +38,24 @@ namespace {
 
 constexpr std::uint64_t seed = 1;
 constexpr int checked_elements = 200;
+
+// Puts this process's threads on cores of their own and leaves them free to move again. Linux may wake a library's
+// thread on the core of whoever woke it although another idles; where the waker then spins, as libgomp's does, each
+// call takes two ticks of the scheduler (8 ms) until chance parts them, and that is not what the library can do.
+void spread_threads() {
+  const std::vector<int> cpus = affinity();
+  cpu_set_t all;
+  if (cpus.size() < 2 || sched_getaffinity(0, sizeof all, &all) != 0) return;
+  std::error_code ended;
+  std::size_t i = 0;
+  for (const auto& task : std::filesystem::directory_iterator("/proc/self/task", ended)) {
+    const pid_t thread = std::atoi(task.path().filename().c_str());
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(cpus[i++ % cpus.size()], &one);
+    if (sched_setaffinity(thread, sizeof one, &one) == 0) sched_setaffinity(thread, sizeof all, &all);
+  }
+}
 
 template <std::size_t size> void copy_text(char (&to)[size], std::string_view text) {
   const std::size_t length = std::min(text.size(), size - 1);
@@ -75,6 +97,7 @@ class Bout {
   // take a millisecond until it works at full speed.
   double seconds(int calls, int threads) const {
     constexpr double warm = 2e-3;
+    if (threads > 1) call_(), spread_threads();
     for (const Timer since; since.seconds() < warm;) call_();
     const Timer timer(threads == 1 ? Clock::thread : Clock::wall);
     for (int i = 0; i < calls; ++i) call_();

@@ -108,7 +108,7 @@ Schedule choose(const Problem& p, const Operands& o, TileLimits limits, int thre
   if (threads > 1 && s.team) {
     // A thread takes whole panels. Where it gets a quarter more than its share, rows are cut, and all pack B.
     const bool uneven = rounded_up(p.n, e.cols * threads) * 4 > p.n * 5 && s.stages * s.column_blocks == 1 &&
-                        p.m >= 2 * e.rows * threads;
+                        2 * p.m >= 3 * e.rows * threads;
     if (p.n >= 2 * e.cols * threads && !uneven) {
       s.column_blocks = rounded_up(s.column_blocks, threads);
     } else if (p.m >= 2 * e.rows) {  // too few columns to cut: cut the rows
