@@ -39,7 +39,9 @@ struct Counted {
   static Counted load_some(const float* p, int n) { return ++counts["load"], Counted{FloatLanes::load_some(p, n)}; }
   template <class T> void store(T* p) const { ++counts["store"], v.store(p); }
   void store_some(float* p, int n) const { ++counts["store"], v.store_some(p, n); }
-  template <class T> void stream(T* p) const { ++counts["stream"], v.stream(p); }
+  template <class T> static void stream_two(Counted a, Counted b, T* p) {
+    counts["stream"] += 2, FloatLanes::stream_two(a.v, b.v, p);
+  }
   static void fence() { ++counts["fence"]; }
 };
 Counted operator+(Counted a, Counted b) { return ++counts["add"], Counted{a.v + b.v}; }

@@ -2,6 +2,8 @@
 // row's writing and others' reading at once. Internal to rows_body.h.
 #pragma once
 
+#include <utility>
+
 #include "ridge/kernels/vector_math.h"
 #include "ridge/kernels/vector_math_storage.h"
 
@@ -23,9 +25,10 @@ template <class V, class X, bool halves, class Kind> struct Reduction {
   const X* row;
   V start;
   V part[2 * pairs];
-  Reduction(const X* x, V neutral) : row(x), start(neutral) {
-    for (V& each : part) each = neutral;
-  }
+  Reduction(const X* x, V neutral) : Reduction(x, neutral, std::make_index_sequence<2 * pairs>()) {}
+  template <std::size_t... i>  // no loop: g++ would make it a memset, for which the sums would have to lie in memory
+  Reduction(const X* x, V neutral, std::index_sequence<i...>)
+      : row(x), start(neutral), part{(static_cast<void>(i), neutral)...} {}
 
   [[gnu::always_inline]] void two(std::int64_t i, int k) {
     const Two<V> x = load_two<V, halves>(row + i);
@@ -56,66 +59,68 @@ struct Largest {  // of a NaN and another, the other: it shows in the sum of pow
   template <class V> static V both(V a, V b) { return larger(b, a); }
 };
 
-struct Nothing {
-  static constexpr int pairs = 1;
+template <int of_a_turn = 2> struct Nothing {
+  static constexpr int pairs = of_a_turn;
   static void two(std::int64_t, int = 0) {}
   static void some(std::int64_t, int) {}
 };
-// A reduction of a row that comes from memory asks for its lines, and for those of the row behind it, 4 KiB ahead: a
-// core that also computes exponentials or rounds to 16 bits sees too few loads at once to keep the memory busy.
-template <class Row> struct FromMemory : Row {
+// A reduction of a row that comes from memory asks for its lines, and for those of the row behind it: a core that also
+// computes exponentials or rounds to 16 bits sees too few loads at once to keep the memory busy. Where a row's work is
+// shorter than the memory's latency they are asked for further ahead, and into the L2, which waits for more of them.
+struct SoonL1 {
+  static constexpr int bytes = 4096, locality = 3;
+};
+struct LaterL2 {
+  static constexpr int bytes = 8192, locality = 2;
+};
+template <class Row, class Ahead = SoonL1> struct FromMemory : Row {
+  using Row::Row;
   [[gnu::always_inline]] void two(std::int64_t i, int k) {
     constexpr int line = 64, bytes = 2 * sizeof(Row::start) / sizeof(float) * sizeof(*Row::row), every = line / bytes;
-    const char* const ahead = reinterpret_cast<const char*>(Row::row + i) + 4096;
+    const char* const ahead = reinterpret_cast<const char*>(Row::row + i) + Ahead::bytes;
     if (every < 2 || k % every == 0)
 #pragma GCC unroll 2
-      for (int b = 0; b < bytes; b += line) __builtin_prefetch(ahead + b);
+      for (int b = 0; b < bytes; b += line) __builtin_prefetch(ahead + b, 0, Ahead::locality);
     Row::two(i, k);
   }
 };
-template <class Fetch, class Work>
-struct Reader {  // `fetch` of a row that comes from memory, `work` on one from a cache
-  static constexpr int pairs = std::max({2, Fetch::pairs, Work::pairs});  // in one turn of the loop
-  Fetch fetch;
-  Work work;
-  [[gnu::always_inline]] void two(std::int64_t i, int k) { fetch.two(i, k), work.two(i, k); }
-  void some(std::int64_t i, int count) { fetch.some(i, count), work.some(i, count); }
-};
-
 template <class V, class Step> void rest(Step& step, std::int64_t from, std::int64_t n) {
   for (; from < n; from += V::lanes) step.some(from, static_cast<int>(std::min<std::int64_t>(V::lanes, n - from)));
 }
 
-// Over 0 … n-1: `write` writes one row, `read` works on others; returned as it is then. Whole pairs are written from
-// `lead` on, where the output meets a line, so the writer is ahead of the reader, who may overwrite what it read.
-template <class V, class Write, class Read>
-[[gnu::always_inline]] inline Read over_row(std::int64_t n, std::int64_t lead, const Write& write, const Read& start) {
-  constexpr std::int64_t pair = 2 * V::lanes, turn = Read::pairs * pair;
-  const Write edge = write, body = write;  // copies, whose addresses nobody has, stay in registers
-  Read read = start;
-  rest<V>(edge, 0, lead);
+template <class V, class Step> [[gnu::noinline]] Step rest_of(Step step, std::int64_t from, std::int64_t n) {
+  rest<V>(step, from, n);
+  return step;
+}
+
+// Over 0 … n-1: `write` writes one row, `fetch` reads one that comes from memory and `work` one from a cache. Whole
+// pairs are written from `lead` on, where the output meets a line, so the writer is ahead of the readers, who may
+// overwrite what they read. What is no whole pair is left to a copy of the step: one that nobody has the address of
+// stays in registers. In memory, it would be copied in one piece where it was written in several, and such a load waits
+// for every store before it, those past the caches too.
+template <class V, class Write, class Fetch, class Work>
+[[gnu::always_inline]] inline void over_row(std::int64_t n, std::int64_t lead, const Write& write, Fetch&& fetch,
+                                            Work&& work) {
+  constexpr int pairs = std::max(std::decay_t<Fetch>::pairs, std::decay_t<Work>::pairs);  // in one turn of the loop
+  constexpr std::int64_t pair = 2 * V::lanes, turn = pairs * pair;
+  if (lead > 0) rest_of<V>(write, 0, lead);
   std::int64_t i = 0;
   for (; lead + i + turn <= n; i += turn) {
 #pragma GCC unroll 4
-    for (int k = 0; k < Read::pairs; ++k) read.fetch.two(i + k * pair, k);
+    for (int k = 0; k < pairs; ++k) fetch.two(i + k * pair, k);
 #pragma GCC unroll 4
-    for (int k = 0; k < Read::pairs; ++k) body.two(lead + i + k * pair);
+    for (int k = 0; k < pairs; ++k) write.two(lead + i + k * pair);
 #pragma GCC unroll 4
-    for (int k = 0; k < Read::pairs; ++k) read.work.two(i + k * pair, k);
+    for (int k = 0; k < pairs; ++k) work.two(i + k * pair, k);
   }
-  for (std::int64_t at = lead + i; at < n; at += pair) {
-    if (at + pair <= n)
-      edge.two(at);
-    else
-      rest<V>(edge, at, n);
-  }
+  std::int64_t at = lead + i;
+  for (; at + pair <= n; at += pair) write.two(at);
+  if (at < n) rest_of<V>(write, at, n);
   for (; i + turn <= n; i += turn)
 #pragma GCC unroll 4
-    for (int k = 0; k < Read::pairs; ++k) read.two(i + k * pair, k);
-  for (; i + pair <= n; i += pair) read.two(i, 0);
-  Read last = read;
-  rest<V>(last, i, n);
-  return last;
+    for (int k = 0; k < pairs; ++k) fetch.two(i + k * pair, k), work.two(i + k * pair, k);
+  for (; i + pair <= n; i += pair) fetch.two(i, 0), work.two(i, 0);
+  if (i < n) fetch = rest_of<V>(fetch, i, n), work = rest_of<V>(work, i, n);
 }
 
 }  // namespace

@@ -26,16 +26,19 @@ template <class V, class X, class W, class Y> class RowRunner {
   void softmax() {
     if (run_.begin == run_.end) return;
     if (run_.near) return in_batches([&](std::int64_t from, int rows) { softmax_of(from, rows); });
-    float most = largest(over_row<V>(n_, 0, Nothing{}, Reader<Top, Nothing>{top_of(run_.begin), {}}).fetch.result());
-    float sum = 0;
+    Top first = top_of(run_.begin);
+    over_row<V>(n_, 0, Nothing<>{}, first, Nothing<>{});
+    float most = largest(first.result()), sum = 0;
     for (std::int64_t r = run_.begin; r < run_.end; ++r) {
-      const Reader<FromMemory<Top>, Powers> start{{top_of(std::min(r + 1, run_.end - 1))},
-                                                  {x_row(r), run_.scratch, lit<V>(most)}};
-      const auto done = r == run_.begin ? over_row<V>(n_, 0, Nothing{}, start)
-                                        : over_row<V>(n_, lead(r - 1), scaled(r - 1, sum), start);
-      sum = done.work.total(), most = largest(done.fetch.result());
+      FromMemory<Top> next = top_of<FromMemory<Top>>(std::min(r + 1, run_.end - 1));
+      Powers powers{x_row(r), run_.scratch, lit<V>(most)};
+      if (r == run_.begin)
+        over_row<V>(n_, 0, Nothing<>{}, next, powers);
+      else
+        over_row<V>(n_, lead(r - 1), scaled(r - 1, sum), next, powers);
+      sum = powers.total(), most = largest(next.result());
     }
-    over_row<V>(n_, lead(run_.end - 1), scaled(run_.end - 1, sum), Reader<Nothing, Nothing>{});
+    over_row<V>(n_, lead(run_.end - 1), scaled(run_.end - 1, sum), Nothing<>{}, Nothing<>{});
   }
 
   void rmsnorm() {
@@ -47,23 +50,27 @@ template <class V, class X, class W, class Y> class RowRunner {
   // A row's sum of squares in so many pairs of vectors.
   template <int pairs> void rmsnorm() {
     if (run_.near) return in_batches([&](std::int64_t from, int rows) { rmsnorm_of<pairs>(from, rows); });
+    using Ahead = std::conditional_t<sizeof(X) == 2, SoonL1, LaterL2>;
     if (sizeof(X) == 2 || tile::cpu::asks_far_ahead())
-      rmsnorm_through<pairs, FromMemory<Squares<pairs>>>();
+      rmsnorm_through<pairs, FromMemory<Squares<pairs>, Ahead>>();
     else
       rmsnorm_through<pairs, Squares<pairs>>();
   }
   template <int pairs, class Fetch> void rmsnorm_through() {
-    V squares = over_row<V>(n_, 0, Nothing{}, squares_of<pairs>(run_.begin)).fetch.result();
+    Squares<pairs> first = squares_of<pairs>(run_.begin);
+    over_row<V>(n_, 0, Nothing<>{}, first, Nothing<>{});
+    V squares = first.result();
     for (std::int64_t r = run_.begin; r < run_.end; ++r) {
       const Scale s = scale_of(r, sum(squares));
-      const Reader<Fetch, Nothing> next{{squares_of<pairs>(std::min(r + 1, run_.end - 1)).fetch}, {}};
+      Fetch next = squares_of<pairs, Fetch>(std::min(r + 1, run_.end - 1));
       if (s.unit != 1) {
         write_divided(r, s);
-        squares = over_row<V>(n_, 0, Nothing{}, next).fetch.result();
+        over_row<V>(n_, 0, Nothing<>{}, next, Nothing<>{});
       } else {
         const Weighted<X, halves> write{x_row(r), weight_, y_row(r), streams(r), lit<V>(s.factor)};
-        squares = over_row<V>(n_, lead(r), write, next).fetch.result();
+        over_row<V>(n_, lead(r), write, next, Nothing<>{});
       }
+      squares = next.result();
     }
   }
 
@@ -86,21 +93,25 @@ template <class V, class X, class W, class Y> class RowRunner {
   void softmax_of(std::int64_t from, int rows) const {
     V tops[most_rows], sums[most_rows];
     const auto set_top = [&](int k, const Top& row) { tops[k] = lit<V>(largest(row.result())); };
-    const auto set_sum = [&](int k, const Powers& row) { sums[k] = lit<V>(1) / lit<V>(row.total()); };
-    const auto powers = [&](int k) { return Powers{x_row(from + k), room(from + k, k), tops[k]}; };
     const auto scaled = [&](int k) { return Scaled{room(from + k, k), y_row(from + k), false, sums[k]}; };
     in_pairs(
         rows,
         [&](int k) {
-          const auto done = over_row<V>(n_, 0, Nothing{}, Reader<Top, Top>{top_of(from + k), top_of(from + k + 1)});
-          set_top(k, done.fetch), set_top(k + 1, done.work);
+          Top one = top_of(from + k), other = top_of(from + k + 1);
+          over_row<V>(n_, 0, Nothing<>{}, one, other);
+          set_top(k, one), set_top(k + 1, other);
         },
         [&](int k) {
-          set_top(k, over_row<V>(n_, 0, Nothing{}, Reader<Top, Nothing>{top_of(from + k), {}}).fetch);
+          Top one = top_of(from + k);
+          over_row<V>(n_, 0, Nothing<>{}, one, Nothing<>{});
+          set_top(k, one);
         });
-    for (int k = 0; k < rows; ++k)
-      set_sum(k, over_row<V>(n_, 0, Nothing{}, Reader<Nothing, Powers>{{}, powers(k)}).work);
-    for (int k = 0; k < rows; ++k) over_row<V>(n_, 0, scaled(k), Alone<4>{});
+    for (int k = 0; k < rows; ++k) {
+      Powers powers{x_row(from + k), room(from + k, k), tops[k]};
+      over_row<V>(n_, 0, Nothing<>{}, Nothing<>{}, powers);
+      sums[k] = lit<V>(1) / lit<V>(powers.total());
+    }
+    for (int k = 0; k < rows; ++k) over_row<V>(n_, 0, scaled(k), Nothing<4>{}, Nothing<>{});
   }
   // Where a row's powers wait for their sum: y itself where it can hold them.
   float* room(std::int64_t r, int k) const {
@@ -112,11 +123,15 @@ template <class V, class X, class W, class Y> class RowRunner {
   template <int pairs> void rmsnorm_of(std::int64_t from, int rows) const {
     Scale scales[most_rows];
     const auto set = [&](int k, const auto& row) { scales[k] = scale_of(from + k, sum(row.result())); };
-    const auto sum_one = [&](int k) { set(k, over_row<V>(n_, 0, Nothing{}, squares_of<pairs>(from + k)).fetch); };
+    const auto sum_one = [&](int k) {
+      Squares<pairs> one = squares_of<pairs>(from + k);
+      over_row<V>(n_, 0, Nothing<>{}, one, Nothing<>{});
+      set(k, one);
+    };
     const auto write_one = [&](int k) {
       if (scales[k].unit != 1) return write_divided(from + k, scales[k]);
       const Weighted<X, halves> write{x_row(from + k), weight_, y_row(from + k), false, lit<V>(scales[k].factor)};
-      over_row<V>(n_, 0, write, Alone<4>{});
+      over_row<V>(n_, 0, write, Nothing<4>{}, Nothing<>{});
     };
     if constexpr (pairs == 4) {
       for (int k = 0; k < rows; ++k) sum_one(k), write_one(k);
@@ -124,17 +139,17 @@ template <class V, class X, class W, class Y> class RowRunner {
       in_pairs(
           rows,
           [&](int k) {
-            const Reader<Squares<pairs>, Squares<pairs>> start{{x_row(from + k), lit<V>(0)},
-                                                               {x_row(from + k + 1), lit<V>(0)}};
-            const auto done = over_row<V>(n_, 0, Nothing{}, start);
-            set(k, done.fetch), set(k + 1, done.work);
+            Squares<pairs> one = squares_of<pairs>(from + k), other = squares_of<pairs>(from + k + 1);
+            over_row<V>(n_, 0, Nothing<>{}, one, other);
+            set(k, one), set(k + 1, other);
           },
           sum_one);
       in_pairs(
           rows,
           [&](int k) {
             if (scales[k].unit != 1 || scales[k + 1].unit != 1) return write_one(k), write_one(k + 1);
-            over_row<V>(n_, 0, weighted_two(from + k, scales[k].factor, scales[k + 1].factor), Alone<2>{});
+            over_row<V>(n_, 0, weighted_two(from + k, scales[k].factor, scales[k + 1].factor), Nothing<>{},
+                        Nothing<>{});
           },
           write_one);
     }
@@ -163,10 +178,9 @@ template <class V, class X, class W, class Y> class RowRunner {
   };
   using Top = Reduction<V, X, halves, Largest>;
   template <int pairs> using Squares = Reduction<V, X, halves, SumOfSquares<pairs>>;
-  template <int turn> struct Alone : Reader<Nothing, Nothing> { static constexpr int pairs = turn; };
-  Top top_of(std::int64_t r) const { return {x_row(r), lit<V>(-__builtin_inff())}; }
-  template <int pairs> Reader<Squares<pairs>, Nothing> squares_of(std::int64_t r) const {
-    return {{x_row(r), lit<V>(0)}, {}};
+  template <class Kind = Top> Kind top_of(std::int64_t r) const { return Kind(x_row(r), lit<V>(-__builtin_inff())); }
+  template <int pairs, class Kind = Squares<pairs>> Kind squares_of(std::int64_t r) const {
+    return Kind(x_row(r), lit<V>(0));
   }
 
   // scratch = 2^64 e^(x - top); their sum. A NaN makes it NaN, and so do +inf and a row of -inf: 0/0.
@@ -266,7 +280,7 @@ template <class V, class X, class W, class Y> class RowRunner {
   void write_divided(std::int64_t r, const Scale& s) const {
     divide_by(r, s.unit);
     const Weighted<float, false> write{run_.scratch, weight_, y_row(r), streams(r), lit<V>(s.factor)};
-    over_row<V>(n_, lead(r), write, Alone<2>{});
+    over_row<V>(n_, lead(r), write, Nothing<>{}, Nothing<>{});
   }
   void divide_by(std::int64_t r, float unit) const {  // scratch = x / unit
     for (std::int64_t i = 0; i < n_; i += V::lanes) {

@@ -2,7 +2,7 @@
 // into what the machine has. A kernel is written once against this vocabulary and compiled in one file for each
 // instruction set; every name lies in an unnamed namespace, so that no AVX-512 copy of a function can be linked into
 // the plain kernel. Rounding is to nearest even and subnormals are kept, throughout. Loads and stores need no alignment
-// but stream(), which needs that of a whole vector.
+// but stream_two() and stream_halves(), which need that of what they write.
 #pragma once
 
 #include <cmath>
@@ -52,9 +52,11 @@ struct Float512 {
   void store(Bf16* p) const { _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), bf16_bits()); }
   void store(F16* p) const { _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), f16_bits()); }
   void store_some(float* p, int n) const { _mm512_mask_storeu_ps(p, first(n), v); }
-  void stream(float* p) const { _mm512_stream_ps(p, v); }
-  void stream(Bf16* p) const { _mm256_stream_si256(reinterpret_cast<__m256i*>(p), bf16_bits()); }
-  void stream(F16* p) const { _mm256_stream_si256(reinterpret_cast<__m256i*>(p), f16_bits()); }
+  static void stream_two(Float512 a, Float512 b, float* p) {
+    _mm512_stream_ps(p, a.v), _mm512_stream_ps(p + lanes, b.v);
+  }
+  static void stream_two(Float512 a, Float512 b, Bf16* p) { stream_line(a.bf16_bits(), b.bf16_bits(), p); }
+  static void stream_two(Float512 a, Float512 b, F16* p) { stream_line(a.f16_bits(), b.f16_bits(), p); }
   static void fence() { _mm_sfence(); }
   static void prefetch(const void* p) { _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T1); }
 
@@ -71,6 +73,9 @@ struct Float512 {
   }
 
  private:
+  static void stream_line(__m256i a, __m256i b, void* p) {
+    _mm512_stream_si512(static_cast<__m512i*>(p), _mm512_inserti64x4(_mm512_castsi256_si512(a), b, 1));
+  }
   static __m512i joined(Float512 even, Float512 odd) {
     __m512i low = even.rounded_to_bf16(), high = odd.rounded_to_bf16();
     if (_mm512_cmp_ps_mask(even.v, odd.v, _CMP_UNORD_Q) != 0) [[unlikely]]
@@ -152,9 +157,11 @@ struct Float256 {
   void store(Bf16* p) const { _mm_storeu_si128(reinterpret_cast<__m128i*>(p), bf16_bits()); }
   void store(F16* p) const { _mm_storeu_si128(reinterpret_cast<__m128i*>(p), f16_bits()); }
   void store_some(float* p, int n) const { _mm256_maskstore_ps(p, first(n), v); }
-  void stream(float* p) const { _mm256_stream_ps(p, v); }
-  void stream(Bf16* p) const { _mm_stream_si128(reinterpret_cast<__m128i*>(p), bf16_bits()); }
-  void stream(F16* p) const { _mm_stream_si128(reinterpret_cast<__m128i*>(p), f16_bits()); }
+  static void stream_two(Float256 a, Float256 b, float* p) {
+    _mm256_stream_ps(p, a.v), _mm256_stream_ps(p + lanes, b.v);
+  }
+  static void stream_two(Float256 a, Float256 b, Bf16* p) { stream_half_line(a.bf16_bits(), b.bf16_bits(), p); }
+  static void stream_two(Float256 a, Float256 b, F16* p) { stream_half_line(a.f16_bits(), b.f16_bits(), p); }
   static void fence() { _mm_sfence(); }
   static void prefetch(const void* p) { _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T1); }
 
@@ -174,6 +181,9 @@ struct Float256 {
   }
 
  private:
+  static void stream_half_line(__m128i a, __m128i b, void* p) {
+    _mm256_stream_si256(static_cast<__m256i*>(p), _mm256_set_m128i(b, a));
+  }
   static __m256i joined(Float256 even, Float256 odd) {
     __m256i low = even.rounded_to_bf16(), high = odd.rounded_to_bf16();
     if (_mm256_movemask_ps(_mm256_cmp_ps(even.v, odd.v, _CMP_UNORD_Q)) != 0) [[unlikely]]
@@ -283,7 +293,7 @@ struct FloatPlain : Eight<float> {
     std::memcpy(p, part, sizeof part);
   }
   void store_some(float* p, int n) const { std::memcpy(p, v, static_cast<std::size_t>(n) * sizeof(float)); }
-  template <class T> void stream(T* p) const { store(p); }
+  template <class T> static void stream_two(FloatPlain a, FloatPlain b, T* p) { a.store(p), b.store(p + lanes); }
   static void fence() {}
   static void prefetch(const void* p) { __builtin_prefetch(p); }
 };

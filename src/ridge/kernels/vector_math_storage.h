@@ -1,6 +1,6 @@
 // Between memory and vectors of floats: runs of f32, bf16 or f16 of any length at any address. What is no whole vector
-// is copied byte by byte into one, so nothing outside the run is read or written. Streaming stores need whole vectors
-// at their own alignment: a run goes up to the first such place in one piece, then past the caches.
+// is copied byte by byte into one, so nothing outside the run is read or written. Stores past the caches write two
+// whole vectors at their own alignment.
 #pragma once
 
 #include <algorithm>
@@ -57,7 +57,7 @@ template <class V, bool halves, class T> [[gnu::always_inline]] inline void stor
   if constexpr (halves) {
     stream ? V::stream_halves(two.a, two.b, to) : V::store_halves(two.a, two.b, to);
   } else if (stream) {
-    two.a.stream(to), two.b.stream(to + V::lanes);
+    V::stream_two(two.a, two.b, to);
   } else {
     two.a.store(to), two.b.store(to + V::lanes);
   }
@@ -76,22 +76,6 @@ template <class V, class T> void gather(const T* from, std::int64_t stride, std:
     for (int k = 0; k < count; ++k) std::memcpy(&part[k], from + (i + k) * stride, sizeof(T));
     V::load(part).store_some(to + i, count);
   }
-}
-
-// to[i …] = value(i, lanes) for all i < n; lanes is V::lanes but in the first and the last piece.
-template <class V, class T, class F>
-[[gnu::always_inline]] inline void write_run(T* to, std::int64_t n, bool stream, F value) {
-  constexpr std::uintptr_t whole = V::lanes * sizeof(T);
-  const std::uintptr_t past = reinterpret_cast<std::uintptr_t>(to) % whole;
-  stream = stream && past % sizeof(T) == 0;
-  std::int64_t i = 0;
-  if (stream && past != 0) {
-    i = std::min<std::int64_t>(n, static_cast<std::int64_t>((whole - past) / sizeof(T)));
-    store_some(value(std::int64_t{0}, static_cast<int>(i)), to, static_cast<int>(i));
-  }
-  for (; stream && i + V::lanes <= n; i += V::lanes) value(i, V::lanes).stream(to + i);
-  for (; i + V::lanes <= n; i += V::lanes) value(i, V::lanes).store(to + i);
-  if (const int rest = static_cast<int>(n - i); rest > 0) store_some(value(i, rest), to + i, rest);
 }
 
 }  // namespace
