@@ -106,12 +106,16 @@ Schedule choose(const Problem& p, const Operands& o, TileLimits limits, int thre
   s.team = p.batch * s.groups < 2 * threads || (p.batch < 2 * threads && p.n >= nc * threads);
   if (!s.team) s.groups = groups(threads);
   if (threads > 1 && s.team) {
-    // A thread takes whole panels. Where it gets a quarter more than its share, rows are cut, and all pack B.
-    const bool uneven = rounded_up(p.n, e.cols * threads) * 4 > p.n * 5 && s.stages * s.column_blocks == 1 &&
-                        2 * p.m >= 3 * e.rows * threads;
-    if (p.n >= 2 * e.cols * threads && !uneven) {
+    // A thread takes whole panels. Where it gets a quarter more than its share, rows are cut, and all pack B. So they
+    // are where columns are few, unless k is contiguous and long: packing all of that B takes longer than reading all
+    // of an A that is not much larger.
+    const bool even = rounded_up(p.n, e.cols * threads) * 4 <= p.n * 5;
+    const bool cut_rows = p.n >= 2 * e.cols * threads
+                              ? !even && s.stages * s.column_blocks == 1 && 2 * p.m >= 3 * e.rows * threads
+                              : !even || s.stages == 1 || b.row_stride == 1 || p.m > 2 * p.n;
+    if (!cut_rows) {
       s.column_blocks = rounded_up(s.column_blocks, threads);
-    } else if (p.m >= 2 * e.rows) {  // too few columns to cut: cut the rows
+    } else if (p.m >= 2 * e.rows) {
       s.groups = rounded_up(s.groups, threads);
       s.team = false;
     }

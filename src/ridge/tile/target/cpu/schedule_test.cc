@@ -36,6 +36,21 @@ TEST(Schedule, groups_of_threads_that_share_none_take_the_room_of_one) {
     }
 }
 
+TEST(Schedule, few_columns_that_are_long_in_k_are_cut_sooner_than_packed_by_every_thread) {
+  const auto cut = [](Index m, Index n, Index k) {
+    Matrix a, b;  // A[m, k], B[n, k]: k contiguous
+    a.col_stride = b.col_stride = 1, a.row_stride = b.row_stride = k;
+    const Schedule s = choose({1, m, n, k}, {engine(DType::f32, DType::f32), 4, 4, &a, &b}, limits, 2);
+    return s.team && s.column_blocks == 2;
+  };
+  const Index panel = engine(DType::f32, DType::f32)->cols;
+  EXPECT_TRUE(cut(4 * panel, 2 * panel, 16384));
+  EXPECT_FALSE(cut(4 * panel, 2 * panel, 64)) << "one stage";
+  EXPECT_FALSE(cut(8 * panel, 2 * panel, 16384)) << "more of A to read";
+  EXPECT_FALSE(cut(4 * panel, panel + 1, 16384)) << "a panel for one thread, a column for the other";
+  EXPECT_FALSE(of({1, 4 * panel, 2 * panel, 16384}, 2).team) << "columns contiguous";
+}
+
 // An engine of tiles over bf16, whose rows are cut at 16.
 Schedule of_tiles(Problem p, int threads) {
   Engine tiles;
