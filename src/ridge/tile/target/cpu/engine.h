@@ -77,6 +77,7 @@ struct Strip {
   Index c_stride = 0;
   void* sums = nullptr;  // room for [n in whole panels][rows] of them, if Engine::room_for_sums
   bool add = false;
+  bool near = false;  // B is in the L2
 };
 inline constexpr int most_thin_rows = 8;           // in one pass over B
 inline constexpr int most_thin_rows_across = 16;   // where B's columns are contiguous: two passes

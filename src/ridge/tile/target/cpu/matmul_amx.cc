@@ -116,7 +116,7 @@ using I8 = std::int8_t;
 constexpr Engine of_pairs = with_few<Pairs, Bf16, Bf16, Bf16>(smaller<DType::bf16, DType::bf16>, 4, 8);
 constexpr Engine widened_right = with_few<Pairs, Bf16, Bf16, I8>(smaller<DType::bf16, DType::int8>, 8, 8);
 constexpr Engine widened_left = with_few<Pairs, Bf16, I8, Bf16>(smaller<DType::int8, DType::bf16>, 4, 8);
-constexpr Engine of_quads = with_few<Quads, I8, I8, I8>(smaller<DType::int8, DType::int8>, 2, 4);
+constexpr Engine of_quads = with_few<Quads, I8, I8, I8>(smaller<DType::int8, DType::int8>, 2, 8);
 }  // namespace
 
 const Engine* amx_engine(DType a, DType b) {

@@ -50,6 +50,7 @@ constexpr Engine integers{
     .right = packers_avx512<Here, std::int8_t, std::uint8_t>,
     .thin_along = thin_along<Dots16<Quads, std::uint8_t, std::int8_t>>,
     .thin_across = thin_across<Quads, std::uint8_t, std::int8_t>,
+    .most_thin_along = 2 * most_thin_rows,
 };
 }  // namespace
 

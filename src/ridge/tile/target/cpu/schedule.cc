@@ -12,6 +12,12 @@ constexpr Index most_scratch = Index{16} << 20;      // bytes of sums of each th
 
 Index rounded_up(Index a, Index to) { return ceil_div(a, to) * to; }
 
+// B whose columns are contiguous is read in place from the L2: by many rows of A where its rows are short.
+bool read_right_in_place(const Problem& p, const Operands& o) {
+  return o.right_alike && o.engine->direct_right && o.right->prepacked == nullptr && o.right->row_stride == 1 &&
+         (p.n <= 512 || p.m <= most_thin_rows) && p.k * p.n * o.right_bytes <= caches().l2 * 9 / 8;
+}
+
 // Few rows: whole k at once, in strips of columns. Where columns are contiguous a strip's sums stay near, and B is read
 // in runs that long: they fill half of the L2 where they have room of their own, else 8 to 64 KiB of C a row. Where k
 // is contiguous, any cut will do.
@@ -26,8 +32,13 @@ bool choose_thin(const Problem& p, const Operands& o, int threads, Schedule& s) 
                                               : most_thin_rows_along;
   if (p.m > most || (packed ? e.thin_packed : along ? e.thin_along : e.thin_across) == nullptr) return false;
   const bool in_c = !e.room_for_sums;
+  // Sums in registers over all of k beat sums that come and go, where B need not come in long runs.
+  if (!along && in_c && read_right_in_place(p, o)) return false;
   const Index near = in_c ? caches().l2 * 2 : caches().l2 * 9 / 8;  // bytes of B that the way of all others reads well
   if (!packed && !along && p.m > most_thin_rows && p.k * p.n * o.right_bytes <= near) return false;
+  // Quads are packed in less time than a second pass takes over those that are near.
+  if (along && e.per_unit == 4 && e.tile_steps == 1 && p.m > most_thin_rows && p.k * p.n * o.right_bytes <= caches().l2)
+    return false;
   // Tiles take further groups of rows over weights in the L2 that memory delivers slowly, not over any others.
   if (along && e.thin_left.along != nullptr && p.m > rows_of_a_group && p.k * p.n * o.right_bytes <= caches().l2)
     return false;
@@ -125,8 +136,7 @@ Schedule choose(const Problem& p, const Operands& o, TileLimits limits, int thre
   // Rows in place that lie in one set of the L1 leave ways for B.
   if (!s.pack_left && e.row_grain == 1 && o.left->row_stride * o.left_bytes % 4096 == 0)
     s.panel_rows = std::min(s.panel_rows, Index{8});
-  s.pack_right = b.prepacked == nullptr && !(o.right_alike && e.direct_right && b.row_stride == 1 && p.n <= 512 &&
-                                             p.k * p.n * unit_bytes <= caches().l2 * 9 / 8);
+  s.pack_right = b.prepacked == nullptr && !read_right_in_place(p, o);
   return s;
 }
 

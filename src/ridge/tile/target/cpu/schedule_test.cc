@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "ridge/tile/target/cpu/isa.h"
+
 namespace ridge::tile::cpu {
 namespace {
 
@@ -74,6 +76,35 @@ TEST(Schedule, tiles_of_few_rows_are_not_packed_by_one_thread_while_the_others_w
   EXPECT_TRUE(of_tiles({1, 64, 64, 16384}, 1).thin);
   EXPECT_FALSE(of_tiles({1, 64, 64, 16384}, 2).thin);
   EXPECT_TRUE(of_tiles({1, 64, 4096, 16384}, 2).thin);
+}
+
+// Quads of int8, and f32 as stored, by k or by columns contiguous.
+Schedule of_few(Problem p, int per_unit, bool along) {
+  Engine e;
+  e.rows = 14, e.cols = 32, e.per_unit = per_unit, e.direct_right = per_unit == 1;
+  e.thin_along = e.thin_across = [](const Strip&) {};
+  Matrix a, b;
+  a.col_stride = 1, a.row_stride = p.k;
+  b.col_stride = along ? 1 : p.n, b.row_stride = along ? p.k : 1;
+  const int bytes = per_unit == 1 ? 4 : 1;
+  return choose(p, {&e, bytes, bytes, &a, &b}, limits, 1);
+}
+
+TEST(Schedule, few_rows_of_f32_read_what_lies_in_the_L2_in_place) {
+  const Index k = caches().l2 / 4 / 1024;  // 1024 columns fill the L2
+  for (const Index m : {1, 8}) {
+    const Schedule s = of_few({1, m, 1024, k}, 1, false);
+    EXPECT_FALSE(s.thin || s.pack_right) << m << " rows";
+    EXPECT_TRUE(of_few({1, m, 2048, k}, 1, false).thin) << m << " rows, twice the L2";
+  }
+  EXPECT_TRUE(of_few({1, 8, 1024, k}, 1, true).thin) << "k contiguous";
+}
+
+TEST(Schedule, a_second_pass_over_quads_is_for_those_that_lie_in_memory) {
+  const Index k = caches().l2 / 1024;
+  EXPECT_TRUE(of_few({1, 8, 1024, k}, 4, true).thin);
+  EXPECT_FALSE(of_few({1, 9, 1024, k}, 4, true).thin);
+  EXPECT_TRUE(of_few({1, 9, 2048, k}, 4, true).thin);
 }
 
 }  // namespace
