@@ -91,6 +91,11 @@ constexpr Index thin_depth(Index rows) {
   return 4096 / each / 32 * 32;
 }
 
+// So many rows are few: where k is contiguous in B, where its columns are, and where those take at most half of the L2.
+struct FewRows {
+  int along = most_thin_rows, across = most_thin_rows, near = most_thin_rows;
+};
+
 struct Engine {
   int rows = 0, cols = 0;  // of the register block
   int per_unit = 0;        // elements of k
@@ -117,7 +122,7 @@ struct Engine {
   int most_thin_along = 0;  // rows that thin_along takes; 0: most_thin_rows_along, or _widened
   // Another engine, for products of few rows whose B is read in place; null: this one.
   const Engine* (*for_few)() = nullptr;
-  int few_rows_along = most_thin_rows, few_rows_across = most_thin_rows;  // so many are few, by B's layout
+  FewRows few;
 };
 
 // Units of k in memory that this engine packed.

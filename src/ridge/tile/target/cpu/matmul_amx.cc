@@ -107,16 +107,16 @@ template <DType a, DType b> const Engine* smaller() {
   return (a == DType::int8 && b == DType::int8 ? avx512_bf16_engine : avx512_engine)(a, b);
 }
 
-template <class T, class W, class A, class B> constexpr Engine with_few(const Engine* (*few)(), int along, int across) {
+template <class T, class W, class A, class B> constexpr Engine with_few(const Engine* (*few)(), FewRows rows) {
   Engine e = tiles_of<T, W, A, B>();
-  e.for_few = few, e.few_rows_along = along, e.few_rows_across = across;
+  e.for_few = few, e.few = rows;
   return e;
 }
 using I8 = std::int8_t;
-constexpr Engine of_pairs = with_few<Pairs, Bf16, Bf16, Bf16>(smaller<DType::bf16, DType::bf16>, 4, 8);
-constexpr Engine widened_right = with_few<Pairs, Bf16, Bf16, I8>(smaller<DType::bf16, DType::int8>, 8, 8);
-constexpr Engine widened_left = with_few<Pairs, Bf16, I8, Bf16>(smaller<DType::int8, DType::bf16>, 4, 8);
-constexpr Engine of_quads = with_few<Quads, I8, I8, I8>(smaller<DType::int8, DType::int8>, 2, 8);
+constexpr Engine of_pairs = with_few<Pairs, Bf16, Bf16, Bf16>(smaller<DType::bf16, DType::bf16>, {4, 8, 4});
+constexpr Engine widened_right = with_few<Pairs, Bf16, Bf16, I8>(smaller<DType::bf16, DType::int8>, {8, 8, 8});
+constexpr Engine widened_left = with_few<Pairs, Bf16, I8, Bf16>(smaller<DType::int8, DType::bf16>, {4, 8, 4});
+constexpr Engine of_quads = with_few<Quads, I8, I8, I8>(smaller<DType::int8, DType::int8>, {2, 8, 8});
 }  // namespace
 
 const Engine* amx_engine(DType a, DType b) {

@@ -69,7 +69,7 @@ const Engine* avx512_wide_bf16_engine(DType a, DType b) {
   static const Engine wide = [] {
     Engine e = *avx512_engine(DType::bf16, DType::bf16);
     e.for_few = [] { return &pairs<Bf16, Bf16>; };
-    e.few_rows_along = e.few_rows_across = 4;
+    e.few = {4, 4, 4};
     return e;
   }();
   return &wide;

@@ -44,7 +44,9 @@ bool choose_thin(const Problem& p, const Operands& o, int threads, Schedule& s) 
     return false;
   // One thread packs A's tiles while the others wait: not where A is as large as B.
   if (threads > 1 && along && e.thin_left.along != nullptr && p.n < 2 * p.m) return false;
-  s.thin = true, s.pack_right = false, s.pack_left = !along, s.scratch = !along && in_c && p.m > 2;
+  s.thin = true, s.pack_right = false, s.pack_left = !along;
+  // Two threads that add to one line of C wait for each other at each step.
+  s.scratch = !along && in_c && p.m > (threads > 1 ? 1 : 2);
   const Index strip = along      ? 240
                       : !in_c    ? std::max<Index>(caches().l2 / 8 / std::max<Index>(p.m, 1) / e.cols, 1) * e.cols
                       : p.m == 1 ? 16384
@@ -72,7 +74,9 @@ bool read_left_in_place(const Problem& p, const Operands& o, Index stages) {
 }  // namespace
 
 const Engine& engine_for(const Problem& p, const Engine& engine, const Matrix& right, bool right_alike) {
-  const Index most = right.col_stride == 1 ? engine.few_rows_along : engine.few_rows_across;
+  const Index unit_bytes = sizeof(Unit);
+  const bool near = p.k * p.n / engine.per_unit * unit_bytes <= caches().l2 / 2;
+  const Index most = right.col_stride == 1 ? engine.few.along : near ? engine.few.near : engine.few.across;
   const bool few = p.m <= most && right.prepacked == nullptr && right_alike;
   return few && engine.for_few != nullptr ? *engine.for_few() : engine;
 }

@@ -79,7 +79,7 @@ TEST(Schedule, tiles_of_few_rows_are_not_packed_by_one_thread_while_the_others_w
 }
 
 // Quads of int8, and f32 as stored, by k or by columns contiguous.
-Schedule of_few(Problem p, int per_unit, bool along) {
+Schedule of_few(Problem p, int per_unit, bool along, int threads = 1) {
   Engine e;
   e.rows = 14, e.cols = 32, e.per_unit = per_unit, e.direct_right = per_unit == 1;
   e.thin_along = e.thin_across = [](const Strip&) {};
@@ -87,7 +87,7 @@ Schedule of_few(Problem p, int per_unit, bool along) {
   a.col_stride = 1, a.row_stride = p.k;
   b.col_stride = along ? 1 : p.n, b.row_stride = along ? p.k : 1;
   const int bytes = per_unit == 1 ? 4 : 1;
-  return choose(p, {&e, bytes, bytes, &a, &b}, limits, 1);
+  return choose(p, {&e, bytes, bytes, &a, &b}, limits, threads);
 }
 
 TEST(Schedule, few_rows_of_f32_read_what_lies_in_the_L2_in_place) {
@@ -105,6 +105,28 @@ TEST(Schedule, a_second_pass_over_quads_is_for_those_that_lie_in_memory) {
   EXPECT_TRUE(of_few({1, 8, 1024, k}, 4, true).thin);
   EXPECT_FALSE(of_few({1, 9, 1024, k}, 4, true).thin);
   EXPECT_TRUE(of_few({1, 9, 2048, k}, 4, true).thin);
+}
+
+TEST(Schedule, threads_that_add_to_two_rows_keep_their_sums_apart) {
+  EXPECT_TRUE(of_few({1, 2, 4096, 4096}, 2, false, 2).scratch);
+  EXPECT_FALSE(of_few({1, 2, 4096, 4096}, 2, false).scratch);
+  EXPECT_FALSE(of_few({1, 1, 4096, 4096}, 2, false, 2).scratch);
+}
+
+TEST(Schedule, how_many_rows_are_few_depends_on_where_B_lies) {
+  Engine tiles;
+  tiles.per_unit = 2, tiles.for_few = [] { return engine(DType::f32, DType::f32); }, tiles.few = {2, 6, 4};
+  const Index k = caches().l2 / 2 / 1024;  // 512 columns of bf16 take half of the L2
+  const auto most = [&](Index n, bool along) {
+    Matrix b;
+    b.col_stride = along ? 1 : n, b.row_stride = along ? k : 1;
+    Index m = 0;
+    while (&engine_for({1, m + 1, n, k}, tiles, b, true) != &tiles) ++m;
+    return m;
+  };
+  EXPECT_EQ(most(512, true), 2);
+  EXPECT_EQ(most(1024, false), 6);
+  EXPECT_EQ(most(512, false), 4);
 }
 
 }  // namespace
