@@ -88,9 +88,9 @@ template <class V> class ChainRunner {
     for (const ChainMove& m : code_.moves) {
       const bool apply = m.kind == ChainMove::apply, last = &m == &code_.moves.back();
       Step<V> step{.a = operand(apply ? m.b : m.a, edge, halves), .b = operand(m.c, edge, halves), .repeat = m.repeat};
-      if (m.kind == ChainMove::take) step.run = take_from<V>(step.a.form);
+      if (m.kind == ChainMove::take) step.run = take_from<V>(step.a);
       if (m.kind == ChainMove::keep || m.kind == ChainMove::put) step.run = put_to<V, false>(step.a.form, last);
-      if (apply) step.run = kernels::apply<V>(m.op, step.a.form);
+      if (apply) step.run = kernels::apply<V>(m.op, step.a);
       steps.push_back(step);
     }
     steps.emplace_back();
@@ -104,6 +104,7 @@ template <class V> class ChainRunner {
     if (s.kind != ChainSource::tensor) return x;
     x.tensor = s.index;
     if (edge || !direct(s.index)) return x;
+    x.from_memory = code_.stream && tile::cpu::asks_far_ahead();
     const DType dtype = access(s.index).dtype;
     x.form = dtype == DType::f32 ? Form::f32 : dtype == DType::f16 ? Form::f16 : halves ? Form::halves : Form::bf16;
     return x;
@@ -138,24 +139,10 @@ template <class V> class ChainRunner {
     choose_stores(head);
     if (head > 0) edge(0, head);
     std::int64_t i = head;
-    for (; i + group_size<V> <= count; i += group_size<V>) {
-      if (asks_ahead_) ask_ahead(i);
-      Step<V>::start(whole_.data(), i);
-    }
+    for (; i + group_size<V> <= count; i += group_size<V>) Step<V>::start(whole_.data(), i);
     if (i < count) edge(i, count - i);
     for (std::size_t t = 0; t < lie_.size(); ++t)
       if (access(t).stored && access(t).held) scatter_block(t);
-  }
-
-  // For the lines that the group 4 KiB behind this one reads. Inline: g++ 12 takes a function that only prefetches for
-  // one that does nothing.
-  [[gnu::always_inline]] void ask_ahead(std::int64_t i) const {
-    for (std::size_t t = 0; t < lie_.size(); ++t) {
-      if (access(t).stored || !direct(t)) continue;
-      const std::int64_t bytes = bytes_of(access(t).dtype);
-      for (std::int64_t at = 0; at < group_size<V> * bytes; at += 64)
-        __builtin_prefetch(lie_[t].data + i * bytes + 4096 + at);
-    }
   }
 
   // Elements before the first whole line of an output.
@@ -229,7 +216,6 @@ template <class V> class ChainRunner {
 
   const ChainRun& run_;
   const ChainCode& code_;
-  const bool asks_ahead_ = code_.stream && tile::cpu::asks_far_ahead();
   std::vector<Window> lie_;
   std::vector<Step<V>> whole_, edge_;
   ChainBlock here_;

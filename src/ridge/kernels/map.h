@@ -35,21 +35,24 @@ template <Lanes V> V operator*(float a, V b) { return V::all(a) * b; }
 template <Lanes V> V operator/(V a, float b) { return a / V::all(b); }
 template <Lanes V> V operator/(float a, V b) { return V::all(a) / b; }
 
-// Asks for lines that come from memory: 4 KiB ahead where the core needs it (asks_far_ahead); elsewhere those of 16-bit
-// elements a KiB ahead, since a core that widens and rounds them sees too few at once (Zen 3: bf16 0.77 -> 0.85 of a
-// stream's speed, f16 0.83 -> 0.88).
-template <std::int64_t elements, bool far, class T> [[gnu::always_inline]] inline void ask_ahead(const T* from) {
-  constexpr std::int64_t line = 64, bytes = elements * std::int64_t{sizeof(T)}, ahead = far ? 4096 : 1024;
-  if constexpr (far || sizeof(T) == 2)
-    for (std::int64_t at = 0; at < bytes; at += line)
-      __builtin_prefetch(reinterpret_cast<const char*>(from) + ahead + at);
+// Asks for lines that come from memory where the core needs it (asks_far_ahead); elsewhere for those of 16-bit elements
+// a KiB ahead, since a core that widens and rounds them sees too few at once (Zen 3: bf16 0.77 -> 0.85 of a stream's
+// speed, f16 0.83 -> 0.88).
+struct NextL1 {
+  static constexpr int bytes = 1024, locality = 3;
+};
+template <int elements, bool far, class T> [[gnu::always_inline]] inline void ask_for(const T* from) {
+  if constexpr (far)
+    ask_ahead<AheadOf<T>, elements>(from);
+  else if constexpr (sizeof(T) == 2)
+    ask_ahead<NextL1, elements>(from);
 }
 
 // This thread's share. Two pairs of vectors are read from every array before the first is written: reads and writes
 // that come in such groups keep memory busier than single ones. `stream`: past the caches.
 template <class V, class F, class Y, class... X> void map_part(std::int64_t n, bool stream, F f, Y* y, const X*... x) {
   constexpr bool halves = V::has_halves && (std::is_same_v<Y, Bf16> && ... && std::is_same_v<X, Bf16>);
-  constexpr std::int64_t pair = 2 * V::lanes;
+  constexpr int pair = 2 * V::lanes;
   const std::uintptr_t past = reinterpret_cast<std::uintptr_t>(y) % 64;
   stream = stream && past % sizeof(Y) == 0;
   const auto some = [&](std::int64_t i, std::int64_t end) {
@@ -68,7 +71,7 @@ template <class V, class F, class Y, class... X> void map_part(std::int64_t n, b
   };
   const auto run = [&](auto past_caches, auto far) __attribute__((always_inline)) {
     for (; i + 2 * pair <= n; i += 2 * pair) {
-      if constexpr (past_caches) (ask_ahead<2 * pair, far>(x + i), ...);
+      if constexpr (past_caches) (ask_for<2 * pair, far>(x + i), ...);
       const auto first = load(i), second = load(i + pair);
       const Two<V> a = apply(first), b = apply(second);
       store_two<V, halves>(a, y + i, past_caches), store_two<V, halves>(b, y + i + pair, past_caches);

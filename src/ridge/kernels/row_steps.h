@@ -64,23 +64,13 @@ template <int of_a_turn = 2> struct Nothing {
   static void two(std::int64_t, int = 0) {}
   static void some(std::int64_t, int) {}
 };
-// A reduction of a row that comes from memory asks for its lines, and for those of the row behind it: a core that also
-// computes exponentials or rounds to 16 bits sees too few loads at once to keep the memory busy. Where a row's work is
-// shorter than the memory's latency they are asked for further ahead, and into the L2, which waits for more of them.
-struct SoonL1 {
-  static constexpr int bytes = 4096, locality = 3;
-};
-struct LaterL2 {
-  static constexpr int bytes = 8192, locality = 2;
-};
+// A reduction of a row that comes from memory asks for its lines, and for those of the row behind it.
 template <class Row, class Ahead = SoonL1> struct FromMemory : Row {
   using Row::Row;
   [[gnu::always_inline]] void two(std::int64_t i, int k) {
-    constexpr int line = 64, bytes = 2 * sizeof(Row::start) / sizeof(float) * sizeof(*Row::row), every = line / bytes;
-    const char* const ahead = reinterpret_cast<const char*>(Row::row + i) + Ahead::bytes;
-    if (every < 2 || k % every == 0)
-#pragma GCC unroll 2
-      for (int b = 0; b < bytes; b += line) __builtin_prefetch(ahead + b, 0, Ahead::locality);
+    constexpr int line = 64, elements = 2 * sizeof(Row::start) / sizeof(float);
+    constexpr int every = line / static_cast<int>(elements * sizeof(*Row::row));
+    if (every < 2 || k % every == 0) ask_ahead<Ahead, elements>(Row::row + i);
     Row::two(i, k);
   }
 };

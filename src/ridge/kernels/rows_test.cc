@@ -205,6 +205,35 @@ TEST_P(Rows, streamed_rows_and_any_number_of_threads_give_the_same_bits) {
   }
 }
 
+// Of 16 bits, more than 4096 columns and beyond the L2, rmsnorm takes two rows at once where the machine has vectors
+// of 16.
+TEST_P(Rows, rows_taken_by_two_are_those_taken_alone) {
+  for (const DType dtype : {DType::bf16, DType::f16})
+    for (const std::int64_t columns : {4160, 5003})
+      for (int odd = 0; odd < 2; ++odd) {
+        const std::int64_t many = cpu::caches().l2 / (4 * columns) / 2 * 2 + 2 + odd, stride = (columns + 63) / 64 * 64;
+        const auto row = static_cast<std::size_t>(columns * 2);
+        const Guarded x(static_cast<std::size_t>((many - 1) * stride * 2) + row), w(row),
+            y(static_cast<std::size_t>((many - 1) * stride * 2) + row), alone(row);
+        for (std::int64_t r = 0; r < many; ++r)
+          for (std::int64_t c = 0; c < columns; ++c)  // rows whose squares vanish or overflow f32 are scaled first
+            write(x.data(), dtype, r * stride + c,
+                  static_cast<float>((r * 31 + c) % 257 - 128) * (dtype == DType::f16 || r % 5 != 2 ? 0.01f : 1e25f));
+        for (std::int64_t c = 0; c < columns; ++c) write(w.data(), dtype, c, static_cast<float>(c % 13) - 6);
+        RowProblem p;
+        p.function = RowFunction::rmsnorm, p.rows = many, p.columns = columns;
+        p.x = p.y = {dtype, stride}, p.weight = dtype;
+        rows(p, x.data(), w.data(), y.data(), 1);
+        ASSERT_TRUE(y.untouched_before());
+        p.rows = 1;
+        for (std::int64_t r = 0; r < many; ++r) {
+          rows(p, x.data() + r * stride * 2, w.data(), alone.data(), 1);
+          ASSERT_EQ(std::memcmp(alone.data(), y.data() + r * stride * 2, row), 0)
+              << name(dtype) << " " << columns << " columns, row " << r << " of " << many;
+        }
+      }
+}
+
 INSTANTIATE_TEST_SUITE_P(EveryIsa, Rows, testing::ValuesIn(cpu::available_isas()),
                          [](const auto& isa) { return std::string(cpu::name(isa.param)); });
 

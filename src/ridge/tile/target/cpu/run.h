@@ -188,18 +188,18 @@ template <class Kernel> class Run {
 
   void operator()() {
     const Index items = problem_.batch * schedule_.groups;
-    std::atomic<Index> next{0};
+    std::atomic<Index> next{threads_};
     if (schedule_.team) {
       for (Index i = 0; i < items; ++i) {
-        next = 0;
+        next = threads_;
         Team team = team_of(i);
         cpu::run(threads_, [&](int w) { group(team, next, w, threads_); });
       }
       return;
     }
-    cpu::run(threads_, [&](int) {
-      for (Index i; (i = next.fetch_add(1, std::memory_order_relaxed)) < items;) {
-        std::atomic<Index> columns{0};
+    cpu::run(threads_, [&](int w) {
+      for (Index i = w; i < items; i = next.fetch_add(1, std::memory_order_relaxed)) {
+        std::atomic<Index> columns{1};
         Team team = team_of(i);
         group(team, columns, 0, 1);
       }
@@ -234,14 +234,15 @@ template <class Kernel> class Run {
     return part(problem_.n, schedule_.column_blocks, block, operands_.engine->cols);
   }
 
-  // Column blocks, whichever is next, each through all stages of k; in a stage all row blocks of the group.
+  // Column blocks, each through all stages of k; in a stage all row blocks of the group. A worker's first is its own in
+  // every call, so that what it left in its core's caches may be there; then whichever is `next`.
   void group(const Team& team, std::atomic<Index>& next, int worker_index, int workers) {
     Worker worker(team);
     for (Index i = 0; i < schedule_.row_blocks; ++i)
       worker.panels += ceil_div(rows_of(team, i).size, schedule_.panel_rows);
     const Schedule& s = schedule_;
     const Index first = worker_index * s.row_blocks / workers;  // so that workers pack different blocks of A first
-    for (Index c; (c = next.fetch_add(1, std::memory_order_relaxed)) < s.column_blocks;) {
+    for (Index c = worker_index; c < s.column_blocks; c = next.fetch_add(1, std::memory_order_relaxed)) {
       const Col col{column_range(c)};
       if (col.size == 0) continue;
       for (Index ks = 0; ks < s.stages; ++ks) {
