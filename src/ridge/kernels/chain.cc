@@ -84,6 +84,7 @@ std::optional<std::string> refuse(const ChainProgram& program) {
 }
 
 void run_chain(const ChainCode& code, std::span<void* const> tensors) {
+  if (code.elements == 0) return;
   run_blocks({code, tensors, 0, code.blocks(), scratch_of(chain_scratch_floats(code))});
 }
 

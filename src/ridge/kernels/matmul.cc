@@ -116,7 +116,12 @@ std::optional<std::string> refuse(const MatmulProblem& p) {
   const std::int64_t lines = d.col_stride == 1 ? p.m : p.n;
   if (lines > 1 && stride < line)
     return fmt::format("d: expected a stride of at least {}, found {}: its rows would overlap", line, stride);
-  if (p.batch > 1 && d.batch_stride == 0) return "d: expected a batch stride, found 0: the products would overlap";
+  // Of the strides, from the least on, each steps over all that those before it reach.
+  const bool apart = d.batch_stride >= (lines - 1) * stride + line ||
+                     (d.batch_stride >= line && (lines == 1 || stride >= (p.batch - 1) * d.batch_stride + line));
+  if (p.batch > 1 && p.m > 0 && p.n > 0 && !apart)
+    return fmt::format("d: expected a batch stride that steps over the other products, found {}: they would overlap",
+                       d.batch_stride);
   return std::nullopt;
 }
 
@@ -134,7 +139,8 @@ void matmul(const MatmulProblem& p, const void* a, const void* b, void* d, int t
   dispatch({p, a, b, d}, nullptr, threads);
 }
 
-PackedWeights::PackedWeights(const MatmulProblem& p, const void* b) : n_(p.n), k_(p.k) {
+PackedWeights::PackedWeights(const MatmulProblem& p, const void* b)
+    : n_(p.n), k_(p.k), left_(p.a.dtype), right_(p.b.dtype) {
   const tile::cpu::Engine& engine = *tile::cpu::engine(p.a.dtype, p.b.dtype, true);
   const Matrix matrix = seen(transposed(p.b), b, p.n, p.k);
   const std::size_t bytes = tile::cpu::prepacked_bytes(matrix, engine);
@@ -147,6 +153,9 @@ std::optional<std::string> refuse(const MatmulProblem& p, const PackedWeights& b
   if (auto refusal = refuse(p)) return refusal;
   if (p.n != b.n() || p.k != b.k())
     return fmt::format("b: expected weights of k {} and n {}, found k {} and n {}", p.k, p.n, b.k(), b.n());
+  if (p.a.dtype != b.left() || p.b.dtype != b.right())
+    return fmt::format("b: expected weights packed for {} * {}, found weights packed for {} * {}", name(p.a.dtype),
+                       name(p.b.dtype), name(b.left()), name(b.right()));
   if (p.batch > 1 && p.b.batch_stride != 0)
     return fmt::format("b: expected one matrix of packed weights for all batches, found a batch stride of {}",
                        p.b.batch_stride);

@@ -277,6 +277,8 @@ TEST(MatmulTest, PackedWeightsOfAnotherShapeAreRefused) {
   const PackedWeights packed(simple(4, 5, 6).call.problem, b.data());
   EXPECT_EQ(refuse(simple(4, 5, 6).call.problem, packed), std::nullopt);
   EXPECT_EQ(refuse(simple(4, 6, 5).call.problem, packed), "b: expected weights of k 5 and n 6, found k 6 and n 5");
+  EXPECT_EQ(refuse(simple(4, 5, 6, DType::bf16).call.problem, packed),
+            "b: expected weights packed for bf16 * bf16, found weights packed for f32 * f32");
   EXPECT_EQ(refuse(simple(4, 5, 6, DType::f32, DType::f32, 4).call.problem, packed),
             "d: expected contiguous rows where the weights are packed, found contiguous columns");
 }
@@ -331,7 +333,13 @@ TEST(MatmulTest, RefusalsSayWhatWasExpectedAndFound) {
   EXPECT_EQ(refuse(p), "d: expected a stride of at least 5, found 4: its rows would overlap");
   p = good;
   p.batch = 2, p.d.batch_stride = 0;
-  EXPECT_EQ(refuse(p), "d: expected a batch stride, found 0: the products would overlap");
+  EXPECT_EQ(refuse(p), "d: expected a batch stride that steps over the other products, found 0: they would overlap");
+  p.batch = 8, p.d.batch_stride = 1;
+  EXPECT_EQ(refuse(p), "d: expected a batch stride that steps over the other products, found 1: they would overlap");
+  p.d.row_stride = 8 * p.n, p.d.batch_stride = p.n;  // row by row
+  EXPECT_EQ(refuse(p), std::nullopt);
+  p.d.row_stride = 8 * p.n - 1;
+  EXPECT_EQ(refuse(p), "d: expected a batch stride that steps over the other products, found 5: they would overlap");
   p = good;
   p.b.batch_stride = -20;
   EXPECT_EQ(refuse(p), "b: expected strides of at least 0, found 5, 1 and -20");

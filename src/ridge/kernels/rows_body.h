@@ -306,7 +306,7 @@ template <class V, class X, class W, class Y> class RowRunner {
         epsilon = epsilon / unit / unit;
       }
     }
-    return {1 / std::sqrt(total * part_ + epsilon), unit};
+    return {1 / __builtin_sqrtf(total * part_ + epsilon), unit};
   }
   void write_divided(std::int64_t r, const Scale& s) const {
     divide_by(r, s.unit);

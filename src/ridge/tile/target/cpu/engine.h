@@ -91,6 +91,12 @@ constexpr Index thin_depth(Index rows) {
   return 4096 / each / 32 * 32;
 }
 
+// Elements of k in one stretch of weights that tiles take as they lie: the rows of A, in tiles of 16, take a quarter of
+// an L2 of 2 MiB. What goes in several is added up stretch by stretch.
+constexpr Index tile_stretch(Index rows, Index per_unit) {
+  return (Index{1} << 17) / ((rows + 15) / 16) / 16 / 16 * 16 * per_unit;
+}
+
 // So many rows are few: where k is contiguous in B, where its columns are, and where those take at most half of the L2.
 struct FewRows {
   int along = most_thin_rows, across = most_thin_rows, near = most_thin_rows;
@@ -122,7 +128,7 @@ struct Engine {
   int most_thin_along = 0;  // rows that thin_along takes; 0: most_thin_rows_along, or _widened
   // Another engine, for products of few rows whose B is read in place; null: this one.
   const Engine* (*for_few)() = nullptr;
-  FewRows few;
+  FewRows few{};
 };
 
 // Units of k in memory that this engine packed.

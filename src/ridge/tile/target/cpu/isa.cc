@@ -18,10 +18,12 @@ bool is_intel() {
 
 Isa permitted(Isa isa) { return granted(isa) ? isa : Isa::avx512_bf16; }  // only amx needs leave
 
+bool is_named(const char* isa) { return isa != nullptr && *isa != '\0'; }
+
 struct Current {
   IsaChoice choice = choose_isa(detected_isa(), std::getenv("RIDGE_ISA"));
   std::atomic<Isa> isa{permitted(choice.isa)};
-  std::atomic<bool> pairs{std::getenv("RIDGE_ISA") != nullptr || !is_intel()};
+  std::atomic<bool> pairs{is_named(std::getenv("RIDGE_ISA")) || !is_intel()};
 };
 Current& current() {
   static Current c;

@@ -20,6 +20,8 @@ namespace {
 
 constexpr int most_workers = 1023;
 constexpr int pauses_before_sleep = 40000;
+constexpr int index_bits = 20;
+constexpr std::uint64_t most_tasks = (std::uint64_t{1} << index_bits) - 1;  // of one call
 
 thread_local bool inside_task = false;
 
@@ -93,9 +95,9 @@ class Pool {
     const int started = std::min(threads - 1, size());
     // With more threads than cores, who spins only keeps off those that have work.
     pauses_.store(started < usable_cores() ? pauses_before_sleep : 0, std::memory_order_relaxed);
-    tasks_.store(threads, std::memory_order_relaxed);
     left_.store(threads, std::memory_order_relaxed);
-    tickets_.store((++calls_ << 32) + 1, std::memory_order_release);  // 0 is the caller's
+    tickets_.store((++calls_ << 2 * index_bits) + (static_cast<std::uint64_t>(threads) << index_bits) + 1,
+                   std::memory_order_release);  // 0 is the caller's
     for (int i = 0; i < started; ++i) start(workers_[static_cast<std::size_t>(i)]);
     work(0);
     take_tickets();
@@ -115,11 +117,11 @@ class Pool {
   void take_tickets() {
     std::uint64_t next = tickets_.load(std::memory_order_acquire);
     for (;;) {
-      const int index = static_cast<int>(next & 0xffffffff);
-      if (index >= tasks_.load(std::memory_order_relaxed)) return;
+      const std::uint64_t index = next & most_tasks;
+      if (index >= (next >> index_bits & most_tasks)) return;
       if (!tickets_.compare_exchange_weak(next, next + 1, std::memory_order_acq_rel, std::memory_order_acquire))
         continue;
-      work(index);  // from here on the call cannot end without us, and its task stays
+      work(static_cast<int>(index));  // from here on the call cannot end without us, and its task stays
       next = tickets_.load(std::memory_order_acquire);
     }
   }
@@ -162,9 +164,11 @@ class Pool {
   // The call under way: written before its tickets are, and read by who has one.
   Task task_ = nullptr;
   void* context_ = nullptr;
-  std::atomic<int> tasks_{0}, callers_cpu_{-1};
+  std::atomic<int> callers_cpu_{-1};
   std::uint64_t calls_ = 0;
-  alignas(64) std::atomic<std::uint64_t> tickets_{0};  // the call's number above, the next index below
+  // The call's number, how many tasks it has and the next one's index, in one word: who comes late from another call
+  // takes no task of this one by that one's count.
+  alignas(64) std::atomic<std::uint64_t> tickets_{0};
   std::atomic<bool> stopping_{false};
   std::atomic<int> pauses_{pauses_before_sleep};
   alignas(64) std::atomic<int> left_{0};
@@ -195,7 +199,8 @@ void Process::after_fork() {
 
 void run_task(int threads, Task task, void* context) {
   if (threads <= 1) return task(context, 0);
-  if (!inside_task) return process().pool->run(threads, task, context);
+  if (!inside_task && static_cast<std::uint64_t>(threads) <= most_tasks)
+    return process().pool->run(threads, task, context);
   for (int w = 0; w < threads; ++w) task(context, w);
 }
 

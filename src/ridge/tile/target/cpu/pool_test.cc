@@ -24,6 +24,17 @@ TEST(Pool, every_worker_runs_once) {
   }
 }
 
+// A worker that comes late from a call of few tasks finds the next one's, of more.
+TEST(Pool, every_task_runs_once_in_calls_whose_counts_vary) {
+  for (int call = 0; call < 20000; ++call) {
+    const int threads = 2 + call * 7 % 5;
+    std::array<std::atomic<int>, 6> calls{};
+    run(threads, [&](int worker) { ++calls[static_cast<std::size_t>(worker)]; });
+    for (std::size_t w = 0; w < calls.size(); ++w)
+      ASSERT_EQ(calls[w].load(), static_cast<int>(w) < threads ? 1 : 0) << "call " << call << ", worker " << w;
+  }
+}
+
 TEST(Pool, what_workers_write_is_visible_afterwards_in_a_thousand_calls) {
   std::array<int, 4> plain{};  // no atomics: the pool orders the accesses
   for (int i = 1; i <= 1000; ++i) {

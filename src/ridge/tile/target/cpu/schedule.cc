@@ -42,8 +42,10 @@ bool choose_thin(const Problem& p, const Operands& o, int threads, Schedule& s) 
   // Tiles take further groups of rows over weights in the L2 that memory delivers slowly, not over any others.
   if (along && e.thin_left.along != nullptr && p.m > rows_of_a_group && p.k * p.n * o.right_bytes <= caches().l2)
     return false;
-  // One thread packs A's tiles while the others wait: not where A is as large as B.
-  if (threads > 1 && along && e.thin_left.along != nullptr && p.n < 2 * p.m) return false;
+  // One thread packs A's tiles while the others wait: not where A is as large as B. Nor does one alone where its sums
+  // would come in another order then.
+  if (along && e.thin_left.along != nullptr && p.n < 2 * p.m && (threads > 1 || p.k > tile_stretch(p.m, e.per_unit)))
+    return false;
   s.thin = true, s.pack_right = false, s.pack_left = !along;
   // Two threads that add to one line of C wait for each other at each step.
   s.scratch = !along && in_c && p.m > (threads > 1 ? 1 : 2);

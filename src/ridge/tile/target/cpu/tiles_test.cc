@@ -194,7 +194,7 @@ TEST(Tiles, groups_of_rows_over_weights_equal_the_loops) {
     for (const Index n : {1, 16, 50})
       for (const Index k : {31, 96, 1100, 2900}) {  // the last: in stretches
         const Operand a(rows, k, true), b(n, k, true);
-        const int width = ceil_div(rows, 16) * 16;
+        const int width = static_cast<int>(ceil_div(rows, 16)) * 16;
         std::vector<Unit> packed(static_cast<std::size_t>(ceil_div(k, 32) * 16 * width));
         tile_packers<false>.along({a.matrix.data, a.matrix.row_stride, rows, width, k, packed.data()});
         const Index stride = n + 3;

@@ -73,8 +73,7 @@ template <class T, class W> void tile_thin_along(const Strip& x) {
   constexpr Index in_unit = sizeof(Unit) / sizeof(W);
   const int tiles = (x.rows + tile_rows - 1) / tile_rows, most = (tiles <= 2 ? 2 : 1) * tile_rows,
             groups = (x.rows + rows_of_a_group - 1) / rows_of_a_group;
-  // Stretches of k whose rows of A take a quarter of an L2 of 2 MiB.
-  const Index stretch = (Index{1} << 17) / tiles / tile_rows / tile_rows * tile_rows * in_unit;
+  const Index stretch = tile_stretch(x.rows, in_unit);
   for (Index k = 0; k < x.k; k += stretch) {
     Strip part = x;
     part.k = std::min(stretch, x.k - k), part.add = x.add || k > 0;
