@@ -32,7 +32,7 @@ if(CMAKE_CUDA_COMPILER_VERSION VERSION_GREATER_EQUAL 13.0)  # the oldest that th
 endif()
 
 function(ridge_add_rows TARGET NAME SOURCE)
-  add_library(${NAME} OBJECT ${CMAKE_SOURCE_DIR}/src/ridge/kernels/${SOURCE})
+  add_library(${NAME} OBJECT ${CMAKE_SOURCE_DIR}/src/ridge/ops/${SOURCE})
   target_include_directories(${NAME} PRIVATE ${CMAKE_SOURCE_DIR}/src)
   target_compile_definitions(${NAME} PRIVATE ${ARGN})
   target_compile_options(${NAME} PRIVATE ${ridge_menu_flags})
@@ -41,21 +41,19 @@ endfunction()
 
 function(ridge_add_cuda TARGET)
   if(NOT ridge_has_cuda)
-    target_compile_definitions(${TARGET} PRIVATE RIDGE_HAS_CUDA=0)
     return()
   endif()
-  set(kernels ${CMAKE_SOURCE_DIR}/src/ridge/kernels)
-  target_compile_definitions(${TARGET} PRIVATE RIDGE_HAS_CUDA=1)
-  set(sources ${kernels}/matmul_cuda.cu ${kernels}/matmul_plain.cu ${kernels}/tensor_maps.cu ${kernels}/gated_cuda.cu ${kernels}/gated_gradient.cu
-              ${kernels}/input_gradient.cu
-              ${kernels}/device.cu ${kernels}/chain_cuda.cu ${kernels}/rows_cuda.cu ${kernels}/reduce_cuda.cu ${kernels}/run_generated.cu ${kernels}/peak_cuda.cu
-              ${kernels}/judge_cuda.cu)
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/ridge/*.cu)
+  list(FILTER sources EXCLUDE REGEX "/sm90\\.cu$")
   target_sources(${TARGET} PRIVATE ${sources})
   # One file, compiled once for each input type and part of the menu: no compilation takes a minute.
+  file(STRINGS ${CMAKE_SOURCE_DIR}/src/ridge/ops/product/sm90.h parts REGEX "int row_parts = [0-9]+;")
+  string(REGEX REPLACE ".*row_parts = ([0-9]+);.*" "\\1" parts "${parts}")
+  math(EXPR last "${parts} - 1")
   foreach(type IN ITEMS Bf16 F16)
-    ridge_add_rows(${TARGET} ridge_gated_${type} gated_sm90.cu RIDGE_TYPE=${type})
-    foreach(part RANGE 6)
-      ridge_add_rows(${TARGET} ridge_sm90_${type}_${part} matmul_sm90.cu RIDGE_TYPE=${type} RIDGE_PART=${part})
+    ridge_add_rows(${TARGET} ridge_gated_${type} gated/sm90.cu RIDGE_TYPE=${type})
+    foreach(part RANGE ${last})
+      ridge_add_rows(${TARGET} ridge_sm90_${type}_${part} product/sm90.cu RIDGE_TYPE=${type} RIDGE_PART=${part})
     endforeach()
   endforeach()
   set_source_files_properties(${sources} PROPERTIES COMPILE_OPTIONS "${ridge_cuda_flags}")

@@ -17,7 +17,7 @@ add_test(NAME cpu_product_table COMMAND ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR
 add_test(NAME geglu_torch_table COMMAND ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR}/tools/geglu_torch_table.py --check)
 set_tests_properties(product_table cpu_product_table geglu_torch_table PROPERTIES LABELS fast)
 
-# Grows the trees of kernels/matmul_trees.h from a device's timings; here so that it keeps compiling.
+# Grows the trees of ops/product/trees.h from a device's timings; here so that it keeps compiling.
 add_executable(fit_matmul ${CMAKE_SOURCE_DIR}/tools/fit_matmul.cc)
 target_link_libraries(fit_matmul PRIVATE ridge)
 target_compile_options(fit_matmul PRIVATE ${ridge_warnings})

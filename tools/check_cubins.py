@@ -17,8 +17,8 @@ import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-GOLDEN = ROOT / "tests/golden/cubins_sm90.csv"
-GATED_GOLDEN = ROOT / "tests/golden/gated_cubins_sm90.csv"
+GOLDEN = ROOT / "data/cubins_sm90.csv"
+GATED_GOLDEN = ROOT / "data/gated_cubins_sm90.csv"
 FLAGS = ["-gencode=arch=compute_90a,code=sm_90a", "-std=c++20", "--expt-relaxed-constexpr", "-O3", f"-I{ROOT / 'src'}"]
 KINDS = {0x9F0: "wgmma", 0x5B4: "tma_load", 0x3B5: "tma_store", 0x844: "stmatrix", 0x9C8: "setmaxnreg", 0x983: "local_load",
          0x387: "local_store"}
@@ -33,7 +33,7 @@ def nvcc() -> str | None:
 
 
 def parts() -> int:
-    text = (ROOT / "src/ridge/kernels/matmul_sm90.h").read_text()
+    text = (ROOT / "src/ridge/ops/product/sm90.h").read_text()
     return int(re.search(r"int row_parts = (\d+);", text).group(1))
 
 
@@ -58,10 +58,10 @@ def key(mangled: str):
 def compile_part(compiler: str, folder: str, kind: str, part: int | str) -> dict:
     """What came out of a part of the product's menu, or of a file beside it, which may spill."""
     gated = isinstance(part, str)
-    out = pathlib.Path(folder) / f"{kind}_{part}.cubin"
-    source, define = (part, []) if gated else ("matmul_sm90.cu", [f"-DRIDGE_PART={part}"])
+    out = pathlib.Path(folder) / f"{kind}_{str(part).replace('/', '_')}.cubin"
+    source, define = (part, []) if gated else ("product/sm90.cu", [f"-DRIDGE_PART={part}"])
     run = subprocess.run([compiler, *FLAGS, "-Xptxas", "-v", f"-DRIDGE_TYPE={kind}", *define, "-cubin",
-                          str(ROOT / "src/ridge/kernels" / source), "-o", str(out)], capture_output=True, text=True)
+                          str(ROOT / "src/ridge/ops" / source), "-o", str(out)], capture_output=True, text=True)
     if run.returncode != 0:
         sys.exit(f"check_cubins: nvcc refused {kind} part {part}:\n{run.stderr}")
     if "C75" in run.stderr:
@@ -94,8 +94,8 @@ def compile_part(compiler: str, folder: str, kind: str, part: int | str) -> dict
 def shared_bytes(compiler: str, folder: str) -> list[int]:
     """By a program that prints them: sizes are constants, nothing of it touches a device."""
     source = pathlib.Path(folder) / "shared.cu"
-    source.write_text('#include "ridge/kernels/matmul_sm90.h"\n#include <cstdio>\n#include <utility>\n'
-                      "using namespace ridge::kernels;\n"
+    source.write_text('#include "ridge/ops/product/sm90.h"\n#include <cstdio>\n#include <utility>\n'
+                      "using namespace ridge::ops;\n"
                       "template <int... i> void print(std::integer_sequence<int, i...>) {\n"
                       '  (std::printf("%d\\n", ridge::tile::sm90::shared_bytes<cuda::MenuKernel<i, ridge::Bf16>>), ...);\n}\n'
                       "int main() { print(std::make_integer_sequence<int, static_cast<int>(sm90_menu.size())>{}); }\n")
@@ -120,7 +120,7 @@ def table(compiler: str) -> list[str]:
 def gated_table(compiler: str) -> list[str]:
     with tempfile.TemporaryDirectory() as folder, concurrent.futures.ThreadPoolExecutor(2) as pool:
         rows: dict = {}
-        files = [("Bf16", "gated_sm90.cu"), ("F16", "gated_sm90.cu"), ("both", "input_gradient.cu")]
+        files = [("Bf16", "gated/sm90.cu"), ("F16", "gated/sm90.cu"), ("both", "gated/input_gradient.cu")]
         for found in pool.map(lambda file: compile_part(compiler, folder, *file), files):
             rows.update(found)
     def label(row: int):

@@ -1,7 +1,7 @@
-// Grows the trees of kernels/matmul_trees.h from timings, and says what they are worth:
+// Grows the trees of ops/product/trees.h from timings, and says what they are worth:
 //
 //   ridge bench matmul --against cublaslt --shapes data/matmul_fit_shapes.csv --rounds 1 --tune 60 --json > t.json
-//   build/fit_matmul src/ridge/kernels/matmul_trees.h t.json …
+//   build/fit_matmul src/ridge/ops/product/trees.h t.json …
 //
 // (the first on the device, some twelve minutes).
 // Gradient boosting for squared error of the logarithm of measured over the closed form's time; plans near a product's
@@ -22,15 +22,15 @@
 #include <string>
 #include <vector>
 
-#include "ridge/kernels/matmul_correction.h"
-#include "ridge/measure/contest_shape.h"
+#include "ridge/measure/contest/contest_shape.h"
+#include "ridge/ops/product/correction.h"
 #include "ridge/plan/menu_list.h"
 
 namespace ridge {
 namespace {
 
-using namespace kernels;
-using namespace kernels::cuda;
+using namespace ops;
+using namespace ops::cuda;
 
 constexpr int sms = 132, trees = 560, folds = 5;
 constexpr double rate = 0.06, ridge_penalty = 5, features_kept = 0.6, timings_kept = 0.7;
@@ -249,7 +249,7 @@ void write(const char* path, const std::vector<Tree>& grown, const std::array<Ed
            const std::string& about) {
   std::ofstream to(path);
   to << "// Made by tools/fit_matmul.cc; not to be edited. " << about << "\n#pragma once\n\n"
-     << "#include \"ridge/kernels/matmul_correction.h\"\n\nnamespace ridge::kernels::cuda {\n// clang-format off\n"
+     << "#include \"ridge/ops/product/correction.h\"\n\nnamespace ridge::ops::cuda {\n// clang-format off\n"
      << "inline constexpr std::array<Edges, plan_features> matmul_edges{{\n";
   for (const Edges& e : edges) {
     std::vector<float> real;
@@ -263,7 +263,7 @@ void write(const char* path, const std::vector<Tree>& grown, const std::array<Ed
     to << "{" << list(t.feature) << ", " << list(t.edge) << ", " << list(t.left) << ", " << list(t.right) << ", "
        << list(t.leaf) << (i % 2 == 0 && i + 1 < grown.size() ? "}, " : "},\n");
   }
-  to << "}};\n// clang-format on\n}  // namespace ridge::kernels::cuda\n";
+  to << "}};\n// clang-format on\n}  // namespace ridge::ops::cuda\n";
 }
 
 int fit(int count, char** names) {

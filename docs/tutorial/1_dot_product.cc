@@ -1,14 +1,14 @@
 // Step 1: the three functions of a kernel, on the smallest product there is. d = x * y sums K products: 2K FLOPs for
 // 2K + 1 elements, a quarter of a FLOP a byte in f32, whatever the machine.
-#include "ridge/kernels/matmul_config.h"
-#include "ridge/tile/target/cpu/run.h"
-#include "ridge/tile/target/trace/count.h"
+#include "ridge/ops/product/config.h"
+#include "ridge/tile/cpu/run.h"
+#include "ridge/tile/trace/count.h"
 #include "tutorial.h"
 
 using namespace ridge::tile;
 
 struct Dot {  // a work item owns one element of d; a stage holds the next 4096 elements of x and y
-  static constexpr auto config = ridge::kernels::cpu_menu[0];
+  static constexpr auto config = ridge::ops::cpu_menu[0];
   using Vector = SharedTile<float, 1, config.k>;
   struct Globals {
     GlobalView<Vector, Row> x;  // its first coordinate runs along d's rows, its second along k

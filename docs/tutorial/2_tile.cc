@@ -1,12 +1,12 @@
 // Step 2: a work item owns a tile of D, and what it has loaded serves all of it. The text of step 1 with m and n where
 // the ones were; with it a stage of k does 2*m*n FLOPs for m + n elements.
-#include "ridge/kernels/matmul_config.h"
-#include "ridge/tile/target/cpu/run.h"
-#include "ridge/tile/target/trace/count.h"
+#include "ridge/ops/product/config.h"
+#include "ridge/tile/cpu/run.h"
+#include "ridge/tile/trace/count.h"
 #include "tutorial.h"
 
 using namespace ridge::tile;
-using ridge::kernels::MatmulConfig;
+using ridge::ops::MatmulConfig;
 
 template <MatmulConfig C> struct Product {
   static constexpr MatmulConfig config = C;
@@ -58,7 +58,7 @@ int main() {
   bool right = show<1, 1>() & show<16, 16>() & show<64, 64>() & show<128, 64>() & show<128, 128>() & show<256, 384>();
 
   // On a CPU the config is an upper limit: the target cuts tiles that its caches hold and remembers what it has packed.
-  using Kernel = Product<ridge::kernels::cpu_menu[0]>;
+  using Kernel = Product<ridge::ops::cpu_menu[0]>;
   const std::vector<float> a = tutorial::filled(M * K, 1), b = tutorial::filled(N * K, 2);
   std::vector<float> d(M * N, -1);
   const auto g = matrices<Kernel>(a.data(), b.data(), d.data());

@@ -1,20 +1,20 @@
-// Step 3: the ring. The text is finished (kernels/matmul.h is step 2 with dtypes); what changes is how much of it is on
-// its way at once. A stage of 128 x 128 x 64 in bf16 is 32 KiB for 2.1 MFLOP; the ring holds a few of them, one
+// Step 3: the ring. The text is finished (ops/product/matmul.h is step 2 with dtypes); what changes is how much of it
+// is on its way at once. A stage of 128 x 128 x 64 in bf16 is 32 KiB for 2.1 MFLOP; the ring holds a few of them, one
 // producer fills its slots and two groups of threads multiply. On Hopper the slots are shared memory; here the trace
 // target writes down every wait and arrival, checks them under shuffled orders, and says how long they would take.
 #include <algorithm>
 #include <string>
 
 #include "ridge/base/float16.h"
-#include "ridge/kernels/matmul.h"
-#include "ridge/kernels/trace.h"
-#include "ridge/tile/target/trace/check.h"
-#include "ridge/tile/target/trace/pace.h"
-#include "ridge/tile/target/trace/record.h"
+#include "ridge/ops/product/matmul.h"
+#include "ridge/ops/product/trace.h"
+#include "ridge/tile/trace/check.h"
+#include "ridge/tile/trace/pace.h"
+#include "ridge/tile/trace/record.h"
 #include "tutorial.h"
 
 using namespace ridge::tile;
-using ridge::kernels::Matmul, ridge::kernels::MatmulConfig;
+using ridge::ops::Matmul, ridge::ops::MatmulConfig;
 
 template <int slots> constexpr MatmulConfig ring{.m = 128, .n = 128, .k = 64, .stages = slots, .consumers = 2};
 
@@ -56,7 +56,7 @@ int main() {
   // A ring hides waiting, it moves no byte less. Two blocks that share what they load do: B's half, in each of them.
   constexpr Index n = 4096;
   using ridge::DType;
-  const ridge::kernels::MatmulProblem p{1, n, n, n, {DType::bf16, n, 1}, {DType::bf16, 1, n}, {DType::bf16, n, 1}};
+  const ridge::ops::MatmulProblem p{1, n, n, n, {DType::bf16, n, 1}, {DType::bf16, 1, n}, {DType::bf16, n, 1}};
   const auto alone = trace_tiles(p, {}), pair = trace_tiles(p, {.cluster_m = 2});
   std::printf("4096^3 alone   A %.0f MB, B %.0f MB\n", tutorial::mb(alone.a.global_bytes),
               tutorial::mb(alone.b.global_bytes));

@@ -3,11 +3,11 @@
 // stays as it is: the epilogue belongs to the output that the text stores into.
 #include <algorithm>
 
-#include "ridge/kernels/run.h"
-#include "ridge/kernels/trace.h"
+#include "ridge/ops/product/cpu.h"
+#include "ridge/ops/product/trace.h"
 #include "tutorial.h"
 
-using namespace ridge::kernels;
+using namespace ridge::ops;
 using tutorial::Index;
 
 int main() {

@@ -4,14 +4,14 @@
 // once and read once. That nothing is subtracted before the exponential is safe while scores stay below 88.
 #include <cmath>
 
-#include "ridge/kernels/gated_matmul.h"
-#include "ridge/kernels/trace.h"
-#include "ridge/tile/target/cpu/run.h"
-#include "ridge/tile/target/trace/count.h"
+#include "ridge/ops/gated/matmul.h"
+#include "ridge/ops/product/trace.h"
+#include "ridge/tile/cpu/run.h"
+#include "ridge/tile/trace/count.h"
 #include "tutorial.h"
 
 using namespace ridge::tile;
-using ridge::kernels::GatedMatmul, ridge::kernels::Matmul, ridge::kernels::MatmulConfig;
+using ridge::ops::GatedMatmul, ridge::ops::Matmul, ridge::ops::MatmulConfig;
 
 constexpr Index d = 64;
 
@@ -65,8 +65,8 @@ Moved in_two(Index t) {  // tiles of 128 x 128 scores; of 128 rows and all 64 co
 }
 Index in_three(Index t) {
   using enum ridge::DType;
-  const auto s = ridge::kernels::trace_tiles({1, t, t, d, {f32, d, 1}, {f32, 1, d}, {f32, t, 1}}, {});
-  const auto o = ridge::kernels::trace_tiles({1, t, d, t, {f32, t, 1}, {f32, d, 1}, {f32, d, 1}}, {.n = 64});
+  const auto s = ridge::ops::trace_tiles({1, t, t, d, {f32, d, 1}, {f32, 1, d}, {f32, t, 1}}, {});
+  const auto o = ridge::ops::trace_tiles({1, t, d, t, {f32, t, 1}, {f32, d, 1}, {f32, d, 1}}, {.n = 64});
   return s.global_bytes() + 2 * 4 * t * t + o.global_bytes();
 }
 Index in_one(Index t) { return 4 * d * (t + t + 2 * t * (t / 128)); }  // k and v once for each 128 rows of q
@@ -107,7 +107,7 @@ int main() {
   const std::vector<float> q = tutorial::filled(t * d, 1), k = tutorial::filled(t * d, 2),
                            v = tutorial::filled(t * d, 3);
   std::vector<float> p(t * t, -1), out(t * d, -1);
-  using First = Scores<ridge::kernels::cpu_menu[0]>;
+  using First = Scores<ridge::ops::cpu_menu[0]>;
   using Second = Mean<MatmulConfig{.m = 112, .n = 2 * 4096, .k = 4096}>;
   const cpu::Engine& engine = *cpu::engine(ridge::DType::f32, ridge::DType::f32);
   cpu::run_kernel<First>(scores<First>(t, q.data(), k.data(), p.data()), {1, t, t, d}, engine, 2);

@@ -14,13 +14,13 @@
 #pragma once
 
 #include "ridge/base/result.h"
-#include "ridge/kernels/matmul_cuda.h"
 #include "ridge/measure/tune.h"
+#include "ridge/ops/product/cuda.h"
 
 namespace ridge {
 
-using kernels::MatmulProblem, kernels::MatrixLayout;
-using kernels::cuda::MatmulCall, kernels::cuda::MatmulEpilogue, kernels::cuda::MatmulPlan, kernels::cuda::Workspace;
+using ops::MatmulProblem, ops::MatrixLayout;
+using ops::cuda::MatmulCall, ops::cuda::MatmulEpilogue, ops::cuda::MatmulPlan, ops::cuda::Workspace;
 
 // What will run, for the current device, within so much workspace; plan.workspace_bytes says how much it takes. It
 // holds for every call of the same problem, epilogue and alignment of operands (16 bytes). Errors: a problem that is

@@ -300,7 +300,7 @@ Result<std::vector<MenuEntry>> kernel_menu(const std::string& name) {
                      near.empty() ? "`ridge kernels` lists them" : fmt::format("did you mean {}?", near));
 }
 
-Result<KernelCode> kernel_code(const std::string& name, kernels::cuda::RowText what, const std::string& dtype) {
+Result<KernelCode> kernel_code(const std::string& name, ops::cuda::RowText what, const std::string& dtype) {
   const auto in = dtype_from(dtype);
   if (in != DType::bf16 && in != DType::f16)
     return usage_error(fmt::format("expected bf16 or f16, of which the menu's kernels are made, found '{}'", dtype),
@@ -313,9 +313,9 @@ Result<KernelCode> kernel_code(const std::string& name, kernels::cuda::RowText w
         fmt::format("expected one kernel's whole name, found '{}', which {} names hold", name, found->size()),
         fmt::format("`ridge kernels {}` lists them", name));
   const MenuEntry& entry = own == found->end() ? found->front() : *own;
-  auto text = kernels::cuda::row_text(entry.row, *in, what, kernels::cuda::toolkit_folders());
+  auto text = ops::cuda::row_text(entry.row, *in, what, ops::cuda::toolkit_folders());
   if (!text) return text.error();
-  return KernelCode{entry, std::string(ridge::name(*in)), what == kernels::cuda::RowText::sass ? "sass" : "ptx",
+  return KernelCode{entry, std::string(ridge::name(*in)), what == ops::cuda::RowText::sass ? "sass" : "ptx",
                     *std::move(text)};
 }
 
@@ -336,23 +336,6 @@ Result<Catalog> machines(const std::vector<std::string>& names) {
       return machine.error();
   }
   return out;
-}
-
-Result<Contest> bench(const std::string& shapes, const ContestOptions& options) {
-  const auto read = shapes.empty() ? parse_shapes(default_shapes(), "data/cpu_shapes.csv") : read_shapes(shapes);
-  if (!read) return read.error();
-  auto machine = find_machine("cpu");  // before an hour of timing, not after
-  if (!machine) return machine.error();
-  return contest(*read, seen_with_threads(*std::move(machine), options.threads), options);
-}
-
-Result<DeviceContest> bench_device(const std::string& shapes, const DeviceContestOptions& options) {
-  if (shapes.empty())
-    return usage_error("expected --shapes with --against cublaslt",
-                       "ridge bench matmul --against cublaslt --shapes FILE.csv");
-  const auto read = read_shapes(shapes, Contested::device);
-  if (!read) return read.error();
-  return device_contest(*read, options);
 }
 
 }  // namespace ridge

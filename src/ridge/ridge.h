@@ -6,9 +6,7 @@
 #include <functional>
 
 #include "ridge/base/version.h"
-#include "ridge/kernels/row_code.h"
-#include "ridge/measure/contest.h"
-#include "ridge/measure/device_contest.h"
+#include "ridge/ops/product/machine_code.h"
 #include "ridge/plan/as_metapipe.h"
 #include "ridge/plan/decode.h"
 #include "ridge/report/report.h"
@@ -54,11 +52,6 @@ Result<std::vector<Report>> explain_table(const Request& request, const std::str
 // Runs it on this CPU or a CUDA device; `measured` holds the times, and the first mismatch if there is one.
 Result<Report> run(const Request& request, const RunOptions& options);
 
-// Times the products of a CSV file (measure/contest_shape.h) beside other libraries on this CPU (`shapes` empty:
-// data/cpu_shapes.csv), or beside cuBLASLt on a device.
-Result<Contest> bench(const std::string& shapes, const ContestOptions& options);
-Result<DeviceContest> bench_device(const std::string& shapes, const DeviceContestOptions& options);
-
 // A product on a systolic array, or a topology's layers. With `csv_path`: a run for each row of M, N, K and, where the
 // array changes too, R and C; what a row lacks is the request's.
 Result<std::vector<SystolicRun>> simulate(const SystolicRequest& request, const std::string& csv_path = "");
@@ -70,8 +63,8 @@ Result<DecodeReport> decode(const std::string& on, const DecodeOptions& options)
 // The CUDA kernels that a plan chooses from whose name contains this. Error: none does.
 Result<std::vector<MenuEntry>> kernel_menu(const std::string& name = "");
 // One of them with its machine code or PTX; `dtype`: "bf16" or "f16". Errors: none or several are called so, no tool
-// that reads this binary (kernels/row_code.h).
-Result<KernelCode> kernel_code(const std::string& name, kernels::cuda::RowText what, const std::string& dtype);
+// that reads this binary (ops/product/machine_code.h).
+Result<KernelCode> kernel_code(const std::string& name, ops::cuda::RowText what, const std::string& dtype);
 
 // `names` empty: the whole catalog and this CPU, whose spoilt file is then no error but a warning beside the others.
 struct Catalog {

@@ -2,13 +2,13 @@
 // (must not, and must say the sentence in the file's first lines).
 #pragma once
 
-#include "ridge/kernels/matmul_config.h"
-#include "ridge/tile/target/cpu/run.h"
-#include "ridge/tile/target/trace/count.h"
-#include "ridge/tile/target/trace/record.h"
+#include "ridge/ops/product/config.h"
+#include "ridge/tile/cpu/run.h"
+#include "ridge/tile/trace/count.h"
+#include "ridge/tile/trace/record.h"
 
 using namespace ridge::tile;  // a test's own file
-using ridge::kernels::MatmulConfig;
+using ridge::ops::MatmulConfig;
 
 inline constexpr MatmulConfig config{.m = 128, .n = 128, .k = 64};
 

@@ -3,12 +3,12 @@
 // are poisoned, canaries lie around them and behind the workspace, and a second launch must give the same bits.
 #include "gated.h"
 
-#include "ridge/kernels/gated_backward_steps.h"
+#include "ridge/ops/gated/backward_steps.h"
 
 namespace ridge::gpu {
 namespace {
 
-namespace cuda = kernels::cuda;
+namespace cuda = ops::cuda;
 
 struct Judged {
   cuda::GatedBackward call;

@@ -13,8 +13,8 @@
 namespace ridge::gpu {
 namespace {
 
-using kernels::MatmulProblem, kernels::MatrixLayout;
-using namespace kernels::cuda;
+using ops::MatmulProblem, ops::MatrixLayout;
+using namespace ops::cuda;
 
 struct Sides {  // an operand's place
   std::int64_t batch, rows, cols;
@@ -316,7 +316,7 @@ class Bench {
   std::uint32_t seed_ = 1;
   int sms_ = 0, paths_[4] = {}, cuts_[4] = {}, pieces_ = 0, copies_ = 0;
   float worst_ = 0;
-  std::vector<int> rows_ = std::vector<int>(kernels::sm90_menu.size());
+  std::vector<int> rows_ = std::vector<int>(ops::sm90_menu.size());
 };
 
 class Random {
@@ -393,14 +393,14 @@ Case random_case(Random& r, std::int64_t most, std::size_t workspace) {
   }
   c.integers = r.one_in(2), c.nan_row = r.one_in(10), c.constant_b = r.one_in(4), c.prepared = !r.one_in(5);
   c.workspace = r.one_in(12) ? 0 : workspace;
-  if (!r.one_in(3)) c.row = r.below(static_cast<int>(kernels::sm90_menu.size()));
+  if (!r.one_in(3)) c.row = r.below(static_cast<int>(ops::sm90_menu.size()));
   if (r.one_in(2)) c.split = {1 + r.below(6), tile::Cuts::pieces};
   if (r.one_in(4)) c.split = {2 + r.below(tile::most_gathered_pieces - 1), tile::Cuts::gathered};
   if (r.one_in(3)) c.split = {2 + r.below(7), tile::Cuts::shared};
   if (r.one_in(4)) c.split = {1, tile::Cuts::streamed};
   c.copies = {r.one_in(4), r.one_in(4)};
   if (c.row >= 0) {  // layouts that the row can serve
-    const auto& config = kernels::sm90_menu[static_cast<std::size_t>(c.row)];
+    const auto& config = ops::sm90_menu[static_cast<std::size_t>(c.row)];
     const bool a_k = (config.swap ? config.b : config.a) == tile::Major::k,
                b_k = (config.swap ? config.a : config.b) == tile::Major::k;
     p.a = layout(r, in, p.batch, p.m, p.k, !a_k, r.one_in(4));

@@ -1,11 +1,11 @@
-// The functions of a chain (kernels/device_math.h) against f64 over every 13th bit pattern of f32, which are 330
+// The functions of a chain (ops/function/device_math.h) against f64 over every 13th bit pattern of f32, which are 330
 // million numbers of every size: what each is said to be right to, in units in the last place of the exact value. Below
 // `least` that unit shrinks no more: at 2^-120 because e^-|x| may have few bits there, at 2^-24 because f16 has nothing
 // below. A unit is 2^-24 to 2^-23 of its value, so 2^-18 of a value are 64 at most and 2^-14 of it 1024.
 #include <cmath>
 #include <cstring>
 
-#include "ridge/kernels/device_math.h"
+#include "ridge/ops/function/device_math.h"
 #include "support.h"
 
 namespace ridge::gpu {

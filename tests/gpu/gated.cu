@@ -2,14 +2,14 @@
 // the gate's gradient, every fourth case, and the whole backward (backward.cu), every fourth too.
 #include "gated.h"
 
-#include "ridge/kernels/gated_config.h"
-#include "ridge/kernels/gated_cuda.h"
-#include "ridge/kernels/gated_gradient.h"
+#include "ridge/ops/gated/config.h"
+#include "ridge/ops/gated/cuda.h"
+#include "ridge/ops/gated/gradient.h"
 
 namespace ridge::gpu {
 namespace {
 
-namespace cuda = kernels::cuda;
+namespace cuda = ops::cuda;
 
 struct Given {  // a call with its numbers' formats, for the reference
   std::int64_t m, n, k, x_line, weight_n, weight_k, y_line, h_line;  // steps of the weights along n and k
@@ -58,7 +58,7 @@ __global__ void judge(Given c, Found* found) {
 }
 
 // A thread a column; h: as it was, even if dh took its place.
-__global__ void judge_gradient(kernels::cuda::GatedGradient c, Stored t, const void* h, Found* found) {
+__global__ void judge_gradient(ops::cuda::GatedGradient c, Stored t, const void* h, Found* found) {
   const std::int64_t f = blockIdx.x * static_cast<std::int64_t>(blockDim.x) + threadIdx.x;
   if (f >= c.n) return;
   const auto hold = [&](double is, double expected, double allowed) {
@@ -161,7 +161,7 @@ bool one(Random& r, Places& p, int number) {
   const std::size_t room = r.one_in(10) ? 0 : p.workspace.size();
   cuda::GatedPlan plan = cuda::choose(c, room, cuda::multiprocessors());
   if (!r.one_in(3)) {
-    const int row = r.below(static_cast<int>(kernels::sm90_gated_menu.size()));
+    const int row = r.below(static_cast<int>(ops::sm90_gated_menu.size()));
     if (const auto other = cuda::planned(c, room, cuda::multiprocessors(), row, r.one_in(2) ? 1 : r.below(5) + 1))
       plan = *other;
   }

@@ -10,7 +10,7 @@
 
 namespace ridge::gpu {
 
-using kernels::Activation;
+using ops::Activation;
 
 struct Found {
   unsigned wrong, worst;  // worst: a float's bits, whose order is that of unsigned for what is not negative

@@ -5,12 +5,12 @@
 #include <memory>
 #include <string>
 
-#include "ridge/kernels/gated_backward.h"
+#include "ridge/ops/gated/backward.h"
 
 namespace {
 
-namespace cuda = ridge::kernels::cuda;
-using ridge::kernels::GatedLayer;
+namespace cuda = ridge::ops::cuda;
+using ridge::ops::GatedLayer;
 
 struct Layer {
   GatedLayer sizes;

@@ -8,8 +8,8 @@
 #include <cstdlib>
 #include <vector>
 
-#include "ridge/kernels/matmul_config.h"
-#include "ridge/kernels/matmul_cuda.h"
+#include "ridge/ops/product/config.h"
+#include "ridge/ops/product/cuda.h"
 
 namespace ridge::gpu {
 

@@ -7,11 +7,12 @@
 
 #include "ridge/base/file.h"
 #include "ridge/cli/door.h"
-#include "ridge/report/contest.h"
-#include "ridge/report/device_contest.h"
-#include "ridge/report/device_stream.h"
-#include "ridge/report/repeats.h"
-#include "ridge/report/stream_contest.h"
+#include "ridge/measure/contest/bench.h"
+#include "ridge/report/contest/contest.h"
+#include "ridge/report/contest/device_contest.h"
+#include "ridge/report/contest/device_stream.h"
+#include "ridge/report/contest/repeats.h"
+#include "ridge/report/contest/stream_contest.h"
 
 namespace ridge::cli {
 namespace {

@@ -4,9 +4,9 @@
 #include <nlohmann/json.hpp>
 
 #include "ridge/cli/testing/cli_fixture.h"
-#include "ridge/kernels/device.h"
-#include "ridge/kernels/matmul_cuda.h"
+#include "ridge/device/device.h"
 #include "ridge/measure/npy.h"
+#include "ridge/ops/product/cuda.h"
 
 namespace ridge {
 namespace {
@@ -57,8 +57,8 @@ TEST_F(CliTest, RefusesWhatIsNoVerbOrOption) {
 }
 
 TEST_F(CliTest, SaysWhatADeviceLacksAndEndsWith4) {
-  if (!kernels::cuda::unavailable()) GTEST_SKIP() << "there is a device";
-  const Error absent = *kernels::cuda::refusal(kernels::cuda::ask_device());
+  if (!ops::cuda::unavailable()) GTEST_SKIP() << "there is a device";
+  const Error absent = *ops::cuda::refusal(ops::cuda::ask_device());
   const std::string said = "ridge: " + absent.text();
   const std::string shapes = file("s.csv", "op,dtype,m,n,k\nlinear,bf16,1,2,3\n");
   rejects({"run", "bf16[M] * bf16[M] -> bf16[1]", "-d", "M=8", "--on", "cuda"}, 4, said);

@@ -7,7 +7,7 @@
 namespace ridge::cli {
 namespace {
 
-using kernels::cuda::RowText;
+using ops::cuda::RowText;
 
 struct Kernels {
   std::string name, dtype;

@@ -2,8 +2,8 @@
 #include <algorithm>
 
 #include "ridge/cli/testing/cli_fixture.h"
-#include "ridge/kernels/device.h"
-#include "ridge/kernels/row_code.h"
+#include "ridge/device/device.h"
+#include "ridge/ops/product/machine_code.h"
 #include "ridge/plan/menu_list.h"
 
 namespace ridge {
@@ -27,8 +27,8 @@ class KernelCodeTest : public CliTest {
     fs::permissions(folder / "cuobjdump", fs::perms::owner_all);
   }
   static bool has_cuda() {
-    const auto trouble = kernels::cuda::refusal(kernels::cuda::ask_device());
-    return !trouble || trouble->message != kernels::cuda::refusal({})->message;
+    const auto trouble = ops::cuda::refusal(ops::cuda::ask_device());
+    return !trouble || trouble->message != ops::cuda::refusal({})->message;
   }
 };
 
@@ -53,7 +53,7 @@ TEST_F(KernelCodeTest, SaysWhatIsWrongWithTheWords) {
 
 TEST_F(KernelCodeTest, NeedsABuildWithKernels) {
   if (has_cuda()) GTEST_SKIP() << "this build has CUDA kernels";
-  rejects({"kernels", whole_name, "--sass"}, 4, "ridge: " + kernels::cuda::refusal({})->text());
+  rejects({"kernels", whole_name, "--sass"}, 4, "ridge: " + ops::cuda::refusal({})->text());
 }
 
 TEST_F(KernelCodeTest, PrintsTheListingAndNothingElse) {
@@ -62,13 +62,13 @@ TEST_F(KernelCodeTest, PrintsTheListingAndNothingElse) {
   const Outcome text = ridge({"kernels", whole_name, "--sass"}, {.environment = {path}});
   EXPECT_EQ(text.code, 0) << text.err;
   EXPECT_EQ(text.err, "");
-  EXPECT_EQ(text.out.find("Function : " + kernels::cuda::row_symbol(whole_row(), DType::bf16) + "\n  NOP ;\n"), 0U)
+  EXPECT_EQ(text.out.find("Function : " + ops::cuda::row_symbol(whole_row(), DType::bf16) + "\n  NOP ;\n"), 0U)
       << text.out.substr(0, 200);
   const Outcome json = ridge({"kernels", whole_name, "--sass", "--dtype", "f16", "--json"}, {.environment = {path}});
   EXPECT_EQ(json.code, 0) << json.err;
   EXPECT_NE(json.out.find("\"schema\": \"ridge.kernels/1\""), std::string::npos);
   EXPECT_NE(json.out.find("\"dtype\": \"f16\""), std::string::npos);
-  EXPECT_NE(json.out.find("\"sass\": \"Function : " + kernels::cuda::row_symbol(whole_row(), DType::f16)),
+  EXPECT_NE(json.out.find("\"sass\": \"Function : " + ops::cuda::row_symbol(whole_row(), DType::f16)),
             std::string::npos);
   // 90 kB do not fit into a pipe that nobody reads: a reader that left ends it quietly.
   const Outcome left = ridge({"kernels", whole_name, "--sass"}, {.environment = {path}, .closed_pipe = true});

@@ -4,7 +4,7 @@
 
 #include <filesystem>
 
-#include "ridge/kernels/device.h"
+#include "ridge/device/device.h"
 
 namespace ridge {
 
@@ -34,7 +34,7 @@ Result<Machine> find_device_machine() {
   const auto path = measured_machine_path("cuda");
   std::error_code unknown;
   if (path && std::filesystem::exists(*path, unknown)) return find_machine("cuda");
-  const auto facts = kernels::cuda::device_facts();
+  const auto facts = ops::cuda::device_facts();
   if (!facts) return facts.error();
   return guess_device(facts->name);
 }

@@ -6,13 +6,14 @@
 #include <set>
 #include <type_traits>
 
-#include "ridge/kernels/any_place.h"
-#include "ridge/kernels/run_cuda.h"
+#include "ridge/ops/chain/cuda.h"
+#include "ridge/ops/product/any_place.h"
+#include "ridge/ops/rows/cuda.h"
 
 namespace ridge {
 namespace {
 
-namespace cuda = kernels::cuda;
+namespace cuda = ops::cuda;
 
 constexpr std::int64_t cold_bytes = std::int64_t{256} << 20, most_workspace = std::int64_t{512} << 20, line = 256;
 constexpr std::int64_t most_sets = 64, most_launches = 256;
@@ -21,7 +22,7 @@ constexpr double replay_seconds = 2e-3, warm_seconds = 0.02;
 std::int64_t padded(std::int64_t bytes) { return (bytes + line - 1) / line * line; }
 
 // Any place in memory serves to ask whether a kernel can run.
-cuda::MatmulCall call_of(const kernels::MatmulProblem& problem, void* a, void* b, void* d) {
+cuda::MatmulCall call_of(const ops::MatmulProblem& problem, void* a, void* b, void* d) {
   cuda::MatmulCall call;
   call.problem = problem, call.a = a, call.b = b, call.d = d;
   return call;
@@ -35,9 +36,9 @@ std::vector<void*> data_of(const Step& step, const std::vector<std::byte*>& plac
 
 // A product alone or with what it ends in; nothing: the step is none.
 std::optional<cuda::FusedCall> product_of(const Step& step, const std::vector<void*>& data) {
-  if (const auto* problem = std::get_if<kernels::MatmulProblem>(&step.kernel))
+  if (const auto* problem = std::get_if<ops::MatmulProblem>(&step.kernel))
     return call_of(*problem, data[0], data[1], data[2]);
-  if (const auto* fused = std::get_if<kernels::FusedMatmul>(&step.kernel)) return cuda::fused_call(*fused, data);
+  if (const auto* fused = std::get_if<ops::FusedMatmul>(&step.kernel)) return cuda::fused_call(*fused, data);
   return std::nullopt;
 }
 
@@ -52,8 +53,8 @@ std::optional<std::string> refuse_on_device(const Step& step) {
   return std::visit(
       [](const auto& kernel) -> std::optional<std::string> {
         using Kernel = std::decay_t<decltype(kernel)>;
-        if constexpr (std::is_same_v<Kernel, kernels::MatmulProblem>)
-          return cuda::refuse(call_of(kernel, kernels::any_place(), kernels::any_place(), kernels::any_place()));
+        if constexpr (std::is_same_v<Kernel, ops::MatmulProblem>)
+          return cuda::refuse(call_of(kernel, ops::any_place(), ops::any_place(), ops::any_place()));
         else if constexpr (requires { cuda::refuse(kernel); })
           return cuda::refuse(kernel);
         else
@@ -104,7 +105,7 @@ Status DeviceSteps::allocate(const TuneOptions& tune, std::optional<int> group) 
   }
   std::size_t workspace = cuda::counter_bytes;
   for (const Step& step : plan_.steps) {
-    if (const auto* reduction = std::get_if<kernels::ReduceProblem>(&step.kernel))
+    if (const auto* reduction = std::get_if<ops::ReduceProblem>(&step.kernel))
       workspace = std::max(workspace, cuda::workspace_bytes(*reduction));
     products_.emplace_back();
     const auto product = product_of(step, data_of(step, places_));
@@ -163,13 +164,13 @@ Status DeviceSteps::queue_step(const Step& step, const Places& places) const {
   return std::visit(
       [&](const auto& kernel) -> Status {
         using Kernel = std::decay_t<decltype(kernel)>;
-        if constexpr (std::is_same_v<Kernel, kernels::ChainProgram>) {
+        if constexpr (std::is_same_v<Kernel, ops::ChainProgram>) {
           return said(cuda::chain(kernel, data, queue_.stream()));
-        } else if constexpr (std::is_same_v<Kernel, kernels::RowProblem>) {
+        } else if constexpr (std::is_same_v<Kernel, ops::RowProblem>) {
           return said(cuda::rows(kernel, data[0], data[1], data[2], queue_.stream()));
-        } else if constexpr (std::is_same_v<Kernel, kernels::RowProgram>) {
+        } else if constexpr (std::is_same_v<Kernel, ops::RowProgram>) {
           return said(cuda::rows(kernel, data, queue_.stream()));
-        } else if constexpr (std::is_same_v<Kernel, kernels::ReduceProblem>) {
+        } else if constexpr (std::is_same_v<Kernel, ops::ReduceProblem>) {
           return said(cuda::reduce(kernel, data[0], data[1], workspace, queue_.stream()));
         } else {
           return input_error("no CUDA kernel does this; --on cpu runs it");

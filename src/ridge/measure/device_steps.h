@@ -7,10 +7,10 @@
 #include <variant>
 #include <vector>
 
-#include "ridge/kernels/device.h"
-#include "ridge/kernels/fused_cuda.h"
+#include "ridge/device/device.h"
 #include "ridge/measure/timer.h"
 #include "ridge/measure/tune.h"
+#include "ridge/ops/fused/cuda.h"
 #include "ridge/plan/plan.h"
 
 namespace ridge {
@@ -21,7 +21,7 @@ class DeviceSteps {
   // step that CUDA kernels do not run, not enough memory.
   static Result<DeviceSteps> make(Plan plan, const TuneOptions& tune, std::optional<int> group = std::nullopt);
 
-  const kernels::cuda::Queue& queue() const { return queue_; }
+  const ops::cuda::Queue& queue() const { return queue_; }
   std::byte* data(int buffer) const { return memory_[static_cast<std::size_t>(buffer)].data(); }
   const Plan& plan() const { return plan_; }
   const std::vector<std::pair<int, Tuned>>& tuned() const { return tuned_; }  // products' plans, by kernel
@@ -32,23 +32,23 @@ class DeviceSteps {
 
  private:
   using Places = std::vector<std::byte*>;  // of Plan::buffers; null where not needed
-  DeviceSteps(Plan plan, kernels::cuda::Queue queue) : plan_(std::move(plan)), queue_(std::move(queue)) {}
+  DeviceSteps(Plan plan, ops::cuda::Queue queue) : plan_(std::move(plan)), queue_(std::move(queue)) {}
   Status allocate(const TuneOptions& tune, std::optional<int> group);
   // Chooses the plan of the step's product; bytes of workspace.
-  Result<std::size_t> choose(const Step& step, const kernels::cuda::FusedCall& product, const TuneOptions& tune);
+  Result<std::size_t> choose(const Step& step, const ops::cuda::FusedCall& product, const TuneOptions& tune);
   Status count_up() const;  // index(T)
   Status queue_step(const Step& step, const Places& places) const;
-  Status queue_product(const Step& step, const kernels::cuda::FusedCall& call) const;
+  Status queue_product(const Step& step, const ops::cuda::FusedCall& call) const;
   Status queue_steps(std::optional<int> group, const Places& places) const;
   std::vector<int> used(std::optional<int> group) const;
-  Result<std::vector<Places>> rotated(std::optional<int> group, std::vector<kernels::cuda::Memory>& pool) const;
+  Result<std::vector<Places>> rotated(std::optional<int> group, std::vector<ops::cuda::Memory>& pool) const;
 
   Plan plan_;
-  kernels::cuda::Queue queue_;
-  std::vector<kernels::cuda::Memory> memory_ = {};
-  std::vector<std::variant<kernels::cuda::MatmulPlan, kernels::cuda::GatedPlan>> products_ = {};  // of Plan::steps
+  ops::cuda::Queue queue_;
+  std::vector<ops::cuda::Memory> memory_ = {};
+  std::vector<std::variant<ops::cuda::MatmulPlan, ops::cuda::GatedPlan>> products_ = {};  // of Plan::steps
   std::vector<std::pair<int, Tuned>> tuned_ = {};
-  std::vector<kernels::cuda::Memory> workspace_ = {};  // one
+  std::vector<ops::cuda::Memory> workspace_ = {};  // one
   Places places_ = {};
 };
 

@@ -1,7 +1,7 @@
 // What can be said of a device's measurements without one.
 #include <gtest/gtest.h>
 
-#include "ridge/measure/device_contest.h"
+#include "ridge/measure/contest/device_contest.h"
 #include "ridge/measure/device_machine.h"
 #include "ridge/measure/nvml.h"
 #include "ridge/measure/probe.h"

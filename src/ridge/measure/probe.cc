@@ -13,9 +13,9 @@
 #include <filesystem>
 
 #include "ridge/base/file.h"
-#include "ridge/kernels/peak.h"
 #include "ridge/machine/system.h"
 #include "ridge/measure/memory.h"
+#include "ridge/pool/peak.h"
 
 namespace ridge {
 namespace {
@@ -70,7 +70,7 @@ struct Run {
 Run run_once(const Measured& quantity, double seconds) {
   std::atomic<double> work{0}, given{0};
   const Timer timer;
-  kernels::run_together(quantity.cores, [&](int worker) {
+  ops::run_together(quantity.cores, [&](int worker) {
     const double start = thread_seconds();
     double mine = 0;
     do {
@@ -101,7 +101,7 @@ std::size_t cached_bytes(const std::vector<CacheFacts>& caches, std::size_t leve
   return hidden ? 0 : static_cast<std::size_t>(share) / 1024 * 1024;
 }
 
-void add_caches(std::vector<Measured>& list, const kernels::PeakLoops& loops, const Buffer& buffer,
+void add_caches(std::vector<Measured>& list, const ops::PeakLoops& loops, const Buffer& buffer,
                 const std::vector<CacheFacts>& caches, int cores) {
   for (std::size_t level = 0; level < caches.size(); ++level) {
     const Part mine = part(buffer.bytes(), cores, 0);
@@ -116,7 +116,7 @@ void add_caches(std::vector<Measured>& list, const kernels::PeakLoops& loops, co
   }
 }
 
-std::vector<Measured> quantities(const kernels::PeakLoops& loops, const Buffer& buffer, const SystemFacts& facts) {
+std::vector<Measured> quantities(const ops::PeakLoops& loops, const Buffer& buffer, const SystemFacts& facts) {
   const int all = facts.cores;
   std::vector<Measured> list;
   for (const int cores : all > 1 ? std::vector<int>{1, all} : std::vector<int>{1}) {
@@ -296,14 +296,14 @@ Result<ProbeReport> probe(const ProbeOptions& options) {
     report.path = *path;
   }
   const SystemFacts facts = read_system();
-  const kernels::PeakLoops& loops = kernels::peak_loops();
+  const ops::PeakLoops& loops = ops::peak_loops();
   const Buffer buffer(probe_buffer_bytes(options, facts, available_bytes()));
   if (buffer.data() == nullptr)
     return absent_error(
         fmt::format("the probe needs {} MB of memory, and the system has none to give", buffer.bytes() / 1'000'000),
         "close other programs and probe again");
   // Written once by the threads that read it later: memory that was never written is one page of zeros.
-  kernels::run_together(facts.cores, [&](int worker) {
+  ops::run_together(facts.cores, [&](int worker) {
     const Part mine = part(buffer.bytes(), facts.cores, worker);
     std::memset(buffer.data() + mine.begin, worker + 1, mine.bytes);
   });

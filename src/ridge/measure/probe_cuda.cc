@@ -4,17 +4,17 @@
 
 #include <algorithm>
 
-#include "ridge/kernels/device.h"
-#include "ridge/kernels/matmul_cuda.h"
-#include "ridge/kernels/peak_cuda.h"
+#include "ridge/device/device.h"
+#include "ridge/device/peak.h"
 #include "ridge/measure/device_machine.h"
 #include "ridge/measure/nvml.h"
 #include "ridge/measure/probe.h"
+#include "ridge/ops/product/cuda.h"
 
 namespace ridge {
 namespace {
 
-namespace cuda = kernels::cuda;
+namespace cuda = ops::cuda;
 
 constexpr std::int64_t most_stream_bytes = std::int64_t{2} << 30, carried_bytes = std::int64_t{256} << 20;
 constexpr std::int64_t side = 8192;

@@ -7,16 +7,22 @@
 
 #include "ridge/base/cores.h"
 #include "ridge/base/text.h"
-#include "ridge/kernels/run.h"
-#include "ridge/kernels/run_cuda.h"
+#include "ridge/device/run_generated.h"
 #include "ridge/measure/clocks.h"
 #include "ridge/measure/device_steps.h"
 #include "ridge/measure/memory.h"
 #include "ridge/measure/npy.h"
 #include "ridge/measure/reference.h"
 #include "ridge/measure/run_cuda.h"
+#include "ridge/ops/chain/cpu.h"
+#include "ridge/ops/chain/cuda.h"
+#include "ridge/ops/fused/cpu.h"
+#include "ridge/ops/product/cpu.h"
+#include "ridge/ops/rows/cpu.h"
+#include "ridge/ops/rows/cuda.h"
 #include "ridge/plan/plan.h"
 #include "ridge/plan/shape.h"
+#include "ridge/pool/isa.h"
 
 namespace ridge {
 namespace {
@@ -46,7 +52,7 @@ class Runner {
       for (const int s : group.statements) out_.names.back().push_back(tensor(statement(s).result()).name);
     }
     out_.threads = options.threads > 0 ? options.threads : usable_cores();
-    out_.isa = options.cuda ? "sm_90a" : kernels::isa();
+    out_.isa = options.cuda ? "sm_90a" : std::string(name(tile::cpu::isa()));
     out_.seed = options.seed;
     out_.memory_bytes = plan_.memory_bytes;
     for (const Tensor& tensor : program.tensors) shapes_.push_back(shape(tensor, explanation_.dims).value());
@@ -71,9 +77,8 @@ class Runner {
 
   Status check_kernels() {
     for (const Step& step : plan_.steps) {
-      const auto why = options_.cuda
-                           ? refuse_on_device(step)
-                           : std::visit([](const auto& kernel) { return kernels::refuse(kernel); }, step.kernel);
+      const auto why = options_.cuda ? refuse_on_device(step)
+                                     : std::visit([](const auto& kernel) { return ops::refuse(kernel); }, step.kernel);
       if (!why) continue;
       return input_error(fmt::format("cannot run '{}': {}", text_of(step.group), *why));
     }
@@ -211,18 +216,18 @@ class Runner {
   void perform(const Step& step) const {
     std::vector<void*> data;
     for (const int buffer : step.buffers) data.push_back(buffer < 0 ? nullptr : array(buffer).data);
-    if (const auto* product = std::get_if<kernels::MatmulProblem>(&step.kernel))
-      kernels::matmul(*product, data[0], data[1], data[2], out_.threads);
-    else if (const auto* fused = std::get_if<kernels::FusedMatmul>(&step.kernel))
-      kernels::matmul(*fused, data[0], data[1], data[2], std::span(data).subspan(3), out_.threads);
-    else if (const auto* rows = std::get_if<kernels::RowProblem>(&step.kernel))
-      kernels::rows(*rows, data[0], data[1], data[2], out_.threads);
-    else if (const auto* strips = std::get_if<kernels::Strips>(&step.kernel))
-      kernels::strips(*strips, data, out_.threads);
-    else if (const auto* reduction = std::get_if<kernels::ReduceProblem>(&step.kernel))
-      kernels::reduce(*reduction, data[0], data[1], out_.threads);
+    if (const auto* product = std::get_if<ops::MatmulProblem>(&step.kernel))
+      ops::matmul(*product, data[0], data[1], data[2], out_.threads);
+    else if (const auto* fused = std::get_if<ops::FusedMatmul>(&step.kernel))
+      ops::matmul(*fused, data[0], data[1], data[2], std::span(data).subspan(3), out_.threads);
+    else if (const auto* rows = std::get_if<ops::RowProblem>(&step.kernel))
+      ops::rows(*rows, data[0], data[1], data[2], out_.threads);
+    else if (const auto* strips = std::get_if<ops::Strips>(&step.kernel))
+      ops::strips(*strips, data, out_.threads);
+    else if (const auto* reduction = std::get_if<ops::ReduceProblem>(&step.kernel))
+      ops::reduce(*reduction, data[0], data[1], out_.threads);
     else
-      kernels::chain(std::get<kernels::ChainProgram>(step.kernel), data, out_.threads);
+      ops::chain(std::get<ops::ChainProgram>(step.kernel), data, out_.threads);
   }
 
   // Seconds of each group; the sum of its steps.
@@ -251,7 +256,7 @@ class Runner {
       out_.ops[i].share = busy > 0 ? out_.ops[i].time.median / busy : 0;
       out_.ops[i].regime = samples->regimes[i];
     }
-    if (const auto note = kernels::cuda::interpreted())
+    if (const auto note = ops::cuda::interpreted())
       for (const int group : generated_groups(plan_)) out_.ops[static_cast<std::size_t>(group)].note = *note;
     for (const auto& [op, tuned] : samples->tuned) out_.ops[static_cast<std::size_t>(op)].tuned.push_back(tuned);
     return Done{};
@@ -324,11 +329,11 @@ class Runner {
       out_.total.elements += out_.ops[i].elements;
     }
   }
-  // kernels/fused_cuda.h says how exact a gelu behind a device's product is, kernels/gated_cuda.h how the gated
+  // ops/fused/cuda.h says how exact a gelu behind a device's product is, ops/gated/cuda.h how the gated
   // layer's.
   GeluSlack gelu_of(int group) const {
     for (const Step& step : plan_.steps)
-      if (const auto* fused = std::get_if<kernels::FusedMatmul>(&step.kernel); fused && step.group == group)
+      if (const auto* fused = std::get_if<ops::FusedMatmul>(&step.kernel); fused && step.group == group)
         return options_.cuda ? GeluSlack{0x1p-22, fused->second ? std::exp2(-12.5) : 0, false} : GeluSlack{};
     return {};
   }
@@ -385,7 +390,7 @@ class Runner {
 Result<RunPlan> plan_run(const Program& program, const Explanation& explanation, const RunOptions& options) {
   FuseOptions how{.target = options.cuda ? Target::cuda : Target::cpu,
                   .fuse = options.fuse,
-                  .generate = !options.cuda || !kernels::cuda::interpreted()};
+                  .generate = !options.cuda || !ops::cuda::interpreted()};
   for (const auto& [name, path] : options.out)
     if (const auto tensor = tensor_named(program, name)) how.stored.push_back(*tensor);
   auto planned = plan(program, explanation.dims, how);
@@ -399,7 +404,7 @@ Result<RunPlan> plan_run(const Program& program, const Explanation& explanation,
 
 Result<Measurement> run(const Program& program, const RunPlan& planned, const RunOptions& options) {
   if (options.cuda)
-    if (const Status there = kernels::cuda::require_device(); !there) return there.error();
+    if (const Status there = ops::cuda::require_device(); !there) return there.error();
   return Runner(program, planned, options).perform();
 }
 

@@ -10,7 +10,7 @@
 namespace ridge {
 namespace {
 
-namespace cuda = kernels::cuda;
+namespace cuda = ops::cuda;
 
 constexpr int least_samples = 5;
 constexpr double least_seconds = 0.02;
@@ -217,9 +217,9 @@ class DeviceRun {
 std::vector<int> generated_groups(const Plan& plan) {
   std::vector<int> out;
   for (const Step& step : plan.steps) {
-    const bool generated = std::holds_alternative<kernels::ChainProgram>(step.kernel) ||
-                           std::holds_alternative<kernels::RowProblem>(step.kernel) ||
-                           std::holds_alternative<kernels::RowProgram>(step.kernel);
+    const bool generated = std::holds_alternative<ops::ChainProgram>(step.kernel) ||
+                           std::holds_alternative<ops::RowProblem>(step.kernel) ||
+                           std::holds_alternative<ops::RowProgram>(step.kernel);
     if (generated && (out.empty() || out.back() != step.group)) out.push_back(step.group);
   }
   return out;

@@ -6,14 +6,14 @@
 #include <array>
 #include <cmath>
 
-#include "ridge/kernels/device.h"
+#include "ridge/device/device.h"
 #include "ridge/measure/timer.h"
 #include "ridge/plan/menu_list.h"
 
 namespace ridge {
 namespace {
 
-namespace cuda = kernels::cuda;
+namespace cuda = ops::cuda;
 
 constexpr std::int64_t cold_bytes = std::int64_t{256} << 20, line = 256, most_sets = 64, most_launches = 256;
 constexpr double replay_seconds = 2e-3, warm_seconds = 0.1;
@@ -37,7 +37,7 @@ std::int64_t reach(std::int64_t extent, std::int64_t stride) { return extent > 0
 class Tuner {
  public:
   explicit Tuner(const cuda::MatmulCall& call) : call_(call) {
-    const kernels::MatmulProblem& p = call.problem;
+    const ops::MatmulProblem& p = call.problem;
     add(call.a, p.a, p.m, p.k), add(call.b, p.b, p.k, p.n), add(call.d, p.d, p.m, p.n);
     for (const cuda::EpilogueOperand* x : operands(call.epilogue))
       if (x->data) add(x->data, {x->dtype, x->row_stride, x->col_stride, x->batch_stride}, p.m, p.n);
@@ -82,7 +82,7 @@ class Tuner {
   }
 
   // An operand that is given twice (x * x; the addend that is D) lies in one place here as well.
-  void add(const void* given, const kernels::MatrixLayout& x, std::int64_t rows, std::int64_t cols) {
+  void add(const void* given, const ops::MatrixLayout& x, std::int64_t rows, std::int64_t cols) {
     const std::int64_t elements = reach(call_.problem.batch, x.batch_stride) + reach(rows, x.row_stride) +
                                   reach(cols, x.col_stride) + (rows > 0 && cols > 0 ? 1 : 0);
     const auto same = std::find_if(places_.begin(), places_.end(), [&](const Place& y) { return y.given == given; });

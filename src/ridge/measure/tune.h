@@ -9,12 +9,12 @@
 #include <string>
 
 #include "ridge/base/result.h"
-#include "ridge/kernels/tuned_choices.h"
+#include "ridge/ops/product/tuned_choices.h"
 
 namespace ridge {
 
 struct TuneOptions {
-  bool stored = false;  // a choice that is kept (kernels/tuned_choices.h) goes before the model's
+  bool stored = false;  // a choice that is kept (ops/product/tuned_choices.h) goes before the model's
   int candidates = 0;   // more than 0: where none is kept that so many plans took part in, measures and keeps it
 };
 
@@ -30,21 +30,20 @@ struct Tuned {
 };
 
 struct ChosenPlan {
-  kernels::cuda::MatmulPlan plan;
+  ops::cuda::MatmulPlan plan;
   std::optional<Tuned> tuned = {};
 };
 
 // The call must not be refused. Errors: no device, no memory for the operands on it.
-Result<ChosenPlan> choose_plan(const kernels::cuda::MatmulCall& call, std::size_t workspace_bytes,
+Result<ChosenPlan> choose_plan(const ops::cuda::MatmulCall& call, std::size_t workspace_bytes,
                                const TuneOptions& options);
 
 // The same with the parts that need a device handed in.
-using MeasurePlans =
-    std::function<Result<std::vector<double>>(const std::vector<kernels::cuda::MatmulPlan>&, int rounds)>;
-Result<kernels::cuda::TunedChoice> tuned_choice(std::vector<kernels::cuda::MatmulPlan> plans, int candidates,
-                                                const MeasurePlans& measure);
-Result<ChosenPlan> choose_plan(const kernels::cuda::MatmulCall& call, std::size_t workspace_bytes,
-                               const TuneOptions& options, const kernels::cuda::TunedChoices& kept,
+using MeasurePlans = std::function<Result<std::vector<double>>(const std::vector<ops::cuda::MatmulPlan>&, int rounds)>;
+Result<ops::cuda::TunedChoice> tuned_choice(std::vector<ops::cuda::MatmulPlan> plans, int candidates,
+                                            const MeasurePlans& measure);
+Result<ChosenPlan> choose_plan(const ops::cuda::MatmulCall& call, std::size_t workspace_bytes,
+                               const TuneOptions& options, const ops::cuda::TunedChoices& kept,
                                const MeasurePlans& measure);
 
 }  // namespace ridge

@@ -7,13 +7,13 @@
 #include <fstream>
 
 #include "ridge/base/testing/temporary_folder.h"
-#include "ridge/kernels/any_place.h"
+#include "ridge/ops/product/any_place.h"
 #include "ridge/plan/menu_list.h"
 
 namespace ridge {
 namespace {
 
-namespace cuda = kernels::cuda;
+namespace cuda = ops::cuda;
 namespace fs = std::filesystem;
 using Plans = std::vector<cuda::MatmulPlan>;
 
@@ -28,10 +28,10 @@ class TuneTest : public testing::Test {
                     .a = {DType::bf16, 4096, 1},
                     .b = {DType::bf16, 1, 4096},
                     .d = {DType::bf16, 4096, 1}};
-    call.a = call.b = kernels::any_place(), call.d = kernels::any_place();
+    call.a = call.b = ops::any_place(), call.d = ops::any_place();
     plans = cuda::candidates(call, workspace, 132, 2);
   }
-  cuda::TunedChoices kept() const { return {kernels::KernelStore(folder_), {"NVIDIA H200", 13000, 132}}; }
+  cuda::TunedChoices kept() const { return {ops::KernelStore(folder_), {"NVIDIA H200", 13000, 132}}; }
   Result<ChosenPlan> choose(const TuneOptions& options) {
     return choose_plan(call, workspace, options, kept(), [this](const Plans& all, int rounds) {
       asked.emplace_back(all.size(), rounds);

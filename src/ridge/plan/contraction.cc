@@ -14,7 +14,7 @@ using Dims = std::vector<std::string>;
 
 struct Matrix {
   int buffer;
-  kernels::MatrixLayout layout;
+  ops::MatrixLayout layout;
 };
 
 std::int64_t extent(const Shape& shape, const Dims& group) {
@@ -44,11 +44,11 @@ Groups grouped(const Shape& left, const Shape& right, const Shape& result) {
 }
 
 // The layout of a matrix whose rows and columns are these groups; nothing where strides cannot say it.
-std::optional<kernels::MatrixLayout> layout(const View& view, const Dims& batch, const Dims& rows, const Dims& cols) {
+std::optional<ops::MatrixLayout> layout(const View& view, const Dims& batch, const Dims& rows, const Dims& cols) {
   const auto batch_stride = merged_stride(view.shape, batch);
   const auto row_stride = merged_stride(view.shape, rows), col_stride = merged_stride(view.shape, cols);
   if (!batch_stride || !row_stride || !col_stride) return std::nullopt;
-  kernels::MatrixLayout out{view.dtype, *row_stride, *col_stride, *batch_stride};
+  ops::MatrixLayout out{view.dtype, *row_stride, *col_stride, *batch_stride};
   const std::int64_t r = extent(view.shape, rows), c = extent(view.shape, cols);
   // Along an extent of 1 nothing moves: the stride that a packed matrix would have serves every kernel.
   if (c == 1) out.col_stride = 1;
@@ -87,7 +87,7 @@ class Operands {
   }
 
   // Without layouts.
-  kernels::MatmulProblem sizes(int left, int right, int result) const {
+  ops::MatmulProblem sizes(int left, int right, int result) const {
     const Shape &l = to_.shape_of(left), &r = to_.shape_of(right), &d = to_.shape_of(result);
     return {.batch = extent(d, groups_.batch),
             .m = extent(d, groups_.m),
@@ -128,14 +128,14 @@ class Matmul {
 
  private:
   void multiply(Matrix a, Matrix b, Matrix d) {
-    kernels::MatmulProblem problem = operands_.sizes(contraction_.left, contraction_.right, contraction_.result);
+    ops::MatmulProblem problem = operands_.sizes(contraction_.left, contraction_.right, contraction_.result);
     problem.a = a.layout, problem.b = b.layout, problem.d = d.layout;
     // A result that lies with its columns contiguous is the transposed product: D^T = B^T * A^T.
     if (problem.d.col_stride != 1) {
       std::swap(problem.m, problem.n);
       std::swap(problem.a, problem.b);
       std::swap(a.buffer, b.buffer);
-      for (kernels::MatrixLayout* each : {&problem.a, &problem.b, &problem.d})
+      for (ops::MatrixLayout* each : {&problem.a, &problem.b, &problem.d})
         std::swap(each->row_stride, each->col_stride);
     }
     to_.plan.steps.push_back({group_, problem, {a.buffer, b.buffer, d.buffer}, ""});
@@ -180,7 +180,7 @@ class FusedProducts {
   void lower(const Group& group) {
     const Groups& g = operands_.groups();
     const Product& p = products_[0];
-    kernels::FusedMatmul out{.product = operands_.sizes(p.left, p.right, p.result), .second = {}, .chain = {}};
+    ops::FusedMatmul out{.product = operands_.sizes(p.left, p.right, p.result), .second = {}, .chain = {}};
     const Matrix a = operands_.operand(p.left, operands_.math(p.left, p.right), g.m, g.k);
     const Matrix b = operands_.operand(p.right, operands_.math(p.right, p.left), g.k, g.n);
     out.product.a = a.layout, out.product.b = b.layout;
@@ -216,7 +216,7 @@ class FusedProducts {
     return g;
   }
 
-  View in_product(const View& view, const kernels::MatmulProblem& p) const {
+  View in_product(const View& view, const ops::MatmulProblem& p) const {
     const auto strides = *regrouped(view.shape, operands_.groups());
     const auto axis = [&](const char* key, std::int64_t extent, std::int64_t stride) {
       return SizedAxis{key, stride == 0 ? 1 : extent, stride};
@@ -226,7 +226,7 @@ class FusedProducts {
             {axis("batch", p.batch, strides[0]), axis("m", p.m, strides[1]), axis("n", p.n, strides[2])}};
   }
 
-  LoweredChain lower_chain_of(const Group& group, const kernels::MatmulProblem& p) {
+  LoweredChain lower_chain_of(const Group& group, const ops::MatmulProblem& p) {
     const Shape space{{"batch", p.batch, p.m * p.n}, {"m", p.m, p.n}, {"n", p.n, 1}};
     std::vector<View> sums;
     for (std::size_t i = 0; i < products_.size(); ++i) sums.push_back({-1 - static_cast<int>(i), DType::f32, space});
@@ -273,7 +273,7 @@ std::optional<Groups> product_groups(const Program& program, const std::vector<S
   return all.front();
 }
 
-kernels::FusedMatmul fused_product(const Program& program, const std::vector<Shape>& shapes, const Group& group) {
+ops::FusedMatmul fused_product(const Program& program, const std::vector<Shape>& shapes, const Group& group) {
   Bindings dims;
   for (const Shape& shape : shapes)
     for (const SizedAxis& axis : shape) dims[axis.dim] = axis.extent;
@@ -284,7 +284,7 @@ kernels::FusedMatmul fused_product(const Program& program, const std::vector<Sha
     trial.tensors.push_back({trial.add_buffer(dtype, elements(shapes[t])), dtype, shapes[t]});
   }
   lower_products(trial, 0);
-  return std::get<kernels::FusedMatmul>(std::move(trial.plan.steps.back().kernel));
+  return std::get<ops::FusedMatmul>(std::move(trial.plan.steps.back().kernel));
 }
 
 std::optional<std::array<std::int64_t, 3>> regrouped(const Shape& shape, const Groups& groups) {

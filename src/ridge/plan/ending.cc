@@ -4,13 +4,13 @@
 
 #include <vector>
 
-#include "ridge/kernels/any_place.h"
-#include "ridge/kernels/fused_cuda.h"
+#include "ridge/ops/fused/cuda.h"
+#include "ridge/ops/product/any_place.h"
 
 namespace ridge {
 namespace {
 
-namespace cuda = kernels::cuda;
+namespace cuda = ops::cuda;
 
 // On an H200, 2026-11-22, in us, one kernel against two:
 //
@@ -24,7 +24,7 @@ namespace cuda = kernels::cuda;
 // Operands that are not as the result is take twice as long (4096 x 4096 x 1024: a bias 90, gelu and a bias 100), but
 // where the result's rows do not start at whole 16 bytes the kernel behind pays for that as well (94 / 137).
 std::optional<std::string> slow_product(const cuda::MatmulCall& call) {
-  const kernels::MatmulProblem& p = call.problem;
+  const ops::MatmulProblem& p = call.problem;
   const bool aligned = (p.d.col_stride == 1 ? p.d.row_stride : p.d.col_stride) % 8 == 0;
   if (p.a.dtype == DType::f32 || !aligned) return std::nullopt;
   if (!cuda::ends_swiftly(call))
@@ -42,8 +42,8 @@ std::optional<std::string> slow_product(const cuda::MatmulCall& call) {
 // f32 products have no tiles; an ending costs them nothing that shows. The gated layer's own ending is hidden where
 // everything has x's format, and takes 12 ps an element where not, and a pointwise kernel 1.1 to 1.7; rows of no
 // multiple of 8 cost it as much, and each of two products by itself half of that.
-std::optional<std::string> slow_ending(const kernels::FusedMatmul& fused) {
-  const std::vector<void*> data(fused.chain.tensors.size() + 3, kernels::any_place());
+std::optional<std::string> slow_ending(const ops::FusedMatmul& fused) {
+  const std::vector<void*> data(fused.chain.tensors.size() + 3, ops::any_place());
   const cuda::FusedCall call = cuda::fused_call(fused, data);
   if (const auto* gated = std::get_if<cuda::GatedCall>(&call)) {
     const bool biases = gated->bu != nullptr || gated->bg != nullptr;

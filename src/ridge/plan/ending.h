@@ -5,11 +5,11 @@
 #include <optional>
 #include <string>
 
-#include "ridge/kernels/menu.h"
+#include "ridge/ops/fused/problem.h"
 
 namespace ridge {
 
 // Why it takes longer as one kernel, as a sentence; none: it does not. The device must not refuse it.
-std::optional<std::string> slow_ending(const kernels::FusedMatmul& fused);
+std::optional<std::string> slow_ending(const ops::FusedMatmul& fused);
 
 }  // namespace ridge

@@ -10,8 +10,8 @@
 namespace ridge {
 namespace {
 
-using kernels::ChainOp;
-using kernels::ChainProgram;
+using ops::ChainOp;
+using ops::ChainProgram;
 
 // An expression, from its inner spaces outwards: what a function runs along is computed into a buffer of its own,
 // unless it is a tensor, then the function, then what stands around it as one chain.
@@ -87,23 +87,23 @@ class Lowerer {
     const View x = value(below(i));
     const std::vector<std::string> over = keys(node.over);
     switch (node.function) {
-      case Function::softmax: return rows(kernels::RowFunction::softmax, x, over, std::nullopt, out);
-      case Function::rmsnorm: return rows(kernels::RowFunction::rmsnorm, x, over, std::nullopt, out);
+      case Function::softmax: return rows(ops::RowFunction::softmax, x, over, std::nullopt, out);
+      case Function::rmsnorm: return rows(ops::RowFunction::rmsnorm, x, over, std::nullopt, out);
       case Function::layernorm: {
-        const View mean = reduce(kernels::ReduceFunction::mean, x, over, std::nullopt);
-        return rows(kernels::RowFunction::rmsnorm, difference(x, mean), over, std::nullopt, out);
+        const View mean = reduce(ops::ReduceFunction::mean, x, over, std::nullopt);
+        return rows(ops::RowFunction::rmsnorm, difference(x, mean), over, std::nullopt, out);
       }
-      case Function::mean: return reduce(kernels::ReduceFunction::mean, x, over, out);
-      case Function::max: return reduce(kernels::ReduceFunction::max, x, over, out);
-      case Function::min: return reduce(kernels::ReduceFunction::min, x, over, out);
-      default: return reduce(kernels::ReduceFunction::sum, x, over, out);
+      case Function::mean: return reduce(ops::ReduceFunction::mean, x, over, out);
+      case Function::max: return reduce(ops::ReduceFunction::max, x, over, out);
+      case Function::min: return reduce(ops::ReduceFunction::min, x, over, out);
+      default: return reduce(ops::ReduceFunction::sum, x, over, out);
     }
   }
 
-  View reduce(kernels::ReduceFunction function, const View& x, const std::vector<std::string>& over,
+  View reduce(ops::ReduceFunction function, const View& x, const std::vector<std::string>& over,
               const std::optional<View>& out) {
     Shape kept;
-    kernels::ReduceProblem problem{.function = function, .x = x.dtype, .y = DType::f32, .kept = {}, .reduced = {}};
+    ops::ReduceProblem problem{.function = function, .x = x.dtype, .y = DType::f32, .kept = {}, .reduced = {}};
     for (const SizedAxis& axis : x.shape) {
       if (axis.dim.empty()) continue;
       const bool gone = std::find(over.begin(), over.end(), axis.dim) != over.end();
@@ -141,10 +141,10 @@ class Lowerer {
   }
 
   // Rows must lie so that one stride leads from each to the next; what does not is copied first.
-  View rows(kernels::RowFunction function, View x, const std::vector<std::string>& over,
-            const std::optional<View>& weight, const std::optional<View>& out) {
+  View rows(ops::RowFunction function, View x, const std::vector<std::string>& over, const std::optional<View>& weight,
+            const std::optional<View>& out) {
     Matrix m;
-    kernels::RowProblem problem{.function = function, .rows = 1, .columns = 1, .x = {}, .y = {}};
+    ops::RowProblem problem{.function = function, .rows = 1, .columns = 1, .x = {}, .y = {}};
     for (const SizedAxis& axis : x.shape) {
       if (axis.dim.empty()) continue;
       const bool column = std::find(over.begin(), over.end(), axis.dim) != over.end();
@@ -183,7 +183,7 @@ class Lowerer {
       const std::vector<std::string> over = keys(nodes_[norm].over);
       const View& w = to_.view(other.tensor);
       if (over.size() != 1 || w.shape.size() != 1 || w.shape[0].dim != over[0]) return false;
-      rows(kernels::RowFunction::rmsnorm, value(below(norm)), over, w, out);
+      rows(ops::RowFunction::rmsnorm, value(below(norm)), over, w, out);
       return true;
     }
     return false;

@@ -9,7 +9,7 @@
 #include <set>
 
 #include "ridge/base/text.h"
-#include "ridge/kernels/fused_cuda.h"
+#include "ridge/ops/fused/cuda.h"
 #include "ridge/plan/ending.h"
 #include "ridge/plan/lower.h"
 #include "ridge/program/elementwise.h"
@@ -155,8 +155,8 @@ class Fuser {
       if (const auto* e = std::get_if<Expression>(&statement(s).op))
         for (const Node& node : e->nodes)
           if (node.kind == Node::Kind::index) return "no product of the device ends in index(…)";
-    const kernels::FusedMatmul fused = fused_product(program_, shapes_, group(set));
-    const std::optional<std::string> refusal = kernels::cuda::refuse(fused);
+    const ops::FusedMatmul fused = fused_product(program_, shapes_, group(set));
+    const std::optional<std::string> refusal = ops::cuda::refuse(fused);
     return refusal ? refusal : slow_ending(fused);
   }
 

@@ -16,7 +16,7 @@
 namespace ridge {
 
 // Whose kernels: those of a CPU also multiply int8 and end products in any pointwise statements, a device's as
-// kernels/fused_cuda.h says.
+// ops/fused/cuda.h says.
 enum class Target { cpu, cuda };
 
 struct FuseOptions {

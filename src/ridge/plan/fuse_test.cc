@@ -4,7 +4,7 @@
 #include <fmt/ranges.h>
 #include <gtest/gtest.h>
 
-#include "ridge/kernels/trace.h"
+#include "ridge/ops/product/trace.h"
 #include "ridge/plan/plan.h"
 
 namespace ridge {
@@ -280,7 +280,7 @@ TEST(Fuse, LowersRowsToStripsOfScratch) {
   const Program program = parse(softmax).value();
   const Plan p = plan(program, {{"N", 1000}, {"D", 1000}}).value();
   ASSERT_EQ(p.steps.size(), 1u);
-  const auto& strips = std::get<kernels::Strips>(p.steps[0].kernel);
+  const auto& strips = std::get<ops::Strips>(p.steps[0].kernel);
   EXPECT_EQ(strips.extents, std::vector<std::int64_t>{1000});
   EXPECT_EQ(strips.whole.size(), 4u);
   EXPECT_EQ(p.steps[0].buffers, (std::vector<int>{0, -1, -1, -1, 4}));
@@ -295,9 +295,9 @@ TEST(Fuse, LowersToOneStepThatMovesWhatTheGroupCounts) {
     const Program program = parse(geglu).value();
     const Plan p = plan(program, program.bind(dims).value()).value();
     ASSERT_EQ(p.steps.size(), 1u);
-    const auto& step = std::get<kernels::FusedMatmul>(p.steps[0].kernel);
+    const auto& step = std::get<ops::FusedMatmul>(p.steps[0].kernel);
     EXPECT_EQ(p.steps[0].buffers, (std::vector<int>{0, 1, 2, 3, 4, 7}));
-    EXPECT_EQ(kernels::trace_cpu(step, 2).global_bytes(), p.fusion.groups[0].bytes_after);
+    EXPECT_EQ(ops::trace_cpu(step, 2).global_bytes(), p.fusion.groups[0].bytes_after);
     EXPECT_EQ(p.buffers[5].bytes() + p.buffers[6].bytes(), 0);
     EXPECT_EQ(p.memory_bytes, p.fusion.alive_after);
   }

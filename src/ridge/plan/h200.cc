@@ -14,7 +14,7 @@ struct Costs {
   double loads;   // bytes into shared memory for each that is multiplied
 };
 Costs costs(const Tiled& x) {
-  const kernels::MatmulConfig& c = x.config;
+  const ops::MatmulConfig& c = x.config;
   const double tiles = static_cast<double>(x.tiles), waves = static_cast<double>(x.waves);
   return {1 - tiles * x.pieces / (waves * h200::multiprocessors), 1 - x.sums / (tiles * c.m * c.n),
           static_cast<double>(c.m + c.n) / (c.m * c.n) * 64};

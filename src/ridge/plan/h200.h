@@ -1,11 +1,11 @@
-// An H200 as plans see it, as in kernels/matmul_plan.cc, and why one tile loses to another there. Internal to plan/.
+// An H200 as plans see it, as in ops/product/plan.cc, and why one tile loses to another there. Internal to plan/.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <string>
 
-#include "ridge/kernels/matmul_config.h"
+#include "ridge/ops/product/config.h"
 
 namespace ridge {
 
@@ -18,7 +18,7 @@ inline constexpr std::size_t workspace_bytes = std::size_t{512} << 20, most_lose
 }  // namespace h200
 
 struct Tiled {  // a product cut into tiles
-  kernels::MatmulConfig config;
+  ops::MatmulConfig config;
   double sums = 0;  // of batch * m * n, that are wanted
   std::int64_t tiles = 0, waves = 0;
   int pieces = 1;

@@ -53,7 +53,7 @@ View counting(Lowering& to, const Axis& axis);
 std::vector<std::optional<View>> leaves(Lowering& to, const std::vector<Node>& nodes);
 
 // A chain's tensor over an index space.
-kernels::ChainTensor chain_tensor(const View& view, const Shape& space);
+ops::ChainTensor chain_tensor(const View& view, const Shape& space);
 
 // Pointwise statements as the nodes of one: what one of them makes and another reads is a node, no tensor.
 struct Pointwise {
@@ -68,7 +68,7 @@ struct Pointwise {
 Pointwise joined(const Program& program, const std::vector<int>& statements, const std::vector<int>& stored);
 
 // A node that is neither a leaf nor along dimensions, on the registers of its arguments.
-kernels::ChainStep chain_step(const Node& node, const Bindings& sizes, const std::function<int(int)>& register_of);
+ops::ChainStep chain_step(const Node& node, const Bindings& sizes, const std::function<int(int)>& register_of);
 
 bool fits_device(const Pointwise& chain);  // within what the chains of a CUDA device hold
 
@@ -84,7 +84,7 @@ struct ChainResult {
   View to;
 };
 struct LoweredChain {
-  kernels::ChainProgram program;
+  ops::ChainProgram program;
   std::vector<int> buffers;  // of its tensors
 };
 LoweredChain lower_chain(const std::vector<Node>& nodes, const std::vector<std::size_t>& members,
@@ -96,7 +96,7 @@ struct RowLeaves {
   const Bindings& sizes;
 };
 struct LoweredRows {
-  kernels::RowProgram program;
+  ops::RowProgram program;
   std::vector<int> buffers;  // of its tensors
   std::string fault;
 };
@@ -114,7 +114,7 @@ std::optional<Groups> product_groups(const Program& program, const std::vector<S
                                      const std::vector<int>& statements);
 // The one kernel that a group of one or two products becomes, with its layouts; the copies of operands that it may need
 // are left out. All must be as fuse.cc asks of a group. Every size(…) must be of a dimension of `shapes`.
-kernels::FusedMatmul fused_product(const Program& program, const std::vector<Shape>& shapes, const Group& group);
+ops::FusedMatmul fused_product(const Program& program, const std::vector<Shape>& shapes, const Group& group);
 // Strides along batch, m and n; nothing where one stride cannot say it.
 std::optional<std::array<std::int64_t, 3>> regrouped(const Shape& shape, const Groups& groups);
 

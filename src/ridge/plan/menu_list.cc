@@ -5,12 +5,12 @@
 #include <cstdlib>
 
 #include "ridge/base/csv.h"
-#include "ridge/kernels/gated_config.h"
+#include "ridge/ops/gated/config.h"
 
 namespace ridge {
 namespace {
 
-using kernels::MatmulConfig;
+using ops::MatmulConfig;
 using tile::Major;
 
 std::string roles(const MatmulConfig& c) {
@@ -28,13 +28,13 @@ std::string layouts(const MatmulConfig& c) {
 }  // namespace
 
 std::string menu_name(int row) {
-  const MatmulConfig& c = kernels::sm90_menu[static_cast<std::size_t>(row)];
+  const MatmulConfig& c = ops::sm90_menu[static_cast<std::size_t>(row)];
   return fmt::format("sm90_{}x{}x{}_{}{}{}", c.m, c.n, c.k, roles(c), layouts(c) == "kk" ? "" : "_" + layouts(c),
                      c.cluster() == 1 ? "" : fmt::format("_cluster{}x{}", c.cluster_m, c.cluster_n));
 }
 
-std::string plan_name(const kernels::cuda::MatmulPlan& plan) {
-  using Path = kernels::cuda::MatmulPlan::Path;
+std::string plan_name(const ops::cuda::MatmulPlan& plan) {
+  using Path = ops::cuda::MatmulPlan::Path;
   return plan.path == Path::tiles ? menu_name(plan.row) : plan.path == Path::dots ? "sm90_dots" : "sm90_plain";
 }
 
@@ -47,21 +47,21 @@ KCut k_cut(tile::Cuts cuts) {
   }
   return {};
 }
-KCut k_cut(const kernels::cuda::MatmulPlan& plan) {
+KCut k_cut(const ops::cuda::MatmulPlan& plan) {
   const bool is_cut =
-      plan.path == kernels::cuda::MatmulPlan::Path::tiles && (plan.pieces > 1 || plan.cuts == tile::Cuts::streamed);
+      plan.path == ops::cuda::MatmulPlan::Path::tiles && (plan.pieces > 1 || plan.cuts == tile::Cuts::streamed);
   return is_cut ? k_cut(plan.cuts) : KCut{};
 }
 
 std::string gated_name(int row) {
-  const MatmulConfig& c = kernels::sm90_gated_menu[static_cast<std::size_t>(row)];
+  const MatmulConfig& c = ops::sm90_gated_menu[static_cast<std::size_t>(row)];
   return fmt::format("sm90_gated_{}x{}x{}_{}{}", c.m, c.n, c.k, roles(c), layouts(c) == "kk" ? "" : "_" + layouts(c));
 }
 
 std::vector<MenuEntry> menu_list() {
   std::vector<MenuEntry> out;
-  for (int row = 0; row < static_cast<int>(kernels::sm90_menu.size()); ++row) {
-    const MatmulConfig& c = kernels::sm90_menu[static_cast<std::size_t>(row)];
+  for (int row = 0; row < static_cast<int>(ops::sm90_menu.size()); ++row) {
+    const MatmulConfig& c = ops::sm90_menu[static_cast<std::size_t>(row)];
     out.push_back({.name = menu_name(row),
                    .row = row,
                    .m = c.m,

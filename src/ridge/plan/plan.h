@@ -10,9 +10,10 @@
 #include <variant>
 #include <vector>
 
-#include "ridge/kernels/menu.h"
-#include "ridge/kernels/row_program.h"
-#include "ridge/kernels/strips.h"
+#include "ridge/ops/fused/problem.h"
+#include "ridge/ops/rows/problem.h"
+#include "ridge/ops/rows/program.h"
+#include "ridge/ops/rows/strips.h"
 #include "ridge/plan/fuse.h"
 #include "ridge/program/program.h"
 
@@ -30,8 +31,8 @@ struct Buffer {
 // a row function; x and y of a reduction; the operands of strips (-1: scratch); the tensors of a program over rows.
 struct Step {
   int group = 0;  // of Fusion::groups
-  std::variant<kernels::MatmulProblem, kernels::FusedMatmul, kernels::ChainProgram, kernels::RowProblem,
-               kernels::ReduceProblem, kernels::Strips, kernels::RowProgram>
+  std::variant<ops::MatmulProblem, ops::FusedMatmul, ops::ChainProgram, ops::RowProblem, ops::ReduceProblem,
+               ops::Strips, ops::RowProgram>
       kernel;
   std::vector<int> buffers;
   std::string copy;  // not empty: the step only reorders or converts, and this says what: "w[F, D] to [D, F]"

@@ -7,10 +7,10 @@
 namespace ridge {
 namespace {
 
-using kernels::ChainOp;
-using kernels::ChainProgram;
-using kernels::MatmulProblem;
-using kernels::MatrixLayout;
+using ops::ChainOp;
+using ops::ChainProgram;
+using ops::MatmulProblem;
+using ops::MatrixLayout;
 
 Plan planned(const std::string& text, const Bindings& given = {}) {
   const auto program = parse(text);

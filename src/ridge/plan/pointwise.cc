@@ -10,11 +10,11 @@
 namespace ridge {
 namespace {
 
-using kernels::ChainOp;
-using kernels::ChainProgram;
-using kernels::ChainStep;
+using ops::ChainOp;
+using ops::ChainProgram;
+using ops::ChainStep;
 
-// What chains of a CUDA device hold (kernels/chain_cuda.cu).
+// What chains of a CUDA device hold (ops/chain/cuda.cu).
 constexpr std::size_t most_steps = 96, most_tensors = 20;
 constexpr int most_registers = 24;
 
@@ -187,7 +187,7 @@ std::vector<std::size_t> all_of(const std::vector<Node>& nodes) {
 
 }  // namespace
 
-kernels::ChainStep chain_step(const Node& node, const Bindings& sizes, const std::function<int(int)>& register_of) {
+ops::ChainStep chain_step(const Node& node, const Bindings& sizes, const std::function<int(int)>& register_of) {
   if (node.kind != Node::Kind::call) {
     const double value = node.kind == Node::Kind::size ? static_cast<double>(sizes.at(node.over[0].dim)) : node.number;
     return {.op = ChainOp::constant, .constant = static_cast<float>(value)};
@@ -266,8 +266,8 @@ View counting(Lowering& to, const Axis& axis) {
   return counts;
 }
 
-kernels::ChainTensor chain_tensor(const View& view, const Shape& space) {
-  kernels::ChainTensor out{view.dtype, {}};
+ops::ChainTensor chain_tensor(const View& view, const Shape& space) {
+  ops::ChainTensor out{view.dtype, {}};
   for (const SizedAxis& axis : space) {
     const SizedAxis mine = axis.dim.empty() ? SizedAxis{} : along(view.shape, axis.dim);
     out.strides.push_back(mine.extent == 1 ? 0 : mine.stride);
@@ -276,7 +276,7 @@ kernels::ChainTensor chain_tensor(const View& view, const Shape& space) {
 }
 
 Step copy_step(int group, const View& from, const View& to, std::string what) {
-  kernels::ChainProgram chain;
+  ops::ChainProgram chain;
   for (const SizedAxis& axis : to.shape) chain.extents.push_back(axis.extent);
   chain.tensors = {chain_tensor(from, to.shape), chain_tensor(to, to.shape)};
   chain.steps = {{.op = ChainOp::load, .slot = 0}, {.op = ChainOp::store, .slot = 1}};

@@ -7,11 +7,11 @@
 #include <set>
 
 #include "ridge/base/cores.h"
-#include "ridge/kernels/any_place.h"
-#include "ridge/kernels/fused_cuda.h"
-#include "ridge/kernels/matmul_config.h"
-#include "ridge/kernels/matmul_cuda.h"
-#include "ridge/kernels/trace.h"
+#include "ridge/ops/fused/cuda.h"
+#include "ridge/ops/product/any_place.h"
+#include "ridge/ops/product/config.h"
+#include "ridge/ops/product/cuda.h"
+#include "ridge/ops/product/trace.h"
 #include "ridge/plan/h200.h"
 #include "ridge/plan/plan.h"
 #include "ridge/plan/predict_gated.h"
@@ -19,8 +19,8 @@
 namespace ridge {
 namespace {
 
-namespace cuda = kernels::cuda;
-using kernels::MatmulConfig, kernels::MatmulProblem;
+namespace cuda = ops::cuda;
+using ops::MatmulConfig, ops::MatmulProblem;
 
 using namespace h200;
 
@@ -36,14 +36,14 @@ Interval interval(double seconds, Spread s) { return {s.low * seconds, s.middle 
 
 cuda::MatmulCall call_of(const MatmulProblem& problem) {
   cuda::MatmulCall call;
-  call.problem = problem, call.a = call.b = call.d = kernels::any_place();
+  call.problem = problem, call.a = call.b = call.d = ops::any_place();
   return call;
 }
 
 TilePlan described(const cuda::MatmulPlan& plan) {
   if (plan.path == cuda::MatmulPlan::Path::nothing) return {.kernel = "nothing"};
   if (plan.path != cuda::MatmulPlan::Path::tiles) return {.kernel = plan_name(plan)};
-  const MatmulConfig& c = kernels::sm90_menu[static_cast<std::size_t>(plan.row)];
+  const MatmulConfig& c = ops::sm90_menu[static_cast<std::size_t>(plan.row)];
   return {plan_name(plan), c.m, c.n, c.k, c.stages, plan.pieces, plan.waves, k_cut(plan)};
 }
 
@@ -56,7 +56,7 @@ std::string why(const MatmulProblem& p, const cuda::MatmulPlan& best, const cuda
     return loser.copy_a + loser.copy_b > best.copy_a + best.copy_b ? "copies an operand first" : "copies no operand";
   const auto tiled = [&](const cuda::MatmulPlan& plan) {
     const double sums = static_cast<double>(p.batch) * static_cast<double>(p.m) * static_cast<double>(p.n);
-    return Tiled{kernels::sm90_menu[static_cast<std::size_t>(plan.row)], sums, plan.tiles, plan.waves, plan.pieces};
+    return Tiled{ops::sm90_menu[static_cast<std::size_t>(plan.row)], sums, plan.tiles, plan.waves, plan.pieces};
   };
   return why_slower(tiled(best), tiled(loser));
 }
@@ -76,7 +76,7 @@ cuda::MatmulCall exchanged(cuda::MatmulCall call) {
   MatmulProblem& p = call.problem;
   std::swap(p.m, p.n);
   std::swap(p.a, p.b);
-  for (kernels::MatrixLayout* each : {&p.a, &p.b, &p.d}) std::swap(each->row_stride, each->col_stride);
+  for (ops::MatrixLayout* each : {&p.a, &p.b, &p.d}) std::swap(each->row_stride, each->col_stride);
   cuda::MatmulEpilogue& e = call.epilogue;
   for (cuda::EpilogueOperand* each : {&e.scale, &e.bias, &e.gate, &e.addend})
     std::swap(each->row_stride, each->col_stride);
@@ -84,7 +84,7 @@ cuda::MatmulCall exchanged(cuda::MatmulCall call) {
 }
 
 double product_bytes(const MatmulProblem& p) {
-  const auto of = [&](const kernels::MatrixLayout& x, std::int64_t r, std::int64_t c) {
+  const auto of = [&](const ops::MatrixLayout& x, std::int64_t r, std::int64_t c) {
     const double matrices = x.batch_stride == 0 ? 1 : static_cast<double>(p.batch);
     return matrices * static_cast<double>(r) * static_cast<double>(c) * bits(x.dtype) / 8;
   };
@@ -108,7 +108,7 @@ double ending_bytes(const cuda::MatmulCall& call) {
 
 // What is copied to lines that the copy engine reads, before the product: each element read and written.
 std::int64_t copied_bytes(const MatmulProblem& p, const cuda::MatmulPlan& plan) {
-  const auto moved = [&](const kernels::MatrixLayout& x, std::int64_t extent) {
+  const auto moved = [&](const ops::MatrixLayout& x, std::int64_t extent) {
     return 2 * (x.batch_stride == 0 ? 1 : p.batch) * extent * p.k * bits(x.dtype) / 8;
   };
   return (plan.copy_a ? moved(p.a, p.m) : 0) + (plan.copy_b ? moved(p.b, p.n) : 0);
@@ -118,17 +118,17 @@ void add_traffic(OpPlan& op, const cuda::MatmulCall& given, const cuda::MatmulPl
   if (plan.path == cuda::MatmulPlan::Path::nothing) return;
   const cuda::MatmulCall call = plan.exchanged ? exchanged(given) : given;
   const MatmulProblem& problem = call.problem;
-  kernels::TileOrder order{.m = 32, .n = 32, .k = 32, .cache_bytes = 0};  // the plain kernel's squares
+  ops::TileOrder order{.m = 32, .n = 32, .k = 32, .cache_bytes = 0};  // the plain kernel's squares
   if (plan.path == cuda::MatmulPlan::Path::dots) order.m = 4, order.n = 2;
   if (plan.path == cuda::MatmulPlan::Path::tiles) {
-    const MatmulConfig& c = kernels::sm90_menu[static_cast<std::size_t>(plan.row)];
+    const MatmulConfig& c = ops::sm90_menu[static_cast<std::size_t>(plan.row)];
     order = {.m = c.m, .n = c.n, .k = c.k, .cluster_m = c.cluster_m, .cluster_n = c.cluster_n, .swap = c.swap};
     order.pieces = plan.pieces, order.cuts = plan.cuts, order.band = plan.band, order.blocks = plan.blocks;
   }
   const std::int64_t copied = copied_bytes(problem, plan);
-  op.traffic_bytes += copied + kernels::trace_tiles(problem, order, call.epilogue).global_bytes();
+  op.traffic_bytes += copied + ops::trace_tiles(problem, order, call.epilogue).global_bytes();
   order.cache_bytes = cache_bytes;
-  const kernels::MatmulTraffic behind = kernels::trace_tiles(problem, order);
+  const ops::MatmulTraffic behind = ops::trace_tiles(problem, order);
   op.memory_bytes += copied + behind.a.memory_bytes + behind.b.memory_bytes + behind.d.memory_bytes +
                      behind.partial_bytes + static_cast<std::int64_t>(ending_bytes(call));
 }
@@ -167,17 +167,17 @@ void add_gated(OpPlan& op, const cuda::GatedCall& call) {
   op.plan = std::move(gated.plan), op.losers = std::move(gated.losers);
 }
 
-void add_fused(OpPlan& op, const kernels::FusedMatmul& fused, Library library) {
-  const std::vector<void*> data(fused.chain.tensors.size() + 3, kernels::any_place());
+void add_fused(OpPlan& op, const ops::FusedMatmul& fused, Library library) {
+  const std::vector<void*> data(fused.chain.tensors.size() + 3, ops::any_place());
   const cuda::FusedCall call = cuda::fused_call(fused, data);
   if (const auto* gated = std::get_if<cuda::GatedCall>(&call)) return add_gated(op, *gated);
   add_product(op, std::get<cuda::MatmulCall>(call), library);
   op.plan.kernel += " + epilogue";
 }
 
-// Instructions an element, as a generated kernel takes them (kernels/device_math.h).
-int instructions(const kernels::ChainStep& step) {
-  using kernels::ChainOp;
+// Instructions an element, as a generated kernel takes them (ops/function/device_math.h).
+int instructions(const ops::ChainStep& step) {
+  using ops::ChainOp;
   switch (step.op) {
     case ChainOp::gelu: return 34 * step.repeat;
     case ChainOp::cos:
@@ -203,9 +203,9 @@ double product_of(const std::vector<std::int64_t>& extents) {
   return n;
 }
 
-double bytes_of(const std::vector<kernels::ChainTensor>& tensors, const std::vector<std::int64_t>& extents) {
+double bytes_of(const std::vector<ops::ChainTensor>& tensors, const std::vector<std::int64_t>& extents) {
   double bytes = 0;
-  for (const kernels::ChainTensor& tensor : tensors) {
+  for (const ops::ChainTensor& tensor : tensors) {
     double here = bits(tensor.dtype) / 8;
     for (std::size_t axis = 0; axis < extents.size(); ++axis)
       if (tensor.strides[axis] != 0) here *= static_cast<double>(extents[axis]);
@@ -221,30 +221,30 @@ void add_kernel(OpPlan& op, std::string_view name, double bytes, double instruct
   if (op.plan.kernel.empty()) op.plan = {.kernel = std::string(name)};
 }
 
-void add_step(OpPlan& op, const kernels::ChainProgram& chain) {
+void add_step(OpPlan& op, const ops::ChainProgram& chain) {
   const double elements = product_of(chain.extents);
   double work = 0;
-  for (const kernels::ChainStep& step : chain.steps) work += instructions(step);
+  for (const ops::ChainStep& step : chain.steps) work += instructions(step);
   add_kernel(op, "chain", elements == 0 ? 0 : bytes_of(chain.tensors, chain.extents), elements * work);
 }
 
-void add_step(OpPlan& op, const kernels::RowProgram& rows) {
+void add_step(OpPlan& op, const ops::RowProgram& rows) {
   std::vector<std::int64_t> extents = rows.rows;
   extents.push_back(rows.columns);
   double work = 0;
-  for (const kernels::RowStep& step : rows.steps) work += step.along ? 1 : instructions(step.step);
+  for (const ops::RowStep& step : rows.steps) work += step.along ? 1 : instructions(step.step);
   add_kernel(op, "rows", bytes_of(rows.tensors, extents), product_of(extents) * work);
 }
 
-void add_step(OpPlan& op, const kernels::RowProblem& rows) {
+void add_step(OpPlan& op, const ops::RowProblem& rows) {
   const double elements = static_cast<double>(rows.rows) * static_cast<double>(rows.columns);
   add_kernel(op, "rows", elements * (bits(rows.x.dtype) + bits(rows.y.dtype)) / 8, elements * 16);
 }
 
-void add_step(OpPlan& op, const kernels::ReduceProblem& p) {
+void add_step(OpPlan& op, const ops::ReduceProblem& p) {
   double kept = 1, reduced = 1;
-  for (const kernels::ReduceAxis& axis : p.kept) kept *= static_cast<double>(axis.extent);
-  for (const kernels::ReduceAxis& axis : p.reduced) reduced *= static_cast<double>(axis.extent);
+  for (const ops::ReduceAxis& axis : p.kept) kept *= static_cast<double>(axis.extent);
+  for (const ops::ReduceAxis& axis : p.reduced) reduced *= static_cast<double>(axis.extent);
   add_kernel(op, "reduce", kept * (reduced * bits(p.x) + bits(p.y)) / 8, kept * reduced * 4);
 }
 
@@ -272,7 +272,7 @@ Status add_on_device(PlannedProgram& out, const Lowered& x, Library library) {
       add_product(op, call_of(*problem), library);
       continue;
     }
-    if (const auto* fused = std::get_if<kernels::FusedMatmul>(&step.kernel)) {
+    if (const auto* fused = std::get_if<ops::FusedMatmul>(&step.kernel)) {
       if (const auto refusal = cuda::refuse(*fused))
         return input_error(fmt::format("cannot plan '{}': {}", text_of(x, step.group), *refusal));
       op.plan = {};
@@ -291,10 +291,10 @@ Status add_on_device(PlannedProgram& out, const Lowered& x, Library library) {
   return Done{};
 }
 
-// What an operation takes in FLOPs of a CPU's vector peak, as measured in cache with kernels/vector_math.h on AVX2: the
-// cosine that counts as 1 FLOP takes as long as 54. An instruction is two.
-int cpu_flops(const kernels::ChainStep& step) {
-  using kernels::ChainOp;
+// What an operation takes in FLOPs of a CPU's vector peak, as measured in cache with ops/function/vector_math.h on
+// AVX2: the cosine that counts as 1 FLOP takes as long as 54. An instruction is two.
+int cpu_flops(const ops::ChainStep& step) {
+  using ops::ChainOp;
   switch (step.op) {
     case ChainOp::gelu_tanh: return 140 * step.repeat;
     case ChainOp::gelu:
@@ -313,10 +313,10 @@ int cpu_flops(const kernels::ChainStep& step) {
 }
 
 // What a chain computes takes so long on its own.
-double computing_s(const kernels::ChainProgram& chain, const Machine& machine) {
+double computing_s(const ops::ChainProgram& chain, const Machine& machine) {
   const Peak* const peak = machine.peak(Unit::vector, DType::f32);
   double flops = 0;
-  for (const kernels::ChainStep& step : chain.steps) flops += cpu_flops(step);
+  for (const ops::ChainStep& step : chain.steps) flops += cpu_flops(step);
   const double rate = !peak ? 0 : peak->sustained ? peak->sustained->value : peak->rate.value;
   return rate > 0 ? product_of(chain.extents) * flops / rate : 0;
 }
@@ -333,16 +333,16 @@ void add_cpu_step(OpPlan& op, const Plan& plan, const Step& step) {
   std::string kernel;
   std::int64_t asked = buffer_bytes(plan, step);
   if (const auto* product = std::get_if<MatmulProblem>(&step.kernel))
-    kernel = "matmul", asked = kernels::trace_cpu(*product, usable_cores()).global_bytes();
-  else if (const auto* fused = std::get_if<kernels::FusedMatmul>(&step.kernel))
+    kernel = "matmul", asked = ops::trace_cpu(*product, usable_cores()).global_bytes();
+  else if (const auto* fused = std::get_if<ops::FusedMatmul>(&step.kernel))
     kernel = fused->second ? "2 matmuls + chain" : "matmul + chain",
-    asked = kernels::trace_cpu(*fused, usable_cores()).global_bytes();
-  else if (std::holds_alternative<kernels::ChainProgram>(step.kernel))
+    asked = ops::trace_cpu(*fused, usable_cores()).global_bytes();
+  else if (std::holds_alternative<ops::ChainProgram>(step.kernel))
     kernel = step.copy.empty() ? "chain" : "copy";
-  else if (std::holds_alternative<kernels::Strips>(step.kernel))
+  else if (std::holds_alternative<ops::Strips>(step.kernel))
     kernel = "strips";
   else
-    kernel = std::holds_alternative<kernels::RowProblem>(step.kernel) ? "rows" : "reduce";
+    kernel = std::holds_alternative<ops::RowProblem>(step.kernel) ? "rows" : "reduce";
   op.traffic_bytes += asked;
   if (!step.copy.empty()) op.memory_bytes += asked;
   op.plan.kernel += (op.plan.kernel.empty() ? "" : ", ") + kernel;
@@ -379,7 +379,7 @@ Status add_on_cpu(PlannedProgram& out, const Lowered& x) {
     OpPlan& op = out.kernels[static_cast<std::size_t>(step.group)];
     if (!step.copy.empty()) op.copies.push_back(step.copy);
     add_cpu_step(op, x.plan, step);
-    if (const auto* chain = std::get_if<kernels::ChainProgram>(&step.kernel))
+    if (const auto* chain = std::get_if<ops::ChainProgram>(&step.kernel))
       op.predicted_s.expected = std::max(op.predicted_s.expected, computing_s(*chain, x.explanation.machine));
     op.predicted_s.high = std::max(op.predicted_s.high, op.predicted_s.expected);
   }

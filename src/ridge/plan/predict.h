@@ -1,5 +1,5 @@
 // What would run, how long it would take, and what it was chosen over. On a Hopper device from the menu and the
-// planner's own model (kernels/matmul_cuda.h), without a device; also the time of cuBLASLt, whose kernels are of the
+// planner's own model (ops/product/cuda.h), without a device; also the time of cuBLASLt, whose kernels are of the
 // same kind: the model's best tile, scaled by what it took where both were measured (results/). On this CPU from the
 // roofs, between them overlapping perfectly and not at all, and a pointwise chain from what its functions take as well.
 #pragma once

@@ -3,18 +3,18 @@
 #include <algorithm>
 #include <set>
 
-#include "ridge/kernels/gated_config.h"
-#include "ridge/kernels/trace.h"
+#include "ridge/ops/gated/config.h"
+#include "ridge/ops/product/trace.h"
 #include "ridge/plan/h200.h"
 #include "ridge/plan/menu_list.h"
 
 namespace ridge {
 namespace {
 
-namespace cuda = kernels::cuda;
+namespace cuda = ops::cuda;
 
-const kernels::MatmulConfig& config(const cuda::GatedPlan& plan) {
-  return kernels::sm90_gated_menu[static_cast<std::size_t>(plan.row)];
+const ops::MatmulConfig& config(const cuda::GatedPlan& plan) {
+  return ops::sm90_gated_menu[static_cast<std::size_t>(plan.row)];
 }
 std::int64_t waves(const cuda::GatedPlan& plan) {
   return (plan.tiles * plan.pieces + h200::multiprocessors - 1) / h200::multiprocessors;
@@ -22,7 +22,7 @@ std::int64_t waves(const cuda::GatedPlan& plan) {
 TilePlan described(const cuda::GatedPlan& plan) {
   if (plan.path == cuda::GatedPlan::Path::nothing) return {.kernel = "nothing"};
   if (plan.path == cuda::GatedPlan::Path::plain) return {.kernel = "sm90_gated_plain"};
-  const kernels::MatmulConfig& c = config(plan);
+  const ops::MatmulConfig& c = config(plan);
   return {gated_name(plan.row),
           c.m,
           c.n,
@@ -40,7 +40,7 @@ std::vector<Loser> losers(const cuda::GatedCall& call, const cuda::GatedPlan& be
     return Tiled{config(plan), sums, plan.tiles, waves(plan), plan.pieces};
   };
   std::vector<Loser> out;
-  for (int row = 0; row < static_cast<int>(kernels::sm90_gated_menu.size()); ++row) {
+  for (int row = 0; row < static_cast<int>(ops::sm90_gated_menu.size()); ++row) {
     std::optional<cuda::GatedPlan> soonest;
     for (const int pieces : {1, 2, 3, 4, 6, 8}) {
       const auto plan = cuda::planned(call, h200::workspace_bytes, h200::multiprocessors, row, pieces);
@@ -59,14 +59,14 @@ std::vector<Loser> losers(const cuda::GatedCall& call, const cuda::GatedPlan& be
 
 // The two halves are one product that is twice as wide, of which half is stored.
 void add_traffic(OpPlan& op, const cuda::GatedCall& call, const cuda::GatedPlan& plan) {
-  const kernels::MatmulProblem wide{.batch = 1,
-                                    .m = call.m,
-                                    .n = 2 * call.n,
-                                    .k = call.k,
-                                    .a = {call.dtype, call.x_line, 1, 0},
-                                    .b = {call.dtype, 1, call.k, 0},
-                                    .d = {call.out, 2 * call.n, 1, 0}};
-  kernels::TileOrder order{.m = 32, .n = 64, .k = 32, .cache_bytes = 0};
+  const ops::MatmulProblem wide{.batch = 1,
+                                .m = call.m,
+                                .n = 2 * call.n,
+                                .k = call.k,
+                                .a = {call.dtype, call.x_line, 1, 0},
+                                .b = {call.dtype, 1, call.k, 0},
+                                .d = {call.out, 2 * call.n, 1, 0}};
+  ops::TileOrder order{.m = 32, .n = 64, .k = 32, .cache_bytes = 0};
   if (plan.path == cuda::GatedPlan::Path::tiles) {
     order = {.m = config(plan).m, .n = config(plan).n, .k = config(plan).k};
     order.pieces = plan.pieces, order.band = plan.band, order.blocks = plan.blocks;
@@ -76,10 +76,10 @@ void add_traffic(OpPlan& op, const cuda::GatedCall& call, const cuda::GatedPlan&
       2 * each * call.k * ((plan.copy_x ? call.m : 0) + (plan.copy_up + plan.copy_gate) * call.n);
   const std::int64_t biases = ((call.bu != nullptr) + (call.bg != nullptr)) * call.n * bits(call.bias) / 8;
   const std::int64_t tile_rows = (call.m + order.m - 1) / order.m;
-  const kernels::MatmulTraffic asked = kernels::trace_tiles(wide, order);
+  const ops::MatmulTraffic asked = ops::trace_tiles(wide, order);
   op.traffic_bytes = copied + asked.global_bytes() - asked.d.global_bytes / 2 + biases * tile_rows;
   order.cache_bytes = h200::cache_bytes;
-  const kernels::MatmulTraffic behind = kernels::trace_tiles(wide, order);
+  const ops::MatmulTraffic behind = ops::trace_tiles(wide, order);
   op.memory_bytes = copied + behind.a.memory_bytes + behind.b.memory_bytes + behind.d.memory_bytes / 2 +
                     behind.partial_bytes + biases;
 }

@@ -5,8 +5,8 @@
 #include <array>
 #include <set>
 
-#include "ridge/kernels/matmul_config.h"
-#include "ridge/kernels/matmul_row_fits.h"
+#include "ridge/ops/product/config.h"
+#include "ridge/ops/product/row_fits.h"
 #include "ridge/plan/menu_list.h"
 
 namespace ridge {
@@ -153,13 +153,13 @@ TEST(Predict, RefusesOtherMachinesAndOpenDimensions) {
 TEST(MenuList, HasEveryRowWithANameOfItsOwnAndWhatItWasCompiledTo) {
   std::set<std::string> names;
   for (const MenuEntry& entry : menu_list()) {
-    EXPECT_EQ(entry.name, kernels::cuda::row_fits.at(names.size()).row) << "matmul_row_fits.h follows the menu";
+    EXPECT_EQ(entry.name, ops::cuda::row_fits.at(names.size()).row) << "matmul_row_fits.h follows the menu";
     EXPECT_TRUE(names.insert(entry.name).second) << entry.name;
     ASSERT_TRUE(entry.registers && entry.shared_bytes) << entry.name;
     EXPECT_GE(*entry.registers, 32);
     EXPECT_GE(*entry.shared_bytes, entry.stages * (entry.m + entry.n) * entry.k * 2);
   }
-  EXPECT_EQ(names.size(), kernels::sm90_menu.size());
+  EXPECT_EQ(names.size(), ops::sm90_menu.size());
 }
 
 }  // namespace

@@ -99,7 +99,7 @@ class Strip {
   void add_operands(const Lowering& part) {
     for (std::size_t b = 0; b < part.plan.buffers.size(); ++b) {
       const Buffer& buffer = part.plan.buffers[b];
-      kernels::StripOperand operand{buffer.dtype, {}, 0};
+      ops::StripOperand operand{buffer.dtype, {}, 0};
       const auto counted = part.counted.find(static_cast<int>(b));
       if (b < to_.tensors.size() &&
           std::find(group_.inside.begin(), group_.inside.end(), static_cast<int>(b)) == group_.inside.end()) {
@@ -135,13 +135,13 @@ class Strip {
     out_.operands.resize(kept), buffers_.resize(kept);
   }
 
-  std::vector<kernels::StripStep> steps(const Lowering& part) const {
-    std::vector<kernels::StripStep> out;
+  std::vector<ops::StripStep> steps(const Lowering& part) const {
+    std::vector<ops::StripStep> out;
     for (const Step& step : part.plan.steps) {
-      kernels::StripStep& next = out.emplace_back();
-      if (const auto* chain = std::get_if<kernels::ChainProgram>(&step.kernel)) next.kernel = *chain;
-      if (const auto* rows = std::get_if<kernels::RowProblem>(&step.kernel)) next.kernel = *rows;
-      if (const auto* reduction = std::get_if<kernels::ReduceProblem>(&step.kernel)) next.kernel = *reduction;
+      ops::StripStep& next = out.emplace_back();
+      if (const auto* chain = std::get_if<ops::ChainProgram>(&step.kernel)) next.kernel = *chain;
+      if (const auto* rows = std::get_if<ops::RowProblem>(&step.kernel)) next.kernel = *rows;
+      if (const auto* reduction = std::get_if<ops::ReduceProblem>(&step.kernel)) next.kernel = *reduction;
       for (const int b : step.buffers) next.operands.push_back(b < 0 ? -1 : place_[static_cast<std::size_t>(b)]);
     }
     return out;
@@ -151,7 +151,7 @@ class Strip {
   const Group group_;
   std::vector<std::string> cut_;
   Bindings dims_;
-  kernels::Strips out_;
+  ops::Strips out_;
   std::vector<int> buffers_, place_;
 };
 

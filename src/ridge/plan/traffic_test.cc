@@ -10,31 +10,30 @@
 #include <vector>
 
 #include "ridge/base/float16.h"
-#include "ridge/kernels/any_place.h"
-#include "ridge/kernels/matmul.h"
-#include "ridge/kernels/matmul_cuda.h"
-#include "ridge/kernels/matmul_layout.h"
-#include "ridge/kernels/trace.h"
+#include "ridge/ops/product/any_place.h"
+#include "ridge/ops/product/cuda.h"
+#include "ridge/ops/product/layout.h"
+#include "ridge/ops/product/matmul.h"
+#include "ridge/ops/product/trace.h"
 #include "ridge/plan/menu_list.h"
 #include "ridge/plan/plan.h"
 #include "ridge/plan/predict.h"
-#include "ridge/tile/target/cpu/isa.h"
-#include "ridge/tile/target/cpu/run.h"
-#include "ridge/tile/target/trace/count.h"
+#include "ridge/pool/isa.h"
+#include "ridge/tile/cpu/run.h"
+#include "ridge/tile/trace/count.h"
 
 namespace ridge {
 namespace {
 
-using kernels::MatmulConfig, kernels::MatmulProblem, kernels::MatmulTraffic, kernels::sm90_menu;
+using ops::MatmulConfig, ops::MatmulProblem, ops::MatmulTraffic, ops::sm90_menu;
 using tile::Index, tile::Range;
 
 constexpr Index up(Index a, Index b) { return (a + b - 1) / b; }
 
 // What row `row` of the menu asks for, run on four blocks: how many there are moves no byte, unless they stream.
-template <std::size_t row, class Out>
-Index asked_by_row(const MatmulProblem& p, const kernels::cuda::MatmulPlan& plan) {
+template <std::size_t row, class Out> Index asked_by_row(const MatmulProblem& p, const ops::cuda::MatmulPlan& plan) {
   constexpr MatmulConfig c = sm90_menu[row];
-  using Kernel = kernels::Matmul<c, Bf16, Bf16, Out>;
+  using Kernel = ops::Matmul<c, Bf16, Bf16, Out>;
   typename Kernel::Globals g;
   const Index m = c.swap ? p.n : p.m, n = c.swap ? p.m : p.n;
   g.a.rows = m, g.b.rows = n, g.a.cols = g.b.cols = p.k, g.d.rows = m, g.d.cols = n;
@@ -48,17 +47,17 @@ Index asked_by_row(const MatmulProblem& p, const kernels::cuda::MatmulPlan& plan
   return x.load(&g.a).global_bytes + x.load(&g.b).global_bytes + x.store(&g.d).global_bytes + x.partial_written_bytes +
          x.partial_read_bytes;
 }
-using AskedByRow = Index (*)(const MatmulProblem&, const kernels::cuda::MatmulPlan&);
+using AskedByRow = Index (*)(const MatmulProblem&, const ops::cuda::MatmulPlan&);
 template <class Out, std::size_t... rows> constexpr auto by_row(std::index_sequence<rows...>) {
   return std::array<AskedByRow, sizeof...(rows)>{asked_by_row<rows, Out>...};
 }
 constexpr auto rows = std::make_index_sequence<sm90_menu.size()>{};
 constexpr auto short_out = by_row<Bf16>(rows), long_out = by_row<float>(rows);
 
-Index matrices(const kernels::MatrixLayout& x, const MatmulProblem& p) { return x.batch_stride == 0 ? 1 : p.batch; }
+Index matrices(const ops::MatrixLayout& x, const MatmulProblem& p) { return x.batch_stride == 0 ? 1 : p.batch; }
 
 // Tiles of sums that meet in memory.
-Index partial_tiles(const kernels::cuda::MatmulPlan& plan, Index tiles, Index stages) {
+Index partial_tiles(const ops::cuda::MatmulPlan& plan, Index tiles, Index stages) {
   if (plan.cuts == tile::Cuts::shared) return 0;
   if (plan.cuts != tile::Cuts::streamed) return plan.pieces == 1 ? 0 : plan.pieces * tiles;
   std::vector<Index> runs(static_cast<std::size_t>(tiles));  // that meet a tile
@@ -75,13 +74,13 @@ Index partial_tiles(const kernels::cuda::MatmulPlan& plan, Index tiles, Index st
 
 // Operands that a plan copies are read and written once more; the plain kernel walks squares of 32.
 Index expected(const MatmulProblem& p, const OpPlan& op) {
-  kernels::MatmulCall call;
-  call.problem = p, call.a = call.b = call.d = kernels::any_place();
-  const auto plan = kernels::cuda::choose(call, std::size_t{512} << 20, 132);
+  ops::MatmulCall call;
+  call.problem = p, call.a = call.b = call.d = ops::any_place();
+  const auto plan = ops::cuda::choose(call, std::size_t{512} << 20, 132);
   const Index in = bits(p.a.dtype) / 8, out = bits(p.d.dtype) / 8;
-  if (plan.path == kernels::cuda::MatmulPlan::Path::plain)
+  if (plan.path == ops::cuda::MatmulPlan::Path::plain)
     return p.batch * (in * p.k * (p.m * up(p.n, 32) + p.n * up(p.m, 32)) + out * p.m * p.n);
-  if (plan.path == kernels::cuda::MatmulPlan::Path::dots)
+  if (plan.path == ops::cuda::MatmulPlan::Path::dots)
     return p.batch * (in * p.k * (plan.exchanged ? p.n * up(p.m, 2) + p.m : p.m * up(p.n, 2) + p.n) + out * p.m * p.n);
   EXPECT_EQ(menu_name(plan.row), op.plan.kernel);
   const MatmulConfig& c = sm90_menu[static_cast<std::size_t>(plan.row)];
@@ -145,8 +144,8 @@ TEST(Traffic, OfAHopperPlanIsWhatTheMenusKernelAsksFor) {
 
 // The text, overheard while it runs: what it asks for, multiplies and stores.
 std::atomic<Index> heard_a, heard_b, heard_d, heard_flops;
-template <class In, class Out> struct Overheard : kernels::Matmul<kernels::cpu_menu[0], In, In, Out> {
-  using Base = kernels::Matmul<kernels::cpu_menu[0], In, In, Out>;
+template <class In, class Out> struct Overheard : ops::Matmul<ops::cpu_menu[0], In, In, Out> {
+  using Base = ops::Matmul<ops::cpu_menu[0], In, In, Out>;
   static void load(auto& at, typename Base::Stage& s, const typename Base::Globals& g, Range k) {
     heard_a += at.row().size * k.size * Index{sizeof(In)}, heard_b += at.col().size * k.size * Index{sizeof(In)};
     Base::load(at, s, g, k);
@@ -162,7 +161,7 @@ template <class In, class Out> struct Overheard : kernels::Matmul<kernels::cpu_m
 };
 
 template <class In, class Out> void run_overheard(const MatmulProblem& p, int threads) {
-  const auto seen = [&p](const kernels::MatrixLayout& x, const void* data, Index lines, Index line, Index k) {
+  const auto seen = [&p](const ops::MatrixLayout& x, const void* data, Index lines, Index line, Index k) {
     tile::Matrix m{data, lines, p.k, line, k, x.batch_stride};
     if (p.k <= 1) m.col_stride = 1;
     if (lines <= 1 && m.col_stride != 1) m.row_stride = 1;
@@ -186,14 +185,14 @@ TEST(Traffic, OfACpuPlanIsWhatTheTextAsksForWhileItRuns) {
     const Index in = bits(p.a.dtype) / 8, out = bits(p.d.dtype) / 8;
     if (p.a.dtype == DType::f16) return;  // the same sizes as bf16
     for (const int asked : {1, 3}) {
-      const int threads = kernels::threads_for(p, asked);
+      const int threads = ops::threads_for(p, asked);
       if (in == 4)
         run_overheard<float, float>(p, threads);
       else if (out == 4)
         run_overheard<Bf16, float>(p, threads);
       else
         run_overheard<Bf16, Bf16>(p, threads);
-      const MatmulTraffic x = kernels::trace_cpu(p, asked);
+      const MatmulTraffic x = ops::trace_cpu(p, asked);
       EXPECT_EQ(x.a.asked_bytes, heard_a);
       EXPECT_EQ(x.b.asked_bytes, heard_b);
       EXPECT_EQ(x.d.global_bytes, heard_d);

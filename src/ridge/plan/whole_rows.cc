@@ -7,14 +7,14 @@
 #include <algorithm>
 #include <set>
 
-#include "ridge/kernels/row_program.h"
+#include "ridge/ops/rows/program.h"
 #include "ridge/plan/lower.h"
 #include "ridge/program/elementwise.h"
 
 namespace ridge {
 namespace {
 
-using kernels::ReduceFunction;
+using ops::ReduceFunction;
 
 // Rows as long as this want a multiprocessor or more each.
 constexpr std::int64_t long_row = 16384, least_long_rows = 64;
@@ -43,14 +43,14 @@ class WholeRows {
     if (trouble) return {{}, {}, *std::move(trouble)};
     std::vector<std::int64_t> extents;
     for (const std::string& dim : rows_) extents.push_back(along(results_[widest_].to.shape, dim).extent);
-    builder_ = kernels::RowBuilder(std::move(extents), columns_extent_);
+    builder_ = ops::RowBuilder(std::move(extents), columns_extent_);
     for (std::size_t i = 0; i < nodes_.size(); ++i) {
       values_.push_back(value(i));
       for (const ChainResult& result : results_)
         if (result.node == i) builder_.store(values_[i], tensor(result.to));
     }
     LoweredRows out{builder_.take(), std::move(buffers_), ""};
-    if (auto why = kernels::find_fault(out.program)) out.fault = *std::move(why);
+    if (auto why = ops::find_fault(out.program)) out.fault = *std::move(why);
     return out;
   }
 
@@ -138,9 +138,9 @@ class WholeRows {
     const Node& node = nodes_[i];
     if (leaves_.views[i]) return loaded(*leaves_.views[i]);
     if (node.kind == Node::Kind::along) return function(node);
-    const kernels::ChainStep step =
+    const ops::ChainStep step =
         chain_step(node, leaves_.sizes, [&](int argument) { return values_[static_cast<std::size_t>(argument)]; });
-    if (step.op == kernels::ChainOp::constant) return builder_.constant(step.constant);
+    if (step.op == ops::ChainOp::constant) return builder_.constant(step.constant);
     return builder_.apply(step.op, step.a, step.b, step.c, step.repeat);
   }
 
@@ -169,7 +169,7 @@ class WholeRows {
   int tensor(const View& view) {
     for (std::size_t i = 0; i < buffers_.size(); ++i)
       if (buffers_[i] == view.buffer) return static_cast<int>(i);
-    kernels::ChainTensor out{view.dtype, {}};
+    ops::ChainTensor out{view.dtype, {}};
     for (const std::string& dim : rows_) out.strides.push_back(along(view.shape, dim).stride);
     out.strides.push_back(merged_stride(view.shape, columns_).value_or(0));
     buffers_.push_back(view.buffer);
@@ -182,7 +182,7 @@ class WholeRows {
   std::vector<std::string> columns_, rows_;
   std::int64_t columns_extent_ = 1;
   std::size_t widest_ = 0;  // of the results
-  kernels::RowBuilder builder_{{}, 1};
+  ops::RowBuilder builder_{{}, 1};
   std::vector<int> values_, buffers_, loads_;  // of nodes, tensors, tensors
 };
 

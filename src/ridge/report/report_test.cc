@@ -13,7 +13,7 @@
 #include "ridge/base/text.h"
 #include "ridge/base/utf8.h"
 #include "ridge/base/version.h"
-#include "ridge/report/picture.h"
+#include "ridge/report/svg/picture.h"
 #include "ridge/report/used.h"
 
 namespace ridge {

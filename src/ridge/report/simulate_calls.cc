@@ -8,8 +8,8 @@
 
 #include "ridge/base/text.h"
 #include "ridge/base/version.h"
-#include "ridge/report/drawing.h"
 #include "ridge/report/simulate.h"
+#include "ridge/report/svg/drawing.h"
 
 namespace ridge {
 namespace {

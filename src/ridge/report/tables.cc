@@ -7,9 +7,9 @@
 
 #include "ridge/base/text.h"
 #include "ridge/machine/keys.h"
-#include "ridge/report/drawing.h"
 #include "ridge/report/plan.h"
 #include "ridge/report/steps.h"
+#include "ridge/report/svg/drawing.h"
 #include "ridge/report/used.h"
 
 namespace ridge {

@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "ridge/base/text.h"
-#include "ridge/report/drawing.h"
+#include "ridge/report/svg/drawing.h"
 
 namespace ridge {
 namespace {

@@ -16,7 +16,7 @@
 #include "ridge/tile/epilogue.h"
 #include "ridge/tile/function.h"
 #ifdef __CUDACC__
-#include "ridge/tile/target/sm90/storage.h"
+#include "ridge/tile/sm90/storage.h"
 #endif
 
 namespace ridge::tile {

@@ -1,0 +1,39 @@
+#include "ridge/device/device.h"
+
+namespace ridge::ops::cuda {
+
+std::optional<Error> refusal(const DeviceAnswers& x) {
+  const auto version = [](int v) { return std::to_string(v / 1000) + "." + std::to_string(v % 1000 / 10); };
+  if (!x.built)
+    return absent_error(
+        "this build has no CUDA kernels: RIDGE_CUDA was OFF or nvcc not found when ridge was built",
+        "install nvcc 12.4 or later and build again with -DRIDGE_CUDA=ON; everything else works without");
+  if (x.driver == 0)
+    return absent_error("no CUDA driver was found",
+                        "install NVIDIA's driver; without one, --on cpu runs here and --on h200 explains");
+  if (x.driver < 12000)
+    return absent_error("expected a CUDA driver of version 12.0 or later, found " + version(x.driver),
+                        "update NVIDIA's driver to 525 or later");
+  if (x.devices == 0)
+    return absent_error("no CUDA device was found" + (x.trouble.empty() ? "" : ": " + x.trouble),
+                        "`nvidia-smi` lists devices; CUDA_VISIBLE_DEVICES hides them");
+  if (x.major != 9 || x.minor != 0)
+    return absent_error("expected a device of compute capability 9.0 (Hopper), found " + std::to_string(x.major) + "." +
+                            std::to_string(x.minor),
+                        "choose an H100 or H200 with CUDA_VISIBLE_DEVICES; --on cpu runs here");
+  if (!x.tensor_maps)
+    return absent_error("the CUDA driver lacks cuTensorMapEncodeTiled", "update NVIDIA's driver to 525 or later");
+  return std::nullopt;
+}
+
+Status require_device() {
+  if (auto refused = refusal(ask_device())) return *refused;
+  return Done{};
+}
+
+std::optional<std::string> unavailable() {
+  const auto refused = refusal(ask_device());
+  return refused ? std::optional(refused->message) : std::nullopt;
+}
+
+}  // namespace ridge::ops::cuda

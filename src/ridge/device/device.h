@@ -1,0 +1,102 @@
+// A CUDA device as this project uses it: whether one is there, its memory, a queue of work on it, and work recorded
+// once and replayed. No CUDA header is needed here, and without CUDA in the build everything says so in a sentence.
+// Every error has kind `absent` (exit code 4): no device, a device that refuses, no memory left on it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "ridge/base/dtype.h"
+#include "ridge/base/result.h"
+
+struct CUstream_st;
+struct CUevent_st;
+struct CUgraphExec_st;
+
+namespace ridge::ops::cuda {
+
+// What the driver answers about itself; what follows from it is decided without it (device.cc), so that every case is
+// tested where there is no device.
+struct DeviceAnswers {
+  bool built = false;  // this build has CUDA kernels
+  int driver = 0;      // 13000 is 13.0; 0: none
+  int devices = 0;
+  std::string trouble = {};  // why there are no devices, as CUDA says it
+  int major = 0, minor = 0;  // compute capability
+  bool tensor_maps = false;  // the driver has cuTensorMapEncodeTiled
+};
+DeviceAnswers ask_device();
+// What stands in the way, with the cure; none: kernels run there.
+std::optional<Error> refusal(const DeviceAnswers& answers);
+Status require_device();
+
+// Whether the current device can run this: a sentence (no CUDA in this build, no driver, no device, wrong
+// architecture), or none.
+std::optional<std::string> unavailable();
+int multiprocessors();  // of the current device; 0 where there is none
+
+struct DeviceFacts {
+  std::string name;  // "NVIDIA H200"
+  int driver = 0, multiprocessors = 0;
+  std::int64_t memory_bytes = 0, free_bytes = 0, l2_bytes = 0;
+};
+Result<DeviceFacts> device_facts();
+
+class Memory {
+ public:
+  enum class Place { device, host };  // host: pinned, so that the device's copy engine reaches it
+  static Result<Memory> make(std::int64_t bytes, Place place = Place::device);
+  Memory(Memory&& other) noexcept;
+  Memory& operator=(Memory&& other) noexcept;
+  ~Memory();
+  std::byte* data() const { return data_; }  // at a multiple of 256
+  std::int64_t bytes() const { return bytes_; }
+
+ private:
+  Memory(std::byte* data, std::int64_t bytes, Place place) : data_(data), bytes_(bytes), place_(place) {}
+  std::byte* data_;
+  std::int64_t bytes_;
+  Place place_;
+};
+
+class Recording {  // a CUDA graph
+ public:
+  explicit Recording(CUgraphExec_st* graph) : graph_(graph) {}
+  Recording(Recording&& other) noexcept : graph_(other.graph_) { other.graph_ = nullptr; }
+  Recording& operator=(Recording&& other) noexcept;
+  ~Recording();
+  CUgraphExec_st* graph() const { return graph_; }
+
+ private:
+  CUgraphExec_st* graph_;
+};
+
+// A stream. Everything but wait() and elapsed() returns at once.
+class Queue {
+ public:
+  static Result<Queue> make();
+  Queue(Queue&& other) noexcept;
+  Queue& operator=(Queue&&) = delete;
+  ~Queue();
+
+  CUstream_st* stream() const { return stream_; }
+  Status copy(void* to, const void* from, std::int64_t bytes) const;  // in any direction
+  Status set(void* to, int byte, std::int64_t bytes) const;
+  // Standard normal numbers in bf16, f16 or f32, a function of seed and index.
+  Status fill_normal(void* to, DType dtype, std::int64_t elements, std::uint32_t seed) const;
+  Status wait() const;
+  Result<Recording> record(const std::function<Status()>& work) const;  // what `work` queues here runs only on replay
+  Status replay(const Recording& recording) const;
+  // Seconds on the device from before what `work` queues here to its end, which is waited for.
+  Result<double> elapsed(const std::function<Status()>& work) const;
+
+ private:
+  Queue() = default;
+  CUstream_st* stream_ = nullptr;
+  CUevent_st *start_ = nullptr, *stop_ = nullptr;
+};
+
+}  // namespace ridge::ops::cuda

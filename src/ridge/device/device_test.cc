@@ -1,0 +1,93 @@
+// What a machine without a device is told, and what the device's kernels refuse before they are asked to run.
+#include "ridge/device/device.h"
+
+#include <gtest/gtest.h>
+
+#include "ridge/matmul.h"
+#include "ridge/ops/chain/cuda.h"
+#include "ridge/ops/product/any_place.h"
+#include "ridge/ops/product/cuda.h"
+#include "ridge/ops/rows/cuda.h"
+
+namespace ridge::ops::cuda {
+namespace {
+
+DeviceAnswers hopper() {
+  return {.built = true, .driver = 13000, .devices = 1, .trouble = {}, .major = 9, .minor = 0, .tensor_maps = true};
+}
+std::string said(DeviceAnswers answers) {
+  const auto error = refusal(answers);
+  if (!error) return "runs";
+  EXPECT_EQ(error->kind, ErrorKind::absent);
+  return error->text();
+}
+
+TEST(Device, RunsOnHopperAlone) {
+  EXPECT_EQ(said(hopper()), "runs");
+  DeviceAnswers ampere = hopper(), blackwell = hopper();
+  ampere.major = 8, blackwell.major = 10;
+  EXPECT_EQ(said(ampere),
+            "expected a device of compute capability 9.0 (Hopper), found 8.0\n"
+            "  hint: choose an H100 or H200 with CUDA_VISIBLE_DEVICES; --on cpu runs here\n");
+  EXPECT_EQ(said(blackwell),
+            "expected a device of compute capability 9.0 (Hopper), found 10.0\n"
+            "  hint: choose an H100 or H200 with CUDA_VISIBLE_DEVICES; --on cpu runs here\n");
+}
+
+TEST(Device, SaysWhatIsMissingAndTheCure) {
+  EXPECT_EQ(said({}),
+            "this build has no CUDA kernels: RIDGE_CUDA was OFF or nvcc not found when ridge was built\n"
+            "  hint: install nvcc 12.4 or later and build again with -DRIDGE_CUDA=ON; everything else works without\n");
+  EXPECT_EQ(said({.built = true}),
+            "no CUDA driver was found\n"
+            "  hint: install NVIDIA's driver; without one, --on cpu runs here and --on h200 explains\n");
+  EXPECT_EQ(said({.built = true, .driver = 11040}),
+            "expected a CUDA driver of version 12.0 or later, found 11.4\n"
+            "  hint: update NVIDIA's driver to 525 or later\n");
+  EXPECT_EQ(said({.built = true, .driver = 13000, .devices = 0, .trouble = "no CUDA-capable device is detected"}),
+            "no CUDA device was found: no CUDA-capable device is detected\n"
+            "  hint: `nvidia-smi` lists devices; CUDA_VISIBLE_DEVICES hides them\n");
+  DeviceAnswers old = hopper();
+  old.tensor_maps = false;
+  EXPECT_EQ(said(old),
+            "the CUDA driver lacks cuTensorMapEncodeTiled\n  hint: update NVIDIA's driver to 525 or later\n");
+}
+
+TEST(Device, MakesNothingWhereThereIsNone) {
+  if (!unavailable()) GTEST_SKIP() << "there is a device";
+  const std::string why = *unavailable();
+  for (const Error& error : {Memory::make(1).error(), Queue::make().error(), device_facts().error()}) {
+    EXPECT_EQ(error.message, why);
+    EXPECT_EQ(error.kind, ErrorKind::absent);
+  }
+}
+
+MatmulCall call_of(DType dtype) {
+  MatmulCall call;
+  call.problem = {1, 64, 64, 64, {dtype, 64, 1, 0}, {dtype, 64, 1, 0}, {DType::f32, 64, 1, 0}};
+  call.a = call.b = call.d = any_place();
+  return call;
+}
+
+TEST(Device, MultipliesF32WithoutTensorCores) {
+  EXPECT_EQ(refuse(call_of(DType::f32)), std::nullopt);
+  EXPECT_EQ(choose(call_of(DType::f32), 0, 132).path, MatmulPlan::Path::plain);
+  EXPECT_EQ(choose(call_of(DType::bf16), 0, 132).path, MatmulPlan::Path::tiles);
+  EXPECT_EQ(refuse(call_of(DType::int8)),
+            "expected bf16 * bf16, f16 * f16 or f32 * f32 -> bf16, f16 or f32, found int8 * int8 -> f32");
+}
+
+TEST(Matmul, RefusesBeforeItLooksForADevice) {
+  MatmulCall call = call_of(DType::bf16);
+  call.problem.m = -1;
+  const auto plan = plan_matmul(call, 0);
+  ASSERT_FALSE(plan.ok());
+  EXPECT_EQ(plan.error().text(), "expected sizes of at least 0, found batch 1, m -1, n 64, k 64\n");
+  EXPECT_EQ(plan.error().kind, ErrorKind::input);
+  if (!unavailable()) return;
+  EXPECT_EQ(plan_matmul(call_of(DType::bf16), 0).error().message, *unavailable());
+  EXPECT_EQ(matmul(nullptr, call_of(DType::bf16), {}).error().kind, ErrorKind::absent);
+}
+
+}  // namespace
+}  // namespace ridge::ops::cuda

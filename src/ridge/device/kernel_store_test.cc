@@ -1,0 +1,198 @@
+// The store of compiled kernels under everything that disks and other processes do to it.
+#include "ridge/device/kernel_store.h"
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <random>
+
+#include "ridge/base/file.h"
+#include "ridge/base/testing/temporary_folder.h"
+
+namespace ridge::ops {
+namespace {
+
+namespace fs = std::filesystem;
+
+class KernelStoreTest : public testing::Test {
+ protected:
+  KernelStore store() const { return KernelStore(folder_ + "/kernels"); }
+
+  const std::string key = "options\nthe text of a kernel", content = std::string(5000, 'x') + '\0' + "end";
+  const TemporaryFolder temporary_;
+  std::string folder_ = temporary_.path();
+};
+
+// As a disk would: without base/file.h's care, which takes milliseconds.
+void put(const std::string& path, const std::string& bytes) { std::ofstream(path, std::ios::binary) << bytes; }
+
+// In a process of its own; its exit code.
+template <class Work> int in_child(Work work) {
+  const pid_t child = ::fork();
+  if (child == 0) ::_exit(work());
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+TEST_F(KernelStoreTest, KeepsWhatItIsGiven) {
+  EXPECT_FALSE(store().find(key));
+  EXPECT_TRUE(store().keep(key, content));
+  EXPECT_EQ(store().find(key), content);
+  EXPECT_FALSE(store().find(key + " "));
+  EXPECT_TRUE(store().keep(key, "other"));
+  EXPECT_EQ(store().find(key), "other");
+  EXPECT_TRUE(store().keep("empty", ""));
+  EXPECT_EQ(store().find("empty"), "");
+}
+
+TEST_F(KernelStoreTest, TakesNoOtherEntryForItsOwn) {
+  ASSERT_TRUE(store().keep(key, content));
+  fs::copy_file(store().path(key), store().path("another"));  // as if both had one hash
+  EXPECT_FALSE(store().find("another"));
+  EXPECT_TRUE(store().keep("another", "code"));
+  EXPECT_EQ(store().find("another"), "code");
+}
+
+TEST_F(KernelStoreTest, IgnoresAFlippedBitAnywhere) {
+  ASSERT_TRUE(store().keep(key, content));
+  const std::string good = read_file(store().path(key)).value();
+  for (std::size_t bit = 0; bit < good.size() * 8; bit += bit < 1000 ? 1 : 37) {
+    std::string bad = good;
+    bad[bit / 8] = static_cast<char>(bad[bit / 8] ^ (1 << bit % 8));
+    put(store().path(key), bad);
+    ASSERT_FALSE(store().find(key)) << "bit " << bit;
+  }
+  EXPECT_TRUE(store().keep(key, content));
+  EXPECT_EQ(store().find(key), content);
+}
+
+TEST_F(KernelStoreTest, IgnoresACutOrLongerFile) {
+  ASSERT_TRUE(store().keep(key, content));
+  const std::string good = read_file(store().path(key)).value();
+  for (std::size_t size = 0; size < good.size(); size += size < 200 ? 1 : 97) {
+    put(store().path(key), good.substr(0, size));
+    ASSERT_FALSE(store().find(key)) << size << " bytes";
+  }
+  ASSERT_TRUE(write_file(store().path(key), good + "x").ok());
+  EXPECT_FALSE(store().find(key));
+}
+
+TEST_F(KernelStoreTest, IgnoresAnotherVersion) {
+  ASSERT_TRUE(store().keep(key, content));
+  std::string other = read_file(store().path(key)).value();
+  other.replace(other.find("/1"), 2, "/2");
+  ASSERT_TRUE(write_file(store().path(key), other).ok());
+  EXPECT_FALSE(store().find(key));
+}
+
+TEST_F(KernelStoreTest, WorksWithoutAPlace) {
+  EXPECT_FALSE(KernelStore("").keep(key, content));
+  EXPECT_FALSE(KernelStore("").find(key));
+  EXPECT_FALSE(KernelStore("/dev/null/kernels").keep(key, content));
+  ASSERT_TRUE(write_file(folder_ + "/file", "").ok());
+  EXPECT_FALSE(KernelStore(folder_ + "/file").keep(key, content));
+}
+
+TEST_F(KernelStoreTest, LeavesNothingOnAFullDisk) {
+  EXPECT_EQ(in_child([&] {
+              ::signal(SIGXFSZ, SIG_IGN);
+              const rlimit limit{1000, 1000};
+              ::setrlimit(RLIMIT_FSIZE, &limit);
+              return store().keep(key, content) || store().find(key) ? 1 : 0;
+            }),
+            0);
+  EXPECT_FALSE(store().find(key));
+  EXPECT_TRUE(fs::is_empty(folder_ + "/kernels"));
+}
+
+TEST_F(KernelStoreTest, ServesSixteenProcesses) {
+  std::vector<pid_t> children;
+  for (int i = 0; i < 16; ++i) {
+    children.push_back(::fork());
+    if (children.back() != 0) continue;
+    int wrong = 0;
+    for (int turn = 0; turn < 50; ++turn) {
+      const std::string mine = key + std::to_string(turn % 7);
+      if (const auto found = store().find(mine)) wrong += *found != content + mine;
+      store().keep(mine, content + mine);
+    }
+    ::_exit(wrong == 0 ? 0 : 1);
+  }
+  for (const pid_t child : children) {
+    int status = 0;
+    ::waitpid(child, &status, 0);
+    EXPECT_EQ(status, 0);
+  }
+  for (int i = 0; i < 7; ++i) EXPECT_EQ(store().find(key + std::to_string(i)), content + key + std::to_string(i));
+}
+
+// RIDGE_KILLS says how often; CI has time for 60.
+TEST_F(KernelStoreTest, SurvivesWritersKilledAtAnyMoment) {
+  const char* asked = std::getenv("RIDGE_KILLS");
+  const int kills = asked ? std::atoi(asked) : 60;
+  std::mt19937 random(1);
+  const std::string large(1 << 20, 'y');
+  for (int i = 0; i < kills; ++i) {
+    const pid_t child = ::fork();
+    if (child == 0)
+      for (int turn = 0;; ++turn) store().keep(key, large + std::to_string(turn % 10));
+    ::usleep(static_cast<useconds_t>(random() % 6000));
+    ::kill(child, SIGKILL);
+    ::waitpid(child, nullptr, 0);
+    if (const auto found = store().find(key)) {
+      ASSERT_EQ(found->size(), large.size() + 1);
+      ASSERT_EQ(found->substr(0, large.size()), large);
+    }
+  }
+  EXPECT_TRUE(store().keep(key, content));
+  EXPECT_EQ(store().find(key), content);
+}
+
+TEST_F(KernelStoreTest, TidiesWhatTheKilledLeft) {
+  ASSERT_TRUE(store().keep(key, content));
+  const std::string old = store().path("a") + ".1.unfinished", young = store().path("b") + ".2.unfinished";
+  for (const std::string& path : {old, young}) ASSERT_TRUE(write_file(path, "half").ok());
+  fs::last_write_time(old, fs::file_time_type::clock::now() - std::chrono::hours(2));
+  ASSERT_TRUE(store().keep(key, content));
+  EXPECT_FALSE(fs::exists(old));
+  EXPECT_TRUE(fs::exists(young));
+}
+
+TEST_F(KernelStoreTest, MakesRoomByWhatWasUsedLongestAgo) {
+  const std::string place = folder_ + "/kernels", hundred(100'000, 'x');
+  const KernelStore small(place, 350'000);  // three entries
+  const auto hours_ago = [&](const char* name, int hours) {
+    fs::last_write_time(small.path(name), fs::file_time_type::clock::now() - std::chrono::hours(hours));
+  };
+  for (const char* name : {"a", "b", "c"}) ASSERT_TRUE(small.keep(name, hundred));
+  ASSERT_TRUE(write_file(place + "/README", std::string(400'000, 'x')).ok());  // none of ours: counts nothing
+  hours_ago("a", 3), hours_ago("b", 2), hours_ago("c", 1);
+  EXPECT_TRUE(small.find("a"));  // a use
+  ASSERT_TRUE(small.keep("d", hundred));
+  EXPECT_FALSE(small.find("b"));
+  for (const char* name : {"a", "c", "d"}) EXPECT_EQ(small.find(name), hundred) << name;
+  EXPECT_TRUE(fs::exists(place + "/README"));
+  EXPECT_FALSE(small.keep("e", std::string(350'000, 'x')));  // more than all of them may take
+  for (const char* name : {"a", "c", "d"}) EXPECT_TRUE(small.find(name)) << name;
+}
+
+TEST_F(KernelStoreTest, TakesAnEntryWrittenAnewForNew) {
+  const KernelStore small(folder_ + "/kernels", 250'000);  // two entries
+  for (const char* name : {"a", "b"}) ASSERT_TRUE(small.keep(name, std::string(100'000, 'x')));
+  for (const char* name : {"a", "b"})
+    fs::last_write_time(small.path(name), fs::file_time_type::clock::now() - std::chrono::hours(*name == 'a' ? 2 : 1));
+  ASSERT_TRUE(small.keep("a", std::string(90'000, 'y')));
+  ASSERT_TRUE(small.keep("c", std::string(100'000, 'x')));
+  EXPECT_FALSE(small.find("b"));
+  EXPECT_EQ(small.find("a"), std::string(90'000, 'y'));
+}
+
+}  // namespace
+}  // namespace ridge::ops

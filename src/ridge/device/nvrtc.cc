@@ -1,0 +1,168 @@
+#include "ridge/device/nvrtc.h"
+
+#include <dlfcn.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <vector>
+
+#include "ridge/device/generated.h"
+
+namespace ridge::ops {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Functions {
+  int (*version)(int* major, int* minor) = nullptr;
+  int (*create)(void** program, const char* text, const char* name, int headers, const char* const* texts,
+                const char* const* names) = nullptr;
+  int (*destroy)(void** program) = nullptr;
+  int (*compile)(void* program, int count, const char* const* options) = nullptr;
+  int (*log_size)(void* program, std::size_t* size) = nullptr;
+  int (*log)(void* program, char* text) = nullptr;
+  int (*code_size)(void* program, std::size_t* size) = nullptr;
+  int (*code)(void* program, char* bytes) = nullptr;
+  const char* (*describe)(int code) = nullptr;
+};
+
+struct Loaded {
+  Functions call;
+  Result<Nvrtc> found = Nvrtc{};
+};
+
+// The library asks the loader for this one by its bare name, which only finds it in a folder of its own once it is
+// there.
+void load_builtins(const std::string& path) {
+  std::error_code trouble;
+  const fs::path folder = fs::path(path).parent_path();
+  if (folder.empty()) return;
+  for (fs::directory_iterator at(folder, trouble), end; !trouble && at != end; at.increment(trouble))
+    if (at->path().filename().string().starts_with("libnvrtc-builtins.so")) dlopen(at->path().c_str(), RTLD_NOW);
+}
+
+bool load(const std::string& path, Loaded& to) {
+  void* const library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) return false;
+  load_builtins(path);
+  const auto find = [&](auto& function, const char* name) {
+    function = reinterpret_cast<std::decay_t<decltype(function)>>(dlsym(library, name));
+    return function != nullptr;
+  };
+  Functions& f = to.call;
+  Nvrtc about{path, 0, 0};
+  return find(f.version, "nvrtcVersion") && find(f.create, "nvrtcCreateProgram") &&
+         find(f.destroy, "nvrtcDestroyProgram") && find(f.compile, "nvrtcCompileProgram") &&
+         find(f.log_size, "nvrtcGetProgramLogSize") && find(f.log, "nvrtcGetProgramLog") &&
+         find(f.code_size, "nvrtcGetCUBINSize") && find(f.code, "nvrtcGetCUBIN") &&
+         find(f.describe, "nvrtcGetErrorString") && f.version(&about.major, &about.minor) == 0 && about.major >= 12 &&
+         (to.found = about, true);
+}
+
+// Folders that may hold the library: CUDA's own, and those of Python's wheels in every Python that shows.
+std::vector<std::string> folders() {
+  std::vector<std::string> out, pythons{"/usr/local/lib", "/usr/lib"};
+  for (const char* name : {"CUDA_HOME", "CUDA_PATH"})
+    if (const char* root = std::getenv(name)) out.push_back(std::string(root) + "/lib64");
+  out.emplace_back("/usr/local/cuda/lib64");
+  for (const char* name : {"VIRTUAL_ENV", "CONDA_PREFIX"})
+    if (const char* root = std::getenv(name)) pythons.insert(pythons.begin(), std::string(root) + "/lib");
+  if (const char* home = std::getenv("HOME")) pythons.push_back(std::string(home) + "/.local/lib");
+  std::error_code trouble;
+  for (const std::string& root : pythons)
+    for (fs::directory_iterator at(root, trouble), end; !trouble && at != end; at.increment(trouble)) {
+      if (!at->path().filename().string().starts_with("python3")) continue;
+      for (const char* packages : {"site-packages", "dist-packages"})
+        for (const char* wheel : {"nvidia/cu13/lib", "nvidia/cuda_nvrtc/lib"})
+          out.push_back((at->path() / packages / wheel).string());
+    }
+  return out;
+}
+
+Loaded look() {
+  Loaded out;
+  const char* const asked = std::getenv("RIDGE_NVRTC");
+  if (asked != nullptr && asked[0] != '\0') {
+    const std::string path = asked;
+    if (path == "off") {
+      out.found = absent_error("NVRTC is turned off by RIDGE_NVRTC=off", "unset it");
+    } else if (!load(path, out)) {
+      out.found = absent_error(fmt::format("RIDGE_NVRTC names '{}', which is no NVRTC of version 12 or later", path),
+                               "unset it, and the usual places are looked through");
+    }
+    return out;
+  }
+  for (const char* name : {"libnvrtc.so.13", "libnvrtc.so.12"})
+    if (load(name, out)) return out;
+  for (const std::string& folder : folders())
+    for (const char* name : {"libnvrtc.so.13", "libnvrtc.so.12"}) {
+      const std::string path = folder + "/" + name;
+      std::error_code trouble;
+      if (fs::exists(path, trouble) && load(path, out)) return out;
+    }
+  out.found =
+      absent_error("NVRTC was not found",
+                   "`pip install nvidia-cuda-nvrtc`, or the CUDA toolkit's by RIDGE_NVRTC=/path/libnvrtc.so.13");
+  return out;
+}
+
+const Loaded& loaded() {
+  static const Loaded all = look();
+  return all;
+}
+
+struct Header {
+  const char* name;
+  std::string text;
+};
+const std::vector<Header>& headers() {
+  static const std::vector<Header> all{{"ridge/ops/function/device_math.h", std::string(device_math_text())},
+                                       {"ridge/ops/chain/device_words.h", std::string(device_words_text())}};
+  return all;
+}
+
+}  // namespace
+
+const Result<Nvrtc>& nvrtc() { return loaded().found; }
+
+std::string compile_key(const std::string& text) {
+  std::string key = nvrtc() ? fmt::format("nvrtc {}.{}", nvrtc()->major, nvrtc()->minor) : "no compiler";
+  key += fmt::format(" {}\n", fmt::join(nvrtc_options, " "));
+  for (const Header& header : headers()) key += header.text;
+  return key + text;
+}
+
+Result<std::string> compile(const std::string& text) {
+  const Loaded& all = loaded();
+  if (!all.found) return all.found.error();
+  const Functions& call = all.call;
+  std::vector<const char*> names, texts, options;
+  for (const Header& header : headers()) names.push_back(header.name), texts.push_back(header.text.c_str());
+  for (const std::string_view option : nvrtc_options) options.push_back(option.data());
+  void* program = nullptr;
+  int code = call.create(&program, text.c_str(), "ridge_kernel.cu", static_cast<int>(names.size()), texts.data(),
+                         names.data());
+  if (code != 0) return absent_error(fmt::format("NVRTC refused a kernel: {}", call.describe(code)));
+  code = call.compile(program, static_cast<int>(options.size()), options.data());
+  std::string out;
+  std::size_t size = 0;
+  if (code == 0 && (code = call.code_size(program, &size)) == 0) {
+    out.resize(size);
+    code = call.code(program, out.data());
+  }
+  std::string log;
+  if (code != 0 && call.log_size(program, &size) == 0) {
+    log.resize(size);
+    call.log(program, log.data());
+    while (!log.empty() && (log.back() == '\0' || log.back() == '\n')) log.pop_back();
+  }
+  call.destroy(&program);
+  if (code != 0)
+    return absent_error(fmt::format("NVRTC {}.{} does not compile a kernel: {}\n{}", all.found->major, all.found->minor,
+                                    call.describe(code), log));
+  return out;
+}
+
+}  // namespace ridge::ops

@@ -1,0 +1,93 @@
+#include "ridge/device/peak.h"
+
+#include <cuda_runtime.h>
+
+namespace ridge::ops::cuda {
+namespace {
+
+constexpr int threads = 512, together = 4;  // 16-byte loads that a thread has on their way at once
+
+// f(i, j) for every 16-byte unit i, as the j-th of `together`.
+template <class F> __device__ void every_unit(std::int64_t units, F f) {
+  const std::int64_t stride = std::int64_t{gridDim.x} * threads;
+  std::int64_t i = blockIdx.x * std::int64_t{threads} + threadIdx.x;
+  for (; i + (together - 1) * stride < units; i += together * stride)
+#pragma unroll
+    for (int j = 0; j < together; ++j) f(i + j * stride, j);
+  for (; i < units; i += stride) f(i, 0);
+}
+
+__global__ void __launch_bounds__(threads) read_kernel(int* to, const int4* from, std::int64_t units, int times) {
+  int sums[together] = {};
+  for (int turn = 0; turn < times; ++turn)
+    every_unit(units, [&](std::int64_t i, int j) {
+      int4 x;
+      asm volatile("ld.global.cg.v4.s32 {%0, %1, %2, %3}, [%4];"
+                   : "=r"(x.x), "=r"(x.y), "=r"(x.z), "=r"(x.w)
+                   : "l"(from + i));
+      sums[j] ^= x.x ^ x.y ^ x.z ^ x.w;
+    });
+  const int all = sums[0] ^ sums[1] ^ sums[2] ^ sums[3];
+  if (all == 0x5eed1234) *to = all;  // hardly ever, but the compiler cannot know
+}
+__global__ void __launch_bounds__(threads) write_kernel(int4* to, std::int64_t units) {
+  every_unit(units, [&](std::int64_t i, int) { __stcs(to + i, make_int4(1, 2, 3, 4)); });
+}
+__global__ void __launch_bounds__(threads) copy_kernel(int4* to, const int4* from, std::int64_t units) {
+  const std::int64_t stride = std::int64_t{gridDim.x} * threads;
+  std::int64_t i = blockIdx.x * std::int64_t{threads} + threadIdx.x;
+  for (; i + (together - 1) * stride < units; i += together * stride) {
+    int4 x[together];
+#pragma unroll
+    for (int j = 0; j < together; ++j) x[j] = __ldcs(from + i + j * stride);
+#pragma unroll
+    for (int j = 0; j < together; ++j) __stcs(to + i + j * stride, x[j]);
+  }
+  for (; i < units; i += stride) to[i] = from[i];
+}
+
+// Sixteen sums a thread hide the latency of one.
+__global__ void __launch_bounds__(threads) multiply_add_kernel(int rounds, float factor, float* never) {
+  float x[16];
+  for (int i = 0; i < 16; ++i) x[i] = static_cast<float>(threadIdx.x + i);
+  for (int round = 0; round < rounds; ++round)
+#pragma unroll
+    for (int i = 0; i < multiply_adds_a_round; ++i) x[i % 16] = fmaf(x[i % 16], factor, 1.0f);
+  float sum = 0;
+  for (const float each : x) sum += each;
+  if (never != nullptr) *never = sum;
+}
+
+__global__ void empty_kernel() {}
+
+std::optional<std::string> launched() {
+  const cudaError_t e = cudaGetLastError();
+  return e == cudaSuccess ? std::nullopt : std::optional(std::string("launching a probe: ") + cudaGetErrorString(e));
+}
+
+}  // namespace
+
+std::optional<std::string> read_all(const Streamed& x, int blocks, CUstream_st* stream) {
+  read_kernel<<<static_cast<unsigned>(blocks), threads, 0, stream>>>(
+      static_cast<int*>(x.to), static_cast<const int4*>(x.from), x.bytes / 16, x.times);
+  return launched();
+}
+std::optional<std::string> write_all(const Streamed& x, int blocks, CUstream_st* stream) {
+  write_kernel<<<static_cast<unsigned>(blocks), threads, 0, stream>>>(static_cast<int4*>(x.to), x.bytes / 16);
+  return launched();
+}
+std::optional<std::string> copy_all(const Streamed& x, int blocks, CUstream_st* stream) {
+  copy_kernel<<<static_cast<unsigned>(blocks), threads, 0, stream>>>(static_cast<int4*>(x.to),
+                                                                     static_cast<const int4*>(x.from), x.bytes / 16);
+  return launched();
+}
+std::optional<std::string> multiply_add(int rounds, int blocks, CUstream_st* stream) {
+  multiply_add_kernel<<<static_cast<unsigned>(blocks), threads, 0, stream>>>(rounds, 0.999f, nullptr);
+  return launched();
+}
+std::optional<std::string> nothing(CUstream_st* stream) {
+  empty_kernel<<<1, 32, 0, stream>>>();
+  return launched();
+}
+
+}  // namespace ridge::ops::cuda

@@ -1,0 +1,127 @@
+#include "ridge/device/run_generated.h"
+
+#include <cuda_runtime.h>
+
+#include <algorithm>
+#include <map>
+#include <mutex>
+
+#include "ridge/device/kernel_store.h"
+#include "ridge/device/nvrtc.h"
+
+namespace ridge::ops::cuda {
+namespace {
+
+std::string said(cudaError_t e, const char* what) {
+  cudaGetLastError();
+  return std::string(what) + " a generated kernel: " + cudaGetErrorString(e);
+}
+
+// Loading must not count as work of a graph that this thread is recording.
+class OutsideCapture {
+ public:
+  OutsideCapture() { cudaThreadExchangeStreamCaptureMode(&mode_); }
+  ~OutsideCapture() { cudaThreadExchangeStreamCaptureMode(&mode_); }
+
+ private:
+  cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;
+};
+
+struct Code {  // or why there is none
+  cudaKernel_t kernel = nullptr;
+  int at_once = 0;  // clusters of a resident kernel that run at the same time
+  std::string trouble;
+};
+
+std::string machine_code(const std::string& text, std::string& trouble) {
+  static const KernelStore store = KernelStore::of_user();
+  const std::string key = compile_key(text);
+  if (auto found = store.find(key)) return *std::move(found);
+  auto made = compile(text);
+  if (!made) {
+    trouble = made.error().message;
+    return {};
+  }
+  store.keep(key, *made);
+  return *std::move(made);
+}
+
+// How it is launched; the attribute must live as long.
+cudaLaunchConfig_t how_to_launch(const Generated& kernel, cudaLaunchAttribute& cluster) {
+  cudaLaunchConfig_t how{};
+  how.gridDim = dim3(static_cast<unsigned>(kernel.blocks));
+  how.blockDim = dim3(static_cast<unsigned>(kernel.threads));
+  cluster = {};
+  cluster.id = cudaLaunchAttributeClusterDimension;
+  cluster.val.clusterDim.x = static_cast<unsigned>(kernel.cluster), cluster.val.clusterDim.y = 1,
+  cluster.val.clusterDim.z = 1;
+  if (kernel.cluster > 1) how.attrs = &cluster, how.numAttrs = 1;
+  return how;
+}
+
+Code load(const Generated& kernel) {
+  Code out;
+  const std::string code = machine_code(kernel.text, out.trouble);
+  if (!out.trouble.empty()) return out;
+  const OutsideCapture outside;
+  cudaLibrary_t library = nullptr;
+  cudaError_t e = cudaLibraryLoadData(&library, code.data(), nullptr, nullptr, 0, nullptr, nullptr, 0);
+  if (e == cudaSuccess) e = cudaLibraryGetKernel(&out.kernel, library, "ridge_kernel");
+  const void* const function = reinterpret_cast<const void*>(out.kernel);
+  cudaFuncAttributes about{};  // asking makes it loaded now, and not in the middle of what comes
+  if (e == cudaSuccess) e = cudaFuncGetAttributes(&about, function);
+  if (e == cudaSuccess && kernel.resident) {
+    cudaLaunchAttribute cluster;
+    const cudaLaunchConfig_t how = how_to_launch(kernel, cluster);
+    e = cudaOccupancyMaxActiveClusters(&out.at_once, function, &how);
+    if (e == cudaSuccess && out.at_once < 1) e = cudaErrorLaunchOutOfResources;
+  }
+  if (e != cudaSuccess) out.trouble = said(e, "loading");
+  return out;
+}
+
+// Kernels stay loaded to the end of the process.
+Code code_of(const Generated& kernel) {
+  static std::mutex mutex;
+  static auto& all = *new std::map<std::string, Code>;  // never torn down: the driver may be gone before it
+  const std::lock_guard lock(mutex);
+  const auto known = all.find(kernel.text);
+  return known != all.end() ? known->second : all.emplace(kernel.text, load(kernel)).first->second;
+}
+
+}  // namespace
+
+std::optional<std::string> run(const Generated& kernel, CUstream_st* stream) {
+  if (kernel.blocks == 0) return std::nullopt;
+  const Code code = code_of(kernel);
+  if (!code.trouble.empty()) return code.trouble;
+  cudaLaunchAttribute cluster;
+  cudaLaunchConfig_t how = how_to_launch(kernel, cluster);
+  if (kernel.resident)
+    how.gridDim.x = static_cast<unsigned>(std::min(kernel.blocks, std::int64_t{code.at_once} * kernel.cluster));
+  how.stream = stream;
+  auto* words = const_cast<std::uint64_t*>(kernel.arguments.data());
+  void* arguments[] = {words};
+  const cudaError_t e = cudaLaunchKernelExC(&how, reinterpret_cast<const void*>(code.kernel), arguments);
+  if (e != cudaSuccess) return said(e, "launching");
+  return std::nullopt;
+}
+
+std::optional<std::string> interpreted() {
+  const auto why = cannot_generate();
+  return why ? std::optional("interpreted, which is slower: " + *why) : std::nullopt;
+}
+
+std::optional<std::string> cannot_generate() {
+  if (!nvrtc()) return nvrtc().error().message + "; " + nvrtc().error().hint;
+  static const std::optional<std::string> trouble = [] {  // the smallest kernel tells whether driver and compiler agree
+    Generated least;
+    least.arguments = {0}, least.blocks = 1;
+    least.text = generated::kernel_text(least, false, "");
+    const Code code = code_of(least);
+    return code.trouble.empty() ? std::nullopt : std::optional(code.trouble);
+  }();
+  return trouble;
+}
+
+}  // namespace ridge::ops::cuda

@@ -1,0 +1,44 @@
+#include "ridge/device/tensor_maps.h"
+
+#include <cuda_runtime.h>
+
+namespace ridge::ops::cuda {
+namespace {
+
+decltype(&cuTensorMapEncodeTiled) map_encoder() {
+  static const auto encoder = [] {
+    void* f = nullptr;
+    cudaDriverEntryPointQueryResult found{};
+    const cudaError_t e =
+        cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &f, 12000, cudaEnableDefault, &found);
+    return reinterpret_cast<decltype(&cuTensorMapEncodeTiled)>(e == cudaSuccess ? f : nullptr);
+  }();
+  return encoder;
+}
+
+CUtensorMapSwizzle swizzle(int elements) {
+  switch (elements) {
+    case 64: return CU_TENSOR_MAP_SWIZZLE_128B;
+    case 32: return CU_TENSOR_MAP_SWIZZLE_64B;
+    default: return CU_TENSOR_MAP_SWIZZLE_NONE;
+  }
+}
+
+}  // namespace
+
+bool encode(CUtensorMap& map, const Lines& x, DType dtype, Box box, bool swizzled) {
+  const cuuint64_t sizes[3] = {static_cast<cuuint64_t>(x.length), static_cast<cuuint64_t>(x.lines),
+                               static_cast<cuuint64_t>(x.matrices)};
+  const std::int64_t matrix = x.matrices == 1 ? x.line : x.matrix;
+  const cuuint64_t strides[2] = {static_cast<cuuint64_t>(x.line) * 2, static_cast<cuuint64_t>(matrix) * 2};
+  const cuuint32_t extents[3] = {static_cast<cuuint32_t>(box.x), static_cast<cuuint32_t>(box.y), 1};
+  const cuuint32_t steps[3] = {1, 1, 1};
+  // 128 bytes, a box's own line: what 256 would fetch beside it comes too soon or twice. A stream of weights runs at
+  // 4.35 TB/s of an H200 instead of 4.16; large products are as fast with either.
+  return map_encoder()(&map, dtype == DType::bf16 ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16 : CU_TENSOR_MAP_DATA_TYPE_FLOAT16,
+                       3, x.data, sizes, strides, extents, steps, CU_TENSOR_MAP_INTERLEAVE_NONE,
+                       swizzled ? swizzle(box.x) : CU_TENSOR_MAP_SWIZZLE_NONE, CU_TENSOR_MAP_L2_PROMOTION_L2_128B,
+                       CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) == CUDA_SUCCESS;
+}
+
+}  // namespace ridge::ops::cuda

@@ -1,0 +1,24 @@
+// What the copy engine knows a matrix by. Internal to the CUDA products.
+#pragma once
+
+#include <cuda.h>
+
+#include <cstdint>
+
+#include "ridge/base/dtype.h"
+
+namespace ridge::ops::cuda {
+
+struct Box {
+  int x, y;
+};
+// `lines` lines of `length` elements in each of `matrices`; strides in elements of 16 bits.
+struct Lines {
+  void* data;
+  std::int64_t length, lines, matrices, line, matrix;
+};
+
+// False: the driver refuses. The box's rows of 128, 64 or 32 bytes lie swizzled, or as they are.
+bool encode(CUtensorMap& map, const Lines& x, DType dtype, Box box, bool swizzled);
+
+}  // namespace ridge::ops::cuda

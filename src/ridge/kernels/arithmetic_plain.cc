@@ -1,7 +1,0 @@
-#include "ridge/kernels/arithmetic_body.h"
-
-namespace ridge::kernels {
-
-void arithmetic_plain(const ArithmeticRun& run) { run_arithmetic(run); }
-
-}  // namespace ridge::kernels

@@ -1,7 +1,0 @@
-#include "ridge/kernels/epilogue_body.h"
-
-namespace ridge::kernels {
-
-void finish_plain(const tile::Finishing& tile) { finish_tile<FloatLanes>(tile); }
-
-}  // namespace ridge::kernels

@@ -1,0 +1,139 @@
+#include "ridge/measure/contest/contest_shape.h"
+
+#include <fmt/format.h>
+
+#include <map>
+#include <sstream>
+
+#include "ridge/base/file.h"
+
+namespace ridge {
+namespace {
+
+using Row = std::map<std::string, std::string>;
+
+std::vector<std::string> cells_of(const std::string& line) {
+  std::vector<std::string> cells;
+  std::stringstream split(line);
+  for (std::string cell; std::getline(split, cell, ',');) cells.push_back(cell);
+  return cells;
+}
+
+Status read_dtypes(Row& row, ContestShape& shape) {
+  const auto dtype = dtype_from(row["dtype"]);
+  if (!dtype || (*dtype != DType::f32 && *dtype != DType::bf16 && *dtype != DType::f16 && *dtype != DType::int8))
+    return input_error(fmt::format("expected dtype f32, bf16, f16 or int8, found '{}'", row["dtype"]));
+  const bool integers = *dtype == DType::int8;
+  const auto out = row.contains("out") ? dtype_from(row["out"]) : integers ? DType::int32 : DType::f32;
+  if (!out || (integers ? *out != DType::int32 : *out != DType::f32 && *out != *dtype)) {
+    const std::string_view may = integers ? "int32" : *dtype == DType::f32 ? "f32" : "f32 or ";
+    return input_error(fmt::format("expected out {}{} of {} operands, found '{}'", may,
+                                   may.ends_with(' ') ? name(*dtype) : "", name(*dtype), row["out"]));
+  }
+  shape.dtype = *dtype;
+  shape.out = *out;
+  if (!row.contains("weights") || row["weights"].empty() || row["weights"] == name(*dtype)) return Done{};
+  if (row["weights"] != "int8")
+    return input_error(fmt::format("expected weights {} or int8, found '{}'", name(*dtype), row["weights"]));
+  shape.weights = DType::int8;
+  return Done{};
+}
+
+Status read_device_dtypes(Row& row, ContestShape& shape) {
+  const auto dtype = dtype_from(row["dtype"]);
+  if (!dtype || (dtype != DType::bf16 && dtype != DType::f16 && dtype != DType::e4m3))
+    return input_error(fmt::format("expected dtype bf16, f16 or e4m3, found '{}'", row["dtype"]));
+  const DType same = *dtype == DType::e4m3 ? DType::bf16 : *dtype;
+  const auto out = row.contains("out") ? dtype_from(row["out"]) : same;
+  if (!out || (*out != same && *out != DType::f32))
+    return input_error(
+        fmt::format("expected out {} or f32 of {} operands, found '{}'", name(same), name(*dtype), row["out"]));
+  shape.dtype = *dtype;
+  shape.out = *out;
+  return Done{};
+}
+
+Result<ContestShape> shape_of(Row row, Contested where) {
+  ContestShape s{.op = row["op"]};
+  if (s.op != "linear" && s.op != "nt" && s.op != "nn" && s.op != "tn" && s.op != "tt")
+    return input_error(fmt::format("expected op linear, nn, tn or tt, found '{}'", s.op));
+  if (const Status read = where == Contested::cpu ? read_dtypes(row, s) : read_device_dtypes(row, s); !read)
+    return read.error();
+  for (auto [key, into] : {std::pair{"m", &s.m}, std::pair{"n", &s.n}, std::pair{"k", &s.k}}) {
+    const std::string& text = row[key];
+    const bool digits = !text.empty() && text.size() < 10 && text.find_first_not_of("0123456789") == std::string::npos;
+    *into = digits ? std::stoll(text) : 0;
+    if (*into < 1)
+      return input_error(fmt::format("expected {} to be a whole number of at least 1, found '{}'", key, text));
+  }
+  return s;
+}
+
+}  // namespace
+
+ops::MatmulProblem ContestShape::problem() const {
+  const bool ta = op == "tn" || op == "tt", tb = op == "linear" || op == "nt" || op == "tt";
+  ops::MatmulProblem p;
+  p.m = m, p.n = n, p.k = k;
+  p.a = {.dtype = dtype, .row_stride = ta ? 1 : k, .col_stride = ta ? m : 1};
+  p.b = {.dtype = weights.value_or(dtype), .row_stride = tb ? 1 : n, .col_stride = tb ? k : 1};
+  p.d = {.dtype = out, .row_stride = n, .col_stride = 1};
+  return p;
+}
+
+double ContestShape::flops() const {
+  return 2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
+}
+
+double ContestShape::bytes() const {
+  const auto rows = static_cast<double>(m), columns = static_cast<double>(n), depth = static_cast<double>(k);
+  return (depth * (rows * bits(dtype) + columns * bits(weights.value_or(dtype))) + rows * columns * bits(out)) / 8;
+}
+
+std::string ContestShape::dtypes() const {
+  return weights ? fmt::format("{}*{}", name(dtype), name(*weights)) : std::string(name(dtype));
+}
+
+std::string ContestShape::text() const { return fmt::format("{} {} m={} n={} k={}", op, dtypes(), m, n, k); }
+
+Result<std::vector<ContestShape>> parse_shapes(std::string_view csv, const std::string& source, Contested where) {
+  std::vector<std::string> header;
+  std::vector<ContestShape> shapes;
+  std::istringstream lines{std::string(csv)};
+  std::string line;
+  for (int number = 1; std::getline(lines, line); ++number) {
+    const auto at_line = [&](Error error) {
+      error.source = source;
+      error.span = {.line = number, .column = 1};
+      return error;
+    };
+    if (!line.empty() && line.back() == '\r') line.pop_back();
+    if (line.empty() || line[0] == '#') continue;
+    const std::vector<std::string> cells = cells_of(line);
+    if (header.empty()) {
+      header = cells;
+      continue;
+    }
+    if (cells.size() != header.size())
+      return at_line(input_error(fmt::format("expected {} columns, found {}", header.size(), cells.size())));
+    Row row;
+    for (std::size_t i = 0; i < cells.size(); ++i) row[header[i]] = cells[i];
+    auto shape = shape_of(std::move(row), where);
+    if (!shape) return at_line(shape.error());
+    shapes.push_back(*std::move(shape));
+  }
+  if (shapes.empty())
+    return input_error(fmt::format("'{}' holds no shapes", source),
+                       "expected a header op,dtype,m,n,k and at least one row");
+  return shapes;
+}
+
+Result<std::vector<ContestShape>> read_shapes(const std::string& path, Contested where) {
+  const auto text = read_file(path);
+  if (text) return parse_shapes(*text, path, where);
+  Error error = text.error();
+  error.hint = "expected a CSV file with the columns op,dtype,m,n,k";
+  return error;
+}
+
+}  // namespace ridge

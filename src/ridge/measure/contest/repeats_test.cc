@@ -1,0 +1,37 @@
+#include "ridge/measure/contest/repeats.h"
+
+#include <gtest/gtest.h>
+
+namespace ridge {
+namespace {
+
+TEST(Repeats, RunsAsOneKernelAndAsOneARepeat) {
+  const auto figure = repeats({.threads = 2, .elements = 50'000, .most = 5, .rounds = 2});
+  ASSERT_TRUE(figure.ok()) << figure.error().text();
+  ASSERT_EQ(figure->points.size(), 3u);  // 1, 2, 4
+  EXPECT_EQ(figure->elements, 49'152);   // whole blocks for each thread
+  EXPECT_EQ(figure->threads, 2);
+  const double n = 49'152;
+  for (const RepeatsPoint& p : figure->points) {
+    EXPECT_EQ(p.flops, n * p.repeats);
+    EXPECT_EQ(p.fused.bytes, 8 * n);
+    EXPECT_EQ(p.unfused.bytes, 8 * n * p.repeats);
+    for (const RepeatsWay* way : {&p.fused, &p.unfused}) {
+      EXPECT_EQ(way->time.runs, 2);
+      EXPECT_GT(way->time.min, 0);
+      EXPECT_LE(way->error, figure->allowed_error);
+      EXPECT_GT(way->error, 0);  // it was looked at: no f32 is the cosine
+    }
+    EXPECT_DOUBLE_EQ(p.unfused.predicted.expected, p.repeats * figure->points[0].fused.predicted.expected);
+  }
+  EXPECT_LT(figure->points[2].fused.predicted.expected, figure->points[2].unfused.predicted.expected);
+}
+
+TEST(Repeats, RefusesAVectorThatSaysNothing) {
+  EXPECT_EQ(repeats({.threads = 2, .elements = 8191}).error().text(),
+            "expected at least 8192 elements, found 8191\n  hint: a vector that the caches hold says nothing of the "
+            "memory\n");
+}
+
+}  // namespace
+}  // namespace ridge

@@ -1,0 +1,7 @@
+#include "ridge/ops/chain/body.h"
+
+namespace ridge::ops::RIDGE_BODY_ISA {
+
+void run_chain(const ChainRun& run) { ChainRunner<FloatLanes>(run).go(); }
+
+}  // namespace ridge::ops::RIDGE_BODY_ISA

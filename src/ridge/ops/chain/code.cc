@@ -1,0 +1,349 @@
+#include "ridge/ops/chain/code.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <limits>
+#include <numeric>
+
+#include "ridge/pool/isa.h"
+
+namespace ridge::ops {
+namespace {
+
+bool commutes(ChainOp op) { return op == ChainOp::add || op == ChainOp::multiply; }
+
+struct Space {  // the index space while axes are merged and ordered: strides[axis][tensor]
+  std::vector<std::int64_t> extents;
+  std::vector<std::vector<std::int64_t>> strides;
+};
+
+Space merged(const ChainProgram& program) {
+  Space all;
+  for (std::size_t axis = 0; axis < program.extents.size(); ++axis) {
+    if (program.extents[axis] == 1) continue;
+    all.extents.push_back(program.extents[axis]);
+    std::vector<std::int64_t>& row = all.strides.emplace_back();
+    for (const ChainTensor& t : program.tensors) row.push_back(t.strides[axis]);
+  }
+  std::vector<std::size_t> order(all.extents.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+    for (const ChainStep& s : program.steps)
+      if (s.op == ChainOp::store) {
+        const std::size_t slot = static_cast<std::size_t>(s.slot);
+        return std::abs(all.strides[a][slot]) > std::abs(all.strides[b][slot]);
+      }
+    return false;
+  });
+  Space result;
+  for (const std::size_t axis : order) {
+    const auto continues = [&](std::size_t t) {
+      return result.strides.back()[t] == all.strides[axis][t] * all.extents[axis];
+    };
+    bool mergeable = !result.extents.empty();
+    for (std::size_t t = 0; mergeable && t < program.tensors.size(); ++t) mergeable = continues(t);
+    if (mergeable) {
+      result.extents.back() *= all.extents[axis];
+      result.strides.back() = all.strides[axis];
+    } else {
+      result.extents.push_back(all.extents[axis]);
+      result.strides.push_back(all.strides[axis]);
+    }
+  }
+  return result;
+}
+
+std::string at_step(std::size_t i) { return "step " + std::to_string(i) + " of the chain "; }
+
+// No product of extents, and no offset of an element, may leave 63 bits.
+std::optional<std::string> sizes_fault(const ChainProgram& p) {
+  const auto most = static_cast<double>(std::numeric_limits<std::int64_t>::max() / 16);
+  double elements = 1;
+  for (const std::int64_t e : p.extents) {
+    if (e < 0) return "expected extents of at least 0, found " + std::to_string(e);
+    elements *= static_cast<double>(std::max<std::int64_t>(e, 1));
+  }
+  if (elements > most) return "the chain's index space has more than 2^59 elements";
+  for (std::size_t t = 0; t < p.tensors.size(); ++t) {
+    const std::string name = "tensor " + std::to_string(t) + " of the chain ";
+    const DType dtype = p.tensors[t].dtype;
+    if (dtype != DType::f32 && dtype != DType::bf16 && dtype != DType::f16)
+      return name + "is " + std::string(ridge::name(dtype)) + "; chains store f32, bf16 and f16";
+    const std::vector<std::int64_t>& strides = p.tensors[t].strides;
+    if (strides.size() != p.extents.size())
+      return name + "has " + std::to_string(strides.size()) + " strides, expected one for each of the " +
+             std::to_string(p.extents.size()) + " axes";
+    double reach = 0;
+    for (std::size_t i = 0; i < strides.size(); ++i)
+      reach += std::abs(static_cast<double>(strides[i])) * static_cast<double>(p.extents[i]);
+    if (reach > most) return name + "reaches beyond 2^59 elements";
+  }
+  return std::nullopt;
+}
+
+std::optional<std::string> steps_fault(const ChainProgram& p) {
+  if (p.registers < 0 || p.registers > 1 << 20)
+    return "expected 0 to 2^20 registers, found " + std::to_string(p.registers);
+  std::vector<bool> written(static_cast<std::size_t>(p.registers), false);
+  std::vector<int> loads(p.tensors.size(), 0), stores(p.tensors.size(), 0);
+  for (std::size_t i = 0; i < p.steps.size(); ++i) {
+    const ChainStep& s = p.steps[i];
+    const int sources[] = {s.a, s.b, s.c}, count = operands(s.op);
+    for (int k = 0; k < count; ++k)
+      if (sources[k] < 0 || sources[k] >= p.registers || !written[static_cast<std::size_t>(sources[k])])
+        return at_step(i) + "reads register " + std::to_string(sources[k]) + ", which no step before it writes";
+    if (s.op == ChainOp::load || s.op == ChainOp::store) {
+      if (s.slot < 0 || static_cast<std::size_t>(s.slot) >= p.tensors.size())
+        return at_step(i) + "names tensor " + std::to_string(s.slot) + "; there are " +
+               std::to_string(p.tensors.size());
+      ++(s.op == ChainOp::load ? loads : stores)[static_cast<std::size_t>(s.slot)];
+    }
+    if (s.repeat < 1) return at_step(i) + "has repeat " + std::to_string(s.repeat) + ", expected at least 1";
+    if (s.repeat > 1 && (count != 1 || s.op == ChainOp::store))
+      return at_step(i) + "is repeated; only functions of one operand can be";
+    if (s.op == ChainOp::store) continue;
+    if (s.result < 0 || s.result >= p.registers)
+      return at_step(i) + "writes register " + std::to_string(s.result) + "; there are " + std::to_string(p.registers);
+    written[static_cast<std::size_t>(s.result)] = true;
+  }
+  for (std::size_t t = 0; t < p.tensors.size(); ++t) {
+    const std::string name = "tensor " + std::to_string(t) + " of the chain ";
+    if (stores[t] > 1) return name + "is stored twice";
+    if (stores[t] == 1 && loads[t] > 0) return name + "is loaded and stored; an output must not overlap an input";
+  }
+  return std::nullopt;
+}
+
+// Sorted by size, each stride must step over all that the smaller ones reach.
+bool overlaps_itself(const ChainProgram& p, std::size_t tensor) {
+  std::vector<std::pair<std::int64_t, std::int64_t>> axes;  // |stride|, extent
+  for (std::size_t i = 0; i < p.extents.size(); ++i)
+    if (p.extents[i] > 1) axes.emplace_back(std::abs(p.tensors[tensor].strides[i]), p.extents[i]);
+  std::sort(axes.begin(), axes.end());
+  std::int64_t reach = 0;
+  for (const auto& [stride, extent] : axes) {
+    if (stride <= reach) return true;
+    reach += stride * (extent - 1);
+  }
+  return false;
+}
+
+// Turns steps over registers into moves of one group. A value is a step's result; its home is where it can be read
+// again: a tensor or a constant from the start, a kept group from the moment when it would be lost or is needed beside
+// the group at work.
+class Lowering {
+ public:
+  Lowering(const ChainProgram& program, ChainCode& code) : program_(program), code_(code) {}
+
+  void go() {
+    read_values();
+    for (std::size_t at = 0; at < program_.steps.size(); ++at) move(program_.steps[at], operands_[at]);
+  }
+
+ private:
+  struct Value {
+    ChainSource home;
+    int uses = 0;  // still to come
+  };
+  struct Operands {
+    int a = -1, b = -1, c = -1, result = -1;  // values
+  };
+
+  void read_values() {
+    std::vector<int> value_in(static_cast<std::size_t>(program_.registers), -1);
+    for (const ChainStep& s : program_.steps) {
+      Operands o;
+      const auto use = [&](int reg) {
+        const int value = value_in[static_cast<std::size_t>(reg)];
+        ++values_[static_cast<std::size_t>(value)].uses;
+        return value;
+      };
+      const int count = operands(s.op);
+      if (count > 0) o.a = use(s.a);
+      if (count > 1) o.b = use(s.b);
+      if (count > 2) o.c = use(s.c);
+      if (s.op != ChainOp::store) {
+        o.result = static_cast<int>(values_.size());
+        values_.emplace_back();
+        value_in[static_cast<std::size_t>(s.result)] = o.result;
+      }
+      operands_.push_back(o);
+    }
+  }
+
+  Value& value(int v) { return values_[static_cast<std::size_t>(v)]; }
+
+  void move(const ChainStep& s, Operands o) {
+    if (s.op == ChainOp::load) {
+      value(o.result).home = {ChainSource::tensor, s.slot};
+    } else if (s.op == ChainOp::constant) {
+      value(o.result).home = {ChainSource::constant, static_cast<int>(code_.constants.size())};
+      code_.constants.push_back(s.constant);
+    } else if (s.op == ChainOp::store) {
+      bring(o.a);
+      code_.moves.push_back({.kind = ChainMove::put, .a = {ChainSource::tensor, s.slot}});
+      used(o.a);
+    } else {
+      if (commutes(s.op) && here_ == o.b) std::swap(o.a, o.b);
+      ChainMove apply{.kind = ChainMove::apply, .op = s.op, .repeat = s.repeat};
+      if (o.b >= 0) apply.b = home(o.b);
+      if (o.c >= 0) apply.c = home(o.c);
+      bring(o.a);
+      for (const int v : {o.a, o.b, o.c})
+        if (v >= 0) --value(v).uses;
+      if (value(o.a).uses > 0) home(o.a);  // the group is about to be overwritten
+      if (s.op != ChainOp::negate || s.repeat % 2 != 0) code_.moves.push_back(apply);
+      for (const int v : {o.a, o.b, o.c})
+        if (v >= 0) release(v);
+      here_ = o.result;
+    }
+  }
+
+  ChainSource home(int v) {
+    ChainSource& at = value(v).home;
+    if (at.kind != ChainSource::nowhere) return at;  // else it is the group at work
+    if (free_.empty()) free_.push_back(code_.kept++);
+    at = {ChainSource::kept, free_.back()};
+    free_.pop_back();
+    code_.moves.push_back({.kind = ChainMove::keep, .a = at});
+    return at;
+  }
+  void bring(int v) {
+    if (here_ == v) return;
+    const ChainSource from = home(v);
+    if (here_ >= 0 && value(here_).uses > 0) home(here_);
+    code_.moves.push_back({.kind = ChainMove::take, .a = from});
+    here_ = v;
+  }
+  void used(int v) {
+    --value(v).uses;
+    release(v);
+  }
+  void release(int v) {
+    ChainSource& at = value(v).home;
+    if (value(v).uses > 0 || at.kind != ChainSource::kept) return;
+    free_.push_back(at.index);
+    at = {};
+  }
+
+  const ChainProgram& program_;
+  ChainCode& code_;
+  std::vector<Value> values_;
+  std::vector<Operands> operands_;
+  std::vector<int> free_;
+  int here_ = -1;  // the value of the group at work
+};
+
+// Tensors that steps cannot walk where they lie, and blocks so short that what is copied of those stays in the L1.
+void choose_blocks(ChainCode& code) {
+  const auto last = static_cast<std::size_t>(code.axes - 1);
+  const std::int64_t width = code.extents[last];
+  for (const ChainMove& m : code.moves)
+    if (m.kind == ChainMove::put) code.tensors[static_cast<std::size_t>(m.a.index)].stored = true;
+  std::int64_t held = 0;
+  const bool packed = width < chain_group;  // several rows make a block, and none is a run
+  for (ChainAccess& t : code.tensors) {
+    const bool uniform = t.strides[last] == 0 && !t.stored;
+    t.held = packed || (t.strides[last] != 1 && !uniform);
+    held += t.held ? 1 : 0;
+  }
+  std::int64_t block = most_block;
+  if (held > 0) {
+    const std::int64_t fits = tile::cpu::caches().l1d / 2 / static_cast<std::int64_t>(sizeof(float)) / held;
+    block = std::clamp<std::int64_t>(fits / chain_group * chain_group, chain_group, most_held);
+  }
+  code.columns = std::min(width, block);
+  code.rows = packed ? block / std::max<std::int64_t>(width, 1) : 1;
+}
+
+}  // namespace
+
+int operands(ChainOp op) {
+  switch (op) {
+    case ChainOp::load:
+    case ChainOp::constant: return 0;
+    case ChainOp::add:
+    case ChainOp::subtract:
+    case ChainOp::multiply:
+    case ChainOp::divide:
+    case ChainOp::max:
+    case ChainOp::min:
+    case ChainOp::less:
+    case ChainOp::less_equal:
+    case ChainOp::equal: return 2;
+    case ChainOp::where: return 3;
+    default: return 1;
+  }
+}
+
+std::optional<std::string> find_fault(const ChainProgram& program) {
+  if (const auto fault = sizes_fault(program)) return fault;
+  if (const auto fault = steps_fault(program)) return fault;
+  for (const ChainStep& s : program.steps)
+    if (s.op == ChainOp::store && overlaps_itself(program, static_cast<std::size_t>(s.slot)))
+      return "tensor " + std::to_string(s.slot) + " of the chain is an output whose elements share memory; expected " +
+             "strides that step over each other";
+  const std::size_t axes = merged(program).extents.size();
+  if (axes > most_axes)
+    return "the chain has " + std::to_string(axes) + " axes that cannot be merged, expected at most " +
+           std::to_string(most_axes);
+  return std::nullopt;
+}
+
+ChainCode lower(const ChainProgram& program) {
+  Space space = merged(program);
+  while (space.extents.size() < 2) {  // an axis of one element in front, so that every block has rows and columns
+    space.extents.insert(space.extents.begin(), 1);
+    space.strides.insert(space.strides.begin(), std::vector<std::int64_t>(program.tensors.size(), 0));
+  }
+  ChainCode code;
+  code.axes = static_cast<int>(space.extents.size());
+  code.elements = 1;
+  for (const std::int64_t extent : program.extents) code.elements *= extent;
+  std::copy(space.extents.begin(), space.extents.end(), code.extents.begin());
+  for (std::size_t t = 0; t < program.tensors.size(); ++t) {
+    ChainAccess& access = code.tensors.emplace_back();
+    access.dtype = program.tensors[t].dtype;
+    for (std::size_t axis = 0; axis < space.extents.size(); ++axis) access.strides[axis] = space.strides[axis][t];
+  }
+  Lowering(program, code).go();
+  choose_blocks(code);
+  return code;
+}
+
+namespace {
+std::int64_t pieces(std::int64_t count, std::int64_t each) { return count / each + (count % each != 0 ? 1 : 0); }
+}  // namespace
+
+std::int64_t ChainCode::blocks() const {
+  if (elements == 0) return 0;
+  const auto last = static_cast<std::size_t>(axes - 1);
+  std::int64_t count = pieces(extents[last], columns) * pieces(extents[last - 1], rows);
+  for (std::size_t axis = 0; axis + 2 < static_cast<std::size_t>(axes); ++axis) count *= extents[axis];
+  return count;
+}
+
+ChainBlock block_at(const ChainCode& code, std::int64_t index) {
+  ChainBlock block;
+  const auto last = static_cast<std::size_t>(code.axes - 1);
+  const std::int64_t width = code.extents[last], height = code.extents[last - 1];
+  const std::int64_t across = pieces(width, code.columns), down = pieces(height, code.rows);
+  block.at[last] = index % across * code.columns;
+  index /= across;
+  block.at[last - 1] = index % down * code.rows;
+  index /= down;
+  block.rows = std::min<std::int64_t>(code.rows, height - block.at[last - 1]);
+  block.columns = std::min(code.columns, width - block.at[last]);
+  for (std::size_t axis = last - 1; axis-- > 0; index /= code.extents[axis])
+    block.at[axis] = index % code.extents[axis];
+  return block;
+}
+
+// A kept group each; a tensor a block and a group, since the last group may reach beyond.
+std::int64_t chain_scratch_floats(const ChainCode& code) {
+  std::int64_t floats = code.kept * chain_group;
+  for (const ChainAccess& t : code.tensors) floats += chain_group + (t.held ? code.rows * code.columns : 0);
+  return floats;
+}
+
+}  // namespace ridge::ops

@@ -1,0 +1,480 @@
+// Chains against the same steps taken one element at a time, on every instruction set of this CPU. The operations of
+// the random programs round once, so that f64 rounded to f32 after each step is the exact answer.
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <random>
+#include <vector>
+
+#include "ridge/base/float16.h"
+#include "ridge/ops/chain/cpu.h"
+#include "ridge/pool/isa.h"
+
+namespace ridge::ops {
+namespace {
+
+namespace cpu = tile::cpu;
+
+// `bytes` of memory that end right before a page which may not be touched, or begin right after one; poisoned.
+class Guarded {
+ public:
+  enum Side { before, after };
+  Guarded(std::size_t bytes, Side guard, std::size_t shift = 0) : bytes_(bytes), shift_(shift) {
+    inner_ = (bytes + shift + page - 1) / page * page;
+    map_ = static_cast<char*>(
+        mmap(nullptr, inner_ + 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    mprotect(map_, page, PROT_NONE);
+    mprotect(map_ + page + inner_, page, PROT_NONE);
+    std::memset(map_ + page, poison, inner_);
+    data_ = guard == before ? map_ + page + shift : map_ + page + inner_ - bytes - shift;
+  }
+  ~Guarded() { munmap(map_, inner_ + 2 * page); }
+  Guarded(const Guarded&) = delete;
+  char* data() const { return data_; }
+  bool untouched_around() const {
+    for (char* p = map_ + page; p < map_ + page + inner_; ++p)
+      if ((p < data_ || p >= data_ + bytes_) && *p != poison) return false;
+    return true;
+  }
+
+ private:
+  static constexpr std::size_t page = 4096;
+  static constexpr char poison = 0x7b;
+  std::size_t bytes_, shift_, inner_ = 0;
+  char *map_ = nullptr, *data_ = nullptr;
+};
+
+float read(const void* data, DType dtype, std::int64_t i) {
+  const char* at = static_cast<const char*>(data) + i * (bits(dtype) / 8);
+  const auto as = [&](auto value) {
+    std::memcpy(&value, at, sizeof value);
+    return value;
+  };
+  return dtype == DType::f32 ? as(float{}) : dtype == DType::bf16 ? to_float(as(Bf16{})) : to_float(as(F16{}));
+}
+void write(void* data, DType dtype, std::int64_t i, float x) {
+  char* at = static_cast<char*>(data) + i * (bits(dtype) / 8);
+  const Bf16 brain = to_bf16(x);
+  const F16 half = to_f16(x);
+  if (dtype == DType::f32) std::memcpy(at, &x, 4);
+  if (dtype == DType::bf16) std::memcpy(at, &brain, 2);
+  if (dtype == DType::f16) std::memcpy(at, &half, 2);
+}
+
+float apply(ChainOp op, float a, float b, float c) {
+  const bool nan = std::isnan(a) || std::isnan(b);
+  switch (op) {
+    case ChainOp::add: return a + b;
+    case ChainOp::subtract: return a - b;
+    case ChainOp::multiply: return a * b;
+    case ChainOp::divide: return a / b;
+    case ChainOp::negate: return -a;
+    case ChainOp::abs: return std::abs(a);
+    case ChainOp::relu: return a > 0 || std::isnan(a) ? a : 0;
+    case ChainOp::sqrt: return std::sqrt(a);
+    case ChainOp::max: return nan ? a + b : std::max(a, b);
+    case ChainOp::min: return nan ? a + b : std::min(a, b);
+    case ChainOp::less: return a < b ? 1 : 0;
+    case ChainOp::less_equal: return a <= b ? 1 : 0;
+    case ChainOp::equal: return a == b ? 1 : 0;
+    case ChainOp::where: return a != 0 ? b : c;
+    default: ADD_FAILURE() << "no reference"; return 0;
+  }
+}
+
+// One element after another, one step after another.
+void reference(const ChainProgram& p, std::span<void* const> tensors) {
+  std::int64_t elements = 1;
+  for (const std::int64_t e : p.extents) elements *= e;
+  for (std::int64_t index = 0; index < elements; ++index) {
+    std::vector<float> registers(static_cast<std::size_t>(p.registers));
+    for (const ChainStep& s : p.steps) {
+      const auto reg = [&](int i) -> float& { return registers[static_cast<std::size_t>(i)]; };
+      const auto place = [&] {
+        std::int64_t rest = index, at = 0;
+        for (std::size_t axis = p.extents.size(); axis-- > 0; rest /= p.extents[axis])
+          at += rest % p.extents[axis] * p.tensors[static_cast<std::size_t>(s.slot)].strides[axis];
+        return at;
+      };
+      const auto slot = static_cast<std::size_t>(s.slot);
+      if (s.op == ChainOp::load)
+        reg(s.result) = read(tensors[slot], p.tensors[slot].dtype, place());
+      else if (s.op == ChainOp::store)
+        write(tensors[slot], p.tensors[slot].dtype, place(), reg(s.a));
+      else if (s.op == ChainOp::constant)
+        reg(s.result) = s.constant;
+      else {
+        float x = reg(s.a);
+        for (int i = 0; i < s.repeat; ++i) x = apply(s.op, x, reg(s.b), reg(s.c));
+        reg(s.result) = x;
+      }
+    }
+  }
+}
+
+bool same(float a, float b) { return std::isnan(a) ? std::isnan(b) : a == b; }
+
+// out = where(less(x, r), x*c, x - r), in one dimension
+ChainProgram sample(std::int64_t n, DType x = DType::f32, DType r = DType::f32, DType out = DType::f32) {
+  ChainProgram p;
+  p.extents = {n};
+  p.tensors = {{x, {1}}, {r, {1}}, {out, {1}}};
+  p.steps = {{.op = ChainOp::load, .result = 0, .slot = 0},
+             {.op = ChainOp::load, .result = 1, .slot = 1},
+             {.op = ChainOp::constant, .result = 2, .constant = 3},
+             {.op = ChainOp::less, .result = 3, .a = 0, .b = 1},
+             {.op = ChainOp::multiply, .result = 2, .a = 0, .b = 2},
+             {.op = ChainOp::subtract, .result = 1, .a = 0, .b = 1},
+             {.op = ChainOp::where, .result = 0, .a = 3, .b = 2, .c = 1},
+             {.op = ChainOp::store, .a = 0, .slot = 2}};
+  p.registers = 4;
+  return p;
+}
+
+class Chain : public testing::Test {
+ protected:
+  void SetUp() override { before_ = cpu::isa(); }
+  void TearDown() override { cpu::use_isa(before_); }
+  std::mt19937 random_{7};
+  float small() { return static_cast<float>(static_cast<int>(random_() % 9) - 4); }
+  void fill(void* data, DType dtype, std::int64_t n) {
+    for (std::int64_t i = 0; i < n; ++i) write(data, dtype, i, small());
+  }
+
+ private:
+  cpu::Isa before_ = cpu::Isa::plain;
+};
+
+TEST_F(Chain, every_size_alignment_and_type_touches_its_own_bytes_only) {
+  const DType types[] = {DType::f32, DType::bf16, DType::f16};
+  for (const cpu::Isa isa : cpu::available_isas()) {
+    ASSERT_TRUE(cpu::use_isa(isa));
+    for (std::int64_t n = 0; n <= 67; ++n)
+      for (const auto side : {Guarded::before, Guarded::after}) {
+        const std::size_t shift = random_() % 64;
+        const DType in = types[random_() % 3], other = types[random_() % 3], out = types[random_() % 3];
+        const ChainProgram p = sample(n, in, other, out);
+        const auto bytes = [n](DType d) { return static_cast<std::size_t>(n) * static_cast<std::size_t>(bits(d) / 8); };
+        const Guarded x(bytes(in), side, shift), r(bytes(other), side, 63 - shift), y(bytes(out), side, shift / 2),
+            expected(bytes(out), side);
+        fill(x.data(), in, n);
+        fill(r.data(), other, n);
+        void* const tensors[] = {x.data(), r.data(), y.data()};
+        void* const references[] = {x.data(), r.data(), expected.data()};
+        chain(p, tensors, 1);
+        reference(p, references);
+        ASSERT_EQ(std::memcmp(y.data(), expected.data(), bytes(out)), 0) << n << " on " << cpu::name(isa);
+        ASSERT_TRUE(x.untouched_around() && r.untouched_around() && y.untouched_around()) << n;
+      }
+  }
+}
+
+struct Layout {
+  ChainTensor tensor;
+  std::int64_t first = 0, span = 1;  // where element 0 lies, and how many elements the memory has
+};
+
+// A random walk through layouts: axes permuted, some broadcast (inputs only), some reversed, some padded.
+Layout random_layout(std::mt19937& random, const std::vector<std::int64_t>& extents, DType dtype, bool output) {
+  std::vector<std::size_t> order(extents.size());
+  for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
+  if (random() % 2 == 0) std::shuffle(order.begin(), order.end(), random);
+  Layout l{{dtype, std::vector<std::int64_t>(extents.size(), 0)}};
+  std::int64_t next = random() % 4 == 0 ? 2 : 1;
+  for (std::size_t k = order.size(); k-- > 0;) {
+    const std::size_t axis = order[k];
+    if (!output && random() % 4 == 0) continue;
+    const std::int64_t reach = next * std::max<std::int64_t>(extents[axis] - 1, 0);
+    const bool reversed = random() % 6 == 0;
+    l.tensor.strides[axis] = reversed ? -next : next;
+    if (reversed) l.first += reach;
+    l.span += reach;
+    next = next * std::max<std::int64_t>(extents[axis], 1) + (random() % 4 == 0 ? 3 : 0);
+  }
+  return l;
+}
+
+TEST_F(Chain, whole_groups_of_one_type_hold_their_order) {
+  for (const cpu::Isa isa : cpu::available_isas())
+    for (const DType type : {DType::bf16, DType::f16, DType::f32})
+      for (const std::int64_t n : {63, 64, 128, 129, 200, 1000, 9001}) {
+        ASSERT_TRUE(cpu::use_isa(isa));
+        const ChainProgram p = sample(n, type, type, type);
+        const auto bytes = static_cast<std::size_t>(n * bits(type) / 8);
+        std::vector<char> x(bytes), r(bytes), y(bytes), expected(bytes);
+        fill(x.data(), type, n), fill(r.data(), type, n);
+        void* const tensors[] = {x.data(), r.data(), y.data()};
+        void* const references[] = {x.data(), r.data(), expected.data()};
+        chain(p, tensors, 1);
+        reference(p, references);
+        ASSERT_EQ(y, expected) << n << " of " << name(type) << " on " << cpu::name(isa);
+      }
+}
+
+// Programs are kept as they were lowered: those that differ in the sign of a zero are two, and more than are kept come
+// in turns.
+TEST_F(Chain, programs_in_turns_are_not_taken_for_each_other) {
+  const auto program = [](std::int64_t n, float c) {
+    ChainProgram p;
+    p.extents = {n};
+    p.tensors = {{DType::f32, {1}}, {DType::f32, {1}}};
+    p.steps = {{.op = ChainOp::load, .result = 0, .slot = 0},
+               {.op = ChainOp::constant, .result = 1, .constant = c},
+               {.op = ChainOp::negate, .result = 0, .a = 0, .repeat = 2},
+               {.op = ChainOp::divide, .result = 0, .a = 0, .b = 1},
+               {.op = ChainOp::store, .a = 0, .slot = 1}};
+    p.registers = 2;
+    return p;
+  };
+  const std::vector<float> x(100, 2);
+  for (int turn = 0; turn < 3; ++turn)
+    for (const std::int64_t n : {0, 70, 100})
+      for (const float c : {0.0f, -0.0f, 2.0f, 4.0f}) {
+        std::vector<float> y(100, -1), expected = y;
+        void* const tensors[] = {const_cast<float*>(x.data()), y.data()};
+        chain(program(n, c), tensors, 1);
+        std::fill_n(expected.begin(), n, 2 / c);
+        ASSERT_EQ(y, expected) << n << ", " << c;
+      }
+}
+
+TEST_F(Chain, random_programs_over_random_layouts_equal_the_reference) {
+  constexpr ChainOp ops[] = {ChainOp::add,  ChainOp::subtract,   ChainOp::multiply, ChainOp::divide, ChainOp::negate,
+                             ChainOp::abs,  ChainOp::relu,       ChainOp::sqrt,     ChainOp::max,    ChainOp::min,
+                             ChainOp::less, ChainOp::less_equal, ChainOp::equal,    ChainOp::where};
+  const DType types[] = {DType::f32, DType::f32, DType::bf16, DType::f16};
+  for (int round = 0; round < 1500; ++round) {
+    ChainProgram p;
+    const std::size_t axes = random_() % 5;
+    for (std::size_t i = 0; i < axes; ++i)
+      p.extents.push_back(static_cast<std::int64_t>(i + 1 == axes ? random_() % 700 : random_() % 6));
+    const int inputs = 1 + static_cast<int>(random_() % 3), outputs = 1 + static_cast<int>(random_() % 2);
+    std::vector<Layout> layouts;
+    for (int t = 0; t < inputs + outputs; ++t) {
+      layouts.push_back(random_layout(random_, p.extents, types[random_() % 4], t >= inputs));
+      p.tensors.push_back(layouts.back().tensor);
+    }
+    p.registers = 4;
+    for (int t = 0; t < 4; ++t)
+      p.steps.push_back(t < inputs ? ChainStep{.op = ChainOp::load, .result = t, .slot = t}
+                                   : ChainStep{.op = ChainOp::constant, .result = t, .constant = small()});
+    const auto reg = [&] { return static_cast<int>(random_() % 4); };
+    for (std::size_t i = 0, count = random_() % 9; i < count; ++i)
+      p.steps.push_back({.op = ops[random_() % 12], .result = reg(), .a = reg(), .b = reg(), .c = reg()});
+    for (int t = 0; t < outputs; ++t) p.steps.push_back({.op = ChainOp::store, .a = reg(), .slot = inputs + t});
+    ASSERT_EQ(refuse(p).value_or(""), "");
+
+    std::vector<std::vector<char>> memory;
+    std::vector<void*> tensors;
+    for (const Layout& l : layouts) {
+      const std::int64_t size = bits(l.tensor.dtype) / 8;
+      memory.emplace_back(static_cast<std::size_t>(l.span * size), '\x7b');
+      tensors.push_back(memory.back().data() + l.first * size);
+    }
+    for (std::size_t t = 0; t < static_cast<std::size_t>(inputs); ++t)
+      fill(memory[t].data(), layouts[t].tensor.dtype, layouts[t].span);
+    std::vector<std::vector<char>> fresh = memory;
+    reference(p, tensors);
+    const std::vector<std::vector<char>> expected = memory;
+    for (const cpu::Isa isa : cpu::available_isas()) {
+      ASSERT_TRUE(cpu::use_isa(isa));
+      for (std::size_t t = static_cast<std::size_t>(inputs); t < memory.size(); ++t)
+        std::copy(fresh[t].begin(), fresh[t].end(), memory[t].begin());
+      chain(p, tensors, 1 + round % 3);
+      for (std::size_t t = 0; t < memory.size(); ++t) {
+        const DType dtype = layouts[t].tensor.dtype;
+        for (std::int64_t i = 0; i < layouts[t].span; ++i)
+          ASSERT_TRUE(same(read(memory[t].data(), dtype, i), read(expected[t].data(), dtype, i)))
+              << "round " << round << ", tensor " << t << ", element " << i << " on " << cpu::name(isa);
+      }
+    }
+  }
+}
+
+TEST_F(Chain, outputs_larger_than_the_cache_are_streamed_to_the_same_values) {
+  const std::int64_t n = cpu::caches().l3 / 8 + 12345;
+  for (const DType out : {DType::f32, DType::bf16}) {
+    const ChainProgram p = sample(n, DType::f32, DType::bf16, out);
+    std::vector<char> x(static_cast<std::size_t>(4 * n)), r(static_cast<std::size_t>(2 * n)),
+        y(static_cast<std::size_t>(4 * n + 64));
+    for (std::int64_t i = 0; i < n; ++i) {
+      write(x.data(), DType::f32, i, static_cast<float>(i % 11));
+      write(r.data(), DType::bf16, i, static_cast<float>(i % 7));
+    }
+    for (const cpu::Isa isa : cpu::available_isas())
+      for (const int shift : {0, 12}) {
+        ASSERT_TRUE(cpu::use_isa(isa));
+        std::fill(y.begin(), y.end(), '\x7b');
+        void* const tensors[] = {x.data(), r.data(), y.data() + shift};
+        chain(p, tensors, 2);
+        for (std::int64_t i = 0; i < n; ++i) {
+          const auto a = static_cast<float>(i % 11), b = static_cast<float>(i % 7);
+          ASSERT_EQ(read(y.data() + shift, out, i), a < b ? a * 3 : a - b) << i << " on " << cpu::name(isa);
+        }
+        for (std::size_t i = 0; i < static_cast<std::size_t>(shift); ++i) ASSERT_EQ(y[i], '\x7b');
+        ASSERT_EQ(y[static_cast<std::size_t>(shift + n * bits(out) / 8)], '\x7b');
+      }
+  }
+}
+
+ChainProgram transcendental(std::int64_t n) {
+  ChainProgram p;
+  p.extents = {n};
+  p.tensors = {{DType::f32, {1}}, {DType::f32, {1}}};
+  p.steps = {{.op = ChainOp::load, .result = 0, .slot = 0},
+             {.op = ChainOp::cos, .result = 0, .a = 0, .repeat = 7},
+             {.op = ChainOp::gelu, .result = 1, .a = 0},
+             {.op = ChainOp::exp, .result = 0, .a = 0},
+             {.op = ChainOp::multiply, .result = 0, .a = 0, .b = 1},
+             {.op = ChainOp::store, .a = 0, .slot = 1}};
+  p.registers = 2;
+  return p;
+}
+
+TEST_F(Chain, ten_runs_and_one_to_four_threads_give_the_same_bits) {
+  const std::int64_t n = 100003;
+  std::vector<float> x(static_cast<std::size_t>(n)), first(x.size()), y(x.size());
+  for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i) * 0.001f - 50;
+  for (const cpu::Isa isa : cpu::available_isas()) {
+    ASSERT_TRUE(cpu::use_isa(isa));
+    void* const once[] = {x.data(), first.data()};
+    chain(transcendental(n), once, 1);
+    for (int run = 0; run < 10; ++run) {
+      std::fill(y.begin(), y.end(), -1.0f);
+      void* const tensors[] = {x.data(), y.data()};
+      chain(transcendental(n), tensors, 1 + run % 4);
+      ASSERT_EQ(std::memcmp(y.data(), first.data(), x.size() * sizeof(float)), 0) << run;
+    }
+  }
+}
+
+TEST_F(Chain, a_repeated_function_equals_the_function_applied_that_often) {
+  const std::int64_t n = 1000;
+  ChainProgram often = transcendental(n), unrolled = often;
+  unrolled.steps.erase(unrolled.steps.begin() + 1);
+  for (int i = 0; i < 7; ++i)
+    unrolled.steps.insert(unrolled.steps.begin() + 1, {.op = ChainOp::cos, .result = 0, .a = 0});
+  std::vector<float> x(static_cast<std::size_t>(n)), a(x.size()), b(x.size());
+  for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i) * 0.01f;
+  for (const cpu::Isa isa : cpu::available_isas()) {
+    ASSERT_TRUE(cpu::use_isa(isa));
+    void* const to_a[] = {x.data(), a.data()};
+    void* const to_b[] = {x.data(), b.data()};
+    chain(often, to_a, 1);
+    chain(unrolled, to_b, 1);
+    EXPECT_EQ(a, b);
+  }
+}
+
+// However many steps follow each other, they need no stack.
+TEST_F(Chain, a_hundred_thousand_steps_run) {
+  const std::int64_t n = 100;
+  ChainProgram p = sample(n);
+  p.steps = {{.op = ChainOp::load, .result = 0, .slot = 0}, {.op = ChainOp::load, .result = 1, .slot = 1}};
+  p.steps.insert(p.steps.end(), 100000, {.op = ChainOp::add, .result = 0, .a = 0, .b = 1});
+  p.steps.push_back({.op = ChainOp::store, .a = 0, .slot = 2});
+  std::vector<float> x(static_cast<std::size_t>(n), 3), one(x.size(), 1), out(x.size());
+  for (const cpu::Isa isa : cpu::available_isas()) {
+    ASSERT_TRUE(cpu::use_isa(isa));
+    void* const tensors[] = {x.data(), one.data(), out.data()};
+    chain(p, tensors, 1);
+    EXPECT_EQ(out, std::vector<float>(x.size(), 100003));
+  }
+}
+
+TEST_F(Chain, nan_stays_in_its_element) {
+  const std::int64_t n = 1003;
+  std::vector<float> x(static_cast<std::size_t>(n), 0.25f), y(x.size());
+  x[517] = std::numeric_limits<float>::quiet_NaN();
+  for (const cpu::Isa isa : cpu::available_isas()) {
+    ASSERT_TRUE(cpu::use_isa(isa));
+    void* const tensors[] = {x.data(), y.data()};
+    chain(transcendental(n), tensors, 2);
+    for (std::size_t i = 0; i < x.size(); ++i) EXPECT_EQ(std::isnan(y[i]), i == 517) << i;
+  }
+}
+
+TEST_F(Chain, an_input_may_be_broadcast_from_one_number) {
+  ChainProgram p = sample(1000);
+  p.tensors[1].strides = {0};
+  std::vector<float> x(1000, 2), y(1000);
+  float r = 5;
+  for (const cpu::Isa isa : cpu::available_isas()) {
+    ASSERT_TRUE(cpu::use_isa(isa));
+    void* const tensors[] = {x.data(), &r, y.data()};
+    chain(p, tensors, 1);
+    EXPECT_EQ(y, std::vector<float>(1000, 6));
+  }
+}
+
+std::string refusal(ChainProgram p) { return refuse(p).value_or("none"); }
+
+TEST(ChainRefusal, says_in_a_sentence_what_is_wrong) {
+  const ChainProgram good = sample(4);
+  EXPECT_EQ(refusal(good), "none");
+  ChainProgram p = good;
+  p.extents = {-1};
+  EXPECT_EQ(refusal(p), "expected extents of at least 0, found -1");
+  p = good;
+  p.tensors[1].dtype = DType::f64;
+  EXPECT_EQ(refusal(p), "tensor 1 of the chain is f64; chains store f32, bf16 and f16");
+  p = good;
+  p.tensors[0].strides = {1, 1};
+  EXPECT_EQ(refusal(p), "tensor 0 of the chain has 2 strides, expected one for each of the 1 axes");
+  p = good;
+  p.extents = {std::int64_t{1} << 60};
+  EXPECT_EQ(refusal(p), "the chain's index space has more than 2^59 elements");
+  p = good;
+  p.tensors[0].strides = {std::int64_t{1} << 60};
+  EXPECT_EQ(refusal(p), "tensor 0 of the chain reaches beyond 2^59 elements");
+  p = good;
+  p.tensors[2].strides = {0};
+  EXPECT_EQ(
+      refusal(p),
+      "tensor 2 of the chain is an output whose elements share memory; expected strides that step over each other");
+  p = good;
+  p.steps[3].b = 3;
+  EXPECT_EQ(refusal(p), "step 3 of the chain reads register 3, which no step before it writes");
+  p = good;
+  p.steps[3].b = 9;
+  EXPECT_EQ(refusal(p), "step 3 of the chain reads register 9, which no step before it writes");
+  p = good;
+  p.steps[3].result = 4;
+  EXPECT_EQ(refusal(p), "step 3 of the chain writes register 4; there are 4");
+  p = good;
+  p.steps[7].slot = 3;
+  EXPECT_EQ(refusal(p), "step 7 of the chain names tensor 3; there are 3");
+  p = good;
+  p.steps[4].repeat = 2;
+  EXPECT_EQ(refusal(p), "step 4 of the chain is repeated; only functions of one operand can be");
+  p = good;
+  p.steps[4].repeat = 0;
+  EXPECT_EQ(refusal(p), "step 4 of the chain has repeat 0, expected at least 1");
+  p = good;
+  p.steps[7].slot = 1;
+  EXPECT_EQ(refusal(p), "tensor 1 of the chain is loaded and stored; an output must not overlap an input");
+  p = good;
+  p.steps.push_back(p.steps[7]);
+  EXPECT_EQ(refusal(p), "tensor 2 of the chain is stored twice");
+  p = good;
+  p.registers = -1;
+  EXPECT_EQ(refusal(p), "expected 0 to 2^20 registers, found -1");
+}
+
+TEST(ChainRefusal, nine_axes_run_where_they_can_be_merged_and_are_refused_where_not) {
+  ChainProgram p = sample(2);
+  p.extents.assign(9, 2);
+  for (ChainTensor& t : p.tensors) {
+    t.strides.clear();
+    for (int axis = 8; axis >= 0; --axis) t.strides.push_back(std::int64_t{1} << axis);
+  }
+  EXPECT_EQ(refusal(p), "none");
+  for (std::size_t axis = 0; axis < 9; ++axis) p.tensors[0].strides[axis] = std::int64_t{1} << axis;
+  EXPECT_EQ(refusal(p), "the chain has 9 axes that cannot be merged, expected at most 8");
+}
+
+}  // namespace
+}  // namespace ridge::ops

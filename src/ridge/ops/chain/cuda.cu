@@ -1,0 +1,335 @@
+// A chain on the device: its generated kernel (chain_source.cc), or, where no compiler is found, an interpreter. A
+// thread takes eight neighbours along the last axis through all steps, so that a step's dispatch, the same for a whole
+// warp, is paid once for 256 elements; the last step's value stays in registers and older ones in shared memory, where
+// each thread has its own 16-byte places. y = silu(g)*u moves 6 bytes an element and executes about 30 instructions for
+// eight: memory stays the limit.
+#include <cuda_runtime.h>
+
+#include <algorithm>
+
+#include "ridge/device/run_generated.h"
+#include "ridge/ops/chain/code.h"
+#include "ridge/ops/chain/cuda.h"
+#include "ridge/ops/chain/source.h"
+#include "ridge/ops/function/device_math.h"
+#include "ridge/tile/tile.h"
+// After tile.h, which says what TILE_FN is.
+#include "ridge/tile/sm90/finish.h"
+
+namespace ridge::ops::cuda {
+namespace {
+
+using tile::Index, tile::Stored;
+
+constexpr int threads = 128, width = 8, most_steps = 96, most_tensors = 20;
+constexpr int slot_bytes = threads * width * 4, most_slots = 24;  // 96 KiB of shared memory
+
+struct DeviceStep {
+  std::uint8_t op, tensor, a, b, c, result;  // places: slots, or last_value
+  bool keep;                                 // some later step but the next reads the result
+  int repeat;
+  float constant;
+};
+constexpr std::uint8_t last_value = 255, no_operand = 254;
+
+struct DeviceTensor {
+  void* data;
+  Stored stored;
+  Index strides[most_axes];
+};
+
+struct DeviceChain {
+  int axes, steps;
+  Index extents[most_axes], chunks, items;  // chunks: of eight, along the last axis; items: chunks in all
+  DeviceTensor tensors[most_tensors];
+  DeviceStep step[most_steps];
+};
+static_assert(sizeof(DeviceChain) <= 4096, "kernel parameters of every driver");
+
+struct Eight {
+  float v[width];
+};
+
+// A division of 32 bits is several times as fast, and nearly always enough.
+__device__ __forceinline__ Index divided(Index x, Index by) {
+  if ((x | by) >> 32 == 0) return static_cast<std::uint32_t>(x) / static_cast<std::uint32_t>(by);
+  return x / by;
+}
+
+struct Item {  // `count` neighbours along the last axis, in line `row` of the axes before it
+  Index row, column;
+  int count;
+};
+__device__ __forceinline__ Item item_at(const DeviceChain& c, Index index) {
+  const Index row = divided(index, c.chunks), column = (index - row * c.chunks) * width;
+  const Index left = c.extents[c.axes - 1] - column;
+  return {row, column, static_cast<int>(left < width ? left : width)};
+}
+__device__ __forceinline__ Index offset_of(const DeviceChain& c, const DeviceTensor& t, const Item& item) {
+  if (c.axes == 2) return item.row * t.strides[0] + item.column * t.strides[1];
+  Index offset = item.column * t.strides[c.axes - 1], rest = item.row;
+  for (int axis = c.axes - 2; axis >= 0; --axis) {
+    const Index next = axis == 0 ? 0 : divided(rest, c.extents[axis]);
+    offset += (rest - next * c.extents[axis]) * t.strides[axis], rest = next;
+  }
+  return offset;
+}
+
+// Two neighbours of 16 bits as they lie in a word. Arrays in memory that are read as another type would leave the
+// registers; words and shifts do not.
+__device__ __forceinline__ float half_of(Stored stored, std::uint32_t word, bool upper) {
+  if (stored == Stored::bf16) return __uint_as_float(upper ? word & 0xffff0000u : word << 16);
+  float x;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(x) : "h"(static_cast<std::uint16_t>(upper ? word >> 16 : word)));
+  return x;
+}
+__device__ __forceinline__ std::uint32_t word_of(Stored stored, float lower, float upper) {
+  return tile::sm90::to_stored(stored, lower) | std::uint32_t{tile::sm90::to_stored(stored, upper)} << 16;
+}
+
+__device__ __forceinline__ Eight load(const DeviceTensor& t, Index at, Index step, int count) {
+  if (step == 0) {
+    const float one = tile::sm90::read_stored(t.stored, t.data, at);
+    return {one, one, one, one, one, one, one, one};
+  }
+  const char* const p = static_cast<const char*>(t.data) + at * (t.stored == Stored::f32 ? 4 : 2);
+  Eight x{};
+  if (step != 1 || count != width || reinterpret_cast<std::uintptr_t>(p) % 16 != 0) {
+#pragma unroll
+    for (int i = 0; i < width; ++i)
+      if (i < count) x.v[i] = tile::sm90::read_stored(t.stored, t.data, at + i * step);
+    return x;
+  }
+  if (t.stored == Stored::f32) {
+    const float4 a = *reinterpret_cast<const float4*>(p), b = *reinterpret_cast<const float4*>(p + 16);
+    return {a.x, a.y, a.z, a.w, b.x, b.y, b.z, b.w};
+  }
+  const uint4 read = *reinterpret_cast<const uint4*>(p);
+  const std::uint32_t words[4] = {read.x, read.y, read.z, read.w};
+#pragma unroll
+  for (int i = 0; i < width; ++i) x.v[i] = half_of(t.stored, words[i / 2], i % 2 == 1);
+  return x;
+}
+
+__device__ __forceinline__ void store(const DeviceTensor& t, Index at, Index step, int count, const Eight& x) {
+  char* const p = static_cast<char*>(t.data) + at * (t.stored == Stored::f32 ? 4 : 2);
+  if (step != 1 || count != width || reinterpret_cast<std::uintptr_t>(p) % 16 != 0) {
+#pragma unroll
+    for (int i = 0; i < width; ++i) {
+      if (i >= count) continue;
+      if (t.stored == Stored::f32)
+        static_cast<float*>(t.data)[at + i * step] = x.v[i];
+      else
+        static_cast<std::uint16_t*>(t.data)[at + i * step] = tile::sm90::to_stored(t.stored, x.v[i]);
+    }
+  } else if (t.stored == Stored::f32) {
+    *reinterpret_cast<float4*>(p) = {x.v[0], x.v[1], x.v[2], x.v[3]};
+    *reinterpret_cast<float4*>(p + 16) = {x.v[4], x.v[5], x.v[6], x.v[7]};
+  } else {
+    *reinterpret_cast<uint4*>(p) = {word_of(t.stored, x.v[0], x.v[1]), word_of(t.stored, x.v[2], x.v[3]),
+                                    word_of(t.stored, x.v[4], x.v[5]), word_of(t.stored, x.v[6], x.v[7])};
+  }
+}
+
+template <class F> __device__ __forceinline__ void each(Eight& x, int repeat, F f) {
+  for (int times = 0; times < repeat; ++times)
+#pragma unroll
+    for (float& one : x.v) one = f(one);
+}
+template <class F> __device__ __forceinline__ void pairs(Eight& x, const Eight& y, F f) {
+#pragma unroll
+  for (int i = 0; i < width; ++i) x.v[i] = f(x.v[i], y.v[i]);
+}
+
+__device__ __forceinline__ void compute_one(ChainOp op, Eight& x, int repeat) {
+  switch (op) {
+    case ChainOp::negate: return each(x, repeat, [](float v) { return device::negate(v); });
+    case ChainOp::exp: return each(x, repeat, [](float v) { return device::exp(v); });
+    case ChainOp::log: return each(x, repeat, [](float v) { return device::log(v); });
+    case ChainOp::cos: return each(x, repeat, [](float v) { return device::cos(v); });
+    case ChainOp::sin: return each(x, repeat, [](float v) { return device::sin(v); });
+    case ChainOp::gelu: return each(x, repeat, [](float v) { return device::gelu(v); });
+    case ChainOp::gelu_tanh: return each(x, repeat, [](float v) { return device::gelu_tanh(v); });
+    case ChainOp::silu: return each(x, repeat, [](float v) { return device::silu(v); });
+    case ChainOp::relu: return each(x, repeat, [](float v) { return device::relu(v); });
+    case ChainOp::sigmoid: return each(x, repeat, [](float v) { return device::sigmoid(v); });
+    case ChainOp::tanh: return each(x, repeat, [](float v) { return device::tanh(v); });
+    case ChainOp::sqrt: return each(x, repeat, [](float v) { return device::sqrt(v); });
+    case ChainOp::rsqrt: return each(x, repeat, [](float v) { return device::rsqrt(v); });
+    case ChainOp::abs: return each(x, repeat, [](float v) { return device::abs(v); });
+    default: return;
+  }
+}
+
+__device__ __forceinline__ void compute_two(ChainOp op, Eight& x, const Eight& y) {
+  switch (op) {
+    case ChainOp::add: return pairs(x, y, [](float a, float b) { return device::add(a, b); });
+    case ChainOp::subtract: return pairs(x, y, [](float a, float b) { return device::subtract(a, b); });
+    case ChainOp::multiply: return pairs(x, y, [](float a, float b) { return device::multiply(a, b); });
+    case ChainOp::divide: return pairs(x, y, [](float a, float b) { return device::divide(a, b); });
+    case ChainOp::max: return pairs(x, y, [](float a, float b) { return device::max(a, b); });
+    case ChainOp::min: return pairs(x, y, [](float a, float b) { return device::min(a, b); });
+    case ChainOp::less: return pairs(x, y, [](float a, float b) { return device::less(a, b); });
+    case ChainOp::less_equal: return pairs(x, y, [](float a, float b) { return device::less_equal(a, b); });
+    case ChainOp::equal: return pairs(x, y, [](float a, float b) { return device::equal(a, b); });
+    default: return;
+  }
+}
+
+__global__ void __launch_bounds__(threads) chain_kernel(const __grid_constant__ DeviceChain c) {
+  extern __shared__ float4 slots[];
+  const auto kept = [&](int slot, int half) -> float4& { return slots[(slot * 2 + half) * threads + threadIdx.x]; };
+  const int last = c.axes - 1;
+  for (Index index = blockIdx.x * Index{threads} + threadIdx.x; index < c.items; index += Index{gridDim.x} * threads) {
+    const Item item = item_at(c, index);
+    Eight x{};
+    const auto value = [&](std::uint8_t place) -> Eight {
+      if (place == last_value) return x;
+      const float4 a = kept(place, 0), b = kept(place, 1);
+      return {a.x, a.y, a.z, a.w, b.x, b.y, b.z, b.w};
+    };
+    for (int i = 0; i < c.steps; ++i) {
+      const DeviceStep& s = c.step[i];
+      const ChainOp op = static_cast<ChainOp>(s.op);
+      const DeviceTensor& t = c.tensors[s.tensor];
+      if (op == ChainOp::load) {
+        x = load(t, offset_of(c, t, item), t.strides[last], item.count);
+      } else if (op == ChainOp::constant) {
+        x = {s.constant, s.constant, s.constant, s.constant, s.constant, s.constant, s.constant, s.constant};
+      } else if (op == ChainOp::store) {
+        x = value(s.a);
+        store(t, offset_of(c, t, item), t.strides[last], item.count, x);
+      } else if (op == ChainOp::where) {
+        const Eight condition = value(s.a), yes = value(s.b), no = value(s.c);
+#pragma unroll
+        for (int q = 0; q < width; ++q) x.v[q] = device::where(condition.v[q], yes.v[q], no.v[q]);
+      } else if (s.b != no_operand) {
+        const Eight y = value(s.b);
+        x = value(s.a);
+        compute_two(op, x, y);
+      } else {
+        x = value(s.a);
+        compute_one(op, x, s.repeat);
+      }
+      if (!s.keep) continue;
+      kept(s.result, 0) = {x.v[0], x.v[1], x.v[2], x.v[3]};
+      kept(s.result, 1) = {x.v[4], x.v[5], x.v[6], x.v[7]};
+    }
+  }
+}
+
+struct ValueStep {  // a step over values that are written once; -1: none
+  int result, a, b, c;
+};
+std::vector<ValueStep> over_values(const ChainProgram& program, int& values) {
+  std::vector<int> held(static_cast<std::size_t>(program.registers), -1);
+  std::vector<ValueStep> out;
+  for (const ChainStep& s : program.steps) {
+    const int count = operands(s.op);
+    const auto in = [&](int operand, int from) { return operand < count ? held[static_cast<std::size_t>(from)] : -1; };
+    ValueStep v{-1, in(0, s.a), in(1, s.b), in(2, s.c)};
+    if (s.op != ChainOp::store) v.result = held[static_cast<std::size_t>(s.result)] = values++;
+    out.push_back(v);
+  }
+  return out;
+}
+
+// Values that only the next step reads need no slot of the shared memory; a slot is free again for the step that reads
+// it last, for a step reads before it writes. How many slots there are.
+int place(const ChainProgram& program, DeviceChain& c) {
+  int values = 0;
+  const std::vector<ValueStep> steps = over_values(program, values);
+  std::vector<std::size_t> last_use(static_cast<std::size_t>(values), 0), made(last_use.size(), 0);
+  std::vector<bool> kept(last_use.size(), false);
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    const ValueStep& s = steps[i];
+    if (s.result >= 0) made[static_cast<std::size_t>(s.result)] = i;
+    for (const int v : {s.a, s.b, s.c}) {
+      if (v < 0) continue;
+      last_use[static_cast<std::size_t>(v)] = i;
+      if (i != made[static_cast<std::size_t>(v)] + 1) kept[static_cast<std::size_t>(v)] = true;
+    }
+  }
+  std::vector<int> slot(last_use.size(), -1), free;
+  int slots = 0;
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    const ValueStep& s = steps[i];
+    const ChainStep& given = program.steps[i];
+    const auto where = [&](int v) {
+      if (v < 0) return no_operand;
+      return i == made[static_cast<std::size_t>(v)] + 1 ? last_value
+                                                        : static_cast<std::uint8_t>(slot[static_cast<std::size_t>(v)]);
+    };
+    DeviceStep& d = c.step[i];
+    const bool moves = given.op == ChainOp::load || given.op == ChainOp::store;
+    d = {static_cast<std::uint8_t>(given.op),
+         static_cast<std::uint8_t>(moves ? given.slot : 0),
+         where(s.a),
+         where(s.b),
+         where(s.c),
+         0,
+         false,
+         given.repeat,
+         given.constant};
+    for (const int v : {s.a, s.b, s.c}) {
+      if (v < 0 || last_use[static_cast<std::size_t>(v)] != i || slot[static_cast<std::size_t>(v)] < 0) continue;
+      free.push_back(slot[static_cast<std::size_t>(v)]);
+      slot[static_cast<std::size_t>(v)] = -1;
+    }
+    if (s.result < 0 || !kept[static_cast<std::size_t>(s.result)]) continue;
+    if (free.empty()) free.push_back(slots++);
+    slot[static_cast<std::size_t>(s.result)] = free.back();
+    d.result = static_cast<std::uint8_t>(free.back()), d.keep = true;
+    free.pop_back();
+  }
+  return slots;
+}
+
+std::optional<std::string> too_much(const char* what, std::size_t found, int most) {
+  if (found <= static_cast<std::size_t>(most)) return std::nullopt;
+  return "the statement has " + std::to_string(found) + " " + what + "; on CUDA expected at most " +
+         std::to_string(most);
+}
+
+}  // namespace
+
+std::optional<std::string> refuse(const ChainProgram& program) {
+  if (auto fault = find_fault(program)) return fault;
+  if (auto more = too_much("steps", program.steps.size(), most_steps)) return more;
+  if (auto more = too_much("tensors", program.tensors.size(), most_tensors)) return more;
+  DeviceChain c{};
+  return too_much("values alive at once", static_cast<std::size_t>(place(program, c)), most_slots);
+}
+
+std::optional<std::string> chain(const ChainProgram& program, std::span<void* const> tensors, CUstream_st* stream) {
+  if (!cannot_generate()) return run(generate(program, tensors), stream);
+  const ChainCode code = ops::lower(program);
+  if (code.elements == 0) return std::nullopt;
+  DeviceChain c{};
+  c.axes = code.axes, c.steps = static_cast<int>(program.steps.size());
+  std::copy_n(code.extents.begin(), c.axes, c.extents);
+  c.chunks = (c.extents[c.axes - 1] + width - 1) / width, c.items = c.chunks;
+  for (int axis = 0; axis + 1 < c.axes; ++axis) c.items *= c.extents[axis];
+  for (std::size_t t = 0; t < code.tensors.size(); ++t) {
+    const DType dtype = code.tensors[t].dtype;
+    c.tensors[t] = {tensors[t],
+                    dtype == DType::f32    ? Stored::f32
+                    : dtype == DType::bf16 ? Stored::bf16
+                                           : Stored::f16,
+                    {}};
+    std::copy_n(code.tensors[t].strides.begin(), c.axes, c.tensors[t].strides);
+  }
+  const int shared = std::max(place(program, c), 1) * slot_bytes;
+  const Index blocks = std::min<Index>((c.items + threads - 1) / threads, 132 * 16);
+  cudaError_t e =
+      cudaFuncSetAttribute(chain_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, most_slots * slot_bytes);
+  if (e == cudaSuccess) {
+    chain_kernel<<<static_cast<unsigned>(blocks), threads, static_cast<std::size_t>(shared), stream>>>(c);
+    e = cudaGetLastError();
+  }
+  if (e == cudaSuccess) return std::nullopt;
+  cudaGetLastError();
+  return std::string("launching a pointwise kernel: ") + cudaGetErrorString(e);
+}
+
+}  // namespace ridge::ops::cuda

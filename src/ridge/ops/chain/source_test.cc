@@ -1,0 +1,101 @@
+// Generated texts are compiled here too, where NVRTC is: no device is needed for that.
+#include "ridge/device/generated.h"
+
+#include <gtest/gtest.h>
+
+#include "ridge/device/nvrtc.h"
+
+namespace ridge::ops {
+namespace {
+
+// y = silu(x)*u over n elements; places are only looked at for their alignment.
+Generated gate(std::int64_t n, DType dtype, std::uintptr_t place = 4096) {
+  const ChainTensor flat{dtype, {1}};
+  const std::vector<ChainStep> steps{{.op = ChainOp::load, .result = 0, .slot = 0},
+                                     {.op = ChainOp::silu, .result = 0, .a = 0},
+                                     {.op = ChainOp::load, .result = 1, .slot = 1},
+                                     {.op = ChainOp::multiply, .result = 0, .a = 0, .b = 1},
+                                     {.op = ChainOp::store, .a = 0, .slot = 2}};
+  void* const at = reinterpret_cast<void*>(place);
+  const std::vector<void*> data{at, at, at};
+  return generate({{n}, {flat, flat, flat}, steps, 2}, data);
+}
+
+Generated softmax(std::int64_t columns, DType dtype = DType::bf16) {
+  RowProblem p;
+  p.function = RowFunction::softmax, p.rows = 1000, p.columns = columns;
+  p.x = p.y = {dtype, columns};
+  void* const at = reinterpret_cast<void*>(std::uintptr_t{4096});
+  const std::vector<void*> data{at, at};
+  return generate(row_program(p, false), data);
+}
+
+TEST(GeneratedTest, OneTextServesManySizes) {
+  EXPECT_EQ(gate(1 << 20, DType::f32).text, gate((1 << 20) + 4096, DType::f32).text);
+  EXPECT_NE(gate(1 << 20, DType::f32).text, gate(1 << 20, DType::bf16).text);
+  EXPECT_NE(gate(1 << 20, DType::f32).text, gate(1 << 20, DType::f32, 4100).text);  // no vectors there
+}
+
+TEST(GeneratedTest, NothingIsLaunchedForNothing) { EXPECT_EQ(gate(0, DType::f32).blocks, 0); }
+
+TEST(GeneratedTest, LongRowsTakeAClusterAndTooLongOnesAreRefused) {
+  EXPECT_EQ(softmax(1024).cluster, 1);
+  EXPECT_GT(softmax(131072).cluster, 1);
+  EXPECT_TRUE(softmax(131072).resident);
+  EXPECT_EQ(softmax(16384).cluster, 1);
+  EXPECT_FALSE(softmax(16384).resident);
+  RowProblem p;
+  p.rows = 1, p.columns = std::int64_t{1} << 30;
+  p.x = p.y = {DType::f32, p.columns};
+  EXPECT_TRUE(find_fault(row_program(p, false)));
+}
+
+// A thread has 128 registers.
+TEST(GeneratedTest, LanesHoldLessOfEachValueWhereManyAreAlive) {
+  const auto of = [](int inputs) {
+    RowBuilder b({7}, 1000);
+    std::vector<int> values;
+    for (int i = 0; i < inputs; ++i) values.push_back(b.load(b.tensor({DType::f32, {1000, 1}})));
+    const int row = b.along(ReduceFunction::sum, values[0]);
+    for (int i = 1; i < inputs; ++i) values[0] = b.apply(ChainOp::add, values[0], values[static_cast<std::size_t>(i)]);
+    b.store(b.apply(ChainOp::multiply, values[0], row), b.tensor({DType::f32, {1000, 1}}));
+    return lane_elements(b.take());
+  };
+  EXPECT_EQ(of(1), 64);
+  EXPECT_EQ(of(2), 32);
+  EXPECT_EQ(of(3), 16);
+  EXPECT_EQ(of(5), 8);
+}
+
+TEST(GeneratedTest, ClustersFetchTheNextRowWhereVectorsAreWholeAndRegistersAreLeft) {
+  const auto fetches = [](const Generated& kernel) { return kernel.text.find("row + further)") != std::string::npos; };
+  EXPECT_TRUE(fetches(softmax(131072)));
+  EXPECT_TRUE(fetches(softmax(20008)));
+  EXPECT_FALSE(fetches(softmax(20001)) || softmax(20001).resident);  // no row but the first is aligned
+  EXPECT_FALSE(fetches(softmax(131072, DType::f32)));
+  EXPECT_FALSE(fetches(softmax(8192)));
+}
+
+TEST(GeneratedTest, RowsOfStridedColumnsAreRefused) {
+  RowBuilder b({7}, 10);
+  b.store(b.softmax(b.load(b.tensor({DType::f32, {1, 7}}))), b.tensor({DType::f32, {10, 1}}));
+  EXPECT_EQ(find_fault(b.take()), "expected columns that lie side by side, found a stride of 7");
+}
+
+TEST(GeneratedTest, TextsCompile) {
+  if (!nvrtc()) GTEST_SKIP() << nvrtc().error().message;
+  for (const Generated& kernel :
+       {gate(1001, DType::f16), gate(1 << 28, DType::bf16), softmax(1001), softmax(20001), softmax(131072)}) {
+    const auto code = compile(kernel.text);
+    ASSERT_TRUE(code) << code.error().message << "\n" << kernel.text;
+    EXPECT_TRUE(
+        code->starts_with("\x7f"
+                          "ELF"));
+  }
+  const auto wrong = compile("__global__ void ridge_kernel() { none; }");
+  ASSERT_FALSE(wrong);
+  EXPECT_NE(wrong.error().message.find("identifier \"none\" is undefined"), std::string::npos) << wrong.error().message;
+}
+
+}  // namespace
+}  // namespace ridge::ops

@@ -1,0 +1,80 @@
+// What runs on CUDA devices, where the build has no CUDA: it says so. Plans can still be made and read.
+#include "ridge/device/device.h"
+#include "ridge/device/peak.h"
+#include "ridge/device/run_generated.h"
+#include "ridge/ops/chain/cuda.h"
+#include "ridge/ops/gated/cuda.h"
+#include "ridge/ops/gated/gradient.h"
+#include "ridge/ops/gated/input_gradient.h"
+#include "ridge/ops/judge/cuda.h"
+#include "ridge/ops/product/cuda.h"
+#include "ridge/ops/rows/cuda.h"
+
+#if !RIDGE_HAS_CUDA
+namespace ridge::ops::cuda {
+namespace {
+Error absent() { return *refusal({}); }
+}  // namespace
+
+int multiprocessors() { return 0; }
+std::optional<std::string> launch(const MatmulCall&, const MatmulPlan&, const Workspace&, CUstream_st*) {
+  return absent().message;
+}
+std::optional<std::string> launch(const GatedCall&, const GatedPlan&, const Workspace&, CUstream_st*) {
+  return absent().message;
+}
+std::optional<std::string> launch(const GatedGradient&, const Workspace&, CUstream_st*) { return absent().message; }
+std::optional<std::string> launch(const InputGradient&, const InputGradientPlan&, CUstream_st*) {
+  return absent().message;
+}
+std::optional<RowFacts> row_facts(int, DType) { return std::nullopt; }
+
+DeviceAnswers ask_device() { return {}; }
+Result<DeviceFacts> device_facts() { return absent(); }
+Result<Memory> Memory::make(std::int64_t, Place) { return absent(); }
+Memory::Memory(Memory&& other) noexcept : data_(other.data_), bytes_(other.bytes_), place_(other.place_) {}
+Memory& Memory::operator=(Memory&&) noexcept { return *this; }
+Memory::~Memory() = default;
+Recording& Recording::operator=(Recording&&) noexcept { return *this; }
+Recording::~Recording() = default;
+Result<Queue> Queue::make() { return absent(); }
+Queue::Queue(Queue&&) noexcept {}
+Queue::~Queue() = default;
+Status Queue::copy(void*, const void*, std::int64_t) const { return absent(); }
+Status Queue::set(void*, int, std::int64_t) const { return absent(); }
+Status Queue::fill_normal(void*, DType, std::int64_t, std::uint32_t) const { return absent(); }
+Status Queue::wait() const { return absent(); }
+Result<Recording> Queue::record(const std::function<Status()>&) const { return absent(); }
+Status Queue::replay(const Recording&) const { return absent(); }
+Result<double> Queue::elapsed(const std::function<Status()>&) const { return absent(); }
+
+std::optional<std::string> interpreted() { return absent().message; }
+std::optional<std::string> refuse(const ChainProgram&) { return absent().message; }
+std::optional<std::string> refuse(const RowProblem&) { return absent().message; }
+std::optional<std::string> refuse(const RowProgram&) { return absent().message; }
+std::optional<std::string> refuse(const ReduceProblem&) { return absent().message; }
+std::optional<std::string> chain(const ChainProgram&, std::span<void* const>, CUstream_st*) { return absent().message; }
+std::optional<std::string> rows(const RowProblem&, const void*, const void*, void*, CUstream_st*) {
+  return absent().message;
+}
+
+std::optional<std::string> rows(const RowProgram&, std::span<void* const>, CUstream_st*) { return absent().message; }
+std::size_t workspace_bytes(const ReduceProblem&) { return 0; }
+std::optional<std::string> reduce(const ReduceProblem&, const void*, void*, const Workspace&, CUstream_st*) {
+  return absent().message;
+}
+
+std::optional<std::string> read_all(const Streamed&, int, CUstream_st*) { return absent().message; }
+std::optional<std::string> write_all(const Streamed&, int, CUstream_st*) { return absent().message; }
+std::optional<std::string> copy_all(const Streamed&, int, CUstream_st*) { return absent().message; }
+std::optional<std::string> multiply_add(int, int, CUstream_st*) { return absent().message; }
+std::optional<std::string> judge_samples(const JudgedProduct&, const void*, Verdict*, CUstream_st*) {
+  return absent().message;
+}
+std::optional<std::string> judge_all(const JudgedProduct&, const void*, const void*, Verdict*, CUstream_st*) {
+  return absent().message;
+}
+std::optional<std::string> nothing(CUstream_st*) { return absent().message; }
+
+}  // namespace ridge::ops::cuda
+#endif

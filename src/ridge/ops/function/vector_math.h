@@ -1,0 +1,236 @@
+// Elementary functions on a vector of floats, written once (vector_math_lanes.h has the vectors). Each reduces its
+// argument to where a short polynomial suffices: exp(x) = 2^n * p(r) with x = n*ln 2 + r and |r| <= 0.347. Where a
+// result is the product of a power and something small, as gelu(-10) = -10 * Phi(-10) = -7.6e-23, the power of two is
+// applied last, so that subnormal results are right too. Largest errors over all of f32 (vector_math_test.cc): exp,
+// log, cos, sin, tanh 2 ulp; gelu, gelu_tanh, silu, sigmoid, rsqrt 4 ulp. NaN gives NaN,
+// infinities their limits: gelu(-inf) and silu(-inf) are -0. The coefficients are minimax fits (Lawson's
+// iteration) to the stated intervals, rounded one by one. Method: Muller, "Elementary Functions", 3rd ed., chapters 3
+// and 11.
+#pragma once
+
+#include "ridge/ops/function/vector_math_lanes.h"
+
+namespace ridge::ops {
+namespace {
+
+template <class V> [[gnu::always_inline]] inline V lit(float x) { return V::all(x); }
+
+// c0 + x*(c1 + x*(c2 + …))
+template <class V> [[gnu::always_inline]] inline V horner(V, float last) { return lit<V>(last); }
+template <class V, class... C> [[gnu::always_inline]] inline V horner(V x, float c0, C... rest) {
+  return fma(horner(x, rest...), x, lit<V>(c0));
+}
+
+template <class V> V negate(V x) { return as_float(bits(x) ^ V::Int::all(INT32_MIN)); }
+template <class V> V abs(V x) { return as_float(bits(x) & V::Int::all(INT32_MAX)); }
+
+#if !defined(__AVX512F__)
+// a * 2^n in two steps, so that neither factor leaves the floats for n in -252 … 252.
+template <class V> V scale(V a, V n) {
+  const auto k = to_int(n), half = shift_right<1>(k), one = V::Int::all(127);
+  return a * as_float(shift_left<23>(half + one)) * as_float(shift_left<23>(k - half + one));
+}
+#endif
+
+// The integer nearest to x*y, |x*y| < 2^22: added to 3*2^22 it is what stays of the product.
+template <class V> [[gnu::always_inline]] inline V round_product(V x, float y) {
+  return fma(x, lit<V>(y), lit<V>(0x1.8p23f)) - lit<V>(0x1.8p23f);
+}
+
+template <class V> struct Power {  // mantissa * 2^exponent
+  V mantissa, exponent;
+  V value() const { return scale(mantissa, exponent); }
+};
+
+// The r of x = n*ln 2 + r for x in -150 … 89; beyond, that of the nearer end, whose power is 0 or infinite as a float.
+template <class V> V reduce_by_ln2(V x, V& n) {
+  x = larger(lit<V>(-150), smaller(lit<V>(89), x));  // of a NaN, both give the second
+  n = round_product(x, 1.44269502f);
+  return fma(n, lit<V>(1.90465421e-09f), fma(n, lit<V>(-0.693147182f), x));
+}
+template <class V> V power_rest(V r) {  // (e^r - 1 - r) / r^2
+  return horner(r, 0.49999994f, 0.166665122f, 0.0416682996f, 0.00836982392f, 0.0013820614f);
+}
+template <class V> Power<V> power_of_e(V x) {
+  V n;
+  const V r = reduce_by_ln2(x, n);
+  return {fma(power_rest(r), r * r, r) + lit<V>(1), n};
+}
+// e^(x + low) = (1 + rest) * 2^exponent for x in -250 … 0, low being what rounding left of x. As 1 + rest it is known
+// better than any float: q * e^x is fma(q, rest, q).
+template <class V> struct NearPower { V rest, exponent; };
+template <class V> [[gnu::always_inline]] inline NearPower<V> near_power(V x, V low) {
+  const V n = round_product(x, 1.44269502f);
+  const V r = fma(n, lit<V>(-0.693147182f), x) + fma(n, lit<V>(1.90465421e-09f), low);
+  return {fma(r * r, power_rest(r), r), n};
+}
+
+template <class V> V exp(V x) { return power_of_e(x).value(); }
+
+// 2^64 e^x for x <= 0, for rows that are divided by their own sum: up there every power that a quotient can show has
+// the exponent of a float, so that it is made by one shift (the sum's low bits are the integer, 64 and a float's 127 of
+// exponent) and 1 + q is scaled by one fma: 13 instructions, where what must end in subnormals takes 22 of AVX2. NaN
+// gives NaN. Within 2^-21: one float of ln 2 leaves 2.7e-9 of x, of which a difference of two floats has lost 6e-8.
+template <class V> [[gnu::always_inline]] inline V raised_power(V x) {
+  x = larger(lit<V>(-130), x);
+  const V integer = lit<V>(0x1.8p23f + 64 + 127), t = fma(x, lit<V>(1.44269502f), integer);
+  const V r = fma(t - integer, lit<V>(-0.693147182f), x), power = as_float(shift_left<23>(bits(t)));
+  return fma(fma(power_rest(r), r * r, r), power, power);
+}
+
+// The same within 2^-18, more than a result of 16 bits can show, in three instructions fewer.
+template <class V> [[gnu::always_inline]] inline V raised_power_short(V x) {
+  const V y = larger(lit<V>(-188), x * lit<V>(1.44269502f)), integer = lit<V>(0x1.8p23f + 64 + 127), t = y + integer;
+  return horner(y - (t - integer), 0.999999285f, 0.693121791f, 0.240247443f, 0.0559178628f, 0.00957010221f) *
+         as_float(shift_left<23>(bits(t)));
+}
+
+template <class V> V log(V x) {
+  const auto subnormal = x < lit<V>(0x1p-126f);
+  const V scaled = select(subnormal, x * lit<V>(0x1p23f), x);
+  const auto root = V::Int::all(0x3f3504f3);  // sqrt(1/2): the mantissa lies between it and twice it
+  const auto above = bits(scaled) - root;
+  const V k = to_float(shift_right<23>(above)) - select(subnormal, lit<V>(23), lit<V>(0));
+  const V f = as_float((above & V::Int::all(0x7fffff)) + root) - lit<V>(1), f2 = f * f;
+  const V p = horner(f, 0.333333105f, -0.24999994f, 0.200022012f, -0.16668652f, 0.142187297f, -0.123961642f,
+                     0.118852347f, -0.117219046f, 0.068030633f);
+  const V rest = fma(k, lit<V>(-1.90465421e-09f), fma(lit<V>(-0.5f), f2, f * f2 * p));
+  const V regular = fma(k, lit<V>(0.693147182f), f + rest);
+  const V infinity = lit<V>(__builtin_inff());
+  const V edge = select(x == lit<V>(0), negate(infinity), select(x < lit<V>(0), lit<V>(__builtin_nanf("")), x));
+  return select(lit<V>(0) < x, select(x < infinity, regular, x), edge);
+}
+
+template <class V> struct Angle {  // x = quarters * pi/2 + rest, |rest| a hair over pi/4 at most
+  V rest;
+  typename V::Int quarters;
+};
+
+// For |x| >= 2^16 and infinities: x is an integer m times 2^e, and only those bits of 2/pi matter which give
+// m * 2^e * 2/pi modulo 4 (Payne and Hanek). 128 bits from the first that does leave an error under 2^-100.
+template <class V> float reduce_large(float x, std::int32_t& quarters) {
+  static constexpr std::uint64_t two_over_pi[] = {0, 0xa2f9836e4e441529, 0xfc2757d1f534ddc0, 0xdb6295993c439041,
+                                                  0xfe5163abdebbc561};
+  const auto u = __builtin_bit_cast(std::uint32_t, x);
+  const int exponent = static_cast<int>(u >> 23 & 0xff) - 150;
+  quarters = 0;
+  if (exponent == 105) return x - x;                                         // infinity has no angle
+  const int start = 64 + exponent - 2, word = start / 64, bit = start % 64;  // the bit that weighs 2 in the product
+  const auto cut = [&](int i) {
+    return bit == 0 ? two_over_pi[i] : two_over_pi[i] << bit | two_over_pi[i + 1] >> (64 - bit);
+  };
+  const std::uint64_t m = (u & 0x7fffff) | 0x800000;
+  const unsigned __int128 low = static_cast<unsigned __int128>(cut(word + 1)) * m;
+  const std::uint64_t top = cut(word) * m + static_cast<std::uint64_t>(low >> 64);  // modulo 4, in units of 2^-62
+  const std::uint64_t turned = top + (std::uint64_t{1} << 61);                      // to the nearest quarter
+  quarters = static_cast<std::int32_t>(turned >> 62);
+  const auto whole = static_cast<std::int64_t>(top - (static_cast<std::uint64_t>(quarters) << 62));
+  const double fraction = static_cast<double>(whole) + static_cast<double>(static_cast<std::uint64_t>(low)) * 0x1p-64;
+  const auto rest = static_cast<float>(fraction * (0x1p-62 * 1.5707963267948966));
+  if ((u >> 31) == 0) return rest;
+  quarters = -quarters;
+  return -rest;
+}
+
+template <class V> Angle<V> quarter_turns(V x) {
+  const V n = round_product(x, 0.636619747f);
+  V r = fma(n, lit<V>(-1.57079637f), x);  // exact: both sides are multiples of 2^-24 and the difference is under 1
+  r = fma(n, lit<V>(4.37113883e-08f), r);
+  r = fma(n, lit<V>(1.71512451e-15f), r);
+  auto q = to_int(n);
+  const auto large = lit<V>(0x1p16f) < abs(x);
+  if (any(large)) [[unlikely]] {
+    alignas(64) float xs[V::lanes], rs[V::lanes];
+    alignas(64) std::int32_t qs[V::lanes];
+    x.store(xs);
+    r.store(rs);
+    as_float(q).store(reinterpret_cast<float*>(qs));
+    for (int i = 0; i < V::lanes; ++i)
+      if (__builtin_fabsf(xs[i]) > 0x1p16f) rs[i] = reduce_large<V>(xs[i], qs[i]);
+    r = V::load(rs);
+    q = V::Int::load(qs);
+  }
+  return {r, q};
+}
+
+// sin of `quarters` quarter turns and the rest.
+template <class V> V sine(const Angle<V>& angle) {
+  const V r = angle.rest, s = r * r;
+  const V sin = fma(r * s, horner(s, -0.166666538f, 0.00833209977f, -0.000195065106f), r);
+  const V cos =
+      fma(s * s, horner(s, 0.0416666418f, -0.00138871302f, 2.44120856e-05f), fma(s, lit<V>(-0.5f), lit<V>(1)));
+  const V value = select(is_zero(angle.quarters & V::Int::all(1)), sin, cos);
+  return as_float(bits(value) ^ shift_left<30>(angle.quarters & V::Int::all(2)));
+}
+template <class V> V sin(V x) { return select(x == lit<V>(0), x, sine(quarter_turns(x))); }  // keeps -0
+template <class V> V cos(V x) {
+  const Angle<V> angle = quarter_turns(x);
+  return sine(Angle<V>{angle.rest, angle.quarters + V::Int::all(1)});
+}
+
+template <class V> V tanh(V x) {
+  const V z = abs(x), s = z * z;
+  const V near = fma(z * s, horner(s, -0.333332807f, 0.133314058f, -0.0537365153f, 0.0206281673f, -0.00569229666f), z);
+  const V far = lit<V>(1) - lit<V>(2) / (exp(smaller(lit<V>(20), z + z)) + lit<V>(1));
+  const V value = select(z < lit<V>(0.625f), near, far);
+  return as_float(bits(value) ^ (bits(x) & V::Int::all(INT32_MIN)));
+}
+
+template <class V> V sigmoid(V x) {  // 1/(1 + e) or e/(1 + e) where e = e^-|x|
+  const Power<V> e = power_of_e(negate(abs(x)));
+  const auto negative = x < lit<V>(0);
+  return scale(select(negative, e.mantissa, lit<V>(1)) / (lit<V>(1) + e.value()),
+               select(negative, e.exponent, lit<V>(0)));
+}
+
+// The gates are x for large x and 0 for small; what is missing is the same on both sides of 0: relu(x) - tail(|x|).
+// That is -tail exactly for x < 0, and -0 for -0 and -infinity.
+template <class V> V less_tail(V x, V tail, V exponent) { return larger(lit<V>(-0.0f), x) - scale(tail, exponent); }
+
+// x/(1 + e^-x): the tail is z*e/(1 + e), e = e^-z.
+template <class V> V sigmoid_gate(V x, V z, const NearPower<V>& e) {
+  const V power = scale(lit<V>(1) + e.rest, e.exponent);
+  return less_tail(x, fma(z, e.rest, z) / (lit<V>(1) + power), e.exponent);
+}
+template <class V> V silu(V x) {
+  const V z = smaller(lit<V>(150), abs(x));
+  return sigmoid_gate(x, z, near_power(negate(z), lit<V>(0)));
+}
+
+// x * Phi(x): the tail is z * Phi(-z) = e^(-z^2/2) * q * P(q), q = z/(z + 2.5), for z to 14; beyond, it is 0. P is
+// summed around q = 3/8, where its terms are small. (With a quotient of two polynomials in its place, whose roundings
+// add up, the largest error was 5.1 ulp.) z^2 is taken in two floats: rounded once it would be wrong by 2^-18 at
+// z = 14, and so would the power.
+template <class V> V gelu(V x) {
+  const V z = smaller(lit<V>(14.6f), abs(x)), h = z * z, low = fma(z, z, negate(h)), half = lit<V>(-0.5f);
+  const NearPower<V> e = near_power(h * half, low * half);
+  const V q = z / (z + lit<V>(2.5f));
+  const V tail = q * horner(q - lit<V>(0.375f), 0.82312268f, -0.993948758f, 0.477189869f, 0.191520661f, -0.199347541f,
+                            -0.137368172f, 0.0632558987f, 0.121789925f, 0.0109371012f, -0.0802467912f);
+  return less_tail(x, fma(tail, e.rest, tail), e.exponent);
+}
+
+// x * sigmoid(2u), 2u = z*(a + b*z^2) in two floats for the same reason; a = 2*sqrt(2/pi), b = 0.044715*a.
+template <class V> V gelu_tanh(V x) {
+  const V z = smaller(lit<V>(12.5f), abs(x)), a = lit<V>(1.59576917f), b = lit<V>(0.0713548139f);
+  const V s = z * z, s_low = fma(z, z, negate(s));
+  const V p = b * s, p_low = fma(b, s_low, fma(b, s, negate(p)));
+  const V t = a + p, back = t - a, t_low = (a - (t - back)) + (p - back);  // two-sum
+  const V rest = t_low + p_low + fma(s, lit<V>(2.39883247e-09f), lit<V>(-4.53406805e-08f));
+  const V v = z * t, v_low = fma(z, rest, fma(z, t, negate(v)));
+  return sigmoid_gate(x, z, near_power(negate(v), negate(v_low)));
+}
+
+template <class V> V rsqrt(V x) { return lit<V>(1) / sqrt(x); }
+
+// NaN if either is; of +0 and -0 either may come.
+template <class V> V max(V a, V b) { return select(is_nan(a), a, larger(a, b)); }
+template <class V> V min(V a, V b) { return select(is_nan(a), a, smaller(a, b)); }
+template <class V> V relu(V x) { return larger(lit<V>(0), x); }
+template <class V> V less(V a, V b) { return select(a < b, lit<V>(1), lit<V>(0)); }  // a NaN is not less
+template <class V> V equal(V a, V b) { return select(a == b, lit<V>(1), lit<V>(0)); }
+template <class V> V less_equal(V a, V b) { return select(a == b, lit<V>(1), less(a, b)); }
+template <class V> V where(V condition, V a, V b) { return select(condition == lit<V>(0), b, a); }
+
+}  // namespace
+}  // namespace ridge::ops

@@ -1,0 +1,99 @@
+// Between memory and vectors of floats: runs of f32, bf16 or f16 of any length at any address. What is no whole vector
+// is copied byte by byte into one, so nothing outside the run is read or written. Stores past the caches write two
+// whole vectors at their own alignment.
+#pragma once
+
+#include <algorithm>
+#include <cstring>
+#include <type_traits>
+
+#include "ridge/ops/function/vector_math_lanes.h"
+
+namespace ridge::ops {
+namespace {
+
+inline std::int64_t bytes_of(DType dtype) { return bits(dtype) / 8; }
+
+// Calls f with a pointer of the type that `dtype` is stored as.
+template <class F> void with_type(DType dtype, void* data, F f) {
+  if (dtype == DType::bf16) return f(static_cast<Bf16*>(data));
+  if (dtype == DType::f16) return f(static_cast<F16*>(data));
+  f(static_cast<float*>(data));
+}
+
+template <class V, class T> [[gnu::always_inline]] inline V load_some(const T* from, int n) {
+  if (n == V::lanes) return V::load(from);
+  if constexpr (std::is_same_v<T, float>) {
+    return V::load_some(from, n);
+  } else {
+    T part[V::lanes] = {};
+    std::memcpy(part, from, static_cast<std::size_t>(n) * sizeof(T));
+    return V::load(part);
+  }
+}
+
+template <class V, class T> void store_some(V value, T* to, int n, std::int64_t stride = 1) {
+  T part[V::lanes];
+  value.store(part);
+  if (stride == 1)
+    std::memcpy(to, part, static_cast<std::size_t>(n) * sizeof(T));
+  else
+    for (int k = 0; k < n; ++k) std::memcpy(to + k * stride, &part[k], sizeof(T));
+}
+
+// Two vectors of neighbours. In halves, bf16 come by even and odd place, which must be the order of all that meets
+// them.
+template <class V> struct Two { V a, b; };
+template <class V, bool halves, class T> [[gnu::always_inline]] inline Two<V> load_two(const T* from) {
+  if constexpr (halves) {
+    Two<V> two;
+    V::load_halves(from, two.a, two.b);
+    return two;
+  } else {
+    return {V::load(from), V::load(from + V::lanes)};
+  }
+}
+template <class V, bool halves, class T> [[gnu::always_inline]] inline void store_two(Two<V> two, T* to, bool stream) {
+  if constexpr (halves) {
+    stream ? V::stream_halves(two.a, two.b, to) : V::store_halves(two.a, two.b, to);
+  } else if (stream) {
+    V::stream_two(two.a, two.b, to);
+  } else {
+    two.a.store(to), two.b.store(to + V::lanes);
+  }
+}
+
+// Asks for the lines of so many elements that a loop will read, some way behind `from`: a core that also computes sees
+// too few loads at once to keep memory busy. Elements of 16 bits are wanted in the L1 then. Those of 32 pass more
+// quickly than memory answers: they are asked for further ahead, and into the L2, which waits for more of them.
+struct SoonL1 {
+  static constexpr int bytes = 4096, locality = 3;
+};
+struct LaterL2 {
+  static constexpr int bytes = 8192, locality = 2;
+};
+template <class T> using AheadOf = std::conditional_t<sizeof(T) == 2, SoonL1, LaterL2>;
+template <class Ahead, int elements, class T> [[gnu::always_inline]] inline void ask_ahead(const T* from) {
+  constexpr int line = 64, bytes = elements * static_cast<int>(sizeof(T));
+#pragma GCC unroll 4
+  for (int at = 0; at < bytes; at += line)
+    __builtin_prefetch(reinterpret_cast<const char*>(from) + Ahead::bytes + at, 0, Ahead::locality);
+}
+
+template <class V, class T> void widen_run(const T* from, std::int64_t n, float* to) {
+  std::int64_t i = 0;
+  for (; i + V::lanes <= n; i += V::lanes) V::load(from + i).store(to + i);
+  if (const int rest = static_cast<int>(n - i); rest > 0) load_some<V>(from + i, rest).store_some(to + i, rest);
+}
+
+template <class V, class T> void gather(const T* from, std::int64_t stride, std::int64_t n, float* to) {
+  T part[V::lanes] = {};
+  for (std::int64_t i = 0; i < n; i += V::lanes) {
+    const int count = static_cast<int>(std::min<std::int64_t>(V::lanes, n - i));
+    for (int k = 0; k < count; ++k) std::memcpy(&part[k], from + (i + k) * stride, sizeof(T));
+    V::load(part).store_some(to + i, count);
+  }
+}
+
+}  // namespace
+}  // namespace ridge::ops

@@ -1,0 +1,155 @@
+#include "ridge/ops/fused/matmul.h"
+
+#include <algorithm>
+#include <atomic>
+
+#include "ridge/base/float16.h"
+#include "ridge/ops/fused/cpu.h"
+#include "ridge/ops/product/cpu.h"
+#include "ridge/ops/product/epilogue.h"
+#include "ridge/ops/product/layout.h"
+#include "ridge/tile/cpu/run.h"
+
+namespace ridge::ops {
+namespace {
+
+// A text knows an element by its size; the engine knows the format.
+template <int bytes> struct Sized;
+template <> struct Sized<1> { using type = std::int8_t; };
+template <> struct Sized<2> { using type = Bf16; };
+template <> struct Sized<4> { using type = float; };
+
+struct Data {
+  const void *a, *b, *second;
+  std::span<void* const> chain;
+};
+
+template <int left, int right> void run_as(const FusedMatmul& x, const Data& data, int threads) {
+  using Left = typename Sized<left>::type;
+  using Right = typename Sized<right>::type;
+  const MatmulProblem& p = x.product;
+  const auto run = [&]<class Kernel>(typename Kernel::Globals& g) {
+    g.d.rows = p.m, g.d.cols = p.n;
+    tile::cpu::run_kernel<Kernel>(g, {p.batch, p.m, p.n, p.k}, *tile::cpu::engine(p.a.dtype, p.b.dtype), threads);
+  };
+  if (!x.second) {
+    typename MappedOnCpu<Left, Right>::Globals g;
+    static_cast<tile::Matrix&>(g.a) = seen(p.a, data.a, p.m, p.k);
+    static_cast<tile::Matrix&>(g.b) = seen(transposed(p.b), data.b, p.n, p.k);
+    g.chain = TileChain(x, data.chain);
+    return run.template operator()<MappedOnCpu<Left, Right>>(g);
+  }
+  typename FoldedOnCpu<Left, Right>::Globals g;
+  static_cast<tile::Matrix&>(g.a) = seen(p.a, data.a, p.m, p.k);
+  static_cast<tile::Matrix&>(g.b) = seen(transposed(p.b), data.b, p.n, p.k);
+  static_cast<tile::Matrix&>(g.c) = seen(transposed(*x.second), data.second, p.n, p.k);
+  g.combine = TileChain(x, data.chain);
+  run.template operator()<FoldedOnCpu<Left, Right>>(g);
+}
+
+std::optional<std::string> refuse_sums(const FusedMatmul& x) {
+  const ChainProgram& chain = x.chain;
+  const auto products = static_cast<std::size_t>(x.products());
+  const std::vector<std::int64_t> extents{x.product.batch, x.product.m, x.product.n};
+  if (chain.extents != extents) return "chain: expected the extents of the product, batch, m and n";
+  if (chain.tensors.size() < products) return "chain: expected a tensor for the sums of each product";
+  for (std::size_t t = 0; t < products; ++t)
+    if (chain.tensors[t].dtype != DType::f32) return "chain: expected sums in f32";
+  for (const ChainStep& s : chain.steps)
+    if (s.op == ChainOp::store && static_cast<std::size_t>(s.slot) < products)
+      return "chain: expected sums that are only loaded";
+  return std::nullopt;
+}
+
+}  // namespace
+
+TileChain::TileChain(const FusedMatmul& problem, std::span<void* const> data) : problem_(&problem), data_(data) {
+  static std::atomic<std::uint64_t> calls{0};
+  call_ = ++calls;
+  const ChainProgram& chain = problem.chain;
+  Tensors tensors;
+  for (std::size_t t = static_cast<std::size_t>(problem.products()); t < chain.tensors.size(); ++t) {
+    const std::vector<std::int64_t>& s = chain.tensors[t].strides;
+    const bool written = std::any_of(chain.steps.begin(), chain.steps.end(), [&](const ChainStep& step) {
+      return step.op == ChainOp::store && static_cast<std::size_t>(step.slot) == t;
+    });
+    // Only its strides are looked at: the address says no more than that it is there.
+    (written ? tensors.writes : tensors.reads).push_back({this, stored(chain.tensors[t].dtype), s[1], s[2], s[0]});
+  }
+  tensors_ = std::make_shared<const Tensors>(std::move(tensors));
+}
+
+ChainCode TileChain::code(const tile::Finishing& x) const {
+  ChainProgram part = problem_->chain;
+  part.extents = {x.row.size, x.col.size};
+  for (std::size_t t = 0; t < part.tensors.size(); ++t) {
+    std::vector<std::int64_t>& s = part.tensors[t].strides;
+    const bool sums = t < static_cast<std::size_t>(problem_->products());
+    s = sums ? std::vector{x.sums_stride, std::int64_t{1}} : std::vector{s[1], s[2]};
+  }
+  return lower(part);
+}
+
+// Tiles of one call have few sizes: what a chain becomes is kept while they stay the same.
+void TileChain::tile(const tile::Finishing& x) const {
+  struct Kept {
+    std::uint64_t call = 0;
+    std::int64_t rows = 0, cols = 0, stride = 0;
+    ChainCode code;
+    std::vector<void*> data;
+  };
+  thread_local Kept kept;
+  if (kept.call != call_ || kept.rows != x.row.size || kept.cols != x.col.size || kept.stride != x.sums_stride) {
+    kept.code = code(x);
+    kept.call = call_, kept.rows = x.row.size, kept.cols = x.col.size, kept.stride = x.sums_stride;
+  }
+  const auto products = static_cast<std::size_t>(problem_->products());
+  kept.data.clear();
+  for (std::size_t t = 0; t < problem_->chain.tensors.size(); ++t) {
+    if (t < products) {  // read only
+      const float* const sums = static_cast<const float*>(x.sums) + static_cast<std::int64_t>(t) * x.col.size;
+      kept.data.push_back(const_cast<float*>(sums));
+      continue;
+    }
+    const ChainTensor& tensor = problem_->chain.tensors[t];
+    const std::int64_t at =
+        x.batch * tensor.strides[0] + x.row.begin * tensor.strides[1] + x.col.begin * tensor.strides[2];
+    kept.data.push_back(static_cast<char*>(data_[t - products]) + at * (bits(tensor.dtype) / 8));
+  }
+  run_chain(kept.code, kept.data);
+}
+
+std::optional<std::string> refuse(const FusedMatmul& x) {
+  MatmulProblem p = x.product;  // of which sums are made in f32, and nothing else
+  p.d = {DType::f32, p.n, 1, p.m * p.n};
+  for (const auto& b : {std::optional(p.b), x.second}) {
+    if (!b) continue;
+    p.b = *b;
+    if (auto refusal = refuse(p)) return refusal;
+  }
+  if (x.second && x.second->dtype != x.product.b.dtype)
+    return "expected two weights of one dtype, found " + std::string(name(x.product.b.dtype)) + " and " +
+           std::string(name(x.second->dtype));
+  if (p.a.dtype == DType::int8 && p.b.dtype == DType::int8)
+    return "expected sums in f32 for what is fused behind a product, found int8 * int8";
+  if (auto refusal = refuse_sums(x)) return refusal;
+  return refuse(x.chain);
+}
+
+void matmul(const FusedMatmul& x, const void* a, const void* b, const void* second, std::span<void* const> chain_data,
+            int threads) {
+  const MatmulProblem& p = x.product;
+  if (p.batch == 0 || p.m == 0 || p.n == 0) return;
+  threads = threads_for(p, threads);
+  const Data data{a, b, second, chain_data};
+  switch (bits(p.a.dtype) * 100 + bits(p.b.dtype)) {
+    case 3232: return run_as<4, 4>(x, data, threads);
+    case 3208: return run_as<4, 1>(x, data, threads);
+    case 1616: return run_as<2, 2>(x, data, threads);
+    case 1608: return run_as<2, 1>(x, data, threads);
+    case 832: return run_as<1, 4>(x, data, threads);
+    default: return run_as<1, 2>(x, data, threads);
+  }
+}
+
+}  // namespace ridge::ops

@@ -1,0 +1,66 @@
+// The texts of fused products: one whose sums are mapped, and gated_matmul.h's pair whose sums are folded, both by a
+// chain that takes a tile of sums while it is in the cache. Internal to the kernels.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "ridge/ops/chain/code.h"
+#include "ridge/ops/fused/problem.h"
+#include "ridge/ops/gated/matmul.h"
+
+namespace ridge::ops {
+
+// A chain on tiles of sums. `data` of the chain's tensors behind the sums; null where nothing runs.
+class TileChain {
+ public:
+  TileChain() = default;
+  TileChain(const FusedMatmul& problem, std::span<void* const> data);
+  void tile(const tile::Finishing& x) const;  // on a CPU
+  // What it reads and stores for each tile, in the order of the chain's tensors behind the sums.
+  const std::vector<tile::Operand>& operands() const { return tensors_->reads; }
+  const std::vector<tile::Operand>& results() const { return tensors_->writes; }
+
+ private:
+  ChainCode code(const tile::Finishing& x) const;
+  const FusedMatmul* problem_ = nullptr;
+  std::span<void* const> data_;
+  std::uint64_t call_ = 0;  // tells one call's chain from another's
+  struct Tensors {
+    std::vector<tile::Operand> reads, writes;
+  };
+  std::shared_ptr<const Tensors> tensors_;  // one for all copies: the trace knows them by where they lie
+};
+
+template <MatmulConfig C, class Left, class Right> struct MappedMatmul {
+  static constexpr MatmulConfig config = C;
+  using A = SharedTile<Left, C.m, C.k>;
+  using B = SharedTile<Right, C.n, C.k>;
+  struct Globals {
+    GlobalView<A, Row> a;
+    GlobalView<B, Col, tile::constant> b;
+    OutputView<float, C.m, C.n> d;
+    TileChain chain;
+  };
+  struct Stage {
+    A a;
+    B b;
+  };
+  using State = Accumulator<C.m, C.n, C.sharers()>;
+
+  TILE_FN static void load(auto& at, Stage& s, const Globals& g, Range k) {
+    at.load(s.a, g.a, at.row(), k);
+    at.load(s.b, g.b, at.col(), k);
+  }
+  TILE_FN static void compute(auto& at, State& acc, const Stage& s) { at.mma(acc, s.a, transposed(s.b)); }
+  TILE_FN static void store(auto& at, const Globals& g, const State& acc) {
+    at.store(g.d, at.map(acc, g.chain), at.row(), at.col());
+  }
+};
+
+template <class Left, class Right> using MappedOnCpu = MappedMatmul<cpu_menu[0], Left, Right>;
+inline constexpr MatmulConfig pair_on_cpu{.m = cpu_menu[0].m, .n = 2 * cpu_menu[0].n, .k = cpu_menu[0].k};
+template <class Left, class Right> using FoldedOnCpu = GatedMatmul<pair_on_cpu, Left, float, TileChain, Right>;
+
+}  // namespace ridge::ops

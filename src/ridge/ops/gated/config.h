@@ -1,0 +1,24 @@
+// The compiled shapes of a gated layer's kernel on Hopper: n is both halves of a pair, so a tile of 128 x 192 gives
+// 128 x 96 results.
+#pragma once
+
+#include "ridge/ops/product/config.h"
+
+namespace ridge::ops {
+
+inline constexpr std::array sm90_gated_menu = {
+    sm90_rows::ping(192, 5, 1),
+    sm90_rows::ping(192, 4, 2),
+    sm90_rows::ping(128, 6),
+    sm90_rows::both(128, 256, 4),
+    sm90_rows::both(256, 128, 4),
+    sm90_rows::one(64, 12),
+    sm90_rows::one(128, 8),
+    // weights contiguous along n, in halves of whole 64 columns
+    sm90_rows::with(sm90_rows::ping(128, 6), sm90_rows::k, sm90_rows::mn),
+    sm90_rows::with(sm90_rows::both(128, 256, 4), sm90_rows::k, sm90_rows::mn),
+    sm90_rows::with(sm90_rows::both(256, 128, 4), sm90_rows::k, sm90_rows::mn),
+    sm90_rows::with(sm90_rows::one(128, 8), sm90_rows::k, sm90_rows::mn),
+};
+
+}  // namespace ridge::ops

@@ -1,0 +1,81 @@
+// The rows of input_gradient.h and their launch: joined_matmul.h's text, whose tiles are stored or added.
+#include "ridge/ops/gated/input_gradient.h"
+
+#include "ridge/device/tensor_maps.h"
+#include "ridge/ops/gated/joined_matmul.h"
+#include "ridge/ops/product/sm90.h"
+#include "ridge/tile/sm90/add.h"
+
+namespace ridge::ops::cuda {
+namespace {
+
+constexpr int depth(std::int64_t k) { return static_cast<int>((k + 63) / 64 * 64); }  // of one pair, in whole stages
+
+template <int row, class T> struct InputGradientKernel : JoinedMatmul<input_gradient_menu[row], T> {
+  using Text = JoinedMatmul<input_gradient_menu[row], T>;
+  struct Globals : Text::Globals {
+    bool add;
+  };
+  TILE_FN static void store(auto& at, const Globals& g, const typename Text::State& acc) {
+    tile::sm90::store_or_add(at, g.d, acc, at.row(), at.col(), g.add);
+  }
+};
+
+bool encode_a(tile::InputOnTarget& to, const InputGradient& x, const void* data, int rows) {
+  to.batched = false;
+  return encode(to.map, {const_cast<void*>(data), x.k, x.m, 1, x.dh_line, 0}, x.dtype, {64, rows}, true);
+}
+bool encode_b(tile::InputOnTarget& to, const InputGradient& x, const void* data) {
+  to.batched = false;
+  return encode(to.map, {const_cast<void*>(data), x.n, x.k, 1, x.weight_line, 0}, x.dtype, {64, 64}, true);
+}
+
+template <int row, class T>
+std::optional<std::string> launch_row(const InputGradient& x, int blocks, cudaStream_t stream) {
+  using Kernel = InputGradientKernel<row, T>;
+  static_assert(Kernel::config.k == 64);
+  const auto failure = [](cudaError_t e) {
+    cudaGetLastError();
+    return std::string("launching the input's gradient: ") + cudaGetErrorString(e);
+  };
+  if (const cudaError_t e = allow_shared_memory<Kernel>(); e != cudaSuccess) return failure(e);
+  typename Kernel::Globals g{};
+  if (!encode_a(g.a.on_target, x, x.du, Kernel::config.m) ||
+      !encode_a(g.second_a.on_target, x, x.dg, Kernel::config.m) || !encode_b(g.b.on_target, x, x.up) ||
+      !encode_b(g.second_b.on_target, x, x.gate) ||
+      !encode(g.d.on_target.map, {x.dx, x.n, x.m, 1, x.dx_line, 0}, x.dtype, {64, 64}, true))
+    return "the driver refused a tensor map";
+  g.seam = depth(x.k), g.add = x.add;
+  tile::sm90::Problem problem{};
+  problem.sizes = {static_cast<int>(x.m), static_cast<int>(x.n), 2 * depth(x.k), 1, 1, 8};
+  cudaLaunchConfig_t config{};
+  config.gridDim = dim3(static_cast<unsigned>(blocks));
+  config.blockDim = dim3(tile::sm90::threads<Kernel>);
+  config.dynamicSmemBytes = tile::sm90::shared_bytes<Kernel>;
+  config.stream = stream;
+  cudaLaunchAttribute attribute{};
+  attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  attribute.val.programmaticStreamSerializationAllowed = 1;
+  config.attrs = &attribute, config.numAttrs = 1;
+  if (const cudaError_t e = cudaLaunchKernelEx(&config, tile::sm90::run<Kernel>, g, problem); e != cudaSuccess)
+    return failure(e);
+  return std::nullopt;
+}
+
+template <class T>
+std::optional<std::string> launch_as(const InputGradient& x, const InputGradientPlan& plan, cudaStream_t stream) {
+  static_assert(input_gradient_menu.size() == 3, "one case for each row");
+  switch (plan.row) {
+    case 0: return launch_row<0, T>(x, plan.blocks, stream);
+    case 1: return launch_row<1, T>(x, plan.blocks, stream);
+    default: return launch_row<2, T>(x, plan.blocks, stream);
+  }
+}
+
+}  // namespace
+
+std::optional<std::string> launch(const InputGradient& call, const InputGradientPlan& plan, CUstream_st* stream) {
+  return call.dtype == DType::bf16 ? launch_as<Bf16>(call, plan, stream) : launch_as<F16>(call, plan, stream);
+}
+
+}  // namespace ridge::ops::cuda

@@ -1,0 +1,35 @@
+// D = A * B + A' * B': two products that share their sums, so that neither goes to memory. k runs along the first pair
+// and from `seam` on, a whole number of stages, along the second; beyond a matrix's own end its elements are zero.
+#pragma once
+
+#include "ridge/ops/product/matmul.h"
+
+namespace ridge::ops {
+
+template <MatmulConfig C, class T> struct JoinedMatmul {
+  static constexpr MatmulConfig config = C;
+  using A = SharedTile<T, C.m, C.k>;
+  using B = SharedTile<T, C.n, C.k>;
+  struct Globals {
+    GlobalView<A, Row> a, second_a;
+    GlobalView<B, Col> b, second_b;
+    OutputView<T, C.m, C.n> d;
+    int seam = 0;
+  };
+  struct Stage {
+    A a;
+    B b;
+  };
+  using State = Accumulator<C.m, C.n, C.sharers()>;
+
+  TILE_FN static void load(auto& at, Stage& s, const Globals& g, Range k) {
+    const bool second = k.begin >= g.seam;
+    if (second) k.begin -= g.seam;
+    at.load(s.a, second ? g.second_a : g.a, at.row(), k);
+    at.load(s.b, second ? g.second_b : g.b, at.col(), k);
+  }
+  TILE_FN static void compute(auto& at, State& acc, const Stage& s) { at.mma(acc, s.a, transposed(s.b)); }
+  TILE_FN static void store(auto& at, const Globals& g, const State& acc) { at.store(g.d, acc, at.row(), at.col()); }
+};
+
+}  // namespace ridge::ops

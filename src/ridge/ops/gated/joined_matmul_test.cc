@@ -1,0 +1,53 @@
+#include "ridge/ops/gated/joined_matmul.h"
+
+#include <gtest/gtest.h>
+
+#include <utility>
+
+#include "ridge/base/float16.h"
+#include "ridge/ops/gated/input_gradient.h"
+#include "ridge/tile/trace/check.h"
+#include "ridge/tile/trace/count.h"
+#include "ridge/tile/trace/record.h"
+
+namespace ridge::ops {
+namespace {
+
+using tile::Index;
+
+template <std::size_t row> using Row = JoinedMatmul<input_gradient_menu[row], Bf16>;
+
+// Each pair's bytes, with an end inside a stage; the second pair is read as often as the first, and no further.
+TEST(JoinedMatmul, BothPairsAreLoadedOnceForEachTileAndNothingElseIs) {
+  using Kernel = Row<1>;
+  static_assert(Kernel::config.m == 128 && Kernel::config.n == 128 && Kernel::config.k == 64);
+  for (const Index k : {1, 64, 100, 640}) {
+    Kernel::Globals g;
+    g.seam = static_cast<int>((k + 63) / 64 * 64);
+    g.a.rows = g.second_a.rows = 300, g.a.cols = g.second_a.cols = k;
+    g.b.rows = g.second_b.rows = 200, g.b.cols = g.second_b.cols = k;
+    g.d.rows = 300, g.d.cols = 200;
+    const tile::trace::TileSchedule s{.cut = {128, 128, 64}, .sizes = {300, 200, 2 * g.seam}};
+    const tile::trace::Counts c = tile::trace::count<Kernel>(g, s);
+    EXPECT_EQ(c.load(&g.a).global_bytes, 2 * 2 * 300 * k);
+    EXPECT_EQ(c.load(&g.second_a).global_bytes, 2 * 2 * 300 * k);
+    EXPECT_EQ(c.load(&g.b).global_bytes, 2 * 3 * 200 * k);
+    EXPECT_EQ(c.load(&g.second_b).global_bytes, 2 * 3 * 200 * k);
+    EXPECT_EQ(c.store(&g.d).global_bytes, 2 * 300 * 200);
+    EXPECT_EQ(c.flops, 2 * 300 * 200 * 2 * k);
+  }
+}
+
+template <std::size_t row> void expect_clean() {
+  constexpr MatmulConfig c = input_gradient_menu[row];
+  const tile::trace::RecordOptions two_tiles{.kernel = "input gradient, row " + std::to_string(row),
+                                             .sizes = {.m = 2 * c.m, .n = c.n, .k = c.k * (c.stages + 1)}};
+  EXPECT_EQ(check_schedules(tile::trace::record<Row<row>>(two_tiles), 300).first, "");
+}
+TEST(JoinedMatmul, ItsSynchronisationIsClean) {
+  [&]<std::size_t... row>(std::index_sequence<row...>) { (expect_clean<row>(), ...); }
+  (std::make_index_sequence<input_gradient_menu.size()>{});
+}
+
+}  // namespace
+}  // namespace ridge::ops

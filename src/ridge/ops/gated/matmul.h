@@ -1,0 +1,42 @@
+// D = f(A * B, A * C): a gated layer in one pass over A. Each work item owns h columns of D; the same h columns of B
+// and of C are two halves of one tile, multiplied at once, so their sums lie side by side and D's elements are made of
+// pairs (Dauphin et al. 2017; Shazeer 2020, "GLU variants"). Neither product goes to memory.
+#pragma once
+
+#include "ridge/ops/product/matmul.h"
+
+namespace ridge::ops {
+
+using tile::rows;
+
+// Combine: D's element of the two sums and their place, combine(u, v, row, col). Weights: their type.
+template <MatmulConfig Config, class T, class Out, class Combine, class Weights = T> struct GatedMatmul {
+  static constexpr MatmulConfig config = Config;
+  static constexpr int columns = config.n / 2;
+  using A = SharedTile<T, config.m, config.k>;
+  using Half = SharedTile<Weights, columns, config.k>;
+  using Pair = SharedTile<Weights, config.n, config.k>;
+  struct Globals {
+    GlobalView<A, Row> a;
+    GlobalView<Half, Col, tile::constant> b, c;
+    OutputView<Out, config.m, columns> d;
+    Combine combine;
+  };
+  struct Stage {
+    A a;
+    Pair pair;
+  };
+  using State = Accumulator<config.m, config.n, config.sharers()>;
+
+  TILE_FN static void load(auto& at, Stage& s, const Globals& g, Range k) {
+    at.load(s.a, g.a, at.row(), k);
+    at.load(rows<0, columns>(s.pair), g.b, at.col(), k);
+    at.load(rows<columns, columns>(s.pair), g.c, at.col(), k);
+  }
+  TILE_FN static void compute(auto& at, State& acc, const Stage& s) { at.mma(acc, s.a, transposed(s.pair)); }
+  TILE_FN static void store(auto& at, const Globals& g, const State& acc) {
+    at.store(g.d, at.fold(acc, g.combine), at.row(), at.col());
+  }
+};
+
+}  // namespace ridge::ops

@@ -1,0 +1,196 @@
+// The second kernel text: parts of a tile, fold and map, on the cpu against a loop nest, and on the trace target.
+#include "ridge/ops/gated/matmul.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <vector>
+
+#include "ridge/base/float16.h"
+#include "ridge/ops/product/epilogue.h"
+#include "ridge/pool/isa.h"
+#include "ridge/tile/cpu/run.h"
+#include "ridge/tile/trace/check.h"
+#include "ridge/tile/trace/count.h"
+#include "ridge/tile/trace/record.h"
+
+namespace ridge::ops {
+namespace {
+
+using tile::Index;
+
+struct Gate {  // u * relu(v), with a bias on each
+  const float *u_bias = nullptr, *v_bias = nullptr;
+  float operator()(float u, float v, Index, Index col) const {
+    const float gate = v + v_bias[col];
+    return (u + u_bias[col]) * (gate > 0 ? gate : 0);
+  }
+};
+inline constexpr MatmulConfig on_cpu{.m = 112, .n = 2 * 4096, .k = 4096};
+using Cpu = GatedMatmul<on_cpu, float, float, Gate>;
+
+struct Gated {
+  Index m, f, k;
+  std::vector<float> x, u, v, d, u_bias, v_bias, v_turned;
+  Gated(Index rows, Index columns, Index depth) : m(rows), f(columns), k(depth) {
+    x.resize(static_cast<std::size_t>(m * k)), d.assign(static_cast<std::size_t>(m * f), -77);
+    u.resize(static_cast<std::size_t>(f * k)), v = u;
+    u_bias.resize(static_cast<std::size_t>(f)), v_bias = u_bias;
+    unsigned seed = 1;
+    for (std::vector<float>* each : {&x, &u, &v, &u_bias, &v_bias})
+      for (float& e : *each) e = static_cast<float>((seed = seed * 1664525 + 1013904223) >> 16 & 7) - 3;
+  }
+  // `turned`: v lies with its columns contiguous, unlike u.
+  Cpu::Globals globals(bool turned = false) {
+    Cpu::Globals g;
+    static_cast<tile::Matrix&>(g.a) = {x.data(), m, k, k};
+    static_cast<tile::Matrix&>(g.b) = {u.data(), f, k, k};
+    static_cast<tile::Matrix&>(g.c) = {v.data(), f, k, k};
+    if (turned) {
+      v_turned.resize(v.size());
+      for (Index j = 0; j < f; ++j)
+        for (Index t = 0; t < k; ++t)
+          v_turned[static_cast<std::size_t>(t * f + j)] = v[static_cast<std::size_t>(j * k + t)];
+      static_cast<tile::Matrix&>(g.c) = {v_turned.data(), f, k, 1, f};
+    }
+    g.d = {d.data(), m, f, f};
+    g.combine = {u_bias.data(), v_bias.data()};
+    return g;
+  }
+  float sum(const std::vector<float>& w, Index i, Index j) const {
+    float s = 0;  // of small integers: exact
+    for (Index t = 0; t < k; ++t) s += x[static_cast<std::size_t>(i * k + t)] * w[static_cast<std::size_t>(j * k + t)];
+    return s;
+  }
+  float expected(Index i, Index j) const {
+    return Gate{u_bias.data(), v_bias.data()}(sum(u, i, j), sum(v, i, j), i, j);
+  }
+};
+
+class GatedOnEveryIsa : public ::testing::TestWithParam<tile::cpu::Isa> {
+  void SetUp() override { ASSERT_TRUE(tile::cpu::use_isa(GetParam())); }
+  void TearDown() override { tile::cpu::use_isa(before_); }
+  tile::cpu::Isa before_ = tile::cpu::isa();
+};
+INSTANTIATE_TEST_SUITE_P(Gated, GatedOnEveryIsa, ::testing::ValuesIn(tile::cpu::available_isas()),
+                         [](const auto& param) { return std::string(tile::cpu::name(param.param)); });
+
+template <class Kernel> void run(const typename Kernel::Globals& g, const Gated& x, int threads) {
+  tile::cpu::run_kernel<Kernel>(g, {1, x.m, x.f, x.k}, *tile::cpu::engine(DType::f32, DType::f32), threads);
+}
+
+TEST_P(GatedOnEveryIsa, PairsOfProductsComeOutBitForBit) {
+  for (const auto& [m, f, k] : {std::array<Index, 3>{1, 1, 1},
+                                {7, 33, 5},
+                                {3, 300, 900},
+                                {113, 65, 70},
+                                {230, 517, 401},
+                                {20, 31, 1300},
+                                {3, 40, 50},
+                                {12, 40, 50},
+                                {30, 40, 50},
+                                {5, 9, 0}}) {
+    Gated x(m, f, k);
+    for (const int threads : {1, 2, 3, -2}) {
+      const bool turned = threads < 0;  // the two weights lie differently
+      std::fill(x.d.begin(), x.d.end(), -77.0F);
+      run<Cpu>(x.globals(turned), x, std::abs(threads));
+      for (Index i = 0; i < m; ++i)
+        for (Index j = 0; j < f; ++j)
+          ASSERT_EQ(x.d[static_cast<std::size_t>(i * f + j)], x.expected(i, j))
+              << m << " " << f << " " << k << ": " << i << " " << j << ", " << threads << " threads";
+    }
+  }
+}
+
+struct Plus : Cpu {  // maps what it folds: words compose
+  TILE_FN static void store(auto& at, const Globals& g, const State& acc) {
+    const auto halved = [](float y, Index row, Index col) { return y / 2 + static_cast<float>(row * 1000 + col); };
+    at.store(g.d, at.map(at.fold(acc, g.combine), halved), at.row(), at.col());
+  }
+};
+struct Doubled : Cpu {  // works on its sums between two products: all that came before counts twice
+  TILE_FN static void compute(auto& at, State& acc, const Stage& s) {
+    at.mma(acc, s.a, transposed(s.pair));
+    at.settle(acc);
+    at.map(acc, [](float sum, Index, Index) { return 2 * sum; });
+  }
+};
+
+TEST_P(GatedOnEveryIsa, MapsComposeWithFoldsAndWithEpilogues) {
+  Gated x(37, 300, 40);
+  run<Plus>(x.globals(), x, 2);
+  for (Index i = 0; i < x.m; ++i)
+    for (Index j = 0; j < x.f; ++j)
+      ASSERT_EQ(x.d[static_cast<std::size_t>(i * x.f + j)], x.expected(i, j) / 2 + static_cast<float>(i * 1000 + j));
+  Cpu::Globals g = x.globals();
+  MatmulEpilogue minus;
+  minus.alpha = -1;
+  g.d.on_target = {finish_of(minus, DType::f32), finish};
+  run<Cpu>(g, x, 2);
+  for (Index i = 0; i < x.m; ++i)
+    for (Index j = 0; j < x.f; ++j) ASSERT_EQ(x.d[static_cast<std::size_t>(i * x.f + j)], -x.expected(i, j));
+}
+
+TEST_P(GatedOnEveryIsa, ComputeMayWorkOnItsSums) {
+  Gated x(9, 40, 20);  // one stage
+  std::fill(x.u_bias.begin(), x.u_bias.end(), 0.0F), std::fill(x.v_bias.begin(), x.v_bias.end(), 0.0F);
+  run<Doubled>(x.globals(), x, 1);
+  for (Index i = 0; i < x.m; ++i)
+    for (Index j = 0; j < x.f; ++j) ASSERT_EQ(x.d[static_cast<std::size_t>(i * x.f + j)], 4 * x.expected(i, j));
+}
+
+template <int consumers>
+constexpr MatmulConfig on_hopper{.m = 64 * consumers, .n = 128, .k = 64, .stages = 3, .consumers = consumers};
+template <int consumers> using Hopper = GatedMatmul<on_hopper<consumers>, Bf16, Bf16, Gate>;
+
+TEST(GatedTrace, EachHalfOfATileIsCounted) {
+  using Kernel = Hopper<2>;
+  for (const Index f : {64, 100, 1000}) {
+    Kernel::Globals g;
+    g.a.rows = 300, g.a.cols = 100;
+    g.b.rows = g.c.rows = f, g.b.cols = g.c.cols = 100;
+    g.d.rows = 300, g.d.cols = f;
+    const tile::trace::TileSchedule s{.cut = {128, 64, 64}, .sizes = {300, static_cast<int>(f), 100}};
+    const tile::trace::Counts c = tile::trace::count<Kernel>(g, s);
+    EXPECT_EQ(c.load(&g.b).global_bytes, 2 * 3 * f * 100);
+    EXPECT_EQ(c.load(&g.c).global_bytes, 2 * 3 * f * 100);
+    EXPECT_EQ(c.load(&g.a).global_bytes, 2 * 300 * 100 * ((f + 63) / 64));
+    EXPECT_EQ(c.store(&g.d).global_bytes, 2 * 300 * f);
+    EXPECT_EQ(c.flops, 2 * 300 * 2 * f * 100);
+  }
+}
+
+TEST(GatedTrace, ItsSynchronisationIsClean) {
+  const auto first = [](const tile::trace::Program& p) { return tile::trace::check_schedules(p, 1000).first; };
+  EXPECT_EQ(first(tile::trace::record<Hopper<1>>({.kernel = "gated", .sizes = {.m = 192, .n = 64, .k = 256}})), "");
+  EXPECT_EQ(first(tile::trace::record<Hopper<2>>({.kernel = "gated", .sizes = {.m = 128, .n = 128, .k = 64}})), "");
+}
+
+struct Scaled : Hopper<1> {
+  TILE_FN static void compute(auto& at, State& acc, const Stage& s) {
+    at.mma(acc, s.a, transposed(s.pair));
+    at.settle(acc);
+    at.map(acc, [](float sum, Index, Index) { return sum; });
+  }
+};
+struct Unsettled : Hopper<1> {
+  TILE_FN static void compute(auto& at, State& acc, const Stage& s) {
+    at.mma(acc, s.a, transposed(s.pair));
+    at.map(acc, [](float sum, Index, Index) { return sum; });
+  }
+};
+
+TEST(GatedTrace, SumsThatAreReadBeforeTheyAreSettledAreCaught) {
+  const tile::trace::RecordOptions options{.kernel = "scaled", .sizes = {.m = 64, .n = 64, .k = 256}};
+  EXPECT_EQ(tile::trace::check_schedules(tile::trace::record<Scaled>(options), 1000).first, "");
+  const tile::trace::Verdict v = tile::trace::check_schedules(tile::trace::record<Unsettled>(options), 1000);
+  EXPECT_EQ(v.faulty, 1000);
+  EXPECT_EQ(
+      v.first,
+      "scaled: consumer 0 sums: the sums of tile 0 are used and no multiply has written them; missing: a stage of k "
+      "for this work item");
+}
+
+}  // namespace
+}  // namespace ridge::ops

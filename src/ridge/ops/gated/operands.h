@@ -1,0 +1,16 @@
+// How a gated layer's matrices look to the tile kernels. Internal to the CUDA product.
+#pragma once
+
+#include "ridge/ops/gated/cuda.h"
+#include "ridge/ops/product/operands.h"
+
+namespace ridge::ops::cuda {
+
+struct GatedOperands {
+  TileOperand x, up, gate;
+  static TileOperand of(const void* data, std::int64_t lines, std::int64_t k, std::int64_t line,
+                        tile::Major major = tile::Major::k);
+};
+GatedOperands gated_operands(const GatedCall& call);
+
+}  // namespace ridge::ops::cuda

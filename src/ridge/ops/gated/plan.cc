@@ -1,0 +1,147 @@
+// Chooses the tile of a gated layer on Hopper by the model of its product: the two halves are one product that is twice
+// as wide.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <tuple>
+
+#include "ridge/ops/gated/config.h"
+#include "ridge/ops/gated/gradient.h"
+#include "ridge/ops/gated/operands.h"
+#include "ridge/ops/product/model.h"
+
+namespace ridge::ops::cuda {
+namespace {
+
+std::int64_t up(std::int64_t x, std::int64_t by) { return (x + by - 1) / by; }
+bool is_float(DType x) { return x == DType::bf16 || x == DType::f16 || x == DType::f32; }
+
+}  // namespace
+
+GatedCall gated_call(const GatedLayer& l) {
+  GatedCall c;
+  c.m = l.n, c.n = l.f, c.k = l.d;
+  c.dtype = c.out = c.bias = l.dtype, c.activation = l.activation;
+  c.x = l.x, c.up = l.up, c.gate = l.gate, c.bu = l.bu, c.bg = l.bg, c.y = l.y;
+  c.x_line = c.weight_line = l.d, c.y_line = l.f, c.h_line = 2 * l.f;
+  return c;
+}
+
+TileOperand GatedOperands::of(const void* data, std::int64_t extent, std::int64_t k, std::int64_t line,
+                              tile::Major major) {
+  TileOperand x{data, major, extent, k, line, 0};
+  if (x.lines() <= 1) x.line = copied_line(x);  // never used, but the copy engine looks at it
+  return x;
+}
+
+GatedOperands gated_operands(const GatedCall& c) {
+  return {GatedOperands::of(c.x, c.m, c.k, c.x_line), GatedOperands::of(c.up, c.n, c.k, c.weight_line, c.weights),
+          GatedOperands::of(c.gate, c.n, c.k, c.weight_line, c.weights)};
+}
+
+std::optional<std::string> refuse(const GatedCall& c) {
+  if (c.m < 0 || c.n < 0 || c.k < 0)
+    return fmt::format("expected sizes of at least 0, found n {}, f {}, d {}", c.m, c.n, c.k);
+  if (!is_float(c.dtype) || !is_float(c.out) || !is_float(c.bias))
+    return fmt::format("expected bf16, f16 or f32, found {} -> {} with biases in {}", name(c.dtype), name(c.out),
+                       name(c.bias));
+  const bool along_k = c.weights == tile::Major::k;
+  for (const auto& [name, lines, line, least] : {std::tuple{"x", c.m, c.x_line, c.k},
+                                                 {"weights", along_k ? c.n : c.k, c.weight_line, along_k ? c.k : c.n},
+                                                 {"y", c.y != nullptr ? c.m : 0, c.y_line, c.n}})
+    if (lines > 1 && line < least)
+      return fmt::format("{}: expected a stride of at least {}, found {}: its rows would overlap", name, least, line);
+  if (c.h != nullptr && c.m > 1 && c.h_line < 2 * c.n)
+    return fmt::format("h: expected a stride of at least {}, found {}: its rows would overlap", 2 * c.n, c.h_line);
+  const bool any = c.m > 0 && c.n > 0;
+  if (any && c.y == nullptr && c.h == nullptr) return "y: expected device memory, found a null pointer";
+  for (const auto& [name, data] : {std::pair{"x", c.x}, {"up", c.up}, {"gate", c.gate}})
+    if (any && c.k > 0 && data == nullptr) return fmt::format("{}: expected device memory, found a null pointer", name);
+  for (const auto& [name, data, dtype] : {std::tuple{"x", c.x, c.dtype},
+                                          {"up", c.up, c.dtype},
+                                          {"gate", c.gate, c.dtype},
+                                          {"bu", c.bu, c.bias},
+                                          {"bg", c.bg, c.bias},
+                                          {"y", static_cast<const void*>(c.y), c.out},
+                                          {"h", static_cast<const void*>(c.h), c.dtype}})
+    if (const auto bytes = static_cast<std::uintptr_t>(bits(dtype) / 8);
+        reinterpret_cast<std::uintptr_t>(data) % bytes != 0)
+      return fmt::format("{}: expected a pointer to whole {} elements, found one that is not a multiple of {} bytes",
+                         name, ridge::name(dtype), bytes);
+  return std::nullopt;
+}
+
+std::optional<GatedPlan> planned(const GatedCall& call, std::size_t workspace_bytes, int sms, int row, int pieces) {
+  const MatmulConfig& c = sm90_gated_menu[static_cast<std::size_t>(row)];
+  if (call.m == 0 || call.n == 0 || call.k == 0 || call.dtype == DType::f32 || c.b != call.weights) return std::nullopt;
+  constexpr std::int64_t most = (std::int64_t{1} << 31) - 1024;
+  const std::int64_t stages = up(call.k, c.k);
+  if (call.m > most || 2 * call.n > most || call.k > most || stages * pieces > most) return std::nullopt;
+  if (up(call.m, c.m) > most / up(call.n, c.n / 2) / pieces) return std::nullopt;
+  if (pieces > 1 && (!c.splits() || stages < pieces)) return std::nullopt;
+  GatedPlan plan{GatedPlan::Path::tiles, row};
+  const GatedOperands o = gated_operands(call);
+  double copied = 0;
+  const auto settle = [&](const TileOperand& x, bool& copy) {
+    copy = !copy_engine_reads(x, 1);
+    if (copy) plan.workspace_bytes += copied_bytes(x, 1), copied += static_cast<double>(copied_bytes(x, 1));
+  };
+  settle(o.x, plan.copy_x), settle(o.up, plan.copy_up), settle(o.gate, plan.copy_gate);
+  plan.tiles = up(call.m, c.m) * up(call.n, c.n / 2), plan.pieces = pieces;
+  plan.blocks = static_cast<int>(std::min<std::int64_t>(plan.tiles * pieces, sms));
+  if (pieces > 1) {
+    if (plan.tiles * c.sharers() * 4 > static_cast<std::int64_t>(counter_bytes)) return std::nullopt;
+    plan.workspace_bytes += partial_bytes(c, plan.tiles * pieces);
+  }
+  if (plan.workspace_bytes > 0) plan.workspace_bytes += counter_bytes;
+  if (plan.workspace_bytes > workspace_bytes) return std::nullopt;
+  TileWork w{1, call.m, 2 * call.n, call.k};
+  const auto product = [](std::int64_t x, std::int64_t y) { return static_cast<double>(x) * static_cast<double>(y); };
+  w.minimum_bytes =
+      2 * (product(call.m, call.k) + 2 * product(call.n, call.k)) +
+      product(call.m, call.n) * ((call.y != nullptr ? bits(call.out) / 8 : 0) + (call.h != nullptr ? 4 : 0));
+  w.copies = plan.copy_x + plan.copy_up + plan.copy_gate, w.copied_bytes = copied;
+  plan.predicted_s = predicted_seconds(c, w, {pieces, tile::Cuts::pieces}, sms);
+  return plan;
+}
+
+GatedPlan choose(const GatedCall& call, std::size_t workspace_bytes, int sms) {
+  GatedPlan best;
+  if (call.m == 0 || call.n == 0) {
+    best.path = GatedPlan::Path::nothing;
+    return best;
+  }
+  for (int row = 0; row < static_cast<int>(sm90_gated_menu.size()); ++row)
+    for (const int pieces : {1, 2, 3, 4, 6, 8}) {
+      const std::optional<GatedPlan> plan = planned(call, workspace_bytes, sms, row, pieces);
+      if (plan && (best.path != GatedPlan::Path::tiles || plan->predicted_s < best.predicted_s)) best = *plan;
+    }
+  return best;
+}
+
+std::optional<std::string> refuse(const GatedGradient& c) {
+  if (c.m < 0 || c.n < 0) return fmt::format("expected sizes of at least 0, found n {}, f {}", c.m, c.n);
+  if (c.dtype != DType::bf16 && c.dtype != DType::f16)
+    return fmt::format("expected bf16 or f16, found {}", name(c.dtype));
+  if (up(c.m, c.rows_of_block) > 65535)
+    return fmt::format("expected at most {} rows, found {}", 65535 * c.rows_of_block, c.m);
+  const bool any = c.m > 0 && c.n > 0;
+  for (const auto& [name, data, line, least] : {std::tuple{"dy", c.dy, c.dy_line, c.n},
+                                                {"h", c.h, c.h_line, 2 * c.n},
+                                                {"dh", static_cast<const void*>(c.dh), c.dh_line, 2 * c.n}}) {
+    if (any && data == nullptr) return fmt::format("{}: expected device memory, found a null pointer", name);
+    if (reinterpret_cast<std::uintptr_t>(data) % 2 != 0)
+      return fmt::format("{}: expected a pointer to whole elements, found one that is not a multiple of 2 bytes", name);
+    if (c.m > 1 && line < least)
+      return fmt::format("{}: expected a stride of at least {}, found {}: its rows would overlap", name, least, line);
+  }
+  return std::nullopt;
+}
+
+std::size_t workspace_bytes(const GatedGradient& c) {
+  return c.dbu == nullptr && c.dbg == nullptr
+             ? 0
+             : counter_bytes + static_cast<std::size_t>(up(c.m, c.rows_of_block) * 2 * c.n) * 4;
+}
+
+}  // namespace ridge::ops::cuda

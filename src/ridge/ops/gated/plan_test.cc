@@ -1,0 +1,99 @@
+#include <gtest/gtest.h>
+
+#include "ridge/ops/gated/config.h"
+#include "ridge/ops/gated/cuda.h"
+#include "ridge/ops/gated/gradient.h"
+
+namespace ridge::ops::cuda {
+namespace {
+
+using Path = GatedPlan::Path;
+
+// Plans look at addresses and read nothing.
+void* at(std::uintptr_t address) { return reinterpret_cast<void*>(address); }
+
+GatedCall call(std::int64_t n, std::int64_t f, std::int64_t d) {
+  GatedLayer layer{.n = n, .f = f, .d = d, .x = at(4096), .y = at(8192)};
+  layer.up = at(1 << 20), layer.gate = at(2 << 20);
+  return gated_call(layer);
+}
+
+TEST(GatedPlan, AlignedOperandsAreReadWhereTheyLie) {
+  const GatedPlan plan = choose(call(8192, 4096, 1024), 0, 132);
+  EXPECT_EQ(plan.path, Path::tiles);
+  EXPECT_FALSE(plan.copy_x || plan.copy_up || plan.copy_gate);
+  EXPECT_EQ(plan.workspace_bytes, 0u);
+  const MatmulConfig& c = sm90_gated_menu[static_cast<std::size_t>(plan.row)];
+  EXPECT_EQ(plan.tiles, 8192 / c.m * ((2 * 4096 + c.n - 1) / c.n));
+  EXPECT_EQ(plan.blocks, 132);
+}
+
+TEST(GatedPlan, WeightsThatLieAlongNHaveRowsOfTheirOwn) {
+  GatedCall c = call(4096, 1000, 1024);
+  c.weights = tile::Major::mn, c.weight_line = 1000;
+  EXPECT_EQ(refuse(c), std::nullopt);
+  const GatedPlan plan = choose(c, std::size_t{64} << 20, 132);
+  EXPECT_EQ(plan.path, Path::tiles);
+  EXPECT_EQ(sm90_gated_menu[static_cast<std::size_t>(plan.row)].b, tile::Major::mn);
+  EXPECT_FALSE(plan.copy_up || plan.copy_gate);
+  EXPECT_EQ(sm90_gated_menu[static_cast<std::size_t>(choose(call(4096, 1000, 1024), 0, 132).row)].b, tile::Major::k);
+  c.weight_line = 999;
+  EXPECT_EQ(refuse(c).value_or(""), "weights: expected a stride of at least 1000, found 999: its rows would overlap");
+}
+
+TEST(GatedPlan, OperandsTheCopyEngineCannotReadAreCopiedOrReadPlainly) {
+  GatedCall odd = call(512, 512, 511);
+  const GatedPlan plan = choose(odd, std::size_t{64} << 20, 132);
+  EXPECT_EQ(plan.path, Path::tiles);
+  EXPECT_TRUE(plan.copy_x && plan.copy_up && plan.copy_gate);
+  EXPECT_GE(plan.workspace_bytes, 3u * 512 * 511 * 2);
+  EXPECT_EQ(choose(odd, plan.workspace_bytes - 1, 132).path == Path::tiles, false);
+  odd.x_line = 512;
+  EXPECT_FALSE(choose(odd, std::size_t{64} << 20, 132).copy_x);
+}
+
+TEST(GatedPlan, WhatTilesDoNotTakeRunsPlainly) {
+  EXPECT_EQ(choose(call(128, 128, 0), 0, 132).path, Path::plain);
+  GatedCall wide = call(128, 128, 128);
+  wide.dtype = DType::f32;
+  EXPECT_EQ(choose(wide, 0, 132).path, Path::plain);
+  EXPECT_EQ(choose(call(0, 128, 128), 0, 132).path, Path::nothing);
+  EXPECT_EQ(choose(call(128, 0, 128), 0, 132).path, Path::nothing);
+}
+
+TEST(GatedPlan, CallsThatCannotBeRightAreRefused) {
+  const auto why = [](auto change) {
+    GatedCall c = call(64, 32, 16);
+    change(c);
+    return refuse(c).value_or("");
+  };
+  EXPECT_EQ(why([](GatedCall&) {}), "");
+  EXPECT_EQ(why([](GatedCall& c) { c.m = -1; }), "expected sizes of at least 0, found n -1, f 32, d 16");
+  EXPECT_EQ(why([](GatedCall& c) { c.dtype = DType::int8; }),
+            "expected bf16, f16 or f32, found int8 -> bf16 with biases in bf16");
+  EXPECT_EQ(why([](GatedCall& c) { c.y_line = 31; }),
+            "y: expected a stride of at least 32, found 31: its rows would overlap");
+  EXPECT_EQ(why([](GatedCall& c) { c.h = at(4096), c.h_line = 63; }),
+            "h: expected a stride of at least 64, found 63: its rows would overlap");
+  EXPECT_EQ(why([](GatedCall& c) { c.y = nullptr; }), "y: expected device memory, found a null pointer");
+  EXPECT_EQ(why([](GatedCall& c) { c.y = nullptr, c.y_line = 0, c.h = at(4096); }), "");
+  EXPECT_EQ(why([](GatedCall& c) { c.gate = nullptr; }), "gate: expected device memory, found a null pointer");
+  EXPECT_EQ(why([](GatedCall& c) { c.bg = at(4097); }),
+            "bg: expected a pointer to whole bf16 elements, found one that is not a multiple of 2 bytes");
+}
+
+TEST(GatedGradient, CallsThatCannotBeRightAreRefused) {
+  GatedGradient c{.m = 130, .n = 8, .dy = at(4096), .h = at(8192), .dh = at(8192)};
+  c.dy_line = 8, c.h_line = c.dh_line = 16;
+  EXPECT_EQ(refuse(c), std::nullopt);
+  EXPECT_EQ(workspace_bytes(c), 0u);
+  c.dbg = at(4096);
+  EXPECT_EQ(workspace_bytes(c), counter_bytes + 2 * 2 * 8 * 4);
+  c.dh_line = 15;
+  EXPECT_EQ(refuse(c).value_or(""), "dh: expected a stride of at least 16, found 15: its rows would overlap");
+  c.dtype = DType::f32;
+  EXPECT_EQ(refuse(c).value_or(""), "expected bf16 or f16, found f32");
+}
+
+}  // namespace
+}  // namespace ridge::ops::cuda

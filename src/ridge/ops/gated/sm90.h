@@ -1,0 +1,132 @@
+// One row of the gated menu as a kernel of the sm90 target: gated_matmul.h's text, and the arithmetic of its pairs.
+// Internal to the CUDA product.
+#pragma once
+
+#include "ridge/ops/gated/config.h"
+#include "ridge/ops/gated/matmul.h"
+#include "ridge/ops/product/sm90.h"
+#include "ridge/tile/sm90/fold.h"
+
+namespace ridge::ops::cuda {
+
+// x / (1 + 2^-z), z = x * p(min(x*x, most)): silu and gelu_tanh are of this form, and gelu within what gated_cuda.h
+// says. 12 instructions, two of them on the special function unit.
+struct SigmoidForm {
+  float p[6], most;
+};
+SigmoidForm sigmoid_form(Activation activation);
+
+template <class T> struct Gate {
+  Activation activation;
+  SigmoidForm sigmoid;
+  tile::Operand bu, bg;  // along columns
+  bool keep;             // h is written
+  tile::sm90::PairOfMaps kept_u, kept_g;
+  T* h;
+  std::int64_t h_line;
+
+  enum class Form { sigmoid, relu, none };
+  template <class Run> TILE_FN void with_form(Run&& run) const {
+    if (activation == Activation::none) return run(std::integral_constant<Form, Form::none>{});
+    if (activation == Activation::relu) return run(std::integral_constant<Form, Form::relu>{});
+    run(std::integral_constant<Form, Form::sigmoid>{});
+  }
+  template <Form form> TILE_FN float operator()(std::integral_constant<Form, form>, float u, float g) const {
+    if constexpr (form == Form::none) return u * g;
+    if constexpr (form == Form::relu) return u * (g < 0 ? 0 : g);  // NaN stays
+    const float s = fminf(g * g, sigmoid.most);
+    float z = sigmoid.p[5];
+#pragma unroll
+    for (int i = 4; i >= 0; --i) z = fmaf(z, s, sigmoid.p[i]);
+    float e, r;
+    asm volatile("ex2.approx.ftz.f32 %0, %1;" : "=f"(e) : "f"(-g * z));
+    asm volatile("rcp.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(1 + e));
+    return u * (g * r);
+  }
+  TILE_FN tile::sm90::Beside beside(int col, int cols) const {
+    return {two(bu.data, col, cols), two(bg.data, col, cols)};
+  }
+  // Volatile: else all of a tile's are loaded before the first is used, and spilled.
+  TILE_FN static std::uint32_t two(const void* data, int col, int cols) {
+    std::uint32_t x = 0;
+    if (data != nullptr && col < cols) {
+      const int mine = static_cast<int>(threadIdx.x) % 4 * 2;
+      asm volatile("ld.global.u32 %0, [%1];" : "=r"(x) : "l"(static_cast<const T*>(data) + (col + mine)) : "memory");
+    }
+    return x;
+  }
+  template <class View>
+  TILE_FN void write_exact(const View& view, float u, float g, tile::Index row, tile::Index col) const {
+    if (bu.data) u += tile::sm90::read_stored(bu.stored, bu.data, col);
+    if (bg.data) g += tile::sm90::read_stored(bg.stored, bg.data, col);
+    constexpr auto own = std::is_same_v<T, Bf16> ? tile::Stored::bf16 : tile::Stored::f16;
+    if (keep) {
+      auto* const line = reinterpret_cast<std::uint16_t*>(h) + row * h_line + col;
+      line[0] = tile::sm90::to_stored(own, u), line[view.cols] = tile::sm90::to_stored(own, g);
+    }
+    if (view.data == nullptr) return;
+    const float y = u * tile::sm90::Math::activated(activation, g);
+    const tile::Index i = row * view.row_stride + col;
+    const tile::Stored stored = view.on_target.stored;
+    if (stored == tile::Stored::f32)
+      reinterpret_cast<float*>(view.data)[i] = y;
+    else
+      reinterpret_cast<std::uint16_t*>(view.data)[i] = tile::sm90::to_stored(stored, y);
+  }
+};
+
+template <int row, class T> struct GatedKernel : GatedMatmul<sm90_gated_menu[row], T, T, Gate<T>> {
+  using Text = GatedMatmul<sm90_gated_menu[row], T, T, Gate<T>>;
+  TILE_FN static void load(auto& at, typename Text::Stage& s, const typename Text::Globals& g, Range k) {
+    tile::sm90::Paired<Text, std::remove_reference_t<decltype(at)>> pair{at};
+    Text::load(pair, s, g, k);
+  }
+  TILE_FN static void store(auto& at, const typename Text::Globals& g, const typename Text::State& acc) {
+    tile::sm90::Paired<Text, std::remove_reference_t<decltype(at)>> pair{at};
+    Text::store(pair, g, acc);
+  }
+};
+
+struct GatedLaunch {
+  tile::InputOnTarget a, b, c;
+  tile::OutputOnTarget output;
+  void *d, *h;
+  std::int64_t rows, cols, line, h_line;  // of D; of h
+  Activation activation;
+  tile::Operand bu, bg;
+  tile::sm90::PairOfMaps kept_u, kept_g;
+  tile::sm90::Problem problem;
+  int blocks;
+  cudaStream_t stream;
+};
+struct GatedRowKernel {
+  cudaError_t (*launch)(const GatedLaunch&);
+  cudaError_t (*facts)(RowFacts&);
+};
+
+template <class Kernel> cudaError_t launch_gated_row(const GatedLaunch& x) {
+  if (const cudaError_t e = allow_shared_memory<Kernel>(); e != cudaSuccess) return e;
+  typename Kernel::Globals g{};
+  g.a.on_target = x.a, g.b.on_target = x.b, g.c.on_target = x.c, g.d.on_target = x.output;
+  g.d.data = static_cast<decltype(g.d.data)>(x.d);
+  g.d.rows = x.rows, g.d.cols = x.cols, g.d.row_stride = x.line;
+  g.combine = {x.activation,   sigmoid_form(x.activation),
+               x.bu,           x.bg,
+               x.h != nullptr, x.kept_u,
+               x.kept_g,       static_cast<decltype(g.combine.h)>(x.h),
+               x.h_line};
+  cudaLaunchConfig_t config{};
+  config.gridDim = dim3(static_cast<unsigned>(x.blocks));
+  config.blockDim = dim3(tile::sm90::threads<Kernel>);
+  config.dynamicSmemBytes = tile::sm90::shared_bytes<Kernel>;
+  config.stream = x.stream;
+  cudaLaunchAttribute attribute{};
+  attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  attribute.val.programmaticStreamSerializationAllowed = 1;
+  config.attrs = &attribute, config.numAttrs = 1;
+  return cudaLaunchKernelEx(&config, tile::sm90::run<Kernel>, g, x.problem);
+}
+
+template <class T> void list_gated_rows(GatedRowKernel* kernels);
+
+}  // namespace ridge::ops::cuda

@@ -1,0 +1,39 @@
+// A product with its data and what becomes of its sums: what every target's matmul is called with.
+//
+// On a CPU: f32, bf16 or f16, both operands alike or one of them int8 -> f32, bf16 or f16, sums in f32; int8*int8 ->
+// int32, exact, for k up to 131071, from which int8 (rounded to even, held within -128 … 127), f32, bf16 or f16. On
+// Hopper: bf16*bf16 or f16*f16 -> bf16, f16 or f32, sums in f32.
+#pragma once
+
+#include "ridge/ops/product/problem.h"
+#include "ridge/tile/epilogue.h"
+
+namespace ridge::ops {
+
+// y = activation(alpha * scale * sum + bias) * gate + beta * addend, in f32. An operand without data is left out. Its
+// element (r, c) of product i lies at data + i*batch_stride + r*row_stride + c*col_stride, in elements; a stride of 0
+// broadcasts, so a bias along the columns has strides 0, 1, and so has the scale of weights that were divided column by
+// column to fit int8. bf16, f16 or f32. The addend may be D itself, element for element.
+using tile::Activation;
+struct EpilogueOperand {
+  const void* data = nullptr;
+  DType dtype = DType::f32;
+  std::int64_t row_stride = 0, col_stride = 0, batch_stride = 0;
+};
+struct MatmulEpilogue {
+  float alpha = 1, beta = 1;
+  Activation activation = Activation::none;
+  EpilogueOperand scale{}, bias{}, gate{}, addend{};
+};
+
+// A product with its data: D = A * B, then the epilogue. Inputs must not overlap D (but for the addend). constant_b:
+// no kernel that still runs writes B (weights), so a device may read it early.
+struct MatmulCall {
+  MatmulProblem problem;
+  const void *a = nullptr, *b = nullptr;
+  void* d = nullptr;
+  MatmulEpilogue epilogue{};
+  bool constant_b = false;
+};
+
+}  // namespace ridge::ops

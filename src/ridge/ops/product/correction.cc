@@ -1,0 +1,89 @@
+#include "ridge/ops/product/correction.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "ridge/ops/product/trees.h"
+
+namespace ridge::ops::cuda {
+namespace {
+
+double up(double x, double by) { return std::ceil(x / by); }
+
+}  // namespace
+
+Features features_of(const MatmulConfig& c, const TileWork& w, const Split& s, int sms, double form_s) {
+  const double m = static_cast<double>(w.m), n = static_cast<double>(w.n), k = static_cast<double>(w.k);
+  const double batch = static_cast<double>(w.batch), pieces = s.pieces;
+  const double clusters_m = up(m, c.m * c.cluster_m), clusters_n = up(n, c.n * c.cluster_n);
+  const double tiles = batch * clusters_m * clusters_n * c.cluster(), stages = up(k, c.k);
+  const int together = s.cuts == tile::Cuts::shared ? s.pieces : c.cluster();
+  const double waves = tiles * pieces / (together * clusters_at_once(together, sms));
+  const double asked = tiles * stages * (1.0 * c.m / c.cluster_n + 1.0 * c.n / c.cluster_m) * c.k * 2;
+  const auto number = [](auto x) { return static_cast<double>(x); };
+  const std::array<double, plan_features> all{
+      std::log(form_s),
+      std::min(waves, 20.0),
+      waves - std::floor(waves),
+      std::min(std::ceil(waves), 20.0),
+      std::log(stages / pieces),
+      std::log(stages),
+      std::log(tiles),
+      number(c.m),
+      number(c.n),
+      number(c.k),
+      number(c.consumers),
+      number(c.roles == tile::Roles::pingpong),
+      number(c.a == tile::Major::mn) + 2 * number(c.b == tile::Major::mn),
+      number(c.swap),
+      number(c.cluster_m),
+      number(c.cluster_n),
+      number(c.k * c.stages),
+      pieces,
+      number(static_cast<int>(s.cuts)),
+      number(w.granule_a),
+      number(w.granule_b),
+      number(w.narrow_a) + 2 * number(w.narrow_b),
+      number(w.copies),
+      number(w.early),
+      tiles * c.m * c.n / (batch * m * n),  // computed for asked
+      std::log(m),
+      std::log(n),
+      std::log(k),
+      std::log(batch * m * n * k / w.minimum_bytes),
+      std::log(w.minimum_bytes),
+      std::min(clusters_m, 40.0),
+      std::min(clusters_n, 40.0),
+      std::log(asked / w.minimum_bytes),
+  };
+  Features out;
+  std::transform(all.begin(), all.end(), out.begin(), [](double x) { return static_cast<float>(x); });
+  return out;
+}
+
+Bins bins_of(const Features& features, const std::array<Edges, plan_features>& edges) {
+  Bins bins;
+  for (std::size_t f = 0; f < bins.size(); ++f)
+    bins[f] =
+        static_cast<std::uint8_t>(std::lower_bound(edges[f].begin(), edges[f].end(), features[f]) - edges[f].begin());
+  return bins;
+}
+
+double sum_of(const Tree& tree, const Bins& bins) {
+  int at = 0;
+  while (at >= 0) {
+    const auto i = static_cast<std::size_t>(at);
+    at = bins[tree.feature[i]] > tree.edge[i] ? tree.right[i] : tree.left[i];
+  }
+  return tree.leaf[static_cast<std::size_t>(-1 - at)] * 1e-4;
+}
+
+double factor_of(std::span<const Tree> trees, const Bins& bins) {
+  double sum = 0;
+  for (const Tree& tree : trees) sum += sum_of(tree, bins);
+  return std::clamp(std::exp(sum), least_correction, most_correction);
+}
+
+double correction(const Features& features) { return factor_of(matmul_trees, bins_of(features, matmul_edges)); }
+
+}  // namespace ridge::ops::cuda

@@ -1,0 +1,85 @@
+// How trees are read, and that the ones that were grown can be.
+#include "ridge/ops/product/correction.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "ridge/ops/product/trees.h"
+
+namespace ridge::ops::cuda {
+namespace {
+
+constexpr float none = std::numeric_limits<float>::max();
+
+TEST(MatmulCorrection, ABinCountsTheEdgesBelow) {
+  std::array<Edges, plan_features> edges;
+  for (Edges& e : edges) e.fill(none);
+  edges[2][0] = 1, edges[2][1] = 4;
+  Features f{};
+  const auto bin = [&](float x) {
+    f[2] = x;
+    return static_cast<int>(bins_of(f, edges)[2]);
+  };
+  EXPECT_EQ(bin(0), 0);
+  EXPECT_EQ(bin(1), 0) << "an edge lies left of itself";
+  EXPECT_EQ(bin(1.5), 1);
+  EXPECT_EQ(bin(4), 1);
+  EXPECT_EQ(bin(1e9F), 2);
+}
+
+TEST(MatmulCorrection, ATreeGoesRightAboveItsEdge) {
+  Tree tree{};
+  tree.feature[0] = 7, tree.edge[0] = 3, tree.left[0] = -1, tree.right[0] = 1;
+  tree.feature[1] = 9, tree.edge[1] = 0, tree.left[1] = -2, tree.right[1] = -3;
+  tree.leaf[0] = 100, tree.leaf[1] = -200, tree.leaf[2] = 300;
+  Bins bins{};
+  bins[7] = 3;
+  EXPECT_DOUBLE_EQ(sum_of(tree, bins), 0.01);
+  bins[7] = 4;
+  EXPECT_DOUBLE_EQ(sum_of(tree, bins), -0.02);
+  bins[9] = 1;
+  EXPECT_DOUBLE_EQ(sum_of(tree, bins), 0.03);
+}
+
+// Links lead down only, so every walk ends; each node and each leaf is led to once.
+TEST(MatmulCorrection, EveryGrownTreeIsATree) {
+  ASSERT_FALSE(matmul_trees.empty());
+  for (const Tree& tree : matmul_trees) {
+    std::array<int, 2 * tree_leaves> led{};
+    for (std::size_t i = 0; i < tree.feature.size(); ++i) {
+      EXPECT_LT(tree.feature[i], plan_features);
+      EXPECT_LT(tree.edge[i], feature_edges);
+      for (const int to : {tree.left[i], tree.right[i]}) {
+        ASSERT_TRUE(to < 0 ? to >= -tree_leaves : to > static_cast<int>(i) && to < tree_leaves - 1) << to;
+        ++led[static_cast<std::size_t>(to + tree_leaves)];
+      }
+    }
+    for (int to = -tree_leaves; to < tree_leaves - 1; ++to)
+      EXPECT_EQ(led[static_cast<std::size_t>(to + tree_leaves)], to != 0) << to;
+  }
+  for (const Edges& e : matmul_edges) EXPECT_TRUE(std::is_sorted(e.begin(), e.end()));
+}
+
+TEST(MatmulCorrection, StaysAFactor) {
+  Features f{};
+  for (const float x : {-none, -1.0F, 0.0F, 1.0F, 1e6F, none}) {
+    f.fill(x);
+    EXPECT_GE(correction(f), least_correction) << x;
+    EXPECT_LE(correction(f), most_correction) << x;
+  }
+}
+
+TEST(MatmulCorrection, FeaturesAreThoseOfThePlan) {
+  const MatmulConfig c{.m = 128, .n = 256, .k = 64, .stages = 4, .consumers = 2, .cluster_m = 2};
+  const TileWork w{.batch = 1, .m = 4096, .n = 1000, .k = 640, .minimum_bytes = 1 << 20};
+  const Features f = features_of(c, w, {2, tile::Cuts::pieces}, 132, std::exp(1.0));
+  EXPECT_FLOAT_EQ(f[0], 1);
+  EXPECT_FLOAT_EQ(f[1], 16 * 4 * 2 * 2 / 132.0F) << "waves: 16 x 4 pairs in two pieces";
+  EXPECT_FLOAT_EQ(f[4], std::log(5.0F)) << "stages of a piece";
+  EXPECT_FLOAT_EQ(f[24], 1.024F) << "computed for asked";
+}
+
+}  // namespace
+}  // namespace ridge::ops::cuda

@@ -1,0 +1,177 @@
+// Queues a planned product: the copies it needs, its counters, then one kernel. Tensor maps are made for each call from
+// the operands' addresses and travel as kernel parameters, so a graph that captured the call needs nothing else.
+#include <cuda_runtime.h>
+
+#include <algorithm>
+#include <array>
+
+#include "ridge/device/tensor_maps.h"
+#include "ridge/ops/product/epilogue.h"
+#include "ridge/ops/product/gemv.h"
+#include "ridge/ops/product/sm90.h"
+
+namespace ridge::ops::cuda {
+
+extern template void list_rows<Bf16, 0>(RowKernel*);
+extern template void list_rows<Bf16, 1>(RowKernel*);
+extern template void list_rows<Bf16, 2>(RowKernel*);
+extern template void list_rows<Bf16, 3>(RowKernel*);
+extern template void list_rows<Bf16, 4>(RowKernel*);
+extern template void list_rows<Bf16, 5>(RowKernel*);
+extern template void list_rows<Bf16, 6>(RowKernel*);
+extern template void list_rows<F16, 0>(RowKernel*);
+extern template void list_rows<F16, 1>(RowKernel*);
+extern template void list_rows<F16, 2>(RowKernel*);
+extern template void list_rows<F16, 3>(RowKernel*);
+extern template void list_rows<F16, 4>(RowKernel*);
+extern template void list_rows<F16, 5>(RowKernel*);
+extern template void list_rows<F16, 6>(RowKernel*);
+
+namespace {
+
+using tile::Major;
+
+using Rows = std::array<RowKernel, sm90_menu.size()>;
+template <class T> const Rows& rows_of() {
+  static const Rows rows = [] {
+    static_assert(row_parts == 7, "one call for each part");
+    Rows r{};
+    list_rows<T, 0>(r.data()), list_rows<T, 1>(r.data()), list_rows<T, 2>(r.data());
+    list_rows<T, 3>(r.data()), list_rows<T, 4>(r.data()), list_rows<T, 5>(r.data()), list_rows<T, 6>(r.data());
+    return r;
+  }();
+  return rows;
+}
+const RowKernel& kernel(int row, DType in) {
+  return (in == DType::bf16 ? rows_of<Bf16>() : rows_of<F16>())[static_cast<std::size_t>(row)];
+}
+
+struct SharedBox {
+  int rows, depth, sharers;
+};
+// A tile that `sharers` blocks load together: rows each, or if those are not whole groups of 64 that are contiguous
+// along the output, some k each (ops.h).
+bool encode_input(tile::InputOnTarget& to, const TileOperand& x, std::int64_t batch, DType dtype, SharedBox tile) {
+  to.batched = batch > 1 && x.batch_stride != 0;
+  const Lines lines{const_cast<void*>(x.data), x.contiguous(), x.lines(),
+                    to.batched ? batch : 1,    x.line,         x.batch_stride};
+  const int rows = tile.rows / tile.sharers;
+  const Box box = {64, x.major == Major::k ? rows : rows % 64 == 0 ? tile.depth : tile.depth / tile.sharers};
+  return encode(to.map, lines, dtype, box, true);
+}
+
+tile::OutputOnTarget finishing(const MatmulCall& call, const TileProblem& t) {
+  tile::OutputOnTarget o{};
+  static_cast<tile::Finish&>(o) =
+      finish_of(t.exchanged ? exchanged(call.epilogue) : call.epilogue, call.problem.d.dtype);
+  const std::uintptr_t four = o.stored == tile::Stored::f32 ? 16 : 8;
+  o.vectors = reinterpret_cast<std::uintptr_t>(t.d) % four == 0 && t.d_line % 4 == 0 &&
+              (t.batch == 1 || t.d_batch_stride % 4 == 0);
+  o.swift = ends_swiftly(call);
+  return o;
+}
+
+// The copy engine stores where sums are only rounded, to lines it can address. It reads to the element but writes whole
+// 16 bytes: a row of 22 elements would have two of its neighbour's overwritten.
+bool encode_output(tile::OutputOnTarget& o, const MatmulCall& call, const TileProblem& t, const MatmulConfig& c) {
+  const DType dtype = call.problem.d.dtype;
+  TileOperand d{t.d, Major::k, t.m, t.n, t.d_line, t.d_batch_stride};
+  o.bulk = is_plain(call.epilogue) && dtype == call.problem.a.dtype && t.n % 8 == 0 && copy_engine_reads(d, t.batch);
+  if (!o.bulk) return true;
+  const Lines lines{t.d, t.n, t.m, t.batch, t.d_line, t.d_batch_stride};
+  if (!encode(o.map, lines, dtype, {64, c.swap ? c.n : 64}, true)) return false;
+  return c.swap || c.n % 64 == 0 || encode(o.tail, lines, dtype, {c.n % 64, 64}, false);
+}
+
+std::string failure(const char* what, cudaError_t e) {
+  cudaGetLastError();
+  return std::string(what) + ": " + cudaGetErrorString(e);
+}
+
+std::optional<std::string> launch_tiles(const MatmulCall& call, const MatmulPlan& plan, const Workspace& workspace,
+                                        TileProblem t, CUstream_st* stream) {
+  const MatmulConfig& c = sm90_menu[static_cast<std::size_t>(plan.row)];
+  char* free = static_cast<char*>(workspace.data) + counter_bytes;
+  TilesLaunch x{};
+  if (const std::int64_t partial = partial_tiles(plan); partial > 0) {
+    x.problem.arrived = static_cast<std::uint32_t*>(workspace.data);
+    x.problem.partial = reinterpret_cast<float*>(free);
+    free += partial_bytes(c, partial);
+    if (!workspace.prepared)
+      if (const cudaError_t e = cudaMemsetAsync(x.problem.arrived, 0, counter_bytes, stream); e != cudaSuccess)
+        return failure("clearing the workspace's counters", e);
+  }
+  const auto copy = [&](TileOperand& x, bool turn) {
+    const cudaError_t e = copy_lines(x, turn, free, t.batch, stream);
+    if (turn) x = turned(x);
+    x.data = free, x.line = copied_line(x);
+    free += copied_bytes(x, t.batch);
+    if (x.batch_stride != 0) x.batch_stride = x.lines() * x.line;
+    return e;
+  };
+  cudaError_t copied = cudaSuccess;
+  if (plan.copy_a) copied = copy(t.a, plan.turn_a);
+  if (plan.copy_b && copied == cudaSuccess) copied = copy(t.b, plan.turn_b);
+  if (copied != cudaSuccess) return failure("copying an operand", copied);
+  const TileOperand &a = c.swap ? t.b : t.a, &b = c.swap ? t.a : t.b;
+  const DType in = call.problem.a.dtype;
+  x.output = finishing(call, t);
+  if (!encode_input(x.a, a, t.batch, in, {c.m, c.k, c.cluster_n}) ||
+      !encode_input(x.b, b, t.batch, in, {c.n, c.k, c.cluster_m}) || !encode_output(x.output, call, t, c))
+    return "the driver refused a tensor map";
+  // What no other tile or product of a batch asks for again makes room for what others do (1 to 3 % of a product that
+  // reads weights once).
+  const auto read_once = [&](const tile::InputOnTarget& in) { return t.batch == 1 || in.batched; };
+  if (b.extent <= c.n * c.cluster_n && read_once(x.a)) x.a.kept = tile::drops_first;
+  if (a.extent <= c.m * c.cluster_m && read_once(x.b)) x.b.kept = tile::drops_first;
+  x.d = t.d, x.rows = t.m, x.cols = t.n, x.line = t.d_line, x.batch_stride = t.d_batch_stride;
+  x.problem.sizes = {static_cast<int>(a.extent),
+                     static_cast<int>(b.extent),
+                     static_cast<int>(t.k),
+                     static_cast<int>(t.batch),
+                     plan.pieces,
+                     plan.band,
+                     plan.cuts};
+  x.problem.early = plan.early;
+  x.cluster = plan.cuts == tile::Cuts::shared ? plan.pieces : c.cluster();
+  x.blocks = plan.blocks;
+  x.dependent = plan.dependent, x.stream = stream;
+  if (const cudaError_t e = kernel(plan.row, in).launch(x); e != cudaSuccess)
+    return failure("launching the product", e);
+  return std::nullopt;
+}
+
+}  // namespace
+
+int multiprocessors() {
+  int device = 0, count = 0;
+  if (cudaGetDevice(&device) != cudaSuccess) return 0;
+  return cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, device) == cudaSuccess ? count : 0;
+}
+
+std::optional<std::string> launch(const MatmulCall& call, const MatmulPlan& plan, const Workspace& workspace,
+                                  CUstream_st* stream) {
+  if (plan.path == MatmulPlan::Path::nothing) return std::nullopt;
+  if (plan.workspace_bytes > workspace.bytes)
+    return "workspace: expected " + std::to_string(plan.workspace_bytes) + " bytes, found " +
+           std::to_string(workspace.bytes);
+  if (plan.workspace_bytes > 0 && reinterpret_cast<std::uintptr_t>(workspace.data) % 256 != 0)
+    return "workspace: expected a multiple of 256 as its address";
+  const TileProblem t = tile_problem(call);
+  if (plan.path == MatmulPlan::Path::tiles) return launch_tiles(call, plan, workspace, t, stream);
+  const auto multiply = plan.path == MatmulPlan::Path::dots ? multiply_by_dots : multiply_plainly;
+  const cudaError_t e = multiply(t, stored(call.problem.a.dtype), finishing(call, t), stream);
+  if (e != cudaSuccess) return failure("launching the product", e);
+  return std::nullopt;
+}
+
+std::optional<RowFacts> row_facts(int row, DType in) {
+  RowFacts facts;
+  if (kernel(row, in).facts(facts) != cudaSuccess) {
+    cudaGetLastError();
+    return std::nullopt;
+  }
+  return facts;
+}
+
+}  // namespace ridge::ops::cuda

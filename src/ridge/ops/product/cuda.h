@@ -1,0 +1,77 @@
+// Products on a CUDA device. As with cuBLASLt: everything is queued on the caller's stream, nothing is allocated or
+// synchronised, and what a call needs beside its operands comes from a workspace that the caller owns. Device memory
+// may be at any alignment and stride; operands whose rows do not start at multiples of 16 bytes are first copied to the
+// workspace, or, if that is too small, multiplied by a slow plain kernel. No CUDA header is needed here.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ridge/device/workspace.h"
+#include "ridge/ops/product/call.h"
+#include "ridge/tile/walk.h"
+
+struct CUstream_st;
+
+namespace ridge::ops::cuda {
+
+using ops::Activation, ops::EpilogueOperand, ops::MatmulCall, ops::MatmulEpilogue;
+
+// What to run, decided without running anything: tiles (a row of sm90_menu is the compiled shape, the rest is its
+// schedule), dots (a few rows of D from operands whose lines start anywhere) or the plain kernel, which takes anything.
+struct MatmulPlan {
+  enum class Path { nothing, tiles, dots, plain } path = Path::plain;
+  int row = -1;
+  bool exchanged = false;               // D's columns are contiguous: computed as its transpose
+  bool copy_a = false, copy_b = false;  // to lines that start at multiples of 128 bytes
+  bool turn_a = false, turn_b = false;  // … and with k contiguous
+  int pieces = 1;                       // of k, added in order: the same bits every time
+  tile::Cuts cuts = tile::Cuts::pieces;
+  int band = 8;  // tile rows that walk the columns together
+  bool early = false;
+  bool dependent = true;  // may start while the kernel before it still runs (and then waits for it)
+  int blocks = 0;
+  std::int64_t tiles = 0, waves = 0;
+  std::size_t workspace_bytes = 0;
+  double predicted_s = 0;  // what plans are compared by; from the end of the kernel before
+  bool operator==(const MatmulPlan&) const = default;
+};
+
+// What stands in the way of this call, as a sentence; none: it runs. Looks at no device.
+std::optional<std::string> refuse(const MatmulCall& call);
+
+// Whether D and all that its sums meet have A's format of 16 bits and lie in whole 16 bytes along D's rows, at offsets
+// of 32 bits: a tile's end then takes half the time that it takes otherwise.
+bool ends_swiftly(const MatmulCall& call);
+
+// The call must not be refused. sms: multiprocessors of the device (H200: 132).
+MatmulPlan choose(const MatmulCall& call, std::size_t workspace_bytes, int sms);
+// Of each row of the menu that can serve the call the best `each`, soonest first.
+std::vector<MatmulPlan> candidates(const MatmulCall& call, std::size_t workspace_bytes, int sms, std::size_t each);
+// The same for one row of the menu and one way to cut k; none where they cannot serve the call.
+struct Split {
+  int pieces = 1;  // Cuts::pieces: any number, Cuts::shared: 2 to 8, Cuts::gathered: 2 to 16, Cuts::streamed: 1
+  tile::Cuts cuts = tile::Cuts::pieces;
+};
+std::vector<Split> splits(const MatmulCall& call, int sms);  // that are worth a thought
+struct Copies {  // of operands that the copy engine reads slowly or not at all
+  bool a = false, b = false;
+};
+std::vector<Copies> copies(const MatmulCall& call);
+std::optional<MatmulPlan> planned(const MatmulCall& call, std::size_t workspace_bytes, int sms, int row, Split split,
+                                  Copies copies);
+
+// Queues the plan. A sentence if the driver refuses a step; nothing runs then. Thread-safe; may be captured in a graph.
+std::optional<std::string> launch(const MatmulCall& call, const MatmulPlan& plan, const Workspace& workspace,
+                                  CUstream_st* stream);
+
+// Of a menu row's kernel, as compiled: registers a thread at launch, bytes of local memory (spills) and shared memory.
+struct RowFacts {
+  int registers = 0, local_bytes = 0, shared_bytes = 0;
+};
+std::optional<RowFacts> row_facts(int row, DType in);
+
+}  // namespace ridge::ops::cuda

@@ -1,0 +1,41 @@
+// A call's epilogue as the targets know it. Internal to the products.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "ridge/ops/product/call.h"
+
+namespace ridge::tile {
+struct Finishing;  // tile.h, on a CPU
+}
+
+namespace ridge::ops {
+
+tile::Stored stored(DType dtype);  // bf16, f16, f32, int8
+
+// Sums are only rounded to D's format.
+bool is_plain(const MatmulEpilogue& epilogue);
+
+std::optional<std::string> refuse_epilogue(const MatmulEpilogue& epilogue);
+
+// Of D transposed.
+MatmulEpilogue exchanged(MatmulEpilogue epilogue);
+
+tile::Finish finish_of(const MatmulEpilogue& epilogue, DType d);
+
+// From sums to elements on this CPU, in the instruction set that the kernels use.
+void finish(const tile::Finishing& tile);
+
+// epilogue_body.cc, compiled once for each instruction set.
+namespace plain {
+void finish(const tile::Finishing& tile);
+}
+namespace avx2 {
+void finish(const tile::Finishing& tile);
+}
+namespace avx512 {
+void finish(const tile::Finishing& tile);
+}
+
+}  // namespace ridge::ops

@@ -1,0 +1,327 @@
+#include "ridge/ops/product/gemv.h"
+
+#include <algorithm>
+
+#include "ridge/tile/sm90/finish.h"
+
+namespace ridge::ops::cuda {
+namespace {
+
+using tile::Index, tile::Major, tile::Stored;
+
+struct Source {  // element x of line r of matrix i: data[i * batch_stride + r * line + x]
+  const std::uint16_t* data;
+  Index length, lines, matrices, line, batch_stride;
+};
+
+// Eight elements of a line, from x on, in words that every line's start is aligned to; 0 behind the line's end.
+template <class Word> __device__ uint4 eight(const std::uint16_t* line, Index x, Index length) {
+  alignas(16) std::uint16_t out[8];
+  if (x + 8 <= length) {
+    constexpr int words = 16 / sizeof(Word);
+#pragma unroll
+    for (int q = 0; q < words; ++q) reinterpret_cast<Word*>(out)[q] = reinterpret_cast<const Word*>(line + x)[q];
+  } else {
+#pragma unroll
+    for (int q = 0; q < 8; ++q) out[q] = x + q < length ? line[x + q] : 0;
+  }
+  return *reinterpret_cast<const uint4*>(out);
+}
+
+// A copy lets the product that follows start when all that came before has ended, so what the product reads before it
+// waits for the copy may be of anyone but the copy.
+TILE_FN void begin_copy() {
+  tile::sm90::wait_for_earlier_kernels();
+  tile::sm90::let_next_kernel_start();
+}
+
+template <class Word, class Count>
+__global__ void copy_lines_kernel(Source from, std::uint16_t* to, Count chunks, Count all) {
+  begin_copy();
+  const Count lines = static_cast<Count>(from.lines);
+  for (Count i = Count{blockIdx.x} * blockDim.x + threadIdx.x; i < all; i += Count{gridDim.x} * blockDim.x) {
+    const Count row = i / chunks, x = i % chunks * 8;
+    const std::uint16_t* const line = from.data + row / lines * from.batch_stride + row % lines * from.line;
+    *reinterpret_cast<uint4*>(to + static_cast<Index>(row) * static_cast<Index>(chunks) * 8 + x) =
+        eight<Word>(line, x, from.length);
+  }
+}
+
+// Lines of fewer than 64 elements become columns: a block turns 64 lines by way of shared memory, so that both what it
+// reads and what it writes is contiguous.
+constexpr int turned_lines = 64;
+template <class Word> __global__ void turn_kernel(Source from, std::uint16_t* to, Index to_line) {
+  begin_copy();
+  constexpr int wide = sizeof(Word) / 2;
+  __shared__ std::uint16_t turning[turned_lines][turned_lines + 2];
+  const int length = static_cast<int>(from.length), words = (length + wide - 1) / wide;
+  const Index first = Index{blockIdx.x} * turned_lines;
+  for (Index matrix = blockIdx.y; matrix < from.matrices; matrix += gridDim.y) {
+    const std::uint16_t* const data = from.data + matrix * from.batch_stride;
+#pragma unroll 4
+    for (int e = threadIdx.x; e < turned_lines * words; e += blockDim.x) {
+      const int r = e / words, x = e % words * wide;
+      Word word{};
+      if (first + r < from.lines) word = *reinterpret_cast<const Word*>(data + (first + r) * from.line + x);
+#pragma unroll
+      for (int q = 0; q < wide; ++q) turning[r][x + q] = reinterpret_cast<const std::uint16_t*>(&word)[q];
+    }
+    __syncthreads();
+    for (int e = threadIdx.x; e < length * (turned_lines / 8); e += blockDim.x) {
+      const int x = e / (turned_lines / 8), r = e % (turned_lines / 8) * 8;
+      alignas(16) std::uint16_t out[8];
+#pragma unroll
+      for (int q = 0; q < 8; ++q) out[q] = turning[r + q][x];
+      *reinterpret_cast<uint4*>(to + (matrix * length + x) * to_line + first + r) =
+          *reinterpret_cast<const uint4*>(out);
+    }
+    __syncthreads();
+  }
+}
+
+struct Lines {  // element (i, k) of product b: data[b * batch_stride + i * step + k * k_step]
+  const void* data;
+  Index step, k_step, batch_stride;
+};
+struct Output {
+  void* data;
+  Index rows, cols, row_stride, batch_stride;
+  tile::OutputOnTarget on_target;
+};
+
+using OneElement = tile::sm90::Spot<1, tile::sm90::Run::row>;
+constexpr int side = 32;  // of the square of D that a block of 32 x 8 threads computes
+
+__global__ void multiply_kernel(Lines a, Lines b, const __grid_constant__ Output d, Index batch, Index k, Stored in) {
+  __shared__ float from_a[side][side + 1], from_b[side][side + 1];
+  const Index across = (d.cols + side - 1) / side, down = (d.rows + side - 1) / side;
+  for (Index i = blockIdx.x; i < across * down * batch; i += gridDim.x) {
+    const Index product = i / (across * down), row = i / across % down * side, col = i % across * side;
+    float sum[4] = {};
+    for (Index q = 0; q < k; q += side) {
+      for (int r = threadIdx.y; r < side; r += 8) {
+        const Index depth = q + threadIdx.x;
+        from_a[r][threadIdx.x] =
+            row + r < d.rows && depth < k
+                ? tile::sm90::read_stored(in, a.data, product * a.batch_stride + (row + r) * a.step + depth * a.k_step)
+                : 0;
+        from_b[r][threadIdx.x] =
+            col + r < d.cols && depth < k
+                ? tile::sm90::read_stored(in, b.data, product * b.batch_stride + (col + r) * b.step + depth * b.k_step)
+                : 0;
+      }
+      __syncthreads();
+      const int deep = k - q < side ? static_cast<int>(k - q) : side;
+      for (int t = 0; t < deep; ++t)
+        for (int r = 0; r < 4; ++r) sum[r] += from_a[threadIdx.y + 8 * r][t] * from_b[threadIdx.x][t];
+      __syncthreads();
+    }
+    for (int r = 0; r < 4; ++r) {
+      const Index y = row + threadIdx.y + 8 * r, x = col + threadIdx.x;
+      if (y < d.rows && x < d.cols)
+        tile::sm90::put_finished(d, tile::sm90::Lanes<1>{{sum[r]}}, OneElement{y, x, product, 1});
+    }
+  }
+}
+
+// A few rows of D whose operands' lines start anywhere: some warps of a block multiply the few lines of A with two of
+// B. Every line's start is aligned to a Word; a lane asks for several words of each line before it multiplies the
+// first.
+constexpr int dot_warps = 8, dot_columns = 2, dot_words = 4;
+template <class T, class Word> __device__ void add_dot(float& sum, const Word& a, const Word& b) {
+  const auto* const x = reinterpret_cast<const std::uint16_t*>(&a);
+  const auto* const y = reinterpret_cast<const std::uint16_t*>(&b);
+#pragma unroll
+  for (int q = 0; q < static_cast<int>(sizeof(Word) / 2); ++q)
+    sum += tile::sm90::unpack<T>(x[q]).x * tile::sm90::unpack<T>(y[q]).x;
+}
+
+// *from where `inside`, else zeros. Volatile: so that a compiler does not put off asking until the words are
+// multiplied.
+__device__ void ask(uint2& to, const std::uint16_t* from, bool inside) {
+  asm volatile(
+      "{ .reg .pred p; setp.ne.b32 p, %3, 0; mov.b32 %0, 0; mov.b32 %1, 0; @p ld.global.v2.b32 {%0, %1}, [%2]; }"
+      : "=&r"(to.x), "=&r"(to.y)
+      : "l"(from), "r"(static_cast<int>(inside)));
+}
+__device__ void ask(std::uint32_t& to, const std::uint16_t* from, bool inside) {
+  asm volatile("{ .reg .pred p; setp.ne.b32 p, %2, 0; mov.b32 %0, 0; @p ld.global.b32 %0, [%1]; }"
+               : "=&r"(to)
+               : "l"(from), "r"(static_cast<int>(inside)));
+}
+__device__ void ask(std::uint16_t& to, const std::uint16_t* from, bool inside) {
+  asm volatile("{ .reg .pred p; setp.ne.b32 p, %2, 0; mov.b16 %0, 0; @p ld.global.b16 %0, [%1]; }"
+               : "=&h"(to)
+               : "l"(from), "r"(static_cast<int>(inside)));
+}
+
+template <class T, class Word, int rows> __global__ void __launch_bounds__(dot_warps * 32)
+    dots_kernel(Lines a, Lines b, const __grid_constant__ Output d, Index batch, Index k, int sharers) {
+  tile::sm90::wait_for_earlier_kernels();
+  tile::sm90::let_next_kernel_start();
+  constexpr int wide = sizeof(Word) / 2, sums = rows * dot_columns;
+  __shared__ float of_warp[dot_warps][sums];
+  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, first = warp / sharers * sharers;
+  const Index col = (Index{blockIdx.x} * (dot_warps / sharers) + warp / sharers) * dot_columns;
+  const Index whole = k / wide * wide;
+  for (Index product = blockIdx.y; product < batch; product += gridDim.y) {
+    const std::uint16_t *from_a[rows], *from_b[dot_columns];
+#pragma unroll
+    for (int r = 0; r < rows; ++r)
+      from_a[r] =
+          static_cast<const std::uint16_t*>(a.data) + product * a.batch_stride + (r < d.rows ? r : d.rows - 1) * a.step;
+#pragma unroll
+    for (int c = 0; c < dot_columns; ++c)
+      from_b[c] = static_cast<const std::uint16_t*>(b.data) + product * b.batch_stride +
+                  (col + c < d.cols ? col + c : d.cols - 1) * b.step;
+    float sum[rows][dot_columns] = {};
+    const auto multiply = [&]<class W>(const W(&x)[rows], const W(&y)[dot_columns]) {
+#pragma unroll
+      for (int r = 0; r < rows; ++r)
+#pragma unroll
+        for (int c = 0; c < dot_columns; ++c) add_dot<T>(sum[r][c], x[r], y[c]);
+    };
+    const int step = sharers * 32 * wide;
+    for (Index at = (warp % sharers * 32 + lane) * wide; at < whole; at += step * dot_words) {
+      Word x[dot_words][rows], y[dot_words][dot_columns];
+#pragma unroll
+      for (int u = 0; u < dot_words; ++u) {
+        const Index here = at + u * step;
+        const bool inside = here < whole;
+#pragma unroll
+        for (int c = 0; c < dot_columns; ++c) ask(y[u][c], from_b[c] + here, inside);
+#pragma unroll
+        for (int r = 0; r < rows; ++r) ask(x[u][r], from_a[r] + here, inside);
+      }
+#pragma unroll
+      for (int u = 0; u < dot_words; ++u)
+        if (at - lane * wide + u * step < whole) multiply(x[u], y[u]);  // for the whole warp
+    }
+    if (warp == first && whole + lane < k) {
+      std::uint16_t x[rows], y[dot_columns];
+#pragma unroll
+      for (int c = 0; c < dot_columns; ++c) y[c] = from_b[c][whole + lane];
+#pragma unroll
+      for (int r = 0; r < rows; ++r) x[r] = from_a[r][whole + lane];
+      multiply(x, y);
+    }
+#pragma unroll
+    for (int i = 0; i < sums; ++i) {
+      float s = sum[i / dot_columns][i % dot_columns];
+#pragma unroll
+      for (int across = 16; across > 0; across /= 2) s += __shfl_xor_sync(~0u, s, across);
+      if (lane == 0) of_warp[warp][i] = s;
+    }
+    __syncthreads();
+    const Index y = lane / dot_columns, x = col + lane % dot_columns;
+    if (warp == first && lane < sums && y < d.rows && x < d.cols) {
+      float s = 0;
+      for (int w = 0; w < sharers; ++w) s += of_warp[first + w][lane];
+      tile::sm90::put_finished(d, tile::sm90::Lanes<1>{{s}}, OneElement{y, x, product, 1});
+    }
+    __syncthreads();
+  }
+}
+
+Lines lines(const TileOperand& x) {
+  const bool along_k = x.major == Major::k;
+  return {x.data, along_k ? x.line : 1, along_k ? 1 : x.line, x.batch_stride};
+}
+
+}  // namespace
+
+namespace {
+
+// Dependent, as the products are: launched while the kernel before still runs. The products want all of a
+// multiprocessor's shared memory; one that runs a kernel with another split between shared memory and cache would first
+// have to fall idle.
+template <class Kernel, class... Arguments>
+cudaError_t start(Kernel* kernel, dim3 blocks, int threads, cudaStream_t stream, const Arguments&... arguments) {
+  cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout, cudaSharedmemCarveoutMaxShared);
+  cudaLaunchAttribute dependent{};
+  dependent.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  dependent.val.programmaticStreamSerializationAllowed = 1;
+  cudaLaunchConfig_t config{};
+  config.gridDim = blocks, config.blockDim = dim3(static_cast<unsigned>(threads)), config.stream = stream;
+  config.attrs = &dependent, config.numAttrs = 1;
+  return cudaLaunchKernelEx(&config, kernel, arguments...);
+}
+
+constexpr int copy_threads = 256;
+template <class Word> cudaError_t start_copy(const Source& from, std::uint16_t* to, Index line, cudaStream_t stream) {
+  const Index chunks = line / 8, all = from.matrices * from.lines * chunks;
+  const dim3 blocks(static_cast<unsigned>(std::min<Index>((all + 255) / 256, 132 * 16)));
+  if (all >= Index{1} << 31)
+    return start(copy_lines_kernel<Word, std::uint64_t>, blocks, copy_threads, stream, from, to,
+                 static_cast<std::uint64_t>(chunks), static_cast<std::uint64_t>(all));
+  return start(copy_lines_kernel<Word, std::uint32_t>, blocks, copy_threads, stream, from, to,
+               static_cast<std::uint32_t>(chunks), static_cast<std::uint32_t>(all));
+}
+template <class Word> cudaError_t start_turn(const Source& from, std::uint16_t* to, Index line, cudaStream_t stream) {
+  const dim3 blocks(static_cast<unsigned>(line / turned_lines),
+                    static_cast<unsigned>(std::min<Index>(from.matrices, 65535)));
+  return start(turn_kernel<Word>, blocks, copy_threads, stream, from, to, line);
+}
+
+// The lowest bits of where lines start, in bytes.
+std::uintptr_t starts(const void* data, Index line, Index matrices, Index batch_stride) {
+  return reinterpret_cast<std::uintptr_t>(data) | static_cast<std::uintptr_t>(line) * 2 |
+         (matrices > 1 ? static_cast<std::uintptr_t>(batch_stride) * 2 : 0);
+}
+// Bytes that every line's start is a multiple of.
+int alignment(const Source& x) {
+  const std::uintptr_t bits = starts(x.data, x.line, x.matrices, x.batch_stride);
+  return bits % 16 == 0 ? 16 : bits % 4 == 0 ? 4 : 2;
+}
+
+template <class T, class Word> cudaError_t start_dots(const TileProblem& t, const Output& d, cudaStream_t stream) {
+  int sharers = 1;  // warps of two columns: as many as have something to ask for at once
+  while (sharers < dot_warps && t.k * 2 > static_cast<Index>(sizeof(Word)) * sharers * 32 * dot_words) sharers *= 2;
+  const Index columns = dot_columns * (dot_warps / sharers);
+  const dim3 blocks(static_cast<unsigned>((t.n + columns - 1) / columns),
+                    static_cast<unsigned>(std::min<Index>(t.batch, 65535)));
+  const auto go = [&](auto kernel) {
+    return start(kernel, blocks, dot_warps * 32, stream, lines(t.a), lines(t.b), d, Index{t.batch}, Index{t.k},
+                 sharers);
+  };
+  return t.m == 1 ? go(dots_kernel<T, Word, 1>) : t.m == 2 ? go(dots_kernel<T, Word, 2>) : go(dots_kernel<T, Word, 4>);
+}
+template <class T> cudaError_t start_dots(const TileProblem& t, const Output& d, cudaStream_t stream) {
+  const std::uintptr_t bits = starts(t.a.data, t.m > 1 ? t.a.line : 0, t.batch, t.a.batch_stride) |
+                              starts(t.b.data, t.n > 1 ? t.b.line : 0, t.batch, t.b.batch_stride);
+  return bits % 8 == 0   ? start_dots<T, uint2>(t, d, stream)
+         : bits % 4 == 0 ? start_dots<T, std::uint32_t>(t, d, stream)
+                         : start_dots<T, std::uint16_t>(t, d, stream);
+}
+
+}  // namespace
+
+cudaError_t copy_lines(const TileOperand& x, bool turn, void* to, std::int64_t batch, cudaStream_t stream) {
+  const Index line = copied_line(turn ? turned(x) : x);
+  const Source from{static_cast<const std::uint16_t*>(x.data), x.contiguous(), x.lines(),
+                    x.batch_stride == 0 ? 1 : batch,           x.line,         x.batch_stride};
+  auto* const out = static_cast<std::uint16_t*>(to);
+  const int aligned = alignment(from);
+  if (turn)
+    return aligned == 16 && from.length % 8 == 0 ? start_turn<uint4>(from, out, line, stream)
+                                                 : start_turn<std::uint16_t>(from, out, line, stream);
+  return aligned == 16  ? start_copy<uint4>(from, out, line, stream)
+         : aligned == 4 ? start_copy<std::uint32_t>(from, out, line, stream)
+                        : start_copy<std::uint16_t>(from, out, line, stream);
+}
+
+cudaError_t multiply_by_dots(const TileProblem& t, Stored in, const tile::OutputOnTarget& output, cudaStream_t stream) {
+  const Output d{t.d, t.m, t.n, t.d_line, t.d_batch_stride, output};
+  return in == Stored::bf16 ? start_dots<Bf16>(t, d, stream) : start_dots<F16>(t, d, stream);
+}
+
+cudaError_t multiply_plainly(const TileProblem& t, Stored in, const tile::OutputOnTarget& output, cudaStream_t stream) {
+  const Output d{t.d, t.m, t.n, t.d_line, t.d_batch_stride, output};
+  const double squares = static_cast<double>(t.batch) * static_cast<double>((t.m + side - 1) / side) *
+                         static_cast<double>((t.n + side - 1) / side);
+  multiply_kernel<<<static_cast<unsigned>(std::min(squares, 1e6)), dim3(side, 8), 0, stream>>>(lines(t.a), lines(t.b),
+                                                                                               d, t.batch, t.k, in);
+  return cudaGetLastError();
+}
+
+}  // namespace ridge::ops::cuda

@@ -1,0 +1,135 @@
+// What `ridge kernels NAME --sass` and `--ptx` print: found in the binary, cut out of the toolkit's listing.
+#include "ridge/ops/product/machine_code.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+
+#include "ridge/base/file.h"
+#include "ridge/base/testing/temporary_folder.h"
+#include "ridge/device/device.h"
+#include "ridge/ops/product/config.h"
+
+namespace ridge::ops::cuda {
+namespace {
+
+namespace fs = std::filesystem;
+
+bool has_cuda() { return refusal(ask_device()).value_or(Error{}).message != refusal({})->message; }
+
+// A folder with a cuobjdump of the test's own.
+class RowCodeTest : public testing::Test {
+ protected:
+  void write_tool(const std::string& script) const {
+    ASSERT_TRUE(write_file(folder_ + "/cuobjdump", "#!/bin/sh\n" + script).ok());
+    fs::permissions(folder_ + "/cuobjdump", fs::perms::owner_all);
+  }
+  const TemporaryFolder temporary_;
+  std::string folder_ = temporary_.path();
+};
+
+constexpr const char* sass =
+    "\nFatbin elf code:\n================\narch = sm_90a\n\n\tcode for sm_90a\n"
+    "\nFatbin elf code:\n================\narch = sm_90a\n\n\tcode for sm_90a\n"
+    "\t\tFunction : other\n        /*0000*/  EXIT ;\n\t\t..........\n\n\n"
+    "\t\tFunction : mine\n\t.headerflags\t@\"x\"\n        /*0000*/  NOP ;\n        /*0010*/  EXIT "
+    ";\n\t\t..........\n\n\n"
+    "\nFatbin elf code:\n================\narch = sm_90a\n";
+
+TEST(RowCode, CutsAFunctionOutOfAListing) {
+  EXPECT_EQ(sass_of(sass, "mine"),
+            "Function : mine\n\t.headerflags\t@\"x\"\n        /*0000*/  NOP ;\n        /*0010*/  EXIT ;\n");
+  EXPECT_EQ(sass_of(sass, "other"), "Function : other\n        /*0000*/  EXIT ;\n");
+  EXPECT_FALSE(sass_of(sass, "min"));
+  EXPECT_FALSE(sass_of("", "mine"));
+}
+
+constexpr const char* ptx =
+    "\nFatbin elf code:\n================\narch = sm_90a\n\nFatbin ptx code:\n================\ncompressed\n\n\n"
+    ".version 9.0\n.target sm_90a\n\n.visible .entry far(\n)\n{\nret;\n\n}\n\n\nFatbin ptx code:\n================\n\n"
+    ".version 9.0\n.target sm_90a\n.extern .shared .b8 raw[];\n\n"
+    ".visible .entry first(\n.param .b32 first_param_0\n)\n.maxntid 384, 1, 1\n{\n{\nadd;\n}\nret;\n\n}\n\n"
+    ".visible .entry mine(\n.param .b32 mine_param_0\n)\n{\nret;\n\n}\n\n"
+    ".visible .entry last(\n)\n{\nret;\n\n}\n\n";
+
+TEST(RowCode, CutsAnEntryOutOfAText) {
+  const std::string head = ".version 9.0\n.target sm_90a\n.extern .shared .b8 raw[];\n\n";
+  EXPECT_EQ(ptx_of(ptx, "mine"), head + ".visible .entry mine(\n.param .b32 mine_param_0\n)\n{\nret;\n\n}\n");
+  EXPECT_EQ(ptx_of(ptx, "far"), ".version 9.0\n.target sm_90a\n\n.visible .entry far(\n)\n{\nret;\n\n}\n");
+  EXPECT_EQ(ptx_of(ptx, "last"), head + ".visible .entry last(\n)\n{\nret;\n\n}\n");
+  EXPECT_FALSE(ptx_of(ptx, "min"));
+  EXPECT_FALSE(ptx_of("", "mine"));
+}
+
+// The names are written by hand; a kernel that is registered has its name in the binary's text.
+TEST(RowCode, NamesKernelsThatTheBinaryHolds) {
+  if (!has_cuda()) GTEST_SKIP() << "this build has no CUDA kernels";
+  const std::string binary = read_file("/proc/self/exe", std::size_t{1} << 30).value();
+  for (int row = 0; row < static_cast<int>(sm90_menu.size()); ++row)
+    for (const DType in : {DType::bf16, DType::f16})
+      ASSERT_NE(binary.find(row_symbol(row, in) + '\0'), std::string::npos) << row_symbol(row, in);
+}
+
+TEST_F(RowCodeTest, SaysWhatIsMissing) {
+  const auto found = row_text(0, DType::bf16, RowText::ptx, {folder_, "/nowhere"});
+  ASSERT_FALSE(found);
+  EXPECT_EQ(found.error().kind, ErrorKind::absent);
+  if (!has_cuda()) {
+    EXPECT_EQ(found.error().text(), refusal({})->text());
+    GTEST_SKIP() << "this build has no CUDA kernels";
+  }
+  EXPECT_EQ(
+      found.error().text(),
+      "expected cuobjdump, which lists PTX, in PATH, in $CUDA_HOME/bin or in /usr/local/cuda/bin, found none\n"
+      "  hint: `pip install nvidia-cuda-cuobjdump nvidia-cuda-nvdisasm`, or install the CUDA toolkit, and name the "
+      "folder of both in PATH\n");
+}
+
+TEST_F(RowCodeTest, AsksTheToolAndSaysItsReasons) {
+  if (!has_cuda()) GTEST_SKIP() << "this build has no CUDA kernels";
+  const std::string symbol = row_symbol(1, DType::f16);
+  // Found by PATH, which begins with its own folder: nvdisasm lies there as well.
+  write_tool(
+      "echo 'cuobjdump warning : not here' >&2\nprintf '\\t\\tFunction : %s\\n%s %s ' $3 $1 $2\n"
+      "[ -r $4 ] && printf '%s\\n\\t\\t.....\\n' ${PATH%%:*}\n");
+  EXPECT_EQ(row_text(1, DType::f16, RowText::sass, {"/nowhere", folder_}).value(),
+            fmt::format("Function : {}\n-sass -fun {}\n", symbol, folder_));
+  write_tool(
+      "echo 'cuobjdump warning : not here' >&2\necho \"cuobjdump fatal   : Could not find 'nvdisasm'\" >&2\nexit "
+      "255\n");
+  EXPECT_EQ(
+      row_text(1, DType::f16, RowText::sass, {folder_}).error().message,
+      fmt::format("{}/cuobjdump ended with exit code 255: cuobjdump fatal   : Could not find 'nvdisasm'", folder_));
+  write_tool("exit 0\n");
+  EXPECT_EQ(row_text(1, DType::f16, RowText::ptx, {folder_}).error().message,
+            fmt::format("{}/cuobjdump finds no PTX of {} in this binary", folder_, symbol));
+  write_tool("kill -9 $$\n");
+  EXPECT_EQ(row_text(1, DType::f16, RowText::ptx, {folder_}).error().message,
+            fmt::format("{}/cuobjdump ended with exit code 137: ", folder_));
+}
+
+// The toolkit's own, where it is: every row has both texts, in both dtypes' kernels.
+TEST(RowCode, ReadsThisBinary) {
+  if (!has_cuda()) GTEST_SKIP() << "this build has no CUDA kernels";
+  const auto folders = toolkit_folders();
+  const auto first = row_text(0, DType::bf16, RowText::sass, folders);
+  if (!first && first.error().message.find("found none") != std::string::npos)
+    GTEST_SKIP() << "not checked: " << first.error().message;
+  ASSERT_TRUE(first) << first.error().text();
+  EXPECT_NE(first->find("HGMMA"), std::string::npos);
+  EXPECT_NE(first->find("EXIT"), std::string::npos);
+  EXPECT_EQ(first->find("Function : "), 0U);
+  EXPECT_EQ(first->rfind("Function : "), 0U);
+  const int last = static_cast<int>(sm90_menu.size()) - 1;
+  const auto text = row_text(last, DType::f16, RowText::ptx, folders);
+  ASSERT_TRUE(text) << text.error().text();
+  EXPECT_EQ(text->find(".version "), 0U);
+  EXPECT_NE(text->find("wgmma.mma_async.sync.aligned"), std::string::npos);
+  EXPECT_EQ(text->find(".entry "), text->rfind(".entry "));
+  EXPECT_NE(text->find(".entry " + row_symbol(last, DType::f16)), std::string::npos);
+}
+
+}  // namespace
+}  // namespace ridge::ops::cuda

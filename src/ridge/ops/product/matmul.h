@@ -1,0 +1,35 @@
+// D[m, n] = A[m, k] * B[n, k] transposed. Each work item owns one tile of D; the loop over k is the pipeline. With
+// tiles of 128 x 128 a work item reads 256 elements and does 2 * 128 * 128 FLOPs for each k: 64 FLOPs a bf16 byte.
+#pragma once
+
+#include "ridge/ops/product/config.h"
+#include "ridge/tile/tile.h"
+
+namespace ridge::ops {
+
+using tile::Accumulator, tile::Col, tile::GlobalView, tile::OutputView, tile::Range, tile::Row, tile::SharedTile;
+
+template <MatmulConfig C, class Left, class Right, class Out, class Sum = float> struct Matmul {
+  static constexpr MatmulConfig config = C;
+  using A = SharedTile<Left, C.m, C.k>;
+  using B = SharedTile<Right, C.n, C.k>;
+  struct Globals {
+    GlobalView<A, Row> a;
+    GlobalView<B, Col, tile::constant> b;
+    OutputView<Out, C.m, C.n> d;
+  };
+  struct Stage {
+    A a;
+    B b;
+  };
+  using State = Accumulator<C.m, C.n, C.sharers(), Sum>;
+
+  TILE_FN static void load(auto& at, Stage& s, const Globals& g, Range k) {
+    at.load(s.a, g.a, at.row(), k);
+    at.load(s.b, g.b, at.col(), k);
+  }
+  TILE_FN static void compute(auto& at, State& acc, const Stage& s) { at.mma(acc, s.a, transposed(s.b)); }
+  TILE_FN static void store(auto& at, const Globals& g, const State& acc) { at.store(g.d, acc, at.row(), at.col()); }
+};
+
+}  // namespace ridge::ops

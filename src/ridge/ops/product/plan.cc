@@ -1,0 +1,353 @@
+// Chooses the tile, how k is cut and what is copied for a product on Hopper: of all that can serve it, what the model
+// (matmul_model.h) says is fastest. Nothing is measured.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+#include <tuple>
+#include <utility>
+
+#include "ridge/ops/product/correction.h"
+#include "ridge/ops/product/epilogue.h"
+#include "ridge/ops/product/model.h"
+#include "ridge/ops/product/operands.h"
+#include "ridge/ops/product/row_fits.h"
+
+namespace ridge::ops::cuda {
+namespace {
+
+using tile::Cuts, tile::Major, tile::Roles;
+
+MatrixLayout settled(MatrixLayout x, std::int64_t rows, std::int64_t cols) {
+  if (cols <= 1) x.col_stride = 1;
+  if (rows <= 1 && x.col_stride != 1) x.row_stride = 1;
+  return x;
+}
+
+MatrixLayout transposed(MatrixLayout x) {
+  std::swap(x.row_stride, x.col_stride);
+  return x;
+}
+
+TileOperand operand(const void* data, const MatrixLayout& given, std::int64_t extent, std::int64_t k) {
+  const MatrixLayout x = settled(given, extent, k);
+  TileOperand o{data, x.col_stride == 1 ? Major::k : Major::mn, extent, k, 0, x.batch_stride};
+  o.line = o.major == Major::k ? x.row_stride : x.col_stride;
+  if (o.lines() <= 1) o.line = copied_line(o);  // never used, but the copy engine looks at it
+  return o;
+}
+
+std::optional<std::string> refuse_layout(const char* name, const MatrixLayout& given, std::int64_t rows,
+                                         std::int64_t cols) {
+  const MatrixLayout x = settled(given, rows, cols);
+  if (given.row_stride < 0 || given.col_stride < 0 || given.batch_stride < 0)
+    return fmt::format("{}: expected strides of at least 0, found {}, {} and {}", name, given.row_stride,
+                       given.col_stride, given.batch_stride);
+  if (x.row_stride != 1 && x.col_stride != 1)
+    return fmt::format("{}: expected rows or columns that are contiguous, found strides {} and {}", name, x.row_stride,
+                       x.col_stride);
+  return std::nullopt;
+}
+
+bool is_short_float(DType x) { return x == DType::bf16 || x == DType::f16; }
+bool is_stored(DType x) { return is_short_float(x) || x == DType::f32; }
+
+std::int64_t up(std::int64_t x, std::int64_t by) { return (x + by - 1) / by; }
+
+}  // namespace
+
+TileOperand turned(const TileOperand& x) {
+  TileOperand y = x;
+  y.major = Major::k, y.line = 0;
+  return y;
+}
+
+std::int64_t copied_line(const TileOperand& x) { return up(std::max<std::int64_t>(x.contiguous(), 1), 64) * 64; }
+
+std::size_t copied_bytes(const TileOperand& x, std::int64_t batch) {
+  const std::int64_t matrices = x.batch_stride == 0 ? 1 : batch;
+  return static_cast<std::size_t>(up(matrices * x.lines() * copied_line(x) * 2, 256) * 256);
+}
+
+bool copy_engine_reads(const TileOperand& x, std::int64_t batch) {
+  const bool strides = x.line > 0 && x.line % 8 == 0 && x.line < (std::int64_t{1} << 38) &&
+                       (batch == 1 || (x.batch_stride % 8 == 0 && x.batch_stride < (std::int64_t{1} << 38)));
+  return strides && reinterpret_cast<std::uintptr_t>(x.data) % 16 == 0;
+}
+
+std::int64_t partial_tiles(const MatmulPlan& plan) {
+  if (plan.cuts == Cuts::streamed) return plan.tiles + plan.blocks;
+  return plan.cuts != Cuts::shared && plan.pieces > 1 ? plan.tiles * plan.pieces : 0;
+}
+
+std::size_t partial_bytes(const MatmulConfig& c, std::int64_t partial_tiles) {
+  return static_cast<std::size_t>(partial_tiles * c.m * c.n) * 4;
+}
+
+TileProblem tile_problem(const MatmulCall& call) {
+  const MatmulProblem& p = call.problem;
+  const MatrixLayout d = settled(p.d, p.m, p.n);
+  TileProblem t;
+  t.batch = p.batch, t.m = p.m, t.n = p.n, t.k = p.k;
+  t.a = operand(call.a, p.a, p.m, p.k);
+  t.b = operand(call.b, transposed(p.b), p.n, p.k);
+  t.d = call.d;
+  t.d_line = d.row_stride, t.d_batch_stride = d.batch_stride;
+  t.constant_b = call.constant_b;
+  if (d.col_stride != 1) {
+    t.exchanged = true;
+    t.d_line = d.col_stride;
+    std::swap(t.m, t.n), std::swap(t.a, t.b), std::swap(t.constant_a, t.constant_b);
+  }
+  if (t.m <= 1) t.d_line = up(std::max<std::int64_t>(t.n, 1), 8) * 8;
+  return t;
+}
+
+bool ends_swiftly(const MatmulCall& call) {
+  const TileProblem t = tile_problem(call);
+  const DType in = call.problem.a.dtype;
+  const auto whole = [&](const void* data, std::int64_t line, std::int64_t matrix) {
+    const std::int64_t step = t.batch > 1 ? matrix : 0;
+    const double span = static_cast<double>(t.batch) * static_cast<double>(step) +
+                        static_cast<double>(t.m) * static_cast<double>(line) + static_cast<double>(t.n);
+    return reinterpret_cast<std::uintptr_t>(data) % 16 == 0 && line % 8 == 0 && step % 8 == 0 && span < 0x1p32;
+  };
+  if (!is_short_float(in) || call.problem.d.dtype != in || t.n % 8 != 0 || !whole(t.d, t.d_line, t.d_batch_stride))
+    return false;
+  const MatmulEpilogue e = t.exchanged ? exchanged(call.epilogue) : call.epilogue;
+  for (const EpilogueOperand* x : {&e.scale, &e.bias, &e.gate, &e.addend})
+    if (x->data && (x->dtype != in || x->col_stride != 1 || !whole(x->data, x->row_stride, x->batch_stride)))
+      return false;
+  return true;
+}
+
+std::optional<std::string> refuse(const MatmulCall& call) {
+  const MatmulProblem& p = call.problem;
+  if (p.batch < 0 || p.m < 0 || p.n < 0 || p.k < 0)
+    return fmt::format("expected sizes of at least 0, found batch {}, m {}, n {}, k {}", p.batch, p.m, p.n, p.k);
+  if (!is_stored(p.a.dtype) || p.a.dtype != p.b.dtype || !is_stored(p.d.dtype))
+    return fmt::format("expected bf16 * bf16, f16 * f16 or f32 * f32 -> bf16, f16 or f32, found {} * {} -> {}",
+                       name(p.a.dtype), name(p.b.dtype), name(p.d.dtype));
+  if (auto refusal = refuse_layout("a", p.a, p.m, p.k)) return refusal;
+  if (auto refusal = refuse_layout("b", p.b, p.k, p.n)) return refusal;
+  if (auto refusal = refuse_layout("d", p.d, p.m, p.n)) return refusal;
+  const MatrixLayout d = settled(p.d, p.m, p.n);
+  const bool rows = d.col_stride == 1;
+  const std::int64_t line = rows ? p.n : p.m, lines = rows ? p.m : p.n, stride = rows ? d.row_stride : d.col_stride;
+  if (lines > 1 && stride < line)
+    return fmt::format("d: expected a stride of at least {}, found {}: its rows would overlap", line, stride);
+  if (p.batch > 1 && d.batch_stride == 0) return "d: expected a batch stride, found 0: the products would overlap";
+  const bool any = p.batch > 0 && p.m > 0 && p.n > 0;
+  if (any && !call.d) return "d: expected device memory, found a null pointer";
+  if (any && p.k > 0 && (!call.a || !call.b))
+    return fmt::format("{}: expected device memory, found a null pointer", call.a ? "b" : "a");
+  const MatmulEpilogue& e = call.epilogue;
+  if (auto refusal = refuse_epilogue(e)) return refusal;
+  const auto alignment = [](DType x) { return static_cast<std::uintptr_t>(bits(x) / 8); };
+  for (const auto& [name, data, dtype] : {std::tuple{"a", call.a, p.a.dtype},
+                                          {"b", call.b, p.b.dtype},
+                                          {"d", static_cast<const void*>(call.d), p.d.dtype},
+                                          {"scale", e.scale.data, e.scale.dtype},
+                                          {"bias", e.bias.data, e.bias.dtype},
+                                          {"gate", e.gate.data, e.gate.dtype},
+                                          {"addend", e.addend.data, e.addend.dtype}})
+    if (reinterpret_cast<std::uintptr_t>(data) % alignment(dtype) != 0)
+      return fmt::format("{}: expected a pointer to whole {} elements, found one that is not a multiple of {} bytes",
+                         name, ridge::name(dtype), alignment(dtype));
+  return std::nullopt;
+}
+
+namespace {
+
+// An operand of few columns that are contiguous along the output is fetched in lines of a few bytes, one whose lines
+// start at odd multiples of 16 bytes in two sectors for one.
+bool is_narrow(const TileOperand& x) { return x.major == Major::mn && x.extent < 64; }
+bool straddles(const TileOperand& x) { return x.line % 16 != 0; }
+int granule(const TileOperand& x) { return static_cast<int>(std::gcd<std::int64_t>(x.line * 2, 128)); }
+
+double product(std::int64_t x, std::int64_t y) { return static_cast<double>(x) * static_cast<double>(y); }
+double result_bytes(const TileProblem& t, DType out) {
+  return static_cast<double>(t.batch) * product(t.m, t.n) * bits(out) / 8;
+}
+double minimum_bytes(const TileProblem& t, DType out) {
+  const double matrices_a = static_cast<double>(t.a.batch_stride ? t.batch : 1);
+  const double matrices_b = static_cast<double>(t.b.batch_stride ? t.batch : 1);
+  return result_bytes(t, out) + 2 * (matrices_a * product(t.m, t.k) + matrices_b * product(t.n, t.k));
+}
+
+}  // namespace
+
+std::optional<PlannedWork> planned_work(const MatmulCall& call, std::size_t workspace_bytes, int sms, int row,
+                                        Split split, Copies wish) {
+  TileProblem t = tile_problem(call);
+  const MatmulConfig& c = sm90_menu[static_cast<std::size_t>(row)];
+  const int pieces = split.pieces;
+  if (t.batch == 0 || t.m == 0 || t.n == 0 || t.k == 0 || !is_short_float(call.problem.a.dtype)) return std::nullopt;
+  MatmulPlan plan{MatmulPlan::Path::tiles, row, t.exchanged};
+  double copied = 0;
+  const auto settle = [&](TileOperand& x, bool wished, bool& copy, bool& turn) {
+    copy = wished || !copy_engine_reads(x, t.batch);
+    turn = copy && is_narrow(x) && copied_bytes(turned(x), t.batch) + counter_bytes <= workspace_bytes;
+    if (turn) x = turned(x);
+    if (copy) plan.workspace_bytes += copied_bytes(x, t.batch), copied += static_cast<double>(copied_bytes(x, t.batch));
+  };
+  settle(t.a, wish.a, plan.copy_a, plan.turn_a), settle(t.b, wish.b, plan.copy_b, plan.turn_b);
+  const TileOperand &a = c.swap ? t.b : t.a, &b = c.swap ? t.a : t.b;
+  if (a.major != c.a || b.major != c.b) return std::nullopt;
+  TileWork w{t.batch, a.extent, b.extent, t.k};
+  constexpr std::int64_t most = (std::int64_t{1} << 31) - 1024;
+  const std::int64_t stages = up(w.k, c.k);
+  if (w.m > most || w.n > most || w.k > most || w.batch > most || stages * pieces > most) return std::nullopt;
+  const std::int64_t tiles_m = up(w.m, c.m * c.cluster_m), tiles_n = up(w.n, c.n * c.cluster_n);  // a cluster's
+  if (tiles_m > most / tiles_n / c.cluster()) return std::nullopt;
+  plan.tiles = tiles_m * tiles_n * c.cluster();
+  if (plan.tiles > most / w.batch / pieces) return std::nullopt;
+  plan.tiles *= w.batch;
+  plan.pieces = pieces, plan.cuts = split.cuts;
+  if (pieces > 1 && (!c.splits() || stages < pieces)) return std::nullopt;
+  if (split.cuts == Cuts::shared && !c.shares()) return std::nullopt;
+  if (split.cuts == Cuts::gathered && (c.turns() < 2 || pieces > tile::most_gathered_pieces)) return std::nullopt;
+  if (split.cuts == Cuts::streamed) {
+    // What gains: weights that are streamed once, by blocks whose runs are long and whose sums are few.
+    if (!c.swap || c.n > 32 || c.a != Major::k || c.cluster() > 1 || stages < 16 || plan.tiles > most / stages ||
+        plan.tiles % sms == 0 || plan.tiles * stages < 4 * sms)
+      return std::nullopt;
+  }
+  const std::int64_t at_once = c.cluster() * clusters_at_once(c.cluster(), sms);
+  if (split.cuts == Cuts::gathered && plan.tiles * pieces > at_once) return std::nullopt;
+  plan.blocks = static_cast<int>(split.cuts == Cuts::streamed ? sms
+                                 : split.cuts == Cuts::shared ? plan.tiles * pieces
+                                                              : std::min(plan.tiles * pieces, at_once));
+  if (const std::int64_t partial = partial_tiles(plan); partial > 0) {
+    if (plan.tiles * c.sharers() * 4 > static_cast<std::int64_t>(counter_bytes)) return std::nullopt;
+    plan.workspace_bytes += partial_bytes(c, partial);
+  }
+  plan.waves = split.cuts == Cuts::streamed ? 1 : up(plan.tiles * pieces, at_once);
+  if (plan.workspace_bytes > 0) plan.workspace_bytes += counter_bytes;
+  if (plan.workspace_bytes > workspace_bytes) return std::nullopt;
+  w.minimum_bytes = minimum_bytes(t, call.problem.d.dtype), w.result_bytes = result_bytes(t, call.problem.d.dtype);
+  const bool saves_bytes = split.cuts == Cuts::shared || split.cuts == Cuts::streamed;
+  if (saves_bytes && is_busy(w)) return std::nullopt;  // of which it has few
+  // What a text calls constant is B, after the exchange of D alone. A copy of A starts when all earlier kernels have
+  // ended, so B may be loaded under it whoever wrote it.
+  plan.early = !plan.copy_b && (plan.copy_a || (t.constant_b && !is_busy(w)));
+  w.granule_a = plan.copy_a ? 128 : granule(t.a), w.granule_b = plan.copy_b ? 128 : granule(t.b);
+  w.narrow_a = is_narrow(a), w.narrow_b = is_narrow(b);
+  if (c.swap) std::swap(w.granule_a, w.granule_b);
+  w.element_stores = t.d_line % 4 != 0;
+  w.copies = plan.copy_a + plan.copy_b, w.copied_bytes = copied, w.early = plan.early;
+  const RowFit& fit = row_fits[static_cast<std::size_t>(row)];
+  plan.predicted_s = predicted_seconds(c, w, split, sms) * fit.of(bound_of(w));
+  return PlannedWork{plan, w};
+}
+
+namespace {
+MatmulPlan corrected(const PlannedWork& x, int sms) {
+  const MatmulConfig& c = sm90_menu[static_cast<std::size_t>(x.plan.row)];
+  const Split split{x.plan.pieces, x.plan.cuts};
+  MatmulPlan plan = x.plan;
+  plan.predicted_s *= correction(features_of(c, x.work, split, sms, plan.predicted_s));
+  return plan;
+}
+}  // namespace
+
+std::optional<MatmulPlan> planned(const MatmulCall& call, std::size_t workspace_bytes, int sms, int row, Split split,
+                                  Copies wish) {
+  const auto x = planned_work(call, workspace_bytes, sms, row, split, wish);
+  return x ? std::optional(corrected(*x, sms)) : std::nullopt;
+}
+
+std::vector<Split> splits(const MatmulCall& call, int sms) {
+  const MatmulProblem& p = call.problem;
+  const double wave = 128.0 * 128 * sms;
+  const double outputs = static_cast<double>(p.batch) * static_cast<double>(p.m) * static_cast<double>(p.n);
+  std::vector<Split> all{{1, Cuts::pieces}, {1, Cuts::streamed}};
+  if (outputs <= 2 * wave)
+    for (const int pieces : {2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 16})
+      for (const Cuts cuts : {Cuts::pieces, Cuts::gathered}) all.push_back({pieces, cuts});
+  if (outputs <= wave)
+    for (int pieces = 2; pieces <= tile::most_shared_pieces; ++pieces) all.push_back({pieces, Cuts::shared});
+  return all;
+}
+
+std::vector<Copies> copies(const MatmulCall& call) {
+  const TileProblem t = tile_problem(call);
+  const auto doubtful = [](const TileOperand& x) { return straddles(x) || is_narrow(x); };
+  std::vector<Copies> all{{false, false}};
+  if (doubtful(t.a)) all.push_back({true, false});
+  if (doubtful(t.b)) all.push_back({false, true});
+  if (all.size() == 3) all.push_back({true, true});
+  return all;
+}
+
+namespace {
+
+// A few rows of D from operands that the tiles would have to copy first.
+std::optional<MatmulPlan> planned_dots(const MatmulCall& call) {
+  const TileProblem t = tile_problem(call);
+  if (!is_short_float(call.problem.a.dtype) || t.batch == 0 || t.m == 0 || t.n == 0 || t.k == 0 ||
+      t.m > most_dot_rows || t.n > most_dot_columns || t.a.major != Major::k || t.b.major != Major::k ||
+      (copy_engine_reads(t.a, t.batch) && copy_engine_reads(t.b, t.batch)))
+    return std::nullopt;
+  MatmulPlan plan{MatmulPlan::Path::dots, -1, t.exchanged};
+  plan.predicted_s = dots_seconds(t.batch, t.m, t.n, t.k, std::min(granule(t.a), granule(t.b)));
+  return plan;
+}
+
+// Every plan of tiles, a row's side by side, with the closed form's time.
+std::vector<PlannedWork> planned_works(const MatmulCall& call, std::size_t workspace_bytes, int sms) {
+  const std::vector<Split> all = splits(call, sms);
+  const std::vector<Copies> wishes = copies(call);
+  std::vector<PlannedWork> found;
+  for (int row = 0; row < static_cast<int>(sm90_menu.size()); ++row)
+    for (const Split split : all)
+      for (const Copies wish : wishes)
+        if (const auto x = planned_work(call, workspace_bytes, sms, row, split, wish)) found.push_back(*x);
+  return found;
+}
+
+}  // namespace
+
+std::vector<MatmulPlan> candidates(const MatmulCall& call, std::size_t workspace_bytes, int sms, std::size_t each) {
+  const auto sooner = [](const MatmulPlan& x, const MatmulPlan& y) { return x.predicted_s < y.predicted_s; };
+  const std::vector<PlannedWork> found = planned_works(call, workspace_bytes, sms);
+  double soonest = std::numeric_limits<double>::infinity();
+  for (const PlannedWork& x : found) soonest = std::min(soonest, x.plan.predicted_s);
+  // What is slower by more than two corrections can make up for stays as the closed form has it.
+  const double latest = soonest * most_correction / least_correction;
+  std::vector<MatmulPlan> out;
+  if (const auto plan = planned_dots(call)) out.push_back(*plan);
+  for (auto x = found.begin(); x != found.end();) {
+    const auto next = std::find_if(x, found.end(), [&](const PlannedWork& y) { return y.plan.row != x->plan.row; });
+    const std::size_t before = out.size();
+    for (; x != next; ++x) out.push_back(x->plan.predicted_s > latest ? x->plan : corrected(*x, sms));
+    const auto first = out.begin() + static_cast<std::ptrdiff_t>(before);
+    std::stable_sort(first, out.end(), sooner);
+    out.resize(std::min(out.size(), before + each));
+  }
+  std::stable_sort(out.begin(), out.end(), sooner);
+  return out;
+}
+
+MatmulPlan choose(const MatmulCall& call, std::size_t workspace_bytes, int sms) {
+  const MatmulProblem& p = call.problem;
+  MatmulPlan none;
+  none.exchanged = tile_problem(call).exchanged;
+  if (p.batch == 0 || p.m == 0 || p.n == 0) {
+    none.path = MatmulPlan::Path::nothing;
+    return none;
+  }
+  std::vector<PlannedWork> found = planned_works(call, workspace_bytes, sms);
+  std::stable_sort(found.begin(), found.end(),
+                   [](const PlannedWork& x, const PlannedWork& y) { return x.plan.predicted_s < y.plan.predicted_s; });
+  std::optional<MatmulPlan> best = planned_dots(call);
+  for (const PlannedWork& x : found) {
+    if (best && x.plan.predicted_s * least_correction > best->predicted_s) break;  // no correction would do
+    const MatmulPlan plan = corrected(x, sms);
+    if (!best || std::pair(plan.predicted_s, plan.row) < std::pair(best->predicted_s, best->row)) best = plan;
+  }
+  return best ? *best : none;
+}
+
+}  // namespace ridge::ops::cuda

@@ -1,0 +1,80 @@
+#include "ridge/ops/product/reference.h"
+
+#include <cmath>
+#include <cstring>
+
+#include "ridge/base/check.h"
+#include "ridge/base/float16.h"
+
+namespace ridge::ops {
+namespace {
+
+std::int64_t offset(const MatrixLayout& x, std::int64_t batch, std::int64_t row, std::int64_t col) {
+  return batch * x.batch_stride + row * x.row_stride + col * x.col_stride;
+}
+
+template <class T> T at(const void* data, std::int64_t index) {  // data may be unaligned
+  T x;
+  std::memcpy(&x, static_cast<const char*>(data) + index * static_cast<std::int64_t>(sizeof(T)), sizeof x);
+  return x;
+}
+
+template <class T> void put(void* data, std::int64_t index, T x) {
+  std::memcpy(static_cast<char*>(data) + index * static_cast<std::int64_t>(sizeof(T)), &x, sizeof x);
+}
+
+double unit_roundoff(DType dtype) {
+  switch (dtype) {
+    case DType::bf16: return 0x1p-8;
+    case DType::f16: return 0x1p-11;
+    case DType::f32: return 0x1p-24;
+    default: return 0;
+  }
+}
+
+}  // namespace
+
+double read_element(const MatrixLayout& x, const void* data, std::int64_t batch, std::int64_t row, std::int64_t col) {
+  const std::int64_t i = offset(x, batch, row, col);
+  switch (x.dtype) {
+    case DType::f32: return at<float>(data, i);
+    case DType::bf16: return to_float(at<Bf16>(data, i));
+    case DType::f16: return to_float(at<F16>(data, i));
+    case DType::int8: return at<std::int8_t>(data, i);
+    case DType::int32: return at<std::int32_t>(data, i);
+    default: RIDGE_CHECK(false, "a dtype that no kernel multiplies"); return 0;
+  }
+}
+
+void write_element(const MatrixLayout& x, void* data, std::int64_t batch, std::int64_t row, std::int64_t col,
+                   double value) {
+  const std::int64_t i = offset(x, batch, row, col);
+  const float narrow = static_cast<float>(value);
+  switch (x.dtype) {
+    case DType::f32: return put(data, i, narrow);
+    case DType::bf16: return put(data, i, to_bf16(narrow));
+    case DType::f16: return put(data, i, to_f16(narrow));
+    case DType::int8: return put(data, i, static_cast<std::int8_t>(value));
+    case DType::int32: return put(data, i, static_cast<std::int32_t>(value));
+    default: RIDGE_CHECK(false, "a dtype that no kernel multiplies");
+  }
+}
+
+ReferenceElement reference_element(const MatmulProblem& p, const void* a, const void* b, std::int64_t batch,
+                                   std::int64_t row, std::int64_t col) {
+  ReferenceElement sum;
+  for (std::int64_t k = 0; k < p.k; ++k) {
+    const double product = read_element(p.a, a, batch, row, k) * read_element(p.b, b, batch, k, col);
+    sum.value += product;
+    sum.magnitude += std::fabs(product);
+  }
+  return sum;
+}
+
+double matmul_bound(const MatmulProblem& p, const ReferenceElement& element) {
+  constexpr double slack = 2;
+  const double summing = slack * static_cast<double>(p.k) * unit_roundoff(DType::f32) * element.magnitude;
+  return summing + unit_roundoff(p.d.dtype) * (std::fabs(element.value) + summing) + 0x1p-126;
+}
+
+}  // namespace ridge::ops

@@ -1,0 +1,81 @@
+// One menu row as a kernel of the sm90 target: binds maps and schedule to the text's views and launches it. Internal to
+// the CUDA product.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <atomic>
+
+#include "ridge/ops/product/cuda.h"
+#include "ridge/ops/product/matmul.h"
+#include "ridge/tile/sm90/run.h"
+
+namespace ridge::ops::cuda {
+
+struct TilesLaunch {
+  tile::InputOnTarget a, b;
+  tile::OutputOnTarget output;
+  void* d;
+  std::int64_t rows, cols, line, batch_stride;  // of D
+  tile::sm90::Problem problem;
+  int blocks, cluster;
+  bool dependent;
+  cudaStream_t stream;
+};
+
+struct RowKernel {
+  cudaError_t (*launch)(const TilesLaunch&);
+  cudaError_t (*facts)(RowFacts&);
+};
+
+template <int row, class T> struct MenuKernel : Matmul<sm90_menu[row], T, T, T> {};
+
+// Once a device: kernels may use more than 48 KiB of shared memory only when told so.
+template <class Kernel> cudaError_t allow_shared_memory() {
+  static std::atomic<std::uint64_t> done{0};
+  int device = 0;
+  if (const cudaError_t e = cudaGetDevice(&device); e != cudaSuccess) return e;
+  const std::uint64_t bit = std::uint64_t{1} << (device % 64);
+  if (done.load(std::memory_order_acquire) & bit) return cudaSuccess;
+  const cudaError_t e = cudaFuncSetAttribute(tile::sm90::run<Kernel>, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                             tile::sm90::shared_bytes<Kernel>);
+  if (e == cudaSuccess) done.fetch_or(bit, std::memory_order_release);
+  return e;
+}
+
+template <class Kernel> cudaError_t launch_row(const TilesLaunch& x) {
+  if (const cudaError_t e = allow_shared_memory<Kernel>(); e != cudaSuccess) return e;
+  typename Kernel::Globals g{};
+  g.a.on_target = x.a, g.b.on_target = x.b, g.d.on_target = x.output;
+  g.d.data = static_cast<decltype(g.d.data)>(x.d);
+  g.d.rows = x.rows, g.d.cols = x.cols, g.d.row_stride = x.line, g.d.batch_stride = x.batch_stride;
+  cudaLaunchConfig_t config{};
+  config.gridDim = dim3(static_cast<unsigned>(x.blocks));
+  config.blockDim = dim3(tile::sm90::threads<Kernel>);
+  config.dynamicSmemBytes = tile::sm90::shared_bytes<Kernel>;
+  config.stream = x.stream;
+  cudaLaunchAttribute attributes[2]{};
+  config.attrs = attributes;
+  if (x.dependent) {
+    attributes[config.numAttrs].id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    attributes[config.numAttrs++].val.programmaticStreamSerializationAllowed = 1;
+  }
+  if (x.cluster > 1) {
+    attributes[config.numAttrs].id = cudaLaunchAttributeClusterDimension;
+    attributes[config.numAttrs++].val.clusterDim = {static_cast<unsigned>(x.cluster), 1, 1};
+  }
+  return cudaLaunchKernelEx(&config, tile::sm90::run<Kernel>, g, x.problem);
+}
+
+template <class Kernel> cudaError_t facts_of_row(RowFacts& facts) {
+  cudaFuncAttributes f{};
+  const cudaError_t e = cudaFuncGetAttributes(&f, tile::sm90::run<Kernel>);
+  facts = {f.numRegs, static_cast<int>(f.localSizeBytes), tile::sm90::shared_bytes<Kernel>};
+  return e;
+}
+
+// The rows r of the menu with r % row_parts == part, written to kernels[r]. Each part is a translation unit of its own.
+inline constexpr int row_parts = 7;
+template <class T, int part> void list_rows(RowKernel* kernels);
+
+}  // namespace ridge::ops::cuda

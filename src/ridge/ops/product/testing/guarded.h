@@ -1,0 +1,50 @@
+// Memory for tests whose neighbours are pages without rights, so that one byte too far is a crash; and whose own edges,
+// up to those pages, hold bytes that must not change.
+#pragma once
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cstddef>
+#include <cstdlib>
+#include <cstring>
+
+namespace ridge::ops::oracle {
+
+class Guarded {
+ public:
+  enum Side { before, after };  // which page without rights is near
+  // `shift` bytes lie between the data and that page: with 0 … 63, every alignment.
+  explicit Guarded(std::size_t bytes, Side near = after, std::size_t shift = 0) : bytes_(bytes) {
+    const std::size_t page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+    inside_ = (bytes + shift + page) / page * page;
+    map_ =
+        static_cast<unsigned char*>(mmap(nullptr, inside_ + 2 * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    mapped_ = inside_ + 2 * page;
+    first_ = map_ + page;
+    if (map_ == MAP_FAILED || mprotect(first_, inside_, PROT_READ | PROT_WRITE) != 0) std::abort();
+    data_ = near == after ? first_ + inside_ - shift - bytes : first_ + shift;
+    std::memset(first_, edge, inside_);
+  }
+  ~Guarded() { munmap(map_, mapped_); }
+  Guarded(const Guarded&) = delete;
+  Guarded& operator=(const Guarded&) = delete;
+
+  char* data() const { return reinterpret_cast<char*>(data_); }
+  template <class T> T* as() const { return reinterpret_cast<T*>(data_); }
+  std::size_t size() const { return bytes_; }
+  void fill(unsigned char byte) const { std::memset(data_, byte, bytes_); }
+  void read_only() const { mprotect(first_, inside_, PROT_READ); }
+  bool edges_are_whole() const {
+    for (const unsigned char* p = first_; p < first_ + inside_; ++p)
+      if ((p < data_ || p >= data_ + bytes_) && *p != edge) return false;
+    return true;
+  }
+
+ private:
+  static constexpr unsigned char edge = 0xff;  // NaN in every float format
+  std::size_t bytes_, inside_ = 0, mapped_ = 0;
+  unsigned char *map_ = nullptr, *first_ = nullptr, *data_ = nullptr;
+};
+
+}  // namespace ridge::ops::oracle

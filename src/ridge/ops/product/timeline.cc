@@ -1,0 +1,47 @@
+#include "ridge/ops/product/timeline.h"
+
+#include <utility>
+
+#include "ridge/base/float16.h"
+#include "ridge/ops/product/matmul.h"
+#include "ridge/ops/product/model.h"
+#include "ridge/tile/trace/pace.h"
+#include "ridge/tile/trace/record.h"
+
+namespace ridge::ops {
+namespace {
+
+struct Asked {
+  int row, tiles, stages;
+};
+
+template <std::size_t row> void draw(const Asked& asked, Timeline& out) {
+  constexpr MatmulConfig config = sm90_menu[row];
+  if constexpr (config.a == tile::Major::k && config.b == tile::Major::k) {
+    if (asked.row != static_cast<int>(row)) return;
+    const cuda::BlockPace pace = cuda::block_pace(config);
+    const tile::trace::Rates rates{.ticks_per_second = pace.cycles_per_second,
+                                   .copy_bytes_per_tick = pace.load_bytes,
+                                   .copy_latency = static_cast<std::int64_t>(pace.load_latency),
+                                   .flops_per_tick = pace.flops,
+                                   .store_bytes_per_tick = pace.store_bytes,
+                                   .store_latency = static_cast<std::int64_t>(pace.store_latency)};
+    const tile::trace::RecordOptions options{
+        .kernel = "matmul", .sizes = {.m = asked.tiles * config.m, .n = config.n, .k = asked.stages * config.k}};
+    out = tile::trace::pace(tile::trace::record<Matmul<config, Bf16, Bf16, Bf16>>(options), rates);
+  }
+}
+
+template <std::size_t... rows> Timeline drawn(const Asked& asked, std::index_sequence<rows...>) {
+  Timeline out;
+  (draw<rows>(asked, out), ...);
+  return out;
+}
+
+}  // namespace
+
+Timeline matmul_timeline(int row, int tiles, int stages) {
+  return drawn({row, tiles, stages}, std::make_index_sequence<sm90_menu.size()>());
+}
+
+}  // namespace ridge::ops

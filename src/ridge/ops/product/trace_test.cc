@@ -1,0 +1,192 @@
+// Third oracle of the design, first half: the bytes and FLOPs of the real kernel text, run under a schedule, equal the
+// closed forms exactly: ragged shapes, clusters, pieces of k, the cpu's order.
+#include "ridge/ops/product/trace.h"
+
+#include <gtest/gtest.h>
+
+#include "ridge/ops/product/cpu.h"
+
+namespace ridge::ops {
+namespace {
+
+using Index = std::int64_t;
+
+constexpr Index up(Index a, Index b) { return (a + b - 1) / b; }
+
+MatmulProblem product(Index m, Index n, Index k, DType in = DType::bf16, DType out = DType::bf16, Index batch = 1) {
+  return {batch, m, n, k, {in, k, 1, m * k}, {in, n, 1, k * n}, {out, n, 1, m * n}};
+}
+
+struct Tile {
+  int m, n, k;
+};
+constexpr Tile tiles[] = {{128, 128, 64}, {128, 256, 64}, {64, 8, 128}, {256, 128, 32}, {128, 176, 64}};
+constexpr Index extents[] = {1, 7, 64, 127, 128, 129, 1000, 1025};
+
+TEST(TraceTiles, CountsEqualTheClosedFormsOnRaggedShapes) {
+  int cases = 0;
+  for (const Tile& t : tiles)
+    for (const Index m : extents)
+      for (const Index n : extents)
+        for (const Index k : {1, 63, 64, 65, 500}) {
+          const MatmulTraffic x = trace_tiles(product(m, n, k), {.m = t.m, .n = t.n, .k = t.k, .blocks = 7});
+          const Index rows = up(m, t.m), cols = up(n, t.n), stages = up(k, t.k), fills = rows * cols * stages;
+          ASSERT_EQ(x.flops, 2 * m * n * k);
+          ASSERT_EQ(x.issued_flops, 2 * fills * t.m * t.n * t.k);
+          ASSERT_EQ(x.a.global_bytes, 2 * m * k * cols) << m << " " << n << " " << k;
+          ASSERT_EQ(x.b.global_bytes, 2 * k * n * rows) << m << " " << n << " " << k;
+          ASSERT_EQ(x.d.global_bytes, 2 * m * n);
+          ASSERT_EQ(x.a.asked_bytes, x.a.global_bytes);
+          ASSERT_EQ(x.a.shared_bytes, 2 * fills * t.m * t.k);
+          ASSERT_EQ(x.b.shared_bytes, 2 * fills * t.n * t.k);
+          ASSERT_EQ(x.a.register_bytes, x.a.shared_bytes);
+          ASSERT_EQ(x.b.register_bytes, x.b.shared_bytes * up(t.m, 64)) << "B is read by every 64 rows of A";
+          ASSERT_EQ(x.items, rows * cols);
+          ASSERT_EQ(x.stages, fills);
+          ASSERT_EQ(x.partial_bytes, 0);
+          ++cases;
+        }
+  EXPECT_EQ(cases, 5 * 8 * 8 * 5);
+}
+
+TEST(TraceTiles, ABlockCountAndTheOrderOfTilesMoveNoByteOfARequest) {
+  const MatmulProblem p = product(1000, 900, 300);
+  const MatmulTraffic one = trace_tiles(p, {.blocks = 1});
+  for (const int blocks : {2, 5, 132})
+    for (const int band : {1, 3, 8}) EXPECT_EQ(trace_tiles(p, {.band = band, .blocks = blocks}), one);
+}
+
+TEST(TraceTiles, ElementSizesAndBatchesScale) {
+  const MatmulTraffic f = trace_tiles(product(200, 300, 100, DType::f32, DType::f32, 3), {});
+  EXPECT_EQ(f.flops, 3 * 2 * 200 * 300 * 100);
+  EXPECT_EQ(f.a.global_bytes, 3 * 4 * 200 * 100 * 3);
+  EXPECT_EQ(f.b.global_bytes, 3 * 4 * 300 * 100 * 2);
+  EXPECT_EQ(f.d.global_bytes, 3 * 4 * 200 * 300);
+  const MatmulTraffic wide = trace_tiles(product(200, 300, 100, DType::bf16, DType::f32), {});
+  EXPECT_EQ(wide.d.global_bytes, 4 * 200 * 300);
+  const MatmulTraffic i = trace_tiles(product(200, 300, 100, DType::int8, DType::int32), {});
+  EXPECT_EQ(i.a.global_bytes, 200 * 100 * 3);
+  EXPECT_EQ(i.d.global_bytes, 4 * 200 * 300);
+}
+
+TEST(TraceTiles, AClusterRequestsWhatItSharesOnce) {
+  for (const Index m : extents)
+    for (const Index n : extents) {
+      const MatmulTraffic pair = trace_tiles(product(m, n, 100), {.cluster_m = 2, .blocks = 4});
+      ASSERT_EQ(pair.b.global_bytes, 2 * 100 * n * up(m, 256)) << m << " " << n;
+      ASSERT_EQ(pair.a.global_bytes, 2 * 100 * m * up(n, 128)) << m << " " << n;
+      ASSERT_EQ(pair.flops, 2 * m * n * 100);
+      ASSERT_EQ(pair.d.global_bytes, 2 * m * n);
+      const MatmulTraffic four = trace_tiles(product(m, n, 100), {.cluster_n = 4, .blocks = 4});
+      ASSERT_EQ(four.a.global_bytes, 2 * 100 * m * up(n, 512)) << m << " " << n;
+      ASSERT_EQ(four.b.global_bytes, 2 * 100 * n * up(m, 128)) << m << " " << n;
+    }
+}
+
+TEST(TraceTiles, PiecesOfKPassThroughMemoryOnceEachWay) {
+  for (const int pieces : {1, 2, 3, 7}) {
+    const MatmulTraffic x = trace_tiles(product(200, 300, 1000), {.pieces = pieces});
+    const Index sums = 2 * 3 * 128 * 128 * 4;
+    EXPECT_EQ(x.partial_bytes, pieces == 1 ? 0 : 2 * pieces * sums);
+    EXPECT_EQ(x.flops, 2 * 200 * 300 * 1000);
+    EXPECT_EQ(x.a.global_bytes, 2 * 200 * 1000 * 3);
+    EXPECT_EQ(x.d.global_bytes, 2 * 200 * 300);
+    EXPECT_EQ(x.items, 6 * pieces);
+  }
+}
+
+TEST(TraceTiles, AnEpilogueReadsItsOperandsOnceForEachTile) {
+  const MatmulProblem p = product(200, 300, 100);  // 2 x 3 tiles
+  MatmulEpilogue e;
+  e.bias = {&e, DType::f32, 0, 1}, e.scale = {&e, DType::f32, 1, 0}, e.addend = {&e, DType::bf16, 300, 1};
+  const MatmulTraffic x = trace_tiles(p, {}, e), plain = trace_tiles(p, {});
+  EXPECT_EQ(x.bias.global_bytes, 4 * 300 * 2);
+  EXPECT_EQ(x.scale.global_bytes, 4 * 200 * 3);
+  EXPECT_EQ(x.addend.global_bytes, 2 * 200 * 300);
+  EXPECT_EQ(x.gate, OperandTraffic{});
+  EXPECT_EQ(x.global_bytes(), plain.global_bytes() + 2400 + 2400 + 120000);
+  const MatmulTraffic swapped = trace_tiles(p, {.m = 128, .n = 16, .k = 128, .swap = true}, e);
+  EXPECT_EQ(swapped.bias.global_bytes, 4 * 300 * 13) << "300 columns for each 16 rows";
+  EXPECT_EQ(swapped.scale.global_bytes, 4 * 200 * 3);
+}
+
+TEST(TraceCpu, Int8WeightsMoveAByteAnElement) {
+  MatmulProblem p = product(90, 600, 700, DType::bf16, DType::bf16);  // one block of rows on every instruction set
+  p.b.dtype = DType::int8;
+  MatmulEpilogue e;
+  e.scale = {&e, DType::f32, 0, 1};
+  const MatmulTraffic x = trace_cpu(p, 1, e);
+  EXPECT_EQ(x.a.global_bytes, 2 * 90 * 700);
+  EXPECT_EQ(x.b.global_bytes, 600 * 700);
+  EXPECT_EQ(x.scale.global_bytes, 4 * 600);
+}
+
+TEST(TraceTiles, ExchangedOperandsAreNamedAsTheCallerNamesThem) {
+  const MatmulTraffic x = trace_tiles(product(16, 4096, 1000), {.m = 128, .n = 16, .k = 128, .swap = true});
+  EXPECT_EQ(x.b.global_bytes, 2 * 1000 * 4096) << "weights once";
+  EXPECT_EQ(x.a.global_bytes, 2 * 1000 * 16 * 32) << "tokens once for each 128 weights";
+}
+
+TEST(TraceTiles, NothingToSumIsStillStored) {
+  const MatmulTraffic x = trace_tiles(product(200, 300, 0), {});
+  EXPECT_EQ(x.flops, 0);
+  EXPECT_EQ(x.a.global_bytes, 0);
+  EXPECT_EQ(x.d.global_bytes, 2 * 200 * 300);
+  EXPECT_EQ(trace_tiles(product(0, 300, 100), {}), MatmulTraffic{});
+}
+
+TEST(TraceTiles, ACacheThatHoldsEverythingReadsMemoryOnceAndATinyOneAsOftenAsAsked) {
+  const MatmulProblem p = product(1000, 900, 500);
+  const MatmulTraffic all = trace_tiles(p, {.blocks = 4, .cache_bytes = 1 << 30});
+  EXPECT_EQ(all.a.memory_bytes, 2 * 1000 * 500);
+  EXPECT_EQ(all.b.memory_bytes, 2 * 900 * 500);
+  const MatmulTraffic none = trace_tiles(p, {.blocks = 4, .cache_bytes = 1});
+  EXPECT_EQ(none.a.memory_bytes, none.a.global_bytes);
+  EXPECT_EQ(none.b.memory_bytes, none.b.global_bytes);
+}
+
+TEST(TraceTiles, ABandOfTileRowsNeedsLessOfMemoryThanOneRow) {
+  const MatmulProblem p = product(4096, 4096, 512);
+  const MatmulTraffic row = trace_tiles(p, {.band = 1, .blocks = 16, .cache_bytes = 3 << 20});
+  const MatmulTraffic band = trace_tiles(p, {.band = 4, .blocks = 16, .cache_bytes = 3 << 20});
+  EXPECT_LT(band.a.memory_bytes + band.b.memory_bytes, row.a.memory_bytes + row.b.memory_bytes);
+}
+
+TEST(TraceCpu, APanelOfAIsReadOnceAndAStageOfBOnceForEachGroup) {
+  for (const DType in : {DType::f32, DType::bf16}) {
+    const Index size = bits(in) / 8;
+    for (const Index m : {9, 100, 113, 1000})
+      for (const Index n : {600, 1025})
+        for (const Index k : {70, 1500}) {
+          const MatmulTraffic x = trace_cpu(product(m, n, k, in, DType::f32), 1);
+          ASSERT_EQ(x.flops, 2 * m * n * k);
+          ASSERT_EQ(x.a.global_bytes, size * m * k) << m << " " << n << " " << k;
+          ASSERT_EQ(x.b.global_bytes, size * n * k) << m << " " << n << " " << k;
+          ASSERT_EQ(x.d.global_bytes, 4 * m * n);
+          ASSERT_GE(x.b.asked_bytes, x.b.global_bytes);
+        }
+  }
+}
+
+// 48 x 48 x 48 on two threads would be cut into rows, for each half of which B is read; it runs on one.
+TEST(TraceCpu, WhatIsNotWorthSharingIsCountedOnOneThread) {
+  const MatmulProblem small = product(48, 48, 48, DType::f32, DType::f32);
+  for (const int threads : {0, 2, 8}) EXPECT_EQ(trace_cpu(small, threads), trace_cpu(small, 1)) << threads;
+  const MatmulProblem large = product(100, 20, 2000, DType::f32, DType::f32);
+  EXPECT_GT(trace_cpu(large, 2).b.global_bytes, trace_cpu(large, 1).b.global_bytes);
+}
+
+TEST(TraceCpu, TransposedOutputsAndEmptyProductsFollowTheRealRun) {
+  MatmulProblem p = product(700, 900, 300, DType::f32, DType::f32);
+  p.d.row_stride = 1, p.d.col_stride = 700;
+  const MatmulTraffic x = trace_cpu(p, 2);
+  EXPECT_EQ(x.flops, 2 * 700 * 900 * 300);
+  EXPECT_EQ(x.a.global_bytes, 4 * 700 * 300);
+  EXPECT_EQ(trace_cpu(product(0, 5, 5, DType::f32, DType::f32), 1), MatmulTraffic{});
+  const MatmulTraffic zeros = trace_cpu(product(5, 6, 0, DType::f32, DType::f32), 1);
+  EXPECT_EQ(zeros.flops, 0);
+  EXPECT_EQ(zeros.d.global_bytes, 4 * 5 * 6);
+}
+
+}  // namespace
+}  // namespace ridge::ops

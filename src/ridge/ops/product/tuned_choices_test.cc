@@ -1,0 +1,217 @@
+// The store of measured choices: what it keeps comes back as a plan of today, and nothing else does.
+#include "ridge/ops/product/tuned_choices.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <set>
+
+#include "ridge/base/file.h"
+#include "ridge/base/testing/temporary_folder.h"
+#include "ridge/base/version.h"
+#include "ridge/ops/product/any_place.h"
+
+namespace ridge::ops::cuda {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t workspace = std::size_t{64} << 20;
+
+class TunedChoicesTest : public testing::Test {
+ protected:
+  TunedChoicesTest() {
+    call.problem = {.m = 96,
+                    .n = 512,
+                    .k = 2048,
+                    .a = {DType::bf16, 2048, 1},
+                    .b = {DType::bf16, 1, 2048},
+                    .d = {DType::bf16, 512, 1}};
+    call.a = call.b = any_place(), call.d = any_place();
+  }
+  TunedChoices choices(int driver = 13000, const std::string& device = "NVIDIA H200") const {
+    return TunedChoices(KernelStore(folder_), {device, driver, 132});
+  }
+  // Another than the model's, by what is stored of it.
+  TunedChoice other() const {
+    const auto all = candidates(call, workspace, 132, 3);
+    for (const MatmulPlan& plan : all)
+      if (plan.pieces > 1 && plan.row != all[0].row) return {plan, 1.5e-5, 1.75e-5, 8};
+    return {};
+  }
+  std::string entry() const { return KernelStore(folder_).find(name()).value_or("none"); }
+  void put(const std::string& content) const { ASSERT_TRUE(KernelStore(folder_).keep(name(), content)); }
+  std::string name() const { return "ridge.tuned/1 NVIDIA H200 multiprocessors 132 " + tuning_key(call); }
+  std::string ignored(const std::string& why) const {
+    return fmt::format("the tuned choice {} is ignored: {}", fs::path(choices().path(call)).filename().string(), why);
+  }
+
+  MatmulCall call;
+  const TemporaryFolder temporary_;
+  std::string folder_ = temporary_.path();
+};
+
+TEST_F(TunedChoicesTest, KeepsAPlan) {
+  const TunedChoice choice = other();
+  ASSERT_GT(choice.plan.pieces, 1);
+  EXPECT_FALSE(choices().find(call, workspace).choice);
+  EXPECT_EQ(choices().find(call, workspace).ignored, "");
+  ASSERT_TRUE(choices().keep(call, choice));
+  const auto found = choices().find(call, workspace);
+  ASSERT_TRUE(found.choice) << found.ignored;
+  EXPECT_EQ(found.choice->plan, choice.plan);
+  EXPECT_EQ(found.choice->seconds, 1.5e-5);
+  EXPECT_EQ(found.choice->model_seconds, 1.75e-5);
+  EXPECT_EQ(found.choice->candidates, 8);
+  EXPECT_EQ(found.ignored, "");
+  EXPECT_EQ(entry(),
+            fmt::format("ridge.tuned/1 ridge {} driver 13000 menu {} row {} pieces {} cuts {} copies 0 0 seconds "
+                        "1.5e-05 model 1.75e-05 of 8\n",
+                        version(), menu_fingerprint(), choice.plan.row, choice.plan.pieces,
+                        static_cast<int>(choice.plan.cuts)));
+}
+
+// Each of the planner's plans comes back as itself: what is stored tells them apart.
+TEST_F(TunedChoicesTest, TellsEveryPlanFromTheOthers) {
+  call.problem.n = 24, call.problem.b = {DType::bf16, 24, 1}, call.problem.d.row_stride = 24;  // B is worth a copy
+  std::set<bool> copied;
+  const auto all = candidates(call, workspace, 132, 1000);
+  for (std::size_t i = 0; i < all.size(); i += 11) {
+    const MatmulPlan& plan = all[i];
+    ASSERT_TRUE(choices().keep(call, {plan, 1, 2, 8}));
+    const auto found = choices().find(call, workspace);
+    ASSERT_TRUE(found.choice) << found.ignored;
+    ASSERT_EQ(found.choice->plan, plan);
+    copied.insert(plan.copy_b);
+  }
+  EXPECT_EQ(copied.size(), 2U);
+}
+
+TEST_F(TunedChoicesTest, HoldsForOneCallAndDevice) {
+  ASSERT_TRUE(choices().keep(call, other()));
+  const auto none = [&](const auto& change) {
+    MatmulCall changed = call;
+    change(changed);
+    const auto found = choices().find(changed, workspace);
+    return !found.choice && found.ignored.empty();
+  };
+  EXPECT_FALSE(none([](MatmulCall&) {}));
+  EXPECT_TRUE(none([](MatmulCall& x) { x.problem.m = 97; }));
+  EXPECT_TRUE(none([](MatmulCall& x) { x.problem.batch = 2, x.problem.d.batch_stride = 96 * 512; }));
+  EXPECT_TRUE(none([](MatmulCall& x) { x.problem.a.row_stride = 2056; }));
+  EXPECT_TRUE(none([](MatmulCall& x) { x.problem.b = {DType::bf16, 512, 1}; }));
+  EXPECT_TRUE(none([](MatmulCall& x) { x.problem.d.dtype = DType::f32; }));
+  EXPECT_TRUE(none([](MatmulCall& x) { x.problem.a.dtype = x.problem.b.dtype = DType::f16; }));
+  EXPECT_TRUE(none([](MatmulCall& x) { x.a = static_cast<const char*>(x.a) + 2; }));
+  EXPECT_TRUE(none([](MatmulCall& x) { x.constant_b = true; }));
+  EXPECT_TRUE(none([](MatmulCall& x) { x.epilogue.activation = Activation::relu; }));
+  EXPECT_TRUE(none([](MatmulCall& x) { x.epilogue.alpha = 0.5F; }));
+  EXPECT_TRUE(none([](MatmulCall& x) { x.epilogue.bias = {x.a, DType::bf16, 0, 1}; }));
+  EXPECT_FALSE(none([](MatmulCall& x) { x.a = static_cast<const char*>(x.a) + 32; }));
+  EXPECT_FALSE(choices(13000, "NVIDIA H100").find(call, workspace).choice);
+  EXPECT_EQ(choices(13000, "NVIDIA H100").find(call, workspace).ignored, "");
+}
+
+TEST_F(TunedChoicesTest, SaysWhatIsOutOfDate) {
+  ASSERT_TRUE(choices().keep(call, other()));
+  const std::string good = entry();
+  EXPECT_EQ(choices(12080).find(call, workspace).ignored, ignored("it was measured with driver 13.0, this is 12.8"));
+  const auto with = [&](const std::string& word, const std::string& other_word) {
+    std::string text = good;
+    text.replace(text.find(word), word.size(), other_word);
+    put(text);
+    const auto found = choices().find(call, workspace);
+    EXPECT_FALSE(found.choice);
+    return found.ignored;
+  };
+  const std::string menu = fmt::format("menu {}", menu_fingerprint());
+  EXPECT_EQ(with(menu, "menu 12345"), ignored("it was measured on another menu of kernels than this build has"));
+  EXPECT_EQ(with(fmt::format("ridge {}", version()), "ridge 0.0.9"),
+            ignored(fmt::format("it was measured by ridge 0.0.9, this is {}", version())));
+  EXPECT_EQ(with("of 8", "of 8 9"), ignored("its words are not those of this version"));
+  EXPECT_EQ(with("seconds", "s"), ignored("its words are not those of this version"));
+  EXPECT_EQ(with(" of 8\n", ""), ignored("its words are not those of this version"));
+}
+
+// Entries that pass every checksum may still name what the menu does not have, or what does not fit.
+TEST_F(TunedChoicesTest, OffersOnlyWhatThePlannerWould) {
+  const TunedChoice choice = other();
+  ASSERT_TRUE(choices().keep(call, choice));
+  const std::string good = entry(), row = fmt::format("row {} ", choice.plan.row);
+  for (const auto& [word, other_word] : {std::pair<std::string, std::string>{row, "row 100000 "},
+                                         {row, "row -1 "},
+                                         {fmt::format("pieces {} ", choice.plan.pieces), "pieces 7777 "},
+                                         {"cuts ", "cuts 9"},
+                                         {"copies 0", "copies 1"}}) {
+    std::string text = good;
+    text.replace(text.find(word), word.size(), other_word);
+    put(text);
+    const auto found = choices().find(call, workspace);
+    EXPECT_FALSE(found.choice) << text;
+    EXPECT_NE(found.ignored.find("is none for this call within 67108864 bytes of workspace"), std::string::npos)
+        << text;
+  }
+  ASSERT_TRUE(choices().keep(call, choice));
+  ASSERT_GT(choice.plan.workspace_bytes, 0U);
+  EXPECT_EQ(
+      choices().find(call, 0).ignored,
+      ignored(fmt::format("the plan it names, row {} of the menu with k in {}, is none for this call within 0 bytes "
+                          "of workspace",
+                          choice.plan.row, choice.plan.pieces)));
+}
+
+TEST_F(TunedChoicesTest, IgnoresDamage) {
+  ASSERT_TRUE(choices().keep(call, other()));
+  const std::string path = choices().path(call), good = read_file(path).value();
+  const auto write = [&](const std::string& bytes) { std::ofstream(path, std::ios::binary) << bytes; };
+  const std::string damaged = ignored("it is damaged, or no entry of this store");
+  for (std::size_t size = 0; size < good.size(); size += 7) {
+    write(good.substr(0, size));
+    ASSERT_EQ(choices().find(call, workspace).ignored, damaged) << size << " bytes";
+  }
+  for (std::size_t bit = 0; bit < good.size() * 8; bit += 5) {
+    std::string bad = good;
+    bad[bit / 8] = static_cast<char>(bad[bit / 8] ^ (1 << bit % 8));
+    write(bad);
+    const auto found = choices().find(call, workspace);
+    ASSERT_FALSE(found.choice) << "bit " << bit;
+    ASSERT_EQ(found.ignored, damaged) << "bit " << bit;
+  }
+  EXPECT_TRUE(choices().keep(call, other()));
+  EXPECT_TRUE(choices().find(call, workspace).choice);
+}
+
+TEST_F(TunedChoicesTest, ServesWritersAtOnce) {
+  const auto all = candidates(call, workspace, 132, 1);
+  std::vector<pid_t> children;
+  for (int writer = 0; writer < 2; ++writer) {
+    children.push_back(::fork());
+    if (children.back() != 0) continue;
+    int wrong = 0;
+    for (int turn = 0; turn < 50; ++turn) {
+      wrong += !choices().keep(call, {all[static_cast<std::size_t>(writer)], 1, 2, writer});
+      const auto found = choices().find(call, workspace);
+      wrong += !found.choice || found.choice->plan != all[static_cast<std::size_t>(found.choice->candidates)];
+    }
+    ::_exit(wrong == 0 ? 0 : 1);
+  }
+  for (const pid_t child : children) {
+    int status = 0;
+    ::waitpid(child, &status, 0);
+    EXPECT_EQ(status, 0);
+  }
+}
+
+TEST_F(TunedChoicesTest, KeepsNothingWithoutAPlace) {
+  const TunedChoices nowhere(KernelStore(""), {"NVIDIA H200", 13000, 132});
+  EXPECT_FALSE(nowhere.keep(call, other()));
+  EXPECT_FALSE(nowhere.find(call, workspace).choice);
+  EXPECT_EQ(nowhere.find(call, workspace).ignored, "");
+}
+
+}  // namespace
+}  // namespace ridge::ops::cuda

@@ -1,0 +1,7 @@
+#include "ridge/ops/rows/arithmetic_body.h"
+
+namespace ridge::ops::RIDGE_BODY_ISA {
+
+void arithmetic(const ArithmeticRun& run) { run_arithmetic(run); }
+
+}  // namespace ridge::ops::RIDGE_BODY_ISA

@@ -1,0 +1,174 @@
+// The roof that `ridge bench stream` holds a kernel against in cache has the kernel's own instructions: both texts run
+// with vectors that count what is done to them.
+#include "ridge/ops/rows/arithmetic.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "ridge/ops/chain/body.h"
+#include "ridge/ops/chain/map.h"
+#include "ridge/ops/rows/arithmetic_body.h"
+#include "ridge/ops/rows/body.h"
+
+namespace ridge::ops {
+namespace {
+
+using Counts = std::map<std::string, long>;
+Counts counts;
+
+struct CountedMask {
+  FloatLanes::Mask v;
+};
+struct CountedInt {
+  FloatLanes::Int v;
+  static CountedInt all(std::int32_t x) { return {FloatLanes::Int::all(x)}; }
+  static CountedInt load(const std::int32_t* p) { return {FloatLanes::Int::load(p)}; }
+};
+struct Counted {
+  using Int = CountedInt;
+  using Mask = CountedMask;
+  static constexpr int lanes = FloatLanes::lanes;
+  static constexpr bool has_halves = false;
+  FloatLanes v;
+
+  static Counted all(float x) { return {FloatLanes::all(x)}; }
+  template <class T> static Counted load(const T* p) { return ++counts["load"], Counted{FloatLanes::load(p)}; }
+  static Counted load_some(const float* p, int n) { return ++counts["load"], Counted{FloatLanes::load_some(p, n)}; }
+  template <class T> void store(T* p) const { ++counts["store"], v.store(p); }
+  void store_some(float* p, int n) const { ++counts["store"], v.store_some(p, n); }
+  template <class T> static void stream_two(Counted a, Counted b, T* p) {
+    counts["stream"] += 2, FloatLanes::stream_two(a.v, b.v, p);
+  }
+  static void fence() { ++counts["fence"]; }
+};
+Counted operator+(Counted a, Counted b) { return ++counts["add"], Counted{a.v + b.v}; }
+Counted operator-(Counted a, Counted b) { return ++counts["add"], Counted{a.v - b.v}; }
+Counted operator*(Counted a, Counted b) { return ++counts["multiply"], Counted{a.v * b.v}; }
+Counted operator/(Counted a, Counted b) { return ++counts["divide"], Counted{a.v / b.v}; }
+Counted fma(Counted a, Counted b, Counted c) { return ++counts["fma"], Counted{fma(a.v, b.v, c.v)}; }
+Counted sqrt(Counted a) { return ++counts["sqrt"], Counted{sqrt(a.v)}; }
+Counted smaller(Counted a, Counted b) { return ++counts["larger"], Counted{smaller(a.v, b.v)}; }
+Counted larger(Counted a, Counted b) { return ++counts["larger"], Counted{larger(a.v, b.v)}; }
+CountedMask operator<(Counted a, Counted b) { return ++counts["compare"], CountedMask{a.v < b.v}; }
+CountedMask operator==(Counted a, Counted b) { return ++counts["compare"], CountedMask{a.v == b.v}; }
+CountedMask is_nan(Counted a) { return ++counts["compare"], CountedMask{is_nan(a.v)}; }
+bool any(CountedMask m) { return ++counts["any"], any(m.v); }
+Counted select(CountedMask m, Counted a, Counted b) { return ++counts["select"], Counted{select(m.v, a.v, b.v)}; }
+CountedInt bits(Counted a) { return {bits(a.v)}; }
+Counted as_float(CountedInt a) { return {as_float(a.v)}; }
+CountedInt to_int(Counted a) { return ++counts["convert"], CountedInt{to_int(a.v)}; }
+Counted to_float(CountedInt a) { return ++counts["convert"], Counted{to_float(a.v)}; }
+CountedInt operator+(CountedInt a, CountedInt b) { return ++counts["integer"], CountedInt{a.v + b.v}; }
+CountedInt operator-(CountedInt a, CountedInt b) { return ++counts["integer"], CountedInt{a.v - b.v}; }
+CountedInt operator&(CountedInt a, CountedInt b) { return ++counts["integer"], CountedInt{a.v & b.v}; }
+CountedInt operator^(CountedInt a, CountedInt b) { return ++counts["integer"], CountedInt{a.v ^ b.v}; }
+template <int n> CountedInt shift_left(CountedInt a) { return ++counts["integer"], CountedInt{shift_left<n>(a.v)}; }
+template <int n> CountedInt shift_right(CountedInt a) { return ++counts["integer"], CountedInt{shift_right<n>(a.v)}; }
+CountedMask is_zero(CountedInt a) { return ++counts["compare"], CountedMask{is_zero(a.v)}; }
+float sum(Counted a) { return ++counts["sum"], sum(a.v); }
+
+template <class F> Counts counted(F f) {
+  counts.clear();
+  f();
+  return counts;
+}
+template <class T> constexpr DType dtype_of = std::is_same_v<T, float>  ? DType::f32
+                                              : std::is_same_v<T, Bf16> ? DType::bf16
+                                                                        : DType::f16;
+
+template <class T> Counts of_rows(RowFunction function, std::int64_t rows, std::int64_t columns) {
+  std::vector<T> x(static_cast<std::size_t>(rows * columns)), y(x.size()), w(static_cast<std::size_t>(columns));
+  const Counted half = Counted::all(0.5f);
+  for (std::size_t i = 0; i < x.size(); i += Counted::lanes) half.store(x.data() + i);
+  for (std::size_t i = 0; i < w.size(); i += Counted::lanes) half.store(w.data() + i);
+  std::vector<float> scratch(static_cast<std::size_t>(row_scratch(columns)));
+  RowProblem p;
+  p.rows = rows, p.columns = columns, p.x = p.y = {dtype_of<T>, columns}, p.weight = dtype_of<T>;
+  return counted([&] {
+    const RowRun run{p, x.data(), w.data(), y.data(), 0, rows, scratch.data(), nullptr, false, true};
+    RowRunner<Counted, T, T, T> runner(run, x.data(), w.data(), y.data());
+    function == RowFunction::softmax ? runner.softmax() : runner.rmsnorm();
+  });
+}
+template <class T> Counts roof(ArithmeticText text, std::int64_t n, std::int64_t columns = 0) {
+  return counted([&] { run_arithmetic<Counted, T>({text, dtype_of<T>, n, columns}); });
+}
+// Spot fills its lines first: pairs * 2 vectors of each of three arrays.
+template <class T> Counts filling() {
+  return counted([] { Spot<Counted, T> spot; });
+}
+Counts less(Counts a, const Counts& b) {
+  for (const auto& [name, count] : b)
+    if ((a[name] -= count) == 0) a.erase(name);
+  return a;
+}
+
+template <class T> void expect_rows() {
+  for (const std::int64_t columns : {1024, 4096})
+    for (const RowFunction function : {RowFunction::rmsnorm, RowFunction::softmax}) {
+      const auto text = function == RowFunction::softmax ? ArithmeticText::softmax : ArithmeticText::rmsnorm;
+      EXPECT_EQ(of_rows<T>(function, 8, columns), less(roof<T>(text, 8 * columns, columns), filling<T>()))
+          << name(dtype_of<T>) << ", " << columns << " columns, " << (text == ArithmeticText::softmax);
+    }
+}
+TEST(Arithmetic, has_the_row_kernels_instructions) {
+  expect_rows<float>();
+  expect_rows<Bf16>();
+  expect_rows<F16>();
+}
+
+TEST(Arithmetic, rmsnorm_takes_three_loads_of_which_two_rows_share_one_and_a_store_for_each_vector) {
+  const std::int64_t vectors = 8 * 1024 / Counted::lanes;
+  const Counts of = of_rows<float>(RowFunction::rmsnorm, 8, 1024);
+  EXPECT_EQ(of.at("load"), vectors * 5 / 2);
+  EXPECT_EQ(of.at("store"), vectors);
+  EXPECT_EQ(of.at("fma"), vectors);
+  EXPECT_EQ(of.at("multiply"), 2 * vectors);
+  EXPECT_EQ(of.at("sum"), 8);
+}
+
+constexpr std::int64_t many = 4096;
+const auto affine = [](auto x, auto r) { return relu(1.3f * x + 0.2f) * r; };
+const auto bent = [](auto x, auto r) { return gelu(1.3f * x + 0.2f) * r; };
+
+template <class F> Counts of_map(F f) {
+  const std::vector<float> x(many, 0.5f), r(many, 0.5f);
+  std::vector<float> y(many);
+  return counted([&] { map_part<Counted>(many, false, f, y.data(), x.data(), r.data()); });
+}
+TEST(Arithmetic, has_the_compiled_chains_instructions) {
+  EXPECT_EQ(of_map(affine), less(roof<float>(ArithmeticText::affine, many), filling<float>()));
+  EXPECT_EQ(of_map(bent), less(roof<float>(ArithmeticText::gelu, many), filling<float>()));
+}
+
+Counts of_chain(ChainOp bend) {
+  std::vector<float> x(many, 0.5f), r(many, 0.5f), y(many);
+  const ChainTensor flat{DType::f32, {1}};
+  const ChainProgram program{{many},
+                             {flat, flat, flat},
+                             {{.op = ChainOp::load, .result = 0, .slot = 0},
+                              {.op = ChainOp::constant, .result = 1, .constant = 1.3f},
+                              {.op = ChainOp::multiply, .result = 0, .a = 0, .b = 1},
+                              {.op = ChainOp::constant, .result = 1, .constant = 0.2f},
+                              {.op = ChainOp::add, .result = 0, .a = 0, .b = 1},
+                              {.op = bend, .result = 0, .a = 0},
+                              {.op = ChainOp::load, .result = 1, .slot = 1},
+                              {.op = ChainOp::multiply, .result = 0, .a = 0, .b = 1},
+                              {.op = ChainOp::store, .a = 0, .slot = 2}},
+                             2};
+  const ChainCode code = lower(program);
+  std::vector<float> scratch(static_cast<std::size_t>(chain_scratch_floats(code)));
+  void* const tensors[] = {x.data(), r.data(), y.data()};
+  return counted([&] { ChainRunner<Counted>({code, tensors, 0, code.blocks(), scratch.data()}).go(); });
+}
+TEST(Arithmetic, has_an_interpreted_chains_instructions) {
+  for (const auto& [bend, text] :
+       {std::pair{ChainOp::relu, ArithmeticText::affine}, std::pair{ChainOp::gelu, ArithmeticText::gelu}})
+    EXPECT_EQ(of_chain(bend), less(roof<float>(text, many), filling<float>()));
+}
+
+}  // namespace
+}  // namespace ridge::ops

@@ -1,0 +1,7 @@
+#include "ridge/ops/rows/body.h"
+
+namespace ridge::ops::RIDGE_BODY_ISA {
+
+void run_rows(const RowRun& run) { ops::run_rows<FloatLanes>(run); }
+
+}  // namespace ridge::ops::RIDGE_BODY_ISA

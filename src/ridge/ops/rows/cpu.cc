@@ -1,0 +1,85 @@
+// Row-wise functions: the rows are shared out over the pool, in whole rows.
+#include "ridge/ops/rows/part.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <vector>
+
+#include "ridge/base/cores.h"
+#include "ridge/ops/rows/cpu.h"
+#include "ridge/pool/isa.h"
+#include "ridge/pool/pool.h"
+
+namespace ridge::ops {
+namespace {
+
+namespace cpu = tile::cpu;
+
+constexpr std::int64_t elements_worth_a_thread = 1 << 14;
+
+bool storable(DType dtype) { return dtype == DType::f32 || dtype == DType::bf16 || dtype == DType::f16; }
+
+std::optional<std::string> layout_fault(const RowProblem& p, const RowLayout& layout, const char* which) {
+  if (!storable(layout.dtype))
+    return std::string(which) + " is " + std::string(name(layout.dtype)) + "; row functions store f32, bf16 and f16";
+  if (std::abs(static_cast<double>(layout.row_stride)) * static_cast<double>(p.rows) + static_cast<double>(p.columns) >
+      0x1p59)
+    return std::string(which) + " reaches beyond 2^59 elements";
+  return std::nullopt;
+}
+
+std::uintptr_t place_of(const RowProblem& p, const void* x, std::int64_t row) {
+  return reinterpret_cast<std::uintptr_t>(x) +
+         static_cast<std::uintptr_t>(row * p.x.row_stride * (bits(p.x.dtype) / 8));
+}
+
+// This thread's, kept from call to call; at a line's start, half a page from where x lies in its own. A load waits for
+// an earlier store to the same place of another page: a line ahead of x, powers that went by took 1.5 times as long.
+float* scratch_for(std::int64_t floats, std::uintptr_t x) {
+  constexpr std::uintptr_t line = 64, page = 4096;
+  thread_local std::vector<float> memory;
+  memory.resize(std::max(memory.size(), static_cast<std::size_t>(floats) + (page + line) / sizeof(float)));
+  const std::uintptr_t from = (reinterpret_cast<std::uintptr_t>(memory.data()) + line - 1) / line * line;
+  const std::uintptr_t gap = (x / line * line + page / 2 - from) % page;
+  return reinterpret_cast<float*>(from + gap);
+}
+
+void run_part(const RowRun& run) { tile::cpu::body_for_isa(plain::run_rows, avx2::run_rows, avx512::run_rows)(run); }
+
+}  // namespace
+
+std::optional<std::string> refuse(const RowProblem& p) {
+  if (auto refusal = cpu::isa_refusal()) return refusal;
+  if (p.rows < 0 || p.columns < 0)
+    return "expected rows and columns of at least 0, found " + std::to_string(p.rows) + " and " +
+           std::to_string(p.columns);
+  if (auto fault = layout_fault(p, p.x, "x")) return fault;
+  if (auto fault = layout_fault(p, p.y, "y")) return fault;
+  if (p.rows > 1 && std::abs(p.y.row_stride) < p.columns)
+    return "y's rows overlap: expected a row stride of at least " + std::to_string(p.columns) + ", found " +
+           std::to_string(p.y.row_stride);
+  if (p.function == RowFunction::rmsnorm && !storable(p.weight))
+    return "weight is " + std::string(name(p.weight)) + "; row functions store f32, bf16 and f16";
+  if (p.function == RowFunction::rmsnorm && !(p.epsilon >= 0))
+    return "expected an epsilon of at least 0, found " + std::to_string(p.epsilon);
+  return std::nullopt;
+}
+
+void rows(const RowProblem& p, const void* x, const void* weight, void* y, int threads) {
+  if (p.rows == 0 || p.columns == 0) return;
+  const double elements = static_cast<double>(p.rows) * static_cast<double>(p.columns);
+  const double bytes = elements * (bits(p.x.dtype) + bits(p.y.dtype)) / 8;
+  const bool stream = bytes > static_cast<double>(cpu::caches().l3);
+  const bool near = bytes <= static_cast<double>(cpu::caches().l2);
+  if (threads <= 0) threads = usable_cores();
+  const std::int64_t worth = std::max<std::int64_t>(p.rows * p.columns / elements_worth_a_thread, 1);
+  const int workers = static_cast<int>(std::min({std::int64_t{threads}, worth, p.rows}));
+  cpu::run(workers, [&](int worker) {
+    const cpu::Slice part = cpu::slice(p.rows, workers, worker);
+    const std::int64_t floats = row_scratch(p.columns);
+    float* const scratch = scratch_for(2 * floats, place_of(p, x, part.begin));
+    run_part({p, x, weight, y, part.begin, part.end, scratch, scratch + floats, stream, near});
+  });
+}
+
+}  // namespace ridge::ops

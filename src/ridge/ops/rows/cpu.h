@@ -1,0 +1,21 @@
+// Row functions and reductions on this CPU. Data pointers are to the first element; inputs may be unaligned, must not
+// overlap the output. Threads: 0 means every core that the process may use (base/cores.h), else exactly so many.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "ridge/ops/rows/problem.h"
+
+namespace ridge::ops {
+
+// What stands in the way of running this problem, as a sentence; none: it runs.
+std::optional<std::string> refuse(const RowProblem& problem);
+std::optional<std::string> refuse(const ReduceProblem& problem);
+
+// y = function of each row of x. weight: problem.columns elements (rmsnorm only; null: all ones).
+void rows(const RowProblem& problem, const void* x, const void* weight, void* y, int threads = 0);
+
+void reduce(const ReduceProblem& problem, const void* x, void* y, int threads = 0);
+
+}  // namespace ridge::ops

@@ -1,0 +1,265 @@
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <random>
+#include <vector>
+
+#include "ridge/base/float16.h"
+#include "ridge/ops/rows/cpu.h"
+#include "ridge/pool/isa.h"
+
+namespace ridge::ops {
+namespace {
+
+namespace cpu = tile::cpu;
+constexpr float infinity = std::numeric_limits<float>::infinity();
+
+float read(const char* data, DType dtype, std::int64_t i) {
+  const char* at = data + i * (bits(dtype) / 8);
+  const auto as = [&](auto value) {
+    std::memcpy(&value, at, sizeof value);
+    return value;
+  };
+  return dtype == DType::f32 ? as(float{}) : dtype == DType::bf16 ? to_float(as(Bf16{})) : to_float(as(F16{}));
+}
+void write(char* data, DType dtype, std::int64_t i, float x) {
+  char* at = data + i * (bits(dtype) / 8);
+  const Bf16 brain = to_bf16(x);
+  const F16 half = to_f16(x);
+  if (dtype == DType::f32) std::memcpy(at, &x, 4);
+  if (dtype == DType::bf16) std::memcpy(at, &brain, 2);
+  if (dtype == DType::f16) std::memcpy(at, &half, 2);
+}
+
+// Memory that ends right before a page which may not be touched.
+class Guarded {
+ public:
+  explicit Guarded(std::size_t bytes) : inner_((bytes + page) / page * page) {
+    map_ = static_cast<char*>(mmap(nullptr, inner_ + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    mprotect(map_ + inner_, page, PROT_NONE);
+    std::memset(map_, 0x7b, inner_);
+    data_ = map_ + inner_ - bytes;
+  }
+  ~Guarded() { munmap(map_, inner_ + page); }
+  Guarded(const Guarded&) = delete;
+  char* data() const { return data_; }
+  bool untouched_before() const {
+    for (char* p = map_; p < data_; ++p)
+      if (*p != 0x7b) return false;
+    return true;
+  }
+
+ private:
+  static constexpr std::size_t page = 4096;
+  std::size_t inner_;
+  char *map_ = nullptr, *data_ = nullptr;
+};
+
+std::vector<double> reference(const RowProblem& p, const char* x, const char* weight, std::int64_t row) {
+  std::vector<double> v;
+  for (std::int64_t c = 0; c < p.columns; ++c) v.push_back(read(x, p.x.dtype, row * p.x.row_stride + c));
+  double top = -infinity, sum = 0;
+  for (const double each : v) top = std::max(top, each);
+  for (double& each : v) {
+    if (p.function == RowFunction::softmax) each = std::exp(each - top);
+    sum += p.function == RowFunction::softmax ? each : each * each;
+  }
+  const double scale =
+      p.function == RowFunction::softmax ? 1 / sum : 1 / std::sqrt(sum / static_cast<double>(p.columns) + p.epsilon);
+  for (std::int64_t c = 0; c < p.columns; ++c)
+    v[static_cast<std::size_t>(c)] *= scale * (weight == nullptr ? 1 : read(weight, p.weight, c));
+  return v;
+}
+
+class Rows : public testing::TestWithParam<cpu::Isa> {
+ protected:
+  void SetUp() override {
+    before_ = cpu::isa();
+    ASSERT_TRUE(cpu::use_isa(GetParam()));
+  }
+  void TearDown() override { cpu::use_isa(before_); }
+
+ private:
+  cpu::Isa before_ = cpu::Isa::plain;
+};
+
+TEST_P(Rows, every_width_stride_and_type_is_right_and_touches_its_own_bytes_only) {
+  std::mt19937 random(3);
+  const DType types[] = {DType::f32, DType::bf16, DType::f16};
+  for (const RowFunction function : {RowFunction::softmax, RowFunction::rmsnorm})
+    for (std::int64_t columns = 0; columns <= 150; ++columns) {
+      RowProblem p;
+      p.function = function, p.rows = 3, p.columns = columns;
+      p.x = {types[random() % 3], columns + static_cast<std::int64_t>(random() % 5)};
+      p.y = {types[random() % 3], columns + static_cast<std::int64_t>(random() % 5)};
+      p.weight = types[random() % 3];
+      ASSERT_EQ(refuse(p).value_or(""), "");
+      const auto bytes = [&](const RowLayout& l) {
+        return static_cast<std::size_t>((2 * l.row_stride + columns) * (bits(l.dtype) / 8));
+      };
+      const Guarded x(bytes(p.x)), y(bytes(p.y)), w(static_cast<std::size_t>(columns * bits(p.weight) / 8));
+      std::normal_distribution<float> normal(0, 3);
+      for (std::int64_t i = 0; i < 2 * p.x.row_stride + columns; ++i) write(x.data(), p.x.dtype, i, normal(random));
+      for (std::int64_t i = 0; i < columns; ++i) write(w.data(), p.weight, i, normal(random));
+      const char* weight = function == RowFunction::rmsnorm && columns % 2 == 0 ? w.data() : nullptr;
+      rows(p, x.data(), weight, y.data(), 1);
+      const double unit = p.y.dtype == DType::f32 ? 2e-6 : p.y.dtype == DType::bf16 ? 0x1p-8 : 0x1p-11;
+      for (std::int64_t r = 0; r < 3; ++r) {
+        const std::vector<double> exact = reference(p, x.data(), weight, r);
+        for (std::int64_t c = 0; c < columns; ++c)
+          ASSERT_NEAR(read(y.data(), p.y.dtype, r * p.y.row_stride + c), exact[static_cast<std::size_t>(c)],
+                      1.01 * unit * std::abs(exact[static_cast<std::size_t>(c)]) + 1e-7)
+              << columns << " columns, row " << r << ", column " << c;
+      }
+      ASSERT_TRUE(y.untouched_before()) << columns;
+      for (std::int64_t r = 0; r < 2; ++r)
+        for (std::int64_t i = columns * bits(p.y.dtype) / 8; i < p.y.row_stride * bits(p.y.dtype) / 8; ++i)
+          ASSERT_EQ(y.data()[r * p.y.row_stride * bits(p.y.dtype) / 8 + i], 0x7b) << "between rows";
+    }
+}
+
+TEST_P(Rows, large_numbers_do_not_overflow) {
+  std::vector<float> x{1e4f, 1e4f, -3e38f, 3e38f}, y(4);
+  RowProblem p{RowFunction::softmax, 2, 2, {DType::f32, 2}, {DType::f32, 2}};
+  rows(p, x.data(), nullptr, y.data(), 1);
+  EXPECT_EQ(y, (std::vector<float>{0.5f, 0.5f, 0, 1}));
+  p.function = RowFunction::rmsnorm;
+  x = {2e30f, -2e30f, 3e38f, 3e38f};
+  rows(p, x.data(), nullptr, y.data(), 1);
+  EXPECT_EQ(y, (std::vector<float>{1, -1, 1, 1}));
+  p.epsilon = 0;
+  x = {2e-30f, -2e-30f, 1e-40f, 1e-40f};
+  rows(p, x.data(), nullptr, y.data(), 1);
+  EXPECT_EQ(y, (std::vector<float>{1, -1, 1, 1}));
+}
+
+TEST_P(Rows, nan_and_masks_stay_in_their_row) {
+  const std::int64_t n = 37;
+  for (const RowFunction function : {RowFunction::softmax, RowFunction::rmsnorm})
+    for (const std::size_t place : {0, 20, 36}) {
+      std::vector<float> x(static_cast<std::size_t>(3 * n), 1), y(x.size());
+      x[static_cast<std::size_t>(n) + place] = std::numeric_limits<float>::quiet_NaN();
+      rows({function, 3, n, {DType::f32, n}, {DType::f32, n}}, x.data(), nullptr, y.data(), 1);
+      for (std::size_t i = 0; i < y.size(); ++i) EXPECT_EQ(std::isnan(y[i]), i / static_cast<std::size_t>(n) == 1) << i;
+    }
+  std::vector<float> x(static_cast<std::size_t>(n), -infinity), y(x.size());
+  x[5] = 2, x[6] = 2;
+  rows({RowFunction::softmax, 1, n, {DType::f32, n}, {DType::f32, n}}, x.data(), nullptr, y.data(), 1);
+  for (std::size_t i = 0; i < y.size(); ++i) EXPECT_EQ(y[i], i == 5 || i == 6 ? 0.5f : 0.0f);
+}
+
+TEST_P(Rows, rows_that_are_worked_on_together_do_not_see_each_other) {
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  constexpr std::int64_t n = 70;
+  const float fills[] = {1, -infinity, 2, infinity, 3, nan, 1e30f, -1e30f, 0.5f};
+  for (const DType dtype : {DType::f32, DType::bf16, DType::f16})
+    for (const RowFunction function : {RowFunction::softmax, RowFunction::rmsnorm}) {
+      std::vector<char> x(std::size(fills) * n * 4), y(x.size());
+      for (std::size_t i = 0; i < std::size(fills) * n; ++i)
+        write(x.data(), dtype, static_cast<std::int64_t>(i), i % n == 1 ? 1 : fills[i / n]);
+      rows({function, std::size(fills), n, {dtype, n}, {dtype, n}}, x.data(), nullptr, y.data(), 1);
+      for (std::int64_t r = 0; r < static_cast<std::int64_t>(std::size(fills)); ++r) {
+        std::vector<char> alone(n * 4);
+        rows({function, 1, n, {dtype, n}, {dtype, n}}, x.data() + r * n * bits(dtype) / 8, nullptr, alone.data(), 1);
+        ASSERT_EQ(std::memcmp(alone.data(), y.data() + r * n * bits(dtype) / 8, n * bits(dtype) / 8), 0) << r;
+      }
+      if (function == RowFunction::rmsnorm) continue;
+      const auto at = [&](int row, int column) { return read(y.data(), dtype, row * n + column); };
+      EXPECT_EQ(at(1, 1), 1);
+      EXPECT_EQ(at(1, 0), 0);
+      EXPECT_TRUE(std::isnan(at(3, 1)) && std::isnan(at(5, 69)));
+      EXPECT_EQ(at(7, 1), 1);
+      EXPECT_EQ(at(7, 69), 0);
+    }
+}
+
+TEST_P(Rows, streamed_rows_and_any_number_of_threads_give_the_same_bits) {
+  struct Case {
+    DType dtype;
+    std::int64_t columns;
+    std::size_t past;  // elements by which y lies past a line
+  };
+  for (const Case& c : {Case{DType::f32, 1003, 1}, Case{DType::bf16, 1056, 0}, Case{DType::bf16, 1003, 1}}) {
+    const std::int64_t bytes = bits(c.dtype) / 8, many = cpu::caches().l3 / (2 * bytes) / c.columns + 1;
+    const auto size = static_cast<std::size_t>(many * c.columns * bytes);
+    std::vector<char> x(size), y(static_cast<std::size_t>(c.columns * bytes)), memory(size + 128);
+    char* const line = memory.data() + (64 - reinterpret_cast<std::uintptr_t>(memory.data()) % 64) % 64;
+    char* const streamed = line + c.past * static_cast<std::size_t>(bytes);
+    for (std::int64_t i = 0; i < many * c.columns; ++i)
+      write(x.data(), c.dtype, i, static_cast<float>(i % 1009) * 0.01f);
+    for (const RowFunction function : {RowFunction::softmax, RowFunction::rmsnorm})
+      for (int threads = 1; threads <= 4; ++threads) {
+        std::fill(memory.begin(), memory.end(), '\x7b');
+        const RowLayout layout{c.dtype, c.columns};
+        rows({function, many, c.columns, layout, layout}, x.data(), nullptr, streamed, threads);
+        EXPECT_TRUE(std::all_of(memory.data(), streamed, [](char each) { return each == 0x7b; }));
+        for (std::int64_t r = 0; r < many; r += 97) {  // alone: not streamed
+          rows({function, 1, c.columns, layout, layout}, x.data() + r * c.columns * bytes, nullptr, y.data(), 1);
+          ASSERT_EQ(std::memcmp(y.data(), streamed + r * c.columns * bytes, y.size()), 0) << r;
+        }
+      }
+  }
+}
+
+// Of 16 bits, more than 4096 columns and beyond the L2, rmsnorm takes two rows at once where the machine has vectors
+// of 16.
+TEST_P(Rows, rows_taken_by_two_are_those_taken_alone) {
+  for (const DType dtype : {DType::bf16, DType::f16})
+    for (const std::int64_t columns : {4160, 5003})
+      for (int odd = 0; odd < 2; ++odd) {
+        const std::int64_t many = cpu::caches().l2 / (4 * columns) / 2 * 2 + 2 + odd, stride = (columns + 63) / 64 * 64;
+        const auto row = static_cast<std::size_t>(columns * 2);
+        const Guarded x(static_cast<std::size_t>((many - 1) * stride * 2) + row), w(row),
+            y(static_cast<std::size_t>((many - 1) * stride * 2) + row), alone(row);
+        for (std::int64_t r = 0; r < many; ++r)
+          for (std::int64_t c = 0; c < columns; ++c)  // rows whose squares vanish or overflow f32 are scaled first
+            write(x.data(), dtype, r * stride + c,
+                  static_cast<float>((r * 31 + c) % 257 - 128) * (dtype == DType::f16 || r % 5 != 2 ? 0.01f : 1e25f));
+        for (std::int64_t c = 0; c < columns; ++c) write(w.data(), dtype, c, static_cast<float>(c % 13) - 6);
+        RowProblem p;
+        p.function = RowFunction::rmsnorm, p.rows = many, p.columns = columns;
+        p.x = p.y = {dtype, stride}, p.weight = dtype;
+        rows(p, x.data(), w.data(), y.data(), 1);
+        ASSERT_TRUE(y.untouched_before());
+        p.rows = 1;
+        for (std::int64_t r = 0; r < many; ++r) {
+          rows(p, x.data() + r * stride * 2, w.data(), alone.data(), 1);
+          ASSERT_EQ(std::memcmp(alone.data(), y.data() + r * stride * 2, row), 0)
+              << name(dtype) << " " << columns << " columns, row " << r << " of " << many;
+        }
+      }
+}
+
+INSTANTIATE_TEST_SUITE_P(EveryIsa, Rows, testing::ValuesIn(cpu::available_isas()),
+                         [](const auto& isa) { return std::string(cpu::name(isa.param)); });
+
+TEST(RowRefusal, says_in_a_sentence_what_is_wrong) {
+  const RowProblem good{RowFunction::rmsnorm, 4, 8, {DType::f32, 8}, {DType::f32, 8}};
+  const auto refusal = [](const RowProblem& p) { return refuse(p).value_or("none"); };
+  EXPECT_EQ(refusal(good), "none");
+  RowProblem p = good;
+  p.columns = -1;
+  EXPECT_EQ(refusal(p), "expected rows and columns of at least 0, found 4 and -1");
+  p = good;
+  p.x.dtype = DType::int8;
+  EXPECT_EQ(refusal(p), "x is int8; row functions store f32, bf16 and f16");
+  p = good;
+  p.y.row_stride = 7;
+  EXPECT_EQ(refusal(p), "y's rows overlap: expected a row stride of at least 8, found 7");
+  p = good;
+  p.x.row_stride = std::int64_t{1} << 60;
+  EXPECT_EQ(refusal(p), "x reaches beyond 2^59 elements");
+  p = good;
+  p.weight = DType::f64;
+  EXPECT_EQ(refusal(p), "weight is f64; row functions store f32, bf16 and f16");
+  p = good;
+  p.epsilon = -1;
+  EXPECT_EQ(refusal(p), "expected an epsilon of at least 0, found -1.000000");
+}
+
+}  // namespace
+}  // namespace ridge::ops

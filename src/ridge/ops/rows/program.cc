@@ -1,0 +1,106 @@
+#include "ridge/ops/rows/program.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "ridge/ops/chain/code.h"
+
+namespace ridge::ops {
+
+int RowBuilder::add(RowStep step) {
+  step.step.result = out_.registers++;
+  out_.steps.push_back(step);
+  return step.step.result;
+}
+
+int RowBuilder::tensor(ChainTensor tensor) {
+  out_.tensors.push_back(std::move(tensor));
+  return static_cast<int>(out_.tensors.size()) - 1;
+}
+
+int RowBuilder::load(int tensor) { return add({.step = {.op = ChainOp::load, .slot = tensor}}); }
+
+int RowBuilder::constant(float value) { return add({.step = {.op = ChainOp::constant, .constant = value}}); }
+
+int RowBuilder::apply(ChainOp op, int a, int b, int c, int repeat) {
+  return add({.step = {.op = op, .a = a, .b = b, .c = c, .repeat = repeat}});
+}
+
+int RowBuilder::along(ReduceFunction function, int a) {
+  return add({.along = true, .function = function, .step = {.op = ChainOp::add, .a = a}});
+}
+
+void RowBuilder::store(int value, int tensor) {
+  out_.steps.push_back({.step = {.op = ChainOp::store, .a = value, .slot = tensor}});
+}
+
+int RowBuilder::softmax(int x) {
+  const int power = apply(ChainOp::exp, apply(ChainOp::subtract, x, along(ReduceFunction::max, x)));
+  const int scale = apply(ChainOp::divide, constant(1), along(ReduceFunction::sum, power));
+  return apply(ChainOp::multiply, power, scale);
+}
+
+int RowBuilder::rmsnorm(int x, float epsilon) {
+  const int mean = along(ReduceFunction::mean, apply(ChainOp::multiply, x, x));
+  const int scale = apply(ChainOp::rsqrt, apply(ChainOp::add, mean, constant(epsilon)));
+  return apply(ChainOp::multiply, x, scale);
+}
+
+int RowBuilder::layernorm(int x, float epsilon) {
+  return rmsnorm(apply(ChainOp::subtract, x, along(ReduceFunction::mean, x)), epsilon);
+}
+
+std::optional<std::string> refuse(const RowProgram&) { return "programs over whole rows are for CUDA devices"; }
+
+RowProgram row_program(const RowProblem& p, bool weighted) {
+  RowBuilder b({p.rows}, p.columns);
+  const int x = b.load(b.tensor({p.x.dtype, {p.x.row_stride, 1}}));
+  int y = p.function == RowFunction::softmax ? b.softmax(x) : b.rmsnorm(x, p.epsilon);
+  if (weighted) y = b.apply(ChainOp::multiply, y, b.load(b.tensor({p.weight, {0, 1}})));
+  b.store(y, b.tensor({p.y.dtype, {p.y.row_stride, 1}}));
+  return b.take();
+}
+
+// A thread has 128 registers (row_source.cc). What only the next step's function reads is made as it is added up.
+std::int64_t lane_elements(const RowProgram& program) {
+  std::vector<bool> wide(static_cast<std::size_t>(program.registers));
+  std::vector<std::size_t> last(wide.size(), 0);
+  const auto inputs = [](const RowStep& s) {
+    const int count = s.along || s.step.op == ChainOp::store ? 1 : operands(s.step.op),
+              in[] = {s.step.a, s.step.b, s.step.c};
+    return std::vector<int>(in, in + count);
+  };
+  for (std::size_t i = 0; i < program.steps.size(); ++i)
+    for (const int in : inputs(program.steps[i])) last[static_cast<std::size_t>(in)] = i;
+  int alive = 0, most = 0;
+  for (std::size_t i = 0; i < program.steps.size(); ++i) {
+    const RowStep& s = program.steps[i];
+    bool is_wide = !s.along && s.step.op == ChainOp::load &&
+                   program.tensors[static_cast<std::size_t>(s.step.slot)].strides.back() != 0;
+    for (const int in : inputs(s)) {
+      if (!wide[static_cast<std::size_t>(in)]) continue;
+      is_wide |= !s.along;
+      if (last[static_cast<std::size_t>(in)] == i) --alive, wide[static_cast<std::size_t>(in)] = false;
+    }
+    const bool passing = i + 1 < program.steps.size() && program.steps[i + 1].along &&
+                         last[static_cast<std::size_t>(s.step.result)] == i + 1;
+    if (s.step.op == ChainOp::store || !is_wide || passing) continue;
+    wide[static_cast<std::size_t>(s.step.result)] = true;
+    most = std::max(most, ++alive);
+  }
+  return most <= 1 ? 64 : most <= 2 ? 32 : most <= 4 ? 16 : 8;
+}
+
+std::optional<std::string> find_fault(const RowProgram& program) {
+  // Where nothing is aligned a lane holds 32 at most (row_source.cc).
+  // The threads of a block, the blocks of a cluster.
+  const std::int64_t most = std::min<std::int64_t>(lane_elements(program), 32) * 512 * 8;
+  if (program.columns > most)
+    return "a row has " + std::to_string(program.columns) + " columns; expected at most " + std::to_string(most);
+  for (const ChainTensor& tensor : program.tensors)
+    if (program.columns > 1 && tensor.strides.back() != 0 && tensor.strides.back() != 1)
+      return "expected columns that lie side by side, found a stride of " + std::to_string(tensor.strides.back());
+  return std::nullopt;
+}
+
+}  // namespace ridge::ops

@@ -1,0 +1,63 @@
+// A program over rows and columns with functions along the columns in between, each row whole in registers: softmax is
+// a load, max along the row, a difference, e^x, the sum along the row, a quotient, a product and a store. Kernels of it
+// are generated for CUDA devices.
+//   RowBuilder b({rows}, columns);
+//   const int x = b.tensor({DType::bf16, {columns, 1}}), y = b.tensor({DType::bf16, {columns, 1}});
+//   b.store(b.softmax(b.load(x)), y);
+#pragma once
+
+#include "ridge/ops/chain/problem.h"
+#include "ridge/ops/rows/problem.h"
+
+namespace ridge::ops {
+
+struct RowStep {
+  bool along = false;  // register[step.result] = function(register[step.a]) along the row
+  ReduceFunction function = ReduceFunction::sum;
+  ChainStep step = {};
+};
+
+struct RowProgram {
+  std::vector<std::int64_t> rows;  // extents of any number of axes
+  std::int64_t columns = 1;
+  std::vector<ChainTensor> tensors;  // strides: one an axis of the rows, and along the columns: 1, or 0
+  std::vector<RowStep> steps;
+  int registers = 0;
+};
+
+// Writes one step by step. A value is the register that holds it, and is written once.
+class RowBuilder {
+ public:
+  RowBuilder(std::vector<std::int64_t> rows, std::int64_t columns) {
+    out_.rows = std::move(rows), out_.columns = columns;
+  }
+
+  int tensor(ChainTensor tensor);  // its index, for load and store
+  int load(int tensor);
+  int constant(float value);
+  int apply(ChainOp op, int a, int b = 0, int c = 0, int repeat = 1);
+  int along(ReduceFunction function, int a);  // of the whole row
+  void store(int value, int tensor);
+
+  // As menu.h's RowFunction has them; layernorm(x) = rmsnorm(x - mean x).
+  int softmax(int x);
+  int rmsnorm(int x, float epsilon);
+  int layernorm(int x, float epsilon);
+
+  RowProgram take() { return std::move(out_); }
+
+ private:
+  int add(RowStep step);
+  RowProgram out_;
+};
+
+// What stands against a kernel of it, as a sentence: more columns than a cluster's registers hold, or such as do not
+// lie side by side.
+std::optional<std::string> find_fault(const RowProgram& program);
+std::optional<std::string> refuse(const RowProgram& program);  // on a CPU: always
+// Elements of each value that a lane holds.
+std::int64_t lane_elements(const RowProgram& program);
+
+RowProgram row_program(const RowProblem& problem, bool weighted);  // tensors: x, weight if weighted, y
+
+}  // namespace ridge::ops

@@ -1,0 +1,37 @@
+#include "ridge/pool/peak.h"
+
+#include "ridge/pool/isa.h"
+#include "ridge/pool/pool.h"
+
+namespace ridge::ops {
+
+namespace {
+#ifdef __x86_64__
+const PeakLoops& wide_bf16_peak_loops() {  // bf16 is multiplied as f32
+  static const PeakLoops loops = [] {
+    PeakLoops x = avx512_bf16_peak_loops();
+    x.bf16_flop = 0, x.bf16 = nullptr;
+    return x;
+  }();
+  return loops;
+}
+#endif
+}  // namespace
+
+const PeakLoops& peak_loops() {
+#ifdef __x86_64__
+  using tile::cpu::Isa;
+  switch (tile::cpu::isa()) {
+    case Isa::amx: return amx_peak_loops();
+    case Isa::avx512_bf16: return tile::cpu::multiplies_pairs() ? avx512_bf16_peak_loops() : wide_bf16_peak_loops();
+    case Isa::avx512: return avx512_peak_loops();
+    case Isa::avx2: return avx2_peak_loops();
+    case Isa::plain: break;
+  }
+#endif
+  return plain_peak_loops();
+}
+
+void run_together(int threads, const std::function<void(int)>& work) { tile::cpu::run(threads, work); }
+
+}  // namespace ridge::ops

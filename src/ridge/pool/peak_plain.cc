@@ -1,0 +1,54 @@
+// 128-bit vectors of the compiler: SSE on every x86-64, NEON on every arm64.
+#include "ridge/pool/peak_loop.h"
+
+#ifdef __SSE2__
+#include <xmmintrin.h>
+#endif
+
+namespace ridge::ops {
+namespace {
+
+struct Plain {
+  using Vector __attribute__((vector_size(16), may_alias)) = float;
+  using Words __attribute__((vector_size(16), may_alias)) = std::uint32_t;
+  static Vector all(float x) { return Vector{x, x, x, x}; }
+  static Vector multiply_add(Vector a, Vector b, Vector c) { return a * b + c; }
+  static Vector load(const std::byte* from) { return *reinterpret_cast<const Vector*>(from); }
+  static Vector mix(Vector a, Vector b) {
+    return reinterpret_cast<Vector>(reinterpret_cast<Words>(a) ^ reinterpret_cast<Words>(b));
+  }
+  static void keep(Vector a) { asm volatile("" : : "m"(a)); }
+  static void store(std::byte* to, Vector a) { *reinterpret_cast<Vector*>(to) = a; }
+  static void stream(std::byte* to, Vector a) {
+#ifdef __SSE2__
+    _mm_stream_ps(reinterpret_cast<float*>(to), reinterpret_cast<__m128>(a));
+#else
+    *reinterpret_cast<Vector*>(to) = a;
+#endif
+  }
+  static void drain() {
+#ifdef __SSE2__
+    _mm_sfence();
+#endif
+  }
+};
+
+constexpr int sums = 12;
+
+}  // namespace
+
+const PeakLoops& plain_peak_loops() {
+  static constexpr PeakLoops loops{.isa = Isa::plain,
+                                   .f32_flop = 2 * 4 * sums,
+                                   .f32 = f32_peak_loop<Plain, sums>,
+                                   .bf16_flop = 0,
+                                   .bf16 = nullptr,
+                                   .read = read_loop<Plain>,
+                                   .copy = copy_loop<Plain, true>,
+                                   .combine = combine_loop<Plain, true>,
+                                   .copy_near = copy_loop<Plain, false>,
+                                   .combine_near = combine_loop<Plain, false>};
+  return loops;
+}
+
+}  // namespace ridge::ops

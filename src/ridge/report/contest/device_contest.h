@@ -1,0 +1,13 @@
+// The contest on a CUDA device, for eyes and as JSON ("ridge.device_contest/1").
+#pragma once
+
+#include <string>
+
+#include "ridge/measure/contest/device_contest.h"
+
+namespace ridge {
+
+std::string device_contest_text(const DeviceContest& contest);
+std::string device_contest_json(const DeviceContest& contest);
+
+}  // namespace ridge

@@ -1,0 +1,98 @@
+// Note 001's figure as three panels: time, FLOP/s and bytes/s, each against repeats. What is measured is a line with
+// dots, what was predicted a dashed one of the same colour.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "ridge/base/text.h"
+#include "ridge/report/contest/repeats.h"
+#include "ridge/report/svg/curves.h"
+
+namespace ridge {
+namespace {
+
+constexpr double width = 1180, height = 470, panel = 300, apart = 90, first_left = 84;
+
+struct Panel {
+  const char* called;
+  double (*value)(const RepeatsPoint&, const RepeatsWay&, double seconds);
+};
+constexpr std::array<Panel, 3> panels{
+    {{"time (s)", [](const RepeatsPoint&, const RepeatsWay&, double seconds) { return seconds; }},
+     {"achieved FLOP/s", [](const RepeatsPoint& p, const RepeatsWay&, double seconds) { return p.flops / seconds; }},
+     {"achieved bytes/s", [](const RepeatsPoint&, const RepeatsWay& w, double seconds) { return w.bytes / seconds; }}}};
+
+struct Series {
+  const char* called;
+  RepeatsWay RepeatsPoint::*way;
+  bool predicted;
+  std::size_t colour;
+  double seconds(const RepeatsPoint& p) const { return predicted ? (p.*way).predicted.expected : (p.*way).time.median; }
+};
+// Predictions first, so that what was measured lies above them.
+constexpr std::array<Series, 4> all_series{{{"one a repeat, predicted", &RepeatsPoint::unfused, true, 1},
+                                            {"one kernel, predicted", &RepeatsPoint::fused, true, 0},
+                                            {"one a repeat, measured", &RepeatsPoint::unfused, false, 1},
+                                            {"one kernel, measured", &RepeatsPoint::fused, false, 0}}};
+
+std::string dashes(const Series& s) { return s.predicted ? " stroke-dasharray=\"6 5\"" : ""; }
+
+std::string drawn(const Repeats& r, const Panel& what, const Box& plot) {
+  double low = HUGE_VAL, high = 0;
+  const auto value = [&](const Series& s, const RepeatsPoint& p) { return what.value(p, p.*s.way, s.seconds(p)); };
+  for (const Series& s : all_series)
+    for (const RepeatsPoint& p : r.points) low = std::min(low, value(s, p)), high = std::max(high, value(s, p));
+  const double last = r.points.back().repeats;
+  const Scale x{-0.1, std::log10(std::max(last, 2.0)) + 0.1, plot.left, plot.right};
+  const Scale y{std::log10(low / 1.5), std::log10(high * 1.5), plot.bottom, plot.top};
+  std::string out = grid(plot, x, y, {"repeats", what.called});
+  for (const Series& s : all_series) {
+    std::vector<Point> points;
+    for (const RepeatsPoint& p : r.points) points.push_back({x.place(p.repeats), y.place(value(s, p))});
+    out += polyline(s.colour, points, dashes(s));
+    for (const Point& p : points)
+      if (!s.predicted)
+        out += fmt::format("<circle class=\"dot s{}\" cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"4\"/>\n", s.colour, p.x, p.y);
+  }
+  return out;
+}
+
+std::string legend(double top) {
+  std::string out;
+  double left = first_left;
+  for (auto s = all_series.rbegin(); s != all_series.rend(); ++s) {
+    out += polyline(s->colour, {{left, top - 4}, {left + 34, top - 4}}, dashes(*s));
+    if (!s->predicted)
+      out += fmt::format("<circle class=\"dot s{}\" cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"4\"/>\n", s->colour, left + 17,
+                         top - 4);
+    out += text_at(fmt::format("n{}", s->colour), {left + 42, top}, s->called);
+    left += 42 + text_width(s->called) + 28;
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string repeats_svg(const Repeats& r) {
+  const std::string title = fmt::format("A cosine of {} f32 elements, again and again", grouped(r.elements));
+  std::string out = fmt::format(
+      "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0} {1}\" width=\"{0}\" height=\"{1}\" role=\"img\">\n",
+      width, height);
+  out += fmt::format("<title>{}</title>\n", escaped(title)) + curve_styles();
+  out += fmt::format("<rect class=\"back\" width=\"{}\" height=\"{}\"/>\n", width, height) +
+         text_at("title", {first_left, 28}, title) +
+         text_at("soft", {first_left, 48},
+                 fmt::format("{}, {}; as one kernel, and as one for each repeat",
+                             r.machine.title.empty() ? r.machine.name : r.machine.title, r.kernels)) +
+         legend(74);
+  if (r.points.empty()) return out + "</svg>\n";
+  for (std::size_t i = 0; i < panels.size(); ++i) {
+    const double left = first_left + static_cast<double>(i) * (panel + apart);
+    out += drawn(r, panels[i], {left, 96, left + panel, height - 58});
+  }
+  return out + "</svg>\n";
+}
+
+}  // namespace ridge

@@ -1,0 +1,322 @@
+// Arranges the roofline. Labels are placed greedily: each tries places around its dot, nearest first, and takes the
+// first that touches no other label, no dot and no roof; a place further off is joined to its dot by a thin line.
+#include "ridge/report/svg/picture.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "ridge/base/text.h"
+#include "ridge/report/used.h"
+
+namespace ridge {
+namespace {
+
+constexpr double font_size = 13, line_height = 15, dot_radius = 6;  // px
+
+struct Axes {
+  Box plot;
+  int x_low = 0, x_high = 0, y_low = 0, y_high = 0;  // decades
+  Point place(double intensity, double rate) const {
+    const double x = (std::log10(intensity) - x_low) / (x_high - x_low);
+    const double y = (std::log10(rate) - y_low) / (y_high - y_low);
+    return {plot.left + x * (plot.right - plot.left), plot.bottom - y * (plot.bottom - plot.top)};
+  }
+};
+
+struct Drawable {  // an operation with numbers
+  const Prediction* prediction;
+  const OpMeasurement* measured;
+  double intensity, attainable;
+};
+
+double bandwidth_of(const Explanation& e) {
+  const auto bandwidth = e.machine.bandwidth();
+  return bandwidth ? bandwidth->value : 0;
+}
+
+std::vector<Drawable> drawable(const Report& report, std::vector<std::string>& not_drawn) {
+  std::vector<Drawable> out;
+  const Explanation& e = report.explanation;
+  for (std::size_t i = 0; i < e.ops.size(); ++i) {
+    const Prediction& p = e.ops[i];
+    if (p.intensity && *p.intensity > 0 && p.peak && p.bandwidth) {
+      const double attainable = std::min(p.peak->rate.value, *p.intensity * *p.bandwidth);
+      out.push_back({&p, report.measured ? &report.measured->ops[i] : nullptr, *p.intensity, attainable});
+    } else {
+      not_drawn.push_back(p.work.name + (p.missing.empty() ? ": its dimensions have no values" : ": no " + p.missing));
+    }
+  }
+  return out;
+}
+
+double achieved(const Drawable& d) { return static_cast<double>(*d.prediction->flops) / d.measured->time.median; }
+
+Axes axes_for(const Explanation& e, const std::vector<Drawable>& ops, const Box& plot) {
+  const double bandwidth = bandwidth_of(e);
+  double x_low = 1, x_high = 10, y_low = INFINITY, y_high = 0;
+  for (const Peak* peak : used_peaks(e)) {
+    x_low = std::min(x_low, peak->rate.value / bandwidth);
+    x_high = std::max(x_high, 4 * peak->rate.value / bandwidth);
+    y_high = std::max(y_high, peak->rate.value);
+  }
+  for (const Drawable& d : ops) {
+    x_low = std::min(x_low, d.intensity);
+    x_high = std::max(x_high, d.intensity);
+    y_low = std::min(y_low, d.measured ? std::min(achieved(d), d.attainable) : d.attainable);
+    y_high = std::max(y_high, d.measured ? std::max(achieved(d), d.attainable) : d.attainable);
+  }
+  Axes axes{plot};
+  axes.x_low = static_cast<int>(std::floor(std::log10(x_low / 1.5)));
+  axes.x_high = static_cast<int>(std::ceil(std::log10(x_high * 1.5)));
+  if (y_high <= 0) y_high = bandwidth * x_high;
+  // The slope's foot is shown, but never more than eighteen decades of it.
+  y_low = std::min(y_low, std::pow(10, axes.x_low) * bandwidth);
+  axes.y_high = static_cast<int>(std::ceil(std::log10(y_high * 1.6)));
+  axes.y_low = std::max(static_cast<int>(std::floor(std::log10(y_low / 1.6))), axes.y_high - 18);
+  return axes;
+}
+
+std::vector<Tick> decades(int low, int high, const std::function<double(double)>& place) {
+  std::vector<Tick> ticks;
+  for (int decade = low; decade <= high; ++decade) {
+    const double value = std::pow(10.0, decade);
+    std::string text = decade >= -3 && decade < 3 ? significant(value, 1) : engineering(value, "");
+    const std::size_t point = text.find('.');
+    if (decade >= 3 && point != std::string::npos)  // "1.000 G" is "1G", "100.0 k" is "100k"
+      text = text.substr(0, point) + text.substr(text.find(' ') + 1);
+    ticks.push_back({place(value), text});
+    for (int i = 2; i < 10 && decade < high && high - low <= 8; ++i) ticks.push_back({place(i * value), ""});
+  }
+  return ticks;
+}
+
+Box text_box(Point start, const std::string& text, bool bold = false) {
+  return {start.x - 2, start.y - 12, start.x + 2 + text_width(text, bold), start.y + 4};
+}
+
+class Placer {
+ public:
+  explicit Placer(const Box& bounds) : bounds_(bounds) {}
+
+  void block(const Box& box) { taken_.push_back(box); }
+  void block_line(Point a, Point b) {
+    const double length = std::hypot(b.x - a.x, b.y - a.y);
+    const int pieces = std::max(1, static_cast<int>(length / 4));
+    for (int i = 0; i <= pieces; ++i) {
+      const double x = a.x + (b.x - a.x) * i / pieces, y = a.y + (b.y - a.y) * i / pieces;
+      block({x - 2, y - 2, x + 2, y + 2});
+    }
+  }
+
+  bool free(const Box& box) const {
+    if (box.left < bounds_.left || box.right > bounds_.right || box.top < bounds_.top || box.bottom > bounds_.bottom)
+      return false;
+    return std::none_of(taken_.begin(), taken_.end(), [&](const Box& other) { return box.overlaps(other); });
+  }
+  bool take(const Box& box) {
+    if (!free(box)) return false;
+    block(box);
+    return true;
+  }
+
+  // Nearest free place around `from`; nothing where there is none at all.
+  std::optional<Label> put(const std::string& text, Point from, bool bold = false) {
+    const double width = text_width(text, bold);
+    for (double distance = dot_radius + 4; distance < 420; distance += 9) {
+      for (int turn = 0; turn < 16; ++turn) {
+        // Right first, then above and below in turn, left last.
+        const double angle = (turn % 2 ? 1 : -1) * ((turn + 1) / 2) * 3.14159265358979 / 8;
+        const Point middle{from.x + distance * std::cos(angle), from.y + distance * std::sin(angle)};
+        const double side = std::cos(angle);
+        const double left = side > 0.3 ? middle.x : side < -0.3 ? middle.x - width : middle.x - width / 2;
+        const Point start{std::round(left), std::round(middle.y + 4 + line_height / 2 * std::sin(angle))};
+        const Box box = text_box(start, text, bold);
+        if (!take(box)) continue;
+        return Label{text, box, start, from, distance > dot_radius + 14};
+      }
+    }
+    return std::nullopt;
+  }
+
+ private:
+  Box bounds_;
+  std::vector<Box> taken_;
+};
+
+void add_roofs(Picture& picture, const Explanation& e, const Axes& axes, Placer& placer) {
+  const double bandwidth = bandwidth_of(e);
+  const double low = std::max(std::pow(10.0, axes.x_low), std::pow(10.0, axes.y_low) / bandwidth);
+  const double high = std::pow(10.0, axes.x_high);
+  for (const Peak* peak : used_peaks(e)) {
+    const double rate = peak->rate.value, ridge = rate / bandwidth;
+    Roof roof{axes.place(low, low * bandwidth), axes.place(ridge, rate), axes.place(high, rate), ""};
+    roof.text = fmt::format("{} {} {}", engineering(rate, info(peak->dtype).integer ? "OP/s" : "FLOP/s"),
+                            name(peak->unit), name(peak->dtype));
+    placer.block_line(roof.from, roof.corner);
+    placer.block_line(roof.corner, roof.to);
+    picture.roofs.push_back(roof);
+  }
+  if (picture.roofs.empty()) {
+    Roof roof{axes.place(low, low * bandwidth), axes.place(high, high * bandwidth), axes.place(high, high * bandwidth),
+              ""};
+    placer.block_line(roof.from, roof.corner);
+    picture.roofs.push_back(roof);
+  }
+}
+
+// A peak's name stands on its line, as far to the right as there is room.
+void label_roofs(Picture& picture, const Axes& axes, Placer& placer) {
+  for (const Roof& roof : picture.roofs) {
+    const double width = text_width(roof.text);
+    for (double left = axes.plot.right - width - 6; !roof.text.empty() && left > axes.plot.left; left -= 12) {
+      const Point start{std::round(left), std::round(roof.corner.y - 8)};
+      if (!placer.take(text_box(start, roof.text))) continue;
+      picture.roof_labels.push_back({roof.text, text_box(start, roof.text), start, start, false});
+      break;
+    }
+  }
+}
+
+// The bandwidth's name runs along the slope, above it, from the first place on where nothing else is.
+void label_bandwidth(Picture& picture, const Explanation& e, Placer& placer) {
+  const MemoryLevel& level = e.machine.memory.front();
+  picture.bandwidth_text = fmt::format("{} {}", engineering(level.bandwidth->value, "B/s"), level.name);
+  const Roof* longest = &picture.roofs.front();
+  for (const Roof& roof : picture.roofs)
+    if (roof.corner.x > longest->corner.x) longest = &roof;
+  const double dx = longest->corner.x - longest->from.x, dy = longest->corner.y - longest->from.y;
+  const double length = std::hypot(dx, dy), text = text_width(picture.bandwidth_text);
+  const Point along{dx / length, dy / length}, up{along.y * 8, -along.x * 8};  // 8 px off the line
+  picture.bandwidth_angle = std::atan2(dy, dx) * 180 / 3.14159265358979;
+  for (double from = 20; from + text < length; from += 15) {
+    const Point start{longest->from.x + along.x * from + up.x, longest->from.y + along.y * from + up.y};
+    std::vector<Box> boxes;
+    for (double s = 0; s < text; s += 6) {
+      const Point middle{start.x + along.x * s + up.x / 2, start.y + along.y * s + up.y / 2};
+      boxes.push_back({middle.x - 5, middle.y - 5, middle.x + 5, middle.y + 5});
+    }
+    if (!std::all_of(boxes.begin(), boxes.end(), [&](const Box& box) { return placer.free(box); })) continue;
+    for (const Box& box : boxes) placer.block(box);
+    picture.bandwidth_at = start;
+    picture.bandwidth_boxes = boxes;
+    return;
+  }
+  picture.bandwidth_text.clear();  // no room
+}
+
+void label_ridges(Picture& picture, const Explanation& e, const Axes& axes, Placer& placer) {
+  const std::vector<const Peak*> peaks = used_peaks(e);
+  const auto foot_of = [&](const Peak* peak) {
+    return axes.place(peak->rate.value / bandwidth_of(e), std::pow(10.0, axes.y_low));
+  };
+  for (std::size_t i = 0; i < peaks.size(); ++i) placer.block_line(picture.roofs[i].corner, foot_of(peaks[i]));
+  std::set<std::string> put;  // two peaks may be as high as each other
+  for (const Peak* peak : peaks) {
+    const std::string text = fmt::format("ridge {}", significant(peak->rate.value / bandwidth_of(e)));
+    if (!put.insert(text).second) continue;
+    const Point foot = foot_of(peak);
+    if (auto label = placer.put(text, {foot.x, foot.y - 10})) {
+      label->leader = false;
+      picture.ridge_labels.push_back(*label);
+    }
+  }
+}
+
+std::string tip(const Drawable& d) {
+  std::string out = fmt::format("{}: {} FLOP/B, at most {}", d.prediction->work.name, significant(d.intensity),
+                                engineering(d.attainable, "FLOP/s"));
+  if (d.measured) out += fmt::format(", measured {}", engineering(achieved(d), "FLOP/s"));
+  return out;
+}
+
+// The names that belong to each dot.
+std::vector<std::string> add_dots(Picture& picture, const std::vector<Drawable>& ops, const Axes& axes,
+                                  Placer& placer) {
+  std::vector<std::string> names;
+  for (const Drawable& d : ops) {
+    const Point place = axes.place(d.intensity, d.attainable);
+    const auto same = std::find_if(picture.dots.begin(), picture.dots.end(), [&](const Dot& dot) {
+      return std::hypot(dot.predicted.x - place.x, dot.predicted.y - place.y) < 3;
+    });
+    const std::size_t index = static_cast<std::size_t>(same - picture.dots.begin());
+    if (same == picture.dots.end()) {
+      picture.dots.push_back({"", place, {}});
+      names.emplace_back();
+    }
+    Dot& dot = picture.dots[index];
+    dot.tip += (dot.tip.empty() ? "" : "\n") + tip(d);
+    names[index] += (names[index].empty() ? "" : ", ") + d.prediction->work.name;
+    if (d.measured) dot.measured.push_back(axes.place(d.intensity, achieved(d)));
+  }
+  constexpr double around = dot_radius + 2;
+  const auto block_dot = [&](Point p) { placer.block({p.x - around, p.y - around, p.x + around, p.y + around}); };
+  for (const Dot& dot : picture.dots) {
+    block_dot(dot.predicted);
+    for (const Point& p : dot.measured) {
+      block_dot(p);
+      placer.block_line(dot.predicted, p);
+    }
+  }
+  return names;
+}
+
+void label_dots(Picture& picture, const std::vector<std::string>& names, Placer& placer) {
+  for (std::size_t i = 0; i < picture.dots.size(); ++i) {
+    const std::string text = shortened(names[i], 28);
+    const Dot& dot = picture.dots[i];
+    if (auto label = placer.put(text, dot.measured.empty() ? dot.predicted : dot.measured.front(), true))
+      picture.dot_labels.push_back(*label);
+  }
+}
+
+}  // namespace
+
+double text_width(std::string_view text, bool bold) {
+  struct Class {
+    std::string_view members;
+    double regular, bold;  // em: the widest member in DejaVu Sans, the widest of the fonts asked for
+  };
+  static constexpr Class classes[] = {{" !'(),-./:;I[\\]fijlrt|", 0.42, 0.50},
+                                      {"#%&+<=>@MWmw~", 1.00, 1.11},
+                                      {"ABCDEFGHJKLNOPQRSTUVXYZ", 0.79, 0.86},
+                                      {"\"$*0123456789?^_`abcdeghknopqsuvxyz{}", 0.64, 0.72}};
+  double em = 0;
+  for (const char c : text) {
+    if ((static_cast<unsigned char>(c) & 0xC0) == 0x80) continue;  // goes on with a character that is counted
+    double wide = bold ? 1.11 : 1.0;                               // no ASCII
+    for (const Class& each : classes)
+      if (each.members.find(c) != std::string_view::npos) wide = bold ? each.bold : each.regular;
+    em += wide;
+  }
+  return font_size * em;
+}
+
+Picture arrange(const Report& report) {
+  Picture picture;
+  const Explanation& e = report.explanation;
+  picture.plot = {84, 66, picture.width - 24, picture.height - 92};
+  picture.title = shortened(report.title, 90);
+  picture.subtitle = "on " + (e.machine.title.empty() ? e.machine.name : e.machine.title);
+  for (const std::string& dim : e.dim_names)
+    if (const auto value = e.dims.find(dim); value != e.dims.end() && picture.subtitle.size() < 90)
+      picture.subtitle += fmt::format(", {} = {}", dim, value->second);
+  picture.measured = report.measured.has_value();
+  const std::vector<Drawable> ops = drawable(report, picture.not_drawn);
+  if (bandwidth_of(e) <= 0) return picture;
+  const Axes axes = axes_for(e, ops, picture.plot);
+  picture.x_ticks = decades(axes.x_low, axes.x_high, [&](double v) { return axes.place(v, 1).x; });
+  picture.y_ticks = decades(axes.y_low, axes.y_high, [&](double v) { return axes.place(1, v).y; });
+  Placer placer(picture.plot);
+  add_roofs(picture, e, axes, placer);
+  const std::vector<std::string> names = add_dots(picture, ops, axes, placer);
+  label_roofs(picture, axes, placer);
+  label_bandwidth(picture, e, placer);
+  label_ridges(picture, e, axes, placer);
+  label_dots(picture, names, placer);
+  return picture;
+}
+
+}  // namespace ridge

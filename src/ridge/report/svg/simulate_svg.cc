@@ -1,0 +1,139 @@
+// The page of a systolic run. The 4×4 array of note 003 with one vector is seven small grids, on which the vector walks
+// down the diagonal and never more than four elements work.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "ridge/base/text.h"
+#include "ridge/report/simulate.h"
+#include "ridge/report/svg/drawing.h"
+#include "ridge/report/timeline.h"
+
+namespace ridge {
+namespace {
+
+constexpr double cell = 38, margin = 24, frame_gap = 30, caption = 24, page_width = 960;
+constexpr std::int64_t drawn_folds = 8;
+
+constexpr std::string_view styles = R"(.soft{fill:#57606a}
+.idle{fill:#f6f8fa;stroke:#d0d7de}
+.busy{fill:#ffd8b5;stroke:#bc4c00}
+.cellheld{font-size:10px;fill:#57606a}
+.cellleft{font-size:13px;font-weight:600;fill:#0550ae}
+.celldown{font-size:10px;fill:#8a3800}
+@media (prefers-color-scheme:dark){
+.soft{fill:#9198a1}
+.idle{fill:#161b22;stroke:#30363d}
+.busy{fill:#5a2e0c;stroke:#f69d50}
+.cellheld{fill:#9198a1}
+.cellleft{fill:#a5d6ff}
+.celldown{fill:#ffb77c}
+}
+)";
+
+std::string number(float value) { return fmt::format("{:g}", value); }
+
+// Top left what stays, in the middle what moves right, bottom right what moves down.
+struct CellText {
+  std::string held, left, down;
+  bool busy = false;
+};
+std::string draw_cell(const CellText& text, Point at) {
+  std::string out = box(text.busy ? "busy" : "idle", {at.x, at.y, at.x + cell, at.y + cell});
+  if (!text.held.empty()) out += text_at("cellheld", {at.x + 3, at.y + 11}, text.held);
+  if (!text.left.empty())
+    out += text_at("cellleft", {at.x + cell / 2 - 2, at.y + 24}, text.left, " text-anchor=\"middle\"");
+  if (!text.down.empty())
+    out += text_at("celldown", {at.x + cell - 3, at.y + cell - 4}, text.down, " text-anchor=\"end\"");
+  return out;
+}
+
+std::string draw_frame(const SystolicRun& run, const ArrayFrame& frame, Point at) {
+  const std::int64_t rows = run.task.array.rows, cols = run.task.array.cols;
+  const std::int64_t busy = std::count(frame.busy.begin(), frame.busy.end(), 1);
+  std::string out =
+      text_at("soft", {at.x, at.y - 6}, fmt::format("cycle {}: {} of {}", frame.cycle, busy, rows * cols));
+  for (std::int64_t r = 0; r < rows; ++r)
+    for (std::int64_t c = 0; c < cols; ++c) {
+      const std::size_t i = static_cast<std::size_t>(r * cols + c);
+      CellText text{"", "", "", frame.busy[i] != 0};
+      if (frame.held[i] != 0) text.held = number(frame.held[i]);
+      if (text.busy) text.left = number(frame.left[i]);
+      if (text.busy) text.down = number(frame.down[i]);
+      out += draw_cell(text, {at.x + static_cast<double>(c) * cell, at.y + static_cast<double>(r) * cell});
+    }
+  return out;
+}
+
+std::string frame_legend(const SystolicRun& run, double y) {
+  const SystolicMapping& m = run.mapping;
+  const std::string_view held = m.output_stays ? "sum of C, stays" : m.transposed ? "A, stays" : "B (weights), stays";
+  const std::string_view left = m.transposed ? "B, moves right" : "A, moves right";
+  const std::string_view down = m.output_stays ? "B, moves down" : "sum, moves down";
+  std::string out = draw_cell({"s", "r", "d", true}, {margin, y});
+  double x = margin + cell + 14;
+  for (const auto& [kind, letter, meaning] :
+       {std::tuple{"cellheld", "s", held}, {"cellleft", "r", left}, {"celldown", "d", down}}) {
+    out += text_at(kind, {x, y + 24}, letter) + text_at("soft", {x + 12, y + 24}, meaning);
+    x += 40 + 7 * static_cast<double>(meaning.size());
+  }
+  out += draw_cell({"", "", "", false}, {x, y}) + text_at("soft", {x + cell + 8, y + 24}, "idle");
+  return out;
+}
+
+struct Part {
+  std::string svg;
+  double height = 0;
+};
+
+Part draw_frames(const SystolicRun& run, const ElementRun& elements, double top) {
+  const double width = static_cast<double>(run.task.array.cols) * cell,
+               height = static_cast<double>(run.task.array.rows) * cell;
+  const double step = std::max(width, 112.0) + frame_gap;
+  const std::size_t per_row =
+      std::max<std::size_t>(1, static_cast<std::size_t>((page_width - 2 * margin + frame_gap) / step));
+  Part part{text_at("name", {margin, top + 16}, "Every element, every cycle") + frame_legend(run, top + 28),
+            28 + cell + 16};
+  for (std::size_t i = 0; i < elements.frames.size(); ++i) {
+    const Point at{margin + static_cast<double>(i % per_row) * step,
+                   top + part.height + caption + static_cast<double>(i / per_row) * (height + caption + 12)};
+    part.svg += draw_frame(run, elements.frames[i], at);
+  }
+  const std::size_t rows = (elements.frames.size() + per_row - 1) / per_row;
+  part.height += static_cast<double>(rows) * (height + caption + 12) + margin;
+  return part;
+}
+
+}  // namespace
+
+std::string title_of(const SystolicRun& run) {
+  const SystolicReport& r = run.report;
+  return fmt::format("M {} N {} K {} on {}×{} elements, {}{}", r.product.m, r.product.n, r.product.k, r.array.rows,
+                     r.array.cols, name(r.array.dataflow), r.array.preload ? ", preloaded" : "");
+}
+
+std::string render_svg(const SystolicRun& run) {
+  const SystolicReport& r = run.report;
+  const std::string title = title_of(run);
+  std::string subtitle =
+      fmt::format("{} cycles, {} fold{} of {}", r.cycles, r.folds, r.folds == 1 ? "" : "s", run.mapping_formula());
+  if (r.utilization) subtitle += fmt::format(", {:.2f} % busy", 100 * *r.utilization);
+  const std::string_view drawn = r.folds > drawn_folds ? "The first 8 folds" : r.folds == 1 ? "The fold" : "Every fold";
+  const DrawnTimeline folds = draw_timeline(first_folds(run.task.array, run.task.product, drawn_folds), 68);
+  std::string body = text_at("title", {margin, 28}, title) + text_at("soft", {margin, 48}, subtitle) +
+                     text_at("soft", {margin, 78}, drawn) + folds.svg;
+  double bottom = folds.bottom;
+  if (run.drawable())
+    if (const auto elements = frames_of(run)) {
+      const Part frames = draw_frames(run, *elements, bottom);
+      body += frames.svg;
+      bottom += frames.height;
+    }
+  return fmt::format(
+             "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0:.0f} {1:.0f}\" width=\"{0:.0f}\" "
+             "height=\"{1:.0f}\" role=\"img\">\n<title>{2}</title>\n<style>{3}{4}</style>\n",
+             page_width, bottom, escaped(title), timeline_styles(), styles) +
+         box("back", {0, 0, page_width, bottom}) + body + "</svg>\n";
+}
+
+}  // namespace ridge

@@ -1,0 +1,148 @@
+// Products with few rows where B's columns are contiguous, or B is packed: eight rows of B at a time, read side by side
+// at an even pace (memory is quickest so), over which all rows of A pass while 16 columns of them lie in the L1. The
+// sums wait in the L2 meanwhile, all those of 16 columns together: one run for the core to foresee, where rows of C
+// would be as many as A has. Eight rows of 4096 x 4096: 46 GFLOP/s where each four rows of A passed over a whole strip
+// and sums lay in C, 64 this way. V: see block.h.
+#pragma once
+
+#include <array>
+#include <utility>
+
+#include "ridge/tile/cpu/engine.h"
+#include "ridge/tile/cpu/pack_avx2.h"
+
+namespace ridge::tile::cpu {
+
+inline constexpr Index across_deep_avx2 = 8;    // rows of B side by side: with six or ten memory gives less
+inline constexpr int across_columns_avx2 = 16;  // of a block
+inline constexpr int across_rows_avx2 = 4;      // that pass over a block at once
+inline constexpr int across_panels_avx2 = 4;    // of packed B, side by side
+
+// `rows` of all rows of A over eight rows of B, 16 columns. `add`: to the sums that wait.
+template <class V, class T, int rows, int all_rows>
+[[gnu::always_inline]] inline void across_pass(const Unit* a, const T* const (&b)[3], Index b_stride, float* waiting,
+                                               bool add) {
+  constexpr int vectors = across_columns_avx2 / 8;
+  __m256 sums[rows][vectors];
+#pragma GCC unroll 4
+  for (int i = 0; i < rows; ++i)
+#pragma GCC unroll 2
+    for (int v = 0; v < vectors; ++v)
+      sums[i][v] = add ? _mm256_load_ps(waiting + i * across_columns_avx2 + 8 * v) : V::zero();
+#pragma GCC unroll 8
+  for (int s = 0; s < across_deep_avx2; ++s) {
+    __m256 right[vectors];
+#pragma GCC unroll 2
+    for (int v = 0; v < vectors; ++v) right[v] = widened8<V>(b[s / 3] + (s % 3) * b_stride + 8 * v);
+#pragma GCC unroll 4
+    for (int i = 0; i < rows; ++i) {
+      const __m256 l = V::broadcast(a[s * all_rows + i]);
+#pragma GCC unroll 2
+      for (int v = 0; v < vectors; ++v) sums[i][v] = V::multiply_add(sums[i][v], l, right[v]);
+    }
+  }
+#pragma GCC unroll 4
+  for (int i = 0; i < rows; ++i)
+#pragma GCC unroll 2
+    for (int v = 0; v < vectors; ++v) _mm256_store_ps(waiting + i * across_columns_avx2 + 8 * v, sums[i][v]);
+}
+
+// `blocks` of 16 columns over eight rows of B.
+template <class V, class T, int rows>
+void across_avx2(const Strip& x, const Unit* a, const T* from, Index blocks, bool add) {
+  constexpr int passes = (rows + across_rows_avx2 - 1) / across_rows_avx2;
+  constexpr auto first = [](int pass) { return rows / passes * pass + (pass < rows % passes ? pass : rows % passes); };
+  const Index b_stride = x.b_stride, panel = x.b_panel;
+  const T* b[3] = {from, from + 3 * b_stride, from + 6 * b_stride};  // three rows share a pointer: see block.h
+  float* waiting = static_cast<float*>(x.sums);
+  for (; blocks > 0; --blocks) {
+    [&]<int... pass>(std::integer_sequence<int, pass...>) __attribute__((always_inline)) {
+      (across_pass<V, T, first(pass + 1) - first(pass), rows>(a + first(pass), b, b_stride,
+                                                              waiting + first(pass) * across_columns_avx2, add),
+       ...);
+    }
+    (std::make_integer_sequence<int, passes>{});
+    waiting += rows * across_columns_avx2, b[0] += panel, b[1] += panel, b[2] += panel;
+  }
+}
+
+template <class V, class T, int... i>
+constexpr std::array<void (*)(const Strip&, const Unit*, const T*, Index, bool), sizeof...(i)> across_rows(
+    std::integer_sequence<int, i...>) {
+  return {across_avx2<V, T, i + 1>...};
+}
+template <class V, class T>
+inline constexpr auto across_by_rows = across_rows<V, T>(std::make_integer_sequence<int, most_thin_rows_across>{});
+
+// The last columns, less than 16, over eight rows of B: of a copy that zeros make whole.
+template <class V, class T> void across_edge(const Strip& x, const Unit* a, const T* b, Index from, bool add) {
+  alignas(32) float whole[across_deep_avx2 * across_columns_avx2];
+  for (Index s = 0; s < across_deep_avx2; ++s)
+    for (int v = 0; v < across_columns_avx2; v += 8) {
+      const Index left = x.n - from - v;
+      _mm256_store_ps(whole + s * across_columns_avx2 + v,
+                      left > 0 ? widened8<V>(b + s * x.b_stride + from + v, left) : V::zero());
+    }
+  Strip edge = x;
+  edge.b_stride = across_columns_avx2, edge.sums = static_cast<float*>(x.sums) + from * x.rows;
+  across_by_rows<V, float>[static_cast<std::size_t>(x.rows - 1)](edge, a, whole, 1, add);
+}
+
+// What is left of k, less than eight rows of B: a row of A at a time.
+template <class V, class T>
+[[gnu::noinline]] void across_rest(const Strip& x, const Unit* a, const T* b, Index steps, bool add) {
+  float* waiting = static_cast<float*>(x.sums);
+  for (Index j = 0; j < x.n; j += across_columns_avx2, b += x.b_panel)
+    for (int i = 0; i < x.rows; ++i)
+      for (int v = 0; v < across_columns_avx2; v += 8, waiting += 8) {
+        __m256 sum = add ? _mm256_load_ps(waiting) : V::zero();
+        for (Index s = 0; s < steps && j + v < x.n; ++s)
+          sum = V::multiply_add(sum, V::broadcast(a[s * x.rows + i]), widened8<V>(b + s * x.b_stride + v, x.n - j - v));
+        _mm256_store_ps(waiting, sum);
+      }
+}
+
+template <class V> void across_out(const Strip& x) {
+  const float* waiting = static_cast<const float*>(x.sums);
+  for (Index j = 0; j < x.n; j += across_columns_avx2)
+    for (int i = 0; i < x.rows; ++i)
+      for (int v = 0; v < across_columns_avx2; v += 8, waiting += 8) {
+        if (j + v >= x.n) continue;
+        float* const c = static_cast<float*>(x.c) + i * x.c_stride + j + v;
+        const int part = x.n - j - v < 8 ? static_cast<int>(x.n - j - v) : 8;
+        const __m256 sum = _mm256_load_ps(waiting);
+        V::sum_store_part(c, x.add ? V::sum_add(sum, V::sum_load_part(c, part)) : sum, part);
+      }
+}
+
+// All of k over one strip; `whole` blocks of 16 columns, and those of an edge.
+template <class V, class T> void across_strip(const Strip& x, Index whole) {
+  const T* b = static_cast<const T*>(x.b);
+  const Unit* a = x.a;
+  for (Index k = x.k; k > 0; k -= across_deep_avx2) {
+    const bool add = k < x.k;
+    if (k < across_deep_avx2) {
+      across_rest<V, T>(x, a, b, k, add);
+    } else {
+      across_by_rows<V, T>[static_cast<std::size_t>(x.rows - 1)](x, a, b, whole, add);
+      if (whole * across_columns_avx2 < x.n) across_edge<V, T>(x, a, b, whole * across_columns_avx2, add);
+    }
+    a += across_deep_avx2 * x.rows, b += across_deep_avx2 * x.b_stride;
+  }
+  across_out<V>(x);
+}
+
+// Packed panels are runs of memory each: more than a few side by side are too many. The last one is whole.
+template <class V, class T> void thin_across_avx2(const Strip& x) {
+  if (x.b_panel == across_columns_avx2) return across_strip<V, T>(x, x.n / across_columns_avx2);
+  constexpr Index wide = across_panels_avx2 * across_columns_avx2;
+  Strip part = x;
+  for (Index j = 0; j < x.n; j += wide) {
+    part.n = x.n - j < wide ? x.n - j : wide;
+    part.b = static_cast<const T*>(x.b) + j / across_columns_avx2 * x.b_panel;
+    part.c = static_cast<float*>(x.c) + j;
+    across_strip<V, T>(part, (part.n + across_columns_avx2 - 1) / across_columns_avx2);
+  }
+}
+
+}  // namespace ridge::tile::cpu

@@ -1,0 +1,82 @@
+// AVX512_BF16: a unit is a pair of bf16 along k, and vdpbf16ps multiplies and adds 16 pairs at the rate of 16 f32;
+// VNNI: a unit is four int8, and vpdpbusd multiplies and adds 16 such fours.
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"  // g++ 12 warns about its own _mm512_undefined_*
+#include "ridge/tile/cpu/block.h"
+#if defined(__AVX512BF16__)
+#include "ridge/tile/cpu/thin_avx512.h"
+#endif
+
+namespace ridge::tile::cpu {
+
+#if defined(__AVX512BF16__)
+namespace {
+struct Here {};
+struct V : FloatVectors512<Here> {
+  [[gnu::always_inline]] static Register multiply_add(Register c, Register a, Register b) {
+    asm("vdpbf16ps %2, %1, %0" : "+v"(c) : "v"(b), "v"(a));
+    return c;
+  }
+  [[gnu::always_inline]] static Register multiply_add_at(Register c, const Unit& a, Register b) {
+    asm("vdpbf16ps %2%{1to16%}, %1, %0" : "+v"(c) : "v"(b), "m"(a));
+    return c;
+  }
+};
+
+using Quads = QuadVectors512<Here>;
+
+// Few rows wait for B's int8 to be widened: to f32 that takes two instructions for 16, to pairs of bf16 five for
+// 32, and a core may multiply those at half the rate (Emerald Rapids does).
+const Engine* widened() { return avx512_engine(DType::bf16, DType::int8); }
+
+template <class A, class B> constexpr Engine pairs{
+    .rows = 14,
+    .cols = 32,
+    .per_unit = 2,
+    .direct_left = sizeof(A) == 2,
+    .block = block<V, 14, sizeof(A) == 2>,
+    .left = packers_avx512<Here, A, Bf16>,
+    .right = packers_avx512<Here, B, Bf16>,
+    .thin_along = thin_along<Dots16<V, Bf16, B>>,
+    .thin_across = thin_across<V, Bf16, B>,
+    .for_few = sizeof(B) == 1 ? widened : nullptr,
+};
+constexpr Engine integers{
+    .rows = 14,
+    .cols = 32,
+    .per_unit = 4,
+    .left_tail = Quads::left_tail,
+    .block = block<Quads, 14, false>,
+    .left = packers_avx512<Here, std::int8_t, std::int8_t, Quads::left_tail>,
+    .right = packers_avx512<Here, std::int8_t, std::uint8_t>,
+    .thin_along = thin_along<Dots16<Quads, std::uint8_t, std::int8_t>>,
+    .thin_across = thin_across<Quads, std::uint8_t, std::int8_t>,
+    .most_thin_along = 2 * most_thin_rows,
+};
+}  // namespace
+
+const Engine* avx512_bf16_engine(DType a, DType b) {
+  if (a == DType::bf16 && b == DType::bf16) return &pairs<Bf16, Bf16>;
+  if (a == DType::bf16 && b == DType::int8) return &pairs<Bf16, std::int8_t>;
+  if (a == DType::int8 && b == DType::bf16) return &pairs<std::int8_t, Bf16>;
+  if (a == DType::int8 && b == DType::int8) return &integers;
+  return nullptr;
+}
+
+// Up to four rows wait for memory, and pairs take fewer instructions.
+const Engine* avx512_wide_bf16_engine(DType a, DType b) {
+  if (a == DType::int8 && b == DType::int8) return &integers;
+  if (a != DType::bf16 || b != DType::bf16) return nullptr;
+  static const Engine wide = [] {
+    Engine e = *avx512_engine(DType::bf16, DType::bf16);
+    e.for_few = [] { return &pairs<Bf16, Bf16>; };
+    e.few = {4, 4, 4};
+    return e;
+  }();
+  return &wide;
+}
+#else
+const Engine* avx512_bf16_engine(DType, DType) { return nullptr; }
+const Engine* avx512_wide_bf16_engine(DType, DType) { return nullptr; }
+#endif
+
+}  // namespace ridge::tile::cpu

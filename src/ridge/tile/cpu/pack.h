@@ -1,0 +1,57 @@
+// Packing in plain C++, for instruction sets that bring nothing better: panels of units, [steps][width]. A unit holds
+// what one step of k multiplies: an f32 (shorter formats are widened here, once, so that the multiply never sees them)
+// or several short elements side by side; W is what the multiply takes, T what lies in memory. Tag is a type of an
+// unnamed namespace: see block.h.
+#pragma once
+
+#include <cstring>
+
+#include "ridge/base/float16.h"
+#include "ridge/tile/cpu/engine.h"
+
+namespace ridge::tile::cpu {
+
+// x as W, which holds it exactly.
+template <class Tag, class W, class T> [[gnu::always_inline]] inline W held(T x) {
+  if constexpr (__is_same(W, T)) {
+    return x;
+  } else if constexpr (__is_same(W, Bf16)) {
+    return to_bf16(static_cast<float>(x));
+  } else if constexpr (requires { to_float(x); }) {
+    return to_float(x);
+  } else {
+    return static_cast<W>(x);
+  }
+}
+
+template <class W> inline constexpr int per_unit = sizeof(Unit) / sizeof(W);
+
+// The unit of elements p[0], p[stride], … of which `count` exist.
+template <class Tag, class T, class W>
+[[gnu::always_inline]] inline Unit unit_of(const T* p, Index stride, Index count) {
+  W parts[per_unit<W>] = {};
+  for (Index i = 0; i < (count < per_unit<W> ? count : per_unit<W>); ++i) parts[i] = held<Tag, W>(p[i * stride]);
+  return __builtin_bit_cast(Unit, parts);
+}
+
+template <class Tag, class T, class W> void pack_along(const Packing& x) {
+  const T* const source = static_cast<const T*>(x.source);
+  for (Index k = 0, step = 0; k < x.k; k += per_unit<W>, ++step) {
+    Unit* const out = x.out + step * x.width;
+    for (int i = 0; i < x.lanes; ++i) out[i] = unit_of<Tag, T, W>(source + i * x.stride + k, 1, x.k - k);
+    for (int i = x.lanes; i < x.width; ++i) out[i] = 0;
+  }
+}
+
+template <class Tag, class T, class W> void pack_across(const Packing& x) {
+  const T* const source = static_cast<const T*>(x.source);
+  for (Index k = 0, step = 0; k < x.k; k += per_unit<W>, ++step) {
+    Unit* const out = x.out + step * x.width;
+    for (int i = 0; i < x.lanes; ++i) out[i] = unit_of<Tag, T, W>(source + k * x.stride + i, x.stride, x.k - k);
+    for (int i = x.lanes; i < x.width; ++i) out[i] = 0;
+  }
+}
+
+template <class Tag, class T, class W> inline constexpr Packers packers{pack_along<Tag, T, W>, pack_across<Tag, T, W>};
+
+}  // namespace ridge::tile::cpu

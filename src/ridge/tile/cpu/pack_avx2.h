@@ -1,0 +1,196 @@
+// Packing with AVX2, F16C: as pack_avx512.h, 8 x 8 units at a time, of f32 or of pairs of int16. T is what lies in
+// memory. Tag is a type of an unnamed namespace: see block.h.
+#pragma once
+
+#include <immintrin.h>
+
+#include "ridge/base/float16.h"
+#include "ridge/tile/cpu/pack.h"
+
+namespace ridge::tile::cpu {
+
+template <class Tag> [[gnu::always_inline]] inline __m256i first_lanes8(Index n) {
+  const int lanes = n > 8 ? 8 : static_cast<int>(n);
+  return _mm256_cmpgt_epi32(_mm256_set1_epi32(lanes), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+}
+
+// A masked store costs some cores forty operations.
+template <class Tag> [[gnu::always_inline]] inline void store_first(float* p, __m256 x, int n) {
+  if (n >= 8) return _mm256_storeu_ps(p, x);
+  __m128 part = _mm256_castps256_ps128(x);
+  if (n & 4) {
+    _mm_storeu_ps(p, part);
+    part = _mm256_extractf128_ps(x, 1), p += 4;
+  }
+  if (n & 2) {
+    _mm_storel_pi(reinterpret_cast<__m64*>(p), part);
+    part = _mm_movehl_ps(part, part), p += 2;
+  }
+  if (n & 1) _mm_store_ss(p, part);
+}
+
+// Eight neighbours as f32, which holds them exactly.
+template <class Tag, class T> [[gnu::always_inline]] inline __m256 widened8(const T* p) {
+  if constexpr (sizeof(T) == 4) {
+    return _mm256_loadu_ps(reinterpret_cast<const float*>(p));
+  } else if constexpr (sizeof(T) == 1) {
+    return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p))));
+  } else {
+    const __m128i bits = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
+    if constexpr (__is_same(T, Bf16))
+      return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(bits), 16));
+    else
+      return _mm256_cvtph_ps(bits);
+  }
+}
+// … of which `left` exist; the others are 0.
+template <class Tag, class T> [[gnu::always_inline]] inline __m256 widened8(const T* p, Index left) {
+  if (left >= 8) return widened8<Tag>(p);
+  if constexpr (sizeof(T) == 4) {
+    return _mm256_maskload_ps(reinterpret_cast<const float*>(p), first_lanes8<Tag>(left));
+  } else {
+    T held[8] = {};
+    __builtin_memcpy(held, p, static_cast<std::size_t>(left) * sizeof(T));  // at any address
+    return widened8<Tag>(held);
+  }
+}
+
+// Two neighbours along k, which vpmaddwd multiplies at once: int8 held as int16, so that no product overflows.
+struct PairOfInt8 {};
+
+// Eight neighbouring units of T along k, as they lie in a register.
+template <class T> struct Units8 {
+  using Element = T;
+  static constexpr int per_unit = 1;
+  template <class Tag> [[gnu::always_inline]] static __m256 load(const T* p) { return widened8<Tag>(p); }
+  template <class Tag> [[gnu::always_inline]] static __m256 load(const T* p, Index left) {
+    return widened8<Tag>(p, left);
+  }
+};
+template <> struct Units8<PairOfInt8> {
+  using Element = std::int8_t;
+  static constexpr int per_unit = 2;
+  template <class Tag> [[gnu::always_inline]] static __m256 load(const std::int8_t* p) {
+    return _mm256_castsi256_ps(_mm256_cvtepi8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))));
+  }
+  template <class Tag> [[gnu::always_inline]] static __m256 load(const std::int8_t* p, Index left) {
+    if (left >= 16) return load<Tag>(p);
+    std::int8_t held[16] = {};
+    __builtin_memcpy(held, p, static_cast<std::size_t>(left));
+    return load<Tag>(held);
+  }
+};
+
+template <class Tag> [[gnu::always_inline]] inline void transpose8(__m256 (&r)[8]) {
+  __m256 t[8];
+#pragma GCC unroll 4
+  for (int i = 0; i < 4; ++i) {
+    t[2 * i] = _mm256_unpacklo_ps(r[2 * i], r[2 * i + 1]);
+    t[2 * i + 1] = _mm256_unpackhi_ps(r[2 * i], r[2 * i + 1]);
+  }
+#pragma GCC unroll 2
+  for (int i = 0; i < 8; i += 4) {
+    r[i] = _mm256_shuffle_ps(t[i], t[i + 2], 0x44);
+    r[i + 1] = _mm256_shuffle_ps(t[i], t[i + 2], 0xee);
+    r[i + 2] = _mm256_shuffle_ps(t[i + 1], t[i + 3], 0x44);
+    r[i + 3] = _mm256_shuffle_ps(t[i + 1], t[i + 3], 0xee);
+  }
+#pragma GCC unroll 4
+  for (int i = 0; i < 4; ++i) {
+    t[i] = _mm256_permute2f128_ps(r[i], r[4 + i], 0x20);
+    t[4 + i] = _mm256_permute2f128_ps(r[i], r[4 + i], 0x31);
+  }
+#pragma GCC unroll 8
+  for (int i = 0; i < 8; ++i) r[i] = t[i];
+}
+
+template <class Tag, class T> void pack_along_avx2(const Packing& x) {
+  using Units = Units8<T>;
+  using Element = typename Units::Element;
+  constexpr int per_unit = Units::per_unit, deep = 8 * per_unit;
+  const Index units = (x.k + per_unit - 1) / per_unit;
+  if (x.width == 1) {  // a row of few: no transposition
+    for (Index k = 0, step = 0; step < units; k += deep, step += 8)
+      store_first<Tag>(reinterpret_cast<float*>(x.out) + step,
+                       Units::template load<Tag>(static_cast<const Element*>(x.source) + k, x.k - k),
+                       units - step < 8 ? static_cast<int>(units - step) : 8);
+    return;
+  }
+  for (int lane = 0; lane < x.width; lane += 8) {
+    const Element* const source = static_cast<const Element*>(x.source) + lane * x.stride;
+    const int lanes = x.lanes - lane, wide = x.width - lane;
+    for (Index k = 0, step = 0; step < units; k += deep, step += 8) {
+      __m256 r[8];
+      const Index left = units - step;
+      for (int i = 0; i < (lanes < 8 ? lanes : 8); ++i)  // k is contiguous: four lines ahead, in the L2: rows of a
+        __builtin_prefetch(reinterpret_cast<const char*>(source + i * x.stride + k) + 256, 0, 2);  // power of two
+      if (lanes >= 8 && k + deep <= x.k) {
+#pragma GCC unroll 8
+        for (int i = 0; i < 8; ++i) r[i] = Units::template load<Tag>(source + i * x.stride + k);
+      } else {
+#pragma GCC unroll 8
+        for (int i = 0; i < 8; ++i)
+          r[i] = i < lanes ? Units::template load<Tag>(source + i * x.stride + k, x.k - k) : _mm256_setzero_ps();
+      }
+      transpose8<Tag>(r);
+      float* const out = reinterpret_cast<float*>(x.out) + step * x.width + lane;
+      if (left >= 8 && wide >= 8) {
+#pragma GCC unroll 8
+        for (int i = 0; i < 8; ++i) _mm256_storeu_ps(out + i * x.width, r[i]);
+      } else if (left >= 8 && wide == 6) {
+#pragma GCC unroll 8
+        for (int i = 0; i < 8; ++i) store_first<Tag>(out + i * x.width, r[i], 6);
+      } else {
+#pragma GCC unroll 8
+        for (int i = 0; i < 8; ++i)
+          if (i < left) store_first<Tag>(out + i * x.width, r[i], wide);
+      }
+    }
+  }
+}
+
+// Sixteen bytes, of which `count` exist; the others are 0. At any address.
+template <class Tag> [[gnu::always_inline]] inline __m128i first_bytes(const std::int8_t* p, int count) {
+  if (count >= 16) return _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
+  std::int8_t held[16] = {};
+  __builtin_memcpy(held, p, static_cast<std::size_t>(count));
+  return _mm_loadu_si128(reinterpret_cast<const __m128i*>(held));
+}
+
+// Lanes are contiguous: each byte of a row of k stands beside that of the next row, then both are widened.
+template <class Tag> void pack_pairs_across_avx2(const Packing& x) {
+  const std::int8_t* source = static_cast<const std::int8_t*>(x.source);
+  float* out = reinterpret_cast<float*>(x.out);
+  for (Index k = 0; k < x.k; k += 2, source += 2 * x.stride, out += x.width) {
+    const __m128i first = first_bytes<Tag>(source, x.lanes);
+    const __m128i second = k + 1 < x.k ? first_bytes<Tag>(source + x.stride, x.lanes) : _mm_setzero_si128();
+    const __m128i halves[2] = {_mm_unpacklo_epi8(first, second), _mm_unpackhi_epi8(first, second)};
+    for (int lane = 0; lane < x.width; lane += 8)
+      store_first<Tag>(out + lane, _mm256_castsi256_ps(_mm256_cvtepi8_epi16(halves[lane / 8])), x.width - lane);
+  }
+}
+
+template <class Tag, class T> void pack_across_avx2(const Packing& x) {
+  const T* source = static_cast<const T*>(x.source);
+  float* out = reinterpret_cast<float*>(x.out);
+  for (Index k = 0; k < x.k; ++k, source += x.stride, out += x.width) {
+    __builtin_prefetch(source + 12 * x.stride, 0, 3);
+    if (x.lanes == 16) {
+      _mm256_storeu_ps(out, widened8<Tag>(source));
+      _mm256_storeu_ps(out + 8, widened8<Tag>(source + 8));
+      continue;
+    }
+    for (int lane = 0; lane < x.width; lane += 8)
+      store_first<Tag>(out + lane, lane < x.lanes ? widened8<Tag>(source + lane, x.lanes - lane) : _mm256_setzero_ps(),
+                       x.width - lane);
+  }
+}
+
+template <class Tag, class T> inline constexpr Packers packers_avx2{pack_along_avx2<Tag, T>, pack_across_avx2<Tag, T>};
+// A's panels are so narrow that elements one by one are as fast.
+template <class Tag>
+inline constexpr Packers left_pairs_avx2{pack_along_avx2<Tag, PairOfInt8>, pack_across<Tag, std::int8_t, std::int16_t>};
+template <class Tag>
+inline constexpr Packers right_pairs_avx2{pack_along_avx2<Tag, PairOfInt8>, pack_pairs_across_avx2<Tag>};
+
+}  // namespace ridge::tile::cpu

@@ -1,0 +1,229 @@
+// Packing with AVX-512. Where k is contiguous a panel is a transposition, done 16 x 16 units at a time in registers (64
+// shuffles for 256 units); where lanes are contiguous it is a copy, and for pairs an interleaving of two rows. W is
+// what the multiply takes, T what lies in memory. vpdpbusd takes unsigned times signed: B's int8 are held as uint8 of
+// 128 more (W is std::uint8_t), and A's rows end with -128 times their sums (`tail`), from which the products' sums
+// start: int32 wraps around, so what comes out is exact. Tag is a type of an unnamed namespace: see block.h.
+#pragma once
+
+#include <immintrin.h>
+
+#include "ridge/base/float16.h"
+#include "ridge/tile/cpu/engine.h"
+
+namespace ridge::tile::cpu {
+
+template <class Tag> [[gnu::always_inline]] inline __mmask16 first_lanes(Index n) {
+  return n >= 16 ? 0xffff : n <= 0 ? 0 : static_cast<__mmask16>((1u << n) - 1);
+}
+
+template <class Tag> [[gnu::always_inline]] inline void transpose16(__m512i (&r)[16]) {
+  __m512i t[16];
+#pragma GCC unroll 8
+  for (int i = 0; i < 8; ++i) {
+    t[2 * i] = _mm512_unpacklo_epi32(r[2 * i], r[2 * i + 1]);
+    t[2 * i + 1] = _mm512_unpackhi_epi32(r[2 * i], r[2 * i + 1]);
+  }
+#pragma GCC unroll 4
+  for (int i = 0; i < 4; ++i) {
+    r[4 * i] = _mm512_unpacklo_epi64(t[4 * i], t[4 * i + 2]);
+    r[4 * i + 1] = _mm512_unpackhi_epi64(t[4 * i], t[4 * i + 2]);
+    r[4 * i + 2] = _mm512_unpacklo_epi64(t[4 * i + 1], t[4 * i + 3]);
+    r[4 * i + 3] = _mm512_unpackhi_epi64(t[4 * i + 1], t[4 * i + 3]);
+  }
+#pragma GCC unroll 4
+  for (int i = 0; i < 4; ++i) {
+    t[i] = _mm512_shuffle_i32x4(r[i], r[4 + i], 0x88);
+    t[4 + i] = _mm512_shuffle_i32x4(r[i], r[4 + i], 0xdd);
+    t[8 + i] = _mm512_shuffle_i32x4(r[8 + i], r[12 + i], 0x88);
+    t[12 + i] = _mm512_shuffle_i32x4(r[8 + i], r[12 + i], 0xdd);
+  }
+#pragma GCC unroll 4
+  for (int i = 0; i < 4; ++i) {
+    r[i] = _mm512_shuffle_i32x4(t[i], t[8 + i], 0x88);
+    r[8 + i] = _mm512_shuffle_i32x4(t[i], t[8 + i], 0xdd);
+    r[4 + i] = _mm512_shuffle_i32x4(t[4 + i], t[12 + i], 0x88);
+    r[12 + i] = _mm512_shuffle_i32x4(t[4 + i], t[12 + i], 0xdd);
+  }
+}
+
+// Up to 32 elements in memory as W of two bytes.
+template <class Tag, class T, class W> [[gnu::always_inline]] inline __m512i shorts(__mmask32 mask, const T* p) {
+  if constexpr (sizeof(T) == 2) {
+    return _mm512_maskz_loadu_epi16(mask, p);
+  } else {
+    static_assert(__is_same(T, std::int8_t), "shorts come of two-byte formats and of int8");
+    if constexpr (!__is_same(W, Bf16)) return _mm512_cvtepi8_epi16(_mm256_maskz_loadu_epi8(mask, p));
+    const auto half = [](__mmask16 some, const T* at) __attribute__((always_inline)) {
+      return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_maskz_loadu_epi8(some, at)));
+    };
+    const __m512 low = half(static_cast<__mmask16>(mask), p), high = half(static_cast<__mmask16>(mask >> 16), p + 16);
+    return __builtin_bit_cast(__m512i, _mm512_cvtne2ps_pbh(high, low));
+  }
+}
+
+// Up to 64 int8 as W.
+template <class Tag, class W> [[gnu::always_inline]] inline __m512i quads(__mmask64 mask, const std::int8_t* p) {
+  const __m512i x = _mm512_maskz_loadu_epi8(mask, p);
+  return __is_same(W, std::uint8_t) ? _mm512_xor_si512(x, _mm512_set1_epi8(-128)) : x;
+}
+
+// `count` (at most four) rows of up to 32 int8, interleaved: the units of 16 columns in each of out.
+template <class Tag, class W> [[gnu::always_inline]] inline void quads_across(const std::int8_t* p, Index stride,
+                                                                              Index count, __mmask32 mask,
+                                                                              __m512i (&out)[2]) {
+  const auto row = [&](Index i) __attribute__((always_inline)) {
+    if (mask == ~__mmask32{0} && count >= 4)
+      return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p + i * stride));
+    return _mm256_maskz_loadu_epi8(i < count ? mask : 0, p + (i < count ? i : 0) * stride);
+  };
+  // Two rows: four columns, the four 16 further on, the same of the other row; then the rows' bytes in turn.
+  const __m512i columns = _mm512_set_epi32(15, 11, 7, 3, 14, 10, 6, 2, 13, 9, 5, 1, 12, 8, 4, 0);
+  const __m512i in_turn = _mm512_broadcast_i32x4(_mm_set_epi8(15, 7, 14, 6, 13, 5, 12, 4, 11, 3, 10, 2, 9, 1, 8, 0));
+  const auto two = [&](Index i) __attribute__((always_inline)) {
+    const __m512i rows = _mm512_inserti64x4(_mm512_castsi256_si512(row(i)), row(i + 1), 1);
+    return _mm512_shuffle_epi8(_mm512_permutexvar_epi32(columns, rows), in_turn);
+  };
+  const __m512i even = two(0), odd = two(2);
+  out[0] = _mm512_unpacklo_epi16(even, odd), out[1] = _mm512_unpackhi_epi16(even, odd);
+  if constexpr (__is_same(W, std::uint8_t))
+    for (__m512i& x : out) x = _mm512_xor_si512(x, _mm512_set1_epi8(-128));
+}
+
+// total + 128 times the sums of each unit's four int8.
+template <class Tag> [[gnu::always_inline]] inline __m512i add_quads(__m512i total, __m512i units) {
+  return _mm512_dpbusd_epi32(total, _mm512_set1_epi8(-128), units);
+}
+template <class Tag> [[gnu::always_inline]] inline __m512i negative(__m512i x) {
+  return _mm512_sub_epi32(_mm512_setzero_si512(), x);
+}
+
+// Up to 16 units of one lane; `left` elements exist from p on.
+template <class Tag, class T, class W> [[gnu::always_inline]] inline __m512i units_along(const T* p, Index left) {
+  if constexpr (sizeof(W) == 1) {
+    return quads<Tag, W>(left >= 64 ? ~__mmask64{0} : (__mmask64{1} << left) - 1, p);
+  } else if constexpr (sizeof(W) == 2) {
+    return shorts<Tag, T, W>(left >= 32 ? ~__mmask32{0} : (__mmask32{1} << left) - 1, p);
+  } else if constexpr (sizeof(T) == 4) {
+    return _mm512_maskz_loadu_epi32(first_lanes<Tag>(left), p);
+  } else if constexpr (sizeof(T) == 1) {
+    static_assert(__is_same(T, std::int8_t), "of one-byte formats int8 is widened");
+    return _mm512_castps_si512(
+        _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_maskz_loadu_epi8(first_lanes<Tag>(left), p))));
+  } else {
+    static_assert(sizeof(T) == 2, "widening loads are written for one- and two-byte formats");
+    const __m256i bits = _mm256_maskz_loadu_epi16(first_lanes<Tag>(left), p);
+    if constexpr (__is_same(T, Bf16)) return _mm512_slli_epi32(_mm512_cvtepu16_epi32(bits), 16);
+    return _mm512_castps_si512(_mm512_cvtph_ps(bits));
+  }
+}
+
+template <class Tag, class T, class W, int tail> void pack_along_avx512(const Packing& x) {
+  constexpr Index per_unit = sizeof(Unit) / sizeof(W);
+  const Index units = (x.k + per_unit - 1) / per_unit;
+  if (x.width == 1) {  // a row of few: no transposition
+    __m512i total = _mm512_setzero_si512();
+    for (Index u = 0; u < units; u += 16) {
+      const __m512i r = units_along<Tag, T, W>(static_cast<const T*>(x.source) + u * per_unit, x.k - u * per_unit);
+      _mm512_mask_storeu_epi32(x.out + u, first_lanes<Tag>(units - u), r);
+      if constexpr (tail > 0) total = add_quads<Tag>(total, r);
+    }
+    if constexpr (tail > 0) x.out[units] = -_mm512_reduce_add_epi32(total);
+    return;
+  }
+  for (int lane = 0; lane < x.width; lane += 16) {
+    const T* const source = static_cast<const T*>(x.source) + lane * x.stride;
+    const int lanes = x.lanes - lane;
+    const __mmask16 out_mask = first_lanes<Tag>(x.width - lane);
+    __m512i total = _mm512_setzero_si512();
+    for (Index u = 0; u < units; u += 16) {
+      __m512i r[16];
+      for (int i = 0; i < (lanes < 16 ? lanes : 16); ++i)  // k is contiguous: four lines ahead
+        __builtin_prefetch(reinterpret_cast<const char*>(source + i * x.stride + u * per_unit) + 256, 0, 3);
+      if (lanes >= 16) {
+#pragma GCC unroll 16
+        for (int i = 0; i < 16; ++i)
+          r[i] = units_along<Tag, T, W>(source + i * x.stride + u * per_unit, x.k - u * per_unit);
+      } else {
+#pragma GCC unroll 16
+        for (int i = 0; i < 16; ++i) {
+          r[i] = i < lanes ? units_along<Tag, T, W>(source + i * x.stride + u * per_unit, x.k - u * per_unit)
+                           : _mm512_setzero_si512();
+        }
+      }
+      transpose16<Tag>(r);
+      if constexpr (tail > 0) {
+#pragma GCC unroll 16
+        for (int i = 0; i < 16; ++i) total = add_quads<Tag>(total, r[i]);
+      }
+      Unit* const out = x.out + u * x.width + lane;
+      const Index steps = units - u < 16 ? units - u : 16;
+      if (steps == 16) {
+#pragma GCC unroll 16
+        for (int i = 0; i < 16; ++i) _mm512_mask_storeu_epi32(out + i * x.width, out_mask, r[i]);
+      } else {
+#pragma GCC unroll 16
+        for (int i = 0; i < 16; ++i)
+          if (i < steps) _mm512_mask_storeu_epi32(out + i * x.width, out_mask, r[i]);
+      }
+    }
+    if constexpr (tail > 0) _mm512_mask_storeu_epi32(x.out + units * x.width + lane, out_mask, negative<Tag>(total));
+  }
+}
+
+// Picks pairs of the first sixteen of two rows: one of each, side by side.
+template <class Tag> [[gnu::always_inline]] inline __m512i pair_places() {
+  return _mm512_set_epi16(47, 15, 46, 14, 45, 13, 44, 12, 43, 11, 42, 10, 41, 9, 40, 8, 39, 7, 38, 6, 37, 5, 36, 4, 35,
+                          3, 34, 2, 33, 1, 32, 0);
+}
+
+template <class Tag, class T, class W, int tail> void pack_across_avx512(const Packing& x) {
+  const T* source = static_cast<const T*>(x.source);
+  const __mmask16 in0 = first_lanes<Tag>(x.lanes), in1 = first_lanes<Tag>(x.lanes - 16);
+  const __mmask16 out0 = first_lanes<Tag>(x.width), out1 = first_lanes<Tag>(x.width - 16);
+  Unit* out = x.out;
+  if constexpr (sizeof(W) == 4) {
+    for (Index k = 0; k < x.k; ++k, source += x.stride, out += x.width) {
+      __builtin_prefetch(source + 16 * x.stride, 0, 2);
+      __builtin_prefetch(source + 16 * x.stride + (out1 ? 16 : x.lanes - 1), 0, 2);
+      _mm512_mask_storeu_epi32(out, out0, units_along<Tag, T, W>(source, in0 == 0xffff ? 16 : x.lanes));
+      if (out1)
+        _mm512_mask_storeu_epi32(out + 16, out1,
+                                 units_along<Tag, T, W>(source + 16, in1 == 0xffff ? 16 : x.lanes - 16));
+    }
+  } else if constexpr (sizeof(W) == 1) {
+    const __mmask32 in = __mmask32{in1} << 16 | in0;
+    __m512i total[2] = {_mm512_setzero_si512(), _mm512_setzero_si512()}, units[2];
+    for (Index k = 0; k < x.k; k += 4, source += 4 * x.stride, out += x.width) {
+#pragma GCC unroll 4
+      for (int i = 0; i < 4; ++i) __builtin_prefetch(source + (16 + i) * x.stride, 0, 3);
+      quads_across<Tag, W>(source, x.stride, x.k - k, in, units);
+      _mm512_mask_storeu_epi32(out, out0, units[0]);
+      if (out1) _mm512_mask_storeu_epi32(out + 16, out1, units[1]);
+      if constexpr (tail > 0)
+        for (int i = 0; i < 2; ++i) total[i] = add_quads<Tag>(total[i], units[i]);
+    }
+    if constexpr (tail > 0) {
+      _mm512_mask_storeu_epi32(out, out0, negative<Tag>(total[0]));
+      if (out1) _mm512_mask_storeu_epi32(out + 16, out1, negative<Tag>(total[1]));
+    }
+  } else {
+    static_assert(sizeof(W) == 2, "pairs");
+    const __m512i low = pair_places<Tag>();
+    const __m512i high = _mm512_add_epi16(low, _mm512_set1_epi16(16));
+    const __mmask32 in = __mmask32{in1} << 16 | in0;
+    for (Index k = 0; k < x.k; k += 2, source += 2 * x.stride, out += x.width) {
+      __builtin_prefetch(source + 16 * x.stride, 0, 3);
+      __builtin_prefetch(source + 17 * x.stride, 0, 3);
+      const bool pair = k + 1 < x.k;
+      const __m512i even = shorts<Tag, T, W>(in, source);
+      const __m512i odd = shorts<Tag, T, W>(pair ? in : 0, source + (pair ? x.stride : 0));
+      _mm512_mask_storeu_epi32(out, out0, _mm512_permutex2var_epi16(even, low, odd));
+      if (out1) _mm512_mask_storeu_epi32(out + 16, out1, _mm512_permutex2var_epi16(even, high, odd));
+    }
+  }
+}
+
+template <class Tag, class T, class W, int tail = 0>
+inline constexpr Packers packers_avx512{pack_along_avx512<Tag, T, W, tail>, pack_across_avx512<Tag, T, W, tail>};
+
+}  // namespace ridge::tile::cpu

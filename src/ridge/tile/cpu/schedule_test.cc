@@ -1,0 +1,136 @@
+#include "ridge/tile/cpu/schedule.h"
+
+#include <gtest/gtest.h>
+
+#include "ridge/pool/isa.h"
+
+namespace ridge::tile::cpu {
+namespace {
+
+constexpr TileLimits limits{112, 4096, 4096};
+
+// A[k, m] and B[k, n], whose places are not looked at.
+Schedule of(Problem p, int threads) {
+  Matrix a, b;
+  a.row_stride = 1, a.col_stride = p.m, b.row_stride = 1, b.col_stride = p.n;
+  return choose(p, {engine(DType::f32, DType::f32), 4, 4, &a, &b}, limits, threads);
+}
+
+Index packed_bytes(const Problem& p, const Schedule& s) { return ceil_div(p.m, s.groups) * p.k * 4; }
+
+TEST(Schedule, threads_with_columns_enough_share_each_group_of_rows) {
+  for (const int threads : {1, 2, 4}) {
+    const Problem p{1, 8192, 4096, 4096};
+    const Schedule s = of(p, threads);
+    EXPECT_TRUE(s.team) << threads << " threads";
+    EXPECT_EQ(s.column_blocks % threads, 0);
+    EXPECT_LE(packed_bytes(p, s), Index{16} << 20);
+    EXPECT_GE(packed_bytes(p, s), Index{8} << 20);  // each group costs a pass over B
+  }
+}
+
+TEST(Schedule, groups_of_threads_that_share_none_take_the_room_of_one) {
+  for (const Problem& p : {Problem{1, 65536, 32, 4096}, Problem{16, 8192, 4096, 1024}})
+    for (const int threads : {2, 4}) {
+      const Schedule s = of(p, threads);
+      EXPECT_FALSE(s.team) << p.batch << " products, " << threads << " threads";
+      EXPECT_LE(packed_bytes(p, s) * threads, Index{16} << 20);
+    }
+}
+
+TEST(Schedule, few_columns_that_are_long_in_k_are_cut_sooner_than_packed_by_every_thread) {
+  const auto cut = [](Index m, Index n, Index k) {
+    Matrix a, b;  // A[m, k], B[n, k]: k contiguous
+    a.col_stride = b.col_stride = 1, a.row_stride = b.row_stride = k;
+    const Schedule s = choose({1, m, n, k}, {engine(DType::f32, DType::f32), 4, 4, &a, &b}, limits, 2);
+    return s.team && s.column_blocks == 2;
+  };
+  const Index panel = engine(DType::f32, DType::f32)->cols;
+  EXPECT_TRUE(cut(4 * panel, 2 * panel, 16384));
+  EXPECT_FALSE(cut(4 * panel, 2 * panel, 64)) << "one stage";
+  EXPECT_FALSE(cut(8 * panel, 2 * panel, 16384)) << "more of A to read";
+  EXPECT_FALSE(cut(4 * panel, panel + 1, 16384)) << "a panel for one thread, a column for the other";
+  EXPECT_FALSE(of({1, 4 * panel, 2 * panel, 16384}, 2).team) << "columns contiguous";
+}
+
+// An engine of tiles over bf16, whose rows are cut at 16.
+Schedule of_tiles(Problem p, int threads) {
+  Engine tiles;
+  tiles.rows = tiles.cols = 32, tiles.per_unit = 2, tiles.tile_steps = tiles.row_grain = 16;
+  tiles.thin_left.along = [](const Packing&) {}, tiles.thin_along = tiles.thin_across = [](const Strip&) {};
+  tiles.most_thin_along = 64;
+  Matrix a, b;  // A[m, k], B[n, k]: k contiguous
+  a.col_stride = b.col_stride = 1, a.row_stride = b.row_stride = p.k;
+  return choose(p, {&tiles, 2, 2, &a, &b}, limits, threads);
+}
+
+TEST(Schedule, sums_that_wait_for_the_next_stage_take_little_room) {
+  for (const Problem& p : {Problem{1, 60000, 4096, 4096}, Problem{1, 15360, 544, 4096}}) {
+    const Schedule s = of_tiles(p, 1);
+    ASSERT_TRUE(s.scratch);
+    EXPECT_LE(ceil_div(p.m, s.groups) * ceil_div(p.n, s.column_blocks) * 4, Index{16} << 20);
+  }
+}
+
+TEST(Schedule, tiles_of_few_rows_are_not_packed_by_one_thread_while_the_others_wait) {
+  EXPECT_TRUE(of_tiles({1, 64, 64, 4096}, 1).thin);
+  EXPECT_FALSE(of_tiles({1, 64, 64, 4096}, 2).thin);
+  // In several stretches of k sums come in another order: then not by one thread either, for the same bits.
+  EXPECT_FALSE(of_tiles({1, 64, 64, 4098}, 1).thin);
+  EXPECT_TRUE(of_tiles({1, 64, 4096, 16384}, 1).thin);
+  EXPECT_TRUE(of_tiles({1, 64, 4096, 16384}, 2).thin);
+}
+
+// Quads of int8, and f32 as stored, by k or by columns contiguous.
+Schedule of_few(Problem p, int per_unit, bool along, int threads = 1) {
+  Engine e;
+  e.rows = 14, e.cols = 32, e.per_unit = per_unit, e.direct_right = per_unit == 1;
+  e.thin_along = e.thin_across = [](const Strip&) {};
+  Matrix a, b;
+  a.col_stride = 1, a.row_stride = p.k;
+  b.col_stride = along ? 1 : p.n, b.row_stride = along ? p.k : 1;
+  const int bytes = per_unit == 1 ? 4 : 1;
+  return choose(p, {&e, bytes, bytes, &a, &b}, limits, threads);
+}
+
+TEST(Schedule, few_rows_of_f32_read_what_lies_in_the_L2_in_place) {
+  const Index k = caches().l2 / 4 / 1024;  // 1024 columns fill the L2
+  for (const Index m : {1, 8}) {
+    const Schedule s = of_few({1, m, 1024, k}, 1, false);
+    EXPECT_FALSE(s.thin || s.pack_right) << m << " rows";
+    EXPECT_TRUE(of_few({1, m, 2048, k}, 1, false).thin) << m << " rows, twice the L2";
+  }
+  EXPECT_TRUE(of_few({1, 8, 1024, k}, 1, true).thin) << "k contiguous";
+}
+
+TEST(Schedule, a_second_pass_over_quads_is_for_those_that_lie_in_memory) {
+  const Index k = caches().l2 / 1024;
+  EXPECT_TRUE(of_few({1, 8, 1024, k}, 4, true).thin);
+  EXPECT_FALSE(of_few({1, 9, 1024, k}, 4, true).thin);
+  EXPECT_TRUE(of_few({1, 9, 2048, k}, 4, true).thin);
+}
+
+TEST(Schedule, threads_that_add_to_two_rows_keep_their_sums_apart) {
+  EXPECT_TRUE(of_few({1, 2, 4096, 4096}, 2, false, 2).scratch);
+  EXPECT_FALSE(of_few({1, 2, 4096, 4096}, 2, false).scratch);
+  EXPECT_FALSE(of_few({1, 1, 4096, 4096}, 2, false, 2).scratch);
+}
+
+TEST(Schedule, how_many_rows_are_few_depends_on_where_B_lies) {
+  Engine tiles;
+  tiles.per_unit = 2, tiles.for_few = [] { return engine(DType::f32, DType::f32); }, tiles.few = {2, 6, 4};
+  const Index k = caches().l2 / 2 / 1024;  // 512 columns of bf16 take half of the L2
+  const auto most = [&](Index n, bool along) {
+    Matrix b;
+    b.col_stride = along ? 1 : n, b.row_stride = along ? k : 1;
+    Index m = 0;
+    while (&engine_for({1, m + 1, n, k}, tiles, b, true) != &tiles) ++m;
+    return m;
+  };
+  EXPECT_EQ(most(512, true), 2);
+  EXPECT_EQ(most(1024, false), 6);
+  EXPECT_EQ(most(512, false), 4);
+}
+
+}  // namespace
+}  // namespace ridge::tile::cpu

@@ -1,0 +1,68 @@
+// What products with few rows share, whatever the instruction set.
+#pragma once
+
+#include <array>
+#include <utility>
+
+#include "ridge/tile/cpu/engine.h"
+
+namespace ridge::tile::cpu {
+
+// Where k is contiguous in both operands: stretches of k, in each strips of columns, over each of which all rows
+// pass, as many at a time as the registers hold. D says how dot products are taken: Element (of B), Sum, `rows` of
+// one pass, elements `per_unit` of A, `wide` columns of a strip that several passes share, `columns(rows)` side by
+// side, and multiply<rows, columns>(part, b, c, ahead), `ahead` being the elements from what it reads to what it is
+// to fetch. Its V is of an unnamed namespace: see block.h.
+
+// One pass of `rows` rows over x.n columns. Each pass fetches its share of what comes next: where there are several,
+// the columns that lie x.n further on.
+template <class D, int rows> void along(const Strip& x, int pass, int passes) {
+  constexpr int columns = D::columns(rows);
+  const auto* const b = static_cast<const typename D::Element*>(x.b);
+  auto* const c = static_cast<typename D::Sum*>(x.c);
+  const Index ahead = (passes == 1 ? columns : x.n) * x.b_stride;
+  Index j = 0;
+  for (int turn = 0; j + columns <= x.n; j += columns, turn = turn + 1 == passes ? 0 : turn + 1)
+    D::template multiply<rows, columns>(x, b + j * x.b_stride, c + j, turn == pass ? ahead : 0);
+  for (; j < x.n; ++j) D::template multiply<rows, 1>(x, b + j * x.b_stride, c + j, 0);
+}
+
+template <class D> constexpr Index tail_of() {  // units that follow a row's part of a stretch: Engine::left_tail
+  if constexpr (requires { D::tail; })
+    return D::tail;
+  else
+    return 0;
+}
+
+using Along = void (*)(const Strip&, int pass, int passes);
+template <class D, int... i> constexpr std::array<Along, sizeof...(i)> along_rows(std::integer_sequence<int, i...>) {
+  return {along<D, i + 1>...};
+}
+
+template <class D> void thin_along(const Strip& x) {
+  static constexpr auto by_rows = along_rows<D>(std::make_integer_sequence<int, D::rows>{});
+  const Index deep = thin_depth(x.rows) * D::per_unit;
+  const int passes = (x.rows + D::rows - 1) / D::rows;
+  const Index wide = passes == 1 ? x.n : D::wide;
+  constexpr Index tail = tail_of<D>();
+  const Unit* a_rows = x.a_rows;
+  for (Index k = 0; k < x.k; k += deep) {
+    const Index units = ((x.k - k < deep ? x.k - k : deep) + D::per_unit - 1) / D::per_unit + tail;
+    for (Index j = 0; j < x.n; j += wide) {
+      Strip part = x;
+      part.k = x.k - k < deep ? x.k - k : deep;
+      part.n = x.n - j < wide ? x.n - j : wide;
+      part.b = static_cast<const typename D::Element*>(x.b) + j * x.b_stride + k;
+      part.add = x.add || k > 0;
+      for (int pass = 0, row = 0; pass < passes; ++pass, row += part.rows) {
+        part.rows = x.rows / passes + (pass < x.rows % passes ? 1 : 0);
+        part.a_rows = a_rows + row * units;
+        part.c = static_cast<typename D::Sum*>(x.c) + row * x.c_stride + j;
+        by_rows[static_cast<std::size_t>(part.rows - 1)](part, pass, passes);
+      }
+    }
+    a_rows += x.rows * units;
+  }
+}
+
+}  // namespace ridge::tile::cpu

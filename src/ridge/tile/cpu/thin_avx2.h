@@ -1,0 +1,182 @@
+// Products with few rows where k is contiguous in B, which is read once and its bytes are the cost: as thin_avx512.h,
+// in f32 with 16 registers of 8 sums. At most four rows share a pass; further passes find what the first one read in a
+// cache. V: see block.h.
+#pragma once
+
+#include "ridge/tile/cpu/pack_avx2.h"
+#include "ridge/tile/cpu/thin.h"
+
+namespace ridge::tile::cpu {
+
+inline constexpr int thin_rows_avx2 = 4;
+
+// The sums of the lanes of three registers, side by side in the first three lanes.
+template <class V> [[gnu::always_inline]] inline __m128 lane_sums8(__m256 a, __m256 b, __m256 c) {
+  const __m256 ab = _mm256_add_ps(_mm256_unpacklo_ps(a, b), _mm256_unpackhi_ps(a, b));
+  const __m256 cc = _mm256_add_ps(_mm256_unpacklo_ps(c, c), _mm256_unpackhi_ps(c, c));
+  const __m256 all = _mm256_add_ps(_mm256_shuffle_ps(ab, cc, 0x44), _mm256_shuffle_ps(ab, cc, 0xee));
+  return _mm_add_ps(_mm256_castps256_ps128(all), _mm256_extractf128_ps(all, 1));
+}
+
+// Dot products of eight lanes at a time, for thin_along: more rows than one group of sums in the L1 serves well.
+template <class V, class T> struct Dots8 {
+  using Element = T;
+  using Sum = float;
+  static constexpr int rows = 4;  // of one pass
+  static constexpr Index per_unit = 1, wide = 12;
+  static constexpr int columns(int) { return 3; }
+
+  template <int rows, int columns>
+  [[gnu::always_inline]] static void multiply(const Strip& x, const T* b, float* c, Index ahead) {
+    constexpr Index line = 64 / sizeof(T);
+    __m256 sums[rows][columns];
+#pragma GCC unroll 4
+    for (int i = 0; i < rows; ++i)
+#pragma GCC unroll 4
+      for (int j = 0; j < columns; ++j) sums[i][j] = V::zero();
+    const Index a_stride = x.k, b_stride = x.b_stride;
+    const float* a = reinterpret_cast<const float*>(x.a_rows);
+    const auto step = [&](Index k, Index left) __attribute__((always_inline)) {
+      __m256 right[columns];
+#pragma GCC unroll 4
+      for (int j = 0; j < columns; ++j) right[j] = widened8<V>(b + j * b_stride + k, left);
+#pragma GCC unroll 4
+      for (int i = 0; i < rows; ++i) {
+        const __m256 l = widened8<V>(a + i * a_stride + k, left);
+#pragma GCC unroll 4
+        for (int j = 0; j < columns; ++j) sums[i][j] = V::multiply_add(sums[i][j], l, right[j]);
+      }
+    };
+    Index k = x.k;
+    for (; k >= line; k -= line, a += line, b += line) {
+      if constexpr (rows > 1) {
+#pragma GCC unroll 4
+        for (int j = 0; j < columns; ++j) __builtin_prefetch(b + j * b_stride + ahead, 0, 2);
+      }
+#pragma GCC unroll 8
+      for (Index at = 0; at < line; at += 8) step(at, 8);
+    }
+    for (Index at = 0; at < k; at += 8) step(at, k - at);
+#pragma GCC unroll 4
+    for (int i = 0; i < rows; ++i) {
+      float found[4];
+      _mm_storeu_ps(found, lane_sums8<V>(sums[i][0], sums[i][columns > 1 ? 1 : 0], sums[i][columns > 2 ? 2 : 0]));
+      float* const to = c + i * x.c_stride;
+#pragma GCC unroll 4
+      for (int j = 0; j < columns; ++j) to[j] = x.add ? to[j] + found[j] : found[j];
+    }
+  }
+};
+
+// … and at most eight rows: memory is quickest when it is read in several long runs side by side and at an even pace
+// (eight rows of 4096 x 14336: 49 GFLOP/s in runs of 2 KiB one after another, 55 in six of the whole k), and all rows
+// of A are to pass while a piece of B lies in the L1. So six columns are walked in short stretches, and the lanes of
+// their sums wait in the L1 from one to the next.
+inline constexpr int dots_stretch_avx2 = 128;   // units of k
+inline constexpr int dots_columns_avx2 = 6;     // side by side
+inline constexpr Index dots_left_avx2 = 32768;  // units of A, in the L2: all columns pass over them before the next
+
+template <class T> struct Dots {
+  const float* a = nullptr;  // [rows][k]
+  const T* b = nullptr;
+  Index b_stride = 0, k = 0;
+  float* sums = nullptr;  // [rows][dots_columns_avx2][8 lanes]
+  bool add = false;       // to these sums
+  Index ahead = 0;        // elements from what is read to what is to be fetched; 0: nothing is
+};
+
+template <class V, class T, int rows, int columns, bool fetching> void dots_avx2(const Dots<T>& x) {
+  constexpr Index line = 64 / sizeof(T);
+  const Index a_stride = x.k, b_stride = x.b_stride, ahead = x.ahead;
+  const float* a = x.a;
+  const T* b = x.b;
+  float* const held = x.sums;
+  __m256 sums[rows][columns];
+#pragma GCC unroll 4
+  for (int i = 0; i < rows; ++i)
+#pragma GCC unroll 6
+    for (int j = 0; j < columns; ++j)
+      sums[i][j] = x.add ? _mm256_load_ps(held + (i * dots_columns_avx2 + j) * 8) : V::zero();
+  const auto step = [&](Index k, Index left) __attribute__((always_inline)) {
+    __m256 right[columns];
+#pragma GCC unroll 6
+    for (int j = 0; j < columns; ++j) right[j] = widened8<V>(b + j * b_stride + k, left);
+#pragma GCC unroll 4
+    for (int i = 0; i < rows; ++i) {
+      const __m256 l = widened8<V>(a + i * a_stride + k, left);
+#pragma GCC unroll 6
+      for (int j = 0; j < columns; ++j) sums[i][j] = V::multiply_add(sums[i][j], l, right[j]);
+    }
+  };
+  Index k = x.k;
+  for (; k >= line; k -= line, a += line, b += line) {
+    if constexpr (fetching) {
+#pragma GCC unroll 6
+      for (int j = 0; j < columns; ++j) __builtin_prefetch(b + j * b_stride + ahead, 0, 3);
+    }
+#pragma GCC unroll 8
+    for (Index at = 0; at < line; at += 8) step(at, 8);
+  }
+  for (Index at = 0; at < k; at += 8) step(at, k - at);
+#pragma GCC unroll 4
+  for (int i = 0; i < rows; ++i)
+#pragma GCC unroll 6
+    for (int j = 0; j < columns; ++j) _mm256_store_ps(held + (i * dots_columns_avx2 + j) * 8, sums[i][j]);
+}
+
+// All rows over one stretch of k. Where there are two passes, memory would rest during the second: it fetches the next
+// stretch. One pass has what the core foresees by itself.
+template <class V, class T> void dots_stretch(const Dots<T>& x, int rows, int columns) {
+  using Pass = void (*)(const Dots<T>&);
+  static constexpr Pass one[][4] = {{dots_avx2<V, T, 1, 1, false>, dots_avx2<V, T, 2, 1, false>,
+                                     dots_avx2<V, T, 3, 1, false>, dots_avx2<V, T, 4, 1, false>},
+                                    {dots_avx2<V, T, 1, 6, false>, dots_avx2<V, T, 2, 6, false>,
+                                     dots_avx2<V, T, 3, 3, false>, dots_avx2<V, T, 4, 3, false>}};
+  static constexpr Pass second[] = {dots_avx2<V, T, 2, 3, true>, dots_avx2<V, T, 3, 3, true>,
+                                    dots_avx2<V, T, 4, 3, true>};
+  const bool whole = columns == dots_columns_avx2, two = rows > thin_rows_avx2;
+  const int wide = !whole ? 1 : rows <= 2 ? 6 : 3, first = two ? (rows + 1) / 2 : rows;
+  Dots<T> part = x;
+  const auto pass = [&](Pass run) {
+    for (int j = 0; j < columns; j += wide, part.b += wide * x.b_stride, part.sums += wide * 8) run(part);
+  };
+  pass(one[whole ? 1 : 0][first - 1]);
+  if (!two) return;
+  part = x;
+  part.a += first * x.k, part.sums += first * dots_columns_avx2 * 8;
+  pass(whole ? second[rows - first - 2] : one[0][rows - first - 1]);
+}
+
+template <class V, class T> void few_along_avx2(const Strip& x) {
+  alignas(64) float lanes[most_thin_rows * dots_columns_avx2 * 8];
+  const Index at_once = dots_left_avx2 / x.rows / dots_stretch_avx2 * dots_stretch_avx2;
+  for (Index from = 0; from < x.k; from += at_once)
+    for (Index j = 0; j < x.n; j += dots_columns_avx2) {
+      const int columns = static_cast<int>(x.n - j < dots_columns_avx2 ? x.n - j : dots_columns_avx2);
+      const Index end = x.k - from < at_once ? x.k : from + at_once;
+      const T* const b = static_cast<const T*>(x.b) + j * x.b_stride;
+      for (Index k = from; k < end; k += dots_stretch_avx2) {
+        const Index deep = end - k < dots_stretch_avx2 ? end - k : dots_stretch_avx2;
+        const float* const a = reinterpret_cast<const float*>(x.a_rows) + k * x.rows;
+        const Index ahead = end - k >= 2 * deep ? deep : 0;
+        dots_stretch<V, T>({a, b + k, x.b_stride, deep, lanes, k > from, ahead}, x.rows, columns);
+      }
+      float* const c = static_cast<float*>(x.c) + j;
+      for (int i = 0; i < x.rows; ++i) {
+        const float* const of = lanes + i * dots_columns_avx2 * 8;
+        for (int q = 0; q < columns; q += 3) {  // the lanes behind the last column are those of another group
+          float found[4];
+          _mm_storeu_ps(found, lane_sums8<V>(_mm256_load_ps(of + q * 8), _mm256_load_ps(of + q * 8 + 8),
+                                             _mm256_load_ps(of + q * 8 + 16)));
+          float* const to = c + i * x.c_stride + q;
+          for (int v = 0; v < 3 && q + v < columns; ++v) to[v] = x.add || from > 0 ? to[v] + found[v] : found[v];
+        }
+      }
+    }
+}
+
+template <class V, class T> void thin_along_avx2(const Strip& x) {
+  x.rows <= most_thin_rows ? few_along_avx2<V, T>(x) : thin_along<Dots8<V, T>>(x);
+}
+
+}  // namespace ridge::tile::cpu

@@ -1,0 +1,136 @@
+// The block for engines that multiply tiles: AMX has eight registers of 16 rows x 64 bytes, and one instruction adds
+// the product of a tile of A (16 rows x 16 units) and a tile of B (16 units x 16 columns, units of one column along k
+// as they lie in a packed panel) to a tile of sums: 16 x 16 x 32 bf16 in 16 cycles, while a load takes 8. 32 x 32 sums
+// are four tiles, and two tiles of A and two of B feed four products: 32 cycles of loads beside 64 of multiplies.
+// T names the tiles: configure, zero, load, load_once, dot, store, settle, release, for what leaves them stream and
+// turn, and for Fetching lanes. It is a type
+// of an unnamed namespace, so that no other file can link this file's machine code, and a test can put plain C++ in its
+// place. Source: Intel SDM vol. 1, chapter 18; a shape is palette, start row, bytes of a row and rows of each tile.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+
+#include "ridge/tile/cpu/block.h"
+
+namespace ridge::tile::cpu {
+
+constexpr int tile_rows = 16, tile_bytes = 64;
+
+struct alignas(64) TileShapes {
+  std::uint8_t palette = 1, start_row = 0, reserved[14] = {};
+  std::uint16_t bytes[16] = {};
+  std::uint8_t rows[16] = {};
+};
+
+// Tiles 0 … tall * wide - 1 hold sums of `tall` tiles of the left operand, of which `rows` rows are there, and `wide`
+// of the right one, with `cols` columns; left tiles begin at 4, right ones behind them.
+template <int tall, int wide> [[gnu::always_inline]] inline TileShapes tile_shapes(int rows, int cols) {
+  static_assert(tall * wide <= 4 && tall + (wide < 4 ? wide : 3) <= 4);
+  TileShapes s;
+  const auto shape = [&s](int tile, int tall_of, int bytes) __attribute__((always_inline)) {
+    s.rows[tile] = static_cast<std::uint8_t>(tall_of), s.bytes[tile] = static_cast<std::uint16_t>(bytes);
+  };
+  const auto part = [](int all, int i) __attribute__((always_inline)) {
+    return all - tile_rows * i < tile_rows ? all - tile_rows * i : tile_rows;
+  };
+  for (int i = 0; i < tall; ++i) {
+    shape(4 + i, part(rows, i), tile_bytes);
+    for (int j = 0; j < wide; ++j) shape(i * wide + j, part(rows, i), 4 * part(cols, j));
+  }
+  for (int j = 0; j < wide && 4 + tall + j < 8; ++j) shape(4 + tall + j, tile_rows, 4 * part(cols, j));
+  return s;
+}
+
+// Does one(i, j) for each tile of sums, the numbers being constants.
+template <int tall, int wide, class F> [[gnu::always_inline]] inline void each_sum(const F& one) {
+  [&]<int... t>(std::integer_sequence<int, t...>) __attribute__((always_inline)) {
+    (one(std::integral_constant<int, t / wide>{}, std::integral_constant<int, t % wide>{}), ...);
+  }
+  (std::make_integer_sequence<int, tall * wide>{});
+}
+
+// One step of 16 units: every tile of either operand once, each as near before its use as the others allow.
+template <class T, int tall, int wide> [[gnu::always_inline]] inline void tile_step(const void* a, Index a_stride,
+                                                                                    Index a_tile, const Unit* b,
+                                                                                    Index b_stride) {
+  each_sum<tall, wide>([&](auto i, auto j) __attribute__((always_inline)) {
+    constexpr int right = 4 + tall + (4 + tall + j < 8 ? j : 0);
+    if constexpr (j == 0) T::template load<4 + i>(static_cast<const char*>(a) + i * a_tile, a_stride);
+    if constexpr (i == 0) T::template load_once<right>(b + tile_rows * j, b_stride);
+    T::template dot<i * wide + j, 4 + i, right>();
+  });
+}
+
+template <class T, int tall, int wide>
+[[gnu::always_inline]] inline void multiply_tile_panel(const Block& x, const Unit* b, Unit* c, bool fetch_c,
+                                                       Fetching<T, true>& fetching) {
+  const Index a_stride = x.packed ? tile_bytes : x.a_stride * 4, a_tile = tile_rows * a_stride,
+              a_step = x.packed ? x.rows * tile_bytes : tile_bytes;
+  const Index b_stride = x.b_stride * 4, c_stride = x.c_stride * 4, b_step = tile_rows * x.b_stride;
+  const auto sums = [&](auto i, auto j) __attribute__((always_inline)) {
+    return c + i * tile_rows * x.c_stride + j * tile_rows;
+  };
+  if (x.add) {
+    each_sum<tall, wide>([&](auto i, auto j)
+                             __attribute__((always_inline)) { T::template load<i * wide + j>(sums(i, j), c_stride); });
+  } else {
+    each_sum<tall, wide>([&](auto i, auto j) __attribute__((always_inline)) { T::template zero<i * wide + j>(); });
+  }
+  const char* a = reinterpret_cast<const char*>(x.a);
+  const Unit* next_c = c + 2 * tile_rows;
+  int rows_to_fetch = fetch_c ? x.rows : 0;
+  const auto names = [](const Ahead& next) { return next.mask != 0 || next.shift != 0; };
+  const bool ahead = names(x.next_a) || names(x.next_b);
+  // Of C, spread over the panel's steps: all at once they take the buffers that tiles are loaded through (a step of
+  // 128 x 128 x 128 takes 44 ns instead of 52). Sums that are added to lie in scratch, whose rows share no set of the
+  // L1.
+  const Index blocks = x.steps / tile_rows, rows_a_step = std::max<Index>(2, (x.rows + blocks - 1) / blocks);
+  for (Index s = 0; s < x.steps; s += tile_rows) {
+    tile_step<T, tall, wide>(a, a_stride, a_tile, b, b_stride);
+    a += a_step, b += b_step;
+    if (ahead) {
+#pragma GCC unroll 4
+      for (int i = 0; i < 4; ++i) fetching.next();
+      fetching.turn(4);
+    }
+    for (Index i = 0; i < rows_a_step && rows_to_fetch > 0; ++i, --rows_to_fetch, next_c += x.c_stride) {
+      __builtin_prefetch(next_c, 1);
+      __builtin_prefetch(next_c + 2 * tile_rows - 1, 1);
+    }
+  }
+  if (x.stream && x.cols == 2 * tile_rows) {  // past the caches: tiles are stored through the L1 alone
+    alignas(64) Unit held[tall * tile_rows * 2 * tile_rows];
+    each_sum<tall, wide>([&](auto i, auto j) __attribute__((always_inline)) {
+      T::template store<i * wide + j>(held + i * tile_rows * 2 * tile_rows + j * tile_rows, 8 * tile_rows);
+    });
+    for (int i = 0; i < x.rows; ++i) T::stream(c + i * x.c_stride, held + i * 2 * tile_rows);
+  } else {
+    each_sum<tall, wide>([&](auto i, auto j)
+                             __attribute__((always_inline)) { T::template store<i * wide + j>(sums(i, j), c_stride); });
+  }
+}
+
+template <class T, int tall, int wide> void multiply_tile_panels(const Block& x) {
+  const int shape = x.rows * 64 + x.cols;
+  if (x.shape == nullptr || *x.shape != shape) T::configure(tile_shapes<tall, wide>(x.rows, x.cols));
+  Fetching<T, true> fetching(x.next_a, x.next_b);
+  auto* c = static_cast<Unit*>(x.c);
+  const Unit* b = x.b;
+  for (int panel = 0; panel < x.panels; ++panel, b += x.panel_units, c += 2 * tile_rows) {
+    multiply_tile_panel<T, tall, wide>(x, b, c, panel + 1 < x.panels && !x.stream, fetching);
+    fetching.next_panel();
+  }
+  if (x.shape == nullptr) return T::release();
+  *x.shape = shape;
+}
+
+// Engine::block of 32 x 32. Packed A is [blocks of 16 units][rows][16 units]; steps are whole blocks.
+template <class T> void tile_block(const Block& x) {
+  if (x.rows > tile_rows)
+    return x.cols > tile_rows ? multiply_tile_panels<T, 2, 2>(x) : multiply_tile_panels<T, 2, 1>(x);
+  return x.cols > tile_rows ? multiply_tile_panels<T, 1, 2>(x) : multiply_tile_panels<T, 1, 1>(x);
+}
+
+}  // namespace ridge::tile::cpu

@@ -1,0 +1,233 @@
+// Where there is no AMX: the block of tiles over tiles in plain C++, through the schedule, the worker and the text of
+// the product. Sizes around every edge of a tile, NaN around the operands, and D between numbers that must stay.
+#include "ridge/tile/cpu/tiles_thin.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "ridge/ops/product/matmul.h"
+#include "ridge/tile/cpu/pack.h"
+#include "ridge/tile/cpu/run.h"
+
+namespace ridge::tile::cpu {
+namespace {
+
+thread_local TileShapes shapes;
+thread_local unsigned char tiles[8][tile_rows][tile_bytes];
+thread_local bool configured = false;
+
+struct PlainTiles {
+  static constexpr int lanes = 16;
+  static void configure(const TileShapes& s) {
+    shapes = s, configured = true;
+    std::memset(tiles, 0, sizeof tiles);
+  }
+  static void release() { configured = false; }
+  template <int t> static void zero() { std::memset(tiles[t], 0, sizeof tiles[t]); }
+  template <int t> static void load(const void* p, Index stride) {
+    ASSERT_TRUE(configured && shapes.rows[t] > 0 && shapes.bytes[t] > 0) << "tile " << t;
+    zero<t>();
+    for (int i = 0; i < shapes.rows[t]; ++i)
+      std::memcpy(tiles[t][i], static_cast<const char*>(p) + i * stride, shapes.bytes[t]);
+  }
+  template <int t> static void store(void* p, Index stride) {
+    for (int i = 0; i < shapes.rows[t]; ++i)
+      std::memcpy(static_cast<char*>(p) + i * stride, tiles[t][i], shapes.bytes[t]);
+  }
+  template <int c, int a, int b> static void dot() {
+    ASSERT_EQ(shapes.bytes[a], 4 * shapes.rows[b]);  // the CPU faults where the shapes do not fit
+    ASSERT_EQ(shapes.rows[a], shapes.rows[c]);
+    ASSERT_EQ(shapes.bytes[b], shapes.bytes[c]);
+    for (int i = 0; i < shapes.rows[c]; ++i)
+      for (int j = 0; j < shapes.bytes[c] / 4; ++j)
+        for (int k = 0; k < shapes.rows[b]; ++k) {
+          Bf16 left[2], right[2];
+          float sum = 0;
+          std::memcpy(left, tiles[a][i] + 4 * k, 4), std::memcpy(right, tiles[b][k] + 4 * j, 4);
+          std::memcpy(&sum, tiles[c][i] + 4 * j, 4);
+          sum += to_float(left[0]) * to_float(right[0]) + to_float(left[1]) * to_float(right[1]);
+          std::memcpy(tiles[c][i] + 4 * j, &sum, 4);
+        }
+  }
+  template <int t> static void load_once(const void* p, Index stride) { load<t>(p, stride); }
+  static void settle() {}
+  static void stream(Unit* to, const Unit* from) { std::memcpy(to, from, 128); }
+  static void turn(const Unit* tile, Unit* c, Index c_stride, int rows, int cols, bool add) {
+    const auto sum = [](Unit x) { return std::bit_cast<float>(x); };
+    for (int i = 0; i < rows; ++i)
+      for (int j = 0; j < cols; ++j) {
+        Unit& to = c[i * c_stride + j];
+        to = std::bit_cast<Unit>(sum(tile[j * tile_rows + i]) + (add ? sum(to) : 0));
+      }
+  }
+};
+
+// [steps][width] by pack.h, whole blocks, and for the left operand turned around block by block.
+template <void (*pack)(const Packing&), bool left> void pack_tiles(const Packing& x) {
+  const Index units = (x.k + 1) / 2, whole = ceil_div(units, 16) * 16;
+  std::vector<Unit> steps(static_cast<std::size_t>(whole * x.width));
+  Packing plain = x;
+  plain.out = steps.data();
+  pack(plain);
+  for (Index s = 0; s < whole; ++s)
+    for (Index i = 0; i < x.width; ++i)
+      x.out[left ? (s / 16 * x.width + i) * 16 + s % 16 : s * x.width + i] =
+          steps[static_cast<std::size_t>(s * x.width + i)];
+}
+struct Here {};
+template <bool left> constexpr Packers tile_packers{pack_tiles<pack_along<Here, Bf16, Bf16>, left>,
+                                                    pack_tiles<pack_across<Here, Bf16, Bf16>, left>};
+
+constexpr Engine plain_tiles{
+    .rows = 32,
+    .cols = 32,
+    .per_unit = 2,
+    .tile_steps = 16,
+    .row_grain = 16,
+    .direct_left = true,
+    .block = tile_block<PlainTiles>,
+    .release = PlainTiles::release,
+    .left = tile_packers<true>,
+    .right = tile_packers<false>,
+    .thin_along = tile_thin_along<PlainTiles, Bf16>,
+    .thin_left = tile_packers<false>,
+    .most_thin_along = most_rows_of_tiles,
+};
+
+// A matrix [lines][k] among NaN, contiguous along k or across it.
+struct Operand {
+  std::vector<Bf16> held;
+  Matrix matrix;
+  float at(Index i, Index k) const { return static_cast<float>((i * 7 + k * 5) % 9 - 4); }
+  Operand(Index lines, Index k, bool along) {
+    constexpr Index around = 64;
+    const Index gap = along ? 2 : 3, stride = (along ? k : lines) + gap, count = along ? lines : k;
+    held.assign(static_cast<std::size_t>(count * stride + 2 * around),
+                to_bf16(std::numeric_limits<float>::quiet_NaN()));
+    for (Index i = 0; i < lines; ++i)
+      for (Index j = 0; j < k; ++j)
+        held[static_cast<std::size_t>(around + (along ? i * stride + j : j * stride + i))] = to_bf16(at(i, j));
+    matrix = {held.data() + around, lines, k, along ? stride : 1, along ? 1 : stride, 0};
+  }
+};
+
+std::string wrong(const Engine& e, std::array<Index, 3> sizes, bool a_along, bool b_along, int threads) {
+  const auto [m, n, k] = sizes;
+  const Operand a(m, k, a_along), b(n, k, b_along);
+  constexpr float canary = 12345;
+  const Index stride = n + 5;
+  std::vector<float> d(static_cast<std::size_t>((m + 2) * stride), canary);
+  using Kernel = ops::Matmul<ops::cpu_menu[0], Bf16, Bf16, float, float>;
+  Kernel::Globals g;
+  static_cast<Matrix&>(g.a) = a.matrix;
+  static_cast<Matrix&>(g.b) = b.matrix;
+  g.d = {d.data() + stride, m, n, stride, 1, 0};
+  run_kernel<Kernel>(g, {1, m, n, k}, e, threads);
+  const std::string name = std::to_string(m) + "x" + std::to_string(n) + "x" + std::to_string(k) +
+                           (a_along ? " along" : " across") + (b_along ? " along" : " across");
+  for (Index i = -1; i <= m; ++i)
+    for (Index j = 0; j < stride; ++j) {
+      float expected = canary;
+      if (i >= 0 && i < m && j < n) {
+        expected = 0;
+        for (Index s = 0; s < k; ++s) expected += a.at(i, s) * b.at(j, s);
+      }
+      const float found = d[static_cast<std::size_t>((i + 1) * stride + j)];
+      if (found != expected)
+        return name + ": d[" + std::to_string(i) + "][" + std::to_string(j) + "] is " + std::to_string(found) +
+               ", expected " + std::to_string(expected);
+    }
+  EXPECT_FALSE(configured) << name << ": tiles are left configured";
+  return "";
+}
+
+TEST(Tiles, every_edge_of_a_tile_equals_the_loops) {
+  for (const Index m : {1, 5, 16, 17, 32, 33, 49, 65})
+    for (const Index n : {1, 3, 16, 17, 31, 32, 33, 48, 97})
+      for (const Index k : {1, 2, 31, 32, 33, 64, 95})
+        for (int layouts = 0; layouts < 4; ++layouts)
+          ASSERT_EQ(wrong(plain_tiles, {m, n, k}, layouts % 2 == 0, layouts / 2 == 0, 1), "");
+}
+
+TEST(Tiles, stages_row_blocks_and_threads_equal_the_loops) {
+  // The last: stretches of k in which few rows pass over weights where they lie.
+  for (const auto& sizes : {std::array<Index, 3>{200, 70, 1100},
+                            {113, 330, 640},
+                            {40, 1025, 97},
+                            {129, 257, 1111},
+                            {61, 40, 4200},
+                            {20, 67, 16400}})
+    for (int layouts = 0; layouts < 4; ++layouts)
+      for (const int threads : {1, 2})
+        ASSERT_EQ(wrong(plain_tiles, sizes, layouts % 2 == 0, layouts / 2 == 0, threads), "");
+}
+
+// D by the block alone, 70 columns as the worker takes them: two whole panels side by side, then a part of one.
+std::vector<float> by_block(const Operand& a, const Operand& b, int rows, bool stream) {
+  constexpr int cols = 70;
+  constexpr Index deep = 32, stride = 80;
+  std::vector<Unit> left(32 * 16), right(3 * 32 * 16);
+  tile_packers<true>.along({a.matrix.data, a.matrix.row_stride, rows, rows, deep, left.data()});
+  for (int j = 0; j < cols; j += 32)
+    tile_packers<false>.along({static_cast<const Bf16*>(b.matrix.data) + j * b.matrix.row_stride, b.matrix.row_stride,
+                               std::min(32, cols - j), 32, deep, right.data() + j * 16});
+  std::vector<float> d(static_cast<std::size_t>(32 * stride), -1);
+  Block x;
+  x.a = left.data(), x.b = right.data(), x.b_stride = 32, x.panel_units = 32 * 16, x.steps = 16;
+  x.c = d.data(), x.c_stride = stride, x.rows = rows, x.cols = 32, x.panels = 2, x.packed = true, x.stream = stream;
+  tile_block<PlainTiles>(x);
+  x.b = right.data() + 64 * 16, x.c = d.data() + 64, x.cols = cols - 64, x.panels = 1;
+  tile_block<PlainTiles>(x);
+  return d;
+}
+
+// The worker takes more than one group of rows only over weights larger than the L2.
+TEST(Tiles, groups_of_rows_over_weights_equal_the_loops) {
+  for (const int rows : {65, 80, 81, 129, 160})
+    for (const Index n : {1, 16, 50})
+      for (const Index k : {31, 96, 1100, 2900}) {  // the last: in stretches
+        const Operand a(rows, k, true), b(n, k, true);
+        const int width = static_cast<int>(ceil_div(rows, 16)) * 16;
+        std::vector<Unit> packed(static_cast<std::size_t>(ceil_div(k, 32) * 16 * width));
+        tile_packers<false>.along({a.matrix.data, a.matrix.row_stride, rows, width, k, packed.data()});
+        const Index stride = n + 3;
+        std::vector<float> d(static_cast<std::size_t>(rows * stride), -1);
+        Strip x;
+        x.a_rows = packed.data(), x.b = b.matrix.data, x.b_stride = b.matrix.row_stride, x.k = k, x.n = n;
+        x.rows = rows, x.c = d.data(), x.c_stride = stride;
+        tile_thin_along<PlainTiles, Bf16>(x);
+        for (Index i = 0; i < rows; ++i)
+          for (Index j = 0; j < stride; ++j) {
+            float expected = j < n ? 0 : -1;
+            for (Index q = 0; q < k && j < n; ++q) expected += a.at(i, q) * b.at(j, q);
+            ASSERT_EQ(d[static_cast<std::size_t>(i * stride + j)], expected)
+                << rows << "x" << n << "x" << k << ": " << i << " " << j;
+          }
+      }
+}
+
+// A product that the worker would stream has eight million elements.
+TEST(Tiles, sums_that_are_streamed_equal_the_loops) {
+  const Operand a(32, 32, true), b(70, 32, true);
+  for (int rows = 1; rows <= 32; ++rows)
+    for (const bool stream : {false, true}) {
+      const std::vector<float> d = by_block(a, b, rows, stream);
+      for (Index i = 0; i < 32; ++i)
+        for (Index j = 0; j < 80; ++j) {
+          float expected = i < rows && j < 70 ? 0 : -1;
+          for (Index s = 0; s < 32 && i < rows && j < 70; ++s) expected += a.at(i, s) * b.at(j, s);
+          ASSERT_EQ(d[static_cast<std::size_t>(i * 80 + j)], expected)
+              << rows << " rows, " << stream << ": " << i << " " << j;
+        }
+    }
+}
+
+}  // namespace
+}  // namespace ridge::tile::cpu

@@ -1,0 +1,241 @@
+// What becomes of the sums when they are not simply rounded (epilogue.h), in any of three formats, at any alignment.
+// Registers can only be indexed by constants, so each warp puts 16 x 16 of its sums at a time into 1 KiB of shared
+// memory of its own and a plain loop takes them from there: one short loop instead of thousands of unrolled lines in
+// each of a hundred kernels. A thread takes eight neighbours a turn and does each step to all of them: a branch costs
+// it the way to another page of code, a load the way to the L2, and there are only a few warps to hide either behind.
+#pragma once
+
+#include "ridge/base/float16.h"
+#include "ridge/tile/sm90/barrier.h"
+
+namespace ridge::tile::sm90 {
+
+TILE_FN float read_stored(Stored stored, const void* data, Index i) {
+  if (stored == Stored::f32) return static_cast<const float*>(data)[i];
+  if (stored == Stored::bf16) return to_float(static_cast<const Bf16*>(data)[i]);
+  float x;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(x) : "h"(static_cast<const F16*>(data)[i].bits));
+  return x;
+}
+TILE_FN std::uint16_t to_stored(Stored stored, float x) {
+  std::uint16_t bits;
+  if (stored == Stored::bf16)
+    asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(x));
+  else
+    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(x));
+  return bits;
+}
+
+// Two 16-bit numbers a register.
+template <class T> TILE_FN float2 unpack(std::uint32_t two) {
+  if constexpr (std::is_same_v<T, Bf16>) return {__uint_as_float(two << 16), __uint_as_float(two & 0xffff0000u)};
+  float2 x;
+  asm("{ .reg .b16 l, h; mov.b32 {l, h}, %2; cvt.f32.f16 %0, l; cvt.f32.f16 %1, h; }"
+      : "=f"(x.x), "=f"(x.y)
+      : "r"(two));
+  return x;
+}
+template <class T> TILE_FN std::uint32_t pack(float low, float high) {
+  std::uint32_t two;
+  if constexpr (std::is_same_v<T, Bf16>)
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(two) : "f"(high), "f"(low));
+  else
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(two) : "f"(high), "f"(low));
+  return two;
+}
+
+template <int n> struct Lanes {  // what one thread works on at once
+  float v[n];
+  template <class F> TILE_FN static Lanes of(const F& f) {
+    Lanes out;
+#pragma unroll
+    for (int q = 0; q < n; ++q) out.v[q] = f(q);
+    return out;
+  }
+  TILE_FN Lanes operator*(const Lanes& y) const {
+    return of([&](int q) { return v[q] * y.v[q]; });
+  }
+  TILE_FN Lanes operator+(const Lanes& y) const {
+    return of([&](int q) { return v[q] + y.v[q]; });
+  }
+  TILE_FN Lanes operator*(float y) const {
+    return of([&](int q) { return v[q] * y; });
+  }
+  TILE_FN friend Lanes operator*(float y, const Lanes& x) { return x * y; }
+};
+
+// Activations of at most 15 instructions, two of them on the special function unit: within 2^-20 |x| of themselves.
+struct Math {
+  TILE_FN static float all(float x) { return x; }
+  template <int n> TILE_FN static Lanes<n> activated(Activation activation, const Lanes<n>& x) {
+    const auto each = [&](auto f) { return Lanes<n>::of([&](int q) { return f(x.v[q]); }); };
+    switch (activation) {
+      case Activation::none: return x;
+      case Activation::relu: return each([](float y) { return positive(y); });
+      case Activation::gelu: return each([](float y) { return gelu(y); });
+      case Activation::gelu_tanh:
+        return each([](float y) { return over_odds(y, y * fmaf(0.10294324F, y * y, 2.3022082F)); });
+      case Activation::silu: return each([](float y) { return over_odds(y, y * 1.44269504F); });
+    }
+    return x;
+  }
+  TILE_FN static float activated(Activation activation, float x) { return activated(activation, Lanes<1>{{x}}).v[0]; }
+
+ private:
+  TILE_FN static float positive(float x) {  // NaN stays
+    float y;
+    asm("max.NaN.f32 %0, %1, 0f00000000;" : "=f"(y) : "f"(x));
+    return y;
+  }
+  TILE_FN static float exp2_of(float x) {
+    float y;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+  }
+  TILE_FN static float inverse(float x) {
+    float y;
+    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+  }
+  // x / (1 + 2^-z)
+  TILE_FN static float over_odds(float x, float z) { return x * inverse(1 + exp2_of(-z)); }
+  // max(x, 0) - |x| Phi(-|x|), Phi as Abramowitz and Stegun 7.1.26 have it; behind 14 nothing is left of it, and of
+  // infinity the first term is to stay.
+  TILE_FN static float gelu(float x) {
+    const float below = fminf(x, 14), a = fabsf(below), t = inverse(fmaf(0.23164189F, a, 1));
+    float p = 0.5307027145F;
+    p = fmaf(p, t, -0.7265760135F), p = fmaf(p, t, 0.7107068705F);
+    p = fmaf(p, t, -0.142248368F), p = fmaf(p, t, 0.127414796F);
+    return fmaf(-a, p * t * exp2_of(a * a * -0.72134752F), positive(x));
+  }
+};
+
+// So many 32-bit words from or to memory, 16 bytes at a time where there are as many.
+template <int words> inline constexpr int block = words < 4 ? words : 4;
+template <int words> struct alignas(block<words> * 4) Block { std::uint32_t x[block<words>]; };
+template <int words> TILE_FN bool is_aligned(const void* p) {
+  return reinterpret_cast<std::uintptr_t>(p) % sizeof(Block<words>) == 0;
+}
+template <int words> TILE_FN void copy_words(std::uint32_t* to, const void* from) {
+#pragma unroll
+  for (int i = 0; i < words; i += block<words>) {
+    const auto x = static_cast<const Block<words>*>(from)[i / block<words>];
+#pragma unroll
+    for (int j = 0; j < block<words>; ++j) to[i + j] = x.x[j];
+  }
+}
+template <int words> TILE_FN void write_words(void* to, const std::uint32_t* from) {
+#pragma unroll
+  for (int i = 0; i < words; i += block<words>) {
+    Block<words> x;
+#pragma unroll
+    for (int j = 0; j < block<words>; ++j) x.x[j] = from[i + j];
+    static_cast<Block<words>*>(to)[i / block<words>] = x;
+  }
+}
+
+template <class T, int count> TILE_FN Lanes<count> widened(const std::uint32_t* two) {
+  return Lanes<count>::of([&](int q) {
+    const float2 both = unpack<T>(two[q / 2]);
+    return q % 2 ? both.y : both.x;
+  });
+}
+
+// Where a thread's `count` (1, 2 or 8) lanes lie: neighbours of a row, or of a column.
+enum class Run { row, column };
+template <int count, Run run> struct Spot {
+  static constexpr int pairs = (count + 1) / 2;
+  Index row, col, batch;
+  int inside;  // so many of them lie in the matrix
+
+  template <class View> TILE_FN static Spot in(const View& view, Index row, Index col, Index batch) {
+    const Index left = run == Run::row ? view.cols - col : view.rows - row;
+    const bool begins = row < view.rows && col < view.cols;
+    return {row, col, batch, begins ? left < count ? static_cast<int>(left) : count : 0};
+  }
+  TILE_FN Lanes<count> operator()(const Operand& p) const {  // its values there
+    const Index first = batch * p.batch_stride + row * p.row_stride + col * p.col_stride;
+    const Index step = run == Run::row ? p.col_stride : p.row_stride;
+    if (p.stored == Stored::f32) return read_floats(static_cast<const float*>(p.data) + first, step);
+    std::uint32_t two[pairs];
+    read_shorts(two, static_cast<const std::uint16_t*>(p.data) + first, step);
+    return p.stored == Stored::bf16 ? widened<Bf16, count>(two) : widened<F16, count>(two);
+  }
+
+ private:
+  TILE_FN bool side_by_side(Index step) const { return run == Run::row && count > 1 && step == 1 && inside >= count; }
+  TILE_FN Lanes<count> read_floats(const float* from, Index step) const {
+    if (side_by_side(step) && is_aligned<count>(from)) {
+      std::uint32_t x[count];
+      copy_words<count>(x, from);
+      return Lanes<count>::of([&](int q) { return __uint_as_float(x[q]); });
+    }
+    return Lanes<count>::of([&](int q) { return q < inside ? from[q * step] : 0; });
+  }
+  TILE_FN void read_shorts(std::uint32_t* two, const std::uint16_t* from, Index step) const {
+    if (side_by_side(step) && is_aligned<pairs>(from)) return copy_words<pairs>(two, from);
+    const auto one = [&](int q) { return static_cast<std::uint32_t>(q < inside ? from[q * step] : 0); };
+#pragma unroll
+    for (int q = 0; q < count; q += 2) two[q / 2] = one(q) | one(q + 1) << 16;
+  }
+};
+
+template <int count, Run run, class View>
+TILE_FN void put_finished(const View& view, const Lanes<count>& sums, const Spot<count, run>& at) {
+  constexpr int pairs = (count + 1) / 2, half = pairs > 1 ? pairs / 2 : pairs;
+  const OutputOnTarget& o = view.on_target;
+  const Lanes<count> y = tile::finished<Math>(o, sums, at);
+  const Index first = at.batch * view.batch_stride + at.row * view.row_stride + at.col;
+  const Index step = run == Run::row ? 1 : view.row_stride;
+  const bool whole = run == Run::row && count > 1 && o.vectors && at.inside >= count;
+  if (o.stored == Stored::f32) {
+    float* const to = reinterpret_cast<float*>(view.data) + first;
+    if (whole) return write_words<count>(to, reinterpret_cast<const std::uint32_t*>(y.v));
+#pragma unroll
+    for (int q = 0; q < count; ++q)
+      if (q < at.inside) to[q * step] = y.v[q];
+    return;
+  }
+  std::uint16_t* const to = reinterpret_cast<std::uint16_t*>(view.data) + first;
+  std::uint32_t two[pairs];
+#pragma unroll
+  for (int q = 0; q < count; q += 2) {
+    const float low = y.v[q], high = q + 1 < count ? y.v[q + 1] : 0;
+    two[q / 2] = o.stored == Stored::bf16 ? pack<Bf16>(low, high) : pack<F16>(low, high);
+  }
+  if (whole && is_aligned<pairs>(to)) return write_words<pairs>(to, two);
+  if (whole && pairs > 1) return write_words<half>(to, two), write_words<half>(to + count / 2, two + half);
+#pragma unroll
+  for (int q = 0; q < count; ++q)
+    if (q < at.inside) to[q * step] = static_cast<std::uint16_t>(two[q / 2] >> q % 2 * 16);
+}
+
+// Where element (r, c) of a warp's 16 x 16 sums lies in its 1 KiB, in floats: so that neither what wgmma leaves to the
+// threads nor eight of a row or a column a thread meet in a bank.
+TILE_FN int staged_at(int r, int c) { return (r * 16 + c) ^ (r / 2 % 2 * 12) ^ (r / 8 * 16); }
+
+template <int width> TILE_FN void stage_sums(float* staged, const float* v) {  // v as wgmma leaves them
+  const int lane = static_cast<int>(threadIdx.x % 32);
+#pragma unroll
+  for (int j = 0; j < width / 8; ++j)
+#pragma unroll
+    for (int half = 0; half < 2; ++half)
+      *reinterpret_cast<float2*>(staged + staged_at(half * 8 + lane / 4, j * 8 + lane % 4 * 2)) =
+          make_float2(v[j * 4 + half * 2], v[j * 4 + half * 2 + 1]);
+}
+// Eight columns of row r from c on (across), or eight rows of column c from r on.
+template <bool across> TILE_FN Lanes<8> take_sums(const float* staged, int r, int c) {
+  Lanes<8> x;
+  if constexpr (across) {
+#pragma unroll
+    for (int q = 0; q < 8; q += 4) {
+      const float4 four = *reinterpret_cast<const float4*>(staged + staged_at(r, c + q));
+      x.v[q] = four.x, x.v[q + 1] = four.y, x.v[q + 2] = four.z, x.v[q + 3] = four.w;
+    }
+  } else {
+    x = Lanes<8>::of([&](int q) { return staged[staged_at(r + q, c)]; });
+  }
+  return x;
+}
+
+}  // namespace ridge::tile::sm90

@@ -1,0 +1,144 @@
+// Pairs of columns that become one on their way out (gates): column j of a work item's sums lies in the same thread as
+// column j + h, 4 registers for 8 columns behind it, so folding costs no exchange. `Paired` is what a text that says
+// at.fold has for `at`. The function that folds brings its arithmetic:
+//
+//   f.with_form(run)                  calls run(form), form being one of f's constants and the same for every thread
+//   f.beside(col, cols)               what this thread's two columns of col … col + 7 get added, of cols in all (x8)
+//   f(form, u, g)                     of two sums
+//   f.keep, f.kept_u, f.kept_g        whether both sums of each pair are written as well, and where; a view without
+//                                     data is not written
+//   f.write_exact(view, u, g, row, col)  from two sums to memory, in any format and at any alignment
+#pragma once
+
+#include "ridge/tile/sm90/ops.h"
+
+namespace ridge::tile::sm90 {
+
+struct PairOfMaps {  // boxes of 64 columns, and of those that are left of a tile
+  CUtensorMap map, tail;
+};
+struct Beside {  // what the sums u and g of two neighbouring columns get added, two 16-bit numbers a register
+  std::uint32_t u, g;
+};
+
+// 16 columns of 64 rows, packed two a register as wgmma leaves them, into columns 16 j … of a buffer as the copy engine
+// wants it: rows of 128 or 64 bytes, their 16-byte units exchanged so that eight rows meet every bank once.
+template <int cols> TILE_FN void stage_packed(std::uint32_t out, int j, const std::uint32_t* x) {
+  constexpr int bytes = cols * 2, shift = cols == 64 ? 0 : 1, mask = cols == 64 ? 7 : cols == 32 ? 3 : 0;
+  const int lane = threadIdx.x % 32, r = threadIdx.x % 128 / 32 * 16 + lane % 16;
+  const int unit = (j * 2 + lane / 16) ^ (r >> shift & mask);
+  store_matrix4(out + r * bytes + unit * 16, x[0], x[1], x[2], x[3]);
+}
+
+template <class Kernel, class At> struct Paired {
+  static constexpr auto config = Kernel::config;
+  static constexpr int columns = Kernel::columns;
+  At& at;
+
+  TILE_FN Row row() const { return at.row(); }
+  TILE_FN Col col() const { return {{at.n0 / 2, columns}}; }
+  template <class... X> TILE_FN void load(X&&... x) const { at.load(static_cast<X&&>(x)...); }
+  template <class Sums, class F> struct Pairs {  // a reference: what folds is some hundred bytes of parameters
+    const Sums& of;
+    const F& f;
+  };
+  template <class Sums, class F> TILE_FN Pairs<Sums, F> fold(const Sums& sums, const F& f) const { return {sums, f}; }
+
+  template <class T, int m, int n, class Sums, class F>
+  TILE_FN void store(const OutputView<T, m, n>& view, const Pairs<Sums, F>& folded, Row row, Col col) {
+    const int first = static_cast<int>(row.begin) + at.share * rows, column = static_cast<int>(col.begin);
+    if (view.on_target.bulk)
+      folded.f.with_form([&](auto form)
+                             __attribute__((always_inline)) { store_bulk<T>(form, view, folded, first, column); });
+    else
+      store_exact(view, folded, first, column);
+  }
+
+ private:
+  static constexpr int rows = config.m / config.sharers(), group = config.n / 2;  // registers of 64 rows
+
+  template <class T, class Form, class View, class Sums, class F>
+  TILE_FN void store_bulk(Form form, const View& view, const Pairs<Sums, F>& folded, int row, int col) {
+#pragma unroll
+    for (int c = 0; c < (columns + atom - 1) / atom; ++c) {
+      const float* const v = folded.of.v + c * (atom / 2);
+      const Corner corner = {col + c * atom, row, at.batch};
+      if (c < columns / atom)
+        store_columns<T, atom>(form, view, folded.f, v, corner);
+      else if constexpr (columns % atom != 0)
+        store_columns<T, columns % atom>(form, view, folded.f, v, corner);
+    }
+  }
+
+  template <class T, int cols, class Form, class View, class F>
+  TILE_FN void store_columns(Form form, const View& view, const F& f, const float* v, Corner corner) {
+    const int width = static_cast<int>(view.cols);
+#pragma unroll
+    for (int i = 0; i < rows / 64; ++i, v += group, corner.y += 64) {
+      if (f.keep) {
+        write_box<T, cols>(v, f, width, f.kept_u, corner, [](float u, float) { return u; });
+        write_box<T, cols>(v, f, width, f.kept_g, corner, [](float, float g) { return g; });
+      }
+      if (view.data != nullptr)
+        write_box<T, cols>(v, f, width, view.on_target, corner, [&](float u, float g) { return f(form, u, g); });
+    }
+  }
+
+  // 16 columns at a time, from their sums to the buffer: registers are what there is least of.
+  template <class T, int cols, class F, class Maps, class One>
+  TILE_FN void write_box(const float* v, const F& f, int width, const Maps& to, Corner corner, One one) {
+    const std::uint32_t out = address(at.staging) + at.buffer * (atom * 128);
+    const auto write = [&] {
+#pragma unroll
+      for (int j = 0; j < cols / 16; ++j) {
+        std::uint32_t x[4];
+#pragma unroll
+        for (int half = 0; half < 2; ++half) {
+          const float *const u = v + j * 8 + half * 4, *const g = u + group / 2;
+          const Beside two = f.beside(corner.x + j * 16 + half * 8, width);
+          const float2 bu = unpack<T>(two.u), bg = unpack<T>(two.g);
+#pragma unroll
+          for (int q = 0; q < 4; q += 2)
+            x[half * 2 + q / 2] = pack<T>(one(u[q] + bu.x, g[q] + bg.x), one(u[q + 1] + bu.y, g[q + 1] + bg.y));
+        }
+        stage_packed<cols>(out, j, x);
+      }
+    };
+    send_box<config.staging>(at, write, [&] { store_box(cols == atom ? &to.map : &to.tail, out, corner); });
+  }
+
+  // In any format, at any alignment: 64 x 16 pairs at a time through shared memory, sixteen columns of u and their g in
+  // one row of 32 floats, whose 16-byte units are exchanged.
+  template <class View, class Pair> TILE_FN void store_exact(const View& view, const Pair& folded, int row, int col) {
+    float* const staged = reinterpret_cast<float*>(at.staging);
+    constexpr int wide = columns / 16;
+    const int warp = threadIdx.x % 128 / 32, lane = threadIdx.x % 32;
+#pragma unroll 1
+    for (int chunk = 0; chunk < rows / 64 * wide; ++chunk) {
+      at.sync_group();  // the last have been taken
+#pragma unroll
+      for (int i = 0; i < rows / 64 * wide; ++i) {  // registers are indexed by constants only
+        if (chunk != i) continue;
+        const float* const v = folded.of.v + i / wide * group + i % wide * 8;
+#pragma unroll
+        for (int j = 0; j < 4; ++j)  // 8 columns: of u, u, g, g
+#pragma unroll
+          for (int half = 0; half < 2; ++half) {
+            const float* const x = v + j / 2 * (group / 2) + j % 2 * 4 + half * 2;
+            const int r = warp * 16 + half * 8 + lane / 4, unit = j * 2 + lane % 4 / 2;
+            *reinterpret_cast<float2*>(staged + r * 32 + (unit ^ (r % 8)) * 4 + lane % 2 * 2) = make_float2(x[0], x[1]);
+          }
+      }
+      at.sync_group();
+#pragma unroll 1
+      for (int e = threadIdx.x % 128; e < 64 * 16; e += 128) {
+        const int r = e / 16, c = e % 16;
+        const Index y = row + chunk / wide * 64 + r, x = col + chunk % wide * 16 + c;
+        const auto sum = [&](int unit) { return staged[r * 32 + (unit ^ (r % 8)) * 4 + c % 4]; };
+        if (y < view.rows && x < view.cols) folded.f.write_exact(view, sum(c / 4), sum(c / 4 + 4), y, x);
+      }
+    }
+  }
+};
+
+}  // namespace ridge::tile::sm90

@@ -1,0 +1,135 @@
+// wgmma: 128 threads multiply D[64, N] += A[64, 16] * B[16, N], both operands in shared memory, the sums in N / 2
+// registers of each thread. At N = 256 one instruction is 262,144 multiply-adds and keeps the tensor cores busy for 128
+// cycles; below N = 64 reading A limits it (16 cycles, at 128 bytes a cycle). PTX ISA 9.0, "wgmma". One asm body a
+// width: its operand lists are text, so the lists are macros, undefined again below.
+#pragma once
+
+#include <type_traits>
+
+#include "ridge/base/float16.h"
+#include "ridge/tile/roles.h"
+#include "ridge/tile/sm90/barrier.h"
+
+namespace ridge::tile::sm90 {
+
+TILE_FN void mma_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
+TILE_FN void mma_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
+template <int left> TILE_FN void mma_wait() {
+  asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(left) : "memory");
+}
+
+// Where an operand lies, as the instruction wants it (16-byte units): 128-byte swizzle, the distance of groups of 8
+// rows (1024 bytes), and `group`, the distance of 64-element groups along the output (contiguous there only).
+template <Major major> TILE_FN std::uint64_t descriptor(std::uint32_t where, int group) {
+  const std::uint64_t across = major == Major::k ? 1 : static_cast<std::uint64_t>(group / 16);
+  return 0x4000'0040'0000'0000ull | across << 16 | (where & 0x3ffff) >> 4;
+}
+
+#define RIDGE_R4(i) "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3])
+#define RIDGE_R8(i) RIDGE_R4(i), RIDGE_R4(i + 4)
+#define RIDGE_R16(i) RIDGE_R8(i), RIDGE_R8(i + 8)
+#define RIDGE_R32(i) RIDGE_R16(i), RIDGE_R16(i + 16)
+#define RIDGE_R64(i) RIDGE_R32(i), RIDGE_R32(i + 32)
+#define RIDGE_T10(t) ",%" #t "0,%" #t "1,%" #t "2,%" #t "3,%" #t "4,%" #t "5,%" #t "6,%" #t "7,%" #t "8,%" #t "9"
+#define RIDGE_D4 "%0,%1,%2,%3"
+#define RIDGE_D8 RIDGE_D4 ",%4,%5,%6,%7"
+#define RIDGE_D10 RIDGE_D8 ",%8,%9"
+#define RIDGE_D20 RIDGE_D10 RIDGE_T10(1)
+#define RIDGE_D30 RIDGE_D20 RIDGE_T10(2)
+#define RIDGE_D40 RIDGE_D30 RIDGE_T10(3)
+#define RIDGE_D50 RIDGE_D40 RIDGE_T10(4)
+#define RIDGE_D60 RIDGE_D50 RIDGE_T10(5)
+#define RIDGE_D70 RIDGE_D60 RIDGE_T10(6)
+#define RIDGE_D80 RIDGE_D70 RIDGE_T10(7)
+#define RIDGE_D90 RIDGE_D80 RIDGE_T10(8)
+#define RIDGE_D100 RIDGE_D90 RIDGE_T10(9)
+#define RIDGE_D110 RIDGE_D100 RIDGE_T10(10)
+#define RIDGE_D120 RIDGE_D110 RIDGE_T10(11)
+#define RIDGE_D16 RIDGE_D10 ",%10,%11,%12,%13,%14,%15"
+#define RIDGE_D24 RIDGE_D20 ",%20,%21,%22,%23"
+#define RIDGE_D32 RIDGE_D30 ",%30,%31"
+#define RIDGE_D48 RIDGE_D40 ",%40,%41,%42,%43,%44,%45,%46,%47"
+#define RIDGE_D56 RIDGE_D50 ",%50,%51,%52,%53,%54,%55"
+#define RIDGE_D64 RIDGE_D60 ",%60,%61,%62,%63"
+#define RIDGE_D72 RIDGE_D70 ",%70,%71"
+#define RIDGE_D88 RIDGE_D80 ",%80,%81,%82,%83,%84,%85,%86,%87"
+#define RIDGE_D96 RIDGE_D90 ",%90,%91,%92,%93,%94,%95"
+#define RIDGE_D104 RIDGE_D100 ",%100,%101,%102,%103"
+#define RIDGE_D112 RIDGE_D110 ",%110,%111"
+#define RIDGE_D128 RIDGE_D120 ",%120,%121,%122,%123,%124,%125,%126,%127"
+#define RIDGE_WGMMA(N, TYPE, LIST, A, B, P, TA, TB, ...)                                                         \
+  asm volatile("{ .reg .pred p; setp.ne.b32 p, %" #P ", 0; wgmma.mma_async.sync.aligned.m64n" #N "k16.f32." TYPE \
+               "." TYPE " {" LIST "}, %" #A ", %" #B ", p, 1, 1, %" #TA ", %" #TB "; }"                          \
+               : __VA_ARGS__                                                                                     \
+               : "l"(a), "l"(b), "r"(add), "n"(ta), "n"(tb))
+#define RIDGE_WIDTH(N, LIST, A, B, P, TA, TB, ...)                \
+  if constexpr (width == N) {                                     \
+    if constexpr (std::is_same_v<T, Bf16>)                        \
+      RIDGE_WGMMA(N, "bf16", LIST, A, B, P, TA, TB, __VA_ARGS__); \
+    else                                                          \
+      RIDGE_WGMMA(N, "f16", LIST, A, B, P, TA, TB, __VA_ARGS__);  \
+  }
+
+// add == 0: the sums hold nothing yet and are overwritten.
+template <int width, class T, Major a_major, Major b_major>
+TILE_FN void mma_64(float* d, std::uint64_t a, std::uint64_t b, int add) {
+  static_assert((width % 16 == 0 && width <= 256) || width == 8, "wgmma: a width of 8, or a multiple of 16 up to 256");
+  static_assert(std::is_same_v<T, Bf16> || std::is_same_v<T, F16>, "wgmma: bf16 or f16 operands");
+  constexpr int ta = a_major == Major::mn, tb = b_major == Major::mn;
+  // clang-format off
+  RIDGE_WIDTH(8, RIDGE_D4, 4, 5, 6, 7, 8, RIDGE_R4(0))
+  RIDGE_WIDTH(16, RIDGE_D8, 8, 9, 10, 11, 12, RIDGE_R8(0))
+  RIDGE_WIDTH(32, RIDGE_D16, 16, 17, 18, 19, 20, RIDGE_R16(0))
+  RIDGE_WIDTH(48, RIDGE_D24, 24, 25, 26, 27, 28, RIDGE_R16(0), RIDGE_R8(16))
+  RIDGE_WIDTH(64, RIDGE_D32, 32, 33, 34, 35, 36, RIDGE_R32(0))
+  RIDGE_WIDTH(80, RIDGE_D40, 40, 41, 42, 43, 44, RIDGE_R32(0), RIDGE_R8(32))
+  RIDGE_WIDTH(96, RIDGE_D48, 48, 49, 50, 51, 52, RIDGE_R32(0), RIDGE_R16(32))
+  RIDGE_WIDTH(112, RIDGE_D56, 56, 57, 58, 59, 60, RIDGE_R32(0), RIDGE_R16(32), RIDGE_R8(48))
+  RIDGE_WIDTH(128, RIDGE_D64, 64, 65, 66, 67, 68, RIDGE_R64(0))
+  RIDGE_WIDTH(144, RIDGE_D72, 72, 73, 74, 75, 76, RIDGE_R64(0), RIDGE_R8(64))
+  RIDGE_WIDTH(160, RIDGE_D80, 80, 81, 82, 83, 84, RIDGE_R64(0), RIDGE_R16(64))
+  RIDGE_WIDTH(176, RIDGE_D88, 88, 89, 90, 91, 92, RIDGE_R64(0), RIDGE_R16(64), RIDGE_R8(80))
+  RIDGE_WIDTH(192, RIDGE_D96, 96, 97, 98, 99, 100, RIDGE_R64(0), RIDGE_R32(64))
+  RIDGE_WIDTH(208, RIDGE_D104, 104, 105, 106, 107, 108, RIDGE_R64(0), RIDGE_R32(64), RIDGE_R8(96))
+  RIDGE_WIDTH(224, RIDGE_D112, 112, 113, 114, 115, 116, RIDGE_R64(0), RIDGE_R32(64), RIDGE_R16(96))
+  RIDGE_WIDTH(240, RIDGE_D120, 120, 121, 122, 123, 124, RIDGE_R64(0), RIDGE_R32(64), RIDGE_R16(96), RIDGE_R8(112))
+  RIDGE_WIDTH(256, RIDGE_D128, 128, 129, 130, 131, 132, RIDGE_R64(0), RIDGE_R64(64))
+  // clang-format on
+}
+
+#undef RIDGE_R4
+#undef RIDGE_R8
+#undef RIDGE_R16
+#undef RIDGE_R32
+#undef RIDGE_R64
+#undef RIDGE_T10
+#undef RIDGE_D4
+#undef RIDGE_D8
+#undef RIDGE_D10
+#undef RIDGE_D20
+#undef RIDGE_D30
+#undef RIDGE_D40
+#undef RIDGE_D50
+#undef RIDGE_D60
+#undef RIDGE_D70
+#undef RIDGE_D80
+#undef RIDGE_D90
+#undef RIDGE_D100
+#undef RIDGE_D110
+#undef RIDGE_D120
+#undef RIDGE_D16
+#undef RIDGE_D24
+#undef RIDGE_D32
+#undef RIDGE_D48
+#undef RIDGE_D56
+#undef RIDGE_D64
+#undef RIDGE_D72
+#undef RIDGE_D88
+#undef RIDGE_D96
+#undef RIDGE_D104
+#undef RIDGE_D112
+#undef RIDGE_D128
+#undef RIDGE_WGMMA
+#undef RIDGE_WIDTH
+
+}  // namespace ridge::tile::sm90

@@ -1,0 +1,236 @@
+// Pieces that wait for each other, any of which may leave before the others have come: each share of the tile is stored
+// once, and the counters are zero at the end, whoever leaves. Each fault is one word of the protocol that does another
+// thing; it must be caught, by a sentence that names the kernel, the stage, the tile and what is missing.
+#include "ridge/tile/trace/await.h"
+
+#include <gtest/gtest.h>
+
+#include "ridge/base/float16.h"
+#include "ridge/ops/product/matmul.h"
+#include "ridge/tile/trace/check.h"
+#include "ridge/tile/trace/record.h"
+
+namespace ridge::tile::trace {
+namespace {
+
+using ops::Matmul, ops::MatmulConfig;
+
+constexpr MatmulConfig one{.m = 64, .n = 64, .k = 64, .stages = 2, .consumers = 1};
+constexpr MatmulConfig two{.m = 128, .n = 64, .k = 64, .stages = 3, .consumers = 2};
+constexpr MatmulConfig pingpong{.m = 64, .n = 64, .k = 64, .stages = 3, .consumers = 2, .roles = Roles::pingpong};
+constexpr MatmulConfig pair{.m = 128, .n = 64, .k = 64, .stages = 3, .consumers = 2, .cluster_m = 2};
+
+template <MatmulConfig config, class Words = Awaiting> Verdict checked(int pieces, int tiles = 1) {
+  const Sizes sizes{.m = tiles * config.m * config.cluster_m,
+                    .n = config.n,
+                    .k = config.k * 2 * pieces,
+                    .pieces = pieces,
+                    .cuts = Cuts::gathered};
+  const int blocks = tiles * pieces * config.cluster();
+  return check_schedules(
+      record<Matmul<config, Bf16, Bf16, Bf16>, Words>({.kernel = "matmul", .sizes = sizes, .blocks = blocks}));
+}
+
+TEST(Await, AnyOfThoseWhoWaitMayLeave) {
+  const Verdict v = checked<one>(4);
+  EXPECT_EQ(v.first, "");
+  EXPECT_EQ(v.left.size(), 15U);  // sets of four, but not all: who comes last does not wait
+  for (const auto& [who, schedules] : v.left) EXPECT_GE(schedules, 5) << who.size() << " left";
+}
+TEST(Await, EveryRoleMayLeave) {
+  const Verdict cooperative = checked<two>(3), turns = checked<pingpong>(3, 2), clusters = checked<pair>(2),
+                most = checked<one>(8);
+  EXPECT_EQ(cooperative.first, "");
+  EXPECT_GE(cooperative.left.size(), 45U);  // of 49: 7 of each consumer
+  EXPECT_EQ(turns.first, "");
+  EXPECT_GT(turns.left.size(), 20U);
+  EXPECT_EQ(clusters.first, "");
+  EXPECT_GT(clusters.left.size(), 40U);
+  EXPECT_EQ(most.first, "");
+  EXPECT_GT(most.left.size(), 100U);
+}
+
+// A fault that shows only where somebody gives up, at a certain time.
+template <class Words> std::string caught() {
+  const Verdict v = checked<two, Words>(3);
+  EXPECT_GT(v.faulty, 10);
+  EXPECT_LT(v.faulty, 1000);
+  return v.first;
+}
+template <class Words> std::string always_caught() {
+  const Verdict v = checked<two, Words>(3);
+  EXPECT_EQ(v.faulty, 1000);
+  return v.first;
+}
+constexpr bool leaves(std::uint32_t by) { return by >= one_left; }
+
+struct LastDoesNotLookAtWhoHasLeft : Awaiting {
+  std::uint32_t add_acquire_release(const Item& x, std::uint32_t by) {
+    const std::uint32_t before = Awaiting::add_acquire_release(x, by);
+    return leaves(by) ? before : before & (one_left - 1);
+  }
+};
+TEST(Await, TheLastDoesNotLookAtWhoHasLeft) {
+  EXPECT_EQ(caught<LastDoesNotLookAtWhoHasLeft>(),
+            "matmul: output at row 0, column 0 share 1 of consumer 0: nobody has stored it when the kernel ends; "
+            "missing: a look of block 0 consumer 0, after stage 1 of tile 0, at who has left before it came last: "
+            "block 1 consumer 0, after stage 3 of tile 0");
+}
+
+struct LeavesWithoutALook : Awaiting {
+  std::uint32_t add_acquire_release(const Item& x, std::uint32_t by) {
+    const std::uint32_t before = Awaiting::add_acquire_release(x, by);
+    return leaves(by) ? 0 : before;
+  }
+};
+TEST(Await, WhoLeavesDoesNotLookWhetherAllHaveCome) {
+  EXPECT_EQ(
+      caught<LeavesWithoutALook>(),
+      "matmul: output at row 0, column 0 share 1 of consumer 1: nobody has stored it when the kernel ends; missing: a "
+      "look of block 1 consumer 1, after stage 3 of tile 0, at whether all pieces have come where it leaves");
+}
+
+struct LeavesAndStores : Awaiting {
+  std::uint32_t mine = 0;
+  std::uint32_t add_acquire_release(const Item& x, std::uint32_t by) {
+    mine = 1U << x.piece;
+    return Awaiting::add_acquire_release(x, by);
+  }
+  void tell(std::uint32_t shares) { Awaiting::tell(shares | mine); }
+};
+TEST(Await, WhoLeavesStoresItsShareAsWell) {
+  EXPECT_EQ(caught<LeavesAndStores>(),
+            "matmul: partial sums 0 of tile 0 part 0 (others' part): block 1 consumer 0 may not see what block 0 "
+            "consumer 0 writes of tile 0; missing: a zero in what block 1 consumer 0, after stage 3 of tile 0, is to "
+            "store, for it leaves that to who comes last");
+}
+
+struct LastTakesAll : Awaiting {
+  std::uint32_t add_acquire_release(const Item& x, std::uint32_t by) {
+    const std::uint32_t before = Awaiting::add_acquire_release(x, by);
+    return leaves(by) ? before : before | 7 * one_left;
+  }
+};
+TEST(Await, TheLastTakesTheSharesOfWhoHasStayed) {
+  EXPECT_EQ(caught<LastTakesAll>(),
+            "matmul: output at row 0, column 0 share 2 of consumer 0 (others' part): written by block 2 consumer 0 "
+            "(stage 5 of tile 0) and by block 0 consumer 0 (stage 1 of tile 0); missing: a look at who has left: block "
+            "2 consumer 0, after stage 5 of tile 0, has not");
+}
+
+struct LeavesWithoutABit : Awaiting {
+  std::uint32_t add_acquire_release(const Item& x, std::uint32_t by) {
+    return Awaiting::add_acquire_release(x, leaves(by) ? 0 : by);
+  }
+};
+TEST(Await, WhoLeavesSetsNoBit) {
+  EXPECT_EQ(caught<LeavesWithoutABit>(),
+            "matmul: output at row 0, column 0 share 1 of consumer 0: nobody has stored it when the kernel ends; "
+            "missing: the bit of block 1 consumer 0, after stage 3 of tile 0, in the counter where it leaves");
+}
+
+struct LeavesWithoutGoing : Awaiting {
+  bool stays = true;
+  void tell(std::uint32_t shares) {
+    stays = shares != 0;
+    Awaiting::tell(shares);
+  }
+  std::uint32_t add_relaxed(const Item& x, std::uint32_t by) { return stays ? Awaiting::add_relaxed(x, by) : 0; }
+};
+TEST(Await, WhoLeavesIsNotCountedAsGone) {
+  EXPECT_EQ(caught<LeavesWithoutGoing>(),
+            "matmul: counter of tile 0 part 0: 3 pieces have come and 2 have gone when the kernel ends (left: block 1 "
+            "consumer 0, after stage 3 of tile 0), expected 0; missing: the going of block 1 consumer 0, after stage 3 "
+            "of tile 0");
+}
+
+struct NeverClears : Awaiting {
+  void clear(const Item&) {}
+};
+TEST(Await, TheCounterIsNotSetBack) {
+  EXPECT_EQ(always_caught<NeverClears>(),
+            "matmul: counter of tile 0 part 0: 3 pieces have come and 3 have gone when the kernel ends (left: block 1 "
+            "consumer 0, after stage 3 of tile 0), expected 0; missing: the zero of who goes last: block 0 consumer 0, "
+            "after stage 1 of tile 0");
+}
+
+struct LastToComeClears : Awaiting {
+  std::uint32_t add_acquire_release(const Item& x, std::uint32_t by) {
+    const std::uint32_t before = Awaiting::add_acquire_release(x, by);
+    if (!leaves(by) && (before & count_mask) + 1 == static_cast<std::uint32_t>(x.pieces)) Awaiting::clear(x);
+    return before;
+  }
+};
+TEST(Await, TheCounterIsSetBackWhileOthersStillReadIt) {
+  EXPECT_EQ(caught<LastToComeClears>(),
+            "matmul: counter of tile 0 part 0: 0 pieces have come and 2 have gone when the kernel ends, expected 0; "
+            "missing: one who finds that it goes last, of tile 0");
+}
+
+struct NeverGivesUp : Awaiting {
+  bool all_come(const Item& x) { return poll(Do::poll, x.pieces, Order::acquire); }
+};
+TEST(Await, WithoutAnEndOfWaitingABusyDeviceStandsStill) {
+  EXPECT_EQ(caught<NeverGivesUp>(),
+            "matmul: deadlock: block 0 producer waits for room on the device, block 1 producer waits for room on the "
+            "device, block 0 consumer 0 waits for room on the device, block 0 consumer 1 waits for room on the device, "
+            "block 1 consumer 0 waits for room on the device, block 1 consumer 1 waits for room on the device, block 2 "
+            "consumer 0 waits for counter of tile 0 part 0 (after stage 5 of tile 0), block 2 consumer 1 waits for "
+            "counter of tile 0 part 1 (after stage 5 of tile 0); missing: an end of block 2 consumer 0's waiting: the "
+            "device has room for others when it has left");
+}
+
+struct DoesNotWait : Awaiting {
+  bool all_come(const Item&) { return true; }
+};
+TEST(Await, AShareIsReadBeforeAllPiecesHaveCome) {
+  EXPECT_EQ(always_caught<DoesNotWait>(),
+            "matmul: partial sums 0 of tile 0 part 1 (others' part): block 1 consumer 1 may not see what block 0 "
+            "consumer 1 writes of tile 0; missing: a wait of block 1 consumer 1 for the counter of tile 0 part 1");
+}
+
+struct LooksWithoutAcquire : Awaiting {
+  bool all_come(const Item& x) { return poll(Do::poll_awhile, x.pieces, Order::relaxed); }
+};
+TEST(Await, WhoWaitsReadsTheCounterWithoutAcquire) {
+  EXPECT_EQ(
+      caught<LooksWithoutAcquire>(),
+      "matmul: partial sums 0 of tile 0 part 1 (others' part): block 1 consumer 1 may not see what block 0 consumer 1 "
+      "writes of tile 0; missing: an acquire where block 1 consumer 1 reads the counter of tile 0 part 1");
+}
+
+struct LeavesWithoutAcquire : Awaiting {
+  std::uint32_t add_acquire_release(const Item& x, std::uint32_t by) {
+    return leaves(by) ? add(by, Order::release) : Awaiting::add_acquire_release(x, by);
+  }
+};
+TEST(Await, WhoFindsAllComeWhereItWouldLeaveReadsWithoutAcquire) {
+  EXPECT_EQ(
+      caught<LeavesWithoutAcquire>(),
+      "matmul: partial sums 2 of tile 0 part 1 (others' part): block 1 consumer 1 may not see what block 2 consumer 1 "
+      "writes of tile 0; missing: an acquire where block 1 consumer 1 reads the counter of tile 0 part 1");
+}
+
+struct ComesWithoutRelease : Awaiting {
+  std::uint32_t add_acquire_release(const Item& x, std::uint32_t by) {
+    return leaves(by) ? Awaiting::add_acquire_release(x, by) : add(by, Order::acquire);
+  }
+};
+TEST(Await, APieceComesWithoutRelease) {
+  EXPECT_EQ(
+      caught<ComesWithoutRelease>(),
+      "matmul: partial sums 0 of tile 0 part 1 (others' part): block 1 consumer 1 may not see what block 0 consumer 1 "
+      "writes of tile 0; missing: a release where block 0 consumer 1 raises the counter of tile 0 part 1");
+}
+
+// No fault: what a piece has for the others it has released where it came, and a later add on the counter, whatever
+// its order, does not hide that. Nor does it write anything more before it leaves.
+struct LeavesWithoutRelease : Awaiting {
+  std::uint32_t add_acquire_release(const Item& x, std::uint32_t by) {
+    return leaves(by) ? add(by, Order::acquire) : Awaiting::add_acquire_release(x, by);
+  }
+};
+TEST(Await, WhoLeavesNeedsNoRelease) { EXPECT_EQ((checked<two, LeavesWithoutRelease>(3).first), ""); }
+
+}  // namespace
+}  // namespace ridge::tile::trace

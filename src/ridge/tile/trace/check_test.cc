@@ -1,0 +1,115 @@
+// Every kind of matmul kernel that ships is clean under a thousand shuffled schedules: the menu's depths of ring, one
+// and two consumers, both roles, pieces of k, clusters, early constants, both ways out; tiles that end anywhere in the
+// ring, and pipelines of a single stage.
+#include "ridge/tile/trace/check.h"
+
+#include <gtest/gtest.h>
+
+#include "ridge/base/float16.h"
+#include "ridge/ops/product/matmul.h"
+#include "ridge/tile/trace/record.h"
+
+namespace ridge::tile::trace {
+namespace {
+
+using ops::Matmul, ops::MatmulConfig;
+
+constexpr MatmulConfig base(int stages, int consumers, Roles roles) {
+  return {.m = 64 * consumers, .n = 64, .k = 64, .stages = stages, .consumers = consumers, .roles = roles};
+}
+constexpr MatmulConfig wide(MatmulConfig c, int m, int n, int staging) {
+  c.m = m, c.n = n, c.staging = staging;
+  return c;
+}
+constexpr MatmulConfig swapped(MatmulConfig c) {
+  c.swap = true, c.n = 16;
+  return c;
+}
+constexpr MatmulConfig clustered(MatmulConfig c, int m, int n) {
+  c.cluster_m = m, c.cluster_n = n;
+  return c;
+}
+
+template <MatmulConfig config> void expect_clean(const RecordOptions& options, int schedules = 1000) {
+  const Verdict v = check_schedules(record<Matmul<config, Bf16, Bf16, Bf16>>(options), schedules);
+  EXPECT_EQ(v.first, "") << options.kernel;
+  EXPECT_EQ(v.schedules, schedules);
+}
+
+// Three tiles whose stages end at other slots; a pipeline of one stage; two pieces of k in two blocks.
+template <MatmulConfig config> void expect_clean_in_every_shape() {
+  const std::string name = "matmul with " + std::to_string(config.stages) + " slots";
+  const int m = 3 * config.m, n = config.n;
+  expect_clean<config>({.kernel = name, .sizes = {.m = m, .n = n, .k = 64 * (config.stages + 1)}});
+  expect_clean<config>({.kernel = name + ", one stage", .sizes = {.m = m, .n = n, .k = 1}});
+  expect_clean<config>({.kernel = name + ", early", .sizes = {.m = m, .n = n, .k = 130}, .early = true});
+  expect_clean<config>(
+      {.kernel = name + ", two pieces", .sizes = {.m = m, .n = n, .k = 192, .pieces = 2}, .blocks = 2});
+}
+
+TEST(Check, EveryDepthOfRingIsCleanWithOneConsumer) {
+  expect_clean_in_every_shape<base(2, 1, Roles::cooperative)>();
+  expect_clean_in_every_shape<base(3, 1, Roles::cooperative)>();
+  expect_clean_in_every_shape<base(7, 1, Roles::cooperative)>();
+}
+TEST(Check, EveryDepthOfRingIsCleanWithTwoConsumersOfOneTile) {
+  expect_clean_in_every_shape<base(2, 2, Roles::cooperative)>();
+  expect_clean_in_every_shape<base(4, 2, Roles::cooperative)>();
+  expect_clean_in_every_shape<base(5, 2, Roles::cooperative)>();
+}
+TEST(Check, EveryDepthOfRingIsCleanInPingPong) {
+  expect_clean_in_every_shape<base(2, 2, Roles::pingpong)>();
+  expect_clean_in_every_shape<base(3, 2, Roles::pingpong)>();
+  expect_clean_in_every_shape<base(6, 2, Roles::pingpong)>();
+}
+TEST(Check, OutputsOfManyBoxesOfOneAndOfThreeBuffersAreClean) {
+  const Sizes sizes{.m = 512, .n = 160, .k = 128};
+  expect_clean<wide(base(3, 2, Roles::cooperative), 256, 160, 1)>({.kernel = "one buffer", .sizes = sizes});
+  expect_clean<wide(base(3, 2, Roles::pingpong), 128, 160, 3)>({.kernel = "three buffers", .sizes = sizes});
+  expect_clean<swapped(base(3, 2, Roles::cooperative))>({.kernel = "swapped", .sizes = {.m = 256, .n = 16, .k = 200}});
+  expect_clean<wide(base(3, 2, Roles::pingpong), 128, 128, 2)>(
+      {.kernel = "threads write the output", .sizes = sizes, .bulk = false});
+}
+TEST(Check, ClustersThatShareWhatTheyLoadAreClean) {
+  const Sizes sizes{.m = 512, .n = 256, .k = 320};
+  expect_clean<clustered(base(3, 2, Roles::cooperative), 2, 1)>({.kernel = "2 x 1", .sizes = sizes, .blocks = 2}, 300);
+  expect_clean<clustered(base(2, 1, Roles::cooperative), 1, 2)>({.kernel = "1 x 2", .sizes = sizes, .blocks = 2}, 300);
+  expect_clean<clustered(base(4, 2, Roles::pingpong), 2, 1)>({.kernel = "ping-pong", .sizes = sizes, .blocks = 2}, 300);
+}
+TEST(Check, ManyPiecesOnFewBlocksAreClean) {
+  const Sizes sizes{.m = 128, .n = 128, .k = 448, .pieces = 7};
+  expect_clean<base(3, 2, Roles::cooperative)>({.kernel = "7 pieces", .sizes = sizes, .blocks = 3}, 300);
+  expect_clean<base(3, 2, Roles::pingpong)>({.kernel = "7 pieces in turns", .sizes = sizes, .blocks = 2}, 300);
+}
+TEST(Check, PiecesThatWaitForEachOtherAreClean) {
+  const Sizes sizes{.m = 128, .n = 64, .k = 448, .pieces = 3, .cuts = Cuts::gathered};
+  expect_clean<base(3, 2, Roles::cooperative)>({.kernel = "3 pieces", .sizes = sizes, .blocks = 3}, 300);
+  expect_clean<base(3, 2, Roles::pingpong)>({.kernel = "3 pieces in turns", .sizes = sizes, .blocks = 3}, 300);
+  expect_clean<clustered(base(3, 2, Roles::cooperative), 2, 1)>(
+      {.kernel = "2 pieces of pairs",
+       .sizes = {.m = 256, .n = 128, .k = 448, .pieces = 2, .cuts = Cuts::gathered},
+       .blocks = 4},
+      300);
+}
+TEST(Check, PiecesOfAClusterThatShareTheTileAreClean) {
+  const Sizes sizes{.m = 128, .n = 64, .k = 448, .pieces = 3, .cuts = Cuts::shared};
+  expect_clean<base(3, 2, Roles::cooperative)>({.kernel = "3 blocks", .sizes = sizes, .blocks = 3}, 300);
+  expect_clean<base(4, 1, Roles::cooperative)>(
+      {.kernel = "a consumer", .sizes = {.m = 64, .n = 64, .k = 448, .pieces = 4, .cuts = Cuts::shared}, .blocks = 4},
+      300);
+}
+TEST(Check, RunsOfStagesThatMeetTilesAnywhereAreClean) {
+  const Sizes sizes{.m = 128, .n = 384, .k = 320, .cuts = Cuts::streamed};
+  expect_clean<base(3, 2, Roles::cooperative)>({.kernel = "2 runs", .sizes = sizes, .blocks = 2}, 300);
+  expect_clean<base(3, 2, Roles::cooperative)>({.kernel = "7 runs", .sizes = sizes, .blocks = 7}, 300);
+  expect_clean<base(2, 2, Roles::pingpong)>({.kernel = "4 runs in turns", .sizes = sizes, .blocks = 4}, 300);
+}
+TEST(Check, AProgramThatIsTooLongIsRefused) {
+  const Program p = record<Matmul<base(2, 1, Roles::cooperative), Bf16, Bf16, Bf16>>(
+      {.kernel = "long", .sizes = {.m = 64, .n = 64, .k = 64 * 2000}});
+  EXPECT_EQ(check(p, 0),
+            "long: too long to check: 8002 asynchronous operations, expected at most 2976; check fewer stages");
+}
+
+}  // namespace
+}  // namespace ridge::tile::trace

@@ -1,0 +1,239 @@
+// Runs a kernel text to count it: nothing is copied, nothing multiplied, every word of the text is heard by a meter.
+// Two families of schedules: whole tiles handed to persistent blocks (Hopper; clipped at the matrix's edge by the copy
+// engine), and balanced cuts in lock-step (a CPU, which remembers what it has packed).
+#pragma once
+
+#include <vector>
+
+#include "ridge/tile/cpu/schedule.h"
+#include "ridge/tile/sums.h"
+#include "ridge/tile/trace/counts.h"
+#include "ridge/tile/walk.h"
+#include "ridge/tile/words.h"
+
+namespace ridge::tile::trace {
+
+struct Place {
+  Row row_range;
+  Col col_range;
+  Index batch = 0;
+  Row row() const { return row_range; }
+  Col col() const { return col_range; }
+};
+
+struct Share {  // a tile that several blocks want is fetched by each in part, for all
+  int blocks = 1, rank = 0;
+};
+
+// Each role has its own words, so a multiply in `load` does not compile.
+struct Loader : OnlyLoads<Place> {
+  Meter& meter;
+  Share left, right;  // of what is loaded along rows, along columns
+
+  template <class Tile, class Box, class Along, bool is_constant, class Where>
+  void load(Tile& tile, const GlobalView<Box, Along, is_constant>& view, Where where, Range k) const {
+    static_assert(std::is_same_v<Along, Where>,
+                  "load: a view along rows is loaded at a row, one along columns at a column");
+    load(rows<0, Tile::rows>(tile), view, where, k);
+  }
+  template <int first, int count, class Tile, class Box, class Along, bool is_constant>
+  void load(Part<first, count, Tile> part, const GlobalView<Box, Along, is_constant>& view, Along where,
+            Range k) const {
+    static_assert(Box::rows == count && Box::cols == Tile::cols,
+                  "load: a view is loaded into a tile of its own shape, or into as many rows of one");
+    constexpr bool is_left = std::is_same_v<Along, Row>;
+    part.tile.parts[part.tile.count++] = {&view, where, k, first};
+    const Share mine = is_left ? left : right;
+    const Index each = where.size / mine.blocks;
+    const Range share{where.begin + mine.rank * each, each};
+    meter.load({&view, sizeof(typename Tile::type), where, k, share, this->batch, is_left});
+  }
+};
+
+struct Multiplier : OnlyMultiplies<Place> {
+  Meter& meter;
+  template <int m, int n, int sharers, class Sum, class A, class B>
+  void mma(Accumulator<m, n, sharers, Sum>& acc, const A& a, Transposed<B> b) const {
+    static_assert(A::rows == m && B::rows == n && A::cols == B::cols, "mma: [m, k] x [n, k] transposed -> [m, n]");
+    meter.multiply(a.parts, a.count, b.tile.parts, b.tile.count);
+    acc.live = true;
+  }
+  template <class State> void settle(State&) const {}
+  template <class State, class F> void map(State&, F) const {}
+};
+
+struct Storer : OnlyStores<Place> {
+  Meter& meter;
+  template <class Sums, class F> Mapped<Sums, F> map(const Sums& sums, F f) const { return {sums, f}; }
+  template <class Sums, class F> Folded<Sums, F> fold(const Sums& sums, F f) const { return {sums, f}; }
+  template <class T, int m, int n, class Sums>
+  void store(const OutputView<T, m, n>& view, const Sums& sums, Row row, Col col) const {
+    static_assert(Sums::rows == m && Sums::cols == n, "store: the output's tile has the shape of what is stored");
+    const Index high = inside(row, view.rows), wide = inside(col, view.cols);
+    if constexpr (requires { requires takes_tiles<decltype(sums.f)>; }) {
+      for (const Operand& x : sums.f.operands()) meter.read_with_column(x, high, wide, col.begin);
+      for (const Operand& x : sums.f.results()) meter.store(&x, bytes_of(x.stored), high, wide);
+      return;
+    }
+    const Finish& f = view.on_target.finish;
+    for (const Operand* x : {&f.scale, &f.bias, &f.gate, &f.addend}) meter.read(*x, high, wide);
+    meter.store(&view, sizeof(T), high, wide);
+  }
+};
+
+// Persistent blocks that take whole tiles. Blocks advance stage by stage together: that is the order in which a cache
+// behind them sees their loads.
+struct TileSchedule {
+  Cut cut;
+  Sizes sizes;
+  int blocks = 1;  // a multiple of the cluster
+  RegisterBlock registers{};
+  Index cache_bytes = 0;  // of what lies between the blocks and memory; 0: every request goes to memory
+};
+
+template <class Kernel> class TileCount {
+ public:
+  TileCount(const typename Kernel::Globals& globals, const TileSchedule& s)
+      : globals_(globals), s_(s), meter_(s.registers, Keep::no, Keep::no, s.cache_bytes) {}
+
+  Counts operator()() {
+    std::vector<Block> blocks;
+    for (int b = 0; b < s_.blocks; ++b)
+      blocks.push_back({{s_.cut, s_.sizes, s_.blocks, b, b % s_.cut.cluster()}, b % s_.cut.cluster()});
+    for (Block& b : blocks) b.busy = take(b);
+    for (bool any = true; any;) {
+      any = false;
+      for (Block& b : blocks)
+        if (b.busy) any = true, advance(b);
+    }
+    return meter_.counts;
+  }
+
+ private:
+  struct Block {
+    Walk walk;
+    int rank = 0;
+    Item item{};
+    int stage = 0;
+    bool busy = false;
+    typename Kernel::State state{};
+  };
+
+  bool take(Block& b) {
+    if (!b.walk.next(b.item)) return false;
+    b.stage = b.item.first;
+    b.state = {};
+    ++meter_.counts.items;
+    return true;
+  }
+
+  Place place(const Block& b) const { return {{{b.item.m0, s_.cut.m}}, {{b.item.n0, s_.cut.n}}, b.item.batch}; }
+
+  // A tile of A is wanted by the blocks along n, a tile of B by those along m.
+  Loader loader(const Block& b) {
+    const Cut& c = s_.cut;
+    return {place(b), meter_, {c.cluster_n, b.rank / c.cluster_m}, {c.cluster_m, b.rank % c.cluster_m}};
+  }
+
+  void advance(Block& b) {
+    if (b.stage < b.item.last) {
+      typename Kernel::Stage tiles;
+      Loader load = loader(b);
+      Kernel::load(load, tiles, globals_, Range{Index{b.stage} * s_.cut.k, s_.cut.k});
+      Multiplier multiply{place(b), meter_};
+      Kernel::compute(multiply, b.state, tiles);
+      ++meter_.counts.stages, ++b.stage;
+    }
+    if (b.stage < b.item.last) return;
+    finish(b);
+    b.busy = take(b);
+  }
+
+  void finish(Block& b) {
+    const int pieces = b.item.pieces;
+    if (pieces > 1 && s_.sizes.cuts != Cuts::shared) {
+      const Index bytes = Index{s_.cut.m} * s_.cut.n * sizeof(typename Kernel::State::Sum);
+      meter_.counts.partial_written_bytes += bytes;
+      if (b.item.piece + 1 < pieces) return;
+      meter_.counts.partial_read_bytes += bytes * pieces;
+    } else if (b.item.piece + 1 < pieces) {
+      return;  // each block stores a share of the tile: count it once, whole
+    }
+    Storer store{place(b), meter_};
+    Kernel::store(store, globals_, b.state);
+  }
+
+  const typename Kernel::Globals& globals_;
+  TileSchedule s_;
+  Meter meter_;
+};
+
+// The cpu target's own schedule, in its order: groups of rows, column blocks, stages, row blocks. What is packed is
+// remembered: a panel of A for its group, a stage of B until the next one takes its slot.
+struct CutSchedule {
+  cpu::Schedule schedule;
+  cpu::Problem problem;
+  Index grain_m = 1, grain_k = 32, grain_n = 1;  // where rows of a group, k and n may be cut
+  RegisterBlock registers{};
+};
+
+template <class Kernel> class CutCount {
+ public:
+  CutCount(const typename Kernel::Globals& globals, const CutSchedule& s)
+      : globals_(globals),
+        s_(s),
+        meter_(s.registers, s.schedule.pack_left ? Keep::all : Keep::no,
+               s.schedule.pack_right ? Keep::newest : Keep::no, 0) {}
+
+  Counts operator()() {
+    for (Index i = 0; i < s_.problem.batch * s_.schedule.groups; ++i) {
+      meter_.forget();
+      group(i / s_.schedule.groups, cpu::part(s_.problem.m, s_.schedule.groups, i % s_.schedule.groups, s_.grain_m));
+    }
+    return meter_.counts;
+  }
+
+ private:
+  void group(Index batch, Range rows) {
+    const cpu::Schedule& s = s_.schedule;
+    for (Index c = 0; c < s.column_blocks; ++c) {
+      const Col col{cpu::part(s_.problem.n, s.column_blocks, c, s_.grain_n)};
+      if (col.size == 0) continue;
+      for (Index ks = 0; ks < s.stages; ++ks)
+        for (Index i = 0; i < s.row_blocks; ++i) {
+          const Range in_group = cpu::part(rows.size, s.row_blocks, i, s_.grain_m);
+          if (in_group.size > 0) item({{{rows.begin + in_group.begin, in_group.size}}, col, batch}, ks);
+        }
+    }
+  }
+
+  void item(const Place& place, Index stage) {
+    typename Kernel::State state;
+    state.live = stage > 0;
+    if (s_.problem.k > 0) {
+      typename Kernel::Stage tiles;
+      Loader load{place, meter_, {}, {}};
+      Kernel::load(load, tiles, globals_, cpu::part(s_.problem.k, s_.schedule.stages, stage, s_.grain_k));
+      Multiplier multiply{place, meter_};
+      Kernel::compute(multiply, state, tiles);
+      ++meter_.counts.stages;
+    }
+    if (stage + 1 < s_.schedule.stages) return;
+    ++meter_.counts.items;
+    Storer store{place, meter_};
+    Kernel::store(store, globals_, state);
+  }
+
+  const typename Kernel::Globals& globals_;
+  CutSchedule s_;
+  Meter meter_;
+};
+
+template <class Kernel> Counts count(const typename Kernel::Globals& globals, const TileSchedule& schedule) {
+  return TileCount<Kernel>(globals, schedule)();
+}
+template <class Kernel> Counts count(const typename Kernel::Globals& globals, const CutSchedule& schedule) {
+  return CutCount<Kernel>(globals, schedule)();
+}
+
+}  // namespace ridge::tile::trace

@@ -1,0 +1,381 @@
+// The checker is worth what it catches. Each test takes the recorded program of a kernel that is clean and makes one
+// fault in it, as they have been found in other systems (a slot reused, a barrier dropped by a compiler, a fence that
+// was forgotten, a counter that is polled without acquire). It must be caught under every one of a thousand schedules,
+// by a sentence that names the kernel, the stage, the tile and what is missing.
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <set>
+
+#include "ridge/base/float16.h"
+#include "ridge/ops/product/matmul.h"
+#include "ridge/tile/trace/check.h"
+#include "ridge/tile/trace/record.h"
+
+namespace ridge::tile::trace {
+namespace {
+
+using ops::Matmul, ops::MatmulConfig;
+
+constexpr MatmulConfig cooperative{.m = 128, .n = 128, .k = 64, .stages = 3, .consumers = 2};
+constexpr MatmulConfig pingpong{.m = 128, .n = 128, .k = 64, .stages = 3, .consumers = 2, .roles = Roles::pingpong};
+constexpr MatmulConfig pair{.m = 128, .n = 128, .k = 64, .stages = 3, .consumers = 2, .cluster_m = 2};
+
+template <MatmulConfig config> Program recorded(Sizes sizes, int blocks = 1) {
+  return record<Matmul<config, Bf16, Bf16, Bf16>>({.kernel = "matmul", .sizes = sizes, .blocks = blocks});
+}
+
+using Pick = std::function<bool(const Program&, const Thread&, std::size_t step)>;
+
+// The same program without some of its steps.
+Program without(Program p, const Pick& pick) {
+  int dropped = 0;
+  const Program whole = p;
+  for (std::size_t t = 0; t < p.threads.size(); ++t) {
+    const Thread& from = whole.threads[t];
+    std::vector<Step>& steps = p.threads[t].steps;
+    steps.clear();
+    for (std::size_t i = 0; i < from.steps.size(); ++i) {
+      if (pick(whole, from, i))
+        ++dropped;
+      else
+        steps.push_back(from.steps[i]);
+    }
+  }
+  EXPECT_GT(dropped, 0) << "no fault was made";
+  return p;
+}
+Program without(const Program& p, Do what) {
+  return without(p, [what](const Program&, const Thread& t, std::size_t i) { return t.steps[i].what == what; });
+}
+bool ends_with(const std::string& s, const std::string& end) {
+  return s.size() >= end.size() && s.compare(s.size() - end.size(), end.size(), end) == 0;
+}
+bool at_barrier(const Program& p, const Step& s, Do what, const std::string& end) {
+  return s.what == what && ends_with(p.barriers[s.object].name, end);
+}
+
+// What the first of a thousand schedules says, all of which must find the fault.
+std::string caught(const Program& clean, const Program& faulty) {
+  EXPECT_EQ(check_schedules(clean, 200).first, "");
+  const Verdict v = check_schedules(faulty);
+  EXPECT_EQ(v.faulty, 1000);
+  return v.first;
+}
+
+const Sizes two_tiles{.m = 256, .n = 128, .k = 320};
+
+TEST(Fault, ASlotIsReusedBeforeItsRelease) {
+  const Program clean = recorded<cooperative>(two_tiles);
+  EXPECT_EQ(caught(clean, without(clean, [](const Program& p, const Thread& t,
+                                            std::size_t i) { return at_barrier(p, t.steps[i], Do::wait, "empty"); })),
+            "matmul: slot 0 tile a: the copy for stage 3 of tile 0 races with the copy for stage 0 of tile "
+            "0; missing: the producer's wait for the slot to be given back");
+}
+
+TEST(Fault, ReleaseBeforeTheMultiplyHasFinished) {
+  const Program clean = recorded<cooperative>(two_tiles);
+  Program faulty = clean;
+  for (Thread& t : faulty.threads)
+    for (std::size_t i = 1; i < t.steps.size(); ++i)
+      if (t.steps[i].what == Do::arrive && t.steps[i - 1].what == Do::wait_multiply)
+        std::swap(t.steps[i], t.steps[i - 1]);
+  EXPECT_EQ(caught(clean, faulty),
+            "matmul: slot 0 tile a: the copy for stage 3 of tile 0 overwrites stage 0 of tile 0 while the "
+            "multiply of consumer 1 may still read it; missing: consumer 1's wait for its multiply before "
+            "it gives the slot back");
+}
+
+TEST(Fault, NoWaitForFull) {
+  const Program clean = recorded<cooperative>(two_tiles);
+  EXPECT_EQ(caught(clean, without(clean, [](const Program& p, const Thread& t,
+                                            std::size_t i) { return at_barrier(p, t.steps[i], Do::wait, "full"); })),
+            "matmul: slot 0 tile a: the multiply of consumer 1 may read stage 0 of tile 0 before its copy "
+            "has arrived; missing: consumer 1's wait for the slot to be full");
+}
+
+// The last slot is given back only where the loop has gone round: right for two stages and more.
+Program last_slot_kept_by_one_iteration(const Program& clean) {
+  std::set<int> longer;
+  for (const Step& s : clean.threads[0].steps)
+    if (s.stage > 0) longer.insert(s.item);
+  Program p = clean;
+  for (Thread& t : p.threads)
+    std::erase_if(t.steps, [&](const Step& s) {
+      return t.group >= 0 && at_barrier(clean, s, Do::arrive, "empty") && !longer.contains(s.item);
+    });
+  return p;
+}
+
+TEST(Fault, ThePipelineOfOneIterationDeadlocks) {
+  const Program one = recorded<cooperative>({.m = 640, .n = 128, .k = 64});
+  EXPECT_EQ(caught(one, last_slot_kept_by_one_iteration(one)),
+            "matmul: deadlock: producer waits for slot 0 empty (after stage 0 of tile 2), consumer 0 waits "
+            "for slot 0 full (after stage 0 of tile 2), consumer 1 waits for slot 0 full (after stage 0 of "
+            "tile 2); missing: 2 of 2 arrivals at slot 0 empty");
+  const Program two = recorded<cooperative>({.m = 640, .n = 128, .k = 128});
+  EXPECT_EQ(check_schedules(last_slot_kept_by_one_iteration(two)).first, "");
+}
+
+Pick group_barrier(bool before_store) {
+  return [before_store](const Program& p, const Thread& t, std::size_t i) {
+    const Step& s = t.steps[i];
+    if (s.what != Do::sync || ends_with(p.named_barriers[s.object], "turn")) return false;
+    return (t.steps[i - 1].what == Do::fence_proxy) == before_store;
+  };
+}
+
+TEST(Fault, TheBarrierBetweenWritingABufferAndItsStoreIsDropped) {
+  const Program clean = recorded<cooperative>(two_tiles);
+  EXPECT_EQ(caught(clean, without(clean, group_barrier(true))),
+            "matmul: consumer 1 buffer 0 (others' part): the sums of tile 0 may be read before the threads "
+            "of consumer 1 have written them; missing: the group's barrier after the write");
+}
+TEST(Fault, TheBarrierBetweenDrainingABufferAndWritingItIsDropped) {
+  const Program clean = recorded<cooperative>(two_tiles);
+  EXPECT_EQ(caught(clean, without(clean, group_barrier(false))),
+            "matmul: consumer 1 buffer 0 (others' part): the sums of tile 1 overwrite those of tile 0 while "
+            "the store of consumer 1 may still read them; missing: the group's barrier after its first "
+            "thread has waited for the store");
+}
+TEST(Fault, TheProxyFenceIsMissing) {
+  const Program clean = recorded<cooperative>(two_tiles);
+  EXPECT_EQ(caught(clean, without(clean, Do::fence_proxy)),
+            "matmul: consumer 1 buffer 0: the store of consumer 1 of tile 0 may not see what threads of "
+            "consumer 1 wrote; missing: a proxy fence between the write and the asynchronous operation");
+}
+TEST(Fault, AStoreIsNotDrainedBeforeItsBufferIsWrittenAgain) {
+  const Program clean = recorded<cooperative>(two_tiles);
+  EXPECT_EQ(caught(clean, without(clean,
+                                  [](const Program&, const Thread& t, std::size_t i) {
+                                    return t.steps[i].what == Do::wait_read && t.steps[i].amount > 0;
+                                  })),
+            "matmul: consumer 0 buffer 0 (others' part): the sums of tile 1 overwrite those of tile 0 while "
+            "the store of consumer 0 may still read them; missing: the wait until the store has read the "
+            "buffer, before it is written again");
+}
+TEST(Fault, AStoreIsNotDrainedBeforeTheBlockEnds) {
+  const Program clean = recorded<cooperative>(two_tiles);
+  EXPECT_EQ(caught(clean, without(clean,
+                                  [](const Program&, const Thread& t, std::size_t i) {
+                                    return t.steps[i].what == Do::wait_read && t.steps[i].amount == 0;
+                                  })),
+            "matmul: consumer 1 ends while the store of tile 1 may still read its buffer; missing: the wait "
+            "until all stores have read");
+}
+TEST(Fault, SumsAreUsedBeforeTheLastMultiplyHasFinished) {
+  const Program clean = recorded<cooperative>(two_tiles);
+  EXPECT_EQ(caught(clean, without(clean,
+                                  [](const Program&, const Thread& t, std::size_t i) {
+                                    return t.steps[i].what == Do::wait_multiply && t.steps[i].amount == 0;
+                                  })),
+            "matmul: consumer 1 sums: the sums of tile 0 are read while the multiply for stage 4 of tile 0 "
+            "may still add to them; missing: the wait for all multiplies before the sums are used");
+}
+TEST(Fault, TheFenceBeforeTheFirstMultiplyIsMissing) {
+  const Program clean = recorded<cooperative>(two_tiles);
+  EXPECT_EQ(caught(clean, without(clean, Do::fence_sums)),
+            "matmul: consumer 1 sums: the multiply for stage 0 of tile 0 may overtake what consumer 1 did "
+            "to the sums before; missing: the fence between the two");
+}
+
+const Sizes split{.m = 128, .n = 128, .k = 640, .pieces = 3};
+Program with_order(Program p, Order order) {
+  for (Thread& t : p.threads)
+    for (Step& s : t.steps)
+      if (s.what == Do::add) s.order = order;
+  return p;
+}
+
+TEST(Fault, TheCounterOfPiecesIsReadWithoutAcquire) {
+  const Program clean = recorded<cooperative>(split, 3);
+  EXPECT_EQ(caught(clean, with_order(clean, Order::release)),
+            "matmul: partial sums 0 of tile 0 part 1: block 2 consumer 1 may not see what block 0 consumer "
+            "1 writes of tile 0; missing: an acquire where block 2 consumer 1 reads the counter of tile 0 "
+            "part 1");
+}
+TEST(Fault, TheCounterOfPiecesIsRaisedWithoutRelease) {
+  const Program clean = recorded<cooperative>(split, 3);
+  EXPECT_EQ(caught(clean, with_order(clean, Order::acquire)),
+            "matmul: partial sums 0 of tile 0 part 1: block 2 consumer 1 may not see what block 0 consumer "
+            "1 writes of tile 0; missing: a release where block 0 consumer 1 raises the counter of tile 0 "
+            "part 1");
+}
+TEST(Fault, TheBarrierBeforeTheCounterIsDropped) {
+  const Program clean = recorded<cooperative>(split, 3);
+  EXPECT_EQ(caught(clean, without(clean,
+                                  [](const Program&, const Thread& t, std::size_t i) {
+                                    return t.steps[i].what == Do::sync && t.steps[i - 1].what == Do::write &&
+                                           t.steps[i - 2].what == Do::read && t.steps[i].told < 0;
+                                  })),
+            "matmul: partial sums 0 of tile 0 part 1 (others' part): block 2 consumer 1 may not see what "
+            "block 0 consumer 1 writes of tile 0; missing: the group's barrier before the first thread of "
+            "block 0 consumer 1 raises the counter of tile 0 part 1");
+}
+TEST(Fault, MorePiecesThanStages) {
+  EXPECT_EQ(check_schedules(recorded<cooperative>({.m = 128, .n = 128, .k = 128, .pieces = 3}, 3)).first,
+            "matmul: block 0 consumer 0 sums: the sums are used and no multiply has written them; missing: "
+            "a stage of k for this work item");
+}
+
+// Three blocks that have a piece of k each and wait for each other (more of it in await_test.cc).
+const Sizes gathered{.m = 128, .n = 128, .k = 640, .pieces = 3, .cuts = Cuts::gathered};
+TEST(Fault, APieceIsCountedBeforeItsSumsAreThere) {
+  const Program clean = recorded<cooperative>(gathered, 3);
+  EXPECT_EQ(caught(clean, without(clean,
+                                  [](const Program&, const Thread& t, std::size_t i) {
+                                    return t.steps[i].what == Do::sync && t.steps[i - 1].what == Do::write &&
+                                           t.steps[i - 2].what == Do::read;
+                                  })),
+            "matmul: partial sums 0 of tile 0 part 1 (others' part): block 1 consumer 1 may not see what block 0 "
+            "consumer 1 writes of tile 0; missing: the group's barrier before the first thread of block 0 consumer 1 "
+            "raises the counter of tile 0 part 1");
+}
+
+// Three blocks of a cluster that have a piece of k each and share the tile.
+const Sizes shared{.m = 128, .n = 128, .k = 640, .pieces = 3, .cuts = Cuts::shared};
+Pick sync_of(const std::string& whom, bool is_last) {  // of a thread's last steps: at the end, or before the shares
+  return [=](const Program& p, const Thread& t, std::size_t i) {
+    return t.steps[i].what == Do::sync && ends_with(p.named_barriers[t.steps[i].object], whom) &&
+           (i + 1 == t.steps.size()) == is_last;
+  };
+}
+TEST(Fault, AShareIsReadBeforeTheOthersHavePutTheirSums) {
+  const Program clean = recorded<cooperative>(shared, 3);
+  EXPECT_EQ(caught(clean, without(clean, sync_of("of the cluster", false))),
+            "matmul: block 0 consumer 1 shared sums: the sums of tile 0 may be read before the threads of block 1 "
+            "consumer 1 have written them; missing: the group's barrier after the write");
+}
+TEST(Fault, ABlockEndsWhileOthersReadItsSums) {
+  const Program clean = recorded<cooperative>(shared, 3);
+  EXPECT_EQ(caught(clean, without(clean, sync_of("of the cluster", true))),
+            "matmul: block 0 consumer 0 shared sums: block 1 consumer 0 may still read it when its block has ended; "
+            "missing: the cluster's barrier at the end");
+}
+TEST(Fault, SumsArePutWhereAnotherConsumerStillMultiplies) {
+  const Program clean = recorded<cooperative>(shared, 3);
+  EXPECT_EQ(
+      caught(clean, without(clean, sync_of("of the consumers", false))),
+      "matmul: block 0 slot 0 tile a: block 0 consumer 0 puts sums there while the multiply of block 0 consumer 1 "
+      "may still read stage 0 of tile 0; missing: the barrier of the block's consumers before that");
+}
+
+TEST(Fault, AConsumerDoesNotPassItsTurn) {
+  const Program clean = recorded<pingpong>({.m = 512, .n = 128, .k = 192});
+  EXPECT_EQ(caught(clean, without(clean, Do::join)),
+            "matmul: deadlock: producer waits for slot 0 empty (after stage 2 of tile 0), consumer 0 waits "
+            "for barrier of consumer 0's turn, consumer 1 waits for barrier of consumer 1's turn; missing: "
+            "1 of 1 arrivals at slot 0 empty");
+}
+TEST(Fault, AClusterEndsWithoutItsBarrier) {
+  const Program clean = recorded<pair>({.m = 256, .n = 128, .k = 320}, 2);
+  EXPECT_EQ(check_schedules(clean).first, "");
+  const Verdict v = check_schedules(without(clean, [](const Program&, const Thread& t, std::size_t i) {
+    return t.steps[i].what == Do::sync && i + 1 == t.steps.size();
+  }));
+  EXPECT_GT(v.faulty, 0);
+  EXPECT_EQ(v.first,
+            "matmul: block 0 slot 2 empty: block 1 consumer 0 may arrive when the block has ended; missing: "
+            "the cluster's barrier at the end");
+}
+TEST(Fault, AnArrivalIsMissingInACluster) {
+  const Program clean = recorded<pair>({.m = 256, .n = 128, .k = 320}, 2);
+  EXPECT_EQ(caught(clean, without(clean,
+                                  [](const Program& p, const Thread& t, std::size_t i) {
+                                    const Step& s = t.steps[i];
+                                    return s.what == Do::arrive && t.group >= 0 &&
+                                           p.barriers[s.object].block != t.block;
+                                  })),
+            "matmul: deadlock: block 0 producer waits for block 0 slot 0 empty (after stage 2 of tile 0), "
+            "block 1 producer waits for block 1 slot 0 empty (after stage 2 of tile 0), block 0 consumer 0 "
+            "waits for block 0 slot 0 full (after stage 2 of tile 0), block 0 consumer 1 waits for block 0 "
+            "slot 0 full (after stage 2 of tile 0), block 1 consumer 0 waits for block 1 slot 0 full (after "
+            "stage 2 of tile 0), block 1 consumer 1 waits for block 1 slot 0 full (after stage 2 of tile "
+            "0); missing: 2 of 4 arrivals at block 0 slot 0 empty");
+}
+
+struct Unloaded : Matmul<cooperative, Bf16, Bf16, Bf16> {
+  TILE_FN static void load(auto& at, Stage& s, const Globals& g, Range k) { at.load(s.a, g.a, at.row(), k); }
+};
+TEST(Fault, ATileIsMultipliedAndWasNeverLoaded) {
+  EXPECT_EQ(check(record<Unloaded>({.kernel = "unloaded", .sizes = two_tiles}), 0),
+            "unloaded: a multiply reads 128 rows of a tile of which 0 are loaded; missing: at.load of the "
+            "others");
+}
+
+// One block hands a tile to another through memory: a bulk store, a counter, a copy. Written by hand.
+Program handover() {
+  Program p{.kernel = "handover"};
+  const int buffer = p.cell("buffer", Kind::buffer, 0), tile = p.cell("activations");
+  const int counter = p.counter("counter of layer 3");
+  Thread &giver = p.thread("block 0 storer"), &taker = p.thread("block 1 producer", 1);
+  giver.steps = {{.what = Do::write, .object = buffer},
+                 {.what = Do::fence_proxy},
+                 {.what = Do::store, .other = tile, .item = 7, .cells = {buffer}},
+                 {.what = Do::commit_store},
+                 {.what = Do::wait_written},
+                 {.what = Do::add, .object = counter, .order = Order::release}};
+  taker.steps = {{.what = Do::poll, .object = counter, .amount = 1, .order = Order::acquire},
+                 {.what = Do::read, .object = tile, .item = 7}};
+  return p;
+}
+
+TEST(Fault, AHandoverThroughMemoryNeedsDrainReleaseAndAcquire) {
+  const Program clean = handover();
+  Program f = clean;
+  f.threads[1].steps[0].order = Order::relaxed;
+  EXPECT_EQ(caught(clean, f),
+            "handover: activations: block 1 producer may not see what block 0 storer writes of tile 7; "
+            "missing: an acquire where block 1 producer reads the counter of layer 3");
+  f = clean;
+  f.threads[0].steps[5].order = Order::relaxed;
+  EXPECT_EQ(caught(clean, f),
+            "handover: activations: block 1 producer may not see what block 0 storer writes of tile 7; "
+            "missing: a release where block 0 storer raises the counter of layer 3");
+  f = clean;
+  f.threads[0].steps[4].what = Do::wait_read;
+  EXPECT_EQ(caught(clean, f),
+            "handover: activations: block 1 producer may not see what block 0 storer writes of tile 7; "
+            "missing: block 0 storer's wait until its store has arrived, before it raises the counter of "
+            "layer 3");
+  EXPECT_EQ(caught(clean, without(clean, Do::add)),
+            "handover: deadlock: block 1 producer waits for counter of layer 3; missing: something that "
+            "raises counter of layer 3");
+}
+
+// In order, so no race: but whoever counts on each output being stored once is wrong.
+TEST(Fault, AnOutputIsStoredTwiceInOrder) {
+  Program p{.kernel = "again"};
+  const int output = p.cell("output at row 64", Kind::output);
+  p.thread("consumer 0").steps = {{.what = Do::write, .object = output, .item = 2, .stage = 7},
+                                  {.what = Do::write, .object = output, .item = 3, .stage = 7}};
+  EXPECT_EQ(check(p, 0),
+            "again: output at row 64: written by consumer 0 (stage 7 of tile 2) and by consumer 0 (stage 7 of tile 3); "
+            "missing: one who stores it alone");
+}
+TEST(Fault, AnOutputIsNeverStored) {
+  Program p{.kernel = "never"};
+  p.cell("output at row 64", Kind::output);
+  EXPECT_EQ(check(p, 0),
+            "never: output at row 64: nobody has stored it when the kernel ends; missing: a store of these sums");
+}
+
+// Threads write, another block's copy engine reads: a fence on the way, or it reads what was there before.
+TEST(Fault, ACopyOfWhatThreadsWroteElsewhereNeedsAProxyFence) {
+  Program p{.kernel = "handover"};
+  const int tile = p.cell("activations"), out = p.cell("their copy");
+  const int counter = p.counter("counter of layer 3");
+  Thread &giver = p.thread("block 0 consumer 0"), &taker = p.thread("block 1 producer", 1);
+  giver.steps = {{.what = Do::write, .object = tile}, {.what = Do::add, .object = counter, .order = Order::release}};
+  taker.steps = {{.what = Do::poll, .object = counter, .amount = 1, .order = Order::acquire},
+                 {.what = Do::fence_proxy},
+                 {.what = Do::store, .other = out, .cells = {tile}},
+                 {.what = Do::commit_store},
+                 {.what = Do::wait_written}};
+  EXPECT_EQ(caught(p, without(p, Do::fence_proxy)),
+            "handover: activations: the store of block 1 producer may not see what threads of block 0 "
+            "consumer 0 wrote; missing: a proxy fence between the write and the asynchronous operation");
+}
+
+}  // namespace
+}  // namespace ridge::tile::trace

@@ -1,0 +1,89 @@
+// No target knows a kernel by name: what happens is what the text says. Each test changes one word in a copy of the
+// matmul text and sees the counts (here) and the results (on the cpu) change accordingly.
+#include <gtest/gtest.h>
+
+#include <numeric>
+
+#include "ridge/ops/product/matmul.h"
+#include "ridge/pool/isa.h"
+#include "ridge/tile/cpu/run.h"
+#include "ridge/tile/trace/count.h"
+
+namespace ridge::tile::trace {
+namespace {
+
+inline constexpr ops::MatmulConfig config{.m = 128, .n = 128, .k = 4096};
+using Plain = ops::Matmul<config, float, float, float>;
+
+struct WithoutLeft : Plain {
+  TILE_FN static void load(auto& at, Stage& s, const Globals& g, Range k) { at.load(s.b, g.b, at.col(), k); }
+};
+struct WithoutRight : Plain {
+  TILE_FN static void load(auto& at, Stage& s, const Globals& g, Range k) { at.load(s.a, g.a, at.row(), k); }
+};
+struct Twice : Plain {  // scales by two
+  TILE_FN static void compute(auto& at, State& acc, const Stage& s) {
+    at.mma(acc, s.a, transposed(s.b));
+    at.mma(acc, s.a, transposed(s.b));
+  }
+};
+struct Unstored : Plain {
+  TILE_FN static void store(auto&, const Globals&, const State&) {}
+};
+struct Shifted : Plain {  // one row further down: the last row of tiles reads one row less
+  TILE_FN static void load(auto& at, Stage& s, const Globals& g, Range k) {
+    at.load(s.a, g.a, Row{{at.row().begin + 1, at.row().size}}, k);
+    at.load(s.b, g.b, at.col(), k);
+  }
+};
+
+template <class Kernel> typename Kernel::Globals globals(Index m, Index n, Index k) {
+  typename Kernel::Globals g;
+  g.a.rows = m, g.a.cols = k;
+  g.b.rows = n, g.b.cols = k;
+  g.d.rows = m, g.d.cols = n;
+  return g;
+}
+
+struct Seen {
+  Index left, right, stored, flops;
+  bool operator==(const Seen&) const = default;
+};
+template <class Kernel> Seen seen() {
+  const auto g = globals<Kernel>(300, 200, 100);
+  TileSchedule s{.cut = {128, 128, 64}, .sizes = {300, 200, 100}};
+  const Counts c = count<Kernel>(g, s);
+  return {c.load(&g.a).global_bytes, c.load(&g.b).global_bytes, c.store(&g.d).global_bytes, c.flops};
+}
+
+TEST(Mutation, TheCountsFollowEveryWordOfTheText) {
+  const Seen plain{4 * 300 * 100 * 2, 4 * 200 * 100 * 3, 4 * 300 * 200, 2 * 300 * 200 * 100};
+  EXPECT_EQ(seen<Plain>(), plain);
+  EXPECT_EQ(seen<WithoutLeft>(), (Seen{0, plain.right, plain.stored, 0}));
+  EXPECT_EQ(seen<WithoutRight>(), (Seen{plain.left, 0, plain.stored, 0}));
+  EXPECT_EQ(seen<Twice>(), (Seen{plain.left, plain.right, plain.stored, 2 * plain.flops}));
+  EXPECT_EQ(seen<Unstored>(), (Seen{plain.left, plain.right, 0, plain.flops}));
+  EXPECT_EQ(seen<Shifted>(), (Seen{4 * 299 * 100 * 2, plain.right, plain.stored, 2 * 299 * 200 * 100}));
+}
+
+template <class Kernel> std::vector<float> on_cpu() {
+  constexpr Index m = 30, n = 40, k = 50;
+  std::vector<float> a(m * k), b(n * k), d(m * n, -1);
+  for (Index i = 0; i < m * k; ++i) a[i] = static_cast<float>(i % 7 - 3);
+  for (Index i = 0; i < n * k; ++i) b[i] = static_cast<float>(i % 5 - 2);
+  auto g = globals<Kernel>(m, n, k);
+  g.a.data = a.data(), g.a.row_stride = k;
+  g.b.data = b.data(), g.b.row_stride = k;
+  g.d.data = d.data(), g.d.row_stride = n;
+  cpu::run_kernel<Kernel>(g, {1, m, n, k}, *cpu::engine(DType::f32, DType::f32), 1);
+  return d;
+}
+
+TEST(Mutation, OnTheCpuAScaleInsideComputeScalesTheResult) {
+  const std::vector<float> plain = on_cpu<Plain>(), twice = on_cpu<Twice>();
+  ASSERT_NE(plain, std::vector<float>(plain.size(), 0.0F));
+  for (std::size_t i = 0; i < plain.size(); ++i) ASSERT_EQ(twice[i], 2 * plain[i]);
+}
+
+}  // namespace
+}  // namespace ridge::tile::trace

@@ -1,0 +1,256 @@
+#include "ridge/tile/trace/pace.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace ridge::tile::trace {
+namespace {
+
+using Tick = std::int64_t;
+constexpr Tick never = std::numeric_limits<Tick>::max();
+
+struct Port {  // serves one after the other
+  std::int32_t lane = -1;
+  Tick free = 0;
+};
+
+struct Signal {  // something that ends later
+  Tick at = 0;
+  int barrier = -1;  // where bytes arrive; -1: nobody is told
+  std::int64_t bytes = 0;
+};
+
+class Pace {
+ public:
+  Pace(const Program& p, const Rates& rates)
+      : program_(p),
+        rates_(rates),
+        threads_(p.threads.size()),
+        barriers_(p.barriers.size()),
+        named_(p.named_barriers.size()),
+        counters_(p.counters.size()),
+        groups_(p.groups) {
+    timeline_.ticks_per_second = rates.ticks_per_second;
+    int blocks = 0;
+    for (const Thread& t : p.threads) blocks = std::max(blocks, t.block + 1);
+    for (int b = 0; b < blocks; ++b) {
+      const std::string prefix = blocks > 1 ? "block " + std::to_string(b) + " " : "";
+      ports_.push_back({{timeline_.add_lane(prefix + "copies")},
+                        {timeline_.add_lane(prefix + "multiplier")},
+                        {timeline_.add_lane(prefix + "stores")}});
+    }
+    for (std::size_t t = 0; t < p.threads.size(); ++t)
+      threads_[t].lane = p.threads[t].leads ? timeline_.add_lane(p.threads[t].name) : -1;
+    for (std::size_t i = 0; i < p.barriers.size(); ++i) barriers_[i].missing = p.barriers[i].arrivals;
+    for (const Thread& t : p.threads)
+      if (t.group >= 0) ++groups_[t.group].threads;
+  }
+
+  Timeline operator()() {
+    for (Tick now = 0; now != never; now = next_event(now)) {
+      deliver(now);
+      for (bool moved = true; moved;) {
+        moved = false;
+        for (std::size_t t = 0; t < threads_.size(); ++t)
+          while (go(static_cast<int>(t), now)) moved = true;
+      }
+    }
+    return std::move(timeline_);
+  }
+
+ private:
+  struct Ports {
+    Port copies, multiplier, stores;
+  };
+  struct ThreadState {
+    std::int32_t lane = -1;
+    std::size_t at = 0;
+    Tick busy_until = 0, waits_since = -1;
+    bool at_sync = false;
+    int generation = 0, multiplies = 0;
+    std::vector<int> multiply_batches, store_batches;
+    std::vector<Tick> read_at, written_at;
+    Speaker speaker;
+  };
+  struct BarrierState {
+    int missing = 0;
+    std::int64_t bytes = 0;
+    std::uint32_t phases = 0;
+  };
+  struct NamedState {
+    std::int64_t arrived = 0;
+    int generation = 0;
+  };
+  struct GroupState {
+    int threads = 0;
+    std::uint32_t told = 0;
+    std::vector<int> issued;
+    std::vector<Tick> ended;
+  };
+
+  Tick next_event(Tick now) const {
+    Tick next = never;
+    for (const Signal& s : signals_) next = std::min(next, s.at);
+    for (const ThreadState& t : threads_)
+      if (t.busy_until > now) next = std::min(next, t.busy_until);
+    return next;
+  }
+
+  void deliver(Tick now) {
+    for (const Signal& s : signals_)
+      if (s.at <= now && s.barrier >= 0) arrive(s.barrier, 0, s.bytes);
+    std::erase_if(signals_, [now](const Signal& s) { return s.at <= now; });
+  }
+
+  void arrive(int barrier, int arrivals, std::int64_t bytes) {
+    BarrierState& b = barriers_[barrier];
+    b.missing -= arrivals, b.bytes -= bytes;
+    if (b.missing > 0 || b.bytes != 0) return;
+    ++b.phases, b.missing = program_.barriers[barrier].arrivals;
+  }
+
+  // One step of a thread, if it can take it now.
+  bool go(int t, Tick now) {
+    ThreadState& s = threads_[t];
+    const Thread& thread = program_.threads[t];
+    while (s.at < thread.steps.size() && !thread.steps[s.at].is_done_by(told(thread))) ++s.at;
+    if (s.at == thread.steps.size() || s.busy_until > now) return false;
+    const bool talks = thread.steps[s.at].what == Do::talk;
+    const Step& step = talks ? *s.speaker.word(program_, thread.steps[s.at]) : thread.steps[s.at];
+    if (step.what == Do::sync && !s.at_sync) {
+      s.at_sync = true, s.generation = named_[step.object].generation;
+      arrive_named(t, step);
+    }
+    if (!is_ready(t, step, now)) {
+      if (s.waits_since < 0) s.waits_since = now;
+      return false;
+    }
+    if (s.waits_since >= 0 && s.lane >= 0) timeline_.add(s.lane, phase_of(step.what), s.waits_since, now, step.stage);
+    s.waits_since = -1;
+    act(t, step, now);
+    if (!talks || !s.speaker.answer(program_, thread.steps[s.at], answer_)) ++s.at;
+    return true;
+  }
+  std::uint32_t told(const Thread& thread) const { return thread.group < 0 ? 0 : groups_[thread.group].told; }
+
+  static Phase phase_of(Do what) {
+    switch (what) {
+      case Do::wait: return Phase::stall;
+      case Do::wait_multiply: return Phase::compute;
+      case Do::wait_read:
+      case Do::wait_written: return Phase::store;
+      default: return Phase::sync;
+    }
+  }
+
+  int passed(const std::vector<int>& batches, const Step& step) const {
+    const std::ptrdiff_t last = std::ssize(batches) - 1 - step.amount;
+    return last < 0 ? 0 : batches[last];
+  }
+
+  bool is_ready(int t, const Step& step, Tick now) const {
+    const ThreadState& s = threads_[t];
+    const auto all_before = [now](const std::vector<Tick>& at, int count) {
+      return count <= static_cast<int>(at.size()) &&
+             std::all_of(at.begin(), at.begin() + count, [now](Tick x) { return x <= now; });
+    };
+    switch (step.what) {
+      case Do::wait: return (barriers_[step.object].phases & 1) != static_cast<std::uint32_t>(step.amount);
+      case Do::sync: return named_[step.object].generation != s.generation;
+      case Do::poll:
+      case Do::poll_awhile: return (counters_[step.object] & step.other) >= step.amount;
+      case Do::wait_multiply:
+        return all_before(groups_[program_.threads[t].group].ended, passed(s.multiply_batches, step));
+      case Do::wait_read: return all_before(s.read_at, passed(s.store_batches, step));
+      case Do::wait_written: return all_before(s.written_at, passed(s.store_batches, step));
+      default: return true;
+    }
+  }
+
+  // Takes the port when it is free, draws it, and says when that is over.
+  Tick serve(Port& port, Phase phase, Tick now, double ticks, std::int64_t stage) {
+    const Tick begin = std::max(now, port.free);
+    port.free = begin + std::max<Tick>(1, std::llround(ticks));
+    timeline_.add(port.lane, phase, begin, port.free, stage);
+    return port.free;
+  }
+
+  void act(int t, const Step& step, Tick now) {
+    ThreadState& s = threads_[t];
+    Ports& ports = ports_[program_.threads[t].block];
+    const double amount = static_cast<double>(step.amount);
+    switch (step.what) {
+      case Do::arrive: return arrive(step.object, 1, 0);
+      case Do::expect: barriers_[step.object].bytes += step.amount; return;
+      case Do::copy: {
+        const Tick end = serve(ports.copies, Phase::load, now, amount / rates_.copy_bytes_per_tick, step.stage);
+        signals_.push_back({end + rates_.copy_latency, step.other, step.amount});
+        return;
+      }
+      case Do::multiply: return multiply(t, step, now);
+      case Do::commit: s.multiply_batches.push_back(s.multiplies); return;
+      case Do::commit_store: s.store_batches.push_back(static_cast<int>(s.read_at.size())); return;
+      case Do::sync: s.at_sync = false; return;
+      case Do::join: return arrive_named(t, step);
+      case Do::write:
+        s.busy_until = now + std::llround(amount / rates_.thread_bytes_per_tick * 2);  // two threads stand for a group
+        if (s.lane >= 0) timeline_.add(s.lane, Phase::drain, now, s.busy_until, step.stage);
+        return;
+      case Do::store: {
+        const Tick end = serve(ports.stores, Phase::store, now, amount / rates_.store_bytes_per_tick, step.stage);
+        s.read_at.push_back(end), s.written_at.push_back(end + rates_.store_latency);
+        signals_.push_back({end}), signals_.push_back({end + rates_.store_latency});
+        return;
+      }
+      case Do::add: {
+        std::int64_t& value = counters_[step.object];
+        answer_ = value, value += step.by;
+        if (step.amount == 0) return;
+        const bool last = value == step.amount;
+        if (last) value = 0;
+        groups_[program_.threads[t].group].told = last ? 1 : 0;
+        return;
+      }
+      case Do::poll_awhile: answer_ = 1; return;
+      case Do::clear: counters_[step.object] = 0; return;
+      case Do::tell: groups_[program_.threads[t].group].told = static_cast<std::uint32_t>(step.amount); return;
+      default: return;
+    }
+  }
+
+  void multiply(int t, const Step& step, Tick now) {
+    GroupState& g = groups_[program_.threads[t].group];
+    const int number = threads_[t].multiplies++;
+    if (number == static_cast<int>(g.issued.size())) g.issued.push_back(0);
+    if (++g.issued[number] < g.threads) return;
+    const double ticks = static_cast<double>(step.amount) / rates_.flops_per_tick;
+    g.ended.push_back(serve(ports_[program_.threads[t].block].multiplier, Phase::compute, now, ticks, step.stage));
+    signals_.push_back({g.ended.back()});
+  }
+
+  void arrive_named(int t, const Step& step) {
+    NamedState& b = named_[step.object];
+    b.arrived += program_.threads[t].weight;
+    if (b.arrived < step.amount) return;
+    b.arrived = 0, ++b.generation;
+  }
+
+  const Program& program_;
+  Rates rates_;
+  Timeline timeline_;
+  std::vector<Ports> ports_;
+  std::vector<ThreadState> threads_;
+  std::vector<BarrierState> barriers_;
+  std::vector<NamedState> named_;
+  std::vector<std::int64_t> counters_;
+  std::vector<GroupState> groups_;
+  std::vector<Signal> signals_;
+  std::int64_t answer_ = 0;  // of the last step of a talk
+};
+
+}  // namespace
+
+Timeline pace(const Program& program, const Rates& rates) { return Pace(program, rates)(); }
+
+}  // namespace ridge::tile::trace
