@@ -3,6 +3,7 @@
 // are poisoned, canaries lie around them and behind the workspace, and a second launch must give the same bits.
 #include "gated.h"
 
+#include "ridge/device/device.h"
 #include "ridge/ops/gated/backward_steps.h"
 
 namespace ridge::gpu {

@@ -2,6 +2,7 @@
 // the gate's gradient, every fourth case, and the whole backward (backward.cu), every fourth too.
 #include "gated.h"
 
+#include "ridge/device/device.h"
 #include "ridge/ops/gated/config.h"
 #include "ridge/ops/gated/cuda.h"
 #include "ridge/ops/gated/gradient.h"

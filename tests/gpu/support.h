@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <vector>
 
+#include "ridge/device/device.h"
 #include "ridge/ops/product/config.h"
 #include "ridge/ops/product/cuda.h"
 

@@ -64,6 +64,12 @@ DeviceAnswers ask_device() {
   return x;
 }
 
+int multiprocessors() {
+  int device = 0, count = 0;
+  if (cudaGetDevice(&device) != cudaSuccess) return 0;
+  return cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, device) == cudaSuccess ? count : 0;
+}
+
 Result<DeviceFacts> device_facts() {
   if (const Status there = require_device(); !there) return there.error();
   int device = 0;

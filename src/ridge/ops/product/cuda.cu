@@ -143,12 +143,6 @@ std::optional<std::string> launch_tiles(const MatmulCall& call, const MatmulPlan
 
 }  // namespace
 
-int multiprocessors() {
-  int device = 0, count = 0;
-  if (cudaGetDevice(&device) != cudaSuccess) return 0;
-  return cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, device) == cudaSuccess ? count : 0;
-}
-
 std::optional<std::string> launch(const MatmulCall& call, const MatmulPlan& plan, const Workspace& workspace,
                                   CUstream_st* stream) {
   if (plan.path == MatmulPlan::Path::nothing) return std::nullopt;
