@@ -1,4 +1,4 @@
-# What `cmake --install` lays down: the program, the library with its headers, and the package that find_package(ridge)
+# What `cmake --install` lays down: the program, the library with its public headers, and the package that find_package(ridge)
 # reads. A static library's needs are its users' needs: the package looks for them again.
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
@@ -7,8 +7,13 @@ set(ridge_package ${CMAKE_INSTALL_LIBDIR}/cmake/ridge)
 install(TARGETS ridge_cli RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 install(TARGETS ridge EXPORT ridge_targets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(EXPORT ridge_targets NAMESPACE ridge:: DESTINATION ${ridge_package})
-install(DIRECTORY src/ridge DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
-  FILES_MATCHING PATTERN "*.h" PATTERN testing EXCLUDE PATTERN cli EXCLUDE)
+# The public headers (docs/architecture.md, "What is installed"): they include each other and the standard library alone.
+set(ridge_public_headers ridge.h matmul.h tuning.h base/check.h base/dtype.h base/error.h base/quantity.h base/result.h base/version.h
+    machine/machine.h roofline/answers.h symbol/dimensions.h)
+foreach(header IN LISTS ridge_public_headers)
+  cmake_path(GET header PARENT_PATH room)
+  install(FILES src/ridge/${header} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/ridge/${room})
+endforeach()
 configure_package_config_file(cmake/ridgeConfig.cmake.in ${CMAKE_BINARY_DIR}/ridgeConfig.cmake INSTALL_DESTINATION ${ridge_package})
 write_basic_package_version_file(${CMAKE_BINARY_DIR}/ridgeConfigVersion.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${CMAKE_BINARY_DIR}/ridgeConfig.cmake ${CMAKE_BINARY_DIR}/ridgeConfigVersion.cmake DESTINATION ${ridge_package})

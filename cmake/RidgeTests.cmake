@@ -3,7 +3,7 @@
 # neither tile nor device nor ops. `ctest -L fast` is every room; tests that need a GPU carry the label gpu and say that
 # they were skipped.
 find_package(GTest REQUIRED)
-set(test_rooms ${ridge_wing} tile/cpu tile/trace tile pool device plan measure/contest measure report/contest report cli)
+set(test_rooms ${ridge_wing} tile/cpu tile/trace tile pool device plan measure/contest measure report/contest report api cli)
 file(GLOB subjects RELATIVE ${CMAKE_SOURCE_DIR}/src/ridge CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/ridge/ops/*)
 list(FILTER subjects EXCLUDE REGEX "\\.")
 list(APPEND test_rooms ${subjects})
@@ -41,8 +41,10 @@ foreach(room IN LISTS test_rooms)
     add_dependencies(${name}_test ridge_cli)
   endif()
   add_test(NAME ${name} COMMAND ${name}_test)
+  string(APPEND test_names "${name}\n")
   set_tests_properties(${name} PROPERTIES LABELS fast FAIL_REGULAR_EXPRESSION "Running 0 tests")
 endforeach()
+file(WRITE ${CMAKE_BINARY_DIR}/test_rooms "${test_names}")  # `./ridge test -R ROOM` builds ROOM_test and nothing else
 if(all_tests)
   message(FATAL_ERROR "these tests belong to no room: ${all_tests}")
 endif()

@@ -9,7 +9,17 @@ die() { printf 'install_test: %s\n' "$*" >&2; exit 1; }
 
 cmake --install "$build" --prefix "$folder/ridge" >"$folder/log" || { cat "$folder/log"; die 'cmake --install failed'; }
 [[ -x $folder/ridge/bin/ridge ]] || die 'bin/ridge is not there'
-find "$folder/ridge/include" -name '*_test*' -o -path '*testing*' | grep -q . && die 'tests were installed'
+
+# The public headers: few, each complete by itself, none with the library's inside behind it.
+mapfile -t headers < <(cd "$folder/ridge/include" && find . -type f | sort)
+((${#headers[@]} > 0 && ${#headers[@]} <= 12)) || die "expected 1 to 12 headers, found ${#headers[@]}: ${headers[*]}"
+for header in "${headers[@]}"; do
+  "${CXX:-c++}" -std=c++20 -Wall -Wextra -Werror -I"$folder/ridge/include" -MD -MF "$folder/reached" -o "$folder/alone.o" -c -x c++ - \
+    <<<"#include \"${header#./}\"" >"$folder/log" 2>&1 || { cat "$folder/log"; die "$header does not compile alone"; }
+  inside=$(grep -oE '[^ ]*(nlohmann|/fmt/|CLI|/cuda|/ridge/(api|tile|ops|device|pool|plan|measure|report)/)[^ ]*' "$folder/reached" || true)
+  [[ -z $inside ]] || die "$header reaches $inside"
+done
+
 completed() {  # what bash would offer for the last word
   bash -c '. "$1"; shift; COMP_WORDS=("$@") COMP_CWORD=$(($# - 1)); _ridge; echo "${COMPREPLY[*]}"' _ "$folder/ridge/share/bash-completion/completions/ridge" "$@"
 }

@@ -20,7 +20,7 @@ fresh() {  # fresh UID INSTALLED… : a new checkout for a user to whom dpkg rep
   stub id "echo $user"
   stub dpkg-query "for package; do :; done; grep -qx -- \"\$package\" $work/installed && echo installed"
   stub apt-get "cat >/dev/null; while [[ \$1 != install ]] && [[ \$# -gt 1 ]]; do shift; done; [[ \$1 == install ]] && printf '%s\n' \"\$@\" >>$work/installed; true"
-  stub cmake "mkdir -p $work/tree/build; echo 'RIDGE_TESTS:BOOL='\$(grep -o 'RIDGE_TESTS=O[NF]*' <<<\"\$*\" | sed s/.*=//) >$work/tree/build/CMakeCache.txt; : >$work/tree/build/build.ninja"
+  stub cmake "mkdir -p $work/tree/build; echo 'RIDGE_TESTS:BOOL='\$(grep -o 'RIDGE_TESTS=O[NF]*' <<<\"\$*\" | sed s/.*=//) >$work/tree/build/CMakeCache.txt; : >$work/tree/build/build.ninja; printf 'program\ncli\n' >$work/tree/build/test_rooms"
   stub ninja "printf '#!%s\necho program: \"\$@\"; [[ \${1:-} != read ]] || cat\n' $work/bin/bash >$work/tree/build/ridge; chmod +x $work/tree/build/ridge; echo 'ninja: no work to do.'"
   stub ctest "echo ctest"
 }
@@ -64,6 +64,16 @@ expect 'shows the command' says 'running: apt-get update -qq && env DEBIAN_FRONT
 expect 'leaves standard input to the program' prints $'program: read\nfrom stdin'
 expect 'installs no test packages for a verb' not_called libgtest-dev
 
+# shellcheck disable=SC2086
+fresh 0 $build
+ridge bench --help
+expect 'help on bench installs no libraries' not_called '^apt-get '
+expect 'and comes from the program' prints 'program: bench --help'
+ridge bench stream -h
+expect 'wherever it is asked for' not_called '^apt-get '
+ridge bench matmul
+expect 'bench installs the libraries' called 'apt-get install .* libopenblas-dev libdnnl-dev$'
+
 fresh 1000 g++
 code=0
 ridge run || code=$?
@@ -84,7 +94,17 @@ fresh 0 $build
 ridge test -R cli
 expect 'test installs its own group' called 'apt-get install .*libgtest-dev'
 expect 'test configures the tests' called 'cmake .*-DRIDGE_TESTS=ON'
-expect 'test hands its arguments to ctest' called 'ctest --test-dir .* -R cli'
+expect 'test of a room builds what that room needs' called 'ninja -C .* cli_test$'
+expect 'and nothing else' not_called 'ninja -C .* all$'
+expect 'and runs that room alone' called 'ctest --test-dir .* -R ^cli\$$'
+: >"$work/log"
+ridge test -V -R program -E slow
+expect 'wherever the room stands' called 'ninja -C .* program_test$'
+expect 'its other arguments go to ctest' called 'ctest --test-dir .* -V -R ^program\$ -E slow$'
+: >"$work/log"
+ridge test -R programs
+expect 'what is no room is built whole' called 'ninja -C .* all$'
+expect 'test hands its arguments to ctest' called 'ctest --test-dir .* -R programs$'
 : >"$work/log"
 ridge run
 expect 'a later run keeps the tests configured' not_called "^cmake "

@@ -6,30 +6,101 @@
 //                   .d = {ridge::DType::bf16, n, 1}};  // dtype, row stride, column stride (and batch stride)
 //   call.a = a, call.b = b, call.d = d;
 //   const auto plan = ridge::plan_matmul(call, most_workspace_bytes);      // once a shape: about 0.1 ms of the host
-//   // … workspace of plan->workspace_bytes, at a multiple of 256 …
-//   const auto done = ridge::matmul(stream, call, *plan, {workspace, plan->workspace_bytes});
+//   // … workspace of plan->workspace_bytes(), at a multiple of 256 …
+//   const auto done = ridge::matmul(stream, call, *plan, {workspace, plan->workspace_bytes()});
 //
 // Link with ridge::ridge of find_package(ridge). Works on devices of compute capability 9.0 (H100, H200); elsewhere
 // every call says so as an Error of kind `absent`.
 #pragma once
 
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "ridge/base/dtype.h"
 #include "ridge/base/result.h"
-#include "ridge/measure/tune.h"
-#include "ridge/ops/product/cuda.h"
+#include "ridge/tuning.h"
+
+struct CUstream_st;
 
 namespace ridge {
 
-using ops::MatmulProblem, ops::MatrixLayout;
-using ops::cuda::MatmulCall, ops::cuda::MatmulEpilogue, ops::cuda::MatmulPlan, ops::cuda::Workspace;
+// A matrix in memory: element (r, c) of batch i lies at data + i*batch_stride + r*row_stride + c*col_stride, in
+// elements. One of row_stride, col_stride is 1 (or the extent along it is at most 1). batch_stride 0: one matrix serves
+// all.
+struct MatrixLayout {
+  DType dtype = DType::f32;
+  std::int64_t row_stride = 0, col_stride = 1, batch_stride = 0;
+};
 
-// What will run, for the current device, within so much workspace; plan.workspace_bytes says how much it takes. It
+// D[i] = A[i] * B[i] for i < batch: A is m x k, B is k x n, D is m x n. Sizes may be 0 (k = 0 writes zeros).
+// bf16*bf16 or f16*f16 -> bf16, f16 or f32, sums in f32; f32*f32, slowly.
+struct MatmulProblem {
+  std::int64_t batch = 1, m = 0, n = 0, k = 0;
+  MatrixLayout a = {}, b = {}, d = {};
+};
+
+enum class Activation : std::uint8_t { none, relu, gelu, gelu_tanh, silu };
+
+// What a sum meets on its way to D, read as a MatrixLayout is; a stride of 0 broadcasts, so a bias along the columns
+// has strides 0, 1. Without data it is left out. bf16, f16 or f32.
+struct EpilogueOperand {
+  const void* data = nullptr;
+  DType dtype = DType::f32;
+  std::int64_t row_stride = 0, col_stride = 0, batch_stride = 0;
+};
+// y = activation(alpha * scale * sum + bias) * gate + beta * addend, in f32. The addend may be D itself, element for
+// element.
+struct MatmulEpilogue {
+  float alpha = 1, beta = 1;
+  Activation activation = Activation::none;
+  EpilogueOperand scale = {}, bias = {}, gate = {}, addend = {};
+};
+
+// A product with its data: D = A * B, then the epilogue. Inputs must not overlap D (but for the addend). constant_b:
+// no kernel that still runs writes B (weights), so the device may read it early.
+struct MatmulCall {
+  MatmulProblem problem;
+  const void *a = nullptr, *b = nullptr;
+  void* d = nullptr;
+  MatmulEpilogue epilogue = {};
+  bool constant_b = false;
+};
+
+// Device memory of the caller's that a call may use beside its operands.
+struct Workspace {
+  void* data = nullptr;  // at a multiple of 256 bytes
+  std::int64_t bytes = 0;
+  bool prepared = false;  // its first 64 KiB were zero before its first use; every call leaves them zero
+};
+
+// What will run. A handle of a plan that never changes: copies are cheap and share it.
+class MatmulPlan {
+ public:
+  enum class Path { nothing, tiles, dots, plain };  // of tensor cores; of few rows; of any operands
+
+  Path path() const;
+  std::int64_t workspace_bytes() const;
+  std::string kernel() const;        // of `ridge kernels`: "sm90_128x192x64_pingpong"; "sm90_dots", "sm90_plain"
+  int splits() const;                // of k, whose sums are added in order: the same bits every time
+  std::int64_t tiles() const;        // of D
+  double predicted_seconds() const;  // what plans are compared by: from the end of the kernel before; 0: not known
+
+  struct Parts;  // the library's own
+  explicit MatmulPlan(std::shared_ptr<const Parts> parts) : parts_(std::move(parts)) {}
+  const Parts& parts() const { return *parts_; }
+
+ private:
+  std::shared_ptr<const Parts> parts_;
+};
+
+// What will run, for the current device, within so much workspace; plan.workspace_bytes() says how much it takes. It
 // holds for every call of the same problem, epilogue and alignment of operands (16 bytes). Errors: a problem that is
 // refused (a sentence), no device.
 //
-// {.stored = true}: a choice that was measured before and lies in the user's cache goes before the model's. {.stored =
-// true, .candidates = 8}: where there is none, measures the model's 8 best and keeps the fastest; this once allocates
-// device memory for operands of its own (256 MiB or one set of them), waits, and must not be captured in a graph.
-Result<MatmulPlan> plan_matmul(const MatmulCall& call, std::size_t most_workspace_bytes, const TuneOptions& tune = {});
+// {.from = Tuning::From::measured}, where none is kept, once allocates device memory for operands of its own (256 MiB
+// or one set of them), waits, and must not be captured in a graph.
+Result<MatmulPlan> plan_matmul(const MatmulCall& call, std::int64_t most_workspace_bytes, const Tuning& tuning = {});
 
 // Queues it on `stream` (a cudaStream_t). Errors: as above; a workspace that is too small or not aligned; a launch that
 // the driver refuses. After an error nothing was queued but, possibly, copies into the workspace.

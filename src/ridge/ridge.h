@@ -1,76 +1,150 @@
-// The facade: what the command line and other programs use. A Request is what a user says, a Report what he gets.
-//   auto report = ridge::explain(ridge::Request{.program = "bf16[B, D] * bf16[D, F] -> bf16[B, F]", .on = "tpu_v5e"});
-//   std::cout << (report ? ridge::render_text(*report) : report.error().text());
+// The door for other programs. A Request is what a user says, in types; a Summary what he gets.
+//   ridge::Request request{.program = "bf16[B, D] * bf16[D, F] -> bf16[B, F]", .on = "tpu_v5e"};
+//   const auto summary = ridge::explain(request);
+//   std::cout << (summary ? ridge::render_text(*summary) : summary.error().text());
 #pragma once
 
+#include <cstdint>
 #include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
 
+#include "ridge/base/dtype.h"
+#include "ridge/base/quantity.h"
+#include "ridge/base/result.h"
 #include "ridge/base/version.h"
-#include "ridge/ops/product/machine_code.h"
-#include "ridge/plan/as_metapipe.h"
-#include "ridge/plan/decode.h"
-#include "ridge/report/report.h"
-#include "ridge/roofline/chain.h"
-#include "ridge/roofline/lines.h"
-#include "ridge/roofline/sweep.h"
-#include "ridge/simulate/request.h"
+#include "ridge/machine/machine.h"
+#include "ridge/roofline/answers.h"
+#include "ridge/symbol/dimensions.h"
+#include "ridge/tuning.h"
 
 namespace ridge {
 
+// A machine, or the name of one: "h200" of the catalog, "mine.toml", "cpu" or "cuda", which are here.
+class MachineChoice {
+ public:
+  MachineChoice(std::string name = "cpu") : name_(std::move(name)) {}
+  MachineChoice(const char* name) : name_(name) {}
+  MachineChoice(Machine machine) : name_(machine.name), machine_(std::make_shared<const Machine>(std::move(machine))) {}
+  const std::string& name() const { return name_; }
+  const Machine* machine() const { return machine_.get(); }  // null: found by its name
+  Where where() const { return ridge::where(name_); }
+
+ private:
+  std::string name_;
+  std::shared_ptr<const Machine> machine_;
+};
+// Errors: no machine is called so, its file is spoilt, this computer has none.
+Result<Machine> machine_of(const MachineChoice& choice);
+
+enum class KernelsOf { ridge, cublaslt };
+
 struct Request {
-  std::string program;                 // a file, "-" or the text itself
-  std::string on = "cpu";              // a name of the catalog, a .toml file, "cpu" or "cuda"
-  std::vector<std::string> dims;       // "B=256"
-  std::string dtype = "bf16";          // of tensors that name none
-  std::optional<double> flops, bytes;  // instead of a program
-  bool plan = false;                   // explain: what would run there as well
-  bool fuse = true;                    // false: one kernel a statement
-  Library library = Library::ridge;    // whose kernels
-  std::string split = {};              // "D=2": that dimension over two chips, one chip's part
-  std::string link = {};               // the machine's link by name, or its rate one way in B/s; empty: its first
+  std::string program;                    // the text itself, a file's path, or "-" for the standard input
+  MachineChoice on = {};                  // on whose numbers
+  Bindings dims = {};                     // values of dimensions; what is missing stays a symbol
+  DType dtype = DType::bf16;              // of tensors that name none
+  std::optional<Split> split = {};        // over several chips: the answer is then one chip's part
+  std::optional<LinkChoice> link = {};    // between the chips; none: the machine's first
+  std::optional<KernelsOf> planned = {};  // explain: what would run there as well, of these kernels
+  bool fuse = true;                       // false: one kernel a statement
 };
 
-// Errors: of the program (its place), of the machine, of a dimension, of a dtype.
-Result<Report> explain(const Request& request);
-// The same request for another machine, where `other` names one, or for another program.
-Request other_request(Request request, const std::string& other);
-// The tensors' cache lines, read in tiles of some columns ("x=13"); chains fused and unfused ("cos=20").
-Result<std::vector<OperandLines>> lines(const Request& request, const LinesRequest& tiles,
-                                        const std::vector<std::string>& leading);
-Result<std::vector<Chain>> chains(const Request& request, const std::vector<std::string>& costs);
+// Bare numbers instead of a program; each above 0 and below 9e18.
+struct BareWork {
+  Flops flops;
+  Bytes bytes;
+  MachineChoice on = {};
+  DType dtype = DType::bf16;  // whose peak
+};
 
+// How a program is run.
+struct RunRequest {
+  std::map<std::string, std::string> in = {};   // tensor -> .npy file; the others are random
+  std::map<std::string, std::string> out = {};  // tensor -> .npy file to write
+  std::uint64_t seed = 0;
+  int threads = 0;                               // 0: every core that the process may use
+  Tuning tuning = {.from = Tuning::From::kept};  // of a CUDA device's products
+  // Called now and then with what is done (0..1) and what is being done.
+  std::function<void(double done, const std::string& doing)> progress = {};
+};
+
+struct MeasuredTime {
+  double median_s = 0, min_s = 0, max_s = 0;
+  int runs = 0;
+  std::optional<double> fraction_of_roof = {};  // lower_s / median_s; null where no bound is known
+  double max_rel_error = 0;                     // against the reference in fp64; infinite: a NaN where none is due
+  std::string note = {};                        // "interpreted, which is slower: …"
+};
+
+// One operation, or the sum over several.
+struct OpSummary {
+  std::string name, text;                              // of the result; the statement
+  std::optional<std::int64_t> flops = {}, bytes = {};  // null where a dimension has no value
+  std::optional<double> intensity = {}, ridge = {};    // FLOP/B, of the operation and of the machine
+  std::string flops_formula, bytes_formula;            // "2*B*D*F"
+  std::string intensity_formula = {};
+  std::optional<Limiter> limiter = {};
+  std::optional<double> math_s = {}, memory_s = {}, network_s = {};
+  std::optional<double> lower_s = {}, upper_s = {};  // perfect overlap of the three, and none
+  std::string missing = {};                          // what the machine lacks, so that times are null
+  std::vector<Threshold> thresholds = {};            // a dimension each
+  std::optional<MeasuredTime> measured = {};         // of a run
+};
+
+// A kernel that would run: which statements' results it makes, and how long it would take.
+struct KernelSummary {
+  std::vector<std::string> results;
+  std::string kernel;  // "sm90_128x192x64_pingpong", "chain", …
+  double low_s = 0, expected_s = 0, high_s = 0;
+  std::int64_t memory_bytes = 0;
+};
+
+struct Report;  // the library's own
+struct Summary {
+  std::string title;  // the file's name, or the program itself where it is one line
+  Machine machine;
+  Bindings dims;
+  std::vector<OpSummary> ops;               // of each statement; of a run: of each kernel
+  OpSummary total;                          // each operation's result stored
+  std::optional<OpSummary> fused = {};      // no intermediate stored; none: there is no intermediate
+  std::vector<KernelSummary> planned = {};  // where it was asked for
+  std::optional<Error> mismatch = {};       // of a run: the first element beyond its error bound
+  std::shared_ptr<const Report> report;     // all of it, for the renderers
+};
+std::string render_text(const Summary& summary, bool color = false);
+std::string render_json(const Summary& summary);  // "ridge.report/1", docs/report.schema.json
+std::string render_svg(const Summary& summary);   // the roofline
+
+// Errors: of the program (its place), of the machine, of a dimension.
+Result<Summary> explain(const Request& request);
+Result<Summary> explain(const BareWork& work);
+// For each of these values of dimensions; they go before the request's.
+Result<std::vector<Summary>> explain_each(const Request& request, const std::vector<Bindings>& rows);
+
+// Runs it on this CPU or its CUDA device, times it, checks it. Errors: also a machine that is not here.
+Result<Summary> run(const Request& request, const RunRequest& how = {});
+
+// One program at many sizes; a fraction of a microsecond each.
 struct SweepRequest {
   std::string program;
-  std::vector<std::string> on = {"cpu"}, dtypes = {"bf16"}, dims;  // "B=1..4096:*2"
-  std::string split = {};  // "D=1,2,4": that dimension over so many chips, one chip's part
-  std::string link = {};   // as a Request's
+  std::vector<MachineChoice> on = {MachineChoice()};
+  std::vector<DType> dtypes = {DType::bf16};
+  std::vector<Range> ranges = {};       // of every dimension
+  std::vector<Split> splits = {};       // one chip's part of each; empty: not split
+  std::optional<LinkChoice> link = {};  // as a Request's
 };
 Result<Sweep> sweep(const SweepRequest& request, const std::function<void(double)>& done = {});
-// One report for each row of a CSV file of dimension values; a row's value goes before the request's.
-Result<std::vector<Report>> explain_table(const Request& request, const std::string& csv_path);
 
-// Runs it on this CPU or a CUDA device; `measured` holds the times, and the first mismatch if there is one.
-Result<Report> run(const Request& request, const RunOptions& options);
-
-// A product on a systolic array, or a topology's layers. With `csv_path`: a run for each row of M, N, K and, where the
-// array changes too, R and C; what a row lacks is the request's.
-Result<std::vector<SystolicRun>> simulate(const SystolicRequest& request, const std::string& csv_path = "");
-
-// A program's statements as stages of a dataflow chip (plasticine, sn10, sn40l); a token of Llama-3.1-8B on `on`.
-Result<MappedProgram> simulate(const Request& request, const MappingOptions& options);
-Result<DecodeReport> decode(const std::string& on, const DecodeOptions& options);
-
-// The CUDA kernels that a plan chooses from whose name contains this. Error: none does.
-Result<std::vector<MenuEntry>> kernel_menu(const std::string& name = "");
-// One of them with its machine code or PTX; `dtype`: "bf16" or "f16". Errors: none or several are called so, no tool
-// that reads this binary (ops/product/machine_code.h).
-Result<KernelCode> kernel_code(const std::string& name, ops::cuda::RowText what, const std::string& dtype);
-
-// `names` empty: the whole catalog and this CPU, whose spoilt file is then no error but a warning beside the others.
+// `choices` empty: the whole catalog and this CPU, whose spoilt file is then no error but a warning beside the others.
 struct Catalog {
   std::vector<Machine> machines;
   std::vector<Error> warnings;
 };
-Result<Catalog> machines(const std::vector<std::string>& names);
+Result<Catalog> machines(const std::vector<MachineChoice>& choices = {});
 
 }  // namespace ridge

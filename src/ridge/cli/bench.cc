@@ -54,7 +54,8 @@ int perform_device_stream(const Bench& asked) {
 
 int perform_repeats(const Bench& asked) {
   RepeatsOptions options = asked.repeats;
-  options.cuda = asked.on == "cuda", options.threads = asked.options.threads;
+  options.cuda = where(asked.on) == Where::cuda;
+  options.threads = asked.options.threads;
   if (asked.rounds > 0) options.rounds = asked.rounds;
   options.progress = [bar = progress_bar()](std::size_t done, std::size_t of) {
     if (bar) bar(static_cast<double>(done) / static_cast<double>(of), fmt::format("{} of {} repeats", done, of));
@@ -89,7 +90,8 @@ int perform(Bench& asked) {
   if (!asked.svg.empty() || asked.repeats.most > 0 || asked.repeats.elements > 0)
     return fail(usage_error(fmt::format("expected --svg, --most and --elements with repeats, found {}", asked.what),
                             "ridge bench repeats --svg repeats.svg"));
-  if (asked.what == "stream") return asked.on == "cuda" ? perform_device_stream(asked) : perform_stream(asked);
+  if (asked.what == "stream")
+    return where(asked.on) == Where::cuda ? perform_device_stream(asked) : perform_stream(asked);
   if (asked.rounds > 0) asked.options.rounds = asked.rounds;
   asked.options.progress = [bar = progress_bar()](std::size_t done, std::size_t of) {
     if (bar) bar(static_cast<double>(done) / static_cast<double>(of), fmt::format("{} of {} shapes", done, of));

@@ -112,23 +112,23 @@ int print(const Cells& cells, const std::vector<bool>& right, const Form& form) 
                          : text_table(cells, right, style().color));
 }
 
-void add_request(CLI::App& verb, Request& request, bool program_required) {
-  verb.add_option("PROGRAM", request.program, "A file, - for the standard input, or the text itself")
+void add_request(CLI::App& verb, Spelled& spelled, bool program_required) {
+  verb.add_option("PROGRAM", spelled.program, "A file, - for the standard input, or the text itself")
       ->type_name("")
       ->required(program_required);
-  verb.add_option("--on", request.on, "Machine: a catalog name, a .toml file, cuda, or cpu (default)")
+  verb.add_option("--on", spelled.on, "Machine: a catalog name, a .toml file, cuda, or cpu (default)")
       ->type_name("MACHINE");
-  verb.add_option("-d", request.dims, "Give a dimension its value; may be repeated")
+  verb.add_option("-d", spelled.dims, "Give a dimension its value; may be repeated")
       ->type_name("NAME=VALUE")
       ->expected(1)
       ->take_all()
       ->allow_extra_args(false);
-  verb.add_option("--dtype", request.dtype, "Dtype of tensors that name none (default bf16)")->type_name("DTYPE");
+  verb.add_option("--dtype", spelled.dtype, "Dtype of tensors that name none (default bf16)")->type_name("DTYPE");
 }
 
-void add_no_fuse(CLI::App& verb, Request& request) {
+void add_no_fuse(CLI::App& verb, Spelled& spelled) {
   verb.add_flag_callback(
-      "--no-fuse", [&request] { request.fuse = false; }, "One kernel a statement");
+      "--no-fuse", [&spelled] { spelled.fuse = false; }, "One kernel a statement");
 }
 
 }  // namespace ridge::cli

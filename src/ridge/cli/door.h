@@ -7,8 +7,9 @@
 #include <string>
 #include <string_view>
 
+#include "ridge/api/facade.h"
+#include "ridge/cli/spelling.h"
 #include "ridge/report/table.h"
-#include "ridge/ridge.h"
 
 namespace ridge::cli {
 
@@ -44,9 +45,9 @@ int deliver(const Report& report, const Output& output);
 // A table in the form asked for; JSON is the caller's.
 int print(const Cells& cells, const std::vector<bool>& right, const Form& form);
 
-void add_request(CLI::App& verb, Request& request, bool program_required);
+void add_request(CLI::App& verb, Spelled& spelled, bool program_required);
 
-void add_no_fuse(CLI::App& verb, Request& request);
+void add_no_fuse(CLI::App& verb, Spelled& spelled);
 
 // Each verb adds itself; `code` receives the exit code when its turn comes.
 void add_explain(CLI::App& app, int& code);

@@ -1,6 +1,8 @@
 #include <memory>
 
+#include "ridge/base/file.h"
 #include "ridge/cli/door.h"
+#include "ridge/program/bindings.h"
 #include "ridge/report/chain.h"
 #include "ridge/report/lines.h"
 #include "ridge/report/steps.h"
@@ -10,9 +12,9 @@ namespace ridge::cli {
 namespace {
 
 struct Explain {
-  Request request;
+  Spelled spelled;
   Output output;
-  std::string table, against, claim, library;
+  std::string table, against, claim;
   bool steps = false, chain = false;
   std::vector<std::string> costs;
   LinesRequest lines;
@@ -22,18 +24,33 @@ struct Explain {
 int explain_rows(const Explain& asked) {
   const bool more = !asked.output.svg.empty() || !asked.output.html.empty() || !asked.against.empty() ||
                     !asked.claim.empty() || asked.steps;
-  if (more || asked.request.flops || asked.request.bytes)
+  if (more || asked.spelled.flops || asked.spelled.bytes)
     return fail(
         usage_error("expected --table without --svg, --html, --against, --check, --steps, --flops and --bytes"));
-  const auto reports = explain_table(asked.request, asked.table);
+  const auto request = understood(asked.spelled);
+  if (!request) return fail(request.error());
+  const auto csv = read_file(asked.table);
+  if (!csv) return fail(csv.error());
+  const auto rows = parse_table(*csv, asked.table);
+  if (!rows) return fail(rows.error());
+  const auto reports = api::explain_each(*request, *rows);
   if (!reports) return fail(reports.error());
   std::string lines;
   for (const Report& report : *reports) lines += render_json(report, true);
   return print(lines);
 }
 
+Result<Report> report_of(const Spelled& spelled) {
+  if (spelled.flops || spelled.bytes) {
+    const auto work = bare_work(spelled);
+    return work ? api::explain(*work) : work.error();
+  }
+  const auto request = understood(spelled);
+  return request ? api::explain(*request) : request.error();
+}
+
 int side_by_side(const Report& first, const Explain& asked) {
-  const auto second = explain(other_request(asked.request, asked.against));
+  const auto second = report_of(other_than(asked.spelled, asked.against));
   if (!second) return fail(second.error());
   if (asked.output.json) return print(render_against_json(first, *second));
   return print(against_table(first, *second), {false, false, true, true, true}, asked.output);
@@ -47,7 +64,13 @@ int checked(const Report& report, const Explain& asked) {
 }
 
 int in_lines(const Explain& asked) {
-  const auto found = lines(asked.request, asked.lines, asked.leading);
+  const auto request = understood(asked.spelled);
+  if (!request) return fail(request.error());
+  const auto leading = parse_assignments(asked.leading);
+  if (!leading) return fail(leading.error());
+  LinesRequest tiles = asked.lines;
+  tiles.leading = *leading;
+  const auto found = api::lines(*request, tiles);
   if (!found) return fail(found.error());
   if (asked.output.json) return print(render_lines_json(*found));
   return print(lines_table(*found), {false, true, true, false, true, true, true, true, true, true, true, true},
@@ -55,21 +78,24 @@ int in_lines(const Explain& asked) {
 }
 
 int as_chains(const Explain& asked) {
-  const auto found = chains(asked.request, asked.costs);
+  const auto request = understood(asked.spelled);
+  if (!request) return fail(request.error());
+  const auto costs = function_costs(asked.costs);
+  if (!costs) return fail(costs.error());
+  const auto found = api::chains(*request, *costs);
   if (!found) return fail(found.error());
   if (asked.output.json) return print(render_chains_json(*found));
   return print(chain_table(*found), {false, true, false}, asked.output);
 }
 
-int perform(Explain& asked) {
-  if (!asked.library.empty() && !asked.request.plan)
-    return fail(usage_error("expected --library together with --plan"));
-  if (!asked.request.fuse && !asked.request.plan) return fail(usage_error("expected --no-fuse together with --plan"));
-  if (asked.library == "cublaslt") asked.request.library = Library::cublaslt;
+int perform(const Explain& asked) {
+  const Spelled& spelled = asked.spelled;
+  if (!spelled.library.empty() && !spelled.plan) return fail(usage_error("expected --library together with --plan"));
+  if (!spelled.fuse && !spelled.plan) return fail(usage_error("expected --no-fuse together with --plan"));
   if (!asked.table.empty()) return explain_rows(asked);
   if (asked.chain) return as_chains(asked);
   if (asked.lines.columns > 0) return in_lines(asked);
-  const auto report = explain(asked.request);
+  const auto report = report_of(spelled);
   if (!report) return fail(report.error());
   if (!asked.claim.empty()) return checked(*report, asked);
   if (!asked.against.empty()) return side_by_side(*report, asked);
@@ -91,19 +117,19 @@ void add_explain(CLI::App& app, int& code) {
       "4378'\n"
       "  ridge explain examples/mlp.ridge --on h100 --against h200\n"
       "  ridge explain --flops 1e12 --bytes 1e9 --on h100\n");
-  add_request(*verb, asked->request, false);
-  verb->add_option("--flops", asked->request.flops, "Bare FLOPs instead of a program")->type_name("X");
-  verb->add_option("--bytes", asked->request.bytes, "Bare bytes, with --flops")->type_name("Y");
-  verb->add_option("--split", asked->request.split, "Cut a dimension over chips; counts and times are one chip's")
+  add_request(*verb, asked->spelled, false);
+  verb->add_option("--flops", asked->spelled.flops, "Bare FLOPs instead of a program")->type_name("X");
+  verb->add_option("--bytes", asked->spelled.bytes, "Bare bytes, with --flops")->type_name("Y");
+  verb->add_option("--split", asked->spelled.split, "Cut a dimension over chips; counts and times are one chip's")
       ->type_name("NAME=CHIPS");
-  verb->add_option("--link", asked->request.link, "Link between them: a name, or B/s one way (default: the first)")
+  verb->add_option("--link", asked->spelled.link, "Link between them: a name, or B/s one way (default: the first)")
       ->type_name("LINK");
   verb->add_option("--table", asked->table, "CSV of dimension values: one line of JSON for each row")
       ->type_name("FILE.csv");
-  verb->add_flag("--plan", asked->request.plan,
+  verb->add_flag("--plan", asked->spelled.plan,
                  "What would run on --on h200 or cpu: which statements share a kernel, tile, time, and what lost");
-  add_no_fuse(*verb, asked->request);
-  verb->add_option("--library", asked->library, "Whose kernels --plan is about: ridge (default) or cublaslt")
+  add_no_fuse(*verb, asked->spelled);
+  verb->add_option("--library", asked->spelled.library, "Whose kernels --plan is about: ridge (default) or cublaslt")
       ->check(CLI::IsMember({"ridge", "cublaslt"}));
   verb->add_flag("--steps", asked->steps, "Show the working: formula, numbers put in, result (with --md: Markdown)");
   verb->add_option("--check", asked->claim, "Is this right? 'B > 240', 'intensity = 2'; exit code 1 where it is not")

@@ -23,8 +23,12 @@ int print_code(const Kernels& asked) {
   if (asked.form.csv || asked.form.md)
     return fail(usage_error(
         fmt::format("expected {} as text or with --json, found {}", option, asked.form.csv ? "--csv" : "--md")));
-  const auto code =
-      kernel_code(asked.name, asked.sass ? RowText::sass : RowText::ptx, asked.dtype.empty() ? "bf16" : asked.dtype);
+  const auto in = dtype_from(asked.dtype.empty() ? "bf16" : asked.dtype);
+  if (in != DType::bf16 && in != DType::f16)
+    return fail(
+        usage_error(fmt::format("expected bf16 or f16, of which the menu's kernels are made, found '{}'", asked.dtype),
+                    "--dtype f16"));
+  const auto code = api::kernel_code(asked.name, asked.sass ? RowText::sass : RowText::ptx, *in);
   if (!code) return fail(code.error());
   return print(asked.form.json ? render_kernel_json(*code) : code->text);
 }
@@ -32,7 +36,7 @@ int print_code(const Kernels& asked) {
 int perform(const Kernels& asked) {
   if (asked.sass || asked.ptx) return print_code(asked);
   if (!asked.dtype.empty()) return fail(usage_error("expected --dtype together with --sass or --ptx"));
-  const auto menu = kernel_menu(asked.name);
+  const auto menu = api::kernel_menu(asked.name);
   if (!menu) return fail(menu.error());
   return print(asked.form, render_kernels_text(*menu, style()), render_kernels_json(*menu), "kernels");
 }

@@ -12,7 +12,8 @@ struct Machines {
 };
 
 int perform(const Machines& asked) {
-  const auto found = machines(asked.name.empty() ? std::vector<std::string>{} : std::vector{asked.name});
+  const auto found =
+      machines(asked.name.empty() ? std::vector<MachineChoice>{} : std::vector<MachineChoice>{asked.name});
   if (!found) return fail(found.error());
   for (const Error& warning : found->warnings) (void)fail(warning);
   const std::vector<Machine>& all = found->machines;

@@ -17,7 +17,7 @@ int perform(Probe& asked) {
       bar(static_cast<double>(p.done) / std::max(p.of, 1), std::string(p.what));
       return true;
     };
-  const auto report = asked.on == "cuda" ? probe_cuda(asked.options) : probe(asked.options);
+  const auto report = where(asked.on) == Where::cuda ? probe_cuda(asked.options) : probe(asked.options);
   if (!report) return fail(report.error());
   end_progress();
   return print(asked.form, render_probe_text(*report), render_probe_json(*report), "measured");

@@ -9,9 +9,9 @@ namespace ridge::cli {
 namespace {
 
 struct Run {
-  Request request;
+  Spelled spelled;
   Output output;
-  RunOptions options;
+  RunRequest how;
   std::vector<std::string> in, out;
   std::string seed = "0";
   int tune = 0;
@@ -43,14 +43,16 @@ Status read_seed(const std::string& text, std::uint64_t& seed) {
 }
 
 int perform(Run& asked) {
-  if (const Status read = split(asked.in, "--in", asked.options.in); !read) return fail(read.error());
-  if (const Status read = split(asked.out, "--out", asked.options.out); !read) return fail(read.error());
-  if (const Status read = read_seed(asked.seed, asked.options.seed); !read) return fail(read.error());
-  if (asked.tunes && asked.request.on != "cuda")
+  if (const Status read = split(asked.in, "--in", asked.how.in); !read) return fail(read.error());
+  if (const Status read = split(asked.out, "--out", asked.how.out); !read) return fail(read.error());
+  if (const Status read = read_seed(asked.seed, asked.how.seed); !read) return fail(read.error());
+  if (asked.tunes && where(asked.spelled.on) != Where::cuda)
     return fail(usage_error("expected --tune together with --on cuda: it measures plans of a CUDA device's products"));
-  if (asked.tunes) asked.options.tune = {.stored = asked.tune > 0, .candidates = asked.tune};
-  asked.options.progress = progress_bar();
-  const auto report = run(asked.request, asked.options);
+  if (asked.tunes) asked.how.tuning = {asked.tune > 0 ? Tuning::From::measured : Tuning::From::model, asked.tune};
+  asked.how.progress = progress_bar();
+  const auto request = understood(asked.spelled);
+  if (!request) return fail(request.error());
+  const auto report = api::run(*request, asked.how);
   return report ? deliver(*report, asked.output) : fail(report.error());
 }
 
@@ -67,7 +69,7 @@ void add_run(CLI::App& app, int& code) {
       "  ridge run examples/mlp.ridge --on cuda --tune\n"
       "  ridge run examples/geglu.ridge -d N=256 --threads 1 --json\n"
       "  ridge run 'f32[M, K] * f32[K, N] -> f32[M, N]' -d M=512 -d N=512 -d K=512 --in X=a.npy --out Z=z.npy\n");
-  add_request(*verb, asked->request, true);
+  add_request(*verb, asked->spelled, true);
   verb->add_option("--in", asked->in,
                    "Read an input from this file; the others are random: normal, weights divided by the root of what "
                    "they sum over")
@@ -81,7 +83,7 @@ void add_run(CLI::App& app, int& code) {
       ->take_all()
       ->allow_extra_args(false);
   verb->add_option("--seed", asked->seed, "Seed of the random inputs (default 0)")->type_name("N");
-  verb->add_option("--threads", asked->options.threads, "Threads (default: every core this process may use)")
+  verb->add_option("--threads", asked->how.threads, "Threads (default: every core this process may use)")
       ->type_name("N")
       ->check(CLI::Range(1, 4096));
   const auto* tune =
@@ -91,7 +93,7 @@ void add_run(CLI::App& app, int& code) {
               "it from then on; --tune=0: the model's choices, whatever is kept")
           ->type_name("[=N]")
           ->check(CLI::Range(0, 1000).description(""));
-  add_no_fuse(*verb, asked->request);
+  add_no_fuse(*verb, asked->spelled);
   add_output(*verb, asked->output);
   verb->callback([asked, tune, &code] {
     asked->tunes = tune->count() > 0;

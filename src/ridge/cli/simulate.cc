@@ -11,7 +11,7 @@ namespace ridge::cli {
 namespace {
 
 struct OnChip {
-  Request request;
+  Spelled spelled;
   MappingOptions options;
   std::string sync = "0";
   Pictures pictures;
@@ -19,14 +19,16 @@ struct OnChip {
 };
 
 int perform(const OnChip& asked) {
-  if (asked.request.program.empty())
+  if (asked.spelled.program.empty())
     return fail(usage_error("expected a PROGRAM, systolic, weights, metapipe, decode or kernel; found none",
                             "ridge simulate examples/mlp.ridge --on sn40l"));
   const auto syncs = parse_syncs(asked.sync);
   if (!syncs) return fail(syncs.error());
   MappingOptions options = asked.options;
   options.sync_seconds = *syncs;
-  const auto mapped = simulate(asked.request, options);
+  const auto request = understood(asked.spelled);
+  if (!request) return fail(request.error());
+  const auto mapped = api::simulate(*request, options);
   if (!mapped) return fail(mapped.error());
   const Status drawn = draw(
       asked.pictures, [&] { return render_svg(*mapped); }, timeline_of(*mapped), title_of(*mapped));
@@ -52,7 +54,7 @@ Status draw(const Pictures& pictures, const std::function<std::string()>& page, 
 
 void add_simulate(CLI::App& app, int& code) {
   auto asked = std::make_shared<OnChip>();
-  asked->request.on = "sn40l";
+  asked->spelled.on = "sn40l";
   CLI::App* verb = app.add_subcommand("simulate", "See why a machine is idle: fill, drain, folds, waits, calls");
   verb->footer(
       "Examples:\n"
@@ -64,14 +66,14 @@ void add_simulate(CLI::App& app, int& code) {
       "  ridge simulate decode --on sn40l --chips 16 --sync 1e-7..1e-4:*10\n"
       "  ridge simulate kernel sm90_128x192x64_pingpong --svg kernel.svg\n");
   verb->require_subcommand(0, 1);
-  verb->add_option("PROGRAM", asked->request.program, "A file, - for the standard input, or the text itself")
+  verb->add_option("PROGRAM", asked->spelled.program, "A file, - for the standard input, or the text itself")
       ->type_name("");
-  verb->add_option("--on", asked->request.on, "Chip: plasticine, sn10 or sn40l (default)")->type_name("CHIP");
-  verb->add_option("-d", asked->request.dims, "Give a dimension its value; may be repeated")
+  verb->add_option("--on", asked->spelled.on, "Chip: plasticine, sn10 or sn40l (default)")->type_name("CHIP");
+  verb->add_option("-d", asked->spelled.dims, "Give a dimension its value; may be repeated")
       ->type_name("NAME=VALUE")
       ->expected(1)
       ->take_all();
-  verb->add_option("--dtype", asked->request.dtype, "Dtype of tensors that name none (default bf16)")
+  verb->add_option("--dtype", asked->spelled.dtype, "Dtype of tensors that name none (default bf16)")
       ->type_name("DTYPE");
   verb->add_option("--tile", asked->options.tile, "Rows of a tile (default: what a memory unit holds)")
       ->type_name("ROWS");

@@ -24,7 +24,7 @@ int perform(Systolic& asked) {
     return fail(
         usage_error(fmt::format("expected M N K, found {} of them", given), "A [M, K] times B [K, N] gives C [M, N]"));
   if (given == 3) asked.request.product = ProductSize{*asked.m, *asked.n, *asked.k};
-  const auto runs = simulate(asked.request, asked.table);
+  const auto runs = api::simulate(asked.request, asked.table);
   if (!runs) return fail(runs.error());
   if (asked.pictures.asked()) {
     if (runs->size() != 1)

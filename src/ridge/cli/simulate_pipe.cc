@@ -34,7 +34,7 @@ int perform(const Decode& asked) {
   if (!syncs) return fail(syncs.error());
   DecodeOptions options = asked.options;
   options.sync_seconds = *syncs;
-  const auto report = decode(asked.on, options);
+  const auto report = api::decode(asked.on, options);
   if (!report) return fail(report.error());
   if (!asked.svg.empty())
     if (const Status written = write_file(asked.svg, render_svg(*report)); !written) return fail(written.error());

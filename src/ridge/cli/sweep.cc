@@ -9,17 +9,18 @@ namespace ridge::cli {
 namespace {
 
 struct Asked {
-  SweepRequest request;
+  SpelledSweep spelled;
   std::vector<std::string> more;
   Form form;
   std::string svg;
 };
 
 int perform(Asked& asked) {
-  asked.request.dims.insert(asked.request.dims.end(), asked.more.begin(), asked.more.end());
+  asked.spelled.dims.insert(asked.spelled.dims.end(), asked.more.begin(), asked.more.end());
+  const auto request = understood(asked.spelled);
+  if (!request) return fail(request.error());
   const auto bar = progress_bar();
-  const auto swept =
-      sweep(asked.request, bar ? [&](double done) { bar(done, "sweep"); } : std::function<void(double)>());
+  const auto swept = sweep(*request, bar ? [&](double done) { bar(done, "sweep"); } : std::function<void(double)>());
   end_progress();
   if (!swept) return fail(swept.error());
   if (!asked.svg.empty())
@@ -42,7 +43,7 @@ void add_sweep(CLI::App& app, int& code) {
       "  ridge sweep examples/mlp.ridge --on h100,h200,b200 -d B=1..1024 --csv\n"
       "  ridge sweep 'A[B, D] * W[D, F] -> C[B, F]' --on h100 --dtype bf16,int8 -d B=1..4096:*2 D=4096 F=4096 --svg "
       "s.svg\n");
-  SweepRequest& r = asked->request;
+  SpelledSweep& r = asked->spelled;
   verb->add_option("PROGRAM", r.program, "A file, - for the standard input, or the text itself")
       ->type_name("")
       ->required();

@@ -3,7 +3,6 @@
 
 #include <gtest/gtest.h>
 
-#include "ridge/matmul.h"
 #include "ridge/ops/chain/cuda.h"
 #include "ridge/ops/product/any_place.h"
 #include "ridge/ops/product/cuda.h"
@@ -75,18 +74,6 @@ TEST(Device, MultipliesF32WithoutTensorCores) {
   EXPECT_EQ(choose(call_of(DType::bf16), 0, 132).path, MatmulPlan::Path::tiles);
   EXPECT_EQ(refuse(call_of(DType::int8)),
             "expected bf16 * bf16, f16 * f16 or f32 * f32 -> bf16, f16 or f32, found int8 * int8 -> f32");
-}
-
-TEST(Matmul, RefusesBeforeItLooksForADevice) {
-  MatmulCall call = call_of(DType::bf16);
-  call.problem.m = -1;
-  const auto plan = plan_matmul(call, 0);
-  ASSERT_FALSE(plan.ok());
-  EXPECT_EQ(plan.error().text(), "expected sizes of at least 0, found batch 1, m -1, n 64, k 64\n");
-  EXPECT_EQ(plan.error().kind, ErrorKind::input);
-  if (!unavailable()) return;
-  EXPECT_EQ(plan_matmul(call_of(DType::bf16), 0).error().message, *unavailable());
-  EXPECT_EQ(matmul(nullptr, call_of(DType::bf16), {}).error().kind, ErrorKind::absent);
 }
 
 }  // namespace

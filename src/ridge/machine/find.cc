@@ -60,6 +60,11 @@ Error unknown_machine(const std::string& wanted) {
 
 }  // namespace
 
+Where where(std::string_view machine_name) {
+  if (machine_name == "cpu") return Where::cpu;
+  return machine_name == "cuda" ? Where::cuda : Where::elsewhere;
+}
+
 std::vector<std::string> catalog_names() {
   std::vector<std::string> names;
   for (const EmbeddedMachine& machine : embedded_machines()) names.emplace_back(machine.name);
@@ -75,8 +80,8 @@ Result<std::string> measured_machine_path(const std::string& device) {
 }
 
 Result<Machine> find_machine(const std::string& name_or_path) {
-  if (name_or_path == "cpu") return this_cpu();
-  if (name_or_path == "cuda") return this_cuda();
+  if (const Where place = where(name_or_path); place != Where::elsewhere)
+    return place == Where::cpu ? this_cpu() : this_cuda();
   for (const EmbeddedMachine& machine : embedded_machines())
     if (machine.name == name_or_path) return parse_machine(machine.toml, fmt::format("machines/{}.toml", machine.name));
   if (name_or_path.ends_with(".toml") || name_or_path.find('/') != std::string::npos)

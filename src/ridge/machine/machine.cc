@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 
 namespace ridge {
 
@@ -75,26 +74,30 @@ Machine seen_with_threads(Machine machine, int threads) {
   return machine;
 }
 
-Result<Machine> with_link(Machine machine, const std::string& link) {
-  const auto named =
-      std::find_if(machine.links.begin(), machine.links.end(), [&](const Link& l) { return l.name == link; });
-  if (named != machine.links.end()) {
-    std::rotate(machine.links.begin(), named, named + 1);
-    return machine;
-  }
-  double rate = 0;
-  const auto [end, status] = std::from_chars(link.data(), link.data() + link.size(), rate);
-  if (status == std::errc{} && end == link.data() + link.size() && rate >= 1e-30 && rate <= 1e30) {
-    Sourced given;
-    given.value = rate;
-    given.source = "--link";
-    machine.links.insert(machine.links.begin(), {.name = "link", .bandwidth = given});
-    return machine;
+Result<Machine> with_link(Machine machine, const LinkChoice& link) {
+  std::string found;
+  if (const ByteRate* rate = std::get_if<ByteRate>(&link)) {
+    if (rate->value >= 1e-30 && rate->value <= 1e30) {
+      Sourced given;
+      given.value = rate->value;
+      given.source = "--link";
+      machine.links.insert(machine.links.begin(), {.name = "link", .bandwidth = given});
+      return machine;
+    }
+    found = fmt::format("{}", rate->value);
+  } else {
+    found = std::get<std::string>(link);
+    const auto named =
+        std::find_if(machine.links.begin(), machine.links.end(), [&](const Link& l) { return l.name == found; });
+    if (named != machine.links.end()) {
+      std::rotate(machine.links.begin(), named, named + 1);
+      return machine;
+    }
   }
   std::string names;
   for (const Link& each : machine.links) names += (names.empty() ? "" : ", ") + each.name;
   return usage_error(
-      fmt::format("expected a rate in B/s, one way, or a link of {} after --link, found '{}'", machine.name, link),
+      fmt::format("expected a rate in B/s, one way, or a link of {} after --link, found '{}'", machine.name, found),
       names.empty() ? "--link 4.5e10" : fmt::format("it has {}", names));
 }
 

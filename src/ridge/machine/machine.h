@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <variant>
 #include <vector>
 
 #include "ridge/base/dtype.h"
@@ -81,9 +82,10 @@ struct Machine {
 // the title says so.
 Machine seen_with_threads(Machine machine, int threads);
 
-// With the link that `--link` means as its first one: a link's name, or a rate one way in B/s ("4.5e10"). Errors, of
-// kind usage: neither.
-Result<Machine> with_link(Machine machine, const std::string& link);
+// A link of a machine by its name, or one of a rate one way that the machine need not have.
+using LinkChoice = std::variant<std::string, ByteRate>;
+// With that link as its first one. Errors, of kind usage: no such name, a rate outside 1e-30 to 1e30 B/s.
+Result<Machine> with_link(Machine machine, const LinkChoice& link);
 
 // A machine from TOML text; `source` is the path for messages. Errors point at the line.
 Result<Machine> parse_machine(std::string_view toml, const std::string& source);
@@ -93,6 +95,10 @@ std::string print_machine(const Machine& machine);  // TOML that parse_machine r
 // "cpu": the file that `ridge probe` wrote, else a guess from what the system says (origin guessed). "cuda": the file
 // that `ridge probe --on cuda` wrote; measure/device_machine.h guesses where there is none.
 Result<Machine> find_machine(const std::string& name_or_path);
+// Where its programs run: "cpu" is this CPU, "cuda" this computer's CUDA device; of every other machine one only says
+// what it would do.
+enum class Where { cpu, cuda, elsewhere };
+Where where(std::string_view machine_name);
 std::vector<std::string> catalog_names();
 
 // Where probe writes and find_machine reads what was measured of this machine's "cpu" or "cuda" device:

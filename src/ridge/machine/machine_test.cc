@@ -81,7 +81,7 @@ TEST_F(FindMachine, TakesALinkByItsNameOrAsARate) {
   const Machine h200 = *find_machine("h200");
   EXPECT_EQ(with_link(h200, "pcie")->links[0].bandwidth.value, 64e9);
   EXPECT_EQ(with_link(h200, "pcie")->links.size(), h200.links.size());
-  EXPECT_EQ(with_link(h200, "4.5e10")->links[0].bandwidth.value, 4.5e10);
+  EXPECT_EQ(with_link(h200, ByteRate{4.5e10})->links[0].bandwidth.value, 4.5e10);
   EXPECT_EQ(with_link(h200, "ici").error().text(),
             "expected a rate in B/s, one way, or a link of h200 after --link, found 'ici'\n"
             "  hint: it has nvlink, scaleout, pcie\n");

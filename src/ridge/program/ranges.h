@@ -6,13 +6,9 @@
 #include <vector>
 
 #include "ridge/base/result.h"
+#include "ridge/symbol/dimensions.h"
 
 namespace ridge {
-
-struct Range {
-  std::string dim;
-  std::vector<std::int64_t> values;  // at least one, each at least 1, in the order written
-};
 
 inline constexpr std::int64_t max_range_values = std::int64_t{1} << 24;
 

@@ -278,6 +278,16 @@ void add_peaks(Rows& rows, const std::vector<const Peak*>& peaks) {
   }
 }
 
+// What a machine whose numbers are guessed is said to need.
+std::string guessed_note(const Machine& machine) {
+  switch (where(machine.name)) {
+    case Where::cpu: return "guessed, not measured: `ridge probe` measures this machine";
+    case Where::cuda: return "guessed, not measured: `ridge probe --on cuda` measures this machine";
+    case Where::elsewhere: break;
+  }
+  return "guessed: nobody vouches for every number above";
+}
+
 std::string sources(const Explanation& e, const Styled& styled) {
   Rows rows;
   const std::vector<const Peak*> peaks = used_peaks(e);
@@ -291,12 +301,7 @@ std::string sources(const Explanation& e, const Styled& styled) {
     rows.push_back(source_row(link.name, link.bandwidth.value, "B/s", link.bandwidth));
   }
   std::string out = "\n" + aligned(rows, {false, true, false});
-  if (weakest_origin(e.machine, peaks) == Origin::guessed)
-    out +=
-        styled.warn(e.machine.name == "cpu"    ? "guessed, not measured: `ridge probe` measures this machine"
-                    : e.machine.name == "cuda" ? "guessed, not measured: `ridge probe --on cuda` measures this machine"
-                                               : "guessed: nobody vouches for every number above") +
-        "\n";
+  if (weakest_origin(e.machine, peaks) == Origin::guessed) out += styled.warn(guessed_note(e.machine)) + "\n";
   return out;
 }
 

@@ -9,36 +9,11 @@
 
 #include "ridge/base/quantity.h"
 #include "ridge/machine/machine.h"
+#include "ridge/roofline/answers.h"
 #include "ridge/roofline/split.h"
 #include "ridge/roofline/work.h"
 
 namespace ridge {
-
-enum class Limiter { compute, memory, network, overhead, quantization };
-std::string_view name(Limiter limiter);
-
-enum class Relation { at_least, at_most, always, never };
-std::string_view name(Relation relation);  // ">=", "<=", "always", "never"
-
-// "compute-bound from B >= 256 on": T_math >= T_memory solved for one dimension, the others held at their values; of
-// another pair of roofs likewise, the first one's time against the second one's.
-// A default that hangs on the dimension (F = 4*D, asked for D) follows it, as it does under -d. Without a value for
-// some other dimension, `value` and `value_real` are null, and `relation` is what holds under `condition`.
-struct Threshold {
-  std::string dim;
-  Relation relation = Relation::never;
-  std::string exact = {};  // "r*D*F/(D*F - r*(D + F))"; r (or `ridge`, where a dimension is called r): `ratio`. Empty
-                           // for always and never
-  std::optional<std::int64_t> value = {};  // the first (last) whole number that satisfies it, exact
-  std::optional<double> value_real = {};   // the boundary itself
-  std::optional<double> approx = {};       // its limit under `assuming`
-  std::string assuming = {};               // "B << D, F"
-  // Where some other dimension has no value: "D*F > r*(D + F)", without which the first roof is never reached. Empty:
-  // none is needed.
-  std::string condition = {};
-  std::array<Limiter, 2> roofs = {Limiter::compute, Limiter::memory};
-  double ratio = 0;  // r: the first roof's rate over the second one's
-};
 
 // A FLOP on another unit than that of r, in FLOPs of r's: r's peak over this one.
 struct Weight {

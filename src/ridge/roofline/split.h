@@ -12,13 +12,9 @@
 
 #include "ridge/base/result.h"
 #include "ridge/roofline/work.h"
+#include "ridge/symbol/dimensions.h"
 
 namespace ridge {
-
-struct Split {
-  std::string dim;
-  std::int64_t chips = 1;  // from 1 to 2^20
-};
 
 // Reads "D=2". Errors, of kind usage: another form, chips out of range.
 Result<Split> parse_split(const std::string& text);

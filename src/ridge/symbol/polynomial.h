@@ -10,12 +10,10 @@
 #include <vector>
 
 #include "ridge/base/result.h"
+#include "ridge/symbol/dimensions.h"
 #include "ridge/symbol/rational.h"
 
 namespace ridge {
-
-// Values of dimensions, by name; each at least 1.
-using Bindings = std::map<std::string, std::int64_t>;
 
 // A product of symbols with positive exponents, sorted by name: {{"B", 1}, {"D", 2}} is B*D^2; empty is 1.
 using Monomial = std::vector<std::pair<std::string, int>>;

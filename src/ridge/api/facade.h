@@ -1,0 +1,46 @@
+// What both doors go through: requests in the types of ridge.h become what the rooms answer, whole. ridge.h's functions
+// sum these up for other programs (summary.cc); the command line prints them.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "ridge/ops/product/machine_code.h"
+#include "ridge/plan/as_metapipe.h"
+#include "ridge/plan/decode.h"
+#include "ridge/report/report.h"
+#include "ridge/ridge.h"
+#include "ridge/roofline/chain.h"
+#include "ridge/roofline/lines.h"
+#include "ridge/roofline/sweep.h"
+#include "ridge/simulate/request.h"
+
+namespace ridge::api {
+
+// Errors: of the program (its place), of the machine, of a dimension.
+Result<Report> explain(const Request& request);
+Result<Report> explain(const BareWork& work);
+// One report for each row; a row's value goes before the request's.
+Result<std::vector<Report>> explain_each(const Request& request, const std::vector<Bindings>& rows);
+// Runs it on this CPU or a CUDA device; `measured` holds the times, and the first mismatch if there is one.
+Result<Report> run(const Request& request, const RunRequest& how);
+
+// The tensors' cache lines, read in tiles of some columns; chains fused and unfused.
+Result<std::vector<OperandLines>> lines(const Request& request, const LinesRequest& tiles);
+Result<std::vector<Chain>> chains(const Request& request, const FunctionCosts& costs);
+
+// A product on a systolic array, or a topology's layers. With `csv_path`: a run for each row of M, N, K and, where the
+// array changes too, R and C; what a row lacks is the request's.
+Result<std::vector<SystolicRun>> simulate(const SystolicRequest& request, const std::string& csv_path = "");
+
+// A program's statements as stages of a dataflow chip (plasticine, sn10, sn40l); a token of Llama-3.1-8B on `on`.
+Result<MappedProgram> simulate(const Request& request, const MappingOptions& options);
+Result<DecodeReport> decode(const MachineChoice& on, const DecodeOptions& options);
+
+// The CUDA kernels that a plan chooses from whose name contains this. Error: none does.
+Result<std::vector<MenuEntry>> kernel_menu(const std::string& name = "");
+// One of them with its machine code or PTX; `in` is bf16 or f16. Errors: none or several are called so, no tool that
+// reads this binary (ops/product/machine_code.h).
+Result<KernelCode> kernel_code(const std::string& name, ops::cuda::RowText what, DType in);
+
+}  // namespace ridge::api

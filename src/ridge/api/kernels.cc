@@ -1,0 +1,39 @@
+// The menu of CUDA kernels: found by name, with their code.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "ridge/api/facade.h"
+#include "ridge/base/text.h"
+
+namespace ridge::api {
+
+Result<std::vector<MenuEntry>> kernel_menu(const std::string& name) {
+  std::vector<MenuEntry> found;
+  std::vector<std::string> names;
+  for (MenuEntry& entry : menu_list()) {
+    names.push_back(entry.name);
+    if (entry.name.find(name) != std::string::npos) found.push_back(std::move(entry));
+  }
+  if (!found.empty()) return found;
+  const std::string near = nearest(name, names);
+  return input_error(fmt::format("no kernel is called '{}'", name),
+                     near.empty() ? "`ridge kernels` lists them" : fmt::format("did you mean {}?", near));
+}
+
+Result<KernelCode> kernel_code(const std::string& name, ops::cuda::RowText what, DType in) {
+  auto found = kernel_menu(name);
+  if (!found) return found.error();
+  const auto own = std::find_if(found->begin(), found->end(), [&](const MenuEntry& e) { return e.name == name; });
+  if (own == found->end() && found->size() > 1)
+    return usage_error(
+        fmt::format("expected one kernel's whole name, found '{}', which {} names hold", name, found->size()),
+        fmt::format("`ridge kernels {}` lists them", name));
+  const MenuEntry& entry = own == found->end() ? found->front() : *own;
+  auto text = ops::cuda::row_text(entry.row, in, what, ops::cuda::toolkit_folders());
+  if (!text) return text.error();
+  return KernelCode{entry, std::string(ridge::name(in)), what == ops::cuda::RowText::sass ? "sass" : "ptx",
+                    *std::move(text)};
+}
+
+}  // namespace ridge::api

@@ -1,0 +1,78 @@
+// Arrays, dataflow chips, a token's calls: requests handed to the rooms that simulate.
+#include <fmt/format.h>
+
+#include "ridge/api/facade.h"
+#include "ridge/base/file.h"
+#include "ridge/program/bindings.h"
+#include "ridge/program/load.h"
+
+namespace ridge::api {
+namespace {
+
+// A row's values in place of the request's.
+Result<SystolicRequest> with_row(SystolicRequest request, const Bindings& row) {
+  ProductSize size = request.product.value_or(ProductSize{});
+  for (const char* needed : {"M", "N", "K"})
+    if (!request.product && !row.contains(needed))
+      return input_error(
+          fmt::format("expected {} as a column of the table or M N K as arguments, found neither", needed),
+          "ridge simulate systolic --rows 32 --cols 32 256 128 256 --table sizes.csv");
+  for (const auto& [name, value] : row) {
+    if (name == "M")
+      size.m = value;
+    else if (name == "N")
+      size.n = value;
+    else if (name == "K")
+      size.k = value;
+    else if (name == "R")
+      request.rows = value;
+    else if (name == "C")
+      request.cols = value;
+    else
+      return input_error(fmt::format("expected the columns M, N, K, R or C, found '{}'", name),
+                         "M, N, K are the product's sizes, R and C the array's");
+  }
+  request.product = size;
+  return request;
+}
+
+}  // namespace
+
+Result<std::vector<SystolicRun>> simulate(const SystolicRequest& request, const std::string& csv_path) {
+  if (csv_path.empty()) return run_systolic(request);
+  if (!request.topology.empty())
+    return usage_error("expected either --table or --topology, found both",
+                       "--table lists products, --topology SCALE-Sim's layers");
+  const auto csv = read_file(csv_path);
+  if (!csv) return csv.error();
+  const auto rows = parse_table(*csv, csv_path);
+  if (!rows) return rows.error();
+  std::vector<SystolicRun> out;
+  for (const Bindings& row : *rows) {
+    const auto one = with_row(request, row);
+    if (!one) return one.error();
+    auto runs = run_systolic(*one);
+    if (!runs) return runs.error();
+    out.push_back(std::move(runs->front()));
+  }
+  return out;
+}
+
+Result<MappedProgram> simulate(const Request& request, const MappingOptions& options) {
+  const auto loaded = load_program(request.program, request.dtype);
+  if (!loaded) return loaded.error();
+  const auto fabric = fabric_named(request.on.name());
+  if (!fabric) return fabric.error();
+  auto mapped = as_metapipe(loaded->program, request.dims, *fabric, options);
+  if (!mapped) return mapped.error();
+  mapped->program = loaded->title;
+  return mapped;
+}
+
+Result<DecodeReport> decode(const MachineChoice& on, const DecodeOptions& options) {
+  const auto machine = machine_of(on);
+  if (!machine) return machine.error();
+  return decode_llama_8b(*machine, options);
+}
+
+}  // namespace ridge::api

@@ -1,0 +1,94 @@
+// A Report's numbers for ridge.h: what an operation is, what binds it, when, and how long it took.
+#include "ridge/api/facade.h"
+
+namespace ridge {
+namespace {
+
+OpSummary summary_of(const Prediction& p, const std::vector<std::string>& order) {
+  OpSummary out{.name = p.work.name,
+                .text = p.work.text,
+                .flops = p.flops,
+                .bytes = p.bytes,
+                .intensity = p.intensity,
+                .ridge = p.ridge,
+                .flops_formula = p.work.flops.text(order),
+                .bytes_formula = p.work.bytes().text(order),
+                .intensity_formula = p.intensity_formula,
+                .limiter = p.limiter};
+  out.math_s = p.time_math_s;
+  out.memory_s = p.time_memory_s;
+  out.network_s = p.time_network_s;
+  out.lower_s = p.time_lower_s;
+  out.upper_s = p.time_upper_s;
+  out.missing = p.missing;
+  out.thresholds = p.thresholds;
+  return out;
+}
+
+MeasuredTime summary_of(const OpMeasurement& m) {
+  return {.median_s = m.time.median,
+          .min_s = m.time.min,
+          .max_s = m.time.max,
+          .runs = m.time.runs,
+          .fraction_of_roof = m.fraction_of_roof,
+          .max_rel_error = m.max_rel_error,
+          .note = m.note};
+}
+
+std::vector<KernelSummary> summary_of(const PlannedProgram& planned, const Explanation& explanation) {
+  std::vector<KernelSummary> out;
+  for (std::size_t i = 0; i < planned.kernels.size(); ++i) {
+    const OpPlan& kernel = planned.kernels[i];
+    KernelSummary each{.results = {},
+                       .kernel = kernel.plan.kernel,
+                       .low_s = kernel.predicted_s.low,
+                       .expected_s = kernel.predicted_s.expected,
+                       .high_s = kernel.predicted_s.high,
+                       .memory_bytes = kernel.memory_bytes};
+    for (const int statement : planned.fusion.groups[i].statements)
+      each.results.push_back(explanation.ops[static_cast<std::size_t>(statement)].work.name);
+    out.push_back(std::move(each));
+  }
+  return out;
+}
+
+Summary summary_of(Report report) {
+  const Explanation& e = report.explanation;
+  Summary out{.title = report.title, .machine = e.machine, .dims = e.dims, .ops = {}, .total = {}, .report = {}};
+  for (const Prediction& op : e.ops) out.ops.push_back(summary_of(op, e.dim_names));
+  out.total = summary_of(e.total, e.dim_names);
+  if (e.fused) out.fused = summary_of(*e.fused, e.dim_names);
+  if (report.planned) out.planned = summary_of(*report.planned, e);
+  if (report.measured) {
+    for (std::size_t i = 0; i < out.ops.size(); ++i) out.ops[i].measured = summary_of(report.measured->ops[i]);
+    out.total.measured = summary_of(report.measured->total);
+    out.mismatch = report.measured->mismatch;
+  }
+  out.report = std::make_shared<const Report>(std::move(report));
+  return out;
+}
+
+Result<Summary> summed(Result<Report> report) {
+  if (!report) return report.error();
+  return summary_of(*std::move(report));
+}
+
+}  // namespace
+
+Result<Summary> explain(const Request& request) { return summed(api::explain(request)); }
+Result<Summary> explain(const BareWork& work) { return summed(api::explain(work)); }
+Result<Summary> run(const Request& request, const RunRequest& how) { return summed(api::run(request, how)); }
+
+Result<std::vector<Summary>> explain_each(const Request& request, const std::vector<Bindings>& rows) {
+  auto reports = api::explain_each(request, rows);
+  if (!reports) return reports.error();
+  std::vector<Summary> out;
+  for (Report& report : *reports) out.push_back(summary_of(std::move(report)));
+  return out;
+}
+
+std::string render_text(const Summary& summary, bool color) { return render_text(*summary.report, {color}); }
+std::string render_json(const Summary& summary) { return render_json(*summary.report); }
+std::string render_svg(const Summary& summary) { return render_svg(*summary.report); }
+
+}  // namespace ridge

@@ -1,0 +1,116 @@
+#include "ridge/cli/spelling.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+
+#include "ridge/base/text.h"
+#include "ridge/program/bindings.h"
+#include "ridge/program/ranges.h"
+#include "ridge/roofline/split.h"
+
+namespace ridge::cli {
+namespace {
+
+// A number is a rate, whatever else is a link's name.
+std::optional<LinkChoice> link_spelled(const std::string& text) {
+  if (text.empty()) return std::nullopt;
+  double rate = 0;
+  const char* const end = text.data() + text.size();
+  const auto [rest, status] = std::from_chars(text.data(), end, rate);
+  if (status == std::errc{} && rest == end && rate >= 1e-30 && rate <= 1e30) return LinkChoice(ByteRate{rate});
+  return LinkChoice(text);
+}
+
+// "D=1,2,4" as a split each.
+Result<std::vector<Split>> splits_spelled(const std::string& text) {
+  std::vector<Split> out;
+  if (text.empty()) return out;
+  const auto range = parse_range(text);
+  if (!range) return usage_error(fmt::format("expected NAME=CHIPS after --split, found '{}'", text), "--split D=1,2,4");
+  for (const std::int64_t chips : range->values) {
+    const auto split = parse_split(fmt::format("{}={}", range->dim, chips));
+    if (!split) return split.error();
+    out.push_back(*split);
+  }
+  return out;
+}
+
+}  // namespace
+
+Result<DType> dtype_named(const std::string& spelling) {
+  if (const auto dtype = dtype_from(spelling)) return *dtype;
+  std::vector<std::string> names;
+  for (const DTypeInfo& each : dtypes) names.emplace_back(each.name);
+  const std::string near = nearest(spelling, names);
+  return usage_error(fmt::format("unknown dtype '{}'; expected one of {}", spelling, fmt::join(names, ", ")),
+                     near.empty() ? "" : fmt::format("did you mean {}?", near));
+}
+
+Result<Request> understood(const Spelled& spelled) {
+  const auto dtype = dtype_named(spelled.dtype);
+  if (!dtype) return dtype.error();
+  auto dims = parse_assignments(spelled.dims);
+  if (!dims) return dims.error();
+  Request request{.program = spelled.program, .on = spelled.on, .dims = *std::move(dims), .dtype = *dtype};
+  request.link = link_spelled(spelled.link);
+  request.fuse = spelled.fuse;
+  if (spelled.plan) request.planned = spelled.library == "cublaslt" ? KernelsOf::cublaslt : KernelsOf::ridge;
+  if (spelled.split.empty()) return request;
+  const auto split = parse_split(spelled.split);
+  if (!split) return split.error();
+  request.split = *split;
+  return request;
+}
+
+Result<BareWork> bare_work(const Spelled& spelled) {
+  if (spelled.plan) return usage_error("expected --plan with a PROGRAM, found --flops and --bytes");
+  if (!spelled.flops || !spelled.bytes || !spelled.program.empty())
+    return usage_error("expected --flops and --bytes together and no PROGRAM",
+                       "ridge explain --flops 1e12 --bytes 1e9 --on h100");
+  const auto dtype = dtype_named(spelled.dtype);
+  if (!dtype) return dtype.error();
+  return BareWork{Flops{*spelled.flops}, Bytes{*spelled.bytes}, spelled.on, *dtype};
+}
+
+Spelled other_than(Spelled spelled, const std::string& other) {
+  const std::vector<std::string> names = catalog_names();
+  const bool machine = where(other) != Where::elsewhere || other.ends_with(".toml") ||
+                       std::find(names.begin(), names.end(), other) != names.end();
+  (machine ? spelled.on : spelled.program) = other;
+  return spelled;
+}
+
+Result<SweepRequest> understood(const SpelledSweep& spelled) {
+  SweepRequest request{.program = spelled.program, .on = {}, .dtypes = {}};
+  for (const std::string& text : spelled.dims) {
+    auto range = parse_range(text);
+    if (!range) return range.error();
+    request.ranges.push_back(*std::move(range));
+  }
+  request.on.assign(spelled.on.begin(), spelled.on.end());
+  request.link = link_spelled(spelled.link);
+  auto splits = splits_spelled(spelled.split);
+  if (!splits) return splits.error();
+  request.splits = *std::move(splits);
+  for (const std::string& spelling : spelled.dtypes) {
+    const auto dtype = dtype_named(spelling);
+    if (!dtype) return dtype.error();
+    request.dtypes.push_back(*dtype);
+  }
+  return request;
+}
+
+Result<FunctionCosts> function_costs(const std::vector<std::string>& texts) {
+  FunctionCosts out;
+  for (const std::string& text : texts) {
+    const auto cost = parse_assignments({text});
+    if (!cost)
+      return usage_error(fmt::format("expected FUNCTION=FLOPS after --cost, found '{}'", text), "--cost cos=20");
+    out[cost->begin()->first] = static_cast<double>(cost->begin()->second);
+  }
+  return out;
+}
+
+}  // namespace ridge::cli

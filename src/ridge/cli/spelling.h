@@ -1,0 +1,44 @@
+// What a user types, before it is understood: -d B=256, --dtype bf16, --split D=2, --link 4.5e10. Requests in the types
+// of ridge.h are made of it. Errors, of kind usage: what is spelled otherwise.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ridge/ridge.h"
+#include "ridge/roofline/chain.h"
+
+namespace ridge::cli {
+
+struct Spelled {
+  std::string program;                 // a file, "-" or the text itself
+  std::string on = "cpu";              // a name of the catalog, a .toml file, "cpu" or "cuda"
+  std::vector<std::string> dims;       // "B=256"
+  std::string dtype = "bf16";          // of tensors that name none
+  std::optional<double> flops, bytes;  // instead of a program
+  bool plan = false;                   // explain: what would run there as well
+  bool fuse = true;                    // false: one kernel a statement
+  std::string library = {};            // whose kernels: "cublaslt"; else ridge's
+  std::string split = {};              // "D=2": that dimension over two chips, one chip's part
+  std::string link = {};               // the machine's link by name, or its rate one way in B/s; empty: its first
+};
+Result<Request> understood(const Spelled& spelled);
+// Of --flops and --bytes.
+Result<BareWork> bare_work(const Spelled& spelled);
+// The same for another machine, where `other` names one, or for another program.
+Spelled other_than(Spelled spelled, const std::string& other);
+
+struct SpelledSweep {
+  std::string program;
+  std::vector<std::string> on = {"cpu"}, dtypes = {"bf16"}, dims;  // "B=1..4096:*2"
+  std::string split = {};                                          // "D=1,2,4"
+  std::string link = {};
+};
+Result<SweepRequest> understood(const SpelledSweep& spelled);
+
+Result<DType> dtype_named(const std::string& spelling);
+// Each text is "cos=20".
+Result<FunctionCosts> function_costs(const std::vector<std::string>& texts);
+
+}  // namespace ridge::cli

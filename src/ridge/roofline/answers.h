@@ -1,0 +1,66 @@
+// In which words an answer is given: what binds an operation, from which size of a dimension on, and what a sweep
+// holds. Plain structs, installed with ridge.h.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ridge/symbol/dimensions.h"
+
+namespace ridge {
+
+enum class Limiter { compute, memory, network, overhead, quantization };
+std::string_view name(Limiter limiter);
+
+enum class Relation { at_least, at_most, always, never };
+std::string_view name(Relation relation);  // ">=", "<=", "always", "never"
+
+// "compute-bound from B >= 256 on": T_math >= T_memory solved for one dimension, the others held at their values; of
+// another pair of roofs likewise, the first one's time against the second one's.
+// A default that hangs on the dimension (F = 4*D, asked for D) follows it, as it does under -d. Without a value for
+// some other dimension, `value` and `value_real` are null, and `relation` is what holds under `condition`.
+struct Threshold {
+  std::string dim;
+  Relation relation = Relation::never;
+  std::string exact = {};  // "r*D*F/(D*F - r*(D + F))"; r (or `ridge`, where a dimension is called r): `ratio`. Empty
+                           // for always and never
+  std::optional<std::int64_t> value = {};  // the first (last) whole number that satisfies it, exact
+  std::optional<double> value_real = {};   // the boundary itself
+  std::optional<double> approx = {};       // its limit under `assuming`
+  std::string assuming = {};               // "B << D, F"
+  // Where some other dimension has no value: "D*F > r*(D + F)", without which the first roof is never reached. Empty:
+  // none is needed.
+  std::string condition = {};
+  std::array<Limiter, 2> roofs = {Limiter::compute, Limiter::memory};
+  double ratio = 0;  // r: the first roof's rate over the second one's
+};
+
+struct SweepPoint {
+  std::int64_t flops = -1, bytes = -1;          // -1, and nothing else is known: `reason` says why
+  double time_lower_s = -1, time_upper_s = -1;  // -1 likewise
+  Limiter limiter = Limiter::memory;            // where the times are known
+  bool crossed = false;      // the limiter is another one than at the previous value of the last range
+  std::uint16_t reason = 0;  // an index into SweepLine::reasons
+};
+
+// One machine, dtype and split, over every combination of the ranges' values, the last range fastest.
+struct SweepLine {
+  std::string machine, dtype;
+  std::optional<Split> split = {};  // the numbers are then those of one chip
+  std::vector<SweepPoint> points;
+  // Why something may be unknown: "" (all is known), "a count leaves 2^63", "D is no multiple of the 4 chips", …
+  std::vector<std::string> reasons = {};
+};
+
+struct Sweep {
+  std::string program_text;
+  std::vector<Range> ranges;  // dimensions with one value among them
+  std::vector<SweepLine> lines;
+  std::int64_t value(std::size_t point, std::size_t range) const;  // of that range's dimension
+};
+
+}  // namespace ridge
