@@ -9,7 +9,10 @@ int main() {
   request.on = "h200";
   request.dims = {"D=8192", "F=8192"};
   const auto report = ridge::explain(request);
-  if (!report) return std::fputs(report.error().text().c_str(), stderr), static_cast<int>(report.error().kind);
+  if (!report) {
+    std::fputs(report.error().text().c_str(), stderr);
+    return static_cast<int>(report.error().kind);
+  }
   const ridge::Threshold& b = report->explanation.ops[0].thresholds[0];
   std::printf("compute-bound for %s >= %lld: %s\n", b.dim.c_str(), static_cast<long long>(b.value.value_or(0)),
               b.exact.c_str());

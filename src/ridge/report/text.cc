@@ -291,12 +291,12 @@ std::string sources(const Explanation& e, const Styled& styled) {
     rows.push_back(source_row(link.name, link.bandwidth.value, "B/s", link.bandwidth));
   }
   std::string out = "\n" + aligned(rows, {false, true, false});
-  if (weakest_origin(e.machine, peaks) == Origin::guessed)
-    out +=
-        styled.warn(e.machine.name == "cpu"    ? "guessed, not measured: `ridge probe` measures this machine"
-                    : e.machine.name == "cuda" ? "guessed, not measured: `ridge probe --on cuda` measures this machine"
-                                               : "guessed: nobody vouches for every number above") +
-        "\n";
+  if (weakest_origin(e.machine, peaks) == Origin::guessed) {
+    const char* warning = "guessed: nobody vouches for every number above";
+    if (e.machine.name == "cpu") warning = "guessed, not measured: `ridge probe` measures this machine";
+    if (e.machine.name == "cuda") warning = "guessed, not measured: `ridge probe --on cuda` measures this machine";
+    out += styled.warn(warning) + "\n";
+  }
   return out;
 }
 
