@@ -1,5 +1,6 @@
 // Generated texts are compiled here too, where NVRTC is: no device is needed for that.
-#include "ridge/device/generated.h"
+#include "ridge/ops/chain/source.h"
+#include "ridge/ops/rows/source.h"
 
 #include <gtest/gtest.h>
 

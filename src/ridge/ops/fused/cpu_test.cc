@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "ridge/base/float16.h"
+#include "ridge/ops/chain/cpu.h"
 #include "ridge/ops/fused/cpu.h"
 #include "ridge/ops/gated/layer.h"
 #include "ridge/ops/product/cpu.h"
