@@ -129,7 +129,8 @@ std::string said(const Explanation& e, std::string key, const std::string& dim) 
     const auto found = std::find_if(e.ops.begin(), e.ops.end(), [&](const auto& p) { return p.work.name == wanted; });
     const bool fused = wanted == "fused" && e.fused;
     if (wanted != "total" && !fused && found == e.ops.end()) return "no such operation";
-    op = fused ? &*e.fused : wanted == "total" ? &e.total : &*found;
+    op = fused ? &*e.fused : &e.total;
+    if (!fused && wanted != "total") op = &*found;
     key.erase(0, dot + 1);
   }
   if (!dim.empty()) {  // D, or D@compute/network where the roofs are not compute and memory
@@ -208,9 +209,11 @@ class CaseFile {
     const bool threshold = words[at].find("threshold") != std::string::npos && words.size() > at + 1;
     const std::string key = threshold ? words[at] + " " + words[at + 1] : words[at];
     const auto e = explained(case_);
-    const std::string found = key == "error" ? (e ? "none" : first_line(e.error()))
-                              : !e           ? first_line(e.error())
-                                             : said(*e, words[at], threshold ? words[at + 1] : "");
+    std::string found = key == "error" ? "none" : "";
+    if (!e)
+      found = first_line(e.error());
+    else if (key != "error")
+      found = said(*e, words[at], threshold ? words[at + 1] : "");
     if (golden) {
       const double right = number(words[1]), ours = number(found.substr(0, found.find(' ')));
       if (!(std::abs(ours - right) <= (limit ? 1e-8 : 1e-11) * std::abs(right)))

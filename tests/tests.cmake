@@ -41,6 +41,10 @@ set_tests_properties(launcher PROPERTIES LABELS fast)
 add_test(NAME install COMMAND bash ${CMAKE_SOURCE_DIR}/tests/install_test.sh ${CMAKE_BINARY_DIR} ${CMAKE_SOURCE_DIR})
 set_tests_properties(install PROPERTIES LABELS "fast;compile")
 
+# The style checker finds what is planted.
+add_test(NAME style COMMAND ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR}/tests/style_test.py)
+set_tests_properties(style PROPERTIES LABELS fast)
+
 # What --json prints is what docs/report.schema.json says, and thresholds are what sympy finds (or found).
 add_test(NAME schema COMMAND ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR}/tests/schema_test.py $<TARGET_FILE:ridge_cli>)
 add_test(NAME sympy COMMAND ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR}/tests/sympy_test.py $<TARGET_FILE:ridge_cli>)

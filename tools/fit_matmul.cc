@@ -45,10 +45,10 @@ struct Timing {
 
 tile::Cuts cuts_of(const std::string& name) {
   using tile::Cuts;
-  return name == "shared"     ? Cuts::shared
-         : name == "streamed" ? Cuts::streamed
-         : name == "gathered" ? Cuts::gathered
-                              : Cuts::pieces;
+  if (name == "shared") return Cuts::shared;
+  if (name == "streamed") return Cuts::streamed;
+  if (name == "gathered") return Cuts::gathered;
+  return Cuts::pieces;
 }
 
 std::optional<PlannedWork> work_of(const MatmulCall& call, const nlohmann::json& timed, int row) {
@@ -93,7 +93,9 @@ bool read(const char* path, std::vector<Timing>& all, int& products) {
     }
     for (std::size_t i = before; i < all.size(); ++i) {
       const double slower = all[i].measured / fastest;
-      all[i].weight = slower < 1.2 ? 1 : slower < 1.5 ? 0.4 : 0.1;
+      all[i].weight = 0.1;
+      if (slower < 1.5) all[i].weight = 0.4;
+      if (slower < 1.2) all[i].weight = 1;
     }
     if (all.size() > before) ++products;
   }
@@ -137,10 +139,16 @@ Cut best_cut(const Histogram& h, const std::array<bool, plan_features>& allowed)
     if (!allowed[static_cast<std::size_t>(f)]) continue;
     const auto& bins = h[static_cast<std::size_t>(f)];
     Sum whole, left;
-    for (const Sum& x : bins) whole.weighted += x.weighted, whole.weight += x.weight, whole.count += x.count;
+    for (const Sum& x : bins) {
+      whole.weighted += x.weighted;
+      whole.weight += x.weight;
+      whole.count += x.count;
+    }
     for (int e = 0; e < feature_edges; ++e) {
       const Sum& x = bins[static_cast<std::size_t>(e)];
-      left.weighted += x.weighted, left.weight += x.weight, left.count += x.count;
+      left.weighted += x.weighted;
+      left.weight += x.weight;
+      left.count += x.count;
       const Sum right = whole - left;
       if (left.count < least_in_leaf || right.count < least_in_leaf) continue;
       const double gain = left.gain() + right.gain() - whole.gain();
@@ -164,7 +172,9 @@ Tree grow(const std::vector<Timing>& all, const std::vector<double>& rest, std::
     for (const std::size_t i : leaf.timings)
       for (std::size_t f = 0; f < plan_features; ++f) {
         Sum& x = (*h)[f][all[i].bins[f]];
-        x.weighted += all[i].weight * rest[i], x.weight += all[i].weight, ++x.count;
+        x.weighted += all[i].weight * rest[i];
+        x.weight += all[i].weight;
+        ++x.count;
       }
     leaf.cut = best_cut(*h, allowed);
     return leaf;
@@ -184,12 +194,16 @@ Tree grow(const std::vector<Timing>& all, const std::vector<double>& rest, std::
     Leaf left{{}, &tree.left[node], {}}, right{{}, &tree.right[node], {}};
     for (const std::size_t i : cut.timings)
       (all[i].bins[tree.feature[node]] > tree.edge[node] ? right : left).timings.push_back(i);
-    leaves.push_back(judged(std::move(left))), leaves.push_back(judged(std::move(right)));
+    leaves.push_back(judged(std::move(left)));
+    leaves.push_back(judged(std::move(right)));
   }
   for (std::size_t i = 0; i < leaves.size(); ++i) {
     *leaves[i].from = static_cast<std::int8_t>(-1 - static_cast<int>(i));
     Sum x;
-    for (const std::size_t j : leaves[i].timings) x.weighted += all[j].weight * rest[j], x.weight += all[j].weight;
+    for (const std::size_t j : leaves[i].timings) {
+      x.weighted += all[j].weight * rest[j];
+      x.weight += all[j].weight;
+    }
     tree.leaf[i] = static_cast<std::int16_t>(std::lround(1e4 * rate * x.weighted / (x.weight + ridge_penalty)));
   }
   return tree;
@@ -228,7 +242,10 @@ void judge(const std::vector<Timing>& all, int fold, const std::vector<Tree>& gr
       if (all[j].measured < all[fastest].measured) fastest = j;
       if (all[j].form < all[by_form].form) by_form = j;
       const double both = all[j].form * factor_of(grown, all[j].bins);
-      if (both < soonest) soonest = both, by_both = j;
+      if (both < soonest) {
+        soonest = both;
+        by_both = j;
+      }
     }
     loss.form += std::log(all[by_form].measured / all[fastest].measured);
     loss.both += std::log(all[by_both].measured / all[fastest].measured);

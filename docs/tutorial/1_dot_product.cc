@@ -33,7 +33,10 @@ Dot::Globals vectors(Index m, Index n, Index k, const float* x, const float* y, 
   Dot::Globals g;
   static_cast<Matrix&>(g.x) = {.data = x, .rows = m, .cols = k, .row_stride = k};
   static_cast<Matrix&>(g.y) = {.data = y, .rows = n, .cols = k, .row_stride = k};
-  g.d.data = d, g.d.rows = m, g.d.cols = n, g.d.row_stride = n;
+  g.d.data = d;
+  g.d.rows = m;
+  g.d.cols = n;
+  g.d.row_stride = n;
   return g;
 }
 

@@ -37,7 +37,10 @@ template <class Kernel> typename Kernel::Globals matrices(const float* a, const 
   typename Kernel::Globals g;
   static_cast<Matrix&>(g.a) = {.data = a, .rows = M, .cols = K, .row_stride = K};
   static_cast<Matrix&>(g.b) = {.data = b, .rows = N, .cols = K, .row_stride = K};
-  g.d.data = d, g.d.rows = M, g.d.cols = N, g.d.row_stride = N;
+  g.d.data = d;
+  g.d.rows = M;
+  g.d.cols = N;
+  g.d.row_stride = N;
   return g;
 }
 

@@ -17,7 +17,9 @@ int main() {
   std::vector<float> y(m * n, -1);
   MatmulCall call;
   call.problem = {1, m, n, k, {ridge::DType::f32, k, 1}, {ridge::DType::f32, 1, k}, {ridge::DType::f32, n, 1}};
-  call.a = x.data(), call.b = w.data(), call.d = y.data();
+  call.a = x.data();
+  call.b = w.data();
+  call.d = y.data();
   call.epilogue.activation = Activation::relu;
   call.epilogue.bias = {.data = bias.data(), .row_stride = 0, .col_stride = 1};  // the same for every row
 
@@ -34,7 +36,10 @@ int main() {
   bool right = fused.d == product.d && fused.global_bytes() == product.global_bytes() + fused.bias.global_bytes &&
                fused.bias.global_bytes == 4 * n * (m / 128);
 
-  if (const auto refusal = refuse(call)) return std::printf("%s\n", refusal->c_str()), 1;
+  if (const auto refusal = refuse(call)) {
+    std::printf("%s\n", refusal->c_str());
+    return 1;
+  }
   matmul(call);
   const std::vector<float> sums = tutorial::plain_product(x, w, m, n, k);
   for (Index i = 0; i < m * n; ++i) right &= y[i] == std::max(sums[i] + bias[i % n], 0.0F);

@@ -32,7 +32,10 @@ typename Kernel::Globals scores(Index t, const float* q = nullptr, const float* 
   typename Kernel::Globals g;
   static_cast<Matrix&>(g.a) = {.data = q, .rows = t, .cols = d, .row_stride = d};
   static_cast<Matrix&>(g.b) = {.data = k, .rows = t, .cols = d, .row_stride = d};
-  g.d.data = p, g.d.rows = t, g.d.cols = t, g.d.row_stride = t;
+  g.d.data = p;
+  g.d.rows = t;
+  g.d.cols = t;
+  g.d.row_stride = t;
   return g;
 }
 const std::vector<float> ones(d, 1);  // one row of them serves all: its stride is 0
@@ -42,7 +45,10 @@ typename Kernel::Globals mean(Index t, const float* p = nullptr, const float* v 
   static_cast<Matrix&>(g.a) = {.data = p, .rows = t, .cols = t, .row_stride = t};
   static_cast<Matrix&>(g.b) = {.data = v, .rows = d, .cols = t, .row_stride = 1, .col_stride = d};
   static_cast<Matrix&>(g.c) = {.data = ones.data(), .rows = d, .cols = t, .row_stride = 1, .col_stride = 0};
-  g.d.data = out, g.d.rows = t, g.d.cols = d, g.d.row_stride = d;
+  g.d.data = out;
+  g.d.rows = t;
+  g.d.cols = d;
+  g.d.row_stride = d;
   return g;
 }
 

@@ -58,11 +58,13 @@ __global__ void judge_dx(const Judged j) {
         for (std::int64_t f = first; f < min(first + j.chunk, c.n); ++f) {
           const double x = get(j.t, j.dh_of_chunks, r * 2 * c.n + half * c.n + f) *
                            get(j.t, half ? c.gate : c.up, f * c.weight_line + d);
-          part += x, terms += fabs(x);
+          part += x;
+          terms += fabs(x);
         }
         off += half_place * fabs(sum + part);  // two products each round what they have
       }
-      sum += part, off += half_place * fabs(part);
+      sum += part;
+      off += half_place * fabs(part);
     }
     hold(j, 2, i, get(j.t, c.dx, r * c.dx_line + d), sum, off + 3e-7 * terms);
   }
@@ -77,7 +79,8 @@ __global__ void judge_dw(const Judged j) {
     double sum = 0, terms = 0;
     for (std::int64_t r = 0; r < c.m; ++r) {
       const double x = get(j.t, j.dh_of_chunks, r * 2 * c.n + f) * get(j.t, c.x, r * c.x_line + d);
-      sum += x, terms += fabs(x);
+      sum += x;
+      terms += fabs(x);
     }
     hold(j, 3, i, get(j.t, dw, f % c.n * c.weight_grad_line + d), sum, 3e-7 * terms);
   }
@@ -91,7 +94,8 @@ __global__ void judge_db(const Judged j) {  // dh's own roundings are not in db
     double sum = 0, off = 0;
     for (std::int64_t r = 0; r < c.m; ++r) {
       const double x = get(j.t, j.dh_of_chunks, r * 2 * c.n + f);
-      sum += x, off += (0.51 * last_place(j.t) + 1e-6) * fabs(x) + 1e-7;
+      sum += x;
+      off += (0.51 * last_place(j.t) + 1e-6) * fabs(x) + 1e-7;
     }
     hold(j, 4, f, get(j.t, db, f % c.n), sum, off);
   }
@@ -122,21 +126,31 @@ cuda::GatedBackward draw(Random& r, Ground& g, int number) {
     const int x = r.one_in(5) ? r.below(10) + 1 : r.below(most) + 1;
     return even ? (x + 7) / 8 * 8 : x;
   };
-  c.m = r.one_in(6) ? 1 : size(400), c.n = size(640), c.k = size(500);
+  c.m = r.one_in(6) ? 1 : size(400);
+  c.n = size(640);
+  c.k = size(500);
   c.dtype = r.one_in(3) ? DType::f16 : DType::bf16;
   c.activation = r.of({Activation::none, Activation::relu, Activation::gelu, Activation::gelu_tanh, Activation::silu});
   const auto pad = [&] { return even ? 8 * r.below(2) : r.below(3); };
-  c.x_line = c.k + pad(), c.weight_line = c.k + pad(), c.dy_line = c.n + pad(), c.h_line = 2 * c.n + pad();
-  c.dx_line = c.k + pad(), c.weight_grad_line = c.k + pad();
+  c.x_line = c.k + pad();
+  c.weight_line = c.k + pad();
+  c.dy_line = c.n + pad();
+  c.h_line = 2 * c.n + pad();
+  c.dx_line = c.k + pad();
+  c.weight_grad_line = c.k + pad();
   const int shift = even ? 0 : 2 * r.below(2);
-  c.x = g.x.data() + shift, c.up = g.up.data() + shift, c.gate = g.gate.data(), c.dy = g.dy.data();
+  c.x = g.x.data() + shift;
+  c.up = g.up.data() + shift;
+  c.gate = g.gate.data();
+  c.dy = g.dy.data();
   if (!r.one_in(4)) c.bu = g.bu.data();
   if (!r.one_in(4)) c.bg = g.bg.data();
   if (r.one_in(3)) c.h = g.h_in_place.data() + 256 + shift;
   if (!r.one_in(8)) c.dx = g.dx.data() + 256 + shift;
   const std::int64_t matrix = c.n * c.weight_grad_line * 2;
   const bool gate_first = r.one_in(5);
-  const std::int64_t gap = r.one_in(2) ? 0 : even ? 4096 : 2 * r.below(9);
+  std::int64_t gap = 0;
+  if (!r.one_in(2)) gap = even ? 4096 : 2 * r.below(9);
   if (!r.one_in(6)) c.dup = g.dw.data() + 256 + (gate_first ? matrix + gap : 0);
   if (!r.one_in(6)) c.dgate = g.dw.data() + 256 + (gate_first ? 0 : matrix + gap);
   if (!r.one_in(4)) c.dbu = g.db.data();
@@ -146,8 +160,8 @@ cuda::GatedBackward draw(Random& r, Ground& g, int number) {
   fill<<<128, 256>>>(t, const_cast<void*>(c.x), c.m * c.x_line, 11u * number + 1, 1);
   fill<<<128, 256>>>(t, const_cast<void*>(c.up), c.n * c.weight_line, 11u * number + 2, scale);
   fill<<<128, 256>>>(t, const_cast<void*>(c.gate), c.n * c.weight_line, 11u * number + 3, scale);
-  fill<<<8, 256>>>(t, g.bu.data(), 1000, 11u * number + 4, 1),
-      fill<<<8, 256>>>(t, g.bg.data(), 1000, 11u * number + 5, 1);
+  fill<<<8, 256>>>(t, g.bu.data(), 1000, 11u * number + 4, 1);
+  fill<<<8, 256>>>(t, g.bg.data(), 1000, 11u * number + 5, 1);
   fill<<<128, 256>>>(t, g.dy.data(), c.m * c.dy_line, 11u * number + 6, 1);
   if (r.one_in(10)) poke<<<1, 1>>>(t, const_cast<void*>(c.x), r.below(static_cast<int>(c.m)) * c.x_line, NAN);
   return c;
@@ -158,14 +172,24 @@ using Sentence = std::optional<std::string>;
 // h and dh as a whole, by the kernels that are checked by themselves.
 Sentence whole_dh(const cuda::GatedBackward& c, Ground& g) {
   cuda::GatedCall h{.m = c.m, .n = c.n, .k = c.k, .dtype = c.dtype, .out = c.dtype, .bias = c.dtype};
-  h.x = c.x, h.up = c.up, h.gate = c.gate, h.bu = c.bu, h.bg = c.bg, h.h = g.h.data();
-  h.x_line = c.x_line, h.weight_line = c.weight_line, h.h_line = 2 * c.n;
+  h.x = c.x;
+  h.up = c.up;
+  h.gate = c.gate;
+  h.bu = c.bu;
+  h.bg = c.bg;
+  h.h = g.h.data();
+  h.x_line = c.x_line;
+  h.weight_line = c.weight_line;
+  h.h_line = 2 * c.n;
   const cuda::Workspace scratch{g.scratch.data(), g.scratch.size(), false};
   if (Sentence why = cuda::refuse(h)) return why;
   if (Sentence why = cuda::launch(h, cuda::choose(h, 0, cuda::multiprocessors()), scratch, nullptr)) return why;
   cuda::GatedGradient dh{.m = c.m, .n = c.n, .dtype = c.dtype, .activation = c.activation};
-  dh.dy = c.dy, dh.h = g.h.data(), dh.dh = g.dh.data();
-  dh.dy_line = c.dy_line, dh.h_line = dh.dh_line = 2 * c.n;
+  dh.dy = c.dy;
+  dh.h = g.h.data();
+  dh.dh = g.dh.data();
+  dh.dy_line = c.dy_line;
+  dh.h_line = dh.dh_line = 2 * c.n;
   return cuda::launch(dh, scratch, nullptr);
 }
 
@@ -199,7 +223,8 @@ void count_all_touched(const cuda::GatedBackward& c, const cuda::GatedBackwardPl
     count_touched<<<64, 256>>>(reinterpret_cast<const std::uint8_t*>(all.data()), all.size(), at, begin ? lines : 0,
                                line * 2, stride * 2, touched);
   };
-  count(g.dx, c.dx, c.m, c.k, c.dx_line), count(g.h_in_place, c.h, c.m, 2 * c.n, c.h_line);
+  count(g.dx, c.dx, c.m, c.k, c.dx_line);
+  count(g.h_in_place, c.h, c.m, 2 * c.n, c.h_line);
   count(g.workspace, g.workspace.data(), 1, static_cast<std::int64_t>(plan.workspace_bytes / 2),
         static_cast<std::int64_t>(plan.workspace_bytes / 2));
   if (c.dbu && c.dbg) count(g.db, c.dbu, 1, 2 * c.n, 2 * c.n);
@@ -250,16 +275,20 @@ bool one_backward(Random& r, int number) {
   auto* const found = reinterpret_cast<Found*>(g.verdict.data());
   auto* const touched = reinterpret_cast<unsigned*>(g.verdict.data() + 128);
   const Found nothing{0, 0, ~0ull};
-  cudaMemcpy(found, &nothing, sizeof nothing, cudaMemcpyDefault), cudaMemset(touched, 0, 4);
+  cudaMemcpy(found, &nothing, sizeof nothing, cudaMemcpyDefault);
+  cudaMemset(touched, 0, 4);
   const Judged j{c,    stored(c.dtype), g.h.data(), g.dh.data(), c.h ? g.dh.data() : g.dh_of_chunks.data(), plan.chunk,
                  found};
-  judge_chunks<<<128, 256>>>(j), judge_dw<<<256, 256>>>(j), judge_db<<<8, 128>>>(j);
+  judge_chunks<<<128, 256>>>(j);
+  judge_dw<<<256, 256>>>(j);
+  judge_db<<<8, 128>>>(j);
   if (c.dx) judge_dx<<<256, 256>>>(j);
   count_all_touched(c, plan, g, touched);
   if (const cudaError_t e = cudaDeviceSynchronize(); e != cudaSuccess) trouble = cudaGetErrorString(e);
   Found is;
   unsigned bytes = 0;
-  cudaMemcpy(&is, found, sizeof is, cudaMemcpyDefault), cudaMemcpy(&bytes, touched, 4, cudaMemcpyDefault);
+  cudaMemcpy(&is, found, sizeof is, cudaMemcpyDefault);
+  cudaMemcpy(&bytes, touched, 4, cudaMemcpyDefault);
   if (!trouble && is.wrong == 0 && bytes == 0) return true;
   std::printf(
       "case %d, backward: m %ld n %ld k %ld in %d act %d h %d dx %d dw %d%d db %d%d lines %ld %ld %ld %ld %ld %ld "

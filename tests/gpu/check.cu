@@ -54,7 +54,9 @@ struct Verdict {
 };
 
 __device__ double operand(const EpilogueOperand& x, const void* data, std::int64_t b, std::int64_t r, std::int64_t c) {
-  const Stored s = x.dtype == DType::bf16 ? Stored::bf16 : x.dtype == DType::f16 ? Stored::f16 : Stored::f32;
+  Stored s = Stored::f32;
+  if (x.dtype == DType::bf16) s = Stored::bf16;
+  if (x.dtype == DType::f16) s = Stored::f16;
   return get(s, data, b * x.batch_stride + r * x.row_stride + c * x.col_stride);
 }
 
@@ -66,7 +68,8 @@ __device__ void finish(const Expected& x, double sum, double magnitude, std::int
   slack = 2.0 * static_cast<double>(x.p.k) * 0x1p-24 * magnitude * fabs(double{e.alpha}) + 0x1p-23 * fabs(y);
   if (e.bias.data) {
     const double v = operand(e.bias, e.bias.data, b, r, c);
-    y += v, slack += 0x1p-23 * (fabs(y) + fabs(v));
+    y += v;
+    slack += 0x1p-23 * (fabs(y) + fabs(v));
   }
   const double before = y;
   switch (e.activation) {
@@ -80,19 +83,25 @@ __device__ void finish(const Expected& x, double sum, double magnitude, std::int
     slack = 1.2 * slack + 0x1p-20 * (fabs(y) + fabs(before) * (fabs(before) < 12 ? 1 : 0));
   if (e.gate.data) {
     const double v = operand(e.gate, e.gate.data, b, r, c);
-    y *= v, slack = slack * fabs(v) + 0x1p-23 * fabs(y);
+    y *= v;
+    slack = slack * fabs(v) + 0x1p-23 * fabs(y);
   }
   if (e.addend.data) {
     const double v = e.beta * operand(e.addend, x.addend_before, b, r, c);
-    y += v, slack += 0x1p-23 * (fabs(y) + fabs(v));
+    y += v;
+    slack += 0x1p-23 * (fabs(y) + fabs(v));
   }
-  const double unit = x.p.d.dtype == DType::bf16 ? 0x1p-8 : x.p.d.dtype == DType::f16 ? 0x1p-11 : 0x1p-24;
+  double unit = 0x1p-24;
+  if (x.p.d.dtype == DType::bf16) unit = 0x1p-8;
+  if (x.p.d.dtype == DType::f16) unit = 0x1p-11;
   slack += unit * (fabs(y) + slack) + (x.p.d.dtype == DType::f16 ? 0x1p-24 : 0x1p-126);
 }
 
 __global__ void judge(Expected x, Verdict* verdict) {
   const Stored in = x.p.a.dtype == DType::bf16 ? Stored::bf16 : Stored::f16;
-  const Stored out = x.p.d.dtype == DType::bf16 ? Stored::bf16 : x.p.d.dtype == DType::f16 ? Stored::f16 : Stored::f32;
+  Stored out = Stored::f32;
+  if (x.p.d.dtype == DType::bf16) out = Stored::bf16;
+  if (x.p.d.dtype == DType::f16) out = Stored::f16;
   const std::int64_t all = x.p.batch * x.p.m * x.p.n;
   for (std::int64_t i = blockIdx.x * std::int64_t{blockDim.x} + threadIdx.x; i < all;
        i += std::int64_t{gridDim.x} * blockDim.x) {
@@ -101,7 +110,8 @@ __global__ void judge(Expected x, Verdict* verdict) {
     for (std::int64_t k = 0; k < x.p.k; ++k) {
       const double product = get(in, x.a, b * x.p.a.batch_stride + r * x.p.a.row_stride + k * x.p.a.col_stride) *
                              get(in, x.b, b * x.p.b.batch_stride + k * x.p.b.row_stride + c * x.p.b.col_stride);
-      sum += product, magnitude += fabs(product);
+      sum += product;
+      magnitude += fabs(product);
     }
     double want, slack;
     finish(x, sum, magnitude, b, r, c, want, slack);
@@ -112,13 +122,15 @@ __global__ void judge(Expected x, Verdict* verdict) {
       put(out, &rounded, 0, static_cast<float>(want));
       right = got == get(out, &rounded, 0);
     } else {
-      right = isnan(want)  ? isnan(got)
-              : isinf(got) ? fabs(want) > 65500 && out == Stored::f16
-                           : fabs(got - want) <= slack;
+      right = fabs(got - want) <= slack;
+      if (isinf(got)) right = fabs(want) > 65500 && out == Stored::f16;
+      if (isnan(want)) right = isnan(got);
     }
     if (!right && atomicAdd(&verdict->wrong, 1) == 0) {
-      verdict->row = static_cast<int>(r), verdict->col = static_cast<int>(c);
-      verdict->got = static_cast<float>(got), verdict->want = static_cast<float>(want);
+      verdict->row = static_cast<int>(r);
+      verdict->col = static_cast<int>(c);
+      verdict->got = static_cast<float>(got);
+      verdict->want = static_cast<float>(want);
     }
     if (!x.exact && !isnan(want) && !isinf(got)) {
       const float ratio = static_cast<float>(fabs(got - want) / slack);
@@ -194,7 +206,9 @@ class Bench {
     char* const a = a_.data() + 1024 + c.a_offset * 2;
     char* const b = b_.data() + 1024 + c.b_offset * 2;
     const std::int64_t at = 1024 + c.d_offset * out;
-    call.a = a, call.b = b, call.d = d_.data() + at;
+    call.a = a;
+    call.b = b;
+    call.d = d_.data() + at;
     call.constant_b = c.constant_b;
     call.epilogue = c.e;
     const Values kind = c.integers ? Values::integers : Values::normal;
@@ -210,7 +224,9 @@ class Bench {
     if (!plan) plan = choose(call, c.workspace, sms_);
     ++paths_[static_cast<int>(plan->path)];
     if (plan->row >= 0) ++rows_[static_cast<std::size_t>(plan->row)];
-    ++cuts_[static_cast<int>(plan->cuts)], pieces_ += plan->pieces > 1, copies_ += plan->copy_a || plan->copy_b;
+    ++cuts_[static_cast<int>(plan->cuts)];
+    pieces_ += plan->pieces > 1;
+    copies_ += plan->copy_a || plan->copy_b;
     const std::int64_t bytes = extent(c.p.d, c.p.batch, c.p.m, c.p.n) * out + 2048 + c.d_offset * out;
     Verdict v{};
     must(cudaMemsetAsync(verdict_.data(), 0, 256, stream_), "clearing the verdict");
@@ -346,7 +362,8 @@ MatrixLayout layout(Random& r, DType dtype, std::int64_t batch, std::int64_t row
   if (kind == 0) line = (line + 7) / 8 * 8;
   if (kind == 1) line = (line + 7) / 8 * 8 + 8 * r.below(5);
   if (kind == 2) line += r.below(9);
-  x.row_stride = transposed ? 1 : line, x.col_stride = transposed ? line : 1;
+  x.row_stride = transposed ? 1 : line;
+  x.col_stride = transposed ? line : 1;
   x.batch_stride = line * std::max<std::int64_t>(lines, 1) + (kind < 2 ? 8 : 1) * r.below(3);
   if (batch == 1 && r.one_in(2)) x.batch_stride = line * std::max<std::int64_t>(lines, 1);
   if (broadcast) x.batch_stride = 0;
@@ -357,8 +374,12 @@ EpilogueOperand extra(Random& r, const Case& c, bool vector) {
   EpilogueOperand x;
   x.data = &x;
   x.dtype = std::array{DType::bf16, DType::f16, DType::f32}[static_cast<std::size_t>(r.below(3))];
-  x.row_stride = vector ? 0 : c.p.n + r.below(3), x.col_stride = 1;
-  if (vector && r.one_in(3)) x.row_stride = 1, x.col_stride = 0;
+  x.row_stride = vector ? 0 : c.p.n + r.below(3);
+  x.col_stride = 1;
+  if (vector && r.one_in(3)) {
+    x.row_stride = 1;
+    x.col_stride = 0;
+  }
   x.batch_stride = vector || r.one_in(2) ? 0 : c.p.m * x.row_stride;
   return x;
 }
@@ -367,31 +388,49 @@ Case random_case(Random& r, std::int64_t most, std::size_t workspace) {
   Case c;
   MatmulProblem& p = c.p;
   p.batch = r.one_in(4) ? 1 + r.below(4) : 1;
-  p.m = r.size(most), p.n = r.size(most), p.k = r.size(most * 2);
-  if (r.one_in(60)) (r.one_in(3) ? p.m : r.one_in(2) ? p.n : p.k) = 0;
+  p.m = r.size(most);
+  p.n = r.size(most);
+  p.k = r.size(most * 2);
+  if (r.one_in(60)) {
+    if (r.one_in(3))
+      p.m = 0;
+    else
+      (r.one_in(2) ? p.n : p.k) = 0;
+  }
   if (r.one_in(200)) p.batch = 0;
-  while (p.batch * p.m * p.n * p.k > (std::int64_t{1} << 26))
-    p.m = std::max<std::int64_t>(1, p.m / 2), p.k = std::max<std::int64_t>(1, p.k / 2);
+  while (p.batch * p.m * p.n * p.k > (std::int64_t{1} << 26)) {
+    p.m = std::max<std::int64_t>(1, p.m / 2);
+    p.k = std::max<std::int64_t>(1, p.k / 2);
+  }
   const DType in = r.one_in(2) ? DType::bf16 : DType::f16;
   const DType out =
       r.one_in(2) ? in : std::array{DType::bf16, DType::f16, DType::f32}[static_cast<std::size_t>(r.below(3))];
   p.a = layout(r, in, p.batch, p.m, p.k, r.one_in(3), r.one_in(4));
   p.b = layout(r, in, p.batch, p.k, p.n, !r.one_in(3), r.one_in(4));
   p.d = layout(r, out, p.batch, p.m, p.n, r.one_in(4), false);
-  if (r.one_in(4)) c.a_offset = r.below(9), c.b_offset = r.below(9);
+  if (r.one_in(4)) {
+    c.a_offset = r.below(9);
+    c.b_offset = r.below(9);
+  }
   if (r.one_in(4)) c.d_offset = r.below(9);
   if (r.one_in(3)) {
     if (r.one_in(2)) c.e.alpha = 0.5f;
     if (r.one_in(2)) c.e.bias = extra(r, c, true);
     c.e.activation = static_cast<Activation>(r.below(5));
     if (r.one_in(3)) c.e.gate = extra(r, c, false);
-    if (r.one_in(3)) c.e.addend = extra(r, c, false), c.e.beta = r.one_in(2) ? 1.0f : -0.75f;
+    if (r.one_in(3)) {
+      c.e.addend = extra(r, c, false);
+      c.e.beta = r.one_in(2) ? 1.0f : -0.75f;
+    }
     if (c.e.addend.data && r.one_in(3)) {
       c.addend_is_d = true;
       c.e.addend = {&c, p.d.dtype, p.d.row_stride, p.d.col_stride, p.d.batch_stride};
     }
   }
-  c.integers = r.one_in(2), c.nan_row = r.one_in(10), c.constant_b = r.one_in(4), c.prepared = !r.one_in(5);
+  c.integers = r.one_in(2);
+  c.nan_row = r.one_in(10);
+  c.constant_b = r.one_in(4);
+  c.prepared = !r.one_in(5);
   c.workspace = r.one_in(12) ? 0 : workspace;
   if (!r.one_in(3)) c.row = r.below(static_cast<int>(ops::sm90_menu.size()));
   if (r.one_in(2)) c.split = {1 + r.below(6), tile::Cuts::pieces};
@@ -409,8 +448,11 @@ Case random_case(Random& r, std::int64_t most, std::size_t workspace) {
     if (c.addend_is_d) c.e.addend = {&c, p.d.dtype, p.d.row_stride, p.d.col_stride, p.d.batch_stride};
   }
   if (r.one_in(10)) {  // a few rows of operands whose lines start anywhere
-    c.dots = true, c.row = -1, p.m = 1 + r.below(4);
-    p.a = layout(r, in, p.batch, p.m, p.k, false, true), p.b = layout(r, in, p.batch, p.k, p.n, true, true);
+    c.dots = true;
+    c.row = -1;
+    p.m = 1 + r.below(4);
+    p.a = layout(r, in, p.batch, p.m, p.k, false, true);
+    p.b = layout(r, in, p.batch, p.k, p.n, true, true);
     p.d = layout(r, out, p.batch, p.m, p.n, false, false);
     if (c.addend_is_d) c.e.addend = {&c, p.d.dtype, p.d.row_stride, p.d.col_stride, p.d.batch_stride};
   }

@@ -49,8 +49,12 @@ template <class F> __global__ void judge(Worst* worst, double least) {
     const bool large = !(fabs(want) < INFINITY) || isinf(static_cast<float>(want));
     const bool same = isnan(want) ? isnan(got) : got == static_cast<float>(want);
     const double unit = ldexp(1.0, ilogb(fmax(fabs(want), least)) - 23);
-    const double error = large ? same ? 0 : 1e300 : fabs(got - want) / unit;
-    if (!(error <= most)) most = isnan(error) ? 1e300 : error, at = x;
+    const double of_large = same ? 0 : 1e300;
+    const double error = large ? of_large : fabs(got - want) / unit;
+    if (!(error <= most)) {
+      most = isnan(error) ? 1e300 : error;
+      at = x;
+    }
   }
   const unsigned long long bits = __double_as_longlong(most);
   if (atomicMax(&worst->error, bits) < bits) worst->at = at;

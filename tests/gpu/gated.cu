@@ -29,7 +29,9 @@ __global__ void judge(Given c, Found* found) {
     for (std::int64_t k = 0; k < c.k; ++k) {
       const double x = get(c.in, c.x, r * c.x_line + k), a = x * get(c.in, c.up, f * c.weight_n + k * c.weight_k),
                    b = x * get(c.in, c.gate, f * c.weight_n + k * c.weight_k);
-      u += a, g += b, size += fabs(a) + fabs(b);
+      u += a;
+      g += b;
+      size += fabs(a) + fabs(b);
     }
     if (c.bu) u += get(c.bias, c.bu, f);
     if (c.bg) g += get(c.bias, c.bg, f);
@@ -64,7 +66,10 @@ __global__ void judge_gradient(ops::cuda::GatedGradient c, Stored t, const void*
   if (f >= c.n) return;
   const auto hold = [&](double is, double expected, double allowed) {
     const double worst = fabs(is - expected) / (0.51 * last_place(t) * fabs(expected) + allowed + 6e-8);
-    if (!(worst <= 1)) atomicAdd(&found->wrong, 1u), atomicMin(&found->first, static_cast<unsigned long long>(f));
+    if (!(worst <= 1)) {
+      atomicAdd(&found->wrong, 1u);
+      atomicMin(&found->first, static_cast<unsigned long long>(f));
+    }
     atomicMax(&found->worst, __float_as_uint(isnan(worst) ? INFINITY : static_cast<float>(worst)));
   };
   double sum_u = 0, sum_g = 0, off_u = 0, off_g = 0;
@@ -76,8 +81,12 @@ __global__ void judge_gradient(ops::cuda::GatedGradient c, Stored t, const void*
     const double bell = 0.4 * fabs(g) * exp(-g * g / 2);
     const double fine_u = fine * fabs(du) + 2e-6 * fabs(dy),
                  fine_g = fine * (fabs(dg) + fabs(dy * u) * bell) + 2e-6 * fabs(dy * u);
-    hold(get(t, c.dh, r * c.dh_line + f), du, fine_u), hold(get(t, c.dh, r * c.dh_line + c.n + f), dg, fine_g);
-    sum_u += du, sum_g += dg, off_u += fine_u + 1e-6 * fabs(du), off_g += fine_g + 1e-6 * fabs(dg);
+    hold(get(t, c.dh, r * c.dh_line + f), du, fine_u);
+    hold(get(t, c.dh, r * c.dh_line + c.n + f), dg, fine_g);
+    sum_u += du;
+    sum_g += dg;
+    off_u += fine_u + 1e-6 * fabs(du);
+    off_g += fine_g + 1e-6 * fabs(dg);
   }
   if (c.dbu) hold(get(t, c.dbu, f), sum_u, off_u);
   if (c.dbg) hold(get(t, c.dbg, f), sum_g, off_g);
@@ -111,17 +120,27 @@ struct Places {
       workspace{64 << 20};
   Found* found = nullptr;
   unsigned* touched = nullptr;
-  Places() { must(cudaMallocManaged(&found, sizeof *found), "memory"), must(cudaMallocManaged(&touched, 4), "memory"); }
+  Places() {
+    must(cudaMallocManaged(&found, sizeof *found), "memory");
+    must(cudaMallocManaged(&touched, 4), "memory");
+  }
 };
 
 bool one(Random& r, Places& p, int number) {
   cuda::GatedCall c;
   const auto size = [&](int most) {
-    return r.one_in(4) ? r.below(12) + 1 : r.one_in(3) ? (r.below(most / 64) + 1) * 64 : r.below(most) + 1;
+    if (r.one_in(4)) return r.below(12) + 1;
+    if (r.one_in(3)) return (r.below(most / 64) + 1) * 64;
+    return r.below(most) + 1;
   };
-  c.m = size(700), c.n = size(700), c.k = r.one_in(20) ? 0 : size(900);
+  c.m = size(700);
+  c.n = size(700);
+  c.k = r.one_in(20) ? 0 : size(900);
   const bool even = r.below(3) != 0;  // most calls as the copy engine likes them
-  if (even) c.n = (c.n + 7) / 8 * 8, c.k = (c.k + 7) / 8 * 8;
+  if (even) {
+    c.n = (c.n + 7) / 8 * 8;
+    c.k = (c.k + 7) / 8 * 8;
+  }
   c.dtype = r.of({DType::bf16, DType::bf16, DType::f16, DType::f16, DType::f32});
   if (!r.one_in(8) && c.dtype == DType::f32) c.dtype = DType::bf16;
   c.out = r.one_in(4) ? r.of({DType::bf16, DType::f16, DType::f32}) : c.dtype;
@@ -132,10 +151,14 @@ bool one(Random& r, Places& p, int number) {
   c.weights = r.of({tile::Major::k, tile::Major::mn});
   const bool along_k = c.weights == tile::Major::k;
   const std::int64_t weights = along_k ? c.n : c.k;
-  c.x_line = c.k + pad, c.weight_line = (along_k ? c.k : c.n) + (even ? 8 * r.below(2) : r.below(3)),
-  c.y_line = c.n + pad, c.h_line = 2 * c.n + pad;
+  c.x_line = c.k + pad;
+  c.weight_line = (along_k ? c.k : c.n) + (even ? 8 * r.below(2) : r.below(3));
+  c.y_line = c.n + pad;
+  c.h_line = 2 * c.n + pad;
   const std::int64_t in = bits(c.dtype) / 8, out = bits(c.out) / 8, shift = even ? 0 : r.below(3);
-  c.x = p.x.data() + shift * in, c.up = p.up.data() + shift * in, c.gate = p.gate.data();
+  c.x = p.x.data() + shift * in;
+  c.up = p.up.data() + shift * in;
+  c.gate = p.gate.data();
   const std::size_t y_begin = 4096 + static_cast<std::size_t>((even ? 0 : r.below(9)) * out),
                     h_begin = 4096 + static_cast<std::size_t>((even ? 0 : r.below(2)) * in);
   c.y = p.y.data() + y_begin;
@@ -148,17 +171,24 @@ bool one(Random& r, Places& p, int number) {
   fill<<<256, 256>>>(stored(c.dtype), const_cast<void*>(c.up), weights * c.weight_line, 7u * number + 2, scale);
   fill<<<256, 256>>>(stored(c.dtype), const_cast<void*>(c.gate), weights * c.weight_line, 7u * number + 3,
                      r.one_in(4) ? 4 * scale : scale);
-  fill<<<8, 256>>>(stored(c.bias), p.bu.data(), 1000, 7u * number + 4, 1),
-      fill<<<8, 256>>>(stored(c.bias), p.bg.data(), 1000, 7u * number + 5, 1);
+  fill<<<8, 256>>>(stored(c.bias), p.bu.data(), 1000, 7u * number + 4, 1);
+  fill<<<8, 256>>>(stored(c.bias), p.bg.data(), 1000, 7u * number + 5, 1);
   const char* odd = "";
-  if (c.k > 0 && r.one_in(6))
-    odd = "nan",
+  if (c.k > 0 && r.one_in(6)) {
+    odd = "nan";
     poke<<<1, 1>>>(stored(c.dtype), const_cast<void*>(c.x), r.below(static_cast<int>(c.m)) * c.x_line, NAN);
-  if (c.bg && r.one_in(8))
-    odd = "inf", poke<<<1, 1>>>(stored(c.bias), const_cast<void*>(c.bg), r.below(static_cast<int>(c.n)),
-                                r.one_in(2) ? INFINITY : -INFINITY);
-  cudaMemset(p.y.data(), 0x5a, p.y.size()), cudaMemset(p.h.data(), 0x5a, p.h.size());
-  if (const auto why = cuda::refuse(c)) return std::printf("refused: %s\n", why->c_str()), false;
+  }
+  if (c.bg && r.one_in(8)) {
+    odd = "inf";
+    poke<<<1, 1>>>(stored(c.bias), const_cast<void*>(c.bg), r.below(static_cast<int>(c.n)),
+                   r.one_in(2) ? INFINITY : -INFINITY);
+  }
+  cudaMemset(p.y.data(), 0x5a, p.y.size());
+  cudaMemset(p.h.data(), 0x5a, p.h.size());
+  if (const auto why = cuda::refuse(c)) {
+    std::printf("refused: %s\n", why->c_str());
+    return false;
+  }
   const std::size_t room = r.one_in(10) ? 0 : p.workspace.size();
   cuda::GatedPlan plan = cuda::choose(c, room, cuda::multiprocessors());
   if (!r.one_in(3)) {
@@ -169,7 +199,8 @@ bool one(Random& r, Places& p, int number) {
   plan.band = r.of({1, 4, 8, 16});
   const cuda::Workspace workspace{p.workspace.data(), room, false};
   must(cudaDeviceSynchronize(), "filling the operands");
-  *p.found = {0, 0, ~0ull}, *p.touched = 0;
+  *p.found = {0, 0, ~0ull};
+  *p.touched = 0;
   std::string trouble;
   for (int again = 0; again < 2; ++again) {
     if (const auto why = cuda::launch(c, plan, workspace, nullptr)) trouble = *why;
@@ -201,24 +232,31 @@ bool one(Random& r, Places& p, int number) {
 
 bool one_gradient(Random& r, Places& p, int number) {
   cuda::GatedGradient c;
-  c.m = r.below(700) + 1, c.n = r.one_in(2) ? (r.below(80) + 1) * 8 : r.below(640) + 1;
+  c.m = r.below(700) + 1;
+  c.n = r.one_in(2) ? (r.below(80) + 1) * 8 : r.below(640) + 1;
   c.dtype = r.of({DType::bf16, DType::f16});
   c.activation = r.of({Activation::none, Activation::relu, Activation::gelu, Activation::gelu_tanh, Activation::silu});
   const int pad = r.of({0, 0, 8, 3});
   const bool in_place = r.one_in(3);
-  c.dy_line = c.n + pad, c.h_line = 2 * c.n + pad, c.dh_line = in_place ? c.h_line : 2 * c.n + r.of({0, 8, 1});
+  c.dy_line = c.n + pad;
+  c.h_line = 2 * c.n + pad;
+  c.dh_line = in_place ? c.h_line : 2 * c.n + r.of({0, 8, 1});
   const std::size_t begin = 4096 + (r.one_in(4) ? 2 : 0);
-  c.dy = p.x.data(), c.h = p.up.data() + begin, c.dh = in_place ? p.up.data() + begin : p.y.data() + begin;
+  c.dy = p.x.data();
+  c.h = p.up.data() + begin;
+  c.dh = in_place ? p.up.data() + begin : p.y.data() + begin;
   if (!r.one_in(4)) c.dbu = p.h.data();
   if (!r.one_in(4)) c.dbg = p.h.data() + 2 * c.n;
-  cudaMemset(p.y.data(), 0x5a, p.y.size()), cudaMemset(p.up.data(), 0x5a, p.up.size()),
-      cudaMemset(p.h.data(), 0x5a, p.h.size());
+  cudaMemset(p.y.data(), 0x5a, p.y.size());
+  cudaMemset(p.up.data(), 0x5a, p.up.size());
+  cudaMemset(p.h.data(), 0x5a, p.h.size());
   fill<<<256, 256>>>(stored(c.dtype), p.x.data(), c.m * c.dy_line, 5u * number + 1, 1);
   fill<<<256, 256>>>(stored(c.dtype), p.up.data() + begin, (c.m - 1) * c.h_line + 2 * c.n, 5u * number + 2,
                      r.one_in(3) ? 3 : 1);
   cudaMemcpy(p.gate.data(), p.up.data(), p.up.size(), cudaMemcpyDeviceToDevice);
   must(cudaDeviceSynchronize(), "filling the operands");
-  *p.found = {0, 0, ~0ull}, *p.touched = 0;
+  *p.found = {0, 0, ~0ull};
+  *p.touched = 0;
   std::string trouble;
   if (const auto why = cuda::refuse(c)) trouble = *why;
   if (trouble.empty())
@@ -249,9 +287,12 @@ int check_gated(int argc, char** argv) {
   Places p;
   int wrong = 0, done = 0;
   for (; done < cases && wrong < 12; ++done) {
-    const bool right = done % 4 == 3   ? one_gradient(r, p, done)
-                       : done % 4 == 1 ? one_backward(r, done)
-                                       : one(r, p, done);
+    bool right = false;
+    switch (done % 4) {
+      case 1: right = one_backward(r, done); break;
+      case 3: right = one_gradient(r, p, done); break;
+      default: right = one(r, p, done);
+    }
     wrong += !right;
   }
   std::printf("gated: %d cases of %d, %d wrong\n", done, cases, wrong);

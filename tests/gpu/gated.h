@@ -18,7 +18,9 @@ struct Found {
 };
 // One in the last place of a result, relative to it, at most: rounding to nearest is off by half of it.
 __host__ __device__ inline double last_place(Stored x) {
-  return x == Stored::bf16 ? 1 / 128.0 : x == Stored::f16 ? 1 / 1024.0 : 1e-6;
+  if (x == Stored::bf16) return 1 / 128.0;
+  if (x == Stored::f16) return 1 / 1024.0;
+  return 1e-6;
 }
 
 __device__ inline double activated(Activation a, double g) {

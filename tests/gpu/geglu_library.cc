@@ -24,7 +24,11 @@ GatedLayer with(GatedLayer l, const void* x, const void* w, const void* b) {
   const auto behind = [](const void* data, std::int64_t elements) {
     return data ? static_cast<const char*>(data) + elements * 2 : nullptr;
   };
-  l.x = x, l.up = w, l.gate = behind(w, l.f * l.d), l.bu = b, l.bg = behind(b, l.f);
+  l.x = x;
+  l.up = w;
+  l.gate = behind(w, l.f * l.d);
+  l.bu = b;
+  l.bg = behind(b, l.f);
   return l;
 }
 
@@ -46,8 +50,12 @@ void* ridge_geglu_make(std::int64_t n, std::int64_t f, std::int64_t d, int activ
   cuda::GatedCall sizes{.m = n, .n = f, .k = d};
   sizes.activation = static_cast<cuda::Activation>(activation);
   const auto training = cuda::plan_training(sizes, static_cast<std::size_t>(free_bytes), cuda::multiprocessors());
-  if (!training) return ended(training.error().message), nullptr;
-  facts[0] = training->keeps_h, facts[1] = training->chunk;
+  if (!training) {
+    ended(training.error().message);
+    return nullptr;
+  }
+  facts[0] = training->keeps_h;
+  facts[1] = training->chunk;
   facts[2] = static_cast<std::int64_t>(training->extra_bytes);
   facts[3] = static_cast<std::int64_t>(training->forward_s * 1e9);
   facts[4] = static_cast<std::int64_t>(training->backward_s * 1e9);
@@ -60,7 +68,8 @@ int ridge_geglu_forward(void* of, const void* x, const void* w, const void* b, v
                         std::int64_t bytes, CUstream_st* stream) {
   auto& layer = *static_cast<Layer*>(of);
   cuda::GatedCall call = cuda::gated_call(with(layer.sizes, x, w, b));
-  call.y = y, call.h = h;
+  call.y = y;
+  call.h = h;
   if (const auto why = refuse(call)) return ended(why);
   const auto room = static_cast<std::size_t>(bytes);
   if (!layer.forward) layer.forward = choose(call, room, cuda::multiprocessors());

@@ -7,7 +7,10 @@
 int main(int argc, char** argv) {
   using namespace ridge;
   using namespace ridge::ops;
-  if (argc < 2) return std::fprintf(stderr, "expected check, gated, functions or facts\n"), 2;
+  if (argc < 2) {
+    std::fprintf(stderr, "expected check, gated, functions or facts\n");
+    return 2;
+  }
   if (const auto why = cuda::unavailable()) {
     std::printf("SKIPPED: %s\n", why->c_str());
     return 77;

@@ -35,7 +35,11 @@ class Memory {
 };
 
 enum class Stored : int { bf16, f16, f32 };
-inline Stored stored(DType x) { return x == DType::bf16 ? Stored::bf16 : x == DType::f16 ? Stored::f16 : Stored::f32; }
+inline Stored stored(DType x) {
+  if (x == DType::bf16) return Stored::bf16;
+  if (x == DType::f16) return Stored::f16;
+  return Stored::f32;
+}
 
 int check(int argc, char** argv);
 int check_gated(int argc, char** argv);

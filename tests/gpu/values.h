@@ -12,7 +12,11 @@ enum class Values : int { integers, normal };
 
 __device__ inline std::uint32_t hashed(std::uint64_t i, std::uint32_t seed) {
   std::uint32_t h = static_cast<std::uint32_t>(i) * 2654435761u ^ seed ^ static_cast<std::uint32_t>(i >> 32) * 40503u;
-  h ^= h >> 16, h *= 0x85ebca6bu, h ^= h >> 13, h *= 0xc2b2ae35u, h ^= h >> 16;
+  h ^= h >> 16;
+  h *= 0x85ebca6bu;
+  h ^= h >> 13;
+  h *= 0xc2b2ae35u;
+  h ^= h >> 16;
   return h;
 }
 __device__ inline float value(Values kind, std::uint64_t i, std::uint32_t seed) {

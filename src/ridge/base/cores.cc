@@ -77,8 +77,10 @@ std::int64_t cache_in(const std::string& folder) {
 
 std::optional<std::int64_t> memory_left_in(const std::string& folder) {
   auto limit = number_in(folder + "/memory.max"), used = number_in(folder + "/memory.current");
-  if (!limit || !used)
-    limit = number_in(folder + "/memory.limit_in_bytes"), used = number_in(folder + "/memory.usage_in_bytes");
+  if (!limit || !used) {
+    limit = number_in(folder + "/memory.limit_in_bytes");
+    used = number_in(folder + "/memory.usage_in_bytes");
+  }
   if (!limit || !used || *limit < 0) return std::nullopt;
   return std::max<std::int64_t>(0, *limit - std::max<std::int64_t>(0, *used - cache_in(folder)));
 }

@@ -60,8 +60,8 @@ template <int mantissa, int bias> [[gnu::always_inline]] constexpr float widen(s
 
 [[gnu::always_inline]] constexpr float to_float(F16 x) {
   const std::uint32_t sign = static_cast<std::uint32_t>(x.bits & 0x8000) << 16, code = x.bits & 0x7fff;
-  const std::uint32_t wide = code >= 0x7c00 ? 0x7f800000 | ((code & 0x3ff) << 13) | (code > 0x7c00 ? 0x400000 : 0)
-                                            : __builtin_bit_cast(std::uint32_t, detail::widen<10, 15>(code));
+  const std::uint32_t quiet = code > 0x7c00 ? 0x400000 : 0, special = 0x7f800000 | ((code & 0x3ff) << 13) | quiet;
+  const std::uint32_t wide = code >= 0x7c00 ? special : __builtin_bit_cast(std::uint32_t, detail::widen<10, 15>(code));
   return __builtin_bit_cast(float, sign | wide);
 }
 [[gnu::always_inline]] constexpr F16 to_f16(float x) {

@@ -30,7 +30,9 @@ std::string engineering(double value, std::string_view unit) {
   double scaled = value / std::pow(1000.0, power);
   if (std::fabs(scaled) >= 999.95 && power < 7) scaled = value / std::pow(1000.0, ++power);
   const bool whole = power == 0 && scaled == std::round(scaled);  // 12 B, not 12.00 B
-  const int before = std::fabs(scaled) >= 100 ? 3 : std::fabs(scaled) >= 10 ? 2 : 1;
+  int before = 1;
+  if (std::fabs(scaled) >= 10) before = 2;
+  if (std::fabs(scaled) >= 100) before = 3;
   return fmt::format("{:.{}f} {}{}", scaled, whole ? 0 : 4 - before, prefixes[static_cast<std::size_t>(power + 4)],
                      unit);
 }

@@ -22,7 +22,11 @@ Status done(cudaError_t e, const char* what) {
 
 __device__ std::uint32_t hashed(std::uint64_t i, std::uint32_t seed) {
   std::uint32_t h = static_cast<std::uint32_t>(i) * 2654435761u ^ seed ^ static_cast<std::uint32_t>(i >> 32) * 40503u;
-  h ^= h >> 16, h *= 0x85ebca6bu, h ^= h >> 13, h *= 0xc2b2ae35u, h ^= h >> 16;
+  h ^= h >> 16;
+  h *= 0x85ebca6bu;
+  h ^= h >> 13;
+  h *= 0xc2b2ae35u;
+  h ^= h >> 16;
   return h;
 }
 
@@ -48,7 +52,8 @@ DeviceAnswers ask_device() {
   if (x.driver < 12000) return x;  // an older driver can do nothing for us
   if (const cudaError_t e = cudaGetDeviceCount(&x.devices); e != cudaSuccess) {
     cudaGetLastError();
-    x.devices = 0, x.trouble = cudaGetErrorString(e);
+    x.devices = 0;
+    x.trouble = cudaGetErrorString(e);
   }
   if (x.devices == 0) return x;
   int device = 0;
@@ -110,7 +115,9 @@ Result<Memory> Memory::make(std::int64_t bytes, Place place) {
 Memory::Memory(Memory&& other) noexcept
     : data_(std::exchange(other.data_, nullptr)), bytes_(other.bytes_), place_(other.place_) {}
 Memory& Memory::operator=(Memory&& other) noexcept {
-  std::swap(data_, other.data_), std::swap(bytes_, other.bytes_), std::swap(place_, other.place_);
+  std::swap(data_, other.data_);
+  std::swap(bytes_, other.bytes_);
+  std::swap(place_, other.place_);
   return *this;
 }
 Memory::~Memory() {
@@ -151,9 +158,9 @@ Status Queue::set(void* to, int byte, std::int64_t bytes) const {
   return done(cudaMemsetAsync(to, byte, static_cast<std::size_t>(bytes), stream_), "setting memory");
 }
 Status Queue::fill_normal(void* to, DType dtype, std::int64_t elements, std::uint32_t seed) const {
-  const tile::Stored stored = dtype == DType::f32    ? tile::Stored::f32
-                              : dtype == DType::bf16 ? tile::Stored::bf16
-                                                     : tile::Stored::f16;
+  tile::Stored stored = tile::Stored::f16;
+  if (dtype == DType::f32) stored = tile::Stored::f32;
+  if (dtype == DType::bf16) stored = tile::Stored::bf16;
   if (elements == 0) return Done{};
   const auto blocks = static_cast<unsigned>(std::min<std::int64_t>((elements + 255) / 256, 4096));
   fill_normal_kernel<<<blocks, 256, 0, stream_>>>(stored, to, static_cast<std::uint64_t>(elements), seed);

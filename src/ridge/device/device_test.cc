@@ -24,7 +24,8 @@ std::string said(DeviceAnswers answers) {
 TEST(Device, RunsOnHopperAlone) {
   EXPECT_EQ(said(hopper()), "runs");
   DeviceAnswers ampere = hopper(), blackwell = hopper();
-  ampere.major = 8, blackwell.major = 10;
+  ampere.major = 8;
+  blackwell.major = 10;
   EXPECT_EQ(said(ampere),
             "expected a device of compute capability 9.0 (Hopper), found 8.0\n"
             "  hint: choose an H100 or H200 with CUDA_VISIBLE_DEVICES; --on cpu runs here\n");

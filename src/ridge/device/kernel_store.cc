@@ -58,7 +58,8 @@ void tidy(const std::string& folder, std::uint64_t most) {
     if (!is_entry(at->path())) continue;
     const std::uint64_t size = fs::file_size(at->path(), gone);
     if (gone) continue;
-    entries.push_back({used, size, at->path()}), bytes += size;
+    entries.push_back({used, size, at->path()});
+    bytes += size;
   }
   if (bytes <= most) return;
   std::sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) { return a.used < b.used; });

@@ -173,7 +173,9 @@ TEST_F(KernelStoreTest, MakesRoomByWhatWasUsedLongestAgo) {
   };
   for (const char* name : {"a", "b", "c"}) ASSERT_TRUE(small.keep(name, hundred));
   ASSERT_TRUE(write_file(place + "/README", std::string(400'000, 'x')).ok());  // none of ours: counts nothing
-  hours_ago("a", 3), hours_ago("b", 2), hours_ago("c", 1);
+  hours_ago("a", 3);
+  hours_ago("b", 2);
+  hours_ago("c", 1);
   EXPECT_TRUE(small.find("a"));  // a use
   ASSERT_TRUE(small.keep("d", hundred));
   EXPECT_FALSE(small.find("b"));

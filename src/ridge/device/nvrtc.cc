@@ -53,12 +53,14 @@ bool load(const std::string& path, Loaded& to) {
   };
   Functions& f = to.call;
   Nvrtc about{path, 0, 0};
-  return find(f.version, "nvrtcVersion") && find(f.create, "nvrtcCreateProgram") &&
-         find(f.destroy, "nvrtcDestroyProgram") && find(f.compile, "nvrtcCompileProgram") &&
-         find(f.log_size, "nvrtcGetProgramLogSize") && find(f.log, "nvrtcGetProgramLog") &&
-         find(f.code_size, "nvrtcGetCUBINSize") && find(f.code, "nvrtcGetCUBIN") &&
-         find(f.describe, "nvrtcGetErrorString") && f.version(&about.major, &about.minor) == 0 && about.major >= 12 &&
-         (to.found = about, true);
+  const bool is_whole = find(f.version, "nvrtcVersion") && find(f.create, "nvrtcCreateProgram") &&
+                        find(f.destroy, "nvrtcDestroyProgram") && find(f.compile, "nvrtcCompileProgram") &&
+                        find(f.log_size, "nvrtcGetProgramLogSize") && find(f.log, "nvrtcGetProgramLog") &&
+                        find(f.code_size, "nvrtcGetCUBINSize") && find(f.code, "nvrtcGetCUBIN") &&
+                        find(f.describe, "nvrtcGetErrorString") && f.version(&about.major, &about.minor) == 0 &&
+                        about.major >= 12;
+  if (is_whole) to.found = about;
+  return is_whole;
 }
 
 // Folders that may hold the library: CUDA's own, and those of Python's wheels in every Python that shows.
@@ -139,7 +141,10 @@ Result<std::string> compile(const std::string& text) {
   if (!all.found) return all.found.error();
   const Functions& call = all.call;
   std::vector<const char*> names, texts, options;
-  for (const Header& header : headers()) names.push_back(header.name), texts.push_back(header.text.c_str());
+  for (const Header& header : headers()) {
+    names.push_back(header.name);
+    texts.push_back(header.text.c_str());
+  }
   for (const std::string_view option : nvrtc_options) options.push_back(option.data());
   void* program = nullptr;
   int code = call.create(&program, text.c_str(), "ridge_kernel.cu", static_cast<int>(names.size()), texts.data(),

@@ -53,9 +53,13 @@ cudaLaunchConfig_t how_to_launch(const Generated& kernel, cudaLaunchAttribute& c
   how.blockDim = dim3(static_cast<unsigned>(kernel.threads));
   cluster = {};
   cluster.id = cudaLaunchAttributeClusterDimension;
-  cluster.val.clusterDim.x = static_cast<unsigned>(kernel.cluster), cluster.val.clusterDim.y = 1,
+  cluster.val.clusterDim.x = static_cast<unsigned>(kernel.cluster);
+  cluster.val.clusterDim.y = 1;
   cluster.val.clusterDim.z = 1;
-  if (kernel.cluster > 1) how.attrs = &cluster, how.numAttrs = 1;
+  if (kernel.cluster > 1) {
+    how.attrs = &cluster;
+    how.numAttrs = 1;
+  }
   return how;
 }
 
@@ -116,7 +120,8 @@ std::optional<std::string> cannot_generate() {
   if (!nvrtc()) return nvrtc().error().message + "; " + nvrtc().error().hint;
   static const std::optional<std::string> trouble = [] {  // the smallest kernel tells whether driver and compiler agree
     Generated least;
-    least.arguments = {0}, least.blocks = 1;
+    least.arguments = {0};
+    least.blocks = 1;
     least.text = generated::kernel_text(least, false, "");
     const Code code = code_of(least);
     return code.trouble.empty() ? std::nullopt : std::optional(code.trouble);

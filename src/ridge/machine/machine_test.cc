@@ -248,7 +248,10 @@ TEST(System, ReadsTheProcessorFromItsDescription) {
 TEST(System, CountsFlopACycleByInstructionSet) {
   const auto width = [](std::string vendor, int family, Isa isa, std::string flags) {
     SystemFacts facts;
-    facts.vendor = std::move(vendor), facts.family = family, facts.isa = isa, facts.flags = std::move(flags);
+    facts.vendor = std::move(vendor);
+    facts.family = family;
+    facts.isa = isa;
+    facts.flags = std::move(flags);
     return vector_width(facts).flop_per_cycle;
   };
   EXPECT_EQ(width("AuthenticAMD", 25, Isa::avx512_bf16, ""), 32);
@@ -263,7 +266,10 @@ TEST(System, CountsFlopACycleByInstructionSet) {
 
 TEST(System, GuessesFromCoresClockAndWidth) {
   SystemFacts facts;
-  facts.cores = 4, facts.clock_hz = 2e9, facts.isa = Isa::avx2, facts.model = "Toy";
+  facts.cores = 4;
+  facts.clock_hz = 2e9;
+  facts.isa = Isa::avx2;
+  facts.model = "Toy";
   const Machine machine = guess_cpu(facts, "2026-11-20");
   EXPECT_EQ(machine.title, "Toy, 4 cores");
   EXPECT_EQ(machine.pointwise_peak()->rate.value, 4 * 2e9 * 32);

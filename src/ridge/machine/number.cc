@@ -20,7 +20,8 @@ double prefix_factor(std::string_view written, std::string_view unit) {
   const std::string_view prefix = written.substr(0, written.size() - unit.size());
   double decimal = 1, binary = 1;
   for (const char c : std::string_view("kMGTP")) {
-    decimal *= 1e3, binary *= 1024;
+    decimal *= 1e3;
+    binary *= 1024;
     if (prefix == std::string_view(&c, 1)) return decimal;
     if (prefix.size() == 2 && prefix[1] == 'i' && prefix[0] == (c == 'k' ? 'K' : c)) return binary;
   }
@@ -153,13 +154,13 @@ Result<Sourced> number(const Text& text, const Entry& entry, const std::string& 
   for (const Entry& field : entries(*table))
     if (std::find(words.begin(), words.end(), field.key->str()) == words.end())
       return unknown_key(text, *field.key, " of " + what, words);
-  for (const char* field : {"value", "unit", "source", "read"})
+  for (const auto& [field, hint] : {std::pair{"value", ""},
+                                    {"unit", ""},
+                                    {"source", "say which document or measurement the number is from"},
+                                    {"read", "say on which day it was read: read = 2026-11-20"}})
     if (!table->contains(field))
       return text.error(entry.key->source(),
-                        fmt::format("{} lacks '{}'; expected value, unit, source and read", what, field),
-                        std::string_view(field) == "source" ? "say which document or measurement the number is from"
-                        : std::string_view(field) == "read" ? "say on which day it was read: read = 2026-11-20"
-                                                            : "");
+                        fmt::format("{} lacks '{}'; expected value, unit, source and read", what, field), hint);
   Sourced result;
   Result<double> value = value_of(text, *table->get("value"), what);
   if (!value) return value.error();

@@ -172,7 +172,8 @@ Status read_link(const Text& text, const Entry& entry, Machine& machine) {
     if (key != "bandwidth" && key != "count" && key != "latency")
       return unknown_key(text, *field.key, fmt::format(" in [{}]", what),
                          {"bandwidth", "count", "latency", "sustained"});
-    Result<Sourced> found = number(text, field, place, key == "bandwidth" ? "B/s" : key == "count" ? "1" : "s");
+    const char* const other = key == "count" ? "1" : "s";
+    Result<Sourced> found = number(text, field, place, key == "bandwidth" ? "B/s" : other);
     if (!found) return found.error();
     if (key == "count")
       if (Status is = whole(text, field, place, found->value); !is) return is;

@@ -89,7 +89,9 @@ SystemFacts read_system() {
   for (int i = 0; i < 8; ++i) {
     const std::string folder = fmt::format("{}cache/index{}/", cpu0, i);
     const std::string size = slurp(folder + "size");
-    const double scale = size.find('K') != std::string::npos ? 1024 : size.find('M') != std::string::npos ? 1048576 : 1;
+    double scale = 1;
+    if (size.find('M') != std::string::npos) scale = 1048576;
+    if (size.find('K') != std::string::npos) scale = 1024;
     const int sharers = std::max(1, cores_in_list(slurp(folder + "shared_cpu_list")));
     const double caches = std::ceil(static_cast<double>(facts.cores) / sharers);
     facts.last_level_bytes = std::max(facts.last_level_bytes, caches * scale * number_at(size));
@@ -123,10 +125,17 @@ Machine guess_cpu(const SystemFacts& facts, const std::string& day) {
       fmt::format("{} x {:.2f} GHz x {} FLOP a cycle ({})", core_words, clock / 1e9, width.flop_per_cycle, width.why);
   const bool native = facts.isa >= Isa::avx512_bf16, tiles = facts.isa >= Isa::amx;
   const bool pairs = native && facts.vendor != "GenuineIntel";  // there two multiply-adds of f32 are faster
-  const double factor = tiles ? 16 : pairs ? 2 : 1;
-  const std::string bf16 = tiles   ? "16 times the f32 guess (AMX: 1024 FLOP a cycle)"
-                           : pairs ? "twice the f32 guess (AVX512_BF16)"
-                                   : "the f32 guess: bf16 is widened to f32";
+  double factor = 1;
+  std::string bf16 = "the f32 guess: bf16 is widened to f32";
+  if (pairs) {
+    factor = 2;
+    bf16 = "twice the f32 guess (AVX512_BF16)";
+  }
+  if (tiles) {
+    factor = 16;
+    bf16 = "16 times the f32 guess (AMX: 1024 FLOP a cycle)";
+  }
+
   Machine machine;
   machine.name = "cpu";
   machine.title = fmt::format("{}, {}", facts.model.empty() ? "this CPU" : facts.model, core_words);
@@ -134,10 +143,16 @@ Machine guess_cpu(const SystemFacts& facts, const std::string& day) {
       {Unit::matrix, DType::bf16, guessed(factor * all, bf16, day), guessed(factor * one, bf16, day)});
   const std::string f16 = "the f32 guess: f16 is widened to f32";
   machine.peaks.push_back({Unit::matrix, DType::f16, guessed(all, f16, day), guessed(one, f16, day)});
-  const std::string int8 = tiles    ? "32 times the f32 guess (AMX)"
-                           : native ? "four times the f32 guess (AVX512_VNNI)"
-                                    : "the f32 guess: int8 as pairs of int16";
-  const double products = tiles ? 32 : native ? 4 : 1;
+  double products = 1;
+  std::string int8 = "the f32 guess: int8 as pairs of int16";
+  if (native) {
+    products = 4;
+    int8 = "four times the f32 guess (AVX512_VNNI)";
+  }
+  if (tiles) {
+    products = 32;
+    int8 = "32 times the f32 guess (AMX)";
+  }
   machine.peaks.push_back(
       {Unit::matrix, DType::int8, guessed(products * all, int8, day), guessed(products * one, int8, day)});
   machine.peaks.push_back({Unit::vector, DType::f32, guessed(all, formula, day), guessed(one, formula, day)});

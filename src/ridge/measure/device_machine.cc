@@ -17,7 +17,8 @@ Result<Machine> guess_device(const std::string& device_name) {
                         "`ridge probe --on cuda` measures it");
   auto machine = find_machine(entry);
   if (!machine) return machine;
-  machine->name = "cuda", machine->title = device_name;
+  machine->name = "cuda";
+  machine->title = device_name;
   const auto guess = [&](Sourced& number) {
     number.origin = Origin::guessed;
     number.note = fmt::format("the catalog's {}", entry);

@@ -24,7 +24,10 @@ std::int64_t padded(std::int64_t bytes) { return (bytes + line - 1) / line * lin
 // Any place in memory serves to ask whether a kernel can run.
 cuda::MatmulCall call_of(const ops::MatmulProblem& problem, void* a, void* b, void* d) {
   cuda::MatmulCall call;
-  call.problem = problem, call.a = a, call.b = b, call.d = d;
+  call.problem = problem;
+  call.a = a;
+  call.b = b;
+  call.d = d;
   return call;
 }
 

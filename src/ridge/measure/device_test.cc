@@ -89,9 +89,13 @@ TEST(DeviceContest, SumsUpByClass) {
   DeviceContest contest;
   for (const auto& [m, n, ratio] : {std::tuple{64, 64, 2.0}, {64, 64, 0.5}, {4096, 63, 4.0}}) {
     DeviceContestRow row{.shape = {.op = "linear", .dtype = DType::bf16, .out = DType::bf16, .m = m, .n = n, .k = 64}};
-    row.ours.median = 1e-6, row.plan.predicted_s = 1.1e-6, row.ratio = ratio, row.ratio_first = ratio,
+    row.ours.median = 1e-6;
+    row.plan.predicted_s = 1.1e-6;
+    row.ratio = ratio;
+    row.ratio_first = ratio;
     row.right = n != 63;
-    row.sm_hz = 1e9, row.flops_per_cycle = n == 63 ? 0 : 1e5 * ratio;
+    row.sm_hz = 1e9;
+    row.flops_per_cycle = n == 63 ? 0 : 1e5 * ratio;
     contest.rows.push_back(row);
   }
   const auto classes = contest.classes();

@@ -30,7 +30,10 @@ double apply(Function function, double x) {
     case Function::gelu_tanh:
       return x / (1 + std::exp(-2 * std::sqrt(2 / 3.14159265358979323846) * (x + 0.044715 * x * x * x)));
     case Function::silu: return x / (1 + std::exp(-x));
-    case Function::relu: return x > 0 ? x : x == x ? 0 : x;
+    case Function::relu:
+      if (x > 0) return x;
+      if (x == x) return 0;
+      return x;
     case Function::sigmoid: return 1 / (1 + std::exp(-x));
     case Function::tanh: return std::tanh(x);
     case Function::sqrt: return std::sqrt(x);
@@ -48,7 +51,9 @@ Uncertain unary(Function function, Uncertain x) {
   const double above = std::fabs(apply(function, x.value + x.error) - value);
   const double below = std::fabs(apply(function, x.value - x.error) - value);
   // A step over the edge of a domain (sqrt below 0) says nothing: then the other side counts twice.
-  const double moved = std::isnan(above) ? 2 * below : std::isnan(below) ? 2 * above : std::max(above, below);
+  double moved = std::max(above, below);
+  if (std::isnan(below)) moved = 2 * above;
+  if (std::isnan(above)) moved = 2 * below;
   return rounded(value, std::isnan(moved) ? 0 : moved);
 }
 
@@ -104,7 +109,9 @@ double slack(const GeluSlack& kernel, Function function, const Uncertain& x, dou
 }
 
 std::string key(const Axis& axis) {
-  return axis.named() ? axis.dim : axis.literal > 1 ? std::to_string(axis.literal) : "";
+  if (axis.named()) return axis.dim;
+  if (axis.literal > 1) return std::to_string(axis.literal);
+  return "";
 }
 
 }  // namespace
@@ -195,7 +202,8 @@ Uncertain SummedProduct::value(std::int64_t index) const {
   std::int64_t left = 0, right = 0;
   for (const Axis& axis : kept_) {
     const std::int64_t place = index / axis.stride % axis.extent;
-    left += place * axis.left, right += place * axis.right;
+    left += place * axis.left;
+    right += place * axis.right;
   }
   Uncertain out;
   double size = 0;
@@ -203,11 +211,13 @@ Uncertain SummedProduct::value(std::int64_t index) const {
   for (std::int64_t point = 0; point < points; ++point) {
     std::int64_t rest = point, l = left, r = right;
     for (auto axis = summed_.rbegin(); axis != summed_.rend(); ++axis) {
-      l += rest % axis->extent * axis->left, r += rest % axis->extent * axis->right;
+      l += rest % axis->extent * axis->left;
+      r += rest % axis->extent * axis->right;
       rest /= axis->extent;
     }
     const double product = read(left_, l) * read(right_, r);
-    out.value += product, size += std::fabs(product);
+    out.value += product;
+    size += std::fabs(product);
   }
   out.error = summed_.empty() ? u * size : growth(static_cast<double>(points), random_data_) * size;
   return out;

@@ -104,10 +104,10 @@ std::optional<Entries> entries(std::string_view text) {
   while (!dict.take('}')) {
     const auto key = dict.quoted();
     if (!key || !dict.take(':')) return std::nullopt;
-    const bool read = *key == "descr"           ? (out.descr = dict.quoted()).has_value()
-                      : *key == "fortran_order" ? (out.fortran = dict.boolean()).has_value()
-                      : *key == "shape"         ? (out.shape = dict.tuple()).has_value()
-                                                : false;
+    bool read = false;
+    if (*key == "descr") read = (out.descr = dict.quoted()).has_value();
+    if (*key == "fortran_order") read = (out.fortran = dict.boolean()).has_value();
+    if (*key == "shape") read = (out.shape = dict.tuple()).has_value();
     if (!read) return std::nullopt;
     if (dict.take(',')) continue;
     if (!dict.take('}')) return std::nullopt;
@@ -145,12 +145,13 @@ struct Close {
 using File = std::unique_ptr<std::FILE, Close>;
 
 Status check_fits(const NpyHeader& header, const Array& array, const std::vector<std::int64_t>& shape) {
-  if (header.dtype != array.dtype)
-    return input_error(fmt::format("expected {}, found {}", name(array.dtype), name(header.dtype)),
-                       array.dtype == DType::bf16   ? "x.astype(ml_dtypes.bfloat16)"
-                       : array.dtype == DType::f16  ? "x.astype(numpy.float16)"
-                       : array.dtype == DType::int8 ? "x.astype(numpy.int8)"
-                                                    : "x.astype(numpy.float32)");
+  if (header.dtype != array.dtype) {
+    const char* cure = "x.astype(numpy.float32)";
+    if (array.dtype == DType::bf16) cure = "x.astype(ml_dtypes.bfloat16)";
+    if (array.dtype == DType::f16) cure = "x.astype(numpy.float16)";
+    if (array.dtype == DType::int8) cure = "x.astype(numpy.int8)";
+    return input_error(fmt::format("expected {}, found {}", name(array.dtype), name(header.dtype)), cure);
+  }
   if (header.shape != shape)
     return input_error(fmt::format("expected shape {}, found {}", shape_text(shape), shape_text(header.shape)),
                        "-d sets the program's dimensions");

@@ -196,12 +196,19 @@ Peak peak_of(const std::vector<ProbeLine>& lines, Unit unit, DType dtype, int al
 // two. A tile of int8 takes the cycles of one of bf16 and holds twice as many.
 Peak int8_peak(const std::vector<ProbeLine>& lines, int all, const std::string& source, Isa isa) {
   const bool tiles = isa >= Isa::amx, native = isa >= Isa::avx512_bf16;
-  Peak peak = peak_of(lines, Unit::matrix, tiles ? DType::bf16 : DType::f32, all,
-                      source + (tiles    ? "; twice bf16"
-                                : native ? "; four times f32"
-                                         : "; as f32"));
+  double times = 1;
+  std::string derived = "; as f32";
+  if (native) {
+    times = 4;
+    derived = "; four times f32";
+  }
+  if (tiles) {
+    times = 2;
+    derived = "; twice bf16";
+  }
+  Peak peak = peak_of(lines, Unit::matrix, tiles ? DType::bf16 : DType::f32, all, source + derived);
   peak.dtype = DType::int8;
-  for (Sourced* rate : {&peak.rate, &*peak.one_core}) rate->value *= tiles ? 2 : native ? 4 : 1;
+  for (Sourced* rate : {&peak.rate, &*peak.one_core}) rate->value *= times;
   return peak;
 }
 
@@ -241,7 +248,10 @@ Machine machine_of(const std::vector<ProbeLine>& lines, const SystemFacts& facts
   machine.memory[0].one_core_bandwidth = memory_of(lines, 1);
   add_cache_levels(machine, lines, facts);
   machine.numbers.erase("clock_hz");  // what the system calls the clock is seldom what the core runs at
-  const auto told = [](Sourced& number) { number.origin = Origin::measured, number.note.clear(); };
+  const auto told = [](Sourced& number) {
+    number.origin = Origin::measured;
+    number.note.clear();
+  };
   for (MemoryLevel& level : machine.memory)
     if (level.capacity) told(*level.capacity);
   for (auto& [key, number] : machine.numbers) told(number);

@@ -172,7 +172,9 @@ class DeviceProbe {
     }
     cuda::MatmulCall call;
     call.problem = {1, side, side, side, {dtype, side, 1, 0}, {dtype, 1, side, 0}, {dtype, side, 1, 0}};
-    call.a = matrices[0].data(), call.b = matrices[1].data(), call.d = matrices[2].data();
+    call.a = matrices[0].data();
+    call.b = matrices[1].data();
+    call.d = matrices[2].data();
     const auto plan = cuda::choose(call, 0, facts_.multiprocessors);
     const double work = 2.0 * side * side * side;
     const auto product = [&] { return said(cuda::launch(call, plan, {}, queue_.stream())); };

@@ -77,7 +77,9 @@ TEST_F(Probe, TellsItsProgressAndStopsWhenAsked) {
   int calls = 0, last = 0, of = 0;
   quick.progress = [&](const ProbeProgress& progress) {
     EXPECT_EQ(progress.done, calls);
-    ++calls, last = progress.done, of = progress.of;
+    ++calls;
+    last = progress.done;
+    of = progress.of;
     return calls < 3;
   };
   const Result<ProbeReport> report = probe(quick);
@@ -110,7 +112,8 @@ TEST_F(Probe, LeavesNothingWhereTheFileCannotBePut) {
 TEST(ProbeBuffer, IsSeveralCachesAndAtMostHalfOfWhatIsAvailable) {
   constexpr double mib = 1 << 20;
   SystemFacts facts;
-  facts.last_level_bytes = 32 * mib, facts.memory_bytes = 8192 * mib;
+  facts.last_level_bytes = 32 * mib;
+  facts.memory_bytes = 8192 * mib;
   EXPECT_EQ(probe_buffer_bytes({}, facts, std::nullopt), 256u << 20);
   EXPECT_EQ(probe_buffer_bytes({}, facts, std::int64_t{100} << 20), 50u << 20);
   EXPECT_EQ(probe_buffer_bytes({}, facts, 0), 2u << 20);

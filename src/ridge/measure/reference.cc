@@ -25,12 +25,20 @@ constexpr double nodes_affordable = 2e7;  // about a second's work
 
 double roundoff(DType dtype) {
   if (info(dtype).integer) return 0;  // what they store are integers already
-  return dtype == DType::bf16 ? 0x1p-8 : dtype == DType::f16 ? 0x1p-11 : u;
+  if (dtype == DType::bf16) return 0x1p-8;
+  if (dtype == DType::f16) return 0x1p-11;
+  return u;
 }
-double subnormal_error(DType dtype) { return info(dtype).integer ? 0 : dtype == DType::f16 ? 0x1p-25 : smallest; }
+double subnormal_error(DType dtype) {
+  if (info(dtype).integer) return 0;
+  if (dtype == DType::f16) return 0x1p-25;
+  return smallest;
+}
 // From this size on a value rounds to infinity: the largest number and half a step.
 double overflow(DType dtype) {
-  return dtype == DType::f16 ? 65520.0 : dtype == DType::bf16 ? 0x1.FFp127 : 0x1.FFFFFFp127;
+  if (dtype == DType::f16) return 65520.0;
+  if (dtype == DType::bf16) return 0x1.FFp127;
+  return 0x1.FFFFFFp127;
 }
 
 // Offsets of one operand: where a result's element begins, and how far each step of the sum moves.

@@ -332,9 +332,10 @@ class Runner {
   // ops/fused/cuda.h says how exact a gelu behind a device's product is, ops/gated/cuda.h how the gated
   // layer's.
   GeluSlack gelu_of(int group) const {
+    if (!options_.cuda) return {};
     for (const Step& step : plan_.steps)
       if (const auto* fused = std::get_if<ops::FusedMatmul>(&step.kernel); fused && step.group == group)
-        return options_.cuda ? GeluSlack{0x1p-22, fused->second ? std::exp2(-12.5) : 0, false} : GeluSlack{};
+        return {0x1p-22, fused->second ? std::exp2(-12.5) : 0, false};
     return {};
   }
   const Statement& statement(int i) const { return program_.statements[static_cast<std::size_t>(i)]; }

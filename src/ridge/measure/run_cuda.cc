@@ -101,7 +101,8 @@ class DeviceRun {
     if (!facts) return facts.error();
     const auto carrier = Carrier::make(steps->queue());
     if (!carrier) return carrier.error();
-    out_.notes.name = facts->name, out_.notes.driver = facts->driver;
+    out_.notes.name = facts->name;
+    out_.notes.driver = facts->driver;
     if (const Status measured = carrier->rates(out_.notes); !measured) return measured;
     say(0.1, "carrying the inputs to the device");
     for (std::size_t i = 0; i < arrays.size(); ++i) {
@@ -150,7 +151,9 @@ class DeviceRun {
   void note_clock(std::optional<double>& hz) {
     const auto clocks = device_clocks();
     if (!clocks) return;
-    hz = clocks->sm_hz, out_.clocks.most_hz = clocks->most_sm_hz, out_.clocks.power_w = clocks->power_w;
+    hz = clocks->sm_hz;
+    out_.clocks.most_hz = clocks->most_sm_hz;
+    out_.clocks.power_w = clocks->power_w;
     for (const std::string& why : clocks->slowed_by)
       if (std::find(out_.clocks.slowed_by.begin(), out_.clocks.slowed_by.end(), why) == out_.clocks.slowed_by.end())
         out_.clocks.slowed_by.push_back(why);
@@ -177,7 +180,10 @@ class DeviceRun {
       Bindings doubled = explanation_.dims;
       doubled[dim] = 2 * value;
       const auto then = bound(kernel, doubled);
-      if (then && *then > most) most = *then, best = dim;
+      if (then && *then > most) {
+        most = *then;
+        best = dim;
+      }
     }
     return best;
   }

@@ -86,7 +86,8 @@ TEST(StackPlan, IsThatOfTwoMatrices) {
       ASSERT_TRUE(explanation.ok()) << explanation.error().text();
       auto planned = predict(*program, *explanation);
       ASSERT_TRUE(planned.ok()) << planned.error().text();
-      plans.push_back(*std::move(planned)), explanations.push_back(*explanation);
+      plans.push_back(*std::move(planned));
+      explanations.push_back(*explanation);
     }
     ASSERT_EQ(plans[0].kernels.size(), 1u) << on;
     EXPECT_EQ(plans[1].kernels.size(), 1u);

@@ -38,7 +38,9 @@ class Tuner {
  public:
   explicit Tuner(const cuda::MatmulCall& call) : call_(call) {
     const ops::MatmulProblem& p = call.problem;
-    add(call.a, p.a, p.m, p.k), add(call.b, p.b, p.k, p.n), add(call.d, p.d, p.m, p.n);
+    add(call.a, p.a, p.m, p.k);
+    add(call.b, p.b, p.k, p.n);
+    add(call.d, p.d, p.m, p.n);
     for (const cuda::EpilogueOperand* x : operands(call.epilogue))
       if (x->data) add(x->data, {x->dtype, x->row_stride, x->col_stride, x->batch_stride}, p.m, p.n);
     for (Place& x : places_) {
@@ -137,7 +139,9 @@ class Tuner {
 
   Status launch(const cuda::MatmulPlan& plan, std::int64_t set) const {
     cuda::MatmulCall call = call_;
-    call.a = at(set, call.a), call.b = at(set, call.b), call.d = at(set, call.d);
+    call.a = at(set, call.a);
+    call.b = at(set, call.b);
+    call.d = at(set, call.d);
     for (cuda::EpilogueOperand* x :
          {&call.epilogue.scale, &call.epilogue.bias, &call.epilogue.gate, &call.epilogue.addend})
       if (x->data) x->data = at(set, x->data);

@@ -28,7 +28,8 @@ class TuneTest : public testing::Test {
                     .a = {DType::bf16, 4096, 1},
                     .b = {DType::bf16, 1, 4096},
                     .d = {DType::bf16, 4096, 1}};
-    call.a = call.b = ops::any_place(), call.d = ops::any_place();
+    call.a = call.b = ops::any_place();
+    call.d = ops::any_place();
     plans = cuda::candidates(call, workspace, 132, 2);
   }
   cuda::TunedChoices kept() const { return {ops::KernelStore(folder_), {"NVIDIA H200", 13000, 132}}; }

@@ -48,7 +48,10 @@ std::optional<std::int64_t> bytes_in(const std::string& path) {  // "48K", "32M"
   std::istringstream text(first_line(path));
   if (!(text >> value) || value <= 0 || value > (std::int64_t{1} << 20)) return std::nullopt;
   text >> unit;
-  return unit == 'K' ? value << 10 : unit == 'M' ? value << 20 : unit == 'G' ? value << 30 : value;
+  if (unit == 'K') return value << 10;
+  if (unit == 'M') return value << 20;
+  if (unit == 'G') return value << 30;
+  return value;
 }
 
 }  // namespace

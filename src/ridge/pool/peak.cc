@@ -10,7 +10,8 @@ namespace {
 const PeakLoops& wide_bf16_peak_loops() {  // bf16 is multiplied as f32
   static const PeakLoops loops = [] {
     PeakLoops x = avx512_bf16_peak_loops();
-    x.bf16_flop = 0, x.bf16 = nullptr;
+    x.bf16_flop = 0;
+    x.bf16 = nullptr;
     return x;
   }();
   return loops;

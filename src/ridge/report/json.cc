@@ -192,9 +192,10 @@ void append_quoted(std::string& out, std::string_view text) {
     while (end < text.size() && text[end] != '\n' && plain(text[end]) == is_plain) ++end;
     if (is_plain)
       out.append(text.substr(at, end - at));
-    else if (text[at] == '\n')
-      out += "\\n", end = at + 1;
-    else {
+    else if (text[at] == '\n') {
+      out += "\\n";
+      end = at + 1;
+    } else {
       const std::string written = Json(text.substr(at, end - at)).dump(-1, ' ', false, Json::error_handler_t::replace);
       out.append(written, 1, written.size() - 2);
     }

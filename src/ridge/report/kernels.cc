@@ -15,8 +15,11 @@ std::string or_dash(const std::optional<int>& value) { return value ? std::to_st
 Json row_json(const MenuEntry& e) {
   Json row{{"name", e.name}, {"row", e.row}, {"target", "sm_90a"}};
   row["tile"] = {{"m", e.m}, {"n", e.n}, {"k", e.k}};
-  row["stages"] = e.stages, row["roles"] = e.roles, row["warpgroups"] = e.groups;
-  row["a_along"] = e.layouts.substr(0, 1), row["b_along"] = e.layouts.substr(1);
+  row["stages"] = e.stages;
+  row["roles"] = e.roles;
+  row["warpgroups"] = e.groups;
+  row["a_along"] = e.layouts.substr(0, 1);
+  row["b_along"] = e.layouts.substr(1);
   row["registers"] = e.registers ? Json(*e.registers) : Json(nullptr);
   row["shared_bytes"] = e.shared_bytes ? Json(*e.shared_bytes) : Json(nullptr);
   return row;
@@ -44,7 +47,8 @@ std::string render_kernels_json(const std::vector<MenuEntry>& menu) {
 
 std::string render_kernel_json(const KernelCode& code) {
   Json row = row_json(code.entry);
-  row["dtype"] = code.dtype, row[code.kind] = code.text;
+  row["dtype"] = code.dtype;
+  row[code.kind] = code.text;
   return Json{{"schema", "ridge.kernels/1"}, {"kernels", Json::array({std::move(row)})}}.dump(2) + "\n";
 }
 

@@ -39,8 +39,10 @@ std::vector<std::string> row(const std::string& op, const OpPlan& p) {
 
 OpPlan total_of(const PlannedProgram& planned) {
   OpPlan total{.predicted_s = planned.predicted_s, .plan = {.kernel = "-"}};
-  for (const OpPlan& op : planned.kernels)
-    total.traffic_bytes += op.traffic_bytes, total.memory_bytes += op.memory_bytes;
+  for (const OpPlan& op : planned.kernels) {
+    total.traffic_bytes += op.traffic_bytes;
+    total.memory_bytes += op.memory_bytes;
+  }
   return total;
 }
 

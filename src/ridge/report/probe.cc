@@ -26,7 +26,9 @@ std::string render_probe_json(const ProbeReport& probe) {
   Json out{{"schema", "ridge.probe/1"}, {"machine", probe.machine.name}, {"title", probe.machine.title}};
   out["measured"] = Json::array();
   for (const ProbeLine& line : probe.lines) {
-    const std::string unit = line.unit == "B/s" ? "bytes_per_s" : line.unit == "s" ? "seconds" : "flops_per_s";
+    std::string unit = "flops_per_s";
+    if (line.unit == "B/s") unit = "bytes_per_s";
+    if (line.unit == "s") unit = "seconds";
     Json row{{"name", line.name}, {"cores", line.cores}};
     row[unit] = {
         {"median", line.rate.median}, {"min", line.rate.min}, {"max", line.rate.max}, {"runs", line.rate.runs}};

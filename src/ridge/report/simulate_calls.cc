@@ -128,8 +128,14 @@ std::string calling_svg(std::span<const CallingReport> sweep, std::string_view t
   constexpr double width = 960, height = 480;
   double low = HUGE_VAL, high = 0, least = HUGE_VAL, most = 0;
   for (const CallingReport& r : sweep) {
-    if (sync_of(r) > 0) low = std::min(low, sync_of(r)), high = std::max(high, sync_of(r));
-    for (const CallingCost& c : r.costs) least = std::min(least, c.seconds), most = std::max(most, c.seconds);
+    if (sync_of(r) > 0) {
+      low = std::min(low, sync_of(r));
+      high = std::max(high, sync_of(r));
+    }
+    for (const CallingCost& c : r.costs) {
+      least = std::min(least, c.seconds);
+      most = std::max(most, c.seconds);
+    }
   }
   std::string out = fmt::format(
       "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0} {1}\" width=\"{0}\" height=\"{1}\" "

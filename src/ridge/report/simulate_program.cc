@@ -15,17 +15,18 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 std::string tiles_text(const MappedPass& p) {
-  std::string out = p.rows.empty() ? "nothing streams: one tile"
-                                   : fmt::format("{} = {} in {} tile{} of {}", p.rows, p.extent, p.tiles,
-                                                 p.tiles == 1 ? "" : "s", p.tile);
+  const char* const plural = p.tiles == 1 ? "" : "s";
+  std::string out = p.rows.empty()
+                        ? "nothing streams: one tile"
+                        : fmt::format("{} = {} in {} tile{} of {}", p.rows, p.extent, p.tiles, plural, p.tile);
   if (!p.inner.empty())
     out += fmt::format(", within each {} tile{} of {} along {}", p.inner_tiles, p.inner_tiles == 1 ? "" : "s",
                        p.inner_tile, p.inner);
-  if (p.weight_bytes > 0)
-    out += fmt::format("; weights {}, {}", engineering(static_cast<double>(p.weight_bytes), "B"),
-                       p.weights_stay ? fmt::format("kept in {} PMUs", p.weight_pmus)
-                       : p.tiles == 1 ? "read as they are used"
-                                      : "read again for every tile");
+  if (p.weight_bytes > 0) {
+    std::string fate = p.tiles == 1 ? "read as they are used" : "read again for every tile";
+    if (p.weights_stay) fate = fmt::format("kept in {} PMUs", p.weight_pmus);
+    out += fmt::format("; weights {}, {}", engineering(static_cast<double>(p.weight_bytes), "B"), fate);
+  }
   if (p.inner_bytes > 0) out += fmt::format("; {} read within", engineering(static_cast<double>(p.inner_bytes), "B"));
   return out + "\n\n";
 }

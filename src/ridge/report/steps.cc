@@ -72,10 +72,10 @@ void count_steps(Steps& steps, const Prediction& p, const Explanation& e) {
     lines.push_back(whole(*p.flops, "FLOP"));
   }
   const bool sum = p.work.text.empty();
-  steps.step(sum                  ? "Work: that of the operations"
-             : p.work.contraction ? "Work: a multiply and an add for each combination of the dimensions"
-                                  : "Work: one for each operation on each element of the result",
-             "FLOPs", lines);
+  const char* title = "Work: one for each operation on each element of the result";
+  if (p.work.contraction) title = "Work: a multiply and an add for each combination of the dimensions";
+  if (sum) title = "Work: that of the operations";
+  steps.step(title, "FLOPs", lines);
   lines = {bytes};
   if (p.work.bytes_in != Polynomial() && p.work.bytes_out != Polynomial())
     lines.push_back(

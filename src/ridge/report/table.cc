@@ -27,8 +27,12 @@ class Rows {
       for (const auto& [key, inner] : value.items()) flatten(name.empty() ? key : name + "." + key, inner);
     else if (value.is_array())
       for (std::size_t i = 0; i < value.size(); ++i) flatten(name + "." + called(value[i], i), value[i]);
-    else if (!value.is_null() || !has_parts(name))
-      cell(name) = value.is_null() ? "" : value.is_string() ? value.get<std::string>() : value.dump();
+    else if (value.is_string())
+      cell(name) = value.get<std::string>();
+    else if (!value.is_null())
+      cell(name) = value.dump();
+    else if (!has_parts(name))
+      cell(name) = "";
   }
   bool has_parts(const std::string& name) const {
     return std::any_of(cells_[0].begin(), cells_[0].end(),

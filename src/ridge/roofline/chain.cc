@@ -71,7 +71,8 @@ void count_statement(const Program& program, const Statement& statement, Counted
     const bool tensor = node.kind == Node::Kind::tensor;
     varies.push_back(tensor || std::any_of(node.arguments.begin(), node.arguments.end(),
                                            [&](int a) { return varies[static_cast<std::size_t>(a)]; }));
-    size.push_back(tensor ? bytes(program.tensors[node.tensor]) : varies.back() ? whole : Polynomial());
+    Polynomial made = varies.back() ? whole : Polynomial();
+    size.push_back(tensor ? bytes(program.tensors[node.tensor]) : made);
     if (node.kind != Node::Kind::call || !varies.back()) continue;
     const std::string name(notation::function_name(node.function));
     if (!counted.functions.contains(name)) counted.order.push_back(name);

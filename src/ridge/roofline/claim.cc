@@ -140,11 +140,11 @@ Verdict quantity_verdict(const Claim& claim, const Quantity& quantity, double tr
   Verdict verdict;
   verdict.truth = fmt::format("{} = {} {}", claim.left, significant(truth, 6), quantity.unit);
   const bool equal = near(claim.number, truth, claim.rounding);
-  verdict.right = claim.relation == "="    ? equal
-                  : claim.relation == ">"  ? truth > claim.number
-                  : claim.relation == ">=" ? truth >= claim.number || equal
-                  : claim.relation == "<"  ? truth < claim.number
-                                           : truth <= claim.number || equal;
+  verdict.right = truth <= claim.number || equal;
+  if (claim.relation == "=") verdict.right = equal;
+  if (claim.relation == ">") verdict.right = truth > claim.number;
+  if (claim.relation == ">=") verdict.right = truth >= claim.number || equal;
+  if (claim.relation == "<") verdict.right = truth < claim.number;
   if (!verdict.right && claim.relation == "=") verdict.slip = quantity_slip(claim, quantity.name, truth, p, dims);
   return verdict;
 }
@@ -231,7 +231,9 @@ Result<Verdict> threshold_verdict(const Explanation& e, const Claim& claim, cons
 const Prediction* operation(const Explanation& e, const std::string& name) {
   for (const Prediction& p : e.ops)
     if (p.work.name == name) return &p;
-  return name == "total" ? &e.total : name == "fused" && e.fused ? &*e.fused : nullptr;
+  if (name == "total") return &e.total;
+  if (name == "fused" && e.fused) return &*e.fused;
+  return nullptr;
 }
 
 Result<Verdict> quantity_or_limiter(const Explanation& e, const Claim& claim, const std::string& what,
@@ -255,9 +257,8 @@ Result<Verdict> quantity_or_limiter(const Explanation& e, const Claim& claim, co
 Result<Verdict> judged(const Explanation& e, const Claim& claim) {
   const std::size_t dot = claim.left.find('.');
   const std::string what = dot == std::string::npos ? claim.left : claim.left.substr(dot + 1);
-  const Prediction* p = dot != std::string::npos ? operation(e, claim.left.substr(0, dot))
-                        : e.ops.size() == 1      ? &e.ops[0]
-                                                 : &e.total;
+  const Prediction* p = e.ops.size() == 1 ? &e.ops[0] : &e.total;
+  if (dot != std::string::npos) p = operation(e, claim.left.substr(0, dot));
   if (!p) return usage_error(fmt::format("the program has no operation '{}'", claim.left.substr(0, dot)));
   std::vector<std::string> words{"limiter"};
   for (const Quantity& quantity : quantities) words.emplace_back(quantity.name);

@@ -112,17 +112,23 @@ class LoopNest {
     });
     for (const int i : below) {
       const Node& n = node(op, i);
-      const int each = n.function == Function::softmax || n.function == Function::layernorm ? 5
-                       : n.function == Function::rmsnorm                                    ? 3
-                                                                                            : 1;
+      int each = 1;
+      if (n.function == Function::rmsnorm) each = 3;
+      if (n.function == Function::softmax || n.function == Function::layernorm) each = 5;
       level(op, n.arguments[0], own(op, n.arguments[0]), each);
     }
   }
 
   bool visit(const Expression& op, int i, const Index& at, std::set<int>& below) {
     const Node& n = node(op, i);
-    if (n.kind == Node::Kind::tensor) return touch(n.tensor, at), true;
-    if (n.kind == Node::Kind::along) return below.insert(i), true;
+    if (n.kind == Node::Kind::tensor) {
+      touch(n.tensor, at);
+      return true;
+    }
+    if (n.kind == Node::Kind::along) {
+      below.insert(i);
+      return true;
+    }
     bool varies = n.kind == Node::Kind::index;
     for (const int argument : n.arguments) varies = visit(op, argument, at, below) || varies;
     if (n.kind == Node::Kind::call && varies) tally_.flops += n.repeat;

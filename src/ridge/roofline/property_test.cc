@@ -66,7 +66,10 @@ class Calculator {
     while (at_ < text_.size() && text_[at_] == ' ') ++at_;
     return at_ < text_.size() ? text_[at_] : '\0';
   }
-  char next() { return peek(), text_[at_++]; }
+  char next() {
+    peek();
+    return text_[at_++];
+  }
   double product() {
     double value = atom();
     while (peek() == '*' || peek() == '/') value = next() == '*' ? value * atom() : value / atom();
@@ -162,10 +165,10 @@ TEST(ThresholdProperty, nothing_is_slower_where_any_rate_is_higher) {
     const Bindings sizes{{"B", random.size(20000)}, {"D", 12 * random.size(2000)}, {"F", 12 * random.size(2000)}};
     const Explanation slow = *explain(program, machine, sizes);
     const int which = random.below(3 + static_cast<int>(machine.peaks.size()) - 1);
-    double& raised = which == 0   ? machine.memory[0].bandwidth->value
-                     : which == 1 ? machine.links[0].bandwidth.value
-                                  : machine.peaks[static_cast<std::size_t>(which - 2)].rate.value;
-    raised *= 1 + static_cast<double>(random.size(1000)) / 100;
+    double* raised = &machine.memory[0].bandwidth->value;
+    if (which == 1) raised = &machine.links[0].bandwidth.value;
+    if (which > 1) raised = &machine.peaks[static_cast<std::size_t>(which - 2)].rate.value;
+    *raised *= 1 + static_cast<double>(random.size(1000)) / 100;
     const Explanation fast = *explain(program, machine, sizes);
     const auto expect_no_slower = [&](const Prediction& now, const Prediction& before) {
       EXPECT_LE(*now.time_lower_s, *before.time_lower_s) << text << " " << now.work.name;
@@ -214,7 +217,10 @@ TEST(ThresholdProperty, approximation_is_the_limit) {
       std::map<std::string, double> sizes(d.sizes.begin(), d.sizes.end());
       for (const std::string& dim : e.dim_names)
         if (t.assuming.find(dim, t.dim.size()) != std::string::npos) sizes[dim] = 1e12;
-      const auto at = [&](const Polynomial& p, double x) { return sizes[t.dim] = x, p.real(sizes); };
+      const auto at = [&](const Polynomial& p, double x) {
+        sizes[t.dim] = x;
+        return p.real(sizes);
+      };
       const double f1 = at(flops, 2) - at(flops, 1), m1 = at(bytes, 2) - at(bytes, 1), m0 = at(bytes, 1) - m1;
       const double r = *e.ops[0].ridge;
       if (1 - r * m1 / f1 < 1e-13) continue;  // doubles cannot tell

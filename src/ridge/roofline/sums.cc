@@ -201,7 +201,8 @@ Result<Explanation> grouped(const Program& program, const Explanation& apart,
       const auto longest = std::max_element(parts.begin(), parts.end(), [](const Prediction& x, const Prediction& y) {
         return x.time_math_s.value_or(0) < y.time_math_s.value_or(0);
       });
-      one->peak = longest->peak, one->ridge = longest->ridge;
+      one->peak = longest->peak;
+      one->ridge = longest->ridge;
     }
     out.ops.push_back(*std::move(one));
   }

@@ -187,7 +187,10 @@ bool solve_symbolically(const Question& q, Threshold& threshold) {
   };
   if (b.f1.zero() || b.m0.zero()) {  // the second roof overtakes as X grows, if it does: else the first is always above
     threshold.relation = Relation::at_most;
-    threshold.condition = b.m0.zero() ? (b.f1.zero() ? "" : greater(b.f1, b.m1, false)) : greater(b.f0, b.m0, true);
+    if (!b.m0.zero())
+      threshold.condition = greater(b.f0, b.m0, true);
+    else if (!b.f1.zero())
+      threshold.condition = greater(b.f1, b.m1, false);
   } else {
     threshold.relation = Relation::at_least;
     if (!b.m1.zero()) threshold.condition = greater(b.f1, b.m1, true);

@@ -34,9 +34,10 @@ std::vector<Word> words_of(std::string_view text) {
       words.back().text += c;
     }
     joined = !space && !brace;
-    if (c == '\n')
-      ++line, column = 1;
-    else if ((static_cast<unsigned char>(c) & 0xc0) != 0x80)
+    if (c == '\n') {
+      ++line;
+      column = 1;
+    } else if ((static_cast<unsigned char>(c) & 0xc0) != 0x80)
       ++column;
   }
   words.push_back({"", line, column});  // the end
@@ -273,15 +274,17 @@ Result<PipeText> parse_pipe(std::string_view text, const std::string& source) { 
 
 Result<PipeReport> run_pipe(const PipeRequest& request) {
   const bool is_text = request.pipe.find('{') != std::string::npos, from_input = request.pipe == "-";
-  auto read =
-      is_text ? Result<std::string>(request.pipe) : read_file(from_input ? "/dev/stdin" : request.pipe, max_text_bytes);
+  const std::string path = from_input ? "/dev/stdin" : request.pipe;
+  auto read = is_text ? Result<std::string>(request.pipe) : read_file(path, max_text_bytes);
   if (!read && read.error().hint.empty() && !from_input) {
     Error error = read.error();
     error.hint = "a pipe is a file, - or the text itself: 'pipelined rows 10 { load a 100  compute b 300 }'";
     return error;
   }
   if (!read) return read.error();
-  auto text = parse_pipe(*read, is_text ? "pipe" : from_input ? "standard input" : request.pipe);
+  std::string where = from_input ? "standard input" : request.pipe;
+  if (is_text) where = "pipe";
+  auto text = parse_pipe(*read, where);
   if (!text) return text.error();
   for (const std::string& one : request.split)
     if (const Status s = split_named(text->pipe, one); !s) return s.error();

@@ -14,7 +14,8 @@ std::vector<float> counting(std::int64_t size) {
 }  // namespace
 
 std::string SystolicRun::mapping_formula() const {
-  const std::string_view streamed = mapping.output_stays ? "K" : mapping.transposed ? "N" : "M";
+  const std::string_view of_output = mapping.transposed ? "N" : "M";
+  const std::string_view streamed = mapping.output_stays ? "K" : of_output;
   return fmt::format("T + {}R + C − 2 = {}, T = {} = {}", mapping.load > 0 ? "2" : "", mapping.fold(), streamed,
                      mapping.t);
 }

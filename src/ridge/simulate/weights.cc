@@ -38,7 +38,9 @@ WeightReport described(const SystolicArray& array, const ProductSize& product, c
   report.shift = static_cast<double>(array.rows);
   report.stream = static_cast<double>(product.m) * static_cast<double>(memory.cycles_per_row);
   const double slowest = std::max({report.stream, report.shift, report.fetch});
-  report.limiter = slowest == report.stream ? "compute" : slowest == report.fetch ? "weights" : "shift";
+  report.limiter = "shift";
+  if (slowest == report.fetch) report.limiter = "weights";
+  if (slowest == report.stream) report.limiter = "compute";
   report.steady_fraction = report.stream / slowest;
   return report;
 }

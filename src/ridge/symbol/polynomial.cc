@@ -23,8 +23,11 @@ Monomial merged(const Monomial& a, const Monomial& b) {
       out.push_back(*x++);
     else if (x == a.end() || y->first < x->first)
       out.push_back(*y++);
-    else
-      out.emplace_back(x->first, x->second + y->second), ++x, ++y;
+    else {
+      out.emplace_back(x->first, x->second + y->second);
+      ++x;
+      ++y;
+    }
   }
   return out;
 }
@@ -282,7 +285,9 @@ std::string Polynomial::text(std::span<const std::string> order) const {
   std::string text;
   for (const auto& [symbols, coefficient] : sorted) {
     const bool negative = coefficient.num() < 0;
-    text += text.empty() ? (negative ? "-" : "") : (negative ? " - " : " + ");
+    const char* const first = negative ? "-" : "";
+    const char* const further = negative ? " - " : " + ";
+    text += text.empty() ? first : further;
     text += term_text(symbols, coefficient);
   }
   return text.empty() ? "0" : text;

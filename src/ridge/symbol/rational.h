@@ -65,7 +65,9 @@ class Rational {
       n = -n;
       d = -d;
     }
-    __int128 a = d == 1 ? 1 : n < 0 ? -n : n, b = a == 1 ? 0 : d;
+    __int128 a = n < 0 ? -n : n;
+    if (d == 1) a = 1;
+    __int128 b = a == 1 ? 0 : d;
     while (b != 0) {
       const __int128 r = a % b;
       a = b;

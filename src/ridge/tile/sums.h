@@ -17,7 +17,10 @@ template <class Kernel> constexpr int columns_of() {
 // A function of sums may take a whole tile of them and store what it makes of them itself, as fast as a target can: on
 // a CPU `f.tile(finishing)`, the columns that it folds lying `col.size` apart. `f.operands()` says what it reads and
 // `f.results()` what it stores, for the trace target.
-template <class F> constexpr bool takes_tiles = requires(const F& f) { f.operands(), f.results(); };
+template <class F> constexpr bool takes_tiles = requires(const F& f) {
+  f.operands();
+  f.results();
+};
 
 // f(sum, row, col) of each.
 template <class Sums, class F> struct Mapped {

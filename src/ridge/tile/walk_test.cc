@@ -29,7 +29,8 @@ void expect_whole(const Sizes& sizes, int clusters, int cluster_m = 1, int clust
       EXPECT_TRUE(partials.insert(x.partial + x.piece).second);
       stages += x.last - x.first;
     }
-    least = std::min(least, stages), most = std::max(most, stages);
+    least = std::min(least, stages);
+    most = std::max(most, stages);
   }
   const int high = 64 * cluster_m, wide = 128 * cluster_n, stages = (sizes.k + 63) / 64;
   const int tiles = (sizes.m + high - 1) / high * ((sizes.n + wide - 1) / wide) * sizes.batch * cut.cluster();

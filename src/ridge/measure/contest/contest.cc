@@ -22,7 +22,9 @@ constexpr auto settle =
 // Sums of k terms in f32, then one rounding to the output's format; those of integers are exact.
 double allowed_error(const ContestShape& s) {
   if (s.out == DType::int32) return 0;
-  const double rounding = s.out == DType::bf16 ? 0x1p-8 : s.out == DType::f16 ? 0x1p-11 : 0x1p-24;
+  double rounding = 0x1p-24;
+  if (s.out == DType::bf16) rounding = 0x1p-8;
+  if (s.out == DType::f16) rounding = 0x1p-11;
   return static_cast<double>(s.k + 8) * 0x1p-24 + rounding;
 }
 

@@ -24,9 +24,11 @@ Status read_dtypes(Row& row, ContestShape& shape) {
   if (!dtype || (*dtype != DType::f32 && *dtype != DType::bf16 && *dtype != DType::f16 && *dtype != DType::int8))
     return input_error(fmt::format("expected dtype f32, bf16, f16 or int8, found '{}'", row["dtype"]));
   const bool integers = *dtype == DType::int8;
-  const auto out = row.contains("out") ? dtype_from(row["out"]) : integers ? DType::int32 : DType::f32;
-  if (!out || (integers ? *out != DType::int32 : *out != DType::f32 && *out != *dtype)) {
-    const std::string_view may = integers ? "int32" : *dtype == DType::f32 ? "f32" : "f32 or ";
+  const std::optional<DType> sums = integers ? DType::int32 : DType::f32;
+  const auto out = row.contains("out") ? dtype_from(row["out"]) : sums;
+  if (!out || (*out != sums && (integers || *out != *dtype))) {
+    const std::string_view of_floats = *dtype == DType::f32 ? "f32" : "f32 or ";
+    const std::string_view may = integers ? "int32" : of_floats;
     return input_error(fmt::format("expected out {}{} of {} operands, found '{}'", may,
                                    may.ends_with(' ') ? name(*dtype) : "", name(*dtype), row["out"]));
   }
@@ -74,7 +76,9 @@ Result<ContestShape> shape_of(Row row, Contested where) {
 ops::MatmulProblem ContestShape::problem() const {
   const bool ta = op == "tn" || op == "tt", tb = op == "linear" || op == "nt" || op == "tt";
   ops::MatmulProblem p;
-  p.m = m, p.n = n, p.k = k;
+  p.m = m;
+  p.n = n;
+  p.k = k;
   p.a = {.dtype = dtype, .row_stride = ta ? 1 : k, .col_stride = ta ? m : 1};
   p.b = {.dtype = weights.value_or(dtype), .row_stride = tb ? 1 : n, .col_stride = tb ? k : 1};
   p.d = {.dtype = out, .row_stride = n, .col_stride = 1};

@@ -15,7 +15,8 @@ namespace {
 
 Machine toy() {
   Machine machine;
-  machine.name = "toy", machine.title = "A toy";
+  machine.name = "toy";
+  machine.title = "A toy";
   Sourced peak;
   peak.value = 1e12;
   machine.peaks.push_back({Unit::vector, DType::f32, peak});

@@ -97,7 +97,10 @@ class Bout {
   // take a millisecond until it works at full speed.
   double seconds(int calls, int threads) const {
     constexpr double warm = 2e-3;
-    if (threads > 1) call_(), spread_threads();
+    if (threads > 1) {
+      call_();
+      spread_threads();
+    }
     for (const Timer since; since.seconds() < warm;) call_();
     const Timer timer(threads == 1 ? Clock::thread : Clock::wall);
     for (int i = 0; i < calls; ++i) call_();
@@ -205,7 +208,10 @@ Contestant::Contestant(Contestant&& other) noexcept
 
 Contestant::~Contestant() {
   // The child's read ends, and with it the child. Closing alone would not do: later children hold copies of this end.
-  if (socket_ >= 0) shutdown(socket_, SHUT_RDWR), close(socket_);
+  if (socket_ >= 0) {
+    shutdown(socket_, SHUT_RDWR);
+    close(socket_);
+  }
   if (child_ > 0) waitpid(child_, nullptr, 0);
 }
 

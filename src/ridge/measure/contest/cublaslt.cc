@@ -43,7 +43,8 @@ struct CublasLt::Library {
 
   std::string find_all() {  // the first that is missing
     std::string missing;
-    find(create, "cublasLtCreate", missing), find(version, "cublasLtGetVersion", missing);
+    find(create, "cublasLtCreate", missing);
+    find(version, "cublasLtGetVersion", missing);
     find(product_create, "cublasLtMatmulDescCreate", missing);
     find(product_set, "cublasLtMatmulDescSetAttribute", missing);
     find(product_destroy, "cublasLtMatmulDescDestroy", missing);
@@ -52,7 +53,8 @@ struct CublasLt::Library {
     find(preference_create, "cublasLtMatmulPreferenceCreate", missing);
     find(preference_set, "cublasLtMatmulPreferenceSetAttribute", missing);
     find(preference_destroy, "cublasLtMatmulPreferenceDestroy", missing);
-    find(heuristic, "cublasLtMatmulAlgoGetHeuristic", missing), find(matmul, "cublasLtMatmul", missing);
+    find(heuristic, "cublasLtMatmulAlgoGetHeuristic", missing);
+    find(matmul, "cublasLtMatmul", missing);
     return missing;
   }
 
@@ -70,7 +72,11 @@ struct CublasLt::Library {
 namespace {
 constexpr int real_32f = 0, real_16bf = 14, real_16f = 2, compute_32f = 68;
 constexpr int transpose_a = 3, transpose_b = 4, most_workspace = 1;
-int type_of(DType x) { return x == DType::f32 ? real_32f : x == DType::bf16 ? real_16bf : real_16f; }
+int type_of(DType x) {
+  if (x == DType::f32) return real_32f;
+  if (x == DType::bf16) return real_16bf;
+  return real_16f;
+}
 }  // namespace
 
 CublasLt::CublasLt(std::unique_ptr<Library> library) : library_(std::move(library)) {}

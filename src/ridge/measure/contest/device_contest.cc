@@ -107,7 +107,9 @@ class Session {
       if (const Status filled = queue_.fill_normal(pool(), s.dtype, pool_bytes / 2, 1); !filled) return filled;
       filled_ = s.dtype;
     }
-    a_ = padded(s.m * s.k * 2), b_ = padded(s.n * s.k * 2), d_ = padded(s.m * s.n * bits(s.out) / 8);
+    a_ = padded(s.m * s.k * 2);
+    b_ = padded(s.n * s.k * 2);
+    d_ = padded(s.m * s.n * bits(s.out) / 8);
     sets_ = std::max<std::int64_t>(
         1, std::min({cold_bytes / (a_ + b_ + d_) + 1, pool_bytes / (a_ + b_), output_bytes / d_, std::int64_t{512}}));
     const double estimate = std::max(s.flops() / 7e14, static_cast<double>(a_ + b_ + d_) / 4e12) + 3e-6;
@@ -115,14 +117,17 @@ class Session {
     launches_ = std::max(launches_, std::min<std::int64_t>(sets_, 64));
     call_ = {};
     call_.problem = s.problem();
-    call_.a = pool(), call_.b = pool() + a_, call_.d = outputs();
+    call_.a = pool();
+    call_.b = pool() + a_;
+    call_.d = outputs();
     call_.constant_b = s.op != "tn";  // weights, unless both are activations (a layer's weight gradient)
     if (const auto refusal = cuda::refuse(call_)) return input_error(s.text() + ": " + *refusal);
     plan_ = cuda::choose(call_, static_cast<std::size_t>(workspace_bytes), cuda::multiprocessors());
     product_ = {s.m, s.n, s.k, s.op == "tn" || s.op == "tt", s.op != "nn" && s.op != "tn", s.dtype, s.out};
     const auto found = lt_.prepare(product_, static_cast<std::size_t>(their_workspace_bytes));
     if (!found) return found.error();
-    found_ = *found, worst_ = 0;
+    found_ = *found;
+    worst_ = 0;
     return Done{};
   }
 
@@ -132,7 +137,9 @@ class Session {
       return absent_error("cuBLASLt refused its own heuristic");
     }
     cuda::MatmulCall call = call_;
-    call.a = a, call.b = a + a_, call.d = d;
+    call.a = a;
+    call.b = a + a_;
+    call.d = d;
     const cuda::Workspace w{workspace(), static_cast<std::size_t>(workspace_bytes), true};
     return said(cuda::launch(call, heuristic == tuned ? tuned_ : plan_, w, queue_.stream()));
   }
@@ -252,8 +259,11 @@ class Session {
     const std::size_t theirs = all.size() - 1 - (row.tuned.empty() ? 0 : 1);
     if (theirs > 0) {
       const Runner &first = all[0], &best = all[theirs - 1];
-      row.first = statistics(first.seconds), row.best = statistics(best.seconds), row.best_heuristic = best.heuristic;
-      row.ratio = ratio(best.seconds, mine), row.ratio_first = ratio(first.seconds, mine);
+      row.first = statistics(first.seconds);
+      row.best = statistics(best.seconds);
+      row.best_heuristic = best.heuristic;
+      row.ratio = ratio(best.seconds, mine);
+      row.ratio_first = ratio(first.seconds, mine);
       if (!row.tuned.empty()) row.tuned_ratio = ratio(best.seconds, all[theirs].seconds);
     }
     return row;
@@ -280,19 +290,25 @@ DeviceContestClass summary(const std::string& name, const std::vector<const Devi
   for (const DeviceContestRow* row : rows) {
     out.wrong += row->right ? 0 : 1;
     out.prediction_error += std::fabs(row->plan.predicted_s / row->ours.median - 1) / static_cast<double>(rows.size());
-    if (row->per_cycle() > 0) per_cycle += std::log(row->per_cycle()), ++known;
+    if (row->per_cycle() > 0) {
+      per_cycle += std::log(row->per_cycle());
+      ++known;
+    }
     if (!(row->ratio > 0)) continue;
     ratios.push_back(row->ratio);
-    sum += std::log(row->ratio), firsts += std::log(row->ratio_first);
+    sum += std::log(row->ratio);
+    firsts += std::log(row->ratio_first);
     if (row->tuned_ratio > 0) tuned_sum += std::log(row->tuned_ratio);
   }
   if (known > 0) out.per_cycle = std::exp(per_cycle / known);
   if (ratios.empty()) return out;
   std::sort(ratios.begin(), ratios.end());
   const double n = static_cast<double>(ratios.size());
-  out.geometric_mean = std::exp(sum / n), out.geometric_mean_first = std::exp(firsts / n);
+  out.geometric_mean = std::exp(sum / n);
+  out.geometric_mean_first = std::exp(firsts / n);
   if (tuned_sum != 0) out.tuned = std::exp(tuned_sum / n);
-  out.worst = ratios.front(), out.percentile_5 = ratios[ratios.size() / 20];
+  out.worst = ratios.front();
+  out.percentile_5 = ratios[ratios.size() / 20];
   return out;
 }
 

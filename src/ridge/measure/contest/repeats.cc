@@ -74,7 +74,8 @@ class OnCpu {
  public:
   static Result<OnCpu> make(std::int64_t elements, int threads) {
     OnCpu out;
-    out.threads_ = threads, out.each_ = elements / threads / 1024 * 1024;
+    out.threads_ = threads;
+    out.each_ = elements / threads / 1024 * 1024;
     for (std::size_t i = 0; i < 3; ++i) {
       out.arrays_[i] = ArrayStorage::make(DType::f32, elements);
       if (!out.arrays_[i])
@@ -199,7 +200,9 @@ Status add_predictions(RepeatsPoint& point, const Machine& machine, std::int64_t
 
 template <class Place> Status play(const Place& place, int rounds, RepeatsPoint& point) {
   const double n = static_cast<double>(place.elements());
-  point.flops = n * point.repeats, point.fused.bytes = 8 * n, point.unfused.bytes = 8 * n * point.repeats;
+  point.flops = n * point.repeats;
+  point.fused.bytes = 8 * n;
+  point.unfused.bytes = 8 * n * point.repeats;
   std::vector<double> fused, unfused;
   for (int round = 0; round < rounds; ++round)
     for (const int turn : {0, 1}) {
@@ -216,7 +219,8 @@ template <class Place> Status play(const Place& place, int rounds, RepeatsPoint&
       if (ends)
         if (const Status ok = place.check(point.repeats, way.error); !ok) return ok;
     }
-  point.fused.time = statistics(fused), point.unfused.time = statistics(unfused);
+  point.fused.time = statistics(fused);
+  point.unfused.time = statistics(unfused);
   return Done{};
 }
 
@@ -240,7 +244,9 @@ Status on_device(const RepeatsOptions& options, Repeats& out) {
   out.machine = *std::move(machine);
   const auto facts = cuda::device_facts();
   if (!facts) return facts.error();
-  out.driver = facts->driver, out.kernels = "sm_90a", out.note = cuda::interpreted().value_or("");
+  out.driver = facts->driver;
+  out.kernels = "sm_90a";
+  out.note = cuda::interpreted().value_or("");
   const auto place = OnDevice::make(options.elements > 0 ? options.elements : std::int64_t{1} << 28);
   if (!place) return place.error();
   const Status played = play_all(*place, options.most > 0 ? options.most : 1024, options, out);
@@ -249,7 +255,8 @@ Status on_device(const RepeatsOptions& options, Repeats& out) {
 }
 
 Status on_cpu(const RepeatsOptions& options, Repeats& out) {
-  out.threads = options.threads > 0 ? options.threads : usable_cores(), out.kernels = name(tile::cpu::isa());
+  out.threads = options.threads > 0 ? options.threads : usable_cores();
+  out.kernels = name(tile::cpu::isa());
   auto machine = find_machine("cpu");
   if (!machine) return machine.error();
   out.machine = seen_with_threads(*std::move(machine), out.threads);

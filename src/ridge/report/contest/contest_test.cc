@@ -14,7 +14,10 @@ Contest one_row() {
   ContestRow row{.shape = {"nn", DType::f32, DType::f32, 10, 10, 10}};
   row.times = {{"ridge", true, {1e-6, 1e-6, 2e-6, 3}, 2e9, 1e-8}, {"openblas", true, {2e-6, 2e-6, 3e-6, 3}, 1e9, 1e-8}};
   row.best = "openblas";
-  row.ratio = 2, row.ratio_low = 1.5, row.ratio_high = 2.5, row.fraction_of_peak = 0.5;
+  row.ratio = 2;
+  row.ratio_low = 1.5;
+  row.ratio_high = 2.5;
+  row.fraction_of_peak = 0.5;
   contest.rows.push_back(row);
   return contest;
 }

@@ -41,23 +41,28 @@ Json plan_json(const ops::cuda::MatmulPlan& plan) {
 Json row_json(const DeviceContestRow& row) {
   const ContestShape& s = row.shape;
   Json out{{"op", s.op}, {"dtype", name(s.dtype)}, {"out", name(s.out)}, {"m", s.m}, {"n", s.n}, {"k", s.k}};
-  out["ours_s"] = times(row.ours), out["first_s"] = times(row.first), out["best_s"] = times(row.best);
+  out["ours_s"] = times(row.ours);
+  out["first_s"] = times(row.first);
+  out["best_s"] = times(row.best);
   out["best_heuristic"] = row.best_heuristic;
-  out["ratio"] = row.ratio, out["ratio_first"] = row.ratio_first;
+  out["ratio"] = row.ratio;
+  out["ratio_first"] = row.ratio_first;
   out["predicted_s"] = row.plan.predicted_s;
   out["plan"] = plan_json(row.plan);
   if (!row.tuned.empty()) {
     out["tuned_ratio"] = row.tuned_ratio;
     for (const TunedPlan& each : row.tuned) {
       Json json = plan_json(each.plan);
-      json["predicted_s"] = each.plan.predicted_s, json["measured_s"] = each.seconds;
+      json["predicted_s"] = each.plan.predicted_s;
+      json["measured_s"] = each.seconds;
       out["tuned"].push_back(std::move(json));
     }
   }
   out["sm_hz"] = row.sm_hz > 0 ? Json(row.sm_hz) : Json(nullptr);
   out["flops_per_cycle"] = row.flops_per_cycle > 0 ? Json(row.flops_per_cycle) : Json(nullptr);
   out["per_cycle"] = row.per_cycle() > 0 ? Json(row.per_cycle()) : Json(nullptr);
-  out["right"] = row.right, out["worst_error"] = row.worst_error;
+  out["right"] = row.right;
+  out["worst_error"] = row.worst_error;
   return out;
 }
 
@@ -108,7 +113,8 @@ std::string device_contest_text(const DeviceContest& contest) {
 
 std::string device_contest_json(const DeviceContest& contest) {
   Json out{{"schema", "ridge.device_contest/1"}, {"version", version()}, {"commit", commit()}, {"day", today()}};
-  out["device"] = contest.device, out["driver"] = contest.driver;
+  out["device"] = contest.device;
+  out["driver"] = contest.driver;
   out["baseline"] = {{"library", "cuBLASLt"}, {"version", cublas_version(contest.baseline_version)}, {"heuristics", 8}};
   out["rounds"] = contest.rounds;
   out["clocks"] = {{"before", clocks_json(contest.before)}, {"after", clocks_json(contest.after)}};

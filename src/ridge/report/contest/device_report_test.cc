@@ -21,8 +21,13 @@ Report on_device() {
   OpMeasurement op;
   op.time = {2e-6, 1.9e-6, 2.1e-6, 10};
   op.regime = Regime{"D", 1.9e-6, 2e-6, 2.2e-6, 1.8e-6, Limiter::overhead};
-  m.ops = {op}, m.total = op, m.total.regime.reset();
-  m.clocks.before_hz = 1.5e9, m.clocks.after_hz = 1.9e9, m.clocks.most_hz = 1.98e9, m.clocks.power_w = 312;
+  m.ops = {op};
+  m.total = op;
+  m.total.regime.reset();
+  m.clocks.before_hz = 1.5e9;
+  m.clocks.after_hz = 1.9e9;
+  m.clocks.most_hz = 1.98e9;
+  m.clocks.power_w = 312;
   m.clocks.slowed_by = {"power limit"};
   m.device = DeviceNotes{"NVIDIA H200", 13000, 6e-6, 5e10, 4e10, 100'000'000, 8'000'000};
   report.measured = m;
@@ -83,13 +88,17 @@ TEST(DeviceReport, SaysWhatTuningGained) {
   const auto json = nlohmann::json::parse(render_json(report))["ops"][0]["tuned"][0];
   EXPECT_EQ(json.dump(), R"({"candidates":8,"is_model":false,"kernel":"sm90_128x64x64_pingpong","measured_now":true,)"
                          R"("model_s":1.5e-05,"split":2,"tuned_s":1.25e-05})");
-  tuned.now = false, tuned.is_model = true, tuned.pieces = 1, tuned.model_seconds = tuned.seconds;
+  tuned.now = false;
+  tuned.is_model = true;
+  tuned.pieces = 1;
+  tuned.model_seconds = tuned.seconds;
   EXPECT_EQ(
       line(tuned).find(
           "Z: tuned earlier: none of 8 gains 2 % on the model's choice, sm90_128x64x64_pingpong, 12.50 us\nchecked"),
       0U)
       << line(tuned);
-  tuned.candidates = 0, tuned.remark = "the tuned choice 0a is ignored: it is damaged";
+  tuned.candidates = 0;
+  tuned.remark = "the tuned choice 0a is ignored: it is damaged";
   EXPECT_EQ(line(tuned).find("Z: the tuned choice 0a is ignored: it is damaged; --tune measures anew\nchecked"), 0U)
       << line(tuned);
   const auto unknown = nlohmann::json::parse(render_json(report))["ops"][0]["tuned"][0];
@@ -100,10 +109,17 @@ TEST(DeviceReport, SaysWhatTuningGained) {
 TEST(DeviceStreamReport, PutsEachKernelBesideTheCopy) {
   DeviceStream contest{.device = "NVIDIA H200", .day = "2026-01-02", .driver = 13000, .elements = 1000, .rounds = 3};
   DeviceStreamRow chain, rows;
-  chain.what = {"cos_16", DType::f32}, chain.bytes = 8e9, chain.ours = {4e-3, 3e-3, 5e-3, 3};
-  chain.copy = {2e-3, 2e-3, 2e-3, 3}, chain.ratio = 0.5, chain.low = 0.4, chain.high = 0.625;
-  rows = chain, rows.what = {"softmax", DType::bf16, 4096};
-  contest.rows = {chain, rows}, contest.note = "NVRTC was not found";
+  chain.what = {"cos_16", DType::f32};
+  chain.bytes = 8e9;
+  chain.ours = {4e-3, 3e-3, 5e-3, 3};
+  chain.copy = {2e-3, 2e-3, 2e-3, 3};
+  chain.ratio = 0.5;
+  chain.low = 0.4;
+  chain.high = 0.625;
+  rows = chain;
+  rows.what = {"softmax", DType::bf16, 4096};
+  contest.rows = {chain, rows};
+  contest.note = "NVRTC was not found";
   EXPECT_EQ(device_stream_text(contest),
             "kernel      dtype   columns    ridge     copy   ratio     low   high    bar\n"
             "cos_16      f32           -     2000     4000   0.500   0.400  0.625      -\n"
@@ -119,11 +135,13 @@ TEST(DeviceStreamReport, PutsEachKernelBesideTheCopy) {
 
 TEST(PlanReport, ListsWinnersAndLosers) {
   Report report = on_device();
-  report.verb = "explain", report.measured.reset();
+  report.verb = "explain";
+  report.measured.reset();
   OpPlan op;
   op.predicted_s = {1e-6, 2e-6, 3e-6};
   op.plan = {"sm90_64x64x64_single", 64, 64, 64, 8, 2, 1, k_cut(tile::Cuts::gathered)};
-  op.traffic_bytes = 4000, op.memory_bytes = 3000;
+  op.traffic_bytes = 4000;
+  op.memory_bytes = 3000;
   op.losers = {{{"sm90_128x64x64_pingpong", 128, 64, 64, 8, 1, 1}, 2.5e-6, "loads more"}};
   report.planned = PlannedProgram{{}, {op}, {0}, op.predicted_s};
   report.planned->fusion.groups = {Group{.statements = {0}, .results = {0}}};
@@ -161,7 +179,9 @@ TEST(PlanReport, ListsWinnersAndLosers) {
 TEST(DeviceContestReport, ShowsAWrongRow) {
   DeviceContest contest{.device = "NVIDIA H200", .driver = 13000, .baseline_version = 130100, .rounds = 9};
   DeviceContestRow row{.shape = {.op = "linear", .dtype = DType::bf16, .out = DType::bf16, .m = 64, .n = 64, .k = 64}};
-  row.ours = {2e-6, 2e-6, 2e-6, 9}, row.first = row.best = {3e-6, 3e-6, 3e-6, 9}, row.ratio = row.ratio_first = 1.5;
+  row.ours = {2e-6, 2e-6, 2e-6, 9};
+  row.first = row.best = {3e-6, 3e-6, 3e-6, 9};
+  row.ratio = row.ratio_first = 1.5;
   contest.rows = {row};
   const std::string text = device_contest_text(contest);
   EXPECT_NE(text.find("WRONG"), std::string::npos);
@@ -179,9 +199,13 @@ TEST(DeviceContestReport, SaysWhatEachCycleDid) {
   DeviceContest contest{.device = "NVIDIA H200", .driver = 13000, .baseline_version = 130100, .rounds = 5};
   DeviceContestRow row{
       .shape = {.op = "linear", .dtype = DType::bf16, .out = DType::bf16, .m = 4096, .n = 4096, .k = 4096}};
-  row.ours = {200e-6, 200e-6, 200e-6, 5}, row.first = row.best = {210e-6, 210e-6, 210e-6, 5};
-  row.ratio = row.ratio_first = 1.05, row.right = true, row.plan.predicted_s = 200e-6;
-  row.sm_hz = 1.4e9, row.flops_per_cycle = 132 * 4096;
+  row.ours = {200e-6, 200e-6, 200e-6, 5};
+  row.first = row.best = {210e-6, 210e-6, 210e-6, 5};
+  row.ratio = row.ratio_first = 1.05;
+  row.right = true;
+  row.plan.predicted_s = 200e-6;
+  row.sm_hz = 1.4e9;
+  row.flops_per_cycle = 132 * 4096;
   contest.rows = {row, row};
   contest.rows[1].sm_hz = 0;  // no NVML
   const double expected = 2 * std::pow(4096.0, 3) / (200e-6 * 1.4e9 * 132 * 4096);

@@ -43,7 +43,10 @@ std::string drawn(const Repeats& r, const Panel& what, const Box& plot) {
   double low = HUGE_VAL, high = 0;
   const auto value = [&](const Series& s, const RepeatsPoint& p) { return what.value(p, p.*s.way, s.seconds(p)); };
   for (const Series& s : all_series)
-    for (const RepeatsPoint& p : r.points) low = std::min(low, value(s, p)), high = std::max(high, value(s, p));
+    for (const RepeatsPoint& p : r.points) {
+      low = std::min(low, value(s, p));
+      high = std::max(high, value(s, p));
+    }
   const double last = r.points.back().repeats;
   const Scale x{-0.1, std::log10(std::max(last, 2.0)) + 0.1, plot.left, plot.right};
   const Scale y{std::log10(low / 1.5), std::log10(high * 1.5), plot.bottom, plot.top};

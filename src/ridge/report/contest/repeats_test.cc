@@ -10,7 +10,10 @@ namespace {
 
 Repeats made_up() {
   Repeats out{.machine = *find_machine("h200"), .day = "2026-01-02", .kernels = "sm_90a"};
-  out.driver = 13000, out.rounds = 3, out.elements = 1'000'000, out.allowed_error = 4e-6;
+  out.driver = 13000;
+  out.rounds = 3;
+  out.elements = 1'000'000;
+  out.allowed_error = 4e-6;
   for (const int repeats : {1, 4}) {
     RepeatsPoint p{.repeats = repeats, .flops = 1e6 * repeats};
     p.fused = {.time = {2e-6, 1e-6, 3e-6, 3}, .predicted = {1e-6, 2.5e-6, 4e-6}, .bytes = 8e6, .error = 1e-7};

@@ -27,7 +27,8 @@ constexpr std::array<Colour, series_colours> colours{{{"#0072b2", "#4fa8e0"},
 std::string curve_styles(std::string_view on_light, std::string_view on_dark) {
   std::string light = ".curve{fill:none;stroke-width:2.5;stroke-linejoin:round}\n.dot{stroke-width:2;fill:#ffffff}\n";
   std::string dark = ".dot{fill:#0d1117}\n";
-  light += on_light, dark += on_dark;
+  light += on_light;
+  dark += on_dark;
   for (std::size_t i = 0; i < colours.size(); ++i)
     for (auto& [to, colour] : {std::pair{&light, colours[i].on_light}, {&dark, colours[i].on_dark}})
       *to += fmt::format(".s{0}{{stroke:{1}}}\n.n{0}{{fill:{1}}}\n", i, colour);

@@ -131,7 +131,9 @@ class Placer {
         const double angle = (turn % 2 ? 1 : -1) * ((turn + 1) / 2) * 3.14159265358979 / 8;
         const Point middle{from.x + distance * std::cos(angle), from.y + distance * std::sin(angle)};
         const double side = std::cos(angle);
-        const double left = side > 0.3 ? middle.x : side < -0.3 ? middle.x - width : middle.x - width / 2;
+        double left = middle.x - width / 2;
+        if (side > 0.3) left = middle.x;
+        if (side < -0.3) left = middle.x - width;
         const Point start{std::round(left), std::round(middle.y + 4 + line_height / 2 * std::sin(angle))};
         const Box box = text_box(start, text, bold);
         if (!take(box)) continue;

@@ -67,7 +67,8 @@ std::string draw_frame(const SystolicRun& run, const ArrayFrame& frame, Point at
 
 std::string frame_legend(const SystolicRun& run, double y) {
   const SystolicMapping& m = run.mapping;
-  const std::string_view held = m.output_stays ? "sum of C, stays" : m.transposed ? "A, stays" : "B (weights), stays";
+  const std::string_view operand = m.transposed ? "A, stays" : "B (weights), stays";
+  const std::string_view held = m.output_stays ? "sum of C, stays" : operand;
   const std::string_view left = m.transposed ? "B, moves right" : "A, moves right";
   const std::string_view down = m.output_stays ? "B, moves down" : "sum, moves down";
   std::string out = draw_cell({"s", "r", "d", true}, {margin, y});
@@ -118,7 +119,8 @@ std::string render_svg(const SystolicRun& run) {
   std::string subtitle =
       fmt::format("{} cycles, {} fold{} of {}", r.cycles, r.folds, r.folds == 1 ? "" : "s", run.mapping_formula());
   if (r.utilization) subtitle += fmt::format(", {:.2f} % busy", 100 * *r.utilization);
-  const std::string_view drawn = r.folds > drawn_folds ? "The first 8 folds" : r.folds == 1 ? "The fold" : "Every fold";
+  const std::string_view all = r.folds == 1 ? "The fold" : "Every fold";
+  const std::string_view drawn = r.folds > drawn_folds ? "The first 8 folds" : all;
   const DrawnTimeline folds = draw_timeline(first_folds(run.task.array, run.task.product, drawn_folds), 68);
   std::string body = text_at("title", {margin, 28}, title) + text_at("soft", {margin, 48}, subtitle) +
                      text_at("soft", {margin, 78}, drawn) + folds.svg;

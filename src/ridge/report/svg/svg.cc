@@ -70,7 +70,11 @@ std::string roofs(const Picture& p) {
 
 // The label's line ends at the nearest point of its box.
 Point nearest_point(const Box& box, Point to) {
-  const auto clamp = [](double v, double low, double high) { return v < low ? low : v > high ? high : v; };
+  const auto clamp = [](double v, double low, double high) {
+    if (v < low) return low;
+    if (v > high) return high;
+    return v;
+  };
   return {clamp(to.x, box.left, box.right), clamp(to.y, box.top, box.bottom)};
 }
 

@@ -117,8 +117,10 @@ std::string render_svg(const Sweep& sweep) {
   double x_low = HUGE_VAL, x_high = 0, y_low = HUGE_VAL, y_high = 0;
   for (const Curve& curve : curves)
     for (const Point& p : curve.points) {
-      x_low = std::min(x_low, p.x), x_high = std::max(x_high, p.x);
-      y_low = std::min(y_low, p.y), y_high = std::max(y_high, p.y);
+      x_low = std::min(x_low, p.x);
+      x_high = std::max(x_high, p.x);
+      y_low = std::min(y_low, p.y);
+      y_high = std::max(y_high, p.y);
     }
   if (y_high <= 0)
     return out + text_at("soft", {plot.left, 90}, "nothing is known: no machine has the peak") + "</svg>\n";

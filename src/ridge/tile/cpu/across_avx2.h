@@ -62,7 +62,10 @@ void across_avx2(const Strip& x, const Unit* a, const T* from, Index blocks, boo
        ...);
     }
     (std::make_integer_sequence<int, passes>{});
-    waiting += rows * across_columns_avx2, b[0] += panel, b[1] += panel, b[2] += panel;
+    waiting += rows * across_columns_avx2;
+    b[0] += panel;
+    b[1] += panel;
+    b[2] += panel;
   }
 }
 
@@ -84,7 +87,8 @@ template <class V, class T> void across_edge(const Strip& x, const Unit* a, cons
                       left > 0 ? widened8<V>(b + s * x.b_stride + from + v, left) : V::zero());
     }
   Strip edge = x;
-  edge.b_stride = across_columns_avx2, edge.sums = static_cast<float*>(x.sums) + from * x.rows;
+  edge.b_stride = across_columns_avx2;
+  edge.sums = static_cast<float*>(x.sums) + from * x.rows;
   across_by_rows<V, float>[static_cast<std::size_t>(x.rows - 1)](edge, a, whole, 1, add);
 }
 
@@ -127,7 +131,8 @@ template <class V, class T> void across_strip(const Strip& x, Index whole) {
       across_by_rows<V, T>[static_cast<std::size_t>(x.rows - 1)](x, a, b, whole, add);
       if (whole * across_columns_avx2 < x.n) across_edge<V, T>(x, a, b, whole * across_columns_avx2, add);
     }
-    a += across_deep_avx2 * x.rows, b += across_deep_avx2 * x.b_stride;
+    a += across_deep_avx2 * x.rows;
+    b += across_deep_avx2 * x.b_stride;
   }
   across_out<V>(x);
 }

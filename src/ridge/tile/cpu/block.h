@@ -32,10 +32,10 @@ template <class V, bool packed> struct Fetching {
         sa(a.from),
         near_a(a.base + (sa << a.shift)),
         near_b(b.base),
-        step_a(a.mask == 0     ? Index{1} << a.shift
-               : V::lanes == 8 ? 0
-                               : a.stride),
-        step_b(b.mask == 0 ? 0 : b.stride) {}
+        step_a(V::lanes == 8 ? 0 : a.stride),
+        step_b(b.mask == 0 ? 0 : b.stride) {
+    if (a.mask == 0) step_a = Index{1} << a.shift;
+  }
   [[gnu::always_inline]] void next() {
     __builtin_prefetch(near_b, 0, 2);
     __builtin_prefetch(near_b + 64, 0, 2);
@@ -46,12 +46,19 @@ template <class V, bool packed> struct Fetching {
   }
   [[gnu::always_inline]] void turn(Index walked) {
     if (V::lanes == 8) return;
-    sa += walked, sb += walked;
-    near_a = line(a, sa), near_b = line(b, sb);
+    sa += walked;
+    sb += walked;
+    near_a = line(a, sa);
+    near_b = line(b, sb);
   }
   [[gnu::always_inline]] void next_panel() {
-    b.base += b.panel, near_b = b.base, sb = 0;
-    if (V::lanes == 8 && near_a >= a.base + a.bytes) near_a = a.base, step_a = 0;
+    b.base += b.panel;
+    near_b = b.base;
+    sb = 0;
+    if (V::lanes == 8 && near_a >= a.base + a.bytes) {
+      near_a = a.base;
+      step_a = 0;
+    }
   }
   [[gnu::always_inline]] static const char* line(const Ahead& x, Index s) {
     return x.base + (s & x.mask) * x.stride + ((s & ~x.mask) << x.shift);
@@ -177,12 +184,18 @@ template <class V, int rows, int vectors, bool packed, bool edge, bool keeping>
     fours -= n;
     for (Index left = n; left > 0; --left) {
       fetching.next();
-      step(0), step(1), step(2), step(3);
+      step(0);
+      step(1);
+      step(2);
+      step(3);
       a.advance(4);
     }
     fetching.turn(n);
   }
-  for (Index k = x.steps % 4; k > 0; --k) step(0), a.advance(1);
+  for (Index k = x.steps % 4; k > 0; --k) {
+    step(0);
+    a.advance(1);
+  }
   const auto finish = [&](auto one) __attribute__((always_inline)) {
     typename V::Sum* at = c;
 #pragma GCC unroll 16
@@ -221,7 +234,9 @@ template <class V, int rows, int vectors, bool packed, bool edge, bool keeping>
     if (!stream) fetch<V, rows, vectors>(c, x.c_stride);
     multiply_panel<V, rows, vectors, packed, edge, keeping>(x, b, keep, c, add, stream, fetching);
     if (--panel <= 0) return;
-    b += panel_units, c += width, fetching.next_panel();
+    b += panel_units;
+    c += width;
+    fetching.next_panel();
     if constexpr (keeping) keep += x.keep_units;
   }
 }

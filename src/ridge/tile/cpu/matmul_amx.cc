@@ -109,7 +109,8 @@ template <DType a, DType b> const Engine* smaller() {
 
 template <class T, class W, class A, class B> constexpr Engine with_few(const Engine* (*few)(), FewRows rows) {
   Engine e = tiles_of<T, W, A, B>();
-  e.for_few = few, e.few = rows;
+  e.for_few = few;
+  e.few = rows;
   return e;
 }
 using I8 = std::int8_t;

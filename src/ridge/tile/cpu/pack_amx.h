@@ -90,7 +90,8 @@ template <class Tag, class T, class W> void pack_steps_along(const Packing& x) {
 // Two whole rows of 32 bf16 make two lines of pairs. Fetched are the rows one chunk of Worker::pack_right further.
 template <class Tag> [[gnu::always_inline]] inline void pack_pair_of_lines(const void* rows, Index stride, Unit* out) {
   const auto* const even = static_cast<const Bf16*>(rows);
-  __builtin_prefetch(even + 32 * stride, 0, 2), __builtin_prefetch(even + 33 * stride, 0, 2);
+  __builtin_prefetch(even + 32 * stride, 0, 2);
+  __builtin_prefetch(even + 33 * stride, 0, 2);
   const __m512i a = _mm512_loadu_si512(even), b = _mm512_loadu_si512(even + stride);
   const __m512i low = pair_places<Tag>(), high = _mm512_add_epi16(low, _mm512_set1_epi16(16));
   _mm512_storeu_si512(out, _mm512_permutex2var_epi16(a, low, b));

@@ -20,11 +20,13 @@ template <class Tag> [[gnu::always_inline]] inline void store_first(float* p, __
   __m128 part = _mm256_castps256_ps128(x);
   if (n & 4) {
     _mm_storeu_ps(p, part);
-    part = _mm256_extractf128_ps(x, 1), p += 4;
+    part = _mm256_extractf128_ps(x, 1);
+    p += 4;
   }
   if (n & 2) {
     _mm_storel_pi(reinterpret_cast<__m64*>(p), part);
-    part = _mm_movehl_ps(part, part), p += 2;
+    part = _mm_movehl_ps(part, part);
+    p += 2;
   }
   if (n & 1) _mm_store_ss(p, part);
 }

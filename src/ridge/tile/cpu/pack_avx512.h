@@ -13,7 +13,9 @@
 namespace ridge::tile::cpu {
 
 template <class Tag> [[gnu::always_inline]] inline __mmask16 first_lanes(Index n) {
-  return n >= 16 ? 0xffff : n <= 0 ? 0 : static_cast<__mmask16>((1u << n) - 1);
+  if (n >= 16) return 0xffff;
+  if (n <= 0) return 0;
+  return static_cast<__mmask16>((1u << n) - 1);
 }
 
 template <class Tag> [[gnu::always_inline]] inline void transpose16(__m512i (&r)[16]) {
@@ -84,7 +86,8 @@ template <class Tag, class W> [[gnu::always_inline]] inline void quads_across(co
     return _mm512_shuffle_epi8(_mm512_permutexvar_epi32(columns, rows), in_turn);
   };
   const __m512i even = two(0), odd = two(2);
-  out[0] = _mm512_unpacklo_epi16(even, odd), out[1] = _mm512_unpackhi_epi16(even, odd);
+  out[0] = _mm512_unpacklo_epi16(even, odd);
+  out[1] = _mm512_unpackhi_epi16(even, odd);
   if constexpr (__is_same(W, std::uint8_t))
     for (__m512i& x : out) x = _mm512_xor_si512(x, _mm512_set1_epi8(-128));
 }

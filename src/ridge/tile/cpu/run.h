@@ -164,7 +164,9 @@ struct Survey : Place {  // hears what a text does
   template <class T, int m, int n, int sharers, class Sum>
   void store(const OutputView<T, m, n>& view, const Accumulator<m, n, sharers, Sum>&, Row, Col) {
     if (!std::is_same_v<T, Sum> || view.col_stride != 1 || view.on_target.write != nullptr) return;
-    plain_output = view.data, row_stride = view.row_stride, batch_stride = view.batch_stride;
+    plain_output = view.data;
+    row_stride = view.row_stride;
+    batch_stride = view.batch_stride;
   }
 };
 
@@ -246,12 +248,14 @@ template <class Kernel> class Run {
       const Col col{column_range(c)};
       if (col.size == 0) continue;
       for (Index ks = 0; ks < s.stages; ++ks) {
-        worker.stage = ks, worker.panels_left = worker.panels;
+        worker.stage = ks;
+        worker.panels_left = worker.panels;
         announce(worker, c, ks, col, workers);
         for (Index i = 0; i < s.row_blocks; ++i) {
           worker.row_block = (first + i) % s.row_blocks;
           const bool last = i + 1 == s.row_blocks;
-          worker.next.row_block = !last ? (first + i + 1) % s.row_blocks : ks + 1 < s.stages ? first : -1;
+          const Index after_last = ks + 1 < s.stages ? first : -1;
+          worker.next.row_block = last ? after_last : (first + i + 1) % s.row_blocks;
           worker.next.stage = last ? ks + 1 : ks;
           item(team, worker, col, ks);
         }

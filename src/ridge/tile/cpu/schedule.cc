@@ -25,12 +25,12 @@ bool choose_thin(const Problem& p, const Operands& o, int threads, Schedule& s) 
   const Engine& e = *o.engine;
   const bool packed = o.right->prepacked != nullptr, along = !packed && o.right->col_stride == 1;
   const bool widened = o.right_bytes * e.per_unit < static_cast<Index>(sizeof(Unit));  // again in every pass
-  const Index most = packed                   ? most_thin_rows
-                     : !along                 ? most_thin_rows_across
-                     : e.most_thin_along != 0 ? e.most_thin_along
-                     : widened                ? most_thin_rows_widened
-                                              : most_thin_rows_along;
-  if (p.m > most || (packed ? e.thin_packed : along ? e.thin_along : e.thin_across) == nullptr) return false;
+  Index most = widened ? most_thin_rows_widened : most_thin_rows_along;
+  if (e.most_thin_along != 0) most = e.most_thin_along;
+  if (!along) most = most_thin_rows_across;
+  if (packed) most = most_thin_rows;
+  const auto in_place = along ? e.thin_along : e.thin_across;
+  if (p.m > most || (packed ? e.thin_packed : in_place) == nullptr) return false;
   const bool in_c = !e.room_for_sums;
   // Sums in registers over all of k beat sums that come and go, where B need not come in long runs.
   if (!along && in_c && read_right_in_place(p, o)) return false;
@@ -46,14 +46,15 @@ bool choose_thin(const Problem& p, const Operands& o, int threads, Schedule& s) 
   // would come in another order then.
   if (along && e.thin_left.along != nullptr && p.n < 2 * p.m && (threads > 1 || p.k > tile_stretch(p.m, e.per_unit)))
     return false;
-  s.thin = true, s.pack_right = false, s.pack_left = !along;
+  s.thin = true;
+  s.pack_right = false;
+  s.pack_left = !along;
   // Two threads that add to one line of C wait for each other at each step.
   s.scratch = !along && in_c && p.m > (threads > 1 ? 1 : 2);
-  const Index strip = along      ? 240
-                      : !in_c    ? std::max<Index>(caches().l2 / 8 / std::max<Index>(p.m, 1) / e.cols, 1) * e.cols
-                      : p.m == 1 ? 16384
-                      : p.m <= most_thin_rows ? 4096
-                                              : 2048;
+  Index strip = p.m <= most_thin_rows ? 4096 : 2048;
+  if (p.m == 1) strip = 16384;
+  if (!in_c) strip = std::max<Index>(caches().l2 / 8 / std::max<Index>(p.m, 1) / e.cols, 1) * e.cols;
+  if (along) strip = 240;
   s.column_blocks = std::max<Index>(1, ceil_div(p.n, strip));
   s.team = p.batch < 2 * threads;
   if (s.team && p.n >= 32 * threads) s.column_blocks = rounded_up(s.column_blocks, threads);
@@ -78,7 +79,8 @@ bool read_left_in_place(const Problem& p, const Operands& o, Index stages) {
 const Engine& engine_for(const Problem& p, const Engine& engine, const Matrix& right, bool right_alike) {
   const Index unit_bytes = sizeof(Unit);
   const bool near = p.k * p.n / engine.per_unit * unit_bytes <= caches().l2 / 2;
-  const Index most = right.col_stride == 1 ? engine.few.along : near ? engine.few.near : engine.few.across;
+  const Index most_across = near ? engine.few.near : engine.few.across;
+  const Index most = right.col_stride == 1 ? engine.few.along : most_across;
   const bool few = p.m <= most && right.prepacked == nullptr && right_alike;
   return few && engine.for_few != nullptr ? *engine.for_few() : engine;
 }
@@ -101,7 +103,8 @@ Schedule choose(const Problem& p, const Operands& o, TileLimits limits, int thre
   const bool in_order = o.right->prepacked != nullptr && p.m <= 2 * e.rows;
   // Few rows wait for that pass, and longer runs of each row of B are worth that their sums come back more often.
   const bool long_runs = passes && b.row_stride == 1 && p.m <= 16 * e.rows;
-  const Index fit = in_order ? l1_steps : std::min({l1_steps, l2_steps, long_runs ? Index{128} : l1_steps});
+  const Index of_a_run = long_runs ? Index{128} : l1_steps;
+  const Index fit = in_order ? l1_steps : std::min({l1_steps, l2_steps, of_a_run});
   const Index most_steps = std::max<Index>(fit / 32 * 32, 64);
   const Index kc = std::max<Index>(1, std::min(most_steps, limits.k / e.per_unit));
   s.stages = std::max<Index>(1, ceil_div(units, kc));

@@ -12,7 +12,10 @@ constexpr TileLimits limits{112, 4096, 4096};
 // A[k, m] and B[k, n], whose places are not looked at.
 Schedule of(Problem p, int threads) {
   Matrix a, b;
-  a.row_stride = 1, a.col_stride = p.m, b.row_stride = 1, b.col_stride = p.n;
+  a.row_stride = 1;
+  a.col_stride = p.m;
+  b.row_stride = 1;
+  b.col_stride = p.n;
   return choose(p, {engine(DType::f32, DType::f32), 4, 4, &a, &b}, limits, threads);
 }
 
@@ -41,7 +44,8 @@ TEST(Schedule, groups_of_threads_that_share_none_take_the_room_of_one) {
 TEST(Schedule, few_columns_that_are_long_in_k_are_cut_sooner_than_packed_by_every_thread) {
   const auto cut = [](Index m, Index n, Index k) {
     Matrix a, b;  // A[m, k], B[n, k]: k contiguous
-    a.col_stride = b.col_stride = 1, a.row_stride = b.row_stride = k;
+    a.col_stride = b.col_stride = 1;
+    a.row_stride = b.row_stride = k;
     const Schedule s = choose({1, m, n, k}, {engine(DType::f32, DType::f32), 4, 4, &a, &b}, limits, 2);
     return s.team && s.column_blocks == 2;
   };
@@ -56,11 +60,15 @@ TEST(Schedule, few_columns_that_are_long_in_k_are_cut_sooner_than_packed_by_ever
 // An engine of tiles over bf16, whose rows are cut at 16.
 Schedule of_tiles(Problem p, int threads) {
   Engine tiles;
-  tiles.rows = tiles.cols = 32, tiles.per_unit = 2, tiles.tile_steps = tiles.row_grain = 16;
-  tiles.thin_left.along = [](const Packing&) {}, tiles.thin_along = tiles.thin_across = [](const Strip&) {};
+  tiles.rows = tiles.cols = 32;
+  tiles.per_unit = 2;
+  tiles.tile_steps = tiles.row_grain = 16;
+  tiles.thin_left.along = [](const Packing&) {};
+  tiles.thin_along = tiles.thin_across = [](const Strip&) {};
   tiles.most_thin_along = 64;
   Matrix a, b;  // A[m, k], B[n, k]: k contiguous
-  a.col_stride = b.col_stride = 1, a.row_stride = b.row_stride = p.k;
+  a.col_stride = b.col_stride = 1;
+  a.row_stride = b.row_stride = p.k;
   return choose(p, {&tiles, 2, 2, &a, &b}, limits, threads);
 }
 
@@ -84,11 +92,16 @@ TEST(Schedule, tiles_of_few_rows_are_not_packed_by_one_thread_while_the_others_w
 // Quads of int8, and f32 as stored, by k or by columns contiguous.
 Schedule of_few(Problem p, int per_unit, bool along, int threads = 1) {
   Engine e;
-  e.rows = 14, e.cols = 32, e.per_unit = per_unit, e.direct_right = per_unit == 1;
+  e.rows = 14;
+  e.cols = 32;
+  e.per_unit = per_unit;
+  e.direct_right = per_unit == 1;
   e.thin_along = e.thin_across = [](const Strip&) {};
   Matrix a, b;
-  a.col_stride = 1, a.row_stride = p.k;
-  b.col_stride = along ? 1 : p.n, b.row_stride = along ? p.k : 1;
+  a.col_stride = 1;
+  a.row_stride = p.k;
+  b.col_stride = along ? 1 : p.n;
+  b.row_stride = along ? p.k : 1;
   const int bytes = per_unit == 1 ? 4 : 1;
   return choose(p, {&e, bytes, bytes, &a, &b}, limits, threads);
 }
@@ -118,11 +131,14 @@ TEST(Schedule, threads_that_add_to_two_rows_keep_their_sums_apart) {
 
 TEST(Schedule, how_many_rows_are_few_depends_on_where_B_lies) {
   Engine tiles;
-  tiles.per_unit = 2, tiles.for_few = [] { return engine(DType::f32, DType::f32); }, tiles.few = {2, 6, 4};
+  tiles.per_unit = 2;
+  tiles.for_few = [] { return engine(DType::f32, DType::f32); };
+  tiles.few = {2, 6, 4};
   const Index k = caches().l2 / 2 / 1024;  // 512 columns of bf16 take half of the L2
   const auto most = [&](Index n, bool along) {
     Matrix b;
-    b.col_stride = along ? 1 : n, b.row_stride = along ? k : 1;
+    b.col_stride = along ? 1 : n;
+    b.row_stride = along ? k : 1;
     Index m = 0;
     while (&engine_for({1, m + 1, n, k}, tiles, b, true) != &tiles) ++m;
     return m;

@@ -135,7 +135,8 @@ template <class V, class T> void dots_stretch(const Dots<T>& x, int rows, int co
   static constexpr Pass second[] = {dots_avx2<V, T, 2, 3, true>, dots_avx2<V, T, 3, 3, true>,
                                     dots_avx2<V, T, 4, 3, true>};
   const bool whole = columns == dots_columns_avx2, two = rows > thin_rows_avx2;
-  const int wide = !whole ? 1 : rows <= 2 ? 6 : 3, first = two ? (rows + 1) / 2 : rows;
+  const int wide_if_whole = rows <= 2 ? 6 : 3;
+  const int wide = whole ? wide_if_whole : 1, first = two ? (rows + 1) / 2 : rows;
   Dots<T> part = x;
   const auto pass = [&](Pass run) {
     for (int j = 0; j < columns; j += wide, part.b += wide * x.b_stride, part.sums += wide * 8) run(part);
@@ -143,7 +144,8 @@ template <class V, class T> void dots_stretch(const Dots<T>& x, int rows, int co
   pass(one[whole ? 1 : 0][first - 1]);
   if (!two) return;
   part = x;
-  part.a += first * x.k, part.sums += first * dots_columns_avx2 * 8;
+  part.a += first * x.k;
+  part.sums += first * dots_columns_avx2 * 8;
   pass(whole ? second[rows - first - 2] : one[0][rows - first - 1]);
 }
 

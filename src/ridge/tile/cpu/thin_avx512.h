@@ -161,7 +161,8 @@ template <class V, class W, class T> struct Dots16 {
     for (int j = 0; j < columns; ++j) {
       for (int i = 0; i < rows; i += 4) {
         const auto row = [&](int r) __attribute__((always_inline)) {
-          return r < rows ? sums[r < rows ? r : 0][j] : V::zero();
+          if (r >= rows) return V::zero();
+          return sums[r < rows ? r : 0][j];
         };
         typename V::Sum four[4];
         V::sum_store_part(four, lane_sums<V>({row(i), row(i + 1), row(i + 2), row(i + 3)}), V::part(4));

@@ -30,7 +30,8 @@ template <int tall, int wide> [[gnu::always_inline]] inline TileShapes tile_shap
   static_assert(tall * wide <= 4 && tall + (wide < 4 ? wide : 3) <= 4);
   TileShapes s;
   const auto shape = [&s](int tile, int tall_of, int bytes) __attribute__((always_inline)) {
-    s.rows[tile] = static_cast<std::uint8_t>(tall_of), s.bytes[tile] = static_cast<std::uint16_t>(bytes);
+    s.rows[tile] = static_cast<std::uint8_t>(tall_of);
+    s.bytes[tile] = static_cast<std::uint16_t>(bytes);
   };
   const auto part = [](int all, int i) __attribute__((always_inline)) {
     return all - tile_rows * i < tile_rows ? all - tile_rows * i : tile_rows;
@@ -89,7 +90,8 @@ template <class T, int tall, int wide>
   const Index blocks = x.steps / tile_rows, rows_a_step = std::max<Index>(2, (x.rows + blocks - 1) / blocks);
   for (Index s = 0; s < x.steps; s += tile_rows) {
     tile_step<T, tall, wide>(a, a_stride, a_tile, b, b_stride);
-    a += a_step, b += b_step;
+    a += a_step;
+    b += b_step;
     if (ahead) {
 #pragma GCC unroll 4
       for (int i = 0; i < 4; ++i) fetching.next();

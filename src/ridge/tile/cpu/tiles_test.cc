@@ -26,7 +26,8 @@ thread_local bool configured = false;
 struct PlainTiles {
   static constexpr int lanes = 16;
   static void configure(const TileShapes& s) {
-    shapes = s, configured = true;
+    shapes = s;
+    configured = true;
     std::memset(tiles, 0, sizeof tiles);
   }
   static void release() { configured = false; }
@@ -50,7 +51,8 @@ struct PlainTiles {
         for (int k = 0; k < shapes.rows[b]; ++k) {
           Bf16 left[2], right[2];
           float sum = 0;
-          std::memcpy(left, tiles[a][i] + 4 * k, 4), std::memcpy(right, tiles[b][k] + 4 * j, 4);
+          std::memcpy(left, tiles[a][i] + 4 * k, 4);
+          std::memcpy(right, tiles[b][k] + 4 * j, 4);
           std::memcpy(&sum, tiles[c][i] + 4 * j, 4);
           sum += to_float(left[0]) * to_float(right[0]) + to_float(left[1]) * to_float(right[1]);
           std::memcpy(tiles[c][i] + 4 * j, &sum, 4);
@@ -180,10 +182,23 @@ std::vector<float> by_block(const Operand& a, const Operand& b, int rows, bool s
                                std::min(32, cols - j), 32, deep, right.data() + j * 16});
   std::vector<float> d(static_cast<std::size_t>(32 * stride), -1);
   Block x;
-  x.a = left.data(), x.b = right.data(), x.b_stride = 32, x.panel_units = 32 * 16, x.steps = 16;
-  x.c = d.data(), x.c_stride = stride, x.rows = rows, x.cols = 32, x.panels = 2, x.packed = true, x.stream = stream;
+  x.a = left.data();
+  x.b = right.data();
+  x.b_stride = 32;
+  x.panel_units = 32 * 16;
+  x.steps = 16;
+  x.c = d.data();
+  x.c_stride = stride;
+  x.rows = rows;
+  x.cols = 32;
+  x.panels = 2;
+  x.packed = true;
+  x.stream = stream;
   tile_block<PlainTiles>(x);
-  x.b = right.data() + 64 * 16, x.c = d.data() + 64, x.cols = cols - 64, x.panels = 1;
+  x.b = right.data() + 64 * 16;
+  x.c = d.data() + 64;
+  x.cols = cols - 64;
+  x.panels = 1;
   tile_block<PlainTiles>(x);
   return d;
 }
@@ -200,8 +215,14 @@ TEST(Tiles, groups_of_rows_over_weights_equal_the_loops) {
         const Index stride = n + 3;
         std::vector<float> d(static_cast<std::size_t>(rows * stride), -1);
         Strip x;
-        x.a_rows = packed.data(), x.b = b.matrix.data, x.b_stride = b.matrix.row_stride, x.k = k, x.n = n;
-        x.rows = rows, x.c = d.data(), x.c_stride = stride;
+        x.a_rows = packed.data();
+        x.b = b.matrix.data;
+        x.b_stride = b.matrix.row_stride;
+        x.k = k;
+        x.n = n;
+        x.rows = rows;
+        x.c = d.data();
+        x.c_stride = stride;
         tile_thin_along<PlainTiles, Bf16>(x);
         for (Index i = 0; i < rows; ++i)
           for (Index j = 0; j < stride; ++j) {

@@ -42,7 +42,8 @@ void multiply_weights(const Strip& x, const Weights<W>& w, const Group& group, U
     const W* far = s + steps_ahead < whole ? from + steps_ahead * deep : w.next + (s + steps_ahead - whole) * deep;
     if (group.groups > 1) {
       if (s % group.groups != 0) continue;
-      far = next, next += deep;
+      far = next;
+      next += deep;
     }
     for (int i = 0; i < w.rows; ++i, far += w.stride) __builtin_prefetch(far, 0, 2);
   }
@@ -76,7 +77,8 @@ template <class T, class W> void tile_thin_along(const Strip& x) {
   const Index stretch = tile_stretch(x.rows, in_unit);
   for (Index k = 0; k < x.k; k += stretch) {
     Strip part = x;
-    part.k = std::min(stretch, x.k - k), part.add = x.add || k > 0;
+    part.k = std::min(stretch, x.k - k);
+    part.add = x.add || k > 0;
     part.a_rows = x.a_rows + k / in_unit * tiles * tile_rows;
     Weights<W> w{.from = static_cast<const W*>(x.b) + k, .stride = x.b_stride};
     for (Index j = 0; j < x.n; j += w.rows, w.from += w.rows * w.stride) {

@@ -135,7 +135,9 @@ Worker::RightPanels Worker::right(const Announced& b, int of) {
   if (!held) {
     slot.data =
         static_cast<Unit*>(arenas().right[of].need(sizeof(Unit) * ceil_div(b.along.size, e.cols) * e.cols * steps));
-    slot.matrix = b.matrix, slot.k = b.k.begin, slot.column = b.along.begin;
+    slot.matrix = b.matrix;
+    slot.k = b.k.begin;
+    slot.column = b.along.begin;
     if (e.keeps_right && team_.schedule.pack_left && b.matrix->row_stride == 1) {
       in_place.keep = slot.data;
       return in_place;
@@ -166,15 +168,22 @@ void Worker::multiply_thin(const Sums& sums, const Announced& a, const Announced
   const Engine& e = *team_.operands.engine;
   const bool packed = b.matrix->prepacked != nullptr, along = !packed && b.matrix->col_stride == 1;
   Strip strip;
-  strip.rows = static_cast<int>(a.along.size), strip.k = a.k.size, strip.n = b.along.size;
-  strip.c = sums.data, strip.c_stride = sums.stride, strip.add = sums.add;
+  strip.rows = static_cast<int>(a.along.size);
+  strip.k = a.k.size;
+  strip.n = b.along.size;
+  strip.c = sums.data;
+  strip.c_stride = sums.stride;
+  strip.add = sums.add;
   strip.near = team_.problem.k * team_.problem.n * team_.operands.right_bytes <= caches().l2 / 2;
   if (packed) {
     const RightPanels from = right(b, 0);
-    strip.b = from.data, strip.b_stride = from.stride, strip.b_panel = from.panel;
+    strip.b = from.data;
+    strip.b_stride = from.stride;
+    strip.b_panel = from.panel;
   } else {
     strip.b = element(*b.matrix, team_.batch, b.along.begin, b.k.begin, team_.operands.right_bytes);
-    strip.b_stride = along ? b.matrix->row_stride : b.matrix->col_stride, strip.b_panel = e.cols;
+    strip.b_stride = along ? b.matrix->row_stride : b.matrix->col_stride;
+    strip.b_panel = e.cols;
   }
   if (along) {
     strip.a_rows = left(a, 0, {0, a.along.size});
@@ -193,8 +202,10 @@ void Worker::multiply(const Sums& sums, const Announced& a, const Announced& b, 
   const Index steps = units_of(e, a.k.size);
   RightPanels from = right(b, of);
   Block block;
-  block.steps = steps, block.c_stride = sums.stride;
-  block.packed = s.pack_left, block.add = sums.add;
+  block.steps = steps;
+  block.c_stride = sums.stride;
+  block.packed = s.pack_left;
+  block.add = sums.add;
   if (e.release != nullptr) block.shape = &shape_;
   block.a_stride = a.matrix->row_stride / e.per_unit;
   // 32 MiB of output that is written once would only push the operands out of the caches.
@@ -212,13 +223,16 @@ void Worker::multiply(const Sums& sums, const Announced& a, const Announced& b, 
                                                                   a.k.begin, team_.operands.left_bytes));
     Unit* const c = static_cast<Unit*>(sums.data) + panel.begin * sums.stride;
     if (p > 0 && from.keep != nullptr) from = right(b, of);
-    block.b_stride = from.stride, block.panel_units = from.panel, block.keep_units = e.cols * steps;
+    block.b_stride = from.stride;
+    block.panel_units = from.panel;
+    block.keep_units = e.cols * steps;
     const Index whole = b.along.size / e.cols;
     for (Index column_panel = 0; column_panel * e.cols < b.along.size;) {  // all whole ones, then what is left
       const Index j = column_panel * e.cols;
       block.panels = j == 0 && whole > 0 ? static_cast<int>(whole) : 1;
       block.cols = static_cast<int>(std::min<Index>(e.cols, b.along.size - j));
-      block.b = from.data + column_panel * from.panel, block.c = c + j;
+      block.b = from.data + column_panel * from.panel;
+      block.c = c + j;
       if (from.keep != nullptr) block.keep = from.keep + column_panel * block.keep_units;
       // Each written by itself: a copy of what was just stored waits until all sums before it have left the core.
       const char* const here = reinterpret_cast<const char*>(block.b);
@@ -227,7 +241,8 @@ void Worker::multiply(const Sums& sums, const Announced& a, const Announced& b, 
       if (s.pack_left) ahead_left(block, p, count, a, column_panel * (steps / 4) / Ahead::straight * Ahead::straight);
       if (next.right != nullptr) ahead_right(block, panels_left - p, j);
       e.block(block);
-      block.keep = nullptr, column_panel += block.panels;
+      block.keep = nullptr;
+      column_panel += block.panels;
     }
   }
 }
@@ -243,8 +258,10 @@ void Worker::ahead_left(Block& block, Index panel, Index count, const Announced&
     const Range in_group = part(team_.rows.size, s.row_blocks, next.row_block, e.row_grain);
     rows = {team_.rows.begin + in_group.begin, in_group.size};
     k = next.stage == stage ? a.k : part(team_.problem.k, s.stages, next.stage, e.k_grain);
-    panel = 0, count = ceil_div(rows.size, s.panel_rows);
-    block_of = next.row_block, stage_of = next.stage;
+    panel = 0;
+    count = ceil_div(rows.size, s.panel_rows);
+    block_of = next.row_block;
+    stage_of = next.stage;
   }
   const Range r = part(rows.size, count, panel, e.row_grain);
   const Index steps = units_of(e, k.size);

@@ -111,7 +111,9 @@ std::string blame_buffer(const World& w, const std::string& cell, const Access& 
 std::string place(const Access& a) {
   std::string s;
   if (a.step->stage >= 0) s += "stage " + std::to_string(a.step->stage) + " of ";
-  return a.step->item >= 0 ? s + "tile " + std::to_string(a.step->item) : s.empty() ? s : s + "its tile";
+  if (a.step->item >= 0) return s + "tile " + std::to_string(a.step->item);
+  if (s.empty()) return s;
+  return s + "its tile";
 }
 
 std::string blame_write(const World& w, int cell, const Access& before, const Access& now, const Knowledge& knows) {

@@ -72,7 +72,9 @@ class Run {
 
   bool pick_thread(unsigned mode) {
     if (ready_.empty() || ending_.empty()) return ending_.empty();
-    const unsigned chance = mode == 0 ? 8 : mode == 1 ? 56 : 32;  // of 64
+    unsigned chance = 32;  // of 64
+    if (mode == 0) chance = 8;
+    if (mode == 1) chance = 56;
     return w_.random() % 64 < chance;
   }
 
@@ -143,7 +145,8 @@ class Run {
     s.at = next_at(t);
     if (step->what == Do::sync && !s.waits_at_sync) {
       s.knows.seen.tick(t);
-      s.waits_at_sync = true, s.generation = w_.named[step->object].generation;
+      s.waits_at_sync = true;
+      s.generation = w_.named[step->object].generation;
       return arrive_named(t, *step);
     }
     s.knows.seen.tick(t);
@@ -207,12 +210,14 @@ class Run {
   void arrive(int barrier, const Access& from, const Knowledge& knows, std::int64_t bytes) {
     BarrierState& b = w_.barriers[barrier];
     const Barrier& named = program_.barriers[barrier];
-    b.missing -= from.operation < 0 ? 1 : 0, b.bytes -= bytes;
+    b.missing -= from.operation < 0 ? 1 : 0;
+    b.bytes -= bytes;
     b.gathering.join(knows);
     if (b.missing < 0) return w_.say(blame_arrival(w_, barrier, from));
     if (w_.block_threads[named.block] == 0) return w_.say(blame_end(w_, from));
     if (b.missing > 0 || b.bytes != 0) return;
-    ++b.phases, b.missing = named.arrivals;
+    ++b.phases;
+    b.missing = named.arrivals;
     b.opened = b.gathering;
     b.gathering = fresh();
   }
@@ -225,7 +230,8 @@ class Run {
       return w_.say(program_.named_barriers[step.object] + ": " + std::to_string(b.arrived) + " threads arrive where " +
                     std::to_string(step.amount) + " belong; missing: a wait between two rounds");
     if (b.arrived < step.amount) return;
-    b.arrived = 0, ++b.generation;
+    b.arrived = 0;
+    ++b.generation;
     b.opened = b.gathering;
     b.gathering = fresh();
   }
@@ -258,13 +264,16 @@ class Run {
     if (!s.sums_fenced) return w_.say(blame_fence(w_, step.object, {t, 0, -1, &step}));
     const int number = s.multiplies++;
     if (number == static_cast<int>(g.issued.size())) {
-      g.issued.push_back(0), g.issuing.push_back(fresh()), g.issuer.push_back({});
+      g.issued.push_back(0);
+      g.issuing.push_back(fresh());
+      g.issuer.push_back({});
     }
     if (program_.threads[t].leads) g.issuer[number] = {t, s.knows.seen.step(t), -1, &step};
     g.issuing[number].join(s.knows);
     if (++g.issued[number] < g.threads) return;
     Flight f{&step, g.issuer[number], g.issuing[number]};
-    f.access.operation = w_.operations++, f.number = number;
+    f.access.operation = w_.operations++;
+    f.number = number;
     if (!step.cells.empty()) w_.in_shared.push_back({program_.threads[t].block, f.access});
     w_.flights.push_back(std::move(f));
   }
@@ -296,7 +305,8 @@ class Run {
     char& state = w_.threads[f.access.thread].store_state[f.number];
     if (!f.has_read) {
       for (const int cell : f.step->cells) w_.read(cell + f.buffer, f.access, f.knows);
-      f.has_read = true, state = 1;
+      f.has_read = true;
+      state = 1;
       w_.flights[index] = f;
       return;
     }
@@ -319,9 +329,13 @@ class Run {
     const bool releases = step.order == Order::release || step.order == Order::acquire_release;
     acquire(t, step);
     c.hidden.join(s.knows.seen);
-    if (releases) c.shown.join(s.knows.seen), c.shown_fenced.join(s.knows.fenced);
+    if (releases) {
+      c.shown.join(s.knows.seen);
+      c.shown_fenced.join(s.knows.fenced);
+    }
     c.raises.push_back({{t, s.knows.seen.step(t), -1, &step}, c.value});
-    answer_ = c.value, c.value += step.by;
+    answer_ = c.value;
+    c.value += step.by;
     if (step.amount == 0) return;
     const bool last = c.value == step.amount;
     if (last) c.value = 0;
@@ -333,7 +347,8 @@ class Run {
     const CounterState& c = w_.counters[step.object];
     s.last_counter = step.object;
     if (step.order == Order::acquire || step.order == Order::acquire_release) {
-      s.knows.seen.join(c.shown), s.knows.fenced.join(c.shown_fenced);
+      s.knows.seen.join(c.shown);
+      s.knows.fenced.join(c.shown_fenced);
       s.knows.unreleased.join(c.hidden);
     } else {
       s.knows.unacquired.join(c.hidden);

@@ -18,15 +18,19 @@ constexpr MatmulConfig base(int stages, int consumers, Roles roles) {
   return {.m = 64 * consumers, .n = 64, .k = 64, .stages = stages, .consumers = consumers, .roles = roles};
 }
 constexpr MatmulConfig wide(MatmulConfig c, int m, int n, int staging) {
-  c.m = m, c.n = n, c.staging = staging;
+  c.m = m;
+  c.n = n;
+  c.staging = staging;
   return c;
 }
 constexpr MatmulConfig swapped(MatmulConfig c) {
-  c.swap = true, c.n = 16;
+  c.swap = true;
+  c.n = 16;
   return c;
 }
 constexpr MatmulConfig clustered(MatmulConfig c, int m, int n) {
-  c.cluster_m = m, c.cluster_n = n;
+  c.cluster_m = m;
+  c.cluster_n = n;
   return c;
 }
 

@@ -104,7 +104,10 @@ template <class Kernel> class TileCount {
     for (bool any = true; any;) {
       any = false;
       for (Block& b : blocks)
-        if (b.busy) any = true, advance(b);
+        if (b.busy) {
+          any = true;
+          advance(b);
+        }
     }
     return meter_.counts;
   }
@@ -142,7 +145,8 @@ template <class Kernel> class TileCount {
       Kernel::load(load, tiles, globals_, Range{Index{b.stage} * s_.cut.k, s_.cut.k});
       Multiplier multiply{place(b), meter_};
       Kernel::compute(multiply, b.state, tiles);
-      ++meter_.counts.stages, ++b.stage;
+      ++meter_.counts.stages;
+      ++b.stage;
     }
     if (b.stage < b.item.last) return;
     finish(b);

@@ -60,8 +60,14 @@ void Meter::load(const Asked& x) {
 void Meter::multiply(const Announced* a, int a_parts, const Announced* b, int b_parts) {
   if (a_parts == 0 || b_parts == 0) return;
   Index rows = 0, cols = 0, all_rows = 0, all_cols = 0;
-  for (int i = 0; i < a_parts; ++i) rows += inside(a[i].along, a[i].matrix->rows), all_rows += a[i].along.size;
-  for (int i = 0; i < b_parts; ++i) cols += inside(b[i].along, b[i].matrix->rows), all_cols += b[i].along.size;
+  for (int i = 0; i < a_parts; ++i) {
+    rows += inside(a[i].along, a[i].matrix->rows);
+    all_rows += a[i].along.size;
+  }
+  for (int i = 0; i < b_parts; ++i) {
+    cols += inside(b[i].along, b[i].matrix->rows);
+    all_cols += b[i].along.size;
+  }
   const Index deep = a->k.size;
   counts.flops += 2 * rows * cols * inside(a->k, a->matrix->cols);
   counts.issued_flops += 2 * all_rows * all_cols * deep;
@@ -84,7 +90,9 @@ void Meter::read(const Operand& x, Index rows, Index cols) {
   const auto extent = [](Index n, Index stride) { return stride == 0 && n > 1 ? 1 : n; };
   const Index bytes = extent(rows, x.row_stride) * extent(cols, x.col_stride) * element_bytes;
   ++row.calls;
-  row.asked_bytes += bytes, row.global_bytes += bytes, row.memory_bytes += bytes;
+  row.asked_bytes += bytes;
+  row.global_bytes += bytes;
+  row.memory_bytes += bytes;
 }
 
 void Meter::read_with_column(const Operand& x, Index rows, Index cols, Index first_column) {
@@ -103,7 +111,9 @@ void Meter::store(const void* view, int element_bytes, Index rows, Index cols) {
   Moved& row = row_of(counts.stores, view, element_bytes);
   const Index bytes = rows * cols * element_bytes;
   ++row.calls;
-  row.asked_bytes += bytes, row.global_bytes += bytes, row.memory_bytes += bytes;
+  row.asked_bytes += bytes;
+  row.global_bytes += bytes;
+  row.memory_bytes += bytes;
 }
 
 }  // namespace ridge::tile::trace

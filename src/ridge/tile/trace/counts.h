@@ -95,7 +95,10 @@ class Meter {
   void read(const Operand& x, Index rows, Index cols);  // by a store, straight to where the sums are
   // The same, and what a column of work items shares is remembered while they come one after the other.
   void read_with_column(const Operand& x, Index rows, Index cols, Index first_column);
-  void forget() { kept_.clear(), newest_.clear(); }  // a new group of work items: nothing is remembered
+  void forget() {
+    kept_.clear();
+    newest_.clear();
+  }  // a new group of work items: nothing is remembered
 
  private:
   Moved& load_row(const void* view, int element_bytes);

@@ -39,9 +39,12 @@ struct Shifted : Plain {  // one row further down: the last row of tiles reads o
 
 template <class Kernel> typename Kernel::Globals globals(Index m, Index n, Index k) {
   typename Kernel::Globals g;
-  g.a.rows = m, g.a.cols = k;
-  g.b.rows = n, g.b.cols = k;
-  g.d.rows = m, g.d.cols = n;
+  g.a.rows = m;
+  g.a.cols = k;
+  g.b.rows = n;
+  g.b.cols = k;
+  g.d.rows = m;
+  g.d.cols = n;
   return g;
 }
 
@@ -72,9 +75,12 @@ template <class Kernel> std::vector<float> on_cpu() {
   for (Index i = 0; i < m * k; ++i) a[i] = static_cast<float>(i % 7 - 3);
   for (Index i = 0; i < n * k; ++i) b[i] = static_cast<float>(i % 5 - 2);
   auto g = globals<Kernel>(m, n, k);
-  g.a.data = a.data(), g.a.row_stride = k;
-  g.b.data = b.data(), g.b.row_stride = k;
-  g.d.data = d.data(), g.d.row_stride = n;
+  g.a.data = a.data();
+  g.a.row_stride = k;
+  g.b.data = b.data();
+  g.b.row_stride = k;
+  g.d.data = d.data();
+  g.d.row_stride = n;
   cpu::run_kernel<Kernel>(g, {1, m, n, k}, *cpu::engine(DType::f32, DType::f32), 1);
   return d;
 }

@@ -105,9 +105,11 @@ class Pace {
 
   void arrive(int barrier, int arrivals, std::int64_t bytes) {
     BarrierState& b = barriers_[barrier];
-    b.missing -= arrivals, b.bytes -= bytes;
+    b.missing -= arrivals;
+    b.bytes -= bytes;
     if (b.missing > 0 || b.bytes != 0) return;
-    ++b.phases, b.missing = program_.barriers[barrier].arrivals;
+    ++b.phases;
+    b.missing = program_.barriers[barrier].arrivals;
   }
 
   // One step of a thread, if it can take it now.
@@ -119,7 +121,8 @@ class Pace {
     const bool talks = thread.steps[s.at].what == Do::talk;
     const Step& step = talks ? *s.speaker.word(program_, thread.steps[s.at]) : thread.steps[s.at];
     if (step.what == Do::sync && !s.at_sync) {
-      s.at_sync = true, s.generation = named_[step.object].generation;
+      s.at_sync = true;
+      s.generation = named_[step.object].generation;
       arrive_named(t, step);
     }
     if (!is_ready(t, step, now)) {
@@ -199,13 +202,16 @@ class Pace {
         return;
       case Do::store: {
         const Tick end = serve(ports.stores, Phase::store, now, amount / rates_.store_bytes_per_tick, step.stage);
-        s.read_at.push_back(end), s.written_at.push_back(end + rates_.store_latency);
-        signals_.push_back({end}), signals_.push_back({end + rates_.store_latency});
+        s.read_at.push_back(end);
+        s.written_at.push_back(end + rates_.store_latency);
+        signals_.push_back({end});
+        signals_.push_back({end + rates_.store_latency});
         return;
       }
       case Do::add: {
         std::int64_t& value = counters_[step.object];
-        answer_ = value, value += step.by;
+        answer_ = value;
+        value += step.by;
         if (step.amount == 0) return;
         const bool last = value == step.amount;
         if (last) value = 0;
@@ -233,7 +239,8 @@ class Pace {
     NamedState& b = named_[step.object];
     b.arrived += program_.threads[t].weight;
     if (b.arrived < step.amount) return;
-    b.arrived = 0, ++b.generation;
+    b.arrived = 0;
+    ++b.generation;
   }
 
   const Program& program_;

@@ -145,16 +145,22 @@ class Speaker {
     if (!open_) {
       Asking asking(answers_);
       program.talks[talk.object].text(asking);
-      if (!asking.next) return answers_.clear(), nullptr;
+      if (!asking.next) {
+        answers_.clear();
+        return nullptr;
+      }
       said_.push_back(std::move(*asking.next));
-      said_.back().item = talk.item, said_.back().stage = talk.stage, open_ = true;
+      said_.back().item = talk.item;
+      said_.back().stage = talk.stage;
+      open_ = true;
     }
     return &said_.back();
   }
   const Step* word() const { return open_ ? &said_.back() : nullptr; }  // that it is at
   // What its step has found. True: the talk goes on.
   bool answer(const Program& program, const Step& talk, std::int64_t found) {
-    answers_.push_back(found), open_ = false;
+    answers_.push_back(found);
+    open_ = false;
     return word(program, talk) != nullptr;
   }
 

@@ -57,7 +57,10 @@ int Scribe::shared_cell(const std::string& name, Kind kind, int block) {
 
 int Scribe::counter(const std::string& name) {
   const auto [found, is_new] = counters_.try_emplace(name, 0);
-  if (is_new) found->second = program.counter(name), program.counters.back().returns = true;
+  if (is_new) {
+    found->second = program.counter(name);
+    program.counters.back().returns = true;
+  }
   return found->second;
 }
 

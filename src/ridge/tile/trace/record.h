@@ -66,12 +66,14 @@ template <class Kernel, class Words = Awaiting> class Record {
   using State = typename Kernel::State;
   static constexpr auto config = Kernel::config;
 
-  Record(const Globals& globals, const RecordOptions& options)
-      : globals_(globals), options_(options), scribe_(options.blocks) {}
+  Record(const Globals& globals, const RecordOptions& options) : globals_(globals);
+  options_(options);
+  scribe_(options.blocks) {}
 
   Program operator()() {
     scribe_.program.kernel = options_.kernel;
-    scribe_.program.buffers = config.staging, scribe_.program.lanes = 2;
+    scribe_.program.buffers = config.staging;
+    scribe_.program.lanes = 2;
     scribe_.program.cluster = cluster();
     for (int b = 0; b < options_.blocks; ++b)
       for (int s = 0; s < config.stages; ++s) scribe_.add_slot(b, s, config.sharers() * config.loaders());
@@ -87,7 +89,9 @@ template <class Kernel, class Words = Awaiting> class Record {
       for (int id = 0; id < config.consumers; ++id, ++scribe_.program.groups)
         for (int lane = 0; lane < 2; ++lane) {
           Thread& t = scribe_.program.thread(scribe_.in_block(b, "consumer " + std::to_string(id)), b);
-          t.group = scribe_.program.groups, t.leads = lane == 0, t.weight = 64;
+          t.group = scribe_.program.groups;
+          t.leads = lane == 0;
+          t.weight = 64;
           Consumer on{{*this, t, b}, id, lane};
           if (!shares()) on.sync_cluster();
           consume<Kernel>(on, walk(b), id);
@@ -116,7 +120,8 @@ template <class Kernel, class Words = Awaiting> class Record {
 
     Step& note(Do what, int object = -1, std::int64_t amount = 0) {
       thread.steps.push_back({.what = what, .object = object, .amount = amount, .told = told});
-      thread.steps.back().item = tile_now, thread.steps.back().stage = stage_now;
+      thread.steps.back().item = tile_now;
+      thread.steps.back().stage = stage_now;
       return thread.steps.back();
     }
     int rank() const { return block % cut().cluster(); }
@@ -140,7 +145,8 @@ template <class Kernel, class Words = Awaiting> class Record {
 
   struct Producer : Role {
     template <Half half> void fill(const Item& item, int slot, int stage) {
-      this->tile_now = item.tile, this->stage_now = stage;
+      this->tile_now = item.tile;
+      this->stage_now = stage;
       Loader<half> at{place(item), *this, slot};
       this->record.stage_ = {};
       Kernel::load(at, this->record.stage_, this->record.globals_, Range{Index{stage} * config.k, config.k});
@@ -194,7 +200,8 @@ template <class Kernel, class Words = Awaiting> class Record {
     }
     void mma_fence() { this->note(Do::fence_sums); }
     void compute(State& acc, const Item& item, int slot, int stage) {
-      this->tile_now = item.tile, this->stage_now = stage;
+      this->tile_now = item.tile;
+      this->stage_now = stage;
       Multiplier at{place(item), *this, slot};
       Kernel::compute(at, acc, this->record.stage_);
     }
@@ -367,7 +374,8 @@ template <class Kernel, class Words = Awaiting> class Record {
             on, [&] { on.note(Do::write, on.buffer(on.lane), bytes / 2).is_buffer = true; },
             [&] {
               Step& step = on.note(Do::store, -1, bytes);
-              step.cells = {on.buffer(0), on.buffer(1)}, step.is_buffer = true;
+              step.cells = {on.buffer(0), on.buffer(1)};
+              step.is_buffer = true;
               step.other = scribe.shared_cell(name, Kind::output);
             });
         return;

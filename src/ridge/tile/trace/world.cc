@@ -22,7 +22,8 @@ World::World(const Program& p, unsigned seed)
   for (const Thread& t : p.threads) {
     blocks = std::max(blocks, t.block + 1);
     if (t.group >= 0) ++groups[t.group].threads;
-    for (const Step& s : t.steps) total_operations += is_asynchronous(s.what) ? (s.what == Do::store ? 2 : 1) : 0;
+    for (const Step& s : t.steps)
+      if (is_asynchronous(s.what)) total_operations += s.what == Do::store ? 2 : 1;
   }
   if (!Clock::fits(static_cast<int>(threads.size()), total_operations)) {
     say("too long to check: " + std::to_string(total_operations) + " asynchronous operations, expected at most " +
@@ -32,8 +33,10 @@ World::World(const Program& p, unsigned seed)
   const Clock c = empty_clock();
   const Knowledge k{c, c, c, c};
   for (ThreadState& t : threads) t.knows = k;
-  for (std::size_t i = 0; i < barriers.size(); ++i)
-    barriers[i].missing = p.barriers[i].arrivals, barriers[i].gathering = barriers[i].opened = k;
+  for (std::size_t i = 0; i < barriers.size(); ++i) {
+    barriers[i].missing = p.barriers[i].arrivals;
+    barriers[i].gathering = barriers[i].opened = k;
+  }
   for (NamedState& b : named) b.gathering = b.opened = k;
   for (CounterState& x : counters) x.shown = x.shown_fenced = x.hidden = c;
   block_end.assign(blocks, c);
@@ -53,7 +56,8 @@ void World::write(int cell, const Access& access, const Knowledge& knows) {
   for (const Access& r : s.readers)
     if (!r.known_to(knows.seen)) say(blame_write(*this, cell, r, access, knows));
   s.readers.clear();
-  s.writer = access, s.writer_knew = knows.seen;
+  s.writer = access;
+  s.writer_knew = knows.seen;
 }
 
 void World::read(int cell, const Access& access, const Knowledge& knows) {

@@ -17,8 +17,10 @@ struct Knowledge {
   Clock unacquired;  // what counters that were read without acquire could have told
   Clock unreleased;  // what counters that were raised without release could have told
   void join(const Knowledge& o) {
-    seen.join(o.seen), fenced.join(o.fenced);
-    unacquired.join(o.unacquired), unreleased.join(o.unreleased);
+    seen.join(o.seen);
+    fenced.join(o.fenced);
+    unacquired.join(o.unacquired);
+    unreleased.join(o.unreleased);
   }
 };
 

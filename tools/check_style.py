@@ -1,0 +1,338 @@
+#!/usr/bin/env python3
+"""What the house's style forbids and a tool can see.
+
+C++ and CUDA: a ternary inside a ternary, and a comma operator outside a `for` header. `a = 1, b = 2;` is two statements;
+`int a = 1, b = 2;` declares two numbers and stays, and so do arguments, captures, initializer lists and folds (`(f(x), ...)`).
+Documents: lines of prose of more than 120 characters, tables of more than 6 columns.
+
+    tools/check_style.py [--all] [FILE…]     without files: what git tracks, except the rooms in TO_DO; with --all those too
+"""
+import pathlib
+import re
+import subprocess
+import sys
+
+TO_DO: list = ["src/ridge/plan/", "src/ridge/ops/", "src/ridge/program/", "src/ridge/cli/", "src/ridge/ridge.", "src/ridge/matmul."]
+# Paths that begin so are not held to the rules yet; this list only shrinks.
+
+WIDTH, COLUMNS = 120, 6
+TOKEN = re.compile(r'''
+    (?P<skip>//[^\n]*|/\*.*?\*/|^[ \t]*\#(?:[^\n\\]|\\.)*?$|\\\n|\s+)
+  | (?P<text>\b(?:u8|[uUL])?R"(?P<mark>[^\s()\\]{0,16})\(.*?\)(?P=mark)"|(?:u8|[uUL])?"(?:\\.|[^"\\])*"|(?:u8|[uUL])?'(?:\\.|[^'\\])+')
+  | (?P<number>\.?\d(?:'?[\w.])*(?:(?<=[eEpP])[+-]\w+)?)
+  | (?P<word>[A-Za-z_]\w*)
+  | (?P<sign><<<|::|->\*?|\+\+|--|<=>|<<=|&&|\|\||[-+*/%&|^=!<>]=|<<|\.\.\.|.)''', re.X | re.M | re.S)
+OPEN, CLOSE = {"(": ")", "[": "]", "{": "}", "<<<": ">>>"}, set(")]}")
+CONTROL = {"if", "for", "while", "switch", "catch"}
+DECLARES = set("""auto const constexpr consteval constinit static inline extern mutable volatile thread_local typename unsigned signed
+    int double float bool char void long short using typedef friend struct class enum union template namespace operator
+    __shared__ __device__ __constant__ alignas""".split())
+EXPRESSES = {"return", "throw", "delete", "co_return", "co_yield", "new", "sizeof", "goto"}
+
+
+class Token:
+    def __init__(self, kind, text, line, start=-1):
+        self.kind, self.text, self.line, self.start, self.inside = kind, text, line, start, None
+
+
+def tokens_of(source):
+    out, line = [], 1
+    for m in TOKEN.finditer(source):
+        if m.lastgroup != "skip" and not m["skip"]:
+            kind = "word" if m["word"] else "text" if m["text"] else "number" if m["number"] else "sign"
+            out.append(Token(kind, m[0], line, m.start()))
+        line += m[0].count("\n")
+    return out
+
+
+def nested(tokens):
+    """Brackets become one token that holds what is inside."""
+    top = []
+    stack = [(None, top)]
+    for t in tokens:
+        if t.text in OPEN and t.kind == "sign":
+            t.inside = []
+            stack[-1][1].append(t)
+            stack.append((OPEN[t.text], t.inside))
+        elif t.text in CLOSE and t.kind == "sign":
+            if len(stack) > 1 and stack[-1][0] == t.text:
+                stack.pop()
+        elif t.text == ">" and stack[-1][0] == ">>>" and [x.text for x in stack[-1][1][-2:]] == [">", ">"]:
+            del stack[-1][1][-2:]  # of a launch, kernel<<<blocks, threads>>>(…)
+            stack.pop()
+        else:
+            stack[-1][1].append(t)
+    return top
+
+
+def without_templates(tokens):
+    """`a<b, c> d` without `<b, c>`: types, numbers and brackets alone stand between the two."""
+    out, i = [], 0
+    while i < len(tokens):
+        t = tokens[i]
+        if t.text == "<" and out and (out[-1].kind == "word" or out[-1].text == "]") and out[-1].text not in EXPRESSES:
+            depth, j = 0, i
+            while j < len(tokens):
+                x = tokens[j].text
+                if x == "<":
+                    depth += 1
+                elif x == ">":
+                    depth -= 1
+                elif x in (";", "=", "&&", "||", "?", "+=", "==", "<<") and depth == 1:
+                    break
+                if depth == 0:
+                    break
+                j += 1
+            if depth == 0 and j < len(tokens):
+                i = j + 1
+                out.append(Token("template", "<>", t.line))
+                continue
+        out.append(t)
+        i += 1
+    return out
+
+
+def is_block(before, brace):
+    """Whether a brace holds statements: a body, not an initializer list."""
+    if any(t.text == ";" for t in brace.inside):
+        return True
+    last = before[-1] if before else None
+    if last is None or last.text in (")", "else", "do", "try", "const", "noexcept", "mutable", "override", "final", ";"):
+        return True
+    return last.text == "(" and not brace.inside or last.text == "(" and brace.inside[-1].text == "{"
+
+
+def is_operator(before):
+    return any(t.text == "operator" for t in before[-3:])
+
+
+def begins_container(statement):
+    plain = [t.text for t in without_templates(statement)]
+    if "(" in plain and "alignas" not in plain and "requires" not in plain:
+        return False
+    return any(x in ("namespace", "struct", "class", "union", "enum") for x in plain) and "=" not in plain or \
+        plain[:1] == ["extern"] and len(plain) == 2
+
+
+class Finder:
+    def __init__(self):
+        self.found = []
+
+    def say(self, line, what):
+        self.found.append((line, what))
+
+    # ---- statements
+    def statements(self, tokens, in_code):
+        """Of a file, a namespace, a class (not in_code) or a body."""
+        statement = []
+        for t in tokens:
+            if t.text == ";":
+                self.end(statement, in_code, semicolon=t)
+                statement = []
+            elif t.text == "{":
+                first = statement[0].text if statement else ""
+                if begins_container(statement):
+                    self.inside_container(t, statement)
+                    statement.append(t)
+                    if not any(x.text == "enum" for x in statement):
+                        statement = []
+                elif in_code and (not statement or first in CONTROL | {"else", "do", "try", "case", "default"}
+                                  and self.ends_control(statement)):
+                    self.end(statement, in_code, True)
+                    statement = []
+                    self.statements(t.inside, True)
+                elif not in_code and is_block(statement, t):
+                    self.end(statement, False)
+                    statement = []
+                    self.statements(t.inside, True)
+                else:
+                    statement.append(t)
+            else:
+                statement.append(t)
+        self.end(statement, in_code)
+
+    def inside_container(self, brace, statement):
+        if any(x.text == "enum" for x in statement):
+            self.expressions(brace.inside)
+        else:
+            self.statements(brace.inside, False)
+
+    @staticmethod
+    def ends_control(statement):
+        """`if (…)`, `else`, `for (…) if (…)`: what may stand before a block."""
+        last = statement[-1]
+        if last.text in ("else", "do", "try", ":"):
+            return True
+        before = [t.text for t in statement[:-1]]
+        return last.text == "(" and before and before[-1] in CONTROL | {"constexpr"}
+
+    def end(self, statement, in_code, is_head=False, semicolon=None):
+        whole, statement = statement, self.without_control(statement)
+        if statement and in_code and not is_head and self.commas(statement):
+            self.several(whole[:len(whole) - len(statement)], statement, semicolon)
+        self.expressions(statement)
+        self.ternaries(statement, False)
+
+    def without_control(self, statement):
+        """What is left behind `if (…)`, `else`, `case …:`; the brackets themselves are looked into."""
+        i = 0
+        while i < len(statement):
+            x = statement[i].text
+            if x in CONTROL:
+                j = i + 1
+                while j < len(statement) and statement[j].text != "(":
+                    j += 1
+                if j == len(statement):
+                    break
+                self.head(x, statement[j])
+                i = j + 1
+            elif x in ("else", "do") or x.isupper() and i + 1 < len(statement) and statement[i + 1].text in CONTROL:
+                i += 1
+            elif x in ("case", "default"):
+                j = i
+                while j < len(statement) and statement[j].text != ":":
+                    j += 1
+                i = j + 1
+            elif x == "[" and len(statement[i].inside) == 1 and statement[i].inside[0].text == "[":
+                i += 1
+            else:
+                break
+        return statement[i:]
+
+    def head(self, keyword, bracket):
+        part = []
+        for t in [*bracket.inside, Token("sign", ";", bracket.line)]:
+            if t.text != ";":
+                part.append(t)
+                continue
+            if keyword != "for":
+                self.commas(part)
+            self.expressions(part)
+            self.ternaries(part, False)
+            part = []
+
+    # ---- commas
+    @staticmethod
+    def declares(tokens):
+        plain = tokens
+        while plain and plain[0].text == "[" and plain[0].inside and plain[0].inside[0].text == "[":
+            plain = plain[1:]
+        if not plain or plain[0].text in DECLARES:
+            return True
+        if plain[0].text in EXPRESSES or plain[0].kind != "word" and plain[0].text != "::":
+            return False
+        i, word = 0, False  # word: the last of the type's name
+        while i < len(plain):
+            t = plain[i]
+            if t.text == "::":
+                word = False
+            elif t.kind == "word" and not word:
+                word = True
+            elif t.text == "<>" and word:
+                pass
+            elif word and (t.kind == "word" or t.text == "["):
+                return t.kind == "word" and (i + 1 == len(plain) or plain[i + 1].text in ("=", "(", "{", "[", ",", ":"))
+            elif t.text in ("*", "&", "&&") and word:
+                return i + 1 < len(plain) and (plain[i + 1].kind == "word" or plain[i + 1].text == "*") and \
+                    (i + 2 == len(plain) or plain[i + 2].text in ("=", "(", "{", "[", ",", ":") or plain[i + 1].text in ("*", "const"))
+            else:
+                return False
+            i += 1
+        return False
+
+    def commas(self, tokens):
+        plain = without_templates(tokens)
+        comma = next((t for t in plain if t.text == ","), None)
+        if not comma or self.declares(plain):
+            return False
+        self.say(comma.line, "a comma operator: write two statements")
+        return True
+
+    def several(self, control, statement, semicolon):
+        """Told of each statement that holds several."""
+
+    def expressions(self, tokens):
+        """Looks into brackets: lambdas have statements; brackets that only group must have no comma."""
+        for i, t in enumerate(tokens):
+            before = tokens[i - 1] if i else None
+            if t.inside is None or before is not None and before.text == "__attribute__":
+                continue
+            if t.text == "{":
+                if any(x.text == ";" for x in t.inside):  # a lambda's body
+                    self.statements(t.inside, True)
+                    continue
+            elif t.text == "(" and (before is None or before.kind == "sign" and before.text not in ("(", "[", "{", ">", "]", ")", "<<<")
+                                    or before.text in ("return", "throw", "else", "case")):
+                if any(x.text == "..." for x in (*t.inside, *tokens[i + 1:i + 2])) or is_operator(tokens[:i]):
+                    pass  # a fold; `operator+(T a, T b)`
+                elif not (i + 1 < len(tokens) and tokens[i + 1].text == "{"):
+                    comma = next((x for x in without_templates(t.inside) if x.text == ","), None)
+                    if comma:
+                        self.say(comma.line, "a comma operator in brackets")
+            self.expressions(t.inside)
+
+    # ---- ternaries
+    def ternaries(self, tokens, within):
+        """Whether these tokens hold a `?`. within: what is around them is an operand of one."""
+        here = held = False  # here: a `?` in this expression; held: in brackets before one
+        any_at_all = False
+        for i, t in enumerate(tokens):
+            if t.text in (",", ";"):
+                here = held = False
+            elif t.text == "?":
+                if here or within or held:
+                    self.say(t.line, "a ternary inside a ternary")
+                here = any_at_all = True
+            elif t.inside is not None:
+                if t.text == "{" and any(x.text == ";" for x in t.inside):
+                    continue  # a body: its own statements were looked at
+                inner = self.ternaries(t.inside, here or within)
+                held = held or inner and not here
+                any_at_all = any_at_all or inner
+            elif t.text in ("=", "<<", "&&", "||", "return", "+", "+="):
+                held = held and t.text not in ("<<", "=", "return", "+=")
+        return any_at_all
+
+
+def faults_of_code(source):
+    finder = Finder()
+    finder.statements(nested(tokens_of(source)), False)
+    return sorted(set(finder.found))
+
+
+def faults_of_prose(text):
+    found, fenced = [], False
+    for number, line in enumerate(text.split("\n"), 1):
+        if line.lstrip().startswith("```"):
+            fenced = not fenced
+        if fenced:
+            continue
+        if line.startswith("|"):
+            columns = len(re.findall(r"(?<!\\)\|", line)) - 1
+            if columns > COLUMNS:
+                found.append((number, f"a table of {columns} columns, at most {COLUMNS}"))
+        elif len(line) > WIDTH and " " in line.strip()[:WIDTH]:
+            found.append((number, f"{len(line)} characters, at most {WIDTH}"))
+    return found
+
+
+def main():
+    arguments = [a for a in sys.argv[1:] if a != "--all"]
+    root = pathlib.Path(__file__).resolve().parent.parent
+    paths = arguments
+    if not paths:
+        patterns = ["*.h", "*.cc", "*.cu", "README.md", "docs/*.md"]
+        listed = subprocess.run(["git", "ls-files", *patterns], cwd=root, capture_output=True, text=True, check=True)
+        paths = [p for p in listed.stdout.split("\n") if p and ("--all" in sys.argv or not p.startswith(tuple(TO_DO)))]
+    count = 0
+    for path in paths:
+        text = (root / path).read_text(encoding="utf-8")
+        for line, what in (faults_of_prose if path.endswith(".md") else faults_of_code)(text):
+            print(f"{path}:{line}: {what}")
+            count += 1
+    if count:
+        sys.exit(f"check_style: {count} faults")
+
+
+if __name__ == "__main__":
+    main()
