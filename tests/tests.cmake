@@ -33,6 +33,11 @@ foreach(file IN LISTS compile_fail)
   set_tests_properties(compile_fail_${name} PROPERTIES LABELS "fast;compile")
 endforeach()
 
+# The walk of docs/architecture.md names functions that are there; a name that is not is found.
+add_test(NAME walk COMMAND ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR}/tests/walk_test.py ${CMAKE_SOURCE_DIR})
+add_test(NAME walk_planted COMMAND ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR}/tests/walk_test.py ${CMAKE_SOURCE_DIR} --planted)
+set_tests_properties(walk walk_planted PROPERTIES LABELS fast)
+
 # The launcher, with every tool that it calls replaced by a stub.
 add_test(NAME launcher COMMAND bash ${CMAKE_SOURCE_DIR}/tests/launcher_test.sh ${CMAKE_SOURCE_DIR}/ridge)
 set_tests_properties(launcher PROPERTIES LABELS fast)
