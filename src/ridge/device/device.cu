@@ -44,6 +44,12 @@ __global__ void fill_normal_kernel(tile::Stored stored, void* data, std::uint64_
   }
 }
 
+Result<Handle<CUevent_st>> made_event() {
+  cudaEvent_t event = nullptr;
+  if (const Status s = done(cudaEventCreate(&event), "making an event"); !s) return s.error();
+  return Handle<CUevent_st>(event, [](CUevent_st* x) { cudaEventDestroy(x); });
+}
+
 }  // namespace
 
 DeviceAnswers ask_device() {
@@ -98,7 +104,8 @@ Result<Memory> Memory::make(std::int64_t bytes, Place place) {
   void* data = nullptr;
   const std::size_t size = static_cast<std::size_t>(std::max<std::int64_t>(bytes, 256));
   const cudaError_t e = place == Place::device ? cudaMalloc(&data, size) : cudaMallocHost(&data, size);
-  if (e == cudaSuccess) return Memory(static_cast<std::byte*>(data), bytes, place);
+  const auto end = place == Place::device ? [](std::byte* x) { cudaFree(x); } : [](std::byte* x) { cudaFreeHost(x); };
+  if (e == cudaSuccess) return Memory(Handle<std::byte>(static_cast<std::byte*>(data), end), bytes);
   cudaGetLastError();
   const std::string wanted = engineering(static_cast<double>(bytes), "B");
   if (e != cudaErrorMemoryAllocation) return done(e, "allocating memory").error();
@@ -112,50 +119,23 @@ Result<Memory> Memory::make(std::int64_t bytes, Place place) {
                           engineering(static_cast<double>(total), "B") + " are free",
                       "give smaller dimensions with -d, or end other programs on the device");
 }
-Memory::Memory(Memory&& other) noexcept
-    : data_(std::exchange(other.data_, nullptr)), bytes_(other.bytes_), place_(other.place_) {}
-Memory& Memory::operator=(Memory&& other) noexcept {
-  std::swap(data_, other.data_);
-  std::swap(bytes_, other.bytes_);
-  std::swap(place_, other.place_);
-  return *this;
-}
-Memory::~Memory() {
-  if (data_) place_ == Place::device ? cudaFree(data_) : cudaFreeHost(data_);
-}
-
-Recording& Recording::operator=(Recording&& other) noexcept {
-  std::swap(graph_, other.graph_);
-  return *this;
-}
-Recording::~Recording() {
-  if (graph_) cudaGraphExecDestroy(graph_);
-}
 
 Result<Queue> Queue::make() {
   if (const Status there = require_device(); !there) return there.error();
-  Queue q;
-  if (const Status s = done(cudaStreamCreateWithFlags(&q.stream_, cudaStreamNonBlocking), "making a stream"); !s)
+  cudaStream_t stream = nullptr;
+  if (const Status s = done(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "making a stream"); !s)
     return s.error();
-  for (CUevent_st** event : {&q.start_, &q.stop_})
-    if (const Status s = done(cudaEventCreate(event), "making an event"); !s) return s.error();
-  return Result<Queue>(std::move(q));
+  Handle<CUstream_st> held(stream, [](CUstream_st* x) { cudaStreamDestroy(x); });
+  Result<Handle<CUevent_st>> start = made_event(), stop = made_event();
+  if (!start) return start.error();
+  if (!stop) return stop.error();
+  return Queue(std::move(held), *std::move(start), *std::move(stop));
 }
-Queue::Queue(Queue&& other) noexcept
-    : stream_(std::exchange(other.stream_, nullptr)),
-      start_(std::exchange(other.start_, nullptr)),
-      stop_(std::exchange(other.stop_, nullptr)) {}
-Queue::~Queue() {
-  if (start_) cudaEventDestroy(start_);
-  if (stop_) cudaEventDestroy(stop_);
-  if (stream_) cudaStreamDestroy(stream_);
-}
-
 Status Queue::copy(void* to, const void* from, std::int64_t bytes) const {
-  return done(cudaMemcpyAsync(to, from, static_cast<std::size_t>(bytes), cudaMemcpyDefault, stream_), "a copy");
+  return done(cudaMemcpyAsync(to, from, static_cast<std::size_t>(bytes), cudaMemcpyDefault, stream()), "a copy");
 }
 Status Queue::set(void* to, int byte, std::int64_t bytes) const {
-  return done(cudaMemsetAsync(to, byte, static_cast<std::size_t>(bytes), stream_), "setting memory");
+  return done(cudaMemsetAsync(to, byte, static_cast<std::size_t>(bytes), stream()), "setting memory");
 }
 Status Queue::fill_normal(void* to, DType dtype, std::int64_t elements, std::uint32_t seed) const {
   tile::Stored stored = tile::Stored::f16;
@@ -163,36 +143,37 @@ Status Queue::fill_normal(void* to, DType dtype, std::int64_t elements, std::uin
   if (dtype == DType::bf16) stored = tile::Stored::bf16;
   if (elements == 0) return Done{};
   const auto blocks = static_cast<unsigned>(std::min<std::int64_t>((elements + 255) / 256, 4096));
-  fill_normal_kernel<<<blocks, 256, 0, stream_>>>(stored, to, static_cast<std::uint64_t>(elements), seed);
+  fill_normal_kernel<<<blocks, 256, 0, stream()>>>(stored, to, static_cast<std::uint64_t>(elements), seed);
   return done(cudaGetLastError(), "filling memory");
 }
-Status Queue::wait() const { return done(cudaStreamSynchronize(stream_), "running what was queued"); }
+Status Queue::wait() const { return done(cudaStreamSynchronize(stream()), "running what was queued"); }
 
 Result<Recording> Queue::record(const std::function<Status()>& work) const {
-  if (const Status s = done(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal), "recording"); !s)
+  if (const Status s = done(cudaStreamBeginCapture(stream(), cudaStreamCaptureModeThreadLocal), "recording"); !s)
     return s.error();
   const Status worked = work();
   cudaGraph_t graph = nullptr;
-  const Status ended = done(cudaStreamEndCapture(stream_, &graph), "recording");
+  const Status ended = done(cudaStreamEndCapture(stream(), &graph), "recording");
   cudaGraphExec_t made = nullptr;
   const cudaError_t instantiated = worked && ended ? cudaGraphInstantiate(&made, graph, 0) : cudaSuccess;
   if (graph) cudaGraphDestroy(graph);
   if (!worked) return worked.error();
   if (!ended) return ended.error();
   if (const Status s = done(instantiated, "instantiating a graph"); !s) return s.error();
-  return Recording(made);
+  return Recording(Handle<CUgraphExec_st>(made, [](CUgraphExec_st* x) { cudaGraphExecDestroy(x); }));
 }
 Status Queue::replay(const Recording& r) const {
-  return done(cudaGraphLaunch(r.graph(), stream_), "replaying a graph");
+  return done(cudaGraphLaunch(r.graph(), stream()), "replaying a graph");
 }
 
 Result<double> Queue::elapsed(const std::function<Status()>& work) const {
-  if (const Status s = done(cudaEventRecord(start_, stream_), "starting a clock"); !s) return s.error();
+  if (const Status s = done(cudaEventRecord(start_.get(), stream()), "starting a clock"); !s) return s.error();
   if (const Status s = work(); !s) return s.error();
-  if (const Status s = done(cudaEventRecord(stop_, stream_), "stopping a clock"); !s) return s.error();
-  if (const Status s = done(cudaEventSynchronize(stop_), "running what was queued"); !s) return s.error();
+  if (const Status s = done(cudaEventRecord(stop_.get(), stream()), "stopping a clock"); !s) return s.error();
+  if (const Status s = done(cudaEventSynchronize(stop_.get()), "running what was queued"); !s) return s.error();
   float ms = 0;
-  if (const Status s = done(cudaEventElapsedTime(&ms, start_, stop_), "reading a clock"); !s) return s.error();
+  if (const Status s = done(cudaEventElapsedTime(&ms, start_.get(), stop_.get()), "reading a clock"); !s)
+    return s.error();
   return static_cast<double>(ms) * 1e-3;
 }
 

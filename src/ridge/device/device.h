@@ -6,8 +6,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "ridge/base/dtype.h"
 #include "ridge/base/result.h"
@@ -45,44 +47,36 @@ struct DeviceFacts {
 };
 Result<DeviceFacts> device_facts();
 
+// What make() made, with the function that ends it: moves and ends need no CUDA.
+template <class T> using Handle = std::unique_ptr<T, void (*)(T*)>;
+
 class Memory {
  public:
   enum class Place { device, host };  // host: pinned, so that the device's copy engine reaches it
   static Result<Memory> make(std::int64_t bytes, Place place = Place::device);
-  Memory(Memory&& other) noexcept;
-  Memory& operator=(Memory&& other) noexcept;
-  ~Memory();
-  std::byte* data() const { return data_; }  // at a multiple of 256
+  std::byte* data() const { return data_.get(); }  // at a multiple of 256
   std::int64_t bytes() const { return bytes_; }
 
  private:
-  Memory(std::byte* data, std::int64_t bytes, Place place) : data_(data), bytes_(bytes), place_(place) {}
-  std::byte* data_;
+  Memory(Handle<std::byte> data, std::int64_t bytes) : data_(std::move(data)), bytes_(bytes) {}
+  Handle<std::byte> data_;
   std::int64_t bytes_;
-  Place place_;
 };
 
 class Recording {  // a CUDA graph
  public:
-  explicit Recording(CUgraphExec_st* graph) : graph_(graph) {}
-  Recording(Recording&& other) noexcept : graph_(other.graph_) { other.graph_ = nullptr; }
-  Recording& operator=(Recording&& other) noexcept;
-  ~Recording();
-  CUgraphExec_st* graph() const { return graph_; }
+  explicit Recording(Handle<CUgraphExec_st> graph) : graph_(std::move(graph)) {}
+  CUgraphExec_st* graph() const { return graph_.get(); }
 
  private:
-  CUgraphExec_st* graph_;
+  Handle<CUgraphExec_st> graph_;
 };
 
 // A stream. Everything but wait() and elapsed() returns at once.
 class Queue {
  public:
   static Result<Queue> make();
-  Queue(Queue&& other) noexcept;
-  Queue& operator=(Queue&&) = delete;
-  ~Queue();
-
-  CUstream_st* stream() const { return stream_; }
+  CUstream_st* stream() const { return stream_.get(); }
   Status copy(void* to, const void* from, std::int64_t bytes) const;  // in any direction
   Status set(void* to, int byte, std::int64_t bytes) const;
   // Standard normal numbers in bf16, f16 or f32, a function of seed and index.
@@ -94,9 +88,10 @@ class Queue {
   Result<double> elapsed(const std::function<Status()>& work) const;
 
  private:
-  Queue() = default;
-  CUstream_st* stream_ = nullptr;
-  CUevent_st *start_ = nullptr, *stop_ = nullptr;
+  Queue(Handle<CUstream_st> stream, Handle<CUevent_st> start, Handle<CUevent_st> stop)
+      : stream_(std::move(stream)), start_(std::move(start)), stop_(std::move(stop)) {}
+  Handle<CUstream_st> stream_;
+  Handle<CUevent_st> start_, stop_;
 };
 
 }  // namespace ridge::ops::cuda

@@ -1,4 +1,6 @@
-// What runs on CUDA devices, where the build has no CUDA: it says so. Plans can still be made and read.
+// What runs on CUDA devices, where the build has no CUDA: it says so, in the words of device/device.cc. Compiled in
+// place of the .cu files (CMakeLists.txt); a function that is missing here is missing at link time. Plans can still be
+// made and read.
 #include "ridge/device/device.h"
 #include "ridge/device/peak.h"
 #include "ridge/device/run_generated.h"
@@ -10,7 +12,6 @@
 #include "ridge/ops/product/cuda.h"
 #include "ridge/ops/rows/cuda.h"
 
-#if !RIDGE_HAS_CUDA
 namespace ridge::ops::cuda {
 namespace {
 Error absent() { return *refusal({}); }
@@ -32,14 +33,7 @@ std::optional<RowFacts> row_facts(int, DType) { return std::nullopt; }
 DeviceAnswers ask_device() { return {}; }
 Result<DeviceFacts> device_facts() { return absent(); }
 Result<Memory> Memory::make(std::int64_t, Place) { return absent(); }
-Memory::Memory(Memory&& other) noexcept : data_(other.data_), bytes_(other.bytes_), place_(other.place_) {}
-Memory& Memory::operator=(Memory&&) noexcept { return *this; }
-Memory::~Memory() = default;
-Recording& Recording::operator=(Recording&&) noexcept { return *this; }
-Recording::~Recording() = default;
 Result<Queue> Queue::make() { return absent(); }
-Queue::Queue(Queue&&) noexcept {}
-Queue::~Queue() = default;
 Status Queue::copy(void*, const void*, std::int64_t) const { return absent(); }
 Status Queue::set(void*, int, std::int64_t) const { return absent(); }
 Status Queue::fill_normal(void*, DType, std::int64_t, std::uint32_t) const { return absent(); }
@@ -77,4 +71,3 @@ std::optional<std::string> judge_all(const JudgedProduct&, const void*, const vo
 std::optional<std::string> nothing(CUstream_st*) { return absent().message; }
 
 }  // namespace ridge::ops::cuda
-#endif

@@ -157,9 +157,7 @@ std::optional<std::string> ptx_of(std::string_view listing, std::string_view sym
 }
 
 Result<std::string> row_text(int row, DType in, RowText what, const std::vector<std::string>& tools) {
-#if !RIDGE_HAS_CUDA
-  return *refusal({});
-#endif
+  if (!ask_device().built) return *refusal({});
   const auto folder = holding(tools, "cuobjdump");
   if (!folder)
     return absent_error(fmt::format("expected cuobjdump, which lists {}, in PATH, in $CUDA_HOME/bin or in "
