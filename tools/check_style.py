@@ -78,6 +78,8 @@ def without_templates(tokens):
                     depth += 1
                 elif x == ">":
                     depth -= 1
+                elif x == "=" and out[-1].text == "template":
+                    pass  # template <class A, class B = C>
                 elif x in (";", "=", "&&", "||", "?", "+=", "==", "<<") and depth == 1:
                     break
                 if depth == 0:
