@@ -64,6 +64,9 @@ def main():
         found = check_style.faults_of_code("namespace n {\nstruct S : A, B {\n  S() : A(1), B(2) {\n" + body + "\n}\n  int a, b;\n};\n}\n")
         if found:
             wrong.append(f"{body}\n  expected nothing, found {found}")
+    record = "template <class A, class B = C> class S {\n  S(int x) : a(x), b(x) {}\n  int a, b;\n};\n"
+    if found := check_style.faults_of_code(record):
+        wrong.append(f"{record}\n  expected nothing, found {found}")
     for text, count in PROSE:
         if len(found := check_style.faults_of_prose(text)) != count:
             wrong.append(f"{text}\n  expected {count}, found {found}")

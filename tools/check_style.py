@@ -78,6 +78,8 @@ def without_templates(tokens):
                     depth += 1
                 elif x == ">":
                     depth -= 1
+                elif x == "=" and out[-1].text == "template":
+                    pass  # template <class A, class B = C>
                 elif x in (";", "=", "&&", "||", "?", "+=", "==", "<<") and depth == 1:
                     break
                 if depth == 0:
@@ -301,11 +303,14 @@ def faults_of_code(source):
 
 
 def faults_of_prose(text):
-    found, fenced = [], False
+    found, fenced, before = [], False, ""
     for number, line in enumerate(text.split("\n"), 1):
         if line.lstrip().startswith("```"):
             fenced = not fenced
+        before, last = line, before
         if fenced:
+            continue
+        if line.startswith("|") and last.startswith("|"):
             continue
         if line.startswith("|"):
             columns = len(re.findall(r"(?<!\\)\|", line)) - 1

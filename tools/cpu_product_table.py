@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The tables of docs/cpu_products.md: Ridge's products on CPUs beside OpenBLAS, oneDNN and PyTorch by class, and its kernels that are
+"""The tables of docs/performance/cpu.md: Ridge's products on CPUs beside OpenBLAS, oneDNN and PyTorch by class, and its kernels that are
 bound by memory beside a plain stream, from results/cpu_matmul_*.json and results/cpu_stream_*.json (`ridge bench matmul` and
 `ridge bench stream` measure them). Prints them; `--update` writes them into the page, `--check` fails where the page holds others."""
 import json
@@ -9,14 +9,8 @@ import sys
 
 import page_table
 
-PRODUCTS = """\
-| machine | formats | threads | class | rows | best of the others : ours | least | of the probed peak, median |
-|---|---|--:|---|--:|--:|--:|--:|
-"""
-STREAMS = """\
-| machine | kernel | format | from memory, of the lower roof | bar | in cache, of the lower roof | bar |
-|---|---|---|--:|--:|--:|--:|
-"""
+PRODUCTS = ["formats", "class", "rows", "best of the others : ours", "least", "of the probed peak, median"]
+STREAMS = ["kernel", "format", "from memory, of the lower roof", "bar", "in cache, of the lower roof", "bar"]
 CLASSES = [("all", lambda m: True), ("M > 8", lambda m: m > 8), ("M ≤ 8", lambda m: m <= 8)]
 
 
@@ -32,30 +26,36 @@ def mean(values: list[float]) -> float:
     return math.exp(sum(map(math.log, values)) / len(values))
 
 
-def products() -> str:
-    out = PRODUCTS
-    for run in read("matmul"):
-        for kind in dict.fromkeys(map(formats, run["rows"])):
-            for title, belongs in CLASSES:
-                rows = [row for row in run["rows"] if formats(row) == kind and belongs(row["m"])]
-                peak = statistics.median(row["fraction_of_peak"] for row in rows)
-                ratios = [row["ratio"] for row in rows]
-                out += (f"| {run['device']} | {kind} | {run['threads']} | {title} | {len(rows)} | {mean(ratios):.3f} | "
-                        f"{min(ratios):.3f} | {peak:.0%} |\n")
+def of_machines(runs: list[dict], head: list, rows_of) -> str:
+    """A table a machine, under its name."""
+    out = {}
+    for run in runs:
+        out.setdefault(run["device"], []).extend(rows_of(run))
+    return "\n".join(f"{device}:\n\n" + page_table.tables(head, rows, 2, [range(2, 6)]) for device, rows in out.items())
+
+
+def products(run: dict) -> list:
+    out = []
+    for kind in dict.fromkeys(map(formats, run["rows"])):
+        for title, belongs in CLASSES:
+            rows = [row for row in run["rows"] if formats(row) == kind and belongs(row["m"])]
+            peak = statistics.median(row["fraction_of_peak"] for row in rows)
+            ratios = [row["ratio"] for row in rows]
+            threads = f"{run['threads']} thread" + ("s" if run["threads"] > 1 else "")
+            out.append([f"{kind}, {threads}", title, len(rows), f"{mean(ratios):.3f}", f"{min(ratios):.3f}", f"{peak:.0%}"])
     return out
 
 
-def streams() -> str:
-    out = STREAMS
-    for run in read("stream"):
-        for kernel, dtype in dict.fromkeys((row["kernel"], row["dtype"]) for row in run["rows"]):
-            rows = [row for row in run["rows"] if (row["kernel"], row["dtype"]) == (kernel, dtype)]
-            far, near = [sorted(row[key] for row in rows) for key in ("of_roof", "in_cache")]
-            span = [f"{x[0]:.2f}" if len(x) == 1 else f"{x[0]:.2f} to {x[-1]:.2f}" for x in (far, near)]
-            out += (f"| {run['device']} | {kernel.replace('_', ' ')} | {dtype} | {span[0]} | {rows[0]['bar']:.2f} | {span[1]} | "
-                    f"{rows[0]['in_cache_bar']:.2f} |\n")
+def streams(run: dict) -> list:
+    out = []
+    for kernel, dtype in dict.fromkeys((row["kernel"], row["dtype"]) for row in run["rows"]):
+        rows = [row for row in run["rows"] if (row["kernel"], row["dtype"]) == (kernel, dtype)]
+        far, near = [sorted(row[key] for row in rows) for key in ("of_roof", "in_cache")]
+        span = [f"{x[0]:.2f}" if len(x) == 1 else f"{x[0]:.2f} to {x[-1]:.2f}" for x in (far, near)]
+        out.append([kernel.replace("_", " "), dtype, span[0], f"{rows[0]['bar']:.2f}", span[1], f"{rows[0]['in_cache_bar']:.2f}"])
     return out
 
 
 if __name__ == "__main__":
-    sys.exit(page_table.serve("cpu_product_table", "docs/cpu_products.md", products() + "\n" + streams()))
+    sys.exit(page_table.serve("cpu_product_table", "docs/performance/cpu.md", of_machines(read("matmul"), PRODUCTS, products) + "\n" +
+                              of_machines(read("stream"), STREAMS, streams)))

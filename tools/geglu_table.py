@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""The table of docs/geglu.md: what a GEGLU layer keeps in memory and how long it takes, over the ranges of note 004.
+"""The table of docs/performance/geglu.md: what a GEGLU layer keeps in memory and how long it takes, over a range of sizes.
 
     tools/geglu_table.py build/ridge            prints the table; memory and bounds, nothing is run
     tools/geglu_table.py build/ridge --measure  also runs the rows that fit, on this CPU, and writes results/cpu_geglu.json
-    tools/geglu_table.py build/ridge --check    fails where docs/geglu.md holds another table
+    tools/geglu_table.py build/ridge --check    fails where docs/performance/geglu.md holds another table
     tools/geglu_table.py build/ridge --update   writes it there
 
 --only N,d measures one row and keeps the others. With --torch PYTHON the measured rows are also run by that interpreter's PyTorch, in turn with ours: eager, bf16, two threads."""
@@ -13,9 +13,11 @@ import pathlib
 import subprocess
 import sys
 
+import page_table
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 LAYER = str(ROOT / "examples/geglu.ridge")
-RESULTS, PAGE = ROOT / "results/cpu_geglu.json", ROOT / "docs/geglu.md"
+RESULTS, PAGE = ROOT / "results/cpu_geglu.json", ROOT / "docs/performance/geglu.md"
 ROWS = [(n, d) for d in (1024, 4096, 8192) for n in (1, 256, 2048, 4096, 8192, 32768)]
 MOST_FLOP = 1e11  # of what is run: about a second a pass on two cores
 TORCH = """
@@ -81,8 +83,9 @@ def table(binary: str) -> str:
     if RESULTS.exists():
         for row in json.loads(RESULTS.read_text())["rows"]:
             measured[row["N"], row["d"]] = row
-    out = ["| N | d | parameters | alive, one by one | alive, fused | saved : parameters | H200 bound, one by one | H200 bound, fused "
-           "| CPU, one by one | CPU, fused | PyTorch eager |", "|" + "--:|" * 11]
+    head = ["N", "d", "parameters", "alive, one by one", "alive, fused", "saved : parameters", "H200 bound, one by one", "H200 bound, fused",
+            "CPU, one by one", "CPU, fused", "PyTorch eager"]
+    out = []
     for n, d in ROWS:
         plan = ridge(binary, "explain", "--on", "cpu", "--plan", *sizes(n, d))
         bound = ridge(binary, "explain", "--on", "h200", *sizes(n, d))
@@ -91,10 +94,10 @@ def table(binary: str) -> str:
             sys.exit(f"N = {n}, d = {d}: expected 13*N*d and 5*N*d elements beside the parameters, found {alive}")
         row = measured.get((n, d))
         middle = lambda key: text(sorted(row[key])[len(row[key]) // 2], "s") if row and row[key] else "–"  # noqa: E731
-        out.append(f"| {n} | {d} | {text(parameters, 'B')} | {text(alive['before'], 'B')} | {text(alive['after'], 'B')} "
-                   f"| {n / (d + 1):.3g} | {text(bound['total']['time_lower_s'], 's')} | {text(bound['fused']['time_lower_s'], 's')} "
-                   f"| {middle('apart_s')} | {middle('fused_s')} | {middle('torch_s')} |")
-    return "\n".join(out) + "\n"
+        out.append([n, d, text(parameters, "B"), text(alive["before"], "B"), text(alive["after"], "B"), f"{n / (d + 1):.3g}",
+                    text(bound["total"]["time_lower_s"], "s"), text(bound["fused"]["time_lower_s"], "s"),
+                    middle("apart_s"), middle("fused_s"), middle("torch_s")])
+    return page_table.tables(head, out, 2, [range(2, 6), range(6, 8), range(8, 11)])
 
 
 def main() -> int:
@@ -112,7 +115,7 @@ def main() -> int:
     if "--update" in options:
         PAGE.write_text(page)
     elif page != PAGE.read_text():
-        print("docs/geglu.md holds another table; tools/geglu_table.py build/ridge --update writes it")
+        print("docs/performance/geglu.md holds another table; tools/geglu_table.py build/ridge --update writes it")
         return 1
     return 0
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The table of docs/geglu.md that puts the gated layer beside PyTorch's on an H200, from results/h200_geglu_torch.json
+"""The table of docs/performance/geglu.md that puts the gated layer beside PyTorch's on an H200, from results/h200_geglu_torch.json
 (tests/gpu/geglu_times.py measures it). Prints it; `--update` writes it into the page, `--check` fails where the page
 holds another."""
 import json
@@ -8,10 +8,8 @@ import sys
 import page_table
 
 RESULTS = page_table.ROOT / "results/h200_geglu_torch.json"
-HEAD = """\
-| device | N | d | linear | layer | : linear | torch.compile | keeping h | only x | torch.compile | keeping h | only x | torch.compile |
-|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|
-"""
+HEAD = ["device", "N", "d", "linear", "layer (: linear)", "torch.compile (: layer)", "both, keeping h", "both, only x", "both, torch.compile",
+        "memory, keeping h", "memory, only x", "memory, torch.compile"]
 
 
 def table() -> str:
@@ -20,15 +18,15 @@ def table() -> str:
         for row in rows:
             forward = row["forward"]
             time = {name: f"{forward[name]['us']['median']:.0f}" for name in forward}
-            cells = [device, row["n"], row["d"], time["linear"], time["ridge"], f"{1 / forward['ridge']['linear_over_this']:.3f}",
+            cells = [device, row["n"], row["d"], time["linear"], f"{time['ridge']} ({1 / forward['ridge']['linear_over_this']:.3f})",
                      f"{time['compile']} ({forward['ridge']['compile_over_this']:.2f})"]
             both = row.get("forward_backward")
             cells += [f"{both[name]['us']['median']:.0f} ({both[name]['compile_over_this']:.2f})" if both else "–" for name in ("keep_h", "keep_x")]
             cells.append(f"{both['compile']['us']['median']:.0f}" if both else "–")
             cells += [f"{row['extra_bytes'][name] / 1e6:.0f} MB" if both else "–" for name in ("keep_h", "keep_x", "compile")]
-            lines.append("| " + " | ".join(map(str, cells)) + " |\n")
-    return HEAD + "".join(lines)
+            lines.append(cells)
+    return page_table.tables(HEAD, lines, 3, [range(3, 6), range(6, 9), range(9, 12)])
 
 
 if __name__ == "__main__":
-    sys.exit(page_table.serve("geglu_torch_table", "docs/geglu.md", table()))
+    sys.exit(page_table.serve("geglu_torch_table", "docs/performance/geglu.md", table()))

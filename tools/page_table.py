@@ -6,6 +6,17 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 END = "<!-- end of table -->\n"
 
 
+def tables(head: list, rows: list, keys: int, groups: list) -> str:
+    """Markdown, a table for each group of columns, each with the first `keys` columns before them: six columns fit a screen."""
+    out = []
+    for group in groups:
+        picked = [*range(keys), *group]
+        lines = ["| " + " | ".join(str(head[i]) for i in picked) + " |\n", "|" + "---|" * keys + "--:|" * len(group) + "\n"]
+        lines += ["| " + " | ".join(str(row[i]) for i in picked) + " |\n" for row in rows if any(row[i] != "–" for i in group)]
+        out.append("".join(lines))
+    return "\n".join(out)
+
+
 def serve(tool: str, page: str, table: str) -> int:
     """Without an argument prints the table; `--update` writes it into the page, `--check` fails where the page holds another."""
     if len(sys.argv) == 1:

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The tables of docs/products.md: Ridge's products beside cuBLASLt's on an H200 by class, from results/h200_matmul_*.json
+"""The tables of docs/performance/products_h200.md: Ridge's products beside cuBLASLt's on an H200 by class, from results/h200_matmul_*.json
 (`ridge bench matmul --against cublaslt` measures them). Prints them; `--update` writes them into the page, `--check` fails
 where the page holds others."""
 import json
@@ -9,10 +9,8 @@ import tomllib
 
 import page_table
 
-HEAD = """\
-| list | class | rows | cuBLASLt's best of 8 : ours | 5th percentile | least | its first choice : ours | of the roof | per cycle | prediction off by | tuning gains |
-|---|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|
-"""
+HEAD = ["products", "rows", "cuBLASLt's best of 8 : ours", "5th percentile", "least", "its first choice : ours", "of the roof", "per cycle",
+        "prediction off by", "tuning gains"]
 MACHINE = tomllib.loads((page_table.ROOT / "machines/h200.toml").read_text())
 PEAK, MEMORY = MACHINE["matrix"]["bf16"]["value"], MACHINE["memory"]["hbm"]["bandwidth"]["value"]  # FLOP/s also of f16; bytes/s
 FLOPS_PER_CYCLE = PEAK / MACHINE["numbers"]["matrix_clock_hz"]["value"]  # of all multiprocessors
@@ -52,24 +50,23 @@ def gain(rows: list[dict]) -> str:
     return f"{mean([row['tuned_ratio'] for row in rows]) / mean([row['ratio'] for row in rows]) - 1:.1%}"
 
 
-def line(name: str, title: str, rows: list[dict]) -> str:
+def line(name: str, title: str, rows: list[dict]) -> list:
     ratios = sorted(row["ratio"] for row in rows)
     error = sum(abs(row["predicted_s"] / row["ours_s"]["median"] - 1) for row in rows) / len(rows)
-    cells = [name, title, len(rows), f"{mean(ratios):.3f}", f"{ratios[len(ratios) // 20]:.3f}", f"{ratios[0]:.3f}",
+    return [f"{name}, {title}", len(rows), f"{mean(ratios):.3f}", f"{ratios[len(ratios) // 20]:.3f}", f"{ratios[0]:.3f}",
              f"{mean([row['ratio_first'] for row in rows]):.3f}",
              f"{mean([roof_s(row) / row['ours_s']['median'] for row in rows]):.0%}", f"{mean(list(map(per_cycle, rows))):.0%}",
              f"{error:.1%}", gain(rows)]
-    return "| " + " | ".join(map(str, cells)) + " |\n"
 
 
 def table() -> str:
-    out = HEAD
+    lines = []
     for name, classes in CLASSES.items():
         rows = json.loads((page_table.ROOT / f"results/h200_matmul_{name}.json").read_text())["rows"]
         for title, belongs in classes:
-            out += line(name, title, [row for row in rows if belongs(row)])
-    return out
+            lines.append(line(name, title, [row for row in rows if belongs(row)]))
+    return page_table.tables(HEAD, lines, 1, [range(1, 5), range(5, 10)])
 
 
 if __name__ == "__main__":
-    sys.exit(page_table.serve("product_table", "docs/products.md", table()))
+    sys.exit(page_table.serve("product_table", "docs/performance/products_h200.md", table()))

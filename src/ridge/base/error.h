@@ -18,7 +18,7 @@ struct Span {
   bool operator==(const Span&) const = default;
 };
 
-// The kinds are the exit codes of the command line (DESIGN section 6).
+// The kinds are the exit codes of the command line (README.md has the list).
 enum class ErrorKind { finding = 1, usage = 2, input = 3, absent = 4, mismatch = 5 };
 
 struct Error {

@@ -7,7 +7,7 @@
 //   rows B = 256 in tiles of 16: load, g, u, h, y, store; g waits for u one stage longer, so it has three tiles
 //
 // With an inner dimension the statements that have it become a pipe within the pipe: its tiles of weights are loaded
-// within, again for every tile of rows. C[M, N] = A * B with rows M and inner N is the matmul of note 003; attention
+// within, again for every tile of rows. C[M, N] = A * B with rows M and inner N is a tiled matmul; attention
 // with rows S and inner T is FlashAttention: the softmax over T goes on line, and what sums over T is scaled again for
 // every tile.
 //

@@ -61,7 +61,7 @@ TEST(Fuse, PutsTwoProductsOfOneOperandAndTheirGateIntoOneKernel) {
   EXPECT_TRUE(x.fusion.seams.empty());
 }
 
-// Note 004: what lives at once is 13*N*d elements and the parameters one by one, 5*N*d and the parameters as one
+// docs/geglu.md: what lives at once is 13*N*d elements and the parameters one by one, 5*N*d and the parameters as one
 // kernel; the saving is 8*N*d, and its ratio to the parameters 8*d*d + 8*d is N/(d + 1).
 TEST(Fuse, CountsWhatAGegluLayerKeepsAlive) {
   for (const auto& [n, d] : {std::pair<std::int64_t, std::int64_t>{6, 8}, {32768, 8192}, {1, 4096}}) {
@@ -115,7 +115,7 @@ TEST(Fuse, SaysWhyNeighboursStayApart) {
             std::vector<std::string>{"u | y: u and v are products of different operands"});
 }
 
-// Of the layer of note 004 and of its kin, on a device whose kernels are two forms.
+// Of a GEGLU layer (docs/geglu.md) and of its kin, on a device whose kernels are two forms.
 TEST(Fuse, AsksTheDeviceHowItsProductsEnd) {
   const FuseOptions cuda{.target = Target::cuda};
   const std::string dims = "dims N = 6, D = 8, F = 32\nx: bf16[N, D]   up: bf16[F, D]   gate: bf16[F, D]  r: bf16[F]\n";

@@ -1,4 +1,4 @@
-// Third oracle of the design: what a plan says that it moves is what the real kernel text moves, to the byte. On Hopper
+// Third oracle: what a plan says that it moves is what the real kernel text moves, to the byte. On Hopper
 // each plan's traffic is held against the compiled menu row, run under the trace target's schedule of whole tiles, and
 // against the closed form; on the CPU the trace is held against what the same text really asked for while it ran.
 #include <gtest/gtest.h>

@@ -218,7 +218,7 @@ struct Collectives {
 Collectives collectives(const Program& program, const Statement& statement);
 std::string text(const Collectives& collectives);  // "all-reduce over X"; empty: none
 
-// Reads the notation of DESIGN section 2 (docs/notation.md). The first mistake is returned, with its place and a cure.
+// Reads the notation of docs/notation.md. The first mistake is returned, with its place and a cure.
 Result<Program> parse(std::string_view text, const ParseOptions& options = {});
 
 // The program in canonical form; parse(print(p)) prints the same.

@@ -30,8 +30,8 @@ struct Case {
   std::string_view output;
 };
 
-// Every line of note 000 that states a product, as it stands there.
-TEST(Parse, ReadsTheProductsOfTheNotes) {
+// Products as papers write them, with their spaces and signs.
+TEST(Parse, ReadsProductsAsPapersWriteThem) {
   constexpr Case cases[] = {
       {"x * y: bf16[N], bf16[N] -> bf16[1]", "x: bf16[N]\ny: bf16[N]\nZ: bf16[1] = x * y\n"},
       {"X * Y -> Z: bf16[B, D], bf16[D, F] -> bf16[B, F]", "X: bf16[B, D]\nY: bf16[D, F]\nZ: bf16[B, F] = X * Y\n"},
@@ -77,7 +77,7 @@ TEST(Parse, ReadsLinesInEveryForm) {
   for (const Case& c : cases) EXPECT_EQ(printed(c.input), c.output);
 }
 
-TEST(Parse, ReadsTheGegluOfTheDesign) {
+TEST(Parse, ReadsAGeglu) {
   EXPECT_EQ(printed("dims N = 32768, D = 8192, F = 4*D                  # defaults, overridden by -d\n"
                     "x: bf16[N, D]   up: bf16[F, D]   gate: bf16[F, D]   bu: bf16[F]   bg: bf16[F]\n"
                     "u[N, F] = x * up                                   # one contraction a statement\n"

@@ -1,5 +1,5 @@
-// Simulations rendered: text for eyes, one line of JSON a run ("ridge.report/1", DESIGN section 6: cycles, folds,
-// utilization, sram_words), a page of SVG.
+// Simulations rendered: text for eyes, one line of JSON a run ("ridge.report/1", docs/report.schema.json: cycles,
+// folds, utilization, sram_words), a page of SVG.
 #pragma once
 
 #include <span>

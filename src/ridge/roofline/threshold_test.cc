@@ -44,7 +44,7 @@ std::vector<std::string> lines(const Work& work, Roofs roofs, const Bindings& di
 
 using Lines = std::vector<std::string>;
 
-TEST(Thresholds, of_the_bf16_product_are_those_of_the_design) {
+TEST(Thresholds, of_the_bf16_product_are_exact) {
   EXPECT_EQ(lines(matmul(), v5e, {{"B", 1}, {"D", 8192}, {"F", 8192}}),
             (Lines{"B >= 256 real 255.544042 exact r*D*F/(D*F - r*(D + F)) approx 240.54 assuming B << D, F", "D never",
                    "F never"}));

@@ -1,7 +1,7 @@
-// Note 001's figure: a function of a vector applied r times, once as one kernel and once as r of them, each measured
-// beside what the plan predicts. As one kernel an f32 element takes 8 bytes however large r is, so time is flat until
-// arithmetic takes longer; as r kernels it takes 8 bytes every time. The function is a cosine, 1 FLOP as the note
-// counts.
+// One kernel or many (docs/performance/repeats.md): a function of a vector applied r times, once as one kernel and once
+// as r of them, each measured beside what the plan predicts. As one kernel an f32 element takes 8 bytes however large r
+// is, so time is flat until arithmetic takes longer; as r kernels it takes 8 bytes every time. The function is a
+// cosine, 1 FLOP as the note counts.
 #pragma once
 
 #include <cstdint>

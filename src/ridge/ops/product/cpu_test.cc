@@ -1,4 +1,4 @@
-// The fourth oracle of the design: every engine that this CPU has against the f64 loop nest, small integers bit for
+// The fourth oracle: every engine that this CPU has against the f64 loop nest, small integers bit for
 // bit, odd shapes, the four layouts, strides, batches, dtypes, epilogues, poisoned outputs between guard pages, NaN in
 // one row only, any number of threads (testing/matmul_case.h). RIDGE_MATMUL_CASES=20000 runs so many random cases.
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Third oracle of the design, first half: the bytes and FLOPs of the real kernel text, run under a schedule, equal the
+// Third oracle, first half: the bytes and FLOPs of the real kernel text, run under a schedule, equal the
 // closed forms exactly: ragged shapes, clusters, pieces of k, the cpu's order.
 #include "ridge/ops/product/trace.h"
 

@@ -1,4 +1,4 @@
-// What `ridge bench repeats` shows: a line a number of repeats; and note 001's figure.
+// What `ridge bench repeats` shows: a line a number of repeats; and the figure of it.
 #pragma once
 
 #include <nlohmann/json.hpp>

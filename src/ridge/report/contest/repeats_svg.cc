@@ -1,4 +1,4 @@
-// Note 001's figure as three panels: time, FLOP/s and bytes/s, each against repeats. What is measured is a line with
+// The figure has three panels: time, FLOP/s and bytes/s, each against repeats. What is measured is a line with
 // dots, what was predicted a dashed one of the same colour.
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-// The page of a systolic run. The 4×4 array of note 003 with one vector is seven small grids, on which the vector walks
+// The page of a systolic run. A 4×4 array with one vector is seven small grids, on which the vector walks
 // down the diagonal and never more than four elements work.
 #include <fmt/format.h>
 

@@ -66,9 +66,8 @@ template <class Kernel, class Words = Awaiting> class Record {
   using State = typename Kernel::State;
   static constexpr auto config = Kernel::config;
 
-  Record(const Globals& globals, const RecordOptions& options) : globals_(globals);
-  options_(options);
-  scribe_(options.blocks) {}
+  Record(const Globals& globals, const RecordOptions& options)
+      : globals_(globals), options_(options), scribe_(options.blocks) {}
 
   Program operator()() {
     scribe_.program.kernel = options_.kernel;
