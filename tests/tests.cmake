@@ -19,7 +19,7 @@ set_tests_properties(product_table cpu_product_table geglu_torch_table PROPERTIE
 
 # Grows the trees of ops/product/trees.h from a device's timings; here so that it keeps compiling.
 add_executable(fit_matmul ${CMAKE_SOURCE_DIR}/tools/fit_matmul.cc)
-target_link_libraries(fit_matmul PRIVATE ridge)
+target_link_libraries(fit_matmul PRIVATE ridge_room_contest ridge)
 target_compile_options(fit_matmul PRIVATE ${ridge_warnings})
 add_test(NAME fit_matmul_usage COMMAND fit_matmul)
 set_tests_properties(fit_matmul_usage PROPERTIES LABELS fast PASS_REGULAR_EXPRESSION "usage: fit_matmul TREES.h TIMINGS.json")
