@@ -17,6 +17,7 @@
 #include "ridge/ops/chain/cpu.h"
 #include "ridge/ops/chain/cuda.h"
 #include "ridge/ops/rows/cuda.h"
+#include "ridge/pool/isa.h"
 
 namespace ridge {
 namespace {

@@ -4,6 +4,7 @@
 #include <atomic>
 
 #include "ridge/base/float16.h"
+#include "ridge/ops/chain/cpu.h"
 #include "ridge/ops/fused/cpu.h"
 #include "ridge/ops/product/cpu.h"
 #include "ridge/ops/product/epilogue.h"
