@@ -115,4 +115,6 @@ const Caches& caches() {
   return found;
 }
 
+Cpu this_cpu() { return {isa(), multiplies_pairs(), caches()}; }
+
 }  // namespace ridge::tile::cpu

@@ -58,4 +58,13 @@ struct Caches {  // bytes
 Caches caches_under(const std::string& root);  // what sysfs does not tell keeps the default
 const Caches& caches();                        // of CPU 0, read at the first call
 
+// All that the schedule of a product follows from. Whoever plans hands it over, so that the plan of any CPU can be made
+// and traced on any other; only running one needs the CPU.
+struct Cpu {
+  Isa isa = Isa::plain;
+  bool pairs = true;  // multiplies_pairs
+  Caches caches = {};
+};
+Cpu this_cpu();  // as its kernels run now
+
 }  // namespace ridge::tile::cpu

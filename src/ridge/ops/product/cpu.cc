@@ -54,7 +54,8 @@ void run_matmul(const MatmulCall& call, const void* packed_b, int threads) {
   if (!is_plain(call.epilogue) || p.d.dtype != (sums_are_integers ? DType::int32 : DType::f32))
     g.d.on_target = {finish_of(call.epilogue, p.d.dtype), finish};
   const tile::cpu::Problem sizes{p.batch, p.m, p.n, p.k};
-  tile::cpu::run_kernel<Kernel>(g, sizes, *tile::cpu::engine(p.a.dtype, p.b.dtype, packed_b != nullptr), threads);
+  tile::cpu::run_kernel<Kernel>(
+      g, sizes, *tile::cpu::engine(p.a.dtype, p.b.dtype, tile::cpu::this_cpu(), packed_b != nullptr), threads);
 }
 
 MatmulCall exchanged(const MatmulCall& x) {
@@ -141,7 +142,7 @@ void matmul(const MatmulProblem& p, const void* a, const void* b, void* d, int t
 
 PackedWeights::PackedWeights(const MatmulProblem& p, const void* b)
     : n_(p.n), k_(p.k), left_(p.a.dtype), right_(p.b.dtype) {
-  const tile::cpu::Engine& engine = *tile::cpu::engine(p.a.dtype, p.b.dtype, true);
+  const tile::cpu::Engine& engine = *tile::cpu::engine(p.a.dtype, p.b.dtype, tile::cpu::this_cpu(), true);
   const Matrix matrix = seen(transposed(p.b), b, p.n, p.k);
   const std::size_t bytes = tile::cpu::prepacked_bytes(matrix, engine);
   data_ = std::shared_ptr<void>(tile::cpu::allocate_pages(bytes), std::free);

@@ -256,7 +256,7 @@ TEST(MatmulTest, Bf16ThatIsWidenedGivesTheSameProducts) {
   if (!tile::cpu::use_isa(tile::cpu::Isa::avx512_bf16)) GTEST_SKIP() << "this CPU has no AVX512_BF16";
   tile::cpu::use_pairs(false);
   EXPECT_EQ(tile::cpu::engine(DType::bf16, DType::bf16)->per_unit, 1);
-  EXPECT_EQ(tile::cpu::engine(DType::bf16, DType::bf16, true)->per_unit, 2);
+  EXPECT_EQ(tile::cpu::engine(DType::bf16, DType::bf16, tile::cpu::this_cpu(), true)->per_unit, 2);
   for (const DType b : {DType::bf16, DType::int8})
     for (const Index m : {1, 4, 5, 15, 29, 130})
       for (const Index n : {1, 17, 33, 530})

@@ -8,7 +8,6 @@
 #include "ridge/ops/fused/matmul.h"
 #include "ridge/ops/product/epilogue.h"
 #include "ridge/ops/product/layout.h"
-#include "ridge/pool/isa.h"
 #include "ridge/tile/trace/count.h"
 
 namespace ridge::ops {
@@ -116,9 +115,11 @@ MatmulTraffic named_back(MatmulTraffic t) {
 }
 
 // As the cpu target's own run would cut one product, or two of one left operand.
-tile::trace::CutSchedule cut_schedule(const MatmulProblem& p, const std::optional<MatrixLayout>& second, int threads) {
+tile::trace::CutSchedule cut_schedule(const MatmulProblem& p, const std::optional<MatrixLayout>& second, int threads,
+                                      const tile::cpu::Cpu& cpu) {
   const tile::Matrix a = seen(p.a, nullptr, p.m, p.k), b = seen(transposed(p.b), nullptr, p.n, p.k);
   tile::cpu::Operands operands{nullptr, bits(p.a.dtype) / 8, bits(p.b.dtype) / 8, &a, &b};
+  operands.caches = cpu.caches;
   if (second) {
     const tile::Matrix c = seen(transposed(*second), nullptr, p.n, p.k);
     operands.right_parts = 2;
@@ -127,7 +128,7 @@ tile::trace::CutSchedule cut_schedule(const MatmulProblem& p, const std::optiona
   tile::trace::CutSchedule s;
   s.problem = {p.batch, p.m, p.n, p.k};
   const tile::cpu::Engine& engine =
-      engine_for(s.problem, *tile::cpu::engine(p.a.dtype, p.b.dtype), b, operands.right_alike);
+      engine_for(s.problem, *tile::cpu::engine(p.a.dtype, p.b.dtype, cpu), b, operands.right_alike, cpu.caches);
   operands.engine = &engine;
   s.schedule = choose(s.problem, operands, {cpu_menu[0].m, cpu_menu[0].n, cpu_menu[0].k}, threads_for(p, threads));
   s.grain_m = engine.row_grain, s.grain_k = engine.k_grain, s.grain_n = engine.cols;
@@ -156,20 +157,21 @@ MatmulTraffic trace_tiles(const MatmulProblem& p, const TileOrder& order, const 
   return counted(Traced{p, epilogue}, s);
 }
 
-MatmulTraffic trace_cpu(const MatmulProblem& p, int threads, const MatmulEpilogue& epilogue) {
+MatmulTraffic trace_cpu(const MatmulProblem& p, int threads, const MatmulEpilogue& epilogue,
+                        const tile::cpu::Cpu& cpu) {
   if (p.batch == 0 || p.m == 0 || p.n == 0) return {};
   if (p.d.col_stride != 1 && p.n > 1) {  // as matmul() does: D's columns are contiguous
-    return named_back(trace_cpu(transposed(p), threads, exchanged(epilogue)));
+    return named_back(trace_cpu(transposed(p), threads, exchanged(epilogue), cpu));
   }
-  return counted(Traced{p, epilogue}, cut_schedule(p, std::nullopt, threads));
+  return counted(Traced{p, epilogue}, cut_schedule(p, std::nullopt, threads, cpu));
 }
 
-FusedTraffic trace_cpu(const FusedMatmul& x, int threads) {
+FusedTraffic trace_cpu(const FusedMatmul& x, int threads, const tile::cpu::Cpu& cpu) {
   const MatmulProblem& p = x.product;
   FusedTraffic none;
   none.chain.resize(x.chain.tensors.size() - static_cast<std::size_t>(x.products()));
   if (p.batch == 0 || p.m == 0 || p.n == 0) return none;
-  const tile::trace::CutSchedule s = cut_schedule(p, x.second, threads);
+  const tile::trace::CutSchedule s = cut_schedule(p, x.second, threads, cpu);
   switch (bits(p.a.dtype) * 100 + bits(p.b.dtype)) {
     case 3232: return fused_count<float, float>(x, s);
     case 3208: return fused_count<float, std::int8_t>(x, s);

@@ -8,6 +8,7 @@
 
 #include "ridge/ops/fused/problem.h"
 #include "ridge/ops/product/call.h"
+#include "ridge/pool/isa.h"
 #include "ridge/tile/walk.h"
 
 namespace ridge::ops {
@@ -53,11 +54,12 @@ struct TileOrder {
 // Nothing is read: an operand of the epilogue is there if its data is not null.
 MatmulTraffic trace_tiles(const MatmulProblem& problem, const TileOrder& order, const MatmulEpilogue& epilogue = {});
 
-// The same text under the schedule that matmul() of ops/product/cpu.h follows on this CPU, given so many threads (of
-// which a small product takes one). Not refused there.
-MatmulTraffic trace_cpu(const MatmulProblem& problem, int threads, const MatmulEpilogue& epilogue = {});
+// The same text under the schedule that matmul() of ops/product/cpu.h follows on a CPU, this one or any other, given so
+// many threads (of which a small product takes one). Not refused there.
+MatmulTraffic trace_cpu(const MatmulProblem& problem, int threads, const MatmulEpilogue& epilogue = {},
+                        const tile::cpu::Cpu& cpu = tile::cpu::this_cpu());
 
-// Of a fused product on this CPU, under the schedule of its kernel. `chain`: what its chain's tensors behind the sums
+// Of a fused product on a CPU, under the schedule of its kernel. `chain`: what its chain's tensors behind the sums
 // move, in their order; what is read once a column of tiles counts once. Not refused there.
 struct FusedTraffic {
   OperandTraffic a, b, second;
@@ -69,6 +71,6 @@ struct FusedTraffic {
     return bytes;
   }
 };
-FusedTraffic trace_cpu(const FusedMatmul& problem, int threads);
+FusedTraffic trace_cpu(const FusedMatmul& problem, int threads, const tile::cpu::Cpu& cpu = tile::cpu::this_cpu());
 
 }  // namespace ridge::ops

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "ridge/ops/product/cpu.h"
+#include "ridge/pool/testing/cpus.h"
 
 namespace ridge::ops {
 namespace {
@@ -115,10 +116,12 @@ TEST(TraceCpu, Int8WeightsMoveAByteAnElement) {
   p.b.dtype = DType::int8;
   MatmulEpilogue e;
   e.scale = {&e, DType::f32, 0, 1};
-  const MatmulTraffic x = trace_cpu(p, 1, e);
-  EXPECT_EQ(x.a.global_bytes, 2 * 90 * 700);
-  EXPECT_EQ(x.b.global_bytes, 600 * 700);
-  EXPECT_EQ(x.scale.global_bytes, 4 * 600);
+  for (const tile::cpu::Cpu& cpu : tile::cpu::every_cpu()) {
+    const MatmulTraffic x = trace_cpu(p, 1, e, cpu);
+    EXPECT_EQ(x.a.global_bytes, 2 * 90 * 700) << described(cpu);
+    EXPECT_EQ(x.b.global_bytes, 600 * 700) << described(cpu);
+    EXPECT_EQ(x.scale.global_bytes, 4 * 600) << described(cpu);
+  }
 }
 
 TEST(TraceTiles, ExchangedOperandsAreNamedAsTheCallerNamesThem) {
@@ -152,40 +155,50 @@ TEST(TraceTiles, ABandOfTileRowsNeedsLessOfMemoryThanOneRow) {
   EXPECT_LT(band.a.memory_bytes + band.b.memory_bytes, row.a.memory_bytes + row.b.memory_bytes);
 }
 
+// Every CPU that packs A reads it once.
 TEST(TraceCpu, APanelOfAIsReadOnceAndAStageOfBOnceForEachGroup) {
-  for (const DType in : {DType::f32, DType::bf16}) {
+  const auto check = [](DType in, Index m, Index n, Index k, const tile::cpu::Cpu& cpu) {
     const Index size = bits(in) / 8;
-    for (const Index m : {9, 100, 113, 1000})
-      for (const Index n : {600, 1025})
-        for (const Index k : {70, 1500}) {
-          const MatmulTraffic x = trace_cpu(product(m, n, k, in, DType::f32), 1);
-          ASSERT_EQ(x.flops, 2 * m * n * k);
-          ASSERT_EQ(x.a.global_bytes, size * m * k) << m << " " << n << " " << k;
-          ASSERT_EQ(x.b.global_bytes, size * n * k) << m << " " << n << " " << k;
-          ASSERT_EQ(x.d.global_bytes, 4 * m * n);
-          ASSERT_GE(x.b.asked_bytes, x.b.global_bytes);
-        }
-  }
+    const MatmulTraffic x = trace_cpu(product(m, n, k, in, DType::f32), 1, {}, cpu);
+    SCOPED_TRACE(described(cpu));
+    ASSERT_EQ(x.flops, 2 * m * n * k);
+    ASSERT_EQ(x.a.global_bytes, size * m * k) << m << " " << n << " " << k;
+    ASSERT_EQ(x.b.global_bytes, size * n * k) << m << " " << n << " " << k;
+    ASSERT_EQ(x.d.global_bytes, 4 * m * n);
+    ASSERT_GE(x.b.asked_bytes, x.b.global_bytes);
+  };
+  for (const tile::cpu::Cpu& cpu : tile::cpu::every_cpu())
+    for (const DType in : {DType::f32, DType::bf16})
+      for (const Index m : {9, 100, 113, 1000})
+        for (const Index n : {600, 1025})
+          for (const Index k : {70, 1500}) check(in, m, n, k, cpu);
 }
 
 // 48 x 48 x 48 on two threads would be cut into rows, for each half of which B is read; it runs on one.
 TEST(TraceCpu, WhatIsNotWorthSharingIsCountedOnOneThread) {
   const MatmulProblem small = product(48, 48, 48, DType::f32, DType::f32);
-  for (const int threads : {0, 2, 8}) EXPECT_EQ(trace_cpu(small, threads), trace_cpu(small, 1)) << threads;
   const MatmulProblem large = product(100, 20, 2000, DType::f32, DType::f32);
-  EXPECT_GT(trace_cpu(large, 2).b.global_bytes, trace_cpu(large, 1).b.global_bytes);
+  for (const tile::cpu::Cpu& cpu : tile::cpu::every_cpu()) {
+    SCOPED_TRACE(described(cpu));
+    const auto of = [&](const MatmulProblem& p, int threads) { return trace_cpu(p, threads, {}, cpu); };
+    for (const int threads : {0, 2, 8}) EXPECT_EQ(of(small, threads), of(small, 1)) << threads;
+    EXPECT_GT(of(large, 2).b.global_bytes, of(large, 1).b.global_bytes);
+  }
 }
 
 TEST(TraceCpu, TransposedOutputsAndEmptyProductsFollowTheRealRun) {
   MatmulProblem p = product(700, 900, 300, DType::f32, DType::f32);
   p.d.row_stride = 1, p.d.col_stride = 700;
-  const MatmulTraffic x = trace_cpu(p, 2);
-  EXPECT_EQ(x.flops, 2 * 700 * 900 * 300);
-  EXPECT_EQ(x.a.global_bytes, 4 * 700 * 300);
-  EXPECT_EQ(trace_cpu(product(0, 5, 5, DType::f32, DType::f32), 1), MatmulTraffic{});
-  const MatmulTraffic zeros = trace_cpu(product(5, 6, 0, DType::f32, DType::f32), 1);
-  EXPECT_EQ(zeros.flops, 0);
-  EXPECT_EQ(zeros.d.global_bytes, 4 * 5 * 6);
+  for (const tile::cpu::Cpu& cpu : tile::cpu::every_cpu()) {
+    SCOPED_TRACE(described(cpu));
+    const MatmulTraffic x = trace_cpu(p, 2, {}, cpu);
+    EXPECT_EQ(x.flops, 2 * 700 * 900 * 300);
+    EXPECT_EQ(x.a.global_bytes, 4 * 700 * 300);
+    EXPECT_EQ(trace_cpu(product(0, 5, 5, DType::f32, DType::f32), 1, {}, cpu), MatmulTraffic{});
+    const MatmulTraffic zeros = trace_cpu(product(5, 6, 0, DType::f32, DType::f32), 1, {}, cpu);
+    EXPECT_EQ(zeros.flops, 0);
+    EXPECT_EQ(zeros.d.global_bytes, 4 * 5 * 6);
+  }
 }
 
 }  // namespace

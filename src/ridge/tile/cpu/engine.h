@@ -13,6 +13,7 @@
 namespace ridge::tile::cpu {
 
 using Unit = std::int32_t;
+struct Cpu;  // pool/isa.h
 
 // Addresses of a later stage, fetched to the L2 while this one is multiplied: one (A) or two (B) cache lines for every
 // four steps of k. Line s is at base + (s mod (mask + 1)) * stride + ((s & ~mask) << shift), where s starts
@@ -137,10 +138,11 @@ constexpr Index units_of(const Engine& e, Index k) {
   return (k + elements - 1) / elements * e.tile_steps;
 }
 
-// The engine that multiplies these operands; null where there is none. The same one for the whole process, but for
-// use_isa and use_pairs in tests. prepacked: B is packed once for many products, and then not wider than it is stored
-// where that can be had.
-const Engine* engine(DType a, DType b, bool prepacked = false);
+// The engine that multiplies these operands on a CPU; null where there is none. Its numbers are there for any CPU, its
+// functions may be called only on one that has the instruction set. prepacked: B is packed once for many products, and
+// then not wider than it is stored where that can be had.
+const Engine* engine(DType a, DType b, const Cpu& cpu, bool prepacked = false);
+const Engine* engine(DType a, DType b);  // … on this one, as its kernels run now
 
 // Of an instruction set's engines in f32, Pair<A, B>::engine for each two formats that are widened as they are packed.
 template <template <class, class> class Pair> const Engine* widening_engine(DType a, DType b) {
@@ -162,6 +164,7 @@ template <template <class, class> class Pair> const Engine* widening_engine(DTyp
   }
 }
 
+// Looking one up takes no instruction of the set: engines are constants.
 const Engine* plain_engine(DType a, DType b);
 const Engine* avx2_engine(DType a, DType b);
 const Engine* avx512_engine(DType a, DType b);

@@ -39,13 +39,27 @@ constexpr Engine integers{
     .thin_along = thin_along<Dots16<Ints, std::int16_t, std::int8_t>>,
     .thin_across = thin_across<Ints, std::int16_t, std::int8_t>,
 };
+
+// Up to four rows wait for memory, and pairs take fewer instructions.
+const Engine* of_pairs() { return avx512_bf16_engine(DType::bf16, DType::bf16); }
+constexpr Engine wide_bf16 = [] {
+  Engine e = Widening<Bf16, Bf16>::engine;
+  e.for_few = of_pairs, e.few = {4, 4, 4};
+  return e;
+}();
 }  // namespace
 
 const Engine* avx512_engine(DType a, DType b) {
   if (a == DType::int8 && b == DType::int8) return &integers;
   return widening_engine<Widening>(a, b);
 }
+
+const Engine* avx512_wide_bf16_engine(DType a, DType b) {
+  if (a == DType::int8 && b == DType::int8) return avx512_bf16_engine(a, b);
+  return a == DType::bf16 && b == DType::bf16 ? &wide_bf16 : nullptr;
+}
 #else
+const Engine* avx512_wide_bf16_engine(DType, DType) { return nullptr; }
 const Engine* avx512_engine(DType, DType) { return nullptr; }
 #endif
 

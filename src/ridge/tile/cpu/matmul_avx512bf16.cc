@@ -62,21 +62,8 @@ const Engine* avx512_bf16_engine(DType a, DType b) {
   return nullptr;
 }
 
-// Up to four rows wait for memory, and pairs take fewer instructions.
-const Engine* avx512_wide_bf16_engine(DType a, DType b) {
-  if (a == DType::int8 && b == DType::int8) return &integers;
-  if (a != DType::bf16 || b != DType::bf16) return nullptr;
-  static const Engine wide = [] {
-    Engine e = *avx512_engine(DType::bf16, DType::bf16);
-    e.for_few = [] { return &pairs<Bf16, Bf16>; };
-    e.few = {4, 4, 4};
-    return e;
-  }();
-  return &wide;
-}
 #else
 const Engine* avx512_bf16_engine(DType, DType) { return nullptr; }
-const Engine* avx512_wide_bf16_engine(DType, DType) { return nullptr; }
 #endif
 
 }  // namespace ridge::tile::cpu

@@ -71,9 +71,9 @@ const Engine* plain_engine(DType a, DType b) {
   return widening_engine<Widening>(a, b);
 }
 
-const Engine* engine(DType a, DType b, bool prepacked) {
-  const Isa best = isa();
-  const bool pairs = multiplies_pairs() || prepacked;
+const Engine* engine(DType a, DType b, const Cpu& cpu, bool prepacked) {
+  const Isa best = cpu.isa;
+  const bool pairs = cpu.pairs || prepacked;
   const Engine* found = nullptr;
   if (best >= Isa::amx) found = amx_engine(a, b);
   if (found == nullptr && best >= Isa::avx512_bf16)
@@ -82,5 +82,7 @@ const Engine* engine(DType a, DType b, bool prepacked) {
   if (found == nullptr && best >= Isa::avx2) found = avx2_engine(a, b);
   return found != nullptr ? found : plain_engine(a, b);
 }
+
+const Engine* engine(DType a, DType b) { return engine(a, b, this_cpu()); }
 
 }  // namespace ridge::tile::cpu

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "ridge/pool/isa.h"
-
 namespace ridge::tile::cpu {
 namespace {
 
@@ -15,7 +13,7 @@ Index rounded_up(Index a, Index to) { return ceil_div(a, to) * to; }
 // B whose columns are contiguous is read in place from the L2: by many rows of A where its rows are short.
 bool read_right_in_place(const Problem& p, const Operands& o) {
   return o.right_alike && o.engine->direct_right && o.right->prepacked == nullptr && o.right->row_stride == 1 &&
-         (p.n <= 512 || p.m <= most_thin_rows) && p.k * p.n * o.right_bytes <= caches().l2 * 9 / 8;
+         (p.n <= 512 || p.m <= most_thin_rows) && p.k * p.n * o.right_bytes <= o.caches.l2 * 9 / 8;
 }
 
 // Few rows: whole k at once, in strips of columns. Where columns are contiguous a strip's sums stay near, and B is read
@@ -34,13 +32,13 @@ bool choose_thin(const Problem& p, const Operands& o, int threads, Schedule& s) 
   const bool in_c = !e.room_for_sums;
   // Sums in registers over all of k beat sums that come and go, where B need not come in long runs.
   if (!along && in_c && read_right_in_place(p, o)) return false;
-  const Index near = in_c ? caches().l2 * 2 : caches().l2 * 9 / 8;  // bytes of B that the way of all others reads well
+  const Index near = in_c ? o.caches.l2 * 2 : o.caches.l2 * 9 / 8;  // bytes of B that the way of all others reads well
   if (!packed && !along && p.m > most_thin_rows && p.k * p.n * o.right_bytes <= near) return false;
   // Quads are packed in less time than a second pass takes over those that are near.
-  if (along && e.per_unit == 4 && e.tile_steps == 1 && p.m > most_thin_rows && p.k * p.n * o.right_bytes <= caches().l2)
+  if (along && e.per_unit == 4 && e.tile_steps == 1 && p.m > most_thin_rows && p.k * p.n * o.right_bytes <= o.caches.l2)
     return false;
   // Tiles take further groups of rows over weights in the L2 that memory delivers slowly, not over any others.
-  if (along && e.thin_left.along != nullptr && p.m > rows_of_a_group && p.k * p.n * o.right_bytes <= caches().l2)
+  if (along && e.thin_left.along != nullptr && p.m > rows_of_a_group && p.k * p.n * o.right_bytes <= o.caches.l2)
     return false;
   // One thread packs A's tiles while the others wait: not where A is as large as B. Nor does one alone where its sums
   // would come in another order then.
@@ -53,7 +51,7 @@ bool choose_thin(const Problem& p, const Operands& o, int threads, Schedule& s) 
   s.scratch = !along && in_c && p.m > (threads > 1 ? 1 : 2);
   Index strip = p.m <= most_thin_rows ? 4096 : 2048;
   if (p.m == 1) strip = 16384;
-  if (!in_c) strip = std::max<Index>(caches().l2 / 8 / std::max<Index>(p.m, 1) / e.cols, 1) * e.cols;
+  if (!in_c) strip = std::max<Index>(o.caches.l2 / 8 / std::max<Index>(p.m, 1) / e.cols, 1) * e.cols;
   if (along) strip = 240;
   s.column_blocks = std::max<Index>(1, ceil_div(p.n, strip));
   s.team = p.batch < 2 * threads;
@@ -61,8 +59,8 @@ bool choose_thin(const Problem& p, const Operands& o, int threads, Schedule& s) 
   return true;
 }
 
-// A panel that is read in place is read again for each panel of columns: rows a multiple of 4 KiB apart keep each other
-// out of the L1.
+// A panel that is read in place is read again for each panel of columns, of every right operand: rows a multiple of 4
+// KiB apart keep each other out of the L1.
 bool read_left_in_place(const Problem& p, const Operands& o, Index stages) {
   const Engine& e = *o.engine;
   const Matrix& a = *o.left;
@@ -70,15 +68,17 @@ bool read_left_in_place(const Problem& p, const Operands& o, Index stages) {
   if (!e.direct_left || a.col_stride != 1 || a.row_stride % e.per_unit != 0 || p.k % whole != 0 ||
       a.batch_stride % e.per_unit != 0)
     return false;
-  if (e.tile_steps > 1) return p.n <= 4 * e.cols || (stages == 1 && a.row_stride * o.left_bytes <= 2048);
-  return p.n <= 384 || (p.n <= 512 && a.row_stride * o.left_bytes <= 4096);
+  const Index n = p.n * o.right_parts;
+  if (e.tile_steps > 1) return n <= 4 * e.cols || (stages == 1 && a.row_stride * o.left_bytes <= 2048);
+  return n <= 384 || (n <= 512 && a.row_stride * o.left_bytes <= 4096);
 }
 
 }  // namespace
 
-const Engine& engine_for(const Problem& p, const Engine& engine, const Matrix& right, bool right_alike) {
+const Engine& engine_for(const Problem& p, const Engine& engine, const Matrix& right, bool right_alike,
+                         const Caches& near_core) {
   const Index unit_bytes = sizeof(Unit);
-  const bool near = p.k * p.n / engine.per_unit * unit_bytes <= caches().l2 / 2;
+  const bool near = p.k * p.n / engine.per_unit * unit_bytes <= near_core.l2 / 2;
   const Index most_across = near ? engine.few.near : engine.few.across;
   const Index most = right.col_stride == 1 ? engine.few.along : most_across;
   const bool few = p.m <= most && right.prepacked == nullptr && right_alike;
@@ -96,8 +96,8 @@ Schedule choose(const Problem& p, const Operands& o, TileLimits limits, int thre
   // where a pass of its own packs it, which reads as much as it writes, beside a neighbour on the same core; in it a
   // stage is at least seven panels wide: narrower, it would be read from memory in short runs.
   const bool passes = b.prepacked == nullptr && !e.keeps_right && e.tile_steps == 1;
-  const Index stage_bytes = caches().l2 * (passes ? 2 : 3) / 8;
-  const Index l1_steps = caches().l1d * 2 / 3 / (e.rows * unit_bytes),
+  const Index stage_bytes = o.caches.l2 * (passes ? 2 : 3) / 8;
+  const Index l1_steps = o.caches.l1d * 2 / 3 / (e.rows * unit_bytes),
               l2_steps = stage_bytes / (7 * e.cols * unit_bytes);
   // Few rows pass so quickly over packed weights that memory is the limit: panel after panel, as they lie in it.
   const bool in_order = o.right->prepacked != nullptr && p.m <= 2 * e.rows;

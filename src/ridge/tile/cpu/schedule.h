@@ -3,9 +3,10 @@
 // finished for all row blocks of a group before the next begins, so that one packed stage of B serves them all. Sizes
 // follow from the caches: with 32 KiB of L1 and 1 MiB of L2, a panel of A of 14 x 384 f32 takes 21 KiB and a stage of B
 // of 384 x 256 takes 384 KiB. Nothing here depends on the number of threads but the cuts of m and n, which change no
-// sum's order.
+// sum's order. All follows from the arguments: the schedule of an AVX-512 CPU can be made on any other.
 #pragma once
 
+#include "ridge/pool/isa.h"
 #include "ridge/pool/pool.h"
 #include "ridge/tile/cpu/engine.h"
 
@@ -39,10 +40,12 @@ struct Operands {
   const Matrix *left = nullptr, *right = nullptr;
   Index right_parts = 1;    // matrices like `right` that are multiplied at once
   bool right_alike = true;  // all of them are contiguous along the same axis; else each is packed
+  Caches caches = cpu::caches();
 };
 
 // The engine that runs this product: `engine`, or the one that it names for few rows.
-const Engine& engine_for(const Problem& problem, const Engine& engine, const Matrix& right, bool right_alike);
+const Engine& engine_for(const Problem& problem, const Engine& engine, const Matrix& right, bool right_alike,
+                         const Caches& near_core = caches());
 
 Schedule choose(const Problem& problem, const Operands& operands, TileLimits limits, int threads);
 

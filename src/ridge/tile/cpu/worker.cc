@@ -174,7 +174,7 @@ void Worker::multiply_thin(const Sums& sums, const Announced& a, const Announced
   strip.c = sums.data;
   strip.c_stride = sums.stride;
   strip.add = sums.add;
-  strip.near = team_.problem.k * team_.problem.n * team_.operands.right_bytes <= caches().l2 / 2;
+  strip.near = team_.problem.k * team_.problem.n * team_.operands.right_bytes <= team_.operands.caches.l2 / 2;
   if (packed) {
     const RightPanels from = right(b, 0);
     strip.b = from.data;

@@ -1,0 +1,26 @@
+// CPUs to plan for: each instruction set, beside the caches of a small core and of a large one.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "ridge/pool/isa.h"
+
+namespace ridge::tile::cpu {
+
+inline std::vector<Cpu> every_cpu() {
+  std::vector<Cpu> all;
+  for (const Caches& caches : {Caches{}, Caches{48 << 10, 2 << 20, 32 << 20}}) {
+    for (const Isa isa : {Isa::plain, Isa::avx2, Isa::avx512, Isa::avx512_bf16, Isa::amx})
+      all.push_back({isa, true, caches});
+    all.push_back({Isa::avx512_bf16, false, caches});
+  }
+  return all;
+}
+
+inline std::string described(const Cpu& cpu) {
+  return std::string(name(cpu.isa)) + (cpu.pairs ? "" : " without pairs") + ", " + std::to_string(cpu.caches.l2 >> 10) +
+         " KiB of L2";
+}
+
+}  // namespace ridge::tile::cpu
