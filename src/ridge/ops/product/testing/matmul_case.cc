@@ -10,6 +10,7 @@
 
 #include "ridge/base/float16.h"
 #include "ridge/ops/product/reference.h"
+#include "ridge/pool/isa.h"
 
 namespace ridge::ops::oracle {
 namespace {
