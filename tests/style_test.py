@@ -40,6 +40,7 @@ CLEAN = [
     "(f(args), ...);",
     "kernel<<<blocks, threads, 0, stream>>>(a, b);",
     "g<int, 3>(a);",
+    "g<0, S::size, S::size >= room ? 1 : room / S::size>(a, b);",
     "int m[] = {a ? b : c, d ? e : f};",
     "f(a ? b : c, d ? e : f);",
     "x = a ? b : c; y = d ? e : f;",

@@ -71,7 +71,7 @@ def without_templates(tokens):
     while i < len(tokens):
         t = tokens[i]
         if t.text == "<" and out and (out[-1].kind == "word" or out[-1].text == "]") and out[-1].text not in EXPRESSES:
-            depth, j = 0, i
+            depth, j, doubtful = 0, i, False
             while j < len(tokens):
                 x = tokens[j].text
                 if x == "<":
@@ -80,12 +80,14 @@ def without_templates(tokens):
                     depth -= 1
                 elif x == "=" and out[-1].text == "template":
                     pass  # template <class A, class B = C>
-                elif x in (";", "=", "&&", "||", "?", "+=", "==", "<<") and depth == 1:
+                elif x in (";", "=", "&&", "||", "+=", "==", "<<") and depth == 1:
                     break
+                elif x in ("?", ">=", "<=") and depth == 1:
+                    doubtful = True  # only f<a ? 1 : 2>(…)
                 if depth == 0:
                     break
                 j += 1
-            if depth == 0 and j < len(tokens):
+            if depth == 0 and j < len(tokens) and not (doubtful and (j + 1 == len(tokens) or tokens[j + 1].text != "(")):
                 i = j + 1
                 out.append(Token("template", "<>", t.line))
                 continue

@@ -131,8 +131,7 @@ template <class Kernel> struct Consuming : Consumer<Kernel> {  // a warpgroup
       add_pieces<0, State::size / 2, 1>(acc, item.pieces, from_memory(item));
       add_pieces<State::size / 2, State::size / 2, 1>(acc, item.pieces, from_memory(item));
     } else {
-      constexpr int at_once = State::size >= room ? 1 : room / State::size;
-      add_pieces<0, State::size, at_once>(acc, item.pieces, from_memory(item));
+      add_pieces<0, State::size, State::size >= room ? 1 : room / State::size>(acc, item.pieces, from_memory(item));
     }
   }
   TILE_FN auto from_memory(const Item& item) const {
