@@ -73,7 +73,7 @@ void count_statement(const Program& program, const Statement& statement, Counted
                                            [&](int a) { return varies[static_cast<std::size_t>(a)]; }));
     size.push_back(tensor ? bytes(program.tensors[node.tensor]) : varies.back() ? whole : Polynomial());
     if (node.kind != Node::Kind::call || !varies.back()) continue;
-    const std::string name(notation::function_name(node.function));
+    const std::string name(row(node.function).name);
     if (!counted.functions.contains(name)) counted.order.push_back(name);
     counted.functions[name].first += node.repeat;
     if (node.repeat > 1) counted.functions[name].second += node.repeat;
