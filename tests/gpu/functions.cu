@@ -36,6 +36,16 @@ FUNCTION(Sigmoid16, sigmoid_16(x), logistic(x))
 FUNCTION(Sine, sin(x), ::sin(x))
 FUNCTION(Cosine, cos(x), ::cos(x))
 FUNCTION(Exponential, exp(x), ::exp(x))
+FUNCTION(Erf, erf(x), ::erf(x))
+FUNCTION(Softplus, softplus(x), (x > 0 ? x : 0) + ::log1p(::exp(-::fabs(x))))
+FUNCTION(Tangent, tan(x), ::tan(x))
+FUNCTION(Angle, atan(x), ::atan(x))
+FUNCTION(Log1p, log1p(x), ::log1p(x))
+FUNCTION(Expm1, expm1(x), ::expm1(x))
+FUNCTION(Floor, floor(x), ::floor(x))
+FUNCTION(Round, round(x), ::rint(x))
+FUNCTION(HardSwish, hard_swish(x), x <= -3 ? -0.0 : x * (::fmin(x + 3, 6.0) / 6))
+FUNCTION(Mish, mish(x), x < -800 ? -0.0 : x * ::tanh((x > 0 ? x : 0) + ::log1p(::exp(-::fabs(x)))))
 #undef FUNCTION
 
 template <class F> __global__ void judge(Worst* worst, double least) {
@@ -84,7 +94,17 @@ int check_functions() {
                        {"sigmoid_16", judge<Sigmoid16>, 64},
                        {"sin", judge<Sine>, 2},
                        {"cos", judge<Cosine>, 2},
-                       {"exp", judge<Exponential>, 2}};
+                       {"exp", judge<Exponential>, 2},
+                       {"erf", judge<Erf>, 2},
+                       {"softplus", judge<Softplus>, 4},
+                       {"tan", judge<Tangent>, 4},
+                       {"atan", judge<Angle>, 2},
+                       {"log1p", judge<Log1p>, 2},
+                       {"expm1", judge<Expm1>, 2},
+                       {"floor", judge<Floor>, 0},
+                       {"round", judge<Round>, 0},
+                       {"hard_swish", judge<HardSwish>, 2},
+                       {"mish", judge<Mish>, 4}};
   const Memory place(sizeof(Worst));
   int wrong = 0;
   for (const Check& c : all) {

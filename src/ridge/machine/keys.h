@@ -4,6 +4,8 @@
 #include <array>
 #include <string_view>
 
+#include "ridge/base/function.h"
+
 namespace ridge {
 
 struct NumberKey {
@@ -11,8 +13,8 @@ struct NumberKey {
   std::string_view unit;  // "1": a count
 };
 
-// What [numbers] may hold.
-inline constexpr std::array<NumberKey, 25> number_keys{{
+// What [numbers] may hold besides the costs of functions.
+inline constexpr std::array<NumberKey, 14> size_keys{{
     {"cores", "1"},             // what the machine calls its core: SM, CU, TensorCore, CPU core
     {"clock_hz", "Hz"},         // highest sustained or boost clock
     {"matrix_clock_hz", "Hz"},  // the clock behind the matrix peaks, where it is another
@@ -26,19 +28,43 @@ inline constexpr std::array<NumberKey, 25> number_keys{{
     {"tile_m", "1"},  // the product that one instruction of the matrix unit does, in bf16 or f16; n: at most
     {"tile_n", "1"},
     {"tile_k", "1"},
-    {"power_w", "W"},      // thermal design power
-    {"cost_exp", "FLOP"},  // what one application takes on the vector unit, in FLOPs of its peak
-    {"cost_log", "FLOP"},
-    {"cost_cos", "FLOP"},
-    {"cost_sin", "FLOP"},
-    {"cost_gelu", "FLOP"},
-    {"cost_gelu_tanh", "FLOP"},
-    {"cost_silu", "FLOP"},
-    {"cost_sigmoid", "FLOP"},
-    {"cost_tanh", "FLOP"},
-    {"cost_sqrt", "FLOP"},
-    {"cost_rsqrt", "FLOP"},
+    {"power_w", "W"},  // thermal design power
 }};
+
+namespace machine_keys {
+constexpr std::size_t costs = [] {
+  std::size_t count = 0;
+  for (const FunctionRow& f : function_rows) count += f.has_cost ? 1 : 0;
+  return count;
+}();
+struct CostName {  // "cost_exp"
+  std::array<char, 24> text{};
+  std::size_t size = 0;
+  constexpr void add(std::string_view more) {
+    for (const char c : more) text[size++] = c;
+  }
+};
+inline constexpr std::array<CostName, costs> cost_names = [] {
+  std::array<CostName, costs> names{};
+  std::size_t at = 0;
+  for (const FunctionRow& f : function_rows) {
+    if (!f.has_cost) continue;
+    names[at].add("cost_");
+    names[at++].add(f.name);
+  }
+  return names;
+}();
+}  // namespace machine_keys
+
+// All of [numbers]; cost_exp is what one application takes on the vector unit, in FLOPs of its peak.
+inline constexpr std::array<NumberKey, size_keys.size() + machine_keys::costs> number_keys = [] {
+  std::array<NumberKey, size_keys.size() + machine_keys::costs> keys{};
+  std::size_t at = 0;
+  for (const NumberKey& key : size_keys) keys[at++] = key;
+  for (const machine_keys::CostName& name : machine_keys::cost_names)
+    keys[at++] = {std::string_view(name.text.data(), name.size), "FLOP"};
+  return keys;
+}();
 
 constexpr std::string_view unit_of(std::string_view key) {
   for (const NumberKey& known : number_keys)

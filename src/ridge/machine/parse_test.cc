@@ -254,9 +254,9 @@ const Refusal refusals[] = {
     {"AnUnknownNumber", file(good, "[numbers]\ncores_hz = 1\n"),
      "toy.toml:7:1: unknown key 'cores_hz' in [numbers]; expected one of cores, clock_hz, matrix_clock_hz, line_bytes, "
      "sector_bytes, launch_s, scratch_bytes, arrays, array_rows, array_columns, tile_m, tile_n, tile_k, power_w, "
-     "cost_exp, cost_log, cost_cos, cost_sin, cost_gelu, cost_gelu_tanh, cost_silu, cost_sigmoid, cost_tanh, "
+     "cost_pow, cost_exp, cost_log, cost_cos, cost_sin, cost_gelu, cost_gelu_tanh, cost_silu, cost_sigmoid, cost_tanh, "
      "cost_sqrt, "
-     "cost_rsqrt\n"
+     "cost_rsqrt, cost_erf, cost_softplus, cost_tan, cost_atan, cost_log1p, cost_expm1, cost_mish\n"
      "  cores_hz = 1\n"
      "  ^^^^^^^^\n"},
     {"AnArrayOfMemories", "name = \"toy\"\n[[memory]]\n",

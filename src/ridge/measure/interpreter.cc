@@ -16,33 +16,7 @@ constexpr double u = 0x1p-24;
 constexpr double smallest = 0x1p-126;  // below it f32 and bf16 may lose digits, or a kernel may flush to 0
 constexpr double remembering = 16;     // nodes in whose time one value is looked up and kept
 
-bool has_limit_below(Function f) { return f == Function::gelu || f == Function::gelu_tanh || f == Function::silu; }
-
-double apply(Function function, double x) {
-  if (has_limit_below(function) && x == -INFINITY) return -0.0;
-  switch (function) {
-    case Function::negate: return -x;
-    case Function::exp: return std::exp(x);
-    case Function::log: return std::log(x);
-    case Function::cos: return std::cos(x);
-    case Function::sin: return std::sin(x);
-    case Function::gelu: return 0.5 * x * std::erfc(-x / std::sqrt(2.0));
-    case Function::gelu_tanh:
-      return x / (1 + std::exp(-2 * std::sqrt(2 / 3.14159265358979323846) * (x + 0.044715 * x * x * x)));
-    case Function::silu: return x / (1 + std::exp(-x));
-    case Function::relu:
-      if (x > 0) return x;
-      if (x == x) return 0;
-      return x;
-    case Function::sigmoid: return 1 / (1 + std::exp(-x));
-    case Function::tanh: return std::tanh(x);
-    case Function::sqrt: return std::sqrt(x);
-    case Function::rsqrt: return 1 / std::sqrt(x);
-    case Function::abs: return std::fabs(x);
-    default: RIDGE_CHECK(false, "a function of more than one argument");
-  }
-  return 0;
-}
+double apply(Function function, double x) { return row(function).value(x, 0, 0); }
 
 Uncertain rounded(double value, double error) { return {value, error + 8 * u * std::fabs(value) + smallest}; }
 
@@ -68,31 +42,41 @@ Uncertain compared(bool answer, const Uncertain& a, const Uncertain& b) {
   return {answer ? 1.0 : 0.0, std::fabs(a.value - b.value) < a.error + b.error ? 1.0 : 0.0};
 }
 
+// Of several arguments: what each one's error moves, added up.
+Uncertain several(Function function, const Uncertain& a, const Uncertain& b, const Uncertain& c) {
+  const auto of = row(function).value;
+  const double value = of(a.value, b.value, c.value);
+  double moved = 0;
+  const auto from = [&](const Uncertain& x, auto with) {
+    const double above = std::fabs(with(x.value + x.error) - value), below = std::fabs(with(x.value - x.error) - value);
+    const double more = std::isnan(above) ? 2 * below : std::isnan(below) ? 2 * above : std::max(above, below);
+    if (!std::isnan(more)) moved += more;
+  };
+  from(a, [&](double x) { return of(x, b.value, c.value); });
+  from(b, [&](double x) { return of(a.value, x, c.value); });
+  from(c, [&](double x) { return of(a.value, b.value, x); });
+  return rounded(value, moved);
+}
+
+Uncertain multiplied(const Uncertain& a, const Uncertain& b) {
+  return rounded(a.value * b.value, std::fabs(a.value) * b.error + std::fabs(b.value) * a.error + a.error * b.error);
+}
+
+Uncertain divided(const Uncertain& a, const Uncertain& b) {
+  const double value = a.value / b.value, least = std::max(std::fabs(b.value) - b.error, 0.0);
+  return rounded(value, b.error == 0 && a.error == 0 ? 0 : (a.error + std::fabs(value) * b.error) / least);
+}
+
 Uncertain call(Function function, const Uncertain& a, const Uncertain& b, const Uncertain& c) {
-  switch (function) {
-    case Function::add: return rounded(a.value + b.value, a.error + b.error);
-    case Function::subtract: return rounded(a.value - b.value, a.error + b.error);
-    case Function::multiply:
-      return rounded(a.value * b.value,
-                     std::fabs(a.value) * b.error + std::fabs(b.value) * a.error + a.error * b.error);
-    case Function::divide: {
-      const double value = a.value / b.value, least = std::max(std::fabs(b.value) - b.error, 0.0);
-      return rounded(value, b.error == 0 && a.error == 0 ? 0 : (a.error + std::fabs(value) * b.error) / least);
-    }
-    case Function::max:
-      return {std::isnan(a.value) || std::isnan(b.value) ? NAN : std::max(a.value, b.value),
-              std::max(a.error, b.error)};
-    case Function::min:
-      return {std::isnan(a.value) || std::isnan(b.value) ? NAN : std::min(a.value, b.value),
-              std::max(a.error, b.error)};
-    case Function::less: return compared(a.value < b.value, a, b);
-    case Function::less_equal: return compared(a.value <= b.value, a, b);
-    case Function::greater: return compared(a.value > b.value, a, b);
-    case Function::greater_equal: return compared(a.value >= b.value, a, b);
-    case Function::equal: return compared(a.value == b.value, a, b);
-    case Function::where: return select(a, b, c);
-    default: return unary(function, a);
-  }
+  const FunctionRow& f = row(function);
+  const auto value = [&] { return f.value(a.value, b.value, 0); };
+  if (f.written == Written::comparison) return compared(value() != 0, a, b);
+  if (f.written == Written::sum) return rounded(value(), a.error + b.error);
+  if (function == Function::multiply) return multiplied(a, b);
+  if (function == Function::divide) return divided(a, b);
+  if (function == Function::max || function == Function::min) return {value(), std::max(a.error, b.error)};
+  if (function == Function::where) return select(a, b, c);
+  return f.arity == 1 ? unary(function, a) : several(function, a, b, c);
 }
 
 Uncertain extreme(Function function, const std::vector<Uncertain>& row) {
@@ -307,7 +291,8 @@ Uncertain Interpreter::node(std::size_t i, const std::vector<Uncertain>& values,
     in[a] = values[place_[static_cast<std::size_t>(n.arguments[a])]];
   Uncertain out = call(n.function, in[0], in[1], in[2]);
   out.error += slack(oracle_.gelu, n.function, in[0], out.value);
-  if (!oracle_.gelu.limits && has_limit_below(n.function) && in[0].value == -INFINITY) out.value = NAN;
+  const bool at_limit = ridge::row(n.function).ends_product && in[0].value == -INFINITY && std::signbit(out.value);
+  if (!oracle_.gelu.limits && at_limit) out.value = NAN;  // -0 it would be, and a product's end has the formula
   for (int r = 1; r < n.repeat; ++r) out = call(n.function, out, {}, {});
   return out;
 }

@@ -18,41 +18,10 @@ using ops::ChainStep;
 constexpr std::size_t most_steps = 96, most_tensors = 20;
 constexpr int most_registers = 24;
 
+// Chains know two comparisons of order; the others are these with their operands exchanged.
 ChainOp chain_op(Function function) {
-  switch (function) {
-    case Function::add: return ChainOp::add;
-    case Function::subtract: return ChainOp::subtract;
-    case Function::multiply: return ChainOp::multiply;
-    case Function::divide: return ChainOp::divide;
-    case Function::negate: return ChainOp::negate;
-    case Function::exp: return ChainOp::exp;
-    case Function::log: return ChainOp::log;
-    case Function::cos: return ChainOp::cos;
-    case Function::sin: return ChainOp::sin;
-    case Function::gelu: return ChainOp::gelu;
-    case Function::gelu_tanh: return ChainOp::gelu_tanh;
-    case Function::silu: return ChainOp::silu;
-    case Function::relu: return ChainOp::relu;
-    case Function::sigmoid: return ChainOp::sigmoid;
-    case Function::tanh: return ChainOp::tanh;
-    case Function::sqrt: return ChainOp::sqrt;
-    case Function::rsqrt: return ChainOp::rsqrt;
-    case Function::abs: return ChainOp::abs;
-    case Function::max: return ChainOp::max;
-    case Function::min: return ChainOp::min;
-    case Function::where: return ChainOp::where;
-    case Function::less:
-    case Function::greater: return ChainOp::less;
-    case Function::less_equal:
-    case Function::greater_equal: return ChainOp::less_equal;
-    case Function::equal: return ChainOp::equal;
-    case Function::sum:
-    case Function::mean:
-    case Function::softmax:
-    case Function::rmsnorm:
-    case Function::layernorm: break;  // no operations of one element
-  }
-  return ChainOp::add;
+  if (function == Function::greater) return ChainOp::less;
+  return function == Function::greater_equal ? ChainOp::less_equal : function;
 }
 
 // Hands out registers; one is free again after the last node that reads it.

@@ -291,26 +291,8 @@ Status add_on_device(PlannedProgram& out, const Lowered& x, Library library) {
   return Done{};
 }
 
-// What an operation takes in FLOPs of a CPU's vector peak, as measured in cache with ops/function/vector_math.h on
-// AVX2: the cosine that counts as 1 FLOP takes as long as 54. An instruction is two.
-int cpu_flops(const ops::ChainStep& step) {
-  using ops::ChainOp;
-  switch (step.op) {
-    case ChainOp::gelu_tanh: return 140 * step.repeat;
-    case ChainOp::gelu:
-    case ChainOp::sigmoid: return 72 * step.repeat;
-    case ChainOp::silu:
-    case ChainOp::tanh: return 65 * step.repeat;
-    case ChainOp::log:
-    case ChainOp::cos:
-    case ChainOp::sin: return 54 * step.repeat;
-    case ChainOp::exp: return 34 * step.repeat;
-    case ChainOp::rsqrt: return 25 * step.repeat;
-    case ChainOp::sqrt:
-    case ChainOp::divide: return 15 * step.repeat;
-    default: return 2 * step.repeat;
-  }
-}
+// What an operation takes in FLOPs of a CPU's vector peak.
+int cpu_flops(const ops::ChainStep& step) { return row(step.op).cpu_flops * step.repeat; }
 
 // What a chain computes takes so long on its own.
 double computing_s(const ops::ChainProgram& chain, const Machine& machine) {

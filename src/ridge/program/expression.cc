@@ -1,6 +1,6 @@
 // Expressions, `(u + bu) * gelu(g + bg)`, as a postfix list of nodes: u, bu, add, g, bg, add, gelu, multiply. * and /
-// bind tighter than + and -, those tighter than comparisons, a sign tightest; operators of one strength are taken from
-// the left.
+// bind tighter than + and -, those tighter than comparisons, a sign tighter than these, ** tightest; operators of one
+// strength are taken from the left, ** from the right.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -64,7 +64,7 @@ int Parser::unary(int depth) {
     fail(peek().span, fmt::format("expected at most {} levels of nesting", max_nesting), "give a part of it a name");
     return -1;
   }
-  if (!peek().is("-")) return primary(depth);
+  if (!peek().is("-")) return power(depth);
   const Token sign = take();
   const int of = unary(depth + 1);
   if (of < 0) return -1;
@@ -73,6 +73,16 @@ int Parser::unary(int depth) {
     return add_node({.kind = Node::Kind::call, .function = Function::negate, .arguments = {of}}, sign.span);
   node.number = -node.number;  // -2 is a number, not an operation on one
   return of;
+}
+
+// a ** b ** c is a ** (b ** c), and -a ** b is -(a ** b).
+int Parser::power(int depth) {
+  const int base = primary(depth);
+  if (base < 0 || !peek().is("**")) return base;
+  const Token sign = take();
+  const int exponent = unary(depth + 1);
+  if (exponent < 0) return -1;
+  return add_node({.kind = Node::Kind::call, .function = Function::pow, .arguments = {base, exponent}}, sign.span);
 }
 
 int Parser::primary(int depth) {
@@ -114,7 +124,7 @@ int Parser::call(int depth) {
   if (name.text == "repeat") return repeat(depth);
   if (name.text == "index") return of_dimension(Node::Kind::index);
   if (name.text == "size") return of_dimension(Node::Kind::size);
-  const std::optional<FunctionName> f = find_function(name.text);
+  const FunctionRow* const f = find_function(name.text);
   if (!f) return no_function(name);
   if (!expect("(", fmt::format("'(' behind the function {}", quoted(name)), fmt::format("write {}", signature(*f))))
     return -1;
@@ -133,9 +143,9 @@ int Parser::call(int depth) {
   return add_call(std::move(node), name, *f);
 }
 
-int Parser::add_call(Node node, const Token& name, const FunctionName& f) {
+int Parser::add_call(Node node, const Token& name, const FunctionRow& f) {
   const std::size_t found = node.arguments.size();
-  const int expected = node.kind == Node::Kind::along ? 1 : f.arguments;
+  const int expected = node.kind == Node::Kind::along ? 1 : f.arity;
   if (expected == 0)
     return fail(name.span, fmt::format("expected the dimensions that {} runs over, found none", f.name),
                 fmt::format("write {}", signature(f))),
@@ -148,7 +158,7 @@ int Parser::add_call(Node node, const Token& name, const FunctionName& f) {
 }
 
 // `over D, E` behind an argument. Whether the argument has these dimensions shows when the whole expression is there.
-bool Parser::over(Node& node, const FunctionName& f) {
+bool Parser::over(Node& node, const FunctionRow& f) {
   if (!f.along)
     return fail(peek().span,
                 fmt::format("expected no dimensions to run over, found 'over': {} takes each element by "
@@ -208,12 +218,12 @@ int Parser::repeat(int depth) {
   if (!expect(",", "',' and a function", example)) return -1;
   const Token name = peek();
   if (name.kind != TokenKind::name) return expected("a function", example), -1;
-  const std::optional<FunctionName> f = find_function(name.text);
+  const FunctionRow* const f = find_function(name.text);
   if (!f) return take(), unknown_function(name);
-  if (f->arguments != 1)
+  if (f->arity != 1)
     return fail(name.span,
                 fmt::format("expected a function of 1 argument, found {}, which takes {}", quoted(name),
-                            f->arguments == 0 ? "dimensions" : std::to_string(f->arguments)),
+                            f->arity == 0 ? "dimensions" : std::to_string(f->arity)),
                 example),
            -1;
   take();

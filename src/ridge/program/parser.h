@@ -47,18 +47,11 @@ struct Operand {
 // "XY" of D_XY; empty: the name ends otherwise.
 std::string_view mesh_of(std::string_view name);
 
-// The functions of expressions by name. Operators (+, -, *, /, <) have none.
-struct FunctionName {
-  std::string_view name;
-  Function function;
-  int arguments;       // of each element by itself; 0: it has no such form
-  bool along = false;  // it has the form sum(x over D)
-};
-std::optional<FunctionName> find_function(std::string_view name);
-std::string_view function_name(Function function);
-std::string signature(const FunctionName& f);  // "max(a, b) or max(x over D)"
-std::vector<std::string> function_names();     // and the other words that stand before a parenthesis
-bool reserved(std::string_view name);          // no tensor can be called so
+// The functions of expressions by name; none: it is no function's. Signs (+, -, *, /, <) have none.
+const FunctionRow* find_function(std::string_view name);
+std::string signature(const FunctionRow& f);  // "max(a, b) or max(x over D)"
+std::vector<std::string> function_names();    // and the other words that stand before a parenthesis
+bool reserved(std::string_view name);         // no tensor can be called so
 // What to write instead of a function that the notation lacks; empty: nothing is known.
 std::string_view instead_of(std::string_view function);
 
@@ -145,12 +138,13 @@ class Parser {
   int sum(int depth);
   int product(int depth);
   int unary(int depth);
+  int power(int depth);
   int primary(int depth);
   int number();
   int tensor();
   int call(int depth);
-  int add_call(Node node, const Token& name, const FunctionName& f);
-  bool over(Node& node, const FunctionName& f);
+  int add_call(Node node, const Token& name, const FunctionRow& f);
+  bool over(Node& node, const FunctionRow& f);
   int of_dimension(Node::Kind kind);
   int repeat(int depth);
   int add_node(Node node, Span span);

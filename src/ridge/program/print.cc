@@ -26,7 +26,7 @@ std::string text(const std::vector<Axis>& axes) {
 namespace {
 
 // How tightly an expression holds together: in a*(b + c) the sum is looser than the product around it.
-enum class Strength { comparison, sum, product, sign, whole };
+enum class Strength { comparison, sum, product, sign, power, whole };
 
 struct Piece {
   std::string text;
@@ -34,7 +34,7 @@ struct Piece {
   std::string within(Strength needed) && { return strength >= needed ? std::move(text) : fmt::format("({})", text); }
 };
 
-Piece binary(Piece left, const char* sign, Piece right, Strength strength) {
+Piece binary(Piece left, const std::string& sign, Piece right, Strength strength) {
   const auto tighter = static_cast<Strength>(static_cast<int>(strength) + 1);
   // Moved and grown, so that a + b + c + … takes linear time.
   std::string out = std::move(left).within(strength == Strength::comparison ? tighter : strength);
@@ -45,20 +45,23 @@ Piece binary(Piece left, const char* sign, Piece right, Strength strength) {
 
 Piece call(const Node& node, std::vector<Piece>& pieces) {
   const auto argument = [&](std::size_t i) { return std::move(pieces[static_cast<std::size_t>(node.arguments[i])]); };
-  switch (node.function) {
-    case Function::add: return binary(argument(0), " + ", argument(1), Strength::sum);
-    case Function::subtract: return binary(argument(0), " - ", argument(1), Strength::sum);
-    case Function::multiply: return binary(argument(0), " * ", argument(1), Strength::product);
-    case Function::divide: return binary(argument(0), " / ", argument(1), Strength::product);
-    case Function::less: return binary(argument(0), " < ", argument(1), Strength::comparison);
-    case Function::less_equal: return binary(argument(0), " <= ", argument(1), Strength::comparison);
-    case Function::greater: return binary(argument(0), " > ", argument(1), Strength::comparison);
-    case Function::greater_equal: return binary(argument(0), " >= ", argument(1), Strength::comparison);
-    case Function::equal: return binary(argument(0), " == ", argument(1), Strength::comparison);
-    case Function::negate: return {fmt::format("-{}", argument(0).within(Strength::sign)), Strength::sign};
-    default: break;
+  const FunctionRow& f = row(node.function);
+  const auto between = [&](Strength strength) {
+    return binary(argument(0), fmt::format(" {} ", f.sign), argument(1), strength);
+  };
+  switch (f.written) {
+    case Written::sum: return between(Strength::sum);
+    case Written::product: return between(Strength::product);
+    case Written::comparison: return between(Strength::comparison);
+    case Written::power:
+      return {fmt::format("{} {} {}", argument(0).within(Strength::whole), f.sign, argument(1).within(Strength::sign)),
+              Strength::power};
+    case Written::before: return {fmt::format("{}{}", f.sign, argument(0).within(Strength::sign)), Strength::sign};
+    case Written::called:
+    case Written::along:
+    case Written::nowhere: break;
   }
-  std::string out(function_name(node.function));
+  std::string out(f.name);
   if (node.repeat > 1)
     out = fmt::format("repeat({}, {}, ", node.repeat, out);
   else
@@ -70,7 +73,7 @@ Piece call(const Node& node, std::vector<Piece>& pieces) {
 
 // sum(x over D, E)
 Piece along(const Node& node, std::vector<Piece>& pieces) {
-  std::string out(function_name(node.function));
+  std::string out(row(node.function).name);
   out += "(" + std::move(pieces[static_cast<std::size_t>(node.arguments[0])]).text;
   for (std::size_t i = 0; i < node.over.size(); ++i) out += (i == 0 ? " over " : ", ") + text(node.over[i]);
   return {out + ")", Strength::whole};

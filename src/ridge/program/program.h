@@ -16,6 +16,7 @@
 
 #include "ridge/base/dtype.h"
 #include "ridge/base/error.h"
+#include "ridge/base/function.h"
 #include "ridge/base/result.h"
 #include "ridge/symbol/polynomial.h"
 
@@ -91,40 +92,6 @@ struct Contraction {
       contracted;  // in both operands, not in the result (K); empty: an outer or elementwise product
   std::int64_t literal_contracted = 1;  // the product of literal extents that are summed as well
   std::string partial = {};  // mesh axes that share a contracted dimension out: what each device has is an addend
-};
-
-enum class Function {
-  add,
-  subtract,
-  multiply,
-  divide,
-  negate,
-  exp,
-  log,
-  cos,
-  sin,
-  gelu,
-  gelu_tanh,
-  silu,
-  relu,
-  sigmoid,
-  tanh,
-  sqrt,
-  rsqrt,
-  abs,
-  max,
-  min,
-  where,
-  less,
-  less_equal,
-  greater,
-  greater_equal,
-  equal,
-  sum,  // from here on along dimensions, as max and min may be too
-  mean,
-  softmax,
-  rmsnorm,
-  layernorm,
 };
 
 // An expression over the result's index space, as a postfix tree: node i uses nodes before it.

@@ -43,13 +43,28 @@ TEST(RoundTrip, HoldsForEverySmallExpression) {
       next.push_back("-(" + x + ")");
       next.push_back("cos(" + x + ")");
       for (const std::string& y : expressions)
-        for (const char* sign : {" + ", " - ", " * ", " / "}) next.push_back("(" + x + ")" + sign + "(" + y + ")");
+        for (const char* sign : {" + ", " - ", " * ", " / ", " ** "})
+          next.push_back("(" + x + ")" + sign + "(" + y + ")");
     }
     expressions = std::move(next);
   }
   EXPECT_GT(expressions.size(), 5000u);
   for (const std::string& e : expressions)
     ASSERT_EQ(round_trip_fault("a: f32[N, M]\nb: f32[M]\ny[M, N] = a + " + e), "") << e;
+}
+
+TEST(RoundTrip, TakesPowersFromTheRightAndTighterThanSigns) {
+  const auto printed = [](const std::string& e) {
+    const std::string text = print(parse("a: f32[N]\ny[N] = " + e).value());
+    return text.substr(text.find(" = ") + 3);
+  };
+  EXPECT_EQ(printed("-a ** 2"), "-a ** 2\n");
+  EXPECT_EQ(printed("-(a ** 2)"), "-a ** 2\n");
+  EXPECT_EQ(printed("(-a) ** 2"), "(-a) ** 2\n");
+  EXPECT_EQ(printed("a ** (2 ** 3)"), "a ** 2 ** 3\n");
+  EXPECT_EQ(printed("(a ** 2) ** 3"), "(a ** 2) ** 3\n");
+  EXPECT_EQ(printed("a ** -0.5 * a"), "a ** -0.5 * a\n");
+  EXPECT_EQ(printed("pow(a, 2)"), "a ** 2\n");
 }
 
 // Every nest of two functions along dimensions, with a comparison in between.

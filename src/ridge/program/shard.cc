@@ -178,13 +178,13 @@ bool Parser::along_shards(const std::vector<Axis>& lie, const Mention& result) {
     if (const auto twice = std::adjacent_find(letters.begin(), letters.end()); twice != letters.end())
       return fail(node.over.front().span,
                   fmt::format("two dimensions of what {} runs over are split over the mesh axis '{}'",
-                              function_name(node.function), *twice),
+                              row(node.function).name, *twice),
                   "gather one of them first: y[…] = x, a statement of its own, changes how x lies");
     for (const Axis& axis : node.over)
       if (const Axis* there = find(lie, axis); there && !there->mesh.empty() && !result.partial.empty())
         return fail(result.span,
                     fmt::format("the result has partial sums {}, but {} gives every device the whole",
-                                partial_text(result.partial), function_name(node.function)),
+                                partial_text(result.partial), row(node.function).name),
                     "leave them out, or write the sum as a contraction with a tensor of ones");
   }
   return true;

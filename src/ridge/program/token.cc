@@ -150,7 +150,8 @@ std::optional<Error> Lexer::next() {
   if (letter(c) || c == '_') return name();
   if (c < ' ' || c > '~') return unprintable();
   const char after = at(pos_ + 1);
-  const bool two = (c == '-' && after == '>') || ((c == '<' || c == '>' || c == '=') && after == '=');
+  const bool two =
+      (c == '-' && after == '>') || (c == '*' && after == '*') || ((c == '<' || c == '>' || c == '=') && after == '=');
   push(TokenKind::symbol, two ? pos_ + 2 : pos_ + 1);
   return std::nullopt;
 }

@@ -158,7 +158,7 @@ bool Parser::runs_along(const Spaces& spaces) {
     for (const Axis& a : node.over)
       if (!one(a) && !has(axes, a))
         return fail(a.span,
-                    fmt::format("{} is not in what {} runs over{}{}", described(a), function_name(node.function),
+                    fmt::format("{} is not in what {} runs over{}{}", described(a), row(node.function).name,
                                 axes.empty() ? "" : ", ", axes.empty() ? "" : text(axes)),
                     "name a dimension of its argument");
   }
@@ -200,7 +200,7 @@ bool Parser::kept(std::size_t node, const Spaces& found, const Mention& result) 
   } else if (n.kind == Node::Kind::along) {
     axes = found.axes[static_cast<std::size_t>(found.of[static_cast<std::size_t>(n.arguments[0])])];
     if (reduces(n.function)) std::erase_if(axes, [&](const Axis& a) { return has(n.over, a); });
-    called = fmt::format("{}(…)", function_name(n.function));
+    called = fmt::format("{}(…)", row(n.function).name);
   }
   for (const Axis& a : axes) {
     if (one(a) || has(result.axes, a)) continue;

@@ -74,7 +74,7 @@ void count_statement(const Program& program, const Statement& statement, Counted
     Polynomial made = varies.back() ? whole : Polynomial();
     size.push_back(tensor ? bytes(program.tensors[node.tensor]) : made);
     if (node.kind != Node::Kind::call || !varies.back()) continue;
-    const std::string name(notation::function_name(node.function));
+    const std::string name(row(node.function).name);
     if (!counted.functions.contains(name)) counted.order.push_back(name);
     counted.functions[name].first += node.repeat;
     if (node.repeat > 1) counted.functions[name].second += node.repeat;

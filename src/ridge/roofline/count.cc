@@ -96,20 +96,10 @@ void Counter::count_op(const Contraction& op, Work& work) const {
 // What a node costs for each element of the space in which it works: that of its argument, where it runs along
 // dimensions. softmax: maximum, difference, power, sum, quotient; rmsnorm: square, sum, product; layernorm: sum,
 // difference, square, sum, product. What is done once a row only (a quotient, a root) is not counted.
-std::int64_t operations(const Node& node) {
-  if (node.kind != Node::Kind::along) return node.repeat;
-  switch (node.function) {
-    case Function::softmax:
-    case Function::layernorm: return 5;
-    case Function::rmsnorm: return 3;
-    default: return 1;
-  }
-}
+std::int64_t operations(const Node& node) { return node.repeat * std::int64_t{row(node.function).flops}; }
 
 // How often each row's parts are brought together: softmax's maximum and sum, layernorm's mean and mean square.
-std::int64_t reductions(Function function) {
-  return function == Function::softmax || function == Function::layernorm ? 2 : 1;
-}
+std::int64_t reductions(Function function) { return row(function).reductions; }
 
 // With their parts on a device: index(T) counts along what it counts, as that lies.
 Spaces Counter::spaces_of(const Expression& op) const {

@@ -258,23 +258,7 @@ void choose_blocks(ChainCode& code) {
 
 }  // namespace
 
-int operands(ChainOp op) {
-  switch (op) {
-    case ChainOp::load:
-    case ChainOp::constant: return 0;
-    case ChainOp::add:
-    case ChainOp::subtract:
-    case ChainOp::multiply:
-    case ChainOp::divide:
-    case ChainOp::max:
-    case ChainOp::min:
-    case ChainOp::less:
-    case ChainOp::less_equal:
-    case ChainOp::equal: return 2;
-    case ChainOp::where: return 3;
-    default: return 1;
-  }
-}
+int operands(ChainOp op) { return row(op).arity; }
 
 std::optional<std::string> find_fault(const ChainProgram& program) {
   if (const auto fault = sizes_fault(program)) return fault;

@@ -141,39 +141,16 @@ template <class F> __device__ __forceinline__ void pairs(Eight& x, const Eight& 
   for (int i = 0; i < width; ++i) x.v[i] = f(x.v[i], y.v[i]);
 }
 
-__device__ __forceinline__ void compute_one(ChainOp op, Eight& x, int repeat) {
-  switch (op) {
-    case ChainOp::negate: return each(x, repeat, [](float v) { return device::negate(v); });
-    case ChainOp::exp: return each(x, repeat, [](float v) { return device::exp(v); });
-    case ChainOp::log: return each(x, repeat, [](float v) { return device::log(v); });
-    case ChainOp::cos: return each(x, repeat, [](float v) { return device::cos(v); });
-    case ChainOp::sin: return each(x, repeat, [](float v) { return device::sin(v); });
-    case ChainOp::gelu: return each(x, repeat, [](float v) { return device::gelu(v); });
-    case ChainOp::gelu_tanh: return each(x, repeat, [](float v) { return device::gelu_tanh(v); });
-    case ChainOp::silu: return each(x, repeat, [](float v) { return device::silu(v); });
-    case ChainOp::relu: return each(x, repeat, [](float v) { return device::relu(v); });
-    case ChainOp::sigmoid: return each(x, repeat, [](float v) { return device::sigmoid(v); });
-    case ChainOp::tanh: return each(x, repeat, [](float v) { return device::tanh(v); });
-    case ChainOp::sqrt: return each(x, repeat, [](float v) { return device::sqrt(v); });
-    case ChainOp::rsqrt: return each(x, repeat, [](float v) { return device::rsqrt(v); });
-    case ChainOp::abs: return each(x, repeat, [](float v) { return device::abs(v); });
-    default: return;
-  }
-}
-
-__device__ __forceinline__ void compute_two(ChainOp op, Eight& x, const Eight& y) {
-  switch (op) {
-    case ChainOp::add: return pairs(x, y, [](float a, float b) { return device::add(a, b); });
-    case ChainOp::subtract: return pairs(x, y, [](float a, float b) { return device::subtract(a, b); });
-    case ChainOp::multiply: return pairs(x, y, [](float a, float b) { return device::multiply(a, b); });
-    case ChainOp::divide: return pairs(x, y, [](float a, float b) { return device::divide(a, b); });
-    case ChainOp::max: return pairs(x, y, [](float a, float b) { return device::max(a, b); });
-    case ChainOp::min: return pairs(x, y, [](float a, float b) { return device::min(a, b); });
-    case ChainOp::less: return pairs(x, y, [](float a, float b) { return device::less(a, b); });
-    case ChainOp::less_equal: return pairs(x, y, [](float a, float b) { return device::less_equal(a, b); });
-    case ChainOp::equal: return pairs(x, y, [](float a, float b) { return device::equal(a, b); });
-    default: return;
-  }
+// x = op(x, y, z), of these as many as it takes.
+__device__ __forceinline__ void compute(ChainOp op, Eight& x, const Eight& y, const Eight& z, int repeat) {
+  with_function(op, [&]<Function f>(Of<f>) {
+    constexpr int arity = is_elementwise(row(f)) ? row(f).arity : 0;
+    if constexpr (arity == 1) each(x, repeat, [](float v) { return device::at(Of<f>{}, v); });
+    if constexpr (arity == 2) pairs(x, y, [](float a, float b) { return device::at(Of<f>{}, a, b); });
+    if constexpr (arity == 3)
+#pragma unroll
+      for (int i = 0; i < width; ++i) x.v[i] = device::at(Of<f>{}, x.v[i], y.v[i], z.v[i]);
+  });
 }
 
 __global__ void __launch_bounds__(threads) chain_kernel(const __grid_constant__ DeviceChain c) {
@@ -199,17 +176,10 @@ __global__ void __launch_bounds__(threads) chain_kernel(const __grid_constant__ 
       } else if (op == ChainOp::store) {
         x = value(s.a);
         store(t, offset_of(c, t, item), t.strides[last], item.count, x);
-      } else if (op == ChainOp::where) {
-        const Eight condition = value(s.a), yes = value(s.b), no = value(s.c);
-#pragma unroll
-        for (int q = 0; q < width; ++q) x.v[q] = device::where(condition.v[q], yes.v[q], no.v[q]);
-      } else if (s.b != no_operand) {
-        const Eight y = value(s.b);
-        x = value(s.a);
-        compute_two(op, x, y);
       } else {
+        const Eight y = s.b == no_operand ? x : value(s.b), z = s.c == no_operand ? x : value(s.c);
         x = value(s.a);
-        compute_one(op, x, s.repeat);
+        compute(op, x, y, z, s.repeat);
       }
       if (!s.keep) continue;
       kept(s.result, 0) = {x.v[0], x.v[1], x.v[2], x.v[3]};

@@ -5,40 +5,13 @@
 #include <vector>
 
 #include "ridge/base/dtype.h"
+#include "ridge/base/function.h"
 
 namespace ridge::ops {
 
 // A pointwise program over an index space of extents[0] x … x extents[last] (row-major, last contiguous).
 // It runs in blocks that stay in the L1; no intermediate goes to memory.
-enum class ChainOp {
-  load,
-  constant,
-  store,  // load/store: `slot` indexes ChainProgram::tensors
-  add,
-  subtract,
-  multiply,
-  divide,
-  negate,
-  exp,
-  log,
-  cos,
-  sin,
-  gelu,
-  gelu_tanh,
-  silu,
-  relu,
-  sigmoid,
-  tanh,
-  sqrt,
-  rsqrt,
-  abs,
-  max,
-  min,
-  where,
-  less,  // comparisons: 1 or 0
-  less_equal,
-  equal,
-};
+using ChainOp = Function;  // of each element by itself; load, store: `slot` indexes ChainProgram::tensors
 
 struct ChainTensor {
   DType dtype = DType::f32;

@@ -31,8 +31,7 @@ std::vector<bool> rough_steps(const ChainProgram& program) {
   }
   for (std::size_t i = program.steps.size(); i-- > 0;) {
     const ChainStep& s = program.steps[i];
-    const bool keeps = s.op == ChainOp::multiply || s.op == ChainOp::divide || s.op == ChainOp::negate ||
-                       s.op == ChainOp::abs || s.op == ChainOp::relu;
+    const bool keeps = row(s.op).keeps_error;
     const bool ends = s.op == ChainOp::store && program.tensors[static_cast<std::size_t>(s.slot)].dtype != DType::f32;
     for (const std::size_t from : makers[i]) rough[from] = rough[from] && (ends || (keeps && rough[i]));
   }

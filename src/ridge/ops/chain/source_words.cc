@@ -15,48 +15,11 @@ std::string number(float x) {
   return text;
 }
 
-namespace {
-std::string_view name(ChainOp op) {
-  switch (op) {
-    case ChainOp::add: return "add";
-    case ChainOp::subtract: return "subtract";
-    case ChainOp::multiply: return "multiply";
-    case ChainOp::divide: return "divide";
-    case ChainOp::negate: return "negate";
-    case ChainOp::exp: return "exp";
-    case ChainOp::log: return "log";
-    case ChainOp::cos: return "cos";
-    case ChainOp::sin: return "sin";
-    case ChainOp::gelu: return "gelu";
-    case ChainOp::gelu_tanh: return "gelu_tanh";
-    case ChainOp::silu: return "silu";
-    case ChainOp::relu: return "relu";
-    case ChainOp::sigmoid: return "sigmoid";
-    case ChainOp::tanh: return "tanh";
-    case ChainOp::sqrt: return "sqrt";
-    case ChainOp::rsqrt: return "rsqrt";
-    case ChainOp::abs: return "abs";
-    case ChainOp::max: return "max";
-    case ChainOp::min: return "min";
-    case ChainOp::where: return "where";
-    case ChainOp::less: return "less";
-    case ChainOp::less_equal: return "less_equal";
-    case ChainOp::equal: return "equal";
-    case ChainOp::load:
-    case ChainOp::store:
-    case ChainOp::constant: break;  // no functions
-  }
-  return "";
-}
-}  // namespace
-
 std::string expression(const ChainStep& step, const StepText& with) {
   const std::string times = "<" + std::to_string(step.repeat) + ">(";
   if (step.repeat > 1 && step.op == ChainOp::cos) return "repeated_cos" + times + with.a + ")";
-  std::string function(name(step.op));
-  const bool has_rough = step.op == ChainOp::gelu || step.op == ChainOp::silu || step.op == ChainOp::sigmoid ||
-                         step.op == ChainOp::gelu_tanh;
-  if (has_rough && with.rough) function += "_16";
+  std::string function(row(step.op).name);
+  if (row(step.op).rough && with.rough) function += "_16";
   if (step.repeat > 1) return "repeated" + times + "[](float x) { return " + function + "(x); }, " + with.a + ")";
   std::string out = function + "(" + with.a;
   for (const std::string& more : {with.b, with.c})

@@ -147,14 +147,14 @@ template <class V, class From, class F> struct Join {
     });
   }
 };
-template <class V> struct Where {
+template <class V, class F> struct Three {
   [[gnu::always_inline]] static void on(const Step<V>& step, std::int64_t i, V* group) {
     V a[parts<V>], b[parts<V>];
     with_form<V>(
         step.a, [&](auto from) __attribute__((always_inline)) { fill<V, decltype(from)>(step.a, i, a); });
     with_form<V>(
         step.b, [&](auto from) __attribute__((always_inline)) { fill<V, decltype(from)>(step.b, i, b); });
-    for (int k = 0; k < parts<V>; ++k) group[k] = where(group[k], a[k], b[k]);
+    for (int k = 0; k < parts<V>; ++k) group[k] = F{}(group[k], a[k], b[k]);
   }
 };
 template <class V, class F> struct Once {
@@ -191,33 +191,23 @@ template <class V> typename Step<V>::Run take_from(const Operand& x) {
 template <class V, class F> typename Step<V>::Run once(F) { return Step<V>::template of<Once<V, F>>(); }
 template <class V, class F> typename Step<V>::Run often(F) { return Step<V>::template of<Often<V, F>>(); }
 
+template <class V, Function f> struct Body {
+  template <class... X> [[gnu::always_inline]] V operator()(X... x) const { return at(Of<f>{}, x...); }
+};
 template <class V> typename Step<V>::Run apply(ChainOp op, const Operand& second) {
-  switch (op) {
-    case ChainOp::add: return join_with<V>(second, [](V x, V y) { return x + y; });
-    case ChainOp::subtract: return join_with<V>(second, [](V x, V y) { return x - y; });
-    case ChainOp::multiply: return join_with<V>(second, [](V x, V y) { return x * y; });
-    case ChainOp::divide: return join_with<V>(second, [](V x, V y) { return x / y; });
-    case ChainOp::max: return join_with<V>(second, [](V x, V y) { return max(x, y); });
-    case ChainOp::min: return join_with<V>(second, [](V x, V y) { return min(x, y); });
-    case ChainOp::less: return join_with<V>(second, [](V x, V y) { return less(x, y); });
-    case ChainOp::less_equal: return join_with<V>(second, [](V x, V y) { return less_equal(x, y); });
-    case ChainOp::equal: return join_with<V>(second, [](V x, V y) { return equal(x, y); });
-    case ChainOp::where: return Step<V>::template of<Where<V>>();
-    case ChainOp::relu: return once<V>([](V x) { return relu(x); });
-    case ChainOp::abs: return once<V>([](V x) { return abs(x); });
-    case ChainOp::negate: return once<V>([](V x) { return negate(x); });
-    case ChainOp::exp: return often<V>([](V x) { return exp(x); });
-    case ChainOp::log: return often<V>([](V x) { return log(x); });
-    case ChainOp::cos: return often<V>([](V x) { return cos(x); });
-    case ChainOp::sin: return often<V>([](V x) { return sin(x); });
-    case ChainOp::gelu: return often<V>([](V x) { return gelu(x); });
-    case ChainOp::gelu_tanh: return often<V>([](V x) { return gelu_tanh(x); });
-    case ChainOp::silu: return often<V>([](V x) { return silu(x); });
-    case ChainOp::sigmoid: return often<V>([](V x) { return sigmoid(x); });
-    case ChainOp::tanh: return often<V>([](V x) { return tanh(x); });
-    case ChainOp::sqrt: return often<V>([](V x) { return sqrt(x); });
-    default: return often<V>([](V x) { return rsqrt(x); });
-  }
+  return with_function(op, [&]<Function f>(Of<f>) -> typename Step<V>::Run {
+    constexpr FunctionRow r = row(f);
+    if constexpr (!is_elementwise(r))
+      return nullptr;
+    else if constexpr (r.arity == 3)
+      return Step<V>::template of<Three<V, Body<V, f>>>();
+    else if constexpr (r.arity == 2)
+      return join_with<V>(second, Body<V, f>{});
+    else if constexpr (r.again_is_same || f == Function::negate)  // an even number of signs is left out (code.cc)
+      return once<V>(Body<V, f>{});
+    else
+      return often<V>(Body<V, f>{});
+  });
 }
 
 }  // namespace

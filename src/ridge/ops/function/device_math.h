@@ -189,6 +189,81 @@ RIDGE_FN float divide(float a, float b) { return a / b; }
 RIDGE_FN float less(float a, float b) { return a < b ? 1.0f : 0.0f; }
 RIDGE_FN float less_equal(float a, float b) { return a <= b ? 1.0f : 0.0f; }
 RIDGE_FN float equal(float a, float b) { return a == b ? 1.0f : 0.0f; }
+RIDGE_FN float greater(float a, float b) { return less(b, a); }
+RIDGE_FN float greater_equal(float a, float b) { return less_equal(b, a); }
 RIDGE_FN float where(float condition, float yes, float no) { return condition == 0 ? no : yes; }
+RIDGE_FN float clamp(float x, float lo, float hi) { return min(max(x, lo), hi); }
+
+RIDGE_FN float pow(float a, float b) { return powf(a, b); }
+RIDGE_FN float erf(float x) { return erff(x); }
+RIDGE_FN float tan(float x) { return tanf(x); }
+RIDGE_FN float atan(float x) { return atanf(x); }
+RIDGE_FN float log1p(float x) { return log1pf(x); }
+RIDGE_FN float expm1(float x) { return expm1f(x); }
+RIDGE_FN float floor(float x) { return floorf(x); }
+RIDGE_FN float round(float x) { return rintf(x); }
+RIDGE_FN float sign(float x) { return x > 0 ? 1.0f : x < 0 ? -1.0f : x; }  // zeros and NaN stay
+RIDGE_FN float leaky_relu(float x) { return x < 0 ? 0.01f * x : x; }
+RIDGE_FN float softplus(float x) { return max(x, 0.0f) + log1pf(expf(-fabsf(x))); }
+RIDGE_FN float hard_swish(float x) {
+  x = x < -3 ? -3.0f : x;
+  return x * (min(x + 3, 6.0f) / 6);
+}
+
+// x * e*(e + 2) / (e*(e + 2) + 2) below 0, e = e^x, and x * (1 + 2*e) / (1 + 2*e + 2*e^2), e = e^-x, from there on.
+RIDGE_FN float mish(float x) {
+  x = x < -150 ? -150.0f : x;
+  const float e = expf(-fabsf(x)), of = x < 0 ? e + 2 : fmaf(2.0f, e, 1.0f);
+  const float over = x < 0 ? fmaf(e, of, 2.0f) : fmaf(2 * e, e, of), share = of / over;
+  return x < 0 ? x * share * e : x * share;
+}
 
 }  // namespace ridge::device
+
+// Which body computes which row of the table; what is compiled at run time calls them by the rows' names.
+#if !defined(__CUDACC_RTC__)
+#include "ridge/base/function.h"
+
+namespace ridge::device {
+RIDGE_FN float at(Of<Function::add>, float a, float b) { return add(a, b); }
+RIDGE_FN float at(Of<Function::subtract>, float a, float b) { return subtract(a, b); }
+RIDGE_FN float at(Of<Function::multiply>, float a, float b) { return multiply(a, b); }
+RIDGE_FN float at(Of<Function::divide>, float a, float b) { return divide(a, b); }
+RIDGE_FN float at(Of<Function::pow>, float a, float b) { return pow(a, b); }
+RIDGE_FN float at(Of<Function::negate>, float x) { return negate(x); }
+RIDGE_FN float at(Of<Function::exp>, float x) { return exp(x); }
+RIDGE_FN float at(Of<Function::log>, float x) { return log(x); }
+RIDGE_FN float at(Of<Function::cos>, float x) { return cos(x); }
+RIDGE_FN float at(Of<Function::sin>, float x) { return sin(x); }
+RIDGE_FN float at(Of<Function::gelu>, float x) { return gelu(x); }
+RIDGE_FN float at(Of<Function::gelu_tanh>, float x) { return gelu_tanh(x); }
+RIDGE_FN float at(Of<Function::silu>, float x) { return silu(x); }
+RIDGE_FN float at(Of<Function::relu>, float x) { return relu(x); }
+RIDGE_FN float at(Of<Function::sigmoid>, float x) { return sigmoid(x); }
+RIDGE_FN float at(Of<Function::tanh>, float x) { return tanh(x); }
+RIDGE_FN float at(Of<Function::sqrt>, float x) { return sqrt(x); }
+RIDGE_FN float at(Of<Function::rsqrt>, float x) { return rsqrt(x); }
+RIDGE_FN float at(Of<Function::abs>, float x) { return abs(x); }
+RIDGE_FN float at(Of<Function::erf>, float x) { return erf(x); }
+RIDGE_FN float at(Of<Function::softplus>, float x) { return softplus(x); }
+RIDGE_FN float at(Of<Function::tan>, float x) { return tan(x); }
+RIDGE_FN float at(Of<Function::atan>, float x) { return atan(x); }
+RIDGE_FN float at(Of<Function::log1p>, float x) { return log1p(x); }
+RIDGE_FN float at(Of<Function::expm1>, float x) { return expm1(x); }
+RIDGE_FN float at(Of<Function::floor>, float x) { return floor(x); }
+RIDGE_FN float at(Of<Function::round>, float x) { return round(x); }
+RIDGE_FN float at(Of<Function::sign>, float x) { return sign(x); }
+RIDGE_FN float at(Of<Function::leaky_relu>, float x) { return leaky_relu(x); }
+RIDGE_FN float at(Of<Function::hard_swish>, float x) { return hard_swish(x); }
+RIDGE_FN float at(Of<Function::mish>, float x) { return mish(x); }
+RIDGE_FN float at(Of<Function::max>, float a, float b) { return max(a, b); }
+RIDGE_FN float at(Of<Function::min>, float a, float b) { return min(a, b); }
+RIDGE_FN float at(Of<Function::where>, float a, float b, float c) { return where(a, b, c); }
+RIDGE_FN float at(Of<Function::clamp>, float a, float b, float c) { return clamp(a, b, c); }
+RIDGE_FN float at(Of<Function::less>, float a, float b) { return less(a, b); }
+RIDGE_FN float at(Of<Function::less_equal>, float a, float b) { return less_equal(a, b); }
+RIDGE_FN float at(Of<Function::greater>, float a, float b) { return greater(a, b); }
+RIDGE_FN float at(Of<Function::greater_equal>, float a, float b) { return greater_equal(a, b); }
+RIDGE_FN float at(Of<Function::equal>, float a, float b) { return equal(a, b); }
+}  // namespace ridge::device
+#endif

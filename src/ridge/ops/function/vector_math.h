@@ -8,6 +8,7 @@
 // and 11.
 #pragma once
 
+#include "ridge/base/function.h"
 #include "ridge/ops/function/vector_math_lanes.h"
 
 namespace ridge::ops {
@@ -85,7 +86,8 @@ template <class V> [[gnu::always_inline]] inline V raised_power_short(V x) {
          as_float(shift_left<23>(bits(t)));
 }
 
-template <class V> V log(V x) {
+// log(x + low) where low is little of x; has_low false: low is 0.
+template <bool has_low, class V> [[gnu::always_inline]] inline V log_of_two(V x, V low) {
   const auto subnormal = x < lit<V>(0x1p-126f);
   const V scaled = select(subnormal, x * lit<V>(0x1p23f), x);
   const auto root = V::Int::all(0x3f3504f3);  // sqrt(1/2): the mantissa lies between it and twice it
@@ -94,11 +96,17 @@ template <class V> V log(V x) {
   const V f = as_float((above & V::Int::all(0x7fffff)) + root) - lit<V>(1), f2 = f * f;
   const V p = horner(f, 0.333333105f, -0.24999994f, 0.200022012f, -0.16668652f, 0.142187297f, -0.123961642f,
                      0.118852347f, -0.117219046f, 0.068030633f);
-  const V rest = fma(k, lit<V>(-1.90465421e-09f), fma(lit<V>(-0.5f), f2, f * f2 * p));
+  V rest = fma(k, lit<V>(-1.90465421e-09f), fma(lit<V>(-0.5f), f2, f * f2 * p));
+  if constexpr (has_low) rest = rest + low / x;
   const V regular = fma(k, lit<V>(0.693147182f), f + rest);
   const V infinity = lit<V>(__builtin_inff());
   const V edge = select(x == lit<V>(0), negate(infinity), select(x < lit<V>(0), lit<V>(__builtin_nanf("")), x));
   return select(lit<V>(0) < x, select(x < infinity, regular, x), edge);
+}
+template <class V> V log(V x) { return log_of_two<false>(x, x); }
+template <class V> V log1p(V x) {
+  const V sum = x + lit<V>(1), low = x - (sum - lit<V>(1));  // beyond 2^24 it is wrong, and nothing beside the sum
+  return select(x == lit<V>(0), x, log_of_two<true>(sum, low));
 }
 
 template <class V> struct Angle {  // x = quarters * pi/2 + rest, |rest| a hair over pi/4 at most
@@ -231,6 +239,162 @@ template <class V> V less(V a, V b) { return select(a < b, lit<V>(1), lit<V>(0))
 template <class V> V equal(V a, V b) { return select(a == b, lit<V>(1), lit<V>(0)); }
 template <class V> V less_equal(V a, V b) { return select(a == b, lit<V>(1), less(a, b)); }
 template <class V> V where(V condition, V a, V b) { return select(condition == lit<V>(0), b, a); }
+
+// |x| with the sign of y.
+template <class V> V with_sign(V x, V y) { return as_float(bits(x) ^ ((bits(x) ^ bits(y)) & V::Int::all(INT32_MIN))); }
+template <class V> V round(V x) {  // what is added and taken away again leaves no place for fractions below 2^23
+  const V z = abs(x), whole = (z + lit<V>(0x1p23f)) - lit<V>(0x1p23f);
+  return with_sign(select(z < lit<V>(0x1p23f), whole, z), x);
+}
+template <class V> V floor(V x) {
+  const V near = round(x);
+  return near - select(x < near, lit<V>(1), lit<V>(0));
+}
+template <class V> V sign(V x) { return select(x < lit<V>(0), lit<V>(-1), select(lit<V>(0) < x, lit<V>(1), x)); }
+template <class V> V clamp(V x, V lo, V hi) { return min(max(x, lo), hi); }
+template <class V> V leaky_relu(V x) { return select(x < lit<V>(0), x * lit<V>(0.01f), x); }
+template <class V> V hard_swish(V x) {
+  x = larger(lit<V>(-3), x);
+  return x * (smaller(lit<V>(6), x + lit<V>(3)) / lit<V>(6));
+}
+
+// e^x - 1 = 2^n * p + (2^n - 1), p = e^r - 1; where 2^n is beyond the floats, 1 is nothing.
+template <class V> V expm1(V x) {
+  V n;
+  const V r = reduce_by_ln2(x, n), p = fma(power_rest(r), r * r, r), power = scale(lit<V>(1), n);
+  const V value = select(lit<V>(60) < x, scale(p + lit<V>(1), n), fma(p, power, power - lit<V>(1)));
+  return select(x == lit<V>(0), x, value);
+}
+
+// To 15/16 an odd polynomial; beyond, 1 - e^(-z + z*P(z)), which is 1 from 4 on.
+template <class V> V erf(V x) {
+  const V z = smaller(lit<V>(4), abs(x)), s = z * z;
+  const V near =
+      fma(z, horner(s, 0.128379151f, -0.376124799f, 0.112816207f, -0.0267587472f, 0.00498102885f, -0.000592712022f), z);
+  const V power = fma(z,
+                      horner(z, -0.128637075f, -0.635198057f, -0.106158964f, 0.0236944444f, -0.00361025869f,
+                             0.000314830831f, -1.0429696e-05f),
+                      negate(z));
+  return with_sign(select(z < lit<V>(0.9375f), near, lit<V>(1) - exp(power)), x);
+}
+
+// Of the smaller one over the larger one of |x| and 1.
+template <class V> V atan(V x) {
+  const V z = abs(x), t = smaller(lit<V>(1), z) / larger(lit<V>(1), z), s = t * t;
+  const V p = horner(s, -0.333332986f, 0.19998534f, -0.142641023f, 0.109515063f, -0.0840158165f, 0.0579272285f,
+                     -0.0311489347f, 0.0108996928f, -0.00179040397f);
+  const V near = fma(t * s, p, t), far = lit<V>(1.57079637f) - (near + lit<V>(4.37113883e-08f));
+  return with_sign(select(lit<V>(1) < z, far, near), x);
+}
+
+template <class V> V tan(V x) {
+  const Angle<V> angle = quarter_turns(x);
+  const V r = angle.rest, s = r * r;
+  const V sin = fma(r * s, horner(s, -0.166666538f, 0.00833209977f, -0.000195065106f), r);
+  const V cos =
+      fma(s * s, horner(s, 0.0416666418f, -0.00138871302f, 2.44120856e-05f), fma(s, lit<V>(-0.5f), lit<V>(1)));
+  const auto even = is_zero(angle.quarters & V::Int::all(1));
+  return select(x == lit<V>(0), x, select(even, sin, negate(cos)) / select(even, cos, sin));
+}
+
+template <class V> V softplus(V x) { return max(x, lit<V>(0)) + log1p(exp(negate(abs(x)))); }
+
+// x * tanh(log(1 + e^x)) without a difference: e = e^-|x|; below 0 x * e*(e + 2)/(e*(e + 2) + 2), the power of two
+// applied last, and from there on x * (1 + 2*e)/(1 + 2*e + 2*e^2).
+template <class V> V mish(V x) {
+  x = larger(lit<V>(-150), x);
+  const Power<V> power = power_of_e(negate(abs(x)));
+  const V e = power.value(), two = lit<V>(2);
+  const auto negative = x < lit<V>(0);
+  const V of = select(negative, e + two, fma(two, e, lit<V>(1)));
+  const V over = select(negative, fma(e, of, two), fma(two * e, e, of));
+  return scale(x * (of / over) * select(negative, power.mantissa, lit<V>(1)),
+               select(negative, power.exponent, lit<V>(0)));
+}
+
+// log z in two floats for z > 0, within 2^-31 of it: z = m * 2^k, log m = 2*(s + s^3/3 + …), s = (m - 1)/(m + 1).
+template <class V> V log_in_two(V z, V& low) {
+  const auto subnormal = z < lit<V>(0x1p-126f);
+  const V scaled = select(subnormal, z * lit<V>(0x1p23f), z);
+  const auto root = V::Int::all(0x3f3504f3), above = bits(scaled) - root;
+  const V k = to_float(shift_right<23>(above)) - select(subnormal, lit<V>(23), lit<V>(0));
+  const V m = as_float((above & V::Int::all(0x7fffff)) + root), f = m - lit<V>(1), g = m + lit<V>(1);
+  const V g_low = m - (g - lit<V>(1)), s = f / g;
+  const V s_low = fma(negate(s), g_low, fma(negate(s), g, f)) / g, s2 = s * s;
+  const V more = horner(s2, 0.200000778f, 0.142733857f, 0.117137916f) * s2;  // behind 1/3
+  const V cube = s * s2, third = lit<V>(0.333333343f), t = cube * third;
+  const V cube_low = fma(s, fma(s, s, negate(s2)), fma(s, s2, negate(cube)));
+  const V t_low =
+      fma(cube, third, negate(t)) + fma(cube, lit<V>(-9.93410776e-09f), cube_low * third) + cube * more + s2 * s_low;
+  const V a = s + t, a_low = (t - (a - s)) + s_low + t_low;                      // half of log m
+  const V whole = k * lit<V>(0.693145752f), two_a = a + a, sum = whole + two_a;  // 2^-16 is the last place of the first
+  const V back = sum - whole, error = (whole - (sum - back)) + (two_a - back);
+  low = error + (a_low + a_low) + k * lit<V>(1.42860677e-06f);
+  return sum;
+}
+
+template <class V> V pow(V x, V y) {
+  const V infinity = lit<V>(__builtin_inff()), zero = lit<V>(0), one = lit<V>(1), z = abs(x);
+  V low;
+  const V regular = log_in_two(z, low);
+  const V log = select(z == zero, negate(infinity), select(z == infinity, infinity, regular + (z - z)));
+  const V product = y * log, rest = fma(y, log, negate(product)) + y * low;
+  const V p = larger(lit<V>(-150), smaller(lit<V>(100), product));
+  const NearPower<V> power = near_power(p, select(abs(product) < lit<V>(100), rest, zero));
+  V value = select(z == one, select(is_nan(y), one, one), scale(one + power.rest, power.exponent));
+  const V half = y * lit<V>(0.5f);
+  const auto odd = select(floor(half) == half, zero, select(floor(y) == y, one, zero));  // 1 or 0
+  const V nan = lit<V>(__builtin_nanf(""));
+  const V of_negative = select(x == negate(infinity), value, select(floor(y) == y, value, nan));
+  value = select(x < zero, of_negative, value);
+  const auto minus = bits(x) & V::Int::all(INT32_MIN);
+  value = select(odd == one, as_float(bits(value) ^ minus), value);
+  return select(y == zero, one, select(x == one, one, select(is_nan(y), y, value)));
+}
+
+// Which body computes which row of the table.
+template <class V> [[gnu::always_inline]] inline V at(Of<Function::add>, V a, V b) { return a + b; }
+template <class V> [[gnu::always_inline]] inline V at(Of<Function::subtract>, V a, V b) { return a - b; }
+template <class V> [[gnu::always_inline]] inline V at(Of<Function::multiply>, V a, V b) { return a * b; }
+template <class V> [[gnu::always_inline]] inline V at(Of<Function::divide>, V a, V b) { return a / b; }
+template <class V> [[gnu::always_inline]] inline V at(Of<Function::pow>, V a, V b) { return pow(a, b); }
+template <class V> [[gnu::always_inline]] inline V at(Of<Function::negate>, V x) { return negate(x); }
+template <class V> [[gnu::always_inline]] inline V at(Of<Function::exp>, V x) { return exp(x); }
+template <class V> [[gnu::always_inline]] inline V at(Of<Function::log>, V x) { return log(x); }
+template <class V> [[gnu::always_inline]] inline V at(Of<Function::cos>, V x) { return cos(x); }
+template <class V> [[gnu::always_inline]] inline V at(Of<Function::sin>, V x) { return sin(x); }
+template <class V> [[gnu::always_inline]] inline V at(Of<Function::gelu>, V x) { return gelu(x); }
+template <class V> [[gnu::always_inline]] inline V at(Of<Function::gelu_tanh>, V x) { return gelu_tanh(x); }
+template <class V> [[gnu::always_inline]] inline V at(Of<Function::silu>, V x) { return silu(x); }
+template <class V> [[gnu::always_inline]] inline V at(Of<Function::relu>, V x) { return relu(x); }
+template <class V> [[gnu::always_inline]] inline V at(Of<Function::sigmoid>, V x) { return sigmoid(x); }
+template <class V> [[gnu::always_inline]] inline V at(Of<Function::tanh>, V x) { return tanh(x); }
+template <class V> [[gnu::always_inline]] inline V at(Of<Function::sqrt>, V x) { return sqrt(x); }
+template <class V> [[gnu::always_inline]] inline V at(Of<Function::rsqrt>, V x) { return rsqrt(x); }
+template <class V> [[gnu::always_inline]] inline V at(Of<Function::abs>, V x) { return abs(x); }
+template <class V> [[gnu::always_inline]] inline V at(Of<Function::erf>, V x) { return erf(x); }
+template <class V> [[gnu::always_inline]] inline V at(Of<Function::softplus>, V x) { return softplus(x); }
+template <class V> [[gnu::always_inline]] inline V at(Of<Function::tan>, V x) { return tan(x); }
+template <class V> [[gnu::always_inline]] inline V at(Of<Function::atan>, V x) { return atan(x); }
+template <class V> [[gnu::always_inline]] inline V at(Of<Function::log1p>, V x) { return log1p(x); }
+template <class V> [[gnu::always_inline]] inline V at(Of<Function::expm1>, V x) { return expm1(x); }
+template <class V> [[gnu::always_inline]] inline V at(Of<Function::floor>, V x) { return floor(x); }
+template <class V> [[gnu::always_inline]] inline V at(Of<Function::round>, V x) { return round(x); }
+template <class V> [[gnu::always_inline]] inline V at(Of<Function::sign>, V x) { return sign(x); }
+template <class V> [[gnu::always_inline]] inline V at(Of<Function::leaky_relu>, V x) { return leaky_relu(x); }
+template <class V> [[gnu::always_inline]] inline V at(Of<Function::hard_swish>, V x) { return hard_swish(x); }
+template <class V> [[gnu::always_inline]] inline V at(Of<Function::mish>, V x) { return mish(x); }
+template <class V> [[gnu::always_inline]] inline V at(Of<Function::max>, V a, V b) { return max(a, b); }
+template <class V> [[gnu::always_inline]] inline V at(Of<Function::min>, V a, V b) { return min(a, b); }
+template <class V> [[gnu::always_inline]] inline V at(Of<Function::where>, V a, V b, V c) { return where(a, b, c); }
+template <class V> [[gnu::always_inline]] inline V at(Of<Function::clamp>, V a, V b, V c) { return clamp(a, b, c); }
+template <class V> [[gnu::always_inline]] inline V at(Of<Function::less>, V a, V b) { return less(a, b); }
+template <class V> [[gnu::always_inline]] inline V at(Of<Function::less_equal>, V a, V b) { return less_equal(a, b); }
+template <class V> [[gnu::always_inline]] inline V at(Of<Function::greater>, V a, V b) { return less(b, a); }
+template <class V> [[gnu::always_inline]] inline V at(Of<Function::greater_equal>, V a, V b) {
+  return less_equal(b, a);
+}
+template <class V> [[gnu::always_inline]] inline V at(Of<Function::equal>, V a, V b) { return equal(a, b); }
 
 }  // namespace
 }  // namespace ridge::ops

@@ -16,31 +16,12 @@ namespace {
 namespace cpu = tile::cpu;
 constexpr float infinity = std::numeric_limits<float>::infinity();
 
-struct Function {
-  const char* name;
-  ChainOp op;
-  double (*exact)(double);
-  double most_ulps;
-};
-
-double exact_sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
-const Function functions[] = {
-    {"exp", ChainOp::exp, [](double x) { return std::exp(x); }, 2},
-    {"log", ChainOp::log, [](double x) { return std::log(x); }, 2},
-    {"cos", ChainOp::cos, [](double x) { return std::cos(x); }, 2},
-    {"sin", ChainOp::sin, [](double x) { return std::sin(x); }, 2},
-    {"tanh", ChainOp::tanh, [](double x) { return std::tanh(x); }, 2},
-    {"gelu", ChainOp::gelu, [](double x) { return 0.5 * x * std::erfc(-x * std::sqrt(0.5)); }, 4},
-    {"gelu_tanh", ChainOp::gelu_tanh,
-     [](double x) { return x * exact_sigmoid(2 * std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)); }, 4},
-    {"silu", ChainOp::silu, [](double x) { return x * exact_sigmoid(x); }, 4},
-    {"sigmoid", ChainOp::sigmoid, exact_sigmoid, 4},
-    {"rsqrt", ChainOp::rsqrt, [](double x) { return 1 / std::sqrt(x); }, 4},
-    {"sqrt", ChainOp::sqrt, [](double x) { return std::sqrt(x); }, 0.5},
-    {"relu", ChainOp::relu, [](double x) { return x > 0 ? x : 0; }, 0},
-    {"negate", ChainOp::negate, [](double x) { return -x; }, 0},
-    {"abs", ChainOp::abs, [](double x) { return std::abs(x); }, 0},
-};
+std::vector<FunctionRow> functions_of(int operands) {
+  std::vector<FunctionRow> found;
+  for (const FunctionRow& f : function_rows)
+    if (is_elementwise(f) && f.arity == operands) found.push_back(f);
+  return found;
+}
 
 ChainProgram one_function(ChainOp op, std::int64_t n) {
   ChainProgram p;
@@ -106,19 +87,19 @@ using VectorMath = OnEveryIsa;
 
 TEST_F(VectorMath, errors_stay_within_their_bounds_over_all_exponents) {
   const std::vector<float> x = sweep();
-  for (const Function& f : functions) {
+  for (const FunctionRow& f : functions_of(1)) {
     std::vector<double> exact;
     exact.reserve(x.size());
-    for (const float each : x) exact.push_back(f.exact(each));
+    for (const float each : x) exact.push_back(f.value(each, 0, 0));
     for (const cpu::Isa isa : cpu::available_isas()) {
       ASSERT_TRUE(cpu::use_isa(isa));
-      const std::vector<float> y = apply(f.op, x);
+      const std::vector<float> y = apply(f.function, x);
       double worst = 0;
       std::size_t at = 0;
       for (std::size_t i = 0; i < x.size(); ++i)
         if (const double error = ulps(y[i], exact[i]); error > worst) worst = error, at = i;
-      EXPECT_LE(worst, f.most_ulps) << f.name << " on " << cpu::name(isa) << " at " << x[at] << ": " << y[at]
-                                    << ", exact " << exact[at];
+      EXPECT_LE(worst, f.ulps) << f.name << " on " << cpu::name(isa) << " at " << x[at] << ": " << y[at] << ", exact "
+                               << exact[at];
       RecordProperty(std::string(f.name) + "_" + std::string(cpu::name(isa)), std::to_string(worst));
     }
   }
@@ -157,7 +138,20 @@ TEST_F(VectorMath, nan_gives_nan_and_infinities_their_limits) {
                         {ChainOp::sqrt, nan, infinity},
                         {ChainOp::relu, 0, infinity},
                         {ChainOp::negate, infinity, -infinity},
-                        {ChainOp::abs, infinity, infinity}};
+                        {ChainOp::abs, infinity, infinity},
+                        {ChainOp::erf, -1, 1},
+                        {ChainOp::softplus, 0, infinity},
+                        {ChainOp::tan, nan, nan},
+                        {ChainOp::atan, -1.57079637f, 1.57079637f},
+                        {ChainOp::log1p, nan, infinity},
+                        {ChainOp::expm1, -1, infinity},
+                        {ChainOp::floor, -infinity, infinity},
+                        {ChainOp::round, -infinity, infinity},
+                        {ChainOp::sign, -1, 1},
+                        {ChainOp::leaky_relu, -infinity, infinity},
+                        {ChainOp::hard_swish, -0.0f, infinity},
+                        {ChainOp::mish, -0.0f, infinity}};
+  EXPECT_EQ(std::size(cases), functions_of(1).size());
   const auto same = [](float a, float b) {
     return std::isnan(a) ? std::isnan(b) : std::bit_cast<std::uint32_t>(a) == std::bit_cast<std::uint32_t>(b);
   };
@@ -180,7 +174,9 @@ TEST_F(VectorMath, zeros_keep_their_signs) {
   for (const cpu::Isa isa : cpu::available_isas()) {
     ASSERT_TRUE(cpu::use_isa(isa));
     for (const ChainOp op :
-         {ChainOp::sin, ChainOp::tanh, ChainOp::gelu, ChainOp::gelu_tanh, ChainOp::silu, ChainOp::sqrt}) {
+         {ChainOp::sin, ChainOp::tanh, ChainOp::gelu, ChainOp::gelu_tanh, ChainOp::silu, ChainOp::sqrt, ChainOp::erf,
+          ChainOp::tan, ChainOp::atan, ChainOp::log1p, ChainOp::expm1, ChainOp::floor, ChainOp::round, ChainOp::sign,
+          ChainOp::leaky_relu, ChainOp::hard_swish, ChainOp::mish}) {
       const std::vector<float> y = apply(op, {0.0f, -0.0f});
       EXPECT_TRUE(y[0] == 0 && !std::signbit(y[0])) << static_cast<int>(op);
       EXPECT_TRUE(y[1] == 0 && std::signbit(y[1])) << static_cast<int>(op);
@@ -189,6 +185,98 @@ TEST_F(VectorMath, zeros_keep_their_signs) {
     EXPECT_EQ(apply(ChainOp::rsqrt, {0.0f, -0.0f}), (std::vector<float>{infinity, -infinity}));
     EXPECT_EQ(apply(ChainOp::exp, {0.0f, -0.0f}), (std::vector<float>{1, 1}));
   }
+}
+
+// What C, IEEE 754 or the row says of single arguments.
+struct Edge {
+  ChainOp op;
+  float a, b, c, value;
+};
+constexpr float nan = std::numeric_limits<float>::quiet_NaN();
+constexpr Edge edges[] = {
+    {ChainOp::pow, nan, 0, 0, 1},
+    {ChainOp::pow, 1, nan, 0, 1},
+    {ChainOp::pow, -2, 3, 0, -8},
+    {ChainOp::pow, -8, 0.5f, 0, nan},
+    {ChainOp::pow, -0.0f, -1, 0, -infinity},
+    {ChainOp::pow, -0.0f, 3, 0, -0.0f},
+    {ChainOp::pow, 0, -2, 0, infinity},
+    {ChainOp::pow, -1, infinity, 0, 1},
+    {ChainOp::pow, -infinity, 3, 0, -infinity},
+    {ChainOp::pow, -infinity, 0.5f, 0, infinity},
+    {ChainOp::pow, 0.5f, -infinity, 0, infinity},
+    {ChainOp::pow, 3, 2, 0, 9},
+    {ChainOp::round, 0.5f, 0, 0, 0},
+    {ChainOp::round, 1.5f, 0, 0, 2},
+    {ChainOp::round, 2.5f, 0, 0, 2},
+    {ChainOp::round, -0.5f, 0, 0, -0.0f},
+    {ChainOp::round, 8388607.5f, 0, 0, 8388608},
+    {ChainOp::floor, -0.25f, 0, 0, -1},
+    {ChainOp::floor, 1e-45f, 0, 0, 0},
+    {ChainOp::floor, -1e-45f, 0, 0, -1},
+    {ChainOp::clamp, 5, -1, 1, 1},
+    {ChainOp::clamp, -5, -1, 1, -1},
+    {ChainOp::clamp, nan, -1, 1, nan},
+    {ChainOp::clamp, 0, nan, 1, nan},
+    {ChainOp::log1p, -1, 0, 0, -infinity},
+    {ChainOp::log1p, 1e-45f, 0, 0, 1e-45f},
+    {ChainOp::expm1, 1e-45f, 0, 0, 1e-45f},
+    {ChainOp::leaky_relu, -100, 0, 0, -1},
+    {ChainOp::hard_swish, -3, 0, 0, -0.0f},
+    {ChainOp::max, nan, 1, 0, nan},
+    {ChainOp::min, 1, nan, 0, nan},
+    {ChainOp::where, nan, 2, 3, 2},
+};
+
+std::vector<float> apply(ChainOp op, std::vector<float> a, std::vector<float> b, std::vector<float> c) {
+  const auto n = static_cast<std::int64_t>(a.size());
+  std::vector<float> y(a.size(), -12345.0f);
+  void* const tensors[] = {a.data(), b.data(), c.data(), y.data()};
+  ChainProgram p;
+  p.extents = {n}, p.registers = 4, p.tensors.assign(4, {DType::f32, {1}});
+  for (int i = 0; i < 3; ++i) p.steps.push_back({.op = ChainOp::load, .result = i, .slot = i});
+  p.steps.push_back({.op = op, .result = 3, .a = 0, .b = 1, .c = 2});
+  p.steps.push_back({.op = ChainOp::store, .a = 3, .slot = 3});
+  chain(p, tensors, 1);
+  return y;
+}
+
+TEST_F(VectorMath, edges_are_what_is_said) {
+  for (const cpu::Isa isa : cpu::available_isas()) {
+    ASSERT_TRUE(cpu::use_isa(isa));
+    for (const Edge& e : edges) {
+      const float y = apply(e.op, {e.a}, {e.b}, {e.c})[0];
+      EXPECT_TRUE(std::isnan(e.value) ? std::isnan(y) : std::bit_cast<int>(y) == std::bit_cast<int>(e.value))
+          << row(e.op).name << " on " << cpu::name(isa) << " of " << e.a << ", " << e.b << ", " << e.c << ": " << y;
+    }
+  }
+}
+
+// Operands of every size against one another, and for pow bases whose power is a float.
+TEST_F(VectorMath, functions_of_several_stay_within_their_bounds) {
+  const std::vector<float> a = sweep();
+  std::vector<float> b(a.size()), c(a.size());
+  std::uint32_t state = 7;
+  const auto next = [&] { return (state = state * 1664525u + 1013904223u) >> 8; };
+  for (int operands : {2, 3})
+    for (const FunctionRow& f : functions_of(operands)) {
+      for (std::size_t i = 0; i < a.size(); ++i) {
+        const float log = std::log(std::abs(a[i]));
+        b[i] = a[next() % a.size()], c[i] = a[next() % a.size()];
+        if (f.function == ChainOp::pow && std::isfinite(log) && log != 0)
+          b[i] = (static_cast<float>(next()) * 0x1p-24f * 192 - 104) / log;
+      }
+      for (const cpu::Isa isa : cpu::available_isas()) {
+        ASSERT_TRUE(cpu::use_isa(isa));
+        const std::vector<float> y = apply(f.function, a, b, c);
+        double worst = 0;
+        std::size_t at = 0;
+        for (std::size_t i = 0; i < a.size(); ++i)
+          if (const double error = ulps(y[i], f.value(a[i], b[i], c[i])); error > worst) worst = error, at = i;
+        EXPECT_LE(worst, f.ulps) << f.name << " on " << cpu::name(isa) << " at " << a[at] << ", " << b[at] << ", "
+                                 << c[at] << ": " << y[at];
+      }
+    }
 }
 
 }  // namespace

@@ -107,13 +107,13 @@ Value activated(ChainOp op, const Value& x) {
   Sums s = std::get<Sums>(x);
   if (s.activation != Activation::none) return other("a second activation");
   if (s.gate >= 0 || s.addend >= 0) return other("an activation behind a gate or what is no bias");
-  switch (op) {
-    case ChainOp::relu: s.activation = Activation::relu; break;
-    case ChainOp::gelu: s.activation = Activation::gelu; break;
-    case ChainOp::gelu_tanh: s.activation = Activation::gelu_tanh; break;
-    case ChainOp::silu: s.activation = Activation::silu; break;
-    default: return other("an operation that is none of these");
-  }
+  static constexpr std::pair<Function, Activation> endings[] = {{Function::relu, Activation::relu},
+                                                                {Function::gelu, Activation::gelu},
+                                                                {Function::gelu_tanh, Activation::gelu_tanh},
+                                                                {Function::silu, Activation::silu}};
+  for (const auto& [function, activation] : endings)
+    if (function == op) s.activation = activation;
+  if (s.activation == Activation::none) return other("an operation that is none of these");
   return s;
 }
 
@@ -171,15 +171,12 @@ struct Ending {
 
 Value applied(const ChainStep& step, const std::vector<Value>& registers) {
   const Value &a = registers[static_cast<std::size_t>(step.a)], &b = registers[static_cast<std::size_t>(step.b)];
-  switch (step.op) {
-    case ChainOp::add: return added(a, b);
-    case ChainOp::subtract: return added(a, multiplied(b, -1.0F));
-    case ChainOp::multiply: return multiplied(a, b);
-    case ChainOp::divide: return divided(a, b);
-    case ChainOp::negate: return step.repeat == 1 ? multiplied(a, -1.0F) : other("a repeated function");
-    case ChainOp::max: return largest(a, b);
-    default: break;
-  }
+  if (step.op == Function::add) return added(a, b);
+  if (step.op == Function::subtract) return added(a, multiplied(b, -1.0F));
+  if (step.op == Function::multiply) return multiplied(a, b);
+  if (step.op == Function::divide) return divided(a, b);
+  if (step.op == Function::negate) return step.repeat == 1 ? multiplied(a, -1.0F) : other("a repeated function");
+  if (step.op == Function::max) return largest(a, b);
   if (operands(step.op) != 1) return other("an operation that is none of these");
   return step.repeat == 1 ? activated(step.op, a) : other("a repeated function");
 }
