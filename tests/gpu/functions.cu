@@ -45,7 +45,7 @@ FUNCTION(Expm1, expm1(x), ::expm1(x))
 FUNCTION(Floor, floor(x), ::floor(x))
 FUNCTION(Round, round(x), ::rint(x))
 FUNCTION(HardSwish, hard_swish(x), x <= -3 ? -0.0 : x * (::fmin(x + 3, 6.0) / 6))
-FUNCTION(Mish, mish(x), x < -800 ? -0.0 : x * ::tanh((x > 0 ? x : 0) + ::log1p(::exp(-::fabs(x)))))
+FUNCTION(Mish, mish(x), x < -800 ? -0.0 : x * ::tanh(::fmax(x, 0.0) + ::log1p(::exp(-::fabs(x)))))
 #undef FUNCTION
 
 template <class F> __global__ void judge(Worst* worst, double least) {

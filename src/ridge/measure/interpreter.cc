@@ -49,7 +49,8 @@ Uncertain several(Function function, const Uncertain& a, const Uncertain& b, con
   double moved = 0;
   const auto from = [&](const Uncertain& x, auto with) {
     const double above = std::fabs(with(x.value + x.error) - value), below = std::fabs(with(x.value - x.error) - value);
-    const double more = std::isnan(above) ? 2 * below : std::isnan(below) ? 2 * above : std::max(above, below);
+    const double one_sided = 2 * (std::isnan(above) ? below : above);
+    const double more = std::isnan(above) || std::isnan(below) ? one_sided : std::max(above, below);
     if (!std::isnan(more)) moved += more;
   };
   from(a, [&](double x) { return of(x, b.value, c.value); });

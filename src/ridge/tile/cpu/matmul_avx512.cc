@@ -44,7 +44,8 @@ constexpr Engine integers{
 const Engine* of_pairs() { return avx512_bf16_engine(DType::bf16, DType::bf16); }
 constexpr Engine wide_bf16 = [] {
   Engine e = Widening<Bf16, Bf16>::engine;
-  e.for_few = of_pairs, e.few = {4, 4, 4};
+  e.for_few = of_pairs;
+  e.few = {4, 4, 4};
   return e;
 }();
 }  // namespace
