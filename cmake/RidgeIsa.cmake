@@ -14,12 +14,13 @@ if(NOT CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
 endif()
 set(ridge_body_isas plain avx2 avx512)
 
-# Takes the bodies out of the list SOURCES, and appends to it the objects of one library for each instruction set that
-# are compiled with OPTIONS as well: ridge_isa_bodies(my_sources PREFIX my OPTIONS -O2).
-function(ridge_isa_bodies SOURCES)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "PREFIX" "OPTIONS")
+# Takes the bodies out of the list SOURCES and sets OBJECTS to what they become: the objects of one library for each
+# instruction set, compiled with OPTIONS as well. ridge_isa_bodies(my_sources my_objects PREFIX my OPTIONS -O2)
+function(ridge_isa_bodies SOURCES OBJECTS)
+  cmake_parse_arguments(PARSE_ARGV 2 arg "" "PREFIX" "OPTIONS")
   set(sources ${${SOURCES}})
   set(bodies ${sources})
+  set(objects "")
   list(FILTER bodies INCLUDE REGEX "[/_]body\\.cc$")
   list(FILTER sources EXCLUDE REGEX "[/_]body\\.cc$")
   foreach(isa IN LISTS ridge_body_isas)
@@ -28,9 +29,10 @@ function(ridge_isa_bodies SOURCES)
     target_include_directories(${arg_PREFIX}_${isa} PRIVATE ${CMAKE_SOURCE_DIR}/src)
     target_compile_definitions(${arg_PREFIX}_${isa} PRIVATE RIDGE_BODY_ISA=${isa})
     target_compile_options(${arg_PREFIX}_${isa} PRIVATE ${arg_OPTIONS} ${ridge_isa_flags_${isa}})
-    list(APPEND sources $<TARGET_OBJECTS:${arg_PREFIX}_${isa}>)
+    list(APPEND objects $<TARGET_OBJECTS:${arg_PREFIX}_${isa}>)
   endforeach()
   set(${SOURCES} ${sources} PARENT_SCOPE)
+  set(${OBJECTS} ${objects} PARENT_SCOPE)
 endfunction()
 
 # ridge_isa_sources(FILE…): the flags of every one of these sources that is for one instruction set.
