@@ -113,8 +113,8 @@ std::string_view name(RowText what) { return what == RowText::sass ? "SASS" : "P
 
 std::string row_symbol(int row, DType in) {
   const char* const type = in == DType::bf16 ? "4Bf16" : "3F16";
-  return fmt::format("_ZN5ridge4tile4sm903runINS_3ops4cuda10MenuKernelILi{}ENS_{}EEEEEvNT_7GlobalsENS1_7ProblemE",
-                     row, type);
+  return fmt::format("_ZN5ridge4tile4sm903runINS_3ops4cuda10MenuKernelILi{}ENS_{}EEEEEvNT_7GlobalsENS1_7ProblemE", row,
+                     type);
 }
 
 std::vector<std::string> toolkit_folders() {
