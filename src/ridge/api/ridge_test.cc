@@ -99,7 +99,7 @@ TEST(Sweep, GoesThroughMachinesDtypesAndSplits) {
   const SweepRequest request{.program = "A[B, D] * W[D, F] -> C[B, F]",
                              .on = {"h100", "h200"},
                              .dtypes = {DType::bf16, DType::int8},
-                             .ranges = {{"B", {1, 1024}}, {"D", {8192}}, {"F", {8192}}}};
+                             .ranges = {{"D", {8192}}, {"F", {8192}}, {"B", {1, 1024}}}};
   const auto swept = sweep(request);
   ASSERT_TRUE(swept.ok()) << swept.error().text();
   ASSERT_EQ(swept->lines.size(), 4u);
