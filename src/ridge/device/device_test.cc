@@ -5,8 +5,8 @@
 
 #include "ridge/matmul.h"
 #include "ridge/ops/chain/cuda.h"
-#include "ridge/ops/product/any_place.h"
 #include "ridge/ops/product/cuda.h"
+#include "ridge/ops/product/testing/any_place.h"
 #include "ridge/ops/rows/cuda.h"
 
 namespace ridge::ops::cuda {
