@@ -4,8 +4,8 @@
 #include <gtest/gtest.h>
 
 #include "ridge/ops/chain/cuda.h"
-#include "ridge/ops/product/any_place.h"
 #include "ridge/ops/product/cuda.h"
+#include "ridge/ops/product/testing/any_place.h"
 #include "ridge/ops/rows/cuda.h"
 
 namespace ridge::ops::cuda {

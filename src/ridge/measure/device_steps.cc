@@ -4,10 +4,8 @@
 #include <cmath>
 #include <numeric>
 #include <set>
-#include <type_traits>
 
 #include "ridge/ops/chain/cuda.h"
-#include "ridge/ops/product/any_place.h"
 #include "ridge/ops/rows/cuda.h"
 
 namespace ridge {
@@ -21,16 +19,6 @@ constexpr double replay_seconds = 2e-3, warm_seconds = 0.02;
 
 std::int64_t padded(std::int64_t bytes) { return (bytes + line - 1) / line * line; }
 
-// Any place in memory serves to ask whether a kernel can run.
-cuda::MatmulCall call_of(const ops::MatmulProblem& problem, void* a, void* b, void* d) {
-  cuda::MatmulCall call;
-  call.problem = problem;
-  call.a = a;
-  call.b = b;
-  call.d = d;
-  return call;
-}
-
 std::vector<void*> data_of(const Step& step, const std::vector<std::byte*>& places) {
   std::vector<void*> data;
   for (const int buffer : step.buffers) data.push_back(buffer < 0 ? nullptr : places[static_cast<std::size_t>(buffer)]);
@@ -40,7 +28,7 @@ std::vector<void*> data_of(const Step& step, const std::vector<std::byte*>& plac
 // A product alone or with what it ends in; nothing: the step is none.
 std::optional<cuda::FusedCall> product_of(const Step& step, const std::vector<void*>& data) {
   if (const auto* problem = std::get_if<ops::MatmulProblem>(&step.kernel))
-    return call_of(*problem, data[0], data[1], data[2]);
+    return cuda::MatmulCall{*problem, data[0], data[1], data[2]};
   if (const auto* fused = std::get_if<ops::FusedMatmul>(&step.kernel)) return cuda::fused_call(*fused, data);
   return std::nullopt;
 }
@@ -55,10 +43,7 @@ Status said(const std::optional<std::string>& trouble) {
 std::optional<std::string> refuse_on_device(const Step& step) {
   return std::visit(
       [](const auto& kernel) -> std::optional<std::string> {
-        using Kernel = std::decay_t<decltype(kernel)>;
-        if constexpr (std::is_same_v<Kernel, ops::MatmulProblem>)
-          return cuda::refuse(call_of(kernel, ops::any_place(), ops::any_place(), ops::any_place()));
-        else if constexpr (requires { cuda::refuse(kernel); })
+        if constexpr (requires { cuda::refuse(kernel); })
           return cuda::refuse(kernel);
         else
           return "no CUDA kernel does this; --on cpu runs it";

@@ -7,7 +7,7 @@
 #include <fstream>
 
 #include "ridge/base/testing/temporary_folder.h"
-#include "ridge/ops/product/any_place.h"
+#include "ridge/ops/product/testing/any_place.h"
 #include "ridge/plan/menu_list.h"
 
 namespace ridge {

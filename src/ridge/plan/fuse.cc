@@ -9,8 +9,7 @@
 #include <set>
 
 #include "ridge/base/text.h"
-#include "ridge/ops/fused/cuda.h"
-#include "ridge/plan/ending.h"
+#include "ridge/ops/fused/model.h"
 #include "ridge/plan/lower.h"
 #include "ridge/program/elementwise.h"
 
@@ -157,7 +156,7 @@ class Fuser {
           if (node.kind == Node::Kind::index) return "no product of the device ends in index(…)";
     const ops::FusedMatmul fused = fused_product(program_, shapes_, group(set));
     const std::optional<std::string> refusal = ops::cuda::refuse(fused);
-    return refusal ? refusal : slow_ending(fused);
+    return refusal ? refusal : ops::slow_ending(fused);
   }
 
   std::optional<std::string> rows_fault(const std::vector<int>& set, const std::vector<int>& products,

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "ridge/ops/product/cuda.h"
+#include "ridge/ops/product/model.h"
 
 namespace ridge {
 
@@ -25,18 +25,9 @@ struct KernelCode {
   std::string text;
 };
 
-std::string menu_name(int row);
-std::string plan_name(const ops::cuda::MatmulPlan& plan);  // of its kernel: a row's, "sm90_dots" or "sm90_plain"
+using ops::menu_name;
+using ops::cuda::k_cut, ops::cuda::plan_name;
 
-// How a kernel's blocks share k: "gathered", which means that "the pieces of k wait for each other". Empty: they do
-// not.
-struct KCut {
-  std::string_view word = {}, meaning = {};
-};
-KCut k_cut(tile::Cuts cuts);
-KCut k_cut(const ops::cuda::MatmulPlan& plan);
-
-std::string gated_name(int row);  // of sm90_gated_menu: "sm90_gated_128x192x64_pingpong", both halves of a pair wide
 std::vector<MenuEntry> menu_list();
 
 // The text of data/cubins_sm90.csv at build time, which CI holds against what nvcc compiles.

@@ -1,13 +1,13 @@
-// What would run, how long it would take, and what it was chosen over. On a Hopper device from the menu and the
-// planner's own model (ops/product/cuda.h), without a device; also the time of cuBLASLt, whose kernels are of the
-// same kind: the model's best tile, scaled by what it took where both were measured (results/). On this CPU from the
-// roofs, between them overlapping perfectly and not at all, and a pointwise chain from what its functions take as well.
+// What would run, how long it would take, and what it was chosen over. On a Hopper device by what each kernel answers
+// (ops/*/model.h), without a device. On this CPU from the roofs, between them overlapping perfectly and not at all, and
+// a pointwise chain from what its functions take as well.
 #pragma once
 
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "ridge/ops/model.h"
 #include "ridge/plan/fuse.h"
 #include "ridge/plan/menu_list.h"
 #include "ridge/roofline/prediction.h"
@@ -21,18 +21,7 @@ struct Interval {
   double low = 0, expected = 0, high = 0;  // s; on a device nine of ten measured times lay between low and high
 };
 
-struct TilePlan {
-  std::string kernel;  // "sm90_128x192x64_pingpong", "sm90_plain", "chain", "2 matmuls + chain"; cuBLASLt: "cublaslt"
-  std::optional<int> tile_m = {}, tile_n = {}, tile_k = {}, stages = {}, split = {};
-  std::optional<std::int64_t> waves = {};
-  KCut cut = {};  // of k over blocks
-};
-
-struct Loser {
-  TilePlan plan = {};
-  double predicted_s = 0;
-  std::string why;  // "3 waves where 2 do", …: its greatest disadvantage
-};
+using ops::Loser, ops::TilePlan;
 
 struct OpPlan {  // of a kernel, or of the few that a statement takes
   Interval predicted_s = {};

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "ridge/base/float16.h"
-#include "ridge/ops/product/any_place.h"
+#include "ridge/ops/product/testing/any_place.h"
 #include "ridge/ops/product/cuda.h"
 #include "ridge/ops/product/layout.h"
 #include "ridge/ops/product/matmul.h"

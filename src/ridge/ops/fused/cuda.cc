@@ -3,11 +3,11 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <cstddef>
 #include <utility>
 #include <vector>
 
 #include "ridge/ops/chain/code.h"
-#include "ridge/ops/product/any_place.h"
 
 namespace ridge::ops::cuda {
 namespace {
@@ -285,6 +285,12 @@ class Caller {
   std::span<void* const> data_;
 };
 
+// An address for each operand of a call that is only asked about. Never read or written.
+std::vector<void*> nowhere(const FusedMatmul& x) {
+  alignas(256) static std::byte place[256];
+  return std::vector<void*>(x.chain.tensors.size() + 3, place);
+}
+
 }  // namespace
 
 std::optional<std::string> refuse(const FusedMatmul& x) {
@@ -297,12 +303,14 @@ std::optional<std::string> refuse(const FusedMatmul& x) {
   if (const auto* why = std::get_if<Other>(&end.value))
     return "the device's kernels end a product in scale, bias, activation, gate and residual; this is another chain: " +
            why->why;
-  const std::vector<void*> data(x.chain.tensors.size() + 3, any_place());
+  const std::vector<void*> data = nowhere(x);
   if (const auto* pair = std::get_if<Pair>(&end.value))
     if (const auto fault = Caller(x, data).fault(*pair, end.stored))
       return "the device has no kernel for this: " + *fault;
   return std::visit([](const auto& call) { return refuse(call); }, fused_call(x, data));
 }
+
+FusedCall fused_call(const FusedMatmul& problem) { return fused_call(problem, nowhere(problem)); }
 
 FusedCall fused_call(const FusedMatmul& problem, std::span<void* const> data) {
   const Ending end = read(problem);

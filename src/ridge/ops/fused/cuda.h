@@ -27,5 +27,7 @@ using FusedCall = std::variant<MatmulCall, GatedCall>;
 
 // `data`: A, B and C (null without one), then the chain's tensors behind the sums. The problem must not be refused.
 FusedCall fused_call(const FusedMatmul& problem, std::span<void* const> data);
+// To be asked about and not to be launched: all of its operands are there, aligned, and nowhere.
+FusedCall fused_call(const FusedMatmul& problem);
 
 }  // namespace ridge::ops::cuda

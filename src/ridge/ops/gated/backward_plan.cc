@@ -9,7 +9,7 @@
 
 #include "ridge/ops/gated/backward_steps.h"
 #include "ridge/ops/gated/operands.h"
-#include "ridge/ops/product/model.h"
+#include "ridge/ops/product/closed_form.h"
 
 namespace ridge::ops::cuda {
 namespace {

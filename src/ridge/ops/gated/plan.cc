@@ -8,7 +8,7 @@
 #include "ridge/ops/gated/config.h"
 #include "ridge/ops/gated/gradient.h"
 #include "ridge/ops/gated/operands.h"
-#include "ridge/ops/product/model.h"
+#include "ridge/ops/product/closed_form.h"
 
 namespace ridge::ops::cuda {
 namespace {

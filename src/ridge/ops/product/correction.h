@@ -7,7 +7,7 @@
 #include <array>
 #include <span>
 
-#include "ridge/ops/product/model.h"
+#include "ridge/ops/product/closed_form.h"
 
 namespace ridge::ops::cuda {
 

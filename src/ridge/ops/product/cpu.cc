@@ -58,14 +58,6 @@ void run_matmul(const MatmulCall& call, const void* packed_b, int threads) {
       g, sizes, *tile::cpu::engine(p.a.dtype, p.b.dtype, tile::cpu::this_cpu(), packed_b != nullptr), threads);
 }
 
-MatmulCall exchanged(const MatmulCall& x) {
-  MatmulCall y = x;
-  y.problem = transposed(x.problem);
-  std::swap(y.a, y.b);
-  y.epilogue = exchanged(x.epilogue);
-  return y;
-}
-
 void dispatch(const MatmulCall& call, const void* packed_b, int threads) {
   const MatmulProblem& p = call.problem;
   if (p.batch == 0 || p.m == 0 || p.n == 0) return;

@@ -41,6 +41,7 @@ struct MatmulPlan {
 };
 
 // What stands in the way of this call, as a sentence; none: it runs. Looks at no device.
+std::optional<std::string> refuse(const MatmulProblem& problem);  // wherever its data may lie
 std::optional<std::string> refuse(const MatmulCall& call);
 
 // Whether D and all that its sums meet have A's format of 16 bits and lie in whole 16 bytes along D's rows, at offsets

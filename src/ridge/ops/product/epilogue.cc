@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "ridge/ops/product/layout.h"
 #include "ridge/pool/isa.h"
 
 namespace ridge::ops {
@@ -31,6 +32,14 @@ std::optional<std::string> refuse_epilogue(const MatmulEpilogue& e) {
 MatmulEpilogue exchanged(MatmulEpilogue e) {
   for (EpilogueOperand* x : {&e.scale, &e.bias, &e.gate, &e.addend}) std::swap(x->row_stride, x->col_stride);
   return e;
+}
+
+MatmulCall exchanged(const MatmulCall& x) {
+  MatmulCall y = x;
+  y.problem = transposed(x.problem);
+  std::swap(y.a, y.b);
+  y.epilogue = exchanged(x.epilogue);
+  return y;
 }
 
 tile::Finish finish_of(const MatmulEpilogue& e, DType d) {

@@ -19,8 +19,9 @@ bool is_plain(const MatmulEpilogue& epilogue);
 
 std::optional<std::string> refuse_epilogue(const MatmulEpilogue& epilogue);
 
-// Of D transposed.
+// Of D transposed, which is B transposed times A transposed.
 MatmulEpilogue exchanged(MatmulEpilogue epilogue);
+MatmulCall exchanged(const MatmulCall& call);
 
 tile::Finish finish_of(const MatmulEpilogue& epilogue, DType d);
 

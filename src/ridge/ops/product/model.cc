@@ -1,324 +1,210 @@
-// The time of a plan, counted in cycles and bytes. A 128 x 128 tile of bf16 takes 512 cycles for 64 of k on the tensor
-// cores (2048 multiply-adds a cycle) and as long on the way from the L2; what decides for busy products is how many
-// waves of tiles there are times how wide they are, for the others the bytes, what a launch costs and how pieces of k
-// meet.
-//
-// The form is physics; the constants are fitted, once for each of what may bound a product: 42,000 timings of some 550
-// products (drawn at random, but for 119) under the 60 to 100 plans that looked best, on H200, 2026-11-22, clocks as
-// they come, and of busy products 16,000 older ones of rows that have not changed. What was made small is what choosing
-// by the model loses against the fastest plan timed. Of products that were not fitted to, it loses 2.0 % where
-// multiplies bound, 2.9 % where operands do and 2.7 % where results do.
 #include "ridge/ops/product/model.h"
 
-#include <algorithm>
-#include <array>
-#include <cmath>
+#include <fmt/format.h>
 
-namespace ridge::ops::cuda {
+#include <algorithm>
+#include <set>
+
+#include "ridge/ops/product/epilogue.h"
+#include "ridge/ops/product/trace.h"
+
+namespace ridge::ops {
+
+std::string roles_name(const MatmulConfig& c) {
+  if (c.swap) return "swapped";
+  if (c.roles == tile::Roles::pingpong) return "pingpong";
+  return c.consumers > 1 ? "cooperative" : "single";
+}
+
+// As D = A * B has them, before a swap.
+std::string layouts_name(const MatmulConfig& c) {
+  const tile::Major a = c.swap ? c.b : c.a, b = c.swap ? c.a : c.b;
+  return std::string(a == tile::Major::k ? "k" : "m") + (b == tile::Major::k ? "k" : "n");
+}
+
+std::string menu_name(int row) {
+  const MatmulConfig& c = sm90_menu[static_cast<std::size_t>(row)];
+  return fmt::format("sm90_{}x{}x{}_{}{}{}", c.m, c.n, c.k, roles_name(c),
+                     layouts_name(c) == "kk" ? "" : "_" + layouts_name(c),
+                     c.cluster() == 1 ? "" : fmt::format("_cluster{}x{}", c.cluster_m, c.cluster_n));
+}
+
+namespace cuda {
 namespace {
 
-using tile::Cuts, tile::Major, tile::Roles;
+// Of the time that the model gives our own kernel, where both were measured.
+constexpr Spread cublaslt_aligned{0.84, 1.06, 1.45}, cublaslt_unaligned{0.75, 2.2, 5.4};
 
-struct Constants {
-  double cycles_per_us;
-  double slowdown;                        // the power limit lowers the clock of long, busy kernels
-  double memory, memory_per_block;        // bytes a us
-  double l2_again, l2_all, l2_power;      // bytes a us that the L2 serves again; that it serves in all; overlap
-  double l2_straight, l2_swapped;         // bytes a cycle that one block asks for
-  double arriving;                        // … that arrive in it, most of them asked for by others of its cluster
-  double reads_a, least_stage;            // cycles: of an instruction of 64 x n x 16; of 128 of k
-  double line64, line32, line16, across;  // how much longer lines take that start there; contiguous along the output
-  double narrow_line;                     // cycles a stage: for each who asks for the same few bytes at once
-  double both_wait;                       // two consumers of a tile wait for each other
-  double stage_power;                     // how well a stage's loads and multiplies overlap
-  double launch, first_load, tile_end, tile_end_alone, box;  // cycles
-  double element_box;                                        // boxes: written by elements
-  double piece, piece_sums, piece_batch;                     // cycles
-  double gather, gather_sums, gather_turn;                   // cycles; of 16 columns, by up to eight pieces
-  double share, share_step, next_cluster;                    // cycles
-  double cluster_stage, cluster_block;                       // cycles: of waiting for each other; of launching
-  double cluster_start;  // of any launch in clusters: its blocks begin and end together
-  double eights;         // what more than three waves of clusters of eight take beside that
-  double stream_us, copy_us;
-  double copied;                // bytes a us
-  double under_copy;            // what is left of a copy's time where loads run under it
-  double overlap;               // two things at once: 1 would be one after the other, 8 the longer
-  double beside, beside_early;  // us that the next launch saves on idle multiprocessors; where it loads early
+// What counts against a candidate, as shares; the one that grew most over the winner's is told.
+struct Costs {
+  double idle;    // of the multiprocessors in the last wave
+  double beyond;  // of what is computed, outside D
+  double loads;   // bytes into shared memory for each that is multiplied
 };
-
-constexpr Constants by_bytes{.cycles_per_us = 1773,
-                             .slowdown = 0.01494,
-                             .memory = 6.416e+06,
-                             .memory_per_block = 2.25e+05,
-                             .l2_again = 3.017e+07,
-                             .l2_all = 2.17e+07,
-                             .l2_power = 3.05,
-                             .l2_straight = 54.54,
-                             .l2_swapped = 329.1,
-                             .arriving = 125,
-                             .reads_a = 21.54,
-                             .least_stage = 175.8,
-                             .line64 = 1.05,
-                             .line32 = 1.062,
-                             .line16 = 1.201,
-                             .across = 0.9812,
-                             .narrow_line = 2.153,
-                             .both_wait = 1.159,
-                             .stage_power = 4.036,
-                             .launch = 1908,
-                             .first_load = 1022,
-                             .tile_end = 150.6,
-                             .tile_end_alone = 117.6,
-                             .box = 305.8,
-                             .element_box = 3.417,
-                             .piece = 733.9,
-                             .piece_sums = 2487,
-                             .piece_batch = 846.1,
-                             .gather = 2616,
-                             .gather_sums = 3444,
-                             .gather_turn = 937.2,
-                             .share = 1597,
-                             .share_step = 3535,
-                             .next_cluster = 496.1,
-                             .cluster_stage = 20.15,
-                             .cluster_block = 3.977,
-                             .cluster_start = 603.2,
-                             .eights = 1.178,
-                             .stream_us = 0.4636,
-                             .copy_us = 1.613,
-                             .copied = 2.433e+08,
-                             .under_copy = 0.8849,
-                             .overlap = 1.191,
-                             .beside = 0.6094,
-                             .beside_early = 0.749};
-constexpr Constants by_results{.cycles_per_us = 1773,
-                               .slowdown = 0.5512,
-                               .memory = 6.926e+06,
-                               .memory_per_block = 6.355e+04,
-                               .l2_again = 5.802e+08,
-                               .l2_all = 6.335e+08,
-                               .l2_power = 2.146,
-                               .l2_straight = 57.22,
-                               .l2_swapped = 65.37,
-                               .arriving = 51.97,
-                               .reads_a = 85.93,
-                               .least_stage = 267.4,
-                               .line64 = 1.737,
-                               .line32 = 1.641,
-                               .line16 = 2.22,
-                               .across = 1.121,
-                               .narrow_line = 2.921,
-                               .both_wait = 0.8806,
-                               .stage_power = 8.166,
-                               .launch = 1919,
-                               .first_load = 1319,
-                               .tile_end = 47.86,
-                               .tile_end_alone = 15.05,
-                               .box = 5.469,
-                               .element_box = 250.8,
-                               .piece = 1024,
-                               .piece_sums = 1879,
-                               .piece_batch = 738.1,
-                               .gather = 1500,
-                               .gather_sums = 2600,
-                               .gather_turn = 900,
-                               .share = 1426,
-                               .share_step = 2763,
-                               .next_cluster = 496.1,
-                               .cluster_stage = 44.89,
-                               .cluster_block = 7.045,
-                               .cluster_start = 920.6,
-                               .eights = 0.996,
-                               .stream_us = 0.3912,
-                               .copy_us = 2.803,
-                               .copied = 2.941e+06,
-                               .under_copy = 0.7627,
-                               .overlap = 1.077,
-                               .beside = 0.5539,
-                               .beside_early = 0.07802};
-constexpr Constants by_multiplies{.cycles_per_us = 1675,
-                                  .slowdown = 0.03229,
-                                  .memory = 1.026e+08,
-                                  .memory_per_block = 9.116e+05,
-                                  .l2_again = 1.792e+08,
-                                  .l2_all = 3.075e+07,
-                                  .l2_power = 4.601,
-                                  .l2_straight = 66.69,
-                                  .l2_swapped = 70.51,
-                                  .arriving = 64.85,
-                                  .reads_a = 15.22,
-                                  .least_stage = 471.6,
-                                  .line64 = 1.267,
-                                  .line32 = 1.304,
-                                  .line16 = 1.934,
-                                  .across = 1.033,
-                                  .narrow_line = 3,
-                                  .both_wait = 1.07,
-                                  .stage_power = 13.7,
-                                  .launch = 0,
-                                  .first_load = 1718,
-                                  .tile_end = 1650,
-                                  .tile_end_alone = 7.978,
-                                  .box = 173.5,
-                                  .element_box = 15.7,
-                                  .piece = 1286,
-                                  .piece_sums = 2604,
-                                  .piece_batch = 1188,
-                                  .gather = 5246,
-                                  .gather_sums = 4695,
-                                  .gather_turn = 900,
-                                  .share = 1800,
-                                  .share_step = 1300,
-                                  .next_cluster = 2800,
-                                  .cluster_stage = 39.14,
-                                  .cluster_block = 0.08005,
-                                  .cluster_start = 1488,
-                                  .eights = 1,
-                                  .stream_us = 1.275,
-                                  .copy_us = 2.077,
-                                  .copied = 2.732e+06,
-                                  .under_copy = 0.7844,
-                                  .overlap = 1.579,
-                                  .beside = 0.9486,
-                                  .beside_early = 0.418};
-double up(double x, double by) { return std::ceil(x / by); }
-// What two things take that overlap; the higher the power, the better they do.
-double both(double x, double y, double power) { return std::pow(std::pow(x, power) + std::pow(y, power), 1 / power); }
-
-struct Cycles {  // of one block
-  double multiply, load, stage, end;
-};
-
-double line_factor(const Constants& f, int granule, Major major) {
-  const double across = major == Major::mn ? f.across : 1;
-  return across * (granule >= 128 ? 1 : granule == 64 ? f.line64 : granule == 32 ? f.line32 : f.line16);
+Costs costs(const Tiled& x, int multiprocessors) {
+  const MatmulConfig& c = x.config;
+  const double tiles = static_cast<double>(x.tiles), waves = static_cast<double>(x.waves);
+  return {1 - tiles * x.pieces / (waves * multiprocessors), 1 - x.sums / (tiles * c.m * c.n),
+          static_cast<double>(c.m + c.n) / (c.m * c.n) * 64};
 }
 
-// How many clusters ask for the same lines of A, and of B, at once: tiles are walked in bands of 8 rows (walk.h).
-struct Askers {
-  double a = 1, b = 1;
-};
-Askers askers(const MatmulConfig& c, const TileWork& w, double clusters) {
-  const double rows = up(static_cast<double>(w.m), c.m * c.cluster_m),
-               cols = up(static_cast<double>(w.n), c.n * c.cluster_n);
-  const double across = std::min(cols, std::max(1.0, clusters / std::min(8.0, rows)));
-  return {across, clusters / across};
+TilePlan described(const MatmulPlan& plan) {
+  if (plan.path == MatmulPlan::Path::nothing) return {.kernel = "nothing"};
+  if (plan.path != MatmulPlan::Path::tiles) return {.kernel = plan_name(plan)};
+  const MatmulConfig& c = sm90_menu[static_cast<std::size_t>(plan.row)];
+  return {plan_name(plan), c.m, c.n, c.k, c.stages, plan.pieces, plan.waves, k_cut(plan)};
 }
 
-Cycles cycles(const Constants& f, const MatmulConfig& c, const TileWork& w, const Askers& at_once) {
-  const double rate = c.swap ? f.l2_swapped : f.l2_straight;
-  const double multiply = c.m / 64.0 * (c.k / 16.0) * std::max(c.n / 2.0, f.reads_a + c.n / 4.0);
-  const double lines = static_cast<double>(c.m) / c.cluster_n * line_factor(f, w.granule_a, c.a) +
-                       static_cast<double>(c.n) / c.cluster_m * line_factor(f, w.granule_b, c.b);
-  const double same = (w.narrow_a ? at_once.a * 64 / static_cast<double>(w.m) : 0) +
-                      (w.narrow_b ? at_once.b * 64 / static_cast<double>(w.n) : 0);
-  const double load = std::max(lines * c.k * 2 / rate, (c.m + c.n) * c.k * 2 / f.arriving) + same * f.narrow_line;
-  const double wait = c.roles == Roles::cooperative && c.consumers > 1 ? f.both_wait : 1;
-  const double boxes = up(c.n, 64) * c.m / c.sharers() / 64 * (w.element_stores ? f.element_box : 1);
-  const double stage = std::max(wait * both(multiply, load, f.stage_power), f.least_stage * c.k / 128);
-  return {multiply, load, stage + (c.cluster() > 1 ? f.cluster_stage : 0), f.tile_end + boxes * f.box};
+std::string why(const MatmulProblem& p, const MatmulPlan& best, const MatmulPlan& loser, int multiprocessors) {
+  if (best.path != MatmulPlan::Path::tiles) return "the winner needs no tiles";
+  if (loser.path != MatmulPlan::Path::tiles) return "reads the few rows again for every two columns";
+  if (loser.row == best.row && loser.pieces == best.pieces && loser.cuts != best.cuts)
+    return std::string(k_cut(loser.cuts).meaning);
+  if (loser.row == best.row && loser.pieces == best.pieces)
+    return loser.copy_a + loser.copy_b > best.copy_a + best.copy_b ? "copies an operand first" : "copies no operand";
+  const auto tiled = [&](const MatmulPlan& plan) {
+    const double sums = static_cast<double>(p.batch) * static_cast<double>(p.m) * static_cast<double>(p.n);
+    return Tiled{sm90_menu[static_cast<std::size_t>(plan.row)], sums, plan.tiles, plan.waves, plan.pieces};
+  };
+  return why_slower(tiled(best), tiled(loser), multiprocessors);
 }
 
-// What it takes to add the pieces of a tile.
-double meeting(const Constants& f, const MatmulConfig& c, const Split& split) {
-  const double sums = static_cast<double>(c.m) * c.n / 128 / c.sharers(), pieces = split.pieces;  // of a thread
-  if (split.cuts == Cuts::shared) return f.share + f.share_step * std::ceil(sums / 4 / pieces);
-  if (split.cuts == Cuts::gathered)
-    return f.gather + f.gather_sums * sums / 64 + f.gather_turn * up(c.turns(), pieces) * up(pieces, 8);
-  const double at_once = std::max(1.0, std::floor((c.consumers == 1 ? 64 : 32) / sums)),
-               batches = up(split.cuts == Cuts::streamed ? 2 : pieces, at_once);
-  return f.piece + f.piece_sums * sums / 64 + f.piece_batch * batches * std::max(1.0, std::pow(sums / 64, 0.7));
+// The best of each row, and of the winner's row the second.
+std::vector<Loser> losers(const MatmulCall& call, const MatmulPlan& best, double ending_s,
+                          const DeviceNumbers& device) {
+  std::vector<Loser> out;
+  std::set<int> rows;
+  for (const MatmulPlan& plan : candidates(call, device.workspace_bytes, device.multiprocessors, 2))
+    if (plan != best && out.size() < most_losers && rows.insert(plan.row).second)
+      out.push_back({described(plan), spread_of_products.middle * (plan.predicted_s + ending_s),
+                     why(call.problem, best, plan, device.multiprocessors)});
+  return out;
 }
 
-struct Waves {
-  double stages, items, at_once, bytes;  // stages of an item
-};
-double waves_us(const Constants& f, const MatmulConfig& c, const Split& split, const Cycles& x, const Waves& w) {
-  const double loop = w.stages * x.stage;
-  const double end = c.roles == Roles::pingpong ? std::max(0.0, x.end - loop) : x.end + f.tile_end_alone;
-  const double item = (loop + end + (split.pieces > 1 ? meeting(f, c, split) : 0)) / f.cycles_per_us;
-  const double waves = std::floor(w.items / w.at_once), rest = w.items - waves * w.at_once;
-  double us = 0;
-  if (split.cuts == Cuts::shared) us = (std::ceil(w.items / w.at_once) - 1) * f.next_cluster / f.cycles_per_us;
-  us += waves * both(item, w.bytes / w.items * w.at_once / f.memory, f.overlap);
-  if (rest > 0) us += both(item, w.bytes / w.items * rest / std::min(f.memory, rest * f.memory_per_block), f.overlap);
-  return us;
+double product_bytes(const MatmulProblem& p) {
+  const auto of = [&](const MatrixLayout& x, std::int64_t r, std::int64_t c) {
+    const double matrices = x.batch_stride == 0 ? 1 : static_cast<double>(p.batch);
+    return matrices * static_cast<double>(r) * static_cast<double>(c) * bits(x.dtype) / 8;
+  };
+  return of(p.a, p.m, p.k) + of(p.b, p.k, p.n) + of(p.d, p.m, p.n);
 }
-constexpr double least_us = 0.8;  // of any launch
+
+// Of what a product's sums end in, each element once.
+double ending_bytes(const MatmulCall& call) {
+  const MatmulProblem& p = call.problem;
+  const auto along = [](std::int64_t stride, std::int64_t extent) {
+    return stride == 0 ? 1.0 : static_cast<double>(extent);
+  };
+  double bytes = 0;
+  for (const EpilogueOperand* x :
+       {&call.epilogue.scale, &call.epilogue.bias, &call.epilogue.gate, &call.epilogue.addend})
+    if (x->data != nullptr)
+      bytes +=
+          along(x->batch_stride, p.batch) * along(x->row_stride, p.m) * along(x->col_stride, p.n) * bits(x->dtype) / 8;
+  return bytes;
+}
+
+// What is copied to lines that the copy engine reads, before the product: each element read and written.
+std::int64_t copied_bytes(const MatmulProblem& p, const MatmulPlan& plan) {
+  const auto moved = [&](const MatrixLayout& x, std::int64_t extent) {
+    return 2 * (x.batch_stride == 0 ? 1 : p.batch) * extent * p.k * bits(x.dtype) / 8;
+  };
+  return (plan.copy_a ? moved(p.a, p.m) : 0) + (plan.copy_b ? moved(p.b, p.n) : 0);
+}
+
+TileOrder order_of(const MatmulPlan& plan) {
+  TileOrder order{.m = 32, .n = 32, .k = 32, .cache_bytes = 0};  // the plain kernel's squares
+  if (plan.path == MatmulPlan::Path::dots) return {.m = 4, .n = 2, .k = 32, .cache_bytes = 0};
+  if (plan.path != MatmulPlan::Path::tiles) return order;
+  const MatmulConfig& c = sm90_menu[static_cast<std::size_t>(plan.row)];
+  order = {.m = c.m, .n = c.n, .k = c.k, .cluster_m = c.cluster_m, .cluster_n = c.cluster_n, .swap = c.swap};
+  order.pieces = plan.pieces;
+  order.cuts = plan.cuts;
+  order.band = plan.band;
+  order.blocks = plan.blocks;
+  return order;
+}
+
+void add_traffic(Forecast& out, const MatmulCall& given, const MatmulPlan& plan, std::int64_t cache_bytes) {
+  if (plan.path == MatmulPlan::Path::nothing) return;
+  const MatmulCall call = plan.exchanged ? exchanged(given) : given;
+  const MatmulProblem& problem = call.problem;
+  TileOrder order = order_of(plan);
+  const std::int64_t copied = copied_bytes(problem, plan);
+  out.traffic_bytes = copied + trace_tiles(problem, order, call.epilogue).global_bytes();
+  order.cache_bytes = cache_bytes;
+  const MatmulTraffic behind = trace_tiles(problem, order);
+  out.memory_bytes = copied + behind.a.memory_bytes + behind.b.memory_bytes + behind.d.memory_bytes +
+                     behind.partial_bytes + static_cast<std::int64_t>(ending_bytes(call));
+}
+
+double seconds_without_ending(const MatmulProblem& problem, const MatmulPlan& plan, const DeviceNumbers& device) {
+  if (plan.path != MatmulPlan::Path::plain) return plan.predicted_s;
+  const double flop = 2.0 * static_cast<double>(problem.batch) * static_cast<double>(problem.m) *
+                      static_cast<double>(problem.n) * static_cast<double>(problem.k);
+  return device.launch_s + std::max(flop / device.plain_flop_per_s, product_bytes(problem) / device.bytes_per_s);
+}
 
 }  // namespace
 
-Bound bound_of(const TileWork& w) {
-  const double multiplies =
-      static_cast<double>(w.batch) * static_cast<double>(w.m) * static_cast<double>(w.n) * static_cast<double>(w.k);
-  if (multiplies / 473e12 > w.minimum_bytes / 4.2e12) return Bound::multiplies;  // 132 * 2048 a cycle at 1.75 GHz
-  return w.result_bytes > w.minimum_bytes / 2 ? Bound::results : Bound::bytes;
+std::string plan_name(const MatmulPlan& plan) {
+  using Path = MatmulPlan::Path;
+  if (plan.path == Path::tiles) return menu_name(plan.row);
+  return plan.path == Path::dots ? "sm90_dots" : "sm90_plain";
 }
 
-// A cluster's blocks lie in one of the chip's groups of 16 or 18 multiprocessors.
-int clusters_at_once(int blocks, int sms) {
-  constexpr std::array of_h200{132, 66, 39, 30, 22, 17, 15, 15};
-  return std::max(1, of_h200[static_cast<std::size_t>(blocks - 1)] * sms / 132);
-}
-
-double predicted_seconds(const MatmulConfig& c, const TileWork& w, const Split& split, int sms) {
-  const Bound bound = bound_of(w);
-  const Constants& f = bound == Bound::bytes ? by_bytes : bound == Bound::results ? by_results : by_multiplies;
-  const double tiles = static_cast<double>(w.batch) * up(static_cast<double>(w.m), c.m * c.cluster_m) *
-                       up(static_cast<double>(w.n), c.n * c.cluster_n) * c.cluster();
-  const double stages = up(static_cast<double>(w.k), c.k), pieces = split.pieces, items = tiles * pieces;
-  const bool streamed = split.cuts == Cuts::streamed;
-  const int together = split.cuts == Cuts::shared ? split.pieces : c.cluster();
-  const double at_once = streamed ? sms : together * clusters_at_once(together, sms);
-  const double blocks = streamed ? sms : std::min(items, at_once);
-  const Cycles x = cycles(f, c, w, askers(c, w, std::max(1.0, blocks / c.cluster() / pieces)));
-  const double each = static_cast<double>(c.m) / c.cluster_n + static_cast<double>(c.n) / c.cluster_m;
-  const double asked = tiles * stages * each * c.k * 2;
-  const double once = w.minimum_bytes + std::max(asked - w.minimum_bytes, 0.0) * f.memory / f.l2_again;
-  const double bytes = both(once, asked * f.memory / f.l2_all, f.l2_power);  // as many as would take as long
-  double us = 0;
-  if (streamed) {
-    const double run = up(tiles * stages, sms) * x.stage + 2 * meeting(f, c, split);
-    us = f.stream_us + both(run / f.cycles_per_us, bytes / f.memory, f.overlap);
-  } else {
-    us = waves_us(f, c, split, x, {up(stages, pieces), items, at_once, bytes});
+KCut k_cut(tile::Cuts cuts) {
+  switch (cuts) {
+    case tile::Cuts::pieces: return {"pieces", "the last piece of k adds all"};
+    case tile::Cuts::shared: return {"shared", "the pieces of k are a cluster's blocks"};
+    case tile::Cuts::streamed: return {"streamed", "every block has an equal run of all stages"};
+    case tile::Cuts::gathered: return {"gathered", "the pieces of k wait for each other"};
   }
-  const double busy = std::min(1.0, tiles * stages * x.multiply / sms / f.cycles_per_us / us);
-  us *= 1 + f.slowdown * busy * busy * std::clamp((us - 20) / 200, 0.0, 1.0);
-  us += (f.launch + f.first_load + (c.m + c.n) * c.k * 2 / (c.swap ? f.l2_swapped : f.l2_straight)) / f.cycles_per_us;
-  if (c.cluster() > 1) us += (f.cluster_start + f.cluster_block * blocks * std::log2(c.cluster())) / f.cycles_per_us;
-  if (c.cluster() == 8 && items > 3 * at_once) us *= f.eights;
-  if (c.roles == Roles::pingpong) us += x.end / f.cycles_per_us;
-  us -= std::clamp((sms - blocks) / blocks, 0.0, 1.0) * (w.early ? f.beside_early : f.beside);
-  // What a copy has written is read from the L2, as long as that keeps it.
-  constexpr double kept_bytes = 25e6, beyond_a_us = 2.3e6;
-  const double copying =
-      w.copies * f.copy_us + 2 * w.copied_bytes / f.copied + std::max(0.0, w.copied_bytes - kept_bytes) / beyond_a_us;
-  return (std::max(us, least_us) + (w.early ? f.under_copy : 1) * copying) * 1e-6;
+  return {};
+}
+KCut k_cut(const MatmulPlan& plan) {
+  const bool is_cut = plan.path == MatmulPlan::Path::tiles && (plan.pieces > 1 || plan.cuts == tile::Cuts::streamed);
+  return is_cut ? k_cut(plan.cuts) : KCut{};
 }
 
-double dots_seconds(std::int64_t batch, std::int64_t m, std::int64_t n, std::int64_t k, int granule) {
-  constexpr double words_at_once = 8 * 32 * 4;  // of a line (matmul_plain.cu)
-  constexpr double launch_us = 2.1, round_us = 0.7, line_us = 1.2e-4, row_us = 1e-4;
-  constexpr double words_a_us = 132 * 32 * 1755;         // fitted to ten products on an H200
-  constexpr double word_cycles = 7.5, row_cycles = 3.2;  // of a warp
-  const double words = std::ceil(static_cast<double>(k) * 2 / std::min(granule, 8));
-  const double rounds = std::ceil(words / words_at_once);
-  const double lines = static_cast<double>(batch) * static_cast<double>(n), rows = static_cast<double>(m);
-  return (launch_us + (rounds - 1) * round_us + lines * (line_us + (rows - 1) * row_us) +
-          lines * words * (word_cycles + rows * row_cycles) / words_a_us) *
-         1e-6;
+std::string why_slower(const Tiled& best, const Tiled& loser, int multiprocessors) {
+  const Costs a = costs(best, multiprocessors), b = costs(loser, multiprocessors);
+  if (loser.pieces > best.pieces)
+    return fmt::format("adds {} pieces of the sum where {} do", loser.pieces, best.pieces);
+  const double idle = b.idle - a.idle, beyond = b.beyond - a.beyond, loads = b.loads / a.loads - 1;
+  if (beyond > std::max(idle, loads) && beyond > 0.01)
+    return fmt::format("{:.0f} % of what it computes lies beyond the edges, where the winner's is {:.0f} %",
+                       100 * b.beyond, 100 * a.beyond);
+  if (idle > loads && idle > 0.01)
+    return fmt::format("{} wave{} with {:.0f} % idle, where the winner idles {:.0f} %", loser.waves,
+                       loser.waves == 1 ? "" : "s", 100 * b.idle, 100 * a.idle);
+  if (loads > 0.01) return fmt::format("loads {:.0f} % more for each product", 100 * loads);
+  if (loser.pieces < best.pieces)
+    return fmt::format("one block walks {} times as much of k", best.pieces / std::max(loser.pieces, 1));
+  return "nearly the same: fixed costs decide";
 }
 
-BlockPace block_pace(const MatmulConfig& c) {
-  const Constants& f = by_bytes;
-  const Cycles one = cycles(f, c, {}, {});
-  return {.cycles_per_second = f.cycles_per_us * 1e6,
-          .load_bytes = c.swap ? f.l2_swapped : f.l2_straight,
-          .load_latency = f.first_load,
-          .flops = 2.0 * c.m * c.n * c.k / one.multiply,
-          .store_bytes = 64 * 64 * 2 / f.box,
-          .store_latency = f.tile_end + f.tile_end_alone};
+// What the sums end in comes on top: at worst nothing hides it.
+Forecast forecast(const MatmulCall& call, const DeviceNumbers& device) {
+  const MatmulPlan plan = choose(call, device.workspace_bytes, device.multiprocessors);
+  const double ending_s = ending_bytes(call) / device.bytes_per_s;
+  Forecast out{.plan = described(plan), .leads = true, .spread = spread_of_products};
+  out.seconds = seconds_without_ending(call.problem, plan, device) + ending_s;
+  out.of_cublaslt = plan.copy_a || plan.copy_b ? cublaslt_unaligned : cublaslt_aligned;
+  add_traffic(out, call, plan, device.cache_bytes);
+  if (plan.path == MatmulPlan::Path::tiles) out.losers = losers(call, plan, ending_s, device);
+  return out;
 }
 
-}  // namespace ridge::ops::cuda
+}  // namespace cuda
+
+Result<Forecast> forecast(const MatmulProblem& problem, const DeviceNumbers& device) {
+  if (const auto refusal = cuda::refuse(problem)) return input_error(*refusal);
+  return cuda::forecast(MatmulCall{.problem = problem}, device);
+}
+
+CpuForecast cpu_forecast(const MatmulProblem& problem, int threads) {
+  return {"matmul", trace_cpu(problem, threads).global_bytes()};
+}
+
+}  // namespace ridge::ops

@@ -1,55 +1,40 @@
-// How long a planned product takes on an H200, in closed form. Internal to the CUDA product.
+// What a product moves and takes, alone or with what it ends in, and what it is called. On a Hopper device from the
+// menu and the planner's closed form; also the time of cuBLASLt, whose kernels are of the same kind: the model's best
+// tile, scaled by what it took where both were measured (results/).
 #pragma once
 
-#include <cstdint>
-
+#include "ridge/ops/model.h"
 #include "ridge/ops/product/config.h"
 #include "ridge/ops/product/cuda.h"
 
-namespace ridge::ops::cuda {
+namespace ridge::ops {
 
-struct TileWork {  // a product as the tile sees it
-  std::int64_t batch = 1, m = 0, n = 0, k = 0;
-  double minimum_bytes = 0;                 // between memory and chip: each operand read, D written once
-  double result_bytes = 0;                  // D's among them
-  int granule_a = 128, granule_b = 128;     // bytes: every line starts at a multiple, up to 128
-  bool narrow_a = false, narrow_b = false;  // contiguous along the output, for fewer elements than a box has
-  bool element_stores = false;              // D's rows start anywhere
-  int copies = 0;                           // of operands, made first
-  double copied_bytes = 0;
-  bool early = false;  // the first loads of one operand run before earlier kernels have ended, a copy among them
+Result<Forecast> forecast(const MatmulProblem& problem, const DeviceNumbers& device);
+CpuForecast cpu_forecast(const MatmulProblem& problem, int threads);
+
+std::string roles_name(const MatmulConfig& config);    // "pingpong", "cooperative", "single", "swapped"
+std::string layouts_name(const MatmulConfig& config);  // "kk": A and B of D = A * B lie along k; "kn", "mk", "mn"
+std::string menu_name(int row);                        // of sm90_menu: "sm90_128x192x64_pingpong"
+
+namespace cuda {
+
+std::string plan_name(const MatmulPlan& plan);  // of its kernel: a row's, "sm90_dots" or "sm90_plain"
+KCut k_cut(tile::Cuts cuts);
+KCut k_cut(const MatmulPlan& plan);
+
+// Of a call that is not refused. Data are not looked at, but for which of an epilogue's operands are there.
+Forecast forecast(const MatmulCall& call, const DeviceNumbers& device);
+
+inline constexpr Spread spread_of_products{0.87, 1.02, 1.21};  // of 1,192 of results/h200_matmul_*
+
+struct Tiled {  // a product cut into tiles
+  MatmulConfig config;
+  double sums = 0;  // of batch * m * n, that are wanted
+  std::int64_t tiles = 0, waves = 0;
+  int pieces = 1;
 };
+// The loser's greatest disadvantage, on so many multiprocessors.
+std::string why_slower(const Tiled& best, const Tiled& loser, int multiprocessors);
 
-// What bounds a product: the tensor cores, where there are more multiplies than the bytes can hold up; else bytes, most
-// of which may be D's.
-enum class Bound : std::uint8_t { bytes, results, multiplies };
-Bound bound_of(const TileWork& work);
-inline bool is_busy(const TileWork& work) { return bound_of(work) == Bound::multiplies; }
-
-// How many clusters of so many blocks (1 to 8) run at once.
-int clusters_at_once(int blocks, int sms);
-
-// Seconds from the end of the kernel before to the end of this one, as launches follow each other in a graph.
-double predicted_seconds(const MatmulConfig& config, const TileWork& work, const Split& split, int sms);
-
-// `planned` by the closed form alone, and what that was asked about.
-struct PlannedWork {
-  MatmulPlan plan;
-  TileWork work;
-};
-std::optional<PlannedWork> planned_work(const MatmulCall& call, std::size_t workspace_bytes, int sms, int row,
-                                        Split split, Copies copies);
-
-// The same of the kernel for a few rows of D, whose operands' lines start at multiples of so many bytes.
-double dots_seconds(std::int64_t batch, std::int64_t m, std::int64_t n, std::int64_t k, int granule);
-
-// What one block's ports do, in cycles: the fitted constants of the model, for whoever draws a block.
-struct BlockPace {
-  double cycles_per_second = 0;
-  double load_bytes = 0, load_latency = 0;  // a cycle, from the L2
-  double flops = 0;                         // a cycle
-  double store_bytes = 0, store_latency = 0;
-};
-BlockPace block_pace(const MatmulConfig& config);
-
-}  // namespace ridge::ops::cuda
+}  // namespace cuda
+}  // namespace ridge::ops

@@ -1,5 +1,5 @@
 // Chooses the tile, how k is cut and what is copied for a product on Hopper: of all that can serve it, what the model
-// (matmul_model.h) says is fastest. Nothing is measured.
+// (closed_form.h) says is fastest. Nothing is measured.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -8,9 +8,10 @@
 #include <tuple>
 #include <utility>
 
+#include "ridge/ops/product/closed_form.h"
 #include "ridge/ops/product/correction.h"
 #include "ridge/ops/product/epilogue.h"
-#include "ridge/ops/product/model.h"
+#include "ridge/ops/product/layout.h"
 #include "ridge/ops/product/operands.h"
 #include "ridge/ops/product/row_fits.h"
 
@@ -18,17 +19,6 @@ namespace ridge::ops::cuda {
 namespace {
 
 using tile::Cuts, tile::Major, tile::Roles;
-
-MatrixLayout settled(MatrixLayout x, std::int64_t rows, std::int64_t cols) {
-  if (cols <= 1) x.col_stride = 1;
-  if (rows <= 1 && x.col_stride != 1) x.row_stride = 1;
-  return x;
-}
-
-MatrixLayout transposed(MatrixLayout x) {
-  std::swap(x.row_stride, x.col_stride);
-  return x;
-}
 
 TileOperand operand(const void* data, const MatrixLayout& given, std::int64_t extent, std::int64_t k) {
   const MatrixLayout x = settled(given, extent, k);
@@ -122,8 +112,7 @@ bool ends_swiftly(const MatmulCall& call) {
   return true;
 }
 
-std::optional<std::string> refuse(const MatmulCall& call) {
-  const MatmulProblem& p = call.problem;
+std::optional<std::string> refuse(const MatmulProblem& p) {
   if (p.batch < 0 || p.m < 0 || p.n < 0 || p.k < 0)
     return fmt::format("expected sizes of at least 0, found batch {}, m {}, n {}, k {}", p.batch, p.m, p.n, p.k);
   if (!is_stored(p.a.dtype) || p.a.dtype != p.b.dtype || !is_stored(p.d.dtype))
@@ -138,6 +127,12 @@ std::optional<std::string> refuse(const MatmulCall& call) {
   if (lines > 1 && stride < line)
     return fmt::format("d: expected a stride of at least {}, found {}: its rows would overlap", line, stride);
   if (p.batch > 1 && d.batch_stride == 0) return "d: expected a batch stride, found 0: the products would overlap";
+  return std::nullopt;
+}
+
+std::optional<std::string> refuse(const MatmulCall& call) {
+  const MatmulProblem& p = call.problem;
+  if (auto refusal = refuse(p)) return refusal;
   const bool any = p.batch > 0 && p.m > 0 && p.n > 0;
   if (any && !call.d) return "d: expected device memory, found a null pointer";
   if (any && p.k > 0 && (!call.a || !call.b))

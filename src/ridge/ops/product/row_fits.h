@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "ridge/ops/product/config.h"
-#include "ridge/ops/product/model.h"
+#include "ridge/ops/product/closed_form.h"
 
 namespace ridge::ops::cuda {
 

@@ -4,7 +4,7 @@
 
 #include "ridge/base/float16.h"
 #include "ridge/ops/product/matmul.h"
-#include "ridge/ops/product/model.h"
+#include "ridge/ops/product/closed_form.h"
 #include "ridge/tile/trace/pace.h"
 #include "ridge/tile/trace/record.h"
 

@@ -13,7 +13,7 @@
 #include "ridge/base/file.h"
 #include "ridge/base/testing/temporary_folder.h"
 #include "ridge/base/version.h"
-#include "ridge/ops/product/any_place.h"
+#include "ridge/ops/product/testing/any_place.h"
 
 namespace ridge::ops::cuda {
 namespace {

@@ -1,16 +1,13 @@
-#include "ridge/plan/ending.h"
+#include "ridge/ops/fused/model.h"
 
 #include <fmt/format.h>
 
-#include <vector>
+#include "ridge/ops/gated/model.h"
+#include "ridge/ops/product/model.h"
+#include "ridge/ops/product/trace.h"
 
-#include "ridge/ops/fused/cuda.h"
-#include "ridge/ops/product/any_place.h"
-
-namespace ridge {
+namespace ridge::ops {
 namespace {
-
-namespace cuda = ops::cuda;
 
 // On an H200, 2026-11-22, in us, one kernel against two:
 //
@@ -24,7 +21,7 @@ namespace cuda = ops::cuda;
 // Operands that are not as the result is take twice as long (4096 x 4096 x 1024: a bias 90, gelu and a bias 100), but
 // where the result's rows do not start at whole 16 bytes the kernel behind pays for that as well (94 / 137).
 std::optional<std::string> slow_product(const cuda::MatmulCall& call) {
-  const ops::MatmulProblem& p = call.problem;
+  const MatmulProblem& p = call.problem;
   const bool aligned = (p.d.col_stride == 1 ? p.d.row_stride : p.d.col_stride) % 8 == 0;
   if (p.a.dtype == DType::f32 || !aligned) return std::nullopt;
   if (!cuda::ends_swiftly(call))
@@ -42,9 +39,8 @@ std::optional<std::string> slow_product(const cuda::MatmulCall& call) {
 // f32 products have no tiles; an ending costs them nothing that shows. The gated layer's own ending is hidden where
 // everything has x's format, and takes 12 ps an element where not, and a pointwise kernel 1.1 to 1.7; rows of no
 // multiple of 8 cost it as much, and each of two products by itself half of that.
-std::optional<std::string> slow_ending(const ops::FusedMatmul& fused) {
-  const std::vector<void*> data(fused.chain.tensors.size() + 3, ops::any_place());
-  const cuda::FusedCall call = cuda::fused_call(fused, data);
+std::optional<std::string> slow_ending(const FusedMatmul& fused) {
+  const cuda::FusedCall call = cuda::fused_call(fused);
   if (const auto* gated = std::get_if<cuda::GatedCall>(&call)) {
     const bool biases = gated->bu != nullptr || gated->bg != nullptr;
     if (gated->out == gated->dtype && (!biases || gated->bias == gated->dtype)) return std::nullopt;
@@ -53,4 +49,17 @@ std::optional<std::string> slow_ending(const ops::FusedMatmul& fused) {
   return slow_product(std::get<cuda::MatmulCall>(call));
 }
 
-}  // namespace ridge
+Result<Forecast> forecast(const FusedMatmul& fused, const DeviceNumbers& device) {
+  if (const auto refusal = cuda::refuse(fused)) return input_error(*refusal);
+  const cuda::FusedCall call = cuda::fused_call(fused);
+  if (const auto* gated = std::get_if<cuda::GatedCall>(&call)) return cuda::forecast(*gated, device);
+  Forecast out = cuda::forecast(std::get<MatmulCall>(call), device);
+  out.plan.kernel += " + epilogue";
+  return out;
+}
+
+CpuForecast cpu_forecast(const FusedMatmul& fused, int threads) {
+  return {fused.second ? "2 matmuls + chain" : "matmul + chain", trace_cpu(fused, threads).global_bytes()};
+}
+
+}  // namespace ridge::ops

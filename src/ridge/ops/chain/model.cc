@@ -1,0 +1,69 @@
+#include "ridge/ops/chain/model.h"
+
+namespace ridge::ops {
+namespace {
+
+// What an operation takes in FLOPs of a CPU's vector peak, as measured in cache with ops/function/vector_math.h on
+// AVX2: the cosine that counts as 1 FLOP takes as long as 54. An instruction is two.
+int cpu_flops(const ChainStep& step) { return row(step.op).cpu_flops * step.repeat; }
+
+}  // namespace
+
+int instructions(const ChainStep& step) {
+  switch (step.op) {
+    case ChainOp::gelu: return 34 * step.repeat;
+    case ChainOp::cos:
+    case ChainOp::sin: return 25 + 5 * (step.repeat - 1);  // from the second on the argument lies in [-1, 1]
+    case ChainOp::gelu_tanh:
+    case ChainOp::tanh:
+    case ChainOp::log: return 18 * step.repeat;
+    case ChainOp::silu:
+    case ChainOp::sigmoid: return 14 * step.repeat;
+    case ChainOp::exp:
+    case ChainOp::divide:
+    case ChainOp::sqrt: return 9 * step.repeat;
+    case ChainOp::rsqrt: return 6 * step.repeat;
+    case ChainOp::load:
+    case ChainOp::store: return 2;
+    default: return step.repeat;
+  }
+}
+
+double elements_of(const std::vector<std::int64_t>& extents) {
+  double n = 1;
+  for (const std::int64_t extent : extents) n *= static_cast<double>(extent);
+  return n;
+}
+
+double bytes_of(const std::vector<ChainTensor>& tensors, const std::vector<std::int64_t>& extents) {
+  double bytes = 0;
+  for (const ChainTensor& tensor : tensors) {
+    double here = bits(tensor.dtype) / 8;
+    for (std::size_t axis = 0; axis < extents.size(); ++axis)
+      if (tensor.strides[axis] != 0) here *= static_cast<double>(extents[axis]);
+    bytes += here;
+  }
+  return bytes;
+}
+
+double instructions(const ChainProgram& chain) {
+  double each = 0;
+  for (const ChainStep& step : chain.steps) each += instructions(step);
+  return elements_of(chain.extents) * each;
+}
+
+double traffic(const ChainProgram& chain) {
+  return elements_of(chain.extents) == 0 ? 0 : bytes_of(chain.tensors, chain.extents);
+}
+
+Result<Forecast> forecast(const ChainProgram& chain, const DeviceNumbers& device) {
+  return streamed("chain", traffic(chain), instructions(chain), device);
+}
+
+CpuForecast cpu_forecast(const ChainProgram& chain, int) {
+  double each = 0;
+  for (const ChainStep& step : chain.steps) each += cpu_flops(step);
+  return {.kernel = "chain", .vector_flops = elements_of(chain.extents) * each};
+}
+
+}  // namespace ridge::ops

@@ -1,0 +1,17 @@
+// What a product takes whose sums go through a chain before they are stored, and whether a device's kernel that does so
+// is worth its while: what two kernels do in less time stays two.
+#pragma once
+
+#include "ridge/ops/fused/cuda.h"
+#include "ridge/ops/fused/problem.h"
+#include "ridge/ops/model.h"
+
+namespace ridge::ops {
+
+Result<Forecast> forecast(const FusedMatmul& fused, const DeviceNumbers& device);
+CpuForecast cpu_forecast(const FusedMatmul& fused, int threads);
+
+// Why it takes longer as one kernel, as a sentence; none: it does not. The device must not refuse it.
+std::optional<std::string> slow_ending(const FusedMatmul& fused);
+
+}  // namespace ridge::ops

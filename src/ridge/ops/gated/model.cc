@@ -1,0 +1,106 @@
+#include "ridge/ops/gated/model.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "ridge/ops/gated/config.h"
+#include "ridge/ops/product/model.h"
+#include "ridge/ops/product/trace.h"
+
+namespace ridge::ops::cuda {
+namespace {
+
+std::string gated_name(int row) {
+  const MatmulConfig& c = sm90_gated_menu[static_cast<std::size_t>(row)];
+  return fmt::format("sm90_gated_{}x{}x{}_{}{}", c.m, c.n, c.k, roles_name(c),
+                     layouts_name(c) == "kk" ? "" : "_" + layouts_name(c));
+}
+const MatmulConfig& config(const GatedPlan& plan) { return sm90_gated_menu[static_cast<std::size_t>(plan.row)]; }
+std::int64_t waves(const GatedPlan& plan, int multiprocessors) {
+  return (plan.tiles * plan.pieces + multiprocessors - 1) / multiprocessors;
+}
+TilePlan described(const GatedPlan& plan, int multiprocessors) {
+  if (plan.path == GatedPlan::Path::nothing) return {.kernel = "nothing"};
+  if (plan.path == GatedPlan::Path::plain) return {.kernel = "sm90_gated_plain"};
+  const MatmulConfig& c = config(plan);
+  return {gated_name(plan.row),
+          c.m,
+          c.n,
+          c.k,
+          c.stages,
+          plan.pieces,
+          waves(plan, multiprocessors),
+          plan.pieces > 1 ? k_cut(tile::Cuts::pieces) : KCut{}};
+}
+
+// The best of each row but the winner's; of rows that differ in their stages alone, one.
+std::vector<Loser> losers(const GatedCall& call, const GatedPlan& best, const DeviceNumbers& device) {
+  const int sms = device.multiprocessors;
+  const double sums = 2.0 * static_cast<double>(call.m) * static_cast<double>(call.n);
+  const auto tiled = [&](const GatedPlan& plan) {
+    return Tiled{config(plan), sums, plan.tiles, waves(plan, sms), plan.pieces};
+  };
+  std::vector<Loser> out;
+  for (int row = 0; row < static_cast<int>(sm90_gated_menu.size()); ++row) {
+    std::optional<GatedPlan> soonest;
+    for (const int pieces : {1, 2, 3, 4, 6, 8}) {
+      const auto plan = planned(call, device.workspace_bytes, sms, row, pieces);
+      if (plan && (!soonest || plan->predicted_s < soonest->predicted_s)) soonest = plan;
+    }
+    if (soonest && row != best.row)
+      out.push_back({described(*soonest, sms), soonest->predicted_s, why_slower(tiled(best), tiled(*soonest), sms)});
+  }
+  std::stable_sort(out.begin(), out.end(),
+                   [](const Loser& a, const Loser& b) { return a.predicted_s < b.predicted_s; });
+  std::set<std::string> told{gated_name(best.row)};
+  std::erase_if(out, [&](const Loser& loser) { return !told.insert(loser.plan.kernel).second; });
+  out.resize(std::min(out.size(), most_losers));
+  return out;
+}
+
+// The two halves are one product that is twice as wide, of which half is stored.
+void add_traffic(Forecast& out, const GatedCall& call, const GatedPlan& plan, std::int64_t cache_bytes) {
+  const MatmulProblem wide{.batch = 1,
+                           .m = call.m,
+                           .n = 2 * call.n,
+                           .k = call.k,
+                           .a = {call.dtype, call.x_line, 1, 0},
+                           .b = {call.dtype, 1, call.k, 0},
+                           .d = {call.out, 2 * call.n, 1, 0}};
+  TileOrder order{.m = 32, .n = 64, .k = 32, .cache_bytes = 0};
+  if (plan.path == GatedPlan::Path::tiles) {
+    order = {.m = config(plan).m, .n = config(plan).n, .k = config(plan).k};
+    order.pieces = plan.pieces;
+    order.band = plan.band;
+    order.blocks = plan.blocks;
+  }
+  const std::int64_t each = bits(call.dtype) / 8;
+  const std::int64_t copied =
+      2 * each * call.k * ((plan.copy_x ? call.m : 0) + (plan.copy_up + plan.copy_gate) * call.n);
+  const std::int64_t biases = ((call.bu != nullptr) + (call.bg != nullptr)) * call.n * bits(call.bias) / 8;
+  const std::int64_t tile_rows = (call.m + order.m - 1) / order.m;
+  const MatmulTraffic asked = trace_tiles(wide, order);
+  out.traffic_bytes = copied + asked.global_bytes() - asked.d.global_bytes / 2 + biases * tile_rows;
+  order.cache_bytes = cache_bytes;
+  const MatmulTraffic behind = trace_tiles(wide, order);
+  out.memory_bytes = copied + behind.a.memory_bytes + behind.b.memory_bytes + behind.d.memory_bytes / 2 +
+                     behind.partial_bytes + biases;
+}
+
+}  // namespace
+
+Forecast forecast(const GatedCall& call, const DeviceNumbers& device) {
+  const GatedPlan plan = choose(call, device.workspace_bytes, device.multiprocessors);
+  Forecast out{.plan = described(plan, device.multiprocessors), .leads = true, .spread = spread_of_products};
+  if (plan.path == GatedPlan::Path::nothing) return out;
+  out.seconds = plan.predicted_s;
+  const double flop = 4.0 * static_cast<double>(call.m) * static_cast<double>(call.n) * static_cast<double>(call.k);
+  if (plan.path == GatedPlan::Path::plain) out.seconds = device.launch_s + flop / device.plain_flop_per_s;
+  add_traffic(out, call, plan, device.cache_bytes);
+  if (plan.path == GatedPlan::Path::tiles) out.losers = losers(call, plan, device);
+  return out;
+}
+
+}  // namespace ridge::ops::cuda

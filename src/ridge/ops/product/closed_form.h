@@ -1,0 +1,55 @@
+// How long a planned product takes on an H200, in closed form. Internal to the CUDA product.
+#pragma once
+
+#include <cstdint>
+
+#include "ridge/ops/product/config.h"
+#include "ridge/ops/product/cuda.h"
+
+namespace ridge::ops::cuda {
+
+struct TileWork {  // a product as the tile sees it
+  std::int64_t batch = 1, m = 0, n = 0, k = 0;
+  double minimum_bytes = 0;                 // between memory and chip: each operand read, D written once
+  double result_bytes = 0;                  // D's among them
+  int granule_a = 128, granule_b = 128;     // bytes: every line starts at a multiple, up to 128
+  bool narrow_a = false, narrow_b = false;  // contiguous along the output, for fewer elements than a box has
+  bool element_stores = false;              // D's rows start anywhere
+  int copies = 0;                           // of operands, made first
+  double copied_bytes = 0;
+  bool early = false;  // the first loads of one operand run before earlier kernels have ended, a copy among them
+};
+
+// What bounds a product: the tensor cores, where there are more multiplies than the bytes can hold up; else bytes, most
+// of which may be D's.
+enum class Bound : std::uint8_t { bytes, results, multiplies };
+Bound bound_of(const TileWork& work);
+inline bool is_busy(const TileWork& work) { return bound_of(work) == Bound::multiplies; }
+
+// How many clusters of so many blocks (1 to 8) run at once.
+int clusters_at_once(int blocks, int sms);
+
+// Seconds from the end of the kernel before to the end of this one, as launches follow each other in a graph.
+double predicted_seconds(const MatmulConfig& config, const TileWork& work, const Split& split, int sms);
+
+// `planned` by the closed form alone, and what that was asked about.
+struct PlannedWork {
+  MatmulPlan plan;
+  TileWork work;
+};
+std::optional<PlannedWork> planned_work(const MatmulCall& call, std::size_t workspace_bytes, int sms, int row,
+                                        Split split, Copies copies);
+
+// The same of the kernel for a few rows of D, whose operands' lines start at multiples of so many bytes.
+double dots_seconds(std::int64_t batch, std::int64_t m, std::int64_t n, std::int64_t k, int granule);
+
+// What one block's ports do, in cycles: the fitted constants of the model, for whoever draws a block.
+struct BlockPace {
+  double cycles_per_second = 0;
+  double load_bytes = 0, load_latency = 0;  // a cycle, from the L2
+  double flops = 0;                         // a cycle
+  double store_bytes = 0, store_latency = 0;
+};
+BlockPace block_pace(const MatmulConfig& config);
+
+}  // namespace ridge::ops::cuda

@@ -1,0 +1,54 @@
+#include "ridge/ops/rows/model.h"
+
+#include "ridge/ops/chain/model.h"
+
+namespace ridge::ops {
+namespace {
+
+std::vector<std::int64_t> extents_of(const RowProgram& rows) {
+  std::vector<std::int64_t> extents = rows.rows;
+  extents.push_back(rows.columns);
+  return extents;
+}
+
+double elements_of(const RowProblem& rows) {
+  return static_cast<double>(rows.rows) * static_cast<double>(rows.columns);
+}
+
+double points(const std::vector<ReduceAxis>& axes) {
+  double n = 1;
+  for (const ReduceAxis& axis : axes) n *= static_cast<double>(axis.extent);
+  return n;
+}
+
+}  // namespace
+
+double traffic(const RowProgram& rows) { return bytes_of(rows.tensors, extents_of(rows)); }
+double traffic(const RowProblem& rows) { return elements_of(rows) * (bits(rows.x.dtype) + bits(rows.y.dtype)) / 8; }
+double traffic(const ReduceProblem& p) { return points(p.kept) * (points(p.reduced) * bits(p.x) + bits(p.y)) / 8; }
+
+double instructions(const RowProgram& rows) {
+  double each = 0;
+  for (const RowStep& step : rows.steps) each += step.along ? 1 : instructions(step.step);
+  return elements_of(extents_of(rows)) * each;
+}
+double instructions(const RowProblem& rows) { return elements_of(rows) * 16; }
+double instructions(const ReduceProblem& p) { return points(p.kept) * points(p.reduced) * 4; }
+
+Result<Forecast> forecast(const RowProgram& rows, const DeviceNumbers& device) {
+  return streamed("rows", traffic(rows), instructions(rows), device);
+}
+Result<Forecast> forecast(const RowProblem& rows, const DeviceNumbers& device) {
+  return streamed("rows", traffic(rows), instructions(rows), device);
+}
+Result<Forecast> forecast(const ReduceProblem& p, const DeviceNumbers& device) {
+  return streamed("reduce", traffic(p), instructions(p), device);
+}
+Result<Forecast> forecast(const Strips&, const DeviceNumbers&) { return input_error("no CUDA kernel does this yet"); }
+
+CpuForecast cpu_forecast(const RowProgram&, int) { return {"rows"}; }
+CpuForecast cpu_forecast(const RowProblem&, int) { return {"rows"}; }
+CpuForecast cpu_forecast(const ReduceProblem&, int) { return {"reduce"}; }
+CpuForecast cpu_forecast(const Strips&, int) { return {"strips"}; }
+
+}  // namespace ridge::ops

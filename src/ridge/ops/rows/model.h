@@ -1,0 +1,29 @@
+// What functions along rows, reductions and strips of both move and take.
+#pragma once
+
+#include "ridge/ops/model.h"
+#include "ridge/ops/rows/problem.h"
+#include "ridge/ops/rows/program.h"
+#include "ridge/ops/rows/strips.h"
+
+namespace ridge::ops {
+
+double traffic(const RowProgram& rows);  // bytes
+double traffic(const RowProblem& rows);
+double traffic(const ReduceProblem& reduction);
+double instructions(const RowProgram& rows);  // of all elements
+double instructions(const RowProblem& rows);
+double instructions(const ReduceProblem& reduction);
+
+Result<Forecast> forecast(const RowProgram& rows, const DeviceNumbers& device);
+Result<Forecast> forecast(const RowProblem& rows, const DeviceNumbers& device);
+Result<Forecast> forecast(const ReduceProblem& reduction, const DeviceNumbers& device);
+Result<Forecast> forecast(const Strips& strips,
+                          const DeviceNumbers& device);  // no kernel there does this
+
+CpuForecast cpu_forecast(const RowProgram& rows, int threads);
+CpuForecast cpu_forecast(const RowProblem& rows, int threads);
+CpuForecast cpu_forecast(const ReduceProblem& reduction, int threads);
+CpuForecast cpu_forecast(const Strips& strips, int threads);
+
+}  // namespace ridge::ops
