@@ -104,7 +104,7 @@ int check_functions() {
                        {"floor", judge<Floor>, 0},
                        {"round", judge<Round>, 0},
                        {"hard_swish", judge<HardSwish>, 2},
-                       {"mish", judge<Mish>, 4}};
+                       {"mish", judge<Mish>, 6}};
   const Memory place(sizeof(Worst));
   int wrong = 0;
   for (const Check& c : all) {

@@ -359,7 +359,7 @@ inline constexpr std::array<FunctionRow, 48> function_rows{{
      .cpu_flops = 80,
      .has_cost = true,
      .ulps = 4,
-     .device_ulps = 4,
+     .device_ulps = 6,
      .value = [](double x, double, double) { return functions::gated(x, functions::mish_gate(x)); },
      .says = "x * tanh(softplus(x))"},
     {.function = Function::max,

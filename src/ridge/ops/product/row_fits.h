@@ -5,8 +5,8 @@
 #include <array>
 #include <string_view>
 
-#include "ridge/ops/product/config.h"
 #include "ridge/ops/product/closed_form.h"
+#include "ridge/ops/product/config.h"
 
 namespace ridge::ops::cuda {
 
