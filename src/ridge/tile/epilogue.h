@@ -15,11 +15,7 @@
 namespace ridge::tile {
 
 enum class Stored : std::uint8_t { bf16, f16, f32, int8 };  // int8: rounded to even, held within -128 … 127
-constexpr int bytes_of(Stored x) {
-  if (x == Stored::f32) return 4;
-  if (x == Stored::int8) return 1;
-  return 2;
-}
+constexpr int bytes_of(Stored x) { return x == Stored::f32 ? 4 : x == Stored::int8 ? 1 : 2; }
 enum class Activation : std::uint8_t { none, relu, gelu, gelu_tanh, silu };
 
 struct Operand {  // element (r, c) of product i: data[i * batch_stride + r * row_stride + c * col_stride]

@@ -24,10 +24,7 @@ template <int slots> struct Ring {
   int slot = 0;
   std::uint32_t phase = 0;
   TILE_FN void advance() {
-    if (++slot == slots) {
-      slot = 0;
-      phase ^= 1;
-    }
+    if (++slot == slots) slot = 0, phase ^= 1;
   }
   TILE_FN void skip(int stages) {
     slot += stages;
@@ -47,7 +44,7 @@ template <class Kernel, class On> TILE_FN void produce(On& on, Walk walk, bool e
   bool more = walk.next(item);
   int ahead = 0;  // stages of the first item whose constants are on their way
   if (early) {
-    if (more) ahead = item.last - item.first < config.stages ? item.last - item.first : config.stages;
+    ahead = !more ? 0 : item.last - item.first < config.stages ? item.last - item.first : config.stages;
     TILE_ROLLED
     for (int i = 0; i < ahead; ++i) on.template fill<Half::constants>(item, i, item.first + i);
     on.wait_for_earlier_kernels();

@@ -63,10 +63,7 @@ struct Walk {
         block(this_block),
         streamed(c.splits && p.cuts == Cuts::streamed),
         beside(c.cluster() > 1 || p.cuts == Cuts::shared) {
-    if (streamed) {
-      at = run(block, end * stages);
-      end = run(block + 1, end * stages);
-    }
+    if (streamed) at = run(block, end * stages), end = run(block + 1, end * stages);
   }
 
   TILE_FN bool next(Item& x) {
@@ -75,13 +72,9 @@ struct Walk {
       stream(x);
     } else {
       const int all_tiles = end / pieces;
+      x.tile = !cut.splits ? at : beside ? at / pieces : at % all_tiles;
+      x.piece = !cut.splits ? 0 : beside ? at % pieces : at / all_tiles;
       x.pieces = pieces;
-      x.tile = at;
-      x.piece = 0;
-      if (cut.splits) {
-        x.tile = beside ? at / pieces : at % all_tiles;
-        x.piece = beside ? at % pieces : at / all_tiles;
-      }
       x.partial = x.tile * pieces;
       x.first = cut.splits ? stages * x.piece / pieces : 0;
       x.last = cut.splits ? stages * (x.piece + 1) / pieces : stages;
@@ -116,8 +109,7 @@ struct Walk {
     x.first = at - x.tile * stages;
     x.last = stages - x.first < end - at ? stages : x.first + end - at;
     const int begin = block_with(x.tile * stages);
-    x.piece = block - begin;
-    x.pieces = block_with(x.tile * stages + stages - 1) - begin + 1;
+    x.piece = block - begin, x.pieces = block_with(x.tile * stages + stages - 1) - begin + 1;
     x.partial = begin + x.tile;
     at += x.last - x.first;
   }

@@ -104,10 +104,8 @@ struct Math {
   TILE_FN static float gelu(float x) {
     const float below = fminf(x, 14), a = fabsf(below), t = inverse(fmaf(0.23164189F, a, 1));
     float p = 0.5307027145F;
-    p = fmaf(p, t, -0.7265760135F);
-    p = fmaf(p, t, 0.7107068705F);
-    p = fmaf(p, t, -0.142248368F);
-    p = fmaf(p, t, 0.127414796F);
+    p = fmaf(p, t, -0.7265760135F), p = fmaf(p, t, 0.7107068705F);
+    p = fmaf(p, t, -0.142248368F), p = fmaf(p, t, 0.127414796F);
     return fmaf(-a, p * t * exp2_of(a * a * -0.72134752F), positive(x));
   }
 };
@@ -152,8 +150,8 @@ template <int count, Run run> struct Spot {
 
   template <class View> TILE_FN static Spot in(const View& view, Index row, Index col, Index batch) {
     const Index left = run == Run::row ? view.cols - col : view.rows - row;
-    if (row >= view.rows || col >= view.cols) return {row, col, batch, 0};
-    return {row, col, batch, left < count ? static_cast<int>(left) : count};
+    const bool begins = row < view.rows && col < view.cols;
+    return {row, col, batch, begins ? left < count ? static_cast<int>(left) : count : 0};
   }
   TILE_FN Lanes<count> operator()(const Operand& p) const {  // its values there
     const Index first = batch * p.batch_stride + row * p.row_stride + col * p.col_stride;
@@ -206,10 +204,7 @@ TILE_FN void put_finished(const View& view, const Lanes<count>& sums, const Spot
     two[q / 2] = o.stored == Stored::bf16 ? pack<Bf16>(low, high) : pack<F16>(low, high);
   }
   if (whole && is_aligned<pairs>(to)) return write_words<pairs>(to, two);
-  if (whole && pairs > 1) {
-    write_words<half>(to, two);
-    return write_words<half>(to + count / 2, two + half);
-  }
+  if (whole && pairs > 1) return write_words<half>(to, two), write_words<half>(to + count / 2, two + half);
 #pragma unroll
   for (int q = 0; q < count; ++q)
     if (q < at.inside) to[q * step] = static_cast<std::uint16_t>(two[q / 2] >> q % 2 * 16);
@@ -235,10 +230,7 @@ template <bool across> TILE_FN Lanes<8> take_sums(const float* staged, int r, in
 #pragma unroll
     for (int q = 0; q < 8; q += 4) {
       const float4 four = *reinterpret_cast<const float4*>(staged + staged_at(r, c + q));
-      x.v[q] = four.x;
-      x.v[q + 1] = four.y;
-      x.v[q + 2] = four.z;
-      x.v[q + 3] = four.w;
+      x.v[q] = four.x, x.v[q + 1] = four.y, x.v[q + 2] = four.z, x.v[q + 3] = four.w;
     }
   } else {
     x = Lanes<8>::of([&](int q) { return staged[staged_at(r + q, c)]; });

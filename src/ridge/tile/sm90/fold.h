@@ -24,8 +24,7 @@ struct Beside {  // what the sums u and g of two neighbouring columns get added,
 // 16 columns of 64 rows, packed two a register as wgmma leaves them, into columns 16 j … of a buffer as the copy engine
 // wants it: rows of 128 or 64 bytes, their 16-byte units exchanged so that eight rows meet every bank once.
 template <int cols> TILE_FN void stage_packed(std::uint32_t out, int j, const std::uint32_t* x) {
-  constexpr int bytes = cols * 2, shift = cols == 64 ? 0 : 1;
-  constexpr int mask_below_64 = cols == 32 ? 3 : 0, mask = cols == 64 ? 7 : mask_below_64;
+  constexpr int bytes = cols * 2, shift = cols == 64 ? 0 : 1, mask = cols == 64 ? 7 : cols == 32 ? 3 : 0;
   const int lane = threadIdx.x % 32, r = threadIdx.x % 128 / 32 * 16 + lane % 16;
   const int unit = (j * 2 + lane / 16) ^ (r >> shift & mask);
   store_matrix4(out + r * bytes + unit * 16, x[0], x[1], x[2], x[3]);

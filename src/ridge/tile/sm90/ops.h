@@ -243,11 +243,8 @@ template <class Kernel> struct Consumer : Place<Kernel> {
     int r, c;
     TILE_FN Turn() {
       const int lane = threadIdx.x % 32;
-      r = lane / 16 * 8;
-      c = lane % 16;
-      if (!across) return;
-      r = swap ? lane % 16 : lane / 2;
-      c = (swap ? lane / 16 : lane % 2) * 8;
+      r = across ? (swap ? lane % 16 : lane / 2) : lane / 16 * 8;
+      c = across ? (swap ? lane / 16 : lane % 2) * 8 : lane % 16;
     }
     TILE_FN int row(int turn) const { return turn / wide * 64 + threadIdx.x % 128 / 32 * 16 + r; }
     TILE_FN int col(int turn) const { return turn % wide * 16 + c; }
@@ -290,13 +287,10 @@ template <class Kernel> struct Consumer : Place<Kernel> {
     };
     std::uint32_t beside[4][4] = {};
     const auto ask = [&](const Eight& here) {
-      here.template ask<T>(o.scale, beside[0]);
-      here.template ask<T>(o.bias, beside[1]);
-      here.template ask<T>(o.gate, beside[2]);
-      here.template ask<T>(o.addend, beside[3]);
+      here.template ask<T>(o.scale, beside[0]), here.template ask<T>(o.bias, beside[1]);
+      here.template ask<T>(o.gate, beside[2]), here.template ask<T>(o.addend, beside[3]);
     };
-    fetch_ahead<rows, n>(view, o.gate, row, col);
-    fetch_ahead<rows, n>(view, o.addend, row, col);
+    fetch_ahead<rows, n>(view, o.gate, row, col), fetch_ahead<rows, n>(view, o.addend, row, col);
     int turn = turns.first, group = turn / mine.wide, across = turn % mine.wide;
     Eight here = eight(group, across);
     if (ahead) ask(here);
@@ -304,11 +298,7 @@ template <class Kernel> struct Consumer : Place<Kernel> {
     for (; turn < turns.end; ++turn) {
       const Lanes<8> sums = mine.take(sums_of_warp(), v, turn);
       const Lanes<8> z = tile::finished<Math>(o, sums, [&](const Operand& p) {
-        if (ahead) {
-          if (&p == &o.scale) return widened<T, 8>(beside[0]);
-          if (&p == &o.bias) return widened<T, 8>(beside[1]);
-          return widened<T, 8>(beside[&p == &o.gate ? 2 : 3]);
-        }
+        if (ahead) return widened<T, 8>(beside[&p == &o.scale ? 0 : &p == &o.bias ? 1 : &p == &o.gate ? 2 : 3]);
         std::uint32_t two[4] = {};
         here.template ask<T>(p, two);
         return widened<T, 8>(two);
@@ -316,10 +306,7 @@ template <class Kernel> struct Consumer : Place<Kernel> {
       const std::uint32_t two[4] = {pack<T>(z.v[0], z.v[1]), pack<T>(z.v[2], z.v[3]), pack<T>(z.v[4], z.v[5]),
                                     pack<T>(z.v[6], z.v[7])};
       if (here.inside) write_words<4>(view.data + here.at(view.row_stride, view.batch_stride), two);
-      if (++across == mine.wide) {
-        across = 0;
-        ++group;
-      }
+      if (++across == mine.wide) across = 0, ++group;
       here = eight(group, across);
       if (ahead && turn + 1 < turns.end) ask(here);
     }
