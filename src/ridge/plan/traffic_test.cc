@@ -10,10 +10,10 @@
 #include <vector>
 
 #include "ridge/base/float16.h"
-#include "ridge/ops/product/testing/any_place.h"
 #include "ridge/ops/product/cuda.h"
 #include "ridge/ops/product/layout.h"
 #include "ridge/ops/product/matmul.h"
+#include "ridge/ops/product/testing/any_place.h"
 #include "ridge/ops/product/trace.h"
 #include "ridge/plan/menu_list.h"
 #include "ridge/plan/plan.h"

@@ -3,8 +3,8 @@
 #include <utility>
 
 #include "ridge/base/float16.h"
-#include "ridge/ops/product/matmul.h"
 #include "ridge/ops/product/closed_form.h"
+#include "ridge/ops/product/matmul.h"
 #include "ridge/tile/trace/pace.h"
 #include "ridge/tile/trace/record.h"
 
