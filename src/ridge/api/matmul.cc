@@ -4,6 +4,7 @@
 
 #include "ridge/api/tune_options.h"
 #include "ridge/device/device.h"
+#include "ridge/measure/tune.h"
 #include "ridge/ops/product/cuda.h"
 #include "ridge/plan/menu_list.h"
 

@@ -1,7 +1,7 @@
 // What a user says of tuning, as measure/tune.h takes it.
 #pragma once
 
-#include "ridge/measure/tune.h"
+#include "ridge/measure/tune_options.h"
 #include "ridge/tuning.h"
 
 namespace ridge {

@@ -20,6 +20,7 @@
 #include "ridge/ops/product/cpu.h"
 #include "ridge/ops/rows/cpu.h"
 #include "ridge/ops/rows/cuda.h"
+#include "ridge/ops/rows/strips.h"
 #include "ridge/plan/plan.h"
 #include "ridge/plan/shape.h"
 #include "ridge/pool/isa.h"

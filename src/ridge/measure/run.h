@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "ridge/measure/timer.h"
-#include "ridge/measure/tune.h"
+#include "ridge/measure/tune_options.h"
 #include "ridge/plan/plan.h"
 #include "ridge/roofline/prediction.h"
 

@@ -12,8 +12,6 @@
 
 #include "ridge/ops/fused/problem.h"
 #include "ridge/ops/rows/problem.h"
-#include "ridge/ops/rows/program.h"
-#include "ridge/ops/rows/strips.h"
 #include "ridge/plan/fuse.h"
 #include "ridge/program/program.h"
 

@@ -3,8 +3,6 @@
 
 #include "ridge/ops/model.h"
 #include "ridge/ops/rows/problem.h"
-#include "ridge/ops/rows/program.h"
-#include "ridge/ops/rows/strips.h"
 
 namespace ridge::ops {
 

@@ -3,9 +3,11 @@
 #pragma once
 
 #include <cstdint>
+#include <variant>
 #include <vector>
 
 #include "ridge/base/dtype.h"
+#include "ridge/ops/chain/problem.h"
 
 namespace ridge::ops {
 
@@ -42,6 +44,42 @@ struct ReduceProblem {
   DType x = DType::f32, y = DType::f32;
   std::vector<ReduceAxis> kept, reduced;
   bool operator==(const ReduceProblem&) const = default;
+};
+
+// A program over rows and columns with functions along the columns in between (program.h writes them).
+struct RowStep {
+  bool along = false;  // register[step.result] = function(register[step.a]) along the row
+  ReduceFunction function = ReduceFunction::sum;
+  ChainStep step = {};
+};
+
+struct RowProgram {
+  std::vector<std::int64_t> rows;  // extents of any number of axes
+  std::int64_t columns = 1;
+  std::vector<ChainTensor> tensors;  // strides: one an axis of the rows, and along the columns: 1, or 0
+  std::vector<RowStep> steps;
+  int registers = 0;
+};
+
+// Steps that follow one another some rows at a time, so that what one leaves the next finds near the core, and what
+// lies between them has no place in memory: mean, difference, square, sum and quotient of a row in one pass over it.
+struct StripOperand {
+  DType dtype = DType::f32;
+  std::vector<std::int64_t> strides;  // along each dimension that is cut, in elements; of scratch: none
+  std::int64_t scratch = 0;           // above 0: elements that a strip needs, of which each thread has its own
+};
+
+struct StripStep {
+  std::variant<ChainProgram, RowProblem, ReduceProblem> kernel;
+  // Indices into Strips::operands: the tensors of a chain; x, weight (-1: none) and y of rows; x and y of a reduction.
+  std::vector<int> operands;
+};
+
+struct Strips {
+  std::vector<std::int64_t> extents;  // of the dimensions that are cut, outermost first
+  std::vector<std::int64_t> parts;    // how much of each a strip has; only one of them may leave a rest
+  std::vector<StripOperand> operands;
+  std::vector<StripStep> whole, rest;  // for strips of `parts`, and for those that are shorter in that one dimension
 };
 
 }  // namespace ridge::ops

@@ -6,24 +6,9 @@
 //   b.store(b.softmax(b.load(x)), y);
 #pragma once
 
-#include "ridge/ops/chain/problem.h"
 #include "ridge/ops/rows/problem.h"
 
 namespace ridge::ops {
-
-struct RowStep {
-  bool along = false;  // register[step.result] = function(register[step.a]) along the row
-  ReduceFunction function = ReduceFunction::sum;
-  ChainStep step = {};
-};
-
-struct RowProgram {
-  std::vector<std::int64_t> rows;  // extents of any number of axes
-  std::int64_t columns = 1;
-  std::vector<ChainTensor> tensors;  // strides: one an axis of the rows, and along the columns: 1, or 0
-  std::vector<RowStep> steps;
-  int registers = 0;
-};
 
 // Writes one step by step. A value is the register that holds it, and is written once.
 class RowBuilder {
