@@ -109,7 +109,7 @@ inline double smallest(double a, double b) { return std::isnan(a) || std::isnan(
 }  // namespace functions
 
 // The column cpu_flops: measured in cache with ops/function/vector_math.h on AVX2 for what it had by 2026-11: the
-// cosine that counts as 1 FLOP takes as long as 54. Of the others, from erf on, two for each instruction of the body.
+// cosine that counts as 1 FLOP takes as long as 54. Of the others, from erf on, estimated, not measured.
 inline constexpr std::array<FunctionRow, 48> function_rows{{
     {.function = Function::add,
      .name = "add",
