@@ -24,14 +24,14 @@ message(STATUS "CUDA kernels: ${ridge_has_cuda}")
 # CMake 3.25 drops CMAKE_CUDA_STANDARD 20 for nvcc, so the flag is said by hand.
 set(ridge_cuda_flags --expt-relaxed-constexpr -std=c++20 "-gencode=arch=compute_90a,code=sm_90a")
 
-# `ridge kernels NAME --ptx` prints a menu row's PTX from the binary, which must then hold it. Compressed for size, both
+# `ridge kernels NAME --ptx` prints a config's PTX from the binary, which must then hold it. Compressed for size, both
 # kinds of code take a third of what the machine code alone takes otherwise (0.42 MB for 17 rows, not 1.28).
 set(ridge_menu_flags --expt-relaxed-constexpr -std=c++20 "-gencode=arch=compute_90a,code=[sm_90a,compute_90a]")
 if(CMAKE_CUDA_COMPILER_VERSION VERSION_GREATER_EQUAL 13.0)  # the oldest that this was tried with
   list(APPEND ridge_menu_flags --compress-mode=size)
 endif()
 
-function(ridge_add_rows TARGET NAME SOURCE)
+function(ridge_add_configs TARGET NAME SOURCE)
   add_library(${NAME} OBJECT ${CMAKE_SOURCE_DIR}/src/ridge/ops/${SOURCE})
   target_include_directories(${NAME} PRIVATE ${CMAKE_SOURCE_DIR}/src)
   target_compile_definitions(${NAME} PRIVATE ${ARGN})
@@ -47,13 +47,13 @@ function(ridge_add_cuda TARGET)
   list(FILTER sources EXCLUDE REGEX "/sm90\\.cu$")
   target_sources(${TARGET} PRIVATE ${sources})
   # One file, compiled once for each input type and part of the menu: no compilation takes a minute.
-  file(STRINGS ${CMAKE_SOURCE_DIR}/src/ridge/ops/product/sm90.h parts REGEX "int row_parts = [0-9]+;")
-  string(REGEX REPLACE ".*row_parts = ([0-9]+);.*" "\\1" parts "${parts}")
+  file(STRINGS ${CMAKE_SOURCE_DIR}/src/ridge/ops/product/sm90.h parts REGEX "int config_parts = [0-9]+;")
+  string(REGEX REPLACE ".*config_parts = ([0-9]+);.*" "\\1" parts "${parts}")
   math(EXPR last "${parts} - 1")
   foreach(type IN ITEMS Bf16 F16)
-    ridge_add_rows(${TARGET} ridge_gated_${type} gated/sm90.cu RIDGE_TYPE=${type})
+    ridge_add_configs(${TARGET} ridge_gated_${type} gated/sm90.cu RIDGE_TYPE=${type})
     foreach(part RANGE ${last})
-      ridge_add_rows(${TARGET} ridge_sm90_${type}_${part} product/sm90.cu RIDGE_TYPE=${type} RIDGE_PART=${part})
+      ridge_add_configs(${TARGET} ridge_sm90_${type}_${part} product/sm90.cu RIDGE_TYPE=${type} RIDGE_PART=${part})
     endforeach()
   endforeach()
   set_source_files_properties(${sources} PROPERTIES COMPILE_OPTIONS "${ridge_cuda_flags}")

@@ -79,7 +79,7 @@ def main() -> int:
               (good, schema, lambda d: d["ops"][0].update(flops="many")), (good, schema, lambda d: d["machine"].update(host="here")),
               (good, schema, lambda d: d["ops"][0]["thresholds"][0].pop("roofs")),
               (planned, schema, lambda d: d["ops"][0]["plan"].update(cuts="halves")),
-              (planned, schema, lambda d: d["ops"][0]["losers"][0].pop("cuts")),
+              (planned, schema, lambda d: d["ops"][0]["candidates"][0].pop("split_mode")),
               (contests[0], contest, lambda d: d["rows"][0].update(per_cycle="most")),
               (contests[0], contest, lambda d: d["rows"][0].update(clock=1e9)), (contests[0], contest, lambda d: d["rows"][0].update(right=1))]
     for i, (report, kind, spoil) in enumerate(spoils):

@@ -23,9 +23,9 @@ FLAGS = ["-gencode=arch=compute_90a,code=sm_90a", "-std=c++20", "--expt-relaxed-
 KINDS = {0x9F0: "wgmma", 0x5B4: "tma_load", 0x3B5: "tma_store", 0x844: "stmatrix", 0x9C8: "setmaxnreg", 0x983: "local_load",
          0x387: "local_store"}
 COUNTED = ["wgmma", "tma_load", "tma_store", "stmatrix", "setmaxnreg"]
-HEADER = "type,row,registers,shared_bytes," + ",".join(COUNTED)
+HEADER = "type,config,registers,shared_bytes," + ",".join(COUNTED)
 DX = 1000  # the number of the input gradient's first row, so that rows sort
-GATED_HEADER = "type,row,registers,spilled_bytes," + ",".join(COUNTED)
+GATED_HEADER = "type,config,registers,spilled_bytes," + ",".join(COUNTED)
 
 
 def nvcc() -> str | None:
@@ -34,7 +34,7 @@ def nvcc() -> str | None:
 
 def parts() -> int:
     text = (ROOT / "src/ridge/ops/product/sm90.h").read_text()
-    return int(re.search(r"int row_parts = (\d+);", text).group(1))
+    return int(re.search(r"int config_parts = (\d+);", text).group(1))
 
 
 def sections(elf: bytes):

@@ -43,19 +43,19 @@ struct Timing {
   double form = 0, measured = 0, weight = 0;
 };
 
-tile::Cuts cuts_of(const std::string& name) {
-  using tile::Cuts;
-  if (name == "shared") return Cuts::shared;
-  if (name == "streamed") return Cuts::streamed;
-  if (name == "gathered") return Cuts::gathered;
-  return Cuts::pieces;
+tile::SplitMode split_mode_of(const std::string& name) {
+  using tile::SplitMode;
+  if (name == "cluster_split_k") return SplitMode::cluster_split_k;
+  if (name == "stream_k") return SplitMode::stream_k;
+  if (name == "cooperative_split_k") return SplitMode::cooperative_split_k;
+  return SplitMode::split_k;
 }
 
-std::optional<PlannedWork> work_of(const MatmulCall& call, const nlohmann::json& timed, int row) {
-  const tile::Cuts cuts = cuts_of(timed["cuts"]);
-  const Split split{cuts == tile::Cuts::streamed ? 1 : timed["split"].get<int>(), cuts};
+std::optional<PlannedWork> work_of(const MatmulCall& call, const nlohmann::json& timed, int config) {
+  const tile::SplitMode split_mode = split_mode_of(timed["split_mode"]);
+  const SplitK split{split_mode == tile::SplitMode::stream_k ? 1 : timed["split"].get<int>(), split_mode};
   for (const Copies copies : cuda::copies(call)) {
-    auto x = planned_work(call, std::size_t{64} << 20, sms, row, split, copies);
+    auto x = planned_work(call, std::size_t{64} << 20, sms, config, split, copies);
     if (x && x->plan.copy_a + x->plan.copy_b == timed["copies"].get<int>()) return x;
   }
   return std::nullopt;
@@ -68,7 +68,7 @@ bool read(const char* path, std::vector<Timing>& all, int& products) {
     return false;
   }
   std::map<std::string, int> rows;
-  for (int row = 0; row < static_cast<int>(sm90_menu.size()); ++row) rows[menu_name(row)] = row;
+  for (int config = 0; config < static_cast<int>(sm90_menu.size()); ++config) rows[menu_name(config)] = config;
   for (const auto& r : file["rows"]) {
     ContestShape shape{.op = r["op"], .dtype = DType::bf16, .out = DType::bf16, .m = r["m"], .n = r["n"], .k = r["k"]};
     MatmulCall call{};
@@ -80,13 +80,13 @@ bool read(const char* path, std::vector<Timing>& all, int& products) {
     const std::size_t before = all.size();
     double fastest = std::numeric_limits<double>::infinity();
     for (const auto& t : r["tuned"]) {
-      const auto row = rows.find(t["kernel"]);
-      if (row == rows.end()) continue;
-      const auto x = work_of(call, t, row->second);
+      const auto config = rows.find(t["kernel"]);
+      if (config == rows.end()) continue;
+      const auto x = work_of(call, t, config->second);
       if (!x) continue;
-      const Split split{x->plan.pieces, x->plan.cuts};
+      const SplitK split{x->plan.splits, x->plan.split_mode};
       Timing y{.product = products, .form = x->plan.predicted_s, .measured = t["measured_s"]};
-      y.features = features_of(sm90_menu[static_cast<std::size_t>(row->second)], x->work, split, sms, y.form);
+      y.features = features_of(sm90_menu[static_cast<std::size_t>(config->second)], x->work, split, sms, y.form);
       y.fold = static_cast<int>(static_cast<std::size_t>(shape.n * 7919 + shape.k * 104729) / 64 % folds);
       fastest = std::min(fastest, y.measured);
       all.push_back(y);

@@ -77,11 +77,11 @@ struct Workspace {
 // What will run. A handle of a plan that never changes: copies are cheap and share it.
 class MatmulPlan {
  public:
-  enum class Path { nothing, tiles, dots, plain };  // of tensor cores; of few rows; of any operands
+  enum class Path { nothing, tiles, gemv, plain };  // of tensor cores; of few rows; of any operands
 
   Path path() const;
   std::int64_t workspace_bytes() const;
-  std::string kernel() const;        // of `ridge kernels`: "sm90_128x192x64_pingpong"; "sm90_dots", "sm90_plain"
+  std::string kernel() const;        // of `ridge kernels`: "sm90_128x192x64_pingpong"; "sm90_gemv", "sm90_plain"
   int splits() const;                // of k, whose sums are added in order: the same bits every time
   std::int64_t tiles() const;        // of D
   double predicted_seconds() const;  // what plans are compared by: from the end of the kernel before; 0: not known

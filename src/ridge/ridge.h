@@ -117,7 +117,7 @@ struct Summary {
   std::shared_ptr<const Report> report;     // all of it, for the renderers
 };
 std::string render_text(const Summary& summary, bool color = false);
-std::string render_json(const Summary& summary);  // "ridge.report/1", docs/report.schema.json
+std::string render_json(const Summary& summary);  // "ridge.report/2", docs/report.schema.json
 std::string render_svg(const Summary& summary);   // the roofline
 
 // Errors: of the program (its place), of the machine, of a dimension.

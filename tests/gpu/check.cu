@@ -1,7 +1,8 @@
 // The fourth oracle on the device: random problems (odd sizes, layouts, strides, batches, broadcasts, alignments,
-// epilogues, every menu row and several pieces of k) against a loop in f64. Inputs lie in seas of NaN, so a byte read
-// beside an operand shows; D lies in a poisoned buffer, so a byte written beside it shows; small integers must match
-// bit for bit; every case runs twice, some ten times, and must give the same bits; a row of NaN must stay a row.
+// epilogues, every config of the menu and several pieces of k) against a loop in f64. Inputs lie in seas of NaN, so a
+// byte read beside an operand shows; D lies in a poisoned buffer, so a byte written beside it shows; small integers
+// must match bit for bit; every case runs twice, some ten times, and must give the same bits; a row of NaN must stay a
+// row.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -164,9 +165,9 @@ struct Case {
   bool addend_is_d = false;
   int a_offset = 0, b_offset = 0, d_offset = 0;  // elements
   bool integers = false, nan_row = false, constant_b = false, prepared = true;
-  int row = -1;  // -1: as the planner chooses
-  bool dots = false;
-  Split split;
+  int config = -1;  // -1: as the planner chooses
+  bool gemv = false;
+  SplitK split;
   Copies copies;
   std::size_t workspace = 0;
   int runs = 2;
@@ -178,14 +179,14 @@ std::string text(const Case& c) {
   std::snprintf(s, sizeof s,
                 "batch %ld m %ld n %ld k %ld %s -> %s; a %ld,%ld,%ld+%d b %ld,%ld,%ld+%d d %ld,%ld,%ld+%d; alpha %g "
                 "beta %g act %d "
-                "bias %d gate %d addend %d%s; %s%s row %d pieces %d cuts %d workspace %zu early %d",
+                "bias %d gate %d addend %d%s; %s%s config %d splits %d split_mode %d workspace %zu prefetch %d",
                 p.batch, p.m, p.n, p.k, std::string(name(p.a.dtype)).c_str(), std::string(name(p.d.dtype)).c_str(),
                 p.a.batch_stride, p.a.row_stride, p.a.col_stride, c.a_offset, p.b.batch_stride, p.b.row_stride,
                 p.b.col_stride, c.b_offset, p.d.batch_stride, p.d.row_stride, p.d.col_stride, c.d_offset, c.e.alpha,
                 c.e.beta, static_cast<int>(c.e.activation), c.e.bias.data != nullptr, c.e.gate.data != nullptr,
                 c.e.addend.data != nullptr, c.addend_is_d ? " (d)" : "", c.integers ? "integers" : "normal",
-                c.nan_row ? " nan row" : "", c.row, c.split.pieces, static_cast<int>(c.split.cuts), c.workspace,
-                c.constant_b);
+                c.nan_row ? " nan row" : "", c.config, c.split.splits, static_cast<int>(c.split.split_mode),
+                c.workspace, c.constant_b);
   return s;
 }
 
@@ -217,15 +218,15 @@ class Bench {
     place(b_, b, c.p.b, c.p.batch, c.p.k, c.p.n, kind, seed + 1000, -1);
     epilogue(c, call, kind, seed);
     std::optional<MatmulPlan> plan;
-    if (c.row >= 0) plan = planned(call, c.workspace, sms_, c.row, c.split, c.copies);
-    if (c.dots)
+    if (c.config >= 0) plan = planned(call, c.workspace, sms_, c.config, c.split, c.copies);
+    if (c.gemv)
       for (const MatmulPlan& one : candidates(call, c.workspace, sms_, 1))
-        if (one.path == MatmulPlan::Path::dots) plan = one;
+        if (one.path == MatmulPlan::Path::gemv) plan = one;
     if (!plan) plan = choose(call, c.workspace, sms_);
     ++paths_[static_cast<int>(plan->path)];
-    if (plan->row >= 0) ++rows_[static_cast<std::size_t>(plan->row)];
-    ++cuts_[static_cast<int>(plan->cuts)];
-    pieces_ += plan->pieces > 1;
+    if (plan->config >= 0) ++configs_[static_cast<std::size_t>(plan->config)];
+    ++split_modes_[static_cast<int>(plan->split_mode)];
+    splits_ += plan->splits > 1;
     copies_ += plan->copy_a || plan->copy_b;
     const std::int64_t bytes = extent(c.p.d, c.p.batch, c.p.m, c.p.n) * out + 2048 + c.d_offset * out;
     Verdict v{};
@@ -250,28 +251,29 @@ class Bench {
     must(cudaMemcpyAsync(&different, verdict_.data() + 128, 4, cudaMemcpyDeviceToHost, stream_), "reading the verdict");
     const cudaError_t e = cudaStreamSynchronize(stream_);
     if (e != cudaSuccess) {
-      std::printf("FAILED %s: %s; planned row %d pieces %d\n", text(c).c_str(), cudaGetErrorString(e), plan->row,
-                  plan->pieces);
+      std::printf("FAILED %s: %s; planned config %d splits %d\n", text(c).c_str(), cudaGetErrorString(e), plan->config,
+                  plan->splits);
       std::exit(1);
     }
     worst_ = std::max(worst_, v.worst);
     if (v.wrong == 0 && v.beside == 0 && different == 0) return true;
     std::printf(
-        "WRONG %s: planned path %d row %d pieces %d copies %d%d: %u wrong (first at %d,%d: %g, expected %g), %u bytes "
+        "WRONG %s: planned path %d config %d splits %d copies %d%d: %u wrong (first at %d,%d: %g, expected %g), %u "
+        "bytes "
         "beside, %u bytes differ between runs\n",
-        text(c).c_str(), static_cast<int>(plan->path), plan->row, plan->pieces, plan->copy_a, plan->copy_b, v.wrong,
+        text(c).c_str(), static_cast<int>(plan->path), plan->config, plan->splits, plan->copy_a, plan->copy_b, v.wrong,
         v.row, v.col, v.got, v.want, v.beside, different);
     return false;
   }
 
   void summary() const {
-    std::size_t rows = 0;
-    for (const int n : rows_) rows += n > 0;
+    std::size_t configs = 0;
+    for (const int n : configs_) configs += n > 0;
     std::printf(
-        "paths: %d nothing, %d tiles, %d dots, %d plain; %d with k in pieces, %d shared, %d streamed, %d gathered, %d "
-        "with copies; %zu of %zu menu rows; worst error %.3f of its bound\n",
-        paths_[0], paths_[1], paths_[2], paths_[3], pieces_, cuts_[1], cuts_[2], cuts_[3], copies_, rows, rows_.size(),
-        worst_);
+        "paths: %d nothing, %d tiles, %d gemv, %d plain; %d with k in pieces, %d shared, %d streamed, %d gathered, %d "
+        "with copies; %zu of %zu configs of the menu; worst error %.3f of its bound\n",
+        paths_[0], paths_[1], paths_[2], paths_[3], splits_, split_modes_[1], split_modes_[2], split_modes_[3], copies_,
+        configs, configs_.size(), worst_);
   }
 
  private:
@@ -330,9 +332,9 @@ class Bench {
   Memory a_, b_, d_, first_, extra_, addend_, workspace_, verdict_;
   cudaStream_t stream_ = nullptr;
   std::uint32_t seed_ = 1;
-  int sms_ = 0, paths_[4] = {}, cuts_[4] = {}, pieces_ = 0, copies_ = 0;
+  int sms_ = 0, paths_[4] = {}, split_modes_[4] = {}, splits_ = 0, copies_ = 0;
   float worst_ = 0;
-  std::vector<int> rows_ = std::vector<int>(ops::sm90_menu.size());
+  std::vector<int> configs_ = std::vector<int>(ops::sm90_menu.size());
 };
 
 class Random {
@@ -432,14 +434,14 @@ Case random_case(Random& r, std::int64_t most, std::size_t workspace) {
   c.constant_b = r.one_in(4);
   c.prepared = !r.one_in(5);
   c.workspace = r.one_in(12) ? 0 : workspace;
-  if (!r.one_in(3)) c.row = r.below(static_cast<int>(ops::sm90_menu.size()));
-  if (r.one_in(2)) c.split = {1 + r.below(6), tile::Cuts::pieces};
-  if (r.one_in(4)) c.split = {2 + r.below(tile::most_gathered_pieces - 1), tile::Cuts::gathered};
-  if (r.one_in(3)) c.split = {2 + r.below(7), tile::Cuts::shared};
-  if (r.one_in(4)) c.split = {1, tile::Cuts::streamed};
+  if (!r.one_in(3)) c.config = r.below(static_cast<int>(ops::sm90_menu.size()));
+  if (r.one_in(2)) c.split = {1 + r.below(6), tile::SplitMode::split_k};
+  if (r.one_in(4)) c.split = {2 + r.below(tile::most_cooperative_splits - 1), tile::SplitMode::cooperative_split_k};
+  if (r.one_in(3)) c.split = {2 + r.below(7), tile::SplitMode::cluster_split_k};
+  if (r.one_in(4)) c.split = {1, tile::SplitMode::stream_k};
   c.copies = {r.one_in(4), r.one_in(4)};
-  if (c.row >= 0) {  // layouts that the row can serve
-    const auto& config = ops::sm90_menu[static_cast<std::size_t>(c.row)];
+  if (c.config >= 0) {  // layouts that the row can serve
+    const auto& config = ops::sm90_menu[static_cast<std::size_t>(c.config)];
     const bool a_k = (config.swap ? config.b : config.a) == tile::Major::k,
                b_k = (config.swap ? config.a : config.b) == tile::Major::k;
     p.a = layout(r, in, p.batch, p.m, p.k, !a_k, r.one_in(4));
@@ -448,8 +450,8 @@ Case random_case(Random& r, std::int64_t most, std::size_t workspace) {
     if (c.addend_is_d) c.e.addend = {&c, p.d.dtype, p.d.row_stride, p.d.col_stride, p.d.batch_stride};
   }
   if (r.one_in(10)) {  // a few rows of operands whose lines start anywhere
-    c.dots = true;
-    c.row = -1;
+    c.gemv = true;
+    c.config = -1;
     p.m = 1 + r.below(4);
     p.a = layout(r, in, p.batch, p.m, p.k, false, true);
     p.b = layout(r, in, p.batch, p.k, p.n, true, true);

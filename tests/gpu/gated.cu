@@ -1,5 +1,5 @@
-// The gated layer on a device: `gated [CASES [SEED]]` holds random calls against f64, every row of the menu among them,
-// the gate's gradient, every fourth case, and the whole backward (backward.cu), every fourth too.
+// The gated layer on a device: `gated [CASES [SEED]]` holds random calls against f64, every config of the menu among
+// them, the gate's gradient, every fourth case, and the whole backward (backward.cu), every fourth too.
 #include "gated.h"
 
 #include "ridge/device/device.h"
@@ -192,11 +192,11 @@ bool one(Random& r, Places& p, int number) {
   const std::size_t room = r.one_in(10) ? 0 : p.workspace.size();
   cuda::GatedPlan plan = cuda::choose(c, room, cuda::multiprocessors());
   if (!r.one_in(3)) {
-    const int row = r.below(static_cast<int>(ops::sm90_gated_menu.size()));
-    if (const auto other = cuda::planned(c, room, cuda::multiprocessors(), row, r.one_in(2) ? 1 : r.below(5) + 1))
+    const int config = r.below(static_cast<int>(ops::sm90_gated_menu.size()));
+    if (const auto other = cuda::planned(c, room, cuda::multiprocessors(), config, r.one_in(2) ? 1 : r.below(5) + 1))
       plan = *other;
   }
-  plan.band = r.of({1, 4, 8, 16});
+  plan.raster_rows = r.of({1, 4, 8, 16});
   const cuda::Workspace workspace{p.workspace.data(), room, false};
   must(cudaDeviceSynchronize(), "filling the operands");
   *p.found = {0, 0, ~0ull};
@@ -221,10 +221,11 @@ bool one(Random& r, Places& p, int number) {
   }
   if (trouble.empty() && p.found->wrong == 0 && *p.touched == 0) return true;
   std::printf(
-      "case %d: m %ld n %ld k %ld in %d out %d bias %d act %d h %d bu %d bg %d lines %ld %ld %ld row %d pieces %d path "
+      "case %d: m %ld n %ld k %ld in %d out %d bias %d act %d h %d bu %d bg %d lines %ld %ld %ld config %d splits %d "
+      "path "
       "%d copies %d%d%d %s: %s wrong %u worst %g first %llu touched %u\n",
       number, long(c.m), long(c.n), long(c.k), int(c.dtype), int(c.out), int(c.bias), int(c.activation), c.h != nullptr,
-      c.bu != nullptr, c.bg != nullptr, long(c.x_line), long(c.weight_line), long(c.y_line), plan.row, plan.pieces,
+      c.bu != nullptr, c.bg != nullptr, long(c.x_line), long(c.weight_line), long(c.y_line), plan.config, plan.splits,
       int(plan.path), plan.copy_x, plan.copy_up, plan.copy_gate, odd, trouble.c_str(), p.found->wrong,
       std::bit_cast<float>(p.found->worst), p.found->first, *p.touched);
   return false;

@@ -18,11 +18,11 @@ int main(int argc, char** argv) {
   if (std::strcmp(argv[1], "check") == 0) return gpu::check(argc - 2, argv + 2);
   if (std::strcmp(argv[1], "gated") == 0) return gpu::check_gated(argc - 2, argv + 2);
   if (std::strcmp(argv[1], "functions") == 0) return gpu::check_functions();
-  for (int row = 0; row < static_cast<int>(sm90_menu.size()); ++row) {
-    const auto facts = cuda::row_facts(row, DType::bf16);
-    const MatmulConfig& c = sm90_menu[static_cast<std::size_t>(row)];
+  for (int config = 0; config < static_cast<int>(sm90_menu.size()); ++config) {
+    const auto facts = cuda::config_facts(config, DType::bf16);
+    const MatmulConfig& c = sm90_menu[static_cast<std::size_t>(config)];
     if (facts)
-      std::printf("row %d: %dx%dx%d stages %d registers %d local %d shared %d\n", row, c.m, c.n, c.k, c.stages,
+      std::printf("config %d: %dx%dx%d stages %d registers %d local %d shared %d\n", config, c.m, c.n, c.k, c.stages,
                   facts->registers, facts->local_bytes, facts->shared_bytes);
   }
   return 0;

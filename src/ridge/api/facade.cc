@@ -142,11 +142,11 @@ Status add_lines(const SweepRequest& request, DType dtype, const std::vector<Mac
   const auto loaded = load_program(request.program, dtype);
   if (!loaded) return loaded.error();
   out.program_text = loaded->program.text;
-  std::vector<std::optional<Split>> cuts(request.splits.begin(), request.splits.end());
-  if (cuts.empty()) cuts.resize(1);
-  const double lines = static_cast<double>(machines.size() * request.dtypes.size() * cuts.size());
+  std::vector<std::optional<Split>> split_mode(request.splits.begin(), request.splits.end());
+  if (split_mode.empty()) split_mode.resize(1);
+  const double lines = static_cast<double>(machines.size() * request.dtypes.size() * split_mode.size());
   for (const Machine& machine : machines)
-    for (const std::optional<Split>& cut : cuts) {
+    for (const std::optional<Split>& cut : split_mode) {
       const double before = static_cast<double>(out.lines.size());
       auto line = sweep_line(loaded->program, machine, out.ranges, cut, [&](double share) {
         if (done) done((before + share) / lines);

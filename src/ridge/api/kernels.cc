@@ -21,18 +21,18 @@ Result<std::vector<MenuEntry>> kernel_menu(const std::string& name) {
                      near.empty() ? "`ridge kernels` lists them" : fmt::format("did you mean {}?", near));
 }
 
-Result<KernelCode> kernel_code(const std::string& name, ops::cuda::RowText what, DType in) {
+Result<KernelCode> kernel_code(const std::string& name, ops::cuda::CodeText what, DType in) {
   auto found = kernel_menu(name);
   if (!found) return found.error();
-  const auto own = std::find_if(found->begin(), found->end(), [&](const MenuEntry& e) { return e.name == name; });
-  if (own == found->end() && found->size() > 1)
+  const auto exact = std::find_if(found->begin(), found->end(), [&](const MenuEntry& e) { return e.name == name; });
+  if (exact == found->end() && found->size() > 1)
     return usage_error(
         fmt::format("expected one kernel's whole name, found '{}', which {} names hold", name, found->size()),
         fmt::format("`ridge kernels {}` lists them", name));
-  const MenuEntry& entry = own == found->end() ? found->front() : *own;
-  auto text = ops::cuda::row_text(entry.row, in, what, ops::cuda::toolkit_folders());
+  const MenuEntry& entry = exact == found->end() ? found->front() : *exact;
+  auto text = ops::cuda::code_text(entry.config, in, what, ops::cuda::toolkit_folders());
   if (!text) return text.error();
-  return KernelCode{entry, std::string(ridge::name(in)), what == ops::cuda::RowText::sass ? "sass" : "ptx",
+  return KernelCode{entry, std::string(ridge::name(in)), what == ops::cuda::CodeText::sass ? "sass" : "ptx",
                     *std::move(text)};
 }
 

@@ -54,14 +54,14 @@ MatmulPlan::Path MatmulPlan::path() const {
   switch (parts_->plan.path) {
     case ops::cuda::MatmulPlan::Path::nothing: return Path::nothing;
     case ops::cuda::MatmulPlan::Path::tiles: return Path::tiles;
-    case ops::cuda::MatmulPlan::Path::dots: return Path::dots;
+    case ops::cuda::MatmulPlan::Path::gemv: return Path::gemv;
     case ops::cuda::MatmulPlan::Path::plain: break;
   }
   return Path::plain;
 }
 std::int64_t MatmulPlan::workspace_bytes() const { return static_cast<std::int64_t>(parts_->plan.workspace_bytes); }
 std::string MatmulPlan::kernel() const { return path() == Path::nothing ? "" : plan_name(parts_->plan); }
-int MatmulPlan::splits() const { return parts_->plan.pieces; }
+int MatmulPlan::splits() const { return parts_->plan.splits; }
 std::int64_t MatmulPlan::tiles() const { return parts_->plan.tiles; }
 double MatmulPlan::predicted_seconds() const { return parts_->plan.predicted_s; }
 

@@ -93,11 +93,11 @@ std::vector<int> affinity() {
     cpu_set_t* set = CPU_ALLOC(size);
     if (set == nullptr) break;
     const std::size_t bytes = CPU_ALLOC_SIZE(size);
-    const bool told = sched_getaffinity(0, bytes, set) == 0;
-    for (int i = 0; told && i < size; ++i)
+    const bool is_known = sched_getaffinity(0, bytes, set) == 0;
+    for (int i = 0; is_known && i < size; ++i)
       if (CPU_ISSET_S(i, bytes, set)) cpus.push_back(i);
     CPU_FREE(set);
-    if (told) break;
+    if (is_known) break;
   }
   return cpus;
 }

@@ -25,7 +25,7 @@ struct Bench {
   int rounds = 0;  // 0: as many as the contest's own default
   RepeatsOptions repeats;
   std::string svg;
-  Form form;
+  OutputForm form;
 };
 
 int perform_stream(const Bench& asked) {
@@ -140,7 +140,7 @@ void add_bench(CLI::App& app, int& code) {
   verb->add_option("--elements", asked->repeats.elements, "repeats: of the vector (default 2^24; on cuda 2^28)")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 32));
   add_form(*verb, asked->form,
-           "ridge.contest/1, ridge.stream/1, ridge.repeats/1, ridge.device_contest/1 or ridge.device_stream/1");
+           "ridge.contest/1, ridge.stream/2, ridge.repeats/1, ridge.device_contest/2 or ridge.device_stream/1");
   verb->add_option("--svg", asked->svg, "repeats: draw time, FLOP/s and bytes/s into this file")->type_name("FILE");
   verb->callback([asked, &code] { code = perform(*asked); });
 }

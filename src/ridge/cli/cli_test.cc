@@ -84,7 +84,7 @@ TEST_F(CliTest, PlansWithoutADevice) {
       ridge({"explain", matmul, "--on", "h200", "--plan", "--json", "-d", "B=512", "-d", "D=512", "-d", "F=512"});
   ASSERT_EQ(plan.code, 0) << plan.err;
   for (const char* key : {"\"predicted_s\"", "\"kernel\"", "\"tile\"", "\"stages\"", "\"split\"", "\"waves\"",
-                          "\"traffic_bytes\"", "\"losers\"", "\"why\""})
+                          "\"traffic_bytes\"", "\"candidates\"", "\"why\""})
     EXPECT_NE(plan.out.find(key), std::string::npos) << key;
   const std::string layer =
       "x: bf16[N, D]  up: bf16[F, D]  gate: bf16[F, D]\nu[N, F] = x * up\ng[N, F] = x * gate\ny: bf16[N, F] = u * "

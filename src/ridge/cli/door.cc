@@ -74,7 +74,7 @@ void set_signals() {
     if (std::signal(signal, on_signal) == SIG_IGN) std::signal(signal, SIG_IGN);  // nohup, or a shell's background job
 }
 
-void add_form(CLI::App& verb, Form& form, const std::string& schema) {
+void add_form(CLI::App& verb, OutputForm& form, const std::string& schema) {
   auto* json = verb.add_flag("--json", form.json, fmt::format("Print JSON ({}) instead of text", schema));
   auto* csv = verb.add_flag("--csv", form.csv, "Print CSV: bare numbers, SI units")->excludes(json);
   verb.add_flag("--md", form.md, "Print Markdown")->excludes(json)->excludes(csv);
@@ -100,13 +100,13 @@ int deliver(const Report& report, const Output& output) {
   return code;
 }
 
-int print(const Form& form, const std::string& text, const std::string& json, const std::string& list) {
+int print(const OutputForm& form, const std::string& text, const std::string& json, const std::string& list) {
   if (!form.csv && !form.md) return print(form.json ? json : text);
   const Cells cells = rows_of(json, list);
   return print(cells, number_columns(cells), form);
 }
 
-int print(const Cells& cells, const std::vector<bool>& right, const Form& form) {
+int print(const Cells& cells, const std::vector<bool>& right, const OutputForm& form) {
   return print(form.csv  ? csv_table(cells)
                : form.md ? markdown_table(cells, right)
                          : text_table(cells, right, style().color));

@@ -29,21 +29,21 @@ void end_progress();
 void set_signals();
 
 // In which form a result is printed: text, or the one that was asked for.
-struct Form {
+struct OutputForm {
   bool json = false, csv = false, md = false;
 };
-void add_form(CLI::App& verb, Form& form, const std::string& schema = "ridge.report/1");
+void add_form(CLI::App& verb, OutputForm& form, const std::string& schema = "ridge.report/2");
 // CSV and Markdown hold what stands in the array `list` of the JSON (report/table.h: rows_of).
-int print(const Form& form, const std::string& text, const std::string& json, const std::string& list);
+int print(const OutputForm& form, const std::string& text, const std::string& json, const std::string& list);
 
 // Prints the report in the form asked for and writes the picture and the page.
-struct Output : Form {
+struct Output : OutputForm {
   std::string svg, html;
 };
 void add_output(CLI::App& verb, Output& output);
 int deliver(const Report& report, const Output& output);
 // A table in the form asked for; JSON is the caller's.
-int print(const Cells& cells, const std::vector<bool>& right, const Form& form);
+int print(const Cells& cells, const std::vector<bool>& right, const OutputForm& form);
 
 void add_request(CLI::App& verb, Spelled& spelled, bool program_required);
 

@@ -7,12 +7,12 @@
 namespace ridge::cli {
 namespace {
 
-using ops::cuda::RowText;
+using ops::cuda::CodeText;
 
 struct Kernels {
   std::string name, dtype;
   bool sass = false, ptx = false;
-  Form form;
+  OutputForm form;
 };
 
 int print_code(const Kernels& asked) {
@@ -28,7 +28,7 @@ int print_code(const Kernels& asked) {
     return fail(
         usage_error(fmt::format("expected bf16 or f16, of which the menu's kernels are made, found '{}'", asked.dtype),
                     "--dtype f16"));
-  const auto code = api::kernel_code(asked.name, asked.sass ? RowText::sass : RowText::ptx, *in);
+  const auto code = api::kernel_code(asked.name, asked.sass ? CodeText::sass : CodeText::ptx, *in);
   if (!code) return fail(code.error());
   return print(asked.form.json ? render_kernel_json(*code) : code->text);
 }
@@ -55,7 +55,7 @@ void add_kernels(CLI::App& app, int& code) {
   verb->add_flag("--ptx", asked->ptx, "Print the PTX that it was made from (likewise)")->excludes(sass);
   verb->add_option("--dtype", asked->dtype, "With --sass or --ptx: of the kernel for bf16 (default) or f16")
       ->type_name("DTYPE");
-  add_form(*verb, asked->form, "ridge.kernels/1");
+  add_form(*verb, asked->form, "ridge.kernels/2");
   verb->callback([asked, &code] { code = perform(*asked); });
 }
 

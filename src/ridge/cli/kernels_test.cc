@@ -62,13 +62,13 @@ TEST_F(KernelCodeTest, PrintsTheListingAndNothingElse) {
   const Outcome text = ridge({"kernels", whole_name, "--sass"}, {.environment = {path}});
   EXPECT_EQ(text.code, 0) << text.err;
   EXPECT_EQ(text.err, "");
-  EXPECT_EQ(text.out.find("Function : " + ops::cuda::row_symbol(whole_row(), DType::bf16) + "\n  NOP ;\n"), 0U)
+  EXPECT_EQ(text.out.find("Function : " + ops::cuda::kernel_symbol(whole_row(), DType::bf16) + "\n  NOP ;\n"), 0U)
       << text.out.substr(0, 200);
   const Outcome json = ridge({"kernels", whole_name, "--sass", "--dtype", "f16", "--json"}, {.environment = {path}});
   EXPECT_EQ(json.code, 0) << json.err;
-  EXPECT_NE(json.out.find("\"schema\": \"ridge.kernels/1\""), std::string::npos);
+  EXPECT_NE(json.out.find("\"schema\": \"ridge.kernels/2\""), std::string::npos);
   EXPECT_NE(json.out.find("\"dtype\": \"f16\""), std::string::npos);
-  EXPECT_NE(json.out.find("\"sass\": \"Function : " + ops::cuda::row_symbol(whole_row(), DType::f16)),
+  EXPECT_NE(json.out.find("\"sass\": \"Function : " + ops::cuda::kernel_symbol(whole_row(), DType::f16)),
             std::string::npos);
   // 90 kB do not fit into a pipe that nobody reads: a reader that left ends it quietly.
   const Outcome left = ridge({"kernels", whole_name, "--sass"}, {.environment = {path}, .closed_pipe = true});

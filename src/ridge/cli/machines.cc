@@ -8,7 +8,7 @@ namespace {
 
 struct Machines {
   std::string name;
-  Form form;
+  OutputForm form;
 };
 
 int perform(const Machines& asked) {
@@ -17,7 +17,7 @@ int perform(const Machines& asked) {
   if (!found) return fail(found.error());
   for (const Error& warning : found->warnings) (void)fail(warning);
   const std::vector<Machine>& all = found->machines;
-  const Form& form = asked.form;
+  const OutputForm& form = asked.form;
   const std::vector<bool> left(7, false), right{false, true, true, true, true, true, false};
   if (asked.name.empty()) return form.json ? print(render_catalog_json(all)) : print(catalog_table(all), right, form);
   if (form.json) return print(render_machine_json(all.front()));

@@ -8,7 +8,7 @@ namespace {
 struct Probe {
   ProbeOptions options;
   std::string on = "cpu";
-  Form form;
+  OutputForm form;
 };
 
 int perform(Probe& asked) {

@@ -15,7 +15,7 @@ struct OnChip {
   MappingOptions options;
   std::string sync = "0";
   Pictures pictures;
-  Form form;
+  OutputForm form;
 };
 
 int perform(const OnChip& asked) {

@@ -15,7 +15,7 @@ struct Systolic {
   std::optional<std::int64_t> m, n, k;
   std::string table;
   Pictures pictures;
-  Form form;
+  OutputForm form;
 };
 
 int perform(Systolic& asked) {
@@ -77,7 +77,7 @@ void add_systolic(CLI::App& simulate, int& code) {
 void add_weights(CLI::App& simulate, int& code) {
   struct Weights {
     Pictures pictures;
-    Form form;
+    OutputForm form;
   };
   auto asked = std::make_shared<Weights>();
   CLI::App* verb = simulate.add_subcommand("weights", "TPU v1's weight path beside the paper's counters");

@@ -11,7 +11,7 @@ namespace {
 struct Pipe {
   PipeRequest request;
   Pictures pictures;
-  Form form;
+  OutputForm form;
 };
 
 int perform(const Pipe& asked) {
@@ -26,7 +26,7 @@ int perform(const Pipe& asked) {
 struct Decode {
   std::string on = "sn40l", sync = "0,1e-7,1e-6,1e-5,1e-4", svg;
   DecodeOptions options;
-  Form form;
+  OutputForm form;
 };
 
 int perform(const Decode& asked) {
@@ -44,7 +44,7 @@ int perform(const Decode& asked) {
 struct Kernel {
   KernelTimelineOptions options;
   Pictures pictures;
-  Form form;
+  OutputForm form;
 };
 
 int perform(const Kernel& asked) {

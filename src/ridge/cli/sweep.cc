@@ -11,7 +11,7 @@ namespace {
 struct Asked {
   SpelledSweep spelled;
   std::vector<std::string> more;
-  Form form;
+  OutputForm form;
   std::string svg;
 };
 

@@ -99,17 +99,18 @@ Result<DeviceFacts> device_facts() {
   return facts;
 }
 
-Result<Memory> Memory::make(std::int64_t bytes, Place place) {
+Result<Memory> Memory::make(std::int64_t bytes, Location location) {
   if (const Status there = require_device(); !there) return there.error();
   void* data = nullptr;
   const std::size_t size = static_cast<std::size_t>(std::max<std::int64_t>(bytes, 256));
-  const cudaError_t e = place == Place::device ? cudaMalloc(&data, size) : cudaMallocHost(&data, size);
-  const auto end = place == Place::device ? [](std::byte* x) { cudaFree(x); } : [](std::byte* x) { cudaFreeHost(x); };
+  const cudaError_t e = location == Location::device ? cudaMalloc(&data, size) : cudaMallocHost(&data, size);
+  const auto end =
+      location == Location::device ? [](std::byte* x) { cudaFree(x); } : [](std::byte* x) { cudaFreeHost(x); };
   if (e == cudaSuccess) return Memory(Handle<std::byte>(static_cast<std::byte*>(data), end), bytes);
   cudaGetLastError();
   const std::string wanted = engineering(static_cast<double>(bytes), "B");
   if (e != cudaErrorMemoryAllocation) return done(e, "allocating memory").error();
-  if (place == Place::host)
+  if (location == Location::host)
     return absent_error("the system refused " + wanted + " of pinned memory",
                         "close other programs, or give smaller dimensions with -d");
   std::size_t free = 0, total = 0;

@@ -52,8 +52,8 @@ template <class T> using Handle = std::unique_ptr<T, void (*)(T*)>;
 
 class Memory {
  public:
-  enum class Place { device, host };  // host: pinned, so that the device's copy engine reaches it
-  static Result<Memory> make(std::int64_t bytes, Place place = Place::device);
+  enum class Location { device, host };  // host: pinned, so that the device's copy engine reaches it
+  static Result<Memory> make(std::int64_t bytes, Location location = Location::device);
   std::byte* data() const { return data_.get(); }  // at a multiple of 256
   std::int64_t bytes() const { return bytes_; }
 

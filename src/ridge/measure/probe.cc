@@ -248,13 +248,13 @@ Machine machine_of(const std::vector<ProbeLine>& lines, const SystemFacts& facts
   machine.memory[0].one_core_bandwidth = memory_of(lines, 1);
   add_cache_levels(machine, lines, facts);
   machine.numbers.erase("clock_hz");  // what the system calls the clock is seldom what the core runs at
-  const auto told = [](Sourced& number) {
+  const auto mark_measured = [](Sourced& number) {
     number.origin = Origin::measured;
     number.note.clear();
   };
   for (MemoryLevel& level : machine.memory)
-    if (level.capacity) told(*level.capacity);
-  for (auto& [key, number] : machine.numbers) told(number);
+    if (level.capacity) mark_measured(*level.capacity);
+  for (auto& [key, number] : machine.numbers) mark_measured(number);
   return machine;
 }
 

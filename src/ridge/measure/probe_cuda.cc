@@ -130,7 +130,7 @@ class DeviceProbe {
   }
 
   Status carrying() {
-    const auto pinned = cuda::Memory::make(carried_bytes, cuda::Memory::Place::host);
+    const auto pinned = cuda::Memory::make(carried_bytes, cuda::Memory::Location::host);
     const auto there = cuda::Memory::make(carried_bytes);
     for (const auto* memory : {&pinned, &there})
       if (!*memory) return memory->error();
@@ -222,7 +222,7 @@ Machine device_machine_of(const std::vector<ProbeLine>& lines, const std::string
   const auto number = [&](std::string_view name, std::string source) {
     return as_measured(line(lines, name), std::move(source));
   };
-  const auto told = [&](std::int64_t bytes) {
+  const auto as_told_by_driver = [&](std::int64_t bytes) {
     return Sourced{.value = static_cast<double>(bytes),
                    .source = "the CUDA driver",
                    .read_on = today(),
@@ -241,10 +241,11 @@ Machine device_machine_of(const std::vector<ProbeLine>& lines, const std::string
   for (const char* other : {"copy", "write"})
     if (line(lines, other).rate.median > line(lines, best).rate.median) best = other;
   machine.memory = {
-      {"hbm", number(best, fmt::format("ridge probe --on cuda, {}", best)), told(memory_bytes)},
-      {"l2", number("L2 read", "ridge probe --on cuda, a quarter of it read again and again"), told(l2_bytes)},
+      {"hbm", number(best, fmt::format("ridge probe --on cuda, {}", best)), as_told_by_driver(memory_bytes)},
+      {"l2", number("L2 read", "ridge probe --on cuda, a quarter of it read again and again"),
+       as_told_by_driver(l2_bytes)},
       {"host", number("host to device", "ridge probe --on cuda, from pinned memory"), std::nullopt}};
-  machine.numbers["cores"] = told(lines.front().cores);
+  machine.numbers["cores"] = as_told_by_driver(lines.front().cores);
   machine.numbers["launch_s"] = number("launch, graph", "ridge probe --on cuda, empty kernels in a graph");
   machine.numbers["launch_s"].note += fmt::format("; {:.3g} s eagerly", line(lines, "launch, eager").rate.median);
   return machine;

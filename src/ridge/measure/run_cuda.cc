@@ -22,7 +22,7 @@ std::int64_t size(const Array& array) { return array.elements * (bits(array.dtyp
 class Carrier {
  public:
   static Result<Carrier> make(const cuda::Queue& queue) {
-    auto pinned = cuda::Memory::make(staged_bytes, cuda::Memory::Place::host);
+    auto pinned = cuda::Memory::make(staged_bytes, cuda::Memory::Location::host);
     if (!pinned) return pinned.error();
     return Carrier(queue, std::move(*pinned));
   }

@@ -25,7 +25,7 @@ constexpr std::size_t finalists = 3;
 std::int64_t padded(std::int64_t bytes) { return (bytes + line - 1) / line * line; }
 
 // An operand of the call, and where its copy lies in a set.
-struct Place {
+struct Operand {
   const void* given;
   DType dtype;
   std::int64_t elements;
@@ -43,7 +43,7 @@ class Tuner {
     add(call.d, p.d, p.m, p.n);
     for (const cuda::EpilogueOperand* x : operands(call.epilogue))
       if (x->data) add(x->data, {x->dtype, x->row_stride, x->col_stride, x->batch_stride}, p.m, p.n);
-    for (Place& x : places_) {
+    for (Operand& x : operands_) {
       x.offset = bytes_ + static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(x.given) % 16);
       bytes_ += padded(16 + x.elements * bits(x.dtype) / 8);
     }
@@ -87,9 +87,10 @@ class Tuner {
   void add(const void* given, const ops::MatrixLayout& x, std::int64_t rows, std::int64_t cols) {
     const std::int64_t elements = reach(call_.problem.batch, x.batch_stride) + reach(rows, x.row_stride) +
                                   reach(cols, x.col_stride) + (rows > 0 && cols > 0 ? 1 : 0);
-    const auto same = std::find_if(places_.begin(), places_.end(), [&](const Place& y) { return y.given == given; });
-    if (same == places_.end())
-      places_.push_back({given, x.dtype, elements});
+    const auto same =
+        std::find_if(operands_.begin(), operands_.end(), [&](const Operand& y) { return y.given == given; });
+    if (same == operands_.end())
+      operands_.push_back({given, x.dtype, elements});
     else
       same->elements = std::max(same->elements, elements);
   }
@@ -123,16 +124,16 @@ class Tuner {
 
   Status fill() const {
     for (std::int64_t set = 0; set < sets_; ++set)
-      for (std::size_t i = 0; i < places_.size(); ++i)
-        if (const Status filled = queue_->fill_normal(at(set, places_[i].given), places_[i].dtype, places_[i].elements,
-                                                      static_cast<std::uint32_t>(i));
+      for (std::size_t i = 0; i < operands_.size(); ++i)
+        if (const Status filled = queue_->fill_normal(at(set, operands_[i].given), operands_[i].dtype,
+                                                      operands_[i].elements, static_cast<std::uint32_t>(i));
             !filled)
           return filled;
     return queue_->wait();
   }
 
   std::byte* at(std::int64_t set, const void* given) const {
-    for (const Place& x : places_)
+    for (const Operand& x : operands_)
       if (x.given == given) return memory_[0].data() + set * bytes_ + x.offset;
     return nullptr;
   }
@@ -163,15 +164,15 @@ class Tuner {
   }
 
   const cuda::MatmulCall& call_;
-  std::vector<Place> places_ = {};
+  std::vector<Operand> operands_ = {};
   std::int64_t bytes_ = 0, sets_ = 1, launches_ = 1;  // bytes of a set
   std::optional<cuda::Queue> queue_ = {};
   std::vector<cuda::Memory> memory_ = {};
   cuda::Workspace workspace_ = {};
 };
 
-Tuned told(const cuda::TunedChoice& choice, const cuda::MatmulPlan& model, bool now) {
-  return {plan_name(choice.plan), choice.plan.pieces,
+Tuned tuned_of(const cuda::TunedChoice& choice, const cuda::MatmulPlan& model, bool now) {
+  return {plan_name(choice.plan), choice.plan.splits,
           choice.seconds,         choice.model_seconds,
           choice.candidates,      now,
           choice.plan == model,   ""};
@@ -202,13 +203,13 @@ Result<ChosenPlan> choose_plan(const cuda::MatmulCall& call, std::size_t workspa
   const int multiprocessors = kept.place().multiprocessors;
   const cuda::MatmulPlan model = cuda::choose(call, workspace_bytes, multiprocessors);
   using Path = cuda::MatmulPlan::Path;
-  if (model.path != Path::tiles && model.path != Path::dots) return ChosenPlan{model};  // there is no choice
+  if (model.path != Path::tiles && model.path != Path::gemv) return ChosenPlan{model};  // there is no choice
   const auto found = options.stored ? kept.find(call, workspace_bytes) : cuda::TunedChoices::Found{};
   if (found.choice && found.choice->candidates >= options.candidates)
-    return ChosenPlan{found.choice->plan, told(*found.choice, model, false)};
+    return ChosenPlan{found.choice->plan, tuned_of(*found.choice, model, false)};
   if (options.candidates <= 0) {
     if (found.ignored.empty()) return ChosenPlan{model};
-    Tuned tuned = told({model}, model, false);
+    Tuned tuned = tuned_of({model}, model, false);
     tuned.remark = found.ignored;
     return ChosenPlan{model, tuned};
   }
@@ -216,7 +217,7 @@ Result<ChosenPlan> choose_plan(const cuda::MatmulCall& call, std::size_t workspa
   plans.resize(std::min(plans.size(), static_cast<std::size_t>(options.candidates)));
   const auto choice = tuned_choice(plans, options.candidates, measure);
   if (!choice) return choice.error();
-  ChosenPlan out{choice->plan, told(*choice, model, true)};
+  ChosenPlan out{choice->plan, tuned_of(*choice, model, true)};
   out.tuned->remark = found.ignored;
   if (!kept.keep(call, *choice))
     out.tuned->remark =

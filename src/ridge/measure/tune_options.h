@@ -13,7 +13,7 @@ struct TuneOptions {
 // How a product's plan was found, where it is not simply the model's.
 struct Tuned {
   std::string kernel;                     // of the menu: "sm90_128x192x64_pingpong"
-  int pieces = 1;                         // of k
+  int splits = 1;                         // of k
   double seconds = 0, model_seconds = 0;  // of the plan that runs, and of the model's choice; 0: nothing is known
   int candidates = 0;                     // that took part
   bool now = false;                       // measured in this run; else earlier

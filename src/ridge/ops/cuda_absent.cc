@@ -28,11 +28,11 @@ std::optional<std::string> launch(const GatedGradient&, const Workspace&, CUstre
 std::optional<std::string> launch(const InputGradient&, const InputGradientPlan&, CUstream_st*) {
   return absent().message;
 }
-std::optional<RowFacts> row_facts(int, DType) { return std::nullopt; }
+std::optional<ConfigFacts> config_facts(int, DType) { return std::nullopt; }
 
 DeviceAnswers ask_device() { return {}; }
 Result<DeviceFacts> device_facts() { return absent(); }
-Result<Memory> Memory::make(std::int64_t, Place) { return absent(); }
+Result<Memory> Memory::make(std::int64_t, Location) { return absent(); }
 Result<Queue> Queue::make() { return absent(); }
 Status Queue::copy(void*, const void*, std::int64_t) const { return absent(); }
 Status Queue::set(void*, int, std::int64_t) const { return absent(); }
@@ -62,10 +62,10 @@ std::optional<std::string> read_all(const Streamed&, int, CUstream_st*) { return
 std::optional<std::string> write_all(const Streamed&, int, CUstream_st*) { return absent().message; }
 std::optional<std::string> copy_all(const Streamed&, int, CUstream_st*) { return absent().message; }
 std::optional<std::string> multiply_add(int, int, CUstream_st*) { return absent().message; }
-std::optional<std::string> judge_samples(const JudgedProduct&, const void*, Verdict*, CUstream_st*) {
+std::optional<std::string> judge_samples(const JudgedProduct&, const void*, Comparison*, CUstream_st*) {
   return absent().message;
 }
-std::optional<std::string> judge_all(const JudgedProduct&, const void*, const void*, Verdict*, CUstream_st*) {
+std::optional<std::string> judge_all(const JudgedProduct&, const void*, const void*, Comparison*, CUstream_st*) {
   return absent().message;
 }
 std::optional<std::string> nothing(CUstream_st*) { return absent().message; }

@@ -27,9 +27,9 @@ struct DeviceNumbers {
   std::size_t workspace_bytes = 0;
 };
 
-// How a kernel's blocks share k: "gathered", which means that "the pieces of k wait for each other". Empty: they do
-// not.
-struct KCut {
+// How a kernel's blocks share k: "cooperative_split_k", which means that "the pieces of k wait for each other". Empty:
+// they do not.
+struct SplitText {
   std::string_view word = {}, meaning = {};
 };
 
@@ -37,15 +37,15 @@ struct TilePlan {
   std::string kernel;  // "sm90_128x192x64_pingpong", "sm90_plain", "chain", "2 matmuls + chain"; cuBLASLt: "cublaslt"
   std::optional<int> tile_m = {}, tile_n = {}, tile_k = {}, stages = {}, split = {};
   std::optional<std::int64_t> waves = {};
-  KCut cut = {};  // of k over blocks
+  SplitText split_text = {};  // of k over blocks
 };
 
-struct Loser {
+struct Candidate {
   TilePlan plan = {};
   double predicted_s = 0;
   std::string why;  // "3 waves where 2 do", …: its greatest disadvantage
 };
-inline constexpr std::size_t most_losers = 4;
+inline constexpr std::size_t most_candidates = 4;
 
 struct Spread {  // measured over predicted time: the 5th percentile, the middle and the 95th
   double low = 1, middle = 1, high = 1;
@@ -59,7 +59,7 @@ struct Forecast {
   std::optional<Spread> of_cublaslt = {};  // where the same time also predicts that library's kernel
   // Asked of the L2, or of memory where there is no reuse; and what of it is asked of memory.
   std::int64_t traffic_bytes = 0, memory_bytes = 0;
-  std::vector<Loser> losers = {};  // the next best, best first
+  std::vector<Candidate> candidates = {};  // the next best, best first
 };
 
 // Of a kernel that moves bytes and spends instructions, each of a lane, whichever takes longer.

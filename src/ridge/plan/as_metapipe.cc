@@ -146,13 +146,15 @@ class Mapper {
     const double peak = static_cast<double>(fabric_.pcus) * fabric_.pcu_flops_per_second;
     const double memory = fabric_.memory_bytes_per_second;
     for (const int s : pass.statements) {
-      const double own = weights_of(s, mapped.rows, dims), compute = flops_[static_cast<std::size_t>(s)] / peak;
-      const bool stay = own <= static_cast<double>(fabric_.pmus * fabric_.pmu_bytes);
-      const double bytes =
-          op_bytes_[static_cast<std::size_t>(s)] + (stay ? 0 : own * static_cast<double>(mapped.tiles - 1));
+      const double weight_bytes_of_op = weights_of(s, mapped.rows, dims),
+                   compute = flops_[static_cast<std::size_t>(s)] / peak;
+      const bool stay = weight_bytes_of_op <= static_cast<double>(fabric_.pmus * fabric_.pmu_bytes);
+      const double bytes = op_bytes_[static_cast<std::size_t>(s)] +
+                           (stay ? 0 : weight_bytes_of_op * static_cast<double>(mapped.tiles - 1));
       const bool first = stay && mapped.tiles > 1;  // all of them before the first tile
       kernels_bytes_ += bytes;
-      kernels_ += first ? own / memory + std::max(compute, (bytes - own) / memory) : std::max(compute, bytes / memory);
+      kernels_ += first ? weight_bytes_of_op / memory + std::max(compute, (bytes - weight_bytes_of_op) / memory)
+                        : std::max(compute, bytes / memory);
     }
     fused_bytes_ += mapped.bytes();
     const double pipe = static_cast<double>(mapped.run.cycles) / 1e9;

@@ -128,7 +128,7 @@ class Fuser {
 
   std::optional<std::string> products_fault(const std::vector<int>& set, const std::vector<int>& products) const {
     if (set.size() == 1) return std::nullopt;
-    if (!options_.endings) return "the library's products end in no chain";
+    if (!options_.epilogues) return "the library's products end in no chain";
     if (products.size() > 2) return "a kernel has at most two products";
     for (const int p : products) {
       const auto& c = std::get<Contraction>(statement(p).op);
@@ -145,18 +145,18 @@ class Fuser {
           if (!regrouped(shapes_[at(t)], *groups))
             return fmt::format("{}{} does not lie as the rows and columns of the product do", name_of(t),
                                text(shapes_[at(t)]));
-    return options_.target == Target::cuda ? ending_fault(set) : std::nullopt;
+    return options_.target == Target::cuda ? epilogue_fault(set) : std::nullopt;
   }
 
   // What stands against these statements as one of the device's kernels that end products.
-  std::optional<std::string> ending_fault(const std::vector<int>& set) const {
+  std::optional<std::string> epilogue_fault(const std::vector<int>& set) const {
     for (const int s : set)
       if (const auto* e = std::get_if<Expression>(&statement(s).op))
         for (const Node& node : e->nodes)
           if (node.kind == Node::Kind::index) return "no product of the device ends in index(…)";
     const ops::FusedMatmul fused = fused_product(program_, shapes_, group(set));
     const std::optional<std::string> refusal = ops::cuda::refuse(fused);
-    return refusal ? refusal : ops::slow_ending(fused);
+    return refusal ? refusal : ops::slow_epilogue(fused);
   }
 
   std::optional<std::string> rows_fault(const std::vector<int>& set, const std::vector<int>& products,

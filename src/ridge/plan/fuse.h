@@ -23,7 +23,7 @@ struct FuseOptions {
   Target target = Target::cpu;
   bool fuse = true;              // false: one kernel a statement
   std::vector<int> stored = {};  // tensors that are wanted in memory whoever reads them
-  bool endings = true;           // false: a device's products are another library's and end in nothing
+  bool epilogues = true;         // false: a device's products are another library's and end in nothing
   bool generate = true;          // on a CUDA device, kernels may be made for the program (there is a compiler)
 };
 

@@ -174,7 +174,7 @@ TEST(Fuse, LeavesApartWhatIsFasterThatWay) {
     return fused(text, options, dims).seams().at(0);
   };
   const std::string product = "x: bf16[N, D]  w: bf16[F, D]  b: f32[F]\nu[N, F] = x * w\n";
-  EXPECT_EQ(seam(product + "y: bf16[N, F] = gelu(u + b)", {.target = Target::cuda, .endings = false}),
+  EXPECT_EQ(seam(product + "y: bf16[N, F] = gelu(u + b)", {.target = Target::cuda, .epilogues = false}),
             "u | y: the library's products end in no chain");
   const auto ended = [&](const char* operand, std::int64_t n, std::int64_t d, std::int64_t f) {
     const Fused x = fused(

@@ -70,7 +70,7 @@ Result<KernelTimeline> kernel_timeline(const KernelTimelineOptions& options) {
   out.k = options.k;
   out.tiles = options.tiles;
   out.stages = (options.k + found->k - 1) / found->k;
-  out.timeline = ops::matmul_timeline(found->row, static_cast<int>(options.tiles), static_cast<int>(out.stages));
+  out.timeline = ops::matmul_timeline(found->config, static_cast<int>(options.tiles), static_cast<int>(out.stages));
   out.cycles = out.timeline.end();
   out.clock_hz = out.timeline.ticks_per_second;
   const Spans loads = spans_of(out.timeline, {{0, Phase::load}}), works = spans_of(out.timeline, {{1, Phase::compute}}),

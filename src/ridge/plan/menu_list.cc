@@ -8,10 +8,10 @@ namespace ridge {
 
 std::vector<MenuEntry> menu_list() {
   std::vector<MenuEntry> out;
-  for (int row = 0; row < static_cast<int>(ops::sm90_menu.size()); ++row) {
-    const ops::MatmulConfig& c = ops::sm90_menu[static_cast<std::size_t>(row)];
-    out.push_back({.name = menu_name(row),
-                   .row = row,
+  for (int config = 0; config < static_cast<int>(ops::sm90_menu.size()); ++config) {
+    const ops::MatmulConfig& c = ops::sm90_menu[static_cast<std::size_t>(config)];
+    out.push_back({.name = menu_name(config),
+                   .config = config,
                    .m = c.m,
                    .n = c.n,
                    .k = c.k,
@@ -22,12 +22,12 @@ std::vector<MenuEntry> menu_list() {
                    .registers = {},
                    .shared_bytes = {}});
   }
-  for (const CsvLine& line : read_csv(compiled_menu())) {  // type,row,registers,shared_bytes,…
+  for (const CsvLine& line : read_csv(compiled_menu())) {  // type,config,registers,shared_bytes,…
     if (line.cells.size() < 4 || line.cells[0].text != "bf16") continue;
-    const auto row = static_cast<std::size_t>(std::strtoul(line.cells[1].text.c_str(), nullptr, 10));
-    if (row >= out.size()) continue;
-    out[row].registers = std::atoi(line.cells[2].text.c_str());
-    out[row].shared_bytes = std::atoi(line.cells[3].text.c_str());
+    const auto config = static_cast<std::size_t>(std::strtoul(line.cells[1].text.c_str(), nullptr, 10));
+    if (config >= out.size()) continue;
+    out[config].registers = std::atoi(line.cells[2].text.c_str());
+    out[config].shared_bytes = std::atoi(line.cells[3].text.c_str());
   }
   return out;
 }

@@ -1,4 +1,4 @@
-// The CUDA product's menu as a list to look at: each row's name, tile and roles, and what nvcc made of it.
+// The CUDA product's menu as a list to look at: each config's name, tile and roles, and what nvcc made of it.
 #pragma once
 
 #include <optional>
@@ -11,14 +11,14 @@
 namespace ridge {
 
 struct MenuEntry {
-  std::string name;                                          // "sm90_128x192x64_pingpong"; "_mk": A lies along m
-  int row = 0, m = 0, n = 0, k = 0, stages = 0, groups = 0;  // groups of 128 threads that multiply
-  std::string roles;                                         // "pingpong", "cooperative", "single", "swapped"
-  std::string layouts;                                       // "kk": A and B lie along k; "kn", "mk", "mn"
-  std::optional<int> registers, shared_bytes;                // a thread at launch; a block; bf16, by the golden file
+  std::string name;                                             // "sm90_128x192x64_pingpong"; "_mk": A lies along m
+  int config = 0, m = 0, n = 0, k = 0, stages = 0, groups = 0;  // groups of 128 threads that multiply
+  std::string roles;                                            // "pingpong", "cooperative", "single", "swapped"
+  std::string layouts;                                          // "kk": A and B lie along k; "kn", "mk", "mn"
+  std::optional<int> registers, shared_bytes;                   // a thread at launch; a block; bf16, by the golden file
 };
 
-// A row's kernel as text.
+// A config's kernel as text.
 struct KernelCode {
   MenuEntry entry;
   std::string dtype, kind;  // "bf16"; "sass", "ptx"
@@ -26,7 +26,7 @@ struct KernelCode {
 };
 
 using ops::menu_name;
-using ops::cuda::k_cut, ops::cuda::plan_name;
+using ops::cuda::split_text, ops::cuda::plan_name;
 
 std::vector<MenuEntry> menu_list();
 

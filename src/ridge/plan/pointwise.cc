@@ -59,9 +59,9 @@ class Registers {
   int count_ = 0;
 };
 
-class Chain {
+class ChainLowering {
  public:
-  Chain(const std::vector<Node>& nodes, const std::vector<std::size_t>& members, const ChainLeaves& leaves)
+  ChainLowering(const std::vector<Node>& nodes, const std::vector<std::size_t>& members, const ChainLeaves& leaves)
       : nodes_(nodes), leaves_(leaves), registers_(nodes, members) {
     for (const SizedAxis& axis : leaves.space) out_.program.extents.push_back(axis.extent);
     for (const View& view : leaves.first) (void)slot(view);
@@ -200,7 +200,7 @@ bool fits_device(const Pointwise& chain) {
 
 LoweredChain lower_chain(const std::vector<Node>& nodes, const std::vector<std::size_t>& members,
                          const std::vector<ChainResult>& results, const ChainLeaves& leaves) {
-  return Chain(nodes, members, leaves).lower(members, results);
+  return ChainLowering(nodes, members, leaves).lower(members, results);
 }
 
 void lower_pointwise(Lowering& to, int group) {

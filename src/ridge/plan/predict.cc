@@ -31,7 +31,7 @@ void add_kernel(OpPlan& op, ops::Forecast kernel, Library library) {
     op.plan = {.kernel = "cublaslt"};
   } else if (kernel.leads) {
     op.plan = std::move(kernel.plan);
-    op.losers = std::move(kernel.losers);
+    op.candidates = std::move(kernel.candidates);
   } else if (op.plan.kernel.empty()) {
     op.plan = std::move(kernel.plan);
   }
@@ -139,9 +139,10 @@ Result<PlannedProgram> predict(const Program& program, const Explanation& explan
         "ridge explain PROGRAM --on h200 --plan");
   if (cpu && request.library != Library::ridge)
     return usage_error("expected --library cublaslt with --on h200, found --on cpu");
-  const auto lowered = plan(
-      program, explanation.dims,
-      {.target = cpu ? Target::cpu : Target::cuda, .fuse = request.fuse, .endings = request.library == Library::ridge});
+  const auto lowered = plan(program, explanation.dims,
+                            {.target = cpu ? Target::cpu : Target::cuda,
+                             .fuse = request.fuse,
+                             .epilogues = request.library == Library::ridge});
   if (!lowered) return lowered.error();
   PlannedProgram out{lowered->fusion, std::vector<OpPlan>(lowered->fusion.groups.size()), {}, {}};
   for (const Statement& statement : program.statements) out.results.push_back(statement.result());

@@ -21,7 +21,7 @@ struct Interval {
   double low = 0, expected = 0, high = 0;  // s; on a device nine of ten measured times lay between low and high
 };
 
-using ops::Loser, ops::TilePlan;
+using ops::Candidate, ops::TilePlan;
 
 struct OpPlan {  // of a kernel, or of the few that a statement takes
   Interval predicted_s = {};
@@ -29,8 +29,8 @@ struct OpPlan {  // of a kernel, or of the few that a statement takes
   // Bytes that the plan's kernels ask of the L2, or of memory where there is no reuse; and what remains for memory
   // behind 50 MB of L2, or behind a CPU's caches.
   std::int64_t traffic_bytes = 0, memory_bytes = 0;
-  std::vector<Loser> losers = {};        // the next best, best first
-  std::vector<std::string> copies = {};  // operands reordered or converted first, included in the time
+  std::vector<Candidate> candidates = {};  // the next best, best first
+  std::vector<std::string> copies = {};    // operands reordered or converted first, included in the time
 };
 
 struct PlanRequest {

@@ -6,7 +6,7 @@
 #include <set>
 
 #include "ridge/ops/product/config.h"
-#include "ridge/ops/product/row_fits.h"
+#include "ridge/ops/product/config_fits.h"
 #include "ridge/plan/menu_list.h"
 
 namespace ridge {
@@ -30,31 +30,32 @@ TEST(Predict, NamesTheKernelAndWhatItWasChosenOver) {
   const OpPlan& op = found->at(0);
   EXPECT_EQ(op.plan.kernel.substr(0, 5), "sm90_");
   EXPECT_EQ(op.plan.split, 1);
-  EXPECT_EQ(op.plan.cut.word, "");
+  EXPECT_EQ(op.plan.split_text.word, "");
   const std::int64_t tiles =
       (8192 + *op.plan.tile_m - 1) / *op.plan.tile_m * ((8192 + *op.plan.tile_n - 1) / *op.plan.tile_n);
   EXPECT_EQ(op.plan.waves, (tiles + 131) / 132);
-  ASSERT_EQ(op.losers.size(), 4u);
-  for (const Loser& loser : op.losers) {
-    EXPECT_NE(loser.plan.kernel, op.plan.kernel);
-    EXPECT_FALSE(loser.why.empty());
+  ASSERT_EQ(op.candidates.size(), 4u);
+  for (const Candidate& candidate : op.candidates) {
+    EXPECT_NE(candidate.plan.kernel, op.plan.kernel);
+    EXPECT_FALSE(candidate.why.empty());
   }
-  EXPECT_TRUE(std::is_sorted(op.losers.begin(), op.losers.end(),
-                             [](const Loser& x, const Loser& y) { return x.predicted_s < y.predicted_s; }));
+  EXPECT_TRUE(std::is_sorted(op.candidates.begin(), op.candidates.end(),
+                             [](const Candidate& x, const Candidate& y) { return x.predicted_s < y.predicted_s; }));
 }
 
-TEST(Predict, NoLoserIsSoonerAndOneOfTheWinnersRowSaysWhatDiffers) {
+TEST(Predict, NoCandidateIsSoonerAndOneOfTheWinnersConfigSaysWhatDiffers) {
   int alike = 0;
   for (const auto& [rows, columns, depth] : {std::array{1024, 408, 20160}, {224, 18752, 6312}, {128, 2048, 8192}}) {
     const OpPlan op =
         plans("bf16[B, D] * bf16[F, D] -> bf16[B, F]", {{"B", rows}, {"F", columns}, {"D", depth}})->at(0);
-    for (const Loser& loser : op.losers) {
-      EXPECT_GE(loser.predicted_s, op.predicted_s.expected) << loser.plan.kernel;
-      if (loser.plan.kernel != op.plan.kernel || loser.plan.split != op.plan.split) continue;
+    for (const Candidate& candidate : op.candidates) {
+      EXPECT_GE(candidate.predicted_s, op.predicted_s.expected) << candidate.plan.kernel;
+      if (candidate.plan.kernel != op.plan.kernel || candidate.plan.split != op.plan.split) continue;
       ++alike;
-      EXPECT_TRUE(loser.why == "copies an operand first" || loser.why == "copies no operand" ||
-                  loser.why == "the pieces of k wait for each other" || loser.why == "the last piece of k adds all")
-          << loser.why;
+      EXPECT_TRUE(candidate.why == "copies an operand first" || candidate.why == "copies no operand" ||
+                  candidate.why == "the pieces of k wait for each other" ||
+                  candidate.why == "the last piece of k adds all")
+          << candidate.why;
     }
   }
   EXPECT_GT(alike, 0);
@@ -63,10 +64,12 @@ TEST(Predict, NoLoserIsSoonerAndOneOfTheWinnersRowSaysWhatDiffers) {
 TEST(Predict, SaysHowTheWinnerCutsK) {
   const OpPlan op = plans(product, {{"B", 512}, {"D", 17840}, {"F", 224}})->at(0);
   ASSERT_GT(*op.plan.split, 1);
-  EXPECT_TRUE((op.plan.cut.word == "pieces" && op.plan.cut.meaning == "the last piece of k adds all") ||
-              (op.plan.cut.word == "gathered" && op.plan.cut.meaning == "the pieces of k wait for each other") ||
-              (op.plan.cut.word == "shared" && op.plan.cut.meaning == "the pieces of k are a cluster's blocks"))
-      << op.plan.cut.word;
+  EXPECT_TRUE((op.plan.split_text.word == "split_k" && op.plan.split_text.meaning == "the last piece of k adds all") ||
+              (op.plan.split_text.word == "cooperative_split_k" &&
+               op.plan.split_text.meaning == "the pieces of k wait for each other") ||
+              (op.plan.split_text.word == "cluster_split_k" &&
+               op.plan.split_text.meaning == "the pieces of k are a cluster's blocks"))
+      << op.plan.split_text.word;
 }
 
 TEST(Predict, LiesWithinItsInterval) {
@@ -89,7 +92,7 @@ TEST(Predict, KnowsCublasltByItsTimesAlone) {
   const OpPlan op = plans(product, large, Library::cublaslt)->at(0);
   EXPECT_EQ(op.plan.kernel, "cublaslt");
   EXPECT_FALSE(op.plan.tile_m.has_value());
-  EXPECT_TRUE(op.losers.empty());
+  EXPECT_TRUE(op.candidates.empty());
 }
 
 TEST(Predict, PlansChainsCopiesAndPlainProducts) {
@@ -134,11 +137,11 @@ TEST(Predict, PlansAGatedLayerAsOneKernel) {
   EXPECT_GE(op.memory_bytes, 2 * (n * d + 2 * f * d + n * f + 2 * f));
   EXPECT_LT(op.memory_bytes, op.traffic_bytes);
   EXPECT_GT(op.predicted_s.expected, 4.0 * n * d * f / 989e12);
-  ASSERT_EQ(op.losers.size(), 4u);
-  for (const Loser& loser : op.losers) {
-    EXPECT_NE(loser.plan.kernel, op.plan.kernel);
-    EXPECT_GE(loser.predicted_s, op.predicted_s.expected);
-    EXPECT_FALSE(loser.why.empty());
+  ASSERT_EQ(op.candidates.size(), 4u);
+  for (const Candidate& candidate : op.candidates) {
+    EXPECT_NE(candidate.plan.kernel, op.plan.kernel);
+    EXPECT_GE(candidate.predicted_s, op.predicted_s.expected);
+    EXPECT_FALSE(candidate.why.empty());
   }
 }
 
@@ -153,7 +156,7 @@ TEST(Predict, RefusesOtherMachinesAndOpenDimensions) {
 TEST(MenuList, HasEveryRowWithANameOfItsOwnAndWhatItWasCompiledTo) {
   std::set<std::string> names;
   for (const MenuEntry& entry : menu_list()) {
-    EXPECT_EQ(entry.name, ops::cuda::row_fits.at(names.size()).row) << "matmul_row_fits.h follows the menu";
+    EXPECT_EQ(entry.name, ops::cuda::config_fits.at(names.size()).config) << "config_fits.h follows the menu";
     EXPECT_TRUE(names.insert(entry.name).second) << entry.name;
     ASSERT_TRUE(entry.registers && entry.shared_bytes) << entry.name;
     EXPECT_GE(*entry.registers, 32);

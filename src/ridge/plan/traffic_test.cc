@@ -32,17 +32,18 @@ using tile::Index, tile::Range;
 constexpr Index up(Index a, Index b) { return (a + b - 1) / b; }
 
 // What row `row` of the menu asks for, run on four blocks: how many there are moves no byte, unless they stream.
-template <std::size_t row, class Out> Index asked_by_row(const MatmulProblem& p, const ops::cuda::MatmulPlan& plan) {
-  constexpr MatmulConfig c = sm90_menu[row];
+template <std::size_t index, class Out>
+Index asked_by_config(const MatmulProblem& p, const ops::cuda::MatmulPlan& plan) {
+  constexpr MatmulConfig c = sm90_menu[index];
   using Kernel = ops::Matmul<c, Bf16, Bf16, Out>;
   typename Kernel::Globals g;
   const Index m = c.swap ? p.n : p.m, n = c.swap ? p.m : p.n;
   g.a.rows = m, g.b.rows = n, g.a.cols = g.b.cols = p.k, g.d.rows = m, g.d.cols = n;
   tile::trace::TileSchedule s;
-  s.cut = {c.m, c.n, c.k, c.cluster_m, c.cluster_n, c.splits()}, s.blocks = 4 * c.cluster();
-  if (plan.cuts == tile::Cuts::streamed) s.blocks = plan.blocks;
-  s.sizes = {static_cast<int>(m), static_cast<int>(n), static_cast<int>(p.k), static_cast<int>(p.batch), plan.pieces};
-  s.sizes.cuts = plan.cuts;
+  s.cut = {c.m, c.n, c.k, c.cluster_m, c.cluster_n, c.can_split()}, s.blocks = 4 * c.cluster();
+  if (plan.split_mode == tile::SplitMode::stream_k) s.blocks = plan.blocks;
+  s.sizes = {static_cast<int>(m), static_cast<int>(n), static_cast<int>(p.k), static_cast<int>(p.batch), plan.splits};
+  s.sizes.split_mode = plan.split_mode;
   const tile::trace::Counts x = tile::trace::count<Kernel>(g, s);
   EXPECT_EQ(x.flops, 2 * p.batch * p.m * p.n * p.k);
   return x.load(&g.a).global_bytes + x.load(&g.b).global_bytes + x.store(&g.d).global_bytes + x.partial_written_bytes +
@@ -50,7 +51,7 @@ template <std::size_t row, class Out> Index asked_by_row(const MatmulProblem& p,
 }
 using AskedByRow = Index (*)(const MatmulProblem&, const ops::cuda::MatmulPlan&);
 template <class Out, std::size_t... rows> constexpr auto by_row(std::index_sequence<rows...>) {
-  return std::array<AskedByRow, sizeof...(rows)>{asked_by_row<rows, Out>...};
+  return std::array<AskedByRow, sizeof...(rows)>{asked_by_config<rows, Out>...};
 }
 constexpr auto rows = std::make_index_sequence<sm90_menu.size()>{};
 constexpr auto short_out = by_row<Bf16>(rows), long_out = by_row<float>(rows);
@@ -59,8 +60,8 @@ Index matrices(const ops::MatrixLayout& x, const MatmulProblem& p) { return x.ba
 
 // Tiles of sums that meet in memory.
 Index partial_tiles(const ops::cuda::MatmulPlan& plan, Index tiles, Index stages) {
-  if (plan.cuts == tile::Cuts::shared) return 0;
-  if (plan.cuts != tile::Cuts::streamed) return plan.pieces == 1 ? 0 : plan.pieces * tiles;
+  if (plan.split_mode == tile::SplitMode::cluster_split_k) return 0;
+  if (plan.split_mode != tile::SplitMode::stream_k) return plan.splits == 1 ? 0 : plan.splits * tiles;
   std::vector<Index> runs(static_cast<std::size_t>(tiles));  // that meet a tile
   const Index each = tiles * stages / plan.blocks, more = tiles * stages % plan.blocks;
   for (Index block = 0, at = 0; block < plan.blocks; ++block) {
@@ -81,15 +82,15 @@ Index expected(const MatmulProblem& p, const OpPlan& op) {
   const Index in = bits(p.a.dtype) / 8, out = bits(p.d.dtype) / 8;
   if (plan.path == ops::cuda::MatmulPlan::Path::plain)
     return p.batch * (in * p.k * (p.m * up(p.n, 32) + p.n * up(p.m, 32)) + out * p.m * p.n);
-  if (plan.path == ops::cuda::MatmulPlan::Path::dots)
+  if (plan.path == ops::cuda::MatmulPlan::Path::gemv)
     return p.batch * (in * p.k * (plan.exchanged ? p.n * up(p.m, 2) + p.m : p.m * up(p.n, 2) + p.n) + out * p.m * p.n);
-  EXPECT_EQ(menu_name(plan.row), op.plan.kernel);
-  const MatmulConfig& c = sm90_menu[static_cast<std::size_t>(plan.row)];
+  EXPECT_EQ(menu_name(plan.config), op.plan.kernel);
+  const MatmulConfig& c = sm90_menu[static_cast<std::size_t>(plan.config)];
   // A cluster's tiles lie side by side and are loaded as one.
   const Index high = c.m * c.cluster_m, wide = c.n * c.cluster_n, down = up(p.m, c.swap ? wide : high),
               across = up(p.n, c.swap ? high : wide);
   const Index partial = 2 * 4 * c.m * c.n * partial_tiles(plan, p.batch * down * across * c.cluster(), up(p.k, c.k));
-  const Index text = (out == 2 ? short_out : long_out)[static_cast<std::size_t>(plan.row)](p, plan);
+  const Index text = (out == 2 ? short_out : long_out)[static_cast<std::size_t>(plan.config)](p, plan);
   EXPECT_EQ(text, p.batch * (in * p.k * (p.m * across + p.n * down) + out * p.m * p.n) + partial);
   return text + (plan.copy_a ? 2 * in * p.m * p.k * matrices(p.a, p) : 0) +
          (plan.copy_b ? 2 * in * p.n * p.k * matrices(p.b, p) : 0);

@@ -93,7 +93,7 @@ bool use_isa(Isa isa) {
 bool multiplies_pairs() { return current().pairs.load(std::memory_order_relaxed); }
 void use_pairs(bool pairs) { current().pairs.store(pairs, std::memory_order_relaxed); }
 
-bool asks_far_ahead() { return is_intel(); }
+bool prefetches_far() { return is_intel(); }
 
 Caches caches_under(const std::string& root) {
   Caches found;

@@ -49,7 +49,7 @@ void use_pairs(bool pairs);  // for tests: from now on
 // Whether a loop that computes on what it reads from memory should ask for lines far ahead of its loads: on Intel's
 // cores, of which one was measured (Emerald Rapids: compiled gelu of f32 .54 -> .91 of its roof). AMD's own
 // prefetchers see enough (Zen 3: an affine chain of f32 falls from .98 to .82).
-bool asks_far_ahead();
+bool prefetches_far();
 
 struct Caches {  // bytes
   std::int64_t l1d = 32 << 10, l2 = 512 << 10, l3 = 8 << 20;

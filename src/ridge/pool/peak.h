@@ -25,8 +25,8 @@ struct PeakLoops {
   // to[i] = a[i] xor b[i], past the caches: the traffic of a kernel that reads two arrays and writes one.
   void (*combine)(std::byte* to, const std::byte* a, const std::byte* b, std::size_t bytes);
   // The same with ordinary stores, for arrays that stay in a cache; `to` may be one of the others.
-  void (*copy_near)(std::byte* to, const std::byte* from, std::size_t bytes);
-  void (*combine_near)(std::byte* to, const std::byte* a, const std::byte* b, std::size_t bytes);
+  void (*copy_cached)(std::byte* to, const std::byte* from, std::size_t bytes);
+  void (*combine_cached)(std::byte* to, const std::byte* a, const std::byte* b, std::size_t bytes);
 };
 
 // For the instruction set that the kernels use here. The others are here for tests: the CPU must have them.

@@ -32,8 +32,8 @@ const PeakLoops& avx2_peak_loops() {
                                    .read = read_loop<Avx2>,
                                    .copy = copy_loop<Avx2, true>,
                                    .combine = combine_loop<Avx2, true>,
-                                   .copy_near = copy_loop<Avx2, false>,
-                                   .combine_near = combine_loop<Avx2, false>};
+                                   .copy_cached = copy_loop<Avx2, false>,
+                                   .combine_cached = combine_loop<Avx2, false>};
   return loops;
 }
 

@@ -32,8 +32,8 @@ const PeakLoops& avx512_peak_loops() {
                                    .read = read_loop<Avx512>,
                                    .copy = copy_loop<Avx512, true>,
                                    .combine = combine_loop<Avx512, true>,
-                                   .copy_near = copy_loop<Avx512, false>,
-                                   .combine_near = combine_loop<Avx512, false>};
+                                   .copy_cached = copy_loop<Avx512, false>,
+                                   .combine_cached = combine_loop<Avx512, false>};
   return loops;
 }
 

@@ -46,8 +46,8 @@ const PeakLoops& plain_peak_loops() {
                                    .read = read_loop<Plain>,
                                    .copy = copy_loop<Plain, true>,
                                    .combine = combine_loop<Plain, true>,
-                                   .copy_near = copy_loop<Plain, false>,
-                                   .combine_near = combine_loop<Plain, false>};
+                                   .copy_cached = copy_loop<Plain, false>,
+                                   .combine_cached = combine_loop<Plain, false>};
   return loops;
 }
 

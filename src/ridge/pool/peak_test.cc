@@ -25,10 +25,10 @@ void expect_copies(const PeakLoops& loops) {
   loops.combine(to[0].bytes, from[0].bytes, from[0].bytes, 256);
   EXPECT_EQ(to[0].bytes[255], std::byte{0}) << name(loops.isa);
   EXPECT_EQ(to[0].bytes[256], from[0].bytes[256]) << name(loops.isa);
-  loops.copy_near(to[1].bytes, from[0].bytes, 768);
+  loops.copy_cached(to[1].bytes, from[0].bytes, 768);
   EXPECT_EQ(std::memcmp(to[1].bytes, from[0].bytes, 768), 0) << name(loops.isa);
   EXPECT_EQ(to[1].bytes[768], std::byte{0x5a}) << name(loops.isa);
-  loops.combine_near(to[1].bytes, from[0].bytes, from[0].bytes + 256, 256);
+  loops.combine_cached(to[1].bytes, from[0].bytes, from[0].bytes + 256, 256);
   EXPECT_EQ(to[1].bytes[255], from[0].bytes[255] ^ from[0].bytes[511]) << name(loops.isa);
   EXPECT_EQ(to[1].bytes[256], from[0].bytes[256]) << name(loops.isa);
   loops.read(from[0].bytes, sizeof(Block));

@@ -1,4 +1,4 @@
-// The versioned JSON: keys are fixed by "ridge.report/1", units stand in their names, what is not known is null. An
+// The versioned JSON: keys are fixed by "ridge.report/2", units stand in their names, what is not known is null. An
 // infinite error (a NaN where there should be a number) is the largest double, 1.7976931348623157e308: JSON has no
 // infinity.
 #include <fmt/format.h>
@@ -98,7 +98,7 @@ Json prediction_json(const Prediction& p, const std::vector<std::string>& order)
 
 Json tuned_json(const Tuned& t) {
   const bool known = t.candidates > 0;
-  Json out{{"kernel", t.kernel}, {"split", t.pieces}, {"is_model", t.is_model}};
+  Json out{{"kernel", t.kernel}, {"split", t.splits}, {"is_model", t.is_model}};
   out["tuned_s"] = known ? Json(t.seconds) : Json(nullptr);
   out["model_s"] = known ? Json(t.model_seconds) : Json(nullptr);
   out["candidates"] = t.candidates;
@@ -228,7 +228,7 @@ Json full_machine(const Machine& machine) {
 
 std::string render_json(const Report& report, bool one_line) {
   const Explanation& e = report.explanation;
-  Json out{{"schema", "ridge.report/1"}, {"verb", report.verb}, {"program", ""}};
+  Json out{{"schema", "ridge.report/2"}, {"verb", report.verb}, {"program", ""}};
   out["machine"] = machine_json(e.machine, used_peaks(e));
   out["dims"] = dims_json(e);
   if (e.split) out["split"] = {{"dim", e.split->dim}, {"chips", e.split->chips}};
@@ -256,7 +256,7 @@ std::string render_json(const Report& report, bool one_line) {
   return with_program(dump(out, one_line), e.program_text);
 }
 
-std::string render_json(const Verdict& verdict) {
+std::string render_json(const ClaimVerdict& verdict) {
   Json out{{"schema", "ridge.check/1"}, {"claim", verdict.claim}, {"right", verdict.right}, {"truth", verdict.truth}};
   out["slip"] = verdict.slip.empty() ? Json(nullptr) : Json(verdict.slip);
   return dump(out, false);

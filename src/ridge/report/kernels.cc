@@ -12,8 +12,8 @@ using Json = nlohmann::ordered_json;
 
 std::string or_dash(const std::optional<int>& value) { return value ? std::to_string(*value) : "-"; }
 
-Json row_json(const MenuEntry& e) {
-  Json row{{"name", e.name}, {"row", e.row}, {"target", "sm_90a"}};
+Json entry_json(const MenuEntry& e) {
+  Json row{{"name", e.name}, {"config", e.config}, {"target", "sm_90a"}};
   row["tile"] = {{"m", e.m}, {"n", e.n}, {"k", e.k}};
   row["stages"] = e.stages;
   row["roles"] = e.roles;
@@ -40,16 +40,16 @@ std::string render_kernels_text(const std::vector<MenuEntry>& menu, const TextSt
 }
 
 std::string render_kernels_json(const std::vector<MenuEntry>& menu) {
-  Json out{{"schema", "ridge.kernels/1"}, {"kernels", Json::array()}};
-  for (const MenuEntry& e : menu) out["kernels"].push_back(row_json(e));
+  Json out{{"schema", "ridge.kernels/2"}, {"kernels", Json::array()}};
+  for (const MenuEntry& e : menu) out["kernels"].push_back(entry_json(e));
   return out.dump(2) + "\n";
 }
 
 std::string render_kernel_json(const KernelCode& code) {
-  Json row = row_json(code.entry);
+  Json row = entry_json(code.entry);
   row["dtype"] = code.dtype;
   row[code.kind] = code.text;
-  return Json{{"schema", "ridge.kernels/1"}, {"kernels", Json::array({std::move(row)})}}.dump(2) + "\n";
+  return Json{{"schema", "ridge.kernels/2"}, {"kernels", Json::array({std::move(row)})}}.dump(2) + "\n";
 }
 
 }  // namespace ridge

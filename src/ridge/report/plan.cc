@@ -19,7 +19,7 @@ Json plan_json(const TilePlan& p) {
   out["tile"] = p.tile_m ? Json{{"m", *p.tile_m}, {"n", *p.tile_n}, {"k", *p.tile_k}} : Json(nullptr);
   out["stages"] = or_null(p.stages);
   out["split"] = or_null(p.split);
-  out["cuts"] = p.cut.word.empty() ? Json(nullptr) : Json(p.cut.word);
+  out["split_mode"] = p.split_text.word.empty() ? Json(nullptr) : Json(p.split_text.word);
   out["waves"] = or_null(p.waves);
   return out;
 }
@@ -53,12 +53,12 @@ void add_plan(Json& op, const OpPlan& p) {
   op["plan"] = plan_json(p.plan);
   op["traffic_bytes"] = p.traffic_bytes;
   op["memory_bytes"] = p.memory_bytes;
-  op["losers"] = Json::array();
-  for (const Loser& loser : p.losers) {
-    Json each = plan_json(loser.plan);
-    each["predicted_s"] = loser.predicted_s;
-    each["why"] = loser.why;
-    op["losers"].push_back(std::move(each));
+  op["candidates"] = Json::array();
+  for (const Candidate& candidate : p.candidates) {
+    Json each = plan_json(candidate.plan);
+    each["predicted_s"] = candidate.predicted_s;
+    each["why"] = candidate.why;
+    op["candidates"].push_back(std::move(each));
   }
   if (!p.copies.empty()) op["copies"] = p.copies;
 }
@@ -118,18 +118,19 @@ std::string kernel_name(const Report& report, std::size_t kernel) {
 }
 
 // How each kernel cuts k and what it copies first, and what it was chosen over.
-std::string losers(const Report& report) {
+std::string candidates(const Report& report) {
   std::string out;
   for (std::size_t i = 0; i < report.planned->kernels.size(); ++i) {
     const OpPlan& plan = report.planned->kernels[i];
-    if (!plan.plan.cut.meaning.empty())
-      out += fmt::format("{}, split {}: {}\n", kernel_name(report, i), or_dash(plan.plan.split), plan.plan.cut.meaning);
+    if (!plan.plan.split_text.meaning.empty())
+      out += fmt::format("{}, split {}: {}\n", kernel_name(report, i), or_dash(plan.plan.split),
+                         plan.plan.split_text.meaning);
     for (const std::string& copy : plan.copies) out += fmt::format("{} copies {}\n", kernel_name(report, i), copy);
-    if (plan.losers.empty()) continue;
+    if (plan.candidates.empty()) continue;
     std::vector<std::vector<std::string>> lost;
-    for (const Loser& loser : plan.losers)
-      lost.push_back({fmt::format("  {}, split {}", loser.plan.kernel, or_dash(loser.plan.split)),
-                      engineering(loser.predicted_s, "s"), loser.why});
+    for (const Candidate& candidate : plan.candidates)
+      lost.push_back({fmt::format("  {}, split {}", candidate.plan.kernel, or_dash(candidate.plan.split)),
+                      engineering(candidate.predicted_s, "s"), candidate.why});
     out += fmt::format("{} was chosen over\n{}", kernel_name(report, i), aligned(lost, {false, true, false}));
   }
   return out;
@@ -211,7 +212,7 @@ Cells plan_table(const Report& report) {
 }
 
 std::string plan_text(const Report& report) {
-  return "\n" + aligned(plan_table(report), columns_right) + grouping(report) + losers(report);
+  return "\n" + aligned(plan_table(report), columns_right) + grouping(report) + candidates(report);
 }
 
 std::string plan_markdown(const Report& report) {
@@ -220,7 +221,7 @@ std::string plan_markdown(const Report& report) {
   if (!said.empty()) out += "\n";
   for (std::size_t at = 0; at < said.size(); at = said.find('\n', at) + 1)
     out += "- " + said.substr(at, said.find('\n', at) + 1 - at);
-  const std::string lost = losers(report);
+  const std::string lost = candidates(report);
   return lost.empty() ? out : out + "\n```\n" + lost + "```\n";
 }
 

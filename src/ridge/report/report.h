@@ -39,8 +39,8 @@ std::string render_svg(const Report& report);
 std::string threshold_text(const Threshold& threshold, bool sum = false);
 
 // What a claim came to: one or two lines, and JSON.
-std::string render_text(const Verdict& verdict);
-std::string render_json(const Verdict& verdict);
+std::string render_text(const ClaimVerdict& verdict);
+std::string render_json(const ClaimVerdict& verdict);
 
 // What is known of a machine: peaks, memory, each with its source.
 std::string render_machine_text(const Machine& machine, const TextStyle& style = {});
@@ -50,7 +50,7 @@ std::string render_catalog_json(const std::vector<Machine>& machines);
 
 // The menu of CUDA kernels.
 std::string render_kernels_text(const std::vector<MenuEntry>& menu, const TextStyle& style = {});
-std::string render_kernels_json(const std::vector<MenuEntry>& menu);  // "ridge.kernels/1"
+std::string render_kernels_json(const std::vector<MenuEntry>& menu);  // "ridge.kernels/2"
 std::string render_kernel_json(const KernelCode& code);               // the same, one row, with the text beside it
 
 std::string render_probe_text(const ProbeReport& probe);

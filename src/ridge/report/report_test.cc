@@ -116,7 +116,7 @@ TEST(Report, RendersThePictureAsTheGoldensSay) {
 TEST(Report, OneLineOfJsonIsOneLine) {
   const std::string line = render_json(explained(five, {}), true);
   EXPECT_EQ(std::count(line.begin(), line.end(), '\n'), 1);
-  EXPECT_EQ(nlohmann::json::parse(line)["schema"], "ridge.report/1");
+  EXPECT_EQ(nlohmann::json::parse(line)["schema"], "ridge.report/2");
 }
 
 TEST(Report, BytesThatAreNoUtf8DoNotStopTheJson) {
@@ -244,7 +244,7 @@ void expect_apart(const Picture& picture) {
       EXPECT_GE(label.box.right - label.box.left, text_width(label.text, labels == &picture.dot_labels)) << label.text;
       boxes.emplace_back(label.text, label.box);
     }
-  for (const Box& piece : picture.bandwidth_boxes) boxes.emplace_back(picture.bandwidth_text, piece);
+  for (const Box& split : picture.bandwidth_boxes) boxes.emplace_back(picture.bandwidth_text, split);
   for (std::size_t i = 0; i < boxes.size(); ++i) {
     const auto& [text, box] = boxes[i];
     EXPECT_TRUE(box.left >= picture.plot.left && box.right <= picture.plot.right && box.top >= picture.plot.top &&

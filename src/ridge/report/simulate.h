@@ -1,4 +1,4 @@
-// Simulations rendered: text for eyes, one line of JSON a run ("ridge.report/1", docs/report.schema.json: cycles,
+// Simulations rendered: text for eyes, one line of JSON a run ("ridge.report/2", docs/report.schema.json: cycles,
 // folds, utilization, sram_words), a page of SVG.
 #pragma once
 

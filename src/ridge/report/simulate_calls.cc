@@ -102,7 +102,7 @@ std::string render_text(const DecodeReport& d) {
 
 std::string render_json(const DecodeReport& d) {
   using Json = nlohmann::ordered_json;
-  Json out{{"schema", "ridge.report/1"}, {"verb", "simulate decode"}, {"model", "Llama-3.1-8B"}, {"machine", d.machine},
+  Json out{{"schema", "ridge.report/2"}, {"verb", "simulate decode"}, {"model", "Llama-3.1-8B"}, {"machine", d.machine},
            {"chips", d.chips},           {"context", d.context},      {"bytes", d.bytes},        {"flops", d.flops},
            {"calling", Json::array()},   {"implied", Json::array()}};
   for (const CallingReport& r : d.calling)

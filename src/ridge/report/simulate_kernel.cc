@@ -36,7 +36,7 @@ std::string render_text(const KernelTimeline& k) {
 
 std::string render_json(const KernelTimeline& k) {
   using Json = nlohmann::ordered_json;
-  Json out{{"schema", "ridge.report/1"}, {"verb", "simulate kernel"},
+  Json out{{"schema", "ridge.report/2"}, {"verb", "simulate kernel"},
            {"kernel", k.kernel},         {"k", k.k},
            {"tiles", k.tiles},           {"stages", k.stages},
            {"cycles", k.cycles},         {"clock_hz", k.clock_hz},

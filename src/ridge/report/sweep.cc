@@ -212,7 +212,7 @@ std::string render_csv(const Sweep& sweep) {
 
 std::string render_json(const Sweep& sweep) {
   using Json = nlohmann::ordered_json;
-  Json out{{"schema", "ridge.report/1"}, {"verb", "sweep"}, {"program", sweep.program_text}};
+  Json out{{"schema", "ridge.report/2"}, {"verb", "sweep"}, {"program", sweep.program_text}};
   out["ranges"] = Json::object();
   for (const Range& range : sweep.ranges) out["ranges"][range.dim] = range.values;
   out["lines"] = Json::array();

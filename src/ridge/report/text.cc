@@ -146,7 +146,7 @@ std::string regime_line(const std::string& op, const Regime& r) {
 // "y: tuned earlier: sm90_128x192x64_pingpong, k in 2 pieces, 12.3 us; the model's choice 13.0 us (fastest of 8)"
 std::string tuned_line(const std::string& op, const Tuned& t) {
   std::string out;
-  const std::string kernel = t.kernel + (t.pieces > 1 ? fmt::format(", k in {} pieces", t.pieces) : std::string());
+  const std::string kernel = t.kernel + (t.splits > 1 ? fmt::format(", k in {} pieces", t.splits) : std::string());
   const char* const when = t.now ? "now" : "earlier";
   if (t.candidates > 0 && t.is_model)
     out += fmt::format("{}: tuned {}: none of {} gains 2 % on the model's choice, {}, {}\n", capped(op, 24), when,
@@ -365,7 +365,7 @@ std::string render_machine_text(const Machine& machine, const TextStyle& style) 
   return styled.bold(machine.name) + "  " + machine.title + "\n" + aligned(rows, {false, true, false});
 }
 
-std::string render_text(const Verdict& verdict) {
+std::string render_text(const ClaimVerdict& verdict) {
   std::string out = fmt::format("{}: {}\n  {}\n", verdict.right ? "right" : "wrong", verdict.claim, verdict.truth);
   if (!verdict.slip.empty()) out += "  slip: " + verdict.slip + "\n";
   return out;

@@ -135,9 +135,9 @@ std::string quantity_slip(const Claim& claim, std::string_view name, double trut
   return unit_slip(claim, truth);
 }
 
-Verdict quantity_verdict(const Claim& claim, const Quantity& quantity, double truth, const Prediction& p,
-                         const Bindings& dims) {
-  Verdict verdict;
+ClaimVerdict quantity_verdict(const Claim& claim, const Quantity& quantity, double truth, const Prediction& p,
+                              const Bindings& dims) {
+  ClaimVerdict verdict;
   verdict.truth = fmt::format("{} = {} {}", claim.left, significant(truth, 6), quantity.unit);
   const bool equal = near(claim.number, truth, claim.rounding);
   verdict.right = truth <= claim.number || equal;
@@ -206,15 +206,15 @@ bool agrees(const Claim& claim, const Threshold& t) {
 }
 
 // `of`: the operation or sum that was named; none: all operations.
-Result<Verdict> threshold_verdict(const Explanation& e, const Claim& claim, const std::string& dim,
-                                  const Prediction* of) {
+Result<ClaimVerdict> threshold_verdict(const Explanation& e, const Claim& claim, const std::string& dim,
+                                       const Prediction* of) {
   if (claim.relation == "=")
     return usage_error(fmt::format("expected a relation like '{} > {}', found '='", claim.left, claim.right));
-  Verdict verdict;
+  ClaimVerdict verdict;
   for (const Prediction& p : of ? std::span(of, 1) : std::span(e.ops))
     for (const Threshold& t : p.thresholds) {
       if (t.dim != dim) continue;
-      if (agrees(claim, t)) return Verdict{true, {}, truth_of(t), {}};
+      if (agrees(claim, t)) return ClaimVerdict{true, {}, truth_of(t), {}};
       const std::string slip = threshold_slip(claim, t);
       // The first threshold stands for the truth, unless a later one explains the claim.
       if (verdict.truth.empty() || (verdict.slip.empty() && !slip.empty())) {
@@ -236,11 +236,11 @@ const Prediction* operation(const Explanation& e, const std::string& name) {
   return nullptr;
 }
 
-Result<Verdict> quantity_or_limiter(const Explanation& e, const Claim& claim, const std::string& what,
-                                    const Prediction& p) {
+Result<ClaimVerdict> quantity_or_limiter(const Explanation& e, const Claim& claim, const std::string& what,
+                                         const Prediction& p) {
   if (what == "limiter") {
     if (!p.limiter) return usage_error("the limiter is not known: a dimension has no value, or the machine no peak");
-    return Verdict{claim.right == name(*p.limiter), {}, fmt::format("{} = {}", claim.left, name(*p.limiter)), {}};
+    return ClaimVerdict{claim.right == name(*p.limiter), {}, fmt::format("{} = {}", claim.left, name(*p.limiter)), {}};
   }
   if (std::isnan(claim.number))
     return usage_error(fmt::format("expected a number above 0 for {}, found '{}'", claim.left, claim.right));
@@ -254,7 +254,7 @@ Result<Verdict> quantity_or_limiter(const Explanation& e, const Claim& claim, co
   return usage_error(fmt::format("unknown quantity '{}'", what));
 }
 
-Result<Verdict> judged(const Explanation& e, const Claim& claim) {
+Result<ClaimVerdict> judged(const Explanation& e, const Claim& claim) {
   const std::size_t dot = claim.left.find('.');
   const std::string what = dot == std::string::npos ? claim.left : claim.left.substr(dot + 1);
   const Prediction* p = e.ops.size() == 1 ? &e.ops[0] : &e.total;
@@ -274,7 +274,7 @@ Result<Verdict> judged(const Explanation& e, const Claim& claim) {
 
 }  // namespace
 
-Result<Verdict> check_claim(const Explanation& explanation, const std::string& text) {
+Result<ClaimVerdict> check_claim(const Explanation& explanation, const std::string& text) {
   const auto claim = parse_claim(text);
   if (!claim) return claim.error();
   auto verdict = judged(explanation, *claim);

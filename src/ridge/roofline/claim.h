@@ -13,7 +13,7 @@
 
 namespace ridge {
 
-struct Verdict {
+struct ClaimVerdict {
   bool right = false;
   std::string claim;  // as it was read: "D > 4378"
   std::string truth;  // "D >= 8756: 2*r = 8755.6, where compute takes more time than network"
@@ -24,6 +24,6 @@ struct Verdict {
 // the only operation or the total, or of what stands in front: an operation, total or fused (u.flops, fused.B > 300).
 // Everything else is a dimension.
 // Errors, of kind usage: a claim that cannot be read, or one about something that the report does not know.
-Result<Verdict> check_claim(const Explanation& explanation, const std::string& claim);
+Result<ClaimVerdict> check_claim(const Explanation& explanation, const std::string& claim);
 
 }  // namespace ridge

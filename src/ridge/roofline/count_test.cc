@@ -91,13 +91,13 @@ class LoopNest {
   const Node& node(const Expression& op, int i) const { return op.nodes[static_cast<std::size_t>(i)]; }
 
   // The dimensions of a value by itself.
-  std::map<std::string, std::int64_t> own(const Expression& op, int i) const {
+  std::map<std::string, std::int64_t> dims_of(const Expression& op, int i) const {
     const Node& n = node(op, i);
     std::map<std::string, std::int64_t> all;
     if (n.kind == Node::Kind::tensor)
       for (const Axis& axis : program_.tensors[n.tensor].axes) all[key(axis)] = extent(axis);
     if (n.kind == Node::Kind::index) all[key(n.over[0])] = extent(n.over[0]);
-    for (const int argument : n.arguments) all.merge(own(op, argument));
+    for (const int argument : n.arguments) all.merge(dims_of(op, argument));
     if (n.kind == Node::Kind::along && reduces(n.function))
       for (const Axis& axis : n.over) all.erase(key(axis));
     return all;
@@ -115,7 +115,7 @@ class LoopNest {
       int each = 1;
       if (n.function == Function::rmsnorm) each = 3;
       if (n.function == Function::softmax || n.function == Function::layernorm) each = 5;
-      level(op, n.arguments[0], own(op, n.arguments[0]), each);
+      level(op, n.arguments[0], dims_of(op, n.arguments[0]), each);
     }
   }
 

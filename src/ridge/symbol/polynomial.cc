@@ -89,7 +89,7 @@ std::vector<std::string_view> names(const std::map<Monomial, Rational>& terms) {
 }
 
 // A symbol's place in the printed order: those listed first, the rest by name.
-using Place = std::pair<std::size_t, std::string_view>;
+using RankedSymbol = std::pair<std::size_t, std::string_view>;
 
 struct Ranks {
   std::vector<std::string_view> names;  // sorted
@@ -123,27 +123,27 @@ Ranks ranks(const Polynomial& polynomial, std::span<const std::string> order) {
   return out;
 }
 
-std::vector<Place> places(const Monomial& monomial, Ranks& ranks) {
-  std::vector<Place> all;
+std::vector<RankedSymbol> ranked_symbols(const Monomial& monomial, Ranks& ranks) {
+  std::vector<RankedSymbol> all;
   for (const auto& [symbol, power] : monomial)
-    all.insert(all.end(), static_cast<std::size_t>(power), Place(*ranks.find(symbol), symbol));
+    all.insert(all.end(), static_cast<std::size_t>(power), RankedSymbol(*ranks.find(symbol), symbol));
   std::sort(all.begin(), all.end());
   return all;
 }
 
 // B*D before B*F, and longer products before their own beginnings: B*D, B, 1.
-bool printed_before(const std::vector<Place>& a, const std::vector<Place>& b) {
+bool printed_before(const std::vector<RankedSymbol>& a, const std::vector<RankedSymbol>& b) {
   const auto [x, y] = std::mismatch(a.begin(), a.end(), b.begin(), b.end());
   if (x == a.end() || y == b.end()) return a.size() > b.size();
   return *x < *y;
 }
 
 // Without its sign.
-std::string term_text(const std::vector<Place>& symbols, Rational coefficient) {
+std::string term_text(const std::vector<RankedSymbol>& symbols, Rational coefficient) {
   std::string magnitude = (coefficient.exact() ? Rational(coefficient.num()) : coefficient).text();
   if (magnitude.starts_with('-')) magnitude.erase(0, 1);
   std::string text = magnitude == "1" && !symbols.empty() ? "" : magnitude;
-  for (const Place& symbol : symbols) (text += text.empty() ? "" : "*") += symbol.second;
+  for (const RankedSymbol& symbol : symbols) (text += text.empty() ? "" : "*") += symbol.second;
   return coefficient.den() <= 1 ? text : text + "/" + std::to_string(coefficient.den());
 }
 
@@ -277,9 +277,10 @@ double Polynomial::real(const std::map<std::string, double>& values) const {
 }
 
 std::string Polynomial::text(std::span<const std::string> order) const {
-  std::vector<std::pair<std::vector<Place>, Rational>> sorted;
+  std::vector<std::pair<std::vector<RankedSymbol>, Rational>> sorted;
   Ranks in_order = ranks(*this, order);
-  for (const auto& [monomial, coefficient] : terms_) sorted.emplace_back(places(monomial, in_order), coefficient);
+  for (const auto& [monomial, coefficient] : terms_)
+    sorted.emplace_back(ranked_symbols(monomial, in_order), coefficient);
   std::sort(sorted.begin(), sorted.end(),
             [](const auto& a, const auto& b) { return printed_before(a.first, b.first); });
   std::string text;

@@ -10,7 +10,7 @@
 #pragma once
 
 #include "ridge/tile/roles.h"
-#include "ridge/tile/walk.h"
+#include "ridge/tile/tile_scheduler.h"
 
 #ifdef __CUDACC__  // a loop that is unrolled costs registers here
 #define TILE_ROLLED _Pragma("unroll 1")
@@ -36,14 +36,14 @@ template <int slots> struct Ring {
 // Which loads of a stage: all of them, or first what no earlier kernel writes and then the rest.
 enum class Half { both, constants, rest };
 
-// One thread. `early`: the constants of the first stages are asked for before earlier kernels have ended.
-template <class Kernel, class On> TILE_FN void produce(On& on, Walk walk, bool early) {
+// One thread. `prefetch_constants`: the constants of the first stages are asked for before earlier kernels have ended.
+template <class Kernel, class On> TILE_FN void produce(On& on, TileScheduler scheduler, bool prefetch_constants) {
   constexpr auto config = Kernel::config;
   Ring<config.stages> ring;
   Item item;
-  bool more = walk.next(item);
+  bool more = scheduler.next(item);
   int ahead = 0;  // stages of the first item whose constants are on their way
-  if (early) {
+  if (prefetch_constants) {
     ahead = !more ? 0 : item.last - item.first < config.stages ? item.last - item.first : config.stages;
     TILE_ROLLED
     for (int i = 0; i < ahead; ++i) on.template fill<Half::constants>(item, i, item.first + i);
@@ -56,7 +56,7 @@ template <class Kernel, class On> TILE_FN void produce(On& on, Walk walk, bool e
   } else {
     on.wait_for_earlier_kernels();
   }
-  for (; more; more = walk.next(item), ahead = 0) {
+  for (; more; more = scheduler.next(item), ahead = 0) {
     TILE_ROLLED
     for (int stage = item.first + ahead; stage < item.last; ++stage, ring.advance()) {
       on.wait_empty(ring.slot, ring.phase ^ 1);
@@ -84,22 +84,22 @@ inline constexpr std::uint32_t one_come = 1, one_gone = 1 << 8, one_left = 1 << 
 
 // Of a group's first thread, where pieces run at once. Waiting has an end, for a device that is busy with other things
 // may hold some pieces back until these here make room: who has waited long enough leaves its share to who comes last.
-template <class On> TILE_FN void await_pieces(On& on, const Item& item) {
-  const std::uint32_t pieces = item.pieces, mine = 1u << item.piece, before = on.add_acquire_release(item, one_come);
-  std::uint32_t told = mine;
-  if ((before & count_mask) + 1 == pieces)
-    told |= before / one_left;
-  else if (!on.all_come(item) && (on.add_acquire_release(item, mine * one_left) & count_mask) != pieces)
-    told = 0;
-  on.tell(told);
-  if ((on.add_relaxed(item, one_gone) / one_gone & count_mask) + 1 == pieces) on.clear(item);
+template <class On> TILE_FN void await_splits(On& on, const Item& item) {
+  const std::uint32_t splits = item.splits, mine = 1u << item.split, before = on.add_acquire_release(item, one_come);
+  std::uint32_t granted = mine;
+  if ((before & count_mask) + 1 == splits)
+    granted |= before / one_left;
+  else if (!on.all_arrived(item) && (on.add_acquire_release(item, mine * one_left) & count_mask) != splits)
+    granted = 0;
+  on.grant(granted);
+  if ((on.add_relaxed(item, one_gone) / one_gone & count_mask) + 1 == splits) on.clear(item);
 }
 
 // All pieces of a tile run at once: each waits until the others have come, and then has a share of the tile to store.
 template <class On, class State> TILE_FN bool gather(On& on, const State& acc, const Item& item) {
   on.write_partial(acc, item);
   on.sync_group();
-  if (on.leads()) on.await_pieces(item);
+  if (on.leads()) on.await_splits(item);
   on.sync_group();
   return on.has_share(item);
 }
@@ -114,14 +114,14 @@ template <class Kernel, class On, class State> TILE_FN bool meet(On& on, State& 
       return on.has_share(item);
     }
   }
-  if constexpr (Kernel::config.splits())
-    if (item.pieces > 1) return on.gathers() ? gather(on, acc, item) : combine(on, acc, item);
+  if constexpr (Kernel::config.can_split())
+    if (item.splits > 1) return on.is_cooperative() ? gather(on, acc, item) : combine(on, acc, item);
   return true;
 }
 
 // A group of threads that multiplies: number `id` of the block's consumers. In ping-pong each of two has every other
 // item, and they take turns at the multiplier.
-template <class Kernel, class On> TILE_FN void consume(On& on, Walk walk, int id) {
+template <class Kernel, class On> TILE_FN void consume(On& on, TileScheduler scheduler, int id) {
   constexpr auto config = Kernel::config;
   constexpr bool pingpong = config.roles == Roles::pingpong;
   static_assert(config.stages >= 2, "a ring needs two slots or more: a slot is given back one stage late");
@@ -129,7 +129,7 @@ template <class Kernel, class On> TILE_FN void consume(On& on, Walk walk, int id
   Ring<config.stages> ring;
   Item item;
   if (pingpong && id == 1) on.pass_turn(0);  // consumer 0 serves
-  for (int turn = 0; walk.next(item); ++turn) {
+  for (int turn = 0; scheduler.next(item); ++turn) {
     if (pingpong && turn % 2 != id) {
       ring.skip(item.last - item.first);
       continue;

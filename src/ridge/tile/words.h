@@ -1,5 +1,6 @@
 // What a role may not say, in words: a target's `at` has another type in load, compute and store, and whoever uses a
-// word of another role reads why it is not there. `OnlyLoads<Place>` is a Place with the other roles' words refused.
+// word of another role reads why it is not there. `OnlyLoads<Position>` is a Position with the other roles' words
+// refused.
 #pragma once
 
 #include "ridge/tile/tile.h"
@@ -8,7 +9,7 @@ namespace ridge::tile {
 
 template <class...> inline constexpr bool refused = false;
 
-template <class Place> struct OnlyLoads : Place {
+template <class Position> struct OnlyLoads : Position {
   template <class... X> TILE_FN void mma(X&&...) const {
     static_assert(refused<X...>, "mma: multiplies belong in compute; load only asks for tiles");
   }
@@ -26,7 +27,7 @@ template <class Place> struct OnlyLoads : Place {
   }
 };
 
-template <class Place> struct OnlyMultiplies : Place {
+template <class Position> struct OnlyMultiplies : Position {
   template <class... X> TILE_FN void load(X&&...) const {
     static_assert(refused<X...>, "load: tiles are asked for in load, one stage ahead; compute only multiplies");
   }
@@ -39,7 +40,7 @@ template <class Place> struct OnlyMultiplies : Place {
   }
 };
 
-template <class Place> struct OnlyStores : Place {
+template <class Position> struct OnlyStores : Position {
   template <class... X> TILE_FN void load(X&&...) const {
     static_assert(refused<X...>, "load: tiles are asked for in load; in store there is no stage left to hold them");
   }

@@ -64,17 +64,17 @@ template <std::size_t size> void copy_text(char (&to)[size], std::string_view te
 }
 
 // The product in hand.
-class Bout {
+class Trial {
  public:
-  static Result<std::unique_ptr<Bout>> make(const ContestShape& shape, int threads) {
-    auto bout = std::make_unique<Bout>();
-    const ops::MatmulProblem& p = bout->p_ = shape.problem();
+  static Result<std::unique_ptr<Trial>> make(const ContestShape& shape, int threads) {
+    auto trial = std::make_unique<Trial>();
+    const ops::MatmulProblem& p = trial->p_ = shape.problem();
     const struct {
       DType dtype;
       std::int64_t elements;
       std::optional<ArrayStorage>& storage;
     } matrices[] = {
-        {p.a.dtype, p.m * p.k, bout->a_}, {p.b.dtype, p.k * p.n, bout->b_}, {p.d.dtype, p.m * p.n, bout->d_}};
+        {p.a.dtype, p.m * p.k, trial->a_}, {p.b.dtype, p.k * p.n, trial->b_}, {p.d.dtype, p.m * p.n, trial->d_}};
     for (const auto& [dtype, elements, storage] : matrices) {
       storage = ArrayStorage::make(dtype, elements);
       if (!storage) {
@@ -83,10 +83,10 @@ class Bout {
                            "leave the largest shapes out");
       }
     }
-    fill_normal(bout->a_->array(), seed, 0, threads);
-    fill_normal(bout->b_->array(), seed, 1, threads);
-    poison(bout->d_->array(), threads);  // an element that nobody writes is found
-    return bout;
+    fill_normal(trial->a_->array(), seed, 0, threads);
+    fill_normal(trial->b_->array(), seed, 1, threads);
+    poison(trial->d_->array(), threads);  // an element that nobody writes is found
+    return trial;
   }
 
   bool bind(MatmulLibrary& library) {
@@ -154,7 +154,7 @@ void fail(Answer& answer, const Error& error) {
 
 void Contestant::serve(const std::string& name, int threads, int socket) {
   auto library = load_matmul_library(name, threads);
-  std::unique_ptr<Bout> bout;
+  std::unique_ptr<Trial> trial;
   Request request{};
   while (::read(socket, &request, sizeof request) == static_cast<ssize_t>(sizeof request)) {
     Answer answer;
@@ -163,18 +163,18 @@ void Contestant::serve(const std::string& name, int threads, int socket) {
     } else if (request.verb == Request::Verb::describe) {
       copy_text(answer.text, (*library)->describe());
     } else if (request.verb == Request::Verb::prepare) {
-      bout.reset();  // its memory first
-      auto made = Bout::make({request.op, request.dtype, request.out, request.m, request.n, request.k, request.weights},
-                             threads);
-      if (made) bout = std::move(made).value();
-      if (!bout)
+      trial.reset();  // its memory first
+      auto made = Trial::make(
+          {request.op, request.dtype, request.out, request.m, request.n, request.k, request.weights}, threads);
+      if (made) trial = std::move(made).value();
+      if (!trial)
         fail(answer, made.error());
-      else if ((answer.took_part = bout->bind(**library)))
-        answer.seconds = bout->typical_seconds(threads);
+      else if ((answer.took_part = trial->bind(**library)))
+        answer.seconds = trial->typical_seconds(threads);
     } else if (request.verb == Request::Verb::run) {
-      answer.seconds = bout->seconds(request.calls, threads);
+      answer.seconds = trial->seconds(request.calls, threads);
     } else {
-      answer.max_error = bout->worst_error();
+      answer.max_error = trial->worst_error();
     }
     if (::write(socket, &answer, sizeof answer) != static_cast<ssize_t>(sizeof answer)) break;
   }

@@ -147,11 +147,11 @@ class Session {
   // How many elements are wrong.
   Result<unsigned> judged() {
     std::byte* const theirs = outputs() + d_;
-    auto* const verdicts = reinterpret_cast<cuda::Verdict*>(small());
+    auto* const verdicts = reinterpret_cast<cuda::Comparison*>(small());
     const cuda::JudgedProduct p{
         product_.m,   product_.n, product_.k, product_.a_transposed, product_.b_transposed, product_.dtype,
         product_.out, call_.a,    call_.b};
-    cuda::Verdict found[2];
+    cuda::Comparison found[2];
     const auto steps = [&]() -> Status {
       if (const Status s = queue_.set(outputs(), 0xff, d_); !s) return s;
       if (const Status s = queue_.set(verdicts, 0, sizeof found); !s) return s;

@@ -59,21 +59,23 @@ double exact(const std::string& kernel, double x, double u) {
   return x;
 }
 
-class Bout {
+class Trial {
  public:
-  static Result<Bout> make(const DeviceStreamCase& what, const DeviceStreamOptions& options, const cuda::Queue& queue) {
-    Bout bout(what, queue, options.elements);
+  static Result<Trial> make(const DeviceStreamCase& what, const DeviceStreamOptions& options,
+                            const cuda::Queue& queue) {
+    Trial trial(what, queue, options.elements);
     for (int i = 0; i <= what.reads(); ++i) {
-      auto memory = cuda::Memory::make(bout.array_bytes());
+      auto memory = cuda::Memory::make(trial.array_bytes());
       if (!memory) return memory.error();
-      bout.arrays_.push_back(std::move(*memory));
+      trial.arrays_.push_back(std::move(*memory));
       if (i < what.reads())
-        if (const Status filled = queue.fill_normal(bout.at(i), what.dtype, options.elements, static_cast<unsigned>(i));
+        if (const Status filled =
+                queue.fill_normal(trial.at(i), what.dtype, options.elements, static_cast<unsigned>(i));
             !filled)
           return filled.error();
     }
-    if (const Status set = queue.set(bout.at(what.reads()), 0xff, bout.array_bytes()); !set) return set.error();
-    return Result<Bout>(std::move(bout));
+    if (const Status set = queue.set(trial.at(what.reads()), 0xff, trial.array_bytes()); !set) return set.error();
+    return Result<Trial>(std::move(trial));
   }
 
   double bytes() const { return static_cast<double>(array_bytes()) * (what_.reads() + 1); }
@@ -116,7 +118,7 @@ class Bout {
   }
 
  private:
-  Bout(const DeviceStreamCase& what, const cuda::Queue& queue, std::int64_t elements)
+  Trial(const DeviceStreamCase& what, const cuda::Queue& queue, std::int64_t elements)
       : what_(what), queue_(queue), elements_(elements) {}
 
   std::int64_t array_bytes() const { return elements_ * bits(what_.dtype) / 8; }
@@ -189,27 +191,27 @@ class Bout {
 
 Result<DeviceStreamRow> play(const DeviceStreamCase& what, const DeviceStreamOptions& options,
                              const cuda::Queue& queue) {
-  const auto bout = Bout::make(what, options, queue);
-  if (!bout) return bout.error();
+  const auto trial = Trial::make(what, options, queue);
+  if (!trial) return trial.error();
   DeviceStreamRow row;
   row.what = what;
-  row.bytes = bout->bytes();
+  row.bytes = trial->bytes();
   row.allowed = 4.2e-3;
   if (what.dtype == DType::f32) row.allowed = 4e-6;
   if (what.dtype == DType::f16) row.allowed = 5.3e-4;
-  if (const Status queued = bout->once(); !queued) return queued.error();
-  if (const Status ok = bout->check(row); !ok) return ok.error();
-  const auto mine = bout->recorded(true), theirs = bout->recorded(false);
+  if (const Status queued = trial->once(); !queued) return queued.error();
+  if (const Status ok = trial->check(row); !ok) return ok.error();
+  const auto mine = trial->recorded(true), theirs = trial->recorded(false);
   if (!mine) return mine.error();
   if (!theirs) return theirs.error();
   std::vector<double> ours, copy, ratios;
   for (int round = -1; round < options.rounds; ++round) {  // the first warms up
     double seconds[2] = {};
     for (const int turn : {0, 1}) {
-      const bool own = (turn == 0) == (round % 2 == 0);
-      const auto took = queue.elapsed([&] { return queue.replay(own ? *mine : *theirs); });
+      const bool is_ours = (turn == 0) == (round % 2 == 0);
+      const auto took = queue.elapsed([&] { return queue.replay(is_ours ? *mine : *theirs); });
       if (!took) return took.error();
-      seconds[own] = *took / launches;
+      seconds[is_ours] = *took / launches;
     }
     if (round < 0) continue;
     ours.push_back(seconds[1]);
@@ -222,8 +224,8 @@ Result<DeviceStreamRow> play(const DeviceStreamCase& what, const DeviceStreamOpt
   row.ratio = ratio.median;
   row.low = ratio.min;
   row.high = ratio.max;
-  if (const Status queued = bout->once(); !queued) return queued.error();
-  if (const Status ok = bout->check(row); !ok) return ok.error();
+  if (const Status queued = trial->once(); !queued) return queued.error();
+  if (const Status ok = trial->check(row); !ok) return ok.error();
   return row;
 }
 

@@ -198,8 +198,8 @@ Status add_predictions(RepeatsPoint& point, const Machine& machine, std::int64_t
   return Done{};
 }
 
-template <class Place> Status play(const Place& place, int rounds, RepeatsPoint& point) {
-  const double n = static_cast<double>(place.elements());
+template <class Site> Status play(const Site& site, int rounds, RepeatsPoint& point) {
+  const double n = static_cast<double>(site.elements());
   point.flops = n * point.repeats;
   point.fused.bytes = 8 * n;
   point.unfused.bytes = 8 * n * point.repeats;
@@ -210,29 +210,29 @@ template <class Place> Status play(const Place& place, int rounds, RepeatsPoint&
       RepeatsWay& way = one ? point.fused : point.unfused;
       const bool ends = round == 0 || round + 1 == rounds;  // the first run warms up, too
       if (ends)
-        if (const Status done = place.forget(); !done) return done;
+        if (const Status done = site.forget(); !done) return done;
       if (round == 0)
-        if (const auto warmed = place.seconds(one, point.repeats); !warmed) return warmed.error();
-      const auto took = place.seconds(one, point.repeats);
+        if (const auto warmed = site.seconds(one, point.repeats); !warmed) return warmed.error();
+      const auto took = site.seconds(one, point.repeats);
       if (!took) return took.error();
       (one ? fused : unfused).push_back(*took);
       if (ends)
-        if (const Status ok = place.check(point.repeats, way.error); !ok) return ok;
+        if (const Status ok = site.check(point.repeats, way.error); !ok) return ok;
     }
   point.fused.time = statistics(fused);
   point.unfused.time = statistics(unfused);
   return Done{};
 }
 
-template <class Place> Status play_all(const Place& place, int most, const RepeatsOptions& options, Repeats& out) {
-  out.elements = place.elements();
+template <class Site> Status play_all(const Site& site, int most, const RepeatsOptions& options, Repeats& out) {
+  out.elements = site.elements();
   std::vector<int> all;
   for (int repeats = 1; repeats <= most; repeats *= 2) all.push_back(repeats);
   for (const int repeats : all) {
     if (options.progress) options.progress(out.points.size(), all.size());
     RepeatsPoint point{.repeats = repeats};
     if (const Status done = add_predictions(point, out.machine, out.elements); !done) return done;
-    if (const Status done = play(place, options.rounds, point); !done) return done;
+    if (const Status done = play(site, options.rounds, point); !done) return done;
     out.points.push_back(point);
   }
   return Done{};
@@ -247,9 +247,9 @@ Status on_device(const RepeatsOptions& options, Repeats& out) {
   out.driver = facts->driver;
   out.kernels = "sm_90a";
   out.note = cuda::interpreted().value_or("");
-  const auto place = OnDevice::make(options.elements > 0 ? options.elements : std::int64_t{1} << 28);
-  if (!place) return place.error();
-  const Status played = play_all(*place, options.most > 0 ? options.most : 1024, options, out);
+  const auto site = OnDevice::make(options.elements > 0 ? options.elements : std::int64_t{1} << 28);
+  if (!site) return site.error();
+  const Status played = play_all(*site, options.most > 0 ? options.most : 1024, options, out);
   out.clocks = device_clocks();
   return played;
 }
@@ -260,9 +260,9 @@ Status on_cpu(const RepeatsOptions& options, Repeats& out) {
   auto machine = find_machine("cpu");
   if (!machine) return machine.error();
   out.machine = seen_with_threads(*std::move(machine), out.threads);
-  const auto place = OnCpu::make(options.elements > 0 ? options.elements : std::int64_t{1} << 24, out.threads);
-  if (!place) return place.error();
-  return play_all(*place, options.most > 0 ? options.most : 256, options, out);
+  const auto site = OnCpu::make(options.elements > 0 ? options.elements : std::int64_t{1} << 24, out.threads);
+  if (!site) return site.error();
+  return play_all(*site, options.most > 0 ? options.most : 256, options, out);
 }
 
 }  // namespace

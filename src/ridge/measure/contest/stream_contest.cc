@@ -24,7 +24,7 @@ using ops::ChainOp;
 using ops::ChainStep;
 
 constexpr std::size_t cached_bytes = 96 << 10;  // of each array where they come from the L2
-constexpr std::size_t near_bytes = 8 << 10;     // … where three lie in an L1 of 32 KiB
+constexpr std::size_t l1_bytes = 8 << 10;       // … where three lie in an L1 of 32 KiB
 constexpr double cached_s = 2e-3;               // of one round are spent there
 
 bool compiled(StreamKernel kernel) {
@@ -65,21 +65,22 @@ double exact_chain(StreamKernel kernel, double x, double r) {
 }
 
 // The arrays of one case and what is done with them.
-class Bout {
+class Trial {
  public:
-  static Result<Bout> make(const StreamCase& what, const StreamOptions& options, std::size_t bytes) {
-    Bout bout(what, options.threads, static_cast<std::int64_t>(bytes) * 8 / bits(what.dtype));
-    const std::int64_t counts[] = {bout.elements_, what.columns == 0 ? bout.elements_ : what.columns, bout.elements_};
+  static Result<Trial> make(const StreamCase& what, const StreamOptions& options, std::size_t bytes) {
+    Trial trial(what, options.threads, static_cast<std::int64_t>(bytes) * 8 / bits(what.dtype));
+    const std::int64_t counts[] = {trial.elements_, what.columns == 0 ? trial.elements_ : what.columns,
+                                   trial.elements_};
     for (std::size_t i = 0; i < 3; ++i) {
       auto made = ArrayStorage::make(what.dtype, counts[i]);
       if (!made) return absent_error(fmt::format("no memory for three arrays of {} bytes", bytes));
-      bout.arrays_[i] = *std::move(made);
+      trial.arrays_[i] = *std::move(made);
       if (i < 2)
-        fill_normal(bout.arrays_[i]->array(), 1, static_cast<int>(i), options.threads);
+        fill_normal(trial.arrays_[i]->array(), 1, static_cast<int>(i), options.threads);
       else
-        poison(bout.arrays_[i]->array(), options.threads);
+        poison(trial.arrays_[i]->array(), options.threads);
     }
-    return bout;
+    return trial;
   }
 
   // Seconds of so many calls of the kernel over `each` elements (of whole rows) for each thread; of the stream.
@@ -94,7 +95,7 @@ class Bout {
       ops::chain(chain, tensors, 1);
     });
   }
-  double own(std::int64_t each, int calls = 1) const {
+  double arithmetic(std::int64_t each, int calls = 1) const {
     return slowest_of(threads_, calls, [&](int) {
       ops::arithmetic({arithmetic_of(what_.kernel), what_.dtype, each, what_.columns});
     });
@@ -153,13 +154,13 @@ class Bout {
     const std::size_t bytes = static_cast<std::size_t>(elements * bits(what_.dtype) / 8);
     std::byte *const x = at(0, from), *const y = at(2, from);
     if (what_.columns != 0) loops.read(x, bytes);  // for the sum of squares, or the largest
-    if (what_.kernel == StreamKernel::rmsnorm) return loops.combine_near(y, x, at(1, 0), bytes);
-    if (what_.reads() == 2) return loops.combine_near(y, x, at(1, from), bytes);
-    loops.copy_near(y, x, bytes);
-    if (what_.kernel == StreamKernel::softmax) loops.copy_near(y, y, bytes);  // powers of 16 bits lie elsewhere: more
+    if (what_.kernel == StreamKernel::rmsnorm) return loops.combine_cached(y, x, at(1, 0), bytes);
+    if (what_.reads() == 2) return loops.combine_cached(y, x, at(1, from), bytes);
+    loops.copy_cached(y, x, bytes);
+    if (what_.kernel == StreamKernel::softmax) loops.copy_cached(y, y, bytes);  // powers of 16 bits lie elsewhere: more
   }
 
-  Bout(const StreamCase& what, int threads, std::int64_t elements)
+  Trial(const StreamCase& what, int threads, std::int64_t elements)
       : what_(what), threads_(threads), elements_(elements) {}
 
   std::byte* at(std::size_t array, std::int64_t element) const {
@@ -207,37 +208,38 @@ class Bout {
 };
 
 // Seconds for all elements of a call, from calls of `some` that together take cached_s.
-template <class F> double scaled_seconds(const Bout& bout, std::int64_t some, F call) {
+template <class F> double scaled_seconds(const Trial& trial, std::int64_t some, F call) {
   call(some, 1);
   const int calls = static_cast<int>(std::clamp(cached_s / std::max(call(some, 1), 1e-7), 1.0, 1e4));
-  return call(some, calls) / calls * static_cast<double>(bout.each()) / static_cast<double>(some);
+  return call(some, calls) / calls * static_cast<double>(trial.each()) / static_cast<double>(some);
 }
 
 Result<StreamRow> play(const StreamCase& what, const StreamOptions& options, std::size_t bytes) {
-  auto bout = Bout::make(what, options, bytes);
-  if (!bout) return bout.error();
+  auto trial = Trial::make(what, options, bytes);
+  if (!trial) return trial.error();
   StreamRow row;
   row.what = what;
-  row.bytes = bout->bytes();
+  row.bytes = trial->bytes();
   row.allowed = 4.2e-3;
   if (what.dtype == DType::f32) row.allowed = 4e-6;
   if (what.dtype == DType::f16) row.allowed = 5.3e-4;
-  bout->ours(bout->each());
-  if (auto ok = bout->check(row); !ok) return ok.error();
-  std::vector<double> mine, theirs, cached, near, own, moves, ratios, in_cache;
+  trial->ours(trial->each());
+  if (auto ok = trial->check(row); !ok) return ok.error();
+  std::vector<double> mine, theirs, cached, in_l1, arithmetic, moves, ratios, in_cache;
   for (int r = 0; r < options.rounds; ++r) {
-    const auto one = [&] { mine.push_back(bout->ours(bout->each())); };
-    const auto other = [&] { theirs.push_back(bout->stream()); };
-    const auto ours = [&](std::int64_t some, int calls) { return bout->ours(some, calls); };
-    const auto moved = [&](std::int64_t some, int calls) { return bout->moves(some, calls); };
-    const std::int64_t far_some = bout->elements_of(cached_bytes), some = bout->elements_of(near_bytes);
-    cached.push_back(scaled_seconds(*bout, far_some, ours));
-    const double cached_moves = scaled_seconds(*bout, far_some, moved);
-    near.push_back(scaled_seconds(*bout, some, ours));
-    const double near_moves = scaled_seconds(*bout, some, moved);
-    own.push_back(scaled_seconds(*bout, some, [&](std::int64_t n, int calls) { return bout->own(n, calls); }));
-    moves.push_back(near.back() < cached.back() ? near_moves : cached_moves);
-    in_cache.push_back(std::max(own.back(), moves.back()) / std::min(cached.back(), near.back()));
+    const auto one = [&] { mine.push_back(trial->ours(trial->each())); };
+    const auto other = [&] { theirs.push_back(trial->stream()); };
+    const auto ours = [&](std::int64_t some, int calls) { return trial->ours(some, calls); };
+    const auto moved = [&](std::int64_t some, int calls) { return trial->moves(some, calls); };
+    const std::int64_t far_some = trial->elements_of(cached_bytes), some = trial->elements_of(l1_bytes);
+    cached.push_back(scaled_seconds(*trial, far_some, ours));
+    const double cached_moves = scaled_seconds(*trial, far_some, moved);
+    in_l1.push_back(scaled_seconds(*trial, some, ours));
+    const double l1_moves = scaled_seconds(*trial, some, moved);
+    arithmetic.push_back(
+        scaled_seconds(*trial, some, [&](std::int64_t n, int calls) { return trial->arithmetic(n, calls); }));
+    moves.push_back(in_l1.back() < cached.back() ? l1_moves : cached_moves);
+    in_cache.push_back(std::max(arithmetic.back(), moves.back()) / std::min(cached.back(), in_l1.back()));
     if (r % 2 == 0) {
       one();
       other();
@@ -247,9 +249,9 @@ Result<StreamRow> play(const StreamCase& what, const StreamOptions& options, std
     }
     ratios.push_back(theirs.back() / mine.back());
   }
-  bout->forget();
-  bout->ours(bout->each());
-  if (auto ok = bout->check(row); !ok) return ok.error();
+  trial->forget();
+  trial->ours(trial->each());
+  if (auto ok = trial->check(row); !ok) return ok.error();
   row.ours = statistics(mine);
   row.stream = statistics(theirs);
   const Statistics ratio = statistics(ratios);
@@ -257,8 +259,8 @@ Result<StreamRow> play(const StreamCase& what, const StreamOptions& options, std
   row.low = ratio.min;
   row.high = ratio.max;
   row.cached_s = statistics(cached).median;
-  row.near_s = statistics(near).median;
-  row.own_s = statistics(own).median;
+  row.l1_s = statistics(in_l1).median;
+  row.arithmetic_s = statistics(arithmetic).median;
   row.moves_s = statistics(moves).median;
   row.in_cache = statistics(in_cache).median;
   row.of_roof = std::max(row.stream.median, row.cached_s) / row.ours.median;

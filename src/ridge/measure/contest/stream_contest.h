@@ -55,9 +55,9 @@ struct StreamRow {
   double bytes = 0;               // read and written by one call
   Statistics ours, stream;        // seconds that the slowest thread was given, all at work on their own part
   double cached_s = 0;            // what as many elements take where they come from the L2
-  double near_s = 0;              // … from the L1, where a row fits
-  double own_s = 0;               // what their instructions alone take
-  double moves_s = 0;             // what their loads and stores alone take, where cached or near was shorter
+  double l1_s = 0;                // … from the L1, where a row fits
+  double arithmetic_s = 0;        // what their instructions alone take
+  double moves_s = 0;             // what their loads and stores alone take, where cached or in_l1 was shorter
   double in_cache = 0;            // the longer of own and moves over the shorter of cached and near; rounds' median
   double ratio = 0;               // stream over ours, median of the rounds' ratios
   double low = 0, high = 0;       // over the rounds

@@ -15,11 +15,11 @@ TEST(StreamContest, TimesAndChecksEveryCaseOnEveryThread) {
     for (const StreamRow& row : contest->rows) {
       EXPECT_GT(row.ours.median, 0);
       EXPECT_GT(row.cached_s, 0);
-      EXPECT_GT(row.near_s, 0);
-      EXPECT_GT(row.own_s, 0);
+      EXPECT_GT(row.l1_s, 0);
+      EXPECT_GT(row.arithmetic_s, 0);
       EXPECT_GT(row.moves_s, 0);
       EXPECT_DOUBLE_EQ(row.in_cache,  // of one round
-                       std::max(row.own_s, row.moves_s) / std::min(row.cached_s, row.near_s));
+                       std::max(row.arithmetic_s, row.moves_s) / std::min(row.cached_s, row.l1_s));
       EXPECT_DOUBLE_EQ(row.ratio, row.stream.median / row.ours.median);
       EXPECT_LE(row.error, row.allowed);
     }

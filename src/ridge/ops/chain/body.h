@@ -104,7 +104,7 @@ template <class V> class ChainRunner {
     if (s.kind != ChainSource::tensor) return x;
     x.tensor = s.index;
     if (edge || !direct(s.index)) return x;
-    x.from_memory = code_.stream && tile::cpu::asks_far_ahead();
+    x.from_memory = code_.stream && tile::cpu::prefetches_far();
     const DType dtype = access(s.index).dtype;
     x.form = dtype == DType::f32 ? Form::f32 : dtype == DType::f16 ? Form::f16 : halves ? Form::halves : Form::bf16;
     return x;

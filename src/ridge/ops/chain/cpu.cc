@@ -23,10 +23,10 @@ constexpr std::int64_t elements_worth_a_thread = 1 << 14;  // some microseconds;
 double footprint(const ChainCode& code) {
   double bytes = 0;
   for (const ChainAccess& t : code.tensors) {
-    double own = bits(t.dtype) / 8;
+    double tensor_bytes = bits(t.dtype) / 8;
     for (std::size_t axis = 0; axis < static_cast<std::size_t>(code.axes); ++axis)
-      if (t.strides[axis] != 0) own *= static_cast<double>(code.extents[axis]);
-    bytes += own;
+      if (t.strides[axis] != 0) tensor_bytes *= static_cast<double>(code.extents[axis]);
+    bytes += tensor_bytes;
   }
   return bytes;
 }

@@ -231,7 +231,7 @@ RIDGE_FN void cluster_wait() { asm volatile("barrier.cluster.wait.acquire.aligne
 // block, whose barrier counts the bytes. A turn's places are used again two turns later: whoever is a turn ahead has
 // heard of it from all warps that may still be reading, and nobody gets two ahead.
 template <int warps, int blocks> struct Exchange {
-  float told[2][warps * blocks];
+  float partials[2][warps * blocks];
   u64 arrived[2];
 };
 RIDGE_FN u32 shared_place(const void* at) { return static_cast<u32>(__cvta_generic_to_shared(at)); }
@@ -250,14 +250,14 @@ template <int warps, int blocks, int count> RIDGE_FN void prepare(Exchange<warps
   cluster_arrive();
 }
 template <class F, int warps, int blocks> RIDGE_FN float of_cluster(float x, Exchange<warps, blocks>& by, u32 turn) {
-  float* const told = by.told[turn % 2];
+  float* const partials = by.partials[turn % 2];
   const u32 arrived = shared_place(&by.arrived[turn % 2]), lane = threadIdx.x % 32;
   x = of_lanes<F, 32>(x);
   if (threadIdx.x == 0)
     asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(arrived), "r"(warps * blocks * 4)
                  : "memory");
   if (lane < blocks) {
-    const u32 mine = shared_place(told + block_of_cluster() * warps + threadIdx.x / 32);
+    const u32 mine = shared_place(partials + block_of_cluster() * warps + threadIdx.x / 32);
     asm volatile(
         "st.async.shared::cluster.mbarrier::complete_tx::bytes.u32 [%0], %1, [%2];" ::"r"(place_in(lane, mine)),
         "r"(__float_as_uint(x)), "r"(place_in(lane, arrived))
@@ -269,10 +269,10 @@ template <class F, int warps, int blocks> RIDGE_FN float of_cluster(float x, Exc
         : "=r"(done)
         : "r"(arrived), "r"(turn / 2 % 2)
         : "memory");
-  x = lane < warps * blocks ? told[lane] : __uint_as_float(F::nothing);
+  x = lane < warps * blocks ? partials[lane] : __uint_as_float(F::nothing);
 #pragma unroll
   for (int i = 32; i < warps * blocks; i += 32)
-    if (i + lane < warps * blocks) x = F::of(x, told[i + lane]);
+    if (i + lane < warps * blocks) x = F::of(x, partials[i + lane]);
   return of_lanes<F, 32>(x);
 }
 

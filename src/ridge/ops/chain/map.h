@@ -35,7 +35,7 @@ template <Lanes V> V operator*(float a, V b) { return V::all(a) * b; }
 template <Lanes V> V operator/(V a, float b) { return a / V::all(b); }
 template <Lanes V> V operator/(float a, V b) { return V::all(a) / b; }
 
-// Asks for lines that come from memory where the core needs it (asks_far_ahead); elsewhere for those of 16-bit elements
+// Asks for lines that come from memory where the core needs it (prefetches_far); elsewhere for those of 16-bit elements
 // a KiB ahead, since a core that widens and rounds them sees too few at once (Zen 3: bf16 0.77 -> 0.85 of a stream's
 // speed, f16 0.83 -> 0.88).
 struct NextL1 {
@@ -43,9 +43,9 @@ struct NextL1 {
 };
 template <int elements, bool far, class T> [[gnu::always_inline]] inline void ask_for(const T* from) {
   if constexpr (far)
-    ask_ahead<AheadOf<T>, elements>(from);
+    prefetch_line<PrefetchFor<T>, elements>(from);
   else if constexpr (sizeof(T) == 2)
-    ask_ahead<NextL1, elements>(from);
+    prefetch_line<NextL1, elements>(from);
 }
 
 // This thread's share. Two pairs of vectors are read from every array before the first is written: reads and writes
@@ -79,7 +79,7 @@ template <class V, class F, class Y, class... X> void map_part(std::int64_t n, b
   };
   if (!stream)
     run(std::false_type{}, std::false_type{});
-  else if (tile::cpu::asks_far_ahead())
+  else if (tile::cpu::prefetches_far())
     run(std::true_type{}, std::true_type{});
   else
     run(std::true_type{}, std::false_type{});

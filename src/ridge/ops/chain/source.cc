@@ -78,14 +78,14 @@ class ChainText {
     double bytes = 0, reach = 0;
     for (std::size_t t = 0; t < tensors_.size(); ++t) {
       if (!used(t)) continue;
-      double own = size(t), far = 0;
+      double tensor_bytes = size(t), far = 0;
       for (std::size_t axis = 0; axis <= last(); ++axis) {
         const std::int64_t stride = code_.tensors[t].strides[axis];
-        if (stride != 0) own *= static_cast<double>(code_.extents[axis]);
+        if (stride != 0) tensor_bytes *= static_cast<double>(code_.extents[axis]);
         far += static_cast<double>(std::abs(stride)) * static_cast<double>(code_.extents[axis]);
       }
-      bytes += own, reach = std::max(reach, far);
-      tensors_[t].streamed = own >= static_cast<double>(code_.elements) * size(t);
+      bytes += tensor_bytes, reach = std::max(reach, far);
+      tensors_[t].streamed = tensor_bytes >= static_cast<double>(code_.elements) * size(t);
     }
     for (std::size_t t = 0; t < tensors_.size(); ++t)
       tensors_[t].streamed &= bytes > static_cast<double>(streamed_bytes);

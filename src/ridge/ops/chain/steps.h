@@ -92,7 +92,7 @@ template <class T, bool halves, bool from_memory> struct Lying {
   [[gnu::always_inline]] static void read(const Operand& from, std::int64_t i, std::int64_t at, V& a, V& b) {
     const T* const here = first(from, i) + at;
     if constexpr (from_memory)
-      if (at * sizeof(T) % 64 == 0) ask_ahead<AheadOf<T>, 2 * V::lanes>(here);
+      if (at * sizeof(T) % 64 == 0) prefetch_line<PrefetchFor<T>, 2 * V::lanes>(here);
     if constexpr (halves)
       V::load_halves(here, a, b);
     else

@@ -72,12 +72,12 @@ struct SoonL1 {
 struct LaterL2 {
   static constexpr int bytes = 8192, locality = 2;
 };
-template <class T> using AheadOf = std::conditional_t<sizeof(T) == 2, SoonL1, LaterL2>;
-template <class Ahead, int elements, class T> [[gnu::always_inline]] inline void ask_ahead(const T* from) {
+template <class T> using PrefetchFor = std::conditional_t<sizeof(T) == 2, SoonL1, LaterL2>;
+template <class Prefetch, int elements, class T> [[gnu::always_inline]] inline void prefetch_line(const T* from) {
   constexpr int line = 64, bytes = elements * static_cast<int>(sizeof(T));
 #pragma GCC unroll 4
   for (int at = 0; at < bytes; at += line)
-    __builtin_prefetch(reinterpret_cast<const char*>(from) + Ahead::bytes + at, 0, Ahead::locality);
+    __builtin_prefetch(reinterpret_cast<const char*>(from) + Prefetch::bytes + at, 0, Prefetch::locality);
 }
 
 template <class V, class T> void widen_run(const T* from, std::int64_t n, float* to) {

@@ -164,7 +164,7 @@ Value largest(const Value& a, const Value& b) {
   return other("an operation that is none of these");
 }
 
-struct Ending {
+struct ChainEpilogue {
   Value value;  // Sums or Pair, or why it is neither
   int stored = -1;
 };
@@ -181,8 +181,8 @@ Value applied(const ChainStep& step, const std::vector<Value>& registers) {
   return step.repeat == 1 ? activated(step.op, a) : other("a repeated function");
 }
 
-Ending read(const FusedMatmul& problem) {
-  Ending out{other("it stores nothing")};
+ChainEpilogue read(const FusedMatmul& problem) {
+  ChainEpilogue out{other("it stores nothing")};
   std::vector<Value> registers(static_cast<std::size_t>(problem.chain.registers), other("an empty register"));
   for (const ChainStep& step : problem.chain.steps) {
     if (step.op == ChainOp::store) {
@@ -299,7 +299,7 @@ std::optional<std::string> refuse(const FusedMatmul& x) {
   if (x.chain.tensors.size() < static_cast<std::size_t>(x.products()))
     return "chain: expected a tensor for the sums of each product";
   if (const auto fault = find_fault(x.chain)) return fault;
-  const Ending end = read(x);
+  const ChainEpilogue end = read(x);
   if (const auto* why = std::get_if<Other>(&end.value))
     return "the device's kernels end a product in scale, bias, activation, gate and residual; this is another chain: " +
            why->why;
@@ -313,7 +313,7 @@ std::optional<std::string> refuse(const FusedMatmul& x) {
 FusedCall fused_call(const FusedMatmul& problem) { return fused_call(problem, nowhere(problem)); }
 
 FusedCall fused_call(const FusedMatmul& problem, std::span<void* const> data) {
-  const Ending end = read(problem);
+  const ChainEpilogue end = read(problem);
   const Caller caller(problem, data);
   if (const auto* pair = std::get_if<Pair>(&end.value)) return caller.call(*pair, end.stored);
   return caller.call(std::get<Sums>(end.value), end.stored);

@@ -24,7 +24,7 @@ std::optional<std::string> slow_product(const cuda::MatmulCall& call) {
   const MatmulProblem& p = call.problem;
   const bool aligned = (p.d.col_stride == 1 ? p.d.row_stride : p.d.col_stride) % 8 == 0;
   if (p.a.dtype == DType::f32 || !aligned) return std::nullopt;
-  if (!cuda::ends_swiftly(call))
+  if (!cuda::has_vector_epilogue(call))
     return "the device ends a product of 16-bit numbers in what is of another dtype, or lies otherwise, faster in a "
            "kernel of its own";
   const double results = static_cast<double>(p.batch) * static_cast<double>(p.m) * static_cast<double>(p.n);
@@ -39,7 +39,7 @@ std::optional<std::string> slow_product(const cuda::MatmulCall& call) {
 // f32 products have no tiles; an ending costs them nothing that shows. The gated layer's own ending is hidden where
 // everything has x's format, and takes 12 ps an element where not, and a pointwise kernel 1.1 to 1.7; rows of no
 // multiple of 8 cost it as much, and each of two products by itself half of that.
-std::optional<std::string> slow_ending(const FusedMatmul& fused) {
+std::optional<std::string> slow_epilogue(const FusedMatmul& fused) {
   const cuda::FusedCall call = cuda::fused_call(fused);
   if (const auto* gated = std::get_if<cuda::GatedCall>(&call)) {
     const bool biases = gated->bu != nullptr || gated->bg != nullptr;

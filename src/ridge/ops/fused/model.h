@@ -12,6 +12,6 @@ Result<Forecast> forecast(const FusedMatmul& fused, const DeviceNumbers& device)
 CpuForecast cpu_forecast(const FusedMatmul& fused, int threads);
 
 // Why it takes longer as one kernel, as a sentence; none: it does not. The device must not refuse it.
-std::optional<std::string> slow_ending(const FusedMatmul& fused);
+std::optional<std::string> slow_epilogue(const FusedMatmul& fused);
 
 }  // namespace ridge::ops

@@ -122,15 +122,15 @@ std::optional<InputGradientPlan> choose(const InputGradient& c, int sms) {
   w.granule_a = static_cast<int>(std::gcd<std::int64_t>(c.dh_line * 2, 128));
   w.granule_b = static_cast<int>(std::gcd<std::int64_t>(c.weight_line * 2, 128));
   InputGradientPlan best;
-  for (int row = 0; row < static_cast<int>(input_gradient_menu.size()); ++row) {
-    const MatmulConfig& config = input_gradient_menu[static_cast<std::size_t>(row)];
-    if (up(c.m, config.m) > most / up(c.n, config.n)) continue;
-    const std::int64_t tiles = up(c.m, config.m) * up(c.n, config.n);
-    const double seconds = predicted_seconds(config, w, {1, tile::Cuts::pieces}, sms);
-    if (best.row < 0 || seconds < best.predicted_s)
-      best = {row, static_cast<int>(std::min<std::int64_t>(tiles, sms)), seconds};
+  for (int config = 0; config < static_cast<int>(input_gradient_menu.size()); ++config) {
+    const MatmulConfig& shape = input_gradient_menu[static_cast<std::size_t>(config)];
+    if (up(c.m, shape.m) > most / up(c.n, shape.n)) continue;
+    const std::int64_t tiles = up(c.m, shape.m) * up(c.n, shape.n);
+    const double seconds = predicted_seconds(shape, w, {1, tile::SplitMode::split_k}, sms);
+    if (best.config < 0 || seconds < best.predicted_s)
+      best = {config, static_cast<int>(std::min<std::int64_t>(tiles, sms)), seconds};
   }
-  return best.row < 0 ? std::nullopt : std::optional(best);
+  return best.config < 0 ? std::nullopt : std::optional(best);
 }
 
 std::optional<std::string> refuse(const GatedBackward& b) {

@@ -7,18 +7,18 @@
 namespace ridge::ops {
 
 inline constexpr std::array sm90_gated_menu = {
-    sm90_rows::ping(192, 5, 1),
-    sm90_rows::ping(192, 4, 2),
-    sm90_rows::ping(128, 6),
-    sm90_rows::both(128, 256, 4),
-    sm90_rows::both(256, 128, 4),
-    sm90_rows::one(64, 12),
-    sm90_rows::one(128, 8),
+    sm90_configs::ping(192, 5, 1),
+    sm90_configs::ping(192, 4, 2),
+    sm90_configs::ping(128, 6),
+    sm90_configs::both(128, 256, 4),
+    sm90_configs::both(256, 128, 4),
+    sm90_configs::one(64, 12),
+    sm90_configs::one(128, 8),
     // weights contiguous along n, in halves of whole 64 columns
-    sm90_rows::with(sm90_rows::ping(128, 6), sm90_rows::k, sm90_rows::mn),
-    sm90_rows::with(sm90_rows::both(128, 256, 4), sm90_rows::k, sm90_rows::mn),
-    sm90_rows::with(sm90_rows::both(256, 128, 4), sm90_rows::k, sm90_rows::mn),
-    sm90_rows::with(sm90_rows::one(128, 8), sm90_rows::k, sm90_rows::mn),
+    sm90_configs::with(sm90_configs::ping(128, 6), sm90_configs::k, sm90_configs::mn),
+    sm90_configs::with(sm90_configs::both(128, 256, 4), sm90_configs::k, sm90_configs::mn),
+    sm90_configs::with(sm90_configs::both(256, 128, 4), sm90_configs::k, sm90_configs::mn),
+    sm90_configs::with(sm90_configs::one(128, 8), sm90_configs::k, sm90_configs::mn),
 };
 
 }  // namespace ridge::ops

@@ -11,8 +11,8 @@
 
 namespace ridge::ops::cuda {
 
-extern template void list_gated_rows<Bf16>(GatedRowKernel*);
-extern template void list_gated_rows<F16>(GatedRowKernel*);
+extern template void list_gated_configs<Bf16>(GatedConfigKernel*);
+extern template void list_gated_configs<F16>(GatedConfigKernel*);
 
 // z = x * p(x*x) is log2 of the odds of Phi(x), minimax over |x| <= 5.5 with weight 1 / (1 + x*x/2); of the other two
 // it is exact, and they need no limit but one that keeps p finite.
@@ -27,17 +27,17 @@ SigmoidForm sigmoid_form(Activation activation) {
 
 namespace {
 
-using GatedRows = std::array<GatedRowKernel, sm90_gated_menu.size()>;
-template <class T> const GatedRows& gated_rows_of() {
-  static const GatedRows rows = [] {
-    GatedRows r{};
-    list_gated_rows<T>(r.data());
+using GatedConfigs = std::array<GatedConfigKernel, sm90_gated_menu.size()>;
+template <class T> const GatedConfigs& gated_configs_of() {
+  static const GatedConfigs configs = [] {
+    GatedConfigs r{};
+    list_gated_configs<T>(r.data());
     return r;
   }();
-  return rows;
+  return configs;
 }
-const GatedRowKernel& gated_kernel(int row, DType in) {
-  return (in == DType::bf16 ? gated_rows_of<Bf16>() : gated_rows_of<F16>())[static_cast<std::size_t>(row)];
+const GatedConfigKernel& gated_kernel(int config, DType in) {
+  return (in == DType::bf16 ? gated_configs_of<Bf16>() : gated_configs_of<F16>())[static_cast<std::size_t>(config)];
 }
 
 tile::Operand along_columns(const void* data, DType dtype) { return {data, stored(dtype), 0, 1, 0}; }
@@ -82,13 +82,13 @@ bool encode_results(GatedLaunch& x, const GatedCall& call, int columns) {
 
 std::optional<std::string> launch_tiles(const GatedCall& call, const GatedPlan& plan, const Workspace& workspace,
                                         cudaStream_t stream) {
-  const MatmulConfig& c = sm90_gated_menu[static_cast<std::size_t>(plan.row)];
+  const MatmulConfig& c = sm90_gated_menu[static_cast<std::size_t>(plan.config)];
   char* free = static_cast<char*>(workspace.data) + counter_bytes;
   GatedLaunch x{};
-  if (plan.pieces > 1) {
+  if (plan.splits > 1) {
     x.problem.arrived = static_cast<std::uint32_t*>(workspace.data);
     x.problem.partial = reinterpret_cast<float*>(free);
-    free += partial_bytes(c, plan.tiles * plan.pieces);
+    free += partial_bytes(c, plan.tiles * plan.splits);
     if (!workspace.prepared)
       if (const cudaError_t e = cudaMemsetAsync(x.problem.arrived, 0, counter_bytes, stream); e != cudaSuccess)
         return failure("clearing the workspace's counters", e);
@@ -111,10 +111,10 @@ std::optional<std::string> launch_tiles(const GatedCall& call, const GatedPlan& 
   x.d = call.y, x.h = call.h, x.rows = call.m, x.cols = call.n, x.line = call.y_line, x.h_line = call.h_line;
   x.activation = call.activation;
   x.bu = along_columns(call.bu, call.bias), x.bg = along_columns(call.bg, call.bias);
-  x.problem.sizes = {
-      static_cast<int>(call.m), static_cast<int>(2 * call.n), static_cast<int>(call.k), 1, plan.pieces, plan.band};
+  x.problem.sizes = {static_cast<int>(call.m), static_cast<int>(2 * call.n), static_cast<int>(call.k), 1, plan.splits,
+                     plan.raster_rows};
   x.blocks = plan.blocks, x.stream = stream;
-  if (const cudaError_t e = gated_kernel(plan.row, call.dtype).launch(x); e != cudaSuccess)
+  if (const cudaError_t e = gated_kernel(plan.config, call.dtype).launch(x); e != cudaSuccess)
     return failure("launching the gated layer", e);
   return std::nullopt;
 }

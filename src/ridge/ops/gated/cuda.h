@@ -31,9 +31,9 @@ GatedCall gated_call(const GatedLayer& layer);
 
 struct GatedPlan {
   enum class Path { nothing, tiles, plain } path = Path::plain;
-  int row = -1;  // of sm90_gated_menu
+  int config = -1;  // of sm90_gated_menu
   bool copy_x = false, copy_up = false, copy_gate = false;
-  int pieces = 1, band = 8, blocks = 0;
+  int splits = 1, raster_rows = 8, blocks = 0;
   std::int64_t tiles = 0;
   std::size_t workspace_bytes = 0;
   double predicted_s = 0;
@@ -42,7 +42,7 @@ struct GatedPlan {
 
 std::optional<std::string> refuse(const GatedCall& call);
 GatedPlan choose(const GatedCall& call, std::size_t workspace_bytes, int sms);  // must not be refused
-std::optional<GatedPlan> planned(const GatedCall& call, std::size_t workspace_bytes, int sms, int row, int pieces);
+std::optional<GatedPlan> planned(const GatedCall& call, std::size_t workspace_bytes, int sms, int config, int splits);
 std::optional<std::string> launch(const GatedCall& call, const GatedPlan& plan, const Workspace& workspace,
                                   CUstream_st* stream);
 

@@ -1,4 +1,4 @@
-// The rows of input_gradient.h and their launch: joined_matmul.h's text, whose tiles are stored or added.
+// The configs of input_gradient.h and their launch: joined_matmul.h's text, whose tiles are stored or added.
 #include "ridge/ops/gated/input_gradient.h"
 
 #include "ridge/device/tensor_maps.h"
@@ -11,8 +11,8 @@ namespace {
 
 constexpr int depth(std::int64_t k) { return static_cast<int>((k + 63) / 64 * 64); }  // of one pair, in whole stages
 
-template <int row, class T> struct InputGradientKernel : JoinedMatmul<input_gradient_menu[row], T> {
-  using Text = JoinedMatmul<input_gradient_menu[row], T>;
+template <int index, class T> struct InputGradientKernel : JoinedMatmul<input_gradient_menu[index], T> {
+  using Text = JoinedMatmul<input_gradient_menu[index], T>;
   struct Globals : Text::Globals {
     bool add;
   };
@@ -30,9 +30,9 @@ bool encode_b(tile::InputOnTarget& to, const InputGradient& x, const void* data)
   return encode(to.map, {const_cast<void*>(data), x.n, x.k, 1, x.weight_line, 0}, x.dtype, {64, 64}, true);
 }
 
-template <int row, class T>
-std::optional<std::string> launch_row(const InputGradient& x, int blocks, cudaStream_t stream) {
-  using Kernel = InputGradientKernel<row, T>;
+template <int index, class T>
+std::optional<std::string> launch_config(const InputGradient& x, int blocks, cudaStream_t stream) {
+  using Kernel = InputGradientKernel<index, T>;
   static_assert(Kernel::config.k == 64);
   const auto failure = [](cudaError_t e) {
     cudaGetLastError();
@@ -65,10 +65,10 @@ std::optional<std::string> launch_row(const InputGradient& x, int blocks, cudaSt
 template <class T>
 std::optional<std::string> launch_as(const InputGradient& x, const InputGradientPlan& plan, cudaStream_t stream) {
   static_assert(input_gradient_menu.size() == 3, "one case for each row");
-  switch (plan.row) {
-    case 0: return launch_row<0, T>(x, plan.blocks, stream);
-    case 1: return launch_row<1, T>(x, plan.blocks, stream);
-    default: return launch_row<2, T>(x, plan.blocks, stream);
+  switch (plan.config) {
+    case 0: return launch_config<0, T>(x, plan.blocks, stream);
+    case 1: return launch_config<1, T>(x, plan.blocks, stream);
+    default: return launch_config<2, T>(x, plan.blocks, stream);
   }
 }
 

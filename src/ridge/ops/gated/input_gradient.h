@@ -11,9 +11,9 @@
 namespace ridge::ops {
 
 inline constexpr std::array input_gradient_menu = {
-    sm90_rows::with(sm90_rows::ping(192, 5, 1), sm90_rows::k, sm90_rows::mn),
-    sm90_rows::with(sm90_rows::ping(128, 6), sm90_rows::k, sm90_rows::mn),
-    sm90_rows::with(sm90_rows::both(128, 256, 4), sm90_rows::k, sm90_rows::mn),
+    sm90_configs::with(sm90_configs::ping(192, 5, 1), sm90_configs::k, sm90_configs::mn),
+    sm90_configs::with(sm90_configs::ping(128, 6), sm90_configs::k, sm90_configs::mn),
+    sm90_configs::with(sm90_configs::both(128, 256, 4), sm90_configs::k, sm90_configs::mn),
 };
 
 namespace cuda {
@@ -29,7 +29,7 @@ struct InputGradient {
 };
 
 struct InputGradientPlan {
-  int row = -1;  // of input_gradient_menu
+  int config = -1;  // of input_gradient_menu
   int blocks = 0;
   double predicted_s = 0;
   bool operator==(const InputGradientPlan&) const = default;

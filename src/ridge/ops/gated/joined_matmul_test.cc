@@ -15,7 +15,7 @@ namespace {
 
 using tile::Index;
 
-template <std::size_t row> using Row = JoinedMatmul<input_gradient_menu[row], Bf16>;
+template <std::size_t index> using Row = JoinedMatmul<input_gradient_menu[index], Bf16>;
 
 // Each pair's bytes, with an end inside a stage; the second pair is read as often as the first, and no further.
 TEST(JoinedMatmul, BothPairsAreLoadedOnceForEachTileAndNothingElseIs) {
@@ -38,14 +38,14 @@ TEST(JoinedMatmul, BothPairsAreLoadedOnceForEachTileAndNothingElseIs) {
   }
 }
 
-template <std::size_t row> void expect_clean() {
-  constexpr MatmulConfig c = input_gradient_menu[row];
-  const tile::trace::RecordOptions two_tiles{.kernel = "input gradient, row " + std::to_string(row),
+template <std::size_t index> void expect_clean() {
+  constexpr MatmulConfig c = input_gradient_menu[index];
+  const tile::trace::RecordOptions two_tiles{.kernel = "input gradient, row " + std::to_string(index),
                                              .sizes = {.m = 2 * c.m, .n = c.n, .k = c.k * (c.stages + 1)}};
-  EXPECT_EQ(check_schedules(tile::trace::record<Row<row>>(two_tiles), 300).first, "");
+  EXPECT_EQ(check_schedules(tile::trace::record<Row<index>>(two_tiles), 300).first, "");
 }
 TEST(JoinedMatmul, ItsSynchronisationIsClean) {
-  [&]<std::size_t... row>(std::index_sequence<row...>) { (expect_clean<row>(), ...); }
+  [&]<std::size_t... index>(std::index_sequence<index...>) { (expect_clean<index>(), ...); }
   (std::make_index_sequence<input_gradient_menu.size()>{});
 }
 

@@ -184,7 +184,7 @@ struct Unsettled : Hopper<1> {
 TEST(GatedTrace, SumsThatAreReadBeforeTheyAreSettledAreCaught) {
   const tile::trace::RecordOptions options{.kernel = "scaled", .sizes = {.m = 64, .n = 64, .k = 256}};
   EXPECT_EQ(tile::trace::check_schedules(tile::trace::record<Scaled>(options), 1000).first, "");
-  const tile::trace::Verdict v = tile::trace::check_schedules(tile::trace::record<Unsettled>(options), 1000);
+  const tile::trace::CheckResult v = tile::trace::check_schedules(tile::trace::record<Unsettled>(options), 1000);
   EXPECT_EQ(v.faulty, 1000);
   EXPECT_EQ(
       v.first,

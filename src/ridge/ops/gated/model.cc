@@ -12,51 +12,51 @@
 namespace ridge::ops::cuda {
 namespace {
 
-std::string gated_name(int row) {
-  const MatmulConfig& c = sm90_gated_menu[static_cast<std::size_t>(row)];
+std::string gated_name(int config) {
+  const MatmulConfig& c = sm90_gated_menu[static_cast<std::size_t>(config)];
   return fmt::format("sm90_gated_{}x{}x{}_{}{}", c.m, c.n, c.k, roles_name(c),
                      layouts_name(c) == "kk" ? "" : "_" + layouts_name(c));
 }
-const MatmulConfig& config(const GatedPlan& plan) { return sm90_gated_menu[static_cast<std::size_t>(plan.row)]; }
+const MatmulConfig& config(const GatedPlan& plan) { return sm90_gated_menu[static_cast<std::size_t>(plan.config)]; }
 std::int64_t waves(const GatedPlan& plan, int multiprocessors) {
-  return (plan.tiles * plan.pieces + multiprocessors - 1) / multiprocessors;
+  return (plan.tiles * plan.splits + multiprocessors - 1) / multiprocessors;
 }
 TilePlan described(const GatedPlan& plan, int multiprocessors) {
   if (plan.path == GatedPlan::Path::nothing) return {.kernel = "nothing"};
   if (plan.path == GatedPlan::Path::plain) return {.kernel = "sm90_gated_plain"};
   const MatmulConfig& c = config(plan);
-  return {gated_name(plan.row),
+  return {gated_name(plan.config),
           c.m,
           c.n,
           c.k,
           c.stages,
-          plan.pieces,
+          plan.splits,
           waves(plan, multiprocessors),
-          plan.pieces > 1 ? k_cut(tile::Cuts::pieces) : KCut{}};
+          plan.splits > 1 ? split_text(tile::SplitMode::split_k) : SplitText{}};
 }
 
-// The best of each row but the winner's; of rows that differ in their stages alone, one.
-std::vector<Loser> losers(const GatedCall& call, const GatedPlan& best, const DeviceNumbers& device) {
+// The best of each config but the winner's; of configs that differ in their stages alone, one.
+std::vector<Candidate> candidates(const GatedCall& call, const GatedPlan& best, const DeviceNumbers& device) {
   const int sms = device.multiprocessors;
   const double sums = 2.0 * static_cast<double>(call.m) * static_cast<double>(call.n);
   const auto tiled = [&](const GatedPlan& plan) {
-    return Tiled{config(plan), sums, plan.tiles, waves(plan, sms), plan.pieces};
+    return Tiled{config(plan), sums, plan.tiles, waves(plan, sms), plan.splits};
   };
-  std::vector<Loser> out;
-  for (int row = 0; row < static_cast<int>(sm90_gated_menu.size()); ++row) {
+  std::vector<Candidate> out;
+  for (int config = 0; config < static_cast<int>(sm90_gated_menu.size()); ++config) {
     std::optional<GatedPlan> soonest;
-    for (const int pieces : {1, 2, 3, 4, 6, 8}) {
-      const auto plan = planned(call, device.workspace_bytes, sms, row, pieces);
+    for (const int splits : {1, 2, 3, 4, 6, 8}) {
+      const auto plan = planned(call, device.workspace_bytes, sms, config, splits);
       if (plan && (!soonest || plan->predicted_s < soonest->predicted_s)) soonest = plan;
     }
-    if (soonest && row != best.row)
+    if (soonest && config != best.config)
       out.push_back({described(*soonest, sms), soonest->predicted_s, why_slower(tiled(best), tiled(*soonest), sms)});
   }
   std::stable_sort(out.begin(), out.end(),
-                   [](const Loser& a, const Loser& b) { return a.predicted_s < b.predicted_s; });
-  std::set<std::string> told{gated_name(best.row)};
-  std::erase_if(out, [&](const Loser& loser) { return !told.insert(loser.plan.kernel).second; });
-  out.resize(std::min(out.size(), most_losers));
+                   [](const Candidate& a, const Candidate& b) { return a.predicted_s < b.predicted_s; });
+  std::set<std::string> named{gated_name(best.config)};
+  std::erase_if(out, [&](const Candidate& candidate) { return !named.insert(candidate.plan.kernel).second; });
+  out.resize(std::min(out.size(), most_candidates));
   return out;
 }
 
@@ -72,8 +72,8 @@ void add_traffic(Forecast& out, const GatedCall& call, const GatedPlan& plan, st
   TileOrder order{.m = 32, .n = 64, .k = 32, .cache_bytes = 0};
   if (plan.path == GatedPlan::Path::tiles) {
     order = {.m = config(plan).m, .n = config(plan).n, .k = config(plan).k};
-    order.pieces = plan.pieces;
-    order.band = plan.band;
+    order.splits = plan.splits;
+    order.raster_rows = plan.raster_rows;
     order.blocks = plan.blocks;
   }
   const std::int64_t each = bits(call.dtype) / 8;
@@ -99,7 +99,7 @@ Forecast forecast(const GatedCall& call, const DeviceNumbers& device) {
   const double flop = 4.0 * static_cast<double>(call.m) * static_cast<double>(call.n) * static_cast<double>(call.k);
   if (plan.path == GatedPlan::Path::plain) out.seconds = device.launch_s + flop / device.plain_flop_per_s;
   add_traffic(out, call, plan, device.cache_bytes);
-  if (plan.path == GatedPlan::Path::tiles) out.losers = losers(call, plan, device);
+  if (plan.path == GatedPlan::Path::tiles) out.candidates = candidates(call, plan, device);
   return out;
 }
 

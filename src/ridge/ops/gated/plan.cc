@@ -71,15 +71,15 @@ std::optional<std::string> refuse(const GatedCall& c) {
   return std::nullopt;
 }
 
-std::optional<GatedPlan> planned(const GatedCall& call, std::size_t workspace_bytes, int sms, int row, int pieces) {
-  const MatmulConfig& c = sm90_gated_menu[static_cast<std::size_t>(row)];
+std::optional<GatedPlan> planned(const GatedCall& call, std::size_t workspace_bytes, int sms, int config, int splits) {
+  const MatmulConfig& c = sm90_gated_menu[static_cast<std::size_t>(config)];
   if (call.m == 0 || call.n == 0 || call.k == 0 || call.dtype == DType::f32 || c.b != call.weights) return std::nullopt;
   constexpr std::int64_t most = (std::int64_t{1} << 31) - 1024;
   const std::int64_t stages = up(call.k, c.k);
-  if (call.m > most || 2 * call.n > most || call.k > most || stages * pieces > most) return std::nullopt;
-  if (up(call.m, c.m) > most / up(call.n, c.n / 2) / pieces) return std::nullopt;
-  if (pieces > 1 && (!c.splits() || stages < pieces)) return std::nullopt;
-  GatedPlan plan{GatedPlan::Path::tiles, row};
+  if (call.m > most || 2 * call.n > most || call.k > most || stages * splits > most) return std::nullopt;
+  if (up(call.m, c.m) > most / up(call.n, c.n / 2) / splits) return std::nullopt;
+  if (splits > 1 && (!c.can_split() || stages < splits)) return std::nullopt;
+  GatedPlan plan{GatedPlan::Path::tiles, config};
   const GatedOperands o = gated_operands(call);
   double copied = 0;
   const auto settle = [&](const TileOperand& x, bool& copy) {
@@ -87,11 +87,11 @@ std::optional<GatedPlan> planned(const GatedCall& call, std::size_t workspace_by
     if (copy) plan.workspace_bytes += copied_bytes(x, 1), copied += static_cast<double>(copied_bytes(x, 1));
   };
   settle(o.x, plan.copy_x), settle(o.up, plan.copy_up), settle(o.gate, plan.copy_gate);
-  plan.tiles = up(call.m, c.m) * up(call.n, c.n / 2), plan.pieces = pieces;
-  plan.blocks = static_cast<int>(std::min<std::int64_t>(plan.tiles * pieces, sms));
-  if (pieces > 1) {
+  plan.tiles = up(call.m, c.m) * up(call.n, c.n / 2), plan.splits = splits;
+  plan.blocks = static_cast<int>(std::min<std::int64_t>(plan.tiles * splits, sms));
+  if (splits > 1) {
     if (plan.tiles * c.sharers() * 4 > static_cast<std::int64_t>(counter_bytes)) return std::nullopt;
-    plan.workspace_bytes += partial_bytes(c, plan.tiles * pieces);
+    plan.workspace_bytes += partial_bytes(c, plan.tiles * splits);
   }
   if (plan.workspace_bytes > 0) plan.workspace_bytes += counter_bytes;
   if (plan.workspace_bytes > workspace_bytes) return std::nullopt;
@@ -101,7 +101,7 @@ std::optional<GatedPlan> planned(const GatedCall& call, std::size_t workspace_by
       2 * (product(call.m, call.k) + 2 * product(call.n, call.k)) +
       product(call.m, call.n) * ((call.y != nullptr ? bits(call.out) / 8 : 0) + (call.h != nullptr ? 4 : 0));
   w.copies = plan.copy_x + plan.copy_up + plan.copy_gate, w.copied_bytes = copied;
-  plan.predicted_s = predicted_seconds(c, w, {pieces, tile::Cuts::pieces}, sms);
+  plan.predicted_s = predicted_seconds(c, w, {splits, tile::SplitMode::split_k}, sms);
   return plan;
 }
 
@@ -111,9 +111,9 @@ GatedPlan choose(const GatedCall& call, std::size_t workspace_bytes, int sms) {
     best.path = GatedPlan::Path::nothing;
     return best;
   }
-  for (int row = 0; row < static_cast<int>(sm90_gated_menu.size()); ++row)
-    for (const int pieces : {1, 2, 3, 4, 6, 8}) {
-      const std::optional<GatedPlan> plan = planned(call, workspace_bytes, sms, row, pieces);
+  for (int config = 0; config < static_cast<int>(sm90_gated_menu.size()); ++config)
+    for (const int splits : {1, 2, 3, 4, 6, 8}) {
+      const std::optional<GatedPlan> plan = planned(call, workspace_bytes, sms, config, splits);
       if (plan && (best.path != GatedPlan::Path::tiles || plan->predicted_s < best.predicted_s)) best = *plan;
     }
   return best;

@@ -23,7 +23,7 @@ TEST(GatedPlan, AlignedOperandsAreReadWhereTheyLie) {
   EXPECT_EQ(plan.path, Path::tiles);
   EXPECT_FALSE(plan.copy_x || plan.copy_up || plan.copy_gate);
   EXPECT_EQ(plan.workspace_bytes, 0u);
-  const MatmulConfig& c = sm90_gated_menu[static_cast<std::size_t>(plan.row)];
+  const MatmulConfig& c = sm90_gated_menu[static_cast<std::size_t>(plan.config)];
   EXPECT_EQ(plan.tiles, 8192 / c.m * ((2 * 4096 + c.n - 1) / c.n));
   EXPECT_EQ(plan.blocks, 132);
 }
@@ -34,9 +34,9 @@ TEST(GatedPlan, WeightsThatLieAlongNHaveRowsOfTheirOwn) {
   EXPECT_EQ(refuse(c), std::nullopt);
   const GatedPlan plan = choose(c, std::size_t{64} << 20, 132);
   EXPECT_EQ(plan.path, Path::tiles);
-  EXPECT_EQ(sm90_gated_menu[static_cast<std::size_t>(plan.row)].b, tile::Major::mn);
+  EXPECT_EQ(sm90_gated_menu[static_cast<std::size_t>(plan.config)].b, tile::Major::mn);
   EXPECT_FALSE(plan.copy_up || plan.copy_gate);
-  EXPECT_EQ(sm90_gated_menu[static_cast<std::size_t>(choose(call(4096, 1000, 1024), 0, 132).row)].b, tile::Major::k);
+  EXPECT_EQ(sm90_gated_menu[static_cast<std::size_t>(choose(call(4096, 1000, 1024), 0, 132).config)].b, tile::Major::k);
   c.weight_line = 999;
   EXPECT_EQ(refuse(c).value_or(""), "weights: expected a stride of at least 1000, found 999: its rows would overlap");
 }

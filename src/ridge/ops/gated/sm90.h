@@ -1,4 +1,4 @@
-// One row of the gated menu as a kernel of the sm90 target: gated_matmul.h's text, and the arithmetic of its pairs.
+// One config of the gated menu as a kernel of the sm90 target: gated_matmul.h's text, and the arithmetic of its pairs.
 // Internal to the CUDA product.
 #pragma once
 
@@ -25,15 +25,15 @@ template <class T> struct Gate {
   T* h;
   std::int64_t h_line;
 
-  enum class Form { sigmoid, relu, none };
+  enum class GateForm { sigmoid, relu, none };
   template <class Run> TILE_FN void with_form(Run&& run) const {
-    if (activation == Activation::none) return run(std::integral_constant<Form, Form::none>{});
-    if (activation == Activation::relu) return run(std::integral_constant<Form, Form::relu>{});
-    run(std::integral_constant<Form, Form::sigmoid>{});
+    if (activation == Activation::none) return run(std::integral_constant<GateForm, GateForm::none>{});
+    if (activation == Activation::relu) return run(std::integral_constant<GateForm, GateForm::relu>{});
+    run(std::integral_constant<GateForm, GateForm::sigmoid>{});
   }
-  template <Form form> TILE_FN float operator()(std::integral_constant<Form, form>, float u, float g) const {
-    if constexpr (form == Form::none) return u * g;
-    if constexpr (form == Form::relu) return u * (g < 0 ? 0 : g);  // NaN stays
+  template <GateForm form> TILE_FN float operator()(std::integral_constant<GateForm, form>, float u, float g) const {
+    if constexpr (form == GateForm::none) return u * g;
+    if constexpr (form == GateForm::relu) return u * (g < 0 ? 0 : g);  // NaN stays
     const float s = fminf(g * g, sigmoid.most);
     float z = sigmoid.p[5];
 #pragma unroll
@@ -59,10 +59,10 @@ template <class T> struct Gate {
   TILE_FN void write_exact(const View& view, float u, float g, tile::Index row, tile::Index col) const {
     if (bu.data) u += tile::sm90::read_stored(bu.stored, bu.data, col);
     if (bg.data) g += tile::sm90::read_stored(bg.stored, bg.data, col);
-    constexpr auto own = std::is_same_v<T, Bf16> ? tile::Stored::bf16 : tile::Stored::f16;
+    constexpr auto stored_as = std::is_same_v<T, Bf16> ? tile::Stored::bf16 : tile::Stored::f16;
     if (keep) {
       auto* const line = reinterpret_cast<std::uint16_t*>(h) + row * h_line + col;
-      line[0] = tile::sm90::to_stored(own, u), line[view.cols] = tile::sm90::to_stored(own, g);
+      line[0] = tile::sm90::to_stored(stored_as, u), line[view.cols] = tile::sm90::to_stored(stored_as, g);
     }
     if (view.data == nullptr) return;
     const float y = u * tile::sm90::Math::activated(activation, g);
@@ -75,8 +75,8 @@ template <class T> struct Gate {
   }
 };
 
-template <int row, class T> struct GatedKernel : GatedMatmul<sm90_gated_menu[row], T, T, Gate<T>> {
-  using Text = GatedMatmul<sm90_gated_menu[row], T, T, Gate<T>>;
+template <int index, class T> struct GatedKernel : GatedMatmul<sm90_gated_menu[index], T, T, Gate<T>> {
+  using Text = GatedMatmul<sm90_gated_menu[index], T, T, Gate<T>>;
   TILE_FN static void load(auto& at, typename Text::Stage& s, const typename Text::Globals& g, Range k) {
     tile::sm90::Paired<Text, std::remove_reference_t<decltype(at)>> pair{at};
     Text::load(pair, s, g, k);
@@ -99,12 +99,12 @@ struct GatedLaunch {
   int blocks;
   cudaStream_t stream;
 };
-struct GatedRowKernel {
+struct GatedConfigKernel {
   cudaError_t (*launch)(const GatedLaunch&);
-  cudaError_t (*facts)(RowFacts&);
+  cudaError_t (*facts)(ConfigFacts&);
 };
 
-template <class Kernel> cudaError_t launch_gated_row(const GatedLaunch& x) {
+template <class Kernel> cudaError_t launch_gated_config(const GatedLaunch& x) {
   if (const cudaError_t e = allow_shared_memory<Kernel>(); e != cudaSuccess) return e;
   typename Kernel::Globals g{};
   g.a.on_target = x.a, g.b.on_target = x.b, g.c.on_target = x.c, g.d.on_target = x.output;
@@ -127,6 +127,6 @@ template <class Kernel> cudaError_t launch_gated_row(const GatedLaunch& x) {
   return cudaLaunchKernelEx(&config, tile::sm90::run<Kernel>, g, x.problem);
 }
 
-template <class T> void list_gated_rows(GatedRowKernel* kernels);
+template <class T> void list_gated_configs(GatedConfigKernel* kernels);
 
 }  // namespace ridge::ops::cuda

@@ -31,7 +31,7 @@ __device__ std::uint32_t mixed(std::uint32_t h) {
 }
 
 // One block an element, picked by a hash. The bound: 2k u |A||B| for the sum, and a rounding of the result.
-__global__ void judge_samples_kernel(Judged p, const void* d, Verdict* verdict) {
+__global__ void judge_samples_kernel(Judged p, const void* d, Comparison* verdict) {
   const std::int64_t r = mixed(blockIdx.x * 2654435761u + 5) % p.m, c = mixed(blockIdx.x * 2246822519u + 11) % p.n;
   double sum = 0, magnitude = 0;
   for (std::int64_t k = threadIdx.x; k < p.k; k += threads) {
@@ -53,7 +53,7 @@ __global__ void judge_samples_kernel(Judged p, const void* d, Verdict* verdict) 
   if (error > 0) atomicMax(reinterpret_cast<int*>(&verdict->worst), __float_as_int(static_cast<float>(error)));
 }
 
-__global__ void judge_all_kernel(Judged p, const void* d, const void* theirs, Verdict* verdict) {
+__global__ void judge_all_kernel(Judged p, const void* d, const void* theirs, Comparison* verdict) {
   const double slack = 2 * chance * sqrt(static_cast<double>(p.k));
   for (std::int64_t i = blockIdx.x * std::int64_t{blockDim.x} + threadIdx.x; i < p.m * p.n;
        i += std::int64_t{gridDim.x} * blockDim.x) {
@@ -72,11 +72,12 @@ std::optional<std::string> launched() {
 
 }  // namespace
 
-std::optional<std::string> judge_samples(const JudgedProduct& p, const void* d, Verdict* verdict, CUstream_st* stream) {
+std::optional<std::string> judge_samples(const JudgedProduct& p, const void* d, Comparison* verdict,
+                                         CUstream_st* stream) {
   judge_samples_kernel<<<judged_samples, threads, 0, stream>>>(on_device(p), d, verdict);
   return launched();
 }
-std::optional<std::string> judge_all(const JudgedProduct& p, const void* d, const void* theirs, Verdict* verdict,
+std::optional<std::string> judge_all(const JudgedProduct& p, const void* d, const void* theirs, Comparison* verdict,
                                      CUstream_st* stream) {
   judge_all_kernel<<<2048, 256, 0, stream>>>(on_device(p), d, theirs, verdict);
   return launched();

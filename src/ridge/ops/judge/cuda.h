@@ -20,15 +20,15 @@ struct JudgedProduct {  // D[m, n], packed; A is [m, k] or [k, m], B is [k, n] o
 };
 
 // In device memory, zero at first. loose: within the bound, yet further off than sums in f32 come by chance.
-struct Verdict {
+struct Comparison {
   unsigned sampled_wrong = 0, loose = 0, differing = 0;
   float worst = 0;  // of the bound
 };
 inline constexpr int judged_samples = 4096;
 
-std::optional<std::string> judge_samples(const JudgedProduct& product, const void* d, Verdict* verdict,
+std::optional<std::string> judge_samples(const JudgedProduct& product, const void* d, Comparison* verdict,
                                          CUstream_st* stream);
-std::optional<std::string> judge_all(const JudgedProduct& product, const void* d, const void* theirs, Verdict* verdict,
-                                     CUstream_st* stream);
+std::optional<std::string> judge_all(const JudgedProduct& product, const void* d, const void* theirs,
+                                     Comparison* verdict, CUstream_st* stream);
 
 }  // namespace ridge::ops::cuda

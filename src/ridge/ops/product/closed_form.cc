@@ -17,7 +17,7 @@
 namespace ridge::ops::cuda {
 namespace {
 
-using tile::Cuts, tile::Major, tile::Roles;
+using tile::SplitMode, tile::Major, tile::Roles;
 
 struct Constants {
   double cycles_per_us;
@@ -33,17 +33,17 @@ struct Constants {
   double stage_power;                     // how well a stage's loads and multiplies overlap
   double launch, first_load, tile_end, tile_end_alone, box;  // cycles
   double element_box;                                        // boxes: written by elements
-  double piece, piece_sums, piece_batch;                     // cycles
+  double split, split_sums, split_batch;                     // cycles
   double gather, gather_sums, gather_turn;                   // cycles; of 16 columns, by up to eight pieces
   double share, share_step, next_cluster;                    // cycles
   double cluster_stage, cluster_block;                       // cycles: of waiting for each other; of launching
   double cluster_start;  // of any launch in clusters: its blocks begin and end together
   double eights;         // what more than three waves of clusters of eight take beside that
   double stream_us, copy_us;
-  double copied;                // bytes a us
-  double under_copy;            // what is left of a copy's time where loads run under it
-  double overlap;               // two things at once: 1 would be one after the other, 8 the longer
-  double beside, beside_early;  // us that the next launch saves on idle multiprocessors; where it loads early
+  double copied;                   // bytes a us
+  double under_copy;               // what is left of a copy's time where loads run under it
+  double overlap;                  // two things at once: 1 would be one after the other, 8 the longer
+  double beside, beside_prefetch;  // us that the next launch saves on idle multiprocessors; where it loads early
 };
 
 constexpr Constants by_bytes{.cycles_per_us = 1773,
@@ -71,9 +71,9 @@ constexpr Constants by_bytes{.cycles_per_us = 1773,
                              .tile_end_alone = 117.6,
                              .box = 305.8,
                              .element_box = 3.417,
-                             .piece = 733.9,
-                             .piece_sums = 2487,
-                             .piece_batch = 846.1,
+                             .split = 733.9,
+                             .split_sums = 2487,
+                             .split_batch = 846.1,
                              .gather = 2616,
                              .gather_sums = 3444,
                              .gather_turn = 937.2,
@@ -90,7 +90,7 @@ constexpr Constants by_bytes{.cycles_per_us = 1773,
                              .under_copy = 0.8849,
                              .overlap = 1.191,
                              .beside = 0.6094,
-                             .beside_early = 0.749};
+                             .beside_prefetch = 0.749};
 constexpr Constants by_results{.cycles_per_us = 1773,
                                .slowdown = 0.5512,
                                .memory = 6.926e+06,
@@ -116,9 +116,9 @@ constexpr Constants by_results{.cycles_per_us = 1773,
                                .tile_end_alone = 15.05,
                                .box = 5.469,
                                .element_box = 250.8,
-                               .piece = 1024,
-                               .piece_sums = 1879,
-                               .piece_batch = 738.1,
+                               .split = 1024,
+                               .split_sums = 1879,
+                               .split_batch = 738.1,
                                .gather = 1500,
                                .gather_sums = 2600,
                                .gather_turn = 900,
@@ -135,7 +135,7 @@ constexpr Constants by_results{.cycles_per_us = 1773,
                                .under_copy = 0.7627,
                                .overlap = 1.077,
                                .beside = 0.5539,
-                               .beside_early = 0.07802};
+                               .beside_prefetch = 0.07802};
 constexpr Constants by_multiplies{.cycles_per_us = 1675,
                                   .slowdown = 0.03229,
                                   .memory = 1.026e+08,
@@ -161,9 +161,9 @@ constexpr Constants by_multiplies{.cycles_per_us = 1675,
                                   .tile_end_alone = 7.978,
                                   .box = 173.5,
                                   .element_box = 15.7,
-                                  .piece = 1286,
-                                  .piece_sums = 2604,
-                                  .piece_batch = 1188,
+                                  .split = 1286,
+                                  .split_sums = 2604,
+                                  .split_batch = 1188,
                                   .gather = 5246,
                                   .gather_sums = 4695,
                                   .gather_turn = 900,
@@ -180,7 +180,7 @@ constexpr Constants by_multiplies{.cycles_per_us = 1675,
                                   .under_copy = 0.7844,
                                   .overlap = 1.579,
                                   .beside = 0.9486,
-                                  .beside_early = 0.418};
+                                  .beside_prefetch = 0.418};
 double up(double x, double by) { return std::ceil(x / by); }
 // What two things take that overlap; the higher the power, the better they do.
 double both(double x, double y, double power) { return std::pow(std::pow(x, power) + std::pow(y, power), 1 / power); }
@@ -194,7 +194,8 @@ double line_factor(const Constants& f, int granule, Major major) {
   return across * (granule >= 128 ? 1 : granule == 64 ? f.line64 : granule == 32 ? f.line32 : f.line16);
 }
 
-// How many clusters ask for the same lines of A, and of B, at once: tiles are walked in bands of 8 rows (walk.h).
+// How many clusters ask for the same lines of A, and of B, at once: tiles are walked in bands of 8 rows
+// (tile_scheduler.h).
 struct Askers {
   double a = 1, b = 1;
 };
@@ -220,26 +221,27 @@ Cycles cycles(const Constants& f, const MatmulConfig& c, const TileWork& w, cons
 }
 
 // What it takes to add the pieces of a tile.
-double meeting(const Constants& f, const MatmulConfig& c, const Split& split) {
-  const double sums = static_cast<double>(c.m) * c.n / 128 / c.sharers(), pieces = split.pieces;  // of a thread
-  if (split.cuts == Cuts::shared) return f.share + f.share_step * std::ceil(sums / 4 / pieces);
-  if (split.cuts == Cuts::gathered)
-    return f.gather + f.gather_sums * sums / 64 + f.gather_turn * up(c.turns(), pieces) * up(pieces, 8);
+double meeting(const Constants& f, const MatmulConfig& c, const SplitK& split) {
+  const double sums = static_cast<double>(c.m) * c.n / 128 / c.sharers(), splits = split.splits;  // of a thread
+  if (split.split_mode == SplitMode::cluster_split_k) return f.share + f.share_step * std::ceil(sums / 4 / splits);
+  if (split.split_mode == SplitMode::cooperative_split_k)
+    return f.gather + f.gather_sums * sums / 64 + f.gather_turn * up(c.turns(), splits) * up(splits, 8);
   const double at_once = std::max(1.0, std::floor((c.consumers == 1 ? 64 : 32) / sums)),
-               batches = up(split.cuts == Cuts::streamed ? 2 : pieces, at_once);
-  return f.piece + f.piece_sums * sums / 64 + f.piece_batch * batches * std::max(1.0, std::pow(sums / 64, 0.7));
+               batches = up(split.split_mode == SplitMode::stream_k ? 2 : splits, at_once);
+  return f.split + f.split_sums * sums / 64 + f.split_batch * batches * std::max(1.0, std::pow(sums / 64, 0.7));
 }
 
 struct Waves {
   double stages, items, at_once, bytes;  // stages of an item
 };
-double waves_us(const Constants& f, const MatmulConfig& c, const Split& split, const Cycles& x, const Waves& w) {
+double waves_us(const Constants& f, const MatmulConfig& c, const SplitK& split, const Cycles& x, const Waves& w) {
   const double loop = w.stages * x.stage;
   const double end = c.roles == Roles::pingpong ? std::max(0.0, x.end - loop) : x.end + f.tile_end_alone;
-  const double item = (loop + end + (split.pieces > 1 ? meeting(f, c, split) : 0)) / f.cycles_per_us;
+  const double item = (loop + end + (split.splits > 1 ? meeting(f, c, split) : 0)) / f.cycles_per_us;
   const double waves = std::floor(w.items / w.at_once), rest = w.items - waves * w.at_once;
   double us = 0;
-  if (split.cuts == Cuts::shared) us = (std::ceil(w.items / w.at_once) - 1) * f.next_cluster / f.cycles_per_us;
+  if (split.split_mode == SplitMode::cluster_split_k)
+    us = (std::ceil(w.items / w.at_once) - 1) * f.next_cluster / f.cycles_per_us;
   us += waves * both(item, w.bytes / w.items * w.at_once / f.memory, f.overlap);
   if (rest > 0) us += both(item, w.bytes / w.items * rest / std::min(f.memory, rest * f.memory_per_block), f.overlap);
   return us;
@@ -261,17 +263,17 @@ int clusters_at_once(int blocks, int sms) {
   return std::max(1, of_h200[static_cast<std::size_t>(blocks - 1)] * sms / 132);
 }
 
-double predicted_seconds(const MatmulConfig& c, const TileWork& w, const Split& split, int sms) {
+double predicted_seconds(const MatmulConfig& c, const TileWork& w, const SplitK& split, int sms) {
   const Bound bound = bound_of(w);
   const Constants& f = bound == Bound::bytes ? by_bytes : bound == Bound::results ? by_results : by_multiplies;
   const double tiles = static_cast<double>(w.batch) * up(static_cast<double>(w.m), c.m * c.cluster_m) *
                        up(static_cast<double>(w.n), c.n * c.cluster_n) * c.cluster();
-  const double stages = up(static_cast<double>(w.k), c.k), pieces = split.pieces, items = tiles * pieces;
-  const bool streamed = split.cuts == Cuts::streamed;
-  const int together = split.cuts == Cuts::shared ? split.pieces : c.cluster();
+  const double stages = up(static_cast<double>(w.k), c.k), splits = split.splits, items = tiles * splits;
+  const bool streamed = split.split_mode == SplitMode::stream_k;
+  const int together = split.split_mode == SplitMode::cluster_split_k ? split.splits : c.cluster();
   const double at_once = streamed ? sms : together * clusters_at_once(together, sms);
   const double blocks = streamed ? sms : std::min(items, at_once);
-  const Cycles x = cycles(f, c, w, askers(c, w, std::max(1.0, blocks / c.cluster() / pieces)));
+  const Cycles x = cycles(f, c, w, askers(c, w, std::max(1.0, blocks / c.cluster() / splits)));
   const double each = static_cast<double>(c.m) / c.cluster_n + static_cast<double>(c.n) / c.cluster_m;
   const double asked = tiles * stages * each * c.k * 2;
   const double once = w.minimum_bytes + std::max(asked - w.minimum_bytes, 0.0) * f.memory / f.l2_again;
@@ -281,7 +283,7 @@ double predicted_seconds(const MatmulConfig& c, const TileWork& w, const Split& 
     const double run = up(tiles * stages, sms) * x.stage + 2 * meeting(f, c, split);
     us = f.stream_us + both(run / f.cycles_per_us, bytes / f.memory, f.overlap);
   } else {
-    us = waves_us(f, c, split, x, {up(stages, pieces), items, at_once, bytes});
+    us = waves_us(f, c, split, x, {up(stages, splits), items, at_once, bytes});
   }
   const double busy = std::min(1.0, tiles * stages * x.multiply / sms / f.cycles_per_us / us);
   us *= 1 + f.slowdown * busy * busy * std::clamp((us - 20) / 200, 0.0, 1.0);
@@ -289,15 +291,15 @@ double predicted_seconds(const MatmulConfig& c, const TileWork& w, const Split& 
   if (c.cluster() > 1) us += (f.cluster_start + f.cluster_block * blocks * std::log2(c.cluster())) / f.cycles_per_us;
   if (c.cluster() == 8 && items > 3 * at_once) us *= f.eights;
   if (c.roles == Roles::pingpong) us += x.end / f.cycles_per_us;
-  us -= std::clamp((sms - blocks) / blocks, 0.0, 1.0) * (w.early ? f.beside_early : f.beside);
+  us -= std::clamp((sms - blocks) / blocks, 0.0, 1.0) * (w.prefetch_constants ? f.beside_prefetch : f.beside);
   // What a copy has written is read from the L2, as long as that keeps it.
   constexpr double kept_bytes = 25e6, beyond_a_us = 2.3e6;
   const double copying =
       w.copies * f.copy_us + 2 * w.copied_bytes / f.copied + std::max(0.0, w.copied_bytes - kept_bytes) / beyond_a_us;
-  return (std::max(us, least_us) + (w.early ? f.under_copy : 1) * copying) * 1e-6;
+  return (std::max(us, least_us) + (w.prefetch_constants ? f.under_copy : 1) * copying) * 1e-6;
 }
 
-double dots_seconds(std::int64_t batch, std::int64_t m, std::int64_t n, std::int64_t k, int granule) {
+double gemv_seconds(std::int64_t batch, std::int64_t m, std::int64_t n, std::int64_t k, int granule) {
   constexpr double words_at_once = 8 * 32 * 4;  // of a line (matmul_plain.cu)
   constexpr double launch_us = 2.1, round_us = 0.7, line_us = 1.2e-4, row_us = 1e-4;
   constexpr double words_a_us = 132 * 32 * 1755;         // fitted to ten products on an H200

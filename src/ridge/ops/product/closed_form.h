@@ -17,7 +17,8 @@ struct TileWork {  // a product as the tile sees it
   bool element_stores = false;              // D's rows start anywhere
   int copies = 0;                           // of operands, made first
   double copied_bytes = 0;
-  bool early = false;  // the first loads of one operand run before earlier kernels have ended, a copy among them
+  bool prefetch_constants =
+      false;  // the first loads of one operand run before earlier kernels have ended, a copy among them
 };
 
 // What bounds a product: the tensor cores, where there are more multiplies than the bytes can hold up; else bytes, most
@@ -30,7 +31,7 @@ inline bool is_busy(const TileWork& work) { return bound_of(work) == Bound::mult
 int clusters_at_once(int blocks, int sms);
 
 // Seconds from the end of the kernel before to the end of this one, as launches follow each other in a graph.
-double predicted_seconds(const MatmulConfig& config, const TileWork& work, const Split& split, int sms);
+double predicted_seconds(const MatmulConfig& config, const TileWork& work, const SplitK& split, int sms);
 
 // `planned` by the closed form alone, and what that was asked about.
 struct PlannedWork {
@@ -38,10 +39,10 @@ struct PlannedWork {
   TileWork work;
 };
 std::optional<PlannedWork> planned_work(const MatmulCall& call, std::size_t workspace_bytes, int sms, int row,
-                                        Split split, Copies copies);
+                                        SplitK split, Copies copies);
 
 // The same of the kernel for a few rows of D, whose operands' lines start at multiples of so many bytes.
-double dots_seconds(std::int64_t batch, std::int64_t m, std::int64_t n, std::int64_t k, int granule);
+double gemv_seconds(std::int64_t batch, std::int64_t m, std::int64_t n, std::int64_t k, int granule);
 
 // What one block's ports do, in cycles: the fitted constants of the model, for whoever draws a block.
 struct BlockPace {

@@ -12,13 +12,13 @@ double up(double x, double by) { return std::ceil(x / by); }
 
 }  // namespace
 
-Features features_of(const MatmulConfig& c, const TileWork& w, const Split& s, int sms, double form_s) {
+Features features_of(const MatmulConfig& c, const TileWork& w, const SplitK& s, int sms, double form_s) {
   const double m = static_cast<double>(w.m), n = static_cast<double>(w.n), k = static_cast<double>(w.k);
-  const double batch = static_cast<double>(w.batch), pieces = s.pieces;
+  const double batch = static_cast<double>(w.batch), splits = s.splits;
   const double clusters_m = up(m, c.m * c.cluster_m), clusters_n = up(n, c.n * c.cluster_n);
   const double tiles = batch * clusters_m * clusters_n * c.cluster(), stages = up(k, c.k);
-  const int together = s.cuts == tile::Cuts::shared ? s.pieces : c.cluster();
-  const double waves = tiles * pieces / (together * clusters_at_once(together, sms));
+  const int together = s.split_mode == tile::SplitMode::cluster_split_k ? s.splits : c.cluster();
+  const double waves = tiles * splits / (together * clusters_at_once(together, sms));
   const double asked = tiles * stages * (1.0 * c.m / c.cluster_n + 1.0 * c.n / c.cluster_m) * c.k * 2;
   const auto number = [](auto x) { return static_cast<double>(x); };
   const std::array<double, plan_features> all{
@@ -26,7 +26,7 @@ Features features_of(const MatmulConfig& c, const TileWork& w, const Split& s, i
       std::min(waves, 20.0),
       waves - std::floor(waves),
       std::min(std::ceil(waves), 20.0),
-      std::log(stages / pieces),
+      std::log(stages / splits),
       std::log(stages),
       std::log(tiles),
       number(c.m),
@@ -39,13 +39,13 @@ Features features_of(const MatmulConfig& c, const TileWork& w, const Split& s, i
       number(c.cluster_m),
       number(c.cluster_n),
       number(c.k * c.stages),
-      pieces,
-      number(static_cast<int>(s.cuts)),
+      splits,
+      number(static_cast<int>(s.split_mode)),
       number(w.granule_a),
       number(w.granule_b),
       number(w.narrow_a) + 2 * number(w.narrow_b),
       number(w.copies),
-      number(w.early),
+      number(w.prefetch_constants),
       tiles * c.m * c.n / (batch * m * n),  // computed for asked
       std::log(m),
       std::log(n),

@@ -14,7 +14,7 @@ namespace ridge::ops::cuda {
 // What a tree asks about, in the order of features_of: numbers, logarithms of sizes and seconds, or 0 and 1.
 inline constexpr int plan_features = 33;
 using Features = std::array<float, plan_features>;
-Features features_of(const MatmulConfig& config, const TileWork& work, const Split& split, int sms, double form_s);
+Features features_of(const MatmulConfig& config, const TileWork& work, const SplitK& split, int sms, double form_s);
 
 // Below node i come `left` and, where the feature lies above the edge, `right`: another node, or the leaf -1 - x. A
 // leaf is what is added to the logarithm of the time, in units of 0.0001. Trees ask for the number of an edge, so that

@@ -40,7 +40,7 @@ TEST_P(EveryIsa, SmallIntegersComeOutBitForBit) {
             if ((m * n + k + layouts) % 3 != 0 && m * n * k > 3000) continue;
             const DType out = in == DType::int8 ? DType::int32 : in == DType::bf16 && n % 2 ? in : DType::f32;
             MatmulCase c = simple(m, n, k, in, out, layouts);
-            c.near = layouts % 2 ? Guarded::before : Guarded::after;
+            c.side = layouts % 2 ? Guarded::before : Guarded::after;
             ASSERT_EQ(check(c), "");
           }
 }

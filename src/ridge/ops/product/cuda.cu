@@ -12,38 +12,39 @@
 
 namespace ridge::ops::cuda {
 
-extern template void list_rows<Bf16, 0>(RowKernel*);
-extern template void list_rows<Bf16, 1>(RowKernel*);
-extern template void list_rows<Bf16, 2>(RowKernel*);
-extern template void list_rows<Bf16, 3>(RowKernel*);
-extern template void list_rows<Bf16, 4>(RowKernel*);
-extern template void list_rows<Bf16, 5>(RowKernel*);
-extern template void list_rows<Bf16, 6>(RowKernel*);
-extern template void list_rows<F16, 0>(RowKernel*);
-extern template void list_rows<F16, 1>(RowKernel*);
-extern template void list_rows<F16, 2>(RowKernel*);
-extern template void list_rows<F16, 3>(RowKernel*);
-extern template void list_rows<F16, 4>(RowKernel*);
-extern template void list_rows<F16, 5>(RowKernel*);
-extern template void list_rows<F16, 6>(RowKernel*);
+extern template void list_configs<Bf16, 0>(ConfigKernel*);
+extern template void list_configs<Bf16, 1>(ConfigKernel*);
+extern template void list_configs<Bf16, 2>(ConfigKernel*);
+extern template void list_configs<Bf16, 3>(ConfigKernel*);
+extern template void list_configs<Bf16, 4>(ConfigKernel*);
+extern template void list_configs<Bf16, 5>(ConfigKernel*);
+extern template void list_configs<Bf16, 6>(ConfigKernel*);
+extern template void list_configs<F16, 0>(ConfigKernel*);
+extern template void list_configs<F16, 1>(ConfigKernel*);
+extern template void list_configs<F16, 2>(ConfigKernel*);
+extern template void list_configs<F16, 3>(ConfigKernel*);
+extern template void list_configs<F16, 4>(ConfigKernel*);
+extern template void list_configs<F16, 5>(ConfigKernel*);
+extern template void list_configs<F16, 6>(ConfigKernel*);
 
 namespace {
 
 using tile::Major;
 
-using Rows = std::array<RowKernel, sm90_menu.size()>;
-template <class T> const Rows& rows_of() {
-  static const Rows rows = [] {
-    static_assert(row_parts == 7, "one call for each part");
-    Rows r{};
-    list_rows<T, 0>(r.data()), list_rows<T, 1>(r.data()), list_rows<T, 2>(r.data());
-    list_rows<T, 3>(r.data()), list_rows<T, 4>(r.data()), list_rows<T, 5>(r.data()), list_rows<T, 6>(r.data());
+using Configs = std::array<ConfigKernel, sm90_menu.size()>;
+template <class T> const Configs& configs_of() {
+  static const Configs configs = [] {
+    static_assert(config_parts == 7, "one call for each part");
+    Configs r{};
+    list_configs<T, 0>(r.data()), list_configs<T, 1>(r.data()), list_configs<T, 2>(r.data());
+    list_configs<T, 3>(r.data()), list_configs<T, 4>(r.data()), list_configs<T, 5>(r.data()),
+        list_configs<T, 6>(r.data());
     return r;
   }();
-  return rows;
+  return configs;
 }
-const RowKernel& kernel(int row, DType in) {
-  return (in == DType::bf16 ? rows_of<Bf16>() : rows_of<F16>())[static_cast<std::size_t>(row)];
+const ConfigKernel& kernel(int config, DType in) {
+  return (in == DType::bf16 ? configs_of<Bf16>() : configs_of<F16>())[static_cast<std::size_t>(config)];
 }
 
 struct SharedBox {
@@ -67,7 +68,7 @@ tile::OutputOnTarget finishing(const MatmulCall& call, const TileProblem& t) {
   const std::uintptr_t four = o.stored == tile::Stored::f32 ? 16 : 8;
   o.vectors = reinterpret_cast<std::uintptr_t>(t.d) % four == 0 && t.d_line % 4 == 0 &&
               (t.batch == 1 || t.d_batch_stride % 4 == 0);
-  o.swift = ends_swiftly(call);
+  o.vector_epilogue = has_vector_epilogue(call);
   return o;
 }
 
@@ -90,7 +91,7 @@ std::string failure(const char* what, cudaError_t e) {
 
 std::optional<std::string> launch_tiles(const MatmulCall& call, const MatmulPlan& plan, const Workspace& workspace,
                                         TileProblem t, CUstream_st* stream) {
-  const MatmulConfig& c = sm90_menu[static_cast<std::size_t>(plan.row)];
+  const MatmulConfig& c = sm90_menu[static_cast<std::size_t>(plan.config)];
   char* free = static_cast<char*>(workspace.data) + counter_bytes;
   TilesLaunch x{};
   if (const std::int64_t partial = partial_tiles(plan); partial > 0) {
@@ -110,8 +111,8 @@ std::optional<std::string> launch_tiles(const MatmulCall& call, const MatmulPlan
     return e;
   };
   cudaError_t copied = cudaSuccess;
-  if (plan.copy_a) copied = copy(t.a, plan.turn_a);
-  if (plan.copy_b && copied == cudaSuccess) copied = copy(t.b, plan.turn_b);
+  if (plan.copy_a) copied = copy(t.a, plan.transpose_a);
+  if (plan.copy_b && copied == cudaSuccess) copied = copy(t.b, plan.transpose_b);
   if (copied != cudaSuccess) return failure("copying an operand", copied);
   const TileOperand &a = c.swap ? t.b : t.a, &b = c.swap ? t.a : t.b;
   const DType in = call.problem.a.dtype;
@@ -129,14 +130,14 @@ std::optional<std::string> launch_tiles(const MatmulCall& call, const MatmulPlan
                      static_cast<int>(b.extent),
                      static_cast<int>(t.k),
                      static_cast<int>(t.batch),
-                     plan.pieces,
-                     plan.band,
-                     plan.cuts};
-  x.problem.early = plan.early;
-  x.cluster = plan.cuts == tile::Cuts::shared ? plan.pieces : c.cluster();
+                     plan.splits,
+                     plan.raster_rows,
+                     plan.split_mode};
+  x.problem.prefetch_constants = plan.prefetch_constants;
+  x.cluster = plan.split_mode == tile::SplitMode::cluster_split_k ? plan.splits : c.cluster();
   x.blocks = plan.blocks;
-  x.dependent = plan.dependent, x.stream = stream;
-  if (const cudaError_t e = kernel(plan.row, in).launch(x); e != cudaSuccess)
+  x.dependent_launch = plan.dependent_launch, x.stream = stream;
+  if (const cudaError_t e = kernel(plan.config, in).launch(x); e != cudaSuccess)
     return failure("launching the product", e);
   return std::nullopt;
 }
@@ -153,15 +154,15 @@ std::optional<std::string> launch(const MatmulCall& call, const MatmulPlan& plan
     return "workspace: expected a multiple of 256 as its address";
   const TileProblem t = tile_problem(call);
   if (plan.path == MatmulPlan::Path::tiles) return launch_tiles(call, plan, workspace, t, stream);
-  const auto multiply = plan.path == MatmulPlan::Path::dots ? multiply_by_dots : multiply_plainly;
+  const auto multiply = plan.path == MatmulPlan::Path::gemv ? multiply_gemv : multiply_plainly;
   const cudaError_t e = multiply(t, stored(call.problem.a.dtype), finishing(call, t), stream);
   if (e != cudaSuccess) return failure("launching the product", e);
   return std::nullopt;
 }
 
-std::optional<RowFacts> row_facts(int row, DType in) {
-  RowFacts facts;
-  if (kernel(row, in).facts(facts) != cudaSuccess) {
+std::optional<ConfigFacts> config_facts(int config, DType in) {
+  ConfigFacts facts;
+  if (kernel(config, in).facts(facts) != cudaSuccess) {
     cudaGetLastError();
     return std::nullopt;
   }

@@ -12,7 +12,7 @@
 
 #include "ridge/device/workspace.h"
 #include "ridge/ops/product/call.h"
-#include "ridge/tile/walk.h"
+#include "ridge/tile/tile_scheduler.h"
 
 struct CUstream_st;
 
@@ -20,19 +20,19 @@ namespace ridge::ops::cuda {
 
 using ops::Activation, ops::EpilogueOperand, ops::MatmulCall, ops::MatmulEpilogue;
 
-// What to run, decided without running anything: tiles (a row of sm90_menu is the compiled shape, the rest is its
-// schedule), dots (a few rows of D from operands whose lines start anywhere) or the plain kernel, which takes anything.
+// What to run, decided without running anything: tiles (a config of sm90_menu is the compiled shape, the rest is its
+// schedule), gemv (a few rows of D from operands whose lines start anywhere) or the plain kernel, which takes anything.
 struct MatmulPlan {
-  enum class Path { nothing, tiles, dots, plain } path = Path::plain;
-  int row = -1;
-  bool exchanged = false;               // D's columns are contiguous: computed as its transpose
-  bool copy_a = false, copy_b = false;  // to lines that start at multiples of 128 bytes
-  bool turn_a = false, turn_b = false;  // … and with k contiguous
-  int pieces = 1;                       // of k, added in order: the same bits every time
-  tile::Cuts cuts = tile::Cuts::pieces;
-  int band = 8;  // tile rows that walk the columns together
-  bool early = false;
-  bool dependent = true;  // may start while the kernel before it still runs (and then waits for it)
+  enum class Path { nothing, tiles, gemv, plain } path = Path::plain;
+  int config = -1;
+  bool exchanged = false;                         // D's columns are contiguous: computed as its transpose
+  bool copy_a = false, copy_b = false;            // to lines that start at multiples of 128 bytes
+  bool transpose_a = false, transpose_b = false;  // … and with k contiguous
+  int splits = 1;                                 // of k, added in order: the same bits every time
+  tile::SplitMode split_mode = tile::SplitMode::split_k;
+  int raster_rows = 8;  // tile rows that walk the columns together
+  bool prefetch_constants = false;
+  bool dependent_launch = true;  // may start while the kernel before it still runs (and then waits for it)
   int blocks = 0;
   std::int64_t tiles = 0, waves = 0;
   std::size_t workspace_bytes = 0;
@@ -46,33 +46,34 @@ std::optional<std::string> refuse(const MatmulCall& call);
 
 // Whether D and all that its sums meet have A's format of 16 bits and lie in whole 16 bytes along D's rows, at offsets
 // of 32 bits: a tile's end then takes half the time that it takes otherwise.
-bool ends_swiftly(const MatmulCall& call);
+bool has_vector_epilogue(const MatmulCall& call);
 
 // The call must not be refused. sms: multiprocessors of the device (H200: 132).
 MatmulPlan choose(const MatmulCall& call, std::size_t workspace_bytes, int sms);
-// Of each row of the menu that can serve the call the best `each`, soonest first.
+// Of each config of the menu that can serve the call the best `each`, soonest first.
 std::vector<MatmulPlan> candidates(const MatmulCall& call, std::size_t workspace_bytes, int sms, std::size_t each);
-// The same for one row of the menu and one way to cut k; none where they cannot serve the call.
-struct Split {
-  int pieces = 1;  // Cuts::pieces: any number, Cuts::shared: 2 to 8, Cuts::gathered: 2 to 16, Cuts::streamed: 1
-  tile::Cuts cuts = tile::Cuts::pieces;
+// The same for one config of the menu and one way to cut k; none where they cannot serve the call.
+struct SplitK {
+  int splits = 1;  // SplitMode::split_k: any number, SplitMode::cluster_split_k: 2 to 8,
+                   // SplitMode::cooperative_split_k: 2 to 16, SplitMode::stream_k: 1
+  tile::SplitMode split_mode = tile::SplitMode::split_k;
 };
-std::vector<Split> splits(const MatmulCall& call, int sms);  // that are worth a thought
+std::vector<SplitK> split_options(const MatmulCall& call, int sms);  // that are worth a thought
 struct Copies {  // of operands that the copy engine reads slowly or not at all
   bool a = false, b = false;
 };
 std::vector<Copies> copies(const MatmulCall& call);
-std::optional<MatmulPlan> planned(const MatmulCall& call, std::size_t workspace_bytes, int sms, int row, Split split,
-                                  Copies copies);
+std::optional<MatmulPlan> planned(const MatmulCall& call, std::size_t workspace_bytes, int sms, int config,
+                                  SplitK split, Copies copies);
 
 // Queues the plan. A sentence if the driver refuses a step; nothing runs then. Thread-safe; may be captured in a graph.
 std::optional<std::string> launch(const MatmulCall& call, const MatmulPlan& plan, const Workspace& workspace,
                                   CUstream_st* stream);
 
-// Of a menu row's kernel, as compiled: registers a thread at launch, bytes of local memory (spills) and shared memory.
-struct RowFacts {
+// Of a config's kernel, as compiled: registers a thread at launch, bytes of local memory (spills) and shared memory.
+struct ConfigFacts {
   int registers = 0, local_bytes = 0, shared_bytes = 0;
 };
-std::optional<RowFacts> row_facts(int row, DType in);
+std::optional<ConfigFacts> config_facts(int config, DType in);
 
 }  // namespace ridge::ops::cuda

@@ -156,7 +156,7 @@ __device__ void ask(std::uint16_t& to, const std::uint16_t* from, bool inside) {
 }
 
 template <class T, class Word, int rows> __global__ void __launch_bounds__(dot_warps * 32)
-    dots_kernel(Lines a, Lines b, const __grid_constant__ Output d, Index batch, Index k, int sharers) {
+    gemv_kernel(Lines a, Lines b, const __grid_constant__ Output d, Index batch, Index k, int sharers) {
   tile::sm90::wait_for_earlier_kernels();
   tile::sm90::let_next_kernel_start();
   constexpr int wide = sizeof(Word) / 2, sums = rows * dot_columns;
@@ -238,12 +238,12 @@ namespace {
 template <class Kernel, class... Arguments>
 cudaError_t start(Kernel* kernel, dim3 blocks, int threads, cudaStream_t stream, const Arguments&... arguments) {
   cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout, cudaSharedmemCarveoutMaxShared);
-  cudaLaunchAttribute dependent{};
-  dependent.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-  dependent.val.programmaticStreamSerializationAllowed = 1;
+  cudaLaunchAttribute dependent_launch{};
+  dependent_launch.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  dependent_launch.val.programmaticStreamSerializationAllowed = 1;
   cudaLaunchConfig_t config{};
   config.gridDim = blocks, config.blockDim = dim3(static_cast<unsigned>(threads)), config.stream = stream;
-  config.attrs = &dependent, config.numAttrs = 1;
+  config.attrs = &dependent_launch, config.numAttrs = 1;
   return cudaLaunchKernelEx(&config, kernel, arguments...);
 }
 
@@ -274,7 +274,7 @@ int alignment(const Source& x) {
   return bits % 16 == 0 ? 16 : bits % 4 == 0 ? 4 : 2;
 }
 
-template <class T, class Word> cudaError_t start_dots(const TileProblem& t, const Output& d, cudaStream_t stream) {
+template <class T, class Word> cudaError_t start_gemv(const TileProblem& t, const Output& d, cudaStream_t stream) {
   int sharers = 1;  // warps of two columns: as many as have something to ask for at once
   while (sharers < dot_warps && t.k * 2 > static_cast<Index>(sizeof(Word)) * sharers * 32 * dot_words) sharers *= 2;
   const Index columns = dot_columns * (dot_warps / sharers);
@@ -284,14 +284,14 @@ template <class T, class Word> cudaError_t start_dots(const TileProblem& t, cons
     return start(kernel, blocks, dot_warps * 32, stream, lines(t.a), lines(t.b), d, Index{t.batch}, Index{t.k},
                  sharers);
   };
-  return t.m == 1 ? go(dots_kernel<T, Word, 1>) : t.m == 2 ? go(dots_kernel<T, Word, 2>) : go(dots_kernel<T, Word, 4>);
+  return t.m == 1 ? go(gemv_kernel<T, Word, 1>) : t.m == 2 ? go(gemv_kernel<T, Word, 2>) : go(gemv_kernel<T, Word, 4>);
 }
-template <class T> cudaError_t start_dots(const TileProblem& t, const Output& d, cudaStream_t stream) {
+template <class T> cudaError_t start_gemv(const TileProblem& t, const Output& d, cudaStream_t stream) {
   const std::uintptr_t bits = starts(t.a.data, t.m > 1 ? t.a.line : 0, t.batch, t.a.batch_stride) |
                               starts(t.b.data, t.n > 1 ? t.b.line : 0, t.batch, t.b.batch_stride);
-  return bits % 8 == 0   ? start_dots<T, uint2>(t, d, stream)
-         : bits % 4 == 0 ? start_dots<T, std::uint32_t>(t, d, stream)
-                         : start_dots<T, std::uint16_t>(t, d, stream);
+  return bits % 8 == 0   ? start_gemv<T, uint2>(t, d, stream)
+         : bits % 4 == 0 ? start_gemv<T, std::uint32_t>(t, d, stream)
+                         : start_gemv<T, std::uint16_t>(t, d, stream);
 }
 
 }  // namespace
@@ -310,9 +310,9 @@ cudaError_t copy_lines(const TileOperand& x, bool turn, void* to, std::int64_t b
                         : start_copy<std::uint16_t>(from, out, line, stream);
 }
 
-cudaError_t multiply_by_dots(const TileProblem& t, Stored in, const tile::OutputOnTarget& output, cudaStream_t stream) {
+cudaError_t multiply_gemv(const TileProblem& t, Stored in, const tile::OutputOnTarget& output, cudaStream_t stream) {
   const Output d{t.d, t.m, t.n, t.d_line, t.d_batch_stride, output};
-  return in == Stored::bf16 ? start_dots<Bf16>(t, d, stream) : start_dots<F16>(t, d, stream);
+  return in == Stored::bf16 ? start_gemv<Bf16>(t, d, stream) : start_gemv<F16>(t, d, stream);
 }
 
 cudaError_t multiply_plainly(const TileProblem& t, Stored in, const tile::OutputOnTarget& output, cudaStream_t stream) {

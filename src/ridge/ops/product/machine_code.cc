@@ -109,12 +109,12 @@ template <class Part> void for_parts(std::string_view listing, std::string_view 
 
 }  // namespace
 
-std::string_view name(RowText what) { return what == RowText::sass ? "SASS" : "PTX"; }
+std::string_view name(CodeText what) { return what == CodeText::sass ? "SASS" : "PTX"; }
 
-std::string row_symbol(int row, DType in) {
+std::string kernel_symbol(int config, DType in) {
   const char* const type = in == DType::bf16 ? "4Bf16" : "3F16";
-  return fmt::format("_ZN5ridge4tile4sm903runINS_3ops4cuda10MenuKernelILi{}ENS_{}EEEEEvNT_7GlobalsENS1_7ProblemE", row,
-                     type);
+  return fmt::format("_ZN5ridge4tile4sm903runINS_3ops4cuda10MenuKernelILi{}ENS_{}EEEEEvNT_7GlobalsENS1_7ProblemE",
+                     config, type);
 }
 
 std::vector<std::string> toolkit_folders() {
@@ -145,18 +145,19 @@ std::optional<std::string> ptx_of(std::string_view listing, std::string_view sym
   for_parts(listing, "\n.version ", [&](std::string_view text) {
     text = text.substr(1, text.find("\nFatbin ", 1));
     if (text.find(entry) == std::string_view::npos) return;
-    std::string own;
+    std::string entry_text;
     while (!text.empty()) {  // what stands before the first entry, then entry by entry
       const std::size_t next = std::min(text.find("\n.visible .entry ", 1), text.size());
-      if (!text.starts_with("\n.visible .entry ") || text.substr(1).starts_with(entry)) own += text.substr(0, next);
+      if (!text.starts_with("\n.visible .entry ") || text.substr(1).starts_with(entry))
+        entry_text += text.substr(0, next);
       text.remove_prefix(next);
     }
-    found = own.substr(0, own.find_last_of('}') + 1) + "\n";
+    found = entry_text.substr(0, entry_text.find_last_of('}') + 1) + "\n";
   });
   return found;
 }
 
-Result<std::string> row_text(int row, DType in, RowText what, const std::vector<std::string>& tools) {
+Result<std::string> code_text(int config, DType in, CodeText what, const std::vector<std::string>& tools) {
   if (!ask_device().built) return *refusal({});
   const auto folder = holding(tools, "cuobjdump");
   if (!folder)
@@ -164,15 +165,15 @@ Result<std::string> row_text(int row, DType in, RowText what, const std::vector<
                                     "/usr/local/cuda/bin, found none",
                                     name(what)),
                         std::string(cure));
-  const std::string symbol = row_symbol(row, in);
-  const auto ended = call(*folder, {*folder + "/cuobjdump", what == RowText::sass ? "-sass" : "-ptx", "-fun", symbol,
+  const std::string symbol = kernel_symbol(config, in);
+  const auto ended = call(*folder, {*folder + "/cuobjdump", what == CodeText::sass ? "-sass" : "-ptx", "-fun", symbol,
                                     fmt::format("/proc/{}/exe", ::getpid())});
   if (!ended) return ended.error();
   if (ended->code != 0)
     return absent_error(
         fmt::format("{}/cuobjdump ended with exit code {}: {}", *folder, ended->code, reason(ended->complaint)),
         std::string(cure));
-  auto text = what == RowText::sass ? sass_of(ended->out, symbol) : ptx_of(ended->out, symbol);
+  auto text = what == CodeText::sass ? sass_of(ended->out, symbol) : ptx_of(ended->out, symbol);
   if (text) return *std::move(text);
   return absent_error(fmt::format("{}/cuobjdump finds no {} of {} in this binary", *folder, name(what), symbol),
                       "take the cuobjdump of the toolkit that ridge was built with, or a later one");

@@ -19,12 +19,12 @@ namespace {
 namespace fs = std::filesystem;
 
 // A static library gives a program only what it names: this names the kernels, so that this binary holds them.
-auto* const volatile kernels_are_linked = &row_facts;
+auto* const volatile kernels_are_linked = &config_facts;
 
 bool has_cuda() { return refusal(ask_device()).value_or(Error{}).message != refusal({})->message; }
 
 // A folder with a cuobjdump of the test's own.
-class RowCodeTest : public testing::Test {
+class MachineCodeTest : public testing::Test {
  protected:
   void write_tool(const std::string& script) const {
     ASSERT_TRUE(write_file(folder_ + "/cuobjdump", "#!/bin/sh\n" + script).ok());
@@ -42,7 +42,7 @@ constexpr const char* sass =
     ";\n\t\t..........\n\n\n"
     "\nFatbin elf code:\n================\narch = sm_90a\n";
 
-TEST(RowCode, CutsAFunctionOutOfAListing) {
+TEST(MachineCode, CutsAFunctionOutOfAListing) {
   EXPECT_EQ(sass_of(sass, "mine"),
             "Function : mine\n\t.headerflags\t@\"x\"\n        /*0000*/  NOP ;\n        /*0010*/  EXIT ;\n");
   EXPECT_EQ(sass_of(sass, "other"), "Function : other\n        /*0000*/  EXIT ;\n");
@@ -58,7 +58,7 @@ constexpr const char* ptx =
     ".visible .entry mine(\n.param .b32 mine_param_0\n)\n{\nret;\n\n}\n\n"
     ".visible .entry last(\n)\n{\nret;\n\n}\n\n";
 
-TEST(RowCode, CutsAnEntryOutOfAText) {
+TEST(MachineCode, CutsAnEntryOutOfAText) {
   const std::string head = ".version 9.0\n.target sm_90a\n.extern .shared .b8 raw[];\n\n";
   EXPECT_EQ(ptx_of(ptx, "mine"), head + ".visible .entry mine(\n.param .b32 mine_param_0\n)\n{\nret;\n\n}\n");
   EXPECT_EQ(ptx_of(ptx, "far"), ".version 9.0\n.target sm_90a\n\n.visible .entry far(\n)\n{\nret;\n\n}\n");
@@ -68,16 +68,16 @@ TEST(RowCode, CutsAnEntryOutOfAText) {
 }
 
 // The names are written by hand; a kernel that is registered has its name in the binary's text.
-TEST(RowCode, NamesKernelsThatTheBinaryHolds) {
+TEST(MachineCode, NamesKernelsThatTheBinaryHolds) {
   if (!has_cuda()) GTEST_SKIP() << "this build has no CUDA kernels";
   const std::string binary = read_file("/proc/self/exe", std::size_t{1} << 30).value();
   for (int row = 0; row < static_cast<int>(sm90_menu.size()); ++row)
     for (const DType in : {DType::bf16, DType::f16})
-      ASSERT_NE(binary.find(row_symbol(row, in) + '\0'), std::string::npos) << row_symbol(row, in);
+      ASSERT_NE(binary.find(kernel_symbol(row, in) + '\0'), std::string::npos) << kernel_symbol(row, in);
 }
 
-TEST_F(RowCodeTest, SaysWhatIsMissing) {
-  const auto found = row_text(0, DType::bf16, RowText::ptx, {folder_, "/nowhere"});
+TEST_F(MachineCodeTest, SaysWhatIsMissing) {
+  const auto found = code_text(0, DType::bf16, CodeText::ptx, {folder_, "/nowhere"});
   ASSERT_FALSE(found);
   EXPECT_EQ(found.error().kind, ErrorKind::absent);
   if (!has_cuda()) {
@@ -91,34 +91,34 @@ TEST_F(RowCodeTest, SaysWhatIsMissing) {
       "folder of both in PATH\n");
 }
 
-TEST_F(RowCodeTest, AsksTheToolAndSaysItsReasons) {
+TEST_F(MachineCodeTest, AsksTheToolAndSaysItsReasons) {
   if (!has_cuda()) GTEST_SKIP() << "this build has no CUDA kernels";
-  const std::string symbol = row_symbol(1, DType::f16);
+  const std::string symbol = kernel_symbol(1, DType::f16);
   // Found by PATH, which begins with its own folder: nvdisasm lies there as well.
   write_tool(
       "echo 'cuobjdump warning : not here' >&2\nprintf '\\t\\tFunction : %s\\n%s %s ' $3 $1 $2\n"
       "[ -r $4 ] && printf '%s\\n\\t\\t.....\\n' ${PATH%%:*}\n");
-  EXPECT_EQ(row_text(1, DType::f16, RowText::sass, {"/nowhere", folder_}).value(),
+  EXPECT_EQ(code_text(1, DType::f16, CodeText::sass, {"/nowhere", folder_}).value(),
             fmt::format("Function : {}\n-sass -fun {}\n", symbol, folder_));
   write_tool(
       "echo 'cuobjdump warning : not here' >&2\necho \"cuobjdump fatal   : Could not find 'nvdisasm'\" >&2\nexit "
       "255\n");
   EXPECT_EQ(
-      row_text(1, DType::f16, RowText::sass, {folder_}).error().message,
+      code_text(1, DType::f16, CodeText::sass, {folder_}).error().message,
       fmt::format("{}/cuobjdump ended with exit code 255: cuobjdump fatal   : Could not find 'nvdisasm'", folder_));
   write_tool("exit 0\n");
-  EXPECT_EQ(row_text(1, DType::f16, RowText::ptx, {folder_}).error().message,
+  EXPECT_EQ(code_text(1, DType::f16, CodeText::ptx, {folder_}).error().message,
             fmt::format("{}/cuobjdump finds no PTX of {} in this binary", folder_, symbol));
   write_tool("kill -9 $$\n");
-  EXPECT_EQ(row_text(1, DType::f16, RowText::ptx, {folder_}).error().message,
+  EXPECT_EQ(code_text(1, DType::f16, CodeText::ptx, {folder_}).error().message,
             fmt::format("{}/cuobjdump ended with exit code 137: ", folder_));
 }
 
-// The toolkit's own, where it is: every row has both texts, in both dtypes' kernels.
-TEST(RowCode, ReadsThisBinary) {
+// The toolkit's own, where it is: every config has both texts, in both dtypes' kernels.
+TEST(MachineCode, ReadsThisBinary) {
   if (!has_cuda()) GTEST_SKIP() << "this build has no CUDA kernels";
   const auto folders = toolkit_folders();
-  const auto first = row_text(0, DType::bf16, RowText::sass, folders);
+  const auto first = code_text(0, DType::bf16, CodeText::sass, folders);
   if (!first && first.error().message.find("found none") != std::string::npos)
     GTEST_SKIP() << "not checked: " << first.error().message;
   ASSERT_TRUE(first) << first.error().text();
@@ -127,12 +127,12 @@ TEST(RowCode, ReadsThisBinary) {
   EXPECT_EQ(first->find("Function : "), 0U);
   EXPECT_EQ(first->rfind("Function : "), 0U);
   const int last = static_cast<int>(sm90_menu.size()) - 1;
-  const auto text = row_text(last, DType::f16, RowText::ptx, folders);
+  const auto text = code_text(last, DType::f16, CodeText::ptx, folders);
   ASSERT_TRUE(text) << text.error().text();
   EXPECT_EQ(text->find(".version "), 0U);
   EXPECT_NE(text->find("wgmma.mma_async.sync.aligned"), std::string::npos);
   EXPECT_EQ(text->find(".entry "), text->rfind(".entry "));
-  EXPECT_NE(text->find(".entry " + row_symbol(last, DType::f16)), std::string::npos);
+  EXPECT_NE(text->find(".entry " + kernel_symbol(last, DType::f16)), std::string::npos);
 }
 
 }  // namespace

@@ -22,8 +22,8 @@ std::string layouts_name(const MatmulConfig& c) {
   return std::string(a == tile::Major::k ? "k" : "m") + (b == tile::Major::k ? "k" : "n");
 }
 
-std::string menu_name(int row) {
-  const MatmulConfig& c = sm90_menu[static_cast<std::size_t>(row)];
+std::string menu_name(int config) {
+  const MatmulConfig& c = sm90_menu[static_cast<std::size_t>(config)];
   return fmt::format("sm90_{}x{}x{}_{}{}{}", c.m, c.n, c.k, roles_name(c),
                      layouts_name(c) == "kk" ? "" : "_" + layouts_name(c),
                      c.cluster() == 1 ? "" : fmt::format("_cluster{}x{}", c.cluster_m, c.cluster_n));
@@ -35,7 +35,7 @@ namespace {
 // Of the time that the model gives our own kernel, where both were measured.
 constexpr Spread cublaslt_aligned{0.84, 1.06, 1.45}, cublaslt_unaligned{0.75, 2.2, 5.4};
 
-// What counts against a candidate, as shares; the one that grew most over the winner's is told.
+// What counts against a candidate, as shares; the one that grew most over the winner's is named.
 struct Costs {
   double idle;    // of the multiprocessors in the last wave
   double beyond;  // of what is computed, outside D
@@ -44,39 +44,40 @@ struct Costs {
 Costs costs(const Tiled& x, int multiprocessors) {
   const MatmulConfig& c = x.config;
   const double tiles = static_cast<double>(x.tiles), waves = static_cast<double>(x.waves);
-  return {1 - tiles * x.pieces / (waves * multiprocessors), 1 - x.sums / (tiles * c.m * c.n),
+  return {1 - tiles * x.splits / (waves * multiprocessors), 1 - x.sums / (tiles * c.m * c.n),
           static_cast<double>(c.m + c.n) / (c.m * c.n) * 64};
 }
 
 TilePlan described(const MatmulPlan& plan) {
   if (plan.path == MatmulPlan::Path::nothing) return {.kernel = "nothing"};
   if (plan.path != MatmulPlan::Path::tiles) return {.kernel = plan_name(plan)};
-  const MatmulConfig& c = sm90_menu[static_cast<std::size_t>(plan.row)];
-  return {plan_name(plan), c.m, c.n, c.k, c.stages, plan.pieces, plan.waves, k_cut(plan)};
+  const MatmulConfig& c = sm90_menu[static_cast<std::size_t>(plan.config)];
+  return {plan_name(plan), c.m, c.n, c.k, c.stages, plan.splits, plan.waves, split_text(plan)};
 }
 
-std::string why(const MatmulProblem& p, const MatmulPlan& best, const MatmulPlan& loser, int multiprocessors) {
+std::string why(const MatmulProblem& p, const MatmulPlan& best, const MatmulPlan& candidate, int multiprocessors) {
   if (best.path != MatmulPlan::Path::tiles) return "the winner needs no tiles";
-  if (loser.path != MatmulPlan::Path::tiles) return "reads the few rows again for every two columns";
-  if (loser.row == best.row && loser.pieces == best.pieces && loser.cuts != best.cuts)
-    return std::string(k_cut(loser.cuts).meaning);
-  if (loser.row == best.row && loser.pieces == best.pieces)
-    return loser.copy_a + loser.copy_b > best.copy_a + best.copy_b ? "copies an operand first" : "copies no operand";
+  if (candidate.path != MatmulPlan::Path::tiles) return "reads the few rows again for every two columns";
+  if (candidate.config == best.config && candidate.splits == best.splits && candidate.split_mode != best.split_mode)
+    return std::string(split_text(candidate.split_mode).meaning);
+  if (candidate.config == best.config && candidate.splits == best.splits)
+    return candidate.copy_a + candidate.copy_b > best.copy_a + best.copy_b ? "copies an operand first"
+                                                                           : "copies no operand";
   const auto tiled = [&](const MatmulPlan& plan) {
     const double sums = static_cast<double>(p.batch) * static_cast<double>(p.m) * static_cast<double>(p.n);
-    return Tiled{sm90_menu[static_cast<std::size_t>(plan.row)], sums, plan.tiles, plan.waves, plan.pieces};
+    return Tiled{sm90_menu[static_cast<std::size_t>(plan.config)], sums, plan.tiles, plan.waves, plan.splits};
   };
-  return why_slower(tiled(best), tiled(loser), multiprocessors);
+  return why_slower(tiled(best), tiled(candidate), multiprocessors);
 }
 
-// The best of each row, and of the winner's row the second.
-std::vector<Loser> losers(const MatmulCall& call, const MatmulPlan& best, double ending_s,
-                          const DeviceNumbers& device) {
-  std::vector<Loser> out;
-  std::set<int> rows;
+// The best of each config, and of the winner's config the second.
+std::vector<Candidate> candidates(const MatmulCall& call, const MatmulPlan& best, double epilogue_s,
+                                  const DeviceNumbers& device) {
+  std::vector<Candidate> out;
+  std::set<int> configs;
   for (const MatmulPlan& plan : candidates(call, device.workspace_bytes, device.multiprocessors, 2))
-    if (plan != best && out.size() < most_losers && rows.insert(plan.row).second)
-      out.push_back({described(plan), spread_of_products.middle * (plan.predicted_s + ending_s),
+    if (plan != best && out.size() < most_candidates && configs.insert(plan.config).second)
+      out.push_back({described(plan), spread_of_products.middle * (plan.predicted_s + epilogue_s),
                      why(call.problem, best, plan, device.multiprocessors)});
   return out;
 }
@@ -90,7 +91,7 @@ double product_bytes(const MatmulProblem& p) {
 }
 
 // Of what a product's sums end in, each element once.
-double ending_bytes(const MatmulCall& call) {
+double epilogue_bytes(const MatmulCall& call) {
   const MatmulProblem& p = call.problem;
   const auto along = [](std::int64_t stride, std::int64_t extent) {
     return stride == 0 ? 1.0 : static_cast<double>(extent);
@@ -114,13 +115,13 @@ std::int64_t copied_bytes(const MatmulProblem& p, const MatmulPlan& plan) {
 
 TileOrder order_of(const MatmulPlan& plan) {
   TileOrder order{.m = 32, .n = 32, .k = 32, .cache_bytes = 0};  // the plain kernel's squares
-  if (plan.path == MatmulPlan::Path::dots) return {.m = 4, .n = 2, .k = 32, .cache_bytes = 0};
+  if (plan.path == MatmulPlan::Path::gemv) return {.m = 4, .n = 2, .k = 32, .cache_bytes = 0};
   if (plan.path != MatmulPlan::Path::tiles) return order;
-  const MatmulConfig& c = sm90_menu[static_cast<std::size_t>(plan.row)];
+  const MatmulConfig& c = sm90_menu[static_cast<std::size_t>(plan.config)];
   order = {.m = c.m, .n = c.n, .k = c.k, .cluster_m = c.cluster_m, .cluster_n = c.cluster_n, .swap = c.swap};
-  order.pieces = plan.pieces;
-  order.cuts = plan.cuts;
-  order.band = plan.band;
+  order.splits = plan.splits;
+  order.split_mode = plan.split_mode;
+  order.raster_rows = plan.raster_rows;
   order.blocks = plan.blocks;
   return order;
 }
@@ -135,10 +136,10 @@ void add_traffic(Forecast& out, const MatmulCall& given, const MatmulPlan& plan,
   order.cache_bytes = cache_bytes;
   const MatmulTraffic behind = trace_tiles(problem, order);
   out.memory_bytes = copied + behind.a.memory_bytes + behind.b.memory_bytes + behind.d.memory_bytes +
-                     behind.partial_bytes + static_cast<std::int64_t>(ending_bytes(call));
+                     behind.partial_bytes + static_cast<std::int64_t>(epilogue_bytes(call));
 }
 
-double seconds_without_ending(const MatmulProblem& problem, const MatmulPlan& plan, const DeviceNumbers& device) {
+double seconds_without_epilogue(const MatmulProblem& problem, const MatmulPlan& plan, const DeviceNumbers& device) {
   if (plan.path != MatmulPlan::Path::plain) return plan.predicted_s;
   const double flop = 2.0 * static_cast<double>(problem.batch) * static_cast<double>(problem.m) *
                       static_cast<double>(problem.n) * static_cast<double>(problem.k);
@@ -149,50 +150,51 @@ double seconds_without_ending(const MatmulProblem& problem, const MatmulPlan& pl
 
 std::string plan_name(const MatmulPlan& plan) {
   using Path = MatmulPlan::Path;
-  if (plan.path == Path::tiles) return menu_name(plan.row);
-  return plan.path == Path::dots ? "sm90_dots" : "sm90_plain";
+  if (plan.path == Path::tiles) return menu_name(plan.config);
+  return plan.path == Path::gemv ? "sm90_gemv" : "sm90_plain";
 }
 
-KCut k_cut(tile::Cuts cuts) {
-  switch (cuts) {
-    case tile::Cuts::pieces: return {"pieces", "the last piece of k adds all"};
-    case tile::Cuts::shared: return {"shared", "the pieces of k are a cluster's blocks"};
-    case tile::Cuts::streamed: return {"streamed", "every block has an equal run of all stages"};
-    case tile::Cuts::gathered: return {"gathered", "the pieces of k wait for each other"};
+SplitText split_text(tile::SplitMode split_mode) {
+  switch (split_mode) {
+    case tile::SplitMode::split_k: return {"split_k", "the last piece of k adds all"};
+    case tile::SplitMode::cluster_split_k: return {"cluster_split_k", "the pieces of k are a cluster's blocks"};
+    case tile::SplitMode::stream_k: return {"stream_k", "every block has an equal run of all stages"};
+    case tile::SplitMode::cooperative_split_k: return {"cooperative_split_k", "the pieces of k wait for each other"};
   }
   return {};
 }
-KCut k_cut(const MatmulPlan& plan) {
-  const bool is_cut = plan.path == MatmulPlan::Path::tiles && (plan.pieces > 1 || plan.cuts == tile::Cuts::streamed);
-  return is_cut ? k_cut(plan.cuts) : KCut{};
+SplitText split_text(const MatmulPlan& plan) {
+  const bool is_split =
+      plan.path == MatmulPlan::Path::tiles && (plan.splits > 1 || plan.split_mode == tile::SplitMode::stream_k);
+  return is_split ? split_text(plan.split_mode) : SplitText{};
 }
 
-std::string why_slower(const Tiled& best, const Tiled& loser, int multiprocessors) {
-  const Costs a = costs(best, multiprocessors), b = costs(loser, multiprocessors);
-  if (loser.pieces > best.pieces)
-    return fmt::format("adds {} pieces of the sum where {} do", loser.pieces, best.pieces);
+std::string why_slower(const Tiled& best, const Tiled& candidate, int multiprocessors) {
+  const Costs a = costs(best, multiprocessors), b = costs(candidate, multiprocessors);
+  if (candidate.splits > best.splits)
+    return fmt::format("adds {} pieces of the sum where {} do", candidate.splits, best.splits);
   const double idle = b.idle - a.idle, beyond = b.beyond - a.beyond, loads = b.loads / a.loads - 1;
   if (beyond > std::max(idle, loads) && beyond > 0.01)
     return fmt::format("{:.0f} % of what it computes lies beyond the edges, where the winner's is {:.0f} %",
                        100 * b.beyond, 100 * a.beyond);
   if (idle > loads && idle > 0.01)
-    return fmt::format("{} wave{} with {:.0f} % idle, where the winner idles {:.0f} %", loser.waves,
-                       loser.waves == 1 ? "" : "s", 100 * b.idle, 100 * a.idle);
+    return fmt::format("{} wave{} with {:.0f} % idle, where the winner idles {:.0f} %", candidate.waves,
+                       candidate.waves == 1 ? "" : "s", 100 * b.idle, 100 * a.idle);
   if (loads > 0.01) return fmt::format("loads {:.0f} % more for each product", 100 * loads);
-  if (loser.pieces < best.pieces)
-    return fmt::format("one block walks {} times as much of k", best.pieces / std::max(loser.pieces, 1));
+  if (candidate.splits < best.splits)
+    return fmt::format("one block walks {} times as much of k", best.splits / std::max(candidate.splits, 1));
   return "nearly the same: fixed costs decide";
 }
 
 // What the sums end in comes on top: at worst nothing hides it.
 Forecast forecast(const MatmulCall& call, const DeviceNumbers& device) {
   const MatmulPlan plan = choose(call, device.workspace_bytes, device.multiprocessors);
-  const double ending_s = ending_bytes(call) / device.bytes_per_s;
+  const double epilogue_s = epilogue_bytes(call) / device.bytes_per_s;
   Forecast out{.plan = described(plan), .leads = true, .spread = spread_of_products};
-  out.seconds = seconds_without_ending(call.problem, plan, device) + ending_s;
+  out.seconds = seconds_without_epilogue(call.problem, plan, device) + epilogue_s;
   out.of_cublaslt = plan.copy_a || plan.copy_b ? cublaslt_unaligned : cublaslt_aligned;
   add_traffic(out, call, plan, device.cache_bytes);
-  if (plan.path == MatmulPlan::Path::tiles) out.losers = losers(call, plan, ending_s, device);
+  if (plan.path == MatmulPlan::Path::tiles) out.candidates = candidates(call, plan, epilogue_s, device);
   return out;
 }
 

@@ -38,7 +38,7 @@ std::size_t copied_bytes(const TileOperand& x, std::int64_t batch);
 bool copy_engine_reads(const TileOperand& x, std::int64_t batch);
 
 // What the kernel for a few rows of D takes.
-inline constexpr std::int64_t most_dot_rows = 4, most_dot_columns = std::int64_t{1} << 31;
+inline constexpr std::int64_t most_gemv_rows = 4, most_dot_columns = std::int64_t{1} << 31;
 
 // Tiles of partial sums that a plan's pieces leave in memory.
 std::int64_t partial_tiles(const MatmulPlan& plan);

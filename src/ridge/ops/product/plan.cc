@@ -9,16 +9,16 @@
 #include <utility>
 
 #include "ridge/ops/product/closed_form.h"
+#include "ridge/ops/product/config_fits.h"
 #include "ridge/ops/product/correction.h"
 #include "ridge/ops/product/epilogue.h"
 #include "ridge/ops/product/layout.h"
 #include "ridge/ops/product/operands.h"
-#include "ridge/ops/product/row_fits.h"
 
 namespace ridge::ops::cuda {
 namespace {
 
-using tile::Cuts, tile::Major, tile::Roles;
+using tile::SplitMode, tile::Major, tile::Roles;
 
 TileOperand operand(const void* data, const MatrixLayout& given, std::int64_t extent, std::int64_t k) {
   const MatrixLayout x = settled(given, extent, k);
@@ -67,8 +67,8 @@ bool copy_engine_reads(const TileOperand& x, std::int64_t batch) {
 }
 
 std::int64_t partial_tiles(const MatmulPlan& plan) {
-  if (plan.cuts == Cuts::streamed) return plan.tiles + plan.blocks;
-  return plan.cuts != Cuts::shared && plan.pieces > 1 ? plan.tiles * plan.pieces : 0;
+  if (plan.split_mode == SplitMode::stream_k) return plan.tiles + plan.blocks;
+  return plan.split_mode != SplitMode::cluster_split_k && plan.splits > 1 ? plan.tiles * plan.splits : 0;
 }
 
 std::size_t partial_bytes(const MatmulConfig& c, std::int64_t partial_tiles) {
@@ -94,7 +94,7 @@ TileProblem tile_problem(const MatmulCall& call) {
   return t;
 }
 
-bool ends_swiftly(const MatmulCall& call) {
+bool has_vector_epilogue(const MatmulCall& call) {
   const TileProblem t = tile_problem(call);
   const DType in = call.problem.a.dtype;
   const auto whole = [&](const void* data, std::int64_t line, std::int64_t matrix) {
@@ -173,13 +173,13 @@ double minimum_bytes(const TileProblem& t, DType out) {
 
 }  // namespace
 
-std::optional<PlannedWork> planned_work(const MatmulCall& call, std::size_t workspace_bytes, int sms, int row,
-                                        Split split, Copies wish) {
+std::optional<PlannedWork> planned_work(const MatmulCall& call, std::size_t workspace_bytes, int sms, int config,
+                                        SplitK split, Copies wish) {
   TileProblem t = tile_problem(call);
-  const MatmulConfig& c = sm90_menu[static_cast<std::size_t>(row)];
-  const int pieces = split.pieces;
+  const MatmulConfig& c = sm90_menu[static_cast<std::size_t>(config)];
+  const int splits = split.splits;
   if (t.batch == 0 || t.m == 0 || t.n == 0 || t.k == 0 || !is_short_float(call.problem.a.dtype)) return std::nullopt;
-  MatmulPlan plan{MatmulPlan::Path::tiles, row, t.exchanged};
+  MatmulPlan plan{MatmulPlan::Path::tiles, config, t.exchanged};
   double copied = 0;
   const auto settle = [&](TileOperand& x, bool wished, bool& copy, bool& turn) {
     copy = wished || !copy_engine_reads(x, t.batch);
@@ -187,82 +187,86 @@ std::optional<PlannedWork> planned_work(const MatmulCall& call, std::size_t work
     if (turn) x = turned(x);
     if (copy) plan.workspace_bytes += copied_bytes(x, t.batch), copied += static_cast<double>(copied_bytes(x, t.batch));
   };
-  settle(t.a, wish.a, plan.copy_a, plan.turn_a), settle(t.b, wish.b, plan.copy_b, plan.turn_b);
+  settle(t.a, wish.a, plan.copy_a, plan.transpose_a), settle(t.b, wish.b, plan.copy_b, plan.transpose_b);
   const TileOperand &a = c.swap ? t.b : t.a, &b = c.swap ? t.a : t.b;
   if (a.major != c.a || b.major != c.b) return std::nullopt;
   TileWork w{t.batch, a.extent, b.extent, t.k};
   constexpr std::int64_t most = (std::int64_t{1} << 31) - 1024;
   const std::int64_t stages = up(w.k, c.k);
-  if (w.m > most || w.n > most || w.k > most || w.batch > most || stages * pieces > most) return std::nullopt;
+  if (w.m > most || w.n > most || w.k > most || w.batch > most || stages * splits > most) return std::nullopt;
   const std::int64_t tiles_m = up(w.m, c.m * c.cluster_m), tiles_n = up(w.n, c.n * c.cluster_n);  // a cluster's
   if (tiles_m > most / tiles_n / c.cluster()) return std::nullopt;
   plan.tiles = tiles_m * tiles_n * c.cluster();
-  if (plan.tiles > most / w.batch / pieces) return std::nullopt;
+  if (plan.tiles > most / w.batch / splits) return std::nullopt;
   plan.tiles *= w.batch;
-  plan.pieces = pieces, plan.cuts = split.cuts;
-  if (pieces > 1 && (!c.splits() || stages < pieces)) return std::nullopt;
-  if (split.cuts == Cuts::shared && !c.shares()) return std::nullopt;
-  if (split.cuts == Cuts::gathered && (c.turns() < 2 || pieces > tile::most_gathered_pieces)) return std::nullopt;
-  if (split.cuts == Cuts::streamed) {
+  plan.splits = splits, plan.split_mode = split.split_mode;
+  if (splits > 1 && (!c.can_split() || stages < splits)) return std::nullopt;
+  if (split.split_mode == SplitMode::cluster_split_k && !c.shares()) return std::nullopt;
+  if (split.split_mode == SplitMode::cooperative_split_k && (c.turns() < 2 || splits > tile::most_cooperative_splits))
+    return std::nullopt;
+  if (split.split_mode == SplitMode::stream_k) {
     // What gains: weights that are streamed once, by blocks whose runs are long and whose sums are few.
     if (!c.swap || c.n > 32 || c.a != Major::k || c.cluster() > 1 || stages < 16 || plan.tiles > most / stages ||
         plan.tiles % sms == 0 || plan.tiles * stages < 4 * sms)
       return std::nullopt;
   }
   const std::int64_t at_once = c.cluster() * clusters_at_once(c.cluster(), sms);
-  if (split.cuts == Cuts::gathered && plan.tiles * pieces > at_once) return std::nullopt;
-  plan.blocks = static_cast<int>(split.cuts == Cuts::streamed ? sms
-                                 : split.cuts == Cuts::shared ? plan.tiles * pieces
-                                                              : std::min(plan.tiles * pieces, at_once));
+  if (split.split_mode == SplitMode::cooperative_split_k && plan.tiles * splits > at_once) return std::nullopt;
+  plan.blocks =
+      static_cast<int>(split.split_mode == SplitMode::stream_k          ? sms
+                       : split.split_mode == SplitMode::cluster_split_k ? plan.tiles * splits
+                                                                        : std::min(plan.tiles * splits, at_once));
   if (const std::int64_t partial = partial_tiles(plan); partial > 0) {
     if (plan.tiles * c.sharers() * 4 > static_cast<std::int64_t>(counter_bytes)) return std::nullopt;
     plan.workspace_bytes += partial_bytes(c, partial);
   }
-  plan.waves = split.cuts == Cuts::streamed ? 1 : up(plan.tiles * pieces, at_once);
+  plan.waves = split.split_mode == SplitMode::stream_k ? 1 : up(plan.tiles * splits, at_once);
   if (plan.workspace_bytes > 0) plan.workspace_bytes += counter_bytes;
   if (plan.workspace_bytes > workspace_bytes) return std::nullopt;
   w.minimum_bytes = minimum_bytes(t, call.problem.d.dtype), w.result_bytes = result_bytes(t, call.problem.d.dtype);
-  const bool saves_bytes = split.cuts == Cuts::shared || split.cuts == Cuts::streamed;
+  const bool saves_bytes = split.split_mode == SplitMode::cluster_split_k || split.split_mode == SplitMode::stream_k;
   if (saves_bytes && is_busy(w)) return std::nullopt;  // of which it has few
   // What a text calls constant is B, after the exchange of D alone. A copy of A starts when all earlier kernels have
   // ended, so B may be loaded under it whoever wrote it.
-  plan.early = !plan.copy_b && (plan.copy_a || (t.constant_b && !is_busy(w)));
+  plan.prefetch_constants = !plan.copy_b && (plan.copy_a || (t.constant_b && !is_busy(w)));
   w.granule_a = plan.copy_a ? 128 : granule(t.a), w.granule_b = plan.copy_b ? 128 : granule(t.b);
   w.narrow_a = is_narrow(a), w.narrow_b = is_narrow(b);
   if (c.swap) std::swap(w.granule_a, w.granule_b);
   w.element_stores = t.d_line % 4 != 0;
-  w.copies = plan.copy_a + plan.copy_b, w.copied_bytes = copied, w.early = plan.early;
-  const RowFit& fit = row_fits[static_cast<std::size_t>(row)];
+  w.copies = plan.copy_a + plan.copy_b, w.copied_bytes = copied, w.prefetch_constants = plan.prefetch_constants;
+  const ConfigFit& fit = config_fits[static_cast<std::size_t>(config)];
   plan.predicted_s = predicted_seconds(c, w, split, sms) * fit.of(bound_of(w));
   return PlannedWork{plan, w};
 }
 
 namespace {
 MatmulPlan corrected(const PlannedWork& x, int sms) {
-  const MatmulConfig& c = sm90_menu[static_cast<std::size_t>(x.plan.row)];
-  const Split split{x.plan.pieces, x.plan.cuts};
+  const MatmulConfig& c = sm90_menu[static_cast<std::size_t>(x.plan.config)];
+  const SplitK split{x.plan.splits, x.plan.split_mode};
   MatmulPlan plan = x.plan;
   plan.predicted_s *= correction(features_of(c, x.work, split, sms, plan.predicted_s));
   return plan;
 }
 }  // namespace
 
-std::optional<MatmulPlan> planned(const MatmulCall& call, std::size_t workspace_bytes, int sms, int row, Split split,
-                                  Copies wish) {
-  const auto x = planned_work(call, workspace_bytes, sms, row, split, wish);
+std::optional<MatmulPlan> planned(const MatmulCall& call, std::size_t workspace_bytes, int sms, int config,
+                                  SplitK split, Copies wish) {
+  const auto x = planned_work(call, workspace_bytes, sms, config, split, wish);
   return x ? std::optional(corrected(*x, sms)) : std::nullopt;
 }
 
-std::vector<Split> splits(const MatmulCall& call, int sms) {
+std::vector<SplitK> split_options(const MatmulCall& call, int sms) {
   const MatmulProblem& p = call.problem;
   const double wave = 128.0 * 128 * sms;
   const double outputs = static_cast<double>(p.batch) * static_cast<double>(p.m) * static_cast<double>(p.n);
-  std::vector<Split> all{{1, Cuts::pieces}, {1, Cuts::streamed}};
+  std::vector<SplitK> all{{1, SplitMode::split_k}, {1, SplitMode::stream_k}};
   if (outputs <= 2 * wave)
-    for (const int pieces : {2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 16})
-      for (const Cuts cuts : {Cuts::pieces, Cuts::gathered}) all.push_back({pieces, cuts});
+    for (const int splits : {2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 16})
+      for (const SplitMode split_mode : {SplitMode::split_k, SplitMode::cooperative_split_k})
+        all.push_back({splits, split_mode});
   if (outputs <= wave)
-    for (int pieces = 2; pieces <= tile::most_shared_pieces; ++pieces) all.push_back({pieces, Cuts::shared});
+    for (int splits = 2; splits <= tile::most_cluster_splits; ++splits)
+      all.push_back({splits, SplitMode::cluster_split_k});
   return all;
 }
 
@@ -279,26 +283,26 @@ std::vector<Copies> copies(const MatmulCall& call) {
 namespace {
 
 // A few rows of D from operands that the tiles would have to copy first.
-std::optional<MatmulPlan> planned_dots(const MatmulCall& call) {
+std::optional<MatmulPlan> planned_gemv(const MatmulCall& call) {
   const TileProblem t = tile_problem(call);
   if (!is_short_float(call.problem.a.dtype) || t.batch == 0 || t.m == 0 || t.n == 0 || t.k == 0 ||
-      t.m > most_dot_rows || t.n > most_dot_columns || t.a.major != Major::k || t.b.major != Major::k ||
+      t.m > most_gemv_rows || t.n > most_dot_columns || t.a.major != Major::k || t.b.major != Major::k ||
       (copy_engine_reads(t.a, t.batch) && copy_engine_reads(t.b, t.batch)))
     return std::nullopt;
-  MatmulPlan plan{MatmulPlan::Path::dots, -1, t.exchanged};
-  plan.predicted_s = dots_seconds(t.batch, t.m, t.n, t.k, std::min(granule(t.a), granule(t.b)));
+  MatmulPlan plan{MatmulPlan::Path::gemv, -1, t.exchanged};
+  plan.predicted_s = gemv_seconds(t.batch, t.m, t.n, t.k, std::min(granule(t.a), granule(t.b)));
   return plan;
 }
 
-// Every plan of tiles, a row's side by side, with the closed form's time.
+// Every plan of tiles, a config's side by side, with the closed form's time.
 std::vector<PlannedWork> planned_works(const MatmulCall& call, std::size_t workspace_bytes, int sms) {
-  const std::vector<Split> all = splits(call, sms);
+  const std::vector<SplitK> all = split_options(call, sms);
   const std::vector<Copies> wishes = copies(call);
   std::vector<PlannedWork> found;
-  for (int row = 0; row < static_cast<int>(sm90_menu.size()); ++row)
-    for (const Split split : all)
+  for (int config = 0; config < static_cast<int>(sm90_menu.size()); ++config)
+    for (const SplitK split : all)
       for (const Copies wish : wishes)
-        if (const auto x = planned_work(call, workspace_bytes, sms, row, split, wish)) found.push_back(*x);
+        if (const auto x = planned_work(call, workspace_bytes, sms, config, split, wish)) found.push_back(*x);
   return found;
 }
 
@@ -312,9 +316,10 @@ std::vector<MatmulPlan> candidates(const MatmulCall& call, std::size_t workspace
   // What is slower by more than two corrections can make up for stays as the closed form has it.
   const double latest = soonest * most_correction / least_correction;
   std::vector<MatmulPlan> out;
-  if (const auto plan = planned_dots(call)) out.push_back(*plan);
+  if (const auto plan = planned_gemv(call)) out.push_back(*plan);
   for (auto x = found.begin(); x != found.end();) {
-    const auto next = std::find_if(x, found.end(), [&](const PlannedWork& y) { return y.plan.row != x->plan.row; });
+    const auto next =
+        std::find_if(x, found.end(), [&](const PlannedWork& y) { return y.plan.config != x->plan.config; });
     const std::size_t before = out.size();
     for (; x != next; ++x) out.push_back(x->plan.predicted_s > latest ? x->plan : corrected(*x, sms));
     const auto first = out.begin() + static_cast<std::ptrdiff_t>(before);
@@ -336,11 +341,11 @@ MatmulPlan choose(const MatmulCall& call, std::size_t workspace_bytes, int sms) 
   std::vector<PlannedWork> found = planned_works(call, workspace_bytes, sms);
   std::stable_sort(found.begin(), found.end(),
                    [](const PlannedWork& x, const PlannedWork& y) { return x.plan.predicted_s < y.plan.predicted_s; });
-  std::optional<MatmulPlan> best = planned_dots(call);
+  std::optional<MatmulPlan> best = planned_gemv(call);
   for (const PlannedWork& x : found) {
     if (best && x.plan.predicted_s * least_correction > best->predicted_s) break;  // no correction would do
     const MatmulPlan plan = corrected(x, sms);
-    if (!best || std::pair(plan.predicted_s, plan.row) < std::pair(best->predicted_s, best->row)) best = plan;
+    if (!best || std::pair(plan.predicted_s, plan.config) < std::pair(best->predicted_s, best->config)) best = plan;
   }
   return best ? *best : none;
 }

@@ -7,7 +7,7 @@
 namespace ridge::ops::cuda {
 namespace {
 
-using tile::Cuts;
+using tile::SplitMode;
 
 constexpr std::size_t workspace = std::size_t{64} << 20;
 void* at(std::uintptr_t address) { return reinterpret_cast<void*>(address); }  // plans look at addresses only
@@ -24,20 +24,20 @@ MatmulCall call(std::int64_t m, std::int64_t n, std::int64_t k, MatrixLayout a, 
 
 TEST(MatmulPlan, OnlyConstantWeightsAreReadEarly) {
   MatmulCall c = call(8, 4096, 4096, rows(4096), columns(4096), rows(4096));
-  EXPECT_FALSE(choose(c, workspace, 132).early);
+  EXPECT_FALSE(choose(c, workspace, 132).prefetch_constants);
   c.constant_b = true;
-  EXPECT_TRUE(choose(c, workspace, 132).early);
+  EXPECT_TRUE(choose(c, workspace, 132).prefetch_constants);
   c.b = at((2 << 20) + 2);  // then a copy is read
   EXPECT_TRUE(choose(c, workspace, 132).copy_b);
-  EXPECT_FALSE(choose(c, workspace, 132).early);
+  EXPECT_FALSE(choose(c, workspace, 132).prefetch_constants);
 }
 
 TEST(MatmulPlan, AFewRowsOfOperandsThatStartAnywhereAreNotCopied) {
   using Path = MatmulPlan::Path;
   const auto path = [](const MatmulCall& c) { return choose(c, workspace, 132).path; };
-  EXPECT_EQ(path(call(1, 5840, 132, rows(132), columns(132), rows(5840))), Path::dots);
+  EXPECT_EQ(path(call(1, 5840, 132, rows(132), columns(132), rows(5840))), Path::gemv);
   EXPECT_EQ(path(call(4, 320, 20001, rows(20001), columns(20001), rows(320))), Path::tiles) << "20 rounds of loads";
-  EXPECT_EQ(path(call(5840, 2, 132, rows(132), columns(132), columns(5840))), Path::dots) << "computed transposed";
+  EXPECT_EQ(path(call(5840, 2, 132, rows(132), columns(132), columns(5840))), Path::gemv) << "computed transposed";
   EXPECT_EQ(path(call(1, 5840, 136, rows(136), columns(136), rows(5840))), Path::tiles) << "the copy engine reads it";
   EXPECT_EQ(path(call(5, 5840, 132, rows(132), columns(132), rows(5840))), Path::tiles) << "too many rows";
   EXPECT_EQ(path(call(1, 5841, 136, rows(136), rows(5841), rows(5841))), Path::tiles) << "B along n";
@@ -58,36 +58,37 @@ TEST(MatmulPlan, TheChosenOneIsTheFirstOfAllCandidates) {
                                {4096, 4096, 4096}}) {
     const MatmulCall c = call(m, n, k, rows(k), columns(k), rows(n));
     const MatmulPlan chosen = choose(c, workspace, 132), first = candidates(c, workspace, 132, 1).front();
-    EXPECT_EQ(std::tuple(chosen.path, chosen.row, chosen.pieces, chosen.cuts, chosen.copy_a, chosen.copy_b),
-              std::tuple(first.path, first.row, first.pieces, first.cuts, first.copy_a, first.copy_b))
+    EXPECT_EQ(std::tuple(chosen.path, chosen.config, chosen.splits, chosen.split_mode, chosen.copy_a, chosen.copy_b),
+              std::tuple(first.path, first.config, first.splits, first.split_mode, first.copy_a, first.copy_b))
         << m << " x " << n << " x " << k;
     EXPECT_EQ(chosen.predicted_s, first.predicted_s);
   }
 }
 
 // What a kernel reads and writes 16 bytes at a time, at offsets of 32 bits, must lie so.
-TEST(MatmulPlan, EndsSwiftlyWhereEverythingLiesAsTheResultDoes) {
+TEST(MatmulPlan, HasAVectorEpilogueWhereEverythingLiesAsTheResultDoes) {
   const MatmulCall plain = call(64, 256, 128, rows(128), columns(128), rows(256));
-  const auto swift = [&](const EpilogueOperand& bias, void* d = at(3 << 20)) {
+  const auto vector_epilogue = [&](const EpilogueOperand& bias, void* d = at(3 << 20)) {
     MatmulCall c = plain;
     c.d = d, c.epilogue.bias = bias;
-    return ends_swiftly(c);
+    return has_vector_epilogue(c);
   };
   void* const there = at(4 << 20);
-  EXPECT_TRUE(swift({}));
-  EXPECT_TRUE(swift({there, DType::bf16, 0, 1, 0})) << "along the columns";
-  EXPECT_TRUE(swift({there, DType::bf16, 264, 1, 0})) << "a matrix";
-  EXPECT_FALSE(swift({at((4 << 20) + 8), DType::bf16, 0, 1, 0}));
-  EXPECT_FALSE(swift({there, DType::f16, 0, 1, 0}));
-  EXPECT_FALSE(swift({there, DType::bf16, 1, 0, 0})) << "along the rows";
-  EXPECT_FALSE(swift({there, DType::bf16, 260, 1, 0}));
-  EXPECT_FALSE(swift({there, DType::bf16, std::int64_t{1} << 27, 1, 0})) << "64 of these lines are 2^33 elements";
-  EXPECT_FALSE(swift({}, at((3 << 20) + 8)));
+  EXPECT_TRUE(vector_epilogue({}));
+  EXPECT_TRUE(vector_epilogue({there, DType::bf16, 0, 1, 0})) << "along the columns";
+  EXPECT_TRUE(vector_epilogue({there, DType::bf16, 264, 1, 0})) << "a matrix";
+  EXPECT_FALSE(vector_epilogue({at((4 << 20) + 8), DType::bf16, 0, 1, 0}));
+  EXPECT_FALSE(vector_epilogue({there, DType::f16, 0, 1, 0}));
+  EXPECT_FALSE(vector_epilogue({there, DType::bf16, 1, 0, 0})) << "along the rows";
+  EXPECT_FALSE(vector_epilogue({there, DType::bf16, 260, 1, 0}));
+  EXPECT_FALSE(vector_epilogue({there, DType::bf16, std::int64_t{1} << 27, 1, 0}))
+      << "64 of these lines are 2^33 elements";
+  EXPECT_FALSE(vector_epilogue({}, at((3 << 20) + 8)));
   MatmulCall turned = call(256, 64, 128, rows(128), columns(128), columns(256));
   turned.epilogue.bias = {there, DType::bf16, 1, 0, 0};
-  EXPECT_TRUE(ends_swiftly(turned)) << "along the rows, which are the columns of what is stored";
+  EXPECT_TRUE(has_vector_epilogue(turned)) << "along the rows, which are the columns of what is stored";
   MatmulCall narrow = call(64, 252, 128, rows(128), columns(128), rows(256));
-  EXPECT_FALSE(ends_swiftly(narrow));
+  EXPECT_FALSE(has_vector_epilogue(narrow));
 }
 
 // D by columns is computed transposed: what is read early then would be the activations.
@@ -95,36 +96,36 @@ TEST(MatmulPlan, AnExchangeOfOperandsReadsNothingEarly) {
   MatmulCall c = call(4096, 8, 4096, rows(4096), columns(4096), columns(4096));
   c.constant_b = true;
   EXPECT_TRUE(choose(c, workspace, 132).exchanged);
-  EXPECT_FALSE(choose(c, workspace, 132).early);
+  EXPECT_FALSE(choose(c, workspace, 132).prefetch_constants);
 }
 
 // The copy starts when all that came before has ended, so B may be anyone's.
 TEST(MatmulPlan, TheOtherOperandIsReadUnderACopy) {
   const MatmulCall a = call(9, 4096, 4096, columns(9), rows(4096), rows(4096));
   const MatmulPlan under = choose(a, workspace, 132);
-  EXPECT_TRUE(under.copy_a && under.turn_a && !under.copy_b);
-  EXPECT_TRUE(under.early);
+  EXPECT_TRUE(under.copy_a && under.transpose_a && !under.copy_b);
+  EXPECT_TRUE(under.prefetch_constants);
   const MatmulCall both = call(9, 4097, 4096, columns(9), rows(4097), rows(4097));
   EXPECT_TRUE(choose(both, workspace, 132).copy_b);
-  EXPECT_FALSE(choose(both, workspace, 132).early);
+  EXPECT_FALSE(choose(both, workspace, 132).prefetch_constants);
 }
 
 TEST(MatmulPlan, ClustersAreWhole) {
   const MatmulCall c = call(200, 1000, 4096, rows(4096), columns(4096), rows(1000));
   int clustered = 0;
-  for (int row = 0; row < static_cast<int>(sm90_menu.size()); ++row) {
-    const MatmulConfig& config = sm90_menu[static_cast<std::size_t>(row)];
-    if (config.cluster() == 1) continue;
-    EXPECT_FALSE(planned(c, workspace, 132, row, {1, Cuts::streamed}, {}));
-    EXPECT_FALSE(planned(c, workspace, 132, row, {2, Cuts::shared}, {}));
-    for (const int pieces : {1, 3}) {
-      const auto plan = planned(c, workspace, 132, row, {pieces, Cuts::pieces}, {});
+  for (int config = 0; config < static_cast<int>(sm90_menu.size()); ++config) {
+    const MatmulConfig& shape = sm90_menu[static_cast<std::size_t>(config)];
+    if (shape.cluster() == 1) continue;
+    EXPECT_FALSE(planned(c, workspace, 132, config, {1, SplitMode::stream_k}, {}));
+    EXPECT_FALSE(planned(c, workspace, 132, config, {2, SplitMode::cluster_split_k}, {}));
+    for (const int splits : {1, 3}) {
+      const auto plan = planned(c, workspace, 132, config, {splits, SplitMode::split_k}, {});
       if (!plan) continue;
       ++clustered;
-      EXPECT_EQ(plan->tiles % config.cluster(), 0);
-      EXPECT_EQ(plan->blocks % config.cluster(), 0);
+      EXPECT_EQ(plan->tiles % shape.cluster(), 0);
+      EXPECT_EQ(plan->blocks % shape.cluster(), 0);
       EXPECT_LE(plan->blocks, 132);
-      EXPECT_GE(plan->tiles * config.m * config.n, 200 * 1000);
+      EXPECT_GE(plan->tiles * shape.m * shape.n, 200 * 1000);
     }
   }
   EXPECT_GT(clustered, 10);

@@ -1,5 +1,5 @@
-// One menu row as a kernel of the sm90 target: binds maps and schedule to the text's views and launches it. Internal to
-// the CUDA product.
+// One config of the menu as a kernel of the sm90 target: binds maps and schedule to the text's views and launches it.
+// Internal to the CUDA product.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -19,16 +19,16 @@ struct TilesLaunch {
   std::int64_t rows, cols, line, batch_stride;  // of D
   tile::sm90::Problem problem;
   int blocks, cluster;
-  bool dependent;
+  bool dependent_launch;
   cudaStream_t stream;
 };
 
-struct RowKernel {
+struct ConfigKernel {
   cudaError_t (*launch)(const TilesLaunch&);
-  cudaError_t (*facts)(RowFacts&);
+  cudaError_t (*facts)(ConfigFacts&);
 };
 
-template <int row, class T> struct MenuKernel : Matmul<sm90_menu[row], T, T, T> {};
+template <int index, class T> struct MenuKernel : Matmul<sm90_menu[index], T, T, T> {};
 
 // Once a device: kernels may use more than 48 KiB of shared memory only when told so.
 template <class Kernel> cudaError_t allow_shared_memory() {
@@ -43,7 +43,7 @@ template <class Kernel> cudaError_t allow_shared_memory() {
   return e;
 }
 
-template <class Kernel> cudaError_t launch_row(const TilesLaunch& x) {
+template <class Kernel> cudaError_t launch_config(const TilesLaunch& x) {
   if (const cudaError_t e = allow_shared_memory<Kernel>(); e != cudaSuccess) return e;
   typename Kernel::Globals g{};
   g.a.on_target = x.a, g.b.on_target = x.b, g.d.on_target = x.output;
@@ -56,7 +56,7 @@ template <class Kernel> cudaError_t launch_row(const TilesLaunch& x) {
   config.stream = x.stream;
   cudaLaunchAttribute attributes[2]{};
   config.attrs = attributes;
-  if (x.dependent) {
+  if (x.dependent_launch) {
     attributes[config.numAttrs].id = cudaLaunchAttributeProgrammaticStreamSerialization;
     attributes[config.numAttrs++].val.programmaticStreamSerializationAllowed = 1;
   }
@@ -67,15 +67,16 @@ template <class Kernel> cudaError_t launch_row(const TilesLaunch& x) {
   return cudaLaunchKernelEx(&config, tile::sm90::run<Kernel>, g, x.problem);
 }
 
-template <class Kernel> cudaError_t facts_of_row(RowFacts& facts) {
+template <class Kernel> cudaError_t facts_of_config(ConfigFacts& facts) {
   cudaFuncAttributes f{};
   const cudaError_t e = cudaFuncGetAttributes(&f, tile::sm90::run<Kernel>);
   facts = {f.numRegs, static_cast<int>(f.localSizeBytes), tile::sm90::shared_bytes<Kernel>};
   return e;
 }
 
-// The rows r of the menu with r % row_parts == part, written to kernels[r]. Each part is a translation unit of its own.
-inline constexpr int row_parts = 7;
-template <class T, int part> void list_rows(RowKernel* kernels);
+// The configs r of the menu with r % config_parts == part, written to kernels[r]. Each part is a translation unit of
+// its own.
+inline constexpr int config_parts = 7;
+template <class T, int part> void list_configs(ConfigKernel* kernels);
 
 }  // namespace ridge::ops::cuda

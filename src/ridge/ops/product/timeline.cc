@@ -12,13 +12,13 @@ namespace ridge::ops {
 namespace {
 
 struct Asked {
-  int row, tiles, stages;
+  int config, tiles, stages;
 };
 
-template <std::size_t row> void draw(const Asked& asked, Timeline& out) {
-  constexpr MatmulConfig config = sm90_menu[row];
+template <std::size_t index> void draw(const Asked& asked, Timeline& out) {
+  constexpr MatmulConfig config = sm90_menu[index];
   if constexpr (config.a == tile::Major::k && config.b == tile::Major::k) {
-    if (asked.row != static_cast<int>(row)) return;
+    if (asked.config != static_cast<int>(index)) return;
     const cuda::BlockPace pace = cuda::block_pace(config);
     const tile::trace::Rates rates{.ticks_per_second = pace.cycles_per_second,
                                    .copy_bytes_per_tick = pace.load_bytes,
@@ -40,8 +40,8 @@ template <std::size_t... rows> Timeline drawn(const Asked& asked, std::index_seq
 
 }  // namespace
 
-Timeline matmul_timeline(int row, int tiles, int stages) {
-  return drawn({row, tiles, stages}, std::make_index_sequence<sm90_menu.size()>());
+Timeline matmul_timeline(int config, int tiles, int stages) {
+  return drawn({config, tiles, stages}, std::make_index_sequence<sm90_menu.size()>());
 }
 
 }  // namespace ridge::ops

@@ -9,9 +9,9 @@
 
 namespace ridge::ops {
 
-// `row` of sm90_menu, with both operands contiguous along k (others: an empty timeline); so many output tiles, each of
-// `stages` stages; bf16. Lanes: copies, multiplier, stores, then what each role's first thread does or waits for. 1 to
-// 64 tiles and 1 to 4096 stages.
-Timeline matmul_timeline(int row, int tiles, int stages);
+// `config` of sm90_menu, with both operands contiguous along k (others: an empty timeline); so many output tiles, each
+// of `stages` stages; bf16. Lanes: copies, multiplier, stores, then what each role's first thread does or waits for. 1
+// to 64 tiles and 1 to 4096 stages.
+Timeline matmul_timeline(int config, int tiles, int stages);
 
 }  // namespace ridge::ops

@@ -146,13 +146,8 @@ MatmulTraffic trace_tiles(const MatmulProblem& p, const TileOrder& order, const 
   }
   tile::trace::TileSchedule s;
   s.cut = {order.m, order.n, order.k, order.cluster_m, order.cluster_n};
-  s.sizes = {static_cast<int>(p.m),
-             static_cast<int>(p.n),
-             static_cast<int>(p.k),
-             static_cast<int>(p.batch),
-             order.pieces,
-             order.band,
-             order.cuts};
+  s.sizes = {static_cast<int>(p.m), static_cast<int>(p.n), static_cast<int>(p.k), static_cast<int>(p.batch),
+             order.splits,          order.raster_rows,     order.split_mode};
   s.blocks = order.blocks, s.cache_bytes = order.cache_bytes;
   return counted(Traced{p, epilogue}, s);
 }

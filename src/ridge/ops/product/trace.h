@@ -9,7 +9,7 @@
 #include "ridge/ops/fused/problem.h"
 #include "ridge/ops/product/call.h"
 #include "ridge/pool/isa.h"
-#include "ridge/tile/walk.h"
+#include "ridge/tile/tile_scheduler.h"
 
 namespace ridge::ops {
 
@@ -42,9 +42,9 @@ struct TileOrder {
   int m = 128, n = 128, k = 64;      // tile, and depth of a stage
   int cluster_m = 1, cluster_n = 1;  // blocks that share what they load; each divides the tile's other extent
   bool swap = false;                 // the tile is one of D transposed
-  int pieces = 1;                    // of k, at most as many as there are stages
-  tile::Cuts cuts = tile::Cuts::pieces;
-  int band = 8;                  // tile rows that walk the columns together
+  int splits = 1;                    // of k, at most as many as there are stages
+  tile::SplitMode split_mode = tile::SplitMode::split_k;
+  int raster_rows = 8;           // tile rows that walk the columns together
   int blocks = 132;              // a multiple of cluster_m * cluster_n
   std::int64_t cache_bytes = 0;  // between blocks and memory, least recently used leaves first; 0: none
 };

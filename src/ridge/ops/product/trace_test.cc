@@ -54,7 +54,8 @@ TEST(TraceTiles, ABlockCountAndTheOrderOfTilesMoveNoByteOfARequest) {
   const MatmulProblem p = product(1000, 900, 300);
   const MatmulTraffic one = trace_tiles(p, {.blocks = 1});
   for (const int blocks : {2, 5, 132})
-    for (const int band : {1, 3, 8}) EXPECT_EQ(trace_tiles(p, {.band = band, .blocks = blocks}), one);
+    for (const int raster_rows : {1, 3, 8})
+      EXPECT_EQ(trace_tiles(p, {.raster_rows = raster_rows, .blocks = blocks}), one);
 }
 
 TEST(TraceTiles, ElementSizesAndBatchesScale) {
@@ -84,15 +85,15 @@ TEST(TraceTiles, AClusterRequestsWhatItSharesOnce) {
     }
 }
 
-TEST(TraceTiles, PiecesOfKPassThroughMemoryOnceEachWay) {
-  for (const int pieces : {1, 2, 3, 7}) {
-    const MatmulTraffic x = trace_tiles(product(200, 300, 1000), {.pieces = pieces});
+TEST(TraceTiles, SplitsOfKPassThroughMemoryOnceEachWay) {
+  for (const int splits : {1, 2, 3, 7}) {
+    const MatmulTraffic x = trace_tiles(product(200, 300, 1000), {.splits = splits});
     const Index sums = 2 * 3 * 128 * 128 * 4;
-    EXPECT_EQ(x.partial_bytes, pieces == 1 ? 0 : 2 * pieces * sums);
+    EXPECT_EQ(x.partial_bytes, splits == 1 ? 0 : 2 * splits * sums);
     EXPECT_EQ(x.flops, 2 * 200 * 300 * 1000);
     EXPECT_EQ(x.a.global_bytes, 2 * 200 * 1000 * 3);
     EXPECT_EQ(x.d.global_bytes, 2 * 200 * 300);
-    EXPECT_EQ(x.items, 6 * pieces);
+    EXPECT_EQ(x.items, 6 * splits);
   }
 }
 
@@ -150,9 +151,9 @@ TEST(TraceTiles, ACacheThatHoldsEverythingReadsMemoryOnceAndATinyOneAsOftenAsAsk
 
 TEST(TraceTiles, ABandOfTileRowsNeedsLessOfMemoryThanOneRow) {
   const MatmulProblem p = product(4096, 4096, 512);
-  const MatmulTraffic row = trace_tiles(p, {.band = 1, .blocks = 16, .cache_bytes = 3 << 20});
-  const MatmulTraffic band = trace_tiles(p, {.band = 4, .blocks = 16, .cache_bytes = 3 << 20});
-  EXPECT_LT(band.a.memory_bytes + band.b.memory_bytes, row.a.memory_bytes + row.b.memory_bytes);
+  const MatmulTraffic row = trace_tiles(p, {.raster_rows = 1, .blocks = 16, .cache_bytes = 3 << 20});
+  const MatmulTraffic raster_rows = trace_tiles(p, {.raster_rows = 4, .blocks = 16, .cache_bytes = 3 << 20});
+  EXPECT_LT(raster_rows.a.memory_bytes + raster_rows.b.memory_bytes, row.a.memory_bytes + row.b.memory_bytes);
 }
 
 // Every CPU that packs A reads it once.

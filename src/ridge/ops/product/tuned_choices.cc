@@ -12,7 +12,7 @@
 namespace ridge::ops::cuda {
 namespace {
 
-constexpr std::string_view format = "ridge.tuned/1";
+constexpr std::string_view format = "ridge.tuned/2";
 constexpr std::size_t all_of_a_row = 1'000'000;
 
 std::string version_text(int driver) { return fmt::format("{}.{}", driver / 1000, driver % 1000 / 10); }
@@ -35,7 +35,7 @@ struct Entry {
   std::string by;  // version of ridge
   int driver = 0;
   std::uint64_t menu = 0;
-  int row = -1, pieces = 0, cuts = 0;
+  int config = -1, splits = 0, split_mode = 0;
   bool copy_a = false, copy_b = false;
   double seconds = 0, model_seconds = 0;
   int candidates = 0;
@@ -43,8 +43,9 @@ struct Entry {
 
 std::string text_of(const Entry& e) {
   return fmt::format(
-      "{} ridge {} driver {} menu {} row {} pieces {} cuts {} copies {:d} {:d} seconds {} model {} of {}\n", format,
-      e.by, e.driver, e.menu, e.row, e.pieces, e.cuts, e.copy_a, e.copy_b, e.seconds, e.model_seconds, e.candidates);
+      "{} ridge {} driver {} menu {} config {} splits {} split_mode {} copies {:d} {:d} seconds {} model {} of {}\n",
+      format, e.by, e.driver, e.menu, e.config, e.splits, e.split_mode, e.copy_a, e.copy_b, e.seconds, e.model_seconds,
+      e.candidates);
 }
 
 std::optional<Entry> entry_from(const std::string& text) {
@@ -61,8 +62,8 @@ std::optional<Entry> entry_from(const std::string& text) {
     right = right && in >> to;
   };
   word(format);
-  value("ridge", e.by), value("driver", e.driver), value("menu", e.menu), value("row", e.row);
-  value("pieces", e.pieces), value("cuts", e.cuts), value("copies", e.copy_a);
+  value("ridge", e.by), value("driver", e.driver), value("menu", e.menu), value("config", e.config);
+  value("splits", e.splits), value("split_mode", e.split_mode), value("copies", e.copy_a);
   right = right && in >> e.copy_b;
   value("seconds", e.seconds), value("model", e.model_seconds), value("of", e.candidates);
   std::string more;
@@ -71,8 +72,16 @@ std::optional<Entry> entry_from(const std::string& text) {
 
 Entry entry_of(const TunedChoice& choice, int driver) {
   const MatmulPlan& p = choice.plan;
-  return {std::string(version()),   driver,   menu_fingerprint(), p.row,          p.pieces,
-          static_cast<int>(p.cuts), p.copy_a, p.copy_b,           choice.seconds, choice.model_seconds,
+  return {std::string(version()),
+          driver,
+          menu_fingerprint(),
+          p.config,
+          p.splits,
+          static_cast<int>(p.split_mode),
+          p.copy_a,
+          p.copy_b,
+          choice.seconds,
+          choice.model_seconds,
           choice.candidates};
 }
 
@@ -130,14 +139,15 @@ TunedChoices::Found TunedChoices::find(const MatmulCall& call, std::size_t works
   if (const std::string why = outdated(*entry, place_.driver); !why.empty()) return ignored(why);
   const auto offered = candidates(call, workspace_bytes, place_.multiprocessors, all_of_a_row);
   const auto same = std::find_if(offered.begin(), offered.end(), [&](const MatmulPlan& p) {
-    return p.row == entry->row && p.pieces == entry->pieces && static_cast<int>(p.cuts) == entry->cuts &&
-           p.copy_a == entry->copy_a && p.copy_b == entry->copy_b;
+    return p.config == entry->config && p.splits == entry->splits &&
+           static_cast<int>(p.split_mode) == entry->split_mode && p.copy_a == entry->copy_a &&
+           p.copy_b == entry->copy_b;
   });
   if (same == offered.end())
     return ignored(
-        fmt::format("the plan it names, row {} of the menu with k in {}, is none for this call within {} bytes "
+        fmt::format("the plan it names, config {} of the menu with k in {}, is none for this call within {} bytes "
                     "of workspace",
-                    entry->row, entry->pieces, workspace_bytes));
+                    entry->config, entry->splits, workspace_bytes));
   return {TunedChoice{*same, entry->seconds, entry->model_seconds, entry->candidates}, ""};
 }
 

@@ -40,12 +40,12 @@ class TunedChoicesTest : public testing::Test {
   TunedChoice other() const {
     const auto all = candidates(call, workspace, 132, 3);
     for (const MatmulPlan& plan : all)
-      if (plan.pieces > 1 && plan.row != all[0].row) return {plan, 1.5e-5, 1.75e-5, 8};
+      if (plan.splits > 1 && plan.config != all[0].config) return {plan, 1.5e-5, 1.75e-5, 8};
     return {};
   }
   std::string entry() const { return KernelStore(folder_).find(name()).value_or("none"); }
   void put(const std::string& content) const { ASSERT_TRUE(KernelStore(folder_).keep(name(), content)); }
-  std::string name() const { return "ridge.tuned/1 NVIDIA H200 multiprocessors 132 " + tuning_key(call); }
+  std::string name() const { return "ridge.tuned/2 NVIDIA H200 multiprocessors 132 " + tuning_key(call); }
   std::string ignored(const std::string& why) const {
     return fmt::format("the tuned choice {} is ignored: {}", fs::path(choices().path(call)).filename().string(), why);
   }
@@ -57,7 +57,7 @@ class TunedChoicesTest : public testing::Test {
 
 TEST_F(TunedChoicesTest, KeepsAPlan) {
   const TunedChoice choice = other();
-  ASSERT_GT(choice.plan.pieces, 1);
+  ASSERT_GT(choice.plan.splits, 1);
   EXPECT_FALSE(choices().find(call, workspace).choice);
   EXPECT_EQ(choices().find(call, workspace).ignored, "");
   ASSERT_TRUE(choices().keep(call, choice));
@@ -68,11 +68,12 @@ TEST_F(TunedChoicesTest, KeepsAPlan) {
   EXPECT_EQ(found.choice->model_seconds, 1.75e-5);
   EXPECT_EQ(found.choice->candidates, 8);
   EXPECT_EQ(found.ignored, "");
-  EXPECT_EQ(entry(),
-            fmt::format("ridge.tuned/1 ridge {} driver 13000 menu {} row {} pieces {} cuts {} copies 0 0 seconds "
-                        "1.5e-05 model 1.75e-05 of 8\n",
-                        version(), menu_fingerprint(), choice.plan.row, choice.plan.pieces,
-                        static_cast<int>(choice.plan.cuts)));
+  EXPECT_EQ(
+      entry(),
+      fmt::format("ridge.tuned/2 ridge {} driver 13000 menu {} config {} splits {} split_mode {} copies 0 0 seconds "
+                  "1.5e-05 model 1.75e-05 of 8\n",
+                  version(), menu_fingerprint(), choice.plan.config, choice.plan.splits,
+                  static_cast<int>(choice.plan.split_mode)));
 }
 
 // Each of the planner's plans comes back as itself: what is stored tells them apart.
@@ -141,11 +142,11 @@ TEST_F(TunedChoicesTest, SaysWhatIsOutOfDate) {
 TEST_F(TunedChoicesTest, OffersOnlyWhatThePlannerWould) {
   const TunedChoice choice = other();
   ASSERT_TRUE(choices().keep(call, choice));
-  const std::string good = entry(), row = fmt::format("row {} ", choice.plan.row);
-  for (const auto& [word, other_word] : {std::pair<std::string, std::string>{row, "row 100000 "},
-                                         {row, "row -1 "},
-                                         {fmt::format("pieces {} ", choice.plan.pieces), "pieces 7777 "},
-                                         {"cuts ", "cuts 9"},
+  const std::string good = entry(), config = fmt::format("config {} ", choice.plan.config);
+  for (const auto& [word, other_word] : {std::pair<std::string, std::string>{config, "config 100000 "},
+                                         {config, "config -1 "},
+                                         {fmt::format("splits {} ", choice.plan.splits), "splits 7777 "},
+                                         {"split_mode ", "split_mode 9"},
                                          {"copies 0", "copies 1"}}) {
     std::string text = good;
     text.replace(text.find(word), word.size(), other_word);
@@ -159,9 +160,9 @@ TEST_F(TunedChoicesTest, OffersOnlyWhatThePlannerWould) {
   ASSERT_GT(choice.plan.workspace_bytes, 0U);
   EXPECT_EQ(
       choices().find(call, 0).ignored,
-      ignored(fmt::format("the plan it names, row {} of the menu with k in {}, is none for this call within 0 bytes "
+      ignored(fmt::format("the plan it names, config {} of the menu with k in {}, is none for this call within 0 bytes "
                           "of workspace",
-                          choice.plan.row, choice.plan.pieces)));
+                          choice.plan.config, choice.plan.splits)));
 }
 
 TEST_F(TunedChoicesTest, IgnoresDamage) {

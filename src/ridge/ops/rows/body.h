@@ -25,7 +25,7 @@ template <class V, class X, class W, class Y> class RowRunner {
 
   void softmax() {
     if (run_.begin == run_.end) return;
-    if (run_.near) return in_batches([&](std::int64_t from, int rows) { softmax_of(from, rows); });
+    if (run_.in_l2) return in_batches([&](std::int64_t from, int rows) { softmax_of(from, rows); });
     Top first = top_of(run_.begin);
     over_row<V>(n_, 0, Nothing<>{}, first, Nothing<>{});
     float most = largest(first.result()), sum = 0;
@@ -49,12 +49,12 @@ template <class V, class X, class W, class Y> class RowRunner {
  private:
   // A row's sum of squares in so many pairs of vectors.
   template <int pairs> void rmsnorm() {
-    if (run_.near) return in_batches([&](std::int64_t from, int rows) { rmsnorm_of<pairs>(from, rows); });
-    using Fetch = FromMemory<Squares<pairs>, AheadOf<X>>;
+    if (run_.in_l2) return in_batches([&](std::int64_t from, int rows) { rmsnorm_of<pairs>(from, rows); });
+    using Fetch = FromMemory<Squares<pairs>, PrefetchFor<X>>;
     if constexpr (two_long_rows<pairs>)
-      if (n_ > near_floats && run_.end - run_.begin > 1 && past_line(run_.begin) == past_line(run_.begin + 1))
+      if (n_ > l1_floats && run_.end - run_.begin > 1 && past_line(run_.begin) == past_line(run_.begin + 1))
         return rmsnorm_by_two<pairs, Fetch>();
-    if (sizeof(X) == 2 || tile::cpu::asks_far_ahead())
+    if (sizeof(X) == 2 || tile::cpu::prefetches_far())
       rmsnorm_through<pairs, Fetch>();
     else
       rmsnorm_through<pairs, Squares<pairs>>();
@@ -344,10 +344,12 @@ template <class V> const float* widened(const RowRun& run, std::int64_t n, float
 template <class V, class X, class Y> void run_rmsnorm(const RowRun& run, const X* x, Y* y) {
   const DType dtype = run.problem.weight;
   const std::int64_t n = run.problem.columns;
-  constexpr DType own = std::is_same_v<X, float> ? DType::f32 : std::is_same_v<X, Bf16> ? DType::bf16 : DType::f16;
+  constexpr DType dtype_of_x = std::is_same_v<X, float>  ? DType::f32
+                               : std::is_same_v<X, Bf16> ? DType::bf16
+                                                         : DType::f16;
   if (run.weight == nullptr) {
     RowRunner<V, X, X, Y>(run, x, ones<V, X>(n, run.weights), y).rmsnorm();
-  } else if (dtype == own) {
+  } else if (dtype == dtype_of_x) {
     RowRunner<V, X, X, Y>(run, x, static_cast<const X*>(run.weight), y).rmsnorm();
   } else {
     const auto* const w = dtype == DType::f32 ? static_cast<const float*>(run.weight) : widened<V>(run, n, run.weights);

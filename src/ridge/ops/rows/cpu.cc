@@ -70,7 +70,7 @@ void rows(const RowProblem& p, const void* x, const void* weight, void* y, int t
   const double elements = static_cast<double>(p.rows) * static_cast<double>(p.columns);
   const double bytes = elements * (bits(p.x.dtype) + bits(p.y.dtype)) / 8;
   const bool stream = bytes > static_cast<double>(cpu::caches().l3);
-  const bool near = bytes <= static_cast<double>(cpu::caches().l2);
+  const bool in_l2 = bytes <= static_cast<double>(cpu::caches().l2);
   if (threads <= 0) threads = usable_cores();
   const std::int64_t worth = std::max<std::int64_t>(p.rows * p.columns / elements_worth_a_thread, 1);
   const int workers = static_cast<int>(std::min({std::int64_t{threads}, worth, p.rows}));
@@ -78,7 +78,7 @@ void rows(const RowProblem& p, const void* x, const void* weight, void* y, int t
     const cpu::Slice part = cpu::slice(p.rows, workers, worker);
     const std::int64_t floats = row_scratch(p.columns);
     float* const scratch = scratch_for(2 * floats, place_of(p, x, part.begin));
-    run_part({p, x, weight, y, part.begin, part.end, scratch, scratch + floats, stream, near});
+    run_part({p, x, weight, y, part.begin, part.end, scratch, scratch + floats, stream, in_l2});
   });
 }
 

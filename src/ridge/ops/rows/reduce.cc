@@ -27,12 +27,12 @@ std::int64_t points(const std::vector<ReduceAxis>& axes) {
   return n;
 }
 
-struct Place {
+struct Offsets {
   std::int64_t x = 0, y = 0;
 };
 
-Place place(const std::vector<ReduceAxis>& axes, std::int64_t point) {
-  Place at;
+Offsets offsets_of(const std::vector<ReduceAxis>& axes, std::int64_t point) {
+  Offsets at;
   for (auto axis = axes.rbegin(); axis != axes.rend(); ++axis) {
     const std::int64_t i = point % axis->extent;
     at.x += i * axis->x_stride;
@@ -77,14 +77,14 @@ template <class T> void part(const ReduceProblem& p, const T* x, void* y, std::i
   const std::int64_t reduced = points(p.reduced);
   for (std::int64_t first = begin; first < end; first += block) {
     const std::int64_t count = std::min(block, end - first);
-    std::array<Place, block> at;
+    std::array<Offsets, block> at;
     std::array<double, block> value;
     for (std::int64_t i = 0; i < count; ++i) {
-      at[static_cast<std::size_t>(i)] = place(p.kept, first + i);
+      at[static_cast<std::size_t>(i)] = offsets_of(p.kept, first + i);
       value[static_cast<std::size_t>(i)] = start(p.function);
     }
     for (std::int64_t r = 0; r < reduced; ++r) {
-      const std::int64_t offset = place(p.reduced, r).x;
+      const std::int64_t offset = offsets_of(p.reduced, r).x;
       for (std::size_t i = 0; i < static_cast<std::size_t>(count); ++i)
         value[i] = joined(p.function, value[i], as_double(x[at[i].x + offset]));
     }

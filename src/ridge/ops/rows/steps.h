@@ -65,12 +65,12 @@ template <int of_a_turn = 2> struct Nothing {
   static void some(std::int64_t, int) {}
 };
 // A reduction of a row that comes from memory asks for its lines, and for those of the row behind it.
-template <class Row, class Ahead = SoonL1> struct FromMemory : Row {
+template <class Row, class Prefetch = SoonL1> struct FromMemory : Row {
   using Row::Row;
   [[gnu::always_inline]] void two(std::int64_t i, int k) {
     constexpr int line = 64, elements = 2 * sizeof(Row::start) / sizeof(float);
     constexpr int every = line / static_cast<int>(elements * sizeof(*Row::row));
-    if (every < 2 || k % every == 0) ask_ahead<Ahead, elements>(Row::row + i);
+    if (every < 2 || k % every == 0) prefetch_line<Prefetch, elements>(Row::row + i);
     Row::two(i, k);
   }
 };

@@ -32,8 +32,8 @@ Json clocks_json(const std::optional<DeviceClocks>& c) {
 
 Json plan_json(const ops::cuda::MatmulPlan& plan) {
   return {{"kernel", plan_name(plan)},
-          {"split", plan.pieces},
-          {"cuts", k_cut(plan.cuts).word},
+          {"split", plan.splits},
+          {"split_mode", split_text(plan.split_mode).word},
           {"waves", plan.waves},
           {"copies", static_cast<int>(plan.copy_a) + static_cast<int>(plan.copy_b)}};
 }
@@ -79,7 +79,7 @@ std::string device_contest_text(const DeviceContest& contest) {
     rows.push_back({s.op, std::string(name(s.dtype)), std::to_string(s.m), std::to_string(s.n), std::to_string(s.k),
                     time(row.first), time(row.best), time(row.ours),
                     row.ratio > 0 ? fmt::format("{:.3f}", row.ratio) : "-", share(row.per_cycle()),
-                    engineering(row.plan.predicted_s, "s"), plan_name(row.plan), std::to_string(row.plan.pieces),
+                    engineering(row.plan.predicted_s, "s"), plan_name(row.plan), std::to_string(row.plan.splits),
                     row.right ? "" : "WRONG"});
   }
   std::string out =
@@ -112,7 +112,7 @@ std::string device_contest_text(const DeviceContest& contest) {
 }
 
 std::string device_contest_json(const DeviceContest& contest) {
-  Json out{{"schema", "ridge.device_contest/1"}, {"version", version()}, {"commit", commit()}, {"day", today()}};
+  Json out{{"schema", "ridge.device_contest/2"}, {"version", version()}, {"commit", commit()}, {"day", today()}};
   out["device"] = contest.device;
   out["driver"] = contest.driver;
   out["baseline"] = {{"library", "cuBLASLt"}, {"version", cublas_version(contest.baseline_version)}, {"heuristics", 8}};

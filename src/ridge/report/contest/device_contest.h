@@ -1,4 +1,4 @@
-// The contest on a CUDA device, for eyes and as JSON ("ridge.device_contest/1").
+// The contest on a CUDA device, for eyes and as JSON ("ridge.device_contest/2").
 #pragma once
 
 #include <string>

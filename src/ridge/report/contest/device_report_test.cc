@@ -90,7 +90,7 @@ TEST(DeviceReport, SaysWhatTuningGained) {
                          R"("model_s":1.5e-05,"split":2,"tuned_s":1.25e-05})");
   tuned.now = false;
   tuned.is_model = true;
-  tuned.pieces = 1;
+  tuned.splits = 1;
   tuned.model_seconds = tuned.seconds;
   EXPECT_EQ(
       line(tuned).find(
@@ -133,16 +133,16 @@ TEST(DeviceStreamReport, PutsEachKernelBesideTheCopy) {
   EXPECT_EQ(json["note"], "NVRTC was not found");
 }
 
-TEST(PlanReport, ListsWinnersAndLosers) {
+TEST(PlanReport, ListsWinnersAndCandidates) {
   Report report = on_device();
   report.verb = "explain";
   report.measured.reset();
   OpPlan op;
   op.predicted_s = {1e-6, 2e-6, 3e-6};
-  op.plan = {"sm90_64x64x64_single", 64, 64, 64, 8, 2, 1, k_cut(tile::Cuts::gathered)};
+  op.plan = {"sm90_64x64x64_single", 64, 64, 64, 8, 2, 1, split_text(tile::SplitMode::cooperative_split_k)};
   op.traffic_bytes = 4000;
   op.memory_bytes = 3000;
-  op.losers = {{{"sm90_128x64x64_pingpong", 128, 64, 64, 8, 1, 1}, 2.5e-6, "loads more"}};
+  op.candidates = {{{"sm90_128x64x64_pingpong", 128, 64, 64, 8, 1, 1}, 2.5e-6, "loads more"}};
   report.planned = PlannedProgram{{}, {op}, {0}, op.predicted_s};
   report.planned->fusion.groups = {Group{.statements = {0}, .results = {0}}};
   const std::string text = render_text(report);
@@ -157,9 +157,9 @@ TEST(PlanReport, ListsWinnersAndLosers) {
   EXPECT_EQ(json["predicted_s"]["expected"], 2e-6);
   EXPECT_EQ(json["plan"]["tile"]["m"], 64);
   EXPECT_EQ(json["plan"]["split"], 2);
-  EXPECT_EQ(json["plan"]["cuts"], "gathered");
-  EXPECT_EQ(json["losers"][0]["why"], "loads more");
-  EXPECT_EQ(json["losers"][0]["cuts"], nullptr);
+  EXPECT_EQ(json["plan"]["split_mode"], "cooperative_split_k");
+  EXPECT_EQ(json["candidates"][0]["why"], "loads more");
+  EXPECT_EQ(json["candidates"][0]["split_mode"], nullptr);
   const std::string csv = render_csv(report), markdown = render_markdown(report);
   EXPECT_NE(csv.find(",time_upper_s,group,kernel,tile_m,tile_n,tile_k,stages,split,waves,predicted_low_s,predicted_s,"
                      "predicted_high_s,traffic_bytes,memory_bytes\nZ,"),

@@ -10,7 +10,7 @@ std::string stream_text(const StreamContest& contest) {
   std::string out =
       fmt::format("{:<15} {:<5} {:>7} {:>6} {:>7} {:>7} {:>6} {:>12} {:>8} {:>5} {:>6} {:>6} {:>6} {:>8} {:>5}\n",
                   "kernel", "dtype", "columns", "ridge", "stream", "cached", "ratio", "rounds", "of roof", "bar",
-                  "near", "own", "moves", "in cache", "bar");
+                  "in L1", "arith", "moves", "in cache", "bar");
   for (const auto& row : contest.rows) {
     const auto rate = [&](double seconds) { return row.bytes / seconds / 1e9; };
     out += fmt::format(
@@ -18,20 +18,20 @@ std::string stream_text(const StreamContest& contest) {
         "{:>6.1f} {:>8.3f} {:>5.2f}\n",
         name(row.what.kernel), name(row.what.dtype), row.what.columns == 0 ? "-" : std::to_string(row.what.columns),
         rate(row.ours.median), rate(row.stream.median), rate(row.cached_s), row.ratio, row.low, row.high, row.of_roof,
-        row.what.bar(), rate(row.near_s), rate(row.own_s), rate(row.moves_s), row.in_cache, in_cache_bar);
+        row.what.bar(), rate(row.l1_s), rate(row.arithmetic_s), rate(row.moves_s), row.in_cache, in_cache_bar);
   }
   out += fmt::format(
       "\nGB/s read and written, median of {} rounds, {} thread{}, arrays of {} MiB; stream: the same arrays read and "
       "written, nothing computed;\ncached: ridge where the arrays lie in the L2; ratio: ridge over stream; of roof: "
-      "ridge over the lower of stream and cached;\nnear: … where a row or 8 KiB lie in the L1; own: "
+      "ridge over the lower of stream and cached;\nin L1: … where a row or 8 KiB lie in the L1; arith: "
       "its instructions alone, always at the same lines;\nmoves: its loads and stores alone, in L2 or L1 as the "
-      "higher of cached and near; in cache: that over the lower of own and moves\n",
+      "higher of cached and in L1; in cache: that over the lower of arith and moves\n",
       contest.rounds, contest.threads, contest.threads == 1 ? "" : "s", contest.array_bytes >> 20);
   return out;
 }
 
 nlohmann::ordered_json stream_json(const StreamContest& contest) {
-  nlohmann::ordered_json out{{"schema", "ridge.stream/1"}, {"version", version()},
+  nlohmann::ordered_json out{{"schema", "ridge.stream/2"}, {"version", version()},
                              {"commit", commit()},         {"threads", contest.threads},
                              {"rounds", contest.rounds},   {"array_bytes", contest.array_bytes}};
   const auto times = [](const Statistics& s) {
@@ -45,8 +45,8 @@ nlohmann::ordered_json stream_json(const StreamContest& contest) {
                            {"ridge", times(row.ours)},
                            {"stream", times(row.stream)},
                            {"cached_s", row.cached_s},
-                           {"near_s", row.near_s},
-                           {"own_s", row.own_s},
+                           {"l1_s", row.l1_s},
+                           {"arithmetic_s", row.arithmetic_s},
                            {"moves_s", row.moves_s},
                            {"in_cache", row.in_cache},
                            {"in_cache_bar", in_cache_bar},

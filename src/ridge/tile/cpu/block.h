@@ -21,46 +21,46 @@ namespace ridge::tile::cpu {
 // `straight` of them takes up the words again (`turn`). Of vectors of eight twice as many are loaded as of sixteen, and
 // two loads a cycle are the limit: there is no room for that, and what it fetches of rows in place is a guess.
 template <class V, bool packed> struct Fetching {
-  static constexpr Index straight = V::lanes == 8 ? std::numeric_limits<Index>::max() : Ahead::straight;
-  Ahead a, b;
+  static constexpr Index straight = V::lanes == 8 ? std::numeric_limits<Index>::max() : Prefetch::straight;
+  Prefetch a, b;
   Index sa, sb = 0;
-  const char *near_a, *near_b;
+  const char *to_prefetch_a, *to_prefetch_b;
   Index step_a, step_b;
-  [[gnu::always_inline]] Fetching(const Ahead& next_a, const Ahead& next_b)
-      : a(next_a),
-        b(next_b),
+  [[gnu::always_inline]] Fetching(const Prefetch& prefetch_a, const Prefetch& prefetch_b)
+      : a(prefetch_a),
+        b(prefetch_b),
         sa(a.from),
-        near_a(a.base + (sa << a.shift)),
-        near_b(b.base),
+        to_prefetch_a(a.base + (sa << a.shift)),
+        to_prefetch_b(b.base),
         step_a(V::lanes == 8 ? 0 : a.stride),
         step_b(b.mask == 0 ? 0 : b.stride) {
     if (a.mask == 0) step_a = Index{1} << a.shift;
   }
   [[gnu::always_inline]] void next() {
-    __builtin_prefetch(near_b, 0, 2);
-    __builtin_prefetch(near_b + 64, 0, 2);
-    near_b += step_b;
+    __builtin_prefetch(to_prefetch_b, 0, 2);
+    __builtin_prefetch(to_prefetch_b + 64, 0, 2);
+    to_prefetch_b += step_b;
     if (!packed) return;  // A in place is near, and nothing of it is announced
-    __builtin_prefetch(near_a, 0, 2);
-    near_a += step_a;
+    __builtin_prefetch(to_prefetch_a, 0, 2);
+    to_prefetch_a += step_a;
   }
   [[gnu::always_inline]] void turn(Index walked) {
     if (V::lanes == 8) return;
     sa += walked;
     sb += walked;
-    near_a = line(a, sa);
-    near_b = line(b, sb);
+    to_prefetch_a = line(a, sa);
+    to_prefetch_b = line(b, sb);
   }
   [[gnu::always_inline]] void next_panel() {
     b.base += b.panel;
-    near_b = b.base;
+    to_prefetch_b = b.base;
     sb = 0;
-    if (V::lanes == 8 && near_a >= a.base + a.bytes) {
-      near_a = a.base;
+    if (V::lanes == 8 && to_prefetch_a >= a.base + a.bytes) {
+      to_prefetch_a = a.base;
       step_a = 0;
     }
   }
-  [[gnu::always_inline]] static const char* line(const Ahead& x, Index s) {
+  [[gnu::always_inline]] static const char* line(const Prefetch& x, Index s) {
     return x.base + (s & x.mask) * x.stride + ((s & ~x.mask) << x.shift);
   }
 };
@@ -229,7 +229,7 @@ template <class V, int rows, int vectors, bool packed, bool edge, bool keeping>
   Unit* keep = x.keep;
   const bool add = x.add, stream = streams<V> && x.stream;
   const Index panel_units = x.panel_units;
-  Fetching<V, packed> fetching(x.next_a, x.next_b);
+  Fetching<V, packed> fetching(x.prefetch_a, x.prefetch_b);
   for (int panel = x.panels;;) {
     if (!stream) fetch<V, rows, vectors>(c, x.c_stride);
     multiply_panel<V, rows, vectors, packed, edge, keeping>(x, b, keep, c, add, stream, fetching);

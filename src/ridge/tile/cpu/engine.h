@@ -18,7 +18,7 @@ struct Cpu;  // pool/isa.h
 // Addresses of a later stage, fetched to the L2 while this one is multiplied: one (A) or two (B) cache lines for every
 // four steps of k. Line s is at base + (s mod (mask + 1)) * stride + ((s & ~mask) << shift), where s starts
 // at `from`.
-struct Ahead {
+struct Prefetch {
   static constexpr Index straight = 16;  // lines that a walk does without these words: mask + 1 and from are multiples
   const char* base = nullptr;
   Index stride = 0;
@@ -46,7 +46,7 @@ struct Block {
   bool packed = false;    // A
   bool add = false;       // to what C holds; false: overwrite
   bool stream = false;    // C goes past the caches: whole aligned lines that nobody reads soon
-  Ahead next_a, next_b;
+  Prefetch prefetch_a, prefetch_b;
   int* shape = nullptr;  // what tiles stay configured for from block to block (0: nothing); null: for this block alone
 };
 
@@ -78,7 +78,7 @@ struct Strip {
   Index c_stride = 0;
   void* sums = nullptr;  // room for [n in whole panels][rows] of them, if Engine::room_for_sums
   bool add = false;
-  bool near = false;  // B is in the L2
+  bool in_l2 = false;  // B is in the L2
 };
 inline constexpr int most_thin_rows = 8;           // in one pass over B
 inline constexpr int most_thin_rows_across = 16;   // where B's columns are contiguous: two passes
@@ -100,7 +100,7 @@ constexpr Index tile_stretch(Index rows, Index per_unit) {
 
 // So many rows are few: where k is contiguous in B, where its columns are, and where those take at most half of the L2.
 struct FewRows {
-  int along = most_thin_rows, across = most_thin_rows, near = most_thin_rows;
+  int along = most_thin_rows, across = most_thin_rows, in_l2 = most_thin_rows;
 };
 
 struct Engine {

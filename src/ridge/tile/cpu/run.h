@@ -16,7 +16,7 @@
 
 namespace ridge::tile::cpu {
 
-struct Place {
+struct Position {
   Row row_range;
   Col col_range;
   Row row() const { return row_range; }
@@ -24,7 +24,7 @@ struct Place {
 };
 
 // Each role has its own words, so a multiply in `load` does not compile.
-struct Loader : OnlyLoads<Place> {
+struct Loader : OnlyLoads<Position> {
   template <class Tile, class Box, class Along, bool is_constant, class Where>
   void load(Tile& tile, const GlobalView<Box, Along, is_constant>& view, Where where, Range k) const {
     static_assert(std::is_same_v<Along, Where>,
@@ -40,7 +40,7 @@ struct Loader : OnlyLoads<Place> {
   }
 };
 
-struct Multiplier : OnlyMultiplies<Place> {
+struct Multiplier : OnlyMultiplies<Position> {
   Worker& worker;
   Index width = 0;  // of the sums: all parts of the right tile
   template <int m, int n, int sharers, class Sum, class A, class B>
@@ -74,7 +74,7 @@ template <class To, class From> To converted(From x) {
   }
 }
 
-struct Storer : OnlyStores<Place> {
+struct Storer : OnlyStores<Position> {
   Index batch = 0;
 
   template <class Sums, class F> Mapped<Sums, F> map(const Sums& sums, F f) const { return {sums, f}; }
@@ -137,7 +137,7 @@ struct Storer : OnlyStores<Place> {
   }
 };
 
-struct Survey : Place {  // hears what a text does
+struct Survey : Position {  // hears what a text does
   const Matrix *left = nullptr, *right = nullptr;
   int left_bytes = 0, right_bytes = 0;  // of an element
   Index right_parts = 0;                // of the tile along columns
@@ -276,22 +276,22 @@ template <class Kernel> class Run {
 
   void item(const Team& team, Worker& worker, Col col, Index stage) {
     const Range in_group = rows_of(team, worker.row_block);
-    const Place place{{{team.rows.begin + in_group.begin, in_group.size}}, col};
+    const Position position{{{team.rows.begin + in_group.begin, in_group.size}}, col};
     if (in_group.size == 0) return;
     State acc = sums(team, in_group, col);
     acc.live = stage > 0;
     if (problem_.k > 0) {
       typename Kernel::Stage tiles;
-      Loader loader{place};
+      Loader loader{position};
       Kernel::load(loader, tiles, globals_, stage_range(stage));
-      Multiplier multiplier{place, worker, width(col)};
+      Multiplier multiplier{position, worker, width(col)};
       Kernel::compute(multiplier, acc, tiles);
     } else {
       for (Index i = 0; i < in_group.size; ++i) std::fill_n(acc.sums + i * acc.stride, width(col), Sum{});
     }
     worker.panels_left -= ceil_div(in_group.size, schedule_.panel_rows);
     if (stage + 1 < schedule_.stages) return;
-    Storer storer{place, team.batch};
+    Storer storer{position, team.batch};
     Kernel::store(storer, globals_, acc);
   }
 

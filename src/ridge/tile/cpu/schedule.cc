@@ -32,8 +32,8 @@ bool choose_thin(const Problem& p, const Operands& o, int threads, Schedule& s) 
   const bool in_c = !e.room_for_sums;
   // Sums in registers over all of k beat sums that come and go, where B need not come in long runs.
   if (!along && in_c && read_right_in_place(p, o)) return false;
-  const Index near = in_c ? o.caches.l2 * 2 : o.caches.l2 * 9 / 8;  // bytes of B that the way of all others reads well
-  if (!packed && !along && p.m > most_thin_rows && p.k * p.n * o.right_bytes <= near) return false;
+  const Index in_l2 = in_c ? o.caches.l2 * 2 : o.caches.l2 * 9 / 8;  // bytes of B that the way of all others reads well
+  if (!packed && !along && p.m > most_thin_rows && p.k * p.n * o.right_bytes <= in_l2) return false;
   // Quads are packed in less time than a second pass takes over those that are near.
   if (along && e.per_unit == 4 && e.tile_steps == 1 && p.m > most_thin_rows && p.k * p.n * o.right_bytes <= o.caches.l2)
     return false;
@@ -78,8 +78,8 @@ bool read_left_in_place(const Problem& p, const Operands& o, Index stages) {
 const Engine& engine_for(const Problem& p, const Engine& engine, const Matrix& right, bool right_alike,
                          const Caches& near_core) {
   const Index unit_bytes = sizeof(Unit);
-  const bool near = p.k * p.n / engine.per_unit * unit_bytes <= near_core.l2 / 2;
-  const Index most_across = near ? engine.few.near : engine.few.across;
+  const bool in_l2 = p.k * p.n / engine.per_unit * unit_bytes <= near_core.l2 / 2;
+  const Index most_across = in_l2 ? engine.few.in_l2 : engine.few.across;
   const Index most = right.col_stride == 1 ? engine.few.along : most_across;
   const bool few = p.m <= most && right.prepacked == nullptr && right_alike;
   return few && engine.for_few != nullptr ? *engine.for_few() : engine;

@@ -191,7 +191,7 @@ template <class V, class W, class T> void thin_across(const Strip& x) {
                                           across<V, W, T, 8, false>};
   using Units = RowUnits<V, W, T>;
   // Of B in the L2 more rows are no more streams from memory, and the sums of quads would cost most.
-  const bool deeper = Units::rows == 4 && x.near && x.rows > 2;
+  const bool deeper = Units::rows == 4 && x.in_l2 && x.rows > 2;
   const int steps = steps_at_once(x.rows) * (deeper ? 32 : 1);
   const int passes = (x.rows + most_thin_rows - 1) / most_thin_rows;
   const Index deep = steps * Units::rows;

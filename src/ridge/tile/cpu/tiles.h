@@ -82,8 +82,8 @@ template <class T, int tall, int wide>
   const char* a = reinterpret_cast<const char*>(x.a);
   const Unit* next_c = c + 2 * tile_rows;
   int rows_to_fetch = fetch_c ? x.rows : 0;
-  const auto names = [](const Ahead& next) { return next.mask != 0 || next.shift != 0; };
-  const bool ahead = names(x.next_a) || names(x.next_b);
+  const auto names = [](const Prefetch& next) { return next.mask != 0 || next.shift != 0; };
+  const bool ahead = names(x.prefetch_a) || names(x.prefetch_b);
   // Of C, spread over the panel's steps: all at once they take the buffers that tiles are loaded through (a step of
   // 128 x 128 x 128 takes 44 ns instead of 52). Sums that are added to lie in scratch, whose rows share no set of the
   // L1.
@@ -117,7 +117,7 @@ template <class T, int tall, int wide>
 template <class T, int tall, int wide> void multiply_tile_panels(const Block& x) {
   const int shape = x.rows * 64 + x.cols;
   if (x.shape == nullptr || *x.shape != shape) T::configure(tile_shapes<tall, wide>(x.rows, x.cols));
-  Fetching<T, true> fetching(x.next_a, x.next_b);
+  Fetching<T, true> fetching(x.prefetch_a, x.prefetch_b);
   auto* c = static_cast<Unit*>(x.c);
   const Unit* b = x.b;
   for (int panel = 0; panel < x.panels; ++panel, b += x.panel_units, c += 2 * tile_rows) {

@@ -174,7 +174,7 @@ void Worker::multiply_thin(const Sums& sums, const Announced& a, const Announced
   strip.c = sums.data;
   strip.c_stride = sums.stride;
   strip.add = sums.add;
-  strip.near = team_.problem.k * team_.problem.n * team_.operands.right_bytes <= team_.operands.caches.l2 / 2;
+  strip.in_l2 = team_.problem.k * team_.problem.n * team_.operands.right_bytes <= team_.operands.caches.l2 / 2;
   if (packed) {
     const RightPanels from = right(b, 0);
     strip.b = from.data;
@@ -236,10 +236,11 @@ void Worker::multiply(const Sums& sums, const Announced& a, const Announced& b, 
       if (from.keep != nullptr) block.keep = from.keep + column_panel * block.keep_units;
       // Each written by itself: a copy of what was just stored waits until all sums before it have left the core.
       const char* const here = reinterpret_cast<const char*>(block.b);
-      block.next_a = {.base = here, .mask = 0};
-      block.next_b = {.base = here, .mask = 0};
-      if (s.pack_left) ahead_left(block, p, count, a, column_panel * (steps / 4) / Ahead::straight * Ahead::straight);
-      if (next.right != nullptr) ahead_right(block, panels_left - p, j);
+      block.prefetch_a = {.base = here, .mask = 0};
+      block.prefetch_b = {.base = here, .mask = 0};
+      if (s.pack_left)
+        prefetch_left(block, p, count, a, column_panel * (steps / 4) / Prefetch::straight * Prefetch::straight);
+      if (next.right != nullptr) prefetch_right(block, panels_left - p, j);
       e.block(block);
       block.keep = nullptr;
       column_panel += block.panels;
@@ -248,7 +249,7 @@ void Worker::multiply(const Sums& sums, const Announced& a, const Announced& b, 
 }
 
 // The next panel of A: of this row block, or the first of the next one. Each of the column panels fetches a stretch.
-void Worker::ahead_left(Block& block, Index panel, Index count, const Announced& a, Index from) const {
+void Worker::prefetch_left(Block& block, Index panel, Index count, const Announced& a, Index from) const {
   const Engine& e = *team_.operands.engine;
   const Schedule& s = team_.schedule;
   Range rows = a.along, k = a.k;
@@ -268,24 +269,24 @@ void Worker::ahead_left(Block& block, Index panel, Index count, const Announced&
   if (done(block_of, panel, stage_of).load(std::memory_order_relaxed) == 2) {
     if (from * 16 >= steps * r.size) return;
     const Unit* const at = packed_left(rows.begin + r.begin, r.size, k.begin, stage_of);
-    block.next_a = {.base = reinterpret_cast<const char*>(at),
-                    .mask = 0,
-                    .shift = 6,
-                    .from = from,
-                    .bytes = steps * r.size * Index{sizeof(Unit)}};
+    block.prefetch_a = {.base = reinterpret_cast<const char*>(at),
+                        .mask = 0,
+                        .shift = 6,
+                        .from = from,
+                        .bytes = steps * r.size * Index{sizeof(Unit)}};
   } else if (a.matrix->col_stride == 1) {
     if (from >= steps) return;
     const int bytes = team_.operands.left_bytes;
-    block.next_a = {.base = element(*a.matrix, team_.batch, rows.begin + r.begin, k.begin, bytes),
-                    .stride = a.matrix->row_stride * bytes,
-                    .mask = 15,
-                    .shift = 2,
-                    .from = from};
+    block.prefetch_a = {.base = element(*a.matrix, team_.batch, rows.begin + r.begin, k.begin, bytes),
+                        .stride = a.matrix->row_stride * bytes,
+                        .mask = 15,
+                        .shift = 2,
+                        .from = from};
   }
 }
 
 // A quarter of the next stage of B during each of the last four panels of A that pass over this one.
-void Worker::ahead_right(Block& block, Index panels_to_come, Index column) const {
+void Worker::prefetch_right(Block& block, Index panels_to_come, Index column) const {
   const Engine& e = *team_.operands.engine;
   const Matrix& b = *next.right;
   // … or a half, where a line holds all columns of a step: every four steps fetch two lines.
@@ -298,14 +299,14 @@ void Worker::ahead_right(Block& block, Index panels_to_come, Index column) const
     const Index units = units_of(e, team_.problem.k);
     const Unit* const at = static_cast<const Unit*>(b.prepacked) + (next.columns.begin + column) * units +
                            (next.k.begin / e.per_unit + panel * quarter) * e.cols;
-    block.next_b = {.base = reinterpret_cast<const char*>(at),
-                    .stride = 128,
-                    .mask = -1,
-                    .panel = e.cols * units * static_cast<Index>(sizeof(Unit))};
+    block.prefetch_b = {.base = reinterpret_cast<const char*>(at),
+                        .stride = 128,
+                        .mask = -1,
+                        .panel = e.cols * units * static_cast<Index>(sizeof(Unit))};
     return;
   }
   if (b.col_stride == 1) {
-    block.next_b = {
+    block.prefetch_b = {
         .base = element(b, team_.batch, next.columns.begin + column, next.k.begin, bytes) + panel * quarter / 32 * 128,
         .stride = b.row_stride * bytes,
         .mask = 31,
@@ -315,10 +316,10 @@ void Worker::ahead_right(Block& block, Index panels_to_come, Index column) const
   }
   const Index row = panel * quarter;
   if (row >= next.k.size) return;
-  block.next_b = {.base = element(b, team_.batch, next.columns.begin + column, next.k.begin + row, bytes),
-                  .stride = b.col_stride * bytes,
-                  .mask = -1,
-                  .panel = e.cols * bytes};
+  block.prefetch_b = {.base = element(b, team_.batch, next.columns.begin + column, next.k.begin + row, bytes),
+                      .stride = b.col_stride * bytes,
+                      .mask = -1,
+                      .panel = e.cols * bytes};
 }
 
 }  // namespace ridge::tile::cpu

@@ -67,8 +67,8 @@ class Worker {
   };
   RightPanels right(const Announced& b, int part);
   void pack_right(const Announced& b, Unit* out) const;
-  void ahead_left(Block& block, Index panel, Index count, const Announced& a, Index from) const;
-  void ahead_right(Block& block, Index panel, Index column) const;
+  void prefetch_left(Block& block, Index panel, Index count, const Announced& a, Index from) const;
+  void prefetch_right(Block& block, Index panel, Index column) const;
 
   const Team& team_;
   int shape_ = 0;  // Block::shape

@@ -13,8 +13,8 @@ namespace ridge::tile::sm90 {
 
 inline constexpr int atom = 64;  // 16-bit elements in the 128 bytes that are swizzled together
 
-template <class Kernel> struct Place {  // of the work item
-  int m0, n0, batch, rank;              // rank: of the block in its cluster
+template <class Kernel> struct Position {  // of the work item
+  int m0, n0, batch, rank;                 // rank: of the block in its cluster
   TILE_FN Row row() const { return {{m0, Kernel::config.m}}; }
   TILE_FN Col col() const { return {{n0, Kernel::config.n}}; }
 };
@@ -26,7 +26,7 @@ template <class Kernel, class Along> inline constexpr Major major_of =
 template <class Kernel, class Along> inline constexpr int wanted_by =
     along_rows<Along> ? Kernel::config.cluster_n : Kernel::config.cluster_m;
 
-template <class Kernel, Half half> struct Producer : Place<Kernel> {
+template <class Kernel, Half half> struct Producer : Position<Kernel> {
   std::uint32_t full;  // barrier of the slot that is being filled
 
   template <class Tile, class Along, bool is_constant>
@@ -39,8 +39,8 @@ template <class Kernel, Half half> struct Producer : Place<Kernel> {
                     Range k) const {
     static_assert(Box::rows == count && Box::cols == Tile::cols,
                   "load: a view is loaded into a tile of its own shape, or into as many rows of one");
-    constexpr bool is_early = is_constant != Kernel::config.swap;  // an exchange of operands exchanges that too
-    if constexpr (half != Half::both && is_early != (half == Half::constants)) return;
+    constexpr bool is_prefetched = is_constant != Kernel::config.swap;  // an exchange of operands exchanges that too
+    if constexpr (half != Half::both && is_prefetched != (half == Half::constants)) return;
     expect_bytes(full, count * Tile::cols * 2);
     const int along = static_cast<int>(where.begin), depth = static_cast<int>(k.begin);
     const int product = view.on_target.batched ? this->batch : 0;
@@ -118,7 +118,7 @@ struct SomeTurns {
   int first, end;
 };
 
-template <class Kernel> struct Consumer : Place<Kernel> {
+template <class Kernel> struct Consumer : Position<Kernel> {
   int share;              // which part of the tile's rows is ours
   int id;                 // which consumer of the block we are
   std::uint8_t* staging;  // our output buffers
@@ -229,8 +229,8 @@ template <class Kernel> struct Consumer : Place<Kernel> {
   template <class T, int m, int n, int sharers> TILE_FN void store_finished(const OutputView<T, m, n>& view,
                                                                             const Accumulator<m, n, sharers>& acc,
                                                                             int row, int col) {
-    if (view.on_target.swift)
-      store_swiftly<T, m / sharers, n>(view, acc.v, row, col);
+    if (view.on_target.vector_epilogue)
+      store_vectors<T, m / sharers, n>(view, acc.v, row, col);
     else if (view.on_target.vectors)
       store_runs<Run::row, m / sharers, n>(view, acc.v, row, col);
     else
@@ -276,7 +276,7 @@ template <class Kernel> struct Consumer : Place<Kernel> {
   // Everything is of type T and lies in whole 16 bytes along D's rows, and offsets fit 32 bits. What operands have is
   // asked for as soon as the sums before are done with, where there are registers for it.
   template <class T, int rows, int n, class View>
-  TILE_FN void store_swiftly(const View& view, const float* v, int row, int col) {
+  TILE_FN void store_vectors(const View& view, const float* v, int row, int col) {
     constexpr bool ahead = rows / 64 * n / 2 < 192;
     const Turn<!swap, n> mine;
     const OutputOnTarget& o = view.on_target;

@@ -9,15 +9,15 @@ namespace ridge::tile::sm90 {
 
 struct Problem {
   Sizes sizes;
-  bool early;              // constants may be read before the kernels before this one have ended
-  float* partial;          // sums of the pieces of k
-  std::uint32_t* arrived;  // pieces that have come, a counter for each part of a tile; zero between launches
+  bool prefetch_constants;  // constants may be read before the kernels before this one have ended
+  float* partial;           // sums of the pieces of k
+  std::uint32_t* arrived;   // pieces that have come, a counter for each part of a tile; zero between launches
 };
 
-template <class Kernel> TILE_FN Walk walk_of(const Problem& p, int rank) {
+template <class Kernel> TILE_FN TileScheduler scheduler_of(const Problem& p, int rank) {
   constexpr auto c = Kernel::config;
-  const Cut cut = {c.m, c.n, c.k, c.cluster_m, c.cluster_n, c.splits()};
-  return Walk(cut, p.sizes, static_cast<int>(gridDim.x), static_cast<int>(blockIdx.x), rank);
+  const Cut cut = {c.m, c.n, c.k, c.cluster_m, c.cluster_n, c.can_split()};
+  return TileScheduler(cut, p.sizes, static_cast<int>(gridDim.x), static_cast<int>(blockIdx.x), rank);
 }
 
 template <class Kernel> struct Shared {
@@ -27,7 +27,7 @@ template <class Kernel> struct Shared {
   typename Kernel::Stage ring[config.stages];
   alignas(1024) std::uint8_t staging[config.consumers][staging_bytes];
   std::uint64_t full[config.stages], empty[config.stages];
-  std::uint32_t told[config.consumers];  // by a group's first thread: what is the group's to store
+  std::uint32_t granted[config.consumers];  // by a group's first thread: what is the group's to store
 };
 template <class Kernel>
 inline constexpr int shared_bytes = sizeof(Shared<Kernel>) + 1024;  // its base is aligned by hand
@@ -87,10 +87,10 @@ template <class Kernel> struct Consuming : Consumer<Kernel> {  // a warpgroup
   TILE_FN void store(State& acc, const Item& item) {
     at_item(item);
     std::uint32_t left = 0;  // shares to be stored, of pieces that have come together; none: the whole tile
-    if constexpr (Kernel::config.splits())
-      if (item.pieces > 1 && (gathers() || shares())) left = s.told[this->id];
+    if constexpr (Kernel::config.can_split())
+      if (item.splits > 1 && (is_cooperative() || shares())) left = s.granted[this->id];
     do {
-      if constexpr (Kernel::config.splits())
+      if constexpr (Kernel::config.can_split())
         if (left) take_share(acc, __ffs(static_cast<int>(left)) - 1, item);
       Kernel::store(*static_cast<Consumer<Kernel>*>(this), g, acc);
     } while (left &= left - 1);
@@ -101,49 +101,49 @@ template <class Kernel> struct Consuming : Consumer<Kernel> {  // a warpgroup
   TILE_FN static float4* of_thread(float* sums, int i) {
     return reinterpret_cast<float4*>(sums + i * 128 + threadIdx.x % 128 * 4);
   }
-  TILE_FN float* partial(const Item& item, int piece) const {
-    return p.partial + (static_cast<std::size_t>(item.partial + piece) * Kernel::config.sharers() + this->share) * part;
+  TILE_FN float* partial(const Item& item, int split) const {
+    return p.partial + (static_cast<std::size_t>(item.partial + split) * Kernel::config.sharers() + this->share) * part;
   }
   TILE_FN void write_partial(const State& acc, const Item& item) const {
-    float* const to = partial(item, item.piece);
+    float* const to = partial(item, item.split);
 #pragma unroll
     for (int i = 0; i < State::size; i += 4)
       __stcg(of_thread(to, i), make_float4(acc.v[i], acc.v[i + 1], acc.v[i + 2], acc.v[i + 3]));
   }
   TILE_FN std::uint32_t* counter(const Item& item) const {
-    return p.arrived + item.own * Kernel::config.sharers() + this->share;
+    return p.arrived + item.block_tile * Kernel::config.sharers() + this->share;
   }
   TILE_FN void count_arrival(const Item& item) const {
-    const bool is_last = add_acquire_release(item, 1) + 1 == static_cast<std::uint32_t>(item.pieces);
-    s.told[this->id] = is_last;
+    const bool is_last = add_acquire_release(item, 1) + 1 == static_cast<std::uint32_t>(item.splits);
+    s.granted[this->id] = is_last;
     if (is_last) write_relaxed(counter(item), 0);
   }
-  TILE_FN bool is_last() const { return s.told[this->id] != 0; }
+  TILE_FN bool is_last() const { return s.granted[this->id] != 0; }
   TILE_FN void add_partials(State& acc, const Item& item) const {
     constexpr int room = Kernel::config.consumers == 1 ? 64 : 32;  // registers for what is under way
     if constexpr (State::size > 96) {                              // as many again would not fit: half at a time
-      add_pieces<0, State::size / 2, 1>(acc, item.pieces, from_memory(item));
-      add_pieces<State::size / 2, State::size / 2, 1>(acc, item.pieces, from_memory(item));
+      add_splits<0, State::size / 2, 1>(acc, item.splits, from_memory(item));
+      add_splits<State::size / 2, State::size / 2, 1>(acc, item.splits, from_memory(item));
     } else {
-      add_pieces<0, State::size, State::size >= room ? 1 : room / State::size>(acc, item.pieces, from_memory(item));
+      add_splits<0, State::size, State::size >= room ? 1 : room / State::size>(acc, item.splits, from_memory(item));
     }
   }
   TILE_FN auto from_memory(const Item& item) const {
-    return [=, this](int piece, int i) { return __ldcg(of_thread(partial(item, piece), i)); };
+    return [=, this](int split, int i) { return __ldcg(of_thread(partial(item, split), i)); };
   }
   // Registers first … first + count - 1 of all pieces, in their order.
   template <int first, int count, int at_once, class Read>
-  TILE_FN static void add_pieces(State& acc, int pieces, const Read& read) {
+  TILE_FN static void add_splits(State& acc, int splits, const Read& read) {
 #pragma unroll
     for (int i = 0; i < count; ++i) acc.v[first + i] = 0;
 #pragma unroll 1
-    for (int piece = 0; piece < pieces; piece += at_once) {
+    for (int split = 0; split < splits; split += at_once) {
       float4 x[at_once][count / 4];
 #pragma unroll
       for (int j = 0; j < at_once; ++j)
 #pragma unroll
         for (int i = 0; i < count / 4; ++i)
-          x[j][i] = piece + j < pieces ? read(piece + j, first + 4 * i) : make_float4(0, 0, 0, 0);
+          x[j][i] = split + j < splits ? read(split + j, first + 4 * i) : make_float4(0, 0, 0, 0);
 #pragma unroll
       for (int j = 0; j < at_once; ++j)
 #pragma unroll
@@ -154,30 +154,30 @@ template <class Kernel> struct Consuming : Consumer<Kernel> {  // a warpgroup
     }
   }
 
-  // Pieces that run at once (ring.h has who waits for what).
-  TILE_FN bool gathers() const { return p.sizes.cuts == Cuts::gathered; }
-  TILE_FN void await_pieces(const Item& item) const { tile::await_pieces(*this, item); }
+  // Splits that run at once (ring.h has who waits for what).
+  TILE_FN bool is_cooperative() const { return p.sizes.split_mode == SplitMode::cooperative_split_k; }
+  TILE_FN void await_splits(const Item& item) const { tile::await_splits(*this, item); }
   TILE_FN std::uint32_t add_acquire_release(const Item& item, std::uint32_t by) const {
     return sm90::add_acquire_release(counter(item), by);
   }
   TILE_FN std::uint32_t add_relaxed(const Item& item, std::uint32_t by) const {
     return sm90::add_relaxed(counter(item), by);
   }
-  TILE_FN bool all_come(const Item& item) const {
+  TILE_FN bool all_arrived(const Item& item) const {
     constexpr long long patience = 50000;  // cycles
     const std::uint32_t* const counter = this->counter(item);
-    const std::uint32_t pieces = item.pieces;
-    for (const long long since = clock64(); (read_acquire(counter) & count_mask) != pieces;)
+    const std::uint32_t splits = item.splits;
+    for (const long long since = clock64(); (read_acquire(counter) & count_mask) != splits;)
       if (clock64() - since > patience) return false;
     return true;
   }
-  TILE_FN void tell(std::uint32_t shares) const { s.told[this->id] = shares; }
+  TILE_FN void grant(std::uint32_t shares) const { s.granted[this->id] = shares; }
   TILE_FN void clear(const Item& item) const { write_relaxed(counter(item), 0); }
   // What the group stores: the shares of these pieces. A share may be empty.
-  TILE_FN bool has_share(const Item&) const { return s.told[this->id] != 0; }
+  TILE_FN bool has_share(const Item&) const { return s.granted[this->id] != 0; }
 
   // Sums where the blocks of a cluster can read them: the ring's memory, whose stages have all been multiplied.
-  TILE_FN bool shares() const { return p.sizes.cuts == Cuts::shared; }
+  TILE_FN bool shares() const { return p.sizes.split_mode == SplitMode::cluster_split_k; }
   TILE_FN void sync_consumers() const {
     if constexpr (Kernel::config.consumers > 1) sync_threads(8, 128 * Kernel::config.consumers);
   }
@@ -188,25 +188,25 @@ template <class Kernel> struct Consuming : Consumer<Kernel> {  // a warpgroup
 #pragma unroll
     for (int i = 0; i < State::size; i += 4)
       *of_thread(shared_sums(), i) = make_float4(acc.v[i], acc.v[i + 1], acc.v[i + 2], acc.v[i + 3]);
-    if (this->leads()) s.told[this->id] = 1u << cluster_rank();
+    if (this->leads()) s.granted[this->id] = 1u << cluster_rank();
   }
   TILE_FN void sync_cluster() const { cluster_sync(); }
 
  private:
   // The turns that a tile's end takes (ops.h) are dealt out to its pieces.
-  TILE_FN void take_share(State& acc, int piece, const Item& item) {
-    this->turns = {turns_of<Kernel> * piece / item.pieces, turns_of<Kernel> * (piece + 1) / item.pieces};
-    if (gathers()) return add_turns<0>(acc, item.pieces, from_memory(item));
+  TILE_FN void take_share(State& acc, int split, const Item& item) {
+    this->turns = {turns_of<Kernel> * split / item.splits, turns_of<Kernel> * (split + 1) / item.splits};
+    if (is_cooperative()) return add_turns<0>(acc, item.splits, from_memory(item));
     if constexpr (Kernel::config.shares()) {
       const std::uint32_t from = address(of_thread(shared_sums(), 0));
-      add_turns<0>(acc, item.pieces, [from](int block, int i) { return read_of_block(from + i * 512, block); });
+      add_turns<0>(acc, item.splits, [from](int block, int i) { return read_of_block(from + i * 512, block); });
     }
   }
-  template <int turn, class Read> TILE_FN void add_turns(State& acc, int pieces, const Read& read) const {
+  template <int turn, class Read> TILE_FN void add_turns(State& acc, int splits, const Read& read) const {
     constexpr auto registers = registers_of<Kernel>(turn);
     if (turn >= this->turns.first && turn < this->turns.end)
-      add_pieces<registers.first, registers.count, 8>(acc, pieces, read);
-    if constexpr (turn + 1 < turns_of<Kernel>) add_turns<turn + 1>(acc, pieces, read);
+      add_splits<registers.first, registers.count, 8>(acc, splits, read);
+    if constexpr (turn + 1 < turns_of<Kernel>) add_turns<turn + 1>(acc, splits, read);
   }
   TILE_FN void at_item(const Item& item) { this->m0 = item.m0, this->n0 = item.n0, this->batch = item.batch; }
 };
@@ -220,7 +220,7 @@ template <class Kernel> __global__ void __launch_bounds__(threads<Kernel>, 1)
   extern __shared__ std::uint8_t raw[];
   auto& s = *reinterpret_cast<Shared<Kernel>*>(raw + (1024 - address(raw) % 1024) % 1024);
   const int rank = config.cluster() > 1 ? cluster_rank() : 0;
-  const bool shares = config.shares() && p.sizes.cuts == Cuts::shared;
+  const bool shares = config.shares() && p.sizes.split_mode == SplitMode::cluster_split_k;
   const int warpgroup = __shfl_sync(~0u, threadIdx.x / 128, 0);
   if (threadIdx.x == 0) {
     for (int i = 0; i < config.stages; ++i) {
@@ -239,13 +239,13 @@ template <class Kernel> __global__ void __launch_bounds__(threads<Kernel>, 1)
     if (threadIdx.x % 128 == 0) {
       prefetch_map(&g.a.on_target.map), prefetch_map(&g.b.on_target.map), prefetch_map(&g.d.on_target.map);
       Producing<Kernel> on{s, g, rank};
-      produce<Kernel>(on, walk_of<Kernel>(p, rank), p.early);
+      produce<Kernel>(on, scheduler_of<Kernel>(p, rank), p.prefetch_constants);
     }
     if (shares) cluster_sync();
   } else {
     if constexpr (config.consumers > 1) registers_up<multiplying_registers(config.consumers)>();
     Consuming<Kernel> on(s, g, p, warpgroup, rank);
-    consume<Kernel>(on, walk_of<Kernel>(p, rank), warpgroup);
+    consume<Kernel>(on, scheduler_of<Kernel>(p, rank), warpgroup);
   }
   if (config.cluster() > 1 || shares) cluster_sync();  // others read this block's memory
 }

@@ -39,7 +39,7 @@ struct OutputOnTarget : Finish {
   CUtensorMap map, tail;  // boxes of 64 columns, and of the last N % 64
   bool bulk;              // sums are only rounded, and the copy engine can write them
   bool vectors;           // four neighbouring elements lie aligned
-  bool swift;             // D and all operands have the format of A and lie in whole 16 bytes along D's rows
+  bool vector_epilogue;   // D and all operands have the format of A and lie in whole 16 bytes along D's rows
 };
 
 }  // namespace ridge::tile

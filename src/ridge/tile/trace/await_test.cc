@@ -1,4 +1,4 @@
-// Pieces that wait for each other, any of which may leave before the others have come: each share of the tile is stored
+// Splits that wait for each other, any of which may leave before the others have come: each share of the tile is stored
 // once, and the counters are zero at the end, whoever leaves. Each fault is one word of the protocol that does another
 // thing; it must be caught, by a sentence that names the kernel, the stage, the tile and what is missing.
 #include "ridge/tile/trace/await.h"
@@ -20,26 +20,26 @@ constexpr MatmulConfig two{.m = 128, .n = 64, .k = 64, .stages = 3, .consumers =
 constexpr MatmulConfig pingpong{.m = 64, .n = 64, .k = 64, .stages = 3, .consumers = 2, .roles = Roles::pingpong};
 constexpr MatmulConfig pair{.m = 128, .n = 64, .k = 64, .stages = 3, .consumers = 2, .cluster_m = 2};
 
-template <MatmulConfig config, class Words = Awaiting> Verdict checked(int pieces, int tiles = 1) {
+template <MatmulConfig config, class Words = Awaiting> CheckResult checked(int splits, int tiles = 1) {
   const Sizes sizes{.m = tiles * config.m * config.cluster_m,
                     .n = config.n,
-                    .k = config.k * 2 * pieces,
-                    .pieces = pieces,
-                    .cuts = Cuts::gathered};
-  const int blocks = tiles * pieces * config.cluster();
+                    .k = config.k * 2 * splits,
+                    .splits = splits,
+                    .split_mode = SplitMode::cooperative_split_k};
+  const int blocks = tiles * splits * config.cluster();
   return check_schedules(
       record<Matmul<config, Bf16, Bf16, Bf16>, Words>({.kernel = "matmul", .sizes = sizes, .blocks = blocks}));
 }
 
 TEST(Await, AnyOfThoseWhoWaitMayLeave) {
-  const Verdict v = checked<one>(4);
+  const CheckResult v = checked<one>(4);
   EXPECT_EQ(v.first, "");
   EXPECT_EQ(v.left.size(), 15U);  // sets of four, but not all: who comes last does not wait
   for (const auto& [who, schedules] : v.left) EXPECT_GE(schedules, 5) << who.size() << " left";
 }
 TEST(Await, EveryRoleMayLeave) {
-  const Verdict cooperative = checked<two>(3), turns = checked<pingpong>(3, 2), clusters = checked<pair>(2),
-                most = checked<one>(8);
+  const CheckResult cooperative = checked<two>(3), turns = checked<pingpong>(3, 2), clusters = checked<pair>(2),
+                    most = checked<one>(8);
   EXPECT_EQ(cooperative.first, "");
   EXPECT_GE(cooperative.left.size(), 45U);  // of 49: 7 of each consumer
   EXPECT_EQ(turns.first, "");
@@ -52,13 +52,13 @@ TEST(Await, EveryRoleMayLeave) {
 
 // A fault that shows only where somebody gives up, at a certain time.
 template <class Words> std::string caught() {
-  const Verdict v = checked<two, Words>(3);
+  const CheckResult v = checked<two, Words>(3);
   EXPECT_GT(v.faulty, 10);
   EXPECT_LT(v.faulty, 1000);
   return v.first;
 }
 template <class Words> std::string always_caught() {
-  const Verdict v = checked<two, Words>(3);
+  const CheckResult v = checked<two, Words>(3);
   EXPECT_EQ(v.faulty, 1000);
   return v.first;
 }
@@ -93,10 +93,10 @@ TEST(Await, WhoLeavesDoesNotLookWhetherAllHaveCome) {
 struct LeavesAndStores : Awaiting {
   std::uint32_t mine = 0;
   std::uint32_t add_acquire_release(const Item& x, std::uint32_t by) {
-    mine = 1U << x.piece;
+    mine = 1U << x.split;
     return Awaiting::add_acquire_release(x, by);
   }
-  void tell(std::uint32_t shares) { Awaiting::tell(shares | mine); }
+  void grant(std::uint32_t shares) { Awaiting::grant(shares | mine); }
 };
 TEST(Await, WhoLeavesStoresItsShareAsWell) {
   EXPECT_EQ(caught<LeavesAndStores>(),
@@ -131,9 +131,9 @@ TEST(Await, WhoLeavesSetsNoBit) {
 
 struct LeavesWithoutGoing : Awaiting {
   bool stays = true;
-  void tell(std::uint32_t shares) {
+  void grant(std::uint32_t shares) {
     stays = shares != 0;
-    Awaiting::tell(shares);
+    Awaiting::grant(shares);
   }
   std::uint32_t add_relaxed(const Item& x, std::uint32_t by) { return stays ? Awaiting::add_relaxed(x, by) : 0; }
 };
@@ -157,7 +157,7 @@ TEST(Await, TheCounterIsNotSetBack) {
 struct LastToComeClears : Awaiting {
   std::uint32_t add_acquire_release(const Item& x, std::uint32_t by) {
     const std::uint32_t before = Awaiting::add_acquire_release(x, by);
-    if (!leaves(by) && (before & count_mask) + 1 == static_cast<std::uint32_t>(x.pieces)) Awaiting::clear(x);
+    if (!leaves(by) && (before & count_mask) + 1 == static_cast<std::uint32_t>(x.splits)) Awaiting::clear(x);
     return before;
   }
 };
@@ -168,7 +168,7 @@ TEST(Await, TheCounterIsSetBackWhileOthersStillReadIt) {
 }
 
 struct NeverGivesUp : Awaiting {
-  bool all_come(const Item& x) { return poll(Do::poll, x.pieces, Order::acquire); }
+  bool all_arrived(const Item& x) { return poll(Do::poll, x.splits, Order::acquire); }
 };
 TEST(Await, WithoutAnEndOfWaitingABusyDeviceStandsStill) {
   EXPECT_EQ(caught<NeverGivesUp>(),
@@ -181,16 +181,16 @@ TEST(Await, WithoutAnEndOfWaitingABusyDeviceStandsStill) {
 }
 
 struct DoesNotWait : Awaiting {
-  bool all_come(const Item&) { return true; }
+  bool all_arrived(const Item&) { return true; }
 };
-TEST(Await, AShareIsReadBeforeAllPiecesHaveCome) {
+TEST(Await, AShareIsReadBeforeAllSplitsHaveCome) {
   EXPECT_EQ(always_caught<DoesNotWait>(),
             "matmul: partial sums 0 of tile 0 part 1 (others' part): block 1 consumer 1 may not see what block 0 "
             "consumer 1 writes of tile 0; missing: a wait of block 1 consumer 1 for the counter of tile 0 part 1");
 }
 
 struct LooksWithoutAcquire : Awaiting {
-  bool all_come(const Item& x) { return poll(Do::poll_awhile, x.pieces, Order::relaxed); }
+  bool all_arrived(const Item& x) { return poll(Do::poll_awhile, x.splits, Order::relaxed); }
 };
 TEST(Await, WhoWaitsReadsTheCounterWithoutAcquire) {
   EXPECT_EQ(
@@ -216,7 +216,7 @@ struct ComesWithoutRelease : Awaiting {
     return leaves(by) ? Awaiting::add_acquire_release(x, by) : add(by, Order::acquire);
   }
 };
-TEST(Await, APieceComesWithoutRelease) {
+TEST(Await, ASplitComesWithoutRelease) {
   EXPECT_EQ(
       caught<ComesWithoutRelease>(),
       "matmul: partial sums 0 of tile 0 part 1 (others' part): block 1 consumer 1 may not see what block 0 consumer 1 "

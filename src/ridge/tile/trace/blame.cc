@@ -48,9 +48,9 @@ const ThreadState& speaker(const World& w, int thread) {
 }
 
 // Does it know of a raise of its counter by the writer's group?
-bool knows_raise(const World& w, const ThreadState& told, const Access& writer) {
-  const Knowledge& k = told.knows;
-  for (const Raise& r : w.counters[told.last_counter].raises)
+bool knows_raise(const World& w, const ThreadState& granted, const Access& writer) {
+  const Knowledge& k = granted.knows;
+  for (const Raise& r : w.counters[granted.last_counter].raises)
     if (w.program.threads[r.by.thread].group == w.program.threads[writer.thread].group &&
         (r.by.known_to(k.seen) || r.by.known_to(k.unacquired) || r.by.known_to(k.unreleased)))
       return true;
@@ -58,10 +58,10 @@ bool knows_raise(const World& w, const ThreadState& told, const Access& writer) 
 }
 
 std::string counter_missing(const World& w, const Access& writer, const Access& reader) {
-  const ThreadState& told = speaker(w, reader.thread);
-  if (told.last_counter < 0) return "any order between the two";
-  const std::string& name = w.program.counters[told.last_counter].name;
-  const Knowledge& k = told.knows;
+  const ThreadState& granted = speaker(w, reader.thread);
+  if (granted.last_counter < 0) return "any order between the two";
+  const std::string& name = w.program.counters[granted.last_counter].name;
+  const Knowledge& k = granted.knows;
   if (const std::string leaver = blame_leaver(w, reader); !leaver.empty()) return leaver;
   if (writer.known_to(k.unreleased)) return "a release where " + who(w, writer) + " raises the " + name;
   if (writer.known_to(k.unacquired)) return "an acquire where " + who(w, reader) + " reads the " + name;
@@ -69,7 +69,7 @@ std::string counter_missing(const World& w, const Access& writer, const Access& 
       writer.start_known_to(k.seen) || writer.start_known_to(k.unacquired) || writer.start_known_to(k.unreleased);
   if (writer.operation >= 0 && started)
     return who(w, writer) + "'s wait until its store has arrived, before it raises the " + name;
-  if (!w.program.threads[writer.thread].leads && knows_raise(w, told, writer))
+  if (!w.program.threads[writer.thread].leads && knows_raise(w, granted, writer))
     return "the group's barrier before the first thread of " + who(w, writer) + " raises the " + name;
   return "a wait of " + who(w, reader) + " for the " + name;
 }
@@ -214,7 +214,7 @@ std::string blame_stuck(const World& w) {
     const Thread& thread = w.program.threads[t];
     if (w.threads[t].done || !thread.leads) continue;
     std::size_t at = w.threads[t].at;
-    while (!thread.steps[at].is_done_by(w.told(thread))) ++at;
+    while (!thread.steps[at].is_done_by(w.granted(thread))) ++at;
     const bool held = w.is_held_back(static_cast<int>(t));
     const Step& step = held ? thread.steps[at] : *w.word(static_cast<int>(t), thread.steps[at]);
     std::string what;

@@ -88,7 +88,7 @@ class Run {
   std::size_t next_at(int t) const {
     const Thread& thread = program_.threads[t];
     std::size_t at = w_.threads[t].at;
-    while (at < thread.steps.size() && !thread.steps[at].is_done_by(w_.told(thread))) ++at;
+    while (at < thread.steps.size() && !thread.steps[at].is_done_by(w_.granted(thread))) ++at;
     return at;
   }
   const Step* next(int t) {
@@ -196,9 +196,9 @@ class Run {
         if (answer_ != 0) acquire(t, step);
         return;
       case Do::clear: w_.counters[step.object].value = 0; return;
-      case Do::tell:
+      case Do::grant:
         if (step.amount == 0) w_.left.push_back(t);
-        w_.groups[program_.threads[t].group].told = static_cast<std::uint32_t>(step.amount);
+        w_.groups[program_.threads[t].group].granted = static_cast<std::uint32_t>(step.amount);
         return w_.write(step.object, now, s.knows);
       case Do::talk: return;  // its words are done, not it
     }
@@ -339,7 +339,7 @@ class Run {
     if (step.amount == 0) return;
     const bool last = c.value == step.amount;
     if (last) c.value = 0;
-    w_.groups[program_.threads[t].group].told = last ? 1 : 0;
+    w_.groups[program_.threads[t].group].granted = last ? 1 : 0;
   }
 
   void acquire(int t, const Step& step) {
@@ -386,8 +386,8 @@ std::string check(const Program& program, unsigned seed) {
   return Run(program, seed)();
 }
 
-Verdict check_schedules(const Program& program, int schedules) {
-  Verdict v;
+CheckResult check_schedules(const Program& program, int schedules) {
+  CheckResult v;
   if (!program.fault.empty()) return {schedules, schedules, program.fault};
   for (int seed = 0; seed < schedules; ++seed) {
     Run run(program, static_cast<unsigned>(seed));

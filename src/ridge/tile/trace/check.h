@@ -20,11 +20,11 @@ namespace ridge::tile::trace {
 // the stage, the tile and the wait that is missing.
 std::string check(const Program& program, unsigned seed);
 
-struct Verdict {
+struct CheckResult {
   int schedules = 0, faulty = 0;
   std::string first;                            // fault, by seed
   std::map<std::set<std::string>, int> left{};  // who had gone before all pieces had come, and in how many schedules
 };
-Verdict check_schedules(const Program& program, int schedules = 1000);
+CheckResult check_schedules(const Program& program, int schedules = 1000);
 
 }  // namespace ridge::tile::trace

@@ -35,7 +35,7 @@ constexpr MatmulConfig clustered(MatmulConfig c, int m, int n) {
 }
 
 template <MatmulConfig config> void expect_clean(const RecordOptions& options, int schedules = 1000) {
-  const Verdict v = check_schedules(record<Matmul<config, Bf16, Bf16, Bf16>>(options), schedules);
+  const CheckResult v = check_schedules(record<Matmul<config, Bf16, Bf16, Bf16>>(options), schedules);
   EXPECT_EQ(v.first, "") << options.kernel;
   EXPECT_EQ(v.schedules, schedules);
 }
@@ -46,9 +46,9 @@ template <MatmulConfig config> void expect_clean_in_every_shape() {
   const int m = 3 * config.m, n = config.n;
   expect_clean<config>({.kernel = name, .sizes = {.m = m, .n = n, .k = 64 * (config.stages + 1)}});
   expect_clean<config>({.kernel = name + ", one stage", .sizes = {.m = m, .n = n, .k = 1}});
-  expect_clean<config>({.kernel = name + ", early", .sizes = {.m = m, .n = n, .k = 130}, .early = true});
+  expect_clean<config>({.kernel = name + ", early", .sizes = {.m = m, .n = n, .k = 130}, .prefetch_constants = true});
   expect_clean<config>(
-      {.kernel = name + ", two pieces", .sizes = {.m = m, .n = n, .k = 192, .pieces = 2}, .blocks = 2});
+      {.kernel = name + ", two pieces", .sizes = {.m = m, .n = n, .k = 192, .splits = 2}, .blocks = 2});
 }
 
 TEST(Check, EveryDepthOfRingIsCleanWithOneConsumer) {
@@ -80,30 +80,32 @@ TEST(Check, ClustersThatShareWhatTheyLoadAreClean) {
   expect_clean<clustered(base(2, 1, Roles::cooperative), 1, 2)>({.kernel = "1 x 2", .sizes = sizes, .blocks = 2}, 300);
   expect_clean<clustered(base(4, 2, Roles::pingpong), 2, 1)>({.kernel = "ping-pong", .sizes = sizes, .blocks = 2}, 300);
 }
-TEST(Check, ManyPiecesOnFewBlocksAreClean) {
-  const Sizes sizes{.m = 128, .n = 128, .k = 448, .pieces = 7};
+TEST(Check, ManySplitsOnFewBlocksAreClean) {
+  const Sizes sizes{.m = 128, .n = 128, .k = 448, .splits = 7};
   expect_clean<base(3, 2, Roles::cooperative)>({.kernel = "7 pieces", .sizes = sizes, .blocks = 3}, 300);
   expect_clean<base(3, 2, Roles::pingpong)>({.kernel = "7 pieces in turns", .sizes = sizes, .blocks = 2}, 300);
 }
-TEST(Check, PiecesThatWaitForEachOtherAreClean) {
-  const Sizes sizes{.m = 128, .n = 64, .k = 448, .pieces = 3, .cuts = Cuts::gathered};
+TEST(Check, SplitsThatWaitForEachOtherAreClean) {
+  const Sizes sizes{.m = 128, .n = 64, .k = 448, .splits = 3, .split_mode = SplitMode::cooperative_split_k};
   expect_clean<base(3, 2, Roles::cooperative)>({.kernel = "3 pieces", .sizes = sizes, .blocks = 3}, 300);
   expect_clean<base(3, 2, Roles::pingpong)>({.kernel = "3 pieces in turns", .sizes = sizes, .blocks = 3}, 300);
   expect_clean<clustered(base(3, 2, Roles::cooperative), 2, 1)>(
       {.kernel = "2 pieces of pairs",
-       .sizes = {.m = 256, .n = 128, .k = 448, .pieces = 2, .cuts = Cuts::gathered},
+       .sizes = {.m = 256, .n = 128, .k = 448, .splits = 2, .split_mode = SplitMode::cooperative_split_k},
        .blocks = 4},
       300);
 }
-TEST(Check, PiecesOfAClusterThatShareTheTileAreClean) {
-  const Sizes sizes{.m = 128, .n = 64, .k = 448, .pieces = 3, .cuts = Cuts::shared};
+TEST(Check, SplitsOfAClusterThatShareTheTileAreClean) {
+  const Sizes sizes{.m = 128, .n = 64, .k = 448, .splits = 3, .split_mode = SplitMode::cluster_split_k};
   expect_clean<base(3, 2, Roles::cooperative)>({.kernel = "3 blocks", .sizes = sizes, .blocks = 3}, 300);
   expect_clean<base(4, 1, Roles::cooperative)>(
-      {.kernel = "a consumer", .sizes = {.m = 64, .n = 64, .k = 448, .pieces = 4, .cuts = Cuts::shared}, .blocks = 4},
+      {.kernel = "a consumer",
+       .sizes = {.m = 64, .n = 64, .k = 448, .splits = 4, .split_mode = SplitMode::cluster_split_k},
+       .blocks = 4},
       300);
 }
 TEST(Check, RunsOfStagesThatMeetTilesAnywhereAreClean) {
-  const Sizes sizes{.m = 128, .n = 384, .k = 320, .cuts = Cuts::streamed};
+  const Sizes sizes{.m = 128, .n = 384, .k = 320, .split_mode = SplitMode::stream_k};
   expect_clean<base(3, 2, Roles::cooperative)>({.kernel = "2 runs", .sizes = sizes, .blocks = 2}, 300);
   expect_clean<base(3, 2, Roles::cooperative)>({.kernel = "7 runs", .sizes = sizes, .blocks = 7}, 300);
   expect_clean<base(2, 2, Roles::pingpong)>({.kernel = "4 runs in turns", .sizes = sizes, .blocks = 4}, 300);

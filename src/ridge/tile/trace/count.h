@@ -7,13 +7,13 @@
 
 #include "ridge/tile/cpu/schedule.h"
 #include "ridge/tile/sums.h"
+#include "ridge/tile/tile_scheduler.h"
 #include "ridge/tile/trace/counts.h"
-#include "ridge/tile/walk.h"
 #include "ridge/tile/words.h"
 
 namespace ridge::tile::trace {
 
-struct Place {
+struct Position {
   Row row_range;
   Col col_range;
   Index batch = 0;
@@ -26,7 +26,7 @@ struct Share {  // a tile that several blocks want is fetched by each in part, f
 };
 
 // Each role has its own words, so a multiply in `load` does not compile.
-struct Loader : OnlyLoads<Place> {
+struct Loader : OnlyLoads<Position> {
   Meter& meter;
   Share left, right;  // of what is loaded along rows, along columns
 
@@ -50,7 +50,7 @@ struct Loader : OnlyLoads<Place> {
   }
 };
 
-struct Multiplier : OnlyMultiplies<Place> {
+struct Multiplier : OnlyMultiplies<Position> {
   Meter& meter;
   template <int m, int n, int sharers, class Sum, class A, class B>
   void mma(Accumulator<m, n, sharers, Sum>& acc, const A& a, Transposed<B> b) const {
@@ -62,7 +62,7 @@ struct Multiplier : OnlyMultiplies<Place> {
   template <class State, class F> void map(State&, F) const {}
 };
 
-struct Storer : OnlyStores<Place> {
+struct Storer : OnlyStores<Position> {
   Meter& meter;
   template <class Sums, class F> Mapped<Sums, F> map(const Sums& sums, F f) const { return {sums, f}; }
   template <class Sums, class F> Folded<Sums, F> fold(const Sums& sums, F f) const { return {sums, f}; }
@@ -114,7 +114,7 @@ template <class Kernel> class TileCount {
 
  private:
   struct Block {
-    Walk walk;
+    TileScheduler scheduler;
     int rank = 0;
     Item item{};
     int stage = 0;
@@ -123,19 +123,19 @@ template <class Kernel> class TileCount {
   };
 
   bool take(Block& b) {
-    if (!b.walk.next(b.item)) return false;
+    if (!b.scheduler.next(b.item)) return false;
     b.stage = b.item.first;
     b.state = {};
     ++meter_.counts.items;
     return true;
   }
 
-  Place place(const Block& b) const { return {{{b.item.m0, s_.cut.m}}, {{b.item.n0, s_.cut.n}}, b.item.batch}; }
+  Position position(const Block& b) const { return {{{b.item.m0, s_.cut.m}}, {{b.item.n0, s_.cut.n}}, b.item.batch}; }
 
   // A tile of A is wanted by the blocks along n, a tile of B by those along m.
   Loader loader(const Block& b) {
     const Cut& c = s_.cut;
-    return {place(b), meter_, {c.cluster_n, b.rank / c.cluster_m}, {c.cluster_m, b.rank % c.cluster_m}};
+    return {position(b), meter_, {c.cluster_n, b.rank / c.cluster_m}, {c.cluster_m, b.rank % c.cluster_m}};
   }
 
   void advance(Block& b) {
@@ -143,7 +143,7 @@ template <class Kernel> class TileCount {
       typename Kernel::Stage tiles;
       Loader load = loader(b);
       Kernel::load(load, tiles, globals_, Range{Index{b.stage} * s_.cut.k, s_.cut.k});
-      Multiplier multiply{place(b), meter_};
+      Multiplier multiply{position(b), meter_};
       Kernel::compute(multiply, b.state, tiles);
       ++meter_.counts.stages;
       ++b.stage;
@@ -154,16 +154,16 @@ template <class Kernel> class TileCount {
   }
 
   void finish(Block& b) {
-    const int pieces = b.item.pieces;
-    if (pieces > 1 && s_.sizes.cuts != Cuts::shared) {
+    const int splits = b.item.splits;
+    if (splits > 1 && s_.sizes.split_mode != SplitMode::cluster_split_k) {
       const Index bytes = Index{s_.cut.m} * s_.cut.n * sizeof(typename Kernel::State::Sum);
       meter_.counts.partial_written_bytes += bytes;
-      if (b.item.piece + 1 < pieces) return;
-      meter_.counts.partial_read_bytes += bytes * pieces;
-    } else if (b.item.piece + 1 < pieces) {
+      if (b.item.split + 1 < splits) return;
+      meter_.counts.partial_read_bytes += bytes * splits;
+    } else if (b.item.split + 1 < splits) {
       return;  // each block stores a share of the tile: count it once, whole
     }
-    Storer store{place(b), meter_};
+    Storer store{position(b), meter_};
     Kernel::store(store, globals_, b.state);
   }
 
@@ -211,20 +211,20 @@ template <class Kernel> class CutCount {
     }
   }
 
-  void item(const Place& place, Index stage) {
+  void item(const Position& position, Index stage) {
     typename Kernel::State state;
     state.live = stage > 0;
     if (s_.problem.k > 0) {
       typename Kernel::Stage tiles;
-      Loader load{place, meter_, {}, {}};
+      Loader load{position, meter_, {}, {}};
       Kernel::load(load, tiles, globals_, cpu::part(s_.problem.k, s_.schedule.stages, stage, s_.grain_k));
-      Multiplier multiply{place, meter_};
+      Multiplier multiply{position, meter_};
       Kernel::compute(multiply, state, tiles);
       ++meter_.counts.stages;
     }
     if (stage + 1 < s_.schedule.stages) return;
     ++meter_.counts.items;
-    Storer store{place, meter_};
+    Storer store{position, meter_};
     Kernel::store(store, globals_, state);
   }
 

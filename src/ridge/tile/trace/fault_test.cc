@@ -58,7 +58,7 @@ bool at_barrier(const Program& p, const Step& s, Do what, const std::string& end
 // What the first of a thousand schedules says, all of which must find the fault.
 std::string caught(const Program& clean, const Program& faulty) {
   EXPECT_EQ(check_schedules(clean, 200).first, "");
-  const Verdict v = check_schedules(faulty);
+  const CheckResult v = check_schedules(faulty);
   EXPECT_EQ(v.faulty, 1000);
   return v.first;
 }
@@ -179,7 +179,7 @@ TEST(Fault, TheFenceBeforeTheFirstMultiplyIsMissing) {
             "to the sums before; missing: the fence between the two");
 }
 
-const Sizes split{.m = 128, .n = 128, .k = 640, .pieces = 3};
+const Sizes split{.m = 128, .n = 128, .k = 640, .splits = 3};
 Program with_order(Program p, Order order) {
   for (Thread& t : p.threads)
     for (Step& s : t.steps)
@@ -187,14 +187,14 @@ Program with_order(Program p, Order order) {
   return p;
 }
 
-TEST(Fault, TheCounterOfPiecesIsReadWithoutAcquire) {
+TEST(Fault, TheCounterOfSplitsIsReadWithoutAcquire) {
   const Program clean = recorded<cooperative>(split, 3);
   EXPECT_EQ(caught(clean, with_order(clean, Order::release)),
             "matmul: partial sums 0 of tile 0 part 1: block 2 consumer 1 may not see what block 0 consumer "
             "1 writes of tile 0; missing: an acquire where block 2 consumer 1 reads the counter of tile 0 "
             "part 1");
 }
-TEST(Fault, TheCounterOfPiecesIsRaisedWithoutRelease) {
+TEST(Fault, TheCounterOfSplitsIsRaisedWithoutRelease) {
   const Program clean = recorded<cooperative>(split, 3);
   EXPECT_EQ(caught(clean, with_order(clean, Order::acquire)),
             "matmul: partial sums 0 of tile 0 part 1: block 2 consumer 1 may not see what block 0 consumer "
@@ -206,22 +206,22 @@ TEST(Fault, TheBarrierBeforeTheCounterIsDropped) {
   EXPECT_EQ(caught(clean, without(clean,
                                   [](const Program&, const Thread& t, std::size_t i) {
                                     return t.steps[i].what == Do::sync && t.steps[i - 1].what == Do::write &&
-                                           t.steps[i - 2].what == Do::read && t.steps[i].told < 0;
+                                           t.steps[i - 2].what == Do::read && t.steps[i].granted < 0;
                                   })),
             "matmul: partial sums 0 of tile 0 part 1 (others' part): block 2 consumer 1 may not see what "
             "block 0 consumer 1 writes of tile 0; missing: the group's barrier before the first thread of "
             "block 0 consumer 1 raises the counter of tile 0 part 1");
 }
-TEST(Fault, MorePiecesThanStages) {
-  EXPECT_EQ(check_schedules(recorded<cooperative>({.m = 128, .n = 128, .k = 128, .pieces = 3}, 3)).first,
+TEST(Fault, MoreSplitsThanStages) {
+  EXPECT_EQ(check_schedules(recorded<cooperative>({.m = 128, .n = 128, .k = 128, .splits = 3}, 3)).first,
             "matmul: block 0 consumer 0 sums: the sums are used and no multiply has written them; missing: "
             "a stage of k for this work item");
 }
 
 // Three blocks that have a piece of k each and wait for each other (more of it in await_test.cc).
-const Sizes gathered{.m = 128, .n = 128, .k = 640, .pieces = 3, .cuts = Cuts::gathered};
-TEST(Fault, APieceIsCountedBeforeItsSumsAreThere) {
-  const Program clean = recorded<cooperative>(gathered, 3);
+const Sizes cooperative_sizes{.m = 128, .n = 128, .k = 640, .splits = 3, .split_mode = SplitMode::cooperative_split_k};
+TEST(Fault, ASplitIsCountedBeforeItsSumsAreThere) {
+  const Program clean = recorded<cooperative>(cooperative_sizes, 3);
   EXPECT_EQ(caught(clean, without(clean,
                                   [](const Program&, const Thread& t, std::size_t i) {
                                     return t.steps[i].what == Do::sync && t.steps[i - 1].what == Do::write &&
@@ -233,7 +233,7 @@ TEST(Fault, APieceIsCountedBeforeItsSumsAreThere) {
 }
 
 // Three blocks of a cluster that have a piece of k each and share the tile.
-const Sizes shared{.m = 128, .n = 128, .k = 640, .pieces = 3, .cuts = Cuts::shared};
+const Sizes cluster_sizes{.m = 128, .n = 128, .k = 640, .splits = 3, .split_mode = SplitMode::cluster_split_k};
 Pick sync_of(const std::string& whom, bool is_last) {  // of a thread's last steps: at the end, or before the shares
   return [=](const Program& p, const Thread& t, std::size_t i) {
     return t.steps[i].what == Do::sync && ends_with(p.named_barriers[t.steps[i].object], whom) &&
@@ -241,19 +241,19 @@ Pick sync_of(const std::string& whom, bool is_last) {  // of a thread's last ste
   };
 }
 TEST(Fault, AShareIsReadBeforeTheOthersHavePutTheirSums) {
-  const Program clean = recorded<cooperative>(shared, 3);
+  const Program clean = recorded<cooperative>(cluster_sizes, 3);
   EXPECT_EQ(caught(clean, without(clean, sync_of("of the cluster", false))),
             "matmul: block 0 consumer 1 shared sums: the sums of tile 0 may be read before the threads of block 1 "
             "consumer 1 have written them; missing: the group's barrier after the write");
 }
 TEST(Fault, ABlockEndsWhileOthersReadItsSums) {
-  const Program clean = recorded<cooperative>(shared, 3);
+  const Program clean = recorded<cooperative>(cluster_sizes, 3);
   EXPECT_EQ(caught(clean, without(clean, sync_of("of the cluster", true))),
             "matmul: block 0 consumer 0 shared sums: block 1 consumer 0 may still read it when its block has ended; "
             "missing: the cluster's barrier at the end");
 }
 TEST(Fault, SumsArePutWhereAnotherConsumerStillMultiplies) {
-  const Program clean = recorded<cooperative>(shared, 3);
+  const Program clean = recorded<cooperative>(cluster_sizes, 3);
   EXPECT_EQ(
       caught(clean, without(clean, sync_of("of the consumers", false))),
       "matmul: block 0 slot 0 tile a: block 0 consumer 0 puts sums there while the multiply of block 0 consumer 1 "
@@ -270,7 +270,7 @@ TEST(Fault, AConsumerDoesNotPassItsTurn) {
 TEST(Fault, AClusterEndsWithoutItsBarrier) {
   const Program clean = recorded<pair>({.m = 256, .n = 128, .k = 320}, 2);
   EXPECT_EQ(check_schedules(clean).first, "");
-  const Verdict v = check_schedules(without(clean, [](const Program&, const Thread& t, std::size_t i) {
+  const CheckResult v = check_schedules(without(clean, [](const Program&, const Thread& t, std::size_t i) {
     return t.steps[i].what == Do::sync && i + 1 == t.steps.size();
   }));
   EXPECT_GT(v.faulty, 0);

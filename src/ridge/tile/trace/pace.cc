@@ -84,7 +84,7 @@ class Pace {
   };
   struct GroupState {
     int threads = 0;
-    std::uint32_t told = 0;
+    std::uint32_t granted = 0;
     std::vector<int> issued;
     std::vector<Tick> ended;
   };
@@ -116,7 +116,7 @@ class Pace {
   bool go(int t, Tick now) {
     ThreadState& s = threads_[t];
     const Thread& thread = program_.threads[t];
-    while (s.at < thread.steps.size() && !thread.steps[s.at].is_done_by(told(thread))) ++s.at;
+    while (s.at < thread.steps.size() && !thread.steps[s.at].is_done_by(granted(thread))) ++s.at;
     if (s.at == thread.steps.size() || s.busy_until > now) return false;
     const bool talks = thread.steps[s.at].what == Do::talk;
     const Step& step = talks ? *s.speaker.word(program_, thread.steps[s.at]) : thread.steps[s.at];
@@ -135,7 +135,7 @@ class Pace {
     if (!talks || !s.speaker.answer(program_, thread.steps[s.at], answer_)) ++s.at;
     return true;
   }
-  std::uint32_t told(const Thread& thread) const { return thread.group < 0 ? 0 : groups_[thread.group].told; }
+  std::uint32_t granted(const Thread& thread) const { return thread.group < 0 ? 0 : groups_[thread.group].granted; }
 
   static Phase phase_of(Do what) {
     switch (what) {
@@ -215,12 +215,12 @@ class Pace {
         if (step.amount == 0) return;
         const bool last = value == step.amount;
         if (last) value = 0;
-        groups_[program_.threads[t].group].told = last ? 1 : 0;
+        groups_[program_.threads[t].group].granted = last ? 1 : 0;
         return;
       }
       case Do::poll_awhile: answer_ = 1; return;
       case Do::clear: counters_[step.object] = 0; return;
-      case Do::tell: groups_[program_.threads[t].group].told = static_cast<std::uint32_t>(step.amount); return;
+      case Do::grant: groups_[program_.threads[t].group].granted = static_cast<std::uint32_t>(step.amount); return;
       default: return;
     }
   }

@@ -61,7 +61,7 @@ TEST(Pace, InPingPongOneStoresWhileTheOtherMultiplies) {
 
 TEST(Pace, EventsOfALaneAreDisjointAndEveryPieceIsDrawn) {
   const Timeline t =
-      paced<one<3>>({.kernel = "m", .sizes = {.m = 192, .n = 64, .k = 320, .pieces = 2}, .blocks = 2}, rates);
+      paced<one<3>>({.kernel = "m", .sizes = {.m = 192, .n = 64, .k = 320, .splits = 2}, .blocks = 2}, rates);
   EXPECT_EQ(t.lanes.size(), 2U * 3 + 2 * 2);
   EXPECT_EQ(t.ticks(1, Phase::compute) + t.ticks(4, Phase::compute), 3 * 5 * 256);
   std::map<int, std::vector<Event>> lanes;
@@ -72,9 +72,11 @@ TEST(Pace, EventsOfALaneAreDisjointAndEveryPieceIsDrawn) {
   }
 }
 
-TEST(Pace, APieceWaitsForTheLongerOne) {  // two stages for three, and then both go on
+TEST(Pace, ASplitWaitsForTheLongerOne) {  // two stages for three, and then both go on
   const RecordOptions options{
-      .kernel = "m", .sizes = {.m = 64, .n = 64, .k = 320, .pieces = 2, .cuts = Cuts::gathered}, .blocks = 2};
+      .kernel = "m",
+      .sizes = {.m = 64, .n = 64, .k = 320, .splits = 2, .split_mode = SplitMode::cooperative_split_k},
+      .blocks = 2};
   const Timeline t = paced<one<3>>(options, rates);
   ASSERT_EQ(t.lanes[8], "block 0 consumer 0");
   ASSERT_EQ(t.lanes[9], "block 1 consumer 0");

@@ -2,7 +2,7 @@
 // counters, in order. A block with one producer and two consumers is five lists: the producer's thread, and two threads
 // of each consumer (its first, which arrives and stores for the group, and one that stands for all the others). What a
 // role does does not depend on when others do it, but for two things: what a group stores may depend on what its first
-// thread was told, so an operation may have to be `told`; and a thread may ask what to do next (`talk`). Lists are
+// thread was told, so an operation may have to be `granted`; and a thread may ask what to do next (`talk`). Lists are
 // recorded from the real text (record.h) or written by hand, may be edited (that is how faults are made), and are then
 // run in any order that their waits allow (check.h).
 #pragma once
@@ -41,7 +41,7 @@ enum class Do : std::uint8_t {
   poll,           // until the bits `other` of counter `object` are at least `amount`
   poll_awhile,    // the same, or until the thread's patience has ended; answers which
   clear,          // sets counter `object` to 0
-  tell,           // the group, through cell `object`: the bits `amount`
+  grant,          // the group, through cell `object`: the bits `amount`
   talk,           // what talk `object` of the program asks for
 };
 
@@ -53,11 +53,11 @@ struct Step {
   int object = -1, other = -1;
   std::int64_t amount = 0, by = 1;
   Order order = Order::acquire_release;
-  int told = -1;           // only if the group was told this bit
+  int granted = -1;        // only if the group was told this bit
   bool is_buffer = false;  // the cells are of the group's output buffer whose turn it is: + turn * lanes
   int item = -1, stage = -1;
   std::vector<int> cells{};
-  bool is_done_by(std::uint32_t group_told) const { return told < 0 || (group_told >> told & 1) != 0; }
+  bool is_done_by(std::uint32_t group_granted) const { return granted < 0 || (group_granted >> granted & 1) != 0; }
 };
 
 struct Thread {
@@ -103,7 +103,7 @@ class Asking {
 };
 
 struct Talk {  // of a group's first thread about the pieces of a tile
-  int counter = -1, piece = 0, pieces = 1;
+  int counter = -1, split = 0, splits = 1;
   std::function<void(Asking&)> text{};
 };
 

@@ -20,9 +20,9 @@ namespace ridge::tile::trace {
 struct RecordOptions {
   std::string kernel;
   Sizes sizes;
-  int blocks = 1;      // a multiple of the cluster
-  bool early = false;  // constants before the end of earlier kernels
-  bool bulk = true;    // the output leaves by bulk stores; false: threads write it
+  int blocks = 1;                   // a multiple of the cluster
+  bool prefetch_constants = false;  // constants before the end of earlier kernels
+  bool bulk = true;                 // the output leaves by bulk stores; false: threads write it
 };
 
 // The names of everything that is shared, made when first spoken of.
@@ -80,7 +80,7 @@ template <class Kernel, class Words = Awaiting> class Record {
       Thread& t = scribe_.program.thread(scribe_.in_block(b, "producer"), b);
       Producer on{{*this, t, b}};
       if (!shares()) on.sync_cluster();
-      produce<Kernel>(on, walk(b), options_.early);
+      produce<Kernel>(on, scheduler(b), options_.prefetch_constants);
       if (shares()) on.sync_cluster();
       on.sync_cluster();
     }
@@ -93,7 +93,7 @@ template <class Kernel, class Words = Awaiting> class Record {
           t.weight = 64;
           Consumer on{{*this, t, b}, id, lane};
           if (!shares()) on.sync_cluster();
-          consume<Kernel>(on, walk(b), id);
+          consume<Kernel>(on, scheduler(b), id);
           on.sync_cluster();
         }
     return std::move(scribe_.program);
@@ -101,11 +101,13 @@ template <class Kernel, class Words = Awaiting> class Record {
 
  private:
   static constexpr Cut cut() {
-    return {config.m, columns_of<Kernel>(), config.k, config.cluster_m, config.cluster_n, config.splits()};
+    return {config.m, columns_of<Kernel>(), config.k, config.cluster_m, config.cluster_n, config.can_split()};
   }
-  bool shares() const { return config.shares() && options_.sizes.cuts == Cuts::shared; }
-  int cluster() const { return shares() ? options_.sizes.pieces : cut().cluster(); }
-  Walk walk(int block) const { return {cut(), options_.sizes, options_.blocks, block, block % cut().cluster()}; }
+  bool shares() const { return config.shares() && options_.sizes.split_mode == SplitMode::cluster_split_k; }
+  int cluster() const { return shares() ? options_.sizes.splits : cut().cluster(); }
+  TileScheduler scheduler(int block) const {
+    return {cut(), options_.sizes, options_.blocks, block, block % cut().cluster()};
+  }
   std::ptrdiff_t place_of(const void* tile) const {
     return static_cast<const char*>(tile) - reinterpret_cast<const char*>(&stage_);
   }
@@ -115,10 +117,10 @@ template <class Kernel, class Words = Awaiting> class Record {
     Thread& thread;
     int block;
     int tile_now = -1, stage_now = -1;  // what is being done, for the notes
-    int told = -1;                      // what is done only if the group was told this bit
+    int granted = -1;                   // what is done only if the group was told this bit
 
     Step& note(Do what, int object = -1, std::int64_t amount = 0) {
-      thread.steps.push_back({.what = what, .object = object, .amount = amount, .told = told});
+      thread.steps.push_back({.what = what, .object = object, .amount = amount, .granted = granted});
       thread.steps.back().item = tile_now;
       thread.steps.back().stage = stage_now;
       return thread.steps.back();
@@ -134,19 +136,19 @@ template <class Kernel, class Words = Awaiting> class Record {
     }
   };
 
-  struct Place {
+  struct Position {
     Row row_range;
     Col col_range;
     Row row() const { return row_range; }
     Col col() const { return col_range; }
   };
-  static Place place(const Item& x) { return {{{x.m0, config.m}}, {{x.n0, columns_of<Kernel>()}}}; }
+  static Position position(const Item& x) { return {{{x.m0, config.m}}, {{x.n0, columns_of<Kernel>()}}}; }
 
   struct Producer : Role {
     template <Half half> void fill(const Item& item, int slot, int stage) {
       this->tile_now = item.tile;
       this->stage_now = stage;
-      Loader<half> at{place(item), *this, slot};
+      Loader<half> at{position(item), *this, slot};
       this->record.stage_ = {};
       Kernel::load(at, this->record.stage_, this->record.globals_, Range{Index{stage} * config.k, config.k});
     }
@@ -158,7 +160,7 @@ template <class Kernel, class Words = Awaiting> class Record {
   };
 
   // Each role has its own words, so a multiply in `load` does not compile.
-  template <Half half> struct Loader : OnlyLoads<Place> {
+  template <Half half> struct Loader : OnlyLoads<Position> {
     Producer& on;
     int slot;
     template <class Tile, class Box, class Along, bool is_constant, class Where>
@@ -201,7 +203,7 @@ template <class Kernel, class Words = Awaiting> class Record {
     void compute(State& acc, const Item& item, int slot, int stage) {
       this->tile_now = item.tile;
       this->stage_now = stage;
-      Multiplier at{place(item), *this, slot};
+      Multiplier at{position(item), *this, slot};
       Kernel::compute(at, acc, this->record.stage_);
     }
     void mma_commit() { this->note(Do::commit); }
@@ -219,56 +221,57 @@ template <class Kernel, class Words = Awaiting> class Record {
     bool leads() const { return lane == 0; }
     void sync_group() { this->note(Do::sync, named("of consumer " + std::to_string(id)), 128); }
     int named(const std::string& name) { return this->record.scribe_.named_barrier(this->block, name); }
-    int own(const std::string& name, Kind kind) {
+    int own_cell(const std::string& name, Kind kind) {
       Scribe& scribe = this->record.scribe_;
       return scribe.shared_cell(scribe.in_block(this->block, "consumer " + std::to_string(id) + name), kind,
                                 this->block);
     }
-    int sums() { return own(" sums", Kind::sums); }
+    int sums() { return own_cell(" sums", Kind::sums); }
 
     // The parts of a tile: in ping-pong one consumer has all of it.
     int share() const { return config.sharers() > 1 ? id : 0; }
     std::string part_of(const Item& x) const {
-      return "of tile " + std::to_string(x.own) + (config.sharers() > 1 ? " part " + std::to_string(share()) : "");
+      return "of tile " + std::to_string(x.block_tile) +
+             (config.sharers() > 1 ? " part " + std::to_string(share()) : "");
     }
     std::string lane_name() const { return lane == 0 ? "" : " (others' part)"; }
-    int partial(const Item& x, int piece) {
-      return this->record.scribe_.shared_cell("partial sums " + std::to_string(piece) + " " + part_of(x) + lane_name(),
+    int partial(const Item& x, int split) {
+      return this->record.scribe_.shared_cell("partial sums " + std::to_string(split) + " " + part_of(x) + lane_name(),
                                               Kind::memory);
     }
     void write_partial(const State&, const Item& x) {
       this->note(Do::read, sums());
-      this->note(Do::write, partial(x, x.piece));
+      this->note(Do::write, partial(x, x.split));
     }
     void count_arrival(const Item& x) {
-      this->note(Do::add, this->record.scribe_.counter("counter " + part_of(x)), x.pieces);
-      this->note(Do::write, own(" flag", Kind::buffer));
+      this->note(Do::add, this->record.scribe_.counter("counter " + part_of(x)), x.splits);
+      this->note(Do::write, own_cell(" flag", Kind::buffer));
     }
     bool is_last() {
-      this->note(Do::read, own(" flag", Kind::buffer));
-      this->told = 0;
+      this->note(Do::read, own_cell(" flag", Kind::buffer));
+      this->granted = 0;
       return true;
     }
     void add_partials(State&, const Item& x) {
-      for (int piece = 0; piece < x.pieces; ++piece) this->note(Do::read, partial(x, piece));
+      for (int split = 0; split < x.splits; ++split) this->note(Do::read, partial(x, split));
     }
 
-    // Pieces that run at once.
-    bool gathers() const { return this->record.options_.sizes.cuts == Cuts::gathered; }
-    void await_pieces(const Item& x) {
-      const int counter = this->record.scribe_.counter("counter " + part_of(x)), flag = own(" flag", Kind::buffer);
+    // Splits that run at once.
+    bool is_cooperative() const { return this->record.options_.sizes.split_mode == SplitMode::cooperative_split_k; }
+    void await_splits(const Item& x) {
+      const int counter = this->record.scribe_.counter("counter " + part_of(x)), flag = own_cell(" flag", Kind::buffer);
       const auto text = [=](Asking& asking) {
         Words on{asking, counter, flag};
-        tile::await_pieces(on, x);
+        tile::await_splits(on, x);
       };
-      this->note(Do::talk, this->record.scribe_.talk({counter, x.piece, x.pieces, text}));
+      this->note(Do::talk, this->record.scribe_.talk({counter, x.split, x.splits, text}));
     }
     bool has_share(const Item&) {
-      if (gathers()) this->note(Do::read, own(" flag", Kind::buffer));
+      if (is_cooperative()) this->note(Do::read, own_cell(" flag", Kind::buffer));
       return true;
     }
 
-    // Pieces of a cluster's blocks. The sums of all groups go where the ring's slots lie; one group's first thread
+    // Splits of a cluster's blocks. The sums of all groups go where the ring's slots lie; one group's first thread
     // stands for all who overwrite them.
     bool shares() const { return this->record.shares(); }
     void sync_consumers() {
@@ -288,15 +291,15 @@ template <class Kernel, class Words = Awaiting> class Record {
     }
 
     void store(const State& acc, const Item& item) {
-      Storer at{place(item), *this, item};
+      Storer at{position(item), *this, item};
       Kernel::store(at, this->record.globals_, acc);
-      this->told = -1;
+      this->granted = -1;
     }
     int buffer(int of_lane) {
       int first = -1;  // all cells of a group's buffers lie side by side
       for (int b = 0; b < config.staging; ++b)
         for (int l = 0; l < 2; ++l) {
-          const int cell = own(" buffer " + std::to_string(b) + (l == 0 ? "" : " (others' part)"), Kind::buffer);
+          const int cell = own_cell(" buffer " + std::to_string(b) + (l == 0 ? "" : " (others' part)"), Kind::buffer);
           if (first < 0) first = cell;
         }
       return first + of_lane;
@@ -307,7 +310,7 @@ template <class Kernel, class Words = Awaiting> class Record {
     void next_buffer() { this->note(Do::next_buffer); }
   };
 
-  struct Multiplier : OnlyMultiplies<Place> {
+  struct Multiplier : OnlyMultiplies<Position> {
     Consumer& on;
     int slot;
     template <int m, int n, int sharers, class Sum, class A, class B>
@@ -329,7 +332,7 @@ template <class Kernel, class Words = Awaiting> class Record {
     template <class Sums, class F> void map(Sums&, F) const { on.note(Do::read, on.sums()); }
   };
 
-  struct Storer : OnlyStores<Place> {
+  struct Storer : OnlyStores<Position> {
     Consumer& on;
     Item item;
     template <class Sums, class F> Mapped<Sums, F> map(const Sums& sums, F f) const { return {sums, f}; }
@@ -337,7 +340,7 @@ template <class Kernel, class Words = Awaiting> class Record {
     template <class T, int m, int n, class Sums>
     void store(const OutputView<T, m, n>&, const Sums&, Row row, Col col) const {
       static_assert(Sums::rows == m && Sums::cols == n, "store: the output's tile has the shape of what is stored");
-      if (item.pieces > 1 && (on.shares() || on.gathers())) return share(row.begin, col.begin);
+      if (item.splits > 1 && (on.shares() || on.is_cooperative())) return share(row.begin, col.begin);
       on.note(Do::read, on.sums());
       constexpr int boxes = config.swap ? 1 : (n + 63) / 64;
       for (int i = 0; i < m / config.sharers() / 64; ++i)
@@ -353,15 +356,15 @@ template <class Kernel, class Words = Awaiting> class Record {
     }
     // Of a tile whose pieces lie in the cluster's blocks, or in memory: then any share, as the group is told.
     void share(Index row, Index col) const {
-      if (on.shares()) return share(row, col, item.piece);
-      for (on.told = 0; on.told < item.pieces; ++on.told) share(row, col, on.told);
-      on.told = -1;
+      if (on.shares()) return share(row, col, item.split);
+      for (on.granted = 0; on.granted < item.splits; ++on.granted) share(row, col, on.granted);
+      on.granted = -1;
     }
-    void share(Index row, Index col, int of_piece) const {
-      const int first = on.block / item.pieces * item.pieces;
-      for (int piece = 0; piece < item.pieces; ++piece)
-        on.note(Do::read, on.shares() ? on.shared_sums(first + piece, on.lane) : on.partial(item, piece));
-      const std::string name = output(row, col) + " share " + std::to_string(of_piece) + " of consumer " +
+    void share(Index row, Index col, int of_split) const {
+      const int first = on.block / item.splits * item.splits;
+      for (int split = 0; split < item.splits; ++split)
+        on.note(Do::read, on.shares() ? on.shared_sums(first + split, on.lane) : on.partial(item, split));
+      const std::string name = output(row, col) + " share " + std::to_string(of_split) + " of consumer " +
                                std::to_string(on.id) + on.lane_name();
       on.note(Do::write, on.record.scribe_.shared_cell(name, Kind::output));
     }

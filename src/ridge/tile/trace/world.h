@@ -92,8 +92,8 @@ struct ThreadState {
 
 struct GroupState {
   int threads = 0;
-  std::uint32_t told = 0;   // by its first thread, the last time
-  std::vector<int> issued;  // threads that have issued multiply i
+  std::uint32_t granted = 0;  // by its first thread, the last time
+  std::vector<int> issued;    // threads that have issued multiply i
   std::vector<Knowledge> issuing;
   std::vector<Access> issuer;  // the group's first thread
   std::vector<Clock> ended;    // cumulative
@@ -126,7 +126,7 @@ struct World {
     if (fault.empty()) fault = program.kernel + ": " + what;
   }
   bool is_held_back(int thread) const { return held_back[program.threads[thread].block / program.cluster] != 0; }
-  std::uint32_t told(const Thread& t) const { return t.group < 0 ? 0 : groups[t.group].told; }
+  std::uint32_t granted(const Thread& t) const { return t.group < 0 ? 0 : groups[t.group].granted; }
   const Step* word(int thread, const Step& step) const {  // what it says where it talks, else the step
     return step.what == Do::talk ? threads[thread].speaker.word() : &step;
   }

@@ -15,7 +15,7 @@ class Guarded {
  public:
   enum Side { before, after };  // which page without rights is near
   // `shift` bytes lie between the data and that page: with 0 … 63, every alignment.
-  explicit Guarded(std::size_t bytes, Side near = after, std::size_t shift = 0) : bytes_(bytes) {
+  explicit Guarded(std::size_t bytes, Side side = after, std::size_t shift = 0) : bytes_(bytes) {
     const std::size_t page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
     inside_ = (bytes + shift + page) / page * page;
     map_ =
@@ -23,7 +23,7 @@ class Guarded {
     mapped_ = inside_ + 2 * page;
     first_ = map_ + page;
     if (map_ == MAP_FAILED || mprotect(first_, inside_, PROT_READ | PROT_WRITE) != 0) std::abort();
-    data_ = near == after ? first_ + inside_ - shift - bytes : first_ + shift;
+    data_ = side == after ? first_ + inside_ - shift - bytes : first_ + shift;
     std::memset(first_, edge, inside_);
   }
   ~Guarded() { munmap(map_, mapped_); }

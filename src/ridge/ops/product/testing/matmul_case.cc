@@ -90,7 +90,7 @@ class Check {
 
  private:
   char* input(const MatrixLayout& x, Index rows, Index cols, unsigned salt, unsigned shift) {
-    inputs_.push_back(std::make_unique<Guarded>(bytes(x, p_.batch, rows, cols), c_.near, shift));
+    inputs_.push_back(std::make_unique<Guarded>(bytes(x, p_.batch, rows, cols), c_.side, shift));
     inputs_.back()->fill(0xff);
     const Values values = salt > 1 && c_.values != Values::integers ? Values::normals : c_.values;
     fill_matrix(x, inputs_.back()->data(), p_.batch, rows, cols, values, c_.seed * 8 + salt);
@@ -100,7 +100,7 @@ class Check {
   void place() {
     call_.a = input(p_.a, p_.m, p_.k, 0, c_.shifts[0]);
     call_.b = input(p_.b, p_.k, p_.n, 1, c_.shifts[1]);
-    d_ = std::make_unique<Guarded>(bytes(p_.d, p_.batch, p_.m, p_.n), c_.near, c_.shifts[2]);
+    d_ = std::make_unique<Guarded>(bytes(p_.d, p_.batch, p_.m, p_.n), c_.side, c_.shifts[2]);
     d_->fill(poison);
     call_.d = d_->data();
     unsigned salt = 2;
@@ -358,7 +358,7 @@ MatmulCase random_case(unsigned seed) {
   choose_epilogue(dice, c);
   c.threads = 1 + static_cast<int>(dice.below(3));
   c.runs = dice.one_in(20) ? 10 : 1;
-  c.near = dice.one_in(2) ? Guarded::before : Guarded::after;
+  c.side = dice.one_in(2) ? Guarded::before : Guarded::after;
   for (unsigned& shift : c.shifts) shift = dice.one_in(2) ? static_cast<unsigned>(dice.below(64)) : 0;
   const bool rows = p.d.col_stride == 1 || p.n <= 1;
   c.packed = rows && (p.batch == 1 || (p.batch > 1 && p.b.batch_stride == 0)) && dice.one_in(6);

@@ -26,7 +26,7 @@ struct MatmulCase {
   int runs = 1;           // that must give the same bits, with 1, 2, 3, … threads
   bool packed = false;    // B as PackedWeights
   bool in_place = false;  // the addend is D
-  Guarded::Side near = Guarded::after;
+  Guarded::Side side = Guarded::after;
   unsigned shifts[3] = {0, 0, 0};  // bytes between a, b, d and the near page
 };
 

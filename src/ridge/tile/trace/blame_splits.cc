@@ -52,11 +52,11 @@ Party party_of(const World& w, int thread, int item) {
 Party owner(const World& w, int cell) {
   for (std::size_t t = 0; t < w.program.threads.size(); ++t)
     for (const Step& s : w.program.threads[t].steps) {
-      if (s.what != Do::write || s.object != cell || s.told < 0) continue;
+      if (s.what != Do::write || s.object != cell || s.granted < 0) continue;
       const Party writer = party_of(w, static_cast<int>(t), s.item);
       if (writer.thread < 0) continue;
       for (const Party& p : parties(w, talk_of(w, writer).counter))
-        if (talk_of(w, p).piece == s.told) return p;
+        if (talk_of(w, p).split == s.granted) return p;
     }
   return {};
 }
@@ -66,14 +66,14 @@ Party last_to_come(const World& w, int counter) {
   Party last;
   for (const Party& p : parties(w, counter))
     if (const Raise* const r = raised(w, p, comes);
-        r != nullptr && (r->before & count_mask) + 1 == talk_of(w, p).pieces)
+        r != nullptr && (r->before & count_mask) + 1 == talk_of(w, p).splits)
       last = p;
   return last;
 }
 // Whether all had come where it left its share: then nobody looks at its bit any more.
 bool left_too_late(const World& w, const Party& p) {
   const Raise* const r = raised(w, p, leaves);
-  return r != nullptr && (r->before & count_mask) >= talk_of(w, p).pieces;
+  return r != nullptr && (r->before & count_mask) >= talk_of(w, p).splits;
 }
 
 }  // namespace
@@ -117,14 +117,14 @@ std::string blame_counter(const World& w, int counter) {
     return begin + std::to_string(value) + " when the kernel ends, expected 0; missing: the zero of who came last";
   std::string left;
   for (const Party& p : all)
-    if ((value / one_left >> talk_of(w, p).piece & 1) != 0) left += (left.empty() ? "" : ", ") + named(w, p);
+    if ((value / one_left >> talk_of(w, p).split & 1) != 0) left += (left.empty() ? "" : ", ") + named(w, p);
   const std::string state = begin + std::to_string(value & count_mask) + " pieces have come and " +
                             std::to_string(value / one_gone & count_mask) + " have gone when the kernel ends" +
                             (left.empty() ? "" : " (left: " + left + ")") + ", expected 0; missing: ";
   for (const Party& p : all)
     if (raised(w, p, goes) == nullptr) return state + "the going of " + named(w, p);
   for (const Party& p : all)
-    if ((raised(w, p, goes)->before / one_gone & count_mask) + 1 == talk_of(w, p).pieces)
+    if ((raised(w, p, goes)->before / one_gone & count_mask) + 1 == talk_of(w, p).splits)
       return state + "the zero of who goes last: " + named(w, p);
   return state + "one who finds that it goes last, of tile " + std::to_string(all.front().talk->item);
 }

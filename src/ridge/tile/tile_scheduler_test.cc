@@ -1,5 +1,5 @@
 // Every stage of every tile is taken once, whatever the cut, and pieces are numbered without gaps or overlaps.
-#include "ridge/tile/walk.h"
+#include "ridge/tile/tile_scheduler.h"
 
 #include <gtest/gtest.h>
 
@@ -14,19 +14,19 @@ namespace {
 void expect_whole(const Sizes& sizes, int clusters, int cluster_m = 1, int cluster_n = 1) {
   const Cut cut{.m = 64, .n = 128, .k = 64, .cluster_m = cluster_m, .cluster_n = cluster_n};
   const int blocks = clusters * cut.cluster();
-  std::map<int, std::map<int, Item>> pieces;  // of a tile, by number
+  std::map<int, std::map<int, Item>> splits;  // of a tile, by number
   std::set<int> partials;
   std::set<std::array<int, 3>> places;
   int least = 1 << 30, most = 0;
   for (int b = 0; b < blocks; ++b) {
-    Walk walk(cut, sizes, blocks, b, b % cut.cluster());
+    TileScheduler scheduler(cut, sizes, blocks, b, b % cut.cluster());
     int stages = 0;
-    for (Item x; walk.next(x);) {
+    for (Item x; scheduler.next(x);) {
       EXPECT_LT(x.first, x.last);
-      EXPECT_TRUE(pieces[x.own].try_emplace(x.piece, x).second);
-      EXPECT_EQ(x.own / cut.cluster(), x.tile);
-      EXPECT_TRUE(x.piece > 0 || places.insert({x.batch, x.m0, x.n0}).second);
-      EXPECT_TRUE(partials.insert(x.partial + x.piece).second);
+      EXPECT_TRUE(splits[x.block_tile].try_emplace(x.split, x).second);
+      EXPECT_EQ(x.block_tile / cut.cluster(), x.tile);
+      EXPECT_TRUE(x.split > 0 || places.insert({x.batch, x.m0, x.n0}).second);
+      EXPECT_TRUE(partials.insert(x.partial + x.split).second);
       stages += x.last - x.first;
     }
     least = std::min(least, stages);
@@ -34,24 +34,24 @@ void expect_whole(const Sizes& sizes, int clusters, int cluster_m = 1, int clust
   }
   const int high = 64 * cluster_m, wide = 128 * cluster_n, stages = (sizes.k + 63) / 64;
   const int tiles = (sizes.m + high - 1) / high * ((sizes.n + wide - 1) / wide) * sizes.batch * cut.cluster();
-  ASSERT_EQ(static_cast<int>(pieces.size()), tiles);
-  for (const auto& [tile, of_tile] : pieces) {
+  ASSERT_EQ(static_cast<int>(splits.size()), tiles);
+  for (const auto& [tile, of_tile] : splits) {
     int at = 0, number = 0;
-    for (const auto& [piece, x] : of_tile) {
-      EXPECT_EQ(piece, number++);
-      EXPECT_EQ(x.pieces, static_cast<int>(of_tile.size()));
+    for (const auto& [split, x] : of_tile) {
+      EXPECT_EQ(split, number++);
+      EXPECT_EQ(x.splits, static_cast<int>(of_tile.size()));
       EXPECT_EQ(x.first, at);
       at = x.last;
     }
     EXPECT_EQ(at, stages) << tile;
   }
-  if (sizes.cuts == Cuts::streamed) {
+  if (sizes.split_mode == SplitMode::stream_k) {
     EXPECT_LE(most - least, 1);
     EXPECT_LT(*partials.rbegin(), tiles + blocks);
   }
 }
 
-TEST(Walk, EveryStageOfEveryTileIsTakenOnce) {
+TEST(TileScheduler, EveryStageOfEveryTileIsTakenOnce) {
   for (const int m : {1, 64, 65, 500})
     for (const int n : {1, 128, 300})
       for (const int k : {1, 64, 1000})
@@ -60,10 +60,10 @@ TEST(Walk, EveryStageOfEveryTileIsTakenOnce) {
             SCOPED_TRACE(std::to_string(m) + "x" + std::to_string(n) + "x" + std::to_string(k) + " of " +
                          std::to_string(batch) + " in " + std::to_string(blocks));
             expect_whole({.m = m, .n = n, .k = k, .batch = batch}, blocks);
-            expect_whole({.m = m, .n = n, .k = k, .batch = batch, .cuts = Cuts::streamed}, blocks);
-            if (k == 1000) expect_whole({.m = m, .n = n, .k = k, .batch = batch, .pieces = 3}, blocks);
+            expect_whole({.m = m, .n = n, .k = k, .batch = batch, .split_mode = SplitMode::stream_k}, blocks);
+            if (k == 1000) expect_whole({.m = m, .n = n, .k = k, .batch = batch, .splits = 3}, blocks);
             expect_whole({.m = m, .n = n, .k = k, .batch = batch}, blocks, 2, 1);
-            if (k == 1000) expect_whole({.m = m, .n = n, .k = k, .batch = batch, .pieces = 3}, blocks, 2, 2);
+            if (k == 1000) expect_whole({.m = m, .n = n, .k = k, .batch = batch, .splits = 3}, blocks, 2, 2);
           }
 }
 

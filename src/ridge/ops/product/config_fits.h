@@ -1,5 +1,5 @@
-// What each row of sm90_menu takes beside matmul_model's form, which is one for all rows: a factor for each of what may
-// bound a product (bytes, results, multiplies), fitted to the same timings.
+// What each config of sm90_menu takes beside matmul_model's form, which is one for all configs: a factor for each of
+// what may bound a product (bytes, results, multiplies), fitted to the same timings.
 #pragma once
 
 #include <array>
@@ -10,15 +10,15 @@
 
 namespace ridge::ops::cuda {
 
-struct RowFit {
-  std::string_view row;
+struct ConfigFit {
+  std::string_view config;
   double bytes, results, multiplies;
   constexpr double of(Bound bound) const {
     return bound == Bound::bytes ? bytes : bound == Bound::results ? results : multiplies;
   }
 };
 
-inline constexpr std::array<RowFit, sm90_menu.size()> row_fits{{
+inline constexpr std::array<ConfigFit, sm90_menu.size()> config_fits{{
     {"sm90_128x64x64_pingpong", 0.869, 0.957, 0.922},
     {"sm90_128x80x64_pingpong", 0.867, 0.984, 0.967},
     {"sm90_128x112x64_pingpong", 0.914, 1.021, 1.018},
