@@ -3,6 +3,13 @@
 # binaries start on machines without either.
 set(RIDGE_CUDA AUTO CACHE STRING "Kernels for CUDA devices: AUTO, ON or OFF")
 set_property(CACHE RIDGE_CUDA PROPERTY STRINGS AUTO ON OFF)
+set(RIDGE_MENU WHOLE CACHE STRING "Product kernels to compile: the WHOLE menu, or a SAMPLE with one of each kind")
+set_property(CACHE RIDGE_MENU PROPERTY STRINGS WHOLE SAMPLE)
+if(RIDGE_MENU STREQUAL "WHOLE")
+  set(ridge_whole_menu 1)
+else()
+  set(ridge_whole_menu 0)
+endif()
 set(ridge_has_cuda FALSE)
 if(NOT RIDGE_CUDA STREQUAL "OFF")
   # The code is for one architecture, named below: CMake need not probe for one (no GPU is needed to build).
@@ -53,7 +60,8 @@ function(ridge_add_cuda TARGET)
   foreach(type IN ITEMS Bf16 F16)
     ridge_add_configs(${TARGET} ridge_gated_${type} gated/sm90.cu RIDGE_TYPE=${type})
     foreach(part RANGE ${last})
-      ridge_add_configs(${TARGET} ridge_sm90_${type}_${part} product/sm90.cu RIDGE_TYPE=${type} RIDGE_PART=${part})
+      ridge_add_configs(${TARGET} ridge_sm90_${type}_${part} product/sm90.cu RIDGE_TYPE=${type} RIDGE_PART=${part}
+                        RIDGE_WHOLE_MENU=${ridge_whole_menu})
     endforeach()
   endforeach()
   set_source_files_properties(${sources} PROPERTIES COMPILE_OPTIONS "${ridge_cuda_flags}")

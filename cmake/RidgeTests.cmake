@@ -37,6 +37,16 @@ foreach(room IN LISTS test_rooms)
   target_compile_options(${name}_test PRIVATE ${ridge_warnings})
   ridge_use_precompiled(${name}_test ridge_common_test)
   target_compile_definitions(${name}_test PRIVATE RIDGE_SOURCE_DIR="${CMAKE_SOURCE_DIR}" RIDGE_BINARY="$<TARGET_FILE:ridge_cli>")
+  if(room STREQUAL "ops/product")
+    # The sample of the menu is traced here; all of it by trace_whole_menu, which compiles for minutes and CI runs.
+    set_source_files_properties(${CMAKE_SOURCE_DIR}/src/ridge/ops/product/trace_menu_test.cc PROPERTIES COMPILE_DEFINITIONS
+                                "$<IF:$<STREQUAL:$<TARGET_PROPERTY:NAME>,trace_whole_menu>,RIDGE_WHOLE_MENU=1,RIDGE_WHOLE_MENU=0>")
+    set_source_files_properties(${CMAKE_SOURCE_DIR}/src/ridge/ops/product/machine_code_test.cc PROPERTIES
+                                COMPILE_DEFINITIONS RIDGE_WHOLE_MENU=${ridge_whole_menu})
+    add_executable(trace_whole_menu EXCLUDE_FROM_ALL ${CMAKE_SOURCE_DIR}/src/ridge/ops/product/trace_menu_test.cc)
+    target_link_libraries(trace_whole_menu PRIVATE ridge GTest::gtest GTest::gtest_main Threads::Threads)
+    target_compile_options(trace_whole_menu PRIVATE ${ridge_warnings})
+  endif()
   if(room STREQUAL "cli")
     add_dependencies(${name}_test ridge_cli)
   endif()

@@ -94,6 +94,9 @@ fresh 0 $build
 ridge test -R cli
 expect 'test installs its own group' called 'apt-get install .*libgtest-dev'
 expect 'test configures the tests' called 'cmake .*-DRIDGE_TESTS=ON'
+menu=SAMPLE
+[[ ! -e /dev/nvidiactl ]] || menu=WHOLE
+expect 'with all kernels only where a device is' called "cmake .*-DRIDGE_MENU=$menu"
 expect 'test of a room builds what that room needs' called 'ninja -C .* cli_test$'
 expect 'and nothing else' not_called 'ninja -C .* all$'
 expect 'and runs that room alone' called 'ctest --test-dir .* -R ^cli\$$'

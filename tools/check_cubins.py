@@ -60,7 +60,7 @@ def compile_part(compiler: str, folder: str, kind: str, part: int | str) -> dict
     gated = isinstance(part, str)
     out = pathlib.Path(folder) / f"{kind}_{str(part).replace('/', '_')}.cubin"
     source, define = (part, []) if gated else ("product/sm90.cu", [f"-DRIDGE_PART={part}"])
-    run = subprocess.run([compiler, *FLAGS, "-Xptxas", "-v", f"-DRIDGE_TYPE={kind}", *define, "-cubin",
+    run = subprocess.run([compiler, *FLAGS, "-Xptxas", "-v", f"-DRIDGE_TYPE={kind}", "-DRIDGE_WHOLE_MENU=1", *define, "-cubin",
                           str(ROOT / "src/ridge/ops" / source), "-o", str(out)], capture_output=True, text=True)
     if run.returncode != 0:
         sys.exit(f"check_cubins: nvcc refused {kind} part {part}:\n{run.stderr}")

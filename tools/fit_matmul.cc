@@ -24,6 +24,7 @@
 
 #include "ridge/measure/contest/contest_shape.h"
 #include "ridge/ops/product/correction.h"
+#include "ridge/ops/product/describe.h"
 #include "ridge/plan/menu_list.h"
 
 namespace ridge {

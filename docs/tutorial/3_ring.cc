@@ -31,11 +31,11 @@ template <int slots> bool show() {
   Index port = 0;
   for (const ridge::Event& e : t.events)
     if (t.lanes[e.lane] == "copies") port += e.end - e.begin;
-  const trace::Verdict verdict = trace::check_schedules(program, 100);
+  const trace::CheckResult result = trace::check_schedules(program, 100);
   std::printf("%d slots %4d KiB %8lld ticks, port busy %3lld %%, %d of %d orders faulty\n", slots, slots * 32,
-              static_cast<long long>(t.end()), static_cast<long long>(100 * port / t.end()), verdict.faulty,
-              verdict.schedules);
-  return verdict.faulty == 0;
+              static_cast<long long>(t.end()), static_cast<long long>(100 * port / t.end()), result.faulty,
+              result.schedules);
+  return result.faulty == 0;
 }
 
 // What the ring's waits are for: the same program, where the producer does not wait for a slot to be given back.

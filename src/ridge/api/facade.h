@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "ridge/ops/product/machine_code.h"
 #include "ridge/plan/as_metapipe.h"
 #include "ridge/plan/decode.h"
+#include "ridge/plan/menu_list.h"
 #include "ridge/report/report.h"
 #include "ridge/ridge.h"
 #include "ridge/roofline/chain.h"
@@ -41,6 +41,6 @@ Result<DecodeReport> decode(const MachineChoice& on, const DecodeOptions& option
 Result<std::vector<MenuEntry>> kernel_menu(const std::string& name = "");
 // One of them with its machine code or PTX; `in` is bf16 or f16. Errors: none or several are called so, no tool that
 // reads this binary (ops/product/machine_code.h).
-Result<KernelCode> kernel_code(const std::string& name, ops::cuda::CodeText what, DType in);
+Result<KernelCode> kernel_code(const std::string& name, Listing what, DType in);
 
 }  // namespace ridge::api

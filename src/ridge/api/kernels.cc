@@ -5,6 +5,7 @@
 
 #include "ridge/api/facade.h"
 #include "ridge/base/text.h"
+#include "ridge/ops/product/machine_code.h"
 
 namespace ridge::api {
 
@@ -21,7 +22,7 @@ Result<std::vector<MenuEntry>> kernel_menu(const std::string& name) {
                      near.empty() ? "`ridge kernels` lists them" : fmt::format("did you mean {}?", near));
 }
 
-Result<KernelCode> kernel_code(const std::string& name, ops::cuda::CodeText what, DType in) {
+Result<KernelCode> kernel_code(const std::string& name, Listing what, DType in) {
   auto found = kernel_menu(name);
   if (!found) return found.error();
   const auto exact = std::find_if(found->begin(), found->end(), [&](const MenuEntry& e) { return e.name == name; });
@@ -30,10 +31,11 @@ Result<KernelCode> kernel_code(const std::string& name, ops::cuda::CodeText what
         fmt::format("expected one kernel's whole name, found '{}', which {} names hold", name, found->size()),
         fmt::format("`ridge kernels {}` lists them", name));
   const MenuEntry& entry = exact == found->end() ? found->front() : *exact;
-  auto text = ops::cuda::code_text(entry.config, in, what, ops::cuda::toolkit_folders());
+  const bool sass = what == Listing::sass;
+  auto text = ops::cuda::code_text(entry.config, in, sass ? ops::cuda::CodeText::sass : ops::cuda::CodeText::ptx,
+                                   ops::cuda::toolkit_folders());
   if (!text) return text.error();
-  return KernelCode{entry, std::string(ridge::name(in)), what == ops::cuda::CodeText::sass ? "sass" : "ptx",
-                    *std::move(text)};
+  return KernelCode{entry, std::string(ridge::name(in)), sass ? "sass" : "ptx", *std::move(text)};
 }
 
 }  // namespace ridge::api

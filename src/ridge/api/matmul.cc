@@ -6,6 +6,7 @@
 #include "ridge/device/device.h"
 #include "ridge/measure/tune.h"
 #include "ridge/ops/product/cuda.h"
+#include "ridge/ops/product/describe.h"
 #include "ridge/plan/menu_list.h"
 
 namespace ridge {

@@ -96,8 +96,8 @@ TEST_F(CliTest, PrintsEveryTableAsCsvAndMarkdown) {
     EXPECT_EQ(out.code, 0) << out.err;
     return out.out.substr(0, out.out.find('\n', out.out.find('\n') + 1) + 1);
   };
-  EXPECT_EQ(first_lines({"kernels", "sm90_128x192x64_pingpong", "--csv"}).substr(0, 100),
-            "name,row,target,tile.m,tile.n,tile.k,stages,roles,warpgroups,a_along,b_along,registers,shared_bytes\n");
+  EXPECT_EQ(first_lines({"kernels", "sm90_128x192x64_pingpong", "--csv"}).substr(0, 103),
+            "name,config,target,tile.m,tile.n,tile.k,stages,roles,warpgroups,a_along,b_along,registers,shared_bytes\n");
   const std::vector<std::string> array{"simulate", "systolic", "--rows", "4", "--cols", "4", "--dataflow", "ws"};
   EXPECT_EQ(first_lines(with(array, {"4", "4", "4", "--csv"})),
             "array.rows,array.cols,array.dataflow,array.preload,product.m,product.n,product.k,cycles,folds,utilization,"

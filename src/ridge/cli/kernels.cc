@@ -7,8 +7,6 @@
 namespace ridge::cli {
 namespace {
 
-using ops::cuda::CodeText;
-
 struct Kernels {
   std::string name, dtype;
   bool sass = false, ptx = false;
@@ -28,7 +26,7 @@ int print_code(const Kernels& asked) {
     return fail(
         usage_error(fmt::format("expected bf16 or f16, of which the menu's kernels are made, found '{}'", asked.dtype),
                     "--dtype f16"));
-  const auto code = api::kernel_code(asked.name, asked.sass ? CodeText::sass : CodeText::ptx, *in);
+  const auto code = api::kernel_code(asked.name, asked.sass ? Listing::sass : Listing::ptx, *in);
   if (!code) return fail(code.error());
   return print(asked.form.json ? render_kernel_json(*code) : code->text);
 }

@@ -3,6 +3,7 @@
 
 #include "ridge/cli/testing/cli_fixture.h"
 #include "ridge/device/device.h"
+#include "ridge/ops/product/describe.h"
 #include "ridge/ops/product/machine_code.h"
 #include "ridge/plan/menu_list.h"
 
@@ -13,7 +14,7 @@ constexpr const char* whole_name = "sm90_128x192x64_pingpong";  // which other n
 
 int whole_row() {
   int row = 0;
-  while (menu_name(row) != whole_name) ++row;
+  while (ops::menu_name(row) != whole_name) ++row;
   return row;
 }
 

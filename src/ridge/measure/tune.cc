@@ -8,6 +8,7 @@
 
 #include "ridge/device/device.h"
 #include "ridge/measure/timer.h"
+#include "ridge/ops/product/describe.h"
 #include "ridge/plan/menu_list.h"
 
 namespace ridge {

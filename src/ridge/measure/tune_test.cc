@@ -7,6 +7,7 @@
 #include <fstream>
 
 #include "ridge/base/testing/temporary_folder.h"
+#include "ridge/ops/product/describe.h"
 #include "ridge/ops/product/testing/any_place.h"
 #include "ridge/plan/menu_list.h"
 
@@ -57,7 +58,7 @@ TEST_F(TuneTest, MeasuresOnceAndKeepsTheFastest) {
   EXPECT_EQ(first->plan, plans[5]);
   EXPECT_EQ(asked, (std::vector<std::pair<std::size_t, int>>{{8, 5}, {4, 9}}));
   ASSERT_TRUE(first->tuned);
-  EXPECT_EQ(first->tuned->kernel, menu_name(plans[5].config));
+  EXPECT_EQ(first->tuned->kernel, ops::menu_name(plans[5].config));
   EXPECT_EQ(first->tuned->seconds, 1e-6);
   EXPECT_EQ(first->tuned->model_seconds, 2e-6 + 1e-3 * plans[0].predicted_s);
   EXPECT_TRUE(first->tuned->now);

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "ridge/base/text.h"
-#include "ridge/ops/product/timeline.h"
+#include "ridge/ops/product/model.h"
 #include "ridge/plan/menu_list.h"
 
 namespace ridge {

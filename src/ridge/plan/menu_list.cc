@@ -3,6 +3,7 @@
 #include <cstdlib>
 
 #include "ridge/base/csv.h"
+#include "ridge/ops/product/describe.h"
 
 namespace ridge {
 
@@ -10,7 +11,7 @@ std::vector<MenuEntry> menu_list() {
   std::vector<MenuEntry> out;
   for (int config = 0; config < static_cast<int>(ops::sm90_menu.size()); ++config) {
     const ops::MatmulConfig& c = ops::sm90_menu[static_cast<std::size_t>(config)];
-    out.push_back({.name = menu_name(config),
+    out.push_back({.name = ops::menu_name(config),
                    .config = config,
                    .m = c.m,
                    .n = c.n,

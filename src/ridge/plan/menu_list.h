@@ -6,8 +6,6 @@
 #include <string_view>
 #include <vector>
 
-#include "ridge/ops/product/model.h"
-
 namespace ridge {
 
 struct MenuEntry {
@@ -18,15 +16,14 @@ struct MenuEntry {
   std::optional<int> registers, shared_bytes;                   // a thread at launch; a block; bf16, by the golden file
 };
 
+enum class Listing { sass, ptx };
+
 // A config's kernel as text.
 struct KernelCode {
   MenuEntry entry;
   std::string dtype, kind;  // "bf16"; "sass", "ptx"
   std::string text;
 };
-
-using ops::menu_name;
-using ops::cuda::split_text, ops::cuda::plan_name;
 
 std::vector<MenuEntry> menu_list();
 

@@ -11,6 +11,7 @@
 
 #include "ridge/base/float16.h"
 #include "ridge/ops/product/cuda.h"
+#include "ridge/ops/product/describe.h"
 #include "ridge/ops/product/layout.h"
 #include "ridge/ops/product/matmul.h"
 #include "ridge/ops/product/testing/any_place.h"
@@ -84,7 +85,7 @@ Index expected(const MatmulProblem& p, const OpPlan& op) {
     return p.batch * (in * p.k * (p.m * up(p.n, 32) + p.n * up(p.m, 32)) + out * p.m * p.n);
   if (plan.path == ops::cuda::MatmulPlan::Path::gemv)
     return p.batch * (in * p.k * (plan.exchanged ? p.n * up(p.m, 2) + p.m : p.m * up(p.n, 2) + p.n) + out * p.m * p.n);
-  EXPECT_EQ(menu_name(plan.config), op.plan.kernel);
+  EXPECT_EQ(ops::menu_name(plan.config), op.plan.kernel);
   const MatmulConfig& c = sm90_menu[static_cast<std::size_t>(plan.config)];
   // A cluster's tiles lie side by side and are loaded as one.
   const Index high = c.m * c.cluster_m, wide = c.n * c.cluster_n, down = up(p.m, c.swap ? wide : high),

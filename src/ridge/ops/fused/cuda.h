@@ -15,13 +15,11 @@
 #include <string>
 #include <variant>
 
+#include "ridge/ops/fused/model.h"  // refuse
 #include "ridge/ops/gated/cuda.h"
 #include "ridge/ops/product/cuda.h"
 
 namespace ridge::ops::cuda {
-
-// Why no kernel of the device does this, as a sentence; none: one does.
-std::optional<std::string> refuse(const FusedMatmul& problem);
 
 using FusedCall = std::variant<MatmulCall, GatedCall>;
 

@@ -2,8 +2,9 @@
 
 #include <fmt/format.h>
 
+#include "ridge/ops/fused/cuda.h"
 #include "ridge/ops/gated/model.h"
-#include "ridge/ops/product/model.h"
+#include "ridge/ops/product/describe.h"
 #include "ridge/ops/product/trace.h"
 
 namespace ridge::ops {

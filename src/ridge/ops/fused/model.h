@@ -2,11 +2,18 @@
 // is worth its while: what two kernels do in less time stays two.
 #pragma once
 
-#include "ridge/ops/fused/cuda.h"
+#include <optional>
+#include <string>
+
 #include "ridge/ops/fused/problem.h"
 #include "ridge/ops/model.h"
 
 namespace ridge::ops {
+
+// Why no kernel of the device does this, as a sentence; none: one does.
+namespace cuda {
+std::optional<std::string> refuse(const FusedMatmul& problem);
+}
 
 Result<Forecast> forecast(const FusedMatmul& fused, const DeviceNumbers& device);
 CpuForecast cpu_forecast(const FusedMatmul& fused, int threads);

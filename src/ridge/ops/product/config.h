@@ -217,4 +217,17 @@ inline constexpr std::array sm90_menu = {
     sm90_configs::with(sm90_configs::clustered(sm90_configs::three(192, 4), 2, 1), sm90_configs::mn, sm90_configs::mn),
 };
 
+// A sample of the menu, one config of each kind: the first whose roles and layouts no earlier one has, or whose roles
+// and ways to share loads. A build with RIDGE_MENU=SAMPLE, for tests without a device, compiles these alone.
+constexpr bool in_sample(std::size_t index) {
+  bool new_layout = true, new_cluster = true;
+  for (std::size_t i = 0; i < index; ++i) {
+    const MatmulConfig &x = sm90_menu[i], &c = sm90_menu[index];
+    if (x.roles != c.roles || x.consumers != c.consumers || x.swap != c.swap) continue;
+    if (x.a == c.a && x.b == c.b) new_layout = false;
+    if ((x.cluster_m > 1) == (c.cluster_m > 1) && (x.cluster_n > 1) == (c.cluster_n > 1)) new_cluster = false;
+  }
+  return new_layout || new_cluster;
+}
+
 }  // namespace ridge::ops

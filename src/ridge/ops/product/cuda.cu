@@ -137,8 +137,11 @@ std::optional<std::string> launch_tiles(const MatmulCall& call, const MatmulPlan
   x.cluster = plan.split_mode == tile::SplitMode::cluster_split_k ? plan.splits : c.cluster();
   x.blocks = plan.blocks;
   x.dependent_launch = plan.dependent_launch, x.stream = stream;
-  if (const cudaError_t e = kernel(plan.config, in).launch(x); e != cudaSuccess)
-    return failure("launching the product", e);
+  const ConfigKernel& compiled = kernel(plan.config, in);
+  if (!compiled.launch)
+    return "config " + std::to_string(plan.config) +
+           " of the menu is not in this build: expected one with RIDGE_MENU=WHOLE, found SAMPLE";
+  if (const cudaError_t e = compiled.launch(x); e != cudaSuccess) return failure("launching the product", e);
   return std::nullopt;
 }
 
@@ -162,7 +165,9 @@ std::optional<std::string> launch(const MatmulCall& call, const MatmulPlan& plan
 
 std::optional<ConfigFacts> config_facts(int config, DType in) {
   ConfigFacts facts;
-  if (kernel(config, in).facts(facts) != cudaSuccess) {
+  const ConfigKernel& compiled = kernel(config, in);
+  if (!compiled.facts) return std::nullopt;
+  if (compiled.facts(facts) != cudaSuccess) {
     cudaGetLastError();
     return std::nullopt;
   }

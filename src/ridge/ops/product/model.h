@@ -1,40 +1,22 @@
-// What a product moves and takes, alone or with what it ends in, and what it is called. On a Hopper device from the
-// menu and the planner's closed form; also the time of cuBLASLt, whose kernels are of the same kind: the model's best
-// tile, scaled by what it took where both were measured (results/).
+// What a product moves and takes, alone. On a Hopper device from the menu and the planner's closed form; also the time
+// of cuBLASLt, whose kernels are of the same kind: the model's best tile, scaled by what it took where both were
+// measured (results/).
 #pragma once
 
+#include "ridge/base/timeline.h"
 #include "ridge/ops/model.h"
-#include "ridge/ops/product/config.h"
-#include "ridge/ops/product/cuda.h"
+#include "ridge/ops/product/problem.h"
 
 namespace ridge::ops {
 
 Result<Forecast> forecast(const MatmulProblem& problem, const DeviceNumbers& device);
 CpuForecast cpu_forecast(const MatmulProblem& problem, int threads);
 
-std::string roles_name(const MatmulConfig& config);    // "pingpong", "cooperative", "single", "swapped"
-std::string layouts_name(const MatmulConfig& config);  // "kk": A and B of D = A * B lie along k; "kn", "mk", "mn"
-std::string menu_name(int config);                     // of sm90_menu: "sm90_128x192x64_pingpong"
+// One block of a Hopper kernel as a pipeline: its real text, written down by the trace target and paced with the fitted
+// times. A block of 128 x 256 x 64 with 4 stages loads 48 KiB a stage in 650 cycles, and the first arrives 1400 later;
+// the tensor cores take 1024 for it, so from the second stage on they wait for nothing. `config` of sm90_menu, with
+// both operands contiguous along k (others: an empty timeline); 1 to 64 output tiles, each of 1 to 4096 stages; bf16.
+// Lanes: copies, multiplier, stores, then what each role's first thread does or waits for.
+Timeline matmul_timeline(int config, int tiles, int stages);
 
-namespace cuda {
-
-std::string plan_name(const MatmulPlan& plan);  // of its kernel: a config's, "sm90_gemv" or "sm90_plain"
-SplitText split_text(tile::SplitMode split_mode);
-SplitText split_text(const MatmulPlan& plan);
-
-// Of a call that is not refused. Data are not looked at, but for which of an epilogue's operands are there.
-Forecast forecast(const MatmulCall& call, const DeviceNumbers& device);
-
-inline constexpr Spread spread_of_products{0.87, 1.02, 1.21};  // of 1,192 of results/h200_matmul_*
-
-struct Tiled {  // a product cut into tiles
-  MatmulConfig config;
-  double sums = 0;  // of batch * m * n, that are wanted
-  std::int64_t tiles = 0, waves = 0;
-  int splits = 1;
-};
-// The candidate's greatest disadvantage, on so many multiprocessors.
-std::string why_slower(const Tiled& best, const Tiled& candidate, int multiprocessors);
-
-}  // namespace cuda
 }  // namespace ridge::ops

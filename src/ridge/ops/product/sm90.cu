@@ -1,5 +1,6 @@
 // Compiles every config_parts-th config of the menu for one input type. The build compiles this file once for each
-// RIDGE_TYPE (Bf16, F16) and RIDGE_PART, so that no compilation takes a minute.
+// RIDGE_TYPE (Bf16, F16) and RIDGE_PART, so that no compilation takes a minute. Where
+// RIDGE_WHOLE_MENU is 0, only the sample's are there.
 #include "ridge/ops/product/sm90.h"
 
 #include <utility>
@@ -7,11 +8,13 @@
 namespace ridge::ops::cuda {
 
 template <class T, int part, int... i> void list(ConfigKernel* kernels, std::integer_sequence<int, i...>) {
-  constexpr int rows = static_cast<int>(sm90_menu.size());
+  constexpr int configs = static_cast<int>(sm90_menu.size());
   auto put = [&]<int index>() {
-    if constexpr (index < rows) {
-      using Kernel = MenuKernel<index, T>;
-      kernels[index] = {launch_config<Kernel>, facts_of_config<Kernel>};
+    if constexpr (index < configs) {
+      if constexpr (RIDGE_WHOLE_MENU || in_sample(index)) {
+        using Kernel = MenuKernel<index, T>;
+        kernels[index] = {launch_config<Kernel>, facts_of_config<Kernel>};
+      }
     }
   };
   (put.template operator()<i * config_parts + part>(), ...);

@@ -1,4 +1,4 @@
-#include "ridge/ops/product/timeline.h"
+#include "ridge/ops/product/model.h"
 
 #include <utility>
 

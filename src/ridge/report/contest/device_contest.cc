@@ -7,6 +7,7 @@
 #include "ridge/base/text.h"
 #include "ridge/base/version.h"
 #include "ridge/machine/system.h"
+#include "ridge/ops/product/describe.h"
 #include "ridge/plan/menu_list.h"
 
 namespace ridge {
@@ -31,9 +32,9 @@ Json clocks_json(const std::optional<DeviceClocks>& c) {
 }
 
 Json plan_json(const ops::cuda::MatmulPlan& plan) {
-  return {{"kernel", plan_name(plan)},
+  return {{"kernel", ops::cuda::plan_name(plan)},
           {"split", plan.splits},
-          {"split_mode", split_text(plan.split_mode).word},
+          {"split_mode", ops::cuda::split_text(plan.split_mode).word},
           {"waves", plan.waves},
           {"copies", static_cast<int>(plan.copy_a) + static_cast<int>(plan.copy_b)}};
 }
@@ -79,8 +80,8 @@ std::string device_contest_text(const DeviceContest& contest) {
     rows.push_back({s.op, std::string(name(s.dtype)), std::to_string(s.m), std::to_string(s.n), std::to_string(s.k),
                     time(row.first), time(row.best), time(row.ours),
                     row.ratio > 0 ? fmt::format("{:.3f}", row.ratio) : "-", share(row.per_cycle()),
-                    engineering(row.plan.predicted_s, "s"), plan_name(row.plan), std::to_string(row.plan.splits),
-                    row.right ? "" : "WRONG"});
+                    engineering(row.plan.predicted_s, "s"), ops::cuda::plan_name(row.plan),
+                    std::to_string(row.plan.splits), row.right ? "" : "WRONG"});
   }
   std::string out =
       aligned(rows, {false, false, true, true, true, true, true, true, true, true, true, false, true, false});

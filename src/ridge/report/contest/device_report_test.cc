@@ -5,6 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "ridge/ops/product/describe.h"
 #include "ridge/report/contest/device_contest.h"
 #include "ridge/report/contest/device_stream.h"
 #include "ridge/report/report.h"
@@ -139,7 +140,7 @@ TEST(PlanReport, ListsWinnersAndCandidates) {
   report.measured.reset();
   OpPlan op;
   op.predicted_s = {1e-6, 2e-6, 3e-6};
-  op.plan = {"sm90_64x64x64_single", 64, 64, 64, 8, 2, 1, split_text(tile::SplitMode::cooperative_split_k)};
+  op.plan = {"sm90_64x64x64_single", 64, 64, 64, 8, 2, 1, ops::cuda::split_text(tile::SplitMode::cooperative_split_k)};
   op.traffic_bytes = 4000;
   op.memory_bytes = 3000;
   op.candidates = {{{"sm90_128x64x64_pingpong", 128, 64, 64, 8, 1, 1}, 2.5e-6, "loads more"}};
