@@ -2,13 +2,13 @@
 #   x_avx2.cc, x_avx512.cc, x_avx512bf16.cc, x_amx.cc   for that one, with instructions of its own
 #   body.cc, x_body.cc                                   once for each of plain, avx2 and avx512, in a namespace of that name
 # Neither is ever called but behind a choice at run time (src/ridge/pool/isa.h).
-set(ridge_isa_flags_plain "")
+set(ridge_isa_flags_plain -O2)  # beside AVX2 and AVX-512 it is for CPUs of before 2013: not worth minutes of compiling
 set(ridge_isa_flags_avx2 -mavx2 -mfma -mf16c)
 set(ridge_isa_flags_avx512 -mavx512f -mavx512bw -mavx512dq -mavx512vl ${ridge_isa_flags_avx2} -mprefer-vector-width=512)
 set(ridge_isa_flags_avx512bf16 ${ridge_isa_flags_avx512} -mavx512bf16 -mavx512vnni)
 set(ridge_isa_flags_amx ${ridge_isa_flags_avx512bf16})
 if(NOT CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
-  foreach(isa IN ITEMS avx2 avx512 avx512bf16 amx)
+  foreach(isa IN ITEMS plain avx2 avx512 avx512bf16 amx)
     set(ridge_isa_flags_${isa} "")
   endforeach()
 endif()
@@ -28,7 +28,7 @@ function(ridge_isa_bodies SOURCES OBJECTS)
     target_compile_features(${arg_PREFIX}_${isa} PRIVATE cxx_std_20)
     target_include_directories(${arg_PREFIX}_${isa} PRIVATE ${CMAKE_SOURCE_DIR}/src)
     target_compile_definitions(${arg_PREFIX}_${isa} PRIVATE RIDGE_BODY_ISA=${isa})
-    target_compile_options(${arg_PREFIX}_${isa} PRIVATE ${arg_OPTIONS} ${ridge_isa_flags_${isa}})
+    target_compile_options(${arg_PREFIX}_${isa} PRIVATE ${ridge_isa_flags_${isa}} ${arg_OPTIONS})
     list(APPEND objects $<TARGET_OBJECTS:${arg_PREFIX}_${isa}>)
   endforeach()
   set(${SOURCES} ${sources} PARENT_SCOPE)

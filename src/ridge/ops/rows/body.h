@@ -25,7 +25,20 @@ template <class V, class X, class W, class Y> class RowRunner {
 
   void softmax() {
     if (run_.begin == run_.end) return;
-    if (run_.in_l2) return in_batches([&](std::int64_t from, int rows) { softmax_of(from, rows); });
+    if constexpr (fetches_ahead)
+      if (!run_.in_l2) return softmax_through();
+    in_batches([&](std::int64_t from, int rows) { softmax_of(from, rows); });
+  }
+  void rmsnorm() {
+    if (run_.begin == run_.end) return;
+    rows_together(n_) > 1 ? rmsnorm<2>() : rmsnorm<4>();
+  }
+
+ private:
+  // Without vector instructions arithmetic takes longer than memory, and the loop over two or three rows gains nothing.
+  static constexpr bool fetches_ahead = V::has_halves;
+
+  void softmax_through() {
     Top first = top_of(run_.begin);
     over_row<V>(n_, 0, Nothing<>{}, first, Nothing<>{});
     float most = largest(first.result()), sum = 0;
@@ -41,15 +54,13 @@ template <class V, class X, class W, class Y> class RowRunner {
     over_row<V>(n_, lead(run_.end - 1), scaled(run_.end - 1, sum), Nothing<>{}, Nothing<>{});
   }
 
-  void rmsnorm() {
-    if (run_.begin == run_.end) return;
-    rows_together(n_) > 1 ? rmsnorm<2>() : rmsnorm<4>();
-  }
-
- private:
   // A row's sum of squares in so many pairs of vectors.
   template <int pairs> void rmsnorm() {
-    if (run_.in_l2) return in_batches([&](std::int64_t from, int rows) { rmsnorm_of<pairs>(from, rows); });
+    if constexpr (fetches_ahead)
+      if (!run_.in_l2) return rmsnorm_ahead<pairs>();
+    in_batches([&](std::int64_t from, int rows) { rmsnorm_of<pairs>(from, rows); });
+  }
+  template <int pairs> void rmsnorm_ahead() {
     using Fetch = FromMemory<Squares<pairs>, PrefetchFor<X>>;
     if constexpr (two_long_rows<pairs>)
       if (n_ > l1_floats && run_.end - run_.begin > 1 && past_line(run_.begin) == past_line(run_.begin + 1))
