@@ -36,7 +36,7 @@ TilePlan described(const GatedPlan& plan, int multiprocessors) {
 }
 
 // The best of each config but the winner's; of configs that differ in their stages alone, one.
-std::vector<Candidate> candidates(const GatedCall& call, const GatedPlan& best, const DeviceNumbers& device) {
+std::vector<Candidate> next_best(const GatedCall& call, const GatedPlan& best, const DeviceNumbers& device) {
   const int sms = device.multiprocessors;
   const double sums = 2.0 * static_cast<double>(call.m) * static_cast<double>(call.n);
   const auto tiled = [&](const GatedPlan& plan) {
@@ -99,7 +99,7 @@ Forecast forecast(const GatedCall& call, const DeviceNumbers& device) {
   const double flop = 4.0 * static_cast<double>(call.m) * static_cast<double>(call.n) * static_cast<double>(call.k);
   if (plan.path == GatedPlan::Path::plain) out.seconds = device.launch_s + flop / device.plain_flop_per_s;
   add_traffic(out, call, plan, device.cache_bytes);
-  if (plan.path == GatedPlan::Path::tiles) out.candidates = candidates(call, plan, device);
+  if (plan.path == GatedPlan::Path::tiles) out.candidates = next_best(call, plan, device);
   return out;
 }
 

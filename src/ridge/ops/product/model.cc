@@ -71,8 +71,8 @@ std::string why(const MatmulProblem& p, const MatmulPlan& best, const MatmulPlan
 }
 
 // The best of each config, and of the winner's config the second.
-std::vector<Candidate> candidates(const MatmulCall& call, const MatmulPlan& best, double epilogue_s,
-                                  const DeviceNumbers& device) {
+std::vector<Candidate> next_best(const MatmulCall& call, const MatmulPlan& best, double epilogue_s,
+                                 const DeviceNumbers& device) {
   std::vector<Candidate> out;
   std::set<int> configs;
   for (const MatmulPlan& plan : candidates(call, device.workspace_bytes, device.multiprocessors, 2))
@@ -194,7 +194,7 @@ Forecast forecast(const MatmulCall& call, const DeviceNumbers& device) {
   out.seconds = seconds_without_epilogue(call.problem, plan, device) + epilogue_s;
   out.of_cublaslt = plan.copy_a || plan.copy_b ? cublaslt_unaligned : cublaslt_aligned;
   add_traffic(out, call, plan, device.cache_bytes);
-  if (plan.path == MatmulPlan::Path::tiles) out.candidates = candidates(call, plan, epilogue_s, device);
+  if (plan.path == MatmulPlan::Path::tiles) out.candidates = next_best(call, plan, epilogue_s, device);
   return out;
 }
 
