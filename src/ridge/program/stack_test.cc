@@ -89,6 +89,18 @@ TEST(Stack, SaysWhatItsPartsMayBe) {
     ^
   hint: a part has whole rows: [F]
 )"},
+      {"w: bf16[2*F, D]\nup[F, E] = w[0:F]\ny[F, E] = cos(up)",
+       R"(program:2:3: expected the sizes of 'w' behind the first, found [F, E]
+  up[F, E] = w[0:F]
+    ^
+  hint: a part has whole rows: [F, D]
+)"},
+      {"w: bf16[2*F, 8, D]\nup[F, D, 8] = w[0:F]\ny[F, D, 8] = cos(up)",
+       R"(program:2:3: expected the sizes of 'w' behind the first, found [F, D, 8]
+  up[F, D, 8] = w[0:F]
+    ^
+  hint: a part has whole rows: [F, 8, D]
+)"},
       {"w: bf16[2*F, D]\nup: f32[F, D] = w[0:F]\ny[F, D] = cos(up)",
        R"(program:2:5: 'up' is f32, a part of 'w' is bf16
   up: f32[F, D] = w[0:F]

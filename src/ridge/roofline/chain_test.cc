@@ -70,6 +70,20 @@ TEST(Chain, ends_where_a_result_is_needed_elsewhere_or_summed) {
   EXPECT_EQ(found->at(2).name, "c");
 }
 
+TEST(Chain, ends_where_the_next_statement_has_another_size) {
+  const Program p = parse(
+                        "x: f32[N]\nz: f32[N, M]\na[N] = cos(x)\nb[N] = a * 2\nc[N, M] = z + b\n"
+                        "y: f32[N, M] = cos(c)")
+                        .value();
+  const auto found = chains(p, a100(), {{"N", 10}, {"M", 5}}, {});
+  ASSERT_TRUE(found.ok()) << found.error().text();
+  ASSERT_EQ(found->size(), 2u);
+  EXPECT_EQ(found->at(0).text, "a[N] = cos(x); b[N] = a * 2");
+  EXPECT_DOUBLE_EQ(found->at(0).fused_bytes, 4 + 4);
+  EXPECT_EQ(found->at(1).text, "c[N, M] = z + b; y: f32[N, M] = cos(c)");
+  EXPECT_DOUBLE_EQ(found->at(1).fused_bytes, (50 * 4 + 10 * 4 + 50 * 4) / 50.0);
+}
+
 TEST(Chain, refuses_what_it_cannot_say) {
   const auto error = [](const std::string& text, const Machine& machine) {
     const auto found = chains(parse(text).value(), machine, {}, {});

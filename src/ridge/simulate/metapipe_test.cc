@@ -235,6 +235,45 @@ TEST(Metapipe, SplittingMovesEdgesAndBytesWithThePieces) {
             "loop 'example': stage 'compute' takes another time each iteration: it cannot be split");
 }
 
+TEST(Metapipe, SplittingKeepsWhatARecurrenceWaitsFor) {
+  Metapipe pipe = three(Schedule::pipelined);
+  for (const Recurrence& r : {Recurrence{1, 1, 1}, {2, 1, 1}, {1, 0, 2}, {2, 2, 1}, {0, 0, 3}, {2, 0, 2}}) {
+    pipe.recurrences = {r};
+    const Recurrence split = split_stage(pipe, 1, 3).value().recurrences[0];
+    EXPECT_EQ(split, (Recurrence{r.from + (r.from >= 1 ? 2 : 0), r.to + (r.to > 1 ? 2 : 0), r.distance}))
+        << r.from << " to " << r.to;
+  }
+  pipe.recurrences = {{1, 1, 1}};  // compute waits for itself: in three pieces it takes 300 cycles a turn still
+  EXPECT_EQ(clocked(split_stage(pipe, 1, 3).value()), 3150);
+}
+
+// The latencies from one end of a recurrence to the other take their time in every turn, in however many pieces: a sum
+// over the whole pipe, which knows nothing of pieces.
+TEST(Metapipe, NoSplitOutrunsARecurrence) {
+  std::mt19937 random(23);
+  const auto up_to = [&](int n) { return static_cast<std::int64_t>(1 + random() % static_cast<unsigned>(n)); };
+  for (int i = 0; i < 3000; ++i) {
+    Metapipe pipe{.name = "p", .iterations = up_to(20), .stages = {}};
+    const std::int64_t stages = up_to(5);
+    for (std::int64_t s = 0; s < stages; ++s) pipe.stages.push_back(fixed("s", 3 + up_to(20)));
+    const std::int64_t to = up_to(static_cast<int>(stages)) - 1;
+    const Recurrence r{to + up_to(static_cast<int>(stages - to)) - 1, to, up_to(3)};
+    pipe.recurrences = {r};
+    std::int64_t all = 0, around = 0;
+    for (std::int64_t s = 0; s < stages; ++s) {
+      all += pipe.stages[static_cast<std::size_t>(s)].depth;
+      if (s >= r.to && s <= r.from) around += pipe.stages[static_cast<std::size_t>(s)].depth;
+    }
+    const std::int64_t stage = up_to(static_cast<int>(stages)) - 1, pieces = up_to(4);
+    const std::int64_t whole = clocked(pipe), split = clocked(split_stage(pipe, stage, pieces).value());
+    const std::string about = std::to_string(i) + ": stage " + std::to_string(stage) + " of " + std::to_string(stages) +
+                              " in " + std::to_string(pieces) + ", recurrence " + std::to_string(r.from) + " to " +
+                              std::to_string(r.to);
+    ASSERT_GE(split, all + (pipe.iterations - 1) / r.distance * around) << about;
+    ASSERT_LE(split, whole) << about;
+  }
+}
+
 TEST(Metapipe, RefusesWhatIsNoPipe) {
   const auto message = [](const Metapipe& pipe) { return simulate_metapipe(pipe).error().message; };
   Metapipe pipe = three(Schedule::pipelined);

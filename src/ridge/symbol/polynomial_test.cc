@@ -26,6 +26,17 @@ TEST(Rational, that_leaves_64_bits_says_so_and_stays_so) {
   EXPECT_TRUE(std::isnan(big.real()));
 }
 
+TEST(Rational, holds_every_64_bit_number_and_none_beyond) {
+  const Rational least(INT64_MIN), most(INT64_MAX);
+  EXPECT_EQ((least + 0).text(), "-9223372036854775808");
+  EXPECT_EQ((least + 1).text(), "-9223372036854775807");
+  EXPECT_EQ((most * 1).text(), "9223372036854775807");
+  EXPECT_EQ((least - 1).text(), "(beyond 2^63)");
+  EXPECT_EQ((most + 1).text(), "(beyond 2^63)");
+  EXPECT_EQ((Rational(1, INT64_MAX) / 2).text(), "(beyond 2^63)");
+  EXPECT_EQ((Rational(-1, INT64_MAX) * 1).text(), "-1/9223372036854775807");
+}
+
 TEST(Polynomial, is_printed_in_the_order_that_is_asked_for) {
   const std::vector<std::string> order{"F", "D"};
   EXPECT_EQ((B * D * 2 + D * F * 2 + B * F * 2).text(), "2*B*D + 2*B*F + 2*D*F");
