@@ -94,7 +94,8 @@ class Literal {
       case Node::Kind::index: return static_cast<double>(at[letter(n.over[0].dim)]);
       case Node::Kind::size: return static_cast<double>(extent(n.over[0]));
       case Node::Kind::along: {
-        double out = n.function == Function::sum ? 0 : n.function == Function::max ? -INFINITY : INFINITY;
+        double out = n.function == Function::sum ? 0 : INFINITY;
+        if (n.function == Function::max) out = -INFINITY;
         each(n.over, at, [&](const Point& p) { out = joined(n.function, out, argument(0, p)); });
         return out;
       }
