@@ -166,7 +166,7 @@ class Mutation:
             sys.exit(f"{binary.name} does not link:\n{done.stderr[-3000:]}")
 
     def known(self, file):
-        """(line of source, what it becomes) → reason."""
+        """(line of source, fault) → reason; the fault * is every one of that line."""
         page, out = self.root / "tools/mutants_that_live.txt", {}
         for line in page.read_text().splitlines() if page.exists() else []:
             fields = [f.strip() for f in line.split(" @ ")]
@@ -256,7 +256,7 @@ class Mutation:
         count = collections.Counter()
         for m in sorted(mutants, key=lambda m: m.line):
             text = lines[m.line - 1].strip()
-            reason = known.get((text, f"{m.was}: {m.becomes}"))
+            reason = known.get((text, f"{m.was}: {m.becomes}")) or known.get((text, "*"))
             if m.verdict == "lived" and reason:
                 m.verdict = "equivalent"
             count[m.verdict] += 1
