@@ -72,12 +72,12 @@ class Suite:
         slow = [[t] for t in tests if self.seconds[t] >= 0.1]
         worst = "lived"
         for some in ([quick] if quick else []) + slow:
-            verdict, _ = self.run(some, mutant, 5 + 10 * sum(self.seconds[t] for t in some))
-            if verdict == "caught":
+            verdict, _ = self.run(some, mutant, 3 + 5 * sum(self.seconds[t] for t in some))
+            if verdict in ("caught", "no end"):
                 return verdict
             if verdict == "crashed" and len(some) > 1:  # another of them may say what is wrong
                 for test in some:
-                    if self.run([test], mutant, 5 + 10 * self.seconds[test])[0] == "caught":
+                    if self.run([test], mutant, 3 + 5 * self.seconds[test])[0] == "caught":
                         return "caught"
             worst = verdict if verdict != "lived" else worst
         return worst
