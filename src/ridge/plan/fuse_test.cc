@@ -126,6 +126,15 @@ TEST(Fuse, LeavesApartWhatHasOneOfTwoRowDimensions) {
   for (const std::string axes : {"A", "B", "A, F", "B, F", "F, A"})
     EXPECT_EQ(seams(axes), std::vector<std::string>{"u | y: b[" + axes +
                                                     "] does not lie as the rows and columns of the product do"});
+  // Multi-query attention: heads and queries are the rows, and the mask counts queries alone.
+  const auto masked = [](const std::string& mask) {
+    return fused("q: f32[H, S, E]  k: f32[T, E]\ns[H, S, T] = q * k\nm: f32[H, S, T] = where(" + mask + ", s, -inf)",
+                 {}, {{"H", 3}, {"S", 5}, {"T", 5}, {"E", 4}})
+        .seams();
+  };
+  EXPECT_EQ(masked("index(T) <= index(S)"),
+            std::vector<std::string>{"s | m: index(S) does not lie as the rows and columns of the product do"});
+  EXPECT_TRUE(masked("index(T) <= 3").empty());
   EXPECT_EQ(seams("B, A").size(), 1u) << "the rows of a transposed tensor have no stride either";
   for (const std::string axes : {"F", "A, B", "A, B, F", "F, A, B", "1"}) EXPECT_TRUE(seams(axes).empty()) << axes;
 }
