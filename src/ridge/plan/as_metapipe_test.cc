@@ -100,6 +100,42 @@ TEST(AsMetapipe, WhatCannotStreamWithTheRestRunsBefore) {
   EXPECT_EQ(mapped("x: f32[N]\ny: f32[N] = softmax(x over N)", {{"N", 64}})->passes[0].rows, "");
 }
 
+// Each pass as its dimension and the results of its statements.
+std::string passes(const std::string& text) {
+  const Program program = *parse(text);
+  std::string out;
+  for (const Pass& pass : passes_of(program)) {
+    out += (out.empty() ? "" : "; ") + pass.rows + ":";
+    for (const int s : pass.statements)
+      out += " " +
+             program.tensors[static_cast<std::size_t>(program.statements[static_cast<std::size_t>(s)].result())].name;
+  }
+  return out;
+}
+
+TEST(Passes, GoAlongTheDimensionThatLeavesFewestBehind) {
+  EXPECT_EQ(passes("x: f32[S, T]\na[S, T] = softmax(x over S)\ny: f32[S, T] = exp(a)"), "T: a y");
+  EXPECT_EQ(passes("x: f32[S, T]\na[S, T] = cos(x)\ny: f32[S, T] = exp(a)"), "S: a y") << "the result's first";
+  EXPECT_EQ(passes("x: f32[S, T]\na[T, S] = cos(x)\ny: f32[T, S] = exp(a)"), "T: a y");
+  EXPECT_EQ(passes("x: f32[S, T]\na[S, T] = softmax(x over S)\nb[S, T] = softmax(a over T)\ny: f32[S, T] = exp(b)"),
+            "T: a; S: b y");
+}
+
+TEST(Passes, WhatAnEarlierPassReadsIsMadeBefore) {
+  // c could stream along S with y, but b, which needs its columns whole, reads it.
+  EXPECT_EQ(passes("x: f32[S, T]\nc[S, T] = cos(x)\nb[S, T] = softmax(c over S)\ny: f32[S, T] = softmax(b over T) + c"),
+            "T: c b; S: y");
+}
+
+TEST(Passes, ASumStreamsWhereNobodyInThePassReadsIt) {
+  EXPECT_EQ(passes("x: f32[N]\ny: f32[1] = sum(x * x over N)"), "N: y");
+  EXPECT_EQ(passes("x: f32[N]\ny: f32[1] = sum(x over N) + 1"), ": y") << "the sum is not the last that is done";
+  EXPECT_EQ(passes("x: f32[N]\ny: f32[1] = sum(x - mean(x over N) over N)"), ": y") << "two of them";
+  EXPECT_EQ(passes("x: f32[N, D]\ny: f32[1] = sum(softmax(x over D) over N, D)"), "N: y");
+  EXPECT_EQ(passes("x: f32[N, D]\na[D] = sum(x over N)\ny: f32[D] = exp(a)"), "D: a y");
+  EXPECT_EQ(passes("x: f32[N]\na[1] = sum(x over N)\ny: f32[1] = exp(a)"), "N: a; : y");
+}
+
 TEST(AsMetapipe, StoresWhatAnotherPassReads) {
   const MappedProgram m = *mapped(
       "q: bf16[S, E]  c: bf16[T, D]  wk: bf16[D, E]  v: bf16[T, E]\nk[T, E] = c * wk\ns[S, T] = q * k\n"

@@ -31,8 +31,21 @@ TEST(Bind, DefaultsFollowWhatTheyDependOn) {
   EXPECT_EQ(*program.bind({{"F", 1}}), (Bindings{{"D", 2}, {"F", 1}, {"G", 2}}));
   EXPECT_EQ(bound(program, {{"D", 0}}),
             "dimension 'D' must be at least 1, found 0\n  hint: give D a size of 1 or more\n");
+  const Program less = *parse("dims F = D - 5\nx: f32[D, F]\ny[D, F] = cos(x)");
+  EXPECT_EQ(*less.bind({{"D", 6}}), (Bindings{{"D", 6}, {"F", 1}}));
+  EXPECT_EQ(bound(less, {{"D", 5}}),
+            "program:1:6: dimension 'F' must be at least 1, found D - 5 = 0\n  dims F = D - 5\n       ^\n"
+            "  hint: change what it depends on, or give it with -d F=…\n");
   const Program open = *parse("dims F = 4*D\nx: f32[D, F]\ny[D, F] = cos(x)");
   EXPECT_EQ(*open.bind({}), Bindings{});
+}
+
+TEST(Bind, AMeshWithoutSizesOrSizesWithoutAMeshDivideNothing) {
+  const Program program = *parse("A[B, D_X] * W[D_X, F] -> C[B, F]{U_X}");
+  EXPECT_EQ(bound(program, {{"D", 7}}), "bound");
+  EXPECT_EQ(bound(program, {{"X", 3}}), "bound");
+  EXPECT_EQ(bound(program, {{"X", 3}, {"D", 7}, {"B", 5}}),
+            "D = 7 of 'A' does not fall into 3 equal parts over the mesh axis X\n  hint: choose D as a multiple\n");
 }
 
 // A size is bound where every tensor falls into equal parts over the product of its axes, and nowhere else.
