@@ -59,12 +59,11 @@ class Suite:
             self.seconds[test] = time.monotonic() - begin
             if verdict != "lived":
                 sys.exit(f"{self.room}: {test} fails without a fault:\n{said}")
-            for line in note.read_text().splitlines() if note.exists() else []:
-                number, mark = line.split()
-                if mark == "u":
-                    unfit.add(int(number))
-                else:
-                    self.reached.setdefault(int(number), []).append(test)
+            for number, mark in enumerate(note.read_bytes() if note.exists() else b""):
+                if mark == ord("u"):
+                    unfit.add(number)
+                elif mark:
+                    self.reached.setdefault(number, []).append(test)
 
     def judge(self, mutant):
         tests = sorted(self.reached.get(mutant, []), key=self.seconds.get)

@@ -107,6 +107,7 @@ TEST(Chain, goes_on_only_where_the_next_statement_alone_reads_the_result) {
 TEST(Chain, counts_what_varies_and_reads_each_input_once) {
   const Chain c = chain("x: f32[N]\nw: f32[N]\na[N] = x * w + exp(2)\ny: f32[N] = a * x - w");
   EXPECT_EQ(c.fused_bytes, 12) << "x, w and y";
+  EXPECT_EQ(chain("x: f32[4, N]\ny: f32[4, N] = cos(x)").fused_bytes, 8);
   EXPECT_EQ(c.kernels, 4) << "exp(2) is a number";
   EXPECT_EQ(c.unfused_bytes, 12 + 8 + 12 + 12);
   EXPECT_EQ(chain("x: bf16[N]\ny: f32[N] = repeat(2, cos, x)").unfused_bytes, 2 + 4 + 8) << "the second one reads f32";
