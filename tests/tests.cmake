@@ -50,6 +50,10 @@ set_tests_properties(install PROPERTIES LABELS "fast;compile")
 add_test(NAME style COMMAND ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR}/tests/style_test.py)
 set_tests_properties(style PROPERTIES LABELS fast)
 
+# The tool that plants faults catches one that must be caught, and lets one live that must.
+add_test(NAME mutate COMMAND ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR}/tests/mutate_test.py ${CMAKE_CXX_COMPILER})
+set_tests_properties(mutate PROPERTIES LABELS "fast;compile")
+
 # What --json prints is what docs/report.schema.json says, and thresholds are what sympy finds (or found).
 add_test(NAME schema COMMAND ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR}/tests/schema_test.py $<TARGET_FILE:ridge_cli>)
 add_test(NAME sympy COMMAND ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR}/tests/sympy_test.py $<TARGET_FILE:ridge_cli>)

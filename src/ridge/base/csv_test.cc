@@ -18,6 +18,8 @@ TEST(Csv, ReadsCellsWithTheirPlaces) {
   EXPECT_EQ(shown("B, D\n1,8192\n"), "1: B@1 D@4 | 2: 1@1 8192@3");
   EXPECT_EQ(shown("é,D\n"), "1: é@1 D@3");
   EXPECT_EQ(shown("a,,\n"), "1: a@1 @3 @4");
+  EXPECT_EQ(shown("a \t, \t,\tb c \n"), "1: a@1 @7 b c@9");
+  EXPECT_EQ(shown(" \t ,\t\n"), "1: @4 @6");
   EXPECT_EQ(shown(""), "");
 }
 
@@ -25,6 +27,12 @@ TEST(Csv, LineEndsMarksAndEmptyLinesAreNoCells) {
   EXPECT_EQ(shown("\xEF\xBB\xBF"
                   "B,D\r\n\r\n \t\r\n1,2"),
             "1: B@1 D@3 | 4: 1@1 2@3");
+}
+
+TEST(Csv, PointsAtOneCharacterOfAnEmptyCell) {
+  const auto lines = read_csv("a,,b\n");
+  EXPECT_EQ(placed(input_error("expected a number"), "t.csv", lines[0], lines[0].cells[1]).text(),
+            "t.csv:1:3: expected a number\n  a,,b\n    ^\n");
 }
 
 TEST(Csv, PointsAtACellOfALineThatCanBePrinted) {

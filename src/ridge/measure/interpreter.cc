@@ -18,7 +18,20 @@ constexpr double remembering = 16;     // nodes in whose time one value is looke
 
 double apply(Function function, double x) { return row(function).value(x, 0, 0); }
 
+bool held_by_f32(double value) {
+  if (value == 0 || !std::isfinite(value)) return true;
+  return std::fabs(value) >= smallest && static_cast<double>(static_cast<float>(value)) == value;
+}
+
+// What f32 holds has no error: index(T) < 5 is certain at 5.
+Uncertain constant(double value) { return {value, held_by_f32(value) ? 0 : u * std::fabs(value)}; }
+
 Uncertain rounded(double value, double error) { return {value, error + 8 * u * std::fabs(value) + smallest}; }
+
+// A sum or a product, which every machine rounds correctly: where f32 holds it, it is exact.
+Uncertain correctly_rounded(double value, double error) {
+  return error == 0 && held_by_f32(value) ? Uncertain{value, 0} : rounded(value, error);
+}
 
 Uncertain unary(Function function, Uncertain x) {
   const double value = apply(function, x.value);
@@ -31,10 +44,14 @@ Uncertain unary(Function function, Uncertain x) {
   return rounded(value, std::isnan(moved) ? 0 : moved);
 }
 
+// A condition that may be 0 and may be something else chooses either. That of a comparison too close to call is 0 or 1
+// with an error of 1; x / 3 * 3 - x is 0 in f64 and may be 2^-24 in f32.
 Uncertain select(Uncertain condition, Uncertain yes, Uncertain no) {
-  const Uncertain& taken = condition.value != 0 ? yes : no;
-  // An uncertain condition may choose either.
-  return condition.error >= 1 ? Uncertain{taken.value, taken.error + std::fabs(yes.value - no.value)} : taken;
+  const bool either = condition.error > 0 && std::fabs(condition.value) <= condition.error;
+  const Uncertain &taken = condition.value != 0 ? yes : no, &other = condition.value != 0 ? no : yes;
+  if (!either) return taken;
+  const double apart = taken.value == other.value ? 0 : std::fabs(taken.value - other.value);
+  return {taken.value, std::max(taken.error, other.error + apart)};
 }
 
 // Where the two may lie on either side of one another, either answer is right.
@@ -60,7 +77,8 @@ Uncertain several(Function function, const Uncertain& a, const Uncertain& b, con
 }
 
 Uncertain multiplied(const Uncertain& a, const Uncertain& b) {
-  return rounded(a.value * b.value, std::fabs(a.value) * b.error + std::fabs(b.value) * a.error + a.error * b.error);
+  return correctly_rounded(a.value * b.value,
+                           std::fabs(a.value) * b.error + std::fabs(b.value) * a.error + a.error * b.error);
 }
 
 Uncertain divided(const Uncertain& a, const Uncertain& b) {
@@ -72,7 +90,7 @@ Uncertain call(Function function, const Uncertain& a, const Uncertain& b, const 
   const FunctionRow& f = row(function);
   const auto value = [&] { return f.value(a.value, b.value, 0); };
   if (f.written == Written::comparison) return compared(value() != 0, a, b);
-  if (f.written == Written::sum) return rounded(value(), a.error + b.error);
+  if (f.written == Written::sum) return correctly_rounded(value(), a.error + b.error);
   if (function == Function::multiply) return multiplied(a, b);
   if (function == Function::divide) return divided(a, b);
   if (function == Function::max || function == Function::min) return {value(), std::max(a.error, b.error)};
@@ -278,12 +296,9 @@ Uncertain Interpreter::node(std::size_t i, const std::vector<Uncertain>& values,
   const Node& n = nodes_[i];
   switch (n.kind) {
     case Node::Kind::tensor: return tensor(i, at, memo);
-    case Node::Kind::number: return {n.number, std::isfinite(n.number) ? u * std::fabs(n.number) : 0};
+    case Node::Kind::number: return constant(n.number);
     case Node::Kind::index: return {static_cast<double>(at[walks_[i][0].dim]), 0};
-    case Node::Kind::size: {
-      const auto size = static_cast<double>(walks_[i][0].extent);
-      return {size, u * size};
-    }
+    case Node::Kind::size: return constant(static_cast<double>(walks_[i][0].extent));
     case Node::Kind::along: return along(i, at, memo);
     case Node::Kind::call: break;
   }

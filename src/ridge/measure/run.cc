@@ -14,6 +14,8 @@
 #include "ridge/measure/npy.h"
 #include "ridge/measure/reference.h"
 #include "ridge/measure/run_cuda.h"
+#include "ridge/measure/steps.h"
+#include "ridge/measure/summary.h"
 #include "ridge/ops/chain/cpu.h"
 #include "ridge/ops/chain/cuda.h"
 #include "ridge/ops/fused/cpu.h"
@@ -217,18 +219,7 @@ class Runner {
   void perform(const Step& step) const {
     std::vector<void*> data;
     for (const int buffer : step.buffers) data.push_back(buffer < 0 ? nullptr : array(buffer).data);
-    if (const auto* product = std::get_if<ops::MatmulProblem>(&step.kernel))
-      ops::matmul(*product, data[0], data[1], data[2], out_.threads);
-    else if (const auto* fused = std::get_if<ops::FusedMatmul>(&step.kernel))
-      ops::matmul(*fused, data[0], data[1], data[2], std::span(data).subspan(3), out_.threads);
-    else if (const auto* rows = std::get_if<ops::RowProblem>(&step.kernel))
-      ops::rows(*rows, data[0], data[1], data[2], out_.threads);
-    else if (const auto* strips = std::get_if<ops::Strips>(&step.kernel))
-      ops::strips(*strips, data, out_.threads);
-    else if (const auto* reduction = std::get_if<ops::ReduceProblem>(&step.kernel))
-      ops::reduce(*reduction, data[0], data[1], out_.threads);
-    else
-      ops::chain(std::get<ops::ChainProgram>(step.kernel), data, out_.threads);
+    ridge::perform(step, data, out_.threads);
   }
 
   // Seconds of each group; the sum of its steps.
@@ -247,16 +238,11 @@ class Runner {
     for (const ArrayStorage& storage : storage_) arrays.push_back(storage.array());
     auto samples = run_on_device({program_, explanation_, plan_}, arrays, options_);
     if (!samples) return samples.error();
-    summarize(samples->ops, samples->passes);
+    summarize(explanation_, samples->ops, samples->passes, Between::medians, out_);
+    add_copies();
     out_.clocks = samples->clocks;
     out_.device = samples->notes;
-    double busy = 0;
-    for (const OpMeasurement& op : out_.ops) busy += op.time.median;
-    out_.overhead_s = std::max(0.0, out_.total.time.median - busy);
-    for (std::size_t i = 0; i < out_.ops.size(); ++i) {
-      out_.ops[i].share = busy > 0 ? out_.ops[i].time.median / busy : 0;
-      out_.ops[i].regime = samples->regimes[i];
-    }
+    for (std::size_t i = 0; i < out_.ops.size(); ++i) out_.ops[i].regime = samples->regimes[i];
     if (const auto note = ops::cuda::interpreted())
       for (const int group : generated_groups(plan_)) out_.ops[static_cast<std::size_t>(group)].note = *note;
     for (const auto& [op, tuned] : samples->tuned) out_.ops[static_cast<std::size_t>(op)].tuned.push_back(tuned);
@@ -282,33 +268,12 @@ class Runner {
       for (std::size_t i = 0; i < seconds.size(); ++i) samples[i].push_back(seconds[i]);
     }
     out_.clocks.after_hz = running_hz();
-    summarize(samples, walls);
+    summarize(explanation_, samples, walls, Between::sums, out_);
+    add_copies();
     return Done{};
   }
 
-  static std::optional<double> fraction(const Prediction& prediction, double seconds) {
-    if (!prediction.time_lower_s || !(seconds > 0)) return std::nullopt;
-    return *prediction.time_lower_s / seconds;
-  }
-
-  void summarize(const std::vector<std::vector<double>>& samples, const std::vector<double>& walls) {
-    out_.total.time = statistics(walls);
-    out_.total.share = 1;
-    out_.total.fraction_of_roof = fraction(explanation_.total, out_.total.time.median);
-    double wall = 0, busy = 0;
-    for (const double w : walls) wall += w;
-    for (std::size_t i = 0; i < samples.size(); ++i) {
-      OpMeasurement op;
-      op.time = statistics(samples[i]);
-      op.fraction_of_roof = fraction(explanation_.ops[i], op.time.median);
-      double all = 0;
-      for (const double s : samples[i]) all += s;
-      op.share = all / std::max(wall, 1e-12);
-      busy += all;
-      out_.ops.push_back(std::move(op));
-    }
-    // Of sums, not of medians: those belong to different passes, and their difference may be anything.
-    out_.overhead_s = std::max(0.0, wall - busy) / static_cast<double>(walls.size());
+  void add_copies() {
     for (const Step& step : plan_.steps)
       if (!step.copy.empty()) out_.ops[static_cast<std::size_t>(step.group)].copies.push_back(step.copy);
   }

@@ -42,7 +42,7 @@ struct Regime {
 struct OpMeasurement {
   Statistics time;                         // s
   std::optional<double> fraction_of_roof;  // time_lower / median; null where no bound is known
-  double share = 0;                        // of the whole program's wall time
+  double share = 0;                        // of the program's wall time; on a device, of the operations'
   double max_rel_error =
       0;  // largest |got - expected| / scale (reference.h); infinite: NaN or infinity where none is due
   std::int64_t checked = 0, elements = 0;  // of the result
@@ -72,7 +72,7 @@ struct Measurement {
   std::vector<OpMeasurement> ops;                    // as the explanation's: of each kernel of `fusion`
   std::vector<std::vector<std::string>> names = {};  // of each operation: the results of its statements
   OpMeasurement total;                               // wall time of a pass; the errors' maximum; `checked` summed
-  double overhead_s = 0;                             // median wall time less the operations' medians
+  double overhead_s = 0;                             // of a pass: wall time less the operations'
   int threads = 0;
   std::string isa;
   std::uint64_t seed = 0;

@@ -106,6 +106,34 @@ TEST(Oracle, EvaluatesPointwiseByName) {
   EXPECT_LT(expected[0].bound, 1e-4);
 }
 
+// What is too close to call in f32 may be answered either way, by a comparison and by a difference from 0.
+TEST(Oracle, TakesEitherBranchOfAnUncertainCondition) {
+  std::vector<float> x{1, 5, 0, 7}, y(4);
+  const auto bounds = [&](const std::string& condition) {
+    const auto program = parse(fmt::format("x: f32[N]  y: f32[N] = where({}, 1, max(x, 8) - 5)", condition)).value();
+    const Bindings dims{{"N", 4}};
+    const Oracle oracle{program, dims, {array_of(x), array_of(y)}};
+    std::vector<bool> either;
+    for (const Expected& e : oracle.evaluate(program.statements[0], {0, 1, 2, 3})) {
+      EXPECT_TRUE(e.bound < 1e-5 || (e.bound > 1.99 && e.bound < 2.01)) << condition << " bound " << e.bound;
+      either.push_back(e.bound > 1);
+    }
+    return either;
+  };
+  const std::vector<bool> none{false, false, false, false}, all{true, true, true, true};
+  EXPECT_EQ(bounds("x / 3 * 3 == x"), all);
+  EXPECT_EQ(bounds("x / 3 * 3 < x + 0"), all);
+  EXPECT_EQ(bounds("x / 3 * 3 - x"), all);
+  EXPECT_EQ(bounds("x == 5"), none);
+  EXPECT_EQ(bounds("x - 5"), none);
+  EXPECT_EQ(bounds("x * 0"), none);
+  EXPECT_EQ(bounds("x / 3 < 2"), none);
+  EXPECT_EQ(bounds("index(N) < 2"), none);
+  EXPECT_EQ(bounds("index(N) < size(N) - 1"), none);
+  EXPECT_EQ(bounds("index(N) * 0.1 < size(N) - 3.9"), (std::vector<bool>{false, true, false, false}));
+  EXPECT_EQ(bounds("x < 0.1"), none);
+}
+
 TEST(Oracle, EvaluatesAlongDimensions) {
   std::vector<float> x{1, 2, 3, 4, 5, 9}, y(6), z(2), w(3);
   const auto program = parse(

@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <random>
+#include <set>
+
 #include "ridge/base/file.h"
 
 namespace ridge {
@@ -95,6 +98,100 @@ TEST(AsMetapipe, WhatCannotStreamWithTheRestRunsBefore) {
   EXPECT_EQ(mapped("x: f32[N, D]\nm[D] = mean(x over N)\ny: f32[N, D] = x - m", {{"N", 64}, {"D", 8}})->passes[0].rows,
             "D");
   EXPECT_EQ(mapped("x: f32[N]\ny: f32[N] = softmax(x over N)", {{"N", 64}})->passes[0].rows, "");
+}
+
+// Each pass as its dimension and the results of its statements.
+std::string passes(const std::string& text) {
+  const Program program = *parse(text);
+  std::string out;
+  for (const Pass& pass : passes_of(program)) {
+    out += (out.empty() ? "" : "; ") + pass.rows + ":";
+    for (const int s : pass.statements)
+      out += " " +
+             program.tensors[static_cast<std::size_t>(program.statements[static_cast<std::size_t>(s)].result())].name;
+  }
+  return out;
+}
+
+TEST(Passes, GoAlongTheDimensionThatLeavesFewestBehind) {
+  EXPECT_EQ(passes("x: f32[S, T]\na[S, T] = softmax(x over S)\ny: f32[S, T] = exp(a)"), "T: a y");
+  EXPECT_EQ(passes("x: f32[S, T]\na[S, T] = cos(x)\ny: f32[S, T] = exp(a)"), "S: a y") << "the result's first";
+  EXPECT_EQ(passes("x: f32[S, T]\na[T, S] = cos(x)\ny: f32[T, S] = exp(a)"), "T: a y");
+  EXPECT_EQ(passes("x: f32[S, T]\na[S, T] = softmax(x over S)\nb[S, T] = softmax(a over T)\ny: f32[S, T] = exp(b)"),
+            "T: a; S: b y");
+}
+
+TEST(Passes, WhatAnEarlierPassReadsIsMadeBefore) {
+  // c could stream along S with y, but b, which needs its columns whole, reads it.
+  EXPECT_EQ(passes("x: f32[S, T]\nc[S, T] = cos(x)\nb[S, T] = softmax(c over S)\ny: f32[S, T] = softmax(b over T) + c"),
+            "T: c b; S: y");
+}
+
+TEST(Passes, ASumStreamsWhereNobodyInThePassReadsIt) {
+  EXPECT_EQ(passes("x: f32[N]\ny: f32[1] = sum(x * x over N)"), "N: y");
+  EXPECT_EQ(passes("x: f32[N]\ny: f32[1] = sum(x over N) + 1"), ": y") << "the sum is not the last that is done";
+  EXPECT_EQ(passes("x: f32[N]\ny: f32[1] = sum(x - mean(x over N) over N)"), ": y") << "two of them";
+  EXPECT_EQ(passes("x: f32[N, D]\ny: f32[1] = sum(softmax(x over D) over N, D)"), "N: y");
+  EXPECT_EQ(passes("x: f32[N, D]\na[D] = sum(x over N)\ny: f32[D] = exp(a)"), "D: a y");
+  EXPECT_EQ(passes("x: f32[N]\na[1] = sum(x over N)\ny: f32[1] = exp(a)"), "N: a; : y");
+}
+
+TEST(AsMetapipe, StoresWhatAnotherPassReads) {
+  const MappedProgram m = *mapped(
+      "q: bf16[S, E]  c: bf16[T, D]  wk: bf16[D, E]  v: bf16[T, E]\nk[T, E] = c * wk\ns[S, T] = q * k\n"
+      "p[S, T] = softmax(s over T)\no[S, E] = p * v",
+      {{"S", 64}, {"T", 48}, {"D", 40}, {"E", 32}});
+  ASSERT_EQ(m.passes.size(), 2U);
+  EXPECT_EQ(m.passes[0].streamed_bytes, 2 * (48 * 40 + 48 * 32)) << "c enters and k leaves";
+  EXPECT_EQ(m.passes[0].placement.pipe.stages.back().memory_bytes, 2 * 48 * 32 / m.passes[0].tiles);
+  EXPECT_EQ(m.passes[1].streamed_bytes, 2 * (64 * 32 + 64 * 32)) << "q enters and o leaves";
+  EXPECT_EQ(m.passes[1].weight_bytes, 2 * (48 * 32 + 48 * 32)) << "k and v stay";
+}
+
+// Whatever is handed on, what a pass moves is what its statements read and others made, and what others read of it:
+// counted from the statements alone.
+TEST(AsMetapipe, EveryPassMovesWhatItSharesWithTheRest) {
+  std::mt19937 random(3);
+  const auto below = [&](std::size_t n) { return random() % n; };
+  int several = 0;
+  for (int i = 0; i < 300; ++i) {
+    // Square tensors of one size, so that bytes count tensors; some statements need the rows of others whole.
+    std::string text = "x: f32[S, T]\nt0[S, T] = cos(x)\n";
+    const std::size_t statements = 2 + below(5);
+    for (std::size_t s = 1; s < statements; ++s) {
+      const std::string one = "t" + std::to_string(below(s)), other = "t" + std::to_string(below(s));
+      const std::string made = "t" + std::to_string(s) + "[S, T] = ";
+      switch (below(4)) {
+        case 0: text += made + "softmax(" + one + " over T)\n"; break;
+        case 1: text += made + "softmax(" + one + " over S)\n"; break;
+        case 2: text += made + one + " + " + other + "\n"; break;
+        default: text += made + "exp(" + one + ") - x\n";
+      }
+    }
+    text += "y: f32[S, T] = t" + std::to_string(statements - 1) + " * 2 + cos(t0)";
+    const Program program = *parse(text);
+    const Bindings dims{{"S", 32}, {"T", 32}};
+    const auto m = as_metapipe(program, dims, *fabric_named("sn40l"));
+    ASSERT_TRUE(m.ok()) << text << m.error().text();
+    const std::vector<Pass> passes = passes_of(program);
+    ASSERT_EQ(m->passes.size(), passes.size());
+    several += passes.size() > 1;
+    for (std::size_t p = 0; p < passes.size(); ++p) {
+      std::set<int> here(passes[p].statements.begin(), passes[p].statements.end()), made, read, elsewhere;
+      for (std::size_t s = 0; s < program.statements.size(); ++s) {
+        const bool mine = here.contains(static_cast<int>(s));
+        if (mine) made.insert(program.statements[s].result());
+        for (const int t : operands(program.statements[s])) (mine ? read : elsewhere).insert(t);
+      }
+      std::int64_t moved = 0;
+      for (const int t : read) moved += !made.contains(t);
+      for (const int t : made)
+        moved += elsewhere.contains(t) || program.tensors[static_cast<std::size_t>(t)].role == Role::output;
+      EXPECT_EQ(m->passes[p].streamed_bytes + m->passes[p].weight_bytes, moved * 32 * 32 * 4)
+          << text << ", pass " << p << " along " << passes[p].rows;
+    }
+  }
+  EXPECT_GT(several, 50);
 }
 
 TEST(AsMetapipe, EveryExampleMaps) {

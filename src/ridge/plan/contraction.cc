@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "ridge/base/check.h"
 #include "ridge/plan/lower.h"
 #include "ridge/program/elementwise.h"
 
@@ -217,7 +218,9 @@ class FusedProducts {
   }
 
   View in_product(const View& view, const ops::MatmulProblem& p) const {
-    const auto strides = *regrouped(view.shape, operands_.groups());
+    const auto found = regrouped(view.shape, operands_.groups());
+    RIDGE_CHECK(found.has_value(), "what lies otherwise shares no kernel with a product: " + text(view.shape));
+    const std::array<std::int64_t, 3>& strides = *found;
     const auto axis = [&](const char* key, std::int64_t extent, std::int64_t stride) {
       return SizedAxis{key, stride == 0 ? 1 : extent, stride};
     };

@@ -145,6 +145,11 @@ class Fuser {
           if (!regrouped(shapes_[at(t)], *groups))
             return fmt::format("{}{} does not lie as the rows and columns of the product do", name_of(t),
                                text(shapes_[at(t)]));
+    for (const int s : set)
+      if (const auto* e = std::get_if<Expression>(&statement(s).op))
+        for (const Node& node : e->nodes)
+          if (node.kind == Node::Kind::index && !regrouped({{node.over[0].dim, longest(node.over[0]), 1}}, *groups))
+            return fmt::format("index({}) does not lie as the rows and columns of the product do", node.over[0].dim);
     return options_.target == Target::cuda ? epilogue_fault(set) : std::nullopt;
   }
 

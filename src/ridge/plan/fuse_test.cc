@@ -116,6 +116,29 @@ TEST(Fuse, SaysWhyNeighboursStayApart) {
             std::vector<std::string>{"u | y: u and v are products of different operands"});
 }
 
+// Rows of a product may be several dimensions: what has one of them alone has no stride along the rows.
+TEST(Fuse, LeavesApartWhatHasOneOfTwoRowDimensions) {
+  const auto seams = [](const std::string& axes) {
+    return fused("x: f32[A, B, D]  w: f32[D, F]  b: f32[" + axes + "]\nu[A, B, F] = x * w\ny: f32[A, B, F] = u + b", {},
+                 {{"A", 3}, {"B", 5}, {"D", 4}, {"F", 16}})
+        .seams();
+  };
+  for (const std::string axes : {"A", "B", "A, F", "B, F", "F, A"})
+    EXPECT_EQ(seams(axes), std::vector<std::string>{"u | y: b[" + axes +
+                                                    "] does not lie as the rows and columns of the product do"});
+  // Multi-query attention: heads and queries are the rows, and the mask counts queries alone.
+  const auto masked = [](const std::string& mask) {
+    return fused("q: f32[H, S, E]  k: f32[T, E]\ns[H, S, T] = q * k\nm: f32[H, S, T] = where(" + mask + ", s, -inf)",
+                 {}, {{"H", 3}, {"S", 5}, {"T", 5}, {"E", 4}})
+        .seams();
+  };
+  EXPECT_EQ(masked("index(T) <= index(S)"),
+            std::vector<std::string>{"s | m: index(S) does not lie as the rows and columns of the product do"});
+  EXPECT_TRUE(masked("index(T) <= 3").empty());
+  EXPECT_EQ(seams("B, A").size(), 1u) << "the rows of a transposed tensor have no stride either";
+  for (const std::string axes : {"F", "A, B", "A, B, F", "F, A, B", "1"}) EXPECT_TRUE(seams(axes).empty()) << axes;
+}
+
 // Of a GEGLU layer (docs/geglu.md) and of its kin, on a device whose kernels are two forms.
 TEST(Fuse, AsksTheDeviceHowItsProductsEnd) {
   const FuseOptions cuda{.target = Target::cuda};

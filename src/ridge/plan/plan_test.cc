@@ -137,7 +137,27 @@ TEST(Plan, RefusesWhatDoesNotRun) {
   EXPECT_NE(error("f32[N, M] * f32[M] -> f32[N]", {{"N", 4000000000}, {"M", 4000000000}}), "");
 }
 
+TEST(Shape, KeepsEveryAxisAndNamesLiteralsByTheirExtent) {
+  const Program program = *parse("x: f32[1, A, 3]\ny[1, A, 3] = cos(x)");
+  const Shape found = *shape(program.tensors[0], {{"A", 5}});
+  ASSERT_EQ(found.size(), 3u);
+  EXPECT_EQ(found[0].dim + "|" + found[1].dim + "|" + found[2].dim, "|A|3");
+  EXPECT_EQ(found[0].stride, 15);
+  EXPECT_EQ(found[1].stride, 3);
+  EXPECT_EQ(found[2].extent, 3);
+  EXPECT_EQ(text(found), "[1, A, 3]");
+  EXPECT_EQ(elements(found), 15);
+  EXPECT_EQ(along(found, "B").extent, 1);
+  EXPECT_EQ(along(found, "B").stride, 0);
+  EXPECT_EQ(shape(program.tensors[0], {}).error().message, "dimension 'A' has no value");
+  EXPECT_TRUE(shape(program.tensors[0], {{"A", INT64_MAX / 24}}).ok()) << "8 bytes an element";
+  EXPECT_FALSE(shape(program.tensors[0], {{"A", INT64_MAX / 24 + 1}}).ok());
+}
+
 TEST(Shape, MergesWhatOneStrideWalks) {
+  const Shape flat{{"A", 2, 7}, {"B", 1, 99}, {"C", 7, 1}};
+  EXPECT_EQ(merged_stride(flat, {"A", "B", "C"}), 1) << "an extent of 1 moves nothing";
+  EXPECT_EQ(merged_stride(flat, {"B"}), 0);
   const Shape shape{{"A", 2, 60}, {"B", 3, 20}, {"C", 4, 5}, {"D", 5, 1}};
   EXPECT_EQ(merged_stride(shape, {"A", "B"}), 20);
   EXPECT_EQ(merged_stride(shape, {"B", "A"}), std::nullopt);

@@ -35,7 +35,7 @@ bool Parser::computed_size() const {
     if (token.kind == TokenKind::newline || token.kind == TokenKind::end || token.is(",") || token.is("]"))
       return false;
     for (const char* sign : {"+", "-", "*", "("})
-      if (token.is(sign)) return i + 1 > 1 || !token.is("-");  // a sign alone is no sum: "a size is at least 1"
+      if (token.is(sign)) return i > 0 || !token.is("-");  // a sign alone is no sum: "a size is at least 1"
   }
 }
 

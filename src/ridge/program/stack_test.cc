@@ -89,6 +89,18 @@ TEST(Stack, SaysWhatItsPartsMayBe) {
     ^
   hint: a part has whole rows: [F]
 )"},
+      {"w: bf16[2*F, D]\nup[F, E] = w[0:F]\ny[F, E] = cos(up)",
+       R"(program:2:3: expected the sizes of 'w' behind the first, found [F, E]
+  up[F, E] = w[0:F]
+    ^
+  hint: a part has whole rows: [F, D]
+)"},
+      {"w: bf16[2*F, 8, D]\nup[F, D, 8] = w[0:F]\ny[F, D, 8] = cos(up)",
+       R"(program:2:3: expected the sizes of 'w' behind the first, found [F, D, 8]
+  up[F, D, 8] = w[0:F]
+    ^
+  hint: a part has whole rows: [F, 8, D]
+)"},
       {"w: bf16[2*F, D]\nup: f32[F, D] = w[0:F]\ny[F, D] = cos(up)",
        R"(program:2:5: 'up' is f32, a part of 'w' is bf16
   up: f32[F, D] = w[0:F]
@@ -270,6 +282,47 @@ TEST(Stack, IsReadInPartsOnly) {
 )"},
   };
   expect_rejected(rejects);
+}
+
+TEST(Stack, IsRefusedWhereItsWordsStandWrong) {
+  const auto message = [](const std::string& text) {
+    const auto program = parse(text);
+    return program ? "accepted" : program.error().text().substr(0, program.error().text().find('\n'));
+  };
+  EXPECT_EQ(message("x: f32[-3]\ny[N] = cos(x)"), "program:1:8: expected a dimension, found '-'");
+  EXPECT_EQ(message("x: f32[-N]\ny[N] = cos(x)"), "program:1:8: expected a dimension, found '-'");
+  EXPECT_EQ(message("w: f32[3 - N]\nv[N] = w[0:N]\ny[N] = cos(v)"),
+            "program:1:1: expected parts of 'w' up to its end at -N + 3, found them up to N");
+  EXPECT_EQ(message("x: f32[(N)*2, D]\nv[N, D] = x[0:N]\nu[N, D] = x[N:2*N]\ny[N, D] = u + v"), "accepted");
+  EXPECT_EQ(message("w: f32[2*F]_F\nup[F] = w[0:F]\ny[F] = cos(up)"),
+            "program:1:12: expected no suffix here, found '_F'");
+  EXPECT_EQ(message("w: f32[2*F]\nw: f32[3*F]\nup[F] = w[0:F]\ny[F] = cos(up)"),
+            "program:2:1: tensor 'w' is declared twice");
+  EXPECT_EQ(message("w: f32[2*F]\nx: f32[F]\nx[F] = w[0:F]\ny[F] = cos(x)"),
+            "program:3:1: tensor 'x' is declared twice");
+  EXPECT_EQ(message("v: f32[2*F]\nw: f32[2*F]\nv[F] = w[0:F]\ny[F] = cos(v)"),
+            "program:3:1: tensor 'v' is declared twice");
+  EXPECT_EQ(message("up[F] = q[0:F]\ny[F] = cos(up)"), "program:1:9: unknown tensor 'q'");
+  EXPECT_EQ(message("w: f32[2*F]\nup[F] = w[0:F\ny[F] = cos(up)"),
+            "program:2:10: expected ']' for this '[', found end of line");
+  EXPECT_EQ(message("w: f32[2*F]\nup[F] = w[0:F)\ny[F] = cos(up)"),
+            "program:2:14: expected an operator or ']', found ')'");
+  EXPECT_EQ(message("x: f32[N, 2]\ny[N] = sum(x over 2) + 3:4"),
+            "program:2:25: expected an operator or the end of the line, found ':'");
+}
+
+TEST(Stack, AreAtMost256) {
+  const auto message = [](int stacks) {
+    std::string text;
+    for (int i = 0; i < stacks; ++i) {
+      const std::string n = std::to_string(i);
+      text += "w" + n + ": f32[2*F]\na" + n + "[F] = w" + n + "[0:F]\nb" + n + "[F] = w" + n + "[F:2*F]\n";
+    }
+    const auto program = parse(text + "y[F] = a0 + b0");
+    return program ? "accepted" : program.error().message;
+  };
+  EXPECT_EQ(message(256), "accepted");
+  EXPECT_EQ(message(257), "expected at most 256 inputs that are read in parts");
 }
 
 TEST(Stack, HasAtMostSixteenParts) {

@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "ridge/roofline/prediction.h"
+#include "ridge/roofline/testing/calculator.h"
 #include "ridge/roofline/testing/random_program.h"
 #include "ridge/roofline/testing/toy_machine.h"
 
@@ -50,48 +51,6 @@ std::optional<bool> compute_bound_at(const Draw& d, const std::string& dim, std:
   return std::nullopt;
 }
 
-// The arithmetic of the printed expressions: + - * / ( ), names and whole numbers.
-class Calculator {
- public:
-  Calculator(std::string text, std::map<std::string, double> values)
-      : text_(std::move(text)), values_(std::move(values)) {}
-  double sum() {
-    double value = product();
-    while (peek() == '+' || peek() == '-') value += next() == '+' ? product() : -product();
-    return value;
-  }
-
- private:
-  char peek() {
-    while (at_ < text_.size() && text_[at_] == ' ') ++at_;
-    return at_ < text_.size() ? text_[at_] : '\0';
-  }
-  char next() {
-    peek();
-    return text_[at_++];
-  }
-  double product() {
-    double value = atom();
-    while (peek() == '*' || peek() == '/') value = next() == '*' ? value * atom() : value / atom();
-    return value;
-  }
-  double atom() {
-    if (peek() == '(') {
-      next();
-      const double value = sum();
-      next();
-      return value;
-    }
-    std::string word;
-    while (std::isalnum(static_cast<unsigned char>(peek()))) word += next();
-    return std::isdigit(static_cast<unsigned char>(word[0])) ? std::stod(word) : values_.at(word);
-  }
-
-  std::string text_;
-  std::map<std::string, double> values_;
-  std::size_t at_ = 0;
-};
-
 void expect_sound(const Draw& d, const Threshold& t, double ridge, std::map<Relation, int>& seen) {
   const std::string about = fmt::format("{}\n{} {} {}", d.text, t.dim, name(t.relation), t.value.value_or(0));
   ++seen[t.relation];
@@ -108,7 +67,7 @@ void expect_sound(const Draw& d, const Threshold& t, double ridge, std::map<Rela
   EXPECT_GE(*t.value_real, static_cast<double>(*t.value - 1)) << about;
   std::map<std::string, double> values(d.sizes.begin(), d.sizes.end());
   values["r"] = ridge;
-  const double worth = Calculator(t.exact, values).sum();
+  const double worth = testing::Calculator(t.exact, values).sum();
   EXPECT_NEAR(worth, *t.value_real, 1e-9 * worth * worth) << about << " " << t.exact;
   if (const auto bound = compute_bound_at(d, t.dim, *t.value)) EXPECT_TRUE(*bound) << about;
   if (const auto bound = compute_bound_at(d, t.dim, *t.value - 1)) EXPECT_FALSE(*bound) << about;

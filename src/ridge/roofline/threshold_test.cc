@@ -3,6 +3,9 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <random>
+
 namespace ridge {
 namespace {
 
@@ -139,6 +142,51 @@ TEST(ComputeBound, decides_to_the_last_bit) {
   EXPECT_FALSE(compute_bound({INT64_MAX, 0}, {1, 0}, 1, {1e300, 1e-300}));
   EXPECT_TRUE(compute_bound({1, 0}, {INT64_MAX, 0}, 1, {1e-300, 1e300}));
   EXPECT_FALSE(compute_bound({1, 0}, {1, 0}, 1, {0x1.0000000000001p0, 1}));
+}
+
+// Against long integers put together here by hand: rates of every exponent, counts up to 2^63.
+TEST(ComputeBound, agrees_with_products_of_powers_of_two) {
+  for (const int peak : {-300, 0, 17, 300})
+    for (int bandwidth = peak - 270; bandwidth <= peak + 270; ++bandwidth)
+      for (int flops = 0; flops < 62; flops += 7)
+        for (int bytes = 0; bytes < 62; bytes += 5) {
+          const Roofs roofs{std::ldexp(1.0, peak), std::ldexp(1.0, bandwidth)};
+          const std::int64_t f = std::int64_t{1} << flops, b = std::int64_t{1} << bytes;
+          const bool above = flops + bandwidth >= bytes + peak;
+          ASSERT_EQ(compute_bound({f, 0}, {b, 0}, 1, roofs), above) << peak << bandwidth << flops << bytes;
+          // One more or less decides where the two are equal.
+          if (flops + bandwidth != bytes + peak || f < 4 || b < 4) continue;
+          ASSERT_FALSE(compute_bound({f, 0}, {b, 1}, 1, roofs)) << peak << " " << bandwidth;
+          ASSERT_FALSE(compute_bound({f - 1, 0}, {b, 0}, 1, roofs)) << peak << " " << bandwidth;
+          ASSERT_TRUE(compute_bound({f, 0}, {b - 1, 0}, 1, roofs)) << peak << " " << bandwidth;
+        }
+}
+
+TEST(ComputeBound, agrees_with_128_bits_where_these_suffice) {
+  std::mt19937_64 random(3);
+  for (int i = 0; i < 20000; ++i) {
+    const auto rate = [&] { return static_cast<std::int64_t>(random() >> (11 + random() % 40)) + 1; };  // exact in f64
+    const std::int64_t peak = rate(), bandwidth = rate();
+    const std::int64_t bytes = static_cast<std::int64_t>(random() >> (2 + random() % 60)) % (1 << 30);
+    // Near the ridge, so that the last bits decide.
+    const __int128 level = static_cast<__int128>(bytes) * peak / bandwidth + static_cast<int>(random() % 3) - 1;
+    if (level < 0 || level > INT64_MAX) continue;
+    const auto flops = static_cast<std::int64_t>(level);
+    const Roofs roofs{static_cast<double>(peak), static_cast<double>(bandwidth)};
+    ASSERT_EQ(compute_bound({0, flops}, {0, bytes}, 1, roofs),
+              static_cast<__int128>(flops) * bandwidth >= static_cast<__int128>(bytes) * peak)
+        << flops << " FLOPs, " << bytes << " bytes, " << peak << " FLOP/s, " << bandwidth << " B/s";
+  }
+}
+
+TEST(ComputeBound, names_what_is_no_count_and_no_size) {
+  EXPECT_DEATH(compute_bound({-1, 5}, {1, 0}, 1, v5e), "a count is never negative");
+  EXPECT_DEATH(compute_bound({1, -1}, {1, 0}, 1, v5e), "a count is never negative");
+  EXPECT_DEATH(compute_bound({1, 0}, {1, 0}, 0, v5e), "a count is never negative");
+  EXPECT_EQ(compute_bound(reduced(B * D, B * F), {{"B", 1}, {"F", 1}}, v5e).error().message,
+            "dimension 'D' has no value");
+  EXPECT_EQ(compute_bound(reduced(B * D, B * F), {{"B", 1}, {"D", 1}}, v5e).error().message,
+            "dimension 'F' has no value");
 }
 
 TEST(Reduced, cancels_what_every_term_shares) {

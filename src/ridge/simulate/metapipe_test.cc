@@ -180,8 +180,10 @@ Metapipe random_pipe(std::mt19937& random, int level) {
   const std::int64_t stages = up_to(5);
   for (std::int64_t s = 0; s < stages; ++s) {
     PipeStage stage{.name = "s", .trips = up_to(9), .interval = up_to(3), .depth = up_to(20), .parallel = up_to(3)};
-    if (pipe.schedule == Schedule::streaming && random() % 3 == 0)
+    if (random() % (pipe.schedule == Schedule::streaming ? 3 : 12) == 0)
       stage.accept = up_to(static_cast<int>(leaf_latency(stage)));
+    if (random() % 12 == 0) stage.latencies.assign(static_cast<std::size_t>(up_to(3)), up_to(20));
+    for (const std::int64_t latency : stage.latencies) stage.accept = std::min(stage.accept, latency);
     if (level < 2 && random() % 5 == 0) stage.body = {random_pipe(random, level + 1)};
     pipe.stages.push_back(stage);
   }
@@ -193,6 +195,7 @@ Metapipe random_pipe(std::mt19937& random, int level) {
   if (random() % 5 == 0) {
     const std::int64_t to = up_to(static_cast<int>(stages)) - 1;
     pipe.recurrences = {{to + up_to(static_cast<int>(stages - to)) - 1, to, up_to(3)}};
+    if (random() % 4 == 0) pipe.recurrences.push_back({to, 0, 1});
   }
   return pipe;
 }
@@ -233,6 +236,175 @@ TEST(Metapipe, SplittingMovesEdgesAndBytesWithThePieces) {
   pipe.stages[1].latencies = {1, 2};
   EXPECT_EQ(split_stage(pipe, 1, 2).error().message,
             "loop 'example': stage 'compute' takes another time each iteration: it cannot be split");
+}
+
+TEST(Metapipe, SplittingKeepsWhatARecurrenceWaitsFor) {
+  Metapipe pipe = three(Schedule::pipelined);
+  for (const Recurrence& r : {Recurrence{1, 1, 1}, {2, 1, 1}, {1, 0, 2}, {2, 2, 1}, {0, 0, 3}, {2, 0, 2}}) {
+    pipe.recurrences = {r};
+    const Recurrence split = split_stage(pipe, 1, 3).value().recurrences[0];
+    EXPECT_EQ(split, (Recurrence{r.from + (r.from >= 1 ? 2 : 0), r.to + (r.to > 1 ? 2 : 0), r.distance}))
+        << r.from << " to " << r.to;
+  }
+  pipe.recurrences = {{1, 1, 1}};  // compute waits for itself: in three pieces it takes 300 cycles a turn still
+  EXPECT_EQ(clocked(split_stage(pipe, 1, 3).value()), 3150);
+}
+
+// The latencies from one end of a recurrence to the other take their time in every turn, in however many pieces: a sum
+// over the whole pipe, which knows nothing of pieces.
+TEST(Metapipe, NoSplitOutrunsARecurrence) {
+  std::mt19937 random(23);
+  const auto up_to = [&](int n) { return static_cast<std::int64_t>(1 + random() % static_cast<unsigned>(n)); };
+  for (int i = 0; i < 3000; ++i) {
+    Metapipe pipe{.name = "p", .iterations = up_to(20), .stages = {}};
+    const std::int64_t stages = up_to(5);
+    for (std::int64_t s = 0; s < stages; ++s) pipe.stages.push_back(fixed("s", 3 + up_to(20)));
+    const std::int64_t to = up_to(static_cast<int>(stages)) - 1;
+    const Recurrence r{to + up_to(static_cast<int>(stages - to)) - 1, to, up_to(3)};
+    pipe.recurrences = {r};
+    std::int64_t all = 0, around = 0;
+    for (std::int64_t s = 0; s < stages; ++s) {
+      all += pipe.stages[static_cast<std::size_t>(s)].depth;
+      if (s >= r.to && s <= r.from) around += pipe.stages[static_cast<std::size_t>(s)].depth;
+    }
+    const std::int64_t stage = up_to(static_cast<int>(stages)) - 1, pieces = up_to(4);
+    const std::int64_t whole = clocked(pipe), split = clocked(split_stage(pipe, stage, pieces).value());
+    const std::string about = std::to_string(i) + ": stage " + std::to_string(stage) + " of " + std::to_string(stages) +
+                              " in " + std::to_string(pieces) + ", recurrence " + std::to_string(r.from) + " to " +
+                              std::to_string(r.to);
+    ASSERT_GE(split, all + (pipe.iterations - 1) / r.distance * around) << about;
+    ASSERT_LE(split, whole) << about;
+  }
+}
+
+// One limit after the other: the value at it is taken, the one behind it is refused.
+TEST(Metapipe, TakesWhatIsAtALimitAndNothingBehindIt) {
+  const auto said = [](const Metapipe& pipe) {
+    const Status status = check_metapipe(pipe);
+    return status ? "taken" : status.error().message.substr(std::string("loop 'example': ").size());
+  };
+  constexpr std::int64_t most = std::int64_t{1} << 40;
+  const auto with_stage = [&](auto set) {
+    Metapipe pipe = three(Schedule::pipelined);
+    pipe.iterations = 1;
+    set(pipe.stages[1]);
+    return said(pipe);
+  };
+  EXPECT_EQ(with_stage([](PipeStage& s) { s.depth = most; }), "taken");
+  EXPECT_EQ(with_stage([](PipeStage& s) { s.depth = most + 1; }),
+            "expected stage 'compute' with a depth between 0 and 1099511627776, found 1099511627777");
+  EXPECT_EQ(with_stage([](PipeStage& s) { s.depth = 0; }), "taken");
+  EXPECT_EQ(with_stage([](PipeStage& s) { s.depth = -1; }),
+            "expected stage 'compute' with a depth between 0 and 1099511627776, found -1");
+  EXPECT_EQ(with_stage([](PipeStage& s) { s.pmus = 0; }), "taken");
+  EXPECT_EQ(with_stage([](PipeStage& s) { s.pmus = -1; }),
+            "expected stage 'compute' with PMUs between 0 and 1099511627776, found -1");
+  EXPECT_EQ(with_stage([](PipeStage& s) { s.network_bytes = -1; }),
+            "expected stage 'compute' with network bytes between 0 and 1099511627776, found -1");
+  EXPECT_EQ(with_stage([](PipeStage& s) { s.latencies = {5, 0}; }), "taken");
+  EXPECT_EQ(with_stage([](PipeStage& s) {
+              s.latencies = {5, -1};
+            }),
+            "expected stage 'compute' with latencies between 0 and 1099511627776, found -1");
+  EXPECT_EQ(with_stage([](PipeStage& s) {
+              s.latencies = {50, 20, 90};
+              s.accept = 20;
+            }),
+            "taken");
+  EXPECT_EQ(with_stage([](PipeStage& s) {
+              s.latencies = {50, 20, 90};
+              s.accept = 21;
+            }),
+            "expected stage 'compute' with accept cycles of at most its latency 20, found 21");
+  EXPECT_EQ(with_stage([](PipeStage& s) {
+              s.body = {three(Schedule::pipelined)};
+              s.accept = 1000;
+            }),
+            "taken")
+      << "a loop's own numbers are unused";
+  EXPECT_EQ(with_stage([](PipeStage& s) {
+              s.body = {three(Schedule::pipelined), three(Schedule::pipelined)};
+            }),
+            "expected stage 'compute' with one loop inside, found 2");
+  const auto with_buffer = [&](PipeBuffer b) {
+    Metapipe pipe = three(Schedule::pipelined);
+    pipe.buffers = {b};
+    return said(pipe);
+  };
+  EXPECT_EQ(with_buffer({0, 2, most, 1 << 20}), "taken");
+  EXPECT_EQ(with_buffer({0, 2, most + 1, 2}),
+            "expected a buffer with bytes between 0 and 1099511627776, found 1099511627777");
+  EXPECT_EQ(with_buffer({0, 2, 1, (1 << 20) + 1}), "expected a buffer of 0 to 1048576 tiles, found 1048577");
+  EXPECT_EQ(with_buffer({-1, 2}), "expected a buffer from a stage to a later one of 3, found -1 to 2");
+  const auto with_recurrence = [&](Recurrence r) {
+    Metapipe pipe = three(Schedule::pipelined);
+    pipe.recurrences = {r};
+    return said(pipe).substr(0, 21);
+  };
+  EXPECT_EQ(with_recurrence({2, 0, 1}), "taken");
+  for (const Recurrence& r : {Recurrence{3, 0, 1}, {2, -1, 1}, {2, 0, 0}, {0, 2, 1}})
+    EXPECT_EQ(with_recurrence(r), "expected a recurrence") << r.from << " to " << r.to << " at " << r.distance;
+  const auto nested = [&](int levels) {
+    Metapipe pipe{.name = "example", .stages = {fixed("s", 1)}};
+    for (int level = 1; level < levels; ++level) pipe = {.name = "example", .stages = {{.name = "in", .body = {pipe}}}};
+    return said(pipe);
+  };
+  EXPECT_EQ(nested(16), "taken");
+  EXPECT_EQ(nested(17), "expected loops nested at most 16 deep");
+  Metapipe empty = three(Schedule::pipelined);
+  empty.stages[1].body = {{.name = "example", .stages = {}}};
+  EXPECT_EQ(said(empty), "expected at least one stage, found none");
+}
+
+// 2^61 cycles are the most: the longest of what a stage may take counts, with all its trips and whatever is inside.
+TEST(Metapipe, RefusesWhatCouldLeave64Bits) {
+  const auto fits = [](std::int64_t iterations, PipeStage stage) {
+    return check_metapipe({.name = "p", .iterations = iterations, .stages = {std::move(stage)}}).ok();
+  };
+  constexpr std::int64_t most = std::int64_t{1} << 40;
+  EXPECT_TRUE(fits(1 << 20, fixed("s", most)));
+  EXPECT_FALSE(fits(1 << 21, fixed("s", most)));
+  EXPECT_TRUE(fits(1 << 20, {.name = "s", .latencies = {1, most}}));
+  EXPECT_FALSE(fits(1 << 21, {.name = "s", .latencies = {1, most}}));
+  EXPECT_TRUE(fits(1, {.name = "s", .trips = (1 << 20) + 1, .interval = most, .depth = 0}));
+  EXPECT_FALSE(fits(1, {.name = "s", .trips = (1 << 21) + 1, .interval = most, .depth = 0}));
+  EXPECT_TRUE(fits(1, {.name = "s", .trips = (1 << 21) + 1, .interval = most, .depth = 0, .parallel = 2}));
+  EXPECT_FALSE(fits(most, {.name = "s", .trips = most, .interval = most, .depth = most}));
+  EXPECT_FALSE(fits(2, {.name = "s", .body = {{.name = "q", .iterations = 1 << 20, .stages = {fixed("t", most)}}}}));
+}
+
+TEST(Metapipe, SplitsTripsOrDepthAndAllBytesEvenly) {
+  Metapipe pipe{
+      .name = "p",
+      .stages = {{.name = "s", .trips = 8, .interval = 3, .depth = 10, .memory_bytes = 7, .network_bytes = 11}}};
+  const Metapipe trips = split_stage(pipe, 0, 3).value();
+  std::vector<std::int64_t> shares;
+  for (const PipeStage& s : trips.stages)
+    shares.insert(shares.end(), {s.trips, s.depth, s.memory_bytes, s.network_bytes});
+  EXPECT_EQ(shares, (std::vector<std::int64_t>{3, 10, 3, 4, 3, 10, 2, 4, 2, 10, 2, 3}));
+  pipe.stages[0].trips = 2;
+  EXPECT_EQ(split_stage(pipe, 0, 2)->stages[1].trips, 1);
+  EXPECT_EQ(split_stage(pipe, 0, 3).error().message, "loop 'p': expected stage 's' in 1 to 2 pieces, found 3");
+  pipe.stages[0].trips = 1;
+  EXPECT_EQ(split_stage(pipe, 0, 10)->stages[9].depth, 1);
+  EXPECT_EQ(split_stage(pipe, 0, 11).error().message, "loop 'p': expected stage 's' in 1 to 10 pieces, found 11");
+  EXPECT_EQ(split_stage(pipe, 0, 1)->stages[0].name, "s");
+  EXPECT_EQ(split_stage(pipe, 0, 0).error().message, "loop 'p': expected stage 's' in 1 to 10 pieces, found 0");
+  EXPECT_EQ(split_stage(pipe, 1, 1).error().message, "loop 'p': expected a stage of 1, found 1");
+  EXPECT_EQ(split_stage(pipe, -1, 1).error().message, "loop 'p': expected a stage of 1, found -1");
+  pipe.stages.push_back({.name = "loop", .body = {three(Schedule::pipelined)}});
+  EXPECT_EQ(split_stage(pipe, 1, 1).error().message, "loop 'p': stage 'loop' is a loop: it cannot be split");
+  pipe.iterations = 0;
+  EXPECT_FALSE(split_stage(pipe, 0, 2).ok());
+}
+
+TEST(Metapipe, OneScheduleHoldsForLoopsInLoops) {
+  const Metapipe outer{.name = "o", .stages = {{.name = "l", .body = {three(Schedule::pipelined)}}}};
+  const Metapipe in_turn = with_schedule(outer, Schedule::sequential);
+  EXPECT_EQ(in_turn.schedule, Schedule::sequential);
+  EXPECT_EQ(in_turn.stages[0].body[0].schedule, Schedule::sequential);
+  EXPECT_EQ(closed_form(in_turn), 4500);
+  EXPECT_EQ(leaf_latency({.name = "s", .latencies = {4, 5, 6}}, 7), 5);
 }
 
 TEST(Metapipe, RefusesWhatIsNoPipe) {

@@ -35,6 +35,18 @@ TEST(Systolic, CountsTheWordsOfScaleSimsOwnGoldenReports) {
   EXPECT_EQ(report({32, 32, Dataflow::input_stationary}, product).sram_words, (SramWords{65536, 262144, 262144, 0}));
 }
 
+TEST(FoldClock, DrawsTheFirstFoldsInOneLane) {
+  const FoldClock clock = *clock_folds({4, 4, Dataflow::weight_stationary}, {16, 8, 4});
+  EXPECT_EQ(clock.timeline.lanes, std::vector<std::string>{"array"});
+  EXPECT_EQ(clock.timeline.events.size(), 4 * 2);
+  EXPECT_EQ(first_folds({4, 4, Dataflow::weight_stationary}, {16, 8, 4}, 1).events.size(), 4);
+  const FoldClock many = *clock_folds({1, 1, Dataflow::weight_stationary}, {2, 200, 200});
+  EXPECT_EQ(many.folds, 200 * 200);
+  EXPECT_LE(many.timeline.events.size(), static_cast<std::size_t>(FoldClock::max_events));
+  EXPECT_GT(many.timeline.events.size(), static_cast<std::size_t>(FoldClock::max_events / 4));
+  EXPECT_FALSE(clock_folds({0, 4, Dataflow::weight_stationary}, {16, 8, 4}).ok());
+}
+
 TEST(Systolic, PreloadedFourByFourUsesBOverBPlusSix) {
   for (const std::int64_t b : {1, 2, 64, 1000}) {
     const SystolicReport preloaded = report({4, 4, Dataflow::weight_stationary, true}, {b, 4, 4});

@@ -38,8 +38,7 @@ bool multiply(__int128& value, __int128 by) { return !__builtin_mul_overflow(val
 // coefficient * values, as a count of 1/denominator. None: it leaves 128 bits, or a symbol has no value.
 std::optional<__int128> term_value(const Monomial& monomial, Rational coefficient, std::int64_t denominator,
                                    const Bindings& values) {
-  __int128 value = coefficient.num();
-  if (!multiply(value, denominator / coefficient.den())) return std::nullopt;
+  __int128 value = static_cast<__int128>(coefficient.num()) * (denominator / coefficient.den());
   for (const auto& [symbol, power] : monomial) {
     const auto size = values.find(symbol);
     if (size == values.end()) return std::nullopt;
@@ -175,8 +174,7 @@ void Polynomial::add(const Monomial& monomial, Rational coefficient) {
 }
 
 Polynomial& Polynomial::operator+=(const Polynomial& o) {
-  if (&o == this) return *this = *this * Polynomial(2);
-  for (const auto& [monomial, coefficient] : o.terms_) add(monomial, coefficient);
+  for (const auto& [monomial, coefficient] : o.terms_) add(monomial, coefficient);  // o may be *this: no term is new
   return *this;
 }
 

@@ -26,6 +26,35 @@ TEST(Rational, that_leaves_64_bits_says_so_and_stays_so) {
   EXPECT_TRUE(std::isnan(big.real()));
 }
 
+TEST(Rational, holds_every_64_bit_number_and_none_beyond) {
+  const Rational least(INT64_MIN), most(INT64_MAX);
+  EXPECT_EQ((least + 0).text(), "-9223372036854775808");
+  EXPECT_EQ((least + 1).text(), "-9223372036854775807");
+  EXPECT_EQ((most * 1).text(), "9223372036854775807");
+  EXPECT_EQ((least - 1).text(), "(beyond 2^63)");
+  EXPECT_EQ((most + 1).text(), "(beyond 2^63)");
+  EXPECT_EQ((Rational(1, INT64_MAX) / 2).text(), "(beyond 2^63)");
+  EXPECT_EQ((Rational(-1, INT64_MAX) * 1).text(), "-1/9223372036854775807");
+}
+
+TEST(Rational, computes_with_denominators_that_differ) {
+  EXPECT_EQ((Rational(3, 4) / Rational(5, 7)).text(), "21/20");
+  EXPECT_EQ((Rational(3, 4) - Rational(5, 6)).text(), "-1/12");
+  EXPECT_EQ((Rational(3, 4) * Rational(-2, 9)).text(), "-1/6");
+  EXPECT_EQ(Rational(1, 2).real(), 0.5);
+  EXPECT_EQ(Rational(-7, 4).real(), -1.75);
+  EXPECT_LT(Rational(2, 5), Rational(3, 7));
+  EXPECT_GT(Rational(-2, 5), Rational(-3, 7));
+  EXPECT_LT(Rational(3, 8), Rational(2, 5));
+  EXPECT_GT(Rational(1, 2), Rational(1, 3));
+  EXPECT_EQ(Rational(5, 0), Rational(7, 0));
+  EXPECT_EQ(Rational(5, 0), Rational(INT64_MAX) * 2);
+  for (const Rational& inexact : {Rational(INT64_MAX) * 2, Rational(1, 0)})
+    for (const Rational& r : {inexact + 1, inexact - 1, inexact * 3, inexact / 3, Rational(3) / inexact,
+                              Rational(0) * inexact, Rational(1) - inexact, -inexact})
+      EXPECT_FALSE(r.exact());
+}
+
 TEST(Polynomial, is_printed_in_the_order_that_is_asked_for) {
   const std::vector<std::string> order{"F", "D"};
   EXPECT_EQ((B * D * 2 + D * F * 2 + B * F * 2).text(), "2*B*D + 2*B*F + 2*D*F");
@@ -35,6 +64,10 @@ TEST(Polynomial, is_printed_in_the_order_that_is_asked_for) {
   EXPECT_EQ((B * B * D).text(), "B*B*D");
   EXPECT_EQ((B - B).text(), "0");
   EXPECT_EQ(Polynomial(INT64_MIN).text(), "-9223372036854775808");
+  // Names that the order has and the polynomial lacks say nothing of others.
+  const Polynomial Q = Polynomial::symbol("Q");
+  EXPECT_EQ((Q * B).text(std::vector<std::string>{"A", "B"}), "B*Q");
+  EXPECT_EQ((Q * B).text(std::vector<std::string>{"R", "Q", "A"}), "Q*B");
 }
 
 TEST(Polynomial, algebra_agrees_with_arithmetic) {
@@ -82,6 +115,8 @@ TEST(Polynomial, rounds_half_a_byte_up) {
 }
 
 TEST(Polynomial, names_the_first_symbol_without_a_value) {
+  EXPECT_EQ((D + B).evaluate({{"B", 1}}).error().message, "dimension 'D' has no value");
+  EXPECT_EQ(D.evaluate({}).error().message, "dimension 'D' has no value");
   EXPECT_EQ((B * D * F).evaluate({{"B", 1}}).error().text(),
             "dimension 'D' has no value\n  hint: give it one with -d D=…\n");
 }

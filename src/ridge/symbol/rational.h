@@ -30,21 +30,19 @@ class Rational {
     return den_ == 1 ? std::to_string(num_) : std::to_string(num_) + "/" + std::to_string(den_);
   }
 
-  // 64-bit factors keep every product below within 126 bits and every sum within 127.
+  // 64-bit factors keep every product below within 126 bits and every sum within 127. What is not exact has the
+  // denominator 0, and so has whatever is computed from it.
   Rational operator+(Rational o) const {
-    if (!exact() || !o.exact()) return inexact();
     return of(static_cast<__int128>(num_) * o.den_ + static_cast<__int128>(o.num_) * den_,
               static_cast<__int128>(den_) * o.den_);
   }
-  Rational operator-() const { return exact() ? of(-static_cast<__int128>(num_), den_) : inexact(); }
+  Rational operator-() const { return of(-static_cast<__int128>(num_), den_); }
   Rational operator-(Rational o) const { return *this + -o; }
   Rational operator*(Rational o) const {
-    if (!exact() || !o.exact()) return inexact();
     return of(static_cast<__int128>(num_) * o.num_, static_cast<__int128>(den_) * o.den_);
   }
   Rational operator/(Rational o) const {
     RIDGE_CHECK(!o.zero(), "division of " + text() + " by zero");
-    if (!exact() || !o.exact()) return inexact();
     return of(static_cast<__int128>(num_) * o.den_, static_cast<__int128>(den_) * o.num_);
   }
   bool operator==(const Rational&) const = default;

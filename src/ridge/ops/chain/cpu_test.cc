@@ -9,14 +9,20 @@
 #include <random>
 #include <vector>
 
-#include "ridge/base/float16.h"
 #include "ridge/ops/chain/cpu.h"
+#include "ridge/ops/chain/testing/chain_reference.h"
 #include "ridge/pool/isa.h"
 
 namespace ridge::ops {
 namespace {
 
 namespace cpu = tile::cpu;
+using testing::Layout;
+using testing::random_layout;
+using testing::read;
+using testing::reference;
+using testing::same;
+using testing::write;
 
 // `bytes` of memory that end right before a page which may not be touched, or begin right after one; poisoned.
 class Guarded {
@@ -47,76 +53,6 @@ class Guarded {
   char *map_ = nullptr, *data_ = nullptr;
 };
 
-float read(const void* data, DType dtype, std::int64_t i) {
-  const char* at = static_cast<const char*>(data) + i * (bits(dtype) / 8);
-  const auto as = [&](auto value) {
-    std::memcpy(&value, at, sizeof value);
-    return value;
-  };
-  return dtype == DType::f32 ? as(float{}) : dtype == DType::bf16 ? to_float(as(Bf16{})) : to_float(as(F16{}));
-}
-void write(void* data, DType dtype, std::int64_t i, float x) {
-  char* at = static_cast<char*>(data) + i * (bits(dtype) / 8);
-  const Bf16 brain = to_bf16(x);
-  const F16 half = to_f16(x);
-  if (dtype == DType::f32) std::memcpy(at, &x, 4);
-  if (dtype == DType::bf16) std::memcpy(at, &brain, 2);
-  if (dtype == DType::f16) std::memcpy(at, &half, 2);
-}
-
-float apply(ChainOp op, float a, float b, float c) {
-  const bool nan = std::isnan(a) || std::isnan(b);
-  switch (op) {
-    case ChainOp::add: return a + b;
-    case ChainOp::subtract: return a - b;
-    case ChainOp::multiply: return a * b;
-    case ChainOp::divide: return a / b;
-    case ChainOp::negate: return -a;
-    case ChainOp::abs: return std::abs(a);
-    case ChainOp::relu: return a > 0 || std::isnan(a) ? a : 0;
-    case ChainOp::sqrt: return std::sqrt(a);
-    case ChainOp::max: return nan ? a + b : std::max(a, b);
-    case ChainOp::min: return nan ? a + b : std::min(a, b);
-    case ChainOp::less: return a < b ? 1 : 0;
-    case ChainOp::less_equal: return a <= b ? 1 : 0;
-    case ChainOp::equal: return a == b ? 1 : 0;
-    case ChainOp::where: return a != 0 ? b : c;
-    default: ADD_FAILURE() << "no reference"; return 0;
-  }
-}
-
-// One element after another, one step after another.
-void reference(const ChainProgram& p, std::span<void* const> tensors) {
-  std::int64_t elements = 1;
-  for (const std::int64_t e : p.extents) elements *= e;
-  for (std::int64_t index = 0; index < elements; ++index) {
-    std::vector<float> registers(static_cast<std::size_t>(p.registers));
-    for (const ChainStep& s : p.steps) {
-      const auto reg = [&](int i) -> float& { return registers[static_cast<std::size_t>(i)]; };
-      const auto place = [&] {
-        std::int64_t rest = index, at = 0;
-        for (std::size_t axis = p.extents.size(); axis-- > 0; rest /= p.extents[axis])
-          at += rest % p.extents[axis] * p.tensors[static_cast<std::size_t>(s.slot)].strides[axis];
-        return at;
-      };
-      const auto slot = static_cast<std::size_t>(s.slot);
-      if (s.op == ChainOp::load)
-        reg(s.result) = read(tensors[slot], p.tensors[slot].dtype, place());
-      else if (s.op == ChainOp::store)
-        write(tensors[slot], p.tensors[slot].dtype, place(), reg(s.a));
-      else if (s.op == ChainOp::constant)
-        reg(s.result) = s.constant;
-      else {
-        float x = reg(s.a);
-        for (int i = 0; i < s.repeat; ++i) x = apply(s.op, x, reg(s.b), reg(s.c));
-        reg(s.result) = x;
-      }
-    }
-  }
-}
-
-bool same(float a, float b) { return std::isnan(a) ? std::isnan(b) : a == b; }
-
 // out = where(less(x, r), x*c, x - r), in one dimension
 ChainProgram sample(std::int64_t n, DType x = DType::f32, DType r = DType::f32, DType out = DType::f32) {
   ChainProgram p;
@@ -134,7 +70,7 @@ ChainProgram sample(std::int64_t n, DType x = DType::f32, DType r = DType::f32, 
   return p;
 }
 
-class Chain : public testing::Test {
+class Chain : public ::testing::Test {
  protected:
   void SetUp() override { before_ = cpu::isa(); }
   void TearDown() override { cpu::use_isa(before_); }
@@ -170,31 +106,6 @@ TEST_F(Chain, every_size_alignment_and_type_touches_its_own_bytes_only) {
         ASSERT_TRUE(x.untouched_around() && r.untouched_around() && y.untouched_around()) << n;
       }
   }
-}
-
-struct Layout {
-  ChainTensor tensor;
-  std::int64_t first = 0, span = 1;  // where element 0 lies, and how many elements the memory has
-};
-
-// A random walk through layouts: axes permuted, some broadcast (inputs only), some reversed, some padded.
-Layout random_layout(std::mt19937& random, const std::vector<std::int64_t>& extents, DType dtype, bool output) {
-  std::vector<std::size_t> order(extents.size());
-  for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
-  if (random() % 2 == 0) std::shuffle(order.begin(), order.end(), random);
-  Layout l{{dtype, std::vector<std::int64_t>(extents.size(), 0)}};
-  std::int64_t next = random() % 4 == 0 ? 2 : 1;
-  for (std::size_t k = order.size(); k-- > 0;) {
-    const std::size_t axis = order[k];
-    if (!output && random() % 4 == 0) continue;
-    const std::int64_t reach = next * std::max<std::int64_t>(extents[axis] - 1, 0);
-    const bool reversed = random() % 6 == 0;
-    l.tensor.strides[axis] = reversed ? -next : next;
-    if (reversed) l.first += reach;
-    l.span += reach;
-    next = next * std::max<std::int64_t>(extents[axis], 1) + (random() % 4 == 0 ? 3 : 0);
-  }
-  return l;
 }
 
 TEST_F(Chain, whole_groups_of_one_type_hold_their_order) {

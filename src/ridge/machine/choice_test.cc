@@ -1,0 +1,98 @@
+// What a machine answers about its peaks, its memory and its links, on machines of a few numbers.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "ridge/machine/machine.h"
+
+namespace ridge {
+namespace {
+
+Sourced number(double value) {
+  Sourced s;
+  s.value = value;
+  return s;
+}
+
+Machine small() {
+  Machine machine;
+  machine.name = "small";
+  machine.peaks = {{Unit::vector, DType::bf16, number(3)},
+                   {Unit::matrix, DType::bf16, number(5)},
+                   {Unit::matrix, DType::int8, number(7)},
+                   {Unit::vector, DType::f32, number(2)}};
+  machine.memory.push_back({"hbm", number(11), {}});
+  return machine;
+}
+
+TEST(Machine, AnswersWithThePeakOfUnitAndDtype) {
+  const Machine machine = small();
+  EXPECT_EQ(machine.peak(Unit::matrix, DType::bf16)->rate.value, 5);
+  EXPECT_EQ(machine.peak(Unit::vector, DType::bf16)->rate.value, 3);
+  EXPECT_EQ(machine.peak(Unit::vector, DType::int8), nullptr);
+  EXPECT_EQ((*machine.contraction_peak(DType::bf16))->rate.value, 5);
+  EXPECT_EQ(machine.contraction_peak(DType::f16).error().text(),
+            "machine 'small' has no matrix peak for f16; expected one of bf16, int8, f32\n"
+            "  hint: choose a dtype or a machine that has one, or add f16 under [matrix] in a machine file\n");
+  Machine none;
+  none.name = "none";
+  EXPECT_EQ(none.contraction_peak(DType::f16).error().message,
+            "machine 'none' has no matrix peak for f16; expected one of (none is on record)");
+  none.peaks = {{Unit::vector, DType::f32, number(2)}};
+  EXPECT_EQ(none.contraction_peak(DType::f16).error().message,
+            "machine 'none' has no matrix peak for f16; expected one of f32");
+}
+
+TEST(Machine, NamesTheMemoryThatHasNoBandwidth) {
+  Machine machine = small();
+  EXPECT_EQ(machine.bandwidth()->value, 11);
+  machine.memory[0].bandwidth.reset();
+  EXPECT_EQ(machine.bandwidth().error().text(),
+            "machine 'small' has no bandwidth for its memory 'hbm'\n  hint: add bandwidth under [memory.hbm]\n");
+  machine.memory.clear();
+  EXPECT_EQ(machine.bandwidth().error().text(),
+            "machine 'small' has no memory\n  hint: add bandwidth under [memory.dram]\n");
+}
+
+TEST(Machine, TakesRatesThatAreNumbersOfBytesAndNoOthers) {
+  const Machine machine = small();
+  for (const double rate : {1e-30, 1.0, 1e30}) {
+    const auto linked = with_link(machine, ByteRate{rate});
+    ASSERT_TRUE(linked.ok()) << rate;
+    EXPECT_EQ(linked->links[0].bandwidth.value, rate);
+    EXPECT_EQ(linked->links[0].bandwidth.source, "--link");
+  }
+  for (const double rate : {0.0, -1.0, 9e-31, 2e30, HUGE_VAL, std::nan("")})
+    EXPECT_FALSE(with_link(machine, ByteRate{rate}).ok()) << rate;
+  EXPECT_EQ(with_link(machine, ByteRate{2e30}).error().text(),
+            "expected a rate in B/s, one way, or a link of small after --link, found '2e+30'\n  hint: --link 4.5e10\n");
+  Machine linked = machine;
+  for (const char* name : {"a", "b", "c"}) linked.links.push_back({.name = name, .bandwidth = number(1)});
+  const Machine chosen = *with_link(linked, "b");
+  EXPECT_EQ(chosen.links[0].name + chosen.links[1].name + chosen.links[2].name, "bac");
+  EXPECT_EQ(with_link(linked, "d").error().hint, "it has a, b, c");
+}
+
+TEST(Machine, SeenWithSomeThreadsKeepsWhatIsSmaller) {
+  Machine machine = small();
+  machine.peaks = {{Unit::vector, DType::f32, number(8)}};
+  machine.peaks[0].one_core = number(2);
+  machine.peaks[0].one_core->source = "probe";
+  machine.memory[0].one_core_bandwidth = number(6);
+  const Machine four = seen_with_threads(machine, 4), three = seen_with_threads(machine, 3);
+  EXPECT_EQ(four.peaks[0].rate.value, 8);
+  EXPECT_EQ(four.peaks[0].rate.source, "") << "as much as all cores: their own number";
+  EXPECT_EQ(four.title, "");
+  EXPECT_EQ(three.peaks[0].rate.value, 6);
+  EXPECT_EQ(three.peaks[0].rate.source, "3 x one core: probe");
+  EXPECT_EQ(three.memory[0].bandwidth->value, 11);
+  EXPECT_EQ(three.title, ", 3 threads");
+  machine.memory[0].one_core_bandwidth.reset();
+  EXPECT_EQ(seen_with_threads(machine, 4).title,
+            ", 4 threads beside numbers of all cores: one core's are not on record");
+  machine.numbers["cores"] = number(4);
+  EXPECT_EQ(seen_with_threads(machine, 4).title, "");
+}
+
+}  // namespace
+}  // namespace ridge

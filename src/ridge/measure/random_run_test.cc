@@ -1,0 +1,376 @@
+// Random programs on this CPU, fused and one kernel a statement, on one thread and on several, against a literal
+// evaluation of what the program says. All values are small whole numbers, so that every sum is exact in any order and
+// a result is right bit for bit or wrong; the evaluation knows neither of shapes nor strides nor groups.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cmath>
+#include <cstring>
+#include <set>
+
+#include "ridge/base/float16.h"
+#include "ridge/measure/fill.h"
+#include "ridge/measure/memory.h"
+#include "ridge/measure/steps.h"
+#include "ridge/pool/isa.h"
+#include "ridge/roofline/testing/random_program.h"
+
+namespace ridge {
+namespace {
+
+using Point = std::array<std::int64_t, 5>;  // along A to E
+
+std::size_t letter(const std::string& dim) { return static_cast<std::size_t>(dim[0] - 'A'); }
+
+// Every element of every tensor, in f64, by name of dimension.
+class Literal {
+ public:
+  Literal(const Program& program, const Bindings& dims) : program_(program) {
+    for (const auto& [dim, extent] : dims) sizes_[letter(dim)] = extent;
+    for (const Tensor& t : program.tensors) values.emplace_back(static_cast<std::size_t>(count(t.axes)));
+  }
+
+  void evaluate() {
+    for (const Statement& s : program_.statements) {
+      const Tensor& result = program_.tensors[static_cast<std::size_t>(s.result())];
+      each(result.axes, {}, [&](const Point& at) {
+        const auto* c = std::get_if<Contraction>(&s.op);
+        values[static_cast<std::size_t>(s.result())][place(result, at)] =
+            c ? product(*c, at)
+              : node(std::get<Expression>(s.op).nodes, std::get<Expression>(s.op).nodes.size() - 1, at);
+      });
+    }
+  }
+
+  std::vector<std::vector<double>> values;
+
+ private:
+  std::int64_t count(const std::vector<Axis>& axes) const {
+    std::int64_t n = 1;
+    for (const Axis& a : axes) n *= extent(a);
+    return n;
+  }
+  std::int64_t extent(const Axis& a) const { return a.named() ? sizes_[letter(a.dim)] : a.literal; }
+
+  template <class Do> void each(const std::vector<Axis>& axes, Point at, Do&& act) const {
+    for (std::int64_t i = 0, n = count(axes); i < n; ++i) {
+      std::int64_t rest = i;
+      for (const Axis& a : axes) {
+        if (a.named()) at[letter(a.dim)] = rest % extent(a);
+        rest /= extent(a);
+      }
+      act(at);
+    }
+  }
+
+  std::size_t place(const Tensor& t, const Point& at) const {
+    std::int64_t i = 0;
+    for (const Axis& a : t.axes) i = i * extent(a) + (a.named() ? at[letter(a.dim)] : 0);
+    return static_cast<std::size_t>(i);
+  }
+  double value(int tensor, const Point& at) const {
+    const auto t = static_cast<std::size_t>(tensor);
+    return values[t][place(program_.tensors[t], at)];
+  }
+
+  double product(const Contraction& c, const Point& at) const {
+    std::vector<Axis> summed;
+    for (const std::string& dim : c.contracted) summed.push_back({.dim = dim});
+    double sum = 0;
+    each(summed, at, [&](const Point& p) { sum += value(c.left, p) * value(c.right, p); });
+    return sum;
+  }
+
+  double node(const std::vector<Node>& nodes, std::size_t i, const Point& at) const {
+    const Node& n = nodes[i];
+    const auto argument = [&](std::size_t a, const Point& p) {
+      return node(nodes, static_cast<std::size_t>(n.arguments[a]), p);
+    };
+    switch (n.kind) {
+      case Node::Kind::tensor: return value(n.tensor, at);
+      case Node::Kind::number: return n.number;
+      case Node::Kind::index: return static_cast<double>(at[letter(n.over[0].dim)]);
+      case Node::Kind::size: return static_cast<double>(extent(n.over[0]));
+      case Node::Kind::along: {
+        double out = n.function == Function::sum ? 0 : INFINITY;
+        if (n.function == Function::max) out = -INFINITY;
+        each(n.over, at, [&](const Point& p) { out = joined(n.function, out, argument(0, p)); });
+        return out;
+      }
+      case Node::Kind::call: break;
+    }
+    const double a = argument(0, at), b = n.arguments.size() > 1 ? argument(1, at) : 0;
+    switch (n.function) {
+      case Function::add: return a + b;
+      case Function::subtract: return a - b;
+      case Function::multiply: return a * b;
+      case Function::negate: return n.repeat % 2 ? -a : a;
+      case Function::max: return std::max(a, b);
+      case Function::min: return std::min(a, b);
+      case Function::relu: return std::max(a, 0.0);
+      case Function::abs: return std::fabs(a);
+      case Function::less: return a < b;
+      case Function::greater_equal: return a >= b;
+      case Function::where: return a != 0 ? b : argument(2, at);
+      default: ADD_FAILURE() << "no reference of " << row(n.function).name; return NAN;
+    }
+  }
+  static double joined(Function f, double a, double b) {
+    if (f == Function::sum) return a + b;
+    return f == Function::max ? std::max(a, b) : std::min(a, b);
+  }
+
+  const Program& program_;
+  std::array<std::int64_t, 5> sizes_{};
+};
+
+// Statements over up to five dimensions, each of what came before. `bound` is the largest number that a tensor may
+// hold: what would leave 2^22 is cut to 2 before it goes on, what would leave its dtype is stored in f32.
+class Statements {
+ public:
+  explicit Statements(unsigned seed) : random_(seed) {
+    constexpr std::int64_t sizes[] = {1, 1, 2, 3, 4, 5, 7, 8, 9, 16, 17, 33};
+    for (const char* dim : {"A", "B", "C", "D", "E"}) dims[dim] = sizes[random_.below(12)];
+    if (random_.below(2)) dims["B"] = dims["A"];  // what lies otherwise may have the same extents
+    for (int i = 0, n = 2 + random_.below(3); i < n; ++i) input();
+    if (random_.below(3) == 0) parts();
+    const std::size_t inputs = made_.size();
+    for (int i = 0, n = 1 + random_.below(5); i < n || made_.size() == inputs; ++i) statement();
+  }
+
+  std::string text;
+  Bindings dims;
+
+ private:
+  static constexpr std::int64_t most_elements = 700;
+
+  struct Made {
+    std::string name;
+    std::vector<std::string> axes;
+    double bound;
+  };
+
+  std::int64_t extent(const std::vector<std::string>& axes) const {
+    std::int64_t n = 1;
+    for (const std::string& dim : axes) n *= dims.at(dim);
+    return n;
+  }
+  std::vector<std::string> shuffled(const std::set<std::string>& some) {
+    std::vector<std::string> out(some.begin(), some.end());
+    for (std::size_t i = out.size(); i > 1; --i)
+      std::swap(out[i - 1], out[static_cast<std::size_t>(random_.below(static_cast<int>(i)))]);
+    return out;
+  }
+  static std::string listed(const std::vector<std::string>& axes) {
+    return axes.empty() ? "[1]" : fmt::format("[{}]", fmt::join(axes, ", "));
+  }
+  const Made& any() { return made_[static_cast<std::size_t>(random_.below(static_cast<int>(made_.size())))]; }
+
+  void input() {
+    std::set<std::string> some;
+    for (int i = 0, n = 1 + random_.below(3); i < n || some.empty(); ++i) {
+      const std::string dim(1, static_cast<char>('A' + random_.below(5)));
+      if (some.empty() || extent({some.begin(), some.end()}) * dims.at(dim) <= most_elements) some.insert(dim);
+    }
+    constexpr const char* dtypes[] = {"f32", "f32", "bf16", "f16"};
+    made_.push_back({fmt::format("x{}", made_.size()), shuffled(some), 2});
+    text += fmt::format("{}: {}{}\n", made_.back().name, dtypes[random_.below(4)], listed(made_.back().axes));
+  }
+
+  void parts() {
+    text += "w: f32[2*A, C]\nw1[A, C] = w[0:A]\nw2[A, C] = w[A:2*A]\n";
+    made_.push_back({"w1", {"A", "C"}, 2});
+    made_.push_back({"w2", {"A", "C"}, 2});
+  }
+
+  void statement() {
+    const int kind = random_.below(8);
+    if (kind < 3) return product();
+    Made out{fmt::format("t{}", made_.size()), {}, 0};
+    std::set<std::string> axes;
+    const std::string body = kind == 3 ? along(axes, out.bound) : expression(2, axes, out.bound);
+    out.axes = shuffled(axes);
+    write(out, body);
+  }
+
+  void product() {
+    const Made a = any(), b = any();
+    std::set<std::string> kept, all(a.axes.begin(), a.axes.end());
+    all.insert(b.axes.begin(), b.axes.end());
+    double summed = 1;
+    for (const std::string& dim : all) {
+      const bool shared =
+          std::count(a.axes.begin(), a.axes.end(), dim) && std::count(b.axes.begin(), b.axes.end(), dim);
+      if (shared && random_.below(3))
+        summed *= static_cast<double>(dims.at(dim));
+      else
+        kept.insert(dim);
+    }
+    write({fmt::format("t{}", made_.size()), shuffled(kept), a.bound * b.bound * summed},
+          fmt::format("{} * {}", a.name, b.name));
+  }
+
+  // What is read, made small enough to go on with.
+  std::string operand(std::set<std::string>& axes, double& bound) {
+    const Made& m = any();
+    axes.insert(m.axes.begin(), m.axes.end());
+    bound = std::min(m.bound, 64.0);
+    return m.bound > 64 ? fmt::format("max(min({}, 2), -2)", m.name) : m.name;
+  }
+
+  std::string along(std::set<std::string>& axes, double& bound) {
+    double each = 0;
+    const std::string inner = expression(1, axes, each);
+    bound = each;
+    if (axes.empty()) return inner;
+    std::set<std::string> over;
+    for (const std::string& dim : axes)
+      if (random_.below(2)) over.insert(dim);
+    if (over.empty()) over.insert(*axes.begin());
+    for (const std::string& dim : over) axes.erase(dim);
+    const auto list = shuffled(over);
+    constexpr const char* functions[] = {"sum", "max", "min"};
+    const int which = random_.below(3);
+    bound = which == 0 ? each * static_cast<double>(extent(list)) : each;
+    return fmt::format("{}({} over {})", functions[which], inner, fmt::join(list, ", "));
+  }
+
+  std::string expression(int depth, std::set<std::string>& axes, double& bound) {
+    if (depth == 0) return operand(axes, bound);
+    double a = 0, b = 0, c = 0;
+    const std::string x = expression(depth - 1, axes, a);
+    bound = a;
+    switch (random_.below(11)) {
+      case 0: return fmt::format("relu({})", x);
+      case 1: return fmt::format("-{}", x);
+      case 2: bound = a + 3; return fmt::format("({} - 3)", x);
+      case 3: {
+        if (axes.empty()) return x;
+        const auto dim = axes.begin();
+        bound = a + static_cast<double>(dims.at(*dim));
+        return fmt::format("({} + {}({}))", x, random_.below(2) ? "index" : "size", *dim);
+      }
+      case 4: {  // the row's own reduction, broadcast again
+        std::set<std::string> inner;
+        const std::string row = along(inner, b);
+        for (const std::string& dim : inner) axes.insert(dim);
+        bound = a + b;
+        return fmt::format("({} - {})", x, row);
+      }
+      default: break;
+    }
+    const std::string y = expression(depth - 1, axes, b);
+    bound = a + b;
+    switch (random_.below(6)) {
+      case 0: return fmt::format("({} + {})", x, y);
+      case 1: return fmt::format("({} - {})", x, y);
+      case 2: bound = a * b; return fmt::format("({} * {})", x, y);
+      case 3: return fmt::format("max({}, {})", x, y);
+      case 4: return fmt::format("abs(min({}, {}))", x, y);
+      default: {
+        const std::string z = expression(depth - 1, axes, c);
+        bound = std::max(b, c);
+        return fmt::format("where({} {} {}, {}, {})", x, random_.below(2) ? "<" : ">=", y, y, z);
+      }
+    }
+  }
+
+  void write(Made out, const std::string& body) {
+    if (extent(out.axes) > most_elements || out.bound > 1 << 22 || made_.size() > 12) return;
+    std::string dtype = out.bound <= 256 && random_.below(4) == 0 ? ": bf16" : "";
+    if (dtype.empty() && (out.bound > 256 || random_.below(3) == 0)) dtype = ": f32";
+    text += fmt::format("{}{}{} = {}\n", out.name, dtype, listed(out.axes), body);
+    made_.push_back(std::move(out));
+  }
+
+  testing::RandomProgram random_;
+  std::vector<Made> made_;
+};
+
+void store(const Array& to, std::int64_t i, double value) {
+  const auto x = static_cast<float>(value);
+  const Bf16 brain = to_bf16(x);
+  const F16 half = to_f16(x);
+  if (to.dtype == DType::f32) std::memcpy(to.data + 4 * i, &x, 4);
+  if (to.dtype == DType::bf16) std::memcpy(to.data + 2 * i, &brain, 2);
+  if (to.dtype == DType::f16) std::memcpy(to.data + 2 * i, &half, 2);
+}
+
+struct Ran {
+  std::vector<ArrayStorage> storage;
+  std::size_t groups = 0;
+};
+
+Ran ran(const Program& program, const Bindings& dims, const Literal& given, bool fuse, int threads) {
+  const Plan p = plan(program, dims, {.fuse = fuse}).value();
+  Ran out;
+  for (std::size_t i = 0; i < p.buffers.size(); ++i) {
+    out.storage.push_back(ArrayStorage::make(p.buffers[i].dtype, p.buffers[i].elements).value());
+    const Array& array = out.storage.back().array();
+    poison(array, 1);
+    for (std::int64_t e = 0; e < array.elements; ++e) {
+      if (p.buffers[i].counts) reinterpret_cast<float*>(array.data)[e] = static_cast<float>(e);
+      if (i < program.tensors.size() && program.tensors[i].role == Role::input)
+        store(array, e, given.values[i][static_cast<std::size_t>(e)]);
+    }
+  }
+  for (const Step& step : p.steps) {
+    std::vector<void*> data;
+    for (const int b : step.buffers)
+      data.push_back(b < 0 ? nullptr : out.storage[static_cast<std::size_t>(b)].array().data);
+    perform(step, data, threads);
+  }
+  out.groups = p.fusion.groups.size();
+  return out;
+}
+
+// Empty where every tensor that is stored is right, else the first element that is not.
+std::string fault(const Program& program, const Ran& ran, const Literal& expected) {
+  for (std::size_t t = 0; t < program.tensors.size(); ++t) {
+    const Array& array = ran.storage[t].array();
+    for (std::int64_t i = 0; i < array.elements; ++i) {
+      const double got = read(array, i), wanted = expected.values[t][static_cast<std::size_t>(i)];
+      if (got != wanted)
+        return fmt::format("{}, element {}, is {}, expected {}", program.tensors[t].name, i, got, wanted);
+    }
+  }
+  return "";
+}
+
+TEST(RandomPrograms, GiveTheSameFusedAndApart) {
+  const tile::cpu::Isa before = tile::cpu::isa();
+  const auto isas = tile::cpu::available_isas();
+  int fused_more = 0, refused = 0;
+  const unsigned programs = testing::programs(1500);
+  for (unsigned seed = 0; seed < programs; ++seed) {
+    const Statements s(seed);
+    const auto program = parse(s.text);
+    ASSERT_TRUE(program.ok()) << s.text << program.error().text();
+    Bindings dims;
+    for (const std::string& dim : program->dim_names()) dims[dim] = s.dims.at(dim);
+    if (!plan(*program, dims)) {
+      ++refused;
+      continue;
+    }
+    Literal literal(*program, dims);
+    testing::RandomProgram random(seed);
+    for (std::size_t t = 0; t < program->tensors.size(); ++t)
+      if (program->tensors[t].role == Role::input)
+        for (double& x : literal.values[t]) x = random.below(5) - 2;
+    literal.evaluate();
+    ASSERT_TRUE(tile::cpu::use_isa(isas[seed % isas.size()]));
+    const Ran apart = ran(*program, dims, literal, false, 1), fused = ran(*program, dims, literal, true, 1 + seed % 3);
+    const std::string about = fmt::format("seed {} on {}, {}\n{}", seed, name(tile::cpu::isa()), dims, s.text);
+    ASSERT_EQ(fault(*program, apart, literal), "") << "apart, " << about;
+    ASSERT_EQ(fault(*program, fused, literal), "") << "fused, " << about;
+    fused_more += fused.groups < apart.groups;
+  }
+  tile::cpu::use_isa(before);
+  EXPECT_GT(fused_more, static_cast<int>(programs / 5));
+  EXPECT_LT(refused, static_cast<int>(programs / 20));
+}
+
+}  // namespace
+}  // namespace ridge

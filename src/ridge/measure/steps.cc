@@ -1,0 +1,26 @@
+#include "ridge/measure/steps.h"
+
+#include "ridge/ops/chain/cpu.h"
+#include "ridge/ops/fused/cpu.h"
+#include "ridge/ops/product/cpu.h"
+#include "ridge/ops/rows/cpu.h"
+#include "ridge/ops/rows/strips.h"
+
+namespace ridge {
+
+void perform(const Step& step, std::span<void* const> data, int threads) {
+  if (const auto* product = std::get_if<ops::MatmulProblem>(&step.kernel))
+    ops::matmul(*product, data[0], data[1], data[2], threads);
+  else if (const auto* fused = std::get_if<ops::FusedMatmul>(&step.kernel))
+    ops::matmul(*fused, data[0], data[1], data[2], data.subspan(3), threads);
+  else if (const auto* rows = std::get_if<ops::RowProblem>(&step.kernel))
+    ops::rows(*rows, data[0], data[1], data[2], threads);
+  else if (const auto* strips = std::get_if<ops::Strips>(&step.kernel))
+    ops::strips(*strips, data, threads);
+  else if (const auto* reduction = std::get_if<ops::ReduceProblem>(&step.kernel))
+    ops::reduce(*reduction, data[0], data[1], threads);
+  else
+    ops::chain(std::get<ops::ChainProgram>(step.kernel), data, threads);
+}
+
+}  // namespace ridge

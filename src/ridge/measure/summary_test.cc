@@ -1,0 +1,97 @@
+// Every figure of a summary from samples that are given, and from random ones by another way.
+#include "ridge/measure/summary.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <random>
+
+#include "ridge/program/program.h"
+
+namespace ridge {
+namespace {
+
+Explanation two_operations() {
+  Explanation explanation;
+  explanation.ops.resize(2);
+  explanation.ops[0].time_lower_s = 2e-3;
+  explanation.total.time_lower_s = 5.5e-3;
+  return explanation;
+}
+
+TEST(Summary, OfACpuComparesSumsOverAllPasses) {
+  Measurement m;
+  summarize(two_operations(), {{4e-3, 4e-3, 2e-3}, {5e-3, 7e-3, 3e-3}}, {10e-3, 12e-3, 6e-3}, Between::sums, m);
+  EXPECT_EQ(m.total.time, (Statistics{10e-3, 6e-3, 12e-3, 3}));
+  EXPECT_DOUBLE_EQ(*m.total.fraction_of_roof, 0.55);
+  EXPECT_DOUBLE_EQ(m.total.share, 1);
+  ASSERT_EQ(m.ops.size(), 2u);
+  EXPECT_EQ(m.ops[0].time, (Statistics{4e-3, 2e-3, 4e-3, 3}));
+  EXPECT_EQ(m.ops[1].time, (Statistics{5e-3, 3e-3, 7e-3, 3}));
+  EXPECT_DOUBLE_EQ(*m.ops[0].fraction_of_roof, 0.5);
+  EXPECT_FALSE(m.ops[1].fraction_of_roof) << "no bound is known";
+  EXPECT_DOUBLE_EQ(m.ops[0].share, 10.0 / 28);
+  EXPECT_DOUBLE_EQ(m.ops[1].share, 15.0 / 28);
+  EXPECT_NEAR(m.overhead_s, 1e-3, 1e-15) << "3 ms of three passes";
+}
+
+TEST(Summary, OfADeviceComparesMedians) {
+  Measurement m;
+  summarize(two_operations(), {{4e-3, 9e-3, 2e-3}, {5e-3}}, {10e-3, 12e-3, 6e-3}, Between::medians, m);
+  EXPECT_DOUBLE_EQ(m.ops[0].share, 4.0 / 9);
+  EXPECT_DOUBLE_EQ(m.ops[1].share, 5.0 / 9);
+  EXPECT_NEAR(m.overhead_s, 1e-3, 1e-15);
+  EXPECT_EQ(m.ops[0].time.runs, 3);
+  EXPECT_EQ(m.ops[1].time.runs, 1);
+}
+
+TEST(Summary, OfTimesThatDoNotAddUpHasNoOverhead) {
+  for (const Between between : {Between::sums, Between::medians}) {
+    Measurement m;
+    summarize(two_operations(), {{4e-3}, {5e-3}}, {8e-3}, between, m);
+    EXPECT_EQ(m.overhead_s, 0);
+  }
+  Measurement nothing;
+  summarize(two_operations(), {{0.0}, {0.0}}, {0.0}, Between::sums, nothing);
+  EXPECT_EQ(nothing.ops[0].share, 0);
+  EXPECT_FALSE(nothing.ops[0].fraction_of_roof);
+  EXPECT_EQ(nothing.overhead_s, 0);
+}
+
+// Passes that are put together from their parts: the parts come out again.
+TEST(Summary, FindsWhatPassesWereMadeOf) {
+  std::mt19937 random(9);
+  const auto some = [&] { return 1e-6 * static_cast<double>(1 + random() % 1000); };
+  for (int i = 0; i < 500; ++i) {
+    Explanation explanation;
+    explanation.ops.resize(1 + random() % 5);
+    const std::size_t passes = 1 + random() % 9;
+    std::vector<std::vector<double>> samples(explanation.ops.size());
+    std::vector<double> walls(passes), first;
+    double between = 0, all = 0;
+    for (double& wall : walls) {
+      wall = some();
+      between += wall;
+      for (std::vector<double>& op : samples) {
+        op.push_back(some());
+        wall += op.back();
+      }
+      all += wall;
+      first.push_back(samples[0].back());
+    }
+    Measurement m;
+    summarize(explanation, samples, walls, Between::sums, m);
+    ASSERT_NEAR(m.overhead_s, between / static_cast<double>(passes), 1e-12) << i;
+    double shares = m.overhead_s * static_cast<double>(passes) / all;
+    for (const OpMeasurement& op : m.ops) shares += op.share;
+    ASSERT_NEAR(shares, 1, 1e-9) << i;
+    std::sort(first.begin(), first.end());
+    ASSERT_EQ(m.ops[0].time.min, first.front()) << i;
+    ASSERT_EQ(m.ops[0].time.max, first.back()) << i;
+    ASSERT_DOUBLE_EQ(2 * m.ops[0].time.median, first[passes / 2] + first[(passes - 1) / 2]) << i;
+    ASSERT_EQ(m.total.time.runs, static_cast<int>(passes)) << i;
+  }
+}
+
+}  // namespace
+}  // namespace ridge
