@@ -76,7 +76,7 @@ std::vector<Candidate> next_best(const MatmulCall& call, const MatmulPlan& best,
                                  const DeviceNumbers& device) {
   std::vector<Candidate> out;
   std::set<int> configs;
-  for (const MatmulPlan& plan : candidates(call, device.workspace_bytes, device.multiprocessors, 2))
+  for (const MatmulPlan& plan : cuda::candidates(call, device.workspace_bytes, device.multiprocessors, 2))
     if (plan != best && out.size() < most_candidates && configs.insert(plan.config).second)
       out.push_back({described(plan), spread_of_products.middle * (plan.predicted_s + epilogue_s),
                      why(call.problem, best, plan, device.multiprocessors)});
