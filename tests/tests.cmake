@@ -17,12 +17,12 @@ add_test(NAME cpu_product_table COMMAND ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR
 add_test(NAME geglu_torch_table COMMAND ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR}/tools/geglu_torch_table.py --check)
 set_tests_properties(product_table cpu_product_table geglu_torch_table PROPERTIES LABELS fast)
 
-# Grows the trees of ops/product/trees.h from a device's timings; here so that it keeps compiling.
+# Grows the trees of data/models from timings; here so that it keeps compiling.
 add_executable(fit_matmul ${CMAKE_SOURCE_DIR}/tools/fit_matmul.cc)
 target_link_libraries(fit_matmul PRIVATE ridge_room_contest ridge)
 target_compile_options(fit_matmul PRIVATE ${ridge_warnings})
 add_test(NAME fit_matmul_usage COMMAND fit_matmul)
-set_tests_properties(fit_matmul_usage PROPERTIES LABELS fast PASS_REGULAR_EXPRESSION "usage: fit_matmul TREES.h TIMINGS.json")
+set_tests_properties(fit_matmul_usage PROPERTIES LABELS fast PASS_REGULAR_EXPRESSION "usage: fit_matmul TREES.csv TIMINGS.csv")
 
 # The language's limits in their words: each file compiles, and with its bad line it does not and says why.
 file(GLOB compile_fail CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/compile_fail/*.cc)

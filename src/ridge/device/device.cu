@@ -98,6 +98,11 @@ int clusters_at_once_of_device(int blocks) {
   return 0;
 }
 
+int current_device() {
+  int device = 0;
+  return cudaGetDevice(&device) == cudaSuccess ? device : -1;
+}
+
 int multiprocessors() {
   int device = 0, count = 0;
   if (cudaGetDevice(&device) != cudaSuccess) return 0;

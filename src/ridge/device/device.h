@@ -38,6 +38,7 @@ Status require_device();
 // Whether the current device can run this: a sentence (no CUDA in this build, no driver, no device, wrong
 // architecture), or none.
 std::optional<std::string> unavailable();
+int current_device();   // its number; -1 where there is none
 int multiprocessors();  // of the current device; 0 where there is none
 
 struct DeviceFacts {

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "ridge/device/device.h"
+#include "ridge/measure/device_machine.h"
 #include "ridge/measure/plan_timer.h"
 #include "ridge/ops/product/describe.h"
 #include "ridge/plan/menu_list.h"
@@ -49,8 +50,8 @@ Result<cuda::TunedChoice> tuned_choice(std::vector<cuda::MatmulPlan> plans, int 
 
 Result<ChosenPlan> choose_plan(const cuda::MatmulCall& call, std::size_t workspace_bytes, const TuneOptions& options,
                                const cuda::TunedChoices& kept, const MeasurePlans& measure) {
-  const int multiprocessors = kept.place().multiprocessors;
-  const cuda::MatmulPlan model = cuda::choose(call, workspace_bytes, multiprocessors);
+  const ops::DeviceNumbers& device = kept.place().numbers;
+  const cuda::MatmulPlan model = cuda::choose(call, workspace_bytes, device);
   using Path = cuda::MatmulPlan::Path;
   if (model.path != Path::tiles && model.path != Path::gemv) return ChosenPlan{model};  // there is no choice
   const auto found = options.stored ? kept.find(call, workspace_bytes) : cuda::TunedChoices::Found{};
@@ -62,7 +63,7 @@ Result<ChosenPlan> choose_plan(const cuda::MatmulCall& call, std::size_t workspa
     tuned.remark = found.ignored;
     return ChosenPlan{model, tuned};
   }
-  auto plans = cuda::candidates(call, workspace_bytes, multiprocessors, 2);
+  auto plans = cuda::candidates(call, workspace_bytes, device, 2);
   plans.resize(std::min(plans.size(), static_cast<std::size_t>(options.candidates)));
   const auto choice = tuned_choice(plans, options.candidates, measure);
   if (!choice) return choice.error();
@@ -75,11 +76,12 @@ Result<ChosenPlan> choose_plan(const cuda::MatmulCall& call, std::size_t workspa
 }
 
 Result<ChosenPlan> choose_plan(const cuda::MatmulCall& call, std::size_t workspace_bytes, const TuneOptions& options) {
-  if (!options.stored && options.candidates <= 0)
-    return ChosenPlan{cuda::choose(call, workspace_bytes, cuda::multiprocessors())};
+  const auto device = device_numbers_here();
+  if (!device) return device.error();
+  if (!options.stored && options.candidates <= 0) return ChosenPlan{cuda::choose(call, workspace_bytes, *device)};
   const auto facts = cuda::device_facts();
   if (!facts) return facts.error();
-  const auto kept = cuda::TunedChoices::of_user({facts->name, facts->driver, facts->multiprocessors});
+  const auto kept = cuda::TunedChoices::of_user({facts->name, facts->driver, *device});
   PlanTimer timer(call);
   const auto measure = [&](const std::vector<cuda::MatmulPlan>& plans, int rounds) {
     return timer.measure(plans, rounds);

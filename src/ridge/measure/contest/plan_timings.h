@@ -51,6 +51,9 @@ struct PlanTimings {
   std::vector<std::string> gone;  // configs that are in the file and not in the menu: their timings are left out
 };
 
+// The product as it was timed: B is weights unless both operands are activations (tn). Its data are addresses alone.
+ops::cuda::MatmulCall timed_call(const ContestShape& shape);
+
 // The lines above the first product.
 std::string timings_header(const TimedDevice& device);
 std::string timings_line(const TimedProduct& product);

@@ -11,6 +11,7 @@
 #include "ridge/base/version.h"
 #include "ridge/device/device.h"
 #include "ridge/machine/system.h"
+#include "ridge/measure/device_machine.h"
 #include "ridge/measure/plan_timer.h"
 #include "ridge/measure/timer.h"
 #include "ridge/ops/product/config.h"
@@ -35,25 +36,16 @@ std::vector<std::size_t> drawn_order(std::size_t count) {
   return order;
 }
 
-cuda::MatmulCall call_of(const ContestShape& shape) {
-  cuda::MatmulCall call{};
-  call.problem = shape.problem();
-  call.constant_b = shape.op != "tn";                // weights, unless both are activations
-  std::uintptr_t address = std::uintptr_t{1} << 32;  // plans look at addresses only
-  for (const void** x : {&call.a, &call.b}) *x = reinterpret_cast<const void*>(address += std::uintptr_t{1} << 32);
-  call.d = reinterpret_cast<void*>(address + (std::uintptr_t{1} << 32));
-  return call;
-}
-
 class Drawing {
  public:
   // The best by the model, then others of the configs with the fewest timings.
-  std::vector<cuda::MatmulPlan> plans(const cuda::MatmulCall& call, std::size_t most) {
-    std::vector<cuda::MatmulPlan> out = cuda::candidates(call, workspace_bytes, cuda::multiprocessors(), 2);
+  std::vector<cuda::MatmulPlan> plans(const cuda::MatmulCall& call, const ops::DeviceNumbers& device,
+                                      std::size_t most) {
+    std::vector<cuda::MatmulPlan> out = cuda::candidates(call, workspace_bytes, device, 2);
     if (out.empty()) return out;
     const double latest = slowest * out.front().predicted_s;
     out.resize(std::min(out.size(), most / 2));
-    std::vector<cuda::MatmulPlan> rest = cuda::candidates(call, workspace_bytes, cuda::multiprocessors(), all_of_a_row);
+    std::vector<cuda::MatmulPlan> rest = cuda::candidates(call, workspace_bytes, device, all_of_a_row);
     std::erase_if(rest, [&](const cuda::MatmulPlan& x) {
       return x.config < 0 || x.predicted_s > latest || std::find(out.begin(), out.end(), x) != out.end();
     });
@@ -80,13 +72,13 @@ class Drawing {
   std::mt19937 random_{2};  // NOLINT: the same plans every time
 };
 
-Result<TimedProduct> timed(const ContestShape& shape, Drawing& drawing, int most) {
-  const cuda::MatmulCall call = call_of(shape);
-  const auto soonest = cuda::choose(call, workspace_bytes, cuda::multiprocessors()).predicted_s;
+Result<TimedProduct> timed(const ContestShape& shape, const ops::DeviceNumbers& device, Drawing& drawing, int most) {
+  const cuda::MatmulCall call = timed_call(shape);
+  const auto soonest = cuda::choose(call, workspace_bytes, device).predicted_s;
   const double each = (rounds + 1) * 1.5 * std::max(soonest, replay_seconds);
   const int afforded = std::max(12, static_cast<int>(most_product_seconds / each));
   TimedProduct out{shape, {}};
-  const auto plans = drawing.plans(call, static_cast<std::size_t>(std::min(most, afforded)));
+  const auto plans = drawing.plans(call, device, static_cast<std::size_t>(std::min(most, afforded)));
   if (plans.empty()) return out;
   PlanTimer timer(call, {.replay_seconds = replay_seconds, .warm_seconds = 5e-3});
   const auto seconds = timer.measure(plans, rounds);
@@ -118,6 +110,8 @@ Result<TimedDevice> timed_device() {
 }
 
 Status time_plans(const std::vector<ContestShape>& shapes, const TimePlansOptions& options) {
+  const auto device = device_numbers_here();
+  if (!device) return device.error();
   const Timer timer;
   Drawing drawing;
   std::size_t done = 0;
@@ -125,7 +119,7 @@ Status time_plans(const std::vector<ContestShape>& shapes, const TimePlansOption
     if (done++ < options.skip) continue;
     if (timer.seconds() > options.seconds) break;
     if (shapes[i].dtype != DType::bf16 && shapes[i].dtype != DType::f16) continue;
-    const auto product = timed(shapes[i], drawing, options.plans);
+    const auto product = timed(shapes[i], *device, drawing, options.plans);
     if (!product) return product.error();
     if (!product->plans.empty()) options.timed(*product, done, shapes.size());
   }

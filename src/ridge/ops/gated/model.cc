@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <set>
 
+#include "ridge/ops/fitted.h"
 #include "ridge/ops/gated/config.h"
 #include "ridge/ops/product/describe.h"
 #include "ridge/ops/product/trace.h"
@@ -46,7 +47,7 @@ std::vector<Candidate> next_best(const GatedCall& call, const GatedPlan& best, c
   for (int config = 0; config < static_cast<int>(sm90_gated_menu.size()); ++config) {
     std::optional<GatedPlan> soonest;
     for (const int splits : {1, 2, 3, 4, 6, 8}) {
-      const auto plan = planned(call, device.workspace_bytes, sms, config, splits);
+      const auto plan = planned(call, plan_workspace_bytes, device, config, splits);
       if (plan && (!soonest || plan->predicted_s < soonest->predicted_s)) soonest = plan;
     }
     if (soonest && config != best.config)
@@ -92,13 +93,14 @@ void add_traffic(Forecast& out, const GatedCall& call, const GatedPlan& plan, st
 }  // namespace
 
 Forecast forecast(const GatedCall& call, const DeviceNumbers& device) {
-  const GatedPlan plan = choose(call, device.workspace_bytes, device.multiprocessors);
-  Forecast out{.plan = described(plan, device.multiprocessors), .leads = true, .spread = spread_of_products};
+  const GatedPlan plan = choose(call, plan_workspace_bytes, device);
+  Forecast out{.plan = described(plan, device.multiprocessors), .leads = true, .spread = spread_on(device, "product")};
   if (plan.path == GatedPlan::Path::nothing) return out;
   out.seconds = plan.predicted_s;
   const double flop = 4.0 * static_cast<double>(call.m) * static_cast<double>(call.n) * static_cast<double>(call.k);
-  if (plan.path == GatedPlan::Path::plain) out.seconds = device.launch_s + flop / device.plain_flop_per_s;
-  add_traffic(out, call, plan, device.cache_bytes);
+  if (plan.path == GatedPlan::Path::plain)
+    out.seconds = device.launch_s + flop / (kernel_numbers().plain_flops * device.multiprocessors * device.clock_hz);
+  add_traffic(out, call, plan, device.l2_bytes);
   if (plan.path == GatedPlan::Path::tiles) out.candidates = next_best(call, plan, device);
   return out;
 }
