@@ -50,6 +50,11 @@ set_tests_properties(install PROPERTIES LABELS "fast;compile")
 add_test(NAME style COMMAND ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR}/tests/style_test.py)
 set_tests_properties(style PROPERTIES LABELS fast)
 
+# So does the checker of constants, and the code has none.
+add_test(NAME constants COMMAND ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR}/tests/constants_test.py)
+add_test(NAME models COMMAND ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR}/tools/models.py --check)
+set_tests_properties(constants models PROPERTIES LABELS fast)
+
 # What --json prints is what docs/report.schema.json says, and thresholds are what sympy finds (or found).
 add_test(NAME schema COMMAND ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR}/tests/schema_test.py $<TARGET_FILE:ridge_cli>)
 add_test(NAME sympy COMMAND ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR}/tests/sympy_test.py $<TARGET_FILE:ridge_cli>)

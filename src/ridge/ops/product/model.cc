@@ -112,9 +112,10 @@ std::int64_t copied_bytes(const MatmulProblem& p, const MatmulPlan& plan) {
   return (plan.copy_a ? moved(p.a, p.m) : 0) + (plan.copy_b ? moved(p.b, p.n) : 0);
 }
 
-TileOrder order_of(const MatmulPlan& plan) {
-  TileOrder order{.m = 32, .n = 32, .k = 32, .cache_bytes = 0};  // the plain kernel's squares
-  if (plan.path == MatmulPlan::Path::gemv) return {.m = 4, .n = 2, .k = 32, .cache_bytes = 0};
+TileOrder order_of(const MatmulPlan& plan, const DeviceNumbers& device) {
+  const int blocks = device.multiprocessors;
+  TileOrder order{.m = 32, .n = 32, .k = 32, .blocks = blocks, .cache_bytes = 0};  // the plain kernel's squares
+  if (plan.path == MatmulPlan::Path::gemv) return {.m = 4, .n = 2, .k = 32, .blocks = blocks, .cache_bytes = 0};
   if (plan.path != MatmulPlan::Path::tiles) return order;
   const MatmulConfig& c = sm90_menu[static_cast<std::size_t>(plan.config)];
   order = {.m = c.m, .n = c.n, .k = c.k, .cluster_m = c.cluster_m, .cluster_n = c.cluster_n, .swap = c.swap};
@@ -125,14 +126,14 @@ TileOrder order_of(const MatmulPlan& plan) {
   return order;
 }
 
-void add_traffic(Forecast& out, const MatmulCall& given, const MatmulPlan& plan, std::int64_t cache_bytes) {
+void add_traffic(Forecast& out, const MatmulCall& given, const MatmulPlan& plan, const DeviceNumbers& device) {
   if (plan.path == MatmulPlan::Path::nothing) return;
   const MatmulCall call = plan.exchanged ? exchanged(given) : given;
   const MatmulProblem& problem = call.problem;
-  TileOrder order = order_of(plan);
+  TileOrder order = order_of(plan, device);
   const std::int64_t copied = copied_bytes(problem, plan);
   out.traffic_bytes = copied + trace_tiles(problem, order, call.epilogue).global_bytes();
-  order.cache_bytes = cache_bytes;
+  order.cache_bytes = device.l2_bytes;
   const MatmulTraffic behind = trace_tiles(problem, order);
   out.memory_bytes = copied + behind.a.memory_bytes + behind.b.memory_bytes + behind.d.memory_bytes +
                      behind.partial_bytes + static_cast<std::int64_t>(epilogue_bytes(call));
@@ -193,7 +194,7 @@ Forecast forecast(const MatmulCall& call, const DeviceNumbers& device) {
   Forecast out{.plan = described(plan), .leads = true, .spread = spread_on(device, "product")};
   out.seconds = seconds_without_epilogue(call.problem, plan, device) + epilogue_s;
   out.of_cublaslt = spread_on(device, plan.copy_a || plan.copy_b ? "cublaslt_unaligned" : "cublaslt_aligned");
-  add_traffic(out, call, plan, device.l2_bytes);
+  add_traffic(out, call, plan, device);
   if (plan.path == MatmulPlan::Path::tiles) out.candidates = next_best(call, plan, epilogue_s, device);
   return out;
 }
