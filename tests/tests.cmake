@@ -17,12 +17,12 @@ add_test(NAME cpu_product_table COMMAND ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR
 add_test(NAME geglu_torch_table COMMAND ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR}/tools/geglu_torch_table.py --check)
 set_tests_properties(product_table cpu_product_table geglu_torch_table PROPERTIES LABELS fast)
 
-# Grows the trees of ops/product/trees.h from a device's timings; here so that it keeps compiling.
+# Grows the trees of data/models from timings; here so that it keeps compiling.
 add_executable(fit_matmul ${CMAKE_SOURCE_DIR}/tools/fit_matmul.cc)
 target_link_libraries(fit_matmul PRIVATE ridge_room_contest ridge)
 target_compile_options(fit_matmul PRIVATE ${ridge_warnings})
 add_test(NAME fit_matmul_usage COMMAND fit_matmul)
-set_tests_properties(fit_matmul_usage PROPERTIES LABELS fast PASS_REGULAR_EXPRESSION "usage: fit_matmul TREES.h TIMINGS.json")
+set_tests_properties(fit_matmul_usage PROPERTIES LABELS fast PASS_REGULAR_EXPRESSION "usage: fit_matmul TREES.csv TIMINGS.csv")
 
 # The language's limits in their words: each file compiles, and with its bad line it does not and says why.
 file(GLOB compile_fail CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/compile_fail/*.cc)
@@ -53,6 +53,11 @@ set_tests_properties(style PROPERTIES LABELS fast)
 # The tool that plants faults catches one that must be caught, and lets one live that must.
 add_test(NAME mutate COMMAND ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR}/tests/mutate_test.py ${CMAKE_CXX_COMPILER})
 set_tests_properties(mutate PROPERTIES LABELS "fast;compile")
+
+# So does the checker of constants, and the code has none.
+add_test(NAME constants COMMAND ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR}/tests/constants_test.py)
+add_test(NAME models COMMAND ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR}/tools/models.py --check)
+set_tests_properties(constants models PROPERTIES LABELS fast)
 
 # What --json prints is what docs/report.schema.json says, and thresholds are what sympy finds (or found).
 add_test(NAME schema COMMAND ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR}/tests/schema_test.py $<TARGET_FILE:ridge_cli>)

@@ -1,31 +1,29 @@
-// Grows the trees of ops/product/trees.h from timings, and says what they are worth:
+// Grows the trees of data/models/product_trees.csv from timings, and says what they are worth:
 //
-//   ridge bench matmul --against cublaslt --shapes data/matmul_fit_shapes.csv --rounds 1 --tune 60 --json > t.json
-//   build/fit_matmul src/ridge/ops/product/trees.h t.json …
+//   ridge bench plans --on cuda --shapes data/matmul_fit_shapes.csv --seconds 400 > timings.csv
+//   build/fit_matmul data/models/product_trees.csv timings.csv …
 //
-// (the first on the device, some twelve minutes).
 // Gradient boosting for squared error of the logarithm of measured over the closed form's time; plans near a product's
 // fastest count most. Beside the trees it prints, for products left out of the growing (all of one n and k together),
 // what choosing by the form alone and by form and trees loses against the fastest plan timed, and how far the time of
 // the chosen plan is off.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <fstream>
 #include <limits>
-#include <map>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <random>
 #include <string>
 #include <vector>
 
-#include "ridge/measure/contest/contest_shape.h"
+#include "ridge/measure/contest/plan_timings.h"
+#include "ridge/measure/device_machine.h"
 #include "ridge/ops/product/correction.h"
-#include "ridge/ops/product/describe.h"
-#include "ridge/plan/menu_list.h"
+#include "ridge/plan/device_numbers.h"
 
 namespace ridge {
 namespace {
@@ -33,7 +31,7 @@ namespace {
 using namespace ops;
 using namespace ops::cuda;
 
-constexpr int sms = 132, trees = 560, folds = 5;
+constexpr int trees = 560, folds = 5;
 constexpr double rate = 0.06, ridge_penalty = 5, features_kept = 0.6, timings_kept = 0.7;
 constexpr int least_in_leaf = 20;
 
@@ -44,62 +42,56 @@ struct Timing {
   double form = 0, measured = 0, weight = 0;
 };
 
-tile::SplitMode split_mode_of(const std::string& name) {
-  using tile::SplitMode;
-  if (name == "cluster_split_k") return SplitMode::cluster_split_k;
-  if (name == "stream_k") return SplitMode::stream_k;
-  if (name == "cooperative_split_k") return SplitMode::cooperative_split_k;
-  return SplitMode::split_k;
+Result<ops::DeviceNumbers> numbers_of(const TimedDevice& device) {
+  const auto machine = guess_device({.name = device.device,
+                                     .multiprocessors = device.multiprocessors,
+                                     .l2_bytes = device.l2_bytes,
+                                     .clock_hz = device.clock_hz,
+                                     .memory_bytes_per_s = device.memory_bytes_per_s});
+  if (!machine) return machine.error();
+  return device_numbers(*machine);
 }
 
-std::optional<PlannedWork> work_of(const MatmulCall& call, const nlohmann::json& timed, int config) {
-  const tile::SplitMode split_mode = split_mode_of(timed["split_mode"]);
-  const SplitK split{split_mode == tile::SplitMode::stream_k ? 1 : timed["split"].get<int>(), split_mode};
+// The plan that was timed, as it is planned today.
+std::optional<PlannedWork> work_of(const MatmulCall& call, const DeviceNumbers& device, const TimedPlan& timed) {
   for (const Copies copies : cuda::copies(call)) {
-    auto x = planned_work(call, std::size_t{64} << 20, sms, config, split, copies);
-    if (x && x->plan.copy_a + x->plan.copy_b == timed["copies"].get<int>()) return x;
+    auto x = planned_work(call, std::size_t{1} << 30, device, {timed.config, timed.split, copies});
+    if (x && x->plan.copy_a == timed.copies.a && x->plan.copy_b == timed.copies.b) return x;
   }
   return std::nullopt;
 }
 
+void add(const TimedProduct& product, const DeviceNumbers& device, std::vector<Timing>& all, int& products) {
+  const MatmulCall call = timed_call(product.shape);
+  const std::size_t before = all.size();
+  double fastest = std::numeric_limits<double>::infinity();
+  for (const TimedPlan& t : product.plans) {
+    const auto x = t.config < 0 ? std::nullopt : work_of(call, device, t);
+    if (!x) continue;
+    const SplitK split{x->plan.splits, x->plan.split_mode};
+    Timing y{.product = products, .form = x->plan.predicted_s, .measured = t.seconds};
+    y.features = features_of(sm90_menu[static_cast<std::size_t>(t.config)], x->work, split, device, y.form);
+    y.fold = static_cast<int>(static_cast<std::size_t>(product.shape.n * 7919 + product.shape.k * 104729) / 64 % folds);
+    fastest = std::min(fastest, y.measured);
+    all.push_back(y);
+  }
+  for (std::size_t i = before; i < all.size(); ++i) {
+    const double slower = all[i].measured / fastest;
+    all[i].weight = 0.1;
+    if (slower < 1.5) all[i].weight = 0.4;
+    if (slower < 1.2) all[i].weight = 1;
+  }
+  if (all.size() > before) ++products;
+}
+
 bool read(const char* path, std::vector<Timing>& all, int& products) {
-  const auto file = nlohmann::json::parse(std::ifstream(path), nullptr, false);
-  if (!file.contains("rows")) {
-    fmt::print(stderr, "{}: expected what `ridge bench matmul --tune N --json` prints\n", path);
+  const auto timings = read_timings(path);
+  const auto device = timings ? numbers_of(timings->device) : timings.error();
+  if (!device) {
+    fmt::print(stderr, "{}", device.error().text());
     return false;
   }
-  std::map<std::string, int> rows;
-  for (int config = 0; config < static_cast<int>(sm90_menu.size()); ++config) rows[menu_name(config)] = config;
-  for (const auto& r : file["rows"]) {
-    ContestShape shape{.op = r["op"], .dtype = DType::bf16, .out = DType::bf16, .m = r["m"], .n = r["n"], .k = r["k"]};
-    MatmulCall call{};
-    call.problem = shape.problem();
-    call.constant_b = shape.op != "tn";                // as the bench has it
-    std::uintptr_t address = std::uintptr_t{1} << 32;  // plans look at addresses only
-    for (const void** x : {&call.a, &call.b}) *x = reinterpret_cast<const void*>(address += std::uintptr_t{1} << 32);
-    call.d = reinterpret_cast<void*>(address + (std::uintptr_t{1} << 32));
-    const std::size_t before = all.size();
-    double fastest = std::numeric_limits<double>::infinity();
-    for (const auto& t : r["tuned"]) {
-      const auto config = rows.find(t["kernel"]);
-      if (config == rows.end()) continue;
-      const auto x = work_of(call, t, config->second);
-      if (!x) continue;
-      const SplitK split{x->plan.splits, x->plan.split_mode};
-      Timing y{.product = products, .form = x->plan.predicted_s, .measured = t["measured_s"]};
-      y.features = features_of(sm90_menu[static_cast<std::size_t>(config->second)], x->work, split, sms, y.form);
-      y.fold = static_cast<int>(static_cast<std::size_t>(shape.n * 7919 + shape.k * 104729) / 64 % folds);
-      fastest = std::min(fastest, y.measured);
-      all.push_back(y);
-    }
-    for (std::size_t i = before; i < all.size(); ++i) {
-      const double slower = all[i].measured / fastest;
-      all[i].weight = 0.1;
-      if (slower < 1.5) all[i].weight = 0.4;
-      if (slower < 1.2) all[i].weight = 1;
-    }
-    if (all.size() > before) ++products;
-  }
+  for (const TimedProduct& product : timings->products) add(product, *device, all, products);
   return true;
 }
 
@@ -255,33 +247,24 @@ void judge(const std::vector<Timing>& all, int fold, const std::vector<Tree>& gr
   }
 }
 
-std::string text(float x) { return fmt::format("{:#.7g}F", x); }
-std::string text(int x) { return fmt::format("{}", x); }
-template <class Numbers> std::string list(const Numbers& numbers) {
-  std::string out;
-  for (const auto x : numbers) out += (out.empty() ? "" : ", ") + text(x);
-  return "{" + out + "}";
-}
-
 void write(const char* path, const std::vector<Tree>& grown, const std::array<Edges, plan_features>& edges,
            const std::string& about) {
   std::ofstream to(path);
-  to << "// Made by tools/fit_matmul.cc; not to be edited. " << about << "\n#pragma once\n\n"
-     << "#include \"ridge/ops/product/correction.h\"\n\nnamespace ridge::ops::cuda {\n// clang-format off\n"
-     << "inline constexpr std::array<Edges, plan_features> matmul_edges{{\n";
-  for (const Edges& e : edges) {
+  to << "# Regression trees over what a plan looks like (src/ridge/ops/product/correction.h): a factor on the closed "
+        "form's time.\n# A tree's nodes are feature:edge:left:right, its leaves what is added to the time's "
+        "logarithm, in 0.0001.\n"
+     << about << fmt::format("# menu: {:016x}\nwhat,nodes,leaves\n", menu_fingerprint());
+  for (std::size_t f = 0; f < edges.size(); ++f) {
     std::vector<float> real;
-    std::copy_if(e.begin(), e.end(), std::back_inserter(real), [](float x) { return x < 1e30F; });
-    real.resize(e.size(), 3e38F);
-    to << "{" << list(real) << "},\n";
+    std::copy_if(edges[f].begin(), edges[f].end(), std::back_inserter(real), [](float x) { return x < 1e30F; });
+    to << fmt::format("edges,{},{:.7g}\n", feature_names[f], fmt::join(real, " "));
   }
-  to << "}};\ninline constexpr std::array<Tree, " << grown.size() << "> matmul_trees{{\n";
-  for (std::size_t i = 0; i < grown.size(); ++i) {  // two a line
-    const Tree& t = grown[i];
-    to << "{" << list(t.feature) << ", " << list(t.edge) << ", " << list(t.left) << ", " << list(t.right) << ", "
-       << list(t.leaf) << (i % 2 == 0 && i + 1 < grown.size() ? "}, " : "},\n");
+  for (const Tree& t : grown) {
+    std::vector<std::string> nodes;
+    for (std::size_t i = 0; i < t.feature.size(); ++i)
+      nodes.push_back(fmt::format("{}:{}:{}:{}", t.feature[i], t.edge[i], t.left[i], t.right[i]));
+    to << fmt::format("tree,{},{}\n", fmt::join(nodes, " "), fmt::join(t.leaf, " "));
   }
-  to << "}};\n// clang-format on\n}  // namespace ridge::ops::cuda\n";
 }
 
 int fit(int count, char** names) {
@@ -294,12 +277,12 @@ int fit(int count, char** names) {
   Loss loss;
   for (int fold = 0; fold < folds; ++fold) judge(all, fold, boosted(all, fold), loss);
   const double n = loss.products;
-  const std::string about = fmt::format("{} timings of {} products.", all.size(), products);
+  const std::string about = fmt::format("{} timings of {} products", all.size(), products);
   fmt::print(
-      "{} On products left out, choosing by the form loses {:.2f} %, by form and trees {:.2f} %; its time is off "
+      "{}. On products left out, choosing by the form loses {:.2f} %, by form and trees {:.2f} %; its time is off "
       "by {:.1f} %.\n",
       about, 100 * loss.form / n, 100 * loss.both / n, 100 * loss.off / n);
-  write(names[1], boosted(all, -1), edges, about);
+  write(names[1], boosted(all, -1), edges, fmt::format("# tool: tools/fit_matmul.cc\n# timings: {}\n", about));
   return 0;
 }
 
@@ -308,7 +291,7 @@ int fit(int count, char** names) {
 
 int main(int count, char** names) {
   if (count < 3) {
-    std::fputs("usage: fit_matmul TREES.h TIMINGS.json...\n", stderr);
+    std::fputs("usage: fit_matmul TREES.csv TIMINGS.csv...\n", stderr);
     return 2;
   }
   return ridge::fit(count, names);

@@ -4,6 +4,7 @@
 #include "gated.h"
 
 #include "ridge/device/device.h"
+#include "ridge/measure/device_machine.h"
 #include "ridge/ops/gated/backward_steps.h"
 
 namespace ridge::gpu {
@@ -183,7 +184,7 @@ Sentence whole_dh(const cuda::GatedBackward& c, Ground& g) {
   h.h_line = 2 * c.n;
   const cuda::Workspace scratch{g.scratch.data(), g.scratch.size(), false};
   if (Sentence why = cuda::refuse(h)) return why;
-  if (Sentence why = cuda::launch(h, cuda::choose(h, 0, cuda::multiprocessors()), scratch, nullptr)) return why;
+  if (Sentence why = cuda::launch(h, cuda::choose(h, 0, *device_numbers_here()), scratch, nullptr)) return why;
   cuda::GatedGradient dh{.m = c.m, .n = c.n, .dtype = c.dtype, .activation = c.activation};
   dh.dy = c.dy;
   dh.h = g.h.data();
@@ -264,11 +265,11 @@ Sentence run_twice(const cuda::GatedBackward& c, const cuda::GatedBackwardPlan& 
 bool one_backward(Random& r, int number) {
   static Ground g;
   const cuda::GatedBackward c = draw(r, g, number);
-  const int sms = cuda::multiprocessors();
+  const ops::DeviceNumbers device = *device_numbers_here();
   Sentence trouble = cuda::refuse(c);
-  cuda::GatedBackwardPlan plan = cuda::choose(c, r.one_in(3) ? 0 : g.workspace.size(), sms);
+  cuda::GatedBackwardPlan plan = cuda::choose(c, r.one_in(3) ? 0 : g.workspace.size(), device);
   if (!c.h && r.one_in(2))
-    plan = *cuda::planned(c, g.workspace.size(), sms, std::min<std::int64_t>(c.n, 64 * (r.below(4) + 1)));
+    plan = *cuda::planned(c, g.workspace.size(), device, std::min<std::int64_t>(c.n, 64 * (r.below(4) + 1)));
   if (!trouble) trouble = whole_dh(c, g);
   if (!trouble && !c.h) trouble = chunked_dh(c, plan, g);
   if (!trouble) trouble = run_twice(c, plan, g);

@@ -9,6 +9,7 @@
 #include <random>
 #include <string>
 
+#include "ridge/measure/device_machine.h"
 #include "values.h"
 
 namespace ridge::gpu {
@@ -196,7 +197,7 @@ class Bench {
       : a_(each), b_(each), d_(each), first_(each), extra_(each), addend_(each), workspace_(each * 2), verdict_(256) {
     must(cudaStreamCreate(&stream_), "creating a stream");
     must(cudaMemset(workspace_.data(), 0, counter_bytes), "preparing the workspace");
-    sms_ = multiprocessors();
+    device_ = *device_numbers_here();
   }
   ~Bench() { cudaStreamDestroy(stream_); }
 
@@ -218,11 +219,11 @@ class Bench {
     place(b_, b, c.p.b, c.p.batch, c.p.k, c.p.n, kind, seed + 1000, -1);
     epilogue(c, call, kind, seed);
     std::optional<MatmulPlan> plan;
-    if (c.config >= 0) plan = planned(call, c.workspace, sms_, c.config, c.split, c.copies);
+    if (c.config >= 0) plan = planned(call, c.workspace, device_, {c.config, c.split, c.copies});
     if (c.gemv)
-      for (const MatmulPlan& one : candidates(call, c.workspace, sms_, 1))
+      for (const MatmulPlan& one : candidates(call, c.workspace, device_, 1))
         if (one.path == MatmulPlan::Path::gemv) plan = one;
-    if (!plan) plan = choose(call, c.workspace, sms_);
+    if (!plan) plan = choose(call, c.workspace, device_);
     ++paths_[static_cast<int>(plan->path)];
     if (plan->config >= 0) ++configs_[static_cast<std::size_t>(plan->config)];
     ++split_modes_[static_cast<int>(plan->split_mode)];
@@ -332,7 +333,8 @@ class Bench {
   Memory a_, b_, d_, first_, extra_, addend_, workspace_, verdict_;
   cudaStream_t stream_ = nullptr;
   std::uint32_t seed_ = 1;
-  int sms_ = 0, paths_[4] = {}, split_modes_[4] = {}, splits_ = 0, copies_ = 0;
+  ops::DeviceNumbers device_ = {};
+  int paths_[4] = {}, split_modes_[4] = {}, splits_ = 0, copies_ = 0;
   float worst_ = 0;
   std::vector<int> configs_ = std::vector<int>(ops::sm90_menu.size());
 };

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "ridge/device/device.h"
 #include "ridge/ops/function/device_math.h"
 #include "support.h"
 
@@ -110,7 +111,7 @@ int check_functions() {
   for (const Check& c : all) {
     Worst worst{};
     must(cudaMemset(place.data(), 0, sizeof worst), "clearing the verdict");
-    c.judge<<<132 * 8, 256>>>(reinterpret_cast<Worst*>(place.data()), c.least);
+    c.judge<<<8 * ops::cuda::multiprocessors(), 256>>>(reinterpret_cast<Worst*>(place.data()), c.least);
     must(cudaMemcpy(&worst, place.data(), sizeof worst, cudaMemcpyDeviceToHost), "reading the verdict");
     double error;
     std::memcpy(&error, &worst.error, sizeof error);

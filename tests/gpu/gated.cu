@@ -3,6 +3,7 @@
 #include "gated.h"
 
 #include "ridge/device/device.h"
+#include "ridge/measure/device_machine.h"
 #include "ridge/ops/gated/config.h"
 #include "ridge/ops/gated/cuda.h"
 #include "ridge/ops/gated/gradient.h"
@@ -190,10 +191,10 @@ bool one(Random& r, Places& p, int number) {
     return false;
   }
   const std::size_t room = r.one_in(10) ? 0 : p.workspace.size();
-  cuda::GatedPlan plan = cuda::choose(c, room, cuda::multiprocessors());
+  cuda::GatedPlan plan = cuda::choose(c, room, *device_numbers_here());
   if (!r.one_in(3)) {
     const int config = r.below(static_cast<int>(ops::sm90_gated_menu.size()));
-    if (const auto other = cuda::planned(c, room, cuda::multiprocessors(), config, r.one_in(2) ? 1 : r.below(5) + 1))
+    if (const auto other = cuda::planned(c, room, *device_numbers_here(), config, r.one_in(2) ? 1 : r.below(5) + 1))
       plan = *other;
   }
   plan.raster_rows = r.of({1, 4, 8, 16});

@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 
+#include "ridge/measure/device_machine.h"
 #include "ridge/ops/gated/backward.h"
 
 namespace {
@@ -49,7 +50,7 @@ void* ridge_geglu_make(std::int64_t n, std::int64_t f, std::int64_t d, int activ
                        std::int64_t* facts) {
   cuda::GatedCall sizes{.m = n, .n = f, .k = d};
   sizes.activation = static_cast<cuda::Activation>(activation);
-  const auto training = cuda::plan_training(sizes, static_cast<std::size_t>(free_bytes), cuda::multiprocessors());
+  const auto training = cuda::plan_training(sizes, static_cast<std::size_t>(free_bytes), *ridge::device_numbers_here());
   if (!training) {
     ended(training.error().message);
     return nullptr;
@@ -72,7 +73,7 @@ int ridge_geglu_forward(void* of, const void* x, const void* w, const void* b, v
   call.h = h;
   if (const auto why = refuse(call)) return ended(why);
   const auto room = static_cast<std::size_t>(bytes);
-  if (!layer.forward) layer.forward = choose(call, room, cuda::multiprocessors());
+  if (!layer.forward) layer.forward = choose(call, room, *ridge::device_numbers_here());
   return ended(launch(call, *layer.forward, {workspace, room}, stream));
 }
 
@@ -84,8 +85,8 @@ int ridge_geglu_backward(void* of, const void* x, const void* w, const void* b, 
   call.h = h;
   if (const auto why = refuse(call)) return ended(why);
   const auto room = static_cast<std::size_t>(bytes);
-  const int sms = cuda::multiprocessors();
-  if (!layer.backward) layer.backward = planned(call, room, sms, layer.training.chunk);
+  const ridge::ops::DeviceNumbers device = *ridge::device_numbers_here();
+  if (!layer.backward) layer.backward = planned(call, room, device, layer.training.chunk);
   if (!layer.backward) return ended("the workspace holds less than was planned for");
   return ended(launch(call, *layer.backward, {workspace, room}, stream));
 }

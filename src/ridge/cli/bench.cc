@@ -8,6 +8,7 @@
 #include "ridge/base/file.h"
 #include "ridge/cli/door.h"
 #include "ridge/measure/contest/bench.h"
+#include "ridge/measure/contest/time_plans.h"
 #include "ridge/report/contest/contest.h"
 #include "ridge/report/contest/device_contest.h"
 #include "ridge/report/contest/device_stream.h"
@@ -24,6 +25,7 @@ struct Bench {
   int tune = 0;
   int rounds = 0;  // 0: as many as the contest's own default
   RepeatsOptions repeats;
+  TimePlansOptions plans;
   std::string svg;
   OutputForm form;
 };
@@ -85,7 +87,32 @@ int perform_device(const Bench& asked) {
   return fail({.kind = ErrorKind::mismatch, .message = fmt::format("ridge is wrong at {}", wrong->shape.text())});
 }
 
+// CSV alone, line by line: what was timed when somebody stops it is there.
+int perform_plans(const Bench& asked) {
+  if (asked.shapes.empty() || asked.form.json || where(asked.on) != Where::cuda)
+    return fail(usage_error("expected --on cuda and --shapes with plans, and no --json: it writes CSV",
+                            "ridge bench plans --on cuda --shapes FILE.csv > timings.csv"));
+  const auto shapes = read_shapes(asked.shapes, Contested::device);
+  if (!shapes) return fail(shapes.error());
+  const auto device = timed_device();
+  if (!device) return fail(device.error());
+  const auto write = [](const std::string& text) {
+    fmt::print("{}", text);
+    std::fflush(stdout);
+  };
+  write(timings_header(*device));
+  TimePlansOptions options = asked.plans;
+  options.timed = [&, bar = progress_bar()](const TimedProduct& product, std::size_t done, std::size_t of) {
+    write(timings_line(product));
+    if (bar) bar(static_cast<double>(done) / static_cast<double>(of), fmt::format("{} of {} shapes", done, of));
+  };
+  const Status timed = time_plans(*shapes, options);
+  end_progress();
+  return timed ? 0 : fail(timed.error());
+}
+
 int perform(Bench& asked) {
+  if (asked.what == "plans") return perform_plans(asked);
   if (asked.what == "repeats") return perform_repeats(asked);
   if (!asked.svg.empty() || asked.repeats.most > 0 || asked.repeats.elements > 0)
     return fail(usage_error(fmt::format("expected --svg, --most and --elements with repeats, found {}", asked.what),
@@ -115,9 +142,10 @@ void add_bench(CLI::App& app, int& code) {
       "  ridge bench matmul --against cublaslt --shapes shapes.csv --json\n"
       "  ridge bench stream --threads 1 --only softmax\n"
       "  ridge bench stream --on cuda --json\n"
-      "  ridge bench repeats --on cuda --svg repeats.svg\n");
+      "  ridge bench repeats --on cuda --svg repeats.svg\n"
+      "  ridge bench plans --on cuda --shapes data/matmul_fit_shapes.csv --seconds 400 > timings.csv\n");
   verb->add_option("what", asked->what, "What to time")
-      ->check(CLI::IsMember({"matmul", "stream", "repeats"}))
+      ->check(CLI::IsMember({"matmul", "stream", "repeats", "plans"}))
       ->required();
   verb->add_option("--against", asked->options.libraries,
                    "Libraries: openblas, onednn, torch; or cublaslt, on a CUDA device")
@@ -134,11 +162,16 @@ void add_bench(CLI::App& app, int& code) {
   verb->add_option("--only", asked->only,
                    "stream: the kernel to time (rmsnorm, softmax, affine, gelu, cosines, "
                    "compiled_affine, compiled_gelu; on cuda also silu_gate, cos_1, cos_4, cos_16, cos_64)");
-  verb->add_option("--on", asked->on, "stream, repeats: cpu or cuda")->check(CLI::IsMember({"cpu", "cuda"}));
+  verb->add_option("--on", asked->on, "stream, repeats, plans: cpu or cuda")->check(CLI::IsMember({"cpu", "cuda"}));
   verb->add_option("--most", asked->repeats.most, "repeats: up to so many cosines (default 256; on cuda 1024)")
       ->check(CLI::Range(1, 4096));
   verb->add_option("--elements", asked->repeats.elements, "repeats: of the vector (default 2^24; on cuda 2^28)")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 32));
+  verb->add_option("--seconds", asked->plans.seconds, "plans: begin no product after so many (default 400)")
+      ->check(CLI::Range(1.0, 1e6));
+  verb->add_option("--plans", asked->plans.plans, "plans: of each product, half of them the model's best (default 40)")
+      ->check(CLI::Range(2, 1000));
+  verb->add_option("--skip", asked->plans.skip, "plans: so many products, which an earlier run has timed");
   add_form(*verb, asked->form,
            "ridge.contest/1, ridge.stream/2, ridge.repeats/1, ridge.device_contest/2 or ridge.device_stream/1");
   verb->add_option("--svg", asked->svg, "repeats: draw time, FLOP/s and bytes/s into this file")->type_name("FILE");

@@ -126,8 +126,9 @@ void add_explain(CLI::App& app, int& code) {
       ->type_name("LINK");
   verb->add_option("--table", asked->table, "CSV of dimension values: one line of JSON for each row")
       ->type_name("FILE.csv");
-  verb->add_flag("--plan", asked->spelled.plan,
-                 "What would run on --on h200 or cpu: which statements share a kernel, tile, time, and what lost");
+  verb->add_flag(
+      "--plan", asked->spelled.plan,
+      "What would run on --on h100, h200, cuda or cpu: which statements share a kernel, tile, time, and what lost");
   add_no_fuse(*verb, asked->spelled);
   verb->add_option("--library", asked->spelled.library, "Whose kernels --plan is about: ridge (default) or cublaslt")
       ->check(CLI::IsMember({"ridge", "cublaslt"}));

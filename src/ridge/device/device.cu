@@ -75,6 +75,34 @@ DeviceAnswers ask_device() {
   return x;
 }
 
+namespace {
+__global__ void fills_a_multiprocessor() {}
+}  // namespace
+
+int clusters_at_once_of_device(int blocks) {
+  int device = 0, shared_bytes = 0, count = 0;
+  cudaGetDevice(&device);
+  cudaDeviceGetAttribute(&shared_bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
+  cudaFuncSetAttribute(fills_a_multiprocessor, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes);
+  cudaLaunchAttribute cluster{};
+  cluster.id = cudaLaunchAttributeClusterDimension;
+  cluster.val.clusterDim = {static_cast<unsigned>(blocks), 1, 1};
+  cudaLaunchConfig_t config{};
+  config.gridDim = dim3(static_cast<unsigned>(blocks));
+  config.blockDim = dim3(128);
+  config.dynamicSmemBytes = static_cast<std::size_t>(shared_bytes);
+  config.attrs = &cluster;
+  config.numAttrs = 1;
+  if (cudaOccupancyMaxActiveClusters(&count, fills_a_multiprocessor, &config) == cudaSuccess) return count;
+  cudaGetLastError();
+  return 0;
+}
+
+int current_device() {
+  int device = 0;
+  return cudaGetDevice(&device) == cudaSuccess ? device : -1;
+}
+
 int multiprocessors() {
   int device = 0, count = 0;
   if (cudaGetDevice(&device) != cudaSuccess) return 0;
@@ -96,6 +124,14 @@ Result<DeviceFacts> device_facts() {
   facts.memory_bytes = static_cast<std::int64_t>(total);
   facts.free_bytes = static_cast<std::int64_t>(free);
   facts.l2_bytes = p.l2CacheSize;
+  int clock_khz = 0, memory_clock_khz = 0, bus_bits = 0;
+  for (const auto& [attribute, value] : {std::pair{cudaDevAttrClockRate, &clock_khz},
+                                         {cudaDevAttrMemoryClockRate, &memory_clock_khz},
+                                         {cudaDevAttrGlobalMemoryBusWidth, &bus_bits}})
+    if (const Status s = done(cudaDeviceGetAttribute(value, attribute, device), "describing itself"); !s)
+      return s.error();
+  facts.clock_hz = 1e3 * clock_khz;
+  facts.memory_bytes_per_s = 2 * 1e3 * memory_clock_khz * bus_bits / 8.0;  // both edges of the clock
   return facts;
 }
 

@@ -38,14 +38,18 @@ Status require_device();
 // Whether the current device can run this: a sentence (no CUDA in this build, no driver, no device, wrong
 // architecture), or none.
 std::optional<std::string> unavailable();
+int current_device();   // its number; -1 where there is none
 int multiprocessors();  // of the current device; 0 where there is none
 
 struct DeviceFacts {
   std::string name;  // "NVIDIA H200"
   int driver = 0, multiprocessors = 0;
   std::int64_t memory_bytes = 0, free_bytes = 0, l2_bytes = 0;
+  double clock_hz = 0, memory_bytes_per_s = 0;  // at most, as the driver says them
 };
 Result<DeviceFacts> device_facts();
+// How many clusters of so many blocks (1 to 8) run at once, where a block fills a multiprocessor; 0: no device.
+int clusters_at_once_of_device(int blocks);
 
 // What make() made, with the function that ends it: moves and ends need no CUDA.
 template <class T> using Handle = std::unique_ptr<T, void (*)(T*)>;

@@ -7,6 +7,7 @@
 #include "ridge/ops/product/cuda.h"
 #include "ridge/ops/product/testing/any_place.h"
 #include "ridge/ops/rows/cuda.h"
+#include "ridge/plan/testing/hopper.h"
 
 namespace ridge::ops::cuda {
 namespace {
@@ -71,8 +72,8 @@ MatmulCall call_of(DType dtype) {
 
 TEST(Device, MultipliesF32WithoutTensorCores) {
   EXPECT_EQ(refuse(call_of(DType::f32)), std::nullopt);
-  EXPECT_EQ(choose(call_of(DType::f32), 0, 132).path, MatmulPlan::Path::plain);
-  EXPECT_EQ(choose(call_of(DType::bf16), 0, 132).path, MatmulPlan::Path::tiles);
+  EXPECT_EQ(choose(call_of(DType::f32), 0, an_h200()).path, MatmulPlan::Path::plain);
+  EXPECT_EQ(choose(call_of(DType::bf16), 0, an_h200()).path, MatmulPlan::Path::tiles);
   EXPECT_EQ(refuse(call_of(DType::int8)),
             "expected bf16 * bf16, f16 * f16 or f32 * f32 -> bf16, f16 or f32, found int8 * int8 -> f32");
 }

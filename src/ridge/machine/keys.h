@@ -31,6 +31,15 @@ inline constexpr std::array<NumberKey, 14> size_keys{{
     {"power_w", "W"},  // thermal design power
 }};
 
+// All of [plan], beside which plans take the cores, the L2's capacity and launch_s. See ops/model.h.
+inline constexpr std::array<NumberKey, 5> plan_keys{{
+    {"clock_hz", "Hz"},             // while bytes bound what runs
+    {"busy_clock_hz", "Hz"},        // that the power limit leaves where multiplies bound it
+    {"memory_bytes_per_s", "B/s"},  // that a kernel gets
+    {"l2_bytes_per_s", "B/s"},      // that the L2 serves
+    {"launch_s", "s"},              // of a kernel in a graph
+}};
+
 namespace machine_keys {
 constexpr std::size_t costs = [] {
   std::size_t count = 0;

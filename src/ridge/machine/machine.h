@@ -66,6 +66,8 @@ struct Machine {
   std::vector<MemoryLevel> memory;
   std::vector<Link> links = {};
   std::map<std::string, Sourced> numbers = {};  // others by key: cores, clock_hz, line_bytes, launch_s, … (keys.h)
+  std::string kernels = {};                     // "sm90": the kernels of Ridge that run there; none: it has none
+  std::map<std::string, Sourced> plan = {};     // what plans of them rest on (plan_keys): fitted to timings of plans
   bool operator==(const Machine&) const = default;
 
   const Peak* peak(Unit unit, DType dtype) const;  // null: unknown

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <span>
 
 #include "ridge/machine/keys.h"
 #include "ridge/machine/machine.h"
@@ -196,39 +197,50 @@ Status read_links(const Text& text, const Entry& entry, Machine& machine) {
   return Done{};
 }
 
-Status read_numbers(const Text& text, const Entry& entry, Machine& machine) {
-  Result<const toml::table*> table = as_table(text, entry, "numbers");
+// [numbers] or [plan]: a number for some of the keys.
+Status read_numbers(const Text& text, const Entry& entry, std::span<const NumberKey> keys,
+                    std::map<std::string, Sourced>& numbers) {
+  const std::string what(entry.key->str());
+  Result<const toml::table*> table = as_table(text, entry, what);
   if (!table) return table.error();
   for (const Entry& field : entries(**table)) {
-    const auto known = std::find_if(number_keys.begin(), number_keys.end(),
-                                    [&](const NumberKey& k) { return k.key == field.key->str(); });
-    if (known == number_keys.end()) {
+    const auto known =
+        std::find_if(keys.begin(), keys.end(), [&](const NumberKey& k) { return k.key == field.key->str(); });
+    if (known == keys.end()) {
       std::vector<std::string> words;
-      for (const NumberKey& k : number_keys) words.emplace_back(k.key);
-      return unknown_key(text, *field.key, " in [numbers]", words);
+      for (const NumberKey& k : keys) words.emplace_back(k.key);
+      return unknown_key(text, *field.key, fmt::format(" in [{}]", what), words);
     }
-    Result<Sourced> found = number(text, field, fmt::format("numbers.{}", known->key), known->unit);
+    const std::string place = fmt::format("{}.{}", what, known->key);
+    Result<Sourced> found = number(text, field, place, known->unit);
     if (!found) return found.error();
     if (known->unit == "1")
-      if (Status is = whole(text, field, fmt::format("numbers.{}", known->key), found->value); !is) return is;
-    machine.numbers.emplace(known->key, *found);
+      if (Status is = whole(text, field, place, found->value); !is) return is;
+    numbers.emplace(known->key, *found);
   }
   return Done{};
 }
 
 Status read_top(const Text& text, const Entry& entry, Machine& machine) {
-  static const std::vector<std::string> words = {"name", "title", "matrix", "vector", "memory", "link", "numbers"};
+  static const std::vector<std::string> words = {"name",   "title", "kernels", "matrix", "vector",
+                                                 "memory", "link",  "numbers", "plan"};
   const std::string_view key = entry.key->str();
   if (key == "matrix") return read_peaks(text, entry, Unit::matrix, machine);
   if (key == "vector") return read_peaks(text, entry, Unit::vector, machine);
   if (key == "memory") return read_memory(text, entry, machine);
   if (key == "link") return read_links(text, entry, machine);
-  if (key == "numbers") return read_numbers(text, entry, machine);
-  if (key != "name" && key != "title") return unknown_key(text, *entry.key, "", words);
+  if (key == "numbers") return read_numbers(text, entry, number_keys, machine.numbers);
+  if (key == "plan") return read_numbers(text, entry, plan_keys, machine.plan);
+  if (key != "name" && key != "title" && key != "kernels") return unknown_key(text, *entry.key, "", words);
   Result<std::string> value = string(text, *entry.node, key);
   if (value && key == "name") value = plain_name(text, entry.node->source(), *value);
   if (!value) return value.error();
-  (key == "name" ? machine.name : machine.title) = *value;
+  if (key == "kernels" && *value != "sm90")
+    return text.error(entry.node->source(), fmt::format("expected kernels \"sm90\", found '{}'", *value),
+                      "leave it out where none of Ridge's kernels run");
+  if (key == "kernels") machine.kernels = *value;
+  if (key == "name") machine.name = *value;
+  if (key == "title") machine.title = *value;
   return Done{};
 }
 

@@ -124,7 +124,8 @@ const Refusal refusals[] = {
      "         ^\n"
      "  hint: save the file as UTF-8\n"},
     {"AnUnknownKeyAtTheTop", "name = \"toy\"\n[vectr]\n",
-     "toy.toml:2:2: unknown key 'vectr'; expected one of name, title, matrix, vector, memory, link, numbers\n"
+     "toy.toml:2:2: unknown key 'vectr'; expected one of name, title, kernels, matrix, vector, memory, link, numbers, "
+     "plan\n"
      "  [vectr]\n"
      "   ^^^^^\n"
      "  hint: did you mean 'vector'?\n"},

@@ -1,6 +1,8 @@
 // Writes what parse_machine reads: parse(print(machine)) is the machine again, to the last bit of every number.
 #include <fmt/format.h>
 
+#include <span>
+
 #include "ridge/machine/keys.h"
 #include "ridge/machine/machine.h"
 
@@ -67,19 +69,25 @@ std::string printed(const Link& link) {
   return out;
 }
 
+std::string table(std::string_view name, std::span<const NumberKey> keys,
+                  const std::map<std::string, Sourced>& numbers) {
+  if (numbers.empty()) return "";
+  std::string out = fmt::format("\n[{}]\n", name);
+  for (const NumberKey& known : keys)
+    if (const auto found = numbers.find(std::string(known.key)); found != numbers.end())
+      out += line(known.key, found->second, known.unit);
+  return out;
+}
+
 }  // namespace
 
 std::string print_machine(const Machine& machine) {
   std::string out = fmt::format("name = {}\ntitle = {}\n", quoted(machine.name), quoted(machine.title));
+  if (!machine.kernels.empty()) out += fmt::format("kernels = {}\n", quoted(machine.kernels));
   out += peaks(machine, Unit::matrix) + peaks(machine, Unit::vector);
   for (const MemoryLevel& memory : machine.memory) out += level(memory);
   for (const Link& link : machine.links) out += printed(link);
-  if (machine.numbers.empty()) return out;
-  out += "\n[numbers]\n";
-  for (const NumberKey& known : number_keys)
-    if (const auto found = machine.numbers.find(std::string(known.key)); found != machine.numbers.end())
-      out += line(known.key, found->second, known.unit);
-  return out;
+  return out + table("numbers", number_keys, machine.numbers) + table("plan", plan_keys, machine.plan);
 }
 
 }  // namespace ridge

@@ -5,6 +5,7 @@
 #include <numeric>
 #include <set>
 
+#include "ridge/measure/device_machine.h"
 #include "ridge/ops/chain/cuda.h"
 #include "ridge/ops/rows/cuda.h"
 
@@ -13,7 +14,8 @@ namespace {
 
 namespace cuda = ops::cuda;
 
-constexpr std::int64_t cold_bytes = std::int64_t{256} << 20, most_workspace = std::int64_t{512} << 20, line = 256;
+constexpr std::int64_t cold_bytes = std::int64_t{256} << 20, line = 256;
+constexpr std::size_t most_workspace = ops::plan_workspace_bytes;
 constexpr std::int64_t most_sets = 64, most_launches = 256;
 constexpr double replay_seconds = 2e-3, warm_seconds = 0.02;
 
@@ -71,7 +73,9 @@ std::vector<int> DeviceSteps::used(std::optional<int> group) const {
 
 Result<std::size_t> DeviceSteps::choose(const Step& step, const cuda::FusedCall& product, const TuneOptions& tune) {
   if (const auto* gated = std::get_if<cuda::GatedCall>(&product)) {
-    const auto plan = cuda::choose(*gated, most_workspace, cuda::multiprocessors());
+    const auto device = device_numbers_here();
+    if (!device) return device.error();
+    const auto plan = cuda::choose(*gated, most_workspace, *device);
     products_.back() = plan;
     return plan.workspace_bytes;
   }
@@ -139,7 +143,7 @@ Status DeviceSteps::queue_product(const Step& step, const cuda::FusedCall& produ
   const cuda::Workspace workspace{workspace_[0].data(), static_cast<std::size_t>(workspace_[0].bytes()), true};
   return std::visit(
       [&](const auto& call) {
-        using Chosen = decltype(cuda::choose(call, 0, 0));
+        using Chosen = decltype(cuda::choose(call, 0, std::declval<ops::DeviceNumbers>()));
         return said(cuda::launch(call, std::get<Chosen>(products_[index]), workspace, queue_.stream()));
       },
       product);

@@ -6,6 +6,7 @@
 #include "ridge/measure/nvml.h"
 #include "ridge/measure/probe.h"
 #include "ridge/measure/run_cuda.h"
+#include "ridge/plan/device_numbers.h"
 
 namespace ridge {
 namespace {
@@ -46,15 +47,42 @@ TEST(Nvml, SaysWhatHoldsTheClock) {
   EXPECT_EQ(slowing_reasons(0x64), (std::vector<std::string>{"power limit", "heat"}));
 }
 
+ops::cuda::DeviceFacts facts(const std::string& name, int multiprocessors) {
+  return {.name = name,
+          .driver = 13000,
+          .multiprocessors = multiprocessors,
+          .memory_bytes = 96'000'000'000,
+          .free_bytes = 0,
+          .l2_bytes = 60'000'000,
+          .clock_hz = 1.98e9,
+          .memory_bytes_per_s = 4e12};
+}
+
 TEST(DeviceMachine, IsTheCatalogsUntilItIsProbed) {
-  const auto machine = guess_device("NVIDIA H200");
+  const auto machine = guess_device(facts("NVIDIA H200", 132));
   ASSERT_TRUE(machine.ok());
   EXPECT_EQ(machine->name, "cuda");
   EXPECT_EQ(machine->title, "NVIDIA H200");
   EXPECT_EQ(machine->peak(Unit::matrix, DType::bf16)->rate.value, 989.4e12);
   EXPECT_EQ(machine->peak(Unit::matrix, DType::bf16)->rate.origin, Origin::guessed);
-  EXPECT_EQ(guess_device("NVIDIA GeForce").error().text(),
-            "nothing is known of the CUDA device 'NVIDIA GeForce'\n  hint: `ridge probe --on cuda` measures it\n");
+  EXPECT_TRUE(device_numbers(*machine)->timed);
+  EXPECT_EQ(guess_device(facts("NVIDIA H100 PCIe", 114))->bandwidth()->value, 2e12);
+  EXPECT_EQ(guess_device(facts("NVIDIA H100 80GB HBM3", 132))->bandwidth()->value, 3.35e12);
+}
+
+TEST(DeviceMachine, OfAModelThatTheCatalogLacksIsWhatTheDriverSays) {
+  for (const char* name :
+       {"NVIDIA GH200 480GB", "NVIDIA H20", "NVIDIA H100 NVL", "NVIDIA H100 80GB HBM3 MIG 1g.10gb"}) {
+    const auto machine = guess_device(facts(name, 78));
+    ASSERT_TRUE(machine.ok()) << name;
+    EXPECT_EQ(machine->title, name);
+    EXPECT_EQ(machine->bandwidth()->value, 4e12) << name;
+    const auto numbers = device_numbers(*machine);
+    ASSERT_TRUE(numbers) << name << numbers.error().text();
+    EXPECT_EQ(numbers->multiprocessors, 78);
+    EXPECT_FALSE(numbers->timed) << name;
+    EXPECT_LT(numbers->memory_bytes_per_s, 4e12);
+  }
 }
 
 TEST(DeviceMachine, OfAProbeReadsBackAsItWasWritten) {

@@ -175,7 +175,9 @@ class DeviceProbe {
     call.a = matrices[0].data();
     call.b = matrices[1].data();
     call.d = matrices[2].data();
-    const auto plan = cuda::choose(call, 0, facts_.multiprocessors);
+    const auto device = device_numbers_here();
+    if (!device) return device.error();
+    const auto plan = cuda::choose(call, 0, *device);
     const double work = 2.0 * side * side * side;
     const auto product = [&] { return said(cuda::launch(call, plan, {}, queue_.stream())); };
     std::vector<double> cold, warm;
@@ -228,7 +230,7 @@ Machine device_machine_of(const std::vector<ProbeLine>& lines, const std::string
                    .read_on = today(),
                    .origin = Origin::measured};
   };
-  Machine machine{.name = "cuda", .title = title, .peaks = {}, .memory = {}, .numbers = {}};
+  Machine machine{.name = "cuda", .title = title, .peaks = {}, .memory = {}, .numbers = {}, .kernels = "sm90"};
   for (const DType dtype : {DType::bf16, DType::f16}) {
     const std::string_view spelled = name(dtype);
     Sourced rate = number(fmt::format("{} cold", spelled), "ridge probe --on cuda, 8192 cubed, one at a time");

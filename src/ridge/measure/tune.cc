@@ -3,11 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 
 #include "ridge/device/device.h"
-#include "ridge/measure/timer.h"
+#include "ridge/measure/device_machine.h"
+#include "ridge/measure/plan_timer.h"
 #include "ridge/ops/product/describe.h"
 #include "ridge/plan/menu_list.h"
 
@@ -16,161 +16,10 @@ namespace {
 
 namespace cuda = ops::cuda;
 
-constexpr std::int64_t cold_bytes = std::int64_t{256} << 20, line = 256, most_sets = 64, most_launches = 256;
-constexpr double replay_seconds = 2e-3, warm_seconds = 0.1;
 // Below this a gain is noise: where power binds, one plan's time moves by several per cent between two runs.
 constexpr double least_gain = 0.02;
 constexpr int first_rounds = 5, last_rounds = 9;
 constexpr std::size_t finalists = 3;
-
-std::int64_t padded(std::int64_t bytes) { return (bytes + line - 1) / line * line; }
-
-// An operand of the call, and where its copy lies in a set.
-struct Operand {
-  const void* given;
-  DType dtype;
-  std::int64_t elements;
-  std::int64_t offset = 0;  // past 16 bytes as far as the given one
-};
-
-std::int64_t reach(std::int64_t extent, std::int64_t stride) { return extent > 0 ? (extent - 1) * stride : 0; }
-
-class Tuner {
- public:
-  explicit Tuner(const cuda::MatmulCall& call) : call_(call) {
-    const ops::MatmulProblem& p = call.problem;
-    add(call.a, p.a, p.m, p.k);
-    add(call.b, p.b, p.k, p.n);
-    add(call.d, p.d, p.m, p.n);
-    for (const cuda::EpilogueOperand* x : operands(call.epilogue))
-      if (x->data) add(x->data, {x->dtype, x->row_stride, x->col_stride, x->batch_stride}, p.m, p.n);
-    for (Operand& x : operands_) {
-      x.offset = bytes_ + static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(x.given) % 16);
-      bytes_ += padded(16 + x.elements * bits(x.dtype) / 8);
-    }
-  }
-
-  // Medians, in the order of the plans; what they need is allocated at the first call.
-  Result<std::vector<double>> measure(const std::vector<cuda::MatmulPlan>& plans, int rounds) {
-    if (memory_.empty())
-      if (const Status made = allocate(plans); !made) return made.error();
-    std::vector<cuda::Recording> recordings;
-    for (const cuda::MatmulPlan& plan : plans) {
-      auto recording = recorded(plan);
-      if (!recording) return recording.error();
-      recordings.push_back(std::move(*recording));
-    }
-    std::vector<std::vector<double>> taken(plans.size());
-    for (double warmed = 0; warmed < warm_seconds;)  // the first replay loads the kernels
-      for (const cuda::Recording& recording : recordings) {
-        const auto seconds = once(recording);
-        if (!seconds) return seconds.error();
-        warmed += *seconds + 1e-6;
-      }
-    for (std::size_t round = 0; round < static_cast<std::size_t>(rounds); ++round)
-      for (std::size_t i = 0; i < plans.size(); ++i) {
-        const std::size_t at = (i + round) % plans.size();  // each is first in turn
-        const auto seconds = once(recordings[at]);
-        if (!seconds) return seconds.error();
-        taken[at].push_back(*seconds / static_cast<double>(launches_));
-      }
-    std::vector<double> medians;
-    for (const std::vector<double>& samples : taken) medians.push_back(statistics(samples).median);
-    return medians;
-  }
-
- private:
-  static std::array<const cuda::EpilogueOperand*, 4> operands(const cuda::MatmulEpilogue& e) {
-    return {&e.scale, &e.bias, &e.gate, &e.addend};
-  }
-
-  // An operand that is given twice (x * x; the addend that is D) lies in one place here as well.
-  void add(const void* given, const ops::MatrixLayout& x, std::int64_t rows, std::int64_t cols) {
-    const std::int64_t elements = reach(call_.problem.batch, x.batch_stride) + reach(rows, x.row_stride) +
-                                  reach(cols, x.col_stride) + (rows > 0 && cols > 0 ? 1 : 0);
-    const auto same =
-        std::find_if(operands_.begin(), operands_.end(), [&](const Operand& y) { return y.given == given; });
-    if (same == operands_.end())
-      operands_.push_back({given, x.dtype, elements});
-    else
-      same->elements = std::max(same->elements, elements);
-  }
-
-  Status allocate(const std::vector<cuda::MatmulPlan>& plans) {
-    auto queue = cuda::Queue::make();
-    if (!queue) return queue.error();
-    queue_.emplace(std::move(*queue));
-    std::size_t workspace = cuda::counter_bytes;
-    double quickest = replay_seconds;
-    for (const cuda::MatmulPlan& plan : plans) {
-      workspace = std::max(workspace, plan.workspace_bytes);
-      quickest = std::min(quickest, plan.predicted_s);
-    }
-    const auto facts = cuda::device_facts();
-    if (!facts) return facts.error();
-    const std::int64_t free = facts->free_bytes / 4 * 3 - static_cast<std::int64_t>(workspace);
-    sets_ = std::max<std::int64_t>(1, std::min({cold_bytes / bytes_ + 1, most_sets, free / bytes_}));
-    launches_ = std::clamp(static_cast<std::int64_t>(std::ceil(replay_seconds / std::max(quickest, 1e-7))), sets_,
-                           most_launches);
-    for (const std::int64_t bytes : {sets_ * bytes_, static_cast<std::int64_t>(workspace)}) {
-      auto memory = cuda::Memory::make(bytes);
-      if (!memory) return memory.error();
-      memory_.push_back(std::move(*memory));
-    }
-    workspace_ = {memory_[1].data(), workspace, true};
-    if (const Status set = queue_->set(memory_[1].data(), 0, static_cast<std::int64_t>(cuda::counter_bytes)); !set)
-      return set;
-    return fill();
-  }
-
-  Status fill() const {
-    for (std::int64_t set = 0; set < sets_; ++set)
-      for (std::size_t i = 0; i < operands_.size(); ++i)
-        if (const Status filled = queue_->fill_normal(at(set, operands_[i].given), operands_[i].dtype,
-                                                      operands_[i].elements, static_cast<std::uint32_t>(i));
-            !filled)
-          return filled;
-    return queue_->wait();
-  }
-
-  std::byte* at(std::int64_t set, const void* given) const {
-    for (const Operand& x : operands_)
-      if (x.given == given) return memory_[0].data() + set * bytes_ + x.offset;
-    return nullptr;
-  }
-
-  Status launch(const cuda::MatmulPlan& plan, std::int64_t set) const {
-    cuda::MatmulCall call = call_;
-    call.a = at(set, call.a);
-    call.b = at(set, call.b);
-    call.d = at(set, call.d);
-    for (cuda::EpilogueOperand* x :
-         {&call.epilogue.scale, &call.epilogue.bias, &call.epilogue.gate, &call.epilogue.addend})
-      if (x->data) x->data = at(set, x->data);
-    if (const auto trouble = cuda::launch(call, plan, workspace_, queue_->stream()))
-      return absent_error("the CUDA device failed at " + *trouble, "`nvidia-smi` shows the device's state");
-    return Done{};
-  }
-
-  Result<cuda::Recording> recorded(const cuda::MatmulPlan& plan) const {
-    return queue_->record([&]() -> Status {
-      for (std::int64_t i = 0; i < launches_; ++i)
-        if (const Status launched = launch(plan, i % sets_); !launched) return launched;
-      return Done{};
-    });
-  }
-
-  Result<double> once(const cuda::Recording& recording) const {
-    return queue_->elapsed([&] { return queue_->replay(recording); });
-  }
-
-  const cuda::MatmulCall& call_;
-  std::vector<Operand> operands_ = {};
-  std::int64_t bytes_ = 0, sets_ = 1, launches_ = 1;  // bytes of a set
-  std::optional<cuda::Queue> queue_ = {};
-  std::vector<cuda::Memory> memory_ = {};
-  cuda::Workspace workspace_ = {};
-};
 
 Tuned tuned_of(const cuda::TunedChoice& choice, const cuda::MatmulPlan& model, bool now) {
   return {plan_name(choice.plan), choice.plan.splits,
@@ -201,8 +50,8 @@ Result<cuda::TunedChoice> tuned_choice(std::vector<cuda::MatmulPlan> plans, int 
 
 Result<ChosenPlan> choose_plan(const cuda::MatmulCall& call, std::size_t workspace_bytes, const TuneOptions& options,
                                const cuda::TunedChoices& kept, const MeasurePlans& measure) {
-  const int multiprocessors = kept.place().multiprocessors;
-  const cuda::MatmulPlan model = cuda::choose(call, workspace_bytes, multiprocessors);
+  const ops::DeviceNumbers& device = kept.place().numbers;
+  const cuda::MatmulPlan model = cuda::choose(call, workspace_bytes, device);
   using Path = cuda::MatmulPlan::Path;
   if (model.path != Path::tiles && model.path != Path::gemv) return ChosenPlan{model};  // there is no choice
   const auto found = options.stored ? kept.find(call, workspace_bytes) : cuda::TunedChoices::Found{};
@@ -214,7 +63,7 @@ Result<ChosenPlan> choose_plan(const cuda::MatmulCall& call, std::size_t workspa
     tuned.remark = found.ignored;
     return ChosenPlan{model, tuned};
   }
-  auto plans = cuda::candidates(call, workspace_bytes, multiprocessors, 2);
+  auto plans = cuda::candidates(call, workspace_bytes, device, 2);
   plans.resize(std::min(plans.size(), static_cast<std::size_t>(options.candidates)));
   const auto choice = tuned_choice(plans, options.candidates, measure);
   if (!choice) return choice.error();
@@ -227,14 +76,15 @@ Result<ChosenPlan> choose_plan(const cuda::MatmulCall& call, std::size_t workspa
 }
 
 Result<ChosenPlan> choose_plan(const cuda::MatmulCall& call, std::size_t workspace_bytes, const TuneOptions& options) {
-  if (!options.stored && options.candidates <= 0)
-    return ChosenPlan{cuda::choose(call, workspace_bytes, cuda::multiprocessors())};
+  const auto device = device_numbers_here();
+  if (!device) return device.error();
+  if (!options.stored && options.candidates <= 0) return ChosenPlan{cuda::choose(call, workspace_bytes, *device)};
   const auto facts = cuda::device_facts();
   if (!facts) return facts.error();
-  const auto kept = cuda::TunedChoices::of_user({facts->name, facts->driver, facts->multiprocessors});
-  Tuner tuner(call);
+  const auto kept = cuda::TunedChoices::of_user({facts->name, facts->driver, *device});
+  PlanTimer timer(call);
   const auto measure = [&](const std::vector<cuda::MatmulPlan>& plans, int rounds) {
-    return tuner.measure(plans, rounds);
+    return timer.measure(plans, rounds);
   };
   return choose_plan(call, workspace_bytes, options, kept, measure);
 }

@@ -10,6 +10,7 @@
 #include "ridge/ops/product/describe.h"
 #include "ridge/ops/product/testing/any_place.h"
 #include "ridge/plan/menu_list.h"
+#include "ridge/plan/testing/hopper.h"
 
 namespace ridge {
 namespace {
@@ -31,9 +32,9 @@ class TuneTest : public testing::Test {
                     .d = {DType::bf16, 4096, 1}};
     call.a = call.b = ops::any_place();
     call.d = ops::any_place();
-    plans = cuda::candidates(call, workspace, 132, 2);
+    plans = cuda::candidates(call, workspace, an_h200(), 2);
   }
-  cuda::TunedChoices kept() const { return {ops::KernelStore(folder_), {"NVIDIA H200", 13000, 132}}; }
+  cuda::TunedChoices kept() const { return {ops::KernelStore(folder_), {"NVIDIA H200", 13000, an_h200()}}; }
   Result<ChosenPlan> choose(const TuneOptions& options) {
     return choose_plan(call, workspace, options, kept(), [this](const Plans& all, int rounds) {
       asked.emplace_back(all.size(), rounds);

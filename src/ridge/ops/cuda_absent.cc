@@ -17,7 +17,9 @@ namespace {
 Error absent() { return *refusal({}); }
 }  // namespace
 
+int current_device() { return -1; }
 int multiprocessors() { return 0; }
+int clusters_at_once_of_device(int) { return 0; }
 std::optional<std::string> launch(const MatmulCall&, const MatmulPlan&, const Workspace&, CUstream_st*) {
   return absent().message;
 }

@@ -2,13 +2,22 @@
 
 #include <algorithm>
 
+#include "ridge/ops/fitted.h"
+
 namespace ridge::ops {
+
+Spread spread_on(const DeviceNumbers& device, std::string_view kind) {
+  const Spread &timed = spread_of(kind), &untimed = spread_of("untimed");
+  if (device.timed) return timed;
+  return {timed.low * untimed.low, timed.middle * untimed.middle, timed.high * untimed.high};
+}
 
 Forecast streamed(std::string_view kernel, double bytes, double instructions, const DeviceNumbers& device) {
   Forecast out;
   out.plan.kernel = std::string(kernel);
-  out.seconds = device.launch_s + std::max(bytes / device.bytes_per_s, instructions / device.lanes_per_s);
-  out.spread = {0.7, 1, 1.6};
+  const double lanes_per_s = device.multiprocessors * kernel_numbers().lanes * device.clock_hz;
+  out.seconds = device.launch_s + std::max(bytes / device.memory_bytes_per_s, instructions / lanes_per_s);
+  out.spread = spread_on(device, "streamed");
   out.traffic_bytes = out.memory_bytes = static_cast<std::int64_t>(bytes);
   return out;
 }

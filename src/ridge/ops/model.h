@@ -18,14 +18,19 @@
 
 namespace ridge::ops {
 
+// A Hopper device as plans see it: all that differs from one to the next. What its kernels take beside, in cycles,
+// bytes and shares, is the same on each and lies in data/models. From a machine file: plan/device_numbers.h.
 struct DeviceNumbers {
   int multiprocessors = 0;
-  double bytes_per_s = 0, lanes_per_s = 0;  // of memory; instructions of one lane
-  double launch_s = 0;
-  double plain_flop_per_s = 0;   // of the product that has no tiles
-  std::int64_t cache_bytes = 0;  // between the multiprocessors and memory
-  std::size_t workspace_bytes = 0;
+  double clock_hz = 0;            // while bytes bound what runs
+  double busy_clock_hz = 0;       // that the power limit leaves where multiplies bound it
+  double memory_bytes_per_s = 0;  // that a kernel which reads and writes gets
+  double l2_bytes_per_s = 0;      // that the L2 serves
+  std::int64_t l2_bytes = 0;
+  double launch_s = 0;  // of a kernel in a graph
+  bool timed = true;    // false: nobody timed plans there, and predictions are as much less certain
 };
+inline constexpr std::size_t plan_workspace_bytes = std::size_t{512} << 20;  // that a kernel may use beside operands
 
 // How a kernel's blocks share k: "cooperative_split_k", which means that "the pieces of k wait for each other". Empty:
 // they do not.
@@ -61,6 +66,9 @@ struct Forecast {
   std::int64_t traffic_bytes = 0, memory_bytes = 0;
   std::vector<Candidate> candidates = {};  // the next best, best first
 };
+
+// On this device: wider where nobody timed plans.
+Spread spread_on(const DeviceNumbers& device, std::string_view kind);  // of data/models/spreads.csv
 
 // Of a kernel that moves bytes and spends instructions, each of a lane, whichever takes longer.
 Forecast streamed(std::string_view kernel, double bytes, double instructions, const DeviceNumbers& device);

@@ -6,6 +6,7 @@
 
 #include "ridge/base/text.h"
 #include "ridge/ops/product/model.h"
+#include "ridge/plan/device_numbers.h"
 #include "ridge/plan/menu_list.h"
 
 namespace ridge {
@@ -70,7 +71,12 @@ Result<KernelTimeline> kernel_timeline(const KernelTimelineOptions& options) {
   out.k = options.k;
   out.tiles = options.tiles;
   out.stages = (options.k + found->k - 1) / found->k;
-  out.timeline = ops::matmul_timeline(found->config, static_cast<int>(options.tiles), static_cast<int>(out.stages));
+  const auto machine = find_machine("h200");
+  if (!machine) return machine.error();
+  const auto device = device_numbers(*machine);
+  if (!device) return device.error();
+  out.timeline = ops::matmul_timeline(found->config, static_cast<int>(options.tiles), static_cast<int>(out.stages),
+                                      device->clock_hz);
   out.cycles = out.timeline.end();
   out.clock_hz = out.timeline.ticks_per_second;
   const Spans loads = spans_of(out.timeline, {{0, Phase::load}}), works = spans_of(out.timeline, {{1, Phase::compute}}),

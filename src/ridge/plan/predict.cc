@@ -10,7 +10,7 @@
 #include "ridge/ops/fused/model.h"
 #include "ridge/ops/product/model.h"
 #include "ridge/ops/rows/model.h"
-#include "ridge/plan/h200.h"
+#include "ridge/plan/device_numbers.h"
 #include "ridge/plan/plan.h"
 
 namespace ridge {
@@ -51,10 +51,13 @@ std::string text_of(const Lowered& x, int group) {
 }
 
 Status add_on_device(PlannedProgram& out, const Lowered& x, Library library) {
+  const auto device = device_numbers(x.explanation.machine);
+  if (!device) return device.error();
+  out.remark = remark(x.explanation.machine, *device);
   for (const Step& step : x.plan.steps) {
     OpPlan& op = out.kernels[static_cast<std::size_t>(step.group)];
     if (!step.copy.empty()) op.copies.push_back(step.copy);
-    auto kernel = std::visit([](const auto& problem) { return forecast(problem, h200); }, step.kernel);
+    auto kernel = std::visit([&](const auto& problem) { return forecast(problem, *device); }, step.kernel);
     if (!kernel)
       return input_error(fmt::format("cannot plan '{}': {}", text_of(x, step.group), kernel.error().message));
     add_kernel(op, *std::move(kernel), library);
@@ -132,11 +135,8 @@ std::string_view name(Library library) { return library == Library::ridge ? "rid
 Result<PlannedProgram> predict(const Program& program, const Explanation& explanation, const PlanRequest& request) {
   const Machine& machine = explanation.machine;
   const bool cpu = machine.name == "cpu";
-  if (!cpu && machine.name != "h200" && machine.title.find("H200") == std::string::npos)
-    return usage_error(
-        fmt::format("plans are made for the H200's kernels and this CPU's; expected --on h200 or --on cpu, found '{}'",
-                    machine.name),
-        "ridge explain PROGRAM --on h200 --plan");
+  if (!cpu)
+    if (const auto device = device_numbers(machine); !device) return device.error();
   if (cpu && request.library != Library::ridge)
     return usage_error("expected --library cublaslt with --on h200, found --on cpu");
   const auto lowered = plan(program, explanation.dims,
@@ -144,7 +144,7 @@ Result<PlannedProgram> predict(const Program& program, const Explanation& explan
                              .fuse = request.fuse,
                              .epilogues = request.library == Library::ridge});
   if (!lowered) return lowered.error();
-  PlannedProgram out{lowered->fusion, std::vector<OpPlan>(lowered->fusion.groups.size()), {}, {}};
+  PlannedProgram out{lowered->fusion, std::vector<OpPlan>(lowered->fusion.groups.size()), {}, {}, {}};
   for (const Statement& statement : program.statements) out.results.push_back(statement.result());
   const auto done = cpu ? add_on_cpu(out, {program, explanation, *lowered})
                         : add_on_device(out, {program, explanation, *lowered}, request.library);

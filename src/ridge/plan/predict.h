@@ -27,7 +27,7 @@ struct OpPlan {  // of a kernel, or of the few that a statement takes
   Interval predicted_s = {};
   TilePlan plan = {};
   // Bytes that the plan's kernels ask of the L2, or of memory where there is no reuse; and what remains for memory
-  // behind 50 MB of L2, or behind a CPU's caches.
+  // behind the L2, or behind a CPU's caches.
   std::int64_t traffic_bytes = 0, memory_bytes = 0;
   std::vector<Candidate> candidates = {};  // the next best, best first
   std::vector<std::string> copies = {};    // operands reordered or converted first, included in the time
@@ -42,9 +42,10 @@ struct PlannedProgram {
   std::vector<OpPlan> kernels;  // of Fusion::groups
   std::vector<int> results;     // of each statement: the tensor that it makes
   Interval predicted_s;         // the sum over them
+  std::string remark;           // what a reader must know of the machine's numbers; empty: nothing
 };
 
-// `explanation` is of the same program. Errors: a machine that is neither an H200 nor this CPU, a dimension without a
+// `explanation` is of the same program. Errors: a machine that is neither a Hopper nor this CPU, a dimension without a
 // value, a dtype that no kernel takes.
 Result<PlannedProgram> predict(const Program& program, const Explanation& explanation, const PlanRequest& request = {});
 

@@ -6,7 +6,6 @@
 #include <set>
 
 #include "ridge/ops/product/config.h"
-#include "ridge/ops/product/config_fits.h"
 #include "ridge/plan/menu_list.h"
 
 namespace ridge {
@@ -146,17 +145,92 @@ TEST(Predict, PlansAGatedLayerAsOneKernel) {
 }
 
 TEST(Predict, RefusesOtherMachinesAndOpenDimensions) {
-  EXPECT_EQ(plans(product, large, Library::ridge, "tpu_v5e").error().text(),
-            "plans are made for the H200's kernels and this CPU's; expected --on h200 or --on cpu, found 'tpu_v5e'\n"
-            "  hint: ridge explain PROGRAM --on h200 --plan\n");
+  EXPECT_EQ(
+      plans(product, large, Library::ridge, "tpu_v5e").error().text(),
+      "plans are made for Hopper's kernels and this CPU's; expected --on h100, h200, cuda or cpu, found 'tpu_v5e'\n"
+      "  hint: ridge explain PROGRAM --on h200 --plan\n");
   EXPECT_EQ(plans(product, {{"B", 2}}).error().text(),
             "dimension 'D' has no value; expected one to run the program\n  hint: -d D=64\n");
+}
+
+// A Hopper that the catalog lacks, and that nobody timed.
+constexpr const char* an_h20 = R"(
+name = "h20"
+kernels = "sm90"
+[matrix]
+bf16 = { value = 148e12, unit = "FLOP/s", source = "a test", read = 2026-11-25 }
+[vector]
+f32 = { value = 44e12, unit = "FLOP/s", source = "a test", read = 2026-11-25 }
+[memory.hbm]
+bandwidth = { value = 4e12, unit = "B/s", source = "a test", read = 2026-11-25 }
+[memory.l2]
+capacity = { value = 60e6, unit = "B", source = "a test", read = 2026-11-25 }
+[numbers]
+cores = { value = 78, unit = "1", source = "a test", read = 2026-11-25 }
+clock_hz = { value = 1.98e9, unit = "Hz", source = "a test", read = 2026-11-25 }
+)";
+
+Result<PlannedProgram> plans_on(const Machine& machine, const Bindings& dims) {
+  const auto program = parse(product);
+  if (!program) return program.error();
+  const auto explanation = explain(*program, machine, dims);
+  if (!explanation) return explanation.error();
+  return predict(*program, *explanation);
+}
+
+TEST(Predict, PlansEachHopperAsItself) {
+  // 4 waves of 132 in tiles of 128 x 256, 4.6 of 114: what fits one device does not fit the other.
+  const Bindings dims{{"B", 8448}, {"D", 4096}, {"F", 2048}};
+  std::map<std::string, PlannedProgram> planned;
+  for (const char* name : {"h200", "h100", "h100_pcie"}) {
+    auto plan = plans_on(*find_machine(name), dims);
+    ASSERT_TRUE(plan) << plan.error().text();
+    ASSERT_EQ(plan->kernels[0].candidates.size(), 4u);
+    for (const Candidate& candidate : plan->kernels[0].candidates) EXPECT_FALSE(candidate.why.empty());
+    planned.emplace(name, *std::move(plan));
+  }
+  const auto &h200 = planned.at("h200"), &h100 = planned.at("h100"), &pcie = planned.at("h100_pcie");
+  const auto shape = [](const PlannedProgram& p) {
+    return std::pair(p.kernels[0].plan.kernel, p.kernels[0].plan.waves);
+  };
+  EXPECT_NE(shape(h200), shape(pcie));
+  EXPECT_GT(pcie.predicted_s.expected, h200.predicted_s.expected);
+  EXPECT_NE(h100.predicted_s.expected, h200.predicted_s.expected);
+  EXPECT_TRUE(h200.remark.empty()) << h200.remark;
+  // A product that memory bounds takes as much longer as its memory is slower.
+  const Bindings thin{{"B", 16}, {"D", 16384}, {"F", 16384}};
+  const auto of = [&](const char* name) { return plans_on(*find_machine(name), thin)->predicted_s.expected; };
+  EXPECT_NEAR(of("h100") / of("h200"), 4.8 / 3.35, 0.2);
+  EXPECT_NEAR(of("h100_pcie") / of("h200"), 4.8 / 2.0, 0.5);
+}
+
+TEST(Predict, SaysWhereNobodyTimedPlansAndIsLessCertain) {
+  const auto machine = parse_machine(an_h20, "h20.toml");
+  ASSERT_TRUE(machine) << machine.error().text();
+  const Bindings dims{{"B", 64}, {"D", 4096}, {"F", 4096}};
+  const auto there = plans_on(*machine, dims), timed = plans_on(*find_machine("h200"), dims);
+  ASSERT_TRUE(there) << there.error().text();
+  EXPECT_EQ(there->remark,
+            "nobody timed plans on h20: its clocks and bandwidths are taken as shares of its peaks, so the interval is "
+            "wider");
+  EXPECT_LE(there->kernels[0].plan.waves, 2);
+  const auto width = [](const PlannedProgram& p) { return p.predicted_s.high / p.predicted_s.low; };
+  EXPECT_GT(width(*there), 1.5 * width(*timed));
+}
+
+TEST(Predict, NamesWhatAMachineFileLacks) {
+  std::string text = an_h20;
+  text.erase(text.find("clock_hz"));
+  const auto machine = parse_machine(text, "h20.toml");
+  ASSERT_TRUE(machine) << machine.error().text();
+  EXPECT_EQ(plans_on(*machine, large).error().text(),
+            "cannot plan for h20: no clock on record\n"
+            "  hint: its machine file wants numbers.cores, numbers.clock_hz and memory.l2.capacity\n");
 }
 
 TEST(MenuList, HasEveryRowWithANameOfItsOwnAndWhatItWasCompiledTo) {
   std::set<std::string> names;
   for (const MenuEntry& entry : menu_list()) {
-    EXPECT_EQ(entry.name, ops::cuda::config_fits.at(names.size()).config) << "config_fits.h follows the menu";
     EXPECT_TRUE(names.insert(entry.name).second) << entry.name;
     ASSERT_TRUE(entry.registers && entry.shared_bytes) << entry.name;
     EXPECT_GE(*entry.registers, 32);

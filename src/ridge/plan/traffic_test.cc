@@ -19,6 +19,7 @@
 #include "ridge/plan/menu_list.h"
 #include "ridge/plan/plan.h"
 #include "ridge/plan/predict.h"
+#include "ridge/plan/testing/hopper.h"
 #include "ridge/pool/isa.h"
 #include "ridge/pool/testing/cpus.h"
 #include "ridge/tile/cpu/run.h"
@@ -79,7 +80,7 @@ Index partial_tiles(const ops::cuda::MatmulPlan& plan, Index tiles, Index stages
 Index expected(const MatmulProblem& p, const OpPlan& op) {
   ops::MatmulCall call;
   call.problem = p, call.a = call.b = call.d = ops::any_place();
-  const auto plan = ops::cuda::choose(call, std::size_t{512} << 20, 132);
+  const auto plan = ops::cuda::choose(call, std::size_t{512} << 20, an_h200());
   const Index in = bits(p.a.dtype) / 8, out = bits(p.d.dtype) / 8;
   if (plan.path == ops::cuda::MatmulPlan::Path::plain)
     return p.batch * (in * p.k * (p.m * up(p.n, 32) + p.n * up(p.m, 32)) + out * p.m * p.n);

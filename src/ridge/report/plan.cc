@@ -110,6 +110,7 @@ std::string grouping(const Report& report) {
   if (f.alive_after != f.alive_before)
     out += fmt::format("tensors in memory at once: at most {}, with one kernel a statement {}\n", bytes(f.alive_after),
                        bytes(f.alive_before));
+  if (!report.planned->remark.empty()) out += report.planned->remark + "\n";
   return out;
 }
 
@@ -188,6 +189,7 @@ void add_plans(Json& out, const Report& report) {
   out["alive_bytes"] = {{"before", planned.fusion.alive_before}, {"after", planned.fusion.alive_after}};
   out["total"]["predicted_s"] = interval(planned.predicted_s);
   out["library"] = name(report.library);
+  if (!planned.remark.empty()) out["plan_remark"] = planned.remark;
 }
 
 Cells plan_cells(const Report& report) {

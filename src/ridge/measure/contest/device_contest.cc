@@ -48,7 +48,9 @@ class Session {
     if (!lt) return lt.error();
     auto queue = cuda::Queue::make();
     if (!queue) return queue.error();
-    Session session(std::move(*lt), std::move(*queue), options);
+    const auto device = device_numbers_here();
+    if (!device) return device.error();
+    Session session(std::move(*lt), std::move(*queue), *device, options);
     for (const std::int64_t bytes :
          {pool_bytes, output_bytes, workspace_bytes, their_workspace_bytes, std::int64_t{4096}}) {
       auto memory = cuda::Memory::make(bytes);
@@ -94,8 +96,8 @@ class Session {
   }
 
  private:
-  Session(CublasLt lt, cuda::Queue queue, const DeviceContestOptions& options)
-      : lt_(std::move(lt)), queue_(std::move(queue)), rounds_(options.rounds), tune_(options.tune) {}
+  Session(CublasLt lt, cuda::Queue queue, const ops::DeviceNumbers& device, const DeviceContestOptions& options)
+      : lt_(std::move(lt)), queue_(std::move(queue)), device_(device), rounds_(options.rounds), tune_(options.tune) {}
   std::byte* pool() const { return memory_[0].data(); }
   std::byte* outputs() const { return memory_[1].data(); }
   std::byte* workspace() const { return memory_[2].data(); }
@@ -112,7 +114,9 @@ class Session {
     d_ = padded(s.m * s.n * bits(s.out) / 8);
     sets_ = std::max<std::int64_t>(
         1, std::min({cold_bytes / (a_ + b_ + d_) + 1, pool_bytes / (a_ + b_), output_bytes / d_, std::int64_t{512}}));
-    const double estimate = std::max(s.flops() / 7e14, static_cast<double>(a_ + b_ + d_) / 4e12) + 3e-6;
+    const double busy = 4096.0 * device_.multiprocessors * device_.busy_clock_hz;  // FLOP/s
+    const double estimate =
+        std::max(s.flops() / busy, static_cast<double>(a_ + b_ + d_) / device_.memory_bytes_per_s) + device_.launch_s;
     launches_ = static_cast<std::int64_t>(std::clamp(replay_seconds / estimate, 2.0, 256.0));
     launches_ = std::max(launches_, std::min<std::int64_t>(sets_, 64));
     call_ = {};
@@ -122,7 +126,7 @@ class Session {
     call_.d = outputs();
     call_.constant_b = s.op != "tn";  // weights, unless both are activations (a layer's weight gradient)
     if (const auto refusal = cuda::refuse(call_)) return input_error(s.text() + ": " + *refusal);
-    plan_ = cuda::choose(call_, static_cast<std::size_t>(workspace_bytes), cuda::multiprocessors());
+    plan_ = cuda::choose(call_, static_cast<std::size_t>(workspace_bytes), device_);
     product_ = {s.m, s.n, s.k, s.op == "tn" || s.op == "tt", s.op != "nn" && s.op != "tn", s.dtype, s.out};
     const auto found = lt_.prepare(product_, static_cast<std::size_t>(their_workspace_bytes));
     if (!found) return found.error();
@@ -215,7 +219,7 @@ class Session {
 
   // Times the model's best plans by three replays each; the fastest is left in tuned_.
   Status tune(DeviceContestRow& row) {
-    auto plans = cuda::candidates(call_, static_cast<std::size_t>(workspace_bytes), cuda::multiprocessors(), 2);
+    auto plans = cuda::candidates(call_, static_cast<std::size_t>(workspace_bytes), device_, 2);
     plans.resize(std::min(plans.size(), static_cast<std::size_t>(tune_)));
     for (const cuda::MatmulPlan& plan : plans) {
       tuned_ = plan;
@@ -271,6 +275,7 @@ class Session {
 
   CublasLt lt_;
   cuda::Queue queue_;
+  ops::DeviceNumbers device_;
   int rounds_, tune_;
   std::vector<cuda::Memory> memory_ = {};
   std::optional<DType> filled_ = {};
@@ -353,7 +358,7 @@ Result<DeviceContest> device_contest(const std::vector<ContestShape>& shapes, co
   DeviceContest out{
       .device = facts->name, .driver = facts->driver, .baseline_version = session->version(), .rounds = options.rounds};
   out.before = device_clocks();
-  const auto machine = guess_device(facts->name);
+  const auto machine = guess_device(*facts);
   for (std::size_t i = 0; i < shapes.size(); ++i) {
     if (options.progress) options.progress(i, shapes.size());
     const bool ours = shapes[i].dtype == DType::bf16 || shapes[i].dtype == DType::f16;

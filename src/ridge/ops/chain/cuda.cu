@@ -7,6 +7,7 @@
 
 #include <algorithm>
 
+#include "ridge/device/device.h"
 #include "ridge/device/run_generated.h"
 #include "ridge/ops/chain/code.h"
 #include "ridge/ops/chain/cuda.h"
@@ -272,7 +273,7 @@ std::optional<std::string> refuse(const ChainProgram& program) {
 }
 
 std::optional<std::string> chain(const ChainProgram& program, std::span<void* const> tensors, CUstream_st* stream) {
-  if (!cannot_generate()) return run(generate(program, tensors), stream);
+  if (!cannot_generate()) return run(generate(program, tensors, multiprocessors()), stream);
   const ChainCode code = ops::lower(program);
   if (code.elements == 0) return std::nullopt;
   DeviceChain c{};
@@ -290,7 +291,7 @@ std::optional<std::string> chain(const ChainProgram& program, std::span<void* co
     std::copy_n(code.tensors[t].strides.begin(), c.axes, c.tensors[t].strides);
   }
   const int shared = std::max(place(program, c), 1) * slot_bytes;
-  const Index blocks = std::min<Index>((c.items + threads - 1) / threads, 132 * 16);
+  const Index blocks = std::min<Index>((c.items + threads - 1) / threads, 16 * multiprocessors());
   cudaError_t e =
       cudaFuncSetAttribute(chain_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, most_slots * slot_bytes);
   if (e == cudaSuccess) {

@@ -1,5 +1,9 @@
 #include "ridge/ops/chain/model.h"
 
+#include <array>
+
+#include "ridge/ops/fitted.h"
+
 namespace ridge::ops {
 namespace {
 
@@ -9,24 +13,14 @@ int cpu_flops(const ChainStep& step) { return row(step.op).cpu_flops * step.repe
 
 }  // namespace
 
-int instructions(const ChainStep& step) {
-  switch (step.op) {
-    case ChainOp::gelu: return 34 * step.repeat;
-    case ChainOp::cos:
-    case ChainOp::sin: return 25 + 5 * (step.repeat - 1);  // from the second on the argument lies in [-1, 1]
-    case ChainOp::gelu_tanh:
-    case ChainOp::tanh:
-    case ChainOp::log: return 18 * step.repeat;
-    case ChainOp::silu:
-    case ChainOp::sigmoid: return 14 * step.repeat;
-    case ChainOp::exp:
-    case ChainOp::divide:
-    case ChainOp::sqrt: return 9 * step.repeat;
-    case ChainOp::rsqrt: return 6 * step.repeat;
-    case ChainOp::load:
-    case ChainOp::store: return 2;
-    default: return step.repeat;
-  }
+double instructions(const ChainStep& step) {
+  static const auto costs = [] {
+    std::array<FunctionCost, function_rows.size()> all;
+    for (const FunctionRow& f : function_rows) all[static_cast<std::size_t>(f.function)] = cost_of(f.name);
+    return all;
+  }();
+  const FunctionCost& cost = costs[static_cast<std::size_t>(step.op)];
+  return cost.first + cost.again * (step.repeat - 1);
 }
 
 double elements_of(const std::vector<std::int64_t>& extents) {

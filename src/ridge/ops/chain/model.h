@@ -11,7 +11,7 @@ double bytes_of(const std::vector<ChainTensor>& tensors,
                 const std::vector<std::int64_t>& extents);  // each once
 
 // An element's, as a generated CUDA kernel takes them (ops/function/device_math.h).
-int instructions(const ChainStep& step);
+double instructions(const ChainStep& step);
 double instructions(const ChainProgram& chain);  // of all elements
 double traffic(const ChainProgram& chain);       // bytes
 

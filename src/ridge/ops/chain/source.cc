@@ -14,8 +14,8 @@ namespace {
 using namespace generated;
 
 constexpr int threads = 256;
-constexpr std::int64_t flying_bytes = 64;        // of loads that a thread has on their way
-constexpr std::int64_t busy_items = 132 * 2048;  // fewer: a thread takes one
+constexpr std::int64_t flying_bytes = 64;  // of loads that a thread has on their way
+constexpr std::int64_t busy_items = 2048;  // of a multiprocessor; where it has fewer, a thread takes one
 constexpr std::int64_t most_narrow = std::int64_t{1} << 30;
 
 // Steps whose value only passes where a relative error stays what it is, and ends in 16 bits: those may be rough.
@@ -40,8 +40,12 @@ std::vector<bool> rough_steps(const ChainProgram& program) {
 
 class ChainText {
  public:
-  ChainText(const ChainProgram& program, std::span<void* const> data)
-      : program_(program), data_(data), code_(lower(program)), words_(out_.arguments) {}
+  ChainText(const ChainProgram& program, std::span<void* const> data, int multiprocessors)
+      : program_(program),
+        data_(data),
+        multiprocessors_(multiprocessors),
+        code_(lower(program)),
+        words_(out_.arguments) {}
 
   Generated make() {
     if (code_.elements == 0) return {};
@@ -96,7 +100,7 @@ class ChainText {
     std::int64_t flying = 0;
     for (std::size_t t = 0; t < tensors_.size(); ++t)
       if (tensors_[t].loaded && tensors_[t].way != Way::uniform) flying += width_ * size(t);
-    items_ = count_ < busy_items
+    items_ = count_ < busy_items * multiprocessors_
                  ? 1
                  : static_cast<int>(std::clamp<std::int64_t>(flying_bytes / std::max<std::int64_t>(flying, 1), 1, 4));
     if (items_ == 3) items_ = 2;
@@ -248,6 +252,7 @@ class ChainText {
 
   const ChainProgram& program_;
   std::span<void* const> data_;
+  int multiprocessors_;
   const ChainCode code_;
   Generated out_;
   Words words_;
@@ -260,8 +265,8 @@ class ChainText {
 
 }  // namespace
 
-Generated generate(const ChainProgram& program, std::span<void* const> tensors) {
-  return ChainText(program, tensors).make();
+Generated generate(const ChainProgram& program, std::span<void* const> tensors, int multiprocessors) {
+  return ChainText(program, tensors, multiprocessors).make();
 }
 
 }  // namespace ridge::ops

@@ -12,8 +12,8 @@
 
 namespace ridge::ops {
 
-// The program must have no fault (chain_code.h). Pointers are device memory, of which only the alignment is looked at.
-Generated generate(const ChainProgram& program, std::span<void* const> tensors);
+// The program must have no fault (code.h). Pointers are device memory, of which only the alignment is looked at.
+Generated generate(const ChainProgram& program, std::span<void* const> tensors, int multiprocessors);
 
 // What kernels of every kind are written with.
 namespace generated {

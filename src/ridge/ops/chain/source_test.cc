@@ -19,7 +19,7 @@ Generated gate(std::int64_t n, DType dtype, std::uintptr_t place = 4096) {
                                      {.op = ChainOp::store, .a = 0, .slot = 2}};
   void* const at = reinterpret_cast<void*>(place);
   const std::vector<void*> data{at, at, at};
-  return generate({{n}, {flat, flat, flat}, steps, 2}, data);
+  return generate({{n}, {flat, flat, flat}, steps, 2}, data, 132);
 }
 
 Generated softmax(std::int64_t columns, DType dtype = DType::bf16) {

@@ -61,11 +61,11 @@ struct GatedBackwardPlan {
 
 std::optional<std::string> refuse(const GatedBackward& call);
 // In chunks of so many hidden columns (n where h was kept): none if that takes a larger workspace.
-std::optional<GatedBackwardPlan> planned(const GatedBackward& call, std::size_t workspace_bytes, int sms,
-                                         std::int64_t chunk);
+std::optional<GatedBackwardPlan> planned(const GatedBackward& call, std::size_t workspace_bytes,
+                                         const DeviceNumbers& device, std::int64_t chunk);
 // The fastest, and of those within 1 % the one with the smallest workspace. Where no chunk fits: the smallest, which
 // launch() then refuses with the bytes that it needs. The call must not be refused.
-GatedBackwardPlan choose(const GatedBackward& call, std::size_t workspace_bytes, int sms);
+GatedBackwardPlan choose(const GatedBackward& call, std::size_t workspace_bytes, const DeviceNumbers& device);
 std::optional<std::string> launch(const GatedBackward& call, const GatedBackwardPlan& plan, const Workspace& workspace,
                                   CUstream_st* stream);
 
@@ -77,6 +77,6 @@ struct GatedTraining {
   std::size_t extra_bytes = 0;  // h where it is kept, and the workspace: at most what was free
   double forward_s = 0, backward_s = 0;
 };
-Result<GatedTraining> plan_training(const GatedCall& sizes, std::size_t free_bytes, int sms);
+Result<GatedTraining> plan_training(const GatedCall& sizes, std::size_t free_bytes, const DeviceNumbers& device);
 
 }  // namespace ridge::ops::cuda

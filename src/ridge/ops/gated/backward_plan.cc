@@ -7,6 +7,7 @@
 #include <numeric>
 #include <tuple>
 
+#include "ridge/ops/fitted.h"
 #include "ridge/ops/gated/backward_steps.h"
 #include "ridge/ops/gated/operands.h"
 #include "ridge/ops/product/closed_form.h"
@@ -14,9 +15,6 @@
 namespace ridge::ops::cuda {
 namespace {
 
-// On an H200, 2026-11-22: the pass over dy and h took 107, 204 and 392 us for 336, 671 and 1342 MB; what a product adds
-// to, element by element, 6 to 12 ps each.
-constexpr double pass_bytes_per_s = 3.5e12, pass_s = 8e-6, added_element_s = 8e-12;
 // What products may use beside operands; more only where they could not run well without (operands that are copied).
 constexpr std::size_t thrifty_bytes = std::size_t{16} << 20;
 
@@ -24,9 +22,9 @@ std::int64_t up(std::int64_t x, std::int64_t by) { return (x + by - 1) / by; }
 double product(std::int64_t x, std::int64_t y) { return static_cast<double>(x) * static_cast<double>(y); }
 void* at(std::uintptr_t address) { return reinterpret_cast<void*>(address); }  // plans read nothing there
 
-template <class Call> auto chosen(const Call& call, std::size_t room, int sms) {
-  const auto plan = choose(call, std::min(room, thrifty_bytes), sms);
-  return plan.path == decltype(plan)::Path::plain ? choose(call, room, sms) : plan;
+template <class Call> auto chosen(const Call& call, std::size_t room, const DeviceNumbers& device) {
+  const auto plan = choose(call, std::min(room, thrifty_bytes), device);
+  return plan.path == decltype(plan)::Path::plain ? choose(call, room, device) : plan;
 }
 
 struct Needs {  // of all steps of a chunk
@@ -37,30 +35,35 @@ struct Needs {  // of all steps of a chunk
   }
 };
 
-std::vector<MatmulPlan> products(const std::vector<MatmulCall>& calls, std::size_t room, int sms, Needs& needs) {
+std::vector<MatmulPlan> products(const std::vector<MatmulCall>& calls, std::size_t room, const DeviceNumbers& device,
+                                 Needs& needs) {
   std::vector<MatmulPlan> out;
   for (const MatmulCall& call : calls) {
-    out.push_back(chosen(call, room, sms));
+    out.push_back(chosen(call, room, device));
     needs.step(out.back());
-    if (call.epilogue.addend.data) needs.seconds += product(call.problem.m, call.problem.n) * added_element_s;
+    if (call.epilogue.addend.data)
+      needs.seconds +=
+          product(call.problem.m, call.problem.n) * kernel_numbers().backward_added / device.memory_bytes_per_s;
   }
   return out;
 }
 
 std::optional<GatedBackwardPlan::Steps> plan_steps(const GatedBackward& b, std::int64_t first, std::int64_t columns,
-                                                   std::size_t room, int sms, Needs& needs) {
+                                                   std::size_t room, const DeviceNumbers& device, Needs& needs) {
   const BackwardSteps s = backward_steps(b, first, columns, at(4096));
   GatedBackwardPlan::Steps out;
   out.columns = columns;
-  if (b.h == nullptr) needs.step(out.again = chosen(s.again, room, sms));
+  if (b.h == nullptr) needs.step(out.again = chosen(s.again, room, device));
   needs.scratch = std::max(needs.scratch, workspace_bytes(s.gate));
   if (needs.scratch > room) return std::nullopt;
-  needs.seconds += pass_s + 10 * product(b.m, columns) / pass_bytes_per_s;
-  out.dw_products = products(s.dw_products, room, sms, needs);
+  const KernelNumbers& n = kernel_numbers();
+  needs.seconds += n.backward_pass / device.clock_hz +
+                   10 * product(b.m, columns) / (n.backward_bandwidth * device.memory_bytes_per_s);
+  out.dw_products = products(s.dw_products, room, device, needs);
   if (b.dx == nullptr) return out;
   Needs apart = needs;
-  out.dx_products = products(s.dx_products, room, sms, apart);
-  out.dx = choose(s.dx, sms);
+  out.dx_products = products(s.dx_products, room, device, apart);
+  out.dx = choose(s.dx, device);
   if (out.dx && needs.seconds + out.dx->predicted_s <= apart.seconds) {
     needs.seconds += out.dx->predicted_s;
     out.dx_products.clear();
@@ -108,7 +111,7 @@ std::optional<std::string> refuse_matrices(const GatedBackward& b) {
 
 }  // namespace
 
-std::optional<InputGradientPlan> choose(const InputGradient& c, int sms) {
+std::optional<InputGradientPlan> choose(const InputGradient& c, const DeviceNumbers& device) {
   constexpr std::int64_t most = (std::int64_t{1} << 31) - 1024;
   if (c.m == 0 || c.n == 0 || c.k == 0 || c.m > most || c.n > most || c.k > most / 2) return std::nullopt;
   const auto reads = [](const void* data, std::int64_t line) {
@@ -126,9 +129,9 @@ std::optional<InputGradientPlan> choose(const InputGradient& c, int sms) {
     const MatmulConfig& shape = input_gradient_menu[static_cast<std::size_t>(config)];
     if (up(c.m, shape.m) > most / up(c.n, shape.n)) continue;
     const std::int64_t tiles = up(c.m, shape.m) * up(c.n, shape.n);
-    const double seconds = predicted_seconds(shape, w, {1, tile::SplitMode::split_k}, sms);
+    const double seconds = predicted_seconds(shape, w, {1, tile::SplitMode::split_k}, device);
     if (best.config < 0 || seconds < best.predicted_s)
-      best = {config, static_cast<int>(std::min<std::int64_t>(tiles, sms)), seconds};
+      best = {config, static_cast<int>(std::min<std::int64_t>(tiles, device.multiprocessors)), seconds};
   }
   return best.config < 0 ? std::nullopt : std::optional(best);
 }
@@ -143,14 +146,14 @@ std::optional<std::string> refuse(const GatedBackward& b) {
   return refuse_matrices(b);
 }
 
-std::optional<GatedBackwardPlan> planned(const GatedBackward& b, std::size_t workspace_bytes, int sms,
-                                         std::int64_t chunk) {
+std::optional<GatedBackwardPlan> planned(const GatedBackward& b, std::size_t workspace_bytes,
+                                         const DeviceNumbers& device, std::int64_t chunk) {
   const std::size_t h_bytes = b.h ? 0 : static_cast<std::size_t>(up(4 * b.m * chunk, 256) * 256);
   if (h_bytes > workspace_bytes) return std::nullopt;
   const std::size_t room = (workspace_bytes - h_bytes) / 256 * 256;
   const std::int64_t whole = chunk == 0 ? 1 : b.n / chunk, rest = chunk == 0 ? 0 : b.n % chunk;
   Needs of_each, of_last;
-  const auto each = plan_steps(b, 0, chunk, room, sms, of_each);
+  const auto each = plan_steps(b, 0, chunk, room, device, of_each);
   if (!each) return std::nullopt;
   GatedBackwardPlan plan{chunk, *each, *each};
   plan.predicted_s = of_each.seconds;
@@ -158,7 +161,7 @@ std::optional<GatedBackwardPlan> planned(const GatedBackward& b, std::size_t wor
   for (const auto& [columns, many] : {std::pair{chunk, whole - 1}, {rest, std::int64_t{rest > 0}}}) {
     if (many <= 0) continue;
     Needs more;
-    const auto steps = plan_steps(b, columns == chunk ? chunk : whole * chunk, columns, room, sms, more);
+    const auto steps = plan_steps(b, columns == chunk ? chunk : whole * chunk, columns, room, device, more);
     if (!steps) return std::nullopt;
     plan.predicted_s += more.seconds * static_cast<double>(many);
     of_last.scratch = std::max(of_last.scratch, more.scratch);
@@ -171,14 +174,14 @@ std::optional<GatedBackwardPlan> planned(const GatedBackward& b, std::size_t wor
   return plan;
 }
 
-GatedBackwardPlan choose(const GatedBackward& b, std::size_t workspace_bytes, int sms) {
+GatedBackwardPlan choose(const GatedBackward& b, std::size_t workspace_bytes, const DeviceNumbers& device) {
   const int most = b.h ? 1 : GatedBackward::most_chunks;
   std::vector<GatedBackwardPlan> all;
   for (int chunks = 1; chunks <= most; ++chunks)
-    if (const auto plan = planned(b, workspace_bytes, sms, chunk_of(b.n, chunks))) all.push_back(*plan);
+    if (const auto plan = planned(b, workspace_bytes, device, chunk_of(b.n, chunks))) all.push_back(*plan);
   if (all.empty()) {
     const std::int64_t chunk = chunk_of(b.n, most), sums = up(b.m, GatedGradient::rows_of_block) * 8 * chunk;
-    return *planned(b, static_cast<std::size_t>(4 * b.m * chunk + sums + 512) + counter_bytes, sms, chunk);
+    return *planned(b, static_cast<std::size_t>(4 * b.m * chunk + sums + 512) + counter_bytes, device, chunk);
   }
   double least = all.front().predicted_s;
   for (const GatedBackwardPlan& plan : all) least = std::min(least, plan.predicted_s);
@@ -188,7 +191,7 @@ GatedBackwardPlan choose(const GatedBackward& b, std::size_t workspace_bytes, in
   });
 }
 
-Result<GatedTraining> plan_training(const GatedCall& sizes, std::size_t free_bytes, int sms) {
+Result<GatedTraining> plan_training(const GatedCall& sizes, std::size_t free_bytes, const DeviceNumbers& device) {
   GatedCall forward = sizes;
   const auto place = [](int i) { return at(std::uintptr_t{1} << (40 + i)); };
   forward.x = place(0), forward.up = place(1), forward.gate = place(2), forward.y = place(3), forward.h = nullptr;
@@ -206,8 +209,8 @@ Result<GatedTraining> plan_training(const GatedCall& sizes, std::size_t free_byt
   for (const bool keeps : {true, false}) {
     const std::size_t kept = keeps ? h_bytes : 0, room = free_bytes > kept ? free_bytes - kept : 0;
     forward.h = back.h = keeps ? place(9) : nullptr;
-    const GatedBackwardPlan plan = choose(back, room, sms);
-    const GatedPlan ahead = chosen(forward, room, sms);
+    const GatedBackwardPlan plan = choose(back, room, device);
+    const GatedPlan ahead = chosen(forward, room, device);
     least = kept + plan.workspace_bytes;
     if (least <= free_bytes)
       return GatedTraining{keeps, plan.chunk, kept + std::max(plan.workspace_bytes, ahead.workspace_bytes),

@@ -3,11 +3,11 @@
 #include <gtest/gtest.h>
 
 #include "ridge/ops/gated/backward_steps.h"
+#include "ridge/plan/testing/hopper.h"
 
 namespace ridge::ops::cuda {
 namespace {
 
-constexpr int sms = 132;
 constexpr std::size_t mega = 1000000;
 
 // Plans look at addresses and read nothing.
@@ -27,7 +27,7 @@ GatedBackward keeping_h(GatedBackward c) {
 
 TEST(GatedBackward, KeepingHTakesOneProductForTheWeightsAndOneKernelForTheInput) {
   const GatedBackward c = keeping_h(call(4096, 16384, 4096));
-  const GatedBackwardPlan plan = choose(c, 8 * mega, sms);
+  const GatedBackwardPlan plan = choose(c, 8 * mega, an_h200());
   EXPECT_EQ(plan.chunk, 16384);
   EXPECT_TRUE(plan.each.dx.has_value());
   EXPECT_EQ(plan.each.dw_products.size(), 1u);
@@ -42,7 +42,7 @@ TEST(GatedBackward, KeepingHTakesOneProductForTheWeightsAndOneKernelForTheInput)
 TEST(GatedBackward, KeepingOnlyXGoesInChunksThatFit) {
   const GatedBackward c = call(4096, 32768, 8192);
   for (const std::size_t bytes : {70 * mega, 100 * mega, 161 * mega, 1000 * mega}) {
-    const GatedBackwardPlan plan = choose(c, bytes, sms);
+    const GatedBackwardPlan plan = choose(c, bytes, an_h200());
     EXPECT_LE(plan.workspace_bytes, bytes);
     EXPECT_GE(plan.workspace_bytes, static_cast<std::size_t>(4 * 4096 * plan.chunk));
     EXPECT_LT(plan.workspace_bytes, static_cast<std::size_t>(4 * 4096 * plan.chunk) + 5 * mega);
@@ -55,11 +55,11 @@ TEST(GatedBackward, LargerWorkspacesAreNeverSlowerAndRecomputingCostsAThirdMore)
   const GatedBackward c = call(4096, 16384, 4096);
   double before = 1;
   for (const std::size_t bytes : {36 * mega, 60 * mega, 100 * mega, 300 * mega}) {
-    const double s = choose(c, bytes, sms).predicted_s;
+    const double s = choose(c, bytes, an_h200()).predicted_s;
     EXPECT_LE(s, before * 1.01);
     before = s;
   }
-  const double kept = choose(keeping_h(c), 300 * mega, sms).predicted_s;
+  const double kept = choose(keeping_h(c), 300 * mega, an_h200()).predicted_s;
   EXPECT_GT(before, 1.3 * kept);
   EXPECT_LT(before, 1.6 * kept);
 }
@@ -93,7 +93,7 @@ TEST(GatedBackward, GradientsThatLieOtherwiseAreProductsOfTheirOwn) {
   c.dup = nullptr;
   EXPECT_EQ(backward_steps(c, 0, 1024, nullptr).dw_products.size(), 1u);
   c.dgate = c.dx = nullptr;
-  const GatedBackwardPlan plan = choose(c, mega, sms);
+  const GatedBackwardPlan plan = choose(c, mega, an_h200());
   EXPECT_TRUE(plan.each.dw_products.empty());
   EXPECT_TRUE(plan.each.dx_products.empty());
   EXPECT_FALSE(plan.each.dx.has_value());
@@ -101,14 +101,14 @@ TEST(GatedBackward, GradientsThatLieOtherwiseAreProductsOfTheirOwn) {
 
 TEST(GatedBackward, OperandsThatTheCopyEngineCannotReadTakeTwoProducts) {
   GatedBackward c = keeping_h(call(512, 1024, 63));
-  const GatedBackwardPlan plan = choose(c, 100 * mega, sms);
+  const GatedBackwardPlan plan = choose(c, 100 * mega, an_h200());
   EXPECT_FALSE(plan.each.dx.has_value());
   EXPECT_EQ(plan.each.dx_products.size(), 2u);
 }
 
 TEST(GatedBackward, AWorkspaceThatIsTooSmallIsRefusedWithWhatItTakes) {
   const GatedBackward c = call(4096, 16384, 4096);
-  const GatedBackwardPlan plan = choose(c, mega, sms);
+  const GatedBackwardPlan plan = choose(c, mega, an_h200());
   EXPECT_EQ(plan.chunk, 2048);
   EXPECT_EQ(launch(c, plan, {at(1 << 20), mega, false}, nullptr).value_or(""),
             "workspace: expected 34144256 bytes, found 1000000");
@@ -144,13 +144,13 @@ TEST(GatedBackward, EmptyLayersArePlanned) {
     for (const bool keeps : {false, true}) {
       const GatedBackward c = keeps ? keeping_h(call(n, f, d)) : call(n, f, d);
       EXPECT_EQ(refuse(c), std::nullopt);
-      EXPECT_GE(choose(c, mega, sms).predicted_s, 0);
+      EXPECT_GE(choose(c, mega, an_h200()).predicted_s, 0);
     }
 }
 
 TEST(GatedTraining, HIsKeptWhereThereIsRoomAndElseComputedAgain) {
   const GatedCall sizes{.m = 4096, .n = 32768, .k = 8192};
-  const auto roomy = plan_training(sizes, 600 * mega, sms), tight = plan_training(sizes, 161 * mega, sms);
+  const auto roomy = plan_training(sizes, 600 * mega, an_h200()), tight = plan_training(sizes, 161 * mega, an_h200());
   ASSERT_TRUE(roomy.ok() && tight.ok());
   EXPECT_TRUE(roomy->keeps_h);
   EXPECT_EQ(roomy->extra_bytes, 4u * 4096 * 32768 + counter_bytes + 4096 / 128 * 2 * 32768 * 4);
@@ -161,12 +161,12 @@ TEST(GatedTraining, HIsKeptWhereThereIsRoomAndElseComputedAgain) {
 }
 
 TEST(GatedTraining, TooLittleMemorySaysHowMuchItTakes) {
-  const auto none = plan_training({.m = 4096, .n = 16384, .k = 4096}, 30 * mega, sms);
+  const auto none = plan_training({.m = 4096, .n = 16384, .k = 4096}, 30 * mega, an_h200());
   ASSERT_FALSE(none.ok());
   EXPECT_EQ(none.error().message, "expected 34144256 bytes free beside inputs and outputs, found 30000000");
   EXPECT_EQ(none.error().hint,
             "they are h and its gradient for an 8th of the 16384 hidden columns: give the layer fewer rows than 4096");
-  EXPECT_EQ(plan_training({.m = 8, .n = 8, .k = 8, .dtype = DType::f32}, mega, sms).error().message,
+  EXPECT_EQ(plan_training({.m = 8, .n = 8, .k = 8, .dtype = DType::f32}, mega, an_h200()).error().message,
             "expected bf16 or f16, found f32");
 }
 
@@ -183,7 +183,7 @@ TEST(GatedTraining, PredictionsAreWithinATenthOfWhatWasMeasured) {
                         {4096, 4096, 93 * mega, 6638},
                         {4096, 8192, 1000 * mega, 18886},
                         {4096, 8192, 161 * mega, 26149}}) {
-    const auto plan = plan_training({.m = s.n, .n = 4 * s.d, .k = s.d}, s.bytes, sms);
+    const auto plan = plan_training({.m = s.n, .n = 4 * s.d, .k = s.d}, s.bytes, an_h200());
     ASSERT_TRUE(plan.ok());
     EXPECT_NEAR((plan->forward_s + plan->backward_s) * 1e6 / s.us, 1, 0.1) << s.n << " x " << s.d << ", " << s.bytes;
   }

@@ -41,8 +41,10 @@ struct GatedPlan {
 };
 
 std::optional<std::string> refuse(const GatedCall& call);
-GatedPlan choose(const GatedCall& call, std::size_t workspace_bytes, int sms);  // must not be refused
-std::optional<GatedPlan> planned(const GatedCall& call, std::size_t workspace_bytes, int sms, int config, int splits);
+GatedPlan choose(const GatedCall& call, std::size_t workspace_bytes,
+                 const DeviceNumbers& device);  // must not be refused
+std::optional<GatedPlan> planned(const GatedCall& call, std::size_t workspace_bytes, const DeviceNumbers& device,
+                                 int config, int splits);
 std::optional<std::string> launch(const GatedCall& call, const GatedPlan& plan, const Workspace& workspace,
                                   CUstream_st* stream);
 

@@ -36,7 +36,7 @@ struct InputGradientPlan {
 };
 
 // None: nothing to do, or operands that the copy engine cannot read or write where they lie.
-std::optional<InputGradientPlan> choose(const InputGradient& call, int sms);
+std::optional<InputGradientPlan> choose(const InputGradient& call, const DeviceNumbers& device);
 std::optional<std::string> launch(const InputGradient& call, const InputGradientPlan& plan, CUstream_st* stream);
 
 }  // namespace cuda

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <set>
 
+#include "ridge/ops/fitted.h"
 #include "ridge/ops/gated/config.h"
 #include "ridge/ops/product/describe.h"
 #include "ridge/ops/product/trace.h"
@@ -46,7 +47,7 @@ std::vector<Candidate> next_best(const GatedCall& call, const GatedPlan& best, c
   for (int config = 0; config < static_cast<int>(sm90_gated_menu.size()); ++config) {
     std::optional<GatedPlan> soonest;
     for (const int splits : {1, 2, 3, 4, 6, 8}) {
-      const auto plan = planned(call, device.workspace_bytes, sms, config, splits);
+      const auto plan = planned(call, plan_workspace_bytes, device, config, splits);
       if (plan && (!soonest || plan->predicted_s < soonest->predicted_s)) soonest = plan;
     }
     if (soonest && config != best.config)
@@ -61,7 +62,7 @@ std::vector<Candidate> next_best(const GatedCall& call, const GatedPlan& best, c
 }
 
 // The two halves are one product that is twice as wide, of which half is stored.
-void add_traffic(Forecast& out, const GatedCall& call, const GatedPlan& plan, std::int64_t cache_bytes) {
+void add_traffic(Forecast& out, const GatedCall& call, const GatedPlan& plan, const DeviceNumbers& device) {
   const MatmulProblem wide{.batch = 1,
                            .m = call.m,
                            .n = 2 * call.n,
@@ -69,7 +70,7 @@ void add_traffic(Forecast& out, const GatedCall& call, const GatedPlan& plan, st
                            .a = {call.dtype, call.x_line, 1, 0},
                            .b = {call.dtype, 1, call.k, 0},
                            .d = {call.out, 2 * call.n, 1, 0}};
-  TileOrder order{.m = 32, .n = 64, .k = 32, .cache_bytes = 0};
+  TileOrder order{.m = 32, .n = 64, .k = 32, .blocks = device.multiprocessors, .cache_bytes = 0};
   if (plan.path == GatedPlan::Path::tiles) {
     order = {.m = config(plan).m, .n = config(plan).n, .k = config(plan).k};
     order.splits = plan.splits;
@@ -83,7 +84,7 @@ void add_traffic(Forecast& out, const GatedCall& call, const GatedPlan& plan, st
   const std::int64_t tile_rows = (call.m + order.m - 1) / order.m;
   const MatmulTraffic asked = trace_tiles(wide, order);
   out.traffic_bytes = copied + asked.global_bytes() - asked.d.global_bytes / 2 + biases * tile_rows;
-  order.cache_bytes = cache_bytes;
+  order.cache_bytes = device.l2_bytes;
   const MatmulTraffic behind = trace_tiles(wide, order);
   out.memory_bytes = copied + behind.a.memory_bytes + behind.b.memory_bytes + behind.d.memory_bytes / 2 +
                      behind.partial_bytes + biases;
@@ -92,13 +93,14 @@ void add_traffic(Forecast& out, const GatedCall& call, const GatedPlan& plan, st
 }  // namespace
 
 Forecast forecast(const GatedCall& call, const DeviceNumbers& device) {
-  const GatedPlan plan = choose(call, device.workspace_bytes, device.multiprocessors);
-  Forecast out{.plan = described(plan, device.multiprocessors), .leads = true, .spread = spread_of_products};
+  const GatedPlan plan = choose(call, plan_workspace_bytes, device);
+  Forecast out{.plan = described(plan, device.multiprocessors), .leads = true, .spread = spread_on(device, "product")};
   if (plan.path == GatedPlan::Path::nothing) return out;
   out.seconds = plan.predicted_s;
   const double flop = 4.0 * static_cast<double>(call.m) * static_cast<double>(call.n) * static_cast<double>(call.k);
-  if (plan.path == GatedPlan::Path::plain) out.seconds = device.launch_s + flop / device.plain_flop_per_s;
-  add_traffic(out, call, plan, device.cache_bytes);
+  if (plan.path == GatedPlan::Path::plain)
+    out.seconds = device.launch_s + flop / (kernel_numbers().plain_flops * device.multiprocessors * device.clock_hz);
+  add_traffic(out, call, plan, device);
   if (plan.path == GatedPlan::Path::tiles) out.candidates = next_best(call, plan, device);
   return out;
 }

@@ -71,7 +71,8 @@ std::optional<std::string> refuse(const GatedCall& c) {
   return std::nullopt;
 }
 
-std::optional<GatedPlan> planned(const GatedCall& call, std::size_t workspace_bytes, int sms, int config, int splits) {
+std::optional<GatedPlan> planned(const GatedCall& call, std::size_t workspace_bytes, const DeviceNumbers& device,
+                                 int config, int splits) {
   const MatmulConfig& c = sm90_gated_menu[static_cast<std::size_t>(config)];
   if (call.m == 0 || call.n == 0 || call.k == 0 || call.dtype == DType::f32 || c.b != call.weights) return std::nullopt;
   constexpr std::int64_t most = (std::int64_t{1} << 31) - 1024;
@@ -88,7 +89,7 @@ std::optional<GatedPlan> planned(const GatedCall& call, std::size_t workspace_by
   };
   settle(o.x, plan.copy_x), settle(o.up, plan.copy_up), settle(o.gate, plan.copy_gate);
   plan.tiles = up(call.m, c.m) * up(call.n, c.n / 2), plan.splits = splits;
-  plan.blocks = static_cast<int>(std::min<std::int64_t>(plan.tiles * splits, sms));
+  plan.blocks = static_cast<int>(std::min<std::int64_t>(plan.tiles * splits, device.multiprocessors));
   if (splits > 1) {
     if (plan.tiles * c.sharers() * 4 > static_cast<std::int64_t>(counter_bytes)) return std::nullopt;
     plan.workspace_bytes += partial_bytes(c, plan.tiles * splits);
@@ -101,11 +102,11 @@ std::optional<GatedPlan> planned(const GatedCall& call, std::size_t workspace_by
       2 * (product(call.m, call.k) + 2 * product(call.n, call.k)) +
       product(call.m, call.n) * ((call.y != nullptr ? bits(call.out) / 8 : 0) + (call.h != nullptr ? 4 : 0));
   w.copies = plan.copy_x + plan.copy_up + plan.copy_gate, w.copied_bytes = copied;
-  plan.predicted_s = predicted_seconds(c, w, {splits, tile::SplitMode::split_k}, sms);
+  plan.predicted_s = predicted_seconds(c, w, {splits, tile::SplitMode::split_k}, device);
   return plan;
 }
 
-GatedPlan choose(const GatedCall& call, std::size_t workspace_bytes, int sms) {
+GatedPlan choose(const GatedCall& call, std::size_t workspace_bytes, const DeviceNumbers& device) {
   GatedPlan best;
   if (call.m == 0 || call.n == 0) {
     best.path = GatedPlan::Path::nothing;
@@ -113,7 +114,7 @@ GatedPlan choose(const GatedCall& call, std::size_t workspace_bytes, int sms) {
   }
   for (int config = 0; config < static_cast<int>(sm90_gated_menu.size()); ++config)
     for (const int splits : {1, 2, 3, 4, 6, 8}) {
-      const std::optional<GatedPlan> plan = planned(call, workspace_bytes, sms, config, splits);
+      const std::optional<GatedPlan> plan = planned(call, workspace_bytes, device, config, splits);
       if (plan && (best.path != GatedPlan::Path::tiles || plan->predicted_s < best.predicted_s)) best = *plan;
     }
   return best;

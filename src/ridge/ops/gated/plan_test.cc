@@ -3,6 +3,7 @@
 #include "ridge/ops/gated/config.h"
 #include "ridge/ops/gated/cuda.h"
 #include "ridge/ops/gated/gradient.h"
+#include "ridge/plan/testing/hopper.h"
 
 namespace ridge::ops::cuda {
 namespace {
@@ -19,7 +20,7 @@ GatedCall call(std::int64_t n, std::int64_t f, std::int64_t d) {
 }
 
 TEST(GatedPlan, AlignedOperandsAreReadWhereTheyLie) {
-  const GatedPlan plan = choose(call(8192, 4096, 1024), 0, 132);
+  const GatedPlan plan = choose(call(8192, 4096, 1024), 0, an_h200());
   EXPECT_EQ(plan.path, Path::tiles);
   EXPECT_FALSE(plan.copy_x || plan.copy_up || plan.copy_gate);
   EXPECT_EQ(plan.workspace_bytes, 0u);
@@ -32,33 +33,34 @@ TEST(GatedPlan, WeightsThatLieAlongNHaveRowsOfTheirOwn) {
   GatedCall c = call(4096, 1000, 1024);
   c.weights = tile::Major::mn, c.weight_line = 1000;
   EXPECT_EQ(refuse(c), std::nullopt);
-  const GatedPlan plan = choose(c, std::size_t{64} << 20, 132);
+  const GatedPlan plan = choose(c, std::size_t{64} << 20, an_h200());
   EXPECT_EQ(plan.path, Path::tiles);
   EXPECT_EQ(sm90_gated_menu[static_cast<std::size_t>(plan.config)].b, tile::Major::mn);
   EXPECT_FALSE(plan.copy_up || plan.copy_gate);
-  EXPECT_EQ(sm90_gated_menu[static_cast<std::size_t>(choose(call(4096, 1000, 1024), 0, 132).config)].b, tile::Major::k);
+  EXPECT_EQ(sm90_gated_menu[static_cast<std::size_t>(choose(call(4096, 1000, 1024), 0, an_h200()).config)].b,
+            tile::Major::k);
   c.weight_line = 999;
   EXPECT_EQ(refuse(c).value_or(""), "weights: expected a stride of at least 1000, found 999: its rows would overlap");
 }
 
 TEST(GatedPlan, OperandsTheCopyEngineCannotReadAreCopiedOrReadPlainly) {
   GatedCall odd = call(512, 512, 511);
-  const GatedPlan plan = choose(odd, std::size_t{64} << 20, 132);
+  const GatedPlan plan = choose(odd, std::size_t{64} << 20, an_h200());
   EXPECT_EQ(plan.path, Path::tiles);
   EXPECT_TRUE(plan.copy_x && plan.copy_up && plan.copy_gate);
   EXPECT_GE(plan.workspace_bytes, 3u * 512 * 511 * 2);
-  EXPECT_EQ(choose(odd, plan.workspace_bytes - 1, 132).path == Path::tiles, false);
+  EXPECT_EQ(choose(odd, plan.workspace_bytes - 1, an_h200()).path == Path::tiles, false);
   odd.x_line = 512;
-  EXPECT_FALSE(choose(odd, std::size_t{64} << 20, 132).copy_x);
+  EXPECT_FALSE(choose(odd, std::size_t{64} << 20, an_h200()).copy_x);
 }
 
 TEST(GatedPlan, WhatTilesDoNotTakeRunsPlainly) {
-  EXPECT_EQ(choose(call(128, 128, 0), 0, 132).path, Path::plain);
+  EXPECT_EQ(choose(call(128, 128, 0), 0, an_h200()).path, Path::plain);
   GatedCall wide = call(128, 128, 128);
   wide.dtype = DType::f32;
-  EXPECT_EQ(choose(wide, 0, 132).path, Path::plain);
-  EXPECT_EQ(choose(call(0, 128, 128), 0, 132).path, Path::nothing);
-  EXPECT_EQ(choose(call(128, 0, 128), 0, 132).path, Path::nothing);
+  EXPECT_EQ(choose(wide, 0, an_h200()).path, Path::plain);
+  EXPECT_EQ(choose(call(0, 128, 128), 0, an_h200()).path, Path::nothing);
+  EXPECT_EQ(choose(call(128, 0, 128), 0, an_h200()).path, Path::nothing);
 }
 
 TEST(GatedPlan, CallsThatCannotBeRightAreRefused) {

@@ -3,184 +3,19 @@
 // waves of tiles there are times how wide they are, for the others the bytes, what a launch costs and how pieces of k
 // meet.
 //
-// The form is physics; the constants are fitted, once for each of what may bound a product: 42,000 timings of some 550
-// products (drawn at random, but for 119) under the 60 to 100 plans that looked best, on H200, 2026-11-22, clocks as
-// they come, and of busy products 16,000 older ones of rows that have not changed. What was made small is what choosing
-// by the model loses against the fastest plan timed. Of products that were not fitted to, it loses 2.0 % where
-// multiplies bound, 2.9 % where operands do and 2.7 % where results do.
+// The form is physics; its constants are fitted, once for each of what may bound a product (fitted.h).
 #include "ridge/ops/product/closed_form.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
+
+#include "ridge/ops/fitted.h"
 
 namespace ridge::ops::cuda {
 namespace {
 
 using tile::SplitMode, tile::Major, tile::Roles;
 
-struct Constants {
-  double cycles_per_us;
-  double slowdown;                        // the power limit lowers the clock of long, busy kernels
-  double memory, memory_per_block;        // bytes a us
-  double l2_again, l2_all, l2_power;      // bytes a us that the L2 serves again; that it serves in all; overlap
-  double l2_straight, l2_swapped;         // bytes a cycle that one block asks for
-  double arriving;                        // … that arrive in it, most of them asked for by others of its cluster
-  double reads_a, least_stage;            // cycles: of an instruction of 64 x n x 16; of 128 of k
-  double line64, line32, line16, across;  // how much longer lines take that start there; contiguous along the output
-  double narrow_line;                     // cycles a stage: for each who asks for the same few bytes at once
-  double both_wait;                       // two consumers of a tile wait for each other
-  double stage_power;                     // how well a stage's loads and multiplies overlap
-  double launch, first_load, tile_end, tile_end_alone, box;  // cycles
-  double element_box;                                        // boxes: written by elements
-  double split, split_sums, split_batch;                     // cycles
-  double gather, gather_sums, gather_turn;                   // cycles; of 16 columns, by up to eight pieces
-  double share, share_step, next_cluster;                    // cycles
-  double cluster_stage, cluster_block;                       // cycles: of waiting for each other; of launching
-  double cluster_start;  // of any launch in clusters: its blocks begin and end together
-  double eights;         // what more than three waves of clusters of eight take beside that
-  double stream_us, copy_us;
-  double copied;                   // bytes a us
-  double under_copy;               // what is left of a copy's time where loads run under it
-  double overlap;                  // two things at once: 1 would be one after the other, 8 the longer
-  double beside, beside_prefetch;  // us that the next launch saves on idle multiprocessors; where it loads early
-};
-
-constexpr Constants by_bytes{.cycles_per_us = 1773,
-                             .slowdown = 0.01494,
-                             .memory = 6.416e+06,
-                             .memory_per_block = 2.25e+05,
-                             .l2_again = 3.017e+07,
-                             .l2_all = 2.17e+07,
-                             .l2_power = 3.05,
-                             .l2_straight = 54.54,
-                             .l2_swapped = 329.1,
-                             .arriving = 125,
-                             .reads_a = 21.54,
-                             .least_stage = 175.8,
-                             .line64 = 1.05,
-                             .line32 = 1.062,
-                             .line16 = 1.201,
-                             .across = 0.9812,
-                             .narrow_line = 2.153,
-                             .both_wait = 1.159,
-                             .stage_power = 4.036,
-                             .launch = 1908,
-                             .first_load = 1022,
-                             .tile_end = 150.6,
-                             .tile_end_alone = 117.6,
-                             .box = 305.8,
-                             .element_box = 3.417,
-                             .split = 733.9,
-                             .split_sums = 2487,
-                             .split_batch = 846.1,
-                             .gather = 2616,
-                             .gather_sums = 3444,
-                             .gather_turn = 937.2,
-                             .share = 1597,
-                             .share_step = 3535,
-                             .next_cluster = 496.1,
-                             .cluster_stage = 20.15,
-                             .cluster_block = 3.977,
-                             .cluster_start = 603.2,
-                             .eights = 1.178,
-                             .stream_us = 0.4636,
-                             .copy_us = 1.613,
-                             .copied = 2.433e+08,
-                             .under_copy = 0.8849,
-                             .overlap = 1.191,
-                             .beside = 0.6094,
-                             .beside_prefetch = 0.749};
-constexpr Constants by_results{.cycles_per_us = 1773,
-                               .slowdown = 0.5512,
-                               .memory = 6.926e+06,
-                               .memory_per_block = 6.355e+04,
-                               .l2_again = 5.802e+08,
-                               .l2_all = 6.335e+08,
-                               .l2_power = 2.146,
-                               .l2_straight = 57.22,
-                               .l2_swapped = 65.37,
-                               .arriving = 51.97,
-                               .reads_a = 85.93,
-                               .least_stage = 267.4,
-                               .line64 = 1.737,
-                               .line32 = 1.641,
-                               .line16 = 2.22,
-                               .across = 1.121,
-                               .narrow_line = 2.921,
-                               .both_wait = 0.8806,
-                               .stage_power = 8.166,
-                               .launch = 1919,
-                               .first_load = 1319,
-                               .tile_end = 47.86,
-                               .tile_end_alone = 15.05,
-                               .box = 5.469,
-                               .element_box = 250.8,
-                               .split = 1024,
-                               .split_sums = 1879,
-                               .split_batch = 738.1,
-                               .gather = 1500,
-                               .gather_sums = 2600,
-                               .gather_turn = 900,
-                               .share = 1426,
-                               .share_step = 2763,
-                               .next_cluster = 496.1,
-                               .cluster_stage = 44.89,
-                               .cluster_block = 7.045,
-                               .cluster_start = 920.6,
-                               .eights = 0.996,
-                               .stream_us = 0.3912,
-                               .copy_us = 2.803,
-                               .copied = 2.941e+06,
-                               .under_copy = 0.7627,
-                               .overlap = 1.077,
-                               .beside = 0.5539,
-                               .beside_prefetch = 0.07802};
-constexpr Constants by_multiplies{.cycles_per_us = 1675,
-                                  .slowdown = 0.03229,
-                                  .memory = 1.026e+08,
-                                  .memory_per_block = 9.116e+05,
-                                  .l2_again = 1.792e+08,
-                                  .l2_all = 3.075e+07,
-                                  .l2_power = 4.601,
-                                  .l2_straight = 66.69,
-                                  .l2_swapped = 70.51,
-                                  .arriving = 64.85,
-                                  .reads_a = 15.22,
-                                  .least_stage = 471.6,
-                                  .line64 = 1.267,
-                                  .line32 = 1.304,
-                                  .line16 = 1.934,
-                                  .across = 1.033,
-                                  .narrow_line = 3,
-                                  .both_wait = 1.07,
-                                  .stage_power = 13.7,
-                                  .launch = 0,
-                                  .first_load = 1718,
-                                  .tile_end = 1650,
-                                  .tile_end_alone = 7.978,
-                                  .box = 173.5,
-                                  .element_box = 15.7,
-                                  .split = 1286,
-                                  .split_sums = 2604,
-                                  .split_batch = 1188,
-                                  .gather = 5246,
-                                  .gather_sums = 4695,
-                                  .gather_turn = 900,
-                                  .share = 1800,
-                                  .share_step = 1300,
-                                  .next_cluster = 2800,
-                                  .cluster_stage = 39.14,
-                                  .cluster_block = 0.08005,
-                                  .cluster_start = 1488,
-                                  .eights = 1,
-                                  .stream_us = 1.275,
-                                  .copy_us = 2.077,
-                                  .copied = 2.732e+06,
-                                  .under_copy = 0.7844,
-                                  .overlap = 1.579,
-                                  .beside = 0.9486,
-                                  .beside_prefetch = 0.418};
 double up(double x, double by) { return std::ceil(x / by); }
 // What two things take that overlap; the higher the power, the better they do.
 double both(double x, double y, double power) { return std::pow(std::pow(x, power) + std::pow(y, power), 1 / power); }
@@ -234,38 +69,65 @@ double meeting(const Constants& f, const MatmulConfig& c, const SplitK& split) {
 struct Waves {
   double stages, items, at_once, bytes;  // stages of an item
 };
-double waves_us(const Constants& f, const MatmulConfig& c, const SplitK& split, const Cycles& x, const Waves& w) {
+// What a kernel gets of a machine where something bounds it.
+struct Pace {
+  const Constants& f;
+  double cycles_per_us;
+  double memory, memory_of_block, l2_again, l2_all;  // bytes a us
+};
+Pace pace_of(const Constants& f, const DeviceNumbers& device, Bound bound) {
+  const double cycles_per_us = 1e-6 * (bound == Bound::multiplies ? device.busy_clock_hz : device.clock_hz);
+  const double memory = 1e-6 * device.memory_bytes_per_s, l2 = 1e-6 * device.l2_bytes_per_s;
+  return {f, cycles_per_us, f.memory * memory, f.memory_per_block * cycles_per_us, f.l2_again * l2, f.l2_all * l2};
+}
+
+double waves_us(const Pace& pace, const MatmulConfig& c, const SplitK& split, const Cycles& x, const Waves& w) {
+  const Constants& f = pace.f;
   const double loop = w.stages * x.stage;
   const double end = c.roles == Roles::pingpong ? std::max(0.0, x.end - loop) : x.end + f.tile_end_alone;
-  const double item = (loop + end + (split.splits > 1 ? meeting(f, c, split) : 0)) / f.cycles_per_us;
+  const double item = (loop + end + (split.splits > 1 ? meeting(f, c, split) : 0)) / pace.cycles_per_us;
   const double waves = std::floor(w.items / w.at_once), rest = w.items - waves * w.at_once;
   double us = 0;
   if (split.split_mode == SplitMode::cluster_split_k)
-    us = (std::ceil(w.items / w.at_once) - 1) * f.next_cluster / f.cycles_per_us;
-  us += waves * both(item, w.bytes / w.items * w.at_once / f.memory, f.overlap);
-  if (rest > 0) us += both(item, w.bytes / w.items * rest / std::min(f.memory, rest * f.memory_per_block), f.overlap);
+    us = (std::ceil(w.items / w.at_once) - 1) * f.next_cluster / pace.cycles_per_us;
+  us += waves * both(item, w.bytes / w.items * w.at_once / pace.memory, f.overlap);
+  if (rest > 0)
+    us += both(item, w.bytes / w.items * rest / std::min(pace.memory, rest * pace.memory_of_block), f.overlap);
   return us;
 }
-constexpr double least_us = 0.8;  // of any launch
+// What a copy has written is read from the L2, as long as that keeps it.
+double copying_us(const Pace& pace, const TileWork& w, const DeviceNumbers& device) {
+  const KernelNumbers& n = kernel_numbers();
+  const double left = std::max(0.0, w.copied_bytes - n.copy_kept * static_cast<double>(device.l2_bytes));
+  const double bytes = 2 * w.copied_bytes / pace.f.copied + left / n.copy_beyond;
+  return w.copies * pace.f.copy / pace.cycles_per_us + bytes / (1e-6 * device.memory_bytes_per_s);
+}
 
 }  // namespace
 
-Bound bound_of(const TileWork& w) {
+Bound bound_of(const TileWork& w, const DeviceNumbers& device) {
   const double multiplies =
       static_cast<double>(w.batch) * static_cast<double>(w.m) * static_cast<double>(w.n) * static_cast<double>(w.k);
-  if (multiplies / 473e12 > w.minimum_bytes / 4.2e12) return Bound::multiplies;  // 132 * 2048 a cycle at 1.75 GHz
+  const double at_once = device.multiprocessors * kernel_numbers().multiplies * device.clock_hz;
+  if (multiplies / at_once > w.minimum_bytes / device.memory_bytes_per_s) return Bound::multiplies;
   return w.result_bytes > w.minimum_bytes / 2 ? Bound::results : Bound::bytes;
 }
 
-// A cluster's blocks lie in one of the chip's groups of 16 or 18 multiprocessors.
-int clusters_at_once(int blocks, int sms) {
-  constexpr std::array of_h200{132, 66, 39, 30, 22, 17, 15, 15};
-  return std::max(1, of_h200[static_cast<std::size_t>(blocks - 1)] * sms / 132);
+// A cluster's blocks lie in one of the chip's groups of multiprocessors, which they do not always fill.
+int clusters_at_once(int blocks, int multiprocessors) {
+  const KernelNumbers& n = kernel_numbers();
+  const double shares[] = {n.clusters_1, n.clusters_2, n.clusters_3, n.clusters_4,
+                           n.clusters_5, n.clusters_6, n.clusters_7, n.clusters_8};
+  const double count = shares[blocks - 1] * multiprocessors / blocks;
+  return std::max(1, static_cast<int>(count + 1e-6));
 }
 
-double predicted_seconds(const MatmulConfig& c, const TileWork& w, const SplitK& split, int sms) {
-  const Bound bound = bound_of(w);
-  const Constants& f = bound == Bound::bytes ? by_bytes : bound == Bound::results ? by_results : by_multiplies;
+double predicted_seconds(const MatmulConfig& c, const TileWork& w, const SplitK& split, const DeviceNumbers& device,
+                         const ProductModel& model) {
+  const Bound bound = bound_of(w, device);
+  const Constants& f = of(model.constants, bound);
+  const Pace pace = pace_of(f, device, bound);
+  const int sms = device.multiprocessors;
   const double tiles = static_cast<double>(w.batch) * up(static_cast<double>(w.m), c.m * c.cluster_m) *
                        up(static_cast<double>(w.n), c.n * c.cluster_n) * c.cluster();
   const double stages = up(static_cast<double>(w.k), c.k), splits = split.splits, items = tiles * splits;
@@ -276,47 +138,44 @@ double predicted_seconds(const MatmulConfig& c, const TileWork& w, const SplitK&
   const Cycles x = cycles(f, c, w, askers(c, w, std::max(1.0, blocks / c.cluster() / splits)));
   const double each = static_cast<double>(c.m) / c.cluster_n + static_cast<double>(c.n) / c.cluster_m;
   const double asked = tiles * stages * each * c.k * 2;
-  const double once = w.minimum_bytes + std::max(asked - w.minimum_bytes, 0.0) * f.memory / f.l2_again;
-  const double bytes = both(once, asked * f.memory / f.l2_all, f.l2_power);  // as many as would take as long
+  const double once = w.minimum_bytes + std::max(asked - w.minimum_bytes, 0.0) * pace.memory / pace.l2_again;
+  const double bytes = both(once, asked * pace.memory / pace.l2_all, f.l2_power);  // as many as would take as long
   double us = 0;
   if (streamed) {
     const double run = up(tiles * stages, sms) * x.stage + 2 * meeting(f, c, split);
-    us = f.stream_us + both(run / f.cycles_per_us, bytes / f.memory, f.overlap);
+    us = f.stream / pace.cycles_per_us + both(run / pace.cycles_per_us, bytes / pace.memory, f.overlap);
   } else {
-    us = waves_us(f, c, split, x, {up(stages, splits), items, at_once, bytes});
+    us = waves_us(pace, c, split, x, {up(stages, splits), items, at_once, bytes});
   }
-  const double busy = std::min(1.0, tiles * stages * x.multiply / sms / f.cycles_per_us / us);
+  const double busy = std::min(1.0, tiles * stages * x.multiply / sms / pace.cycles_per_us / us);
   us *= 1 + f.slowdown * busy * busy * std::clamp((us - 20) / 200, 0.0, 1.0);
-  us += (f.launch + f.first_load + (c.m + c.n) * c.k * 2 / (c.swap ? f.l2_swapped : f.l2_straight)) / f.cycles_per_us;
-  if (c.cluster() > 1) us += (f.cluster_start + f.cluster_block * blocks * std::log2(c.cluster())) / f.cycles_per_us;
+  us +=
+      (f.launch + f.first_load + (c.m + c.n) * c.k * 2 / (c.swap ? f.l2_swapped : f.l2_straight)) / pace.cycles_per_us;
+  if (c.cluster() > 1) us += (f.cluster_start + f.cluster_block * blocks * std::log2(c.cluster())) / pace.cycles_per_us;
   if (c.cluster() == 8 && items > 3 * at_once) us *= f.eights;
-  if (c.roles == Roles::pingpong) us += x.end / f.cycles_per_us;
-  us -= std::clamp((sms - blocks) / blocks, 0.0, 1.0) * (w.prefetch_constants ? f.beside_prefetch : f.beside);
-  // What a copy has written is read from the L2, as long as that keeps it.
-  constexpr double kept_bytes = 25e6, beyond_a_us = 2.3e6;
-  const double copying =
-      w.copies * f.copy_us + 2 * w.copied_bytes / f.copied + std::max(0.0, w.copied_bytes - kept_bytes) / beyond_a_us;
-  return (std::max(us, least_us) + (w.prefetch_constants ? f.under_copy : 1) * copying) * 1e-6;
-}
-
-double gemv_seconds(std::int64_t batch, std::int64_t m, std::int64_t n, std::int64_t k, int granule) {
-  constexpr double words_at_once = 8 * 32 * 4;  // of a line (matmul_plain.cu)
-  constexpr double launch_us = 2.1, round_us = 0.7, line_us = 1.2e-4, row_us = 1e-4;
-  constexpr double words_a_us = 132 * 32 * 1755;         // fitted to ten products on an H200
-  constexpr double word_cycles = 7.5, row_cycles = 3.2;  // of a warp
-  const double words = std::ceil(static_cast<double>(k) * 2 / std::min(granule, 8));
-  const double rounds = std::ceil(words / words_at_once);
-  const double lines = static_cast<double>(batch) * static_cast<double>(n), rows = static_cast<double>(m);
-  return (launch_us + (rounds - 1) * round_us + lines * (line_us + (rows - 1) * row_us) +
-          lines * words * (word_cycles + rows * row_cycles) / words_a_us) *
+  if (c.roles == Roles::pingpong) us += x.end / pace.cycles_per_us;
+  us -= std::clamp((sms - blocks) / blocks, 0.0, 1.0) * (w.prefetch_constants ? f.beside_prefetch : f.beside) /
+        pace.cycles_per_us;
+  return (std::max(us, kernel_numbers().least / pace.cycles_per_us) +
+          (w.prefetch_constants ? f.under_copy : 1) * copying_us(pace, w, device)) *
          1e-6;
 }
 
+double gemv_seconds(const GemvWork& w, const DeviceNumbers& device) {
+  constexpr double words_at_once = 8 * 32 * 4;  // of a line (gemv.cu)
+  const KernelNumbers& n = kernel_numbers();
+  const double words = std::ceil(static_cast<double>(w.k) * 2 / std::min(w.granule, 8));
+  const double rounds = std::ceil(words / words_at_once);
+  const double lines = static_cast<double>(w.batch) * static_cast<double>(w.n), rows = static_cast<double>(w.m);
+  const double each = n.gemv_line + (rows - 1) * n.gemv_row + words * (n.gemv_word + rows * n.gemv_word_row) / 32;
+  const double cycles = n.gemv_launch + (rounds - 1) * n.gemv_round + lines * each / device.multiprocessors;
+  return cycles / device.clock_hz;
+}
+
 BlockPace block_pace(const MatmulConfig& c) {
-  const Constants& f = by_bytes;
+  const Constants& f = of(product_model().constants, Bound::bytes);
   const Cycles one = cycles(f, c, {}, {});
-  return {.cycles_per_second = f.cycles_per_us * 1e6,
-          .load_bytes = c.swap ? f.l2_swapped : f.l2_straight,
+  return {.load_bytes = c.swap ? f.l2_swapped : f.l2_straight,
           .load_latency = f.first_load,
           .flops = 2.0 * c.m * c.n * c.k / one.multiply,
           .store_bytes = 64 * 64 * 2 / f.box,

@@ -1,10 +1,12 @@
-// How long a planned product takes on an H200, in closed form. Internal to the CUDA product.
+// How long a planned product takes on a Hopper device, in closed form. Internal to the CUDA product.
 #pragma once
 
 #include <cstdint>
 
+#include "ridge/ops/model.h"
 #include "ridge/ops/product/config.h"
 #include "ridge/ops/product/cuda.h"
+#include "ridge/ops/product/fitted.h"
 
 namespace ridge::ops::cuda {
 
@@ -21,32 +23,36 @@ struct TileWork {  // a product as the tile sees it
       false;  // the first loads of one operand run before earlier kernels have ended, a copy among them
 };
 
-// What bounds a product: the tensor cores, where there are more multiplies than the bytes can hold up; else bytes, most
-// of which may be D's.
-enum class Bound : std::uint8_t { bytes, results, multiplies };
-Bound bound_of(const TileWork& work);
-inline bool is_busy(const TileWork& work) { return bound_of(work) == Bound::multiplies; }
+Bound bound_of(const TileWork& work, const DeviceNumbers& device);
+inline bool is_busy(const TileWork& work, const DeviceNumbers& device) {
+  return bound_of(work, device) == Bound::multiplies;
+}
 
 // How many clusters of so many blocks (1 to 8) run at once.
-int clusters_at_once(int blocks, int sms);
+int clusters_at_once(int blocks, int multiprocessors);
 
 // Seconds from the end of the kernel before to the end of this one, as launches follow each other in a graph.
-double predicted_seconds(const MatmulConfig& config, const TileWork& work, const SplitK& split, int sms);
+double predicted_seconds(const MatmulConfig& config, const TileWork& work, const SplitK& split,
+                         const DeviceNumbers& device, const ProductModel& model = product_model());
 
 // `planned` by the closed form alone, and what that was asked about.
 struct PlannedWork {
   MatmulPlan plan;
   TileWork work;
 };
-std::optional<PlannedWork> planned_work(const MatmulCall& call, std::size_t workspace_bytes, int sms, int row,
-                                        SplitK split, Copies copies);
+std::optional<PlannedWork> planned_work(const MatmulCall& call, std::size_t workspace_bytes,
+                                        const DeviceNumbers& device, const PlanChoice& choice,
+                                        const ProductModel& model = product_model());
 
-// The same of the kernel for a few rows of D, whose operands' lines start at multiples of so many bytes.
-double gemv_seconds(std::int64_t batch, std::int64_t m, std::int64_t n, std::int64_t k, int granule);
+// The time of the kernel for a few rows of D, whose operands' lines start at multiples of so many bytes.
+struct GemvWork {
+  std::int64_t batch = 1, m = 0, n = 0, k = 0;
+  int granule = 128;
+};
+double gemv_seconds(const GemvWork& work, const DeviceNumbers& device);
 
 // What one block's ports do, in cycles: the fitted constants of the model, for whoever draws a block.
 struct BlockPace {
-  double cycles_per_second = 0;
   double load_bytes = 0, load_latency = 0;  // a cycle, from the L2
   double flops = 0;                         // a cycle
   double store_bytes = 0, store_latency = 0;

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "ridge/ops/product/trees.h"
-
 namespace ridge::ops::cuda {
 namespace {
 
@@ -12,13 +10,14 @@ double up(double x, double by) { return std::ceil(x / by); }
 
 }  // namespace
 
-Features features_of(const MatmulConfig& c, const TileWork& w, const SplitK& s, int sms, double form_s) {
+Features features_of(const MatmulConfig& c, const TileWork& w, const SplitK& s, const DeviceNumbers& device,
+                     double form_s) {
   const double m = static_cast<double>(w.m), n = static_cast<double>(w.n), k = static_cast<double>(w.k);
   const double batch = static_cast<double>(w.batch), splits = s.splits;
   const double clusters_m = up(m, c.m * c.cluster_m), clusters_n = up(n, c.n * c.cluster_n);
   const double tiles = batch * clusters_m * clusters_n * c.cluster(), stages = up(k, c.k);
   const int together = s.split_mode == tile::SplitMode::cluster_split_k ? s.splits : c.cluster();
-  const double waves = tiles * splits / (together * clusters_at_once(together, sms));
+  const double waves = tiles * splits / (together * clusters_at_once(together, device.multiprocessors));
   const double asked = tiles * stages * (1.0 * c.m / c.cluster_n + 1.0 * c.n / c.cluster_m) * c.k * 2;
   const auto number = [](auto x) { return static_cast<double>(x); };
   const std::array<double, plan_features> all{
@@ -84,6 +83,8 @@ double factor_of(std::span<const Tree> trees, const Bins& bins) {
   return std::clamp(std::exp(sum), least_correction, most_correction);
 }
 
-double correction(const Features& features) { return factor_of(matmul_trees, bins_of(features, matmul_edges)); }
+double correction(const Features& features, const ProductModel& model) {
+  return factor_of(model.trees, bins_of(features, model.edges));
+}
 
 }  // namespace ridge::ops::cuda

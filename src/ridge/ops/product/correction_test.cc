@@ -6,7 +6,7 @@
 #include <cmath>
 #include <limits>
 
-#include "ridge/ops/product/trees.h"
+#include "ridge/plan/testing/hopper.h"
 
 namespace ridge::ops::cuda {
 namespace {
@@ -43,23 +43,16 @@ TEST(MatmulCorrection, ATreeGoesRightAboveItsEdge) {
   EXPECT_DOUBLE_EQ(sum_of(tree, bins), 0.03);
 }
 
-// Links lead down only, so every walk ends; each node and each leaf is led to once.
+// Each node and each leaf is led to once (the loader holds that links lead down only).
 TEST(MatmulCorrection, EveryGrownTreeIsATree) {
-  ASSERT_FALSE(matmul_trees.empty());
-  for (const Tree& tree : matmul_trees) {
+  ASSERT_FALSE(product_model().trees.empty());
+  for (const Tree& tree : product_model().trees) {
     std::array<int, 2 * tree_leaves> led{};
-    for (std::size_t i = 0; i < tree.feature.size(); ++i) {
-      EXPECT_LT(tree.feature[i], plan_features);
-      EXPECT_LT(tree.edge[i], feature_edges);
-      for (const int to : {tree.left[i], tree.right[i]}) {
-        ASSERT_TRUE(to < 0 ? to >= -tree_leaves : to > static_cast<int>(i) && to < tree_leaves - 1) << to;
-        ++led[static_cast<std::size_t>(to + tree_leaves)];
-      }
-    }
+    for (std::size_t i = 0; i < tree.feature.size(); ++i)
+      for (const int to : {tree.left[i], tree.right[i]}) ++led[static_cast<std::size_t>(to + tree_leaves)];
     for (int to = -tree_leaves; to < tree_leaves - 1; ++to)
       EXPECT_EQ(led[static_cast<std::size_t>(to + tree_leaves)], to != 0) << to;
   }
-  for (const Edges& e : matmul_edges) EXPECT_TRUE(std::is_sorted(e.begin(), e.end()));
 }
 
 TEST(MatmulCorrection, StaysAFactor) {
@@ -74,7 +67,7 @@ TEST(MatmulCorrection, StaysAFactor) {
 TEST(MatmulCorrection, FeaturesAreThoseOfThePlan) {
   const MatmulConfig c{.m = 128, .n = 256, .k = 64, .stages = 4, .consumers = 2, .cluster_m = 2};
   const TileWork w{.batch = 1, .m = 4096, .n = 1000, .k = 640, .minimum_bytes = 1 << 20};
-  const Features f = features_of(c, w, {2, tile::SplitMode::split_k}, 132, std::exp(1.0));
+  const Features f = features_of(c, w, {2, tile::SplitMode::split_k}, an_h200(), std::exp(1.0));
   EXPECT_FLOAT_EQ(f[0], 1);
   EXPECT_FLOAT_EQ(f[1], 16 * 4 * 2 * 2 / 132.0F) << "waves: 16 x 4 pairs in two pieces";
   EXPECT_FLOAT_EQ(f[4], std::log(5.0F)) << "stages of a piece";

@@ -16,6 +16,10 @@
 
 struct CUstream_st;
 
+namespace ridge::ops {
+struct DeviceNumbers;
+}
+
 namespace ridge::ops::cuda {
 
 using ops::Activation, ops::EpilogueOperand, ops::MatmulCall, ops::MatmulEpilogue;
@@ -48,23 +52,29 @@ std::optional<std::string> refuse(const MatmulCall& call);
 // of 32 bits: a tile's end then takes half the time that it takes otherwise.
 bool has_vector_epilogue(const MatmulCall& call);
 
-// The call must not be refused. sms: multiprocessors of the device (H200: 132).
-MatmulPlan choose(const MatmulCall& call, std::size_t workspace_bytes, int sms);
+// The call must not be refused. `device` is a Hopper, here or elsewhere (ops/model.h).
+MatmulPlan choose(const MatmulCall& call, std::size_t workspace_bytes, const DeviceNumbers& device);
 // Of each config of the menu that can serve the call the best `each`, soonest first.
-std::vector<MatmulPlan> candidates(const MatmulCall& call, std::size_t workspace_bytes, int sms, std::size_t each);
+std::vector<MatmulPlan> candidates(const MatmulCall& call, std::size_t workspace_bytes, const DeviceNumbers& device,
+                                   std::size_t each);
 // The same for one config of the menu and one way to cut k; none where they cannot serve the call.
 struct SplitK {
   int splits = 1;  // SplitMode::split_k: any number, SplitMode::cluster_split_k: 2 to 8,
                    // SplitMode::cooperative_split_k: 2 to 16, SplitMode::stream_k: 1
   tile::SplitMode split_mode = tile::SplitMode::split_k;
 };
-std::vector<SplitK> split_options(const MatmulCall& call, int sms);  // that are worth a thought
+std::vector<SplitK> split_options(const MatmulCall& call, const DeviceNumbers& device);  // that are worth a thought
 struct Copies {  // of operands that the copy engine reads slowly or not at all
   bool a = false, b = false;
 };
 std::vector<Copies> copies(const MatmulCall& call);
-std::optional<MatmulPlan> planned(const MatmulCall& call, std::size_t workspace_bytes, int sms, int config,
-                                  SplitK split, Copies copies);
+struct PlanChoice {  // a config of the menu, and how it is used
+  int config = 0;
+  SplitK split = {};
+  Copies copies = {};
+};
+std::optional<MatmulPlan> planned(const MatmulCall& call, std::size_t workspace_bytes, const DeviceNumbers& device,
+                                  const PlanChoice& choice);
 
 // Queues the plan. A sentence if the driver refuses a step; nothing runs then. Thread-safe; may be captured in a graph.
 std::optional<std::string> launch(const MatmulCall& call, const MatmulPlan& plan, const Workspace& workspace,

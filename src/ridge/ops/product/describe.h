@@ -23,8 +23,6 @@ SplitText split_text(const MatmulPlan& plan);
 // Of a call that is not refused. Data are not looked at, but for which of an epilogue's operands are there.
 Forecast forecast(const MatmulCall& call, const DeviceNumbers& device);
 
-inline constexpr Spread spread_of_products{0.87, 1.02, 1.21};  // of 1,192 of results/h200_matmul_*
-
 struct Tiled {  // a product cut into tiles
   MatmulConfig config;
   double sums = 0;  // of batch * m * n, that are wanted

@@ -1,3 +1,4 @@
+#include "ridge/device/device.h"
 #include "ridge/ops/product/gemv.h"
 
 #include <algorithm>
@@ -250,7 +251,7 @@ cudaError_t start(Kernel* kernel, dim3 blocks, int threads, cudaStream_t stream,
 constexpr int copy_threads = 256;
 template <class Word> cudaError_t start_copy(const Source& from, std::uint16_t* to, Index line, cudaStream_t stream) {
   const Index chunks = line / 8, all = from.matrices * from.lines * chunks;
-  const dim3 blocks(static_cast<unsigned>(std::min<Index>((all + 255) / 256, 132 * 16)));
+  const dim3 blocks(static_cast<unsigned>(std::min<Index>((all + 255) / 256, 16 * multiprocessors())));
   if (all >= Index{1} << 31)
     return start(copy_lines_kernel<Word, std::uint64_t>, blocks, copy_threads, stream, from, to,
                  static_cast<std::uint64_t>(chunks), static_cast<std::uint64_t>(all));

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <set>
 
+#include "ridge/ops/fitted.h"
 #include "ridge/ops/product/describe.h"
 #include "ridge/ops/product/epilogue.h"
 #include "ridge/ops/product/trace.h"
@@ -32,9 +33,6 @@ std::string menu_name(int config) {
 
 namespace cuda {
 namespace {
-
-// Of the time that the model gives our own kernel, where both were measured.
-constexpr Spread cublaslt_aligned{0.84, 1.06, 1.45}, cublaslt_unaligned{0.75, 2.2, 5.4};
 
 // What counts against a candidate, as shares; the one that grew most over the winner's is named.
 struct Costs {
@@ -76,9 +74,9 @@ std::vector<Candidate> next_best(const MatmulCall& call, const MatmulPlan& best,
                                  const DeviceNumbers& device) {
   std::vector<Candidate> out;
   std::set<int> configs;
-  for (const MatmulPlan& plan : candidates(call, device.workspace_bytes, device.multiprocessors, 2))
+  for (const MatmulPlan& plan : candidates(call, plan_workspace_bytes, device, 2))
     if (plan != best && out.size() < most_candidates && configs.insert(plan.config).second)
-      out.push_back({described(plan), spread_of_products.middle * (plan.predicted_s + epilogue_s),
+      out.push_back({described(plan), spread_on(device, "product").middle * (plan.predicted_s + epilogue_s),
                      why(call.problem, best, plan, device.multiprocessors)});
   return out;
 }
@@ -114,9 +112,10 @@ std::int64_t copied_bytes(const MatmulProblem& p, const MatmulPlan& plan) {
   return (plan.copy_a ? moved(p.a, p.m) : 0) + (plan.copy_b ? moved(p.b, p.n) : 0);
 }
 
-TileOrder order_of(const MatmulPlan& plan) {
-  TileOrder order{.m = 32, .n = 32, .k = 32, .cache_bytes = 0};  // the plain kernel's squares
-  if (plan.path == MatmulPlan::Path::gemv) return {.m = 4, .n = 2, .k = 32, .cache_bytes = 0};
+TileOrder order_of(const MatmulPlan& plan, const DeviceNumbers& device) {
+  const int blocks = device.multiprocessors;
+  TileOrder order{.m = 32, .n = 32, .k = 32, .blocks = blocks, .cache_bytes = 0};  // the plain kernel's squares
+  if (plan.path == MatmulPlan::Path::gemv) return {.m = 4, .n = 2, .k = 32, .blocks = blocks, .cache_bytes = 0};
   if (plan.path != MatmulPlan::Path::tiles) return order;
   const MatmulConfig& c = sm90_menu[static_cast<std::size_t>(plan.config)];
   order = {.m = c.m, .n = c.n, .k = c.k, .cluster_m = c.cluster_m, .cluster_n = c.cluster_n, .swap = c.swap};
@@ -127,14 +126,14 @@ TileOrder order_of(const MatmulPlan& plan) {
   return order;
 }
 
-void add_traffic(Forecast& out, const MatmulCall& given, const MatmulPlan& plan, std::int64_t cache_bytes) {
+void add_traffic(Forecast& out, const MatmulCall& given, const MatmulPlan& plan, const DeviceNumbers& device) {
   if (plan.path == MatmulPlan::Path::nothing) return;
   const MatmulCall call = plan.exchanged ? exchanged(given) : given;
   const MatmulProblem& problem = call.problem;
-  TileOrder order = order_of(plan);
+  TileOrder order = order_of(plan, device);
   const std::int64_t copied = copied_bytes(problem, plan);
   out.traffic_bytes = copied + trace_tiles(problem, order, call.epilogue).global_bytes();
-  order.cache_bytes = cache_bytes;
+  order.cache_bytes = device.l2_bytes;
   const MatmulTraffic behind = trace_tiles(problem, order);
   out.memory_bytes = copied + behind.a.memory_bytes + behind.b.memory_bytes + behind.d.memory_bytes +
                      behind.partial_bytes + static_cast<std::int64_t>(epilogue_bytes(call));
@@ -144,7 +143,8 @@ double seconds_without_epilogue(const MatmulProblem& problem, const MatmulPlan& 
   if (plan.path != MatmulPlan::Path::plain) return plan.predicted_s;
   const double flop = 2.0 * static_cast<double>(problem.batch) * static_cast<double>(problem.m) *
                       static_cast<double>(problem.n) * static_cast<double>(problem.k);
-  return device.launch_s + std::max(flop / device.plain_flop_per_s, product_bytes(problem) / device.bytes_per_s);
+  const double flop_per_s = kernel_numbers().plain_flops * device.multiprocessors * device.clock_hz;
+  return device.launch_s + std::max(flop / flop_per_s, product_bytes(problem) / device.memory_bytes_per_s);
 }
 
 }  // namespace
@@ -189,12 +189,12 @@ std::string why_slower(const Tiled& best, const Tiled& candidate, int multiproce
 
 // What the sums end in comes on top: at worst nothing hides it.
 Forecast forecast(const MatmulCall& call, const DeviceNumbers& device) {
-  const MatmulPlan plan = choose(call, device.workspace_bytes, device.multiprocessors);
-  const double epilogue_s = epilogue_bytes(call) / device.bytes_per_s;
-  Forecast out{.plan = described(plan), .leads = true, .spread = spread_of_products};
+  const MatmulPlan plan = choose(call, plan_workspace_bytes, device);
+  const double epilogue_s = epilogue_bytes(call) / device.memory_bytes_per_s;
+  Forecast out{.plan = described(plan), .leads = true, .spread = spread_on(device, "product")};
   out.seconds = seconds_without_epilogue(call.problem, plan, device) + epilogue_s;
-  out.of_cublaslt = plan.copy_a || plan.copy_b ? cublaslt_unaligned : cublaslt_aligned;
-  add_traffic(out, call, plan, device.cache_bytes);
+  out.of_cublaslt = spread_on(device, plan.copy_a || plan.copy_b ? "cublaslt_unaligned" : "cublaslt_aligned");
+  add_traffic(out, call, plan, device);
   if (plan.path == MatmulPlan::Path::tiles) out.candidates = next_best(call, plan, epilogue_s, device);
   return out;
 }

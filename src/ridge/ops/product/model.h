@@ -17,6 +17,6 @@ CpuForecast cpu_forecast(const MatmulProblem& problem, int threads);
 // the tensor cores take 1024 for it, so from the second stage on they wait for nothing. `config` of sm90_menu, with
 // both operands contiguous along k (others: an empty timeline); 1 to 64 output tiles, each of 1 to 4096 stages; bf16.
 // Lanes: copies, multiplier, stores, then what each role's first thread does or waits for.
-Timeline matmul_timeline(int config, int tiles, int stages);
+Timeline matmul_timeline(int config, int tiles, int stages, double clock_hz);
 
 }  // namespace ridge::ops

@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "ridge/ops/product/closed_form.h"
-#include "ridge/ops/product/config_fits.h"
 #include "ridge/ops/product/correction.h"
 #include "ridge/ops/product/epilogue.h"
 #include "ridge/ops/product/layout.h"
@@ -173,8 +172,11 @@ double minimum_bytes(const TileProblem& t, DType out) {
 
 }  // namespace
 
-std::optional<PlannedWork> planned_work(const MatmulCall& call, std::size_t workspace_bytes, int sms, int config,
-                                        SplitK split, Copies wish) {
+std::optional<PlannedWork> planned_work(const MatmulCall& call, std::size_t workspace_bytes,
+                                        const DeviceNumbers& device, const PlanChoice& choice,
+                                        const ProductModel& model) {
+  const auto& [config, split, wish] = choice;
+  const int sms = device.multiprocessors;
   TileProblem t = tile_problem(call);
   const MatmulConfig& c = sm90_menu[static_cast<std::size_t>(config)];
   const int splits = split.splits;
@@ -225,39 +227,39 @@ std::optional<PlannedWork> planned_work(const MatmulCall& call, std::size_t work
   if (plan.workspace_bytes > workspace_bytes) return std::nullopt;
   w.minimum_bytes = minimum_bytes(t, call.problem.d.dtype), w.result_bytes = result_bytes(t, call.problem.d.dtype);
   const bool saves_bytes = split.split_mode == SplitMode::cluster_split_k || split.split_mode == SplitMode::stream_k;
-  if (saves_bytes && is_busy(w)) return std::nullopt;  // of which it has few
+  if (saves_bytes && is_busy(w, device)) return std::nullopt;  // of which it has few
   // What a text calls constant is B, after the exchange of D alone. A copy of A starts when all earlier kernels have
   // ended, so B may be loaded under it whoever wrote it.
-  plan.prefetch_constants = !plan.copy_b && (plan.copy_a || (t.constant_b && !is_busy(w)));
+  plan.prefetch_constants = !plan.copy_b && (plan.copy_a || (t.constant_b && !is_busy(w, device)));
   w.granule_a = plan.copy_a ? 128 : granule(t.a), w.granule_b = plan.copy_b ? 128 : granule(t.b);
   w.narrow_a = is_narrow(a), w.narrow_b = is_narrow(b);
   if (c.swap) std::swap(w.granule_a, w.granule_b);
   w.element_stores = t.d_line % 4 != 0;
   w.copies = plan.copy_a + plan.copy_b, w.copied_bytes = copied, w.prefetch_constants = plan.prefetch_constants;
-  const ConfigFit& fit = config_fits[static_cast<std::size_t>(config)];
-  plan.predicted_s = predicted_seconds(c, w, split, sms) * fit.of(bound_of(w));
+  const double factor = of(model.configs[static_cast<std::size_t>(config)], bound_of(w, device));
+  plan.predicted_s = predicted_seconds(c, w, split, device, model) * factor;
   return PlannedWork{plan, w};
 }
 
 namespace {
-MatmulPlan corrected(const PlannedWork& x, int sms) {
+MatmulPlan corrected(const PlannedWork& x, const DeviceNumbers& device) {
   const MatmulConfig& c = sm90_menu[static_cast<std::size_t>(x.plan.config)];
   const SplitK split{x.plan.splits, x.plan.split_mode};
   MatmulPlan plan = x.plan;
-  plan.predicted_s *= correction(features_of(c, x.work, split, sms, plan.predicted_s));
+  plan.predicted_s *= correction(features_of(c, x.work, split, device, plan.predicted_s));
   return plan;
 }
 }  // namespace
 
-std::optional<MatmulPlan> planned(const MatmulCall& call, std::size_t workspace_bytes, int sms, int config,
-                                  SplitK split, Copies wish) {
-  const auto x = planned_work(call, workspace_bytes, sms, config, split, wish);
-  return x ? std::optional(corrected(*x, sms)) : std::nullopt;
+std::optional<MatmulPlan> planned(const MatmulCall& call, std::size_t workspace_bytes, const DeviceNumbers& device,
+                                  const PlanChoice& choice) {
+  const auto x = planned_work(call, workspace_bytes, device, choice);
+  return x ? std::optional(corrected(*x, device)) : std::nullopt;
 }
 
-std::vector<SplitK> split_options(const MatmulCall& call, int sms) {
+std::vector<SplitK> split_options(const MatmulCall& call, const DeviceNumbers& device) {
   const MatmulProblem& p = call.problem;
-  const double wave = 128.0 * 128 * sms;
+  const double wave = 128.0 * 128 * device.multiprocessors;
   const double outputs = static_cast<double>(p.batch) * static_cast<double>(p.m) * static_cast<double>(p.n);
   std::vector<SplitK> all{{1, SplitMode::split_k}, {1, SplitMode::stream_k}};
   if (outputs <= 2 * wave)
@@ -283,45 +285,47 @@ std::vector<Copies> copies(const MatmulCall& call) {
 namespace {
 
 // A few rows of D from operands that the tiles would have to copy first.
-std::optional<MatmulPlan> planned_gemv(const MatmulCall& call) {
+std::optional<MatmulPlan> planned_gemv(const MatmulCall& call, const DeviceNumbers& device) {
   const TileProblem t = tile_problem(call);
   if (!is_short_float(call.problem.a.dtype) || t.batch == 0 || t.m == 0 || t.n == 0 || t.k == 0 ||
       t.m > most_gemv_rows || t.n > most_dot_columns || t.a.major != Major::k || t.b.major != Major::k ||
       (copy_engine_reads(t.a, t.batch) && copy_engine_reads(t.b, t.batch)))
     return std::nullopt;
   MatmulPlan plan{MatmulPlan::Path::gemv, -1, t.exchanged};
-  plan.predicted_s = gemv_seconds(t.batch, t.m, t.n, t.k, std::min(granule(t.a), granule(t.b)));
+  plan.predicted_s = gemv_seconds({t.batch, t.m, t.n, t.k, std::min(granule(t.a), granule(t.b))}, device);
   return plan;
 }
 
 // Every plan of tiles, a config's side by side, with the closed form's time.
-std::vector<PlannedWork> planned_works(const MatmulCall& call, std::size_t workspace_bytes, int sms) {
-  const std::vector<SplitK> all = split_options(call, sms);
+std::vector<PlannedWork> planned_works(const MatmulCall& call, std::size_t workspace_bytes,
+                                       const DeviceNumbers& device) {
+  const std::vector<SplitK> all = split_options(call, device);
   const std::vector<Copies> wishes = copies(call);
   std::vector<PlannedWork> found;
   for (int config = 0; config < static_cast<int>(sm90_menu.size()); ++config)
     for (const SplitK split : all)
       for (const Copies wish : wishes)
-        if (const auto x = planned_work(call, workspace_bytes, sms, config, split, wish)) found.push_back(*x);
+        if (const auto x = planned_work(call, workspace_bytes, device, {config, split, wish})) found.push_back(*x);
   return found;
 }
 
 }  // namespace
 
-std::vector<MatmulPlan> candidates(const MatmulCall& call, std::size_t workspace_bytes, int sms, std::size_t each) {
+std::vector<MatmulPlan> candidates(const MatmulCall& call, std::size_t workspace_bytes, const DeviceNumbers& device,
+                                   std::size_t each) {
   const auto sooner = [](const MatmulPlan& x, const MatmulPlan& y) { return x.predicted_s < y.predicted_s; };
-  const std::vector<PlannedWork> found = planned_works(call, workspace_bytes, sms);
+  const std::vector<PlannedWork> found = planned_works(call, workspace_bytes, device);
   double soonest = std::numeric_limits<double>::infinity();
   for (const PlannedWork& x : found) soonest = std::min(soonest, x.plan.predicted_s);
   // What is slower by more than two corrections can make up for stays as the closed form has it.
   const double latest = soonest * most_correction / least_correction;
   std::vector<MatmulPlan> out;
-  if (const auto plan = planned_gemv(call)) out.push_back(*plan);
+  if (const auto plan = planned_gemv(call, device)) out.push_back(*plan);
   for (auto x = found.begin(); x != found.end();) {
     const auto next =
         std::find_if(x, found.end(), [&](const PlannedWork& y) { return y.plan.config != x->plan.config; });
     const std::size_t before = out.size();
-    for (; x != next; ++x) out.push_back(x->plan.predicted_s > latest ? x->plan : corrected(*x, sms));
+    for (; x != next; ++x) out.push_back(x->plan.predicted_s > latest ? x->plan : corrected(*x, device));
     const auto first = out.begin() + static_cast<std::ptrdiff_t>(before);
     std::stable_sort(first, out.end(), sooner);
     out.resize(std::min(out.size(), before + each));
@@ -330,7 +334,7 @@ std::vector<MatmulPlan> candidates(const MatmulCall& call, std::size_t workspace
   return out;
 }
 
-MatmulPlan choose(const MatmulCall& call, std::size_t workspace_bytes, int sms) {
+MatmulPlan choose(const MatmulCall& call, std::size_t workspace_bytes, const DeviceNumbers& device) {
   const MatmulProblem& p = call.problem;
   MatmulPlan none;
   none.exchanged = tile_problem(call).exchanged;
@@ -338,13 +342,13 @@ MatmulPlan choose(const MatmulCall& call, std::size_t workspace_bytes, int sms) 
     none.path = MatmulPlan::Path::nothing;
     return none;
   }
-  std::vector<PlannedWork> found = planned_works(call, workspace_bytes, sms);
+  std::vector<PlannedWork> found = planned_works(call, workspace_bytes, device);
   std::stable_sort(found.begin(), found.end(),
                    [](const PlannedWork& x, const PlannedWork& y) { return x.plan.predicted_s < y.plan.predicted_s; });
-  std::optional<MatmulPlan> best = planned_gemv(call);
+  std::optional<MatmulPlan> best = planned_gemv(call, device);
   for (const PlannedWork& x : found) {
     if (best && x.plan.predicted_s * least_correction > best->predicted_s) break;  // no correction would do
-    const MatmulPlan plan = corrected(x, sms);
+    const MatmulPlan plan = corrected(x, device);
     if (!best || std::pair(plan.predicted_s, plan.config) < std::pair(best->predicted_s, best->config)) best = plan;
   }
   return best ? *best : none;

@@ -3,6 +3,7 @@
 
 #include "ridge/ops/product/config.h"
 #include "ridge/ops/product/cuda.h"
+#include "ridge/plan/testing/hopper.h"
 
 namespace ridge::ops::cuda {
 namespace {
@@ -24,17 +25,17 @@ MatmulCall call(std::int64_t m, std::int64_t n, std::int64_t k, MatrixLayout a, 
 
 TEST(MatmulPlan, OnlyConstantWeightsAreReadEarly) {
   MatmulCall c = call(8, 4096, 4096, rows(4096), columns(4096), rows(4096));
-  EXPECT_FALSE(choose(c, workspace, 132).prefetch_constants);
+  EXPECT_FALSE(choose(c, workspace, an_h200()).prefetch_constants);
   c.constant_b = true;
-  EXPECT_TRUE(choose(c, workspace, 132).prefetch_constants);
+  EXPECT_TRUE(choose(c, workspace, an_h200()).prefetch_constants);
   c.b = at((2 << 20) + 2);  // then a copy is read
-  EXPECT_TRUE(choose(c, workspace, 132).copy_b);
-  EXPECT_FALSE(choose(c, workspace, 132).prefetch_constants);
+  EXPECT_TRUE(choose(c, workspace, an_h200()).copy_b);
+  EXPECT_FALSE(choose(c, workspace, an_h200()).prefetch_constants);
 }
 
 TEST(MatmulPlan, AFewRowsOfOperandsThatStartAnywhereAreNotCopied) {
   using Path = MatmulPlan::Path;
-  const auto path = [](const MatmulCall& c) { return choose(c, workspace, 132).path; };
+  const auto path = [](const MatmulCall& c) { return choose(c, workspace, an_h200()).path; };
   EXPECT_EQ(path(call(1, 5840, 132, rows(132), columns(132), rows(5840))), Path::gemv);
   EXPECT_EQ(path(call(4, 320, 20001, rows(20001), columns(20001), rows(320))), Path::tiles) << "20 rounds of loads";
   EXPECT_EQ(path(call(5840, 2, 132, rows(132), columns(132), columns(5840))), Path::gemv) << "computed transposed";
@@ -43,7 +44,7 @@ TEST(MatmulPlan, AFewRowsOfOperandsThatStartAnywhereAreNotCopied) {
   EXPECT_EQ(path(call(1, 5841, 136, rows(136), rows(5841), rows(5841))), Path::tiles) << "B along n";
   MatmulCall none = call(1, 5840, 0, rows(0), columns(0), rows(5840));
   EXPECT_EQ(path(none), Path::plain) << "zeros";
-  EXPECT_TRUE(candidates(call(1, 0, 132, rows(132), columns(132), rows(8)), workspace, 132, 1).empty());
+  EXPECT_TRUE(candidates(call(1, 0, 132, rows(132), columns(132), rows(8)), workspace, an_h200(), 1).empty());
 }
 
 // Choosing corrects the times of those plans only that may turn out soonest.
@@ -57,7 +58,7 @@ TEST(MatmulPlan, TheChosenOneIsTheFirstOfAllCandidates) {
                                {2816, 512, 182},
                                {4096, 4096, 4096}}) {
     const MatmulCall c = call(m, n, k, rows(k), columns(k), rows(n));
-    const MatmulPlan chosen = choose(c, workspace, 132), first = candidates(c, workspace, 132, 1).front();
+    const MatmulPlan chosen = choose(c, workspace, an_h200()), first = candidates(c, workspace, an_h200(), 1).front();
     EXPECT_EQ(std::tuple(chosen.path, chosen.config, chosen.splits, chosen.split_mode, chosen.copy_a, chosen.copy_b),
               std::tuple(first.path, first.config, first.splits, first.split_mode, first.copy_a, first.copy_b))
         << m << " x " << n << " x " << k;
@@ -95,19 +96,19 @@ TEST(MatmulPlan, HasAVectorEpilogueWhereEverythingLiesAsTheResultDoes) {
 TEST(MatmulPlan, AnExchangeOfOperandsReadsNothingEarly) {
   MatmulCall c = call(4096, 8, 4096, rows(4096), columns(4096), columns(4096));
   c.constant_b = true;
-  EXPECT_TRUE(choose(c, workspace, 132).exchanged);
-  EXPECT_FALSE(choose(c, workspace, 132).prefetch_constants);
+  EXPECT_TRUE(choose(c, workspace, an_h200()).exchanged);
+  EXPECT_FALSE(choose(c, workspace, an_h200()).prefetch_constants);
 }
 
 // The copy starts when all that came before has ended, so B may be anyone's.
 TEST(MatmulPlan, TheOtherOperandIsReadUnderACopy) {
   const MatmulCall a = call(9, 4096, 4096, columns(9), rows(4096), rows(4096));
-  const MatmulPlan under = choose(a, workspace, 132);
+  const MatmulPlan under = choose(a, workspace, an_h200());
   EXPECT_TRUE(under.copy_a && under.transpose_a && !under.copy_b);
   EXPECT_TRUE(under.prefetch_constants);
   const MatmulCall both = call(9, 4097, 4096, columns(9), rows(4097), rows(4097));
-  EXPECT_TRUE(choose(both, workspace, 132).copy_b);
-  EXPECT_FALSE(choose(both, workspace, 132).prefetch_constants);
+  EXPECT_TRUE(choose(both, workspace, an_h200()).copy_b);
+  EXPECT_FALSE(choose(both, workspace, an_h200()).prefetch_constants);
 }
 
 TEST(MatmulPlan, ClustersAreWhole) {
@@ -116,10 +117,10 @@ TEST(MatmulPlan, ClustersAreWhole) {
   for (int config = 0; config < static_cast<int>(sm90_menu.size()); ++config) {
     const MatmulConfig& shape = sm90_menu[static_cast<std::size_t>(config)];
     if (shape.cluster() == 1) continue;
-    EXPECT_FALSE(planned(c, workspace, 132, config, {1, SplitMode::stream_k}, {}));
-    EXPECT_FALSE(planned(c, workspace, 132, config, {2, SplitMode::cluster_split_k}, {}));
+    EXPECT_FALSE(planned(c, workspace, an_h200(), {config, {1, SplitMode::stream_k}}));
+    EXPECT_FALSE(planned(c, workspace, an_h200(), {config, {2, SplitMode::cluster_split_k}}));
     for (const int splits : {1, 3}) {
-      const auto plan = planned(c, workspace, 132, config, {splits, SplitMode::split_k}, {});
+      const auto plan = planned(c, workspace, an_h200(), {config, {splits, SplitMode::split_k}});
       if (!plan) continue;
       ++clustered;
       EXPECT_EQ(plan->tiles % shape.cluster(), 0);

@@ -13,6 +13,7 @@ namespace {
 
 struct Asked {
   int config, tiles, stages;
+  double clock_hz;
 };
 
 template <std::size_t index> void draw(const Asked& asked, Timeline& out) {
@@ -20,7 +21,7 @@ template <std::size_t index> void draw(const Asked& asked, Timeline& out) {
   if constexpr (config.a == tile::Major::k && config.b == tile::Major::k) {
     if (asked.config != static_cast<int>(index)) return;
     const cuda::BlockPace pace = cuda::block_pace(config);
-    const tile::trace::Rates rates{.ticks_per_second = pace.cycles_per_second,
+    const tile::trace::Rates rates{.ticks_per_second = asked.clock_hz,
                                    .copy_bytes_per_tick = pace.load_bytes,
                                    .copy_latency = static_cast<std::int64_t>(pace.load_latency),
                                    .flops_per_tick = pace.flops,
@@ -40,8 +41,8 @@ template <std::size_t... rows> Timeline drawn(const Asked& asked, std::index_seq
 
 }  // namespace
 
-Timeline matmul_timeline(int config, int tiles, int stages) {
-  return drawn({config, tiles, stages}, std::make_index_sequence<sm90_menu.size()>());
+Timeline matmul_timeline(int config, int tiles, int stages, double clock_hz) {
+  return drawn({config, tiles, stages, clock_hz}, std::make_index_sequence<sm90_menu.size()>());
 }
 
 }  // namespace ridge::ops

@@ -45,7 +45,7 @@ struct TileOrder {
   int splits = 1;                    // of k, at most as many as there are stages
   tile::SplitMode split_mode = tile::SplitMode::split_k;
   int raster_rows = 8;           // tile rows that walk the columns together
-  int blocks = 132;              // a multiple of cluster_m * cluster_n
+  int blocks = 128;              // a multiple of cluster_m * cluster_n
   std::int64_t cache_bytes = 0;  // between blocks and memory, least recently used leaves first; 0: none
 };
 

@@ -8,6 +8,7 @@
 #include "ridge/base/version.h"
 #include "ridge/ops/product/config.h"
 #include "ridge/ops/product/epilogue.h"
+#include "ridge/ops/product/fitted.h"
 
 namespace ridge::ops::cuda {
 namespace {
@@ -108,21 +109,13 @@ std::string tuning_key(const MatmulCall& call) {
          text_of("addend", e.addend) + (e.addend.data == call.d ? " in place" : "");
 }
 
-std::uint64_t menu_fingerprint() {
-  std::string text;
-  for (const MatmulConfig& c : sm90_menu)
-    text += fmt::format("{} {} {} {} {} {} {} {} {} {} {} {}\n", c.m, c.n, c.k, c.stages, c.consumers,
-                        static_cast<int>(c.roles), static_cast<int>(c.a), static_cast<int>(c.b), c.swap, c.staging,
-                        c.cluster_m, c.cluster_n);
-  return fingerprint(text);
-}
-
 TunedChoices TunedChoices::of_user(TuningPlace place) {
   return TunedChoices(KernelStore::of_user("tuned"), std::move(place));
 }
 
 std::string TunedChoices::key(const MatmulCall& call) const {
-  return fmt::format("{} {} multiprocessors {} {}", format, place_.device, place_.multiprocessors, tuning_key(call));
+  return fmt::format("{} {} multiprocessors {} {}", format, place_.device, place_.numbers.multiprocessors,
+                     tuning_key(call));
 }
 
 TunedChoices::Found TunedChoices::find(const MatmulCall& call, std::size_t workspace_bytes) const {
@@ -137,7 +130,7 @@ TunedChoices::Found TunedChoices::find(const MatmulCall& call, std::size_t works
   const auto entry = entry_from(*text);
   if (!entry) return ignored("its words are not those of this version");
   if (const std::string why = outdated(*entry, place_.driver); !why.empty()) return ignored(why);
-  const auto offered = candidates(call, workspace_bytes, place_.multiprocessors, all_of_a_row);
+  const auto offered = candidates(call, workspace_bytes, place_.numbers, all_of_a_row);
   const auto same = std::find_if(offered.begin(), offered.end(), [&](const MatmulPlan& p) {
     return p.config == entry->config && p.splits == entry->splits &&
            static_cast<int>(p.split_mode) == entry->split_mode && p.copy_a == entry->copy_a &&

@@ -10,6 +10,7 @@
 #include <string>
 
 #include "ridge/device/kernel_store.h"
+#include "ridge/ops/model.h"
 #include "ridge/ops/product/cuda.h"
 
 namespace ridge::ops::cuda {
@@ -22,14 +23,12 @@ struct TunedChoice {
 
 struct TuningPlace {
   std::string device;  // "NVIDIA H200"
-  int driver = 0, multiprocessors = 0;
+  int driver = 0;
+  DeviceNumbers numbers = {};
 };
 
 // Everything that a choice may depend on, but for the place, as a line of text.
 std::string tuning_key(const MatmulCall& call);
-// Of the menu as compiled into this build.
-std::uint64_t menu_fingerprint();
-
 class TunedChoices {
  public:
   TunedChoices(KernelStore store, TuningPlace place) : store_(std::move(store)), place_(std::move(place)) {}

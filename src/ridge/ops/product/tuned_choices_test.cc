@@ -13,7 +13,9 @@
 #include "ridge/base/file.h"
 #include "ridge/base/testing/temporary_folder.h"
 #include "ridge/base/version.h"
+#include "ridge/ops/product/fitted.h"
 #include "ridge/ops/product/testing/any_place.h"
+#include "ridge/plan/testing/hopper.h"
 
 namespace ridge::ops::cuda {
 namespace {
@@ -34,11 +36,11 @@ class TunedChoicesTest : public testing::Test {
     call.a = call.b = any_place(), call.d = any_place();
   }
   TunedChoices choices(int driver = 13000, const std::string& device = "NVIDIA H200") const {
-    return TunedChoices(KernelStore(folder_), {device, driver, 132});
+    return TunedChoices(KernelStore(folder_), {device, driver, an_h200()});
   }
   // Another than the model's, by what is stored of it.
   TunedChoice other() const {
-    const auto all = candidates(call, workspace, 132, 3);
+    const auto all = candidates(call, workspace, an_h200(), 3);
     for (const MatmulPlan& plan : all)
       if (plan.splits > 1 && plan.config != all[0].config) return {plan, 1.5e-5, 1.75e-5, 8};
     return {};
@@ -80,7 +82,7 @@ TEST_F(TunedChoicesTest, KeepsAPlan) {
 TEST_F(TunedChoicesTest, TellsEveryPlanFromTheOthers) {
   call.problem.n = 24, call.problem.b = {DType::bf16, 24, 1}, call.problem.d.row_stride = 24;  // B is worth a copy
   std::set<bool> copied;
-  const auto all = candidates(call, workspace, 132, 1000);
+  const auto all = candidates(call, workspace, an_h200(), 1000);
   for (std::size_t i = 0; i < all.size(); i += 11) {
     const MatmulPlan& plan = all[i];
     ASSERT_TRUE(choices().keep(call, {plan, 1, 2, 8}));
@@ -187,7 +189,7 @@ TEST_F(TunedChoicesTest, IgnoresDamage) {
 }
 
 TEST_F(TunedChoicesTest, ServesWritersAtOnce) {
-  const auto all = candidates(call, workspace, 132, 1);
+  const auto all = candidates(call, workspace, an_h200(), 1);
   std::vector<pid_t> children;
   for (int writer = 0; writer < 2; ++writer) {
     children.push_back(::fork());
@@ -208,7 +210,7 @@ TEST_F(TunedChoicesTest, ServesWritersAtOnce) {
 }
 
 TEST_F(TunedChoicesTest, KeepsNothingWithoutAPlace) {
-  const TunedChoices nowhere(KernelStore(""), {"NVIDIA H200", 13000, 132});
+  const TunedChoices nowhere(KernelStore(""), {"NVIDIA H200", 13000, an_h200()});
   EXPECT_FALSE(nowhere.keep(call, other()));
   EXPECT_FALSE(nowhere.find(call, workspace).choice);
   EXPECT_EQ(nowhere.find(call, workspace).ignored, "");

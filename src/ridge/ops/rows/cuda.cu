@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "ridge/device/device.h"
 #include "ridge/device/run_generated.h"
 #include "ridge/ops/rows/cpu.h"
 #include "ridge/ops/rows/cuda.h"
@@ -92,7 +93,7 @@ std::optional<std::string> rows(const RowProblem& p, const void* x, const void* 
   }
   const DeviceRows d{p.function, p.rows, p.columns,         p.x.row_stride,    p.y.row_stride,   x,
                      weight,     y,      stored(p.x.dtype), stored(p.y.dtype), stored(p.weight), p.epsilon};
-  rows_kernel<<<static_cast<unsigned>(std::min<Index>(p.rows, 132 * 8)), threads, 0, stream>>>(d);
+  rows_kernel<<<static_cast<unsigned>(std::min<Index>(p.rows, 8 * multiprocessors())), threads, 0, stream>>>(d);
   const cudaError_t e = cudaGetLastError();
   if (e == cudaSuccess) return std::nullopt;
   return std::string("launching a row function: ") + cudaGetErrorString(e);

@@ -1,6 +1,7 @@
 #include "ridge/ops/rows/model.h"
 
 #include "ridge/ops/chain/model.h"
+#include "ridge/ops/fitted.h"
 
 namespace ridge::ops {
 namespace {
@@ -32,8 +33,10 @@ double instructions(const RowProgram& rows) {
   for (const RowStep& step : rows.steps) each += step.along ? 1 : instructions(step.step);
   return elements_of(extents_of(rows)) * each;
 }
-double instructions(const RowProblem& rows) { return elements_of(rows) * 16; }
-double instructions(const ReduceProblem& p) { return points(p.kept) * points(p.reduced) * 4; }
+double instructions(const RowProblem& rows) { return elements_of(rows) * kernel_numbers().rows_element; }
+double instructions(const ReduceProblem& p) {
+  return points(p.kept) * points(p.reduced) * kernel_numbers().reduce_element;
+}
 
 Result<Forecast> forecast(const RowProgram& rows, const DeviceNumbers& device) {
   return streamed("rows", traffic(rows), instructions(rows), device);

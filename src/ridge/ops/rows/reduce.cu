@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "ridge/device/device.h"
 #include "ridge/ops/function/device_math.h"
 #include "ridge/ops/rows/cpu.h"
 #include "ridge/ops/rows/cuda.h"
@@ -19,8 +20,8 @@ namespace {
 using Index = long long;
 
 constexpr int threads = 256, most_axes = 8;
-constexpr int down_batch = 8, along_batch = 4;             // reads of a thread on their way at once
-constexpr Index filling = 132 * 1024, most_pieces = 1056;  // threads that fill the device
+constexpr int down_batch = 8, along_batch = 4;    // reads of a thread on their way at once
+constexpr Index filling = 1024, most_pieces = 8;  // of a multiprocessor: threads that fill it; pieces
 
 struct DeviceAxes {
   int count;
@@ -199,9 +200,11 @@ Shapes shapes_of(const ReduceProblem& p) {
   const Index busy = s.is_down ? s.points / neighbours * threads / s.lanes : s.points * s.lanes;
   // A piece has work for all lanes, several times; the second kernel has no more to do for a point than the first.
   const Index least = s.is_down ? threads / s.lanes * down_batch : s.lanes * neighbours * along_batch;
+  const Index sms = multiprocessors();
   const Index most = std::min<Index>(
-      most_pieces, s.is_down ? std::max<Index>(static_cast<Index>(std::sqrt(s.values)), 32) : most_pieces);
-  s.pieces = std::clamp<Index>(filling / std::max<Index>(busy, 1), 1, std::clamp<Index>(s.values / least, 1, most));
+      most_pieces * sms, s.is_down ? std::max<Index>(static_cast<Index>(std::sqrt(s.values)), 32) : most_pieces * sms);
+  s.pieces =
+      std::clamp<Index>(filling * sms / std::max<Index>(busy, 1), 1, std::clamp<Index>(s.values / least, 1, most));
   s.chunk = ((s.values + s.pieces - 1) / s.pieces + 7) / 8 * 8;
   s.pieces = (s.values + s.chunk - 1) / s.chunk;
   return s;

@@ -1,0 +1,212 @@
+#include "ridge/measure/contest/plan_timings.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <charconv>
+#include <map>
+#include <sstream>
+
+#include "ridge/base/file.h"
+#include "ridge/ops/product/describe.h"
+
+namespace ridge {
+namespace {
+
+using tile::SplitMode;
+
+constexpr std::string_view about =
+    "# Timings of plans of products, operands cold in memory, by `ridge bench plans`; src/ridge/measure/contest/\n"
+    "# plan_timings.h tells what a line says. Times are microseconds.\n";
+constexpr std::string_view columns = "op,dtype,m,n,k,plans";
+
+constexpr std::pair<char, SplitMode> split_letters[] = {{'k', SplitMode::split_k},
+                                                        {'w', SplitMode::cooperative_split_k},
+                                                        {'c', SplitMode::cluster_split_k},
+                                                        {'s', SplitMode::stream_k}};
+
+std::string plan_text(const TimedPlan& x) {
+  std::string out = x.config < 0 ? "gemv" : std::to_string(x.config);
+  for (const auto& [letter, mode] : split_letters)
+    if (mode == x.split.split_mode && (x.split.splits > 1 || mode == SplitMode::stream_k)) {
+      out += letter;
+      if (x.split.splits > 1) out += std::to_string(x.split.splits);
+    }
+  if (x.copies.a || x.copies.b) out += std::string("+") + (x.copies.a ? "a" : "") + (x.copies.b ? "b" : "");
+  return out + fmt::format("={:.4g}", 1e6 * x.seconds);
+}
+
+// Takes a number off the front; what is left stands in `text`.
+template <class Number> bool take_number(std::string_view& text, Number& number) {
+  const auto end = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (end.ec != std::errc{}) return false;
+  text.remove_prefix(static_cast<std::size_t>(end.ptr - text.data()));
+  return true;
+}
+bool take(std::string_view& text, std::string_view word) {
+  if (!text.starts_with(word)) return false;
+  text.remove_prefix(word.size());
+  return true;
+}
+
+// With the number of its config in the file.
+std::optional<TimedPlan> plan_from(std::string_view text) {
+  TimedPlan x;
+  if (!take(text, "gemv") && (!take_number(text, x.config) || x.config < 0)) return std::nullopt;
+  for (const auto& [letter, mode] : split_letters)
+    if (take(text, std::string_view(&letter, 1))) {
+      x.split.split_mode = mode;
+      if (mode != SplitMode::stream_k && (!take_number(text, x.split.splits) || x.split.splits < 2))
+        return std::nullopt;
+      break;
+    }
+  if (take(text, "+")) {
+    x.copies.a = take(text, "a");
+    x.copies.b = take(text, "b");
+  }
+  double microseconds = 0;
+  if (!take(text, "=") || !take_number(text, microseconds) || !text.empty() || !(microseconds > 0)) return std::nullopt;
+  x.seconds = microseconds * 1e-6;
+  return x;
+}
+
+class Reader {
+ public:
+  explicit Reader(const std::string& source) : source_(source) {
+    for (int config = 0; config < static_cast<int>(ops::sm90_menu.size()); ++config)
+      menu_[config_text(config)] = config;
+  }
+
+  Status read(std::string_view text) {
+    std::istringstream lines{std::string(text)};
+    std::string line;
+    for (number_ = 1; std::getline(lines, line); ++number_) {
+      Status done = Done{};
+      if (line.starts_with("# ") && !read_fact(std::string_view(line).substr(2)))
+        done = wrong(fmt::format("expected a number in '{}'", line));
+      if (!line.empty() && line[0] != '#' && line != columns) done = read_product(line);
+      if (!done) return done;
+    }
+    if (out.products.empty() || out.device.device.empty())
+      return input_error(fmt::format("'{}' holds no timings", source_), "`ridge bench plans` writes them");
+    return Done{};
+  }
+
+  PlanTimings out;
+
+ private:
+  Status wrong(std::string message) const {
+    Error error = input_error(std::move(message), "`ridge bench plans` writes such files");
+    error.source = source_;
+    error.span = {.line = number_, .column = 1};
+    return error;
+  }
+
+  // Remarks that are no fact are passed over.
+  bool read_fact(std::string_view text) {
+    TimedDevice& d = out.device;
+    if (take(text, "device: ")) {
+      d.device = text;
+    } else if (take(text, "day: ")) {
+      d.day = text;
+    } else if (take(text, "ridge: ")) {
+      d.ridge = text;
+    } else if (take(text, "driver: ")) {
+      return take_number(text, d.driver);
+    } else if (take(text, "multiprocessors: ")) {
+      return take_number(text, d.multiprocessors);
+    } else if (take(text, "clock_hz: ")) {
+      return take_number(text, d.clock_hz);
+    } else if (take(text, "memory_bytes_per_s: ")) {
+      return take_number(text, d.memory_bytes_per_s);
+    } else if (take(text, "l2_bytes: ")) {
+      return take_number(text, d.l2_bytes);
+    } else if (take(text, "clusters_at_once:")) {
+      for (int count = 0; take(text, " ") && take_number(text, count);) d.clusters_at_once.push_back(count);
+    } else if (take(text, "config ")) {
+      int config = 0;
+      if (!take_number(text, config) || !take(text, ": ")) return false;
+      const auto found = menu_.find(std::string(text));
+      if (found == menu_.end()) out.gone.emplace_back(text);
+      configs_[config] = found == menu_.end() ? std::nullopt : std::optional(found->second);
+    }
+    return true;
+  }
+
+  Status read_product(const std::string& line) {
+    const auto comma = line.rfind(',');
+    if (comma == std::string::npos) return wrong(fmt::format("expected {}, found '{}'", columns, line));
+    const auto shapes = parse_shapes("op,dtype,m,n,k\n" + line.substr(0, comma), source_, Contested::device);
+    if (!shapes) return wrong(shapes.error().message);
+    TimedProduct product{shapes->front(), {}};
+    std::istringstream plans(line.substr(comma + 1));
+    for (std::string word; plans >> word;) {
+      auto plan = plan_from(word);
+      if (!plan) return wrong(fmt::format("expected a plan and its microseconds as 17k4=12.34, found '{}'", word));
+      if (plan->config >= 0) {
+        const auto config = configs_.find(plan->config);
+        if (config == configs_.end()) return wrong(fmt::format("no line above names config {}", plan->config));
+        if (!config->second) continue;
+        plan->config = *config->second;
+      }
+      product.plans.push_back(*plan);
+    }
+    out.products.push_back(std::move(product));
+    return Done{};
+  }
+
+  const std::string& source_;
+  int number_ = 1;
+  std::map<std::string, int> menu_;
+  std::map<int, std::optional<int>> configs_;  // none: not in the menu
+};
+
+}  // namespace
+
+std::string config_text(int config) {
+  const ops::MatmulConfig& c = ops::sm90_menu[static_cast<std::size_t>(config)];
+  return fmt::format("{} stages {} staging {}", ops::menu_name(config), c.stages, c.staging);
+}
+
+ops::cuda::MatmulCall timed_call(const ContestShape& shape) {
+  ops::cuda::MatmulCall call{};
+  call.problem = shape.problem();
+  call.constant_b = shape.op != "tn";                // weights, unless both are activations
+  std::uintptr_t address = std::uintptr_t{1} << 32;  // plans look at addresses only
+  for (const void** x : {&call.a, &call.b}) *x = reinterpret_cast<const void*>(address += std::uintptr_t{1} << 32);
+  call.d = reinterpret_cast<void*>(address + (std::uintptr_t{1} << 32));
+  return call;
+}
+
+std::string timings_header(const TimedDevice& d) {
+  std::string out(about);
+  out += fmt::format("# device: {}\n# day: {}\n# ridge: {}\n# driver: {}\n# multiprocessors: {}\n", d.device, d.day,
+                     d.ridge, d.driver, d.multiprocessors);
+  out += fmt::format("# clock_hz: {}\n# memory_bytes_per_s: {}\n# l2_bytes: {}\n# clusters_at_once: {}\n", d.clock_hz,
+                     d.memory_bytes_per_s, d.l2_bytes, fmt::join(d.clusters_at_once, " "));
+  for (int config = 0; config < static_cast<int>(ops::sm90_menu.size()); ++config)
+    out += fmt::format("# config {}: {}\n", config, config_text(config));
+  return out + std::string(columns) + "\n";
+}
+
+std::string timings_line(const TimedProduct& product) {
+  const ContestShape& s = product.shape;
+  std::string out = fmt::format("{},{},{},{},{},", s.op, name(s.dtype), s.m, s.n, s.k);
+  for (const TimedPlan& plan : product.plans) out += (out.back() == ',' ? "" : " ") + plan_text(plan);
+  return out + "\n";
+}
+
+Result<PlanTimings> parse_timings(std::string_view text, const std::string& source) {
+  Reader reader(source);
+  if (const Status read = reader.read(text); !read) return read.error();
+  return std::move(reader.out);
+}
+
+Result<PlanTimings> read_timings(const std::string& path) {
+  const auto text = read_file(path);
+  if (!text) return text.error();
+  return parse_timings(*text, path);
+}
+
+}  // namespace ridge

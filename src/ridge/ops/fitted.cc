@@ -1,0 +1,163 @@
+#include "ridge/ops/fitted.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+
+#include "ridge/base/check.h"
+
+namespace ridge::ops {
+namespace {
+
+struct NamedNumber {
+  std::string_view name;
+  double KernelNumbers::*place;
+};
+constexpr NamedNumber numbers[] = {
+    {"gemv_launch", &KernelNumbers::gemv_launch},
+    {"gemv_round", &KernelNumbers::gemv_round},
+    {"gemv_line", &KernelNumbers::gemv_line},
+    {"gemv_row", &KernelNumbers::gemv_row},
+    {"gemv_word", &KernelNumbers::gemv_word},
+    {"gemv_word_row", &KernelNumbers::gemv_word_row},
+    {"least", &KernelNumbers::least},
+    {"copy_kept", &KernelNumbers::copy_kept},
+    {"copy_beyond", &KernelNumbers::copy_beyond},
+    {"backward_pass", &KernelNumbers::backward_pass},
+    {"backward_bandwidth", &KernelNumbers::backward_bandwidth},
+    {"backward_added", &KernelNumbers::backward_added},
+    {"plain_flops", &KernelNumbers::plain_flops},
+    {"lanes", &KernelNumbers::lanes},
+    {"multiplies", &KernelNumbers::multiplies},
+    {"rows_element", &KernelNumbers::rows_element},
+    {"reduce_element", &KernelNumbers::reduce_element},
+    {"derived_clock", &KernelNumbers::derived_clock},
+    {"derived_busy_clock", &KernelNumbers::derived_busy_clock},
+    {"derived_memory", &KernelNumbers::derived_memory},
+    {"derived_l2", &KernelNumbers::derived_l2},
+    {"derived_launch", &KernelNumbers::derived_launch},
+    {"clusters_1", &KernelNumbers::clusters_1},
+    {"clusters_2", &KernelNumbers::clusters_2},
+    {"clusters_3", &KernelNumbers::clusters_3},
+    {"clusters_4", &KernelNumbers::clusters_4},
+    {"clusters_5", &KernelNumbers::clusters_5},
+    {"clusters_6", &KernelNumbers::clusters_6},
+    {"clusters_7", &KernelNumbers::clusters_7},
+    {"clusters_8", &KernelNumbers::clusters_8},
+};
+
+using Costs = std::map<std::string, FunctionCost, std::less<>>;
+using Spreads = std::map<std::string, Spread, std::less<>>;
+
+// A file of lines name,number,…: the numbers behind each name.
+Result<std::map<std::string, std::vector<double>, std::less<>>> table(const FittedFile& file, std::size_t first,
+                                                                      std::size_t count) {
+  std::map<std::string, std::vector<double>, std::less<>> out;
+  for (const CsvLine& line : file.lines) {
+    std::vector<double>& row = out[line.cells[0].text];
+    if (!row.empty())
+      return placed(input_error(fmt::format("expected each name once, found '{}' twice", line.cells[0].text)),
+                    file.source, line, line.cells[0]);
+    for (std::size_t i = first; i < first + count; ++i) {
+      const auto number = number_in(file, line, i);
+      if (!number) return number.error();
+      row.push_back(*number);
+    }
+  }
+  return out;
+}
+
+Costs costs() {
+  const auto file = read_fitted(functions_csv(), "data/models/functions.csv", "function,first,again");
+  RIDGE_CHECK(file, file.error().text());
+  const auto rows = table(*file, 1, 2);
+  RIDGE_CHECK(rows, rows.error().text());
+  Costs out;
+  for (const auto& [name, row] : *rows) out[name] = {row[0], row[1]};
+  return out;
+}
+
+Spreads spreads() {
+  const auto file = read_fitted(spreads_csv(), "data/models/spreads.csv", "kind,low,middle,high,meaning");
+  RIDGE_CHECK(file, file.error().text());
+  const auto rows = table(*file, 1, 3);
+  RIDGE_CHECK(rows, rows.error().text());
+  Spreads out;
+  for (const auto& [name, row] : *rows) out[name] = {row[0], row[1], row[2]};
+  return out;
+}
+
+}  // namespace
+
+Result<FittedFile> read_fitted(std::string_view text, const std::string& source, std::string_view columns) {
+  FittedFile out{.source = source};
+  bool below = false;
+  for (CsvLine& line : read_csv(text)) {
+    if (line.text.starts_with('#')) {
+      const std::size_t colon = line.text.find(": ");
+      if (colon != std::string_view::npos && colon > 2)
+        out.facts.emplace(line.text.substr(2, colon - 2), line.text.substr(colon + 2));
+    } else if (!below) {
+      if (line.text != columns)
+        return placed(input_error(fmt::format("expected the columns {}, found {}", columns, line.text)), source, line,
+                      line.cells[0]);
+      below = true;
+    } else {
+      const auto cells = static_cast<std::size_t>(std::count(columns.begin(), columns.end(), ',')) + 1;
+      if (line.cells.size() < cells)
+        return placed(input_error(fmt::format("expected {} cells, found {}", cells, line.cells.size())), source, line,
+                      line.cells.back());
+      out.lines.push_back(std::move(line));
+    }
+  }
+  return out;
+}
+
+Result<double> number_in(const FittedFile& file, const CsvLine& line, std::size_t cell) {
+  const std::string& text = line.cells[cell].text;
+  double number = 0;
+  const auto end = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (end.ec == std::errc{} && end.ptr == text.data() + text.size()) return number;
+  return placed(input_error(fmt::format("expected a number, found '{}'", text)), file.source, line, line.cells[cell]);
+}
+
+Result<KernelNumbers> parse_kernel_numbers(std::string_view csv, const std::string& source) {
+  const auto file = read_fitted(csv, source, "number,unit,value,meaning");
+  if (!file) return file.error();
+  auto rows = table(*file, 2, 1);
+  if (!rows) return rows.error();
+  KernelNumbers out{};
+  for (const NamedNumber& each : numbers) {
+    const auto row = rows->find(each.name);
+    if (row == rows->end()) return input_error(fmt::format("'{}' lacks {}", source, each.name));
+    out.*(each.place) = row->second[0];
+    rows->erase(row);
+  }
+  if (!rows->empty()) return input_error(fmt::format("'{}': nothing reads {}", source, rows->begin()->first));
+  return out;
+}
+
+const KernelNumbers& kernel_numbers() {
+  static const KernelNumbers all = [] {
+    const auto parsed = parse_kernel_numbers(kernels_csv(), "data/models/kernels.csv");
+    RIDGE_CHECK(parsed, parsed.error().text());
+    return *parsed;
+  }();
+  return all;
+}
+
+FunctionCost cost_of(std::string_view function) {
+  static const Costs all = costs();
+  const auto found = all.find(function);
+  return found == all.end() ? FunctionCost{} : found->second;
+}
+
+const Spread& spread_of(std::string_view kind) {
+  static const Spreads all = spreads();
+  const auto found = all.find(kind);
+  RIDGE_CHECK(found != all.end(), kind);
+  return found->second;
+}
+
+}  // namespace ridge::ops

@@ -1,0 +1,57 @@
+// Numbers that were found by looking at timings lie in data/models as CSV, which the build puts into the binary: each
+// with its unit and its meaning, and above them who made the file, of which timings, on which device and day. This
+// reads such files, and keeps the numbers of kernels that have no file of their own. All of them are cycles, bytes and
+// shares, the same on every Hopper; what differs from one machine to the next is DeviceNumbers (model.h).
+#pragma once
+
+#include <functional>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ridge/base/csv.h"
+#include "ridge/base/result.h"
+#include "ridge/ops/model.h"
+
+namespace ridge::ops {
+
+struct FittedFile {
+  std::string source;                                          // for messages: "data/models/kernels.csv"
+  std::map<std::string, std::string, std::less<>> facts = {};  // of lines "# device: NVIDIA H200"
+  std::vector<CsvLine> lines = {};                             // below the columns
+};
+// The text must outlive what is returned. Errors: other columns than these, a line with fewer cells.
+Result<FittedFile> read_fitted(std::string_view text, const std::string& source, std::string_view columns);
+// A cell as a number, blanks around it left out.
+Result<double> number_in(const FittedFile& file, const CsvLine& line, std::size_t cell);
+
+// data/models/kernels.csv, whose lines have these names.
+struct KernelNumbers {
+  double gemv_launch, gemv_round, gemv_line, gemv_row, gemv_word, gemv_word_row;
+  double least, copy_kept, copy_beyond;
+  double backward_pass, backward_bandwidth, backward_added;
+  double plain_flops, lanes, multiplies, rows_element, reduce_element;
+  double derived_clock, derived_busy_clock, derived_memory, derived_l2, derived_launch;
+  double clusters_1, clusters_2, clusters_3, clusters_4, clusters_5, clusters_6, clusters_7, clusters_8;
+};
+const KernelNumbers& kernel_numbers();
+Result<KernelNumbers> parse_kernel_numbers(std::string_view csv, const std::string& source);
+
+// data/models/functions.csv: instructions of a lane for one application, and for each further one of a chain of them.
+struct FunctionCost {
+  double first = 1, again = 1;
+};
+FunctionCost cost_of(std::string_view function);
+
+// data/models/spreads.csv: "product", "streamed", "cublaslt_aligned", "cublaslt_unaligned", "untimed".
+const Spread& spread_of(std::string_view kind);
+
+}  // namespace ridge::ops
+
+namespace ridge {
+// The files' texts at build time.
+std::string_view kernels_csv();
+std::string_view functions_csv();
+std::string_view spreads_csv();
+}  // namespace ridge

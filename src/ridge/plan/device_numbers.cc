@@ -1,0 +1,63 @@
+#include "ridge/plan/device_numbers.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "ridge/ops/fitted.h"
+
+namespace ridge {
+namespace {
+
+std::optional<double> number(const std::map<std::string, Sourced>& numbers, const std::string& key) {
+  const auto found = numbers.find(key);
+  return found == numbers.end() ? std::nullopt : std::optional(found->second.value);
+}
+
+const MemoryLevel* l2_of(const Machine& machine) {
+  const auto found = std::find_if(machine.memory.begin(), machine.memory.end(),
+                                  [](const MemoryLevel& level) { return level.name == "l2"; });
+  return found == machine.memory.end() || !found->capacity ? nullptr : &*found;
+}
+
+Error missing(const Machine& machine, const char* what) {
+  return input_error(fmt::format("cannot plan for {}: no {} on record", machine.name, what),
+                     "its machine file wants numbers.cores, numbers.clock_hz and memory.l2.capacity");
+}
+
+}  // namespace
+
+Result<ops::DeviceNumbers> device_numbers(const Machine& machine) {
+  if (machine.kernels != "sm90")
+    return usage_error(fmt::format("plans are made for Hopper's kernels and this CPU's; expected --on h100, h200, cuda "
+                                   "or cpu, found '{}'",
+                                   machine.name),
+                       "ridge explain PROGRAM --on h200 --plan");
+  const auto cores = number(machine.numbers, "cores"), clock = number(machine.numbers, "clock_hz");
+  const MemoryLevel* const l2 = l2_of(machine);
+  if (!cores) return missing(machine, "cores");
+  if (!clock) return missing(machine, "clock");
+  if (l2 == nullptr) return missing(machine, "L2");
+  const ops::KernelNumbers& n = ops::kernel_numbers();
+  const auto fitted = [&](const char* key, double derived) { return number(machine.plan, key).value_or(derived); };
+  ops::DeviceNumbers out;
+  out.multiprocessors = static_cast<int>(*cores);
+  out.clock_hz = fitted("clock_hz", n.derived_clock * *clock);
+  out.busy_clock_hz = fitted("busy_clock_hz", n.derived_busy_clock * *clock);
+  out.memory_bytes_per_s = fitted("memory_bytes_per_s", n.derived_memory * machine.memory.front().bandwidth->value);
+  out.l2_bytes_per_s = fitted("l2_bytes_per_s", n.derived_l2 * *cores * *clock);
+  out.l2_bytes = static_cast<std::int64_t>(l2->capacity->value);
+  out.launch_s = fitted("launch_s", n.derived_launch);
+  out.timed = !machine.plan.empty();
+  return out;
+}
+
+std::string remark(const Machine& machine, const ops::DeviceNumbers& device) {
+  if (device.timed) return "";
+  return fmt::format(
+      "nobody timed plans on {}: its clocks and bandwidths are taken as shares of its peaks, so the interval is wider",
+      machine.name);
+}
+
+}  // namespace ridge

@@ -1,0 +1,56 @@
+#!/usr/bin/env python3
+"""Finds numbers of one device in the code: multiprocessors, clocks, bandwidths, peaks and caches belong into a machine
+file (machines/*.toml) and reach the code as ops::DeviceNumbers; what was fitted belongs into data/models. Comments,
+texts and tests may name them."""
+import pathlib
+import re
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+# Where kernels are made, planned and timed. What simulates other machines names their numbers in tables of its own.
+ROOMS = {"api", "device", "measure", "ops", "tile"}
+FAULTS = [  # what stands there, what it is
+    (r"\b(?:132|114)\b", "multiprocessors"),
+    (r"\b\d[\d.]*e(?:9|1[0-5])\b", "a rate"),
+    (r"\b(?:1755|1773|1675|1785|1830|1980)\b", "a clock"),
+    (r"\b(?:50|60|48)\s*<<\s*20\b|\b52428800\b|\b62914560\b|\b50e6\b", "bytes of an L2"),
+    (r"\b(?:227|228)\s*\*\s*1024\b|\b(?:232448|233472)\b", "bytes of shared memory"),
+]
+ALLOWED = {  # file: what may stand there, and why
+    "src/ridge/tile/sm90/wgmma.h": (r"132|114", "numbers of an instruction's operands"),
+    "src/ridge/tile/sm90/run.h": (r"227 \* 1024", "of a block on compute capability 9.0, by which kernels are compiled"),
+}
+
+
+def code_of(text):
+    """The text without comments and strings, line for line."""
+    blank = lambda m: re.sub(r"[^\n]", " ", m.group())
+    return re.sub(r'//[^\n]*|/\*.*?\*/|R"(\w*)\(.*?\)\1"|"(?:\\.|[^"\\\n])*"', blank, text, flags=re.S)
+
+
+def faults(name, text):
+    allowed = ALLOWED.get(name, (None,))[0]
+    for number, line in enumerate(code_of(text).split("\n"), 1):
+        for pattern, what in FAULTS:
+            for found in re.finditer(pattern, line):
+                if not (allowed and re.fullmatch(allowed, found.group())):
+                    yield f"{name}:{number}: {found.group()} looks like {what}: take it from the machine"
+
+
+def is_checked(path):
+    room = path.relative_to(ROOT / "src").parts[1]
+    return (path.suffix in (".h", ".cc", ".cu") and room in ROOMS and "testing" not in path.parts
+            and not path.stem.endswith(("_test", "_fuzz")))
+
+
+def main():
+    files = [path for path in sorted((ROOT / "src").rglob("*.*")) if len(path.relative_to(ROOT / "src").parts) > 2 and is_checked(path)]
+    found = [fault for path in files for fault in faults(str(path.relative_to(ROOT)), path.read_text())]
+    if not files:
+        found = ["no file was checked"]
+    print("\n".join(found) if found else f"{len(files)} files hold no number of one device")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
