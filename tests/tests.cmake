@@ -22,6 +22,12 @@ add_executable(fit_matmul ${CMAKE_SOURCE_DIR}/tools/fit_matmul.cc)
 target_link_libraries(fit_matmul PRIVATE ridge_room_contest ridge)
 target_compile_options(fit_matmul PRIVATE ${ridge_warnings})
 add_test(NAME fit_matmul_usage COMMAND fit_matmul)
+# Fits a machine file's [plan]; here likewise.
+add_executable(fit_machine ${CMAKE_SOURCE_DIR}/tools/fit_machine.cc)
+target_link_libraries(fit_machine PRIVATE ridge_room_contest ridge)
+target_compile_options(fit_machine PRIVATE ${ridge_warnings})
+add_test(NAME fit_machine_usage COMMAND fit_machine)
+set_tests_properties(fit_machine_usage PROPERTIES LABELS fast PASS_REGULAR_EXPRESSION "usage: fit_machine TIMINGS.csv")
 set_tests_properties(fit_matmul_usage PROPERTIES LABELS fast PASS_REGULAR_EXPRESSION "usage: fit_matmul TREES.csv TIMINGS.csv")
 
 # The language's limits in their words: each file compiles, and with its bad line it does not and says why.

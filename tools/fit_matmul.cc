@@ -21,9 +21,7 @@
 #include <vector>
 
 #include "ridge/measure/contest/plan_timings.h"
-#include "ridge/measure/device_machine.h"
 #include "ridge/ops/product/correction.h"
-#include "ridge/plan/device_numbers.h"
 
 namespace ridge {
 namespace {
@@ -42,31 +40,12 @@ struct Timing {
   double form = 0, measured = 0, weight = 0;
 };
 
-Result<ops::DeviceNumbers> numbers_of(const TimedDevice& device) {
-  const auto machine = guess_device({.name = device.device,
-                                     .multiprocessors = device.multiprocessors,
-                                     .l2_bytes = device.l2_bytes,
-                                     .clock_hz = device.clock_hz,
-                                     .memory_bytes_per_s = device.memory_bytes_per_s});
-  if (!machine) return machine.error();
-  return device_numbers(*machine);
-}
-
-// The plan that was timed, as it is planned today.
-std::optional<PlannedWork> work_of(const MatmulCall& call, const DeviceNumbers& device, const TimedPlan& timed) {
-  for (const Copies copies : cuda::copies(call)) {
-    auto x = planned_work(call, std::size_t{1} << 30, device, {timed.config, timed.split, copies});
-    if (x && x->plan.copy_a == timed.copies.a && x->plan.copy_b == timed.copies.b) return x;
-  }
-  return std::nullopt;
-}
-
 void add(const TimedProduct& product, const DeviceNumbers& device, std::vector<Timing>& all, int& products) {
   const MatmulCall call = timed_call(product.shape);
   const std::size_t before = all.size();
   double fastest = std::numeric_limits<double>::infinity();
   for (const TimedPlan& t : product.plans) {
-    const auto x = t.config < 0 ? std::nullopt : work_of(call, device, t);
+    const auto x = t.config < 0 ? std::nullopt : timed_work(call, device, t);
     if (!x) continue;
     const SplitK split{x->plan.splits, x->plan.split_mode};
     Timing y{.product = products, .form = x->plan.predicted_s, .measured = t.seconds};

@@ -9,7 +9,9 @@
 #include <sstream>
 
 #include "ridge/base/file.h"
+#include "ridge/measure/device_machine.h"
 #include "ridge/ops/product/describe.h"
+#include "ridge/plan/device_numbers.h"
 
 namespace ridge {
 namespace {
@@ -177,6 +179,25 @@ ops::cuda::MatmulCall timed_call(const ContestShape& shape) {
   for (const void** x : {&call.a, &call.b}) *x = reinterpret_cast<const void*>(address += std::uintptr_t{1} << 32);
   call.d = reinterpret_cast<void*>(address + (std::uintptr_t{1} << 32));
   return call;
+}
+
+Result<ops::DeviceNumbers> numbers_of(const TimedDevice& device) {
+  const auto machine = guess_device({.name = device.device,
+                                     .multiprocessors = device.multiprocessors,
+                                     .l2_bytes = device.l2_bytes,
+                                     .clock_hz = device.clock_hz,
+                                     .memory_bytes_per_s = device.memory_bytes_per_s});
+  if (!machine) return machine.error();
+  return device_numbers(*machine);
+}
+
+std::optional<ops::cuda::PlannedWork> timed_work(const ops::cuda::MatmulCall& call, const ops::DeviceNumbers& device,
+                                                 const TimedPlan& timed) {
+  for (const ops::cuda::Copies copies : ops::cuda::copies(call)) {
+    auto x = ops::cuda::planned_work(call, std::size_t{1} << 30, device, {timed.config, timed.split, copies});
+    if (x && x->plan.copy_a == timed.copies.a && x->plan.copy_b == timed.copies.b) return x;
+  }
+  return std::nullopt;
 }
 
 std::string timings_header(const TimedDevice& d) {

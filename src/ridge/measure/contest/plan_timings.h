@@ -20,7 +20,7 @@
 
 #include "ridge/base/result.h"
 #include "ridge/measure/contest/contest_shape.h"
-#include "ridge/ops/product/cuda.h"
+#include "ridge/ops/product/closed_form.h"
 
 namespace ridge {
 
@@ -53,6 +53,13 @@ struct PlanTimings {
 
 // The product as it was timed: B is weights unless both operands are activations (tn). Its data are addresses alone.
 ops::cuda::MatmulCall timed_call(const ContestShape& shape);
+
+// What plans for the device that was timed rest on: its catalog machine's numbers, else what the driver said of it.
+Result<ops::DeviceNumbers> numbers_of(const TimedDevice& device);
+
+// The plan that was timed, as it is planned today; none where it is no longer offered.
+std::optional<ops::cuda::PlannedWork> timed_work(const ops::cuda::MatmulCall& call, const ops::DeviceNumbers& device,
+                                                 const TimedPlan& timed);
 
 // The lines above the first product.
 std::string timings_header(const TimedDevice& device);
