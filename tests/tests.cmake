@@ -18,17 +18,16 @@ add_test(NAME geglu_torch_table COMMAND ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR
 set_tests_properties(product_table cpu_product_table geglu_torch_table PROPERTIES LABELS fast)
 
 # Grows the trees of data/models from timings; here so that it keeps compiling.
-add_executable(fit_matmul ${CMAKE_SOURCE_DIR}/tools/fit_matmul.cc)
-target_link_libraries(fit_matmul PRIVATE ridge_room_contest ridge)
-target_compile_options(fit_matmul PRIVATE ${ridge_warnings})
-add_test(NAME fit_matmul_usage COMMAND fit_matmul)
-# Fits a machine file's [plan]; here likewise.
-add_executable(fit_machine ${CMAKE_SOURCE_DIR}/tools/fit_machine.cc)
-target_link_libraries(fit_machine PRIVATE ridge_room_contest ridge)
-target_compile_options(fit_machine PRIVATE ${ridge_warnings})
-add_test(NAME fit_machine_usage COMMAND fit_machine)
-set_tests_properties(fit_machine_usage PROPERTIES LABELS fast PASS_REGULAR_EXPRESSION "usage: fit_machine TIMINGS.csv")
-set_tests_properties(fit_matmul_usage PROPERTIES LABELS fast PASS_REGULAR_EXPRESSION "usage: fit_matmul TREES.csv TIMINGS.csv")
+file(GLOB fit_models_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tools/fit_models/*.cc)
+add_executable(fit_models ${fit_models_sources})
+target_include_directories(fit_models PRIVATE ${CMAKE_SOURCE_DIR}/tools)
+target_link_libraries(fit_models PRIVATE ridge_room_contest ridge)
+target_compile_options(fit_models PRIVATE ${ridge_warnings})
+add_test(NAME fit_models_usage COMMAND fit_models)
+file(GLOB timings CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/data/timings/*.csv)
+add_test(NAME fit_models_check COMMAND fit_models --check ${timings})
+set_tests_properties(fit_models_check PROPERTIES LABELS fast)
+set_tests_properties(fit_models_usage PROPERTIES LABELS fast PASS_REGULAR_EXPRESSION "usage: fit_models")
 
 # The language's limits in their words: each file compiles, and with its bad line it does not and says why.
 file(GLOB compile_fail CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/compile_fail/*.cc)

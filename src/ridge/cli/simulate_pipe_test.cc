@@ -67,10 +67,12 @@ TEST_F(SimulatePipeTest, ShowsWhatCallsCost) {
 TEST_F(SimulatePipeTest, DrawsABlockOfAKernel) {
   const Json got = json({"kernel", "sm90_128x128x64_pingpong", "--tiles", "4", "--trace", path("k.json")});
   EXPECT_EQ(got["stages"], 16);
-  // 64 stages of 32 KiB at 54.54 bytes a cycle, and 64 of 512 cycles of multiplies.
-  EXPECT_NEAR(got["load_cycles"].get<double>(), 64 * 2 * std::round(16384 / 54.54), 1);
+  // 64 stages of 32 KiB at what was fitted of the L2, and 64 of 512 cycles of multiplies.
+  const double load_cycles = got["load_cycles"].get<double>();
+  EXPECT_GT(64 * 32768 / load_cycles, 50) << "bytes a cycle";
+  EXPECT_LT(64 * 32768 / load_cycles, 100) << "bytes a cycle";
   EXPECT_NEAR(got["compute_cycles"].get<double>(), 64 * 512, 1);
-  EXPECT_GT(got["overlap_cycles"].get<double>(), 0.8 * got["load_cycles"].get<double>());
+  EXPECT_GT(got["overlap_cycles"].get<double>(), 0.8 * load_cycles);
   EXPECT_GT(events("k.json"), 64 * 3);
   rejects({"simulate", "kernel", "sm90_128x128x64_pingpog"}, 3,
           "ridge: no kernel is called 'sm90_128x128x64_pingpog'\n  hint: did you mean sm90_128x128x64_pingpong?\n");

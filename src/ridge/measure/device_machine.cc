@@ -29,18 +29,6 @@ const std::vector<Model>& models() {
   return all;
 }
 
-std::optional<std::string> model_of(const std::string& device_name) {
-  std::istringstream text(device_name);
-  std::vector<std::string> words;
-  for (std::string word; text >> word;) words.push_back(word);
-  const auto has = [&](const std::string& word) { return std::find(words.begin(), words.end(), word) != words.end(); };
-  for (const Model& model : models())
-    if (std::all_of(model.words.begin(), model.words.end(), has) &&
-        std::none_of(model.others.begin(), model.others.end(), has))
-      return model.machine;
-  return std::nullopt;
-}
-
 Machine told_by_driver(const DeviceFacts& facts) {
   // Of a Hopper multiprocessor: FLOP a cycle of its tensor cores in bf16, and of its 128 lanes in f32.
   constexpr double matrix_flops = 4096, vector_flops = 256;
@@ -62,8 +50,20 @@ Machine told_by_driver(const DeviceFacts& facts) {
 
 }  // namespace
 
+std::optional<std::string> catalog_machine_of(const std::string& device_name) {
+  std::istringstream text(device_name);
+  std::vector<std::string> words;
+  for (std::string word; text >> word;) words.push_back(word);
+  const auto has = [&](const std::string& word) { return std::find(words.begin(), words.end(), word) != words.end(); };
+  for (const Model& model : models())
+    if (std::all_of(model.words.begin(), model.words.end(), has) &&
+        std::none_of(model.others.begin(), model.others.end(), has))
+      return model.machine;
+  return std::nullopt;
+}
+
 Result<Machine> guess_device(const DeviceFacts& facts) {
-  const auto entry = model_of(facts.name);
+  const auto entry = catalog_machine_of(facts.name);
   if (!entry) return told_by_driver(facts);
   auto machine = find_machine(*entry);
   if (!machine) return machine;
@@ -94,7 +94,7 @@ Result<Machine> find_device_machine() {
   if (!machine) return machine;
   // What a probe does not measure is the catalog's.
   machine->kernels = "sm90";
-  const auto entry = model_of(machine->title);
+  const auto entry = catalog_machine_of(machine->title);
   if (!entry) return machine;
   const auto catalog = find_machine(*entry);
   if (!catalog) return catalog;

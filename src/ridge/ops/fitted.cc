@@ -10,11 +10,11 @@
 namespace ridge::ops {
 namespace {
 
-struct NamedNumber {
+template <class Numbers> struct NamedNumber {
   std::string_view name;
-  double KernelNumbers::*place;
+  double Numbers::*place;
 };
-constexpr NamedNumber numbers[] = {
+constexpr NamedNumber<KernelNumbers> of_kernels[] = {
     {"gemv_launch", &KernelNumbers::gemv_launch},
     {"gemv_round", &KernelNumbers::gemv_round},
     {"gemv_line", &KernelNumbers::gemv_line},
@@ -24,6 +24,7 @@ constexpr NamedNumber numbers[] = {
     {"least", &KernelNumbers::least},
     {"copy_kept", &KernelNumbers::copy_kept},
     {"copy_beyond", &KernelNumbers::copy_beyond},
+    {"empty_launch", &KernelNumbers::empty_launch},
     {"backward_pass", &KernelNumbers::backward_pass},
     {"backward_bandwidth", &KernelNumbers::backward_bandwidth},
     {"backward_added", &KernelNumbers::backward_added},
@@ -32,19 +33,14 @@ constexpr NamedNumber numbers[] = {
     {"multiplies", &KernelNumbers::multiplies},
     {"rows_element", &KernelNumbers::rows_element},
     {"reduce_element", &KernelNumbers::reduce_element},
-    {"derived_clock", &KernelNumbers::derived_clock},
-    {"derived_busy_clock", &KernelNumbers::derived_busy_clock},
-    {"derived_memory", &KernelNumbers::derived_memory},
-    {"derived_l2", &KernelNumbers::derived_l2},
-    {"derived_launch", &KernelNumbers::derived_launch},
-    {"clusters_1", &KernelNumbers::clusters_1},
-    {"clusters_2", &KernelNumbers::clusters_2},
-    {"clusters_3", &KernelNumbers::clusters_3},
-    {"clusters_4", &KernelNumbers::clusters_4},
-    {"clusters_5", &KernelNumbers::clusters_5},
-    {"clusters_6", &KernelNumbers::clusters_6},
-    {"clusters_7", &KernelNumbers::clusters_7},
-    {"clusters_8", &KernelNumbers::clusters_8},
+};
+constexpr NamedNumber<DeviceShares> of_devices[] = {
+    {"clock", &DeviceShares::clock},           {"busy_clock", &DeviceShares::busy_clock},
+    {"memory", &DeviceShares::memory},         {"l2", &DeviceShares::l2},
+    {"clusters_1", &DeviceShares::clusters_1}, {"clusters_2", &DeviceShares::clusters_2},
+    {"clusters_3", &DeviceShares::clusters_3}, {"clusters_4", &DeviceShares::clusters_4},
+    {"clusters_5", &DeviceShares::clusters_5}, {"clusters_6", &DeviceShares::clusters_6},
+    {"clusters_7", &DeviceShares::clusters_7}, {"clusters_8", &DeviceShares::clusters_8},
 };
 
 using Costs = std::map<std::string, FunctionCost, std::less<>>;
@@ -68,6 +64,25 @@ Result<std::map<std::string, std::vector<double>, std::less<>>> table(const Fitt
   return out;
 }
 
+// Every number once, by its name.
+template <class Numbers, std::size_t count> Result<Numbers> parse_numbers(const NamedNumber<Numbers> (&names)[count],
+                                                                          std::string_view csv,
+                                                                          const std::string& source) {
+  const auto file = read_fitted(csv, source, "number,unit,value,meaning");
+  if (!file) return file.error();
+  auto rows = table(*file, 2, 1);
+  if (!rows) return rows.error();
+  Numbers out{};
+  for (const NamedNumber<Numbers>& each : names) {
+    const auto row = rows->find(each.name);
+    if (row == rows->end()) return input_error(fmt::format("'{}' lacks {}", source, each.name));
+    out.*(each.place) = row->second[0];
+    rows->erase(row);
+  }
+  if (!rows->empty()) return input_error(fmt::format("'{}': nothing reads {}", source, rows->begin()->first));
+  return out;
+}
+
 Costs costs() {
   const auto file = read_fitted(functions_csv(), "data/models/functions.csv", "function,first,again");
   RIDGE_CHECK(file, file.error().text());
@@ -78,13 +93,17 @@ Costs costs() {
   return out;
 }
 
-Spreads spreads() {
-  const auto file = read_fitted(spreads_csv(), "data/models/spreads.csv", "kind,low,middle,high,meaning");
+void add_spreads(std::string_view csv, const char* source, Spreads& to) {
+  const auto file = read_fitted(csv, source, "kind,low,middle,high,meaning");
   RIDGE_CHECK(file, file.error().text());
   const auto rows = table(*file, 1, 3);
   RIDGE_CHECK(rows, rows.error().text());
+  for (const auto& [name, row] : *rows) to[name] = {row[0], row[1], row[2]};
+}
+Spreads spreads() {
   Spreads out;
-  for (const auto& [name, row] : *rows) out[name] = {row[0], row[1], row[2]};
+  add_spreads(product_spread_csv(), "data/models/product_spread.csv", out);
+  add_spreads(spreads_csv(), "data/models/spreads.csv", out);
   return out;
 }
 
@@ -123,24 +142,24 @@ Result<double> number_in(const FittedFile& file, const CsvLine& line, std::size_
 }
 
 Result<KernelNumbers> parse_kernel_numbers(std::string_view csv, const std::string& source) {
-  const auto file = read_fitted(csv, source, "number,unit,value,meaning");
-  if (!file) return file.error();
-  auto rows = table(*file, 2, 1);
-  if (!rows) return rows.error();
-  KernelNumbers out{};
-  for (const NamedNumber& each : numbers) {
-    const auto row = rows->find(each.name);
-    if (row == rows->end()) return input_error(fmt::format("'{}' lacks {}", source, each.name));
-    out.*(each.place) = row->second[0];
-    rows->erase(row);
-  }
-  if (!rows->empty()) return input_error(fmt::format("'{}': nothing reads {}", source, rows->begin()->first));
-  return out;
+  return parse_numbers(of_kernels, csv, source);
+}
+Result<DeviceShares> parse_device_shares(std::string_view csv, const std::string& source) {
+  return parse_numbers(of_devices, csv, source);
 }
 
 const KernelNumbers& kernel_numbers() {
   static const KernelNumbers all = [] {
     const auto parsed = parse_kernel_numbers(kernels_csv(), "data/models/kernels.csv");
+    RIDGE_CHECK(parsed, parsed.error().text());
+    return *parsed;
+  }();
+  return all;
+}
+
+const DeviceShares& device_shares() {
+  static const DeviceShares all = [] {
+    const auto parsed = parse_device_shares(devices_csv(), "data/models/devices.csv");
     RIDGE_CHECK(parsed, parsed.error().text());
     return *parsed;
   }();

@@ -29,14 +29,20 @@ Result<double> number_in(const FittedFile& file, const CsvLine& line, std::size_
 // data/models/kernels.csv, whose lines have these names.
 struct KernelNumbers {
   double gemv_launch, gemv_round, gemv_line, gemv_row, gemv_word, gemv_word_row;
-  double least, copy_kept, copy_beyond;
+  double least, copy_kept, copy_beyond, empty_launch;
   double backward_pass, backward_bandwidth, backward_added;
   double plain_flops, lanes, multiplies, rows_element, reduce_element;
-  double derived_clock, derived_busy_clock, derived_memory, derived_l2, derived_launch;
-  double clusters_1, clusters_2, clusters_3, clusters_4, clusters_5, clusters_6, clusters_7, clusters_8;
 };
 const KernelNumbers& kernel_numbers();
 Result<KernelNumbers> parse_kernel_numbers(std::string_view csv, const std::string& source);
+
+// data/models/devices.csv: what the timed devices have in common, which is assumed of others.
+struct DeviceShares {
+  double clock, busy_clock, memory, l2;
+  double clusters_1, clusters_2, clusters_3, clusters_4, clusters_5, clusters_6, clusters_7, clusters_8;
+};
+const DeviceShares& device_shares();
+Result<DeviceShares> parse_device_shares(std::string_view csv, const std::string& source);
 
 // data/models/functions.csv: instructions of a lane for one application, and for each further one of a chain of them.
 struct FunctionCost {
@@ -44,7 +50,8 @@ struct FunctionCost {
 };
 FunctionCost cost_of(std::string_view function);
 
-// data/models/spreads.csv: "product", "streamed", "cublaslt_aligned", "cublaslt_unaligned", "untimed".
+// data/models/product_spread.csv: "product"; spreads.csv: "streamed", "cublaslt_aligned", "cublaslt_unaligned",
+// "untimed".
 const Spread& spread_of(std::string_view kind);
 
 }  // namespace ridge::ops
@@ -52,6 +59,8 @@ const Spread& spread_of(std::string_view kind);
 namespace ridge {
 // The files' texts at build time.
 std::string_view kernels_csv();
+std::string_view devices_csv();
 std::string_view functions_csv();
 std::string_view spreads_csv();
+std::string_view product_spread_csv();
 }  // namespace ridge

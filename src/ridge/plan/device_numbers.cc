@@ -39,16 +39,16 @@ Result<ops::DeviceNumbers> device_numbers(const Machine& machine) {
   if (!cores) return missing(machine, "cores");
   if (!clock) return missing(machine, "clock");
   if (l2 == nullptr) return missing(machine, "L2");
-  const ops::KernelNumbers& n = ops::kernel_numbers();
+  const ops::DeviceShares& n = ops::device_shares();
   const auto fitted = [&](const char* key, double derived) { return number(machine.plan, key).value_or(derived); };
   ops::DeviceNumbers out;
   out.multiprocessors = static_cast<int>(*cores);
-  out.clock_hz = fitted("clock_hz", n.derived_clock * *clock);
-  out.busy_clock_hz = fitted("busy_clock_hz", n.derived_busy_clock * *clock);
-  out.memory_bytes_per_s = fitted("memory_bytes_per_s", n.derived_memory * machine.memory.front().bandwidth->value);
-  out.l2_bytes_per_s = fitted("l2_bytes_per_s", n.derived_l2 * *cores * *clock);
+  out.clock_hz = fitted("clock_hz", n.clock * *clock);
+  out.busy_clock_hz = fitted("busy_clock_hz", n.busy_clock * *clock);
+  out.memory_bytes_per_s = fitted("memory_bytes_per_s", n.memory * machine.memory.front().bandwidth->value);
+  out.l2_bytes_per_s = fitted("l2_bytes_per_s", n.l2 * *cores * *clock);
   out.l2_bytes = static_cast<std::int64_t>(l2->capacity->value);
-  out.launch_s = fitted("launch_s", n.derived_launch);
+  out.launch_s = fitted("launch_s", ops::kernel_numbers().empty_launch);
   out.timed = !machine.plan.empty();
   return out;
 }

@@ -1,5 +1,5 @@
 // What plans need to know of a Hopper, from its machine file: the numbers that were fitted to timings of plans there
-// ([plan]), or, where nobody timed any, shares of its peaks, which data/models/kernels.csv names derived_*. Then
+// ([plan]), or, where nobody timed any, the shares of peaks in data/models/devices.csv. Then
 // predictions say so and are less certain.
 #pragma once
 

@@ -192,9 +192,9 @@ Result<ops::DeviceNumbers> numbers_of(const TimedDevice& device) {
 }
 
 std::optional<ops::cuda::PlannedWork> timed_work(const ops::cuda::MatmulCall& call, const ops::DeviceNumbers& device,
-                                                 const TimedPlan& timed) {
+                                                 const TimedPlan& timed, const ops::cuda::ProductModel& model) {
   for (const ops::cuda::Copies copies : ops::cuda::copies(call)) {
-    auto x = ops::cuda::planned_work(call, std::size_t{1} << 30, device, {timed.config, timed.split, copies});
+    auto x = ops::cuda::planned_work(call, std::size_t{1} << 30, device, {timed.config, timed.split, copies}, model);
     if (x && x->plan.copy_a == timed.copies.a && x->plan.copy_b == timed.copies.b) return x;
   }
   return std::nullopt;

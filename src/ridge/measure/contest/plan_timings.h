@@ -59,7 +59,8 @@ Result<ops::DeviceNumbers> numbers_of(const TimedDevice& device);
 
 // The plan that was timed, as it is planned today; none where it is no longer offered.
 std::optional<ops::cuda::PlannedWork> timed_work(const ops::cuda::MatmulCall& call, const ops::DeviceNumbers& device,
-                                                 const TimedPlan& timed);
+                                                 const TimedPlan& timed,
+                                                 const ops::cuda::ProductModel& model = ops::cuda::product_model());
 
 // The lines above the first product.
 std::string timings_header(const TimedDevice& device);

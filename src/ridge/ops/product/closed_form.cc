@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "ridge/base/portable_math.h"
 #include "ridge/ops/fitted.h"
 
 namespace ridge::ops::cuda {
@@ -18,7 +19,11 @@ using tile::SplitMode, tile::Major, tile::Roles;
 
 double up(double x, double by) { return std::ceil(x / by); }
 // What two things take that overlap; the higher the power, the better they do.
-double both(double x, double y, double power) { return std::pow(std::pow(x, power) + std::pow(y, power), 1 / power); }
+double both(double x, double y, double power) {
+  const double longer = std::max(x, y), shorter = std::min(x, y);
+  if (shorter <= 0) return longer;
+  return longer * portable::pow(1 + portable::pow(shorter / longer, power), 1 / power);
+}
 
 struct Cycles {  // of one block
   double multiply, load, stage, end;
@@ -63,7 +68,7 @@ double meeting(const Constants& f, const MatmulConfig& c, const SplitK& split) {
     return f.gather + f.gather_sums * sums / 64 + f.gather_turn * up(c.turns(), splits) * up(splits, 8);
   const double at_once = std::max(1.0, std::floor((c.consumers == 1 ? 64 : 32) / sums)),
                batches = up(split.split_mode == SplitMode::stream_k ? 2 : splits, at_once);
-  return f.split + f.split_sums * sums / 64 + f.split_batch * batches * std::max(1.0, std::pow(sums / 64, 0.7));
+  return f.split + f.split_sums * sums / 64 + f.split_batch * batches * std::max(1.0, portable::pow(sums / 64, 0.7));
 }
 
 struct Waves {
@@ -115,7 +120,7 @@ Bound bound_of(const TileWork& w, const DeviceNumbers& device) {
 
 // A cluster's blocks lie in one of the chip's groups of multiprocessors, which they do not always fill.
 int clusters_at_once(int blocks, int multiprocessors) {
-  const KernelNumbers& n = kernel_numbers();
+  const DeviceShares& n = device_shares();
   const double shares[] = {n.clusters_1, n.clusters_2, n.clusters_3, n.clusters_4,
                            n.clusters_5, n.clusters_6, n.clusters_7, n.clusters_8};
   const double count = shares[blocks - 1] * multiprocessors / blocks;
@@ -151,7 +156,8 @@ double predicted_seconds(const MatmulConfig& c, const TileWork& w, const SplitK&
   us *= 1 + f.slowdown * busy * busy * std::clamp((us - 20) / 200, 0.0, 1.0);
   us +=
       (f.launch + f.first_load + (c.m + c.n) * c.k * 2 / (c.swap ? f.l2_swapped : f.l2_straight)) / pace.cycles_per_us;
-  if (c.cluster() > 1) us += (f.cluster_start + f.cluster_block * blocks * std::log2(c.cluster())) / pace.cycles_per_us;
+  if (c.cluster() > 1)
+    us += (f.cluster_start + f.cluster_block * blocks * portable::log2(c.cluster())) / pace.cycles_per_us;
   if (c.cluster() == 8 && items > 3 * at_once) us *= f.eights;
   if (c.roles == Roles::pingpong) us += x.end / pace.cycles_per_us;
   us -= std::clamp((sms - blocks) / blocks, 0.0, 1.0) * (w.prefetch_constants ? f.beside_prefetch : f.beside) /
@@ -173,7 +179,7 @@ double gemv_seconds(const GemvWork& w, const DeviceNumbers& device) {
 }
 
 BlockPace block_pace(const MatmulConfig& c) {
-  const Constants& f = of(product_model().constants, Bound::bytes);
+  const Constants& f = of(product_model().constants, Bound::multiplies);
   const Cycles one = cycles(f, c, {}, {});
   return {.load_bytes = c.swap ? f.l2_swapped : f.l2_straight,
           .load_latency = f.first_load,

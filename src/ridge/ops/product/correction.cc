@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "ridge/base/portable_math.h"
+
 namespace ridge::ops::cuda {
 namespace {
 
@@ -21,13 +23,13 @@ Features features_of(const MatmulConfig& c, const TileWork& w, const SplitK& s, 
   const double asked = tiles * stages * (1.0 * c.m / c.cluster_n + 1.0 * c.n / c.cluster_m) * c.k * 2;
   const auto number = [](auto x) { return static_cast<double>(x); };
   const std::array<double, plan_features> all{
-      std::log(form_s),
+      portable::log(form_s),
       std::min(waves, 20.0),
       waves - std::floor(waves),
       std::min(std::ceil(waves), 20.0),
-      std::log(stages / splits),
-      std::log(stages),
-      std::log(tiles),
+      portable::log(stages / splits),
+      portable::log(stages),
+      portable::log(tiles),
       number(c.m),
       number(c.n),
       number(c.k),
@@ -46,14 +48,14 @@ Features features_of(const MatmulConfig& c, const TileWork& w, const SplitK& s, 
       number(w.copies),
       number(w.prefetch_constants),
       tiles * c.m * c.n / (batch * m * n),  // computed for asked
-      std::log(m),
-      std::log(n),
-      std::log(k),
-      std::log(batch * m * n * k / w.minimum_bytes),
-      std::log(w.minimum_bytes),
+      portable::log(m),
+      portable::log(n),
+      portable::log(k),
+      portable::log(batch * m * n * k / w.minimum_bytes),
+      portable::log(w.minimum_bytes),
       std::min(clusters_m, 40.0),
       std::min(clusters_n, 40.0),
-      std::log(asked / w.minimum_bytes),
+      portable::log(asked / w.minimum_bytes),
   };
   Features out;
   std::transform(all.begin(), all.end(), out.begin(), [](double x) { return static_cast<float>(x); });
@@ -80,7 +82,7 @@ double sum_of(const Tree& tree, const Bins& bins) {
 double factor_of(std::span<const Tree> trees, const Bins& bins) {
   double sum = 0;
   for (const Tree& tree : trees) sum += sum_of(tree, bins);
-  return std::clamp(std::exp(sum), least_correction, most_correction);
+  return std::clamp(portable::exp(sum), least_correction, most_correction);
 }
 
 double correction(const Features& features, const ProductModel& model) {

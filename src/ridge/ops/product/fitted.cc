@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <charconv>
 #include <limits>
-#include <map>
 
 #include "ridge/base/check.h"
 #include "ridge/device/kernel_store.h"
@@ -71,7 +70,6 @@ const std::array<std::string_view, plan_features> feature_names{
 namespace {
 
 constexpr const char* constants_source = "data/models/product_constants.csv";
-constexpr const char* configs_source = "data/models/product_configs.csv";
 constexpr const char* trees_source = "data/models/product_trees.csv";
 
 Error wrong(const FittedFile& file, const CsvLine& line, std::string message) {
@@ -88,8 +86,10 @@ Status made_for_this_menu(const FittedFile& file) {
                      "time the menu's new rows and make the file again: docs/fit.md");
 }
 
-Status read_constants(std::string_view csv, ProductModel& model) {
-  const auto file = read_fitted(csv, constants_source, "constant,unit,bytes,results,multiplies,meaning");
+// Of each bound its own column, or of all the one where a fit begins.
+enum class Column : std::uint8_t { start, fitted };
+Status read_constants(std::string_view csv, ProductModel& model, Column column = Column::fitted) {
+  const auto file = read_fitted(csv, constants_source, "constant,unit,start,bytes,results,multiplies,meaning");
   if (!file) return file.error();
   if (file->lines.size() != named_constants.size())
     return input_error(fmt::format("'{}': expected {} constants, found {}", constants_source, named_constants.size(),
@@ -99,28 +99,9 @@ Status read_constants(std::string_view csv, ProductModel& model) {
     if (line.cells[0].text != named_constants[i].name)
       return wrong(*file, line, fmt::format("expected {}, found '{}'", named_constants[i].name, line.cells[0].text));
     for (std::size_t bound = 0; bound < bounds; ++bound) {
-      const auto number = number_in(*file, line, 2 + bound);
+      const auto number = number_in(*file, line, column == Column::start ? 2 : 3 + bound);
       if (!number) return number.error();
       model.constants[bound].*(named_constants[i].place) = *number;
-    }
-  }
-  return Done{};
-}
-
-Status read_configs(std::string_view csv, ProductModel& model) {
-  const auto file = read_fitted(csv, configs_source, "config,bytes,results,multiplies");
-  if (!file) return file.error();
-  if (Status made = made_for_this_menu(*file); !made) return made;
-  std::map<std::string, const CsvLine*> lines;
-  for (const CsvLine& line : file->lines) lines[line.cells[0].text] = &line;
-  for (std::size_t config = 0; config < model.configs.size(); ++config) {
-    const std::string name = menu_name(static_cast<int>(config));
-    const auto line = lines.find(name);
-    if (line == lines.end()) return input_error(fmt::format("'{}' lacks {}", configs_source, name));
-    for (std::size_t bound = 0; bound < bounds; ++bound) {
-      const auto number = number_in(*file, *line->second, 1 + bound);
-      if (!number) return number.error();
-      model.configs[config][bound] = *number;
     }
   }
   return Done{};
@@ -184,15 +165,20 @@ Status read_trees(std::string_view csv, ProductModel& model) {
 
 Result<ProductModel> parse_product_model(const ProductFiles& files) {
   ProductModel model;
-  for (const Status& read :
-       {read_constants(files.constants, model), read_configs(files.configs, model), read_trees(files.trees, model)})
+  for (const Status& read : {read_constants(files.constants, model), read_trees(files.trees, model)})
     if (!read) return read.error();
+  return model;
+}
+
+Result<ProductModel> parse_first_constants(std::string_view constants) {
+  ProductModel model;
+  if (const Status read = read_constants(constants, model, Column::start); !read) return read.error();
   return model;
 }
 
 const ProductModel& product_model() {
   static const ProductModel model = [] {
-    auto parsed = parse_product_model({product_constants_csv(), product_configs_csv(), product_trees_csv()});
+    auto parsed = parse_product_model({product_constants_csv(), product_trees_csv()});
     RIDGE_CHECK(parsed, parsed.error().text());
     return *std::move(parsed);
   }();

@@ -1,6 +1,6 @@
-// What was fitted to timings of products: the closed form's constants, a factor for each config of the menu, and the
-// trees of correction.h. They lie in data/models (ops/fitted.h tells how such files look) and are read once. Files that
-// were made for another menu are refused: a row that joins the menu wants timings first (docs/fit.md).
+// What was fitted to timings of products: the closed form's constants and the trees of correction.h. They lie in
+// data/models (ops/fitted.h tells how such files look) and are read once. Files that were made for another menu are
+// refused: a row that joins the menu wants timings first (docs/fit.md).
 // Internal to the CUDA product.
 #pragma once
 
@@ -61,15 +61,16 @@ struct Tree {
 
 struct ProductModel {
   EachBound<Constants> constants = {};
-  std::array<EachBound<double>, sm90_menu.size()> configs = {};
   std::array<Edges, plan_features> edges = {};
   std::vector<Tree> trees = {};
 };
 struct ProductFiles {
-  std::string_view constants, configs, trees;
+  std::string_view constants, trees;
 };
 // Errors point at the line, and say where a file was made for another menu.
 Result<ProductModel> parse_product_model(const ProductFiles& files);
+// The constants that a fit begins with, the same for each of what may bound a product (the file's column `start`).
+Result<ProductModel> parse_first_constants(std::string_view constants);
 const ProductModel& product_model();
 
 // Of the menu as compiled into this build.
@@ -80,6 +81,5 @@ std::uint64_t menu_fingerprint();
 namespace ridge {
 // The files' texts at build time.
 std::string_view product_constants_csv();
-std::string_view product_configs_csv();
 std::string_view product_trees_csv();
 }  // namespace ridge

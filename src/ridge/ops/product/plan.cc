@@ -236,8 +236,7 @@ std::optional<PlannedWork> planned_work(const MatmulCall& call, std::size_t work
   if (c.swap) std::swap(w.granule_a, w.granule_b);
   w.element_stores = t.d_line % 4 != 0;
   w.copies = plan.copy_a + plan.copy_b, w.copied_bytes = copied, w.prefetch_constants = plan.prefetch_constants;
-  const double factor = of(model.configs[static_cast<std::size_t>(config)], bound_of(w, device));
-  plan.predicted_s = predicted_seconds(c, w, split, device, model) * factor;
+  plan.predicted_s = predicted_seconds(c, w, split, device, model);
   return PlannedWork{plan, w};
 }
 

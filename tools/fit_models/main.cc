@@ -1,0 +1,145 @@
+// Remakes what plans of products on Hopper rest on, from timings alone: the closed form's constants and machines'
+// numbers at once, then the trees on what they leave.
+//
+//   build/fit_models data/timings/*.csv           writes data/models and [plan] of machine files (files.h), in place
+//   build/fit_models --judge data/timings/*.csv   writes nothing: what it is worth on products left out, all in turn
+//   build/fit_models --check data/timings/*.csv   writes nothing: fails where this build's numbers do not predict these
+//                                                 timings, or a row of the menu was not timed
+//
+// The same timings give the same bytes on every x86-64 (portable_math.h).
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdio>
+#include <string>
+
+#include "fit_models/files.h"
+#include "ridge/base/portable_math.h"
+
+namespace ridge::fit {
+namespace {
+
+using namespace ops;
+using namespace ops::cuda;
+
+struct Fit {
+  Form form;
+  std::vector<Learned> all;
+  std::array<Edges, plan_features> edges;
+  std::vector<Tree> trees;
+};
+
+// Of all samples but those of one fold (-1: of all).
+Fit fitted(const Samples& samples, const Form& begin, int left_out) {
+  Fit out{rounded(fit_form(samples, begin, left_out)), {}, {}, {}};
+  out.all = learned(samples, out.form);
+  out.edges = edges_of(out.all);
+  sort_into_bins(out.all, out.edges);
+  out.trees = boosted(samples, out.all, left_out);
+  return out;
+}
+
+// Where machines' numbers begin: what a device reaches of its peaks, roughly, and 21 bytes of the L2 a cycle of a
+// multiprocessor.
+Form begun(const Samples& samples, const ProductModel& first) {
+  Form out{first, {}};
+  for (const Device& x : samples.devices) {
+    DeviceNumbers numbers = x.numbers;
+    numbers.clock_hz = 0.9 * x.as_timed.clock_hz;
+    numbers.busy_clock_hz = 0.85 * x.as_timed.clock_hz;
+    numbers.memory_bytes_per_s = 0.875 * x.as_timed.memory_bytes_per_s;
+    numbers.l2_bytes_per_s = 21.0 * x.as_timed.multiprocessors * x.as_timed.clock_hz;
+    out.devices.push_back(numbers);
+  }
+  return out;
+}
+
+// What the fit without each of the first so many folds says of the products in it; all devices' ratios.
+std::vector<double> judged(const Samples& samples, const Form& begin, int how_many) {
+  std::vector<Verdict> verdicts(samples.devices.size());
+  for (int fold = 0; fold < how_many; ++fold) {
+    const Fit fit = fitted(samples, begin, fold);
+    fmt::print("The form alone is off by {:.2f} %, by {:.2f} % on a fifth of the products that is left out.\n",
+               100 * error_of(samples, fit.form, -1), 100 * error_of(samples, fit.form, fold));
+    for (std::size_t d = 0; d < verdicts.size(); ++d)
+      judge(samples, static_cast<int>(d), fold, fit.all, fit.trees, verdicts[d]);
+  }
+  std::vector<double> ratios;
+  for (std::size_t d = 0; d < verdicts.size(); ++d) {
+    fmt::print("{}, left out: {}.\n", samples.devices[d].as_timed.device, text_of(verdicts[d]));
+    ratios.insert(ratios.end(), verdicts[d].ratios.begin(), verdicts[d].ratios.end());
+  }
+  return ratios;
+}
+
+// By the numbers in this build, as plans are made.
+double error_of_this_build(const Samples& samples) {
+  double sum = 0, weight = 0;
+  for (const Sample& x : samples.all) {
+    const DeviceNumbers& device = samples.devices[static_cast<std::size_t>(x.device)].numbers;
+    const double form = predicted_seconds(*x.config, x.work, x.split, device);
+    const double time = form * correction(features_of(*x.config, x.work, x.split, device, form));
+    sum += x.weight * std::abs(portable::log(time) - x.log_measured);
+    weight += x.weight;
+  }
+  return sum / weight;
+}
+
+Status check(const Samples& samples) {
+  constexpr int least_timings = 3;
+  constexpr double most_error = 0.06;
+  std::array<int, sm90_menu.size()> timings{};
+  for (const Sample& x : samples.all) ++timings[static_cast<std::size_t>(x.config - sm90_menu.data())];
+  for (std::size_t config = 0; config < timings.size(); ++config)
+    if (timings[config] < least_timings)
+      return input_error(fmt::format("{} was timed {} times, expected at least {}",
+                                     config_text(static_cast<int>(config)), timings[config], least_timings),
+                         "`ridge bench plans --on cuda` times it: docs/fit.md");
+  const double error = error_of_this_build(samples);
+  fmt::print("Each row of the menu was timed {} times or more; predictions are off by {:.2f} %.\n",
+             *std::min_element(timings.begin(), timings.end()), 100 * error);
+  if (error < most_error) return Done{};
+  return input_error(fmt::format("predictions are off by {:.1f} % of these timings, expected at most {:.0f} %",
+                                 100 * error, 100 * most_error),
+                     "make data/models again: docs/fit.md");
+}
+
+enum class Task : std::uint8_t { make, judge, check };
+
+Status run(Task task, std::vector<std::string> paths) {
+  std::sort(paths.begin(), paths.end());  // a shell's order depends on its language
+  const auto first = parse_first_constants(product_constants_csv());
+  if (!first) return first.error();
+  const auto samples = read_samples(paths, *first);
+  if (!samples) return samples.error();
+  if (task == Task::check) return check(*samples);
+  const Form begin = begun(*samples, *first);
+  fmt::print("{} timings of {} products. The form begins off by {:.0f} %.\n", samples->all.size(), samples->products,
+             100 * error_of(*samples, begin, -1));
+  std::vector<double> ratios = judged(*samples, begin, task == Task::judge ? folds : 1);
+  if (task == Task::judge) return Done{};
+  const Fit fit = fitted(*samples, begin, -1);
+  return write_files({*samples, fit.form, fit.trees, fit.edges, std::move(ratios)}, ".");
+}
+
+}  // namespace
+}  // namespace ridge::fit
+
+int main(int count, char** words) {
+  using ridge::fit::Task;
+  Task task = Task::make;
+  int options = 1;
+  if (count > 1 && std::string_view(words[1]) == "--judge") task = Task::judge;
+  if (count > 1 && std::string_view(words[1]) == "--check") task = Task::check;
+  if (task != Task::make) ++options;
+  if (count <= options) {
+    std::fputs("usage: fit_models [--judge | --check] TIMINGS.csv...\n", stderr);
+    return 2;
+  }
+  const ridge::Status done = ridge::fit::run(task, {words + options, words + count});
+  if (done) return 0;
+  std::fputs(done.error().text().c_str(), stderr);
+  return 3;
+}
