@@ -12,8 +12,8 @@ import re
 import subprocess
 import sys
 
-TO_DO: list = ["src/ridge/plan/", "src/ridge/ops/", "src/ridge/program/", "src/ridge/cli/",
-              "src/ridge/tile/sm90/", "src/ridge/tile/ring.h", "src/ridge/tile/tile_scheduler.h", "src/ridge/tile/epilogue.h"]
+TO_DO: list = ["src/ridge/program/", "src/ridge/cli/", "src/ridge/tile/sm90/",
+              "src/ridge/tile/ring.h", "src/ridge/tile/tile_scheduler.h", "src/ridge/tile/epilogue.h"]
 # Paths that begin so are not held to the rules yet; this list only shrinks. Of the tile language it names what the machine
 # code of the CUDA menu is made from: a rewritten expression there is proved by tools/check_cubins.py, kernel by kernel.
 

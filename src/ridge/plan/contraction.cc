@@ -37,7 +37,8 @@ Groups grouped(const Shape& left, const Shape& right, const Shape& result) {
   for (const SizedAxis& axis : result) {
     if (axis.dim.empty()) continue;
     const bool l = has(left, axis.dim), r = has(right, axis.dim);
-    (l && r ? groups.batch : l ? groups.m : groups.n).push_back(axis.dim);
+    auto& one_side = l ? groups.m : groups.n;
+    (l && r ? groups.batch : one_side).push_back(axis.dim);
   }
   for (const SizedAxis& axis : elements(left) >= elements(right) ? left : right)
     if (!axis.dim.empty() && !has(result, axis.dim)) groups.k.push_back(axis.dim);
@@ -130,7 +131,9 @@ class Matmul {
  private:
   void multiply(Matrix a, Matrix b, Matrix d) {
     ops::MatmulProblem problem = operands_.sizes(contraction_.left, contraction_.right, contraction_.result);
-    problem.a = a.layout, problem.b = b.layout, problem.d = d.layout;
+    problem.a = a.layout;
+    problem.b = b.layout;
+    problem.d = d.layout;
     // A result that lies with its columns contiguous is the transposed product: D^T = B^T * A^T.
     if (problem.d.col_stride != 1) {
       std::swap(problem.m, problem.n);
@@ -184,7 +187,8 @@ class FusedProducts {
     ops::FusedMatmul out{.product = operands_.sizes(p.left, p.right, p.result), .second = {}, .chain = {}};
     const Matrix a = operands_.operand(p.left, operands_.math(p.left, p.right), g.m, g.k);
     const Matrix b = operands_.operand(p.right, operands_.math(p.right, p.left), g.k, g.n);
-    out.product.a = a.layout, out.product.b = b.layout;
+    out.product.a = a.layout;
+    out.product.b = b.layout;
     out.product.d = {DType::f32, out.product.n, 1, out.product.m * out.product.n};
     std::vector<int> buffers{a.buffer, b.buffer, -1};
     if (products_.size() == 2) {

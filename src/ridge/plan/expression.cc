@@ -37,7 +37,7 @@ class Lowerer {
   std::vector<std::string> keys(const std::vector<Axis>& axes) const {
     std::vector<std::string> out;
     for (const Axis& axis : axes) {
-      std::string key = axis.named() ? axis.dim : axis.literal > 1 ? std::to_string(axis.literal) : "";
+      std::string key = shape_key(axis);
       if (!key.empty()) out.push_back(std::move(key));
     }
     return out;

@@ -212,7 +212,9 @@ void lower_pointwise(Lowering& to, int group) {
   const Shape& space = to.shape_of(to.statement(g.statements.back()).result());
   LoweredChain lowered = lower_chain(chain.nodes, all_of(chain.nodes), results, {views, {}, space, to.sizes});
   Step& step = to.plan.steps.emplace_back();
-  step.group = group, step.kernel = std::move(lowered.program), step.buffers = std::move(lowered.buffers);
+  step.group = group;
+  step.kernel = std::move(lowered.program);
+  step.buffers = std::move(lowered.buffers);
 }
 
 std::vector<std::optional<View>> leaves(Lowering& to, const std::vector<Node>& nodes) {

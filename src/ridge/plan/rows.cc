@@ -30,7 +30,10 @@ class Strip {
  public:
   Strip(Lowering& to, int group, std::vector<std::string> cut)
       : to_(to), group_(to.plan.fusion.groups[static_cast<std::size_t>(group)]), cut_(std::move(cut)) {
-    for (const std::string& dim : cut_) out_.extents.push_back(to.dims.at(dim)), out_.parts.push_back(1);
+    for (const std::string& dim : cut_) {
+      out_.extents.push_back(to.dims.at(dim));
+      out_.parts.push_back(1);
+    }
   }
 
   // Nothing: one step does it all, whole.
@@ -46,7 +49,9 @@ class Strip {
       if (const std::int64_t left = out_.extents[i] % rest[i]) rest[i] = left;
     if (rest != out_.parts) out_.rest = steps(lowered(rest));
     Step step;
-    step.group = group, step.kernel = std::move(out_), step.buffers = std::move(buffers_);
+    step.group = group;
+    step.kernel = std::move(out_);
+    step.buffers = std::move(buffers_);
     return step;
   }
 
@@ -66,7 +71,8 @@ class Strip {
         std::vector<std::string> order;
         for (const SizedAxis& axis : view.shape)
           if (!axis.dim.empty()) order.push_back(axis.dim);
-        view.shape = packed(view.shape, order), view.dtype = DType::f32;
+        view.shape = packed(view.shape, order);
+        view.dtype = DType::f32;
       }
       view.buffer = part.add_buffer(view.dtype, elements(view.shape));
       part.tensors.push_back(std::move(view));
@@ -129,10 +135,12 @@ class Strip {
     for (std::size_t b = 0; b < used.size(); ++b) {
       if (!used[b]) continue;
       place_[b] = static_cast<int>(kept);
-      out_.operands[kept] = out_.operands[b], buffers_[kept] = buffers_[b];
+      out_.operands[kept] = out_.operands[b];
+      buffers_[kept] = buffers_[b];
       ++kept;
     }
-    out_.operands.resize(kept), buffers_.resize(kept);
+    out_.operands.resize(kept);
+    buffers_.resize(kept);
   }
 
   std::vector<ops::StripStep> steps(const Lowering& part) const {

@@ -4,14 +4,18 @@
 
 namespace ridge {
 
+std::string shape_key(const Axis& axis) {
+  if (axis.named()) return axis.dim;
+  return axis.literal > 1 ? std::to_string(axis.literal) : "";
+}
+
 Result<Shape> shape(const Tensor& tensor, const Bindings& dims) {
   Polynomial size(1);
   Shape out;
   for (const Axis& axis : tensor.axes) {
     auto extent = axis.extent().evaluate(dims);
     if (!extent) return extent.error();
-    const std::string key = axis.named() ? axis.dim : axis.literal > 1 ? std::to_string(axis.literal) : "";
-    out.push_back({key, *extent, 0});
+    out.push_back({shape_key(axis), *extent, 0});
     size = size * axis.extent();
   }
   // 64 bits an element is the widest: bytes fit if this does.

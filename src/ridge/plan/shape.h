@@ -17,6 +17,9 @@ struct SizedAxis {
 
 using Shape = std::vector<SizedAxis>;  // as the tensor's axes, outermost first
 
+// What an axis is called in a Shape: its dimension, a literal size, or empty where it has one element.
+std::string shape_key(const Axis& axis);
+
 // Row-major. Errors: a dimension without a value; more than 2^63 - 1 bytes.
 Result<Shape> shape(const Tensor& tensor, const Bindings& dims);
 std::int64_t elements(const Shape& shape);

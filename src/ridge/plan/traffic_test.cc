@@ -40,9 +40,14 @@ Index asked_by_config(const MatmulProblem& p, const ops::cuda::MatmulPlan& plan)
   using Kernel = ops::Matmul<c, Bf16, Bf16, Out>;
   typename Kernel::Globals g;
   const Index m = c.swap ? p.n : p.m, n = c.swap ? p.m : p.n;
-  g.a.rows = m, g.b.rows = n, g.a.cols = g.b.cols = p.k, g.d.rows = m, g.d.cols = n;
+  g.a.rows = m;
+  g.b.rows = n;
+  g.a.cols = g.b.cols = p.k;
+  g.d.rows = m;
+  g.d.cols = n;
   tile::trace::TileSchedule s;
-  s.cut = {c.m, c.n, c.k, c.cluster_m, c.cluster_n, c.can_split()}, s.blocks = 4 * c.cluster();
+  s.cut = {c.m, c.n, c.k, c.cluster_m, c.cluster_n, c.can_split()};
+  s.blocks = 4 * c.cluster();
   if (plan.split_mode == tile::SplitMode::stream_k) s.blocks = plan.blocks;
   s.sizes = {static_cast<int>(m), static_cast<int>(n), static_cast<int>(p.k), static_cast<int>(p.batch), plan.splits};
   s.sizes.split_mode = plan.split_mode;
@@ -79,7 +84,8 @@ Index partial_tiles(const ops::cuda::MatmulPlan& plan, Index tiles, Index stages
 // Operands that a plan copies are read and written once more; the plain kernel walks squares of 32.
 Index expected(const MatmulProblem& p, const OpPlan& op) {
   ops::MatmulCall call;
-  call.problem = p, call.a = call.b = call.d = ops::any_place();
+  call.problem = p;
+  call.a = call.b = call.d = ops::any_place();
   const auto plan = ops::cuda::choose(call, std::size_t{512} << 20, an_h200());
   const Index in = bits(p.a.dtype) / 8, out = bits(p.d.dtype) / 8;
   if (plan.path == ops::cuda::MatmulPlan::Path::plain)
@@ -124,7 +130,8 @@ template <class Check> int each_product(Target target, const Check& check) {
         if (const auto* p = std::get_if<MatmulProblem>(&step.kernel)) {
           SCOPED_TRACE(std::string(text) + " with B, D, F = " + std::to_string(e.b) + ", " + std::to_string(e.d) +
                        ", " + std::to_string(e.f));
-          check(*program, dims, lowered, *p), ++products;
+          check(*program, dims, lowered, *p);
+          ++products;
         }
     }
   return products;
@@ -139,7 +146,8 @@ TEST(Traffic, OfAHopperPlanIsWhatTheMenusKernelAsksFor) {
       if (!step.copy.empty())
         for (const int buffer : step.buffers) copies += lowered.buffers[static_cast<std::size_t>(buffer)].bytes();
     EXPECT_EQ(op.traffic_bytes, copies + expected(p, op)) << op.plan.kernel;
-    cut += op.plan.split.value_or(1) > 1, swapped += op.plan.kernel.find("swap") != std::string::npos;
+    cut += op.plan.split.value_or(1) > 1;
+    swapped += op.plan.kernel.find("swap") != std::string::npos;
   };
   EXPECT_EQ(each_product(Target::cuda, check), static_cast<int>(std::size(programs) * std::size(extents)));
   EXPECT_GT(cut, 0) << "no plan cut k: partial sums were not looked at";
@@ -151,7 +159,8 @@ std::atomic<Index> heard_a, heard_b, heard_d, heard_flops;
 template <class In, class Out> struct Overheard : ops::Matmul<ops::cpu_menu[0], In, In, Out> {
   using Base = ops::Matmul<ops::cpu_menu[0], In, In, Out>;
   static void load(auto& at, typename Base::Stage& s, const typename Base::Globals& g, Range k) {
-    heard_a += at.row().size * k.size * Index{sizeof(In)}, heard_b += at.col().size * k.size * Index{sizeof(In)};
+    heard_a += at.row().size * k.size * Index{sizeof(In)};
+    heard_b += at.col().size * k.size * Index{sizeof(In)};
     Base::load(at, s, g, k);
   }
   static void compute(auto& at, typename Base::State& acc, const typename Base::Stage& s) {
@@ -178,8 +187,12 @@ template <class In, class Out> void run_overheard(const MatmulProblem& p, int th
   typename Kernel::Globals g;
   static_cast<tile::Matrix&>(g.a) = seen(p.a, a.data(), p.m, p.a.row_stride, p.a.col_stride);
   static_cast<tile::Matrix&>(g.b) = seen(p.b, b.data(), p.n, p.b.col_stride, p.b.row_stride);
-  g.d.data = d.data(), g.d.rows = p.m, g.d.cols = p.n;
-  g.d.row_stride = p.d.row_stride, g.d.col_stride = p.d.col_stride, g.d.batch_stride = p.d.batch_stride;
+  g.d.data = d.data();
+  g.d.rows = p.m;
+  g.d.cols = p.n;
+  g.d.row_stride = p.d.row_stride;
+  g.d.col_stride = p.d.col_stride;
+  g.d.batch_stride = p.d.batch_stride;
   heard_a = heard_b = heard_d = heard_flops = 0;
   tile::cpu::run_kernel<Kernel>(g, {p.batch, p.m, p.n, p.k}, *tile::cpu::engine(p.a.dtype, p.b.dtype), threads);
 }

@@ -74,7 +74,8 @@ class WholeRows {
       for (const std::string& dim : long_dims(view->shape))
         if (contains(first, dim)) mine.push_back(dim);
       if (mine.size() <= columns_.size()) continue;
-      columns_ = mine, columns_extent_ = 1;
+      columns_ = mine;
+      columns_extent_ = 1;
       for (const std::string& dim : columns_) columns_extent_ *= along(view->shape, dim).extent;
     }
     return std::nullopt;
@@ -85,7 +86,10 @@ class WholeRows {
     for (std::size_t i = 0; i < results_.size(); ++i)
       if (long_dims(results_[i].to.shape).size() > long_dims(results_[widest_].to.shape).size()) widest_ = i;
     for (const SizedAxis& axis : results_[widest_].to.shape)
-      if (axis.extent > 1 && !contains(columns_, axis.dim)) rows_.push_back(axis.dim), rows *= axis.extent;
+      if (axis.extent > 1 && !contains(columns_, axis.dim)) {
+        rows_.push_back(axis.dim);
+        rows *= axis.extent;
+      }
     for (const ChainResult& result : results_)
       for (const std::string& dim : rows_)
         if (!has(result.to.shape, dim))

@@ -24,7 +24,10 @@ template <int slots> struct Ring {
   int slot = 0;
   std::uint32_t phase = 0;
   TILE_FN void advance() {
-    if (++slot == slots) slot = 0, phase ^= 1;
+    if (++slot == slots) {
+      slot = 0;
+      phase ^= 1;
+    }
   }
   TILE_FN void skip(int stages) {
     slot += stages;

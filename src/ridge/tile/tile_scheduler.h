@@ -64,7 +64,10 @@ struct TileScheduler {
         block(this_block),
         stream_k(c.can_split && p.split_mode == SplitMode::stream_k),
         beside(c.cluster() > 1 || p.split_mode == SplitMode::cluster_split_k) {
-    if (stream_k) at = run(block, end * stages), end = run(block + 1, end * stages);
+    if (stream_k) {
+      at = run(block, end * stages);
+      end = run(block + 1, end * stages);
+    }
   }
 
   TILE_FN bool next(Item& x) {
@@ -110,7 +113,8 @@ struct TileScheduler {
     x.first = at - x.tile * stages;
     x.last = stages - x.first < end - at ? stages : x.first + end - at;
     const int begin = block_with(x.tile * stages);
-    x.split = block - begin, x.splits = block_with(x.tile * stages + stages - 1) - begin + 1;
+    x.split = block - begin;
+    x.splits = block_with(x.tile * stages + stages - 1) - begin + 1;
     x.partial = begin + x.tile;
     at += x.last - x.first;
   }

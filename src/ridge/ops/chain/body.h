@@ -98,15 +98,19 @@ template <class V> class ChainRunner {
   }
   Operand operand(const ChainSource& s, bool edge, bool halves) const {
     Operand x;
-    if (s.kind == ChainSource::constant)
-      x.form = Form::number, x.number = code_.constants[static_cast<std::size_t>(s.index)];
+    if (s.kind == ChainSource::constant) {
+      x.form = Form::number;
+      x.number = code_.constants[static_cast<std::size_t>(s.index)];
+    }
     if (s.kind == ChainSource::kept) x.data = reinterpret_cast<char*>(run_.scratch + s.index * chain_group);
     if (s.kind != ChainSource::tensor) return x;
     x.tensor = s.index;
     if (edge || !direct(s.index)) return x;
     x.from_memory = code_.stream && tile::cpu::prefetches_far();
     const DType dtype = access(s.index).dtype;
-    x.form = dtype == DType::f32 ? Form::f32 : dtype == DType::f16 ? Form::f16 : halves ? Form::halves : Form::bf16;
+    x.form = halves ? Form::halves : Form::bf16;
+    if (dtype == DType::f32) x.form = Form::f32;
+    if (dtype == DType::f16) x.form = Form::f16;
     return x;
   }
   // Whether every vector may have its elements by even and odd place: all are read and written as bf16.
@@ -134,7 +138,8 @@ template <class V> class ChainRunner {
     head = std::min(head, count);
     at_tensors(whole_, [&](Operand& x, std::size_t t) {
       x.data = direct(t) ? lie_[t].data : reinterpret_cast<char*>(lie_[t].copy);
-      x.across = direct(t) ? bytes_of(access(t).dtype) : uniform(t) ? 0 : std::int64_t{sizeof(float)};
+      x.across = uniform(t) ? 0 : std::int64_t{sizeof(float)};
+      if (direct(t)) x.across = bytes_of(access(t).dtype);
     });
     choose_stores(head);
     if (head > 0) edge(0, head);

@@ -116,7 +116,8 @@ TEST_F(Chain, whole_groups_of_one_type_hold_their_order) {
         const ChainProgram p = sample(n, type, type, type);
         const auto bytes = static_cast<std::size_t>(n * bits(type) / 8);
         std::vector<char> x(bytes), r(bytes), y(bytes), expected(bytes);
-        fill(x.data(), type, n), fill(r.data(), type, n);
+        fill(x.data(), type, n);
+        fill(r.data(), type, n);
         void* const tensors[] = {x.data(), r.data(), y.data()};
         void* const references[] = {x.data(), r.data(), expected.data()};
         chain(p, tensors, 1);

@@ -13,6 +13,7 @@
 #include "ridge/ops/chain/cuda.h"
 #include "ridge/ops/chain/source.h"
 #include "ridge/ops/function/device_math.h"
+#include "ridge/ops/stored.h"
 #include "ridge/tile/tile.h"
 // After tile.h, which says what TILE_FN is.
 #include "ridge/tile/sm90/finish.h"
@@ -71,7 +72,8 @@ __device__ __forceinline__ Index offset_of(const DeviceChain& c, const DeviceTen
   Index offset = item.column * t.strides[c.axes - 1], rest = item.row;
   for (int axis = c.axes - 2; axis >= 0; --axis) {
     const Index next = axis == 0 ? 0 : divided(rest, c.extents[axis]);
-    offset += (rest - next * c.extents[axis]) * t.strides[axis], rest = next;
+    offset += (rest - next * c.extents[axis]) * t.strides[axis];
+    rest = next;
   }
   return offset;
 }
@@ -250,7 +252,8 @@ int place(const ChainProgram& program, DeviceChain& c) {
     if (s.result < 0 || !kept[static_cast<std::size_t>(s.result)]) continue;
     if (free.empty()) free.push_back(slots++);
     slot[static_cast<std::size_t>(s.result)] = free.back();
-    d.result = static_cast<std::uint8_t>(free.back()), d.keep = true;
+    d.result = static_cast<std::uint8_t>(free.back());
+    d.keep = true;
     free.pop_back();
   }
   return slots;
@@ -277,17 +280,14 @@ std::optional<std::string> chain(const ChainProgram& program, std::span<void* co
   const ChainCode code = ops::lower(program);
   if (code.elements == 0) return std::nullopt;
   DeviceChain c{};
-  c.axes = code.axes, c.steps = static_cast<int>(program.steps.size());
+  c.axes = code.axes;
+  c.steps = static_cast<int>(program.steps.size());
   std::copy_n(code.extents.begin(), c.axes, c.extents);
-  c.chunks = (c.extents[c.axes - 1] + width - 1) / width, c.items = c.chunks;
+  c.chunks = (c.extents[c.axes - 1] + width - 1) / width;
+  c.items = c.chunks;
   for (int axis = 0; axis + 1 < c.axes; ++axis) c.items *= c.extents[axis];
   for (std::size_t t = 0; t < code.tensors.size(); ++t) {
-    const DType dtype = code.tensors[t].dtype;
-    c.tensors[t] = {tensors[t],
-                    dtype == DType::f32    ? Stored::f32
-                    : dtype == DType::bf16 ? Stored::bf16
-                                           : Stored::f16,
-                    {}};
+    c.tensors[t] = {tensors[t], stored(code.tensors[t].dtype), {}};
     std::copy_n(code.tensors[t].strides.begin(), c.axes, c.tensors[t].strides);
   }
   const int shared = std::max(place(program, c), 1) * slot_bytes;

@@ -74,7 +74,8 @@ template <class V, class F, class Y, class... X> void map_part(std::int64_t n, b
       if constexpr (past_caches) (ask_for<2 * pair, far>(x + i), ...);
       const auto first = load(i), second = load(i + pair);
       const Two<V> a = apply(first), b = apply(second);
-      store_two<V, halves>(a, y + i, past_caches), store_two<V, halves>(b, y + i + pair, past_caches);
+      store_two<V, halves>(a, y + i, past_caches);
+      store_two<V, halves>(b, y + i + pair, past_caches);
     }
   };
   if (!stream)

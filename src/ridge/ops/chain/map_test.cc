@@ -31,8 +31,10 @@ template <class Y, class A, class B> void every_size() {
     std::vector<A> a(size);
     std::vector<B> b(size);
     std::vector<Y> y(size + 2, stored<Y>(-77));
-    for (std::size_t i = 0; i < size; ++i)
-      a[i] = stored<A>(static_cast<float>(i % 13)), b[i] = stored<B>(static_cast<float>(i % 7) - 3);
+    for (std::size_t i = 0; i < size; ++i) {
+      a[i] = stored<A>(static_cast<float>(i % 13));
+      b[i] = stored<B>(static_cast<float>(i % 7) - 3);
+    }
     map(
         n, [](auto u, auto v) { return max(2 * u - 1, v * v + u); }, 1, y.data() + 1, a.data(), b.data());
     for (std::size_t i = 0; i < size; ++i) {
@@ -66,8 +68,10 @@ TEST(Map, one_array_and_three) {
 template <class T> void streamed(DType dtype) {
   const std::int64_t n = cpu::caches().l3 / static_cast<std::int64_t>(3 * sizeof(T)) + 4321;
   std::vector<T> x(static_cast<std::size_t>(n)), r(x.size()), y(x.size() + 3);
-  for (std::size_t i = 0; i < x.size(); ++i)
-    x[i] = stored<T>(static_cast<float>(i % 31) - 9), r[i] = stored<T>(static_cast<float>(i % 5) * 0.25f);
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    x[i] = stored<T>(static_cast<float>(i % 31) - 9);
+    r[i] = stored<T>(static_cast<float>(i % 5) * 0.25f);
+  }
   const cpu::Isa before = cpu::isa();
   for (const cpu::Isa isa : cpu::available_isas())
     for (const std::size_t shift : {0, 3}) {

@@ -88,7 +88,8 @@ class ChainText {
         if (stride != 0) tensor_bytes *= static_cast<double>(code_.extents[axis]);
         far += static_cast<double>(std::abs(stride)) * static_cast<double>(code_.extents[axis]);
       }
-      bytes += tensor_bytes, reach = std::max(reach, far);
+      bytes += tensor_bytes;
+      reach = std::max(reach, far);
       tensors_[t].streamed = tensor_bytes >= static_cast<double>(code_.elements) * size(t);
     }
     for (std::size_t t = 0; t < tensors_.size(); ++t)
@@ -108,15 +109,18 @@ class ChainText {
 
   bool used(std::size_t t) const { return tensors_[t].loaded || tensors_[t].stored; }
 
+  static Way way_of(std::int64_t step, bool stored) {
+    if (step == 1 || (step == 0 && stored)) return Way::along;
+    return step == 0 ? Way::uniform : Way::strided;
+  }
+
   // As wide as the widest of what lies along the last axis.
   void choose_width() {
     for (std::size_t t = 0; t < tensors_.size(); ++t) {
       if (!used(t)) continue;
       const ChainAccess& access = code_.tensors[t];
       const std::int64_t step = columns() == 1 ? 0 : access.strides[last()];
-      tensors_[t].way = step == 1 || tensors_[t].stored ? (step <= 1 && step >= 0 ? Way::along : Way::strided)
-                        : step == 0                     ? Way::uniform
-                                                        : Way::strided;
+      tensors_[t].way = way_of(step, tensors_[t].stored);
       if (tensors_[t].way != Way::along) continue;
       std::vector<std::int64_t> strides;
       for (std::size_t axis = 0; axis < last(); ++axis)

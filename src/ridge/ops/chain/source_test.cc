@@ -24,7 +24,9 @@ Generated gate(std::int64_t n, DType dtype, std::uintptr_t place = 4096) {
 
 Generated softmax(std::int64_t columns, DType dtype = DType::bf16) {
   RowProblem p;
-  p.function = RowFunction::softmax, p.rows = 1000, p.columns = columns;
+  p.function = RowFunction::softmax;
+  p.rows = 1000;
+  p.columns = columns;
   p.x = p.y = {dtype, columns};
   void* const at = reinterpret_cast<void*>(std::uintptr_t{4096});
   const std::vector<void*> data{at, at};
@@ -46,7 +48,8 @@ TEST(GeneratedTest, LongRowsTakeAClusterAndTooLongOnesAreRefused) {
   EXPECT_EQ(softmax(16384).cluster, 1);
   EXPECT_FALSE(softmax(16384).resident);
   RowProblem p;
-  p.rows = 1, p.columns = std::int64_t{1} << 30;
+  p.rows = 1;
+  p.columns = std::int64_t{1} << 30;
   p.x = p.y = {DType::f32, p.columns};
   EXPECT_TRUE(find_fault(row_program(p, false)));
 }

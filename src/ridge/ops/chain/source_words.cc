@@ -6,7 +6,8 @@
 namespace ridge::ops::generated {
 
 std::string_view form(DType dtype) {
-  return dtype == DType::f32 ? "Form::f32" : dtype == DType::bf16 ? "Form::bf16" : "Form::f16";
+  if (dtype == DType::f32) return "Form::f32";
+  return dtype == DType::bf16 ? "Form::bf16" : "Form::f16";
 }
 
 std::string number(float x) {

@@ -95,8 +95,10 @@ template <class T, bool halves, bool from_memory> struct Lying {
       if (at * sizeof(T) % 64 == 0) prefetch_line<PrefetchFor<T>, 2 * V::lanes>(here);
     if constexpr (halves)
       V::load_halves(here, a, b);
-    else
-      a = V::load(here), b = V::load(here + V::lanes);
+    else {
+      a = V::load(here);
+      b = V::load(here + V::lanes);
+    }
   }
 };
 template <class V, bool from_memory, class F> [[gnu::always_inline]] inline auto with_lying(Form form, F f) {
@@ -143,7 +145,8 @@ template <class V, class From, class F> struct Join {
     every_two<V>([&](int k) __attribute__((always_inline)) {
       V a, b;
       From::read(step.a, i, k * V::lanes, a, b);
-      group[k] = F{}(group[k], a), group[k + 1] = F{}(group[k + 1], b);
+      group[k] = F{}(group[k], a);
+      group[k + 1] = F{}(group[k + 1], b);
     });
   }
 };

@@ -42,9 +42,14 @@ RIDGE_FN float gelu(float x) {
   const float d = fmaf(t, 0.3f, 1.0f), d_low = fmaf(t, 0.3f, 1.0f - d), near_u = reciprocal(d);
   const float u = fmaf(near_u, fmaf(-d_low, near_u, fmaf(-d, near_u, 1.0f)), near_u);
   float s = fmaf(u, -0.020433744f, 0.11133604f);
-  s = fmaf(s, u, -0.22542855f), s = fmaf(s, u, 0.18773754f), s = fmaf(s, u, -0.0757016f);
-  s = fmaf(s, u, 0.09390474f), s = fmaf(s, u, 0.07929073f), s = fmaf(s, u, 0.11000327f);
-  s = fmaf(s, u, 0.11960747f), s = fmaf(s, u, 0.1196841f);
+  s = fmaf(s, u, -0.22542855f);
+  s = fmaf(s, u, 0.18773754f);
+  s = fmaf(s, u, -0.0757016f);
+  s = fmaf(s, u, 0.09390474f);
+  s = fmaf(s, u, 0.07929073f);
+  s = fmaf(s, u, 0.11000327f);
+  s = fmaf(s, u, 0.11960747f);
+  s = fmaf(s, u, 0.1196841f);
   return fmaf(-(s * u * t), e, fmaxf(x, 0.0f));
 }
 
@@ -54,7 +59,9 @@ RIDGE_FN float power_of_e(float x, float low) {
   const float n = rintf(x * 1.44269502f);
   const float r = fmaf(n, 1.90465421e-09f, fmaf(n, -0.693147182f, x)) + low;
   float p = fmaf(r, 0.0013820614f, 0.00836982392f);
-  p = fmaf(p, r, 0.0416682996f), p = fmaf(p, r, 0.166665122f), p = fmaf(p, r, 0.49999994f);
+  p = fmaf(p, r, 0.0416682996f);
+  p = fmaf(p, r, 0.166665122f);
+  p = fmaf(p, r, 0.49999994f);
   const int k = static_cast<int>(n), half = k / 2;
   return (fmaf(p, r * r, r) + 1) * __int_as_float((half + 127) << 23) * __int_as_float((k - half + 127) << 23);
 }
@@ -145,7 +152,8 @@ RIDGE_FN float cos(float x) { return turned(x, 1); }
 RIDGE_FN float cos_of_cos(float x) {
   const float z = x * x;
   float p = fmaf(z, 2.42003007e-5f, -1.3884675e-3f);
-  p = fmaf(p, z, 4.16665748e-2f), p = fmaf(p, z, -0.5f);
+  p = fmaf(p, z, 4.16665748e-2f);
+  p = fmaf(p, z, -0.5f);
   return fmaf(p, z, 1.0f);
 }
 
@@ -167,8 +175,11 @@ template <int times> RIDGE_FN float repeated_cos(float x) {
 RIDGE_FN float gelu_16(float x) {
   const float t = min(fabsf(x), 15.0f), e = power_of_2(t * t * -0.72134752f), u = reciprocal(fmaf(t, 0.35f, 1.0f));
   float s = fmaf(u, 0.042030856f, -0.175984353f);
-  s = fmaf(s, u, 0.20035167f), s = fmaf(s, u, 0.0156169869f), s = fmaf(s, u, 0.141033664f);
-  s = fmaf(s, u, 0.137191638f), s = fmaf(s, u, 0.139758676f);
+  s = fmaf(s, u, 0.20035167f);
+  s = fmaf(s, u, 0.0156169869f);
+  s = fmaf(s, u, 0.141033664f);
+  s = fmaf(s, u, 0.137191638f);
+  s = fmaf(s, u, 0.139758676f);
   return fmaf(-(u * t) * s, e, fmaxf(x, 0.0f));
 }
 RIDGE_FN float over_one_plus_16(float x, float u) {
@@ -202,7 +213,10 @@ RIDGE_FN float log1p(float x) { return log1pf(x); }
 RIDGE_FN float expm1(float x) { return expm1f(x); }
 RIDGE_FN float floor(float x) { return floorf(x); }
 RIDGE_FN float round(float x) { return rintf(x); }
-RIDGE_FN float sign(float x) { return x > 0 ? 1.0f : x < 0 ? -1.0f : x; }  // zeros and NaN stay
+RIDGE_FN float sign(float x) {  // zeros and NaN stay
+  if (x > 0) return 1.0f;
+  return x < 0 ? -1.0f : x;
+}
 RIDGE_FN float leaky_relu(float x) { return x < 0 ? 0.01f * x : x; }
 RIDGE_FN float softplus(float x) { return max(x, 0.0f) + log1pf(expf(-fabsf(x))); }
 RIDGE_FN float hard_swish(float x) {

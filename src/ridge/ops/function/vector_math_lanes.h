@@ -53,7 +53,8 @@ struct Float512 {
   void store(F16* p) const { _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), f16_bits()); }
   void store_some(float* p, int n) const { _mm512_mask_storeu_ps(p, first(n), v); }
   static void stream_two(Float512 a, Float512 b, float* p) {
-    _mm512_stream_ps(p, a.v), _mm512_stream_ps(p + lanes, b.v);
+    _mm512_stream_ps(p, a.v);
+    _mm512_stream_ps(p + lanes, b.v);
   }
   static void stream_two(Float512 a, Float512 b, Bf16* p) { stream_line(a.bf16_bits(), b.bf16_bits(), p); }
   static void stream_two(Float512 a, Float512 b, F16* p) { stream_line(a.f16_bits(), b.f16_bits(), p); }
@@ -78,8 +79,10 @@ struct Float512 {
   }
   static __m512i joined(Float512 even, Float512 odd) {
     __m512i low = even.rounded_to_bf16(), high = odd.rounded_to_bf16();
-    if (_mm512_cmp_ps_mask(even.v, odd.v, _CMP_UNORD_Q) != 0) [[unlikely]]
-      low = even.quiet_or(low), high = odd.quiet_or(high);
+    if (_mm512_cmp_ps_mask(even.v, odd.v, _CMP_UNORD_Q) != 0) [[unlikely]] {
+      low = even.quiet_or(low);
+      high = odd.quiet_or(high);
+    }
     return _mm512_mask_blend_epi16(0xaaaaaaaa, _mm512_srli_epi32(low, 16), high);
   }
   __m512i rounded_to_bf16() const {  // in the upper half of each lane, to even; a NaN may come out as anything
@@ -158,7 +161,8 @@ struct Float256 {
   void store(F16* p) const { _mm_storeu_si128(reinterpret_cast<__m128i*>(p), f16_bits()); }
   void store_some(float* p, int n) const { _mm256_maskstore_ps(p, first(n), v); }
   static void stream_two(Float256 a, Float256 b, float* p) {
-    _mm256_stream_ps(p, a.v), _mm256_stream_ps(p + lanes, b.v);
+    _mm256_stream_ps(p, a.v);
+    _mm256_stream_ps(p + lanes, b.v);
   }
   static void stream_two(Float256 a, Float256 b, Bf16* p) { stream_half_line(a.bf16_bits(), b.bf16_bits(), p); }
   static void stream_two(Float256 a, Float256 b, F16* p) { stream_half_line(a.f16_bits(), b.f16_bits(), p); }
@@ -186,8 +190,10 @@ struct Float256 {
   }
   static __m256i joined(Float256 even, Float256 odd) {
     __m256i low = even.rounded_to_bf16(), high = odd.rounded_to_bf16();
-    if (_mm256_movemask_ps(_mm256_cmp_ps(even.v, odd.v, _CMP_UNORD_Q)) != 0) [[unlikely]]
-      low = even.quiet_or(low), high = odd.quiet_or(high);
+    if (_mm256_movemask_ps(_mm256_cmp_ps(even.v, odd.v, _CMP_UNORD_Q)) != 0) [[unlikely]] {
+      low = even.quiet_or(low);
+      high = odd.quiet_or(high);
+    }
     return _mm256_blend_epi16(_mm256_srli_epi32(low, 16), high, 0xaa);
   }
   __m256i rounded_to_bf16() const {  // in the upper half of each lane, to even; a NaN may come out as anything
@@ -293,7 +299,10 @@ struct FloatPlain : Eight<float> {
     std::memcpy(p, part, sizeof part);
   }
   void store_some(float* p, int n) const { std::memcpy(p, v, static_cast<std::size_t>(n) * sizeof(float)); }
-  template <class T> static void stream_two(FloatPlain a, FloatPlain b, T* p) { a.store(p), b.store(p + lanes); }
+  template <class T> static void stream_two(FloatPlain a, FloatPlain b, T* p) {
+    a.store(p);
+    b.store(p + lanes);
+  }
   static void fence() {}
   static void prefetch(const void* p) { __builtin_prefetch(p); }
 };

@@ -59,7 +59,8 @@ template <class V, bool halves, class T> [[gnu::always_inline]] inline void stor
   } else if (stream) {
     V::stream_two(two.a, two.b, to);
   } else {
-    two.a.store(to), two.b.store(to + V::lanes);
+    two.a.store(to);
+    two.b.store(to + V::lanes);
   }
 }
 

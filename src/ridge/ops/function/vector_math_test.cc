@@ -51,7 +51,8 @@ double ulps(float got, double exact) {
   const auto nearest = static_cast<float>(exact);
   if (std::isinf(nearest)) {  // just above the largest float, the largest float is one unit away
     const bool close = std::abs(exact) < 0x1.000002p128 && std::abs(got) == std::numeric_limits<float>::max();
-    return got == nearest ? 0 : close ? 1 : infinity;
+    if (got == nearest) return 0;
+    return close ? 1 : infinity;
   }
   if (std::isinf(got) && std::abs(exact) > 0x1.fffffcp127) return 1;
   return std::abs(static_cast<double>(got) - exact) / unit_in_last_place(exact);
@@ -64,7 +65,8 @@ std::vector<float> sweep() {
   for (std::uint32_t exponent = 0; exponent < 255; ++exponent)
     for (std::uint32_t i = 0; i < 256; ++i) {
       state = state * 1664525u + 1013904223u;
-      const std::uint32_t mantissa = i < 2 ? i : i < 4 ? 0x7fffff - (i - 2) : state >> 9;
+      std::uint32_t mantissa = state >> 9;
+      if (i < 4) mantissa = i < 2 ? i : 0x7fffff - (i - 2);
       for (const std::uint32_t sign : {0u, 0x80000000u})
         x.push_back(std::bit_cast<float>(sign | exponent << 23 | mantissa));
     }
@@ -97,7 +99,10 @@ TEST_F(VectorMath, errors_stay_within_their_bounds_over_all_exponents) {
       double worst = 0;
       std::size_t at = 0;
       for (std::size_t i = 0; i < x.size(); ++i)
-        if (const double error = ulps(y[i], exact[i]); error > worst) worst = error, at = i;
+        if (const double error = ulps(y[i], exact[i]); error > worst) {
+          worst = error;
+          at = i;
+        }
       EXPECT_LE(worst, f.ulps) << f.name << " on " << cpu::name(isa) << " at " << x[at] << ": " << y[at] << ", exact "
                                << exact[at];
       RecordProperty(std::string(f.name) + "_" + std::string(cpu::name(isa)), std::to_string(worst));
@@ -159,7 +164,10 @@ TEST_F(VectorMath, nan_gives_nan_and_infinities_their_limits) {
     ASSERT_TRUE(cpu::use_isa(isa));
     for (const Case& c : cases) {
       std::vector<float> x(19, 0.5f);  // a whole vector and some
-      x[3] = nan, x[4] = -infinity, x[5] = infinity, x[18] = -nan;
+      x[3] = nan;
+      x[4] = -infinity;
+      x[5] = infinity;
+      x[18] = -nan;
       const std::vector<float> y = apply(c.op, x);
       const std::string where = std::to_string(static_cast<int>(c.op)) + " on " + std::string(cpu::name(isa));
       EXPECT_TRUE(std::isnan(y[3]) && std::isnan(y[18])) << where;
@@ -233,7 +241,9 @@ std::vector<float> apply(ChainOp op, std::vector<float> a, std::vector<float> b,
   std::vector<float> y(a.size(), -12345.0f);
   void* const tensors[] = {a.data(), b.data(), c.data(), y.data()};
   ChainProgram p;
-  p.extents = {n}, p.registers = 4, p.tensors.assign(4, {DType::f32, {1}});
+  p.extents = {n};
+  p.registers = 4;
+  p.tensors.assign(4, {DType::f32, {1}});
   for (int i = 0; i < 3; ++i) p.steps.push_back({.op = ChainOp::load, .result = i, .slot = i});
   p.steps.push_back({.op = op, .result = 3, .a = 0, .b = 1, .c = 2});
   p.steps.push_back({.op = ChainOp::store, .a = 3, .slot = 3});
@@ -262,7 +272,8 @@ TEST_F(VectorMath, functions_of_several_stay_within_their_bounds) {
     for (const FunctionRow& f : functions_of(operands)) {
       for (std::size_t i = 0; i < a.size(); ++i) {
         const float log = std::log(std::abs(a[i]));
-        b[i] = a[next() % a.size()], c[i] = a[next() % a.size()];
+        b[i] = a[next() % a.size()];
+        c[i] = a[next() % a.size()];
         if (f.function == ChainOp::pow && std::isfinite(log) && log != 0)
           b[i] = (static_cast<float>(next()) * 0x1p-24f * 192 - 104) / log;
       }
@@ -272,7 +283,10 @@ TEST_F(VectorMath, functions_of_several_stay_within_their_bounds) {
         double worst = 0;
         std::size_t at = 0;
         for (std::size_t i = 0; i < a.size(); ++i)
-          if (const double error = ulps(y[i], f.value(a[i], b[i], c[i])); error > worst) worst = error, at = i;
+          if (const double error = ulps(y[i], f.value(a[i], b[i], c[i])); error > worst) {
+            worst = error;
+            at = i;
+          }
         EXPECT_LE(worst, f.ulps) << f.name << " on " << cpu::name(isa) << " at " << a[at] << ", " << b[at] << ", "
                                  << c[at] << ": " << y[at];
       }

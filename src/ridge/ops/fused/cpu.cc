@@ -30,7 +30,8 @@ template <int left, int right> void run_as(const FusedMatmul& x, const Data& dat
   using Right = typename Sized<right>::type;
   const MatmulProblem& p = x.product;
   const auto run = [&]<class Kernel>(typename Kernel::Globals& g) {
-    g.d.rows = p.m, g.d.cols = p.n;
+    g.d.rows = p.m;
+    g.d.cols = p.n;
     tile::cpu::run_kernel<Kernel>(g, {p.batch, p.m, p.n, p.k}, *tile::cpu::engine(p.a.dtype, p.b.dtype), threads);
   };
   if (!x.second) {
@@ -102,7 +103,10 @@ void TileChain::tile(const tile::Finishing& x) const {
   thread_local Kept kept;
   if (kept.call != call_ || kept.rows != x.row.size || kept.cols != x.col.size || kept.stride != x.sums_stride) {
     kept.code = code(x);
-    kept.call = call_, kept.rows = x.row.size, kept.cols = x.col.size, kept.stride = x.sums_stride;
+    kept.call = call_;
+    kept.rows = x.row.size;
+    kept.cols = x.col.size;
+    kept.stride = x.sums_stride;
   }
   const auto products = static_cast<std::size_t>(problem_->products());
   kept.data.clear();

@@ -212,9 +212,12 @@ TEST_P(FusedOnEveryIsa, TheGatedLayerIsThatKernel) {
       GatedLayer layer{.n = 37, .f = 70, .d = 33, .dtype = DType::f16, .x = m.x.data(), .y = y.data()};
       if (one_matrix)
         layer = with_one_matrix(layer, m.up.data(), biases ? b.data() : nullptr);
-      else
-        layer.up = m.up.data(), layer.gate = m.gate.data(), layer.bu = biases ? m.bu.data() : nullptr,
+      else {
+        layer.up = m.up.data();
+        layer.gate = m.gate.data();
+        layer.bu = biases ? m.bu.data() : nullptr;
         layer.bg = biases ? m.bg.data() : nullptr;
+      }
       ASSERT_EQ(refuse(layer), std::nullopt);
       gated_layer(layer, 2);
       Guarded unused(1);
@@ -232,13 +235,17 @@ TEST(FusedMatmul, IsRefusedWithASentence) {
   FusedMatmul other = p;
   other.chain.extents = {1, 2, 4};
   EXPECT_EQ(refuse(other), "chain: expected the extents of the product, batch, m and n");
-  other = p, other.second->dtype = DType::int8;
+  other = p;
+  other.second->dtype = DType::int8;
   EXPECT_EQ(refuse(other), "expected two weights of one dtype, found f32 and int8");
-  other = p, other.chain.tensors[1].dtype = DType::bf16;
+  other = p;
+  other.chain.tensors[1].dtype = DType::bf16;
   EXPECT_EQ(refuse(other), "chain: expected sums in f32");
-  other = p, other.chain.steps.back().slot = 0;
+  other = p;
+  other.chain.steps.back().slot = 0;
   EXPECT_EQ(refuse(other), "chain: expected sums that are only loaded");
-  other = p, other.product.a.dtype = other.product.b.dtype = other.second->dtype = DType::int8;
+  other = p;
+  other.product.a.dtype = other.product.b.dtype = other.second->dtype = DType::int8;
   EXPECT_EQ(refuse(other), "expected sums in f32 for what is fused behind a product, found int8 * int8");
 }
 

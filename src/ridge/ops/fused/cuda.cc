@@ -53,9 +53,10 @@ Value times(Sums s, float by) {
   if (!is_power_of_two(by)) return other("a constant behind other operands");
   if (s.bias >= 0 && (s.gate >= 0 || s.addend >= 0)) return other("a constant behind a bias and more");
   s.alpha *= by;
-  if (s.bias >= 0)
-    s.addend = std::exchange(s.bias, -1), s.beta = by;
-  else if (s.addend >= 0)
+  if (s.bias >= 0) {
+    s.addend = std::exchange(s.bias, -1);
+    s.beta = by;
+  } else if (s.addend >= 0)
     s.beta *= by;
   const bool exact = std::isnormal(s.alpha) && std::isnormal(s.beta);
   return exact ? Value(s) : other("constants that together leave f32's range");
@@ -93,9 +94,10 @@ Value plus(Sums s, const Scaled& t) {
   const bool first = s.activation == Activation::none && s.bias < 0 && s.gate < 0 && s.addend < 0;
   if (first && t.by == 1)
     s.bias = t.tensor;
-  else if (s.addend < 0)
-    s.addend = t.tensor, s.beta = t.by;
-  else
+  else if (s.addend < 0) {
+    s.addend = t.tensor;
+    s.beta = t.by;
+  } else
     return other("a term too many");
   return s;
 }
@@ -213,7 +215,9 @@ class Caller {
     out.problem = problem_.product;
     const ChainTensor& d = tensor(stored);
     out.problem.d = {d.dtype, d.strides[1], d.strides[2], d.strides[0]};
-    out.a = data_[0], out.b = data_[1], out.d = place(stored);
+    out.a = data_[0];
+    out.b = data_[1];
+    out.d = place(stored);
     out.epilogue = {.alpha = s.alpha,
                     .beta = s.beta,
                     .activation = s.activation,
@@ -227,15 +231,25 @@ class Caller {
   GatedCall call(const Pair& pair, int stored) const {
     const MatmulProblem& p = problem_.product;
     GatedCall out;
-    out.m = p.m, out.n = p.n, out.k = p.k, out.dtype = p.a.dtype, out.out = tensor(stored).dtype;
+    out.m = p.m;
+    out.n = p.n;
+    out.k = p.k;
+    out.dtype = p.a.dtype;
+    out.out = tensor(stored).dtype;
     out.activation = pair.gate.activation;
-    out.x = data_[0], out.up = weights(pair.up), out.gate = weights(pair.gate), out.y = place(stored);
+    out.x = data_[0];
+    out.up = weights(pair.up);
+    out.gate = weights(pair.gate);
+    out.y = place(stored);
     for (const int bias : {pair.up.bias, pair.gate.bias})
       if (bias >= 0) out.bias = tensor(bias).dtype;
     if (pair.up.bias < 0 && pair.gate.bias < 0) out.bias = out.dtype;
-    out.bu = place(pair.up.bias), out.bg = place(pair.gate.bias);
-    out.weights = major(), out.weight_line = line(p.b);
-    out.x_line = p.a.row_stride, out.y_line = tensor(stored).strides[1];
+    out.bu = place(pair.up.bias);
+    out.bg = place(pair.gate.bias);
+    out.weights = major();
+    out.weight_line = line(p.b);
+    out.x_line = p.a.row_stride;
+    out.y_line = tensor(stored).strides[1];
     return out;
   }
 

@@ -299,7 +299,10 @@ TEST(FusedCuda, IsNeverWrongAboutWhatItTakes) {
                                     "-E", "max(E, 0)", "E * X", "E + X"});
       std::string next;
       for (const char letter : how)
-        next += letter == 'E' ? "(" + e + ")" : letter == 'X' ? "(" + x + ")" : std::string(1, letter);
+        if (letter == 'E' || letter == 'X')
+          next += "(" + (letter == 'E' ? e : x) + ")";
+        else
+          next += letter;
       e = next;
     }
     if (e.find('p') == std::string::npos) continue;

@@ -46,8 +46,10 @@ const void* behind(const void* data, std::int64_t elements, DType dtype) {
 }  // namespace
 
 GatedLayer with_one_matrix(GatedLayer l, const void* weights, const void* biases) {
-  l.up = weights, l.gate = behind(weights, l.f * l.d, l.dtype);
-  l.bu = biases, l.bg = behind(biases, l.f, l.dtype);
+  l.up = weights;
+  l.gate = behind(weights, l.f * l.d, l.dtype);
+  l.bu = biases;
+  l.bg = behind(biases, l.f, l.dtype);
   return l;
 }
 

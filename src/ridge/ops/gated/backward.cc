@@ -28,10 +28,16 @@ MatmulCall product(const GatedBackward& b) {
 // dw = dh^T * x for one half.
 MatmulCall weight_gradient(const GatedBackward& b, const void* dh, std::int64_t line, std::int64_t columns, void* dw) {
   MatmulCall c = product(b);
-  c.problem.m = columns, c.problem.n = b.k, c.problem.k = b.m;
-  c.problem.a.row_stride = 1, c.problem.a.col_stride = line;
-  c.problem.b.row_stride = b.x_line, c.problem.d.row_stride = b.weight_grad_line;
-  c.a = dh, c.b = b.x, c.d = dw;
+  c.problem.m = columns;
+  c.problem.n = b.k;
+  c.problem.k = b.m;
+  c.problem.a.row_stride = 1;
+  c.problem.a.col_stride = line;
+  c.problem.b.row_stride = b.x_line;
+  c.problem.d.row_stride = b.weight_grad_line;
+  c.a = dh;
+  c.b = b.x;
+  c.d = dw;
   return c;
 }
 
@@ -50,7 +56,9 @@ std::vector<MatmulCall> weight_gradients(const GatedBackward& b, std::int64_t fi
   if (dh.gate == columns && bytes / 2 == columns * b.weight_grad_line) {
     both.m = 2 * columns;  // one matrix
   } else {
-    both.batch = 2, both.a.batch_stride = dh.gate, both.d.batch_stride = bytes / 2;
+    both.batch = 2;
+    both.a.batch_stride = dh.gate;
+    both.d.batch_stride = bytes / 2;
   }
   return out;
 }
@@ -59,9 +67,15 @@ std::vector<MatmulCall> weight_gradients(const GatedBackward& b, std::int64_t fi
 MatmulCall input_product(const GatedBackward& b, const void* dh, std::int64_t line, std::int64_t columns,
                          const void* weights, bool add) {
   MatmulCall c = product(b);
-  c.problem.m = b.m, c.problem.n = b.k, c.problem.k = columns;
-  c.problem.a.row_stride = line, c.problem.b.row_stride = b.weight_line, c.problem.d.row_stride = b.dx_line;
-  c.a = dh, c.b = weights, c.d = b.dx;
+  c.problem.m = b.m;
+  c.problem.n = b.k;
+  c.problem.k = columns;
+  c.problem.a.row_stride = line;
+  c.problem.b.row_stride = b.weight_line;
+  c.problem.d.row_stride = b.dx_line;
+  c.a = dh;
+  c.b = weights;
+  c.d = b.dx;
   if (add) c.epilogue.addend = {b.dx, b.dtype, b.dx_line, 1, 0};
   return c;
 }
@@ -89,10 +103,25 @@ Sentence launch_steps(const GatedBackward& b, const BackwardSteps& steps, const 
 
 GatedBackward gated_backward(const GatedLayer& l, const void* dy, void* dx, void* dw, void* db) {
   GatedBackward b;
-  b.m = l.n, b.n = l.f, b.k = l.d, b.dtype = l.dtype, b.activation = l.activation;
-  b.x = l.x, b.up = l.up, b.gate = l.gate, b.bu = l.bu, b.bg = l.bg, b.dy = dy;
-  b.dx = dx, b.dup = dw, b.dgate = behind(dw, l.f * l.d), b.dbu = db, b.dbg = behind(db, l.f);
-  b.x_line = b.weight_line = b.dx_line = b.weight_grad_line = l.d, b.dy_line = l.f, b.h_line = 2 * l.f;
+  b.m = l.n;
+  b.n = l.f;
+  b.k = l.d;
+  b.dtype = l.dtype;
+  b.activation = l.activation;
+  b.x = l.x;
+  b.up = l.up;
+  b.gate = l.gate;
+  b.bu = l.bu;
+  b.bg = l.bg;
+  b.dy = dy;
+  b.dx = dx;
+  b.dup = dw;
+  b.dgate = behind(dw, l.f * l.d);
+  b.dbu = db;
+  b.dbg = behind(db, l.f);
+  b.x_line = b.weight_line = b.dx_line = b.weight_grad_line = l.d;
+  b.dy_line = l.f;
+  b.h_line = 2 * l.f;
   return b;
 }
 
@@ -101,11 +130,17 @@ BackwardSteps backward_steps(const GatedBackward& b, std::int64_t first, std::in
   BackwardSteps s;
   const void *const up = behind(b.up, first * b.weight_line), *const gate = behind(b.gate, first * b.weight_line);
   s.again = {b.m, columns, b.k, b.dtype, b.dtype, b.dtype, b.activation, b.x, up, gate};
-  s.again.bu = behind(b.bu, first), s.again.bg = behind(b.bg, first), s.again.h = h.data;
-  s.again.x_line = b.x_line, s.again.weight_line = b.weight_line, s.again.h_line = h.line;
+  s.again.bu = behind(b.bu, first);
+  s.again.bg = behind(b.bg, first);
+  s.again.h = h.data;
+  s.again.x_line = b.x_line;
+  s.again.weight_line = b.weight_line;
+  s.again.h_line = h.line;
   s.gate = {b.m, columns, b.dtype, b.activation, behind(b.dy, first), h.data, h.data};
-  s.gate.dbu = behind(b.dbu, first), s.gate.dbg = behind(b.dbg, first);
-  s.gate.dy_line = b.dy_line, s.gate.h_line = s.gate.dh_line = h.line;
+  s.gate.dbu = behind(b.dbu, first);
+  s.gate.dbg = behind(b.dbg, first);
+  s.gate.dy_line = b.dy_line;
+  s.gate.h_line = s.gate.dh_line = h.line;
   s.dw_products = weight_gradients(b, first, columns, h);
   if (b.dx == nullptr) return s;
   const void* const dg = behind(h.data, h.gate);

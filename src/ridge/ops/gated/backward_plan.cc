@@ -31,7 +31,8 @@ struct Needs {  // of all steps of a chunk
   std::size_t scratch = 0;
   double seconds = 0;
   template <class Plan> void step(const Plan& plan) {
-    scratch = std::max(scratch, plan.workspace_bytes), seconds += plan.predicted_s;
+    scratch = std::max(scratch, plan.workspace_bytes);
+    seconds += plan.predicted_s;
   }
 };
 
@@ -194,15 +195,28 @@ GatedBackwardPlan choose(const GatedBackward& b, std::size_t workspace_bytes, co
 Result<GatedTraining> plan_training(const GatedCall& sizes, std::size_t free_bytes, const DeviceNumbers& device) {
   GatedCall forward = sizes;
   const auto place = [](int i) { return at(std::uintptr_t{1} << (40 + i)); };
-  forward.x = place(0), forward.up = place(1), forward.gate = place(2), forward.y = place(3), forward.h = nullptr;
+  forward.x = place(0);
+  forward.up = place(1);
+  forward.gate = place(2);
+  forward.y = place(3);
+  forward.h = nullptr;
   forward.out = forward.bias = sizes.dtype;
-  forward.x_line = forward.weight_line = sizes.k, forward.y_line = sizes.n, forward.h_line = 2 * sizes.n;
+  forward.x_line = forward.weight_line = sizes.k;
+  forward.y_line = sizes.n;
+  forward.h_line = 2 * sizes.n;
   GatedBackward back{.m = sizes.m, .n = sizes.n, .k = sizes.k, .dtype = sizes.dtype, .activation = sizes.activation};
-  back.x = forward.x, back.up = forward.up, back.gate = forward.gate, back.dy = place(4), back.dx = place(5);
-  back.dup = place(6), back.dgate = static_cast<char*>(back.dup) + sizes.n * sizes.k * 2;
-  back.dbu = place(8), back.dbg = static_cast<char*>(back.dbu) + sizes.n * 2;
+  back.x = forward.x;
+  back.up = forward.up;
+  back.gate = forward.gate;
+  back.dy = place(4);
+  back.dx = place(5);
+  back.dup = place(6);
+  back.dgate = static_cast<char*>(back.dup) + sizes.n * sizes.k * 2;
+  back.dbu = place(8);
+  back.dbg = static_cast<char*>(back.dbu) + sizes.n * 2;
   back.x_line = back.weight_line = back.dx_line = back.weight_grad_line = sizes.k;
-  back.dy_line = sizes.n, back.h_line = 2 * sizes.n;
+  back.dy_line = sizes.n;
+  back.h_line = 2 * sizes.n;
   if (const auto why = refuse(back)) return input_error(*why);
   const std::size_t h_bytes = static_cast<std::size_t>(4 * sizes.m * sizes.n);
   std::size_t least = 0;

@@ -16,8 +16,10 @@ char* at(std::uintptr_t address) { return reinterpret_cast<char*>(address); }
 // One matrix of weights, as PyTorch has them.
 GatedBackward call(std::int64_t n, std::int64_t f, std::int64_t d) {
   GatedLayer layer{.n = n, .f = f, .d = d, .x = at(1 << 20)};
-  layer.up = at(std::uintptr_t{1} << 32), layer.gate = at((std::uintptr_t{1} << 32) + f * d * 2);
-  layer.bu = at(8192), layer.bg = at(8192 + f * 2);
+  layer.up = at(std::uintptr_t{1} << 32);
+  layer.gate = at((std::uintptr_t{1} << 32) + f * d * 2);
+  layer.bu = at(8192);
+  layer.bg = at(8192 + f * 2);
   return gated_backward(layer, at(2 << 20), at(3 << 20), at(std::uintptr_t{1} << 33), at(4096));
 }
 GatedBackward keeping_h(GatedBackward c) {
@@ -124,14 +126,26 @@ TEST(GatedBackward, CallsThatCannotBeRightAreRefused) {
   };
   using B = GatedBackward;
   EXPECT_EQ(why([](B&) {}), "");
-  EXPECT_EQ(why([](B& c) { c.bu = c.bg = nullptr, c.dbu = c.dbg = nullptr; }), "");
+  EXPECT_EQ(why([](B& c) {
+              c.bu = c.bg = nullptr;
+              c.dbu = c.dbg = nullptr;
+            }),
+            "");
   EXPECT_EQ(why([](B& c) { c.n = -1; }), "expected sizes of at least 0, found n 64, f -1, d 16");
   EXPECT_EQ(why([](B& c) { c.dtype = DType::f32; }), "expected bf16 or f16, found f32");
   EXPECT_EQ(why([](B& c) { c.m = 65535 * 128 + 1; }), "expected at most 8388480 rows, found 8388481");
   EXPECT_EQ(why([](B& c) { c.dy = nullptr; }), "dy: expected device memory, found a null pointer");
   EXPECT_EQ(why([](B& c) { c.x = nullptr; }), "x: expected device memory, found a null pointer");
-  EXPECT_EQ(why([](B& c) { c.h = at(4096), c.x = nullptr, c.dup = c.dgate = nullptr; }), "");
-  EXPECT_EQ(why([](B& c) { c.h = at(4096), c.h_line = 63; }),
+  EXPECT_EQ(why([](B& c) {
+              c.h = at(4096);
+              c.x = nullptr;
+              c.dup = c.dgate = nullptr;
+            }),
+            "");
+  EXPECT_EQ(why([](B& c) {
+              c.h = at(4096);
+              c.h_line = 63;
+            }),
             "h: expected a stride of at least 64, found 63: its rows would overlap");
   EXPECT_EQ(why([](B& c) { c.weight_grad_line = 15; }),
             "dup: expected a stride of at least 16, found 15: its rows would overlap");

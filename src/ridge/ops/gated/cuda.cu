@@ -96,7 +96,8 @@ std::optional<std::string> launch_tiles(const GatedCall& call, const GatedPlan& 
   GatedOperands o = gated_operands(call);
   const auto copy = [&](TileOperand& x) {
     const cudaError_t e = copy_lines(x, false, free, 1, stream);
-    x.data = free, x.line = copied_line(x);
+    x.data = free;
+    x.line = copied_line(x);
     free += copied_bytes(x, 1);
     return e;
   };
@@ -108,12 +109,19 @@ std::optional<std::string> launch_tiles(const GatedCall& call, const GatedPlan& 
   if (!encode_load(x.a, o.x, call.dtype, c.m, c.k) || !encode_load(x.b, o.up, call.dtype, c.n / 2, c.k) ||
       !encode_load(x.c, o.gate, call.dtype, c.n / 2, c.k) || !encode_results(x, call, c.n / 2))
     return "the driver refused a tensor map";
-  x.d = call.y, x.h = call.h, x.rows = call.m, x.cols = call.n, x.line = call.y_line, x.h_line = call.h_line;
+  x.d = call.y;
+  x.h = call.h;
+  x.rows = call.m;
+  x.cols = call.n;
+  x.line = call.y_line;
+  x.h_line = call.h_line;
   x.activation = call.activation;
-  x.bu = along_columns(call.bu, call.bias), x.bg = along_columns(call.bg, call.bias);
+  x.bu = along_columns(call.bu, call.bias);
+  x.bg = along_columns(call.bg, call.bias);
   x.problem.sizes = {static_cast<int>(call.m), static_cast<int>(2 * call.n), static_cast<int>(call.k), 1, plan.splits,
                      plan.raster_rows};
-  x.blocks = plan.blocks, x.stream = stream;
+  x.blocks = plan.blocks;
+  x.stream = stream;
   if (const cudaError_t e = gated_kernel(plan.config, call.dtype).launch(x); e != cudaSuccess)
     return failure("launching the gated layer", e);
   return std::nullopt;
@@ -148,7 +156,10 @@ __global__ void gate_plainly(const PlainGated p) {
     }
     if (p.bu.data) u += read_stored(p.bu.stored, p.bu.data, col);
     if (p.bg.data) g += read_stored(p.bg.stored, p.bg.data, col);
-    if (p.h) put(p.in, p.h, row * p.h_line + col, u), put(p.in, p.h, row * p.h_line + p.n + col, g);
+    if (p.h) {
+      put(p.in, p.h, row * p.h_line + col, u);
+      put(p.in, p.h, row * p.h_line + p.n + col, g);
+    }
     if (p.y) put(p.out, p.y, row * p.y_line + col, u * tile::sm90::Math::activated(p.activation, g));
   }
 }

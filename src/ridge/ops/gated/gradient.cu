@@ -94,8 +94,10 @@ template <class T, Activation activation, bool whole> __global__ void __launch_b
         const float d = number<T>(dy[i]), v = number<T>(u[i]);
         const Both gate = gate_of<activation>(p.form, number<T>(g[i]));
         const float du = d * gate.value, dg = d * v * gate.slope;
-        sum_u[i] += du, sum_g[i] += dg;
-        u[i] = rounded<T>(du), g[i] = rounded<T>(dg);
+        sum_u[i] += du;
+        sum_g[i] += dg;
+        u[i] = rounded<T>(du);
+        g[i] = rounded<T>(dg);
       }
       write<whole>(p.dh + row * p.dh_line + col, u, count);
       write<whole>(p.dh + row * p.dh_line + p.n + col, g, count);

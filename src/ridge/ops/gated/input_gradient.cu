@@ -45,7 +45,8 @@ std::optional<std::string> launch_config(const InputGradient& x, int blocks, cud
       !encode_b(g.second_b.on_target, x, x.gate) ||
       !encode(g.d.on_target.map, {x.dx, x.n, x.m, 1, x.dx_line, 0}, x.dtype, {64, 64}, true))
     return "the driver refused a tensor map";
-  g.seam = depth(x.k), g.add = x.add;
+  g.seam = depth(x.k);
+  g.add = x.add;
   tile::sm90::Problem problem{};
   problem.sizes = {static_cast<int>(x.m), static_cast<int>(x.n), 2 * depth(x.k), 1, 1, 8};
   cudaLaunchConfig_t config{};
@@ -56,7 +57,8 @@ std::optional<std::string> launch_config(const InputGradient& x, int blocks, cud
   cudaLaunchAttribute attribute{};
   attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
   attribute.val.programmaticStreamSerializationAllowed = 1;
-  config.attrs = &attribute, config.numAttrs = 1;
+  config.attrs = &attribute;
+  config.numAttrs = 1;
   if (const cudaError_t e = cudaLaunchKernelEx(&config, tile::sm90::run<Kernel>, g, problem); e != cudaSuccess)
     return failure(e);
   return std::nullopt;

@@ -24,9 +24,12 @@ TEST(JoinedMatmul, BothPairsAreLoadedOnceForEachTileAndNothingElseIs) {
   for (const Index k : {1, 64, 100, 640}) {
     Kernel::Globals g;
     g.seam = static_cast<int>((k + 63) / 64 * 64);
-    g.a.rows = g.second_a.rows = 300, g.a.cols = g.second_a.cols = k;
-    g.b.rows = g.second_b.rows = 200, g.b.cols = g.second_b.cols = k;
-    g.d.rows = 300, g.d.cols = 200;
+    g.a.rows = g.second_a.rows = 300;
+    g.a.cols = g.second_a.cols = k;
+    g.b.rows = g.second_b.rows = 200;
+    g.b.cols = g.second_b.cols = k;
+    g.d.rows = 300;
+    g.d.cols = 200;
     const tile::trace::TileSchedule s{.cut = {128, 128, 64}, .sizes = {300, 200, 2 * g.seam}};
     const tile::trace::Counts c = tile::trace::count<Kernel>(g, s);
     EXPECT_EQ(c.load(&g.a).global_bytes, 2 * 2 * 300 * k);

@@ -33,9 +33,12 @@ struct Gated {
   Index m, f, k;
   std::vector<float> x, u, v, d, u_bias, v_bias, v_turned;
   Gated(Index rows, Index columns, Index depth) : m(rows), f(columns), k(depth) {
-    x.resize(static_cast<std::size_t>(m * k)), d.assign(static_cast<std::size_t>(m * f), -77);
-    u.resize(static_cast<std::size_t>(f * k)), v = u;
-    u_bias.resize(static_cast<std::size_t>(f)), v_bias = u_bias;
+    x.resize(static_cast<std::size_t>(m * k));
+    d.assign(static_cast<std::size_t>(m * f), -77);
+    u.resize(static_cast<std::size_t>(f * k));
+    v = u;
+    u_bias.resize(static_cast<std::size_t>(f));
+    v_bias = u_bias;
     unsigned seed = 1;
     for (std::vector<float>* each : {&x, &u, &v, &u_bias, &v_bias})
       for (float& e : *each) e = static_cast<float>((seed = seed * 1664525 + 1013904223) >> 16 & 7) - 3;
@@ -134,7 +137,8 @@ TEST_P(GatedOnEveryIsa, MapsComposeWithFoldsAndWithEpilogues) {
 
 TEST_P(GatedOnEveryIsa, ComputeMayWorkOnItsSums) {
   Gated x(9, 40, 20);  // one stage
-  std::fill(x.u_bias.begin(), x.u_bias.end(), 0.0F), std::fill(x.v_bias.begin(), x.v_bias.end(), 0.0F);
+  std::fill(x.u_bias.begin(), x.u_bias.end(), 0.0F);
+  std::fill(x.v_bias.begin(), x.v_bias.end(), 0.0F);
   run<Doubled>(x.globals(), x, 1);
   for (Index i = 0; i < x.m; ++i)
     for (Index j = 0; j < x.f; ++j) ASSERT_EQ(x.d[static_cast<std::size_t>(i * x.f + j)], 4 * x.expected(i, j));
@@ -148,9 +152,12 @@ TEST(GatedTrace, EachHalfOfATileIsCounted) {
   using Kernel = Hopper<2>;
   for (const Index f : {64, 100, 1000}) {
     Kernel::Globals g;
-    g.a.rows = 300, g.a.cols = 100;
-    g.b.rows = g.c.rows = f, g.b.cols = g.c.cols = 100;
-    g.d.rows = 300, g.d.cols = f;
+    g.a.rows = 300;
+    g.a.cols = 100;
+    g.b.rows = g.c.rows = f;
+    g.b.cols = g.c.cols = 100;
+    g.d.rows = 300;
+    g.d.cols = f;
     const tile::trace::TileSchedule s{.cut = {128, 64, 64}, .sizes = {300, static_cast<int>(f), 100}};
     const tile::trace::Counts c = tile::trace::count<Kernel>(g, s);
     EXPECT_EQ(c.load(&g.b).global_bytes, 2 * 3 * f * 100);

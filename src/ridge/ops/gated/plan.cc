@@ -20,10 +20,20 @@ bool is_float(DType x) { return x == DType::bf16 || x == DType::f16 || x == DTyp
 
 GatedCall gated_call(const GatedLayer& l) {
   GatedCall c;
-  c.m = l.n, c.n = l.f, c.k = l.d;
-  c.dtype = c.out = c.bias = l.dtype, c.activation = l.activation;
-  c.x = l.x, c.up = l.up, c.gate = l.gate, c.bu = l.bu, c.bg = l.bg, c.y = l.y;
-  c.x_line = c.weight_line = l.d, c.y_line = l.f, c.h_line = 2 * l.f;
+  c.m = l.n;
+  c.n = l.f;
+  c.k = l.d;
+  c.dtype = c.out = c.bias = l.dtype;
+  c.activation = l.activation;
+  c.x = l.x;
+  c.up = l.up;
+  c.gate = l.gate;
+  c.bu = l.bu;
+  c.bg = l.bg;
+  c.y = l.y;
+  c.x_line = c.weight_line = l.d;
+  c.y_line = l.f;
+  c.h_line = 2 * l.f;
   return c;
 }
 
@@ -85,10 +95,16 @@ std::optional<GatedPlan> planned(const GatedCall& call, std::size_t workspace_by
   double copied = 0;
   const auto settle = [&](const TileOperand& x, bool& copy) {
     copy = !copy_engine_reads(x, 1);
-    if (copy) plan.workspace_bytes += copied_bytes(x, 1), copied += static_cast<double>(copied_bytes(x, 1));
+    if (copy) {
+      plan.workspace_bytes += copied_bytes(x, 1);
+      copied += static_cast<double>(copied_bytes(x, 1));
+    }
   };
-  settle(o.x, plan.copy_x), settle(o.up, plan.copy_up), settle(o.gate, plan.copy_gate);
-  plan.tiles = up(call.m, c.m) * up(call.n, c.n / 2), plan.splits = splits;
+  settle(o.x, plan.copy_x);
+  settle(o.up, plan.copy_up);
+  settle(o.gate, plan.copy_gate);
+  plan.tiles = up(call.m, c.m) * up(call.n, c.n / 2);
+  plan.splits = splits;
   plan.blocks = static_cast<int>(std::min<std::int64_t>(plan.tiles * splits, device.multiprocessors));
   if (splits > 1) {
     if (plan.tiles * c.sharers() * 4 > static_cast<std::int64_t>(counter_bytes)) return std::nullopt;
@@ -101,7 +117,8 @@ std::optional<GatedPlan> planned(const GatedCall& call, std::size_t workspace_by
   w.minimum_bytes =
       2 * (product(call.m, call.k) + 2 * product(call.n, call.k)) +
       product(call.m, call.n) * ((call.y != nullptr ? bits(call.out) / 8 : 0) + (call.h != nullptr ? 4 : 0));
-  w.copies = plan.copy_x + plan.copy_up + plan.copy_gate, w.copied_bytes = copied;
+  w.copies = plan.copy_x + plan.copy_up + plan.copy_gate;
+  w.copied_bytes = copied;
   plan.predicted_s = predicted_seconds(c, w, {splits, tile::SplitMode::split_k}, device);
   return plan;
 }

@@ -15,7 +15,8 @@ void* at(std::uintptr_t address) { return reinterpret_cast<void*>(address); }
 
 GatedCall call(std::int64_t n, std::int64_t f, std::int64_t d) {
   GatedLayer layer{.n = n, .f = f, .d = d, .x = at(4096), .y = at(8192)};
-  layer.up = at(1 << 20), layer.gate = at(2 << 20);
+  layer.up = at(1 << 20);
+  layer.gate = at(2 << 20);
   return gated_call(layer);
 }
 
@@ -31,7 +32,8 @@ TEST(GatedPlan, AlignedOperandsAreReadWhereTheyLie) {
 
 TEST(GatedPlan, WeightsThatLieAlongNHaveRowsOfTheirOwn) {
   GatedCall c = call(4096, 1000, 1024);
-  c.weights = tile::Major::mn, c.weight_line = 1000;
+  c.weights = tile::Major::mn;
+  c.weight_line = 1000;
   EXPECT_EQ(refuse(c), std::nullopt);
   const GatedPlan plan = choose(c, std::size_t{64} << 20, an_h200());
   EXPECT_EQ(plan.path, Path::tiles);
@@ -75,10 +77,18 @@ TEST(GatedPlan, CallsThatCannotBeRightAreRefused) {
             "expected bf16, f16 or f32, found int8 -> bf16 with biases in bf16");
   EXPECT_EQ(why([](GatedCall& c) { c.y_line = 31; }),
             "y: expected a stride of at least 32, found 31: its rows would overlap");
-  EXPECT_EQ(why([](GatedCall& c) { c.h = at(4096), c.h_line = 63; }),
+  EXPECT_EQ(why([](GatedCall& c) {
+              c.h = at(4096);
+              c.h_line = 63;
+            }),
             "h: expected a stride of at least 64, found 63: its rows would overlap");
   EXPECT_EQ(why([](GatedCall& c) { c.y = nullptr; }), "y: expected device memory, found a null pointer");
-  EXPECT_EQ(why([](GatedCall& c) { c.y = nullptr, c.y_line = 0, c.h = at(4096); }), "");
+  EXPECT_EQ(why([](GatedCall& c) {
+              c.y = nullptr;
+              c.y_line = 0;
+              c.h = at(4096);
+            }),
+            "");
   EXPECT_EQ(why([](GatedCall& c) { c.gate = nullptr; }), "gate: expected device memory, found a null pointer");
   EXPECT_EQ(why([](GatedCall& c) { c.bg = at(4097); }),
             "bg: expected a pointer to whole bf16 elements, found one that is not a multiple of 2 bytes");
@@ -86,7 +96,8 @@ TEST(GatedPlan, CallsThatCannotBeRightAreRefused) {
 
 TEST(GatedGradient, CallsThatCannotBeRightAreRefused) {
   GatedGradient c{.m = 130, .n = 8, .dy = at(4096), .h = at(8192), .dh = at(8192)};
-  c.dy_line = 8, c.h_line = c.dh_line = 16;
+  c.dy_line = 8;
+  c.h_line = c.dh_line = 16;
   EXPECT_EQ(refuse(c), std::nullopt);
   EXPECT_EQ(workspace_bytes(c), 0u);
   c.dbg = at(4096);

@@ -62,7 +62,8 @@ template <class T> struct Gate {
     constexpr auto stored_as = std::is_same_v<T, Bf16> ? tile::Stored::bf16 : tile::Stored::f16;
     if (keep) {
       auto* const line = reinterpret_cast<std::uint16_t*>(h) + row * h_line + col;
-      line[0] = tile::sm90::to_stored(stored_as, u), line[view.cols] = tile::sm90::to_stored(stored_as, g);
+      line[0] = tile::sm90::to_stored(stored_as, u);
+      line[view.cols] = tile::sm90::to_stored(stored_as, g);
     }
     if (view.data == nullptr) return;
     const float y = u * tile::sm90::Math::activated(activation, g);
@@ -107,9 +108,14 @@ struct GatedConfigKernel {
 template <class Kernel> cudaError_t launch_gated_config(const GatedLaunch& x) {
   if (const cudaError_t e = allow_shared_memory<Kernel>(); e != cudaSuccess) return e;
   typename Kernel::Globals g{};
-  g.a.on_target = x.a, g.b.on_target = x.b, g.c.on_target = x.c, g.d.on_target = x.output;
+  g.a.on_target = x.a;
+  g.b.on_target = x.b;
+  g.c.on_target = x.c;
+  g.d.on_target = x.output;
   g.d.data = static_cast<decltype(g.d.data)>(x.d);
-  g.d.rows = x.rows, g.d.cols = x.cols, g.d.row_stride = x.line;
+  g.d.rows = x.rows;
+  g.d.cols = x.cols;
+  g.d.row_stride = x.line;
   g.combine = {x.activation,   sigmoid_form(x.activation),
                x.bu,           x.bg,
                x.h != nullptr, x.kept_u,
@@ -123,7 +129,8 @@ template <class Kernel> cudaError_t launch_gated_config(const GatedLaunch& x) {
   cudaLaunchAttribute attribute{};
   attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
   attribute.val.programmaticStreamSerializationAllowed = 1;
-  config.attrs = &attribute, config.numAttrs = 1;
+  config.attrs = &attribute;
+  config.numAttrs = 1;
   return cudaLaunchKernelEx(&config, tile::sm90::run<Kernel>, g, x.problem);
 }
 

@@ -2,6 +2,7 @@
 
 #include <cuda_runtime.h>
 
+#include "ridge/ops/stored.h"
 #include "ridge/tile/tile.h"
 // After tile.h, which says what TILE_FN is.
 #include "ridge/tile/sm90/finish.h"
@@ -21,12 +22,18 @@ struct Judged {
   const void *a, *b;
 };
 
-Stored stored(DType x) { return x == DType::f32 ? Stored::f32 : x == DType::bf16 ? Stored::bf16 : Stored::f16; }
-__device__ double unit(Stored x) { return x == Stored::f32 ? 0x1p-24 : x == Stored::bf16 ? 0x1p-8 : 0x1p-11; }
+__device__ double unit(Stored x) {
+  if (x == Stored::f32) return 0x1p-24;
+  return x == Stored::bf16 ? 0x1p-8 : 0x1p-11;
+}
 __device__ double get(Stored s, const void* data, std::int64_t i) { return tile::sm90::read_stored(s, data, i); }
 
 __device__ std::uint32_t mixed(std::uint32_t h) {
-  h ^= h >> 16, h *= 0x85ebca6bu, h ^= h >> 13, h *= 0xc2b2ae35u, h ^= h >> 16;
+  h ^= h >> 16;
+  h *= 0x85ebca6bu;
+  h ^= h >> 13;
+  h *= 0xc2b2ae35u;
+  h ^= h >> 16;
   return h;
 }
 
@@ -37,14 +44,19 @@ __global__ void judge_samples_kernel(Judged p, const void* d, Comparison* verdic
   for (std::int64_t k = threadIdx.x; k < p.k; k += threads) {
     const double x = get(p.in, p.a, p.a_transposed ? k * p.m + r : r * p.k + k) *
                      get(p.in, p.b, p.b_transposed ? c * p.k + k : k * p.n + c);
-    sum += x, magnitude += fabs(x);
+    sum += x;
+    magnitude += fabs(x);
   }
   __shared__ double sums[threads], magnitudes[threads];
-  sums[threadIdx.x] = sum, magnitudes[threadIdx.x] = magnitude;
+  sums[threadIdx.x] = sum;
+  magnitudes[threadIdx.x] = magnitude;
   __syncthreads();
   if (threadIdx.x != 0) return;
   sum = magnitude = 0;
-  for (int i = 0; i < threads; ++i) sum += sums[i], magnitude += magnitudes[i];
+  for (int i = 0; i < threads; ++i) {
+    sum += sums[i];
+    magnitude += magnitudes[i];
+  }
   const double bound = 2.0 * static_cast<double>(p.k) * 0x1p-24 * magnitude,
                off = fabs(get(p.out, d, r * p.n + c) - sum);
   const double error = off / (bound + unit(p.out) * (fabs(sum) + bound));

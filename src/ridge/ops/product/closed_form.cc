@@ -31,7 +31,9 @@ struct Cycles {  // of one block
 
 double line_factor(const Constants& f, int granule, Major major) {
   const double across = major == Major::mn ? f.across : 1;
-  return across * (granule >= 128 ? 1 : granule == 64 ? f.line64 : granule == 32 ? f.line32 : f.line16);
+  if (granule >= 128) return across;
+  if (granule == 64) return across * f.line64;
+  return across * (granule == 32 ? f.line32 : f.line16);
 }
 
 // How many clusters ask for the same lines of A, and of B, at once: tiles are walked in bands of 8 rows

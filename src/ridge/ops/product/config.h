@@ -64,11 +64,13 @@ constexpr MatmulConfig swapped(int m, int n, int k, int stages, int staging = 2)
   return {.m = m, .n = n, .k = k, .stages = stages, .consumers = m / 64, .swap = true, .staging = staging};
 }
 constexpr MatmulConfig with(MatmulConfig c, Major a, Major b) {
-  c.a = a, c.b = b;
+  c.a = a;
+  c.b = b;
   return c;
 }
 constexpr MatmulConfig clustered(MatmulConfig c, int m, int n) {
-  c.cluster_m = m, c.cluster_n = n;
+  c.cluster_m = m;
+  c.cluster_n = n;
   return c;
 }
 constexpr auto k = Major::k, mn = Major::mn;

@@ -16,7 +16,8 @@ constexpr float none = std::numeric_limits<float>::max();
 TEST(MatmulCorrection, ABinCountsTheEdgesBelow) {
   std::array<Edges, plan_features> edges;
   for (Edges& e : edges) e.fill(none);
-  edges[2][0] = 1, edges[2][1] = 4;
+  edges[2][0] = 1;
+  edges[2][1] = 4;
   Features f{};
   const auto bin = [&](float x) {
     f[2] = x;
@@ -31,9 +32,17 @@ TEST(MatmulCorrection, ABinCountsTheEdgesBelow) {
 
 TEST(MatmulCorrection, ATreeGoesRightAboveItsEdge) {
   Tree tree{};
-  tree.feature[0] = 7, tree.edge[0] = 3, tree.left[0] = -1, tree.right[0] = 1;
-  tree.feature[1] = 9, tree.edge[1] = 0, tree.left[1] = -2, tree.right[1] = -3;
-  tree.leaf[0] = 100, tree.leaf[1] = -200, tree.leaf[2] = 300;
+  tree.feature[0] = 7;
+  tree.edge[0] = 3;
+  tree.left[0] = -1;
+  tree.right[0] = 1;
+  tree.feature[1] = 9;
+  tree.edge[1] = 0;
+  tree.left[1] = -2;
+  tree.right[1] = -3;
+  tree.leaf[0] = 100;
+  tree.leaf[1] = -200;
+  tree.leaf[2] = 300;
   Bins bins{};
   bins[7] = 3;
   EXPECT_DOUBLE_EQ(sum_of(tree, bins), 0.01);

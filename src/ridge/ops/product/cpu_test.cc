@@ -38,7 +38,8 @@ TEST_P(EveryIsa, SmallIntegersComeOutBitForBit) {
         for (const Index k : {1, 2, 3, 17, 64, 65})
           for (int layouts = 0; layouts < 8; ++layouts) {
             if ((m * n + k + layouts) % 3 != 0 && m * n * k > 3000) continue;
-            const DType out = in == DType::int8 ? DType::int32 : in == DType::bf16 && n % 2 ? in : DType::f32;
+            DType out = in == DType::bf16 && n % 2 ? in : DType::f32;
+            if (in == DType::int8) out = DType::int32;
             MatmulCase c = simple(m, n, k, in, out, layouts);
             c.side = layouts % 2 ? Guarded::before : Guarded::after;
             ASSERT_EQ(check(c), "");
@@ -89,7 +90,8 @@ TEST_P(EveryIsa, EveryPairOfDtypesInEveryLayout) {
         MatmulCase c = simple(m, n, k, a, d, layouts);
         c.call.problem.b.dtype = b;
         ASSERT_EQ(check(c), "");
-        c.values = Values::normals, c.threads = 2;
+        c.values = Values::normals;
+        c.threads = 2;
         ASSERT_EQ(check(c), "");
       }
   };
@@ -264,7 +266,8 @@ TEST(MatmulTest, Bf16ThatIsWidenedGivesTheSameProducts) {
           for (int layouts = 0; layouts < 8; ++layouts) {
             MatmulCase c = simple(m, n, k, DType::bf16, DType::f32, layouts);
             if ((m * n + k + layouts) % 3 != 0 && m * n * k > 3000) continue;
-            c.call.problem.b.dtype = b, c.threads = 1 + layouts % 2;
+            c.call.problem.b.dtype = b;
+            c.threads = 1 + layouts % 2;
             EXPECT_EQ(check(c), "");
             c.packed = layouts < 4;
             EXPECT_EQ(check(c), "");
@@ -332,11 +335,14 @@ TEST(MatmulTest, RefusalsSayWhatWasExpectedAndFound) {
   p.d.row_stride = 4;
   EXPECT_EQ(refuse(p), "d: expected a stride of at least 5, found 4: its rows would overlap");
   p = good;
-  p.batch = 2, p.d.batch_stride = 0;
+  p.batch = 2;
+  p.d.batch_stride = 0;
   EXPECT_EQ(refuse(p), "d: expected a batch stride that steps over the other products, found 0: they would overlap");
-  p.batch = 8, p.d.batch_stride = 1;
+  p.batch = 8;
+  p.d.batch_stride = 1;
   EXPECT_EQ(refuse(p), "d: expected a batch stride that steps over the other products, found 1: they would overlap");
-  p.d.row_stride = 8 * p.n, p.d.batch_stride = p.n;  // row by row
+  p.d.row_stride = 8 * p.n;
+  p.d.batch_stride = p.n;  // row by row
   EXPECT_EQ(refuse(p), std::nullopt);
   p.d.row_stride = 8 * p.n - 1;
   EXPECT_EQ(refuse(p), "d: expected a batch stride that steps over the other products, found 5: they would overlap");

@@ -36,9 +36,13 @@ template <class T> const Configs& configs_of() {
   static const Configs configs = [] {
     static_assert(config_parts == 7, "one call for each part");
     Configs r{};
-    list_configs<T, 0>(r.data()), list_configs<T, 1>(r.data()), list_configs<T, 2>(r.data());
-    list_configs<T, 3>(r.data()), list_configs<T, 4>(r.data()), list_configs<T, 5>(r.data()),
-        list_configs<T, 6>(r.data());
+    list_configs<T, 0>(r.data());
+    list_configs<T, 1>(r.data());
+    list_configs<T, 2>(r.data());
+    list_configs<T, 3>(r.data());
+    list_configs<T, 4>(r.data());
+    list_configs<T, 5>(r.data());
+    list_configs<T, 6>(r.data());
     return r;
   }();
   return configs;
@@ -57,7 +61,8 @@ bool encode_input(tile::InputOnTarget& to, const TileOperand& x, std::int64_t ba
   const Lines lines{const_cast<void*>(x.data), x.contiguous(), x.lines(),
                     to.batched ? batch : 1,    x.line,         x.batch_stride};
   const int rows = tile.rows / tile.sharers;
-  const Box box = {64, x.major == Major::k ? rows : rows % 64 == 0 ? tile.depth : tile.depth / tile.sharers};
+  const int depth = rows % 64 == 0 ? tile.depth : tile.depth / tile.sharers;
+  const Box box = {64, x.major == Major::k ? rows : depth};
   return encode(to.map, lines, dtype, box, true);
 }
 
@@ -105,7 +110,8 @@ std::optional<std::string> launch_tiles(const MatmulCall& call, const MatmulPlan
   const auto copy = [&](TileOperand& x, bool turn) {
     const cudaError_t e = copy_lines(x, turn, free, t.batch, stream);
     if (turn) x = turned(x);
-    x.data = free, x.line = copied_line(x);
+    x.data = free;
+    x.line = copied_line(x);
     free += copied_bytes(x, t.batch);
     if (x.batch_stride != 0) x.batch_stride = x.lines() * x.line;
     return e;
@@ -125,7 +131,11 @@ std::optional<std::string> launch_tiles(const MatmulCall& call, const MatmulPlan
   const auto read_once = [&](const tile::InputOnTarget& in) { return t.batch == 1 || in.batched; };
   if (b.extent <= c.n * c.cluster_n && read_once(x.a)) x.a.kept = tile::drops_first;
   if (a.extent <= c.m * c.cluster_m && read_once(x.b)) x.b.kept = tile::drops_first;
-  x.d = t.d, x.rows = t.m, x.cols = t.n, x.line = t.d_line, x.batch_stride = t.d_batch_stride;
+  x.d = t.d;
+  x.rows = t.m;
+  x.cols = t.n;
+  x.line = t.d_line;
+  x.batch_stride = t.d_batch_stride;
   x.problem.sizes = {static_cast<int>(a.extent),
                      static_cast<int>(b.extent),
                      static_cast<int>(t.k),
@@ -136,7 +146,8 @@ std::optional<std::string> launch_tiles(const MatmulCall& call, const MatmulPlan
   x.problem.prefetch_constants = plan.prefetch_constants;
   x.cluster = plan.split_mode == tile::SplitMode::cluster_split_k ? plan.splits : c.cluster();
   x.blocks = plan.blocks;
-  x.dependent_launch = plan.dependent_launch, x.stream = stream;
+  x.dependent_launch = plan.dependent_launch;
+  x.stream = stream;
   const ConfigKernel& compiled = kernel(plan.config, in);
   if (!compiled.launch)
     return "config " + std::to_string(plan.config) +

@@ -7,15 +7,6 @@
 
 namespace ridge::ops {
 
-tile::Stored stored(DType x) {
-  switch (x) {
-    case DType::bf16: return tile::Stored::bf16;
-    case DType::f16: return tile::Stored::f16;
-    case DType::int8: return tile::Stored::int8;
-    default: return tile::Stored::f32;
-  }
-}
-
 bool is_plain(const MatmulEpilogue& e) {
   return e.alpha == 1 && e.activation == Activation::none && !e.scale.data && !e.bias.data && !e.gate.data &&
          !e.addend.data;

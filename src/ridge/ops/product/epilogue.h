@@ -5,14 +5,13 @@
 #include <string>
 
 #include "ridge/ops/product/call.h"
+#include "ridge/ops/stored.h"
 
 namespace ridge::tile {
 struct Finishing;  // tile.h, on a CPU
 }
 
 namespace ridge::ops {
-
-tile::Stored stored(DType dtype);  // bf16, f16, f32, int8
 
 // Sums are only rounded to D's format.
 bool is_plain(const MatmulEpilogue& epilogue);

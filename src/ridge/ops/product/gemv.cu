@@ -243,8 +243,11 @@ cudaError_t start(Kernel* kernel, dim3 blocks, int threads, cudaStream_t stream,
   dependent_launch.id = cudaLaunchAttributeProgrammaticStreamSerialization;
   dependent_launch.val.programmaticStreamSerializationAllowed = 1;
   cudaLaunchConfig_t config{};
-  config.gridDim = blocks, config.blockDim = dim3(static_cast<unsigned>(threads)), config.stream = stream;
-  config.attrs = &dependent_launch, config.numAttrs = 1;
+  config.gridDim = blocks;
+  config.blockDim = dim3(static_cast<unsigned>(threads));
+  config.stream = stream;
+  config.attrs = &dependent_launch;
+  config.numAttrs = 1;
   return cudaLaunchKernelEx(&config, kernel, arguments...);
 }
 
@@ -272,7 +275,8 @@ std::uintptr_t starts(const void* data, Index line, Index matrices, Index batch_
 // Bytes that every line's start is a multiple of.
 int alignment(const Source& x) {
   const std::uintptr_t bits = starts(x.data, x.line, x.matrices, x.batch_stride);
-  return bits % 16 == 0 ? 16 : bits % 4 == 0 ? 4 : 2;
+  if (bits % 16 == 0) return 16;
+  return bits % 4 == 0 ? 4 : 2;
 }
 
 template <class T, class Word> cudaError_t start_gemv(const TileProblem& t, const Output& d, cudaStream_t stream) {
@@ -285,14 +289,14 @@ template <class T, class Word> cudaError_t start_gemv(const TileProblem& t, cons
     return start(kernel, blocks, dot_warps * 32, stream, lines(t.a), lines(t.b), d, Index{t.batch}, Index{t.k},
                  sharers);
   };
-  return t.m == 1 ? go(gemv_kernel<T, Word, 1>) : t.m == 2 ? go(gemv_kernel<T, Word, 2>) : go(gemv_kernel<T, Word, 4>);
+  if (t.m == 1) return go(gemv_kernel<T, Word, 1>);
+  return t.m == 2 ? go(gemv_kernel<T, Word, 2>) : go(gemv_kernel<T, Word, 4>);
 }
 template <class T> cudaError_t start_gemv(const TileProblem& t, const Output& d, cudaStream_t stream) {
   const std::uintptr_t bits = starts(t.a.data, t.m > 1 ? t.a.line : 0, t.batch, t.a.batch_stride) |
                               starts(t.b.data, t.n > 1 ? t.b.line : 0, t.batch, t.b.batch_stride);
-  return bits % 8 == 0   ? start_gemv<T, uint2>(t, d, stream)
-         : bits % 4 == 0 ? start_gemv<T, std::uint32_t>(t, d, stream)
-                         : start_gemv<T, std::uint16_t>(t, d, stream);
+  if (bits % 8 == 0) return start_gemv<T, uint2>(t, d, stream);
+  return bits % 4 == 0 ? start_gemv<T, std::uint32_t>(t, d, stream) : start_gemv<T, std::uint16_t>(t, d, stream);
 }
 
 }  // namespace
@@ -306,9 +310,9 @@ cudaError_t copy_lines(const TileOperand& x, bool turn, void* to, std::int64_t b
   if (turn)
     return aligned == 16 && from.length % 8 == 0 ? start_turn<uint4>(from, out, line, stream)
                                                  : start_turn<std::uint16_t>(from, out, line, stream);
-  return aligned == 16  ? start_copy<uint4>(from, out, line, stream)
-         : aligned == 4 ? start_copy<std::uint32_t>(from, out, line, stream)
-                        : start_copy<std::uint16_t>(from, out, line, stream);
+  if (aligned == 16) return start_copy<uint4>(from, out, line, stream);
+  return aligned == 4 ? start_copy<std::uint32_t>(from, out, line, stream)
+                      : start_copy<std::uint16_t>(from, out, line, stream);
 }
 
 cudaError_t multiply_gemv(const TileProblem& t, Stored in, const tile::OutputOnTarget& output, cudaStream_t stream) {

@@ -48,7 +48,8 @@ std::int64_t up(std::int64_t x, std::int64_t by) { return (x + by - 1) / by; }
 
 TileOperand turned(const TileOperand& x) {
   TileOperand y = x;
-  y.major = Major::k, y.line = 0;
+  y.major = Major::k;
+  y.line = 0;
   return y;
 }
 
@@ -78,16 +79,22 @@ TileProblem tile_problem(const MatmulCall& call) {
   const MatmulProblem& p = call.problem;
   const MatrixLayout d = settled(p.d, p.m, p.n);
   TileProblem t;
-  t.batch = p.batch, t.m = p.m, t.n = p.n, t.k = p.k;
+  t.batch = p.batch;
+  t.m = p.m;
+  t.n = p.n;
+  t.k = p.k;
   t.a = operand(call.a, p.a, p.m, p.k);
   t.b = operand(call.b, transposed(p.b), p.n, p.k);
   t.d = call.d;
-  t.d_line = d.row_stride, t.d_batch_stride = d.batch_stride;
+  t.d_line = d.row_stride;
+  t.d_batch_stride = d.batch_stride;
   t.constant_b = call.constant_b;
   if (d.col_stride != 1) {
     t.exchanged = true;
     t.d_line = d.col_stride;
-    std::swap(t.m, t.n), std::swap(t.a, t.b), std::swap(t.constant_a, t.constant_b);
+    std::swap(t.m, t.n);
+    std::swap(t.a, t.b);
+    std::swap(t.constant_a, t.constant_b);
   }
   if (t.m <= 1) t.d_line = up(std::max<std::int64_t>(t.n, 1), 8) * 8;
   return t;
@@ -187,9 +194,13 @@ std::optional<PlannedWork> planned_work(const MatmulCall& call, std::size_t work
     copy = wished || !copy_engine_reads(x, t.batch);
     turn = copy && is_narrow(x) && copied_bytes(turned(x), t.batch) + counter_bytes <= workspace_bytes;
     if (turn) x = turned(x);
-    if (copy) plan.workspace_bytes += copied_bytes(x, t.batch), copied += static_cast<double>(copied_bytes(x, t.batch));
+    if (copy) {
+      plan.workspace_bytes += copied_bytes(x, t.batch);
+      copied += static_cast<double>(copied_bytes(x, t.batch));
+    }
   };
-  settle(t.a, wish.a, plan.copy_a, plan.transpose_a), settle(t.b, wish.b, plan.copy_b, plan.transpose_b);
+  settle(t.a, wish.a, plan.copy_a, plan.transpose_a);
+  settle(t.b, wish.b, plan.copy_b, plan.transpose_b);
   const TileOperand &a = c.swap ? t.b : t.a, &b = c.swap ? t.a : t.b;
   if (a.major != c.a || b.major != c.b) return std::nullopt;
   TileWork w{t.batch, a.extent, b.extent, t.k};
@@ -201,7 +212,8 @@ std::optional<PlannedWork> planned_work(const MatmulCall& call, std::size_t work
   plan.tiles = tiles_m * tiles_n * c.cluster();
   if (plan.tiles > most / w.batch / splits) return std::nullopt;
   plan.tiles *= w.batch;
-  plan.splits = splits, plan.split_mode = split.split_mode;
+  plan.splits = splits;
+  plan.split_mode = split.split_mode;
   if (splits > 1 && (!c.can_split() || stages < splits)) return std::nullopt;
   if (split.split_mode == SplitMode::cluster_split_k && !c.shares()) return std::nullopt;
   if (split.split_mode == SplitMode::cooperative_split_k && (c.turns() < 2 || splits > tile::most_cooperative_splits))
@@ -214,10 +226,9 @@ std::optional<PlannedWork> planned_work(const MatmulCall& call, std::size_t work
   }
   const std::int64_t at_once = c.cluster() * clusters_at_once(c.cluster(), sms);
   if (split.split_mode == SplitMode::cooperative_split_k && plan.tiles * splits > at_once) return std::nullopt;
-  plan.blocks =
-      static_cast<int>(split.split_mode == SplitMode::stream_k          ? sms
-                       : split.split_mode == SplitMode::cluster_split_k ? plan.tiles * splits
-                                                                        : std::min(plan.tiles * splits, at_once));
+  plan.blocks = static_cast<int>(std::min(plan.tiles * splits, at_once));
+  if (split.split_mode == SplitMode::stream_k) plan.blocks = sms;
+  if (split.split_mode == SplitMode::cluster_split_k) plan.blocks = static_cast<int>(plan.tiles * splits);
   if (const std::int64_t partial = partial_tiles(plan); partial > 0) {
     if (plan.tiles * c.sharers() * 4 > static_cast<std::int64_t>(counter_bytes)) return std::nullopt;
     plan.workspace_bytes += partial_bytes(c, partial);
@@ -225,17 +236,22 @@ std::optional<PlannedWork> planned_work(const MatmulCall& call, std::size_t work
   plan.waves = split.split_mode == SplitMode::stream_k ? 1 : up(plan.tiles * splits, at_once);
   if (plan.workspace_bytes > 0) plan.workspace_bytes += counter_bytes;
   if (plan.workspace_bytes > workspace_bytes) return std::nullopt;
-  w.minimum_bytes = minimum_bytes(t, call.problem.d.dtype), w.result_bytes = result_bytes(t, call.problem.d.dtype);
+  w.minimum_bytes = minimum_bytes(t, call.problem.d.dtype);
+  w.result_bytes = result_bytes(t, call.problem.d.dtype);
   const bool saves_bytes = split.split_mode == SplitMode::cluster_split_k || split.split_mode == SplitMode::stream_k;
   if (saves_bytes && is_busy(w, device)) return std::nullopt;  // of which it has few
   // What a text calls constant is B, after the exchange of D alone. A copy of A starts when all earlier kernels have
   // ended, so B may be loaded under it whoever wrote it.
   plan.prefetch_constants = !plan.copy_b && (plan.copy_a || (t.constant_b && !is_busy(w, device)));
-  w.granule_a = plan.copy_a ? 128 : granule(t.a), w.granule_b = plan.copy_b ? 128 : granule(t.b);
-  w.narrow_a = is_narrow(a), w.narrow_b = is_narrow(b);
+  w.granule_a = plan.copy_a ? 128 : granule(t.a);
+  w.granule_b = plan.copy_b ? 128 : granule(t.b);
+  w.narrow_a = is_narrow(a);
+  w.narrow_b = is_narrow(b);
   if (c.swap) std::swap(w.granule_a, w.granule_b);
   w.element_stores = t.d_line % 4 != 0;
-  w.copies = plan.copy_a + plan.copy_b, w.copied_bytes = copied, w.prefetch_constants = plan.prefetch_constants;
+  w.copies = plan.copy_a + plan.copy_b;
+  w.copied_bytes = copied;
+  w.prefetch_constants = plan.prefetch_constants;
   plan.predicted_s = predicted_seconds(c, w, split, device, model);
   return PlannedWork{plan, w};
 }

@@ -19,7 +19,9 @@ MatrixLayout columns(std::int64_t line) { return {DType::bf16, 1, line, 0}; }
 MatmulCall call(std::int64_t m, std::int64_t n, std::int64_t k, MatrixLayout a, MatrixLayout b, MatrixLayout d) {
   MatmulCall c;
   c.problem = {1, m, n, k, a, b, d};
-  c.a = at(1 << 20), c.b = at(2 << 20), c.d = at(3 << 20);
+  c.a = at(1 << 20);
+  c.b = at(2 << 20);
+  c.d = at(3 << 20);
   return c;
 }
 
@@ -71,7 +73,8 @@ TEST(MatmulPlan, HasAVectorEpilogueWhereEverythingLiesAsTheResultDoes) {
   const MatmulCall plain = call(64, 256, 128, rows(128), columns(128), rows(256));
   const auto vector_epilogue = [&](const EpilogueOperand& bias, void* d = at(3 << 20)) {
     MatmulCall c = plain;
-    c.d = d, c.epilogue.bias = bias;
+    c.d = d;
+    c.epilogue.bias = bias;
     return has_vector_epilogue(c);
   };
   void* const there = at(4 << 20);

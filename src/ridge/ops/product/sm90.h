@@ -46,9 +46,14 @@ template <class Kernel> cudaError_t allow_shared_memory() {
 template <class Kernel> cudaError_t launch_config(const TilesLaunch& x) {
   if (const cudaError_t e = allow_shared_memory<Kernel>(); e != cudaSuccess) return e;
   typename Kernel::Globals g{};
-  g.a.on_target = x.a, g.b.on_target = x.b, g.d.on_target = x.output;
+  g.a.on_target = x.a;
+  g.b.on_target = x.b;
+  g.d.on_target = x.output;
   g.d.data = static_cast<decltype(g.d.data)>(x.d);
-  g.d.rows = x.rows, g.d.cols = x.cols, g.d.row_stride = x.line, g.d.batch_stride = x.batch_stride;
+  g.d.rows = x.rows;
+  g.d.cols = x.cols;
+  g.d.row_stride = x.line;
+  g.d.batch_stride = x.batch_stride;
   cudaLaunchConfig_t config{};
   config.gridDim = dim3(static_cast<unsigned>(x.blocks));
   config.blockDim = dim3(tile::sm90::threads<Kernel>);

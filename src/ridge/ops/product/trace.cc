@@ -32,18 +32,27 @@ MatmulTraffic counted(const Traced& x, const Schedule& schedule) {
   using Kernel = Matmul<any_tile, Left, Right, Out, Sum>;
   const MatmulProblem& p = x.p;
   typename Kernel::Globals g;
-  g.a.rows = p.m, g.a.cols = p.k;
-  g.b.rows = p.n, g.b.cols = p.k;
-  g.d.rows = p.m, g.d.cols = p.n;
+  g.a.rows = p.m;
+  g.a.cols = p.k;
+  g.b.rows = p.n;
+  g.b.cols = p.k;
+  g.d.rows = p.m;
+  g.d.cols = p.n;
   const tile::Finish& f = g.d.on_target.finish = finish_of(x.epilogue, p.d.dtype);
   const tile::trace::Counts c = tile::trace::count<Kernel>(g, schedule);
   MatmulTraffic t;
-  t.a = traffic(c.load(&g.a)), t.b = traffic(c.load(&g.b)), t.d = traffic(c.store(&g.d));
-  t.scale = traffic(c.load(&f.scale)), t.bias = traffic(c.load(&f.bias));
-  t.gate = traffic(c.load(&f.gate)), t.addend = traffic(c.load(&f.addend));
-  t.flops = c.flops, t.issued_flops = c.issued_flops;
+  t.a = traffic(c.load(&g.a));
+  t.b = traffic(c.load(&g.b));
+  t.d = traffic(c.store(&g.d));
+  t.scale = traffic(c.load(&f.scale));
+  t.bias = traffic(c.load(&f.bias));
+  t.gate = traffic(c.load(&f.gate));
+  t.addend = traffic(c.load(&f.addend));
+  t.flops = c.flops;
+  t.issued_flops = c.issued_flops;
   t.partial_bytes = c.partial_written_bytes + c.partial_read_bytes;
-  t.items = c.items, t.stages = c.stages;
+  t.items = c.items;
+  t.stages = c.stages;
   return t;
 }
 
@@ -85,10 +94,16 @@ template <class Left, class Right>
 FusedTraffic fused_count(const FusedMatmul& x, const tile::trace::CutSchedule& schedule) {
   FusedTraffic t;
   const auto shape = [&](auto& a, auto& b, auto& d) {
-    a.rows = x.product.m, b.rows = d.cols = x.product.n, d.rows = x.product.m, a.cols = b.cols = x.product.k;
+    a.rows = x.product.m;
+    b.rows = d.cols = x.product.n;
+    d.rows = x.product.m;
+    a.cols = b.cols = x.product.k;
   };
   const auto add = [&](const tile::trace::Counts& c, const void* a, const void* b, const TileChain& chain) {
-    t.a = traffic(c.load(a)), t.b = traffic(c.load(b)), t.chain = of_chain(x, chain, c), t.flops = c.flops;
+    t.a = traffic(c.load(a));
+    t.b = traffic(c.load(b));
+    t.chain = of_chain(x, chain, c);
+    t.flops = c.flops;
   };
   if (!x.second) {
     using Kernel = MappedMatmul<any_tile, Left, Right>;
@@ -101,7 +116,8 @@ FusedTraffic fused_count(const FusedMatmul& x, const tile::trace::CutSchedule& s
   using Kernel = GatedMatmul<any_tile, Left, float, TileChain, Right>;
   typename Kernel::Globals g;
   shape(g.a, g.b, g.d);
-  g.c.rows = g.b.rows, g.c.cols = g.b.cols;
+  g.c.rows = g.b.rows;
+  g.c.cols = g.b.cols;
   g.combine = TileChain(x, {});
   const tile::trace::Counts c = tile::trace::count<Kernel>(g, schedule);
   add(c, &g.a, &g.b, g.combine);
@@ -131,7 +147,9 @@ tile::trace::CutSchedule cut_schedule(const MatmulProblem& p, const std::optiona
       engine_for(s.problem, *tile::cpu::engine(p.a.dtype, p.b.dtype, cpu), b, operands.right_alike, cpu.caches);
   operands.engine = &engine;
   s.schedule = choose(s.problem, operands, {cpu_menu[0].m, cpu_menu[0].n, cpu_menu[0].k}, threads_for(p, threads));
-  s.grain_m = engine.row_grain, s.grain_k = engine.k_grain, s.grain_n = engine.cols;
+  s.grain_m = engine.row_grain;
+  s.grain_k = engine.k_grain;
+  s.grain_n = engine.cols;
   s.registers = {engine.rows, engine.cols};
   return s;
 }
@@ -148,7 +166,8 @@ MatmulTraffic trace_tiles(const MatmulProblem& p, const TileOrder& order, const 
   s.cut = {order.m, order.n, order.k, order.cluster_m, order.cluster_n};
   s.sizes = {static_cast<int>(p.m), static_cast<int>(p.n), static_cast<int>(p.k), static_cast<int>(p.batch),
              order.splits,          order.raster_rows,     order.split_mode};
-  s.blocks = order.blocks, s.cache_bytes = order.cache_bytes;
+  s.blocks = order.blocks;
+  s.cache_bytes = order.cache_bytes;
   return counted(Traced{p, epilogue}, s);
 }
 

@@ -32,9 +32,12 @@ template <std::size_t index> void expect_clean() {
   EXPECT_EQ(check_schedules(tile::trace::record<ConfigKernel<index>>(splits)).first, "");
   if (c.can_split() && c.turns() > 1) {
     tile::trace::RecordOptions cooperative = splits;
-    cooperative.kernel = name + " cooperative_split_k",
+    cooperative.kernel = name + " cooperative_split_k";
     cooperative.sizes.split_mode = tile::SplitMode::cooperative_split_k;
-    if (c.cluster() < 8) cooperative.sizes.splits = 3, cooperative.blocks = 3 * c.cluster();
+    if (c.cluster() < 8) {
+      cooperative.sizes.splits = 3;
+      cooperative.blocks = 3 * c.cluster();
+    }
     const tile::trace::CheckResult v = check_schedules(tile::trace::record<ConfigKernel<index>>(cooperative));
     EXPECT_EQ(v.first, "");
     EXPECT_GE(v.left.size(), c.cluster() < 8 ? 7U : 3U) << name;  // who left: nobody, or any but who came last

@@ -100,7 +100,9 @@ TEST(TraceTiles, SplitsOfKPassThroughMemoryOnceEachWay) {
 TEST(TraceTiles, AnEpilogueReadsItsOperandsOnceForEachTile) {
   const MatmulProblem p = product(200, 300, 100);  // 2 x 3 tiles
   MatmulEpilogue e;
-  e.bias = {&e, DType::f32, 0, 1}, e.scale = {&e, DType::f32, 1, 0}, e.addend = {&e, DType::bf16, 300, 1};
+  e.bias = {&e, DType::f32, 0, 1};
+  e.scale = {&e, DType::f32, 1, 0};
+  e.addend = {&e, DType::bf16, 300, 1};
   const MatmulTraffic x = trace_tiles(p, {}, e), plain = trace_tiles(p, {});
   EXPECT_EQ(x.bias.global_bytes, 4 * 300 * 2);
   EXPECT_EQ(x.scale.global_bytes, 4 * 200 * 3);
@@ -189,7 +191,8 @@ TEST(TraceCpu, WhatIsNotWorthSharingIsCountedOnOneThread) {
 
 TEST(TraceCpu, TransposedOutputsAndEmptyProductsFollowTheRealRun) {
   MatmulProblem p = product(700, 900, 300, DType::f32, DType::f32);
-  p.d.row_stride = 1, p.d.col_stride = 700;
+  p.d.row_stride = 1;
+  p.d.col_stride = 700;
   for (const tile::cpu::Cpu& cpu : tile::cpu::every_cpu()) {
     SCOPED_TRACE(described(cpu));
     const MatmulTraffic x = trace_cpu(p, 2, {}, cpu);

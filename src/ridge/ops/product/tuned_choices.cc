@@ -63,10 +63,17 @@ std::optional<Entry> entry_from(const std::string& text) {
     right = right && in >> to;
   };
   word(format);
-  value("ridge", e.by), value("driver", e.driver), value("menu", e.menu), value("config", e.config);
-  value("splits", e.splits), value("split_mode", e.split_mode), value("copies", e.copy_a);
+  value("ridge", e.by);
+  value("driver", e.driver);
+  value("menu", e.menu);
+  value("config", e.config);
+  value("splits", e.splits);
+  value("split_mode", e.split_mode);
+  value("copies", e.copy_a);
   right = right && in >> e.copy_b;
-  value("seconds", e.seconds), value("model", e.model_seconds), value("of", e.candidates);
+  value("seconds", e.seconds);
+  value("model", e.model_seconds);
+  value("of", e.candidates);
   std::string more;
   return right && !(in >> more) ? std::optional(e) : std::nullopt;
 }

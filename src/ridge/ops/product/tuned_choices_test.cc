@@ -33,7 +33,8 @@ class TunedChoicesTest : public testing::Test {
                     .a = {DType::bf16, 2048, 1},
                     .b = {DType::bf16, 1, 2048},
                     .d = {DType::bf16, 512, 1}};
-    call.a = call.b = any_place(), call.d = any_place();
+    call.a = call.b = any_place();
+    call.d = any_place();
   }
   TunedChoices choices(int driver = 13000, const std::string& device = "NVIDIA H200") const {
     return TunedChoices(KernelStore(folder_), {device, driver, an_h200()});
@@ -80,7 +81,9 @@ TEST_F(TunedChoicesTest, KeepsAPlan) {
 
 // Each of the planner's plans comes back as itself: what is stored tells them apart.
 TEST_F(TunedChoicesTest, TellsEveryPlanFromTheOthers) {
-  call.problem.n = 24, call.problem.b = {DType::bf16, 24, 1}, call.problem.d.row_stride = 24;  // B is worth a copy
+  call.problem.n = 24;
+  call.problem.b = {DType::bf16, 24, 1};
+  call.problem.d.row_stride = 24;  // B is worth a copy
   std::set<bool> copied;
   const auto all = candidates(call, workspace, an_h200(), 1000);
   for (std::size_t i = 0; i < all.size(); i += 11) {
@@ -104,7 +107,10 @@ TEST_F(TunedChoicesTest, HoldsForOneCallAndDevice) {
   };
   EXPECT_FALSE(none([](MatmulCall&) {}));
   EXPECT_TRUE(none([](MatmulCall& x) { x.problem.m = 97; }));
-  EXPECT_TRUE(none([](MatmulCall& x) { x.problem.batch = 2, x.problem.d.batch_stride = 96 * 512; }));
+  EXPECT_TRUE(none([](MatmulCall& x) {
+    x.problem.batch = 2;
+    x.problem.d.batch_stride = 96 * 512;
+  }));
   EXPECT_TRUE(none([](MatmulCall& x) { x.problem.a.row_stride = 2056; }));
   EXPECT_TRUE(none([](MatmulCall& x) { x.problem.b = {DType::bf16, 512, 1}; }));
   EXPECT_TRUE(none([](MatmulCall& x) { x.problem.d.dtype = DType::f32; }));

@@ -18,7 +18,8 @@ template <class V, class T> class Spot {
 
   Spot() {
     for (std::int64_t i = 0; i < group; i += V::lanes) {
-      lit<V>(0.5f).store(x_ + i), lit<V>(0.75f).store(r_ + i);
+      lit<V>(0.5f).store(x_ + i);
+      lit<V>(0.75f).store(r_ + i);
       lit<V>(0.5f).store(between_ + i);
     }
   }
@@ -43,7 +44,8 @@ template <class V, class T> class Spot {
     again(
         n, [&](const Lines& at, [[maybe_unused]] int k) __attribute__((always_inline)) {
           const Two<V> x = load_two<V, halves>(at.x);
-          part[2 * k] = fma(x.a, x.a, part[2 * k]), part[2 * k + 1] = fma(x.b, x.b, part[2 * k + 1]);
+          part[2 * k] = fma(x.a, x.a, part[2 * k]);
+          part[2 * k + 1] = fma(x.b, x.b, part[2 * k + 1]);
         });
     const bool shared = rows_together(columns) > 1;  // a turn's sums are of two rows, and a weight serves both
     const int of_a_row = shared ? 2 : 4;
@@ -75,14 +77,17 @@ template <class V, class T> class Spot {
         n, [&](const Lines& at, [[maybe_unused]] int k) __attribute__((always_inline)) {
           const Two<V> x = load_two<V, halves>(at.x);
           V &a = part[k % 2 * 2], &b = part[k % 2 * 2 + 1];
-          a = larger(x.a, a), b = larger(x.b, b);
+          a = larger(x.a, a);
+          b = larger(x.b, b);
         });
     again(
         n, [&](const Lines& at, [[maybe_unused]] int k) __attribute__((always_inline)) {
           const Two<V> x = load_two<V, halves>(at.x);
           const V p = power(x.a - top), q = power(x.b - top);
-          p.store(at.between), q.store(at.between + V::lanes);
-          sums[0] = sums[0] + p, sums[1] = sums[1] + q;
+          p.store(at.between);
+          q.store(at.between + V::lanes);
+          sums[0] = sums[0] + p;
+          sums[1] = sums[1] + q;
         });
     for (std::int64_t row = 0; row < n / columns; ++row) {
       keep(largest(joined(part, 2, [](V a, V b) { return larger(b, a); })));

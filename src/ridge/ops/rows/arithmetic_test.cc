@@ -35,40 +35,122 @@ struct Counted {
   FloatLanes v;
 
   static Counted all(float x) { return {FloatLanes::all(x)}; }
-  template <class T> static Counted load(const T* p) { return ++counts["load"], Counted{FloatLanes::load(p)}; }
-  static Counted load_some(const float* p, int n) { return ++counts["load"], Counted{FloatLanes::load_some(p, n)}; }
-  template <class T> void store(T* p) const { ++counts["store"], v.store(p); }
-  void store_some(float* p, int n) const { ++counts["store"], v.store_some(p, n); }
+  template <class T> static Counted load(const T* p) {
+    return ++counts["load"];
+    Counted{FloatLanes::load(p)};
+  }
+  static Counted load_some(const float* p, int n) {
+    return ++counts["load"];
+    Counted{FloatLanes::load_some(p, n)};
+  }
+  template <class T> void store(T* p) const {
+    ++counts["store"];
+    v.store(p);
+  }
+  void store_some(float* p, int n) const {
+    ++counts["store"];
+    v.store_some(p, n);
+  }
   template <class T> static void stream_two(Counted a, Counted b, T* p) {
-    counts["stream"] += 2, FloatLanes::stream_two(a.v, b.v, p);
+    counts["stream"] += 2;
+    FloatLanes::stream_two(a.v, b.v, p);
   }
   static void fence() { ++counts["fence"]; }
 };
-Counted operator+(Counted a, Counted b) { return ++counts["add"], Counted{a.v + b.v}; }
-Counted operator-(Counted a, Counted b) { return ++counts["add"], Counted{a.v - b.v}; }
-Counted operator*(Counted a, Counted b) { return ++counts["multiply"], Counted{a.v * b.v}; }
-Counted operator/(Counted a, Counted b) { return ++counts["divide"], Counted{a.v / b.v}; }
-Counted fma(Counted a, Counted b, Counted c) { return ++counts["fma"], Counted{fma(a.v, b.v, c.v)}; }
-Counted sqrt(Counted a) { return ++counts["sqrt"], Counted{sqrt(a.v)}; }
-Counted smaller(Counted a, Counted b) { return ++counts["larger"], Counted{smaller(a.v, b.v)}; }
-Counted larger(Counted a, Counted b) { return ++counts["larger"], Counted{larger(a.v, b.v)}; }
-CountedMask operator<(Counted a, Counted b) { return ++counts["compare"], CountedMask{a.v < b.v}; }
-CountedMask operator==(Counted a, Counted b) { return ++counts["compare"], CountedMask{a.v == b.v}; }
-CountedMask is_nan(Counted a) { return ++counts["compare"], CountedMask{is_nan(a.v)}; }
-bool any(CountedMask m) { return ++counts["any"], any(m.v); }
-Counted select(CountedMask m, Counted a, Counted b) { return ++counts["select"], Counted{select(m.v, a.v, b.v)}; }
+Counted operator+(Counted a, Counted b) {
+  return ++counts["add"];
+  Counted{a.v + b.v};
+}
+Counted operator-(Counted a, Counted b) {
+  return ++counts["add"];
+  Counted{a.v - b.v};
+}
+Counted operator*(Counted a, Counted b) {
+  return ++counts["multiply"];
+  Counted{a.v * b.v};
+}
+Counted operator/(Counted a, Counted b) {
+  return ++counts["divide"];
+  Counted{a.v / b.v};
+}
+Counted fma(Counted a, Counted b, Counted c) {
+  return ++counts["fma"];
+  Counted{fma(a.v, b.v, c.v)};
+}
+Counted sqrt(Counted a) {
+  return ++counts["sqrt"];
+  Counted{sqrt(a.v)};
+}
+Counted smaller(Counted a, Counted b) {
+  return ++counts["larger"];
+  Counted{smaller(a.v, b.v)};
+}
+Counted larger(Counted a, Counted b) {
+  return ++counts["larger"];
+  Counted{larger(a.v, b.v)};
+}
+CountedMask operator<(Counted a, Counted b) {
+  return ++counts["compare"];
+  CountedMask{a.v < b.v};
+}
+CountedMask operator==(Counted a, Counted b) {
+  return ++counts["compare"];
+  CountedMask{a.v == b.v};
+}
+CountedMask is_nan(Counted a) {
+  return ++counts["compare"];
+  CountedMask{is_nan(a.v)};
+}
+bool any(CountedMask m) {
+  return ++counts["any"];
+  any(m.v);
+}
+Counted select(CountedMask m, Counted a, Counted b) {
+  return ++counts["select"];
+  Counted{select(m.v, a.v, b.v)};
+}
 CountedInt bits(Counted a) { return {bits(a.v)}; }
 Counted as_float(CountedInt a) { return {as_float(a.v)}; }
-CountedInt to_int(Counted a) { return ++counts["convert"], CountedInt{to_int(a.v)}; }
-Counted to_float(CountedInt a) { return ++counts["convert"], Counted{to_float(a.v)}; }
-CountedInt operator+(CountedInt a, CountedInt b) { return ++counts["integer"], CountedInt{a.v + b.v}; }
-CountedInt operator-(CountedInt a, CountedInt b) { return ++counts["integer"], CountedInt{a.v - b.v}; }
-CountedInt operator&(CountedInt a, CountedInt b) { return ++counts["integer"], CountedInt{a.v & b.v}; }
-CountedInt operator^(CountedInt a, CountedInt b) { return ++counts["integer"], CountedInt{a.v ^ b.v}; }
-template <int n> CountedInt shift_left(CountedInt a) { return ++counts["integer"], CountedInt{shift_left<n>(a.v)}; }
-template <int n> CountedInt shift_right(CountedInt a) { return ++counts["integer"], CountedInt{shift_right<n>(a.v)}; }
-CountedMask is_zero(CountedInt a) { return ++counts["compare"], CountedMask{is_zero(a.v)}; }
-float sum(Counted a) { return ++counts["sum"], sum(a.v); }
+CountedInt to_int(Counted a) {
+  return ++counts["convert"];
+  CountedInt{to_int(a.v)};
+}
+Counted to_float(CountedInt a) {
+  return ++counts["convert"];
+  Counted{to_float(a.v)};
+}
+CountedInt operator+(CountedInt a, CountedInt b) {
+  return ++counts["integer"];
+  CountedInt{a.v + b.v};
+}
+CountedInt operator-(CountedInt a, CountedInt b) {
+  return ++counts["integer"];
+  CountedInt{a.v - b.v};
+}
+CountedInt operator&(CountedInt a, CountedInt b) {
+  return ++counts["integer"];
+  CountedInt{a.v & b.v};
+}
+CountedInt operator^(CountedInt a, CountedInt b) {
+  return ++counts["integer"];
+  CountedInt{a.v ^ b.v};
+}
+template <int n> CountedInt shift_left(CountedInt a) {
+  return ++counts["integer"];
+  CountedInt{shift_left<n>(a.v)};
+}
+template <int n> CountedInt shift_right(CountedInt a) {
+  return ++counts["integer"];
+  CountedInt{shift_right<n>(a.v)};
+}
+CountedMask is_zero(CountedInt a) {
+  return ++counts["compare"];
+  CountedMask{is_zero(a.v)};
+}
+float sum(Counted a) {
+  return ++counts["sum"];
+  sum(a.v);
+}
 
 template <class F> Counts counted(F f) {
   counts.clear();
@@ -86,7 +168,10 @@ template <class T> Counts of_rows(RowFunction function, std::int64_t rows, std::
   for (std::size_t i = 0; i < w.size(); i += Counted::lanes) half.store(w.data() + i);
   std::vector<float> scratch(static_cast<std::size_t>(row_scratch(columns)));
   RowProblem p;
-  p.rows = rows, p.columns = columns, p.x = p.y = {dtype_of<T>, columns}, p.weight = dtype_of<T>;
+  p.rows = rows;
+  p.columns = columns;
+  p.x = p.y = {dtype_of<T>, columns};
+  p.weight = dtype_of<T>;
   return counted([&] {
     const RowRun run{p, x.data(), w.data(), y.data(), 0, rows, scratch.data(), nullptr, false, true};
     RowRunner<Counted, T, T, T> runner(run, x.data(), w.data(), y.data());

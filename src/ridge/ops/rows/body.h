@@ -49,7 +49,8 @@ template <class V, class X, class W, class Y> class RowRunner {
         over_row<V>(n_, 0, Nothing<>{}, next, powers);
       else
         over_row<V>(n_, lead(r - 1), scaled(r - 1, sum), next, powers);
-      sum = powers.total(), most = largest(next.result());
+      sum = powers.total();
+      most = largest(next.result());
     }
     over_row<V>(n_, lead(run_.end - 1), scaled(run_.end - 1, sum), Nothing<>{}, Nothing<>{});
   }
@@ -100,12 +101,14 @@ template <class V, class X, class W, class Y> class RowRunner {
       Fetch next = squares_of<pairs, Fetch>(std::min(r + 2, last)),
             after = squares_of<pairs, Fetch>(std::min(r + 3, last));
       if (s[0].unit != 1 || s[1].unit != 1) {
-        write_row(r, s[0]), write_row(r + 1, s[1]);
+        write_row(r, s[0]);
+        write_row(r + 1, s[1]);
         over_row<V>(n_, 0, Nothing<>{}, next, after);
       } else {
         over_row<V>(n_, lead(r), weighted_two(r, s[0], s[1]), next, after);
       }
-      squares[0] = next.result(), squares[1] = after.result();
+      squares[0] = next.result();
+      squares[1] = after.result();
     }
     if ((run_.end - run_.begin) % 2 == 1) write_row(last, scale_of(last, sum(squares[0])));
   }
@@ -135,7 +138,8 @@ template <class V, class X, class W, class Y> class RowRunner {
         [&](int k) {
           Top one = top_of(from + k), other = top_of(from + k + 1);
           over_row<V>(n_, 0, Nothing<>{}, one, other);
-          set_top(k, one), set_top(k + 1, other);
+          set_top(k, one);
+          set_top(k + 1, other);
         },
         [&](int k) {
           Top one = top_of(from + k);
@@ -166,20 +170,27 @@ template <class V, class X, class W, class Y> class RowRunner {
     };
     const auto write_one = [&](int k) { write_row(from + k, scales[k]); };
     if constexpr (pairs == 4) {
-      for (int k = 0; k < rows; ++k) sum_one(k), write_one(k);
+      for (int k = 0; k < rows; ++k) {
+        sum_one(k);
+        write_one(k);
+      }
     } else {
       in_pairs(
           rows,
           [&](int k) {
             Squares<pairs> one = squares_of<pairs>(from + k), other = squares_of<pairs>(from + k + 1);
             over_row<V>(n_, 0, Nothing<>{}, one, other);
-            set(k, one), set(k + 1, other);
+            set(k, one);
+            set(k + 1, other);
           },
           sum_one);
       in_pairs(
           rows,
           [&](int k) {
-            if (scales[k].unit != 1 || scales[k + 1].unit != 1) return write_one(k), write_one(k + 1);
+            if (scales[k].unit != 1 || scales[k + 1].unit != 1) {
+              return write_one(k);
+              write_one(k + 1);
+            }
             over_row<V>(n_, 0, weighted_two(from + k, scales[k], scales[k + 1]), Nothing<>{}, Nothing<>{});
           },
           write_one);
@@ -232,8 +243,10 @@ template <class V, class X, class W, class Y> class RowRunner {
     [[gnu::always_inline]] void two(std::int64_t i, int) {
       const Two<V> v = load_two<V, halves>(x + i);
       const V a = power(v.a - top), b = power(v.b - top);
-      a.store(scratch + i), b.store(scratch + i + V::lanes);
-      part[0] = part[0] + a, part[1] = part[1] + b;
+      a.store(scratch + i);
+      b.store(scratch + i + V::lanes);
+      part[0] = part[0] + a;
+      part[1] = part[1] + b;
     }
     void some(std::int64_t i, int count) {
       power(load_some<V>(x + i, count) - top).store_some(scratch + i, count);

@@ -24,7 +24,8 @@ float read(const char* data, DType dtype, std::int64_t i) {
     std::memcpy(&value, at, sizeof value);
     return value;
   };
-  return dtype == DType::f32 ? as(float{}) : dtype == DType::bf16 ? to_float(as(Bf16{})) : to_float(as(F16{}));
+  if (dtype == DType::f32) return as(float{});
+  return dtype == DType::bf16 ? to_float(as(Bf16{})) : to_float(as(F16{}));
 }
 void write(char* data, DType dtype, std::int64_t i, float x) {
   char* at = data + i * (bits(dtype) / 8);
@@ -93,7 +94,9 @@ TEST_P(Rows, every_width_stride_and_type_is_right_and_touches_its_own_bytes_only
   for (const RowFunction function : {RowFunction::softmax, RowFunction::rmsnorm})
     for (std::int64_t columns = 0; columns <= 150; ++columns) {
       RowProblem p;
-      p.function = function, p.rows = 3, p.columns = columns;
+      p.function = function;
+      p.rows = 3;
+      p.columns = columns;
       p.x = {types[random() % 3], columns + static_cast<std::int64_t>(random() % 5)};
       p.y = {types[random() % 3], columns + static_cast<std::int64_t>(random() % 5)};
       p.weight = types[random() % 3];
@@ -107,7 +110,8 @@ TEST_P(Rows, every_width_stride_and_type_is_right_and_touches_its_own_bytes_only
       for (std::int64_t i = 0; i < columns; ++i) write(w.data(), p.weight, i, normal(random));
       const char* weight = function == RowFunction::rmsnorm && columns % 2 == 0 ? w.data() : nullptr;
       rows(p, x.data(), weight, y.data(), 1);
-      const double unit = p.y.dtype == DType::f32 ? 2e-6 : p.y.dtype == DType::bf16 ? 0x1p-8 : 0x1p-11;
+      double unit = p.y.dtype == DType::bf16 ? 0x1p-8 : 0x1p-11;
+      if (p.y.dtype == DType::f32) unit = 2e-6;
       for (std::int64_t r = 0; r < 3; ++r) {
         const std::vector<double> exact = reference(p, x.data(), weight, r);
         for (std::int64_t c = 0; c < columns; ++c)
@@ -147,7 +151,8 @@ TEST_P(Rows, nan_and_masks_stay_in_their_row) {
       for (std::size_t i = 0; i < y.size(); ++i) EXPECT_EQ(std::isnan(y[i]), i / static_cast<std::size_t>(n) == 1) << i;
     }
   std::vector<float> x(static_cast<std::size_t>(n), -infinity), y(x.size());
-  x[5] = 2, x[6] = 2;
+  x[5] = 2;
+  x[6] = 2;
   rows({RowFunction::softmax, 1, n, {DType::f32, n}, {DType::f32, n}}, x.data(), nullptr, y.data(), 1);
   for (std::size_t i = 0; i < y.size(); ++i) EXPECT_EQ(y[i], i == 5 || i == 6 ? 0.5f : 0.0f);
 }
@@ -221,8 +226,11 @@ TEST_P(Rows, rows_taken_by_two_are_those_taken_alone) {
                   static_cast<float>((r * 31 + c) % 257 - 128) * (dtype == DType::f16 || r % 5 != 2 ? 0.01f : 1e25f));
         for (std::int64_t c = 0; c < columns; ++c) write(w.data(), dtype, c, static_cast<float>(c % 13) - 6);
         RowProblem p;
-        p.function = RowFunction::rmsnorm, p.rows = many, p.columns = columns;
-        p.x = p.y = {dtype, stride}, p.weight = dtype;
+        p.function = RowFunction::rmsnorm;
+        p.rows = many;
+        p.columns = columns;
+        p.x = p.y = {dtype, stride};
+        p.weight = dtype;
         rows(p, x.data(), w.data(), y.data(), 1);
         ASSERT_TRUE(y.untouched_before());
         p.rows = 1;

@@ -9,6 +9,7 @@
 #include "ridge/ops/rows/cpu.h"
 #include "ridge/ops/rows/cuda.h"
 #include "ridge/ops/rows/source.h"
+#include "ridge/ops/stored.h"
 #include "ridge/tile/tile.h"
 // After tile.h, which says what TILE_FN is.
 #include "ridge/tile/sm90/finish.h"
@@ -42,7 +43,10 @@ template <class F> __device__ float over_block(float x, F f) {
 }
 
 __global__ void __launch_bounds__(threads) rows_kernel(const __grid_constant__ DeviceRows p) {
-  const auto larger = [](float a, float b) { return a != a ? a : b != b ? b : fmaxf(a, b); };
+  const auto larger = [](float a, float b) {
+    if (a != a) return a;
+    return b != b ? b : fmaxf(a, b);
+  };
   const auto sum_of = [](float a, float b) { return a + b; };
   for (Index row = blockIdx.x; row < p.rows; row += gridDim.x) {
     const auto x = [&](Index i) { return tile::sm90::read_stored(p.x_stored, p.x, row * p.x_stride + i); };
@@ -69,8 +73,6 @@ __global__ void __launch_bounds__(threads) rows_kernel(const __grid_constant__ D
     }
   }
 }
-
-Stored stored(DType x) { return x == DType::f32 ? Stored::f32 : x == DType::bf16 ? Stored::bf16 : Stored::f16; }
 
 }  // namespace
 

@@ -80,7 +80,10 @@ std::int64_t lane_elements(const RowProgram& program) {
     for (const int in : inputs(s)) {
       if (!wide[static_cast<std::size_t>(in)]) continue;
       is_wide |= !s.along;
-      if (last[static_cast<std::size_t>(in)] == i) --alive, wide[static_cast<std::size_t>(in)] = false;
+      if (last[static_cast<std::size_t>(in)] == i) {
+        --alive;
+        wide[static_cast<std::size_t>(in)] = false;
+      }
     }
     const bool passing = i + 1 < program.steps.size() && program.steps[i + 1].along &&
                          last[static_cast<std::size_t>(s.step.result)] == i + 1;
@@ -88,7 +91,9 @@ std::int64_t lane_elements(const RowProgram& program) {
     wide[static_cast<std::size_t>(s.step.result)] = true;
     most = std::max(most, ++alive);
   }
-  return most <= 1 ? 64 : most <= 2 ? 32 : most <= 4 ? 16 : 8;
+  if (most <= 1) return 64;
+  if (most <= 2) return 32;
+  return most <= 4 ? 16 : 8;
 }
 
 std::optional<std::string> find_fault(const RowProgram& program) {

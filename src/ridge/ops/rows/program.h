@@ -14,7 +14,8 @@ namespace ridge::ops {
 class RowBuilder {
  public:
   RowBuilder(std::vector<std::int64_t> rows, std::int64_t columns) {
-    out_.rows = std::move(rows), out_.columns = columns;
+    out_.rows = std::move(rows);
+    out_.columns = columns;
   }
 
   int tensor(ChainTensor tensor);  // its index, for load and store

@@ -47,10 +47,14 @@ __device__ Offset offset_of(const DeviceAxes& axes, Index point) {
                            ? static_cast<unsigned>(point) / static_cast<unsigned>(axes.extents[i])
                            : point / axes.extents[i];
     const Index here = point - next * axes.extents[i];
-    at.x += here * axes.x[i], at.y += here * axes.y[i];
+    at.x += here * axes.x[i];
+    at.y += here * axes.y[i];
     point = next;
   }
-  if (axes.count > 0) at.x += point * axes.x[0], at.y += point * axes.y[0];
+  if (axes.count > 0) {
+    at.x += point * axes.x[0];
+    at.y += point * axes.y[0];
+  }
   return at;
 }
 
@@ -214,7 +218,9 @@ DeviceAxes on_device(const std::vector<ReduceAxis>& axes) {
   DeviceAxes out{.count = static_cast<int>(axes.size()), .points = 1};
   for (std::size_t i = 0; i < axes.size(); ++i) {
     out.points *= axes[i].extent;
-    out.extents[i] = axes[i].extent, out.x[i] = axes[i].x_stride, out.y[i] = axes[i].y_stride;
+    out.extents[i] = axes[i].extent;
+    out.x[i] = axes[i].x_stride;
+    out.y[i] = axes[i].y_stride;
   }
   return out;
 }
@@ -242,15 +248,24 @@ template <class F> cudaError_t launch(const Shapes& s, DType x, const DeviceRedu
 cudaError_t launch(const ReduceProblem& problem, const Shapes& s, const void* x, void* y, bool partial,
                    cudaStream_t stream) {
   DeviceReduction p{};
-  p.y_dtype = problem.y, p.lanes = s.lanes;
-  p.kept = on_device(s.kept), p.reduced = on_device(s.reduced);
-  p.chunk = s.chunk, p.pieces = s.pieces, p.divisor = 1;
+  p.y_dtype = problem.y;
+  p.lanes = s.lanes;
+  p.kept = on_device(s.kept);
+  p.reduced = on_device(s.reduced);
+  p.chunk = s.chunk;
+  p.pieces = s.pieces;
+  p.divisor = 1;
   if (problem.function == ReduceFunction::mean && !partial) p.divisor = static_cast<double>(s.values);
-  p.x = static_cast<const char*>(x), p.y = static_cast<char*>(y);
+  p.x = static_cast<const char*>(x);
+  p.y = static_cast<char*>(y);
   if (partial) {  // side by side
-    p.y_dtype = DType::f32, p.piece_stride = s.points;
+    p.y_dtype = DType::f32;
+    p.piece_stride = s.points;
     Index stride = 1;
-    for (int i = p.kept.count - 1; i >= 0; --i) p.kept.y[i] = stride, stride *= p.kept.extents[i];
+    for (int i = p.kept.count - 1; i >= 0; --i) {
+      p.kept.y[i] = stride;
+      stride *= p.kept.extents[i];
+    }
   }
   if (problem.function == ReduceFunction::max) return launch<Most>(s, problem.x, p, stream);
   if (problem.function == ReduceFunction::min) return launch<Least>(s, problem.x, p, stream);
@@ -288,12 +303,17 @@ std::optional<std::string> reduce(const ReduceProblem& p, const void* x, void* y
   char* const between = static_cast<char*>(workspace.data) + counter_bytes;
   if (const cudaError_t e = launch(p, s, x, between, true, stream); e != cudaSuccess) return said(e);
   ReduceProblem last = p;
-  last.x = DType::f32, last.kept = s.kept, last.reduced = {{s.pieces, s.points, 0}};
+  last.x = DType::f32;
+  last.kept = s.kept;
+  last.reduced = {{s.pieces, s.points, 0}};
   Index stride = 1;
-  for (auto axis = last.kept.rbegin(); axis != last.kept.rend(); ++axis)
-    axis->x_stride = stride, stride *= axis->extent;
+  for (auto axis = last.kept.rbegin(); axis != last.kept.rend(); ++axis) {
+    axis->x_stride = stride;
+    stride *= axis->extent;
+  }
   Shapes rest = shapes_of(last);
-  rest.pieces = 1, rest.chunk = s.pieces;
+  rest.pieces = 1;
+  rest.chunk = s.pieces;
   if (last.function == ReduceFunction::mean) rest.values = s.values;  // what the sum is divided by
   return said(launch(last, rest, between, y, false, stream));
 }

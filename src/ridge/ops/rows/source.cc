@@ -93,7 +93,8 @@ class RowText {
       threads = (threads + 31) / 32 * 32;
       lanes_ = static_cast<int>(threads * blocks);
     }
-    out_.threads = static_cast<int>(threads), out_.cluster = static_cast<int>(blocks);
+    out_.threads = static_cast<int>(threads);
+    out_.cluster = static_cast<int>(blocks);
     each_ = static_cast<int>((vectors + lanes_ - 1) / lanes_);
     ragged_ = program_.columns != std::int64_t{each_} * lanes_ * width_;
     out_.blocks = lanes_ > 32 ? rows_ * blocks : (rows_ * lanes_ + threads - 1) / threads;
@@ -208,10 +209,10 @@ class RowText {
     if (!along(t))
       return "  const float " + name + " = read_one<" + dtype + ">(" + places_[t] + ", " + offsets_[t] + ");\n";
     const std::string packs = "  Pack<" + dtype + ", " + width + "> p" + name + "[" + std::to_string(each_) + "];\n";
+    const std::string some = even() ? ", count > 0" : ", count";
     const std::string read = vectors() + count() + "    p" + name + "[k] = read" + (ragged_ && !even() ? "_some" : "") +
                              how(t) + "(" + places_[t] + ", " + offsets_[t] + " + k * " +
-                             std::to_string(lanes_ * width_) + (ragged_ ? even() ? ", count > 0" : ", count" : "") +
-                             ");\n  }\n";
+                             std::to_string(lanes_ * width_) + (ragged_ ? some : "") + ");\n  }\n";
     const std::string unpacked = "  float " + name + "[" + elements() + "];\n" + all() + name + "[i] = p" + name +
                                  "[i / " + width + "][i % " + width + "];\n";
     const int words = each_ * width_ * size(t) / 4;
@@ -239,9 +240,8 @@ class RowText {
   }
 
   std::string reduction(const RowStep& given, const std::string& name) {
-    const std::string f = given.function == ReduceFunction::max   ? "Most"
-                          : given.function == ReduceFunction::min ? "Least"
-                                                                  : "Sum";
+    std::string f = given.function == ReduceFunction::max ? "Most" : "Sum";
+    if (given.function == ReduceFunction::min) f = "Least";
     const Value& x = held(given.step.a);
     std::string out = "  float e" + name + "[" + elements() + "];\n" + all() + "e" + name + "[i] = ";
     if (ragged_) out += inside() + " ? ";

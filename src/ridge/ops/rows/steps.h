@@ -32,7 +32,8 @@ template <class V, class X, bool halves, class Kind> struct Reduction {
 
   [[gnu::always_inline]] void two(std::int64_t i, int k) {
     const Two<V> x = load_two<V, halves>(row + i);
-    part[2 * k] = Kind::join(part[2 * k], x.a), part[2 * k + 1] = Kind::join(part[2 * k + 1], x.b);
+    part[2 * k] = Kind::join(part[2 * k], x.a);
+    part[2 * k + 1] = Kind::join(part[2 * k + 1], x.b);
   }
   void some(std::int64_t i, int count) {
     alignas(64) float rest[V::lanes], values[V::lanes];
@@ -108,9 +109,18 @@ template <class V, class Write, class Fetch, class Work>
   if (at < n) rest_of<V>(write, at, n);
   for (; i + turn <= n; i += turn)
 #pragma GCC unroll 4
-    for (int k = 0; k < pairs; ++k) fetch.two(i + k * pair, k), work.two(i + k * pair, k);
-  for (; i + pair <= n; i += pair) fetch.two(i, 0), work.two(i, 0);
-  if (i < n) fetch = rest_of<V>(fetch, i, n), work = rest_of<V>(work, i, n);
+    for (int k = 0; k < pairs; ++k) {
+      fetch.two(i + k * pair, k);
+      work.two(i + k * pair, k);
+    }
+  for (; i + pair <= n; i += pair) {
+    fetch.two(i, 0);
+    work.two(i, 0);
+  }
+  if (i < n) {
+    fetch = rest_of<V>(fetch, i, n);
+    work = rest_of<V>(work, i, n);
+  }
 }
 
 }  // namespace

@@ -104,8 +104,10 @@ struct Math {
   TILE_FN static float gelu(float x) {
     const float below = fminf(x, 14), a = fabsf(below), t = inverse(fmaf(0.23164189F, a, 1));
     float p = 0.5307027145F;
-    p = fmaf(p, t, -0.7265760135F), p = fmaf(p, t, 0.7107068705F);
-    p = fmaf(p, t, -0.142248368F), p = fmaf(p, t, 0.127414796F);
+    p = fmaf(p, t, -0.7265760135F);
+    p = fmaf(p, t, 0.7107068705F);
+    p = fmaf(p, t, -0.142248368F);
+    p = fmaf(p, t, 0.127414796F);
     return fmaf(-a, p * t * exp2_of(a * a * -0.72134752F), positive(x));
   }
 };
@@ -204,7 +206,10 @@ TILE_FN void put_finished(const View& view, const Lanes<count>& sums, const Spot
     two[q / 2] = o.stored == Stored::bf16 ? pack<Bf16>(low, high) : pack<F16>(low, high);
   }
   if (whole && is_aligned<pairs>(to)) return write_words<pairs>(to, two);
-  if (whole && pairs > 1) return write_words<half>(to, two), write_words<half>(to + count / 2, two + half);
+  if (whole && pairs > 1) {
+    return write_words<half>(to, two);
+    write_words<half>(to + count / 2, two + half);
+  }
 #pragma unroll
   for (int q = 0; q < count; ++q)
     if (q < at.inside) to[q * step] = static_cast<std::uint16_t>(two[q / 2] >> q % 2 * 16);
@@ -230,7 +235,10 @@ template <bool across> TILE_FN Lanes<8> take_sums(const float* staged, int r, in
 #pragma unroll
     for (int q = 0; q < 8; q += 4) {
       const float4 four = *reinterpret_cast<const float4*>(staged + staged_at(r, c + q));
-      x.v[q] = four.x, x.v[q + 1] = four.y, x.v[q + 2] = four.z, x.v[q + 3] = four.w;
+      x.v[q] = four.x;
+      x.v[q + 1] = four.y;
+      x.v[q + 2] = four.z;
+      x.v[q + 3] = four.w;
     }
   } else {
     x = Lanes<8>::of([&](int q) { return staged[staged_at(r + q, c)]; });

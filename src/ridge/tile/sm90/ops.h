@@ -287,10 +287,13 @@ template <class Kernel> struct Consumer : Position<Kernel> {
     };
     std::uint32_t beside[4][4] = {};
     const auto ask = [&](const Eight& here) {
-      here.template ask<T>(o.scale, beside[0]), here.template ask<T>(o.bias, beside[1]);
-      here.template ask<T>(o.gate, beside[2]), here.template ask<T>(o.addend, beside[3]);
+      here.template ask<T>(o.scale, beside[0]);
+      here.template ask<T>(o.bias, beside[1]);
+      here.template ask<T>(o.gate, beside[2]);
+      here.template ask<T>(o.addend, beside[3]);
     };
-    fetch_ahead<rows, n>(view, o.gate, row, col), fetch_ahead<rows, n>(view, o.addend, row, col);
+    fetch_ahead<rows, n>(view, o.gate, row, col);
+    fetch_ahead<rows, n>(view, o.addend, row, col);
     int turn = turns.first, group = turn / mine.wide, across = turn % mine.wide;
     Eight here = eight(group, across);
     if (ahead) ask(here);
@@ -306,7 +309,10 @@ template <class Kernel> struct Consumer : Position<Kernel> {
       const std::uint32_t two[4] = {pack<T>(z.v[0], z.v[1]), pack<T>(z.v[2], z.v[3]), pack<T>(z.v[4], z.v[5]),
                                     pack<T>(z.v[6], z.v[7])};
       if (here.inside) write_words<4>(view.data + here.at(view.row_stride, view.batch_stride), two);
-      if (++across == mine.wide) across = 0, ++group;
+      if (++across == mine.wide) {
+        across = 0;
+        ++group;
+      }
       here = eight(group, across);
       if (ahead && turn + 1 < turns.end) ask(here);
     }

@@ -44,7 +44,11 @@ template <class Kernel> struct Producing {  // one thread
 
   template <Half half> TILE_FN void fill(const Item& item, int slot, int stage) const {
     Producer<Kernel, half> at;
-    at.m0 = item.m0, at.n0 = item.n0, at.batch = item.batch, at.rank = rank, at.full = address(s.full) + 8 * slot;
+    at.m0 = item.m0;
+    at.n0 = item.n0;
+    at.batch = item.batch;
+    at.rank = rank;
+    at.full = address(s.full) + 8 * slot;
     Kernel::load(at, s.ring[slot], g, Range{stage * Kernel::config.k, Kernel::config.k});
   }
   TILE_FN void wait_for_earlier_kernels() const { sm90::wait_for_earlier_kernels(); }
@@ -61,7 +65,9 @@ template <class Kernel> struct Consuming : Consumer<Kernel> {  // a warpgroup
   TILE_FN Consuming(Shared<Kernel>& shared, const typename Kernel::Globals& globals, const Problem& problem, int number,
                     int rank)
       : s(shared), g(globals), p(problem) {
-    this->id = number, this->rank = rank, this->staging = s.staging[number];
+    this->id = number;
+    this->rank = rank;
+    this->staging = s.staging[number];
     this->share = Kernel::config.roles == Roles::pingpong ? 0 : number;
   }
   TILE_FN void pass_turn(int to) const { arrive_threads(8 + to, 256); }
@@ -149,7 +155,10 @@ template <class Kernel> struct Consuming : Consumer<Kernel> {  // a warpgroup
 #pragma unroll
         for (int i = 0; i < count / 4; ++i) {
           float* const sum = acc.v + first + 4 * i;
-          sum[0] += x[j][i].x, sum[1] += x[j][i].y, sum[2] += x[j][i].z, sum[3] += x[j][i].w;
+          sum[0] += x[j][i].x;
+          sum[1] += x[j][i].y;
+          sum[2] += x[j][i].z;
+          sum[3] += x[j][i].w;
         }
     }
   }
@@ -208,7 +217,11 @@ template <class Kernel> struct Consuming : Consumer<Kernel> {  // a warpgroup
       add_splits<registers.first, registers.count, 8>(acc, splits, read);
     if constexpr (turn + 1 < turns_of<Kernel>) add_turns<turn + 1>(acc, splits, read);
   }
-  TILE_FN void at_item(const Item& item) { this->m0 = item.m0, this->n0 = item.n0, this->batch = item.batch; }
+  TILE_FN void at_item(const Item& item) {
+    this->m0 = item.m0;
+    this->n0 = item.n0;
+    this->batch = item.batch;
+  }
 };
 
 // One block an SM, persistent. The grid is a multiple of the cluster.
@@ -237,7 +250,9 @@ template <class Kernel> __global__ void __launch_bounds__(threads<Kernel>, 1)
   if (warpgroup == config.consumers) {
     if constexpr (config.consumers > 1) registers_down<loading_registers(config.consumers)>();
     if (threadIdx.x % 128 == 0) {
-      prefetch_map(&g.a.on_target.map), prefetch_map(&g.b.on_target.map), prefetch_map(&g.d.on_target.map);
+      prefetch_map(&g.a.on_target.map);
+      prefetch_map(&g.b.on_target.map);
+      prefetch_map(&g.d.on_target.map);
       Producing<Kernel> on{s, g, rank};
       produce<Kernel>(on, scheduler_of<Kernel>(p, rank), p.prefetch_constants);
     }

@@ -23,7 +23,8 @@ inline float read(const void* data, DType dtype, std::int64_t i) {
     std::memcpy(&value, at, sizeof value);
     return value;
   };
-  return dtype == DType::f32 ? as(float{}) : dtype == DType::bf16 ? to_float(as(Bf16{})) : to_float(as(F16{}));
+  if (dtype == DType::f32) return as(float{});
+  return dtype == DType::bf16 ? to_float(as(Bf16{})) : to_float(as(F16{}));
 }
 inline void write(void* data, DType dtype, std::int64_t i, float x) {
   char* at = static_cast<char*>(data) + i * (bits(dtype) / 8);

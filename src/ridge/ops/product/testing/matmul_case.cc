@@ -46,7 +46,12 @@ double stored(DType dtype, double x) {
 }
 
 double unit_roundoff(DType dtype) {
-  return dtype == DType::bf16 ? 0x1p-8 : dtype == DType::f16 ? 0x1p-11 : dtype == DType::f32 ? 0x1p-24 : 0;
+  switch (dtype) {
+    case DType::bf16: return 0x1p-8;
+    case DType::f16: return 0x1p-11;
+    case DType::f32: return 0x1p-24;
+    default: return 0;
+  }
 }
 
 double activated(Activation activation, double y) {
@@ -151,11 +156,13 @@ class Check {
     double slack = 2.0 * static_cast<double>(p_.k) * 0x1p-24 * magnitude * std::fabs(e.alpha) + 0x1p-23 * std::fabs(y);
     if (e.scale.data) {
       const double v = operand(extras[0], i, r, col);
-      y *= v, slack = slack * std::fabs(v) + 0x1p-23 * std::fabs(y);
+      y *= v;
+      slack = slack * std::fabs(v) + 0x1p-23 * std::fabs(y);
     }
     if (e.bias.data) {
       const double v = operand(extras[1], i, r, col);
-      y += v, slack += 0x1p-23 * (std::fabs(y) + std::fabs(v));
+      y += v;
+      slack += 0x1p-23 * (std::fabs(y) + std::fabs(v));
     }
     const double x = y;
     y = activated(e.activation, y);
@@ -163,11 +170,13 @@ class Check {
       slack = 1.2 * slack + 0x1p-20 * (std::fabs(y) + std::fabs(x) * (std::fabs(x) < 12 ? 1 : 0));
     if (e.gate.data) {
       const double v = operand(extras[2], i, r, col);
-      y *= v, slack = slack * std::fabs(v) + 0x1p-23 * std::fabs(y);
+      y *= v;
+      slack = slack * std::fabs(v) + 0x1p-23 * std::fabs(y);
     }
     if (e.addend.data) {
       const double v = e.beta * operand(extras[3], i, r, col);
-      y += v, slack += 0x1p-23 * (std::fabs(y) + std::fabs(v));
+      y += v;
+      slack += 0x1p-23 * (std::fabs(y) + std::fabs(v));
     }
     if (p_.d.dtype == DType::int32 || exact()) return {stored(p_.d.dtype, y), 0};
     if (p_.d.dtype == DType::int8) return {std::clamp(y, -128.0, 127.0), 0.5 + slack};
@@ -188,7 +197,10 @@ class Check {
       for (Index col = 0; col < p_.n; ++col) {
         double sum = 0, magnitude = 0;
         const double *const x = a.data() + r * p_.k, *const y = b.data() + col * p_.k;
-        for (Index k = 0; k < p_.k; ++k) sum += x[k] * y[k], magnitude += std::fabs(x[k] * y[k]);
+        for (Index k = 0; k < p_.k; ++k) {
+          sum += x[k] * y[k];
+          magnitude += std::fabs(x[k] * y[k]);
+        }
         const double got = read_element(p_.d, call_.d, i, r, col);
         const Wanted wanted = finish(sum, magnitude, i, r, col);
         if (!(r == nan_row_ ? std::isnan(got) : right(got, wanted)))
@@ -283,7 +295,8 @@ class Dice {
     static constexpr Index edges[] = {1,  2,  3,  5,  6,  7,  8,  9,  13, 14,  15,  16,  17,  29,  31,
                                       32, 33, 41, 47, 63, 64, 65, 97, 99, 111, 112, 113, 127, 128, 129};
     if (one_in(12)) return below(2);
-    return one_in(2) ? of(edges) : one_in(3) ? below(160) : below(40);
+    if (one_in(2)) return of(edges);
+    return one_in(3) ? below(160) : below(40);
   }
 
  private:
@@ -298,7 +311,8 @@ void choose_dtypes(Dice& dice, MatmulProblem& p) {
   switch (dice.below(4)) {
     case 0: {
       static constexpr DType outs[] = {DType::int32, DType::int32, DType::int8, DType::f32, DType::bf16, DType::f16};
-      p.a.dtype = p.b.dtype = DType::int8, p.d.dtype = dice.of(outs);
+      p.a.dtype = p.b.dtype = DType::int8;
+      p.d.dtype = dice.of(outs);
       break;
     }
     case 1: (dice.one_in(3) ? p.a : p.b).dtype = DType::int8; break;
@@ -311,8 +325,14 @@ EpilogueOperand random_operand(Dice& dice, const MatmulProblem& p) {
   switch (dice.below(5)) {
     case 0: x.col_stride = 1; break;
     case 1: x.row_stride = 1; break;
-    case 2: x.row_stride = p.n + dice.below(3), x.col_stride = 1; break;
-    case 3: x.row_stride = 1, x.col_stride = p.m; break;
+    case 2:
+      x.row_stride = p.n + dice.below(3);
+      x.col_stride = 1;
+      break;
+    case 3:
+      x.row_stride = 1;
+      x.col_stride = p.m;
+      break;
     default: break;
   }
   if (p.batch > 1 && dice.one_in(2)) x.batch_stride = p.m * (p.n + 3);
@@ -327,7 +347,8 @@ void choose_epilogue(Dice& dice, MatmulCase& c) {
   MatmulEpilogue& e = c.call.epilogue;
   const MatmulProblem& p = c.call.problem;
   if (p.d.dtype == DType::int32 || dice.one_in(3)) return;
-  e.alpha = dice.of(alphas), e.beta = dice.of(betas);
+  e.alpha = dice.of(alphas);
+  e.beta = dice.of(betas);
   e.activation = c.values == Values::integers ? dice.of(exact) : dice.of(all);
   for (const Extra& extra : extras)
     if (dice.one_in(3)) e.*extra.member = random_operand(dice, p);
@@ -342,7 +363,8 @@ MatmulCase random_case(unsigned seed) {
   c.seed = seed;
   MatmulProblem& p = c.call.problem;
   p.batch = dice.one_in(5) ? dice.below(5) : 1;
-  p.m = dice.extent(), p.n = dice.one_in(12) ? dice.below(700) : dice.extent();
+  p.m = dice.extent();
+  p.n = dice.one_in(12) ? dice.below(700) : dice.extent();
   p.k = dice.one_in(6) ? dice.below(900) : dice.extent();
   while (p.batch * p.m * p.n * p.k > 4'000'000) (dice.one_in(2) ? p.n : p.k) /= 2;
   choose_dtypes(dice, p);
