@@ -281,6 +281,8 @@ Result<Machine> parse_machine(std::string_view toml_text, const std::string& sou
     return incomplete(
         source, fmt::format("expected a machine file of at most {} bytes, found {}", largest_file, toml_text.size()),
         "");
+  if (toml_text.find('\0') != std::string_view::npos)
+    return incomplete(source, "expected a machine file in TOML, found a binary file", "");
   const Text text{toml_text, source};
   toml::table table;
   try {

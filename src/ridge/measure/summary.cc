@@ -1,6 +1,7 @@
 #include "ridge/measure/summary.h"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
 namespace ridge {
@@ -14,6 +15,18 @@ std::optional<double> fraction(const Prediction& prediction, double seconds) {
 double sum(const std::vector<double>& seconds) { return std::accumulate(seconds.begin(), seconds.end(), 0.0); }
 
 }  // namespace
+
+MedianInterval interval_of_median(std::vector<double> samples) {
+  if (samples.empty()) return {};
+  std::sort(samples.begin(), samples.end());
+  const auto n = static_cast<double>(samples.size());
+  const double off = 0.98 * std::sqrt(n);  // half of 1.96 standard deviations of a binomial of one half
+  const auto at = [&](double place) { return samples[static_cast<std::size_t>(std::clamp(place, 0.0, n - 1))]; };
+  return {.median = median_of_sorted(samples),
+          .low = at(std::floor(n / 2 - off) - 1),
+          .high = at(std::ceil(n / 2 + off)),
+          .samples = static_cast<int>(samples.size())};
+}
 
 void summarize(const Explanation& explanation, const std::vector<std::vector<double>>& samples,
                const std::vector<double>& walls, Between between, Measurement& out) {

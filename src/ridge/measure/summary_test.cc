@@ -93,5 +93,33 @@ TEST(Summary, FindsWhatPassesWereMadeOf) {
   }
 }
 
+TEST(MedianInterval, LiesBetweenOrderStatistics) {
+  std::vector<double> samples;
+  for (int i = 1; i <= 100; ++i) samples.push_back(i);
+  const MedianInterval all = interval_of_median(samples);
+  EXPECT_DOUBLE_EQ(all.median, 50.5);
+  EXPECT_DOUBLE_EQ(all.low, 40);  // the 40th and the 61st: what a table of the sign test gives for 100
+  EXPECT_DOUBLE_EQ(all.high, 61);
+  const MedianInterval few = interval_of_median({3, 1, 2});
+  EXPECT_DOUBLE_EQ(few.low, 1);
+  EXPECT_DOUBLE_EQ(few.high, 3);
+  EXPECT_EQ(interval_of_median({}).samples, 0);
+}
+
+// Of 1,000 sets of 41 random numbers the interval holds the true median about 950 times.
+TEST(MedianInterval, HoldsTheMedianAsOftenAsItSays) {
+  std::mt19937 random(1);
+  std::lognormal_distribution<double> skewed(0, 1);  // its median is 1
+  int held = 0;
+  for (int set = 0; set < 1000; ++set) {
+    std::vector<double> samples(41);
+    for (double& sample : samples) sample = skewed(random);
+    const MedianInterval interval = interval_of_median(samples);
+    held += interval.low <= 1 && interval.high >= 1;
+  }
+  EXPECT_GE(held, 930);
+  EXPECT_LE(held, 985);
+}
+
 }  // namespace
 }  // namespace ridge

@@ -12,6 +12,7 @@
 #include "ridge/report/plan.h"
 #include "ridge/report/report.h"
 #include "ridge/report/used.h"
+#include "ridge/report/words.h"
 
 namespace ridge {
 namespace {
@@ -108,7 +109,11 @@ Json tuned_json(const Tuned& t) {
 }
 
 void add_measurement(Json& out, const OpMeasurement& m) {
-  out["measured_s"] = {{"median", m.time.median}, {"min", m.time.min}, {"max", m.time.max}, {"runs", m.time.runs}};
+  out["measured_s"] = {{"median", m.time.median},
+                       {"min", m.time.min},
+                       {"max", m.time.max},
+                       {"runs", m.time.runs},
+                       {"outliers", m.time.outliers}};
   out["fraction_of_roof"] = or_null(m.fraction_of_roof);
   out["max_rel_error"] = std::isfinite(m.max_rel_error) ? m.max_rel_error : std::numeric_limits<double>::max();
   out["checked"] = m.checked;
@@ -123,9 +128,34 @@ void add_measurement(Json& out, const OpMeasurement& m) {
   for (const Tuned& t : m.tuned) out["tuned"].push_back(tuned_json(t));
 }
 
-// The statements that the kernel is made of, where they are several.
-void add_group(Json& out, const Measurement& m, std::size_t kernel) {
-  if (kernel < m.names.size() && m.names[kernel].size() > 1) out["statements"] = m.names[kernel];
+// The statements that an operation is made of, where they are several.
+void add_group(Json& out, const std::vector<std::vector<std::string>>& names, std::size_t op) {
+  if (op < names.size() && names[op].size() > 1) out["statements"] = names[op];
+}
+
+Json step_json(const SuggestedStep& each) {
+  Json out{{"what", each.step.what}};
+  out["gain_s"] = or_null(each.step.gain_s);
+  out["time_s"] = or_null(each.step.time_s);
+  out["command"] = each.command;
+  return out;
+}
+
+// The first screen: what binds, what takes most, what to do next.
+Json summary_json(const Report& report) {
+  constexpr std::size_t most = 5;
+  const Explanation& e = report.explanation;
+  Json out = Json::object();
+  out["limiter"] = e.total.limiter ? Json(name(*e.total.limiter)) : Json(nullptr);
+  out["time_lower_s"] = or_null(e.total.time_lower_s);
+  out["time_upper_s"] = or_null(e.total.time_upper_s);
+  out["largest"] = Json::array();
+  for (const std::size_t i : by_share(e))
+    if (const auto share = share_of(e, e.ops[i]); share && out["largest"].size() < most)
+      out["largest"].push_back({{"name", e.ops[i].work.name}, {"share", *share}});
+  out["next"] = Json::array();
+  for (const SuggestedStep& each : report.next) out["next"].push_back(step_json(each));
+  return out;
 }
 
 void add_device(Json& out, const Measurement& m) {
@@ -231,13 +261,15 @@ std::string render_json(const Report& report, bool one_line) {
   Json out{{"schema", "ridge.report/2"}, {"verb", report.verb}, {"program", ""}};
   out["machine"] = machine_json(e.machine, used_peaks(e));
   out["dims"] = dims_json(e);
+  if (!report.measured) out["summary"] = summary_json(report);
+  if (!report.weights.empty()) out["weights"] = report.weights;
   if (e.split) out["split"] = {{"dim", e.split->dim}, {"chips", e.split->chips}};
   for (const std::string& axis : e.mesh_names) out["mesh"][axis] = e.dims.at(axis);
   out["ops"] = Json::array();
   for (std::size_t i = 0; i < e.ops.size(); ++i) {
     out["ops"].push_back(prediction_json(e.ops[i], e.dim_names));
     if (report.measured) add_measurement(out["ops"].back(), report.measured->ops[i]);
-    if (report.measured) add_group(out["ops"].back(), *report.measured, i);
+    add_group(out["ops"].back(), report.measured ? report.measured->names : report.statements, i);
   }
   if (e.thresholds_left_out) out["thresholds_left_out"] = true;
   out["total"] = prediction_json(e.total, e.dim_names);
@@ -258,6 +290,8 @@ std::string render_json(const Report& report, bool one_line) {
 
 std::string render_json(const ClaimVerdict& verdict) {
   Json out{{"schema", "ridge.check/1"}, {"claim", verdict.claim}, {"right", verdict.right}, {"truth", verdict.truth}};
+  out["verdict"] = verdict_name(verdict);
+  out["depends_on"] = verdict.depends;
   out["slip"] = verdict.slip.empty() ? Json(nullptr) : Json(verdict.slip);
   return dump(out, false);
 }

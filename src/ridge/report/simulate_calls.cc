@@ -102,9 +102,16 @@ std::string render_text(const DecodeReport& d) {
 
 std::string render_json(const DecodeReport& d) {
   using Json = nlohmann::ordered_json;
-  Json out{{"schema", "ridge.report/2"}, {"verb", "simulate decode"}, {"model", "Llama-3.1-8B"}, {"machine", d.machine},
-           {"chips", d.chips},           {"context", d.context},      {"bytes", d.bytes},        {"flops", d.flops},
-           {"calling", Json::array()},   {"implied", Json::array()}};
+  Json out{{"schema", "ridge.simulate/1"},
+           {"verb", "simulate decode"},
+           {"model", "Llama-3.1-8B"},
+           {"machine", d.machine},
+           {"chips", d.chips},
+           {"context", d.context},
+           {"bytes", d.bytes},
+           {"flops", d.flops},
+           {"calling", Json::array()},
+           {"implied", Json::array()}};
   for (const CallingReport& r : d.calling)
     for (const CallingCost& c : r.costs)
       out["calling"].push_back({{"call_s", sync_of(r)},
@@ -137,10 +144,9 @@ std::string calling_svg(std::span<const CallingReport> sweep, std::string_view t
       most = std::max(most, c.seconds);
     }
   }
-  std::string out = fmt::format(
-      "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0} {1}\" width=\"{0}\" height=\"{1}\" "
-      "role=\"img\">\n<title>{2}</title>\n{3}<rect class=\"back\" width=\"{0}\" height=\"{1}\"/>\n",
-      width, height, escaped(title), styles);
+  std::string out = svg_head(width, height);
+  out += fmt::format("<title>{2}</title>\n{3}<rect class=\"back\" width=\"{0}\" height=\"{1}\"/>\n", width, height,
+                     escaped(title), styles);
   out += text_at("title", {24, 28}, title) + text_at("soft", {24, 48}, subtitle);
   if (high <= low || least <= 0)
     return out + text_at("soft", {24, 90}, "expected at least two times of a call above 0: --sync 1e-7..1e-4:*10") +

@@ -114,7 +114,7 @@ constexpr std::size_t most_rows = 64;
 Cells point_table(const Sweep& sweep) {
   Cells cells{head(sweep)};
   for (const Range& range : sweep.ranges) cells[0].push_back(range.dim);
-  for (const char* head : {"work", "bytes", "FLOP/B", "limiter", "lower", "upper"}) cells[0].emplace_back(head);
+  for (const char* head : {"work", "bytes", "FLOP/B", "limiter", "lower", "no overlap"}) cells[0].emplace_back(head);
   for (const SweepLine& line : sweep.lines)
     for (std::size_t i = 0; i < line.points.size() && cells.size() <= most_rows; ++i) {
       const SweepPoint& p = line.points[i];
@@ -132,6 +132,13 @@ Cells point_table(const Sweep& sweep) {
   return cells;
 }
 
+// "B = 310": of a change, where that is known, else of the point behind it.
+std::string place_of(const Sweep& sweep, const SweepLine& line, std::size_t point) {
+  for (const SweepChange& change : line.changes)
+    if (change.point == point) return fmt::format("{} = {}", sweep.ranges.back().dim, change.first);
+  return sizes_text(sweep, point, true);
+}
+
 Cells crossover_table(const Sweep& sweep) {
   Cells cells{head(sweep)};
   cells[0].insert(cells[0].end(), {"at", "changes from", "with"});
@@ -140,10 +147,16 @@ Cells crossover_table(const Sweep& sweep) {
       if (line.points[i].crossed) {
         cells.push_back(labels(line));
         for (std::string& cell :
-             std::vector{sizes_text(sweep, i, true), crossover(&line.points[i]), sizes_text(sweep, i, false)})
+             std::vector{place_of(sweep, line, i), crossover(&line.points[i]), sizes_text(sweep, i, false)})
           cells.back().push_back(std::move(cell));
       }
   return cells;
+}
+
+bool anything_timed(const Sweep& sweep) {
+  return std::any_of(sweep.lines.begin(), sweep.lines.end(), [](const SweepLine& line) {
+    return std::any_of(line.points.begin(), line.points.end(), [](const SweepPoint& p) { return p.time_lower_s >= 0; });
+  });
 }
 
 // "unknown at 3 points: D is no multiple of the 4 chips", a line a cause.
@@ -185,9 +198,9 @@ std::string tables(const Sweep& sweep, const TextStyle& style, bool markdown) {
   right[0] = right[1] = right[labelled + sweep.ranges.size() + 3] = false;
   if (points <= most_rows) out += render(point_table(sweep), right) + "\n";
   const Cells crossovers = crossover_table(sweep);
-  if (crossovers.size() == 1)
+  if (crossovers.size() == 1 && anything_timed(sweep))
     out += "the limiter changes nowhere along the last range\n";
-  else
+  else if (crossovers.size() > 1)
     out += render(crossovers, {false, false, false, false, false});
   if (crossovers.size() > most_rows) out += fmt::format("the first {} of them\n", most_rows);
   const std::string causes = unknown(sweep);
@@ -212,7 +225,7 @@ std::string render_csv(const Sweep& sweep) {
 
 std::string render_json(const Sweep& sweep) {
   using Json = nlohmann::ordered_json;
-  Json out{{"schema", "ridge.report/2"}, {"verb", "sweep"}, {"program", sweep.program_text}};
+  Json out{{"schema", "ridge.sweep/1"}, {"verb", "sweep"}, {"program", sweep.program_text}};
   out["ranges"] = Json::object();
   for (const Range& range : sweep.ranges) out["ranges"][range.dim] = range.values;
   out["lines"] = Json::array();
@@ -238,6 +251,13 @@ std::string render_json(const Sweep& sweep) {
     one["time_lower_s"] = std::move(lower);
     one["time_upper_s"] = std::move(upper);
     one["crossovers"] = std::move(crossovers);
+    one["changes"] = Json::array();
+    for (const SweepChange& change : line.changes)
+      one["changes"].push_back({{"point", change.point},
+                                {"dim", sweep.ranges.back().dim},
+                                {"first", change.first},
+                                {"from", name(change.from)},
+                                {"to", name(change.to)}});
     one["unknown"] = std::move(unknown);
     out["lines"].push_back(std::move(one));
   }

@@ -47,19 +47,45 @@ struct SweepPoint {
   std::uint16_t reason = 0;  // an index into SweepLine::reasons
 };
 
+// Where the limiter of the whole program changes along a dimension: at the first size that has the new one, found among
+// all whole numbers between two that were asked for.
+struct SweepChange {
+  std::size_t point = 0;  // the one of the two that is behind the change
+  std::int64_t first = 0;
+  Limiter from = Limiter::memory, to = Limiter::memory;
+  double flops_per_s = 0;  // attainable there
+};
+
+// What is attainable along the range with the most values, at sizes close enough to draw, whichever were asked for.
+struct SweepCurve {
+  struct Place {
+    std::int64_t size = 0;
+    double flops_per_s = 0;
+  };
+  std::size_t point = 0;  // where it begins; the other ranges have that point's values
+  std::vector<Place> places;
+  std::vector<Place> fused = {};  // with nothing stored in between; empty: nothing is
+  std::vector<SweepChange> changes = {};
+};
+
 // One machine, dtype and split, over every combination of the ranges' values, the last range fastest.
 struct SweepLine {
-  std::string machine, dtype;
+  std::string machine, dtype;       // of the inputs: "bf16", "bf16 int8"
   std::optional<Split> split = {};  // the numbers are then those of one chip
   std::vector<SweepPoint> points;
   // Why something may be unknown: "" (all is known), "a count leaves 2^63", "D is no multiple of the 4 chips", …
   std::vector<std::string> reasons = {};
+  std::vector<SweepChange> changes = {};  // along the last range, the first most_sweep_changes of them
+  std::vector<SweepCurve> curves = {};    // where they were asked for, the first most_sweep_curves of them
 };
+
+inline constexpr std::size_t most_sweep_changes = 64, most_sweep_curves = 12;
 
 struct Sweep {
   std::string program_text;
   std::vector<Range> ranges;  // dimensions with one value among them
   std::vector<SweepLine> lines;
+  std::string title = {};  // the file's name, or the program itself where it is one line
   std::int64_t value(std::size_t point, std::size_t range) const;  // of that range's dimension
 };
 

@@ -142,7 +142,7 @@ void name_followers(Explanation& out, const Program& program, const Followers& f
 }  // namespace
 
 Result<Explanation> explain(const Program& program, const Machine& machine, const Bindings& given,
-                            const std::optional<Split>& cut) {
+                            const std::optional<Split>& cut, Thresholds thresholds) {
   const auto dims = program.bind(given);
   if (!dims) return dims.error();
   const auto bandwidth = machine.bandwidth();
@@ -160,10 +160,11 @@ Result<Explanation> explain(const Program& program, const Machine& machine, cons
     if (!link) return link.error();
     setting.link = *link;
   }
-  setting.thresholds = threshold_work(work) <= max_threshold_work;
+  const bool small = threshold_work(work) <= max_threshold_work;
+  setting.thresholds = small && thresholds == Thresholds::solved;
   Explanation out{
       .program_text = program.text, .machine = machine, .dim_names = setting.order, .dims = *dims, .split = cut};
-  out.thresholds_left_out = !setting.thresholds;
+  out.thresholds_left_out = !small;
   name_followers(out, program, setting.followers);
   for (const MeshAxis& axis : program.mesh) out.mesh_names.push_back(axis.name);
   out.ops.reserve(work.size());
@@ -175,8 +176,8 @@ Result<Explanation> explain(const Program& program, const Machine& machine, cons
   auto total = total_of(out.ops, setting);
   if (!total) return total.error();
   out.total = *std::move(total);
-  if (cut) return out;
-  auto fused = fused_of(program, work, out, setting);
+  if (cut) setting.dims[split_axis] = cut->chips;
+  auto fused = fused_of(cut ? sharded(program, *cut) : program, work, out, setting);
   if (!fused) return fused.error();
   out.fused = *std::move(fused);
   return out;

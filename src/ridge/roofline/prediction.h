@@ -61,11 +61,13 @@ struct Explanation {
 // statement has a threshold, as long as the statement has dimensions, and an answer takes at most a second.
 inline constexpr std::size_t max_threshold_work = 1 << 16;
 
+enum class Thresholds { solved, left_out };  // left out: where numbers alone are wanted, at a fraction of the cost
+
 // Errors: the machine lacks the dtype of a contraction or its bandwidth; a count leaves 2^63.
 // With a `cut`: one chip's part, sent over the machine's first link; errors also: no such dimension, a size that the
 // chips do not divide, a machine without a link.
 Result<Explanation> explain(const Program& program, const Machine& machine, const Bindings& given,
-                            const std::optional<Split>& cut = {});
+                            const std::optional<Split>& cut = {}, Thresholds thresholds = Thresholds::solved);
 // The same with operations that share a kernel as one: its math one after the other, and what only it sees moved never.
 // `groups`: statements of each kernel, in order; `stored`: tensors that are wanted in memory whoever reads them.
 // Errors: a count leaves 2^63.

@@ -19,6 +19,10 @@ namespace ridge {
 // Reads "D=2". Errors, of kind usage: another form, chips out of range.
 Result<Split> parse_split(const std::string& text);
 
+// The program sharded over one more axis of the mesh, which no dimension and no axis of the notation is called like.
+inline constexpr const char* split_axis = "*";
+Program sharded(const Program& program, const Split& split);
+
 // What each chip does, a Work a statement. One that lacks the dimension every chip does in full.
 std::vector<Work> count(const Program& program, const Split& split);
 

@@ -27,11 +27,16 @@ TEST(Range, is_a_value_a_list_steps_or_factors) {
 }
 
 TEST(Range, refuses_other_forms) {
-  for (const char* text : {"B", "=1", "B=", "B=0", "B=-1", "B=1..", "B=..4", "B=4..1", "B=1..4:0", "B=1..4:*1",
-                           "B=1,,2", "B=1.5", "B=1..4:", "B=x", "B=9223372036854775808"})
+  for (const char* text :
+       {"B", "=1", "B=", "B=0", "B=-1", "B=1..", "B=..4", "B=1,,2", "B=1.5", "B=1..4:", "B=x", "B=9223372036854775808"})
     EXPECT_EQ(parse_range(text).error().text(), "expected NAME=VALUES, found '" + std::string(text) +
                                                     "'\n  hint: -d B=256, -d B=1,8,64, -d B=1..4096:*2, or -d "
                                                     "B=128..512:128\n");
+  EXPECT_EQ(parse_range("B=4..1").error().message,
+            "expected values of B, found that 4..1 holds nothing: it ends below where it begins");
+  for (const char* text : {"B=1..4:0", "B=1..4:*1"})
+    EXPECT_EQ(parse_range(text).error().message, "expected values of B, found that " + std::string(text).substr(2) +
+                                                     " never ends: a factor is 2 or more, a step 1 or more");
   EXPECT_EQ(parse_range("B=1..16777217").error().text(), "expected at most 16777216 values of B, found more\n");
 }
 
