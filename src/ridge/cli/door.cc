@@ -128,6 +128,9 @@ int print(const Cells& cells, const std::vector<bool>& right, const OutputForm& 
 }
 
 Status write_if_asked(const std::string& path, const std::function<std::string()>& content) {
+  if (path == "-")
+    return usage_error("expected a file for the picture or page, found '-': text goes to the standard output",
+                       "--svg picture.svg");
   return path.empty() ? Done{} : write_file(path, content());
 }
 

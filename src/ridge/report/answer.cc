@@ -89,6 +89,7 @@ std::string next_text(const Report& report) {
 std::string answer_text(const Report& report, const Styled& styled) {
   const Prediction& total = report.explanation.total;
   if (!total.limiter || !total.time_lower_s || !total.time_upper_s) return {};
+  // What the program holds in memory against the machine's capacity belongs between the costs and the steps.
   return styled.bold(verdict(report)) + largest(report) + next_text(report) + "\n";
 }
 

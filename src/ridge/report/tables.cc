@@ -150,7 +150,8 @@ std::string render_html(const Report& report) {
   if (const std::string answer = answer_of(report); !answer.empty()) out += "<pre>" + escaped(answer) + "</pre>\n";
   out += render_svg(report) + html_table(cells_of(report));
   if (report.planned) out += html_table(plan_table(report));
-  if (!report.measured) out += "<pre>" + escaped(render_steps(report)) + "</pre>\n";
+  if (!report.measured)
+    out += "<details><summary>The working</summary>\n<pre>" + escaped(render_steps(report)) + "</pre>\n</details>\n";
   return out + "</body></html>\n";
 }
 

@@ -132,13 +132,15 @@ class Placer {
     return true;
   }
 
-  // Nearest free place around `from` that is clearly nearer to it than to `others`; else any free place, and a line
-  // says where it belongs. Nothing where there is none at all.
+  // Nearest free place around `from` that is clearly nearer to it than to `others`; else one to which a line leads past
+  // the others, else any. Nothing where there is no place at all.
   std::optional<Label> put(const std::string& text, Point from, bool bold = false,
                            const std::vector<Point>& others = {}) {
-    if (auto clear = around(text, from, bold, others, 40)) return clear;
-    auto label = around(text, from, bold, {}, 420);
-    if (label && !others.empty()) label->leader = true;
+    constexpr double near = dot_radius + 4, line_shows_from = 28;  // px
+    if (auto clear = around({text, from, bold, others, Apart::by_distance}, near, 40)) return clear;
+    auto label = around({text, from, bold, others, Apart::by_a_line}, line_shows_from, 120);
+    if (!label) label = around({text, from, bold, {}, Apart::by_a_line}, line_shows_from, 420);
+    if (label) label->leader = true;
     return label;
   }
 
@@ -147,17 +149,38 @@ class Placer {
     return std::hypot(std::max({box.left - p.x, 0.0, p.x - box.right}),
                       std::max({box.top - p.y, 0.0, p.y - box.bottom}));
   }
-  static bool is_clear(const Box& box, Point from, const std::vector<Point>& others) {
+  enum class Apart { by_distance, by_a_line };
+  struct Wanted {
+    const std::string& text;
+    Point from;
+    bool bold;
+    const std::vector<Point>& others;
+    Apart apart;
+  };
+  static Point nearest_in(const Box& box, Point p) {
+    return {std::clamp(p.x, box.left, box.right), std::clamp(p.y, box.top, box.bottom)};
+  }
+  static double distance_to_line(Point p, Point a, Point b) {
+    const double dx = b.x - a.x, dy = b.y - a.y, square = dx * dx + dy * dy;
+    const double along = square > 0 ? std::clamp(((p.x - a.x) * dx + (p.y - a.y) * dy) / square, 0.0, 1.0) : 0;
+    return std::hypot(p.x - a.x - along * dx, p.y - a.y - along * dy);
+  }
+  static bool is_clear(const Box& box, const Wanted& wanted) {
     constexpr double margin = 8;  // px
-    const double own = distance_to(box, from);
-    return std::none_of(others.begin(), others.end(),
-                        [&](const Point& other) { return distance_to(box, other) < own + margin; });
+    const double own = distance_to(box, wanted.from);
+    const Point end = nearest_in(box, wanted.from);
+    return std::none_of(wanted.others.begin(), wanted.others.end(), [&](const Point& other) {
+      if (wanted.apart == Apart::by_distance) return distance_to(box, other) < own + margin;
+      return distance_to_line(other, wanted.from, end) < margin;
+    });
   }
 
-  std::optional<Label> around(const std::string& text, Point from, bool bold, const std::vector<Point>& others,
-                              double farthest) {
+  std::optional<Label> around(const Wanted& wanted, double nearest, double farthest) {
+    const std::string& text = wanted.text;
+    const Point from = wanted.from;
+    const bool bold = wanted.bold;
     const double width = text_width(text, bold);
-    for (double distance = dot_radius + 4; distance < farthest; distance += 9) {
+    for (double distance = nearest; distance < farthest; distance += 9) {
       for (int turn = 0; turn < 16; ++turn) {
         // Right first, then above and below in turn, left last.
         const double angle = (turn % 2 ? 1 : -1) * ((turn + 1) / 2) * 3.14159265358979 / 8;
@@ -168,7 +191,7 @@ class Placer {
         if (side < -0.3) left = middle.x - width;
         const Point start{std::round(left), std::round(middle.y + 4 + line_height / 2 * std::sin(angle))};
         const Box box = text_box(start, text, bold);
-        if (!is_clear(box, from, others) || !take(box)) continue;
+        if (!is_clear(box, wanted) || !take(box)) continue;
         return Label{text, box, start, from, distance > dot_radius + 14};
       }
     }
@@ -213,21 +236,30 @@ void label_roofs(Picture& picture, const Axes& axes, Placer& placer) {
   }
 }
 
-// A name above a line, from the first place on where nothing else is.
+// Boxes along a text that runs so far up a line, 8 px off it.
+std::vector<Box> boxes_along(const Along& label, Point along, Point up, double length) {
+  std::vector<Box> boxes;
+  for (double s = 0; s < length; s += 6) {
+    const Point middle{label.at.x + along.x * s + up.x / 2, label.at.y + along.y * s + up.y / 2};
+    boxes.push_back({middle.x - 5, middle.y - 5, middle.x + 5, middle.y + 5});
+  }
+  return boxes;
+}
+
+// A name above a line, or below it, from the first place on where nothing else is.
 Along name_along(const std::string& name, Point from, Point to, Placer& placer) {
   const double dx = to.x - from.x, dy = to.y - from.y, length = std::hypot(dx, dy), text = text_width(name);
-  const Point along{dx / length, dy / length}, up{along.y * 8, -along.x * 8};  // 8 px off the line
-  for (double begin = 20; begin + text < length; begin += 15) {
-    const Point start{from.x + along.x * begin + up.x, from.y + along.y * begin + up.y};
-    std::vector<Box> boxes;
-    for (double s = 0; s < text; s += 6) {
-      const Point middle{start.x + along.x * s + up.x / 2, start.y + along.y * s + up.y / 2};
-      boxes.push_back({middle.x - 5, middle.y - 5, middle.x + 5, middle.y + 5});
+  const Point along{dx / length, dy / length}, up{along.y * 8, -along.x * 8};
+  for (const double off : {1.0, -2.2})
+    for (double begin = 20; begin + text < length; begin += 15) {
+      Along label{name, {from.x + along.x * begin + off * up.x, from.y + along.y * begin + off * up.y}};
+      label.angle = std::atan2(dy, dx) * 180 / 3.14159265358979;
+      label.boxes = boxes_along(label, along, up, text);
+      if (!std::all_of(label.boxes.begin(), label.boxes.end(), [&](const Box& box) { return placer.free(box); }))
+        continue;
+      for (const Box& box : label.boxes) placer.block(box);
+      return label;
     }
-    if (!std::all_of(boxes.begin(), boxes.end(), [&](const Box& box) { return placer.free(box); })) continue;
-    for (const Box& box : boxes) placer.block(box);
-    return {name, start, std::atan2(dy, dx) * 180 / 3.14159265358979, std::move(boxes)};
-  }
   return {};
 }
 
