@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "ridge/program/token.h"
+#include "ridge/roofline/products.h"
 #include "ridge/roofline/sums.h"
 
 namespace ridge {
@@ -17,7 +18,8 @@ struct PeakFound {
   std::string missing = {};
 };
 
-// An f32 contraction and everything that is not one run on the vector unit, which a machine may leave unsaid.
+// An f32 contraction and everything that is not one run on the vector unit, which a machine may leave unsaid. What
+// computes nothing needs none.
 Result<PeakFound> peak_for(const Work& work, const Machine& machine) {
   if (work.contraction && work.math != DType::f32) {
     const auto peak = machine.contraction_peak(work.math);
@@ -25,26 +27,33 @@ Result<PeakFound> peak_for(const Work& work, const Machine& machine) {
     return PeakFound{**peak};
   }
   if (const Peak* peak = machine.pointwise_peak()) return PeakFound{*peak};
-  return PeakFound{std::nullopt, "vector f32 peak of " + machine.name};
+  return PeakFound{std::nullopt, work.flops.zero() ? "" : "vector f32 peak of " + machine.name};
+}
+
+// The roofs that are known, the longest first among equals: compute, memory, network, the launch.
+std::vector<Roof> roofs_of(const Prediction& p, const Polynomial& bytes, const Setting& setting) {
+  std::vector<Roof> roofs;
+  if (p.peak && p.time_math_s) roofs.push_back({Limiter::compute, p.work.flops, p.peak->rate.value, *p.time_math_s});
+  roofs.push_back({Limiter::memory, bytes, setting.bandwidth, *p.time_memory_s});
+  if (p.time_network_s) roofs.push_back({Limiter::network, p.work.load, *p.link, *p.time_network_s});
+  if (p.launch_s > 0) roofs.push_back({Limiter::overhead, 1, 1 / p.launch_s, p.launch_s});
+  return roofs;
 }
 
 Status judge(Prediction& p, const Polynomial& bytes_formula, const Setting& setting) {
   const double bytes = bytes_formula.real(setting.sizes);  // int4: the halves that *p.bytes rounds up
   p.intensity = static_cast<double>(*p.flops) / bytes;
   p.time_memory_s = bytes / setting.bandwidth;
-  if (p.link) p.time_network_s = p.work.bytes_sent.real(setting.sizes) / *p.link;
-  if (!p.peak) return Done{};
-  p.time_math_s = static_cast<double>(*p.flops) / p.peak->rate.value;
-  p.time_lower_s = std::max({*p.time_math_s, *p.time_memory_s, p.time_network_s.value_or(0)});
-  p.time_upper_s = *p.time_math_s + *p.time_memory_s + p.time_network_s.value_or(0);
-  std::vector<Roof> roofs{{Limiter::compute, p.work.flops, p.peak->rate.value, *p.time_math_s},
-                          {Limiter::memory, bytes_formula, setting.bandwidth, *p.time_memory_s}};
-  if (p.time_network_s) roofs.push_back({Limiter::network, p.work.bytes_sent, *p.link, *p.time_network_s});
-  const auto order = ranked(std::move(roofs), setting);
-  if (!order) return order.error();
-  p.limiter = order->at(0);
-  p.runner_up = order->at(1);
-  return Done{};
+  if (p.link) {
+    p.bytes_sent = p.work.bytes_sent.real(setting.sizes);
+    p.time_network_s = p.work.load.real(setting.sizes) / *p.link;
+  }
+  if (p.peak) p.time_math_s = static_cast<double>(*p.flops) / p.peak->rate.value;
+  if (p.missing.empty() && !p.peak) p.time_math_s = 0;
+  const double math = p.time_math_s.value_or(0), network = p.time_network_s.value_or(0);
+  p.time_lower_s = std::max({math, *p.time_memory_s, network, p.launch_s});
+  p.time_upper_s = std::max(math + *p.time_memory_s + network, p.launch_s);
+  return limited(p, roofs_of(p, bytes_formula, setting), setting);
 }
 
 Result<Prediction> predict(const Work& work, const Setting& setting) {
@@ -60,6 +69,7 @@ Result<Prediction> predict(const Work& work, const Setting& setting) {
   p.peak = peak->peak;
   p.missing = peak->missing;
   p.bandwidth = setting.bandwidth;
+  p.launch_s = setting.launch_s;
   if (!work.bytes_sent.zero()) p.link = setting.link;
   p.intensity_formula = intensity_formula(reduced(work.flops, bytes_formula), setting.order);
   if (p.peak) p.ridge = p.peak->rate.value / setting.bandwidth;
@@ -98,12 +108,6 @@ Result<Polynomial> whole(double count, std::string_view unit, double least) {
   return Polynomial(static_cast<std::int64_t>(count));
 }
 
-Result<double> link_of(const Machine& machine) {
-  if (!machine.links.empty()) return machine.links.front().bandwidth.value;
-  return input_error(fmt::format("machine '{}' has no link on record", machine.name),
-                     "give its rate one way: --link 4.5e10");
-}
-
 Status check_cut(const Split& cut, const Setting& setting) {
   if (std::find(setting.order.begin(), setting.order.end(), cut.dim) == setting.order.end())
     return usage_error(
@@ -134,9 +138,64 @@ void name_followers(Explanation& out, const Program& program, const Followers& f
   };
   for (const Dimension& dim : program.dims) {
     if (named(dim.name)) out.derived.push_back(fmt::format("{} = {}", dim.name, dim.value->text(out.dim_names)));
-    const auto following = followers.find(dim.name);
-    if (following != followers.end() && !following->second.solvable) out.unsolved.push_back(dim.name);
   }
+}
+
+// Dimensions of which an operation lacks a threshold, though it has some.
+std::vector<std::string> without_threshold(const Explanation& e) {
+  std::vector<std::string> out;
+  for (const std::string& dim : e.dim_names)
+    for (const Prediction& p : e.ops) {
+      const auto is = [&](const Threshold& t) { return t.dim == dim; };
+      const auto symbols = p.work.bytes().symbols();
+      if (!p.peak || std::find(symbols.begin(), symbols.end(), dim) == symbols.end()) continue;
+      if (std::any_of(p.thresholds.begin(), p.thresholds.end(), is)) continue;
+      out.push_back(dim);
+      break;
+    }
+  return out;
+}
+
+// The pairs that masks let through, in closed form where there is one, else as a symbol with a value among the sizes.
+std::vector<MaskCount> count_masks(const Program& program, const Bindings& given, std::vector<Work>& work,
+                                   Setting& setting) {
+  std::vector<MaskCount> out;
+  for (const Mask& mask : masks_of(program).all) {
+    const auto counts = [&](const Work& one) { return one.flops.degree(mask.symbol) > 0; };
+    if (std::none_of(work.begin(), work.end(), counts)) continue;
+    const Polynomial all = Polynomial::product(1, {mask.rows, mask.columns});
+    MaskCount count{mask, Polynomial::symbol(mask.symbol), all, pairs(mask, setting.dims), {}};
+    if (const auto form = closed_form(mask, program, given)) {
+      count.through = *form;
+      for (Work& one : work) one.flops = one.flops.substitute(mask.symbol, *form);
+      setting.tied.insert(given.contains(mask.rows) || form->degree(mask.rows) > 0 ? mask.columns : mask.rows);
+    } else {
+      setting.ways.counted[mask.symbol] = hangs_on(mask);
+      if (count.through_count) setting.dims[mask.symbol] = *count.through_count;
+    }
+    if (all.all_in(setting.dims)) {
+      const auto value = all.evaluate(setting.dims);
+      if (value) count.all_count = *value;
+    }
+    out.push_back(std::move(count));
+  }
+  return out;
+}
+
+Rebinding rebinding(const Program& program, const Bindings& given, const std::vector<MaskCount>& masks) {
+  return [&program, given, &masks](const std::string& dim, std::int64_t value) -> std::optional<Bindings> {
+    Bindings asked = given;
+    asked[dim] = value;
+    auto dims = program.bind(asked);
+    if (!dims) return std::nullopt;
+    for (const MaskCount& each : masks) {
+      if (each.through != Polynomial::symbol(each.mask.symbol)) continue;
+      const auto count = pairs(each.mask, *dims);
+      if (!count) return std::nullopt;
+      (*dims)[each.mask.symbol] = *count;
+    }
+    return *std::move(dims);
+  };
 }
 
 }  // namespace
@@ -150,21 +209,27 @@ Result<Explanation> explain(const Program& program, const Machine& machine, cons
   if (auto missing = mesh_without_size(program, *dims)) return *std::move(missing);
   if (cut && !program.mesh.empty())
     return usage_error("expected --split of a program that is not sharded", "its text says how it is split already");
-  Setting setting{machine, bandwidth->value, *dims, program.dim_names(), followers(program, given)};
-  setting.sizes = {dims->begin(), dims->end()};
+  Setting setting{machine, bandwidth->value, *dims, program.dim_names(), {.followers = followers(program, given)}};
+  setting.launch_s = launch_s(machine);
   if (cut)
     if (const Status possible = check_cut(*cut, setting); !possible) return possible.error();
   std::vector<Work> work = cut ? count(program, *cut) : count(program, *dims);
   if (cut || std::any_of(work.begin(), work.end(), [](const Work& one) { return !one.bytes_sent.zero(); })) {
-    const auto link = link_of(machine);
-    if (!link) return link.error();
-    setting.link = *link;
+    auto network = network_of(machine);
+    if (!network) return network.error();
+    route(work, *network);
+    setting.link = network->used_rate();
+    setting.network = *std::move(network);
   }
   setting.thresholds = threshold_work(work) <= max_threshold_work;
-  Explanation out{
-      .program_text = program.text, .machine = machine, .dim_names = setting.order, .dims = *dims, .split = cut};
+  Explanation out{.program_text = program.text, .machine = machine, .dim_names = setting.order, .split = cut};
+  out.masks = count_masks(program, given, work, setting);
+  out.dims = setting.dims;
+  setting.sizes = {setting.dims.begin(), setting.dims.end()};
+  setting.ways.rebind = rebinding(program, given, out.masks);
   out.thresholds_left_out = !setting.thresholds;
-  name_followers(out, program, setting.followers);
+  out.network = setting.network;
+  name_followers(out, program, setting.ways.followers);
   for (const MeshAxis& axis : program.mesh) out.mesh_names.push_back(axis.name);
   out.ops.reserve(work.size());
   for (std::size_t i = 0; i < work.size(); ++i) {
@@ -172,6 +237,8 @@ Result<Explanation> explain(const Program& program, const Machine& machine, cons
     if (!prediction) return placed(prediction.error(), program, program.statements[i]);
     out.ops.push_back(*std::move(prediction));
   }
+  if (setting.thresholds) out.unsolved = without_threshold(out);
+  out.products = every_product(out.ops, setting);
   auto total = total_of(out.ops, setting);
   if (!total) return total.error();
   out.total = *std::move(total);
@@ -195,7 +262,7 @@ Result<Explanation> explain(Flops flops, Bytes bytes, const Machine& machine, DT
                   .math = dtype,
                   .flops = *counted_flops,
                   .bytes_in = *counted_bytes};
-  const Setting setting{machine, bandwidth->value, {}, {}, {}};
+  const Setting setting{machine, bandwidth->value, {}, {}};
   Explanation out{.program_text = text, .machine = machine};
   auto prediction = predict(work, setting);
   if (!prediction) return prediction.error();
