@@ -27,8 +27,9 @@ struct Task {  // a request whose program was read and whose machine was found
   std::string title;
 };
 
-Result<Machine> linked(const MachineChoice& on, const std::optional<LinkChoice>& link) {
+Result<Machine> linked(const MachineChoice& on, const std::optional<LinkChoice>& link, bool sustained = false) {
   auto machine = machine_of(on);
+  if (machine && sustained) machine = with_sustained_rates(*std::move(machine));
   if (machine && link) return with_link(*std::move(machine), *link);
   return machine;
 }
@@ -36,7 +37,7 @@ Result<Machine> linked(const MachineChoice& on, const std::optional<LinkChoice>&
 Result<Task> understood(const Request& request) {
   auto loaded = load_program(request.program, request.dtype);
   if (!loaded) return loaded.error();
-  auto machine = linked(request.on, request.link);
+  auto machine = linked(request.on, request.link, request.sustained);
   if (!machine) return machine.error();
   return Task{std::move(loaded->program), *std::move(machine), std::move(loaded->title)};
 }
@@ -65,8 +66,8 @@ Result<Report> explain(const Request& request) {
 
 Result<Report> explain(const BareWork& work) {
   const double flops = work.flops.value, bytes = work.bytes.value;
-  if (!(flops > 0 && flops < 9e18) || !(bytes > 0 && bytes < 9e18))
-    return usage_error("expected --flops and --bytes above 0 and below 9e18");
+  if (!(flops > 0 && flops < 1e38) || !(bytes > 0 && bytes < 1e38))
+    return usage_error("expected --flops and --bytes above 0 and below 1e38");
   auto machine = machine_of(work.on);
   if (!machine) return machine.error();
   auto explanation = ridge::explain(work.flops, work.bytes, *machine, work.dtype);
@@ -93,6 +94,18 @@ Result<std::vector<OperandLines>> lines(const Request& request, const LinesReque
   const auto task = understood(request);
   if (!task) return task.error();
   return operand_lines(task->program, with_defaults(task->machine), request.dims, tiles);
+}
+
+Result<std::vector<TileWaves>> tile_waves(const Request& request, const std::string& tile) {
+  const auto task = understood(request);
+  if (!task) return task.error();
+  return ridge::tile_waves(task->program, task->machine, request.dims, tile);
+}
+
+Result<Between> between(const Request& request, const std::string& sides) {
+  const auto task = understood(request);
+  if (!task) return task.error();
+  return ridge::between(task->program, task->machine, request.dims, sides);
 }
 
 Result<std::vector<Chain>> chains(const Request& request, const FunctionCosts& costs) {

@@ -5,6 +5,7 @@
 #include "ridge/program/bindings.h"
 #include "ridge/report/chain.h"
 #include "ridge/report/lines.h"
+#include "ridge/report/questions.h"
 #include "ridge/report/steps.h"
 #include "ridge/report/tables.h"
 
@@ -14,7 +15,7 @@ namespace {
 struct Explain {
   Spelled spelled;
   Output output;
-  std::string table, against, claim;
+  std::string table, against, claim, tile, between;
   bool steps = false, chain = false;
   std::vector<std::string> costs;
   LinesRequest lines;
@@ -88,6 +89,23 @@ int as_chains(const Explain& asked) {
   return print(chain_table(*found), {false, true, false}, asked.output);
 }
 
+int in_tiles(const Explain& asked) {
+  const auto request = understood(asked.spelled);
+  if (!request) return fail(request.error());
+  const auto found = api::tile_waves(*request, asked.tile);
+  if (!found) return fail(found.error());
+  if (asked.output.json) return print(render_tile_waves_json(*found));
+  return print(tile_waves_table(*found), {false, true, true, true, true, true, true}, asked.output);
+}
+
+int against_statements(const Explain& asked) {
+  const auto request = understood(asked.spelled);
+  if (!request) return fail(request.error());
+  const auto found = api::between(*request, asked.between);
+  if (!found) return fail(found.error());
+  return print(asked.output.json ? render_json(*found) : render_text(*found));
+}
+
 int perform(const Explain& asked) {
   const Spelled& spelled = asked.spelled;
   if (!spelled.library.empty() && !spelled.plan) return fail(usage_error("expected --library together with --plan"));
@@ -95,6 +113,8 @@ int perform(const Explain& asked) {
   if (!asked.table.empty()) return explain_rows(asked);
   if (asked.chain) return as_chains(asked);
   if (asked.lines.columns > 0) return in_lines(asked);
+  if (!asked.tile.empty()) return in_tiles(asked);
+  if (!asked.between.empty()) return against_statements(asked);
   const auto report = report_of(spelled);
   if (!report) return fail(report.error());
   if (!asked.claim.empty()) return checked(*report, asked);
@@ -152,6 +172,13 @@ void add_explain(CLI::App& app, int& code) {
       ->allow_extra_args(false);
   verb->add_option("--line-bytes", asked->lines.line_bytes, "With --lines: a line, in place of the machine's")
       ->type_name("BYTES");
+  verb->add_option("--tile", asked->tile, "Tiles and waves of every product, in tiles of this many rows and columns")
+      ->type_name("ROWSxCOLUMNS");
+  verb->add_option("--between", asked->between,
+                   "From which size on some statements cost more than others: 's, o = q, k'")
+      ->type_name("STATEMENTS=STATEMENTS");
+  verb->add_flag("--sustained", asked->spelled.sustained,
+                 "Compute with the rates that real programs reach, where known");
   add_output(*verb, asked->output);
   verb->callback([asked, &code] { code = perform(*asked); });
 }

@@ -56,6 +56,7 @@ Result<Request> understood(const Spelled& spelled) {
   Request request{.program = spelled.program, .on = spelled.on, .dims = *std::move(dims), .dtype = *dtype};
   request.link = link_spelled(spelled.link);
   request.fuse = spelled.fuse;
+  request.sustained = spelled.sustained;
   if (spelled.plan) request.planned = spelled.library == "cublaslt" ? KernelsOf::cublaslt : KernelsOf::ridge;
   if (spelled.split.empty()) return request;
   const auto split = parse_split(spelled.split);

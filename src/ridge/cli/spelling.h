@@ -19,9 +19,10 @@ struct Spelled {
   std::optional<double> flops, bytes;  // instead of a program
   bool plan = false;                   // explain: what would run there as well
   bool fuse = true;                    // false: one kernel a statement
-  std::string library = {};            // whose kernels: "cublaslt"; else ridge's
-  std::string split = {};              // "D=2": that dimension over two chips, one chip's part
-  std::string link = {};               // the machine's link by name, or its rate one way in B/s; empty: its first
+  bool sustained = false;
+  std::string library = {};  // whose kernels: "cublaslt"; else ridge's
+  std::string split = {};    // "D=2": that dimension over two chips, one chip's part
+  std::string link = {};     // the machine's link by name, or its rate one way in B/s; empty: its first
 };
 Result<Request> understood(const Spelled& spelled);
 // Of --flops and --bytes.

@@ -90,7 +90,8 @@ struct Machine {
 // the title says so.
 Machine seen_with_threads(Machine machine, int threads);
 
-// With what real programs reach in the place of the data sheet's numbers, wherever that is on record; the title says so.
+// With what real programs reach in the place of the data sheet's numbers, wherever that is on record; the title says
+// so.
 Machine with_sustained_rates(Machine machine);
 
 // A link of a machine by its name, or one of a rate one way that the machine need not have.

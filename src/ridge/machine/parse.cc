@@ -160,7 +160,8 @@ Status read_topology(const Text& text, const Entry& field, const std::string& pl
   for (const Topology each : {Topology::ring, Topology::switched, Topology::direct})
     if (name(each) == *word) link.topology = each;
   if (link.topology) return Done{};
-  return text.error(field.node->source(), fmt::format("expected ring, switch or direct for {}, found '{}'", place, *word),
+  return text.error(field.node->source(),
+                    fmt::format("expected ring, switch or direct for {}, found '{}'", place, *word),
                     "leave it out where it is not known: one ring is taken, one way");
 }
 

@@ -7,6 +7,7 @@
 
 #include "ridge/base/text.h"
 #include "ridge/machine/keys.h"
+#include "ridge/report/assumed.h"
 #include "ridge/report/plan.h"
 #include "ridge/report/report.h"
 #include "ridge/report/used.h"
@@ -98,7 +99,9 @@ std::vector<std::string> predicted_row(const std::string& op, const Prediction& 
           number_or_dash(p.ridge),
           limiter(p),
           unit_or_dash(p.time_lower_s, "s"),
-          unit_or_dash(p.time_upper_s, "s")};
+          unit_or_dash(p.time_upper_s, "s"),
+          unit_or_dash(p.time_network_s, "s"),
+          unit_or_dash(p.bytes_sent, "B")};
 }
 
 // "u, g, y": what a kernel makes.
@@ -109,12 +112,21 @@ std::string kernel_name(const Report& report, std::size_t i) {
 
 std::string predicted_table(const Report& report, const Styled& styled) {
   const Explanation& e = report.explanation;
-  Rows rows{{"op", "work", "bytes", "FLOP/B", "ridge", "limiter", "lower", "upper"}};
+  Rows rows{{"op", "work", "bytes", "FLOP/B", "ridge", "limiter", "lower", "no overlap", "network", "sent"}};
   for (std::size_t i = 0; i < e.ops.size(); ++i)
     rows.push_back(predicted_row(capped(kernel_name(report, i), 24), e.ops[i]));
   if (e.ops.size() > 1) rows.push_back(predicted_row("total", e.total));
   if (e.fused) rows.push_back(predicted_row("fused", *e.fused));
-  return styled.table(rows, {false, true, true, true, true, false, true, true});
+  if (!e.network)
+    for (auto& row : rows) row.resize(row.size() - 2);
+  return styled.table(rows, {false, true, true, true, true, false, true, true, true, true});
+}
+
+// "93.1 %"; of what is in a cache "41.2 % of l3", or "in l3" where its rate was not measured.
+std::string of_roof(const OpMeasurement& m) {
+  const std::string cache = m.cache.empty() ? "" : " of " + m.cache;
+  if (m.fraction_of_roof) return fmt::format("{:.1f} %{}", 100 * *m.fraction_of_roof, cache);
+  return m.cache.empty() ? "-" : "in " + m.cache;
 }
 
 std::vector<std::string> measured_row(const std::string& op, const Prediction& p, const OpMeasurement& m) {
@@ -124,7 +136,7 @@ std::vector<std::string> measured_row(const std::string& op, const Prediction& p
           engineering(m.time.median, "s"),
           fmt::format("{} .. {}", engineering(m.time.min, "s"), engineering(m.time.max, "s")),
           std::to_string(m.time.runs),
-          m.fraction_of_roof ? fmt::format("{:.1f} %", 100 * *m.fraction_of_roof) : "-",
+          of_roof(m),
           m.max_rel_error == 0 ? "0" : fmt::format("{:.1e}", m.max_rel_error),
           fmt::format("{:.1f} %", 100 * m.share)};
 }
@@ -237,10 +249,13 @@ std::string followers_line(const Explanation& e) {
   if (e.thresholds_left_out)
     return "thresholds are left out: the statements' dimensions squared come to more than " +
            grouped(static_cast<long long>(max_threshold_work)) + "; explain fewer statements at a time\n";
-  if (e.derived.empty()) return {};
-  std::string out =
-      fmt::format("thresholds: what hangs on a dimension follows it, as under -d: {}", fmt::join(e.derived, ", "));
-  if (!e.unsolved.empty()) out += fmt::format("; none of {}: its closed form is unknown", fmt::join(e.unsolved, ", "));
+  std::string out;
+  if (!e.unsolved.empty())
+    out += fmt::format(
+        "no threshold of {} for some operation: sizes without a value decide, or a mask ties another to it\n",
+        fmt::join(e.unsolved, ", "));
+  if (e.derived.empty()) return out;
+  out += fmt::format("thresholds: what hangs on a dimension follows it, as under -d: {}", fmt::join(e.derived, ", "));
   return out + "\n";
 }
 
@@ -255,8 +270,8 @@ std::string formulas(const Explanation& e, const Styled& styled) {
     if (!p.work.bytes_sent.zero()) rows.push_back({"  sent", p.work.bytes_sent.text(e.dim_names)});
     if (is_open && p.ridge) rows.push_back({"  ridge", fmt::format("{} {}/B", significant(*p.ridge), unit(p.work))});
     for (const Threshold& t : p.thresholds) rows.push_back({"  " + t.dim, threshold_text(t)});
-    if (!p.work.collective.empty()) rows.push_back({"  network", p.work.collective + " on a ring"});
-    if (!p.missing.empty()) rows.push_back({"  missing", p.missing + " is not on record: no times, no limiter"});
+    if (!p.work.collective.empty()) rows.push_back({"  network", p.work.collective});
+    if (!p.missing.empty()) rows.push_back({"  missing", p.missing + " is not on record: the times leave it out"});
     out += aligned(rows, {false, false});
   }
   return out + sum_formulas(e, styled);
@@ -313,7 +328,9 @@ std::string threshold_text(const Threshold& t, bool sum) {
   std::string out = fmt::format("{} for {} {} {}", bound(t, true, sum), t.dim, name(t.relation),
                                 t.value ? std::to_string(*t.value) : t.exact);
   if (t.value && !t.exact.empty()) out += ": " + t.exact;
-  if (t.value_real) out += fmt::format(" = {}", significant(*t.value_real, 5));
+  if (t.value_real && !t.numerical) out += fmt::format(" = {}", significant(*t.value_real, 5));
+  if (t.numerical) out += ", solved numerically";
+  if (!t.unit.empty()) out += fmt::format(", by the {} unit", t.unit);
   if (!t.condition.empty()) out += fmt::format(" if {}", t.condition);
   if (t.approx && !t.assuming.empty()) out += fmt::format("; {} where {}", significant(*t.approx, 5), t.assuming);
   if (!t.approx && !t.assuming.empty()) out += fmt::format("; where {}", t.assuming);
@@ -327,7 +344,9 @@ std::string render_text(const Report& report, const TextStyle& style) {
     out += measured_table(report, styled) + "\n";
   }
   if (!open(report.explanation)) out += predicted_table(report, styled);
+  if (!report.measured) out += assumed_text(report.explanation);
   if (report.planned) out += plan_text(report);
+  if (!report.measured) out += memory_text(report.explanation);
   if (!report.measured) out += formulas(report.explanation, styled);
   out += sources(report.explanation, styled);
   if (!report.measured)
@@ -355,6 +374,7 @@ std::string render_machine_text(const Machine& machine, const TextStyle& style) 
     rows.push_back(source_row(each, link.bandwidth.value, "B/s", link.bandwidth));
     if (link.sustained)
       rows.push_back(source_row(link.name + " sustained", link.sustained->value, "B/s", *link.sustained));
+    if (link.topology) rows.push_back({link.name + " topology", std::string(ridge::name(*link.topology)), ""});
     if (link.latency) rows.push_back(source_row(link.name + " latency", link.latency->value, "s", *link.latency));
   }
   for (const auto& [key, number] : machine.numbers) {

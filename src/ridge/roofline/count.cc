@@ -4,6 +4,8 @@
 // as everywhere in the field. An expression is applied to every element of its result, so an operand that is broadcast
 // costs its operations for each element and its bytes once; what stands below a sum is applied to every element that is
 // summed, once for each sum and not for each element of the result.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <map>
 #include <numeric>
@@ -14,6 +16,24 @@
 
 namespace ridge {
 namespace {
+
+std::int64_t devices_of(const std::string& mesh, const Bindings& sizes) {
+  std::int64_t out = 1;
+  for (const char letter : mesh)
+    if (const auto size = sizes.find(std::string(1, letter)); size != sizes.end()) out *= size->second;
+  return out;
+}
+
+// The largest part of an axis that does not fall into equal parts, by its name in formulas. None: it does, or it has no
+// value.
+std::optional<std::pair<std::string, std::int64_t>> largest_part(const Axis& axis, const Bindings& sizes,
+                                                                 std::int64_t parts) {
+  const auto size = sizes.find(axis.dim);
+  if (parts <= 1 || (axis.named() && size == sizes.end())) return std::nullopt;
+  const std::int64_t whole = axis.named() ? size->second : axis.literal;
+  if (whole % parts == 0) return std::nullopt;
+  return std::pair(fmt::format("ceil({}/{})", axis.dim, parts), whole / parts + 1);
+}
 
 // What a device holds.
 class Counter {
@@ -49,12 +69,7 @@ class Counter {
     return out;
   }
 
-  std::int64_t devices(const std::string& mesh) const {
-    std::int64_t out = 1;
-    for (const char letter : mesh)
-      if (const auto size = sizes_.find(std::string(1, letter)); size != sizes_.end()) out *= size->second;
-    return out;
-  }
+  std::int64_t devices(const std::string& mesh) const { return devices_of(mesh, sizes_); }
 
   // What is scattered is so before it is all-reduced, and gathered or exchanged after that.
   std::vector<Transfer> transfers(const Collectives& c, const Polynomial& result) const {
@@ -77,8 +92,10 @@ class Counter {
   Polynomial elements(const std::vector<Axis>& axes, Rational each = 1) const {
     std::vector<std::string> named;
     for (const Axis& axis : axes) {
-      if (axis.named()) named.push_back(axis.dim);
-      each = each * (axis.named() ? Rational(1) : Rational(axis.literal)) * part(axis.mesh);
+      const auto largest = largest_part(axis, sizes_, devices(axis.mesh));
+      if (axis.named()) named.push_back(largest ? largest->first : axis.dim);
+      if (!axis.named()) each = each * Rational(largest ? largest->second : axis.literal);
+      if (!largest) each = each * part(axis.mesh);
     }
     return Polynomial::product(each, std::move(named));
   }
@@ -159,8 +176,8 @@ std::vector<Transfer> Counter::sent_along(const Expression& op) const {
     std::erase_if(rows,
                   [&](const Axis& a) { return std::find(node.over.begin(), node.over.end(), a) != node.over.end(); });
     if (devices(letters) > 1)
-      out.push_back({Collective::all_reduce, letters, devices(letters),
-                     elements(rows, Rational(4 * reductions(node.function)))});
+      out.push_back(
+          {Collective::all_reduce, letters, devices(letters), elements(rows, Rational(4 * reductions(node.function)))});
   }
   return out;
 }
@@ -181,12 +198,25 @@ void Counter::count_op(const Expression& op, const Masks& masks, const MaskedSta
     counts[{space, masked.nodes.empty() ? -1 : masked.nodes[i]}] += operations(node);
   }
   for (const auto& [where, count] : counts)
-    add_flops(work, where.first == 0 ? tensor(op.result).axes : found.axes[static_cast<std::size_t>(where.first)], count,
-              masks, where.second);
+    add_flops(work, where.first == 0 ? tensor(op.result).axes : found.axes[static_cast<std::size_t>(where.first)],
+              count, masks, where.second);
   work.bytes_in = bytes_of_distinct(operands);
 }
 
 }  // namespace
+
+Polynomial stored_bytes(const Program& program, const Tensor& tensor, const Bindings& sizes) {
+  return Counter(program, sizes).stored_bytes(tensor);
+}
+
+Bindings largest_parts(const Program& program, const Bindings& sizes) {
+  Bindings out;
+  for (const Tensor& tensor : program.tensors)
+    for (const Axis& axis : tensor.axes)
+      if (axis.named() && !axis.mesh.empty())
+        if (const auto part = largest_part(axis, sizes, devices_of(axis.mesh, sizes))) out.insert(*part);
+  return out;
+}
 
 std::vector<Work> count(const Program& program, const Bindings& sizes) {
   const Counter counter(program, sizes);

@@ -5,9 +5,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
+#include <set>
 
 #include "ridge/program/token.h"
-#include "ridge/roofline/products.h"
+#include "ridge/roofline/sizes/products.h"
+#include "ridge/roofline/sizes/rebinding.h"
 #include "ridge/roofline/sums.h"
 
 namespace ridge {
@@ -100,23 +103,22 @@ Error placed(Error error, const Program& program, const Statement& statement) {
   return error;
 }
 
+constexpr const char* large_factor = "2^20";  // by which counts beyond 2^63 are written, as a size of its own
+
 Result<Polynomial> whole(double count, std::string_view unit, double least) {
   if (!std::isfinite(count) || count < least || count != std::floor(count))
     return usage_error(fmt::format("expected a whole number of {} from {} on, found {}", unit, least, count));
-  if (count >= 0x1p63)
-    return input_error(fmt::format("expected a count below 2^63, found {} {}", count, unit), "use smaller sizes");
-  return Polynomial(static_cast<std::int64_t>(count));
+  if (count > 1e38)
+    return input_error(fmt::format("expected a count below 10^38, found {} {}", count, unit), "use smaller sizes");
+  std::vector<std::string> factors;
+  for (; count >= 0x1p63; count /= 0x1p20) factors.emplace_back(large_factor);
+  return Polynomial::product(static_cast<std::int64_t>(count), factors);
 }
 
 Status check_cut(const Split& cut, const Setting& setting) {
   if (std::find(setting.order.begin(), setting.order.end(), cut.dim) == setting.order.end())
     return usage_error(
         fmt::format("the program has no dimension '{}' to split; it has {}", cut.dim, fmt::join(setting.order, ", ")));
-  const auto size = setting.dims.find(cut.dim);
-  if (size != setting.dims.end() && size->second % cut.chips != 0)
-    return input_error(
-        fmt::format("expected {} to be a multiple of the {} chips, found {}", cut.dim, cut.chips, size->second),
-        fmt::format("-d {}={}", cut.dim, (size->second / cut.chips + 1) * cut.chips));
   return Done{};
 }
 
@@ -141,18 +143,22 @@ void name_followers(Explanation& out, const Program& program, const Followers& f
   }
 }
 
-// Dimensions of which an operation lacks a threshold, though it has some.
-std::vector<std::string> without_threshold(const Explanation& e) {
+// Dimensions of which an operation with a peak says no threshold, though it has them or what follows them.
+std::vector<std::string> without_threshold(const Explanation& e, const Followers& followers) {
+  std::set<std::string> found;
+  for (const Prediction& p : e.ops) {
+    if (!p.peak) continue;
+    std::set<std::string> told, here;
+    for (const Threshold& t : p.thresholds) told.insert(t.dim);
+    for (std::string& dim : p.work.bytes().symbols()) here.insert(std::move(dim));
+    for (const auto& [dim, following] : followers)
+      for (const auto& size : following.sizes)
+        if (here.contains(size.first)) here.insert(dim);
+    std::set_difference(here.begin(), here.end(), told.begin(), told.end(), std::inserter(found, found.end()));
+  }
   std::vector<std::string> out;
   for (const std::string& dim : e.dim_names)
-    for (const Prediction& p : e.ops) {
-      const auto is = [&](const Threshold& t) { return t.dim == dim; };
-      const auto symbols = p.work.bytes().symbols();
-      if (!p.peak || std::find(symbols.begin(), symbols.end(), dim) == symbols.end()) continue;
-      if (std::any_of(p.thresholds.begin(), p.thresholds.end(), is)) continue;
-      out.push_back(dim);
-      break;
-    }
+    if (found.contains(dim)) out.push_back(dim);
   return out;
 }
 
@@ -168,9 +174,8 @@ std::vector<MaskCount> count_masks(const Program& program, const Bindings& given
     if (const auto form = closed_form(mask, program, given)) {
       count.through = *form;
       for (Work& one : work) one.flops = one.flops.substitute(mask.symbol, *form);
-      setting.tied.insert(given.contains(mask.rows) || form->degree(mask.rows) > 0 ? mask.columns : mask.rows);
+      setting.tied.push_back(form->degree(mask.rows) > 0 ? mask.columns : mask.rows);
     } else {
-      setting.ways.counted[mask.symbol] = hangs_on(mask);
       if (count.through_count) setting.dims[mask.symbol] = *count.through_count;
     }
     if (all.all_in(setting.dims)) {
@@ -180,22 +185,6 @@ std::vector<MaskCount> count_masks(const Program& program, const Bindings& given
     out.push_back(std::move(count));
   }
   return out;
-}
-
-Rebinding rebinding(const Program& program, const Bindings& given, const std::vector<MaskCount>& masks) {
-  return [&program, given, &masks](const std::string& dim, std::int64_t value) -> std::optional<Bindings> {
-    Bindings asked = given;
-    asked[dim] = value;
-    auto dims = program.bind(asked);
-    if (!dims) return std::nullopt;
-    for (const MaskCount& each : masks) {
-      if (each.through != Polynomial::symbol(each.mask.symbol)) continue;
-      const auto count = pairs(each.mask, *dims);
-      if (!count) return std::nullopt;
-      (*dims)[each.mask.symbol] = *count;
-    }
-    return *std::move(dims);
-  };
 }
 
 }  // namespace
@@ -209,11 +198,17 @@ Result<Explanation> explain(const Program& program, const Machine& machine, cons
   if (auto missing = mesh_without_size(program, *dims)) return *std::move(missing);
   if (cut && !program.mesh.empty())
     return usage_error("expected --split of a program that is not sharded", "its text says how it is split already");
-  Setting setting{machine, bandwidth->value, *dims, program.dim_names(), {.followers = followers(program, given)}};
+  Setting setting{machine, bandwidth->value, *dims, program.dim_names()};
   setting.launch_s = launch_s(machine);
   if (cut)
     if (const Status possible = check_cut(*cut, setting); !possible) return possible.error();
-  std::vector<Work> work = cut ? count(program, *cut) : count(program, *dims);
+  const Program lies = cut ? sharded(program, *cut) : Program();
+  const Program& placed_program = cut ? lies : program;
+  if (cut) setting.dims[split_axis] = cut->chips;
+  std::vector<Work> work = cut ? count(program, *cut, *dims) : count(program, *dims);
+  for (const auto& [name, part] : largest_parts(placed_program, setting.dims)) {
+    setting.dims[name] = part;
+  }
   if (cut || std::any_of(work.begin(), work.end(), [](const Work& one) { return !one.bytes_sent.zero(); })) {
     auto network = network_of(machine);
     if (!network) return network.error();
@@ -225,11 +220,12 @@ Result<Explanation> explain(const Program& program, const Machine& machine, cons
   Explanation out{.program_text = program.text, .machine = machine, .dim_names = setting.order, .split = cut};
   out.masks = count_masks(program, given, work, setting);
   out.dims = setting.dims;
+  out.dims.erase(split_axis);
   setting.sizes = {setting.dims.begin(), setting.dims.end()};
-  setting.ways.rebind = rebinding(program, given, out.masks);
+  setting.ways = ways_of(program, placed_program, given, out);
+  name_followers(out, program, setting.ways.followers);
   out.thresholds_left_out = !setting.thresholds;
   out.network = setting.network;
-  name_followers(out, program, setting.ways.followers);
   for (const MeshAxis& axis : program.mesh) out.mesh_names.push_back(axis.name);
   out.ops.reserve(work.size());
   for (std::size_t i = 0; i < work.size(); ++i) {
@@ -237,11 +233,12 @@ Result<Explanation> explain(const Program& program, const Machine& machine, cons
     if (!prediction) return placed(prediction.error(), program, program.statements[i]);
     out.ops.push_back(*std::move(prediction));
   }
-  if (setting.thresholds) out.unsolved = without_threshold(out);
+  if (setting.thresholds) out.unsolved = without_threshold(out, setting.ways.followers);
   out.products = every_product(out.ops, setting);
   auto total = total_of(out.ops, setting);
   if (!total) return total.error();
   out.total = *std::move(total);
+  out.memory = memory_of(placed_program, machine, setting.dims, setting.ways, setting.order);
   if (cut) return out;
   auto fused = fused_of(program, work, out, setting);
   if (!fused) return fused.error();
@@ -262,7 +259,9 @@ Result<Explanation> explain(Flops flops, Bytes bytes, const Machine& machine, DT
                   .math = dtype,
                   .flops = *counted_flops,
                   .bytes_in = *counted_bytes};
-  const Setting setting{machine, bandwidth->value, {}, {}};
+  const Bindings sizes{{large_factor, 1 << 20}};
+  Setting setting{machine, bandwidth->value, sizes, {}};
+  setting.sizes = {sizes.begin(), sizes.end()};
   Explanation out{.program_text = text, .machine = machine};
   auto prediction = predict(work, setting);
   if (!prediction) return prediction.error();

@@ -193,8 +193,8 @@ class Finder {
   }
 
   void product(const Contraction& op, MaskedStatement& out) {
-    out.product = std::max({read(op.result), zero_[static_cast<std::size_t>(op.left)],
-                            zero_[static_cast<std::size_t>(op.right)]});
+    out.product = std::max(
+        {read(op.result), zero_[static_cast<std::size_t>(op.left)], zero_[static_cast<std::size_t>(op.right)]});
     reads(op.left, -1);
     reads(op.right, -1);
   }

@@ -24,7 +24,8 @@ struct Mask {
   }
 };
 
-// Which mask a statement's work lies inside of, as indices into `all`, -1: none. Of an expression each node has its own.
+// Which mask a statement's work lies inside of, as indices into `all`, -1: none. Of an expression each node has its
+// own.
 struct MaskedStatement {
   int product = -1;
   std::vector<int> nodes = {};
@@ -41,8 +42,8 @@ std::vector<std::string> hangs_on(const Mask& mask);
 
 // The pairs let through; none: a dimension has no value, or the count leaves 2^63.
 std::optional<std::int64_t> pairs(const Mask& mask, const Bindings& dims);
-// In closed form, where the program says that both dimensions are equal and `given` does not say otherwise, and the mask
-// is a triangle: S*S/2 + S/2.
+// In closed form, where the program says that both dimensions are equal and `given` does not say otherwise, and the
+// mask is a triangle: S*S/2 + S/2.
 std::optional<Polynomial> closed_form(const Mask& mask, const Program& program, const Bindings& given);
 std::string text(const Mask& mask);  // "0 <= index(S) - index(T)"
 

@@ -85,10 +85,11 @@ void route(std::vector<Work>& work, Network& network) {
 
 std::string text(const Network& network) {
   const std::string rate = engineering(network.used_rate(), "B/s") + " one way";
-  const std::string links = network.links_used > 1 ? fmt::format("{} x {}", network.links_used, network.link)
-                                                   : network.link;
+  const std::string links =
+      network.links_used > 1 ? fmt::format("{} x {}", network.links_used, network.link) : network.link;
   std::string how = "one ring, one way";
-  if (network.topology == Topology::ring) how = network.links_used > 1 ? "a ring along each mesh axis, both ways" : "a ring";
+  if (network.topology == Topology::ring)
+    how = network.links_used > 1 ? "a ring along each mesh axis, both ways" : "a ring";
   if (network.topology == Topology::switched) how = "straight through a switch";
   if (network.topology == Topology::direct) how = "straight to each";
   std::string out = fmt::format("{}: {}, {}", links, how, rate);

@@ -1,15 +1,14 @@
 // Which links a collective takes and how long that is, by how a machine's links reach its neighbours:
-//   ring    a ring along each mesh axis, both ways: two of a chip's links, halves of the data running against each other
-//   switch  all of a chip's links, each piece straight to whom it is for
-//   direct  a link to each of the others, each piece straight to whom it is for
-//   unsaid  one ring over one link, one way
+//   ring    a ring along each mesh axis, both ways: two of a chip's links, halves of the data running against each
+//   other switch  all of a chip's links, each piece straight to whom it is for direct  a link to each of the others,
+//   each piece straight to whom it is for unsaid  one ring over one link, one way
 // of V bytes over n devices
 //                                ring, one way    ring, both ways     switch, direct
 //   all-gather, reduce-scatter   (n - 1)/n*V      (n - 1)/n*V         (n - 1)/n*V        bytes that each device sends
 //   all-to-all                   (n - 1)/2*V      floor(n^2/4)/n*V    (n - 1)/n*V
 //   each of them                 n - 1            floor(n/2)          1                  hops that the last byte waits
-// and an all-reduce is a reduce-scatter and an all-gather. Time: bytes over the rate of the links used together, and the
-// hops at the link's latency.
+// and an all-reduce is a reduce-scatter and an all-gather. Time: bytes over the rate of the links used together, and
+// the hops at the link's latency.
 #pragma once
 
 #include <cstdint>
@@ -23,12 +22,12 @@
 namespace ridge {
 
 struct Network {
-  std::string link;                        // "nvlink"
-  std::optional<Topology> topology = {};   // none: unsaid
-  std::int64_t links = 1;                  // of a chip
-  double rate = 0;                         // B/s of one link, one way
-  double latency_s = 0;                    // of a hop; 0: not on record
-  std::int64_t links_used = 1;             // by the transfer that has fewest; route() says
+  std::string link;                       // "nvlink"
+  std::optional<Topology> topology = {};  // none: unsaid
+  std::int64_t links = 1;                 // of a chip
+  double rate = 0;                        // B/s of one link, one way
+  double latency_s = 0;                   // of a hop; 0: not on record
+  std::int64_t links_used = 1;            // by the transfer that has fewest; route() says
   double used_rate() const { return rate * static_cast<double>(links_used); }
 };
 

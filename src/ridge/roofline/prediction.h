@@ -13,6 +13,7 @@
 #include "ridge/machine/machine.h"
 #include "ridge/roofline/answers.h"
 #include "ridge/roofline/masks.h"
+#include "ridge/roofline/memory.h"
 #include "ridge/roofline/network.h"
 #include "ridge/roofline/split.h"
 #include "ridge/roofline/work.h"
@@ -27,13 +28,13 @@ struct Weight {
 
 struct Prediction {
   Work work;
-  std::optional<std::int64_t> flops = {}, bytes = {};  // null where a dimension has no value
-  std::optional<double> intensity = {};                // FLOP/B
-  std::optional<double> ridge = {};                    // FLOP/B; null where the machine lacks the peak
-  std::optional<Peak> peak = {};                       // the machine's number by which the operation is judged
-  std::optional<double> bandwidth = {};                // B/s
-  std::optional<double> link = {};                     // B/s of the links used, one way; null where nothing is sent
-  std::optional<double> bytes_sent = {};               // B
+  std::optional<Count> flops = {}, bytes = {};  // null where a dimension has no value
+  std::optional<double> intensity = {};         // FLOP/B
+  std::optional<double> ridge = {};             // FLOP/B; null where the machine lacks the peak
+  std::optional<Peak> peak = {};                // the machine's number by which the operation is judged
+  std::optional<double> bandwidth = {};         // B/s
+  std::optional<double> link = {};              // B/s of the links used, one way; null where nothing is sent
+  std::optional<double> bytes_sent = {};        // B
   std::optional<double> time_math_s = {}, time_memory_s = {}, time_network_s = {}, time_lower_s = {}, time_upper_s = {};
   double launch_s = 0;  // of the kernels; 0: none is on record
   std::optional<Limiter> limiter = {};
@@ -65,12 +66,13 @@ struct Explanation {
                                              // decide, or one is tied to it by a mask
   bool thresholds_left_out = false;          // all of them: the program is larger than max_threshold_work
   std::vector<Prediction> ops = {};
-  Prediction total = {};            // the sum over the operations, each one stored; its limiter has the largest sum
+  Prediction total = {};  // the sum over the operations, each one stored; its limiter has the largest sum
   // From which size on every contraction is compute-bound, each for itself; of programs with several.
   std::vector<Threshold> products = {};
   std::optional<Network> network = {};  // where anything is sent
   std::vector<MaskCount> masks = {};    // of which something is counted
-  std::optional<Split> split = {};  // the counts and times are then those of one chip
+  std::optional<Memory> memory = {};    // what the program holds at once; none: bare numbers
+  std::optional<Split> split = {};      // the counts and times are then those of one chip
   // The same with every undeclared intermediate kept inside (in f32, wherever that is) and never stored. None: there is
   // no such intermediate.
   std::optional<Prediction> fused = {};
@@ -80,14 +82,14 @@ struct Explanation {
 // statement has a threshold, as long as the statement has dimensions, and an answer takes at most a second.
 inline constexpr std::size_t max_threshold_work = 1 << 16;
 
-// Errors: the machine lacks the dtype of a contraction or its bandwidth; a count leaves 2^63.
-// With a `cut`: one chip's part, sent over the machine's first link as network.h says; errors also: no such dimension, a size that the
-// chips do not divide, a machine without a link.
+// Errors: the machine lacks the dtype of a contraction or its bandwidth; a count leaves 10^38.
+// With a `cut`: one chip's part, sent over the machine's first link as network.h says; errors also: no such dimension,
+// a machine without a link.
 Result<Explanation> explain(const Program& program, const Machine& machine, const Bindings& given,
                             const std::optional<Split>& cut = {});
 // The same with operations that share a kernel as one: its math one after the other, and what only it sees moved never.
 // `groups`: statements of each kernel, in order; `stored`: tensors that are wanted in memory whoever reads them.
-// Errors: a count leaves 2^63.
+// Errors: a count leaves 10^38.
 Result<Explanation> grouped(const Program& program, const Explanation& explanation,
                             const std::vector<std::vector<int>>& groups, const std::vector<int>& stored = {});
 // The bare numbers: `ridge explain --flops 1e12 --bytes 1e9`. dtype: whose peak.

@@ -49,12 +49,12 @@ double launch_s(const Machine& machine) {
   return found == machine.numbers.end() ? 0 : found->second.value;
 }
 
-Result<std::optional<std::int64_t>> number(const Polynomial& count, const Bindings& dims) {
+Result<std::optional<Count>> number(const Polynomial& count, const Bindings& dims) {
   if (!count.exact())
     return input_error(fmt::format("expected a count below 2^63, found {}", count.text()), "use smaller sizes");
-  const auto value = count.evaluate(dims);
-  if (value) return std::optional<std::int64_t>(*value);
-  if (!count.all_in(dims)) return std::optional<std::int64_t>();
+  const auto value = count.count(dims);
+  if (value) return std::optional<Count>(*value);
+  if (!count.all_in(dims)) return std::optional<Count>();
   return value.error();
 }
 
@@ -68,10 +68,10 @@ std::string intensity_formula(const Ratio& ratio, std::span<const std::string> o
 void add_thresholds(Prediction& p, const Polynomial& flops, double peak, const Setting& setting) {
   if (!setting.thresholds) return;
   const Polynomial bytes = p.work.bytes(), &sent = p.work.load;
-  Ways ways = setting.ways;
-  if (!p.work.unmasked.zero()) ways.left_out = setting.tied;
+  const std::span<const std::string> tied =
+      p.work.unmasked.zero() ? std::span<const std::string>() : std::span<const std::string>(setting.tied);
   const auto add = [&](const Meeting& meeting) {
-    for (Threshold& t : thresholds(meeting, setting.dims, setting.order, ways))
+    for (Threshold& t : thresholds(meeting, setting.dims, setting.order, setting.ways, tied))
       p.thresholds.push_back(std::move(t));
   };
   if (peak > 0) add({flops, bytes, {peak, setting.bandwidth}});

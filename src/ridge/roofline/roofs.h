@@ -24,7 +24,7 @@ struct Setting {
   double launch_s = 0;                       // of a kernel; 0: not on record
   std::map<std::string, double> sizes = {};  // dims as real numbers
   bool thresholds = true;
-  std::set<std::string> tied = {};           // dimensions that equal another one inside of a mask's closed form
+  std::vector<std::string> tied = {};  // dimensions that equal another one inside of a mask's closed form
 };
 
 // A kernel's launch; 0 where none is on record.
@@ -39,8 +39,8 @@ struct Roof {  // its time in s, as doubles have it
 // From the roof that takes longest on; of equals the first listed.
 Result<std::vector<Limiter>> ranked(std::vector<Roof> roofs, const Setting& setting);
 
-// None where a dimension has no value. Error: the count leaves 2^63.
-Result<std::optional<std::int64_t>> number(const Polynomial& count, const Bindings& dims);
+// None where a dimension has no value. Error: the count leaves 10^38.
+Result<std::optional<Count>> number(const Polynomial& count, const Bindings& dims);
 
 std::string intensity_formula(const Ratio& ratio, std::span<const std::string> order);
 

@@ -146,7 +146,7 @@ namespace {
 // What one unit computes of several operations, one after the other.
 struct UnitWork {
   Unit unit;
-  double time = 0;                // s; 0 where a dimension has no value
+  double time = 0;  // s; 0 where a dimension has no value
   std::optional<Weighed> weighed;
 };
 
@@ -231,8 +231,8 @@ Result<Prediction> as_one(Work work, const std::vector<Prediction>& ops, const P
   double longest = 0;
   for (const Roof& roof : roofs) longest = std::max(longest, roof.time);
   fused.time_lower_s = longest;
-  fused.time_upper_s = std::max(longest, fused.time_math_s.value_or(0) + *fused.time_memory_s +
-                                             fused.time_network_s.value_or(0));
+  fused.time_upper_s =
+      std::max(longest, fused.time_math_s.value_or(0) + *fused.time_memory_s + fused.time_network_s.value_or(0));
   if (const Status judged = limited(fused, std::move(roofs), setting); !judged) return judged.error();
   return fused;
 }

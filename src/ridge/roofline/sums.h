@@ -9,8 +9,8 @@
 
 namespace ridge {
 
-// The operations' FLOPs as if all of them ran at the first one's peak, on whichever unit; peak 0: they cannot be, because
-// none is known or one over another is no fraction of whole numbers.
+// The operations' FLOPs as if all of them ran at the first one's peak, on whichever unit; peak 0: they cannot be,
+// because none is known or one over another is no fraction of whole numbers.
 struct WeighedFlops {
   Polynomial flops;
   double peak = 0;  // FLOP/s

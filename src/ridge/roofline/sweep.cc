@@ -83,7 +83,7 @@ struct FlatSum {
 // A number of pairs that a mask lets through, behind the sizes on which it hangs.
 struct FlatMask {
   Mask mask;
-  Bindings fixed;                                  // sizes that no range moves
+  Bindings fixed;                                   // sizes that no range moves
   std::vector<std::pair<std::string, int>> moving;  // others, with their places
 };
 
@@ -111,8 +111,8 @@ struct FlatProgram {
 
 struct FlatRoof {
   Limiter name = Limiter::compute;
-  double time = 0;                        // s
-  std::int64_t count = 0, scale = 0;      // count/scale FLOPs or bytes; scale 0: not known as whole numbers
+  double time = 0;                    // s
+  std::int64_t count = 0, scale = 0;  // count/scale FLOPs or bytes; scale 0: not known as whole numbers
   double rate = 1;
 };
 
@@ -343,8 +343,8 @@ Result<FlatProgram> compile(const Sizes& sizes, const Explanation& e) {
          load = sizes.compiled(p.work.load), sent = sizes.compiled(p.work.bytes_sent);
     for (const auto* each : {&flops, &bytes, &load, &sent})
       if (!*each) return each->error();
-    out.ops.push_back({*std::move(flops), *std::move(bytes), *std::move(load), *std::move(sent),
-                       p.peak ? p.peak->rate.value : 0});
+    out.ops.push_back(
+        {*std::move(flops), *std::move(bytes), *std::move(load), *std::move(sent), p.peak ? p.peak->rate.value : 0});
   }
   const WeighedFlops weighed = weighed_flops(e.ops);
   auto flops = sizes.compiled(weighed.flops), bytes = sizes.compiled(e.total.work.bytes()),

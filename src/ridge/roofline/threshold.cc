@@ -11,7 +11,7 @@
 #include <numeric>
 #include <set>
 
-#include "ridge/roofline/crossings.h"
+#include "ridge/roofline/sizes/crossings.h"
 
 namespace ridge {
 namespace {
@@ -246,7 +246,8 @@ Comparison comparison(const Meeting& meeting, const std::string& dim, const Rebi
     const auto dims = rebind(dim, value);
     if (!dims) return std::pair<double, double>(NAN, NAN);
     const std::map<std::string, double> sizes(dims->begin(), dims->end());
-    return std::pair(meeting.above.real(sizes) / meeting.roofs.peak, meeting.below.real(sizes) / meeting.roofs.bandwidth);
+    return std::pair(meeting.above.real(sizes) / meeting.roofs.peak,
+                     meeting.below.real(sizes) / meeting.roofs.bandwidth);
   };
   const auto ratio = [times](std::int64_t value) {
     const auto [above, below] = times(value);
@@ -265,11 +266,12 @@ Comparison comparison(const Meeting& meeting, const std::string& dim, const Rebi
 
 // By search; several where there are several crossings. Empty: some dimension has no value.
 std::vector<Threshold> searched(const Meeting& meeting, const Threshold& begun, const Bindings& dims,
-                                const Rebinding& rebind) {
+                                const Ways& ways) {
   Bindings known = dims;
   known[begun.dim] = 1;
-  if (!rebind || !meeting.above.all_in(known) || !meeting.below.all_in(known)) return {};
-  const auto found = crossings(comparison(meeting, begun.dim, rebind));
+  if (!ways.rebind || !meeting.above.all_in(known) || !meeting.below.all_in(known)) return {};
+  if (ways.searches && --*ways.searches < 0) return {};
+  const auto found = crossings(comparison(meeting, begun.dim, ways.rebind));
   if (!found) return {};
   std::vector<Threshold> out;
   for (const Crossing& crossing : found->all) {
@@ -305,7 +307,7 @@ std::optional<Threshold> solved(const std::optional<Ratio>& ratio, Threshold thr
 }  // namespace
 
 std::vector<Threshold> thresholds(const Meeting& meeting, const Bindings& dims, std::span<const std::string> order,
-                                  const Ways& ways) {
+                                  const Ways& ways, std::span<const std::string> left_out) {
   std::vector<Threshold> all;
   if (!meeting.above.exact() || !meeting.below.exact()) return all;
   const Ratio alone = reduced(meeting.above, meeting.below);
@@ -313,7 +315,7 @@ std::vector<Threshold> thresholds(const Meeting& meeting, const Bindings& dims, 
   const std::vector<std::string> here = varied(symbols, order, ways);
   const std::string r = ridge_symbol(order);
   for (const std::string& dim : here) {
-    if (ways.left_out.contains(dim)) continue;
+    if (std::find(left_out.begin(), left_out.end(), dim) != left_out.end()) continue;
     const Threshold begun{.dim = dim, .roofs = meeting.names, .ratio = meeting.roofs.ridge()};
     std::optional<Threshold> closed;
     if (!counts_pairs(dim, symbols, ways))
@@ -321,7 +323,7 @@ std::vector<Threshold> thresholds(const Meeting& meeting, const Bindings& dims, 
                       dims, here, r);
     if (closed) all.push_back(*std::move(closed));
     if (closed) continue;
-    for (Threshold& found : searched(meeting, begun, dims, ways.rebind)) all.push_back(std::move(found));
+    for (Threshold& found : searched(meeting, begun, dims, ways)) all.push_back(std::move(found));
   }
   return all;
 }

@@ -8,14 +8,14 @@
 #include <array>
 #include <functional>
 #include <map>
-#include <set>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "ridge/roofline/answers.h"
 #include "ridge/roofline/balance.h"
 #include "ridge/roofline/followers.h"
-#include "ridge/roofline/prediction.h"
 
 namespace ridge {
 
@@ -36,15 +36,15 @@ using Rebinding = std::function<std::optional<Bindings>(const std::string& dim, 
 struct Ways {
   Followers followers = {};
   std::map<std::string, std::vector<std::string>> counted = {};
-  Rebinding rebind = {};  // none: what has no closed form is left out
-  std::set<std::string> left_out = {};  // dimensions of which nothing is to be said
+  Rebinding rebind = {};               // none: what has no closed form is left out
+  std::shared_ptr<int> searches = {};  // how many may still be made; none: any number
 };
 
 // At least one for each dimension of the operation, in `order`, the others held at the values in `dims`. What has no
 // closed form (a dimension that occurs squared, one that is followed by a difference, one on which a number of pairs
-// hangs) is searched for, and may cross several times. Left out is a dimension whose answer hangs on others that have no
-// value.
+// hangs) is searched for, and may cross several times. Left out is a dimension whose answer hangs on others that have
+// no value, and those of `left_out`.
 std::vector<Threshold> thresholds(const Meeting& meeting, const Bindings& dims, std::span<const std::string> order,
-                                  const Ways& ways = {});
+                                  const Ways& ways = {}, std::span<const std::string> left_out = {});
 
 }  // namespace ridge

@@ -29,16 +29,16 @@ struct Transfer {
 };
 
 struct Work {
-  std::string name;             // of the result
-  std::string text = {};        // the statement
-  bool contraction = false;     // a product with a sum; a product without one is pointwise work
-  DType math = DType::f32;      // contraction: the widest operand's dtype; else f32
-  Polynomial flops = {};        // FLOP; of what a mask lets through, where there is one
-  Polynomial unmasked = {};     // the same if every pair were let through; 0: there is no mask
-  Polynomial bytes_in = {};     // B, every distinct operand once; int4 makes halves
-  Polynomial bytes_out = {};    // B
+  std::string name;           // of the result
+  std::string text = {};      // the statement
+  bool contraction = false;   // a product with a sum; a product without one is pointwise work
+  DType math = DType::f32;    // contraction: the widest operand's dtype; else f32
+  Polynomial flops = {};      // FLOP; of what a mask lets through, where there is one
+  Polynomial unmasked = {};   // the same if every pair were let through; 0: there is no mask
+  Polynomial bytes_in = {};   // B, every distinct operand once; int4 makes halves
+  Polynomial bytes_out = {};  // B
   std::vector<Transfer> transfers = {};
-  Polynomial bytes_sent = {};   // B that each chip of a split or sharded program sends; 0: nothing leaves the chip
+  Polynomial bytes_sent = {};  // B that each chip of a split or sharded program sends; 0: nothing leaves the chip
   // The same as the links see it, so that it over the rate of `Prediction::link` is the time: what waits counts as the
   // bytes that pass meanwhile.
   Polynomial load = {};
@@ -49,9 +49,16 @@ struct Work {
 // FLOPs if every pair were let through.
 inline const Polynomial& every_flop(const Work& work) { return work.unmasked.zero() ? work.flops : work.unmasked; }
 
-// One Work a statement, in order. Of a sharded program: of one device; `sizes` holds those of the mesh axes, and one
-// that it lacks counts as 1.
+// One Work a statement, in order. Of a sharded program: of one device, the one with the largest parts; `sizes` holds
+// those of the mesh axes, and one that it lacks counts as 1.
 std::vector<Work> count(const Program& program, const Bindings& sizes = {});
+// What one device holds of a tensor, B.
+Polynomial stored_bytes(const Program& program, const Tensor& tensor, const Bindings& sizes = {});
+
+// Parts of dimensions that a mesh does not divide, by what formulas call them, with the largest part as value: D = 10
+// over X = 4 is "ceil(D/4)", 3. Of dimensions that have a value among `sizes`.
+Bindings largest_parts(const Program& program, const Bindings& sizes);
+
 // Statements as one kernel: what they, counted by count() with all others in `ops`, compute and send; what comes from
 // outside read once, what is an output or read outside (or `stored`) written once, the rest neither.
 Work count_fused(const Program& program, const std::vector<Work>& ops, const Bindings& sizes,

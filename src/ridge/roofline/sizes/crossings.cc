@@ -1,4 +1,4 @@
-#include "ridge/roofline/crossings.h"
+#include "ridge/roofline/sizes/crossings.h"
 
 #include <algorithm>
 #include <cmath>
@@ -56,7 +56,7 @@ std::vector<std::int64_t> asked(const Comparison& comparison, const std::vector<
 
 std::optional<Crossings> crossings(const Comparison& comparison) {
   const std::vector<std::int64_t> sizes = asked(comparison, samples(comparison));
-  if (sizes.empty()) return std::nullopt;
+  if (sizes.size() < 2) return std::nullopt;
   Crossings out{comparison.above(sizes.front()), {}};
   bool before = out.above_at_first;
   for (std::size_t i = 1; i < sizes.size(); ++i) {

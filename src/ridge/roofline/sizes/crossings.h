@@ -16,7 +16,7 @@ struct Comparison {
 };
 
 struct Crossing {
-  bool upwards = true;     // from `value` on the first takes at least as long; else up to it
+  bool upwards = true;  // from `value` on the first takes at least as long; else up to it
   std::int64_t value = 0;
 };
 
@@ -25,7 +25,7 @@ struct Crossings {
   std::vector<Crossing> all;    // in order
 };
 
-// Between 1 and 2^62. None: nowhere is there an answer.
+// Between 1 and 2^62. None: there are not two sizes with an answer.
 std::optional<Crossings> crossings(const Comparison& comparison);
 
 }  // namespace ridge

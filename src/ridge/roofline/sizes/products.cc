@@ -1,4 +1,4 @@
-#include "ridge/roofline/products.h"
+#include "ridge/roofline/sizes/products.h"
 
 #include <algorithm>
 
@@ -16,8 +16,10 @@ std::optional<std::vector<Threshold>> of_dimension(const std::vector<const Predi
     for (const Threshold& t : p->thresholds)
       if (t.dim == dim && against_memory(t)) here.push_back(t);
     if (here.size() > 1) return std::nullopt;
-    if (!here.empty()) out.push_back(std::move(here[0]));
-    else if (!p->limiter || *p->time_math_s < *p->time_memory_s) return std::nullopt;
+    if (!here.empty())
+      out.push_back(std::move(here[0]));
+    else if (!p->limiter || *p->time_math_s < *p->time_memory_s)
+      return std::nullopt;
   }
   return out;
 }

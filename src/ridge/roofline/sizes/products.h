@@ -1,5 +1,6 @@
 // From which size on every product of a program is compute-bound, each for itself. The sum of their times may be
-// dominated by compute before the last of them is, or after: that is another question, and total's thresholds answer it.
+// dominated by compute before the last of them is, or after: that is another question, and total's thresholds answer
+// it.
 #pragma once
 
 #include <vector>
