@@ -71,6 +71,8 @@ COMMANDS = [
     ["explain", "x: f32[N, M]   y: f32[N, M] = cos(x)", "--on", "h100", "N=4", "M=13", "--lines", "4"],
     ["explain", "x: f32[N]   y: f32[N] = repeat(64, cos, x)", "--on", "a100_40", "--chain", "--cost", "cos=20"],
     ["explain", "x: f32[N]   y: f32[N] = exp(cos(x))", "--on", "mi300x", "--chain"],
+    ["explain", MATMUL, "--on", "a100_40", *SIZES, "--tile", "256x128"],
+    ["explain", MLP, "--on", "h100", "--between", "g, u = y"],
     SMALL,
     [*SMALL, "--against", SMALL[1]],
     ["sweep", MATMUL, "--on", "tpu_v5e", "--split", "D=2,4", "B=8", "F=8", "D=6..9"],
@@ -109,8 +111,8 @@ def spoils(printed, schemas, contest):
             (planned, report, lambda d: d["ops"][0]["candidates"][0].pop("split_mode")),
             (printed[13], report, lambda d: d.update(verdict="perhaps")),
             (printed[11], report, lambda d: d["machines"][0].pop("dims")),
-            (printed[20], schemas["sweep"], lambda d: d.update(schema="ridge.report/2")),
-            (printed[22], schemas["simulate"], lambda d: d.pop("cycles")),
+            (printed[22], schemas["sweep"], lambda d: d.update(schema="ridge.report/2")),
+            (printed[24], schemas["simulate"], lambda d: d.pop("cycles")),
             (contest, bench, lambda d: d["rows"][0].update(per_cycle="most")),
             (contest, bench, lambda d: d["rows"][0].update(clock=1e9)), (contest, bench, lambda d: d["rows"][0].update(right=1))]
 

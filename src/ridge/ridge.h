@@ -55,9 +55,10 @@ struct Request {
   std::optional<DType> weights = {};      // explain: as if they were stored in this dtype (program/weights.h)
   // explain: statements, by their results, that are counted as one kernel each; not with `split` or `planned`.
   std::vector<std::vector<std::string>> fused = {};
+  bool sustained = false;  // compute with the rates that real programs reach, where they are on record
 };
 
-// Bare numbers instead of a program; each above 0 and below 9e18.
+// Bare numbers instead of a program; each above 0 and below 1e38.
 struct BareWork {
   Flops flops;
   Bytes bytes;
@@ -89,14 +90,14 @@ struct MeasuredTime {
 // One operation, or the sum over several.
 struct OpSummary {
   std::string name, text;                              // of the result; the statement
-  std::optional<std::int64_t> flops = {}, bytes = {};  // null where a dimension has no value
+  std::optional<std::int64_t> flops = {}, bytes = {};  // null where a dimension has no value, or beyond 2^63
   std::optional<double> intensity = {}, ridge = {};    // FLOP/B, of the operation and of the machine
   std::string flops_formula, bytes_formula;            // "2*B*D*F"
   std::string intensity_formula = {};
   std::optional<Limiter> limiter = {};
   std::optional<double> math_s = {}, memory_s = {}, network_s = {};
   std::optional<double> lower_s = {}, upper_s = {};  // perfect overlap of the three, and none
-  std::string missing = {};                          // what the machine lacks, so that times are null
+  std::string missing = {};                          // what the machine lacks, so that times leave it out
   std::vector<Threshold> thresholds = {};            // a dimension each
   std::optional<MeasuredTime> measured = {};         // of a run
 };

@@ -35,6 +35,7 @@ std::string explain_command(const Request& request, const Bindings& dims, const 
   for (const auto& [dim, value] : all) out += fmt::format(" -d {}={}", dim, value);
   if (request.split) out += fmt::format(" --split {}={}", request.split->dim, request.split->chips);
   if (request.link) out += " --link " + link_word(*request.link);
+  if (request.sustained) out += " --sustained";
   if (request.weights && options.find("--weights") == std::string::npos)
     out += fmt::format(" --weights {}", name(*request.weights));
   for (const auto& group : request.fused) out += fmt::format(" --fuse {}", fmt::join(group, ","));

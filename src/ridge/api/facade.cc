@@ -27,8 +27,9 @@ Result<Machine> machine_of(const MachineChoice& choice) {
 namespace api {
 namespace {
 
-Result<Machine> linked(const MachineChoice& on, const std::optional<LinkChoice>& link) {
+Result<Machine> linked(const MachineChoice& on, const std::optional<LinkChoice>& link, bool sustained = false) {
   auto machine = machine_of(on);
+  if (machine && sustained) machine = with_sustained_rates(*std::move(machine));
   if (machine && link) return with_link(*std::move(machine), *link);
   return machine;
 }
@@ -46,7 +47,7 @@ Result<LoadedProgram> loaded(const Request& request) {
 }
 
 Result<Task> on_machine(LoadedProgram program, const Request& request) {
-  auto machine = linked(request.on, request.link);
+  auto machine = linked(request.on, request.link, request.sustained);
   if (!machine) return machine.error();
   return Task{std::move(program.program), *std::move(machine), std::move(program.title)};
 }
@@ -125,8 +126,8 @@ Result<Report> explain(const Request& request) {
 
 Result<Report> explain(const BareWork& work) {
   const double flops = work.flops.value, bytes = work.bytes.value;
-  if (!(flops > 0 && flops < 9e18) || !(bytes > 0 && bytes < 9e18))
-    return usage_error("expected --flops and --bytes above 0 and below 9e18");
+  if (!(flops > 0 && flops < 1e38) || !(bytes > 0 && bytes < 1e38))
+    return usage_error("expected --flops and --bytes above 0 and below 1e38");
   auto machine = machine_of(work.on);
   if (!machine) return machine.error();
   auto explanation = ridge::explain(work.flops, work.bytes, *machine, work.dtype);
@@ -169,6 +170,18 @@ Result<std::vector<OperandLines>> lines(const Request& request, const LinesReque
   const auto task = understood(request);
   if (!task) return task.error();
   return operand_lines(task->program, with_defaults(task->machine), request.dims, tiles);
+}
+
+Result<std::vector<TileWaves>> tile_waves(const Request& request, const std::string& tile) {
+  const auto task = understood(request);
+  if (!task) return task.error();
+  return ridge::tile_waves(task->program, task->machine, request.dims, tile);
+}
+
+Result<Between> between(const Request& request, const std::string& sides) {
+  const auto task = understood(request);
+  if (!task) return task.error();
+  return ridge::between(task->program, task->machine, request.dims, sides);
 }
 
 Result<std::vector<Chain>> chains(const Request& request, const FunctionCosts& costs) {

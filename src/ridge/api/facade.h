@@ -12,7 +12,9 @@
 #include "ridge/ridge.h"
 #include "ridge/roofline/chain.h"
 #include "ridge/roofline/lines.h"
+#include "ridge/roofline/sizes/between.h"
 #include "ridge/roofline/sweep.h"
+#include "ridge/roofline/tile_waves.h"
 #include "ridge/simulate/request.h"
 
 namespace ridge::api {
@@ -36,6 +38,9 @@ Result<RunTogether> run_against(const Request& request, const std::string& other
 
 // The tensors' cache lines, read in tiles of some columns; chains fused and unfused.
 Result<std::vector<OperandLines>> lines(const Request& request, const LinesRequest& tiles);
+// How many tiles and waves each product is; from which size on some statements cost more than others ("s, o = q, k").
+Result<std::vector<TileWaves>> tile_waves(const Request& request, const std::string& tile);
+Result<Between> between(const Request& request, const std::string& sides);
 Result<std::vector<Chain>> chains(const Request& request, const FunctionCosts& costs);
 
 // A product on a systolic array, or a topology's layers. With `csv_path`: a run for each row of M, N, K and, where the

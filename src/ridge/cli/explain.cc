@@ -9,6 +9,7 @@
 #include "ridge/report/beside.h"
 #include "ridge/report/chain.h"
 #include "ridge/report/lines.h"
+#include "ridge/report/questions.h"
 #include "ridge/report/steps.h"
 #include "ridge/report/tables.h"
 
@@ -18,7 +19,7 @@ namespace {
 struct Explain {
   Spelled spelled;
   Output output;
-  std::string table, against, claim;
+  std::string table, against, claim, tile, between;
   bool steps = false, chain = false;
   std::vector<std::string> costs;
   LinesRequest lines;
@@ -28,13 +29,14 @@ struct Explain {
 
 // Which options each form of the answer takes beside what says the program and the machine.
 constexpr std::string_view program_options = "-d --dtype --on";
-constexpr std::string_view count_options = "-d --dtype --on --split --link --weights --fuse --flops --bytes";
+constexpr std::string_view count_options =
+    "-d --dtype --on --split --link --sustained --weights --fuse --flops --bytes";
 
 std::string beside(std::string_view first, std::string_view more) { return fmt::format("{} {}", first, more); }
 
 int explain_rows(const Explain& asked) {
   const std::string takes =
-      beside("-d --dtype --on --split --link --weights --fuse", "--plan --no-fuse --library --json");
+      beside("-d --dtype --on --split --link --sustained --weights --fuse", "--plan --no-fuse --library --json");
   if (const auto refused = refuse_beside(*asked.verb, "--table", takes)) return fail(*refused);
   const auto request = understood(asked.spelled);
   if (!request) return fail(request.error());
@@ -133,6 +135,27 @@ int as_chains(const Explain& asked) {
   return print(chain_table(*found), {false, true, false}, asked.output);
 }
 
+int in_tiles(const Explain& asked) {
+  const std::string takes = beside(program_options, "--json --csv --md");
+  if (const auto refused = refuse_beside(*asked.verb, "--tile", takes)) return fail(*refused);
+  const auto request = understood(asked.spelled);
+  if (!request) return fail(request.error());
+  const auto found = api::tile_waves(*request, asked.tile);
+  if (!found) return fail(found.error());
+  if (asked.output.json) return print(render_tile_waves_json(*found));
+  return print(tile_waves_table(*found), {false, true, true, true, true, true, true}, asked.output);
+}
+
+int against_statements(const Explain& asked) {
+  const std::string takes = beside(program_options, "--sustained --split --link --json");
+  if (const auto refused = refuse_beside(*asked.verb, "--between", takes)) return fail(*refused);
+  const auto request = understood(asked.spelled);
+  if (!request) return fail(request.error());
+  const auto found = api::between(*request, asked.between);
+  if (!found) return fail(found.error());
+  return print(asked.output.json ? render_json(*found) : render_text(*found));
+}
+
 int perform(const Explain& asked) {
   const Spelled& spelled = asked.spelled;
   if (!spelled.plan)
@@ -144,6 +167,8 @@ int perform(const Explain& asked) {
   if (!asked.table.empty()) return explain_rows(asked);
   if (asked.chain) return as_chains(asked);
   if (asked.lines.columns > 0) return in_lines(asked);
+  if (!asked.tile.empty()) return in_tiles(asked);
+  if (!asked.between.empty()) return against_statements(asked);
   if (const std::vector<std::string> machines = names_in(spelled.on); machines.size() > 1) return rank(asked, machines);
   if (!asked.claim.empty()) return checked(asked);
   if (!asked.against.empty()) return side_by_side(asked);
@@ -216,6 +241,13 @@ void add_explain(CLI::App& app, int& code) {
       ->allow_extra_args(false);
   verb->add_option("--line-bytes", asked->lines.line_bytes, "With --lines: a line, in place of the machine's")
       ->type_name("BYTES");
+  verb->add_option("--tile", asked->tile, "Tiles and waves of every product, in tiles of this many rows and columns")
+      ->type_name("ROWSxCOLUMNS");
+  verb->add_option("--between", asked->between,
+                   "From which size on some statements cost more than others: 's, o = q, k'")
+      ->type_name("STATEMENTS=STATEMENTS");
+  verb->add_flag("--sustained", asked->spelled.sustained,
+                 "Compute with the rates that real programs reach, where known");
   add_output(*verb, asked->output);
   verb->callback([asked, &code] {
     const Status sorted = sort_words(asked->spelled, "explain");

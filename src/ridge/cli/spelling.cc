@@ -100,6 +100,7 @@ Result<Request> understood(const Spelled& spelled) {
   Request request{.program = spelled.program, .on = spelled.on, .dims = *std::move(dims), .dtype = *dtype};
   request.link = link_spelled(spelled.link);
   request.fuse = spelled.fuse;
+  request.sustained = spelled.sustained;
   if (spelled.plan) request.planned = spelled.library == "cublaslt" ? KernelsOf::cublaslt : KernelsOf::ridge;
   for (const std::string& list : spelled.fused) request.fused.push_back(names_in(list));
   if (!spelled.weights.empty()) {

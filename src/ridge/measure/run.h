@@ -44,7 +44,10 @@ struct Regime {
 struct OpMeasurement {
   Statistics time;                         // s
   std::optional<double> fraction_of_roof;  // time_lower / median; null where no bound is known
-  double share = 0;                        // of the program's wall time; on a device, of the operations'
+  // "l3": the cache that the program's tensors fit into, so that memory's rate is no bound and the roof is that of the
+  // cache, or there is none. Empty: they are in memory.
+  std::string cache = {};
+  double share = 0;  // of the program's wall time; on a device, of the operations'
   double max_rel_error =
       0;  // largest |got - expected| / scale (reference.h); infinite: NaN or infinity where none is due
   std::int64_t checked = 0, elements = 0;  // of the result

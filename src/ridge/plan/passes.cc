@@ -37,8 +37,13 @@ std::vector<bool> earlier(const Program& program, const std::vector<int>& left, 
   return early;
 }
 
+std::int64_t size_of(const std::string& dim, const Bindings& sizes) {
+  const auto size = sizes.find(dim);
+  return size == sizes.end() ? 1 : size->second;
+}
+
 // The pass that the last of `left` belongs to; takes its statements out.
-Pass last_pass(const Program& program, std::vector<int>& left) {
+Pass last_pass(const Program& program, const Bindings& sizes, std::vector<int>& left) {
   Pass pass;
   std::vector<bool> best(left.size(), true);  // on its own, if nothing streams
   best.back() = false;
@@ -46,7 +51,10 @@ Pass last_pass(const Program& program, std::vector<int>& left) {
   for (const std::string& dim : dims_of(program, program.statements[static_cast<std::size_t>(left.back())])) {
     std::vector<bool> early = earlier(program, left, dim);
     if (early.back()) continue;
-    if (found && std::count(early.begin(), early.end(), true) >= std::count(best.begin(), best.end(), true)) continue;
+    const auto leaves = std::count(early.begin(), early.end(), true),
+               best_leaves = std::count(best.begin(), best.end(), true);
+    const bool longer = size_of(dim, sizes) > size_of(pass.rows, sizes);
+    if (found && (leaves > best_leaves || (leaves == best_leaves && !longer))) continue;
     found = true;
     pass.rows = dim;
     best = std::move(early);
@@ -73,11 +81,11 @@ Streams streams(const Program& program, const Statement& statement, const std::s
   return count == 1 && over_it(nodes.back()) && reduces(nodes.back().function) ? Streams::sum : Streams::no;
 }
 
-std::vector<Pass> passes_of(const Program& program) {
+std::vector<Pass> passes_of(const Program& program, const Bindings& sizes) {
   std::vector<int> left;
   for (std::size_t s = 0; s < program.statements.size(); ++s) left.push_back(static_cast<int>(s));
   std::vector<Pass> passes;
-  while (!left.empty()) passes.push_back(last_pass(program, left));
+  while (!left.empty()) passes.push_back(last_pass(program, sizes, left));
   std::reverse(passes.begin(), passes.end());
   return passes;
 }

@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "ridge/base/csv.h"
+#include "ridge/base/text.h"
 
 namespace ridge {
 namespace {
@@ -18,6 +19,7 @@ struct Whole {
 };
 
 Whole whole(std::string_view text, std::string_view otherwise) {
+  if (const auto number = whole_number(text)) return {*number};
   std::int64_t value = 0;
   const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), value);
   const bool all = end == text.data() + text.size() && failed != std::errc::invalid_argument;
@@ -90,7 +92,7 @@ Result<Bindings> parse_assignments(const std::vector<std::string>& texts) {
     const Whole read = whole(value, "a whole number");
     if (!read.expected.empty())
       return usage_error(fmt::format("expected {} for {}, found '{}'", read.expected, name, value),
-                         fmt::format("-d {}=256", name));
+                         fmt::format("-d {0}=256, -d {0}=4k, -d {0}=15e12", name));
     if (const auto [there, is_new] = out.emplace(name, read.value); !is_new)
       return usage_error(fmt::format("dimension '{}' is given twice, as {} and as {}", name, there->second, read.value),
                          "give each dimension once");

@@ -2,18 +2,17 @@
 
 #include <fmt/format.h>
 
-#include <charconv>
 #include <optional>
 #include <string_view>
+
+#include "ridge/base/text.h"
 
 namespace ridge {
 namespace {
 
 std::optional<std::int64_t> whole(std::string_view text) {
-  std::int64_t value = 0;
-  const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (failed != std::errc() || end != text.data() + text.size() || value < 1) return std::nullopt;
-  return value;
+  const auto value = whole_number(text);
+  return value && *value >= 1 ? value : std::nullopt;
 }
 
 // Why a range of whole numbers holds nothing, or never ends; empty: it has a start, an end and a step.

@@ -39,6 +39,23 @@ std::string largest(const Report& report) {
   return fmt::format("largest  {}\n", fmt::join(parts, ", "));
 }
 
+// "memory   2.835 GB of hbm's 80.00 GB: fits; alone up to B = 69 or S = 17439"
+std::string memory(const Report& report) {
+  const auto& held = report.explanation.memory;
+  if (!held || !held->peak_bytes) return {};
+  std::string out = fmt::format("memory   {}", engineering(*held->peak_bytes, "B"));
+  if (!held->capacity) return out + "; the memory's size is not on record\n";
+  const bool fits = *held->peak_bytes <= *held->capacity;
+  out += fmt::format(" of {}'s {}: {}", held->level, engineering(*held->capacity, "B"), fits ? "fits" : "does not fit");
+  std::vector<std::string> most;
+  for (const Threshold& t : held->fits)
+    if (t.value && is_asked(report, t.dim)) most.push_back(fmt::format("{} = {}", t.dim, *t.value));
+  if (!most.empty()) out += fmt::format("; alone up to {}", fmt::join(most, " or "));
+  if (held->chips && *held->chips > 1)
+    out += fmt::format("; {} chips hold it", grouped(static_cast<long long>(*held->chips)));
+  return out + "\n";
+}
+
 std::string gain_text(const Report& report, const NextStep& step) {
   if (!step.gain_s) return {};
   const double now = *report.explanation.total.time_lower_s;
@@ -89,8 +106,7 @@ std::string next_text(const Report& report) {
 std::string answer_text(const Report& report, const Styled& styled) {
   const Prediction& total = report.explanation.total;
   if (!total.limiter || !total.time_lower_s || !total.time_upper_s) return {};
-  // What the program holds in memory against the machine's capacity belongs between the costs and the steps.
-  return styled.bold(verdict(report)) + largest(report) + next_text(report) + "\n";
+  return styled.bold(verdict(report)) + largest(report) + memory(report) + next_text(report) + "\n";
 }
 
 }  // namespace ridge

@@ -20,6 +20,12 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 template <class T> Json or_null(const std::optional<T>& value) { return value ? Json(*value) : Json(nullptr); }
+// A count beyond 2^63 is the nearest double: JSON's readers have no longer whole numbers.
+Json or_null(const std::optional<Count>& value) {
+  if (!value) return nullptr;
+  if (*value > INT64_MAX) return static_cast<double>(*value);
+  return static_cast<std::int64_t>(*value);
+}
 
 Json sourced(const Sourced& number) {
   Json out{{"source", number.source}, {"read_on", number.read_on}, {"origin", name(number.origin)}};
@@ -56,6 +62,7 @@ Json link_json(const Link& link) {
   out.update(rate("bytes_per_s_one_way", link.bandwidth));
   if (link.count) out["count"] = link.count->value;
   if (link.latency) out["latency_s"] = link.latency->value;
+  if (link.topology) out["topology"] = name(*link.topology);
   if (link.sustained) out["sustained"] = rate("bytes_per_s_one_way", *link.sustained);
   return out;
 }
@@ -70,6 +77,8 @@ Json threshold_json(const Threshold& t) {
   out["condition"] = t.condition.empty() ? Json(nullptr) : Json(t.condition);
   out["ratio"] = t.ratio;
   out["roofs"] = {name(t.roofs[0]), name(t.roofs[1])};
+  if (t.numerical) out["numerical"] = true;
+  if (!t.unit.empty()) out["unit"] = t.unit;
   return out;
 }
 
@@ -85,7 +94,9 @@ Json prediction_json(const Prediction& p, const std::vector<std::string>& order)
     out["bytes_sent_formula"] = p.work.bytes_sent.text(order);
     out["link_bytes_per_s"] = or_null(p.link);
     out["time_network_s"] = or_null(p.time_network_s);
+    out["bytes_sent"] = or_null(p.bytes_sent);
   }
+  if (p.launch_s > 0) out["launch_s"] = p.launch_s;
   out["time_lower_s"] = or_null(p.time_lower_s);
   out["time_upper_s"] = or_null(p.time_upper_s);
   out["formulas"] = {
@@ -94,6 +105,47 @@ Json prediction_json(const Prediction& p, const std::vector<std::string>& order)
   for (const Threshold& t : p.thresholds) out["thresholds"].push_back(threshold_json(t));
   if (!p.work.collective.empty()) out["collective"] = p.work.collective;
   if (!p.missing.empty()) out["missing"] = p.missing;
+  return out;
+}
+
+Json network_json(const Network& network) {
+  Json out{{"link", network.link}, {"links_used", network.links_used}, {"bytes_per_s_one_way", network.rate}};
+  out["topology"] = network.topology ? Json(name(*network.topology)) : Json(nullptr);
+  out["latency_s"] = network.latency_s > 0 ? Json(network.latency_s) : Json(nullptr);
+  return out;
+}
+
+Json mask_json(const MaskCount& mask, const std::vector<std::string>& order) {
+  Json out{{"condition", text(mask.mask)}, {"pairs", mask.through.text(order)}, {"of", mask.all.text(order)}};
+  out["pairs_value"] = or_null(mask.through_count);
+  out["of_value"] = or_null(mask.all_count);
+  return out;
+}
+
+Json held_json(const Memory& memory, const std::vector<std::string>& order) {
+  Json out{{"footprint_bytes", or_null(memory.peak_bytes)},
+           {"capacity_bytes", or_null(memory.capacity)},
+           {"chips", or_null(memory.chips)}};
+  out["at"] = memory.peak_at.empty() ? Json(nullptr) : Json(memory.peak_at);
+  out["formula"] = memory.peak.text(order);
+  out["parameters"] = or_null(memory.parameter_count);
+  out["parameter_bytes"] = or_null(memory.parameter_bytes);
+  out["devices"] = memory.devices;
+  out["tensors"] = Json::array();
+  for (const TensorMemory& t : memory.tensors)
+    out["tensors"].push_back({{"name", t.name},
+                              {"dtype", name(t.dtype)},
+                              {"parameter", t.parameter},
+                              {"bytes", or_null(t.device_bytes)},
+                              {"bytes_all_devices", or_null(t.all_bytes)},
+                              {"copies", or_null(t.copies)},
+                              {"formula", t.device.text(order)}});
+  out["fits"] = Json::array();
+  for (const Threshold& t : memory.fits) {
+    Json one{{"dim", t.dim}, {"relation", name(t.relation)}, {"value", or_null(t.value)}};
+    one["exact"] = t.exact.empty() ? Json(nullptr) : Json(t.exact);
+    out["fits"].push_back(std::move(one));
+  }
   return out;
 }
 
@@ -115,6 +167,7 @@ void add_measurement(Json& out, const OpMeasurement& m) {
                        {"runs", m.time.runs},
                        {"outliers", m.time.outliers}};
   out["fraction_of_roof"] = or_null(m.fraction_of_roof);
+  if (!m.cache.empty()) out["in_cache"] = m.cache;
   out["max_rel_error"] = std::isfinite(m.max_rel_error) ? m.max_rel_error : std::numeric_limits<double>::max();
   out["checked"] = m.checked;
   out["elements"] = m.elements;
@@ -272,6 +325,10 @@ std::string render_json(const Report& report, bool one_line) {
     add_group(out["ops"].back(), report.measured ? report.measured->names : report.statements, i);
   }
   if (e.thresholds_left_out) out["thresholds_left_out"] = true;
+  for (const Threshold& t : e.products) out["products"].push_back(threshold_json(t));
+  if (e.network) out["network"] = network_json(*e.network);
+  for (const MaskCount& mask : e.masks) out["masks"].push_back(mask_json(mask, e.dim_names));
+  if (e.memory) out["memory"] = held_json(*e.memory, e.dim_names);
   out["total"] = prediction_json(e.total, e.dim_names);
   if (e.fused) out["fused"] = prediction_json(*e.fused, e.dim_names);
   if (report.measured) {

@@ -71,6 +71,7 @@ std::string render_machine_text(const Machine& machine, const TextStyle& style) 
     rows.push_back(source_row(each, link.bandwidth.value, "B/s", link.bandwidth));
     if (link.sustained)
       rows.push_back(source_row(link.name + " sustained", link.sustained->value, "B/s", *link.sustained));
+    if (link.topology) rows.push_back({link.name + " topology", std::string(ridge::name(*link.topology)), ""});
     if (link.latency) rows.push_back(source_row(link.name + " latency", link.latency->value, "s", *link.latency));
   }
   for (const auto& [key, number] : machine.numbers) {

@@ -9,6 +9,13 @@
 namespace ridge {
 namespace {
 
+// "93.1 %"; of what is in a cache "41.2 % of l3", or "in l3" where its rate was not measured.
+std::string of_roof(const OpMeasurement& m) {
+  const std::string cache = m.cache.empty() ? "" : " of " + m.cache;
+  if (m.fraction_of_roof) return percent(*m.fraction_of_roof) + cache;
+  return m.cache.empty() ? "-" : "in " + m.cache;
+}
+
 std::vector<std::string> measured_row(const std::string& op, const Prediction& p, const OpMeasurement& m) {
   return {op,
           limiter_text(p),
@@ -16,7 +23,7 @@ std::vector<std::string> measured_row(const std::string& op, const Prediction& p
           engineering(m.time.median, "s"),
           fmt::format("{} .. {}", engineering(m.time.min, "s"), engineering(m.time.max, "s")),
           std::to_string(m.time.runs),
-          m.fraction_of_roof ? percent(*m.fraction_of_roof) : "-",
+          of_roof(m),
           m.max_rel_error == 0 ? "0" : fmt::format("{:.1e}", m.max_rel_error),
           percent(m.share)};
 }

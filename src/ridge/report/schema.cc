@@ -13,7 +13,7 @@ constexpr const char* dialect = "https://json-schema.org/draft/2020-12/schema";
 
 const std::map<std::string, std::vector<std::string>, std::less<>>& shapes() {
   static const std::map<std::string, std::vector<std::string>, std::less<>> all{
-      {"explain", {"report", "ranking", "check", "against", "lines", "chains"}},
+      {"explain", {"report", "ranking", "check", "against", "lines", "chains", "tiles", "between"}},
       {"run", {"report", "against"}},
       {"sweep", {"sweep"}},
       {"simulate", {"simulate"}},

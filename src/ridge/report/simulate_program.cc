@@ -105,8 +105,8 @@ std::string render_json(const MappedProgram& m) {
                                 {"calls", c.calls},
                                 {"bytes", c.bytes},
                                 {"sync_s", c.sync_seconds},
-                                {"time_s", c.seconds},
-                                {"bandwidth_fraction", c.bandwidth_fraction}});
+                                {"time_s", c.possible ? Json(c.seconds) : Json(nullptr)},
+                                {"bandwidth_fraction", c.possible ? Json(c.bandwidth_fraction) : Json(nullptr)}});
   out["provenance"] = {{"ridge", version()}, {"commit", commit()}};
   return out.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }

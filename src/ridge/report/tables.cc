@@ -103,12 +103,28 @@ std::string html_table(const Cells& cells) {
 
 }  // namespace
 
+namespace {
+
+// Behind the others, where anything is sent.
+void add_network(Cells& cells, const Explanation& e) {
+  cells[0].insert(cells[0].end(), {"time_network_s", "bytes_sent"});
+  const auto add = [](std::vector<std::string>& row, const Prediction& p) {
+    row.push_back(bare(p.time_network_s));
+    row.push_back(bare(p.bytes_sent));
+  };
+  for (std::size_t i = 0; i < e.ops.size(); ++i) add(cells[i + 1], e.ops[i]);
+  add(cells.back(), e.total);
+}
+
+}  // namespace
+
 std::string render_csv(const Report& report) {
   std::vector<std::string> head{"op",    "flops",   "bytes",        "intensity",
                                 "ridge", "limiter", "time_lower_s", "time_upper_s"};
   if (report.measured)
     head.insert(head.end(), {"measured_s", "measured_min_s", "measured_max_s", "fraction_of_roof", "max_rel_error"});
   Cells cells = op_table(report, head, csv_row, true);
+  if (report.explanation.network) add_network(cells, report.explanation);
   const Cells plans = report.planned ? plan_cells(report) : Cells(cells.size());
   for (std::size_t i = 0; i < std::min(cells.size(), plans.size()); ++i)
     cells[i].insert(cells[i].end(), plans[i].begin(), plans[i].end());
@@ -199,6 +215,7 @@ Cells machine_table(const Machine& machine) {
     maybe(what + ".sustained", link.sustained, "B/s");
     maybe(what + ".count", link.count, "1");
     maybe(what + ".latency", link.latency, "s");
+    if (link.topology) cells.push_back({what + ".topology", std::string(name(*link.topology)), "", "", "", "", ""});
   }
   for (const NumberKey& key : number_keys)
     if (const auto found = machine.numbers.find(std::string(key.key)); found != machine.numbers.end())

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "ridge/report/assumed.h"
 #include "ridge/report/plan.h"
 #include "ridge/report/used.h"
 #include "ridge/report/words.h"
@@ -48,7 +49,9 @@ std::vector<std::string> predicted_row(const Explanation& e, const std::string& 
           number_or_dash(p.ridge),
           limiter_text(p),
           unit_or_dash(p.time_lower_s, "s"),
-          unit_or_dash(p.time_upper_s, "s")};
+          unit_or_dash(p.time_upper_s, "s"),
+          unit_or_dash(p.time_network_s, "s"),
+          unit_or_dash(p.bytes_sent, "B")};
 }
 
 // The sums of the operations, where something is said of them: which r is meant, and from where on it binds.
@@ -76,10 +79,13 @@ std::string followers_line(const Explanation& e) {
   if (e.thresholds_left_out)
     return "thresholds are left out: the statements' dimensions squared come to more than " +
            grouped(static_cast<long long>(max_threshold_work)) + "; explain fewer statements at a time\n";
-  if (e.derived.empty()) return {};
-  std::string out =
-      fmt::format("thresholds: what hangs on a dimension follows it, as under -d: {}", fmt::join(e.derived, ", "));
-  if (!e.unsolved.empty()) out += fmt::format("; none of {}: its closed form is unknown", fmt::join(e.unsolved, ", "));
+  std::string out;
+  if (!e.unsolved.empty())
+    out += fmt::format(
+        "no threshold of {} for some operation: sizes without a value decide, or a mask ties another to it\n",
+        fmt::join(e.unsolved, ", "));
+  if (e.derived.empty()) return out;
+  out += fmt::format("thresholds: what hangs on a dimension follows it, as under -d: {}", fmt::join(e.derived, ", "));
   return out + "\n";
 }
 
@@ -103,24 +109,20 @@ std::string formulas(const Report& report, const Styled& styled, bool all) {
       rows.push_back({"  ridge", fmt::format("{} {}/B", significant(*p.ridge), work_unit(p.work))});
     for (const Threshold& t : p.thresholds)
       if (all || is_asked(report, t.dim)) rows.push_back({"  " + t.dim, threshold_text(t)});
-    if (!p.work.collective.empty()) rows.push_back({"  network", p.work.collective + " on a ring"});
-    if (!p.missing.empty()) rows.push_back({"  missing", p.missing + " is not on record: no times, no limiter"});
+    if (!p.work.collective.empty()) rows.push_back({"  network", p.work.collective});
+    if (!p.missing.empty()) rows.push_back({"  missing", p.missing + " is not on record: the times leave it out"});
     out += aligned(rows, {false, false});
   }
   return out + sum_formulas(report, styled, all);
 }
 
-// What formulas would say of single operations beside their numbers: what they send for, what is not on record.
-std::string remarks(const Report& report) {
-  const Explanation& e = report.explanation;
+// What formulas would say of single operations beside their numbers: what they send for.
+std::string collectives_text(const Report& report) {
   std::string out;
-  for (std::size_t i = 0; i < e.ops.size(); ++i) {
-    const Prediction& p = e.ops[i];
-    if (!p.work.collective.empty()) out += fmt::format("{}: {} on a ring\n", op_name(report, i), p.work.collective);
-    if (!p.missing.empty())
-      out += fmt::format("{}: {} is not on record: no times, no limiter\n", op_name(report, i), p.missing);
-  }
-  return out.empty() ? out : "\n" + out;
+  for (std::size_t i = 0; i < report.explanation.ops.size(); ++i)
+    if (const std::string& collective = report.explanation.ops[i].work.collective; !collective.empty())
+      out += fmt::format("{}: {}\n", op_name(report, i), collective);
+  return out;
 }
 
 // What was left out of formulas and thresholds, and how to see it.
@@ -137,11 +139,13 @@ std::string explained_text(const Report& report, const Styled& styled, bool all)
   const Explanation& e = report.explanation;
   std::string out;
   if (!is_open(e)) out += answer_text(report, styled) + styled.table(predicted_rows(report), predicted_right);
+  out += assumed_text(e);
   if (report.planned) out += plan_text(report);
   if (all || is_open(e) || e.ops.size() == 1)
     out += formulas(report, styled, all);
   else
-    out += thresholds_text(report, styled, all) + remarks(report);
+    out += collectives_text(report) + thresholds_text(report, styled, all);
+  if (all) out += memory_text(e);
   return out + sources_text(e, styled, all) + notes(report, all);
 }
 
@@ -149,10 +153,12 @@ std::string explained_text(const Report& report, const Styled& styled, bool all)
 
 Rows predicted_rows(const Report& report) {
   const Explanation& e = report.explanation;
-  Rows rows{{"op", "of time", "work", "bytes", "FLOP/B", "ridge", "limiter", "lower", "no overlap"}};
+  Rows rows{{"op", "of time", "work", "bytes", "FLOP/B", "ridge", "limiter", "lower", "no overlap", "network", "sent"}};
   for (const std::size_t i : by_share(e)) rows.push_back(predicted_row(e, op_name(report, i), e.ops[i]));
   if (e.ops.size() > 1) rows.push_back(predicted_row(e, "total", e.total));
   if (e.fused) rows.push_back(predicted_row(e, "fused", *e.fused));
+  for (auto& row : rows)
+    if (!e.network) row.resize(row.size() - 2);
   return rows;
 }
 

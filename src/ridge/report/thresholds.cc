@@ -17,7 +17,9 @@ constexpr std::size_t readable = 32;  // characters of an expression that the li
 std::string bound(const Threshold& t, bool first, bool sum) {
   const std::string over(name(t.roofs[first ? 0 : 1])), under(name(t.roofs[first ? 1 : 0]));
   const bool usual = t.roofs[0] == Limiter::compute && t.roofs[1] == Limiter::memory;
-  return usual && !sum ? over + "-bound" : fmt::format("more {} than {} time", over, under);
+  if (usual && !sum) return over + "-bound";
+  const std::string by = t.unit.empty() ? "" : fmt::format(" by the {} unit", t.unit);
+  return fmt::format("more {} than {} time{}", over, under, by);
 }
 
 bool is_crossing(const Threshold& t) { return t.relation == Relation::at_least || t.relation == Relation::at_most; }
@@ -32,7 +34,8 @@ std::string range_of(const Threshold& t) {
 std::vector<std::string> derivation(const Threshold& t, bool all) {
   if (!is_crossing(t)) return {};
   std::vector<std::string> out;
-  if (t.value_real) out.push_back(significant(*t.value_real, 5));
+  if (t.numerical) out.emplace_back("solved numerically");
+  if (t.value_real && !t.numerical) out.push_back(significant(*t.value_real, 5));
   if (t.value && !t.exact.empty() && (all || t.exact.size() <= readable)) out.push_back(" = " + t.exact);
   if (!t.condition.empty()) out.push_back(fmt::format("{}if {}", out.empty() ? "" : " ", t.condition));
   if (t.approx && !t.assuming.empty())
@@ -40,15 +43,15 @@ std::vector<std::string> derivation(const Threshold& t, bool all) {
   return out;
 }
 
-struct Line {
+struct ThresholdLine {
   std::string range, meaning;
   std::vector<std::string> derivation;
   std::vector<std::string> names;
 };
 
-void add(std::vector<Line>& lines, const Threshold& t, const std::string& op, bool sum, bool all) {
-  const Line line{range_of(t), bound(t, t.relation != Relation::never, sum), derivation(t, all), {op}};
-  const auto same = std::find_if(lines.begin(), lines.end(), [&](const Line& l) {
+void add(std::vector<ThresholdLine>& lines, const Threshold& t, const std::string& op, bool sum, bool all) {
+  const ThresholdLine line{range_of(t), bound(t, t.relation != Relation::never, sum), derivation(t, all), {op}};
+  const auto same = std::find_if(lines.begin(), lines.end(), [&](const ThresholdLine& l) {
     return l.range == line.range && l.meaning == line.meaning && l.derivation == line.derivation;
   });
   if (same == lines.end())
@@ -57,7 +60,7 @@ void add(std::vector<Line>& lines, const Threshold& t, const std::string& op, bo
     same->names.push_back(op);
 }
 
-std::vector<std::string> cells_of(const Line& line) {
+std::vector<std::string> cells_of(const ThresholdLine& line) {
   return {line.range, shortened(fmt::format("{}", fmt::join(line.names, ", ")), 32), line.meaning};
 }
 
@@ -72,9 +75,9 @@ std::string fitted(const std::vector<std::string>& pieces, std::size_t room) {
 }
 
 // Crossings first, then what holds for every size.
-std::vector<Line> lines_of(const Report& report, const std::string& dim, bool all) {
+std::vector<ThresholdLine> lines_of(const Report& report, const std::string& dim, bool all) {
   const Explanation& e = report.explanation;
-  std::vector<Line> lines;
+  std::vector<ThresholdLine> lines;
   for (const bool crossing : {true, false}) {
     for (std::size_t i = 0; i < e.ops.size(); ++i)
       for (const Threshold& t : e.ops[i].thresholds)
@@ -93,7 +96,8 @@ std::string threshold_text(const Threshold& t, bool sum) {
   if (t.relation == Relation::never) return fmt::format("{} for every {}", bound(t, false, sum), t.dim);
   std::string out = fmt::format("{} for {}", bound(t, true, sum), range_of(t));
   if (t.value && !t.exact.empty()) out += ": " + t.exact;
-  if (t.value_real) out += fmt::format(" = {}", significant(*t.value_real, 5));
+  if (t.value_real && !t.numerical) out += fmt::format(" = {}", significant(*t.value_real, 5));
+  if (t.numerical) out += ", solved numerically";
   if (!t.condition.empty()) out += fmt::format(" if {}", t.condition);
   if (t.approx && !t.assuming.empty()) out += fmt::format("; {} where {}", significant(*t.approx, 5), t.assuming);
   if (!t.approx && !t.assuming.empty()) out += fmt::format("; where {}", t.assuming);
@@ -106,19 +110,19 @@ bool is_asked(const Report& report, const std::string& dim) {
 
 std::string thresholds_text(const Report& report, const Styled& styled, bool all) {
   constexpr std::size_t width = 120;
-  std::vector<Line> lines;
+  std::vector<ThresholdLine> lines;
   for (const std::string& dim : report.explanation.dim_names) {
     if (!all && !is_asked(report, dim)) continue;
-    const std::vector<Line> more = lines_of(report, dim, all);
+    const std::vector<ThresholdLine> more = lines_of(report, dim, all);
     lines.insert(lines.end(), more.begin(), more.end());
   }
   if (lines.empty()) return {};
   std::array<std::size_t, 3> widest{};
-  for (const Line& line : lines)
+  for (const ThresholdLine& line : lines)
     for (std::size_t i = 0; i < widest.size(); ++i) widest[i] = std::max(widest[i], columns(cells_of(line)[i]));
   const std::size_t taken = widest[0] + widest[1] + widest[2] + 2 * widest.size();
   Rows rows;
-  for (const Line& line : lines) {
+  for (const ThresholdLine& line : lines) {
     rows.push_back(cells_of(line));
     rows.back().push_back(fitted(line.derivation, all ? std::string::npos : width - std::min(width, taken)));
   }

@@ -52,7 +52,7 @@ std::vector<std::size_t> by_share(const Explanation& e);
 
 // A row an operation, largest share of the time first, then the total and the fused program; with a head.
 Rows predicted_rows(const Report& report);
-inline const std::vector<bool> predicted_right{false, true, true, true, true, true, false, true, true};
+inline const std::vector<bool> predicted_right{false, true, true, true, true, true, false, true, true, true, true};
 // The first screen: verdict, largest costs, what to do next; empty where no time is known.
 std::string answer_text(const Report& report, const Styled& styled);
 // Whether this dimension's thresholds are shown without being asked for all.

@@ -37,12 +37,16 @@ struct Threshold {
   std::string condition = {};
   std::array<Limiter, 2> roofs = {Limiter::compute, Limiter::memory};
   double ratio = 0;  // r: the first roof's rate over the second one's
+  // Of a fused program whose matrix and vector unit are judged apart: the one that computes, "matrix". Empty: all.
+  std::string unit = {};
+  bool numerical = false;  // no closed form is known: the whole number was searched for, and `exact` is empty
 };
 
 struct SweepPoint {
   std::int64_t flops = -1, bytes = -1;          // -1, and nothing else is known: `reason` says why
-  double time_lower_s = -1, time_upper_s = -1;  // -1 likewise
-  Limiter limiter = Limiter::memory;            // where the times are known
+  double time_lower_s = -1, time_upper_s = -1;  // -1 likewise; without what SweepLine::left_out says
+  double time_network_s = 0, bytes_sent = 0;    // 0: nothing is sent
+  Limiter limiter = Limiter::memory;            // where the times are known: what has the largest sum of times
   bool crossed = false;      // the limiter is another one than at the previous value of the last range
   std::uint16_t reason = 0;  // an index into SweepLine::reasons
 };
@@ -77,6 +81,8 @@ struct SweepLine {
   std::vector<std::string> reasons = {};
   std::vector<SweepChange> changes = {};  // along the last range, the first most_sweep_changes of them
   std::vector<SweepCurve> curves = {};    // where they were asked for, the first most_sweep_curves of them
+  bool sends = false;                     // whether anything is sent
+  std::string left_out = {};  // what the machine lacks, so that times leave it out: "vector f32 peak of tpu_v6e"
 };
 
 inline constexpr std::size_t most_sweep_changes = 64, most_sweep_curves = 12;

@@ -72,19 +72,47 @@ TEST(Explain, takes_the_widest_operand_on_the_matrix_unit_and_f32_on_the_vector_
   EXPECT_EQ(peak("int8[B] * int8[F] -> int8[B, F]"), 1e12);  // no sum: the vector unit's
 }
 
-TEST(Explain, names_the_vector_peak_that_a_machine_lacks_and_leaves_times_null) {
+TEST(Explain, names_the_vector_peak_that_a_machine_lacks_and_bounds_by_what_is_known) {
   const Explanation e = explained("x: bf16[N]\nu[N] = exp(x)", v5e, {{"N", 1000}});
   for (const Prediction* p : {&e.ops[0], &e.total}) {
     EXPECT_EQ(p->flops, 1000);
     EXPECT_EQ(p->bytes, 4000);
     EXPECT_EQ(p->intensity, 0.25);
     EXPECT_EQ(p->missing, "vector f32 peak of toy");
-    EXPECT_EQ(p->time_lower_s, std::nullopt);
-    EXPECT_EQ(p->limiter, std::nullopt);
+    EXPECT_EQ(p->time_math_s, std::nullopt);
+    EXPECT_DOUBLE_EQ(*p->time_lower_s, 4000 / 819e9);
+    EXPECT_EQ(p->limiter, Limiter::memory);
+    EXPECT_EQ(p->runner_up, std::nullopt);
     EXPECT_EQ(p->ridge, std::nullopt);
     EXPECT_TRUE(p->thresholds.empty());
   }
   EXPECT_EQ(explained("f32[B, D] * f32[D, F] -> f32[B, F]", v5e).ops[0].missing, "vector f32 peak of toy");
+}
+
+TEST(Explain, of_nothing_to_compute_needs_no_peak) {
+  const Explanation e = explained("x: bf16[N]\nu: bf16[N] = x", v5e, {{"N", 1000}});
+  EXPECT_EQ(e.ops[0].missing, "");
+  EXPECT_EQ(e.ops[0].time_math_s, 0);
+  EXPECT_EQ(e.total.missing, "");
+}
+
+TEST(Explain, of_a_handful_of_elements_takes_a_launch) {
+  Machine m = toy_machine({}, 1e12, 1e9);
+  m.numbers["launch_s"] = testing::number(1e-6);
+  const Explanation e = explained("x: f32[N]\nu[N] = cos(x)\ny: f32[N] = cos(u)", m, {{"N", 10}});
+  EXPECT_EQ(e.ops[0].limiter, Limiter::overhead);
+  EXPECT_DOUBLE_EQ(*e.ops[0].time_lower_s, 1e-6);
+  EXPECT_EQ(e.total.limiter, Limiter::overhead);
+  EXPECT_DOUBLE_EQ(*e.total.time_lower_s, 2e-6);
+  EXPECT_DOUBLE_EQ(*e.fused->time_lower_s, 1e-6);
+}
+
+TEST(Explain, of_a_fused_program_overlaps_the_units) {
+  const Machine m = toy_machine({{DType::bf16, 1e12}}, 1e9, 1e12);
+  const Explanation e = explained("x: bf16[B, D]   w: bf16[D, F]\nu[B, F] = x * w\ny: bf16[B, F] = gelu(u)", m,
+                                  {{"B", 100}, {"D", 1000}, {"F", 100}});
+  EXPECT_DOUBLE_EQ(*e.fused->time_lower_s, 2e7 / 1e12);  // the vector unit's 1e4/1e9 runs meanwhile
+  EXPECT_DOUBLE_EQ(*e.fused->time_math_s, 2e7 / 1e12 + 1e4 / 1e9);
 }
 
 TEST(Explain, sums_operations_that_run_one_after_the_other) {

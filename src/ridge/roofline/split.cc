@@ -33,8 +33,9 @@ Program sharded(const Program& program, const Split& split) {
   return out;
 }
 
-std::vector<Work> count(const Program& program, const Split& split) {
-  std::vector<Work> work = count(sharded(program, split), Bindings{{split_axis, split.chips}});
+std::vector<Work> count(const Program& program, const Split& split, Bindings sizes) {
+  sizes[split_axis] = split.chips;
+  std::vector<Work> work = count(sharded(program, split), sizes);
   for (Work& each : work) each.collective.clear();  // named after the axis
   return work;
 }

@@ -74,8 +74,8 @@ TEST(Followers, are_followed_themselves_and_left_out_where_they_might_shrink) {
   EXPECT_EQ(e.derived, (std::vector<std::string>{"F = 2*D", "G = 2*F"}));
   const Explanation less =
       explained("dims D = 64, F = D - 5\nx: bf16[N, D]   w: bf16[D, F]\nu: bf16[N, F] = x * w", machine, {{"N", 512}});
-  EXPECT_EQ(threshold(less.ops[0], "D"), nullptr);
-  EXPECT_EQ(less.unsolved, std::vector<std::string>{"D"});
+  EXPECT_TRUE(threshold(less.ops[0], "D")->numerical);
+  EXPECT_TRUE(less.unsolved.empty());
   EXPECT_NE(threshold(less.ops[0], "F"), nullptr);
 }
 

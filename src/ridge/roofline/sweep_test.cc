@@ -106,9 +106,13 @@ TEST(Sweep, of_one_chip_s_part_gives_what_explain_gives) {
       for (std::size_t r = 0; r < ranges.size(); ++r) sizes[ranges[r].dim] = sweep.value(i, r);
       const auto e = explain(program, machine, sizes, cut);
       const SweepPoint& point = line->points[i];
-      ASSERT_EQ(e.ok(), point.flops >= 0);
-      EXPECT_EQ(line->reasons[point.reason], e ? "" : fmt::format("D is no multiple of the {} chips", chips));
-      if (!e) continue;
+      ASSERT_TRUE(e.ok());
+      const bool even = sizes["D"] % chips == 0;
+      ASSERT_EQ(even, point.flops >= 0);
+      EXPECT_EQ(line->reasons[point.reason], even ? "" : fmt::format("D is no multiple of the {} chips", chips));
+      if (!even) continue;
+      EXPECT_DOUBLE_EQ(point.time_network_s, e->total.time_network_s.value_or(0));
+      EXPECT_DOUBLE_EQ(point.bytes_sent, e->total.bytes_sent.value_or(0));
       EXPECT_EQ(point.flops, e->total.flops);
       EXPECT_EQ(point.bytes, e->total.bytes);
       EXPECT_DOUBLE_EQ(point.time_lower_s, *e->total.time_lower_s);
@@ -118,6 +122,31 @@ TEST(Sweep, of_one_chip_s_part_gives_what_explain_gives) {
     }
   }
   EXPECT_EQ(seen.size(), 3u);
+}
+
+// A mask's pairs are counted anew at every point, also where one dimension follows the other.
+TEST(Sweep, of_a_masked_program_gives_what_explain_gives) {
+  const std::string text =
+      "dims T = S\nq: bf16[S, E]   k: bf16[T, E]\ns[S, T] = q * k\n"
+      "p: bf16[S, T] = softmax(where(index(T) <= index(S), s, -inf) over T)";
+  const Program program = parse(text).value();
+  const Machine machine = testing::toy_machine({{DType::bf16, 64}}, 16, 8);
+  const std::vector<Range> tied{*parse_range("E=1,5"), *parse_range("S=1..40")},
+      free{*parse_range("E=3"), *parse_range("T=1,7,30"), *parse_range("S=1..20")};
+  for (const std::vector<Range>& ranges : {tied, free}) {
+    const auto line = sweep_line(program, machine, ranges);
+    ASSERT_TRUE(line.ok()) << line.error().text();
+    const Sweep sweep{"", ranges, {}};
+    for (std::size_t i = 0; i < line->points.size(); ++i) {
+      Bindings sizes;
+      for (std::size_t r = 0; r < ranges.size(); ++r) sizes[ranges[r].dim] = sweep.value(i, r);
+      const auto e = explain(program, machine, sizes);
+      ASSERT_TRUE(e.ok()) << e.error().text();
+      EXPECT_EQ(line->points[i].flops, e->total.flops);
+      EXPECT_DOUBLE_EQ(line->points[i].time_lower_s, *e->total.time_lower_s);
+      EXPECT_EQ(line->points[i].limiter, e->total.limiter);
+    }
+  }
 }
 
 TEST(Sweep, of_a_sharded_program_takes_one_size_of_the_mesh) {
