@@ -5,9 +5,9 @@
 
 #include <algorithm>
 
+#include "ridge/roofline/roofs.h"
 #include "ridge/roofline/sizes/crossings.h"
 #include "ridge/roofline/sizes/rebinding.h"
-#include "ridge/roofline/roofs.h"
 
 namespace ridge {
 namespace {
