@@ -10,6 +10,8 @@
 #include <cstdio>
 #include <filesystem>
 #include <functional>
+#include <map>
+#include <set>
 #include <sstream>
 
 #include "ridge/base/file.h"

@@ -184,6 +184,13 @@ Result<Between> between(const Request& request, const std::string& sides) {
   return ridge::between(task->program, task->machine, request.dims, sides);
 }
 
+Result<Passage> passage(const MachineChoice& on, const std::optional<LinkChoice>& link, double bytes,
+                        std::int64_t hops) {
+  const auto machine = linked(on, link);
+  if (!machine) return machine.error();
+  return ridge::passage(*machine, bytes, hops);
+}
+
 Result<std::vector<Chain>> chains(const Request& request, const FunctionCosts& costs) {
   const auto task = understood(request);
   if (!task) return task.error();

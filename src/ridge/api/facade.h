@@ -41,6 +41,9 @@ Result<std::vector<OperandLines>> lines(const Request& request, const LinesReque
 // How many tiles and waves each product is; from which size on some statements cost more than others ("s, o = q, k").
 Result<std::vector<TileWaves>> tile_waves(const Request& request, const std::string& tile);
 Result<Between> between(const Request& request, const std::string& sides);
+// From one chip of the machine to another.
+Result<Passage> passage(const MachineChoice& on, const std::optional<LinkChoice>& link, double bytes,
+                        std::int64_t hops);
 Result<std::vector<Chain>> chains(const Request& request, const FunctionCosts& costs);
 
 // A product on a systolic array, or a topology's layers. With `csv_path`: a run for each row of M, N, K and, where the

@@ -21,6 +21,8 @@ struct Explain {
   Output output;
   std::string table, against, claim, tile, between;
   bool steps = false, chain = false;
+  std::optional<double> send;
+  std::int64_t hops = 1;
   std::vector<std::string> costs;
   LinesRequest lines;
   std::vector<std::string> leading;
@@ -156,6 +158,16 @@ int against_statements(const Explain& asked) {
   return print(asked.output.json ? render_json(*found) : render_text(*found));
 }
 
+int from_chip_to_chip(const Explain& asked) {
+  Spelled spelled = asked.spelled;
+  if (!spelled.program.empty()) return fail(usage_error("expected --send without a PROGRAM"));
+  const auto request = understood(spelled);
+  if (!request) return fail(request.error());
+  const auto found = api::passage(request->on, request->link, *asked.send, asked.hops);
+  if (!found) return fail(found.error());
+  return print(asked.output.json ? render_json(*found) : text(*found) + "\n");
+}
+
 int perform(const Explain& asked) {
   const Spelled& spelled = asked.spelled;
   if (!spelled.plan)
@@ -165,6 +177,7 @@ int perform(const Explain& asked) {
   if (asked.lines.columns == 0)
     if (const auto refused = refuse_without(*asked.verb, "--ld --line-bytes", "--lines")) return fail(*refused);
   if (!asked.table.empty()) return explain_rows(asked);
+  if (asked.send) return from_chip_to_chip(asked);
   if (asked.chain) return as_chains(asked);
   if (asked.lines.columns > 0) return in_lines(asked);
   if (!asked.tile.empty()) return in_tiles(asked);
@@ -246,6 +259,9 @@ void add_explain(CLI::App& app, int& code) {
   verb->add_option("--between", asked->between,
                    "From which size on some statements cost more than others: 's, o = q, k'")
       ->type_name("STATEMENTS=STATEMENTS");
+  verb->add_option("--send", asked->send, "Bytes from one chip of --on to another, without a program")
+      ->type_name("BYTES");
+  verb->add_option("--hops", asked->hops, "With --send: links on the way (default: 1)")->type_name("N");
   verb->add_flag("--sustained", asked->spelled.sustained,
                  "Compute with the rates that real programs reach, where known");
   add_output(*verb, asked->output);

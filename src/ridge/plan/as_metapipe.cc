@@ -111,9 +111,10 @@ class Mapper {
     return Done{};
   }
 
+  // Tiles are computed whole, also beyond a mask.
   Status count_work(const Bindings& dims) {
     for (const Work& work : count(program_)) {
-      const auto flops = work.flops.evaluate(dims);
+      const auto flops = every_flop(work).evaluate(dims);
       if (!flops) return flops.error();
       const auto bytes = work.bytes().evaluate(dims);
       if (!bytes) return bytes.error();

@@ -37,6 +37,17 @@ std::vector<bool> earlier(const Program& program, const std::vector<int>& left, 
   return early;
 }
 
+// How well a pass streams along a dimension: the fewer statements it leaves to passes before it the better, then the
+// more results have the dimension, then the longer it is.
+struct Fit {
+  std::ptrdiff_t leaves = 0, rows = 0;
+  std::int64_t size = 1;
+  bool better_than(const Fit& o) const {
+    if (leaves != o.leaves) return leaves < o.leaves;
+    return rows != o.rows ? rows > o.rows : size > o.size;
+  }
+};
+
 std::int64_t size_of(const std::string& dim, const Bindings& sizes) {
   const auto size = sizes.find(dim);
   return size == sizes.end() ? 1 : size->second;
@@ -48,14 +59,16 @@ Pass last_pass(const Program& program, const Bindings& sizes, std::vector<int>& 
   std::vector<bool> best(left.size(), true);  // on its own, if nothing streams
   best.back() = false;
   bool found = false;
+  Fit best_fit;
   for (const std::string& dim : dims_of(program, program.statements[static_cast<std::size_t>(left.back())])) {
     std::vector<bool> early = earlier(program, left, dim);
     if (early.back()) continue;
-    const auto leaves = std::count(early.begin(), early.end(), true),
-               best_leaves = std::count(best.begin(), best.end(), true);
-    const bool longer = size_of(dim, sizes) > size_of(pass.rows, sizes);
-    if (found && (leaves > best_leaves || (leaves == best_leaves && !longer))) continue;
+    Fit fit{std::count(early.begin(), early.end(), true), 0, size_of(dim, sizes)};
+    for (const int s : left)
+      fit.rows += streams(program, program.statements[static_cast<std::size_t>(s)], dim) == Streams::rows;
+    if (found && !fit.better_than(best_fit)) continue;
     found = true;
+    best_fit = fit;
     pass.rows = dim;
     best = std::move(early);
   }

@@ -92,7 +92,7 @@ Result<Bindings> parse_assignments(const std::vector<std::string>& texts) {
     const Whole read = whole(value, "a whole number");
     if (!read.expected.empty())
       return usage_error(fmt::format("expected {} for {}, found '{}'", read.expected, name, value),
-                         fmt::format("-d {0}=256, -d {0}=4k, -d {0}=15e12", name));
+                         fmt::format("-d {}=256", name));
     if (const auto [there, is_new] = out.emplace(name, read.value); !is_new)
       return usage_error(fmt::format("dimension '{}' is given twice, as {} and as {}", name, there->second, read.value),
                          "give each dimension once");

@@ -83,4 +83,11 @@ std::string render_json(const Between& b) {
   return out.dump(2) + "\n";
 }
 
+std::string render_json(const Passage& p) {
+  Json out{{"schema", "ridge.passage/1"}, {"link", p.link}, {"bytes", p.bytes}, {"hops", p.hops}, {"links", p.links}};
+  out["first_byte_s"] = p.first_s > 0 ? Json(p.first_s) : Json(nullptr);
+  out["time_s"] = p.all_s;
+  return out.dump(2) + "\n";
+}
+
 }  // namespace ridge

@@ -143,8 +143,8 @@ TEST(Report, TheProgramStandsInTheJsonAsItIsWritten) {
 
 TEST(Report, NumbersOfAMachineHaveTheirUnits) {
   const std::string text = render_machine_text(*find_machine("h100"));
-  for (const char* line : {"\nclock_hz              1.980 GHz  ", "\ncores                       132  ",
-                           "\nlaunch_s               1.300 us  "})
+  for (const char* line : {"\nclock_hz                 1.980 GHz  ", "\ncores                          132  ",
+                           "\nlaunch_s                  1.300 us  "})
     EXPECT_NE(text.find(line), std::string::npos) << text;
 }
 

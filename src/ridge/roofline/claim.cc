@@ -167,7 +167,8 @@ std::string truth_of(const Threshold& t) {
   if (t.relation == Relation::always)
     return fmt::format("every {}: {} always takes at least as long as {}", t.dim, name(t.roofs[0]), name(t.roofs[1]));
   std::string out = fmt::format("{} {} {}", t.dim, name(t.relation), t.value ? std::to_string(*t.value) : t.exact);
-  if (t.value_real) out += fmt::format(": {} = {}", t.exact, significant(*t.value_real, 6));
+  if (t.numerical) out += ", solved numerically";
+  if (t.value_real && !t.exact.empty()) out += fmt::format(": {} = {}", t.exact, significant(*t.value_real, 6));
   if (t.approx && !t.assuming.empty()) out += fmt::format("; {} where {}", significant(*t.approx, 6), t.assuming);
   return out + ", " + meaning;
 }

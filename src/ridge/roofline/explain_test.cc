@@ -137,9 +137,12 @@ TEST(Explain, counts_half_bytes_and_reports_them_rounded_up) {
   EXPECT_EQ(explained("int4[N] * int4[N] -> int4[1]", m, {{"N", 3}}).ops.at(0).time_memory_s, 3.5);
 }
 
-TEST(Explain, says_which_count_leaves_63_bits_and_where) {
-  EXPECT_EQ(error_of(product, v5e, {{"B", 4194304}, {"D", 4194304}, {"F", 4194304}}),
-            "program:1:1: expected a count below 2^63, found 2*B*D*F with B = 4194304, D = 4194304, F = 4194304\n"
+TEST(Explain, counts_up_to_10_to_38_and_says_which_count_leaves_that) {
+  const Count large = static_cast<Count>(1) << 67;
+  EXPECT_TRUE(explained(product, v5e, {{"B", 4194304}, {"D", 4194304}, {"F", 4194304}}).ops[0].flops == large);
+  EXPECT_EQ(error_of(product, v5e, {{"B", INT64_MAX}, {"D", INT64_MAX}, {"F", 2}}),
+            "program:1:1: expected a count below 10^38, found 2*B*D*F with B = 9223372036854775807, D = "
+            "9223372036854775807, F = 2\n"
             "  bf16[B, D] * bf16[D, F] -> bf16[B, F]\n"
             "  ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^\n"
             "  hint: use smaller sizes\n");
@@ -194,7 +197,8 @@ TEST(Explain, refuses_bare_numbers_that_count_nothing) {
   EXPECT_EQ(error(-1, 5), "expected a whole number of FLOPs from 0 on, found -1\n");
   EXPECT_EQ(error(1.5, 5), "expected a whole number of FLOPs from 0 on, found 1.5\n");
   EXPECT_EQ(error(NAN, 5), "expected a whole number of FLOPs from 0 on, found nan\n");
-  EXPECT_EQ(error(1e19, 5), "expected a count below 2^63, found 1e+19 FLOPs\n  hint: use smaller sizes\n");
+  EXPECT_EQ(error(1e39, 5), "expected a count below 10^38, found 1e+39 FLOPs\n  hint: use smaller sizes\n");
+  EXPECT_EQ(error(6.3e24, 5), "no error");
   EXPECT_EQ(error(0, 5), "no error");
 }
 

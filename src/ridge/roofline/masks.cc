@@ -118,7 +118,7 @@ class Finder {
   Masks found() {
     for (const Statement& statement : program_.statements)
       if (const auto* e = std::get_if<Expression>(&statement.op)) follow(*e);
-    if (masks_.all.empty()) return std::move(masks_);
+    if (!chooses_) return std::move(masks_);
     for (std::size_t s = program_.statements.size(); s-- > 0;) {
       const Statement& statement = program_.statements[s];
       if (const auto* e = std::get_if<Expression>(&statement.op))
@@ -155,6 +155,7 @@ class Finder {
   Values values(const Expression& op) {
     Values out;
     for (const Node& node : op.nodes) {
+      chooses_ = chooses_ || (node.kind == Node::Kind::call && node.function == Function::where);
       int zero = selected(op.nodes, node, 0), infinite = selected(op.nodes, node, -INFINITY);
       const auto argument = [&](std::size_t i) { return static_cast<std::size_t>(node.arguments[i]); };
       if (node.kind == Node::Kind::tensor) {
@@ -242,6 +243,7 @@ class Finder {
   const Program& program_;
   Masks masks_;
   std::vector<int> zero_, infinite_, read_;
+  bool chooses_ = false;  // somewhere by a condition
 };
 
 // Pairs with i - j >= c, 0 <= i < rows, 0 <= j < columns: in row i so many as min(columns, i - c + 1).

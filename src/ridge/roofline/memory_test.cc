@@ -59,14 +59,17 @@ TEST(Memory, searches_where_a_size_occurs_squared) {
   const std::string square = "dims M = N\nx: bf16[N, M]\ny: bf16[N, M] = cos(x)";
   const Memory m = memory(square, {{"N", 3}}, 10000);
   ASSERT_EQ(m.fits.size(), 2u);
-  EXPECT_EQ(m.fits[0].value, 50);  // 4*50*50
-  EXPECT_TRUE(m.fits[0].numerical);
+  EXPECT_EQ(m.fits[0].dim, "M");
+  EXPECT_EQ(m.fits[0].value, 833);  // 4*3*833
+  EXPECT_EQ(m.fits[1].value, 50);   // 4*50*50
+  EXPECT_TRUE(m.fits[1].numerical);
 }
 
 TEST(Memory, that_does_not_suffice_is_said_in_chips) {
   const Memory m = memory(mlp, {{"B", 3}}, 1000);
   EXPECT_EQ(m.chips, 3);  // 2140 B
-  EXPECT_EQ(m.fits.front().relation, Relation::never);
+  EXPECT_EQ(m.fits.back().dim, "B");
+  EXPECT_EQ(m.fits.back().relation, Relation::never);  // the weights alone are 1600 B
 }
 
 TEST(Memory, of_a_mesh_counts_every_copy) {

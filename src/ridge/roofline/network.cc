@@ -97,4 +97,28 @@ std::string text(const Network& network) {
   return out;
 }
 
+Result<Passage> passage(const Machine& machine, double bytes, std::int64_t hops) {
+  if (!(bytes > 0 && bytes < 1e38) || hops < 1 || hops > 1 << 20)
+    return usage_error(fmt::format("expected bytes above 0 and 1 to {} hops, found {} and {}", 1 << 20, bytes, hops),
+                       "--send 17e6 --hops 6");
+  const auto network = network_of(machine);
+  if (!network) return network.error();
+  Passage out{.link = network->link, .bytes = bytes, .hops = hops};
+  if (network->topology == Topology::switched) out.links = network->links;
+  if (network->topology == Topology::ring) out.links = std::max<std::int64_t>(1, network->links / 2);
+  out.first_s = static_cast<double>(hops) * network->latency_s;
+  out.all_s = out.first_s + bytes / (network->rate * static_cast<double>(out.links));
+  return out;
+}
+
+std::string text(const Passage& p) {
+  std::string out =
+      fmt::format("{} over {}{}, {} hop{}: ", engineering(p.bytes, "B"),
+                  p.links > 1 ? fmt::format("{} x ", p.links) : "", p.link, p.hops, p.hops == 1 ? "" : "s");
+  const std::string sending = engineering(p.all_s - p.first_s, "s");
+  if (p.first_s == 0) return out + fmt::format("{}; the latency of a hop is not on record", sending);
+  return out + fmt::format("the first byte after {}, all after {}, {} of it sending", engineering(p.first_s, "s"),
+                           engineering(p.all_s, "s"), sending);
+}
+
 }  // namespace ridge

@@ -46,4 +46,17 @@ void route(std::vector<Work>& work, Network& network);
 // "18 x nvlink to a switch, 450.0 GB/s one way"
 std::string text(const Network& network);
 
+// From one device to another, some hops away: over a ring's links on the near side, one along each axis; all links to a
+// switch; the one link between both.
+struct Passage {
+  std::string link;
+  double bytes = 0;  // B
+  std::int64_t hops = 1, links = 1;
+  double first_s = 0;  // until the first byte is there; 0: the latency is not on record
+  double all_s = 0;    // until the last one is
+};
+// Errors: the machine has no link; of kind usage: bytes not above 0, hops below 1.
+Result<Passage> passage(const Machine& machine, double bytes, std::int64_t hops);
+std::string text(const Passage& passage);
+
 }  // namespace ridge

@@ -76,6 +76,17 @@ TEST(Network, adds_transfers_over_different_links) {
   EXPECT_DOUBLE_EQ(seconds(text, joined(Topology::ring, 4), {{"X", 4}, {"Y", 4}, {"N", 1000}, {"D", 1600}}), expected);
 }
 
+// From chip (0,0) to chip (3,3) of a 4 x 4: two ways out of the corner.
+TEST(Network, passes_from_one_chip_to_another) {
+  const Passage p = *passage(joined(Topology::ring, 4, 1e-6), 17e6, 6);
+  EXPECT_EQ(p.links, 2);
+  EXPECT_DOUBLE_EQ(p.first_s, 6e-6);
+  EXPECT_DOUBLE_EQ(p.all_s, 6e-6 + 17e6 / 2e9);
+  EXPECT_EQ(passage(joined(Topology::switched, 18), 18e9, 1)->all_s, 1);
+  EXPECT_EQ(passage(joined({}, 0), 0, 1).error().message,
+            "expected bytes above 0 and 1 to 1048576 hops, found 0 and 1");
+}
+
 TEST(Network, says_what_it_assumes) {
   const auto said = [](const std::string& text, const Machine& machine) {
     return ridge::text(*explain(parse(text).value(), machine, eight)->network);

@@ -240,26 +240,55 @@ std::optional<Ratio> ratio_in(const std::string& dim, const Meeting& meeting, co
   return reduced(*above, *below);
 }
 
-// T_above against T_below where a dimension has another value.
-Comparison comparison(const Meeting& meeting, const std::string& dim, const Rebinding& rebind) {
-  const auto times = [meeting, dim, rebind](std::int64_t value) {
-    const auto dims = rebind(dim, value);
-    if (!dims) return std::pair<double, double>(NAN, NAN);
-    const std::map<std::string, double> sizes(dims->begin(), dims->end());
-    return std::pair(meeting.above.real(sizes) / meeting.roofs.peak,
-                     meeting.below.real(sizes) / meeting.roofs.bandwidth);
+// A count as a polynomial in one dimension, the others at their values: its coefficients by power. None: it is not one.
+std::optional<std::vector<double>> in_powers(const Polynomial& count, const std::string& dim, const Bindings& dims,
+                                             const Ways& ways) {
+  std::optional<Polynomial> written = count;
+  if (const auto follows = ways.followers.find(dim); follows != ways.followers.end())
+    written = written_out(count, follows->second);
+  const std::vector<std::string> symbols = count.symbols();
+  if (!written || counts_pairs(dim, {symbols.begin(), symbols.end()}, ways)) return std::nullopt;
+  std::vector<double> out;
+  for (const Polynomial& coefficient : written->collect(dim)) {
+    if (!coefficient.exact() || !coefficient.all_in(dims)) return std::nullopt;
+    out.push_back(coefficient.real({dims.begin(), dims.end()}));
+  }
+  return out;
+}
+
+double value_of(const std::vector<double>& powers, double x) {
+  double out = 0;
+  for (std::size_t i = powers.size(); i-- > 0;) out = out * x + powers[i];
+  return out;
+}
+
+// T_above over T_below where a dimension has another value.
+std::function<double(std::int64_t)> times_ratio(const Meeting& meeting, const std::string& dim, const Bindings& dims,
+                                                const Ways& ways) {
+  const double rates = meeting.roofs.bandwidth / meeting.roofs.peak;
+  const auto above = in_powers(meeting.above, dim, dims, ways), below = in_powers(meeting.below, dim, dims, ways);
+  if (above && below)
+    return [=](std::int64_t value) {
+      const auto x = static_cast<double>(value);
+      return value_of(*above, x) / value_of(*below, x) * rates;
+    };
+  return [=, rebind = ways.rebind](std::int64_t value) {
+    const auto there = rebind(dim, value);
+    if (!there) return static_cast<double>(NAN);
+    const std::map<std::string, double> sizes(there->begin(), there->end());
+    return meeting.above.real(sizes) / meeting.below.real(sizes) * rates;
   };
-  const auto ratio = [times](std::int64_t value) {
-    const auto [above, below] = times(value);
-    return above / below;
-  };
+}
+
+Comparison comparison(const Meeting& meeting, const std::string& dim, const Bindings& dims, const Ways& ways) {
+  const auto ratio = times_ratio(meeting, dim, dims, ways);
   const Ratio counts = reduced(meeting.above, meeting.below);
-  const auto above = [times, counts, meeting, dim, rebind](std::int64_t value) {
-    const auto dims = rebind(dim, value);
-    const auto exact = dims ? compute_bound(counts, *dims, meeting.roofs) : Result<bool>(false);
-    if (dims && exact) return *exact;
-    const auto [x, y] = times(value);
-    return x >= y;
+  const auto above = [=, rebind = ways.rebind](std::int64_t value) {
+    const double rough = ratio(value);
+    if (std::abs(rough - 1) > 1e-9) return rough > 1;
+    const auto there = rebind(dim, value);
+    const auto exact = there ? compute_bound(counts, *there, meeting.roofs) : Result<bool>(false);
+    return there && exact ? *exact : rough >= 1;
   };
   return {ratio, above};
 }
@@ -271,7 +300,7 @@ std::vector<Threshold> searched(const Meeting& meeting, const Threshold& begun, 
   known[begun.dim] = 1;
   if (!ways.rebind || !meeting.above.all_in(known) || !meeting.below.all_in(known)) return {};
   if (ways.searches && --*ways.searches < 0) return {};
-  const auto found = crossings(comparison(meeting, begun.dim, ways.rebind));
+  const auto found = crossings(comparison(meeting, begun.dim, dims, ways));
   if (!found) return {};
   std::vector<Threshold> out;
   for (const Crossing& crossing : found->all) {

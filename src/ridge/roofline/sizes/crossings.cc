@@ -11,14 +11,14 @@ struct Sample {
   double height;  // log(ratio); 0: equal
 };
 
-// All sizes up to 64, then in steps of 3 %, which follow any product of a few powers of a size.
+// All sizes up to 16, then in steps of 8 %, which follow any sum of a few powers of a size.
 std::vector<Sample> samples(const Comparison& comparison) {
-  constexpr double step = 1.03;
+  constexpr double step = 1.08;
   std::vector<Sample> out;
   for (std::int64_t size = 1; size < std::int64_t{1} << 62;) {
     const double ratio = comparison.ratio(size);
     if (!std::isnan(ratio)) out.push_back({size, std::log(ratio)});
-    size = size < 64 ? size + 1 : static_cast<std::int64_t>(static_cast<double>(size) * step);
+    size = size < 16 ? size + 1 : static_cast<std::int64_t>(static_cast<double>(size) * step);
   }
   return out;
 }
@@ -36,33 +36,41 @@ std::int64_t nearest(const Comparison& comparison, std::int64_t low, std::int64_
   return low + (high - low) / 2;
 }
 
-// Sizes at which to ask exactly: the samples, and where the curve turns back just before it touches.
-std::vector<std::int64_t> asked(const Comparison& comparison, const std::vector<Sample>& all) {
-  constexpr double near = 0.1;
-  std::vector<std::int64_t> out;
+// The samples, and where the curve turns back just before it touches.
+std::vector<Sample> followed(const Comparison& comparison) {
+  constexpr double near = 0.2;
+  const std::vector<Sample> all = samples(comparison);
+  std::vector<Sample> out;
   for (std::size_t i = 0; i < all.size(); ++i) {
-    out.push_back(all[i].size);
+    out.push_back(all[i]);
     if (i == 0 || i + 1 == all.size() || all[i + 1].size - all[i - 1].size < 3) continue;
     const double here = std::abs(all[i].height);
     const bool valley = here <= std::abs(all[i - 1].height) && here <= std::abs(all[i + 1].height);
-    if (valley && here < near) out.push_back(nearest(comparison, all[i - 1].size, all[i + 1].size));
+    if (!valley || here > near) continue;
+    const std::int64_t between = nearest(comparison, all[i - 1].size, all[i + 1].size);
+    out.push_back({between, std::log(comparison.ratio(between))});
   }
-  std::sort(out.begin(), out.end());
-  out.erase(std::unique(out.begin(), out.end()), out.end());
+  const auto before = [](const Sample& a, const Sample& b) { return a.size < b.size; };
+  std::sort(out.begin(), out.end(), before);
   return out;
+}
+
+// Exactly, where doubles cannot tell.
+bool above(const Comparison& comparison, const Sample& sample) {
+  return std::abs(sample.height) > 1e-9 ? sample.height > 0 : comparison.above(sample.size);
 }
 
 }  // namespace
 
 std::optional<Crossings> crossings(const Comparison& comparison) {
-  const std::vector<std::int64_t> sizes = asked(comparison, samples(comparison));
-  if (sizes.size() < 2) return std::nullopt;
-  Crossings out{comparison.above(sizes.front()), {}};
+  const std::vector<Sample> curve = followed(comparison);
+  if (curve.size() < 2) return std::nullopt;
+  Crossings out{above(comparison, curve.front()), {}};
   bool before = out.above_at_first;
-  for (std::size_t i = 1; i < sizes.size(); ++i) {
-    const bool here = comparison.above(sizes[i]);
+  for (std::size_t i = 1; i < curve.size(); ++i) {
+    const bool here = above(comparison, curve[i]);
     if (here == before) continue;
-    std::int64_t low = sizes[i - 1], high = sizes[i];
+    std::int64_t low = curve[i - 1].size, high = curve[i].size;
     while (high - low > 1) {
       const std::int64_t middle = low + (high - low) / 2;
       (comparison.above(middle) == before ? low : high) = middle;

@@ -1,5 +1,5 @@
 // Where two times cross as a size grows, found by search where no closed form is known. Both are followed at sizes that
-// grow by a few per cent, nearer where they almost touch; between two sizes with different answers bisection finds the
+// grow by eight per cent, nearer where they almost touch; between two sizes with different answers bisection finds the
 // whole number, by exact comparison.
 #pragma once
 
