@@ -74,7 +74,8 @@ TEST(NextSteps, NarrowWeightsWhereTheyAreRead) {
 }
 
 TEST(NextSteps, SplitOverChipsAlongTheBestDimension) {
-  const NextStep* chips = named(steps(attention), "8 chips, H split");
+  const std::vector<NextStep> found = steps(attention);
+  const NextStep* chips = named(found, "8 chips, H split");
   ASSERT_NE(chips, nullptr);
   EXPECT_NEAR(*chips->time_s * 8, *explained(attention).explanation.total.time_lower_s, 1e-9);
   EXPECT_EQ(chips->options, "--split H=8");
