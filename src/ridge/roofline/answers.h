@@ -56,7 +56,7 @@ struct SweepLine {
   std::string machine, dtype;
   std::optional<Split> split = {};  // the numbers are then those of one chip
   std::vector<SweepPoint> points;
-  // Why something may be unknown: "" (all is known), "a count leaves 2^63", "D is no multiple of the 4 chips", …
+  // Why something may be unknown: "" (all is known), "a count leaves 2^63", "F = D - 5 is below 1", …
   std::vector<std::string> reasons = {};
   bool sends = false;         // whether anything is sent
   std::string left_out = {};  // what the machine lacks, so that times leave it out: "vector f32 peak of tpu_v6e"
