@@ -35,6 +35,32 @@ TEST(Summary, OfACpuComparesSumsOverAllPasses) {
   EXPECT_NEAR(m.overhead_s, 1e-3, 1e-15) << "3 ms of three passes";
 }
 
+// Tensors of 1 kB, a cache of 4 kB at 1 MB/s: moving them takes at least 1 ms there, whatever the memory's rate.
+TEST(Summary, OfWhatLiesInACacheComparesWithTheCachesMeasuredRate) {
+  Explanation e = two_operations();
+  e.memory = Memory{.tensors = {{.name = "x", .device_bytes = 1000}}};
+  for (Prediction* p : {&e.ops[0], &e.ops[1], &e.total}) {
+    p->bytes = 1000;
+    p->time_lower_s = 2e-3;
+  }
+  Sourced rate, size;
+  rate.value = 1e6;
+  size.value = 4000;
+  e.machine.memory = {{.name = "dram", .bandwidth = rate, .capacity = {}},
+                      {.name = "l2", .bandwidth = rate, .capacity = size}};
+  Measurement guessed, probed, device;
+  summarize(e, {{4e-3}, {4e-3}}, {8e-3}, Between::sums, guessed);
+  EXPECT_EQ(guessed.ops[0].cache, "l2");
+  EXPECT_FALSE(guessed.ops[0].fraction_of_roof) << "its rate was not measured";
+  e.machine.memory[1].bandwidth->origin = Origin::measured;
+  summarize(e, {{4e-3}, {4e-3}}, {8e-3}, Between::sums, probed);
+  EXPECT_DOUBLE_EQ(*probed.ops[0].fraction_of_roof, 0.25);
+  EXPECT_DOUBLE_EQ(*probed.total.fraction_of_roof, 0.125);
+  summarize(e, {{4e-3}, {4e-3}}, {8e-3}, Between::medians, device);
+  EXPECT_EQ(device.ops[0].cache, "") << "passes on cold caches";
+  EXPECT_DOUBLE_EQ(*device.ops[0].fraction_of_roof, 0.5);
+}
+
 TEST(Summary, OfADeviceComparesMedians) {
   Measurement m;
   summarize(two_operations(), {{4e-3, 9e-3, 2e-3}, {5e-3}}, {10e-3, 12e-3, 6e-3}, Between::medians, m);

@@ -172,7 +172,7 @@ bool anything_timed(const Sweep& sweep) {
   });
 }
 
-// "unknown at 3 points: D is no multiple of the 4 chips", a line a cause.
+// "unknown at 3 points: a count leaves 2^63", a line a cause.
 std::string unknown(const Sweep& sweep) {
   std::vector<std::pair<std::string, long long>> causes;
   for (const SweepLine& line : sweep.lines) {

@@ -77,7 +77,7 @@ struct SweepLine {
   std::string machine, dtype;       // of the inputs: "bf16", "bf16 int8"
   std::optional<Split> split = {};  // the numbers are then those of one chip
   std::vector<SweepPoint> points;
-  // Why something may be unknown: "" (all is known), "a count leaves 2^63", "D is no multiple of the 4 chips", …
+  // Why something may be unknown: "" (all is known), "a count leaves 2^63", "F = D - 5 is below 1", …
   std::vector<std::string> reasons = {};
   std::vector<SweepChange> changes = {};  // along the last range, the first most_sweep_changes of them
   std::vector<SweepCurve> curves = {};    // where they were asked for, the first most_sweep_curves of them

@@ -24,6 +24,8 @@ std::int64_t devices_of(const std::string& mesh, const Bindings& sizes) {
   return out;
 }
 
+std::string part_name(const std::string& dim, std::int64_t parts) { return fmt::format("ceil({}/{})", dim, parts); }
+
 // The largest part of an axis that does not fall into equal parts, by its name in formulas. None: it does, or it has no
 // value.
 std::optional<std::pair<std::string, std::int64_t>> largest_part(const Axis& axis, const Bindings& sizes,
@@ -32,13 +34,15 @@ std::optional<std::pair<std::string, std::int64_t>> largest_part(const Axis& axi
   if (parts <= 1 || (axis.named() && size == sizes.end())) return std::nullopt;
   const std::int64_t whole = axis.named() ? size->second : axis.literal;
   if (whole % parts == 0) return std::nullopt;
-  return std::pair(fmt::format("ceil({}/{})", axis.dim, parts), whole / parts + 1);
+  return std::pair(part_name(axis.dim, parts), whole / parts + 1);
 }
 
 // What a device holds.
 class Counter {
  public:
-  Counter(const Program& program, const Bindings& sizes) : program_(program), sizes_(sizes) {}
+  // `in_parts`: what a mesh splits is called by the name of its part, whatever its size.
+  Counter(const Program& program, const Bindings& sizes, bool in_parts = false)
+      : program_(program), sizes_(sizes), in_parts_(in_parts) {}
 
   Work of(const Statement& statement, const Masks& masks, const MaskedStatement& masked) const {
     const Tensor& result = tensor(statement.result());
@@ -92,7 +96,9 @@ class Counter {
   Polynomial elements(const std::vector<Axis>& axes, Rational each = 1) const {
     std::vector<std::string> named;
     for (const Axis& axis : axes) {
-      const auto largest = largest_part(axis, sizes_, devices(axis.mesh));
+      const std::int64_t parts = devices(axis.mesh);
+      auto largest = largest_part(axis, sizes_, parts);
+      if (in_parts_ && axis.named() && parts > 1) largest = std::pair(part_name(axis.dim, parts), std::int64_t{0});
       if (axis.named()) named.push_back(largest ? largest->first : axis.dim);
       if (!axis.named()) each = each * Rational(largest ? largest->second : axis.literal);
       if (!largest) each = each * part(axis.mesh);
@@ -134,6 +140,7 @@ class Counter {
 
   const Program& program_;
   const Bindings& sizes_;
+  bool in_parts_;
 };
 
 // A product is computed before its addends are scattered, so each device's share is that of its operands.
@@ -218,8 +225,22 @@ Bindings largest_parts(const Program& program, const Bindings& sizes) {
   return out;
 }
 
-std::vector<Work> count(const Program& program, const Bindings& sizes) {
-  const Counter counter(program, sizes);
+std::vector<PartOf> all_parts(const Program& program, const Bindings& mesh) {
+  std::vector<PartOf> out;
+  for (const Tensor& tensor : program.tensors)
+    for (const Axis& axis : tensor.axes) {
+      const std::int64_t parts = devices_of(axis.mesh, mesh);
+      const std::string name = part_name(axis.dim, parts);
+      const auto known = [&](const PartOf& part) { return part.name == name; };
+      if (axis.named() && parts > 1 && std::none_of(out.begin(), out.end(), known))
+        out.push_back({name, axis.dim, parts});
+    }
+  return out;
+}
+
+namespace {
+
+std::vector<Work> counted(const Program& program, const Counter& counter) {
   const Masks masks = masks_of(program);
   std::vector<Work> all;
   for (std::size_t i = 0; i < program.statements.size(); ++i) {
@@ -227,6 +248,16 @@ std::vector<Work> count(const Program& program, const Bindings& sizes) {
     if (all.back().unmasked == all.back().flops) all.back().unmasked = Polynomial();
   }
   return all;
+}
+
+}  // namespace
+
+std::vector<Work> count(const Program& program, const Bindings& sizes) {
+  return counted(program, Counter(program, sizes));
+}
+
+std::vector<Work> count_in_parts(const Program& program, const Bindings& mesh) {
+  return counted(program, Counter(program, mesh, true));
 }
 
 Work count_fused(const Program& program, const std::vector<Work>& ops, const Bindings& sizes,

@@ -12,6 +12,7 @@
 
 #include "ridge/base/cores.h"
 #include "ridge/roofline/balance.h"
+#include "ridge/roofline/split.h"
 #include "ridge/roofline/sums.h"
 
 namespace ridge {
@@ -87,20 +88,20 @@ struct FlatMask {
   std::vector<std::pair<std::string, int>> moving;  // others, with their places
 };
 
-struct Part {  // a size that must fall into equal parts
-  int name = 0;
+// The largest part of a size over a mesh.
+struct FlatPart {
+  int name = 0;  // the size's
   std::int64_t parts = 1;
-  std::uint16_t reason = 0;  // of its being unknown where it does not
 };
 
-// Places of SweepLine::reasons; behind them those of derived sizes, in their order, then those of parts.
+// Places of SweepLine::reasons; behind them those of derived sizes, in their order.
 enum : std::uint16_t { nothing_unknown, beyond_range, first_derived };
 
 struct FlatProgram {
   Names names;
   std::vector<FlatCount> derived;  // the sizes behind those of the ranges, each in what stands before it
   std::vector<FlatMask> masks;     // behind those
-  std::vector<Part> parts;
+  std::vector<FlatPart> parts;     // behind those
   std::vector<FlatOp> ops;
   FlatSum sum;
   double bandwidth = 0, link = 1, launch_s = 0;
@@ -162,9 +163,10 @@ Limiter limiter_of(const FlatProgram& program, const Times& times, std::int64_t 
   return top->name;
 }
 
-// Writes the sizes that hang on others; the reason if one is none, or something does not fall into equal parts.
+// Writes the sizes that hang on others; the reason if one is none.
 std::uint16_t complete(const FlatProgram& program, std::int64_t* sizes) {
-  const std::size_t counted = program.names.size() - program.masks.size(), first = counted - program.derived.size();
+  const std::size_t cut = program.names.size() - program.parts.size(), counted = cut - program.masks.size(),
+                    first = counted - program.derived.size();
   for (std::size_t i = 0; i < program.derived.size(); ++i) {
     const auto size = program.derived[i].scaled(sizes);
     if (!size) return beyond_range;
@@ -178,8 +180,10 @@ std::uint16_t complete(const FlatProgram& program, std::int64_t* sizes) {
     if (!count) return beyond_range;
     sizes[counted + i] = *count;
   }
-  for (const Part& part : program.parts)
-    if (sizes[part.name] % part.parts != 0) return part.reason;
+  for (std::size_t i = 0; i < program.parts.size(); ++i) {
+    const FlatPart& part = program.parts[i];
+    sizes[cut + i] = (sizes[part.name] - 1) / part.parts + 1;
+  }
   return nothing_unknown;
 }
 
@@ -220,7 +224,7 @@ SweepPoint evaluate(const FlatProgram& program, std::int64_t* sizes) {
 class Sizes {
  public:
   Sizes(const Program& program, const std::vector<Range>& ranges, const Bindings& first,
-        const std::vector<MaskCount>& masks)
+        const std::vector<MaskCount>& masks, const std::vector<PartOf>& parts)
       : first_(first) {
     for (const Range& range : ranges) names_.push_back(range.dim);
     const std::set<std::string> moving = moving_sizes(program);
@@ -240,7 +244,16 @@ class Sizes {
     }
     for (const MaskCount& each : masks) masks_.push_back(flat(each.mask));
     for (const MaskCount& each : masks) names_.push_back(each.mask.symbol);
+    for (const PartOf& each : parts) {
+      if (named(each.dim))
+        parts_.push_back({place(each.dim), each.parts});
+      else
+        fixed_parts_[each.name] = (first_.at(each.dim) - 1) / each.parts + 1;
+    }
+    for (const PartOf& each : parts)
+      if (named(each.dim)) names_.push_back(each.name);
   }
+  const std::vector<FlatPart>& parts() const { return parts_; }
 
   const std::vector<FlatMask>& masks() const { return masks_; }
   const Names& names() const { return names_; }
@@ -248,13 +261,13 @@ class Sizes {
 
   FlatCount flat(Polynomial count) const {
     for (const std::string& symbol : count.symbols())
-      if (!named(symbol)) count = count.substitute(symbol, Polynomial(first_.at(symbol)));
+      if (!named(symbol)) count = count.substitute(symbol, Polynomial(fixed(symbol)));
     return FlatCount(count, names_);
   }
   // Of a program's counts. Errors: a dimension without a value, 2^63.
   Result<FlatCount> compiled(const Polynomial& count) const {
     for (const std::string& symbol : count.symbols())
-      if (!named(symbol) && !first_.contains(symbol))
+      if (!named(symbol) && !first_.contains(symbol) && !fixed_parts_.contains(symbol))
         return usage_error(fmt::format("dimension '{}' has no value", symbol),
                            fmt::format("give it one or several: -d {0}=256, -d {0}=1..4096:*2", symbol));
     if (count.exact()) return flat(count);
@@ -266,6 +279,11 @@ class Sizes {
   bool named(const std::string& name) const { return place(name) < static_cast<int>(names_.size()); }
 
  private:
+  std::int64_t fixed(const std::string& symbol) const {
+    const auto part = fixed_parts_.find(symbol);
+    return part == fixed_parts_.end() ? first_.at(symbol) : part->second;
+  }
+
   FlatMask flat(const Mask& mask) const {
     FlatMask out{mask, first_, {}};
     for (const std::string& dim : hangs_on(mask))
@@ -295,31 +313,14 @@ class Sizes {
   Names names_;
   std::vector<FlatCount> derived_;
   std::vector<FlatMask> masks_;
+  std::vector<FlatPart> parts_;
+  Bindings fixed_parts_;  // of sizes that no range moves
 };
 
-// What must fall into equal parts: the split dimension, and what is sharded.
-void add_parts(FlatProgram& flat, const Program& program, const Sizes& sizes, const Bindings& mesh,
-               const std::optional<Split>& cut) {
-  const auto add = [&](const std::string& dim, std::int64_t parts, const std::string& whose) {
-    const int name = sizes.place(dim);
-    const auto same = [&](const Part& part) { return part.name == name && part.parts == parts; };
-    if (!sizes.named(dim) || std::any_of(flat.parts.begin(), flat.parts.end(), same)) return;
-    flat.parts.push_back({name, parts, static_cast<std::uint16_t>(flat.reasons.size())});
-    flat.reasons.push_back(fmt::format("{} is no multiple of the {} {}", dim, parts, whose));
-  };
-  if (cut) add(cut->dim, cut->chips, "chips");
-  for (const Tensor& tensor : program.tensors)
-    for (const Axis& axis : tensor.axes) {
-      std::int64_t parts = 1;
-      for (const char letter : axis.mesh) parts *= mesh.at(std::string(1, letter));
-      if (parts > 1) add(axis.dim, parts, "devices of " + axis.dim + "_" + axis.mesh);
-    }
-}
-
-// Why a point may be unknown, but for parts.
+// Why a point may be unknown.
 std::vector<std::string> reasons(const Program& program, const Sizes& sizes, const Explanation& e) {
   std::vector<std::string> out{"", "a count leaves 2^63"};
-  const std::size_t end = sizes.names().size() - sizes.masks().size();
+  const std::size_t end = sizes.names().size() - sizes.parts().size() - sizes.masks().size();
   for (std::size_t i = end - sizes.derived().size(); i < end; ++i)
     for (const Dimension& dim : program.dims)
       if (dim.name == sizes.names()[i])
@@ -331,7 +332,7 @@ Result<FlatProgram> compile(const Sizes& sizes, const Explanation& e) {
   FlatProgram out{.names = sizes.names(),
                   .derived = sizes.derived(),
                   .masks = sizes.masks(),
-                  .parts = {},
+                  .parts = sizes.parts(),
                   .ops = {},
                   .sum = {.flops = FlatCount({}, {}), .bytes = FlatCount({}, {}), .load = FlatCount({}, {})},
                   .bandwidth = *e.total.bandwidth,
@@ -417,6 +418,26 @@ Result<Bindings> mesh_sizes(const Program& program, const std::vector<Range>& ra
   return out;
 }
 
+// Its counts with what the mesh splits in the largest parts.
+void in_parts(Explanation& e, const Program& lies, const Bindings& mesh) {
+  Bindings axes;
+  for (const MeshAxis& axis : lies.mesh)
+    if (const auto size = mesh.find(axis.name); size != mesh.end()) axes.insert(*size);
+  std::vector<Work> work = count_in_parts(lies, axes);
+  if (e.network) {
+    Network network = *e.network;
+    route(work, network);
+  }
+  e.total.work = {.name = "total"};
+  for (std::size_t i = 0; i < work.size(); ++i) {
+    e.total.work.flops += work[i].flops;
+    e.total.work.bytes_in += work[i].bytes_in;
+    e.total.work.bytes_out += work[i].bytes_out;
+    e.total.work.load += work[i].load;
+    e.ops[i].work = std::move(work[i]);
+  }
+}
+
 Result<FlatProgram> compiled(const Program& program, const Machine& machine, const std::vector<Range>& ranges,
                              const std::optional<Split>& cut) {
   const auto mesh = mesh_sizes(program, ranges);
@@ -433,15 +454,18 @@ Result<FlatProgram> compiled(const Program& program, const Machine& machine, con
   const auto fixed = open.bind(*mesh);  // what hangs on no range
   if (!fixed) return fixed.error();
   for (Dimension& dim : open.dims) dim.value.reset();
-  const auto explanation = explain(open, machine, *mesh, cut);  // in formulas
+  auto explanation = explain(open, machine, *mesh, cut);  // in formulas
   if (!explanation) return explanation.error();
-  const Sizes sizes(program, ranges, *fixed, explanation->masks);
+  const Program lies = cut ? sharded(open, *cut) : open;
+  Bindings devices = *fixed;
+  if (cut) devices[split_axis] = cut->chips;
+  in_parts(*explanation, lies, devices);
+  const Sizes sizes(program, ranges, *fixed, explanation->masks, all_parts(lies, devices));
   auto flat = compile(sizes, *explanation);
   if (!flat) return flat.error();
   flat->reasons = reasons(program, sizes, *explanation);
   flat->sends = !explanation->total.work.load.zero();
   flat->left_out = explanation->total.missing;
-  add_parts(*flat, program, sizes, *fixed, cut);
   return flat;
 }
 

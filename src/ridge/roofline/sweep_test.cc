@@ -107,10 +107,7 @@ TEST(Sweep, of_one_chip_s_part_gives_what_explain_gives) {
       const auto e = explain(program, machine, sizes, cut);
       const SweepPoint& point = line->points[i];
       ASSERT_TRUE(e.ok());
-      const bool even = sizes["D"] % chips == 0;
-      ASSERT_EQ(even, point.flops >= 0);
-      EXPECT_EQ(line->reasons[point.reason], even ? "" : fmt::format("D is no multiple of the {} chips", chips));
-      if (!even) continue;
+      EXPECT_EQ(line->reasons[point.reason], "");
       EXPECT_DOUBLE_EQ(point.time_network_s, e->total.time_network_s.value_or(0));
       EXPECT_DOUBLE_EQ(point.bytes_sent, e->total.bytes_sent.value_or(0));
       EXPECT_EQ(point.flops, e->total.flops);
@@ -160,8 +157,7 @@ TEST(Sweep, of_a_sharded_program_takes_one_size_of_the_mesh) {
   const auto two = line("X=2");
   ASSERT_TRUE(two.ok()) << two.error().text();
   EXPECT_EQ(two->points[0].flops, 8 * 8 * 8);
-  EXPECT_EQ(two->points[1].flops, -1);
-  EXPECT_EQ(two->reasons[two->points[1].reason], "D is no multiple of the 2 devices of D_X");
+  EXPECT_EQ(two->points[1].flops, 2 * 8 * 8 * 5);  // D = 9: five on one device, four on the other
   EXPECT_EQ(two->points[0].limiter, Limiter::memory);
   EXPECT_EQ(line("X=2,4").error().text(),
             "expected one size of the mesh axis X, found 2\n"

@@ -59,6 +59,15 @@ Polynomial stored_bytes(const Program& program, const Tensor& tensor, const Bind
 // over X = 4 is "ceil(D/4)", 3. Of dimensions that have a value among `sizes`.
 Bindings largest_parts(const Program& program, const Bindings& sizes);
 
+// The parts of every dimension that the mesh splits, and count() with all of them called by their names: for sizes that
+// are not known yet, which the mesh may divide or not.
+struct PartOf {
+  std::string name, dim;  // "ceil(D/4)", "D"
+  std::int64_t parts = 1;
+};
+std::vector<PartOf> all_parts(const Program& program, const Bindings& mesh);
+std::vector<Work> count_in_parts(const Program& program, const Bindings& mesh);
+
 // Statements as one kernel: what they, counted by count() with all others in `ops`, compute and send; what comes from
 // outside read once, what is an output or read outside (or `stored`) written once, the rest neither.
 Work count_fused(const Program& program, const std::vector<Work>& ops, const Bindings& sizes,
