@@ -1,13 +1,14 @@
-# Text that travels inside the binary: the machine catalog, the shapes of bench, what the CUDA kernels were compiled to,
+# Text that travels inside the binary: the machine catalog, the schemas of JSON, the shapes of bench, what the CUDA kernels were compiled to,
 # and the version with its commit.
 
-# Writes a source file that defines ridge::embedded_machines from DIR/*.toml; OUT receives its path.
-function(ridge_embed_machines OUT DIR)
-  file(GLOB files CONFIGURE_DEPENDS ${DIR}/*.toml)
-  set(source ${CMAKE_BINARY_DIR}/generated/machine_catalog.cc)
+# Writes a source file that defines ridge::FUNCTION(), which HEADER declares, as a list of TYPE, one for each file that
+# the patterns behind it match; OUT receives its path.
+function(ridge_embed_files OUT HEADER TYPE FUNCTION)
+  file(GLOB files CONFIGURE_DEPENDS ${ARGN})
+  set(source ${CMAKE_BINARY_DIR}/generated/${FUNCTION}.cc)
   add_custom_command(OUTPUT ${source}
-    COMMAND ${CMAKE_COMMAND} -DOUT=${source} "-DFILES=${files}" -P ${CMAKE_SOURCE_DIR}/cmake/embed_machines.cmake
-    DEPENDS ${files} ${CMAKE_SOURCE_DIR}/cmake/embed_machines.cmake VERBATIM)
+    COMMAND ${CMAKE_COMMAND} -DOUT=${source} "-DFILES=${files}" -DHEADER=${HEADER} -DTYPE=${TYPE} -DFUNCTION=${FUNCTION} -P ${CMAKE_SOURCE_DIR}/cmake/embed_files.cmake
+    DEPENDS ${files} ${CMAKE_SOURCE_DIR}/cmake/embed_files.cmake VERBATIM)
   set(${OUT} ${source} PARENT_SCOPE)
 endfunction()
 

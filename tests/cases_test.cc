@@ -10,6 +10,8 @@
 #include <cstdio>
 #include <filesystem>
 #include <functional>
+#include <map>
+#include <set>
 #include <sstream>
 
 #include "ridge/base/file.h"
@@ -80,6 +82,7 @@ Result<Explanation> explained(const Case& c) {
 std::string text(double value) { return fmt::format("{:.12g}", value); }
 std::string text(std::int64_t value) { return fmt::format("{}", value); }
 std::string text(Limiter value) { return std::string(name(value)); }
+std::string text(Count value) { return fmt::format("{}", value); }
 template <class T> std::string text(const std::optional<T>& value) { return value ? text(*value) : "null"; }
 
 std::string threshold_text(const Threshold& t, const std::string& aspect) {
@@ -111,6 +114,8 @@ const std::map<std::string, Say>& keys() {
       {"runs_per_s", [](auto& p, auto&) { return text(1 / p.time_lower_s.value()); }},
       {"time_network_s", [](auto& p, auto&) { return text(p.time_network_s); }},
       {"bytes_in_formula", [](auto& p, auto& order) { return p.work.bytes_in.text(order); }},
+      {"bytes_sent", [](auto& p, auto&) { return text(p.bytes_sent); }},
+      {"runner_up", [](auto& p, auto&) { return text(p.runner_up); }},
       {"sent_formula", [](auto& p, auto& order) { return p.work.bytes_sent.text(order); }},
       {"missing", [](auto& p, auto&) { return p.missing; }},
       {"flops_formula", [](auto& p, auto& order) { return p.work.flops.text(order); }},
@@ -120,9 +125,42 @@ const std::map<std::string, Say>& keys() {
   return all;
 }
 
+// Of the program's memory: of all of it, of a tensor or of a dimension.
+std::string memory_said(const Memory& memory, const std::string& key, const std::string& name) {
+  if (key == "held_bytes") return text(memory.peak_bytes);
+  if (key == "held_at") return memory.peak_at;
+  if (key == "parameters") return text(memory.parameter_count);
+  if (key == "chips") return text(memory.chips);
+  for (const Threshold& t : memory.fits)
+    if (key == "fits" && t.dim == name) return t.value ? text(t.value) : "none";
+  for (const TensorMemory& t : memory.tensors) {
+    if (t.name != name) continue;
+    if (key == "device_bytes") return text(t.device_bytes);
+    if (key == "all_bytes") return text(t.all_bytes);
+    if (key == "copies") return text(t.copies);
+  }
+  return "no such key";
+}
+
+bool of_memory(const std::string& key) {
+  static const std::set<std::string> keys{"held_bytes", "held_at",      "parameters", "chips",
+                                          "fits",       "device_bytes", "all_bytes",  "copies"};
+  return keys.contains(key);
+}
+
+// Keys with a name behind them.
+bool takes_name(const std::string& key) {
+  static const std::set<std::string> keys{"fits", "device_bytes", "all_bytes", "copies", "product"};
+  return keys.contains(key) || key.find("threshold") != std::string::npos;
+}
+
 // Key: one of the above or `threshold… DIM`, of the first operation, or with `NAME.` in front of that one, of the
 // total or of the fused program.
 std::string said(const Explanation& e, std::string key, const std::string& dim) {
+  if (of_memory(key)) return e.memory ? memory_said(*e.memory, key, dim) : "null";
+  if (key == "network") return e.network ? ridge::text(*e.network) : "none";
+  for (const Threshold& t : e.products)
+    if (key == "product" && t.dim == dim) return threshold_text(t, "threshold");
   const Prediction* op = &e.ops.at(0);
   if (const auto dot = key.find('.'); dot != std::string::npos) {
     const std::string wanted = key.substr(0, dot);
@@ -206,7 +244,7 @@ class CaseFile {
     const bool limit = words[0] == "limit" && words.size() > 2;
     const bool golden = limit || (words[0] == "golden" && words.size() > 2);
     const std::size_t at = golden ? 2 : 0;  // of the key
-    const bool threshold = words[at].find("threshold") != std::string::npos && words.size() > at + 1;
+    const bool threshold = takes_name(words[at]) && words.size() > at + 1;
     const std::string key = threshold ? words[at] + " " + words[at + 1] : words[at];
     const auto e = explained(case_);
     std::string found = key == "error" ? "none" : "";

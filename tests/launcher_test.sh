@@ -12,10 +12,11 @@ fresh() {  # fresh UID INSTALLED… : a new checkout for a user to whom dpkg rep
   local user=$1 tool
   shift
   rm -rf "${work:?}/tree" "${work:?}/bin" "${work:?}/log"
-  mkdir -p "$work/tree" "$work/bin"
+  mkdir -p "$work/tree/src" "$work/bin"
+  : >"$work/tree/src/a.cc"
   cp "$launcher" "$work/tree/ridge"
   : >"$work/log"
-  for tool in bash cat grep sed mkdir rm readlink dirname tr flock env cp chmod; do ln -s "$(command -v "$tool")" "$work/bin/$tool"; done
+  for tool in bash cat find grep sed mkdir mv rm readlink tr flock env cp chmod touch; do ln -s "$(command -v "$tool")" "$work/bin/$tool"; done
   printf '%s\n' "$@" >"$work/installed"
   stub id "echo $user"
   stub dpkg-query "for package; do :; done; grep -qx -- \"\$package\" $work/installed && echo installed"
@@ -56,6 +57,20 @@ expect 'builds without the tests' called 'cmake .*-DRIDGE_TESTS=OFF'
 ridge explain again
 expect 'asks dpkg once' not_called '^dpkg-query '
 expect 'configures once' not_called "^cmake "
+expect 'builds nothing where nothing has changed' not_called '^ninja '
+exec 8>"$work/tree/build/.lock"
+flock 8
+ridge explain while others build
+expect 'and waits for nobody then' prints 'program: explain while others build'
+flock -u 8
+touch -d '+2 seconds' "$work/tree/src/a.cc"
+ridge explain changed
+expect 'builds where a source is newer' called 'ninja -C .* ridge_cli$'
+: >"$work/log"
+touch -d '+1 hour' "$work/tree/src/a.cc"
+ridge bench --help
+expect 'help waits for no build' not_called '^ninja '
+touch "$work/tree/src/a.cc"
 
 fresh 0 g++ cmake ninja-build libcli11-dev nlohmann-json3-dev libtomlplusplus-dev
 echo 'from stdin' | ridge read
@@ -71,8 +86,12 @@ expect 'help on bench installs no libraries' not_called '^apt-get '
 expect 'and comes from the program' prints 'program: bench --help'
 ridge bench stream -h
 expect 'wherever it is asked for' not_called '^apt-get '
+ridge bench stream
+expect 'a contest without other libraries installs none' not_called '^apt-get '
+ridge bench matmul --against cublaslt
+expect 'neither does one on a device' not_called '^apt-get '
 ridge bench matmul
-expect 'bench installs the libraries' called 'apt-get install .* libopenblas-dev libdnnl-dev$'
+expect 'bench matmul installs the libraries' called 'apt-get install .* libopenblas-dev libdnnl-dev$'
 
 fresh 1000 g++
 code=0

@@ -52,9 +52,13 @@ struct Request {
   std::optional<LinkChoice> link = {};    // between the chips; none: the machine's first
   std::optional<KernelsOf> planned = {};  // explain: what would run there as well, of these kernels
   bool fuse = true;                       // false: one kernel a statement
+  std::optional<DType> weights = {};      // explain: as if they were stored in this dtype (program/weights.h)
+  // explain: statements, by their results, that are counted as one kernel each; not with `split` or `planned`.
+  std::vector<std::vector<std::string>> fused = {};
+  bool sustained = false;  // compute with the rates that real programs reach, where they are on record
 };
 
-// Bare numbers instead of a program; each above 0 and below 9e18.
+// Bare numbers instead of a program; each above 0 and below 1e38.
 struct BareWork {
   Flops flops;
   Bytes bytes;
@@ -68,6 +72,8 @@ struct RunRequest {
   std::map<std::string, std::string> out = {};  // tensor -> .npy file to write
   std::uint64_t seed = 0;
   int threads = 0;                               // 0: every core that the process may use
+  int passes = 0;                                // on the CPU: exactly so many; 0: at least five
+  double seconds = 0;                            // on the CPU: at least so long; 0: 0.2 s
   Tuning tuning = {.from = Tuning::From::kept};  // of a CUDA device's products
   // Called now and then with what is done (0..1) and what is being done.
   std::function<void(double done, const std::string& doing)> progress = {};
@@ -84,14 +90,14 @@ struct MeasuredTime {
 // One operation, or the sum over several.
 struct OpSummary {
   std::string name, text;                              // of the result; the statement
-  std::optional<std::int64_t> flops = {}, bytes = {};  // null where a dimension has no value
+  std::optional<std::int64_t> flops = {}, bytes = {};  // null where a dimension has no value, or beyond 2^63
   std::optional<double> intensity = {}, ridge = {};    // FLOP/B, of the operation and of the machine
   std::string flops_formula, bytes_formula;            // "2*B*D*F"
   std::string intensity_formula = {};
   std::optional<Limiter> limiter = {};
   std::optional<double> math_s = {}, memory_s = {}, network_s = {};
   std::optional<double> lower_s = {}, upper_s = {};  // perfect overlap of the three, and none
-  std::string missing = {};                          // what the machine lacks, so that times are null
+  std::string missing = {};                          // what the machine lacks, so that times leave it out
   std::vector<Threshold> thresholds = {};            // a dimension each
   std::optional<MeasuredTime> measured = {};         // of a run
 };
@@ -137,6 +143,7 @@ struct SweepRequest {
   std::vector<Range> ranges = {};       // of every dimension
   std::vector<Split> splits = {};       // one chip's part of each; empty: not split
   std::optional<LinkChoice> link = {};  // as a Request's
+  bool curves = false;                  // with SweepLine::curves
 };
 Result<Sweep> sweep(const SweepRequest& request, const std::function<void(double)>& done = {});
 

@@ -1,15 +1,21 @@
 #include "ridge/api/facade.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
-#include "ridge/api/tune_options.h"
+#include "ridge/api/command.h"
+#include "ridge/api/task.h"
 #include "ridge/base/text.h"
 #include "ridge/machine/defaults.h"
 #include "ridge/machine/system.h"
 #include "ridge/measure/device_machine.h"
 #include "ridge/program/load.h"
+#include "ridge/program/weights.h"
+#include "ridge/roofline/curve.h"
+#include "ridge/roofline/groups.h"
+#include "ridge/roofline/next.h"
 
 namespace ridge {
 
@@ -21,43 +27,98 @@ Result<Machine> machine_of(const MachineChoice& choice) {
 namespace api {
 namespace {
 
-struct Task {  // a request whose program was read and whose machine was found
-  Program program;
-  Machine machine;
-  std::string title;
-};
-
-Result<Machine> linked(const MachineChoice& on, const std::optional<LinkChoice>& link) {
+Result<Machine> linked(const MachineChoice& on, const std::optional<LinkChoice>& link, bool sustained = false) {
   auto machine = machine_of(on);
+  if (machine && sustained) machine = with_sustained_rates(*std::move(machine));
   if (machine && link) return with_link(*std::move(machine), *link);
   return machine;
 }
 
-Result<Task> understood(const Request& request) {
-  auto loaded = load_program(request.program, request.dtype);
-  if (!loaded) return loaded.error();
-  auto machine = linked(request.on, request.link);
+// The program with its weights as they are asked for.
+Result<LoadedProgram> loaded(const Request& request) {
+  if (request.program.empty())
+    return usage_error("expected a PROGRAM, found none", "ridge explain 'bf16[B, D] * bf16[D, F] -> bf16[B, F]'");
+  auto out = load_program(request.program, request.dtype);
+  if (!out || !request.weights) return out;
+  auto narrowed = with_weights(std::move(out->program), *request.weights);
+  if (!narrowed) return narrowed.error();
+  out->program = *std::move(narrowed);
+  return out;
+}
+
+Result<Task> on_machine(LoadedProgram program, const Request& request) {
+  auto machine = linked(request.on, request.link, request.sustained);
   if (!machine) return machine.error();
-  return Task{std::move(loaded->program), *std::move(machine), std::move(loaded->title)};
+  return Task{std::move(program.program), *std::move(machine), std::move(program.title)};
+}
+
+}  // namespace
+
+Result<Task> understood(const Request& request) {
+  auto program = loaded(request);
+  return program ? on_machine(*std::move(program), request) : program.error();
+}
+
+Result<Report> counted(const Task& task, const Bindings& dims, const Request& request) {
+  auto explanation = ridge::explain(task.program, task.machine, dims, request.split);
+  if (!explanation) return explanation.error();
+  return Report{"explain", task.title, *std::move(explanation), std::nullopt, today()};
+}
+
+namespace {
+
+Status check_fused(const Request& request) {
+  if (request.fused.empty() || (!request.split && !request.planned)) return Done{};
+  return usage_error(
+      "expected --fuse without --split and --plan: it counts statements of a whole program as one kernel",
+      "--plan says itself which statements share a kernel");
+}
+
+// The statements that were asked for as one kernel each, in place of the operations.
+Status fuse(const Task& task, const Request& request, Report& report) {
+  if (request.fused.empty()) return Done{};
+  const auto groups = groups_named(task.program, request.fused);
+  if (!groups) return groups.error();
+  for (const std::vector<int>& group : *groups) {
+    report.statements.emplace_back();
+    for (const int s : group)
+      report.statements.back().push_back(report.explanation.ops[static_cast<std::size_t>(s)].work.name);
+  }
+  auto fused = grouped(task.program, report.explanation, *groups);
+  if (!fused) return fused.error();
+  report.explanation = *std::move(fused);
+  return Done{};
+}
+
+void suggest(const Task& task, const Bindings& dims, const Request& request, Report& report) {
+  report.asked = dimensions_asked(task.program, report.explanation, dims);
+  if (!request.fused.empty() || request.planned) return;
+  Request asked = request;
+  asked.dims = dims;
+  for (NextStep& step : next_steps(task.program, report.explanation, report.asked)) {
+    std::string command = explain_command(asked, step.dims, step.options);
+    report.next.push_back({std::move(step), std::move(command)});
+  }
 }
 
 Result<Report> explained(const Task& task, const Bindings& dims, const Request& request) {
-  auto explanation = ridge::explain(task.program, task.machine, dims, request.split);
-  if (!explanation) return explanation.error();
-  Report report{"explain", task.title, *std::move(explanation), std::nullopt, today()};
+  if (const Status possible = check_fused(request); !possible) return possible.error();
+  auto report = counted(task, dims, request);
+  if (!report) return report;
+  if (request.weights) report->weights = name(*request.weights);
+  suggest(task, dims, request, *report);
+  if (const Status fused = fuse(task, request, *report); !fused) return fused.error();
   if (!request.planned) return report;
-  report.library = *request.planned == KernelsOf::ridge ? Library::ridge : Library::cublaslt;
-  auto planned = predict(task.program, report.explanation, {report.library, request.fuse});
+  report->library = *request.planned == KernelsOf::ridge ? Library::ridge : Library::cublaslt;
+  auto planned = predict(task.program, report->explanation, {report->library, request.fuse});
   if (!planned) return planned.error();
-  report.planned = *std::move(planned);
+  report->planned = *std::move(planned);
   return report;
 }
 
 }  // namespace
 
 Result<Report> explain(const Request& request) {
-  if (request.program.empty())
-    return usage_error("expected a PROGRAM, found none", "ridge explain 'bf16[B, D] * bf16[D, F] -> bf16[B, F]'");
   const auto task = understood(request);
   if (!task) return task.error();
   return explained(*task, request.dims, request);
@@ -65,14 +126,30 @@ Result<Report> explain(const Request& request) {
 
 Result<Report> explain(const BareWork& work) {
   const double flops = work.flops.value, bytes = work.bytes.value;
-  if (!(flops > 0 && flops < 9e18) || !(bytes > 0 && bytes < 9e18))
-    return usage_error("expected --flops and --bytes above 0 and below 9e18");
+  if (!(flops > 0 && flops < 1e38) || !(bytes > 0 && bytes < 1e38))
+    return usage_error("expected --flops and --bytes above 0 and below 1e38");
   auto machine = machine_of(work.on);
   if (!machine) return machine.error();
   auto explanation = ridge::explain(work.flops, work.bytes, *machine, work.dtype);
   if (!explanation) return explanation.error();
   const std::string title = fmt::format("{}, {}", engineering(flops, "FLOP"), engineering(bytes, "B"));
   return Report{"explain", title, *std::move(explanation), std::nullopt, today()};
+}
+
+Result<std::vector<Report>> explain_on(const Request& request, const std::vector<MachineChoice>& machines) {
+  const auto program = loaded(request);
+  if (!program) return program.error();
+  std::vector<Report> out;
+  for (const MachineChoice& machine : machines) {
+    Request on_it = request;
+    on_it.on = machine;
+    const auto task = on_machine(*program, on_it);
+    if (!task) return task.error();
+    auto report = explained(*task, request.dims, on_it);
+    if (!report) return report.error();
+    out.push_back(*std::move(report));
+  }
+  return out;
 }
 
 Result<std::vector<Report>> explain_each(const Request& request, const std::vector<Bindings>& rows) {
@@ -95,82 +172,93 @@ Result<std::vector<OperandLines>> lines(const Request& request, const LinesReque
   return operand_lines(task->program, with_defaults(task->machine), request.dims, tiles);
 }
 
+Result<std::vector<TileWaves>> tile_waves(const Request& request, const std::string& tile) {
+  const auto task = understood(request);
+  if (!task) return task.error();
+  return ridge::tile_waves(task->program, task->machine, request.dims, tile);
+}
+
+Result<Between> between(const Request& request, const std::string& sides) {
+  const auto task = understood(request);
+  if (!task) return task.error();
+  return ridge::between(task->program, task->machine, request.dims, sides);
+}
+
+Result<Passage> passage(const MachineChoice& on, const std::optional<LinkChoice>& link, double bytes,
+                        std::int64_t hops) {
+  const auto machine = linked(on, link);
+  if (!machine) return machine.error();
+  return ridge::passage(*machine, bytes, hops);
+}
+
 Result<std::vector<Chain>> chains(const Request& request, const FunctionCosts& costs) {
   const auto task = understood(request);
   if (!task) return task.error();
   return ridge::chains(task->program, with_defaults(task->machine), request.dims, costs);
 }
 
-Result<Report> run(const Request& request, const RunRequest& how) {
-  const std::vector<std::string> catalog = catalog_names();
-  const std::string& on = request.on.name();
-  if (std::find(catalog.begin(), catalog.end(), on) != catalog.end())
-    return usage_error(
-        fmt::format("run measures what is here; expected --on cpu, --on cuda or this CPU's own file, found '{}'", on),
-        fmt::format("ridge explain --on {} says what that machine would do", on));
-  auto task = understood(request);
-  if (!task) return task.error();
-  if (request.on.where() == Where::cpu && how.threads > 0)
-    task->machine = seen_with_threads(std::move(task->machine), how.threads);
-  auto report = explained(*task, request.dims, request);
-  if (!report) return report.error();
-  const RunOptions options{.in = how.in,
-                           .out = how.out,
-                           .seed = how.seed,
-                           .threads = how.threads,
-                           .cuda = request.on.where() == Where::cuda,
-                           .fuse = request.fuse,
-                           .tune = tune_options(how.tuning),
-                           .progress = how.progress};
-  auto planned = plan_run(task->program, report->explanation, options);
-  if (!planned) return planned.error();
-  auto measured = ridge::run(task->program, *planned, options);
-  if (!measured) return measured.error();
-  report->explanation = std::move(planned->explanation);
-  report->verb = "run";
-  report->measured = *std::move(measured);
-  return report;
-}
-
 }  // namespace api
 
 namespace {
 
-// The lines of one program, read in one dtype: a machine and a split each.
-Status add_lines(const SweepRequest& request, DType dtype, const std::vector<Machine>& machines,
+// "bf16 int8": the dtypes of the inputs.
+std::string dtypes_of(const Program& program) {
+  std::vector<std::string_view> names;
+  for (const Tensor& tensor : program.tensors)
+    if (tensor.role == Role::input && std::find(names.begin(), names.end(), name(tensor.dtype)) == names.end())
+      names.push_back(name(tensor.dtype));
+  return fmt::format("{}", fmt::join(names, " "));
+}
+
+// The lines of one program: a machine and a split each.
+Status add_lines(const SweepRequest& request, const Program& program, const std::vector<Machine>& machines,
                  const std::function<void(double)>& done, Sweep& out) {
-  const auto loaded = load_program(request.program, dtype);
-  if (!loaded) return loaded.error();
-  out.program_text = loaded->program.text;
   std::vector<std::optional<Split>> split_mode(request.splits.begin(), request.splits.end());
   if (split_mode.empty()) split_mode.resize(1);
   const double lines = static_cast<double>(machines.size() * request.dtypes.size() * split_mode.size());
   for (const Machine& machine : machines)
     for (const std::optional<Split>& cut : split_mode) {
       const double before = static_cast<double>(out.lines.size());
-      auto line = sweep_line(loaded->program, machine, out.ranges, cut, [&](double share) {
+      auto line = sweep_line(program, machine, out.ranges, cut, [&](double share) {
         if (done) done((before + share) / lines);
       });
       if (!line) return line.error();
-      line->dtype = name(dtype);
+      line->dtype = dtypes_of(program);
+      refine(program, machine, out, request.curves, *line);
       out.lines.push_back(*std::move(line));
     }
   return Done{};
 }
 
+// The program read in each dtype. Error: several, and no tensor takes one, since all of them name their own.
+Result<std::vector<Program>> in_dtypes(const Program& program, const std::vector<DType>& dtypes) {
+  std::vector<Program> out;
+  for (const DType dtype : dtypes) {
+    auto read = parse(program.text, {.source = program.source, .dtype = dtype});
+    if (!read) return read.error();
+    out.push_back(*std::move(read));
+  }
+  if (out.size() < 2 || dtypes_of(out[0]) != dtypes_of(out[1])) return out;
+  return usage_error("expected tensors without a dtype for --dtype to fill in, found that every one names its own",
+                     "A[B, D] * W[D, F] -> C[B, F] leaves all to --dtype; x: bf16[B, D] does not");
+}
+
 }  // namespace
 
 Result<Sweep> sweep(const SweepRequest& request, const std::function<void(double)>& done) {
-  Sweep out;
-  out.ranges = request.ranges;
+  const auto loaded = load_program(request.program, request.dtypes.front());
+  if (!loaded) return loaded.error();
+  const auto programs = in_dtypes(loaded->program, request.dtypes);
+  if (!programs) return programs.error();
+  Sweep out{.program_text = loaded->program.text, .ranges = request.ranges, .lines = {}, .title = loaded->title};
   std::vector<Machine> machines;
   for (const MachineChoice& each : request.on) {
     auto machine = api::linked(each, request.link);
     if (!machine) return machine.error();
     machines.push_back(*std::move(machine));
   }
-  for (const DType dtype : request.dtypes)
-    if (const Status added = add_lines(request, dtype, machines, done, out); !added) return added.error();
+  for (const Program& program : *programs)
+    if (const Status added = add_lines(request, program, machines, done, out); !added) return added.error();
   return out;
 }
 

@@ -12,7 +12,9 @@
 #include "ridge/ridge.h"
 #include "ridge/roofline/chain.h"
 #include "ridge/roofline/lines.h"
+#include "ridge/roofline/sizes/between.h"
 #include "ridge/roofline/sweep.h"
+#include "ridge/roofline/tile_waves.h"
 #include "ridge/simulate/request.h"
 
 namespace ridge::api {
@@ -20,13 +22,28 @@ namespace ridge::api {
 // Errors: of the program (its place), of the machine, of a dimension.
 Result<Report> explain(const Request& request);
 Result<Report> explain(const BareWork& work);
+// One report for each of these machines, in place of the request's.
+Result<std::vector<Report>> explain_on(const Request& request, const std::vector<MachineChoice>& machines);
 // One report for each row; a row's value goes before the request's.
 Result<std::vector<Report>> explain_each(const Request& request, const std::vector<Bindings>& rows);
 // Runs it on this CPU or a CUDA device; `measured` holds the times, and the first mismatch if there is one.
 Result<Report> run(const Request& request, const RunRequest& how);
 
+// The same of two programs in one run on this CPU, a pass of each in turn; the other one at the request's sizes, too.
+struct RunTogether {
+  Report first, second;
+  MedianInterval ratio;  // the second one's time over the first one's
+};
+Result<RunTogether> run_against(const Request& request, const std::string& other, const RunRequest& how);
+
 // The tensors' cache lines, read in tiles of some columns; chains fused and unfused.
 Result<std::vector<OperandLines>> lines(const Request& request, const LinesRequest& tiles);
+// How many tiles and waves each product is; from which size on some statements cost more than others ("s, o = q, k").
+Result<std::vector<TileWaves>> tile_waves(const Request& request, const std::string& tile);
+Result<Between> between(const Request& request, const std::string& sides);
+// From one chip of the machine to another.
+Result<Passage> passage(const MachineChoice& on, const std::optional<LinkChoice>& link, double bytes,
+                        std::int64_t hops);
 Result<std::vector<Chain>> chains(const Request& request, const FunctionCosts& costs);
 
 // A product on a systolic array, or a topology's layers. With `csv_path`: a run for each row of M, N, K and, where the

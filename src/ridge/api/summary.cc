@@ -4,11 +4,16 @@
 namespace ridge {
 namespace {
 
+std::optional<std::int64_t> narrow(const std::optional<Count>& count) {
+  if (!count || *count > INT64_MAX) return std::nullopt;
+  return static_cast<std::int64_t>(*count);
+}
+
 OpSummary summary_of(const Prediction& p, const std::vector<std::string>& order) {
   OpSummary out{.name = p.work.name,
                 .text = p.work.text,
-                .flops = p.flops,
-                .bytes = p.bytes,
+                .flops = narrow(p.flops),
+                .bytes = narrow(p.bytes),
                 .intensity = p.intensity,
                 .ridge = p.ridge,
                 .flops_formula = p.work.flops.text(order),

@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <cmath>
+#include <utility>
 
 #include "ridge/base/utf8.h"
 
@@ -37,11 +39,50 @@ std::string engineering(double value, std::string_view unit) {
                      unit);
 }
 
-std::string grouped(long long value) {
-  std::string digits = std::to_string(value);
+std::string grouped(__int128 value) {
+  std::string digits = fmt::format("{}", value);
   for (std::size_t place = digits.size(); place > 3 + (value < 0 ? 1u : 0u); place -= 3)
     digits.insert(place - 3, 1, ' ');
   return digits;
+}
+
+namespace {
+
+// Powers of ten behind the digits: "k" 3, "e12" 12, "" 0. None: something else stands there.
+std::optional<int> power_of_ten(std::string_view text) {
+  static constexpr std::pair<std::string_view, int> prefixes[] = {{"", 0}, {"k", 3}, {"M", 6}, {"G", 9}, {"T", 12}};
+  for (const auto& [prefix, power] : prefixes)
+    if (text == prefix) return power;
+  if (text[0] != 'e' && text[0] != 'E') return std::nullopt;
+  text.remove_prefix(text.size() > 1 && text[1] == '+' ? 2 : 1);
+  int power = 0;
+  const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), power);
+  const bool read = failed == std::errc() && end == text.data() + text.size();
+  return read && power >= 0 && power <= 18 ? std::optional(power) : std::nullopt;
+}
+
+}  // namespace
+
+std::optional<std::int64_t> whole_number(std::string_view text) {
+  std::size_t at = 0;
+  int behind = -1;  // digits behind the point; -1: no point yet
+  std::int64_t value = 0;
+  for (; at < text.size() && (text[at] == '.' || (text[at] >= '0' && text[at] <= '9')); ++at) {
+    if (text[at] == '.' && behind >= 0) return std::nullopt;
+    if (text[at] == '.' || behind >= 0) ++behind;
+    if (text[at] == '.') continue;
+    if (__builtin_mul_overflow(value, 10, &value) || __builtin_add_overflow(value, text[at] - '0', &value))
+      return std::nullopt;
+  }
+  const auto power = at == 0 || text[0] == '.' ? std::nullopt : power_of_ten(text.substr(at));
+  if (!power) return std::nullopt;
+  for (int i = *power - std::max(behind, 0); i > 0; --i)
+    if (__builtin_mul_overflow(value, 10, &value)) return std::nullopt;
+  for (int i = *power - std::max(behind, 0); i < 0; ++i) {
+    if (value % 10 != 0) return std::nullopt;
+    value /= 10;
+  }
+  return value;
 }
 
 std::size_t columns(std::string_view text) {

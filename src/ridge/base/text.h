@@ -2,6 +2,8 @@
 // Prefixes are decimal throughout (k = 1000), for rates and for sizes alike.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -10,7 +12,11 @@ namespace ridge {
 
 std::string engineering(double value, std::string_view unit);  // "402.7 MB", "197.0 TFLOP/s", "0 B"
 std::string significant(double value, int digits = 4);         // "255.5", "0.1667", "98900", "1.2e+21"
-std::string grouped(long long value);                          // "2147483648" as "2 147 483 648"
+std::string grouped(__int128 value);                           // "2147483648" as "2 147 483 648"
+
+// A whole number as people write it: "4096", "4k", "1.5M", "1e6", "15e12"; prefixes k, M, G, T are decimal. None: it is
+// none, is negative, or leaves 2^63.
+std::optional<std::int64_t> whole_number(std::string_view text);
 
 // How many columns a UTF-8 text takes, one a character.
 std::size_t columns(std::string_view text);

@@ -147,19 +147,39 @@ TEST_F(CliTest, SweepsMachinesDtypesAndSizes) {
 }
 
 TEST_F(CliTest, SaysWhyPointsOfASweepAreUnknown) {
+  const std::vector<std::string> far{"sweep", matmul, "--on", "tpu_v5e", "-d", "B=8", "F=8", "D=1,1e17,1e18"};
+  const std::string text = ridge(far).out;
+  EXPECT_NE(text.find("\nunknown at 2 points: a count leaves 2^63\n"), std::string::npos) << text;
+  const std::string csv = ridge(with(far, {"--csv"})).out;
+  EXPECT_NE(csv.find("\ntpu_v5e,bf16,8,8,1000000000000000000,,,,,,,,a count leaves 2^63\n"), std::string::npos) << csv;
+  const auto json = nlohmann::json::parse(ridge(with(far, {"--json"})).out);
+  EXPECT_EQ(json["lines"][0]["unknown"], (nlohmann::json{{"a count leaves 2^63", {1, 2}}}));
+  EXPECT_EQ(json["lines"][0]["flops"][1], nullptr);
+}
+
+TEST_F(CliTest, SweepsASplitWithItsNetwork) {
   const std::vector<std::string> cut{"sweep", matmul, "--on", "tpu_v5e", "--split",
                                      "D=2,4", "-d",   "B=8",  "F=8",     "D=6..9"};
-  const std::string text = ridge(cut).out;
-  EXPECT_NE(text.find("\nunknown at 2 points: D is no multiple of the 2 chips\n"
-                      "unknown at 3 points: D is no multiple of the 4 chips\n"),
-            std::string::npos)
-      << text;
   const std::string csv = ridge(with(cut, {"--csv"})).out;
-  EXPECT_NE(csv.find("\ntpu_v5e,bf16,4,8,8,9,,,,,,,,D is no multiple of the 4 chips\n"), std::string::npos) << csv;
+  EXPECT_NE(csv.find(",time_upper_s,time_network_s,bytes_sent,crossover,unknown\n"), std::string::npos) << csv;
   EXPECT_NE(csv.find("\ntpu_v5e,bf16,4,8,8,8,256,"), std::string::npos) << csv;
-  const auto json = nlohmann::json::parse(ridge(with(cut, {"--json"})).out);
-  EXPECT_EQ(json["lines"][0]["unknown"], (nlohmann::json{{"D is no multiple of the 2 chips", {1, 3}}}));
-  EXPECT_EQ(json["lines"][0]["flops"][1], nullptr);
+  EXPECT_NE(csv.find("\ntpu_v5e,bf16,4,8,8,9,384,"), std::string::npos) << "three of nine on the largest part\n" << csv;
+}
+
+TEST_F(CliTest, AnswersOneQuestionEach) {
+  EXPECT_EQ(
+      ridge({"explain", matmul, "--on", "a100_40", "--tile", "256x128", "-d", "B=1793", "-d", "D=8", "-d", "F=1793"})
+          .out,
+      "op       result  tiles  cores  waves  places used  beyond edges\n"
+      "Z   1793 x 1793    120    108      2       55.6 %        18.2 %\n");
+  EXPECT_EQ(
+      ridge({"explain", "--on", "tpu_v5e", "--link", "ici", "--send", "17e6", "--hops", "6"}).out,
+      "17.00 MB over 2 x ici, 6 hops: the first byte after 6.000 us, all after 176.0 us, 170.0 us of it sending\n");
+  rejects({"explain", matmul, "--on", "h100", "--between", "Z"}, 2,
+          "ridge: expected STATEMENTS=STATEMENTS after --between, found 'Z'\n  hint: --between 's, o = q, k, v'\n");
+  const auto sustained = nlohmann::json::parse(
+      ridge({"explain", matmul, "--on", "tpu_v5e", "--split", "D=2", "--sustained", "--json"}).out);
+  EXPECT_EQ(sustained["network"]["bytes_per_s_one_way"], 45e9);
 }
 
 TEST_F(CliTest, PrintsTablesForOtherPrograms) {

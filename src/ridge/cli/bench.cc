@@ -7,6 +7,7 @@
 
 #include "ridge/base/file.h"
 #include "ridge/cli/door.h"
+#include "ridge/cli/refusal.h"
 #include "ridge/measure/contest/bench.h"
 #include "ridge/measure/contest/time_plans.h"
 #include "ridge/report/contest/contest.h"
@@ -28,6 +29,7 @@ struct Bench {
   TimePlansOptions plans;
   std::string svg;
   OutputForm form;
+  const CLI::App* verb = nullptr;
 };
 
 int perform_stream(const Bench& asked) {
@@ -111,12 +113,18 @@ int perform_plans(const Bench& asked) {
   return timed ? 0 : fail(timed.error());
 }
 
+// What each contest takes beside its name.
+std::string_view takes(const std::string& what) {
+  if (what == "plans") return "--shapes --on --seconds --plans --skip";
+  if (what == "repeats") return "--on --threads --rounds --most --elements --svg --json --csv --md";
+  if (what == "stream") return "--on --threads --rounds --only --json --csv --md";
+  return "--against --shapes --threads --rounds --tune --json --csv --md";
+}
+
 int perform(Bench& asked) {
+  if (const auto refused = refuse_beside(*asked.verb, asked.what, takes(asked.what))) return fail(*refused);
   if (asked.what == "plans") return perform_plans(asked);
   if (asked.what == "repeats") return perform_repeats(asked);
-  if (!asked.svg.empty() || asked.repeats.most > 0 || asked.repeats.elements > 0)
-    return fail(usage_error(fmt::format("expected --svg, --most and --elements with repeats, found {}", asked.what),
-                            "ridge bench repeats --svg repeats.svg"));
   if (asked.what == "stream")
     return where(asked.on) == Where::cuda ? perform_device_stream(asked) : perform_stream(asked);
   if (asked.rounds > 0) asked.options.rounds = asked.rounds;
@@ -144,8 +152,9 @@ void add_bench(CLI::App& app, int& code) {
       "  ridge bench stream --on cuda --json\n"
       "  ridge bench repeats --on cuda --svg repeats.svg\n"
       "  ridge bench plans --on cuda --shapes data/matmul_fit_shapes.csv --seconds 400 > timings.csv\n");
-  verb->add_option("what", asked->what, "What to time")
-      ->check(CLI::IsMember({"matmul", "stream", "repeats", "plans"}))
+  asked->verb = verb;
+  verb->add_option("WHAT", asked->what, "What to time")
+      ->check(one_of({"matmul", "stream", "repeats", "plans"}))
       ->required();
   verb->add_option("--against", asked->options.libraries,
                    "Libraries: openblas, onednn, torch; or cublaslt, on a CUDA device")
@@ -154,23 +163,23 @@ void add_bench(CLI::App& app, int& code) {
   verb->add_option(
       "--shapes", asked->shapes,
       "CSV with the columns op,dtype,m,n,k and optionally out and weights (default: 60 shapes that come with ridge)");
-  verb->add_option("--threads", asked->options.threads, "Threads")->check(CLI::Range(1, 1024));
-  verb->add_option("--rounds", asked->rounds, "Turns that everybody gets at every shape")->check(CLI::Range(1, 1000));
+  verb->add_option("--threads", asked->options.threads, "Threads")->check(whole_number(1, 1024));
+  verb->add_option("--rounds", asked->rounds, "Turns that everybody gets at every shape")->check(whole_number(1, 1000));
   verb->add_option("--tune", asked->tune,
                    "On a CUDA device: time that many of the model's best plans too, and say what the fastest gains")
-      ->check(CLI::Range(1, 100));
+      ->check(whole_number(1, 100));
   verb->add_option("--only", asked->only,
                    "stream: the kernel to time (rmsnorm, softmax, affine, gelu, cosines, "
                    "compiled_affine, compiled_gelu; on cuda also silu_gate, cos_1, cos_4, cos_16, cos_64)");
-  verb->add_option("--on", asked->on, "stream, repeats, plans: cpu or cuda")->check(CLI::IsMember({"cpu", "cuda"}));
+  verb->add_option("--on", asked->on, "stream, repeats, plans: cpu or cuda")->check(one_of({"cpu", "cuda"}));
   verb->add_option("--most", asked->repeats.most, "repeats: up to so many cosines (default 256; on cuda 1024)")
-      ->check(CLI::Range(1, 4096));
+      ->check(whole_number(1, 4096));
   verb->add_option("--elements", asked->repeats.elements, "repeats: of the vector (default 2^24; on cuda 2^28)")
-      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 32));
+      ->check(whole_number(1, std::int64_t{1} << 32));
   verb->add_option("--seconds", asked->plans.seconds, "plans: begin no product after so many (default 400)")
-      ->check(CLI::Range(1.0, 1e6));
+      ->check(number(1.0, 1e6));
   verb->add_option("--plans", asked->plans.plans, "plans: of each product, half of them the model's best (default 40)")
-      ->check(CLI::Range(2, 1000));
+      ->check(whole_number(2, 1000));
   verb->add_option("--skip", asked->plans.skip, "plans: so many products, which an earlier run has timed");
   add_form(*verb, asked->form,
            "ridge.contest/1, ridge.stream/2, ridge.repeats/1, ridge.device_contest/2 or ridge.device_stream/1");

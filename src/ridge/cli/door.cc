@@ -7,6 +7,7 @@
 #include <cstdlib>
 
 #include "ridge/base/file.h"
+#include "ridge/cli/refusal.h"
 #include "ridge/report/tables.h"
 
 namespace ridge::cli {
@@ -30,6 +31,15 @@ extern "C" void on_signal(int signal) {
   }
   remove_unfinished_file();
   ::_exit(128 + signal);
+}
+
+std::string rendered(const Report& report, const Output& output) {
+  if (output.json) return render_json(report);
+  if (output.csv) return render_csv(report);
+  if (output.md) return render_markdown(report);
+  TextStyle how = style();
+  how.all = output.all;
+  return render_text(report, how);
 }
 
 }  // namespace
@@ -78,24 +88,29 @@ void add_form(CLI::App& verb, OutputForm& form, const std::string& schema) {
   auto* json = verb.add_flag("--json", form.json, fmt::format("Print JSON ({}) instead of text", schema));
   auto* csv = verb.add_flag("--csv", form.csv, "Print CSV: bare numbers, SI units")->excludes(json);
   verb.add_flag("--md", form.md, "Print Markdown")->excludes(json)->excludes(csv);
+  std::string top = path_of(verb);
+  top = top.substr(0, top.find(' '));
+  verb.add_flag_callback(
+      "--schema", [top] { throw SchemaAsked{top}; }, "Print the JSON Schema of what --json prints");
 }
 
 void add_output(CLI::App& verb, Output& output) {
   add_form(verb, output);
   verb.add_option("--svg", output.svg, "Draw the roofline into this file")->type_name("FILE");
+  verb.add_flag("--roofs", output.roofs, "Draw the rates of the caches that the machine's file has, too");
   verb.add_option("--html", output.html, "Write one page with picture and tables into this file")->type_name("FILE");
 }
 
-int deliver(const Report& report, const Output& output) {
+int deliver(Report report, const Output& output) {
   end_progress();
-  if (!output.svg.empty())
-    if (const Status written = write_file(output.svg, render_svg(report)); !written) return fail(written.error());
-  if (!output.html.empty())
-    if (const Status written = write_file(output.html, render_html(report)); !written) return fail(written.error());
-  const int code = print(output.json  ? render_json(report)
-                         : output.csv ? render_csv(report)
-                         : output.md  ? render_markdown(report)
-                                      : render_text(report, style()));
+  report.roofs = output.roofs;
+  if (output.roofs && output.svg.empty() && output.html.empty())
+    return fail(usage_error("expected --roofs together with --svg or --html: it is about the picture"));
+  const Status drawn = write_if_asked(output.svg, [&] { return render_svg(report); });
+  if (!drawn) return fail(drawn.error());
+  const Status page = write_if_asked(output.html, [&] { return render_html(report); });
+  if (!page) return fail(page.error());
+  const int code = print(rendered(report, output));
   if (code == 0 && report.measured && report.measured->mismatch) return fail(*report.measured->mismatch);
   return code;
 }
@@ -112,10 +127,21 @@ int print(const Cells& cells, const std::vector<bool>& right, const OutputForm& 
                          : text_table(cells, right, style().color));
 }
 
-void add_request(CLI::App& verb, Spelled& spelled, bool program_required) {
-  verb.add_option("PROGRAM", spelled.program, "A file, - for the standard input, or the text itself")
-      ->type_name("")
-      ->required(program_required);
+Status write_if_asked(const std::string& path, const std::function<std::string()>& content) {
+  if (path == "-")
+    return usage_error("expected a file for the picture or page, found '-': text goes to the standard output",
+                       "--svg picture.svg");
+  return path.empty() ? Done{} : write_file(path, content());
+}
+
+void add_words(CLI::App& verb, std::vector<std::string>& words) {
+  verb.add_option("PROGRAM", words,
+                  "A file, - for the standard input, or the text itself; NAME=VALUE beside it as after -d")
+      ->type_name("");
+}
+
+void add_request(CLI::App& verb, Spelled& spelled) {
+  add_words(verb, spelled.words);
   verb.add_option("--on", spelled.on, "Machine: a catalog name, a .toml file, cuda, or cpu (default)")
       ->type_name("MACHINE");
   verb.add_option("-d", spelled.dims, "Give a dimension its value; may be repeated")

@@ -32,20 +32,31 @@ void set_signals();
 struct OutputForm {
   bool json = false, csv = false, md = false;
 };
+// `schema`: what --json prints. Adds --schema as well, which prints the verb's schema in place of everything else.
 void add_form(CLI::App& verb, OutputForm& form, const std::string& schema = "ridge.report/2");
+struct SchemaAsked {  // thrown while words are parsed, as the parser's own call for help
+  std::string verb;
+};
 // CSV and Markdown hold what stands in the array `list` of the JSON (report/table.h: rows_of).
 int print(const OutputForm& form, const std::string& text, const std::string& json, const std::string& list);
 
 // Prints the report in the form asked for and writes the picture and the page.
 struct Output : OutputForm {
   std::string svg, html;
+  bool all = false;    // every formula and threshold
+  bool roofs = false;  // the picture shows caches' rates
 };
 void add_output(CLI::App& verb, Output& output);
-int deliver(const Report& report, const Output& output);
+int deliver(Report report, const Output& output);
 // A table in the form asked for; JSON is the caller's.
 int print(const Cells& cells, const std::vector<bool>& right, const OutputForm& form);
 
-void add_request(CLI::App& verb, Spelled& spelled, bool program_required);
+// PROGRAM and sizes, wherever they stand between the options.
+void add_words(CLI::App& verb, std::vector<std::string>& words);
+void add_request(CLI::App& verb, Spelled& spelled);
+
+// The file, where one was asked for.
+Status write_if_asked(const std::string& path, const std::function<std::string()>& content);
 
 void add_no_fuse(CLI::App& verb, Spelled& spelled);
 

@@ -48,7 +48,7 @@ TEST_F(KernelCodeTest, SaysWhatIsWrongWithTheWords) {
           "ridge: expected bf16 or f16, of which the menu's kernels are made, found 'f32'\n  hint: --dtype f16\n");
   rejects({"kernels", whole_name, "--dtype", "f16"}, 2, "ridge: expected --dtype together with --sass or --ptx\n");
   rejects({"kernels", whole_name, "--sass", "--ptx"}, 2,
-          "ridge: --sass excludes --ptx\n  hint: ridge kernels --help\n");
+          "ridge: expected --sass without --ptx\n  hint: ridge kernels --help\n");
   rejects({"kernels", "sm80", "--sass"}, 3, "ridge: no kernel is called 'sm80'\n  hint: `ridge kernels` lists them\n");
 }
 

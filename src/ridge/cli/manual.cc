@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "ridge/cli/door.h"
+#include "ridge/cli/refusal.h"
 
 namespace ridge::cli {
 namespace {
@@ -203,7 +204,7 @@ void add_manual(CLI::App& app, int& code) {
   completion->add_option("SHELL", *shell, "bash, zsh or fish")
       ->type_name("")
       ->required()
-      ->check(CLI::IsMember({"bash", "zsh", "fish"}));
+      ->check(one_of({"bash", "zsh", "fish"}));
   completion->callback([shell, &app, &code] {
     code = print(*shell == "bash" ? bash(app) : *shell == "zsh" ? zsh(app) : fish(app));
   });

@@ -1,6 +1,10 @@
+#include <unistd.h>
+
 #include <memory>
 
+#include "ridge/base/file.h"
 #include "ridge/cli/door.h"
+#include "ridge/cli/refusal.h"
 
 namespace ridge::cli {
 namespace {
@@ -17,6 +21,8 @@ int perform(Probe& asked) {
       bar(static_cast<double>(p.done) / std::max(p.of, 1), std::string(p.what));
       return true;
     };
+  else if (where(asked.on) == Where::cpu)
+    (void)write_all(STDERR_FILENO, "ridge: measuring peaks and bandwidths; under a minute\n");
   const auto report = where(asked.on) == Where::cuda ? probe_cuda(asked.options) : probe(asked.options);
   if (!report) return fail(report.error());
   end_progress();
@@ -31,7 +37,7 @@ void add_probe(CLI::App& app, int& code) {
   verb->footer("Examples:\n  ridge probe\n  ridge probe --on cuda --json\n");
   verb->add_option("--on", asked->on, "What to measure: cpu (default) or cuda")
       ->type_name("DEVICE")
-      ->check(CLI::IsMember({"cpu", "cuda"}));
+      ->check(one_of({"cpu", "cuda"}));
   add_form(*verb, asked->form, "ridge.probe/1");
   verb->callback([asked, &code] { code = perform(*asked); });
 }

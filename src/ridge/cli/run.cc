@@ -4,6 +4,8 @@
 #include <memory>
 
 #include "ridge/cli/door.h"
+#include "ridge/cli/refusal.h"
+#include "ridge/report/beside.h"
 
 namespace ridge::cli {
 namespace {
@@ -16,6 +18,8 @@ struct Run {
   std::string seed = "0";
   int tune = 0;
   bool tunes = false;  // it was asked for, be it for 0
+  std::string time, against;
+  const CLI::App* verb = nullptr;
 };
 
 // "x=a.npy" into its two halves.
@@ -42,7 +46,41 @@ Status read_seed(const std::string& text, std::uint64_t& seed) {
                      "--seed 1");
 }
 
+// "2s", "500ms" or "2": seconds.
+Status read_time(const std::string& text, double& seconds) {
+  if (text.empty()) return Done{};
+  const char* const stop = text.data() + text.size();
+  const auto [end, failed] = std::from_chars(text.data(), stop, seconds);
+  const std::string unit(end, stop);
+  if (failed == std::errc() && (unit.empty() || unit == "s" || unit == "ms")) {
+    if (unit == "ms") seconds /= 1000;
+    if (seconds > 0 && seconds <= 3600) return Done{};
+  }
+  return usage_error(fmt::format("expected a time above 0 and at most an hour after --time, found '{}'", text),
+                     "--time 2s, --time 500ms");
+}
+
+int run_both(const Run& asked, const Request& request) {
+  const auto refused =
+      refuse_beside(*asked.verb, "--against", "-d --dtype --seed --threads --runs --time --no-fuse --json --csv --md");
+  if (refused) return fail(*refused);
+  const auto both = api::run_against(request, asked.against, asked.how);
+  if (!both) return fail(both.error());
+  end_progress();
+  int code = 0;
+  if (asked.output.json)
+    code = print(render_together_json(both->first, both->second, both->ratio));
+  else if (asked.output.csv || asked.output.md)
+    code = print(together_table(both->first, both->second), together_right, asked.output);
+  else
+    code = print(render_together_text(both->first, both->second, both->ratio, style()));
+  for (const Report* report : {&both->first, &both->second})
+    if (code == 0 && report->measured->mismatch) return fail(*report->measured->mismatch);
+  return code;
+}
+
 int perform(Run& asked) {
+  if (const Status sorted = sort_words(asked.spelled, "run"); !sorted) return fail(sorted.error());
   if (const Status read = split(asked.in, "--in", asked.how.in); !read) return fail(read.error());
   if (const Status read = split(asked.out, "--out", asked.how.out); !read) return fail(read.error());
   if (const Status read = read_seed(asked.seed, asked.how.seed); !read) return fail(read.error());
@@ -50,8 +88,12 @@ int perform(Run& asked) {
     return fail(usage_error("expected --tune together with --on cuda: it measures plans of a CUDA device's products"));
   if (asked.tunes) asked.how.tuning = {asked.tune > 0 ? Tuning::From::measured : Tuning::From::model, asked.tune};
   asked.how.progress = progress_bar();
+  if (const Status read = read_time(asked.time, asked.how.seconds); !read) return fail(read.error());
+  if (asked.how.passes > 0 && asked.how.seconds > 0)
+    return fail(usage_error("expected either --runs or --time, found both"));
   const auto request = understood(asked.spelled);
   if (!request) return fail(request.error());
+  if (!asked.against.empty()) return run_both(asked, *request);
   const auto report = api::run(*request, asked.how);
   return report ? deliver(*report, asked.output) : fail(report.error());
 }
@@ -65,11 +107,14 @@ void add_run(CLI::App& app, int& code) {
   verb->footer(
       "Examples:\n"
       "  ridge run examples/mlp.ridge --svg mlp.svg\n"
+      "  ridge run examples/mlp.ridge B=16 --time 2s\n"
+      "  ridge run examples/dot.ridge --against 'x * y: f32[N], f32[N] -> f32[1]' N=1000000\n"
       "  ridge run examples/mlp.ridge --on cuda\n"
       "  ridge run examples/mlp.ridge --on cuda --tune\n"
       "  ridge run examples/geglu.ridge -d N=256 --threads 1 --json\n"
       "  ridge run 'f32[M, K] * f32[K, N] -> f32[M, N]' -d M=512 -d N=512 -d K=512 --in X=a.npy --out Z=z.npy\n");
-  add_request(*verb, asked->spelled, true);
+  asked->verb = verb;
+  add_request(*verb, asked->spelled);
   verb->add_option("--in", asked->in,
                    "Read an input from this file; the others are random: normal, weights divided by the root of what "
                    "they sum over")
@@ -85,14 +130,20 @@ void add_run(CLI::App& app, int& code) {
   verb->add_option("--seed", asked->seed, "Seed of the random inputs (default 0)")->type_name("N");
   verb->add_option("--threads", asked->how.threads, "Threads (default: every core this process may use)")
       ->type_name("N")
-      ->check(CLI::Range(1, 4096));
+      ->check(whole_number(1, 4096));
+  verb->add_option("--runs", asked->how.passes, "On cpu: run it so often (default: five times and 0.2 s at least)")
+      ->type_name("N")
+      ->check(whole_number(1, 1'000'000));
+  verb->add_option("--time", asked->time, "On cpu: run it for so long at least: 2s, 500ms")->type_name("TIME");
+  verb->add_option("--against", asked->against, "Run this program too, in turn, and say what it takes over the first")
+      ->type_name("PROGRAM");
   const auto* tune =
       verb->add_flag(
               "--tune{8}", asked->tune,
               "On cuda: measure each product's best plans by the model, so many, keep the fastest in the cache and use "
               "it from then on; --tune=0: the model's choices, whatever is kept")
           ->type_name("[=N]")
-          ->check(CLI::Range(0, 1000).description(""));
+          ->check(whole_number(0, 1000));
   add_no_fuse(*verb, asked->spelled);
   add_output(*verb, asked->output);
   verb->callback([asked, tune, &code] {

@@ -18,7 +18,8 @@ struct OnChip {
   OutputForm form;
 };
 
-int perform(const OnChip& asked) {
+int perform(OnChip& asked) {
+  if (const Status sorted = sort_words(asked.spelled, "simulate"); !sorted) return fail(sorted.error());
   if (asked.spelled.program.empty())
     return fail(usage_error("expected a PROGRAM, systolic, weights, metapipe, decode or kernel; found none",
                             "ridge simulate examples/mlp.ridge --on sn40l"));
@@ -66,8 +67,7 @@ void add_simulate(CLI::App& app, int& code) {
       "  ridge simulate decode --on sn40l --chips 16 --sync 1e-7..1e-4:*10\n"
       "  ridge simulate kernel sm90_128x192x64_pingpong --svg kernel.svg\n");
   verb->require_subcommand(0, 1);
-  verb->add_option("PROGRAM", asked->spelled.program, "A file, - for the standard input, or the text itself")
-      ->type_name("");
+  add_words(*verb, asked->spelled.words);
   verb->add_option("--on", asked->spelled.on, "Chip: plasticine, sn10 or sn40l (default)")->type_name("CHIP");
   verb->add_option("-d", asked->spelled.dims, "Give a dimension its value; may be repeated")
       ->type_name("NAME=VALUE")
@@ -93,7 +93,7 @@ void add_simulate(CLI::App& app, int& code) {
   verb->add_option("--layers", asked->options.layers, "The program this often, with other weights")->type_name("L");
   verb->add_option("--sync", asked->sync, "Seconds that a call costs, some or a range; unpublished (default 0)")
       ->type_name("S|S,S|S..S:*F");
-  add_form(*verb, asked->form);
+  add_form(*verb, asked->form, "ridge.simulate/1");
   add_pictures(*verb, asked->pictures, "the metapipe filling up");
   add_systolic(*verb, code);
   add_weights(*verb, code);

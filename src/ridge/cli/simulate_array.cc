@@ -69,7 +69,7 @@ void add_systolic(CLI::App& simulate, int& code) {
       ->type_name("FILE.cfg");
   verb->add_option("--table", asked->table, "CSV with the columns M,N,K: one line of JSON for each row")
       ->type_name("FILE.csv");
-  add_form(*verb, asked->form);
+  add_form(*verb, asked->form, "ridge.simulate/1");
   add_pictures(*verb, asked->pictures, "folds and, of a small array, every element at every cycle");
   verb->callback([asked, &code] { code = perform(*asked); });
 }
@@ -82,7 +82,7 @@ void add_weights(CLI::App& simulate, int& code) {
   auto asked = std::make_shared<Weights>();
   CLI::App* verb = simulate.add_subcommand("weights", "TPU v1's weight path beside the paper's counters");
   verb->footer("Examples:\n  ridge simulate weights\n  ridge simulate weights --svg weights.svg\n");
-  add_form(*verb, asked->form);
+  add_form(*verb, asked->form, "ridge.simulate/1");
   add_pictures(*verb, asked->pictures, "eight weight tiles of MLP0, on the clock");
   verb->callback([asked, &code] {
     const auto rows = tpu_v1_applications();

@@ -70,7 +70,7 @@ void add_decode(CLI::App& simulate, int& code) {
   verb->add_option("--context", asked->options.context, "Tokens in the cache (default 4096)")->type_name("N");
   verb->add_option("--sync", asked->sync, "Seconds that a call costs, some or a range; unpublished")
       ->type_name("S|S,S|S..S:*F");
-  add_form(*verb, asked->form);
+  add_form(*verb, asked->form, "ridge.simulate/1");
   verb->add_option("--svg", asked->svg, "Draw the three ways over a call's cost into this file")->type_name("FILE");
   verb->callback([asked, &code] { code = perform(*asked); });
 }
@@ -83,7 +83,7 @@ void add_kernel(CLI::App& simulate, int& code) {
       ->type_name("");
   verb->add_option("--k", asked->options.k, "K of the product (default 1024)")->type_name("K");
   verb->add_option("--tiles", asked->options.tiles, "Output tiles, one after the other (default 3)")->type_name("N");
-  add_form(*verb, asked->form);
+  add_form(*verb, asked->form, "ridge.simulate/1");
   add_pictures(*verb, asked->pictures, "who is busy when");
   verb->callback([asked, &code] { code = perform(*asked); });
 }
@@ -103,7 +103,7 @@ void add_metapipe(CLI::App& simulate, int& code) {
       ->type_name("STAGE=PIECES")
       ->expected(1)
       ->take_all();
-  add_form(*verb, asked->form);
+  add_form(*verb, asked->form, "ridge.simulate/1");
   add_pictures(*verb, asked->pictures, "the pipe filling up");
   verb->callback([asked, &code] { code = perform(*asked); });
 }

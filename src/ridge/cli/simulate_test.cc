@@ -27,7 +27,7 @@ class SimulateTest : public CliTest {
 
 TEST_F(SimulateTest, GivesTheContractsKeys) {
   const Json os = json({"--rows", "32", "--cols", "32", "--dataflow", "os", "256", "128", "256"});
-  EXPECT_EQ(os["schema"], "ridge.report/2");
+  EXPECT_EQ(os["schema"], "ridge.simulate/1");
   EXPECT_EQ(os["cycles"], 10175);
   EXPECT_EQ(os["folds"], 32);
   EXPECT_DOUBLE_EQ(os["utilization"].get<double>(), 8388608.0 / (1024.0 * 10175));

@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <charconv>
+#include <sstream>
 
 #include "ridge/base/text.h"
 #include "ridge/program/bindings.h"
@@ -37,7 +39,49 @@ Result<std::vector<Split>> splits_spelled(const std::string& text) {
   return out;
 }
 
+// "B=256", "D=1..64:*2": a name, '=' and no blank. A path with a folder, or a program's text, is none.
+bool is_size(const std::string& word) {
+  const std::size_t equals = word.find('=');
+  const auto letter = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '\''; };
+  if (equals == std::string::npos || equals == 0 || std::isdigit(static_cast<unsigned char>(word[0]))) return false;
+  return std::all_of(word.begin(), word.begin() + static_cast<std::ptrdiff_t>(equals), letter) &&
+         word.find_first_of(" \t\n", equals) == std::string::npos;
+}
+
 }  // namespace
+
+Result<Words> sorted(const std::vector<std::string>& words, std::string_view verb) {
+  Words out;
+  bool found = false;
+  for (const std::string& word : words) {
+    if (is_size(word)) {
+      out.dims.push_back(word);
+      continue;
+    }
+    if (found)
+      return usage_error(fmt::format("unexpected argument '{}' after {}", word, verb),
+                         "a program with spaces stands in quotes");
+    found = true;
+    out.program = word;
+  }
+  return out;
+}
+
+Status sort_words(Spelled& spelled, std::string_view verb) {
+  auto words = sorted(spelled.words, verb);
+  if (!words) return words.error();
+  spelled.program = std::move(words->program);
+  spelled.dims.insert(spelled.dims.end(), words->dims.begin(), words->dims.end());
+  return Done{};
+}
+
+std::vector<std::string> names_in(const std::string& list) {
+  std::vector<std::string> out;
+  std::istringstream all(list);
+  for (std::string name; std::getline(all, name, ',');) out.push_back(name);
+  if (list.empty() || list.back() == ',') out.emplace_back();
+  return out;
+}
 
 Result<DType> dtype_named(const std::string& spelling) {
   if (const auto dtype = dtype_from(spelling)) return *dtype;
@@ -56,7 +100,14 @@ Result<Request> understood(const Spelled& spelled) {
   Request request{.program = spelled.program, .on = spelled.on, .dims = *std::move(dims), .dtype = *dtype};
   request.link = link_spelled(spelled.link);
   request.fuse = spelled.fuse;
+  request.sustained = spelled.sustained;
   if (spelled.plan) request.planned = spelled.library == "cublaslt" ? KernelsOf::cublaslt : KernelsOf::ridge;
+  for (const std::string& list : spelled.fused) request.fused.push_back(names_in(list));
+  if (!spelled.weights.empty()) {
+    const auto weights = dtype_named(spelled.weights);
+    if (!weights) return weights.error();
+    request.weights = *weights;
+  }
   if (spelled.split.empty()) return request;
   const auto split = parse_split(spelled.split);
   if (!split) return split.error();

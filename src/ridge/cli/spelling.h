@@ -11,18 +11,33 @@
 
 namespace ridge::cli {
 
-struct Spelled {
-  std::string program;                 // a file, "-" or the text itself
-  std::string on = "cpu";              // a name of the catalog, a .toml file, "cpu" or "cuda"
-  std::vector<std::string> dims;       // "B=256"
-  std::string dtype = "bf16";          // of tensors that name none
-  std::optional<double> flops, bytes;  // instead of a program
-  bool plan = false;                   // explain: what would run there as well
-  bool fuse = true;                    // false: one kernel a statement
-  std::string library = {};            // whose kernels: "cublaslt"; else ridge's
-  std::string split = {};              // "D=2": that dimension over two chips, one chip's part
-  std::string link = {};               // the machine's link by name, or its rate one way in B/s; empty: its first
+// What stands between the options: NAME=VALUE without blanks is a size, one other word the program. Errors: two
+// programs.
+struct Words {
+  std::string program;
+  std::vector<std::string> dims;
 };
+Result<Words> sorted(const std::vector<std::string>& words, std::string_view verb);
+
+struct Spelled {
+  std::vector<std::string> words;       // a file, "-" or the text itself, and "B=256"
+  std::string program;                  // of the words, once they are sorted
+  std::string on = "cpu";               // a name of the catalog, a .toml file, "cpu" or "cuda"
+  std::vector<std::string> dims;        // "B=256"
+  std::string dtype = "bf16";           // of tensors that name none
+  std::optional<double> flops, bytes;   // instead of a program
+  bool plan = false;                    // explain: what would run there as well
+  bool fuse = true;                     // false: one kernel a statement
+  bool sustained = false;               // compute with the rates that real programs reach
+  std::string library = {};             // whose kernels: "cublaslt"; else ridge's
+  std::string split = {};               // "D=2": that dimension over two chips, one chip's part
+  std::string weights = {};             // the dtype in which they are stored; empty: the program's
+  std::vector<std::string> fused = {};  // "s,p,o": statements as one kernel
+  std::string link = {};                // the machine's link by name, or its rate one way in B/s; empty: its first
+};
+Status sort_words(Spelled& spelled, std::string_view verb);
+// The machines of "h100,h200".
+std::vector<std::string> names_in(const std::string& list);
 Result<Request> understood(const Spelled& spelled);
 // Of --flops and --bytes.
 Result<BareWork> bare_work(const Spelled& spelled);
@@ -30,6 +45,7 @@ Result<BareWork> bare_work(const Spelled& spelled);
 Spelled other_than(Spelled spelled, const std::string& other);
 
 struct SpelledSweep {
+  std::vector<std::string> words;
   std::string program;
   std::vector<std::string> on = {"cpu"}, dtypes = {"bf16"}, dims;  // "B=1..4096:*2"
   std::string split = {};                                          // "D=1,2,4"

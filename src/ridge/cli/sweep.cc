@@ -10,25 +10,30 @@ namespace {
 
 struct Asked {
   SpelledSweep spelled;
-  std::vector<std::string> more;
   OutputForm form;
   std::string svg;
 };
 
+std::string rendered(const Sweep& sweep, const OutputForm& form) {
+  if (form.json) return render_json(sweep);
+  if (form.csv) return render_csv(sweep);
+  return form.md ? render_markdown(sweep) : render_text(sweep, style());
+}
+
 int perform(Asked& asked) {
-  asked.spelled.dims.insert(asked.spelled.dims.end(), asked.more.begin(), asked.more.end());
-  const auto request = understood(asked.spelled);
+  const auto words = sorted(asked.spelled.words, "sweep");
+  if (!words) return fail(words.error());
+  asked.spelled.program = words->program;
+  asked.spelled.dims.insert(asked.spelled.dims.end(), words->dims.begin(), words->dims.end());
+  auto request = understood(asked.spelled);
   if (!request) return fail(request.error());
+  request->curves = !asked.svg.empty();
   const auto bar = progress_bar();
   const auto swept = sweep(*request, bar ? [&](double done) { bar(done, "sweep"); } : std::function<void(double)>());
   end_progress();
   if (!swept) return fail(swept.error());
-  if (!asked.svg.empty())
-    if (const Status written = write_file(asked.svg, render_svg(*swept)); !written) return fail(written.error());
-  return print(asked.form.json  ? render_json(*swept)
-               : asked.form.csv ? render_csv(*swept)
-               : asked.form.md  ? render_markdown(*swept)
-                                : render_text(*swept, style()));
+  const Status drawn = write_if_asked(asked.svg, [&] { return render_svg(*swept); });
+  return drawn ? print(rendered(*swept, asked.form)) : fail(drawn.error());
 }
 
 }  // namespace
@@ -44,10 +49,7 @@ void add_sweep(CLI::App& app, int& code) {
       "  ridge sweep 'A[B, D] * W[D, F] -> C[B, F]' --on h100 --dtype bf16,int8 -d B=1..4096:*2 D=4096 F=4096 --svg "
       "s.svg\n");
   SpelledSweep& r = asked->spelled;
-  verb->add_option("PROGRAM", r.program, "A file, - for the standard input, or the text itself")
-      ->type_name("")
-      ->required();
-  verb->add_option("VALUES", asked->more, "More dimensions, as after -d")->type_name("");
+  add_words(*verb, r.words);
   verb->add_option("--on", r.on, "Machines: catalog names, .toml files, or cpu (default)")
       ->type_name("A,B,C")
       ->delimiter(',')
@@ -65,7 +67,7 @@ void add_sweep(CLI::App& app, int& code) {
       ->type_name("NAME=CHIPS");
   verb->add_option("--link", r.link, "Link between them: a name, or B/s one way (default: the first)")
       ->type_name("LINK");
-  add_form(*verb, asked->form);
+  add_form(*verb, asked->form, "ridge.sweep/1");
   verb->add_option("--svg", asked->svg, "Draw the curves into this file")->type_name("FILE");
   verb->callback([asked, &code] { code = perform(*asked); });
 }

@@ -1,6 +1,8 @@
 // Where a machine comes from: the catalog inside the binary, a file, or this computer.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cctype>
 #include <filesystem>
 #include <optional>
 
@@ -58,6 +60,12 @@ Error unknown_machine(const std::string& wanted) {
       fmt::format("unknown machine '{}'; expected a name of the catalog, a .toml file, cpu or cuda", wanted), hint);
 }
 
+// Names of the catalog are lower case: H100 is h100.
+std::string lower_case(std::string text) {
+  std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return std::tolower(c); });
+  return text;
+}
+
 }  // namespace
 
 Where where(std::string_view machine_name) {
@@ -82,8 +90,9 @@ Result<std::string> measured_machine_path(const std::string& device) {
 Result<Machine> find_machine(const std::string& name_or_path) {
   if (const Where place = where(name_or_path); place != Where::elsewhere)
     return place == Where::cpu ? this_cpu() : this_cuda();
+  const std::string name = lower_case(name_or_path);
   for (const EmbeddedMachine& machine : embedded_machines())
-    if (machine.name == name_or_path) return parse_machine(machine.toml, fmt::format("machines/{}.toml", machine.name));
+    if (machine.name == name) return parse_machine(machine.toml, fmt::format("machines/{}.toml", machine.name));
   if (name_or_path.ends_with(".toml") || name_or_path.find('/') != std::string::npos)
     return machine_from_file(name_or_path, "`ridge machines` lists the names that need no file");
   return unknown_machine(name_or_path);

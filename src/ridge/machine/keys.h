@@ -14,7 +14,7 @@ struct NumberKey {
 };
 
 // What [numbers] may hold besides the costs of functions.
-inline constexpr std::array<NumberKey, 14> size_keys{{
+inline constexpr std::array<NumberKey, 15> size_keys{{
     {"cores", "1"},             // what the machine calls its core: SM, CU, TensorCore, CPU core
     {"clock_hz", "Hz"},         // highest sustained or boost clock
     {"matrix_clock_hz", "Hz"},  // the clock behind the matrix peaks, where it is another
@@ -29,6 +29,9 @@ inline constexpr std::array<NumberKey, 14> size_keys{{
     {"tile_n", "1"},
     {"tile_k", "1"},
     {"power_w", "W"},  // thermal design power
+    // 2: the vector peaks count a fused multiply-add as two FLOPs, and what has none reaches half; 1: the unit has
+    // none, and every operation counts once
+    {"vector_multiply_add", "1"},
 }};
 
 // All of [plan], beside which plans take the cores, the L2's capacity and launch_s. See ops/model.h.

@@ -16,6 +16,15 @@ std::string_view name(Origin origin) {
   return "datasheet";
 }
 
+std::string_view name(Topology topology) {
+  switch (topology) {
+    case Topology::ring: return "ring";
+    case Topology::switched: return "switch";
+    case Topology::direct: return "direct";
+  }
+  return "ring";
+}
+
 std::string_view name(Unit unit) { return unit == Unit::matrix ? "matrix" : "vector"; }
 
 const Peak* Machine::peak(Unit unit, DType dtype) const {
@@ -71,6 +80,21 @@ Machine seen_with_threads(Machine machine, int threads) {
     machine.title += fmt::format(", {} beside numbers of all cores: one core's are not on record", words);
   else if (scaled)
     machine.title += ", " + words;
+  return machine;
+}
+
+Machine with_sustained_rates(Machine machine) {
+  bool replaced = false;
+  const auto take = [&](Sourced& rate, const std::optional<Sourced>& sustained) {
+    if (!sustained) return;
+    rate = *sustained;
+    replaced = true;
+  };
+  for (Peak& peak : machine.peaks) take(peak.rate, peak.sustained);
+  for (MemoryLevel& level : machine.memory)
+    if (level.bandwidth) take(*level.bandwidth, level.sustained);
+  for (Link& link : machine.links) take(link.bandwidth, link.sustained);
+  machine.title += replaced ? ", sustained rates" : ", of which no sustained rates are on record";
   return machine;
 }
 

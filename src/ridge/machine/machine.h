@@ -49,6 +49,11 @@ struct MemoryLevel {
   bool operator==(const MemoryLevel&) const = default;
 };
 
+// How a chip's links reach the others of its kind: a ring along each mesh axis, both ways; a switch, which sends
+// straight to any of them; or a link of its own to each.
+enum class Topology { ring, switched, direct };
+std::string_view name(Topology topology);  // "ring", "switch", "direct"
+
 // What joins a chip to its neighbours.
 struct Link {
   std::string name;                       // "ici", "nvlink", "pcie", …; the first one listed joins chips of one kind
@@ -56,6 +61,7 @@ struct Link {
   std::optional<Sourced> sustained = {};  // B/s
   std::optional<Sourced> count = {};      // links of one chip
   std::optional<Sourced> latency = {};    // s, one hop
+  std::optional<Topology> topology = {};  // none: not said; one ring is taken, over one link, one way
   bool operator==(const Link&) const = default;
 };
 
@@ -83,6 +89,10 @@ struct Machine {
 // all cores' and threads times one core's. A number whose one-core value is not on record stays that of all cores, and
 // the title says so.
 Machine seen_with_threads(Machine machine, int threads);
+
+// With what real programs reach in the place of the data sheet's numbers, wherever that is on record; the title says
+// so.
+Machine with_sustained_rates(Machine machine);
 
 // A link of a machine by its name, or one of a rate one way that the machine need not have.
 using LinkChoice = std::variant<std::string, ByteRate>;

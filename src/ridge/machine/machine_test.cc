@@ -101,9 +101,26 @@ TEST_F(FindMachine, GivesTheRidgesThatTheSourcesGive) {
   EXPECT_NEAR(matrix_ridge("tpu_v1", DType::int8), 2 * 1349.3, 0.1);
 }
 
-TEST_F(FindMachine, HasNoVectorPeakForTheV5e) {
-  EXPECT_EQ(find_machine("tpu_v5e")->pointwise_peak(), nullptr);
+TEST_F(FindMachine, KnowsTheVectorPeaksThatArePublished) {
+  EXPECT_EQ(find_machine("tpu_v5e")->pointwise_peak()->rate.value, 6.144e12);
+  EXPECT_EQ(find_machine("tpu_v6e")->pointwise_peak(), nullptr);
+  EXPECT_EQ(find_machine("l40s")->pointwise_peak()->rate.value, 91.6e12);
+  EXPECT_EQ(find_machine("rtx4090")->peak(Unit::matrix, DType::bf16)->rate.value, 165.2e12);
   EXPECT_EQ(find_machine("h100")->pointwise_peak()->rate.value, 66.9e12);
+}
+
+TEST_F(FindMachine, SaysHowTheLinksOfAChipReachTheOthers) {
+  EXPECT_EQ(find_machine("h100")->links[0].topology, Topology::switched);
+  EXPECT_EQ(find_machine("tpu_v5e")->links[0].topology, Topology::ring);
+  EXPECT_EQ(find_machine("mi300x")->links[0].topology, Topology::direct);
+  EXPECT_EQ(with_link(*find_machine("h100"), ByteRate{4.5e10})->links[0].topology, std::nullopt);
+}
+
+TEST_F(FindMachine, TakesTheSustainedRatesWhereTheyAreOnRecord) {
+  const Machine v5e = with_sustained_rates(*find_machine("tpu_v5e"));
+  EXPECT_EQ(v5e.links[0].bandwidth.value, 45e9);
+  EXPECT_EQ(v5e.memory[0].bandwidth->value, 819e9);
+  EXPECT_TRUE(v5e.title.ends_with(", sustained rates"));
 }
 
 TEST_F(FindMachine, MultipliesF32OnTheVectorUnitAndTf32OnTheMatrixUnit) {
@@ -116,8 +133,8 @@ TEST_F(FindMachine, NamesTheDTypesThatAMachineHasWhereOneIsMissing) {
   EXPECT_EQ(find_machine("tpu_v1")->contraction_peak(DType::bf16).error().text(),
             "machine 'tpu_v1' has no matrix peak for bf16; expected one of int8\n"
             "  hint: choose a dtype or a machine that has one, or add bf16 under [matrix] in a machine file\n");
-  EXPECT_EQ(find_machine("tpu_v5e")->contraction_peak(DType::f32).error().text(),
-            "machine 'tpu_v5e' has no vector peak for f32; expected one of bf16, int8, int4\n"
+  EXPECT_EQ(find_machine("tpu_v6e")->contraction_peak(DType::f32).error().text(),
+            "machine 'tpu_v6e' has no vector peak for f32; expected one of bf16, e4m3, e5m2, int8\n"
             "  hint: choose a dtype or a machine that has one, or add f32 under [vector] in a machine file\n");
   EXPECT_EQ(Machine{}.bandwidth().error().text(),
             "machine '' has no memory\n  hint: add bandwidth under [memory.dram]\n");

@@ -154,6 +154,17 @@ Status whole(const Text& text, const Entry& field, const std::string& what, doub
                     fmt::format("expected a whole number for {}, found {}", what, value));
 }
 
+Status read_topology(const Text& text, const Entry& field, const std::string& place, Link& link) {
+  Result<std::string> word = string(text, *field.node, place);
+  if (!word) return word.error();
+  for (const Topology each : {Topology::ring, Topology::switched, Topology::direct})
+    if (name(each) == *word) link.topology = each;
+  if (link.topology) return Done{};
+  return text.error(field.node->source(),
+                    fmt::format("expected ring, switch or direct for {}, found '{}'", place, *word),
+                    "leave it out where it is not known: one ring is taken, one way");
+}
+
 Status read_link(const Text& text, const Entry& entry, Machine& machine) {
   Result<std::string> link_name = plain_name(text, entry.key->source(), entry.key->str());
   if (!link_name) return link_name.error();
@@ -170,9 +181,13 @@ Status read_link(const Text& text, const Entry& entry, Machine& machine) {
       link.sustained = *found;
       continue;
     }
+    if (key == "topology") {
+      if (Status read = read_topology(text, field, place, link); !read) return read;
+      continue;
+    }
     if (key != "bandwidth" && key != "count" && key != "latency")
       return unknown_key(text, *field.key, fmt::format(" in [{}]", what),
-                         {"bandwidth", "count", "latency", "sustained"});
+                         {"bandwidth", "count", "latency", "sustained", "topology"});
     const char* const other = key == "count" ? "1" : "s";
     Result<Sourced> found = number(text, field, place, key == "bandwidth" ? "B/s" : other);
     if (!found) return found.error();
@@ -281,6 +296,8 @@ Result<Machine> parse_machine(std::string_view toml_text, const std::string& sou
     return incomplete(
         source, fmt::format("expected a machine file of at most {} bytes, found {}", largest_file, toml_text.size()),
         "");
+  if (toml_text.find('\0') != std::string_view::npos)
+    return incomplete(source, "expected a machine file in TOML, found a binary file", "");
   const Text text{toml_text, source};
   toml::table table;
   try {

@@ -243,7 +243,7 @@ const Refusal refusals[] = {
      "  count = { value = 1.5, unit = \"1\", source = \"s\", read = 2026-11-20 }\n"
      "                    ^^^\n"},
     {"AnUnknownKeyOfALink", file(good, "[link.ici]\nhops = 1\n"),
-     "toy.toml:7:1: unknown key 'hops' in [link.ici]; expected one of bandwidth, count, latency, sustained\n"
+     "toy.toml:7:1: unknown key 'hops' in [link.ici]; expected one of bandwidth, count, latency, sustained, topology\n"
      "  hops = 1\n"
      "  ^^^^\n"},
     {"SustainedOfNothing",
@@ -255,6 +255,7 @@ const Refusal refusals[] = {
     {"AnUnknownNumber", file(good, "[numbers]\ncores_hz = 1\n"),
      "toy.toml:7:1: unknown key 'cores_hz' in [numbers]; expected one of cores, clock_hz, matrix_clock_hz, line_bytes, "
      "sector_bytes, launch_s, scratch_bytes, arrays, array_rows, array_columns, tile_m, tile_n, tile_k, power_w, "
+     "vector_multiply_add, "
      "cost_pow, cost_exp, cost_log, cost_cos, cost_sin, cost_gelu, cost_gelu_tanh, cost_silu, cost_sigmoid, cost_tanh, "
      "cost_sqrt, "
      "cost_rsqrt, cost_erf, cost_softplus, cost_tan, cost_atan, cost_log1p, cost_expm1, cost_mish\n"

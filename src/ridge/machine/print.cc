@@ -64,6 +64,7 @@ std::string printed(const Link& link) {
   std::string out = fmt::format("\n[link.{}]\n{}", link.name, line("bandwidth", link.bandwidth, "B/s"));
   if (link.count) out += line("count", *link.count, "1");
   if (link.latency) out += line("latency", *link.latency, "s");
+  if (link.topology) out += fmt::format("topology = {}\n", quoted(name(*link.topology)));
   if (link.sustained)
     out += fmt::format("\n[link.{}.sustained]\n{}", link.name, line("bandwidth", *link.sustained, "B/s"));
   return out;

@@ -10,8 +10,10 @@
 #include "ridge/device/run_generated.h"
 #include "ridge/measure/clocks.h"
 #include "ridge/measure/device_steps.h"
+#include "ridge/measure/inputs.h"
 #include "ridge/measure/memory.h"
 #include "ridge/measure/npy.h"
+#include "ridge/measure/passes.h"
 #include "ridge/measure/reference.h"
 #include "ridge/measure/run_cuda.h"
 #include "ridge/measure/steps.h"
@@ -31,14 +33,6 @@ namespace ridge {
 namespace {
 
 constexpr std::int64_t checked_elements = 10'000;
-constexpr int least_passes = 5, most_passes = 1000;
-constexpr double least_seconds = 0.2;
-
-std::vector<std::int64_t> extents(const Shape& shape) {
-  std::vector<std::int64_t> out;
-  for (const SizedAxis& axis : shape) out.push_back(axis.extent);
-  return out;
-}
 
 std::optional<int> tensor_named(const Program& program, const std::string& name) {
   for (std::size_t i = 0; i < program.tensors.size(); ++i)
@@ -62,16 +56,48 @@ class Runner {
   }
 
   Result<Measurement> perform() {
+    if (const Status ready = prepare(); !ready) return ready.error();
+    if (const Status measured = options_.cuda ? measure_on_device() : measure(); !measured) return measured.error();
+    return checked();
+  }
+
+  // Kernels, names and memory are in order, and the inputs stand there.
+  Status prepare() {
     for (const auto& step : {&Runner::check_kernels, &Runner::check_names, &Runner::allocate, &Runner::fill})
       if (const Status done = (this->*step)(); !done) return done.error();
-    if (const Status measured = options_.cuda ? measure_on_device() : measure(); !measured) return measured.error();
+    return Done{};
+  }
+
+  void warm_up() {
+    say(0.1, "warming up");
+    out_.clocks.base_hz = base_hz();
+    (void)pass();
+    out_.clocks.before_hz = running_hz();
+    samples_.resize(plan_.fusion.groups.size());
+  }
+
+  // Seconds of a pass over the whole program, which is kept.
+  double timed_pass() {
+    const Timer timer;
+    const std::vector<double> seconds = pass();
+    walls_.push_back(timer.seconds());
+    for (std::size_t i = 0; i < seconds.size(); ++i) samples_[i].push_back(seconds[i]);
+    return walls_.back();
+  }
+
+  void sum_up() {
+    out_.clocks.after_hz = running_hz();
+    summarize(explanation_, samples_, walls_, Between::sums, out_);
+    add_copies();
+  }
+
+  Result<Measurement> checked() {
     check();
     if (!out_.mismatch)
       if (const Status written = write(); !written) return written.error();
     return std::move(out_);
   }
 
- private:
   void say(double done, const std::string& doing) const {
     if (options_.progress) options_.progress(done, doing);
   }
@@ -147,73 +173,18 @@ class Runner {
     return Done{};
   }
 
-  // 0, 1, 2, …, in f32.
-  static void count_up(const Array& array) {
-    for (std::int64_t i = 0; i < array.elements; ++i) reinterpret_cast<float*>(array.data)[i] = static_cast<float>(i);
-  }
-
-  // Of an input's random numbers: 1, but weights (the right factor of a product, or the left one where the right is no
-  // input) get 1 / sqrt(K), as models are initialised, so that a layer's results are about as large as its inputs. With
-  // 1 they grow by sqrt(K) a layer, and what an activation turns into subnormal numbers costs the CPU a hundred cycles
-  // each.
-  double deviation(int input) const {
-    for (const Statement& statement : program_.statements) {
-      const auto* product = std::get_if<Contraction>(&statement.op);
-      if (!product) continue;
-      const bool left_is_weight = tensor(product->right).role != Role::input;
-      if (input != (left_is_weight ? product->left : product->right)) continue;
-      double summed = static_cast<double>(product->literal_contracted);
-      for (const std::string& dim : product->contracted) summed *= static_cast<double>(explanation_.dims.at(dim));
-      return 1 / std::sqrt(summed);
-    }
-    return 1;
-  }
-
-  // A stack's file holds its parts one behind the other.
-  Status read_parts(const Stack& whole, const std::string& path) {
-    std::vector<std::int64_t> shape = extents(shapes_[static_cast<std::size_t>(whole.parts.front())]);
-    shape.front() = 0;
-    std::int64_t elements = 0;
-    for (const int part : whole.parts) {
-      shape.front() += extents(shapes_[static_cast<std::size_t>(part)]).front();
-      elements += array(part).elements;
-    }
-    const auto all = ArrayStorage::make(whole.dtype, elements);
-    if (!all) return input_error(fmt::format("the system refused the memory to read '{}' into", whole.name));
-    if (const Status read = read_npy(path, all->array(), shape); !read) return read;
-    const std::byte* from = all->array().data;
-    for (const int part : whole.parts) {
-      const std::int64_t bytes = array(part).elements * (bits(whole.dtype) / 8);
-      std::copy_n(from, bytes, array(part).data);
-      from += bytes;
-    }
-    return Done{};
-  }
-
   Status fill() {
-    for (const Stack& whole : program_.stacks)
-      if (const auto file = options_.in.find(whole.name); file != options_.in.end())
-        if (const Status read = read_parts(whole, file->second); !read) return read;
-    for (std::size_t i = 0; i < storage_.size(); ++i) {
-      const bool given = i < program_.tensors.size() && program_.tensors[i].role == Role::input;
-      if (!given) {
-        poison(storage_[i].array(), out_.threads);
-        if (plan_.buffers[i].counts) count_up(storage_[i].array());
-        continue;
-      }
-      const Tensor& input = program_.tensors[i];
-      const Stack* const whole = stack_of(program_, static_cast<int>(i));
-      if (whole && options_.in.contains(whole->name)) continue;
-      say(0.1 * static_cast<double>(i) / static_cast<double>(storage_.size()), "filling " + input.name);
-      const auto file = options_.in.find(input.name);
-      if (file == options_.in.end()) {
-        fill_normal(storage_[i].array(), options_.seed, static_cast<int>(i), out_.threads,
-                    deviation(static_cast<int>(i)));
-      } else if (const Status read = read_npy(file->second, storage_[i].array(), extents(shapes_[i])); !read) {
-        return read.error();
-      }
-    }
-    return Done{};
+    std::vector<Array> arrays;
+    for (const ArrayStorage& storage : storage_) arrays.push_back(storage.array());
+    return fill_inputs(
+        {.program = program_,
+         .dims = explanation_.dims,
+         .buffers = plan_.buffers,
+         .arrays = arrays,
+         .in = options_.in,
+         .seed = options_.seed,
+         .threads = out_.threads,
+         .filling = [&](double done, const std::string& tensor) { say(0.1 * done, "filling " + tensor); }});
   }
 
   void perform(const Step& step) const {
@@ -250,26 +221,13 @@ class Runner {
   }
 
   Status measure() {
-    say(0.1, "warming up");
-    out_.clocks.base_hz = base_hz();
-    (void)pass();
-    out_.clocks.before_hz = running_hz();
-    std::vector<std::vector<double>> samples(plan_.fusion.groups.size());
-    std::vector<double> walls;
-    double sum = 0;
-    while (static_cast<int>(walls.size()) < least_passes ||
-           (sum < least_seconds && static_cast<int>(walls.size()) < most_passes)) {
-      if (walls.size() < least_passes)
-        say(0.2 + 0.1 * static_cast<double>(walls.size()), fmt::format("run {} of {}", walls.size() + 1, least_passes));
-      const Timer timer;
-      const std::vector<double> seconds = pass();
-      walls.push_back(timer.seconds());
-      sum += walls.back();
-      for (std::size_t i = 0; i < seconds.size(); ++i) samples[i].push_back(seconds[i]);
+    warm_up();
+    Passes passes(options_);
+    while (passes.more()) {
+      say(passes.progress(), passes.doing());
+      passes.add(timed_pass());
     }
-    out_.clocks.after_hz = running_hz();
-    summarize(explanation_, samples, walls, Between::sums, out_);
-    add_copies();
+    sum_up();
     return Done{};
   }
 
@@ -349,6 +307,8 @@ class Runner {
   const Plan& plan_;
   std::vector<Shape> shapes_;
   std::vector<ArrayStorage> storage_;
+  std::vector<std::vector<double>> samples_;  // seconds of each group, a pass each
+  std::vector<double> walls_;                 // of each pass
   Measurement out_;
 };
 
@@ -378,6 +338,28 @@ Result<Measurement> run(const Program& program, const RunPlan& planned, const Ru
 Result<Measurement> run(const Program& program, const Explanation& explanation, const RunOptions& options) {
   const auto planned = plan_run(program, explanation, options);
   return planned ? run(program, *planned, options) : planned.error();
+}
+
+Result<Together> run_together(const RunTask& first, const RunTask& second, const RunOptions& options) {
+  Runner a(first.program, first.planned, options), b(second.program, second.planned, options);
+  for (Runner* runner : {&a, &b})
+    if (const Status ready = runner->prepare(); !ready) return ready.error();
+  a.warm_up();
+  b.warm_up();
+  std::vector<double> ratios;
+  Passes passes(options);
+  while (passes.more()) {  // which one goes first changes with every turn
+    const bool swapped = ratios.size() % 2 == 1;
+    const double early = (swapped ? b : a).timed_pass(), late = (swapped ? a : b).timed_pass();
+    ratios.push_back(swapped ? early / late : late / early);
+    passes.add(early + late);
+  }
+  a.sum_up();
+  b.sum_up();
+  auto one = a.checked(), other = b.checked();
+  if (!one) return one.error();
+  if (!other) return other.error();
+  return Together{*std::move(one), *std::move(other), interval_of_median(std::move(ratios))};
 }
 
 }  // namespace ridge

@@ -24,7 +24,9 @@ struct RunOptions {
   std::uint64_t seed = 0;
   int threads = 0;  // 0: every core that the process may use
   bool cuda = false;
-  bool fuse = true;  // false: one kernel a statement
+  bool fuse = true;    // false: one kernel a statement
+  int passes = 0;      // on the CPU: exactly so many; 0: as many as passes.h says
+  double seconds = 0;  // on the CPU: at least so long, 0: likewise
   // On a device: choices of plans that were measured and kept go before the model's; asked for candidates, measures.
   TuneOptions tune = {.stored = true};
   // Called now and then with what is done (0..1) and what is being done.
@@ -42,7 +44,10 @@ struct Regime {
 struct OpMeasurement {
   Statistics time;                         // s
   std::optional<double> fraction_of_roof;  // time_lower / median; null where no bound is known
-  double share = 0;                        // of the program's wall time; on a device, of the operations'
+  // "l3": the cache that the program's tensors fit into, so that memory's rate is no bound and the roof is that of the
+  // cache, or there is none. Empty: they are in memory.
+  std::string cache = {};
+  double share = 0;  // of the program's wall time; on a device, of the operations'
   double max_rel_error =
       0;  // largest |got - expected| / scale (reference.h); infinite: NaN or infinity where none is due
   std::int64_t checked = 0, elements = 0;  // of the result
@@ -95,5 +100,24 @@ Result<RunPlan> plan_run(const Program& program, const Explanation& explanation,
 Result<Measurement> run(const Program& program, const RunPlan& planned, const RunOptions& options);
 // The same, planned first.
 Result<Measurement> run(const Program& program, const Explanation& explanation, const RunOptions& options);
+
+// The median of several numbers with the order statistics between which it lies in 95 of 100 cases, whatever their
+// distribution: of n, those 0.98 * sqrt(n) places off the middle. Of fewer than six they are the ends.
+struct MedianInterval {
+  double median = 0, low = 0, high = 0;
+  int samples = 0;
+};
+MedianInterval interval_of_median(std::vector<double> samples);
+
+// Two programs on this CPU in one run, a pass of each in turn: what the system does to one it does to the other.
+struct RunTask {
+  const Program& program;
+  const RunPlan& planned;
+};
+struct Together {
+  Measurement first, second;
+  MedianInterval ratio;  // the second one's seconds over the first one's, turn by turn
+};
+Result<Together> run_together(const RunTask& first, const RunTask& second, const RunOptions& options);
 
 }  // namespace ridge

@@ -377,13 +377,14 @@ TEST(Run, ResultsOfLayersAreAsLargeAsTheirInputs) {
   EXPECT_NEAR(squares / static_cast<double>(y.size()), 1, 0.2);
 }
 
+// On a guessed machine what lies in a cache has none, because no cache's rate was measured.
 TEST(Run, HasARoofOnTheDefaultMachineForEveryDTypeThatRuns) {
   const std::string folder = testing::TempDir() + "ridge_never_probed";
   setenv("XDG_DATA_HOME", folder.c_str(), 1);
   for (const DType dtype : {DType::f32, DType::bf16, DType::f16}) {
     const Measurement m = measured("A[B, D] * B[D, F] -> C[B, F]", {{"B", 5}, {"D", 7}, {"F", 3}}, dtype, "cpu");
     EXPECT_FALSE(m.mismatch) << name(dtype) << ' ' << m.mismatch->text();
-    EXPECT_TRUE(m.ops[0].fraction_of_roof.has_value()) << name(dtype);
+    EXPECT_NE(m.ops[0].fraction_of_roof.has_value(), !m.ops[0].cache.empty()) << name(dtype);
   }
   for (const char* text : {"int8[B, D] * int8[D, F] -> int32[B, F]", "int8[B, D] * int8[D, F] -> int8[B, F]",
                            "int8[G, B, D] * int8[F, D] -> f32[G, B, F]", "bf16[B, D] * int8[D, F] -> bf16[B, F]",
@@ -392,7 +393,7 @@ TEST(Run, HasARoofOnTheDefaultMachineForEveryDTypeThatRuns) {
     if (std::string_view(text).find('G') != std::string_view::npos) dims["G"] = 3;
     const Measurement m = measured(text, dims, DType::bf16, "cpu");
     EXPECT_FALSE(m.mismatch) << text << ' ' << m.mismatch->text();
-    EXPECT_TRUE(m.ops[0].fraction_of_roof.has_value()) << text;
+    EXPECT_NE(m.ops[0].fraction_of_roof.has_value(), !m.ops[0].cache.empty()) << text;
   }
   unsetenv("XDG_DATA_HOME");
 }

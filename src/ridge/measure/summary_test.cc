@@ -35,6 +35,32 @@ TEST(Summary, OfACpuComparesSumsOverAllPasses) {
   EXPECT_NEAR(m.overhead_s, 1e-3, 1e-15) << "3 ms of three passes";
 }
 
+// Tensors of 1 kB, a cache of 4 kB at 1 MB/s: moving them takes at least 1 ms there, whatever the memory's rate.
+TEST(Summary, OfWhatLiesInACacheComparesWithTheCachesMeasuredRate) {
+  Explanation e = two_operations();
+  e.memory = Memory{.tensors = {{.name = "x", .device_bytes = 1000}}};
+  for (Prediction* p : {&e.ops[0], &e.ops[1], &e.total}) {
+    p->bytes = 1000;
+    p->time_lower_s = 2e-3;
+  }
+  Sourced rate, size;
+  rate.value = 1e6;
+  size.value = 4000;
+  e.machine.memory = {{.name = "dram", .bandwidth = rate, .capacity = {}},
+                      {.name = "l2", .bandwidth = rate, .capacity = size}};
+  Measurement guessed, probed, device;
+  summarize(e, {{4e-3}, {4e-3}}, {8e-3}, Between::sums, guessed);
+  EXPECT_EQ(guessed.ops[0].cache, "l2");
+  EXPECT_FALSE(guessed.ops[0].fraction_of_roof) << "its rate was not measured";
+  e.machine.memory[1].bandwidth->origin = Origin::measured;
+  summarize(e, {{4e-3}, {4e-3}}, {8e-3}, Between::sums, probed);
+  EXPECT_DOUBLE_EQ(*probed.ops[0].fraction_of_roof, 0.25);
+  EXPECT_DOUBLE_EQ(*probed.total.fraction_of_roof, 0.125);
+  summarize(e, {{4e-3}, {4e-3}}, {8e-3}, Between::medians, device);
+  EXPECT_EQ(device.ops[0].cache, "") << "passes on cold caches";
+  EXPECT_DOUBLE_EQ(*device.ops[0].fraction_of_roof, 0.5);
+}
+
 TEST(Summary, OfADeviceComparesMedians) {
   Measurement m;
   summarize(two_operations(), {{4e-3, 9e-3, 2e-3}, {5e-3}}, {10e-3, 12e-3, 6e-3}, Between::medians, m);
@@ -91,6 +117,34 @@ TEST(Summary, FindsWhatPassesWereMadeOf) {
     ASSERT_DOUBLE_EQ(2 * m.ops[0].time.median, first[passes / 2] + first[(passes - 1) / 2]) << i;
     ASSERT_EQ(m.total.time.runs, static_cast<int>(passes)) << i;
   }
+}
+
+TEST(MedianInterval, LiesBetweenOrderStatistics) {
+  std::vector<double> samples;
+  for (int i = 1; i <= 100; ++i) samples.push_back(i);
+  const MedianInterval all = interval_of_median(samples);
+  EXPECT_DOUBLE_EQ(all.median, 50.5);
+  EXPECT_DOUBLE_EQ(all.low, 40);  // the 40th and the 61st: what a table of the sign test gives for 100
+  EXPECT_DOUBLE_EQ(all.high, 61);
+  const MedianInterval few = interval_of_median({3, 1, 2});
+  EXPECT_DOUBLE_EQ(few.low, 1);
+  EXPECT_DOUBLE_EQ(few.high, 3);
+  EXPECT_EQ(interval_of_median({}).samples, 0);
+}
+
+// Of 1,000 sets of 41 random numbers the interval holds the true median about 950 times.
+TEST(MedianInterval, HoldsTheMedianAsOftenAsItSays) {
+  std::mt19937 random(1);
+  std::lognormal_distribution<double> skewed(0, 1);  // its median is 1
+  int held = 0;
+  for (int set = 0; set < 1000; ++set) {
+    std::vector<double> samples(41);
+    for (double& sample : samples) sample = skewed(random);
+    const MedianInterval interval = interval_of_median(samples);
+    held += interval.low <= 1 && interval.high >= 1;
+  }
+  EXPECT_GE(held, 930);
+  EXPECT_LE(held, 985);
 }
 
 }  // namespace

@@ -16,16 +16,41 @@ namespace ridge {
 struct Statistics {
   double median = 0, min = 0, max = 0;
   int runs = 0;
+  int outliers = 0;  // far beyond the others: see is_outlier()
   bool operator==(const Statistics&) const = default;
 };
 
-// Of an even number of runs the median is the mean of the two in the middle; of none, everything is 0.
+// Beyond 14.8 robust standard deviations (1.4826 times the median distance from the median), as hyperfine counts them;
+// what differs from the median by less than a hundredth is none, however alike the others are.
+inline bool is_outlier(double sample, double median, double median_distance) {
+  constexpr double deviations = 14.826, robust = 1.4826, least = 0.01;
+  const double distance = sample > median ? sample - median : median - sample;
+  return distance > deviations * robust * median_distance && distance > least * median;
+}
+
+// Of fewer than five samples none is called an outlier. Of an even number of runs the median is the mean of the two in
+// the middle; of none, everything is 0.
+inline double median_of_sorted(const std::vector<double>& sorted) {
+  const std::size_t n = sorted.size();
+  return n % 2 == 1 ? sorted[n / 2] : 0.5 * (sorted[n / 2 - 1] + sorted[n / 2]);
+}
+
 inline Statistics statistics(std::vector<double> samples) {
   if (samples.empty()) return {};
   std::sort(samples.begin(), samples.end());
-  const std::size_t n = samples.size();
-  const double median = n % 2 == 1 ? samples[n / 2] : 0.5 * (samples[n / 2 - 1] + samples[n / 2]);
-  return {.median = median, .min = samples.front(), .max = samples.back(), .runs = static_cast<int>(n)};
+  const double median = median_of_sorted(samples);
+  std::vector<double> distances;
+  for (const double sample : samples) distances.push_back(sample > median ? sample - median : median - sample);
+  std::sort(distances.begin(), distances.end());
+  constexpr std::size_t enough = 5;
+  const double distance = median_of_sorted(distances);
+  const auto outliers = std::count_if(samples.begin(), samples.end(),
+                                      [&](double sample) { return is_outlier(sample, median, distance); });
+  return {.median = median,
+          .min = samples.front(),
+          .max = samples.back(),
+          .runs = static_cast<int>(samples.size()),
+          .outliers = samples.size() < enough ? 0 : static_cast<int>(outliers)};
 }
 
 // Seconds for which the system let the calling thread run.

@@ -30,5 +30,12 @@ TEST(Timer, DoesNotCountAThreadsSleepWhereItsOwnTimeIsAskedFor) {
   EXPECT_LT(thread.seconds(), 0.01);
 }
 
+TEST(Statistics, NamesWhatLiesFarBeyondTheOthers) {
+  EXPECT_EQ(statistics({1.00, 1.01, 0.99, 1.02, 0.98, 1.01, 30}).outliers, 1);
+  EXPECT_EQ(statistics({1.00, 1.01, 0.99, 1.02, 0.98, 1.01, 1.05}).outliers, 0);
+  EXPECT_EQ(statistics({1, 1, 1, 1, 1, 1.005}).outliers, 0) << "a hundredth is none, however alike the others are";
+  EXPECT_EQ(statistics({1, 1, 1, 30}).outliers, 0) << "too few to tell";
+}
+
 }  // namespace
 }  // namespace ridge

@@ -29,7 +29,7 @@ class Mapper {
     if (const Status s = read_options(setting); !s) return s.error();
     if (const Status s = count_work(*dims); !s) return s.error();
     setting.flops = flops_;
-    for (const Pass& pass : passes_of(program_)) {
+    for (const Pass& pass : passes_of(program_, *dims)) {
       if (!pass.rows.empty() && !dims->contains(pass.rows))
         return input_error(fmt::format("dimension '{}' has no value", pass.rows), fmt::format("-d {}=1024", pass.rows));
       auto mapped = pass_pipe(setting, pass);
@@ -111,9 +111,10 @@ class Mapper {
     return Done{};
   }
 
+  // Tiles are computed whole, also beyond a mask.
   Status count_work(const Bindings& dims) {
     for (const Work& work : count(program_)) {
-      const auto flops = work.flops.evaluate(dims);
+      const auto flops = every_flop(work).evaluate(dims);
       if (!flops) return flops.error();
       const auto bytes = work.bytes().evaluate(dims);
       if (!bytes) return bytes.error();
@@ -179,6 +180,8 @@ class Mapper {
     const auto passes = static_cast<std::int64_t>(mapped_.passes.size());
     const std::int64_t kernels = options_.layers * static_cast<std::int64_t>(flops_.size());
     const bool loops = passes == 1;  // several passes: each is set up again for every layer
+    const bool fits = std::all_of(mapped_.passes.begin(), mapped_.passes.end(),
+                                  [](const MappedPass& pass) { return pass.placement.fits; });
     const double looped = loops ? fused_ + (layers - 1) * turn_ : layers * fused_;
     for (const double sync : options_.sync_seconds) {
       CallingReport report{
@@ -186,6 +189,7 @@ class Mapper {
             {Calling::fused, options_.layers * passes, layers * fused_bytes_, 0, layers * fused_, 0, 0},
             {Calling::looped, loops ? 1 : options_.layers * passes, layers * fused_bytes_, 0, looped, 0, 0}}}};
       for (CallingCost& c : report.costs) {
+        c.possible = c.calling == Calling::kernel_by_kernel || fits;
         c.sync_seconds = static_cast<double>(c.calls) * sync;
         c.seconds = c.sync_seconds + c.work_seconds;
         c.bandwidth_fraction = c.seconds > 0 ? c.bytes / fabric_.memory_bytes_per_second / c.seconds : 0;

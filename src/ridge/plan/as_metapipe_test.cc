@@ -59,6 +59,23 @@ TEST(AsMetapipe, ReadsWeightsAgainWhereTheyDoNotFit) {
       static_cast<double>(m.passes[0].weight_bytes) * static_cast<double>(m.passes[0].tiles) + 2.0 * 2 * 256 * 4096);
 }
 
+TEST(AsMetapipe, StreamsAlongTheLongestOfEqualDimensions) {
+  const std::string layer =
+      "x: bf16[B, S, D]   w: bf16[D, F]   v: bf16[F, D]\nu[B, S, F] = x * w\ny: bf16[B, S, D] = u * v";
+  EXPECT_EQ(mapped(layer, {{"B", 1}, {"S", 2048}, {"D", 64}, {"F", 8192}})->passes.at(0).rows, "S");
+  EXPECT_EQ(mapped(layer, {{"B", 2048}, {"S", 1}, {"D", 64}, {"F", 8192}})->passes.at(0).rows, "B");
+}
+
+TEST(AsMetapipe, GivesNoTimeToWhatDoesNotFit) {
+  const MappedProgram fits = *mapped(mlp), tight = *mapped(mlp, {}, {.buffer = {"h=100000"}});
+  EXPECT_FALSE(tight.passes[0].placement.fits);
+  for (const Calling calling : {Calling::fused, Calling::looped}) {
+    EXPECT_TRUE(fits.calling[0].of(calling).possible);
+    EXPECT_FALSE(tight.calling[0].of(calling).possible);
+  }
+  EXPECT_TRUE(tight.calling[0].of(Calling::kernel_by_kernel).possible);
+}
+
 TEST(AsMetapipe, LoopsLayersInOneCall) {
   const MappedProgram m = *mapped(mlp, {}, {.layers = 32, .sync_seconds = {0, 5e-6}});
   ASSERT_EQ(m.calling.size(), 2U);

@@ -37,17 +37,38 @@ std::vector<bool> earlier(const Program& program, const std::vector<int>& left, 
   return early;
 }
 
+// How well a pass streams along a dimension: the fewer statements it leaves to passes before it the better, then the
+// more results have the dimension, then the longer it is.
+struct Fit {
+  std::ptrdiff_t leaves = 0, rows = 0;
+  std::int64_t size = 1;
+  bool better_than(const Fit& o) const {
+    if (leaves != o.leaves) return leaves < o.leaves;
+    return rows != o.rows ? rows > o.rows : size > o.size;
+  }
+};
+
+std::int64_t size_of(const std::string& dim, const Bindings& sizes) {
+  const auto size = sizes.find(dim);
+  return size == sizes.end() ? 1 : size->second;
+}
+
 // The pass that the last of `left` belongs to; takes its statements out.
-Pass last_pass(const Program& program, std::vector<int>& left) {
+Pass last_pass(const Program& program, const Bindings& sizes, std::vector<int>& left) {
   Pass pass;
   std::vector<bool> best(left.size(), true);  // on its own, if nothing streams
   best.back() = false;
   bool found = false;
+  Fit best_fit;
   for (const std::string& dim : dims_of(program, program.statements[static_cast<std::size_t>(left.back())])) {
     std::vector<bool> early = earlier(program, left, dim);
     if (early.back()) continue;
-    if (found && std::count(early.begin(), early.end(), true) >= std::count(best.begin(), best.end(), true)) continue;
+    Fit fit{std::count(early.begin(), early.end(), true), 0, size_of(dim, sizes)};
+    for (const int s : left)
+      fit.rows += streams(program, program.statements[static_cast<std::size_t>(s)], dim) == Streams::rows;
+    if (found && !fit.better_than(best_fit)) continue;
     found = true;
+    best_fit = fit;
     pass.rows = dim;
     best = std::move(early);
   }
@@ -73,11 +94,11 @@ Streams streams(const Program& program, const Statement& statement, const std::s
   return count == 1 && over_it(nodes.back()) && reduces(nodes.back().function) ? Streams::sum : Streams::no;
 }
 
-std::vector<Pass> passes_of(const Program& program) {
+std::vector<Pass> passes_of(const Program& program, const Bindings& sizes) {
   std::vector<int> left;
   for (std::size_t s = 0; s < program.statements.size(); ++s) left.push_back(static_cast<int>(s));
   std::vector<Pass> passes;
-  while (!left.empty()) passes.push_back(last_pass(program, left));
+  while (!left.empty()) passes.push_back(last_pass(program, sizes, left));
   std::reverse(passes.begin(), passes.end());
   return passes;
 }

@@ -23,7 +23,7 @@ enum class Streams { no, rows, sum };
 Streams streams(const Program& program, const Statement& statement, const std::string& dim);
 
 // In the order in which they run. Of a pass's possible dimensions the one that leaves fewest statements to passes
-// before it, the result's own first.
-std::vector<Pass> passes_of(const Program& program);
+// before it; among equals that which most results have, then the longest of `sizes`, then the result's own first.
+std::vector<Pass> passes_of(const Program& program, const Bindings& sizes = {});
 
 }  // namespace ridge

@@ -33,24 +33,6 @@ std::vector<std::string> known_names(const Program& program) {
   return names;
 }
 
-// Each device holds an equal part.
-std::optional<Error> undivided(const Program& program, const Bindings& values) {
-  for (const Tensor& tensor : program.tensors)
-    for (const Axis& axis : tensor.axes) {
-      std::int64_t rest = axis.mesh.empty() || !values.contains(axis.dim) ? 0 : values.at(axis.dim);
-      for (const char letter : axis.mesh) {
-        const auto size = values.find(std::string(1, letter));
-        if (rest == 0 || size == values.end()) continue;
-        if (rest % size->second != 0)
-          return input_error(fmt::format("{} = {} of '{}' does not fall into {} equal parts over the mesh axis {}",
-                                         axis.dim, values.at(axis.dim), tensor.name, size->second, size->first),
-                             fmt::format("choose {} as a multiple", axis.dim));
-        rest /= size->second;
-      }
-    }
-  return std::nullopt;
-}
-
 }  // namespace
 
 Result<Bindings> Program::bind(const Bindings& given) const {
@@ -84,7 +66,6 @@ Result<Bindings> Program::bind(const Bindings& given) const {
       progress = true;
     }
   }
-  if (auto error = undivided(*this, values)) return *std::move(error);
   return values;
 }
 

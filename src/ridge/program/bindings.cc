@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "ridge/base/csv.h"
+#include "ridge/base/text.h"
 
 namespace ridge {
 namespace {
@@ -18,6 +19,7 @@ struct Whole {
 };
 
 Whole whole(std::string_view text, std::string_view otherwise) {
+  if (const auto number = whole_number(text)) return {*number};
   std::int64_t value = 0;
   const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), value);
   const bool all = end == text.data() + text.size() && failed != std::errc::invalid_argument;

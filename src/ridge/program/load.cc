@@ -17,6 +17,15 @@ bool looks_like_a_program(const std::string& argument) {
   return argument.find_first_of("[]*=:>(\n ") != std::string::npos;
 }
 
+// What a program that was typed is called: its text where that is one line, else its last statement.
+std::string called(const std::string& text) {
+  const std::size_t end = text.find_last_not_of(" \t\n");
+  if (end == std::string::npos) return "program";
+  const std::size_t begin = text.find_last_of('\n', end);
+  const std::size_t first = begin == std::string::npos ? 0 : text.find_first_not_of(" \t", begin + 1);
+  return text.substr(first, end + 1 - first);
+}
+
 Result<Source> source(const std::string& argument) {
   namespace fs = std::filesystem;
   std::error_code unknown;
@@ -31,8 +40,7 @@ Result<Source> source(const std::string& argument) {
   if (!looks_like_a_program(argument))
     return input_error(fmt::format("cannot read '{}': No such file or directory", argument),
                        "a program is a file, - or the text itself: 'bf16[B, D] * bf16[D, F] -> bf16[B, F]'");
-  const bool one_line = argument.find('\n') == std::string::npos;
-  return Source{argument, "program", one_line ? argument : "program"};
+  return Source{argument, "program", called(argument)};
 }
 
 }  // namespace

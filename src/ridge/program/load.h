@@ -10,7 +10,7 @@ namespace ridge {
 
 struct LoadedProgram {
   Program program;
-  std::string title;  // the file's name, "standard input", or the text where it is one line
+  std::string title;  // the file's name, "standard input", or the text: where it has several lines, the last
 };
 
 // `dtype`: of tensors that name none. Errors: parse()'s, or that the file cannot be read.

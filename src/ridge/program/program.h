@@ -25,7 +25,7 @@ namespace ridge {
 // One axis of a tensor: a named dimension, or a literal extent (bf16[1]). Within a statement axes are matched with ==:
 // by name, and literals above 1 by their value (8192 in both operands of bf16[8, 8192] * bf16[8192, 64] -> bf16[8, 64]
 // is one dimension). A literal 1 matches nothing and needs no match. No axis but a literal 1 stands twice in one
-// tensor. Sharded, D_XY, each device holds one of X*Y equal parts.
+// tensor. Sharded, D_XY, each device holds one of X*Y equal parts, or of at most ceil(D/(X*Y)) where they are not.
 struct Axis {
   std::string dim;           // empty: a literal
   std::int64_t literal = 0;  // >= 1 where dim is empty
@@ -158,8 +158,7 @@ struct Program {
 
   std::vector<std::string> dim_names() const;
   // All dimensions and mesh axes with their values: the bindings given, then the defaults. One without a value is left
-  // out (evaluate() names it). Errors: a name that the program lacks, a value below 1, a dimension that its mesh axes
-  // do not divide.
+  // out (evaluate() names it). Errors: a name that the program lacks, a value below 1.
   Result<Bindings> bind(const Bindings& given) const;
 };
 

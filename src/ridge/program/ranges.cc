@@ -2,18 +2,30 @@
 
 #include <fmt/format.h>
 
-#include <charconv>
 #include <optional>
 #include <string_view>
+
+#include "ridge/base/text.h"
 
 namespace ridge {
 namespace {
 
 std::optional<std::int64_t> whole(std::string_view text) {
-  std::int64_t value = 0;
-  const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (failed != std::errc() || end != text.data() + text.size() || value < 1) return std::nullopt;
-  return value;
+  const auto value = whole_number(text);
+  return value && *value >= 1 ? value : std::nullopt;
+}
+
+// Why a range of whole numbers holds nothing, or never ends; empty: it has a start, an end and a step.
+std::string without_end(std::string_view text) {
+  const std::size_t dots = text.find(".."), colon = text.find(':');
+  if (dots == std::string_view::npos) return {};
+  const auto first = whole(text.substr(0, dots)),
+             last = whole(text.substr(dots + 2, colon == std::string_view::npos ? colon : colon - dots - 2));
+  if (first && last && *last < *first)
+    return fmt::format("{}..{} holds nothing: it ends below where it begins", *first, *last);
+  if (colon != std::string_view::npos && (text.substr(colon + 1) == "*1" || text.substr(colon + 1) == "0"))
+    return fmt::format("{} never ends: a factor is 2 or more, a step 1 or more", text);
+  return {};
 }
 
 // One piece between commas; false: it cannot be read, or is too long.
@@ -53,6 +65,9 @@ Result<Range> parse_range(const std::string& text) {
   while (true) {
     const std::size_t comma = rest.find(',');
     if (!add_piece(rest.substr(0, comma), range.values)) {
+      if (const std::string why = without_end(rest.substr(0, comma)); !why.empty())
+        return usage_error(fmt::format("expected values of {}, found that {}", range.dim, why),
+                           fmt::format("-d {0}=1..4096:*2, or -d {0}=128..512:128", range.dim));
       if (static_cast<std::int64_t>(range.values.size()) <= max_range_values) return refused();
       break;
     }

@@ -12,6 +12,7 @@
 #include "ridge/report/plan.h"
 #include "ridge/report/report.h"
 #include "ridge/report/used.h"
+#include "ridge/report/words.h"
 
 namespace ridge {
 namespace {
@@ -19,6 +20,12 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 template <class T> Json or_null(const std::optional<T>& value) { return value ? Json(*value) : Json(nullptr); }
+// A count beyond 2^63 is the nearest double: JSON's readers have no longer whole numbers.
+Json or_null(const std::optional<Count>& value) {
+  if (!value) return nullptr;
+  if (*value > INT64_MAX) return static_cast<double>(*value);
+  return static_cast<std::int64_t>(*value);
+}
 
 Json sourced(const Sourced& number) {
   Json out{{"source", number.source}, {"read_on", number.read_on}, {"origin", name(number.origin)}};
@@ -55,6 +62,7 @@ Json link_json(const Link& link) {
   out.update(rate("bytes_per_s_one_way", link.bandwidth));
   if (link.count) out["count"] = link.count->value;
   if (link.latency) out["latency_s"] = link.latency->value;
+  if (link.topology) out["topology"] = name(*link.topology);
   if (link.sustained) out["sustained"] = rate("bytes_per_s_one_way", *link.sustained);
   return out;
 }
@@ -69,6 +77,8 @@ Json threshold_json(const Threshold& t) {
   out["condition"] = t.condition.empty() ? Json(nullptr) : Json(t.condition);
   out["ratio"] = t.ratio;
   out["roofs"] = {name(t.roofs[0]), name(t.roofs[1])};
+  if (t.numerical) out["numerical"] = true;
+  if (!t.unit.empty()) out["unit"] = t.unit;
   return out;
 }
 
@@ -84,7 +94,9 @@ Json prediction_json(const Prediction& p, const std::vector<std::string>& order)
     out["bytes_sent_formula"] = p.work.bytes_sent.text(order);
     out["link_bytes_per_s"] = or_null(p.link);
     out["time_network_s"] = or_null(p.time_network_s);
+    out["bytes_sent"] = or_null(p.bytes_sent);
   }
+  if (p.launch_s > 0) out["launch_s"] = p.launch_s;
   out["time_lower_s"] = or_null(p.time_lower_s);
   out["time_upper_s"] = or_null(p.time_upper_s);
   out["formulas"] = {
@@ -93,6 +105,47 @@ Json prediction_json(const Prediction& p, const std::vector<std::string>& order)
   for (const Threshold& t : p.thresholds) out["thresholds"].push_back(threshold_json(t));
   if (!p.work.collective.empty()) out["collective"] = p.work.collective;
   if (!p.missing.empty()) out["missing"] = p.missing;
+  return out;
+}
+
+Json network_json(const Network& network) {
+  Json out{{"link", network.link}, {"links_used", network.links_used}, {"bytes_per_s_one_way", network.rate}};
+  out["topology"] = network.topology ? Json(name(*network.topology)) : Json(nullptr);
+  out["latency_s"] = network.latency_s > 0 ? Json(network.latency_s) : Json(nullptr);
+  return out;
+}
+
+Json mask_json(const MaskCount& mask, const std::vector<std::string>& order) {
+  Json out{{"condition", text(mask.mask)}, {"pairs", mask.through.text(order)}, {"of", mask.all.text(order)}};
+  out["pairs_value"] = or_null(mask.through_count);
+  out["of_value"] = or_null(mask.all_count);
+  return out;
+}
+
+Json held_json(const Memory& memory, const std::vector<std::string>& order) {
+  Json out{{"footprint_bytes", or_null(memory.peak_bytes)},
+           {"capacity_bytes", or_null(memory.capacity)},
+           {"chips", or_null(memory.chips)}};
+  out["at"] = memory.peak_at.empty() ? Json(nullptr) : Json(memory.peak_at);
+  out["formula"] = memory.peak.text(order);
+  out["parameters"] = or_null(memory.parameter_count);
+  out["parameter_bytes"] = or_null(memory.parameter_bytes);
+  out["devices"] = memory.devices;
+  out["tensors"] = Json::array();
+  for (const TensorMemory& t : memory.tensors)
+    out["tensors"].push_back({{"name", t.name},
+                              {"dtype", name(t.dtype)},
+                              {"parameter", t.parameter},
+                              {"bytes", or_null(t.device_bytes)},
+                              {"bytes_all_devices", or_null(t.all_bytes)},
+                              {"copies", or_null(t.copies)},
+                              {"formula", t.device.text(order)}});
+  out["fits"] = Json::array();
+  for (const Threshold& t : memory.fits) {
+    Json one{{"dim", t.dim}, {"relation", name(t.relation)}, {"value", or_null(t.value)}};
+    one["exact"] = t.exact.empty() ? Json(nullptr) : Json(t.exact);
+    out["fits"].push_back(std::move(one));
+  }
   return out;
 }
 
@@ -108,8 +161,13 @@ Json tuned_json(const Tuned& t) {
 }
 
 void add_measurement(Json& out, const OpMeasurement& m) {
-  out["measured_s"] = {{"median", m.time.median}, {"min", m.time.min}, {"max", m.time.max}, {"runs", m.time.runs}};
+  out["measured_s"] = {{"median", m.time.median},
+                       {"min", m.time.min},
+                       {"max", m.time.max},
+                       {"runs", m.time.runs},
+                       {"outliers", m.time.outliers}};
   out["fraction_of_roof"] = or_null(m.fraction_of_roof);
+  if (!m.cache.empty()) out["in_cache"] = m.cache;
   out["max_rel_error"] = std::isfinite(m.max_rel_error) ? m.max_rel_error : std::numeric_limits<double>::max();
   out["checked"] = m.checked;
   out["elements"] = m.elements;
@@ -123,9 +181,34 @@ void add_measurement(Json& out, const OpMeasurement& m) {
   for (const Tuned& t : m.tuned) out["tuned"].push_back(tuned_json(t));
 }
 
-// The statements that the kernel is made of, where they are several.
-void add_group(Json& out, const Measurement& m, std::size_t kernel) {
-  if (kernel < m.names.size() && m.names[kernel].size() > 1) out["statements"] = m.names[kernel];
+// The statements that an operation is made of, where they are several.
+void add_group(Json& out, const std::vector<std::vector<std::string>>& names, std::size_t op) {
+  if (op < names.size() && names[op].size() > 1) out["statements"] = names[op];
+}
+
+Json step_json(const SuggestedStep& each) {
+  Json out{{"what", each.step.what}};
+  out["gain_s"] = or_null(each.step.gain_s);
+  out["time_s"] = or_null(each.step.time_s);
+  out["command"] = each.command;
+  return out;
+}
+
+// The first screen: what binds, what takes most, what to do next.
+Json summary_json(const Report& report) {
+  constexpr std::size_t most = 5;
+  const Explanation& e = report.explanation;
+  Json out = Json::object();
+  out["limiter"] = e.total.limiter ? Json(name(*e.total.limiter)) : Json(nullptr);
+  out["time_lower_s"] = or_null(e.total.time_lower_s);
+  out["time_upper_s"] = or_null(e.total.time_upper_s);
+  out["largest"] = Json::array();
+  for (const std::size_t i : by_share(e))
+    if (const auto share = share_of(e, e.ops[i]); share && out["largest"].size() < most)
+      out["largest"].push_back({{"name", e.ops[i].work.name}, {"share", *share}});
+  out["next"] = Json::array();
+  for (const SuggestedStep& each : report.next) out["next"].push_back(step_json(each));
+  return out;
 }
 
 void add_device(Json& out, const Measurement& m) {
@@ -231,15 +314,21 @@ std::string render_json(const Report& report, bool one_line) {
   Json out{{"schema", "ridge.report/2"}, {"verb", report.verb}, {"program", ""}};
   out["machine"] = machine_json(e.machine, used_peaks(e));
   out["dims"] = dims_json(e);
+  if (!report.measured) out["summary"] = summary_json(report);
+  if (!report.weights.empty()) out["weights"] = report.weights;
   if (e.split) out["split"] = {{"dim", e.split->dim}, {"chips", e.split->chips}};
   for (const std::string& axis : e.mesh_names) out["mesh"][axis] = e.dims.at(axis);
   out["ops"] = Json::array();
   for (std::size_t i = 0; i < e.ops.size(); ++i) {
     out["ops"].push_back(prediction_json(e.ops[i], e.dim_names));
     if (report.measured) add_measurement(out["ops"].back(), report.measured->ops[i]);
-    if (report.measured) add_group(out["ops"].back(), *report.measured, i);
+    add_group(out["ops"].back(), report.measured ? report.measured->names : report.statements, i);
   }
   if (e.thresholds_left_out) out["thresholds_left_out"] = true;
+  for (const Threshold& t : e.products) out["products"].push_back(threshold_json(t));
+  if (e.network) out["network"] = network_json(*e.network);
+  for (const MaskCount& mask : e.masks) out["masks"].push_back(mask_json(mask, e.dim_names));
+  if (e.memory) out["memory"] = held_json(*e.memory, e.dim_names);
   out["total"] = prediction_json(e.total, e.dim_names);
   if (e.fused) out["fused"] = prediction_json(*e.fused, e.dim_names);
   if (report.measured) {
@@ -258,6 +347,8 @@ std::string render_json(const Report& report, bool one_line) {
 
 std::string render_json(const ClaimVerdict& verdict) {
   Json out{{"schema", "ridge.check/1"}, {"claim", verdict.claim}, {"right", verdict.right}, {"truth", verdict.truth}};
+  out["verdict"] = verdict_name(verdict);
+  out["depends_on"] = verdict.depends;
   out["slip"] = verdict.slip.empty() ? Json(nullptr) : Json(verdict.slip);
   return dump(out, false);
 }

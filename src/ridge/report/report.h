@@ -12,22 +12,35 @@
 #include "ridge/plan/menu_list.h"
 #include "ridge/plan/predict.h"
 #include "ridge/roofline/claim.h"
+#include "ridge/roofline/next.h"
 #include "ridge/roofline/prediction.h"
 
 namespace ridge {
+
+// A step with the command line that shows it.
+struct SuggestedStep {
+  NextStep step;
+  std::string command;
+};
 
 struct Report {
   std::string verb;   // "explain", "run"
   std::string title;  // the file's name, or the program itself where it is one line
   Explanation explanation;
   std::optional<Measurement> measured;
-  std::string day;                             // YYYY-MM-DD, UTC; empty: not said
-  std::optional<PlannedProgram> planned = {};  // where it was asked for
-  Library library = Library::ridge;            // whose
+  std::string day;                                        // YYYY-MM-DD, UTC; empty: not said
+  std::optional<PlannedProgram> planned = {};             // where it was asked for
+  Library library = Library::ridge;                       // whose
+  std::vector<std::string> asked = {};                    // dimensions whose thresholds the text shows; empty: all
+  std::vector<SuggestedStep> next = {};                   // of explain
+  std::vector<std::vector<std::string>> statements = {};  // of each operation, where several were asked to share one
+  bool roofs = false;                                     // the picture shows caches' rates too
+  std::string weights = {};  // the dtype in which they were asked to be stored; empty: the program's
 };
 
 struct TextStyle {
   bool color = false;
+  bool all = false;  // every formula and threshold
 };
 std::string render_text(const Report& report, const TextStyle& style = {});
 
@@ -38,7 +51,8 @@ std::string render_svg(const Report& report);
 // may be bound by turns: "more compute than memory time for …".
 std::string threshold_text(const Threshold& threshold, bool sum = false);
 
-// What a claim came to: one or two lines, and JSON.
+// What a claim came to: "right", "wrong" or "undecided"; one or two lines; JSON.
+std::string_view verdict_name(const ClaimVerdict& verdict);
 std::string render_text(const ClaimVerdict& verdict);
 std::string render_json(const ClaimVerdict& verdict);
 

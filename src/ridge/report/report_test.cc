@@ -143,8 +143,8 @@ TEST(Report, TheProgramStandsInTheJsonAsItIsWritten) {
 
 TEST(Report, NumbersOfAMachineHaveTheirUnits) {
   const std::string text = render_machine_text(*find_machine("h100"));
-  for (const char* line : {"\nclock_hz              1.980 GHz  ", "\ncores                       132  ",
-                           "\nlaunch_s               1.300 us  "})
+  for (const char* line : {"\nclock_hz                 1.980 GHz  ", "\ncores                          132  ",
+                           "\nlaunch_s                  1.300 us  "})
     EXPECT_NE(text.find(line), std::string::npos) << text;
 }
 
@@ -244,7 +244,7 @@ void expect_apart(const Picture& picture) {
       EXPECT_GE(label.box.right - label.box.left, text_width(label.text, labels == &picture.dot_labels)) << label.text;
       boxes.emplace_back(label.text, label.box);
     }
-  for (const Box& split : picture.bandwidth_boxes) boxes.emplace_back(picture.bandwidth_text, split);
+  for (const Box& split : picture.bandwidth.boxes) boxes.emplace_back(picture.bandwidth.text, split);
   for (std::size_t i = 0; i < boxes.size(); ++i) {
     const auto& [text, box] = boxes[i];
     EXPECT_TRUE(box.left >= picture.plot.left && box.right <= picture.plot.right && box.top >= picture.plot.top &&
@@ -308,6 +308,61 @@ TEST(Picture, DimensionsWithoutValuesLeaveTheRoofsAndSaySo) {
   EXPECT_TRUE(picture.dots.empty());
   EXPECT_EQ(picture.not_drawn, std::vector<std::string>{"Z: its dimensions have no values"});
   EXPECT_EQ(picture.roofs.size(), 1u);
+}
+
+// g and u meet closer to each other than a label is wide: each name is nearer to its own dot, or a line leads there.
+TEST(Picture, ANameBelongsToOneDotOnly) {
+  const Picture picture =
+      arrange(explained("x: bf16[N, D]  w: bf16[D, F]  v: bf16[D, G]\nlong_name_of_one[N, F] = x * w\n"
+                        "long_name_of_two[N, G] = x * v\n",
+                        {{"N", 4096}, {"D", 8192}, {"F", 28672}, {"G", 16384}}));
+  ASSERT_EQ(picture.dots.size(), 2u);
+  ASSERT_EQ(picture.dot_labels.size(), 2u);
+  const auto distance = [](const Box& box, Point p) {
+    return std::hypot(std::max({box.left - p.x, 0.0, p.x - box.right}),
+                      std::max({box.top - p.y, 0.0, p.y - box.bottom}));
+  };
+  for (const Label& label : picture.dot_labels)
+    for (const Dot& dot : picture.dots) {
+      const bool own = std::hypot(dot.predicted.x - label.from.x, dot.predicted.y - label.from.y) < 1;
+      EXPECT_TRUE(own || label.leader || distance(label.box, dot.predicted) > distance(label.box, label.from) + 4)
+          << label.text;
+    }
+}
+
+TEST(Picture, CachesHaveRoofsWhereTheyAreAskedFor) {
+  Report report = explained("bf16[B, D] * bf16[D, F] -> bf16[B, F]", {{"B", 512}, {"D", 8192}, {"F", 8192}});
+  const Sourced rate{.value = 5e12, .source = "toy datasheet", .read_on = "2026-01-02"};
+  report.explanation.machine.memory.push_back({"l2", rate, std::nullopt});
+  EXPECT_TRUE(arrange(report).slopes.empty());
+  report.roofs = true;
+  ASSERT_EQ(arrange(report).slopes.size(), 1u);
+  EXPECT_EQ(arrange(report).slopes[0].label.text, "5.000 TB/s l2");
+  expect_apart(arrange(report));
+}
+
+// Opened alone or put on a page it takes the width that it is given, and its ground goes on beside it.
+TEST(Picture, TakesAnyWidthAndItsGroundGoesOn) {
+  const std::string svg = render_svg(ran());
+  EXPECT_TRUE(svg.starts_with("<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 960 600\" role=\"img\">"));
+  EXPECT_NE(svg.find("svg{background:#0d1117}"), std::string::npos);
+}
+
+TEST(Report, NamesOutliers) {
+  Report report = ran();
+  report.measured->ops[2].time.outliers = 2;
+  EXPECT_NE(render_text(report).find("outliers: h in 2 of 7 runs, the longest "), std::string::npos);
+  EXPECT_EQ(nlohmann::json::parse(render_json(report))["ops"][2]["measured_s"]["outliers"], 2);
+  EXPECT_EQ(render_text(ran()).find("outliers"), std::string::npos);
+}
+
+TEST(Report, OfAProbeIsWhatTheSchemaSays) {
+  ProbeReport probe;
+  probe.machine = toy();
+  probe.lines = {{"f32", "FLOP/s", 1, {1e11, 9e10, 1.1e11, 3}, ""},
+                 {"read", "B/s", 2, {4e10, 4e10, 4e10, 3}, "the system gave the probe 62 % of the time"},
+                 {"launch", "s", 132, {2e-6, 2e-6, 3e-6, 5}, ""}};
+  expect_golden("probe.json", anonymous(render_probe_json(probe)));
 }
 
 }  // namespace

@@ -70,7 +70,7 @@ std::string render_text(std::span<const SystolicRun> runs) { return runs.size() 
 
 std::string render_json(const SystolicRun& run, bool one_line) {
   const SystolicReport& r = run.report;
-  Json out{{"schema", "ridge.report/2"}, {"verb", "simulate systolic"}};
+  Json out{{"schema", "ridge.simulate/1"}, {"verb", "simulate systolic"}};
   if (!run.task.name.empty()) out["layer"] = run.task.name;
   out["array"] = {{"rows", r.array.rows},
                   {"cols", r.array.cols},

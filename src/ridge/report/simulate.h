@@ -1,4 +1,4 @@
-// Simulations rendered: text for eyes, one line of JSON a run ("ridge.report/2", docs/report.schema.json: cycles,
+// Simulations rendered: text for eyes, one line of JSON a run ("ridge.simulate/1", `ridge simulate --schema`: cycles,
 // folds, utilization, sram_words), a page of SVG.
 #pragma once
 

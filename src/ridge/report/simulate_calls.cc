@@ -19,8 +19,15 @@ constexpr std::string_view unpublished =
     "no time per call is published for these chips: --sync gives one, or several\n";
 
 std::string percent(double fraction) { return significant(100 * fraction, 3) + " %"; }
+// What does not fit onto the chip has no time.
+std::string time_of(const CallingCost& c, double seconds) { return c.possible ? engineering(seconds, "s") : "-"; }
 double sync_of(const CallingReport& r) {
   return r.costs[0].calls > 0 ? r.costs[0].sync_seconds / static_cast<double>(r.costs[0].calls) : 0;
+}
+
+std::string ratio_of(const CallingReport& r, Calling from) {
+  const bool known = r.of(from).possible && r.of(Calling::looped).possible;
+  return known ? significant(r.speedup(from, Calling::looped), 3) + " x" : "-";
 }
 
 constexpr std::string_view styles = R"(<style>
@@ -69,22 +76,22 @@ std::string calling_text(std::span<const CallingReport> sweep, std::string_view 
   if (sweep.size() == 1) {
     for (const CallingCost& c : sweep[0].costs)
       rows.push_back({std::string(name(c.calling)), std::to_string(c.calls), engineering(c.bytes, "B"),
-                      engineering(c.sync_seconds, "s"), engineering(c.seconds, "s"), percent(c.bandwidth_fraction)});
+                      engineering(c.sync_seconds, "s"), time_of(c, c.seconds),
+                      c.possible ? percent(c.bandwidth_fraction) : "does not fit"});
     return aligned(rows, {false, true, true, true, true, true});
   }
   std::string out;
   rows = {{std::string(first_header), "calls", "bytes", "work"}};
   for (const CallingCost& c : sweep[0].costs)
-    rows.push_back({std::string(name(c.calling)), std::to_string(c.calls), engineering(c.bytes, "B"),
-                    engineering(c.work_seconds, "s")});
+    rows.push_back(
+        {std::string(name(c.calling)), std::to_string(c.calls), engineering(c.bytes, "B"), time_of(c, c.work_seconds)});
   out += aligned(rows, {false, true, true, true}) + "\n";
   rows = {{"a call", "kernel by kernel", "fused", "looped", "looped is", "than fused", "bandwidth, looped"}};
   for (const CallingReport& r : sweep)
-    rows.push_back({engineering(sync_of(r), "s"), engineering(r.costs[0].seconds, "s"),
-                    engineering(r.costs[1].seconds, "s"), engineering(r.costs[2].seconds, "s"),
-                    significant(r.speedup(Calling::kernel_by_kernel, Calling::looped), 3) + " x",
-                    significant(r.speedup(Calling::fused, Calling::looped), 3) + " x",
-                    percent(r.costs[2].bandwidth_fraction)});
+    rows.push_back({engineering(sync_of(r), "s"), time_of(r.costs[0], r.costs[0].seconds),
+                    time_of(r.costs[1], r.costs[1].seconds), time_of(r.costs[2], r.costs[2].seconds),
+                    ratio_of(r, Calling::kernel_by_kernel), ratio_of(r, Calling::fused),
+                    r.costs[2].possible ? percent(r.costs[2].bandwidth_fraction) : "-"});
   return out + aligned(rows, {true, true, true, true, true, true, true});
 }
 
@@ -102,9 +109,16 @@ std::string render_text(const DecodeReport& d) {
 
 std::string render_json(const DecodeReport& d) {
   using Json = nlohmann::ordered_json;
-  Json out{{"schema", "ridge.report/2"}, {"verb", "simulate decode"}, {"model", "Llama-3.1-8B"}, {"machine", d.machine},
-           {"chips", d.chips},           {"context", d.context},      {"bytes", d.bytes},        {"flops", d.flops},
-           {"calling", Json::array()},   {"implied", Json::array()}};
+  Json out{{"schema", "ridge.simulate/1"},
+           {"verb", "simulate decode"},
+           {"model", "Llama-3.1-8B"},
+           {"machine", d.machine},
+           {"chips", d.chips},
+           {"context", d.context},
+           {"bytes", d.bytes},
+           {"flops", d.flops},
+           {"calling", Json::array()},
+           {"implied", Json::array()}};
   for (const CallingReport& r : d.calling)
     for (const CallingCost& c : r.costs)
       out["calling"].push_back({{"call_s", sync_of(r)},
@@ -133,14 +147,14 @@ std::string calling_svg(std::span<const CallingReport> sweep, std::string_view t
       high = std::max(high, sync_of(r));
     }
     for (const CallingCost& c : r.costs) {
+      if (!c.possible) continue;
       least = std::min(least, c.seconds);
       most = std::max(most, c.seconds);
     }
   }
-  std::string out = fmt::format(
-      "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0} {1}\" width=\"{0}\" height=\"{1}\" "
-      "role=\"img\">\n<title>{2}</title>\n{3}<rect class=\"back\" width=\"{0}\" height=\"{1}\"/>\n",
-      width, height, escaped(title), styles);
+  std::string out = svg_head(width, height);
+  out += fmt::format("<title>{2}</title>\n{3}<rect class=\"back\" width=\"{0}\" height=\"{1}\"/>\n", width, height,
+                     escaped(title), styles);
   out += text_at("title", {24, 28}, title) + text_at("soft", {24, 48}, subtitle);
   if (high <= low || least <= 0)
     return out + text_at("soft", {24, 90}, "expected at least two times of a call above 0: --sync 1e-7..1e-4:*10") +
@@ -152,6 +166,7 @@ std::string calling_svg(std::span<const CallingReport> sweep, std::string_view t
   double above = -HUGE_VAL;
   for (const Calling calling : callings) {
     const auto i = static_cast<std::size_t>(calling);
+    if (!sweep[0].costs[i].possible) continue;
     std::string points;
     double end = 0;
     for (const CallingReport& r : sweep)

@@ -36,12 +36,18 @@ std::string render_text(const KernelTimeline& k) {
 
 std::string render_json(const KernelTimeline& k) {
   using Json = nlohmann::ordered_json;
-  Json out{{"schema", "ridge.report/2"}, {"verb", "simulate kernel"},
-           {"kernel", k.kernel},         {"k", k.k},
-           {"tiles", k.tiles},           {"stages", k.stages},
-           {"cycles", k.cycles},         {"clock_hz", k.clock_hz},
-           {"load_cycles", k.load},      {"compute_cycles", k.compute},
-           {"store_cycles", k.store},    {"overlap_cycles", k.hidden_loads}};
+  Json out{{"schema", "ridge.simulate/1"},
+           {"verb", "simulate kernel"},
+           {"kernel", k.kernel},
+           {"k", k.k},
+           {"tiles", k.tiles},
+           {"stages", k.stages},
+           {"cycles", k.cycles},
+           {"clock_hz", k.clock_hz},
+           {"load_cycles", k.load},
+           {"compute_cycles", k.compute},
+           {"store_cycles", k.store},
+           {"overlap_cycles", k.hidden_loads}};
   out["provenance"] = {{"ridge", version()}, {"commit", commit()}};
   return out.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }

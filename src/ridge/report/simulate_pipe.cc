@@ -51,7 +51,7 @@ std::string render_text(const PipeReport& r) {
 
 std::string render_json(const PipeReport& r) {
   using Json = nlohmann::ordered_json;
-  Json out{{"schema", "ridge.report/2"},
+  Json out{{"schema", "ridge.simulate/1"},
            {"verb", "simulate metapipe"},
            {"name", r.pipe.name},
            {"schedule", name(r.pipe.schedule)},

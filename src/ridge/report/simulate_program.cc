@@ -94,8 +94,8 @@ std::string render_text(const MappedProgram& m) {
 }
 
 std::string render_json(const MappedProgram& m) {
-  Json out{{"schema", "ridge.report/2"}, {"verb", "simulate"},     {"program", m.program},
-           {"machine", m.fabric},        {"schedule", m.schedule}, {"layers", m.layers}};
+  Json out{{"schema", "ridge.simulate/1"}, {"verb", "simulate"},     {"program", m.program},
+           {"machine", m.fabric},          {"schedule", m.schedule}, {"layers", m.layers}};
   out["passes"] = Json::array();
   for (const MappedPass& pass : m.passes) out["passes"].push_back(pass_json(pass));
   out["calling"] = Json::array();
@@ -105,8 +105,8 @@ std::string render_json(const MappedProgram& m) {
                                 {"calls", c.calls},
                                 {"bytes", c.bytes},
                                 {"sync_s", c.sync_seconds},
-                                {"time_s", c.seconds},
-                                {"bandwidth_fraction", c.bandwidth_fraction}});
+                                {"time_s", c.possible ? Json(c.seconds) : Json(nullptr)},
+                                {"bandwidth_fraction", c.possible ? Json(c.bandwidth_fraction) : Json(nullptr)}});
   out["provenance"] = {{"ridge", version()}, {"commit", commit()}};
   return out.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
@@ -142,7 +142,8 @@ std::string render_svg(const MappedProgram& m) {
 }
 
 std::string render_tpu_v1_json(std::span<const TpuV1Row> rows) {
-  Json out{{"schema", "ridge.report/2"}, {"verb", "simulate weights"}, {"machine", "tpu_v1"}, {"rows", Json::array()}};
+  Json out{
+      {"schema", "ridge.simulate/1"}, {"verb", "simulate weights"}, {"machine", "tpu_v1"}, {"rows", Json::array()}};
   for (const TpuV1Row& row : rows)
     out["rows"].push_back({{"name", row.name},
                            {"batch", row.batch},

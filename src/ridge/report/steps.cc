@@ -75,6 +75,8 @@ void count_steps(Steps& steps, const Prediction& p, const Explanation& e) {
   const char* title = "Work: one for each operation on each element of the result";
   if (p.work.contraction) title = "Work: a multiply and an add for each combination of the dimensions";
   if (sum) title = "Work: that of the operations";
+  if (!p.work.unmasked.zero())
+    lines.push_back(fmt::format("without what the mask saves of {}", p.work.unmasked.text(e.dim_names)));
   steps.step(title, "FLOPs", lines);
   lines = {bytes};
   if (p.work.bytes_in != Polynomial() && p.work.bytes_out != Polynomial())
@@ -102,23 +104,30 @@ void ridge_step(Steps& steps, const Prediction& p) {
   std::vector<std::string> lines{"peak / bandwidth", fmt::format("{} / {}", peak_rate(p), memory_rate(p)),
                                  significant(*p.ridge, 5) + " FLOP/B"};
   if (p.intensity)
-    lines.push_back(*p.limiter == Limiter::memory || (*p.limiter == Limiter::network && *p.runner_up == Limiter::memory)
+    lines.push_back(*p.limiter == Limiter::memory || (*p.limiter == Limiter::network && p.runner_up == Limiter::memory)
                         ? "=> I < r: memory takes longer than compute"
                         : "=> I >= r: compute takes at least as long as memory");
   steps.step("Ridge: the intensity from which on computing takes longer than moving", "r", lines);
 }
 
+// " + 2.000 us", where the links' time is not all of it.
+std::string waiting(const Prediction& p) {
+  const double rest = *p.time_network_s - *p.bytes_sent / *p.link;
+  return rest > 1e-9 * *p.time_network_s ? " + " + engineering(rest, "s") : "";
+}
+
 void time_steps(Steps& steps, const Prediction& p) {
-  steps.step(
-      "Time to compute", "T_math",
-      {"FLOPs / peak", fmt::format("{} FLOP / {}", grouped(*p.flops), peak_rate(p)), engineering(*p.time_math_s, "s")});
+  if (p.peak && p.time_math_s)
+    steps.step("Time to compute", "T_math",
+               {"FLOPs / peak", fmt::format("{} FLOP / {}", grouped(*p.flops), peak_rate(p)),
+                engineering(*p.time_math_s, "s")});
   steps.step("Time to move", "T_memory",
              {"bytes / bandwidth", fmt::format("{} B / {}", grouped(*p.bytes), memory_rate(p)),
               engineering(*p.time_memory_s, "s")});
   if (p.time_network_s)
     steps.step("Time to send", "T_network",
-               {"bytes sent / link",
-                fmt::format("{} / {}", engineering(*p.time_network_s * *p.link, "B"), engineering(*p.link, "B/s")),
+               {"bytes sent / links, and the hops that the last byte waits",
+                fmt::format("{} / {}{}", engineering(*p.bytes_sent, "B"), engineering(*p.link, "B/s"), waiting(p)),
                 engineering(*p.time_network_s, "s")});
   steps.step("The longest if all overlap, the sum if nothing does", "T",
              {fmt::format(">= {}, by {}", engineering(*p.time_lower_s, "s"), name(*p.limiter)),
@@ -134,12 +143,16 @@ void threshold_step(Steps& steps, const Threshold& t, const Explanation& e) {
     return;
   }
   const std::string relation(name(t.relation));
+  if (t.numerical) {
+    steps.step(what, t.dim, {fmt::format("{} {}", relation, *t.value), "solved numerically: no closed form is known"});
+    return;
+  }
   std::vector<std::string> lines{fmt::format("{} {}", relation, t.exact)};
   if (t.value) {
     Bindings dims = e.dims;
     dims.erase(t.dim);
     lines.push_back(with_values(t.exact, dims));
-    lines.push_back(fmt::format("{}", significant(*t.value_real, 6)));
+    if (t.value_real) lines.push_back(fmt::format("{}", significant(*t.value_real, 6)));
     lines.push_back(fmt::format("=> {} {} {}", t.dim, relation, *t.value));
   }
   if (!t.condition.empty()) lines.push_back("=> if " + t.condition);
@@ -161,11 +174,11 @@ std::string render_steps(const Report& report, bool markdown) {
     steps.note(on);
     count_steps(steps, p, e);
     if (!p.work.bytes_sent.zero())
-      steps.step(
-          fmt::format("Sent: {} on a ring",
-                      p.work.collective.empty() ? "every chip's partial result, all-reduced" : p.work.collective),
-          "sent", {p.work.bytes_sent.text(e.dim_names) + " B"});
-    if (!p.missing.empty()) steps.note("\nNo ridge, no times: the machine has no " + p.missing);
+      steps.step(fmt::format("Sent: {}, over {}",
+                             p.work.collective.empty() ? "every chip's partial result, all-reduced" : p.work.collective,
+                             text(*e.network)),
+                 "sent", {p.work.bytes_sent.text(e.dim_names) + " B"});
+    if (!p.missing.empty()) steps.note("\nNo ridge, and times without it: the machine has no " + p.missing);
     if (p.ridge) ridge_step(steps, p);
     if (p.time_lower_s) time_steps(steps, p);
     for (const Threshold& t : p.thresholds) threshold_step(steps, t, e);

@@ -40,6 +40,9 @@ std::string crossover(const SweepPoint* point) {
 }
 
 bool is_split(const Sweep& sweep) { return !sweep.lines.empty() && sweep.lines.front().split.has_value(); }
+bool is_sending(const Sweep& sweep) {
+  return std::any_of(sweep.lines.begin(), sweep.lines.end(), [](const SweepLine& line) { return line.sends; });
+}
 std::string chips(const SweepLine& line) { return line.split ? std::to_string(line.split->chips) : ""; }
 
 std::vector<std::string> head(const Sweep& sweep) {
@@ -52,7 +55,8 @@ std::vector<std::string> labels(const SweepLine& line) {
   return out;
 }
 
-void append_row(std::string& out, const SweepLine& line, const SweepPoint& point, const Sizes& sizes, std::size_t n) {
+void append_row(std::string& out, const SweepLine& line, const SweepPoint& point, const Sizes& sizes, std::size_t n,
+                bool sends) {
   const auto to = std::back_inserter(out);
   out += line.machine;
   out += ',';
@@ -68,6 +72,10 @@ void append_row(std::string& out, const SweepLine& line, const SweepPoint& point
     out += ",,,";
   else
     fmt::format_to(to, ",{},{:.7g},{:.7g}", name(point.limiter), point.time_lower_s, point.time_upper_s);
+  if (sends && point.time_lower_s < 0)
+    out += ",,";
+  else if (sends)
+    fmt::format_to(to, ",{:.7g},{:.7g}", point.time_network_s, point.bytes_sent);
   out += ',';
   out += crossover(&point);
   out += ',';
@@ -80,8 +88,9 @@ std::string rows(const Sweep& sweep, const SweepLine& line, std::size_t from, st
   std::string out;
   out.reserve((to - from) * 96);
   Sizes sizes(sweep, from);
+  const bool sends = is_sending(sweep);
   for (std::size_t i = from; i < to; ++i, sizes.next())
-    append_row(out, line, line.points[i], sizes, sweep.ranges.size());
+    append_row(out, line, line.points[i], sizes, sweep.ranges.size(), sends);
   return out;
 }
 
@@ -114,7 +123,9 @@ constexpr std::size_t most_rows = 64;
 Cells point_table(const Sweep& sweep) {
   Cells cells{head(sweep)};
   for (const Range& range : sweep.ranges) cells[0].push_back(range.dim);
-  for (const char* head : {"work", "bytes", "FLOP/B", "limiter", "lower", "upper"}) cells[0].emplace_back(head);
+  for (const char* head : {"work", "bytes", "FLOP/B", "limiter", "lower", "no overlap"}) cells[0].emplace_back(head);
+  const bool sends = is_sending(sweep);
+  if (sends) cells[0].insert(cells[0].end(), {"network", "sent"});
   for (const SweepLine& line : sweep.lines)
     for (std::size_t i = 0; i < line.points.size() && cells.size() <= most_rows; ++i) {
       const SweepPoint& p = line.points[i];
@@ -127,9 +138,18 @@ Cells point_table(const Sweep& sweep) {
       row.emplace_back(timed ? name(p.limiter) : "-");
       row.push_back(timed ? engineering(p.time_lower_s, "s") : "-");
       row.push_back(timed ? engineering(p.time_upper_s, "s") : "-");
+      if (sends) row.push_back(timed ? engineering(p.time_network_s, "s") : "-");
+      if (sends) row.push_back(timed ? engineering(p.bytes_sent, "B") : "-");
       cells.push_back(std::move(row));
     }
   return cells;
+}
+
+// "B = 310": of a change, where that is known, else of the point behind it.
+std::string place_of(const Sweep& sweep, const SweepLine& line, std::size_t point) {
+  for (const SweepChange& change : line.changes)
+    if (change.point == point) return fmt::format("{} = {}", sweep.ranges.back().dim, change.first);
+  return sizes_text(sweep, point, true);
 }
 
 Cells crossover_table(const Sweep& sweep) {
@@ -140,13 +160,19 @@ Cells crossover_table(const Sweep& sweep) {
       if (line.points[i].crossed) {
         cells.push_back(labels(line));
         for (std::string& cell :
-             std::vector{sizes_text(sweep, i, true), crossover(&line.points[i]), sizes_text(sweep, i, false)})
+             std::vector{place_of(sweep, line, i), crossover(&line.points[i]), sizes_text(sweep, i, false)})
           cells.back().push_back(std::move(cell));
       }
   return cells;
 }
 
-// "unknown at 3 points: D is no multiple of the 4 chips", a line a cause.
+bool anything_timed(const Sweep& sweep) {
+  return std::any_of(sweep.lines.begin(), sweep.lines.end(), [](const SweepLine& line) {
+    return std::any_of(line.points.begin(), line.points.end(), [](const SweepPoint& p) { return p.time_lower_s >= 0; });
+  });
+}
+
+// "unknown at 3 points: a count leaves 2^63", a line a cause.
 std::string unknown(const Sweep& sweep) {
   std::vector<std::pair<std::string, long long>> causes;
   for (const SweepLine& line : sweep.lines) {
@@ -168,6 +194,18 @@ std::string unknown(const Sweep& sweep) {
   return out;
 }
 
+// What machines lack, so that their times leave it out.
+std::string left_out(const Sweep& sweep) {
+  std::vector<std::string> told;
+  std::string out;
+  for (const SweepLine& line : sweep.lines) {
+    if (line.left_out.empty() || std::find(told.begin(), told.end(), line.left_out) != told.end()) continue;
+    told.push_back(line.left_out);
+    out += fmt::format("left out: {} is not on record; its times are bounds without it\n", line.left_out);
+  }
+  return out;
+}
+
 std::size_t total_points(const Sweep& sweep) {
   std::size_t n = 0;
   for (const SweepLine& line : sweep.lines) n += line.points.size();
@@ -181,16 +219,17 @@ std::string tables(const Sweep& sweep, const TextStyle& style, bool markdown) {
   std::string out;
   const std::size_t points = total_points(sweep);
   const std::size_t labelled = head(sweep).size();
-  std::vector<bool> right(labelled + sweep.ranges.size() + 6, true);
+  std::vector<bool> right(labelled + sweep.ranges.size() + 8, true);
   right[0] = right[1] = right[labelled + sweep.ranges.size() + 3] = false;
   if (points <= most_rows) out += render(point_table(sweep), right) + "\n";
   const Cells crossovers = crossover_table(sweep);
-  if (crossovers.size() == 1)
-    out += "the limiter changes nowhere along the last range\n";
-  else
+  if (crossovers.size() == 1 && anything_timed(sweep))
+    out += unknown(sweep).empty() ? "the limiter changes nowhere along the last range\n"
+                                  : "the limiter changes nowhere where it is known\n";
+  else if (crossovers.size() > 1)
     out += render(crossovers, {false, false, false, false, false});
   if (crossovers.size() > most_rows) out += fmt::format("the first {} of them\n", most_rows);
-  const std::string causes = unknown(sweep);
+  const std::string causes = unknown(sweep) + left_out(sweep);
   if (!causes.empty()) out += "\n" + causes;
   if (points > most_rows)
     out += fmt::format("{} points: --csv prints them all\n", grouped(static_cast<long long>(points)));
@@ -205,20 +244,23 @@ std::string render_markdown(const Sweep& sweep) { return tables(sweep, {}, true)
 std::string render_csv(const Sweep& sweep) {
   std::string out = is_split(sweep) ? "machine,dtype,chips" : "machine,dtype";
   for (const Range& range : sweep.ranges) out += "," + range.dim;
-  out += ",flops,bytes,intensity,limiter,time_lower_s,time_upper_s,crossover,unknown\n";
+  out += ",flops,bytes,intensity,limiter,time_lower_s,time_upper_s";
+  if (is_sending(sweep)) out += ",time_network_s,bytes_sent";
+  out += ",crossover,unknown\n";
   for (const SweepLine& line : sweep.lines) out += shared_rows(sweep, line);
   return out;
 }
 
 std::string render_json(const Sweep& sweep) {
   using Json = nlohmann::ordered_json;
-  Json out{{"schema", "ridge.report/2"}, {"verb", "sweep"}, {"program", sweep.program_text}};
+  Json out{{"schema", "ridge.sweep/1"}, {"verb", "sweep"}, {"program", sweep.program_text}};
   out["ranges"] = Json::object();
   for (const Range& range : sweep.ranges) out["ranges"][range.dim] = range.values;
   out["lines"] = Json::array();
   for (const SweepLine& line : sweep.lines) {
     Json one{{"machine", line.machine}, {"dtype", line.dtype}};
     if (line.split) one["split"] = {{"dim", line.split->dim}, {"chips", line.split->chips}};
+    Json network = Json::array(), sent = Json::array();
     Json flops = Json::array(), bytes = Json::array(), limiter = Json::array(), lower = Json::array(),
          upper = Json::array(), crossovers = Json::array(), unknown = Json::object();
     for (std::size_t i = 0; i < line.points.size(); ++i) {
@@ -229,6 +271,8 @@ std::string render_json(const Sweep& sweep) {
       limiter.push_back(timed ? Json(name(p.limiter)) : Json(nullptr));
       lower.push_back(timed ? Json(p.time_lower_s) : Json(nullptr));
       upper.push_back(timed ? Json(p.time_upper_s) : Json(nullptr));
+      if (line.sends) network.push_back(timed ? Json(p.time_network_s) : Json(nullptr));
+      if (line.sends) sent.push_back(timed ? Json(p.bytes_sent) : Json(nullptr));
       if (p.crossed) crossovers.push_back(i);
       if (p.reason != 0) unknown[line.reasons[p.reason]].push_back(i);
     }
@@ -237,7 +281,17 @@ std::string render_json(const Sweep& sweep) {
     one["limiter"] = std::move(limiter);
     one["time_lower_s"] = std::move(lower);
     one["time_upper_s"] = std::move(upper);
+    if (line.sends) one["time_network_s"] = std::move(network);
+    if (line.sends) one["bytes_sent"] = std::move(sent);
+    if (!line.left_out.empty()) one["left_out"] = line.left_out;
     one["crossovers"] = std::move(crossovers);
+    one["changes"] = Json::array();
+    for (const SweepChange& change : line.changes)
+      one["changes"].push_back({{"point", change.point},
+                                {"dim", sweep.ranges.back().dim},
+                                {"first", change.first},
+                                {"from", name(change.from)},
+                                {"to", name(change.to)}});
     one["unknown"] = std::move(unknown);
     out["lines"].push_back(std::move(one));
   }

@@ -11,6 +11,7 @@
 #include "ridge/report/steps.h"
 #include "ridge/report/svg/drawing.h"
 #include "ridge/report/used.h"
+#include "ridge/report/words.h"
 
 namespace ridge {
 namespace {
@@ -34,20 +35,19 @@ std::vector<std::string> csv_row(const Prediction& p, const OpMeasurement* m) {
   return row;
 }
 
-std::vector<std::string> markdown_row(const Prediction& p, const OpMeasurement* m) {
+std::vector<std::string> run_row(const Prediction& p, const OpMeasurement* m) {
   std::vector<std::string> row{p.work.name,
                                short_form(p.flops, "FLOP"),
                                short_form(p.bytes, "B"),
                                short_form(p.intensity, ""),
                                short_form(p.ridge, ""),
-                               p.limiter ? std::string(name(*p.limiter)) : "-",
+                               limiter_text(p),
                                short_form(p.time_lower_s, "s"),
                                short_form(p.time_upper_s, "s")};
-  if (m) {
-    row.push_back(engineering(m->time.median, "s"));
-    row.push_back(m->fraction_of_roof ? fmt::format("{:.1f} %", 100 * *m->fraction_of_roof) : "-");
-    row.push_back(fmt::format("{:.1e}", m->max_rel_error));
-  }
+  if (!m) return row;
+  row.push_back(engineering(m->time.median, "s"));
+  row.push_back(m->fraction_of_roof ? percent(*m->fraction_of_roof) : "-");
+  row.push_back(fmt::format("{:.1e}", m->max_rel_error));
   return row;
 }
 
@@ -58,21 +58,35 @@ template <class Row> Cells op_table(const Report& report, std::vector<std::strin
     cells.push_back(row(e.ops[i], report.measured ? &report.measured->ops[i] : nullptr));
   if (always_total || e.ops.size() > 1)
     cells.push_back(row(e.total, report.measured ? &report.measured->total : nullptr));
+  if (e.fused) cells.push_back(row(*e.fused, nullptr));
+  for (std::vector<std::string>& cell : cells) cell.resize(cells.front().size());  // fused is predicted alone
   return cells;
 }
 
-Cells markdown_cells(const Report& report) {
-  std::vector<std::string> head{"op", "work", "bytes", "FLOP/B", "ridge", "limiter", "lower", "upper"};
-  if (report.measured) head.insert(head.end(), {"measured", "of roof", "error"});
-  return op_table(report, head, markdown_row, false);
+Cells cells_of(const Report& report) {
+  if (!report.measured) return predicted_rows(report);
+  return op_table(
+      report,
+      {"op", "work", "bytes", "FLOP/B", "ridge", "limiter", "lower", "no overlap", "measured", "of roof", "error"},
+      run_row, false);
 }
 
-const std::vector<bool> markdown_right{false, true, true, true, true, false, true, true, true, true, true};
+std::vector<bool> right_of(const Report& report) {
+  if (!report.measured) return predicted_right;
+  return {false, true, true, true, true, false, true, true, true, true, true};
+}
 
 std::string subtitle(const Report& report) {
   const Explanation& e = report.explanation;
   std::string out = "on " + (e.machine.title.empty() ? e.machine.name : e.machine.title);
   for (const auto& [dim, value] : e.dims) out += fmt::format(", {} = {}", dim, value);
+  return out;
+}
+
+// The first screen without the line that parts it from what follows; a run has none.
+std::string answer_of(const Report& report) {
+  std::string out = report.measured ? std::string() : answer_text(report, Styled({}));
+  if (!out.empty()) out.pop_back();
   return out;
 }
 
@@ -89,31 +103,52 @@ std::string html_table(const Cells& cells) {
 
 }  // namespace
 
+namespace {
+
+// Behind the others, where anything is sent.
+void add_network(Cells& cells, const Explanation& e) {
+  cells[0].insert(cells[0].end(), {"time_network_s", "bytes_sent"});
+  const auto add = [](std::vector<std::string>& row, const Prediction& p) {
+    row.push_back(bare(p.time_network_s));
+    row.push_back(bare(p.bytes_sent));
+  };
+  for (std::size_t i = 0; i < e.ops.size(); ++i) add(cells[i + 1], e.ops[i]);
+  add(cells.back(), e.total);
+}
+
+}  // namespace
+
 std::string render_csv(const Report& report) {
   std::vector<std::string> head{"op",    "flops",   "bytes",        "intensity",
                                 "ridge", "limiter", "time_lower_s", "time_upper_s"};
   if (report.measured)
     head.insert(head.end(), {"measured_s", "measured_min_s", "measured_max_s", "fraction_of_roof", "max_rel_error"});
   Cells cells = op_table(report, head, csv_row, true);
+  if (report.explanation.network) add_network(cells, report.explanation);
   const Cells plans = report.planned ? plan_cells(report) : Cells(cells.size());
-  for (std::size_t i = 0; i < cells.size(); ++i) cells[i].insert(cells[i].end(), plans[i].begin(), plans[i].end());
+  for (std::size_t i = 0; i < std::min(cells.size(), plans.size()); ++i)
+    cells[i].insert(cells[i].end(), plans[i].begin(), plans[i].end());
+  for (std::vector<std::string>& row : cells) row.resize(cells.front().size());  // no plan is of the fused program
   return csv_table(cells);
 }
 
 std::string render_markdown(const Report& report) {
   std::string out = fmt::format("### `{}`\n\n{}\n\n", report.title, subtitle(report));
-  out += markdown_table(markdown_cells(report), markdown_right);
+  if (const std::string answer = answer_of(report); !answer.empty()) out += "```\n" + answer + "```\n\n";
+  out += markdown_table(cells_of(report), right_of(report));
   if (report.planned) out += plan_markdown(report);
   for (const Prediction& p : report.explanation.ops) {
     const auto& order = report.explanation.dim_names;
     out += fmt::format("\n`{}`: {} FLOP over {} B is {} FLOP/B\n", p.work.text, p.work.flops.text(order),
                        p.work.bytes().text(order), p.intensity_formula);
-    for (const Threshold& t : p.thresholds) out += "- " + threshold_text(t) + "\n";
+    for (const Threshold& t : p.thresholds)
+      if (is_asked(report, t.dim)) out += "- " + threshold_text(t) + "\n";
   }
   const Explanation& e = report.explanation;
   for (const Prediction* p : sums(e)) {
     out += fmt::format("\n{}:\n", p->work.name);
-    for (const Threshold& t : p->thresholds) out += "- " + threshold_text(t, true) + "\n";
+    for (const Threshold& t : p->thresholds)
+      if (is_asked(report, t.dim)) out += "- " + threshold_text(t, true) + "\n";
   }
   return out;
 }
@@ -128,45 +163,12 @@ std::string render_html(const Report& report) {
       ".8em;text-align:right}td:first-child,"
       "th:first-child{text-align:left}tr+tr{border-top:1px solid #8886}pre{overflow-x:auto}svg{width:100%;height:auto}"
       "</style></head><body>\n";
-  out += render_svg(report) + html_table(markdown_cells(report));
+  if (const std::string answer = answer_of(report); !answer.empty()) out += "<pre>" + escaped(answer) + "</pre>\n";
+  out += render_svg(report) + html_table(cells_of(report));
   if (report.planned) out += html_table(plan_table(report));
-  if (!report.measured) out += "<pre>" + escaped(render_steps(report)) + "</pre>\n";
+  if (!report.measured)
+    out += "<details><summary>The working</summary>\n<pre>" + escaped(render_steps(report)) + "</pre>\n</details>\n";
   return out + "</body></html>\n";
-}
-
-Cells against_table(const Report& first, const Report& second) {
-  const auto label = [](const Report& r, const Report& other) {
-    return r.title == other.title ? r.explanation.machine.name : r.title;
-  };
-  Cells cells{{"op", "", label(first, second), label(second, first), "second / first"}};
-  const auto add = [&](const Prediction& a, const Prediction& b) {
-    const auto row = [&](const char* what, const auto& x, const auto& y, std::string_view unit) {
-      const bool both = x && y && *x != 0;
-      cells.push_back({a.work.name, what, short_form(x, unit), short_form(y, unit),
-                       both ? significant(static_cast<double>(*y) / static_cast<double>(*x)) : "-"});
-    };
-    row("work", a.flops, b.flops, "FLOP");
-    row("bytes", a.bytes, b.bytes, "B");
-    row("FLOP/B", a.intensity, b.intensity, "");
-    row("ridge", a.ridge, b.ridge, "");
-    const auto limiter = [](const Prediction& p) { return p.limiter ? std::string(name(*p.limiter)) : "-"; };
-    cells.push_back({a.work.name, "limiter", limiter(a), limiter(b), ""});
-    row("lower", a.time_lower_s, b.time_lower_s, "s");
-    row("upper", a.time_upper_s, b.time_upper_s, "s");
-  };
-  for (const Prediction& a : first.explanation.ops)
-    for (const Prediction& b : second.explanation.ops)
-      if (a.work.name == b.work.name) add(a, b);
-  if (first.explanation.ops.size() > 1 || second.explanation.ops.size() > 1)
-    add(first.explanation.total, second.explanation.total);
-  return cells;
-}
-
-std::string render_against_json(const Report& first, const Report& second) {
-  using Json = nlohmann::ordered_json;
-  const Json out{{"schema", "ridge.against/1"},
-                 {"reports", {Json::parse(render_json(first)), Json::parse(render_json(second))}}};
-  return out.dump(2) + "\n";
 }
 
 Cells catalog_table(const std::vector<Machine>& machines) {
@@ -213,6 +215,7 @@ Cells machine_table(const Machine& machine) {
     maybe(what + ".sustained", link.sustained, "B/s");
     maybe(what + ".count", link.count, "1");
     maybe(what + ".latency", link.latency, "s");
+    if (link.topology) cells.push_back({what + ".topology", std::string(name(*link.topology)), "", "", "", "", ""});
   }
   for (const NumberKey& key : number_keys)
     if (const auto found = machine.numbers.find(std::string(key.key)); found != machine.numbers.end())

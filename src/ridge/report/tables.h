@@ -1,5 +1,5 @@
 // A report as tables for other programs and documents: CSV with bare SI numbers, Markdown as the text prints it, one
-// HTML file with the picture, and two reports side by side.
+// HTML file with the picture.
 #pragma once
 
 #include <string>
@@ -10,18 +10,13 @@
 
 namespace ridge {
 
-// One row an operation and one for the total: op, flops, bytes, intensity, ridge, limiter, time_lower_s, time_upper_s,
-// of a run measured_s, measured_min_s, measured_max_s, fraction_of_roof, max_rel_error, and of a plan plan_cells()
-// (plan.h). Unknown: empty.
+// One row an operation, one for the total and one for the fused program, where there is one: op, flops, bytes,
+// intensity, ridge, limiter, time_lower_s, time_upper_s, of a run measured_s, measured_min_s, measured_max_s,
+// fraction_of_roof, max_rel_error, and of a plan plan_cells() (plan.h). Unknown: empty.
 std::string render_csv(const Report& report);
 std::string render_markdown(const Report& report);
 // The picture, the table and, where nothing was measured, the derivation; no script, nothing to fetch.
 std::string render_html(const Report& report);
-
-// One row a quantity of each operation that stands in both, and of the totals: the first report's value, the second
-// one's, and the second over the first.
-Cells against_table(const Report& first, const Report& second);
-std::string render_against_json(const Report& first, const Report& second);
 
 Cells catalog_table(const std::vector<Machine>& machines);
 // what, value, unit, origin, source, read_on, note: every number of a machine.

@@ -200,11 +200,11 @@ DrawnTimeline draw_timeline(const Timeline& t, double top) {
 namespace {
 
 std::string page(double height, std::string_view title, const std::string& body) {
-  return fmt::format(
-      "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 960 {0:.0f}\" width=\"960\" height=\"{0:.0f}\" "
-      "role=\"img\">\n<title>{1}</title>\n<style>{2}</style>\n<rect class=\"back\" width=\"100%\" "
-      "height=\"100%\"/>\n<text class=\"title\" x=\"16\" y=\"24\">{1}</text>\n{3}</svg>\n",
-      height, escaped(title), styles, body);
+  return svg_head(960, height) +
+         fmt::format(
+             "<title>{0}</title>\n<style>{1}</style>\n<rect class=\"back\" width=\"100%\" height=\"100%\"/>\n"
+             "<text class=\"title\" x=\"16\" y=\"24\">{0}</text>\n{2}</svg>\n",
+             escaped(title), styles, body);
 }
 
 std::string note(double y, std::string_view text) {

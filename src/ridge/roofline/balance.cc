@@ -97,20 +97,25 @@ Ratio reduced(const Polynomial& flops, const Polynomial& bytes) {
   return {divided(flops, factor), divided(bytes, factor)};
 }
 
-bool compute_bound(Line flops, Line bytes, std::int64_t x, Roofs roofs) {
+bool compute_bound(Count flops, Count bytes, Roofs roofs) {
   const Binary peak = binary(roofs.peak), bandwidth = binary(roofs.bandwidth);
   const int lowest = std::min(peak.exponent, bandwidth.exponent);
   const auto shift = [&](int exponent) { return std::min(exponent - lowest, 256); };
-  const Wide math = shifted(wide(at(flops, x), bandwidth.mantissa), shift(bandwidth.exponent));
-  const Wide memory = shifted(wide(at(bytes, x), peak.mantissa), shift(peak.exponent));
+  const auto count = [](Count value) { return static_cast<unsigned __int128>(value); };
+  const Wide math = shifted(wide(count(flops), bandwidth.mantissa), shift(bandwidth.exponent));
+  const Wide memory = shifted(wide(count(bytes), peak.mantissa), shift(peak.exponent));
   return !std::lexicographical_compare(math.rbegin(), math.rend(), memory.rbegin(), memory.rend());
 }
 
+bool compute_bound(Line flops, Line bytes, std::int64_t x, Roofs roofs) {
+  return compute_bound(static_cast<Count>(at(flops, x)), static_cast<Count>(at(bytes, x)), roofs);
+}
+
 Result<bool> compute_bound(const Ratio& ratio, const Bindings& dims, Roofs roofs) {
-  const auto flops = ratio.flops.evaluate(dims), bytes = ratio.bytes.evaluate(dims);
+  const auto flops = ratio.flops.count(dims), bytes = ratio.bytes.count(dims);
   if (!flops) return flops.error();
   if (!bytes) return bytes.error();
-  return compute_bound({0, *flops}, {0, *bytes}, 1, roofs);
+  return compute_bound(*flops, *bytes, roofs);
 }
 
 }  // namespace ridge

@@ -30,7 +30,8 @@ struct Line {
 
 // flops/peak >= bytes/bandwidth at x.
 bool compute_bound(Line flops, Line bytes, std::int64_t x, Roofs roofs);
-// The same of an operation; an error where a count leaves 2^63.
+bool compute_bound(Count flops, Count bytes, Roofs roofs);  // none negative
+// The same of an operation; an error where a count leaves 10^38.
 Result<bool> compute_bound(const Ratio& ratio, const Bindings& dims, Roofs roofs);
 
 }  // namespace ridge

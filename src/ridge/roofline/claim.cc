@@ -167,7 +167,8 @@ std::string truth_of(const Threshold& t) {
   if (t.relation == Relation::always)
     return fmt::format("every {}: {} always takes at least as long as {}", t.dim, name(t.roofs[0]), name(t.roofs[1]));
   std::string out = fmt::format("{} {} {}", t.dim, name(t.relation), t.value ? std::to_string(*t.value) : t.exact);
-  if (t.value_real) out += fmt::format(": {} = {}", t.exact, significant(*t.value_real, 6));
+  if (t.numerical) out += ", solved numerically";
+  if (t.value_real && !t.exact.empty()) out += fmt::format(": {} = {}", t.exact, significant(*t.value_real, 6));
   if (t.approx && !t.assuming.empty()) out += fmt::format("; {} where {}", significant(*t.approx, 6), t.assuming);
   return out + ", " + meaning;
 }
@@ -205,16 +206,31 @@ bool agrees(const Claim& claim, const Threshold& t) {
   return t.approx && near(claim.number, *t.approx, claim.rounding);
 }
 
+// The dimensions of an operation that have no value, but this one.
+std::vector<std::string> without_value(const Explanation& e, const Prediction& p, const std::string& but) {
+  const Polynomial all = p.work.flops + p.work.bytes();
+  std::vector<std::string> out;
+  for (const std::string& dim : all.symbols())
+    if (dim != but && !e.dims.contains(dim)) out.push_back(dim);
+  return out;
+}
+
+bool is_open(const Threshold& t) {
+  return !t.value && (t.relation == Relation::at_least || t.relation == Relation::at_most);
+}
+
 // `of`: the operation or sum that was named; none: all operations.
 Result<ClaimVerdict> threshold_verdict(const Explanation& e, const Claim& claim, const std::string& dim,
                                        const Prediction* of) {
   if (claim.relation == "=")
     return usage_error(fmt::format("expected a relation like '{} > {}', found '='", claim.left, claim.right));
   ClaimVerdict verdict;
+  std::vector<std::string> open;
   for (const Prediction& p : of ? std::span(of, 1) : std::span(e.ops))
     for (const Threshold& t : p.thresholds) {
       if (t.dim != dim) continue;
-      if (agrees(claim, t)) return ClaimVerdict{true, {}, truth_of(t), {}};
+      if (agrees(claim, t)) return ClaimVerdict{.right = true, .claim = {}, .truth = truth_of(t), .slip = {}};
+      if (is_open(t)) open = without_value(e, p, dim);
       const std::string slip = threshold_slip(claim, t);
       // The first threshold stands for the truth, unless a later one explains the claim.
       if (verdict.truth.empty() || (verdict.slip.empty() && !slip.empty())) {
@@ -225,6 +241,7 @@ Result<ClaimVerdict> threshold_verdict(const Explanation& e, const Claim& claim,
   if (verdict.truth.empty())
     return usage_error(fmt::format("nothing is known about a threshold of '{}'", claim.left),
                        "give the other dimensions values with -d");
+  if (verdict.slip.empty()) verdict.depends = std::move(open);  // a slip is one at any size
   return verdict;
 }
 
@@ -236,17 +253,27 @@ const Prediction* operation(const Explanation& e, const std::string& name) {
   return nullptr;
 }
 
+ClaimVerdict undecided(const Claim& claim, const std::vector<std::string>& dims) {
+  return {.depends = dims, .claim = {}, .truth = fmt::format("{} has no number yet", claim.left), .slip = {}};
+}
+
 Result<ClaimVerdict> quantity_or_limiter(const Explanation& e, const Claim& claim, const std::string& what,
                                          const Prediction& p) {
+  const std::vector<std::string> open = p.flops ? std::vector<std::string>() : without_value(e, p, "");
   if (what == "limiter") {
+    if (!p.limiter && !open.empty()) return undecided(claim, open);
     if (!p.limiter) return usage_error("the limiter is not known: a dimension has no value, or the machine no peak");
-    return ClaimVerdict{claim.right == name(*p.limiter), {}, fmt::format("{} = {}", claim.left, name(*p.limiter)), {}};
+    return ClaimVerdict{.right = claim.right == name(*p.limiter),
+                        .claim = {},
+                        .truth = fmt::format("{} = {}", claim.left, name(*p.limiter)),
+                        .slip = {}};
   }
   if (std::isnan(claim.number))
     return usage_error(fmt::format("expected a number above 0 for {}, found '{}'", claim.left, claim.right));
   for (const Quantity& quantity : quantities) {
     if (quantity.name != what) continue;
     const auto truth = quantity.of(p);
+    if (!truth && !open.empty()) return undecided(claim, open);
     if (!truth)
       return usage_error(fmt::format("{} has no value here", claim.left), "give every dimension a value with -d");
     return quantity_verdict(claim, quantity, *truth, p, e.dims);

@@ -4,9 +4,11 @@
 //                    the number is the boundary as it was rounded
 //   intensity = 2    a quantity, to the digits that were written
 //   u.limiter = memory
+// A claim that some sizes would make right and others wrong is undecided, and says which dimensions have no value.
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "ridge/base/result.h"
 #include "ridge/roofline/prediction.h"
@@ -15,9 +17,10 @@ namespace ridge {
 
 struct ClaimVerdict {
   bool right = false;
-  std::string claim;  // as it was read: "D > 4378"
-  std::string truth;  // "D >= 8756: 2*r = 8755.6, where compute takes more time than network"
-  std::string slip;   // what explains a wrong claim: "half of it: …"; empty: nothing does
+  std::vector<std::string> depends = {};  // dimensions without a value that decide it; empty: it is decided
+  std::string claim;                      // as it was read: "D > 4378"
+  std::string truth;                      // "D >= 8756: 2*r = 8755.6, where compute takes more time than network"
+  std::string slip;                       // what explains a wrong claim: "half of it: …"; empty: nothing does
 };
 
 // Quantities: flops, bytes, intensity, ridge, time_math, time_memory, time_network, time_lower, time_upper, limiter; of

@@ -4,31 +4,59 @@
 // as everywhere in the field. An expression is applied to every element of its result, so an operand that is broadcast
 // costs its operations for each element and its bytes once; what stands below a sum is applied to every element that is
 // summed, once for each sum and not for each element of the result.
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <map>
 #include <numeric>
 
 #include "ridge/program/sharding.h"
-#include "ridge/roofline/work.h"
+#include "ridge/roofline/masks.h"
+#include "ridge/roofline/network.h"
 
 namespace ridge {
 namespace {
 
+std::int64_t devices_of(const std::string& mesh, const Bindings& sizes) {
+  std::int64_t out = 1;
+  for (const char letter : mesh)
+    if (const auto size = sizes.find(std::string(1, letter)); size != sizes.end()) out *= size->second;
+  return out;
+}
+
+std::string part_name(const std::string& dim, std::int64_t parts) { return fmt::format("ceil({}/{})", dim, parts); }
+
+// The largest part of an axis that does not fall into equal parts, by its name in formulas. None: it does, or it has no
+// value.
+std::optional<std::pair<std::string, std::int64_t>> largest_part(const Axis& axis, const Bindings& sizes,
+                                                                 std::int64_t parts) {
+  const auto size = sizes.find(axis.dim);
+  if (parts <= 1 || (axis.named() && size == sizes.end())) return std::nullopt;
+  const std::int64_t whole = axis.named() ? size->second : axis.literal;
+  if (whole % parts == 0) return std::nullopt;
+  return std::pair(part_name(axis.dim, parts), whole / parts + 1);
+}
+
 // What a device holds.
 class Counter {
  public:
-  Counter(const Program& program, const Bindings& sizes) : program_(program), sizes_(sizes) {}
+  // `in_parts`: what a mesh splits is called by the name of its part, whatever its size.
+  Counter(const Program& program, const Bindings& sizes, bool in_parts = false)
+      : program_(program), sizes_(sizes), in_parts_(in_parts) {}
 
-  Work of(const Statement& statement) const {
+  Work of(const Statement& statement, const Masks& masks, const MaskedStatement& masked) const {
     const Tensor& result = tensor(statement.result());
     Work work{.name = result.name, .text = statement.text};
-    std::visit([&](const auto& op) { count_op(op, work); }, statement.op);
+    std::visit([&](const auto& op) { count_op(op, masks, masked, work); }, statement.op);
     work.bytes_out = stored_bytes(result);
     if (program_.mesh.empty()) return work;
     const Collectives implied = collectives(program_, statement);
     work.collective = text(implied);
     const auto* expression = std::get_if<Expression>(&statement.op);
-    work.bytes_sent =
-        expression && expression->nodes.size() > 1 ? sent_along(*expression) : sent(implied, work.bytes_out);
+    work.transfers =
+        expression && expression->nodes.size() > 1 ? sent_along(*expression) : transfers(implied, work.bytes_out);
+    for (const Transfer& each : work.transfers) work.bytes_sent += sent_on_a_ring(each);
+    work.load = work.bytes_sent;
     return work;
   }
 
@@ -45,24 +73,35 @@ class Counter {
     return out;
   }
 
+  std::int64_t devices(const std::string& mesh) const { return devices_of(mesh, sizes_); }
+
   // What is scattered is so before it is all-reduced, and gathered or exchanged after that.
-  Polynomial sent(const Collectives& c, const Polynomial& result) const {
-    const Rational reduced = part(c.all_reduce), scattered = part(c.reduce_scatter), gathered = part(c.all_gather),
-                   exchanged = part(c.all_to_all);
-    const Polynomial before = result * gathered;  // on each device, before it is gathered
-    return before * ((Rational(1) / scattered - 1) + (Rational(1) - reduced) * 2 +
-                     (Rational(1) / exchanged - 1) * Rational(1, 2) + (Rational(1) / gathered - 1));
+  std::vector<Transfer> transfers(const Collectives& c, const Polynomial& result) const {
+    const Polynomial before = result * part(c.all_gather);  // on each device, before it is gathered
+    std::vector<Transfer> out;
+    const auto add = [&](Collective kind, const std::string& over, const Polynomial& bytes) {
+      if (devices(over) > 1) out.push_back({kind, over, devices(over), bytes});
+    };
+    add(Collective::reduce_scatter, c.reduce_scatter, before * (Rational(1) / part(c.reduce_scatter)));
+    add(Collective::all_reduce, c.all_reduce, before);
+    add(Collective::all_to_all, c.all_to_all, before);
+    add(Collective::all_gather, c.all_gather, result);
+    return out;
   }
 
-  Polynomial sent_along(const Expression& op) const;
+  std::vector<Transfer> sent_along(const Expression& op) const;
   Spaces spaces_of(const Expression& op) const;
 
   // times `each`
   Polynomial elements(const std::vector<Axis>& axes, Rational each = 1) const {
     std::vector<std::string> named;
     for (const Axis& axis : axes) {
-      if (axis.named()) named.push_back(axis.dim);
-      each = each * (axis.named() ? Rational(1) : Rational(axis.literal)) * part(axis.mesh);
+      const std::int64_t parts = devices(axis.mesh);
+      auto largest = largest_part(axis, sizes_, parts);
+      if (in_parts_ && axis.named() && parts > 1) largest = std::pair(part_name(axis.dim, parts), std::int64_t{0});
+      if (axis.named()) named.push_back(largest ? largest->first : axis.dim);
+      if (!axis.named()) each = each * Rational(largest ? largest->second : axis.literal);
+      if (!largest) each = each * part(axis.mesh);
     }
     return Polynomial::product(each, std::move(named));
   }
@@ -75,21 +114,43 @@ class Counter {
     return bytes;
   }
 
-  void count_op(const Contraction& op, Work& work) const;
-  void count_op(const Expression& op, Work& work) const;
+  // elements() of the pairs that the mask lets through; none: the axes are not both there, or one of them is split.
+  std::optional<Polynomial> let_through(const std::vector<Axis>& axes, Rational each, const Mask& mask) const {
+    std::vector<Axis> others;
+    for (const Axis& axis : axes) {
+      if (axis.dim != mask.rows && axis.dim != mask.columns)
+        others.push_back(axis);
+      else if (!axis.mesh.empty())
+        return std::nullopt;
+    }
+    if (others.size() + 2 != axes.size()) return std::nullopt;
+    return elements(others, each) * Polynomial::symbol(mask.symbol);
+  }
+
+  // Adds `each` for every element, of those inside the mask where there is one.
+  void add_flops(Work& work, const std::vector<Axis>& axes, Rational each, const Masks& masks, int mask) const {
+    const Polynomial all = elements(axes, each);
+    const auto part = mask >= 0 ? let_through(axes, each, masks.all[static_cast<std::size_t>(mask)]) : std::nullopt;
+    work.flops += part.value_or(all);
+    work.unmasked += all;
+  }
+
+  void count_op(const Contraction& op, const Masks& masks, const MaskedStatement& masked, Work& work) const;
+  void count_op(const Expression& op, const Masks& masks, const MaskedStatement& masked, Work& work) const;
 
   const Program& program_;
   const Bindings& sizes_;
+  bool in_parts_;
 };
 
 // A product is computed before its addends are scattered, so each device's share is that of its operands.
-void Counter::count_op(const Contraction& op, Work& work) const {
+void Counter::count_op(const Contraction& op, const Masks& masks, const MaskedStatement& masked, Work& work) const {
   std::vector<Axis> all = tensor(op.left).axes;
   for (const Axis& axis : tensor(op.right).axes)
     if (std::find(all.begin(), all.end(), axis) == all.end()) all.push_back(axis);
   work.contraction = !op.contracted.empty() || op.literal_contracted != 1;
   if (work.contraction) work.math = wider(tensor(op.left).dtype, tensor(op.right).dtype);
-  work.flops = elements(all, work.contraction ? 2 : 1);
+  add_flops(work, all, work.contraction ? 2 : 1, masks, masked.product);
   work.bytes_in = bytes_of_distinct({op.left, op.right});
 }
 
@@ -111,9 +172,9 @@ Spaces Counter::spaces_of(const Expression& op) const {
 }
 
 // Where a function runs along what is split, an all-reduce of a number in f32 for each row of a device.
-Polynomial Counter::sent_along(const Expression& op) const {
+std::vector<Transfer> Counter::sent_along(const Expression& op) const {
   const Spaces found = spaces_of(op);
-  Polynomial bytes;
+  std::vector<Transfer> out;
   for (const Node& node : op.nodes) {
     if (node.kind != Node::Kind::along) continue;
     std::string letters;
@@ -121,17 +182,19 @@ Polynomial Counter::sent_along(const Expression& op) const {
     std::vector<Axis> rows = found.axes[found.of[node.arguments[0]]];
     std::erase_if(rows,
                   [&](const Axis& a) { return std::find(node.over.begin(), node.over.end(), a) != node.over.end(); });
-    bytes += elements(rows, (Rational(1) - part(letters)) * Rational(2 * 4 * reductions(node.function)));
+    if (devices(letters) > 1)
+      out.push_back(
+          {Collective::all_reduce, letters, devices(letters), elements(rows, Rational(4 * reductions(node.function)))});
   }
-  return bytes;
+  return out;
 }
 
 // A call whose arguments are all numbers is a constant, computed once, and costs nothing.
-void Counter::count_op(const Expression& op, Work& work) const {
+void Counter::count_op(const Expression& op, const Masks& masks, const MaskedStatement& masked, Work& work) const {
   const Spaces found = spaces_of(op);
   std::vector<int> operands;
   std::vector<bool> varies;
-  std::vector<std::int64_t> counts(found.axes.size());  // operations for each element of a space
+  std::map<std::pair<int, int>, std::int64_t> counts;  // operations for each element of a space inside a mask
   for (std::size_t i = 0; i < op.nodes.size(); ++i) {
     const Node& node = op.nodes[i];
     if (node.kind == Node::Kind::tensor) operands.push_back(node.tensor);
@@ -139,20 +202,62 @@ void Counter::count_op(const Expression& op, Work& work) const {
                      std::any_of(node.arguments.begin(), node.arguments.end(), [&](int a) { return varies[a]; }));
     if (node.arguments.empty() || !varies.back()) continue;
     const int space = node.kind == Node::Kind::along ? found.of[node.arguments[0]] : found.of[i];
-    counts[space] += operations(node);
+    counts[{space, masked.nodes.empty() ? -1 : masked.nodes[i]}] += operations(node);
   }
-  work.flops = elements(tensor(op.result).axes, counts[0]);
-  for (std::size_t space = 1; space < counts.size(); ++space) work.flops += elements(found.axes[space], counts[space]);
+  for (const auto& [where, count] : counts)
+    add_flops(work, where.first == 0 ? tensor(op.result).axes : found.axes[static_cast<std::size_t>(where.first)],
+              count, masks, where.second);
   work.bytes_in = bytes_of_distinct(operands);
 }
 
 }  // namespace
 
-std::vector<Work> count(const Program& program, const Bindings& sizes) {
-  const Counter counter(program, sizes);
+Polynomial stored_bytes(const Program& program, const Tensor& tensor, const Bindings& sizes) {
+  return Counter(program, sizes).stored_bytes(tensor);
+}
+
+Bindings largest_parts(const Program& program, const Bindings& sizes) {
+  Bindings out;
+  for (const Tensor& tensor : program.tensors)
+    for (const Axis& axis : tensor.axes)
+      if (axis.named() && !axis.mesh.empty())
+        if (const auto part = largest_part(axis, sizes, devices_of(axis.mesh, sizes))) out.insert(*part);
+  return out;
+}
+
+std::vector<PartOf> all_parts(const Program& program, const Bindings& mesh) {
+  std::vector<PartOf> out;
+  for (const Tensor& tensor : program.tensors)
+    for (const Axis& axis : tensor.axes) {
+      const std::int64_t parts = devices_of(axis.mesh, mesh);
+      const std::string name = part_name(axis.dim, parts);
+      const auto known = [&](const PartOf& part) { return part.name == name; };
+      if (axis.named() && parts > 1 && std::none_of(out.begin(), out.end(), known))
+        out.push_back({name, axis.dim, parts});
+    }
+  return out;
+}
+
+namespace {
+
+std::vector<Work> counted(const Program& program, const Counter& counter) {
+  const Masks masks = masks_of(program);
   std::vector<Work> all;
-  for (const Statement& statement : program.statements) all.push_back(counter.of(statement));
+  for (std::size_t i = 0; i < program.statements.size(); ++i) {
+    all.push_back(counter.of(program.statements[i], masks, masks.statements[i]));
+    if (all.back().unmasked == all.back().flops) all.back().unmasked = Polynomial();
+  }
   return all;
+}
+
+}  // namespace
+
+std::vector<Work> count(const Program& program, const Bindings& sizes) {
+  return counted(program, Counter(program, sizes));
+}
+
+std::vector<Work> count_in_parts(const Program& program, const Bindings& mesh) {
+  return counted(program, Counter(program, mesh, true));
 }
 
 Work count_fused(const Program& program, const std::vector<Work>& ops, const Bindings& sizes,
@@ -167,7 +272,10 @@ Work count_fused(const Program& program, const std::vector<Work>& ops, const Bin
     for (const int operand : operands(statement)) (member[s] ? read : wanted)[static_cast<std::size_t>(operand)] = true;
     if (!member[s]) continue;
     work.flops += ops[s].flops;
+    work.unmasked += every_flop(ops[s]);
+    work.transfers.insert(work.transfers.end(), ops[s].transfers.begin(), ops[s].transfers.end());
     work.bytes_sent += ops[s].bytes_sent;
+    work.load += ops[s].load;
     made[static_cast<std::size_t>(statement.result())] = true;
   }
   for (std::size_t i = 0; i < program.tensors.size(); ++i) {
@@ -175,6 +283,7 @@ Work count_fused(const Program& program, const std::vector<Work>& ops, const Bin
     if (read[i] && !made[i]) work.bytes_in += counter.stored_bytes(tensor);
     if (made[i] && (wanted[i] || tensor.role == Role::output)) work.bytes_out += counter.stored_bytes(tensor);
   }
+  if (work.unmasked == work.flops) work.unmasked = Polynomial();
   return work;
 }
 

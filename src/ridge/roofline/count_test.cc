@@ -240,7 +240,7 @@ TEST(Count, of_a_sum_is_once_and_not_for_each_element_that_uses_it) {
 TEST(Count, of_softmax_is_five_and_of_norms_three_and_five) {
   EXPECT_EQ(formulas("s: bf16[S, T]\np[S, T] = softmax(s over T)"), "f32: 5*S*T FLOP, 2*S*T + 2*S*T B");
   EXPECT_EQ(formulas("s: bf16[S, T]\np[S, T] = softmax(where(index(T) <= index(S), s * rsqrt(64), -inf) over T)"),
-            "f32: 8*S*T FLOP, 2*S*T + 2*S*T B");
+            "f32: 8*pairs FLOP, 2*S*T + 2*S*T B");
   EXPECT_EQ(formulas("x: bf16[N, D]   w: bf16[D]\ny[N, D] = rmsnorm(x over D) * w"),
             "f32: 4*N*D FLOP, 2*N*D + 2*D + 2*N*D B");
   EXPECT_EQ(formulas("x: bf16[N, D]\ny[N, D] = layernorm(x over D)"), "f32: 5*N*D FLOP, 2*N*D + 2*N*D B");

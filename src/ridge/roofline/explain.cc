@@ -5,8 +5,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
+#include <set>
 
 #include "ridge/program/token.h"
+#include "ridge/roofline/sizes/products.h"
+#include "ridge/roofline/sizes/rebinding.h"
 #include "ridge/roofline/sums.h"
 
 namespace ridge {
@@ -17,7 +21,8 @@ struct PeakFound {
   std::string missing = {};
 };
 
-// An f32 contraction and everything that is not one run on the vector unit, which a machine may leave unsaid.
+// An f32 contraction and everything that is not one run on the vector unit, which a machine may leave unsaid. What
+// computes nothing needs none.
 Result<PeakFound> peak_for(const Work& work, const Machine& machine) {
   if (work.contraction && work.math != DType::f32) {
     const auto peak = machine.contraction_peak(work.math);
@@ -25,26 +30,33 @@ Result<PeakFound> peak_for(const Work& work, const Machine& machine) {
     return PeakFound{**peak};
   }
   if (const Peak* peak = machine.pointwise_peak()) return PeakFound{*peak};
-  return PeakFound{std::nullopt, "vector f32 peak of " + machine.name};
+  return PeakFound{std::nullopt, work.flops.zero() ? "" : "vector f32 peak of " + machine.name};
+}
+
+// The roofs that are known, the longest first among equals: compute, memory, network, the launch.
+std::vector<Roof> roofs_of(const Prediction& p, const Polynomial& bytes, const Setting& setting) {
+  std::vector<Roof> roofs;
+  if (p.peak && p.time_math_s) roofs.push_back({Limiter::compute, p.work.flops, p.peak->rate.value, *p.time_math_s});
+  roofs.push_back({Limiter::memory, bytes, setting.bandwidth, *p.time_memory_s});
+  if (p.time_network_s) roofs.push_back({Limiter::network, p.work.load, *p.link, *p.time_network_s});
+  if (p.launch_s > 0) roofs.push_back({Limiter::overhead, 1, 1 / p.launch_s, p.launch_s});
+  return roofs;
 }
 
 Status judge(Prediction& p, const Polynomial& bytes_formula, const Setting& setting) {
   const double bytes = bytes_formula.real(setting.sizes);  // int4: the halves that *p.bytes rounds up
   p.intensity = static_cast<double>(*p.flops) / bytes;
   p.time_memory_s = bytes / setting.bandwidth;
-  if (p.link) p.time_network_s = p.work.bytes_sent.real(setting.sizes) / *p.link;
-  if (!p.peak) return Done{};
-  p.time_math_s = static_cast<double>(*p.flops) / p.peak->rate.value;
-  p.time_lower_s = std::max({*p.time_math_s, *p.time_memory_s, p.time_network_s.value_or(0)});
-  p.time_upper_s = *p.time_math_s + *p.time_memory_s + p.time_network_s.value_or(0);
-  std::vector<Roof> roofs{{Limiter::compute, p.work.flops, p.peak->rate.value, *p.time_math_s},
-                          {Limiter::memory, bytes_formula, setting.bandwidth, *p.time_memory_s}};
-  if (p.time_network_s) roofs.push_back({Limiter::network, p.work.bytes_sent, *p.link, *p.time_network_s});
-  const auto order = ranked(std::move(roofs), setting);
-  if (!order) return order.error();
-  p.limiter = order->at(0);
-  p.runner_up = order->at(1);
-  return Done{};
+  if (p.link) {
+    p.bytes_sent = p.work.bytes_sent.real(setting.sizes);
+    p.time_network_s = p.work.load.real(setting.sizes) / *p.link;
+  }
+  if (p.peak) p.time_math_s = static_cast<double>(*p.flops) / p.peak->rate.value;
+  if (p.missing.empty() && !p.peak) p.time_math_s = 0;
+  const double math = p.time_math_s.value_or(0), network = p.time_network_s.value_or(0);
+  p.time_lower_s = std::max({math, *p.time_memory_s, network, p.launch_s});
+  p.time_upper_s = std::max(math + *p.time_memory_s + network, p.launch_s);
+  return limited(p, roofs_of(p, bytes_formula, setting), setting);
 }
 
 Result<Prediction> predict(const Work& work, const Setting& setting) {
@@ -60,6 +72,7 @@ Result<Prediction> predict(const Work& work, const Setting& setting) {
   p.peak = peak->peak;
   p.missing = peak->missing;
   p.bandwidth = setting.bandwidth;
+  p.launch_s = setting.launch_s;
   if (!work.bytes_sent.zero()) p.link = setting.link;
   p.intensity_formula = intensity_formula(reduced(work.flops, bytes_formula), setting.order);
   if (p.peak) p.ridge = p.peak->rate.value / setting.bandwidth;
@@ -90,29 +103,22 @@ Error placed(Error error, const Program& program, const Statement& statement) {
   return error;
 }
 
+constexpr const char* large_factor = "2^20";  // by which counts beyond 2^63 are written, as a size of its own
+
 Result<Polynomial> whole(double count, std::string_view unit, double least) {
   if (!std::isfinite(count) || count < least || count != std::floor(count))
     return usage_error(fmt::format("expected a whole number of {} from {} on, found {}", unit, least, count));
-  if (count >= 0x1p63)
-    return input_error(fmt::format("expected a count below 2^63, found {} {}", count, unit), "use smaller sizes");
-  return Polynomial(static_cast<std::int64_t>(count));
-}
-
-Result<double> link_of(const Machine& machine) {
-  if (!machine.links.empty()) return machine.links.front().bandwidth.value;
-  return input_error(fmt::format("machine '{}' has no link on record", machine.name),
-                     "give its rate one way: --link 4.5e10");
+  if (count > 1e38)
+    return input_error(fmt::format("expected a count below 10^38, found {} {}", count, unit), "use smaller sizes");
+  std::vector<std::string> factors;
+  for (; count >= 0x1p63; count /= 0x1p20) factors.emplace_back(large_factor);
+  return Polynomial::product(static_cast<std::int64_t>(count), factors);
 }
 
 Status check_cut(const Split& cut, const Setting& setting) {
   if (std::find(setting.order.begin(), setting.order.end(), cut.dim) == setting.order.end())
     return usage_error(
         fmt::format("the program has no dimension '{}' to split; it has {}", cut.dim, fmt::join(setting.order, ", ")));
-  const auto size = setting.dims.find(cut.dim);
-  if (size != setting.dims.end() && size->second % cut.chips != 0)
-    return input_error(
-        fmt::format("expected {} to be a multiple of the {} chips, found {}", cut.dim, cut.chips, size->second),
-        fmt::format("-d {}={}", cut.dim, (size->second / cut.chips + 1) * cut.chips));
   return Done{};
 }
 
@@ -134,15 +140,57 @@ void name_followers(Explanation& out, const Program& program, const Followers& f
   };
   for (const Dimension& dim : program.dims) {
     if (named(dim.name)) out.derived.push_back(fmt::format("{} = {}", dim.name, dim.value->text(out.dim_names)));
-    const auto following = followers.find(dim.name);
-    if (following != followers.end() && !following->second.solvable) out.unsolved.push_back(dim.name);
   }
+}
+
+// Dimensions of which an operation with a peak says no threshold, though it has them or what follows them.
+std::vector<std::string> without_threshold(const Explanation& e, const Followers& followers) {
+  std::set<std::string> found;
+  for (const Prediction& p : e.ops) {
+    if (!p.peak) continue;
+    std::set<std::string> told, here;
+    for (const Threshold& t : p.thresholds) told.insert(t.dim);
+    for (std::string& dim : p.work.bytes().symbols()) here.insert(std::move(dim));
+    for (const auto& [dim, following] : followers)
+      for (const auto& size : following.sizes)
+        if (here.contains(size.first)) here.insert(dim);
+    std::set_difference(here.begin(), here.end(), told.begin(), told.end(), std::inserter(found, found.end()));
+  }
+  std::vector<std::string> out;
+  for (const std::string& dim : e.dim_names)
+    if (found.contains(dim)) out.push_back(dim);
+  return out;
+}
+
+// The pairs that masks let through, in closed form where there is one, else as a symbol with a value among the sizes.
+std::vector<MaskCount> count_masks(const Program& program, const Bindings& given, std::vector<Work>& work,
+                                   Setting& setting) {
+  std::vector<MaskCount> out;
+  for (const Mask& mask : masks_of(program).all) {
+    const auto counts = [&](const Work& one) { return one.flops.degree(mask.symbol) > 0; };
+    if (std::none_of(work.begin(), work.end(), counts)) continue;
+    const Polynomial all = Polynomial::product(1, {mask.rows, mask.columns});
+    MaskCount count{mask, Polynomial::symbol(mask.symbol), all, pairs(mask, setting.dims), {}};
+    if (const auto form = closed_form(mask, program, given)) {
+      count.through = *form;
+      for (Work& one : work) one.flops = one.flops.substitute(mask.symbol, *form);
+      setting.tied.push_back(form->degree(mask.rows) > 0 ? mask.columns : mask.rows);
+    } else {
+      if (count.through_count) setting.dims[mask.symbol] = *count.through_count;
+    }
+    if (all.all_in(setting.dims)) {
+      const auto value = all.evaluate(setting.dims);
+      if (value) count.all_count = *value;
+    }
+    out.push_back(std::move(count));
+  }
+  return out;
 }
 
 }  // namespace
 
 Result<Explanation> explain(const Program& program, const Machine& machine, const Bindings& given,
-                            const std::optional<Split>& cut) {
+                            const std::optional<Split>& cut, Thresholds thresholds) {
   const auto dims = program.bind(given);
   if (!dims) return dims.error();
   const auto bandwidth = machine.bandwidth();
@@ -150,21 +198,35 @@ Result<Explanation> explain(const Program& program, const Machine& machine, cons
   if (auto missing = mesh_without_size(program, *dims)) return *std::move(missing);
   if (cut && !program.mesh.empty())
     return usage_error("expected --split of a program that is not sharded", "its text says how it is split already");
-  Setting setting{machine, bandwidth->value, *dims, program.dim_names(), followers(program, given)};
-  setting.sizes = {dims->begin(), dims->end()};
+  Setting setting{machine, bandwidth->value, *dims, program.dim_names()};
+  setting.launch_s = launch_s(machine);
   if (cut)
     if (const Status possible = check_cut(*cut, setting); !possible) return possible.error();
-  std::vector<Work> work = cut ? count(program, *cut) : count(program, *dims);
-  if (cut || std::any_of(work.begin(), work.end(), [](const Work& one) { return !one.bytes_sent.zero(); })) {
-    const auto link = link_of(machine);
-    if (!link) return link.error();
-    setting.link = *link;
+  const Program lies = cut ? sharded(program, *cut) : Program();
+  const Program& placed_program = cut ? lies : program;
+  if (cut) setting.dims[split_axis] = cut->chips;
+  std::vector<Work> work = cut ? count(program, *cut, *dims) : count(program, *dims);
+  for (const auto& [name, part] : largest_parts(placed_program, setting.dims)) {
+    setting.dims[name] = part;
   }
-  setting.thresholds = threshold_work(work) <= max_threshold_work;
-  Explanation out{
-      .program_text = program.text, .machine = machine, .dim_names = setting.order, .dims = *dims, .split = cut};
-  out.thresholds_left_out = !setting.thresholds;
-  name_followers(out, program, setting.followers);
+  if (cut || std::any_of(work.begin(), work.end(), [](const Work& one) { return !one.bytes_sent.zero(); })) {
+    auto network = network_of(machine);
+    if (!network) return network.error();
+    route(work, *network);
+    setting.link = network->used_rate();
+    setting.network = *std::move(network);
+  }
+  const bool small = threshold_work(work) <= max_threshold_work;
+  setting.thresholds = small && thresholds == Thresholds::solved;
+  Explanation out{.program_text = program.text, .machine = machine, .dim_names = setting.order, .split = cut};
+  out.masks = count_masks(program, given, work, setting);
+  out.dims = setting.dims;
+  out.dims.erase(split_axis);
+  setting.sizes = {setting.dims.begin(), setting.dims.end()};
+  setting.ways = ways_of(program, placed_program, given, out);
+  name_followers(out, program, setting.ways.followers);
+  out.thresholds_left_out = !small;
+  out.network = setting.network;
   for (const MeshAxis& axis : program.mesh) out.mesh_names.push_back(axis.name);
   out.ops.reserve(work.size());
   for (std::size_t i = 0; i < work.size(); ++i) {
@@ -172,11 +234,13 @@ Result<Explanation> explain(const Program& program, const Machine& machine, cons
     if (!prediction) return placed(prediction.error(), program, program.statements[i]);
     out.ops.push_back(*std::move(prediction));
   }
+  if (setting.thresholds) out.unsolved = without_threshold(out, setting.ways.followers);
+  out.products = every_product(out.ops, setting);
   auto total = total_of(out.ops, setting);
   if (!total) return total.error();
   out.total = *std::move(total);
-  if (cut) return out;
-  auto fused = fused_of(program, work, out, setting);
+  out.memory = memory_of(placed_program, machine, setting.dims, setting.ways, setting.order);
+  auto fused = fused_of(placed_program, work, out, setting);
   if (!fused) return fused.error();
   out.fused = *std::move(fused);
   return out;
@@ -195,7 +259,9 @@ Result<Explanation> explain(Flops flops, Bytes bytes, const Machine& machine, DT
                   .math = dtype,
                   .flops = *counted_flops,
                   .bytes_in = *counted_bytes};
-  const Setting setting{machine, bandwidth->value, {}, {}, {}};
+  const Bindings sizes{{large_factor, 1 << 20}};
+  Setting setting{machine, bandwidth->value, sizes, {}};
+  setting.sizes = {sizes.begin(), sizes.end()};
   Explanation out{.program_text = text, .machine = machine};
   auto prediction = predict(work, setting);
   if (!prediction) return prediction.error();

@@ -72,19 +72,47 @@ TEST(Explain, takes_the_widest_operand_on_the_matrix_unit_and_f32_on_the_vector_
   EXPECT_EQ(peak("int8[B] * int8[F] -> int8[B, F]"), 1e12);  // no sum: the vector unit's
 }
 
-TEST(Explain, names_the_vector_peak_that_a_machine_lacks_and_leaves_times_null) {
+TEST(Explain, names_the_vector_peak_that_a_machine_lacks_and_bounds_by_what_is_known) {
   const Explanation e = explained("x: bf16[N]\nu[N] = exp(x)", v5e, {{"N", 1000}});
   for (const Prediction* p : {&e.ops[0], &e.total}) {
     EXPECT_EQ(p->flops, 1000);
     EXPECT_EQ(p->bytes, 4000);
     EXPECT_EQ(p->intensity, 0.25);
     EXPECT_EQ(p->missing, "vector f32 peak of toy");
-    EXPECT_EQ(p->time_lower_s, std::nullopt);
-    EXPECT_EQ(p->limiter, std::nullopt);
+    EXPECT_EQ(p->time_math_s, std::nullopt);
+    EXPECT_DOUBLE_EQ(*p->time_lower_s, 4000 / 819e9);
+    EXPECT_EQ(p->limiter, Limiter::memory);
+    EXPECT_EQ(p->runner_up, std::nullopt);
     EXPECT_EQ(p->ridge, std::nullopt);
     EXPECT_TRUE(p->thresholds.empty());
   }
   EXPECT_EQ(explained("f32[B, D] * f32[D, F] -> f32[B, F]", v5e).ops[0].missing, "vector f32 peak of toy");
+}
+
+TEST(Explain, of_nothing_to_compute_needs_no_peak) {
+  const Explanation e = explained("x: bf16[N]\nu: bf16[N] = x", v5e, {{"N", 1000}});
+  EXPECT_EQ(e.ops[0].missing, "");
+  EXPECT_EQ(e.ops[0].time_math_s, 0);
+  EXPECT_EQ(e.total.missing, "");
+}
+
+TEST(Explain, of_a_handful_of_elements_takes_a_launch) {
+  Machine m = toy_machine({}, 1e12, 1e9);
+  m.numbers["launch_s"] = testing::number(1e-6);
+  const Explanation e = explained("x: f32[N]\nu[N] = cos(x)\ny: f32[N] = cos(u)", m, {{"N", 10}});
+  EXPECT_EQ(e.ops[0].limiter, Limiter::overhead);
+  EXPECT_DOUBLE_EQ(*e.ops[0].time_lower_s, 1e-6);
+  EXPECT_EQ(e.total.limiter, Limiter::overhead);
+  EXPECT_DOUBLE_EQ(*e.total.time_lower_s, 2e-6);
+  EXPECT_DOUBLE_EQ(*e.fused->time_lower_s, 1e-6);
+}
+
+TEST(Explain, of_a_fused_program_overlaps_the_units) {
+  const Machine m = toy_machine({{DType::bf16, 1e12}}, 1e9, 1e12);
+  const Explanation e = explained("x: bf16[B, D]   w: bf16[D, F]\nu[B, F] = x * w\ny: bf16[B, F] = gelu(u)", m,
+                                  {{"B", 100}, {"D", 1000}, {"F", 100}});
+  EXPECT_DOUBLE_EQ(*e.fused->time_lower_s, 2e7 / 1e12);  // the vector unit's 1e4/1e9 runs meanwhile
+  EXPECT_DOUBLE_EQ(*e.fused->time_math_s, 2e7 / 1e12 + 1e4 / 1e9);
 }
 
 TEST(Explain, sums_operations_that_run_one_after_the_other) {
@@ -109,9 +137,12 @@ TEST(Explain, counts_half_bytes_and_reports_them_rounded_up) {
   EXPECT_EQ(explained("int4[N] * int4[N] -> int4[1]", m, {{"N", 3}}).ops.at(0).time_memory_s, 3.5);
 }
 
-TEST(Explain, says_which_count_leaves_63_bits_and_where) {
-  EXPECT_EQ(error_of(product, v5e, {{"B", 4194304}, {"D", 4194304}, {"F", 4194304}}),
-            "program:1:1: expected a count below 2^63, found 2*B*D*F with B = 4194304, D = 4194304, F = 4194304\n"
+TEST(Explain, counts_up_to_10_to_38_and_says_which_count_leaves_that) {
+  const Count large = static_cast<Count>(1) << 67;
+  EXPECT_TRUE(explained(product, v5e, {{"B", 4194304}, {"D", 4194304}, {"F", 4194304}}).ops[0].flops == large);
+  EXPECT_EQ(error_of(product, v5e, {{"B", INT64_MAX}, {"D", INT64_MAX}, {"F", 2}}),
+            "program:1:1: expected a count below 10^38, found 2*B*D*F with B = 9223372036854775807, D = "
+            "9223372036854775807, F = 2\n"
             "  bf16[B, D] * bf16[D, F] -> bf16[B, F]\n"
             "  ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^\n"
             "  hint: use smaller sizes\n");
@@ -166,7 +197,8 @@ TEST(Explain, refuses_bare_numbers_that_count_nothing) {
   EXPECT_EQ(error(-1, 5), "expected a whole number of FLOPs from 0 on, found -1\n");
   EXPECT_EQ(error(1.5, 5), "expected a whole number of FLOPs from 0 on, found 1.5\n");
   EXPECT_EQ(error(NAN, 5), "expected a whole number of FLOPs from 0 on, found nan\n");
-  EXPECT_EQ(error(1e19, 5), "expected a count below 2^63, found 1e+19 FLOPs\n  hint: use smaller sizes\n");
+  EXPECT_EQ(error(1e39, 5), "expected a count below 10^38, found 1e+39 FLOPs\n  hint: use smaller sizes\n");
+  EXPECT_EQ(error(6.3e24, 5), "no error");
   EXPECT_EQ(error(0, 5), "no error");
 }
 

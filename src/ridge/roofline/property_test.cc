@@ -41,13 +41,13 @@ Draw draw(unsigned seed) {
   return d;
 }
 
-// None: a count leaves 2^63 there.
+// None: a count leaves 10^38 there.
 std::optional<bool> compute_bound_at(const Draw& d, const std::string& dim, std::int64_t value) {
   Bindings sizes = d.sizes;
   sizes[dim] = value;
   const auto e = explain(d.program, d.machine, sizes);
   if (e) return e->ops[0].limiter == Limiter::compute;
-  EXPECT_TRUE(e.error().message.starts_with("expected a count below 2^63")) << e.error().text();
+  EXPECT_TRUE(e.error().message.starts_with("expected a count below 10^38")) << e.error().text();
   return std::nullopt;
 }
 

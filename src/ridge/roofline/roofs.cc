@@ -32,12 +32,29 @@ Result<std::vector<Limiter>> ranked(std::vector<Roof> roofs, const Setting& sett
   return order;
 }
 
-Result<std::optional<std::int64_t>> number(const Polynomial& count, const Bindings& dims) {
+Status limited(Prediction& p, std::vector<Roof> roofs, const Setting& setting) {
+  const auto order = ranked(std::move(roofs), setting);
+  if (!order) return order.error();
+  for (const Limiter each : *order) {
+    if (!p.limiter)
+      p.limiter = each;
+    else if (!p.runner_up && each != *p.limiter)
+      p.runner_up = each;
+  }
+  return Done{};
+}
+
+double launch_s(const Machine& machine) {
+  const auto found = machine.numbers.find("launch_s");
+  return found == machine.numbers.end() ? 0 : found->second.value;
+}
+
+Result<std::optional<Count>> number(const Polynomial& count, const Bindings& dims) {
   if (!count.exact())
     return input_error(fmt::format("expected a count below 2^63, found {}", count.text()), "use smaller sizes");
-  const auto value = count.evaluate(dims);
-  if (value) return std::optional<std::int64_t>(*value);
-  if (!count.all_in(dims)) return std::optional<std::int64_t>();
+  const auto value = count.count(dims);
+  if (value) return std::optional<Count>(*value);
+  if (!count.all_in(dims)) return std::optional<Count>();
   return value.error();
 }
 
@@ -50,9 +67,11 @@ std::string intensity_formula(const Ratio& ratio, std::span<const std::string> o
 
 void add_thresholds(Prediction& p, const Polynomial& flops, double peak, const Setting& setting) {
   if (!setting.thresholds) return;
-  const Polynomial bytes = p.work.bytes(), &sent = p.work.bytes_sent;
+  const Polynomial bytes = p.work.bytes(), &sent = p.work.load;
+  const std::span<const std::string> tied =
+      p.work.unmasked.zero() ? std::span<const std::string>() : std::span<const std::string>(setting.tied);
   const auto add = [&](const Meeting& meeting) {
-    for (Threshold& t : thresholds(meeting, setting.dims, setting.order, setting.followers))
+    for (Threshold& t : thresholds(meeting, setting.dims, setting.order, setting.ways, tied))
       p.thresholds.push_back(std::move(t));
   };
   if (peak > 0) add({flops, bytes, {peak, setting.bandwidth}});

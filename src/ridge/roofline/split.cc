@@ -20,18 +20,22 @@ Result<Split> parse_split(const std::string& text) {
                      "--split D=2");
 }
 
-std::vector<Work> count(const Program& program, const Split& split) {
-  const std::string axis = "*";  // which no dimension and no axis of the notation is called
-  Program sharded = program;
-  sharded.mesh.push_back({.name = axis, .size = split.chips});
-  for (Tensor& tensor : sharded.tensors)
+Program sharded(const Program& program, const Split& split) {
+  Program out = program;
+  out.mesh.push_back({.name = split_axis, .size = split.chips});
+  for (Tensor& tensor : out.tensors)
     for (Axis& each : tensor.axes)
-      if (each.dim == split.dim) each.mesh = axis;
-  for (Statement& statement : sharded.statements)
+      if (each.dim == split.dim) each.mesh = split_axis;
+  for (Statement& statement : out.statements)
     if (auto* product = std::get_if<Contraction>(&statement.op))
       if (std::find(product->contracted.begin(), product->contracted.end(), split.dim) != product->contracted.end())
-        product->partial = axis;
-  std::vector<Work> work = count(sharded, Bindings{{axis, split.chips}});
+        product->partial = split_axis;
+  return out;
+}
+
+std::vector<Work> count(const Program& program, const Split& split, Bindings sizes) {
+  sizes[split_axis] = split.chips;
+  std::vector<Work> work = count(sharded(program, split), sizes);
   for (Work& each : work) each.collective.clear();  // named after the axis
   return work;
 }

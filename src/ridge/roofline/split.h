@@ -19,7 +19,12 @@ namespace ridge {
 // Reads "D=2". Errors, of kind usage: another form, chips out of range.
 Result<Split> parse_split(const std::string& text);
 
-// What each chip does, a Work a statement. One that lacks the dimension every chip does in full.
-std::vector<Work> count(const Program& program, const Split& split);
+// The axis of the mesh along which a split program lies, which no dimension and no axis of the notation is called.
+inline constexpr const char* split_axis = "*";
+// The program sharded over that axis.
+Program sharded(const Program& program, const Split& split);
+
+// What each chip does, a Work a statement, at `sizes`. One that lacks the dimension every chip does in full.
+std::vector<Work> count(const Program& program, const Split& split, Bindings sizes = {});
 
 }  // namespace ridge

@@ -48,7 +48,7 @@ TEST(Split, is_limited_by_the_network_below_the_threshold_and_not_from_it_on) {
   EXPECT_EQ(split_in_two("D", below).ops[0].runner_up, Limiter::compute);
   EXPECT_EQ(split_in_two("D", above).ops[0].limiter, Limiter::compute);
   EXPECT_EQ(split_in_two("D", above).total.limiter, Limiter::compute);
-  EXPECT_EQ(split_in_two("D", above).total.runner_up, Limiter::memory);
+  EXPECT_EQ(split_in_two("D", above).total.runner_up, Limiter::network);
 }
 
 TEST(Split, of_memory_against_network_is_a_threshold_of_its_own) {
@@ -172,12 +172,20 @@ TEST(Sharded, needs_a_link_only_where_something_is_sent) {
             "machine 'toy' has no link on record\n  hint: give its rate one way: --link 4.5e10\n");
 }
 
+TEST(Split, counts_the_largest_part_where_the_chips_do_not_divide_a_dimension) {
+  const Program p = parse(product).value();
+  const Explanation e = explain(p, v5e(), {{"B", 3}, {"D", 7}, {"F", 5}}, Split{"D", 2}).value();
+  EXPECT_EQ(e.ops[0].work.flops.text(e.dim_names), "2*B*F*ceil(D/2)");
+  EXPECT_EQ(e.ops[0].flops, 2 * 3 * 4 * 5);
+  EXPECT_EQ(e.ops[0].bytes, 2 * (3 * 4 + 4 * 5 + 3 * 5));
+  EXPECT_EQ(*e.ops[0].bytes_sent, 2 * 3 * 5);
+  for (const Threshold& t : e.ops[0].thresholds) EXPECT_EQ(t.numerical, t.dim == "D") << t.dim;
+}
+
 TEST(Split, refuses_what_cannot_be_cut) {
   const auto error = [](const auto& result) { return result ? std::string("none") : result.error().text(); };
   const Program p = parse(product).value();
   EXPECT_EQ(error(explain(p, v5e(), {}, Split{"E", 2})), "the program has no dimension 'E' to split; it has B, D, F\n");
-  EXPECT_EQ(error(explain(p, v5e(), {{"D", 7}}, Split{"D", 2})),
-            "expected D to be a multiple of the 2 chips, found 7\n  hint: -d D=8\n");
   EXPECT_EQ(error(explain(p, testing::toy_machine({{DType::bf16, 1}}, {}, 1), {}, Split{"D", 2})),
             "machine 'toy' has no link on record\n  hint: give its rate one way: --link 4.5e10\n");
   for (const char* text : {"D", "D=", "=2", "D=0", "D=x", "D=2x", "D=2097152", ""})

@@ -6,12 +6,11 @@
 namespace ridge {
 namespace {
 
+// Of those that are known; none: no operation has it.
 std::optional<double> sum(const std::vector<Prediction>& ops, std::optional<double> Prediction::*field) {
-  double total = 0;
-  for (const Prediction& op : ops) {
-    if (!(op.*field)) return std::nullopt;
-    total += *(op.*field);
-  }
+  std::optional<double> total;
+  for (const Prediction& op : ops)
+    if (op.*field) total = total.value_or(0) + *(op.*field);
   return total;
 }
 
@@ -21,29 +20,22 @@ template <class T> std::optional<T> shared(const std::vector<Prediction>& ops, s
   return ops.empty() ? std::nullopt : ops.front().*field;
 }
 
-// The operations run one after the other, so times add up; the limiter is what limits the larger share of the lower
-// bound.
+// The operations run one after the other, so times add up; what the machine lacks for one of them is left out.
 void add_times(Prediction& total, const std::vector<Prediction>& ops) {
   total.peak = shared(ops, &Prediction::peak);
   total.ridge = shared(ops, &Prediction::ridge);
-  total.time_math_s = sum(ops, &Prediction::time_math_s);
-  total.time_memory_s = sum(ops, &Prediction::time_memory_s);
-  for (const Prediction& op : ops)
-    if (op.time_network_s) total.time_network_s = total.time_network_s.value_or(0) + *op.time_network_s;
-  total.time_lower_s = sum(ops, &Prediction::time_lower_s);
-  total.time_upper_s = sum(ops, &Prediction::time_upper_s);
+  for (const Prediction& op : ops) total.launch_s += op.launch_s;
   for (const Prediction& op : ops)
     if (total.missing.find(op.missing) == std::string::npos)
       total.missing += (total.missing.empty() ? "" : ", ") + op.missing;
-  if (!total.time_lower_s || ops.empty()) return;
-  std::map<Limiter, double> shares{{Limiter::compute, 0}, {Limiter::memory, 0}};
-  for (const Prediction& op : ops) shares[*op.limiter] += *op.time_lower_s;
-  const auto largest = [&] {
-    return std::max_element(shares.begin(), shares.end(), [](auto& a, auto& b) { return a.second < b.second; });
-  };
-  total.limiter = largest()->first;
-  shares.erase(largest());
-  total.runner_up = largest()->first;
+  const auto known = [](const Prediction& op) { return op.time_lower_s.has_value(); };
+  if (!std::all_of(ops.begin(), ops.end(), known)) return;
+  total.time_math_s = sum(ops, &Prediction::time_math_s);
+  total.time_memory_s = sum(ops, &Prediction::time_memory_s);
+  total.time_network_s = sum(ops, &Prediction::time_network_s);
+  total.bytes_sent = sum(ops, &Prediction::bytes_sent);
+  total.time_lower_s = sum(ops, &Prediction::time_lower_s);
+  total.time_upper_s = sum(ops, &Prediction::time_upper_s);
 }
 
 // One rate over another as a fraction; not exact where one is no whole number.
@@ -60,13 +52,12 @@ struct Weighed {
   std::vector<Weight> weights;
 };
 
-// None: an operation has no peak, or one peak over another is no fraction of whole numbers.
-std::optional<Weighed> weighed(const std::vector<Prediction>& ops) {
+// Of all units, or of one. None: nothing is computed there, or one peak over another is no fraction of whole numbers.
+std::optional<Weighed> weighed(const std::vector<Prediction>& ops, std::optional<Unit> unit = {}) {
   Weighed out;
   const Peak* first = nullptr;
   for (const Prediction& op : ops) {
-    if (op.work.flops.zero()) continue;
-    if (!op.peak) return std::nullopt;
+    if (op.work.flops.zero() || !op.peak || op.peak->unit != unit.value_or(op.peak->unit)) continue;
     if (!first) first = &*op.peak;
     const Rational weight = over(first->rate.value, op.peak->rate.value);
     out.flops += op.work.flops * weight;
@@ -88,6 +79,34 @@ void add_sum_thresholds(Prediction& sum, const std::optional<Weighed>& all, cons
 
 }  // namespace
 
+WeighedFlops weighed_flops(const std::vector<Prediction>& ops) {
+  auto all = weighed(ops);
+  return all ? WeighedFlops{std::move(all->flops), all->peak} : WeighedFlops{};
+}
+
+namespace {
+
+// Times that are equal to the last digit are told apart where the FLOPs can be weighed.
+Roof computing(const std::optional<Weighed>& work, double time) {
+  return {Limiter::compute, work ? work->flops : Polynomial(), work ? work->peak : 1, time};
+}
+
+void add_launch(std::vector<Roof>& roofs, const Prediction& p) {
+  if (p.launch_s > 0) roofs.push_back({Limiter::overhead, 1, 1 / p.launch_s, p.launch_s});
+}
+
+// The limiter of a sum is what has the largest sum of times.
+Status limit_sum(Prediction& total, const std::vector<Prediction>& ops, const Setting& setting) {
+  std::vector<Roof> roofs;
+  if (total.time_math_s) roofs.push_back(computing(weighed(ops), *total.time_math_s));
+  roofs.push_back({Limiter::memory, total.work.bytes(), setting.bandwidth, *total.time_memory_s});
+  if (total.time_network_s) roofs.push_back({Limiter::network, total.work.load, *total.link, *total.time_network_s});
+  add_launch(roofs, total);
+  return limited(total, std::move(roofs), setting);
+}
+
+}  // namespace
+
 Result<Prediction> total_of(const std::vector<Prediction>& ops, const Setting& setting) {
   Prediction total{.work = {.name = "total"}};
   total.bandwidth = setting.bandwidth;
@@ -95,11 +114,14 @@ Result<Prediction> total_of(const std::vector<Prediction>& ops, const Setting& s
   if (!ops.empty() && std::all_of(ops.begin(), ops.end(), integer)) total.work.math = ops.front().work.math;
   for (const Prediction& op : ops) {
     total.work.flops += op.work.flops;
+    total.work.unmasked += every_flop(op.work);
     total.work.bytes_in += op.work.bytes_in;
     total.work.bytes_out += op.work.bytes_out;
     total.work.bytes_sent += op.work.bytes_sent;
+    total.work.load += op.work.load;
     if (op.link) total.link = op.link;
   }
+  if (total.work.unmasked == total.work.flops) total.work.unmasked = Polynomial();
   const Polynomial moved = total.work.bytes();
   const auto flops = number(total.work.flops, setting.dims), bytes = number(moved, setting.dims);
   if (!flops) return flops.error();
@@ -114,12 +136,68 @@ Result<Prediction> total_of(const std::vector<Prediction>& ops, const Setting& s
     total.thresholds = ops.front().thresholds;
   else
     add_sum_thresholds(total, weighed(ops), setting);
+  if (!total.time_lower_s || ops.empty()) return total;
+  if (const Status judged = limit_sum(total, ops, setting); !judged) return judged.error();
   return total;
 }
 
 namespace {
 
-// Operations as one kernel: their math one after the other, what they send likewise, and only what `work` says moved.
+// What one unit computes of several operations, one after the other.
+struct UnitWork {
+  Unit unit;
+  double time = 0;  // s; 0 where a dimension has no value
+  std::optional<Weighed> weighed;
+};
+
+std::vector<UnitWork> unit_work(const std::vector<Prediction>& ops) {
+  std::vector<UnitWork> out;
+  for (const Unit unit : {Unit::matrix, Unit::vector}) {
+    UnitWork here{unit, 0, weighed(ops, unit)};
+    for (const Prediction& op : ops)
+      if (op.peak && op.peak->unit == unit) here.time += op.time_math_s.value_or(0);
+    if (here.weighed || here.time > 0) out.push_back(std::move(here));
+  }
+  return out;
+}
+
+// Of two units that compute at once the one that takes longer is above the other roof. None: each is said by itself.
+std::optional<Threshold> either(const Threshold& a, const Threshold& b) {
+  if (a.relation == Relation::never || b.relation == Relation::always) return b;
+  if (b.relation == Relation::never || a.relation == Relation::always) return a;
+  if (a.relation != b.relation || !a.value || !b.value) return std::nullopt;
+  const bool first = a.relation == Relation::at_least ? *a.value <= *b.value : *a.value >= *b.value;
+  return first ? a : b;
+}
+
+// Where there are two units, what each of them says of a dimension becomes one answer, if it can.
+void add_unit_thresholds(Prediction& fused, const std::vector<UnitWork>& units, const Setting& setting) {
+  if (units.empty()) return;
+  add_sum_thresholds(fused, units.front().weighed, setting);
+  if (units.size() == 1) return;
+  Prediction second = fused;
+  second.thresholds.clear();
+  second.weights.clear();
+  add_sum_thresholds(second, units.back().weighed, setting);
+  fused.weights.insert(fused.weights.end(), second.weights.begin(), second.weights.end());
+  for (Threshold& t : fused.thresholds)
+    if (t.roofs[0] == Limiter::compute) t.unit = name(units.front().unit);
+  for (Threshold& other : second.thresholds) {
+    if (other.roofs[0] != Limiter::compute) continue;
+    other.unit = name(units.back().unit);
+    const auto same = std::find_if(fused.thresholds.begin(), fused.thresholds.end(), [&](const Threshold& t) {
+      return t.dim == other.dim && t.roofs == other.roofs && t.unit != other.unit;
+    });
+    const auto one = same == fused.thresholds.end() ? std::nullopt : either(*same, other);
+    if (one)
+      *same = *one;
+    else
+      fused.thresholds.push_back(std::move(other));
+  }
+}
+
+// Operations as one kernel: units compute at once, each its share one after the other; what they send one after the
+// other, and only what `work` says moved.
 Result<Prediction> as_one(Work work, const std::vector<Prediction>& ops, const Prediction& total,
                           const Setting& setting) {
   Prediction fused{.work = std::move(work)};
@@ -134,27 +212,28 @@ Result<Prediction> as_one(Work work, const std::vector<Prediction>& ops, const P
   fused.peak = total.peak;
   fused.ridge = total.ridge;
   fused.missing = total.missing;
+  fused.launch_s = setting.launch_s;
   fused.intensity_formula = intensity_formula(reduced(fused.work.flops, formula), setting.order);
-  const auto all = weighed(ops);
-  add_sum_thresholds(fused, all, setting);
+  const std::vector<UnitWork> units = unit_work(ops);
+  add_unit_thresholds(fused, units, setting);
   if (!fused.flops || !fused.bytes) return fused;
   const double moved = formula.real(setting.sizes);
   fused.intensity = static_cast<double>(*fused.flops) / moved;
   fused.time_memory_s = moved / setting.bandwidth;
   fused.time_network_s = total.time_network_s;
+  fused.bytes_sent = total.bytes_sent;
   fused.time_math_s = total.time_math_s;
-  if (!fused.time_math_s) return fused;
-  fused.time_lower_s = std::max({*fused.time_math_s, *fused.time_memory_s, fused.time_network_s.value_or(0)});
-  fused.time_upper_s = *fused.time_math_s + *fused.time_memory_s + fused.time_network_s.value_or(0);
-  // Times that are equal to the last digit are told apart where the FLOPs can be weighed.
-  std::vector<Roof> roofs{{Limiter::compute, all ? all->flops : Polynomial(), all ? all->peak : 1, *fused.time_math_s},
-                          {Limiter::memory, formula, setting.bandwidth, *fused.time_memory_s}};
-  if (fused.time_network_s)
-    roofs.push_back({Limiter::network, fused.work.bytes_sent, *fused.link, *fused.time_network_s});
-  const auto order = ranked(std::move(roofs), setting);
-  if (!order) return order.error();
-  fused.limiter = order->at(0);
-  fused.runner_up = order->at(1);
+  std::vector<Roof> roofs;
+  for (const UnitWork& unit : units) roofs.push_back(computing(unit.weighed, unit.time));
+  roofs.push_back({Limiter::memory, formula, setting.bandwidth, *fused.time_memory_s});
+  if (fused.time_network_s) roofs.push_back({Limiter::network, fused.work.load, *fused.link, *fused.time_network_s});
+  add_launch(roofs, fused);
+  double longest = 0;
+  for (const Roof& roof : roofs) longest = std::max(longest, roof.time);
+  fused.time_lower_s = longest;
+  fused.time_upper_s =
+      std::max(longest, fused.time_math_s.value_or(0) + *fused.time_memory_s + fused.time_network_s.value_or(0));
+  if (const Status judged = limited(fused, std::move(roofs), setting); !judged) return judged.error();
   return fused;
 }
 
@@ -175,6 +254,7 @@ Result<Explanation> grouped(const Program& program, const Explanation& apart,
   if (!bandwidth) return bandwidth.error();
   Setting setting{apart.machine, bandwidth->value, apart.dims, apart.dim_names};
   setting.sizes = {apart.dims.begin(), apart.dims.end()};
+  setting.launch_s = launch_s(apart.machine);
   setting.thresholds = false;
   std::vector<Work> all;
   for (const Prediction& op : apart.ops) all.push_back(op.work);

@@ -12,6 +12,8 @@
 
 #include "ridge/base/cores.h"
 #include "ridge/roofline/balance.h"
+#include "ridge/roofline/split.h"
+#include "ridge/roofline/sums.h"
 
 namespace ridge {
 namespace {
@@ -68,73 +70,120 @@ class FlatCount {
 };
 
 struct FlatOp {
-  FlatCount flops, bytes, sent;
+  FlatCount flops, bytes, load, sent;
   double peak = 0;  // 0: the machine has none
 };
 
-struct Part {  // a size that must fall into equal parts
-  int name = 0;
-  std::int64_t parts = 1;
-  std::uint16_t reason = 0;  // of its being unknown where it does not
+// Counts of the whole program, by which times too near to tell are told apart.
+struct FlatSum {
+  FlatCount flops;  // weighed, at `peak`
+  double peak = 0;  // 0: they cannot be weighed
+  FlatCount bytes, load;
 };
 
-// Places of SweepLine::reasons; behind them those of derived sizes, in their order, then those of parts.
-enum : std::uint16_t { nothing_unknown, beyond_range, no_peak, first_derived };
+// A number of pairs that a mask lets through, behind the sizes on which it hangs.
+struct FlatMask {
+  Mask mask;
+  Bindings fixed;                                   // sizes that no range moves
+  std::vector<std::pair<std::string, int>> moving;  // others, with their places
+};
+
+// The largest part of a size over a mesh.
+struct FlatPart {
+  int name = 0;  // the size's
+  std::int64_t parts = 1;
+};
+
+// Places of SweepLine::reasons; behind them those of derived sizes, in their order.
+enum : std::uint16_t { nothing_unknown, beyond_range, first_derived };
 
 struct FlatProgram {
   Names names;
   std::vector<FlatCount> derived;  // the sizes behind those of the ranges, each in what stands before it
-  std::vector<Part> parts;
+  std::vector<FlatMask> masks;     // behind those
+  std::vector<FlatPart> parts;     // behind those
   std::vector<FlatOp> ops;
-  FlatCount bytes;  // of all, rounded up once
-  double bandwidth = 0, link = 1;
+  FlatSum sum;
+  double bandwidth = 0, link = 1, launch_s = 0;
   std::vector<std::string> reasons;
+  bool sends = false;
+  std::string left_out = {};
 };
 
 struct FlatRoof {
   Limiter name = Limiter::compute;
-  std::int64_t count = 0, scale = 1;  // count/scale FLOPs or bytes
+  double time = 0;                    // s
+  std::int64_t count = 0, scale = 0;  // count/scale FLOPs or bytes; scale 0: not known as whole numbers
   double rate = 1;
-  double time() const { return static_cast<double>(count) / static_cast<double>(scale) / rate; }
 };
+
+FlatRoof roof(Limiter name, std::int64_t count, const FlatCount& from, double rate) {
+  const std::int64_t scale = from.denominator();
+  return {name, static_cast<double>(count) / static_cast<double>(scale) / rate, count, scale, rate};
+}
 
 // As explain() does: what doubles cannot tell apart is decided in whole numbers.
 bool takes_as_long(const FlatRoof& a, const FlatRoof& b) {
-  const double x = a.time(), y = b.time();
-  if (std::abs(x - y) > 1e-9 * y) return x > y;
+  if (std::abs(a.time - b.time) > 1e-9 * b.time) return a.time > b.time;
   std::int64_t above = 0, below = 0;
-  if (__builtin_mul_overflow(a.count, b.scale, &above) || __builtin_mul_overflow(b.count, a.scale, &below))
-    return x >= y;
-  return compute_bound(Line{0, above}, Line{0, below}, 1, {a.rate, b.rate});
+  const bool whole = a.scale > 0 && b.scale > 0 && !__builtin_mul_overflow(a.count, b.scale, &above) &&
+                     !__builtin_mul_overflow(b.count, a.scale, &below);
+  return whole ? compute_bound(Line{0, above}, Line{0, below}, 1, {a.rate, b.rate}) : a.time >= b.time;
 }
 
-// Times of the operations so far, and which roof has which share of them.
+// Sums over the operations so far.
 struct Times {
   double lower = 0, upper = 0;
-  std::array<double, 3> by = {};  // compute, memory, network
-  void add(std::span<const FlatRoof> roofs) {
-    const FlatRoof* top = &roofs.front();
-    for (const FlatRoof& roof : roofs) {
-      if (!takes_as_long(*top, roof)) top = &roof;
-      upper += roof.time();
-    }
-    lower += top->time();
-    by[static_cast<std::size_t>(top->name)] += top->time();
+  std::array<double, 4> by = {};  // compute, memory, network, overhead
+  void add(double math, double memory, double network, double launch) {
+    lower += std::max({math, memory, network, launch});
+    upper += std::max(math + memory + network, launch);
+    by[0] += math;
+    by[1] += memory;
+    by[2] += network;
+    by[3] += launch;
   }
-  Limiter limiter() const { return static_cast<Limiter>(std::max_element(by.begin(), by.end()) - by.begin()); }
 };
 
-// Writes the sizes that hang on others; the reason if one is none, or something does not fall into equal parts.
+// What has the largest sum of times; of equals the first.
+Limiter limiter_of(const FlatProgram& program, const Times& times, std::int64_t bytes, const std::int64_t* sizes) {
+  const FlatSum& sum = program.sum;
+  const auto flops = sum.flops.scaled(sizes), load = sum.load.scaled(sizes);
+  std::array<FlatRoof, 4> roofs{
+      sum.peak > 0 && flops ? roof(Limiter::compute, *flops, sum.flops, sum.peak) : FlatRoof{},
+      roof(Limiter::memory, bytes, sum.bytes, program.bandwidth),
+      load ? roof(Limiter::network, *load, sum.load, program.link) : FlatRoof{Limiter::network},
+      FlatRoof{Limiter::overhead, 0, 1, 1, program.launch_s > 0 ? 1 / times.by[3] : 1}};
+  const FlatRoof* top = nullptr;
+  for (std::size_t i = 0; i < roofs.size(); ++i) {
+    roofs[i].time = times.by[i];
+    if (i >= 2 && times.by[i] == 0) continue;
+    if (!top || !takes_as_long(*top, roofs[i])) top = &roofs[i];
+  }
+  return top->name;
+}
+
+// Writes the sizes that hang on others; the reason if one is none.
 std::uint16_t complete(const FlatProgram& program, std::int64_t* sizes) {
-  const std::size_t first = program.names.size() - program.derived.size();
+  const std::size_t cut = program.names.size() - program.parts.size(), counted = cut - program.masks.size(),
+                    first = counted - program.derived.size();
   for (std::size_t i = 0; i < program.derived.size(); ++i) {
     const auto size = program.derived[i].scaled(sizes);
     if (!size) return beyond_range;
     if (*size < 1) return static_cast<std::uint16_t>(first_derived + i);
     sizes[first + i] = *size;
   }
-  for (const Part& part : program.parts)
-    if (sizes[part.name] % part.parts != 0) return part.reason;
+  for (std::size_t i = 0; i < program.masks.size(); ++i) {
+    Bindings dims = program.masks[i].fixed;
+    for (const auto& [dim, place] : program.masks[i].moving) dims[dim] = sizes[place];
+    const auto count = pairs(program.masks[i].mask, dims);
+    if (!count) return beyond_range;
+    sizes[counted + i] = *count;
+  }
+  for (std::size_t i = 0; i < program.parts.size(); ++i) {
+    const FlatPart& part = program.parts[i];
+    sizes[cut + i] = (sizes[part.name] - 1) / part.parts + 1;
+  }
   return nothing_unknown;
 }
 
@@ -144,29 +193,29 @@ SweepPoint evaluate(const FlatProgram& program, std::int64_t* sizes) {
   point.reason = complete(program, sizes);
   if (point.reason != nothing_unknown) return point;
   point.reason = beyond_range;
-  const auto all = program.bytes.scaled(sizes);
+  const auto all = program.sum.bytes.scaled(sizes);
   if (!all) return point;
   std::int64_t flops = 0;
   Times times;
-  bool timed = true;
+  const auto count = [](std::int64_t scaled, const FlatCount& from) {
+    return static_cast<double>(scaled) / static_cast<double>(from.denominator());
+  };
   for (const FlatOp& op : program.ops) {
-    const auto f = op.flops.scaled(sizes), b = op.bytes.scaled(sizes), s = op.sent.scaled(sizes);
-    if (!f || !b || !s) return point;
+    const auto f = op.flops.scaled(sizes), b = op.bytes.scaled(sizes), l = op.load.scaled(sizes),
+               s = op.sent.scaled(sizes);
+    if (!f || !b || !l || !s) return point;
     if (__builtin_add_overflow(flops, *f / op.flops.denominator(), &flops)) return point;
-    timed = timed && op.peak > 0;
-    if (!timed) continue;
-    const std::array roofs{FlatRoof{Limiter::compute, *f, op.flops.denominator(), op.peak},
-                           FlatRoof{Limiter::memory, *b, op.bytes.denominator(), program.bandwidth},
-                           FlatRoof{Limiter::network, *s, op.sent.denominator(), program.link}};
-    times.add(std::span(roofs).first(op.sent.zero() ? 2 : 3));
+    times.add(op.peak > 0 ? count(*f, op.flops) / op.peak : 0, count(*b, op.bytes) / program.bandwidth,
+              count(*l, op.load) / program.link, program.launch_s);
+    point.bytes_sent += count(*s, op.sent);
   }
   point.flops = flops;
-  point.bytes = *all / program.bytes.denominator() + (*all % program.bytes.denominator() != 0);
-  point.reason = timed ? nothing_unknown : no_peak;
-  if (!timed) return point;
+  point.bytes = *all / program.sum.bytes.denominator() + (*all % program.sum.bytes.denominator() != 0);
+  point.reason = nothing_unknown;
   point.time_lower_s = times.lower;
   point.time_upper_s = times.upper;
-  point.limiter = times.limiter();
+  point.time_network_s = times.by[2];
+  point.limiter = limiter_of(program, times, *all, sizes);
   return point;
 }
 
@@ -174,7 +223,9 @@ SweepPoint evaluate(const FlatProgram& program, std::int64_t* sizes) {
 // values that `first` gives them.
 class Sizes {
  public:
-  Sizes(const Program& program, const std::vector<Range>& ranges, const Bindings& first) : first_(first) {
+  Sizes(const Program& program, const std::vector<Range>& ranges, const Bindings& first,
+        const std::vector<MaskCount>& masks, const std::vector<PartOf>& parts)
+      : first_(first) {
     for (const Range& range : ranges) names_.push_back(range.dim);
     const std::set<std::string> moving = moving_sizes(program);
     for (bool again = true; again;) {
@@ -191,20 +242,32 @@ class Sizes {
         again = true;
       }
     }
+    for (const MaskCount& each : masks) masks_.push_back(flat(each.mask));
+    for (const MaskCount& each : masks) names_.push_back(each.mask.symbol);
+    for (const PartOf& each : parts) {
+      if (named(each.dim))
+        parts_.push_back({place(each.dim), each.parts});
+      else
+        fixed_parts_[each.name] = (first_.at(each.dim) - 1) / each.parts + 1;
+    }
+    for (const PartOf& each : parts)
+      if (named(each.dim)) names_.push_back(each.name);
   }
+  const std::vector<FlatPart>& parts() const { return parts_; }
 
+  const std::vector<FlatMask>& masks() const { return masks_; }
   const Names& names() const { return names_; }
   const std::vector<FlatCount>& derived() const { return derived_; }
 
   FlatCount flat(Polynomial count) const {
     for (const std::string& symbol : count.symbols())
-      if (!named(symbol)) count = count.substitute(symbol, Polynomial(first_.at(symbol)));
+      if (!named(symbol)) count = count.substitute(symbol, Polynomial(fixed(symbol)));
     return FlatCount(count, names_);
   }
   // Of a program's counts. Errors: a dimension without a value, 2^63.
   Result<FlatCount> compiled(const Polynomial& count) const {
     for (const std::string& symbol : count.symbols())
-      if (!named(symbol) && !first_.contains(symbol))
+      if (!named(symbol) && !first_.contains(symbol) && !fixed_parts_.contains(symbol))
         return usage_error(fmt::format("dimension '{}' has no value", symbol),
                            fmt::format("give it one or several: -d {0}=256, -d {0}=1..4096:*2", symbol));
     if (count.exact()) return flat(count);
@@ -216,6 +279,18 @@ class Sizes {
   bool named(const std::string& name) const { return place(name) < static_cast<int>(names_.size()); }
 
  private:
+  std::int64_t fixed(const std::string& symbol) const {
+    const auto part = fixed_parts_.find(symbol);
+    return part == fixed_parts_.end() ? first_.at(symbol) : part->second;
+  }
+
+  FlatMask flat(const Mask& mask) const {
+    FlatMask out{mask, first_, {}};
+    for (const std::string& dim : hangs_on(mask))
+      if (named(dim)) out.moving.emplace_back(dim, place(dim));
+    return out;
+  }
+
   // What hangs on a range, directly or through others.
   std::set<std::string> moving_sizes(const Program& program) const {
     std::set<std::string> moving;
@@ -237,32 +312,16 @@ class Sizes {
   const Bindings& first_;
   Names names_;
   std::vector<FlatCount> derived_;
+  std::vector<FlatMask> masks_;
+  std::vector<FlatPart> parts_;
+  Bindings fixed_parts_;  // of sizes that no range moves
 };
 
-// What must fall into equal parts: the split dimension, and what is sharded.
-void add_parts(FlatProgram& flat, const Program& program, const Sizes& sizes, const Bindings& mesh,
-               const std::optional<Split>& cut) {
-  const auto add = [&](const std::string& dim, std::int64_t parts, const std::string& whose) {
-    const int name = sizes.place(dim);
-    const auto same = [&](const Part& part) { return part.name == name && part.parts == parts; };
-    if (!sizes.named(dim) || std::any_of(flat.parts.begin(), flat.parts.end(), same)) return;
-    flat.parts.push_back({name, parts, static_cast<std::uint16_t>(flat.reasons.size())});
-    flat.reasons.push_back(fmt::format("{} is no multiple of the {} {}", dim, parts, whose));
-  };
-  if (cut) add(cut->dim, cut->chips, "chips");
-  for (const Tensor& tensor : program.tensors)
-    for (const Axis& axis : tensor.axes) {
-      std::int64_t parts = 1;
-      for (const char letter : axis.mesh) parts *= mesh.at(std::string(1, letter));
-      if (parts > 1) add(axis.dim, parts, "devices of " + axis.dim + "_" + axis.mesh);
-    }
-}
-
-// Why a point may be unknown, but for parts.
+// Why a point may be unknown.
 std::vector<std::string> reasons(const Program& program, const Sizes& sizes, const Explanation& e) {
-  std::vector<std::string> out{"", "a count leaves 2^63", e.total.missing + " is not on record"};
-  const std::size_t first = sizes.names().size() - sizes.derived().size();
-  for (std::size_t i = first; i < sizes.names().size(); ++i)
+  std::vector<std::string> out{"", "a count leaves 2^63"};
+  const std::size_t end = sizes.names().size() - sizes.parts().size() - sizes.masks().size();
+  for (std::size_t i = end - sizes.derived().size(); i < end; ++i)
     for (const Dimension& dim : program.dims)
       if (dim.name == sizes.names()[i])
         out.push_back(fmt::format("{} = {} is below 1", dim.name, dim.value->text(e.dim_names)));
@@ -270,24 +329,31 @@ std::vector<std::string> reasons(const Program& program, const Sizes& sizes, con
 }
 
 Result<FlatProgram> compile(const Sizes& sizes, const Explanation& e) {
-  std::vector<FlatOp> ops;
+  FlatProgram out{.names = sizes.names(),
+                  .derived = sizes.derived(),
+                  .masks = sizes.masks(),
+                  .parts = sizes.parts(),
+                  .ops = {},
+                  .sum = {.flops = FlatCount({}, {}), .bytes = FlatCount({}, {}), .load = FlatCount({}, {})},
+                  .bandwidth = *e.total.bandwidth,
+                  .link = e.total.link.value_or(1),
+                  .launch_s = launch_s(e.machine),
+                  .reasons = {}};
   for (const Prediction& p : e.ops) {
     auto flops = sizes.compiled(p.work.flops), bytes = sizes.compiled(p.work.bytes()),
-         sent = sizes.compiled(p.work.bytes_sent);
-    for (const auto* each : {&flops, &bytes, &sent})
+         load = sizes.compiled(p.work.load), sent = sizes.compiled(p.work.bytes_sent);
+    for (const auto* each : {&flops, &bytes, &load, &sent})
       if (!*each) return each->error();
-    ops.push_back({*std::move(flops), *std::move(bytes), *std::move(sent), p.peak ? p.peak->rate.value : 0});
+    out.ops.push_back(
+        {*std::move(flops), *std::move(bytes), *std::move(load), *std::move(sent), p.peak ? p.peak->rate.value : 0});
   }
-  auto bytes = sizes.compiled(e.total.work.bytes());
-  if (!bytes) return bytes.error();
-  return FlatProgram{.names = sizes.names(),
-                     .derived = sizes.derived(),
-                     .parts = {},
-                     .ops = std::move(ops),
-                     .bytes = *std::move(bytes),
-                     .bandwidth = *e.total.bandwidth,
-                     .link = e.total.link.value_or(1),
-                     .reasons = {}};
+  const WeighedFlops weighed = weighed_flops(e.ops);
+  auto flops = sizes.compiled(weighed.flops), bytes = sizes.compiled(e.total.work.bytes()),
+       load = sizes.compiled(e.total.work.load);
+  for (const auto* each : {&flops, &bytes, &load})
+    if (!*each) return each->error();
+  out.sum = {*std::move(flops), weighed.peak, *std::move(bytes), *std::move(load)};
+  return out;
 }
 
 // A part of the points; every part begins where the last range begins.
@@ -352,6 +418,26 @@ Result<Bindings> mesh_sizes(const Program& program, const std::vector<Range>& ra
   return out;
 }
 
+// Its counts with what the mesh splits in the largest parts.
+void in_parts(Explanation& e, const Program& lies, const Bindings& mesh) {
+  Bindings axes;
+  for (const MeshAxis& axis : lies.mesh)
+    if (const auto size = mesh.find(axis.name); size != mesh.end()) axes.insert(*size);
+  std::vector<Work> work = count_in_parts(lies, axes);
+  if (e.network) {
+    Network network = *e.network;
+    route(work, network);
+  }
+  e.total.work = {.name = "total"};
+  for (std::size_t i = 0; i < work.size(); ++i) {
+    e.total.work.flops += work[i].flops;
+    e.total.work.bytes_in += work[i].bytes_in;
+    e.total.work.bytes_out += work[i].bytes_out;
+    e.total.work.load += work[i].load;
+    e.ops[i].work = std::move(work[i]);
+  }
+}
+
 Result<FlatProgram> compiled(const Program& program, const Machine& machine, const std::vector<Range>& ranges,
                              const std::optional<Split>& cut) {
   const auto mesh = mesh_sizes(program, ranges);
@@ -368,13 +454,18 @@ Result<FlatProgram> compiled(const Program& program, const Machine& machine, con
   const auto fixed = open.bind(*mesh);  // what hangs on no range
   if (!fixed) return fixed.error();
   for (Dimension& dim : open.dims) dim.value.reset();
-  const auto explanation = explain(open, machine, *mesh, cut);  // in formulas
+  auto explanation = explain(open, machine, *mesh, cut);  // in formulas
   if (!explanation) return explanation.error();
-  const Sizes sizes(program, ranges, *fixed);
+  const Program lies = cut ? sharded(open, *cut) : open;
+  Bindings devices = *fixed;
+  if (cut) devices[split_axis] = cut->chips;
+  in_parts(*explanation, lies, devices);
+  const Sizes sizes(program, ranges, *fixed, explanation->masks, all_parts(lies, devices));
   auto flat = compile(sizes, *explanation);
   if (!flat) return flat.error();
   flat->reasons = reasons(program, sizes, *explanation);
-  add_parts(*flat, program, sizes, *fixed, cut);
+  flat->sends = !explanation->total.work.load.zero();
+  flat->left_out = explanation->total.missing;
   return flat;
 }
 
@@ -390,7 +481,9 @@ Result<SweepLine> sweep_line(const Program& program, const Machine& machine, con
                  .dtype = {},
                  .split = cut,
                  .points = std::vector<SweepPoint>(*count),
-                 .reasons = flat->reasons};
+                 .reasons = flat->reasons,
+                 .sends = flat->sends,
+                 .left_out = flat->left_out};
   // Blocks are whole runs of the last range, about 2^15 points, taken by whichever thread is free.
   const std::size_t fastest = ranges.empty() ? 1 : ranges.back().values.size();
   const std::size_t block = std::max<std::size_t>(1, 32768 / fastest) * fastest;

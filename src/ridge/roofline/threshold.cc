@@ -11,6 +11,8 @@
 #include <numeric>
 #include <set>
 
+#include "ridge/roofline/sizes/crossings.h"
+
 namespace ridge {
 namespace {
 
@@ -122,10 +124,11 @@ struct Lines {
   Line flops, bytes;
 };
 
-// None: a dimension has no value, or a number leaves 2^63.
+// None: a dimension has no value, or a number leaves 2^63 or is below 0.
 std::optional<Lines> lines_of(const Balance& b, const Bindings& dims) {
   const auto f1 = b.f1.evaluate(dims), f0 = b.f0.evaluate(dims), m1 = b.m1.evaluate(dims), m0 = b.m0.evaluate(dims);
   if (!f1 || !f0 || !m1 || !m0) return std::nullopt;
+  if (std::min({*f1, *f0, *m1, *m0}) < 0) return std::nullopt;
   return Lines{{*f1, *f0}, {*m1, *m0}};
 }
 
@@ -200,20 +203,31 @@ bool solve_symbolically(const Question& q, Threshold& threshold) {
   return true;
 }
 
-// The names, in `order`, of the dimensions on which the counts hang, directly or through what follows.
-std::vector<std::string> varied(const Meeting& meeting, std::span<const std::string> order,
-                                const Followers& followers) {
+// Whether a number of pairs that hangs on the dimension stands in one of the counts.
+bool counts_pairs(const std::string& dim, const Names& symbols, const Ways& ways) {
+  return std::any_of(ways.counted.begin(), ways.counted.end(), [&](const auto& counted) {
+    return symbols.contains(counted.first) &&
+           std::find(counted.second.begin(), counted.second.end(), dim) != counted.second.end();
+  });
+}
+
+Names symbols_of(const Meeting& meeting) {
   std::vector<std::string> symbols = meeting.above.symbols();
   for (std::string& symbol : meeting.below.symbols()) symbols.push_back(std::move(symbol));
-  const Names here(symbols.begin(), symbols.end());
+  return {symbols.begin(), symbols.end()};
+}
+
+// The names, in `order`, of the dimensions on which the counts hang, directly or through what follows.
+std::vector<std::string> varied(const Names& here, std::span<const std::string> order, const Ways& ways) {
+  const Followers& followers = ways.followers;
   std::vector<std::string> out;
   for (const std::string& dim : order) {
-    if (followers.empty() && out.size() == here.size()) break;
+    if (followers.empty() && ways.counted.empty() && out.size() == here.size()) break;
     const auto found = followers.find(dim);
     const auto is_here = [&](const auto& size) { return here.contains(size.first); };
     const bool follows =
         found != followers.end() && std::any_of(found->second.sizes.begin(), found->second.sizes.end(), is_here);
-    if (here.contains(dim) || follows) out.push_back(dim);
+    if (here.contains(dim) || follows || counts_pairs(dim, here, ways)) out.push_back(dim);
   }
   return out;
 }
@@ -226,29 +240,119 @@ std::optional<Ratio> ratio_in(const std::string& dim, const Meeting& meeting, co
   return reduced(*above, *below);
 }
 
+// A count as a polynomial in one dimension, the others at their values: its coefficients by power. None: it is not one.
+std::optional<std::vector<double>> in_powers(const Polynomial& count, const std::string& dim, const Bindings& dims,
+                                             const Ways& ways) {
+  std::optional<Polynomial> written = count;
+  if (const auto follows = ways.followers.find(dim); follows != ways.followers.end())
+    written = written_out(count, follows->second);
+  const std::vector<std::string> symbols = count.symbols();
+  if (!written || counts_pairs(dim, {symbols.begin(), symbols.end()}, ways)) return std::nullopt;
+  std::vector<double> out;
+  for (const Polynomial& coefficient : written->collect(dim)) {
+    if (!coefficient.exact() || !coefficient.all_in(dims)) return std::nullopt;
+    out.push_back(coefficient.real({dims.begin(), dims.end()}));
+  }
+  return out;
+}
+
+double value_of(const std::vector<double>& powers, double x) {
+  double out = 0;
+  for (std::size_t i = powers.size(); i-- > 0;) out = out * x + powers[i];
+  return out;
+}
+
+// T_above over T_below where a dimension has another value.
+std::function<double(std::int64_t)> times_ratio(const Meeting& meeting, const std::string& dim, const Bindings& dims,
+                                                const Ways& ways) {
+  const double rates = meeting.roofs.bandwidth / meeting.roofs.peak;
+  const auto above = in_powers(meeting.above, dim, dims, ways), below = in_powers(meeting.below, dim, dims, ways);
+  if (above && below)
+    return [=](std::int64_t value) {
+      const auto x = static_cast<double>(value);
+      return value_of(*above, x) / value_of(*below, x) * rates;
+    };
+  return [=, rebind = ways.rebind](std::int64_t value) {
+    const auto there = rebind(dim, value);
+    if (!there) return static_cast<double>(NAN);
+    const std::map<std::string, double> sizes(there->begin(), there->end());
+    return meeting.above.real(sizes) / meeting.below.real(sizes) * rates;
+  };
+}
+
+Comparison comparison(const Meeting& meeting, const std::string& dim, const Bindings& dims, const Ways& ways) {
+  const auto ratio = times_ratio(meeting, dim, dims, ways);
+  const Ratio counts = reduced(meeting.above, meeting.below);
+  const auto above = [=, rebind = ways.rebind](std::int64_t value) {
+    const double rough = ratio(value);
+    if (std::abs(rough - 1) > 1e-9) return rough > 1;
+    const auto there = rebind(dim, value);
+    const auto exact = there ? compute_bound(counts, *there, meeting.roofs) : Result<bool>(false);
+    return there && exact ? *exact : rough >= 1;
+  };
+  return {ratio, above};
+}
+
+// By search; several where there are several crossings. Empty: some dimension has no value.
+std::vector<Threshold> searched(const Meeting& meeting, const Threshold& begun, const Bindings& dims,
+                                const Ways& ways) {
+  Bindings known = dims;
+  known[begun.dim] = 1;
+  if (!ways.rebind || !meeting.above.all_in(known) || !meeting.below.all_in(known)) return {};
+  if (ways.searches && --*ways.searches < 0) return {};
+  const auto found = crossings(comparison(meeting, begun.dim, dims, ways));
+  if (!found) return {};
+  std::vector<Threshold> out;
+  for (const Crossing& crossing : found->all) {
+    out.push_back(begun);
+    out.back().relation = crossing.upwards ? Relation::at_least : Relation::at_most;
+    out.back().value = crossing.value;
+    out.back().value_real = static_cast<double>(crossing.value);
+    out.back().numerical = true;
+  }
+  if (!out.empty()) return out;
+  out.push_back(begun);
+  out.back().relation = found->above_at_first ? Relation::always : Relation::never;
+  out.back().numerical = true;
+  return out;
+}
+
+// By its closed form. None: it has none, or no answer.
+std::optional<Threshold> solved(const std::optional<Ratio>& ratio, Threshold threshold, const Meeting& meeting,
+                                const Bindings& dims, std::span<const std::string> order, const std::string& r) {
+  const auto balance = ratio ? balance_of(*ratio, threshold.dim) : std::nullopt;
+  if (!balance) return std::nullopt;
+  const Question question{*balance, meeting.roofs, dims, order, r};
+  const auto lines = lines_of(*balance, dims);
+  if (meeting.above.zero())
+    threshold.relation = Relation::never;
+  else if (lines)
+    solve(question, *lines, threshold);
+  else if (!solve_symbolically(question, threshold))
+    return std::nullopt;
+  return threshold;
+}
+
 }  // namespace
 
 std::vector<Threshold> thresholds(const Meeting& meeting, const Bindings& dims, std::span<const std::string> order,
-                                  const Followers& followers) {
+                                  const Ways& ways, std::span<const std::string> left_out) {
   std::vector<Threshold> all;
   if (!meeting.above.exact() || !meeting.below.exact()) return all;
   const Ratio alone = reduced(meeting.above, meeting.below);
-  const std::vector<std::string> here = varied(meeting, order, followers);
+  const Names symbols = symbols_of(meeting);
+  const std::vector<std::string> here = varied(symbols, order, ways);
   const std::string r = ridge_symbol(order);
   for (const std::string& dim : here) {
-    const auto ratio = followers.contains(dim) ? ratio_in(dim, meeting, followers) : alone;
-    const auto balance = ratio ? balance_of(*ratio, dim) : std::nullopt;
-    if (!balance) continue;
-    const Question question{*balance, meeting.roofs, dims, here, r};
-    Threshold threshold{.dim = dim, .roofs = meeting.names, .ratio = meeting.roofs.ridge()};
-    const auto lines = lines_of(*balance, dims);
-    if (meeting.above.zero())
-      threshold.relation = Relation::never;
-    else if (lines)
-      solve(question, *lines, threshold);
-    else if (!solve_symbolically(question, threshold))
-      continue;
-    all.push_back(std::move(threshold));
+    if (std::find(left_out.begin(), left_out.end(), dim) != left_out.end()) continue;
+    const Threshold begun{.dim = dim, .roofs = meeting.names, .ratio = meeting.roofs.ridge()};
+    std::optional<Threshold> closed;
+    if (!counts_pairs(dim, symbols, ways))
+      closed = solved(ways.followers.contains(dim) ? ratio_in(dim, meeting, ways.followers) : alone, begun, meeting,
+                      dims, here, r);
+    if (closed) all.push_back(*std::move(closed));
+    if (closed) continue;
+    for (Threshold& found : searched(meeting, begun, dims, ways)) all.push_back(std::move(found));
   }
   return all;
 }

@@ -6,13 +6,16 @@
 #pragma once
 
 #include <array>
+#include <functional>
+#include <map>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "ridge/roofline/answers.h"
 #include "ridge/roofline/balance.h"
 #include "ridge/roofline/followers.h"
-#include "ridge/roofline/prediction.h"
 
 namespace ridge {
 
@@ -25,10 +28,23 @@ struct Meeting {
   std::array<Limiter, 2> names = {Limiter::compute, Limiter::memory};
 };
 
-// One for each dimension of the operation, in `order`, the others held at the values in `dims`. Left out is a dimension
-// that occurs squared, one that is followed by what is not solvable, and one whose answer hangs on dimensions that have
-// no value.
+// The sizes where one dimension has another value; none: there are none. For what no closed form takes along.
+using Rebinding = std::function<std::optional<Bindings>(const std::string& dim, std::int64_t value)>;
+
+// How thresholds may be found. `counted`: symbols that stand for a number of pairs (masks.h), with the dimensions on
+// which they hang.
+struct Ways {
+  Followers followers = {};
+  std::map<std::string, std::vector<std::string>> counted = {};
+  Rebinding rebind = {};               // none: what has no closed form is left out
+  std::shared_ptr<int> searches = {};  // how many may still be made; none: any number
+};
+
+// At least one for each dimension of the operation, in `order`, the others held at the values in `dims`. What has no
+// closed form (a dimension that occurs squared, one that is followed by a difference, one on which a number of pairs
+// hangs) is searched for, and may cross several times. Left out is a dimension whose answer hangs on others that have
+// no value, and those of `left_out`.
 std::vector<Threshold> thresholds(const Meeting& meeting, const Bindings& dims, std::span<const std::string> order,
-                                  const Followers& followers = {});
+                                  const Ways& ways = {}, std::span<const std::string> left_out = {});
 
 }  // namespace ridge

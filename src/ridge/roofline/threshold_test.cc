@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <random>
+#include "ridge/roofline/work.h"
 
 namespace ridge {
 namespace {

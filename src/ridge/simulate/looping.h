@@ -49,6 +49,7 @@ struct CallingCost {
   double work_seconds = 0;  // max(bytes/bandwidth, FLOPs/peak)
   double seconds = 0;
   double bandwidth_fraction = 0;  // of the peak, over the whole time
+  bool possible = true;           // false: what it calls does not fit onto the chip, and the times are none
 };
 
 struct CallingReport {

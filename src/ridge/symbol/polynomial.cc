@@ -48,8 +48,8 @@ std::optional<__int128> term_value(const Monomial& monomial, Rational coefficien
   return value;
 }
 
-// Rounded up. None: it leaves 2^63, a symbol has no value, or a coefficient is not exact.
-std::optional<std::int64_t> value_of(const std::map<Monomial, Rational>& terms, const Bindings& values) {
+// Rounded up. None: it leaves 128 bits, a symbol has no value, or a coefficient is not exact.
+std::optional<Count> value_of(const std::map<Monomial, Rational>& terms, const Bindings& values) {
   std::int64_t denominator = 1;
   for (const auto& term : terms) {
     if (!term.second.exact()) return std::nullopt;
@@ -64,17 +64,24 @@ std::optional<std::int64_t> value_of(const std::map<Monomial, Rational>& terms, 
     if (!value || __builtin_add_overflow(sum, *value, &sum)) return std::nullopt;
   }
   const __int128 floor = sum / denominator;
-  const __int128 rounded_up = floor + (sum > floor * denominator);
-  if (rounded_up > INT64_MAX || rounded_up < INT64_MIN) return std::nullopt;
-  return static_cast<std::int64_t>(rounded_up);
+  return floor + (sum > floor * denominator);
 }
 
-Error too_large(const Polynomial& polynomial, const Bindings& values) {
+Error too_large(const Polynomial& polynomial, const Bindings& values, const char* limit) {
   std::string sizes;
   for (const std::string& symbol : polynomial.symbols())
-    sizes += fmt::format("{}{} = {}", sizes.empty() ? " with " : ", ", symbol, values.at(symbol));
-  return input_error(fmt::format("expected a count below 2^63, found {}{}", polynomial.text(), sizes),
+    if (values.contains(symbol))
+      sizes += fmt::format("{}{} = {}", sizes.empty() ? " with " : ", ", symbol, values.at(symbol));
+  return input_error(fmt::format("expected a count below {}, found {}{}", limit, polynomial.text(), sizes),
                      "use smaller sizes");
+}
+
+std::optional<Error> without_value(const Polynomial& polynomial, const Bindings& values) {
+  for (const std::string& symbol : polynomial.symbols())
+    if (!values.contains(symbol))
+      return input_error(fmt::format("dimension '{}' has no value", symbol),
+                         fmt::format("give it one with -d {}=…", symbol));
+  return std::nullopt;
 }
 
 // Of every term, each once, by name.
@@ -252,12 +259,16 @@ bool Polynomial::all_in(const Bindings& values) const {
 }
 
 Result<std::int64_t> Polynomial::evaluate(const Bindings& values) const {
-  if (const auto value = value_of(terms_, values)) return *value;
-  for (const std::string& symbol : symbols())
-    if (!values.contains(symbol))
-      return input_error(fmt::format("dimension '{}' has no value", symbol),
-                         fmt::format("give it one with -d {}=…", symbol));
-  return too_large(*this, values);
+  const auto value = value_of(terms_, values);
+  if (value && *value <= INT64_MAX && *value >= INT64_MIN) return static_cast<std::int64_t>(*value);
+  return without_value(*this, values).value_or(too_large(*this, values, "2^63"));
+}
+
+Result<Count> Polynomial::count(const Bindings& values) const {
+  constexpr double limit = 1e38;
+  const auto value = value_of(terms_, values);
+  if (value && static_cast<double>(*value) <= limit && static_cast<double>(*value) >= -limit) return *value;
+  return without_value(*this, values).value_or(too_large(*this, values, "10^38"));
 }
 
 double Polynomial::real(const std::map<std::string, double>& values) const {

@@ -18,6 +18,9 @@ namespace ridge {
 // A product of symbols with positive exponents, sorted by name: {{"B", 1}, {"D", 2}} is B*D^2; empty is 1.
 using Monomial = std::vector<std::pair<std::string, int>>;
 
+// A number of FLOPs or bytes: exact up to 10^38.
+using Count = __int128;
+
 class Polynomial {
  public:
   Polynomial() = default;  // 0
@@ -47,6 +50,8 @@ class Polynomial {
   // The value; an error names the first symbol (by name) that has none, or says that the value leaves 2^63 and with
   // which sizes. A value that is no whole number (int4 with an odd count) is rounded up.
   Result<std::int64_t> evaluate(const Bindings& values) const;
+  // The same up to 10^38.
+  Result<Count> count(const Bindings& values) const;
   // The same in floating point, without limits; every symbol must have a value.
   double real(const std::map<std::string, double>& values) const;
 

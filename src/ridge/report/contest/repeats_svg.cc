@@ -80,9 +80,7 @@ std::string legend(double top) {
 
 std::string repeats_svg(const Repeats& r) {
   const std::string title = fmt::format("A cosine of {} f32 elements, again and again", grouped(r.elements));
-  std::string out = fmt::format(
-      "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0} {1}\" width=\"{0}\" height=\"{1}\" role=\"img\">\n",
-      width, height);
+  std::string out = svg_head(width, height);
   out += fmt::format("<title>{}</title>\n", escaped(title)) + curve_styles();
   out += fmt::format("<rect class=\"back\" width=\"{}\" height=\"{}\"/>\n", width, height) +
          text_at("title", {first_left, 28}, title) +

@@ -31,6 +31,14 @@ std::string escaped(std::string_view text) {
   return out;
 }
 
+std::string svg_head(double width, double height) {
+  return fmt::format(
+      "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {:.0f} {:.0f}\" role=\"img\">\n"
+      "<style>svg{{color-scheme:light dark;background:#ffffff}}"
+      "@media (prefers-color-scheme:dark){{svg{{background:#0d1117}}}}</style>\n",
+      width, height);
+}
+
 std::string style_sheet(std::string_view on_light, std::string_view on_dark) {
   static constexpr std::string_view light = R"(<style>
 text{font-family:system-ui,"Segoe UI","DejaVu Sans",sans-serif;font-size:13px;fill:#1f2328}

@@ -30,6 +30,7 @@ struct Drawable {  // an operation with numbers
   const Prediction* prediction;
   const OpMeasurement* measured;
   double intensity, attainable;
+  bool sent = false;  // the network binds: intensity is that of the bytes sent
 };
 
 double bandwidth_of(const Explanation& e) {
@@ -37,14 +38,23 @@ double bandwidth_of(const Explanation& e) {
   return bandwidth ? bandwidth->value : 0;
 }
 
+// On the link's roof, where the network binds.
+std::optional<Drawable> on_link(const Explanation& e, const Prediction& p, const OpMeasurement* measured) {
+  if (p.limiter != Limiter::network || !p.flops || *p.flops <= 0 || !p.time_network_s) return std::nullopt;
+  const double sent = p.work.bytes_sent.real({e.dims.begin(), e.dims.end()}), flops = static_cast<double>(*p.flops);
+  return Drawable{&p, measured, flops / sent, flops / *p.time_network_s, true};
+}
+
 std::vector<Drawable> drawable(const Report& report, std::vector<std::string>& not_drawn) {
   std::vector<Drawable> out;
   const Explanation& e = report.explanation;
   for (std::size_t i = 0; i < e.ops.size(); ++i) {
     const Prediction& p = e.ops[i];
-    if (p.intensity && *p.intensity > 0 && p.peak && p.bandwidth) {
-      const double attainable = std::min(p.peak->rate.value, *p.intensity * *p.bandwidth);
-      out.push_back({&p, report.measured ? &report.measured->ops[i] : nullptr, *p.intensity, attainable});
+    const OpMeasurement* const measured = report.measured ? &report.measured->ops[i] : nullptr;
+    if (const auto linked = on_link(e, p, measured)) {
+      out.push_back(*linked);
+    } else if (p.intensity && *p.intensity > 0 && p.peak && p.bandwidth) {
+      out.push_back({&p, measured, *p.intensity, std::min(p.peak->rate.value, *p.intensity * *p.bandwidth)});
     } else {
       not_drawn.push_back(p.work.name + (p.missing.empty() ? ": its dimensions have no values" : ": no " + p.missing));
     }
@@ -64,7 +74,7 @@ Axes axes_for(const Explanation& e, const std::vector<Drawable>& ops, const Box&
   }
   for (const Drawable& d : ops) {
     x_low = std::min(x_low, d.intensity);
-    x_high = std::max(x_high, d.intensity);
+    x_high = std::max(x_high, d.sent ? 4 * d.intensity : d.intensity);
     y_low = std::min(y_low, d.measured ? std::min(achieved(d), d.attainable) : d.attainable);
     y_high = std::max(y_high, d.measured ? std::max(achieved(d), d.attainable) : d.attainable);
   }
@@ -122,10 +132,55 @@ class Placer {
     return true;
   }
 
-  // Nearest free place around `from`; nothing where there is none at all.
-  std::optional<Label> put(const std::string& text, Point from, bool bold = false) {
+  // Nearest free place around `from` that is clearly nearer to it than to `others`; else one to which a line leads past
+  // the others, else any. Nothing where there is no place at all.
+  std::optional<Label> put(const std::string& text, Point from, bool bold = false,
+                           const std::vector<Point>& others = {}) {
+    constexpr double near = dot_radius + 4, line_shows_from = 28;  // px
+    if (auto clear = around({text, from, bold, others, Apart::by_distance}, near, 40)) return clear;
+    auto label = around({text, from, bold, others, Apart::by_a_line}, line_shows_from, 120);
+    if (!label) label = around({text, from, bold, {}, Apart::by_a_line}, line_shows_from, 420);
+    if (label) label->leader = true;
+    return label;
+  }
+
+ private:
+  static double distance_to(const Box& box, Point p) {
+    return std::hypot(std::max({box.left - p.x, 0.0, p.x - box.right}),
+                      std::max({box.top - p.y, 0.0, p.y - box.bottom}));
+  }
+  enum class Apart { by_distance, by_a_line };
+  struct Wanted {
+    const std::string& text;
+    Point from;
+    bool bold;
+    const std::vector<Point>& others;
+    Apart apart;
+  };
+  static Point nearest_in(const Box& box, Point p) {
+    return {std::clamp(p.x, box.left, box.right), std::clamp(p.y, box.top, box.bottom)};
+  }
+  static double distance_to_line(Point p, Point a, Point b) {
+    const double dx = b.x - a.x, dy = b.y - a.y, square = dx * dx + dy * dy;
+    const double along = square > 0 ? std::clamp(((p.x - a.x) * dx + (p.y - a.y) * dy) / square, 0.0, 1.0) : 0;
+    return std::hypot(p.x - a.x - along * dx, p.y - a.y - along * dy);
+  }
+  static bool is_clear(const Box& box, const Wanted& wanted) {
+    constexpr double margin = 8;  // px
+    const double own = distance_to(box, wanted.from);
+    const Point end = nearest_in(box, wanted.from);
+    return std::none_of(wanted.others.begin(), wanted.others.end(), [&](const Point& other) {
+      if (wanted.apart == Apart::by_distance) return distance_to(box, other) < own + margin;
+      return distance_to_line(other, wanted.from, end) < margin;
+    });
+  }
+
+  std::optional<Label> around(const Wanted& wanted, double nearest, double farthest) {
+    const std::string& text = wanted.text;
+    const Point from = wanted.from;
+    const bool bold = wanted.bold;
     const double width = text_width(text, bold);
-    for (double distance = dot_radius + 4; distance < 420; distance += 9) {
+    for (double distance = nearest; distance < farthest; distance += 9) {
       for (int turn = 0; turn < 16; ++turn) {
         // Right first, then above and below in turn, left last.
         const double angle = (turn % 2 ? 1 : -1) * ((turn + 1) / 2) * 3.14159265358979 / 8;
@@ -136,14 +191,13 @@ class Placer {
         if (side < -0.3) left = middle.x - width;
         const Point start{std::round(left), std::round(middle.y + 4 + line_height / 2 * std::sin(angle))};
         const Box box = text_box(start, text, bold);
-        if (!take(box)) continue;
+        if (!is_clear(box, wanted) || !take(box)) continue;
         return Label{text, box, start, from, distance > dot_radius + 14};
       }
     }
     return std::nullopt;
   }
 
- private:
   Box bounds_;
   std::vector<Box> taken_;
 };
@@ -182,31 +236,76 @@ void label_roofs(Picture& picture, const Axes& axes, Placer& placer) {
   }
 }
 
-// The bandwidth's name runs along the slope, above it, from the first place on where nothing else is.
+// Boxes along a text that runs so far up a line, 8 px off it.
+std::vector<Box> boxes_along(const Along& label, Point along, Point up, double length) {
+  std::vector<Box> boxes;
+  for (double s = 0; s < length; s += 6) {
+    const Point middle{label.at.x + along.x * s + up.x / 2, label.at.y + along.y * s + up.y / 2};
+    boxes.push_back({middle.x - 5, middle.y - 5, middle.x + 5, middle.y + 5});
+  }
+  return boxes;
+}
+
+// A name above a line, or below it, from the first place on where nothing else is.
+Along name_along(const std::string& name, Point from, Point to, Placer& placer) {
+  const double dx = to.x - from.x, dy = to.y - from.y, length = std::hypot(dx, dy), text = text_width(name);
+  const Point along{dx / length, dy / length}, up{along.y * 8, -along.x * 8};
+  for (const double off : {1.0, -2.2})
+    for (double begin = 20; begin + text < length; begin += 15) {
+      Along label{name, {from.x + along.x * begin + off * up.x, from.y + along.y * begin + off * up.y}};
+      label.angle = std::atan2(dy, dx) * 180 / 3.14159265358979;
+      label.boxes = boxes_along(label, along, up, text);
+      if (!std::all_of(label.boxes.begin(), label.boxes.end(), [&](const Box& box) { return placer.free(box); }))
+        continue;
+      for (const Box& box : label.boxes) placer.block(box);
+      return label;
+    }
+  return {};
+}
+
 void label_bandwidth(Picture& picture, const Explanation& e, Placer& placer) {
   const MemoryLevel& level = e.machine.memory.front();
-  picture.bandwidth_text = fmt::format("{} {}", engineering(level.bandwidth->value, "B/s"), level.name);
   const Roof* longest = &picture.roofs.front();
   for (const Roof& roof : picture.roofs)
     if (roof.corner.x > longest->corner.x) longest = &roof;
-  const double dx = longest->corner.x - longest->from.x, dy = longest->corner.y - longest->from.y;
-  const double length = std::hypot(dx, dy), text = text_width(picture.bandwidth_text);
-  const Point along{dx / length, dy / length}, up{along.y * 8, -along.x * 8};  // 8 px off the line
-  picture.bandwidth_angle = std::atan2(dy, dx) * 180 / 3.14159265358979;
-  for (double from = 20; from + text < length; from += 15) {
-    const Point start{longest->from.x + along.x * from + up.x, longest->from.y + along.y * from + up.y};
-    std::vector<Box> boxes;
-    for (double s = 0; s < text; s += 6) {
-      const Point middle{start.x + along.x * s + up.x / 2, start.y + along.y * s + up.y / 2};
-      boxes.push_back({middle.x - 5, middle.y - 5, middle.x + 5, middle.y + 5});
-    }
-    if (!std::all_of(boxes.begin(), boxes.end(), [&](const Box& box) { return placer.free(box); })) continue;
-    for (const Box& box : boxes) placer.block(box);
-    picture.bandwidth_at = start;
-    picture.bandwidth_boxes = boxes;
-    return;
+  picture.bandwidth = name_along(fmt::format("{} {}", engineering(level.bandwidth->value, "B/s"), level.name),
+                                 longest->from, longest->corner, placer);
+}
+
+// The rates of other memory levels and of the link, each with its name.
+std::vector<std::pair<double, std::string>> other_rates(const Report& report, const std::vector<Drawable>& ops) {
+  std::vector<std::pair<double, std::string>> out;
+  const Machine& machine = report.explanation.machine;
+  for (std::size_t i = 1; report.roofs && i < machine.memory.size(); ++i)
+    if (const auto& rate = machine.memory[i].bandwidth)
+      out.emplace_back(rate->value, fmt::format("{} {}", engineering(rate->value, "B/s"), machine.memory[i].name));
+  for (const Drawable& d : ops) {
+    if (!d.sent || !d.prediction->link) continue;
+    const std::string link = machine.links.empty() ? "link" : machine.links.front().name;
+    out.emplace_back(*d.prediction->link, fmt::format("{} {}, sent", engineering(*d.prediction->link, "B/s"), link));
+    break;
   }
-  picture.bandwidth_text.clear();  // no room
+  return out;
+}
+
+// From the frame's lower left up to the highest peak.
+void add_slopes(Picture& picture, const Report& report, const std::vector<Drawable>& ops, const Axes& axes,
+                Placer& placer) {
+  double top = 0;
+  for (const Peak* peak : used_peaks(report.explanation)) top = std::max(top, peak->rate.value);
+  for (const auto& [rate, name] : other_rates(report, ops)) {
+    const double low = std::max(std::pow(10.0, axes.x_low), std::pow(10.0, axes.y_low) / rate);
+    const double high = std::min(std::pow(10.0, axes.x_high), top / rate);
+    if (low >= high) continue;
+    Slope slope{axes.place(low, low * rate), axes.place(high, high * rate), {}};
+    placer.block_line(slope.from, slope.to);
+    slope.label.text = name;
+    picture.slopes.push_back(std::move(slope));
+  }
+}
+
+void label_slopes(Picture& picture, Placer& placer) {
+  for (Slope& slope : picture.slopes) slope.label = name_along(slope.label.text, slope.from, slope.to, placer);
 }
 
 void label_ridges(Picture& picture, const Explanation& e, const Axes& axes, Placer& placer) {
@@ -228,8 +327,8 @@ void label_ridges(Picture& picture, const Explanation& e, const Axes& axes, Plac
 }
 
 std::string tip(const Drawable& d) {
-  std::string out = fmt::format("{}: {} FLOP/B, at most {}", d.prediction->work.name, significant(d.intensity),
-                                engineering(d.attainable, "FLOP/s"));
+  std::string out = fmt::format("{}: {} FLOP/B{}, at most {}", d.prediction->work.name, significant(d.intensity),
+                                d.sent ? " sent" : "", engineering(d.attainable, "FLOP/s"));
   if (d.measured) out += fmt::format(", measured {}", engineering(achieved(d), "FLOP/s"));
   return out;
 }
@@ -266,10 +365,15 @@ std::vector<std::string> add_dots(Picture& picture, const std::vector<Drawable>&
 }
 
 void label_dots(Picture& picture, const std::vector<std::string>& names, Placer& placer) {
+  const auto anchor = [](const Dot& dot) { return dot.measured.empty() ? dot.predicted : dot.measured.front(); };
   for (std::size_t i = 0; i < picture.dots.size(); ++i) {
-    const std::string text = shortened(names[i], 28);
-    const Dot& dot = picture.dots[i];
-    if (auto label = placer.put(text, dot.measured.empty() ? dot.predicted : dot.measured.front(), true))
+    std::vector<Point> others;
+    for (std::size_t j = 0; j < picture.dots.size(); ++j) {
+      if (j == i) continue;
+      others.push_back(picture.dots[j].predicted);
+      others.insert(others.end(), picture.dots[j].measured.begin(), picture.dots[j].measured.end());
+    }
+    if (auto label = placer.put(shortened(names[i], 28), anchor(picture.dots[i]), true, others))
       picture.dot_labels.push_back(*label);
   }
 }
@@ -313,9 +417,12 @@ Picture arrange(const Report& report) {
   picture.y_ticks = decades(axes.y_low, axes.y_high, [&](double v) { return axes.place(1, v).y; });
   Placer placer(picture.plot);
   add_roofs(picture, e, axes, placer);
+  add_slopes(picture, report, ops, axes, placer);
+  picture.sent = std::any_of(ops.begin(), ops.end(), [](const Drawable& d) { return d.sent; });
   const std::vector<std::string> names = add_dots(picture, ops, axes, placer);
   label_roofs(picture, axes, placer);
   label_bandwidth(picture, e, placer);
+  label_slopes(picture, placer);
   label_ridges(picture, e, axes, placer);
   label_dots(picture, names, placer);
   return picture;

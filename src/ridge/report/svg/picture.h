@@ -45,20 +45,33 @@ struct Roof {
   std::string text;        // "197 TFLOP/s bf16 matrix"
 };
 
+// A text that runs along a line, above it.
+struct Along {
+  std::string text;  // empty: there was no room
+  Point at;
+  double angle = 0;  // degrees
+  std::vector<Box> boxes = {};
+};
+
+// Another rate of moving than the memory's: of the link, where something is sent, and of caches where they are asked
+// for.
+struct Slope {
+  Point from, to;
+  Along label;
+};
+
 struct Picture {
   double width = 960, height = 600;
   Box plot;
   std::string title, subtitle;
   std::vector<Tick> x_ticks, y_ticks;
-  std::string bandwidth_text;  // "819 GB/s hbm", along the slope
-  Point bandwidth_at;
-  double bandwidth_angle = 0;  // degrees
-  std::vector<Box> bandwidth_boxes;
+  Along bandwidth;  // "819 GB/s hbm"
   std::vector<Roof> roofs;
+  std::vector<Slope> slopes;
   std::vector<Label> roof_labels, ridge_labels, dot_labels;
   std::vector<Dot> dots;
-  std::vector<std::string> not_drawn;  // operations without numbers, and why
-  bool measured = false;
+  std::vector<std::string> not_drawn;   // operations without numbers, and why
+  bool measured = false, sent = false;  // sent: a dot stands on the link's roof, over the FLOPs a byte that is sent
 };
 
 Picture arrange(const Report& report);

@@ -131,10 +131,8 @@ std::string render_svg(const SystolicRun& run) {
       body += frames.svg;
       bottom += frames.height;
     }
-  return fmt::format(
-             "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0:.0f} {1:.0f}\" width=\"{0:.0f}\" "
-             "height=\"{1:.0f}\" role=\"img\">\n<title>{2}</title>\n<style>{3}{4}</style>\n",
-             page_width, bottom, escaped(title), timeline_styles(), styles) +
+  return svg_head(page_width, bottom) +
+         fmt::format("<title>{}</title>\n<style>{}{}</style>\n", escaped(title), timeline_styles(), styles) +
          box("back", {0, 0, page_width, bottom}) + body + "</svg>\n";
 }
 

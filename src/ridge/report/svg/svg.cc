@@ -11,6 +11,7 @@ namespace {
 
 constexpr std::string_view on_light = R"(.fine{stroke:#eef1f4;stroke-width:1}
 .roof{fill:none;stroke:#0550ae;stroke-width:2.5;stroke-linejoin:round}
+.slope{stroke:#0550ae;stroke-width:1.5;stroke-dasharray:8 3}
 .ridge{stroke:#0550ae;stroke-width:1;stroke-dasharray:4 4}
 .roofname{fill:#0550ae}
 .predicted{fill:#ffffff;stroke:#bc4c00;stroke-width:2}
@@ -19,7 +20,7 @@ constexpr std::string_view on_light = R"(.fine{stroke:#eef1f4;stroke-width:1}
 .name{font-weight:600;stroke:#ffffff;stroke-width:3px;paint-order:stroke}
 )";
 constexpr std::string_view on_dark = R"(.fine{stroke:#1c2128}
-.roof,.ridge{stroke:#6cb6ff}
+.roof,.ridge,.slope{stroke:#6cb6ff}
 .roofname{fill:#6cb6ff}
 .predicted{fill:#0d1117;stroke:#f69d50}
 .measured{fill:#f69d50;stroke:#0d1117}
@@ -54,6 +55,12 @@ std::string grid(const Picture& p) {
          text_at("soft", {22, middle_y}, "attainable (FLOP/s)", turn);
 }
 
+std::string along(const Along& label) {
+  if (label.text.empty()) return {};
+  return text_at("roofname", label.at, label.text,
+                 fmt::format(" transform=\"rotate({:.2f} {:.1f} {:.1f})\"", label.angle, label.at.x, label.at.y));
+}
+
 std::string roofs(const Picture& p) {
   std::string out;
   for (const Roof& roof : p.roofs) {
@@ -63,9 +70,8 @@ std::string roofs(const Picture& p) {
   }
   for (const Label& label : p.roof_labels) out += text_at("roofname", label.at, label.text);
   for (const Label& label : p.ridge_labels) out += text_at("roofname", label.at, label.text);
-  const std::string turn =
-      fmt::format(" transform=\"rotate({:.2f} {:.1f} {:.1f})\"", p.bandwidth_angle, p.bandwidth_at.x, p.bandwidth_at.y);
-  return out + text_at("roofname", p.bandwidth_at, p.bandwidth_text, turn);
+  for (const Slope& slope : p.slopes) out += line("slope", slope.from, slope.to) + along(slope.label);
+  return out + along(p.bandwidth);
 }
 
 // The label's line ends at the nearest point of its box.
@@ -104,6 +110,11 @@ std::string legend(const Picture& p) {
   }
   out += line("roof", {x, y - 4}, {x + 24, y - 4}) + text_at("soft", {x + 32, y}, "roofs: bandwidth, peak");
   x += 200;
+  if (p.sent) {
+    out +=
+        line("slope", {x, y - 4}, {x + 24, y - 4}) + text_at("soft", {x + 32, y}, "the link, over FLOPs a byte sent");
+    x += 250;
+  }
   if (p.not_drawn.empty()) return out;
   std::string left_out = "not drawn: " + p.not_drawn.front();
   if (p.not_drawn.size() > 1) left_out += fmt::format(" and {} more", p.not_drawn.size() - 1);
@@ -114,9 +125,7 @@ std::string legend(const Picture& p) {
 
 std::string render_svg(const Report& report) {
   const Picture p = arrange(report);
-  std::string out = fmt::format(
-      "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0} {1}\" width=\"{0}\" height=\"{1}\" role=\"img\">\n",
-      p.width, p.height);
+  std::string out = svg_head(p.width, p.height);
   out += fmt::format("<title>{}</title>\n", escaped("Roofline: " + p.title + " " + p.subtitle));
   out += style_sheet(on_light, on_dark);
   out += fmt::format("<rect class=\"back\" width=\"{}\" height=\"{}\"/>\n", p.width, p.height);

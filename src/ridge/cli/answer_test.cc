@@ -1,0 +1,297 @@
+// The first screen and what stands behind it, through the real binary; and options that used to be ignored.
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "ridge/cli/testing/cli_fixture.h"
+
+namespace ridge {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr const char* matmul = "bf16[B, D] * bf16[D, F] -> bf16[B, F]";
+constexpr const char* layer = R"(# A layer of Llama-3-70B, prefill
+dims B = 1, S = 2048, D = 8192, H = 8, G = 8, E = 128, T = S, F = 28672
+x: bf16[B, S, D]
+wq: bf16[D, H, G, E]   wk: bf16[D, H, E]   wv: bf16[D, H, E]   wo: bf16[H, G, E, D]
+kc: bf16[B, T, H, E]   vc: bf16[B, T, H, E]
+gate: bf16[D, F]   up: bf16[D, F]   down: bf16[F, D]
+n[B, S, D] = rmsnorm(x over D)
+q[B, S, H, G, E] = n * wq
+k: bf16[B, S, H, E] = n * wk
+v: bf16[B, S, H, E] = n * wv
+s[B, H, G, S, T] = q * kc
+p[B, H, G, S, T] = softmax(where(index(T) <= index(S), s * 0.0883883, -inf) over T)
+a[B, S, H, G, E] = p * vc
+o[B, S, D] = a * wo
+r[B, S, D] = x + o
+m[B, S, D] = rmsnorm(r over D)
+g[B, S, F] = m * gate
+u[B, S, F] = m * up
+h[B, S, F] = silu(g) * u
+y[B, S, D] = h * down
+z: bf16[B, S, D] = r + y
+)";
+
+std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> out;
+  std::istringstream all(text);
+  for (std::string line; std::getline(all, line);) out.push_back(line);
+  return out;
+}
+
+std::size_t blank_after(const std::vector<std::string>& lines, std::size_t from) {
+  while (from < lines.size() && !lines[from].empty()) ++from;
+  return from;
+}
+
+bool holds(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+TEST_F(CliTest, AnswersWhatBindsALayerOnOneScreen) {
+  const Outcome outcome = ridge({"explain", file("layer.ridge", layer), "--on", "h100"});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const std::vector<std::string> lines = lines_of(outcome.out);
+  const std::size_t end = blank_after(lines, blank_after(lines, 0) + 1);  // title and sizes, a blank, the answer
+  EXPECT_LE(end, 15u) << outcome.out;
+  std::string screen;
+  for (std::size_t i = 0; i < end; ++i) screen += lines[i] + "\n";
+  for (const char* part : {"compute-bound: ", " if all overlaps, ", "most of it in ", "largest  ", "fuse s, p, a",
+                           "int8 or fp8 weights", "8 chips, ", "S < 310: g, u, y memory-bound"})
+    EXPECT_TRUE(holds(screen, part)) << part << "\n" << screen;
+  for (const std::string& line : lines)
+    if (!holds(line, "datasheet")) EXPECT_LE(line.size(), 120u) << line;
+}
+
+TEST_F(CliTest, FourStatementsTakeFortyLines) {
+  for (const char* program : {"mlp.ridge", "softmax.ridge", "geglu.ridge"}) {
+    const Outcome outcome = ridge({"explain", std::string(RIDGE_SOURCE_DIR) + "/examples/" + program, "--on", "h200"});
+    EXPECT_LE(lines_of(outcome.out).size(), 40u) << outcome.out;
+  }
+}
+
+TEST_F(CliTest, ShowsThresholdsThatWereAskedForAndTheRestWithAll) {
+  const std::string mlp = std::string(RIDGE_SOURCE_DIR) + "/examples/mlp.ridge";
+  const std::string asked = ridge({"explain", mlp, "--on", "h200", "-d", "B=64"}).out,
+                    all = ridge({"explain", mlp, "--on", "h200", "-d", "B=64", "--all"}).out;
+  EXPECT_TRUE(holds(asked, "B >= 221  g, u, y  compute-bound")) << asked;
+  EXPECT_FALSE(holds(asked, "every D")) << asked;
+  EXPECT_TRUE(holds(all, "D       memory-bound for every D")) << all;
+  EXPECT_TRUE(holds(all, "669*r*D*F/(669*D*F + 3298*F")) << all;
+}
+
+TEST_F(CliTest, SaysInJsonWhatTheFirstScreenSays) {
+  const std::string program = file("layer.ridge", layer);
+  const Json summary = Json::parse(ridge({"explain", program, "--on", "h100", "--json"}).out)["summary"];
+  EXPECT_EQ(summary["limiter"], "compute");
+  ASSERT_EQ(summary["largest"].size(), 5u);
+  EXPECT_GT(summary["largest"][0]["share"], summary["largest"][4]["share"]);
+  int sizes = 0, gains = 0;
+  for (const Json& step : summary["next"]) {
+    step["gain_s"].is_null() ? ++sizes : ++gains;
+    const std::string command = step["command"];
+    EXPECT_TRUE(command.starts_with("ridge explain " + program + " --on h100")) << command;
+  }
+  EXPECT_GE(sizes, 2);
+  EXPECT_GE(gains, 3);
+}
+
+// Each command of the first screen runs, and its time is the one that was promised.
+TEST_F(CliTest, EveryNextStepShowsWhatItPromises) {
+  const Json report = Json::parse(ridge({"explain", file("layer.ridge", layer), "--on", "h100", "S=64", "--json"}).out);
+  for (const Json& step : report["summary"]["next"]) {
+    std::vector<std::string> words;
+    std::istringstream command(step["command"].get<std::string>());
+    for (std::string word; command >> word;) words.push_back(word);
+    words.erase(words.begin());
+    words.push_back("--json");
+    const Outcome shown = ridge(words);
+    ASSERT_EQ(shown.code, 0) << step << shown.err;
+    if (!step["time_s"].is_null())
+      EXPECT_DOUBLE_EQ(Json::parse(shown.out)["total"]["time_lower_s"], step["time_s"]) << step;
+  }
+}
+
+TEST_F(CliTest, RanksMachinesInOneTable) {
+  const std::vector<std::string> words{"explain", matmul, "--on", "h100,H200,b200", "B=16", "D=8192", "F=8192"};
+  const std::vector<std::string> lines = lines_of(ridge(words).out);
+  ASSERT_GE(lines.size(), 7u);
+  EXPECT_TRUE(lines[4].starts_with("b200 ") && lines[5].starts_with("h200 ") && lines[6].starts_with("h100 "));
+  std::vector<std::string> json = words, csv = words, steps = words;
+  json.push_back("--json");
+  csv.push_back("--csv");
+  steps.push_back("--steps");
+  const Json ranking = Json::parse(ridge(json).out);
+  ASSERT_EQ(ranking["machines"].size(), 3u);
+  EXPECT_EQ(ranking["machines"][1]["machine"]["name"], "h200");
+  EXPECT_TRUE(ridge(csv).out.starts_with("machine,limiter,lower,no overlap,over the first,fused,takes most\nb200,"));
+  EXPECT_EQ(ridge(steps).code, 2);
+}
+
+TEST_F(CliTest, TakesSizesAndTheProgramWhereverTheyStand) {
+  const auto time = [&](const std::vector<std::string>& words) {
+    const Outcome outcome = ridge(words);
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    return Json::parse(outcome.out)["total"]["time_lower_s"];
+  };
+  const Json usual = time({"explain", matmul, "--on", "h100", "-d", "B=16", "-d", "D=8", "-d", "F=4", "--json"});
+  EXPECT_EQ(time({"explain", matmul, "B=16", "D=8", "F=4", "--on", "h100", "--json"}), usual);
+  EXPECT_EQ(time({"explain", "B=16", "--json", "D=8", "--on", "H100", matmul, "F=4"}), usual);
+  EXPECT_EQ(ridge({"run", "N=4", "x: f32[N]\ny: f32[N] = cos(x)"}).code, 0);
+  rejects({"explain", "-d", "B=1", matmul, "B=2"}, 2,
+          "ridge: dimension 'B' is given twice, as 1 and as 2\n  hint: give each dimension once\n");
+}
+
+TEST_F(CliTest, RefusesOptionsThatItWouldNotUse) {
+  const auto refused = [&](const std::vector<std::string>& options, const std::string& message) {
+    std::vector<std::string> words{"explain", matmul, "--on", "h100", "B=16", "D=8", "F=4"};
+    words.insert(words.end(), options.begin(), options.end());
+    const Outcome outcome = ridge(words);
+    EXPECT_EQ(outcome.code, 2) << outcome.out;
+    EXPECT_TRUE(outcome.err.starts_with("ridge: " + message + "\n")) << outcome.err;
+  };
+  refused({"--steps", "--json"}, "expected --steps without --json");
+  refused({"--steps", "--csv"}, "expected --steps without --csv");
+  for (const char* form : {"--against", "--check"})
+    refused({form, "B > 3", "--svg", "x.svg"}, std::string("expected ") + form + " without --svg");
+  refused({"--chain", "--svg", "x.svg"}, "expected --chain without --svg");
+  refused({"--cost", "cos=3"}, "expected --cost together with --chain");
+  refused({"--ld", "X=3"}, "expected --ld together with --lines");
+  refused({"--line-bytes", "32"}, "expected --line-bytes together with --lines");
+  refused({"--check", "B > 3", "--csv"}, "expected --check without --csv");
+  refused({"--roofs"}, "expected --roofs together with --svg or --html: it is about the picture");
+  refused({"--all", "--json"}, "expected --all without --json, --csv and --md, which leave nothing out");
+  refused({"--split", "B=2", "--split", "D=2"}, "expected --split once, found it more often");
+  refused({"--on"}, "expected a value after --on, found none");
+  rejects({"bench", "stream", "--against", "onednn"}, 2,
+          "ridge: expected stream without --against\n  hint: stream goes with --on --threads --rounds --only --json "
+          "--csv --md\n");
+  rejects({"completion", "tcsh"}, 2,
+          "ridge: SHELL: expected bash, zsh or fish, found 'tcsh'\n  hint: ridge completion --help\n");
+  rejects({"run", matmul, "--threads", "0"}, 2,
+          "ridge: --threads: expected a whole number from 1 to 4096, found '0'\n  hint: ridge run --help\n");
+}
+
+TEST_F(CliTest, LeavesUndecidedWhatSizesDecide) {
+  const std::vector<std::string> open{"explain", matmul, "--on", "h100", "--check", "B > 300"};
+  const Outcome text = ridge(open);
+  EXPECT_EQ(text.code, 1);
+  EXPECT_EQ(text.out,
+            "undecided: B > 300\n"
+            "  B >= r*D*F/(D*F - r*(D + F)); 295.343 where B << D, F, where compute takes at least as long as memory\n"
+            "  it depends on D, F: give a value with -d D=N\n");
+  const auto verdict = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> words = open;
+    words.insert(words.end(), more.begin(), more.end());
+    words.push_back("--json");
+    return Json::parse(ridge(words).out);
+  };
+  EXPECT_EQ(verdict({})["verdict"], "undecided");
+  EXPECT_EQ(verdict({})["depends_on"], (Json{"D", "F"}));
+  EXPECT_EQ(verdict({"D=8192", "F=8192"})["verdict"], "wrong");    // from 319 on
+  EXPECT_EQ(verdict({"D=36000", "F=36000"})["verdict"], "right");  // from 301 on
+  EXPECT_EQ(ridge({"explain", matmul, "--on", "h100", "--check", "intensity = 2"}).out,
+            "undecided: intensity = 2\n  intensity has no number yet\n  it depends on B, D, F: give a value with -d "
+            "B=N\n");
+}
+
+TEST_F(CliTest, ShowsTheSameRowsInEveryForm) {
+  const std::string program = file("layer.ridge", layer), page = path("page.html");
+  for (const std::vector<std::string>& more : {std::vector<std::string>{}, {"--split", "F=8"}}) {
+    std::vector<std::string> words{"explain", program, "--on", "h100"};
+    words.insert(words.end(), more.begin(), more.end());
+    const std::string text = ridge(words).out;
+    std::vector<std::string> html = words, csv = words, md = words;
+    html.insert(html.end(), {"--html", page});
+    csv.push_back("--csv");
+    md.push_back("--md");
+    ASSERT_EQ(ridge(html).code, 0);
+    EXPECT_TRUE(holds(text, "\nfused "));
+    EXPECT_TRUE(holds(*read_file(page), "<td>fused</td>"));
+    EXPECT_TRUE(holds(ridge(csv).out, "\nfused,"));
+    EXPECT_TRUE(holds(ridge(md).out, "| fused |"));
+    EXPECT_TRUE(holds(ridge(md).out, "| no overlap |"));
+  }
+}
+
+TEST_F(CliTest, EveryVerbPrintsItsSchema) {
+  for (const char* verb : {"explain", "run", "sweep", "simulate", "probe", "bench", "kernels", "machines"}) {
+    const Outcome outcome = ridge({verb, "--schema"});
+    EXPECT_EQ(outcome.code, 0) << verb << outcome.err;
+    EXPECT_EQ(Json::parse(outcome.out)["$schema"], "https://json-schema.org/draft/2020-12/schema") << verb;
+  }
+}
+
+TEST_F(CliTest, SweepsSayWhereTheLimiterChangesBetweenPoints) {
+  const std::string svg = path("s.svg");
+  const Outcome outcome =
+      ridge({"sweep", matmul, "--on", "h100,b200", "D=8192", "F=28672", "B=1..4096:*2", "--svg", svg});
+  EXPECT_TRUE(holds(outcome.out, "h100     bf16   B = 310  memory to compute")) << outcome.out;
+  EXPECT_TRUE(holds(outcome.out, "b200     bf16   B = 295  memory to compute")) << outcome.out;
+  EXPECT_TRUE(holds(*read_file(svg), "h100: compute from B = 310<"));
+  ASSERT_EQ(ridge({"sweep", file("layer.ridge", layer), "--on", "h100", "S=1..65536:*2", "--svg", svg}).code, 0);
+  const std::string picture = *read_file(svg);
+  EXPECT_TRUE(holds(picture, ">layer.ridge<")) << "the title is the file's name";
+  EXPECT_TRUE(holds(picture, ", memory from ")) << "the change back is named";
+  EXPECT_TRUE(holds(picture, "dotted: fused"));
+  const Json json =
+      Json::parse(ridge({"sweep", matmul, "--on", "h100", "D=8192", "F=28672", "B=1..4096:*2", "--json"}).out);
+  EXPECT_EQ(json["schema"], "ridge.sweep/1");
+  EXPECT_EQ(json["lines"][0]["changes"][0]["first"], 310);
+  rejects({"sweep", matmul, "--on", "h100", "--dtype", "bf16,int8", "D=8", "F=8", "B=1..4"}, 2,
+          "ridge: expected tensors without a dtype for --dtype to fill in, found that every one names its own\n"
+          "  hint: A[B, D] * W[D, F] -> C[B, F] leaves all to --dtype; x: bf16[B, D] does not\n");
+}
+
+TEST_F(CliTest, RunsAsOftenAsItIsAskedTo) {
+  const std::vector<std::string> words{"run", "x: f32[N]\ny: f32[N] = x + x", "N=1000", "--json"};
+  const auto runs = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> all = words;
+    all.insert(all.end(), more.begin(), more.end());
+    const Outcome outcome = ridge(all);
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    return Json::parse(outcome.out)["total"]["measured_s"]["runs"].get<int>();
+  };
+  EXPECT_EQ(runs({"--runs", "17"}), 17);
+  EXPECT_EQ(runs({"--runs", "1"}), 1);
+  EXPECT_GT(runs({"--time", "300ms"}), 1000);
+  rejects({"run", matmul, "--time", "soon"}, 2,
+          "ridge: expected a time above 0 and at most an hour after --time, found 'soon'\n  hint: --time 2s, --time "
+          "500ms\n");
+  rejects({"run", matmul, "--time", "2s", "--runs", "3"}, 2, "ridge: expected either --runs or --time, found both\n");
+}
+
+TEST_F(CliTest, RunsTwoProgramsInTurn) {
+  const std::string once = file("once.ridge", "x: f32[N]\ny: f32[N] = repeat(4, cos, x)"),
+                    more = file("more.ridge", "x: f32[N]\ny: f32[N] = repeat(64, cos, x)");
+  const Outcome text = ridge({"run", once, "--against", more, "N=100000", "--runs", "20"});
+  EXPECT_EQ(text.code, 0) << text.err;
+  EXPECT_TRUE(holds(text.out, "more.ridge takes ")) << text.out;
+  EXPECT_TRUE(holds(text.out, " in 95 of 100 cases, 20 turns)")) << text.out;
+  const Json json = Json::parse(ridge({"run", once, "--against", more, "N=100000", "--runs", "20", "--json"}).out);
+  EXPECT_EQ(json["schema"], "ridge.against/1");
+  EXPECT_GT(json["ratio"]["low"], 2);
+  EXPECT_EQ(json["ratio"]["pairs"], 20);
+  rejects({"run", once, "--against", more, "N=8", "--svg", "x.svg"}, 2,
+          "ridge: expected --against without --svg\n  hint: --against goes with -d --dtype --seed --threads --runs "
+          "--time --no-fuse --json --csv --md\n");
+}
+
+TEST_F(CliTest, ABinaryFileIsNoMachine) {
+  rejects({"explain", matmul, "--on",
+           file("binary.toml", std::string("\x7f"
+                                           "ELF\0\0\1",
+                                           7))},
+          3, "FOLDER/binary.toml: expected a machine file in TOML, found a binary file\n");
+}
+
+TEST_F(CliTest, TheLinkIsARoofWhereItBinds) {
+  const std::string svg = path("p.svg");
+  ASSERT_EQ(
+      ridge({"explain", matmul, "--on", "tpu_v5e", "B=4096", "D=4096", "F=8192", "--split", "D=4", "--svg", svg}).code,
+      0);
+  EXPECT_TRUE(holds(*read_file(svg), "class=\"slope\"")) << "a roof of its own";
+  EXPECT_TRUE(holds(*read_file(svg), "over FLOPs a byte sent"));
+}
+
+}  // namespace
+}  // namespace ridge

@@ -1,0 +1,106 @@
+#include "ridge/measure/inputs.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "ridge/measure/memory.h"
+#include "ridge/measure/npy.h"
+#include "ridge/plan/shape.h"
+#include "ridge/program/weights.h"
+
+namespace ridge {
+namespace {
+
+// 0, 1, 2, …, in f32.
+void count_up(const Array& array) {
+  for (std::int64_t i = 0; i < array.elements; ++i) reinterpret_cast<float*>(array.data)[i] = static_cast<float>(i);
+}
+
+class Filler {
+ public:
+  explicit Filler(const FillRequest& request) : of_(request) {}
+
+  Status fill() const {
+    for (const Stack& whole : of_.program.stacks)
+      if (const auto file = of_.in.find(whole.name); file != of_.in.end())
+        if (const Status read = read_parts(whole, file->second); !read) return read;
+    for (std::size_t i = 0; i < of_.arrays.size(); ++i) {
+      const bool given = i < of_.program.tensors.size() && of_.program.tensors[i].role == Role::input;
+      if (!given) {
+        poison(of_.arrays[i], of_.threads);
+        if (of_.buffers[i].counts) count_up(of_.arrays[i]);
+      } else if (const Status filled = fill_input(static_cast<int>(i)); !filled) {
+        return filled;
+      }
+    }
+    return Done{};
+  }
+
+ private:
+  const Array& array(int i) const { return of_.arrays[static_cast<std::size_t>(i)]; }
+  std::vector<std::int64_t> extents_of(int tensor) const {
+    return extents(shape(of_.program.tensors[static_cast<std::size_t>(tensor)], of_.dims).value());
+  }
+
+  Status fill_input(int i) const {
+    const Tensor& input = of_.program.tensors[static_cast<std::size_t>(i)];
+    const Stack* const whole = stack_of(of_.program, i);
+    if (whole && of_.in.contains(whole->name)) return Done{};
+    if (of_.filling) of_.filling(static_cast<double>(i) / static_cast<double>(of_.arrays.size()), input.name);
+    const auto file = of_.in.find(input.name);
+    if (file != of_.in.end()) return read_npy(file->second, array(i), extents_of(i));
+    fill_normal(array(i), of_.seed, i, of_.threads, deviation(i));
+    return Done{};
+  }
+
+  // Of an input's random numbers: 1, but factors that are kept get 1 / sqrt(K), as models are initialised, so that a
+  // layer's results are about as large as its inputs. With 1 they grow by sqrt(K) a layer, and what an activation turns
+  // into subnormal numbers costs the CPU a hundred cycles each.
+  double deviation(int input) const {
+    for (const Statement& statement : of_.program.statements) {
+      const auto* product = std::get_if<Contraction>(&statement.op);
+      if (!product || kept_factor(of_.program, *product) != input) continue;
+      double summed = static_cast<double>(product->literal_contracted);
+      for (const std::string& dim : product->contracted) summed *= static_cast<double>(of_.dims.at(dim));
+      return 1 / std::sqrt(summed);
+    }
+    return 1;
+  }
+
+  // A stack's file holds its parts one behind the other.
+  Status read_parts(const Stack& whole, const std::string& path) const {
+    std::vector<std::int64_t> all_extents = extents_of(whole.parts.front());
+    all_extents.front() = 0;
+    std::int64_t elements = 0;
+    for (const int part : whole.parts) {
+      all_extents.front() += extents_of(part).front();
+      elements += array(part).elements;
+    }
+    const auto all = ArrayStorage::make(whole.dtype, elements);
+    if (!all) return input_error(fmt::format("the system refused the memory to read '{}' into", whole.name));
+    if (const Status read = read_npy(path, all->array(), all_extents); !read) return read;
+    const std::byte* from = all->array().data;
+    for (const int part : whole.parts) {
+      const std::int64_t bytes = array(part).elements * (bits(whole.dtype) / 8);
+      std::copy_n(from, bytes, array(part).data);
+      from += bytes;
+    }
+    return Done{};
+  }
+
+  const FillRequest& of_;
+};
+
+}  // namespace
+
+std::vector<std::int64_t> extents(const Shape& shape) {
+  std::vector<std::int64_t> out;
+  for (const SizedAxis& axis : shape) out.push_back(axis.extent);
+  return out;
+}
+
+Status fill_inputs(const FillRequest& request) { return Filler(request).fill(); }
+
+}  // namespace ridge

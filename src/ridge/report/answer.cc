@@ -1,0 +1,112 @@
+// The first screen of `explain`: what binds the program and for how long, what takes most of it, and what to do next,
+// with the command that shows it. At most fifteen lines with the title; everything below is detail.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "ridge/report/words.h"
+
+namespace ridge {
+namespace {
+
+constexpr std::size_t largest_shown = 5, gains_shown = 4, sizes_shown = 2;
+constexpr std::size_t line_width = 120;
+
+std::string verdict(const Report& report) {
+  const Explanation& e = report.explanation;
+  const Prediction& total = e.total;
+  std::string out = fmt::format("{}-bound: {} if all overlaps, {} if nothing does", name(*total.limiter),
+                                engineering(*total.time_lower_s, "s"), engineering(*total.time_upper_s, "s"));
+  if (e.ops.size() < 2) return out + "\n";
+  const std::size_t most = by_share(e).front();
+  const auto share = share_of(e, e.ops[most]);
+  if (share) out += fmt::format("; most of it in {} ({})", op_name(report, most), percent(*share));
+  return out + "\n";
+}
+
+// "largest  y 972.4 us 20.5 % compute, …"
+std::string largest(const Report& report) {
+  const Explanation& e = report.explanation;
+  if (e.ops.size() < 2) return {};
+  std::vector<std::string> parts;
+  for (const std::size_t i : by_share(e)) {
+    const auto share = share_of(e, e.ops[i]);
+    if (!share || parts.size() == largest_shown) break;
+    parts.push_back(
+        fmt::format("{} {} ({})", op_name(report, i), engineering(*e.ops[i].time_lower_s, "s"), percent(*share)));
+  }
+  return fmt::format("largest  {}\n", fmt::join(parts, ", "));
+}
+
+// "memory   2.835 GB of hbm's 80.00 GB: fits; alone up to B = 69 or S = 17439"
+std::string memory(const Report& report) {
+  const auto& held = report.explanation.memory;
+  if (!held || !held->peak_bytes) return {};
+  std::string out = fmt::format("memory   {}", engineering(*held->peak_bytes, "B"));
+  if (!held->capacity) return out + "; the memory's size is not on record\n";
+  const bool fits = *held->peak_bytes <= *held->capacity;
+  out += fmt::format(" of {}'s {}: {}", held->level, engineering(*held->capacity, "B"), fits ? "fits" : "does not fit");
+  std::vector<std::string> most;
+  for (const Threshold& t : held->fits)
+    if (t.value && is_asked(report, t.dim)) most.push_back(fmt::format("{} = {}", t.dim, *t.value));
+  if (!most.empty()) out += fmt::format("; alone up to {}", fmt::join(most, " or "));
+  if (held->chips && *held->chips > 1)
+    out += fmt::format("; {} chips hold it", grouped(static_cast<long long>(*held->chips)));
+  return out + "\n";
+}
+
+std::string gain_text(const Report& report, const NextStep& step) {
+  if (!step.gain_s) return {};
+  const double now = *report.explanation.total.time_lower_s;
+  if (*step.gain_s < 0.0005 * now) return "saves nothing";
+  return fmt::format("{} -> {}, -{}", engineering(now, "s"), engineering(*step.time_s, "s"),
+                     percent(*step.gain_s / now));
+}
+
+// What is typed behind the program: all of the command where every line has room for it.
+std::string sizes_text(const NextStep& step) {
+  std::string out = step.options;
+  for (const auto& [dim, value] : step.dims) out += fmt::format("{}-d {}={}", out.empty() ? "" : " ", dim, value);
+  return out;
+}
+
+std::vector<const SuggestedStep*> shown(const std::vector<SuggestedStep>& steps) {
+  std::vector<const SuggestedStep*> out;
+  std::size_t gains = 0, sizes = 0;
+  for (const SuggestedStep& each : steps)
+    if (each.step.gain_s ? gains++ < gains_shown : sizes++ < sizes_shown) out.push_back(&each);
+  return out;
+}
+
+Rows next_rows(const Report& report, const std::vector<const SuggestedStep*>& steps, bool whole) {
+  Rows rows;
+  for (const SuggestedStep* each : steps) {
+    const std::string command = whole ? each->command : "... " + sizes_text(each->step);
+    rows.push_back(
+        {rows.empty() ? "next   " : "", shortened(each->step.what, 48), gain_text(report, each->step), command});
+  }
+  return rows;
+}
+
+std::string next_text(const Report& report) {
+  const std::vector<const SuggestedStep*> steps = shown(report.next);
+  if (steps.empty()) return {};
+  const std::vector<bool> left(4, false);
+  const std::string whole = aligned(next_rows(report, steps, true), left);
+  std::size_t longest = 0;
+  for (std::size_t at = 0; at < whole.size(); at = whole.find('\n', at) + 1)
+    longest = std::max(longest, columns(std::string_view(whole).substr(at, whole.find('\n', at) - at)));
+  const bool one_line_each = std::count(whole.begin(), whole.end(), '\n') == static_cast<long>(steps.size());
+  return one_line_each && longest <= line_width ? whole : aligned(next_rows(report, steps, false), left);
+}
+
+}  // namespace
+
+std::string answer_text(const Report& report, const Styled& styled) {
+  const Prediction& total = report.explanation.total;
+  if (!total.limiter || !total.time_lower_s || !total.time_upper_s) return {};
+  return styled.bold(verdict(report)) + largest(report) + memory(report) + next_text(report) + "\n";
+}
+
+}  // namespace ridge

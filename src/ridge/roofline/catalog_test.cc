@@ -1,0 +1,55 @@
+// What must hold on every machine of the catalog.
+#include <gtest/gtest.h>
+
+#include "ridge/machine/machine.h"
+#include "ridge/roofline/prediction.h"
+
+namespace ridge {
+namespace {
+
+// A dtype that the machine multiplies.
+DType multiplied(const Machine& machine) {
+  for (const Peak& peak : machine.peaks)
+    if (peak.unit == Unit::matrix) return peak.dtype;
+  return DType::f32;
+}
+
+TEST(Catalog, bounds_a_layer_on_every_machine_whatever_its_file_lacks) {
+  for (const std::string& name : catalog_names()) {
+    const Machine machine = *find_machine(name);
+    std::string text =
+        "dims B = 64, D = 1024, F = 4*D\nx: T[B, D]   up: T[D, F]   down: T[F, D]\nu[B, F] = x * up\n"
+        "h: T[B, F] = silu(u)\ny: T[B, D] = h * down";
+    for (std::size_t at = text.find("T["); at != std::string::npos; at = text.find("T[", at + 1))
+      text.replace(at, 1, ridge::name(multiplied(machine)));
+    const auto layer = parse(text);
+    ASSERT_TRUE(layer.ok()) << layer.error().text();
+    const auto e = explain(*layer, machine, {});
+    ASSERT_TRUE(e.ok()) << name << ": " << e.error().text();
+    for (const Prediction* p : {&e->ops[0], &e->ops[1], &e->ops[2], &e->total, &*e->fused}) {
+      EXPECT_TRUE(p->time_lower_s && *p->time_lower_s > 0) << name << " " << p->work.name;
+      EXPECT_TRUE(p->limiter.has_value()) << name << " " << p->work.name;
+    }
+    EXPECT_FALSE(e->total.thresholds.empty()) << name;
+    EXPECT_EQ(e->total.missing.empty(), machine.pointwise_peak() != nullptr) << name;
+  }
+}
+
+TEST(Catalog, counts_multiply_adds_by_one_convention) {
+  for (const std::string& name : catalog_names()) {
+    const Machine machine = *find_machine(name);
+    if (!machine.pointwise_peak()) continue;
+    const auto found = machine.numbers.find("vector_multiply_add");
+    ASSERT_NE(found, machine.numbers.end()) << name;
+    EXPECT_TRUE(found->second.value == 1 || found->second.value == 2) << name;
+  }
+}
+
+TEST(Catalog, says_of_every_network_with_several_links_how_they_reach_the_others) {
+  for (const std::string& name : catalog_names())
+    for (const Link& link : find_machine(name)->links)
+      EXPECT_TRUE(!link.count || link.topology) << name << " " << link.name;
+}
+
+}  // namespace
+}  // namespace ridge

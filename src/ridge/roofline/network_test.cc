@@ -1,0 +1,101 @@
+#include "ridge/roofline/network.h"
+
+#include <gtest/gtest.h>
+
+#include "ridge/roofline/prediction.h"
+#include "ridge/roofline/testing/toy_machine.h"
+
+namespace ridge {
+namespace {
+
+Machine joined(std::optional<Topology> topology, double links, double latency = 0) {
+  Machine machine = testing::toy_machine({{DType::bf16, 1e15}}, 1e15, 1e15);
+  Link link{.name = "ici", .bandwidth = testing::number(1e9), .topology = topology};
+  if (links > 0) link.count = testing::number(links);
+  if (latency > 0) link.latency = testing::number(latency);
+  machine.links.push_back(link);
+  return machine;
+}
+
+double seconds(const std::string& text, const Machine& machine, const Bindings& given) {
+  const auto e = explain(parse(text).value(), machine, given);
+  EXPECT_TRUE(e.ok()) << (e.ok() ? "" : e.error().text());
+  return *e->total.time_network_s;
+}
+
+const std::string gather = "x: bf16[N, D_X]\ny: bf16[N, D] = x", exchange = "x: bf16[N, D_X]\ny: bf16[N_X, D] = x",
+                  reduce = "x: bf16[N, D]{U_X}\ny: bf16[N, D] = x";
+const Bindings eight{{"X", 8}, {"N", 1000}, {"D", 1000}};  // 2 MB
+
+TEST(Network, of_an_unsaid_pattern_is_one_ring_one_way) {
+  const Machine machine = joined({}, 4);
+  EXPECT_DOUBLE_EQ(seconds(gather, machine, eight), 7 / 8.0 * 2e6 / 1e9);
+  EXPECT_DOUBLE_EQ(seconds(reduce, machine, eight), 2 * 7 / 8.0 * 2e6 / 1e9);
+  EXPECT_DOUBLE_EQ(seconds(exchange, machine, eight), 7 / 2.0 * 2.5e5 / 1e9);
+}
+
+TEST(Network, of_a_ring_runs_both_ways) {
+  const Machine machine = joined(Topology::ring, 4);
+  EXPECT_DOUBLE_EQ(seconds(gather, machine, eight), 7 / 8.0 * 2e6 / 2e9);
+  // A quarter of the one-way ring's: half the way, over twice the links.
+  EXPECT_DOUBLE_EQ(seconds(exchange, machine, eight), 64 / 4 / 8.0 * 2.5e5 / 2e9);
+  const Bindings two{{"X", 2}, {"N", 1000}, {"D", 1000}};
+  EXPECT_DOUBLE_EQ(seconds(gather, machine, two), 1 / 2.0 * 2e6 / 1e9);  // one neighbour, one link
+}
+
+TEST(Network, of_two_axes_takes_the_links_of_both) {
+  const std::string text = "x: bf16[N, D_XY]\ny: bf16[N, D] = x";
+  EXPECT_DOUBLE_EQ(seconds(text, joined(Topology::ring, 4), {{"X", 4}, {"Y", 4}, {"N", 1000}, {"D", 1600}}),
+                   15 / 16.0 * 3.2e6 / 4e9);
+}
+
+TEST(Network, of_a_switch_sends_straight_over_every_link) {
+  const Machine machine = joined(Topology::switched, 18);
+  EXPECT_DOUBLE_EQ(seconds(gather, machine, eight), 7 / 8.0 * 2e6 / 18e9);
+  EXPECT_DOUBLE_EQ(seconds(exchange, machine, eight), 7 / 8.0 * 2.5e5 / 18e9);
+}
+
+TEST(Network, of_links_to_each_takes_as_many_as_there_are_others) {
+  const Machine machine = joined(Topology::direct, 7);
+  EXPECT_DOUBLE_EQ(seconds(gather, machine, eight), 7 / 8.0 * 2e6 / 7e9);
+  const Bindings four{{"X", 4}, {"N", 1000}, {"D", 1000}};
+  EXPECT_DOUBLE_EQ(seconds(gather, machine, four), 3 / 4.0 * 2e6 / 3e9);
+}
+
+TEST(Network, waits_for_the_hops) {
+  const Bindings small{{"X", 4}, {"N", 1}, {"D", 128}};  // 256 B
+  EXPECT_NEAR(seconds(gather, joined(Topology::ring, 4, 1e-6), small), 2e-6 + 192 / 2e9, 1e-9);
+  EXPECT_NEAR(seconds(gather, joined({}, 0, 1e-6), small), 3e-6 + 192 / 1e9, 1e-9);
+  EXPECT_NEAR(seconds(reduce, joined(Topology::switched, 4, 1e-6), small), 2e-6 + 384 / 4e9, 1e-9);
+}
+
+// Where transfers use different links, the slower one sets the rate and the others' bytes are weighed.
+TEST(Network, adds_transfers_over_different_links) {
+  const std::string text = "x: bf16[N, D_XY]   z: bf16[N, D_X]\ny: bf16[N, D] = x\nu: bf16[N, D] = z";
+  const double expected = 15 / 16.0 * 3.2e6 / 4e9 + 3 / 4.0 * 3.2e6 / 2e9;
+  EXPECT_DOUBLE_EQ(seconds(text, joined(Topology::ring, 4), {{"X", 4}, {"Y", 4}, {"N", 1000}, {"D", 1600}}), expected);
+}
+
+// From chip (0,0) to chip (3,3) of a 4 x 4: two ways out of the corner.
+TEST(Network, passes_from_one_chip_to_another) {
+  const Passage p = *passage(joined(Topology::ring, 4, 1e-6), 17e6, 6);
+  EXPECT_EQ(p.links, 2);
+  EXPECT_DOUBLE_EQ(p.first_s, 6e-6);
+  EXPECT_DOUBLE_EQ(p.all_s, 6e-6 + 17e6 / 2e9);
+  EXPECT_EQ(passage(joined(Topology::switched, 18), 18e9, 1)->all_s, 1);
+  EXPECT_EQ(passage(joined({}, 0), 0, 1).error().message,
+            "expected bytes above 0 and 1 to 1048576 hops, found 0 and 1");
+}
+
+TEST(Network, says_what_it_assumes) {
+  const auto said = [](const std::string& text, const Machine& machine) {
+    return ridge::text(*explain(parse(text).value(), machine, eight)->network);
+  };
+  EXPECT_EQ(said(gather, joined(Topology::switched, 18)), "18 x ici: straight through a switch, 18.00 GB/s one way");
+  EXPECT_EQ(said(gather, joined(Topology::ring, 4, 1e-6)),
+            "2 x ici: a ring along each mesh axis, both ways, 2.000 GB/s one way, 1.000 us a hop");
+  EXPECT_EQ(said(gather, joined({}, 4)), "ici: one ring, one way, 1.000 GB/s one way");
+}
+
+}  // namespace
+}  // namespace ridge
