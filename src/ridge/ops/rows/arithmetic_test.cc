@@ -36,12 +36,12 @@ struct Counted {
 
   static Counted all(float x) { return {FloatLanes::all(x)}; }
   template <class T> static Counted load(const T* p) {
-    return ++counts["load"];
-    Counted{FloatLanes::load(p)};
+    ++counts["load"];
+    return Counted{FloatLanes::load(p)};
   }
   static Counted load_some(const float* p, int n) {
-    return ++counts["load"];
-    Counted{FloatLanes::load_some(p, n)};
+    ++counts["load"];
+    return Counted{FloatLanes::load_some(p, n)};
   }
   template <class T> void store(T* p) const {
     ++counts["store"];
@@ -58,98 +58,98 @@ struct Counted {
   static void fence() { ++counts["fence"]; }
 };
 Counted operator+(Counted a, Counted b) {
-  return ++counts["add"];
-  Counted{a.v + b.v};
+  ++counts["add"];
+  return Counted{a.v + b.v};
 }
 Counted operator-(Counted a, Counted b) {
-  return ++counts["add"];
-  Counted{a.v - b.v};
+  ++counts["add"];
+  return Counted{a.v - b.v};
 }
 Counted operator*(Counted a, Counted b) {
-  return ++counts["multiply"];
-  Counted{a.v * b.v};
+  ++counts["multiply"];
+  return Counted{a.v * b.v};
 }
 Counted operator/(Counted a, Counted b) {
-  return ++counts["divide"];
-  Counted{a.v / b.v};
+  ++counts["divide"];
+  return Counted{a.v / b.v};
 }
 Counted fma(Counted a, Counted b, Counted c) {
-  return ++counts["fma"];
-  Counted{fma(a.v, b.v, c.v)};
+  ++counts["fma"];
+  return Counted{fma(a.v, b.v, c.v)};
 }
 Counted sqrt(Counted a) {
-  return ++counts["sqrt"];
-  Counted{sqrt(a.v)};
+  ++counts["sqrt"];
+  return Counted{sqrt(a.v)};
 }
 Counted smaller(Counted a, Counted b) {
-  return ++counts["larger"];
-  Counted{smaller(a.v, b.v)};
+  ++counts["larger"];
+  return Counted{smaller(a.v, b.v)};
 }
 Counted larger(Counted a, Counted b) {
-  return ++counts["larger"];
-  Counted{larger(a.v, b.v)};
+  ++counts["larger"];
+  return Counted{larger(a.v, b.v)};
 }
 CountedMask operator<(Counted a, Counted b) {
-  return ++counts["compare"];
-  CountedMask{a.v < b.v};
+  ++counts["compare"];
+  return CountedMask{a.v < b.v};
 }
 CountedMask operator==(Counted a, Counted b) {
-  return ++counts["compare"];
-  CountedMask{a.v == b.v};
+  ++counts["compare"];
+  return CountedMask{a.v == b.v};
 }
 CountedMask is_nan(Counted a) {
-  return ++counts["compare"];
-  CountedMask{is_nan(a.v)};
+  ++counts["compare"];
+  return CountedMask{is_nan(a.v)};
 }
 bool any(CountedMask m) {
-  return ++counts["any"];
-  any(m.v);
+  ++counts["any"];
+  return any(m.v);
 }
 Counted select(CountedMask m, Counted a, Counted b) {
-  return ++counts["select"];
-  Counted{select(m.v, a.v, b.v)};
+  ++counts["select"];
+  return Counted{select(m.v, a.v, b.v)};
 }
 CountedInt bits(Counted a) { return {bits(a.v)}; }
 Counted as_float(CountedInt a) { return {as_float(a.v)}; }
 CountedInt to_int(Counted a) {
-  return ++counts["convert"];
-  CountedInt{to_int(a.v)};
+  ++counts["convert"];
+  return CountedInt{to_int(a.v)};
 }
 Counted to_float(CountedInt a) {
-  return ++counts["convert"];
-  Counted{to_float(a.v)};
+  ++counts["convert"];
+  return Counted{to_float(a.v)};
 }
 CountedInt operator+(CountedInt a, CountedInt b) {
-  return ++counts["integer"];
-  CountedInt{a.v + b.v};
+  ++counts["integer"];
+  return CountedInt{a.v + b.v};
 }
 CountedInt operator-(CountedInt a, CountedInt b) {
-  return ++counts["integer"];
-  CountedInt{a.v - b.v};
+  ++counts["integer"];
+  return CountedInt{a.v - b.v};
 }
 CountedInt operator&(CountedInt a, CountedInt b) {
-  return ++counts["integer"];
-  CountedInt{a.v & b.v};
+  ++counts["integer"];
+  return CountedInt{a.v & b.v};
 }
 CountedInt operator^(CountedInt a, CountedInt b) {
-  return ++counts["integer"];
-  CountedInt{a.v ^ b.v};
+  ++counts["integer"];
+  return CountedInt{a.v ^ b.v};
 }
 template <int n> CountedInt shift_left(CountedInt a) {
-  return ++counts["integer"];
-  CountedInt{shift_left<n>(a.v)};
+  ++counts["integer"];
+  return CountedInt{shift_left<n>(a.v)};
 }
 template <int n> CountedInt shift_right(CountedInt a) {
-  return ++counts["integer"];
-  CountedInt{shift_right<n>(a.v)};
+  ++counts["integer"];
+  return CountedInt{shift_right<n>(a.v)};
 }
 CountedMask is_zero(CountedInt a) {
-  return ++counts["compare"];
-  CountedMask{is_zero(a.v)};
+  ++counts["compare"];
+  return CountedMask{is_zero(a.v)};
 }
 float sum(Counted a) {
-  return ++counts["sum"];
-  sum(a.v);
+  ++counts["sum"];
+  return sum(a.v);
 }
 
 template <class F> Counts counted(F f) {

@@ -188,8 +188,8 @@ template <class V, class X, class W, class Y> class RowRunner {
           rows,
           [&](int k) {
             if (scales[k].unit != 1 || scales[k + 1].unit != 1) {
-              return write_one(k);
-              write_one(k + 1);
+              write_one(k);
+              return write_one(k + 1);
             }
             over_row<V>(n_, 0, weighted_two(from + k, scales[k], scales[k + 1]), Nothing<>{}, Nothing<>{});
           },

@@ -207,8 +207,8 @@ TILE_FN void put_finished(const View& view, const Lanes<count>& sums, const Spot
   }
   if (whole && is_aligned<pairs>(to)) return write_words<pairs>(to, two);
   if (whole && pairs > 1) {
-    return write_words<half>(to, two);
-    write_words<half>(to + count / 2, two + half);
+    write_words<half>(to, two);
+    return write_words<half>(to + count / 2, two + half);
   }
 #pragma unroll
   for (int q = 0; q < count; ++q)
