@@ -5,7 +5,7 @@
 
 #include "ridge/base/file.h"
 #include "ridge/cli/simulate.h"
-#include "ridge/report/simulate.h"
+#include "ridge/report/simulate/simulate.h"
 
 namespace ridge::cli {
 namespace {

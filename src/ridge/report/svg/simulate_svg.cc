@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "ridge/base/text.h"
-#include "ridge/report/simulate.h"
+#include "ridge/report/simulate/simulate.h"
 #include "ridge/report/svg/drawing.h"
 #include "ridge/report/timeline.h"
 

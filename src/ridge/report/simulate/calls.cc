@@ -8,7 +8,7 @@
 
 #include "ridge/base/text.h"
 #include "ridge/base/version.h"
-#include "ridge/report/simulate.h"
+#include "ridge/report/simulate/simulate.h"
 #include "ridge/report/svg/drawing.h"
 
 namespace ridge {

@@ -1,4 +1,4 @@
-#include "ridge/report/simulate.h"
+#include "ridge/report/simulate/simulate.h"
 
 #include <gtest/gtest.h>
 

@@ -5,7 +5,7 @@
 
 #include "ridge/base/text.h"
 #include "ridge/base/version.h"
-#include "ridge/report/simulate.h"
+#include "ridge/report/simulate/simulate.h"
 #include "ridge/report/timeline.h"
 
 namespace ridge {
