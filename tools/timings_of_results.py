@@ -1,14 +1,22 @@
 #!/usr/bin/env python3
-"""Turns results of `ridge bench matmul --on a device` into timings of the plans that were chosen, one a product, for
-tools/fit_models: timings_of_results.py HEADER.csv RESULTS.json... > timings.csv. HEADER.csv is a file of timings of
-the same menu, whose lines of configs are kept."""
+"""Turns results of `ridge bench matmul` on a device into timings of the plans that were chosen, one a product, for
+tools/fit_models: timings_of_results.py HEADER.csv MACHINE.toml RESULTS.json... > timings.csv. HEADER.csv is a file of
+timings of the same menu, whose lines of configs are kept. What results do not tell of the device is its machine
+file's; the clusters that run at once nobody asked it."""
 import json
 import re
 import sys
+import tomllib
 
 LETTERS = {"split_k": "k", "cooperative_split_k": "w", "cluster_split_k": "c"}
-FACTS = {"multiprocessors": 132, "clock_hz": 1980000000, "memory_bytes_per_s": 4800000000000, "l2_bytes": 62914560,
-         "clusters_at_once": "132 66 39 30 22 17 15 15"}
+
+
+def facts_of(machine):
+    value = lambda table, name: int(table[name]["value"])
+    yield "multiprocessors", value(machine["numbers"], "cores")
+    yield "clock_hz", value(machine["numbers"], "clock_hz")
+    yield "memory_bytes_per_s", value(machine["memory"]["hbm"], "bandwidth")
+    yield "l2_bytes", value(machine["memory"]["l2"], "capacity")
 
 
 def plan_text(plan, configs):
@@ -24,12 +32,13 @@ def plan_text(plan, configs):
 def main():
     header = [line for line in open(sys.argv[1]) if line.startswith("# config")]
     configs = {m[2]: m[1] for m in (re.match(r"# config (\d+): (\S+)", line) for line in header)}
-    results = [json.load(open(path)) for path in sys.argv[2:]]
+    machine = tomllib.load(open(sys.argv[2], "rb"))
+    results = [json.load(open(path)) for path in sys.argv[3:]]
     first = results[0]
-    print(f"# Timings of the plans that were chosen, from {' '.join(sys.argv[2:])} by tools/timings_of_results.py.")
+    print(f"# Timings of the plans that were chosen, from {' '.join(sys.argv[3:])} by tools/timings_of_results.py.")
     print(f"# device: {first['device']}\n# day: {first['day']}\n# ridge: {first['version']} ({first['commit']})")
     print(f"# driver: {first['driver']}")
-    for name, value in FACTS.items():
+    for name, value in facts_of(machine):
         print(f"# {name}: {value}")
     print("".join(header) + "op,dtype,m,n,k,plans")
     for result in results:

@@ -106,6 +106,19 @@ double mean(const Made& made, const std::function<double(const TimedDevice&, con
   return sum / static_cast<double>(made.form.devices.size());
 }
 
+// Of the multiprocessors that clusters of so many blocks reach at once: the mean over the devices that were asked.
+double cluster_share(const Made& made, std::size_t blocks) {
+  double sum = 0;
+  int asked = 0;
+  for (const Device& x : made.samples.devices) {
+    const TimedDevice& t = x.as_timed;
+    if (t.clusters_at_once.size() < blocks) continue;
+    sum += static_cast<double>(t.clusters_at_once[blocks - 1]) * static_cast<double>(blocks) / t.multiprocessors;
+    ++asked;
+  }
+  return asked > 0 ? sum / asked : 1;
+}
+
 double device_share(const Made& made, const std::string& name) {
   if (name == "clock")
     return mean(made, [](const TimedDevice& t, const DeviceNumbers& n) { return n.clock_hz / t.clock_hz; });
@@ -118,10 +131,7 @@ double device_share(const Made& made, const std::string& name) {
     return mean(made, [](const TimedDevice& t, const DeviceNumbers& n) {
       return n.l2_bytes_per_s / t.multiprocessors / t.clock_hz;
     });
-  const std::size_t blocks = static_cast<std::size_t>(name.back() - '0');  // "clusters_4"
-  return mean(made, [blocks](const TimedDevice& t, const DeviceNumbers&) {
-    return static_cast<double>(t.clusters_at_once[blocks - 1]) * static_cast<double>(blocks) / t.multiprocessors;
-  });
+  return cluster_share(made, static_cast<std::size_t>(name.back() - '0'));  // "clusters_4"
 }
 
 Status write_devices(const Made& made, const std::string& root) {

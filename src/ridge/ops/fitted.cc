@@ -83,6 +83,13 @@ template <class Numbers, std::size_t count> Result<Numbers> parse_numbers(const 
   return out;
 }
 
+template <class Numbers, std::size_t count>
+Numbers in_this_build(const NamedNumber<Numbers> (&names)[count], std::string_view csv, const std::string& source) {
+  const auto parsed = parse_numbers(names, csv, source);
+  RIDGE_CHECK(parsed, parsed.error().text());
+  return *parsed;
+}
+
 Costs costs() {
   const auto file = read_fitted(functions_csv(), "data/models/functions.csv", "function,first,again");
   RIDGE_CHECK(file, file.error().text());
@@ -149,20 +156,12 @@ Result<DeviceShares> parse_device_shares(std::string_view csv, const std::string
 }
 
 const KernelNumbers& kernel_numbers() {
-  static const KernelNumbers all = [] {
-    const auto parsed = parse_kernel_numbers(kernels_csv(), "data/models/kernels.csv");
-    RIDGE_CHECK(parsed, parsed.error().text());
-    return *parsed;
-  }();
+  static const KernelNumbers all = in_this_build(of_kernels, kernels_csv(), "data/models/kernels.csv");
   return all;
 }
 
 const DeviceShares& device_shares() {
-  static const DeviceShares all = [] {
-    const auto parsed = parse_device_shares(devices_csv(), "data/models/devices.csv");
-    RIDGE_CHECK(parsed, parsed.error().text());
-    return *parsed;
-  }();
+  static const DeviceShares all = in_this_build(of_devices, devices_csv(), "data/models/devices.csv");
   return all;
 }
 

@@ -330,6 +330,23 @@ TEST(Picture, ANameBelongsToOneDotOnly) {
     }
 }
 
+// The width of a text is an estimate: what stands left of its dot ends there, however narrow it turns out.
+TEST(Picture, ANameLeftOfItsDotEndsThere) {
+  const Report report = explained(
+      "x: bf16[N, D]  w: bf16[D, F]  v: bf16[D, G]  u: bf16[D, H]\nlong_name_of_one[N, F] = x * w\n"
+      "long_name_of_two[N, G] = x * v\nlong_name_of_three[N, H] = x * u\n",
+      {{"N", 256}, {"D", 8192}, {"F", 28672}, {"G", 512}, {"H", 128}});
+  int left = 0;
+  for (const Label& label : arrange(report).dot_labels) {
+    const bool is_left = label.box.right <= label.from.x;
+    left += is_left;
+    EXPECT_EQ(render_svg(report).find(fmt::format(" text-anchor=\"end\">{}<", label.text)) != std::string::npos,
+              is_left)
+        << label.text;
+  }
+  EXPECT_GT(left, 0);
+}
+
 TEST(Picture, CachesHaveRoofsWhereTheyAreAskedFor) {
   Report report = explained("bf16[B, D] * bf16[D, F] -> bf16[B, F]", {{"B", 512}, {"D", 8192}, {"F", 8192}});
   const Sourced rate{.value = 5e12, .source = "toy datasheet", .read_on = "2026-01-02"};

@@ -160,7 +160,7 @@ std::string render_html(const Report& report) {
       escaped(report.title) +
       "</title>\n<style>:root{color-scheme:light dark}body{font-family:system-ui,sans-serif;max-width:960px;margin:2em "
       "auto;padding:0 1em}table{border-collapse:collapse;margin:1em 0}td,th{padding:.2em "
-      ".8em;text-align:right}td:first-child,"
+      ".8em;text-align:right;white-space:nowrap}td:first-child,"
       "th:first-child{text-align:left}tr+tr{border-top:1px solid #8886}pre{overflow-x:auto}svg{width:100%;height:auto}"
       "</style></head><body>\n";
   if (const std::string answer = answer_of(report); !answer.empty()) out += "<pre>" + escaped(answer) + "</pre>\n";

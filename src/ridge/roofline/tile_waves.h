@@ -14,7 +14,7 @@
 namespace ridge {
 
 struct TileWaves {
-  std::string name, text;                // of the product
+  std::string name = {}, text = {};      // of the product
   std::int64_t m = 0, n = 0, batch = 1;  // of the result: rows, columns, and how many of them
   std::int64_t tile_m = 0, tile_n = 0, tiles = 0;
   std::int64_t cores = 0, waves = 0;

@@ -268,7 +268,8 @@ Status on_cpu(const RepeatsOptions& options, Repeats& out) {
 }  // namespace
 
 Result<Repeats> repeats(const RepeatsOptions& options) {
-  const std::int64_t least = samples * std::max(1, options.threads > 0 ? options.threads : usable_cores());
+  const int threads = options.threads > 0 ? options.threads : usable_cores();
+  const std::int64_t least = samples * std::max(2, threads);  // from the middle on, too, samples are compared
   if (options.elements != 0 && options.elements < least)
     return usage_error(fmt::format("expected at least {} elements, found {}", least, options.elements),
                        "a vector that the caches hold says nothing of the memory");

@@ -31,6 +31,9 @@ TEST(Repeats, RefusesAVectorThatSaysNothing) {
   EXPECT_EQ(repeats({.threads = 2, .elements = 8191}).error().text(),
             "expected at least 8192 elements, found 8191\n  hint: a vector that the caches hold says nothing of the "
             "memory\n");
+  EXPECT_FALSE(repeats({.threads = 1, .elements = 8191, .most = 1, .rounds = 1}))
+      << "samples from the middle on would end behind the vector";
+  EXPECT_TRUE(repeats({.threads = 1, .elements = 8192, .most = 1, .rounds = 1}));
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 // Coordinates are SVG's, y downwards. Operations that share a point share a label: two matmuls of one shape are "g, u".
 #pragma once
 
+#include <algorithm>
 #include <functional>
 #include <optional>
 #include <string>
@@ -19,6 +20,8 @@ struct Point {
 struct Box {
   double left = 0, top = 0, right = 0, bottom = 0;
   bool overlaps(const Box& o) const { return left < o.right && o.left < right && top < o.bottom && o.top < bottom; }
+  // Its point that lies nearest to p.
+  Point nearest(Point p) const { return {std::clamp(p.x, left, right), std::clamp(p.y, top, bottom)}; }
 };
 
 struct Label {

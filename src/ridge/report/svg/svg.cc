@@ -74,20 +74,16 @@ std::string roofs(const Picture& p) {
   return out + along(p.bandwidth);
 }
 
-// The label's line ends at the nearest point of its box.
-Point nearest_point(const Box& box, Point to) {
-  const auto clamp = [](double v, double low, double high) {
-    if (v < low) return low;
-    if (v > high) return high;
-    return v;
-  };
-  return {clamp(to.x, box.left, box.right), clamp(to.y, box.top, box.bottom)};
+// Widths of texts are estimates, so a name ends, or starts, on the side of its dot.
+std::string name_of(const Label& label) {
+  if (label.box.right > label.from.x) return text_at("name", label.at, label.text);
+  return text_at("name", {label.box.right - 2, label.at.y}, label.text, " text-anchor=\"end\"");
 }
 
 std::string dots(const Picture& p) {
   std::string out;
   for (const Label& label : p.dot_labels)
-    if (label.leader) out += line("leader", label.from, nearest_point(label.box, label.from));
+    if (label.leader) out += line("leader", label.from, label.box.nearest(label.from));
   for (const Dot& dot : p.dots) {
     out += fmt::format("<g><title>{}</title>\n", escaped(dot.tip));
     for (const Point& measured : dot.measured) out += line("gap", dot.predicted, measured);
@@ -95,7 +91,7 @@ std::string dots(const Picture& p) {
     for (const Point& measured : dot.measured) out += circle("measured", measured, 6);
     out += "</g>\n";
   }
-  for (const Label& label : p.dot_labels) out += text_at("name", label.at, label.text);
+  for (const Label& label : p.dot_labels) out += name_of(label);
   return out;
 }
 
