@@ -12,10 +12,10 @@ namespace ridge {
 
 struct Between {
   std::vector<std::string> first, second;  // the statements' results on either side
-  Polynomial first_flops, second_flops;
-  std::vector<std::string> order;     // of dimensions, for formulas
-  std::vector<Threshold> flops = {};  // "compute" against "memory" stand for the first and the second here
-  std::vector<Threshold> time = {};   // of the lower bounds; searched for
+  Polynomial first_flops = {}, second_flops = {};
+  std::vector<std::string> order = {};  // of dimensions, for formulas
+  std::vector<Threshold> flops = {};    // "compute" against "memory" stand for the first and the second here
+  std::vector<Threshold> time = {};     // of the lower bounds; searched for
 };
 
 // Errors, of kind usage: sides that cannot be read, a statement that the program lacks; explain()'s.
