@@ -28,10 +28,10 @@ namespace api {
 namespace {
 
 Result<Machine> linked(const MachineChoice& on, const std::optional<LinkChoice>& link, bool sustained = false) {
-  auto machine = machine_of(on);
-  if (machine && sustained) machine = with_sustained_rates(*std::move(machine));
-  if (machine && link) return with_link(*std::move(machine), *link);
-  return machine;
+  const auto found = machine_of(on);
+  if (!found) return found.error();
+  Machine machine = sustained ? with_sustained_rates(*found) : *found;
+  return link ? with_link(std::move(machine), *link) : Result<Machine>(std::move(machine));
 }
 
 // The program with its weights as they are asked for.

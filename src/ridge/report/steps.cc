@@ -59,7 +59,7 @@ class Steps {
   std::string out_;
 };
 
-std::string whole(std::int64_t value, std::string_view unit) {
+std::string whole(Count value, std::string_view unit) {
   const std::string short_form = engineering(static_cast<double>(value), unit);
   return value < 1000 ? fmt::format("{} {}", value, unit) : fmt::format("{} {} = {}", grouped(value), unit, short_form);
 }

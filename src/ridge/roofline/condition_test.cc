@@ -110,5 +110,18 @@ TEST(Conditions, AgreeWithTheCountsAtRandomSizes) {
   EXPECT_GT(held, 100);
 }
 
+// Where no size decides it, a condition is no condition.
+TEST(Conditions, ThatNoSizeDecidesAreDecided) {
+  const Polynomial b = Polynomial::symbol("B"), d = Polynomial::symbol("D");
+  const std::vector<std::string> names{"B", "D"};
+  const auto of = [&](const Polynomial& flops, const Polynomial& bytes) {
+    for (const Threshold& t : thresholds({flops, bytes, {8, 1}}, {}, names))
+      if (t.dim == "B") return std::string(name(t.relation)) + " " + t.exact + t.condition;
+    return std::string("none");
+  };
+  EXPECT_EQ(of(b * d * 2, b * d + d * d), "never ");          // 2 > 8*1 does not hold
+  EXPECT_EQ(of(b * d * 9, b * d + d * d), ">= r*D/(9 - r)");  // 9 > 8*1 does
+}
+
 }  // namespace
 }  // namespace ridge

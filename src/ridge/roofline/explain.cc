@@ -175,8 +175,8 @@ std::vector<MaskCount> count_masks(const Program& program, const Bindings& given
       count.through = *form;
       for (Work& one : work) one.flops = one.flops.substitute(mask.symbol, *form);
       setting.tied.push_back(form->degree(mask.rows) > 0 ? mask.columns : mask.rows);
-    } else {
-      if (count.through_count) setting.dims[mask.symbol] = *count.through_count;
+    } else if (count.through_count) {
+      setting.dims[mask.symbol] = *count.through_count;
     }
     if (all.all_in(setting.dims)) {
       const auto value = all.evaluate(setting.dims);
@@ -185,6 +185,34 @@ std::vector<MaskCount> count_masks(const Program& program, const Bindings& given
     out.push_back(std::move(count));
   }
   return out;
+}
+
+// Over the machine's network, which it must have where anything is sent or a program is cut.
+Status send(std::vector<Work>& work, bool cut, Setting& setting) {
+  const auto sends = [](const Work& one) { return !one.bytes_sent.zero(); };
+  if (!cut && std::none_of(work.begin(), work.end(), sends)) return Done{};
+  auto network = network_of(setting.machine);
+  if (!network) return network.error();
+  route(work, *network);
+  setting.link = network->used_rate();
+  setting.network = *std::move(network);
+  return Done{};
+}
+
+// Each operation, all of them together, and what they hold.
+Status judge_all(Explanation& out, const Program& program, const std::vector<Work>& work, const Setting& setting) {
+  out.ops.reserve(work.size());
+  for (std::size_t i = 0; i < work.size(); ++i) {
+    auto prediction = predict(work[i], setting);
+    if (!prediction) return placed(prediction.error(), program, program.statements[i]);
+    out.ops.push_back(*std::move(prediction));
+  }
+  if (setting.thresholds) out.unsolved = without_threshold(out, setting.ways.followers);
+  out.products = every_product(out.ops, setting);
+  auto total = total_of(out.ops, setting);
+  if (!total) return total.error();
+  out.total = *std::move(total);
+  return Done{};
 }
 
 }  // namespace
@@ -206,16 +234,8 @@ Result<Explanation> explain(const Program& program, const Machine& machine, cons
   const Program& placed_program = cut ? lies : program;
   if (cut) setting.dims[split_axis] = cut->chips;
   std::vector<Work> work = cut ? count(program, *cut, *dims) : count(program, *dims);
-  for (const auto& [name, part] : largest_parts(placed_program, setting.dims)) {
-    setting.dims[name] = part;
-  }
-  if (cut || std::any_of(work.begin(), work.end(), [](const Work& one) { return !one.bytes_sent.zero(); })) {
-    auto network = network_of(machine);
-    if (!network) return network.error();
-    route(work, *network);
-    setting.link = network->used_rate();
-    setting.network = *std::move(network);
-  }
+  for (const auto& [name, part] : largest_parts(placed_program, setting.dims)) setting.dims[name] = part;
+  if (const Status sent = send(work, cut.has_value(), setting); !sent) return sent.error();
   const bool small = threshold_work(work) <= max_threshold_work;
   setting.thresholds = small && thresholds == Thresholds::solved;
   Explanation out{.program_text = program.text, .machine = machine, .dim_names = setting.order, .split = cut};
@@ -228,17 +248,7 @@ Result<Explanation> explain(const Program& program, const Machine& machine, cons
   out.thresholds_left_out = !small;
   out.network = setting.network;
   for (const MeshAxis& axis : program.mesh) out.mesh_names.push_back(axis.name);
-  out.ops.reserve(work.size());
-  for (std::size_t i = 0; i < work.size(); ++i) {
-    auto prediction = predict(work[i], setting);
-    if (!prediction) return placed(prediction.error(), program, program.statements[i]);
-    out.ops.push_back(*std::move(prediction));
-  }
-  if (setting.thresholds) out.unsolved = without_threshold(out, setting.ways.followers);
-  out.products = every_product(out.ops, setting);
-  auto total = total_of(out.ops, setting);
-  if (!total) return total.error();
-  out.total = *std::move(total);
+  if (const Status judged = judge_all(out, program, work, setting); !judged) return judged.error();
   out.memory = memory_of(placed_program, machine, setting.dims, setting.ways, setting.order);
   auto fused = fused_of(placed_program, work, out, setting);
   if (!fused) return fused.error();

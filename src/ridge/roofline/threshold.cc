@@ -167,6 +167,24 @@ bool ruled_out(const Question& q, const Names& unknown) {
   return least && r * *least >= 1;
 }
 
+// f > r*m where both are numbers; none: they hang on sizes.
+std::optional<bool> exceeds(const Polynomial& f, const Polynomial& m, double r) {
+  const Ratio c = reduced(f, m);
+  const auto left = c.flops.constant(), right = c.bytes.constant();
+  if (!left || !right || right->zero()) return std::nullopt;
+  return left->real() > r * right->real();
+}
+
+// Whether the condition of a formula holds at any sizes; none: it has none, or sizes decide.
+std::optional<bool> decided(const Question& q, Relation relation) {
+  const Balance& b = q.balance;
+  const double r = q.roofs.ridge();
+  if (relation == Relation::at_least) return exceeds(b.f1, b.m1, r);
+  if (!b.m0.zero()) return exceeds(b.f0, b.m0, r);
+  const auto stays_above = exceeds(b.f1, b.m1, r);
+  return stays_above ? std::optional(!*stays_above) : std::nullopt;
+}
+
 // Some other dimension has no value: the formula, and the condition under which it holds. False: nothing can be said,
 // because X cancels out and the others decide.
 bool solve_symbolically(const Question& q, Threshold& threshold) {
@@ -198,6 +216,19 @@ bool solve_symbolically(const Question& q, Threshold& threshold) {
     threshold.relation = Relation::at_least;
     if (!b.m1.zero()) threshold.condition = greater(b.f1, b.m1, true);
     approximate(q, threshold);
+  }
+  const auto holds = decided(q, threshold.relation);
+  if (holds) threshold.condition.clear();
+  if (holds && !*holds && threshold.relation == Relation::at_least && !b.f0.zero()) {  // above at first, if at all
+    threshold.relation = Relation::at_most;
+    threshold.condition = greater(b.f0, b.m0, true);
+    threshold.approx.reset();
+    threshold.assuming.clear();
+  } else if (holds && !*holds) {  // the first roof stays above, or the second one does
+    threshold.relation = b.m0.zero() ? Relation::always : Relation::never;
+    threshold.approx.reset();
+    threshold.assuming.clear();
+    return true;
   }
   threshold.exact = closed_form(q, threshold.relation);
   return true;

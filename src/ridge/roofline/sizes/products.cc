@@ -5,21 +5,32 @@
 namespace ridge {
 namespace {
 
-bool against_memory(const Threshold& t) { return t.roofs[0] == Limiter::compute && t.roofs[1] == Limiter::memory; }
+// Of an operation, compute against memory and against the network, one each; none: there are several crossings.
+std::optional<std::vector<Threshold>> of_operation(const Prediction& p, const std::string& dim) {
+  std::vector<Threshold> out;
+  for (const Threshold& t : p.thresholds) {
+    if (t.dim != dim || t.roofs[0] != Limiter::compute) continue;
+    const auto same = [&](const Threshold& other) { return other.roofs == t.roofs; };
+    if (std::any_of(out.begin(), out.end(), same)) return std::nullopt;
+    out.push_back(t);
+  }
+  return out;
+}
 
-// The thresholds of one dimension, an operation each; none: an operation with the dimension has not exactly one.
+// At the sizes given.
+bool bound_by_compute(const Prediction& p) {
+  return p.time_math_s && p.time_memory_s && *p.time_math_s >= *p.time_memory_s &&
+         *p.time_math_s >= p.time_network_s.value_or(0);
+}
+
+// The thresholds of one dimension; none: of an operation it is not known.
 std::optional<std::vector<Threshold>> of_dimension(const std::vector<const Prediction*>& products,
                                                    const std::string& dim) {
   std::vector<Threshold> out;
   for (const Prediction* p : products) {
-    std::vector<Threshold> here;
-    for (const Threshold& t : p->thresholds)
-      if (t.dim == dim && against_memory(t)) here.push_back(t);
-    if (here.size() > 1) return std::nullopt;
-    if (!here.empty())
-      out.push_back(std::move(here[0]));
-    else if (!p->limiter || *p->time_math_s < *p->time_memory_s)
-      return std::nullopt;
+    auto here = of_operation(*p, dim);
+    if (!here || (here->empty() && !bound_by_compute(*p))) return std::nullopt;
+    out.insert(out.end(), here->begin(), here->end());
   }
   return out;
 }
