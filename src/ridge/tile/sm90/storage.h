@@ -24,6 +24,7 @@ template <int M, int N, int Sharers = 1, class Sum_ = float> struct Accumulator 
   static constexpr int rows = M, cols = N, sharers = Sharers, size = M * N / (Sharers * 128);
   Sum v[size];
   bool live = false;  // false: holds nothing yet, the first product overwrites
+  int age = 0;        // which of the products that are under way was the last to add to it (steps.h)
 };
 
 // Policies of the L2, as createpolicy.fractional makes them for all of what is loaded.
