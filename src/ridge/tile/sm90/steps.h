@@ -373,7 +373,7 @@ constexpr int step_computing_registers(int consumers) { return consumers == 3 ? 
 template <class Kernel> __global__ void __launch_bounds__(step_threads<Kernel>, 1)
     run_steps(const __grid_constant__ typename Kernel::Globals g, const __grid_constant__ StepProblem p) {
   constexpr auto config = Kernel::config;
-  static_assert(step_shared_bytes<Kernel> <= 227 * 1024,
+  static_assert(step_shared_bytes<Kernel> <= most_shared_bytes,
                 "the rings and the output buffers exceed a block's shared memory: use fewer stages");
   extern __shared__ std::uint8_t raw[];
   auto& s = *reinterpret_cast<StepShared<Kernel>*>(raw + (1024 - address(raw) % 1024) % 1024);

@@ -11,6 +11,8 @@
 
 namespace ridge::tile {
 
+inline constexpr int most_shared_bytes = 227 * 1024;  // of a block
+
 // Swizzled rows of 128 bytes start at multiples of 1024, or the copy engine and the tensor cores disagree.
 template <class T, int Rows, int Cols> struct alignas(1024) SharedTile {
   using type = T;
