@@ -59,8 +59,7 @@ TEST(Attention, IsOneKernelHoweverItIsSpelled) {
       {around("p[B, S, H, T] = softmax(where(index(T) <= index(S), s * 0.125, -inf) over T)"), 0.125, -far, 0},
       {around("p[B, S, H, T] = softmax(where(index(S) >= index(T), s, -inf) * 0.125 over T)"), 0.125, -far, 0},
       {around("p[B, S, H, T] = softmax(where(index(T) < index(S) + 33, s * 0.125, -inf) over T)"), 0.125, -far, 32},
-      {around("m[S, T] = where(index(T) <= index(S), 0, -inf)\np[B, S, H, T] = softmax(s * 0.125 + m over T)"), 0.125,
-       -far, 0},
+      {around("p[B, S, H, T] = softmax(s * 0.125 + where(index(T) <= index(S), 0, -inf) over T)"), 0.125, -far, 0},
       {around("p[B, S, H, T] = softmax(where(index(T) > index(S), 0, -inf) + s / 8 over T)"), 0.125, 1, far},
       {around("c[B, S, H, T] = where(index(T) <= index(S), s / 8, -inf)\n"
               "p[B, S, H, T] = softmax(where(index(T) > index(S) - 16, c, -inf) over T)"),
@@ -72,7 +71,6 @@ TEST(Attention, IsOneKernelHoweverItIsSpelled) {
        0.125, -far, 0},
       {inputs + "s[B, S, H, T] = k * q\np[B, S, H, T] = softmax(s * 0.125 over T)\no: bf16[B, S, H, E] = v * p\n"},
       {inputs + "s[H, T, B, S] = q * k\np[B, H, S, T] = softmax(s * 0.125 over T)\no: bf16[B, H, S, E] = p * v\n"},
-      {inputs + "s: f32[B, S, H, T] = q * k\np[B, S, H, T] = softmax(s * 0.125 over T)\n" + result},
   };
   for (const Spelling& one : all) {
     const Planned x = planned(one.text);
@@ -142,6 +140,8 @@ TEST(Attention, SaysWhyNearMissesAreNone) {
               "l[B, S, H] = sum(e over T)\np[B, S, H, T] = e / l"),
        no_softmax},
       {around("p[B, S, H, T] = softmax(s over T) * 2"), no_softmax},
+      {inputs + "s: f32[B, S, H, T] = q * k\np[B, S, H, T] = softmax(s * 0.125 over T)\n" + result,
+       "s is wanted by others, and attention stores none of what lies between"},
       {around("p: bf16[B, S, H, T] = softmax(s over T)") + "y: bf16[B, S, H, T] = p + 1\n",
        "p is wanted by others, and attention stores none of what lies between"},
       {"dims S = 48, T = 80, E = 64\nq: f32[S, E]   k: f32[T, E]   v: f32[T, E]\ns[S, T] = q * k\n"
