@@ -96,7 +96,8 @@ COMMANDS = [
 RECORDED = [("probe", "tests/golden/probe.json"), ("bench", "results/cpu_matmul_emerald_rapids_f32_1.json"),
             ("bench", "results/cpu_stream_emerald_rapids.json"), ("bench", "results/cpu_repeats.json"),
             ("bench", "results/h200_repeats.json"), ("bench", "results/h200_stream.json"),
-            ("bench", "results/h200_matmul_suite.json"), ("bench", "results/h200_matmul_random.json")]
+            ("bench", "results/h200_matmul_suite.json"), ("bench", "results/h200_matmul_random.json"),
+            ("bench", "results/h100_matmul_suite.json")]
 
 
 def spoils(printed, schemas, contest):
