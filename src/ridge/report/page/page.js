@@ -254,6 +254,7 @@ class RidgePage {
     this.picture = pictureMarkup(first, other, width);
     this.picture.bandwidth = first.bandwidth;
     this.picture.top = Math.max(...first.peaks.map((p) => p.rate), 0);
+    element('subtitle').textContent = first.subtitle;
     svg.setAttribute('viewBox', `0 0 ${width} ${this.picture.layout.height}`);
     svg.setAttribute('class', this.picture.layout.small ? 'small' : '');
     svg.setAttribute('aria-label', `Roofline ${first.subtitle}: ${first.dots.length} of ${state.kernels.length} statements drawn`);

@@ -32,8 +32,8 @@ std::string example(const std::string& name) { return std::string(RIDGE_SOURCE_D
 
 std::vector<Case> cases() {
   return {
-      {"matmul", "bf16[B, D] * bf16[D, F] -> bf16[B, F]", "tpu_v5e", {}, 200, 1 << 20},
-      {"mlp", example("mlp.ridge"), "h200", {}, 150},
+      {"matmul", "bf16[B, D] * bf16[D, F] -> bf16[B, F]", "tpu_v5e", {}, 150, 1 << 20},
+      {"mlp", example("mlp.ridge"), "h200", {}, 100},
       {"decoder", example("llama_decoder.ridge"), "h100", {}, 100, 1 << 12},
       {"follows",
        "dims B, D, F = 4*D, G = F + 2*D\nx: bf16[B, D]  w: bf16[D, F]  v: bf16[F, G]\nu[B, F] = x * w\n"
@@ -47,7 +47,7 @@ std::vector<Case> cases() {
       {"causal", example("flash_attention.ridge"), "h100", {}, 50, 1 << 12},
       {"window",
        "dims S, T, E = 128\nq: bf16[S, E]  k: bf16[T, E]  v: bf16[T, E]\ns[S, T] = q * k\n"
-       "p[S, T] = softmax(where((index(T) <= index(S)) * (index(S) - index(T) < 1024), s, -inf) over T)\n"
+       "p[S, T] = softmax(where((index(T) - 3 <= index(S)) * (index(S) - index(T) < 1024), s, -inf) over T)\n"
        "o: bf16[S, E] = p * v\n",
        "h200",
        {},
@@ -60,8 +60,24 @@ std::vector<Case> cases() {
        {},
        100,
        1 << 16},
+      {"exchanged",
+       "mesh X = 4\ndims B, D\nx: bf16[B, D_X]\nu[B_X, D] = x\ny: bf16[B_X, D] = exp(u)\n",
+       "tpu_v5p",
+       {},
+       50},
+      {"switch", "mesh X = 8\ndims B, D, F\nx: bf16[B, D_X]  w: bf16[D_X, F]\ny: bf16[B, F] = x * w\n", "h100", {}, 25},
+      {"ties", "x: bf16[N]\ny: bf16[N] = x + 1\nz: bf16[N] = exp(y)\n", "toy", {}, 25},
       {"split", example("mlp.ridge"), "h100", Split{"F", 3}, 100, 1 << 16},
   };
+}
+
+// One FLOP takes as long as the four bytes of an element's way: every sum of times is a tie.
+Machine toy() {
+  Machine machine;
+  machine.name = "toy";
+  machine.peaks = {{Unit::vector, DType::f32, {.value = 2.5e11, .source = "a test", .read_on = "2026-01-02"}}};
+  machine.memory = {{"hbm", Sourced{.value = 1e12, .source = "a test", .read_on = "2026-01-02"}, std::nullopt}};
+  return machine;
 }
 
 std::string relation_text(const Threshold& t) {
@@ -159,7 +175,7 @@ std::int64_t random_size(std::mt19937_64& random, std::int64_t largest) {
 // The program at random sizes, and what the page gets of it.
 Json case_json(const Case& each, std::mt19937_64& random) {
   const auto loaded = load_program(each.program, DType::bf16);
-  const Machine machine = *find_machine(each.machine);
+  const Machine machine = each.machine == "toy" ? toy() : *find_machine(each.machine);
   const Program& program = loaded->program;
   Formulas formulas = *formulas_of(program, {}, each.cut);
   Json points = Json::array();
