@@ -59,6 +59,7 @@ function(ridge_add_cuda TARGET)
   math(EXPR last "${parts} - 1")
   foreach(type IN ITEMS Bf16 F16)
     ridge_add_configs(${TARGET} ridge_gated_${type} gated/sm90.cu RIDGE_TYPE=${type})
+    ridge_add_configs(${TARGET} ridge_attention_${type} attention/sm90.cu RIDGE_TYPE=${type})
     foreach(part RANGE ${last})
       ridge_add_configs(${TARGET} ridge_sm90_${type}_${part} product/sm90.cu RIDGE_TYPE=${type} RIDGE_PART=${part}
                         RIDGE_WHOLE_MENU=${ridge_whole_menu})

@@ -44,5 +44,6 @@ inline Stored stored(DType x) {
 int check(int argc, char** argv);
 int check_gated(int argc, char** argv);
 int check_functions();
+int check_attention(int argc, char** argv);
 
 }  // namespace ridge::gpu

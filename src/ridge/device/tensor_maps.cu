@@ -41,4 +41,21 @@ bool encode(CUtensorMap& map, const Lines& x, DType dtype, Box box, bool swizzle
                        CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) == CUDA_SUCCESS;
 }
 
+bool encode(CUtensorMap& map, const Stacked& x, DType dtype, Box box) {
+  const cuuint64_t sizes[4] = {static_cast<cuuint64_t>(x.length), static_cast<cuuint64_t>(x.lines),
+                               static_cast<cuuint64_t>(x.inner), static_cast<cuuint64_t>(x.outer)};
+  // Along a single line or matrix nothing moves, and any stride that the engine takes will do.
+  const cuuint64_t least = (sizes[0] * 2 + 15) / 16 * 16;
+  const auto stride = [&](std::int64_t elements, cuuint64_t count) {
+    return count == 1 || elements == 0 ? least : static_cast<cuuint64_t>(elements) * 2;
+  };
+  const cuuint64_t strides[3] = {stride(x.line, sizes[1]), stride(x.inner_stride, sizes[2]),
+                                 stride(x.outer_stride, sizes[3])};
+  const cuuint32_t extents[4] = {static_cast<cuuint32_t>(box.x), static_cast<cuuint32_t>(box.y), 1, 1};
+  const cuuint32_t steps[4] = {1, 1, 1, 1};
+  return map_encoder()(&map, dtype == DType::bf16 ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16 : CU_TENSOR_MAP_DATA_TYPE_FLOAT16,
+                       4, x.data, sizes, strides, extents, steps, CU_TENSOR_MAP_INTERLEAVE_NONE, swizzle(box.x),
+                       CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) == CUDA_SUCCESS;
+}
+
 }  // namespace ridge::ops::cuda

@@ -18,7 +18,14 @@ struct Lines {
   std::int64_t length, lines, matrices, line, matrix;
 };
 
+// `lines` lines in each of inner * outer matrices; strides likewise.
+struct Stacked {
+  void* data;
+  std::int64_t length, lines, inner, outer, line, inner_stride, outer_stride;
+};
+
 // False: the driver refuses. The box's rows of 128, 64 or 32 bytes lie swizzled, or as they are.
 bool encode(CUtensorMap& map, const Lines& x, DType dtype, Box box, bool swizzled);
+bool encode(CUtensorMap& map, const Stacked& x, DType dtype, Box box);  // swizzled
 
 }  // namespace ridge::ops::cuda

@@ -100,6 +100,11 @@ Status DeviceSteps::allocate(const TuneOptions& tune, std::optional<int> group) 
     if (const auto* reduction = std::get_if<ops::ReduceProblem>(&step.kernel))
       workspace = std::max(workspace, cuda::workspace_bytes(*reduction));
     products_.emplace_back();
+    if (const auto* attention = std::get_if<ops::AttentionProblem>(&step.kernel)) {
+      const auto device = device_numbers_here();
+      if (!device) return device.error();
+      products_.back() = cuda::choose(*attention, *device);
+    }
     const auto product = product_of(step, data_of(step, places_));
     if (!product) continue;
     const auto bytes = choose(step, *product, group && step.group != *group ? TuneOptions{} : tune);
@@ -162,6 +167,10 @@ Status DeviceSteps::queue_step(const Step& step, const Places& places) const {
           return said(cuda::rows(kernel, data[0], data[1], data[2], queue_.stream()));
         } else if constexpr (std::is_same_v<Kernel, ops::RowProgram>) {
           return said(cuda::rows(kernel, data, queue_.stream()));
+        } else if constexpr (std::is_same_v<Kernel, ops::AttentionProblem>) {
+          const auto index = static_cast<std::size_t>(&step - plan_.steps.data());
+          const cuda::AttentionCall call{kernel, data[0], data[1], data[2], data[3]};
+          return said(cuda::launch(call, std::get<cuda::AttentionPlan>(products_[index]), workspace, queue_.stream()));
         } else if constexpr (std::is_same_v<Kernel, ops::ReduceProblem>) {
           return said(cuda::reduce(kernel, data[0], data[1], workspace, queue_.stream()));
         } else {

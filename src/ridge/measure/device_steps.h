@@ -10,6 +10,7 @@
 #include "ridge/device/device.h"
 #include "ridge/measure/timer.h"
 #include "ridge/measure/tune.h"
+#include "ridge/ops/attention/cuda.h"
 #include "ridge/ops/fused/cuda.h"
 #include "ridge/plan/plan.h"
 
@@ -46,7 +47,8 @@ class DeviceSteps {
   Plan plan_;
   ops::cuda::Queue queue_;
   std::vector<ops::cuda::Memory> memory_ = {};
-  std::vector<std::variant<ops::cuda::MatmulPlan, ops::cuda::GatedPlan>> products_ = {};  // of Plan::steps
+  std::vector<std::variant<ops::cuda::MatmulPlan, ops::cuda::GatedPlan, ops::cuda::AttentionPlan>> products_ =
+      {};  // of Plan::steps
   std::vector<std::pair<int, Tuned>> tuned_ = {};
   std::vector<ops::cuda::Memory> workspace_ = {};  // one
   Places places_ = {};

@@ -104,6 +104,10 @@ Uncertain extreme(Function function, const std::vector<Uncertain>& row) {
   return out;
 }
 
+Uncertain power(const Uncertain& x, const Uncertain& largest) {  // of a softmax
+  return unary(Function::exp, call(Function::subtract, x, largest, {}));
+}
+
 double slack(const GeluSlack& kernel, Function function, const Uncertain& x, double value) {
   if (function != Function::gelu && function != Function::gelu_tanh) return 0;
   const double size = std::fabs(x.value) + x.error;
@@ -285,10 +289,10 @@ Uncertain Interpreter::tensor(std::size_t i, const Point& at, Memo& memo) const 
   const auto product = inside_.products.find(tensor);
   if (inner == inside_.expressions.end() && product == inside_.products.end())
     return {read(oracle_.tensors[static_cast<std::size_t>(tensor)], offset), 0};
-  if (const auto known = memo.find({tensor, offset}); known != memo.end()) return known->second;
+  if (const auto known = memo.elements.find({tensor, offset}); known != memo.elements.end()) return known->second;
   const Uncertain made =
       inner == inside_.expressions.end() ? product->second->value(offset) : inner->second->value(offset, memo);
-  memo[{tensor, offset}] = made;
+  memo.elements[{tensor, offset}] = made;
   return made;
 }
 
@@ -314,36 +318,47 @@ Uncertain Interpreter::node(std::size_t i, const std::vector<Uncertain>& values,
 }
 
 // The argument at every point of the dimensions that node i runs along.
-std::vector<Uncertain> Interpreter::row(std::size_t i, Point at, Memo& memo) const {
+const Interpreter::Row& Interpreter::row(std::size_t i, Point at, Memo& memo) const {
   std::int64_t points = 1;
-  for (const Step& step : walks_[i]) points *= step.extent;
-  std::vector<Uncertain> out;
+  for (const Step& step : walks_[i]) {
+    points *= step.extent;
+    at[step.dim] = 0;
+  }
+  const auto [place, is_new] = memo.rows.try_emplace({{this, i}, at});
+  Row& out = place->second;
+  if (!is_new) return out;
   for (std::int64_t p = 0; p < points; ++p) {
     std::int64_t rest = p;
     for (const Step& step : walks_[i]) {
       at[step.dim] = rest % step.extent;
       rest /= step.extent;
     }
-    out.push_back(evaluate(below(i), at, memo));
+    out.all.push_back(evaluate(below(i), at, memo));
   }
+  if (nodes_[i].function != Function::softmax) return out;
+  out.largest = extreme(Function::max, out.all);
+  std::vector<Uncertain> powers;
+  for (const Uncertain& x : out.all) powers.push_back(power(x, out.largest));
+  out.total = sum(powers);
   return out;
 }
 
 Uncertain Interpreter::along(std::size_t i, const Point& at, Memo& memo) const {
   const Function function = nodes_[i].function;
-  std::vector<Uncertain> all = row(i, at, memo);
+  const Row& whole = row(i, at, memo);
   const auto here = [&] { return evaluate(below(i), at, memo); };
   switch (function) {
-    case Function::sum: return sum(all);
-    case Function::mean: return mean(all);
-    case Function::softmax: return softmax(all, here());
-    case Function::rmsnorm: return normalized(all, here());
+    case Function::sum: return sum(whole.all);
+    case Function::mean: return mean(whole.all);
+    case Function::softmax: return softmax(whole, here());
+    case Function::rmsnorm: return normalized(whole.all, here());
     case Function::layernorm: {
+      std::vector<Uncertain> all = whole.all;
       const Uncertain middle = mean(all);
       for (Uncertain& x : all) x = call(Function::subtract, x, middle, {});
       return normalized(all, call(Function::subtract, here(), middle, {}));
     }
-    default: return extreme(function, all);
+    default: return extreme(function, whole.all);
   }
 }
 
@@ -364,12 +379,8 @@ Uncertain Interpreter::mean(const std::vector<Uncertain>& row) const {
   return rounded(total.value / count, total.error / count);
 }
 
-Uncertain Interpreter::softmax(const std::vector<Uncertain>& row, const Uncertain& mine) const {
-  const Uncertain largest = extreme(Function::max, row);
-  const auto power = [&](const Uncertain& x) { return unary(Function::exp, call(Function::subtract, x, largest, {})); };
-  std::vector<Uncertain> powers;
-  for (const Uncertain& x : row) powers.push_back(power(x));
-  return call(Function::divide, power(mine), sum(powers), {});
+Uncertain Interpreter::softmax(const Row& row, const Uncertain& mine) const {
+  return call(Function::divide, power(mine, row.largest), row.total, {});
 }
 
 // rmsnorm

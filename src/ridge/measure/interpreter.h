@@ -43,15 +43,24 @@ class Interpreter {
   Interpreter(const Oracle& oracle, const std::vector<Shape>& shapes, const Expression& expression);
   ~Interpreter();
 
+  using Point = std::vector<std::int64_t>;  // where along each dimension
+  // What has been evaluated so far: of statements inside the kernel by tensor and element, for each is needed many
+  // times along a row; and of functions along dimensions what their row comes to, for each of its elements.
+  struct Row {
+    std::vector<Uncertain> all;
+    Uncertain largest, total;  // of a softmax: of the row, and of its powers
+  };
+  struct Memo {
+    std::map<std::pair<int, std::int64_t>, Uncertain> elements;
+    std::map<std::pair<std::pair<const Interpreter*, std::size_t>, Point>, Row> rows;
+  };
   Uncertain value(std::int64_t index) const;  // of the result's element
-  double cost() const { return cost_; }       // nodes evaluated for one value
+  Uncertain value(std::int64_t index, Memo& memo) const;
+  double cost() const { return cost_; }  // nodes evaluated for one value
 
  private:
   struct Inside;
   Interpreter(const Oracle& oracle, const std::vector<Shape>& shapes, const Expression& expression, Inside& inside);
-  // What statements inside the kernel make, by tensor and element: each is needed many times along a row.
-  using Memo = std::map<std::pair<int, std::int64_t>, Uncertain>;
-  using Point = std::vector<std::int64_t>;  // where along each dimension, as in dims_
   struct Step {
     std::size_t dim;
     std::int64_t extent, stride;
@@ -63,15 +72,14 @@ class Interpreter {
   std::size_t dim(const std::string& key);
   Walk walk(const Shape& shape);
   double cost(int space, double points) const;
-  Uncertain value(std::int64_t index, Memo& memo) const;
   Uncertain evaluate(int space, const Point& at, Memo& memo) const;
   Uncertain node(std::size_t i, const std::vector<Uncertain>& values, const Point& at, Memo& memo) const;
   Uncertain tensor(std::size_t i, const Point& at, Memo& memo) const;
-  std::vector<Uncertain> row(std::size_t i, Point at, Memo& memo) const;
+  const Row& row(std::size_t i, Point at, Memo& memo) const;
   Uncertain along(std::size_t i, const Point& at, Memo& memo) const;
   Uncertain sum(const std::vector<Uncertain>& row) const;
   Uncertain mean(const std::vector<Uncertain>& row) const;
-  Uncertain softmax(const std::vector<Uncertain>& row, const Uncertain& mine) const;
+  Uncertain softmax(const Row& row, const Uncertain& mine) const;
   Uncertain normalized(const std::vector<Uncertain>& row, const Uncertain& mine) const;
   int below(std::size_t i) const { return spaces_.of[static_cast<std::size_t>(nodes_[i].arguments[0])]; }
 

@@ -85,7 +85,38 @@ class Evaluation {
     out_.resize(indices.size());
   }
 
+  // A product whose operand is made inside its kernel: each of its elements in turn, and the operand's as they are
+  // needed. The kernel may round such an operand to the dtype of the other before it multiplies.
+  std::vector<Expected> of_inside(const Contraction& c, const Expression& made, bool is_left) {
+    const Interpreter interpreter(oracle_, shapes_, made);
+    const Array& other = array(is_left ? c.right : c.left);
+    const std::vector<Summed> axes = summed_axes(shape_of(c.left), shape_of(c.right), shape_of(c.result));
+    double k = 1;
+    for (const Summed& axis : axes) k *= static_cast<double>(axis.extent);
+    share(static_cast<std::int64_t>(indices_.size()), 1, oracle_.threads, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t i = begin; i < end; ++i) {
+        const std::int64_t index = indices_[static_cast<std::size_t>(i)];
+        const std::int64_t left = offset(shape_of(c.left), shape_of(c.result), index),
+                           right = offset(shape_of(c.right), shape_of(c.result), index);
+        Interpreter::Memo memo;
+        Expected& out = out_[static_cast<std::size_t>(i)];
+        double error = 0;
+        walk(axes, [&](std::int64_t l, std::int64_t r) {
+          const Uncertain x = interpreter.value(is_left ? left + l : right + r, memo);
+          const double y = read(other, is_left ? right + r : left + l);
+          out.value += x.value * y;
+          out.scale += std::fabs(x.value * y);
+          error += (x.error + roundoff(other.dtype) * std::fabs(x.value)) * std::fabs(y);
+        });
+        out.bound = growth(k, oracle_.random_data) * out.scale + error + stored(c.result, out.value);
+      }
+    });
+    return std::move(out_);
+  }
+
   std::vector<Expected> of(const Contraction& c) {
+    for (const int operand : {c.left, c.right})
+      if (const auto made = oracle_.made_inside(operand)) return of_inside(c, *made, operand == c.left);
     const Array &left = array(c.left), &right = array(c.right);
     const Shape& result = shape_of(c.result);
     const std::vector<Summed> axes = summed_axes(shape_of(c.left), shape_of(c.right), result);
@@ -191,12 +222,30 @@ std::vector<Expected> Oracle::evaluate(const Statement& statement, const std::ve
   return std::visit([&](const auto& op) { return Evaluation(*this, indices).of(op); }, statement.op);
 }
 
+std::optional<Expression> Oracle::made_inside(int tensor) const {
+  for (const int s : inside) {
+    const Statement& statement = program.statements[static_cast<std::size_t>(s)];
+    if (statement.result() != tensor) continue;
+    if (const auto* e = std::get_if<Expression>(&statement.op)) return *e;
+    const auto& c = std::get<Contraction>(statement.op);
+    if (!sums(c)) return elementwise(c);
+  }
+  return std::nullopt;
+}
+
 std::int64_t Oracle::affordable(const Statement& statement, std::int64_t wanted) const {
-  const auto* expression = std::get_if<Expression>(&statement.op);
-  if (!expression) return wanted;
   std::vector<Shape> shapes;
   for (const Tensor& tensor : program.tensors) shapes.push_back(shape(tensor, dims).value());
-  const double each = Interpreter(*this, shapes, *expression).cost();
+  double each = 0;
+  if (const auto* expression = std::get_if<Expression>(&statement.op)) {
+    each = Interpreter(*this, shapes, *expression).cost();
+  } else {
+    const auto& c = std::get<Contraction>(statement.op);
+    for (const int operand : {c.left, c.right})
+      if (const auto made = made_inside(operand))  // a row of it, whose functions along dimensions run once
+        each = 2 * Interpreter(*this, shapes, *made).cost();
+    if (each == 0) return wanted;
+  }
   return std::clamp<std::int64_t>(static_cast<std::int64_t>(nodes_affordable / each), 64, wanted);
 }
 

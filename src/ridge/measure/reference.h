@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "ridge/measure/fill.h"
@@ -37,6 +38,8 @@ struct Oracle {
 
   // Of the elements `indices` (flat, row-major) of the statement's result.
   std::vector<Expected> evaluate(const Statement& statement, const std::vector<std::int64_t>& indices) const;
+  // What makes this tensor inside the kernel; none: it is stored, or a sum of products.
+  std::optional<Expression> made_inside(int tensor) const;
   // How many of `wanted` elements can be evaluated in about a second: where each takes a row of a long softmax, fewer.
   std::int64_t affordable(const Statement& statement, std::int64_t wanted) const;
 };

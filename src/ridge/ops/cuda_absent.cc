@@ -4,6 +4,7 @@
 #include "ridge/device/device.h"
 #include "ridge/device/peak.h"
 #include "ridge/device/run_generated.h"
+#include "ridge/ops/attention/cuda.h"
 #include "ridge/ops/chain/cuda.h"
 #include "ridge/ops/gated/cuda.h"
 #include "ridge/ops/gated/gradient.h"
@@ -24,6 +25,9 @@ std::optional<std::string> launch(const MatmulCall&, const MatmulPlan&, const Wo
   return absent().message;
 }
 std::optional<std::string> launch(const GatedCall&, const GatedPlan&, const Workspace&, CUstream_st*) {
+  return absent().message;
+}
+std::optional<std::string> launch(const AttentionCall&, const AttentionPlan&, const Workspace&, CUstream_st*) {
   return absent().message;
 }
 std::optional<std::string> launch(const GatedGradient&, const Workspace&, CUstream_st*) { return absent().message; }

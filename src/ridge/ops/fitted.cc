@@ -33,6 +33,9 @@ constexpr NamedNumber<KernelNumbers> of_kernels[] = {
     {"multiplies", &KernelNumbers::multiplies},
     {"rows_element", &KernelNumbers::rows_element},
     {"reduce_element", &KernelNumbers::reduce_element},
+    {"attention_multiplies", &KernelNumbers::attention_multiplies},
+    {"attention_exponentials", &KernelNumbers::attention_exponentials},
+    {"attention_item", &KernelNumbers::attention_item},
 };
 constexpr NamedNumber<DeviceShares> of_devices[] = {
     {"clock", &DeviceShares::clock},           {"busy_clock", &DeviceShares::busy_clock},

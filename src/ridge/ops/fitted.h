@@ -32,6 +32,7 @@ struct KernelNumbers {
   double least, copy_kept, copy_beyond, empty_launch;
   double backward_pass, backward_bandwidth, backward_added;
   double plain_flops, lanes, multiplies, rows_element, reduce_element;
+  double attention_multiplies, attention_exponentials, attention_item;
 };
 const KernelNumbers& kernel_numbers();
 Result<KernelNumbers> parse_kernel_numbers(std::string_view csv, const std::string& source);
@@ -50,8 +51,8 @@ struct FunctionCost {
 };
 FunctionCost cost_of(std::string_view function);
 
-// data/models/product_spread.csv: "product"; spreads.csv: "streamed", "cublaslt_aligned", "cublaslt_unaligned",
-// "untimed".
+// data/models/product_spread.csv: "product"; spreads.csv: "streamed", "attention", "cublaslt_aligned",
+// "cublaslt_unaligned", "untimed".
 const Spread& spread_of(std::string_view kind);
 
 }  // namespace ridge::ops

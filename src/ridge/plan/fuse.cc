@@ -10,6 +10,7 @@
 
 #include "ridge/base/text.h"
 #include "ridge/ops/fused/model.h"
+#include "ridge/plan/attention.h"
 #include "ridge/plan/lower.h"
 #include "ridge/program/elementwise.h"
 
@@ -45,6 +46,7 @@ class Fuser {
 
   Fusion perform() {
     const std::vector<int> alone = order();
+    for (int s = 0; options_.fuse && s < count(); ++s) join_attention(s);
     for (int s = 0; options_.fuse && s < count(); ++s) join_producers(s);
     Fusion out;
     for (const int g : order()) out.groups.push_back(group(members_[at(g)]));
@@ -303,6 +305,44 @@ class Fuser {
     return true;
   }
 
+  // A product of weights that are made of another product's sums, with all that nobody else wants.
+  void join_attention(int s) {
+    if (options_.target != Target::cuda || !options_.epilogues || form(s) != Form::product) return;
+    for (const int weights : distinct_operands(s)) {
+      std::vector<int> set{s};
+      int products = 0;
+      add_makers(weights, set, products);
+      settle(set);
+      const bool is_made = std::any_of(set.begin(), set.end(), [&](int each) { return form(each) == Form::along; });
+      if (products != 1 || !is_made) continue;
+      std::string fault = stored_fault(set);
+      if (fault.empty()) fault = find_attention(program_, shapes_, set).fault;
+      if (!fault.empty()) {
+        attention_faults_[s] = fault;
+      } else if (!circular(set)) {
+        merge(set);
+        attentions_.insert(s);
+      }
+      return;
+    }
+  }
+  void add_makers(int tensor, std::vector<int>& set, int& products) const {
+    const int from = writer_[at(tensor)];
+    if (from < 0 || std::find(set.begin(), set.end(), from) != set.end() || set.size() > most_statements) return;
+    set.push_back(from);
+    if (form(from) == Form::product)
+      ++products;
+    else
+      for (const int t : distinct_operands(from)) add_makers(t, set, products);
+  }
+  std::string stored_fault(const std::vector<int>& set) const {
+    for (const int s : set)
+      if (s != set.back() && !inner(s, set))
+        return fmt::format("{} is wanted by others, and attention stores none of what lies between",
+                           name_of(result(s)));
+    return {};
+  }
+
   static void settle(std::vector<int>& set) {
     std::sort(set.begin(), set.end());
     set.erase(std::unique(set.begin(), set.end()), set.end());
@@ -354,6 +394,7 @@ class Fuser {
     for (const int s : set) {
       if (form(s) == Form::product) out.kind = Group::Kind::product;
       if (form(s) == Form::along) out.kind = Group::Kind::rows;
+      if (attentions_.contains(s)) out.kind = Group::Kind::attention;
       const int made = result(s);
       (inner(s, set) ? out.inside : out.results).push_back(made);
       out.bytes_before = plus(out.bytes_before, bytes(made));
@@ -413,6 +454,9 @@ class Fuser {
         if (const auto pair = pair_faults_.find(s); why && form(from) == Form::product && pair != pair_faults_.end())
           why = pair->second;
         if (!why) why = fault(set);
+        if (const auto attention = attention_faults_.find(s);
+            attention != attention_faults_.end() && form(from) != Form::product)
+          why = attention->second;
         out.seams.push_back({from, s, why ? *why : "another kernel would have to run between the two"});
       }
   }
@@ -420,12 +464,14 @@ class Fuser {
   const Program& program_;
   const std::vector<Shape>& shapes_;
   const FuseOptions& options_;
-  std::vector<std::set<std::string>> spaces_;  // of each tensor: its dimensions longer than 1
-  std::vector<std::vector<int>> readers_;      // of each tensor: statements
-  std::vector<int> writer_;                    // of each tensor; -1: an input
-  std::vector<int> group_of_;                  // of each statement: the last of its group
-  std::vector<std::vector<int>> members_;      // of each group, sorted; empty: it has become part of another
-  std::map<int, std::string> pair_faults_;     // of statements: why they gate no two products in one kernel
+  std::vector<std::set<std::string>> spaces_;    // of each tensor: its dimensions longer than 1
+  std::vector<std::vector<int>> readers_;        // of each tensor: statements
+  std::vector<int> writer_;                      // of each tensor; -1: an input
+  std::vector<int> group_of_;                    // of each statement: the last of its group
+  std::vector<std::vector<int>> members_;        // of each group, sorted; empty: it has become part of another
+  std::map<int, std::string> pair_faults_;       // of statements: why they gate no two products in one kernel
+  std::set<int> attentions_;                     // statements: products of weights that end an attention
+  std::map<int, std::string> attention_faults_;  // … that look like one: why they do not
 };
 
 }  // namespace
@@ -435,6 +481,7 @@ std::string_view name(Group::Kind kind) {
     case Group::Kind::product: return "product";
     case Group::Kind::pointwise: return "pointwise";
     case Group::Kind::rows: return "rows";
+    case Group::Kind::attention: return "attention";
   }
   return "";
 }

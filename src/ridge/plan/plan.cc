@@ -66,6 +66,7 @@ void lower_group(Lowering& to, int index) {
     case Group::Kind::product: return lower_products(to, index);
     case Group::Kind::pointwise: return lower_pointwise(to, index);
     case Group::Kind::rows: return lower_rows(to, index);
+    case Group::Kind::attention: return lower_attention(to, index);
   }
 }
 

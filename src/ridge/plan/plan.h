@@ -10,6 +10,7 @@
 #include <variant>
 #include <vector>
 
+#include "ridge/ops/attention/problem.h"
 #include "ridge/ops/fused/problem.h"
 #include "ridge/ops/rows/problem.h"
 #include "ridge/plan/fuse.h"
@@ -26,11 +27,12 @@ struct Buffer {
 
 // One call of a kernel. `buffers` are indices into Plan::buffers: a, b, d of a matmul; a, b, the second b (-1: none) of
 // a fused one and its chain's tensors behind the sums; the tensors of a chain, in order; x, weight (-1: none) and y of
-// a row function; x and y of a reduction; the operands of strips (-1: scratch); the tensors of a program over rows.
+// a row function; x and y of a reduction; the operands of strips (-1: scratch); the tensors of a program over rows; q,
+// k, v and o of attention.
 struct Step {
   int group = 0;  // of Fusion::groups
   std::variant<ops::MatmulProblem, ops::FusedMatmul, ops::ChainProgram, ops::RowProblem, ops::ReduceProblem,
-               ops::Strips, ops::RowProgram>
+               ops::Strips, ops::RowProgram, ops::AttentionProblem>
       kernel;
   std::vector<int> buffers;
   std::string copy;  // not empty: the step only reorders or converts, and this says what: "w[F, D] to [D, F]"

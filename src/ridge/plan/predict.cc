@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "ridge/base/cores.h"
+#include "ridge/ops/attention/model.h"
 #include "ridge/ops/chain/model.h"
 #include "ridge/ops/fused/model.h"
 #include "ridge/ops/product/model.h"

@@ -228,7 +228,7 @@ template <class Kernel> struct Consuming : Consumer<Kernel> {  // a warpgroup
 template <class Kernel> __global__ void __launch_bounds__(threads<Kernel>, 1)
     run(const __grid_constant__ typename Kernel::Globals g, const __grid_constant__ Problem p) {
   constexpr auto config = Kernel::config;
-  static_assert(shared_bytes<Kernel> <= 227 * 1024,
+  static_assert(shared_bytes<Kernel> <= most_shared_bytes,
                 "the ring and the output buffers exceed a block's shared memory: use fewer stages");
   extern __shared__ std::uint8_t raw[];
   auto& s = *reinterpret_cast<Shared<Kernel>*>(raw + (1024 - address(raw) % 1024) % 1024);

@@ -11,6 +11,8 @@
 
 namespace ridge::tile {
 
+inline constexpr int most_shared_bytes = 227 * 1024;  // of a block
+
 // Swizzled rows of 128 bytes start at multiples of 1024, or the copy engine and the tensor cores disagree.
 template <class T, int Rows, int Cols> struct alignas(1024) SharedTile {
   using type = T;
@@ -24,6 +26,7 @@ template <int M, int N, int Sharers = 1, class Sum_ = float> struct Accumulator 
   static constexpr int rows = M, cols = N, sharers = Sharers, size = M * N / (Sharers * 128);
   Sum v[size];
   bool live = false;  // false: holds nothing yet, the first product overwrites
+  int age = 0;        // which of the products that are under way was the last to add to it (steps.h)
 };
 
 // Policies of the L2, as createpolicy.fractional makes them for all of what is loaded.

@@ -62,6 +62,19 @@ template <Major major> TILE_FN std::uint64_t descriptor(std::uint32_t where, int
                "." TYPE " {" LIST "}, %" #A ", %" #B ", p, 1, 1, %" #TA ", %" #TB "; }"                          \
                : __VA_ARGS__                                                                                     \
                : "l"(a), "l"(b), "r"(add), "n"(ta), "n"(tb))
+// … with A in four registers of each thread; B is contiguous along n.
+#define RIDGE_WGMMA_HELD(N, TYPE, LIST, A0, A1, A2, A3, B, P, ...)                                               \
+  asm volatile("{ .reg .pred p; setp.ne.b32 p, %" #P ", 0; wgmma.mma_async.sync.aligned.m64n" #N "k16.f32." TYPE \
+               "." TYPE " {" LIST "}, {%" #A0 ",%" #A1 ",%" #A2 ",%" #A3 "}, %" #B ", p, 1, 1, 1; }"             \
+               : __VA_ARGS__                                                                                     \
+               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(add))
+#define RIDGE_WIDTH_HELD(N, LIST, A0, A1, A2, A3, B, P, ...)                \
+  if constexpr (width == N) {                                               \
+    if constexpr (std::is_same_v<T, Bf16>)                                  \
+      RIDGE_WGMMA_HELD(N, "bf16", LIST, A0, A1, A2, A3, B, P, __VA_ARGS__); \
+    else                                                                    \
+      RIDGE_WGMMA_HELD(N, "f16", LIST, A0, A1, A2, A3, B, P, __VA_ARGS__);  \
+  }
 #define RIDGE_WIDTH(N, LIST, A, B, P, TA, TB, ...)                \
   if constexpr (width == N) {                                     \
     if constexpr (std::is_same_v<T, Bf16>)                        \
@@ -94,6 +107,20 @@ TILE_FN void mma_64(float* d, std::uint64_t a, std::uint64_t b, int add) {
   RIDGE_WIDTH(224, RIDGE_D112, 112, 113, 114, 115, 116, RIDGE_R64(0), RIDGE_R32(64), RIDGE_R16(96))
   RIDGE_WIDTH(240, RIDGE_D120, 120, 121, 122, 123, 124, RIDGE_R64(0), RIDGE_R32(64), RIDGE_R16(96), RIDGE_R8(112))
   RIDGE_WIDTH(256, RIDGE_D128, 128, 129, 130, 131, 132, RIDGE_R64(0), RIDGE_R64(64))
+  // clang-format on
+}
+
+// D[64, width] += A[64, 16] * B[16, width] with A in registers: a[0] and a[1] hold columns 0 … 7 of rows r and r + 8,
+// a[2] and a[3] columns 8 … 15, where r and the pair of columns are those of the thread's sums.
+template <int width, class T> TILE_FN void mma_64_held(float* d, const std::uint32_t* a, std::uint64_t b, int add) {
+  static_assert(width == 64 || width == 96 || width == 128 || width == 192 || width == 256,
+                "wgmma: a left operand in registers has a width of 64, 96, 128, 192 or 256");
+  // clang-format off
+  RIDGE_WIDTH_HELD(64, RIDGE_D32, 32, 33, 34, 35, 36, 37, RIDGE_R32(0))
+  RIDGE_WIDTH_HELD(96, RIDGE_D48, 48, 49, 50, 51, 52, 53, RIDGE_R32(0), RIDGE_R16(32))
+  RIDGE_WIDTH_HELD(128, RIDGE_D64, 64, 65, 66, 67, 68, 69, RIDGE_R64(0))
+  RIDGE_WIDTH_HELD(192, RIDGE_D96, 96, 97, 98, 99, 100, 101, RIDGE_R64(0), RIDGE_R32(64))
+  RIDGE_WIDTH_HELD(256, RIDGE_D128, 128, 129, 130, 131, 132, 133, RIDGE_R64(0), RIDGE_R64(64))
   // clang-format on
 }
 
@@ -131,5 +158,7 @@ TILE_FN void mma_64(float* d, std::uint64_t a, std::uint64_t b, int add) {
 #undef RIDGE_D128
 #undef RIDGE_WGMMA
 #undef RIDGE_WIDTH
+#undef RIDGE_WGMMA_HELD
+#undef RIDGE_WIDTH_HELD
 
 }  // namespace ridge::tile::sm90

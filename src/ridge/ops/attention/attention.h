@@ -1,0 +1,121 @@
+// o = softmax(scale * q * k^T) * v for each head, whose scores are never stored. An item owns m rows of queries of a
+// head and goes through the keys, kv at a time, from the last on; it carries for each row the largest score so far, the
+// sum of exponentials and the sums of o, all relative to that largest score. A step multiplies its own keys, and the
+// values of the step before by that step's weights, which are registers: so the exponentials of a step run beside the
+// products of the one before. One head of 4096 rows and keys of 128: 8.6 GFLOP, 4.2 MB. (FlashAttention-2 and -3, Dao
+// 2023 and Shah et al. 2024, tell the algorithm.)
+#pragma once
+
+#include "ridge/ops/attention/config.h"
+#include "ridge/ops/attention/mask.h"
+#include "ridge/tile/steps.h"
+#ifdef __CUDACC__
+#include "ridge/tile/sm90/registers.h"
+#endif
+
+namespace ridge::ops {
+
+template <AttentionConfig C, class T> struct Attention {
+  static constexpr AttentionConfig config = C;
+  static constexpr int rings = 2;
+  using Q = tile::SharedTile<T, C.m, C.d>;
+  using K = tile::InRing<0, tile::SharedTile<T, C.kv, C.d>>;
+  using V = tile::InRing<1, tile::SharedTile<T, C.kv, C.d>>;
+  struct Globals {
+    tile::MatricesView<Q> q;
+    tile::MatricesView<K> k;
+    tile::MatricesView<V> v;
+    tile::MatricesOut<T, C.m, C.d> o;
+    tile::MatricesOut<float, C.m, 1> lse;  // ln of the sum of exponentials of a row; data null: not wanted
+    Band band;
+    float scale_log2 = 0;   // what scores are multiplied by, times log2(e)
+    int heads_of_keys = 1;  // heads of q that share one of k and v
+  };
+  struct Held {
+    Q q;
+  };
+  struct Stage {
+    K k;
+    V v;
+  };
+  using PerRow = tile::Accumulator<C.m, 1, C.consumers>;
+  struct State {
+    tile::Accumulator<C.m, C.d, C.consumers> o;
+    PerRow most = tile::lowest, sum = tile::nought;
+    tile::Operands<C.m, C.kv, C.consumers, T> weights;  // of the step's keys, for the next step
+  };
+
+  TILE_FN static tile::Steps steps(auto& at, const Globals& g) {
+    const int first = g.band.first(at.row()) / C.kv, end = g.band.end(at.row() + C.m - 1);
+    return {end > first * C.kv ? (end + C.kv - 1) / C.kv - first : 1};
+  }
+  // The first key of a step.
+  TILE_FN static int key(auto& at, const Globals& g, int step) {
+    return (g.band.first(at.row()) / C.kv + at.steps() - 1 - step) * C.kv;
+  }
+
+  TILE_FN static void hold(auto& at, Held& h, const Globals& g) { at.load(h.q, g.q, at.matrix(), at.row()); }
+  TILE_FN static void load(auto& at, Stage& s, const Globals& g) {
+    const int head = at.matrix() / g.heads_of_keys;
+    if (!at.is_last()) at.load(s.k, g.k, head, key(at, g, at.step()));
+    if (!at.is_first()) at.load(s.v, g.v, head, key(at, g, at.step() - 1));
+  }
+
+  template <class At> TILE_FN static void compute(At& at, State& x, const Held& h, const Stage& s, const Globals& g) {
+    if constexpr (At::last) {
+      at.release(h.q);
+      at.mma(x.o, x.weights, s.v);
+    } else {
+      tile::Accumulator<C.m, C.kv, C.consumers> p;
+      at.mma(p, h.q, transposed(s.k));
+      if constexpr (!At::first) at.mma(x.o, x.weights, s.v);
+      at.settle(p);
+      PerRow shrink = weigh(at, x, p, g);
+      if constexpr (!At::first) {
+        at.settle(x.o);
+        if (at.any(shrink, [](float by) { return by != 1; }))
+          at.map(
+              x.o, [](float o, float by) { return o * by; }, shrink);
+      }
+      at.copy(x.weights, p);
+    }
+  }
+
+  // Scores become weights, 2^(scale * (score - most)); what sums so far must be multiplied by. `most` follows the
+  // largest score only where that has left it behind by a factor of 2^8, which is rare after the first keys.
+  TILE_FN static PerRow weigh(auto& at, State& x, auto& p, const Globals& g) {
+    constexpr float behind = 8;
+    const int first = key(at, g, at.step());
+    const tile::Range own = at.own_rows();
+    if (g.band.cuts(static_cast<int>(own.begin), static_cast<int>(own.size), first, C.kv))
+      at.clip(p, [&](int row) { return g.band.seen(row, first); });
+    PerRow now = x.most, shrink = x.most, base;
+    at.reduce(now, p, tile::Max{});
+    at.map(
+        now, [&](float now, float most) { return (now - most) * g.scale_log2 > behind ? now : most; }, x.most);
+    at.map(
+        shrink, [&](float most, float now) { return now == most ? 1 : tile::exp2_of((most - now) * g.scale_log2); },
+        now);
+    at.map(
+        base, [&](float, float now) { return now == -INFINITY ? 0 : now * g.scale_log2; }, now);
+    at.map(
+        p, [&](float s, float base) { return tile::exp2_of(fmaf(s, g.scale_log2, -base)); }, base);
+    at.reduce(x.sum, p, tile::Add{}, shrink);
+    x.most = now;
+    return shrink;
+  }
+
+  TILE_FN static void store(auto& at, State& x, const Globals& g) {
+    constexpr float ln_2 = 0.6931471805599453F;
+    PerRow lse = x.most, inverse = x.sum;
+    at.map(
+        lse, [&](float most, float sum) { return most * g.scale_log2 * ln_2 + logf(sum); }, x.sum);
+    at.store(g.lse, lse);
+    at.map(inverse, [](float sum) { return 1 / sum; });
+    at.map(
+        x.o, [](float o, float by) { return o * by; }, inverse);
+    at.store(g.o, x.o);
+  }
+};
+
+}  // namespace ridge::ops

@@ -1,0 +1,26 @@
+// Attention on a CUDA device in one kernel, queued on the caller's stream: only o is written. Data pointers are device
+// memory at multiples of 16 bytes.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "ridge/device/workspace.h"
+#include "ridge/ops/attention/model.h"
+
+struct CUstream_st;
+
+namespace ridge::ops::cuda {
+
+struct AttentionCall {
+  AttentionProblem problem;
+  const void *q = nullptr, *k = nullptr, *v = nullptr;
+  void* o = nullptr;
+  float* lse = nullptr;  // [outer, heads, rows]: ln of the sum of a row's exponentials; null: not wanted
+};
+
+// A sentence if the driver refuses the launch. The problem must not be refused; of the workspace its counters are used.
+std::optional<std::string> launch(const AttentionCall& call, const AttentionPlan& plan, const Workspace& workspace,
+                                  CUstream_st* stream);
+
+}  // namespace ridge::ops::cuda

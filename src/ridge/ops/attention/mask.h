@@ -1,0 +1,26 @@
+// Which keys a row of queries sees: those of a band, row + low … row + high. Causal is high = keys - rows where the
+// last row sees all keys, or 0 where row r sees keys 0 … r; a sliding window has a low as well.
+#pragma once
+
+#include "ridge/tile/steps.h"
+
+namespace ridge::ops {
+
+struct Band {
+  int low = -(1 << 30), high = 1 << 30;
+  int keys = 0;
+
+  // The keys that a row sees, counted from a key on.
+  TILE_FN constexpr tile::Span seen(int row, int from) const {
+    return {row + low - from, (row + high + 1 < keys ? row + high + 1 : keys) - from};
+  }
+  // Keys first … end - 1 are all that any of these rows may see.
+  TILE_FN constexpr int first(int row) const { return row + low > 0 ? row + low : 0; }
+  TILE_FN constexpr int end(int last_row) const { return last_row + high + 1 < keys ? last_row + high + 1 : keys; }
+  // Some of these rows do not see some of these keys.
+  TILE_FN constexpr bool cuts(int row, int rows, int key, int count) const {
+    return key + count > keys || key + count - 1 > row + high || key < row + rows - 1 + low;
+  }
+};
+
+}  // namespace ridge::ops

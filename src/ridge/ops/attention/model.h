@@ -1,0 +1,34 @@
+// Which kernel attention takes on Hopper and how long. A step's products keep the multiplier busy as long as a
+// product's do; exponentials run beside them, 16 a cycle of a multiprocessor, and some of their time shows.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "ridge/ops/attention/problem.h"
+#include "ridge/ops/model.h"
+
+namespace ridge::ops {
+
+namespace cuda {
+struct AttentionPlan {
+  int config = 0;  // of attention_menu
+  int width = 1;   // heads that go through their keys at a time, so that the L2 holds these
+  std::int64_t items = 0, steps = 0;
+  double predicted_s = 0;
+  bool operator==(const AttentionPlan&) const = default;
+};
+// What stands in the way, as a sentence; none: a kernel does it. Looks at no device.
+std::optional<std::string> refuse(const AttentionProblem& problem);
+AttentionPlan choose(const AttentionProblem& problem, const DeviceNumbers& device);  // must not be refused
+}  // namespace cuda
+
+// Of a CPU: a program is planned without attention there, and its statements are kernels by themselves.
+std::optional<std::string> refuse(const AttentionProblem& problem);
+
+double flops(const AttentionProblem& problem);    // of the pairs of a row and a key that it sees: 4 * width each
+double traffic(const AttentionProblem& problem);  // bytes of q, k, v and o, once each
+Result<Forecast> forecast(const AttentionProblem& problem, const DeviceNumbers& device);
+CpuForecast cpu_forecast(const AttentionProblem& problem, int threads);  // no kernel of a CPU does this
+
+}  // namespace ridge::ops

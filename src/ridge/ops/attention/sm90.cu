@@ -1,0 +1,75 @@
+// Compiles the menu's attention kernels for one input type, RIDGE_TYPE: Bf16 or F16.
+#include "ridge/ops/attention/sm90.h"
+
+#include <algorithm>
+#include <atomic>
+#include <utility>
+
+namespace ridge::ops::cuda {
+namespace {
+
+using tile::sm90::run_steps, tile::sm90::step_shared_bytes, tile::sm90::step_threads, tile::sm90::StepProblem;
+
+// Once a device: kernels may use more than 48 KiB of shared memory only when told so.
+template <class Kernel> cudaError_t allow_shared_memory() {
+  static std::atomic<std::uint64_t> done{0};
+  int device = 0;
+  if (const cudaError_t e = cudaGetDevice(&device); e != cudaSuccess) return e;
+  const std::uint64_t bit = std::uint64_t{1} << (device % 64);
+  if (done.load(std::memory_order_acquire) & bit) return cudaSuccess;
+  const cudaError_t e =
+      cudaFuncSetAttribute(run_steps<Kernel>, cudaFuncAttributeMaxDynamicSharedMemorySize, step_shared_bytes<Kernel>);
+  if (e == cudaSuccess) done.fetch_or(bit, std::memory_order_release);
+  return e;
+}
+
+template <class View> void place(View& view, const CUtensorMap& map, std::int64_t rows, std::int64_t heads) {
+  view.on_target.map = map;
+  view.rows = rows;
+  view.inner = heads;
+}
+
+template <class Kernel> cudaError_t launch_attention(const AttentionLaunch& x) {
+  if (const cudaError_t e = allow_shared_memory<Kernel>(); e != cudaSuccess) return e;
+  const AttentionProblem& p = x.problem;
+  typename Kernel::Globals g{};
+  place(g.q, x.maps.q, p.rows, p.heads);
+  place(g.k, x.maps.k, p.keys, p.key_heads);
+  place(g.v, x.maps.v, p.keys, p.key_heads);
+  place(g.o, x.maps.o, p.rows, p.heads);
+  g.lse.data = x.lse;
+  g.lse.rows = p.rows;
+  g.lse.row_stride = 1;
+  g.lse.inner = p.heads;
+  g.lse.inner_stride = p.rows;
+  g.lse.outer_stride = p.heads * p.rows;
+  g.band = {static_cast<int>(p.low), static_cast<int>(p.high), static_cast<int>(p.keys)};
+  g.scale_log2 = static_cast<float>(p.scale * 1.4426950408889634);
+  g.heads_of_keys = static_cast<int>(p.heads / p.key_heads);
+  const tile::StepOrder order{static_cast<int>(p.outer * p.heads), static_cast<int>(p.rows), Kernel::config.m, x.width};
+  cudaLaunchConfig_t config{};
+  config.gridDim = dim3(static_cast<unsigned>(std::min<std::int64_t>(x.items, x.multiprocessors)));
+  config.blockDim = dim3(step_threads<Kernel>);
+  config.dynamicSmemBytes = step_shared_bytes<Kernel>;
+  config.stream = x.stream;
+  cudaLaunchAttribute dependent{};
+  dependent.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  dependent.val.programmaticStreamSerializationAllowed = 1;
+  config.attrs = &dependent;
+  config.numAttrs = 1;
+  return cudaLaunchKernelEx(&config, run_steps<Kernel>, g, StepProblem{order, x.counter});
+}
+
+template <class T, std::size_t... i>
+constexpr std::array<LaunchAttention, sizeof...(i)> all_of_menu(std::index_sequence<i...>) {
+  return {launch_attention<Attention<attention_menu[i], T>>...};
+}
+
+}  // namespace
+
+template <> const std::array<LaunchAttention, attention_menu.size()>& attention_kernels<RIDGE_TYPE>() {
+  static constexpr auto all = all_of_menu<RIDGE_TYPE>(std::make_index_sequence<attention_menu.size()>{});
+  return all;
+}
+
+}  // namespace ridge::ops::cuda

@@ -1,0 +1,176 @@
+#include "ridge/plan/attention.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "ridge/plan/plan.h"
+
+namespace ridge {
+namespace {
+
+using ops::AttentionProblem, ops::HeadsLayout;
+constexpr std::int64_t far = AttentionProblem::far;
+
+struct Planned {
+  Plan plan;
+  std::string groups() const {  // "attention", "product rows product"
+    std::string out;
+    for (const Group& group : plan.fusion.groups) out += (out.empty() ? "" : " ") + std::string(name(group.kind));
+    return out;
+  }
+  AttentionProblem attention() const {
+    for (const Step& step : plan.steps)
+      if (const auto* found = std::get_if<AttentionProblem>(&step.kernel)) return *found;
+    return {};
+  }
+  std::string why() const { return plan.fusion.seams.empty() ? "" : plan.fusion.seams.back().why; }
+};
+
+Planned planned(const std::string& text, FuseOptions options = {.target = Target::cuda}) {
+  const Program program = parse(text).value();
+  auto made = plan(program, program.bind({}).value(), options);
+  return {std::move(made).value()};
+}
+
+const std::string inputs =
+    "dims B = 2, S = 48, T = 80, H = 3, E = 64\n"
+    "q: bf16[B, S, H, E]   k: bf16[B, T, H, E]   v: bf16[B, T, H, E]\n";
+const std::string scores = "s[B, S, H, T] = q * k\n", result = "o: bf16[B, S, H, E] = p * v\n";
+std::string around(const std::string& weights) { return inputs + scores + weights + "\n" + result; }
+
+struct Spelling {
+  std::string text;
+  double scale = 0.125;
+  std::int64_t low = -far, high = far;
+};
+
+TEST(Attention, IsOneKernelHoweverItIsSpelled) {
+  const Spelling all[] = {
+      {around("p[B, S, H, T] = softmax(s * 0.125 over T)")},
+      {around("p[B, S, H, T] = softmax(0.125 * s over T)")},
+      {around("p[B, S, H, T] = softmax(s / 8 over T)")},
+      {around("p[B, S, H, T] = softmax(s / sqrt(size(E)) over T)")},
+      {around("p[B, S, H, T] = softmax(s * rsqrt(size(E)) over T)")},
+      {around("z[B, S, H, T] = s * 0.25\np[B, S, H, T] = softmax(z * 0.5 over T)")},
+      {around("p[B, S, H, T] = softmax(s over T)"), 1},
+      {around("p[B, S, H, T] = softmax(where(index(T) <= index(S), s * 0.125, -inf) over T)"), 0.125, -far, 0},
+      {around("p[B, S, H, T] = softmax(where(index(S) >= index(T), s, -inf) * 0.125 over T)"), 0.125, -far, 0},
+      {around("p[B, S, H, T] = softmax(where(index(T) < index(S) + 33, s * 0.125, -inf) over T)"), 0.125, -far, 32},
+      {around("m[S, T] = where(index(T) <= index(S), 0, -inf)\np[B, S, H, T] = softmax(s * 0.125 + m over T)"), 0.125,
+       -far, 0},
+      {around("p[B, S, H, T] = softmax(where(index(T) > index(S), 0, -inf) + s / 8 over T)"), 0.125, 1, far},
+      {around("c[B, S, H, T] = where(index(T) <= index(S), s / 8, -inf)\n"
+              "p[B, S, H, T] = softmax(where(index(T) > index(S) - 16, c, -inf) over T)"),
+       0.125, -15, 0},
+      {around("z[B, S, H, T] = s * 0.125\nm[B, S, H] = max(z over T)\ne[B, S, H, T] = exp(z - m)\n"
+              "l[B, S, H] = sum(e over T)\np[B, S, H, T] = e / l")},
+      {around("z[B, S, H, T] = where(index(T) <= index(S), s * 0.125, -inf)\nm[B, S, H] = max(z over T)\n"
+              "e[B, S, H, T] = exp(z - m)\nl[B, S, H] = sum(e over T)\np[B, S, H, T] = e * (1 / l)"),
+       0.125, -far, 0},
+      {inputs + "s[B, S, H, T] = k * q\np[B, S, H, T] = softmax(s * 0.125 over T)\no: bf16[B, S, H, E] = v * p\n"},
+      {inputs + "s[H, T, B, S] = q * k\np[B, H, S, T] = softmax(s * 0.125 over T)\no: bf16[B, H, S, E] = p * v\n"},
+      {inputs + "s: f32[B, S, H, T] = q * k\np[B, S, H, T] = softmax(s * 0.125 over T)\n" + result},
+  };
+  for (const Spelling& one : all) {
+    const Planned x = planned(one.text);
+    EXPECT_EQ(x.groups(), "attention") << one.text << x.why();
+    EXPECT_EQ(x.attention().scale, one.scale) << one.text;
+    EXPECT_EQ(x.attention().low, one.low) << one.text;
+    EXPECT_EQ(x.attention().high, one.high) << one.text;
+    EXPECT_EQ(x.attention().rows, 48) << one.text;
+    EXPECT_EQ(x.attention().keys, 80) << one.text;
+  }
+}
+
+TEST(Attention, HasItsOperandsAsTheyLie) {
+  const AttentionProblem x = planned(around("p[B, S, H, T] = softmax(s * 0.125 over T)")).attention();
+  EXPECT_EQ(x.q, (HeadsLayout{48 * 3 * 64, 64, 3 * 64}));
+  EXPECT_EQ(x.k, (HeadsLayout{80 * 3 * 64, 64, 3 * 64}));
+  EXPECT_EQ(x.o, x.q);
+  EXPECT_EQ(x.outer * x.heads, 6);
+  const AttentionProblem turned = planned(
+                                      "dims B = 2, S = 48, T = 80, H = 3, E = 64\n"
+                                      "q: f16[B, H, S, E]   k: f16[B, H, T, E]   v: f16[B, H, T, E]\n"
+                                      "s[B, H, S, T] = q * k\np[B, H, S, T] = softmax(s over T)\n"
+                                      "o: f16[B, S, H, E] = p * v")
+                                      .attention();
+  EXPECT_EQ(turned.dtype, DType::f16);
+  EXPECT_EQ(turned.outer * turned.heads, 6);
+  EXPECT_EQ(turned.q.row, 64);
+  EXPECT_EQ(turned.o.row, 3 * 64);
+}
+
+TEST(Attention, SharesKeysAmongHeads) {
+  const AttentionProblem x = planned(
+                                 "dims B = 2, S = 48, T = 80, K = 4, G = 5, E = 128\n"
+                                 "q: bf16[B, S, K, G, E]   k: bf16[B, T, K, E]   v: bf16[B, T, K, E]\n"
+                                 "s[B, S, K, G, T] = q * k\n"
+                                 "p[B, S, K, G, T] = softmax(where(index(T) <= index(S), s, -inf) over T)\n"
+                                 "o: bf16[B, S, K, G, E] = p * v")
+                                 .attention();
+  EXPECT_EQ(x.rows, 48);
+  EXPECT_EQ(x.heads / x.key_heads, 5);
+  EXPECT_EQ(x.outer * x.key_heads, 8);
+}
+
+TEST(Attention, MovesItsOperandsAlone) {
+  const Planned x = planned(around("p[B, S, H, T] = softmax(s over T)"));
+  const std::int64_t q = 2 * 48 * 3 * 64 * 2, k = 2 * 80 * 3 * 64 * 2, s = 2 * 48 * 3 * 80 * 2;
+  EXPECT_EQ(x.plan.fusion.groups[0].bytes_after, 2 * q + 2 * k);
+  EXPECT_EQ(x.plan.fusion.groups[0].bytes_before, 2 * q + 2 * k + 4 * s);
+  EXPECT_EQ(x.plan.memory_bytes, 2 * q + 2 * k);
+}
+
+struct NearMiss {
+  std::string text, why;
+};
+
+TEST(Attention, SaysWhyNearMissesAreNone) {
+  const std::string no_softmax =
+      "p is not the softmax over T of s times a number, masked by a comparison of two indices";
+  const NearMiss all[] = {
+      {around("p[B, S, H, T] = softmax(s over H)"), no_softmax},
+      {around("p[B, S, H, T] = softmax(s * -0.125 over T)"), no_softmax},
+      {around("p[B, S, H, T] = softmax(where(index(T) <= index(S), s, 0) over T)"), no_softmax},
+      {around("p[B, S, H, T] = softmax(where(index(T) <= index(S), s, -inf) * -1 over T)"), no_softmax},
+      {around("p[B, S, H, T] = softmax(gelu(s) over T)"), no_softmax},
+      {around("p[B, S, H, T] = rmsnorm(s over T)"), no_softmax},
+      {around("z[B, S, H, T] = s * 0.5\nm[B, S, H] = max(s over T)\ne[B, S, H, T] = exp(z - m)\n"
+              "l[B, S, H] = sum(e over T)\np[B, S, H, T] = e / l"),
+       no_softmax},
+      {around("p[B, S, H, T] = softmax(s over T) * 2"), no_softmax},
+      {around("p: bf16[B, S, H, T] = softmax(s over T)") + "y: bf16[B, S, H, T] = p + 1\n",
+       "p is wanted by others, and attention stores none of what lies between"},
+      {"dims S = 48, T = 80, E = 64\nq: f32[S, E]   k: f32[T, E]   v: f32[T, E]\ns[S, T] = q * k\n"
+       "p[S, T] = softmax(s over T)\no: f32[S, E] = p * v",
+       "attention: expected bf16 or f16, found f32"},
+      {"dims S = 48, T = 80, E = 320\nq: bf16[S, E]   k: bf16[T, E]   v: bf16[T, E]\ns[S, T] = q * k\n"
+       "p[S, T] = softmax(s over T)\no: bf16[S, E] = p * v",
+       "attention: expected heads of 8 … 256 elements, a multiple of 8, found 320"},
+      {"dims S = 48, T = 80, E = 64, F = 32\nq: bf16[S, E]   k: bf16[T, E]   v: bf16[T, F]\ns[S, T] = q * k\n"
+       "p[S, T] = softmax(s over T)\no: bf16[S, F] = p * v",
+       "q, k, v and o do not lie as heads of whole rows"},
+  };
+  for (const NearMiss& one : all) {
+    const Planned x = planned(one.text);
+    EXPECT_EQ(x.groups().find("attention"), std::string::npos) << one.text;
+    std::vector<std::string> reasons;
+    for (const Seam& seam : x.plan.fusion.seams) reasons.push_back(seam.why);
+    EXPECT_TRUE(std::find(reasons.begin(), reasons.end(), one.why) != reasons.end())
+        << one.text << "\nfound: " << fmt::format("{}", fmt::join(reasons, " | "));
+  }
+}
+
+TEST(Attention, IsLeftApartWhereNobodyAsksForIt) {
+  const std::string text = around("p[B, S, H, T] = softmax(s over T)");
+  EXPECT_EQ(planned(text, {.target = Target::cpu}).groups(), "product rows product");
+  EXPECT_EQ(planned(text, {.target = Target::cuda, .fuse = false}).groups(), "product rows product");
+  EXPECT_EQ(planned(text, {.target = Target::cuda, .epilogues = false}).groups(), "product rows product");
+  EXPECT_EQ(planned(text, {.target = Target::cuda, .stored = {4}}).groups(), "product rows product");
+}
+
+}  // namespace
+}  // namespace ridge

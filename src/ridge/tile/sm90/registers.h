@@ -1,0 +1,139 @@
+// Tiles in registers, as texts that take steps work on them: M x N sums as wgmma leaves them, a number a row, and left
+// operands of a product, two to a register. Each group of 128 threads owns 64 rows; a thread holds, of rows r and r +
+// 8, two neighbouring columns in every eight: number i lies in row r + 8 * (i / 2 % 2), column i / 4 * 8 + i % 2
+// further on.
+#pragma once
+
+#include "ridge/tile/sm90/finish.h"
+#include "ridge/tile/steps.h"
+
+namespace ridge::tile {
+
+struct Lowest {};
+struct Nought {};
+inline constexpr Lowest lowest{};
+inline constexpr Nought nought{};
+
+// A number a row, the same in the four threads that share the row; or, while `is_partial`, a part of it in each.
+template <int M, int Sharers> struct Accumulator<M, 1, Sharers, float> {
+  static constexpr int rows = M, cols = 1, size = 2;
+  float v[size];
+  bool is_partial = false;
+  TILE_FN Accumulator() : v{} {}
+  TILE_FN Accumulator(Nought) : v{} {}
+  TILE_FN Accumulator(Lowest) {
+    v[0] = -INFINITY;
+    v[1] = -INFINITY;
+  }
+};
+
+// A left operand.
+template <int M, int N, int Sharers, class T> struct Operands {
+  static constexpr int rows = M, cols = N, size = M * N / (Sharers * 256);
+  using type = T;
+  std::uint32_t v[size];
+};
+
+// 2^x, within 2^-22 of itself.
+TILE_FN float exp2_of(float x) {
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+
+namespace sm90 {
+
+template <class X> inline constexpr bool is_row = X::cols == 1;
+
+TILE_FN int row_of_thread() { return threadIdx.x % 128 / 32 * 16 + threadIdx.x % 32 / 4; }
+TILE_FN int col_of_thread() { return threadIdx.x % 4 * 2; }
+
+template <class F> TILE_FN float joined(float x, const F& f) {
+  x = f(x, __shfl_xor_sync(~0u, x, 1));
+  return f(x, __shfl_xor_sync(~0u, x, 2));
+}
+TILE_FN float largest(float x, float y) { return fmaxf(x, y); }
+TILE_FN float sum_of(float x, float y) { return x + y; }
+
+template <int M, int S> TILE_FN void join(Accumulator<M, 1, S>& x) {
+  if (!x.is_partial) return;
+  for (float& each : x.v) each = joined(each, sum_of);
+  x.is_partial = false;
+}
+template <int M, int N, int S, class T> TILE_FN void join(Accumulator<M, N, S, T>&) {}
+
+// What stands beside number i of a tile: the same place, or the row's.
+template <class X> TILE_FN float beside(const X& x, int i) {
+  if constexpr (is_row<X>)
+    return x.v[i / 2 % 2];
+  else
+    return x.v[i];
+}
+
+// x = f(x, others…); a number a row serves all of the row.
+template <class X, class F, class... Others> TILE_FN void map(X& x, const F& f, Others&... others) {
+  join(x);
+  (join(others), ...);
+#pragma unroll
+  for (int i = 0; i < X::size; ++i) {
+    if constexpr (is_row<X>)
+      x.v[i] = f(x.v[i], others.v[i]...);
+    else
+      x.v[i] = f(x.v[i], beside(others, i)...);
+  }
+}
+// Numbers outside their row's columns become -inf; `columns` answers for a row of the matrix.
+template <class X, class F> TILE_FN void clip(X& x, int first_row, const F& columns) {
+#pragma unroll
+  for (int r = 0; r < 2; ++r) {
+    const Span kept = columns(first_row + row_of_thread() + 8 * r);
+    const int begin = kept.begin - col_of_thread(), end = kept.end - col_of_thread();
+#pragma unroll
+    for (int i = 0; i < X::size; i += 4)
+#pragma unroll
+      for (int e = 0; e < 2; ++e) {
+        const int col = i * 2 + e;
+        if (col < begin || col >= end) x.v[i + 2 * r + e] = -INFINITY;
+      }
+  }
+}
+// Whether f holds of any number of the 16 rows that a warp works on: the same answer in all its threads.
+template <class X, class F> TILE_FN bool any(const X& x, const F& f) {
+  bool holds = false;
+#pragma unroll
+  for (int i = 0; i < X::size; ++i) holds = holds || f(x.v[i]);
+  return __any_sync(~0u, holds);
+}
+
+// into = the largest of into and the row.
+template <class Row, class X> TILE_FN void reduce(Row& into, const X& x, Max) {
+#pragma unroll
+  for (int r = 0; r < 2; ++r) {
+    float most = x.v[2 * r];
+#pragma unroll
+    for (int i = 0; i < X::size; i += 4) most = fmaxf(most, fmaxf(x.v[i + 2 * r], x.v[i + 2 * r + 1]));
+    into.v[r] = fmaxf(into.v[r], joined(most, largest));
+  }
+}
+// into = into * times + the row's sum, whose four parts are added when somebody reads them.
+template <class Row, class X> TILE_FN void reduce(Row& into, const X& x, Add, const Row& times) {
+#pragma unroll
+  for (int r = 0; r < 2; ++r) {
+    float sum = 0;
+#pragma unroll
+    for (int i = 0; i < X::size; i += 4) {
+      sum += x.v[i + 2 * r];
+      sum += x.v[i + 2 * r + 1];
+    }
+    into.v[r] = fmaf(into.v[r], times.v[r], sum);
+  }
+  into.is_partial = true;
+}
+
+template <int M, int N, int S, class T> TILE_FN void copy(Operands<M, N, S, T>& to, const Accumulator<M, N, S>& from) {
+#pragma unroll
+  for (int i = 0; i < to.size; ++i) to.v[i] = pack<T>(from.v[2 * i], from.v[2 * i + 1]);
+}
+
+}  // namespace sm90
+}  // namespace ridge::tile

@@ -1,0 +1,75 @@
+// Words of texts whose items take steps: a work item owns some rows, holds some tiles all the while (`Held`), and goes
+// through steps, each of which brings tiles by way of rings; a state in registers is carried from step to step.
+// Attention is one: 128 rows of q are held while 32 tiles of keys and values go by.
+//
+//   hold:    at.load(h.q, g.q, at.matrix(), at.row());
+//   load:    at.load(s.k, g.k, at.matrix(), first);      // waits until the slot of k's ring is free
+//   compute: at.mma(p, h.q, transposed(s.k));            // waits for the tile, issues, never waits for the product
+//            at.settle(p);                               // the product has ended; the tiles that it read are given
+//            back at.reduce(most, p, Max{}); at.map(p, f, most); at.copy(x.p, p);
+//   store:   at.store(g.o, x.o);
+//
+// Each tile of a Stage goes round in a ring of its own (`InRing`), so a text may load the values of a step one step
+// after its keys. `compute` is compiled three times: for the first step, those in the middle, and the ones behind the
+// last, which bring nothing for the first product (`At::first`, `At::last`).
+#pragma once
+
+#include "ridge/tile/tile.h"
+
+namespace ridge::tile {
+
+// The steps of an item that bring tiles, at least one. One more comes behind them, in which `At::last` holds.
+struct Steps {
+  int count = 1;
+};
+
+// A tile of a Stage with the number of its ring.
+template <int number, class Tile> struct InRing : Tile { static constexpr int ring = number; };
+
+// Matrices [rows, cols], contiguous along cols, one for each of outer * inner pairs: matrix i is the one at (i / inner,
+// i % inner). Strides are in elements.
+struct Matrices {
+  const void* data = nullptr;
+  Index rows = 0, cols = 0, row_stride = 0;
+  Index outer = 1, inner = 1, outer_stride = 0, inner_stride = 0;
+};
+template <class Tile_> struct MatricesView : Matrices {
+  using Tile = Tile_;
+  InputOnTarget on_target{};
+};
+// Rows of `M` by `N` that a text stores.
+template <class T, int M, int N> struct MatricesOut : Matrices {
+  using type = T;
+  InputOnTarget on_target{};
+};
+
+struct Span {  // begin … end - 1
+  int begin = 0, end = 0;
+};
+
+// What `reduce` adds up by.
+struct Max {};
+struct Add {};
+
+// Which matrix, and from which of its rows on, a work item owns; none where `is_real` is false.
+struct StepItem {
+  int matrix = 0, row = 0;
+  bool is_real = false;
+};
+
+// Work items in an order: `width` matrices at a time, whose keys and values the L2 holds together, and of these the
+// last rows first, for under a causal mask they take longest. Blocks take items one by one.
+struct StepOrder {
+  int matrices = 0, rows = 0;  // rows of one matrix
+  int tile_rows = 1, width = 1;
+  TILE_FN int tiles() const { return (rows + tile_rows - 1) / tile_rows; }
+  TILE_FN int items() const { return matrices * tiles(); }
+  TILE_FN StepItem item(int number) const {
+    if (number >= items()) return {};
+    const int each = width * tiles(), first = number / each * width, in = number % each;
+    const int wide = matrices - first < width ? matrices - first : width;
+    return {first + in % wide, (tiles() - 1 - in / wide) * tile_rows, true};
+  }
+};
+
+}  // namespace ridge::tile
