@@ -69,6 +69,10 @@ add_test(NAME schema COMMAND ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR}/tests/sch
 add_test(NAME sympy COMMAND ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR}/tests/sympy_test.py $<TARGET_FILE:ridge_cli>)
 set_tests_properties(schema sympy PROPERTIES LABELS fast)
 
+# The page in a headless Chromium, with axe-core where build/page has it; skipped, and said so, where there is neither.
+add_test(NAME page COMMAND bash ${CMAKE_SOURCE_DIR}/tests/page/page_test.sh $<TARGET_FILE:ridge_cli> ${CMAKE_BINARY_DIR}/page)
+set_tests_properties(page PROPERTIES SKIP_RETURN_CODE 77 LABELS browser)
+
 include(${CMAKE_CURRENT_LIST_DIR}/fuzz/fuzz.cmake)
 include(${CMAKE_SOURCE_DIR}/tests/sanitized.cmake)
 

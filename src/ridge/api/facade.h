@@ -8,6 +8,7 @@
 #include "ridge/plan/as_metapipe.h"
 #include "ridge/plan/decode.h"
 #include "ridge/plan/menu_list.h"
+#include "ridge/report/page/page.h"
 #include "ridge/report/report.h"
 #include "ridge/ridge.h"
 #include "ridge/roofline/chain.h"
@@ -22,6 +23,15 @@ namespace ridge::api {
 // Errors: of the program (its place), of the machine, of a dimension.
 Result<Report> explain(const Request& request);
 Result<Report> explain(const BareWork& work);
+// A page about reports, each with what was asked; the first is what it is about, with every machine of the catalog to
+// choose from. Errors: understood()'s.
+struct Answered {
+  Request request;  // no program: bare numbers
+  Report report;
+};
+Result<Page> page_of(std::vector<Answered> answered);
+// The same of a sweep: at the first of each dimension's sizes, with the curves below.
+Result<Page> page_of(const SweepRequest& request, const Sweep& sweep);
 // One report for each of these machines, in place of the request's.
 Result<std::vector<Report>> explain_on(const Request& request, const std::vector<MachineChoice>& machines);
 // One report for each row; a row's value goes before the request's.

@@ -198,6 +198,30 @@ TEST_F(CliTest, PrintsTablesForOtherPrograms) {
   EXPECT_TRUE(read_file(path("page.html"))->starts_with("<!doctype html>"));
 }
 
+// How many programs on machines the page plays with, and its size.
+TEST_F(CliTest, WritesPagesOfOneOfSeveralAndOfSweeps) {
+  const std::string page = path("page.html"), mlp = std::string(RIDGE_SOURCE_DIR) + "/examples/mlp.ridge";
+  const auto subjects = [&](const std::vector<std::string>& words) {
+    const Outcome outcome = ridge(with(words, {"--html", page}));
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    const std::string html = *read_file(page), opening = "id=\"data\">";
+    EXPECT_LE(html.size(), 300'000u);
+    const std::size_t begin = html.find(opening) + opening.size();
+    return nlohmann::json::parse(html.substr(begin, html.find("</script>", begin) - begin))["subjects"].size();
+  };
+  EXPECT_EQ(subjects({"explain", mlp, "--on", "h100"}), 1u);
+  EXPECT_EQ(subjects({"explain", mlp, "--on", "h100", "--fuse", "g,u,h"}), 1u);
+  EXPECT_EQ(subjects({"explain", mlp, "--on", "h100,h200"}), 2u);
+  EXPECT_EQ(subjects({"explain", mlp, "--on", "h100", "--against", matmul}), 2u);
+  EXPECT_EQ(subjects({"explain", matmul, "--on", "h100", "--split", "D=2"}), 1u);
+  EXPECT_EQ(subjects({"explain", "--flops", "1e12", "--bytes", "1e9", "--on", "h100"}), 0u) << "nothing to move";
+  EXPECT_EQ(subjects({"sweep", matmul, "--on", "h100,h200", "-d", "B=1..64:*2", "D=64", "F=64"}), 2u);
+  const Outcome refused = ridge({"explain", mlp, "--on", "h100", "--html", "-"});
+  EXPECT_EQ(refused.err,
+            "ridge: expected a file for the picture or page, found '-': text goes to the standard output\n"
+            "  hint: --svg picture.svg\n");
+}
+
 TEST_F(CliTest, CompletesAndDocumentsEveryVerbAndOption) {
   const std::string help = ridge({"sweep", "--help"}).out, bash = ridge({"completion", "bash"}).out,
                     page = ridge({"man"}).out;

@@ -206,7 +206,7 @@ TEST_F(CliTest, ShowsTheSameRowsInEveryForm) {
     md.push_back("--md");
     ASSERT_EQ(ridge(html).code, 0);
     EXPECT_TRUE(holds(text, "\nfused "));
-    EXPECT_TRUE(holds(*read_file(page), "<td>fused</td>"));
+    EXPECT_TRUE(holds(*read_file(page), ">fused</th>"));
     EXPECT_TRUE(holds(ridge(csv).out, "\nfused,"));
     EXPECT_TRUE(holds(ridge(md).out, "| fused |"));
     EXPECT_TRUE(holds(ridge(md).out, "| no overlap |"));
@@ -273,7 +273,7 @@ TEST_F(CliTest, RunsTwoProgramsInTurn) {
   EXPECT_EQ(json["ratio"]["pairs"], 20);
   rejects({"run", once, "--against", more, "N=8", "--svg", "x.svg"}, 2,
           "ridge: expected --against without --svg\n  hint: --against goes with -d --dtype --seed --threads --runs "
-          "--time --no-fuse --json --csv --md\n");
+          "--time --no-fuse --json --csv --md --html\n");
 }
 
 TEST_F(CliTest, ABinaryFileIsNoMachine) {

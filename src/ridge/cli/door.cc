@@ -98,17 +98,19 @@ void add_output(CLI::App& verb, Output& output) {
   add_form(verb, output);
   verb.add_option("--svg", output.svg, "Draw the roofline into this file")->type_name("FILE");
   verb.add_flag("--roofs", output.roofs, "Draw the rates of the caches that the machine's file has, too");
-  verb.add_option("--html", output.html, "Write one page with picture and tables into this file")->type_name("FILE");
+  verb.add_option("--html", output.html,
+                  "Write one page to play with into this file: sliders, machines, picture, tables")
+      ->type_name("FILE");
 }
 
-int deliver(Report report, const Output& output) {
+int deliver(Report report, const Output& output, const Request& request) {
   end_progress();
   report.roofs = output.roofs;
   if (output.roofs && output.svg.empty() && output.html.empty())
     return fail(usage_error("expected --roofs together with --svg or --html: it is about the picture"));
   const Status drawn = write_if_asked(output.svg, [&] { return render_svg(report); });
   if (!drawn) return fail(drawn.error());
-  const Status page = write_if_asked(output.html, [&] { return render_html(report); });
+  const Status page = write_page(output.html, [&] { return api::page_of({{request, report}}); });
   if (!page) return fail(page.error());
   const int code = print(rendered(report, output));
   if (code == 0 && report.measured && report.measured->mismatch) return fail(*report.measured->mismatch);
@@ -125,6 +127,12 @@ int print(const Cells& cells, const std::vector<bool>& right, const OutputForm& 
   return print(form.csv  ? csv_table(cells)
                : form.md ? markdown_table(cells, right)
                          : text_table(cells, right, style().color));
+}
+
+Status write_page(const std::string& path, const std::function<Result<Page>()>& page) {
+  if (path.empty()) return Done{};
+  const auto made = page();
+  return made ? write_if_asked(path, [&] { return render_page(*made); }) : made.error();
 }
 
 Status write_if_asked(const std::string& path, const std::function<std::string()>& content) {

@@ -47,7 +47,9 @@ struct Output : OutputForm {
   bool roofs = false;  // the picture shows caches' rates
 };
 void add_output(CLI::App& verb, Output& output);
-int deliver(Report report, const Output& output);
+int deliver(Report report, const Output& output, const Request& request);
+// Writes the page where one was asked for. Errors: of the page, of the file.
+Status write_page(const std::string& path, const std::function<Result<Page>()>& page);
 // A table in the form asked for; JSON is the caller's.
 int print(const Cells& cells, const std::vector<bool>& right, const OutputForm& form);
 

@@ -53,8 +53,19 @@ int explain_rows(const Explain& asked) {
   return print(lines);
 }
 
+// The first machine's, with the others beside it.
+Result<Page> page_of_machines(Request request, const std::vector<std::string>& machines,
+                              const std::vector<Report>& reports) {
+  std::vector<api::Answered> answered;
+  for (std::size_t i = 0; i < reports.size(); ++i) {
+    request.on = machines[i];
+    answered.push_back({request, reports[i]});
+  }
+  return api::page_of(std::move(answered));
+}
+
 int rank(const Explain& asked, const std::vector<std::string>& machines) {
-  const std::string takes = beside(count_options, "--json --csv --md");
+  const std::string takes = beside(count_options, "--json --csv --md --html");
   if (const auto refused = refuse_beside(*asked.verb, "--on " + asked.spelled.on, takes)) return fail(*refused);
   Spelled one = asked.spelled;
   one.on = machines.front();
@@ -65,29 +76,43 @@ int rank(const Explain& asked, const std::vector<std::string>& machines) {
   if (!request) return fail(request.error());
   auto reports = api::explain_on(*request, {machines.begin(), machines.end()});
   if (!reports) return fail(reports.error());
+  const Status page = write_page(asked.output.html, [&] { return page_of_machines(*request, machines, *reports); });
+  if (!page) return fail(page.error());
   if (asked.output.json) return print(render_ranking_json(*reports));
   if (asked.output.csv || asked.output.md) return print(ranking_table(*reports), ranking_right, asked.output);
   return print(render_ranking_text(*reports, style()));
 }
 
-Result<Report> report_of(const Spelled& spelled) {
+// Of bare numbers there is a report without a program.
+Result<api::Answered> answer_of(const Spelled& spelled) {
   if (spelled.flops || spelled.bytes) {
     const auto work = bare_work(spelled);
-    return work ? api::explain(*work) : work.error();
+    if (!work) return work.error();
+    auto report = api::explain(*work);
+    return report ? Result(api::Answered{{}, *std::move(report)}) : report.error();
   }
   const auto request = understood(spelled);
-  return request ? api::explain(*request) : request.error();
+  if (!request) return request.error();
+  auto report = api::explain(*request);
+  return report ? Result(api::Answered{*request, *std::move(report)}) : report.error();
+}
+
+Result<Report> report_of(const Spelled& spelled) {
+  auto answered = answer_of(spelled);
+  return answered ? Result(std::move(answered->report)) : answered.error();
 }
 
 int side_by_side(const Explain& asked) {
-  const std::string takes = beside(count_options, "--json --csv --md");
+  const std::string takes = beside(count_options, "--json --csv --md --html");
   if (const auto refused = refuse_beside(*asked.verb, "--against", takes)) return fail(*refused);
-  const auto first = report_of(asked.spelled);
+  const auto first = answer_of(asked.spelled);
   if (!first) return fail(first.error());
-  const auto second = report_of(other_than(asked.spelled, asked.against));
+  const auto second = answer_of(other_than(asked.spelled, asked.against));
   if (!second) return fail(second.error());
-  if (asked.output.json) return print(render_against_json(*first, *second));
-  return print(against_table(*first, *second), {false, false, true, true, true}, asked.output);
+  const Status page = write_page(asked.output.html, [&] { return api::page_of({*first, *second}); });
+  if (!page) return fail(page.error());
+  if (asked.output.json) return print(render_against_json(first->report, second->report));
+  return print(against_table(first->report, second->report), {false, false, true, true, true}, asked.output);
 }
 
 int working(const Explain& asked) {
@@ -188,8 +213,8 @@ int perform(const Explain& asked) {
   if (asked.steps) return working(asked);
   if (asked.output.all && (asked.output.json || asked.output.csv || asked.output.md))
     return fail(usage_error("expected --all without --json, --csv and --md, which leave nothing out"));
-  auto report = report_of(spelled);
-  return report ? deliver(*std::move(report), asked.output) : fail(report.error());
+  const auto answered = answer_of(spelled);
+  return answered ? deliver(answered->report, asked.output, answered->request) : fail(answered.error());
 }
 
 }  // namespace

@@ -61,12 +61,18 @@ Status read_time(const std::string& text, double& seconds) {
 }
 
 int run_both(const Run& asked, const Request& request) {
-  const auto refused =
-      refuse_beside(*asked.verb, "--against", "-d --dtype --seed --threads --runs --time --no-fuse --json --csv --md");
+  const auto refused = refuse_beside(*asked.verb, "--against",
+                                     "-d --dtype --seed --threads --runs --time --no-fuse --json --csv --md --html");
   if (refused) return fail(*refused);
   const auto both = api::run_against(request, asked.against, asked.how);
   if (!both) return fail(both.error());
   end_progress();
+  Request second = request;
+  second.program = asked.against;
+  const Status page = write_page(asked.output.html, [&] {
+    return api::page_of({{request, both->first}, {second, both->second}});
+  });
+  if (!page) return fail(page.error());
   int code = 0;
   if (asked.output.json)
     code = print(render_together_json(both->first, both->second, both->ratio));
@@ -95,7 +101,7 @@ int perform(Run& asked) {
   if (!request) return fail(request.error());
   if (!asked.against.empty()) return run_both(asked, *request);
   const auto report = api::run(*request, asked.how);
-  return report ? deliver(*report, asked.output) : fail(report.error());
+  return report ? deliver(*report, asked.output, *request) : fail(report.error());
 }
 
 }  // namespace

@@ -11,7 +11,7 @@ namespace {
 struct Asked {
   SpelledSweep spelled;
   OutputForm form;
-  std::string svg;
+  std::string svg, html;
 };
 
 std::string rendered(const Sweep& sweep, const OutputForm& form) {
@@ -27,13 +27,15 @@ int perform(Asked& asked) {
   asked.spelled.dims.insert(asked.spelled.dims.end(), words->dims.begin(), words->dims.end());
   auto request = understood(asked.spelled);
   if (!request) return fail(request.error());
-  request->curves = !asked.svg.empty();
+  request->curves = !asked.svg.empty() || !asked.html.empty();
   const auto bar = progress_bar();
   const auto swept = sweep(*request, bar ? [&](double done) { bar(done, "sweep"); } : std::function<void(double)>());
   end_progress();
   if (!swept) return fail(swept.error());
   const Status drawn = write_if_asked(asked.svg, [&] { return render_svg(*swept); });
-  return drawn ? print(rendered(*swept, asked.form)) : fail(drawn.error());
+  if (!drawn) return fail(drawn.error());
+  const Status page = write_page(asked.html, [&] { return api::page_of(*request, *swept); });
+  return page ? print(rendered(*swept, asked.form)) : fail(page.error());
 }
 
 }  // namespace
@@ -69,6 +71,8 @@ void add_sweep(CLI::App& app, int& code) {
       ->type_name("LINK");
   add_form(*verb, asked->form, "ridge.sweep/1");
   verb->add_option("--svg", asked->svg, "Draw the curves into this file")->type_name("FILE");
+  verb->add_option("--html", asked->html, "Write one page to play with into this file, with the curves below")
+      ->type_name("FILE");
   verb->callback([asked, &code] { code = perform(*asked); });
 }
 

@@ -152,7 +152,9 @@ std::string place_of(const Sweep& sweep, const SweepLine& line, std::size_t poin
   return sizes_text(sweep, point, true);
 }
 
-Cells crossover_table(const Sweep& sweep) {
+}  // namespace
+
+Cells changes_table(const Sweep& sweep) {
   Cells cells{head(sweep)};
   cells[0].insert(cells[0].end(), {"at", "changes from", "with"});
   for (const SweepLine& line : sweep.lines)
@@ -165,6 +167,8 @@ Cells crossover_table(const Sweep& sweep) {
       }
   return cells;
 }
+
+namespace {
 
 bool anything_timed(const Sweep& sweep) {
   return std::any_of(sweep.lines.begin(), sweep.lines.end(), [](const SweepLine& line) {
@@ -222,7 +226,7 @@ std::string tables(const Sweep& sweep, const TextStyle& style, bool markdown) {
   std::vector<bool> right(labelled + sweep.ranges.size() + 8, true);
   right[0] = right[1] = right[labelled + sweep.ranges.size() + 3] = false;
   if (points <= most_rows) out += render(point_table(sweep), right) + "\n";
-  const Cells crossovers = crossover_table(sweep);
+  const Cells crossovers = changes_table(sweep);
   if (crossovers.size() == 1 && anything_timed(sweep))
     out += unknown(sweep).empty() ? "the limiter changes nowhere along the last range\n"
                                   : "the limiter changes nowhere where it is known\n";

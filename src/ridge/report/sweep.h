@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "ridge/report/report.h"
+#include "ridge/report/table.h"
 #include "ridge/roofline/sweep.h"
 
 namespace ridge {
@@ -18,6 +19,8 @@ std::string render_text(const Sweep& sweep, const TextStyle& style = {});
 std::string render_csv(const Sweep& sweep);
 std::string render_json(const Sweep& sweep);
 std::string render_markdown(const Sweep& sweep);
+// Where the limiter changes, the first 64 of them.
+Cells changes_table(const Sweep& sweep);
 // Attainable FLOP/s over the range with the most values, a curve for each machine, dtype and other size; crossovers as
 // dots with their sizes.
 std::string render_svg(const Sweep& sweep);

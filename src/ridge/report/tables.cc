@@ -8,8 +8,6 @@
 #include "ridge/base/text.h"
 #include "ridge/machine/keys.h"
 #include "ridge/report/plan.h"
-#include "ridge/report/steps.h"
-#include "ridge/report/svg/drawing.h"
 #include "ridge/report/used.h"
 #include "ridge/report/words.h"
 
@@ -63,13 +61,17 @@ template <class Row> Cells op_table(const Report& report, std::vector<std::strin
   return cells;
 }
 
-Cells cells_of(const Report& report) {
+}  // namespace
+
+Cells report_cells(const Report& report) {
   if (!report.measured) return predicted_rows(report);
   return op_table(
       report,
       {"op", "work", "bytes", "FLOP/B", "ridge", "limiter", "lower", "no overlap", "measured", "of roof", "error"},
       run_row, false);
 }
+
+namespace {
 
 std::vector<bool> right_of(const Report& report) {
   if (!report.measured) return predicted_right;
@@ -88,17 +90,6 @@ std::string answer_of(const Report& report) {
   std::string out = report.measured ? std::string() : answer_text(report, Styled({}));
   if (!out.empty()) out.pop_back();
   return out;
-}
-
-std::string html_table(const Cells& cells) {
-  std::string out = "<table>\n";
-  for (std::size_t i = 0; i < cells.size(); ++i) {
-    out += "<tr>";
-    for (const std::string& cell : cells[i])
-      out += i == 0 ? "<th>" + escaped(cell) + "</th>" : "<td>" + escaped(cell) + "</td>";
-    out += "</tr>\n";
-  }
-  return out + "</table>\n";
 }
 
 }  // namespace
@@ -135,7 +126,7 @@ std::string render_csv(const Report& report) {
 std::string render_markdown(const Report& report) {
   std::string out = fmt::format("### `{}`\n\n{}\n\n", report.title, subtitle(report));
   if (const std::string answer = answer_of(report); !answer.empty()) out += "```\n" + answer + "```\n\n";
-  out += markdown_table(cells_of(report), right_of(report));
+  out += markdown_table(report_cells(report), right_of(report));
   if (report.planned) out += plan_markdown(report);
   for (const Prediction& p : report.explanation.ops) {
     const auto& order = report.explanation.dim_names;
@@ -151,24 +142,6 @@ std::string render_markdown(const Report& report) {
       if (is_asked(report, t.dim)) out += "- " + threshold_text(t, true) + "\n";
   }
   return out;
-}
-
-std::string render_html(const Report& report) {
-  std::string out =
-      "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" "
-      "content=\"width=device-width\">\n<title>" +
-      escaped(report.title) +
-      "</title>\n<style>:root{color-scheme:light dark}body{font-family:system-ui,sans-serif;max-width:960px;margin:2em "
-      "auto;padding:0 1em}table{border-collapse:collapse;margin:1em 0}td,th{padding:.2em "
-      ".8em;text-align:right;white-space:nowrap}td:first-child,"
-      "th:first-child{text-align:left}tr+tr{border-top:1px solid #8886}pre{overflow-x:auto}svg{width:100%;height:auto}"
-      "</style></head><body>\n";
-  if (const std::string answer = answer_of(report); !answer.empty()) out += "<pre>" + escaped(answer) + "</pre>\n";
-  out += render_svg(report) + html_table(cells_of(report));
-  if (report.planned) out += html_table(plan_table(report));
-  if (!report.measured)
-    out += "<details><summary>The working</summary>\n<pre>" + escaped(render_steps(report)) + "</pre>\n</details>\n";
-  return out + "</body></html>\n";
 }
 
 Cells catalog_table(const std::vector<Machine>& machines) {

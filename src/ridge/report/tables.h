@@ -1,5 +1,4 @@
-// A report as tables for other programs and documents: CSV with bare SI numbers, Markdown as the text prints it, one
-// HTML file with the picture.
+// A report as tables for other programs and documents: CSV with bare SI numbers, Markdown as the text prints it.
 #pragma once
 
 #include <string>
@@ -15,8 +14,8 @@ namespace ridge {
 // fraction_of_roof, max_rel_error, and of a plan plan_cells() (plan.h). Unknown: empty.
 std::string render_csv(const Report& report);
 std::string render_markdown(const Report& report);
-// The picture, the table and, where nothing was measured, the derivation; no script, nothing to fetch.
-std::string render_html(const Report& report);
+// The rows of the text's table, as they are read.
+Cells report_cells(const Report& report);
 
 Cells catalog_table(const std::vector<Machine>& machines);
 // what, value, unit, origin, source, read_on, note: every number of a machine.

@@ -13,6 +13,7 @@
 #include "ridge/program/sharding.h"
 #include "ridge/roofline/masks.h"
 #include "ridge/roofline/network.h"
+#include "ridge/roofline/sizes/parts.h"
 
 namespace ridge {
 namespace {
@@ -260,29 +261,43 @@ std::vector<Work> count_in_parts(const Program& program, const Bindings& mesh) {
   return counted(program, Counter(program, mesh, true));
 }
 
-Work count_fused(const Program& program, const std::vector<Work>& ops, const Bindings& sizes,
-                 const std::vector<int>& statements, const std::vector<int>& stored) {
-  const Counter counter(program, sizes);
-  Work work{.name = "fused"};
+Polynomial stored_bytes_in_parts(const Program& program, const Tensor& tensor, const Bindings& mesh) {
+  return Counter(program, mesh, true).stored_bytes(tensor);
+}
+
+Moved moved_by(const Program& program, const std::vector<int>& statements, const std::vector<int>& stored) {
   std::vector<bool> member(program.statements.size()), read(program.tensors.size()), made(read), wanted(read);
   for (const int t : stored) wanted[static_cast<std::size_t>(t)] = true;
   for (const int s : statements) member[static_cast<std::size_t>(s)] = true;
   for (std::size_t s = 0; s < member.size(); ++s) {
     const Statement& statement = program.statements[s];
     for (const int operand : operands(statement)) (member[s] ? read : wanted)[static_cast<std::size_t>(operand)] = true;
-    if (!member[s]) continue;
-    work.flops += ops[s].flops;
-    work.unmasked += every_flop(ops[s]);
-    work.transfers.insert(work.transfers.end(), ops[s].transfers.begin(), ops[s].transfers.end());
-    work.bytes_sent += ops[s].bytes_sent;
-    work.load += ops[s].load;
-    made[static_cast<std::size_t>(statement.result())] = true;
+    if (member[s]) made[static_cast<std::size_t>(statement.result())] = true;
   }
+  Moved out;
   for (std::size_t i = 0; i < program.tensors.size(); ++i) {
-    const Tensor& tensor = program.tensors[i];
-    if (read[i] && !made[i]) work.bytes_in += counter.stored_bytes(tensor);
-    if (made[i] && (wanted[i] || tensor.role == Role::output)) work.bytes_out += counter.stored_bytes(tensor);
+    if (read[i] && !made[i]) out.read.push_back(static_cast<int>(i));
+    if (made[i] && (wanted[i] || program.tensors[i].role == Role::output)) out.written.push_back(static_cast<int>(i));
   }
+  return out;
+}
+
+Work count_fused(const Program& program, const std::vector<Work>& ops, const Bindings& sizes,
+                 const std::vector<int>& statements, const std::vector<int>& stored) {
+  const Counter counter(program, sizes);
+  Work work{.name = "fused"};
+  for (const int s : statements) {
+    const Work& op = ops[static_cast<std::size_t>(s)];
+    work.flops += op.flops;
+    work.unmasked += every_flop(op);
+    work.transfers.insert(work.transfers.end(), op.transfers.begin(), op.transfers.end());
+    work.bytes_sent += op.bytes_sent;
+    work.load += op.load;
+  }
+  const Moved moved = moved_by(program, statements, stored);
+  for (const int t : moved.read) work.bytes_in += counter.stored_bytes(program.tensors[static_cast<std::size_t>(t)]);
+  for (const int t : moved.written)
+    work.bytes_out += counter.stored_bytes(program.tensors[static_cast<std::size_t>(t)]);
   if (work.unmasked == work.flops) work.unmasked = Polynomial();
   return work;
 }

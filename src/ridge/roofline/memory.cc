@@ -7,23 +7,10 @@
 #include <map>
 #include <set>
 
+#include "ridge/roofline/sizes/lives.h"
 #include "ridge/roofline/work.h"
 
 namespace ridge {
-namespace {
-
-constexpr std::size_t most_statements = 2000;  // above, the tensors are listed, not what is held at once
-constexpr std::size_t most_fitted = 256;       // above, it is not asked what would still fit
-
-std::optional<double> real(const Polynomial& count, const Bindings& sizes) {
-  if (!count.exact() || !count.all_in(sizes)) return std::nullopt;
-  return count.real({sizes.begin(), sizes.end()});
-}
-
-// From which statement to which each tensor is held; -1: from before the first.
-struct Life {
-  int begin = -1, end = 0;
-};
 
 std::vector<Life> lives(const Program& program) {
   const int last = static_cast<int>(program.statements.size()) - 1;
@@ -40,6 +27,16 @@ std::vector<Life> lives(const Program& program) {
     }
   }
   return out;
+}
+
+namespace {
+
+constexpr std::size_t most_statements = 2000;  // above, the tensors are listed, not what is held at once
+constexpr std::size_t most_fitted = 256;       // above, it is not asked what would still fit
+
+std::optional<double> real(const Polynomial& count, const Bindings& sizes) {
+  if (!count.exact() || !count.all_in(sizes)) return std::nullopt;
+  return count.real({sizes.begin(), sizes.end()});
 }
 
 // Bytes held while each statement runs.

@@ -9,83 +9,20 @@
 
 #include "ridge/base/text.h"
 #include "ridge/report/svg/placer.h"
-#include "ridge/report/used.h"
+#include "ridge/report/svg/roofline.h"
 
 namespace ridge {
 namespace {
 
 struct Axes {
   Box plot;
-  int x_low = 0, x_high = 0, y_low = 0, y_high = 0;  // decades
+  int x_low = 0, x_high = 0, y_low = 0, y_high = 0;  // decades, of Roofline
   Point place(double intensity, double rate) const {
     const double x = (std::log10(intensity) - x_low) / (x_high - x_low);
     const double y = (std::log10(rate) - y_low) / (y_high - y_low);
     return {plot.left + x * (plot.right - plot.left), plot.bottom - y * (plot.bottom - plot.top)};
   }
 };
-
-struct Drawable {  // an operation with numbers
-  const Prediction* prediction;
-  const OpMeasurement* measured;
-  double intensity, attainable;
-  bool sent = false;  // the network binds: intensity is that of the bytes sent
-};
-
-double bandwidth_of(const Explanation& e) {
-  const auto bandwidth = e.machine.bandwidth();
-  return bandwidth ? bandwidth->value : 0;
-}
-
-// On the link's roof, where the network binds.
-std::optional<Drawable> on_link(const Explanation& e, const Prediction& p, const OpMeasurement* measured) {
-  if (p.limiter != Limiter::network || !p.flops || *p.flops <= 0 || !p.time_network_s) return std::nullopt;
-  const double sent = p.work.bytes_sent.real({e.dims.begin(), e.dims.end()}), flops = static_cast<double>(*p.flops);
-  return Drawable{&p, measured, flops / sent, flops / *p.time_network_s, true};
-}
-
-std::vector<Drawable> drawable(const Report& report, std::vector<std::string>& not_drawn) {
-  std::vector<Drawable> out;
-  const Explanation& e = report.explanation;
-  for (std::size_t i = 0; i < e.ops.size(); ++i) {
-    const Prediction& p = e.ops[i];
-    const OpMeasurement* const measured = report.measured ? &report.measured->ops[i] : nullptr;
-    if (const auto linked = on_link(e, p, measured)) {
-      out.push_back(*linked);
-    } else if (p.intensity && *p.intensity > 0 && p.peak && p.bandwidth) {
-      out.push_back({&p, measured, *p.intensity, std::min(p.peak->rate.value, *p.intensity * *p.bandwidth)});
-    } else {
-      not_drawn.push_back(p.work.name + (p.missing.empty() ? ": its dimensions have no values" : ": no " + p.missing));
-    }
-  }
-  return out;
-}
-
-double achieved(const Drawable& d) { return static_cast<double>(*d.prediction->flops) / d.measured->time.median; }
-
-Axes axes_for(const Explanation& e, const std::vector<Drawable>& ops, const Box& plot) {
-  const double bandwidth = bandwidth_of(e);
-  double x_low = 1, x_high = 10, y_low = INFINITY, y_high = 0;
-  for (const Peak* peak : used_peaks(e)) {
-    x_low = std::min(x_low, peak->rate.value / bandwidth);
-    x_high = std::max(x_high, 4 * peak->rate.value / bandwidth);
-    y_high = std::max(y_high, peak->rate.value);
-  }
-  for (const Drawable& d : ops) {
-    x_low = std::min(x_low, d.intensity);
-    x_high = std::max(x_high, d.sent ? 4 * d.intensity : d.intensity);
-    y_low = std::min(y_low, d.measured ? std::min(achieved(d), d.attainable) : d.attainable);
-    y_high = std::max(y_high, d.measured ? std::max(achieved(d), d.attainable) : d.attainable);
-  }
-  Axes axes{plot};
-  axes.x_low = static_cast<int>(std::floor(std::log10(x_low / 1.5)));
-  axes.x_high = static_cast<int>(std::ceil(std::log10(x_high * 1.5)));
-  if (y_high <= 0) y_high = bandwidth * x_high;
-  // The slope's foot is shown, but never more than eighteen decades of it.
-  y_low = std::min(y_low, std::pow(10, axes.x_low) * bandwidth);
-  axes.y_high = static_cast<int>(std::ceil(std::log10(y_high * 1.6)));
-  axes.y_low = std::max(static_cast<int>(std::floor(std::log10(y_low / 1.6))), axes.y_high - 18);
-  return axes;
-}
 
 std::vector<Tick> decades(int low, int high, const std::function<double(double)>& place) {
   std::vector<Tick> ticks;
@@ -101,22 +38,20 @@ std::vector<Tick> decades(int low, int high, const std::function<double(double)>
   return ticks;
 }
 
-void add_roofs(Picture& picture, const Explanation& e, const Axes& axes, Placer& placer) {
-  const double bandwidth = bandwidth_of(e);
-  const double low = std::max(std::pow(10.0, axes.x_low), std::pow(10.0, axes.y_low) / bandwidth);
+void add_roofs(Picture& picture, const Roofline& r, const Axes& axes, Placer& placer) {
+  const double low = std::max(std::pow(10.0, axes.x_low), std::pow(10.0, axes.y_low) / r.bandwidth);
   const double high = std::pow(10.0, axes.x_high);
-  for (const Peak* peak : used_peaks(e)) {
-    const double rate = peak->rate.value, ridge = rate / bandwidth;
-    Roof roof{axes.place(low, low * bandwidth), axes.place(ridge, rate), axes.place(high, rate), ""};
-    roof.text = fmt::format("{} {} {}", engineering(rate, info(peak->dtype).integer ? "OP/s" : "FLOP/s"),
-                            name(peak->unit), name(peak->dtype));
+  for (const Roofline::Rate& peak : r.peaks) {
+    const double ridge = peak.rate / r.bandwidth;
+    const Roof roof{axes.place(low, low * r.bandwidth), axes.place(ridge, peak.rate), axes.place(high, peak.rate),
+                    peak.name};
     placer.block_line(roof.from, roof.corner);
     placer.block_line(roof.corner, roof.to);
     picture.roofs.push_back(roof);
   }
   if (picture.roofs.empty()) {
-    Roof roof{axes.place(low, low * bandwidth), axes.place(high, high * bandwidth), axes.place(high, high * bandwidth),
-              ""};
+    const Point end = axes.place(high, high * r.bandwidth);
+    const Roof roof{axes.place(low, low * r.bandwidth), end, end, ""};
     placer.block_line(roof.from, roof.corner);
     picture.roofs.push_back(roof);
   }
@@ -162,37 +97,18 @@ Along name_along(const std::string& name, Point from, Point to, Placer& placer) 
   return {};
 }
 
-void label_bandwidth(Picture& picture, const Explanation& e, Placer& placer) {
-  const MemoryLevel& level = e.machine.memory.front();
+void label_bandwidth(Picture& picture, const Roofline& r, Placer& placer) {
   const Roof* longest = &picture.roofs.front();
   for (const Roof& roof : picture.roofs)
     if (roof.corner.x > longest->corner.x) longest = &roof;
-  picture.bandwidth = name_along(fmt::format("{} {}", engineering(level.bandwidth->value, "B/s"), level.name),
-                                 longest->from, longest->corner, placer);
-}
-
-// The rates of other memory levels and of the link, each with its name.
-std::vector<std::pair<double, std::string>> other_rates(const Report& report, const std::vector<Drawable>& ops) {
-  std::vector<std::pair<double, std::string>> out;
-  const Machine& machine = report.explanation.machine;
-  for (std::size_t i = 1; report.roofs && i < machine.memory.size(); ++i)
-    if (const auto& rate = machine.memory[i].bandwidth)
-      out.emplace_back(rate->value, fmt::format("{} {}", engineering(rate->value, "B/s"), machine.memory[i].name));
-  for (const Drawable& d : ops) {
-    if (!d.sent || !d.prediction->link) continue;
-    const std::string link = machine.links.empty() ? "link" : machine.links.front().name;
-    out.emplace_back(*d.prediction->link, fmt::format("{} {}, sent", engineering(*d.prediction->link, "B/s"), link));
-    break;
-  }
-  return out;
+  picture.bandwidth = name_along(r.bandwidth_name, longest->from, longest->corner, placer);
 }
 
 // From the frame's lower left up to the highest peak.
-void add_slopes(Picture& picture, const Report& report, const std::vector<Drawable>& ops, const Axes& axes,
-                Placer& placer) {
+void add_slopes(Picture& picture, const Roofline& r, const Axes& axes, Placer& placer) {
   double top = 0;
-  for (const Peak* peak : used_peaks(report.explanation)) top = std::max(top, peak->rate.value);
-  for (const auto& [rate, name] : other_rates(report, ops)) {
+  for (const Roofline::Rate& peak : r.peaks) top = std::max(top, peak.rate);
+  for (const auto& [rate, name] : r.slopes) {
     const double low = std::max(std::pow(10.0, axes.x_low), std::pow(10.0, axes.y_low) / rate);
     const double high = std::min(std::pow(10.0, axes.x_high), top / rate);
     if (low >= high) continue;
@@ -207,15 +123,14 @@ void label_slopes(Picture& picture, Placer& placer) {
   for (Slope& slope : picture.slopes) slope.label = name_along(slope.label.text, slope.from, slope.to, placer);
 }
 
-void label_ridges(Picture& picture, const Explanation& e, const Axes& axes, Placer& placer) {
-  const std::vector<const Peak*> peaks = used_peaks(e);
-  const auto foot_of = [&](const Peak* peak) {
-    return axes.place(peak->rate.value / bandwidth_of(e), std::pow(10.0, axes.y_low));
+void label_ridges(Picture& picture, const Roofline& r, const Axes& axes, Placer& placer) {
+  const auto foot_of = [&](const Roofline::Rate& peak) {
+    return axes.place(peak.rate / r.bandwidth, std::pow(10.0, axes.y_low));
   };
-  for (std::size_t i = 0; i < peaks.size(); ++i) placer.block_line(picture.roofs[i].corner, foot_of(peaks[i]));
+  for (std::size_t i = 0; i < r.peaks.size(); ++i) placer.block_line(picture.roofs[i].corner, foot_of(r.peaks[i]));
   std::set<std::string> put;  // two peaks may be as high as each other
-  for (const Peak* peak : peaks) {
-    const std::string text = fmt::format("ridge {}", significant(peak->rate.value / bandwidth_of(e)));
+  for (const Roofline::Rate& peak : r.peaks) {
+    const std::string text = fmt::format("ridge {}", significant(peak.rate / r.bandwidth));
     if (!put.insert(text).second) continue;
     const Point foot = foot_of(peak);
     if (auto label = placer.put(text, {foot.x, foot.y - 10})) {
@@ -225,38 +140,36 @@ void label_ridges(Picture& picture, const Explanation& e, const Axes& axes, Plac
   }
 }
 
-std::string tip(const Drawable& d) {
-  std::string out = fmt::format("{}: {} FLOP/B{}, at most {}", d.prediction->work.name, significant(d.intensity),
-                                d.sent ? " sent" : "", engineering(d.attainable, "FLOP/s"));
-  if (d.measured) out += fmt::format(", measured {}", engineering(achieved(d), "FLOP/s"));
-  return out;
-}
-
-// The names that belong to each dot.
-std::vector<std::string> add_dots(Picture& picture, const std::vector<Drawable>& ops, const Axes& axes,
-                                  Placer& placer) {
+// The names that belong to each dot. Operations at one point share a dot as large as all their shares.
+std::vector<std::string> add_dots(Picture& picture, const Roofline& r, const Axes& axes, Placer& placer) {
   std::vector<std::string> names;
-  for (const Drawable& d : ops) {
-    const Point place = axes.place(d.intensity, d.attainable);
+  std::vector<std::optional<double>> shares;
+  for (const RooflineDot& d : r.dots) {
+    const Point place = axes.place(d.intensity, d.rate);
     const auto same = std::find_if(picture.dots.begin(), picture.dots.end(), [&](const Dot& dot) {
       return std::hypot(dot.predicted.x - place.x, dot.predicted.y - place.y) < 3;
     });
     const std::size_t index = static_cast<std::size_t>(same - picture.dots.begin());
     if (same == picture.dots.end()) {
-      picture.dots.push_back({"", place, {}});
+      picture.dots.push_back({.tip = "", .predicted = place, .measured = {}});
       names.emplace_back();
+      shares.emplace_back();
     }
     Dot& dot = picture.dots[index];
-    dot.tip += (dot.tip.empty() ? "" : "\n") + tip(d);
-    names[index] += (names[index].empty() ? "" : ", ") + d.prediction->work.name;
-    if (d.measured) dot.measured.push_back(axes.place(d.intensity, achieved(d)));
+    dot.tip += (dot.tip.empty() ? "" : "\n") + d.tip;
+    names[index] += (names[index].empty() ? "" : ", ") + d.name;
+    if (d.share) shares[index] = shares[index].value_or(0) + *d.share;
+    dot.radius = radius_of(shares[index]);
+    if (d.measured) dot.measured.push_back(axes.place(d.intensity, *d.measured));
   }
-  constexpr double around = dot_radius + 2;
-  const auto block_dot = [&](Point p) { placer.block({p.x - around, p.y - around, p.x + around, p.y + around}); };
+  const auto block_dot = [&](Point p, double radius) {
+    const double around = radius + 2;
+    placer.block({p.x - around, p.y - around, p.x + around, p.y + around});
+  };
   for (const Dot& dot : picture.dots) {
-    block_dot(dot.predicted);
+    block_dot(dot.predicted, dot.radius);
     for (const Point& p : dot.measured) {
-      block_dot(p);
+      block_dot(p, dot_radius);
       placer.block_line(dot.predicted, p);
     }
   }
@@ -265,6 +178,7 @@ std::vector<std::string> add_dots(Picture& picture, const std::vector<Drawable>&
 
 void label_dots(Picture& picture, const std::vector<std::string>& names, Placer& placer) {
   const auto anchor = [](const Dot& dot) { return dot.measured.empty() ? dot.predicted : dot.measured.front(); };
+  const auto edge = [](const Dot& dot) { return dot.measured.empty() ? dot.radius : dot_radius; };
   for (std::size_t i = 0; i < picture.dots.size(); ++i) {
     std::vector<Point> others;
     for (std::size_t j = 0; j < picture.dots.size(); ++j) {
@@ -272,7 +186,7 @@ void label_dots(Picture& picture, const std::vector<std::string>& names, Placer&
       others.push_back(picture.dots[j].predicted);
       others.insert(others.end(), picture.dots[j].measured.begin(), picture.dots[j].measured.end());
     }
-    if (auto label = placer.put(shortened(names[i], 28), anchor(picture.dots[i]), true, others))
+    if (auto label = placer.put(shortened(names[i], 28), anchor(picture.dots[i]), true, others, edge(picture.dots[i])))
       picture.dot_labels.push_back(*label);
   }
 }
@@ -299,32 +213,30 @@ double text_width(std::string_view text, bool bold) {
   return font_size * em;
 }
 
-Picture arrange(const Report& report) {
+Picture arrange(const Roofline& r) {
   Picture picture;
-  const Explanation& e = report.explanation;
   picture.plot = {84, 66, picture.width - 24, picture.height - 92};
-  picture.title = shortened(report.title, 90);
-  picture.subtitle = "on " + (e.machine.title.empty() ? e.machine.name : e.machine.title);
-  for (const std::string& dim : e.dim_names)
-    if (const auto value = e.dims.find(dim); value != e.dims.end() && picture.subtitle.size() < 90)
-      picture.subtitle += fmt::format(", {} = {}", dim, value->second);
-  picture.measured = report.measured.has_value();
-  const std::vector<Drawable> ops = drawable(report, picture.not_drawn);
-  if (bandwidth_of(e) <= 0) return picture;
-  const Axes axes = axes_for(e, ops, picture.plot);
+  picture.title = r.title;
+  picture.subtitle = r.subtitle;
+  picture.measured = r.measured;
+  picture.sent = r.sent;
+  picture.not_drawn = r.not_drawn;
+  if (r.bandwidth <= 0) return picture;
+  const Axes axes{picture.plot, r.x_low, r.x_high, r.y_low, r.y_high};
   picture.x_ticks = decades(axes.x_low, axes.x_high, [&](double v) { return axes.place(v, 1).x; });
   picture.y_ticks = decades(axes.y_low, axes.y_high, [&](double v) { return axes.place(1, v).y; });
   Placer placer(picture.plot);
-  add_roofs(picture, e, axes, placer);
-  add_slopes(picture, report, ops, axes, placer);
-  picture.sent = std::any_of(ops.begin(), ops.end(), [](const Drawable& d) { return d.sent; });
-  const std::vector<std::string> names = add_dots(picture, ops, axes, placer);
+  add_roofs(picture, r, axes, placer);
+  add_slopes(picture, r, axes, placer);
+  const std::vector<std::string> names = add_dots(picture, r, axes, placer);
   label_roofs(picture, axes, placer);
-  label_bandwidth(picture, e, placer);
+  label_bandwidth(picture, r, placer);
   label_slopes(picture, placer);
-  label_ridges(picture, e, axes, placer);
+  label_ridges(picture, r, axes, placer);
   label_dots(picture, names, placer);
   return picture;
 }
+
+Picture arrange(const Report& report) { return arrange(describe(report)); }
 
 }  // namespace ridge

@@ -35,6 +35,7 @@ struct Label {
 struct Dot {
   std::string tip;  // all that is known of it, for <title>
   Point predicted;  // on the roof
+  double radius = 6;
   std::vector<Point> measured;
 };
 
@@ -77,6 +78,8 @@ struct Picture {
   bool measured = false, sent = false;  // sent: a dot stands on the link's roof, over the FLOPs a byte that is sent
 };
 
+struct Roofline;  // roofline.h
+Picture arrange(const Roofline& roofline);
 Picture arrange(const Report& report);
 
 // Pixels that a label takes at most, by classes of characters: a bold W is three times as wide as an i.

@@ -44,11 +44,13 @@ bool Placer::take(const Box& box) {
   return true;
 }
 
-std::optional<Label> Placer::put(const std::string& text, Point from, bool bold, const std::vector<Point>& others) {
-  constexpr double near = dot_radius + 4, line_shows_from = 28;  // px
-  if (auto clear = around({text, from, bold, others, Apart::by_distance}, near, 40)) return clear;
-  auto label = around({text, from, bold, others, Apart::by_a_line}, line_shows_from, 120);
-  if (!label) label = around({text, from, bold, {}, Apart::by_a_line}, line_shows_from, 420);
+std::optional<Label> Placer::put(const std::string& text, Point from, bool bold, const std::vector<Point>& others,
+                                 double radius) {
+  const double near = radius + 4;
+  constexpr double line_shows_from = 28;  // px
+  if (auto clear = around({text, from, bold, others, Apart::by_distance, radius}, near, 40)) return clear;
+  auto label = around({text, from, bold, others, Apart::by_a_line, radius}, line_shows_from, 120);
+  if (!label) label = around({text, from, bold, {}, Apart::by_a_line, radius}, line_shows_from, 420);
   if (label) label->leader = true;
   return label;
 }
@@ -80,7 +82,7 @@ std::optional<Label> Placer::around(const Wanted& wanted, double nearest, double
       const Point start{std::round(left), std::round(middle.y + 4 + line_height / 2 * std::sin(angle))};
       const Box box = text_box(start, text, bold);
       if (!is_clear(box, wanted) || !take(box)) continue;
-      return Label{text, box, start, from, distance > dot_radius + 14};
+      return Label{text, box, start, from, distance > wanted.radius + 14};
     }
   }
   return std::nullopt;

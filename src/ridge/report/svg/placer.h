@@ -24,10 +24,10 @@ class Placer {
   bool free(const Box& box) const;
   bool take(const Box& box);  // false: it is not free
 
-  // Nearest free place around `from` that is clearly nearer to it than to `others`; else one to which a line leads past
-  // the others, else any. Nothing where there is no place at all.
+  // Nearest free place around a dot so large at `from` that is clearly nearer to it than to `others`; else one to which
+  // a line leads past the others, else any. Nothing where there is no place at all.
   std::optional<Label> put(const std::string& text, Point from, bool bold = false,
-                           const std::vector<Point>& others = {});
+                           const std::vector<Point>& others = {}, double radius = dot_radius);
 
  private:
   enum class Apart { by_distance, by_a_line };
@@ -37,6 +37,7 @@ class Placer {
     bool bold;
     const std::vector<Point>& others;
     Apart apart;
+    double radius;  // of the dot, px
   };
   static bool is_clear(const Box& box, const Wanted& wanted);
   std::optional<Label> around(const Wanted& wanted, double nearest, double farthest);

@@ -2,6 +2,8 @@
 // The same report gives the same bytes.
 #include <fmt/format.h>
 
+#include <cmath>
+
 #include "ridge/report/svg/drawing.h"
 #include "ridge/report/svg/picture.h"
 
@@ -29,7 +31,8 @@ constexpr std::string_view on_dark = R"(.fine{stroke:#1c2128}
 )";
 
 std::string circle(std::string_view kind, Point at, double radius) {
-  return fmt::format("<circle class=\"{}\" cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"{}\"/>\n", kind, at.x, at.y, radius);
+  return fmt::format("<circle class=\"{}\" cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"{:g}\"/>\n", kind, at.x, at.y,
+                     std::round(10 * radius) / 10);
 }
 
 std::string grid(const Picture& p) {
@@ -87,7 +90,7 @@ std::string dots(const Picture& p) {
   for (const Dot& dot : p.dots) {
     out += fmt::format("<g><title>{}</title>\n", escaped(dot.tip));
     for (const Point& measured : dot.measured) out += line("gap", dot.predicted, measured);
-    out += circle("predicted", dot.predicted, 6);
+    out += circle("predicted", dot.predicted, dot.radius);
     for (const Point& measured : dot.measured) out += circle("measured", measured, 6);
     out += "</g>\n";
   }

@@ -1,0 +1,219 @@
+// node page_test.mjs RIDGE [AXE.js] [--pictures FOLDER]: pages of real programs in a headless Chromium. Asserts what can
+// be counted: requests (none), complaints (none), bytes, formulas evaluated by one input event, elements of the page,
+// labels that touch, violations of accessibility; reports the milliseconds of a redraw.
+import assert from 'node:assert/strict';
+import {execFileSync} from 'node:child_process';
+import fs from 'node:fs';
+import os from 'node:os';
+import path from 'node:path';
+import {fileURLToPath} from 'node:url';
+import {Browser, chromium} from './browser.mjs';
+
+const args = process.argv.slice(2), root = path.resolve(path.dirname(fileURLToPath(import.meta.url)), '../..');
+const at = args.indexOf('--pictures'), pictures = at >= 0 ? args.splice(at, 2)[1] : null;
+const [ridge, axe] = args;
+const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'ridge_pages_'));
+
+function page(name, words) {
+  const file = path.join(folder, `${name}.html`);
+  execFileSync(ridge, [...words, '--html', file], {cwd: root, encoding: 'utf8'});
+  return file;
+}
+const json = (words) => JSON.parse(execFileSync(ridge, [...words, '--json'], {cwd: root, encoding: 'utf8'}));
+
+const decoder = ['explain', 'examples/llama_decoder.ridge', '--on', 'h100', '-d', 'B=64'];
+const mlp = ['explain', 'examples/mlp.ridge', '--on', 'h200', '-d', 'B=64'];
+const pages = {
+  one: page('one', ['explain', 'bf16[B, D] * bf16[D, F] -> bf16[B, F]', '--on', 'tpu_v5e']),
+  mlp: page('mlp', mlp),
+  decoder: page('decoder', decoder),
+  beside: page('beside', ['explain', 'examples/mlp.ridge', '--on', 'h100,h200', '-d', 'B=64']),
+  against: page('against', ['explain', 'examples/mlp.ridge', '--on', 'h100', '--against', 'examples/llama_decoder.ridge', '-d', 'B=64']),
+  causal: page('causal', ['explain', 'examples/flash_attention.ridge', '--on', 'h100']),
+  split: page('split', ['explain', 'examples/mlp.ridge', '--on', 'h100', '--split', 'F=8', '-d', 'B=64']),
+  sweep: page('sweep', ['sweep', 'A[B, D] * W[D, F] -> C[B, F]', '--on', 'tpu_v5e,h100', '-d', 'D=8192', 'F=8192', 'B=1..4096:*2']),
+  run: page('run', ['run', 'examples/mlp.ridge', 'B=4', 'D=256', 'F=512']),
+  bare: page('bare', ['explain', '--flops', '1e12', '--bytes', '1e9', '--on', 'h100']),
+};
+
+const input = (id, value) => `(() => { const e = document.getElementById('${id}'); e.value = ${value};
+  e.dispatchEvent(new Event('input', {bubbles: true})); })()`;
+const choose = (id, value) => `(() => { const e = document.getElementById('${id}'); e.value = '${value}';
+  e.dispatchEvent(new Event('change', {bubbles: true})); })()`;
+const text = (id) => `document.getElementById('${id}').textContent.replace(/\u00a0/g, ' ')`;
+
+const browser = await Browser.open(chromium());
+const tests = {
+  async 'every page is one small file that asks for nothing and complains of nothing'() {
+    for (const [name, file] of Object.entries(pages)) {
+      assert.ok(fs.statSync(file).size <= 300_000, `${name}: ${fs.statSync(file).size} bytes`);
+      await browser.show(file);
+      assert.deepEqual(browser.requests(), [], name);
+      assert.deepEqual(browser.complaints(), [], name);
+    }
+  },
+
+  async 'someone who has only the page finds three of three'() {
+    const said = json(mlp);
+    await browser.show(pages.mlp);
+    const verdict = await browser.run(text('verdict')), cards = await browser.run(text('cards'));
+    const from = said.total.thresholds.find((t) => t.dim === 'B' && t.roofs.join() === 'compute,memory');
+    assert.match(verdict, new RegExp(`^${said.summary.limiter[0].toUpperCase()}${said.summary.limiter.slice(1)}-bound on NVIDIA H200 SXM at B = 64`));
+    assert.ok(verdict.includes(`Computing takes longer than moving for B ≥ ${from.value}.`), verdict);
+    assert.ok(cards.includes(`Compute-bound forB ≥ ${from.value}`), cards);
+    assert.ok(cards.includes(`Largest${said.summary.largest[0].name}, ${(100 * said.summary.largest[0].share).toFixed(1)} %`), cards);
+    assert.ok(cards.includes('Fits358.4 MB of 141.0 GB'), cards);
+  },
+
+  async 'one input event of a slider redraws fifteen statements with counted work'() {
+    await browser.show(pages.decoder);
+    const elements = 'document.querySelectorAll("*").length';
+    await browser.run(input('slide0', 60));
+    const before = await browser.run(elements), first = await browser.run(text('verdict'));
+    const formulas = await browser.run(`work.formulas = 0, ${input('slide0', 61)}, work.formulas`);
+    assert.notEqual(await browser.run(text('verdict')), first);
+    assert.equal(await browser.run('document.querySelectorAll("#table tbody tr").length'), 15);
+    assert.ok(Math.abs(await browser.run(elements) - before) < 40, 'the page grows with every event');
+    assert.ok(formulas > 15 && formulas <= 20_000, `${formulas} formulas evaluated`);
+    await browser.call('Performance.enable', {timeDomain: 'threadTicks'});
+    const busy = async () => Object.fromEntries((await browser.call('Performance.getMetrics')).metrics.map((m) => [m.name, m.value])).TaskDuration;
+    const start = await busy();
+    const times = await browser.run(`(() => { const times = []; const e = document.getElementById('slide0');
+      for (let i = 0; i < 60; ++i) { const begin = performance.now(); e.value = 40 + i;
+        e.dispatchEvent(new Event('input', {bubbles: true})); document.body.getBoundingClientRect();
+        times.push(performance.now() - begin); } return times.sort((a, b) => a - b); })()`);
+    const each = (await busy() - start) * 1000 / times.length;
+    console.log(`  15 statements: ${formulas} formulas, ${times[30].toFixed(1)} ms in the middle, ${times[59].toFixed(1)} ms at most, ` +
+      `from an input event to the new layout; ${each.toFixed(1)} ms of a core's time each`);
+  },
+
+  async 'sliders, machines and tables follow at once'() {
+    await browser.show(pages.mlp);
+    await browser.run(input('size0', 1024));
+    assert.match(await browser.run(text('verdict')), /^Compute-bound on NVIDIA H200 SXM at B = 1024/);
+    await browser.run(choose('machine', 'tpu_v5e'));
+    assert.match(await browser.run(text('verdict')), /on Google TPU v5e at B = 1024/);
+    await browser.run(choose('beside', 'h100'));
+    assert.match(await browser.run('document.querySelector("#table thead").textContent'), /h100second \/ first/);
+    assert.match(await browser.run(text('limits')), /fits up to/);
+    await browser.run("document.getElementById('reset').click()");
+    assert.match(await browser.run(text('verdict')), /H200 SXM at B = 64/);
+    await browser.run(choose('machine', 'tpu_v1'));
+    assert.match(await browser.run(text('fault')), /no a? ?bf16 peak of tpu_v1 is on record|no a bf16 peak/);
+  },
+
+  async 'the table sorts, by the keyboard too'() {
+    await browser.show(pages.mlp);
+    const names = 'Array.from(document.querySelectorAll("#table tbody th"), (e) => e.textContent).join()';
+    assert.equal(await browser.run(names), 'g,u,y,h');
+    await browser.run(`document.querySelector('[data-sort="op"]').focus()`);
+    await browser.key('Enter', 'Enter', '\r');
+    assert.equal(await browser.run(names), 'g,h,u,y');
+    assert.equal(await browser.run(`document.activeElement.dataset.sort`), 'op');
+    assert.equal(await browser.run(`document.activeElement.closest('th').getAttribute('aria-sort')`), 'ascending');
+  },
+
+  async 'the keyboard reaches sliders, dots and tables'() {
+    await browser.show(pages.mlp);
+    await browser.run("document.getElementById('slide0').focus()");
+    await browser.key('ArrowRight');
+    assert.match(await browser.run(text('verdict')), /at B = 72/);
+    const reached = new Set();
+    for (let i = 0; i < 40; ++i) {
+      await browser.key('Tab');
+      reached.add(await browser.run('(document.activeElement.closest(".dot") && "dot") || document.activeElement.id || document.activeElement.dataset.sort || document.activeElement.tagName'));
+    }
+    for (const wanted of ['machine', 'beside', 'reset', 'dot', 'table', 'share', 'SUMMARY']) assert.ok(reached.has(wanted), `${wanted} of ${[...reached]}`);
+    await browser.run('document.querySelector(".dot").focus()');
+    assert.match(await browser.run(text('tip')), /FLOP\/B, at most/);
+    await browser.key('Escape');
+    assert.equal(await browser.run('document.getElementById("tip").hidden'), true);
+  },
+
+  async 'a run stands beside what was predicted, from the start and from a file'() {
+    await browser.show(pages.run);
+    assert.match(await browser.run('document.querySelector("#table thead").textContent'), /measured/);
+    assert.ok(await browser.run('document.querySelectorAll(".measured").length') > 0);
+    await browser.run(input('size0', 8));
+    assert.match(await browser.run(text('note')), /^No run was measured at these sizes/);
+    await browser.run('document.querySelector("[data-run]").click()');
+    assert.equal(await browser.run(text('note')), '');
+    const saved = execFileSync(ridge, ['run', 'examples/mlp.ridge', 'B=8', 'D=256', 'F=512', '--json'], {cwd: root, encoding: 'utf8'});
+    const file = path.join(folder, 'saved.json');
+    fs.writeFileSync(file, saved);
+    const {result} = await browser.call('Runtime.evaluate', {expression: "document.getElementById('saved')"});
+    await browser.call('DOM.setFileInputFiles', {files: [file], objectId: result.objectId});
+    for (let i = 0; i < 40 && !/saved\.json/.test(await browser.run(text('runs'))); ++i) await browser.settled();
+    assert.match(await browser.run(text('verdict')), /B = 8, /);
+    assert.match(await browser.run('document.querySelector("#table thead").textContent'), /measured/);
+    const spoilt = await browser.run("runOfReport('{', 'x.json').error");
+    assert.equal(spoilt, 'x.json: expected JSON of ridge run --json, found something else');
+  },
+
+  async 'a link shows the same sizes and machine'() {
+    await browser.show(pages.mlp, {hash: '#B=4096&on=h100'});
+    assert.match(await browser.run(text('verdict')), /on NVIDIA H100 SXM at B = 4096/);
+  },
+
+  async 'print opens the working and hides what only a screen can use'() {
+    await browser.show(pages.mlp);
+    await browser.call('Emulation.setEmulatedMedia', {media: 'print'});
+    await browser.run("window.dispatchEvent(new Event('beforeprint'))");
+    assert.equal(await browser.run('Array.from(document.querySelectorAll("details")).every((d) => d.open)'), true);
+    assert.equal(await browser.run("getComputedStyle(document.getElementById('machine').closest('.choices')).display"), 'none');
+    await browser.call('Emulation.setEmulatedMedia', {media: ''});
+  },
+
+  async 'nothing is cut, overlaps or scrolls sideways at 1280 and 400 pixels, light and dark'() {
+    for (const [name, file] of Object.entries(pages))
+      for (const width of [1280, 400])
+        for (const dark of [false, true]) {
+          await browser.show(file, {width, dark});
+          const where = `${name} at ${width}${dark ? ', dark' : ''}`;
+          assert.ok(await browser.run('document.documentElement.scrollWidth <= innerWidth'), `${where} scrolls`);
+          const faults = await browser.run(`(() => { const svg = document.getElementById('roofline'); if (!svg) return [];
+            const frame = svg.getBoundingClientRect(), out = [];
+            const texts = Array.from(svg.querySelectorAll('text'), (t) => ({text: t.textContent, turned: /rotate/.test(t.getAttribute('transform') ?? ''), box: t.getBoundingClientRect()}));
+            for (const {text, box} of texts)
+              if (box.left < frame.left - 1 || box.right > frame.right + 1 || box.top < frame.top - 1 || box.bottom > frame.bottom + 1) out.push(text + ' is cut');
+            const flat = texts.filter((t) => !t.turned);
+            flat.forEach((a, i) => flat.slice(i + 1).forEach((b) => {
+              const x = Math.min(a.box.right, b.box.right) - Math.max(a.box.left, b.box.left), y = Math.min(a.box.bottom, b.box.bottom) - Math.max(a.box.top, b.box.top);
+              if (x > 1 && y > 4) out.push(a.text + ' on ' + b.text); }));
+            return out; })()`);
+          assert.deepEqual(faults, [], where);
+          if (pictures) await browser.picture(path.join(pictures, `${name}_${width}_${dark ? 'dark' : 'light'}.png`));
+        }
+  },
+};
+
+if (axe) {
+  const source = fs.readFileSync(axe, 'utf8');
+  tests['axe finds no violation on any page, wide and narrow, light and dark'] = async () => {
+    for (const [name, file] of Object.entries(pages))
+      for (const width of [1280, 400])
+        for (const dark of [false, true]) {
+          await browser.show(file, {width, dark});
+          await browser.run('document.querySelectorAll("details").forEach((d) => { d.open = true; })');
+          await browser.run(`${source}\n0`);
+          const found = await browser.run(`axe.run().then((r) => r.violations.map((v) => v.id + ': ' + v.nodes.map((n) => n.html).join(' | ').slice(0, 300)))`);
+          assert.deepEqual(found, [], `${name} at ${width}${dark ? ', dark' : ''}`);
+        }
+  };
+}
+
+let failed = 0;
+for (const [name, test] of Object.entries(tests)) {
+  try {
+    await test();
+    console.log(`ok: ${name}`);
+  } catch (fault) {
+    failed += 1;
+    console.log(`FAILED: ${name}\n  ${fault.message}`);
+  }
+}
+if (!axe) console.log('SKIPPED: axe-core is not there (npm install --prefix build/page axe-core), so accessibility was not checked');
+await browser.close();
+fs.rmSync(folder, {recursive: true, force: true});
+console.log(`${Object.keys(tests).length} tests, ${failed} failed`);
+process.exit(failed > 0 ? 1 : 0);
