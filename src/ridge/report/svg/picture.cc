@@ -107,7 +107,7 @@ void add_roofs(Picture& picture, const Explanation& e, const Axes& axes, Placer&
   const double high = std::pow(10.0, axes.x_high);
   for (const Peak* peak : used_peaks(e)) {
     const double rate = peak->rate.value, ridge = rate / bandwidth;
-    Roof roof{axes.place(low, low * bandwidth), axes.place(ridge, rate), axes.place(high, rate), ""};
+    DrawnRoof roof{axes.place(low, low * bandwidth), axes.place(ridge, rate), axes.place(high, rate), ""};
     roof.text = fmt::format("{} {} {}", engineering(rate, info(peak->dtype).integer ? "OP/s" : "FLOP/s"),
                             name(peak->unit), name(peak->dtype));
     placer.block_line(roof.from, roof.corner);
@@ -115,8 +115,8 @@ void add_roofs(Picture& picture, const Explanation& e, const Axes& axes, Placer&
     picture.roofs.push_back(roof);
   }
   if (picture.roofs.empty()) {
-    Roof roof{axes.place(low, low * bandwidth), axes.place(high, high * bandwidth), axes.place(high, high * bandwidth),
-              ""};
+    DrawnRoof roof{axes.place(low, low * bandwidth), axes.place(high, high * bandwidth),
+                   axes.place(high, high * bandwidth), ""};
     placer.block_line(roof.from, roof.corner);
     picture.roofs.push_back(roof);
   }
@@ -124,7 +124,7 @@ void add_roofs(Picture& picture, const Explanation& e, const Axes& axes, Placer&
 
 // A peak's name stands on its line, as far to the right as there is room.
 void label_roofs(Picture& picture, const Axes& axes, Placer& placer) {
-  for (const Roof& roof : picture.roofs) {
+  for (const DrawnRoof& roof : picture.roofs) {
     const double width = text_width(roof.text);
     for (double left = axes.plot.right - width - 6; !roof.text.empty() && left > axes.plot.left; left -= 12) {
       const Point start{std::round(left), std::round(roof.corner.y - 8)};
@@ -164,8 +164,8 @@ Along name_along(const std::string& name, Point from, Point to, Placer& placer) 
 
 void label_bandwidth(Picture& picture, const Explanation& e, Placer& placer) {
   const MemoryLevel& level = e.machine.memory.front();
-  const Roof* longest = &picture.roofs.front();
-  for (const Roof& roof : picture.roofs)
+  const DrawnRoof* longest = &picture.roofs.front();
+  for (const DrawnRoof& roof : picture.roofs)
     if (roof.corner.x > longest->corner.x) longest = &roof;
   picture.bandwidth = name_along(fmt::format("{} {}", engineering(level.bandwidth->value, "B/s"), level.name),
                                  longest->from, longest->corner, placer);
