@@ -69,6 +69,16 @@ TEST_F(CliTest, RefusesADtypeThatNoTensorTakes) {
   EXPECT_EQ(ridge({"explain", "--flops", "1", "--bytes", "1", "--dtype", "int8", "--on", "h100"}).code, 0);
 }
 
+TEST_F(CliTest, NextStepsAreThereWhereAMaskHasPairsOfItsOwn) {
+  const Outcome outcome = ridge(
+      {"explain",
+       "q: bf16[S, H, E]   k: bf16[T, H, E]   w: bf16[H, E, F]\ns[S, H, T] = q * k\n"
+       "p[S, H, T] = softmax(where(index(T) <= index(S), s, -inf) over T)\no[S, H, E] = p * k\ny: bf16[S, F] = o * w",
+       "--on", "h100", "S=8", "T=64", "H=64", "E=128", "F=8192"});
+  EXPECT_TRUE(holds(outcome.out, "--weights int8")) << outcome.out << outcome.err;
+  EXPECT_TRUE(holds(outcome.out, "8 chips, ")) << outcome.out;
+}
+
 TEST_F(CliTest, RanksBareNumbersAndShowsSeveralMachines) {
   const Outcome ranked = ridge({"explain", "--flops", "1e12", "--bytes", "1", "--on", "h100,tpu_v6e"});
   EXPECT_EQ(ranked.code, 0) << ranked.err;
@@ -99,7 +109,7 @@ TEST_F(CliTest, APlanSaysWhyItTakesWhatItTakes) {
   EXPECT_TRUE(holds(odd, "the result's lines of 4098 B start anywhere, so its elements are stored one by one")) << odd;
   EXPECT_TRUE(holds(odd, "padded to 2056 x 2056 x 2056: ")) << odd;
   EXPECT_TRUE(holds(plan("h100", "1792"), "of one wave")) << "an H100";
-  EXPECT_TRUE(holds(plan("cpu", "512"), "at once: ")) << "this CPU";
+  EXPECT_TRUE(holds(plan("cpu", "512"), " threads; ")) << "this CPU";
 }
 
 }  // namespace

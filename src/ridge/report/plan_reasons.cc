@@ -16,10 +16,11 @@ std::string bytes(double count) { return engineering(count, "B"); }
 // "128 tiles of 128 x 256, 132 at once: 0.97 of one wave"
 std::string waves(const OpPlan& plan) {
   const PlanFacts& facts = *plan.facts;
+  if (!plan.plan.tile_m) return fmt::format("{} tiles on {} threads", facts.pieces, facts.at_once);  // a CPU
   const double share = static_cast<double>(facts.pieces) / static_cast<double>(facts.at_once);
-  const std::string tile = plan.plan.tile_m ? fmt::format(" of {} x {}", *plan.plan.tile_m, *plan.plan.tile_n) : "";
   const std::string pieces = plan.plan.split.value_or(1) > 1 ? "pieces of tiles" : "tiles";
-  const std::string out = fmt::format("{} {}{}, {} at once: ", facts.pieces, pieces, tile, facts.at_once);
+  const std::string out = fmt::format("{} {} of {} x {}, {} at once: ", facts.pieces, pieces, *plan.plan.tile_m,
+                                      *plan.plan.tile_n, facts.at_once);
   const std::int64_t whole = (facts.pieces + facts.at_once - 1) / facts.at_once;
   return whole == 1 ? out + fmt::format("{:.2f} of one wave", share)
                     : out + fmt::format("{:.2f} waves, so {}", share, whole);
