@@ -7,8 +7,15 @@ add_test(NAME cases_none COMMAND cases_test ${CMAKE_SOURCE_DIR}/cmake)  # a fold
 set_tests_properties(cases PROPERTIES LABELS fast)
 set_tests_properties(cases_none PROPERTIES LABELS fast WILL_FAIL TRUE)
 
-# What README.md and docs/ show is what the program prints.
+# Questions that one command answers; a folder without them must fail.
 find_package(Python3 COMPONENTS Interpreter REQUIRED)
+set(answers ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR}/tests/answers_test.py $<TARGET_FILE:ridge_cli>)
+add_test(NAME answers COMMAND ${answers} ${CMAKE_SOURCE_DIR}/tests/cases)
+add_test(NAME answers_none COMMAND ${answers} ${CMAKE_SOURCE_DIR}/cmake)
+set_tests_properties(answers PROPERTIES LABELS fast)
+set_tests_properties(answers_none PROPERTIES LABELS fast WILL_FAIL TRUE)
+
+# What README.md and docs/ show is what the program prints.
 add_test(NAME readme COMMAND ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR}/tools/check_readme.py $<TARGET_FILE:ridge_cli>)
 set_tests_properties(readme PROPERTIES LABELS fast)
 

@@ -47,9 +47,10 @@ struct Request {
   std::string program;                    // the text itself, a file's path, or "-" for the standard input
   MachineChoice on = {};                  // on whose numbers
   Bindings dims = {};                     // values of dimensions; what is missing stays a symbol
-  DType dtype = DType::bf16;              // of tensors that name none
+  std::optional<DType> dtype = {};        // of tensors that name none: bf16; refused where every one has its own
   std::optional<Split> split = {};        // over several chips: the answer is then one chip's part
   std::optional<LinkChoice> link = {};    // between the chips; none: the machine's first
+  std::optional<LinkChoice> memory = {};  // where tensors live: a memory or link by name, or a rate; none: the first
   std::optional<KernelsOf> planned = {};  // explain: what would run there as well, of these kernels
   bool fuse = true;                       // false: one kernel a statement
   std::optional<DType> weights = {};      // explain: as if they were stored in this dtype (program/weights.h)
@@ -63,7 +64,9 @@ struct BareWork {
   Flops flops;
   Bytes bytes;
   MachineChoice on = {};
-  DType dtype = DType::bf16;  // whose peak
+  DType dtype = DType::bf16;              // whose peak
+  std::optional<LinkChoice> memory = {};  // as a Request's
+  bool sustained = false;
 };
 
 // How a program is run.
@@ -72,8 +75,8 @@ struct RunRequest {
   std::map<std::string, std::string> out = {};  // tensor -> .npy file to write
   std::uint64_t seed = 0;
   int threads = 0;                               // 0: every core that the process may use
-  int passes = 0;                                // on the CPU: exactly so many; 0: at least five
-  double seconds = 0;                            // on the CPU: at least so long; 0: 0.2 s
+  int passes = 0;                                // exactly so many, on a device replays of a graph; 0: at least five
+  double seconds = 0;                            // at least so long; 0: 0.2 s, on a device 0.02 s
   Tuning tuning = {.from = Tuning::From::kept};  // of a CUDA device's products
   // Called now and then with what is done (0..1) and what is being done.
   std::function<void(double done, const std::string& doing)> progress = {};
@@ -139,7 +142,7 @@ Result<Summary> run(const Request& request, const RunRequest& how = {});
 struct SweepRequest {
   std::string program;
   std::vector<MachineChoice> on = {MachineChoice()};
-  std::vector<DType> dtypes = {DType::bf16};
+  std::vector<DType> dtypes = {};       // of tensors that name none; empty: bf16
   std::vector<Range> ranges = {};       // of every dimension
   std::vector<Split> splits = {};       // one chip's part of each; empty: not split
   std::optional<LinkChoice> link = {};  // as a Request's

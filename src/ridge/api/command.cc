@@ -29,12 +29,13 @@ std::string link_word(const LinkChoice& link) {
 std::string explain_command(const Request& request, const Bindings& dims, const std::string& options) {
   std::string out = "ridge explain " + word(request.program);
   if (request.on.where() != Where::cpu) out += " --on " + word(request.on.name());
-  if (request.dtype != DType::bf16) out += fmt::format(" --dtype {}", name(request.dtype));
+  if (request.dtype) out += fmt::format(" --dtype {}", name(*request.dtype));
   Bindings all = dims;
   all.insert(request.dims.begin(), request.dims.end());
   for (const auto& [dim, value] : all) out += fmt::format(" -d {}={}", dim, value);
   if (request.split) out += fmt::format(" --split {}={}", request.split->dim, request.split->chips);
   if (request.link) out += " --link " + link_word(*request.link);
+  if (request.memory) out += " --memory " + link_word(*request.memory);
   if (request.sustained) out += " --sustained";
   if (request.weights && options.find("--weights") == std::string::npos)
     out += fmt::format(" --weights {}", name(*request.weights));

@@ -1,17 +1,17 @@
 #include "ridge/api/facade.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 
 #include "ridge/api/command.h"
+#include "ridge/api/dtypes.h"
 #include "ridge/api/task.h"
 #include "ridge/base/text.h"
 #include "ridge/machine/defaults.h"
+#include "ridge/machine/memory_choice.h"
 #include "ridge/machine/system.h"
 #include "ridge/measure/device_machine.h"
-#include "ridge/program/load.h"
 #include "ridge/program/weights.h"
 #include "ridge/roofline/curve.h"
 #include "ridge/roofline/groups.h"
@@ -38,7 +38,7 @@ Result<Machine> linked(const MachineChoice& on, const std::optional<LinkChoice>&
 Result<LoadedProgram> loaded(const Request& request) {
   if (request.program.empty())
     return usage_error("expected a PROGRAM, found none", "ridge explain 'bf16[B, D] * bf16[D, F] -> bf16[B, F]'");
-  auto out = load_program(request.program, request.dtype);
+  auto out = load_in(request.program, request.dtype);
   if (!out || !request.weights) return out;
   auto narrowed = with_weights(std::move(out->program), *request.weights);
   if (!narrowed) return narrowed.error();
@@ -48,6 +48,7 @@ Result<LoadedProgram> loaded(const Request& request) {
 
 Result<Task> on_machine(LoadedProgram program, const Request& request) {
   auto machine = linked(request.on, request.link, request.sustained);
+  if (machine && request.memory) machine = with_memory(*std::move(machine), *request.memory);
   if (!machine) return machine.error();
   return Task{std::move(program.program), *std::move(machine), std::move(program.title)};
 }
@@ -128,7 +129,8 @@ Result<Report> explain(const BareWork& work) {
   const double flops = work.flops.value, bytes = work.bytes.value;
   if (!(flops > 0 && flops < 1e38) || !(bytes > 0 && bytes < 1e38))
     return usage_error("expected --flops and --bytes above 0 and below 1e38");
-  auto machine = machine_of(work.on);
+  auto machine = linked(work.on, std::nullopt, work.sustained);
+  if (machine && work.memory) machine = with_memory(*std::move(machine), *work.memory);
   if (!machine) return machine.error();
   auto explanation = ridge::explain(work.flops, work.bytes, *machine, work.dtype);
   if (!explanation) return explanation.error();
@@ -201,21 +203,13 @@ Result<std::vector<Chain>> chains(const Request& request, const FunctionCosts& c
 
 namespace {
 
-// "bf16 int8": the dtypes of the inputs.
-std::string dtypes_of(const Program& program) {
-  std::vector<std::string_view> names;
-  for (const Tensor& tensor : program.tensors)
-    if (tensor.role == Role::input && std::find(names.begin(), names.end(), name(tensor.dtype)) == names.end())
-      names.push_back(name(tensor.dtype));
-  return fmt::format("{}", fmt::join(names, " "));
-}
-
 // The lines of one program: a machine and a split each.
 Status add_lines(const SweepRequest& request, const Program& program, const std::vector<Machine>& machines,
                  const std::function<void(double)>& done, Sweep& out) {
   std::vector<std::optional<Split>> split_mode(request.splits.begin(), request.splits.end());
   if (split_mode.empty()) split_mode.resize(1);
-  const double lines = static_cast<double>(machines.size() * request.dtypes.size() * split_mode.size());
+  const double lines =
+      static_cast<double>(machines.size() * std::max<std::size_t>(1, request.dtypes.size()) * split_mode.size());
   for (const Machine& machine : machines)
     for (const std::optional<Split>& cut : split_mode) {
       const double before = static_cast<double>(out.lines.size());
@@ -223,32 +217,21 @@ Status add_lines(const SweepRequest& request, const Program& program, const std:
         if (done) done((before + share) / lines);
       });
       if (!line) return line.error();
-      line->dtype = dtypes_of(program);
+      line->dtype = api::dtypes_of(program);
       refine(program, machine, out, request.curves, *line);
       out.lines.push_back(*std::move(line));
     }
   return Done{};
 }
 
-// The program read in each dtype. Error: several, and no tensor takes one, since all of them name their own.
-Result<std::vector<Program>> in_dtypes(const Program& program, const std::vector<DType>& dtypes) {
-  std::vector<Program> out;
-  for (const DType dtype : dtypes) {
-    auto read = parse(program.text, {.source = program.source, .dtype = dtype});
-    if (!read) return read.error();
-    out.push_back(*std::move(read));
-  }
-  if (out.size() < 2 || dtypes_of(out[0]) != dtypes_of(out[1])) return out;
-  return usage_error("expected tensors without a dtype for --dtype to fill in, found that every one names its own",
-                     "A[B, D] * W[D, F] -> C[B, F] leaves all to --dtype; x: bf16[B, D] does not");
-}
-
 }  // namespace
 
 Result<Sweep> sweep(const SweepRequest& request, const std::function<void(double)>& done) {
-  const auto loaded = load_program(request.program, request.dtypes.front());
+  const std::optional<DType> first =
+      request.dtypes.empty() ? std::nullopt : std::optional<DType>(request.dtypes.front());
+  const auto loaded = api::load_in(request.program, first);
   if (!loaded) return loaded.error();
-  const auto programs = in_dtypes(loaded->program, request.dtypes);
+  const auto programs = api::in_dtypes(loaded->program, first ? request.dtypes : std::vector<DType>{DType::bf16});
   if (!programs) return programs.error();
   Sweep out{.program_text = loaded->program.text, .ranges = request.ranges, .lines = {}, .title = loaded->title};
   std::vector<Machine> machines;

@@ -1,10 +1,10 @@
 // Arrays, dataflow chips, a token's calls: requests handed to the rooms that simulate.
 #include <fmt/format.h>
 
+#include "ridge/api/dtypes.h"
 #include "ridge/api/facade.h"
 #include "ridge/base/file.h"
 #include "ridge/program/bindings.h"
-#include "ridge/program/load.h"
 
 namespace ridge::api {
 namespace {
@@ -59,7 +59,7 @@ Result<std::vector<SystolicRun>> simulate(const SystolicRequest& request, const 
 }
 
 Result<MappedProgram> simulate(const Request& request, const MappingOptions& options) {
-  const auto loaded = load_program(request.program, request.dtype);
+  const auto loaded = load_in(request.program, request.dtype);
   if (!loaded) return loaded.error();
   const auto fabric = fabric_named(request.on.name());
   if (!fabric) return fabric.error();

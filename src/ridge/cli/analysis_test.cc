@@ -147,13 +147,15 @@ TEST_F(CliTest, SweepsMachinesDtypesAndSizes) {
 }
 
 TEST_F(CliTest, SaysWhyPointsOfASweepAreUnknown) {
-  const std::vector<std::string> far{"sweep", matmul, "--on", "tpu_v5e", "-d", "B=8", "F=8", "D=1,1e17,1e18"};
+  const std::vector<std::string> far{"sweep", matmul, "--on", "tpu_v5e", "-d", "B=8", "F=9e18", "D=1,1e18,9e18"};
   const std::string text = ridge(far).out;
-  EXPECT_NE(text.find("\nunknown at 2 points: a count leaves 2^63\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("\nunknown at 2 points: a count leaves 10^38\n"), std::string::npos) << text;
   const std::string csv = ridge(with(far, {"--csv"})).out;
-  EXPECT_NE(csv.find("\ntpu_v5e,bf16,8,8,1000000000000000000,,,,,,,,a count leaves 2^63\n"), std::string::npos) << csv;
+  EXPECT_NE(csv.find("\ntpu_v5e,bf16,8,9000000000000000000,1000000000000000000,,,,,,,,a count leaves 10^38\n"),
+            std::string::npos)
+      << csv;
   const auto json = nlohmann::json::parse(ridge(with(far, {"--json"})).out);
-  EXPECT_EQ(json["lines"][0]["unknown"], (nlohmann::json{{"a count leaves 2^63", {1, 2}}}));
+  EXPECT_EQ(json["lines"][0]["unknown"], (nlohmann::json{{"a count leaves 10^38", {1, 2}}}));
   EXPECT_EQ(json["lines"][0]["flops"][1], nullptr);
 }
 

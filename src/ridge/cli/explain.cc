@@ -32,13 +32,17 @@ struct Explain {
 // Which options each form of the answer takes beside what says the program and the machine.
 constexpr std::string_view program_options = "-d --dtype --on";
 constexpr std::string_view count_options =
-    "-d --dtype --on --split --link --sustained --weights --fuse --flops --bytes";
+    "-d --dtype --on --split --link --memory --sustained --weights --fuse --flops --bytes";
+
+constexpr std::string_view bare_options =
+    "--flops --bytes --on --dtype --memory --sustained --plan --steps --check --against --all --json --csv --md --svg "
+    "--html --roofs";
 
 std::string beside(std::string_view first, std::string_view more) { return fmt::format("{} {}", first, more); }
 
 int explain_rows(const Explain& asked) {
-  const std::string takes =
-      beside("-d --dtype --on --split --link --sustained --weights --fuse", "--plan --no-fuse --library --json");
+  const std::string takes = beside("-d --dtype --on --split --link --memory --sustained --weights --fuse",
+                                   "--plan --no-fuse --library --json");
   if (const auto refused = refuse_beside(*asked.verb, "--table", takes)) return fail(*refused);
   const auto request = understood(asked.spelled);
   if (!request) return fail(request.error());
@@ -53,36 +57,6 @@ int explain_rows(const Explain& asked) {
   return print(lines);
 }
 
-// The first machine's, with the others beside it.
-Result<Page> page_of_machines(Request request, const std::vector<std::string>& machines,
-                              const std::vector<Report>& reports) {
-  std::vector<api::Answered> answered;
-  for (std::size_t i = 0; i < reports.size(); ++i) {
-    request.on = machines[i];
-    answered.push_back({request, reports[i]});
-  }
-  return api::page_of(std::move(answered));
-}
-
-int rank(const Explain& asked, const std::vector<std::string>& machines) {
-  const std::string takes = beside(count_options, "--json --csv --md --html");
-  if (const auto refused = refuse_beside(*asked.verb, "--on " + asked.spelled.on, takes)) return fail(*refused);
-  Spelled one = asked.spelled;
-  one.on = machines.front();
-  if (one.flops || one.bytes)
-    return fail(usage_error("expected one machine with --flops and --bytes, found several",
-                            fmt::format("--on {}", machines.front())));
-  const auto request = understood(one);
-  if (!request) return fail(request.error());
-  auto reports = api::explain_on(*request, {machines.begin(), machines.end()});
-  if (!reports) return fail(reports.error());
-  const Status page = write_page(asked.output.html, [&] { return page_of_machines(*request, machines, *reports); });
-  if (!page) return fail(page.error());
-  if (asked.output.json) return print(render_ranking_json(*reports));
-  if (asked.output.csv || asked.output.md) return print(ranking_table(*reports), ranking_right, asked.output);
-  return print(render_ranking_text(*reports, style()));
-}
-
 // Of bare numbers there is a report without a program.
 Result<api::Answered> answer_of(const Spelled& spelled) {
   if (spelled.flops || spelled.bytes) {
@@ -95,6 +69,44 @@ Result<api::Answered> answer_of(const Spelled& spelled) {
   if (!request) return request.error();
   auto report = api::explain(*request);
   return report ? Result(api::Answered{*request, *std::move(report)}) : report.error();
+}
+
+// One answer for each machine.
+Result<std::vector<api::Answered>> answers_on(Spelled spelled, const std::vector<std::string>& machines) {
+  std::vector<api::Answered> out;
+  spelled.on = machines.front();
+  if (spelled.flops || spelled.bytes) {
+    for (const std::string& machine : machines) {
+      spelled.on = machine;
+      auto answer = answer_of(spelled);
+      if (!answer) return answer.error();
+      out.push_back(*std::move(answer));
+    }
+    return out;
+  }
+  auto request = understood(spelled);
+  if (!request) return request.error();
+  auto reports = api::explain_on(*request, {machines.begin(), machines.end()});
+  if (!reports) return reports.error();
+  for (std::size_t i = 0; i < reports->size(); ++i) {
+    request->on = machines[i];
+    out.push_back({*request, std::move((*reports)[i])});
+  }
+  return out;
+}
+
+int rank(const Explain& asked, const std::vector<std::string>& machines) {
+  const std::string takes = beside(count_options, "--json --csv --md --html");
+  if (const auto refused = refuse_beside(*asked.verb, "--on " + asked.spelled.on, takes)) return fail(*refused);
+  const auto answers = answers_on(asked.spelled, machines);
+  if (!answers) return fail(answers.error());
+  std::vector<Report> reports;
+  for (const api::Answered& answer : *answers) reports.push_back(answer.report);
+  const Status page = write_page(asked.output.html, [&] { return api::page_of(*answers); });
+  if (!page) return fail(page.error());
+  if (asked.output.json) return print(render_ranking_json(reports));
+  if (asked.output.csv || asked.output.md) return print(ranking_table(reports), ranking_right, asked.output);
+  return print(render_ranking_text(reports, style()));
 }
 
 Result<Report> report_of(const Spelled& spelled) {
@@ -150,7 +162,7 @@ int in_lines(const Explain& asked) {
 }
 
 int as_chains(const Explain& asked) {
-  const std::string takes = beside(program_options, "--cost --json --csv --md");
+  const std::string takes = beside(program_options, "--cost --memory --sustained --json --csv --md");
   if (const auto refused = refuse_beside(*asked.verb, "--chain", takes)) return fail(*refused);
   const auto request = understood(asked.spelled);
   if (!request) return fail(request.error());
@@ -174,7 +186,7 @@ int in_tiles(const Explain& asked) {
 }
 
 int against_statements(const Explain& asked) {
-  const std::string takes = beside(program_options, "--sustained --split --link --json");
+  const std::string takes = beside(program_options, "--sustained --link --memory --json");
   if (const auto refused = refuse_beside(*asked.verb, "--between", takes)) return fail(*refused);
   const auto request = understood(asked.spelled);
   if (!request) return fail(request.error());
@@ -184,7 +196,8 @@ int against_statements(const Explain& asked) {
 }
 
 int from_chip_to_chip(const Explain& asked) {
-  Spelled spelled = asked.spelled;
+  const Spelled& spelled = asked.spelled;
+  if (const auto refused = refuse_beside(*asked.verb, "--send", "--on --link --hops --json")) return fail(*refused);
   if (!spelled.program.empty()) return fail(usage_error("expected --send without a PROGRAM"));
   const auto request = understood(spelled);
   if (!request) return fail(request.error());
@@ -197,6 +210,12 @@ int perform(const Explain& asked) {
   const Spelled& spelled = asked.spelled;
   if (!spelled.plan)
     if (const auto refused = refuse_without(*asked.verb, "--library --no-fuse", "--plan")) return fail(*refused);
+  if (!asked.send)
+    if (const auto refused = refuse_without(*asked.verb, "--hops", "--send")) return fail(*refused);
+  if (spelled.flops || spelled.bytes)
+    if (const auto refused = refuse_beside(*asked.verb, "--flops", bare_options)) return fail(*refused);
+  if (spelled.plan && !spelled.memory.empty())
+    return fail(usage_error("expected --memory without --plan: plans are made for the device's own memory"));
   if (!asked.chain)
     if (const auto refused = refuse_without(*asked.verb, "--cost", "--chain")) return fail(*refused);
   if (asked.lines.columns == 0)
@@ -240,6 +259,9 @@ void add_explain(CLI::App& app, int& code) {
       ->type_name("NAME=CHIPS");
   verb->add_option("--link", asked->spelled.link, "Link between them: a name, or B/s one way (default: the first)")
       ->type_name("LINK");
+  verb->add_option("--memory", asked->spelled.memory,
+                   "Where tensors live: a memory or link of the machine, or B/s (default: its first memory)")
+      ->type_name("MEMORY");
   verb->add_option("--weights", asked->spelled.weights, "As if the weights were stored in this dtype")
       ->type_name("DTYPE");
   verb->add_option("--fuse", asked->spelled.fused, "Statements as one kernel, by their results; may be repeated")

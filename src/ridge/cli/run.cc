@@ -137,10 +137,11 @@ void add_run(CLI::App& app, int& code) {
   verb->add_option("--threads", asked->how.threads, "Threads (default: every core this process may use)")
       ->type_name("N")
       ->check(whole_number(1, 4096));
-  verb->add_option("--runs", asked->how.passes, "On cpu: run it so often (default: five times and 0.2 s at least)")
+  verb->add_option("--runs", asked->how.passes,
+                   "Run it so often (default: five times and 0.2 s at least); on cuda, so many replays of each graph")
       ->type_name("N")
       ->check(whole_number(1, 1'000'000));
-  verb->add_option("--time", asked->time, "On cpu: run it for so long at least: 2s, 500ms")->type_name("TIME");
+  verb->add_option("--time", asked->time, "Run it for so long at least: 2s, 500ms")->type_name("TIME");
   verb->add_option("--against", asked->against, "Run this program too, in turn, and say what it takes over the first")
       ->type_name("PROGRAM");
   const auto* tune =

@@ -93,12 +93,16 @@ Result<DType> dtype_named(const std::string& spelling) {
 }
 
 Result<Request> understood(const Spelled& spelled) {
-  const auto dtype = dtype_named(spelled.dtype);
-  if (!dtype) return dtype.error();
   auto dims = parse_assignments(spelled.dims);
   if (!dims) return dims.error();
-  Request request{.program = spelled.program, .on = spelled.on, .dims = *std::move(dims), .dtype = *dtype};
+  Request request{.program = spelled.program, .on = spelled.on, .dims = *std::move(dims)};
+  if (!spelled.dtype.empty()) {
+    const auto dtype = dtype_named(spelled.dtype);
+    if (!dtype) return dtype.error();
+    request.dtype = *dtype;
+  }
   request.link = link_spelled(spelled.link);
+  request.memory = link_spelled(spelled.memory);
   request.fuse = spelled.fuse;
   request.sustained = spelled.sustained;
   if (spelled.plan) request.planned = spelled.library == "cublaslt" ? KernelsOf::cublaslt : KernelsOf::ridge;
@@ -120,9 +124,10 @@ Result<BareWork> bare_work(const Spelled& spelled) {
   if (!spelled.flops || !spelled.bytes || !spelled.program.empty())
     return usage_error("expected --flops and --bytes together and no PROGRAM",
                        "ridge explain --flops 1e12 --bytes 1e9 --on h100");
-  const auto dtype = dtype_named(spelled.dtype);
+  const auto dtype = dtype_named(spelled.dtype.empty() ? "bf16" : spelled.dtype);
   if (!dtype) return dtype.error();
-  return BareWork{Flops{*spelled.flops}, Bytes{*spelled.bytes}, spelled.on, *dtype};
+  return BareWork{Flops{*spelled.flops},        Bytes{*spelled.bytes}, spelled.on, *dtype,
+                  link_spelled(spelled.memory), spelled.sustained};
 }
 
 Spelled other_than(Spelled spelled, const std::string& other) {

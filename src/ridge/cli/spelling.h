@@ -24,7 +24,7 @@ struct Spelled {
   std::string program;                  // of the words, once they are sorted
   std::string on = "cpu";               // a name of the catalog, a .toml file, "cpu" or "cuda"
   std::vector<std::string> dims;        // "B=256"
-  std::string dtype = "bf16";           // of tensors that name none
+  std::string dtype = {};               // of tensors that name none; empty: bf16
   std::optional<double> flops, bytes;   // instead of a program
   bool plan = false;                    // explain: what would run there as well
   bool fuse = true;                     // false: one kernel a statement
@@ -34,6 +34,7 @@ struct Spelled {
   std::string weights = {};             // the dtype in which they are stored; empty: the program's
   std::vector<std::string> fused = {};  // "s,p,o": statements as one kernel
   std::string link = {};                // the machine's link by name, or its rate one way in B/s; empty: its first
+  std::string memory = {};              // where tensors live, likewise; empty: the machine's first
 };
 Status sort_words(Spelled& spelled, std::string_view verb);
 // The machines of "h100,h200".
@@ -47,8 +48,8 @@ Spelled other_than(Spelled spelled, const std::string& other);
 struct SpelledSweep {
   std::vector<std::string> words;
   std::string program;
-  std::vector<std::string> on = {"cpu"}, dtypes = {"bf16"}, dims;  // "B=1..4096:*2"
-  std::string split = {};                                          // "D=1,2,4"
+  std::vector<std::string> on = {"cpu"}, dtypes, dims;  // "B=1..4096:*2"
+  std::string split = {};                               // "D=1,2,4"
   std::string link = {};
 };
 Result<SweepRequest> understood(const SpelledSweep& spelled);

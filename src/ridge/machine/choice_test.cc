@@ -4,6 +4,8 @@
 #include <cmath>
 
 #include "ridge/machine/machine.h"
+#include "ridge/machine/memory_choice.h"
+#include "ridge/machine/pod.h"
 
 namespace ridge {
 namespace {
@@ -71,6 +73,42 @@ TEST(Machine, TakesRatesThatAreNumbersOfBytesAndNoOthers) {
   const Machine chosen = *with_link(linked, "b");
   EXPECT_EQ(chosen.links[0].name + chosen.links[1].name + chosen.links[2].name, "bac");
   EXPECT_EQ(with_link(linked, "d").error().hint, "it has a, b, c");
+}
+
+TEST(Machine, TakesAMemoryByItsNameOrBehindALinkOrAsARate) {
+  Machine machine = small();
+  machine.memory.push_back({.name = "cache", .bandwidth = number(90), .capacity = {}});
+  machine.memory.push_back({.name = "tags", .bandwidth = {}, .capacity = number(3)});
+  machine.links.push_back({.name = "pcie", .bandwidth = number(4)});
+  EXPECT_EQ(with_memory(machine, "cache")->memory[0].bandwidth->value, 90);
+  EXPECT_EQ(with_memory(machine, "cache")->memory.size(), 3u);
+  const Machine behind = *with_memory(machine, "pcie");
+  EXPECT_EQ(behind.memory[0].bandwidth->value, 4);
+  EXPECT_FALSE(behind.memory[0].capacity.has_value());
+  EXPECT_EQ(with_memory(machine, ByteRate{7})->memory[0].bandwidth->value, 7);
+  EXPECT_EQ(with_memory(machine, ByteRate{7})->memory[0].bandwidth->source, "--memory");
+  EXPECT_TRUE(with_memory(machine, "tags").error().message.ends_with("after --memory, found 'tags'"));
+  EXPECT_TRUE(with_memory(machine, ByteRate{-1}).error().message.ends_with("found '-1'"));
+}
+
+TEST(Machine, OfManyChipsHasTheirSum) {
+  Machine machine = small();
+  machine.peaks = {{Unit::matrix, DType::bf16, number(8)}};
+  EXPECT_TRUE(chips_together(machine).empty());
+  EXPECT_EQ(all_lanes(machine), std::nullopt);
+  machine.numbers = {{"cores", number(2)}, {"lanes", number(64)}, {"host_chips", number(8)}, {"pod_chips", number(20)}};
+  const std::vector<Chips> all = chips_together(machine);
+  ASSERT_EQ(all.size(), 2u);
+  EXPECT_EQ(all[0].what, "host");
+  EXPECT_EQ(all[0].hosts, 1);
+  EXPECT_EQ(all[1].chips, 20);
+  EXPECT_EQ(all[1].hosts, 3) << "the last one is not full";
+  EXPECT_EQ(all[1].cores, 40);
+  EXPECT_EQ(all[1].peak->rate.value, 160);
+  EXPECT_EQ(all[1].memory->bandwidth->value, 20 * machine.memory[0].bandwidth->value);
+  EXPECT_EQ(all_lanes(machine), 128);
+  machine.numbers["cores"].origin = Origin::guessed;
+  EXPECT_EQ(chips_together(machine)[1].cores, std::nullopt) << "a default is no number of the chip's";
 }
 
 TEST(Machine, SeenWithSomeThreadsKeepsWhatIsSmaller) {

@@ -14,14 +14,19 @@ struct NumberKey {
 };
 
 // What [numbers] may hold besides the costs of functions.
-inline constexpr std::array<NumberKey, 15> size_keys{{
+inline constexpr std::array<NumberKey, 20> size_keys{{
     {"cores", "1"},             // what the machine calls its core: SM, CU, TensorCore, CPU core
     {"clock_hz", "Hz"},         // highest sustained or boost clock
     {"matrix_clock_hz", "Hz"},  // the clock behind the matrix peaks, where it is another
     {"line_bytes", "B"},        // of the memory that tensors live in
     {"sector_bytes", "B"},      // the least that memory moves, a part of a line
     {"launch_s", "s"},          // from one kernel's end to the next one's start
+    {"base_clock_hz", "Hz"},    // what it runs at without boost
     {"scratch_bytes", "B"},     // software-managed memory of one core: shared memory, VMEM, LDS
+    {"register_bytes", "B"},    // registers of one core
+    {"lanes", "1"},             // f32 operations that one core's vector unit starts in a cycle
+    {"host_chips", "1"},        // chips of one host
+    {"pod_chips", "1"},         // chips that the first link joins, at most
     {"arrays", "1"},            // systolic arrays
     {"array_rows", "1"},
     {"array_columns", "1"},

@@ -219,7 +219,7 @@ Result<std::vector<DeviceSteps::Places>> DeviceSteps::rotated(std::optional<int>
   return sets;
 }
 
-Result<std::vector<double>> DeviceSteps::time(std::optional<int> group, int samples, double least_seconds) {
+Result<std::vector<double>> DeviceSteps::time(std::optional<int> group, Passes passes) {
   std::vector<cuda::Memory> pool;
   const auto sets = rotated(group, pool);
   if (!sets) return sets.error();
@@ -247,15 +247,15 @@ Result<std::vector<double>> DeviceSteps::time(std::optional<int> group, int samp
   const auto recording = launches(count);
   if (!recording) return recording.error();
   std::vector<double> out;
-  double warmed = 0, sum = 0;
-  while (static_cast<int>(out.size()) < samples || sum < least_seconds) {
+  double warmed = 0;
+  while (passes.more()) {
     const auto seconds = replay(*recording);
     if (!seconds) return seconds.error();
     if (warmed < warm_seconds) {
       warmed += *seconds + 1e-6;
       continue;
     }
-    sum += *seconds + 1e-6;
+    passes.add(*seconds + 1e-6);
     out.push_back(*seconds / static_cast<double>(count));
   }
   return out;

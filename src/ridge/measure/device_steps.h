@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "ridge/device/device.h"
+#include "ridge/measure/passes.h"
 #include "ridge/measure/timer.h"
 #include "ridge/measure/tune.h"
 #include "ridge/ops/attention/cuda.h"
@@ -29,7 +30,7 @@ class DeviceSteps {
   Status fill_normal();                                                       // every buffer: sizes alone matter then
   Status queue_all() const;                                                   // all steps once, in order
   // Seconds of the steps of one kernel, or of all of them, once each; `samples` of them at least.
-  Result<std::vector<double>> time(std::optional<int> group, int samples, double least_seconds);
+  Result<std::vector<double>> time(std::optional<int> group, Passes passes);
 
  private:
   using Places = std::vector<std::byte*>;  // of Plan::buffers; null where not needed

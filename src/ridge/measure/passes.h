@@ -1,4 +1,5 @@
-// How often a program is run: until there are five passes and 0.2 s of them, a thousand at most; or as the user says.
+// How often a program is run: until there are five passes and 0.2 s of them (on a device, whose passes are replays of a
+// graph, 0.02 s), a thousand at most; or as the user says, on a CPU and on a device alike.
 #pragma once
 
 #include <fmt/format.h>
@@ -11,11 +12,23 @@ namespace ridge {
 
 class Passes {
  public:
-  explicit Passes(const RunOptions& options) : exactly_(options.passes) {
+  explicit Passes(const RunOptions& options, double seconds = 0.2) : exactly_(options.passes), seconds_(seconds) {
     if (options.seconds > 0) {
       seconds_ = options.seconds;
       most_ = 1'000'000;
     }
+  }
+  // A device times its kernels one by one and then all of them; together they take as long as was asked for.
+  static Passes on_device(const RunOptions& options, std::size_t timed) {
+    RunOptions each;
+    each.passes = options.passes;
+    each.seconds = options.seconds / static_cast<double>(timed);
+    return Passes(each, 0.02);
+  }
+  static Passes exactly(int passes) {
+    RunOptions options;
+    options.passes = passes;
+    return Passes(options);
   }
   bool more() const {
     if (exactly_ > 0) return done_ < exactly_;
@@ -33,8 +46,10 @@ class Passes {
 
  private:
   static constexpr int least = 5;
-  int exactly_, done_ = 0, most_ = 1000;
-  double seconds_ = 0.2, spent_ = 0;
+  int exactly_;
+  double seconds_;
+  int done_ = 0, most_ = 1000;
+  double spent_ = 0;
 };
 
 }  // namespace ridge

@@ -25,8 +25,8 @@ struct RunOptions {
   int threads = 0;  // 0: every core that the process may use
   bool cuda = false;
   bool fuse = true;    // false: one kernel a statement
-  int passes = 0;      // on the CPU: exactly so many; 0: as many as passes.h says
-  double seconds = 0;  // on the CPU: at least so long, 0: likewise
+  int passes = 0;      // exactly so many; 0: as many as passes.h says
+  double seconds = 0;  // at least so long, 0: likewise
   // On a device: choices of plans that were measured and kept go before the model's; asked for candidates, measures.
   TuneOptions tune = {.stored = true};
   // Called now and then with what is done (0..1) and what is being done.

@@ -13,7 +13,6 @@ namespace {
 namespace cuda = ops::cuda;
 
 constexpr int least_samples = 5;
-constexpr double least_seconds = 0.02;
 constexpr std::int64_t staged_bytes = std::int64_t{64} << 20;
 
 std::int64_t size(const Array& array) { return array.elements * (bits(array.dtype) / 8); }
@@ -122,12 +121,12 @@ class DeviceRun {
   Status measure(DeviceSteps& steps) {
     for (std::size_t i = 0; i < count(); ++i) {
       say(0.2 + 0.15 * static_cast<double>(i) / static_cast<double>(count()), "timing");
-      auto seconds = steps.time(static_cast<int>(i), least_samples, least_seconds);
+      auto seconds = steps.time(static_cast<int>(i), Passes::on_device(options_, count() + 1));
       if (!seconds) return seconds.error();
       if (i == 0) note_clock(out_.clocks.before_hz);
       out_.ops.push_back(std::move(*seconds));
     }
-    auto passes = steps.time(std::nullopt, least_samples, least_seconds);
+    auto passes = steps.time(std::nullopt, Passes::on_device(options_, count() + 1));
     if (!passes) return passes.error();
     note_clock(out_.clocks.after_hz);
     out_.passes = std::move(*passes);
@@ -204,7 +203,7 @@ class DeviceRun {
       auto steps =
           DeviceSteps::make(std::move(planned->plan), {.stored = options_.tune.stored}, static_cast<int>(kernel));
       if (!steps || !steps->fill_normal()) return std::nullopt;
-      const auto seconds = steps->time(static_cast<int>(kernel), least_samples, 0);
+      const auto seconds = steps->time(static_cast<int>(kernel), Passes::exactly(least_samples));
       if (!seconds) return std::nullopt;
       points.emplace_back(*lower, statistics(*seconds).median);
     }

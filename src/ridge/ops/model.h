@@ -45,6 +45,27 @@ struct TilePlan {
   SplitText split_text = {};  // of k over blocks
 };
 
+// Why a product's plan takes what it takes.
+struct PlanFacts {
+  std::int64_t pieces = 0, at_once = 0;  // tiles times pieces of k, and how many of them run at once; 0: no tiles
+  double beyond_edges = 0;               // the share of what is multiplied that lies outside of the result
+  double least_bytes = 0;                // each operand read, the result written, once
+  struct Lines {                         // of an operand, where they do not start at multiples of 128 bytes
+    int operand = 0;                     // 0, 1: left, right
+    std::int64_t bytes = 0, start = 0;   // from one line's begin to the next one's; the multiples at which they start
+    std::int64_t copied_bytes = 0;       // read and written to have lines that can be read; 0: they can be
+  };
+  std::vector<Lines> lines = {};
+  std::int64_t least_line = 0;         // bytes at whose multiples lines must start
+  std::int64_t result_line_bytes = 0;  // of the result
+  bool single_stores = false;          // its lines start anywhere, so elements are stored one by one
+  struct Padded {                      // the same product with every size at the next multiple of 8
+    std::int64_t m = 0, n = 0, k = 0;
+    double predicted_s = 0;
+  };
+  std::optional<Padded> padded = {};  // where something was copied or stored one by one
+};
+
 struct Candidate {
   TilePlan plan = {};
   double predicted_s = 0;
@@ -65,6 +86,7 @@ struct Forecast {
   // Asked of the L2, or of memory where there is no reuse; and what of it is asked of memory.
   std::int64_t traffic_bytes = 0, memory_bytes = 0;
   std::vector<Candidate> candidates = {};  // the next best, best first
+  std::optional<PlanFacts> facts = {};     // of a product
 };
 
 // On this device: wider where nobody timed plans.
@@ -77,6 +99,7 @@ struct CpuForecast {
   std::string_view kernel;
   std::optional<std::int64_t> asked_bytes = {};  // none: each of its buffers once
   double vector_flops = 0;                       // what takes as long in f32, where it may take longer than the bytes
+  std::optional<PlanFacts> facts = {};           // of a product
 };
 
 }  // namespace ridge::ops

@@ -33,9 +33,20 @@ void add_kernel(OpPlan& op, ops::Forecast kernel, Library library) {
   } else if (kernel.leads) {
     op.plan = std::move(kernel.plan);
     op.candidates = std::move(kernel.candidates);
+    op.facts = std::move(kernel.facts);
   } else if (op.plan.kernel.empty()) {
     op.plan = std::move(kernel.plan);
   }
+}
+
+// What the first buffers of a step hold: a tensor, or a copy of one.
+std::vector<std::string> operand_names(const Program& program, const Step& step) {
+  std::vector<std::string> out;
+  for (std::size_t i = 0; i < std::min<std::size_t>(2, step.buffers.size()); ++i) {
+    const auto buffer = static_cast<std::size_t>(step.buffers[i]);
+    out.push_back(buffer < program.tensors.size() ? program.tensors[buffer].name : "a copy");
+  }
+  return out;
 }
 
 struct Lowered {
@@ -61,6 +72,7 @@ Status add_on_device(PlannedProgram& out, const Lowered& x, Library library) {
     auto kernel = std::visit([&](const auto& problem) { return forecast(problem, *device); }, step.kernel);
     if (!kernel)
       return input_error(fmt::format("cannot plan '{}': {}", text_of(x, step.group), kernel.error().message));
+    if (kernel->leads) op.operands = operand_names(x.program, step);
     add_kernel(op, *std::move(kernel), library);
   }
   return Done{};
@@ -122,6 +134,7 @@ Status add_on_cpu(PlannedProgram& out, const Lowered& x) {
     if (!step.copy.empty()) op.copies.push_back(step.copy);
     const ops::CpuForecast kernel =
         std::visit([](const auto& problem) { return cpu_forecast(problem, usable_cores()); }, step.kernel);
+    if (kernel.facts) op.facts = kernel.facts;
     add_cpu_kernel(op, kernel, x.plan, step);
     op.predicted_s.expected = std::max(op.predicted_s.expected, computing_s(kernel, x.explanation.machine));
     op.predicted_s.high = std::max(op.predicted_s.high, op.predicted_s.expected);

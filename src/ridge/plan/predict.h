@@ -21,7 +21,7 @@ struct Interval {
   double low = 0, expected = 0, high = 0;  // s; on a device nine of ten measured times lay between low and high
 };
 
-using ops::Candidate, ops::TilePlan;
+using ops::Candidate, ops::PlanFacts, ops::TilePlan;
 
 struct OpPlan {  // of a kernel, or of the few that a statement takes
   Interval predicted_s = {};
@@ -31,6 +31,8 @@ struct OpPlan {  // of a kernel, or of the few that a statement takes
   std::int64_t traffic_bytes = 0, memory_bytes = 0;
   std::vector<Candidate> candidates = {};  // the next best, best first
   std::vector<std::string> copies = {};    // operands reordered or converted first, included in the time
+  std::optional<PlanFacts> facts = {};     // of a product: why it takes what it takes
+  std::vector<std::string> operands = {};  // what PlanFacts calls 0 and 1
 };
 
 struct PlanRequest {

@@ -39,6 +39,13 @@ std::string largest(const Report& report) {
   return fmt::format("largest  {}\n", fmt::join(parts, ", "));
 }
 
+// "17.44 G": a number of elements.
+std::string counted(double count) {
+  std::string text = engineering(count, "");
+  if (text.ends_with(" ")) text.pop_back();
+  return text;
+}
+
 // "memory   2.835 GB of hbm's 80.00 GB: fits; alone up to B = 69 or S = 17439"
 std::string memory(const Report& report) {
   const auto& held = report.explanation.memory;
@@ -53,6 +60,8 @@ std::string memory(const Report& report) {
   if (!most.empty()) out += fmt::format("; alone up to {}", fmt::join(most, " or "));
   if (held->chips && *held->chips > 1)
     out += fmt::format("; {} chips hold it", grouped(static_cast<long long>(*held->chips)));
+  if (held->parameter_count && *held->parameter_count > 0)
+    out += fmt::format("; {} parameters", counted(*held->parameter_count));
   return out + "\n";
 }
 

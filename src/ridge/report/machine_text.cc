@@ -1,7 +1,9 @@
 // A machine's numbers as text: all of them, or those that a report stands on, each with its source.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "ridge/machine/keys.h"
+#include "ridge/machine/pod.h"
 #include "ridge/report/used.h"
 #include "ridge/report/words.h"
 
@@ -33,6 +35,22 @@ std::string guessed_note(const Machine& machine) {
     case Where::elsewhere: break;
   }
   return "guessed: nobody vouches for every number above";
+}
+
+// "pod of 256 chips", "50.43 PFLOP/s", "matrix bf16; 4.096 TB of hbm at 209.7 TB/s; 256 cores; 32 hosts"
+std::vector<std::string> together_row(const Chips& chips) {
+  std::vector<std::string> parts;
+  if (chips.peak) parts.push_back(fmt::format("{} {}", name(chips.peak->unit), name(chips.peak->dtype)));
+  if (chips.memory && chips.memory->capacity)
+    parts.push_back(fmt::format("{} of {}", engineering(chips.memory->capacity->value, "B"), chips.memory->name));
+  if (chips.memory && chips.memory->bandwidth)
+    parts.push_back(fmt::format("{} to it", engineering(chips.memory->bandwidth->value, "B/s")));
+  if (chips.cores) parts.push_back(fmt::format("{} cores", grouped(static_cast<long long>(*chips.cores))));
+  if (chips.hosts && *chips.hosts > 1)
+    parts.push_back(fmt::format("{} hosts", grouped(static_cast<long long>(*chips.hosts))));
+  const std::string unit = chips.peak && info(chips.peak->dtype).integer ? "OP/s" : "FLOP/s";
+  return {fmt::format("{} of {} chips", chips.what, grouped(static_cast<long long>(chips.chips))),
+          chips.peak ? engineering(chips.peak->rate.value, unit) : "-", fmt::format("{}", fmt::join(parts, "; "))};
 }
 
 }  // namespace
@@ -79,6 +97,9 @@ std::string render_machine_text(const Machine& machine, const TextStyle& style) 
     rows.push_back(source_row(key, number.value, unit, number));
     if (unit == "1") rows.back()[1] = fmt::format("{}", number.value);
   }
+  if (const auto lanes = all_lanes(machine))
+    rows.push_back({"lanes of all cores", grouped(static_cast<long long>(*lanes)), ""});
+  for (const Chips& chips : chips_together(machine)) rows.push_back(together_row(chips));
   return styled.bold(machine.name) + "  " + machine.title + "\n" + aligned(rows, {false, true, false});
 }
 

@@ -61,6 +61,7 @@ void add_plan(Json& op, const OpPlan& p) {
     op["candidates"].push_back(std::move(each));
   }
   if (!p.copies.empty()) op["copies"] = p.copies;
+  op["facts"] = plan_facts_json(p);
 }
 
 const std::string& op_name(const Report& report, int statement) {
@@ -118,11 +119,13 @@ std::string kernel_name(const Report& report, std::size_t kernel) {
   return shortened(group_name(report.explanation, report.planned->fusion.groups[kernel]), 24);
 }
 
-// How each kernel cuts k and what it copies first, and what it was chosen over.
+// Why each kernel takes what it takes, how it cuts k and what it copies first, and what it was chosen over.
 std::string candidates(const Report& report) {
   std::string out;
   for (std::size_t i = 0; i < report.planned->kernels.size(); ++i) {
     const OpPlan& plan = report.planned->kernels[i];
+    if (const std::string reason = plan_reason(plan); !reason.empty())
+      out += fmt::format("{}: {}\n", kernel_name(report, i), reason);
     if (!plan.plan.split_text.meaning.empty())
       out += fmt::format("{}, split {}: {}\n", kernel_name(report, i), or_dash(plan.plan.split),
                          plan.plan.split_text.meaning);

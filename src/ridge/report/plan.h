@@ -18,6 +18,10 @@ Cells plan_table(const Report& report);  // as people read it, one row a kernel 
 // statement; the others say where they went, and count nothing.
 Cells plan_cells(const Report& report);
 void add_plans(nlohmann::ordered_json& out, const Report& report);  // into the whole and its operations
+// "128 tiles of 128 x 256, 132 at once: 0.97 of one wave; no work beyond the edges; 25.17 MB from memory, the least";
+// and the same in keys. Empty, null: the kernel is no product.
+std::string plan_reason(const OpPlan& plan);
+nlohmann::ordered_json plan_facts_json(const OpPlan& plan);
 // "u, g, y": a kernel's statements.
 std::string group_name(const Explanation& explanation, const Group& group);
 

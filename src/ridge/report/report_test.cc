@@ -256,7 +256,7 @@ void expect_apart(const Picture& picture) {
       EXPECT_FALSE(box.overlaps(around(dot.predicted))) << text << " and a dot";
       for (const Point& measured : dot.measured) EXPECT_FALSE(box.overlaps(around(measured))) << text << " and a dot";
     }
-    for (const Roof& roof : picture.roofs)
+    for (const DrawnRoof& roof : picture.roofs)
       EXPECT_FALSE(touches(box, roof.from, roof.corner) || touches(box, roof.corner, roof.to)) << text << " on a roof";
   }
 }

@@ -39,6 +39,12 @@ std::string crossover(const SweepPoint* point) {
   return point->crossed ? fmt::format("{} to {}", name((point - 1)->limiter), name(point->limiter)) : "";
 }
 
+// Beyond 2^63 the nearest double, as in a report.
+nlohmann::ordered_json whole(Count value) {
+  if (value > INT64_MAX) return static_cast<double>(value);
+  return static_cast<std::int64_t>(value);
+}
+
 bool is_split(const Sweep& sweep) { return !sweep.lines.empty() && sweep.lines.front().split.has_value(); }
 bool is_sending(const Sweep& sweep) {
   return std::any_of(sweep.lines.begin(), sweep.lines.end(), [](const SweepLine& line) { return line.sends; });
@@ -270,8 +276,8 @@ std::string render_json(const Sweep& sweep) {
     for (std::size_t i = 0; i < line.points.size(); ++i) {
       const SweepPoint& p = line.points[i];
       const bool known = p.flops >= 0, timed = p.time_lower_s >= 0;
-      flops.push_back(known ? Json(p.flops) : Json(nullptr));
-      bytes.push_back(known ? Json(p.bytes) : Json(nullptr));
+      flops.push_back(known ? whole(p.flops) : Json(nullptr));
+      bytes.push_back(known ? whole(p.bytes) : Json(nullptr));
       limiter.push_back(timed ? Json(name(p.limiter)) : Json(nullptr));
       lower.push_back(timed ? Json(p.time_lower_s) : Json(nullptr));
       upper.push_back(timed ? Json(p.time_upper_s) : Json(nullptr));

@@ -145,7 +145,7 @@ std::string explained_text(const Report& report, const Styled& styled, bool all)
     out += formulas(report, styled, all);
   else
     out += collectives_text(report) + thresholds_text(report, styled, all);
-  if (all) out += memory_text(e);
+  if (all) out += kinds_text(e) + memory_text(e);
   return out + sources_text(e, styled, all) + notes(report, all);
 }
 

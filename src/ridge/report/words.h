@@ -55,6 +55,8 @@ Rows predicted_rows(const Report& report);
 inline const std::vector<bool> predicted_right{false, true, true, true, true, true, false, true, true, true, true};
 // The first screen: verdict, largest costs, what to do next; empty where no time is known.
 std::string answer_text(const Report& report, const Styled& styled);
+// Shares of products, of what runs along dimensions and of the rest; empty where there are products alone.
+std::string kinds_text(const Explanation& e);
 // Whether this dimension's thresholds are shown without being asked for all.
 bool is_asked(const Report& report, const std::string& dim);
 // Where each dimension's limiter changes, a line for each size and what changes there; without `all` of the dimensions

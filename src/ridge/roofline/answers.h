@@ -42,8 +42,11 @@ struct Threshold {
   bool numerical = false;  // no closed form is known: the whole number was searched for, and `exact` is empty
 };
 
+// A number of FLOPs or bytes: exact up to 10^38.
+using Count = __int128;
+
 struct SweepPoint {
-  std::int64_t flops = -1, bytes = -1;          // -1, and nothing else is known: `reason` says why
+  Count flops = -1, bytes = -1;                 // -1, and nothing else is known: `reason` says why
   double time_lower_s = -1, time_upper_s = -1;  // -1 likewise; without what SweepLine::left_out says
   double time_network_s = 0, bytes_sent = 0;    // 0: nothing is sent
   Limiter limiter = Limiter::memory;            // where the times are known: what has the largest sum of times
@@ -77,7 +80,7 @@ struct SweepLine {
   std::string machine, dtype;       // of the inputs: "bf16", "bf16 int8"
   std::optional<Split> split = {};  // the numbers are then those of one chip
   std::vector<SweepPoint> points;
-  // Why something may be unknown: "" (all is known), "a count leaves 2^63", "F = D - 5 is below 1", …
+  // Why something may be unknown: "" (all is known), "a count leaves 10^38", "F = D - 5 is below 1", …
   std::vector<std::string> reasons = {};
   std::vector<SweepChange> changes = {};  // along the last range, the first most_sweep_changes of them
   std::vector<SweepCurve> curves = {};    // where they were asked for, the first most_sweep_curves of them

@@ -199,6 +199,7 @@ void Counter::count_op(const Expression& op, const Masks& masks, const MaskedSta
   for (std::size_t i = 0; i < op.nodes.size(); ++i) {
     const Node& node = op.nodes[i];
     if (node.kind == Node::Kind::tensor) operands.push_back(node.tensor);
+    if (node.kind == Node::Kind::along) work.along = true;
     varies.push_back(node.kind == Node::Kind::tensor || node.kind == Node::Kind::index ||
                      std::any_of(node.arguments.begin(), node.arguments.end(), [&](int a) { return varies[a]; }));
     if (node.arguments.empty() || !varies.back()) continue;

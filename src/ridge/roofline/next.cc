@@ -28,8 +28,17 @@ struct Asked {
 
   // What is gained by another program or split; none: it cannot be counted or timed.
   std::optional<double> explained(const Program& other, const std::optional<Split>& cut) const {
-    const auto variant = explain(other, explanation.machine, explanation.dims, cut, Thresholds::left_out);
+    const auto variant = explain(other, explanation.machine, sizes(), cut, Thresholds::left_out);
     return variant ? time_of(other, *variant) : std::nullopt;
+  }
+  // Of the program's dimensions and mesh alone: a mask's pairs and the largest parts have values of their own.
+  Bindings sizes() const {
+    Bindings out;
+    for (const std::string& dim : program.dim_names())
+      if (const auto size = explanation.dims.find(dim); size != explanation.dims.end()) out.insert(*size);
+    for (const MeshAxis& axis : program.mesh)
+      if (const auto size = explanation.dims.find(axis.name); size != explanation.dims.end()) out.insert(*size);
+    return out;
   }
   std::optional<Variant> fused(const Groups& groups) const {
     const auto variant = grouped(program, explanation, groups);

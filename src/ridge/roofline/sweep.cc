@@ -118,7 +118,7 @@ class Sizes {
 
 // Why a point may be unknown.
 std::vector<std::string> reasons(const Program& program, const Sizes& sizes, const Explanation& e) {
-  std::vector<std::string> out{"", "a count leaves 2^63"};
+  std::vector<std::string> out{"", "a count leaves 10^38", "a size leaves 2^63"};
   const std::size_t end = sizes.names().size() - sizes.parts().size() - sizes.masks().size();
   for (std::size_t i = end - sizes.derived().size(); i < end; ++i)
     for (const Dimension& dim : program.dims)

@@ -173,7 +173,7 @@ TEST(Sweep, keeps_sizes_that_hang_on_others_whatever_they_come_to) {
   ASSERT_TRUE(line.ok()) << line.error().text();
   EXPECT_EQ(line->points[0].flops, 1);
   EXPECT_EQ(line->points[1].flops, -1);
-  EXPECT_EQ(line->reasons[line->points[1].reason], "a count leaves 2^63");
+  EXPECT_EQ(line->reasons[line->points[1].reason], "a size leaves 2^63");
   const Program less = parse("dims F = D - 5\nx: f32[F]\ny: f32[F] = cos(x)").value();
   const auto sizes = sweep_line(less, testing::toy_machine({}, 1, 1), {*parse_range("D=4..7")});
   EXPECT_EQ(sizes->points[0].flops, -1);
@@ -187,8 +187,14 @@ TEST(Sweep, leaves_unknown_what_leaves_the_range_or_lacks_a_peak) {
   const Program program = parse("x: f32[N]\ny: f32[N] = cos(x)").value();
   const auto line = sweep_line(program, testing::toy_machine({}, 1, 1), {*parse_range("N=8,2305843009213693952")});
   EXPECT_EQ(line->points[0].flops, 8);
-  EXPECT_EQ(line->points[1].flops, -1);
-  EXPECT_EQ(line->reasons[line->points[1].reason], "a count leaves 2^63");
+  EXPECT_EQ(line->points[1].bytes, Count{2305843009213693952} * 8);  // beyond 2^63, exact
+  const Program cube = parse("x: f32[A, B, C]\ny: f32[A, B, C] = cos(x)").value();
+  const auto large = sweep_line(cube, testing::toy_machine({}, 1, 1),
+                                {*parse_range("A=1000000000000"), *parse_range("B=1000000000000"),
+                                 *parse_range("C=999999999999,100000000000000")});
+  EXPECT_EQ(large->points[0].flops, Count{1000000000000} * 1000000000000 * 999999999999);
+  EXPECT_EQ(large->points[1].flops, -1);
+  EXPECT_EQ(large->reasons[large->points[1].reason], "a count leaves 10^38");
   const auto unknown = sweep_line(program, testing::toy_machine({}, {}, 1), {*parse_range("N=8")});
   EXPECT_EQ(unknown->points[0].bytes, 64);
   EXPECT_EQ(unknown->points[0].time_lower_s, 64);

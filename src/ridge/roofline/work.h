@@ -32,6 +32,7 @@ struct Work {
   std::string name;           // of the result
   std::string text = {};      // the statement
   bool contraction = false;   // a product with a sum; a product without one is pointwise work
+  bool along = false;         // it has a function along a dimension: a sum, a softmax, a norm
   DType math = DType::f32;    // contraction: the widest operand's dtype; else f32
   Polynomial flops = {};      // FLOP; of what a mask lets through, where there is one
   Polynomial unmasked = {};   // the same if every pair were let through; 0: there is no mask

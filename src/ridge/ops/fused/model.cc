@@ -5,6 +5,7 @@
 #include "ridge/ops/fused/cuda.h"
 #include "ridge/ops/gated/model.h"
 #include "ridge/ops/product/describe.h"
+#include "ridge/ops/product/facts.h"
 #include "ridge/ops/product/trace.h"
 
 namespace ridge::ops {
@@ -60,7 +61,10 @@ Result<Forecast> forecast(const FusedMatmul& fused, const DeviceNumbers& device)
 }
 
 CpuForecast cpu_forecast(const FusedMatmul& fused, int threads) {
-  return {fused.second ? "2 matmuls + chain" : "matmul + chain", trace_cpu(fused, threads).global_bytes()};
+  CpuForecast out{.kernel = fused.second ? "2 matmuls + chain" : "matmul + chain",
+                  .asked_bytes = trace_cpu(fused, threads).global_bytes()};
+  if (!fused.second) out.facts = cpu_facts(fused.product, threads);
+  return out;
 }
 
 }  // namespace ridge::ops

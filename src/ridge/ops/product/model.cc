@@ -8,6 +8,7 @@
 #include "ridge/ops/fitted.h"
 #include "ridge/ops/product/describe.h"
 #include "ridge/ops/product/epilogue.h"
+#include "ridge/ops/product/facts.h"
 #include "ridge/ops/product/trace.h"
 
 namespace ridge::ops {
@@ -81,14 +82,6 @@ std::vector<Candidate> next_best(const MatmulCall& call, const MatmulPlan& best,
   return out;
 }
 
-double product_bytes(const MatmulProblem& p) {
-  const auto of = [&](const MatrixLayout& x, std::int64_t r, std::int64_t c) {
-    const double matrices = x.batch_stride == 0 ? 1 : static_cast<double>(p.batch);
-    return matrices * static_cast<double>(r) * static_cast<double>(c) * bits(x.dtype) / 8;
-  };
-  return of(p.a, p.m, p.k) + of(p.b, p.k, p.n) + of(p.d, p.m, p.n);
-}
-
 // Of what a product's sums end in, each element once.
 double epilogue_bytes(const MatmulCall& call) {
   const MatmulProblem& p = call.problem;
@@ -147,6 +140,19 @@ double seconds_without_epilogue(const MatmulProblem& problem, const MatmulPlan& 
   return device.launch_s + std::max(flop / flop_per_s, product_bytes(problem) / device.memory_bytes_per_s);
 }
 
+// The same product where every line starts at a multiple of 16 bytes, if this one's do not.
+std::optional<PlanFacts::Padded> padded(const PlanFacts& known, const MatmulProblem& problem,
+                                        const DeviceNumbers& device) {
+  const bool copies =
+      std::any_of(known.lines.begin(), known.lines.end(), [](const PlanFacts::Lines& x) { return x.copied_bytes > 0; });
+  if (!copies && !known.single_stores) return std::nullopt;
+  const MatmulProblem larger = padded_to_eight(problem);
+  if (larger == problem) return std::nullopt;
+  const MatmulPlan plan = choose({.problem = larger}, plan_workspace_bytes, device);
+  const double seconds = seconds_without_epilogue(larger, plan, device);
+  return PlanFacts::Padded{larger.m, larger.n, larger.k, spread_on(device, "product").middle * seconds};
+}
+
 }  // namespace
 
 std::string plan_name(const MatmulPlan& plan) {
@@ -195,6 +201,9 @@ Forecast forecast(const MatmulCall& call, const DeviceNumbers& device) {
   out.seconds = seconds_without_epilogue(call.problem, plan, device) + epilogue_s;
   out.of_cublaslt = spread_on(device, plan.copy_a || plan.copy_b ? "cublaslt_unaligned" : "cublaslt_aligned");
   add_traffic(out, call, plan, device);
+  out.facts = facts(call.problem, plan, device);
+  out.facts->least_bytes += epilogue_bytes(call);
+  out.facts->padded = padded(*out.facts, call.problem, device);
   if (plan.path == MatmulPlan::Path::tiles) out.candidates = next_best(call, plan, epilogue_s, device);
   return out;
 }
@@ -207,7 +216,9 @@ Result<Forecast> forecast(const MatmulProblem& problem, const DeviceNumbers& dev
 }
 
 CpuForecast cpu_forecast(const MatmulProblem& problem, int threads) {
-  return {"matmul", trace_cpu(problem, threads).global_bytes()};
+  return {.kernel = "matmul",
+          .asked_bytes = trace_cpu(problem, threads).global_bytes(),
+          .facts = cpu_facts(problem, threads)};
 }
 
 }  // namespace ridge::ops

@@ -43,15 +43,15 @@ void add_roofs(Picture& picture, const Roofline& r, const Axes& axes, Placer& pl
   const double high = std::pow(10.0, axes.x_high);
   for (const Roofline::Rate& peak : r.peaks) {
     const double ridge = peak.rate / r.bandwidth;
-    const Roof roof{axes.place(low, low * r.bandwidth), axes.place(ridge, peak.rate), axes.place(high, peak.rate),
-                    peak.name};
+    const DrawnRoof roof{axes.place(low, low * r.bandwidth), axes.place(ridge, peak.rate), axes.place(high, peak.rate),
+                         peak.name};
     placer.block_line(roof.from, roof.corner);
     placer.block_line(roof.corner, roof.to);
     picture.roofs.push_back(roof);
   }
   if (picture.roofs.empty()) {
     const Point end = axes.place(high, high * r.bandwidth);
-    const Roof roof{axes.place(low, low * r.bandwidth), end, end, ""};
+    const DrawnRoof roof{axes.place(low, low * r.bandwidth), end, end, ""};
     placer.block_line(roof.from, roof.corner);
     picture.roofs.push_back(roof);
   }
@@ -59,7 +59,7 @@ void add_roofs(Picture& picture, const Roofline& r, const Axes& axes, Placer& pl
 
 // A peak's name stands on its line, as far to the right as there is room.
 void label_roofs(Picture& picture, const Axes& axes, Placer& placer) {
-  for (const Roof& roof : picture.roofs) {
+  for (const DrawnRoof& roof : picture.roofs) {
     const double width = text_width(roof.text);
     for (double left = axes.plot.right - width - 6; !roof.text.empty() && left > axes.plot.left; left -= 12) {
       const Point start{std::round(left), std::round(roof.corner.y - 8)};
@@ -98,8 +98,8 @@ Along name_along(const std::string& name, Point from, Point to, Placer& placer) 
 }
 
 void label_bandwidth(Picture& picture, const Roofline& r, Placer& placer) {
-  const Roof* longest = &picture.roofs.front();
-  for (const Roof& roof : picture.roofs)
+  const DrawnRoof* longest = &picture.roofs.front();
+  for (const DrawnRoof& roof : picture.roofs)
     if (roof.corner.x > longest->corner.x) longest = &roof;
   picture.bandwidth = name_along(r.bandwidth_name, longest->from, longest->corner, placer);
 }

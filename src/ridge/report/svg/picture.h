@@ -44,7 +44,7 @@ struct Tick {
   std::string text;  // empty: a line without a number
 };
 
-struct Roof {
+struct DrawnRoof {
   Point from, corner, to;  // up the bandwidth, along the peak
   std::string text;        // "197 TFLOP/s bf16 matrix"
 };
@@ -70,7 +70,7 @@ struct Picture {
   std::string title, subtitle;
   std::vector<Tick> x_ticks, y_ticks;
   Along bandwidth;  // "819 GB/s hbm"
-  std::vector<Roof> roofs;
+  std::vector<DrawnRoof> roofs;
   std::vector<Slope> slopes;
   std::vector<Label> roof_labels, ridge_labels, dot_labels;
   std::vector<Dot> dots;

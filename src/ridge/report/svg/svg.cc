@@ -66,7 +66,7 @@ std::string along(const Along& label) {
 
 std::string roofs(const Picture& p) {
   std::string out;
-  for (const Roof& roof : p.roofs) {
+  for (const DrawnRoof& roof : p.roofs) {
     if (!roof.text.empty()) out += line("ridge", roof.corner, {roof.corner.x, p.plot.bottom});
     out += fmt::format("<polyline class=\"roof\" points=\"{:.1f},{:.1f} {:.1f},{:.1f} {:.1f},{:.1f}\"/>\n", roof.from.x,
                        roof.from.y, roof.corner.x, roof.corner.y, roof.to.x, roof.to.y);

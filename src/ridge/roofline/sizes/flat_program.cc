@@ -10,16 +10,17 @@
 namespace ridge {
 namespace {
 
-constexpr double beyond = 0x1p63;
+constexpr double most_size = 0x1p63, most_count = 1e38;
 
 struct FlatRoof {
   Limiter name = Limiter::compute;
-  double time = 0;                    // s
-  std::int64_t count = 0, scale = 0;  // count/scale FLOPs or bytes; scale 0: not known as whole numbers
+  double time = 0;  // s
+  Count count = 0;  // count/scale FLOPs or bytes; scale 0: not known as whole numbers
+  std::int64_t scale = 0;
   double rate = 1;
 };
 
-FlatRoof roof(Limiter name, std::int64_t count, const FlatCount& from, double rate) {
+FlatRoof roof(Limiter name, Count count, const FlatCount& from, double rate) {
   const std::int64_t scale = from.denominator();
   return {name, static_cast<double>(count) / static_cast<double>(scale) / rate, count, scale, rate};
 }
@@ -27,10 +28,10 @@ FlatRoof roof(Limiter name, std::int64_t count, const FlatCount& from, double ra
 // As explain() does: what doubles cannot tell apart is decided in whole numbers.
 bool takes_as_long(const FlatRoof& a, const FlatRoof& b) {
   if (std::abs(a.time - b.time) > 1e-9 * b.time) return a.time > b.time;
-  std::int64_t above = 0, below = 0;
+  Count above = 0, below = 0;
   const bool whole = a.scale > 0 && b.scale > 0 && !__builtin_mul_overflow(a.count, b.scale, &above) &&
                      !__builtin_mul_overflow(b.count, a.scale, &below);
-  return whole ? compute_bound(Line{0, above}, Line{0, below}, 1, {a.rate, b.rate}) : a.time >= b.time;
+  return whole ? compute_bound(above, below, {a.rate, b.rate}) : a.time >= b.time;
 }
 
 // Sums over the operations so far.
@@ -48,7 +49,7 @@ struct Times {
 };
 
 // What has the largest sum of times; of equals the first.
-Limiter limiter_of(const FlatProgram& program, const Times& times, std::int64_t bytes, const std::int64_t* sizes) {
+Limiter limiter_of(const FlatProgram& program, const Times& times, Count bytes, const std::int64_t* sizes) {
   const FlatSum& sum = program.sum;
   const auto flops = sum.flops.scaled(sizes), load = sum.load.scaled(sizes);
   std::array<FlatRoof, 4> roofs{
@@ -71,15 +72,15 @@ std::uint16_t complete(const FlatProgram& program, std::int64_t* sizes) {
                     first = counted - program.derived.size();
   for (std::size_t i = 0; i < program.derived.size(); ++i) {
     const auto size = program.derived[i].scaled(sizes);
-    if (!size) return beyond_range;
+    if (!size || static_cast<double>(*size) >= most_size) return beyond_size;
     if (*size < 1) return static_cast<std::uint16_t>(first_derived + i);
-    sizes[first + i] = *size;
+    sizes[first + i] = static_cast<std::int64_t>(*size);
   }
   for (std::size_t i = 0; i < program.masks.size(); ++i) {
     Bindings dims = program.masks[i].fixed;
     for (const auto& [dim, place] : program.masks[i].moving) dims[dim] = sizes[place];
     const auto count = pairs(program.masks[i].mask, dims);
-    if (!count) return beyond_range;
+    if (!count) return beyond_size;
     sizes[counted + i] = *count;
   }
   for (std::size_t i = 0; i < program.parts.size(); ++i) {
@@ -103,22 +104,22 @@ FlatCount::FlatCount(const Polynomial& polynomial, const Names& names) {
   }
 }
 
-std::optional<std::int64_t> FlatCount::scaled(const std::int64_t* sizes) const {
-  std::uint64_t exact = 0;
+std::optional<Count> FlatCount::scaled(const std::int64_t* sizes) const {
+  unsigned __int128 exact = 0;
   double rough = 0, largest = 0;
   for (const Term& term : terms_) {
-    std::uint64_t product = static_cast<std::uint64_t>(term.coefficient);
+    unsigned __int128 product = static_cast<unsigned __int128>(term.coefficient);
     double size = static_cast<double>(term.coefficient);
     for (const int factor : term.factors) {
-      product *= static_cast<std::uint64_t>(sizes[factor]);
+      product *= static_cast<unsigned __int128>(sizes[factor]);
       size *= static_cast<double>(sizes[factor]);
     }
     exact += product;
     rough += size;
     largest = std::max(largest, std::abs(size));
   }
-  if (std::max(largest, std::abs(rough)) >= beyond * (1 - 1e-12)) return std::nullopt;
-  return static_cast<std::int64_t>(exact);
+  if (std::max(largest, std::abs(rough)) >= most_count * (1 - 1e-12)) return std::nullopt;
+  return static_cast<Count>(exact);
 }
 
 SweepPoint evaluate(const FlatProgram& program, std::int64_t* sizes) {
@@ -128,9 +129,9 @@ SweepPoint evaluate(const FlatProgram& program, std::int64_t* sizes) {
   point.reason = beyond_range;
   const auto all = program.sum.bytes.scaled(sizes);
   if (!all) return point;
-  std::int64_t flops = 0;
+  Count flops = 0;
   Times times;
-  const auto count = [](std::int64_t scaled, const FlatCount& from) {
+  const auto count = [](Count scaled, const FlatCount& from) {
     return static_cast<double>(scaled) / static_cast<double>(from.denominator());
   };
   for (const FlatOp& op : program.ops) {
@@ -138,6 +139,7 @@ SweepPoint evaluate(const FlatProgram& program, std::int64_t* sizes) {
                s = op.sent.scaled(sizes);
     if (!f || !b || !l || !s) return point;
     if (__builtin_add_overflow(flops, *f / op.flops.denominator(), &flops)) return point;
+    if (static_cast<double>(flops) >= most_count) return point;
     times.add(op.peak > 0 ? count(*f, op.flops) / op.peak : 0, count(*b, op.bytes) / program.bandwidth,
               count(*l, op.load) / program.link, program.launch_s);
     point.bytes_sent += count(*s, op.sent);

@@ -25,9 +25,9 @@ class FlatCount {
   bool zero() const { return terms_.empty(); }
   std::int64_t denominator() const { return denominator_; }
 
-  // The value times the denominator; none: it leaves 2^63. Whole arithmetic wraps, and what a double says of the size
+  // The value times the denominator; none: it leaves 10^38. Whole arithmetic wraps, and what a double says of the size
   // tells whether it did.
-  std::optional<std::int64_t> scaled(const std::int64_t* sizes) const;
+  std::optional<Count> scaled(const std::int64_t* sizes) const;
 
  private:
   struct Term {
@@ -64,7 +64,7 @@ struct FlatPart {
 };
 
 // Places of SweepLine::reasons; behind them those of derived sizes, in their order.
-enum : std::uint16_t { nothing_unknown, beyond_range, first_derived };
+enum : std::uint16_t { nothing_unknown, beyond_range, beyond_size, first_derived };
 
 struct FlatProgram {
   Names names;

@@ -1,0 +1,116 @@
+// Where tensors live, which dtype they take, how many chips a pod has: what a user chooses beside program and machine.
+#include <nlohmann/json.hpp>
+
+#include "ridge/cli/testing/cli_fixture.h"
+
+namespace ridge {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr const char* matmul = "bf16[B, D] * bf16[D, F] -> bf16[B, F]";
+
+bool holds(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+TEST_F(CliTest, TensorsLiveWhereTheyAreSaidTo) {
+  const auto memory_s = [&](const std::string& memory) {
+    const Outcome outcome =
+        ridge({"explain", matmul, "--on", "tpu_v5e", "--memory", memory, "B=1024", "D=8192", "F=8192", "--json"});
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    return Json::parse(outcome.out)["ops"][0]["time_memory_s"].get<double>();
+  };
+  const double bytes = 2.0 * (1024 * 8192 + 8192 * 8192 + 1024 * 8192);
+  EXPECT_DOUBLE_EQ(memory_s("8.1e11"), bytes / 8.1e11);
+  EXPECT_DOUBLE_EQ(memory_s("vmem"), bytes / 17.82e12);
+  EXPECT_DOUBLE_EQ(memory_s("pcie"), bytes / 15e9);  // a link: the memory behind it
+  EXPECT_DOUBLE_EQ(memory_s("hbm"), bytes / 819e9);
+  const Outcome bare = ridge({"explain", "--flops", "1", "--bytes", "15e9", "--on", "tpu_v5e", "--memory", "pcie"});
+  EXPECT_TRUE(holds(bare.out, "memory-bound: 1.000 s if all overlaps")) << bare.out << bare.err;
+  const Outcome next = ridge({"explain", matmul, "--on", "h100", "--memory", "l2", "B=16", "D=8192", "F=8192"});
+  EXPECT_TRUE(holds(next.out, "--memory l2 --weights int8")) << next.out << "the steps keep the choice";
+}
+
+TEST_F(CliTest, RefusesAMemoryThatIsNotThere) {
+  rejects({"explain", matmul, "--on", "tpu_v5e", "--memory", "l3"}, 2,
+          "ridge: expected a rate in B/s, or a memory or link of tpu_v5e with a rate after --memory, found 'l3'\n"
+          "  hint: it has hbm, vmem, ici, dcn, pcie\n");
+  rejects({"explain", matmul, "--on", "h200", "--plan", "--memory", "l2", "B=8", "D=8", "F=8"}, 2,
+          "ridge: expected --memory without --plan: plans are made for the device's own memory\n");
+  rejects({"explain", "--send", "17e6", "--on", "tpu_v5e", "--memory", "vmem"}, 2,
+          "ridge: expected --send without --memory\n  hint: --send goes with --on --link --hops --json\n");
+  rejects({"explain", matmul, "--on", "tpu_v5e", "--hops", "3"}, 2, "ridge: expected --hops together with --send\n");
+  rejects({"explain", "--flops", "1", "--bytes", "1", "--on", "h100", "--split", "D=2"}, 2,
+          "ridge: expected --flops without --split\n  hint: --flops goes with --flops --bytes --on --dtype --memory "
+          "--sustained --plan --steps --check --against --all --json --csv --md --svg --html --roofs\n");
+  rejects({"explain", matmul, "--on", "h100", "--between", "Z=Z", "--split", "D=2"}, 2,
+          "ridge: expected --between without --split\n  hint: --between goes with -d --dtype --on --sustained --link "
+          "--memory --json\n");
+}
+
+TEST_F(CliTest, RefusesADtypeThatNoTensorTakes) {
+  const std::string message =
+      "ridge: expected tensors without a dtype for --dtype to fill in, found that every one names its own\n"
+      "  hint: A[B, D] * W[D, F] -> C[B, F] leaves all to --dtype; x: bf16[B, D] does not\n";
+  const std::vector<std::string> words{matmul, "B=8", "D=8", "F=8", "--dtype", "int8"};
+  for (const std::vector<std::string>& verb : {std::vector<std::string>{"explain", "--on", "h100"},
+                                               {"explain", "--on", "h100", "--steps"},
+                                               {"explain", "--on", "h100,h200"},
+                                               {"explain", "--on", "h100", "--check", "B > 3"},
+                                               {"explain", "--on", "h100", "--tile", "8x8"},
+                                               {"sweep", "--on", "h100"},
+                                               {"run"},
+                                               {"simulate", "--on", "sn40l"}}) {
+    std::vector<std::string> all = verb;
+    all.insert(all.end(), words.begin(), words.end());
+    rejects(all, 2, message);
+  }
+  const Outcome taken = ridge({"explain", "A[B, D] * int8[D, F] -> C[B, F]", "--dtype", "f32", "--on", "h100"});
+  EXPECT_EQ(taken.code, 0) << taken.err;
+  EXPECT_EQ(ridge({"explain", "--flops", "1", "--bytes", "1", "--dtype", "int8", "--on", "h100"}).code, 0);
+}
+
+TEST_F(CliTest, NextStepsAreThereWhereAMaskHasPairsOfItsOwn) {
+  const Outcome outcome = ridge(
+      {"explain",
+       "q: bf16[S, H, E]   k: bf16[T, H, E]   w: bf16[H, E, F]\ns[S, H, T] = q * k\n"
+       "p[S, H, T] = softmax(where(index(T) <= index(S), s, -inf) over T)\no[S, H, E] = p * k\ny: bf16[S, F] = o * w",
+       "--on", "h100", "S=8", "T=64", "H=64", "E=128", "F=8192"});
+  EXPECT_TRUE(holds(outcome.out, "--weights int8")) << outcome.out << outcome.err;
+  EXPECT_TRUE(holds(outcome.out, "8 chips, ")) << outcome.out;
+}
+
+TEST_F(CliTest, RanksBareNumbersAndShowsSeveralMachines) {
+  const Outcome ranked = ridge({"explain", "--flops", "1e12", "--bytes", "1", "--on", "h100,tpu_v6e"});
+  EXPECT_EQ(ranked.code, 0) << ranked.err;
+  EXPECT_TRUE(holds(ranked.out, "1.011 ms") && holds(ranked.out, "1.089 ms")) << ranked.out;
+  const Outcome pods = ridge({"machines", "tpu_v5e,tpu_v5p"});
+  EXPECT_EQ(pods.code, 0) << pods.err;
+  EXPECT_TRUE(holds(pods.out, "pod of 256 chips")) << pods.out;
+  EXPECT_TRUE(holds(pods.out, "4.096 TB of hbm; 209.7 TB/s to it; 256 cores; 32 hosts")) << pods.out;
+  EXPECT_TRUE(holds(pods.out, "pod of 8 960 chips") && holds(pods.out, "2 240 hosts")) << pods.out;
+  EXPECT_TRUE(holds(ridge({"machines", "h100"}).out, "16 896")) << "lanes of all cores";
+  rejects({"machines", "tpu_v5e,tpu_v5p", "--csv"}, 2,
+          "ridge: expected one machine with --csv and --md, or none for the catalog, found several\n");
+}
+
+TEST_F(CliTest, APlanSaysWhyItTakesWhatItTakes) {
+  const auto plan = [&](const std::string& on, const std::string& n) {
+    const Outcome outcome =
+        ridge({"explain", "bf16[M, K] * bf16[K, N] -> bf16[M, N]", "--on", on, "--plan", "M=" + n, "N=" + n, "K=" + n});
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    return outcome.out;
+  };
+  const std::string even = plan("h200", "2048"), odd = plan("h200", "2049");
+  EXPECT_TRUE(holds(even, "0.97 of one wave; no work beyond the edges; 25.17 MB from memory, the least\n")) << even;
+  EXPECT_TRUE(holds(odd,
+                    "lines of X (4098 B, at multiples of 2) and Y (4098 B, at multiples of 2) do not start at "
+                    "multiples of 16 B, so they are copied first, which moves 33.59 MB"))
+      << odd;
+  EXPECT_TRUE(holds(odd, "the result's lines of 4098 B start anywhere, so its elements are stored one by one")) << odd;
+  EXPECT_TRUE(holds(odd, "padded to 2056 x 2056 x 2056: ")) << odd;
+  EXPECT_TRUE(holds(plan("h100", "1792"), "of one wave")) << "an H100";
+  EXPECT_TRUE(holds(plan("cpu", "512"), " threads; ")) << "this CPU";
+}
+
+}  // namespace
+}  // namespace ridge

@@ -1,0 +1,50 @@
+#include "ridge/machine/pod.h"
+
+#include <cmath>
+
+namespace ridge {
+namespace {
+
+std::optional<std::int64_t> count_of(const Machine& machine, const std::string& key) {
+  const auto found = machine.numbers.find(key);
+  if (found == machine.numbers.end() || found->second.origin == Origin::guessed) return std::nullopt;
+  return std::llround(found->second.value);
+}
+
+void scale(std::optional<Sourced>& number, double by) {
+  if (number) number->value *= by;
+}
+
+Chips together(const Machine& machine, const std::string& what, std::int64_t chips) {
+  Chips out{.what = what, .chips = chips};
+  const auto each = count_of(machine, "host_chips");
+  if (each) out.hosts = (chips + *each - 1) / *each;
+  if (const auto cores = count_of(machine, "cores")) out.cores = *cores * chips;
+  if (!machine.peaks.empty()) {
+    out.peak = machine.peaks.front();
+    out.peak->rate.value *= static_cast<double>(chips);
+  }
+  if (!machine.memory.empty()) {
+    out.memory = machine.memory.front();
+    scale(out.memory->bandwidth, static_cast<double>(chips));
+    scale(out.memory->capacity, static_cast<double>(chips));
+  }
+  return out;
+}
+
+}  // namespace
+
+std::vector<Chips> chips_together(const Machine& machine) {
+  std::vector<Chips> out;
+  for (const std::string what : {"host", "pod"})
+    if (const auto chips = count_of(machine, what + "_chips")) out.push_back(together(machine, what, *chips));
+  return out;
+}
+
+std::optional<std::int64_t> all_lanes(const Machine& machine) {
+  const auto cores = count_of(machine, "cores"), lanes = count_of(machine, "lanes");
+  if (!cores || !lanes) return std::nullopt;
+  return *cores * *lanes;
+}
+
+}  // namespace ridge
