@@ -121,7 +121,8 @@ class ElementWalk {
     if (n.kind != Node::Kind::call) return Known::nothing;
     if (n.function == Function::where) {
       const auto chosen = number(op, argument(n, 0), at);
-      return chosen ? value_of(op, argument(n, *chosen != 0 ? 1 : 2), at) : Known::nothing;
+      if (!chosen) return Known::nothing;
+      return value_of(op, argument(n, *chosen != 0 ? 1 : 2), at);
     }
     if (n.function == Function::negate && node(op, argument(n, 0)).kind == Node::Kind::number)
       return node(op, argument(n, 0)).number == HUGE_VAL ? Known::infinite : Known::nothing;
@@ -217,8 +218,8 @@ std::string condition(testing::RandomProgram& random) {
   const auto compare = [&](const std::string& first, const std::string& second) {
     static const char* signs[] = {"<=", "<", ">=", ">"};
     const int offset = random.below(7) - 3;
-    const std::string shifted =
-        offset == 0 ? second : fmt::format("{} {} {}", second, offset < 0 ? "-" : "+", std::abs(offset));
+    std::string shifted = second;
+    if (offset != 0) shifted += fmt::format(" {} {}", offset < 0 ? "-" : "+", std::abs(offset));
     return fmt::format("{} {} {}", first, signs[random.below(4)], shifted);
   };
   switch (random.below(5)) {
