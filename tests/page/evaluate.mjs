@@ -1,7 +1,7 @@
 // node evaluate.mjs FOLDER POINTS.json: the page's own evaluator (the scripts in FOLDER) at points whose values the
 // program computed (src/ridge/report/page/page_test.cc). Counts, limiters and thresholds must be equal; times to the
-// last bit, but for the network's, which is added up in another order (1e-12). Prints how many points and values were
-// compared; ends with 1 where one differs.
+// last bit, but for what several chips hold and send, which is added up in another order (1e-12). Prints how many
+// points and values were compared; ends with 1 where one differs.
 import fs from 'node:fs';
 import path from 'node:path';
 import vm from 'node:vm';
@@ -44,8 +44,8 @@ function compareThresholds(where, state, meetings, wanted) {
   }
 }
 
-function compareMemory(where, state, wanted) {
-  same(`${where} held`, state.held.bytes, wanted.bytes);
+function compareMemory(where, state, wanted, sends) {
+  same(`${where} held`, state.held.bytes, wanted.bytes, sends);
   for (const [dim, expected] of Object.entries(wanted.fits)) {
     const place = state.setting.program.sizes.findIndex((s) => s.name === dim);
     same(`${where} fits ${dim}`, String(page.fitsUpTo(state, place)), expected);
@@ -92,7 +92,7 @@ for (const each of cases) {
       const found = page.everyProduct(state, place, page.sharedAt(state, place));
       same(`${where} every product ${dim}`, found ? text([found]) : 'null', expected);
     }
-    compareMemory(where, state, point.memory);
+    compareMemory(where, state, point.memory, sends);
     comparePicture(where, page.describe(state), point.picture, sends);
   }
 }
