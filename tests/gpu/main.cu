@@ -1,5 +1,6 @@
-// The CUDA product on a device: `check`, `gated` and `attention` hold it against f64, `functions` what chains are made of, `facts`
-// prints what was compiled. Without a device it says so and ends with 77, which the test runner shows as skipped.
+// The CUDA product on a device: `check`, `gated` and `attention` hold it against f64, `functions` what chains are made
+// of, `facts` prints what was compiled. Without a device it says so and ends with 77, which the test runner shows as
+// skipped.
 #include <cstring>
 
 #include "support.h"
