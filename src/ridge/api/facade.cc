@@ -38,7 +38,7 @@ Result<Machine> linked(const MachineChoice& on, const std::optional<LinkChoice>&
 Result<LoadedProgram> loaded(const Request& request) {
   if (request.program.empty())
     return usage_error("expected a PROGRAM, found none", "ridge explain 'bf16[B, D] * bf16[D, F] -> bf16[B, F]'");
-  auto out = load_program(request.program, request.dtype);
+  auto out = load_program(request.program, request.dtype, request.dims);
   if (!out || !request.weights) return out;
   auto narrowed = with_weights(std::move(out->program), *request.weights);
   if (!narrowed) return narrowed.error();
@@ -231,10 +231,11 @@ Status add_lines(const SweepRequest& request, const Program& program, const std:
 }
 
 // The program read in each dtype. Error: several, and no tensor takes one, since all of them name their own.
-Result<std::vector<Program>> in_dtypes(const Program& program, const std::vector<DType>& dtypes) {
+Result<std::vector<Program>> in_dtypes(const Program& program, const std::vector<DType>& dtypes,
+                                       const Bindings& sizes) {
   std::vector<Program> out;
   for (const DType dtype : dtypes) {
-    auto read = parse(program.text, {.source = program.source, .dtype = dtype});
+    auto read = parse(program.text, {.source = program.source, .dtype = dtype, .sizes = sizes});
     if (!read) return read.error();
     out.push_back(*std::move(read));
   }
@@ -246,9 +247,12 @@ Result<std::vector<Program>> in_dtypes(const Program& program, const std::vector
 }  // namespace
 
 Result<Sweep> sweep(const SweepRequest& request, const std::function<void(double)>& done) {
-  const auto loaded = load_program(request.program, request.dtypes.front());
+  Bindings first;  // by which chains of products are ordered
+  for (const Range& range : request.ranges)
+    if (!range.values.empty()) first[range.dim] = range.values.front();
+  const auto loaded = load_program(request.program, request.dtypes.front(), first);
   if (!loaded) return loaded.error();
-  const auto programs = in_dtypes(loaded->program, request.dtypes);
+  const auto programs = in_dtypes(loaded->program, request.dtypes, first);
   if (!programs) return programs.error();
   Sweep out{.program_text = loaded->program.text, .ranges = request.ranges, .lines = {}, .title = loaded->title};
   std::vector<Machine> machines;

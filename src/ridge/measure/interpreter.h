@@ -65,6 +65,7 @@ class Interpreter {
   double cost(int space, double points) const;
   Uncertain value(std::int64_t index, Memo& memo) const;
   Uncertain evaluate(int space, const Point& at, Memo& memo) const;
+  double sequence_at(const std::string& dim, std::int64_t place) const;
   Uncertain node(std::size_t i, const std::vector<Uncertain>& values, const Point& at, Memo& memo) const;
   Uncertain tensor(std::size_t i, const Point& at, Memo& memo) const;
   std::vector<Uncertain> row(std::size_t i, Point at, Memo& memo) const;

@@ -11,6 +11,7 @@
 #include <limits>
 
 #include "ridge/measure/interpreter.h"
+#include "ridge/measure/routines/reference.h"
 #include "ridge/measure/share.h"
 #include "ridge/plan/shape.h"
 #include "ridge/program/elementwise.h"
@@ -85,7 +86,21 @@ class Evaluation {
     out_.resize(indices.size());
   }
 
+  // H as G and the place in its group, where an operand has G alone.
+  void split_groups(const Contraction::Grouped& grouped) {
+    for (Shape& shape : shapes_)
+      for (std::size_t i = 0; i < shape.size(); ++i) {
+        if (shape[i].dim != grouped.dim) continue;
+        const SizedAxis axis = shape[i];
+        shape[i] = {grouped.group, axis.extent / grouped.each, axis.stride * grouped.each};
+        shape.insert(shape.begin() + static_cast<std::ptrdiff_t>(i) + 1,
+                     {"1/" + grouped.group, grouped.each, axis.stride});
+        break;
+      }
+  }
+
   std::vector<Expected> of(const Contraction& c) {
+    if (c.grouped) split_groups(*c.grouped);
     const Array &left = array(c.left), &right = array(c.right);
     const Shape& result = shape_of(c.result);
     const std::vector<Summed> axes = summed_axes(shape_of(c.left), shape_of(c.right), result);
@@ -118,6 +133,12 @@ class Evaluation {
   }
 
   std::vector<Expected> of(const Expression& p) {
+    if (p.routine) {
+      out_ = evaluate_routine(oracle_, p, indices_);
+      if (p.routine->word == Word::topk) return std::move(out_);  // whole numbers
+      for (Expected& e : out_) e.bound += stored(p.result, std::fabs(e.value) + e.bound);
+      return std::move(out_);
+    }
     const Interpreter interpreter(oracle_, shapes_, p);
     blocks([&](std::size_t begin, std::size_t end) {
       for (std::size_t i = begin; i < end; ++i) {
@@ -194,6 +215,9 @@ std::vector<Expected> Oracle::evaluate(const Statement& statement, const std::ve
 std::int64_t Oracle::affordable(const Statement& statement, std::int64_t wanted) const {
   const auto* expression = std::get_if<Expression>(&statement.op);
   if (!expression) return wanted;
+  if (expression->routine)
+    return std::clamp<std::int64_t>(static_cast<std::int64_t>(nodes_affordable / routine_cost(*this, *expression)), 64,
+                                    wanted);
   std::vector<Shape> shapes;
   for (const Tensor& tensor : program.tensors) shapes.push_back(shape(tensor, dims).value());
   const double each = Interpreter(*this, shapes, *expression).cost();

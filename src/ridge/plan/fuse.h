@@ -4,6 +4,7 @@
 //   product     one contraction, or two that share an operand, and pointwise statements on their sums
 //   pointwise   any number of pointwise statements over one index space
 //   rows        functions along dimensions with their pointwise neighbours, some rows at a time
+//   loops       one statement that is a word of its own: a convolution, a gather
 // Statements are taken in order; each joins the kernels of its operands where the two together are still one of these.
 #pragma once
 
@@ -28,7 +29,7 @@ struct FuseOptions {
 };
 
 struct Group {
-  enum class Kind { product, pointwise, rows } kind = Kind::pointwise;
+  enum class Kind { product, pointwise, rows, loops } kind = Kind::pointwise;
   std::vector<int> statements;    // in the program's order
   std::vector<int> inside = {};   // tensors that never lie in memory
   std::vector<int> results = {};  // tensors that it stores

@@ -8,6 +8,7 @@
 #include "ridge/base/cores.h"
 #include "ridge/ops/chain/model.h"
 #include "ridge/ops/fused/model.h"
+#include "ridge/ops/loops/model.h"
 #include "ridge/ops/product/model.h"
 #include "ridge/ops/rows/model.h"
 #include "ridge/plan/device_numbers.h"

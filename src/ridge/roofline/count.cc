@@ -13,6 +13,7 @@
 #include "ridge/program/sharding.h"
 #include "ridge/roofline/masks.h"
 #include "ridge/roofline/network.h"
+#include "ridge/roofline/routines/routine_work.h"
 
 namespace ridge {
 namespace {
@@ -53,16 +54,40 @@ class Counter {
     const Collectives implied = collectives(program_, statement);
     work.collective = text(implied);
     const auto* expression = std::get_if<Expression>(&statement.op);
-    work.transfers =
-        expression && expression->nodes.size() > 1 ? sent_along(*expression) : transfers(implied, work.bytes_out);
+    const bool along = expression && expression->nodes.size() > 1 && !expression->routine;
+    work.transfers = along ? sent_along(*expression) : transfers(implied, work.bytes_out);
     for (const Transfer& each : work.transfers) work.bytes_sent += sent_on_a_ring(each);
     work.load = work.bytes_sent;
     return work;
   }
 
-  Polynomial stored_bytes(const Tensor& tensor) const { return elements(tensor.axes, Rational(bits(tensor.dtype), 8)); }
+  Polynomial stored_bytes(const Tensor& tensor) const { return elements(tensor.axes, element_bytes(tensor)); }
+  static Rational element_bytes(const Tensor& tensor) { return Rational(bits(tensor.dtype), 8); }
+
+  // Of each operand what a statement reads, in bytes.
+  std::vector<Read> bytes_read(const Statement& statement, const Masks& masks, const MaskedStatement& masked) const {
+    std::vector<Read> out;
+    if (!routine_of(statement)) {
+      for (const int t : operands(statement)) out.push_back({t, stored_bytes(tensor(t))});
+      return out;
+    }
+    out = routine_work(program_, std::get<Expression>(statement.op), masks, masked, elements_here()).elements_read;
+    for (Read& read : out) read.amount = read.amount * element_bytes(tensor(read.tensor));
+    return out;
+  }
 
  private:
+  DType multiplied(int left, int right) const { return wider(tensor(left).dtype, tensor(right).dtype); }
+
+  Elements elements_here() const {
+    return {[this](const std::vector<Axis>& axes, Rational each) { return elements(axes, each); },
+            [this](const std::vector<Axis>& axes) {
+              Rational out = 1;
+              for (const Axis& axis : axes) out = out * part(axis.mesh);
+              return out;
+            }};
+  }
+
   const Tensor& tensor(int i) const { return program_.tensors[static_cast<std::size_t>(i)]; }
 
   Rational part(const std::string& mesh) const {
@@ -137,6 +162,7 @@ class Counter {
 
   void count_op(const Contraction& op, const Masks& masks, const MaskedStatement& masked, Work& work) const;
   void count_op(const Expression& op, const Masks& masks, const MaskedStatement& masked, Work& work) const;
+  void count_routine(const Expression& op, const Masks& masks, const MaskedStatement& masked, Work& work) const;
 
   const Program& program_;
   const Bindings& sizes_;
@@ -145,11 +171,13 @@ class Counter {
 
 // A product is computed before its addends are scattered, so each device's share is that of its operands.
 void Counter::count_op(const Contraction& op, const Masks& masks, const MaskedStatement& masked, Work& work) const {
-  std::vector<Axis> all = tensor(op.left).axes;
+  std::vector<Axis> all;
+  for (const Axis& axis : tensor(op.left).axes)
+    if (!is_group(op, op.left, axis)) all.push_back(axis);
   for (const Axis& axis : tensor(op.right).axes)
-    if (std::find(all.begin(), all.end(), axis) == all.end()) all.push_back(axis);
+    if (!is_group(op, op.right, axis) && std::find(all.begin(), all.end(), axis) == all.end()) all.push_back(axis);
   work.contraction = !op.contracted.empty() || op.literal_contracted != 1;
-  if (work.contraction) work.math = wider(tensor(op.left).dtype, tensor(op.right).dtype);
+  if (work.contraction) work.math = multiplied(op.left, op.right);
   add_flops(work, all, work.contraction ? 2 : 1, masks, masked.product);
   work.bytes_in = bytes_of_distinct({op.left, op.right});
 }
@@ -189,8 +217,22 @@ std::vector<Transfer> Counter::sent_along(const Expression& op) const {
   return out;
 }
 
+void Counter::count_routine(const Expression& op, const Masks& masks, const MaskedStatement& masked, Work& work) const {
+  const RoutineWork found = routine_work(program_, op, masks, masked, elements_here());
+  work.flops = found.flops;
+  work.unmasked = found.unmasked;
+  work.contraction = found.contraction;
+  const std::vector<int> in = operands_of(op);
+  if (work.contraction) work.math = multiplied(in[0], in[1]);
+  std::map<int, std::vector<Read>> reads;
+  for (const Read& read : found.elements_read) reads[read.tensor].push_back(read);
+  for (const auto& [t, all] : reads)
+    work.bytes_in += together(all, elements(tensor(t).axes)) * element_bytes(tensor(t));
+}
+
 // A call whose arguments are all numbers is a constant, computed once, and costs nothing.
 void Counter::count_op(const Expression& op, const Masks& masks, const MaskedStatement& masked, Work& work) const {
+  if (op.routine && op.routine->word != Word::scan) return count_routine(op, masks, masked, work);
   const Spaces found = spaces_of(op);
   std::vector<int> operands;
   std::vector<bool> varies;
@@ -199,8 +241,9 @@ void Counter::count_op(const Expression& op, const Masks& masks, const MaskedSta
     const Node& node = op.nodes[i];
     if (node.kind == Node::Kind::tensor) operands.push_back(node.tensor);
     varies.push_back(node.kind == Node::Kind::tensor || node.kind == Node::Kind::index ||
+                     node.kind == Node::Kind::sequence || node.kind == Node::Kind::previous ||
                      std::any_of(node.arguments.begin(), node.arguments.end(), [&](int a) { return varies[a]; }));
-    if (node.arguments.empty() || !varies.back()) continue;
+    if (node.arguments.empty() || !varies.back() || node.kind == Node::Kind::routine) continue;
     const int space = node.kind == Node::Kind::along ? found.of[node.arguments[0]] : found.of[i];
     counts[{space, masked.nodes.empty() ? -1 : masked.nodes[i]}] += operations(node);
   }
@@ -264,13 +307,20 @@ Work count_fused(const Program& program, const std::vector<Work>& ops, const Bin
                  const std::vector<int>& statements, const std::vector<int>& stored) {
   const Counter counter(program, sizes);
   Work work{.name = "fused"};
-  std::vector<bool> member(program.statements.size()), read(program.tensors.size()), made(read), wanted(read);
+  std::vector<bool> member(program.statements.size()), made(program.tensors.size()), wanted(made);
+  std::vector<std::vector<Read>> read(program.tensors.size());
+  const bool any = std::any_of(program.statements.begin(), program.statements.end(), routine_of);
+  const Masks masks = any ? masks_of(program) : Masks{{}, std::vector<MaskedStatement>(program.statements.size())};
   for (const int t : stored) wanted[static_cast<std::size_t>(t)] = true;
   for (const int s : statements) member[static_cast<std::size_t>(s)] = true;
   for (std::size_t s = 0; s < member.size(); ++s) {
     const Statement& statement = program.statements[s];
-    for (const int operand : operands(statement)) (member[s] ? read : wanted)[static_cast<std::size_t>(operand)] = true;
-    if (!member[s]) continue;
+    if (!member[s]) {
+      for (const int operand : operands(statement)) wanted[static_cast<std::size_t>(operand)] = true;
+      continue;
+    }
+    for (Read& each : counter.bytes_read(statement, masks, masks.statements[s]))
+      read[static_cast<std::size_t>(each.tensor)].push_back(std::move(each));
     work.flops += ops[s].flops;
     work.unmasked += every_flop(ops[s]);
     work.transfers.insert(work.transfers.end(), ops[s].transfers.begin(), ops[s].transfers.end());
@@ -280,7 +330,7 @@ Work count_fused(const Program& program, const std::vector<Work>& ops, const Bin
   }
   for (std::size_t i = 0; i < program.tensors.size(); ++i) {
     const Tensor& tensor = program.tensors[i];
-    if (read[i] && !made[i]) work.bytes_in += counter.stored_bytes(tensor);
+    if (!read[i].empty() && !made[i]) work.bytes_in += together(read[i], counter.stored_bytes(tensor));
     if (made[i] && (wanted[i] || tensor.role == Role::output)) work.bytes_out += counter.stored_bytes(tensor);
   }
   if (work.unmasked == work.flops) work.unmasked = Polynomial();
