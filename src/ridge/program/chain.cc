@@ -87,8 +87,7 @@ struct Parser::Order {
   }
   double from_the_left() const {
     double sum = 0;
-    for (std::size_t i = 1; i < factors.size(); ++i)
-      sum += product((std::size_t{1} << i) - 1, std::size_t{1} << i);
+    for (std::size_t i = 1; i < factors.size(); ++i) sum += product((std::size_t{1} << i) - 1, std::size_t{1} << i);
     return sum;
   }
 };
@@ -103,7 +102,8 @@ bool Parser::chain_found(const std::vector<Operand>& factors, const Mention& res
   }
   for (const Operand& factor : factors)
     for (const Axis& a : factor.axes) {
-      const auto there = std::count_if(factors.begin(), factors.end(), [&](const Operand& o) { return has(o.axes, a); });
+      const auto there =
+          std::count_if(factors.begin(), factors.end(), [&](const Operand& o) { return has(o.axes, a); });
       if (!one(a) && there == 1 && !has(result.axes, a))
         return fail(a.span,
                     fmt::format("{} of {} appears nowhere else; contracted dimensions must share a name", described(a),

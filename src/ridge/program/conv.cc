@@ -71,8 +71,8 @@ bool Parser::conv_windows(const Routine& routine, const Operand& x, const Operan
     if (hangs_on_sizes && !same) continue;
     if (!out.named()) continue;  // numbers alone: the formula is shown where sizes are bound
     if (window.stride > 1)
-      return fail(out.span, fmt::format("with stride {} the result is shorter than the input along '{}'",
-                                        window.stride, out.dim),
+      return fail(out.span,
+                  fmt::format("with stride {} the result is shorter than the input along '{}'", window.stride, out.dim),
                   "another size has another name: dims P = H/2");
     const std::int64_t reach = window.dilation * (window.kernel.literal - 1), more = 2 * window.padding - reach;
     return fail(out.span,

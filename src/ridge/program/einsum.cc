@@ -58,14 +58,14 @@ bool Parser::einsum() {
     factors.push_back({tensor, fmt::format("'{}'", m.name), true, m.span, m.axes});
   } while (stops(","));
   if (!stops("->"))
-    return fail(inside(string, at), fmt::format("expected a letter, ',' or '->' in an einsum string, found {}",
-                                                quoted(text.substr(at, 1))),
+    return fail(inside(string, at),
+                fmt::format("expected a letter, ',' or '->' in an einsum string, found {}", quoted(text.substr(at, 1))),
                 stops(".") ? "every dimension has a letter of its own" : example);
   at += 2;
   if (!einsum_axes(string, at, result.axes)) return false;
   if (at + 1 != text.size())
-    return fail(inside(string, at), fmt::format("expected a letter or the end of the einsum string, found {}",
-                                                quoted(text.substr(at, 1))),
+    return fail(inside(string, at),
+                fmt::format("expected a letter or the end of the einsum string, found {}", quoted(text.substr(at, 1))),
                 example);
   if (!at_end_of_line()) return expected("the end of the line", "an einsum string is a statement of its own");
   if (result.axes.empty()) result.axes.push_back({.dim = {}, .literal = 1, .span = string.span});

@@ -1,7 +1,7 @@
 // Inside of parse(): a recursive descent, one method a rule of the grammar (docs/notation.md). The first mistake stops
 // it: a method that returns false, nothing or -1 has set `error_`. The methods lie in parse.cc (words, and what is
-// built), lines.cc (lines of a program), stack.cc (inputs in parts), extent.cc (dims), expression.cc (pointwise), words.cc
-// and conv.cc (words that stand alone) and verify.cc (what is what).
+// built), lines.cc (lines of a program), stack.cc (inputs in parts), extent.cc (dims), expression.cc (pointwise),
+// words.cc and conv.cc (words that stand alone) and verify.cc (what is what).
 #pragma once
 
 #include <algorithm>

@@ -114,11 +114,11 @@ struct Node {
   enum class Kind {
     tensor,
     number,
-    index,  // index(T): where along a dimension the element lies, from 0 on
-    size,   // size(T): how long a dimension is
+    index,     // index(T): where along a dimension the element lies, from 0 on
+    size,      // size(T): how long a dimension is
     sequence,  // sequence(S): to which sequence of a ragged dimension the element belongs, from 0 on
-    call,   // of each element by itself
-    along,  // sum(x over D), softmax(x over D): along dimensions
+    call,      // of each element by itself
+    along,     // sum(x over D), softmax(x over D): along dimensions
     previous,  // in the body of a scan: the result one step earlier, 0 before the first
     routine,   // the last node of a statement that is a word of program/routine.h
   } kind;
@@ -131,9 +131,7 @@ struct Node {
 };
 
 // index(T) and sequence(T): what an element's place along a dimension says.
-inline bool is_place(const Node& node) {
-  return node.kind == Node::Kind::index || node.kind == Node::Kind::sequence;
-}
+inline bool is_place(const Node& node) { return node.kind == Node::Kind::index || node.kind == Node::Kind::sequence; }
 
 // Of the functions along dimensions, those that leave them out: sum, mean, max, min. softmax and the norms keep them:
 //   softmax(x)_i = exp(x_i - m) / sum_j exp(x_j - m), m = max_j x_j
@@ -146,7 +144,7 @@ inline constexpr double norm_epsilon = 1e-5;
 // operand.
 struct Expression {
   int result = 0;
-  std::vector<Node> nodes;                  // the last one is the value
+  std::vector<Node> nodes;                   // the last one is the value
   std::shared_ptr<const Routine> routine{};  // of a last node of that kind; else none
 };
 

@@ -65,8 +65,7 @@ std::optional<Fault> groups_fault(const Program& program, const Expression& conv
   const auto groups = conv.routine->groups.evaluate(sizes);
   const auto channels = known(all, sizes), each = known(own, sizes), results = known(made, sizes);
   const Span span = tensor(program, conv.result).span;
-  if (!groups || *groups < 1)
-    return Fault{span, "expected at least 1 group of channels, found fewer", "groups = 1"};
+  if (!groups || *groups < 1) return Fault{span, "expected at least 1 group of channels, found fewer", "groups = 1"};
   std::int64_t together = 0;
   if (channels && each && (__builtin_mul_overflow(*groups, *each, &together) || together != *channels))
     return Fault{span,
@@ -109,8 +108,7 @@ std::string_view name(Word word) {
 
 bool operator==(const Routine& a, const Routine& b) {
   return a.word == b.word && a.over == b.over && a.stride == b.stride && a.padding == b.padding &&
-         a.dilation == b.dilation && a.groups == b.groups && a.loads == b.loads &&
-         a.capacity == b.capacity;
+         a.dilation == b.dilation && a.groups == b.groups && a.loads == b.loads && a.capacity == b.capacity;
 }
 
 const Routine* routine_of(const Statement& statement) {
@@ -173,9 +171,10 @@ static std::optional<Fault> routing_fault(const Program& program, const Expressi
       chooses ? std::vector<Axis>{chosen(program, e)} : tensor(program, operands_of(e)[2]).axes;
   const auto experts = known(e.routine->over.front(), sizes), each = known(rows.back(), sizes);
   if (experts && each && *each > *experts)
-    return Fault{span, fmt::format("cannot choose {} of the {} along {}", *each, *experts,
-                                   notation::text(e.routine->over.front())),
-                 "choose fewer"};
+    return Fault{
+        span,
+        fmt::format("cannot choose {} of the {} along {}", *each, *experts, notation::text(e.routine->over.front())),
+        "choose fewer"};
   if (e.routine->loads.empty()) return std::nullopt;
   const auto given = static_cast<std::int64_t>(e.routine->loads.size());
   if (experts && *experts != given)

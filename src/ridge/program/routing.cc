@@ -41,10 +41,10 @@ bool Parser::topk_agrees(const Routine& routine, const Mention& result) {
   for (const Axis& a : result.axes)
     if (!has(p.axes, a)) chosen.push_back(a);
   if (has(result.axes, over) || chosen.size() != 1)
-    return fail(result.span,
-                fmt::format("expected a result with one dimension in the place of {}, found {}", text(over),
-                            text(result.axes)),
-                topk_example);
+    return fail(
+        result.span,
+        fmt::format("expected a result with one dimension in the place of {}, found {}", text(over), text(result.axes)),
+        topk_example);
   if (info(result.dtype.value_or(DType::int32)).integer) return true;
   return fail(result.type_span, fmt::format("expected indices in an integer dtype, found {}", name(*result.dtype)),
               fmt::format("write {}: int32{}", result.name, text(result.axes)));
@@ -74,9 +74,10 @@ bool Parser::routed_agrees(const Routine& routine, const Mention& result) {
   const Tensor& id = program_.tensors[static_cast<std::size_t>(ids.tensor)];
   const Axis& over = routine.over.front();
   if (!info(id.dtype).integer)
-    return fail(ids.span, fmt::format("expected indices in an integer dtype, found '{}', which is {}", id.name,
-                                      ridge::name(id.dtype)),
-                fmt::format("declare {}: int32{}", id.name, text(id.axes)));
+    return fail(
+        ids.span,
+        fmt::format("expected indices in an integer dtype, found '{}', which is {}", id.name, ridge::name(id.dtype)),
+        fmt::format("declare {}: int32{}", id.name, text(id.axes)));
   if (!has(w.axes, over))
     return fail(over.span, fmt::format("{} is not in {}{}", described(over), w.called, text(w.axes)), routed_example);
   for (const auto& [axes, called, span] :
@@ -87,8 +88,8 @@ bool Parser::routed_agrees(const Routine& routine, const Mention& result) {
                   "the indices stand in the place of the experts");
   for (const Axis& a : ids.axes)
     if (!one(a) && !has(result.axes, a))
-      return fail(ids.span, fmt::format("{} of {} is not in the result {}", described(a), ids.called,
-                                        text(result.axes)),
+      return fail(ids.span,
+                  fmt::format("{} of {} is not in the result {}", described(a), ids.called, text(result.axes)),
                   "each row and each of its experts has a result; sum them in a statement of their own");
   for (const auto& [mine, other] : {std::pair(&x, &w), {&w, &x}})
     for (const Axis& a : mine->axes)

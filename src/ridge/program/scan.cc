@@ -52,8 +52,9 @@ bool Parser::scan_body(const Mention& result) {
     names_itself = names_itself || node.kind == Node::Kind::previous;
     if (node.kind == Node::Kind::tensor && !repeats(node.tensor, node_spans_[i])) return false;
     if (node.kind == Node::Kind::along)
-      return fail(node_spans_[i], fmt::format("expected functions of each element in a scan, found {} along dimensions",
-                                              row(node.function).name),
+      return fail(node_spans_[i],
+                  fmt::format("expected functions of each element in a scan, found {} along dimensions",
+                              row(node.function).name),
                   "give what runs along dimensions a statement of its own, before the scan");
   }
   if (names_itself) return true;

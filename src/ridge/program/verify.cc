@@ -72,9 +72,10 @@ bool Parser::contract(Operand left, Operand right, const Mention& result, Contra
   for (const Axis& a : right.axes)
     if (a.named() && !has(left.axes, a)) out.right_free.push_back(a.dim);
   if (out.grouped && out.contracted.empty() && out.literal_contracted == 1)
-    return fail(left.span, fmt::format("'{}' in the place of '{}' needs a product that sums", out.grouped->group,
-                                       out.grouped->dim),
-                "an expression has the same dimensions in all its operands");
+    return fail(
+        left.span,
+        fmt::format("'{}' in the place of '{}' needs a product that sums", out.grouped->group, out.grouped->dim),
+        "an expression has the same dimensions in all its operands");
   return shards(left, right, result, out);
 }
 

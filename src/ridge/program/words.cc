@@ -1,4 +1,5 @@
-// Statements that are one word and nothing else, as they are written: conv(x, w, stride = 2), gather(table, ids over V).
+// Statements that are one word and nothing else, as they are written: conv(x, w, stride = 2), gather(table, ids over
+// V).
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -213,12 +214,13 @@ bool Parser::gather_agrees(const Routine& routine, const Mention& result) {
   const Tensor& id = program_.tensors[static_cast<std::size_t>(ids.tensor)];
   const Axis& over = routine.over.front();
   if (!info(id.dtype).integer)
-    return fail(ids.span, fmt::format("expected indices in an integer dtype, found '{}', which is {}", id.name,
-                                      ridge::name(id.dtype)),
-                fmt::format("declare {}: int32{}", id.name, text(id.axes)));
+    return fail(
+        ids.span,
+        fmt::format("expected indices in an integer dtype, found '{}', which is {}", id.name, ridge::name(id.dtype)),
+        fmt::format("declare {}: int32{}", id.name, text(id.axes)));
   if (has(ids.axes, over))
-    return fail(ids.span, fmt::format("{} of '{}' is the one that {} runs over", described(over), id.name,
-                                      name(routine.word)),
+    return fail(ids.span,
+                fmt::format("{} of '{}' is the one that {} runs over", described(over), id.name, name(routine.word)),
                 "an index says where along it, and lies along others");
   if (has(gathers ? values.axes : result.axes, over) == false)
     return fail(over.span,
@@ -227,9 +229,10 @@ bool Parser::gather_agrees(const Routine& routine, const Mention& result) {
                                     : fmt::format("the result {}", text(result.axes))),
                 example_of(routine.word));
   if (has(gathers ? result.axes : values.axes, over))
-    return fail(over.span, fmt::format("{} is still in {}", described(over),
-                                       gathers ? fmt::format("the result {}", text(result.axes))
-                                               : fmt::format("{}{}", values.called, text(values.axes))),
+    return fail(over.span,
+                fmt::format("{} is still in {}", described(over),
+                            gathers ? fmt::format("the result {}", text(result.axes))
+                                    : fmt::format("{}{}", values.called, text(values.axes))),
                 example_of(routine.word));
   return gathers ? gather_result(values, ids, over, result) : scatter_result(values, ids, over, result);
 }
@@ -238,8 +241,8 @@ bool Parser::gather_result(const Operand& table, const Operand& ids, const Axis&
   for (const Operand* o : {&table, &ids})
     for (const Axis& a : o->axes)
       if (!one(a) && !(a == over) && !has(result.axes, a))
-        return fail(o->span, fmt::format("{} of {} is not in the result {}", described(a), o->called,
-                                         text(result.axes)),
+        return fail(o->span,
+                    fmt::format("{} of {} is not in the result {}", described(a), o->called, text(result.axes)),
                     "the result has the dimensions of the indices and of a row");
   for (const Axis& a : result.axes)
     if (!one(a) && !has(table.axes, a) && !has(ids.axes, a))

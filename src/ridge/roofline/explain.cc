@@ -169,8 +169,7 @@ std::vector<MaskCount> count_masks(const Program& program, const Bindings& given
     if (mask.window || mask.routing) {
       if (mask.window && !always_fits(program, *mask.window, given))
         for (std::string& dim : hangs_on(*mask.window)) setting.tied.push_back(std::move(dim));
-      const Polynomial all =
-          mask.window ? every(*mask.window, mask.of_window) : every(*mask.routing, mask.of_routing);
+      const Polynomial all = mask.window ? every(*mask.window, mask.of_window) : every(*mask.routing, mask.of_routing);
       out.push_back({mask, needed ? Polynomial::symbol(mask.symbol) : all, all, pairs(mask, setting.dims), {}});
       if (needed && out.back().through_count) setting.dims[mask.symbol] = *out.back().through_count;
       if (const auto value = all.evaluate(setting.dims); value) out.back().all_count = *value;

@@ -11,9 +11,9 @@
 #include <thread>
 
 #include "ridge/base/cores.h"
-#include "ridge/roofline/sizes/flat_program.h"
 #include "ridge/roofline/routines/routings.h"
 #include "ridge/roofline/routines/windows.h"
+#include "ridge/roofline/sizes/flat_program.h"
 #include "ridge/roofline/split.h"
 #include "ridge/roofline/sums.h"
 

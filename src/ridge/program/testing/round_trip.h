@@ -28,8 +28,7 @@ inline bool same(const Statement& a, const Statement& b) {
     const auto& y = std::get<Contraction>(b.op);
     return x->left == y.left && x->right == y.right && x->batch == y.batch && x->left_free == y.left_free &&
            x->right_free == y.right_free && x->contracted == y.contracted &&
-           x->literal_contracted == y.literal_contracted && x->partial == y.partial &&
-           x->grouped == y.grouped;
+           x->literal_contracted == y.literal_contracted && x->partial == y.partial && x->grouped == y.grouped;
   }
   const Routine *const r = routine_of(a), *const t = routine_of(b);
   if ((r == nullptr) != (t == nullptr) || (r && !(*r == *t))) return false;
@@ -46,7 +45,8 @@ inline bool same(const Program& a, const Program& b) {
     return false;
   for (std::size_t i = 0; i < a.dims.size(); ++i)
     if (a.dims[i].name != b.dims[i].name || a.dims[i].value != b.dims[i].value ||
-        a.dims[i].lengths != b.dims[i].lengths) return false;
+        a.dims[i].lengths != b.dims[i].lengths)
+      return false;
   if (a.mesh.size() != b.mesh.size()) return false;
   for (std::size_t i = 0; i < a.mesh.size(); ++i)
     if (a.mesh[i].name != b.mesh[i].name || a.mesh[i].size != b.mesh[i].size) return false;

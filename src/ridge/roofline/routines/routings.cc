@@ -87,8 +87,8 @@ std::optional<std::int64_t> counted(const Routing& routing, RoutingCount what, c
     const std::int64_t least = rows / *experts, more = rows % *experts;
     return more * kept(least + 1, routing.capacity) + (*experts - more) * kept(least, routing.capacity);
   }
-  const double missed = std::pow(1 - static_cast<double>(*each) / static_cast<double>(*experts),
-                                 static_cast<double>(rows / *each));
+  const double missed =
+      std::pow(1 - static_cast<double>(*each) / static_cast<double>(*experts), static_cast<double>(rows / *each));
   return std::llround(1000 * static_cast<double>(*experts) * (1 - missed));
 }
 

@@ -1,7 +1,7 @@
 // How many experts rows reach and how many rows they keep. Of E experts each row takes k different ones. Where no loads
-// are given every choice of k is as likely and N rows are as independent, so that E*(1 - (1 - k/E)^N) experts are reached
-// in expectation: of 8 by two of each of 4 rows, 5.469. Counts hold it in thousandths. Where loads are given, experts
-// with none are not read.
+// are given every choice of k is as likely and N rows are as independent, so that E*(1 - (1 - k/E)^N) experts are
+// reached in expectation: of 8 by two of each of 4 rows, 5.469. Counts hold it in thousandths. Where loads are given,
+// experts with none are not read.
 #pragma once
 
 #include "ridge/roofline/masks.h"

@@ -39,8 +39,7 @@ std::optional<std::int64_t> taps(const Window& w, const Sizes& s) {
 std::optional<std::int64_t> touched(const Window& w, const Sizes& s) {
   const std::int64_t reach = w.dilation * (s.kernel - 1) + 1;
   if (w.stride >= reach) return taps(w, s);
-  if (w.dilation == 1)
-    return std::clamp<std::int64_t>((s.out - 1) * w.stride + reach - w.padding, 0, s.in);
+  if (w.dilation == 1) return std::clamp<std::int64_t>((s.out - 1) * w.stride + reach - w.padding, 0, s.in);
   if (s.in > most_marked || s.in * s.kernel > most_marked) return std::nullopt;
   std::int64_t sum = 0;
   for (std::int64_t i = 0; i < s.in; ++i)
