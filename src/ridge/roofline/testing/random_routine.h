@@ -36,7 +36,9 @@ class RoutineMaker {
               dilation = 1 + random_.below(2), groups = 1 + random_.below(3), each = 1 + random_.below(2);
     const bool named = random_.below(2) == 0, own = groups > 1 && random_.below(2) == 0;
     out.sizes = {{"N", 1 + random_.below(2)}, {"C", groups * each}, {"K", groups * (1 + random_.below(2))}};
-    std::string x = "N, C", w = fmt::format("K, {}", groups == 1 ? "C" : own ? "G" : std::to_string(each)), y = "N, K";
+    std::string channels = groups == 1 ? "C" : std::to_string(each);
+    if (own) channels = "G";
+    std::string x = "N, C", w = "K, " + channels, y = "N, K";
     if (own) out.sizes["G"] = each;
     for (int i = 0; i < along; ++i) {
       int kernel = 1 + random_.below(4), in = 1 + random_.below(7);
