@@ -33,7 +33,10 @@ std::string explain_command(const Request& request, const Bindings& dims, const 
   Bindings all = dims;
   all.insert(request.dims.begin(), request.dims.end());
   for (const auto& [dim, value] : all) out += fmt::format(" -d {}={}", dim, value);
-  if (request.split) out += fmt::format(" --split {}={}", request.split->dim, request.split->chips);
+  if (request.split) {
+    out += fmt::format(" --split {}={}", request.split->dim, request.split->chips);
+    for (const Split& each : request.split->also) out += fmt::format(" --split {}={}", each.dim, each.chips);
+  }
   if (request.link) out += " --link " + link_word(*request.link);
   if (request.memory) out += " --memory " + link_word(*request.memory);
   if (request.sustained) out += " --sustained";

@@ -8,13 +8,13 @@
 namespace ridge::api {
 namespace {
 
-Result<Program> read_in(const Program& program, DType dtype) {
-  return parse(program.text, {.source = program.source, .dtype = dtype});
+Result<Program> read_in(const Program& program, DType dtype, const Bindings& sizes) {
+  return parse(program.text, {.source = program.source, .dtype = dtype, .sizes = sizes});
 }
 
 // Whether another dtype would make another program of it.
-bool takes_one(const Program& program, DType dtype) {
-  const auto other = read_in(program, dtype == DType::f32 ? DType::bf16 : DType::f32);
+bool takes_one(const Program& program, DType dtype, const Bindings& sizes) {
+  const auto other = read_in(program, dtype == DType::f32 ? DType::bf16 : DType::f32, sizes);
   return !other ||
          !std::equal(program.tensors.begin(), program.tensors.end(), other->tensors.begin(), other->tensors.end(),
                      [](const Tensor& a, const Tensor& b) { return a.dtype == b.dtype; });
@@ -35,16 +35,17 @@ std::string dtypes_of(const Program& program) {
   return fmt::format("{}", fmt::join(names, " "));
 }
 
-Result<LoadedProgram> load_in(const std::string& program, const std::optional<DType>& dtype) {
-  auto out = load_program(program, dtype.value_or(DType::bf16));
-  if (out && dtype && !takes_one(out->program, *dtype)) return nothing_to_fill_in();
+Result<LoadedProgram> load_in(const std::string& program, const std::optional<DType>& dtype, const Bindings& sizes) {
+  auto out = load_program(program, dtype.value_or(DType::bf16), sizes);
+  if (out && dtype && !takes_one(out->program, *dtype, sizes)) return nothing_to_fill_in();
   return out;
 }
 
-Result<std::vector<Program>> in_dtypes(const Program& program, const std::vector<DType>& dtypes) {
+Result<std::vector<Program>> in_dtypes(const Program& program, const std::vector<DType>& dtypes,
+                                       const Bindings& sizes) {
   std::vector<Program> out;
   for (const DType dtype : dtypes) {
-    auto read = read_in(program, dtype);
+    auto read = read_in(program, dtype, sizes);
     if (!read) return read.error();
     out.push_back(*std::move(read));
   }

@@ -38,7 +38,7 @@ Result<Machine> linked(const MachineChoice& on, const std::optional<LinkChoice>&
 Result<LoadedProgram> loaded(const Request& request) {
   if (request.program.empty())
     return usage_error("expected a PROGRAM, found none", "ridge explain 'bf16[B, D] * bf16[D, F] -> bf16[B, F]'");
-  auto out = load_in(request.program, request.dtype);
+  auto out = load_in(request.program, request.dtype, request.dims);
   if (!out || !request.weights) return out;
   auto narrowed = with_weights(std::move(out->program), *request.weights);
   if (!narrowed) return narrowed.error();
@@ -229,9 +229,13 @@ Status add_lines(const SweepRequest& request, const Program& program, const std:
 Result<Sweep> sweep(const SweepRequest& request, const std::function<void(double)>& done) {
   const std::optional<DType> first =
       request.dtypes.empty() ? std::nullopt : std::optional<DType>(request.dtypes.front());
-  const auto loaded = api::load_in(request.program, first);
+  Bindings sizes;  // by which chains of products are ordered
+  for (const Range& range : request.ranges)
+    if (!range.values.empty()) sizes[range.dim] = range.values.front();
+  const auto loaded = api::load_in(request.program, first, sizes);
   if (!loaded) return loaded.error();
-  const auto programs = api::in_dtypes(loaded->program, first ? request.dtypes : std::vector<DType>{DType::bf16});
+  const auto programs =
+      api::in_dtypes(loaded->program, first ? request.dtypes : std::vector<DType>{DType::bf16}, sizes);
   if (!programs) return programs.error();
   Sweep out{.program_text = loaded->program.text, .ranges = request.ranges, .lines = {}, .title = loaded->title};
   std::vector<Machine> machines;

@@ -59,7 +59,7 @@ Result<std::vector<SystolicRun>> simulate(const SystolicRequest& request, const 
 }
 
 Result<MappedProgram> simulate(const Request& request, const MappingOptions& options) {
-  const auto loaded = load_in(request.program, request.dtype);
+  const auto loaded = load_in(request.program, request.dtype, request.dims);
   if (!loaded) return loaded.error();
   const auto fabric = fabric_named(request.on.name());
   if (!fabric) return fabric.error();

@@ -160,7 +160,7 @@ TEST_F(CliTest, RefusesOptionsThatItWouldNotUse) {
   refused({"--check", "B > 3", "--csv"}, "expected --check without --csv");
   refused({"--roofs"}, "expected --roofs together with --svg or --html: it is about the picture");
   refused({"--all", "--json"}, "expected --all without --json, --csv and --md, which leave nothing out");
-  refused({"--split", "B=2", "--split", "D=2"}, "expected --split once, found it more often");
+  refused({"--split", "B=2", "--split", "D=2"}, "'X' has both B and D, which cannot be split over the same chips");
   refused({"--on"}, "expected a value after --on, found none");
   rejects({"bench", "stream", "--against", "onednn"}, 2,
           "ridge: expected stream without --against\n  hint: stream goes with --on --threads --rounds --only --json "

@@ -255,8 +255,12 @@ void add_explain(CLI::App& app, int& code) {
   add_request(*verb, asked->spelled);
   verb->add_option("--flops", asked->spelled.flops, "Bare FLOPs instead of a program")->type_name("X");
   verb->add_option("--bytes", asked->spelled.bytes, "Bare bytes, with --flops")->type_name("Y");
-  verb->add_option("--split", asked->spelled.split, "Cut a dimension over chips; counts and times are one chip's")
-      ->type_name("NAME=CHIPS");
+  verb->add_option("--split", asked->spelled.split,
+                   "Cut a dimension over chips; counts and times are one chip's; a second one over the same chips")
+      ->type_name("NAME=CHIPS")
+      ->expected(1)
+      ->take_all()
+      ->allow_extra_args(false);
   verb->add_option("--link", asked->spelled.link, "Link between them: a name, or B/s one way (default: the first)")
       ->type_name("LINK");
   verb->add_option("--memory", asked->spelled.memory,

@@ -113,7 +113,7 @@ Result<Request> understood(const Spelled& spelled) {
     request.weights = *weights;
   }
   if (spelled.split.empty()) return request;
-  const auto split = parse_split(spelled.split);
+  const auto split = parse_splits(spelled.split);
   if (!split) return split.error();
   request.split = *split;
   return request;

@@ -30,7 +30,7 @@ struct Spelled {
   bool fuse = true;                     // false: one kernel a statement
   bool sustained = false;               // compute with the rates that real programs reach
   std::string library = {};             // whose kernels: "cublaslt"; else ridge's
-  std::string split = {};               // "D=2": that dimension over two chips, one chip's part
+  std::vector<std::string> split = {};  // "D=2": that dimension over two chips, one chip's part
   std::string weights = {};             // the dtype in which they are stored; empty: the program's
   std::vector<std::string> fused = {};  // "s,p,o": statements as one kernel
   std::string link = {};                // the machine's link by name, or its rate one way in B/s; empty: its first

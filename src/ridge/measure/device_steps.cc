@@ -123,8 +123,7 @@ Status DeviceSteps::count_up() const {
   for (std::size_t i = 0; i < plan_.buffers.size(); ++i) {
     const Buffer& buffer = plan_.buffers[i];
     if (!buffer.counts || memory_[i].bytes() < buffer.bytes()) continue;
-    std::vector<float> counts(static_cast<std::size_t>(buffer.elements));
-    std::iota(counts.begin(), counts.end(), 0.0F);
+    const std::vector<float> counts = counts_of(buffer);
     for (const Status& done : {queue_.copy(places_[i], counts.data(), buffer.bytes()), queue_.wait()})
       if (!done) return done;
   }

@@ -1,5 +1,6 @@
 #include "ridge/measure/fill.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <vector>
@@ -72,6 +73,19 @@ void fill_normal(const Array& array, std::uint64_t seed, int tensor, int threads
     case DType::f16: return fill<F16>(array, key, threads, [&](float x) { return to_f16(scale * x); });
     case DType::int8: return fill<std::int8_t>(array, key, threads, [](float x) { return to_int8(x); });
     default: RIDGE_CHECK(false, "plan() lets no other dtype in");
+  }
+}
+
+void fill_indices(const Array& array, std::uint64_t seed, int tensor, std::int64_t below) {
+  const std::uint64_t key = mixed(mixed(seed) + static_cast<std::uint64_t>(tensor));
+  for (std::int64_t i = 0; i < array.elements; ++i) {
+    const auto hash = static_cast<unsigned __int128>(mixed(key ^ mixed(static_cast<std::uint64_t>(i))));
+    const auto index = static_cast<std::int64_t>(hash * static_cast<std::uint64_t>(below) >> 64);
+    if (array.dtype == DType::int8)
+      reinterpret_cast<std::int8_t*>(array.data)[i] = static_cast<std::int8_t>(std::min<std::int64_t>(index, 127));
+    else
+      reinterpret_cast<std::int32_t*>(array.data)[i] =
+          static_cast<std::int32_t>(std::min<std::int64_t>(index, INT32_MAX));
   }
 }
 

@@ -20,6 +20,8 @@ struct Array {
 };
 
 void fill_normal(const Array& array, std::uint64_t seed, int tensor, int threads, double deviation = 1);
+// Whole numbers from 0 to `below` - 1, each as likely, in int32 or int8.
+void fill_indices(const Array& array, std::uint64_t seed, int tensor, std::int64_t below);
 void poison(const Array& array, int threads);  // all bits set: NaN in every float dtype, -1 in integers
 
 double read(const Array& array, std::int64_t index);  // as stored, exact

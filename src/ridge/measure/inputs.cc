@@ -8,14 +8,15 @@
 #include "ridge/measure/memory.h"
 #include "ridge/measure/npy.h"
 #include "ridge/plan/shape.h"
+#include "ridge/program/routine.h"
 #include "ridge/program/weights.h"
 
 namespace ridge {
 namespace {
 
-// 0, 1, 2, …, in f32.
-void count_up(const Array& array) {
-  for (std::int64_t i = 0; i < array.elements; ++i) reinterpret_cast<float*>(array.data)[i] = static_cast<float>(i);
+void count_up(const Buffer& buffer, const Array& array) {
+  const std::vector<float> counts = counts_of(buffer);
+  std::copy(counts.begin(), counts.end(), reinterpret_cast<float*>(array.data));
 }
 
 class Filler {
@@ -30,7 +31,7 @@ class Filler {
       const bool given = i < of_.program.tensors.size() && of_.program.tensors[i].role == Role::input;
       if (!given) {
         poison(of_.arrays[i], of_.threads);
-        if (of_.buffers[i].counts) count_up(of_.arrays[i]);
+        if (of_.buffers[i].counts) count_up(of_.buffers[i], of_.arrays[i]);
       } else if (const Status filled = fill_input(static_cast<int>(i)); !filled) {
         return filled;
       }
@@ -47,11 +48,54 @@ class Filler {
   Status fill_input(int i) const {
     const Tensor& input = of_.program.tensors[static_cast<std::size_t>(i)];
     const Stack* const whole = stack_of(of_.program, i);
-    if (whole && of_.in.contains(whole->name)) return Done{};
+    const std::optional<Axis> points = pointed_along(i);
+    if (whole && of_.in.contains(whole->name)) return points ? check_indices(i, *points) : Status(Done{});
     if (of_.filling) of_.filling(static_cast<double>(i) / static_cast<double>(of_.arrays.size()), input.name);
     const auto file = of_.in.find(input.name);
-    if (file != of_.in.end()) return read_npy(file->second, array(i), extents_of(i));
+    if (file != of_.in.end()) {
+      const Status read = read_npy(file->second, array(i), extents_of(i));
+      return read && points ? check_indices(i, *points) : read;
+    }
+    if (points) {
+      fill_indices(array(i), of_.seed, i, size(*points));
+      return Done{};
+    }
+    const DType dtype = array(i).dtype;
+    const bool has_normal = dtype == DType::f32 || dtype == DType::bf16 || dtype == DType::f16 || dtype == DType::int8;
+    if (!has_normal) {  // no kernel reads it
+      poison(array(i), of_.threads);
+      return Done{};
+    }
     fill_normal(array(i), of_.seed, i, of_.threads, deviation(i));
+    return Done{};
+  }
+
+  std::int64_t size(const Axis& axis) const { return axis.named() ? of_.dims.at(axis.dim) : axis.literal; }
+
+  // The shortest dimension along which an input's numbers point; none: they are no indices.
+  std::optional<Axis> pointed_along(int input) const {
+    std::optional<Axis> out;
+    for (const Statement& statement : of_.program.statements) {
+      const Routine* const routine = routine_of(statement);
+      if (!routine) continue;
+      const Word word = routine->word;
+      if (word != Word::gather && word != Word::scatter && word != Word::routed) continue;
+      if (operands(statement).back() != input) continue;
+      const Axis& over = routine->over.front();
+      if (!out || size(over) < size(*out)) out = over;
+    }
+    return out;
+  }
+
+  Status check_indices(int input, const Axis& along) const {
+    for (std::int64_t i = 0; i < array(input).elements; ++i) {
+      const double index = read(array(input), i);
+      if (index >= 0 && index < static_cast<double>(size(along))) continue;
+      return input_error(fmt::format("index {} of '{}' is {}; expected 0 to {}, for it points along {}", i,
+                                     of_.program.tensors[static_cast<std::size_t>(input)].name, index, size(along) - 1,
+                                     along.named() ? along.dim : std::to_string(along.literal)),
+                         "mend the file, or give the dimension another size with -d");
+    }
     return Done{};
   }
 

@@ -296,6 +296,17 @@ Uncertain Interpreter::tensor(std::size_t i, const Point& at, Memo& memo) const 
   return made;
 }
 
+// The number of lengths that end at a place or before it.
+double Interpreter::sequence_at(const std::string& dim, std::int64_t place) const {
+  double number = 0;
+  for (const std::int64_t length : lengths_along(oracle_.program, dim)) {
+    if (place < length) break;
+    place -= length;
+    ++number;
+  }
+  return number;
+}
+
 Uncertain Interpreter::node(std::size_t i, const std::vector<Uncertain>& values, const Point& at, Memo& memo) const {
   const Node& n = nodes_[i];
   switch (n.kind) {
@@ -304,6 +315,9 @@ Uncertain Interpreter::node(std::size_t i, const std::vector<Uncertain>& values,
     case Node::Kind::index: return {static_cast<double>(at[walks_[i][0].dim]), 0};
     case Node::Kind::size: return constant(static_cast<double>(walks_[i][0].extent));
     case Node::Kind::along: return along(i, at, memo);
+    case Node::Kind::sequence: return constant(sequence_at(n.over[0].dim, at[walks_[i][0].dim]));
+    case Node::Kind::previous:
+    case Node::Kind::routine: RIDGE_CHECK(false, "measure/routines evaluates words that stand alone");
     case Node::Kind::call: break;
   }
   Uncertain in[3];

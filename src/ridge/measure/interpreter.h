@@ -73,6 +73,7 @@ class Interpreter {
   Walk walk(const Shape& shape);
   double cost(int space, double points) const;
   Uncertain evaluate(int space, const Point& at, Memo& memo) const;
+  double sequence_at(const std::string& dim, std::int64_t place) const;
   Uncertain node(std::size_t i, const std::vector<Uncertain>& values, const Point& at, Memo& memo) const;
   Uncertain tensor(std::size_t i, const Point& at, Memo& memo) const;
   const Row& row(std::size_t i, Point at, Memo& memo) const;

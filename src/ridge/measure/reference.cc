@@ -11,6 +11,7 @@
 #include <limits>
 
 #include "ridge/measure/interpreter.h"
+#include "ridge/measure/routines/reference.h"
 #include "ridge/measure/share.h"
 #include "ridge/plan/shape.h"
 #include "ridge/program/elementwise.h"
@@ -114,9 +115,23 @@ class Evaluation {
     return std::move(out_);
   }
 
+  // H as G and the place in its group, where an operand has G alone.
+  void split_groups(const Contraction::Grouped& grouped) {
+    for (Shape& shape : shapes_)
+      for (std::size_t i = 0; i < shape.size(); ++i) {
+        if (shape[i].dim != grouped.dim) continue;
+        const SizedAxis axis = shape[i];
+        shape[i] = {grouped.group, axis.extent / grouped.each, axis.stride * grouped.each};
+        shape.insert(shape.begin() + static_cast<std::ptrdiff_t>(i) + 1,
+                     {"1/" + grouped.group, grouped.each, axis.stride});
+        break;
+      }
+  }
+
   std::vector<Expected> of(const Contraction& c) {
     for (const int operand : {c.left, c.right})
       if (const auto made = oracle_.made_inside(operand)) return of_inside(c, *made, operand == c.left);
+    if (c.grouped) split_groups(*c.grouped);
     const Array &left = array(c.left), &right = array(c.right);
     const Shape& result = shape_of(c.result);
     const std::vector<Summed> axes = summed_axes(shape_of(c.left), shape_of(c.right), result);
@@ -149,6 +164,12 @@ class Evaluation {
   }
 
   std::vector<Expected> of(const Expression& p) {
+    if (p.routine) {
+      out_ = evaluate_routine(oracle_, p, indices_);
+      if (p.routine->word == Word::topk) return std::move(out_);  // whole numbers
+      for (Expected& e : out_) e.bound += stored(p.result, std::fabs(e.value) + e.bound);
+      return std::move(out_);
+    }
     const Interpreter interpreter(oracle_, shapes_, p);
     blocks([&](std::size_t begin, std::size_t end) {
       for (std::size_t i = begin; i < end; ++i) {
@@ -237,7 +258,9 @@ std::int64_t Oracle::affordable(const Statement& statement, std::int64_t wanted)
   std::vector<Shape> shapes;
   for (const Tensor& tensor : program.tensors) shapes.push_back(shape(tensor, dims).value());
   double each = 0;
-  if (const auto* expression = std::get_if<Expression>(&statement.op)) {
+  if (const auto* expression = std::get_if<Expression>(&statement.op); expression && expression->routine) {
+    each = routine_cost(*this, *expression);
+  } else if (expression) {
     each = Interpreter(*this, shapes, *expression).cost();
   } else {
     const auto& c = std::get<Contraction>(statement.op);

@@ -2,6 +2,7 @@
 
 #include "ridge/ops/chain/cpu.h"
 #include "ridge/ops/fused/cpu.h"
+#include "ridge/ops/loops/cpu.h"
 #include "ridge/ops/product/cpu.h"
 #include "ridge/ops/rows/cpu.h"
 #include "ridge/ops/rows/strips.h"
@@ -19,6 +20,18 @@ void perform(const Step& step, std::span<void* const> data, int threads) {
     ops::strips(*strips, data, threads);
   else if (const auto* reduction = std::get_if<ops::ReduceProblem>(&step.kernel))
     ops::reduce(*reduction, data[0], data[1], threads);
+  else if (const auto* conv = std::get_if<ops::ConvLoops>(&step.kernel))
+    ops::loops(*conv, data, threads);
+  else if (const auto* indexed = std::get_if<ops::IndexLoops>(&step.kernel))
+    ops::loops(*indexed, data, threads);
+  else if (const auto* running = std::get_if<ops::RunningLoops>(&step.kernel))
+    ops::loops(*running, data, threads);
+  else if (const auto* top = std::get_if<ops::TopLoops>(&step.kernel))
+    ops::loops(*top, data, threads);
+  else if (const auto* routed = std::get_if<ops::RoutedLoops>(&step.kernel))
+    ops::loops(*routed, data, threads);
+  else if (const auto* scan = std::get_if<ops::ScanLoops>(&step.kernel))
+    ops::loops(*scan, data, threads);
   else
     ops::chain(std::get<ops::ChainProgram>(step.kernel), data, threads);
 }

@@ -8,6 +8,7 @@
 #include "ridge/base/text.h"
 #include "ridge/plan/pass_pipe.h"
 #include "ridge/program/bindings.h"
+#include "ridge/program/routine.h"
 #include "ridge/roofline/work.h"
 
 namespace ridge {
@@ -23,6 +24,7 @@ class Mapper {
   Result<MappedProgram> map(const Bindings& given) {
     if (const Status s = check(); !s) return s.error();
     if (auto refused = refuse_sharded(program_, "simulate")) return *std::move(refused);
+    if (auto refused = refuse_routines(program_, "simulate")) return *std::move(refused);
     auto dims = program_.bind(given);
     if (!dims) return dims.error();
     PassSetting setting{program_, *dims, fabric_, options_.tile, "", 0, {}, {}, Schedule::pipelined, {}};

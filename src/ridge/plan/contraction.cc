@@ -243,7 +243,7 @@ class FusedProducts {
     for (const Node& node : chain.nodes) {
       members.push_back(members.size());
       views.emplace_back();
-      if (node.kind == Node::Kind::index) views.back() = in_product(counting(to_, node.over[0]), p);
+      if (is_place(node)) views.back() = in_product(counting(to_, node), p);
       if (node.kind != Node::Kind::tensor) continue;
       views.back() = in_product(to_.view(node.tensor), p);
       for (std::size_t i = 0; i < products_.size(); ++i)
@@ -310,6 +310,37 @@ std::optional<std::array<std::int64_t, 3>> regrouped(const Shape& shape, const G
 
 void lower(Lowering& to, int group, const Contraction& c) { Matmul(to, group, c).lower(); }
 
+// An operand that has G = H/8 in the place of H, with each of its elements 8 times, and then the product over H.
+static void lower_grouped(Lowering& to, int group, const Contraction& c) {
+  const Contraction::Grouped& grouped = *c.grouped;
+  const View before = to.view(grouped.tensor);
+  const std::string part = "1/" + grouped.group;  // which of the 8
+  Shape whole;
+  std::vector<std::string> order;
+  for (const SizedAxis& axis : before.shape) {
+    whole.push_back(axis);
+    if (!axis.dim.empty()) order.push_back(axis.dim);
+    if (axis.dim != grouped.group) continue;
+    whole.back() = {grouped.dim, axis.extent * grouped.each, 0};
+    order.push_back(part);
+  }
+  Shape split = before.shape;
+  split.push_back({part, grouped.each, 0});
+  const Shape copied = packed(split, order);
+  std::int64_t stride = 1;
+  for (auto axis = whole.rbegin(); axis != whole.rend(); ++axis) {
+    axis->stride = stride;
+    stride *= axis->extent;
+  }
+  const View copy{to.add_buffer(before.dtype, elements(copied)), before.dtype, copied};
+  to.plan.steps.push_back(copy_step(group, before, copy,
+                                    fmt::format("{}{}, each {} {} times", to.tensor_name(grouped.tensor),
+                                                text(before.shape), grouped.group, grouped.each)));
+  to.tensors[static_cast<std::size_t>(grouped.tensor)] = {copy.buffer, before.dtype, whole};
+  lower(to, group, c);
+  to.tensors[static_cast<std::size_t>(grouped.tensor)] = before;
+}
+
 void lower_products(Lowering& to, int group) {
   const Group g = to.plan.fusion.groups[static_cast<std::size_t>(group)];
   std::vector<int> products;
@@ -317,6 +348,8 @@ void lower_products(Lowering& to, int group) {
     const auto* c = std::get_if<Contraction>(&to.statement(s).op);
     if (c && sums(*c)) products.push_back(s);
   }
+  const auto& first = std::get<Contraction>(to.statement(products[0]).op);
+  if (first.grouped) return lower_grouped(to, group, first);
   if (g.statements.size() == 1) return lower(to, group, std::get<Contraction>(to.statement(products[0]).op));
   FusedProducts(to, group, products).lower(g);
 }

@@ -75,7 +75,7 @@ class Lowerer {
     const Node& node = nodes_[i];
     if (node.kind == Node::Kind::tensor) return to_.view(node.tensor);
     if (node.kind == Node::Kind::along) return along(i, std::nullopt);
-    if (node.kind == Node::Kind::index) return counting(to_, node.over[0]);
+    if (is_place(node)) return counting(to_, node);
     return std::nullopt;
   }
 

@@ -13,6 +13,7 @@
 #include "ridge/plan/attention.h"
 #include "ridge/plan/lower.h"
 #include "ridge/program/elementwise.h"
+#include "ridge/program/routine.h"
 
 namespace ridge {
 namespace {
@@ -79,6 +80,11 @@ class Fuser {
   std::optional<std::string> fault(const std::vector<int>& set) const {
     std::vector<int> products, along;
     for (const int s : set) {
+      if (form(s) == Form::alone && set.size() > 1)
+        return is_grouped(s)
+                   ? fmt::format("{} is a product of groups, of which an operand is copied", name_of(result(s)))
+                   : fmt::format("{} is {}: loops of its own", name_of(result(s)),
+                                 name(routine_of(statement(s))->word));
       if (form(s) == Form::product) products.push_back(s);
       if (form(s) == Form::along) along.push_back(s);
     }
@@ -90,8 +96,13 @@ class Fuser {
     return products_fault(set, products);
   }
 
-  enum class Form { product, pointwise, along };
+  bool is_grouped(int s) const {
+    const auto* c = std::get_if<Contraction>(&statement(s).op);
+    return c && c->grouped;
+  }
+  enum class Form { product, pointwise, along, alone };
   Form form(int s) const {
+    if (routine_of(statement(s)) || is_grouped(s)) return Form::alone;
     if (const auto* c = std::get_if<Contraction>(&statement(s).op)) return sums(*c) ? Form::product : Form::pointwise;
     for (const Node& node : std::get<Expression>(statement(s).op).nodes)
       if (node.kind == Node::Kind::along) return Form::along;
@@ -150,7 +161,7 @@ class Fuser {
     for (const int s : set)
       if (const auto* e = std::get_if<Expression>(&statement(s).op))
         for (const Node& node : e->nodes)
-          if (node.kind == Node::Kind::index && !regrouped({{node.over[0].dim, longest(node.over[0]), 1}}, *groups))
+          if (is_place(node) && !regrouped({{node.over[0].dim, longest(node.over[0]), 1}}, *groups))
             return fmt::format("index({}) does not lie as the rows and columns of the product do", node.over[0].dim);
     return options_.target == Target::cuda ? epilogue_fault(set) : std::nullopt;
   }
@@ -160,7 +171,7 @@ class Fuser {
     for (const int s : set)
       if (const auto* e = std::get_if<Expression>(&statement(s).op))
         for (const Node& node : e->nodes)
-          if (node.kind == Node::Kind::index) return "no product of the device ends in index(…)";
+          if (is_place(node)) return "no product of the device ends in index(…)";
     const ops::FusedMatmul fused = fused_product(program_, shapes_, group(set));
     const std::optional<std::string> refusal = ops::cuda::refuse(fused);
     return refusal ? refusal : ops::slow_epilogue(fused);
@@ -197,7 +208,7 @@ class Fuser {
     for (const Node& node : all.nodes) {
       views.emplace_back();
       if (node.kind == Node::Kind::tensor) views.back() = view(node.tensor);
-      if (node.kind == Node::Kind::index)
+      if (is_place(node))
         views.back() =
             View{-static_cast<int>(views.size()), DType::f32, {{node.over[0].dim, longest(node.over[0]), 1}}};
       if (node.kind == Node::Kind::size) sizes[node.over[0].dim] = 1;
@@ -395,6 +406,7 @@ class Fuser {
       if (form(s) == Form::product) out.kind = Group::Kind::product;
       if (form(s) == Form::along) out.kind = Group::Kind::rows;
       if (attentions_.contains(s)) out.kind = Group::Kind::attention;
+      if (form(s) == Form::alone) out.kind = is_grouped(s) ? Group::Kind::product : Group::Kind::loops;
       const int made = result(s);
       (inner(s, set) ? out.inside : out.results).push_back(made);
       out.bytes_before = plus(out.bytes_before, bytes(made));
@@ -482,6 +494,7 @@ std::string_view name(Group::Kind kind) {
     case Group::Kind::pointwise: return "pointwise";
     case Group::Kind::rows: return "rows";
     case Group::Kind::attention: return "attention";
+    case Group::Kind::loops: return "loops";
   }
   return "";
 }

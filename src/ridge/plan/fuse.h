@@ -5,6 +5,7 @@
 //   pointwise   any number of pointwise statements over one index space
 //   rows        functions along dimensions with their pointwise neighbours, some rows at a time
 //   attention   on a device, a product of the softmax of another product (attention.h)
+//   loops       one statement that is a word of its own: a convolution, a gather
 // Statements are taken in order; each joins the kernels of its operands where the two together are still one of these.
 #pragma once
 
@@ -29,7 +30,7 @@ struct FuseOptions {
 };
 
 struct Group {
-  enum class Kind { product, pointwise, rows, attention } kind = Kind::pointwise;
+  enum class Kind { product, pointwise, rows, attention, loops } kind = Kind::pointwise;
   std::vector<int> statements;    // in the program's order
   std::vector<int> inside = {};   // tensors that never lie in memory
   std::vector<int> results = {};  // tensors that it stores

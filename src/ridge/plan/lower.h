@@ -39,6 +39,7 @@ void lower_pointwise(Lowering& to, int group);  // of Fusion::groups, of that ki
 void lower_products(Lowering& to, int group);   // likewise
 void lower_rows(Lowering& to, int group);       // likewise
 void lower_attention(Lowering& to, int group);  // likewise
+void lower_loops(Lowering& to, int group);      // likewise
 
 // Dimensions along which all of these statements can be cut into strips, outermost first: each has a part of every
 // tensor that they make, and nothing runs along it.
@@ -47,8 +48,8 @@ std::vector<std::string> cut_dimensions(const Program& program, const std::vecto
 // A step that writes `to` from `from`, element by element: reorders, converts.
 Step copy_step(int group, const View& from, const View& to, std::string what);
 
-// 0, 1, 2, … along an axis, in a buffer of its own.
-View counting(Lowering& to, const Axis& axis);
+// 0, 1, 2, … along an axis, or the sequence of each place, in a buffer of its own. `place`: of kind index or sequence.
+View counting(Lowering& to, const Node& place);
 
 // Where tensors and indices among nodes lie.
 std::vector<std::optional<View>> leaves(Lowering& to, const std::vector<Node>& nodes);

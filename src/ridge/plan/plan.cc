@@ -2,7 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <numeric>
+
 #include "ridge/plan/lower.h"
+#include "ridge/program/routine.h"
 
 namespace ridge {
 namespace {
@@ -17,6 +21,9 @@ Error refused(const Tensor& tensor, std::string_view expected) {
 
 // On a CPU a contraction also takes int8 and gives it, or int32; all else is floats.
 std::optional<Error> unable(const Program& program, const Contraction& c, Target target) {
+  if (c.grouped && program.tensors[static_cast<std::size_t>(c.grouped->tensor)].dtype == DType::int8)
+    return refused(program.tensors[static_cast<std::size_t>(c.grouped->tensor)],
+                   "f32, bf16 or f16 of an operand in groups");
   for (const int i : {c.left, c.right, c.result}) {
     const Tensor& tensor = program.tensors[static_cast<std::size_t>(i)];
     if (is_float(tensor.dtype)) continue;
@@ -27,7 +34,39 @@ std::optional<Error> unable(const Program& program, const Contraction& c, Target
   }
   return std::nullopt;
 }
+// Whether a tensor holds indices along this dimension that a topk chose.
+bool chosen_along(const Program& program, int tensor, const Axis& along) {
+  return std::any_of(program.statements.begin(), program.statements.end(), [&](const Statement& statement) {
+    const Routine* const routine = routine_of(statement);
+    return statement.result() == tensor && routine && routine->word == Word::topk && routine->over.front() == along;
+  });
+}
+
+// The indices of a gather or a scatter are whole numbers, all else is floats.
+std::optional<Error> unable_routine(const Program& program, const Expression& p) {
+  const Word word = p.routine->word;
+  const bool indexed = word == Word::gather || word == Word::scatter || word == Word::routed;
+  const std::vector<int> in = operands_of(p);
+  for (std::size_t i = 0; i < in.size(); ++i) {
+    const Tensor& tensor = program.tensors[static_cast<std::size_t>(in[i])];
+    const bool index = indexed && i + 1 == in.size();
+    if (index && tensor.dtype != DType::int32 && tensor.dtype != DType::int8) return refused(tensor, "int32 or int8");
+    if (index && tensor.role != Role::input && !chosen_along(program, in[i], p.routine->over.front()))
+      return input_error(
+          fmt::format("cannot run with '{}' as indices: expected an input, found what the program writes", tensor.name),
+          "`ridge explain` counts it; to run, give the indices as an input");
+    if (!index && !is_float(tensor.dtype)) return refused(tensor, "f32, bf16 or f16");
+  }
+  const Tensor& result = program.tensors[static_cast<std::size_t>(p.result)];
+  if (word == Word::topk)
+    return result.dtype == DType::int32 || result.dtype == DType::int8
+               ? std::nullopt
+               : std::optional(refused(result, "int32 or int8"));
+  return is_float(result.dtype) ? std::nullopt : std::optional(refused(result, "f32, bf16 or f16"));
+}
+
 std::optional<Error> unable(const Program& program, const Expression& p, Target) {
+  if (p.routine) return unable_routine(program, p);
   const auto check = [&](int i) -> std::optional<Error> {
     const Tensor& tensor = program.tensors[static_cast<std::size_t>(i)];
     return is_float(tensor.dtype) ? std::nullopt : std::optional(refused(tensor, "f32, bf16 or f16"));
@@ -67,6 +106,7 @@ void lower_group(Lowering& to, int index) {
     case Group::Kind::pointwise: return lower_pointwise(to, index);
     case Group::Kind::rows: return lower_rows(to, index);
     case Group::Kind::attention: return lower_attention(to, index);
+    case Group::Kind::loops: return lower_loops(to, index);
   }
 }
 
@@ -77,9 +117,20 @@ int Lowering::add_buffer(DType dtype, std::int64_t elements) {
   return static_cast<int>(plan.buffers.size()) - 1;
 }
 
+std::vector<float> counts_of(const Buffer& buffer) {
+  std::vector<float> out(static_cast<std::size_t>(buffer.elements));
+  std::iota(out.begin(), out.end(), 0.0F);
+  std::size_t at = 0;
+  for (std::size_t i = 0; i < buffer.lengths.size(); ++i)
+    for (std::int64_t n = 0; n < buffer.lengths[i] && at < out.size(); ++n) out[at++] = static_cast<float>(i);
+  return out;
+}
+
 Result<Plan> plan(const Program& program, const Bindings& dims, const FuseOptions& options) {
   if (auto missing = unbound(program, dims)) return *missing;
   if (auto refused = refuse_sharded(program, "run")) return *refused;
+  if (options.target == Target::cuda)
+    if (auto refused = refuse_routines(program, "run")) return *refused;
   if (auto refused = uncountable(program, dims)) return *refused;
   std::vector<Shape> shapes;
   for (const Tensor& tensor : program.tensors) {

@@ -12,6 +12,7 @@
 
 #include "ridge/ops/attention/problem.h"
 #include "ridge/ops/fused/problem.h"
+#include "ridge/ops/loops/problem.h"
 #include "ridge/ops/rows/problem.h"
 #include "ridge/plan/fuse.h"
 #include "ridge/program/program.h"
@@ -21,18 +22,20 @@ namespace ridge {
 struct Buffer {
   DType dtype;
   std::int64_t elements = 0;
-  bool counts = false;  // holds 0, 1, 2, … before the first step: index(T)
+  bool counts = false;                     // holds 0, 1, 2, … before the first step: index(T)
+  std::vector<std::int64_t> lengths = {};  // or, 0 so often as the first says, then 1, …: sequence(T)
   std::int64_t bytes() const { return elements * (bits(dtype) / 8); }
 };
 
 // One call of a kernel. `buffers` are indices into Plan::buffers: a, b, d of a matmul; a, b, the second b (-1: none) of
 // a fused one and its chain's tensors behind the sums; the tensors of a chain, in order; x, weight (-1: none) and y of
 // a row function; x and y of a reduction; the operands of strips (-1: scratch); the tensors of a program over rows; q,
-// k, v and o of attention.
+// k, v and o of attention; the operands and the result of loops, and a buffer for sums.
 struct Step {
   int group = 0;  // of Fusion::groups
   std::variant<ops::MatmulProblem, ops::FusedMatmul, ops::ChainProgram, ops::RowProblem, ops::ReduceProblem,
-               ops::Strips, ops::RowProgram, ops::AttentionProblem>
+               ops::Strips, ops::RowProgram, ops::AttentionProblem, ops::ConvLoops, ops::IndexLoops, ops::RunningLoops,
+               ops::TopLoops, ops::RoutedLoops, ops::ScanLoops>
       kernel;
   std::vector<int> buffers;
   std::string copy;  // not empty: the step only reorders or converts, and this says what: "w[F, D] to [D, F]"
@@ -44,6 +47,9 @@ struct Plan {
   std::vector<Step> steps;      // in the order of the groups
   std::int64_t memory_bytes = 0;
 };
+
+// What a buffer that counts holds.
+std::vector<float> counts_of(const Buffer& buffer);
 
 // Errors: a dimension without a value, a dtype that the kernels do not compute in, a size past 2^63.
 Result<Plan> plan(const Program& program, const Bindings& dims, const FuseOptions& options = {});

@@ -186,7 +186,7 @@ bool fits_device(const Pointwise& chain) {
   for (const Node& node : chain.nodes) {
     views.emplace_back();
     if (node.kind == Node::Kind::tensor) views.back() = View{node.tensor};
-    if (node.kind == Node::Kind::index) views.back() = View{-static_cast<int>(views.size())};  // a buffer of its own
+    if (is_place(node)) views.back() = View{-static_cast<int>(views.size())};  // a buffer of its own
   }
   std::vector<ChainResult> results;
   for (const Pointwise::Stored& stored : chain.results) results.push_back({stored.node, {stored.tensor}});
@@ -222,17 +222,23 @@ std::vector<std::optional<View>> leaves(Lowering& to, const std::vector<Node>& n
   for (const Node& node : nodes) {
     views.emplace_back();
     if (node.kind == Node::Kind::tensor) views.back() = to.view(node.tensor);
-    if (node.kind == Node::Kind::index) views.back() = counting(to, node.over[0]);
+    if (is_place(node)) views.back() = counting(to, node);
   }
   return views;
 }
 
-View counting(Lowering& to, const Axis& axis) {
+View counting(Lowering& to, const Node& place) {
+  const Axis& axis = place.over.front();
   const std::int64_t extent = axis.named() ? to.dims.at(axis.dim) : axis.literal;
+  std::vector<std::int64_t> lengths;
+  if (place.kind == Node::Kind::sequence) lengths = lengths_along(to.program, axis.dim);
   for (const auto& [buffer, counted] : to.counted)
-    if (counted == axis) return {buffer, DType::f32, {{axis.dim, extent, 1}}};
+    if (counted == axis && to.plan.buffers[static_cast<std::size_t>(buffer)].lengths == lengths)
+      return {buffer, DType::f32, {{axis.dim, extent, 1}}};
   const View counts{to.add_buffer(DType::f32, extent), DType::f32, {{axis.dim, extent, 1}}};
-  to.plan.buffers[static_cast<std::size_t>(counts.buffer)].counts = true;
+  Buffer& buffer = to.plan.buffers[static_cast<std::size_t>(counts.buffer)];
+  buffer.counts = true;
+  buffer.lengths = std::move(lengths);
   to.counted[counts.buffer] = axis;
   return counts;
 }

@@ -9,6 +9,7 @@
 #include "ridge/ops/attention/model.h"
 #include "ridge/ops/chain/model.h"
 #include "ridge/ops/fused/model.h"
+#include "ridge/ops/loops/model.h"
 #include "ridge/ops/product/model.h"
 #include "ridge/ops/rows/model.h"
 #include "ridge/plan/device_numbers.h"

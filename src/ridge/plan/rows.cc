@@ -114,7 +114,10 @@ class Strip {
         buffers_.push_back(to_.tensors[b].buffer);
       } else if (counted != part.counted.end()) {
         for (const std::string& dim : cut_) operand.strides.push_back(dim == counted->second.dim ? 1 : 0);
-        buffers_.push_back(counting(to_, counted->second).buffer);
+        const bool is_index = part.plan.buffers[b].lengths.empty();
+        buffers_.push_back(
+            counting(to_, {.kind = is_index ? Node::Kind::index : Node::Kind::sequence, .over = {counted->second}})
+                .buffer);
       } else {
         operand.scratch = std::max<std::int64_t>(buffer.elements, 1);
         buffers_.push_back(-1);

@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 
 #include "ridge/program/program.h"
+#include "ridge/program/routine.h"
 #include "ridge/program/token.h"
 
 namespace ridge {
@@ -35,6 +37,30 @@ std::vector<std::string> known_names(const Program& program) {
 
 }  // namespace
 
+const std::vector<std::int64_t>& lengths_along(const Program& program, const std::string& dim) {
+  static const std::vector<std::int64_t> none;
+  std::string name = dim;
+  for (std::size_t step = 0; step <= program.dims.size(); ++step) {
+    const auto found =
+        std::find_if(program.dims.begin(), program.dims.end(), [&](const Dimension& d) { return d.name == name; });
+    if (found == program.dims.end() || !found->value) return none;
+    if (!found->lengths.empty()) return found->lengths;
+    const std::vector<std::string> symbols = found->value->symbols();
+    if (symbols.size() != 1 || !(*found->value == Polynomial::symbol(symbols[0]))) return none;
+    name = symbols[0];
+  }
+  return none;
+}
+
+// Whether a size with quotients, H/8, is a whole number there.
+static bool whole(const Polynomial& size, const Bindings& values) {
+  std::int64_t denominator = 1;
+  for (const auto& term : size.terms()) denominator = std::lcm(denominator, term.second.den());
+  if (denominator == 1) return true;
+  const auto scaled = (size * Rational(denominator)).evaluate(values);
+  return scaled && *scaled % denominator == 0;
+}
+
 Result<Bindings> Program::bind(const Bindings& given) const {
   const std::vector<std::string> known = known_names(*this);
   for (const auto& [name, value] : given) {
@@ -43,6 +69,11 @@ Result<Bindings> Program::bind(const Bindings& given) const {
       return input_error(fmt::format("dimension '{}' must be at least 1, found {}", name, value),
                          fmt::format("give {} a size of 1 or more", name));
   }
+  for (const Dimension& d : dims)
+    if (given.contains(d.name) && !lengths_along(*this, d.name).empty())
+      return input_error(fmt::format("expected no value of '{}', whose sequences have lengths of their own, found {}",
+                                     d.name, given.at(d.name)),
+                         "other lengths are another program");
   Bindings values = given;
   for (const MeshAxis& axis : mesh)
     if (axis.size) values.emplace(axis.name, *axis.size);
@@ -57,6 +88,11 @@ Result<Bindings> Program::bind(const Bindings& given) const {
       if (!value)
         return place.error(d.span, fmt::format("dimension '{}': {}", d.name, value.error().message),
                            value.error().hint);
+      if (!whole(*d.value, values))
+        return place.error(d.span,
+                           fmt::format("dimension '{}' must be whole, found {} = {:.4g}", d.name, d.value->text(known),
+                                       d.value->real({values.begin(), values.end()})),
+                           fmt::format("change what it depends on, or give it with -d {}=…", d.name));
       if (*value < 1)
         return place.error(
             d.span,
@@ -66,6 +102,7 @@ Result<Bindings> Program::bind(const Bindings& given) const {
       progress = true;
     }
   }
+  if (auto fault = routine_fault(*this, values)) return *std::move(fault);
   return values;
 }
 

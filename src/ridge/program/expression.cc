@@ -110,6 +110,7 @@ int Parser::number() {
 
 int Parser::tensor() {
   const Token token = take();
+  if (!scanned_.empty() && token.text == scanned_) return add_node({.kind = Node::Kind::previous}, token.span);
   const auto found = tensor_index_.find(std::string(token.text));
   if (found == tensor_index_.end()) return unknown_tensor(token);
   if (peek().is("[") || peek().kind == TokenKind::suffix)
@@ -124,6 +125,7 @@ int Parser::call(int depth) {
   if (name.text == "repeat") return repeat(depth);
   if (name.text == "index") return of_dimension(Node::Kind::index);
   if (name.text == "size") return of_dimension(Node::Kind::size);
+  if (name.text == "sequence") return sequence();
   const FunctionRow* const f = find_function(name.text);
   if (!f) return no_function(name);
   if (!expect("(", fmt::format("'(' behind the function {}", quoted(name)), fmt::format("write {}", signature(*f))))
@@ -194,6 +196,17 @@ int Parser::of_dimension(Node::Kind kind) {
   return add_node(std::move(node), word.span);
 }
 
+// sequence(S): of a dimension with lengths.
+int Parser::sequence() {
+  const int node = of_dimension(Node::Kind::sequence);
+  if (node < 0) return -1;
+  const Axis& axis = nodes_[static_cast<std::size_t>(node)].over.front();
+  if (!lengths_along(program_, axis.dim).empty()) return node;
+  fail(axis.span, fmt::format("'{}' has no sequences", axis.dim),
+       fmt::format("give it the lengths of some above: dims {} = (700, 200, 124)", axis.dim));
+  return -1;
+}
+
 bool Parser::unknown_dimension(const Token& token) {
   std::vector<std::string> known;
   for (const Dimension& d : program_.dims) known.push_back(d.name);
@@ -238,6 +251,11 @@ int Parser::repeat(int depth) {
 int Parser::no_function(const Token& word) {
   if (const std::string_view instead = instead_of(word.text); !instead.empty())
     return fail(word.span, fmt::format("unknown function {}", quoted(word)), std::string(instead)), -1;
+  if (find_word(word.text)) {
+    fail(word.span, fmt::format("expected {} alone behind the '=', found it inside of an expression", word.text),
+         fmt::format("give it a statement of its own: t[N, D] = {}(…)", word.text));
+    return -1;
+  }
   if (!reserved(word.text)) return unknown_function(word);
   return fail(word.span, fmt::format("expected a tensor, a number or a function, found {}", quoted(word)),
               "the notation uses this word itself"),
@@ -246,7 +264,9 @@ int Parser::no_function(const Token& word) {
 
 int Parser::unknown_function(const Token& token) {
   const std::vector<std::string> known = function_names();
-  const std::string meant = suggestion(token.text, known);
+  std::vector<std::string> all = known;
+  for (std::string& word : word_names()) all.push_back(std::move(word));
+  const std::string meant = suggestion(token.text, all);
   const bool is_tensor = tensor_index_.contains(std::string(token.text));
   fail(token.span, fmt::format("unknown function {}", quoted(token)),
        is_tensor        ? fmt::format("'{}' is a tensor; a product is written {} * (…)", token.text, token.text)

@@ -39,6 +39,10 @@ bool Parser::dims() {
     if (!dim(key, name.span)) return false;
     if (!take("=")) continue;
     const Token first = peek();
+    if (peek().is("(") && peek(1).kind == TokenKind::number && peek(2).is(",")) {
+      if (!lengths(key)) return false;
+      continue;
+    }
     Extent value;
     if (!extent(value, 0)) return false;
     const std::optional<Rational> constant = value.value.constant();
@@ -51,6 +55,27 @@ bool Parser::dims() {
   } while (take(","));
   return at_end_of_line() ||
          expected("',' or the end of the line", "declarations of tensors stand on lines of their own");
+}
+
+// dims S = (700, 200, 124): sequences one behind the other.
+bool Parser::lengths(const std::string& name) {
+  const Token open = take();
+  std::vector<std::int64_t> found;
+  std::int64_t all = 0;
+  do {
+    const Token number = peek();
+    std::int64_t length = 0;
+    if (!whole_number(length, "the length of a sequence")) return false;
+    if (__builtin_add_overflow(all, length, &all))
+      return fail(number.span, "expected lengths whose sum is below 2^63, found more", "use shorter ones");
+    found.push_back(length);
+  } while (take(","));
+  if (!close(open, ")", "',' or ')'")) return false;
+  Dimension& d = program_.dims[dim_index_.at(name)];
+  d.value = Polynomial(all);
+  d.lengths = std::move(found);
+  d.span = open.span;
+  return true;
 }
 
 bool Parser::dim_name(const Token& token) {
@@ -111,15 +136,27 @@ bool Parser::extent(Extent& out, int depth) {
 
 bool Parser::extent_product(Extent& out, int depth) {
   if (!extent_factor(out, depth)) return false;
-  while (peek().is("*")) {
+  while (peek().is("*") || peek().is("/")) {
     const Token sign = take();
     Extent right;
-    if (!extent_factor(right, depth) || !combine(out, right, sign)) return false;
+    if (sign.is("/")) {
+      if (!extent_quotient(out)) return false;
+    } else if (!extent_factor(right, depth) || !combine(out, right, sign)) {
+      return false;
+    }
   }
-  if (peek().is("/"))
-    return expected("'+', '-', '*' or the end of the size",
-                    "write it the other way round: D = 128*H rather than H = D/128");
   return true;
+}
+
+// H/8: by a whole number. Whether it comes out whole is seen where H has a value.
+bool Parser::extent_quotient(Extent& out) {
+  const Token number = peek();
+  if (number.kind != TokenKind::number) return expected("a whole number behind '/'", "such as G = H/8");
+  std::int64_t by = 0;
+  if (!whole_number(by, "what a size is divided by")) return false;
+  out.value = out.value * Rational(1, by);
+  if (out.value.exact()) return true;
+  return fail(number.span, "expected a quotient whose parts are below 2^63, found a larger one", "use smaller numbers");
 }
 
 bool Parser::extent_factor(Extent& out, int depth) {

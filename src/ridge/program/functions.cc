@@ -14,7 +14,7 @@ bool has_name(const FunctionRow& f) {
   return f.written == Written::called || f.written == Written::along || f.written == Written::power;
 }
 
-constexpr std::array<std::string_view, 3> other_words{"repeat", "index", "size"};
+constexpr std::array<std::string_view, 4> other_words{"repeat", "index", "size", "sequence"};
 
 constexpr std::array<std::pair<std::string_view, std::string_view>, 3> elsewhere{{
     {"less", "a comparison is written a < b"},
@@ -46,7 +46,8 @@ std::vector<std::string> function_names() {
 
 bool reserved(std::string_view name) {
   const auto is = [&](std::string_view word) { return word == name; };
-  return dtype_from(name) || find_function(name) || std::any_of(other_words.begin(), other_words.end(), is) ||
+  return dtype_from(name) || find_function(name) || find_word(name) ||
+         std::any_of(other_words.begin(), other_words.end(), is) ||
          std::any_of(elsewhere.begin(), elsewhere.end(), [&](const auto& e) { return is(e.first); }) || is("dims") ||
          is("mesh") || is("over") || is("inf");
 }

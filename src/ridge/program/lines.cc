@@ -12,6 +12,7 @@ namespace ridge::notation {
 
 bool Parser::item() {
   const Token& first = peek();
+  if (first.kind == TokenKind::string) return einsum();
   if (first.kind != TokenKind::name)
     return expected("a declaration or a statement",
                     "such as x: bf16[N, D], u[N, F] = x * w, or bf16[B, D] * bf16[D, F] -> bf16[B, F]");
@@ -57,12 +58,23 @@ bool Parser::declaration_or_definition() {
 }
 
 bool Parser::definition(const Mention& result, std::size_t first) {
+  if (!sizes_differ(result)) return false;
+  sizes_repeat_ = false;
+  if (peek().kind == TokenKind::name && find_word(peek().text)) return routine(result, first);
   nodes_.clear();
   node_spans_.clear();
   if (expression(0) < 0) return false;
+  for (std::size_t i = 0; i < nodes_.size(); ++i)
+    if (nodes_[i].kind == Node::Kind::tensor && !repeats(nodes_[i].tensor, node_spans_[i])) return false;
   if (!at_end_of_line()) return expected("an operator or the end of the line", "a statement ends its line");
   const bool product_of_two = nodes_.size() == 3 && nodes_[0].kind == Node::Kind::tensor &&
                               nodes_[1].kind == Node::Kind::tensor && nodes_[2].function == Function::multiply;
+  if (is_chain(result)) {
+    std::vector<Operand> factors;
+    for (std::size_t i = 0; i < nodes_.size(); ++i)
+      if (nodes_[i].kind == Node::Kind::tensor) factors.push_back(operand(i));
+    return chain(factors, result);
+  }
   if (product_of_two || summed_product(result)) {
     Contraction c;
     if (!contract(operand(0), operand(1), result, c)) return false;
@@ -98,15 +110,46 @@ bool Parser::arrow() {
   if (!take("*"))
     return expected("'*' behind the left operand", "an arrow states a product; others are written y: bf16[N] = a + b");
   if (!mention(right)) return false;
+  if (peek().is("*")) {
+    std::vector<Mention> factors{left, right};
+    return arrow_chain(factors, result);
+  }
   const bool named = take("->");
   if (named && !mention(result)) return false;
   if (take(":")) {
     if (!arrow_types(left, right, result)) return false;
-  } else if (!named) {
+  } else if (!named && !at_end_of_line()) {
     return expected("'->' and the result", arrow_example);
   }
+  left_out_ = !named && !result.typed;
   if (!at_end_of_line()) return expected("the end of the line", "a statement ends its line");
   return no_suffix(result) && state_product(left, right, result, first);
+}
+
+// A[M, K] * B[K, N] * C[N, P] -> D[M, P]
+bool Parser::arrow_chain(std::vector<Mention>& factors, Mention& result) {
+  while (take("*")) {
+    factors.emplace_back();
+    if (!mention(factors.back())) return false;
+  }
+  if (!expect("->", "'*' or '->' and the result", arrow_example) || !mention(result)) return false;
+  if (!at_end_of_line()) return expected("the end of the line", "a statement ends its line");
+  std::vector<Operand> operands;
+  for (Mention& m : factors) {
+    if (!no_suffix(m)) return false;
+    const bool unnamed = m.name.empty();
+    if (unnamed) m.name = free_name(operands.empty() ? "X" : operands.size() == 1 ? "Y" : "W");
+    const int tensor = operand(m);
+    if (tensor < 0) return false;
+    if (!whole_operand(tensor, m.span)) return false;
+    operands.push_back({tensor, fmt::format("'{}'", m.name), unnamed, m.span, m.axes});
+  }
+  if (!no_suffix(result)) return false;
+  if (!result.typed)
+    return fail(result.span, fmt::format("the dimensions of the result '{}' are missing", result.name),
+                fmt::format("write {}[A, D]", result.name));
+  if (result.name.empty()) result.name = free_name("Z");
+  return sizes_differ(result) && chain(operands, result);
 }
 
 bool Parser::no_suffix(const Mention& m) {
@@ -124,6 +167,7 @@ bool Parser::state_product(Mention& left, Mention& right, Mention& result, std::
   if ((r.tensor = operand(right)) < 0) return false;
   l.axes = left.axes;
   r.axes = right.axes;
+  if (left_out_ && !leave_out(left, right, result)) return false;
   if (!result.typed)
     return fail(result.span, fmt::format("the dimensions of the result '{}' are missing", result.name),
                 fmt::format("write {}[B, F], or put the types behind a colon: {} * {} -> {}: bf16[B, D], bf16[D, F] -> "
@@ -211,6 +255,7 @@ bool Parser::axes(Mention& m) {
   std::vector<Axis>& out = m.axes;
   const Token bracket = take();
   if (peek().is("]")) return expected("a dimension", "a single number is bf16[1]");
+  sizes_repeat_ = windows_.contains(m.name);
   if (m.may_stack && computed_size()) {
     Extent rows;
     if (!extent(rows, 0)) return false;
@@ -234,9 +279,7 @@ bool Parser::axis(std::vector<Axis>& out) {
   if (token.kind == TokenKind::number) {
     if (!whole_number(a.literal, "a size")) return false;
     const bool twice = a.literal > 1 && std::find(out.begin(), out.end(), a) != out.end();
-    if (twice)
-      return fail(token.span, fmt::format("the size {} stands twice in one tensor", a.literal),
-                  "give one of them a name, so that the two can be told apart");
+    if (twice && !sizes_repeat_) return size_twice(a);
   } else if (token.kind == TokenKind::name) {
     a.dim = std::string(token.text);
     if (!mesh_of(token.text).empty() ? !sharded_name(token, a, out) : !dim_name(token)) return false;
@@ -249,6 +292,18 @@ bool Parser::axis(std::vector<Axis>& out) {
     return expected("a dimension", token.is("-") ? "a size is at least 1" : "a name such as B, or a size such as 128");
   }
   out.push_back(std::move(a));
+  return true;
+}
+
+bool Parser::size_twice(const Axis& axis) {
+  return fail(axis.span, fmt::format("the size {} stands twice in one tensor", axis.literal),
+              "give one of them a name, so that the two can be told apart");
+}
+
+// Of what conv takes as its weights elsewhere.
+bool Parser::sizes_differ(const Mention& m) {
+  for (auto a = m.axes.begin(); a != m.axes.end(); ++a)
+    if (a->literal > 1 && std::find(m.axes.begin(), a, *a) != a) return size_twice(*a);
   return true;
 }
 

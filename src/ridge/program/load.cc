@@ -45,10 +45,10 @@ Result<Source> source(const std::string& argument) {
 
 }  // namespace
 
-Result<LoadedProgram> load_program(const std::string& argument, DType dtype) {
+Result<LoadedProgram> load_program(const std::string& argument, DType dtype, const Bindings& sizes) {
   auto from = source(argument);
   if (!from) return from.error();
-  auto program = parse(from->text, {.source = from->name, .dtype = dtype});
+  auto program = parse(from->text, {.source = from->name, .dtype = dtype, .sizes = sizes});
   if (!program) return program.error();
   return LoadedProgram{*std::move(program), from->title};
 }

@@ -13,7 +13,8 @@ struct LoadedProgram {
   std::string title;  // the file's name, "standard input", or the text: where it has several lines, the last
 };
 
-// `dtype`: of tensors that name none. Errors: parse()'s, or that the file cannot be read.
-Result<LoadedProgram> load_program(const std::string& argument, DType dtype);
+// `dtype`: of tensors that name none; `sizes`: by which chains of products are ordered. Errors: parse()'s, or that the
+// file cannot be read.
+Result<LoadedProgram> load_program(const std::string& argument, DType dtype, const Bindings& sizes = {});
 
 }  // namespace ridge

@@ -110,6 +110,8 @@ void Parser::note_later_names() {
     brackets += tokens_[i].is("[") ? 1 : tokens_[i].is("]") ? -1 : 0;
     if (tokens_[i].kind != TokenKind::name) continue;
     if (brackets <= 0) words_.insert(std::string(tokens_[i].text));
+    const bool weights = i >= 4 && tokens_[i - 4].text == "conv" && tokens_[i - 3].is("(") && tokens_[i - 1].is(",");
+    if (weights) windows_.insert(std::string(tokens_[i].text));
     const bool first = i == 0 || tokens_[i - 1].kind == TokenKind::newline;
     const bool written = (brackets <= 0 && tokens_[i + 1].is(":")) || (first && tokens_[i + 1].is("[")) ||
                          (i > 0 && tokens_[i - 1].is("->"));
@@ -135,6 +137,7 @@ int Parser::operand(Mention& m) {
   }
   const auto found = tensor_index_.find(m.name);
   if (found == tensor_index_.end()) {
+    if (m.typed && !sizes_differ(m)) return -1;
     if (m.typed) return declare(m, m.dtype.value_or(options_.dtype), true);
     fail(
         m.span, fmt::format("the dimensions of '{}' are missing", m.name),
@@ -152,6 +155,7 @@ int Parser::operand(Mention& m) {
          "repeat it as it is, write its name alone, or use another name");
     return -1;
   }
+  if (!repeats(found->second, m.span)) return -1;
   if (!m.typed) {
     m.axes = known.axes;
     for (Axis& a : m.axes) a.span = m.span;

@@ -1,7 +1,7 @@
 // Inside of parse(): a recursive descent, one method a rule of the grammar (docs/notation.md). The first mistake stops
 // it: a method that returns false, nothing or -1 has set `error_`. The methods lie in parse.cc (words, and what is
-// built), lines.cc (lines of a program), stack.cc (inputs in parts), extent.cc (dims), expression.cc (pointwise) and
-// verify.cc (what is what).
+// built), lines.cc (lines of a program), stack.cc (inputs in parts), extent.cc (dims), expression.cc (pointwise),
+// words.cc and conv.cc (words that stand alone) and verify.cc (what is what).
 #pragma once
 
 #include <algorithm>
@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "ridge/program/program.h"
+#include "ridge/program/routine.h"
 #include "ridge/program/token.h"
 
 namespace ridge::notation {
@@ -52,6 +53,9 @@ const FunctionRow* find_function(std::string_view name);
 std::string signature(const FunctionRow& f);  // "max(a, b) or max(x over D)"
 std::vector<std::string> function_names();    // and the other words that stand before a parenthesis
 bool reserved(std::string_view name);         // no tensor can be called so
+// The words that are a statement by themselves.
+std::optional<Word> find_word(std::string_view text);
+std::vector<std::string> word_names();
 // What to write instead of a function that the notation lacks; empty: nothing is known.
 std::string_view instead_of(std::string_view function);
 
@@ -117,8 +121,50 @@ class Parser {
   bool expression_shards(const Mention& result);
   bool along_shards(const std::vector<Axis>& lie, const Mention& result);
 
+  // Words that stand alone: words.cc and conv.cc.
+  bool routine(const Mention& result, std::size_t first);
+  bool routine_arguments(Routine& out, const Token& word);
+  bool scan(const Mention& result, std::size_t first, const Token& open, Routine& out);
+  bool scan_body(const Mention& result);
+  bool topk_agrees(const Routine& routine, const Mention& result);
+  bool routed_agrees(const Routine& routine, const Mention& result);
+  bool routed_option(Routine& out, const std::string& key);
+  bool routine_operand(Word word);
+  bool routine_over(Routine& out, const Token& word);
+  bool routine_option(Routine& out, const Token& word, std::vector<std::string>& seen);
+  bool routine_whole(const Routine& routine, const Mention& result);
+  bool routine_agrees(const Routine& routine, const Mention& result);
+  bool conv_agrees(const Routine& routine, const Mention& result);
+  bool conv_channels(const Routine& routine, const Operand& x, const Operand& w);
+  bool conv_windows(const Routine& routine, const Operand& x, const Operand& w, const Mention& result);
+  bool repeats(int tensor, Span span);
+  bool sizes_differ(const Mention& mention);
+  bool size_twice(const Axis& axis);
+  bool gather_agrees(const Routine& routine, const Mention& result);
+  bool gather_result(const Operand& table, const Operand& ids, const Axis& over, const Mention& result);
+  bool scatter_result(const Operand& x, const Operand& ids, const Axis& over, const Mention& result);
+  bool keeps_axes(const Routine& routine, const Mention& result);
+  int routine_result(const Routine& routine, const Mention& result);
+
+  // Chains of products and results that are left out: chain.cc. Einsum strings: einsum.cc.
+  struct Order;
+  bool chain(const std::vector<Operand>& factors, const Mention& result);
+  bool chain_found(const std::vector<Operand>& factors, const Mention& result);
+  bool chain_sizes(const std::vector<Operand>& factors, Bindings& sizes);
+  std::optional<Operand> chain_part(const Order& order, std::size_t subset, const Mention& result);
+  std::string chain_text(const Order& order, std::size_t subset) const;
+  bool is_chain(const Mention& result) const;
+  bool leave_out(const Mention& left, const Mention& right, Mention& result);
+  bool arrow_chain(std::vector<Mention>& factors, Mention& result);
+  bool einsum();
+  bool einsum_axes(const Token& string, std::size_t& at, std::vector<Axis>& out);
+  bool einsum_product(const std::vector<Operand>& factors, const Mention& result, std::size_t first);
+  bool einsum_of_one(const Operand& x, const Mention& result, std::size_t first);
+  static Span inside(const Token& string, std::size_t at);
+
   // Dimensions: extent.cc.
   bool dims();
+  bool lengths(const std::string& name);
   bool dim_name(const Token& token);
   Dimension* dim(const std::string& name, Span span);
   bool whole_number(std::int64_t& out, const std::string& what);
@@ -129,6 +175,7 @@ class Parser {
   bool extent(Extent& out, int depth);
   bool extent_product(Extent& out, int depth);
   bool extent_factor(Extent& out, int depth);
+  bool extent_quotient(Extent& out);
   bool combine(Extent& left, const Extent& right, const Token& sign);
   bool no_cycles();
   bool no_cycle_from(std::size_t start, std::vector<int>& state);
@@ -146,6 +193,7 @@ class Parser {
   int add_call(Node node, const Token& name, const FunctionRow& f);
   bool over(Node& node, const FunctionRow& f);
   int of_dimension(Node::Kind kind);
+  int sequence();
   int repeat(int depth);
   int add_node(Node node, Span span);
   int no_function(const Token& word);
@@ -154,7 +202,8 @@ class Parser {
   bool unknown_dimension(const Token& token);
 
   // What is what: verify.cc.
-  bool contract(const Operand& left, const Operand& right, const Mention& result, Contraction& out);
+  bool contract(Operand left, Operand right, const Mention& result, Contraction& out);
+  void name_groups(Operand& operand, const Operand& other, const Mention& result, Contraction& out) const;
   bool all_found(const Operand& left, const Operand& right, const Mention& result);
   bool lonely(const Operand& operand, const Axis& axis, const Axis* partner);
   bool suffix_agrees(const Mention& written, const Operand& operand, const Contraction& contraction);
@@ -175,7 +224,11 @@ class Parser {
   std::unordered_set<std::string> declared_mesh_;
   std::unordered_set<std::string> later_names_;  // tensors that some line declares or writes
   std::unordered_set<std::string> words_;        // names outside of brackets
+  std::unordered_set<std::string> windows_;      // second operands of conv, whose sizes may repeat
+  bool left_out_ = false;                        // the result of the arrow at hand
+  bool sizes_repeat_ = false;                    // in the brackets at hand
   std::unordered_set<std::string> declared_dims_;
+  std::string scanned_;      // of a scan at hand: the result's name, in the body its value one step before
   std::vector<Node> nodes_;  // of the expression at hand
   std::vector<Span> node_spans_;
 };

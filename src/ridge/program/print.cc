@@ -1,6 +1,7 @@
 // The program as text: one form for each thing, so that two programs that mean the same print the same. Dimensions come
 // first where one has a value, then a line for each tensor in order: its declaration, or the statement that writes it.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -79,22 +80,44 @@ Piece along(const Node& node, std::vector<Piece>& pieces) {
   return {out + ")", Strength::whole};
 }
 
-Piece piece(const Program& program, const Node& n, std::vector<Piece>& pieces) {
+Piece piece(const Program& program, const std::string& result, const Node& n, std::vector<Piece>& pieces) {
   switch (n.kind) {
     case Node::Kind::tensor: return {program.tensors[static_cast<std::size_t>(n.tensor)].name, Strength::whole};
     case Node::Kind::number:
       return {fmt::format("{}", n.number), std::signbit(n.number) ? Strength::sign : Strength::whole};
     case Node::Kind::index: return {fmt::format("index({})", n.over[0].dim), Strength::whole};
     case Node::Kind::size: return {fmt::format("size({})", n.over[0].dim), Strength::whole};
+    case Node::Kind::sequence: return {fmt::format("sequence({})", n.over[0].dim), Strength::whole};
     case Node::Kind::call: return call(n, pieces);
     case Node::Kind::along: return along(n, pieces);
+    case Node::Kind::previous: return {result, Strength::whole};
+    case Node::Kind::routine: break;  // written by itself
   }
   return {};
 }
 
-std::string expression(const Program& program, const std::vector<Node>& nodes) {
+// conv(x, w, stride = 2), gather(table, ids over V)
+std::string routine(const Program& program, const Routine& r, const Node& node, std::vector<Piece>& pieces) {
+  std::string out = std::string(name(r.word)) + "(";
+  for (std::size_t i = 0; i < node.arguments.size(); ++i)
+    out += (i == 0 ? "" : ", ") + pieces[static_cast<std::size_t>(node.arguments[i])].text;
+  if (!r.over.empty()) out += " over " + text(r.over.front());
+  if (!r.loads.empty()) out += fmt::format(", loads = ({})", fmt::join(r.loads, ", "));
+  if (r.capacity > 0) out += fmt::format(", capacity = {}", r.capacity);
+  if (r.stride != 1) out += fmt::format(", stride = {}", r.stride);
+  if (r.padding != 0) out += fmt::format(", padding = {}", r.padding);
+  if (r.dilation != 1) out += fmt::format(", dilation = {}", r.dilation);
+  if (!(r.groups == Polynomial(1))) out += ", groups = " + r.groups.text(program.dim_names());
+  return out + ")";
+}
+
+std::string expression(const Program& program, const Expression& e) {
+  const std::string& result = program.tensors[static_cast<std::size_t>(e.result)].name;
   std::vector<Piece> pieces;
-  for (const Node& n : nodes) pieces.push_back(piece(program, n, pieces));
+  for (const Node& n : e.nodes) {
+    if (n.kind == Node::Kind::routine) return routine(program, *e.routine, n, pieces);
+    pieces.push_back(piece(program, result, n, pieces));
+  }
   return pieces.empty() ? "" : std::move(pieces.back().text);
 }
 
@@ -115,7 +138,10 @@ std::string dims_line(const Program& program) {
   const std::vector<std::string> order = program.dim_names();
   for (const Dimension& d : program.dims) {
     out += (out.empty() ? "dims " : ", ") + d.name;
-    if (d.value) out += " = " + d.value->text(order);
+    if (!d.lengths.empty())
+      out += fmt::format(" = ({})", fmt::join(d.lengths, ", "));
+    else if (d.value)
+      out += " = " + d.value->text(order);
   }
   return out + "\n";
 }
@@ -176,7 +202,7 @@ std::string print(const Program& program) {
         out += fmt::format(" = {} * {}", program.tensors[static_cast<std::size_t>(c->left)].name,
                            program.tensors[static_cast<std::size_t>(c->right)].name);
       else
-        out += " = " + notation::expression(program, std::get<Expression>(writer[i]->op).nodes);
+        out += " = " + notation::expression(program, std::get<Expression>(writer[i]->op));
     }
     if (whole) out += " = " + notation::cut(program, *whole, static_cast<int>(i));
     out += "\n";

@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <variant>
@@ -41,6 +42,9 @@ struct Dimension {
   std::optional<Polynomial>
       value;  // its default, in other dimensions (F = 4*D); none: must be given by -d where numbers are needed
   Span span = {};
+  // Of a ragged one, dims S = (700, 200, 124): those of the sequences that lie in it one behind the other. Its value is
+  // their sum, and nothing else.
+  std::vector<std::int64_t> lengths = {};
 };
 
 // An axis of the mesh of devices, a capital letter.
@@ -92,25 +96,42 @@ struct Contraction {
       contracted;  // in both operands, not in the result (K); empty: an outer or elementwise product
   std::int64_t literal_contracted = 1;  // the product of literal extents that are summed as well
   std::string partial = {};  // mesh axes that share a contracted dimension out: what each device has is an addend
+  // With dims G = H/8, of an operand that has G where the others have H: each of its elements stands for `each` of them
+  // along H, one behind the other. The lists above say H.
+  struct Grouped {
+    int tensor = 0;
+    std::string dim, group;  // "H", "G"
+    std::int64_t each = 1;
+    bool operator==(const Grouped&) const = default;
+  };
+  std::optional<Grouped> grouped = {};
 };
+
+struct Routine;
 
 // An expression over the result's index space, as a postfix tree: node i uses nodes before it.
 struct Node {
   enum class Kind {
     tensor,
     number,
-    index,  // index(T): where along a dimension the element lies, from 0 on
-    size,   // size(T): how long a dimension is
-    call,   // of each element by itself
-    along,  // sum(x over D), softmax(x over D): along dimensions
+    index,     // index(T): where along a dimension the element lies, from 0 on
+    size,      // size(T): how long a dimension is
+    sequence,  // sequence(S): to which sequence of a ragged dimension the element belongs, from 0 on
+    call,      // of each element by itself
+    along,     // sum(x over D), softmax(x over D): along dimensions
+    previous,  // in the body of a scan: the result one step earlier, 0 before the first
+    routine,   // the last node of a statement that is a word of program/routine.h
   } kind;
   int tensor = 0;                // kind tensor: index into Program::tensors; its axes are found in the result's by name
   double number = 0;             // kind number
   Function function = {};        // kinds call and along
-  std::vector<int> arguments{};  // kinds call and along: indices of nodes
+  std::vector<int> arguments{};  // kinds call, along and routine: indices of nodes
   int repeat = 1;            // kind call: how often the function is applied (repeat(64, cos, x)); unary functions only
-  std::vector<Axis> over{};  // kind along: the dimensions; kinds index and size: the one that is meant
+  std::vector<Axis> over{};  // kind along: the dimensions; kinds index, size and sequence: the one that is meant
 };
+
+// index(T) and sequence(T): what an element's place along a dimension says.
+inline bool is_place(const Node& node) { return node.kind == Node::Kind::index || node.kind == Node::Kind::sequence; }
 
 // Of the functions along dimensions, those that leave them out: sum, mean, max, min. softmax and the norms keep them:
 //   softmax(x)_i = exp(x_i - m) / sum_j exp(x_j - m), m = max_j x_j
@@ -123,7 +144,8 @@ inline constexpr double norm_epsilon = 1e-5;
 // operand.
 struct Expression {
   int result = 0;
-  std::vector<Node> nodes;  // the last one is the value
+  std::vector<Node> nodes;                   // the last one is the value
+  std::shared_ptr<const Routine> routine{};  // of a last node of that kind; else none
 };
 
 // Where the nodes of an expression are evaluated: at the top in the result's index space, below a function along
@@ -144,6 +166,9 @@ struct Statement {
   }
 };
 
+// Whether an axis of an operand is the group of another dimension, which stands for it.
+bool is_group(const Contraction& product, int tensor, const Axis& axis);
+
 // The tensors that a statement reads, in order, those that it reads twice twice.
 std::vector<int> operands(const Statement& statement);
 
@@ -155,6 +180,7 @@ struct Program {
   std::vector<Tensor> tensors;
   std::vector<Statement> statements;
   std::vector<Stack> stacks;
+  std::vector<std::string> remarks = {};  // what was chosen: the order of a chain of products
 
   std::vector<std::string> dim_names() const;
   // All dimensions and mesh axes with their values: the bindings given, then the defaults. One without a value is left
@@ -169,7 +195,13 @@ inline constexpr std::size_t max_statements = 10'000;  // more would take more t
 struct ParseOptions {
   std::string source = "program";
   DType dtype = DType::bf16;  // of tensors that name none
+  Bindings sizes = {};        // by which chains of products are ordered, before the program's own; unknown names may be
+                              // among them
 };
+
+// The lengths of the sequences along a dimension, its own or those of the one that it equals (T = S); empty: it is not
+// ragged.
+const std::vector<std::int64_t>& lengths_along(const Program& program, const std::string& dim);
 
 // The stack that a tensor is a part of; none: it is no part.
 const Stack* stack_of(const Program& program, int tensor);

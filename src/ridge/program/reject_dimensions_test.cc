@@ -255,11 +255,17 @@ TEST(Parse, RefusesSizesThatItCannotFollow) {
        ^
   hint: give it a number
 )"},
-      {"dims N = D/128",
-       R"(program:1:11: expected '+', '-', '*' or the end of the size, found '/'
-  dims N = D/128
-            ^
-  hint: write it the other way round: D = 128*H rather than H = D/128
+      {"dims N = 128/D",
+       R"(program:1:14: expected a whole number behind '/', found 'D'
+  dims N = 128/D
+               ^
+  hint: such as G = H/8
+)"},
+      {"dims N = D/0",
+       R"(program:1:12: what a size is divided by must be at least 1, found 0
+  dims N = D/0
+             ^
+  hint: use 1 or more
 )"},
       {"dims N = M^2",
        R"(program:1:11: expected ',' or the end of the line, found '^'

@@ -19,7 +19,7 @@ TEST(Parse, KnowsWhatIsMeant) {
        R"(program:2:8: unknown function 'frobnicate'
   y[N] = frobnicate(x)
          ^^^^^^^^^^
-  hint: known are pow exp log cos sin gelu gelu_tanh silu relu sigmoid tanh sqrt rsqrt abs erf softplus tan atan log1p expm1 floor round sign leaky_relu hard_swish mish max min where clamp sum mean softmax rmsnorm layernorm repeat index size
+  hint: known are pow exp log cos sin gelu gelu_tanh silu relu sigmoid tanh sqrt rsqrt abs erf softplus tan atan log1p expm1 floor round sign leaky_relu hard_swish mish max min where clamp sum mean softmax rmsnorm layernorm repeat index size sequence
 )"},
       {"upper: bf16[N]\ny[N] = cos(uper)",
        R"(program:2:12: unknown tensor 'uper'

@@ -129,11 +129,11 @@ TEST(Parse, ClosesItsBrackets) {
   ^^^^
   hint: did you mean 'bf16'?
 )"},
-      {"uint8[B, D] * fp4[D, F] -> bf16[B, F]",
-       R"(program:1:1: expected a dtype, found 'uint8'
-  uint8[B, D] * fp4[D, F] -> bf16[B, F]
+      {"uint4[B, D] * fp6[D, F] -> bf16[B, F]",
+       R"(program:1:1: expected a dtype, found 'uint4'
+  uint4[B, D] * fp6[D, F] -> bf16[B, F]
   ^^^^^
-  hint: did you mean 'int8'?
+  hint: did you mean 'int4'?
 )"},
       {"BF16[B, D] * bf16[D, F] -> y[B, F]",
        R"(program:1:1: expected a dtype, found 'BF16'
@@ -197,11 +197,11 @@ TEST(Parse, NeedsAStatement) {
 
 TEST(Parse, NeedsAnArrowToSayItsResult) {
   constexpr Reject rejects[] = {
-      {"bf16[B, D] * bf16[D, F]",
-       R"(program:1:24: expected '->' and the result, found end of the program
-  bf16[B, D] * bf16[D, F]
-                         ^
-  hint: such as bf16[B, D] * bf16[D, F] -> bf16[B, F]
+      {"bf16[B, D, E] * bf16[D, F, E]",
+       R"(program:1:1: several results fit: D and E stand in both operands, and each may be summed or kept
+  bf16[B, D, E] * bf16[D, F, E]
+  ^^^^
+  hint: write the result, or what is summed: [B, D, E]_E
 )"},
       {"bf16[B, D] * bf16[D, F] = bf16[B, F]",
        R"(program:1:25: expected '->' and the result, found '='

@@ -264,7 +264,18 @@ std::string split_over(const Program& program, const Expression& expression, con
   return out;
 }
 
+// A word sums what its operands have and its result has not.
+static Collectives of_routine(const Program& program, const Statement& statement) {
+  const std::string kept = letters_of(program.tensors[static_cast<std::size_t>(statement.result())].axes);
+  std::string summed;
+  for (const int t : operands(statement))
+    summed += without(letters_of(program.tensors[static_cast<std::size_t>(t)].axes), kept + summed);
+  std::sort(summed.begin(), summed.end());
+  return {summed, "", "", ""};
+}
+
 Collectives collectives(const Program& program, const Statement& statement) {
+  if (routine_of(statement)) return of_routine(program, statement);
   const Tensor& result = program.tensors[static_cast<std::size_t>(statement.result())];
   const auto* product = std::get_if<Contraction>(&statement.op);
   const auto* expression = std::get_if<Expression>(&statement.op);

@@ -15,6 +15,10 @@ void add(std::vector<Axis>& to, const Axis& axis) {
 
 }  // namespace
 
+bool is_group(const Contraction& product, int tensor, const Axis& axis) {
+  return product.grouped && product.grouped->tensor == tensor && axis.named() && product.grouped->group == axis.dim;
+}
+
 bool reduces(Function function) {
   return function == Function::sum || function == Function::mean || function == Function::max ||
          function == Function::min;
@@ -45,7 +49,7 @@ Spaces spaces(const std::vector<Tensor>& tensors, const std::vector<Node>& nodes
   for (std::size_t i = 0; i < nodes.size(); ++i) {
     const Node& node = nodes[i];
     std::vector<Axis>& here = out.axes[static_cast<std::size_t>(out.of[i])];
-    if (node.kind == Node::Kind::index) add(here, node.over.front());
+    if (node.kind == Node::Kind::index || node.kind == Node::Kind::sequence) add(here, node.over.front());
     if (node.kind == Node::Kind::tensor && seen[static_cast<std::size_t>(out.of[i])].insert(node.tensor).second)
       for (const Axis& axis : tensors[static_cast<std::size_t>(node.tensor)].axes) add(here, axis);
     if (node.kind != Node::Kind::along) continue;

@@ -48,6 +48,7 @@ class Lexer {
   std::optional<Error> comment();
   std::optional<Error> number();
   std::optional<Error> name();
+  std::optional<Error> string();
   std::optional<Error> next();
   Error unprintable() const;
 
@@ -141,6 +142,17 @@ std::optional<Error> Lexer::name() {
   return std::nullopt;
 }
 
+// An einsum string; its letters are looked at by the parser.
+std::optional<Error> Lexer::string() {
+  std::size_t to = pos_ + 1;
+  while (at(to) >= ' ' && at(to) <= '~' && at(to) != '\'') ++to;
+  if (at(to) != '\'')
+    return source_.error(span(pos_, pos_ + 1), "expected the end of the einsum string on the same line, found none",
+                         "write 'ij,jk->ik'");
+  push(TokenKind::string, to + 1);
+  return std::nullopt;
+}
+
 std::optional<Error> Lexer::next() {
   const char c = text_[pos_];
   if (c == ' ' || c == '\t' || (c == '\r' && at(pos_ + 1) == '\n')) return ++pos_, std::nullopt;
@@ -148,6 +160,7 @@ std::optional<Error> Lexer::next() {
   if (c == '#') return comment();
   if (digit(c) || (c == '.' && digit(at(pos_ + 1)))) return number();
   if (letter(c) || c == '_') return name();
+  if (c == '\'') return string();
   if (c < ' ' || c > '~') return unprintable();
   const char after = at(pos_ + 1);
   const bool two =

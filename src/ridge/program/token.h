@@ -20,6 +20,7 @@ enum class TokenKind {
   name,     // a letter, then letters, digits, underscores; at the end primes: X', d_ff
   number,   // 64, 0.5, 1e-6; never with a sign
   suffix,   // an underscore and what follows it: the _D of int8[B, D]_D
+  string,   // 'bshd,bthd->bsht', with its quotes
   symbol,   // -> <= >= == or one printable ASCII character
   newline,  // one or more line ends
   end,

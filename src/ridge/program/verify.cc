@@ -33,7 +33,28 @@ std::vector<Axis> with(std::vector<Axis> axes, const Axis& replaced, const Axis&
 
 }  // namespace
 
-bool Parser::contract(const Operand& left, const Operand& right, const Mention& result, Contraction& out) {
+// With dims G = H/8 an operand that has G takes part in a product over H: its G is called so.
+void Parser::name_groups(Operand& operand, const Operand& other, const Mention& result, Contraction& out) const {
+  if (out.grouped) return;
+  for (Axis& a : operand.axes) {
+    if (!a.named() || has(other.axes, a) || has(result.axes, a)) continue;
+    const auto& value = program_.dims[dim_index_.at(a.dim)].value;
+    if (!value || value->symbols().size() != 1 || value->terms().size() != 1) continue;
+    const Axis whole{.dim = value->symbols()[0], .mesh = a.mesh, .span = a.span};
+    const Rational part = value->terms().begin()->second;
+    const bool over = value->degree(whole.dim) == 1 && part.num() == 1 && part.den() > 1;
+    if (!over || has(operand.axes, whole) || !(has(other.axes, whole) || has(result.axes, whole))) continue;
+    out.grouped = {operand.tensor, whole.dim, a.dim, part.den()};
+    a = whole;
+    return;
+  }
+}
+
+bool Parser::contract(Operand left, Operand right, const Mention& result, Contraction& out) {
+  if (left.tensor != right.tensor) {
+    name_groups(left, right, result, out);
+    name_groups(right, left, result, out);
+  }
   if (!all_found(left, right, result)) return false;
   out.left = left.tensor;
   out.right = right.tensor;
@@ -50,6 +71,11 @@ bool Parser::contract(const Operand& left, const Operand& right, const Mention& 
   }
   for (const Axis& a : right.axes)
     if (a.named() && !has(left.axes, a)) out.right_free.push_back(a.dim);
+  if (out.grouped && out.contracted.empty() && out.literal_contracted == 1)
+    return fail(
+        left.span,
+        fmt::format("'{}' in the place of '{}' needs a product that sums", out.grouped->group, out.grouped->dim),
+        "an expression has the same dimensions in all its operands");
   return shards(left, right, result, out);
 }
 
@@ -194,9 +220,9 @@ bool Parser::kept(std::size_t node, const Spaces& found, const Mention& result) 
     const Tensor& t = program_.tensors[static_cast<std::size_t>(n.tensor)];
     axes = t.axes;
     called = t.name;
-  } else if (n.kind == Node::Kind::index) {
+  } else if (n.kind == Node::Kind::index || n.kind == Node::Kind::sequence) {
     axes = n.over;
-    called = fmt::format("index({})", n.over[0].dim);
+    called = fmt::format("{}({})", n.kind == Node::Kind::index ? "index" : "sequence", n.over[0].dim);
   } else if (n.kind == Node::Kind::along) {
     axes = found.axes[static_cast<std::size_t>(found.of[static_cast<std::size_t>(n.arguments[0])])];
     if (reduces(n.function)) std::erase_if(axes, [&](const Axis& a) { return has(n.over, a); });

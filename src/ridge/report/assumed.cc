@@ -26,9 +26,33 @@ std::string network_line(const Explanation& e) {
   return e.network && e.total.link ? fmt::format("network: {}\n", text(*e.network)) : std::string();
 }
 
+// What a mask's count is of.
+std::string counted_of(const Mask& mask) {
+  if (!mask.window) return "pairs are computed";
+  return mask.of_window == WindowCount::taps ? "places of windows lie inside" : "elements are read";
+}
+
+std::string routing_line(const MaskCount& mask, const Explanation& e) {
+  const std::string over = text(mask.mask);
+  if (mask.mask.of_routing == RoutingCount::kept) {
+    std::string out =
+        fmt::format("routing {}: {} of {} rows are within a capacity of {}", over, mask.through.text(e.dim_names),
+                    mask.all.text(e.dim_names), mask.mask.routing->capacity);
+    if (mask.through_count && mask.all_count)
+      out += fmt::format(", {} of {}", grouped(*mask.through_count), grouped(*mask.all_count));
+    return out + "\n";
+  }
+  std::string out = fmt::format("routing {}: {}/1000 experts are read, each once, in expectation of even choices", over,
+                                mask.through.text(e.dim_names));
+  if (mask.through_count && mask.all_count)
+    out += fmt::format(", {:.3f} of {}", static_cast<double>(*mask.through_count) / 1000, *mask.all_count / 1000);
+  return out + "\n";
+}
+
 std::string mask_line(const MaskCount& mask, const Explanation& e) {
-  std::string out = fmt::format("mask {}: {} of {} pairs are computed", text(mask.mask), mask.through.text(e.dim_names),
-                                mask.all.text(e.dim_names));
+  if (mask.mask.routing) return routing_line(mask, e);
+  std::string out = fmt::format("{} {}: {} of {} {}", mask.mask.window ? "windows" : "mask", text(mask.mask),
+                                mask.through.text(e.dim_names), mask.all.text(e.dim_names), counted_of(mask.mask));
   if (mask.through_count && mask.all_count)
     out += fmt::format(", {} of {}", grouped(*mask.through_count), grouped(*mask.all_count));
   return out + "\n";
@@ -110,7 +134,9 @@ std::string fits_line(const Threshold& t) {
 
 std::string assumed_text(const Explanation& e) {
   std::string out = left_out_line(e) + network_line(e) + largest_part_lines(e);
-  for (const MaskCount& mask : e.masks) out += mask_line(mask, e);
+  for (const std::string& remark : e.remarks) out += remark + "\n";
+  for (const MaskCount& mask : e.masks)
+    if (mask.through != mask.all) out += mask_line(mask, e);
   return out + products_line(e);
 }
 

@@ -316,7 +316,7 @@ std::string render_json(const Report& report, bool one_line) {
   out["dims"] = dims_json(e);
   if (!report.measured) out["summary"] = summary_json(report);
   if (!report.weights.empty()) out["weights"] = report.weights;
-  if (e.split) out["split"] = {{"dim", e.split->dim}, {"chips", e.split->chips}};
+  if (e.split) out["split"] = {{"dim", dims_text(*e.split)}, {"chips", e.split->chips}};
   for (const std::string& axis : e.mesh_names) out["mesh"][axis] = e.dims.at(axis);
   out["ops"] = Json::array();
   for (std::size_t i = 0; i < e.ops.size(); ++i) {
@@ -327,7 +327,8 @@ std::string render_json(const Report& report, bool one_line) {
   if (e.thresholds_left_out) out["thresholds_left_out"] = true;
   for (const Threshold& t : e.products) out["products"].push_back(threshold_json(t));
   if (e.network) out["network"] = network_json(*e.network);
-  for (const MaskCount& mask : e.masks) out["masks"].push_back(mask_json(mask, e.dim_names));
+  for (const MaskCount& mask : e.masks)
+    if (mask.through != mask.all) out["masks"].push_back(mask_json(mask, e.dim_names));
   if (e.memory) out["memory"] = held_json(*e.memory, e.dim_names);
   out["total"] = prediction_json(e.total, e.dim_names);
   if (e.fused) out["fused"] = prediction_json(*e.fused, e.dim_names);

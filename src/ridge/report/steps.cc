@@ -170,7 +170,7 @@ std::string render_steps(const Report& report, bool markdown) {
     steps.title(p.work.text);
     std::string on = "on " + (e.machine.title.empty() ? e.machine.name : e.machine.title);
     for (const auto& [dim, value] : e.dims) on += fmt::format(", {} = {}", dim, value);
-    if (e.split) on += fmt::format("; one of {} chips, {} split", e.split->chips, e.split->dim);
+    if (e.split) on += fmt::format("; one of {} chips, {} split", e.split->chips, dims_text(*e.split));
     steps.note(on);
     count_steps(steps, p, e);
     if (!p.work.bytes_sent.zero())

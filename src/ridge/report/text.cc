@@ -34,7 +34,7 @@ std::string head(const Report& report, const Styled& styled) {
   out += "\n";
   if (!dims.empty()) out += "dims" + dims + "\n";
   if (!report.weights.empty()) out += fmt::format("weights stored as {}\n", report.weights);
-  if (e.split) out += fmt::format("one of {} chips, {} split\n", e.split->chips, e.split->dim);
+  if (e.split) out += fmt::format("one of {} chips, {} split\n", e.split->chips, dims_text(*e.split));
   out += mesh_line(e);
   return is_open(e) ? out : out + "\n";
 }

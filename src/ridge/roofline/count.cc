@@ -13,6 +13,7 @@
 #include "ridge/program/sharding.h"
 #include "ridge/roofline/masks.h"
 #include "ridge/roofline/network.h"
+#include "ridge/roofline/routines/routine_work.h"
 #include "ridge/roofline/sizes/parts.h"
 
 namespace ridge {
@@ -54,16 +55,40 @@ class Counter {
     const Collectives implied = collectives(program_, statement);
     work.collective = text(implied);
     const auto* expression = std::get_if<Expression>(&statement.op);
-    work.transfers =
-        expression && expression->nodes.size() > 1 ? sent_along(*expression) : transfers(implied, work.bytes_out);
+    const bool along = expression && expression->nodes.size() > 1 && !expression->routine;
+    work.transfers = along ? sent_along(*expression) : transfers(implied, work.bytes_out);
     for (const Transfer& each : work.transfers) work.bytes_sent += sent_on_a_ring(each);
     work.load = work.bytes_sent;
     return work;
   }
 
-  Polynomial stored_bytes(const Tensor& tensor) const { return elements(tensor.axes, Rational(bits(tensor.dtype), 8)); }
+  Polynomial stored_bytes(const Tensor& tensor) const { return elements(tensor.axes, element_bytes(tensor)); }
+  static Rational element_bytes(const Tensor& tensor) { return Rational(bits(tensor.dtype), 8); }
+
+  // Of each operand what a statement reads, in bytes.
+  std::vector<Read> bytes_read(const Statement& statement, const Masks& masks, const MaskedStatement& masked) const {
+    std::vector<Read> out;
+    if (!routine_of(statement)) {
+      for (const int t : operands(statement)) out.push_back({t, stored_bytes(tensor(t))});
+      return out;
+    }
+    out = routine_work(program_, std::get<Expression>(statement.op), masks, masked, elements_here()).elements_read;
+    for (Read& read : out) read.amount = read.amount * element_bytes(tensor(read.tensor));
+    return out;
+  }
 
  private:
+  DType multiplied(int left, int right) const { return wider(tensor(left).dtype, tensor(right).dtype); }
+
+  Elements elements_here() const {
+    return {[this](const std::vector<Axis>& axes, Rational each) { return elements(axes, each); },
+            [this](const std::vector<Axis>& axes) {
+              Rational out = 1;
+              for (const Axis& axis : axes) out = out * part(axis.mesh);
+              return out;
+            }};
+  }
+
   const Tensor& tensor(int i) const { return program_.tensors[static_cast<std::size_t>(i)]; }
 
   Rational part(const std::string& mesh) const {
@@ -138,6 +163,7 @@ class Counter {
 
   void count_op(const Contraction& op, const Masks& masks, const MaskedStatement& masked, Work& work) const;
   void count_op(const Expression& op, const Masks& masks, const MaskedStatement& masked, Work& work) const;
+  void count_routine(const Expression& op, const Masks& masks, const MaskedStatement& masked, Work& work) const;
 
   const Program& program_;
   const Bindings& sizes_;
@@ -146,11 +172,13 @@ class Counter {
 
 // A product is computed before its addends are scattered, so each device's share is that of its operands.
 void Counter::count_op(const Contraction& op, const Masks& masks, const MaskedStatement& masked, Work& work) const {
-  std::vector<Axis> all = tensor(op.left).axes;
+  std::vector<Axis> all;
+  for (const Axis& axis : tensor(op.left).axes)
+    if (!is_group(op, op.left, axis)) all.push_back(axis);
   for (const Axis& axis : tensor(op.right).axes)
-    if (std::find(all.begin(), all.end(), axis) == all.end()) all.push_back(axis);
+    if (!is_group(op, op.right, axis) && std::find(all.begin(), all.end(), axis) == all.end()) all.push_back(axis);
   work.contraction = !op.contracted.empty() || op.literal_contracted != 1;
-  if (work.contraction) work.math = wider(tensor(op.left).dtype, tensor(op.right).dtype);
+  if (work.contraction) work.math = multiplied(op.left, op.right);
   add_flops(work, all, work.contraction ? 2 : 1, masks, masked.product);
   work.bytes_in = bytes_of_distinct({op.left, op.right});
 }
@@ -190,8 +218,22 @@ std::vector<Transfer> Counter::sent_along(const Expression& op) const {
   return out;
 }
 
+void Counter::count_routine(const Expression& op, const Masks& masks, const MaskedStatement& masked, Work& work) const {
+  const RoutineWork found = routine_work(program_, op, masks, masked, elements_here());
+  work.flops = found.flops;
+  work.unmasked = found.unmasked;
+  work.contraction = found.contraction;
+  const std::vector<int> in = operands_of(op);
+  if (work.contraction) work.math = multiplied(in[0], in[1]);
+  std::map<int, std::vector<Read>> reads;
+  for (const Read& read : found.elements_read) reads[read.tensor].push_back(read);
+  for (const auto& [t, all] : reads)
+    work.bytes_in += together(all, elements(tensor(t).axes)) * element_bytes(tensor(t));
+}
+
 // A call whose arguments are all numbers is a constant, computed once, and costs nothing.
 void Counter::count_op(const Expression& op, const Masks& masks, const MaskedStatement& masked, Work& work) const {
+  if (op.routine && op.routine->word != Word::scan) return count_routine(op, masks, masked, work);
   const Spaces found = spaces_of(op);
   std::vector<int> operands;
   std::vector<bool> varies;
@@ -201,8 +243,9 @@ void Counter::count_op(const Expression& op, const Masks& masks, const MaskedSta
     if (node.kind == Node::Kind::tensor) operands.push_back(node.tensor);
     if (node.kind == Node::Kind::along) work.along = true;
     varies.push_back(node.kind == Node::Kind::tensor || node.kind == Node::Kind::index ||
+                     node.kind == Node::Kind::sequence || node.kind == Node::Kind::previous ||
                      std::any_of(node.arguments.begin(), node.arguments.end(), [&](int a) { return varies[a]; }));
-    if (node.arguments.empty() || !varies.back()) continue;
+    if (node.arguments.empty() || !varies.back() || node.kind == Node::Kind::routine) continue;
     const int space = node.kind == Node::Kind::along ? found.of[node.arguments[0]] : found.of[i];
     counts[{space, masked.nodes.empty() ? -1 : masked.nodes[i]}] += operations(node);
   }
@@ -287,8 +330,14 @@ Work count_fused(const Program& program, const std::vector<Work>& ops, const Bin
                  const std::vector<int>& statements, const std::vector<int>& stored) {
   const Counter counter(program, sizes);
   Work work{.name = "fused"};
+  std::vector<std::vector<Read>> read(program.tensors.size());
+  const bool any = std::any_of(program.statements.begin(), program.statements.end(), routine_of);
+  const Masks masks = any ? masks_of(program) : Masks{{}, std::vector<MaskedStatement>(program.statements.size())};
   for (const int s : statements) {
-    const Work& op = ops[static_cast<std::size_t>(s)];
+    const auto at = static_cast<std::size_t>(s);
+    for (Read& each : counter.bytes_read(program.statements[at], masks, masks.statements[at]))
+      read[static_cast<std::size_t>(each.tensor)].push_back(std::move(each));
+    const Work& op = ops[at];
     work.flops += op.flops;
     work.unmasked += every_flop(op);
     work.transfers.insert(work.transfers.end(), op.transfers.begin(), op.transfers.end());
@@ -296,7 +345,10 @@ Work count_fused(const Program& program, const std::vector<Work>& ops, const Bin
     work.load += op.load;
   }
   const Moved moved = moved_by(program, statements, stored);
-  for (const int t : moved.read) work.bytes_in += counter.stored_bytes(program.tensors[static_cast<std::size_t>(t)]);
+  for (const int t : moved.read) {
+    const auto at = static_cast<std::size_t>(t);
+    work.bytes_in += together(read[at], counter.stored_bytes(program.tensors[at]));
+  }
   for (const int t : moved.written)
     work.bytes_out += counter.stored_bytes(program.tensors[static_cast<std::size_t>(t)]);
   if (work.unmasked == work.flops) work.unmasked = Polynomial();

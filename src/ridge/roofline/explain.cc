@@ -9,6 +9,8 @@
 #include <set>
 
 #include "ridge/program/token.h"
+#include "ridge/roofline/routines/routings.h"
+#include "ridge/roofline/routines/windows.h"
 #include "ridge/roofline/sizes/products.h"
 #include "ridge/roofline/sizes/rebinding.h"
 #include "ridge/roofline/sums.h"
@@ -115,13 +117,6 @@ Result<Polynomial> whole(double count, std::string_view unit, double least) {
   return Polynomial::product(static_cast<std::int64_t>(count), factors);
 }
 
-Status check_cut(const Split& cut, const Setting& setting) {
-  if (std::find(setting.order.begin(), setting.order.end(), cut.dim) == setting.order.end())
-    return usage_error(
-        fmt::format("the program has no dimension '{}' to split; it has {}", cut.dim, fmt::join(setting.order, ", ")));
-  return Done{};
-}
-
 std::size_t threshold_work(const std::vector<Work>& work) {
   std::size_t sum = 0;
   for (const Work& one : work) {
@@ -167,8 +162,20 @@ std::vector<MaskCount> count_masks(const Program& program, const Bindings& given
                                    Setting& setting) {
   std::vector<MaskCount> out;
   for (const Mask& mask : masks_of(program).all) {
-    const auto counts = [&](const Work& one) { return one.flops.degree(mask.symbol) > 0; };
-    if (std::none_of(work.begin(), work.end(), counts)) continue;
+    const auto counts = [&](const Work& one) {
+      return one.flops.degree(mask.symbol) > 0 || one.bytes_in.degree(mask.symbol) > 0;
+    };
+    const bool needed = std::any_of(work.begin(), work.end(), counts);
+    if (mask.window || mask.routing) {
+      if (mask.window && !always_fits(program, *mask.window, given))
+        for (std::string& dim : hangs_on(*mask.window)) setting.tied.push_back(std::move(dim));
+      const Polynomial all = mask.window ? every(*mask.window, mask.of_window) : every(*mask.routing, mask.of_routing);
+      out.push_back({mask, needed ? Polynomial::symbol(mask.symbol) : all, all, pairs(mask, setting.dims), {}});
+      if (needed && out.back().through_count) setting.dims[mask.symbol] = *out.back().through_count;
+      if (const auto value = all.evaluate(setting.dims); value) out.back().all_count = *value;
+      continue;
+    }
+    if (!needed) continue;
     const Polynomial all = Polynomial::product(1, {mask.rows, mask.columns});
     MaskCount count{mask, Polynomial::symbol(mask.symbol), all, pairs(mask, setting.dims), {}};
     if (const auto form = closed_form(mask, program, given)) {
@@ -185,6 +192,18 @@ std::vector<MaskCount> count_masks(const Program& program, const Bindings& given
     out.push_back(std::move(count));
   }
   return out;
+}
+
+// H of G = H/8 does not take every size, nor does a dimension of sequences take another.
+void tie_quotients(const Program& program, const Bindings& given, Setting& setting) {
+  const auto fraction = [](const auto& term) { return term.second.den() != 1; };
+  for (const Dimension& d : program.dims) {
+    if (!lengths_along(program, d.name).empty()) setting.tied.push_back(d.name);
+    if (!d.value || given.contains(d.name)) continue;
+    if (std::none_of(d.value->terms().begin(), d.value->terms().end(), fraction)) continue;
+    setting.tied.push_back(d.name);
+    for (std::string& symbol : d.value->symbols()) setting.tied.push_back(std::move(symbol));
+  }
 }
 
 // Over the machine's network, which it must have where anything is sent or a program is cut.
@@ -229,7 +248,7 @@ Result<Explanation> explain(const Program& program, const Machine& machine, cons
   Setting setting{machine, bandwidth->value, *dims, program.dim_names()};
   setting.launch_s = launch_s(machine);
   if (cut)
-    if (const Status possible = check_cut(*cut, setting); !possible) return possible.error();
+    if (auto refused = refuse_split(program, *cut)) return *std::move(refused);
   const Program lies = cut ? sharded(program, *cut) : Program();
   const Program& placed_program = cut ? lies : program;
   if (cut) setting.dims[split_axis] = cut->chips;
@@ -239,6 +258,8 @@ Result<Explanation> explain(const Program& program, const Machine& machine, cons
   const bool small = threshold_work(work) <= max_threshold_work;
   setting.thresholds = small && thresholds == Thresholds::solved;
   Explanation out{.program_text = program.text, .machine = machine, .dim_names = setting.order, .split = cut};
+  out.remarks = program.remarks;
+  tie_quotients(program, given, setting);
   out.masks = count_masks(program, given, work, setting);
   out.dims = setting.dims;
   out.dims.erase(split_axis);

@@ -6,6 +6,9 @@
 #include <cmath>
 #include <map>
 
+#include "ridge/roofline/routines/routings.h"
+#include "ridge/roofline/routines/windows.h"
+
 namespace ridge {
 namespace {
 
@@ -54,7 +57,22 @@ std::optional<Mask> at_least_zero(const Linear& sum) {
   return mask;
 }
 
-std::optional<Mask> comparison(const std::vector<Node>& nodes, const Node& node) {
+// sequence(S) == sequence(T)
+std::optional<Mask> same_sequence(const Program& program, const std::vector<Node>& nodes, const Node& node) {
+  const Node &a = nodes[static_cast<std::size_t>(node.arguments[0])],
+             &b = nodes[static_cast<std::size_t>(node.arguments[1])];
+  if (a.kind != Node::Kind::sequence || b.kind != Node::Kind::sequence || node.function != Function::equal)
+    return std::nullopt;
+  const std::string &first = std::min(a.over[0].dim, b.over[0].dim), &second = std::max(a.over[0].dim, b.over[0].dim);
+  if (first == second) return std::nullopt;
+  return Mask{.rows = first,
+              .columns = second,
+              .row_lengths = lengths_along(program, first),
+              .column_lengths = lengths_along(program, second)};
+}
+
+std::optional<Mask> comparison(const Program& program, const std::vector<Node>& nodes, const Node& node) {
+  if (auto same = same_sequence(program, nodes, node)) return same;
   const auto left = linear(nodes, node.arguments[0]), right = linear(nodes, node.arguments[1]);
   if (!left || !right) return std::nullopt;
   const bool strict = node.function == Function::less || node.function == Function::greater;
@@ -71,13 +89,16 @@ std::optional<Mask> comparison(const std::vector<Node>& nodes, const Node& node)
 std::optional<Mask> both(const std::optional<Mask>& a, const std::optional<Mask>& b) {
   if (!a || !b || a->rows != b->rows || a->columns != b->columns) return std::nullopt;
   if ((a->lower && b->lower) || (a->upper && b->upper)) return std::nullopt;
-  Mask out = *a;
+  if (!a->row_lengths.empty() && !b->row_lengths.empty()) return std::nullopt;
+  Mask out = a->row_lengths.empty() ? *b : *a;
+  if (a->lower) out.lower = a->lower;
+  if (a->upper) out.upper = a->upper;
   if (b->lower) out.lower = b->lower;
   if (b->upper) out.upper = b->upper;
   return out;
 }
 
-std::optional<Mask> condition(const std::vector<Node>& nodes, int at) {
+std::optional<Mask> condition(const Program& program, const std::vector<Node>& nodes, int at) {
   const Node& node = nodes[static_cast<std::size_t>(at)];
   if (node.kind != Node::Kind::call) return std::nullopt;
   switch (node.function) {
@@ -85,9 +106,10 @@ std::optional<Mask> condition(const std::vector<Node>& nodes, int at) {
     case Function::less_equal:
     case Function::greater:
     case Function::greater_equal:
-    case Function::equal: return comparison(nodes, node);
+    case Function::equal: return comparison(program, nodes, node);
     case Function::multiply:
-    case Function::min: return both(condition(nodes, node.arguments[0]), condition(nodes, node.arguments[1]));
+    case Function::min:
+      return both(condition(program, nodes, node.arguments[0]), condition(program, nodes, node.arguments[1]));
     default: return std::nullopt;
   }
 }
@@ -145,7 +167,7 @@ class Finder {
   // The mask outside of which a where() is its last argument, `otherwise`.
   int selected(const std::vector<Node>& nodes, const Node& node, double otherwise) {
     if (node.kind != Node::Kind::call || node.function != Function::where) return -1;
-    return number(nodes, node.arguments[2]) == otherwise ? index_of(condition(nodes, node.arguments[0])) : -1;
+    return number(nodes, node.arguments[2]) == otherwise ? index_of(condition(program_, nodes, node.arguments[0])) : -1;
   }
 
   // Of each node the mask outside of which it is 0, and that outside of which it is -inf.
@@ -178,6 +200,7 @@ class Finder {
   }
 
   void follow(const Expression& op) {
+    if (op.routine) return;
     const Values values_of = values(op);
     zero_[static_cast<std::size_t>(op.result)] = values_of.zero.back();
     infinite_[static_cast<std::size_t>(op.result)] = values_of.infinite.back();
@@ -208,11 +231,15 @@ class Finder {
       return user.function == Function::sum ? known.zero[node] : -1;
     }
     const bool chosen = user.function == Function::where && i == 1;
-    const int mask = chosen ? index_of(condition(nodes, user.arguments[0])) : -1;
+    const int mask = chosen ? index_of(condition(program_, nodes, user.arguments[0])) : -1;
     return mask >= 0 ? mask : user_inside;
   }
 
   void inside(const Expression& op, MaskedStatement& out) {
+    if (op.routine) {
+      for (const int tensor : operands_of(op)) reads(tensor, -1);
+      return;
+    }
     const Values known = values(op);
     out.nodes.assign(op.nodes.size(), unread);
     out.nodes.back() = known.zero.back() >= 0 ? known.zero.back() : read(op.result);
@@ -257,11 +284,32 @@ __int128 pairs_from(__int128 c, __int128 rows, __int128 columns) {
   return triangle(columns) - triangle(least - 1) + (most - columns) * columns;
 }
 
+// Of sequences that lie one behind the other along both dimensions, those in one sequence.
+std::optional<std::int64_t> pairs_of_sequences(const Mask& mask, __int128 lower, __int128 upper) {
+  __int128 count = 0, row = 0, column = 0;
+  for (std::size_t i = 0; i < std::min(mask.row_lengths.size(), mask.column_lengths.size()); ++i) {
+    const std::int64_t rows = mask.row_lengths[i], columns = mask.column_lengths[i];
+    const __int128 shift = row - column;
+    count += pairs_from(lower - shift, rows, columns) - pairs_from(upper + 1 - shift, rows, columns);
+    row += rows;
+    column += columns;
+  }
+  if (count > INT64_MAX) return std::nullopt;
+  return static_cast<std::int64_t>(count);
+}
+
 }  // namespace
 
-Masks masks_of(const Program& program) { return Finder(program).found(); }
+Masks masks_of(const Program& program) {
+  Masks out = Finder(program).found();
+  add_windows(program, out);
+  add_routings(program, out);
+  return out;
+}
 
 std::vector<std::string> hangs_on(const Mask& mask) {
+  if (mask.window) return hangs_on(*mask.window);
+  if (mask.routing) return hangs_on(*mask.routing);
   std::vector<std::string> out{mask.rows, mask.columns};
   for (const auto* bound : {&mask.lower, &mask.upper})
     if (*bound)
@@ -270,6 +318,8 @@ std::vector<std::string> hangs_on(const Mask& mask) {
 }
 
 std::optional<std::int64_t> pairs(const Mask& mask, const Bindings& dims) {
+  if (mask.window) return counted(*mask.window, mask.of_window, dims);
+  if (mask.routing) return counted(*mask.routing, mask.of_routing, dims);
   const auto rows = dims.find(mask.rows), columns = dims.find(mask.columns);
   if (rows == dims.end() || columns == dims.end()) return std::nullopt;
   constexpr std::int64_t largest = std::int64_t{1} << 62;
@@ -282,6 +332,7 @@ std::optional<std::int64_t> pairs(const Mask& mask, const Bindings& dims) {
     *value = std::clamp(*found, -largest, largest);
   }
   if (*lower > *upper) return 0;
+  if (!mask.row_lengths.empty()) return pairs_of_sequences(mask, *lower, *upper);
   const __int128 count = pairs_from(*lower, rows->second, columns->second) -
                          pairs_from(static_cast<__int128>(*upper) + 1, rows->second, columns->second);
   if (count > INT64_MAX) return std::nullopt;
@@ -289,6 +340,7 @@ std::optional<std::int64_t> pairs(const Mask& mask, const Bindings& dims) {
 }
 
 std::optional<Polynomial> closed_form(const Mask& mask, const Program& program, const Bindings& given) {
+  if (mask.window || mask.routing || !mask.row_lengths.empty()) return std::nullopt;
   const auto follows = [&](const std::string& dim, const std::string& other) {
     if (given.contains(dim)) return false;
     return std::any_of(program.dims.begin(), program.dims.end(), [&](const Dimension& d) {
@@ -306,7 +358,12 @@ std::optional<Polynomial> closed_form(const Mask& mask, const Program& program, 
 }
 
 std::string text(const Mask& mask) {
+  if (mask.window) return text(*mask.window, mask.of_window);
+  if (mask.routing) return fmt::format("over {}", mask.columns);
+  const std::string same = fmt::format("sequence({}) == sequence({})", mask.rows, mask.columns);
+  if (!mask.row_lengths.empty() && !mask.lower && !mask.upper) return same;
   std::string out = fmt::format("index({}) - index({})", mask.rows, mask.columns);
+  if (!mask.row_lengths.empty()) out += ", " + same;
   if (mask.lower) out = fmt::format("{} <= {}", mask.lower->text(), out);
   if (mask.upper) out = fmt::format("{} <= {}", out, mask.upper->text());
   return out;

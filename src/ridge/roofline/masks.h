@@ -11,16 +11,36 @@
 #include <vector>
 
 #include "ridge/program/program.h"
+#include "ridge/program/routine.h"
 
 namespace ridge {
 
-// Of the positions i along `rows` and j along `columns`, those with lower <= i - j <= upper.
+// What is counted of a convolution along one of its window dimensions.
+enum class WindowCount {
+  taps,
+  touched
+};  // pairs of a position and a place of its window inside of the input; the
+    // input's elements that some window reaches
+
+// What is counted of rows that are routed to experts: thousandths of an expert that some row reaches, in expectation
+// where their loads are not said; rows that a capacity leaves.
+enum class RoutingCount { experts, kept };
+
+// Of the positions i along `rows` and j along `columns`, those with lower <= i - j <= upper. Or, of a window's places
+// j at its positions i, those inside of the input.
 struct Mask {
   std::string rows, columns;
-  std::optional<Polynomial> lower = {}, upper = {};  // in dimensions; none: no bound on that side
-  std::string symbol = {};                           // what counts call the number of pairs: "pairs"
+  std::optional<Polynomial> lower = {}, upper = {};                 // in dimensions; none: no bound on that side
+  std::vector<std::int64_t> row_lengths = {}, column_lengths = {};  // of pairs in one sequence; empty: in all of them
+  std::string symbol = {};                                          // what counts call the number of pairs: "pairs"
+  std::optional<Window> window = {};
+  WindowCount of_window = WindowCount::taps;
+  std::optional<Routing> routing = {};  // or, of the rows that go to experts, what of_routing says
+  RoutingCount of_routing = RoutingCount::experts;
   bool same_condition(const Mask& o) const {
-    return rows == o.rows && columns == o.columns && lower == o.lower && upper == o.upper;
+    return rows == o.rows && columns == o.columns && lower == o.lower && upper == o.upper &&
+           row_lengths == o.row_lengths && column_lengths == o.column_lengths && window == o.window &&
+           of_window == o.of_window && routing == o.routing && of_routing == o.of_routing;
   }
 };
 
@@ -29,6 +49,8 @@ struct Mask {
 struct MaskedStatement {
   int product = -1;
   std::vector<int> nodes = {};
+  std::vector<int> taps = {}, touched = {};  // of a convolution, along each window dimension
+  int experts = -1, kept = -1;               // of a routed product
 };
 
 struct Masks {

@@ -48,7 +48,8 @@ struct Prediction {
   std::vector<Weight> weights = {};
 };
 
-// A condition on two indices, and the pairs that it lets through: S*S/2 + S/2 of S*T.
+// A condition on two indices, and the pairs that it lets through: S*S/2 + S/2 of S*T. Of a convolution's windows that
+// need no symbol, `through` is all of them.
 struct MaskCount {
   Mask mask;
   Polynomial through, all;
@@ -69,10 +70,11 @@ struct Explanation {
   Prediction total = {};  // the sum over the operations, each one stored; its limiter has the largest sum
   // From which size on every contraction is compute-bound, each for itself; of programs with several.
   std::vector<Threshold> products = {};
-  std::optional<Network> network = {};  // where anything is sent
-  std::vector<MaskCount> masks = {};    // of which something is counted
-  std::optional<Memory> memory = {};    // what the program holds at once; none: bare numbers
-  std::optional<Split> split = {};      // the counts and times are then those of one chip
+  std::optional<Network> network = {};    // where anything is sent
+  std::vector<MaskCount> masks = {};      // of which something is counted
+  std::vector<std::string> remarks = {};  // of the program: the order that a chain of products takes
+  std::optional<Memory> memory = {};      // what the program holds at once; none: bare numbers
+  std::optional<Split> split = {};        // the counts and times are then those of one chip
   // The same with every undeclared intermediate kept inside (in f32, wherever that is) and never stored. None: there is
   // no such intermediate.
   std::optional<Prediction> fused = {};

@@ -18,9 +18,15 @@ namespace ridge {
 
 // Reads "D=2". Errors, of kind usage: another form, chips out of range.
 Result<Split> parse_split(const std::string& text);
+// Several, over the same chips: F=8 and H=8 cut a layer's hidden width and its heads over eight. Errors also: another
+// number of chips.
+Result<Split> parse_splits(const std::vector<std::string>& texts);
+std::string dims_text(const Split& split);  // "F", "F and H"
 
 // The axis of the mesh along which a split program lies, which no dimension and no axis of the notation is called.
 inline constexpr const char* split_axis = "*";
+// What is wrong with cutting so: no such dimension, a word that runs along it, two that meet in one tensor.
+std::optional<Error> refuse_split(const Program& program, const Split& split);
 // The program sharded over that axis.
 Program sharded(const Program& program, const Split& split);
 

@@ -194,5 +194,59 @@ TEST(Split, refuses_what_cannot_be_cut) {
   EXPECT_EQ(parse_split("d_ff=8")->chips, 8);
 }
 
+TEST(Split, cuts_two_dimensions_over_the_same_chips) {
+  const std::string text =
+      "dims B = 64, D = 512, F = 2048, H = 8, G = H/4, E = 64\n"
+      "x: bf16[B, D]   wq: bf16[D, H, E]   up: bf16[D, F]   down: bf16[F, D]\n"
+      "q[B, H, E] = x * wq\nu[B, F] = x * up\ny: bf16[B, D] = u * down";
+  const auto program = parse(text).value();
+  const auto both = parse_splits({"F=8", "H=8"}).value();
+  EXPECT_EQ(dims_text(both), "F and H");
+  const std::vector<Work> work = count(program, both);
+  const Bindings dims = program.bind({}).value();
+  EXPECT_EQ(work[0].flops.evaluate(dims).value(), 2 * 64 * 512 * 8 * 64 / 8);
+  EXPECT_EQ(work[1].flops.evaluate(dims).value(), 2 * 64 * 512 * 2048 / 8);
+  EXPECT_EQ(work[2].bytes_sent.evaluate(dims).value(), 2 * 7 * 64 * 512 * 2 / 8);  // 2*(n - 1)/n of the result
+  EXPECT_TRUE(work[0].bytes_sent.zero());
+}
+
+TEST(Split, says_which_two_cannot_be_cut_at_once) {
+  const auto refusal = [](const std::string& text, const std::vector<std::string>& splits) {
+    const auto split = parse_splits(splits);
+    if (!split) return split.error().message;
+    const auto refused = refuse_split(parse(text).value(), *split);
+    return refused ? refused->message : "accepted";
+  };
+  const std::string product = "bf16[B, D] * bf16[D, F] -> bf16[B, F]";
+  EXPECT_EQ(refusal(product, {"D=2"}), "accepted");
+  EXPECT_EQ(refusal(product, {"B=2", "F=2"}), "'Z' has both B and F, which cannot be split over the same chips");
+  EXPECT_EQ(refusal(product, {"B=2", "F=4"}), "expected splits over the same chips, found B=2 and F=4");
+  EXPECT_EQ(refusal(product, {"B=2", "B=2"}), "dimension 'B' is split twice");
+  EXPECT_EQ(refusal(product, {"B=2", "G=2"}), "the program has no dimension 'G' to split; it has B, D, F");
+  EXPECT_EQ(refusal("x: bf16[N, T]\ny: bf16[N, T] = cumsum(x over T)", {"T=2"}),
+            "'y: bf16[N, T] = cumsum(x over T)' cannot be split along T: each step needs the one before it");
+  EXPECT_EQ(
+      refusal("x: bf16[N, C, H]  w: bf16[K, C, 3]\ny: bf16[N, K, H] = conv(x, w, padding = 1)", {"H=2"}),
+      "'y: bf16[N, K, H] = conv(x, w, padding = 1)' cannot be split along H: windows reach over the edge of a part, "
+      "and what neighbours send each other is not counted");
+}
+
+// The channels of a convolution and the rows of a table are shared out as a contraction's dimensions are.
+TEST(Split, of_words_that_stand_alone) {
+  const auto one = [](const std::string& text, const std::string& dim) {
+    const Program program = parse(text).value();
+    const Work work = count(program, Split{dim, 2}).front();
+    const auto order = program.dim_names();
+    return work.flops.text(order) + " FLOP, " + work.bytes_in.text(order) + " + " + work.bytes_out.text(order) +
+           " B, " + work.bytes_sent.text(order) + " sent";
+  };
+  const std::string conv = "x: bf16[N, C, H]  w: bf16[K, C, 1]\ny[N, K, H] = conv(x, w)";
+  EXPECT_EQ(one(conv, "N"), "N*C*H*K FLOP, N*C*H + 2*C*K + N*H*K B, 0 sent");
+  EXPECT_EQ(one(conv, "C"), "N*C*H*K FLOP, N*C*H + C*K + 2*N*H*K B, 2*N*H*K sent");
+  const std::string gather = "t: bf16[V, D]  i: int32[N]\ny[N, D] = gather(t, i over V)";
+  EXPECT_EQ(one(gather, "D"), "0 FLOP, D*N + 4*N + D*N B, 0 sent");
+  EXPECT_EQ(one(gather, "V"), "0 FLOP, D*N + 4*N + 2*D*N B, 2*D*N sent");
+}
+
 }  // namespace
 }  // namespace ridge

@@ -11,6 +11,8 @@
 #include <thread>
 
 #include "ridge/base/cores.h"
+#include "ridge/roofline/routines/routings.h"
+#include "ridge/roofline/routines/windows.h"
 #include "ridge/roofline/sizes/flat_program.h"
 #include "ridge/roofline/split.h"
 #include "ridge/roofline/sums.h"
@@ -116,6 +118,10 @@ class Sizes {
   Bindings fixed_parts_;  // of sizes that no range moves
 };
 
+bool has_quotient(const Polynomial& size) {
+  return std::any_of(size.terms().begin(), size.terms().end(), [](const auto& term) { return term.second.den() != 1; });
+}
+
 // Why a point may be unknown.
 std::vector<std::string> reasons(const Program& program, const Sizes& sizes, const Explanation& e) {
   std::vector<std::string> out{"", "a count leaves 10^38", "a size leaves 2^63"};
@@ -123,7 +129,14 @@ std::vector<std::string> reasons(const Program& program, const Sizes& sizes, con
   for (std::size_t i = end - sizes.derived().size(); i < end; ++i)
     for (const Dimension& dim : program.dims)
       if (dim.name == sizes.names()[i])
-        out.push_back(fmt::format("{} = {} is below 1", dim.name, dim.value->text(e.dim_names)));
+        out.push_back(fmt::format("{} = {} is {}", dim.name, dim.value->text(e.dim_names),
+                                  has_quotient(*dim.value) ? "no whole number from 1 on" : "below 1"));
+  for (const FlatMask& each : sizes.masks()) {
+    const Mask& mask = each.mask;
+    out.emplace_back();
+    if (mask.window) out.back() = misfit(*mask.window);
+    if (mask.routing) out.back() = misfit(*mask.routing);
+  }
   return out;
 }
 
@@ -241,6 +254,10 @@ Result<FlatProgram> compiled(const Program& program, const Machine& machine, con
                              const std::optional<Split>& cut) {
   const auto mesh = mesh_sizes(program, ranges);
   if (!mesh) return mesh.error();
+  for (const Range& range : ranges)
+    if (!lengths_along(program, range.dim).empty())
+      return usage_error(fmt::format("expected no sizes of '{}', whose sequences have lengths of their own", range.dim),
+                         "other lengths are another program");
   Program open = program, names;
   names.dims = program.dims;
   names.mesh = program.mesh;

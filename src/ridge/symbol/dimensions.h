@@ -17,10 +17,11 @@ struct Range {
   std::vector<std::int64_t> values;  // at least one, each at least 1, in the order written
 };
 
-// One dimension cut into equal parts, one a chip.
+// One dimension cut into equal parts, one a chip; and others cut at the same time.
 struct Split {
   std::string dim;
   std::int64_t chips = 1;  // from 1 to 2^20
+  std::vector<Split> also = {};
 };
 
 }  // namespace ridge

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "ridge/program/program.h"
+#include "ridge/program/routine.h"
 
 namespace ridge::testing {
 
@@ -27,8 +28,10 @@ inline bool same(const Statement& a, const Statement& b) {
     const auto& y = std::get<Contraction>(b.op);
     return x->left == y.left && x->right == y.right && x->batch == y.batch && x->left_free == y.left_free &&
            x->right_free == y.right_free && x->contracted == y.contracted &&
-           x->literal_contracted == y.literal_contracted && x->partial == y.partial;
+           x->literal_contracted == y.literal_contracted && x->partial == y.partial && x->grouped == y.grouped;
   }
+  const Routine *const r = routine_of(a), *const t = routine_of(b);
+  if ((r == nullptr) != (t == nullptr) || (r && !(*r == *t))) return false;
   const auto &x = std::get<Expression>(a.op).nodes, &y = std::get<Expression>(b.op).nodes;
   if (x.size() != y.size()) return false;
   for (std::size_t i = 0; i < x.size(); ++i)
@@ -41,7 +44,9 @@ inline bool same(const Program& a, const Program& b) {
       a.statements.size() != b.statements.size())
     return false;
   for (std::size_t i = 0; i < a.dims.size(); ++i)
-    if (a.dims[i].name != b.dims[i].name || a.dims[i].value != b.dims[i].value) return false;
+    if (a.dims[i].name != b.dims[i].name || a.dims[i].value != b.dims[i].value ||
+        a.dims[i].lengths != b.dims[i].lengths)
+      return false;
   if (a.mesh.size() != b.mesh.size()) return false;
   for (std::size_t i = 0; i < a.mesh.size(); ++i)
     if (a.mesh[i].name != b.mesh[i].name || a.mesh[i].size != b.mesh[i].size) return false;

@@ -72,14 +72,18 @@ std::uint16_t complete(const FlatProgram& program, std::int64_t* sizes) {
                     first = counted - program.derived.size();
   for (std::size_t i = 0; i < program.derived.size(); ++i) {
     const auto size = program.derived[i].scaled(sizes);
-    if (!size || static_cast<double>(*size) >= most_size) return beyond_size;
-    if (*size < 1) return static_cast<std::uint16_t>(first_derived + i);
-    sizes[first + i] = static_cast<std::int64_t>(*size);
+    const std::int64_t parts = program.derived[i].denominator();
+    if (!size || static_cast<double>(*size) / static_cast<double>(parts) >= most_size) return beyond_size;
+    if (*size < 1 || *size % parts != 0) return static_cast<std::uint16_t>(first_derived + i);
+    sizes[first + i] = static_cast<std::int64_t>(*size / parts);
   }
   for (std::size_t i = 0; i < program.masks.size(); ++i) {
     Bindings dims = program.masks[i].fixed;
     for (const auto& [dim, place] : program.masks[i].moving) dims[dim] = sizes[place];
     const auto count = pairs(program.masks[i].mask, dims);
+    const Mask& mask = program.masks[i].mask;
+    if (!count && (mask.window || mask.routing))
+      return static_cast<std::uint16_t>(first_derived + program.derived.size() + i);
     if (!count) return beyond_size;
     sizes[counted + i] = *count;
   }

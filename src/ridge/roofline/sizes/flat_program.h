@@ -63,7 +63,7 @@ struct FlatPart {
   std::int64_t parts = 1;
 };
 
-// Places of SweepLine::reasons; behind them those of derived sizes, in their order.
+// Places of SweepLine::reasons; behind them those of derived sizes and then those of masks, in their order.
 enum : std::uint16_t { nothing_unknown, beyond_range, beyond_size, first_derived };
 
 struct FlatProgram {

@@ -1,0 +1,141 @@
+// Words that stand alone on this CPU: random ones against the oracle, the oracle against numbers done by hand, and
+// indices that point nowhere.
+#include <gtest/gtest.h>
+
+#include <cstdio>
+
+#include "ridge/measure/memory.h"
+#include "ridge/measure/npy.h"
+#include "ridge/measure/run.h"
+#include "ridge/measure/steps.h"
+#include "ridge/plan/plan.h"
+#include "ridge/roofline/testing/random_routine.h"
+
+namespace ridge {
+namespace {
+
+Result<Measurement> measured(const std::string& text, const Bindings& dims, const RunOptions& options) {
+  const auto program = parse(text);
+  EXPECT_TRUE(program.ok()) << text << (program.ok() ? "" : program.error().text());
+  const auto explanation = explain(*program, *find_machine("h100"), dims);
+  if (!explanation) return explanation.error();
+  return run(*program, *explanation, options);
+}
+
+TEST(Run, words_that_stand_alone_are_right) {
+  for (unsigned seed = 0; seed < testing::programs(300); ++seed) {
+    const testing::RandomRoutine made = testing::RoutineMaker(seed).make();
+    const auto m =
+        measured(made.text, made.sizes, {.seed = seed, .threads = 1 + static_cast<int>(seed % 3), .passes = 1});
+    ASSERT_TRUE(m.ok()) << made.text << m.error().text();
+    EXPECT_FALSE(m->mismatch) << made.text << m->mismatch->text();
+    EXPECT_EQ(m->ops[0].checked, m->ops[0].elements) << made.text;
+  }
+}
+
+TEST(Run, words_that_stand_alone_lie_between_others) {
+  const std::string text =
+      "dims V = 50, N = 7, D = 24\n"
+      "t: bf16[V, D]  i: int32[N]  w: bf16[D, D2]\n"
+      "r[N, D] = gather(t, i over V)\n"
+      "u[N, D2] = r * w\n"
+      "c[N, D2] = cumsum(u over N)\n"
+      "y: f32[N, D2] = gelu(c) + 1";
+  for (const bool fuse : {false, true}) {
+    const auto m = measured(text, {{"D2", 16}}, {.fuse = fuse, .passes = 1});
+    ASSERT_TRUE(m.ok()) << m.error().text();
+    EXPECT_FALSE(m->mismatch) << m->mismatch->text();
+  }
+}
+
+TEST(Run, layers_of_words_are_right) {
+  const std::vector<std::string> programs{
+      "dims B = 9, D = 12, F = 20, E = 5\n"
+      "x: bf16[B, D]   r: bf16[E, D]   up: bf16[E, F, D]   down: bf16[E, D, F]\n"
+      "s: f32[B, E] = x * r\np: f32[B, E] = softmax(s over E)\ni[B, 2] = topk(p over E)\n"
+      "u[B, 2, F] = routed(x, up, i over E)\nh[B, 2, F] = silu(u)\n"
+      "o[B, 2, D] = routed(h, down, i over E, capacity = 3)\nc[B, 2] = gather(p, i over E)\ny: bf16[B, D] = c * o",
+      "dims B = 2, T = 33, D = 5, N = 4\n"
+      "x: bf16[B, T, D]   dt: bf16[B, T, D]   A: f32[D, N]   Bt: bf16[B, T, N]   Ct: bf16[B, T, N]\n"
+      "a[B, T, D, N] = exp(-abs(dt * A))\nb[B, T, D, N] = dt * x * Bt\n"
+      "h[B, T, D, N] = scan(a * h + b over T)\ny: bf16[B, T, D] = h * Ct",
+      "x: f32[N, T]\nh: f32[T, N] = scan(max(h, x) + index(T) * 0.5 - size(N) over T)",
+      "dims B = 2, S = 5, T = 7, H = 8, G = H/4, E = 6\n"
+      "q: bf16[B, S, H, E]   k: bf16[B, T, G, E]   v: bf16[B, T, G, E]\n"
+      "s[B, H, S, T] = q * k\np[B, H, S, T] = softmax(s over T)\no: bf16[B, S, H, E] = p * v",
+      "dims H = 6, G = H/3, B = 4, D = 5\nx: f32[B, H]   g: f32[D, G]\ny: f32[B, D] = x * g",
+      "dims S = (5, 2, 4), T = S, H = 3, E = 6\n"
+      "q: bf16[S, H, E]   k: bf16[T, H, E]   v: bf16[T, H, E]\ns[S, H, T] = q * k\n"
+      "p[S, H, T] = softmax(where((sequence(S) == sequence(T)) * (index(T) <= index(S)), s, -inf) over T)\n"
+      "o: bf16[S, H, E] = p * v\nz: f32[S] = sequence(S) + sum(q over H, E)",
+      "dims a = 5, b = 6, c = 7, d = 8\nA[a, b] * B[b, c] * C[c, d] -> D[a, d]"};
+  for (const std::string& text : programs)
+    for (const bool fuse : {false, true}) {
+      const auto m = measured(text, text.find("dims") == 0 ? Bindings{} : Bindings{{"N", 4}, {"T", 9}},
+                              {.fuse = fuse, .passes = 1});
+      ASSERT_TRUE(m.ok()) << text << "\n" << m.error().text();
+      EXPECT_FALSE(m->mismatch) << text << "\n" << m->mismatch->text();
+    }
+}
+
+template <class T> Array array_of(std::vector<T>& values, DType dtype) {
+  return {dtype, static_cast<std::int64_t>(values.size()), reinterpret_cast<std::byte*>(values.data())};
+}
+
+// A step's results by themselves.
+template <class T> std::vector<float> performed(const std::string& text, const Bindings& dims, std::vector<float> x,
+                                                std::vector<T> other, std::size_t results) {
+  const auto program = parse(text).value();
+  const auto planned = plan(program, program.bind(dims).value());
+  EXPECT_TRUE(planned.ok()) << planned.error().text();
+  std::vector<float> y(results);
+  std::vector<void*> data{x.data()};
+  if (!other.empty()) data.push_back(other.data());
+  data.push_back(y.data());
+  perform(planned->steps.at(0), data, 1);
+  return y;
+}
+
+TEST(Loops, agree_with_numbers_done_by_hand) {
+  using Floats = std::vector<float>;
+  using Ids = std::vector<std::int32_t>;
+  EXPECT_EQ(performed<std::int32_t>("t: f32[V, D] i: int32[N]\ny: f32[N, D] = gather(t, i over V)",
+                                    {{"V", 3}, {"D", 2}, {"N", 2}}, {1, 2, 3, 4, 5, 6}, Ids{2, 0}, 4),
+            (Floats{5, 6, 1, 2}));
+  EXPECT_EQ(performed<std::int32_t>("x: f32[N] i: int32[N]\ny: f32[V] = scatter(x, i over V)", {{"V", 3}, {"N", 4}},
+                                    {1, 2, 3, 4}, Ids{2, 0, 2, 2}, 3),
+            (Floats{2, 0, 8}));
+  EXPECT_EQ(performed<float>("x: f32[T]\ny: f32[T] = cumsum(x over T)", {{"T", 4}}, {1, 2, 3, 4}, {}, 4),
+            (Floats{1, 3, 6, 10}));
+  EXPECT_EQ(performed<float>("x: f32[N, C, H] w: f32[K, C, 3]\ny: f32[N, K, H] = conv(x, w, padding = 1)",
+                             {{"N", 1}, {"C", 1}, {"K", 1}, {"H", 4}}, {1, 2, 3, 4}, Floats{1, 10, 100}, 4),
+            (Floats{210, 321, 432, 43}));
+  EXPECT_EQ(performed<float>("x: f32[N, C, H] w: f32[C, 1, 2]\ny: f32[N, C, P] = conv(x, w, stride = 2, groups = C)",
+                             {{"N", 1}, {"C", 2}, {"P", 1}, {"H", 2}}, {1, 2, 3, 4}, Floats{1, 10, 100, 1000}, 2),
+            (Floats{21, 4300}));
+}
+
+TEST(Run, refuses_indices_that_point_nowhere) {
+  std::vector<std::int32_t> ids{0, 3, 50};
+  const std::string path = ::testing::TempDir() + "ridge_ids.npy";
+  ASSERT_TRUE(write_npy(path, array_of(ids, DType::int32), {3}).ok());
+  const std::string text = "t: bf16[V, D] i: int32[N]\ny: bf16[N, D] = gather(t, i over V)";
+  const RunOptions options{.in = {{"i", path}}, .passes = 1};
+  const auto wrong = measured(text, {{"V", 50}, {"D", 8}, {"N", 3}}, options);
+  EXPECT_EQ(wrong ? "accepted" : wrong.error().text(),
+            "index 2 of 'i' is 50; expected 0 to 49, for it points along V\n"
+            "  hint: mend the file, or give the dimension another size with -d\n");
+  EXPECT_TRUE(measured(text, {{"V", 51}, {"D", 8}, {"N", 3}}, options).ok());
+  std::remove(path.c_str());
+}
+
+TEST(Run, refuses_words_that_stand_alone_on_a_device) {
+  const auto program = parse("t: bf16[V, D] i: int32[N]\ny: bf16[N, D] = gather(t, i over V)").value();
+  const auto planned = plan(program, {{"V", 5}, {"D", 8}, {"N", 3}}, {.target = Target::cuda});
+  EXPECT_EQ(planned ? "accepted" : planned.error().text(),
+            "cannot run 'y: bf16[N, D] = gather(t, i over V)': gather is plain loops on a CPU and nothing else yet\n"
+            "  hint: `ridge explain` counts it on every machine; `ridge run --on cpu` computes it\n");
+}
+
+}  // namespace
+}  // namespace ridge

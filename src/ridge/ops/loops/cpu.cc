@@ -1,0 +1,105 @@
+#include "ridge/ops/loops/cpu.h"
+
+#include <algorithm>
+#include <array>
+
+#include "ridge/ops/loops/element.h"
+
+namespace ridge::ops {
+namespace {
+
+// Three window dimensions, those that a convolution lacks with one place.
+std::array<ConvWindow, 3> three(const ConvLoops& conv) {
+  std::array<ConvWindow, 3> out;
+  std::copy(conv.along.begin(), conv.along.end(), out.end() - static_cast<std::ptrdiff_t>(conv.along.size()));
+  return out;
+}
+
+struct Convolution {
+  const ConvLoops& conv;
+  std::array<ConvWindow, 3> w;
+  std::array<std::int64_t, 3> padding;
+  std::span<void* const> data;
+
+  std::int64_t in_size() const { return w[0].in * w[1].in * w[2].in; }
+  std::int64_t out_size() const { return w[0].out * w[1].out * w[2].out; }
+  std::int64_t kernel_size() const { return w[0].kernel * w[1].kernel * w[2].kernel; }
+
+  // Where a place of the window lies in x; -1: outside.
+  std::int64_t place(std::size_t d, std::int64_t position, std::int64_t k) const {
+    const std::int64_t at = position * conv.stride + k * conv.dilation - padding[d];
+    return at >= 0 && at < w[d].in ? at : -1;
+  }
+
+  double window(std::int64_t x_at, std::int64_t w_at, const std::array<std::int64_t, 3>& o) const {
+    double sum = 0;
+    for (std::int64_t a = 0; a < w[0].kernel; ++a) {
+      const std::int64_t i = place(0, o[0], a);
+      for (std::int64_t b = 0; b < w[1].kernel && i >= 0; ++b) {
+        const std::int64_t j = place(1, o[1], b);
+        for (std::int64_t c = 0; c < w[2].kernel && j >= 0; ++c) {
+          const std::int64_t k = place(2, o[2], c);
+          if (k < 0) continue;
+          sum += load(conv.x, data[0], x_at + (i * w[1].in + j) * w[2].in + k) *
+                 load(conv.w, data[1], w_at + (a * w[1].kernel + b) * w[2].kernel + c);
+        }
+      }
+    }
+    return sum;
+  }
+
+  void channel(std::int64_t image) const {  // of a batch: n * made + k
+    const std::int64_t n = image / conv.made, k = image % conv.made, each = conv.channels / conv.groups;
+    const std::int64_t first = k / (conv.made / conv.groups) * each;
+    for (std::int64_t at = 0; at < out_size(); ++at) {
+      const std::array<std::int64_t, 3> o{at / (w[1].out * w[2].out), at / w[2].out % w[1].out, at % w[2].out};
+      double sum = 0;
+      for (std::int64_t c = 0; c < each; ++c)
+        sum += window((n * conv.channels + first + c) * in_size(), (k * each + c) * kernel_size(), o);
+      store(conv.y, data[2], image * out_size() + at, sum);
+    }
+  }
+};
+
+}  // namespace
+
+void loops(const ConvLoops& conv, std::span<void* const> data, int threads) {
+  Convolution work{conv, three(conv), {}, data};
+  for (std::size_t d = 3 - conv.along.size(); d < 3; ++d) work.padding[d] = conv.padding;
+  share_out(conv.batch * conv.made, threads, [&](std::int64_t image) { work.channel(image); });
+}
+
+void loops(const IndexLoops& l, std::span<void* const> data, int threads) {
+  if (!l.scatters) {
+    share_out(points(l.axes), threads, [&](std::int64_t point) {
+      const LoopAxis at = offsets(l.axes, point);
+      const std::int64_t row = load_index(l.indices, data[1], at.indices);
+      store(l.result, data[2], at.result, load(l.values, data[0], at.values + row * l.along_stride));
+    });
+    return;
+  }
+  float* const sums = static_cast<float*>(l.result == DType::f32 ? data[2] : data[3]);
+  std::fill_n(sums, l.elements, 0.0f);
+  for (std::int64_t point = 0; point < points(l.axes); ++point) {  // in order: two indices may be alike
+    const LoopAxis at = offsets(l.axes, point);
+    const std::int64_t row = load_index(l.indices, data[1], at.indices);
+    sums[at.result + row * l.along_stride] += static_cast<float>(load(l.values, data[0], at.values));
+  }
+  if (l.result == DType::f32) return;
+  share_out(l.elements, threads, [&](std::int64_t i) { store(l.result, data[2], i, sums[i]); });
+}
+
+void loops(const RunningLoops& l, std::span<void* const> data, int threads) {
+  share_out(points(l.axes), threads, [&](std::int64_t point) {
+    LoopAxis at = offsets(l.axes, point);
+    double sum = 0;
+    for (std::int64_t t = 0; t < l.along.extent; ++t) {
+      sum += load(l.values, data[0], at.values);
+      store(l.result, data[1], at.result, sum);
+      at.values += l.along.values;
+      at.result += l.along.result;
+    }
+  });
+}
+
+}  // namespace ridge::ops

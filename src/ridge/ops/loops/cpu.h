@@ -1,0 +1,23 @@
+// The loops of problem.h on this CPU, over the pool's threads. Sums are f64 where one thread makes all of an element.
+#pragma once
+
+#include <span>
+
+#include "ridge/ops/loops/problem.h"
+
+namespace ridge::ops {
+
+// `data`: x, w and y.
+void loops(const ConvLoops& conv, std::span<void* const> data, int threads);
+// `data`: values, indices, result, and of a scatter whose result is not f32 the sums. Every index is in range.
+void loops(const IndexLoops& indexed, std::span<void* const> data, int threads);
+// `data`: values and result.
+void loops(const RunningLoops& running, std::span<void* const> data, int threads);
+// `data`: values and result.
+void loops(const TopLoops& top, std::span<void* const> data, int threads);
+// `data`: values, weights, indices and result. Every index is in range.
+void loops(const RoutedLoops& routed, std::span<void* const> data, int threads);
+// `data`: the operands, the result last.
+void loops(const ScanLoops& scan, std::span<void* const> data, int threads);
+
+}  // namespace ridge::ops

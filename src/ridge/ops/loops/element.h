@@ -1,0 +1,66 @@
+// What loops read and write an element at a time, and how they share themselves out over threads.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "ridge/base/check.h"
+#include "ridge/base/float16.h"
+#include "ridge/ops/loops/problem.h"
+#include "ridge/pool/pool.h"
+
+namespace ridge::ops {
+
+inline double load(DType dtype, const void* data, std::int64_t i) {
+  switch (dtype) {
+    case DType::f32: return static_cast<const float*>(data)[i];
+    case DType::bf16: return to_float(static_cast<const Bf16*>(data)[i]);
+    case DType::f16: return to_float(static_cast<const F16*>(data)[i]);
+    default: RIDGE_CHECK(false, "plan() lets no other dtype in");
+  }
+  return 0;
+}
+
+inline void store(DType dtype, void* data, std::int64_t i, double value) {
+  const auto rounded = static_cast<float>(value);
+  switch (dtype) {
+    case DType::f32: static_cast<float*>(data)[i] = rounded; return;
+    case DType::bf16: static_cast<Bf16*>(data)[i] = to_bf16(rounded); return;
+    case DType::f16: static_cast<F16*>(data)[i] = to_f16(rounded); return;
+    default: RIDGE_CHECK(false, "plan() lets no other dtype in");
+  }
+}
+
+inline std::int64_t load_index(DType dtype, const void* data, std::int64_t i) {
+  return dtype == DType::int8 ? static_cast<const std::int8_t*>(data)[i] : static_cast<const std::int32_t*>(data)[i];
+}
+
+// work(i) for 0 … count-1, in slices.
+template <class Work> void share_out(std::int64_t count, int threads, const Work& work) {
+  const int parts = static_cast<int>(std::min<std::int64_t>(std::max(threads, 1), std::max<std::int64_t>(count, 1)));
+  tile::cpu::run(parts, [&](int part) {
+    const tile::cpu::Slice mine = tile::cpu::slice(count, parts, part);
+    for (std::int64_t i = mine.begin; i < mine.end; ++i) work(i);
+  });
+}
+
+inline std::int64_t points(const std::vector<LoopAxis>& axes) {
+  std::int64_t n = 1;
+  for (const LoopAxis& axis : axes) n *= axis.extent;
+  return n;
+}
+
+inline LoopAxis offsets(const std::vector<LoopAxis>& axes, std::int64_t point) {
+  LoopAxis out;
+  for (auto axis = axes.rbegin(); axis != axes.rend(); ++axis) {
+    const std::int64_t at = point % axis->extent;
+    point /= axis->extent;
+    out.values += at * axis->values;
+    out.indices += at * axis->indices;
+    out.result += at * axis->result;
+  }
+  return out;
+}
+
+}  // namespace ridge::ops

@@ -1,0 +1,18 @@
+#include "ridge/ops/loops/model.h"
+
+namespace ridge::ops {
+namespace {
+
+Error nowhere() { return input_error("plain loops run on a CPU and nowhere else yet", "--on cpu"); }
+
+}  // namespace
+
+Result<Forecast> forecast(const ConvLoops&, const DeviceNumbers&) { return nowhere(); }
+Result<Forecast> forecast(const IndexLoops&, const DeviceNumbers&) { return nowhere(); }
+Result<Forecast> forecast(const RunningLoops&, const DeviceNumbers&) { return nowhere(); }
+
+Result<Forecast> forecast(const TopLoops&, const DeviceNumbers&) { return nowhere(); }
+Result<Forecast> forecast(const RoutedLoops&, const DeviceNumbers&) { return nowhere(); }
+Result<Forecast> forecast(const ScanLoops&, const DeviceNumbers&) { return nowhere(); }
+
+}  // namespace ridge::ops

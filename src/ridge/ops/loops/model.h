@@ -1,0 +1,25 @@
+// What loops are planned to be: nobody has timed them, so a plan says their name and what they move, and no device has
+// them.
+#pragma once
+
+#include "ridge/ops/loops/problem.h"
+#include "ridge/ops/model.h"
+
+namespace ridge::ops {
+
+inline CpuForecast cpu_forecast(const ConvLoops&, int) { return {.kernel = "loops"}; }
+inline CpuForecast cpu_forecast(const IndexLoops&, int) { return {.kernel = "loops"}; }
+inline CpuForecast cpu_forecast(const RunningLoops&, int) { return {.kernel = "loops"}; }
+
+inline CpuForecast cpu_forecast(const TopLoops&, int) { return {.kernel = "loops"}; }
+inline CpuForecast cpu_forecast(const RoutedLoops&, int) { return {.kernel = "loops"}; }
+inline CpuForecast cpu_forecast(const ScanLoops&, int) { return {.kernel = "loops"}; }
+
+Result<Forecast> forecast(const TopLoops& top, const DeviceNumbers& device);
+Result<Forecast> forecast(const RoutedLoops& routed, const DeviceNumbers& device);
+Result<Forecast> forecast(const ScanLoops& scan, const DeviceNumbers& device);
+Result<Forecast> forecast(const ConvLoops& conv, const DeviceNumbers& device);
+Result<Forecast> forecast(const IndexLoops& indexed, const DeviceNumbers& device);
+Result<Forecast> forecast(const RunningLoops& running, const DeviceNumbers& device);
+
+}  // namespace ridge::ops

@@ -1,0 +1,185 @@
+// Statements that are a word (program/routine.h) as loops of ops/loops: sizes and strides by dimension.
+#include <algorithm>
+
+#include "ridge/plan/lower.h"
+#include "ridge/program/routine.h"
+
+namespace ridge {
+namespace {
+
+std::int64_t stride(const View& view, const std::string& dim) { return along(view.shape, dim).stride; }
+
+ops::LoopAxis axis_of(const SizedAxis& axis, const View& values, const View& indices, const View& result) {
+  return {axis.extent, stride(values, axis.dim), stride(indices, axis.dim), stride(result, axis.dim)};
+}
+
+ops::ConvLoops conv(Lowering& to, const Expression& e) {
+  const std::vector<int> in = operands_of(e);
+  const Shape &x = to.shape_of(in[0]), &w = to.shape_of(in[1]), &y = to.shape_of(e.result);
+  const Routine& r = *e.routine;
+  ops::ConvLoops out{.x = to.dtype_of(in[0]),
+                     .w = to.dtype_of(in[1]),
+                     .y = to.dtype_of(e.result),
+                     .batch = x[0].extent,
+                     .channels = x[1].extent,
+                     .made = w[0].extent,
+                     .groups = x[1].extent / w[1].extent,
+                     .along = {},
+                     .stride = r.stride,
+                     .padding = r.padding,
+                     .dilation = r.dilation};
+  for (std::size_t i = conv_batch_and_channels; i < x.size(); ++i)
+    out.along.push_back({x[i].extent, y[i].extent, w[i].extent});
+  return out;
+}
+
+ops::IndexLoops indexed(Lowering& to, const Expression& e) {
+  const std::vector<int> in = operands_of(e);
+  const View &values = to.view(in[0]), &indices = to.view(in[1]), &result = to.view(e.result);
+  const bool scatters = e.routine->word == Word::scatter;
+  const std::string over = shape_key(e.routine->over.front());
+  const View& pointed = scatters ? result : values;
+  const SizedAxis along_axis = along(pointed.shape, over);
+  ops::IndexLoops out{.scatters = scatters,
+                      .values = values.dtype,
+                      .indices = indices.dtype,
+                      .result = result.dtype,
+                      .axes = {},
+                      .along = along_axis.extent,
+                      .along_stride = along_axis.stride,
+                      .elements = elements(result.shape)};
+  for (const SizedAxis& axis : (scatters ? values : result).shape)
+    if (!axis.dim.empty()) out.axes.push_back(axis_of(axis, values, indices, result));
+  return out;
+}
+
+ops::RunningLoops running(Lowering& to, const Expression& e) {
+  const View &values = to.view(operands_of(e)[0]), &result = to.view(e.result);
+  const std::string over = shape_key(e.routine->over.front());
+  ops::RunningLoops out{values.dtype, result.dtype, {}, {}};
+  for (const SizedAxis& axis : result.shape) {
+    if (axis.dim.empty()) continue;
+    const ops::LoopAxis loop = axis_of(axis, values, {}, result);
+    if (axis.dim == over)
+      out.along = loop;
+    else
+      out.axes.push_back(loop);
+  }
+  return out;
+}
+
+ops::TopLoops top(Lowering& to, const Expression& e) {
+  const View &values = to.view(operands_of(e)[0]), &result = to.view(e.result);
+  const std::string over = shape_key(e.routine->over.front());
+  ops::TopLoops out{.values = values.dtype, .result = result.dtype, .axes = {}, .along = {}};
+  for (const SizedAxis& axis : values.shape) {
+    if (axis.dim.empty()) continue;
+    if (axis.dim == over)
+      out.along = axis_of(axis, values, {}, {});
+    else
+      out.axes.push_back(axis_of(axis, values, {}, result));
+  }
+  for (const SizedAxis& axis : result.shape)
+    if (!axis.dim.empty() && !has(values.shape, axis.dim)) {
+      out.chosen = axis.extent;
+      out.chosen_stride = axis.stride;
+    }
+  return out;
+}
+
+ops::RoutedLoops routed(Lowering& to, const Expression& e) {
+  const std::vector<int> in = operands_of(e);
+  const View &x = to.view(in[0]), &w = to.view(in[1]), &ids = to.view(in[2]), &result = to.view(e.result);
+  const std::string over = shape_key(e.routine->over.front());
+  ops::RoutedLoops out{.values = x.dtype,
+                       .weights = w.dtype,
+                       .indices = ids.dtype,
+                       .result = result.dtype,
+                       .experts = along(w.shape, over).extent,
+                       .expert_stride = stride(w, over),
+                       .capacity = e.routine->capacity,
+                       .index_count = elements(ids.shape)};
+  for (const SizedAxis& axis : result.shape) {
+    if (axis.dim.empty()) continue;
+    out.axes.push_back(axis_of(axis, x, ids, result));
+    out.weight_strides.push_back(stride(w, axis.dim));
+  }
+  for (const SizedAxis& axis : x.shape) {
+    if (axis.dim.empty() || has(result.shape, axis.dim)) continue;
+    out.summed.push_back(axis_of(axis, x, {}, {}));
+    out.summed_weight_strides.push_back(stride(w, axis.dim));
+  }
+  return out;
+}
+
+// The axes of the result in order, the one of the scan behind them.
+struct ScanAxes {
+  std::vector<SizedAxis> all;
+  std::vector<std::int64_t> strides(const View& view) const {
+    std::vector<std::int64_t> out;
+    for (const SizedAxis& axis : all) out.push_back(stride(view, axis.dim));
+    return out;
+  }
+  std::size_t place(const std::string& dim) const {
+    return static_cast<std::size_t>(
+        std::find_if(all.begin(), all.end(), [&](const SizedAxis& a) { return a.dim == dim; }) - all.begin());
+  }
+};
+
+ops::ScanNode scan_node(Lowering& to, const Node& node, const ScanAxes& axes) {
+  using Kind = ops::ScanNode::Kind;
+  switch (node.kind) {
+    case Node::Kind::tensor: return {.kind = Kind::load};
+    case Node::Kind::number: return {.kind = Kind::number, .number = node.number};
+    case Node::Kind::size: return {.kind = Kind::number, .number = static_cast<double>(to.sizes.at(node.over[0].dim))};
+    case Node::Kind::index: return {.kind = Kind::index, .axis = axes.place(node.over[0].dim)};
+    case Node::Kind::previous: return {.kind = Kind::previous};
+    default: break;
+  }
+  return {.kind = Kind::call, .function = node.function, .arguments = node.arguments, .repeat = node.repeat};
+}
+
+ops::ScanLoops scan(Lowering& to, const Expression& e) {
+  const std::string over = shape_key(e.routine->over.front());
+  const View& result = to.view(e.result);
+  ScanAxes axes;
+  for (const SizedAxis& axis : result.shape)
+    if (!axis.dim.empty() && axis.dim != over) axes.all.push_back(axis);
+  axes.all.push_back(along(result.shape, over));
+  ops::ScanLoops out;
+  for (const SizedAxis& axis : axes.all) out.extents.push_back(axis.extent);
+  for (const Node& node : e.nodes) {
+    if (node.kind == Node::Kind::routine) break;
+    out.nodes.push_back(scan_node(to, node, axes));
+    if (node.kind != Node::Kind::tensor) continue;
+    out.nodes.back().operand = static_cast<int>(out.operands.size());
+    const View& view = to.view(node.tensor);
+    out.operands.push_back({view.dtype, axes.strides(view)});
+  }
+  out.operands.push_back({result.dtype, axes.strides(result)});
+  return out;
+}
+
+}  // namespace
+
+void lower_loops(Lowering& to, int group) {
+  const int statement = to.plan.fusion.groups[static_cast<std::size_t>(group)].statements.front();
+  const auto& e = std::get<Expression>(to.statement(statement).op);
+  Step step{.group = group, .kernel = {}, .buffers = {}, .copy = ""};
+  for (const int t : operands_of(e)) step.buffers.push_back(to.view(t).buffer);
+  step.buffers.push_back(to.view(e.result).buffer);
+  switch (e.routine->word) {
+    case Word::conv: step.kernel = conv(to, e); break;
+    case Word::gather:
+    case Word::scatter: step.kernel = indexed(to, e); break;
+    case Word::cumsum: step.kernel = running(to, e); break;
+    case Word::topk: step.kernel = top(to, e); break;
+    case Word::routed: step.kernel = routed(to, e); break;
+    case Word::scan: step.kernel = scan(to, e); break;
+  }
+  if (e.routine->word == Word::scatter && to.dtype_of(e.result) != DType::f32)
+    step.buffers.push_back(to.add_buffer(DType::f32, elements(to.shape_of(e.result))));
+  to.plan.steps.push_back(std::move(step));
+}
+
+}  // namespace ridge

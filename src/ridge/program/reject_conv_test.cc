@@ -1,0 +1,167 @@
+// What is refused of convolutions: each row is a program and the whole message.
+#include "ridge/program/testing/reject.h"
+
+namespace ridge {
+namespace {
+
+using testing::expect_rejected;
+using testing::Reject;
+
+TEST(Parse, SaysWhatIsWrongWithAConvolution) {
+  constexpr Reject rejects[] = {
+      {"x: bf16[N, C, H, W]  w: bf16[K, C, 3, 3]\ny[N, K, H, W] = conv(x, w)",
+       R"(program:2:9: the result has 'H' positions as the input has, the window takes H - 2
+  y[N, K, H, W] = conv(x, w)
+          ^
+  hint: padding = 1 keeps the size; another size has another name
+)"},
+      {"x: bf16[N, C, H, W]  w: bf16[K, C, 3, 3]\ny[N, K, H, W] = conv(x, w, stride = 2, padding = 1)",
+       R"(program:2:9: with stride 2 the result is shorter than the input along 'H'
+  y[N, K, H, W] = conv(x, w, stride = 2, padding = 1)
+          ^
+  hint: another size has another name: dims P = H/2
+)"},
+      {"x: bf16[N, C, H, W]  w: bf16[K, C, 3, 3]\ny[N, K, H, W] = conv(x)",
+       R"(program:1:39: the size 3 stands twice in one tensor
+  x: bf16[N, C, H, W]  w: bf16[K, C, 3, 3]
+                                        ^
+  hint: give one of them a name, so that the two can be told apart
+)"},
+      {"x: bf16[N, C, H, W]  w: bf16[K, C, 3, 3]\ny[N, K, H, W] = conv(x, w, x)",
+       R"(program:2:17: expected 2 tensors in conv, found 3
+  y[N, K, H, W] = conv(x, w, x)
+                  ^^^^
+  hint: write conv(x, w, stride = 1, padding = 1, dilation = 1, groups = 1)
+)"},
+      {"x: bf16[N, C, H, W]  w: bf16[K, C, 3, 3]\ny[N, K, H, W] = conv(x, w, pading = 1)",
+       R"(program:2:28: conv has no option 'pading'
+  y[N, K, H, W] = conv(x, w, pading = 1)
+                             ^^^^^^
+  hint: did you mean 'padding'?
+)"},
+      {"x: bf16[N, C, H, W]  w: bf16[K, C, 3, 3]\ny[N, K, H, W] = conv(x, w, padding = 1, padding = 1)",
+       R"(program:2:41: 'padding' is given twice
+  y[N, K, H, W] = conv(x, w, padding = 1, padding = 1)
+                                          ^^^^^^^
+  hint: once will do
+)"},
+      {"x: bf16[N, C, H, W]  w: bf16[K, C, 3, 3]\ny[N, K, H, W] = conv(x, w, padding = 1, stride = 0)",
+       R"(program:2:50: the stride must be at least 1, found 0
+  y[N, K, H, W] = conv(x, w, padding = 1, stride = 0)
+                                                   ^
+  hint: use 1 or more
+)"},
+      {"x: bf16[N, C, H, W]  w: bf16[K, C, 3, 3]\ny[N, K, H, W] = conv(x, w, padding = 70000)",
+       R"(program:2:38: expected a padding of at most 65536, found 70000
+  y[N, K, H, W] = conv(x, w, padding = 70000)
+                                       ^^^^^
+  hint: use a smaller one
+)"},
+      {"x: bf16[N, C, H, W]  w: bf16[K, C, 3, 3]\ny[N, K, H, W] = conv(x, w over C)",
+       R"(program:2:27: expected no dimension to run over, found 'over' in conv
+  y[N, K, H, W] = conv(x, w over C)
+                            ^^^^
+  hint: write conv(x, w, stride = 1, padding = 1, dilation = 1, groups = 1)
+)"},
+      {"x: bf16[N, C, H, W]  w: bf16[K, C, 3, 3]\ny[N, K, H, W] = conv(x * 2, w, padding = 1)",
+       R"(program:1:39: the size 3 stands twice in one tensor
+  x: bf16[N, C, H, W]  w: bf16[K, C, 3, 3]
+                                        ^
+  hint: give one of them a name, so that the two can be told apart
+)"},
+      {"x: bf16[N, C, H, W]  w: bf16[K, C, 3, 3]\ny[N, K, H, W] = conv(x, w, padding = 1) + 1",
+       R"(program:2:41: expected the end of the line, found '+'
+  y[N, K, H, W] = conv(x, w, padding = 1) + 1
+                                          ^
+  hint: conv stands alone in its statement; what becomes of its result is another one
+)"},
+      {"x: bf16[N, C, H, W]  w: bf16[K, C, 3, 3]\ny[N, K, H, W] = 1 + conv(x, w, padding = 1)",
+       R"(program:2:21: expected conv alone behind the '=', found it inside of an expression
+  y[N, K, H, W] = 1 + conv(x, w, padding = 1)
+                      ^^^^
+  hint: give it a statement of its own: t[N, D] = conv(…)
+)"},
+      {"x: bf16[N, C, H, W]  w: bf16[K, C, 3, 3]\ny[N, K, H, W] = conv x",
+       R"(program:1:39: the size 3 stands twice in one tensor
+  x: bf16[N, C, H, W]  w: bf16[K, C, 3, 3]
+                                        ^
+  hint: give one of them a name, so that the two can be told apart
+)"},
+      {"x: bf16[N, C, H, W]  w: bf16[K, C, 3, 3]\ny[N, K, H, W] = conv(x, w, padding = 1",
+       R"(program:2:21: expected ')' for this '(', found end of the program
+  y[N, K, H, W] = conv(x, w, padding = 1
+                      ^
+  hint: close it on the same line
+)"},
+      {"x: bf16[N, C, H, W]  w: bf16[K, C, 3, 3]\ny[N, K, H] = conv(x, w, padding = 1)",
+       R"(program:2:1: expected a result with 4 dimensions, found [N, K, H]
+  y[N, K, H] = conv(x, w, padding = 1)
+  ^
+  hint: the batch, the channels of the result, then where the windows lie: y[N, K, H, W]
+)"},
+      {"x: bf16[N, C, H, W]  w: bf16[K, C, 3]\ny[N, K, H, W] = conv(x, w, padding = 1)",
+       R"(program:2:25: expected weights with 4 dimensions, found 'w'[K, C, 3]
+  y[N, K, H, W] = conv(x, w, padding = 1)
+                          ^
+  hint: channels of the result, channels of the input, then the windows: w: bf16[K, C, 3, 3]
+)"},
+      {"x: bf16[N, C]  w: bf16[K, C]\ny[N, K] = conv(x, w)",
+       R"(program:2:16: expected a batch, channels and one to three window dimensions, found 'x'[N, C]
+  y[N, K] = conv(x, w)
+                 ^
+  hint: such as x: bf16[N, C, H, W]
+)"},
+      {"x: bf16[N, C, H, W]  w: bf16[K, C, 3, 3]\ny[K, N, H, W] = conv(x, w, padding = 1)",
+       R"(program:2:3: expected the batch N of 'x', found K
+  y[K, N, H, W] = conv(x, w, padding = 1)
+    ^
+  hint: the batch stands first in the input and in the result
+)"},
+      {"x: bf16[N, C, H, W]  w: bf16[K, C, 3, 3]\ny[N, C, H, W] = conv(x, w, padding = 1)",
+       R"(program:2:6: expected the channels K of 'w', found C
+  y[N, C, H, W] = conv(x, w, padding = 1)
+       ^
+  hint: the first dimension of the weights is the second of the result
+)"},
+      {"x: bf16[N, C, H, W]  w: bf16[K, D, 3, 3]\ny[N, K, H, W] = conv(x, w, padding = 1)",
+       R"(program:2:25: 'w'[K, D, 3, 3] has D channels of the input, 'x'[N, C, H, W] has C
+  y[N, K, H, W] = conv(x, w, padding = 1)
+                          ^
+  hint: write the same in both; with groups = G the weights have a G-th of them
+)"},
+      {"x: bf16[N, 8, H, W]  w: bf16[K, 3, 3, 3]\ny[N, K, H, W] = conv(x, w, padding = 1, groups = 4)",
+       R"(program:2:25: 4 groups of 3 channels are not the 8 that 'x' has
+  y[N, K, H, W] = conv(x, w, padding = 1, groups = 4)
+                          ^
+  hint: groups times the second size of the weights is the second size of the input
+)"},
+      {"x: bf16[N, C, H, W]  w: bf16[K, C, 3, 3]\ny[N, K, H, W] = conv(x, w, padding = 1)\nz[K] = sum(w over C)",
+       R"(program:3:12: 'w' has the size 3 twice; only conv takes it
+  z[K] = sum(w over C)
+             ^
+  hint: give one of them a name, so that the two can be told apart
+)"},
+      {"x: bf16[N_X, C, H, W]  w: bf16[K, C, 3, 3]\ny[N_X, K, H, W] = conv(x, w, padding = 1)",
+       R"(program:2:24: conv takes no operand that is split over devices
+  y[N_X, K, H, W] = conv(x, w, padding = 1)
+                         ^
+  hint: --split N=4 counts what each of several chips does
+)"},
+      {"w: bf16[K, 3, 3]\ny[K, 3] = relu(w)",
+       R"(program:1:15: the size 3 stands twice in one tensor
+  w: bf16[K, 3, 3]
+                ^
+  hint: give one of them a name, so that the two can be told apart
+)"},
+      {"conv: bf16[N]",
+       R"(program:1:1: expected the name of a tensor, found 'conv', which the notation uses itself
+  conv: bf16[N]
+  ^^^^
+  hint: use another name, such as x
+)"},
+  };
+  expect_rejected(rejects);
+}
+
+}  // namespace
+}  // namespace ridge

@@ -1,0 +1,214 @@
+// The counts of words that stand alone against a literal loop nest, which multiplies tap by tap and remembers every
+// element that it touched.
+#include <gtest/gtest.h>
+
+#include <array>
+#include <set>
+
+#include "ridge/program/testing/round_trip.h"
+#include "ridge/roofline/prediction.h"
+#include "ridge/roofline/testing/random_routine.h"
+#include "ridge/roofline/testing/toy_machine.h"
+
+namespace ridge {
+namespace {
+
+Machine machine() { return testing::toy_machine({{DType::bf16, 100}, {DType::e4m3, 200}}, 10, 3); }
+
+struct Tally {
+  std::int64_t flops = 0, bits_read = 0, bits_written = 0;
+  bool operator==(const Tally&) const = default;
+};
+
+// By the places of the dimensions and by nothing that the counts know.
+class LoopNest {
+ public:
+  LoopNest(const Program& program, const Bindings& sizes)
+      : program_(program), sizes_(sizes), e_(std::get<Expression>(program.statements[0].op)) {
+    for (const Node& node : e_.nodes)
+      if (node.kind == Node::Kind::tensor) in_.push_back(node.tensor);
+  }
+
+  Tally run() {
+    switch (e_.routine->word) {
+      case Word::conv: conv(); break;
+      case Word::gather: gather(); break;
+      default: each();
+    }
+    return tally_;
+  }
+
+ private:
+  const Tensor& tensor(int t) const { return program_.tensors[static_cast<std::size_t>(t)]; }
+  std::int64_t size(const Axis& a) const { return a.named() ? sizes_.at(a.dim) : a.literal; }
+  std::int64_t elements(int t) const {
+    std::int64_t n = 1;
+    for (const Axis& a : tensor(t).axes) n *= size(a);
+    return n;
+  }
+  std::int64_t extent(int t, std::size_t d) const { return d < tensor(t).axes.size() ? size(tensor(t).axes[d]) : 1; }
+
+  void conv() {
+    const Routine& r = *e_.routine;
+    const int x = in_[0], w = in_[1], y = e_.result;
+    std::set<std::array<std::int64_t, 5>> read;
+    const std::int64_t each = extent(w, 1), groups = extent(x, 1) / each, made = extent(w, 0) / groups;
+    std::array<std::int64_t, 3> padding{r.padding, tensor(x).axes.size() > 3 ? r.padding : 0,
+                                        tensor(x).axes.size() > 4 ? r.padding : 0};
+    for (std::int64_t n = 0; n < extent(x, 0); ++n)
+      for (std::int64_t k = 0; k < extent(w, 0); ++k)
+        for (std::int64_t c = 0; c < each; ++c)
+          for (std::int64_t o = 0; o < extent(y, 2) * extent(y, 3) * extent(y, 4); ++o)
+            for (std::int64_t i = 0; i < extent(w, 2) * extent(w, 3) * extent(w, 4); ++i) {
+              const std::array<std::int64_t, 3> to{o / extent(y, 4) / extent(y, 3), o / extent(y, 4) % extent(y, 3),
+                                                   o % extent(y, 4)},
+                  tap{i / extent(w, 4) / extent(w, 3), i / extent(w, 4) % extent(w, 3), i % extent(w, 4)};
+              std::array<std::int64_t, 5> from{n, k / made * each + c};
+              bool inside = true;
+              for (std::size_t d = 0; d < 3; ++d) {
+                from[d + 2] = to[d] * r.stride + tap[d] * r.dilation - padding[d];
+                inside = inside && from[d + 2] >= 0 && from[d + 2] < extent(x, d + 2);
+              }
+              if (!inside) continue;
+              tally_.flops += 2;
+              read.insert(from);
+            }
+    tally_.bits_read =
+        static_cast<std::int64_t>(read.size()) * bits(tensor(x).dtype) + elements(w) * bits(tensor(w).dtype);
+    tally_.bits_written = elements(y) * bits(tensor(y).dtype);
+  }
+
+  // A row for each index, as if no two were alike.
+  void gather() {
+    const int t = in_[0], i = in_[1], y = e_.result;
+    std::int64_t row = 1;  // of the dimensions that the indices lack
+    for (const Axis& a : tensor(t).axes) {
+      const auto& of = tensor(i).axes;
+      if (!(a == e_.routine->over[0]) && std::find(of.begin(), of.end(), a) == of.end()) row *= size(a);
+    }
+    for (std::int64_t n = 0; n < elements(i); ++n)
+      tally_.bits_read += row * bits(tensor(t).dtype) + bits(tensor(i).dtype);
+    tally_.bits_written = elements(y) * bits(tensor(y).dtype);
+  }
+
+  void each() {
+    tally_.flops = elements(in_[0]);
+    for (const int t : in_) tally_.bits_read += elements(t) * bits(tensor(t).dtype);
+    tally_.bits_written = elements(e_.result) * bits(tensor(e_.result).dtype);
+  }
+
+  const Program& program_;
+  const Bindings& sizes_;
+  const Expression& e_;
+  std::vector<int> in_;
+  Tally tally_;
+};
+
+TEST(Count, agrees_with_a_loop_nest_over_words_that_stand_alone) {
+  for (unsigned seed = 0; seed < testing::programs(400); ++seed) {
+    const testing::RandomRoutine made = testing::RoutineMaker(seed).make();
+    const auto program = parse(made.text);
+    ASSERT_TRUE(program.ok()) << program.error().text();
+    EXPECT_EQ(testing::round_trip_fault(made.text), "") << made.text;
+    const auto e = explain(*program, machine(), made.sizes);
+    ASSERT_TRUE(e.ok()) << made.text << "\n" << e.error().text();
+    const Tally tally = LoopNest(*program, made.sizes).run();
+    const Work& work = e->ops[0].work;
+    const Bindings& dims = e->dims;
+    EXPECT_EQ(work.flops.evaluate(dims).value(), tally.flops) << made.text;
+    EXPECT_EQ(work.bytes_in.evaluate(dims).value(), (tally.bits_read + 7) / 8) << made.text;
+    EXPECT_EQ(work.bytes_out.evaluate(dims).value(), (tally.bits_written + 7) / 8) << made.text;
+    EXPECT_TRUE(e->ops[0].time_lower_s);
+  }
+}
+
+Explanation explained(const std::string& text, const Bindings& dims = {}) {
+  const auto program = parse(text);
+  EXPECT_TRUE(program.ok()) << (program.ok() ? "" : program.error().text());
+  auto e = explain(*program, machine(), dims);
+  EXPECT_TRUE(e.ok()) << (e.ok() ? "" : e.error().text());
+  return *std::move(e);
+}
+
+std::string formulas(const std::string& text) {
+  const Explanation e = explained(text);
+  const Work& work = e.ops.back().work;
+  return fmt::format("{}{}: {} FLOP, {} + {} B", work.contraction ? "contraction " : "", name(work.math),
+                     work.flops.text(e.dim_names), work.bytes_in.text(e.dim_names), work.bytes_out.text(e.dim_names));
+}
+
+TEST(Count, of_words_that_stand_alone) {
+  EXPECT_EQ(formulas("x: bf16[N, C, H, W]  w: bf16[K, C, 3, 3]\ny[N, K, H, W] = conv(x, w, padding = 1)"),
+            "contraction bf16: 2*N*C*K*taps*taps2 FLOP, 2*N*C*H*W + 18*C*K + 2*N*H*W*K B");
+  EXPECT_EQ(formulas("x: bf16[N, C, H]  w: bf16[K, C, 1]\ny[N, K, P] = conv(x, w, stride = 2)"),
+            "contraction bf16: 2*N*C*K*P FLOP, 2*N*C*P + 2*C*K + 2*N*K*P B");
+  EXPECT_EQ(formulas("t: bf16[V, D]  i: int32[N]\ny[N, D] = gather(t, i over V)"),
+            "f32: 0 FLOP, 2*D*N + 4*N + 2*D*N B");
+  EXPECT_EQ(formulas("x: bf16[N, D]  i: int32[N]\ny: f32[V, D] = scatter(x, i over V)"),
+            "f32: N*D FLOP, 2*N*D + 4*N + 4*D*V B");
+  EXPECT_EQ(formulas("x: bf16[N, T]\ny[N, T] = cumsum(x over T)"), "f32: N*T FLOP, 2*N*T + 2*N*T B");
+}
+
+// Its own formula for every size, counted along one dimension: at the edges of H two of three rows of taps are left.
+TEST(Count, of_padding_is_not_multiplied) {
+  const std::string text = "x: bf16[N, C, H, W]  w: bf16[K, C, 3, 3]\ny[N, K, H, W] = conv(x, w, padding = 1)";
+  const Explanation e = explained(text, {{"N", 2}, {"C", 5}, {"K", 7}, {"H", 10}, {"W", 1}});
+  EXPECT_EQ(*e.ops[0].flops, 2 * 2 * 5 * 7 * (3 * 10 - 2) * 1);
+  EXPECT_EQ(e.ops[0].work.unmasked.text(e.dim_names), "18*N*C*H*W*K");
+}
+
+TEST(Fused, tables_are_read_by_rows_and_strided_inputs_by_what_windows_reach) {
+  const Explanation two = explained(
+      "t: bf16[V, D]  i: int32[N]  j: int32[N]\na[N, D] = gather(t, i over V)\n"
+      "b[N, D] = gather(t, j over V)\ny: bf16[N, D] = a + b");
+  ASSERT_TRUE(two.fused);
+  EXPECT_EQ(two.fused->work.bytes_in.text(two.dim_names), "4*D*N + 8*N");
+  const Explanation same = explained(
+      "t: bf16[V, D]  i: int32[N]\na[N, D] = gather(t, i over V)\n"
+      "b[N, D] = gather(t, i over V)\ny: bf16[N, D] = a + b");
+  EXPECT_EQ(same.fused->work.bytes_in.text(same.dim_names), "2*D*N + 4*N");
+  const Explanation whole = explained(
+      "x: bf16[N, C, H]  w: bf16[K, C, 1]\na[N, K, P] = conv(x, w, stride = 2)\n"
+      "s[N, C] = sum(x over H)\ny: bf16[N, K, P] = a * sum(s over C)");
+  EXPECT_EQ(whole.fused->work.bytes_in.text(whole.dim_names), "2*N*C*H + 2*C*K");
+}
+
+TEST(Bind, refuses_sizes_that_a_word_does_not_make) {
+  const auto refusal = [](const std::string& text, const Bindings& dims) {
+    const auto program = parse(text);
+    EXPECT_TRUE(program.ok()) << text;
+    const auto e = explain(*program, machine(), dims);
+    return e ? std::string("accepted") : e.error().text();
+  };
+  const std::string conv = "x: bf16[N, C, H]  w: bf16[K, C, 3]\ny[N, K, P] = conv(x, w, stride = 2, padding = 1)";
+  EXPECT_EQ(refusal(conv, {{"H", 8}, {"P", 4}}), "accepted");
+  EXPECT_EQ(refusal(conv, {{"H", 8}, {"P", 5}}),
+            R"(program:2:9: the result has P = 5 positions, the window takes (8 + 2*1 - 1*(3 - 1) - 1)/2 + 1 = 4
+  y[N, K, P] = conv(x, w, stride = 2, padding = 1)
+          ^
+  hint: dims P = 4, or another stride or padding
+)");
+  EXPECT_EQ(refusal("x: bf16[N, C, H]  w: bf16[K, C, 3]\ny[N, K, P] = conv(x, w)", {{"H", 2}, {"P", 1}}),
+            R"(program:2:9: a window of 3 with dilation 1 does not fit into 2 with padding 0
+  y[N, K, P] = conv(x, w)
+          ^
+  hint: use a larger padding or a smaller window
+)");
+  EXPECT_EQ(refusal("x: bf16[N, C, H]  w: bf16[K, D, 3]\ny[N, K, H] = conv(x, w, padding = 1, groups = 4)",
+                    {{"C", 8}, {"D", 3}}),
+            R"(program:2:1: 4 groups of 3 channels are not the 8 that 'x' has
+  y[N, K, H] = conv(x, w, padding = 1, groups = 4)
+  ^
+  hint: groups times the second size of the weights is the second size of the input
+)");
+  EXPECT_EQ(refusal("x: bf16[N, C, H]  w: bf16[K, 2, 3]\ny[N, K, H] = conv(x, w, padding = 1, groups = 4)",
+                    {{"C", 8}, {"K", 6}}),
+            R"(program:2:1: 6 channels of the result do not fall into 4 groups
+  y[N, K, H] = conv(x, w, padding = 1, groups = 4)
+  ^
+  hint: every group makes as many channels
+)");
+}
+
+}  // namespace
+}  // namespace ridge

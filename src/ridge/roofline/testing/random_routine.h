@@ -1,0 +1,89 @@
+// Small random statements that are a word of their own: convolutions of one to three window dimensions with every
+// stride, padding, dilation and number of groups that fits, gathers, scatters and running sums. The seed
+// is the program; sizes come with it, because a convolution's result has those of its formula.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <string>
+
+#include "ridge/roofline/testing/random_program.h"
+#include "ridge/symbol/dimensions.h"
+
+namespace ridge::testing {
+
+struct RandomRoutine {
+  std::string text;
+  Bindings sizes;
+};
+
+class RoutineMaker {
+ public:
+  explicit RoutineMaker(unsigned seed) : random_(seed) {}
+
+  RandomRoutine make() {
+    switch (random_.below(5)) {
+      case 0: return gather();
+      case 1: return scatter();
+      case 2: return cumsum();
+      default: return conv();
+    }
+  }
+
+  RandomRoutine conv() {
+    RandomRoutine out;
+    const int along = 1 + random_.below(3), stride = 1 + random_.below(3), padding = random_.below(4),
+              dilation = 1 + random_.below(2), groups = 1 + random_.below(3), each = 1 + random_.below(2);
+    const bool named = random_.below(2) == 0, own = groups > 1 && random_.below(2) == 0;
+    out.sizes = {{"N", 1 + random_.below(2)}, {"C", groups * each}, {"K", groups * (1 + random_.below(2))}};
+    std::string channels = groups == 1 ? "C" : std::to_string(each);
+    if (own) channels = "G";
+    std::string x = "N, C", w = "K, " + channels, y = "N, K";
+    if (own) out.sizes["G"] = each;
+    for (int i = 0; i < along; ++i) {
+      int kernel = 1 + random_.below(4), in = 1 + random_.below(7);
+      while (in + 2 * padding < dilation * (kernel - 1) + 1) ++in;
+      const int positions = (in + 2 * padding - dilation * (kernel - 1) - 1) / stride + 1;
+      x += fmt::format(", H{}", i);
+      y += fmt::format(", P{}", i);
+      w += named ? fmt::format(", R{}", i) : fmt::format(", {}", kernel);
+      out.sizes[fmt::format("H{}", i)] = in;
+      out.sizes[fmt::format("P{}", i)] = positions;
+      if (named) out.sizes[fmt::format("R{}", i)] = kernel;
+    }
+    out.text = fmt::format(
+        "x: {}[{}]  w: {}[{}]\ny: {}[{}] = conv(x, w, stride = {}, padding = {}, dilation = {}, "
+        "groups = {})",
+        dtype(), x, dtype(), w, dtype(), y, stride, padding, dilation, groups);
+    return out;
+  }
+
+ private:
+  std::string dtype() { return random_.below(2) == 0 ? "bf16" : "f32"; }
+  RandomRoutine with(std::string text, const std::string& dims) {
+    RandomRoutine out{std::move(text), {}};
+    for (const char dim : dims) out.sizes[std::string(1, dim)] = 1 + random_.below(5);
+    return out;
+  }
+
+  RandomRoutine gather() {
+    const std::string more = random_.below(2) == 0 ? ", B" : "";
+    const std::string d = dtype();
+    return with(fmt::format("t: {0}[V{1}, D]  i: int32[B, N]\ny: {0}[B, D, N] = gather(t, i over V)", d, more), "VBDN");
+  }
+  RandomRoutine scatter() {
+    const bool batch = random_.below(2) == 0;
+    return with(fmt::format("x: {0}[N, B, D]  i: int32[N{1}]\ny: {0}[D, V, B] = scatter(x, i over V)", dtype(),
+                            batch ? ", B" : ""),
+                "VBDN");
+  }
+  RandomRoutine cumsum() {
+    const std::string d = dtype();
+    return with(fmt::format("x: {}[B, T, D]\ny: {}[D, B, T] = cumsum(x over {})", d, d, random_.below(2) ? "T" : "B"),
+                "BTD");
+  }
+
+  RandomProgram random_;
+};
+
+}  // namespace ridge::testing
