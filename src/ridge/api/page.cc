@@ -1,5 +1,8 @@
 // What a page needs beside its reports: the counts as formulas, and the machines to choose from.
+#include <algorithm>
+
 #include "ridge/api/task.h"
+#include "ridge/program/routine.h"
 #include "ridge/report/sweep.h"
 
 namespace ridge::api {
@@ -24,11 +27,23 @@ void take_kernels(const Report& report, Formulas& formulas) {
   formulas.kernels = std::move(kernels);
 }
 
+// Words that stand alone, shared heads and lists of lengths count by numbers that the page's scripts do not know.
+bool plays(const Program& program) {
+  const auto is_known = [](const Statement& statement) {
+    const auto* c = std::get_if<Contraction>(&statement.op);
+    return routine_of(statement) == nullptr && (c == nullptr || !c->grouped);
+  };
+  return std::all_of(program.statements.begin(), program.statements.end(), is_known) &&
+         std::all_of(program.dims.begin(), program.dims.end(),
+                     [](const Dimension& dim) { return dim.lengths.empty(); });
+}
+
 Result<PageSubject> subject_of(Answered answered) {
   PageSubject out{std::move(answered.report)};
   if (answered.request.program.empty() || out.report.explanation.ops.size() > most_page_statements) return out;
   const auto task = understood(answered.request);
   if (!task) return task.error();
+  if (!plays(task->program)) return out;
   auto formulas = formulas_of(task->program, answered.request.dims, answered.request.split);
   if (!formulas) return formulas.error();
   take_kernels(out.report, *formulas);

@@ -9,6 +9,13 @@
 namespace ridge {
 namespace {
 
+// bshd,bthd->bsht, from which a shell has taken the quotes.
+bool is_einsum(const std::string& argument) {
+  const std::size_t arrow = argument.find("->");
+  return arrow != std::string::npos && arrow > 0 &&
+         argument.find_first_not_of("abcdefghijklmnopqrstuvwxyz,->") == std::string::npos;
+}
+
 struct Source {
   std::string text, name, title;
 };
@@ -40,7 +47,7 @@ Result<Source> source(const std::string& argument) {
   if (!looks_like_a_program(argument))
     return input_error(fmt::format("cannot read '{}': No such file or directory", argument),
                        "a program is a file, - or the text itself: 'bf16[B, D] * bf16[D, F] -> bf16[B, F]'");
-  return Source{argument, "program", called(argument)};
+  return Source{is_einsum(argument) ? "'" + argument + "'" : argument, "program", called(argument)};
 }
 
 }  // namespace
