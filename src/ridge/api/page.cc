@@ -66,7 +66,8 @@ Result<Page> page_of(std::vector<Answered> answered) {
 }
 
 Result<Page> page_of(const SweepRequest& request, const Sweep& sweep) {
-  Request one{.program = request.program, .dtype = request.dtypes.front(), .link = request.link};
+  Request one{.program = request.program, .link = request.link};
+  if (!request.dtypes.empty()) one.dtype = request.dtypes.front();
   for (const Range& range : request.ranges) one.dims[range.dim] = range.values.front();
   if (!request.splits.empty()) one.split = request.splits.front();
   std::vector<Answered> answered;

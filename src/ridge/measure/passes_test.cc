@@ -13,7 +13,7 @@ int passes_of(Passes passes, double seconds) {
 
 TEST(Passes, AreFiveAtLeastAndAsManyAsTheTimeHolds) {
   EXPECT_EQ(passes_of(Passes({}), 1), 5);
-  EXPECT_EQ(passes_of(Passes({}), 0.02), 10);
+  EXPECT_EQ(passes_of(Passes({}), 0.03125), 7);
   EXPECT_EQ(passes_of(Passes({}), 1e-9), 1000);
   EXPECT_EQ(passes_of(Passes({.passes = 3}), 1), 3);
   EXPECT_EQ(passes_of(Passes({.seconds = 4}), 0.5), 8);
