@@ -8,22 +8,13 @@
 #include <bit>
 
 #include "ridge/base/text.h"
+#include "ridge/program/axes.h"
 #include "ridge/program/parser.h"
 
 namespace ridge::notation {
 namespace {
 
 constexpr std::size_t most_factors = 8;
-
-bool has(const std::vector<Axis>& axes, const Axis& axis) {
-  return std::find(axes.begin(), axes.end(), axis) != axes.end();
-}
-
-bool one(const Axis& axis) { return !axis.named() && axis.literal == 1; }
-
-std::string described(const Axis& axis) {
-  return axis.named() ? fmt::format("dimension '{}'", axis.dim) : fmt::format("size {}", axis.literal);
-}
 
 double size_of(const Axis& axis, const Bindings& sizes) {
   return static_cast<double>(axis.named() ? sizes.at(axis.dim) : axis.literal);

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "ridge/program/axes.h"
 #include "ridge/program/parser.h"
 
 namespace ridge::notation {
@@ -13,16 +14,6 @@ namespace {
 
 constexpr const char* topk_example = "write i[N, 2] = topk(p over E)";
 constexpr const char* routed_example = "write u[N, 2, F] = routed(x, w, i over E)";
-
-bool has(const std::vector<Axis>& axes, const Axis& axis) {
-  return std::find(axes.begin(), axes.end(), axis) != axes.end();
-}
-
-bool one(const Axis& axis) { return !axis.named() && axis.literal == 1; }
-
-std::string described(const Axis& axis) {
-  return axis.named() ? fmt::format("dimension '{}'", axis.dim) : fmt::format("size {}", axis.literal);
-}
 
 }  // namespace
 

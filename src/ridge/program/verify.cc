@@ -6,20 +6,11 @@
 
 #include <algorithm>
 
+#include "ridge/program/axes.h"
 #include "ridge/program/parser.h"
 
 namespace ridge::notation {
 namespace {
-
-bool has(const std::vector<Axis>& axes, const Axis& axis) {
-  return std::find(axes.begin(), axes.end(), axis) != axes.end();
-}
-
-bool one(const Axis& axis) { return !axis.named() && axis.literal == 1; }
-
-std::string described(const Axis& axis) {
-  return axis.named() ? fmt::format("dimension '{}'", axis.dim) : fmt::format("size {}", axis.literal);
-}
 
 // As the statement would write it: bf16[B, D], A[B, D], y[N].
 std::string as_written(const std::string& name, DType dtype, const std::vector<Axis>& axes) {

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 
+#include "ridge/program/axes.h"
 #include "ridge/program/parser.h"
 
 namespace ridge::notation {
@@ -33,16 +34,6 @@ const WordRow& row_of(Word word) {
 }
 
 std::string example_of(Word word) { return fmt::format("write {}", row_of(word).example); }
-
-bool has(const std::vector<Axis>& axes, const Axis& axis) {
-  return std::find(axes.begin(), axes.end(), axis) != axes.end();
-}
-
-bool one(const Axis& axis) { return !axis.named() && axis.literal == 1; }
-
-std::string described(const Axis& axis) {
-  return axis.named() ? fmt::format("dimension '{}'", axis.dim) : fmt::format("size {}", axis.literal);
-}
 
 }  // namespace
 

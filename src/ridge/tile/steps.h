@@ -5,13 +5,13 @@
 //   hold:    at.load(h.q, g.q, at.matrix(), at.row());
 //   load:    at.load(s.k, g.k, at.matrix(), first);      // waits until the slot of k's ring is free
 //   compute: at.mma(p, h.q, transposed(s.k));            // waits for the tile, issues, never waits for the product
-//            at.settle(p);                               // the product has ended; the tiles that it read are given
-//            back at.reduce(most, p, Max{}); at.map(p, f, most); at.copy(x.p, p);
+//            at.settle(p);                               // the product has ended, and its tiles are given back
+//            at.reduce(most, p, Max{}); at.map(p, f, most); at.copy(x.p, p);
 //   store:   at.store(g.o, x.o);
 //
 // Each tile of a Stage goes round in a ring of its own (`InRing`), so a text may load the values of a step one step
-// after its keys. `compute` is compiled three times: for the first step, those in the middle, and the ones behind the
-// last, which bring nothing for the first product (`At::first`, `At::last`).
+// after its keys. `compute` is compiled three times: for the first step, those in the middle, and the one behind the
+// last, which brings nothing for the first product (`At::first`, `At::last`).
 #pragma once
 
 #include "ridge/tile/tile.h"
@@ -47,7 +47,7 @@ struct Span {  // begin … end - 1
   int begin = 0, end = 0;
 };
 
-// What `reduce` adds up by.
+// What `reduce` joins a row by.
 struct Max {};
 struct Add {};
 

@@ -16,7 +16,7 @@ struct AttentionConfig {
 };
 
 // Under a mask shorter steps compute less beyond its edge. Each fits the registers of its threads: at 192 keys and a
-// head of 64, or 96 and 256, products would wait for each other.
+// head of 64, or 96 and 256, ptxas would make products wait for each other.
 inline constexpr std::array attention_menu = {
     AttentionConfig{.m = 192, .kv = 128, .d = 64, .consumers = 3, .stages = 3},
     AttentionConfig{.m = 128, .kv = 160, .d = 128},

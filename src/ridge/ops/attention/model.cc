@@ -59,7 +59,10 @@ cuda::AttentionPlan planned(const AttentionProblem& p, int config, const DeviceN
 }
 
 std::optional<std::string> refused_layout(const char* name, const HeadsLayout& x, const AttentionProblem& p,
-                                          std::int64_t rows) {
+                                          std::int64_t heads, std::int64_t rows) {
+  if ((p.outer > 1 && x.outer == 0) || (heads > 1 && x.head == 0))
+    return fmt::format("{}'s heads lie in one place: expected strides above 0, found {} and {} for {} x {} heads", name,
+                       x.outer, x.head, p.outer, heads);
   if (x.row < p.width && rows > 1)
     return fmt::format("{}'s rows overlap: expected a row stride of at least {}, found {}", name, p.width, x.row);
   for (const std::int64_t stride : {x.outer, x.head, x.row})
@@ -92,10 +95,10 @@ std::optional<std::string> refuse(const AttentionProblem& p) {
   if (p.low < -AttentionProblem::far || p.high > AttentionProblem::far || p.low > AttentionProblem::far ||
       p.high < -AttentionProblem::far)
     return fmt::format("expected a band within 2^30 of the diagonal, found {} … {}", p.low, p.high);
-  if (auto why = refused_layout("q", p.q, p, p.rows)) return why;
-  if (auto why = refused_layout("k", p.k, p, p.keys)) return why;
-  if (auto why = refused_layout("v", p.v, p, p.keys)) return why;
-  return refused_layout("o", p.o, p, p.rows);
+  if (auto why = refused_layout("q", p.q, p, p.heads, p.rows)) return why;
+  if (auto why = refused_layout("k", p.k, p, p.key_heads, p.keys)) return why;
+  if (auto why = refused_layout("v", p.v, p, p.key_heads, p.keys)) return why;
+  return refused_layout("o", p.o, p, p.heads, p.rows);
 }
 
 AttentionPlan choose(const AttentionProblem& p, const DeviceNumbers& device) {

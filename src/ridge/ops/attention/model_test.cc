@@ -47,8 +47,8 @@ TEST(AttentionModel, TakesAKernelOfTheSmallestSufficientWidth) {
   EXPECT_EQ(plan.steps, plan.items * ((4096 + kv - 1) / kv));
 }
 
-// 550 GFLOP and 836 us were measured on an H100 SXM; half of it and 456 us under a causal mask.
-TEST(AttentionModel, PredictsWhatWasMeasuredWithinATenth) {
+// The two times of an H100 SXM that the model's three numbers were found on: a later change must keep them.
+TEST(AttentionModel, KeepsTheTimesThatItsNumbersWereFoundOn) {
   DeviceNumbers h100 = device;
   h100.busy_clock_hz = 1.693e9;
   AttentionProblem p = packed(4, 16, 4096, 128);
@@ -72,6 +72,8 @@ TEST(AttentionModel, RefusesInSentences) {
             "expected sizes of at least 1 and heads x3, found 2 x 3 heads, 10 rows and 0 keys");
   EXPECT_EQ(why([](auto& x) { x.heads = 4; }),
             "expected sizes of at least 1 and heads x3, found 2 x 4 heads, 10 rows and 10 keys");
+  EXPECT_EQ(why([](auto& x) { x.v.head = 0; }),
+            "v's heads lie in one place: expected strides above 0, found 1920 and 0 for 2 x 3 heads");
   EXPECT_EQ(why([](auto& x) { x.k.row = 196; }),
             "k does not lie in whole 16 bytes: expected strides x8 elements, found 1920, 64 and 196");
   EXPECT_EQ(why([](auto& x) { x.o.row = 32; }), "o's rows overlap: expected a row stride of at least 64, found 32");
@@ -88,8 +90,11 @@ TEST(AttentionModel, HasABandOfKeysForEachRow) {
             const bool sees = key - row >= low && key - row <= high && key < 20;
             const tile::Span seen = band.seen(row, from);
             EXPECT_EQ(col >= seen.begin && col < seen.end, sees);
-            if (sees) EXPECT_TRUE(key >= band.first(row) && key < band.end(row));
-            if (!sees) EXPECT_TRUE(band.cuts(row, 1, key, 1));
+            if (sees) {
+              EXPECT_TRUE(key >= band.first(row) && key < band.end(row));
+            } else {
+              EXPECT_TRUE(band.cuts(row, 1, key, 1));
+            }
           }
     }
 }

@@ -2,26 +2,14 @@
 #include "ridge/ops/attention/sm90.h"
 
 #include <algorithm>
-#include <atomic>
 #include <utility>
+
+#include "ridge/device/shared_memory.h"
 
 namespace ridge::ops::cuda {
 namespace {
 
 using tile::sm90::run_steps, tile::sm90::step_shared_bytes, tile::sm90::step_threads, tile::sm90::StepProblem;
-
-// Once a device: kernels may use more than 48 KiB of shared memory only when told so.
-template <class Kernel> cudaError_t allow_shared_memory() {
-  static std::atomic<std::uint64_t> done{0};
-  int device = 0;
-  if (const cudaError_t e = cudaGetDevice(&device); e != cudaSuccess) return e;
-  const std::uint64_t bit = std::uint64_t{1} << (device % 64);
-  if (done.load(std::memory_order_acquire) & bit) return cudaSuccess;
-  const cudaError_t e =
-      cudaFuncSetAttribute(run_steps<Kernel>, cudaFuncAttributeMaxDynamicSharedMemorySize, step_shared_bytes<Kernel>);
-  if (e == cudaSuccess) done.fetch_or(bit, std::memory_order_release);
-  return e;
-}
 
 template <class View> void place(View& view, const CUtensorMap& map, std::int64_t rows, std::int64_t heads) {
   view.on_target.map = map;
@@ -30,7 +18,8 @@ template <class View> void place(View& view, const CUtensorMap& map, std::int64_
 }
 
 template <class Kernel> cudaError_t launch_attention(const AttentionLaunch& x) {
-  if (const cudaError_t e = allow_shared_memory<Kernel>(); e != cudaSuccess) return e;
+  if (const cudaError_t e = allow_shared_memory<run_steps<Kernel>>(step_shared_bytes<Kernel>); e != cudaSuccess)
+    return e;
   const AttentionProblem& p = x.problem;
   typename Kernel::Globals g{};
   place(g.q, x.maps.q, p.rows, p.heads);

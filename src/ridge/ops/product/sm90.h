@@ -4,8 +4,7 @@
 
 #include <cuda_runtime.h>
 
-#include <atomic>
-
+#include "ridge/device/shared_memory.h"
 #include "ridge/ops/product/cuda.h"
 #include "ridge/ops/product/matmul.h"
 #include "ridge/tile/sm90/run.h"
@@ -30,17 +29,8 @@ struct ConfigKernel {
 
 template <int index, class T> struct MenuKernel : Matmul<sm90_menu[index], T, T, T> {};
 
-// Once a device: kernels may use more than 48 KiB of shared memory only when told so.
 template <class Kernel> cudaError_t allow_shared_memory() {
-  static std::atomic<std::uint64_t> done{0};
-  int device = 0;
-  if (const cudaError_t e = cudaGetDevice(&device); e != cudaSuccess) return e;
-  const std::uint64_t bit = std::uint64_t{1} << (device % 64);
-  if (done.load(std::memory_order_acquire) & bit) return cudaSuccess;
-  const cudaError_t e = cudaFuncSetAttribute(tile::sm90::run<Kernel>, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                             tile::sm90::shared_bytes<Kernel>);
-  if (e == cudaSuccess) done.fetch_or(bit, std::memory_order_release);
-  return e;
+  return allow_shared_memory<tile::sm90::run<Kernel>>(tile::sm90::shared_bytes<Kernel>);
 }
 
 template <class Kernel> cudaError_t launch_config(const TilesLaunch& x) {

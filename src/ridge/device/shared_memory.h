@@ -1,0 +1,24 @@
+// Once a device: a kernel may use more than 48 KiB of shared memory only when told so. Internal to what launches CUDA
+// kernels.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <atomic>
+#include <cstdint>
+
+namespace ridge::ops::cuda {
+
+// For the current device. Errors: as CUDA says them.
+template <auto kernel> cudaError_t allow_shared_memory(int bytes) {
+  static std::atomic<std::uint64_t> done{0};
+  int device = 0;
+  if (const cudaError_t e = cudaGetDevice(&device); e != cudaSuccess) return e;
+  const std::uint64_t bit = std::uint64_t{1} << (device % 64);
+  if (done.load(std::memory_order_acquire) & bit) return cudaSuccess;
+  const cudaError_t e = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
+  if (e == cudaSuccess) done.fetch_or(bit, std::memory_order_release);
+  return e;
+}
+
+}  // namespace ridge::ops::cuda
