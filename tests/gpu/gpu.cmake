@@ -14,9 +14,12 @@ add_test(NAME gated_gpu COMMAND matmul_gpu gated 1500)
 set_tests_properties(matmul_gpu functions_gpu attention_gpu gated_gpu PROPERTIES LABELS gpu SKIP_RETURN_CODE 77)
 add_test(NAME run_gpu COMMAND bash ${CMAKE_SOURCE_DIR}/tests/gpu/run_test.sh $<TARGET_FILE:ridge_cli>)
 set_tests_properties(run_gpu PROPERTIES LABELS gpu SKIP_RETURN_CODE 77)
-# The layer for geglu_times.py, which compares it with PyTorch's in one process: for builds that are position-independent.
+# Kernels for geglu_times.py and attention_times.py, which compare them with PyTorch's in one process: for builds that are
+# position-independent.
 if(CMAKE_POSITION_INDEPENDENT_CODE)
-  add_library(ridge_geglu SHARED EXCLUDE_FROM_ALL tests/gpu/geglu_library.cc)
-  target_link_libraries(ridge_geglu PRIVATE ridge)
-  target_link_options(ridge_geglu PRIVATE -static-libstdc++ -static-libgcc)
+  foreach(kernel IN ITEMS geglu attention)
+    add_library(ridge_${kernel} SHARED EXCLUDE_FROM_ALL tests/gpu/${kernel}_library.cc)
+    target_link_libraries(ridge_${kernel} PRIVATE ridge)
+    target_link_options(ridge_${kernel} PRIVATE -static-libstdc++ -static-libgcc)
+  endforeach()
 endif()

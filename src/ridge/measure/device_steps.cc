@@ -103,7 +103,9 @@ Status DeviceSteps::allocate(const TuneOptions& tune, std::optional<int> group) 
     if (const auto* attention = std::get_if<ops::AttentionProblem>(&step.kernel)) {
       const auto device = device_numbers_here();
       if (!device) return device.error();
-      products_.back() = cuda::choose(*attention, *device);
+      const cuda::AttentionPlan chosen = cuda::choose(*attention, *device);
+      workspace = std::max(workspace, cuda::counter_bytes + chosen.workspace_bytes);
+      products_.back() = chosen;
     }
     const auto product = product_of(step, data_of(step, places_));
     if (!product) continue;

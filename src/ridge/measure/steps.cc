@@ -1,5 +1,6 @@
 #include "ridge/measure/steps.h"
 
+#include "ridge/ops/attention/cpu.h"
 #include "ridge/ops/chain/cpu.h"
 #include "ridge/ops/fused/cpu.h"
 #include "ridge/ops/loops/cpu.h"
@@ -20,6 +21,8 @@ void perform(const Step& step, std::span<void* const> data, int threads) {
     ops::strips(*strips, data, threads);
   else if (const auto* reduction = std::get_if<ops::ReduceProblem>(&step.kernel))
     ops::reduce(*reduction, data[0], data[1], threads);
+  else if (const auto* attention = std::get_if<ops::AttentionProblem>(&step.kernel))
+    ops::attention(*attention, {data[0], data[1], data[2], data[3]}, threads);
   else if (const auto* conv = std::get_if<ops::ConvLoops>(&step.kernel))
     ops::loops(*conv, data, threads);
   else if (const auto* indexed = std::get_if<ops::IndexLoops>(&step.kernel))

@@ -36,6 +36,7 @@ constexpr NamedNumber<KernelNumbers> of_kernels[] = {
     {"attention_multiplies", &KernelNumbers::attention_multiplies},
     {"attention_exponentials", &KernelNumbers::attention_exponentials},
     {"attention_item", &KernelNumbers::attention_item},
+    {"attention_part", &KernelNumbers::attention_part},
 };
 constexpr NamedNumber<DeviceShares> of_devices[] = {
     {"clock", &DeviceShares::clock},           {"busy_clock", &DeviceShares::busy_clock},

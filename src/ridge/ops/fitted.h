@@ -32,7 +32,7 @@ struct KernelNumbers {
   double least, copy_kept, copy_beyond, empty_launch;
   double backward_pass, backward_bandwidth, backward_added;
   double plain_flops, lanes, multiplies, rows_element, reduce_element;
-  double attention_multiplies, attention_exponentials, attention_item;
+  double attention_multiplies, attention_exponentials, attention_item, attention_part;
 };
 const KernelNumbers& kernel_numbers();
 Result<KernelNumbers> parse_kernel_numbers(std::string_view csv, const std::string& source);

@@ -35,7 +35,7 @@ struct Value {
     index,      // of `dim`, plus number
     condition,  // 1 where key - row lies in the band, else 0
     mask,       // 0 there, else -inf
-    scores,     // s * number there, else -inf
+    scores,     // s * number, or tanh(s * within) * number, there, else -inf
     largest,    // of such scores along the keys
     distance,   // such scores less their largest
     weights,    // e to that
@@ -43,12 +43,14 @@ struct Value {
     inverse,    // 1 over that
     softmax,    // weights over their total
   } kind = Kind::unknown;
-  double number = 0;
+  double number = 0, within = 0;  // within: 0 where there is no tanh
   std::string dim = {};
   Band band = all_keys;
 };
 
-bool same_scores(const Value& a, const Value& b) { return a.number == b.number && a.band == b.band; }
+bool same_scores(const Value& a, const Value& b) {
+  return a.number == b.number && a.within == b.within && a.band == b.band;
+}
 
 class Reading {  // of the nodes between the two products
  public:
@@ -123,6 +125,11 @@ class Reading {  // of the nodes between the two products
   static Value unary(Function f, Value x) {
     if (f == Function::exp && x.kind == Kind::distance) {
       x.kind = Kind::weights;
+      return x;
+    }
+    if (f == Function::tanh && x.kind == Kind::scores && x.within == 0 && x.band == all_keys) {
+      x.within = x.number;
+      x.number = 1;
       return x;
     }
     return {};
@@ -234,8 +241,8 @@ struct Parts {
 
 class Finding {
  public:
-  Finding(const Program& program, const std::vector<Shape>& shapes, const std::vector<int>& statements)
-      : program_(program), shapes_(shapes), statements_(statements) {}
+  Finding(const Program& program, const std::vector<Shape>& shapes, const std::vector<int>& statements, Target target)
+      : program_(program), shapes_(shapes), statements_(statements), target_(target) {}
 
   FoundAttention find() {
     const auto is_product = [&](int s) {
@@ -247,7 +254,8 @@ class Finding {
     if (auto why = split(first, last)) return {.fault = *why};
     if (auto why = read_scores(first.result)) return {.fault = *why};
     if (auto why = lay_out()) return {.fault = *why};
-    if (auto why = ops::cuda::refuse(out_.problem)) return {.fault = "attention: " + *why};
+    const auto why = target_ == Target::cuda ? ops::cuda::refuse(out_.problem) : ops::refuse(out_.problem);
+    if (why) return {.fault = "attention: " + *why};
     return out_;
   }
 
@@ -327,7 +335,8 @@ class Finding {
     if (value.kind != Value::Kind::softmax)
       return fmt::format("{} is not the softmax over {} of {} times a number, masked by a comparison of two indices",
                          name_of(weights_), parts_.keys, name_of(scores));
-    out_.problem.scale = value.number;
+    out_.problem.scale = value.within == 0 ? value.number : value.within * value.number;
+    out_.problem.cap = value.within == 0 ? 0 : value.number;
     out_.problem.low = value.band.first;
     out_.problem.high = value.band.second;
     masked_ = reading.rows();
@@ -397,6 +406,7 @@ class Finding {
   const Program& program_;
   const std::vector<Shape>& shapes_;
   const std::vector<int>& statements_;
+  Target target_;
   Parts parts_ = {};
   int weights_ = 0;
   std::string masked_;
@@ -406,15 +416,15 @@ class Finding {
 }  // namespace
 
 FoundAttention find_attention(const Program& program, const std::vector<Shape>& shapes,
-                              const std::vector<int>& statements) {
-  return Finding(program, shapes, statements).find();
+                              const std::vector<int>& statements, Target target) {
+  return Finding(program, shapes, statements, target).find();
 }
 
 void lower_attention(Lowering& to, int group) {
   std::vector<Shape> shapes;
   for (const View& view : to.tensors) shapes.push_back(view.shape);
-  const FoundAttention found =
-      find_attention(to.program, shapes, to.plan.fusion.groups[static_cast<std::size_t>(group)].statements);
+  const FoundAttention found = find_attention(
+      to.program, shapes, to.plan.fusion.groups[static_cast<std::size_t>(group)].statements, to.plan.fusion.target);
   RIDGE_CHECK(found.fault.empty(), found.fault);
   Step step;
   step.group = group;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "ridge/ops/attention/problem.h"
+#include "ridge/plan/fuse.h"
 #include "ridge/plan/shape.h"
 
 namespace ridge {
@@ -19,6 +20,6 @@ struct FoundAttention {
 
 // `statements`, in the program's order: two contractions, one of them last, with what makes the last one's weights.
 FoundAttention find_attention(const Program& program, const std::vector<Shape>& shapes,
-                              const std::vector<int>& statements);
+                              const std::vector<int>& statements, Target target);
 
 }  // namespace ridge

@@ -318,7 +318,7 @@ class Fuser {
 
   // A product of weights that are made of another product's sums, with all that nobody else wants.
   void join_attention(int s) {
-    if (options_.target != Target::cuda || !options_.epilogues || form(s) != Form::product) return;
+    if (!options_.epilogues || form(s) != Form::product) return;
     for (const int weights : distinct_operands(s)) {
       std::vector<int> set{s};
       int products = 0;
@@ -327,7 +327,7 @@ class Fuser {
       const bool is_made = std::any_of(set.begin(), set.end(), [&](int each) { return form(each) == Form::along; });
       if (products != 1 || !is_made) continue;
       std::string fault = stored_fault(set);
-      if (fault.empty()) fault = find_attention(program_, shapes_, set).fault;
+      if (fault.empty()) fault = find_attention(program_, shapes_, set, options_.target).fault;
       if (!fault.empty()) {
         attention_faults_[s] = fault;
       } else if (!circular(set)) {

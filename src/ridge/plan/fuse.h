@@ -4,7 +4,7 @@
 //   product     one contraction, or two that share an operand, and pointwise statements on their sums
 //   pointwise   any number of pointwise statements over one index space
 //   rows        functions along dimensions with their pointwise neighbours, some rows at a time
-//   attention   on a device, a product of the softmax of another product (attention.h)
+//   attention   a product of the softmax of another product (attention.h)
 //   loops       one statement that is a word of its own: a convolution, a gather
 // Statements are taken in order; each joins the kernels of its operands where the two together are still one of these.
 #pragma once

@@ -8,6 +8,8 @@
 //            at.settle(p);                               // the product has ended, and its tiles are given back
 //            at.reduce(most, p, Max{}); at.map(p, f, most); at.copy(x.p, p);
 //   store:   at.store(g.o, x.o);
+//   merge:   at.map(x.o, f, other.o);                   // where several items share the steps of the same rows
+//   carry:   at.carry(x.o); at.carry(x.most);           // what of the state merges
 //
 // Each tile of a Stage goes round in a ring of its own (`InRing`), so a text may load the values of a step one step
 // after its keys. `compute` is compiled three times: for the first step, those in the middle, and the one behind the
@@ -25,6 +27,22 @@ struct Steps {
 
 // A tile of a Stage with the number of its ring.
 template <int number, class Tile> struct InRing : Tile { static constexpr int ring = number; };
+
+#ifdef __CUDACC__
+// A tile that is held, not in a ring.
+template <class T, int Rows, int Cols> using HeldTile = SharedTile<T, Rows, Cols>;
+#else
+template <class T, int Rows, int Cols> struct HeldTile;
+#endif
+// What products of tiles of T are summed as.
+template <class T> struct SumOf { using type = float; };
+template <int M, int N, int Sharers, class T> struct Operands;  // a left operand that no tile holds
+
+// What numbers a row begin as.
+struct Lowest {};
+struct Nought {};
+inline constexpr Lowest lowest{};
+inline constexpr Nought nought{};
 
 // Matrices [rows, cols], contiguous along cols, one for each of outer * inner pairs: matrix i is the one at (i / inner,
 // i % inner). Strides are in elements.
@@ -51,25 +69,37 @@ struct Span {  // begin … end - 1
 struct Max {};
 struct Add {};
 
-// Which matrix, and from which of its rows on, a work item owns; none where `is_real` is false.
+// Which matrix, and from which of its rows on, a work item owns, and which part of its steps; none where `is_real` is
+// false.
 struct StepItem {
   int matrix = 0, row = 0;
+  int part = 0, tile = 0;  // of all parts of a tile of rows the number is the same
   bool is_real = false;
 };
 
 // Work items in an order: `width` matrices at a time, whose keys and values the L2 holds together, and of these the
-// last rows first, for under a causal mask they take longest. Blocks take items one by one.
+// last rows first, for under a causal mask they take longest. Blocks take items one by one. With `parts` the steps of
+// a tile of rows are as many items, whose states are merged in their order by whichever ends last.
 struct StepOrder {
   int matrices = 0, rows = 0;  // rows of one matrix
-  int tile_rows = 1, width = 1;
+  int tile_rows = 1, width = 1, parts = 1;
   TILE_FN int tiles() const { return (rows + tile_rows - 1) / tile_rows; }
-  TILE_FN int items() const { return matrices * tiles(); }
-  TILE_FN StepItem item(int number) const {
+  TILE_FN int items() const { return matrices * tiles() * parts; }
+  template <bool has_parts = true> TILE_FN StepItem item(int number) const {
     if (number >= items()) return {};
-    const int each = width * tiles(), first = number / each * width, in = number % each;
+    const int tile = has_parts ? number / parts : number, part = number - tile * parts;
+    const int each = width * tiles(), first = tile / each * width, in = tile % each;
     const int wide = matrices - first < width ? matrices - first : width;
-    return {first + in % wide, (tiles() - 1 - in / wide) * tile_rows, true};
+    return {first + in % wide, (tiles() - 1 - in / wide) * tile_rows, part, tile, true};
   }
+  // Of `count` steps those of a part: at least one each for the first `count` parts, if there are more of these.
+  TILE_FN Span steps_of(int part, int count) const {
+    const int real = real_parts(count);
+    if (part >= real) return {};
+    return {static_cast<int>(static_cast<Index>(count) * part / real),
+            static_cast<int>(static_cast<Index>(count) * (part + 1) / real)};
+  }
+  TILE_FN int real_parts(int count) const { return parts < count ? parts : count; }
 };
 
 }  // namespace ridge::tile

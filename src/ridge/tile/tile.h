@@ -13,6 +13,7 @@
 
 #include <cstdint>
 
+#include "ridge/base/dtype.h"
 #include "ridge/tile/epilogue.h"
 #include "ridge/tile/function.h"
 #ifdef __CUDACC__
@@ -32,7 +33,9 @@ struct Row : Range {};  // a stretch of the output's rows
 struct Col : Range {};  // … and of its columns
 
 #ifndef __CUDACC__  // what a target adds to a view; Hopper: storage.h
-struct InputOnTarget {};
+struct InputOnTarget {
+  DType dtype = DType::f32;  // of the matrices of a text that takes steps
+};
 // A tile of sums that becomes a tile of the output; `sums` are f32, or int32.
 struct Finishing {
   const Finish& finish;

@@ -8,9 +8,12 @@
 
 #include "ridge/ops/attention/config.h"
 #include "ridge/ops/attention/mask.h"
+#include "ridge/ops/attention/problem.h"
 #include "ridge/tile/steps.h"
 #ifdef __CUDACC__
 #include "ridge/tile/sm90/registers.h"
+#else
+#include "ridge/tile/cpu/steps.h"
 #endif
 
 namespace ridge::ops {
@@ -18,7 +21,7 @@ namespace ridge::ops {
 template <AttentionConfig C, class T> struct Attention {
   static constexpr AttentionConfig config = C;
   static constexpr int rings = 2;
-  using Q = tile::SharedTile<T, C.m, C.d>;
+  using Q = tile::HeldTile<T, C.m, C.d>;
   using K = tile::InRing<0, tile::SharedTile<T, C.kv, C.d>>;
   using V = tile::InRing<1, tile::SharedTile<T, C.kv, C.d>>;
   struct Globals {
@@ -28,7 +31,9 @@ template <AttentionConfig C, class T> struct Attention {
     tile::MatricesOut<T, C.m, C.d> o;
     tile::MatricesOut<float, C.m, 1> lse;  // ln of the sum of exponentials of a row; data null: not wanted
     Band band;
-    float scale_log2 = 0;   // what scores are multiplied by, times log2(e)
+    float scale_log2 = 0;  // what scores are multiplied by, times log2(e)
+    float cap = 0;         // not 0: a score is first cap * tanh(it * within_cap)
+    float within_cap = 0;
     int heads_of_keys = 1;  // heads of q that share one of k and v
   };
   struct Held {
@@ -38,9 +43,10 @@ template <AttentionConfig C, class T> struct Attention {
     K k;
     V v;
   };
-  using PerRow = tile::Accumulator<C.m, 1, C.consumers>;
+  template <int N> using Sums = tile::Accumulator<C.m, N, C.consumers, typename tile::SumOf<T>::type>;
+  using PerRow = Sums<1>;
   struct State {
-    tile::Accumulator<C.m, C.d, C.consumers> o;
+    Sums<C.d> o;
     PerRow most = tile::lowest, sum = tile::nought;
     tile::Operands<C.m, C.kv, C.consumers, T> weights;  // of the step's keys, for the next step
   };
@@ -66,19 +72,24 @@ template <AttentionConfig C, class T> struct Attention {
       at.release(h.q);
       at.mma(x.o, x.weights, s.v);
     } else {
-      tile::Accumulator<C.m, C.kv, C.consumers> p;
+      Sums<C.kv> p;
       at.mma(p, h.q, transposed(s.k));
       if constexpr (!At::first) at.mma(x.o, x.weights, s.v);
       at.settle(p);
       PerRow shrink = weigh(at, x, p, g);
       if constexpr (!At::first) {
         at.settle(x.o);
-        if (at.any(shrink, [](float by) { return by != 1; }))
+        if (at.any(shrink, [](auto by) { return by != 1; }))
           at.map(
-              x.o, [](float o, float by) { return o * by; }, shrink);
+              x.o, [](auto o, auto by) { return o * by; }, shrink);
       }
       at.copy(x.weights, p);
     }
+  }
+
+  TILE_FN static auto tanh_of(auto x) {
+    constexpr float twice_log2_e = 2.885390081777927F;
+    return 1 - 2 / (1 + tile::exp2_of(x * twice_log2_e));
   }
 
   // Scores become weights, 2^(scale * (score - most)); what sums so far must be multiplied by. `most` follows the
@@ -86,36 +97,77 @@ template <AttentionConfig C, class T> struct Attention {
   TILE_FN static PerRow weigh(auto& at, State& x, auto& p, const Globals& g) {
     constexpr float behind = 8;
     const int first = key(at, g, at.step());
+    if (g.cap != 0) at.map(p, [&](auto s) { return g.cap * tanh_of(s * g.within_cap); });
     const tile::Range own = at.own_rows();
     if (g.band.cuts(static_cast<int>(own.begin), static_cast<int>(own.size), first, C.kv))
       at.clip(p, [&](int row) { return g.band.seen(row, first); });
     PerRow now = x.most, shrink = x.most, base;
     at.reduce(now, p, tile::Max{});
     at.map(
-        now, [&](float now, float most) { return (now - most) * g.scale_log2 > behind ? now : most; }, x.most);
+        now, [&](auto after, auto before) { return (after - before) * g.scale_log2 > behind ? after : before; },
+        x.most);
     at.map(
-        shrink, [&](float most, float now) { return now == most ? 1 : tile::exp2_of((most - now) * g.scale_log2); },
+        shrink,
+        [&](auto before, auto after) { return after == before ? 1 : tile::exp2_of((before - after) * g.scale_log2); },
         now);
     at.map(
-        base, [&](float, float now) { return now == -INFINITY ? 0 : now * g.scale_log2; }, now);
+        base, [&](auto, auto most) { return most == -INFINITY ? 0 : most * g.scale_log2; }, now);
     at.map(
-        p, [&](float s, float base) { return tile::exp2_of(fmaf(s, g.scale_log2, -base)); }, base);
+        p, [&](auto s, auto most) { return tile::exp2_of(s * g.scale_log2 - most); }, base);
     at.reduce(x.sum, p, tile::Add{}, shrink);
     x.most = now;
     return shrink;
   }
 
-  TILE_FN static void store(auto& at, State& x, const Globals& g) {
+  // What of a state other keys may be added to: columns by columns, so that of few rows many threads have a share.
+  static constexpr AttentionConfig sliced(AttentionConfig c) {
+    c.d /= slices;
+    return c;
+  }
+  static constexpr int slices = 4;
+  using Slice = Attention<sliced(C), T>;
+  TILE_FN static void carry(auto& at, State& x) {
+    at.carry(x.o);
+    at.carry(x.most);
+    at.carry(x.sum);
+  }
+  // x becomes what it were if it had gone through the other's keys, too.
+  TILE_FN static void merge(auto& at, State& x, State& other, const auto& g) {
+    PerRow now = x.most, mine = x.most, theirs = other.most;
+    at.map(
+        now, [](auto a, auto b) { return a > b ? a : b; }, other.most);
+    const auto factor = [&](auto before, auto after) {
+      return after == before ? 1 : tile::exp2_of((before - after) * g.scale_log2);
+    };
+    at.map(mine, factor, now);
+    at.map(theirs, factor, now);
+    const auto both = [](auto a, auto by, auto b, auto b_by) { return a * by + b * b_by; };
+    at.map(x.sum, both, mine, other.sum, theirs);
+    at.map(x.o, both, mine, other.o, theirs);
+    x.most = now;
+  }
+
+  TILE_FN static void store(auto& at, State& x, const auto& g) {
     constexpr float ln_2 = 0.6931471805599453F;
     PerRow lse = x.most, inverse = x.sum;
     at.map(
-        lse, [&](float most, float sum) { return most * g.scale_log2 * ln_2 + logf(sum); }, x.sum);
+        lse, [&](auto most, auto sum) { return most * g.scale_log2 * ln_2 + tile::log_of(sum); }, x.sum);
     at.store(g.lse, lse);
-    at.map(inverse, [](float sum) { return 1 / sum; });
+    at.map(inverse, [](auto sum) { return 1 / sum; });
     at.map(
-        x.o, [](float o, float by) { return o * by; }, inverse);
+        x.o, [](auto o, auto by) { return o * by; }, inverse);
     at.store(g.o, x.o);
   }
 };
+
+// What of Globals does not say where operands lie, from a problem.
+void set_numbers(auto& g, const AttentionProblem& p) {
+  constexpr double log2_e = 1.4426950408889634;
+  g.band = {static_cast<int>(p.low), static_cast<int>(p.high), static_cast<int>(p.keys), p.walks ? 1 : 0};
+  g.scale_log2 = static_cast<float>((p.cap > 0 ? 1 : p.scale) * log2_e);
+  g.cap = static_cast<float>(p.cap);
+  g.within_cap = p.cap > 0 ? static_cast<float>(p.scale / p.cap) : 0;
+  g.heads_of_keys = static_cast<int>(p.heads / p.key_heads);
+}
 
 }  // namespace ridge::ops

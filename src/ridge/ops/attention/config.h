@@ -15,8 +15,8 @@ struct AttentionConfig {
   bool operator==(const AttentionConfig&) const = default;
 };
 
-// Under a mask shorter steps compute less beyond its edge. Each fits the registers of its threads: at 192 keys and a
-// head of 64, or 96 and 256, ptxas would make products wait for each other.
+// Under a mask shorter steps compute less beyond its edge; the last four are for few rows (decoding). Each fits the
+// registers of its threads: at 192 keys and a head of 64, or 96 and 256, ptxas would make products wait for each other.
 inline constexpr std::array attention_menu = {
     AttentionConfig{.m = 192, .kv = 128, .d = 64, .consumers = 3, .stages = 3},
     AttentionConfig{.m = 128, .kv = 160, .d = 128},
@@ -24,6 +24,10 @@ inline constexpr std::array attention_menu = {
     AttentionConfig{.m = 128, .kv = 96, .d = 192, .staging_in_held = true},
     AttentionConfig{.m = 128, .kv = 80, .d = 256, .staging_in_held = true},
     AttentionConfig{.m = 128, .kv = 64, .d = 256, .staging_in_held = true},
+    AttentionConfig{.m = 64, .kv = 128, .d = 64, .consumers = 1, .stages = 5, .turns = false},
+    AttentionConfig{.m = 64, .kv = 128, .d = 128, .consumers = 1, .stages = 3, .turns = false, .staging_in_held = true},
+    AttentionConfig{.m = 64, .kv = 64, .d = 192, .consumers = 1, .stages = 4, .turns = false, .staging_in_held = true},
+    AttentionConfig{.m = 64, .kv = 64, .d = 256, .consumers = 1, .stages = 3, .turns = false, .staging_in_held = true},
 };
 
 }  // namespace ridge::ops

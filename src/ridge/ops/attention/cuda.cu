@@ -11,8 +11,11 @@ template <> const std::array<LaunchAttention, attention_menu.size()>& attention_
 
 std::optional<std::string> launch(const AttentionCall& call, const AttentionPlan& plan, const Workspace& workspace,
                                   CUstream_st* stream) {
-  const AttentionProblem& p = call.problem;
+  const AttentionProblem p = folded(call.problem);
   const AttentionConfig& c = attention_menu[static_cast<std::size_t>(plan.config)];
+  if (workspace.bytes < counter_bytes + plan.workspace_bytes)
+    return "attention: expected a workspace of " + std::to_string(counter_bytes + plan.workspace_bytes) +
+           " bytes, found " + std::to_string(workspace.bytes);
   AttentionMaps maps{};
   const auto encoded = [&](CUtensorMap& map, const void* data, const HeadsLayout& x, std::int64_t rows,
                            std::int64_t heads, int box) {
@@ -22,8 +25,13 @@ std::optional<std::string> launch(const AttentionCall& call, const AttentionPlan
   if (!encoded(maps.q, call.q, p.q, p.rows, p.heads, c.m) || !encoded(maps.k, call.k, p.k, p.keys, p.key_heads, c.kv) ||
       !encoded(maps.v, call.v, p.v, p.keys, p.key_heads, c.kv) || !encoded(maps.o, call.o, p.o, p.rows, p.heads, 64))
     return "describing the operands of attention to the copy engine";
-  const AttentionLaunch launch{
-      maps, p, call.lse, plan.width, plan.items, static_cast<int*>(workspace.data), multiprocessors(), stream};
+  auto* const states = reinterpret_cast<float*>(static_cast<char*>(workspace.data) + counter_bytes);
+  const AttentionLaunch launch{maps,       p,
+                               call.o,     call.lse,
+                               plan.width, plan.parts,
+                               plan.items, static_cast<int*>(workspace.data),
+                               states,     multiprocessors(),
+                               stream};
   const auto& kernels = p.dtype == DType::bf16 ? attention_kernels<Bf16>() : attention_kernels<F16>();
   const cudaError_t e = kernels[static_cast<std::size_t>(plan.config)](launch);
   if (e == cudaSuccess) return std::nullopt;

@@ -19,7 +19,8 @@ struct AttentionCall {
   float* lse = nullptr;  // [outer, heads, rows]: ln of the sum of a row's exponentials; null: not wanted
 };
 
-// A sentence if the driver refuses the launch. The problem must not be refused; of the workspace its counters are used.
+// A sentence if the driver refuses the launch. The problem must not be refused; the workspace has counter_bytes and
+// the plan's workspace_bytes.
 std::optional<std::string> launch(const AttentionCall& call, const AttentionPlan& plan, const Workspace& workspace,
                                   CUstream_st* stream);
 

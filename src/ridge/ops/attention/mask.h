@@ -9,17 +9,18 @@ namespace ridge::ops {
 struct Band {
   int low = -(1 << 30), high = 1 << 30;
   int keys = 0;
+  int walks = 1;  // 0: every row sees what row 0 does
 
   // The keys that a row sees, counted from a key on.
-  TILE_FN constexpr tile::Span seen(int row, int from) const {
-    return {row + low - from, (row + high + 1 < keys ? row + high + 1 : keys) - from};
-  }
+  TILE_FN constexpr tile::Span seen(int row, int from) const { return {row * walks + low - from, end(row) - from}; }
   // Keys first … end - 1 are all that any of these rows may see.
-  TILE_FN constexpr int first(int row) const { return row + low > 0 ? row + low : 0; }
-  TILE_FN constexpr int end(int last_row) const { return last_row + high + 1 < keys ? last_row + high + 1 : keys; }
+  TILE_FN constexpr int first(int row) const { return row * walks + low > 0 ? row * walks + low : 0; }
+  TILE_FN constexpr int end(int last_row) const {
+    return last_row * walks + high + 1 < keys ? last_row * walks + high + 1 : keys;
+  }
   // Some of these rows do not see some of these keys.
   TILE_FN constexpr bool cuts(int row, int rows, int key, int count) const {
-    return key + count > keys || key + count - 1 > row + high || key < row + rows - 1 + low;
+    return key + count > keys || key + count - 1 > row * walks + high || key < (row + rows - 1) * walks + low;
   }
 };
 

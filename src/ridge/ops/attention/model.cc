@@ -5,20 +5,26 @@
 #include <algorithm>
 #include <cmath>
 
+#include "ridge/device/workspace.h"
 #include "ridge/ops/attention/config.h"
 #include "ridge/ops/fitted.h"
+#include "ridge/pool/isa.h"
 
 namespace ridge::ops {
 namespace {
 
+constexpr int attention_widest = std::max_element(attention_menu.begin(), attention_menu.end(),
+                                                  [](const auto& a, const auto& b) { return a.d < b.d; }) -> d;
 constexpr std::int64_t most_items = std::int64_t{1} << 30, aligned_elements = 8;
 
 std::int64_t up(std::int64_t x, std::int64_t by) { return (x + by - 1) / by; }
 
 // Keys first … end - 1 are all that rows from `row` on may see.
-std::int64_t first_key(const AttentionProblem& p, std::int64_t row) { return std::max<std::int64_t>(0, row + p.low); }
+std::int64_t first_key(const AttentionProblem& p, std::int64_t row) {
+  return std::max<std::int64_t>(0, (p.walks ? row : 0) + p.low);
+}
 std::int64_t end_key(const AttentionProblem& p, std::int64_t last_row) {
-  return std::min(p.keys, last_row + p.high + 1);
+  return std::min(p.keys, (p.walks ? last_row : 0) + p.high + 1);
 }
 
 // Of the item that begins at `row`, as the kernel's text counts them (attention.h).
@@ -31,30 +37,64 @@ double step_cycles(const AttentionConfig& c) {
   constexpr double exponentials_a_cycle = 16;
   const KernelNumbers& n = kernel_numbers();
   const double products = 2.0 * c.m * c.kv * c.d / n.multiplies;
-  return products / n.attention_multiplies + n.attention_exponentials * c.m * c.kv / exponentials_a_cycle;
+  const double shown = c.consumers == 1 ? 1 : n.attention_exponentials;  // nothing runs beside a single group's
+  return products / n.attention_multiplies + shown * c.m * c.kv / exponentials_a_cycle;
 }
 
-cuda::AttentionPlan planned(const AttentionProblem& p, int config, const DeviceNumbers& device) {
-  const AttentionConfig& c = attention_menu[static_cast<std::size_t>(config)];
-  cuda::AttentionPlan out{.config = config};
-  std::int64_t steps = 0, longest = 0;
+struct Work {  // in steps
+  std::int64_t all = 0, longest = 0;
+};
+Work work_of(const AttentionProblem& p, const AttentionConfig& c) {
+  Work out;
   for (std::int64_t row = 0; row < p.rows; row += c.m) {
     const std::int64_t here = steps_of(p, c, row);
-    steps += here;
-    longest = std::max(longest, here);
+    out.all += here;
+    out.longest = std::max(out.longest, here);
   }
-  const std::int64_t matrices = p.outer * p.heads;
-  out.items = matrices * up(p.rows, c.m);
-  out.steps = matrices * steps;
+  out.all *= p.outer * p.heads;
+  return out;
+}
+
+// Floats of an item's state (attention.h).
+std::int64_t state_floats(const AttentionConfig& c) { return std::int64_t{c.m} * c.d + 4 * 128; }
+
+cuda::AttentionPlan planned(const AttentionProblem& p, int config, std::int64_t parts, const DeviceNumbers& device) {
+  const AttentionConfig& c = attention_menu[static_cast<std::size_t>(config)];
+  const Work work = work_of(p, c);
+  const std::int64_t matrices = p.outer * p.heads, tiles = matrices * up(p.rows, c.m);
+  cuda::AttentionPlan out{.config = config, .parts = static_cast<int>(parts)};
+  out.items = tiles * parts;
+  out.steps = work.all;
+  if (parts > 1) out.workspace_bytes = static_cast<std::size_t>(out.items * state_floats(c)) * sizeof(float);
   const double shared_keys = 4.0 * static_cast<double>(p.keys * p.width * p.key_heads) / static_cast<double>(p.heads);
   const double held = 0.6 * static_cast<double>(device.l2_bytes) / shared_keys;
   out.width = static_cast<int>(std::clamp(held, 1.0, static_cast<double>(matrices)));
-  const double item = kernel_numbers().attention_item, step = step_cycles(c);
-  const double longest_cycles = item + static_cast<double>(longest) * step;
-  const double all = static_cast<double>(out.items) * item + static_cast<double>(out.steps) * step;
+  const KernelNumbers& n = kernel_numbers();
+  const double item =
+      n.attention_item + (parts > 1 ? n.attention_item + static_cast<double>(parts) * n.attention_part : 0);
+  const double longest_cycles = item + static_cast<double>(up(work.longest, parts)) * step_cycles(c);
+  const double all = static_cast<double>(out.items) * item + static_cast<double>(out.steps) * step_cycles(c);
   const double cycles =
       out.items <= device.multiprocessors ? longest_cycles : all / device.multiprocessors + longest_cycles / 2;
-  out.predicted_s = device.launch_s + std::max(cycles / device.busy_clock_hz, traffic(p) / device.memory_bytes_per_s);
+  // A block has no more on its way than its ring holds: few blocks do not fill the memory's lines.
+  const double busy = std::min(1.0, static_cast<double>(out.items) / device.multiprocessors);
+  out.predicted_s =
+      device.launch_s + std::max(cycles / device.busy_clock_hz, traffic(p) / (device.memory_bytes_per_s * busy));
+  return out;
+}
+
+// Parts of a tile's keys that may be worth it, where there are fewer tiles than multiprocessors.
+std::vector<std::int64_t> worthwhile_parts(const AttentionProblem& p, const AttentionConfig& c,
+                                           const DeviceNumbers& device) {
+  const std::int64_t tiles = p.outer * p.heads * up(p.rows, c.m), longest = work_of(p, c).longest;
+  std::vector<std::int64_t> out{1};
+  const std::int64_t counters = (tiles + 1) * static_cast<std::int64_t>(sizeof(int));
+  if (c.consumers > 1 || counters > std::int64_t{cuda::counter_bytes}) return out;  // tile/sm90/steps.h: has_parts
+  for (const std::int64_t waves : {1, 2}) {
+    const std::int64_t parts = std::min(waves * device.multiprocessors / tiles, longest);
+    if (parts > 1 && tiles * parts * state_floats(c) * 4 <= static_cast<std::int64_t>(plan_workspace_bytes / 4))
+      out.push_back(parts);
+  }
   return out;
 }
 
@@ -65,10 +105,31 @@ std::optional<std::string> refused_layout(const char* name, const HeadsLayout& x
                        x.outer, x.head, p.outer, heads);
   if (x.row < p.width && rows > 1)
     return fmt::format("{}'s rows overlap: expected a row stride of at least {}, found {}", name, p.width, x.row);
+  return std::nullopt;
+}
+std::optional<std::string> refused_alignment(const char* name, const HeadsLayout& x) {
   for (const std::int64_t stride : {x.outer, x.head, x.row})
     if (stride < 0 || stride % aligned_elements != 0)
       return fmt::format("{} does not lie in whole 16 bytes: expected strides x{} elements, found {}, {} and {}", name,
                          aligned_elements, x.outer, x.head, x.row);
+  return std::nullopt;
+}
+
+std::optional<std::string> refused_sizes(const AttentionProblem& p) {
+  if (p.outer < 1 || p.heads < 1 || p.key_heads < 1 || p.rows < 1 || p.keys < 1 || p.heads % p.key_heads != 0)
+    return fmt::format("expected sizes of at least 1 and heads x{}, found {} x {} heads, {} rows and {} keys",
+                       p.key_heads, p.outer, p.heads, p.rows, p.keys);
+  if (!(p.scale > 0) || !std::isfinite(p.scale))
+    return fmt::format("expected scores times a number above 0, found {}", p.scale);
+  if (!(p.cap >= 0) || !std::isfinite(p.cap))
+    return fmt::format("expected scores capped at a number above 0, or at none, found {}", p.cap);
+  if (p.rows >= AttentionProblem::far / 2 || p.keys >= AttentionProblem::far / 2 ||
+      p.outer * p.heads > most_items / up(p.rows, 16))
+    return fmt::format("expected fewer than 2^29 rows and keys and 2^30 tiles, found {} and {} of {} heads", p.rows,
+                       p.keys, p.outer * p.heads);
+  if (p.low < -AttentionProblem::far || p.high > AttentionProblem::far || p.low > AttentionProblem::far ||
+      p.high < -AttentionProblem::far)
+    return fmt::format("expected a band within 2^30 of the diagonal, found {} … {}", p.low, p.high);
   return std::nullopt;
 }
 
@@ -79,44 +140,65 @@ namespace cuda {
 std::optional<std::string> refuse(const AttentionProblem& p) {
   if (p.dtype != DType::bf16 && p.dtype != DType::f16)
     return fmt::format("expected bf16 or f16, found {}", name(p.dtype));
-  if (p.outer < 1 || p.heads < 1 || p.key_heads < 1 || p.rows < 1 || p.keys < 1 || p.heads % p.key_heads != 0)
-    return fmt::format("expected sizes of at least 1 and heads x{}, found {} x {} heads, {} rows and {} keys",
-                       p.key_heads, p.outer, p.heads, p.rows, p.keys);
-  const int widest = attention_menu.back().d;
+  if (auto why = refused_sizes(p)) return why;
+  const int widest = attention_widest;
   if (p.width < 1 || p.width > widest || p.width % aligned_elements != 0)
     return fmt::format("expected heads of 8 … {} elements, a multiple of {}, found {}", widest, aligned_elements,
                        p.width);
-  if (!(p.scale > 0) || !std::isfinite(p.scale))
-    return fmt::format("expected scores times a number above 0, found {}", p.scale);
-  if (p.rows >= AttentionProblem::far / 2 || p.keys >= AttentionProblem::far / 2 ||
-      p.outer * p.heads > most_items / up(p.rows, 64))
-    return fmt::format("expected fewer than 2^29 rows and keys and 2^30 tiles, found {} and {} of {} heads", p.rows,
-                       p.keys, p.outer * p.heads);
-  if (p.low < -AttentionProblem::far || p.high > AttentionProblem::far || p.low > AttentionProblem::far ||
-      p.high < -AttentionProblem::far)
-    return fmt::format("expected a band within 2^30 of the diagonal, found {} … {}", p.low, p.high);
-  if (auto why = refused_layout("q", p.q, p, p.heads, p.rows)) return why;
-  if (auto why = refused_layout("k", p.k, p, p.key_heads, p.keys)) return why;
-  if (auto why = refused_layout("v", p.v, p, p.key_heads, p.keys)) return why;
-  return refused_layout("o", p.o, p, p.heads, p.rows);
+  const struct {
+    const char* name;
+    const HeadsLayout& layout;
+    std::int64_t heads, rows;
+  } operands[] = {{"q", p.q, p.heads, p.rows},
+                  {"k", p.k, p.key_heads, p.keys},
+                  {"v", p.v, p.key_heads, p.keys},
+                  {"o", p.o, p.heads, p.rows}};
+  for (const auto& x : operands) {
+    if (auto why = refused_layout(x.name, x.layout, p, x.heads, x.rows)) return why;
+    if (auto why = refused_alignment(x.name, x.layout)) return why;
+  }
+  return std::nullopt;
 }
 
-AttentionPlan choose(const AttentionProblem& p, const DeviceNumbers& device) {
+AttentionProblem folded(const AttentionProblem& p) {
+  const std::int64_t shared = p.heads / p.key_heads;
+  if (p.rows > 1 || shared == 1) return p;
+  AttentionProblem out = p;
+  out.heads = p.key_heads;
+  out.rows = shared;
+  out.walks = false;
+  out.q = {p.q.outer, p.q.head * shared, p.q.head};
+  out.o = {p.o.outer, p.o.head * shared, p.o.head};
+  return out;
+}
+
+AttentionPlan choose(const AttentionProblem& problem, const DeviceNumbers& device) {
+  const AttentionProblem p = folded(problem);
   std::optional<AttentionPlan> best;
-  int least = attention_menu.back().d;
+  int least = attention_widest;
   for (const AttentionConfig& c : attention_menu)
     if (c.d >= p.width) least = std::min(least, c.d);
   for (std::size_t i = 0; i < attention_menu.size(); ++i) {
     if (attention_menu[i].d != least) continue;
-    const AttentionPlan plan = planned(p, static_cast<int>(i), device);
-    if (!best || plan.predicted_s < best->predicted_s) best = plan;
+    for (const std::int64_t parts : worthwhile_parts(p, attention_menu[i], device)) {
+      const AttentionPlan plan = planned(p, static_cast<int>(i), parts, device);
+      if (!best || plan.predicted_s < best->predicted_s) best = plan;
+    }
   }
   return *best;
 }
 
 }  // namespace cuda
 
-std::optional<std::string> refuse(const AttentionProblem&) { return "no kernel of a CPU does attention in one piece"; }
+std::optional<std::string> refuse(const AttentionProblem& p) {
+  if (auto refusal = tile::cpu::isa_refusal()) return refusal;
+  if (p.dtype != DType::f32 && p.dtype != DType::bf16 && p.dtype != DType::f16)
+    return fmt::format("expected f32, bf16 or f16, found {}", name(p.dtype));
+  if (auto why = refused_sizes(p)) return why;
+  if (p.width < 1 || p.width > cpu_attention_width)
+    return fmt::format("expected heads of 1 … {} elements, found {}", cpu_attention_width, p.width);
+  return refused_layout("o", p.o, p, p.heads, p.rows);
+}
 
 double flops(const AttentionProblem& p) {
   double pairs = 0;
@@ -141,6 +223,10 @@ Result<Forecast> forecast(const AttentionProblem& p, const DeviceNumbers& device
   out.plan.tile_k = c.d;
   out.plan.stages = c.stages;
   out.plan.waves = up(plan.items, device.multiprocessors);
+  if (plan.parts > 1) {
+    out.plan.split = plan.parts;
+    out.plan.split_text = {"split_keys", "the keys are gone through in parts, which are merged in order"};
+  }
   out.seconds = plan.predicted_s;
   out.spread = spread_on(device, "attention");
   const double step_bytes = 2.0 * c.kv * static_cast<double>(p.width) * (bits(p.dtype) / 8);
@@ -148,6 +234,6 @@ Result<Forecast> forecast(const AttentionProblem& p, const DeviceNumbers& device
   out.memory_bytes = static_cast<std::int64_t>(traffic(p));
   return out;
 }
-CpuForecast cpu_forecast(const AttentionProblem&, int) { return {"attention"}; }
+CpuForecast cpu_forecast(const AttentionProblem& p, int) { return {.kernel = "attention", .vector_flops = flops(p)}; }
 
 }  // namespace ridge::ops

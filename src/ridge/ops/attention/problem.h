@@ -1,5 +1,6 @@
 // o = softmax(scale * q * k^T) * v for each of outer * heads heads, where row r of a head sees keys r + low … r + high
-// alone; heads / key_heads heads in a row share one of k and v. A row that sees no key is NaN, as a softmax of nothing.
+// alone;
+// heads / key_heads heads in a row share one of k and v. A row that sees no key is NaN, as a softmax of nothing.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +21,9 @@ struct AttentionProblem {
   std::int64_t outer = 1, heads = 1, key_heads = 1;
   std::int64_t rows = 0, keys = 0, width = 0;
   double scale = 1;
+  double cap = 0;  // above 0: a scaled score s counts as cap * tanh(s / cap)
   std::int64_t low = -far, high = far;
+  bool walks = true;  // false: every row sees what row 0 does
   HeadsLayout q = {}, k = {}, v = {}, o = {};
   bool operator==(const AttentionProblem&) const = default;
 };

@@ -26,16 +26,20 @@ template <class Kernel> cudaError_t launch_attention(const AttentionLaunch& x) {
   place(g.k, x.maps.k, p.keys, p.key_heads);
   place(g.v, x.maps.v, p.keys, p.key_heads);
   place(g.o, x.maps.o, p.rows, p.heads);
+  g.o.data = x.o;
+  g.o.cols = p.width;
+  g.o.row_stride = p.o.row;
+  g.o.inner_stride = p.o.head;
+  g.o.outer_stride = p.o.outer;
   g.lse.data = x.lse;
   g.lse.rows = p.rows;
   g.lse.row_stride = 1;
   g.lse.inner = p.heads;
   g.lse.inner_stride = p.rows;
   g.lse.outer_stride = p.heads * p.rows;
-  g.band = {static_cast<int>(p.low), static_cast<int>(p.high), static_cast<int>(p.keys)};
-  g.scale_log2 = static_cast<float>(p.scale * 1.4426950408889634);
-  g.heads_of_keys = static_cast<int>(p.heads / p.key_heads);
-  const tile::StepOrder order{static_cast<int>(p.outer * p.heads), static_cast<int>(p.rows), Kernel::config.m, x.width};
+  set_numbers(g, p);
+  const tile::StepOrder order{static_cast<int>(p.outer * p.heads), static_cast<int>(p.rows), Kernel::config.m, x.width,
+                              x.parts};
   cudaLaunchConfig_t config{};
   config.gridDim = dim3(static_cast<unsigned>(std::min<std::int64_t>(x.items, x.multiprocessors)));
   config.blockDim = dim3(step_threads<Kernel>);
@@ -46,7 +50,7 @@ template <class Kernel> cudaError_t launch_attention(const AttentionLaunch& x) {
   dependent.val.programmaticStreamSerializationAllowed = 1;
   config.attrs = &dependent;
   config.numAttrs = 1;
-  return cudaLaunchKernelEx(&config, run_steps<Kernel>, g, StepProblem{order, x.counter});
+  return cudaLaunchKernelEx(&config, run_steps<Kernel>, g, StepProblem{order, x.counters, x.states});
 }
 
 template <class T, std::size_t... i>

@@ -15,10 +15,12 @@ struct AttentionMaps {
 struct AttentionLaunch {
   const AttentionMaps& maps;
   const AttentionProblem& problem;
+  void* o;
   float* lse;
-  int width;  // heads at a time
+  int width, parts;  // heads at a time; items that share the keys of the same rows
   std::int64_t items;
-  int* counter;
+  int* counters;
+  float* states;  // of the parts
   int multiprocessors;
   cudaStream_t stream;
 };

@@ -9,11 +9,6 @@
 
 namespace ridge::tile {
 
-struct Lowest {};
-struct Nought {};
-inline constexpr Lowest lowest{};
-inline constexpr Nought nought{};
-
 // A number a row, the same in the four threads that share the row; or, while `is_partial`, a part of it in each.
 template <int M, int Sharers> struct Accumulator<M, 1, Sharers, float> {
   static constexpr int rows = M, cols = 1, size = 2;
@@ -40,6 +35,8 @@ TILE_FN float exp2_of(float x) {
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
   return y;
 }
+
+TILE_FN float log_of(float x) { return logf(x); }
 
 namespace sm90 {
 

@@ -11,7 +11,8 @@ namespace ridge::tile::sm90 {
 
 struct StepProblem {
   StepOrder order;
-  int* counter;  // of items taken; zero between launches
+  int* counters;           // of items taken, then of parts that each tile has; zero between launches
+  float* parts = nullptr;  // room for the states of all items, where tiles have parts
 };
 
 struct BoxPlace {  // a box's corner: along the contiguous axis, across it, and the matrix
@@ -44,21 +45,34 @@ template <class Kernel> struct StepShared {
   std::uint64_t full[Kernel::rings][config.stages], empty[Kernel::rings][config.stages];
   std::uint64_t held_full, held_empty, item_full[2], item_empty[2];
   int item[2];
+  bool is_last_part;
   float never;
 };
 template <class Kernel>
 inline constexpr int step_shared_bytes = sizeof(StepShared<Kernel>) + 1024;  // its base is aligned by hand
 template <class Kernel> inline constexpr int step_threads = 128 * (Kernel::config.consumers + 1);
 
+// Where a block has two groups their registers are full: tiles have no parts there.
+template <class Kernel> inline constexpr bool has_parts = Kernel::config.consumers == 1;
+
 struct StepPlace {
   StepItem item;
-  int number = 0, count = 0;
+  int number = 0, count = 0;  // of the step, among all of these rows
+  Span own;                   // those of the item
   TILE_FN int matrix() const { return item.matrix; }
   TILE_FN int row() const { return item.row; }
   TILE_FN int step() const { return number; }
   TILE_FN int steps() const { return count; }
-  TILE_FN bool is_first() const { return number == 0; }
-  TILE_FN bool is_last() const { return number == count; }
+  TILE_FN bool is_first() const { return number == own.begin; }
+  TILE_FN bool is_last() const { return number == own.end; }
+
+  template <class Kernel> TILE_FN void begin(const StepProblem& p, int item_number, const typename Kernel::Globals& g) {
+    item = p.order.template item<has_parts<Kernel>>(item_number);
+    if (!item.is_real) return;
+    count = Kernel::steps(*this, g).count;
+    own = {0, count};
+    if constexpr (has_parts<Kernel>) own = p.order.steps_of(item.part, count);
+  }
 };
 
 template <class Tile>
@@ -300,28 +314,137 @@ template <class Kernel> struct StepStore {
   }
 };
 
+// A state in memory: two numbers of each of 128 threads, one behind the other, the tile's first.
+template <class Kernel> struct StepStates {
+  using Sums = decltype(Kernel::State::o);
+  static constexpr int pairs = Sums::size / 2, rows = 2;  // of the tile, and of what has a number a row
+  static constexpr Index floats = (pairs + rows) * 256;
+};
+
+// On its way there, of the rows that are there.
+template <class Kernel> struct StepSave {
+  float2* at;  // of the next two numbers of this thread
+  int rows;    // of the item that are there
+
+  template <class X> TILE_FN void carry(X& x) {
+    join(x);
+#pragma unroll
+    for (int i = 0; i < X::size; i += 2, at += 128)
+      if (row_of_thread() + (is_row<X> ? 0 : i / 2 % 2 * 8) < rows) *at = {x.v[i], x.v[i + 1]};
+  }
+};
+
+// And back: of 16 rows, those that a warp had, each of the group's warps takes a slice of the columns.
+template <class Kernel> struct StepSlice {
+  static constexpr int pairs = StepStates<Kernel>::pairs / Kernel::slices;
+  const float2* at;  // of the state's first two numbers of a thread that had these rows
+  int row, rows;     // the first of the rows, and those that are there
+  TILE_FN static int slice() { return threadIdx.x % 128 / 32; }
+  TILE_FN int own_row(int r) const { return row + threadIdx.x % 32 / 4 + 8 * r; }
+
+  template <class X> TILE_FN void carry(X& x) {
+    if constexpr (!is_row<X>) at += slice() * pairs * 128;
+#pragma unroll
+    for (int i = 0; i < X::size; i += 2, at += 128) {
+      const float2 both = own_row(is_row<X> ? 0 : i / 2 % 2) < rows ? __ldcg(at) : float2{};
+      x.v[i] = both.x;
+      x.v[i + 1] = both.y;
+    }
+    if constexpr (!is_row<X>) at += (Kernel::slices - 1 - slice()) * pairs * 128;
+  }
+};
+template <class Kernel> struct StepSliceStore {
+  const StepConsumer<Kernel>& on;
+  StepSlice<Kernel> of;
+
+  template <class X, class F, class... Others> TILE_FN void map(X& x, const F& f, Others&... others) const {
+    sm90::map(x, f, others...);
+  }
+  template <class T, int m, int n, class X> TILE_FN void store(const MatricesOut<T, m, n>& view, const X& x) const {
+    if (view.data == nullptr || (is_row<X> && (threadIdx.x % 4 != 0 || of.slice() != 0))) return;
+    const BoxPlace at = corner(view, on.matrix(), 0, 0);
+    T* const to = static_cast<T*>(const_cast<void*>(view.data)) + at.outer * view.outer_stride +
+                  at.inner * view.inner_stride + on.row() * view.row_stride;
+#pragma unroll
+    for (int i = 0; i < X::size; i += is_row<X> ? 1 : 2) {
+      const int row = of.own_row(is_row<X> ? i : i / 2 % 2);
+      const int col = of.slice() * X::cols + i / 4 * 8 + col_of_thread();
+      if (row >= of.rows) continue;
+      if constexpr (is_row<X>)
+        to[row * view.row_stride] = x.v[i];
+      else if (col < view.cols)
+        *reinterpret_cast<std::uint32_t*>(to + row * view.row_stride + col) = pack<T>(x.v[i], x.v[i + 1]);
+    }
+  }
+};
+
+// Parts of a tile that end write their states; the last of them reads all in order and stores what they make.
+template <class Kernel> TILE_FN void merge_parts(StepConsumer<Kernel>& on, typename Kernel::State& state,
+                                                 const typename Kernel::Globals& g, const StepProblem& p) {
+  using Slice = typename Kernel::Slice;
+  using States = StepStates<Kernel>;
+  const int parts = p.order.real_parts(on.count);
+  const int left = p.order.rows - on.row(), rows = left < 64 ? left : 64;
+  const auto place = [&](int part, int thread) {
+    const Index number = static_cast<Index>(on.item.tile) * p.order.parts + part;
+    return reinterpret_cast<float2*>(p.parts + number * States::floats) + thread;
+  };
+  StepSave<Kernel> save{place(on.item.part, threadIdx.x % 128), rows};
+  Kernel::carry(save, state);
+  __threadfence();
+  on.sync_group();
+  if (on.leads()) {
+    int* const counter = p.counters + 1 + on.item.tile;
+    const bool is_last = atomicAdd(counter, 1) == parts - 1;
+    if (is_last) *counter = 0;
+    on.s.is_last_part = is_last;
+  }
+  on.sync_group();
+  if (!on.s.is_last_part) return;
+  __threadfence();
+  TILE_ROLLED
+  for (int row = 0; row < rows; row += 16) {
+    const auto from = [&](int part) { return StepSlice<Kernel>{place(part, row * 2 + threadIdx.x % 32), row, rows}; };
+    typename Slice::State sum, other;
+    StepSlice<Kernel> first = from(0);
+    Slice::carry(first, sum);
+    const StepSliceStore<Kernel> words{on, first};
+#pragma unroll 4
+    for (int part = 1; part < parts; ++part) {
+      StepSlice<Kernel> next = from(part);
+      Slice::carry(next, other);
+      Slice::merge(words, sum, other, g);
+    }
+    Slice::store(words, sum, g);
+  }
+}
+
 template <class Kernel>
 TILE_FN void produce_steps(StepShared<Kernel>& s, const typename Kernel::Globals& g, const StepProblem& p) {
   StepProducer<Kernel> at(s);
   wait_for_earlier_kernels();
   const int blocks = static_cast<int>(gridDim.x), items = p.order.items();
   int number = static_cast<int>(blockIdx.x);
+  // Each block asks once in vain: who asks last sets the counter back for the next launch.
+  const auto next = [&] {
+    const int taken = atomicAdd(p.counters, 1);
+    if (taken == items - 1) *p.counters = 0;
+    return blocks + taken;
+  };
   for (int turn = 0;; ++turn) {
+    at.template begin<Kernel>(p, number, g);
+    if constexpr (has_parts<Kernel>)
+      while (at.item.is_real && at.own.begin == at.own.end) at.template begin<Kernel>(p, number = next(), g);
     wait(address(&s.item_empty[turn & 1]), (turn >> 1 & 1) ^ 1);
     s.item[turn & 1] = number;
     arrive(address(&s.item_full[turn & 1]));
-    at.item = p.order.item(number);
     if (!at.item.is_real) return;
-    at.count = Kernel::steps(at, g).count;
     wait(address(&s.held_empty), (turn & 1) ^ 1);
     Kernel::hold(at, s.held, g);
     arrive(address(&s.held_full));
     TILE_ROLLED
-    for (at.number = 0; at.number < at.count; ++at.number) Kernel::load(at, s.stages[0], g);
-    // Each block asks once in vain: who asks last sets the counter back for the next launch.
-    const int taken = atomicAdd(p.counter, 1);
-    if (taken == items - 1) *p.counter = 0;
-    number = blocks + taken;
+    for (at.number = at.own.begin; at.number < at.own.end; ++at.number) Kernel::load(at, s.stages[0], g);
+    number = next();
     Kernel::load(at, s.stages[0], g);
   }
 }
@@ -333,19 +456,18 @@ TILE_FN void consume_steps(StepShared<Kernel>& s, const typename Kernel::Globals
   if (config.turns && id == config.consumers - 1) arrive_threads(8, 256);
   for (int turn = 0;; ++turn) {
     wait(address(&s.item_full[turn & 1]), turn >> 1 & 1);
-    on.item = p.order.item(s.item[turn & 1]);
+    on.template begin<Kernel>(p, s.item[turn & 1], g);
     on.sync_group();
     if (on.leads()) arrive(address(&s.item_empty[turn & 1]));
     if (!on.item.is_real) break;
-    on.count = Kernel::steps(on, g).count;
     typename Kernel::State state;
     wait(address(&s.held_full), turn & 1);
-    on.number = 0;
+    on.number = on.own.begin;
     on.begin_step();
     StepCompute<Kernel, true, false> first{on};
     Kernel::compute(first, state, s.held, s.stages[0], g);
     TILE_ROLLED
-    for (on.number = 1; on.number < on.count; ++on.number) {
+    for (on.number = on.own.begin + 1; on.number < on.own.end; ++on.number) {
       on.begin_step();
       StepCompute<Kernel, false, false> middle{on};
       Kernel::compute(middle, state, s.held, s.stages[0], g);
@@ -354,8 +476,14 @@ TILE_FN void consume_steps(StepShared<Kernel>& s, const typename Kernel::Globals
     StepCompute<Kernel, false, true> last{on};
     Kernel::compute(last, state, s.held, s.stages[0], g);
     on.end_step();
-    StepStore<Kernel> out{on};
-    Kernel::store(out, state, g);
+    bool is_part = false;
+    if constexpr (has_parts<Kernel>) is_part = p.order.real_parts(on.count) > 1;
+    if (is_part) {
+      if constexpr (has_parts<Kernel>) merge_parts(on, state, g, p);
+    } else {
+      StepStore<Kernel> out{on};
+      Kernel::store(out, state, g);
+    }
     if constexpr (config.staging_in_held)
       if (on.leads()) {
         store_wait<0>();
@@ -395,10 +523,10 @@ template <class Kernel> __global__ void __launch_bounds__(step_threads<Kernel>, 
   __syncthreads();
   let_next_kernel_start();
   if (warpgroup == config.consumers) {
-    registers_down<step_loading_registers(config.consumers)>();
+    if constexpr (config.consumers > 1) registers_down<step_loading_registers(config.consumers)>();
     if (threadIdx.x % 128 == 0) produce_steps<Kernel>(s, g, p);
   } else {
-    registers_up<step_computing_registers(config.consumers)>();
+    if constexpr (config.consumers > 1) registers_up<step_computing_registers(config.consumers)>();
     consume_steps<Kernel>(s, g, p, warpgroup);
   }
 }

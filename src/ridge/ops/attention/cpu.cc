@@ -1,0 +1,30 @@
+#include "ridge/ops/attention/cpu.h"
+
+#include <algorithm>
+#include <atomic>
+
+#include "ridge/base/cores.h"
+#include "ridge/ops/attention/run.h"
+#include "ridge/pool/arena.h"
+#include "ridge/pool/isa.h"
+#include "ridge/pool/pool.h"
+
+namespace ridge::ops {
+
+void attention(const AttentionProblem& p, const AttentionData& data, int threads) {
+  if (threads <= 0) threads = usable_cores();
+  const auto run = tile::cpu::body_for_isa(plain::run_attention, avx2::run_attention, avx512::run_attention);
+  const auto memory =
+      tile::cpu::body_for_isa(plain::attention_memory, avx2::attention_memory, avx512::attention_memory);
+  const std::int64_t matrices = p.outer * p.heads;
+  const auto items = [&](std::int64_t rows) { return matrices * ((p.rows + rows - 1) / rows); };
+  // Items of few rows where tall ones would be mostly empty, or would leave threads without work.
+  const bool tall = p.rows > short_rows * 2 && (items(tall_rows) >= threads || items(short_rows) < 2 * threads);
+  const std::int64_t count = items(tall ? tall_rows : short_rows);
+  std::atomic<int> next{0};
+  tile::cpu::run(static_cast<int>(std::min<std::int64_t>(threads, count)), [&](int) {
+    run({p, data.q, data.k, data.v, data.o, data.lse, tall, &next, tile::cpu::arenas().left.need(memory(tall))});
+  });
+}
+
+}  // namespace ridge::ops

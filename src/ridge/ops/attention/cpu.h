@@ -1,0 +1,18 @@
+// Attention on this CPU in one piece: scores stay in a core's caches. Data pointers are to the first element, at any
+// address; inputs must not overlap o. Formats: f32, bf16, f16, all computed with in f32.
+#pragma once
+
+#include "ridge/ops/attention/model.h"
+
+namespace ridge::ops {
+
+struct AttentionData {
+  const void *q = nullptr, *k = nullptr, *v = nullptr;
+  void* o = nullptr;
+  float* lse = nullptr;  // [outer, heads, rows]: ln of the sum of a row's exponentials; null: not wanted
+};
+
+// The problem must not be refused (model.h). Threads: 0 means every core that the process may use, else so many.
+void attention(const AttentionProblem& problem, const AttentionData& data, int threads = 0);
+
+}  // namespace ridge::ops

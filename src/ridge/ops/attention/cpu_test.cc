@@ -1,0 +1,82 @@
+#include "ridge/ops/attention/cpu.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+#include "ridge/ops/attention/testing/cases.h"
+#include "ridge/pool/isa.h"
+
+namespace ridge::ops {
+namespace {
+
+using testing::AttentionCase, testing::AttentionCases, testing::judge, testing::text;
+namespace cpu = tile::cpu;
+
+double worst_of(AttentionCase& x, int threads) {
+  attention(x.problem, {x.q.data(), x.k.data(), x.v.data(), x.o.data(), x.lse.data()}, threads);
+  // Weights are not rounded to the inputs' format.
+  const double rounding = x.problem.dtype == DType::f32 ? 1e-6 : x.problem.dtype == DType::bf16 ? 0x1p-8 : 0x1p-11;
+  return judge(x, 2e-6, rounding);
+}
+
+class AttentionOnCpu : public ::testing::TestWithParam<cpu::Isa> {
+ protected:
+  void SetUp() override {
+    if (!cpu::use_isa(GetParam())) GTEST_SKIP() << "this CPU has no " << name(GetParam());
+  }
+  void TearDown() override { cpu::use_isa(cpu::detected_isa()); }
+};
+
+// RIDGE_ATTENTION_CASES=20000 runs so many.
+TEST_P(AttentionOnCpu, EqualsFp64OnRandomCases) {
+  const char* asked = std::getenv("RIDGE_ATTENTION_CASES");
+  const unsigned cases = asked != nullptr ? static_cast<unsigned>(std::atoi(asked)) : 60;
+  for (unsigned seed = 0; seed < cases; ++seed) {
+    AttentionCase x = AttentionCases(seed, {DType::f32, DType::bf16, DType::f16}).next(1);
+    ASSERT_EQ(refuse(x.problem), std::nullopt) << text(x.problem);
+    EXPECT_LE(worst_of(x, 1 + static_cast<int>(seed % 3)), 1) << "seed " << seed << ": " << text(x.problem);
+  }
+}
+
+TEST_P(AttentionOnCpu, KeepsNanInItsRow) {
+  AttentionCase x = AttentionCases(3, {DType::f32}).next(1);
+  x.problem = {.dtype = DType::f32, .rows = 200, .keys = 70, .width = 8};
+  AttentionProblem& p = x.problem;
+  p.q = p.o = {200 * 8, 200 * 8, 8};
+  p.k = p.v = {70 * 8, 70 * 8, 8};
+  const auto ones = [](std::size_t count) {
+    testing::Elements out(DType::f32, count);
+    for (std::size_t i = 0; i < count; ++i) out.set(i, 1);
+    return out;
+  };
+  x.q = ones(200 * 8);
+  x.k = x.v = ones(70 * 8);
+  x.o = ones(200 * 8);
+  x.q.set(57 * 8 + 3, NAN);
+  attention(p, {x.q.data(), x.k.data(), x.v.data(), x.o.data(), nullptr}, 2);
+  for (std::size_t i = 0; i < 200 * 8; ++i) EXPECT_EQ(std::isnan(x.o[i]), i / 8 == 57) << i;
+}
+
+INSTANTIATE_TEST_SUITE_P(EveryIsa, AttentionOnCpu, ::testing::Values(cpu::Isa::plain, cpu::Isa::avx2, cpu::Isa::avx512),
+                         [](const auto& each) { return std::string(name(each.param)); });
+
+TEST(AttentionOnCpu, RefusesInSentences) {
+  AttentionProblem p{.dtype = DType::f32, .rows = 4, .keys = 4, .width = 8};
+  p.q = p.k = p.v = p.o = {32, 32, 8};
+  EXPECT_EQ(refuse(p), std::nullopt);
+  p.dtype = DType::int8;
+  EXPECT_EQ(refuse(p), "expected f32, bf16 or f16, found int8");
+  p.dtype = DType::f32;
+  p.width = 300;
+  EXPECT_EQ(refuse(p), "expected heads of 1 … 256 elements, found 300");
+  p.width = 8;
+  p.cap = -1;
+  EXPECT_EQ(refuse(p), "expected scores capped at a number above 0, or at none, found -1");
+  p.cap = 0;
+  p.o.row = 7;
+  EXPECT_EQ(refuse(p), "o's rows overlap: expected a row stride of at least 8, found 7");
+}
+
+}  // namespace
+}  // namespace ridge::ops

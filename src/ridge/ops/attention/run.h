@@ -1,0 +1,38 @@
+// Attention on this CPU as one thread runs it: body.cc, compiled once for each instruction set. Internal to
+// ops/attention.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+
+#include "ridge/ops/attention/model.h"
+
+namespace ridge::ops {
+
+inline constexpr int cpu_attention_keys = 96;           // of a step
+inline constexpr int tall_rows = 128, short_rows = 16;  // of an item
+
+struct AttentionRun {
+  const AttentionProblem& problem;
+  const void *q, *k, *v;
+  void* o;
+  float* lse;              // [outer, heads, rows], or null
+  bool tall;               // items of tall_rows, else of short_rows
+  std::atomic<int>* next;  // item that nobody has taken
+  void* memory;            // attention_memory() bytes of this thread, at a multiple of 64
+};
+
+namespace plain {
+void run_attention(const AttentionRun& run);
+std::size_t attention_memory(bool tall);
+}  // namespace plain
+namespace avx2 {
+void run_attention(const AttentionRun& run);
+std::size_t attention_memory(bool tall);
+}  // namespace avx2
+namespace avx512 {
+void run_attention(const AttentionRun& run);
+std::size_t attention_memory(bool tall);
+}  // namespace avx512
+
+}  // namespace ridge::ops

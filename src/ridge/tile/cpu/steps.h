@@ -1,0 +1,351 @@
+// Runs a text that takes steps (tile/steps.h) on a CPU, an item on a thread. What it holds and its sums lie in memory
+// with the item's rows side by side, a panel of them in a few vectors: element (r, c) of a panel at c * panel + r. So a
+// product adds a row's element times a vector of rows, and every other word goes down the rows: no sum crosses the
+// lanes, and keys and values are read where they lie in a row of their own. A step of 96 keys of 128 elements is 3.1
+// million multiply-adds and 96 KiB of operands. Included by one file for each instruction set: every name that is
+// compiled lies in an unnamed namespace.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+
+#include "ridge/base/dtype.h"
+#include "ridge/base/float16.h"
+#include "ridge/tile/steps.h"
+#ifdef __F16C__
+#include <immintrin.h>
+#endif
+
+namespace ridge::tile {
+namespace {
+
+// The element type of tiles that this target computes with as `Real`, in whatever format they are stored.
+template <class Real> struct InLanes {};
+
+#if defined(__AVX512F__)
+constexpr int vector_bytes = 64, most_vectors = 4;
+#elif defined(__AVX__)
+constexpr int vector_bytes = 32, most_vectors = 2;
+#else
+constexpr int vector_bytes = 16, most_vectors = 2;
+#endif
+template <class Real> struct Vector {
+  typedef Real Lanes __attribute__((vector_size(vector_bytes), may_alias));
+  static constexpr int lanes = vector_bytes / sizeof(Real);
+};
+// Rows of a panel.
+template <class Real, int M> inline constexpr int panel_rows =
+    M < most_vectors* Vector<Real>::lanes ? M : most_vectors* Vector<Real>::lanes;
+
+template <class Real, int M, int N> struct Panels {
+  static constexpr int rows = M, cols = N, panel = panel_rows<Real, M>, panels = M / panel;
+  static_assert(M % panel == 0, "rows must be whole panels");
+  alignas(64) Real v[M * N];
+  int width = N;  // columns that are there
+
+  [[gnu::always_inline]] Real* of(int p) { return v + p * (panel * N); }
+  [[gnu::always_inline]] const Real* of(int p) const { return v + p * (panel * N); }
+};
+
+// 2^x within 2^-22 of itself, 0 below 2^-126: x is an integer, which becomes the exponent, and a rest of at most a
+// half.
+[[gnu::always_inline]] inline float exp2_of(float x) {
+  const float low = x < -126 ? -126 : x, y = low > 127 ? 127 : low;
+  const float raised = y + (0x1.8p23f + 127), rest = y - (raised - (0x1.8p23f + 127));
+  const float power = __builtin_bit_cast(float, __builtin_bit_cast(std::uint32_t, raised) << 23);
+  float sum = 0.00133335581f;
+  for (const float c : {0.00961812911f, 0.0555041087f, 0.240226507f, 0.693147181f, 1.0f}) sum = sum * rest + c;
+  return x < -126 ? 0 : sum * power;
+}
+[[gnu::always_inline]] inline double exp2_of(double x) { return std::exp2(x); }
+template <class Real> [[gnu::always_inline]] inline Real log_of(Real x) { return std::log(x); }
+
+}  // namespace
+
+// A tile of a matrix, row by row: rows that the matrix does not have are not there.
+template <class Real, int Rows, int Cols> struct SharedTile<InLanes<Real>, Rows, Cols> {
+  using type = InLanes<Real>;
+  static constexpr int rows = Rows, cols = Cols;
+  // No power of two: rows would share few sets of the L1.
+  static constexpr int stride = Cols + 16;
+  alignas(64) Real v[Rows * stride];
+  int height = 0, width = 0;
+};
+// What is held: rows side by side.
+template <class Real, int M, int N> struct HeldTile<InLanes<Real>, M, N> : Panels<Real, M, N> {
+  using type = InLanes<Real>;
+};
+
+template <class Real> struct SumOf<InLanes<Real>> { using type = InLanes<Real>; };
+
+template <class Real, int M, int N, int Sharers> struct Accumulator<M, N, Sharers, InLanes<Real>> : Panels<Real, M, N> {
+  bool live = false;
+};
+template <class Real, int M, int Sharers> struct Accumulator<M, 1, Sharers, InLanes<Real>> : Panels<Real, M, 1> {
+  Accumulator() : Accumulator(nought) {}
+  Accumulator(Nought) { std::fill_n(this->v, M, Real{0}); }
+  Accumulator(Lowest) { std::fill_n(this->v, M, -static_cast<Real>(INFINITY)); }
+};
+template <class Real, int M, int N, int Sharers> struct Operands<M, N, Sharers, InLanes<Real>> : Panels<Real, M, N> {};
+
+namespace cpu {
+namespace {
+
+// right(c, k): element k of column c, at c * col + k * step.
+template <class Real> struct Columns {
+  const Real* data;
+  Index col, step;
+};
+template <class Real> Columns(const Real*, Index, Index) -> Columns<Real>;
+
+// sums[c][r] (+)= sum over k of left[k][r] * right(c, k), for `count` columns of a panel.
+template <class Real, int panel, int count>
+[[gnu::always_inline]] inline void multiply(const Real* left, const Columns<Real>& right, int depth, Real* sums,
+                                            bool add) {
+  using V = typename Vector<Real>::Lanes;
+  constexpr int vectors = panel / Vector<Real>::lanes;
+  V part[count][vectors];
+  V* const to = reinterpret_cast<V*>(sums);
+  const V* l = reinterpret_cast<const V*>(left);
+  const Real* r = right.data;
+#pragma GCC unroll 8
+  for (int c = 0; c < count; ++c)
+#pragma GCC unroll 8
+    for (int i = 0; i < vectors; ++i) part[c][i] = add ? to[c * vectors + i] : V{};
+  for (int k = 0; k < depth; ++k, l += vectors, r += right.step)
+#pragma GCC unroll 8
+    for (int c = 0; c < count; ++c)
+#pragma GCC unroll 8
+      for (int i = 0; i < vectors; ++i) part[c][i] += l[i] * r[c * right.col];
+#pragma GCC unroll 8
+  for (int c = 0; c < count; ++c)
+#pragma GCC unroll 8
+    for (int i = 0; i < vectors; ++i) to[c * vectors + i] = part[c][i];
+}
+
+template <class Real, int panel, int count = 6>
+[[gnu::always_inline]] inline void multiply_panel(const Real* left, Columns<Real> right, int columns, int depth,
+                                                  Real* sums, bool add) {
+  for (; columns >= count; columns -= count, right.data += count * right.col, sums += count * panel)
+    multiply<Real, panel, count>(left, right, depth, sums, add);
+  if constexpr (count > 1)
+    if (columns > 0) multiply_panel<Real, panel, count / 2>(left, right, columns, depth, sums, add);
+}
+
+// row[0 … n - 1] as numbers.
+template <class Real> void widen(const void* from, DType dtype, Index at, int n, Real* to) {
+  switch (dtype) {
+    case DType::bf16: {
+      const auto* x = static_cast<const Bf16*>(from) + at;
+      for (int i = 0; i < n; ++i) to[i] = to_float(x[i]);
+      return;
+    }
+    case DType::f16: {
+      const auto* x = static_cast<const F16*>(from) + at;
+      int i = 0;
+#ifdef __F16C__
+      for (; i + 8 <= n; i += 8) {
+        float wide[8];
+        _mm256_storeu_ps(wide, _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(x + i))));
+        for (int j = 0; j < 8; ++j) to[i + j] = wide[j];
+      }
+#endif
+      for (; i < n; ++i) to[i] = to_float(x[i]);
+      return;
+    }
+    default: {
+      const auto* x = static_cast<const float*>(from) + at;
+      for (int i = 0; i < n; ++i) to[i] = x[i];
+    }
+  }
+}
+inline void narrow(float x, DType dtype, void* to, Index at) {
+  if (dtype == DType::bf16)
+    static_cast<Bf16*>(to)[at] = to_bf16(x);
+  else if (dtype == DType::f16)
+    static_cast<F16*>(to)[at] = to_f16(x);
+  else
+    static_cast<float*>(to)[at] = x;
+}
+inline Index place_of(const Matrices& x, int matrix) {
+  return matrix / x.inner * x.outer_stride + matrix % x.inner * x.inner_stride;
+}
+
+// A number a row beside each number of the row.
+template <class X> [[gnu::always_inline]] inline auto beside(const X& x, int p, int c, int r) {
+  return x.of(p)[(X::cols == 1 ? 0 : c) * X::panel + r];
+}
+
+struct StepPlace {
+  StepItem item;
+  int number = 0, count = 0;
+  int matrix() const { return item.matrix; }
+  int row() const { return item.row; }
+  int step() const { return number; }
+  int steps() const { return count; }
+  bool is_first() const { return number == 0; }
+  bool is_last() const { return number == count; }
+};
+
+struct StepLoader : StepPlace {
+  template <class Real, int M, int N, class View>
+  void load(HeldTile<InLanes<Real>, M, N>& tile, const View& view, int matrix, int first) const {
+    using Tile = HeldTile<InLanes<Real>, M, N>;
+    tile.width = static_cast<int>(view.cols);
+    const Index place = place_of(view, matrix);
+    Real row[N];
+    for (int p = 0; p < Tile::panels; ++p)
+      for (int r = 0; r < Tile::panel; ++r) {
+        const Index at = first + p * Tile::panel + r;
+        if (at < view.rows)
+          widen(view.data, view.on_target.dtype, place + at * view.row_stride, tile.width, row);
+        else
+          std::fill_n(row, tile.width, Real{0});
+        for (int c = 0; c < tile.width; ++c) tile.of(p)[c * Tile::panel + r] = row[c];
+      }
+  }
+  template <class Real, int Rows, int Cols, class View>
+  void load(SharedTile<InLanes<Real>, Rows, Cols>& tile, const View& view, int matrix, int first) const {
+    tile.height = static_cast<int>(std::min<Index>(Rows, view.rows - first));
+    tile.width = static_cast<int>(view.cols);
+    const Index place = place_of(view, matrix);
+    for (int r = 0; r < tile.height; ++r)
+      widen(view.data, view.on_target.dtype, place + (first + r) * view.row_stride, tile.width,
+            tile.v + r * tile.stride);
+  }
+};
+
+// What compute may say; compiled for the first step, those in the middle and the last.
+template <bool first_, bool last_> struct StepCompute : StepPlace {
+  static constexpr bool first = first_, last = last_;
+  Range rows;
+  Range own_rows() const { return rows; }
+
+  template <class Sum, class A, class B> void mma(Sum& sum, const A& a, Transposed<B> b) const {
+    static_assert(A::rows == Sum::rows && B::rows == Sum::cols && A::cols == B::cols,
+                  "mma: [m, k] x [n, k] transposed -> [m, n]");
+    add(sum, a, Columns{b.tile.v, Index{B::stride}, Index{1}}, b.tile.height, a.width);
+  }
+  template <class Sum, class A, class B> void mma(Sum& sum, const A& a, const B& b) const {
+    static_assert(A::rows == Sum::rows && B::cols == Sum::cols && A::cols == B::rows, "mma: [m, k] x [k, n] -> [m, n]");
+    add(sum, a, Columns{b.v, Index{1}, Index{B::stride}}, b.width, a.width);
+  }
+  template <class X> void settle(const X&) const {}
+  template <class X> void release(const X&) const {}
+  template <class X, class F, class... Others> void map(X& x, const F& f, const Others&... others) const {
+    map_all(x, f, others...);
+  }
+  template <class X, class F> void clip(X& x, const F& columns) const {
+    for (int p = 0; p < X::panels; ++p) {
+      int begin[X::panel], end[X::panel];
+      for (int r = 0; r < X::panel; ++r) {
+        const Span kept = columns(static_cast<int>(rows.begin) + p * X::panel + r);
+        begin[r] = kept.begin;
+        end[r] = kept.end;
+      }
+      auto* v = x.of(p);
+      for (int c = 0; c < x.width; ++c)
+        for (int r = 0; r < X::panel; ++r) {
+          auto& each = v[c * X::panel + r];
+          each = (c >= begin[r]) & (c < end[r]) ? each : -INFINITY;
+        }
+    }
+  }
+  template <class X, class F> bool any(const X& x, const F& f) const {
+    bool holds = false;
+    for (int p = 0; p < X::panels; ++p)
+      for (int i = 0; i < X::panel * x.width; ++i) holds |= f(x.of(p)[i]);
+    return holds;
+  }
+  template <class Row, class X> void reduce(Row& into, const X& x, Max) const {
+    for (int p = 0; p < X::panels; ++p) {
+      auto* most = into.of(p);
+      const auto* v = x.of(p);
+      for (int c = 0; c < x.width; ++c)
+        for (int r = 0; r < X::panel; ++r) most[r] = v[c * X::panel + r] > most[r] ? v[c * X::panel + r] : most[r];
+    }
+  }
+  template <class Row, class X> void reduce(Row& into, const X& x, Add, const Row& times) const {
+    for (int p = 0; p < X::panels; ++p) {
+      auto* sum = into.of(p);
+      const auto* v = x.of(p);
+      for (int r = 0; r < X::panel; ++r) sum[r] *= times.of(p)[r];
+      for (int c = 0; c < x.width; ++c)
+        for (int r = 0; r < X::panel; ++r) sum[r] += v[c * X::panel + r];
+    }
+  }
+  template <class To, class From> void copy(To& to, const From& from) const {
+    to.width = from.width;
+    for (int p = 0; p < To::panels; ++p) std::copy_n(from.of(p), To::panel * to.width, to.of(p));
+  }
+
+  template <class X, class F, class... Others> static void map_all(X& x, const F& f, const Others&... others) {
+    for (int p = 0; p < X::panels; ++p) {
+      auto* v = x.of(p);
+      for (int c = 0; c < x.width; ++c)
+#pragma GCC ivdep
+        for (int r = 0; r < X::panel; ++r) v[c * X::panel + r] = f(v[c * X::panel + r], beside(others, p, c, r)...);
+    }
+  }
+
+ private:
+  template <class Sum, class A, class Real>
+  static void add(Sum& sum, const A& a, const Columns<Real>& right, int columns, int depth) {
+    sum.width = columns;
+    for (int p = 0; p < Sum::panels; ++p)
+      multiply_panel<Real, Sum::panel>(a.of(p), right, columns, depth, sum.of(p), sum.live);
+    sum.live = true;
+  }
+};
+
+// What store may say.
+struct StepStore : StepPlace {
+  template <class X, class F, class... Others> void map(X& x, const F& f, const Others&... others) const {
+    StepCompute<false, false>::map_all(x, f, others...);
+  }
+  template <class View, class X> void store(const View& view, const X& x) const {
+    if (view.data == nullptr) return;
+    const Index place = place_of(view, matrix());
+    for (int p = 0; p < X::panels; ++p)
+      for (int r = 0; r < X::panel; ++r) {
+        const Index at = row() + p * X::panel + r;
+        if (at >= view.rows) return;
+        for (int c = 0; c < x.width; ++c)
+          narrow(static_cast<float>(x.of(p)[c * X::panel + r]), view.on_target.dtype, const_cast<void*>(view.data),
+                 place + at * view.row_stride + c);
+      }
+  }
+};
+
+// What an item needs, of the thread that works on it.
+template <class Kernel> struct StepMemory {
+  typename Kernel::Held held;
+  typename Kernel::Stage stage;
+};
+
+template <class Kernel, bool first, bool last> void take_step(const StepPlace& at, StepMemory<Kernel>& memory,
+                                                              typename Kernel::State& state,
+                                                              const typename Kernel::Globals& g) {
+  StepLoader loader{at};
+  Kernel::load(loader, memory.stage, g);
+  StepCompute<first, last> compute{at, {at.row(), Kernel::config.m}};
+  Kernel::compute(compute, state, memory.held, memory.stage, g);
+}
+
+template <class Kernel>
+void run_item(const StepItem& item, StepMemory<Kernel>& memory, const typename Kernel::Globals& g) {
+  StepPlace at{item};
+  at.count = Kernel::steps(at, g).count;
+  StepLoader loader{at};
+  Kernel::hold(loader, memory.held, g);
+  typename Kernel::State state;
+  take_step<Kernel, true, false>(at, memory, state, g);
+  for (at.number = 1; at.number < at.count; ++at.number) take_step<Kernel, false, false>(at, memory, state, g);
+  take_step<Kernel, false, true>(at, memory, state, g);
+  StepStore store{at};
+  Kernel::store(store, state, g);
+}
+
+}  // namespace
+}  // namespace cpu
+}  // namespace ridge::tile

@@ -1,0 +1,84 @@
+// Attention for a program that holds its operands elsewhere (attention_times.py holds them in PyTorch's tensors): plain
+// C, device pointers and a stream. What is planned for one set of pointers holds for others.
+#include <algorithm>
+#include <iterator>
+#include <string>
+
+#include "ridge/measure/device_machine.h"
+#include "ridge/ops/attention/cuda.h"
+
+namespace {
+
+namespace cuda = ridge::ops::cuda;
+
+struct Attention {
+  ridge::ops::AttentionProblem problem;
+  cuda::AttentionPlan plan;
+};
+thread_local std::string trouble;
+
+}  // namespace
+
+extern "C" {
+
+const char* ridge_attention_trouble() { return trouble.c_str(); }
+
+// sizes: outer, heads, key_heads, rows, keys, width, low, high; strides: outer, head and row of q, k, v and o, in
+// elements. plan: the config (below 0: to be chosen for this device, which reads machine files), the width, the parts,
+// the items, the predicted nanoseconds and the bytes of workspace, whose first 64 KiB are zero before the first call.
+// Null: see ridge_attention_trouble.
+void* ridge_attention_make(int is_f16, const std::int64_t* sizes, const std::int64_t* strides, double scale, double cap,
+                           std::int64_t* plan) {
+  ridge::ops::AttentionProblem p;
+  p.dtype = is_f16 ? ridge::DType::f16 : ridge::DType::bf16;
+  p.outer = sizes[0];
+  p.heads = sizes[1];
+  p.key_heads = sizes[2];
+  p.rows = sizes[3];
+  p.keys = sizes[4];
+  p.width = sizes[5];
+  p.low = sizes[6];
+  p.high = sizes[7];
+  p.scale = scale;
+  p.cap = cap;
+  for (auto* layout : {&p.q, &p.k, &p.v, &p.o}) {
+    *layout = {strides[0], strides[1], strides[2]};
+    strides += 3;
+  }
+  if (const auto why = cuda::refuse(p)) {
+    trouble = *why;
+    return nullptr;
+  }
+  cuda::AttentionPlan known{.config = static_cast<int>(plan[0]),
+                            .width = static_cast<int>(plan[1]),
+                            .parts = static_cast<int>(plan[2]),
+                            .items = plan[3],
+                            .workspace_bytes = static_cast<std::size_t>(plan[5])};
+  if (plan[0] < 0) {
+    const auto device = ridge::device_numbers_here();
+    if (!device) {
+      trouble = device.error().message;
+      return nullptr;
+    }
+    known = cuda::choose(p, *device);
+    const std::int64_t found[] = {known.config,
+                                  known.width,
+                                  known.parts,
+                                  known.items,
+                                  static_cast<std::int64_t>(known.predicted_s * 1e9),
+                                  static_cast<std::int64_t>(known.workspace_bytes)};
+    std::copy(std::begin(found), std::end(found), plan);
+  }
+  return new Attention{p, known};
+}
+void ridge_attention_free(void* attention) { delete static_cast<Attention*>(attention); }
+
+int ridge_attention(void* of, const void* q, const void* k, const void* v, void* o, float* lse, void* workspace,
+                    std::int64_t bytes, CUstream_st* stream) {
+  const auto& x = *static_cast<Attention*>(of);
+  const auto why =
+      launch({x.problem, q, k, v, o, lse}, x.plan, {workspace, static_cast<std::size_t>(bytes), true}, stream);
+  trouble = why.value_or("");
+  return why ? 1 : 0;
+}
+}
