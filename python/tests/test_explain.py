@@ -40,6 +40,8 @@ class Explain(unittest.TestCase):
         words = ["explain", LAYER, "--on", "h200", *(f"{dim}={size}" for dim, size in SIZES.items())]
         self.assertEqual(str(self.report), command_line(*words))
         ours, theirs = json.loads(self.report.json()), json.loads(command_line(*words, "--json"))
+        for answer in (ours, theirs):
+            self.assertEqual(answer.pop("provenance")["ridge"], ridge.__version__)
         self.assertEqual(ours, theirs)
 
     def test_shows_itself_in_a_notebook(self):

@@ -79,7 +79,8 @@ def _(x, w, b=None):
 
 
 _GEGLU_BACKWARD = """x: {t}[N, D]   w: {t}[2*F, D]   r: {t}[N, F]
-up[F, D] = w[0:F]   gate[F, D] = w[F:2*F]
+up[F, D] = w[0:F]
+gate[F, D] = w[F:2*F]
 {bias}u: f32[N, F] = x * up
 g: f32[N, F] = x * gate
 z: f32[N, F] = {z}
@@ -112,7 +113,7 @@ def _geglu_backward(gradient: torch.Tensor, x: torch.Tensor, w: torch.Tensor,
     program = _GEGLU_BACKWARD.format(t=t, bias="", z="g + 0", u="u")
     if b is not None:
         rows["b"] = b
-        bias = f"b: {t}[2*F]   bu[F] = b[0:F]   bg[F] = b[F:2*F]\n"
+        bias = f"b: {t}[2*F]\nbu[F] = b[0:F]\nbg[F] = b[F:2*F]\n"
         program = _GEGLU_BACKWARD.format(t=t, bias=bias, z="g + bg", u="(u + bu)")
         program += f"dbu: {t}[F] = sum(du over N)\ndbg: {t}[F] = sum(dg over N)\n"
         out |= {"dbu": of_b[:half], "dbg": of_b[half:]}

@@ -38,11 +38,6 @@ std::string dtype_text(nb::handle array) {
   return nb::cast<std::string>(nb::str(nb::handle(dtype)));
 }
 
-// NumPy has no bf16 of its own: ml_dtypes' lies in memory as 16-bit words and is exchanged so.
-bool is_numpy_bf16(nb::handle array) { return dtype_text(array) == "bfloat16" && house_of(array) == House::numpy; }
-
-nb::object words_of(nb::handle array) { return is_numpy_bf16(array) ? array.attr("view")("int16") : nb::borrow(array); }
-
 [[noreturn]] void raise_no_array(const std::string& name, nb::handle array, bool written) {
   if (nb::hasattr(array, "shape"))
     raise(input_error(fmt::format(
@@ -59,15 +54,32 @@ void check_gradient(const std::string& name, nb::handle array) {
                     "pass x.detach(), or call the operators of ridge.torch, which have gradients"));
 }
 
-// An array without its read-only mark, as the library takes operands that it only reads.
-nb::ndarray<nb::ro> imported(const std::string& name, nb::handle array, bool written) {
-  if (house_of(array) == House::torch) check_gradient(name, array);
-  const nb::object words = words_of(array);
-  nb::ndarray<nb::ro> out;
+// The array, or nothing: it cannot be read, or not written where that is asked for.
+std::optional<nb::ndarray<nb::ro>> read_from(nb::handle array, bool written) {
   nb::ndarray<> writable;
-  if (written && !nb::try_cast(words, writable, false)) raise_no_array(name, array, written);
-  if (!nb::try_cast(words, out, false)) raise_no_array(name, array, written);
+  if (written && !nb::try_cast(array, writable, false)) return std::nullopt;
+  nb::ndarray<nb::ro> out;
+  if (!nb::try_cast(array, out, false)) return std::nullopt;
   return out;
+}
+
+struct Imported {
+  nb::ndarray<nb::ro> array;
+  std::optional<DType> dtype;
+};
+
+// NumPy has no bf16 of its own: ml_dtypes' lies in memory as 16-bit words and is exchanged so.
+Imported imported(const std::string& name, nb::handle array, bool written) {
+  const bool is_torch = house_of(array) == House::torch;
+  if (is_torch) check_gradient(name, array);
+  if (auto direct = read_from(array, written)) {
+    const auto dtype = of_dlpack(direct->dtype());
+    return {*std::move(direct), dtype};
+  }
+  if (!is_torch && dtype_text(array) == "bfloat16")
+    if (auto words = read_from(nb::object(array.attr("view")("int16")), written))
+      return {*std::move(words), DType::bf16};
+  raise_no_array(name, array, written);
 }
 
 }  // namespace
@@ -78,17 +90,17 @@ House house_of(nb::handle array) {
   return module == "torch" || module.starts_with("torch.") ? House::torch : House::numpy;
 }
 
-Operand::Operand(const std::string& name, nb::handle array, bool written)
-    : array_(imported(name, array, written)), dtype_(DType::f32) {
+Operand::Operand(const std::string& name, nb::handle array, bool written) : dtype_(DType::f32) {
+  Imported found = imported(name, array, written);
+  array_ = std::move(found.array);
   if (const int device = array_.device_type(); device != nb::device::cpu::value)
     raise(absent_error(
         fmt::format("'{}' lies on a device (DLPack's type {}); expected this computer's memory", name, device),
         "move it with x.cpu(); ridge/matmul.h multiplies in device memory"));
-  const auto dtype = is_numpy_bf16(array) ? std::optional(DType::bf16) : of_dlpack(array_.dtype());
-  if (!dtype)
+  if (!found.dtype)
     raise(input_error(
         fmt::format("'{}' is an array of {}; expected f32, bf16, f16, int8 or int32", name, dtype_text(array))));
-  dtype_ = *dtype;
+  dtype_ = *found.dtype;
   for (std::size_t axis = 0; axis < array_.ndim(); ++axis) {
     shape_.push_back(static_cast<std::int64_t>(array_.shape(axis)));
     strides_.push_back(array_.stride(axis));
