@@ -11,5 +11,6 @@ target_link_options(ridge_c PRIVATE -Wl,-u,ridge_c_abi -Wl,--gc-sections -Wl,--v
 set_target_properties(ridge_c PROPERTIES LINK_DEPENDS ${CMAKE_CURRENT_LIST_DIR}/ridge_c.map)
 
 install(TARGETS ridge_c EXPORT ridge_targets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+file(RELATIVE_PATH ridge_up_from_pc /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
 configure_file(cmake/ridge.pc.in ${CMAKE_BINARY_DIR}/ridge.pc @ONLY)
 install(FILES ${CMAKE_BINARY_DIR}/ridge.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)

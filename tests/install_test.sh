@@ -45,7 +45,7 @@ fi
 
 # The C door, as pkg-config and as a C compiler see it.
 if command -v pkg-config >/dev/null; then
-  flags=$(PKG_CONFIG_PATH=$(dirname "$(find "$folder/ridge" -name ridge.pc)") pkg-config --define-prefix --cflags --libs ridge)
+  flags=$(PKG_CONFIG_PATH=$(dirname "$(find "$folder/ridge" -name ridge.pc)") pkg-config --cflags --libs ridge)
   # shellcheck disable=SC2086  # a word each
   "${CC:-cc}" -std=c11 -Wall -Wextra -Werror "$source/tests/c/c_test.c" -o "$folder/c_test" $flags >"$folder/log" 2>&1 ||
     { cat "$folder/log"; die 'a C program was not built with what pkg-config says'; }
