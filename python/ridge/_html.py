@@ -1,4 +1,5 @@
 """Answers for notebooks and data frames; imported when one is asked for."""
+import base64
 import html
 
 
@@ -21,6 +22,12 @@ def _number(value):
     return "?" if value is None else f"{value:.4g}"
 
 
+def _picture(svg, what):
+    """As an image of its own: pictures of one page would otherwise share their styles."""
+    data = base64.b64encode(svg.encode()).decode()
+    return f"<img alt='{what}' style='max-width: 100%' src='data:image/svg+xml;base64,{data}'/>"
+
+
 def _row(name, op):
     cells = [
         html.escape(name), _engineering(op.flops, "FLOP"), _engineering(op.bytes, "B"), _number(op.intensity),
@@ -40,7 +47,12 @@ def report(of):
         rows.append(_row("fused", of.fused))
     dims = ", ".join(f"{name} = {value}" for name, value in of.dims.items())
     return (f"<div class='ridge'><p>{html.escape(of.title)} on {html.escape(of.machine)}; {html.escape(dims)}</p>"
-            f"{of.svg()}<table><thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table></div>")
+            f"{_picture(of.svg(), 'roofline')}<table><thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
+            "</div>")
+
+
+def _cell(value):
+    return html.escape("" if value is None else f"{value:.4g}" if isinstance(value, float) else str(value))
 
 
 def sweep(of, most_rows=64):
@@ -48,9 +60,10 @@ def sweep(of, most_rows=64):
     columns = of.columns()
     head = "".join(f"<th>{html.escape(name)}</th>" for name in columns)
     cells = list(zip(*columns.values()))
-    rows = ["<tr>" + "".join(f"<td>{html.escape(str(cell))}</td>" for cell in row) + "</tr>" for row in cells[:most_rows]]
+    rows = ["<tr>" + "".join(f"<td>{_cell(cell)}</td>" for cell in row) + "</tr>" for row in cells[:most_rows]]
     more = f"<p>{len(cells) - most_rows} more rows: to_pandas() has them</p>" if len(cells) > most_rows else ""
-    return (f"<div class='ridge'>{of.svg()}<table><thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
+    picture = _picture(of.svg(), "curves of attainable FLOP/s")
+    return (f"<div class='ridge'>{picture}<table><thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
             f"{more}</div>")
 
 

@@ -30,7 +30,7 @@ class Documents(unittest.TestCase):
 
     def test_the_notebook_runs(self):
         notebook = json.loads((ROOT / "docs/explain_a_layer.ipynb").read_text())
-        names, shown = {}, 0
+        names, shown, pictures = {}, 0, 0
         for cell in notebook["cells"]:
             if cell["cell_type"] != "code":
                 continue
@@ -45,9 +45,11 @@ class Documents(unittest.TestCase):
                 shown += 1
                 page = value._repr_html_()
                 self.assertIn("<t", page)
-                if "<svg" in page:
+                if "<img" in page:
+                    pictures += 1
                     xml.dom.minidom.parseString(page)
         self.assertGreaterEqual(shown, 2)
+        self.assertEqual(pictures, 2)
 
 
 if __name__ == "__main__":

@@ -154,6 +154,14 @@ class Trace(unittest.TestCase):
             self.assertGreater(op.time_lower, 0)
         self.assertIn("unknown", str(report))
 
+    def test_a_transformer_layer_is_known_whole(self):
+        layer = torch.nn.TransformerEncoderLayer(64, 4, 128, dropout=0.0, batch_first=True)
+        report = ridge.torch.explain(layer, torch.randn(2, 16, 64), on="h200")
+        self.assertEqual([op.name for op in report.unknown], [])
+        matrices = ("aten.addmm", "aten.mm", "aten.bmm", "aten._scaled_dot_product")
+        products = sum(op.flops for op in report.ops if op.name.startswith(matrices))
+        self.assertEqual(products, 2 * 32 * 64 * (3 * 64 + 64 + 2 * 128) + 2 * 2 * 2 * 16 * 16 * 64)
+
     def test_embeddings_read_their_rows(self):
         model = torch.nn.Embedding(1000, 64)
         report = ridge.torch.explain(model, torch.zeros(7, dtype=torch.int64), on="h200")

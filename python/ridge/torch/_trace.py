@@ -7,7 +7,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten, tree_map_only
-from torch.utils.flop_counter import flop_registry
+from torch.utils.flop_counter import flop_registry, sdpa_flop_count
 from torch.utils.module_tracker import ModuleTracker
 
 import ridge
@@ -21,16 +21,17 @@ _POINTWISE = frozenset("""abs add addcmul addcdiv bitwise_and bitwise_not bitwis
 # One FLOP an element that is read.
 _REDUCTIONS = frozenset("sum mean amax amin max min var std prod any all argmax argmin cumsum norm var_mean".split())
 # What a row of the argument is put through, in the notation.
-_ROWS = {"_softmax": "softmax", "_log_softmax": "softmax", "native_layer_norm": "layernorm", "_fused_rms_norm": "rmsnorm",
-         "rms_norm": "rmsnorm"}
+_ROWS = {"_softmax": "softmax", "_log_softmax": "softmax", "_safe_softmax": "softmax", "native_layer_norm": "layernorm",
+         "_fused_rms_norm": "rmsnorm", "rms_norm": "rmsnorm"}
 # Bytes without arithmetic.
-_MOVES = frozenset("""_to_copy arange bernoulli cat clone constant_pad_nd copy embedding empty fill flip full full_like gather
-    index index_select masked_scatter native_dropout new_empty new_ones new_zeros ones ones_like rand randn repeat roll
-    scalar_tensor scatter stack zero zeros zeros_like _unsafe_index empty_like lift_fresh""".split())
-# Nothing moves: another view of the same memory, or a question to the host.
-_FREE = frozenset("""_local_scalar_dense alias as_strided chunk detach expand is_same_size narrow permute prim_device select slice
-    split split_with_sizes squeeze sym_numel sym_size sym_stride t transpose unbind unfold unsafe_split unsqueeze view _unsafe_view
-    view_as_real view_as_complex _reshape_alias""".split())
+_MOVES = frozenset("""_to_copy arange bernoulli cat clone constant_pad_nd copy embedding fill flip full full_like gather
+    index index_select masked_scatter native_dropout new_ones new_zeros ones ones_like rand randn repeat roll
+    scalar_tensor scatter stack zero zeros zeros_like _unsafe_index lift_fresh""".split())
+# Nothing moves: another view of the same memory, new memory that nobody wrote, or a question to the host.
+_FREE = frozenset("""_local_scalar_dense alias as_strided chunk detach empty empty_like empty_strided expand is_same_size narrow
+    new_empty new_empty_strided permute prim_device select slice split split_with_sizes squeeze sym_numel
+    sym_size sym_stride t transpose unbind unfold unsafe_split unsqueeze view _unsafe_view view_as_real
+    view_as_complex _reshape_alias""".split())
 
 
 @dataclasses.dataclass(frozen=True)
@@ -89,8 +90,8 @@ class _Recorder(TorchDispatchMode):
         result = func(*args, **kwargs)
         base = func._schema.name.partition("::")[2]
         plain = base.rstrip("_") if not base.startswith("__") else base
-        is_question = func.namespace == "prim" or plain in _FREE  # of the host, or another view of the same memory
-        if not is_question and not getattr(func, "is_view", False):
+        is_free = func.namespace == "prim" or plain in _FREE
+        if not is_free and not getattr(func, "is_view", False):
             self._record(func, plain, args, kwargs, result)
         return result
 
@@ -108,8 +109,6 @@ class _Recorder(TorchDispatchMode):
     def _moved(plain, read, written):
         if plain in ("embedding", "index_select", "gather", "index") and len(read) > 1:  # rows that are asked for, not all
             return 2 * _bytes(written) + _bytes(read[1:])
-        if plain in ("empty", "new_empty", "empty_like"):
-            return 0
         return _bytes(read) + _bytes(written)
 
     @staticmethod
@@ -118,6 +117,8 @@ class _Recorder(TorchDispatchMode):
         packet = func._overloadpacket
         if packet in flop_registry:
             return int(flop_registry[packet](*args, **kwargs, out_val=result)), True, True
+        if plain.startswith("_scaled_dot_product") and not plain.endswith("backward"):  # those that the registry lacks
+            return int(sdpa_flop_count(*(tensor.shape for tensor in args[:3]))), True, True
         if plain in _ROWS and read:
             width = read[0].shape[args[1]] if plain.endswith("softmax") and read[0].dim() else (
                 args[1][0] if len(args) > 1 and args[1] else read[0].shape[-1])

@@ -7,6 +7,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <mutex>
+
 #include "ridge/python/door.h"
 #include "ridge/report/report.h"
 
@@ -135,8 +138,22 @@ struct Asked {
   bool planned = false, sustained = false;
 };
 
+// A machine of the catalog is read once, for its text is in the library; others may change while the process runs.
+MachineChoice choice_of(const std::string& on) {
+  static const std::vector<std::string> catalog = catalog_names();
+  if (std::find(catalog.begin(), catalog.end(), on) == catalog.end()) return on;
+  static std::mutex mutex;
+  static std::map<std::string, MachineChoice> read;
+  const std::lock_guard lock(mutex);
+  const auto found = read.find(on);
+  if (found != read.end()) return found->second;
+  auto machine = machine_of(on);
+  if (!machine) return on;
+  return read.emplace(on, MachineChoice(*std::move(machine))).first->second;
+}
+
 Request request_of(const std::string& program, const std::string& on, const Bindings& dims, const Asked& asked) {
-  Request out{.program = program, .on = on, .dims = dims, .dtype = dtype_of(asked.dtype)};
+  Request out{.program = program, .on = choice_of(on), .dims = dims, .dtype = dtype_of(asked.dtype)};
   if (asked.split_dim) out.split = Split{*asked.split_dim, asked.chips};
   if (asked.link) out.link = LinkChoice(*asked.link);
   if (asked.memory) out.memory = LinkChoice(*asked.memory);
