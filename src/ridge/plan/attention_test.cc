@@ -69,6 +69,8 @@ TEST(Attention, IsOneKernelHoweverItIsSpelled) {
       {around("z[B, S, H, T] = where(index(T) <= index(S), s * 0.125, -inf)\nm[B, S, H] = max(z over T)\n"
               "e[B, S, H, T] = exp(z - m)\nl[B, S, H] = sum(e over T)\np[B, S, H, T] = e * (1 / l)"),
        0.125, -far, 0},
+      {around("p[B, S, H, T] = softmax(30 * tanh(s * 0.125 / 30) over T)")},
+      {around("p[B, S, H, T] = softmax(where(index(T) <= index(S), tanh(s / 240) * 30, -inf) over T)"), 0.125, -far, 0},
       {inputs + "s[B, S, H, T] = k * q\np[B, S, H, T] = softmax(s * 0.125 over T)\no: bf16[B, S, H, E] = v * p\n"},
       {inputs + "s[H, T, B, S] = q * k\np[B, H, S, T] = softmax(s * 0.125 over T)\no: bf16[B, H, S, E] = p * v\n"},
   };
@@ -76,6 +78,9 @@ TEST(Attention, IsOneKernelHoweverItIsSpelled) {
     const Planned x = planned(one.text);
     EXPECT_EQ(x.groups(), "attention") << one.text << x.why();
     EXPECT_EQ(x.attention().scale, one.scale) << one.text;
+    EXPECT_EQ(x.attention().cap, one.text.find("tanh") == std::string::npos ? 0 : 30) << one.text;
+    const Planned here = planned(one.text, {.target = Target::cpu});
+    EXPECT_EQ(here.groups(), "attention") << one.text << here.why();
     EXPECT_EQ(x.attention().low, one.low) << one.text;
     EXPECT_EQ(x.attention().high, one.high) << one.text;
     EXPECT_EQ(x.attention().rows, 48) << one.text;
@@ -164,9 +169,22 @@ TEST(Attention, SaysWhyNearMissesAreNone) {
   }
 }
 
+// A CPU takes f32 and heads of any size up to 256; wider ones run as single kernels.
+TEST(Attention, OnACpuIsRefusedForItsWidthAlone) {
+  const auto text = [](int width) {
+    return "dims S = 48, T = 80, E = " + std::to_string(width) +
+           "\nq: f32[S, E]   k: f32[T, E]   v: f32[T, E]\ns[S, T] = q * k\np[S, T] = softmax(s over T)\n"
+           "o: f32[S, E] = p * v";
+  };
+  const FuseOptions cpu{.target = Target::cpu};
+  EXPECT_EQ(planned(text(37), cpu).groups(), "attention");
+  EXPECT_EQ(planned(text(256), cpu).groups(), "attention");
+  EXPECT_EQ(planned(text(257), cpu).groups().find("attention"), std::string::npos);
+}
+
 TEST(Attention, IsLeftApartWhereNobodyAsksForIt) {
   const std::string text = around("p[B, S, H, T] = softmax(s over T)");
-  EXPECT_EQ(planned(text, {.target = Target::cpu}).groups(), "product rows product");
+  EXPECT_EQ(planned(text, {.target = Target::cpu, .fuse = false}).groups(), "product rows product");
   EXPECT_EQ(planned(text, {.target = Target::cuda, .fuse = false}).groups(), "product rows product");
   EXPECT_EQ(planned(text, {.target = Target::cuda, .epilogues = false}).groups(), "product rows product");
   EXPECT_EQ(planned(text, {.target = Target::cuda, .stored = {4}}).groups(), "product rows product");

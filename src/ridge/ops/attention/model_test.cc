@@ -99,6 +99,64 @@ TEST(AttentionModel, HasABandOfKeysForEachRow) {
     }
 }
 
+TEST(AttentionModel, GoesThroughTheKeysOfFewRowsInParts) {
+  AttentionProblem p{.outer = 1, .heads = 32, .key_heads = 8, .rows = 1, .keys = 8192, .width = 128};
+  p.q = p.o = {32 * 128, 128, 128};
+  p.k = p.v = {8192 * 1024, 128, 1024};
+  const AttentionProblem folded = cuda::folded(p);
+  EXPECT_EQ(folded.heads, 8);
+  EXPECT_EQ(folded.rows, 4);
+  EXPECT_EQ(folded.q, (HeadsLayout{32 * 128, 4 * 128, 128}));
+  EXPECT_FALSE(folded.walks);
+  EXPECT_EQ(flops(folded), flops(p));
+  const cuda::AttentionPlan plan = cuda::choose(p, device);
+  const AttentionConfig& c = attention_menu[static_cast<std::size_t>(plan.config)];
+  EXPECT_EQ(c.consumers, 1);
+  EXPECT_EQ(plan.parts, 16);  // 8 tiles on 132 multiprocessors
+  EXPECT_EQ(plan.items, 8 * 16);
+  EXPECT_EQ(plan.workspace_bytes, 8 * 16 * (64 * 128 + 4 * 128) * sizeof(float));
+  p.high = 100;  // one step of keys cannot be cut
+  EXPECT_EQ(cuda::choose(p, device).parts, 1);
+}
+
+// Every config that a block of two groups runs leaves tiles whole (tile/sm90/steps.h, has_parts).
+TEST(AttentionModel, CutsNoTileOfTwoGroups) {
+  for (const std::int64_t rows : {1, 3, 17, 64, 65, 200, 1000})
+    for (const std::int64_t keys : {64, 1000, 5000, 100000}) {
+      AttentionProblem p = packed(1, 2, rows, 192);
+      p.keys = keys;
+      const cuda::AttentionPlan plan = cuda::choose(p, device);
+      const AttentionConfig& c = attention_menu[static_cast<std::size_t>(plan.config)];
+      EXPECT_TRUE(plan.parts == 1 || c.consumers == 1) << rows << " " << keys;
+    }
+}
+
+TEST(StepOrder, SharesTheStepsOfATileAmongItsParts) {
+  const tile::StepOrder order{3, 130, 64, 2, 5};
+  EXPECT_EQ(order.items(), 3 * 3 * 5);
+  std::set<std::pair<int, int>> seen;
+  for (int i = 0; i < order.items(); ++i) {
+    const tile::StepItem item = order.item(i);
+    EXPECT_EQ(item.tile, i / 5);
+    seen.emplace(item.tile, item.part);
+  }
+  EXPECT_EQ(seen.size(), 45u);
+  for (const int count : {1, 3, 5, 17}) {
+    int next = 0;
+    for (int part = 0; part < 5; ++part) {
+      const tile::Span own = order.steps_of(part, count);
+      if (part < order.real_parts(count)) {
+        EXPECT_EQ(own.begin, next);
+        EXPECT_GT(own.end, own.begin);
+        next = own.end;
+      } else {
+        EXPECT_EQ(own.begin, own.end);
+      }
+    }
+    EXPECT_EQ(next, count);
+  }
+}
+
 TEST(StepOrder, TakesEachTileOfEachMatrixOnceTheLastRowsFirst) {
   for (const int width : {1, 3, 7, 100}) {
     const tile::StepOrder order{.matrices = 7, .rows = 300, .tile_rows = 128, .width = width};
