@@ -1,0 +1,114 @@
+// Parts of a tile's steps on Hopper: their states meet in memory, and whichever ends last merges them in order and
+// stores. Included by steps.h, whose words it uses.
+#pragma once
+
+#include "ridge/tile/sm90/step_words.h"
+
+namespace ridge::tile::sm90 {
+
+// A state in memory: two numbers of each of 128 threads, one behind the other, the tile's first.
+template <class Kernel> struct StepStates {
+  using Sums = decltype(Kernel::State::o);
+  static constexpr int pairs = Sums::size / 2, rows = 2;  // of the tile, and of what has a number a row
+  static constexpr Index floats = (pairs + rows) * 256;
+};
+
+// On its way there, of the rows that are there.
+template <class Kernel> struct StepSave {
+  float2* at;  // of the next two numbers of this thread
+  int rows;    // of the item that are there
+
+  template <class X> TILE_FN void carry(X& x) {
+    join(x);
+#pragma unroll
+    for (int i = 0; i < X::size; i += 2, at += 128)
+      if (row_of_thread() + (is_row<X> ? 0 : i / 2 % 2 * 8) < rows) *at = {x.v[i], x.v[i + 1]};
+  }
+};
+
+// And back: of 16 rows, those that a warp had, each of the group's warps takes a slice of the columns.
+template <class Kernel> struct StepSlice {
+  static constexpr int pairs = StepStates<Kernel>::pairs / Kernel::slices;
+  const float2* at;  // of the state's first two numbers of a thread that had these rows
+  int row, rows;     // the first of the rows, and those that are there
+  TILE_FN static int slice() { return threadIdx.x % 128 / 32; }
+  TILE_FN int own_row(int r) const { return row + threadIdx.x % 32 / 4 + 8 * r; }
+
+  template <class X> TILE_FN void carry(X& x) {
+    if constexpr (!is_row<X>) at += slice() * pairs * 128;
+#pragma unroll
+    for (int i = 0; i < X::size; i += 2, at += 128) {
+      const float2 both = own_row(is_row<X> ? 0 : i / 2 % 2) < rows ? __ldcg(at) : float2{};
+      x.v[i] = both.x;
+      x.v[i + 1] = both.y;
+    }
+    if constexpr (!is_row<X>) at += (Kernel::slices - 1 - slice()) * pairs * 128;
+  }
+};
+template <class Kernel> struct StepSliceStore {
+  const StepConsumer<Kernel>& on;
+  StepSlice<Kernel> of;
+
+  template <class X, class F, class... Others> TILE_FN void map(X& x, const F& f, Others&... others) const {
+    sm90::map(x, f, others...);
+  }
+  template <class T, int m, int n, class X> TILE_FN void store(const MatricesOut<T, m, n>& view, const X& x) const {
+    if (view.data == nullptr || (is_row<X> && (threadIdx.x % 4 != 0 || of.slice() != 0))) return;
+    const BoxPlace at = corner(view, on.matrix(), 0, 0);
+    T* const to = static_cast<T*>(const_cast<void*>(view.data)) + at.outer * view.outer_stride +
+                  at.inner * view.inner_stride + on.row() * view.row_stride;
+#pragma unroll
+    for (int i = 0; i < X::size; i += is_row<X> ? 1 : 2) {
+      const int row = of.own_row(is_row<X> ? i : i / 2 % 2);
+      const int col = of.slice() * X::cols + i / 4 * 8 + col_of_thread();
+      if (row >= of.rows) continue;
+      if constexpr (is_row<X>)
+        to[row * view.row_stride] = x.v[i];
+      else if (col < view.cols)
+        *reinterpret_cast<std::uint32_t*>(to + row * view.row_stride + col) = pack<T>(x.v[i], x.v[i + 1]);
+    }
+  }
+};
+
+// Parts of a tile that end write their states; the last of them reads all in order and stores what they make.
+template <class Kernel> TILE_FN void merge_parts(StepConsumer<Kernel>& on, typename Kernel::State& state,
+                                                 const typename Kernel::Globals& g, const StepProblem& p) {
+  using Slice = typename Kernel::Slice;
+  using States = StepStates<Kernel>;
+  const int parts = p.order.real_parts(on.count);
+  const int left = p.order.rows - on.row(), rows = left < 64 ? left : 64;
+  const auto place = [&](int part, int thread) {
+    const Index number = static_cast<Index>(on.item.tile) * p.order.parts + part;
+    return reinterpret_cast<float2*>(p.parts + number * States::floats) + thread;
+  };
+  StepSave<Kernel> save{place(on.item.part, threadIdx.x % 128), rows};
+  Kernel::carry(save, state);
+  __threadfence();
+  on.sync_group();
+  if (on.leads()) {
+    int* const counter = p.counters + 1 + on.item.tile;
+    const bool is_last = atomicAdd(counter, 1) == parts - 1;
+    if (is_last) *counter = 0;
+    on.s.is_last_part = is_last;
+  }
+  on.sync_group();
+  if (!on.s.is_last_part) return;
+  __threadfence();
+  TILE_ROLLED
+  for (int row = 0; row < rows; row += 16) {
+    const auto from = [&](int part) { return StepSlice<Kernel>{place(part, row * 2 + threadIdx.x % 32), row, rows}; };
+    typename Slice::State sum, other;
+    StepSlice<Kernel> first = from(0);
+    Slice::carry(first, sum);
+    const StepSliceStore<Kernel> words{on, first};
+#pragma unroll 4
+    for (int part = 1; part < parts; ++part) {
+      StepSlice<Kernel> next = from(part);
+      Slice::carry(next, other);
+      Slice::merge(words, sum, other, g);
+    }
+    Slice::store(words, sum, g);
+  }
+}
+
+}  // namespace ridge::tile::sm90
