@@ -54,9 +54,10 @@ struct Request {
   std::optional<KernelsOf> planned = {};  // explain: what would run there as well, of these kernels
   bool fuse = true;                       // false: one kernel a statement
   std::optional<DType> weights = {};      // explain: as if they were stored in this dtype (program/weights.h)
-  // explain: statements, by their results, that are counted as one kernel each; not with `split` or `planned`.
+  // explain: statements, by their results, that are counted as one kernel each; not with `planned`.
   std::vector<std::vector<std::string>> fused = {};
-  bool sustained = false;  // compute with the rates that real programs reach, where they are on record
+  bool sustained = false;   // compute with the rates that real programs reach, where they are on record
+  std::int64_t layers = 1;  // explain: of a model, each like the program, with weights of its own
 };
 
 // Bare numbers instead of a program; each above 0 and below 1e38.

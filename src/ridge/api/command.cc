@@ -42,6 +42,7 @@ std::string explain_command(const Request& request, const Bindings& dims, const 
   if (request.sustained) out += " --sustained";
   if (request.weights && options.find("--weights") == std::string::npos)
     out += fmt::format(" --weights {}", name(*request.weights));
+  if (request.layers > 1) out += fmt::format(" --layers {}", request.layers);
   for (const auto& group : request.fused) out += fmt::format(" --fuse {}", fmt::join(group, ","));
   return options.empty() ? out : out + " " + options;
 }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "ridge/api/command.h"
 #include "ridge/api/dtypes.h"
@@ -69,14 +70,13 @@ Result<Report> counted(const Task& task, const Bindings& dims, const Request& re
 namespace {
 
 Status check_fused(const Request& request) {
-  if (request.fused.empty() || (!request.split && !request.planned)) return Done{};
-  return usage_error(
-      "expected --fuse without --split and --plan: it counts statements of a whole program as one kernel",
-      "--plan says itself which statements share a kernel");
+  if (request.fused.empty() || !request.planned) return Done{};
+  return usage_error("expected --fuse without --plan: a plan chooses which statements share a kernel",
+                     "leave --fuse out, or --plan");
 }
 
 // The statements that were asked for as one kernel each, in place of the operations.
-Status fuse(const Task& task, const Request& request, Report& report) {
+Status fuse(const Task& task, const Bindings& dims, const Request& request, Report& report) {
   if (request.fused.empty()) return Done{};
   const auto groups = groups_named(task.program, request.fused);
   if (!groups) return groups.error();
@@ -87,6 +87,7 @@ Status fuse(const Task& task, const Request& request, Report& report) {
   }
   auto fused = grouped(task.program, report.explanation, *groups);
   if (!fused) return fused.error();
+  if (fused->memory) fused->memory = memory_of(task.program, report.explanation, dims, *groups);
   report.explanation = *std::move(fused);
   return Done{};
 }
@@ -102,13 +103,32 @@ void suggest(const Task& task, const Bindings& dims, const Request& request, Rep
   }
 }
 
+Layers layers_of(const Explanation& e, std::int64_t count) {
+  Layers out{.count = count};
+  const double times = static_cast<double>(count);
+  if (e.total.time_lower_s) out.time_lower_s = times * *e.total.time_lower_s;
+  if (e.total.time_upper_s) out.time_upper_s = times * *e.total.time_upper_s;
+  if (!e.memory || !e.memory->peak_bytes) return out;
+  double kept = 0;
+  bool first = true;
+  for (const TensorMemory& tensor : e.memory->tensors) {
+    if (tensor.role != Role::input) continue;
+    if (!first) kept += tensor.device_bytes.value_or(0);
+    first = false;
+  }
+  out.bytes = *e.memory->peak_bytes + (times - 1) * kept;
+  if (e.memory->capacity && !e.split && e.mesh_names.empty()) out.chips = std::ceil(*out.bytes / *e.memory->capacity);
+  return out;
+}
+
 Result<Report> explained(const Task& task, const Bindings& dims, const Request& request) {
   if (const Status possible = check_fused(request); !possible) return possible.error();
   auto report = counted(task, dims, request);
   if (!report) return report;
   if (request.weights) report->weights = name(*request.weights);
   suggest(task, dims, request, *report);
-  if (const Status fused = fuse(task, request, *report); !fused) return fused.error();
+  if (const Status fused = fuse(task, dims, request, *report); !fused) return fused.error();
+  if (request.layers > 1) report->layers = layers_of(report->explanation, request.layers);
   if (!request.planned) return report;
   report->library = *request.planned == KernelsOf::ridge ? Library::ridge : Library::cublaslt;
   auto planned = predict(task.program, report->explanation, {report->library, request.fuse});

@@ -111,6 +111,74 @@ TEST_F(CliTest, EveryNextStepShowsWhatItPromises) {
   }
 }
 
+constexpr const char* small_layer =
+    "dims B = 16, D = 4096, F = 14336\nx: bf16[B, D]   up: bf16[D, F]   down: bf16[F, D]\nu[B, F] = x * up\n"
+    "h[B, F] = gelu(u)\ny: bf16[B, D] = h * down\n";
+
+TEST_F(CliTest, SaysWhereTheWholeProgramTurnsAndWhatAModelOfLayersTakes) {
+  const std::string program = file("small.ridge", small_layer);
+  const Outcome one = ridge({"explain", program, "--on", "h100", "B=16"});
+  EXPECT_TRUE(holds(one.out, "\nbalance  computes longer than it moves for B >= 354\n")) << one.out;
+  EXPECT_TRUE(holds(one.out, ": fits; each alone may grow to B = 1217119; 117.4 M parameters\n")) << one.out;
+  const Outcome many = ridge({"explain", program, "--on", "h100", "B=16", "--layers", "1000"});
+  EXPECT_TRUE(holds(many.out,
+                    "\nlayers   1000 of these: 71.77 ms if all overlaps; 234.9 GB of hbm's 80.00 GB: does not "
+                    "fit, 154.9 GB too many; 3 chips hold them\n"))
+      << many.out;
+  const Json json = Json::parse(ridge({"explain", program, "--on", "h100", "B=16", "--layers", "1000", "--json"}).out);
+  const double kept = 2.0 * 4096 * 14336 * 2;
+  EXPECT_EQ(json["layers"]["footprint_bytes"], json["memory"]["footprint_bytes"].get<double>() + 999 * kept);
+  EXPECT_DOUBLE_EQ(json["layers"]["time_lower_s"], 1000 * json["total"]["time_lower_s"].get<double>());
+  rejects({"explain", program, "--layers", "0"}, 2,
+          "ridge: --layers: expected a whole number from 1 to 1048576, found '0'\n  hint: ridge explain --help\n");
+}
+
+TEST_F(CliTest, SaysWhatIsKnownWithoutASize) {
+  const std::string program = file("open.ridge",
+                                   "dims B\nx: bf16[B, 4096]   up: bf16[4096, 14336]   down: bf16[14336, "
+                                   "4096]\nu[B, 14336] = x * up\ny: bf16[B, 4096] = u * down\n");
+  const Outcome open = ridge({"explain", program, "--on", "h100"});
+  EXPECT_TRUE(
+      open.out.starts_with("open.ridge  on h100 (NVIDIA H100 SXM)\ndims  B = ?\n\n"
+                           "no times yet: B has no value; -d B=16 gives it one\n"
+                           "balance  computes longer than it moves for B >= 326\n"
+                           "memory   parameters alone, 234.9 MB of hbm's 80.00 GB: fits\n"))
+      << open.out;
+}
+
+TEST_F(CliTest, FusesOneChipsPart) {
+  const std::string program = file("small.ridge", small_layer);
+  const Outcome both = ridge({"explain", program, "--on", "h100", "--split", "F=8", "--fuse", "u,h,y"});
+  EXPECT_TRUE(holds(both.out, "one of 8 chips, F split\n")) << both.out << both.err;
+  EXPECT_TRUE(holds(both.out, "\nu, h, y")) << both.out;
+  EXPECT_TRUE(holds(both.out, "\nfused: intermediates stay ")) << both.out;
+  rejects({"explain", program, "--on", "h100", "--plan", "--fuse", "u,h"}, 2,
+          "ridge: expected --fuse without --plan: a plan chooses which statements share a kernel\n"
+          "  hint: leave --fuse out, or --plan\n");
+}
+
+TEST_F(CliTest, SaysWhichThresholdAClaimWasHeldAgainst) {
+  const std::string program = file("small.ridge", small_layer);
+  const Outcome first = ridge({"explain", program, "--on", "h100", "--check", "B > 319"});
+  EXPECT_TRUE(first.out.ends_with("  that is of u: write u.B, another operation or total.B to ask for one\n"))
+      << first.out;
+  EXPECT_FALSE(holds(ridge({"explain", program, "--on", "h100", "--check", "u.B > 319"}).out, "that is of"));
+}
+
+TEST_F(CliTest, ANamedLinkKeepsItsTopologyAtAnotherRate) {
+  const std::string program = file("small.ridge", small_layer);
+  const auto network = [&](const std::string& link) {
+    const std::string out = ridge({"explain", program, "--on", "h100", "--split", "F=8", "--link", link}).out;
+    const std::size_t at = out.find("network: ");
+    return at == std::string::npos ? out : out.substr(at, out.find('\n', at) - at);
+  };
+  EXPECT_EQ(network("nvlink=1e9"), "network: 18 x nvlink: straight through a switch, 18.00 GB/s one way");
+  EXPECT_EQ(network("1e9"), "network: link: one ring, one way, 1.000 GB/s one way");
+  rejects({"explain", program, "--on", "h100", "--split", "F=8", "--link", "nvlink=fast"}, 2,
+          "ridge: expected a rate in B/s, one way, or a link of h100 after --link, found 'nvlink=fast'\n"
+          "  hint: it has nvlink, scaleout, pcie\n");
+}
+
 TEST_F(CliTest, RanksMachinesInOneTable) {
   const std::vector<std::string> words{"explain", matmul, "--on", "h100,H200,b200", "B=16", "D=8192", "F=8192"};
   const std::vector<std::string> lines = lines_of(ridge(words).out);

@@ -53,7 +53,7 @@ TEST_F(CliTest, RefusesWhatIsNoVerbOrOption) {
           "ridge: expected --flops and --bytes above 0 and below 1e38\n");
   rejects({"explain", matmul, "--table", "t.csv", "--svg", "x.svg"}, 2,
           "ridge: expected --table without --svg\n  hint: --table goes with -d --dtype --on --split --link --memory "
-          "--sustained --weights --fuse --plan --no-fuse --library --json\n");
+          "--sustained --weights --fuse --layers --plan --no-fuse --library --json\n");
   rejects({"run", matmul, "--in", "X"}, 2,
           "ridge: expected TENSOR=FILE.npy after --in, found 'X'\n  hint: --in x=a.npy\n");
 }

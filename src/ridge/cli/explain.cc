@@ -32,7 +32,7 @@ struct Explain {
 // Which options each form of the answer takes beside what says the program and the machine.
 constexpr std::string_view program_options = "-d --dtype --on";
 constexpr std::string_view count_options =
-    "-d --dtype --on --split --link --memory --sustained --weights --fuse --flops --bytes";
+    "-d --dtype --on --split --link --memory --sustained --weights --fuse --layers --flops --bytes";
 
 constexpr std::string_view bare_options =
     "--flops --bytes --on --dtype --memory --sustained --plan --steps --check --against --all --json --csv --md --svg "
@@ -41,7 +41,7 @@ constexpr std::string_view bare_options =
 std::string beside(std::string_view first, std::string_view more) { return fmt::format("{} {}", first, more); }
 
 int explain_rows(const Explain& asked) {
-  const std::string takes = beside("-d --dtype --on --split --link --memory --sustained --weights --fuse",
+  const std::string takes = beside("-d --dtype --on --split --link --memory --sustained --weights --fuse --layers",
                                    "--plan --no-fuse --library --json");
   if (const auto refused = refuse_beside(*asked.verb, "--table", takes)) return fail(*refused);
   const auto request = understood(asked.spelled);
@@ -261,7 +261,8 @@ void add_explain(CLI::App& app, int& code) {
       ->expected(1)
       ->take_all()
       ->allow_extra_args(false);
-  verb->add_option("--link", asked->spelled.link, "Link between them: a name, or B/s one way (default: the first)")
+  verb->add_option("--link", asked->spelled.link,
+                   "Link between them: a name, B/s one way, or NAME=B/s, which keeps its topology (default: the first)")
       ->type_name("LINK");
   verb->add_option("--memory", asked->spelled.memory,
                    "Where tensors live: a memory or link of the machine, or B/s (default: its first memory)")
@@ -273,6 +274,9 @@ void add_explain(CLI::App& app, int& code) {
       ->expected(1)
       ->take_all()
       ->allow_extra_args(false);
+  verb->add_option("--layers", asked->spelled.layers, "A model of so many layers like this one: time and memory of all")
+      ->type_name("N")
+      ->check(whole_number(1, 1 << 20));
   verb->add_option("--table", asked->table, "CSV of dimension values: one line of JSON for each row")
       ->type_name("FILE.csv");
   verb->add_flag(

@@ -105,6 +105,7 @@ Result<Request> understood(const Spelled& spelled) {
   request.memory = link_spelled(spelled.memory);
   request.fuse = spelled.fuse;
   request.sustained = spelled.sustained;
+  request.layers = spelled.layers;
   if (spelled.plan) request.planned = spelled.library == "cublaslt" ? KernelsOf::cublaslt : KernelsOf::ridge;
   for (const std::string& list : spelled.fused) request.fused.push_back(names_in(list));
   if (!spelled.weights.empty()) {

@@ -33,8 +33,9 @@ struct Spelled {
   std::vector<std::string> split = {};  // "D=2": that dimension over two chips, one chip's part
   std::string weights = {};             // the dtype in which they are stored; empty: the program's
   std::vector<std::string> fused = {};  // "s,p,o": statements as one kernel
-  std::string link = {};                // the machine's link by name, or its rate one way in B/s; empty: its first
-  std::string memory = {};              // where tensors live, likewise; empty: the machine's first
+  std::int64_t layers = 1;              // of a model, each like the program
+  std::string link = {};    // the machine's link by name, a rate one way in B/s, NAME=RATE; empty: its first
+  std::string memory = {};  // where tensors live, likewise; empty: the machine's first
 };
 Status sort_words(Spelled& spelled, std::string_view verb);
 // The machines of "h100,h200".

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 
 namespace ridge {
 
@@ -98,22 +99,37 @@ Machine with_sustained_rates(Machine machine) {
   return machine;
 }
 
+static Sourced given_rate(double rate) {
+  Sourced out;
+  out.value = rate;
+  out.source = "--link";
+  return out;
+}
+
+static std::optional<double> rate_in(const std::string& text) {
+  double rate = 0;
+  const char* const end = text.data() + text.size();
+  const auto [rest, status] = std::from_chars(text.data(), end, rate);
+  const bool read = status == std::errc{} && rest == end && rate >= 1e-30 && rate <= 1e30;
+  return read ? std::optional(rate) : std::nullopt;
+}
+
 Result<Machine> with_link(Machine machine, const LinkChoice& link) {
   std::string found;
   if (const ByteRate* rate = std::get_if<ByteRate>(&link)) {
     if (rate->value >= 1e-30 && rate->value <= 1e30) {
-      Sourced given;
-      given.value = rate->value;
-      given.source = "--link";
-      machine.links.insert(machine.links.begin(), {.name = "link", .bandwidth = given});
+      machine.links.insert(machine.links.begin(), {.name = "link", .bandwidth = given_rate(rate->value)});
       return machine;
     }
     found = fmt::format("{}", rate->value);
   } else {
     found = std::get<std::string>(link);
-    const auto named =
-        std::find_if(machine.links.begin(), machine.links.end(), [&](const Link& l) { return l.name == found; });
-    if (named != machine.links.end()) {
+    const std::size_t equals = found.find('=');
+    const auto stated = equals == std::string::npos ? std::nullopt : rate_in(found.substr(equals + 1));
+    const auto named = std::find_if(machine.links.begin(), machine.links.end(),
+                                    [&](const Link& l) { return l.name == found.substr(0, equals); });
+    if (named != machine.links.end() && (stated || equals == std::string::npos)) {
+      if (stated) named->bandwidth = given_rate(*stated);
       std::rotate(machine.links.begin(), named, named + 1);
       return machine;
     }

@@ -96,7 +96,9 @@ Machine with_sustained_rates(Machine machine);
 
 // A link of a machine by its name, or one of a rate one way that the machine need not have.
 using LinkChoice = std::variant<std::string, ByteRate>;
-// With that link as its first one. Errors, of kind usage: no such name, a rate outside 1e-30 to 1e30 B/s.
+// With that link as its first one; "nvlink=4.5e10": that one at this rate, which keeps its topology, count and latency,
+// where a rate alone is one link with none of them. Errors, of kind usage: no such name, a rate outside 1e-30 to 1e30
+// B/s.
 Result<Machine> with_link(Machine machine, const LinkChoice& link);
 
 // A machine from TOML text; `source` is the path for messages. Errors point at the line.

@@ -11,6 +11,7 @@ namespace ridge {
 namespace {
 
 constexpr std::size_t largest_shown = 5, gains_shown = 4, sizes_shown = 2;
+constexpr std::size_t turns_shown = 3, longest_turn = 60;
 constexpr std::size_t line_width = 120;
 
 std::string verdict(const Report& report) {
@@ -46,23 +47,69 @@ std::string counted(double count) {
   return text;
 }
 
-// "memory   2.835 GB of hbm's 80.00 GB: fits; alone up to B = 69 or S = 17439"
+// "balance  computes longer than it moves for B >= 233, for no D": of the sums of all operations' times.
+std::string turns(const Report& report) {
+  const Explanation& e = report.explanation;
+  std::vector<std::string> parts;
+  for (const Threshold& t : e.total.thresholds) {
+    const bool usual = t.roofs[0] == Limiter::compute && t.roofs[1] == Limiter::memory;
+    if (!usual || !is_asked(report, t.dim) || parts.size() == turns_shown) continue;
+    std::string range = fmt::format("{} {} {}", t.dim, name(t.relation), t.value ? std::to_string(*t.value) : t.exact);
+    if (t.relation == Relation::never) range = "no " + t.dim;
+    if (t.relation == Relation::always) range = "every " + t.dim;
+    if (!t.value && !t.condition.empty()) range += " if " + t.condition;
+    if (range.size() <= longest_turn) parts.push_back(std::move(range));
+  }
+  if (parts.empty()) return {};
+  return fmt::format("balance  computes longer than it moves for {}\n", fmt::join(parts, ", for "));
+}
+
+// "memory   2.835 GB of hbm's 80.00 GB: fits; each alone may grow to B = 69, S = 17439"
 std::string memory(const Report& report) {
   const auto& held = report.explanation.memory;
   if (!held || !held->peak_bytes) return {};
-  std::string out = fmt::format("memory   {}", engineering(*held->peak_bytes, "B"));
-  if (!held->capacity) return out + "; the memory's size is not on record\n";
+  std::string out = "memory   " + held_text(*held->peak_bytes, *held);
+  if (!held->capacity) return out + "\n";
   const bool fits = *held->peak_bytes <= *held->capacity;
-  out += fmt::format(" of {}'s {}: {}", held->level, engineering(*held->capacity, "B"), fits ? "fits" : "does not fit");
   std::vector<std::string> most;
   for (const Threshold& t : held->fits)
     if (t.value && is_asked(report, t.dim)) most.push_back(fmt::format("{} = {}", t.dim, *t.value));
-  if (!most.empty()) out += fmt::format("; alone up to {}", fmt::join(most, " or "));
+  if (!most.empty())
+    out +=
+        fmt::format("; {} {}", fits ? "each alone may grow to" : "one alone would have to be", fmt::join(most, ", "));
   if (held->chips && *held->chips > 1)
     out += fmt::format("; {} chips hold it", grouped(static_cast<long long>(*held->chips)));
   if (held->parameter_count && *held->parameter_count > 0)
     out += fmt::format("; {} parameters", counted(*held->parameter_count));
   return out + "\n";
+}
+
+// "layers   80 alike: 41.20 ms if all overlaps; 136.9 GB of hbm's 80.00 GB: does not fit, …; 2 chips hold them"
+std::string layers_text(const Report& report) {
+  const auto& layers = report.layers;
+  if (!layers || !layers->time_lower_s) return {};
+  std::string out =
+      fmt::format("layers   {} of these: {} if all overlaps", layers->count, engineering(*layers->time_lower_s, "s"));
+  if (layers->bytes) out += "; " + held_text(*layers->bytes, *report.explanation.memory);
+  if (layers->chips && *layers->chips > 1) out += fmt::format("; {} chips hold them", significant(*layers->chips));
+  return out + "\n";
+}
+
+// Without values there are no times; what is known is said nevertheless.
+std::string open_text(const Report& report, const Styled& styled) {
+  const Explanation& e = report.explanation;
+  std::vector<std::string> open;
+  for (const std::string& dim : e.dim_names)
+    if (!e.dims.contains(dim)) open.push_back(dim);
+  if (open.empty()) return {};
+  std::string out =
+      styled.bold(
+          fmt::format("no times yet: {} {} no value", fmt::join(open, ", "), open.size() == 1 ? "has" : "have")) +
+      fmt::format("; -d {}=16 gives {}\n", open.front(), open.size() == 1 ? "it one" : "the first one one");
+  out += turns(report);
+  if (const auto& held = e.memory; held && held->parameter_bytes && *held->parameter_bytes > 0)
+    out += "memory   parameters alone, " + held_text(*held->parameter_bytes, *held) + "\n";
+  return out;
 }
 
 std::string gain_text(const Report& report, const NextStep& step) {
@@ -114,8 +161,9 @@ std::string next_text(const Report& report) {
 
 std::string answer_text(const Report& report, const Styled& styled) {
   const Prediction& total = report.explanation.total;
-  if (!total.limiter || !total.time_lower_s || !total.time_upper_s) return {};
-  return styled.bold(verdict(report)) + largest(report) + memory(report) + next_text(report) + "\n";
+  if (!total.limiter || !total.time_lower_s || !total.time_upper_s) return open_text(report, styled);
+  return styled.bold(verdict(report)) + largest(report) + turns(report) + memory(report) + layers_text(report) +
+         next_text(report) + "\n";
 }
 
 }  // namespace ridge

@@ -6,8 +6,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "ridge/base/text.h"
-#include "ridge/report/report.h"
+#include "ridge/report/words.h"
 
 namespace ridge {
 namespace {
@@ -113,11 +112,7 @@ std::string tensor_table(const Memory& memory) {
 std::string peak_line(const Memory& memory) {
   if (!memory.peak_bytes) return {};
   std::string out = fmt::format("  held at once, most at {}: {}", shortened(memory.peak_at, 24),
-                                engineering(*memory.peak_bytes, "B"));
-  if (!memory.capacity) return out + "; the memory's size is not on record\n";
-  const bool fits = *memory.peak_bytes <= *memory.capacity;
-  out +=
-      fmt::format(" of {}'s {}: {}", memory.level, engineering(*memory.capacity, "B"), fits ? "fits" : "does not fit");
+                                held_text(*memory.peak_bytes, memory));
   if (memory.chips && *memory.chips > 1)
     out += fmt::format("; {} chips hold it, each tensor once", grouped(static_cast<long long>(*memory.chips)));
   return out + "\n";

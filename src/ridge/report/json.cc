@@ -316,6 +316,12 @@ std::string render_json(const Report& report, bool one_line) {
   out["dims"] = dims_json(e);
   if (!report.measured) out["summary"] = summary_json(report);
   if (!report.weights.empty()) out["weights"] = report.weights;
+  if (report.layers)
+    out["layers"] = {{"count", report.layers->count},
+                     {"time_lower_s", or_null(report.layers->time_lower_s)},
+                     {"time_upper_s", or_null(report.layers->time_upper_s)},
+                     {"footprint_bytes", or_null(report.layers->bytes)},
+                     {"chips", or_null(report.layers->chips)}};
   if (e.split) out["split"] = {{"dim", dims_text(*e.split)}, {"chips", e.split->chips}};
   for (const std::string& axis : e.mesh_names) out["mesh"][axis] = e.dims.at(axis);
   out["ops"] = Json::array();
@@ -349,6 +355,7 @@ std::string render_json(const Report& report, bool one_line) {
 std::string render_json(const ClaimVerdict& verdict) {
   Json out{{"schema", "ridge.check/1"}, {"claim", verdict.claim}, {"right", verdict.right}, {"truth", verdict.truth}};
   out["verdict"] = verdict_name(verdict);
+  if (!verdict.of.empty()) out["of"] = verdict.of;
   out["depends_on"] = verdict.depends;
   out["slip"] = verdict.slip.empty() ? Json(nullptr) : Json(verdict.slip);
   return dump(out, false);

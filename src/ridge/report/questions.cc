@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "ridge/base/text.h"
@@ -12,13 +13,29 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+// A threshold's formula without the factor r, which is 1 where statements are held against each other.
+std::string without_ratio(std::string formula, const std::vector<std::string>& order) {
+  std::string r = "r";
+  while (std::find(order.begin(), order.end(), r) != order.end()) r = r == "r" ? "ridge" : r + "_";
+  r += "*";
+  for (std::size_t at = formula.find(r); at != std::string::npos; at = formula.find(r, at)) {
+    const bool whole = at == 0 || std::string_view("(*/ -+").find(formula[at - 1]) != std::string_view::npos;
+    if (whole)
+      formula.erase(at, r.size());
+    else
+      at += r.size();
+  }
+  return formula;
+}
+
 // "T >= 16385: (2*D + ...) = 16384.5"
-std::string line(const Threshold& t) {
+std::string line(const Threshold& t, const std::vector<std::string>& order) {
   if (t.relation == Relation::always) return fmt::format("for every {}", t.dim);
   if (t.relation == Relation::never) return fmt::format("for no {}", t.dim);
-  std::string out = fmt::format("for {} {} {}", t.dim, name(t.relation), t.value ? std::to_string(*t.value) : t.exact);
-  if (t.value && !t.exact.empty()) out += fmt::format(": {}, r = 1", t.exact);
-  if (!t.condition.empty()) out += " if " + t.condition;
+  std::string out = fmt::format("for {} {} {}", t.dim, name(t.relation),
+                                t.value ? std::to_string(*t.value) : without_ratio(t.exact, order));
+  if (t.value && !t.exact.empty()) out += ": " + without_ratio(t.exact, order);
+  if (!t.condition.empty()) out += " if " + without_ratio(t.condition, order);
   return out + (t.numerical ? " (solved numerically)" : "");
 }
 
@@ -67,10 +84,10 @@ std::string render_text(const Between& b) {
   std::string out = fmt::format("{}  {} FLOP\n{}  {} FLOP\n", first, b.first_flops.text(b.order), second,
                                 b.second_flops.text(b.order));
   out += fmt::format("{} computes at least as much as {}\n", first, second);
-  for (const Threshold& t : b.flops) out += "  " + line(t) + "\n";
+  for (const Threshold& t : b.flops) out += "  " + line(t, b.order) + "\n";
   if (!b.time.empty())
     out += fmt::format("{} takes at least as long as {}, each statement at its lower bound\n", first, second);
-  for (const Threshold& t : b.time) out += "  " + line(t) + "\n";
+  for (const Threshold& t : b.time) out += "  " + line(t, b.order) + "\n";
   return out;
 }
 

@@ -23,6 +23,15 @@ struct SuggestedStep {
   std::string command;
 };
 
+// A model of so many layers like the program: one runs after the other, and each holds all inputs but the first, which
+// is the layer's before.
+struct Layers {
+  std::int64_t count = 1;
+  std::optional<double> time_lower_s = {}, time_upper_s = {};
+  std::optional<double> bytes = {};  // on one device
+  std::optional<double> chips = {};  // whose memories hold them, of a program that is not split
+};
+
 struct Report {
   std::string verb;   // "explain", "run"
   std::string title;  // the file's name, or the program itself where it is one line
@@ -35,6 +44,7 @@ struct Report {
   std::vector<SuggestedStep> next = {};                   // of explain
   std::vector<std::vector<std::string>> statements = {};  // of each operation, where several were asked to share one
   bool roofs = false;                                     // the picture shows caches' rates too
+  std::optional<Layers> layers = {};                      // where several were asked for
   std::string weights = {};  // the dtype in which they were asked to be stored; empty: the program's
 };
 

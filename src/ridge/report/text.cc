@@ -130,7 +130,11 @@ std::string notes(const Report& report, bool all) {
   const Explanation& e = report.explanation;
   std::string out = "a multiply-add counts as 2 FLOPs; bytes: each input read once, each result written once\n";
   out += followers_line(e);
-  if (e.fused) out += "fused: intermediates stay where they are computed, in f32, and are never stored\n";
+  if (e.fused) {
+    const std::string all_of_them = e.ops.size() > 1 ? fmt::format("all {} operations as one; ", e.ops.size()) : "";
+    out +=
+        fmt::format("fused: {}intermediates stay where they are computed, in f32, and are never stored\n", all_of_them);
+  }
   if (!all && e.ops.size() > 1) out += "--all: every formula and threshold; --steps: the working\n";
   return out;
 }
@@ -138,7 +142,10 @@ std::string notes(const Report& report, bool all) {
 std::string explained_text(const Report& report, const Styled& styled, bool all) {
   const Explanation& e = report.explanation;
   std::string out;
-  if (!is_open(e)) out += answer_text(report, styled) + styled.table(predicted_rows(report), predicted_right);
+  if (!is_open(e))
+    out += answer_text(report, styled) + styled.table(predicted_rows(report), predicted_right);
+  else if (e.ops.size() > 1)
+    out += "\n" + answer_text(report, styled);
   out += assumed_text(e);
   if (report.planned) out += plan_text(report);
   if (all || is_open(e) || e.ops.size() == 1)
@@ -177,6 +184,9 @@ std::string_view verdict_name(const ClaimVerdict& verdict) {
 
 std::string render_text(const ClaimVerdict& verdict) {
   std::string out = fmt::format("{}: {}\n  {}\n", verdict_name(verdict), verdict.claim, verdict.truth);
+  if (!verdict.of.empty())
+    out += fmt::format("  that is of {0}: write {0}.{1}, another operation or total.{1} to ask for one\n", verdict.of,
+                       verdict.claim.substr(0, verdict.claim.find(' ')));
   if (!verdict.depends.empty())
     out += fmt::format("  it depends on {}: give a value with -d {}=N\n", fmt::join(verdict.depends, ", "),
                        verdict.depends.front());

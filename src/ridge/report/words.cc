@@ -35,6 +35,14 @@ std::string dims_text(const Explanation& e) {
   return out;
 }
 
+std::string held_text(double bytes, const Memory& memory) {
+  const std::string held = engineering(bytes, "B");
+  if (!memory.capacity) return held + "; the memory's size is not on record";
+  const std::string out = fmt::format("{} of {}'s {}: ", held, memory.level, engineering(*memory.capacity, "B"));
+  if (bytes <= *memory.capacity) return out + "fits";
+  return out + fmt::format("does not fit, {} too many", engineering(bytes - *memory.capacity, "B"));
+}
+
 std::vector<std::size_t> by_share(const Explanation& e) {
   std::vector<std::size_t> out(e.ops.size());
   for (std::size_t i = 0; i < out.size(); ++i) out[i] = i;

@@ -50,6 +50,9 @@ std::optional<double> share_of(const Explanation& e, const Prediction& op);
 // The operations' places, largest share of the time first; where shares are not known, in the program's order.
 std::vector<std::size_t> by_share(const Explanation& e);
 
+// "80.00 GB of hbm's 80.00 GB: does not fit, 512.0 B too many"; where the memory's size is not on record it says so.
+std::string held_text(double bytes, const Memory& memory);
+
 // A row an operation, largest share of the time first, then the total and the fused program; with a head.
 Rows predicted_rows(const Report& report);
 inline const std::vector<bool> predicted_right{false, true, true, true, true, true, false, true, true, true, true};

@@ -229,12 +229,15 @@ Result<ClaimVerdict> threshold_verdict(const Explanation& e, const Claim& claim,
   for (const Prediction& p : of ? std::span(of, 1) : std::span(e.ops))
     for (const Threshold& t : p.thresholds) {
       if (t.dim != dim) continue;
-      if (agrees(claim, t)) return ClaimVerdict{.right = true, .claim = {}, .truth = truth_of(t), .slip = {}};
+      const std::string whose = of || e.ops.size() < 2 ? "" : p.work.name;
+      if (agrees(claim, t))
+        return ClaimVerdict{.right = true, .claim = {}, .truth = truth_of(t), .of = whose, .slip = {}};
       if (is_open(t)) open = without_value(e, p, dim);
       const std::string slip = threshold_slip(claim, t);
       // The first threshold stands for the truth, unless a later one explains the claim.
       if (verdict.truth.empty() || (verdict.slip.empty() && !slip.empty())) {
         verdict.truth = truth_of(t);
+        verdict.of = whose;
         verdict.slip = slip;
       }
     }

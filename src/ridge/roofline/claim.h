@@ -20,7 +20,8 @@ struct ClaimVerdict {
   std::vector<std::string> depends = {};  // dimensions without a value that decide it; empty: it is decided
   std::string claim;                      // as it was read: "D > 4378"
   std::string truth;                      // "D >= 8756: 2*r = 8755.6, where compute takes more time than network"
-  std::string slip;                       // what explains a wrong claim: "half of it: …"; empty: nothing does
+  std::string of = {};  // whose threshold that is, where the claim does not say: "g" of four operations
+  std::string slip;     // what explains a wrong claim: "half of it: …"; empty: nothing does
 };
 
 // Quantities: flops, bytes, intensity, ridge, time_math, time_memory, time_network, time_lower, time_upper, limiter; of

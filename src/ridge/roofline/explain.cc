@@ -280,6 +280,15 @@ Result<Explanation> explain(const Program& program, const Machine& machine, cons
   return out;
 }
 
+Memory memory_of(const Program& program, const Explanation& explanation, const Bindings& given, const Groups& groups) {
+  Bindings sizes = explanation.dims;
+  if (explanation.split) sizes[split_axis] = explanation.split->chips;
+  const Program cut = explanation.split ? sharded(program, *explanation.split) : Program();
+  const Program& lies = explanation.split ? cut : program;
+  return memory_of(lies, explanation.machine, sizes, ways_of(program, lies, given, explanation), explanation.dim_names,
+                   groups);
+}
+
 Result<Explanation> explain(Flops flops, Bytes bytes, const Machine& machine, DType dtype) {
   const auto counted_flops = whole(flops.value, "FLOPs", 0), counted_bytes = whole(bytes.value, "bytes", 1);
   if (!counted_flops) return counted_flops.error();

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "ridge/roofline/sizes/lives.h"
+#include "ridge/roofline/sizes/parts.h"
 #include "ridge/roofline/work.h"
 
 namespace ridge {
@@ -39,28 +40,48 @@ std::optional<double> real(const Polynomial& count, const Bindings& sizes) {
   return count.real({sizes.begin(), sizes.end()});
 }
 
-// Bytes held while each statement runs.
+// What a kernel makes and nobody else reads: it is never stored.
+std::vector<int> kept_inside(const Program& program, const std::vector<int>& group) {
+  std::vector<int> out;
+  if (group.size() < 2) return out;
+  const Moved moved = moved_by(program, group);
+  for (const int s : group) {
+    const int result = program.statements[static_cast<std::size_t>(s)].result();
+    if (std::find(moved.written.begin(), moved.written.end(), result) == moved.written.end()) out.push_back(result);
+  }
+  return out;
+}
+
+// Bytes held while each kernel runs: a statement, or a group of them.
 class Held {
  public:
-  Held(const Program& program, std::vector<Polynomial> bytes)
-      : lives_(lives(program)), bytes_(std::move(bytes)), statements_(program.statements.size()) {}
+  Held(const Program& program, const Groups& groups, std::vector<Polynomial> bytes)
+      : lives_(lives(program)), bytes_(std::move(bytes)), kernels_(groups.size()) {
+    std::vector<int> kernel(program.statements.size());
+    for (std::size_t g = 0; g < groups.size(); ++g)
+      for (const int s : groups[g]) kernel[static_cast<std::size_t>(s)] = static_cast<int>(g);
+    for (Life& life : lives_) {
+      life.begin = life.begin < 0 ? -1 : kernel[static_cast<std::size_t>(life.begin)];
+      life.end = std::max(life.begin, kernel[static_cast<std::size_t>(life.end)]);
+    }
+  }
 
-  Polynomial at(std::size_t statement) const {
+  Polynomial at(std::size_t at) const {
     Polynomial out;
-    const int s = static_cast<int>(statement);
+    const int kernel = static_cast<int>(at);
     for (std::size_t t = 0; t < bytes_.size(); ++t)
-      if (lives_[t].begin <= s && s <= lives_[t].end) out += bytes_[t];
+      if (lives_[t].begin <= kernel && kernel <= lives_[t].end) out += bytes_[t];
     return out;
   }
 
   struct Peak {
-    std::size_t statement = 0;
+    std::size_t kernel = 0;
     double bytes = 0;
   };
   // None: some size has no value.
   std::optional<Peak> peak(const Bindings& sizes) const {
     const std::map<std::string, double> real(sizes.begin(), sizes.end());
-    std::vector<double> change(statements_ + 1);
+    std::vector<double> change(kernels_ + 1);
     double held = 0;
     for (std::size_t t = 0; t < bytes_.size(); ++t) {
       if (!bytes_[t].exact() || !bytes_[t].all_in(sizes)) return std::nullopt;
@@ -69,9 +90,9 @@ class Held {
       change[static_cast<std::size_t>(lives_[t].end + 1)] -= bytes;
     }
     Peak out;
-    for (std::size_t s = 0; s < statements_; ++s) {
-      held += change[s];
-      if (held > out.bytes) out = {s, held};
+    for (std::size_t k = 0; k < kernels_; ++k) {
+      held += change[k];
+      if (held > out.bytes) out = {k, held};
     }
     return out;
   }
@@ -79,8 +100,36 @@ class Held {
  private:
   std::vector<Life> lives_;
   std::vector<Polynomial> bytes_;
-  std::size_t statements_;
+  std::size_t kernels_;
 };
+
+bool holds_tokens(const Tensor& tensor, const std::set<std::string>& dims) {
+  return std::any_of(tensor.axes.begin(), tensor.axes.end(), [&](const Axis& a) { return dims.contains(a.dim); });
+}
+
+// Along which a statement takes a softmax.
+std::vector<std::string> weighed_along(const Statement& statement) {
+  std::vector<std::string> out;
+  if (const auto* expression = std::get_if<Expression>(&statement.op))
+    for (const Node& node : expression->nodes)
+      if (node.kind == Node::Kind::along && node.function == Function::softmax)
+        for (const Axis& axis : node.over) out.push_back(axis.dim);
+  return out;
+}
+
+// o[S, E] = p[S, T] * v[T, E] behind p = softmax(s over T): T are places of a cache where v has none of the tokens that
+// ask. A router's o[B, D] = p[B, E] * z[B, E, D] has them, so that its experts' weights stay weights.
+void add_places(const Program& program, std::set<std::string>& tokens) {
+  for (const Statement& weights : program.statements)
+    for (const std::string& dim : weighed_along(weights))
+      for (const Statement& statement : program.statements) {
+        const auto* sum = std::get_if<Contraction>(&statement.op);
+        if (!sum || (sum->left != weights.result() && sum->right != weights.result())) continue;
+        const int values = sum->left == weights.result() ? sum->right : sum->left;
+        const bool summed = std::find(sum->contracted.begin(), sum->contracted.end(), dim) != sum->contracted.end();
+        if (summed && !holds_tokens(program.tensors[static_cast<std::size_t>(values)], tokens)) tokens.insert(dim);
+      }
+}
 
 std::set<std::string> token_dims(const Program& program) {
   for (const Tensor& tensor : program.tensors) {
@@ -88,16 +137,13 @@ std::set<std::string> token_dims(const Program& program) {
     std::set<std::string> out;
     for (std::size_t i = 0; i < std::max<std::size_t>(1, tensor.axes.size() - 1); ++i)
       if (tensor.axes[i].named()) out.insert(tensor.axes[i].dim);
+    add_places(program, out);
     for (const Dimension& dim : program.dims)  // T = S
       for (const std::string& other : std::set<std::string>(out))
         if (dim.value && *dim.value == Polynomial::symbol(other)) out.insert(dim.name);
     return out;
   }
   return {};
-}
-
-bool holds_tokens(const Tensor& tensor, const std::set<std::string>& dims) {
-  return std::any_of(tensor.axes.begin(), tensor.axes.end(), [&](const Axis& a) { return dims.contains(a.dim); });
 }
 
 // What decides how large a dimension may be.
@@ -117,14 +163,14 @@ struct Room {
   }
 };
 
-// Held at one statement: slope*X + rest, where that is all.
+// Held by one kernel: slope*X + rest, where that is all.
 struct Linear {
   Polynomial slope, rest;
   double boundary = 0;  // (capacity - rest)/slope
 };
 
-std::optional<Linear> linear(const Room& room, std::size_t statement, const Bindings& sizes) {
-  std::optional<Polynomial> count = room.held.at(statement);
+std::optional<Linear> linear(const Room& room, std::size_t kernel, const Bindings& sizes) {
+  std::optional<Polynomial> count = room.held.at(kernel);
   if (const auto follows = room.ways.followers.find(room.dim); follows != room.ways.followers.end())
     count = written_out(*count, follows->second);
   if (!count || count->degree(room.dim) != 1) return std::nullopt;
@@ -144,7 +190,7 @@ constexpr double largest_size = 0x1p50;
 std::optional<Threshold> solved(const Room& room, const Bindings& sizes, const std::vector<std::string>& order) {
   auto at = room.held.peak(sizes);
   for (int step = 0; step < 8 && at; ++step) {
-    const auto line = linear(room, at->statement, sizes);
+    const auto line = linear(room, at->kernel, sizes);
     if (!line || line->boundary >= largest_size) return std::nullopt;
     const std::int64_t value = std::max<std::int64_t>(0, static_cast<std::int64_t>(std::floor(line->boundary)));
     if (value > 0 && !room.fits(value)) {
@@ -179,9 +225,11 @@ std::optional<Threshold> searched(const Room& room) {
   return out;
 }
 
-std::vector<Polynomial> bytes_of(const Program& program, const Bindings& sizes) {
+std::vector<Polynomial> bytes_of(const Program& program, const Groups& kernels, const Bindings& sizes) {
   std::vector<Polynomial> out;
   for (const Tensor& tensor : program.tensors) out.push_back(stored_bytes(program, tensor, sizes));
+  for (const std::vector<int>& kernel : kernels)
+    for (const int tensor : kept_inside(program, kernel)) out[static_cast<std::size_t>(tensor)] = {};
   return out;
 }
 
@@ -217,18 +265,20 @@ std::int64_t devices_in(const Program& program, const Bindings& sizes) {
 }  // namespace
 
 Memory memory_of(const Program& program, const Machine& machine, const Bindings& sizes, const Ways& ways,
-                 const std::vector<std::string>& order) {
+                 const std::vector<std::string>& order, const Groups& groups) {
   Memory out{.devices = devices_in(program, sizes)};
-  const std::vector<Polynomial> bytes = bytes_of(program, sizes);
+  const Groups kernels = groups.empty() ? apart(program) : groups;
+  const std::vector<Polynomial> bytes = bytes_of(program, kernels, sizes);
   add_tensors(out, program, sizes, bytes);
   if (!machine.memory.empty()) out.level = machine.memory.front().name;
   if (!machine.memory.empty() && machine.memory.front().capacity) out.capacity = machine.memory.front().capacity->value;
-  if (program.statements.size() > most_statements) return out;
-  const Held held(program, bytes), once(program, bytes_of(program, {}));
+  if (program.statements.empty() || program.statements.size() > most_statements) return out;
+  const Held held(program, kernels, bytes), once(program, kernels, bytes_of(program, kernels, {}));
   const auto peak = held.peak(sizes), all = once.peak(sizes);
   if (peak) {
-    out.peak_at = program.tensors[static_cast<std::size_t>(program.statements[peak->statement].result())].name;
-    out.peak = held.at(peak->statement);
+    const auto last = static_cast<std::size_t>(kernels[peak->kernel].back());
+    out.peak_at = program.tensors[static_cast<std::size_t>(program.statements[last].result())].name;
+    out.peak = held.at(peak->kernel);
     out.peak_bytes = peak->bytes;
   } else if (program.statements.size() == 1) {
     out.peak = held.at(0);

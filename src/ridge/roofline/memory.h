@@ -14,6 +14,7 @@
 #include "ridge/machine/machine.h"
 #include "ridge/program/program.h"
 #include "ridge/roofline/answers.h"
+#include "ridge/roofline/groups.h"
 #include "ridge/roofline/threshold.h"
 
 namespace ridge {
@@ -32,12 +33,14 @@ struct TensorMemory {
 struct Memory {
   std::vector<TensorMemory> tensors = {};
   std::int64_t devices = 1;
-  // Inputs that lack every dimension of the first input but its last: weights, where that one holds tokens.
+  // Inputs that lack every dimension of tokens: weights.
   Polynomial parameters = {};  // elements, of all devices together, each once
   std::optional<double> parameter_count = {}, parameter_bytes = {};
-  std::vector<std::string> token_dims = {};  // those dimensions: "B", "S"
-  std::string peak_at = {};                  // the statement's result at which most is held
-  Polynomial peak = {};                      // B on one device then
+  // Every dimension of the first input but its last, where that one holds tokens; and of a cache of keys and values,
+  // which no token of that input reaches, the places that a softmax weighs: "B", "S", "T".
+  std::vector<std::string> token_dims = {};
+  std::string peak_at = {};  // the statement's result at which most is held
+  Polynomial peak = {};      // B on one device then
   std::optional<double> peak_bytes = {};
   std::string level = {};               // "hbm"
   std::optional<double> capacity = {};  // B; null: not on record
@@ -46,8 +49,9 @@ struct Memory {
   std::optional<double> chips = {};  // whose memories together hold what is held at once, each tensor once
 };
 
-// `sizes` holds the dimensions' values and the mesh's; `order` the dimensions, for formulas.
+// `sizes` holds the dimensions' values and the mesh's; `order` the dimensions, for formulas. `groups`: statements that
+// run as one kernel, at whose beginning all that it writes is there and for whose intermediates nothing is.
 Memory memory_of(const Program& program, const Machine& machine, const Bindings& sizes, const Ways& ways,
-                 const std::vector<std::string>& order);
+                 const std::vector<std::string>& order, const Groups& groups = {});
 
 }  // namespace ridge

@@ -87,5 +87,35 @@ TEST(Memory, of_a_gathered_weight_holds_all_of_it) {
   EXPECT_EQ(m.peak_bytes, 2 * (100 + 64 + 64 * 100 + 100));
 }
 
+// One row of S asks T places of a cache that has none of its dimensions; a router's experts are weights all the same.
+TEST(Memory, keys_and_values_of_a_cache_are_no_parameters) {
+  const Memory cached = memory(
+      "dims S = 2, T = 40, G = 3, R = 2, E = 5, D = 7\nx: bf16[S, D]   wq: bf16[D, G, R, E]\n"
+      "keys: bf16[T, G, E]   values: bf16[T, G, E]\nq[S, G, R, E] = x * wq\ns[G, R, S, T] = q * keys\n"
+      "p[G, R, S, T] = softmax(s over T)\no: bf16[S, G, R, E] = p * values",
+      {}, 1e6);
+  EXPECT_EQ(cached.parameter_count, 7 * 3 * 2 * 5);
+  EXPECT_EQ(cached.token_dims, (std::vector<std::string>{"S", "T"}));
+  const Memory experts = memory(
+      "dims B = 2, D = 7, E = 4, F = 5\nx: bf16[B, D]   choose: bf16[D, E]   w: bf16[E, D, F]\n"
+      "s[B, E] = x * choose\np[B, E] = softmax(s over E)\nz[B, E, F] = x * w\ny: bf16[B, F] = p * z",
+      {}, 1e6);
+  EXPECT_EQ(experts.parameter_count, 7 * 4 + 4 * 7 * 5);
+}
+
+// u and h stay in the kernel: what is held are inputs and y; and of u and h in one kernel, u alone is not stored.
+TEST(Memory, what_a_kernel_keeps_inside_takes_none) {
+  const Program program = parse(mlp).value();
+  const Bindings given{{"B", 3}};
+  const auto e = explain(program, machine_of(1e6), given);
+  const double inputs = 2 * (3 * 10 + 400 + 400);
+  const Memory all = memory_of(program, *e, given, {{0, 1, 2}});
+  EXPECT_EQ(all.peak_bytes, inputs + 2 * 3 * 10);
+  const Memory two = memory_of(program, *e, given, {{0, 1}, {2}});
+  EXPECT_EQ(two.peak_bytes, inputs + 2 * (3 * 40 + 3 * 10));
+  EXPECT_EQ(two.peak_at, "y");
+  EXPECT_EQ(memory_of(program, *e, given, {{0}, {1}, {2}}).peak_bytes, e->memory->peak_bytes);
+}
+
 }  // namespace
 }  // namespace ridge

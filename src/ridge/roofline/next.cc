@@ -7,12 +7,14 @@
 
 #include "ridge/program/weights.h"
 #include "ridge/roofline/groups.h"
+#include "ridge/roofline/split.h"
 
 namespace ridge {
 namespace {
 
 constexpr double least_share = 0.01;     // of the program's time; what gains less is not worth a kernel
 constexpr std::int64_t chips_asked = 8;  // as many as commonly stand in one machine
+constexpr std::size_t most_paired = 8;   // dimensions tried two at a time, 28 pairs
 constexpr DType narrow = DType::int8;    // fp8 takes as many bytes
 
 struct Variant {
@@ -110,7 +112,6 @@ Groups worth_fusing(const Asked& asked) {
 }
 
 void add_fusions(const Asked& asked, std::vector<NextStep>& steps) {
-  if (asked.explanation.split) return;  // counted for one chip's part, which `grouped` does not know
   for (const std::vector<int>& group : worth_fusing(asked)) {
     if (group.size() < 2) continue;
     const auto variant = asked.fused(Dependences(asked.program).joined(apart(asked.program), group));
@@ -136,21 +137,52 @@ void add_weights(const Asked& asked, std::vector<NextStep>& steps) {
     steps.push_back(worth(asked, "int8 or fp8 weights", *seconds, fmt::format("--weights {}", name(narrow))));
 }
 
-void add_chips(const Asked& asked, std::vector<NextStep>& steps) {
-  if (asked.explanation.split || !asked.program.mesh.empty()) return;
-  std::optional<double> least;
-  std::string along;
+struct Cut {
+  Split split;
+  double seconds;
+};
+
+bool is_shorter(const Cut& a, const Cut& b) { return a.seconds < b.seconds; }
+
+// Over each dimension that the chips divide, the shortest first.
+std::vector<Cut> single_cuts(const Asked& asked) {
+  std::vector<Cut> out;
   for (const Dimension& dim : asked.program.dims) {
     const auto size = asked.explanation.dims.find(dim.name);
     if (size == asked.explanation.dims.end() || size->second % chips_asked != 0) continue;
-    const auto seconds = asked.explained(asked.program, Split{dim.name, chips_asked});
-    if (!seconds || (least && *least <= *seconds)) continue;
-    least = seconds;
-    along = dim.name;
+    const Split split{dim.name, chips_asked};
+    if (const auto seconds = asked.explained(asked.program, split)) out.push_back({split, *seconds});
   }
-  if (least)
-    steps.push_back(worth(asked, fmt::format("{} chips, {} split", chips_asked, along), *least,
-                          fmt::format("--split {}={}", along, chips_asked)));
+  std::stable_sort(out.begin(), out.end(), is_shorter);
+  return out;
+}
+
+// A layer's heads and its hidden width at once: two dimensions that meet in no tensor. Of the first `most_paired`.
+std::vector<Cut> pairs_of_cuts(const Asked& asked, const std::vector<Cut>& single) {
+  std::vector<Cut> out;
+  const std::size_t count = std::min(single.size(), most_paired);
+  for (std::size_t i = 0; i < count; ++i)
+    for (std::size_t j = i + 1; j < count; ++j) {
+      Split both = single[i].split;
+      both.also.push_back(single[j].split);
+      if (refuse_split(asked.program, both)) continue;
+      if (const auto seconds = asked.explained(asked.program, both)) out.push_back({both, *seconds});
+    }
+  return out;
+}
+
+// A second dimension only where it is worth naming.
+void add_chips(const Asked& asked, std::vector<NextStep>& steps) {
+  if (asked.explanation.split || !asked.program.mesh.empty()) return;
+  const std::vector<Cut> single = single_cuts(asked), paired = pairs_of_cuts(asked, single);
+  if (single.empty()) return;
+  Cut best = single.front();
+  const auto pair = std::min_element(paired.begin(), paired.end(), is_shorter);
+  if (pair != paired.end() && pair->seconds < (1 - least_share) * best.seconds) best = *pair;
+  std::string options = fmt::format("--split {}={}", best.split.dim, chips_asked);
+  for (const Split& each : best.split.also) options += fmt::format(" --split {}={}", each.dim, chips_asked);
+  steps.push_back(worth(asked, fmt::format("{} chips, {} split", chips_asked, dims_text(best.split)), best.seconds,
+                        std::move(options)));
 }
 
 // --- sizes

@@ -81,6 +81,36 @@ TEST(NextSteps, SplitOverChipsAlongTheBestDimension) {
   EXPECT_EQ(chips->options, "--split H=8");
 }
 
+// Heads and hidden width lie on the same chips; each by itself leaves half of the weights on every one.
+TEST(NextSteps, SplitTwoDimensionsThatMeetInNoTensor) {
+  constexpr const char* two = R"(dims B = 16, D = 4096, H = 64, E = 64, F = 16384
+x: bf16[B, D]   wq: bf16[D, H, E]   wo: bf16[H, E, D]   up: bf16[D, F]   down: bf16[F, D]
+q[B, H, E] = x * wq
+o[B, D] = q * wo
+u[B, F] = o * up
+y: bf16[B, D] = u * down)";
+  const std::vector<NextStep> found = steps(two);
+  const NextStep* chips = named(found, "8 chips, F and H split");
+  ASSERT_NE(chips, nullptr);
+  EXPECT_EQ(chips->options, "--split F=8 --split H=8");
+  const Explained e = explained(two);
+  Split both{"F", 8};
+  both.also.push_back({"H", 8});
+  EXPECT_DOUBLE_EQ(*chips->time_s, *explain(e.program, linked(), {}, both)->total.time_lower_s);
+  for (const Dimension& dim : e.program.dims)
+    EXPECT_GT(*explain(e.program, linked(), {}, Split{dim.name, 8})->total.time_lower_s, *chips->time_s) << dim.name;
+}
+
+// What the command shows for one chip's part of three statements in one kernel.
+TEST(NextSteps, FuseOneChipsPart) {
+  const Program program = *parse(layer);
+  const auto cut = explain(program, linked(), {}, Split{"F", 8});
+  const auto fused = grouped(program, *cut, {{0, 1, 2}});
+  ASSERT_TRUE(fused.ok());
+  EXPECT_EQ(*fused->ops[0].bytes, 16 * 4096 * 2 * 2 + 2 * 4096 * 16384 / 8 * 2);
+  EXPECT_DOUBLE_EQ(*fused->ops[0].bytes_sent, 16 * 4096 * 2 * 2 * 7.0 / 8);
+}
+
 TEST(NextSteps, NameTheSizeAtWhichTheLimiterChanges) {
   const auto below = steps(layer);
   ASSERT_NE(named(below, "B >= 104: u, y compute-bound"), nullptr) << below.back().what;

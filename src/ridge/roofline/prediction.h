@@ -96,6 +96,8 @@ Result<Explanation> explain(const Program& program, const Machine& machine, cons
 // Errors: a count leaves 10^38.
 Result<Explanation> grouped(const Program& program, const Explanation& explanation,
                             const std::vector<std::vector<int>>& groups, const std::vector<int>& stored = {});
+// What such a program holds; `given`: the sizes that it was explained with.
+Memory memory_of(const Program& program, const Explanation& explanation, const Bindings& given, const Groups& groups);
 // The bare numbers: `ridge explain --flops 1e12 --bytes 1e9`. dtype: whose peak.
 Result<Explanation> explain(Flops flops, Bytes bytes, const Machine& machine, DType dtype);
 

@@ -69,13 +69,29 @@ static std::set<std::string> cut_with(const Program& program, std::set<std::stri
   return out;
 }
 
-std::optional<Error> refuse_split(const Program& program, const Split& split) {
+static bool has(const Tensor& tensor, const std::string& dim) {
+  return std::any_of(tensor.axes.begin(), tensor.axes.end(), [&](const Axis& axis) { return axis.dim == dim; });
+}
+
+// No such dimension, or one of which only sizes are made.
+static std::optional<Error> refuse_absent(const Program& program, const std::string& dim) {
   const std::vector<std::string> known = program.dim_names();
+  if (std::find(known.begin(), known.end(), dim) == known.end())
+    return usage_error(
+        fmt::format("the program has no dimension '{}' to split; it has {}", dim, fmt::join(known, ", ")));
+  std::vector<std::string> there;
+  for (const std::string& each : known)
+    if (std::any_of(program.tensors.begin(), program.tensors.end(), [&](const Tensor& t) { return has(t, each); }))
+      there.push_back(each);
+  if (std::find(there.begin(), there.end(), dim) != there.end()) return std::nullopt;
+  return usage_error(fmt::format("no tensor has dimension '{}', so that splitting it changes nothing", dim),
+                     fmt::format("split one of {}", fmt::join(there, ", ")));
+}
+
+std::optional<Error> refuse_split(const Program& program, const Split& split) {
   std::set<std::string> cut;
   for (const std::string& dim : dims_of(split)) {
-    if (std::find(known.begin(), known.end(), dim) == known.end())
-      return usage_error(
-          fmt::format("the program has no dimension '{}' to split; it has {}", dim, fmt::join(known, ", ")));
+    if (auto absent = refuse_absent(program, dim)) return absent;
     if (!cut.insert(dim).second) return usage_error(fmt::format("dimension '{}' is split twice", dim), "once will do");
     for (const Statement& statement : program.statements)
       if (const std::string why = uncuttable(program, statement, dim); !why.empty())

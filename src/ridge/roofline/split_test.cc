@@ -222,6 +222,8 @@ TEST(Split, says_which_two_cannot_be_cut_at_once) {
   EXPECT_EQ(refusal(product, {"B=2", "F=2"}), "'Z' has both B and F, which cannot be split over the same chips");
   EXPECT_EQ(refusal(product, {"B=2", "F=4"}), "expected splits over the same chips, found B=2 and F=4");
   EXPECT_EQ(refusal(product, {"B=2", "B=2"}), "dimension 'B' is split twice");
+  EXPECT_EQ(refusal("dims Z = 8\nx: bf16[N, D]   y: bf16[N] = sum(x over D)", {"Z=8"}),
+            "no tensor has dimension 'Z', so that splitting it changes nothing");
   EXPECT_EQ(refusal(product, {"B=2", "G=2"}), "the program has no dimension 'G' to split; it has B, D, F");
   EXPECT_EQ(refusal("x: bf16[N, T]\ny: bf16[N, T] = cumsum(x over T)", {"T=2"}),
             "'y: bf16[N, T] = cumsum(x over T)' cannot be split along T: each step needs the one before it");

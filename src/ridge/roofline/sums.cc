@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "ridge/roofline/split.h"
+
 namespace ridge {
 namespace {
 
@@ -253,9 +255,12 @@ Result<Explanation> grouped(const Program& program, const Explanation& apart,
   const auto bandwidth = apart.machine.bandwidth();
   if (!bandwidth) return bandwidth.error();
   Setting setting{apart.machine, bandwidth->value, apart.dims, apart.dim_names};
-  setting.sizes = {apart.dims.begin(), apart.dims.end()};
+  if (apart.split) setting.dims[split_axis] = apart.split->chips;
+  setting.sizes = {setting.dims.begin(), setting.dims.end()};
   setting.launch_s = launch_s(apart.machine);
   setting.thresholds = false;
+  const Program cut = apart.split ? sharded(program, *apart.split) : Program();
+  const Program& lies = apart.split ? cut : program;
   std::vector<Work> all;
   for (const Prediction& op : apart.ops) all.push_back(op.work);
   Explanation out = apart;
@@ -269,7 +274,7 @@ Result<Explanation> grouped(const Program& program, const Explanation& apart,
     }
     const auto total = total_of(parts, setting);
     if (!total) return total.error();
-    Work work = count_fused(program, all, apart.dims, group, stored);
+    Work work = count_fused(lies, all, setting.dims, group, stored);
     work.name = parts.back().work.name;
     for (const Prediction& part : parts) {
       work.text += (work.text.empty() ? "" : "; ") + part.work.text;

@@ -13,7 +13,7 @@
 namespace ridge {
 namespace {
 
-constexpr double width = 1180, height = 470, panel = 300, apart = 90, first_left = 84;
+constexpr double width = 1180, height = 470, panel = 300, between = 90, first_left = 84;
 
 struct Panel {
   const char* called;
@@ -90,7 +90,7 @@ std::string repeats_svg(const Repeats& r) {
          legend(74);
   if (r.points.empty()) return out + "</svg>\n";
   for (std::size_t i = 0; i < panels.size(); ++i) {
-    const double left = first_left + static_cast<double>(i) * (panel + apart);
+    const double left = first_left + static_cast<double>(i) * (panel + between);
     out += drawn(r, panels[i], {left, 96, left + panel, height - 58});
   }
   return out + "</svg>\n";
