@@ -49,7 +49,6 @@ const MoveCost& Costs::move(int tensor, const Layout& now, const Layout& then) c
   MoveCost cost;
   for (const Move& move : moves(now, then)) {
     cost.copies = cost.copies || move.kind;
-    cost.words += words_moved(move, shape, mesh_);
     if (const auto transfer = transfer_of(move, shape, mesh_, Rational(bits(t.dtype), 8)))
       cost.seconds += seconds(*transfer, network_);
   }

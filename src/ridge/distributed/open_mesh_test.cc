@@ -35,7 +35,7 @@ TEST(OpenMesh, keeps_its_size_as_a_symbol) {
   EXPECT_EQ(open->thresholds[0].dim, "B");
   EXPECT_EQ(open->thresholds[0].exact, "r*(X - 1)");
   EXPECT_EQ(open->thresholds[2].dim, "B/X");
-  EXPECT_EQ(open->thresholds[2].exact, "r*(X - 1)/X");
+  EXPECT_EQ(open->thresholds[2].exact, "r*(X - 1)/(X)");
 }
 
 TEST(OpenMesh, of_several_axes_is_one_size) {
@@ -74,8 +74,8 @@ TEST(OpenMesh, thresholds_are_exact_over_whole_numbers) {
                                           {Limiter::compute, Limiter::network}},
                                          sizes, open.order)) {
       if (t.dim != "B") continue;
-      if (t.relation == Relation::always) ASSERT_TRUE(compute_longer(1)) << seed;
-      if (t.relation == Relation::never) ASSERT_FALSE(compute_longer(std::int64_t{1} << 40)) << seed;
+      ASSERT_TRUE(t.relation != Relation::always || compute_longer(1)) << seed;
+      ASSERT_TRUE(t.relation != Relation::never || !compute_longer(std::int64_t{1} << 40)) << seed;
       if (t.relation != Relation::at_least) continue;
       ASSERT_TRUE(t.value.has_value()) << seed;
       ASSERT_TRUE(compute_longer(*t.value)) << seed;

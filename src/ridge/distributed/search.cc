@@ -61,6 +61,11 @@ class Search {
         at_most_(at_most > 0 ? at_most * (1 + 1e-9) : std::numeric_limits<double>::infinity()),
         readers_(readers_of(costs.program())),
         ahead_(costs.program().statements.size() + 1) {
+    for (std::size_t t = 0; t < readers_.size(); ++t) {
+      bytes_.emplace_back();
+      for (const Layout& layout : costs.layouts(static_cast<int>(t)))
+        bytes_.back().push_back(costs.bytes(static_cast<int>(t), layout));
+    }
     for (std::size_t s = ahead_.size() - 1; s-- > 0;) {
       double least = std::numeric_limits<double>::infinity();
       for (const StatementCost& cost : costs.statement(s)) least = std::min(least, cost.compute_s + cost.network_s);
@@ -141,6 +146,7 @@ class Search {
         for (std::size_t i = 0; i < key.size(); ++i) lies[here.before[i]] = key[i];
         Label step{.state = index++, .cut = static_cast<int>(c)};
         step.time = costs_.statement(s)[c].compute_s + costs_.statement(s)[c].network_s;
+        if (labels.front().time + step.time + ahead_[s + 1] > at_most_) continue;
         place(here, labels, lies, step, 0, next);
       }
     }
@@ -208,7 +214,7 @@ class Search {
       Label longer = step;
       longer.time += entry.time;
       longer.held += entry.copy;
-      longer.inputs += costs_.bytes(t, option);
+      longer.inputs += bytes_[static_cast<std::size_t>(t)][static_cast<std::size_t>(index)];
       longer.placed.emplace_back(t, index);
       lies[t] = index;
       place(here, labels, lies, longer, i + 1, next);
@@ -221,7 +227,7 @@ class Search {
     const bool output = tensor(costs_, t).role == Role::output;
     for (const auto& [other, layout] : lies)
       if (tensor(costs_, other).role == Role::intermediate)
-        step.held += costs_.bytes(other, costs_.layouts(other)[static_cast<std::size_t>(layout)]);
+        step.held += bytes_[static_cast<std::size_t>(other)][static_cast<std::size_t>(layout)];
     for (const Exit& exit : here.exits) {
       if (labels.front().time + step.time + exit.time + ahead_[here.s + 1] > at_most_) continue;
       Label longer = step;
@@ -297,7 +303,8 @@ class Search {
   std::size_t count_, beam_;
   double at_most_;
   std::vector<std::vector<std::size_t>> readers_;
-  std::vector<double> ahead_;  // s that the statements from here on take at least
+  std::vector<std::vector<double>> bytes_;  // on a device, of each tensor in each of its layouts
+  std::vector<double> ahead_;               // s that the statements from here on take at least
   std::vector<States> layers_;
   std::size_t ways_ = 0;
 };
@@ -343,7 +350,11 @@ std::vector<StatementMove> steps_of(const Costs& costs, const Sharding& sharding
   std::vector<StatementMove> out;
   const auto add = [&](std::size_t s, int t, const Layout& now, const Layout& then) {
     for (const Move& move : moves(now, then))
-      if (move.kind) out.push_back({s, t, move, costs.move(t, move.before, move.after)});
+      if (move.kind) {
+        MoveCost cost = costs.move(t, move.before, move.after);
+        cost.words = words_moved(move, extents(tensor(costs, t), costs.sizes()), costs.mesh());
+        out.push_back({s, t, move, cost});
+      }
   };
   for (std::size_t s = 0; s < program.statements.size(); ++s) {
     const Statement& statement = program.statements[s];
