@@ -123,7 +123,8 @@ Result<CollectiveTime> collective_time(const Machine& machine, const CollectiveR
   auto network = network_of(machine);
   if (!network) return network.error();
   network->mesh = {{'C', request.chips}, {'-', request.apart}};
-  CollectiveTime out{.asked = request};
+  CollectiveTime out;
+  out.asked = request;
   const double part = request.of == 0 ? 1 : static_cast<double>(request.to) / static_cast<double>(request.of);
   Transfer transfer{as_collective(request.pattern), "C", request.chips, Polynomial(std::int64_t{1} << 40)};
   for (const LevelWork& level : levels_of(transfer, *network)) {
@@ -157,6 +158,7 @@ std::string text(const CollectiveTime& t) {
   out +=
       fmt::format("  with {} of computing: {} in turn", engineering(t.asked.compute_s, "s"), engineering(in_turn, "s"));
   if (t.chunks > 1) out += fmt::format(", {} in {} chunks", engineering(t.overlapped_s, "s"), t.chunks);
+  if (t.chunks_pay_above_s == 0) return out + "; what a message waits is not on record\n";
   return out + fmt::format("; chunks pay above {} of computing, twice what a message waits\n",
                            engineering(t.chunks_pay_above_s, "s"));
 }
