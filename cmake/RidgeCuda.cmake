@@ -43,6 +43,7 @@ function(ridge_add_configs TARGET NAME SOURCE)
   target_include_directories(${NAME} PRIVATE ${CMAKE_SOURCE_DIR}/src)
   target_compile_definitions(${NAME} PRIVATE ${ARGN})
   target_compile_options(${NAME} PRIVATE ${ridge_menu_flags})
+  set_target_properties(${NAME} PROPERTIES POSITION_INDEPENDENT_CODE ON)
   target_sources(${TARGET} PRIVATE $<TARGET_OBJECTS:${NAME}>)
 endfunction()
 

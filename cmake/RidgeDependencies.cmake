@@ -1,9 +1,20 @@
-# What the build needs, by find_package; the launcher's package list (./ridge) names the Debian packages that hold it.
+# What the build needs, by find_package; the launcher's package list (./ridge) names the Debian packages that hold it. All that
+# is absent is named at once.
 find_package(Threads REQUIRED)
-find_package(fmt REQUIRED)
-find_package(nlohmann_json REQUIRED)
-find_package(tomlplusplus REQUIRED)
-find_package(CLI11 REQUIRED)
+set(absent "")
+foreach(need IN ITEMS fmt:libfmt-dev nlohmann_json:nlohmann-json3-dev tomlplusplus:libtomlplusplus-dev CLI11:libcli11-dev)
+  string(REPLACE ":" ";" words ${need})
+  list(GET words 0 package)
+  list(GET words 1 debian)
+  find_package(${package} QUIET)
+  if(NOT ${package}_FOUND)
+    list(APPEND absent ${debian})
+  endif()
+endforeach()
+if(absent)
+  list(JOIN absent " " absent)
+  message(FATAL_ERROR "these packages are missing: apt-get install ${absent}")
+endif()
 
 # oneDNN is only ever loaded at run time, by `ridge bench`; its headers say how to talk to it. Without them bench says what to install.
 find_path(RIDGE_ONEDNN_HEADERS oneapi/dnnl/dnnl.h)

@@ -8,7 +8,7 @@ install(TARGETS ridge_cli RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 install(TARGETS ridge EXPORT ridge_targets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(EXPORT ridge_targets NAMESPACE ridge:: DESTINATION ${ridge_package})
 # The public headers (docs/architecture.md, "What is installed"): they include each other and the standard library alone.
-set(ridge_public_headers ridge.h matmul.h tuning.h base/check.h base/dtype.h base/error.h base/quantity.h base/result.h base/version.h
+set(ridge_public_headers ridge.h compute.h c.h matmul.h tuning.h base/check.h base/dtype.h base/error.h base/quantity.h base/result.h base/version.h
     machine/machine.h roofline/answers.h symbol/dimensions.h)
 foreach(header IN LISTS ridge_public_headers)
   cmake_path(GET header PARENT_PATH room)

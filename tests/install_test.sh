@@ -12,7 +12,7 @@ cmake --install "$build" --prefix "$folder/ridge" >"$folder/log" || { cat "$fold
 
 # The public headers: few, each complete by itself, none with the library's inside behind it.
 mapfile -t headers < <(cd "$folder/ridge/include" && find . -type f | sort)
-((${#headers[@]} > 0 && ${#headers[@]} <= 12)) || die "expected 1 to 12 headers, found ${#headers[@]}: ${headers[*]}"
+((${#headers[@]} > 0 && ${#headers[@]} <= 14)) || die "expected 1 to 14 headers, found ${#headers[@]}: ${headers[*]}"
 for header in "${headers[@]}"; do
   "${CXX:-c++}" -std=c++20 -Wall -Wextra -Werror -I"$folder/ridge/include" -MD -MF "$folder/reached" -o "$folder/alone.o" -c -x c++ - \
     <<<"#include \"${header#./}\"" >"$folder/log" 2>&1 || { cat "$folder/log"; die "$header does not compile alone"; }
@@ -42,6 +42,17 @@ if [[ $code == 4 ]]; then
 elif [[ $code != 0 ]] || ! grep -q 'no error' "$folder/out"; then
   die "product ended with $code: $(<"$folder/out") $(<"$folder/err")"
 fi
+
+# The C door, as pkg-config and as a C compiler see it.
+if command -v pkg-config >/dev/null; then
+  flags=$(PKG_CONFIG_PATH=$(dirname "$(find "$folder/ridge" -name ridge.pc)") pkg-config --cflags --libs ridge)
+  # shellcheck disable=SC2086  # a word each
+  "${CC:-cc}" -std=c11 -Wall -Wextra -Werror "$source/tests/c/c_test.c" -o "$folder/c_test" $flags >"$folder/log" 2>&1 ||
+    { cat "$folder/log"; die 'a C program was not built with what pkg-config says'; }
+  "$folder/c_test" >"$folder/log" || { cat "$folder/log"; die 'the C program failed'; }
+fi
+exported=$(nm -D --defined-only "$(find "$folder/ridge" -name 'libridge_c.so')" | awk '{print $3}' | grep -v '^ridge_' || true)
+[[ -z $exported ]] || die "libridge_c.so exports $exported"
 
 (cd "$build" && cmake -P "$source/cmake/uninstall.cmake") >"$folder/log" 2>&1 || { cat "$folder/log"; die 'uninstall failed'; }
 left=$(find "$folder/ridge" -type f)

@@ -85,3 +85,28 @@ include(${CMAKE_SOURCE_DIR}/tests/sanitized.cmake)
 
 # The tutorial of the tile language.
 include(${CMAKE_SOURCE_DIR}/docs/tutorial/tutorial.cmake)
+
+# The C door: from C11, and through ctypes.
+enable_language(C)
+add_executable(c_test ${CMAKE_SOURCE_DIR}/tests/c/c_test.c)
+set_target_properties(c_test PROPERTIES C_STANDARD 11 C_STANDARD_REQUIRED ON C_EXTENSIONS OFF)
+target_link_libraries(c_test PRIVATE ridge_c)
+target_compile_options(c_test PRIVATE -Wall -Wextra -Werror -Wpedantic)
+add_test(NAME c COMMAND c_test)
+add_test(NAME ctypes COMMAND ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR}/tests/c/ctypes_test.py $<TARGET_FILE:ridge_c>)
+set_tests_properties(c ctypes PROPERTIES LABELS fast)
+
+# The Python module where the build made one, beside the program; skipped, and said so, where it did not.
+file(GLOB python_tests CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/python/tests/test_*.py)
+foreach(file IN LISTS python_tests)
+  cmake_path(GET file STEM name)
+  string(REPLACE test_ python_ name ${name})
+  if(TARGET ridge_python)
+    add_test(NAME ${name} COMMAND ${Python_EXECUTABLE} ${CMAKE_SOURCE_DIR}/python/tests/run.py ${file})
+    set_tests_properties(${name} PROPERTIES LABELS "fast;python" SKIP_RETURN_CODE 77 ENVIRONMENT
+                         "PYTHONPATH=${CMAKE_BINARY_DIR}/python;RIDGE_BINARY=$<TARGET_FILE:ridge_cli>")
+  else()
+    add_test(NAME ${name} COMMAND ${CMAKE_COMMAND} -E echo "skipped: the build has no Python module (it needs nanobind and python3-dev)")
+    set_tests_properties(${name} PROPERTIES LABELS "fast;python" SKIP_REGULAR_EXPRESSION "skipped")
+  endif()
+endforeach()

@@ -19,6 +19,26 @@ void count_up(const Buffer& buffer, const Array& array) {
   std::copy(counts.begin(), counts.end(), reinterpret_cast<float*>(array.data));
 }
 
+// The shortest dimension along which an input's numbers point, with its size; none: they are no indices.
+struct Pointed {
+  Axis axis;
+  std::int64_t size = 0;
+};
+std::optional<Pointed> pointed_along(const Program& program, const Bindings& dims, int input) {
+  std::optional<Pointed> out;
+  for (const Statement& statement : program.statements) {
+    const Routine* const routine = routine_of(statement);
+    if (!routine) continue;
+    const Word word = routine->word;
+    if (word != Word::gather && word != Word::scatter && word != Word::routed) continue;
+    if (operands(statement).back() != input) continue;
+    const Axis& over = routine->over.front();
+    const std::int64_t size = over.named() ? dims.at(over.dim) : over.literal;
+    if (!out || size < out->size) out = {over, size};
+  }
+  return out;
+}
+
 class Filler {
  public:
   explicit Filler(const FillRequest& request) : of_(request) {}
@@ -48,16 +68,16 @@ class Filler {
   Status fill_input(int i) const {
     const Tensor& input = of_.program.tensors[static_cast<std::size_t>(i)];
     const Stack* const whole = stack_of(of_.program, i);
-    const std::optional<Axis> points = pointed_along(i);
-    if (whole && of_.in.contains(whole->name)) return points ? check_indices(i, *points) : Status(Done{});
+    if (whole && of_.in.contains(whole->name)) return check_indices(of_.program, of_.dims, i, array(i));
+    const std::optional<Pointed> pointed = pointed_along(of_.program, of_.dims, i);
     if (of_.filling) of_.filling(static_cast<double>(i) / static_cast<double>(of_.arrays.size()), input.name);
     const auto file = of_.in.find(input.name);
     if (file != of_.in.end()) {
       const Status read = read_npy(file->second, array(i), extents_of(i));
-      return read && points ? check_indices(i, *points) : read;
+      return read ? check_indices(of_.program, of_.dims, i, array(i)) : read;
     }
-    if (points) {
-      fill_indices(array(i), of_.seed, i, size(*points));
+    if (pointed) {
+      fill_indices(array(i), of_.seed, i, pointed->size);
       return Done{};
     }
     const DType dtype = array(i).dtype;
@@ -68,35 +88,6 @@ class Filler {
       return Done{};
     }
     fill_normal(array(i), of_.seed, i, of_.threads, deviation(i));
-    return Done{};
-  }
-
-  std::int64_t size(const Axis& axis) const { return axis.named() ? of_.dims.at(axis.dim) : axis.literal; }
-
-  // The shortest dimension along which an input's numbers point; none: they are no indices.
-  std::optional<Axis> pointed_along(int input) const {
-    std::optional<Axis> out;
-    for (const Statement& statement : of_.program.statements) {
-      const Routine* const routine = routine_of(statement);
-      if (!routine) continue;
-      const Word word = routine->word;
-      if (word != Word::gather && word != Word::scatter && word != Word::routed) continue;
-      if (operands(statement).back() != input) continue;
-      const Axis& over = routine->over.front();
-      if (!out || size(over) < size(*out)) out = over;
-    }
-    return out;
-  }
-
-  Status check_indices(int input, const Axis& along) const {
-    for (std::int64_t i = 0; i < array(input).elements; ++i) {
-      const double index = read(array(input), i);
-      if (index >= 0 && index < static_cast<double>(size(along))) continue;
-      return input_error(fmt::format("index {} of '{}' is {}; expected 0 to {}, for it points along {}", i,
-                                     of_.program.tensors[static_cast<std::size_t>(input)].name, index, size(along) - 1,
-                                     along.named() ? along.dim : std::to_string(along.literal)),
-                         "mend the file, or give the dimension another size with -d");
-    }
     return Done{};
   }
 
@@ -144,6 +135,20 @@ std::vector<std::int64_t> extents(const Shape& shape) {
   std::vector<std::int64_t> out;
   for (const SizedAxis& axis : shape) out.push_back(axis.extent);
   return out;
+}
+
+Status check_indices(const Program& program, const Bindings& dims, int input, const Array& array) {
+  const std::optional<Pointed> pointed = pointed_along(program, dims, input);
+  if (!pointed) return Done{};
+  for (std::int64_t i = 0; i < array.elements; ++i) {
+    const double index = read(array, i);
+    if (index >= 0 && index < static_cast<double>(pointed->size)) continue;
+    return input_error(fmt::format("index {} of '{}' is {}; expected 0 to {}, for it points along {}", i,
+                                   program.tensors[static_cast<std::size_t>(input)].name, index, pointed->size - 1,
+                                   pointed->axis.named() ? pointed->axis.dim : std::to_string(pointed->axis.literal)),
+                       "mend the file, or give the dimension another size with -d");
+  }
+  return Done{};
 }
 
 Status fill_inputs(const FillRequest& request) { return Filler(request).fill(); }

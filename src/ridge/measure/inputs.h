@@ -26,6 +26,10 @@ struct FillRequest {
 // Errors: a file that cannot be read or does not fit, no memory for a whole that is read in parts.
 Status fill_inputs(const FillRequest& request);
 
+// Whether the whole numbers of an input that points along a dimension, as a gather's, lie in it; of others nothing is
+// asked. `dims`: of every dimension. Error: the first that does not.
+Status check_indices(const Program& program, const Bindings& dims, int input, const Array& array);
+
 std::vector<std::int64_t> extents(const Shape& shape);
 
 }  // namespace ridge

@@ -106,8 +106,7 @@ class Runner {
 
   Status check_kernels() {
     for (const Step& step : plan_.steps) {
-      const auto why = options_.cuda ? refuse_on_device(step)
-                                     : std::visit([](const auto& kernel) { return ops::refuse(kernel); }, step.kernel);
+      const auto why = options_.cuda ? refuse_on_device(step) : refuse(step);
       if (!why) continue;
       return input_error(fmt::format("cannot run '{}': {}", text_of(step.group), *why));
     }

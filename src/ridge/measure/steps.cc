@@ -1,10 +1,12 @@
 #include "ridge/measure/steps.h"
 
+#include "ridge/ops/attention/model.h"
 #include "ridge/ops/chain/cpu.h"
 #include "ridge/ops/fused/cpu.h"
 #include "ridge/ops/loops/cpu.h"
 #include "ridge/ops/product/cpu.h"
 #include "ridge/ops/rows/cpu.h"
+#include "ridge/ops/rows/program.h"
 #include "ridge/ops/rows/strips.h"
 
 namespace ridge {
@@ -38,6 +40,10 @@ void perform(const Step& step, std::span<void* const> data, int threads) {
     ops::loops(*scaled, data, threads);
   else
     ops::chain(std::get<ops::ChainProgram>(step.kernel), data, threads);
+}
+
+std::optional<std::string> refuse(const Step& step) {
+  return std::visit([](const auto& kernel) { return ops::refuse(kernel); }, step.kernel);
 }
 
 }  // namespace ridge

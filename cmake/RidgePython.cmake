@@ -1,0 +1,62 @@
+# The Python module: `ridge` in build/python, and in the wheel that pyproject.toml makes. RIDGE_PYTHON=AUTO builds it where the
+# interpreter that CMake finds has nanobind, ON insists, OFF leaves it alone.
+set(RIDGE_PYTHON AUTO CACHE STRING "The Python module: AUTO, ON or OFF")
+set_property(CACHE RIDGE_PYTHON PROPERTY STRINGS AUTO ON OFF)
+if(RIDGE_PYTHON STREQUAL "OFF")
+  return()
+endif()
+find_package(Python 3.10 COMPONENTS Interpreter Development.Module QUIET)
+if(Python_Interpreter_FOUND AND NOT nanobind_DIR)
+  execute_process(COMMAND ${Python_EXECUTABLE} -m nanobind --cmake_dir OUTPUT_VARIABLE nanobind_DIR ERROR_QUIET
+                  OUTPUT_STRIP_TRAILING_WHITESPACE)
+endif()
+if(Python_Development.Module_FOUND)
+  find_package(nanobind 3.1 CONFIG QUIET)
+endif()
+if(NOT nanobind_FOUND)
+  if(RIDGE_PYTHON STREQUAL "ON")
+    message(FATAL_ERROR "RIDGE_PYTHON is ON: expected Python 3.10 or later with its headers (python3-dev) and nanobind 3.1 or later, "
+                        "found Python '${Python_VERSION}' (${Python_EXECUTABLE}) and nanobind '${nanobind_VERSION}'")
+  endif()
+  return()
+endif()
+
+file(GLOB python_sources CONFIGURE_DEPENDS src/ridge/python/*.cc)
+nanobind_add_module(ridge_python BACKEND_MODULE nanobind_backend NB_SUPPRESS_WARNINGS ${python_sources})
+set_target_properties(ridge_python PROPERTIES OUTPUT_NAME _ridge LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/python/ridge
+                                              CXX_STANDARD 20 CXX_STANDARD_REQUIRED ON)
+target_link_libraries(ridge_python PRIVATE ridge fmt::fmt)
+target_compile_options(ridge_python PRIVATE ${ridge_warnings})
+file(GLOB_RECURSE package_files RELATIVE ${CMAKE_SOURCE_DIR} CONFIGURE_DEPENDS python/ridge/*.py python/ridge/*.pyi python/ridge/py.typed)
+foreach(file IN LISTS package_files)
+  cmake_path(GET file PARENT_PATH folder)
+  file(MAKE_DIRECTORY ${CMAKE_BINARY_DIR}/${folder})
+  file(CREATE_LINK ${CMAKE_SOURCE_DIR}/${file} ${CMAKE_BINARY_DIR}/${file} SYMBOLIC)
+endforeach()
+
+install(TARGETS ridge_python LIBRARY DESTINATION ridge COMPONENT python)
+
+# torch.ops.ridge.matmul, built apart and only where it is asked for: the interpreter's PyTorch, 2.9 or later, lends headers and
+# one library whose ABI is stable.
+option(RIDGE_TORCH "Build the operator library for PyTorch" OFF)
+if(NOT RIDGE_TORCH)
+  return()
+endif()
+execute_process(COMMAND ${Python_EXECUTABLE} -c "import torch, pathlib; print(pathlib.Path(torch.__file__).parent, torch.__version__, sep=';')"
+                OUTPUT_VARIABLE torch_found ERROR_QUIET OUTPUT_STRIP_TRAILING_WHITESPACE)
+list(LENGTH torch_found torch_words)
+if(NOT torch_words EQUAL 2)
+  message(FATAL_ERROR "RIDGE_TORCH is ON: expected ${Python_EXECUTABLE} to have PyTorch 2.9 or later, found none")
+endif()
+list(GET torch_found 0 torch_folder)
+add_library(ridge_torch MODULE src/ridge/torch/ops.cc)
+set_target_properties(ridge_torch PROPERTIES PREFIX "" OUTPUT_NAME _ops CXX_STANDARD 20 CXX_STANDARD_REQUIRED ON CXX_VISIBILITY_PRESET hidden
+                                             LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/python/ridge/torch)
+target_include_directories(ridge_torch SYSTEM PRIVATE ${torch_folder}/include)
+target_compile_definitions(ridge_torch PRIVATE TORCH_TARGET_VERSION=0x0209000000000000)  # 2.9: nothing newer is asked for
+target_compile_options(ridge_torch PRIVATE ${ridge_warnings})
+target_link_libraries(ridge_torch PRIVATE ridge)
+target_link_options(ridge_torch PRIVATE -Wl,--exclude-libs,ALL)
+target_link_directories(ridge_torch PRIVATE ${torch_folder}/lib)
+target_link_libraries(ridge_torch PRIVATE torch_cpu)
+install(TARGETS ridge_torch LIBRARY DESTINATION ridge/torch COMPONENT python)

@@ -1,0 +1,120 @@
+"""Programs on arrays."""
+from . import _ridge
+
+_LETTERS = "ABCDEFGHIJKLMNOP"
+
+
+def _is_size(value):
+    return hasattr(value, "__index__") and not hasattr(value, "shape")
+
+
+def run(program, *arrays, dims=None, dtype=None, wanted=(), out=None, fuse=True, threads=0, **named):
+    """Runs a program on arrays, on this CPU.
+
+        ridge.run("bd,df->bf", x, w)
+        ridge.run("x: f32[N, D]  y[N, D] = softmax(x over D)", x=array)
+
+    arrays     the inputs in the program's order, or by name; `B=64` gives a size that no array has, as `dims` does
+    dtype      of tensors that name none: the arrays' own by default
+    wanted     the results that are asked for, by name; every output by default
+    out        where results go: an array, or a mapping from names; row-major, apart from the inputs
+    threads    0: every core that the process may use
+
+    Returns an array of the first input's library, or a dict of them by name where there are several. An input is read
+    where it lies; one whose memory has gaps is copied first. Raises ridge.Error: of the program, with its place; an
+    array of another dtype or shape; one on a device.
+    """
+    sizes = dict(dims or {})
+    inputs = [("", array) for array in arrays]
+    for name, value in named.items():
+        if _is_size(value):
+            sizes[name] = int(value)
+        else:
+            inputs.append((name, value))
+    wanted = [wanted] if isinstance(wanted, str) else list(wanted)
+    places = out if isinstance(out, dict) else {"": out}
+    results = _ridge.run(program, inputs, sizes, dtype, wanted, places, fuse, threads)
+    return results[0][1] if len(results) == 1 else dict(results)
+
+
+def _axes(count, last=""):
+    """"A, B, C" for three axes, the last one called `last` where that is said."""
+    names = list(_LETTERS[:count])
+    if last:
+        names[-1] = last
+    return ", ".join(names)
+
+
+def _rank(name, array):
+    shape = getattr(array, "shape", None)
+    if shape is None:
+        shape = memoryview(array).shape
+    if not 1 <= len(shape) <= 14:
+        raise ValueError(f"expected {name} to have 1 to 14 axes, found {len(shape)}")
+    return len(shape)
+
+
+def softmax(x, axis=-1, *, out=None, threads=0):
+    """exp(x) over its sum along an axis, computed in f32. x: f32, bf16 or f16 of any shape; so is the result."""
+    rank = _rank("x", x)
+    if not -rank <= axis < rank:
+        raise ValueError(f"expected an axis from {-rank} to {rank - 1}, found {axis}")
+    axes, over = _axes(rank), _LETTERS[axis % rank]
+    return run(f"x[{axes}]\ny[{axes}] = softmax(x over {over})", x=x, out=out, threads=threads)
+
+
+def rmsnorm(x, weight=None, *, eps=1e-5, out=None, threads=0):
+    """x / sqrt(mean(x * x) + eps) along the last axis, times weight[D] where it is given. x[..., D]: f32, bf16 or f16."""
+    axes = _axes(_rank("x", x), "W")
+    scaled = f"x * rsqrt(mean(x * x over W) + {float(eps)!r})" if eps != 1e-5 else "rmsnorm(x over W)"
+    if weight is None:
+        return run(f"x[{axes}]\ny[{axes}] = {scaled}", x=x, out=out, threads=threads)
+    return run(f"x[{axes}]\nw[W]\ny[{axes}] = {scaled} * w", x=x, w=weight, out=out, threads=threads)
+
+
+def geglu(x, w, b=None, *, approximate="none", out=None, threads=0):
+    """A linear layer and its gate: u * gelu(g), where u and g are the halves of x @ w.T + b.
+
+    x: [..., D], w: [2*F, D], b: [2*F], as torch.nn.Linear(D, 2*F) has them; the result is [..., F]. bf16, f16 or f32,
+    sums in f32. approximate = "tanh" takes gelu's approximation. The halves are never stored.
+    """
+    gelu = {"none": "gelu", "tanh": "gelu_tanh"}.get(approximate)
+    if gelu is None:
+        raise ValueError(f"expected approximate to be 'none' or 'tanh', found {approximate!r}")
+    rank = _rank("x", x)
+    rows = _axes(rank, "W")
+    result = ", ".join([*_LETTERS[:rank - 1], "V"])
+    lines = [f"x[{rows}]", "w[2*V, W]", "up[V, W] = w[0:V]", "gate[V, W] = w[V:2*V]"]
+    up, gate = "u", "g"
+    if b is not None:
+        lines += ["b[2*V]", "bu[V] = b[0:V]", "bg[V] = b[V:2*V]"]
+        up, gate = "(u + bu)", "g + bg"
+    lines += [f"u[{result}] = x * up", f"g[{result}] = x * gate", f"y[{result}] = {up} * {gelu}({gate})"]
+    given = {"x": x, "w": w} if b is None else {"x": x, "w": w, "b": b}
+    return run("\n".join(lines), out=out, threads=threads, **given)
+
+
+def attention(q, k, v, *, causal=False, scale=None, out=None, threads=0):
+    """softmax(scale * q @ k.T) @ v, in each head.
+
+    q: [..., S, E], k: [..., T, E], v: [..., T, V], as torch's scaled_dot_product_attention has them; the result is
+    [..., S, V]. bf16, f16 or f32; scores are f32. scale: 1 / sqrt(E) by default. causal: query i sees keys up to i.
+    Leading axes are the same in all three. On a CPU the scores are held in memory, [..., S, T].
+    """
+    lead = _axes(_rank("q", q) - 2)
+    lead = f"{lead}, " if lead else ""
+    dtype = _dtype(q)
+    factor = "rsqrt(size(X))" if scale is None else repr(float(scale))
+    score = f"s * {factor}"
+    if causal:
+        score = f"where(index(T) <= index(S), {score}, -inf)"
+    program = (f"q[{lead}S, X]\nk[{lead}T, X]\nv[{lead}T, Y]\ns: f32[{lead}S, T] = q * k\n"
+               f"p: {dtype}[{lead}S, T] = softmax({score} over T)\no[{lead}S, Y] = p * v")
+    return run(program, q=q, k=k, v=v, wanted="o", out=out, threads=threads)
+
+
+def _dtype(array):
+    """The notation's spelling of an array's dtype."""
+    name = str(getattr(array, "dtype", memoryview(array).format if not hasattr(array, "dtype") else ""))
+    spelling = {"float32": "f32", "float16": "f16", "bfloat16": "bf16", "f": "f32", "e": "f16"}
+    return spelling.get(name.rpartition(".")[2], "bf16")

@@ -1,0 +1,85 @@
+"""Answers for notebooks and data frames; imported when one is asked for."""
+import base64
+import html
+
+
+def _engineering(value, unit):
+    """2.147e9, "FLOP" is "2.147 GFLOP"."""
+    if value is None:
+        return "?"
+    if value == 0:
+        return f"0 {unit}"
+    prefixes = ["p", "n", "u", "m", "", "k", "M", "G", "T", "P", "E"]
+    power = 0
+    while abs(value) >= 999.95 and power < 6:
+        value, power = value / 1000, power + 1
+    while abs(value) < 0.99995 and power > -4:
+        value, power = value * 1000, power - 1
+    return f"{value:.4g} {prefixes[power + 4]}{unit}"
+
+
+def _number(value):
+    return "?" if value is None else f"{value:.4g}"
+
+
+def _picture(svg, what):
+    """As an image of its own: pictures of one page would otherwise share their styles."""
+    data = base64.b64encode(svg.encode()).decode()
+    return f"<img alt='{what}' style='max-width: 100%' src='data:image/svg+xml;base64,{data}'/>"
+
+
+def _row(name, op):
+    cells = [
+        html.escape(name), _engineering(op.flops, "FLOP"), _engineering(op.bytes, "B"), _number(op.intensity),
+        _number(op.ridge), op.limiter or "?", _engineering(op.time.lower, "s"), _engineering(op.time.upper, "s"),
+    ]
+    return "<tr>" + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>"
+
+
+def report(of):
+    """The roofline above a table of the operations."""
+    head = "".join(f"<th>{word}</th>" for word in
+                   ("op", "work", "bytes", "FLOP/B", "ridge", "limiter", "lower", "no overlap"))
+    rows = [_row(op.name, op) for op in of.ops]
+    if len(of.ops) > 1:
+        rows.append(_row("total", of.total))
+    if of.fused is not None:
+        rows.append(_row("fused", of.fused))
+    dims = ", ".join(f"{name} = {value}" for name, value in of.dims.items())
+    return (f"<div class='ridge'><p>{html.escape(of.title)} on {html.escape(of.machine)}; {html.escape(dims)}</p>"
+            f"{_picture(of.svg(), 'roofline')}<table><thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
+            "</div>")
+
+
+def _cell(value):
+    return html.escape("" if value is None else f"{value:.4g}" if isinstance(value, float) else str(value))
+
+
+def sweep(of, most_rows=64):
+    """The curves above a table of the points, the first of them where they are many."""
+    columns = of.columns()
+    head = "".join(f"<th>{html.escape(name)}</th>" for name in columns)
+    cells = list(zip(*columns.values()))
+    rows = ["<tr>" + "".join(f"<td>{_cell(cell)}</td>" for cell in row) + "</tr>" for row in cells[:most_rows]]
+    more = f"<p>{len(cells) - most_rows} more rows: to_pandas() has them</p>" if len(cells) > most_rows else ""
+    picture = _picture(of.svg(), "curves of attainable FLOP/s")
+    return (f"<div class='ridge'>{picture}<table><thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
+            f"{more}</div>")
+
+
+def to_pandas(of):
+    try:
+        import pandas
+    except ImportError as error:
+        raise ImportError("to_pandas() needs pandas, which is not installed: pip install pandas") from error
+    return pandas.DataFrame(of.columns())
+
+
+def as_bf16(words):
+    """16-bit words of NumPy's as its bfloat16, which is ml_dtypes'."""
+    try:
+        import ml_dtypes
+    except ImportError as error:
+        raise ImportError("a bf16 result for NumPy needs ml_dtypes, which is not installed: pip install ml_dtypes, "
+                          "or pass torch tensors") from error
+    return words.view(ml_dtypes.bfloat16)

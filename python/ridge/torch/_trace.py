@@ -1,0 +1,227 @@
+"""Every operation of a PyTorch model on the roof of a machine."""
+import dataclasses
+import html
+from typing import Optional
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_flatten, tree_map_only
+from torch.utils.flop_counter import flop_registry, sdpa_flop_count
+from torch.utils.module_tracker import ModuleTracker
+
+import ridge
+from ridge._html import _engineering
+
+# One FLOP an element of the result, as ridge counts functions of one element.
+_POINTWISE = frozenset("""abs add addcmul addcdiv bitwise_and bitwise_not bitwise_or ceil clamp cos div eq erf exp floor ge gelu
+    gelu_backward gt hardswish hardtanh le leaky_relu log logical_and logical_not lt masked_fill maximum minimum mish mul ne neg
+    pow reciprocal relu round rsqrt rsub sigmoid sigmoid_backward sign silu silu_backward sin softplus sqrt sub tanh
+    tanh_backward threshold_backward tril triu where""".split())
+# One FLOP an element that is read.
+_REDUCTIONS = frozenset("sum mean amax amin max min var std prod any all argmax argmin cumsum norm var_mean".split())
+# What a row of the argument is put through, in the notation.
+_ROWS = {"_softmax": "softmax", "_log_softmax": "softmax", "_safe_softmax": "softmax", "native_layer_norm": "layernorm",
+         "_fused_rms_norm": "rmsnorm", "rms_norm": "rmsnorm"}
+# Bytes without arithmetic.
+_MOVES = frozenset("""_to_copy arange bernoulli cat clone constant_pad_nd copy embedding fill flip full full_like gather
+    index index_select masked_scatter native_dropout new_ones new_zeros ones ones_like rand randn repeat roll
+    scalar_tensor scatter stack zero zeros zeros_like _unsafe_index lift_fresh""".split())
+# Nothing moves: another view of the same memory, new memory that nobody wrote, or a question to the host.
+_FREE = frozenset("""_local_scalar_dense alias as_strided chunk detach empty empty_like empty_strided expand is_same_size narrow
+    new_empty new_empty_strided permute prim_device select slice split split_with_sizes squeeze sym_numel
+    sym_size sym_stride t transpose unbind unfold unsafe_split unsqueeze view _unsafe_view view_as_real
+    view_as_complex _reshape_alias""".split())
+
+
+@dataclasses.dataclass(frozen=True)
+class TracedOp:
+    """One operation as it was called."""
+    name: str                       # "aten.addmm"
+    module: str                     # where: "layers.0.mlp", "" outside
+    shapes: tuple                   # of its tensor arguments
+    dtype: str                      # of the first of them
+    flops: Optional[int]            # None: how much the operation computes is not known
+    bytes: int                      # each argument read once, each result written once
+    limiter: Optional[str]          # None likewise
+    time_lower: float               # s; of an unknown operation: of its bytes alone
+    known: bool
+
+
+def _bytes(tensors):
+    return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
+
+
+def _spelling(dtype):
+    names = {torch.float64: "f64", torch.float32: "f32", torch.bfloat16: "bf16", torch.float16: "f16", torch.int8: "int8",
+             torch.int32: "int32", torch.float8_e4m3fn: "e4m3", torch.float8_e5m2: "e5m2"}
+    return names.get(dtype, "f32")
+
+
+def _flops_in_rows(word, x, width):
+    rows = max(x.numel() // max(width, 1), 1)
+    report = ridge.explain(f"x: f32[N, D]\ny: f32[N, D] = {word}(x over D)", on="h200", N=rows, D=max(width, 1))
+    return report.total.flops
+
+
+class _Machine:
+    """Times on one machine; the vector unit's peak is f32's, whatever the dtype."""
+
+    def __init__(self, on):
+        self.on = on
+
+    def of(self, flops, moved, dtype, on_matrix):
+        if moved == 0 and not flops:
+            return "memory", 0.0
+        total = ridge.explain(flops=max(flops or 0, 1), bytes=max(moved, 1), on=self.on,
+                              dtype=dtype if on_matrix else "f32").total
+        if total.time.lower is None and on_matrix:  # no such peak is on record
+            total = ridge.explain(flops=max(flops, 1), bytes=max(moved, 1), on=self.on, dtype="f32").total
+        return total.limiter, total.time.lower
+
+
+class _Recorder(TorchDispatchMode):
+    def __init__(self, on, tracker):
+        super().__init__()
+        self.machine, self.tracker, self.ops = _Machine(on), tracker, []
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        kwargs = kwargs or {}
+        result = func(*args, **kwargs)
+        base = func._schema.name.partition("::")[2]
+        plain = base.rstrip("_") if not base.startswith("__") else base
+        is_free = func.namespace == "prim" or plain in _FREE
+        if not is_free and not getattr(func, "is_view", False):
+            self._record(func, plain, args, kwargs, result)
+        return result
+
+    def _record(self, func, plain, args, kwargs, result):
+        read = [leaf for leaf in tree_flatten((args, kwargs))[0] if isinstance(leaf, torch.Tensor)]
+        written = [leaf for leaf in tree_flatten(result)[0] if isinstance(leaf, torch.Tensor)]
+        flops, on_matrix, known = self._count(func, plain, args, kwargs, result, read, written)
+        moved = self._moved(plain, read, written)
+        dtype = _spelling(read[0].dtype if read else written[0].dtype if written else torch.float32)
+        limiter, lower = self.machine.of(flops, moved, dtype, on_matrix)
+        self.ops.append(TracedOp(f"{func.namespace}.{plain}", self._module(), tuple(tuple(t.shape) for t in read), dtype,
+                                 flops if known else None, moved, limiter if known else None, lower, known))
+
+    @staticmethod
+    def _moved(plain, read, written):
+        if plain in ("embedding", "index_select", "gather", "index") and len(read) > 1:  # rows that are asked for, not all
+            return 2 * _bytes(written) + _bytes(read[1:])
+        return _bytes(read) + _bytes(written)
+
+    @staticmethod
+    def _count(func, plain, args, kwargs, result, read, written):
+        """FLOPs, whether the matrix unit does them, whether the operation is known."""
+        packet = func._overloadpacket
+        if packet in flop_registry:
+            return int(flop_registry[packet](*args, **kwargs, out_val=result)), True, True
+        if plain.startswith("_scaled_dot_product") and not plain.endswith("backward"):  # those that the registry lacks
+            return int(sdpa_flop_count(*(tensor.shape for tensor in args[:3]))), True, True
+        if plain in _ROWS and read:
+            width = read[0].shape[args[1]] if plain.endswith("softmax") and read[0].dim() else (
+                args[1][0] if len(args) > 1 and args[1] else read[0].shape[-1])
+            return _flops_in_rows(_ROWS[plain], read[0], int(width)), False, True
+        if plain in _POINTWISE:
+            return sum(tensor.numel() for tensor in written), False, True
+        if plain in _REDUCTIONS:
+            return max((tensor.numel() for tensor in read), default=0), False, True
+        return 0, False, plain in _MOVES
+
+    def _module(self):
+        names = [name for name in self.tracker.parents if name != "Global"]
+        deepest = max(names, key=len, default="")
+        return deepest.partition(".")[2]
+
+
+class TracedReport:
+    """The operations of a model in the order of their calls. str() lists the slowest; a notebook shows a table."""
+
+    def __init__(self, machine, ops):
+        self.machine = machine
+        self.ops = tuple(ops)
+
+    @property
+    def time_lower(self):
+        """Seconds: each operation's lower bound, one after the other."""
+        return sum(op.time_lower for op in self.ops)
+
+    @property
+    def flops(self):
+        """Of the operations that are known."""
+        return sum(op.flops or 0 for op in self.ops)
+
+    @property
+    def bytes(self):
+        return sum(op.bytes for op in self.ops)
+
+    @property
+    def unknown(self):
+        """Operations whose arithmetic is not known: their bytes count, their time is that of the bytes."""
+        return tuple(op for op in self.ops if not op.known)
+
+    def slowest(self, count=10):
+        """The operations that take longest, by their lower bounds."""
+        return sorted(self.ops, key=lambda op: op.time_lower, reverse=True)[:count]
+
+    def _rows(self, count):
+        total = self.time_lower or 1.0
+        for op in self.slowest(count):
+            yield (op.name, op.module, " ".join("x".join(map(str, shape)) or "1" for shape in op.shapes[:3]), op.dtype,
+                   _engineering(op.flops, "FLOP") if op.known else "unknown", _engineering(op.bytes, "B"),
+                   op.limiter or "?", _engineering(op.time_lower, "s"), f"{100 * op.time_lower / total:.1f} %")
+
+    _HEAD = ("op", "module", "shapes", "dtype", "work", "bytes", "limiter", "lower", "of time")
+
+    def _first_line(self):
+        return (f"{len(self.ops)} operations on {self.machine}: {_engineering(self.time_lower, 's')} at least, one after the "
+                f"other; {_engineering(self.flops, 'FLOP')}, {_engineering(self.bytes, 'B')}")
+
+    def _last_line(self):
+        if not self.unknown:
+            return ""
+        names = ", ".join(sorted({op.name for op in self.unknown}))
+        return (f"unknown: {len(self.unknown)} operations with {_engineering(sum(op.bytes for op in self.unknown), 'B')}, "
+                f"bounded by their bytes alone: {names}")
+
+    def __str__(self):
+        rows = [self._HEAD, *self._rows(20)]
+        widths = [max(len(row[column]) for row in rows) for column in range(len(self._HEAD))]
+        lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in rows]
+        return "\n".join(filter(None, [self._first_line(), "", *lines, self._last_line()]))
+
+    def __repr__(self):
+        return f"<ridge.torch.TracedReport of {len(self.ops)} operations on {self.machine}>"
+
+    def _repr_html_(self):
+        head = "".join(f"<th>{word}</th>" for word in self._HEAD)
+        rows = "".join("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>" for row in self._rows(40))
+        return (f"<div class='ridge'><p>{html.escape(self._first_line())}</p><table><thead><tr>{head}</tr></thead>"
+                f"<tbody>{rows}</tbody></table><p>{html.escape(self._last_line())}</p></div>")
+
+
+def explain(model, example, kwargs=None, *, on="cpu"):
+    """Calls a model on fake tensors and puts every operation that reaches the dispatcher on a machine's roof.
+
+    model     a torch.nn.Module or any function of tensors; nothing is computed and no weight is changed
+    example   its arguments: a tensor or a tuple
+    on        a machine of ridge.machines(), a .toml file, or "cpu"
+
+    Returns a TracedReport. Views are free, as nothing moves. An operation that is not known is listed with its bytes.
+    """
+    example = example if isinstance(example, (tuple, list)) else (example,)
+    fake = FakeTensorMode(allow_non_fake_inputs=True)
+    args, kwargs = tree_map_only(torch.Tensor, fake.from_tensor, (tuple(example), dict(kwargs or {})))
+    call = model
+    if isinstance(model, torch.nn.Module):
+        state = {name: fake.from_tensor(tensor) for name, tensor in [*model.named_parameters(), *model.named_buffers()]}
+
+        def call(*args, **kwargs):
+            return torch.func.functional_call(model, state, args, kwargs)
+
+    tracker = ModuleTracker()
+    recorder = _Recorder(on, tracker)
+    with torch.no_grad(), fake, tracker, recorder:
+        call(*args, **kwargs)
+    return TracedReport(on, recorder.ops)

@@ -1,0 +1,199 @@
+"""PyTorch's operators against its own, in the same dtype and in fp64; and models on the roof."""
+import math
+import unittest
+
+try:
+    import torch
+except ImportError:
+    raise unittest.SkipTest("torch is not installed: the tests of ridge.torch are skipped") from None
+
+import torch.nn.functional as F
+
+import ridge
+import ridge.torch
+
+DTYPES = [torch.float32, torch.bfloat16, torch.float16]
+
+
+def geglu(x, w, b=None):
+    u, g = F.linear(x, w, b).chunk(2, dim=-1)
+    return u * F.gelu(g)
+
+
+def attention(q, k, v, causal=False, scale=None):
+    s = (q @ k.transpose(-1, -2)) * (scale if scale is not None else q.shape[-1] ** -0.5)
+    if causal:
+        s = s.masked_fill(~torch.ones(s.shape[-2:], dtype=torch.bool).tril(), -math.inf)
+    return s.softmax(-1) @ v
+
+
+def rmsnorm(x, weight=None, eps=1e-5):
+    return F.rms_norm(x, x.shape[-1:], weight, eps)
+
+
+def gradients(function, inputs, dtype):
+    """Result and gradients of a weighted sum of it, with everything in that dtype."""
+    leaves = [tensor.to(dtype).requires_grad_() for tensor in inputs]
+    result = function(*leaves)
+    torch.manual_seed(1)
+    direction = torch.randn(result.shape, dtype=torch.float32).to(torch.bfloat16).to(dtype)
+    return [result.detach(), *torch.autograd.grad(result, leaves, direction)]
+
+
+def error(found, expected):
+    return (found.double() - expected).norm().item() / max(expected.norm().item(), 1e-30)
+
+
+def cases():
+    torch.manual_seed(0)
+    r = torch.randn
+    yield "matmul", torch.ops.ridge.matmul, torch.matmul, [r(5, 7), r(7, 3)]
+    yield "matmul of turned operands", lambda a, b: torch.ops.ridge.matmul(a.t(), b.t()), lambda a, b: a.t() @ b.t(), [r(7, 5), r(3, 7)]
+    yield "matmul in batches", torch.ops.ridge.matmul, torch.matmul, [r(2, 5, 7), r(2, 7, 3)]
+    yield "matmul with one matrix", torch.ops.ridge.matmul, torch.matmul, [r(2, 3, 5, 7), r(7, 3)]
+    yield "geglu", torch.ops.ridge.geglu, geglu, [r(9, 12), r(10, 12) / 4, r(10)]
+    yield "geglu of three axes", torch.ops.ridge.geglu, geglu, [r(2, 33, 16), r(34, 16) / 4]
+    yield "attention", torch.ops.ridge.attention, attention, [r(2, 3, 17, 8), r(2, 3, 9, 8), r(2, 3, 9, 5)]
+    yield ("causal attention", lambda q, k, v: torch.ops.ridge.attention(q, k, v, True, 0.5),
+           lambda q, k, v: attention(q, k, v, True, 0.5), [r(3, 33, 8), r(3, 33, 8), r(3, 33, 8)])
+    yield "softmax", torch.ops.ridge.softmax, lambda x: x.softmax(-1), [r(3, 5, 7)]
+    yield "softmax along the first axis", lambda x: torch.ops.ridge.softmax(x, 0), lambda x: x.softmax(0), [r(9, 7)]
+    yield "rmsnorm", torch.ops.ridge.rmsnorm, rmsnorm, [r(4, 33), r(33)]
+    yield ("rmsnorm without a weight", lambda x: torch.ops.ridge.rmsnorm(x, None, 1e-6), lambda x: rmsnorm(x, None, 1e-6),
+           [r(2, 3, 16)])
+
+
+class Operators(unittest.TestCase):
+    def test_results_and_gradients_are_as_exact_as_torchs(self):
+        for name, ours, theirs, inputs in cases():
+            inputs = [tensor.to(torch.bfloat16).float() for tensor in inputs]  # the same numbers in every dtype
+            exact = gradients(theirs, inputs, torch.float64)
+            for dtype in DTYPES:
+                found, reference = gradients(ours, inputs, dtype), gradients(theirs, inputs, dtype)
+                for part, (a, b, e) in enumerate(zip(found, reference, exact)):
+                    with self.subTest(name=name, dtype=dtype, part=part):
+                        self.assertEqual(a.shape, b.shape)
+                        self.assertEqual(a.dtype, b.dtype)
+                        floor = 4 * torch.finfo(dtype).eps / 8
+                        self.assertLessEqual(error(a, e), max(2 * error(b, e), floor))
+
+    def test_opcheck(self):
+        r = torch.randn
+        for name, arguments in [("matmul", (r(3, 4), r(4, 5))), ("geglu", (r(3, 8), r(12, 8), r(12))), ("geglu", (r(3, 8), r(12, 8))),
+                                ("attention", (r(2, 5, 8), r(2, 7, 8), r(2, 7, 4))), ("softmax", (r(3, 5), 0)),
+                                ("rmsnorm", (r(3, 8), r(8))), ("rmsnorm", (r(3, 8),))]:
+            operator = getattr(torch.ops.ridge, name).default
+            needing = tuple(a.requires_grad_() if isinstance(a, torch.Tensor) else a for a in arguments)
+            with self.subTest(name=name, arguments=len(arguments)):
+                torch.library.opcheck(operator, needing)
+
+    def test_fake_tensors_follow_the_shapes(self):
+        from torch._subclasses.fake_tensor import FakeTensorMode
+        with FakeTensorMode():
+            self.assertEqual(torch.ops.ridge.geglu(torch.empty(2, 3, 8), torch.empty(12, 8)).shape, (2, 3, 6))
+            self.assertEqual(torch.ops.ridge.matmul(torch.empty(2, 3, 8), torch.empty(8, 5)).shape, (2, 3, 5))
+
+    def test_a_training_step_learns(self):
+        torch.manual_seed(0)
+        x, y = torch.randn(64, 16), torch.randn(64, 8)
+        w, b, out = (torch.nn.Parameter(torch.randn(*shape) / 4) for shape in ((32, 16), (32,), (16, 8)))
+        optimizer = torch.optim.SGD([w, b, out], lr=0.05)
+        losses = []
+        for _ in range(20):
+            loss = (torch.ops.ridge.matmul(torch.ops.ridge.geglu(x, w, b), out) - y).square().mean()
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            losses.append(loss.item())
+        self.assertLess(losses[-1], 0.8 * losses[0])
+
+    def test_mistakes_are_sentences(self):
+        with self.assertRaisesRegex(Exception, "type|found f32"):
+            torch.ops.ridge.matmul(torch.randn(2, 3), torch.randn(4, 5))
+        with self.assertRaisesRegex(ridge.Error, "'a' requires a gradient, which would be lost here"):
+            ridge.matmul(torch.randn(2, 2, requires_grad=True), torch.randn(2, 2))
+
+
+class Arrays(unittest.TestCase):
+    def test_tensors_in_tensors_out(self):
+        for dtype in DTYPES:
+            a, b = torch.randn(5, 7).to(dtype), torch.randn(7, 3).to(dtype)
+            found = ridge.matmul(a, b)
+            self.assertEqual(found.dtype, dtype)
+            torch.testing.assert_close(found, a @ b, rtol=2e-2, atol=2e-2)
+        x = torch.randn(3, 4)
+        out = torch.empty(3, 4)
+        self.assertIs(ridge.softmax(x, out=out), out)
+        torch.testing.assert_close(out, x.softmax(-1))
+
+
+class Trace(unittest.TestCase):
+    def model(self):
+        return torch.nn.Sequential(torch.nn.Linear(64, 256), torch.nn.GELU(), torch.nn.LayerNorm(256),
+                                   torch.nn.Linear(256, 8)).to(torch.bfloat16)
+
+    def test_products_are_counted_as_ridge_does(self):
+        report = ridge.torch.explain(self.model(), torch.randn(32, 64).to(torch.bfloat16), on="h200")
+        products = [op for op in report.ops if op.name == "aten.addmm"]
+        self.assertEqual([op.flops for op in products], [2 * 32 * 64 * 256, 2 * 32 * 256 * 8])
+        self.assertEqual([op.module for op in products], ["0", "3"])
+        self.assertEqual(products[0].bytes, 2 * (32 * 64 + 64 * 256 + 256 + 32 * 256))
+        self.assertEqual(products[0].limiter, "memory")
+        self.assertAlmostEqual(products[0].time_lower, products[0].bytes / 4.8e12)
+        self.assertEqual([op.name for op in report.ops], ["aten.addmm", "aten.gelu", "aten.native_layer_norm", "aten.addmm"])
+        self.assertTrue(all(op.known and op.flops for op in report.ops))
+        self.assertIn("aten.addmm", str(report))
+        self.assertIn("<table>", report._repr_html_())
+
+    def test_unknown_operations_are_listed_with_their_bytes(self):
+        report = ridge.torch.explain(lambda x: torch.linalg.inv(x @ x), torch.randn(16, 16), on="h100")
+        self.assertTrue(report.unknown)
+        for op in report.unknown:
+            self.assertIsNone(op.flops)
+            self.assertGreater(op.bytes, 0)
+            self.assertGreater(op.time_lower, 0)
+        self.assertIn("unknown", str(report))
+
+    def test_a_transformer_layer_is_known_whole(self):
+        layer = torch.nn.TransformerEncoderLayer(64, 4, 128, dropout=0.0, batch_first=True)
+        report = ridge.torch.explain(layer, torch.randn(2, 16, 64), on="h200")
+        self.assertEqual([op.name for op in report.unknown], [])
+        matrices = ("aten.addmm", "aten.mm", "aten.bmm", "aten._scaled_dot_product")
+        products = sum(op.flops for op in report.ops if op.name.startswith(matrices))
+        self.assertEqual(products, 2 * 32 * 64 * (3 * 64 + 64 + 2 * 128) + 2 * 2 * 2 * 16 * 16 * 64)
+
+    def test_embeddings_read_their_rows(self):
+        model = torch.nn.Embedding(1000, 64)
+        report = ridge.torch.explain(model, torch.zeros(7, dtype=torch.int64), on="h200")
+        self.assertEqual(report.ops[0].bytes, 2 * 7 * 64 * 4 + 7 * 8)
+
+    def test_a_model_is_left_as_it_was(self):
+        model = torch.nn.BatchNorm1d(4)
+        before = model.running_mean.clone()
+        ridge.torch.explain(model, torch.randn(8, 4), on="h100")
+        self.assertTrue(torch.equal(model.running_mean, before))
+
+    def test_the_slowest_comes_first(self):
+        report = ridge.torch.explain(self.model(), torch.randn(8, 64).to(torch.bfloat16), on="h200")
+        self.assertEqual(report.slowest(1)[0].name, "aten.addmm")
+        self.assertEqual(report.slowest(1)[0].module, "0")
+
+
+class Compiled(unittest.TestCase):
+    def test_one_graph(self):
+        def layer(x, w, b):
+            return torch.ops.ridge.softmax(torch.ops.ridge.geglu(x, w, b) * 2)
+
+        x, w, b = torch.randn(4, 8), torch.randn(12, 8), torch.randn(12)
+        compiled = torch.compile(layer, fullgraph=True, backend="aot_eager")
+        torch.testing.assert_close(compiled(x, w, b), layer(x, w, b))
+        leaves = [tensor.clone().requires_grad_() for tensor in (x, w, b)]
+        compiled(*leaves).square().sum().backward()
+        expected = [tensor.clone().requires_grad_() for tensor in (x, w, b)]
+        layer(*expected).square().sum().backward()
+        for found, wanted in zip(leaves, expected):
+            torch.testing.assert_close(found.grad, wanted.grad)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,231 @@
+// Programs on the caller's arrays, against plain loops.
+#include "ridge/compute.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <numeric>
+#include <thread>
+
+#include "ridge/api/kept.h"
+
+namespace ridge {
+namespace {
+
+// f32 in memory, with the view that a call takes.
+struct Floats {
+  std::vector<float> data;
+  std::vector<std::int64_t> shape, strides = {};
+  ArrayView view() { return {data.data(), DType::f32, shape, strides}; }
+};
+
+Floats counted(std::vector<std::int64_t> shape, int seed = 0) {
+  Floats out{{}, std::move(shape), {}};
+  std::int64_t elements = 1;
+  for (const std::int64_t extent : out.shape) elements *= extent;
+  for (std::int64_t i = 0; i < elements; ++i) out.data.push_back(static_cast<float>((i * 7 + seed * 3) % 11 - 5));
+  return out;
+}
+
+Floats zeros(std::vector<std::int64_t> shape) {
+  Floats out = counted(std::move(shape));
+  std::fill(out.data.begin(), out.data.end(), NAN);
+  return out;
+}
+
+// Small whole numbers: the sums are exact.
+std::vector<float> product(const Floats& a, const Floats& b, std::int64_t m, std::int64_t n, std::int64_t k) {
+  std::vector<float> out;
+  for (std::int64_t i = 0; i < m; ++i)
+    for (std::int64_t j = 0; j < n; ++j) {
+      float sum = 0;
+      for (std::int64_t p = 0; p < k; ++p)
+        sum += a.data[static_cast<std::size_t>(i * k + p)] * b.data[static_cast<std::size_t>(p * n + j)];
+      out.push_back(sum);
+    }
+  return out;
+}
+
+ArrayType f32(std::string name, std::vector<std::int64_t> shape) {
+  return {std::move(name), DType::f32, std::move(shape)};
+}
+
+std::string refusal(const ComputeRequest& request, const std::vector<ArrayType>& inputs) {
+  const auto prepared = prepare(request, inputs);
+  return prepared ? "" : prepared.error().message;
+}
+
+constexpr const char* matrices = "X[M, K] * Y[K, N] -> Z[M, N]";
+
+TEST(Compute, WritesWhatThePlainLoopsSay) {
+  Floats a = counted({3, 5}), b = counted({5, 4}, 1), d = zeros({3, 4});
+  const auto product_of = prepare({.program = matrices}, {f32("", a.shape), f32("", b.shape)});
+  ASSERT_TRUE(product_of.ok()) << product_of.error().text();
+  EXPECT_EQ(product_of->outputs()[0].shape, (std::vector<std::int64_t>{3, 4}));
+  EXPECT_EQ(product_of->outputs()[0].dtype, DType::f32);
+  const ArrayView in[] = {a.view(), b.view()}, out[] = {d.view()};
+  const Status done = (*product_of)(in, out);
+  ASSERT_TRUE(done.ok()) << done.error().text();
+  EXPECT_EQ(d.data, product(a, b, 3, 4, 5));
+}
+
+TEST(Compute, ReadsAStackInParts) {
+  Floats x = counted({2, 3}), w = counted({8, 3}, 2), y = zeros({2, 4});
+  const auto sum = prepare({.program = "x[N, D]\nw[2*F, D]\nup[F, D] = w[0:F]\ngate[F, D] = w[F:2*F]\n"
+                                       "u[N, F] = x * up\ng[N, F] = x * gate\ny[N, F] = u - g"},
+                           {f32("w", w.shape), f32("x", x.shape)});
+  ASSERT_TRUE(sum.ok()) << sum.error().text();
+  ASSERT_EQ(sum->inputs()[1].name, "w");
+  const ArrayView in[] = {x.view(), w.view()}, out[] = {y.view()};
+  ASSERT_TRUE((*sum)(in, out).ok());
+  for (std::size_t n = 0; n < 2; ++n)
+    for (std::size_t f = 0; f < 4; ++f) {
+      float expected = 0;
+      for (std::size_t d = 0; d < 3; ++d) expected += x.data[n * 3 + d] * (w.data[f * 3 + d] - w.data[(f + 4) * 3 + d]);
+      EXPECT_EQ(y.data[n * 4 + f], expected);
+    }
+}
+
+TEST(Compute, CopiesWhatKernelsDoNotWalk) {
+  Floats a = counted({3, 5}), b = counted({5, 4}, 1), d = zeros({3, 4});
+  Floats wide = zeros({3, 10});  // a in every second element, backwards along the first axis
+  for (std::size_t i = 0; i < 3; ++i)
+    for (std::size_t j = 0; j < 5; ++j) wide.data[(2 - i) * 10 + 2 * j] = a.data[i * 5 + j];
+  const std::int64_t strides[] = {-10, 2};
+  const ArrayView in[] = {{wide.data.data() + 20, DType::f32, a.shape, strides}, b.view()}, out[] = {d.view()};
+  const auto product_of = prepare({.program = matrices}, {f32("", a.shape), f32("", b.shape)});
+  ASSERT_TRUE((*product_of)(in, out).ok());
+  EXPECT_EQ(d.data, product(a, b, 3, 4, 5));
+  std::vector<char> bytes(a.data.size() * 4 + 1);
+  std::memcpy(bytes.data() + 1, a.data.data(), a.data.size() * 4);
+  const ArrayView off[] = {{bytes.data() + 1, DType::f32, a.shape, {}}, b.view()};
+  d = zeros({3, 4});
+  const ArrayView again[] = {d.view()};
+  ASSERT_TRUE((*product_of)(off, again).ok());
+  EXPECT_EQ(d.data, product(a, b, 3, 4, 5));
+}
+
+TEST(Compute, GivesTheResultsThatAreWanted) {
+  Floats x = counted({2, 3}), e = zeros({2, 3});
+  const ComputeRequest request{.program = "x[N, D]\nd: f32[N, D] = x + x\ne: f32[N, D] = d + x", .wanted = {"e"}};
+  const auto sums = prepare(request, {f32("x", x.shape)});
+  ASSERT_TRUE(sums.ok()) << sums.error().text();
+  ASSERT_EQ(sums->outputs().size(), 1u);
+  const ArrayView in[] = {x.view()}, out[] = {e.view()};
+  ASSERT_TRUE((*sums)(in, out).ok());
+  for (std::size_t i = 0; i < 6; ++i) EXPECT_EQ(e.data[i], 3 * x.data[i]);
+  EXPECT_EQ(refusal({.program = request.program, .wanted = {"f"}}, {f32("x", x.shape)}),
+            "unknown result 'f'; expected one of d, e");
+  EXPECT_EQ(refusal({.program = request.program, .wanted = {"e", "e"}}, {f32("x", x.shape)}),
+            "expected result 'e' once, found it twice");
+}
+
+TEST(Compute, RefusesArraysThatDoNotFit) {
+  const ComputeRequest request{.program = matrices};
+  EXPECT_EQ(refusal(request, {f32("", {3, 5})}), "expected an array for input 'Y', found none; the inputs are X, Y");
+  EXPECT_EQ(refusal(request, {f32("", {3, 5}), f32("", {6, 4})}),
+            "dimension 'K' is 5 in 'X' and 6 in 'Y'; expected one size");
+  EXPECT_EQ(refusal({.program = matrices, .dims = {{"K", 4}}}, {f32("", {3, 5}), f32("", {5, 4})}),
+            "dimension 'K' is 4 as given and 5 in 'X'; expected one size");
+  EXPECT_EQ(refusal(request, {f32("", {3, 5, 1}), f32("", {5, 4})}),
+            "'X' has shape [3, 5, 1]; expected 2 axes, [M, K]");
+  EXPECT_EQ(refusal(request, {f32("", {3, 0}), f32("", {0, 4})}),
+            "'X' has shape [3, 0]; expected every extent to be at least 1");
+  EXPECT_EQ(refusal(request, {f32("X", {3, 5}), f32("X", {5, 4})}), "expected one array for input 'X', found two");
+  EXPECT_EQ(refusal(request, {f32("X", {3, 5}), f32("W", {5, 4})}), "unknown input 'W'; expected one of X, Y");
+  EXPECT_EQ(refusal(request, {f32("", {3, 5}), f32("", {5, 4}), f32("", {5, 4})}),
+            "expected 2 arrays at most, for X, Y; found more");
+  EXPECT_EQ(refusal(request, {f32("", {3, 5}), {"", DType::bf16, {5, 4}}}),
+            "'Y' is bf16; expected f32, as the program says");
+  EXPECT_EQ(refusal({.program = "x: f32[N]\ny: f32[N, 2*N] = x"}, {}), "expected ',' or ']', found '*'");
+}
+
+TEST(Compute, RefusesOutputsThatCannotBeWritten) {
+  Floats a = counted({3, 3}), d = zeros({3, 3});
+  const auto product_of = prepare({.program = matrices}, {f32("", a.shape), f32("", a.shape)});
+  const ArrayView in[] = {a.view(), a.view()}, same[] = {a.view()};
+  EXPECT_EQ((*product_of)(in, same).error().message, "'Z' shares memory with the input 'X'");
+  const std::int64_t turned[] = {1, 3};
+  const ArrayView across[] = {{d.data.data(), DType::f32, d.shape, turned}};
+  EXPECT_EQ((*product_of)(in, across).error().message,
+            "expected 'Z' to be written row-major, without gaps, at a multiple of 4 bytes");
+  const ArrayView nowhere[] = {{nullptr, DType::f32, d.shape, {}}};
+  EXPECT_EQ((*product_of)(in, nowhere).error().message, "'Z' has no memory behind it");
+  EXPECT_EQ((*product_of)({}, {}).error().message, "expected 2 inputs and 1 outputs, found 0 and 0");
+  const std::int64_t other[] = {3, 4};
+  const ArrayView large[] = {{d.data.data(), DType::f32, other, {}}};
+  EXPECT_EQ((*product_of)(in, large).error().message,
+            "'Z' is f32[3, 4]; expected f32[3, 3], for which the program was planned");
+}
+
+TEST(Compute, RefusesAnIndexBeyondItsTable) {
+  Floats table = counted({4, 2}), rows = zeros({3, 2});
+  std::vector<std::int32_t> index = {0, 3, 4};
+  const std::int64_t three[] = {3};
+  const auto gathered = prepare({.program = "t: f32[V, D]\ni: int32[N]\ny: f32[N, D] = gather(t, i over V)"},
+                                {f32("t", table.shape), {"i", DType::int32, {3}}});
+  ASSERT_TRUE(gathered.ok()) << gathered.error().text();
+  const ArrayView in[] = {table.view(), {index.data(), DType::int32, three, {}}}, out[] = {rows.view()};
+  EXPECT_EQ((*gathered)(in, out).error().message, "index 2 of 'i' is 4; expected 0 to 3, for it points along V");
+  index[2] = 1;
+  ASSERT_TRUE((*gathered)(in, out).ok());
+  EXPECT_EQ(rows.data[5], table.data[3]);
+}
+
+TEST(Compute, IsSafeFromSeveralThreads) {
+  Floats x = counted({64, 32});
+  const ComputeRequest request{.program = "x[N, D]\nm[N] = max(x over D)\ny: f32[N, D] = x - m"};
+  std::vector<Floats> results(4, zeros({64, 32}));
+  std::vector<std::thread> threads;
+  for (Floats& result : results)
+    threads.emplace_back([&] {
+      for (int i = 0; i < 20; ++i) {
+        const auto kept = api::kept(request, {f32("x", x.shape)});
+        const ArrayView in[] = {x.view()}, out[] = {result.view()};
+        ASSERT_TRUE((*kept)(in, out, 2).ok());
+      }
+    });
+  for (std::thread& thread : threads) thread.join();
+  for (const Floats& result : results) EXPECT_EQ(result.data, results[0].data);
+  EXPECT_FALSE(std::isnan(results[0].data[0]));
+}
+
+TEST(Matmul, WalksAnyStridesAndBatches) {
+  for (const auto& [m, n, k] : {std::array<std::int64_t, 3>{1, 1, 1}, {3, 4, 5}, {17, 33, 31}, {65, 1, 7}}) {
+    Floats a = counted({m, k}), b = counted({k, n}, 1), d = zeros({m, n});
+    ASSERT_TRUE(matmul(a.view(), b.view(), d.view()).ok());
+    EXPECT_EQ(d.data, product(a, b, m, n, k));
+    Floats turned = zeros({n, k});
+    for (std::int64_t i = 0; i < k; ++i)
+      for (std::int64_t j = 0; j < n; ++j)
+        turned.data[static_cast<std::size_t>(j * k + i)] = b.data[static_cast<std::size_t>(i * n + j)];
+    const std::int64_t strides[] = {1, k};
+    d = zeros({m, n});
+    ASSERT_TRUE(matmul(a.view(), {turned.data.data(), DType::f32, b.shape, strides}, d.view()).ok());
+    EXPECT_EQ(d.data, product(a, b, m, n, k));
+  }
+  Floats a = counted({2, 3, 5}), b = counted({5, 4}, 1), d = zeros({2, 3, 4});
+  ASSERT_TRUE(matmul(a.view(), b.view(), d.view()).ok());
+  EXPECT_EQ(d.data, product(a, b, 6, 4, 5));
+}
+
+TEST(Matmul, WritesZerosWithoutASumAndNothingWithoutARow) {
+  Floats none{{}, {3, 0}, {}}, d = zeros({3, 4});
+  ASSERT_TRUE(matmul(none.view(), Floats{{}, {0, 4}, {}}.view(), d.view()).ok());
+  EXPECT_EQ(d.data, std::vector<float>(12, 0));
+  Floats b = counted({5, 4});
+  EXPECT_TRUE(matmul(Floats{{}, {0, 5}, {}}.view(), b.view(), Floats{{}, {0, 4}, {}}.view()).ok());
+}
+
+TEST(Matmul, RefusesWhatDoesNotMultiply) {
+  Floats a = counted({3, 5}), b = counted({4, 5}), d = zeros({3, 4});
+  EXPECT_EQ(
+      matmul(a.view(), b.view(), d.view()).error().message,
+      "expected a[..., m, k] * b[..., k, n] -> d[..., m, n] of one type, found f32[3, 5] * f32[4, 5] -> f32[3, 4]");
+  Floats square = counted({3, 3});
+  EXPECT_EQ(matmul(square.view(), square.view(), square.view()).error().message, "d shares memory with a or b");
+}
+
+}  // namespace
+}  // namespace ridge

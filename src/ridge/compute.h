@@ -1,0 +1,82 @@
+// Programs on the caller's arrays, in this computer's memory: what `ridge run` runs on a CPU, with no file, timer or
+// check around it.
+//
+//   const auto product = ridge::prepare({.program = "f32[M, K] * f32[K, N] -> f32[M, N]"},
+//                                       {{"X", ridge::DType::f32, {2, 3}}, {"Y", ridge::DType::f32, {3, 4}}});
+//   const std::int64_t of_x[] = {2, 3}, of_y[] = {3, 4}, of_z[] = {2, 4};
+//   const ridge::ArrayView in[] = {{x, ridge::DType::f32, of_x}, {y, ridge::DType::f32, of_y}};
+//   const ridge::ArrayView out[] = {{z, ridge::DType::f32, of_z}};
+//   const auto done = (*product)(in, out);
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "ridge/base/dtype.h"
+#include "ridge/base/result.h"
+#include "ridge/symbol/dimensions.h"
+
+namespace ridge {
+
+// Element (i, j, …) lies at data + i*strides[0] + j*strides[1] + …, in elements of `dtype`.
+struct ArrayView {
+  void* data = nullptr;
+  DType dtype = DType::f32;
+  std::span<const std::int64_t> shape = {};
+  std::span<const std::int64_t> strides = {};  // empty: row-major without gaps
+};
+
+// What an array must be. Every extent is at least 1.
+struct ArrayType {
+  std::string name;
+  DType dtype = DType::f32;
+  std::vector<std::int64_t> shape = {};
+};
+
+struct ComputeRequest {
+  std::string program;                   // the text itself, an einsum string, or a file's path
+  Bindings dims = {};                    // of dimensions that no array has; the others must agree with their arrays
+  std::optional<DType> dtype = {};       // of tensors that name none; none: that of the arrays
+  bool fuse = true;                      // false: one kernel a statement
+  std::vector<std::string> wanted = {};  // the results that are written for the caller; empty: every output
+};
+
+// A program that was planned for arrays of these types. A handle: copies are cheap and share it. Calls from several
+// threads are safe and take turns at the cores.
+class Computation {
+ public:
+  const std::vector<ArrayType>& inputs() const;   // in the program's order
+  const std::vector<ArrayType>& outputs() const;  // likewise, or as they were wanted
+  std::int64_t scratch_bytes() const;             // what a call holds beside its operands
+
+  // Writes the outputs; an array for each of inputs() and outputs(), in their order. threads = 0: every core that the
+  // process may use. Inputs with gaps, in another order of memory or off their element's alignment are copied first.
+  // Errors: an array of another type than planned for; an output that is not row-major without gaps, or that shares
+  // memory with an input or another output; an index that points beyond its table; no memory. After an error of the
+  // arrays nothing was written.
+  Status operator()(std::span<const ArrayView> inputs, std::span<const ArrayView> outputs, int threads = 0) const;
+
+  struct Parts;  // the library's own
+  explicit Computation(std::shared_ptr<const Parts> parts) : parts_(std::move(parts)) {}
+
+ private:
+  std::shared_ptr<const Parts> parts_;
+};
+
+// Plans a program for inputs of these types. One without a name is the input at its place in the list. Dimensions have
+// their values from the arrays. Errors: of the program (its place); an input that is missing, unknown, given twice, of
+// another dtype or shape than the program says; a dimension with two values or none; a wanted result that is none; what
+// the kernels do not run.
+Result<Computation> prepare(const ComputeRequest& request, const std::vector<ArrayType>& inputs);
+
+// d[…, m, n] = a[…, m, k] * b[…, k, n], without a plan: two axes at least, what leads them the same in d and in each of
+// a, b that has more than two. f32, bf16, f16 with sums in f32, int8 with sums in int32 (b as a, d as a, f32, or int32
+// of int8). Sizes may be 0; k = 0 writes zeros. Strides of a and b that the kernels do not walk are copied first.
+// Errors: as a Computation's.
+Status matmul(const ArrayView& a, const ArrayView& b, const ArrayView& d, int threads = 0);
+
+}  // namespace ridge

@@ -1,0 +1,231 @@
+// Answers of explain and measure as objects.
+#include <nanobind/stl/array.h>
+#include <nanobind/stl/map.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <mutex>
+
+#include "ridge/python/door.h"
+#include "ridge/report/report.h"
+
+namespace nb = nanobind;
+
+namespace ridge::python {
+namespace {
+
+// Seconds of one operation, and its formulas: what an OpSummary has in a row, in two groups.
+struct Time {
+  std::optional<double> lower, upper, math, memory, network;
+};
+struct Formula {
+  std::string flops, bytes, intensity;
+};
+
+std::optional<std::string> limiter_of(const OpSummary& op) {
+  if (!op.limiter) return std::nullopt;
+  return std::string(name(*op.limiter));
+}
+
+std::string text_of(const OpSummary& op) {
+  return fmt::format("<ridge.Op {}: {}-bound>", op.name, limiter_of(op).value_or("un"));
+}
+
+void add_thresholds(nb::module_& module) {
+  nb::class_<Threshold>(module, "Threshold")
+      .def_ro("dim", &Threshold::dim)
+      .def_prop_ro("relation", [](const Threshold& t) { return std::string(name(t.relation)); })
+      .def_ro("exact", &Threshold::exact)
+      .def_ro("value", &Threshold::value)
+      .def_ro("value_real", &Threshold::value_real)
+      .def_ro("approx", &Threshold::approx)
+      .def_ro("assuming", &Threshold::assuming)
+      .def_ro("condition", &Threshold::condition)
+      .def_prop_ro("roofs",
+                   [](const Threshold& t) {
+                     return nb::make_tuple(std::string(name(t.roofs[0])), std::string(name(t.roofs[1])));
+                   })
+      .def_ro("ratio", &Threshold::ratio)
+      .def_ro("unit", &Threshold::unit)
+      .def_ro("numerical", &Threshold::numerical)
+      .def("__str__", [](const Threshold& t) { return threshold_text(t); })
+      .def("__repr__", [](const Threshold& t) { return fmt::format("<ridge.Threshold {}>", threshold_text(t)); });
+}
+
+void add_parts(nb::module_& module) {
+  nb::class_<Time>(module, "Time")
+      .def_ro("lower", &Time::lower)
+      .def_ro("upper", &Time::upper)
+      .def_ro("math", &Time::math)
+      .def_ro("memory", &Time::memory)
+      .def_ro("network", &Time::network);
+  nb::class_<Formula>(module, "Formula")
+      .def_ro("flops", &Formula::flops)
+      .def_ro("bytes", &Formula::bytes)
+      .def_ro("intensity", &Formula::intensity);
+  nb::class_<MeasuredTime>(module, "Measured")
+      .def_ro("median", &MeasuredTime::median_s)
+      .def_ro("min", &MeasuredTime::min_s)
+      .def_ro("max", &MeasuredTime::max_s)
+      .def_ro("runs", &MeasuredTime::runs)
+      .def_ro("fraction_of_roof", &MeasuredTime::fraction_of_roof)
+      .def_ro("max_rel_error", &MeasuredTime::max_rel_error)
+      .def_ro("note", &MeasuredTime::note);
+  nb::class_<KernelSummary>(module, "Kernel")
+      .def_ro("results", &KernelSummary::results)
+      .def_ro("kernel", &KernelSummary::kernel)
+      .def_ro("low", &KernelSummary::low_s)
+      .def_ro("expected", &KernelSummary::expected_s)
+      .def_ro("high", &KernelSummary::high_s)
+      .def_ro("memory_bytes", &KernelSummary::memory_bytes);
+}
+
+void add_ops(nb::module_& module) {
+  nb::class_<OpSummary>(module, "Op")
+      .def_ro("name", &OpSummary::name)
+      .def_ro("text", &OpSummary::text)
+      .def_ro("flops", &OpSummary::flops)
+      .def_ro("bytes", &OpSummary::bytes)
+      .def_ro("intensity", &OpSummary::intensity)
+      .def_ro("ridge", &OpSummary::ridge)
+      .def_prop_ro("limiter", limiter_of)
+      .def_prop_ro("time",
+                   [](const OpSummary& op) {
+                     return Time{op.lower_s, op.upper_s, op.math_s, op.memory_s, op.network_s};
+                   })
+      .def_prop_ro("formula",
+                   [](const OpSummary& op) {
+                     return Formula{op.flops_formula, op.bytes_formula, op.intensity_formula};
+                   })
+      .def_ro("missing", &OpSummary::missing)
+      .def_ro("thresholds", &OpSummary::thresholds)
+      .def_ro("measured", &OpSummary::measured)
+      .def("__repr__", text_of);
+}
+
+std::optional<std::string> mismatch_of(const Summary& summary) {
+  if (!summary.mismatch) return std::nullopt;
+  return summary.mismatch->text();
+}
+
+nb::object html_of(nb::handle report) { return nb::module_::import_("ridge._html").attr("report")(report); }
+
+void add_report(nb::module_& module) {
+  nb::class_<Summary>(module, "Report")
+      .def_ro("title", &Summary::title)
+      .def_prop_ro("machine", [](const Summary& s) { return s.machine.name; })
+      .def_ro("dims", &Summary::dims)
+      .def_ro("ops", &Summary::ops)
+      .def_ro("total", &Summary::total)
+      .def_ro("fused", &Summary::fused)
+      .def_ro("planned", &Summary::planned)
+      .def_prop_ro("mismatch", mismatch_of)
+      .def("json", [](const Summary& s) { return render_json(s); })
+      .def("svg", [](const Summary& s) { return render_svg(s); })
+      .def("__str__", [](const Summary& s) { return render_text(s); })
+      .def("__repr__",
+           [](const Summary& s) { return fmt::format("<ridge.Report of {} on {}>", s.title, s.machine.name); })
+      .def("_repr_html_", html_of);
+}
+
+struct Asked {
+  std::optional<std::string> dtype, split_dim, link, memory, weights;
+  std::int64_t chips = 1;
+  bool planned = false, sustained = false;
+};
+
+// A machine of the catalog is read once, for its text is in the library; others may change while the process runs.
+MachineChoice choice_of(const std::string& on) {
+  static const std::vector<std::string> catalog = catalog_names();
+  if (std::find(catalog.begin(), catalog.end(), on) == catalog.end()) return on;
+  static std::mutex mutex;
+  static std::map<std::string, MachineChoice> read;
+  const std::lock_guard lock(mutex);
+  const auto found = read.find(on);
+  if (found != read.end()) return found->second;
+  auto machine = machine_of(on);
+  if (!machine) return on;
+  return read.emplace(on, MachineChoice(*std::move(machine))).first->second;
+}
+
+Request request_of(const std::string& program, const std::string& on, const Bindings& dims, const Asked& asked) {
+  Request out{.program = program, .on = choice_of(on), .dims = dims, .dtype = dtype_of(asked.dtype)};
+  if (asked.split_dim) out.split = Split{*asked.split_dim, asked.chips};
+  if (asked.link) out.link = LinkChoice(*asked.link);
+  if (asked.memory) out.memory = LinkChoice(*asked.memory);
+  if (asked.planned) out.planned = KernelsOf::ridge;
+  out.weights = dtype_of(asked.weights);
+  out.sustained = asked.sustained;
+  return out;
+}
+
+Summary explained(const std::string& program, const std::string& on, const Bindings& dims, const Asked& asked) {
+  const Request request = request_of(program, on, dims, asked);
+  std::optional<Result<Summary>> out;
+  {
+    const nb::gil_scoped_release released;
+    out = explain(request);
+  }
+  return value_of(*std::move(out));
+}
+
+struct Protocol {
+  int passes = 0, threads = 0;
+  double seconds = 0;
+  std::int64_t seed = 0;
+};
+
+Summary measured(const std::string& program, const std::string& on, const Bindings& dims,
+                 const std::optional<std::string>& dtype, const Protocol& how) {
+  const Request request{.program = program, .on = on, .dims = dims, .dtype = dtype_of(dtype)};
+  const RunRequest run_request{.seed = static_cast<std::uint64_t>(how.seed),
+                               .threads = how.threads,
+                               .passes = how.passes,
+                               .seconds = how.seconds};
+  std::optional<Result<Summary>> out;
+  {
+    const nb::gil_scoped_release released;
+    out = run(request, run_request);
+  }
+  return value_of(*std::move(out));
+}
+
+}  // namespace
+
+void add_reports(nb::module_& module) {
+  add_thresholds(module);
+  add_parts(module);
+  add_ops(module);
+  add_report(module);
+  nb::class_<Asked>(module, "Asked")
+      .def(nb::init<>())
+      .def_rw("dtype", &Asked::dtype, nb::arg().none())
+      .def_rw("split_dim", &Asked::split_dim, nb::arg().none())
+      .def_rw("chips", &Asked::chips)
+      .def_rw("link", &Asked::link, nb::arg().none())
+      .def_rw("memory", &Asked::memory, nb::arg().none())
+      .def_rw("weights", &Asked::weights, nb::arg().none())
+      .def_rw("planned", &Asked::planned)
+      .def_rw("sustained", &Asked::sustained);
+  module.def("explain", explained);
+  module.def("explain_work", [](double flops, double bytes, const std::string& on, const std::string& dtype) {
+    return value_of(explain(BareWork{Flops{flops}, Bytes{bytes}, on, *dtype_of(dtype)}));
+  });
+  module.def("measure",
+             [](const std::string& program, const std::string& on, const Bindings& dims,
+                const std::optional<std::string>& dtype, int passes, double seconds, int threads, std::int64_t seed) {
+               return measured(program, on, dims, dtype, {passes, threads, seconds, seed});
+             });
+  module.def("catalog", catalog_names);
+  module.def("machines", [] {
+    std::vector<std::string> names;
+    for (const Machine& machine : value_of(machines()).machines) names.push_back(machine.name);
+    return names;
+  });
+}
+
+}  // namespace ridge::python
