@@ -48,7 +48,7 @@ TEST_F(CliTest, RefusesWhatIsNoVerbOrOption) {
           "ridge: expected a whole number for B, found 'many'\n  hint: -d B=256\n");
   rejects({"explain", matmul, "--dtype", "bf61"}, 2,
           "ridge: unknown dtype 'bf61'; expected one of f64, f32, tf32, bf16, f16, e4m3, e5m2, int32, int16, int8, "
-          "int4\n  hint: did you mean bf16?\n");
+          "int4, u8, e2m1, mxfp8, mxfp4, nvfp4, e4m3_128\n  hint: did you mean bf16?\n");
   rejects({"explain", "--flops", "1e12"}, 2,
           "ridge: expected --flops and --bytes together and no PROGRAM\n"
           "  hint: ridge explain --flops 1e12 --bytes 1e9 --on h100\n");

@@ -37,7 +37,7 @@ Result<Costs> Costs::of(const Program& program, const Machine& machine, const Ne
 
 double Costs::bytes(int tensor, const Layout& layout) const {
   const Tensor& t = program_->tensors[static_cast<std::size_t>(tensor)];
-  return static_cast<double>(words_in(block_of(extents(t, sizes_), layout, mesh_, 0)) * bits(t.dtype)) / 8;
+  return static_cast<double>(words_in(block_of(extents(t, sizes_), layout, mesh_, 0))) * bytes_each(t.dtype);
 }
 
 const MoveCost& Costs::move(int tensor, const Layout& now, const Layout& then) const {
@@ -46,11 +46,12 @@ const MoveCost& Costs::move(int tensor, const Layout& now, const Layout& then) c
   if (found != known.end()) return found->second;
   const Tensor& t = program_->tensors[static_cast<std::size_t>(tensor)];
   const std::vector<std::int64_t> shape = extents(t, sizes_);
+  const StoredBits stored = stored_bits(t.dtype);
+  const Rational each(stored.bits, 8 * stored.elements);
   MoveCost cost;
   for (const Move& move : moves(now, then)) {
     cost.copies = cost.copies || move.kind;
-    if (const auto transfer = transfer_of(move, shape, mesh_, Rational(bits(t.dtype), 8)))
-      cost.seconds += seconds(*transfer, network_);
+    if (const auto transfer = transfer_of(move, shape, mesh_, each)) cost.seconds += seconds(*transfer, network_);
   }
   return known.emplace(std::pair(now, then), cost).first->second;
 }

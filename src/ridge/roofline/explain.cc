@@ -255,6 +255,8 @@ Result<Explanation> explain(const Program& program, const Machine& machine, cons
   const Program lies = cut ? sharded(program, *cut) : Program();
   const Program& placed_program = cut ? lies : program;
   if (cut) setting.dims[split_axis] = cut->chips;
+  if (cut)
+    if (auto uneven = block_fault(placed_program, setting.dims)) return *std::move(uneven);
   std::vector<Work> work = cut ? count(program, *cut, *dims) : count(program, *dims);
   for (const auto& [name, part] : largest_parts(placed_program, setting.dims)) setting.dims[name] = part;
   if (const Status sent = send(work, placed_program, cut.has_value(), setting); !sent) return sent.error();
