@@ -81,7 +81,9 @@ constexpr std::int64_t stored_bytes(DType dtype, std::int64_t elements) {
   const StoredBits stored = stored_bits(dtype);
   return elements / stored.elements * (stored.bits / 8);
 }
-constexpr double bytes_each(DType dtype) { return stored_bits(dtype).bits / (8.0 * stored_bits(dtype).elements); }
+constexpr double bytes_per_element(DType dtype) {
+  return stored_bits(dtype).bits / (8.0 * stored_bits(dtype).elements);
+}
 
 constexpr DType wider(DType a, DType b) { return info(a).rank >= info(b).rank ? a : b; }
 

@@ -37,7 +37,7 @@ Result<Costs> Costs::of(const Program& program, const Machine& machine, const Ne
 
 double Costs::bytes(int tensor, const Layout& layout) const {
   const Tensor& t = program_->tensors[static_cast<std::size_t>(tensor)];
-  return static_cast<double>(words_in(block_of(extents(t, sizes_), layout, mesh_, 0))) * bytes_each(t.dtype);
+  return static_cast<double>(words_in(block_of(extents(t, sizes_), layout, mesh_, 0))) * bytes_per_element(t.dtype);
 }
 
 const MoveCost& Costs::move(int tensor, const Layout& now, const Layout& then) const {

@@ -138,7 +138,7 @@ class Mapper {
         continue;
       double elements = 1;
       for (const Axis& axis : t.axes) elements *= static_cast<double>(axis.named() ? dims.at(axis.dim) : axis.literal);
-      bytes += elements * bytes_each(t.dtype);
+      bytes += elements * bytes_per_element(t.dtype);
     }
     return bytes;
   }
