@@ -131,22 +131,22 @@ class Search {
     std::vector<Layout> wanted = {};
     std::vector<std::vector<Entry>> entries = {};
   };
-  using Lies = std::map<int, int>;
+  using Lies = std::vector<int>;  // of each tensor, which of its layouts; -1: it is not there
 
   void states_after(std::size_t s) {
     const Statement& statement = costs_.program().statements[s];
     Here here{s, statement, alive(s), alive(s + 1), distinct_operands(statement)};
     States next;
+    Lies lies(readers_.size(), -1);
     for (std::size_t c = 0; c < costs_.statement(s).size(); ++c) {
       enter(here, costs_.statement(s)[c].cuts);
       here.exits = exits_of(statement, costs_.statement(s)[c].cuts, read_again(statement.result(), s));
       int index = 0;
       for (const auto& [key, labels] : layers_.back()) {
-        Lies lies;
-        for (std::size_t i = 0; i < key.size(); ++i) lies[here.before[i]] = key[i];
         Label step{.state = index++, .cut = static_cast<int>(c)};
         step.time = costs_.statement(s)[c].compute_s + costs_.statement(s)[c].network_s;
         if (labels.front().time + step.time + ahead_[s + 1] > at_most_) continue;
+        for (std::size_t i = 0; i < key.size(); ++i) lies[static_cast<std::size_t>(here.before[i])] = key[i];
         place(here, labels, lies, step, 0, next);
       }
     }
@@ -197,9 +197,10 @@ class Search {
              States& next) {
     if (i == here.operands.size()) return leave(here, labels, lies, step, next);
     const int t = here.operands[i];
-    const auto known = lies.find(t);
-    if (known != lies.end()) {
-      const Entry& entry = here.entries[i][static_cast<std::size_t>(known->second)];
+    if (labels.front().time + step.time + ahead_[here.s + 1] > at_most_) return;
+    int& known = lies[static_cast<std::size_t>(t)];
+    if (known >= 0) {
+      const Entry& entry = here.entries[i][static_cast<std::size_t>(known)];
       Label longer = step;
       longer.time += entry.time;
       longer.held += entry.copy;
@@ -216,18 +217,18 @@ class Search {
       longer.held += entry.copy;
       longer.inputs += bytes_[static_cast<std::size_t>(t)][static_cast<std::size_t>(index)];
       longer.placed.emplace_back(t, index);
-      lies[t] = index;
+      known = index;
       place(here, labels, lies, longer, i + 1, next);
-      lies.erase(t);
+      known = -1;
     }
   }
 
   void leave(const Here& here, const std::vector<Label>& labels, const Lies& lies, Label step, States& next) {
     const int t = here.statement.result();
     const bool output = tensor(costs_, t).role == Role::output;
-    for (const auto& [other, layout] : lies)
-      if (tensor(costs_, other).role == Role::intermediate)
-        step.held += bytes_[static_cast<std::size_t>(other)][static_cast<std::size_t>(layout)];
+    for (std::size_t other = 0; other < lies.size(); ++other)
+      if (lies[other] >= 0 && costs_.program().tensors[other].role == Role::intermediate)
+        step.held += bytes_[other][static_cast<std::size_t>(lies[other])];
     for (const Exit& exit : here.exits) {
       if (labels.front().time + step.time + exit.time + ahead_[here.s + 1] > at_most_) continue;
       Label longer = step;
@@ -236,7 +237,7 @@ class Search {
       longer.held += exit.bytes + exit.copy;
       if (output) longer.outputs = exit.bytes;
       Key key;
-      for (const int other : here.after) key.push_back(other == t ? exit.index : lies.at(other));
+      for (const int other : here.after) key.push_back(other == t ? exit.index : lies[static_cast<std::size_t>(other)]);
       std::vector<Label>& there = next[key];
       ways_ += labels.size();
       for (std::size_t l = 0; l < labels.size(); ++l) {
