@@ -46,18 +46,22 @@ void every_choice(const Mesh& mesh, int options, const std::function<void(const 
   }
 }
 
-bool equal_parts(const Axis& axis, const std::string& letters, const Mesh& mesh, const Bindings& sizes) {
-  return extent(axis, sizes) % mesh.size(letters) == 0;
+// Of whole blocks, where elements along the last axis share a scale.
+bool equal_parts(const Tensor& tensor, const Layout& lies, const Mesh& mesh, const Bindings& sizes) {
+  for (std::size_t i = 0; i < lies.cut.size(); ++i) {
+    const std::int64_t parts = mesh.size(lies.cut[i]);
+    const bool blocks = is_scaled(tensor.dtype) && i + 1 == lies.cut.size() && parts > 1;
+    if (extent(tensor.axes[i], sizes) % (parts * (blocks ? info(tensor.dtype).block : 1)) != 0) return false;
+  }
+  return true;
 }
 
 bool equal_parts(const Program& program, const Statement& statement, const Cuts& cuts, const Mesh& mesh,
                  const Bindings& sizes) {
-  for (const int t : tensors_of(statement)) {
-    const Layout lies = under(program, statement, t, cuts);
-    for (std::size_t i = 0; i < lies.cut.size(); ++i)
-      if (!equal_parts(tensor(program, t).axes[i], lies.cut[i], mesh, sizes)) return false;
-  }
-  return true;
+  const std::vector<int> all = tensors_of(statement);
+  return std::all_of(all.begin(), all.end(), [&](int t) {
+    return equal_parts(tensor(program, t), under(program, statement, t, cuts), mesh, sizes);
+  });
 }
 
 }  // namespace
@@ -125,9 +129,7 @@ std::vector<Layout> every_layout(const Tensor& tensor, const Mesh& mesh, const B
       if (chosen[i] >= 0) layout.cut[static_cast<std::size_t>(chosen[i])] += mesh.axes[i].first;
     for (std::size_t i = 0; i < layout.cut.size(); ++i)
       if (!tensor.axes[i].named() && !layout.cut[i].empty()) return;
-    for (std::size_t i = 0; i < layout.cut.size(); ++i)
-      if (!equal_parts(tensor.axes[i], layout.cut[i], mesh, sizes)) return;
-    out.push_back(std::move(layout));
+    if (equal_parts(tensor, layout, mesh, sizes)) out.push_back(std::move(layout));
   });
   return out;
 }
