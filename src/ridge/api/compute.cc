@@ -237,6 +237,16 @@ Status check_kernels(const Plan& plan, const Program& program) {
   return Done{};
 }
 
+// Blocks lie as no array does.
+Status check_arrays(const Parts& parts) {
+  for (const auto* types : {&parts.inputs, &parts.outputs})
+    for (const ArrayType& type : *types)
+      if (is_scaled(type.dtype))
+        return input_error(fmt::format("'{}' is {}; expected arrays without block scales", type.name, name(type.dtype)),
+                           "quantize inside of the program, and give back what it makes of that");
+  return Done{};
+}
+
 Result<std::vector<ArrayType>> sized(const std::vector<api::Asked>& asked, const Bindings& dims) {
   std::vector<ArrayType> out;
   for (const api::Asked& each : asked) {
@@ -273,6 +283,7 @@ Result<Computation> prepare(const ComputeRequest& request, const std::vector<Arr
   auto results = sized(*outputs, parts->dims);
   if (!results) return results.error();
   parts->outputs = *std::move(results);
+  if (const Status plain = check_arrays(*parts); !plain) return plain.error();
   FuseOptions how{.target = Target::cpu, .fuse = request.fuse};
   for (const api::Asked& each : *outputs) how.stored.push_back(each.tensors.front());
   auto planned = plan(parts->program, parts->dims, how);

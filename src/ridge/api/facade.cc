@@ -213,6 +213,13 @@ Result<Passage> passage(const MachineChoice& on, const std::optional<LinkChoice>
   return ridge::passage(*machine, bytes, hops);
 }
 
+Result<CollectiveTime> collective(const MachineChoice& on, const std::optional<LinkChoice>& link,
+                                  const CollectiveRequest& request) {
+  const auto machine = linked(on, link);
+  if (!machine) return machine.error();
+  return collective_time(*machine, request);
+}
+
 Result<std::vector<Chain>> chains(const Request& request, const FunctionCosts& costs) {
   const auto task = understood(request);
   if (!task) return task.error();

@@ -5,6 +5,9 @@
 #include <string>
 #include <vector>
 
+#include "ridge/distributed/collective.h"
+#include "ridge/distributed/open_mesh.h"
+#include "ridge/distributed/shard.h"
 #include "ridge/plan/as_metapipe.h"
 #include "ridge/plan/decode.h"
 #include "ridge/plan/menu_list.h"
@@ -54,6 +57,13 @@ Result<Between> between(const Request& request, const std::string& sides);
 // From one chip of the machine to another.
 Result<Passage> passage(const MachineChoice& on, const std::optional<LinkChoice>& link, double bytes,
                         std::int64_t hops);
+// A collective by itself, on so many chips of the machine.
+Result<CollectiveTime> collective(const MachineChoice& on, const std::optional<LinkChoice>& link,
+                                  const CollectiveRequest& request);
+// The best shardings of a program; of one that is sharded already, what its mesh's sizes decide.
+Result<ShardAnswer> shard(const Request& request, const ShardOptions& options);
+Result<bool> is_sharded(const Request& request);
+Result<OpenMesh> open_mesh(const Request& request, std::int64_t chips);
 Result<std::vector<Chain>> chains(const Request& request, const FunctionCosts& costs);
 
 // A product on a systolic array, or a topology's layers. With `csv_path`: a run for each row of M, N, K and, where the

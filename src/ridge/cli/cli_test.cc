@@ -21,14 +21,17 @@ std::vector<std::string> with(std::vector<std::string> a, const std::vector<std:
 
 TEST_F(CliTest, RefusesWhatIsNoVerbOrOption) {
   rejects({}, 2,
-          "ridge: expected a verb: explain, run, sweep, simulate, probe, bench, kernels, machines, completion or man; "
+          "ridge: expected a verb: explain, run, sweep, shard, simulate, probe, bench, kernels, machines, completion "
+          "or man; "
           "found none\n  hint: ridge --help\n");
-  rejects({"explian", matmul}, 2,
-          "ridge: unknown verb 'explian'; expected explain, run, sweep, simulate, probe, bench, kernels, machines, "
-          "completion or man\n  hint: did you mean explain?\n");
-  rejects({"explian", "--help"}, 2,
-          "ridge: unknown verb 'explian'; expected explain, run, sweep, simulate, probe, bench, kernels, machines, "
-          "completion or man\n  hint: did you mean explain?\n");
+  rejects(
+      {"explian", matmul}, 2,
+      "ridge: unknown verb 'explian'; expected explain, run, sweep, shard, simulate, probe, bench, kernels, machines, "
+      "completion or man\n  hint: did you mean explain?\n");
+  rejects(
+      {"explian", "--help"}, 2,
+      "ridge: unknown verb 'explian'; expected explain, run, sweep, shard, simulate, probe, bench, kernels, machines, "
+      "completion or man\n  hint: did you mean explain?\n");
   rejects({"--jsn"}, 2, "ridge: unknown option '--jsn'\n  hint: ridge --help\n");
   rejects({"explain", "--jsn", matmul}, 2, "ridge: unknown option '--jsn'\n  hint: did you mean --json?\n");
   rejects({"explain", matmul, "more"}, 2,
@@ -45,7 +48,7 @@ TEST_F(CliTest, RefusesWhatIsNoVerbOrOption) {
           "ridge: expected a whole number for B, found 'many'\n  hint: -d B=256\n");
   rejects({"explain", matmul, "--dtype", "bf61"}, 2,
           "ridge: unknown dtype 'bf61'; expected one of f64, f32, tf32, bf16, f16, e4m3, e5m2, int32, int16, int8, "
-          "int4\n  hint: did you mean bf16?\n");
+          "int4, u8, e2m1, mxfp8, mxfp4, nvfp4, e4m3_128\n  hint: did you mean bf16?\n");
   rejects({"explain", "--flops", "1e12"}, 2,
           "ridge: expected --flops and --bytes together and no PROGRAM\n"
           "  hint: ridge explain --flops 1e12 --bytes 1e9 --on h100\n");

@@ -69,6 +69,7 @@ void add_bench(CLI::App& app, int& code);
 void add_kernels(CLI::App& app, int& code);
 void add_machines(CLI::App& app, int& code);
 void add_probe(CLI::App& app, int& code);
+void add_shard(CLI::App& app, int& code);
 void add_simulate(CLI::App& app, int& code);
 void add_sweep(CLI::App& app, int& code);
 void add_manual(CLI::App& app, int& code);  // last: it lists the others

@@ -39,6 +39,7 @@ int start(int argc, char** argv) {
   add_explain(app, code);
   add_run(app, code);
   add_sweep(app, code);
+  add_shard(app, code);
   add_simulate(app, code);
   add_probe(app, code);
   add_bench(app, code);

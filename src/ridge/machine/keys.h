@@ -14,7 +14,7 @@ struct NumberKey {
 };
 
 // What [numbers] may hold besides the costs of functions.
-inline constexpr std::array<NumberKey, 20> size_keys{{
+inline constexpr std::array<NumberKey, 34> size_keys{{
     {"cores", "1"},             // what the machine calls its core: SM, CU, TensorCore, CPU core
     {"clock_hz", "Hz"},         // highest sustained or boost clock
     {"matrix_clock_hz", "Hz"},  // the clock behind the matrix peaks, where it is another
@@ -27,7 +27,24 @@ inline constexpr std::array<NumberKey, 20> size_keys{{
     {"lanes", "1"},             // f32 operations that one core's vector unit starts in a cycle
     {"host_chips", "1"},        // chips of one host
     {"pod_chips", "1"},         // chips that the first link joins, at most
-    {"arrays", "1"},            // systolic arrays
+    {"wrap_chips", "1"},        // a mesh axis of fewer chips is no ring but a line; none: rings close whatever they are
+    {"leaf_chips", "1"},        // chips below one leaf of the network behind a node
+    {"spine_part", "1"},        // leaves share the spine: a chip has its link's rate over this there; none: all of it
+    {"switch_reduces", "1"},    // 1: the first link's switch adds up what passes
+    // What a collective library takes, fitted (tools/fit_collectives.py): a call, a step round a ring; up to some size
+    // over narrow messages, above over wide ones that begin later; what a device copies itself; pairs exchange
+    // likewise.
+    {"collective_call_s", "s"},
+    {"collective_step_s", "s"},
+    {"collective_narrow_rate", "B/s"},
+    {"collective_wide_rate", "B/s"},
+    {"collective_wide_s", "s"},
+    {"collective_copy_rate", "B/s"},
+    {"collective_pair_narrow_rate", "B/s"},
+    {"collective_pair_wide_rate", "B/s"},
+    {"collective_pair_wide_s", "s"},
+    {"collective_switch_rate", "B/s"},  // of an all-reduce's V bytes, where the switch adds up
+    {"arrays", "1"},                    // systolic arrays
     {"array_rows", "1"},
     {"array_columns", "1"},
     {"tile_m", "1"},  // the product that one instruction of the matrix unit does, in bf16 or f16; n: at most

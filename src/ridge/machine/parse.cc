@@ -59,7 +59,8 @@ Status read_rates(const Text& text, const Entry& entry, Unit unit, const PeakPar
   Result<const toml::table*> table = as_table(text, entry, what);
   if (!table) return table.error();
   std::vector<std::string> words;
-  for (const DTypeInfo& d : dtypes) words.emplace_back(d.name);
+  for (const DTypeInfo& d : dtypes)
+    if (d.element == d.dtype) words.emplace_back(d.name);
   for (const Entry& field : entries(**table)) {
     const std::string_view key = field.key->str();
     if (!part && part_named(peak_parts, key)) continue;

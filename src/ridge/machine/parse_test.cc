@@ -131,13 +131,13 @@ const Refusal refusals[] = {
      "  hint: did you mean 'vector'?\n"},
     {"AnUnknownDType", file("bf61 = 1"),
      "toy.toml:3:1: unknown key 'bf61' in [matrix]; expected one of f64, f32, tf32, bf16, f16, e4m3, e5m2, int32, "
-     "int16, int8, int4\n"
+     "int16, int8, int4, e2m1\n"
      "  bf61 = 1\n"
      "  ^^^^\n"
      "  hint: did you mean 'bf16'?\n"},
     {"AnotherSpellingOfADType", file("fp16 = 1"),
      "toy.toml:3:1: unknown key 'fp16' in [matrix]; expected one of f64, f32, tf32, bf16, f16, e4m3, e5m2, int32, "
-     "int16, int8, int4\n"
+     "int16, int8, int4, e2m1\n"
      "  fp16 = 1\n"
      "  ^^^^\n"
      "  hint: did you mean 'f16'?\n"},

@@ -12,7 +12,8 @@
 
 namespace ridge {
 
-// One array in memory: `data` holds `elements` of `dtype` (f32, bf16, f16, int8 or int32).
+// One array in memory: `data` holds `elements` of `dtype` (f32, bf16, f16, int8, int32 or
+// block-scaled).
 struct Array {
   DType dtype = DType::f32;
   std::int64_t elements = 0;

@@ -81,7 +81,8 @@ class Filler {
       return Done{};
     }
     const DType dtype = array(i).dtype;
-    const bool has_normal = dtype == DType::f32 || dtype == DType::bf16 || dtype == DType::f16 || dtype == DType::int8;
+    const bool has_normal =
+        dtype == DType::f32 || dtype == DType::bf16 || dtype == DType::f16 || dtype == DType::int8 || is_scaled(dtype);
     if (!has_normal) {  // no kernel reads it
       poison(array(i), of_.threads);
       return Done{};
@@ -118,7 +119,7 @@ class Filler {
     if (const Status read = read_npy(path, all->array(), all_extents); !read) return read;
     const std::byte* from = all->array().data;
     for (const int part : whole.parts) {
-      const std::int64_t bytes = array(part).elements * (bits(whole.dtype) / 8);
+      const std::int64_t bytes = stored_bytes(whole.dtype, array(part).elements);
       std::copy_n(from, bytes, array(part).data);
       from += bytes;
     }

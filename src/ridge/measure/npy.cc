@@ -149,6 +149,7 @@ Status check_fits(const NpyHeader& header, const Array& array, const std::vector
     const char* cure = "x.astype(numpy.float32)";
     if (array.dtype == DType::bf16) cure = "x.astype(ml_dtypes.bfloat16)";
     if (array.dtype == DType::f16) cure = "x.astype(numpy.float16)";
+    if (is_scaled(array.dtype)) cure = "declare it bf16, and quantize it in the program";
     if (array.dtype == DType::int8) cure = "x.astype(numpy.int8)";
     return input_error(fmt::format("expected {}, found {}", name(array.dtype), name(header.dtype)), cure);
   }
@@ -225,6 +226,9 @@ Status read_npy(const std::string& path, const Array& array, const std::vector<s
 }
 
 Status write_npy(const std::string& path, const Array& array, const std::vector<std::int64_t>& shape) {
+  if (is_scaled(array.dtype))
+    return input_error(fmt::format("cannot write {} to '{}': .npy files have no block scales", name(array.dtype), path),
+                       "write what the program makes of it");
   const std::string header = npy_header(array.dtype, shape);
   const std::size_t size = static_cast<std::size_t>(array.elements * (bits(array.dtype) / 8));
   const std::array<std::string_view, 2> pieces{header,

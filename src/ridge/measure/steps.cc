@@ -37,6 +37,10 @@ void perform(const Step& step, std::span<void* const> data, int threads) {
     ops::loops(*routed, data, threads);
   else if (const auto* scan = std::get_if<ops::ScanLoops>(&step.kernel))
     ops::loops(*scan, data, threads);
+  else if (const auto* quantize = std::get_if<ops::QuantizeLoops>(&step.kernel))
+    ops::loops(*quantize, data, threads);
+  else if (const auto* scaled = std::get_if<ops::ProductLoops>(&step.kernel))
+    ops::loops(*scaled, data, threads);
   else
     ops::chain(std::get<ops::ChainProgram>(step.kernel), data, threads);
 }

@@ -138,7 +138,7 @@ class Mapper {
         continue;
       double elements = 1;
       for (const Axis& axis : t.axes) elements *= static_cast<double>(axis.named() ? dims.at(axis.dim) : axis.literal);
-      bytes += elements * bits(t.dtype) / 8;
+      bytes += elements * bytes_per_element(t.dtype);
     }
     return bytes;
   }

@@ -64,7 +64,7 @@ class Fuser {
   const Statement& statement(int s) const { return program_.statements[at(s)]; }
   int result(int s) const { return statement(s).result(); }
   const std::string& name_of(int tensor) const { return program_.tensors[at(tensor)].name; }
-  std::int64_t bytes(int t) const { return elements(shapes_[at(t)]) * (bits(program_.tensors[at(t)].dtype) / 8); }
+  std::int64_t bytes(int t) const { return stored_bytes(program_.tensors[at(t)].dtype, elements(shapes_[at(t)])); }
   std::vector<int> distinct_operands(int s) const {
     std::vector<int> all = operands(statement(s));
     std::sort(all.begin(), all.end());
@@ -80,11 +80,7 @@ class Fuser {
   std::optional<std::string> fault(const std::vector<int>& set) const {
     std::vector<int> products, along;
     for (const int s : set) {
-      if (form(s) == Form::alone && set.size() > 1)
-        return is_grouped(s)
-                   ? fmt::format("{} is a product of groups, of which an operand is copied", name_of(result(s)))
-                   : fmt::format("{} is {}: loops of its own", name_of(result(s)),
-                                 name(routine_of(statement(s))->word));
+      if (form(s) == Form::alone && set.size() > 1) return alone_fault(s);
       if (form(s) == Form::product) products.push_back(s);
       if (form(s) == Form::along) along.push_back(s);
     }
@@ -100,9 +96,19 @@ class Fuser {
     const auto* c = std::get_if<Contraction>(&statement(s).op);
     return c && c->grouped;
   }
+  bool is_scaled_product(int s) const {
+    const auto* c = std::get_if<Contraction>(&statement(s).op);
+    return c && takes_scaled(program_, *c);
+  }
+  std::string alone_fault(int s) const {
+    const std::string made = name_of(result(s));
+    if (is_grouped(s)) return fmt::format("{} is a product of groups, of which an operand is copied", made);
+    if (is_scaled_product(s)) return fmt::format("{} is a product of block-scaled operands: loops of its own", made);
+    return fmt::format("{} is {}: loops of its own", made, name(routine_of(statement(s))->word));
+  }
   enum class Form { product, pointwise, along, alone };
   Form form(int s) const {
-    if (routine_of(statement(s)) || is_grouped(s)) return Form::alone;
+    if (routine_of(statement(s)) || is_grouped(s) || is_scaled_product(s)) return Form::alone;
     if (const auto* c = std::get_if<Contraction>(&statement(s).op)) return sums(*c) ? Form::product : Form::pointwise;
     for (const Node& node : std::get<Expression>(statement(s).op).nodes)
       if (node.kind == Node::Kind::along) return Form::along;

@@ -160,10 +160,37 @@ ops::ScanLoops scan(Lowering& to, const Expression& e) {
   return out;
 }
 
+ops::QuantizeLoops quantize(Lowering& to, const Expression& e) {
+  const View &values = to.view(operands_of(e)[0]), &result = to.view(e.result);
+  ops::QuantizeLoops out{values.dtype, result.dtype, {}, {}};
+  for (const SizedAxis& axis : result.shape)
+    if (!axis.dim.empty()) out.axes.push_back(axis_of(axis, values, {}, result));
+  out.along = out.axes.back();
+  out.axes.pop_back();
+  return out;
+}
+
+ops::ProductLoops product(Lowering& to, const Contraction& c) {
+  const View &left = to.view(c.left), &right = to.view(c.right), &result = to.view(c.result);
+  ops::ProductLoops out{left.dtype, right.dtype, result.dtype, {}, {}};
+  for (const SizedAxis& axis : result.shape)
+    if (!axis.dim.empty()) out.axes.push_back(axis_of(axis, left, right, result));
+  for (const SizedAxis& axis : left.shape)
+    if (!axis.dim.empty() && !has(result.shape, axis.dim)) out.summed.push_back(axis_of(axis, left, right, {}));
+  return out;
+}
+
 }  // namespace
 
 void lower_loops(Lowering& to, int group) {
   const int statement = to.plan.fusion.groups[static_cast<std::size_t>(group)].statements.front();
+  if (const auto* c = std::get_if<Contraction>(&to.statement(statement).op)) {
+    to.plan.steps.push_back({.group = group,
+                             .kernel = product(to, *c),
+                             .buffers = {to.view(c->left).buffer, to.view(c->right).buffer, to.view(c->result).buffer},
+                             .copy = ""});
+    return;
+  }
   const auto& e = std::get<Expression>(to.statement(statement).op);
   Step step{.group = group, .kernel = {}, .buffers = {}, .copy = ""};
   for (const int t : operands_of(e)) step.buffers.push_back(to.view(t).buffer);
@@ -176,6 +203,7 @@ void lower_loops(Lowering& to, int group) {
     case Word::topk: step.kernel = top(to, e); break;
     case Word::routed: step.kernel = routed(to, e); break;
     case Word::scan: step.kernel = scan(to, e); break;
+    case Word::quantize: step.kernel = quantize(to, e); break;
   }
   if (e.routine->word == Word::scatter && to.dtype_of(e.result) != DType::f32)
     step.buffers.push_back(to.add_buffer(DType::f32, elements(to.shape_of(e.result))));

@@ -68,7 +68,8 @@ class PassMapper {
       const auto sized = shape(t, set_.dims);
       if (!sized) return sized.error();
       Held h;
-      h.bytes = static_cast<std::int64_t>(std::ceil(static_cast<double>(elements(*sized)) * bits(t.dtype) / 8));
+      h.bytes =
+          static_cast<std::int64_t>(std::ceil(static_cast<double>(elements(*sized)) * bytes_per_element(t.dtype)));
       h.rows = pass_.rows.empty() || has(t, pass_.rows);
       h.inner = !set_.inner.empty() && set_.inner != pass_.rows && has(t, set_.inner);
       if (h.bytes > std::int64_t{1} << 40)

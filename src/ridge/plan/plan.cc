@@ -19,11 +19,22 @@ Error refused(const Tensor& tensor, std::string_view expected) {
                      "`ridge explain` takes every dtype; to run, declare another one or pass --dtype");
 }
 
+// Of a product one of whose operands is block-scaled, which loops multiply.
+std::optional<Error> unable_scaled(const Program& program, const Contraction& c, Target target) {
+  for (const int i : {c.left, c.right, c.result}) {
+    const Tensor& tensor = program.tensors[static_cast<std::size_t>(i)];
+    const bool scaled = i != c.result && target == Target::cpu && !c.grouped && is_scaled(tensor.dtype);
+    if (!scaled && !is_float(tensor.dtype)) return refused(tensor, "f32, bf16 or f16");
+  }
+  return std::nullopt;
+}
+
 // On a CPU a contraction also takes int8 and gives it, or int32; all else is floats.
 std::optional<Error> unable(const Program& program, const Contraction& c, Target target) {
   if (c.grouped && program.tensors[static_cast<std::size_t>(c.grouped->tensor)].dtype == DType::int8)
     return refused(program.tensors[static_cast<std::size_t>(c.grouped->tensor)],
                    "f32, bf16 or f16 of an operand in groups");
+  if (takes_scaled(program, c)) return unable_scaled(program, c, target);
   for (const int i : {c.left, c.right, c.result}) {
     const Tensor& tensor = program.tensors[static_cast<std::size_t>(i)];
     if (is_float(tensor.dtype)) continue;
@@ -62,6 +73,7 @@ std::optional<Error> unable_routine(const Program& program, const Expression& p)
     return result.dtype == DType::int32 || result.dtype == DType::int8
                ? std::nullopt
                : std::optional(refused(result, "int32 or int8"));
+  if (word == Word::quantize) return std::nullopt;
   return is_float(result.dtype) ? std::nullopt : std::optional(refused(result, "f32, bf16 or f16"));
 }
 

@@ -24,7 +24,7 @@ struct Buffer {
   std::int64_t elements = 0;
   bool counts = false;                     // holds 0, 1, 2, … before the first step: index(T)
   std::vector<std::int64_t> lengths = {};  // or, 0 so often as the first says, then 1, …: sequence(T)
-  std::int64_t bytes() const { return elements * (bits(dtype) / 8); }
+  std::int64_t bytes() const { return stored_bytes(dtype, elements); }
 };
 
 // One call of a kernel. `buffers` are indices into Plan::buffers: a, b, d of a matmul; a, b, the second b (-1: none) of
@@ -35,7 +35,7 @@ struct Step {
   int group = 0;  // of Fusion::groups
   std::variant<ops::MatmulProblem, ops::FusedMatmul, ops::ChainProgram, ops::RowProblem, ops::ReduceProblem,
                ops::Strips, ops::RowProgram, ops::AttentionProblem, ops::ConvLoops, ops::IndexLoops, ops::RunningLoops,
-               ops::TopLoops, ops::RoutedLoops, ops::ScanLoops>
+               ops::TopLoops, ops::RoutedLoops, ops::ScanLoops, ops::QuantizeLoops, ops::ProductLoops>
       kernel;
   std::vector<int> buffers;
   std::string copy;  // not empty: the step only reorders or converts, and this says what: "w[F, D] to [D, F]"

@@ -129,6 +129,15 @@ TEST(Plan, RefusesWhatDoesNotRun) {
   EXPECT_EQ(error("int8[N] * int8[N] -> int16[1]", {{"N", 2}}),
             "cannot run 'Z' as int16: expected f32, bf16, f16, int8 or int32, found int16\n"
             "  hint: `ridge explain` takes every dtype; to run, declare another one or pass --dtype\n");
+  EXPECT_EQ(error("x: int8[N, D]  w: mxfp4[F, D]\ny: bf16[N, F] = x * w", {{"N", 2}, {"D", 32}, {"F", 3}}),
+            "cannot run 'x' as int8: expected f32, bf16 or f16, found int8\n"
+            "  hint: `ridge explain` takes every dtype; to run, declare another one or pass --dtype\n");
+  EXPECT_EQ(error("w: mxfp4[F, D]\ny: bf16[F, D] = w + 1", {{"D", 32}, {"F", 3}}),
+            "cannot run 'w' as mxfp4: expected f32, bf16 or f16, found mxfp4\n"
+            "  hint: `ridge explain` takes every dtype; to run, declare another one or pass --dtype\n");
+  const auto scaled = parse("x: bf16[N, D]  w: mxfp4[F, D]\ny: bf16[N, F] = x * w");
+  EXPECT_EQ(plan(*scaled, *scaled->bind({{"N", 2}, {"D", 32}, {"F", 3}}), {.target = Target::cuda}).error().message,
+            "cannot run 'w' as mxfp4: expected f32, bf16 or f16, found mxfp4");
   const auto int8 = parse("int8[N] * int8[N] -> int32[1]");
   EXPECT_EQ(plan(*int8, *int8->bind({{"N", 2}}), {.target = Target::cuda}).error().message,
             "cannot run 'X' as int8: expected f32, bf16 or f16, found int8");

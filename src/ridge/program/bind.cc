@@ -103,6 +103,7 @@ Result<Bindings> Program::bind(const Bindings& given) const {
     }
   }
   if (auto fault = routine_fault(*this, values)) return *std::move(fault);
+  if (auto fault = block_fault(*this, values)) return *std::move(fault);
   return values;
 }
 

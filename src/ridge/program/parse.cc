@@ -164,14 +164,20 @@ int Parser::operand(Mention& m) {
 }
 
 // The tensor that a statement writes. One that names no dtype has its operands' widest.
-int Parser::write_result(const Mention& m, const std::vector<int>& operands) {
+int Parser::write_result(const Mention& m, const std::vector<int>& operands, bool quantizes) {
   if (tensor_index_.contains(m.name) || stack_named(m.name)) {
     fail(m.span, fmt::format("tensor '{}' is there already; a tensor is written once", m.name),
          "use another name; an output is declared where it is written: y: bf16[N, F] = …");
     return -1;
   }
+  if (m.dtype && is_scaled(*m.dtype) && !quantizes) {
+    fail(m.span, fmt::format("'{}' is {}, whose scales quantize alone makes", m.name, ridge::name(*m.dtype)),
+         "store it as bf16, and quantize that in a statement of its own");
+    return -1;
+  }
   DType widest = program_.tensors[static_cast<std::size_t>(operands.front())].dtype;
   for (const int o : operands) widest = wider(widest, program_.tensors[static_cast<std::size_t>(o)].dtype);
+  if (is_scaled(widest)) widest = DType::bf16;
   return declare(m, m.dtype.value_or(widest), m.dtype.has_value());
 }
 

@@ -92,7 +92,7 @@ class Parser {
   int declare(const Mention& mention, DType dtype, bool declared);
   int operand(Mention& mention);
   Operand operand(std::size_t node) const;
-  int write_result(const Mention& mention, const std::vector<int>& operands);
+  int write_result(const Mention& mention, const std::vector<int>& operands, bool quantizes = false);
   std::string free_name(const std::string& wanted) const;
   void add_statement(std::variant<Contraction, Expression> op, std::size_t first);
   void set_roles();
@@ -143,6 +143,10 @@ class Parser {
   bool gather_agrees(const Routine& routine, const Mention& result);
   bool gather_result(const Operand& table, const Operand& ids, const Axis& over, const Mention& result);
   bool scatter_result(const Operand& x, const Operand& ids, const Axis& over, const Mention& result);
+  // quantize.cc
+  bool quantized(Routine& out, const Token& word);
+  bool quantized_block(DType format, const Token& at);
+  bool quantize_agrees(const Routine& routine, const Mention& result);
   bool keeps_axes(const Routine& routine, const Mention& result);
   int routine_result(const Routine& routine, const Mention& result);
 

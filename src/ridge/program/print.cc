@@ -102,6 +102,11 @@ std::string routine(const Program& program, const Routine& r, const Node& node, 
   for (std::size_t i = 0; i < node.arguments.size(); ++i)
     out += (i == 0 ? "" : ", ") + pieces[static_cast<std::size_t>(node.arguments[i])].text;
   if (!r.over.empty()) out += " over " + text(r.over.front());
+  if (r.word == Word::quantize) {
+    const bool in_128 = r.format == DType::e4m3_128;
+    out += in_128 ? fmt::format(", {}, block = {}", name(DType::e4m3), info(r.format).block)
+                  : fmt::format(", {}", name(r.format));
+  }
   if (!r.loads.empty()) out += fmt::format(", loads = ({})", fmt::join(r.loads, ", "));
   if (r.capacity > 0) out += fmt::format(", capacity = {}", r.capacity);
   if (r.stride != 1) out += fmt::format(", stride = {}", r.stride);

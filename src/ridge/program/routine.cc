@@ -102,13 +102,15 @@ std::string_view name(Word word) {
     case Word::topk: return "topk";
     case Word::routed: return "routed";
     case Word::scan: return "scan";
+    case Word::quantize: return "quantize";
   }
   return "";
 }
 
 bool operator==(const Routine& a, const Routine& b) {
   return a.word == b.word && a.over == b.over && a.stride == b.stride && a.padding == b.padding &&
-         a.dilation == b.dilation && a.groups == b.groups && a.loads == b.loads && a.capacity == b.capacity;
+         a.dilation == b.dilation && a.groups == b.groups && a.format == b.format && a.loads == b.loads &&
+         a.capacity == b.capacity;
 }
 
 const Routine* routine_of(const Statement& statement) {
@@ -205,6 +207,30 @@ std::optional<Error> routine_fault(const Program& program, const Bindings& sizes
         if (!fault) fault = window_fault(w, sizes);
     }
     if (fault) return place.error(fault->span, fault->message, fault->hint);
+  }
+  return std::nullopt;
+}
+
+bool takes_scaled(const Program& program, const Contraction& product) {
+  return is_scaled(tensor(program, product.left).dtype) || is_scaled(tensor(program, product.right).dtype);
+}
+
+std::optional<Error> block_fault(const Program& program, const Bindings& sizes) {
+  for (const Tensor& t : program.tensors) {
+    if (!is_scaled(t.dtype) || t.axes.empty()) continue;
+    const Axis& last = t.axes.back();
+    auto size = known(last, sizes);
+    std::int64_t parts = 1;
+    for (const char letter : last.mesh)
+      if (const auto axis = sizes.find(std::string(1, letter)); axis != sizes.end()) parts *= axis->second;
+    const int block = info(t.dtype).block;
+    if (!size || *size % (block * parts) == 0) continue;
+    const std::string on_each = parts > 1 ? fmt::format(" on each of {} devices", parts) : "";
+    return notation::Source{program.text, program.source}.error(
+        t.span,
+        fmt::format("'{}' is {}, whose blocks of {} do not fill the {} elements along {}{}", t.name, name(t.dtype),
+                    block, *size, last.named() ? last.dim : notation::text(last), on_each),
+        fmt::format("give it a multiple of {}", block * parts));
   }
   return std::nullopt;
 }

@@ -4,6 +4,7 @@
 //   y[V, D] = scatter(x, ids over V)                      the other way: y[v] is the sum of the x[n] with ids[n] = v
 //   y[N, T] = cumsum(x over T)
 //   i[N, 2] = topk(p over E)                              the indices of the 2 largest along E
+//   q[N, D] = quantize(x, e4m3, block = 128)              a scale for each 128 elements along D, and their quotients
 //   u[N, 2, F] = routed(x, w, i over E)                   x: bf16[N, D], w: bf16[E, F, D]: x * w[i], summed over D
 #pragma once
 
@@ -17,7 +18,7 @@
 
 namespace ridge {
 
-enum class Word { conv, gather, scatter, cumsum, topk, routed, scan };
+enum class Word { conv, gather, scatter, cumsum, topk, routed, scan, quantize };
 std::string_view name(Word word);
 
 // The operands are the tensors among the expression's nodes, in order.
@@ -31,6 +32,7 @@ struct Routine {
   // routed: how many rows each expert gets; empty: even. Rows beyond `capacity` are dropped; 0: none are.
   std::vector<std::int64_t> loads = {};
   std::int64_t capacity = 0;
+  DType format = DType::mxfp8;  // quantize: of the result
 };
 
 bool operator==(const Routine& a, const Routine& b);
@@ -70,6 +72,12 @@ Routing routing_of(const Program& program, const Expression& routed);
 // What is wrong with these sizes: a result of a convolution that is not as large as its formula says, groups that do
 // not divide the channels. None: nothing is, or too little is known.
 std::optional<Error> routine_fault(const Program& program, const Bindings& sizes);
+
+// Whether a factor is block-scaled.
+bool takes_scaled(const Program& program, const Contraction& product);
+// A block-scaled tensor whose last dimension its blocks do not divide, on a device; none: every one is divided, or its
+// size is not known.
+std::optional<Error> block_fault(const Program& program, const Bindings& sizes);
 
 // Why a statement's work cannot be cut along a dimension; empty: it can.
 std::string uncuttable(const Program& program, const Statement& statement, const std::string& dim);

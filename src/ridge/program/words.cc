@@ -19,7 +19,7 @@ struct WordRow {
   std::string_view example;
 };
 
-constexpr std::array<WordRow, 7> rows{{
+constexpr std::array<WordRow, 8> rows{{
     {Word::conv, 2, false, "conv(x, w, stride = 1, padding = 1, dilation = 1, groups = 1)"},
     {Word::gather, 2, true, "gather(table, ids over V)"},
     {Word::scatter, 2, true, "scatter(x, ids over V)"},
@@ -27,6 +27,7 @@ constexpr std::array<WordRow, 7> rows{{
     {Word::topk, 1, true, "i[N, 2] = topk(p over E)"},
     {Word::routed, 3, true, "routed(x, w, i over E)"},
     {Word::scan, 0, true, "h[N, T] = scan(a * h + x over T)"},
+    {Word::quantize, 1, false, "quantize(x, e4m3, block = 128)"},
 }};
 
 const WordRow& row_of(Word word) {
@@ -57,7 +58,7 @@ bool Parser::routine(const Mention& result, std::size_t first) {
   if (!expect("(", fmt::format("'(' behind {}", quoted(word)), example_of(out->word))) return false;
   const Token open = tokens_[next_ - 1];
   if (out->word == Word::scan) return scan(result, first, open, *out);
-  if (!routine_arguments(*out, word)) return false;
+  if (!(out->word == Word::quantize ? quantized(*out, word) : routine_arguments(*out, word))) return false;
   if (!close(open, ")", "',' or ')'")) return false;
   if (!at_end_of_line())
     return fail(peek().span, fmt::format("expected the end of the line, found {}", quoted(peek())),
@@ -179,6 +180,7 @@ bool Parser::routine_whole(const Routine& routine, const Mention& result) {
 
 bool Parser::routine_agrees(const Routine& routine, const Mention& result) {
   if (routine.word == Word::conv) return conv_agrees(routine, result);
+  if (routine.word == Word::quantize) return quantize_agrees(routine, result);
   for (std::size_t i = 0; i < nodes_.size(); ++i)
     if (nodes_[i].kind == Node::Kind::tensor && !repeats(nodes_[i].tensor, node_spans_[i])) return false;
   if (routine.word == Word::gather || routine.word == Word::scatter) return gather_agrees(routine, result);
@@ -260,9 +262,9 @@ bool Parser::scatter_result(const Operand& x, const Operand& ids, const Axis& ov
 
 bool Parser::keeps_axes(const Routine& routine, const Mention& result) {
   const Operand x = operand(0);
-  const Axis& over = routine.over.front();
-  if (!has(x.axes, over))
-    return fail(over.span, fmt::format("{} is not in {}{}", described(over), x.called, text(x.axes)),
+  if (!routine.over.empty() && !has(x.axes, routine.over.front()))
+    return fail(routine.over.front().span,
+                fmt::format("{} is not in {}{}", described(routine.over.front()), x.called, text(x.axes)),
                 "name a dimension of its argument");
   for (const Axis& a : x.axes)
     if (!one(a) && !has(result.axes, a))
@@ -286,6 +288,13 @@ int Parser::routine_result(const Routine& routine, const Mention& result) {
     made.dtype = DType::int32;
     const int index = write_result(made, values);
     if (index >= 0) program_.tensors[static_cast<std::size_t>(index)].declared = false;
+    return index;
+  }
+  if (routine.word == Word::quantize) {
+    Mention made = result;
+    made.dtype = routine.format;
+    const int index = write_result(made, values, true);
+    if (index >= 0) program_.tensors[static_cast<std::size_t>(index)].declared = result.dtype.has_value();
     return index;
   }
   return write_result(result, values);

@@ -82,6 +82,15 @@ Imported imported(const std::string& name, nb::handle array, bool written) {
   raise_no_array(name, array, written);
 }
 
+void check_numpy() {
+  try {
+    (void)nb::module_::import_("numpy");
+  } catch (const nb::python_error&) {
+    raise(absent_error("the result is an array of NumPy's, which is not installed",
+                       "pip install numpy, or pass a place for the result: out=array"));
+  }
+}
+
 }  // namespace
 
 House house_of(nb::handle array) {
@@ -123,6 +132,7 @@ nb::object NewArray::take(House house) {
   const nb::dlpack::dtype dtype = dlpack_of(as_words ? DType::int16 : type_.dtype);
   if (house == House::torch)
     return nb::cast(nb::ndarray<nb::pytorch>(data_, shape.size(), shape.data(), owner_, nullptr, dtype));
+  check_numpy();
   nb::object out = nb::cast(nb::ndarray<nb::numpy>(data_, shape.size(), shape.data(), owner_, nullptr, dtype));
   return as_words ? nb::module_::import_("ridge._html").attr("as_bf16")(out) : out;
 }

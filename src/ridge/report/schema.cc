@@ -16,6 +16,7 @@ const std::map<std::string, std::vector<std::string>, std::less<>>& shapes() {
       {"explain", {"report", "ranking", "check", "against", "lines", "chains", "tiles", "between"}},
       {"run", {"report", "against"}},
       {"sweep", {"sweep"}},
+      {"shard", {"shard", "meshes", "collective"}},
       {"simulate", {"simulate"}},
       {"probe", {"probe"}},
       {"bench", {"contest", "device_contest", "stream", "device_stream", "repeats"}},

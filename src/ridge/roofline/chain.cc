@@ -15,7 +15,10 @@ Polynomial elements(const Tensor& tensor) {
   for (const Axis& axis : tensor.axes) count = count * axis.extent();
   return count;
 }
-Polynomial bytes(const Tensor& tensor) { return elements(tensor) * Rational(bits(tensor.dtype), 8); }
+Polynomial bytes(const Tensor& tensor) {
+  const StoredBits stored = stored_bits(tensor.dtype);
+  return elements(tensor) * Rational(stored.bits, 8 * stored.elements);
+}
 
 // Nodes of a statement that is applied element by element; null: a contraction, or work along dimensions.
 const std::vector<Node>* pointwise(const Statement& statement) {

@@ -63,7 +63,10 @@ class Counter {
   }
 
   Polynomial stored_bytes(const Tensor& tensor) const { return elements(tensor.axes, element_bytes(tensor)); }
-  static Rational element_bytes(const Tensor& tensor) { return Rational(bits(tensor.dtype), 8); }
+  static Rational element_bytes(const Tensor& tensor) {
+    const StoredBits stored = stored_bits(tensor.dtype);
+    return Rational(stored.bits, 8 * stored.elements);
+  }
 
   // Of each operand what a statement reads, in bytes.
   std::vector<Read> bytes_read(const Statement& statement, const Masks& masks, const MaskedStatement& masked) const {
@@ -78,7 +81,7 @@ class Counter {
   }
 
  private:
-  DType multiplied(int left, int right) const { return wider(tensor(left).dtype, tensor(right).dtype); }
+  DType multiplied(int left, int right) const { return info(wider(tensor(left).dtype, tensor(right).dtype)).element; }
 
   Elements elements_here() const {
     return {[this](const std::vector<Axis>& axes, Rational each) { return elements(axes, each); },

@@ -207,11 +207,14 @@ void tie_quotients(const Program& program, const Bindings& given, Setting& setti
 }
 
 // Over the machine's network, which it must have where anything is sent or a program is cut.
-Status send(std::vector<Work>& work, bool cut, Setting& setting) {
+Status send(std::vector<Work>& work, const Program& program, bool cut, Setting& setting) {
   const auto sends = [](const Work& one) { return !one.bytes_sent.zero(); };
   if (!cut && std::none_of(work.begin(), work.end(), sends)) return Done{};
   auto network = network_of(setting.machine);
   if (!network) return network.error();
+  for (const MeshAxis& axis : program.mesh)
+    if (const auto size = setting.dims.find(axis.name); size != setting.dims.end())
+      network->mesh.emplace_back(axis.name[0], size->second);
   route(work, *network);
   setting.link = network->used_rate();
   setting.network = *std::move(network);
@@ -252,9 +255,11 @@ Result<Explanation> explain(const Program& program, const Machine& machine, cons
   const Program lies = cut ? sharded(program, *cut) : Program();
   const Program& placed_program = cut ? lies : program;
   if (cut) setting.dims[split_axis] = cut->chips;
+  if (cut)
+    if (auto uneven = block_fault(placed_program, setting.dims)) return *std::move(uneven);
   std::vector<Work> work = cut ? count(program, *cut, *dims) : count(program, *dims);
   for (const auto& [name, part] : largest_parts(placed_program, setting.dims)) setting.dims[name] = part;
-  if (const Status sent = send(work, cut.has_value(), setting); !sent) return sent.error();
+  if (const Status sent = send(work, placed_program, cut.has_value(), setting); !sent) return sent.error();
   const bool small = threshold_work(work) <= max_threshold_work;
   setting.thresholds = small && thresholds == Thresholds::solved;
   Explanation out{.program_text = program.text, .machine = machine, .dim_names = setting.order, .split = cut};

@@ -246,7 +246,7 @@ void add_tensors(Memory& memory, const Program& program, const Bindings& sizes, 
     if (out.device_bytes) out.all_bytes = *out.device_bytes * static_cast<double>(memory.devices);
     if (const auto once = real(whole, sizes); once && out.all_bytes && *once > 0) out.copies = *out.all_bytes / *once;
     if (out.parameter) {
-      memory.parameters += whole * Rational(8, bits(tensor.dtype));
+      memory.parameters += whole * Rational(8 * stored_bits(tensor.dtype).elements, stored_bits(tensor.dtype).bits);
       parameter_bytes += whole;
     }
     memory.tensors.push_back(std::move(out));

@@ -76,6 +76,27 @@ TEST(Network, adds_transfers_over_different_links) {
   EXPECT_DOUBLE_EQ(seconds(text, joined(Topology::ring, 4), {{"X", 4}, {"Y", 4}, {"N", 1000}, {"D", 1600}}), expected);
 }
 
+// Eight nodes of eight: an eighth of what comes in from outside passes each chip's link, at 50 GB/s.
+TEST(Network, of_more_chips_than_a_link_joins_takes_the_next_link_too) {
+  Machine machine = joined(Topology::switched, 18);
+  machine.links[0].bandwidth = testing::number(25e9);
+  machine.links.push_back({.name = "scaleout", .bandwidth = testing::number(50e9), .topology = Topology::switched});
+  machine.numbers["host_chips"] = testing::number(8);
+  const Bindings sizes{{"X", 64}, {"N", 1000}, {"D", 6400}};  // 12.8 MB
+  EXPECT_NEAR(seconds(gather, machine, sizes), 7 / 8.0 * 12.8e6 / 400e9, 1e-12);
+  EXPECT_NEAR(seconds(reduce, machine, sizes), 2 * 7 / 8.0 * 12.8e6 / 400e9, 1e-12);
+  const Network network = *explain(parse(gather).value(), machine, sizes)->network;
+  EXPECT_EQ(network.slowest, "scaleout");
+  EXPECT_EQ(text(network),
+            "18 x ici: straight through a switch, 450.0 GB/s one way; beyond 8 chips scaleout, 50.00 GB/s a chip");
+  // Along X a chip's neighbours are eight apart, one in each node; along Y they are its node.
+  const std::string two = "mesh X = 8, Y = 8\nx: bf16[N, D_Y]\ny: bf16[N, D] = x";
+  EXPECT_NEAR(seconds(two, machine, {{"N", 1000}, {"D", 6400}}), 7 / 8.0 * 12.8e6 / 450e9, 1e-12);
+  const std::string apart =
+      "mesh X = 8, Y = 8\nx: bf16[N, D_X]   z: bf16[M_Y]\ny: bf16[N, D] = x\nu: bf16[M_Y] = cos(z)";
+  EXPECT_NEAR(seconds(apart, machine, {{"N", 1000}, {"D", 6400}, {"M", 8}}), 7 / 8.0 * 12.8e6 / 50e9, 1e-12);
+}
+
 // From chip (0,0) to chip (3,3) of a 4 x 4: two ways out of the corner.
 TEST(Network, passes_from_one_chip_to_another) {
   const Passage p = *passage(joined(Topology::ring, 4, 1e-6), 17e6, 6);

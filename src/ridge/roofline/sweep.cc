@@ -250,10 +250,27 @@ void in_parts(Explanation& e, const Program& lies, const Bindings& mesh) {
   }
 }
 
-Result<FlatProgram> compiled(const Program& program, const Machine& machine, const std::vector<Range>& ranges,
+// With a size of its own for the blocks in a row of each block-scaled tensor, which must come out whole.
+Program with_blocks(const Program& program, const std::optional<Split>& cut, Bindings devices) {
+  const Program lies = cut ? sharded(program, *cut) : program;
+  if (cut) devices[split_axis] = cut->chips;
+  Program out = program;
+  for (const Tensor& tensor : lies.tensors) {
+    if (!is_scaled(tensor.dtype) || tensor.axes.empty() || !tensor.axes.back().named()) continue;
+    std::int64_t each = info(tensor.dtype).block;
+    for (const char letter : tensor.axes.back().mesh)
+      if (const auto size = devices.find(std::string(1, letter)); size != devices.end()) each *= size->second;
+    out.dims.push_back(
+        {.name = "blocks of " + tensor.name, .value = Polynomial::symbol(tensor.axes.back().dim) * Rational(1, each)});
+  }
+  return out;
+}
+
+Result<FlatProgram> compiled(const Program& text, const Machine& machine, const std::vector<Range>& ranges,
                              const std::optional<Split>& cut) {
-  const auto mesh = mesh_sizes(program, ranges);
+  const auto mesh = mesh_sizes(text, ranges);
   if (!mesh) return mesh.error();
+  const Program program = with_blocks(text, cut, *mesh);
   for (const Range& range : ranges)
     if (!lengths_along(program, range.dim).empty())
       return usage_error(fmt::format("expected no sizes of '{}', whose sequences have lengths of their own", range.dim),

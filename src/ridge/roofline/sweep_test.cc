@@ -183,6 +183,22 @@ TEST(Sweep, keeps_sizes_that_hang_on_others_whatever_they_come_to) {
   EXPECT_EQ(sizes->points[3].flops, 2);
 }
 
+TEST(Sweep, leaves_unknown_what_blocks_do_not_fill) {
+  const Program scaled = parse("w: mxfp4[F, D]\ny: f32[F] = sum(w over D)").value();
+  Machine machine = testing::toy_machine({}, 1, 1);
+  machine.links.push_back({.name = "link", .bandwidth = testing::number(1)});
+  const std::vector<Range> sizes{*parse_range("F=3"), *parse_range("D=32..128:32,48")};
+  const auto whole = sweep_line(scaled, machine, sizes);
+  ASSERT_TRUE(whole.ok()) << whole.error().text();
+  EXPECT_EQ(whole->points[1].bytes, 3 * 2 * 17 + 3 * 4);
+  EXPECT_EQ(whole->points[4].flops, -1);
+  EXPECT_EQ(whole->reasons[whole->points[4].reason], "blocks of w = D/32 is no whole number from 1 on");
+  const auto halves = sweep_line(scaled, machine, sizes, Split{"D", 2});
+  ASSERT_TRUE(halves.ok()) << halves.error().text();
+  EXPECT_EQ(halves->points[0].flops, -1);
+  EXPECT_EQ(halves->points[1].flops, 3 * 32);
+}
+
 TEST(Sweep, leaves_unknown_what_leaves_the_range_or_lacks_a_peak) {
   const Program program = parse("x: f32[N]\ny: f32[N] = cos(x)").value();
   const auto line = sweep_line(program, testing::toy_machine({}, 1, 1), {*parse_range("N=8,2305843009213693952")});

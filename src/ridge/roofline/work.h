@@ -18,7 +18,8 @@
 
 namespace ridge {
 
-enum class Collective { reduce_scatter, all_reduce, all_to_all, all_gather };
+enum class Collective { reduce_scatter, all_reduce, all_to_all, all_gather, permute };
+std::string_view name(Collective collective);  // "all-gather"
 
 // Of n devices; over n = 1 nothing is sent.
 struct Transfer {

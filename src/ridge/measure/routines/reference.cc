@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <map>
 #include <string>
 
@@ -24,6 +25,7 @@ class Evaluation {
       case Word::topk: return topk(named(index));
       case Word::routed: return routed(named(index));
       case Word::scan: return scan(named(index));
+      case Word::quantize: return quantize(named(index));
       case Word::cumsum: break;
     }
     return cumsum(named(index));
@@ -216,6 +218,52 @@ class Evaluation {
     return out;
   }
 
+  // The nearest of every value that an element can have, times the block's scale; of two as near the one whose place in
+  // the list is even.
+  Expected quantize(Place place) const {
+    const Axis& last = axes(e_.result).back();
+    const DTypeInfo& format = info(e_.routine->format);
+    const std::string along = key(last);
+    const std::int64_t here = place.at(along), first = here - here % format.block;
+    const double x = at(in_[0], place);
+    double most = 0;
+    for (std::int64_t i = 0; i < format.block; ++i) {
+      place[along] = first + i;
+      const double value = at(in_[0], place);
+      if (!std::isfinite(value)) return {.value = std::numeric_limits<double>::quiet_NaN()};
+      most = std::max(most, std::fabs(value));
+    }
+    const double scale = block_scale(format.dtype, most);
+    if (scale == 0) return {.value = 0, .scale = 1, .bound = 0x1p-1000};
+    const double value = std::copysign(nearest_of(magnitudes(format.bits), std::fabs(x) / scale), x) * scale;
+    return {.value = value, .scale = most, .bound = 0x1p-40 * std::fabs(value)};
+  }
+  // Of e2m1: 0 0.5 1 1.5 2 3 4 6; of e4m3: eighths of powers of two from 2^-6 to 448, and 2^-9 apart below.
+  static std::vector<double> magnitudes(int bits) {
+    if (bits == 4) return {0, 0.5, 1, 1.5, 2, 3, 4, 6};
+    std::vector<double> out;
+    for (int i = 0; i < 8; ++i) out.push_back(i / 512.0);
+    for (int e = -6; e <= 8; ++e)
+      for (int i = 8; i < (e == 8 ? 15 : 16); ++i) out.push_back(i / 8.0 * std::pow(2.0, e));
+    return out;
+  }
+  static double nearest_of(const std::vector<double>& all, double x) {
+    std::size_t best = 0;
+    for (std::size_t i = 1; i < all.size(); ++i) {
+      const double now = std::fabs(all[i] - x), before = std::fabs(all[best] - x);
+      if (now < before || (now == before && i % 2 == 0)) best = i;
+    }
+    return all[best];
+  }
+  static double block_scale(DType format, double most) {
+    if (format == DType::e4m3_128) return static_cast<float>(most / 448);
+    if (format == DType::nvfp4) return nearest_of(magnitudes(8), most / 6);
+    const double top = format == DType::mxfp8 ? 256 : 4;
+    double scale = std::pow(2.0, -127);
+    while (scale * 2 * top <= most && scale < std::pow(2.0, 127)) scale *= 2;
+    return scale;
+  }
+
   const Oracle& oracle_;
   const Expression& e_;
   std::vector<int> in_;
@@ -255,6 +303,7 @@ double routine_cost(const Oracle& oracle, const Expression& routine) {
       const auto n = static_cast<double>(over.named() ? oracle.dims.at(over.dim) : over.literal);
       return names * n * n;
     }
+    case Word::quantize: return names * info(routine.routine->format).block;
     case Word::routed:
       return names * elements(in[1]) / elements(routine.result) + elements(in[2]) + names * elements(in[0]);
     case Word::cumsum:

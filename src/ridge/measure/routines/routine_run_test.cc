@@ -50,6 +50,12 @@ TEST(Run, words_that_stand_alone_lie_between_others) {
 
 TEST(Run, layers_of_words_are_right) {
   const std::vector<std::string> programs{
+      "dims B = 9, D = 64, F = 32\n"
+      "x: bf16[B, D]   w: mxfp4[F, D]   v: nvfp4[D, F]\n"
+      "q[B, D] = quantize(x, mxfp8)\nu[B, F] = q * w\ng[B, F] = gelu(u)\ny: f32[B, D] = g * v",
+      "dims B = 3, S = 2, D = 256\n"
+      "x: bf16[B, S, D]   w: e4m3_128[S, D]\n"
+      "q[S, B, D] = quantize(x, e4m3, block = 128)\ny: f32[B, S] = q * w\nz: bf16[S, D] = w * w",
       "dims B = 9, D = 12, F = 20, E = 5\n"
       "x: bf16[B, D]   r: bf16[E, D]   up: bf16[E, F, D]   down: bf16[E, D, F]\n"
       "s: f32[B, E] = x * r\np: f32[B, E] = softmax(s over E)\ni[B, 2] = topk(p over E)\n"

@@ -17,6 +17,10 @@ void loops(const RunningLoops& running, std::span<void* const> data, int threads
 void loops(const TopLoops& top, std::span<void* const> data, int threads);
 // `data`: values, weights, indices and result. Every index is in range.
 void loops(const RoutedLoops& routed, std::span<void* const> data, int threads);
+// `data`: values and result.
+void loops(const QuantizeLoops& quantize, std::span<void* const> data, int threads);
+// `data`: left, right and result.
+void loops(const ProductLoops& product, std::span<void* const> data, int threads);
 // `data`: the operands, the result last.
 void loops(const ScanLoops& scan, std::span<void* const> data, int threads);
 

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "ridge/base/block_scale.h"
 #include "ridge/base/check.h"
 #include "ridge/base/float16.h"
 #include "ridge/ops/loops/problem.h"
@@ -17,9 +18,10 @@ inline double load(DType dtype, const void* data, std::int64_t i) {
     case DType::f32: return static_cast<const float*>(data)[i];
     case DType::bf16: return to_float(static_cast<const Bf16*>(data)[i]);
     case DType::f16: return to_float(static_cast<const F16*>(data)[i]);
-    default: RIDGE_CHECK(false, "plan() lets no other dtype in");
+    default: break;
   }
-  return 0;
+  RIDGE_CHECK(is_scaled(dtype), "plan() lets no other dtype in");
+  return load_scaled(dtype, data, i);
 }
 
 inline void store(DType dtype, void* data, std::int64_t i, double value) {

@@ -11,6 +11,8 @@ Result<Forecast> forecast(const ConvLoops&, const DeviceNumbers&) { return nowhe
 Result<Forecast> forecast(const IndexLoops&, const DeviceNumbers&) { return nowhere(); }
 Result<Forecast> forecast(const RunningLoops&, const DeviceNumbers&) { return nowhere(); }
 
+Result<Forecast> forecast(const QuantizeLoops&, const DeviceNumbers&) { return nowhere(); }
+Result<Forecast> forecast(const ProductLoops&, const DeviceNumbers&) { return nowhere(); }
 Result<Forecast> forecast(const TopLoops&, const DeviceNumbers&) { return nowhere(); }
 Result<Forecast> forecast(const RoutedLoops&, const DeviceNumbers&) { return nowhere(); }
 Result<Forecast> forecast(const ScanLoops&, const DeviceNumbers&) { return nowhere(); }

@@ -15,6 +15,11 @@ inline CpuForecast cpu_forecast(const TopLoops&, int) { return {.kernel = "loops
 inline CpuForecast cpu_forecast(const RoutedLoops&, int) { return {.kernel = "loops"}; }
 inline CpuForecast cpu_forecast(const ScanLoops&, int) { return {.kernel = "loops"}; }
 
+inline CpuForecast cpu_forecast(const QuantizeLoops&, int) { return {.kernel = "loops"}; }
+inline CpuForecast cpu_forecast(const ProductLoops&, int) { return {.kernel = "loops"}; }
+
+Result<Forecast> forecast(const QuantizeLoops& quantize, const DeviceNumbers& device);
+Result<Forecast> forecast(const ProductLoops& product, const DeviceNumbers& device);
 Result<Forecast> forecast(const TopLoops& top, const DeviceNumbers& device);
 Result<Forecast> forecast(const RoutedLoops& routed, const DeviceNumbers& device);
 Result<Forecast> forecast(const ScanLoops& scan, const DeviceNumbers& device);

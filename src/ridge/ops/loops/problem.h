@@ -96,6 +96,24 @@ struct ScanLoops {
   bool operator==(const ScanLoops&) const = default;
 };
 
+// Each point of `axes` is a row of values; a block of `along` is quantized at a time.
+struct QuantizeLoops {
+  DType values = DType::f32, result = DType::mxfp8;
+  std::vector<LoopAxis> axes;
+  LoopAxis along;
+  bool operator==(const QuantizeLoops&) const = default;
+};
+
+// result = the sum over `summed` of left * right, of which one is block-scaled at least; the strides of right are those
+// of indices.
+struct ProductLoops {
+  DType left = DType::f32, right = DType::f32, result = DType::f32;
+  std::vector<LoopAxis> axes, summed;
+  bool operator==(const ProductLoops&) const = default;
+};
+
+inline std::optional<std::string> refuse(const QuantizeLoops&) { return std::nullopt; }
+inline std::optional<std::string> refuse(const ProductLoops&) { return std::nullopt; }
 inline std::optional<std::string> refuse(const TopLoops&) { return std::nullopt; }
 inline std::optional<std::string> refuse(const RoutedLoops&) { return std::nullopt; }
 inline std::optional<std::string> refuse(const ScanLoops&) { return std::nullopt; }

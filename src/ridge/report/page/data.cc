@@ -52,6 +52,7 @@ const char* kind(Collective collective) {
     case Collective::reduce_scatter: return "reduce_scatter";
     case Collective::all_reduce: return "all_reduce";
     case Collective::all_to_all: return "all_to_all";
+    case Collective::permute: return "permute";
     case Collective::all_gather: break;
   }
   return "all_gather";

@@ -39,7 +39,7 @@ std::vector<Counts> counted(const std::string& text) {
   const auto program = parse(text);
   EXPECT_TRUE(program.ok()) << (program.ok() ? "" : program.error().text());
   EXPECT_LE(std::count(text.begin(), text.end(), '\n'), 11) << "twelve lines at most";
-  const auto e = explain(*program, testing::toy_machine({{DType::bf16, 100}}, 10, 3), {});
+  const auto e = explain(*program, testing::toy_machine({{DType::bf16, 100}, {DType::e4m3, 200}}, 10, 3), {});
   EXPECT_TRUE(e.ok()) << (e.ok() ? "" : e.error().text());
   std::vector<Counts> out;
   for (const Prediction& p : e->ops)
@@ -218,6 +218,21 @@ TEST(Layers, einsum_of_three) {
                                       {visits({3, 4, 6}) / 2, visits({3, 5, 4, 6})}})      // (X W) Y: no sum at first
     least = std::min(least, 2 * (first + second));
   EXPECT_EQ(counts[0].flops + counts[1].flops, least);
+}
+
+// The weights of a projection and its input in blocks of 32: an element has 4 bits, and every 32nd a scale of 8
+// besides.
+TEST(Layers, projection_in_mxfp4) {
+  const auto counts = counted(
+      "dims B = 3, D = 64, F = 7\n"
+      "x: bf16[B, D]   w: mxfp4[F, D]\n"
+      "q[B, D] = quantize(x, mxfp8)\n"
+      "y: bf16[B, F] = q * w");
+  const auto begins = [](const Index& i) { return i[1] % 32 == 0; };
+  const std::int64_t x = visits({3, 64}), scales_x = visits({3, 64}, begins), w = visits({7, 64}),
+                     scales_w = visits({7, 64}, begins);
+  EXPECT_EQ(counts[0], (Counts{3 * x, 2 * x + x + scales_x}));
+  EXPECT_EQ(counts[1], (Counts{2 * visits({3, 64, 7}), x + scales_x + w / 2 + scales_w + 2 * visits({3, 7})}));
 }
 
 }  // namespace

@@ -33,6 +33,7 @@ class LoopNest {
     switch (e_.routine->word) {
       case Word::conv: conv(); break;
       case Word::gather: gather(); break;
+      case Word::quantize: quantize(); break;
       default: each();
     }
     return tally_;
@@ -91,6 +92,24 @@ class LoopNest {
     tally_.bits_written = elements(y) * bits(tensor(y).dtype);
   }
 
+  // Element by element; a scale whenever another block begins.
+  void quantize() {
+    const int x = in_[0], y = e_.result;
+    const auto [block, element_bits, scale_bits] = format(tensor(y).dtype);
+    const std::int64_t row = size(tensor(y).axes.back());
+    for (std::int64_t i = 0; i < elements(x); ++i) {
+      tally_.flops += 3;
+      tally_.bits_read += bits(tensor(x).dtype);
+      tally_.bits_written += element_bits + (i % row % block == 0 ? scale_bits : 0);
+    }
+  }
+  static std::array<std::int64_t, 3> format(DType dtype) {
+    if (dtype == DType::mxfp8) return {32, 8, 8};
+    if (dtype == DType::mxfp4) return {32, 4, 8};
+    if (dtype == DType::nvfp4) return {16, 4, 8};
+    return {128, 8, 32};
+  }
+
   void each() {
     tally_.flops = elements(in_[0]);
     for (const int t : in_) tally_.bits_read += elements(t) * bits(tensor(t).dtype);
@@ -147,6 +166,30 @@ TEST(Count, of_words_that_stand_alone) {
   EXPECT_EQ(formulas("x: bf16[N, D]  i: int32[N]\ny: f32[V, D] = scatter(x, i over V)"),
             "f32: N*D FLOP, 2*N*D + 4*N + 4*D*V B");
   EXPECT_EQ(formulas("x: bf16[N, T]\ny[N, T] = cumsum(x over T)"), "f32: N*T FLOP, 2*N*T + 2*N*T B");
+}
+
+// 4.25 bits an element of an mxfp4; the product of one with bf16 is bf16's, of two it is fp4's.
+TEST(Count, of_formats_with_block_scales) {
+  EXPECT_EQ(formulas("x: bf16[N, D]\nq[N, D] = quantize(x, e4m3, block = 128)"),
+            "f32: 3*N*D FLOP, 2*N*D + 33*N*D/32 B");
+  EXPECT_EQ(formulas("x: f32[N, D]\nq[N, D] = quantize(x, nvfp4)"), "f32: 3*N*D FLOP, 4*N*D + 9*N*D/16 B");
+  EXPECT_EQ(formulas("x: bf16[N, D]  w: mxfp4[F, D]\ny[N, F] = x * w"),
+            "contraction bf16: 2*N*D*F FLOP, 2*N*D + 17*D*F/32 + 2*N*F B");
+  EXPECT_EQ(formulas("x: mxfp8[N, D]  w: mxfp4[F, D]\ny[N, F] = x * w"),
+            "contraction e4m3: 2*N*D*F FLOP, 33*N*D/32 + 17*D*F/32 + 2*N*F B");
+  EXPECT_EQ(formulas("x: bf16[N, D]  w: u8[F, D]\ny[N, F] = x * w"),
+            "contraction bf16: 2*N*D*F FLOP, 2*N*D + D*F + 2*N*F B");
+}
+
+// Of two chips each holds 48 elements of a row, and no block of 32 fills those.
+TEST(Split, refuses_parts_that_blocks_do_not_fill) {
+  const Program program = parse("x: bf16[N, D]  w: mxfp4[F, D]\ny: bf16[N, F] = x * w").value();
+  Machine linked = machine();
+  linked.links.push_back({.name = "link", .bandwidth = testing::number(1)});
+  const Bindings sizes{{"N", 2}, {"D", 96}, {"F", 4}};
+  EXPECT_TRUE(explain(program, linked, sizes, Split{"F", 2}).ok());
+  EXPECT_EQ(explain(program, linked, sizes, Split{"D", 2}).error().message,
+            "'w' is mxfp4, whose blocks of 32 do not fill the 96 elements along D on each of 2 devices");
 }
 
 // Its own formula for every size, counted along one dimension: at the edges of H two of three rows of taps are left.

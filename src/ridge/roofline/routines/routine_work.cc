@@ -60,9 +60,9 @@ class Counter {
              {operands_[2], elements_.of(axes(operands_[2]), 1)}}};
   }
 
-  // One operation for each element of the first operand.
-  RoutineWork each() const {
-    const Polynomial flops = elements_.of(axes(operands_[0]), 1);
+  // So many operations for each element of the first operand.
+  RoutineWork each(std::int64_t operations) const {
+    const Polynomial flops = elements_.of(axes(operands_[0]), operations);
     RoutineWork out{flops, flops, false, {}};
     for (const int t : operands_) out.elements_read.push_back({t, elements_.of(axes(t), 1)});
     return out;
@@ -112,8 +112,9 @@ RoutineWork routine_work(const Program& program, const Expression& routine, cons
     case Word::cumsum:
     case Word::topk:
     case Word::scan: break;
+    case Word::quantize: return counter.each(3);  // magnitude, the block's maximum, quotient
   }
-  return counter.each();
+  return counter.each(1);
 }
 
 }  // namespace ridge

@@ -1,5 +1,5 @@
 // Small random statements that are a word of their own: convolutions of one to three window dimensions with every
-// stride, padding, dilation and number of groups that fits, gathers, scatters and running sums. The seed
+// stride, padding, dilation and number of groups that fits, gathers, scatters, running sums and block scales. The seed
 // is the program; sizes come with it, because a convolution's result has those of its formula.
 #pragma once
 
@@ -22,10 +22,11 @@ class RoutineMaker {
   explicit RoutineMaker(unsigned seed) : random_(seed) {}
 
   RandomRoutine make() {
-    switch (random_.below(5)) {
+    switch (random_.below(6)) {
       case 0: return gather();
       case 1: return scatter();
       case 2: return cumsum();
+      case 3: return quantize();
       default: return conv();
     }
   }
@@ -81,6 +82,18 @@ class RoutineMaker {
     const std::string d = dtype();
     return with(fmt::format("x: {}[B, T, D]\ny: {}[D, B, T] = cumsum(x over {})", d, d, random_.below(2) ? "T" : "B"),
                 "BTD");
+  }
+
+  RandomRoutine quantize() {
+    constexpr const char* formats[] = {"e4m3, block = 128", "mxfp8", "mxfp4", "nvfp4"};
+    constexpr int blocks[] = {128, 32, 32, 16};
+    const int format = random_.below(4);
+    RandomRoutine out = with(fmt::format("x: {}[B, T, D]\nq[{}, D] = quantize(x, {})", dtype(),
+                                         random_.below(2) ? "B, T" : "T, B", formats[format]),
+                             "BTD");
+    for (const char* outer : {"B", "T"}) out.sizes[outer] = 1 + random_.below(2);
+    out.sizes["D"] *= blocks[format];
+    return out;
   }
 
   RandomProgram random_;

@@ -1,0 +1,126 @@
+#include "ridge/distributed/shard.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+
+#include "ridge/roofline/prediction.h"
+#include "ridge/roofline/testing/toy_machine.h"
+
+namespace ridge {
+namespace {
+
+Machine toy(double capacity = 0) {
+  Machine machine = testing::toy_machine({{DType::bf16, 1e14}}, 1e13, 1e12);
+  if (capacity > 0) machine.memory[0].capacity = testing::number(capacity);
+  machine.links.push_back({.name = "ici", .bandwidth = testing::number(1e10), .topology = Topology::switched});
+  machine.links.back().count = testing::number(4);
+  return machine;
+}
+
+constexpr const char* mlp =
+    "x: bf16[B, D]   up: bf16[D, F]   down: bf16[F, D]\nh[B, F] = x * up\na[B, F] = gelu(h)\ny: bf16[B, D] = a * down";
+
+ShardAnswer asked(const std::string& text, const Machine& machine, const Bindings& sizes, const ShardOptions& options) {
+  auto found = shard(parse(text).value(), machine, sizes, options);
+  EXPECT_TRUE(found.ok()) << (found.ok() ? "" : found.error().text());
+  return *std::move(found);
+}
+
+// With many rows weights are copied and rows shared out: nothing moves. With few, weights are cut and rows move.
+TEST(Shard, of_a_layer_follows_its_rows) {
+  const ShardAnswer many = asked(mlp, toy(), {{"B", 1 << 20}, {"D", 512}, {"F", 2048}}, {.chips = 8});
+  EXPECT_EQ(text(many.best[0].sharding.cuts[0]), "B over X");
+  EXPECT_EQ(many.best[0].sharding.words, 0);
+  EXPECT_EQ(many.best[0].sharding.network_s, 0);
+  EXPECT_EQ(many.best.size(), 10U);
+  const ShardAnswer few = asked(mlp, toy(), {{"B", 8}, {"D", 8192}, {"F", 32768}}, {.chips = 8});
+  EXPECT_EQ(text(few.best[0].sharding.cuts[0]), "F over X");
+  EXPECT_EQ(text(few.best[0].sharding.cuts[2]), "F over X");
+  // The result's addends are scattered: 7 of 8 addends for each of its words.
+  EXPECT_EQ(few.best[0].sharding.words, 7 * 8 * 8192);
+}
+
+TEST(Shard, keeps_what_fits) {
+  const Bindings sizes{{"B", 1 << 14}, {"D", 1024}, {"F", 4096}};
+  const ShardAnswer open = asked(mlp, toy(), sizes, {.chips = 8});
+  const double need = open.best[0].sharding.bytes;
+  const ShardAnswer tight = asked(mlp, toy(0.9 * need), sizes, {.chips = 8});
+  ASSERT_FALSE(tight.best.empty());
+  for (const RankedSharding& r : tight.best) EXPECT_LE(r.sharding.bytes, 0.9 * need);
+  EXPECT_GE(tight.best[0].sharding.seconds(), open.best[0].sharding.seconds());
+  const ShardAnswer none = asked(mlp, toy(1000), sizes, {.chips = 8});
+  EXPECT_TRUE(none.best.empty());
+  EXPECT_GT(*none.unlimited_s, 0);
+}
+
+// What is written parses, and explain() finds that it takes as long on the network.
+TEST(Shard, writes_what_explain_reads) {
+  const std::vector<std::string> programs{
+      mlp,
+      "x: bf16[B, D]   w: bf16[D, F]   v: bf16[F, D]\nh[B, F] = x * w\ny: bf16[B, D] = h * v\nz: bf16[B, D] = x + y",
+      "q: bf16[S, D]   k: bf16[T, D]\ns[S, T] = q * k\np: bf16[S, T] = softmax(s over T)"};
+  for (const std::string& text : programs)
+    for (const std::int64_t rows : {8, 512, 65536}) {
+      Bindings sizes;
+      for (const std::string& dim : parse(text).value().dim_names())
+        sizes[dim] = dim == "B" || dim == "S" ? rows : 2048;
+      const ShardAnswer a = asked(text, toy(), sizes, {.chips = 16});
+      const auto again = parse(a.best[0].written);
+      ASSERT_TRUE(again.ok()) << a.best[0].written << (again.ok() ? "" : again.error().text());
+      const auto e = explain(*again, toy(), sizes, {}, Thresholds::left_out);
+      ASSERT_TRUE(e.ok()) << a.best[0].written << (e.ok() ? "" : e.error().text());
+      EXPECT_NEAR(e->total.time_network_s.value_or(0), a.best[0].sharding.network_s,
+                  1e-9 * a.best[0].sharding.seconds() + 1e-12)
+          << a.best[0].written;
+    }
+}
+
+TEST(Shard, says_why_others_lose) {
+  const ShardAnswer a = asked(mlp, toy(), {{"B", 64}, {"D", 8192}, {"F", 32768}}, {.chips = 8});
+  EXPECT_EQ(a.best[0].reason, "");
+  for (std::size_t i = 1; i < a.best.size(); ++i) EXPECT_NE(a.best[i].reason, "");
+}
+
+TEST(Shard, refuses_in_sentences) {
+  const auto said = [](const std::string& text, const Bindings& sizes, const ShardOptions& options) {
+    return shard(parse(text).value(), toy(), sizes, options).error().message;
+  };
+  const Bindings sizes{{"B", 64}, {"D", 64}, {"F", 64}};
+  EXPECT_EQ(said(mlp, {{"B", 64}, {"D", 64}}, {.chips = 8}),
+            "dimension F has no value, and shardings are compared by their times");
+  EXPECT_EQ(said(mlp, sizes, {.chips = 1}), "expected 2 to 4096 chips, found 1");
+  EXPECT_EQ(said(mlp, sizes, {.mesh = "x=4"}),
+            "expected mesh axes, capital letters each with a size from 1 to 4096, found 'x=4'");
+  EXPECT_EQ(said(mlp, sizes, {.mesh = "B=4"}), "'B' is a dimension of the program and a mesh axis");
+  EXPECT_EQ(said(mlp, sizes, {.chips = 8, .mesh = "X=4"}), "X=4 has 4 chips, --chips says 8");
+  EXPECT_EQ(said("x: bf16[B_X]\ny: bf16[B_X] = cos(x)", {}, {.chips = 8}), "expected a program that is not sharded");
+}
+
+TEST(Shard, least_words_of_a_product) {
+  EXPECT_DOUBLE_EQ(least_words(64, 64, 64, 1), 0);
+  // A cube over 8 chips: each needs a face of 32 x 32 three times, and has a third of that already.
+  EXPECT_DOUBLE_EQ(least_words(64, 64, 64, 8), 8 * (3 * 32 * 32 - 3 * 64 * 64 / 8.0));
+  // One long side: the small operand is all that moves.
+  EXPECT_DOUBLE_EQ(least_words(1 << 20, 16, 8, 4), 4 * (16.0 * 8 - 16 * 8 / 4.0));
+}
+
+// Seven products and attention of a Llama-3-70B layer, 64 chips, every mesh: well below a second.
+TEST(Shard, of_a_large_layer_is_quick) {
+  const std::string layer =
+      "x: bf16[B, D]   norm1: bf16[D]   norm2: bf16[D]\n"
+      "wq: bf16[D, G, R, E]   wk: bf16[D, G, E]   wv: bf16[D, G, E]   wo: bf16[G, R, E, D]\n"
+      "gate: bf16[D, F]   up: bf16[D, F]   down: bf16[F, D]\n"
+      "keys: bf16[B, G, T, E]   values: bf16[B, G, T, E]\n"
+      "h[B, D] = rmsnorm(x over D) * norm1\nq[B, G, R, E] = h * wq\nk: bf16[B, G, E] = h * wk\n"
+      "v: bf16[B, G, E] = h * wv\ns[B, G, R, T] = q * keys\np[B, G, R, T] = softmax(s * rsqrt(size(E)) over T)\n"
+      "a[B, G, R, E] = p * values\no[B, D] = a * wo\ny[B, D] = x + o\nn[B, D] = rmsnorm(y over D) * norm2\n"
+      "g[B, F] = n * gate\nu[B, F] = n * up\nm[B, F] = silu(g) * u\nw[B, D] = m * down\nz: bf16[B, D] = y + w";
+  const Bindings sizes{{"B", 512}, {"D", 8192}, {"G", 8}, {"R", 8}, {"E", 128}, {"F", 28672}, {"T", 8192}};
+  const ShardAnswer a = asked(layer, toy(), sizes, {.chips = 64});
+  EXPECT_EQ(a.best.size(), 10U);
+  EXPECT_EQ(a.meshes, 4);  // 64, 32 x 2, 16 x 4, 8 x 8
+}
+
+}  // namespace
+}  // namespace ridge

@@ -1,0 +1,65 @@
+#!/usr/bin/env python3
+"""Fits what a collective library takes (src/ridge/distributed/collective.h) to its timings, on half of the sites, and says how far
+it is off on the other half.
+
+    tools/fit_collectives.py TIMINGS.csv [--switch N]      columns op_name, num_gpus, message_size, nccl_dtype, latency_us
+
+A site is a collective, a number of devices and a size. message_size counts elements. --switch N: all-reduces of floating-point
+numbers over N devices may be added up in the switch. Prints the lines of [numbers] of a machine's file."""
+import csv
+import math
+import random
+import sys
+
+BYTES = {"half": 2, "int8": 1}
+NAMES = ["collective_call_s", "collective_step_s", "collective_narrow_rate", "collective_wide_s", "collective_wide_rate",
+         "collective_copy_rate", "collective_pair_narrow_rate", "collective_pair_wide_s", "collective_pair_wide_rate",
+         "collective_switch_rate"]
+START = [5e-6, 0.8e-6, 100e9, 14e-6, 350e9, 1000e9, 10e9, 7e-6, 310e9, 265e9]
+KINDS = {"alltoall": "all-to-all", "all_gather": "all-gather", "reduce_scatter": "reduce-scatter", "all_reduce": "all-reduce"}
+
+
+def predicted(row, c, switch):
+    kind, n, size, _, floating = row
+    call, step, narrow, wide_s, wide, copy, pair_narrow, pair_s, pair_wide, adds = c
+    sent = (n - 1) / n * size * (2 if kind == "all_reduce" else 1)
+    if kind == "alltoall":
+        return call + step + min(sent / pair_narrow, pair_s + sent / pair_wide)
+    time = min(sent / narrow, wide_s + sent / wide + size / n / copy)
+    if kind == "all_reduce" and n == switch and floating:
+        time = min(time, wide_s + size / adds)
+    return call + step * (n - 1) * (2 if kind == "all_reduce" else 1) + time
+
+
+def error(rows, c, switch):
+    return sum(abs(predicted(r, c, switch) / r[3] - 1) for r in rows) / max(1, len(rows))
+
+
+def main():
+    words = sys.argv[1:]
+    switch = int(words[words.index("--switch") + 1]) if "--switch" in words else 0
+    rows = [(r["op_name"], int(r["num_gpus"]), int(r["message_size"]) * BYTES[r["nccl_dtype"]], float(r["latency_us"]) * 1e-6,
+             r["nccl_dtype"] == "half") for r in csv.DictReader(open(words[0]))]
+    random.seed(36)
+    sites = sorted({r[:3] for r in rows})
+    random.shuffle(sites)
+    fitted = set(sites[::2])
+    near, apart = [r for r in rows if r[:3] in fitted], [r for r in rows if r[:3] not in fitted]
+    best = START
+    least = error(near, best, switch)
+    steps = 20000
+    for i in range(steps):
+        spread = 0.3 * (1 - i / steps) + 0.01
+        other = [x * math.exp(random.gauss(0, spread)) if random.random() < 0.3 else x for x in best]
+        if (found := error(near, other, switch)) < least:
+            best, least = other, found
+    for name, value in zip(NAMES, best):
+        print(f'{name} = {{ value = {value:.3g}, unit = "{"s" if name.endswith("_s") else "B/s"}" }}')
+    for kind, called in KINDS.items():
+        here, there = [[r for r in some if r[0] == kind] for some in (near, apart)]
+        print(f"# {called}: off by {100 * error(here, best, switch):.1f} % on {len(here)} timings, "
+              f"{100 * error(there, best, switch):.1f} % on {len(there)} kept apart")
+
+
+if __name__ == "__main__":
+    main()
