@@ -55,6 +55,17 @@ Work work_of(const AttentionProblem& p, const AttentionConfig& c) {
   return out;
 }
 
+// Heads that go through their keys side by side. Where all items take equally long, one: blocks that work on a head at
+// a time read its keys from memory once. Else the longest items of many heads come first, as many as the nearer half of
+// the L2 has room for beside what streams through it.
+int heads_at_a_time(const AttentionProblem& p, bool are_even, const DeviceNumbers& device) {
+  constexpr double share_of_l2 = 0.3;
+  if (are_even) return 1;
+  const double keys = 4.0 * static_cast<double>(p.keys * p.width * p.key_heads) / static_cast<double>(p.heads);
+  const double held = share_of_l2 * static_cast<double>(device.l2_bytes) / keys;
+  return static_cast<int>(std::clamp(held, 1.0, static_cast<double>(p.outer * p.heads)));
+}
+
 // Floats of an item's state (attention.h).
 std::int64_t state_floats(const AttentionConfig& c) { return std::int64_t{c.m} * c.d + 4 * 128; }
 
@@ -66,9 +77,7 @@ cuda::AttentionPlan planned(const AttentionProblem& p, int config, std::int64_t 
   out.items = tiles * parts;
   out.steps = work.all;
   if (parts > 1) out.workspace_bytes = static_cast<std::size_t>(out.items * state_floats(c)) * sizeof(float);
-  const double shared_keys = 4.0 * static_cast<double>(p.keys * p.width * p.key_heads) / static_cast<double>(p.heads);
-  const double held = 0.6 * static_cast<double>(device.l2_bytes) / shared_keys;
-  out.width = static_cast<int>(std::clamp(held, 1.0, static_cast<double>(matrices)));
+  out.width = heads_at_a_time(p, work.longest * matrices * up(p.rows, c.m) == work.all, device);
   const KernelNumbers& n = kernel_numbers();
   const double item =
       n.attention_item + (parts > 1 ? n.attention_item + static_cast<double>(parts) * n.attention_part : 0);
