@@ -254,8 +254,10 @@ const Refusal refusals[] = {
      "  hint: add f16 under [matrix]\n"},
     {"AnUnknownNumber", file(good, "[numbers]\ncores_hz = 1\n"),
      "toy.toml:7:1: unknown key 'cores_hz' in [numbers]; expected one of cores, clock_hz, matrix_clock_hz, line_bytes, "
-     "sector_bytes, launch_s, base_clock_hz, scratch_bytes, register_bytes, lanes, host_chips, pod_chips, arrays, "
-     "array_rows, array_columns, tile_m, tile_n, tile_k, power_w, "
+     "sector_bytes, launch_s, base_clock_hz, scratch_bytes, register_bytes, lanes, host_chips, pod_chips, wrap_chips, "
+     "leaf_chips, spine_part, switch_reduces, collective_call_s, collective_step_s, collective_narrow_rate, "
+     "collective_wide_rate, collective_wide_s, collective_copy_rate, collective_pair_narrow_rate, "
+     "collective_pair_wide_rate, collective_pair_wide_s, collective_switch_rate, arrays, array_rows, array_columns, tile_m, tile_n, tile_k, power_w, "
      "vector_multiply_add, "
      "cost_pow, cost_exp, cost_log, cost_cos, cost_sin, cost_gelu, cost_gelu_tanh, cost_silu, cost_sigmoid, cost_tanh, "
      "cost_sqrt, "
