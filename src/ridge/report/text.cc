@@ -84,9 +84,7 @@ std::string followers_line(const Explanation& e) {
     out += fmt::format(
         "no threshold of {} for some operation: sizes without a value decide, or a mask ties another to it\n",
         fmt::join(e.unsolved, ", "));
-  if (e.derived.empty()) return out;
-  out += fmt::format("thresholds: what hangs on a dimension follows it, as under -d: {}", fmt::join(e.derived, ", "));
-  return out + "\n";
+  return out;
 }
 
 // " = 62.06", where the formula does not say it.

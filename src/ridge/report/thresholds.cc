@@ -126,7 +126,9 @@ std::string thresholds_text(const Report& report, const Styled& styled, bool all
     rows.push_back(cells_of(line));
     rows.back().push_back(fitted(line.derivation, all ? std::string::npos : width - std::min(width, taken)));
   }
-  return "\n" + styled.bold("thresholds, the other dimensions held") + "\n" +
+  const auto& derived = report.explanation.derived;
+  const std::string kept = derived.empty() ? "" : fmt::format("; kept, as under -d: {}", fmt::join(derived, ", "));
+  return "\n" + styled.bold("thresholds, the other dimensions held" + kept) + "\n" +
          aligned(rows, {false, false, false, false});
 }
 
