@@ -22,6 +22,7 @@ struct OnDevice {
 std::string run(AttentionCase& x, const ops::DeviceNumbers& device, const cuda::Workspace& workspace) {
   const OnDevice q(x.q), k(x.k), v(x.v), o(x.o);
   const Memory lse(x.lse.size() * 4);
+  must(cudaMemcpy(lse.data(), x.lse.data(), x.lse.size() * 4, cudaMemcpyHostToDevice), "copying to the device");
   const cuda::AttentionCall call{x.problem,       q.memory.data(), k.memory.data(),
                                  v.memory.data(), o.memory.data(), reinterpret_cast<float*>(lse.data())};
   const cuda::AttentionPlan plan = cuda::choose(x.problem, device);

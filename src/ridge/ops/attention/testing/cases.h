@@ -58,7 +58,9 @@ class Elements {
 struct AttentionCase {
   AttentionProblem problem;
   Elements q, k, v, o, before;
-  std::vector<float> lse;
+  std::vector<float> lse;  // `behind` more than there are rows, which nobody may write
+  static constexpr std::size_t behind = 4096;
+  static constexpr float untouched = -12345;
 };
 
 class AttentionCases {
@@ -74,7 +76,8 @@ class AttentionCases {
                       filled(p, p.v, p.keys, p.key_heads, false),
                       filled(p, p.o, p.rows, p.heads, true),
                       filled(p, p.o, p.rows, p.heads, true),
-                      std::vector<float>(static_cast<std::size_t>(p.outer * p.heads * p.rows))};
+                      std::vector<float>(static_cast<std::size_t>(p.outer * p.heads * p.rows) + AttentionCase::behind,
+                                         AttentionCase::untouched)};
     return out;
   }
 
@@ -181,7 +184,7 @@ class ExactRow {
 };
 
 // The worst error over what is allowed; 1e30 where the sum of exponentials is wrong, 2e30 where NaN
-// stands in the wrong place, 3e30 where memory beside o has changed. `unit`: what weights and the result are
+// stands in the wrong place, 3e30 where memory beside o or lse has changed. `unit`: what weights and the result are
 // rounded by, once each; sums of weights are not of the rounded ones. Scores are f32, and what a tanh leaves
 // of them is known within 6e-7 of the cap.
 inline double judge(const AttentionCase& x, double unit, double rounding) {
@@ -205,6 +208,8 @@ inline double judge(const AttentionCase& x, double unit, double rounding) {
           worst = std::max(worst, std::fabs(got - exact.row[e]) / allowed);
         }
       }
+  for (std::size_t i = x.lse.size() - AttentionCase::behind; i < x.lse.size(); ++i)
+    if (x.lse[i] != AttentionCase::untouched) return 3e30;
   for (std::size_t i = 0; i < x.o.size(); ++i)
     if (!is_result[i] && !x.o.same(i, x.before)) return 3e30;
   return worst;
