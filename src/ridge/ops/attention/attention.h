@@ -69,7 +69,6 @@ template <AttentionConfig C, class T> struct Attention {
 
   template <class At> TILE_FN static void compute(At& at, State& x, const Held& h, const Stage& s, const Globals& g) {
     if constexpr (At::last) {
-      at.release(h.q);
       at.mma(x.o, x.weights, s.v);
     } else {
       Sums<C.kv> p;
@@ -89,7 +88,7 @@ template <AttentionConfig C, class T> struct Attention {
 
   TILE_FN static auto tanh_of(auto x) {
     constexpr float twice_log2_e = 2.885390081777927F;
-    return 1 - 2 / (1 + tile::exp2_of(x * twice_log2_e));
+    return 1 - 2 * tile::inverse_of(1 + tile::exp2_of(x * twice_log2_e));
   }
 
   // Scores become weights, 2^(scale * (score - most)); what sums so far must be multiplied by. `most` follows the

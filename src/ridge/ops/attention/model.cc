@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 #include "ridge/device/workspace.h"
 #include "ridge/ops/attention/config.h"
@@ -56,14 +57,20 @@ Work work_of(const AttentionProblem& p, const AttentionConfig& c) {
 }
 
 // Heads that go through their keys side by side. Where all items take equally long, one: blocks that work on a head at
-// a time read its keys from memory once. Else the longest items of many heads come first, as many as the nearer half of
-// the L2 has room for beside what streams through it.
+// a time read its keys from memory once. Else the longest items of many heads come first, as many as the L2 has room
+// for, and of half of that and more what leaves the fewest for the last round, whose longest items begin last.
 int heads_at_a_time(const AttentionProblem& p, bool are_even, const DeviceNumbers& device) {
-  constexpr double share_of_l2 = 0.3;
+  constexpr double share_of_l2 = 0.7;
   if (are_even) return 1;
   const double keys = 4.0 * static_cast<double>(p.keys * p.width * p.key_heads) / static_cast<double>(p.heads);
-  const double held = share_of_l2 * static_cast<double>(device.l2_bytes) / keys;
-  return static_cast<int>(std::clamp(held, 1.0, static_cast<double>(p.outer * p.heads)));
+  const double room = share_of_l2 * static_cast<double>(device.l2_bytes) / keys;
+  const auto heads = p.outer * p.heads;
+  const auto most = static_cast<std::int64_t>(std::clamp(room, 1.0, static_cast<double>(heads)));
+  const auto missing = [&](std::int64_t width) { return up(heads, width) * width - heads; };  // in the last round
+  std::int64_t best = most;
+  for (std::int64_t width = most; 2 * width > most; --width)
+    if (missing(width) * best < missing(best) * width) best = width;
+  return static_cast<int>(best);
 }
 
 // Floats of an item's state (attention.h).
@@ -92,19 +99,15 @@ cuda::AttentionPlan planned(const AttentionProblem& p, int config, std::int64_t 
   return out;
 }
 
-// Parts of a tile's keys that may be worth it, where there are fewer tiles than multiprocessors.
-std::vector<std::int64_t> worthwhile_parts(const AttentionProblem& p, const AttentionConfig& c,
-                                           const DeviceNumbers& device) {
+// Parts of a tile's keys, where there are fewer tiles than multiprocessors: as many as give each of these one item.
+// With two the second begins where the first ends, and its loads with it.
+std::int64_t worthwhile_parts(const AttentionProblem& p, const AttentionConfig& c, const DeviceNumbers& device) {
   const std::int64_t tiles = p.outer * p.heads * up(p.rows, c.m), longest = work_of(p, c).longest;
-  std::vector<std::int64_t> out{1};
   const std::int64_t counters = (tiles + 1) * static_cast<std::int64_t>(sizeof(int));
-  if (c.consumers > 1 || counters > std::int64_t{cuda::counter_bytes}) return out;  // tile/sm90/steps.h: has_parts
-  for (const std::int64_t waves : {1, 2}) {
-    const std::int64_t parts = std::min(waves * device.multiprocessors / tiles, longest);
-    if (parts > 1 && tiles * parts * state_floats(c) * 4 <= static_cast<std::int64_t>(plan_workspace_bytes / 4))
-      out.push_back(parts);
-  }
-  return out;
+  if (c.consumers > 1 || counters > std::int64_t{cuda::counter_bytes}) return 1;  // tile/sm90/steps.h: has_parts
+  const std::int64_t parts = std::min(device.multiprocessors / tiles, longest);
+  const bool has_room = tiles * parts * state_floats(c) * 4 <= static_cast<std::int64_t>(plan_workspace_bytes / 4);
+  return parts > 1 && has_room ? parts : 1;
 }
 
 std::optional<std::string> refused_layout(const char* name, const HeadsLayout& x, const AttentionProblem& p,
@@ -189,7 +192,7 @@ AttentionPlan choose(const AttentionProblem& problem, const DeviceNumbers& devic
     if (c.d >= p.width) least = std::min(least, c.d);
   for (std::size_t i = 0; i < attention_menu.size(); ++i) {
     if (attention_menu[i].d != least) continue;
-    for (const std::int64_t parts : worthwhile_parts(p, attention_menu[i], device)) {
+    for (const std::int64_t parts : std::set{std::int64_t{1}, worthwhile_parts(p, attention_menu[i], device)}) {
       const AttentionPlan plan = planned(p, static_cast<int>(i), parts, device);
       if (!best || plan.predicted_s < best->predicted_s) best = plan;
     }

@@ -58,6 +58,7 @@ template <class Real, int M, int N> struct Panels {
   return x < -126 ? 0 : sum * power;
 }
 [[gnu::always_inline]] inline double exp2_of(double x) { return std::exp2(x); }
+template <class Real> [[gnu::always_inline]] inline Real inverse_of(Real x) { return 1 / x; }
 template <class Real> [[gnu::always_inline]] inline Real log_of(Real x) { return std::log(x); }
 
 }  // namespace
@@ -231,7 +232,6 @@ template <bool first_, bool last_> struct StepCompute : StepPlace {
     add(sum, a, Columns{b.v, Index{1}, Index{B::stride}}, b.width, a.width);
   }
   template <class X> void settle(const X&) const {}
-  template <class X> void release(const X&) const {}
   template <class X, class F, class... Others> void map(X& x, const F& f, const Others&... others) const {
     map_all(x, f, others...);
   }

@@ -36,6 +36,13 @@ TILE_FN float exp2_of(float x) {
   return y;
 }
 
+// 1 / x, within 2^-23 of itself.
+TILE_FN float inverse_of(float x) {
+  float y;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+
 TILE_FN float log_of(float x) { return logf(x); }
 
 namespace sm90 {

@@ -36,14 +36,13 @@ TILE_FN BoxPlace corner(const Matrices& of, int matrix, int row, int col) {
 
 template <class Kernel> struct StepShared {
   static constexpr auto config = Kernel::config;
-  typename Kernel::Held held;
+  // A group's output leaves from where its own rows of what is held were. With two of these the next item's comes
+  // meanwhile.
+  typename Kernel::Held held[config.helds];
   typename Kernel::Stage stages[config.stages];
-  // The groups' output; where there is no room for it, a group's lies over its own rows of what is held.
-  static constexpr int staging_bytes = config.staging_in_held ? 16 : config.m * config.d * 2;
-  alignas(1024) std::uint8_t staging[staging_bytes];
   std::uint64_t full[Kernel::rings][config.stages], empty[Kernel::rings][config.stages];
-  std::uint64_t held_full, held_empty, item_full[2], item_empty[2];
-  int item[2];
+  std::uint64_t held_full[config.helds], held_empty[config.helds], item_full[2], item_empty[2];
+  StepItem item[2];
   bool is_last_part;
   float never;
 };
@@ -65,8 +64,8 @@ struct StepPlace {
   TILE_FN bool is_first() const { return number == own.begin; }
   TILE_FN bool is_last() const { return number == own.end; }
 
-  template <class Kernel> TILE_FN void begin(const StepProblem& p, int item_number, const typename Kernel::Globals& g) {
-    item = p.order.template item<has_parts<Kernel>>(item_number);
+  template <class Kernel> TILE_FN void begin(const StepProblem& p, StepItem next, const typename Kernel::Globals& g) {
+    item = next;
     if (!item.is_real) return;
     count = Kernel::steps(*this, g).count;
     own = {0, count};
@@ -83,6 +82,7 @@ concept InARing = requires {
 template <class Kernel> struct StepProducer : StepPlace {
   StepShared<Kernel>& s;
   Ring<Kernel::config.stages> rings[Kernel::rings];
+  Ring<Kernel::config.helds> held;
 
   TILE_FN explicit StepProducer(StepShared<Kernel>& shared) : s(shared) {}
 
@@ -99,7 +99,7 @@ template <class Kernel> struct StepProducer : StepPlace {
       arrive(full);
       ring.advance();
     } else {
-      boxes<Tile>(address(tile.data), view, corner(view, matrix, first_row, 0), address(&s.held_full));
+      boxes<Tile>(address(tile.data), view, corner(view, matrix, first_row, 0), address(&s.held_full[held.slot]));
     }
   }
 
@@ -119,6 +119,7 @@ template <class Kernel> struct StepConsumer : StepPlace {
   StepShared<Kernel>& s;
   int id;  // of the group
   Ring<config.stages> rings[Kernel::rings];
+  Ring<config.helds> held;
   int issued = 0;                   // products of this step
   int reading[Kernel::rings] = {};  // which of them reads a ring's tile, counted from 1; 0: none
   bool has_turn = false;
@@ -225,12 +226,6 @@ template <class Kernel, bool first_, bool last_> struct StepCompute {
       mma_wait<2>();
     on.settled(sum.age);
   }
-  // What is held is not needed any more; without this word it is given back when the item ends.
-  template <class Tile> TILE_FN void release(const Tile&) const {
-    static_assert(last, "release: in the last step, when the products that read what is held have been settled");
-    if constexpr (!config.staging_in_held)
-      if (on.leads()) arrive(address(&on.s.held_empty));
-  }
   template <class X, class F, class... Others> TILE_FN void map(X& x, const F& f, Others&... others) const {
     sm90::map(x, f, others...);
   }
@@ -285,8 +280,7 @@ template <class Kernel> struct StepStore {
   template <class T, int m, int n, int sharers>
   TILE_FN void store(const MatricesOut<T, m, n>& view, const Accumulator<m, n, sharers>& x) const {
     static_assert(n % atom == 0, "store: columns x64");
-    const std::uint32_t out = place() + on.id * 64 * 128;
-    if (on.leads()) store_wait<0>();
+    const std::uint32_t out = address(&on.s.held[on.held.slot]) + on.id * 64 * 128;
     on.sync_group();
     const int lane = threadIdx.x % 32, r = threadIdx.x % 128 / 32 * 16 + lane % 8 + lane / 8 % 2 * 8;
 #pragma unroll
@@ -304,12 +298,6 @@ template <class Kernel> struct StepStore {
         store_box(&view.on_target.map, out + j * m * 128, corner(view, on.matrix(), on.first_row(), j * atom));
     }
     store_commit();
-  }
-  TILE_FN std::uint32_t place() const {
-    if constexpr (config.staging_in_held)
-      return address(&on.s.held);
-    else
-      return address(on.s.staging);
   }
 };
 

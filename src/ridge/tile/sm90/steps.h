@@ -20,19 +20,24 @@ TILE_FN void produce_steps(StepShared<Kernel>& s, const typename Kernel::Globals
     if (taken == items - 1) *p.counters = 0;
     return blocks + taken;
   };
+  const auto begin = [&] { at.template begin<Kernel>(p, p.order.template item<has_parts<Kernel>>(number), g); };
   for (int turn = 0;; ++turn) {
-    at.template begin<Kernel>(p, number, g);
+    begin();
     if constexpr (has_parts<Kernel>)
-      while (at.item.is_real && at.own.begin == at.own.end) at.template begin<Kernel>(p, number = next(), g);
+      while (at.item.is_real && at.own.begin == at.own.end) number = next(), begin();
     wait(address(&s.item_empty[turn & 1]), (turn >> 1 & 1) ^ 1);
-    s.item[turn & 1] = number;
+    s.item[turn & 1] = at.item;
     arrive(address(&s.item_full[turn & 1]));
     if (!at.item.is_real) return;
-    wait(address(&s.held_empty), (turn & 1) ^ 1);
-    Kernel::hold(at, s.held, g);
-    arrive(address(&s.held_full));
+    at.number = at.own.begin;
+    // Where the queries' room is the last item's until that ends, the first keys come before them.
+    if constexpr (Kernel::config.helds == 1) Kernel::load(at, s.stages[0], g), ++at.number;
+    wait(address(&s.held_empty[at.held.slot]), at.held.phase ^ 1);
+    Kernel::hold(at, s.held[at.held.slot], g);
+    arrive(address(&s.held_full[at.held.slot]));
+    at.held.advance();
     TILE_ROLLED
-    for (at.number = at.own.begin; at.number < at.own.end; ++at.number) Kernel::load(at, s.stages[0], g);
+    for (; at.number < at.own.end; ++at.number) Kernel::load(at, s.stages[0], g);
     number = next();
     Kernel::load(at, s.stages[0], g);
   }
@@ -43,6 +48,11 @@ TILE_FN void consume_steps(StepShared<Kernel>& s, const typename Kernel::Globals
   constexpr auto config = Kernel::config;
   StepConsumer<Kernel> on(s, id);
   if (config.turns && id == config.consumers - 1) arrive_threads(8, 256);
+  const auto give_back = [&](int slot) {  // of what is held, when the output has left it
+    if (!on.leads()) return;
+    store_wait<0>();
+    arrive(address(&s.held_empty[slot]));
+  };
   for (int turn = 0;; ++turn) {
     wait(address(&s.item_full[turn & 1]), turn >> 1 & 1);
     on.template begin<Kernel>(p, s.item[turn & 1], g);
@@ -50,20 +60,23 @@ TILE_FN void consume_steps(StepShared<Kernel>& s, const typename Kernel::Globals
     if (on.leads()) arrive(address(&s.item_empty[turn & 1]));
     if (!on.item.is_real) break;
     typename Kernel::State state;
-    wait(address(&s.held_full), turn & 1);
+    wait(address(&s.held_full[on.held.slot]), on.held.phase);
+    const typename Kernel::Held& held = s.held[on.held.slot];
     on.number = on.own.begin;
     on.begin_step();
     StepCompute<Kernel, true, false> first{on};
-    Kernel::compute(first, state, s.held, s.stages[0], g);
+    Kernel::compute(first, state, held, s.stages[0], g);
+    if constexpr (config.helds > 1)
+      if (turn > 0) give_back((on.held.slot + config.helds - 1) % config.helds);
     TILE_ROLLED
     for (on.number = on.own.begin + 1; on.number < on.own.end; ++on.number) {
       on.begin_step();
       StepCompute<Kernel, false, false> middle{on};
-      Kernel::compute(middle, state, s.held, s.stages[0], g);
+      Kernel::compute(middle, state, held, s.stages[0], g);
     }
     on.begin_step();
     StepCompute<Kernel, false, true> last{on};
-    Kernel::compute(last, state, s.held, s.stages[0], g);
+    Kernel::compute(last, state, held, s.stages[0], g);
     on.end_step();
     bool is_part = false;
     if constexpr (has_parts<Kernel>) is_part = p.order.real_parts(on.count) > 1;
@@ -73,11 +86,8 @@ TILE_FN void consume_steps(StepShared<Kernel>& s, const typename Kernel::Globals
       StepStore<Kernel> out{on};
       Kernel::store(out, state, g);
     }
-    if constexpr (config.staging_in_held)
-      if (on.leads()) {
-        store_wait<0>();
-        arrive(address(&s.held_empty));
-      }
+    if constexpr (config.helds == 1) give_back(0);
+    on.held.advance();
   }
   if (on.leads()) store_wait<0>();  // a block's memory must outlive the stores' reading of it
 }
@@ -91,7 +101,7 @@ template <class Kernel> __global__ void __launch_bounds__(step_threads<Kernel>, 
     run_steps(const __grid_constant__ typename Kernel::Globals g, const __grid_constant__ StepProblem p) {
   constexpr auto config = Kernel::config;
   static_assert(step_shared_bytes<Kernel> <= most_shared_bytes,
-                "the rings and the output buffers exceed a block's shared memory: use fewer stages");
+                "the rings and what is held exceed a block's shared memory: use fewer stages");
   extern __shared__ std::uint8_t raw[];
   auto& s = *reinterpret_cast<StepShared<Kernel>*>(raw + (1024 - address(raw) % 1024) % 1024);
   const int warpgroup = __shfl_sync(~0u, threadIdx.x / 128, 0);
@@ -105,8 +115,10 @@ template <class Kernel> __global__ void __launch_bounds__(step_threads<Kernel>, 
       barrier_init(address(&s.item_full[i]), 1);
       barrier_init(address(&s.item_empty[i]), config.consumers);
     }
-    barrier_init(address(&s.held_full), 1);
-    barrier_init(address(&s.held_empty), config.consumers);
+    for (int i = 0; i < config.helds; ++i) {
+      barrier_init(address(&s.held_full[i]), 1);
+      barrier_init(address(&s.held_empty[i]), config.consumers);
+    }
     barrier_init_done();
   }
   __syncthreads();
