@@ -21,6 +21,8 @@ def facts_of(machine):
 
 def plan_text(plan, configs):
     """None where a result does not tell the plan apart from others: which operand was copied."""
+    if plan["kernel"] == "sm90_gemv":
+        return "gemv"
     if plan["kernel"] not in configs or plan["copies"]:
         return None
     cut = "s" if plan["split_mode"] == "stream_k" else ""

@@ -8,6 +8,7 @@
 #include <functional>
 #include <sstream>
 
+#include "fit_models/rewrite.h"
 #include "ridge/base/file.h"
 #include "ridge/measure/device_machine.h"
 
@@ -30,39 +31,6 @@ std::string facts(const Samples& samples) {
   return fmt::format("# tool: tools/fit_models\n# device: {}\n# day: {}\n# timings: {} in {}\n",
                      fmt::join(devices, ", "), day, timings, fmt::join(files, " "));
 }
-
-// The file with its facts replaced and each line below the columns rewritten.
-Result<std::string> rewritten(const std::string& path, const std::string& facts,
-                              const std::function<std::string(const std::string&)>& line_of) {
-  const auto text = read_file(path);
-  if (!text) return text.error();
-  std::istringstream lines(*text);
-  std::string out;
-  bool below = false, said = false;
-  for (std::string line; std::getline(lines, line);) {
-    const bool is_fact =
-        line.starts_with("# ") && line.find(": ") != std::string::npos && line.find(' ', 2) > line.find(": ");
-    if (!is_fact && !line.starts_with("#") && !said) {
-      out += facts;
-      said = true;
-    }
-    if (is_fact) continue;
-    out += (below ? line_of(line) : line) + "\n";
-    below = below || !line.starts_with("#");
-  }
-  return out;
-}
-
-std::vector<std::string> cells_of(const std::string& line) {
-  std::vector<std::string> out(1);
-  for (const char x : line)
-    if (x == ',')
-      out.emplace_back();
-    else
-      out.back() += x;
-  return out;
-}
-std::string line_of(const std::vector<std::string>& cells) { return fmt::format("{}", fmt::join(cells, ",")); }
 
 Status write_constants(const Made& made, const std::string& root) {
   std::size_t at = 0;
@@ -131,6 +99,7 @@ double device_share(const Made& made, const std::string& name) {
     return mean(made, [](const TimedDevice& t, const DeviceNumbers& n) {
       return n.l2_bytes_per_s / t.multiprocessors / t.clock_hz;
     });
+  if (name == "launch") return mean(made, [](const TimedDevice&, const DeviceNumbers& n) { return n.launch_s; });
   return cluster_share(made, static_cast<std::size_t>(name.back() - '0'));  // "clusters_4"
 }
 

@@ -1,5 +1,5 @@
-// Remakes what plans of products on Hopper rest on, from timings alone: the closed form's constants and machines'
-// numbers at once, then the trees on what they leave.
+// Remakes what plans on Hopper rest on, from timings alone: the closed form's constants and machines' numbers at once,
+// then the trees on what they leave, then the numbers of other kernels and the spreads.
 //
 //   build/fit_models data/timings/*.csv           writes data/models and [plan] of machine files (files.h), in place
 //   build/fit_models --judge data/timings/*.csv   writes nothing: what it is worth on products left out, all in turn
@@ -16,6 +16,7 @@
 #include <string>
 
 #include "fit_models/files.h"
+#include "fit_models/kernels.h"
 #include "ridge/base/portable_math.h"
 
 namespace ridge::fit {
@@ -121,7 +122,10 @@ Status run(Task task, std::vector<std::string> paths) {
   std::vector<double> ratios = judged(*samples, begin, task == Task::judge ? folds : 1);
   if (task == Task::judge) return Done{};
   const Fit fit = fitted(*samples, begin, -1);
-  return write_files({*samples, fit.form, fit.trees, fit.edges, std::move(ratios)}, ".");
+  const auto numbers = fit_kernels(*samples, fit.form, ".");
+  if (!numbers) return numbers.error();
+  const Status done = write_files({*samples, fit.form, fit.trees, fit.edges, std::move(ratios)}, ".");
+  return done ? write_kernels(*samples, fit.form, *numbers, ".") : done;
 }
 
 }  // namespace

@@ -24,6 +24,8 @@ void add(const TimedProduct& product, int device, const ProductModel& model, Sam
   const std::size_t before = to.all.size();
   double fastest = std::numeric_limits<double>::infinity();
   for (const TimedPlan& t : product.plans) {
+    const auto few = t.config < 0 ? gemv_work(call) : std::nullopt;
+    if (few) to.few_rows.push_back({device, *few, t.seconds});
     const auto x = t.config < 0 ? std::nullopt : timed_work(call, numbers, t, model);
     if (!x) continue;
     Sample y;

@@ -31,8 +31,15 @@ struct Device {
   int timings = 0;
 };
 
+struct FewRows {  // a timing of the kernel for a few rows
+  int device = 0;
+  ops::cuda::GemvWork work;
+  double measured_s = 0;
+};
+
 struct Samples {
   std::vector<Device> devices;
+  std::vector<FewRows> few_rows;
   std::vector<Sample> all;  // a product's side by side
   int products = 0;
 };

@@ -10,29 +10,14 @@
 namespace ridge::ops {
 namespace {
 
-template <class Numbers> struct NamedNumber {
-  std::string_view name;
-  double Numbers::*place;
-};
 constexpr NamedNumber<KernelNumbers> of_kernels[] = {
-    {"gemv_launch", &KernelNumbers::gemv_launch},
-    {"gemv_round", &KernelNumbers::gemv_round},
     {"gemv_line", &KernelNumbers::gemv_line},
-    {"gemv_row", &KernelNumbers::gemv_row},
     {"gemv_word", &KernelNumbers::gemv_word},
-    {"gemv_word_row", &KernelNumbers::gemv_word_row},
-    {"least", &KernelNumbers::least},
-    {"copy_kept", &KernelNumbers::copy_kept},
-    {"copy_beyond", &KernelNumbers::copy_beyond},
-    {"empty_launch", &KernelNumbers::empty_launch},
     {"backward_pass", &KernelNumbers::backward_pass},
     {"backward_bandwidth", &KernelNumbers::backward_bandwidth},
-    {"backward_added", &KernelNumbers::backward_added},
     {"plain_flops", &KernelNumbers::plain_flops},
     {"lanes", &KernelNumbers::lanes},
     {"multiplies", &KernelNumbers::multiplies},
-    {"rows_element", &KernelNumbers::rows_element},
-    {"reduce_element", &KernelNumbers::reduce_element},
     {"attention_multiplies", &KernelNumbers::attention_multiplies},
     {"attention_exponentials", &KernelNumbers::attention_exponentials},
     {"attention_item", &KernelNumbers::attention_item},
@@ -41,11 +26,14 @@ constexpr NamedNumber<KernelNumbers> of_kernels[] = {
 constexpr NamedNumber<DeviceShares> of_devices[] = {
     {"clock", &DeviceShares::clock},           {"busy_clock", &DeviceShares::busy_clock},
     {"memory", &DeviceShares::memory},         {"l2", &DeviceShares::l2},
-    {"clusters_1", &DeviceShares::clusters_1}, {"clusters_2", &DeviceShares::clusters_2},
-    {"clusters_3", &DeviceShares::clusters_3}, {"clusters_4", &DeviceShares::clusters_4},
-    {"clusters_5", &DeviceShares::clusters_5}, {"clusters_6", &DeviceShares::clusters_6},
-    {"clusters_7", &DeviceShares::clusters_7}, {"clusters_8", &DeviceShares::clusters_8},
+    {"launch", &DeviceShares::launch},         {"clusters_1", &DeviceShares::clusters_1},
+    {"clusters_2", &DeviceShares::clusters_2}, {"clusters_3", &DeviceShares::clusters_3},
+    {"clusters_4", &DeviceShares::clusters_4}, {"clusters_5", &DeviceShares::clusters_5},
+    {"clusters_6", &DeviceShares::clusters_6}, {"clusters_7", &DeviceShares::clusters_7},
+    {"clusters_8", &DeviceShares::clusters_8},
 };
+
+const KernelNumbers* tried = nullptr;
 
 using Costs = std::map<std::string, FunctionCost, std::less<>>;
 using Spreads = std::map<std::string, Spread, std::less<>>;
@@ -72,7 +60,7 @@ Result<std::map<std::string, std::vector<double>, std::less<>>> table(const Fitt
 template <class Numbers, std::size_t count> Result<Numbers> parse_numbers(const NamedNumber<Numbers> (&names)[count],
                                                                           std::string_view csv,
                                                                           const std::string& source) {
-  const auto file = read_fitted(csv, source, "number,unit,value,meaning");
+  const auto file = read_fitted(csv, source, "number,unit,value,origin,meaning");
   if (!file) return file.error();
   auto rows = table(*file, 2, 1);
   if (!rows) return rows.error();
@@ -95,12 +83,12 @@ Numbers in_this_build(const NamedNumber<Numbers> (&names)[count], std::string_vi
 }
 
 Costs costs() {
-  const auto file = read_fitted(functions_csv(), "data/models/functions.csv", "function,first,again");
+  const auto file = read_fitted(functions_csv(), "data/models/functions.csv", "function,first,again,rough,origin");
   RIDGE_CHECK(file, file.error().text());
-  const auto rows = table(*file, 1, 2);
+  const auto rows = table(*file, 1, 3);
   RIDGE_CHECK(rows, rows.error().text());
   Costs out;
-  for (const auto& [name, row] : *rows) out[name] = {row[0], row[1]};
+  for (const auto& [name, row] : *rows) out[name] = {row[0], row[1], row[2]};
   return out;
 }
 
@@ -161,8 +149,12 @@ Result<DeviceShares> parse_device_shares(std::string_view csv, const std::string
 
 const KernelNumbers& kernel_numbers() {
   static const KernelNumbers all = in_this_build(of_kernels, kernels_csv(), "data/models/kernels.csv");
-  return all;
+  return tried == nullptr ? all : *tried;
 }
+std::span<const NamedNumber<KernelNumbers>> named_kernel_numbers() { return of_kernels; }
+
+TriedNumbers::TriedNumbers(const KernelNumbers& numbers) { tried = &numbers; }
+TriedNumbers::~TriedNumbers() { tried = nullptr; }
 
 const DeviceShares& device_shares() {
   static const DeviceShares all = in_this_build(of_devices, devices_csv(), "data/models/devices.csv");

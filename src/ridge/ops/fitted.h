@@ -6,6 +6,7 @@
 
 #include <functional>
 #include <map>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -28,26 +29,41 @@ Result<double> number_in(const FittedFile& file, const CsvLine& line, std::size_
 
 // data/models/kernels.csv, whose lines have these names.
 struct KernelNumbers {
-  double gemv_launch, gemv_round, gemv_line, gemv_row, gemv_word, gemv_word_row;
-  double least, copy_kept, copy_beyond, empty_launch;
-  double backward_pass, backward_bandwidth, backward_added;
-  double plain_flops, lanes, multiplies, rows_element, reduce_element;
+  double gemv_line, gemv_word;
+  double backward_pass, backward_bandwidth;
+  double plain_flops, lanes, multiplies;
   double attention_multiplies, attention_exponentials, attention_item, attention_part;
 };
 const KernelNumbers& kernel_numbers();
 Result<KernelNumbers> parse_kernel_numbers(std::string_view csv, const std::string& source);
 
+template <class Numbers> struct NamedNumber {
+  std::string_view name;
+  double Numbers::*place;
+};
+std::span<const NamedNumber<KernelNumbers>> named_kernel_numbers();
+
+// For what fits them: kernel_numbers() are these until it goes. One at a time, and nothing else may plan meanwhile.
+class TriedNumbers {
+ public:
+  explicit TriedNumbers(const KernelNumbers& numbers);
+  ~TriedNumbers();
+  TriedNumbers(const TriedNumbers&) = delete;
+  TriedNumbers& operator=(const TriedNumbers&) = delete;
+};
+
 // data/models/devices.csv: what the timed devices have in common, which is assumed of others.
 struct DeviceShares {
-  double clock, busy_clock, memory, l2;
+  double clock, busy_clock, memory, l2, launch;
   double clusters_1, clusters_2, clusters_3, clusters_4, clusters_5, clusters_6, clusters_7, clusters_8;
 };
 const DeviceShares& device_shares();
 Result<DeviceShares> parse_device_shares(std::string_view csv, const std::string& source);
 
-// data/models/functions.csv: instructions of a lane for one application, and for each further one of a chain of them.
+// data/models/functions.csv: instructions of a lane for one application, for each further one of a chain of them, and
+// for one whose result is stored in 16 bits.
 struct FunctionCost {
-  double first = 1, again = 1;
+  double first = 1, again = 1, rough = 1;
 };
 FunctionCost cost_of(std::string_view function);
 

@@ -48,7 +48,7 @@ Result<ops::DeviceNumbers> device_numbers(const Machine& machine) {
   out.memory_bytes_per_s = fitted("memory_bytes_per_s", n.memory * machine.memory.front().bandwidth->value);
   out.l2_bytes_per_s = fitted("l2_bytes_per_s", n.l2 * *cores * *clock);
   out.l2_bytes = static_cast<std::int64_t>(l2->capacity->value);
-  out.launch_s = fitted("launch_s", ops::kernel_numbers().empty_launch);
+  out.launch_s = fitted("launch_s", n.launch);
   out.timed = !machine.plan.empty();
   return out;
 }

@@ -76,29 +76,6 @@ int heads_at_a_time(const AttentionProblem& p, bool are_even, const DeviceNumber
 // Floats of an item's state (attention.h).
 std::int64_t state_floats(const AttentionConfig& c) { return std::int64_t{c.m} * c.d + 4 * 128; }
 
-cuda::AttentionPlan planned(const AttentionProblem& p, int config, std::int64_t parts, const DeviceNumbers& device) {
-  const AttentionConfig& c = attention_menu[static_cast<std::size_t>(config)];
-  const Work work = work_of(p, c);
-  const std::int64_t matrices = p.outer * p.heads, tiles = matrices * up(p.rows, c.m);
-  cuda::AttentionPlan out{.config = config, .parts = static_cast<int>(parts)};
-  out.items = tiles * parts;
-  out.steps = work.all;
-  if (parts > 1) out.workspace_bytes = static_cast<std::size_t>(out.items * state_floats(c)) * sizeof(float);
-  out.width = heads_at_a_time(p, work.longest * matrices * up(p.rows, c.m) == work.all, device);
-  const KernelNumbers& n = kernel_numbers();
-  const double item =
-      n.attention_item + (parts > 1 ? n.attention_item + static_cast<double>(parts) * n.attention_part : 0);
-  const double longest_cycles = item + static_cast<double>(up(work.longest, parts)) * step_cycles(c);
-  const double all = static_cast<double>(out.items) * item + static_cast<double>(out.steps) * step_cycles(c);
-  const double cycles =
-      out.items <= device.multiprocessors ? longest_cycles : all / device.multiprocessors + longest_cycles / 2;
-  // A block has no more on its way than its ring holds: few blocks do not fill the memory's lines.
-  const double busy = std::min(1.0, static_cast<double>(out.items) / device.multiprocessors);
-  out.predicted_s =
-      device.launch_s + std::max(cycles / device.busy_clock_hz, traffic(p) / (device.memory_bytes_per_s * busy));
-  return out;
-}
-
 // Parts of a tile's keys, where there are fewer tiles than multiprocessors: as many as give each of these one item.
 // With two the second begins where the first ends, and its loads with it.
 std::int64_t worthwhile_parts(const AttentionProblem& p, const AttentionConfig& c, const DeviceNumbers& device) {
@@ -181,6 +158,29 @@ AttentionProblem folded(const AttentionProblem& p) {
   out.walks = false;
   out.q = {p.q.outer, p.q.head * shared, p.q.head};
   out.o = {p.o.outer, p.o.head * shared, p.o.head};
+  return out;
+}
+
+AttentionPlan planned(const AttentionProblem& p, int config, std::int64_t parts, const DeviceNumbers& device) {
+  const AttentionConfig& c = attention_menu[static_cast<std::size_t>(config)];
+  const Work work = work_of(p, c);
+  const std::int64_t matrices = p.outer * p.heads, tiles = matrices * up(p.rows, c.m);
+  AttentionPlan out{.config = config, .parts = static_cast<int>(parts)};
+  out.items = tiles * parts;
+  out.steps = work.all;
+  if (parts > 1) out.workspace_bytes = static_cast<std::size_t>(out.items * state_floats(c)) * sizeof(float);
+  out.width = heads_at_a_time(p, work.longest * matrices * up(p.rows, c.m) == work.all, device);
+  const KernelNumbers& n = kernel_numbers();
+  const double item =
+      n.attention_item + (parts > 1 ? n.attention_item + static_cast<double>(parts) * n.attention_part : 0);
+  const double longest_cycles = item + static_cast<double>(up(work.longest, parts)) * step_cycles(c);
+  const double all = static_cast<double>(out.items) * item + static_cast<double>(out.steps) * step_cycles(c);
+  const double cycles =
+      out.items <= device.multiprocessors ? longest_cycles : all / device.multiprocessors + longest_cycles / 2;
+  // A block has no more on its way than its ring holds: few blocks do not fill the memory's lines.
+  const double busy = std::min(1.0, static_cast<double>(out.items) / device.multiprocessors);
+  out.predicted_s =
+      device.launch_s + std::max(cycles / device.busy_clock_hz, traffic(p) / (device.memory_bytes_per_s * busy));
   return out;
 }
 

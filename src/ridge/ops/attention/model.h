@@ -22,6 +22,8 @@ struct AttentionPlan {
 };
 // What stands in the way, as a sentence; none: a kernel does it. Looks at no device.
 std::optional<std::string> refuse(const AttentionProblem& problem);
+// By this row of the menu, the keys in so many parts; of a problem that is folded.
+AttentionPlan planned(const AttentionProblem& problem, int config, std::int64_t parts, const DeviceNumbers& device);
 AttentionPlan choose(const AttentionProblem& problem, const DeviceNumbers& device);  // must not be refused
 // The same with the heads that share keys as rows, where each has one row.
 AttentionProblem folded(const AttentionProblem& problem);

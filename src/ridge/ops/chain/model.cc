@@ -1,5 +1,6 @@
 #include "ridge/ops/chain/model.h"
 
+#include <algorithm>
 #include <array>
 
 #include "ridge/ops/fitted.h"
@@ -13,13 +14,18 @@ int cpu_flops(const ChainStep& step) { return row(step.op).cpu_flops * step.repe
 
 }  // namespace
 
-double instructions(const ChainStep& step) {
+bool is_rough(const std::vector<ChainTensor>& tensors, const ChainStep& step) {
+  return step.op != ChainOp::store || bits(tensors[static_cast<std::size_t>(step.slot)].dtype) <= 16;
+}
+
+double instructions(const ChainStep& step, bool rough) {
   static const auto costs = [] {
     std::array<FunctionCost, function_rows.size()> all;
     for (const FunctionRow& f : function_rows) all[static_cast<std::size_t>(f.function)] = cost_of(f.name);
     return all;
   }();
   const FunctionCost& cost = costs[static_cast<std::size_t>(step.op)];
+  if (rough && step.op != ChainOp::cos) return cost.rough * step.repeat;
   return cost.first + cost.again * (step.repeat - 1);
 }
 
@@ -41,8 +47,10 @@ double bytes_of(const std::vector<ChainTensor>& tensors, const std::vector<std::
 }
 
 double instructions(const ChainProgram& chain) {
+  const bool rough = std::all_of(chain.steps.begin(), chain.steps.end(),
+                                 [&](const ChainStep& step) { return is_rough(chain.tensors, step); });
   double each = 0;
-  for (const ChainStep& step : chain.steps) each += instructions(step);
+  for (const ChainStep& step : chain.steps) each += instructions(step, rough);
   return elements_of(chain.extents) * each;
 }
 

@@ -10,8 +10,10 @@ double elements_of(const std::vector<std::int64_t>& extents);
 double bytes_of(const std::vector<ChainTensor>& tensors,
                 const std::vector<std::int64_t>& extents);  // each once
 
+// Whether nothing that the step stores is wider than 16 bits: where no step's is, functions have cheaper forms.
+bool is_rough(const std::vector<ChainTensor>& tensors, const ChainStep& step);
 // An element's, as a generated CUDA kernel takes them (ops/function/device_math.h).
-double instructions(const ChainStep& step);
+double instructions(const ChainStep& step, bool rough);
 double instructions(const ChainProgram& chain);  // of all elements
 double traffic(const ChainProgram& chain);       // bytes
 

@@ -42,9 +42,9 @@ std::vector<MatmulPlan> products(const std::vector<MatmulCall>& calls, std::size
   for (const MatmulCall& call : calls) {
     out.push_back(chosen(call, room, device));
     needs.step(out.back());
-    if (call.epilogue.addend.data)
+    if (call.epilogue.addend.data)  // read once more
       needs.seconds +=
-          product(call.problem.m, call.problem.n) * kernel_numbers().backward_added / device.memory_bytes_per_s;
+          product(call.problem.m, call.problem.n) * bits(call.epilogue.addend.dtype) / 8 / device.memory_bytes_per_s;
   }
   return out;
 }
@@ -65,7 +65,7 @@ std::optional<GatedBackwardPlan::Steps> plan_steps(const GatedBackward& b, std::
   Needs apart = needs;
   out.dx_products = products(s.dx_products, room, device, apart);
   out.dx = choose(s.dx, device);
-  if (out.dx && needs.seconds + out.dx->predicted_s <= apart.seconds) {
+  if (out.dx && needs.seconds + out.dx->predicted_s <= 1.01 * apart.seconds) {  // it rounds dx once
     needs.seconds += out.dx->predicted_s;
     out.dx_products.clear();
   } else {

@@ -102,12 +102,10 @@ double waves_us(const Pace& pace, const MatmulConfig& c, const SplitK& split, co
     us += both(item, w.bytes / w.items * rest / std::min(pace.memory, rest * pace.memory_of_block), f.overlap);
   return us;
 }
-// What a copy has written is read from the L2, as long as that keeps it.
+// An operand is read and written; what reads it next finds it in the L2, or pays within the share that is fitted.
 double copying_us(const Pace& pace, const TileWork& w, const DeviceNumbers& device) {
-  const KernelNumbers& n = kernel_numbers();
-  const double left = std::max(0.0, w.copied_bytes - n.copy_kept * static_cast<double>(device.l2_bytes));
-  const double bytes = 2 * w.copied_bytes / pace.f.copied + left / n.copy_beyond;
-  return w.copies * pace.f.copy / pace.cycles_per_us + bytes / (1e-6 * device.memory_bytes_per_s);
+  return w.copies * pace.f.copy / pace.cycles_per_us +
+         2 * w.copied_bytes / (pace.f.copied * 1e-6 * device.memory_bytes_per_s);
 }
 
 }  // namespace
@@ -164,20 +162,17 @@ double predicted_seconds(const MatmulConfig& c, const TileWork& w, const SplitK&
   if (c.roles == Roles::pingpong) us += x.end / pace.cycles_per_us;
   us -= std::clamp((sms - blocks) / blocks, 0.0, 1.0) * (w.prefetch_constants ? f.beside_prefetch : f.beside) /
         pace.cycles_per_us;
-  return (std::max(us, kernel_numbers().least / pace.cycles_per_us) +
-          (w.prefetch_constants ? f.under_copy : 1) * copying_us(pace, w, device)) *
-         1e-6;
+  return (us + (w.prefetch_constants ? f.under_copy : 1) * copying_us(pace, w, device)) * 1e-6;
 }
 
 double gemv_seconds(const GemvWork& w, const DeviceNumbers& device) {
-  constexpr double words_at_once = 8 * 32 * 4;  // of a line (gemv.cu)
   const KernelNumbers& n = kernel_numbers();
   const double words = std::ceil(static_cast<double>(w.k) * 2 / std::min(w.granule, 8));
-  const double rounds = std::ceil(words / words_at_once);
   const double lines = static_cast<double>(w.batch) * static_cast<double>(w.n), rows = static_cast<double>(w.m);
-  const double each = n.gemv_line + (rows - 1) * n.gemv_row + words * (n.gemv_word + rows * n.gemv_word_row) / 32;
-  const double cycles = n.gemv_launch + (rounds - 1) * n.gemv_round + lines * each / device.multiprocessors;
-  return cycles / device.clock_hz;
+  const double each = n.gemv_line + words * (1 + rows) * n.gemv_word / 32;
+  const double bytes = 2 * lines * static_cast<double>(w.k);
+  return device.launch_s +
+         std::max(lines * each / device.multiprocessors / device.clock_hz, bytes / device.memory_bytes_per_s);
 }
 
 BlockPace block_pace(const MatmulConfig& c) {

@@ -50,6 +50,7 @@ struct GemvWork {
   int granule = 128;
 };
 double gemv_seconds(const GemvWork& work, const DeviceNumbers& device);
+std::optional<GemvWork> gemv_work(const MatmulCall& call);  // where that kernel is the only one that copies nothing
 
 // What one block's ports do, in cycles: the fitted constants of the model, for whoever draws a block.
 struct BlockPace {

@@ -299,15 +299,11 @@ std::vector<Copies> copies(const MatmulCall& call) {
 
 namespace {
 
-// A few rows of D from operands that the tiles would have to copy first.
 std::optional<MatmulPlan> planned_gemv(const MatmulCall& call, const DeviceNumbers& device) {
-  const TileProblem t = tile_problem(call);
-  if (!is_short_float(call.problem.a.dtype) || t.batch == 0 || t.m == 0 || t.n == 0 || t.k == 0 ||
-      t.m > most_gemv_rows || t.n > most_dot_columns || t.a.major != Major::k || t.b.major != Major::k ||
-      (copy_engine_reads(t.a, t.batch) && copy_engine_reads(t.b, t.batch)))
-    return std::nullopt;
-  MatmulPlan plan{MatmulPlan::Path::gemv, -1, t.exchanged};
-  plan.predicted_s = gemv_seconds({t.batch, t.m, t.n, t.k, std::min(granule(t.a), granule(t.b))}, device);
+  const auto work = gemv_work(call);
+  if (!work) return std::nullopt;
+  MatmulPlan plan{MatmulPlan::Path::gemv, -1, tile_problem(call).exchanged};
+  plan.predicted_s = gemv_seconds(*work, device);
   return plan;
 }
 
@@ -325,6 +321,16 @@ std::vector<PlannedWork> planned_works(const MatmulCall& call, std::size_t works
 }
 
 }  // namespace
+
+// A few rows of D from operands that the tiles would have to copy first.
+std::optional<GemvWork> gemv_work(const MatmulCall& call) {
+  const TileProblem t = tile_problem(call);
+  if (!is_short_float(call.problem.a.dtype) || t.batch == 0 || t.m == 0 || t.n == 0 || t.k == 0 ||
+      t.m > most_gemv_rows || t.n > most_dot_columns || t.a.major != Major::k || t.b.major != Major::k ||
+      (copy_engine_reads(t.a, t.batch) && copy_engine_reads(t.b, t.batch)))
+    return std::nullopt;
+  return GemvWork{t.batch, t.m, t.n, t.k, std::min(granule(t.a), granule(t.b))};
+}
 
 std::vector<MatmulPlan> candidates(const MatmulCall& call, std::size_t workspace_bytes, const DeviceNumbers& device,
                                    std::size_t each) {

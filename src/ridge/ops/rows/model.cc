@@ -1,5 +1,7 @@
 #include "ridge/ops/rows/model.h"
 
+#include <algorithm>
+
 #include "ridge/ops/chain/model.h"
 #include "ridge/ops/fitted.h"
 
@@ -29,14 +31,18 @@ double traffic(const RowProblem& rows) { return elements_of(rows) * (bits(rows.x
 double traffic(const ReduceProblem& p) { return points(p.kept) * (points(p.reduced) * bits(p.x) + bits(p.y)) / 8; }
 
 double instructions(const RowProgram& rows) {
+  const bool rough = std::all_of(rows.steps.begin(), rows.steps.end(),
+                                 [&](const RowStep& step) { return step.along || is_rough(rows.tensors, step.step); });
   double each = 0;
-  for (const RowStep& step : rows.steps) each += step.along ? 1 : instructions(step.step);
+  for (const RowStep& step : rows.steps) each += step.along ? 1 : instructions(step.step, rough);
   return elements_of(extents_of(rows)) * each;
 }
-double instructions(const RowProblem& rows) { return elements_of(rows) * kernel_numbers().rows_element; }
-double instructions(const ReduceProblem& p) {
-  return points(p.kept) * points(p.reduced) * kernel_numbers().reduce_element;
+// Counted, an element: softmax takes a maximum, a difference, an exponential, a sum and a product; rmsnorm two products
+// and a multiply-add.
+double instructions(const RowProblem& rows) {
+  return elements_of(rows) * (rows.function == RowFunction::softmax ? 4 + cost_of("exp").first : 3);
 }
+double instructions(const ReduceProblem& p) { return points(p.kept) * points(p.reduced); }
 
 Result<Forecast> forecast(const RowProgram& rows, const DeviceNumbers& device) {
   return streamed("rows", traffic(rows), instructions(rows), device);

@@ -1,0 +1,91 @@
+#!/usr/bin/env python3
+"""Counts what an application of a function takes of a lane of a Hopper, in the machine code of ops/function/device_math.h,
+and writes data/models/functions.csv: count_instructions.py CUOBJDUMP. nvcc is on the PATH.
+
+Counted is the longest way through the code that neither calls nor computes in double precision, which is what rare
+arguments take. The unit for special functions has 16 lanes and works beside the others' 128: its instructions count 8
+each where that is more than all instructions together."""
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+FUNCTIONS = ["gelu", "cos", "sin", "gelu_tanh", "tanh", "log", "silu", "sigmoid", "exp", "divide", "sqrt", "rsqrt"]
+BINARY = ["divide"]
+AGAIN = {"cos": "cos_of_cos"}  # a further one in a chain, where it has a body of its own
+ROUGH = ["gelu", "gelu_tanh", "silu", "sigmoid"]  # name_16: for results of 16 bits
+SPECIAL = re.compile(r"MUFU|FRND|F2I|I2F\b|F2F")
+RARE = re.compile(r"CALL|DMUL|DADD|DFMA")
+HEADER = """# What one application of a function takes of a lane, in instructions, each further one of a chain of them, and one whose
+# result is stored in 16 bits; 1 where none stands here. Derived: counted in machine code, no timing was looked at.
+# tool: tools/count_instructions.py
+# device: sm_90a
+# day: {day}
+# timings: none
+function,first,again,rough,origin
+"""
+
+
+def source():
+    """A kernel for each function and for one that is applied twice: constants are loaded once in a chain."""
+    out = '#include "ridge/ops/function/device_math.h"\nusing namespace ridge;\n'
+    for name in FUNCTIONS + list(AGAIN.values()) + [f"{name}_16" for name in ROUGH]:
+        more = ", p[threadIdx.x + 32]" if name in BINARY else ""
+        once = f"device::{name}(p[threadIdx.x]{more})"
+        twice = f"device::{name}({once}{more})"
+        for kernel, value in ((name, once), (f"{name}_twice", twice)):
+            out += f'extern "C" __global__ void k_{kernel}(float* p) {{ p[threadIdx.x] = {value}; }}\n'
+    return out
+
+
+def kernels(cuobjdump):
+    """Each kernel's instructions: address, predicate, text."""
+    with tempfile.TemporaryDirectory() as folder:
+        text, cubin = pathlib.Path(folder) / "k.cu", pathlib.Path(folder) / "k.cubin"
+        text.write_text(source())
+        subprocess.run(["nvcc", "-arch=sm_90a", "-std=c++20", f"-I{ROOT}/src", "-cubin", "-o", cubin, text], check=True)
+        sass = subprocess.run([cuobjdump, "-sass", cubin], check=True, capture_output=True, text=True).stdout
+    for part in re.split(r"Function : k_", sass)[1:]:
+        lines = re.findall(r"/\*([0-9a-f]{4})\*/\s+((?:@!?U?P\d+ )?)([^;]*);", part)
+        yield part.split()[0], [(int(at, 16), predicate, words) for at, predicate, words in lines]
+
+
+def longest(code):
+    """Instructions on the longest way from the first to the end, and the special ones among them."""
+    place = {at: i for i, (at, _, _) in enumerate(code)}
+    ways = [(0, 0)] * (len(code) + 1)
+    never = (float("-inf"), 0)  # what rare arguments take
+    for i in reversed(range(len(code))):
+        _, predicate, words = code[i]
+        jump = re.match(r"BRA.*?(0x[0-9a-f]+)", words)
+        after = ways[i + 1]
+        if words.startswith("EXIT"):
+            after = after if predicate else (0, 0)
+        elif RARE.match(words) or words.startswith("RET"):
+            after = never
+        elif jump:
+            there = place[int(jump[1], 16)]
+            to = ways[there] if there > i else never
+            after = max(after, to) if predicate else to
+        ways[i] = (1 + after[0], bool(SPECIAL.match(words)) + after[1])
+    return ways[0]
+
+
+def cost(once, twice):
+    return max(twice[0] - once[0], 8 * (twice[1] - once[1]))
+
+
+def main():
+    counts = {name: longest(code) for name, code in kernels(sys.argv[1])}
+    of = {name: cost(counts[name], counts[f"{name}_twice"]) for name in counts if not name.endswith("_twice")}
+    day = subprocess.run(["git", "log", "-1", "--format=%cs", "--", "src/ridge/ops/function/device_math.h"], cwd=ROOT, check=True,
+                         capture_output=True, text=True).stdout.strip()
+    lines = [f"{name},{of[name]},{of[AGAIN.get(name, name)]},{of[f'{name}_16' if name in ROUGH else name]},derived\n"
+             for name in FUNCTIONS]
+    (ROOT / "data/models/functions.csv").write_text(HEADER.format(day=day) + "".join(lines))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,134 @@
+#include "fit_models/kernels.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <nlohmann/json.hpp>
+
+#include "fit_models/files.h"
+#include "fit_models/rewrite.h"
+#include "fit_models/spreads.h"
+#include "ridge/base/file.h"
+#include "ridge/base/portable_math.h"
+
+namespace ridge::fit {
+namespace {
+
+using namespace ops;
+using Place = double KernelNumbers::*;
+
+// One number after the other is moved by a factor that shrinks where neither way gains: few numbers, few timings, and
+// the same steps on every machine.
+void descend(KernelNumbers& numbers, const std::vector<Place>& places, const std::function<double()>& error) {
+  constexpr double first = 1.5, enough = 1.002;
+  double least = error();
+  for (double factor = first; factor > enough;) {
+    bool moved = false;
+    for (const Place place : places)
+      for (const double by : {factor, 1 / factor}) {
+        const double before = numbers.*place;
+        numbers.*place = before * by;
+        const double now = error();
+        if (now < least) {
+          least = now;
+          moved = true;
+        } else {
+          numbers.*place = before;
+        }
+      }
+    if (!moved) factor = std::sqrt(factor);
+  }
+}
+
+// Where fits begin, by reason: cycles of a few instructions and of a memory's latency, most of what a peak gives. What
+// is derived stays as the file has it.
+KernelNumbers first_kernel_numbers() {
+  KernelNumbers out = kernel_numbers();
+  out.gemv_line = 10;
+  out.gemv_word = 4;
+  out.backward_pass = 10000;
+  out.backward_bandwidth = 0.85;
+  out.attention_multiplies = 0.85;
+  out.attention_exponentials = 0.5;
+  out.attention_item = 2000;
+  out.attention_part = 500;
+  return out;
+}
+
+double off(double predicted, double measured) { return std::abs(portable::log(predicted / measured)); }
+
+void fit_few_rows(const Samples& samples, const Form& form, KernelNumbers& numbers) {
+  const TriedNumbers tried(numbers);
+  descend(numbers, {&KernelNumbers::gemv_line, &KernelNumbers::gemv_word}, [&] {
+    double sum = 0;
+    for (const FewRows& x : samples.few_rows)
+      sum += off(cuda::gemv_seconds(x.work, form.devices[static_cast<std::size_t>(x.device)]), x.measured_s);
+    return sum;
+  });
+}
+
+void fit_backward(const std::vector<TimedPass>& passes, const DeviceNumbers& device, KernelNumbers& numbers) {
+  descend(numbers, {&KernelNumbers::backward_pass, &KernelNumbers::backward_bandwidth}, [&] {
+    double sum = 0;
+    for (const TimedPass& x : passes) sum += off(pass_seconds(x, numbers, device), x.measured_s);
+    return sum;
+  });
+}
+
+void fit_attention(const std::vector<TimedAttention>& timings, const DeviceNumbers& device, KernelNumbers& numbers) {
+  const TriedNumbers tried(numbers);
+  descend(numbers,
+          {&KernelNumbers::attention_multiplies, &KernelNumbers::attention_exponentials, &KernelNumbers::attention_item,
+           &KernelNumbers::attention_part},
+          [&] {
+            double sum = 0;
+            for (const TimedAttention& x : timings) sum += off(attention_seconds(x, device), x.measured_s);
+            return sum;
+          });
+}
+
+// What a file without timings of products is made of.
+std::string facts_of(const Results& results) {
+  return fmt::format(
+      "# tool: tools/fit_models\n# device: {}, {}\n# day: {}\n# timings: data/timings results/h200_geglu.json "
+      "results/h200_geglu_torch.json "
+      "results/h100_attention.json results/h200_stream.json results/h200_repeats.json results/h200_matmul_suite.json "
+      "results/h200_matmul_random.json\n",
+      results.h100, results.h200, results.day);
+}
+
+}  // namespace
+
+Result<KernelNumbers> fit_kernels(const Samples& samples, const Form& form, const std::string& root) {
+  const auto results = read_results(root);
+  if (!results) return results.error();
+  const auto h100 = numbers_of(samples, form, results->h100), h200 = numbers_of(samples, form, results->h200);
+  if (!h100) return h100.error();
+  if (!h200) return h200.error();
+  KernelNumbers numbers = first_kernel_numbers();
+  fit_few_rows(samples, form, numbers);
+  fit_backward(results->passes, *h200, numbers);
+  fit_attention(results->attention, *h100, numbers);
+  for (const NamedNumber<KernelNumbers>& x : named_kernel_numbers()) numbers.*x.place = rounded(numbers.*x.place);
+  return numbers;
+}
+
+Status write_kernels(const Samples& samples, const Form& form, const KernelNumbers& numbers, const std::string& root) {
+  const auto results = read_results(root);
+  if (!results) return results.error();
+  const std::string path = root + "/data/models/kernels.csv";
+  const auto text = rewritten(path, facts_of(*results), [&](const std::string& line) {
+    auto cells = cells_of(line);
+    for (const NamedNumber<KernelNumbers>& x : named_kernel_numbers())
+      if (x.name == cells[0] && cells[3] == "fitted") cells[2] = fmt::format("{:.4g}", numbers.*x.place);
+    return line_of(cells);
+  });
+  if (!text) return text.error();
+  const Status done = write_file(path, *text);
+  if (!done) return done;
+  return write_spreads(samples, form, numbers, *results, facts_of(*results), root);
+}
+
+}  // namespace ridge::fit

@@ -1,0 +1,168 @@
+#include "fit_models/spreads.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "fit_models/rewrite.h"
+#include "ridge/base/file.h"
+#include "ridge/base/portable_math.h"
+
+namespace ridge::fit {
+namespace {
+
+using namespace ops;
+using Json = nlohmann::json;
+
+Result<Json> read_json(const std::string& path) {
+  const auto text = read_file(path);
+  if (!text) return text.error();
+  Json out = Json::parse(*text, nullptr, false);
+  if (out.is_discarded()) return input_error(fmt::format("'{}' is no JSON", path));
+  return out;
+}
+
+void read_passes(const Json& geglu, Results& to) {
+  for (const Json& row : geglu["rows"])
+    if (row.contains("dh_db_us"))
+      to.passes.push_back({row["n"].get<double>() * row["f"].get<double>(), 1e-6 * row["dh_db_us"].get<double>()});
+}
+
+// Shapes are outer, heads, heads of keys, rows, keys, width, causal: [outer, rows, heads, width].
+AttentionProblem attention_of(const Json& shape) {
+  const auto at = [&](std::size_t i) { return shape[i].get<std::int64_t>(); };
+  AttentionProblem p{.outer = at(0), .heads = at(1), .key_heads = at(2), .rows = at(3), .keys = at(4), .width = at(5)};
+  if (shape[6].get<bool>()) p.high = p.keys - p.rows;
+  p.q = p.o = {p.rows * p.heads * p.width, p.width, p.heads * p.width};
+  p.k = p.v = {p.keys * p.key_heads * p.width, p.width, p.key_heads * p.width};
+  return p;
+}
+void read_attention(const Json& result, Results& to) {
+  for (const Json& row : result["rows"])
+    to.attention.push_back({cuda::folded(attention_of(row["shape"])), row["config"].get<int>(),
+                            row["parts"].get<std::int64_t>(), 1e-6 * row["us"]["ridge"].get<double>()});
+}
+
+double cosines(int count) { return cost_of("cos").first + cost_of("cos").again * (count - 1); }
+
+// Of an element; rows and chains count what their models do (ops/rows/model.cc, ops/chain/model.cc).
+double instructions_of(const std::string& kernel, bool rough) {
+  const auto one = [&](const char* name) { return rough ? cost_of(name).rough : cost_of(name).first; };
+  if (kernel.starts_with("cos_")) return cosines(std::stoi(kernel.substr(4)));
+  if (kernel == "softmax") return 4 + one("exp");
+  if (kernel == "gelu") return one("gelu");
+  return kernel == "silu_gate" ? one("silu") + 1 : 3;
+}
+void read_streams(const Json& streams, const Json& repeats, Results& to) {
+  const double elements = streams["elements"].get<double>(), repeated = repeats["elements"].get<double>();
+  for (const Json& row : streams["rows"])
+    to.streams.push_back({row["bytes"].get<double>(),
+                          elements * instructions_of(row["kernel"].get<std::string>(), row["dtype"] != "f32"),
+                          row["ridge"]["median_s"].get<double>()});
+  for (const Json& row : repeats["rows"])
+    to.streams.push_back({row["fused"]["bytes"].get<double>(), repeated * cosines(row["repeats"].get<int>()),
+                          row["fused"]["measured_s"]["median"].get<double>()});
+}
+
+void read_cublaslt(const Json& result, Results& to) {
+  for (const Json& row : result["rows"])
+    to.cublaslt.push_back({row["best_s"]["median"].get<double>() / row["predicted_s"].get<double>(),
+                           row["plan"]["copies"].get<int>() == 0});
+}
+
+struct Percentiles {
+  double low = 1, middle = 1, high = 1;
+};
+Percentiles percentiles(std::vector<double> ratios) {
+  std::sort(ratios.begin(), ratios.end());
+  const auto at = [&](double share) {
+    return ratios[static_cast<std::size_t>(share * static_cast<double>(ratios.size() - 1) + 0.5)];
+  };
+  return {at(0.05), at(0.5), at(0.95)};
+}
+
+// No device passes its peaks: one that nobody timed is faster than assumed by no more than the timed ones lack to
+// theirs; as much slower is allowed for.
+std::vector<double> untimed_ratios(const Samples& samples, const Form& form) {
+  double least = 1;
+  for (std::size_t d = 0; d < samples.devices.size(); ++d) {
+    const TimedDevice& t = samples.devices[d].as_timed;
+    const DeviceNumbers& n = form.devices[d];
+    least = std::min({least, n.busy_clock_hz / t.clock_hz, n.memory_bytes_per_s / t.memory_bytes_per_s});
+  }
+  return {least, 1, 1 / least};
+}
+
+std::vector<double> ratios_of(const std::string& kind, const Samples& samples, const Form& form, const Results& results,
+                              const KernelNumbers& numbers) {
+  const TriedNumbers tried(numbers);
+  const auto h100 = numbers_of(samples, form, results.h100), h200 = numbers_of(samples, form, results.h200);
+  std::vector<double> out;
+  if (kind == "streamed")
+    for (const TimedStream& x : results.streams)
+      out.push_back(x.measured_s / streamed("", x.bytes, x.instructions, *h200).seconds);
+  if (kind == "attention")
+    for (const TimedAttention& x : results.attention) out.push_back(x.measured_s / attention_seconds(x, *h100));
+  for (const TimedOfCublaslt& x : results.cublaslt)
+    if (kind == (x.aligned ? "cublaslt_aligned" : "cublaslt_unaligned")) out.push_back(x.over_ours);
+  if (kind == "untimed") return untimed_ratios(samples, form);
+  return out;
+}
+
+}  // namespace
+
+Result<Results> read_results(const std::string& root) {
+  const auto in = [&](const char* name) { return read_json(root + "/results/" + name); };
+  const auto attention = in("h100_attention.json"), geglu = in("h200_geglu.json"), streams = in("h200_stream.json"),
+             repeats = in("h200_repeats.json"), suite = in("h200_matmul_suite.json"),
+             random = in("h200_matmul_random.json");
+  for (const auto* each : {&attention, &geglu, &streams, &repeats, &suite, &random})
+    if (!*each) return each->error();
+  Results out;
+  try {
+    out.h100 = attention->at("device").get<std::string>();
+    out.h200 = streams->at("device").get<std::string>();
+    for (const Json* each : {&*attention, &*streams, &*repeats, &*suite, &*random})
+      out.day = std::max(out.day, each->at("day").get<std::string>());
+    read_passes(*geglu, out);
+    read_attention(*attention, out);
+    read_streams(*streams, *repeats, out);
+    read_cublaslt(*suite, out);
+    read_cublaslt(*random, out);
+  } catch (const Json::exception& e) {
+    return input_error(fmt::format("a file of '{}/results' is not as it was kept: {}", root, e.what()));
+  }
+  return out;
+}
+
+double pass_seconds(const TimedPass& pass, const KernelNumbers& n, const DeviceNumbers& device) {
+  return n.backward_pass / device.clock_hz + 10 * pass.elements / (n.backward_bandwidth * device.memory_bytes_per_s);
+}
+
+double attention_seconds(const TimedAttention& x, const DeviceNumbers& device) {
+  return cuda::planned(x.problem, x.config, x.parts, device).predicted_s;
+}
+
+Result<DeviceNumbers> numbers_of(const Samples& samples, const Form& form, const std::string& device) {
+  for (std::size_t d = 0; d < samples.devices.size(); ++d)
+    if (samples.devices[d].as_timed.device == device) return form.devices[d];
+  return input_error(fmt::format("results/ has timings of '{}', of which there are no timings of products", device),
+                     "give all files of data/timings");
+}
+
+Status write_spreads(const Samples& samples, const Form& form, const KernelNumbers& numbers, const Results& results,
+                     const std::string& facts, const std::string& root) {
+  const std::string path = root + "/data/models/spreads.csv";
+  const auto text = rewritten(path, facts, [&](const std::string& line) {
+    auto cells = cells_of(line);
+    const Percentiles of = percentiles(ratios_of(cells[0], samples, form, results, numbers));
+    cells[1] = fmt::format("{:.2f}", of.low);
+    cells[2] = fmt::format("{:.2f}", of.middle);
+    cells[3] = fmt::format("{:.2f}", of.high);
+    return line_of(cells);
+  });
+  return text ? write_file(path, *text) : text.error();
+}
+
+}  // namespace ridge::fit

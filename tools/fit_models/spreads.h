@@ -1,0 +1,45 @@
+// What is kept in results/ and says how long kernels took that bench plans does not time, and data/models/spreads.csv:
+// measured over predicted time of each kind of kernel.
+#pragma once
+
+#include "fit_models/closed_form.h"
+#include "ridge/ops/attention/model.h"
+#include "ridge/ops/fitted.h"
+
+namespace ridge::fit {
+
+struct TimedPass {  // over h, of a gated layer that goes backward
+  double elements = 0, measured_s = 0;
+};
+struct TimedAttention {
+  ops::AttentionProblem problem;
+  int config = 0;
+  std::int64_t parts = 1;
+  double measured_s = 0;
+};
+struct TimedStream {
+  double bytes = 0, instructions = 0, measured_s = 0;
+};
+struct TimedOfCublaslt {
+  double over_ours = 0;  // its time over what is predicted of our plan
+  bool aligned = true;
+};
+struct Results {
+  std::string h100, h200, day;  // the devices' names, the last day
+  std::vector<TimedPass> passes;
+  std::vector<TimedAttention> attention;
+  std::vector<TimedStream> streams;
+  std::vector<TimedOfCublaslt> cublaslt;
+};
+Result<Results> read_results(const std::string& root);
+
+double pass_seconds(const TimedPass& pass, const ops::KernelNumbers& numbers, const ops::DeviceNumbers& device);
+double attention_seconds(const TimedAttention& timed, const ops::DeviceNumbers& device);
+
+// A device's numbers as they were fitted. Errors: it was not timed.
+Result<ops::DeviceNumbers> numbers_of(const Samples& samples, const Form& form, const std::string& device);
+
+Status write_spreads(const Samples& samples, const Form& form, const ops::KernelNumbers& numbers,
+                     const Results& results, const std::string& facts, const std::string& root);
+
+}  // namespace ridge::fit
