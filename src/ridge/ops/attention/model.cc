@@ -60,7 +60,7 @@ Work work_of(const AttentionProblem& p, const AttentionConfig& c) {
 // a time read its keys from memory once. Else the longest items of many heads come first, as many as the L2 has room
 // for, and of half of that and more what leaves the fewest for the last round, whose longest items begin last.
 int heads_at_a_time(const AttentionProblem& p, bool are_even, const DeviceNumbers& device) {
-  constexpr double share_of_l2 = 0.7;
+  constexpr double share_of_l2 = 0.35;
   if (are_even) return 1;
   const double keys = 4.0 * static_cast<double>(p.keys * p.width * p.key_heads) / static_cast<double>(p.heads);
   const double room = share_of_l2 * static_cast<double>(device.l2_bytes) / keys;
