@@ -72,6 +72,17 @@ std::optional<double> library_time(const Machine& machine, const CollectiveReque
   return *call + steps * *step + std::min(ring, *late + V / *adds);
 }
 
+Pattern pattern_of(Collective kind) {
+  switch (kind) {
+    case Collective::all_gather: return Pattern::all_gather;
+    case Collective::reduce_scatter: return Pattern::reduce_scatter;
+    case Collective::all_reduce: return Pattern::all_reduce;
+    case Collective::all_to_all:
+    case Collective::permute: break;  // one message to one other device
+  }
+  return Pattern::all_to_all;
+}
+
 // Two stages in k equal pieces, each piece with its own wait: s + (k - 1)*max(s, c) + c.
 double in_chunks(double sending, double wait, double compute, std::int64_t k) {
   const double s = sending / static_cast<double>(k) + wait, c = compute / static_cast<double>(k);
@@ -161,6 +172,14 @@ std::string text(const CollectiveTime& t) {
   if (t.chunks_pay_above_s == 0) return out + "; what a message waits is not on record\n";
   return out + fmt::format("; chunks pay above {} of computing, twice what a message waits\n",
                            engineering(t.chunks_pay_above_s, "s"));
+}
+
+std::optional<double> library_time(const Machine& machine, const Transfer& transfer) {
+  const auto bytes = transfer.bytes.constant();
+  if (!bytes) return std::nullopt;
+  return library_time(
+      machine,
+      CollectiveRequest{.pattern = pattern_of(transfer.kind), .bytes = bytes->real(), .chips = transfer.devices});
 }
 
 }  // namespace ridge

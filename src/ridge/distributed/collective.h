@@ -56,4 +56,7 @@ struct CollectiveTime {
 Result<CollectiveTime> collective_time(const Machine& machine, const CollectiveRequest& request);
 std::string text(const CollectiveTime& time);
 
+// What the library that was timed on a machine takes for a transfer; none: no library was.
+std::optional<double> library_time(const Machine& machine, const Transfer& transfer);
+
 }  // namespace ridge

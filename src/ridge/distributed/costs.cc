@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "ridge/distributed/collective.h"
 #include "ridge/roofline/prediction.h"
 
 namespace ridge {
@@ -10,6 +11,7 @@ Result<Costs> Costs::of(const Program& program, const Machine& machine, const Ne
                         const Bindings& sizes) {
   Costs out;
   out.program_ = &program;
+  out.machine_ = &machine;
   out.network_ = network;
   out.network_.mesh = mesh.axes;
   out.mesh_ = mesh;
@@ -26,13 +28,17 @@ Result<Costs> Costs::of(const Program& program, const Machine& machine, const Ne
       for (const Transfer& t : p.work.transfers) {
         Transfer counted = t;
         counted.bytes = Polynomial(static_cast<std::int64_t>(t.bytes.real({sizes.begin(), sizes.end()})));
-        cost.network_s += seconds(counted, out.network_);
+        cost.network_s += out.sending(counted);
       }
       all.push_back(std::move(cost));
     }
     out.statements_.push_back(std::move(all));
   }
   return out;
+}
+
+double Costs::sending(const Transfer& transfer) const {
+  return std::max(seconds(transfer, network_), library_time(*machine_, transfer).value_or(0));
 }
 
 double Costs::bytes(int tensor, const Layout& layout) const {
@@ -51,7 +57,7 @@ const MoveCost& Costs::move(int tensor, const Layout& now, const Layout& then) c
   MoveCost cost;
   for (const Move& move : moves(now, then)) {
     cost.copies = cost.copies || move.kind;
-    if (const auto transfer = transfer_of(move, shape, mesh_, each)) cost.seconds += seconds(*transfer, network_);
+    if (const auto transfer = transfer_of(move, shape, mesh_, each)) cost.seconds += sending(*transfer);
   }
   return known.emplace(std::pair(now, then), cost).first->second;
 }

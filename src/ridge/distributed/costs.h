@@ -1,5 +1,6 @@
 // What the parts of a sharding cost, each once: a statement under its cuts, a tensor that changes how it lies. Times
-// are those of roofline/prediction.h, of the device with the largest part.
+// are those of roofline/prediction.h, of the device with the largest part; where a library's collectives were timed on
+// the machine (collective.h), what moves takes as long as there.
 #pragma once
 
 #include <map>
@@ -41,7 +42,10 @@ class Costs {
   const MoveCost& move(int tensor, const Layout& now, const Layout& then) const;
 
  private:
+  double sending(const Transfer& transfer) const;
+
   const Program* program_ = nullptr;
+  const Machine* machine_ = nullptr;
   Network network_;
   Mesh mesh_;
   Bindings sizes_;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <map>
 
@@ -46,6 +47,8 @@ struct Label {
     return time <= o.time && inputs <= o.inputs && outputs <= o.outputs && held <= o.held;
   }
 };
+
+bool as_long(double a, double b) { return std::abs(a - b) <= 1e-9 * std::min(a, b); }
 
 using Key = std::vector<int>;  // of the tensors that are read again: which of their layouts
 using States = std::map<Key, std::vector<Label>>;
@@ -258,13 +261,32 @@ class Search {
     sum.outputs += before.outputs;
     sum.held = std::max(before.held, before.outputs + step.held);
     if (memory && sum.inputs + sum.held > capacity_) return;
-    if (memory && std::count_if(there.begin(), there.end(), [&](const Label& o) { return o.no_worse(sum); }) >=
-                      static_cast<std::ptrdiff_t>(count_))
-      return;
+    if (memory ? surpassed(there, sum) : known(there, sum)) return;
     const auto behind = std::upper_bound(there.begin(), there.end(), sum,
                                          [](const Label& a, const Label& b) { return a.time < b.time; });
     there.insert(behind, std::move(sum));
     if (!memory && there.size() > count_) there.pop_back();
+  }
+
+  // Another takes as long: the one that needs less memory stays.
+  static bool known(std::vector<Label>& there, const Label& sum) {
+    const auto same =
+        std::find_if(there.begin(), there.end(), [&](const Label& o) { return as_long(o.time, sum.time); });
+    if (same == there.end()) return false;
+    if (sum.inputs + sum.held < same->inputs + same->held) *same = sum;
+    return true;
+  }
+  // One that takes as long needs no more memory, or `count` that take less time, each another, do not.
+  bool surpassed(const std::vector<Label>& there, const Label& sum) const {
+    std::size_t faster = 0;
+    double last = -1;
+    for (const Label& o : there) {  // in the order of their times
+      if (!o.no_worse(sum)) continue;
+      if (as_long(o.time, sum.time)) return true;
+      if (last < 0 || !as_long(o.time, last)) ++faster;
+      last = o.time;
+    }
+    return faster >= count_;
   }
 
   Result<std::vector<Sharding>> found() const {
@@ -275,9 +297,19 @@ class Search {
       ++index;
     }
     std::stable_sort(last.begin(), last.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
-    if (last.size() > count_) last.resize(count_);
     std::vector<Sharding> out;
-    for (const auto& each : last) out.push_back(traced(each.second.first, each.second.second));
+    double latest = -1;
+    for (const auto& [time, place] : last) {
+      Sharding next = traced(place.first, place.second);
+      if (latest >= 0 && as_long(time, latest)) {
+        if (next.bytes < out.back().bytes) out.back() = std::move(next);
+      } else if (out.size() < count_) {
+        out.push_back(std::move(next));
+        latest = time;
+      } else {
+        break;
+      }
+    }
     return out;
   }
 

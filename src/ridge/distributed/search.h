@@ -5,7 +5,8 @@
 //   a result   anyhow, if it is read again; else as it is made, with its addends added up or scattered
 // A statement that reads a tensor which lies otherwise moves a copy of it first. Statements and moves take their time
 // one after the other. What lies ahead depends on how the tensors that are read again lie, and on nothing else, so that
-// for each of these the `count` fastest ways there are enough; where memory is short, with those that need less.
+// for each of these the `count` fastest ways there are enough; where memory is short, with those that need less. Of
+// ways that take equally long one stands for all: the one that needs the least memory.
 #pragma once
 
 #include <vector>

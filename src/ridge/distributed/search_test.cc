@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <random>
 
 #include "ridge/roofline/testing/random_program.h"
@@ -102,6 +103,8 @@ class Enumeration {
   std::vector<double> fastest(std::size_t count) {
     statement(0);
     std::sort(times_.begin(), times_.end());
+    const auto as_long = [](double a, double b) { return std::abs(a - b) <= 1e-9 * std::min(a, b); };
+    times_.erase(std::unique(times_.begin(), times_.end(), as_long), times_.end());
     if (times_.size() > count) times_.resize(count);
     return times_;
   }

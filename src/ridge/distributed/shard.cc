@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <set>
 
 #include "ridge/base/text.h"
+#include "ridge/distributed/collective.h"
 #include "ridge/distributed/open_mesh.h"
 
 namespace ridge {
@@ -45,46 +45,6 @@ std::vector<Mesh> meshes_of(std::int64_t chips, bool order_matters) {
   for (std::int64_t x = chips / 2; x > 1; --x)
     if (chips % x == 0 && (order_matters || x * x >= chips)) out.push_back({{{'X', x}, {'Y', chips / x}}});
   return out;
-}
-
-std::string choices_text(const Costs& costs, const Sharding& s, bool swapped) {
-  std::string out;
-  for (const Cuts& cuts : s.cuts) out += text(cuts) + "; ";
-  for (std::size_t t = 0; t < s.kept.size(); ++t) out += text(costs.program().tensors[t], s.kept[t]) + "; ";
-  if (!swapped) return out;
-  // Axes of one length may change names: the letters behind '_' and "over " are the only ones that do.
-  std::string other;
-  for (const Cuts& cuts : s.cuts) {
-    Cuts renamed = cuts;
-    for (auto& [dim, letters] : renamed)
-      for (char& c : letters) c = c == 'X' ? 'Y' : 'X';
-    for (auto& [dim, letters] : renamed) std::sort(letters.begin(), letters.end());
-    other += text(renamed) + "; ";
-  }
-  for (std::size_t t = 0; t < s.kept.size(); ++t) {
-    Layout renamed = s.kept[t];
-    for (std::string& letters : renamed.cut) {
-      for (char& c : letters) c = c == 'X' ? 'Y' : 'X';
-      std::sort(letters.begin(), letters.end());
-    }
-    other += text(costs.program().tensors[t], renamed) + "; ";
-  }
-  return other;
-}
-
-// Without those that another one is with X and Y exchanged.
-void drop_mirrored(const Costs& costs, std::vector<Sharding>& all) {
-  std::set<std::string> seen;
-  std::erase_if(all, [&](const Sharding& s) {
-    if (seen.contains(choices_text(costs, s, false))) return true;
-    seen.insert(choices_text(costs, s, true));
-    return false;
-  });
-}
-
-bool symmetric(const Mesh& mesh, const std::map<char, std::int64_t>& rings, bool order_matters) {
-  if (order_matters || mesh.axes.size() != 2 || mesh.axes[0].second != mesh.axes[1].second) return false;
-  return mesh.axes[0].first == 'X' && mesh.axes[1].first == 'Y' && (rings.empty() || rings.at('X') == rings.at('Y'));
 }
 
 std::string step_text(const Program& program, const StatementMove& step) {
@@ -211,11 +171,8 @@ class Ranking {
     const auto costs = Costs::of(out_.program, machine_, network, mesh, out_.sizes);
     if (!costs) return costs.error();
     ++out_.meshes;
-    const bool mirrored = symmetric(mesh, network.rings, order_matters(network, out_.chips));
-    const std::size_t count = mirrored ? 2 * count_ : count_;
-    auto found = best_shardings(*costs, out_.capacity.value_or(0), count, slowest_kept());
+    auto found = best_shardings(*costs, out_.capacity.value_or(0), count_, slowest_kept());
     if (!found) return found.error();
-    if (mirrored) drop_mirrored(*costs, *found);
     if (found->empty() && out_.best.empty()) remember_unlimited(*costs);
     for (Sharding& s : *found) keep(*costs, mesh, network.rings, std::move(s));
     return Done{};
@@ -229,6 +186,12 @@ class Ranking {
         return a.sharding.seconds() < b.sharding.seconds();
       return a.sharding.bytes < b.sharding.bytes;
     });
+    // A mesh of two axes that only ever share out together is one of one axis.
+    const auto same = [](const RankedSharding& a, const RankedSharding& b) {
+      return a.sharding.seconds() == b.sharding.seconds() && a.sharding.words == b.sharding.words &&
+             a.sharding.bytes == b.sharding.bytes;
+    };
+    all.erase(std::unique(all.begin(), all.end(), same), all.end());
     if (all.size() > count_) all.resize(count_);
     for (std::size_t i = 1; i < all.size(); ++i) all[i].reason = reason(out_.program, all[0], all[i]);
   }
@@ -278,8 +241,10 @@ Result<ShardAnswer> shard(const Program& program, const Machine& machine, const 
   out.program = program;
   out.sizes = *sizes;
   out.machine = machine.name;
-  out.network = fmt::format("{} x {}{}", network->links, network->link,
-                            network->topology ? fmt::format(", {}", name(*network->topology)) : "");
+  const bool timed = library_time(machine, {Collective::all_gather, "X", 2, Polynomial(1)}).has_value();
+  out.network = fmt::format("{} x {}{}{}", network->links, network->link,
+                            network->topology ? fmt::format(", {}", name(*network->topology)) : "",
+                            timed ? "; collectives as a library was timed there" : "");
   out.chips = meshes->front().devices();
   out.meshes = 0;
   if (!machine.memory.empty() && machine.memory[0].capacity) out.capacity = machine.memory[0].capacity->value;

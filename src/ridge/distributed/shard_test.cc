@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
+
 #include <chrono>
 
 #include "ridge/roofline/prediction.h"
@@ -80,6 +82,33 @@ TEST(Shard, says_why_others_lose) {
   const ShardAnswer a = asked(mlp, toy(), {{"B", 64}, {"D", 8192}, {"F", 32768}}, {.chips = 8});
   EXPECT_EQ(a.best[0].reason, "");
   for (std::size_t i = 1; i < a.best.size(); ++i) EXPECT_NE(a.best[i].reason, "");
+}
+
+// A small all-reduce waits: a library was timed at 5 us a call, however few bytes move.
+TEST(Shard, sends_as_long_as_a_library_was_timed) {
+  Machine machine = toy();
+  const auto best = [&] {
+    return asked("bf16[B, D] * bf16[D, F] -> bf16[B, F]", machine, {{"B", 2}, {"D", 4096}, {"F", 2}}, {.chips = 8})
+        .best[0]
+        .sharding;
+  };
+  EXPECT_LT(best().network_s, 1e-6);
+  for (const auto& [key, value] : std::map<std::string, double>{{"collective_call_s", 5e-6},
+                                                                {"collective_step_s", 1e-6},
+                                                                {"collective_narrow_rate", 1e9},
+                                                                {"collective_wide_rate", 1e9},
+                                                                {"collective_wide_s", 0},
+                                                                {"collective_copy_rate", 1e12}})
+    machine.numbers[key] = testing::number(value);
+  const Sharding timed = best();
+  EXPECT_TRUE(timed.network_s == 0 || timed.network_s > 5e-6) << timed.network_s;
+}
+
+// Shardings that take equally long stand in one line: the one that needs the least memory.
+TEST(Shard, names_each_time_once) {
+  const ShardAnswer a = asked(mlp, toy(), {{"B", 64}, {"D", 8192}, {"F", 32768}}, {.mesh = "X=4,Y=2"});
+  for (std::size_t i = 1; i < a.best.size(); ++i)
+    EXPECT_GT(a.best[i].sharding.seconds(), a.best[i - 1].sharding.seconds() * (1 + 1e-10));
 }
 
 TEST(Shard, refuses_in_sentences) {
