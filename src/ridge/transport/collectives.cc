@@ -173,7 +173,10 @@ Status agree(Ranks& ranks, const Status& mine) {
   if (told_here.failed == 0) return Done{};
   const int kind =
       std::clamp(told_here.kind, static_cast<int>(ErrorKind::finding), static_cast<int>(ErrorKind::mismatch));
-  return Error{.kind = static_cast<ErrorKind>(kind), .message = told(told_here.message), .hint = told(told_here.hint)};
+  const Error all_agree{
+      .kind = static_cast<ErrorKind>(kind), .message = told(told_here.message), .hint = told(told_here.hint)};
+  ranks.note_agreed(all_agree);
+  return all_agree;
 }
 
 }  // namespace ridge::transport

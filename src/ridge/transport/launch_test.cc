@@ -176,7 +176,7 @@ TEST(Launch, a_rank_that_hangs_is_ended_when_patience_is) {
     if (ranks.rank() == 1) std::this_thread::sleep_for(std::chrono::seconds(60));
     return ended(ranks, barrier(ranks));
   });
-  EXPECT_EQ(cause_of(launched), "rank 0: rank 1 has let rank 0 wait for 0.3 s");
+  EXPECT_EQ(cause_of(launched), "rank 0: waited 0.3 s for rank 1 in vain");
   EXPECT_EQ(launched->cause->hint, "if it computes so long, give --patience a longer time");
 }
 
@@ -188,7 +188,7 @@ TEST(Launch, a_piece_of_another_length_is_refused) {
     const Received received{1 - ranks.rank(), in};
     return ended(ranks, ranks.exchange({&sent, 1}, {&received, 1}));
   });
-  EXPECT_EQ(cause_of(launched), "rank 0: rank 1 sends 24 bytes where rank 0 expects 16");
+  EXPECT_EQ(cause_of(launched), "rank 0: rank 1 sends 24 bytes where 16 are expected");
 }
 
 TEST(Launch, refuses_numbers_of_ranks) {

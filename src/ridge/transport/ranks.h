@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string_view>
 
@@ -40,12 +41,15 @@ class Ranks {
   // abandon().
   virtual Status exchange(std::span<const Sent> sent, std::span<const Received> received) = 0;
 
-  // Ends the others as well; the first who calls it says why.
+  // Ends the others as well; the first who calls it says why, with its rank; of an error that all have agreed on
+  // (collectives.h) all end by themselves.
   virtual void abandon(const Error& why) noexcept = 0;
+  void note_agreed(const Error& why) { agreed_ = why; }
 
   std::int64_t bytes_sent() const { return bytes_sent_; }
 
  protected:
+  bool is_agreed(const Error& why) const noexcept { return agreed_ && *agreed_ == why; }
   void count(std::span<const Sent> sent) {
     for (const Sent& one : sent) bytes_sent_ += static_cast<std::int64_t>(one.piece.size());
   }
@@ -53,6 +57,7 @@ class Ranks {
  private:
   int rank_, size_;
   std::int64_t bytes_sent_ = 0;
+  std::optional<Error> agreed_ = {};
 };
 
 }  // namespace ridge::transport

@@ -94,8 +94,8 @@ class Exchange {
   Status expected_length(const Lane& lane) const {
     if (lane.length == lane.pieces.front().second) return Done{};
     return Error{.kind = ErrorKind::finding,
-                 .message = fmt::format("rank {} sends {} bytes where rank {} expects {}", lane.other, lane.length,
-                                        rank_, lane.pieces.front().second),
+                 .message = fmt::format("rank {} sends {} bytes where {} are expected", lane.other, lane.length,
+                                        lane.pieces.front().second),
                  .hint = "give every rank the same program, sizes and version"};
   }
 
@@ -159,7 +159,7 @@ Status SharedRanks::exchange(std::span<const Sent> sent, std::span<const Receive
     if (seconds_since(last) > patience_s_)
       return Error{
           .kind = ErrorKind::finding,
-          .message = fmt::format("rank {} has let rank {} wait for {:.3g} s", all.awaited(), rank(), patience_s_),
+          .message = fmt::format("waited {:.3g} s for rank {} in vain", patience_s_, all.awaited()),
           .hint = "if it computes so long, give --patience a longer time"};
     segment_.sleep(rank(), seen, std::min(nap_s, patience_s_));
   }

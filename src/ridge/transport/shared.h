@@ -17,7 +17,7 @@ class SharedRanks final : public Ranks {
 
   std::string_view carrier() const override { return "shared memory"; }
   Status exchange(std::span<const Sent> sent, std::span<const Received> received) override;
-  void abandon(const Error& why) noexcept override { segment_.end(rank(), why); }
+  void abandon(const Error& why) noexcept override { segment_.end(is_agreed(why) ? -1 : rank(), why); }
 
  private:
   const Segment& segment_;
