@@ -48,8 +48,9 @@ Status take_mesh(const std::string& text, const Program& program, Bindings& dims
     const std::string name(1, letter);
     const auto is = [&](const MeshAxis& axis) { return axis.name == name; };
     if (std::none_of(program.mesh.begin(), program.mesh.end(), is))
-      return usage_error(fmt::format("--mesh {} has an axis {}, and nothing in the program is split over it", text, name),
-                         "leave it out");
+      return usage_error(
+          fmt::format("--mesh {} has an axis {}, and nothing in the program is split over it", text, name),
+          "leave it out");
     dims[name] = size;
   }
   return Done{};
@@ -86,7 +87,8 @@ Result<std::string> told(transport::Ranks& ranks, const Result<std::string>& min
   std::string out = ranks.rank() == 0 ? *mine : "";
   if (length > max_program_bytes) return input_error("rank 0 sends a program that is too long");
   out.resize(length);
-  if (const Status done = transport::broadcast(ranks, std::as_writable_bytes(std::span(out))); !done) return done.error();
+  if (const Status done = transport::broadcast(ranks, std::as_writable_bytes(std::span(out))); !done)
+    return done.error();
   return out;
 }
 
@@ -105,7 +107,10 @@ Result<Program> sharded(const Planned& what, const RanksRequest& on, const Machi
   }
   const auto all = told(ranks, text);
   if (!all) return all.error();
-  return parse(*all, {.source = what.task.program.source});
+  auto program = parse(*all, {.source = what.task.program.source});
+  if (program) return program;
+  return input_error("the first of its shardings splits what ranks do not run split: " + program.error().message,
+                     "write yourself how it is split, as in D_X, and give --mesh");
 }
 
 Result<Report> on_rank(const Planned& what, const RanksRequest& on, const RunOptions& options,
@@ -135,6 +140,8 @@ Result<Report> on_rank(const Planned& what, const RanksRequest& on, const RunOpt
   const double bound = least_words(task.program, explanation->dims, ranks.size());
   auto result = ranks::run({task.program, *explanation, bound}, ranks, options);
   if (!result) return result.error();
+  if (what.task.program.mesh.empty() && result->measurement.ranks)
+    result->measurement.ranks->written = task.program.text;
   Report out{"run", task.title, std::move(result->explanation), std::move(result->measurement), today()};
   return out;
 }

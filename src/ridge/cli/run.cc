@@ -6,6 +6,7 @@
 #include "ridge/cli/door.h"
 #include "ridge/cli/refusal.h"
 #include "ridge/report/beside.h"
+#include "ridge/report/timeline.h"
 
 namespace ridge::cli {
 namespace {
@@ -18,7 +19,7 @@ struct Run {
   std::string seed = "0";
   int tune = 0;
   bool tunes = false;  // it was asked for, be it for 0
-  std::string time, against, patience;
+  std::string time, against, patience, trace;
   api::RanksRequest ranks;
   const CLI::App* verb = nullptr;
 };
@@ -90,7 +91,9 @@ int run_on_ranks(const Run& asked, const Request& request) {
   if (!asked.output.html.empty())
     return fail(usage_error("expected --html without --ranks and --mesh: the page runs in one place"));
   const auto code = api::run_on_ranks(request, asked.how, asked.ranks, [&](const Report& report) {
-    return deliver(report, asked.output, request);
+    const Timeline& timeline = report.measured->ranks->timeline;
+    const Status drawn = write_if_asked(asked.trace, [&] { return chrome_trace(timeline, report.title); });
+    return drawn ? deliver(report, asked.output, request) : fail(drawn.error());
   });
   return code ? *code : fail(code.error());
 }
@@ -112,18 +115,24 @@ int perform(Run& asked) {
   const auto request = understood(asked.spelled);
   if (!request) return fail(request.error());
   if (!asked.against.empty()) return run_both(asked, *request);
+  if (!asked.ranks.asked())
+    if (const auto refused = refuse_without(*asked.verb, "--trace --patience", "--ranks")) return fail(*refused);
   if (asked.ranks.asked()) return run_on_ranks(asked, *request);
   const auto report = api::run(*request, asked.how);
   return report ? deliver(*report, asked.output, *request) : fail(report.error());
 }
 
 void add_ranks(CLI::App& verb, Run& asked) {
-  verb.add_option("--ranks", asked.ranks.ranks,
-                  "Run on so many processes of this machine, each with its part; a program that is not split is split as "
-                  "`ridge shard` ranks first")
+  verb.add_option(
+          "--ranks", asked.ranks.ranks,
+          "Run on so many processes of this machine, each with its part; a program that is not split is split as "
+          "`ridge shard` ranks first")
       ->type_name("P")
       ->check(whole_number(1, 256));
   verb.add_option("--mesh", asked.ranks.mesh, "Run on a rank for each device of this mesh")->type_name("X=2,Y=2");
+  verb.add_option("--trace", asked.trace,
+                  "With --ranks or --mesh: write the last pass as a trace for ui.perfetto.dev, a track for each rank")
+      ->type_name("FILE.json");
   verb.add_option("--patience", asked.patience,
                   "With --ranks or --mesh: how long a rank waits for another one before it ends all (default: 2 min)")
       ->type_name("TIME");

@@ -323,9 +323,8 @@ Error mismatch(const Judged& result, std::int64_t index, const Expected& expecte
   std::int64_t rest = index;
   for (std::size_t axis = place.size(); axis-- > 0; rest /= result.shape[axis]) place[axis] = rest % result.shape[axis];
   return {.kind = ErrorKind::mismatch,
-          .message =
-              fmt::format("{}[{}] is wrong: expected {:.9g} within {:.2g}, found {:.9g}, in '{}'", result.name,
-                          fmt::join(place, ", "), expected.value, expected.bound, found, result.text)};
+          .message = fmt::format("{}[{}] is wrong: expected {:.9g} within {:.2g}, found {:.9g}, in '{}'", result.name,
+                                 fmt::join(place, ", "), expected.value, expected.bound, found, result.text)};
 }
 
 }  // namespace ridge

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "ridge/base/timeline.h"
 #include "ridge/measure/timer.h"
 #include "ridge/measure/tune_options.h"
 #include "ridge/plan/plan.h"
@@ -87,6 +88,8 @@ struct RanksNotes {
   double words_bound = 0;                  // that products must move where each tensor lies once, evenly spread
   std::optional<double> predicted_s = {};  // a pass on the network
   double measured_s = 0;                   // of the rank that takes longest
+  std::string written = {};                // how the program was split; empty: it says so itself
+  Timeline timeline = {};                  // of the last pass, in ns: a lane for each rank
 };
 
 struct Measurement {

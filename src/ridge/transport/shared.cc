@@ -157,10 +157,9 @@ Status SharedRanks::exchange(std::span<const Sent> sent, std::span<const Receive
     if (all.done() || *moved || idle < looks) continue;
     if (const auto ended = segment_.ended()) return ended->why;
     if (seconds_since(last) > patience_s_)
-      return Error{
-          .kind = ErrorKind::finding,
-          .message = fmt::format("waited {:.3g} s for rank {} in vain", patience_s_, all.awaited()),
-          .hint = "if it computes so long, give --patience a longer time"};
+      return Error{.kind = ErrorKind::finding,
+                   .message = fmt::format("waited {:.3g} s for rank {} in vain", patience_s_, all.awaited()),
+                   .hint = "if it computes so long, give --patience a longer time"};
     segment_.sleep(rank(), seen, std::min(nap_s, patience_s_));
   }
   return Done{};

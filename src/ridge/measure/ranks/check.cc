@@ -81,8 +81,8 @@ class Judge {
     op.elements += got.elements;
     if (comparison.first_wrong < 0 || out.mismatch) return;
     const auto wrong = static_cast<std::size_t>(comparison.first_wrong);
-    out.mismatch = mismatch({tensor.name, extents, statement.text}, indices[wrong], expected[wrong],
-                            read(got, indices[wrong]));
+    out.mismatch =
+        mismatch({tensor.name, extents, statement.text}, indices[wrong], expected[wrong], read(got, indices[wrong]));
     if (!options_.out.empty()) out.mismatch->hint = "no output file was written";
   }
 
@@ -101,8 +101,8 @@ class Judge {
     const Layout& layout = part_.acts().slots[static_cast<std::size_t>(slot)].layout;
     const double n = static_cast<double>(part_.device().mesh.size(layout.addends)) + 1;
     for (std::size_t i = 0; i < indices.size(); ++i)
-      expected[i].bound += times * (roundoff(dtype) + n * u) * 
-          (in_order ? magnitudes[static_cast<std::size_t>(indices[i])] : largest);
+      expected[i].bound +=
+          times * (roundoff(dtype) + n * u) * (in_order ? magnitudes[static_cast<std::size_t>(indices[i])] : largest);
   }
 
   const Checked& what_;

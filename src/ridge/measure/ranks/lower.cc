@@ -7,7 +7,6 @@
 #include "ridge/distributed/cuts.h"
 #include "ridge/measure/ranks/refuse.h"
 #include "ridge/measure/ranks/split_along.h"
-#include "ridge/program/routine.h"
 
 namespace ridge::ranks {
 namespace {
@@ -97,8 +96,7 @@ class Lowering {
     Cuts cuts;
     for (const int t : {c.left, c.right})
       for (const Axis& axis : tensor(t).axes)
-        if (axis.named() && !axis.mesh.empty())
-          cuts[is_group(c, t, axis) ? c.grouped->dim : axis.dim] = axis.mesh;
+        if (axis.named() && !axis.mesh.empty()) cuts[is_group(c, t, axis) ? c.grouped->dim : axis.dim] = axis.mesh;
     if ((error_ = refuse_groups(program_, c, sizes_, device_.mesh))) return;
     const Layout made = result_under(program_, statement, cuts);
     const int result = statement.result();
@@ -116,10 +114,12 @@ class Lowering {
 
   // Where a result that is made so goes: to its own slot, or to one from which it moves there.
   int move_after(const Layout& made, int result) {
-    if (made == slot(result).layout) return result;
-    Slot before = slot(result);
-    before.layout = made;
-    const int out = fresh(std::move(before));
+    int out = result;
+    if (made != slot(result).layout) {
+      Slot before = slot(result);
+      before.layout = made;
+      out = fresh(std::move(before));
+    }
     if (!made.addends.empty()) out_.addends[static_cast<std::size_t>(statement_)] = out;
     return out;
   }
@@ -170,7 +170,6 @@ class Lowering {
   // --- expressions
 
   void lower(const Statement& statement, const Expression& e) {
-    if ((error_ = refuse_expression(program_, statement, e))) return;
     Bindings begins;
     for (const int t : operands_and_result(statement)) {
       const Block block = block_of(slot(t).extents, slot(t).layout, device_.mesh, device_.number);

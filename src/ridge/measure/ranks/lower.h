@@ -1,7 +1,8 @@
 // A sharded program as what one of its devices does, in order: programs over its own parts, which know nothing of a
 // mesh, and shifts, which change how a tensor lies and are the only acts that look at other devices.
 //   z: bf16[B, F] = x[B, D_X] * w[D_X, F]      z_made[B, F]{U_X} = x * w of its parts, then an all-reduce of z_made
-//   p[B, T_X] = softmax(s over T)              the largest of its part, all-reduced; the sum of its powers, all-reduced;
+//   p[B, T_X] = softmax(s over T)              the largest of its part, all-reduced; the sum of its powers,
+//   all-reduced;
 //                                              the quotients
 // Neighbouring statements over the same parts share a program, so that they may share kernels. An index along a split
 // dimension begins where the device's part does, and a size is that of the whole.
@@ -43,7 +44,7 @@ struct Shift {
 struct Acts {
   std::vector<Slot> slots;  // first one for each of Program::tensors
   std::vector<std::variant<Compute, Shift>> acts;
-  // Of each statement the slot with its addends before any of them were added up; -1: nothing is.
+  // Of each statement the slot with its addends before any of them were added up; -1: it has none.
   std::vector<int> addends;
 };
 
@@ -52,8 +53,8 @@ struct Device {
   std::int64_t number = 0;
 };
 
-// `sizes`: of every dimension and mesh axis; `stored`: tensors that are wanted whoever reads them. Errors: what does not
-// run on several devices, with a cure.
+// `sizes`: of every dimension and mesh axis; `stored`: tensors that are wanted whoever reads them. Errors: what does
+// not run on several devices, with a cure.
 Result<Acts> acts_of(const Program& program, const Bindings& sizes, const Device& device,
                      const std::vector<int>& stored = {});
 

@@ -204,27 +204,32 @@ void Part::compute(std::size_t act, PassTimes& times) {
 }
 
 // Who computes longer lets the others wait, which is no time of the network.
-Status Part::move(std::size_t act, transport::Ranks& ranks, PassTimes& times) {
+Status Part::move(std::size_t act, transport::Ranks& ranks, const Timer& since, PassTimes& times) {
   const auto& shift = std::get<Shift>(acts_.acts[act]);
-  const Timer waiting;
+  PassTimes::Span& span = times.acts[act];
   if (const Status here = transport::barrier(ranks); !here) return here;
-  times.wait_s += waiting.seconds();
-  const Timer timer;
+  span.begin = since.seconds();
   const Status moved = std::get<Mover>(ready_[act]).perform(ranks, array(shift.from).data, array(shift.to).data);
-  times.statements[static_cast<std::size_t>(shift.statement)] += timer.seconds();
-  times.network_s += timer.seconds();
+  span.end = since.seconds();
+  times.wait_s += span.begin - span.wait;
+  times.statements[static_cast<std::size_t>(shift.statement)] += span.end - span.begin;
+  times.network_s += span.end - span.begin;
   return moved;
 }
 
 Result<PassTimes> Part::pass(transport::Ranks& ranks) {
   PassTimes out{.statements = std::vector<double>(statements_)};
+  out.acts.resize(acts_.acts.size());
   if (const Status here = transport::barrier(ranks); !here) return here.error();
   const Timer timer;
   for (std::size_t i = 0; i < acts_.acts.size(); ++i) {
-    if (std::holds_alternative<Compute>(acts_.acts[i]))
+    out.acts[i].wait = out.acts[i].begin = timer.seconds();
+    if (std::holds_alternative<Compute>(acts_.acts[i])) {
       compute(i, out);
-    else if (const Status moved = move(i, ranks, out); !moved)
+      out.acts[i].end = timer.seconds();
+    } else if (const Status moved = move(i, ranks, timer, out); !moved) {
       return moved.error();
+    }
   }
   out.wall_s = timer.seconds();
   return out;

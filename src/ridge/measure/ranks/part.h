@@ -19,6 +19,10 @@ namespace ridge::ranks {
 struct PassTimes {
   std::vector<double> statements;  // computing and moving, each at the first statement of its kernel
   double compute_s = 0, network_s = 0, wait_s = 0, wall_s = 0;
+  struct Span {  // since the pass began: a wait, from `wait` to `begin`, and then what is done
+    double wait = 0, begin = 0, end = 0;
+  };
+  std::vector<Span> acts = {};
 };
 
 class Part {
@@ -55,7 +59,7 @@ class Part {
   void find_stored(const Program& program);
   void bind(const Compute& compute, Ready& ready);
   void compute(std::size_t act, PassTimes& times);
-  Status move(std::size_t act, transport::Ranks& ranks, PassTimes& times);
+  Status move(std::size_t act, transport::Ranks& ranks, const Timer& since, PassTimes& times);
 
   const Device* device_ = nullptr;
   Acts acts_;

@@ -3,15 +3,12 @@
 #include <fmt/format.h>
 
 #include "ridge/distributed/cuts.h"
-#include "ridge/program/routine.h"
 #include "ridge/transport/collectives.h"
 
 namespace ridge::ranks {
 namespace {
 
 const Tensor& at(const Program& program, int t) { return program.tensors[static_cast<std::size_t>(t)]; }
-
-constexpr const char* move_cure = "y[…] = x, a statement of its own, changes how x lies";
 
 }  // namespace
 
@@ -20,9 +17,10 @@ std::optional<Error> refuse_tensors(const Program& program) {
     for (const Axis& axis : tensor.axes) {
       if (axis.mesh.empty()) continue;
       if (is_scaled(tensor.dtype))
-        return input_error(fmt::format("cannot run '{}' on several ranks: it is split, and its {} elements share scales",
-                                       tensor.name, name(tensor.dtype)),
-                           "leave it whole, or give it another dtype");
+        return input_error(
+            fmt::format("cannot run '{}' on several ranks: it is split, and its {} elements share scales", tensor.name,
+                        name(tensor.dtype)),
+            "leave it whole, or give it another dtype");
       if (!lengths_along(program, axis.dim).empty())
         return input_error(fmt::format("cannot run '{}' on several ranks: it is split along {}, which has sequences of "
                                        "several lengths",
@@ -45,11 +43,12 @@ std::optional<Error> refuse_groups(const Program& program, const Contraction& pr
   const std::string whole = letters(other, g.dim), group = letters(g.tensor, g.group);
   const std::int64_t parts = mesh.size(whole);
   if (whole == group && (parts == 1 || sizes.at(g.group) % parts == 0)) return std::nullopt;
-  return input_error(fmt::format("cannot run on several ranks: '{}' has {} in {} parts and '{}' has {} in {}, and each {} "
-                                 "stands for {} of {}",
-                                 at(program, other).name, g.dim, parts, at(program, g.tensor).name, g.group,
-                                 mesh.size(group), g.group, g.each, g.dim),
-                     fmt::format("split both over the same mesh axes, of which {} is a multiple", g.group));
+  return input_error(
+      fmt::format("cannot run on several ranks: '{}' has {} in {} parts and '{}' has {} in {}, and each {} "
+                  "stands for {} of {}",
+                  at(program, other).name, g.dim, parts, at(program, g.tensor).name, g.group, mesh.size(group), g.group,
+                  g.each, g.dim),
+      fmt::format("split both over the same mesh axes, of which {} is a multiple", g.group));
 }
 
 std::optional<Error> refuse_move(const Statement& statement, const Move& move, DType dtype) {
@@ -59,23 +58,9 @@ std::optional<Error> refuse_move(const Statement& statement, const Move& move, D
                                    statement.text, name(dtype)),
                        "declare the result as int32 or f32");
   if (is_scaled(dtype))
-    return input_error(fmt::format("cannot run '{}' on several ranks: elements in {} share scales", statement.text,
-                                   name(dtype)),
-                       "leave it whole, or give it another dtype");
-  return std::nullopt;
-}
-
-std::optional<Error> refuse_expression(const Program& program, const Statement& statement, const Expression& e) {
-  if (!e.routine) return std::nullopt;
-  std::vector<int> all = operands(statement);
-  all.push_back(statement.result());
-  for (const int t : all)
-    for (const Axis& axis : at(program, t).axes)
-      if (!axis.mesh.empty())
-        return input_error(fmt::format("cannot run '{}' on several ranks: {} takes whole tensors, and '{}' is split "
-                                       "along {}",
-                                       statement.text, name(e.routine->word), at(program, t).name, axis.dim),
-                           move_cure);
+    return input_error(
+        fmt::format("cannot run '{}' on several ranks: elements in {} share scales", statement.text, name(dtype)),
+        "leave it whole, or give it another dtype");
   return std::nullopt;
 }
 

@@ -15,7 +15,5 @@ std::optional<Error> refuse_groups(const Program& program, const Contraction& pr
                                    const Mesh& mesh);
 // Addends of a dtype in which they would be cut off.
 std::optional<Error> refuse_move(const Statement& statement, const Move& move, DType dtype);
-// A word of program/routine.h whose tensors are split.
-std::optional<Error> refuse_expression(const Program& program, const Statement& statement, const Expression& e);
 
 }  // namespace ridge::ranks

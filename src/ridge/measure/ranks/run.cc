@@ -84,7 +84,8 @@ class Runner {
   Said said() const {
     Said out;
     for (const int kernel : part_->kernel_of_statements()) out.push_back(kernel);
-    for (std::size_t s = 0; s < part_->acts().slots.size(); ++s) out.push_back(part_->lies_in_memory(static_cast<int>(s)));
+    for (std::size_t s = 0; s < part_->acts().slots.size(); ++s)
+      out.push_back(part_->lies_in_memory(static_cast<int>(s)));
     return out;
   }
 
@@ -93,7 +94,8 @@ class Runner {
     for (const bool again : {true, false}) {
       const Said mine = said();
       Said first = mine;
-      if (const Status told = transport::broadcast(ranks_, std::as_writable_bytes(std::span(first))); !told) return told;
+      if (const Status told = transport::broadcast(ranks_, std::as_writable_bytes(std::span(first))); !told)
+        return told;
       const std::size_t statements = program().statements.size();
       std::int64_t differs = 0;
       for (std::size_t i = 0; i < mine.size(); ++i)
@@ -130,11 +132,11 @@ class Runner {
     const auto available = available_bytes();
     const std::int64_t needed = part_->memory_bytes();
     if (available && needed > *available / ranks_.neighbours())
-      return input_error(fmt::format("a rank's parts take {}; expected at most the {} that are available to each of {}",
-                                     engineering(static_cast<double>(needed), "B"),
-                                     engineering(static_cast<double>(*available) / ranks_.neighbours(), "B"),
-                                     ranks_.neighbours()),
-                         "give smaller dimensions with -d");
+      return input_error(
+          fmt::format("a rank's parts take {}; expected at most the {} that are available to each of {}",
+                      engineering(static_cast<double>(needed), "B"),
+                      engineering(static_cast<double>(*available) / ranks_.neighbours(), "B"), ranks_.neighbours()),
+          "give smaller dimensions with -d");
     return part_->allocate();
   }
 
@@ -177,6 +179,7 @@ class Runner {
       const auto times = part_->pass(ranks_);
       if (!times) return times.error();
       rows_.push_back(row_of(*times));
+      last_ = times->acts;
       passes.add(times->wall_s);
     }
     m.clocks.after_hz = running_hz();
@@ -189,6 +192,8 @@ class Runner {
     for (const auto& row : rows_) mine.insert(mine.end(), row.begin(), row.end());
     mine.push_back(static_cast<double>(part_->words_sent()));
     mine.push_back(static_cast<double>(part_->memory_bytes()));
+    for (const PassTimes::Span& span : last_)
+      for (const double seconds : {span.wait, span.begin, span.end}) mine.push_back(seconds);
     const auto all = transport::gather(ranks_, std::as_bytes(std::span(mine)));
     if (!all) return all.error();
     if (ranks_.rank() != 0) return Done{};
@@ -251,6 +256,20 @@ class Runner {
     if (!m.ops.empty()) m.ops.front().copies = copies;
   }
 
+  // Of three numbers an act: a wait, if there is one, and then computing or moving.
+  void draw(int rank, const double* spans) {
+    Timeline& timeline = out_.measurement.ranks->timeline;
+    timeline.ticks_per_second = 1e9;
+    const std::int32_t lane = timeline.add_lane(fmt::format("rank {}", rank));
+    const auto ticks = [](double seconds) { return static_cast<std::int64_t>(1e9 * seconds); };
+    for (std::size_t i = 0; i < last_.size(); ++i, spans += 3) {
+      const bool moves = std::holds_alternative<Shift>(part_->acts().acts[i]);
+      timeline.add(lane, Phase::sync, ticks(spans[0]), ticks(spans[1]), static_cast<std::int64_t>(i));
+      timeline.add(lane, moves ? Phase::load : Phase::compute, ticks(spans[1]), ticks(spans[2]),
+                   static_cast<std::int64_t>(i));
+    }
+  }
+
   const std::string& name_of(int statement) const {
     const int result = program().statements[static_cast<std::size_t>(statement)].result();
     return program().tensors[static_cast<std::size_t>(result)].name;
@@ -272,6 +291,7 @@ class Runner {
                            .wait_s = of(statements + 2)});
     notes.words += notes.ranks.back().words;
     out_.measurement.memory_bytes += static_cast<std::int64_t>(numbers[behind + 1]);
+    draw(rank, numbers.data() + behind + 2);
   }
 
   Status judge() {
@@ -301,6 +321,7 @@ class Runner {
   std::vector<std::vector<int>> operations_;
   std::vector<bool> stored_;
   std::vector<std::vector<double>> rows_;  // of each pass
+  std::vector<PassTimes::Span> last_;      // of the last one
   RankRun out_;
 };
 

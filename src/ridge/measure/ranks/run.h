@@ -1,6 +1,6 @@
 // Runs a sharded program on ranks, each one device of the mesh: the protocol and the check of measure/run.h, with every
-// rank in step. Inputs are those of one device with the same seed, cut; a rank's share of time is what it computes, what
-// moves take, and how long it waits for others before them. Rank 0 gathers what is checked and written.
+// rank in step. Inputs are those of one device with the same seed, cut; a rank's share of time is what it computes,
+// what moves take, and how long it waits for others before them. Rank 0 gathers what is checked and written.
 #pragma once
 
 #include "ridge/measure/ranks/lower.h"
@@ -21,8 +21,8 @@ struct RankRun {
   Measurement measurement;
 };
 
-// Errors: as many ranks as the mesh has devices are wanted; acts_of()'s, run()'s, Ranks::exchange()'s. They are those of
-// one rank: whoever has one abandons the others.
+// Errors: as many ranks as the mesh has devices are wanted; acts_of()'s, run()'s, Ranks::exchange()'s. They are those
+// of one rank: whoever has one abandons the others.
 Result<RankRun> run(const Task& task, transport::Ranks& ranks, const RunOptions& options);
 
 }  // namespace ridge::ranks

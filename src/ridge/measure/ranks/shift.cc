@@ -67,8 +67,13 @@ Block both(const Block& a, const Block& b) {
 }
 
 Mover::Mover(const Move& move, Tensorial tensor, const Mesh& mesh, std::int64_t device)
-    : move_(move), tensor_(std::move(tensor)), mesh_(mesh), device_(device), width_(bits(tensor_.dtype) / 8),
-      adds_(adds(move)), before_(block_of(tensor_.extents, move.before, mesh, device)),
+    : move_(move),
+      tensor_(std::move(tensor)),
+      mesh_(mesh),
+      device_(device),
+      width_(bits(tensor_.dtype) / 8),
+      adds_(adds(move)),
+      before_(block_of(tensor_.extents, move.before, mesh, device)),
       after_(block_of(tensor_.extents, move.after, mesh, device)) {
   if (move.kind == Collective::all_reduce)
     meet(mesh);

@@ -34,8 +34,7 @@ Tree call(Function function, const std::vector<Tree>& arguments) {
 
 }  // namespace
 
-AlongParts::AlongParts(const Program& program, const Bindings& sizes,
-                       std::function<int(const Partial&)> bring_together)
+AlongParts::AlongParts(const Program& program, const Bindings& sizes, std::function<int(const Partial&)> bring_together)
     : program_(program), sizes_(sizes), bring_together_(std::move(bring_together)) {}
 
 double AlongParts::size(const std::vector<Axis>& over) const {
@@ -52,7 +51,8 @@ std::string AlongParts::letters(const std::vector<Axis>& over) const {
 }
 
 Tree AlongParts::reduced(Function function, const Tree& argument, const Node& node, const std::vector<Axis>& has) {
-  Partial partial{.value = argument, .over = node.over, .kept = {}, .function = function, .letters = letters(node.over)};
+  Partial partial{
+      .value = argument, .over = node.over, .kept = {}, .function = function, .letters = letters(node.over)};
   if (function == Function::max) partial.how = transport::Reduction::max;
   if (function == Function::min) partial.how = transport::Reduction::min;
   for (Axis axis : has) {
