@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdlib>
 
 #include "ridge/api/command.h"
 #include "ridge/api/task.h"
@@ -10,6 +11,8 @@
 #include "ridge/measure/ranks/machine.h"
 #include "ridge/measure/ranks/run.h"
 #include "ridge/transport/launch.h"
+#include "ridge/transport/launcher.h"
+#include "ridge/transport/mpi.h"
 
 namespace ridge::api {
 namespace {
@@ -56,10 +59,11 @@ Status take_mesh(const std::string& text, const Program& program, Bindings& dims
   return Done{};
 }
 
-Result<Planned> planned(const Request& request, const RanksRequest& on) {
+// `started`: how many ranks there are already; 0: none.
+Result<Planned> planned(const Request& request, const RanksRequest& on, int started) {
   auto task = understood(request);
   if (!task) return task.error();
-  Planned out{*std::move(task), request.dims, on.ranks};
+  Planned out{*std::move(task), request.dims, on.ranks != 0 ? on.ranks : started};
   if (const Status taken = take_mesh(on.mesh, out.task.program, out.dims); !taken) return taken.error();
   const auto sizes = out.task.program.bind(out.dims);
   if (!sizes) return sizes.error();
@@ -71,7 +75,7 @@ Result<Planned> planned(const Request& request, const RanksRequest& on) {
                                                                       : ranks::mesh_of(out.task.program, *sizes);
   if (!mesh) return mesh.error();
   const bool is_open = out.task.program.mesh.empty() && on.mesh.empty();  // any number will do
-  if (on.ranks == 0 || !is_open) out.ranks = static_cast<int>(mesh->devices());
+  if (out.ranks == 0 || !is_open) out.ranks = static_cast<int>(mesh->devices());
   if (on.ranks != 0 && on.ranks != out.ranks)
     return usage_error(fmt::format("the mesh has {} devices ({}), --ranks says {}", out.ranks, text(*mesh), on.ranks),
                        "leave --ranks out");
@@ -113,8 +117,21 @@ Result<Program> sharded(const Planned& what, const RanksRequest& on, const Machi
                      "write yourself how it is split, as in D_X, and give --mesh");
 }
 
+// Ranks that were started apart may differ in more than their number.
+Status same_everywhere(const Planned& what, const RanksRequest& on, const RunOptions& o, transport::Ranks& ranks) {
+  std::string sizes = on.mesh;
+  for (const auto& [name, value] : what.dims) sizes += fmt::format(" {}={}", name, value);
+  const transport::Same all[] = {
+      {"version of ridge", fmt::format("{} {}", version(), commit())},
+      {"program", what.task.program.text},
+      {"size or mesh", sizes},
+      {"option", fmt::format("{} {} {} {} {} {}", o.seed, o.threads, o.fuse, o.passes, o.seconds, o.out.size())}};
+  return transport::agree_same(ranks, all);
+}
+
 Result<Report> on_rank(const Planned& what, const RanksRequest& on, const RunOptions& options,
                        transport::Ranks& ranks) {
+  if (const Status same = same_everywhere(what, on, options, ranks); !same) return same.error();
   Machine machine = what.task.machine;
   if (ranks.size() > 1 && machine.links.empty()) {
     auto link = ranks::measured_link(ranks);
@@ -146,19 +163,60 @@ Result<Report> on_rank(const Planned& what, const RanksRequest& on, const RunOpt
   return out;
 }
 
+using Deliver = std::function<int(const Report&)>;
+
+int work(const Planned& what, const RanksRequest& on, const RunOptions& options, transport::Ranks& ranks,
+         const Deliver& deliver) {
+  const auto report = on_rank(what, on, options, ranks);
+  if (report) return ranks.rank() == 0 ? deliver(*report) : 0;
+  ranks.abandon(report.error());
+  return static_cast<int>(report.error().kind);
+}
+
+// As one of the ranks that somebody else started: what all of them know rank 0 says.
+Result<int> as_started(const Planned& what, const RanksRequest& on, const RunOptions& options,
+                       const transport::Launcher& launcher, const Deliver& deliver) {
+  const char* const library = std::getenv("RIDGE_MPI");
+  auto ranks = transport::mpi_ranks(
+      launcher,
+      {.patience_s = on.patience_s, .last_words = on.last_words, .library = library != nullptr ? library : ""});
+  if (!ranks) return ranks.error();
+  const auto report = on_rank(what, on, options, **ranks);
+  if (report) return launcher.rank == 0 ? deliver(*report) : 0;
+  (*ranks)->abandon(report.error());
+  return report.error();
+}
+
+// An error that every rank has, once.
+Result<int> once(const std::optional<transport::Launcher>& launcher, const Error& error) {
+  if (launcher && launcher->rank != 0) return static_cast<int>(error.kind);
+  return error;
+}
+
 }  // namespace
+
+int ranks_started() {
+  const auto launcher = transport::launcher_of([](const char* name) { return std::getenv(name); });
+  return launcher ? launcher->size : 1;
+}
 
 Result<int> run_on_ranks(const Request& request, const RunRequest& how, const RanksRequest& on,
                          const std::function<int(const Report&)>& deliver) {
-  if (const Status here = check_place(request); !here) return here.error();
-  const auto what = planned(request, on);
-  if (!what) return what.error();
+  const auto launcher = transport::launcher_of([](const char* name) { return std::getenv(name); });
+  if (const Status here = check_place(request); !here) return once(launcher, here.error());
+  const auto what = planned(request, on, launcher ? launcher->size : 0);
+  if (!what) return once(launcher, what.error());
   const RunOptions options = options_of(request, how);
+  if (launcher) {
+    if (what->ranks != launcher->size)
+      return once(launcher, usage_error(fmt::format("{} started {} ranks; expected {}", launcher->name, launcher->size,
+                                                    what->ranks),
+                                        fmt::format("mpirun -n {} ridge run …", what->ranks)));
+    const auto code = as_started(*what, on, options, *launcher, deliver);
+    return code ? code : once(launcher, code.error());
+  }
   const auto launched = transport::launch(what->ranks, on.patience_s, [&](transport::Ranks& ranks) {
-    const auto report = on_rank(*what, on, options, ranks);
-    if (report) return ranks.rank() == 0 ? deliver(*report) : 0;
-    ranks.abandon(report.error());
-    return static_cast<int>(report.error().kind);
+    return work(*what, on, options, ranks, deliver);
   });
   if (!launched) return launched.error();
   return launched->cause ? Result<int>(*launched->cause) : launched->code;

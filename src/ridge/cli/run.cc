@@ -87,7 +87,8 @@ int run_both(const Run& asked, const Request& request) {
   return code;
 }
 
-int run_on_ranks(const Run& asked, const Request& request) {
+int run_on_ranks(Run& asked, const Request& request) {
+  asked.ranks.last_words = [](const Error& error) { (void)fail(error); };
   if (!asked.output.html.empty())
     return fail(usage_error("expected --html without --ranks and --mesh: the page runs in one place"));
   const auto code = api::run_on_ranks(request, asked.how, asked.ranks, [&](const Report& report) {
@@ -115,9 +116,10 @@ int perform(Run& asked) {
   const auto request = understood(asked.spelled);
   if (!request) return fail(request.error());
   if (!asked.against.empty()) return run_both(asked, *request);
-  if (!asked.ranks.asked())
+  const bool on_ranks = asked.ranks.asked() || api::ranks_started() > 1;
+  if (!on_ranks)
     if (const auto refused = refuse_without(*asked.verb, "--trace --patience", "--ranks")) return fail(*refused);
-  if (asked.ranks.asked()) return run_on_ranks(asked, *request);
+  if (on_ranks) return run_on_ranks(asked, *request);
   const auto report = api::run(*request, asked.how);
   return report ? deliver(*report, asked.output, *request) : fail(report.error());
 }

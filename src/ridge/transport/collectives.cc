@@ -179,4 +179,22 @@ Status agree(Ranks& ranks, const Status& mine) {
   return all_agree;
 }
 
+// Texts are compared by a hash of 64 bits (FNV-1a): ranks differ by mistake, not by malice.
+Status agree_same(Ranks& ranks, std::span<const Same> all) {
+  std::vector<std::uint64_t> mine;
+  for (const Same& one : all) {
+    std::uint64_t hash = 0xcbf29ce484222325U;
+    for (const char c : one.text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3U;
+    mine.push_back(hash);
+  }
+  std::vector<std::uint64_t> first = mine;
+  if (const Status told = broadcast(ranks, std::as_writable_bytes(std::span(first))); !told) return told;
+  Status same = Done{};
+  for (std::size_t i = 0; i < all.size() && same.ok(); ++i)
+    if (mine[i] != first[i])
+      same = input_error(fmt::format("it has another {} than rank 0", all[i].what),
+                         "start every rank with the same command, files and build");
+  return agree(ranks, same);
+}
+
 }  // namespace ridge::transport

@@ -39,4 +39,11 @@ Result<std::vector<std::vector<std::byte>>> gather(Ranks& ranks, std::span<const
 // The first rank's error, at every rank alike and with its number, where any has one.
 Status agree(Ranks& ranks, const Status& mine);
 
+// Whether these texts, each with what it is called, are everyone's. Error: the first rank whose "program" is another.
+struct Same {
+  std::string_view what;
+  std::string text;
+};
+Status agree_same(Ranks& ranks, std::span<const Same> all);
+
 }  // namespace ridge::transport

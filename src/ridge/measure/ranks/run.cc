@@ -24,6 +24,8 @@ namespace {
 // What a rank tells of its kernels: of each statement which one, and of each slot whether it lies in memory.
 using Said = std::vector<std::int64_t>;
 
+constexpr double tick_s = 1e-9;  // of the drawn time line
+
 // In order: of each statement its seconds, then what PassTimes sums up.
 constexpr std::size_t sums = 4;
 std::vector<double> row_of(const PassTimes& t) {
@@ -259,9 +261,9 @@ class Runner {
   // Of three numbers an act: a wait, if there is one, and then computing or moving.
   void draw(int rank, const double* spans) {
     Timeline& timeline = out_.measurement.ranks->timeline;
-    timeline.ticks_per_second = 1e9;
+    timeline.ticks_per_second = 1 / tick_s;
     const std::int32_t lane = timeline.add_lane(fmt::format("rank {}", rank));
-    const auto ticks = [](double seconds) { return static_cast<std::int64_t>(1e9 * seconds); };
+    const auto ticks = [](double seconds) { return static_cast<std::int64_t>(seconds / tick_s); };
     for (std::size_t i = 0; i < last_.size(); ++i, spans += 3) {
       const bool moves = std::holds_alternative<Shift>(part_->acts().acts[i]);
       timeline.add(lane, Phase::sync, ticks(spans[0]), ticks(spans[1]), static_cast<std::int64_t>(i));
