@@ -98,18 +98,20 @@ Status all_reduce(Ranks& ranks, std::span<const int> group, const AllReduce& wha
     return data.subspan(static_cast<std::size_t>(s.begin * width), static_cast<std::size_t>((s.end - s.begin) * width));
   };
   const auto mine = static_cast<std::size_t>(std::find(group.begin(), group.end(), ranks.rank()) - group.begin());
-  std::vector<std::vector<std::byte>> come(group.size(), std::vector<std::byte>(part(mine).size()));
+  const std::size_t length = part(mine).size();
+  const std::span<std::byte> come = ranks.scratch(group.size() * length);
+  const auto from = [&](std::size_t i) { return come.subspan(i * length, length); };
   std::vector<Sent> sent;
   std::vector<Received> received;
   for (std::size_t i = 0; i < group.size(); ++i) {
     if (i == mine) continue;
     sent.push_back({group[i], part(i)});
-    received.push_back({group[i], come[i]});
+    received.push_back({group[i], from(i)});
   }
   if (const Status done = ranks.exchange(sent, received); !done) return done;
   Addends addends{what.dtype, what.how, {}};
-  for (std::size_t i = 0; i < group.size(); ++i) addends.each.push_back(i == mine ? part(i).data() : come[i].data());
-  add_up(addends, static_cast<std::int64_t>(part(mine).size()) / width, part(mine).data());
+  for (std::size_t i = 0; i < group.size(); ++i) addends.each.push_back(i == mine ? part(i).data() : from(i).data());
+  add_up(addends, static_cast<std::int64_t>(length) / width, part(mine).data());
   sent.clear();
   received.clear();
   for (std::size_t i = 0; i < group.size(); ++i) {

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string_view>
@@ -48,6 +49,15 @@ class Ranks {
 
   std::int64_t bytes_sent() const { return bytes_sent_; }
 
+  // Memory to receive into, kept from one call to the next, for fresh pages cost more than what comes into them.
+  std::span<std::byte> scratch(std::size_t bytes) {
+    if (bytes > scratch_bytes_) {
+      scratch_.reset(new std::byte[bytes]);  // not cleared
+      scratch_bytes_ = bytes;
+    }
+    return {scratch_.get(), bytes};
+  }
+
  protected:
   bool is_agreed(const Error& why) const noexcept { return agreed_ && *agreed_ == why; }
   void count(std::span<const Sent> sent) {
@@ -58,6 +68,8 @@ class Ranks {
   int rank_, size_;
   std::int64_t bytes_sent_ = 0;
   std::optional<Error> agreed_ = {};
+  std::unique_ptr<std::byte[]> scratch_;
+  std::size_t scratch_bytes_ = 0;
 };
 
 }  // namespace ridge::transport

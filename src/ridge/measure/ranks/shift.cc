@@ -35,6 +35,23 @@ template <class Step> void walk(const Block& block, const Block& box, std::int64
   }
 }
 
+// Where the box's first element lies in the block.
+std::int64_t place_of(const Block& block, const Block& box) {
+  std::int64_t out = 0;
+  for (std::size_t i = 0; i < box.size(); ++i) out = out * block[i].size() + box[i].begin - block[i].begin;
+  return out;
+}
+
+// Whether a box is one run of the block's memory: behind its first axis of several elements it has all of the block's.
+bool is_dense(const Block& block, const Block& box) {
+  bool several = false;
+  for (std::size_t i = 0; i < box.size(); ++i) {
+    if (several && box[i].size() != block[i].size()) return false;
+    several = several || box[i].size() > 1;
+  }
+  return true;
+}
+
 std::string letters_in(const Mesh& mesh) {
   std::string out;
   for (const auto& axis : mesh.axes) out += axis.first;
@@ -104,10 +121,11 @@ bool Mover::owns(std::int64_t owner, std::int64_t reader) const {
 
 std::size_t Mover::bytes_of(const Block& box) const { return static_cast<std::size_t>(words_in(box) * width_); }
 
-void Mover::add(std::vector<Parcel>& to, std::int64_t peer, std::int64_t addend, const Block& box) {
-  if (words_in(box) == 0) return;
-  to.push_back({peer, addend, box, staging_.size()});
-  staging_.resize(staging_.size() + bytes_of(box));
+void Mover::add(std::vector<Parcel>& to, Parcel parcel) {
+  if (words_in(parcel.box) == 0) return;
+  parcel.staged = staging_.size();
+  if (!parcel.dense) staging_.resize(staging_.size() + bytes_of(parcel.box));
+  to.push_back(std::move(parcel));
 }
 
 void Mover::list(const Mesh& mesh) {
@@ -115,11 +133,12 @@ void Mover::list(const Mesh& mesh) {
     const auto addend = [&](std::int64_t owner) { return adds_ ? mesh.place(owner, move_.over) : 0; };
     if (owns(other, device_)) {
       const Block box = both(after_, block_of(tensor_.extents, move_.before, mesh, other));
-      add(other == device_ ? own_ : in_, other, addend(other), box);
+      const bool direct = other != device_ && !adds_ && is_dense(after_, box);
+      add(other == device_ ? own_ : in_, {other, addend(other), box, 0, direct});
     }
     if (other != device_ && owns(device_, other)) {
       const Block box = both(block_of(tensor_.extents, move_.after, mesh, other), before_);
-      add(out_, other, addend(device_), box);
+      add(out_, {other, addend(device_), box, 0, is_dense(before_, box)});
       words_sent_ += words_in(box);
     }
   }
@@ -134,11 +153,16 @@ Status Mover::perform(transport::Ranks& ranks, const std::byte* from, std::byte*
   std::vector<transport::Sent> sent;
   std::vector<transport::Received> received;
   for (const auto* parcels : {&out_, &own_})
-    for (const Parcel& p : *parcels) pack(from, before_, p.box, width_, staging_.data() + p.staged);
-  for (const Parcel& p : out_)
-    sent.push_back({static_cast<int>(p.peer), {staging_.data() + p.staged, bytes_of(p.box)}});
-  for (const Parcel& p : in_)
-    received.push_back({static_cast<int>(p.peer), {staging_.data() + p.staged, bytes_of(p.box)}});
+    for (const Parcel& p : *parcels)
+      if (!p.dense) pack(from, before_, p.box, width_, staging_.data() + p.staged);
+  for (const Parcel& p : out_) {
+    const std::byte* const there = p.dense ? from + width_ * place_of(before_, p.box) : staging_.data() + p.staged;
+    sent.push_back({static_cast<int>(p.peer), {there, bytes_of(p.box)}});
+  }
+  for (const Parcel& p : in_) {
+    std::byte* const there = p.dense ? to + width_ * place_of(after_, p.box) : staging_.data() + p.staged;
+    received.push_back({static_cast<int>(p.peer), {there, bytes_of(p.box)}});
+  }
   if (const Status done = ranks.exchange(sent, received); !done) return done;
   if (adds_)
     add_up(to);
@@ -149,7 +173,8 @@ Status Mover::perform(transport::Ranks& ranks, const std::byte* from, std::byte*
 
 void Mover::unpack(std::byte* to) {
   for (const auto* parcels : {&in_, &own_})
-    for (const Parcel& p : *parcels) ranks::unpack(staging_.data() + p.staged, p.box, after_, width_, to);
+    for (const Parcel& p : *parcels)
+      if (!p.dense) ranks::unpack(staging_.data() + p.staged, p.box, after_, width_, to);
 }
 
 // The addends of a box, one of each place along the mesh axes, in the order of the places.

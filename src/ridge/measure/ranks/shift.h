@@ -33,11 +33,12 @@ class Mover {
     std::int64_t addend = 0;  // which one it is
     Block box = {};           // of the whole tensor
     std::size_t staged = 0;   // where it lies in the staging memory
+    bool dense = false;       // it is one run in the device's part, and needs no staging
   };
   bool owns(std::int64_t owner, std::int64_t reader) const;
   void list(const Mesh& mesh);
   void meet(const Mesh& mesh);
-  void add(std::vector<Parcel>& to, std::int64_t peer, std::int64_t addend, const Block& box);
+  void add(std::vector<Parcel>& to, Parcel parcel);
   std::size_t bytes_of(const Block& box) const;
   void unpack(std::byte* to);
   void add_up(std::byte* to);
