@@ -3,7 +3,7 @@
 # neither tile nor device nor ops. `ctest -L fast` is every room; tests that need a GPU carry the label gpu and say that
 # they were skipped.
 find_package(GTest REQUIRED)
-set(test_rooms ${ridge_wing} tile/cpu tile/trace tile pool device plan measure/contest measure report/contest report api cli)
+set(test_rooms ${ridge_wing} tile/cpu tile/trace tile pool device plan transport measure/contest measure report/contest report api cli)
 file(GLOB subjects RELATIVE ${CMAKE_SOURCE_DIR}/src/ridge CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/ridge/ops/*)
 list(FILTER subjects EXCLUDE REGEX "\\.")
 list(APPEND test_rooms ${subjects})

@@ -2,6 +2,7 @@
 // sum these up for other programs (summary.cc); the command line prints them.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -41,6 +42,22 @@ Result<std::vector<Report>> explain_on(const Request& request, const std::vector
 Result<std::vector<Report>> explain_each(const Request& request, const std::vector<Bindings>& rows);
 // Runs it on this CPU or a CUDA device; `measured` holds the times, and the first mismatch if there is one.
 Result<Report> run(const Request& request, const RunRequest& how);
+
+// The same on several ranks, processes that share the work and exchange what must move.
+struct RanksRequest {
+  int ranks = 0;            // 0: as many as the mesh has devices
+  std::string mesh = {};    // "X=2,Y=2"; empty: what the program says, or the one that shard() ranks first
+  double patience_s = 120;  // how long a rank waits for another one before it ends the run
+  // Of a rank that MPI started and that ends all of them: it is told here, before it is too late.
+  std::function<void(const Error&)> last_words = {};
+  bool asked() const { return ranks != 0 || !mesh.empty(); }
+};
+// How many ranks a launcher (mpirun, srun, torchrun) started, of which this process is one; 1: none did.
+int ranks_started();
+// `deliver` is called at rank 0 with the report, and what it returns is the exit code. To be called where no other
+// thread runs: ranks are copies of this process. Errors: run()'s, with the rank where one has it alone.
+Result<int> run_on_ranks(const Request& request, const RunRequest& how, const RanksRequest& on,
+                         const std::function<int(const Report&)>& deliver);
 
 // The same of two programs in one run on this CPU, a pass of each in turn; the other one at the request's sizes, too.
 struct RunTogether {

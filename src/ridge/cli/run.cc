@@ -6,6 +6,7 @@
 #include "ridge/cli/door.h"
 #include "ridge/cli/refusal.h"
 #include "ridge/report/beside.h"
+#include "ridge/report/timeline.h"
 
 namespace ridge::cli {
 namespace {
@@ -18,7 +19,8 @@ struct Run {
   std::string seed = "0";
   int tune = 0;
   bool tunes = false;  // it was asked for, be it for 0
-  std::string time, against;
+  std::string time, against, patience, trace;
+  api::RanksRequest ranks;
   const CLI::App* verb = nullptr;
 };
 
@@ -47,7 +49,7 @@ Status read_seed(const std::string& text, std::uint64_t& seed) {
 }
 
 // "2s", "500ms" or "2": seconds.
-Status read_time(const std::string& text, double& seconds) {
+Status read_time(const std::string& text, std::string_view option, double& seconds) {
   if (text.empty()) return Done{};
   const char* const stop = text.data() + text.size();
   const auto [end, failed] = std::from_chars(text.data(), stop, seconds);
@@ -56,8 +58,8 @@ Status read_time(const std::string& text, double& seconds) {
     if (unit == "ms") seconds /= 1000;
     if (seconds > 0 && seconds <= 3600) return Done{};
   }
-  return usage_error(fmt::format("expected a time above 0 and at most an hour after --time, found '{}'", text),
-                     "--time 2s, --time 500ms");
+  return usage_error(fmt::format("expected a time above 0 and at most an hour after {}, found '{}'", option, text),
+                     fmt::format("{0} 2s, {0} 500ms", option));
 }
 
 int run_both(const Run& asked, const Request& request) {
@@ -85,6 +87,18 @@ int run_both(const Run& asked, const Request& request) {
   return code;
 }
 
+int run_on_ranks(Run& asked, const Request& request) {
+  asked.ranks.last_words = [](const Error& error) { (void)fail(error); };
+  if (!asked.output.html.empty())
+    return fail(usage_error("expected --html without --ranks and --mesh: the page runs in one place"));
+  const auto code = api::run_on_ranks(request, asked.how, asked.ranks, [&](const Report& report) {
+    const Timeline& timeline = report.measured->ranks->timeline;
+    const Status drawn = write_if_asked(asked.trace, [&] { return chrome_trace(timeline, report.title); });
+    return drawn ? deliver(report, asked.output, request) : fail(drawn.error());
+  });
+  return code ? *code : fail(code.error());
+}
+
 int perform(Run& asked) {
   if (const Status sorted = sort_words(asked.spelled, "run"); !sorted) return fail(sorted.error());
   if (const Status read = split(asked.in, "--in", asked.how.in); !read) return fail(read.error());
@@ -94,14 +108,36 @@ int perform(Run& asked) {
     return fail(usage_error("expected --tune together with --on cuda: it measures plans of a CUDA device's products"));
   if (asked.tunes) asked.how.tuning = {asked.tune > 0 ? Tuning::From::measured : Tuning::From::model, asked.tune};
   asked.how.progress = progress_bar();
-  if (const Status read = read_time(asked.time, asked.how.seconds); !read) return fail(read.error());
+  if (const Status read = read_time(asked.time, "--time", asked.how.seconds); !read) return fail(read.error());
+  if (const Status read = read_time(asked.patience, "--patience", asked.ranks.patience_s); !read)
+    return fail(read.error());
   if (asked.how.passes > 0 && asked.how.seconds > 0)
     return fail(usage_error("expected either --runs or --time, found both"));
   const auto request = understood(asked.spelled);
   if (!request) return fail(request.error());
   if (!asked.against.empty()) return run_both(asked, *request);
+  const bool on_ranks = asked.ranks.asked() || api::ranks_started() > 1;
+  if (!on_ranks)
+    if (const auto refused = refuse_without(*asked.verb, "--trace --patience", "--ranks")) return fail(*refused);
+  if (on_ranks) return run_on_ranks(asked, *request);
   const auto report = api::run(*request, asked.how);
   return report ? deliver(*report, asked.output, *request) : fail(report.error());
+}
+
+void add_ranks(CLI::App& verb, Run& asked) {
+  verb.add_option(
+          "--ranks", asked.ranks.ranks,
+          "Run on so many processes of this machine, each with its part; a program that is not split is split as "
+          "`ridge shard` ranks first")
+      ->type_name("P")
+      ->check(whole_number(1, 256));
+  verb.add_option("--mesh", asked.ranks.mesh, "Run on a rank for each device of this mesh")->type_name("X=2,Y=2");
+  verb.add_option("--trace", asked.trace,
+                  "With --ranks or --mesh: write the last pass as a trace for ui.perfetto.dev, a track for each rank")
+      ->type_name("FILE.json");
+  verb.add_option("--patience", asked.patience,
+                  "With --ranks or --mesh: how long a rank waits for another one before it ends all (default: 2 min)")
+      ->type_name("TIME");
 }
 
 }  // namespace
@@ -115,6 +151,8 @@ void add_run(CLI::App& app, int& code) {
       "  ridge run examples/mlp.ridge --svg mlp.svg\n"
       "  ridge run examples/mlp.ridge B=16 --time 2s\n"
       "  ridge run examples/dot.ridge --against 'x * y: f32[N], f32[N] -> f32[1]' N=1000000\n"
+      "  ridge run examples/mlp.ridge --ranks 4 B=64\n"
+      "  ridge run $'x: bf16[B, D_X]   w: bf16[D_X, F]\\ny: bf16[B, F] = x * w' --mesh X=4 B=64 D=4096 F=4096\n"
       "  ridge run examples/mlp.ridge --on cuda\n"
       "  ridge run examples/mlp.ridge --on cuda --tune\n"
       "  ridge run examples/geglu.ridge -d N=256 --threads 1 --json\n"
@@ -151,6 +189,7 @@ void add_run(CLI::App& app, int& code) {
               "it from then on; --tune=0: the model's choices, whatever is kept")
           ->type_name("[=N]")
           ->check(whole_number(0, 1000));
+  add_ranks(*verb, *asked);
   add_no_fuse(*verb, asked->spelled);
   add_output(*verb, asked->output);
   verb->callback([asked, tune, &code] {

@@ -16,7 +16,6 @@ namespace {
 constexpr std::int64_t most_chips = 4096;
 constexpr std::string_view example = "--mesh X=4,Y=2";
 
-// "X=4,Y=2"
 Result<Mesh> mesh_from(const std::string& text) {
   Mesh out;
   std::size_t begin = 0;
@@ -76,24 +75,6 @@ std::string reason(const Program& program, const RankedSharding& first, const Ra
   return out;
 }
 
-double bound_of(const Program& program, const Bindings& sizes, std::int64_t chips) {
-  double out = 0;
-  for (const Statement& statement : program.statements) {
-    const auto* product = std::get_if<Contraction>(&statement.op);
-    if (product == nullptr || product->contracted.empty()) continue;
-    const auto all = [&](const std::vector<std::string>& dims) {
-      double size = 1;
-      for (const std::string& dim : dims)
-        if (const auto found = sizes.find(dim); found != sizes.end()) size *= static_cast<double>(found->second);
-      return size;
-    };
-    const double batch = std::min(all(product->batch), static_cast<double>(chips));
-    out += batch * least_words(all(product->left_free), all(product->right_free), all(product->contracted),
-                               static_cast<double>(chips) / batch);
-  }
-  return out;
-}
-
 std::optional<Error> unknown_size(const Program& program, const Bindings& sizes) {
   for (const std::string& dim : program.dim_names())
     if (!sizes.contains(dim))
@@ -141,6 +122,26 @@ double least_words(double m, double n, double k, double chips) {
   return chips * std::max(0.0, need - held);
 }
 
+double least_words(const Program& program, const Bindings& sizes, std::int64_t chips) {
+  double out = 0;
+  for (const Statement& statement : program.statements) {
+    const auto* product = std::get_if<Contraction>(&statement.op);
+    if (product == nullptr || product->contracted.empty()) continue;
+    const auto all = [&](const std::vector<std::string>& dims) {
+      double size = 1;
+      for (const std::string& dim : dims)
+        if (const auto found = sizes.find(dim); found != sizes.end()) size *= static_cast<double>(found->second);
+      return size;
+    };
+    const double batch = std::min(all(product->batch), static_cast<double>(chips));
+    out += batch * least_words(all(product->left_free), all(product->right_free), all(product->contracted),
+                               static_cast<double>(chips) / batch);
+  }
+  return out;
+}
+
+Result<Mesh> mesh_named(const std::string& text) { return mesh_from(text); }
+
 namespace {
 
 // Whether it makes a difference which axis of a mesh has its chips side by side.
@@ -150,7 +151,7 @@ bool order_matters(const Network& network, std::int64_t chips) {
 
 Result<std::vector<Mesh>> meshes_asked(const Program& program, const Network& network, const ShardOptions& options) {
   if (!options.mesh.empty()) {
-    auto mesh = mesh_from(options.mesh);
+    auto mesh = mesh_named(options.mesh);
     if (!mesh) return mesh.error();
     if (options.chips != 0 && options.chips != mesh->devices())
       return usage_error(fmt::format("{} has {} chips, --chips says {}", options.mesh, mesh->devices(), options.chips),
@@ -248,7 +249,7 @@ Result<ShardAnswer> shard(const Program& program, const Machine& machine, const 
   out.chips = meshes->front().devices();
   out.meshes = 0;
   if (!machine.memory.empty() && machine.memory[0].capacity) out.capacity = machine.memory[0].capacity->value;
-  out.bound_words = bound_of(program, *sizes, out.chips);
+  out.bound_words = least_words(program, *sizes, out.chips);
   Ranking ranking(out, machine, options.best);
   for (const Mesh& mesh : *meshes)
     for (const auto& rings : rings_of(mesh, *network)) {

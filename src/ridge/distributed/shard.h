@@ -47,6 +47,11 @@ Result<ShardAnswer> shard(const Program& program, const Machine& machine, const 
 // Words that a product of m x k by k x n must move over P chips at least, all of them together: each chip starts with a
 // P-th of each operand and ends with one of the result (Al Daas, Ballard, Grigori, Kumar, Rouse, SPAA 2022).
 double least_words(double m, double n, double k, double chips);
+// The same of all products of a program.
+double least_words(const Program& program, const Bindings& sizes, std::int64_t chips);
+
+// "X=4,Y=2". Errors, of kind usage: no such list, more than three axes or 4096 chips.
+Result<Mesh> mesh_named(const std::string& text);
 
 // The program that says so: tensors laid, moves as statements of their own.
 Program written(const Costs& costs, const Sharding& sharding);

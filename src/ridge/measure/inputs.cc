@@ -1,10 +1,12 @@
 #include "ridge/measure/inputs.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
 
+#include "ridge/base/text.h"
 #include "ridge/measure/memory.h"
 #include "ridge/measure/npy.h"
 #include "ridge/plan/shape.h"
@@ -59,12 +61,6 @@ class Filler {
     return Done{};
   }
 
- private:
-  const Array& array(int i) const { return of_.arrays[static_cast<std::size_t>(i)]; }
-  std::vector<std::int64_t> extents_of(int tensor) const {
-    return extents(shape(of_.program.tensors[static_cast<std::size_t>(tensor)], of_.dims).value());
-  }
-
   Status fill_input(int i) const {
     const Tensor& input = of_.program.tensors[static_cast<std::size_t>(i)];
     const Stack* const whole = stack_of(of_.program, i);
@@ -89,6 +85,12 @@ class Filler {
     }
     fill_normal(array(i), of_.seed, i, of_.threads, deviation(i));
     return Done{};
+  }
+
+ private:
+  const Array& array(int i) const { return of_.arrays[static_cast<std::size_t>(i)]; }
+  std::vector<std::int64_t> extents_of(int tensor) const {
+    return extents(shape(of_.program.tensors[static_cast<std::size_t>(tensor)], of_.dims).value());
   }
 
   // Of an input's random numbers: 1, but factors that are kept get 1 / sqrt(K), as models are initialised, so that a
@@ -129,6 +131,24 @@ class Filler {
   const FillRequest& of_;
 };
 
+bool is_stack(const Program& program, const std::string& name) {
+  return std::any_of(program.stacks.begin(), program.stacks.end(), [&](const Stack& s) { return s.name == name; });
+}
+
+Error unknown(const Program& program, const std::string& name, std::string_view option, bool inputs) {
+  std::vector<std::string> candidates;
+  for (std::size_t i = 0; i < program.tensors.size(); ++i) {
+    if ((program.tensors[i].role == Role::input) != inputs) continue;
+    const Stack* const whole = stack_of(program, static_cast<int>(i));
+    if (!whole || whole->parts.front() == static_cast<int>(i))
+      candidates.push_back(whole ? whole->name : program.tensors[i].name);
+  }
+  const std::string near = nearest(name, candidates);
+  return input_error(fmt::format("unknown tensor '{}' in {}; expected {} {}, one of {}", name, option,
+                                 inputs ? "an" : "a", inputs ? "input" : "result", fmt::join(candidates, ", ")),
+                     near.empty() ? "" : fmt::format("did you mean {}?", near));
+}
+
 }  // namespace
 
 std::vector<std::int64_t> extents(const Shape& shape) {
@@ -152,5 +172,30 @@ Status check_indices(const Program& program, const Bindings& dims, int input, co
 }
 
 Status fill_inputs(const FillRequest& request) { return Filler(request).fill(); }
+
+Status fill_input(const FillRequest& request, int tensor) { return Filler(request).fill_input(tensor); }
+
+std::optional<int> tensor_named(const Program& program, const std::string& name) {
+  for (std::size_t i = 0; i < program.tensors.size(); ++i)
+    if (program.tensors[i].name == name) return static_cast<int>(i);
+  return std::nullopt;
+}
+
+Status check_files(const Program& program, const Files& in, const Files& out) {
+  const auto role = [&](int t) { return program.tensors[static_cast<std::size_t>(t)].role; };
+  for (const auto& [name, path] : in) {
+    if (is_stack(program, name)) continue;
+    const auto found = tensor_named(program, name);
+    if (const Stack* const whole = found ? stack_of(program, *found) : nullptr)
+      return input_error(fmt::format("'{}' in --in is a part of '{}'", name, whole->name),
+                         fmt::format("give all of it: --in {}=FILE.npy", whole->name));
+    if (!found || role(*found) != Role::input) return unknown(program, name, "--in", true);
+  }
+  for (const auto& [name, path] : out) {
+    const auto found = tensor_named(program, name);
+    if (!found || role(*found) == Role::input) return unknown(program, name, "--out", false);
+  }
+  return Done{};
+}
 
 }  // namespace ridge

@@ -6,6 +6,9 @@
 //   expressions:         carried through the tree, interpreter.h
 #include "ridge/measure/reference.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -313,6 +316,15 @@ Comparison compare(const Array& result, const std::vector<std::int64_t>& indices
       out.first_wrong = static_cast<std::int64_t>(i);
   }
   return out;
+}
+
+Error mismatch(const Judged& result, std::int64_t index, const Expected& expected, double found) {
+  std::vector<std::int64_t> place(result.shape.size());
+  std::int64_t rest = index;
+  for (std::size_t axis = place.size(); axis-- > 0; rest /= result.shape[axis]) place[axis] = rest % result.shape[axis];
+  return {.kind = ErrorKind::mismatch,
+          .message = fmt::format("{}[{}] is wrong: expected {:.9g} within {:.2g}, found {:.9g}, in '{}'", result.name,
+                                 fmt::join(place, ", "), expected.value, expected.bound, found, result.text)};
 }
 
 }  // namespace ridge

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "ridge/measure/fill.h"
@@ -56,5 +57,13 @@ struct Comparison {
 };
 Comparison compare(const Array& result, const std::vector<std::int64_t>& indices,
                    const std::vector<Expected>& expected);
+
+// The element at a flat index of a result, said to be wrong.
+struct Judged {
+  std::string name;
+  std::vector<std::int64_t> shape;
+  std::string text;  // the statement
+};
+Error mismatch(const Judged& result, std::int64_t index, const Expected& expected, double found);
 
 }  // namespace ridge

@@ -34,12 +34,6 @@ namespace {
 
 constexpr std::int64_t checked_elements = 10'000;
 
-std::optional<int> tensor_named(const Program& program, const std::string& name) {
-  for (std::size_t i = 0; i < program.tensors.size(); ++i)
-    if (program.tensors[i].name == name) return static_cast<int>(i);
-  return std::nullopt;
-}
-
 class Runner {
  public:
   Runner(const Program& program, const RunPlan& planned, const RunOptions& options)
@@ -63,7 +57,8 @@ class Runner {
 
   // Kernels, names and memory are in order, and the inputs stand there.
   Status prepare() {
-    for (const auto& step : {&Runner::check_kernels, &Runner::check_names, &Runner::allocate, &Runner::fill})
+    if (const Status named = check_files(program_, options_.in, options_.out); !named) return named;
+    for (const auto& step : {&Runner::check_kernels, &Runner::allocate, &Runner::fill})
       if (const Status done = (this->*step)(); !done) return done.error();
     return Done{};
   }
@@ -114,44 +109,6 @@ class Runner {
   }
 
   const std::string& text_of(int group) const { return explanation_.ops[static_cast<std::size_t>(group)].work.text; }
-  std::optional<int> named(const std::string& name) const { return tensor_named(program_, name); }
-
-  const Stack* stack(const std::string& name) const {
-    for (const Stack& whole : program_.stacks)
-      if (whole.name == name) return &whole;
-    return nullptr;
-  }
-
-  Status check_names() {
-    for (const auto& [name, path] : options_.in) {
-      if (stack(name)) continue;
-      const auto found = named(name);
-      if (const Stack* const whole = found ? stack_of(program_, *found) : nullptr)
-        return input_error(fmt::format("'{}' in --in is a part of '{}'", name, whole->name),
-                           fmt::format("give all of it: --in {}=FILE.npy", whole->name));
-      if (!found || tensor(*found).role != Role::input) return unknown(name, "--in", true);
-    }
-    for (const auto& [name, path] : options_.out) {
-      const auto found = named(name);
-      if (!found || tensor(*found).role == Role::input) return unknown(name, "--out", false);
-    }
-    return Done{};
-  }
-
-  Error unknown(const std::string& name, std::string_view option, bool inputs) const {
-    std::vector<std::string> candidates;
-    for (std::size_t i = 0; i < program_.tensors.size(); ++i) {
-      if ((program_.tensors[i].role == Role::input) != inputs) continue;
-      const Stack* const whole = stack_of(program_, static_cast<int>(i));
-      if (!whole || whole->parts.front() == static_cast<int>(i))
-        candidates.push_back(whole ? whole->name : program_.tensors[i].name);
-    }
-    const std::string near = nearest(name, candidates);
-    return input_error(fmt::format("unknown tensor '{}' in {}; expected {} {}, one of {}", name, option,
-                                   inputs ? "an" : "a", inputs ? "input" : "result", fmt::join(candidates, ", ")),
-                       near.empty() ? "" : fmt::format("did you mean {}?", near));
-  }
-
   Status allocate() {
     const auto available = available_bytes();
     if (available && plan_.memory_bytes > *available)
@@ -275,25 +232,15 @@ class Runner {
     op.elements += array(result).elements;
     if (comparison.first_wrong >= 0 && !out_.mismatch) {
       const auto wrong = static_cast<std::size_t>(comparison.first_wrong);
-      out_.mismatch = mismatch(statement, shape, indices[wrong], expected[wrong]);
+      out_.mismatch = mismatch({tensor(result).name, shape, statement.text}, indices[wrong], expected[wrong],
+                               read(array(result), indices[wrong]));
+      if (!options_.out.empty()) out_.mismatch->hint = "no output file was written";
     }
-  }
-
-  Error mismatch(const Statement& statement, const std::vector<std::int64_t>& shape, std::int64_t index,
-                 const Expected& expected) const {
-    std::vector<std::int64_t> place(shape.size());
-    std::int64_t rest = index;
-    for (std::size_t axis = shape.size(); axis-- > 0; rest /= shape[axis]) place[axis] = rest % shape[axis];
-    return {.kind = ErrorKind::mismatch,
-            .message = fmt::format("{}[{}] is wrong: expected {:.9g} within {:.2g}, found {:.9g}, in '{}'",
-                                   tensor(statement.result()).name, fmt::join(place, ", "), expected.value,
-                                   expected.bound, read(array(statement.result()), index), statement.text),
-            .hint = options_.out.empty() ? "" : "no output file was written"};
   }
 
   Status write() const {
     for (const auto& [name, path] : options_.out) {
-      const auto index = static_cast<std::size_t>(*named(name));
+      const auto index = static_cast<std::size_t>(*tensor_named(program_, name));
       const Status written = write_npy(path, storage_[index].array(), extents(shapes_[index]));
       if (!written) return written.error();
     }

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "ridge/base/timeline.h"
 #include "ridge/measure/timer.h"
 #include "ridge/measure/tune_options.h"
 #include "ridge/plan/plan.h"
@@ -73,6 +74,24 @@ struct DeviceNotes {
   std::int64_t input_bytes = 0, output_bytes = 0;  // of the program
 };
 
+// Of one of several ranks, a pass.
+struct RankShare {
+  int rank = 0;
+  std::int64_t words = 0;                           // sent
+  double compute_s = 0, network_s = 0, wait_s = 0;  // medians; it waits for those that compute longer
+};
+
+struct RanksNotes {
+  std::string carrier;  // "shared memory", "Open MPI"
+  std::vector<RankShare> ranks;
+  std::int64_t words = 0;                  // that all of them send a pass
+  double words_bound = 0;                  // that products must move where each tensor lies once, evenly spread
+  std::optional<double> predicted_s = {};  // a pass on the network
+  double measured_s = 0;                   // of the rank that takes longest
+  std::string written = {};                // how the program was split; empty: it says so itself
+  Timeline timeline = {};                  // of the last pass, in ns: a lane for each rank
+};
+
 struct Measurement {
   std::vector<OpMeasurement> ops;                    // as the explanation's: of each kernel of `fusion`
   std::vector<std::vector<std::string>> names = {};  // of each operation: the results of its statements
@@ -84,6 +103,7 @@ struct Measurement {
   std::int64_t memory_bytes = 0;  // of all buffers
   Clocks clocks;
   std::optional<DeviceNotes> device = {};  // none: it ran on the CPU
+  std::optional<RanksNotes> ranks = {};    // none: it ran in one process
   std::optional<Error> mismatch;           // the first element beyond its error bound: kind mismatch
 };
 

@@ -225,6 +225,23 @@ void add_device(Json& out, const Measurement& m) {
                      {"output_s", static_cast<double>(d.output_bytes) / d.device_to_host}};
 }
 
+void add_ranks(Json& out, const RanksNotes& notes) {
+  out["ranks"] = Json::array();
+  for (const RankShare& r : notes.ranks)
+    out["ranks"].push_back({{"rank", r.rank},
+                            {"words", r.words},
+                            {"compute_s", r.compute_s},
+                            {"network_s", r.network_s},
+                            {"wait_s", r.wait_s}});
+  Json& network = out["network"];  // beside the link's numbers, where there is one
+  network["carrier"] = notes.carrier;
+  network["words"] = notes.words;
+  network["words_bound"] = notes.words_bound;
+  network["predicted_s"] = or_null(notes.predicted_s);
+  network["measured_s"] = notes.measured_s;
+  if (!notes.written.empty()) out["written"] = notes.written;
+}
+
 Json machine_json(const Machine& machine, const std::vector<const Peak*>& peaks) {
   Json out{{"name", machine.name}, {"title", machine.title}, {"origin", name(weakest_origin(machine, peaks))}};
   out["peaks"] = Json::array();
@@ -346,6 +363,7 @@ std::string render_json(const Report& report, bool one_line) {
                      {"before_hz", or_null(clocks.before_hz)},
                      {"after_hz", or_null(clocks.after_hz)}};
     if (report.measured->device) add_device(out, *report.measured);
+    if (report.measured->ranks) add_ranks(out, *report.measured->ranks);
   }
   if (report.planned) add_plans(out, report);
   out["provenance"] = provenance(report);

@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "ridge/report/words.h"
 
@@ -112,6 +113,20 @@ std::string notes(const Report& report) {
   return out;
 }
 
+// Each rank's share of a pass, and the network's time beside what was predicted.
+std::string ranks_text(const RanksNotes& notes, const Styled& styled) {
+  Rows rows{{"rank", "words sent", "computing", "sending", "waiting"}};
+  for (const RankShare& r : notes.ranks)
+    rows.push_back({std::to_string(r.rank), grouped(r.words), engineering(r.compute_s, "s"),
+                    engineering(r.network_s, "s"), engineering(r.wait_s, "s")});
+  std::string out = "\n" + styled.table(rows, {true, true, true, true, true});
+  out += fmt::format("{} of {} ranks: {} words a pass; products move {} at least where each tensor lies once\n",
+                     notes.carrier, notes.ranks.size(), grouped(notes.words), grouped(std::llround(notes.words_bound)));
+  out += fmt::format("network: predicted {}, measured {}\n", unit_or_dash(notes.predicted_s, "s"),
+                     engineering(notes.measured_s, "s"));
+  return notes.written.empty() ? out : out + "split as `ridge shard` ranks first:\n" + notes.written;
+}
+
 }  // namespace
 
 std::string measured_text(const Report& report, const Styled& styled) {
@@ -127,7 +142,8 @@ std::string measured_text(const Report& report, const Styled& styled) {
   out += outlier_lines(report);
   for (const OpMeasurement& op : measured.ops)
     for (const std::string& copy : op.copies) out += "copied: " + copy + "\n";
-  return out + notes(report);
+  out += notes(report);
+  return measured.ranks ? out + ranks_text(*measured.ranks, styled) : out;
 }
 
 }  // namespace ridge

@@ -1,0 +1,126 @@
+// `ridge run --ranks`: processes that share a program's work, and what is left of them when one is killed.
+#include <csignal>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "ridge/cli/testing/cli_fixture.h"
+
+namespace ridge {
+namespace {
+
+const std::string split = "x: bf16[B, D_X]   w: bf16[D_X, F]\ny: bf16[B, F] = x * w";
+
+// Rank processes of a run that this test started: children of a child.
+std::vector<int> grandchildren() {
+  std::vector<std::pair<int, int>> all;  // process, parent
+  for (const auto& entry : fs::directory_iterator("/proc")) {
+    const int process = std::atoi(entry.path().filename().c_str());
+    const auto stat = process > 0 ? read_file(entry.path() / "stat") : Result<std::string>(std::string());
+    const std::size_t name = stat ? stat->rfind(") ") : std::string::npos;
+    if (name != std::string::npos && stat->size() > name + 4 && (*stat)[name + 2] != 'Z')
+      all.emplace_back(process, std::atoi(stat->c_str() + name + 4));
+  }
+  std::vector<int> out;
+  for (const auto& [process, parent] : all)
+    for (const auto& [other, its_parent] : all)
+      if (other == parent && its_parent == ::getpid()) out.push_back(process);
+  return out;
+}
+
+TEST_F(CliTest, RanksPrintOneDocument) {
+  const Outcome run = ridge({"run", split, "--mesh", "X=3", "B=8", "D=32", "F=16", "--runs", "2", "--json"});
+  ASSERT_EQ(run.code, 0) << run.err;
+  EXPECT_EQ(run.err, "");
+  const auto json = nlohmann::json::parse(run.out);
+  ASSERT_EQ(json["ranks"].size(), 3u);
+  EXPECT_EQ(json["ranks"][2]["rank"], 2);
+  EXPECT_EQ(json["network"]["carrier"], "shared memory");
+  EXPECT_EQ(json["network"]["words"], 2 * 2 * 8 * 16);  // 2(n - 1) words a word of y
+  EXPECT_LE(json["network"]["words_bound"], json["network"]["words"]);
+  EXPECT_EQ(json["mesh"]["X"], 3);
+  EXPECT_EQ(json["total"]["checked"], 8 * 16);
+}
+
+// A program that is not split is split as shard ranks first; with any number of ranks.
+TEST_F(CliTest, RanksTakeAnyProgram) {
+  for (const char* const ranks : {"1", "2", "3", "4", "5", "7"}) {
+    const Outcome run = ridge({"run", "x: f32[B, D]  w: f32[D, F]\nh[B, F] = x * w\ny: f32[B, F] = softmax(h over F)",
+                               "--ranks", ranks, "B=30", "D=21", "F=28", "--runs", "1"});
+    EXPECT_EQ(run.code, 0) << ranks << run.err;
+    EXPECT_NE(run.out.find("checked 1 680 of 1 680 results against fp64"), std::string::npos) << ranks << run.out;
+  }
+}
+
+TEST_F(CliTest, RanksGiveTheSameBitsAgain) {
+  std::string first;
+  for (int i = 0; i < 3; ++i) {
+    const Outcome run =
+        ridge({"run", split, "--mesh", "X=4", "B=33", "D=517", "F=65", "--runs", "1", "--out", "y=" + path("y.npy")});
+    ASSERT_EQ(run.code, 0) << run.err;
+    const std::string bits = *read_file(path("y.npy"));
+    if (i == 0) first = bits;
+    EXPECT_EQ(bits, first);
+  }
+}
+
+TEST_F(CliTest, RanksDrawATrackEach) {
+  ASSERT_EQ(ridge({"run", split, "--mesh", "X=2", "B=8", "D=8", "F=8", "--runs", "1", "--trace", path("t.json")}).code,
+            0);
+  const std::string trace = *read_file(path("t.json"));
+  nlohmann::json::parse(trace);
+  EXPECT_NE(trace.find("rank 0"), std::string::npos);
+  EXPECT_NE(trace.find("rank 1"), std::string::npos);
+}
+
+TEST_F(CliTest, RanksSayWhatIsWrong) {
+  const std::vector<std::string> sized{"run", split, "B=8", "D=8", "F=8"};
+  const auto with = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), sized.begin(), sized.end());
+    return more;
+  };
+  rejects(with({"--ranks", "2"}), 2,
+          "ridge: mesh axis X has no size, and it says how many ranks there are\n  hint: --mesh X=2\n");
+  rejects(with({"--mesh", "X=2", "--ranks", "4"}), 2,
+          "ridge: the mesh has 2 devices (X = 2), --ranks says 4\n  hint: leave --ranks out\n");
+  rejects(with({"--mesh", "X=2,Y=2"}), 2,
+          "ridge: --mesh X=2,Y=2 has an axis Y, and nothing in the program is split over it\n  hint: leave it out\n");
+  rejects(with({"--mesh", "X=2", "--on", "h100"}), 2,
+          "ridge: ranks run on CPUs; expected --on cpu, found 'h100'\n  hint: leave --on out\n");
+  rejects(with({"--mesh", "X=2", "--html", "a.html"}), 2,
+          "ridge: expected --html without --ranks and --mesh: the page runs in one place\n");
+  rejects(with({"--trace", "t.json"}), 2, "ridge: expected --trace together with --ranks\n");
+  rejects({"run", split, "--mesh", "X=2", "B=8", "D=8"}, 3,
+          "ridge: dimension 'F' has no value; expected one to run the program\n  hint: -d F=64\n");
+  rejects(with({"--mesh", "X=2", "--in", "z=a.npy"}), 3,
+          "ridge: rank 0: unknown tensor 'z' in --in; expected an input, one of x, w\n");
+}
+
+TEST_F(CliTest, ARankThatIsKilledEndsAll) {
+  const auto files = [] { return std::distance(fs::directory_iterator("/dev/shm"), fs::directory_iterator()); };
+  const auto before = files();
+  std::thread killer([] {
+    for (int i = 0; i < 2000; ++i) {
+      const std::vector<int> ranks = grandchildren();
+      if (ranks.size() == 4) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(50));
+        ::kill(ranks[2], SIGKILL);
+        return;
+      }
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+  });
+  const Outcome run =
+      ridge({"run", split, "--mesh", "X=4", "B=64", "D=1024", "F=512", "--time", "60s", "--out", "y=" + path("y.npy")});
+  killer.join();
+  EXPECT_EQ(run.err,
+            "ridge: rank 2: killed by signal 9 (Killed)\n  hint: the system kills where memory is short: give smaller "
+            "dimensions\n");
+  EXPECT_EQ(run.code, 1);
+  EXPECT_EQ(run.out, "");
+  EXPECT_FALSE(fs::exists(path("y.npy")));
+  EXPECT_TRUE(grandchildren().empty());
+  EXPECT_EQ(files(), before);
+}
+
+}  // namespace
+}  // namespace ridge

@@ -1,0 +1,28 @@
+// Runs a sharded program on ranks, each one device of the mesh: the protocol and the check of measure/run.h, with every
+// rank in step. Inputs are those of one device with the same seed, cut; a rank's share of time is what it computes,
+// what moves take, and how long it waits for others before them. Rank 0 gathers what is checked and written.
+#pragma once
+
+#include "ridge/measure/ranks/lower.h"
+#include "ridge/measure/run.h"
+#include "ridge/transport/ranks.h"
+
+namespace ridge::ranks {
+
+struct Task {
+  const Program& program;          // sharded; one that is not is run by one rank
+  const Explanation& explanation;  // of one device of the mesh
+  double words_bound = 0;          // RanksNotes'
+};
+
+// Of rank 0; elsewhere without content.
+struct RankRun {
+  Explanation explanation;  // an operation for each kernel
+  Measurement measurement;
+};
+
+// Errors: as many ranks as the mesh has devices are wanted; acts_of()'s, run()'s, Ranks::exchange()'s. They are those
+// of one rank: whoever has one abandons the others.
+Result<RankRun> run(const Task& task, transport::Ranks& ranks, const RunOptions& options);
+
+}  // namespace ridge::ranks

@@ -1,0 +1,249 @@
+// Ranks as processes of this machine: what they exchange, and what becomes of the others when one of them fails.
+#include "ridge/transport/launch.h"
+
+#include <dirent.h>
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <csignal>
+#include <cstring>
+#include <random>
+#include <thread>
+
+#include "ridge/base/float16.h"
+#include "ridge/transport/collectives.h"
+
+namespace ridge::transport {
+namespace {
+
+constexpr double patience_s = 30;
+
+int kind_of(const Error& error) { return static_cast<int>(error.kind); }
+
+// What every rank of a test does when something fails: the run ends with its words.
+int ended(Ranks& ranks, const Status& status) {
+  if (status) return 0;
+  ranks.abandon(status.error());
+  return kind_of(status.error());
+}
+
+Status wrong(std::string what) { return Error{.kind = ErrorKind::mismatch, .message = std::move(what)}; }
+
+std::string cause_of(const Result<Launched>& launched) {
+  if (!launched) return launched.error().message;
+  return launched->cause ? launched->cause->message : "";
+}
+
+std::byte byte_of(int from, int to, std::size_t piece, std::size_t at) {
+  return static_cast<std::byte>((static_cast<std::size_t>(from * 31 + to * 7) + piece * 13 + at) & 0xFF);
+}
+
+// Every rank sends every other one pieces of random lengths, none and some longer than a ring among them.
+Status random_exchange(Ranks& ranks, unsigned seed) {
+  std::mt19937 random(seed);
+  std::vector<std::vector<std::byte>> out, in;
+  std::vector<Sent> sent;
+  std::vector<Received> received;
+  std::vector<std::array<int, 3>> of_received;
+  for (int from = 0; from < ranks.size(); ++from)
+    for (int to = 0; to < ranks.size(); ++to)
+      for (std::size_t piece = 0, count = random() % 4; piece < count; ++piece) {
+        const std::size_t length = random() % 3 == 0 ? random() % 700'000 : random() % 50;
+        if (from == to) continue;
+        if (from == ranks.rank()) {
+          auto& bytes = out.emplace_back(length);
+          for (std::size_t i = 0; i < length; ++i) bytes[i] = byte_of(from, to, piece, i);
+          sent.push_back({to, bytes});
+        } else if (to == ranks.rank()) {
+          received.push_back({from, in.emplace_back(length)});
+          of_received.push_back({from, to, static_cast<int>(piece)});
+        }
+      }
+  if (const Status done = ranks.exchange(sent, received); !done) return done;
+  for (std::size_t k = 0; k < in.size(); ++k)
+    for (std::size_t i = 0; i < in[k].size(); ++i)
+      if (in[k][i] != byte_of(of_received[k][0], of_received[k][1], static_cast<std::size_t>(of_received[k][2]), i))
+        return wrong("another byte came than was sent");
+  return Done{};
+}
+
+TEST(Launch, ranks_exchange_random_pieces) {
+  for (const int n : {1, 2, 3, 4, 5, 7}) {
+    const auto launched = launch(n, patience_s, [](Ranks& ranks) {
+      for (unsigned seed = 0; seed < 20; ++seed)
+        if (const int code = ended(ranks, random_exchange(ranks, seed)); code != 0) return code;
+      return 0;
+    });
+    EXPECT_EQ(cause_of(launched), "") << n << " ranks";
+    EXPECT_EQ(launched->code, 0);
+  }
+}
+
+// As one process adds them up, one after the other in f32.
+Status sums_in_order(Ranks& ranks) {
+  const auto value = [](int rank, std::size_t i) {
+    return static_cast<float>((rank + 1) * 1000.1 / (1.0 + static_cast<double>(i % 977)));
+  };
+  std::vector<int> group;
+  for (int r = 0; r < ranks.size(); ++r) group.push_back(r);
+  for (const std::size_t elements : {std::size_t{0}, std::size_t{1}, std::size_t{5}, std::size_t{100'003}}) {
+    std::vector<float> floats(elements);
+    std::vector<Bf16> halves(elements);
+    for (std::size_t i = 0; i < elements; ++i) {
+      floats[i] = value(ranks.rank(), i);
+      halves[i] = to_bf16(floats[i]);
+    }
+    if (const Status done =
+            all_reduce(ranks, group, {DType::f32, Reduction::sum}, std::as_writable_bytes(std::span(floats)));
+        !done)
+      return done;
+    if (const Status done =
+            all_reduce(ranks, group, {DType::bf16, Reduction::sum}, std::as_writable_bytes(std::span(halves)));
+        !done)
+      return done;
+    for (std::size_t i = 0; i < elements; ++i) {
+      float sum = value(0, i), sum16 = to_float(to_bf16(sum));
+      for (int r = 1; r < ranks.size(); ++r) {
+        sum += value(r, i);
+        sum16 += to_float(to_bf16(value(r, i)));
+      }
+      if (sum != floats[i] || to_float(to_bf16(sum16)) != to_float(halves[i])) return wrong("another sum");
+    }
+  }
+  return Done{};
+}
+
+TEST(Launch, sums_are_in_the_order_of_the_ranks) {
+  for (const int n : {1, 2, 3, 4, 5, 7})
+    EXPECT_EQ(cause_of(launch(n, patience_s, [](Ranks& r) { return ended(r, sums_in_order(r)); })), "") << n;
+}
+
+TEST(Launch, largest_and_smallest_keep_a_NaN) {
+  const float nan = std::nanf("");
+  const std::vector<float> a{1, nan, -3}, b{2, 5, -4};
+  std::vector<float> out(3);
+  Addends addends{DType::f32,
+                  Reduction::max,
+                  {reinterpret_cast<const std::byte*>(a.data()), reinterpret_cast<const std::byte*>(b.data())}};
+  add_up(addends, 3, reinterpret_cast<std::byte*>(out.data()));
+  EXPECT_EQ(out[0], 2);
+  EXPECT_TRUE(std::isnan(out[1]));
+  EXPECT_EQ(out[2], -3);
+  addends.how = Reduction::min;
+  add_up(addends, 3, reinterpret_cast<std::byte*>(out.data()));
+  EXPECT_EQ(out[2], -4);
+}
+
+TEST(Launch, the_first_ranks_error_is_everyones) {
+  const auto launched = launch(5, patience_s, [](Ranks& ranks) {
+    const Status mine =
+        ranks.rank() >= 2 ? Status(input_error(fmt::format("no {}", ranks.rank()), "mend it")) : Status(Done{});
+    const Status all = agree(ranks, mine);
+    const bool right = !all && all.error() == input_error("rank 2: no 2", "mend it");
+    return right ? kind_of(all.error()) : 1;
+  });
+  EXPECT_EQ(cause_of(launched), "");
+  EXPECT_EQ(launched->code, 3);
+}
+
+TEST(Launch, whoever_abandons_ends_all_with_its_words) {
+  const auto launched = launch(4, patience_s, [](Ranks& ranks) {
+    if (ranks.rank() == 3) {
+      ranks.abandon(input_error("no file", "make one"));
+      return 3;
+    }
+    return ended(ranks, barrier(ranks));
+  });
+  EXPECT_EQ(cause_of(launched), "rank 3: no file");
+  EXPECT_EQ(launched->cause->hint, "make one");
+  EXPECT_EQ(launched->code, 3);
+}
+
+TEST(Launch, a_rank_that_throws_ends_all) {
+  const auto launched = launch(3, patience_s, [](Ranks& ranks) -> int {
+    if (ranks.rank() == 1) throw std::bad_alloc();
+    return ended(ranks, barrier(ranks));
+  });
+  EXPECT_EQ(cause_of(launched), "rank 1: the system gave no more memory");
+}
+
+TEST(Launch, a_rank_that_hangs_is_ended_when_patience_is) {
+  const auto launched = launch(2, 0.3, [](Ranks& ranks) {
+    if (ranks.rank() == 1) std::this_thread::sleep_for(std::chrono::seconds(60));
+    return ended(ranks, barrier(ranks));
+  });
+  EXPECT_EQ(cause_of(launched), "rank 0: waited 0.3 s for rank 1 in vain");
+  EXPECT_EQ(launched->cause->hint, "if it computes so long, give --patience a longer time");
+}
+
+TEST(Launch, a_piece_of_another_length_is_refused) {
+  const auto launched = launch(2, patience_s, [](Ranks& ranks) {
+    std::vector<std::byte> bytes(16 + 8 * static_cast<std::size_t>(ranks.rank()));
+    const Sent sent{1 - ranks.rank(), bytes};
+    std::vector<std::byte> in(ranks.rank() == 0 ? 16u : 16u);
+    const Received received{1 - ranks.rank(), in};
+    return ended(ranks, ranks.exchange({&sent, 1}, {&received, 1}));
+  });
+  EXPECT_EQ(cause_of(launched), "rank 0: rank 1 sends 24 bytes where 16 are expected");
+}
+
+TEST(Launch, refuses_numbers_of_ranks) {
+  EXPECT_EQ(cause_of(launch(0, patience_s, [](Ranks&) { return 0; })),
+            "expected 1 to 256 ranks on one machine, found 0");
+  EXPECT_EQ(cause_of(launch(257, patience_s, [](Ranks&) { return 0; })),
+            "expected 1 to 256 ranks on one machine, found 257");
+}
+
+// Processes whose parent is this one.
+int children() {
+  int out = 0;
+  DIR* const folder = ::opendir("/proc");
+  while (const dirent* entry = ::readdir(folder)) {
+    const int process = std::atoi(entry->d_name);
+    if (process <= 0) continue;
+    FILE* const file = std::fopen(fmt::format("/proc/{}/stat", process).c_str(), "r");
+    int parent = 0;
+    if (file != nullptr && std::fscanf(file, "%*d (%*[^)]) %*c %d", &parent) == 1 && parent == ::getpid()) ++out;
+    if (file != nullptr) std::fclose(file);
+  }
+  ::closedir(folder);
+  return out;
+}
+
+// A rank is killed at a random moment of a run that exchanges all the time: the others end within seconds, it is named,
+// and no process is left.
+TEST(Launch, a_rank_killed_at_any_moment_ends_all) {
+  auto* const pids =
+      static_cast<std::atomic<int>*>(::mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
+  std::mt19937 random(3);
+  for (int i = 0; i < 200; ++i) {
+    for (int r = 0; r < 4; ++r) pids[r] = 0;
+    const int victim = static_cast<int>(random() % 4), signal = i % 2 == 0 ? SIGKILL : SIGTERM;
+    const auto delay = std::chrono::microseconds(random() % 20'000);
+    const auto start = std::chrono::steady_clock::now();
+    const auto launched = launch(4, patience_s, [&](Ranks& ranks) {
+      pids[ranks.rank()] = ::getpid();
+      if (ranks.rank() == (victim + 1) % 4) {  // it does the killing
+        while (pids[victim] == 0) std::this_thread::yield();
+        std::this_thread::sleep_for(delay);
+        ::kill(pids[victim], signal);
+      }
+      for (unsigned seed = 0;; ++seed)
+        if (const int code = ended(ranks, random_exchange(ranks, seed)); code != 0) return code;
+    });
+    const double took = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    ASSERT_EQ(cause_of(launched),
+              fmt::format("rank {}: killed by signal {} ({})", victim, signal, ::strsignal(signal)));
+    EXPECT_EQ(launched->code, 1);
+    EXPECT_LT(took, 10);
+    ASSERT_EQ(children(), 0);
+  }
+  ::munmap(pids, 4096);
+}
+
+}  // namespace
+}  // namespace ridge::transport
