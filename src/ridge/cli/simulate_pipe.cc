@@ -78,10 +78,13 @@ void add_decode(CLI::App& simulate, int& code) {
 void add_kernel(CLI::App& simulate, int& code) {
   auto asked = std::make_shared<Kernel>();
   CLI::App* verb = simulate.add_subcommand("kernel", "One block of a Hopper kernel: load beside compute beside store");
-  verb->footer("Examples:\n  ridge simulate kernel sm90_128x192x64_pingpong --k 1024 --tiles 4 --svg kernel.svg\n");
-  verb->add_option("NAME", asked->options.kernel, "A kernel of `ridge kernels` (default sm90_128x256x64_cooperative)")
+  verb->footer(
+      "Examples:\n  ridge simulate kernel sm90_128x192x64_pingpong --k 1024 --tiles 4 --svg kernel.svg\n"
+      "  ridge simulate kernel sm90_attention_128x128x128 --k 1024 --tiles 2 --svg attention.svg\n");
+  verb->add_option("NAME", asked->options.kernel,
+                   "A kernel of `ridge kernels` or of a plan (default sm90_128x256x64_cooperative)")
       ->type_name("");
-  verb->add_option("--k", asked->options.k, "K of the product (default 1024)")->type_name("K");
+  verb->add_option("--k", asked->options.k, "K of the product, or attention's keys (default 1024)")->type_name("K");
   verb->add_option("--tiles", asked->options.tiles, "Output tiles, one after the other (default 3)")->type_name("N");
   add_form(*verb, asked->form, "ridge.simulate/1");
   add_pictures(*verb, asked->pictures, "who is busy when");

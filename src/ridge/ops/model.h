@@ -30,6 +30,12 @@ struct DeviceNumbers {
   double launch_s = 0;  // of a kernel in a graph
   bool timed = true;    // false: nobody timed plans there, and predictions are as much less certain
 };
+// A block's ports: bytes and FLOP a cycle, and cycles until what is asked for is there.
+struct BlockPace {
+  double load_bytes = 0, load_latency = 0;  // from the L2
+  double flops = 0;
+  double store_bytes = 0, store_latency = 0;
+};
 inline constexpr std::size_t plan_workspace_bytes = std::size_t{512} << 20;  // that a kernel may use beside operands
 
 // How a kernel's blocks share k: "cooperative_split_k", which means that "the pieces of k wait for each other". Empty:

@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 
 #include "ridge/base/text.h"
+#include "ridge/ops/attention/model.h"
 #include "ridge/ops/product/model.h"
 #include "ridge/plan/device_numbers.h"
 #include "ridge/plan/menu_list.h"
@@ -46,15 +48,30 @@ std::int64_t common(const Spans& a, const Spans& b) {
   return sum;
 }
 
-}  // namespace
+constexpr std::int64_t most_stages = 4096;
 
-Result<KernelTimeline> kernel_timeline(const KernelTimelineOptions& options) {
+struct Drawing {
+  std::int64_t k = 0;  // that a stage goes along
+  std::function<Timeline(int tiles, int stages, double clock_hz)> timeline;
+};
+
+Result<Drawing> drawing_of(const KernelTimelineOptions& options) {
   const std::vector<MenuEntry> menu = menu_list();
-  const auto found =
-      std::find_if(menu.begin(), menu.end(), [&](const MenuEntry& e) { return e.name == options.kernel; });
+  const auto named = [&](const std::string& name) {
+    return std::find_if(menu.begin(), menu.end(), [&](const MenuEntry& e) { return e.name == name; });
+  };
+  if (const auto attention = ops::cuda::config_named(options.kernel)) {
+    // Its ports are those of a product's block.
+    const ops::BlockPace pace = ops::matmul_pace(named(KernelTimelineOptions{}.kernel)->config);
+    return Drawing{ops::cuda::keys_of_a_step(*attention), [=](int tiles, int stages, double clock_hz) {
+                     return ops::cuda::attention_timeline(*attention, tiles, stages, pace, clock_hz);
+                   }};
+  }
+  const auto found = named(options.kernel);
   if (found == menu.end()) {
     std::vector<std::string> names;
     for (const MenuEntry& e : menu) names.push_back(e.name);
+    for (int i = 0; i < ops::cuda::attention_configs(); ++i) names.push_back(ops::cuda::name_of(i));
     const std::string near = nearest(options.kernel, names);
     return input_error(fmt::format("no kernel is called '{}'", options.kernel),
                        near.empty() ? "ridge kernels lists them" : fmt::format("did you mean {}?", near));
@@ -62,21 +79,30 @@ Result<KernelTimeline> kernel_timeline(const KernelTimelineOptions& options) {
   if (found->layouts != "kk")
     return input_error(fmt::format("'{}' reads an operand that does not lie along k, which is not drawn", found->name),
                        "the same tile without the ending is");
-  if (options.k < 1 || options.k > std::int64_t{4096} * found->k)
-    return usage_error(fmt::format("expected K from 1 to {}, found {}", 4096 * found->k, options.k));
+  return Drawing{found->k, [config = found->config](int tiles, int stages, double clock_hz) {
+                   return ops::matmul_timeline(config, tiles, stages, clock_hz);
+                 }};
+}
+
+}  // namespace
+
+Result<KernelTimeline> kernel_timeline(const KernelTimelineOptions& options) {
+  const auto drawn = drawing_of(options);
+  if (!drawn) return drawn.error();
+  if (options.k < 1 || options.k > most_stages * drawn->k)
+    return usage_error(fmt::format("expected K from 1 to {}, found {}", most_stages * drawn->k, options.k));
   if (options.tiles < 1 || options.tiles > 64)
     return usage_error(fmt::format("expected 1 to 64 tiles, found {}", options.tiles));
   KernelTimeline out;
-  out.kernel = found->name;
+  out.kernel = options.kernel;
   out.k = options.k;
   out.tiles = options.tiles;
-  out.stages = (options.k + found->k - 1) / found->k;
+  out.stages = (options.k + drawn->k - 1) / drawn->k;
   const auto machine = find_machine("h200");
   if (!machine) return machine.error();
   const auto device = device_numbers(*machine);
   if (!device) return device.error();
-  out.timeline = ops::matmul_timeline(found->config, static_cast<int>(options.tiles), static_cast<int>(out.stages),
-                                      device->clock_hz);
+  out.timeline = drawn->timeline(static_cast<int>(out.tiles), static_cast<int>(out.stages), device->clock_hz);
   out.cycles = out.timeline.end();
   out.clock_hz = out.timeline.ticks_per_second;
   const Spans loads = spans_of(out.timeline, {{0, Phase::load}}), works = spans_of(out.timeline, {{1, Phase::compute}}),

@@ -10,7 +10,7 @@ namespace ridge {
 
 struct KernelTimelineOptions {
   std::string kernel = "sm90_128x256x64_cooperative";
-  std::int64_t k = 1024;   // of the product
+  std::int64_t k = 1024;   // of the product; of attention the keys
   std::int64_t tiles = 3;  // of the output, one after the other in this block
 };
 

@@ -35,7 +35,6 @@ std::int64_t steps_of(const AttentionProblem& p, const AttentionConfig& c, std::
 }
 
 double step_cycles(const AttentionConfig& c) {
-  constexpr double exponentials_a_cycle = 16;
   const KernelNumbers& n = kernel_numbers();
   const double products = 2.0 * c.m * c.kv * c.d / n.multiplies;
   const double shown = c.consumers == 1 ? 1 : n.attention_exponentials;  // nothing runs beside a single group's
@@ -161,6 +160,18 @@ AttentionProblem folded(const AttentionProblem& p) {
   return out;
 }
 
+std::string name_of(int config) {
+  const AttentionConfig& c = attention_menu[static_cast<std::size_t>(config)];
+  return fmt::format("sm90_attention_{}x{}x{}", c.m, c.kv, c.d);
+}
+int attention_configs() { return static_cast<int>(attention_menu.size()); }
+std::int64_t keys_of_a_step(int config) { return attention_menu[static_cast<std::size_t>(config)].kv; }
+std::optional<int> config_named(std::string_view name) {
+  for (int i = 0; i < static_cast<int>(attention_menu.size()); ++i)
+    if (name_of(i) == name) return i;
+  return std::nullopt;
+}
+
 AttentionPlan planned(const AttentionProblem& p, int config, std::int64_t parts, const DeviceNumbers& device) {
   const AttentionConfig& c = attention_menu[static_cast<std::size_t>(config)];
   const Work work = work_of(p, c);
@@ -229,7 +240,7 @@ Result<Forecast> forecast(const AttentionProblem& p, const DeviceNumbers& device
   const AttentionConfig& c = attention_menu[static_cast<std::size_t>(plan.config)];
   Forecast out;
   out.leads = true;
-  out.plan.kernel = fmt::format("sm90_attention_{}x{}x{}", c.m, c.kv, c.d);
+  out.plan.kernel = cuda::name_of(plan.config);
   out.plan.tile_m = c.m;
   out.plan.tile_n = c.kv;
   out.plan.tile_k = c.d;

@@ -4,7 +4,9 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 
+#include "ridge/base/timeline.h"
 #include "ridge/ops/attention/problem.h"
 #include "ridge/ops/model.h"
 
@@ -25,9 +27,19 @@ std::optional<std::string> refuse(const AttentionProblem& problem);
 // By this row of the menu, the keys in so many parts; of a problem that is folded.
 AttentionPlan planned(const AttentionProblem& problem, int config, std::int64_t parts, const DeviceNumbers& device);
 AttentionPlan choose(const AttentionProblem& problem, const DeviceNumbers& device);  // must not be refused
+// "sm90_attention_128x128x128": rows of an item, keys of a step, head size.
+std::string name_of(int config);
+std::optional<int> config_named(std::string_view name);
+int attention_configs();
+std::int64_t keys_of_a_step(int config);
+// One block's items on the trace target, each of so many steps.
+Timeline attention_timeline(int config, int items, int steps, const BlockPace& pace, double clock_hz);
 // The same with the heads that share keys as rows, where each has one row.
 AttentionProblem folded(const AttentionProblem& problem);
 }  // namespace cuda
+
+// Of a multiprocessor: four parts of 4 lanes.
+inline constexpr double exponentials_a_cycle = 16;
 
 inline constexpr int cpu_attention_width = 256;  // the widest head
 // Of a CPU: what stands in the way there, as a sentence.

@@ -53,11 +53,6 @@ double gemv_seconds(const GemvWork& work, const DeviceNumbers& device);
 std::optional<GemvWork> gemv_work(const MatmulCall& call);  // where that kernel is the only one that copies nothing
 
 // What one block's ports do, in cycles: the fitted constants of the model, for whoever draws a block.
-struct BlockPace {
-  double load_bytes = 0, load_latency = 0;  // a cycle, from the L2
-  double flops = 0;                         // a cycle
-  double store_bytes = 0, store_latency = 0;
-};
 BlockPace block_pace(const MatmulConfig& config);
 
 }  // namespace ridge::ops::cuda

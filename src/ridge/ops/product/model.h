@@ -18,5 +18,7 @@ CpuForecast cpu_forecast(const MatmulProblem& problem, int threads);
 // both operands contiguous along k (others: an empty timeline); 1 to 64 output tiles, each of 1 to 4096 stages; bf16.
 // Lanes: copies, multiplier, stores, then what each role's first thread does or waits for.
 Timeline matmul_timeline(int config, int tiles, int stages, double clock_hz);
+// The ports of a block that runs this row of sm90_menu.
+BlockPace matmul_pace(int config);
 
 }  // namespace ridge::ops

@@ -20,7 +20,7 @@ template <std::size_t index> void draw(const Asked& asked, Timeline& out) {
   constexpr MatmulConfig config = sm90_menu[index];
   if constexpr (config.a == tile::Major::k && config.b == tile::Major::k) {
     if (asked.config != static_cast<int>(index)) return;
-    const cuda::BlockPace pace = cuda::block_pace(config);
+    const BlockPace pace = cuda::block_pace(config);
     const tile::trace::Rates rates{.ticks_per_second = asked.clock_hz,
                                    .copy_bytes_per_tick = pace.load_bytes,
                                    .copy_latency = static_cast<std::int64_t>(pace.load_latency),
@@ -40,6 +40,8 @@ template <std::size_t... rows> Timeline drawn(const Asked& asked, std::index_seq
 }
 
 }  // namespace
+
+BlockPace matmul_pace(int config) { return cuda::block_pace(sm90_menu[static_cast<std::size_t>(config)]); }
 
 Timeline matmul_timeline(int config, int tiles, int stages, double clock_hz) {
   return drawn({config, tiles, stages, clock_hz}, std::make_index_sequence<sm90_menu.size()>());

@@ -2,9 +2,9 @@
 // share, and what load, compute and store do.
 #pragma once
 
-#include "ridge/tile/ring.h"
 #include "ridge/tile/sm90/ops.h"
 #include "ridge/tile/sm90/registers.h"
+#include "ridge/tile/step_ring.h"
 
 namespace ridge::tile::sm90 {
 
@@ -50,62 +50,53 @@ template <class Kernel>
 inline constexpr int step_shared_bytes = sizeof(StepShared<Kernel>) + 1024;  // its base is aligned by hand
 template <class Kernel> inline constexpr int step_threads = 128 * (Kernel::config.consumers + 1);
 
-// Where a block has two groups their registers are full: tiles have no parts there.
-template <class Kernel> inline constexpr bool has_parts = Kernel::config.consumers == 1;
-
-struct StepPlace {
-  StepItem item;
-  int number = 0, count = 0;  // of the step, among all of these rows
-  Span own;                   // those of the item
-  TILE_FN int matrix() const { return item.matrix; }
-  TILE_FN int row() const { return item.row; }
-  TILE_FN int step() const { return number; }
-  TILE_FN int steps() const { return count; }
-  TILE_FN bool is_first() const { return number == own.begin; }
-  TILE_FN bool is_last() const { return number == own.end; }
-
-  template <class Kernel> TILE_FN void begin(const StepProblem& p, StepItem next, const typename Kernel::Globals& g) {
-    item = next;
-    if (!item.is_real) return;
-    count = Kernel::steps(*this, g).count;
-    own = {0, count};
-    if constexpr (has_parts<Kernel>) own = p.order.steps_of(item.part, count);
-  }
-};
-
-template <class Tile>
-concept InARing = requires {
-  Tile::ring;
-};
-
 // One thread.
-template <class Kernel> struct StepProducer : StepPlace {
+template <class Kernel> struct StepProducer : StepLoads<Kernel, StepProducer<Kernel>> {
   StepShared<Kernel>& s;
-  Ring<Kernel::config.stages> rings[Kernel::rings];
-  Ring<Kernel::config.helds> held;
+  const typename Kernel::Globals& g;
+  const StepProblem& p;
+  int next = static_cast<int>(blockIdx.x);  // number of the item
 
-  TILE_FN explicit StepProducer(StepShared<Kernel>& shared) : s(shared) {}
+  TILE_FN StepProducer(StepShared<Kernel>& shared, const typename Kernel::Globals& globals, const StepProblem& problem)
+      : s(shared), g(globals), p(problem) {}
 
-  template <class Tile, class Box>
-  TILE_FN void load(Tile& tile, const MatricesView<Box>& view, int matrix, int first_row) {
-    static_assert(Tile::rows == Box::rows && Tile::cols == Box::cols && Tile::cols % atom == 0 && Tile::rows <= 256,
-                  "load: a view is loaded into a tile of its own shape, of columns x64 and at most 256 rows");
-    if constexpr (InARing<Tile>) {
-      auto& ring = rings[Tile::ring];
-      const std::uint32_t full = address(&s.full[Tile::ring][ring.slot]);
-      wait(address(&s.empty[Tile::ring][ring.slot]), ring.phase ^ 1);
-      boxes<Tile>(address(tile.data) + ring.slot * static_cast<int>(sizeof(typename Kernel::Stage)), view,
-                  corner(view, matrix, first_row, 0), full);
-      arrive(full);
-      ring.advance();
-    } else {
-      boxes<Tile>(address(tile.data), view, corner(view, matrix, first_row, 0), address(&s.held_full[held.slot]));
-    }
+  TILE_FN void begin_item() {
+    this->template begin<Kernel>(p.order, p.order.template item<has_parts<Kernel>>(next), g);
+  }
+  // Each block asks once in vain: who asks last sets the counter back for the next launch.
+  TILE_FN void next_item() {
+    const int taken = atomicAdd(p.counters, 1);
+    if (taken == p.order.items() - 1) *p.counters = 0;
+    next = static_cast<int>(gridDim.x) + taken;
+  }
+  TILE_FN void wait_item_empty(int slot, int phase) { wait(address(&s.item_empty[slot]), phase); }
+  TILE_FN void put_item(int slot) {
+    s.item[slot] = this->item;
+    arrive(address(&s.item_full[slot]));
+  }
+  TILE_FN void wait_held_empty(int slot, int phase) { wait(address(&s.held_empty[slot]), phase); }
+  TILE_FN void hold(int slot) {
+    Kernel::hold(*this, s.held[slot], g);
+    arrive(address(&s.held_full[slot]));
+  }
+  TILE_FN void load_step() { Kernel::load(*this, s.stages[0], g); }
+
+  TILE_FN void wait_empty(int r, int slot, int phase) { wait(address(&s.empty[r][slot]), phase); }
+  TILE_FN void arrive_full(int r, int slot) { arrive(address(&s.full[r][slot])); }
+  template <class Tile, class View>
+  TILE_FN void fill(int r, int slot, Tile& tile, const View& view, int matrix, int first_row) {
+    boxes<Tile>(address(tile.data) + slot * static_cast<int>(sizeof(typename Kernel::Stage)), view,
+                corner(view, matrix, first_row, 0), address(&s.full[r][slot]));
+  }
+  template <class Tile, class View>
+  TILE_FN void fill_held(int slot, Tile& tile, const View& view, int matrix, int first_row) {
+    boxes<Tile>(address(tile.data), view, corner(view, matrix, first_row, 0), address(&s.held_full[slot]));
   }
 
  private:
   template <class Tile, class View>
   TILE_FN static void boxes(std::uint32_t to, const View& view, BoxPlace at, std::uint32_t full) {
+    static_assert(Tile::cols % atom == 0 && Tile::rows <= 256, "load: columns x64 and at most 256 rows");
     expect_bytes(full, Tile::rows * Tile::cols * 2);
 #pragma unroll
     for (int j = 0; j < Tile::cols / atom; ++j)
@@ -113,65 +104,66 @@ template <class Kernel> struct StepProducer : StepPlace {
   }
 };
 
-// A warpgroup: what lasts from step to step.
-template <class Kernel> struct StepConsumer : StepPlace {
+template <class Kernel, bool first, bool last> struct StepCompute;
+
+// A warpgroup.
+template <class Kernel> struct StepConsumer : StepGroup<Kernel, StepConsumer<Kernel>> {
+  using Group = StepGroup<Kernel, StepConsumer<Kernel>>;
   static constexpr auto config = Kernel::config;
   StepShared<Kernel>& s;
-  int id;  // of the group
-  Ring<config.stages> rings[Kernel::rings];
-  Ring<config.helds> held;
-  int issued = 0;                   // products of this step
-  int reading[Kernel::rings] = {};  // which of them reads a ring's tile, counted from 1; 0: none
-  bool has_turn = false;
+  const typename Kernel::Globals& g;
+  const StepProblem& p;
+  const typename Kernel::Held* held_now = nullptr;
   float reduced = 0;  // by the last sum of a row
 
-  TILE_FN StepConsumer(StepShared<Kernel>& shared, int number) : s(shared), id(number) {}
+  TILE_FN StepConsumer(StepShared<Kernel>& shared, const typename Kernel::Globals& globals, const StepProblem& problem,
+                       int number)
+      : Group(number), s(shared), g(globals), p(problem) {}
 
   TILE_FN bool leads() const { return threadIdx.x % 128 == 0; }
-  TILE_FN void sync_group() const { sync_threads(1 + id, 128); }
-  TILE_FN int first_row() const { return row() + id * 64; }
-
-  TILE_FN void begin_step() {
-    issued = 0;
-    has_turn = false;
-    reduced = 0;
+  TILE_FN void sync_group() const { sync_threads(1 + this->id, 128); }
+  TILE_FN void take_item(int slot, int phase) {
+    wait(address(&s.item_full[slot]), phase);
+    this->template begin<Kernel>(p.order, s.item[slot], g);
   }
-  TILE_FN void end_step() {  // what the text has not settled
-    mma_wait<0>();
-    settled(issued);
+  TILE_FN void give_item(int slot) const {
+    if (leads()) arrive(address(&s.item_empty[slot]));
+  }
+  TILE_FN void wait_held(int slot, int phase) {
+    wait(address(&s.held_full[slot]), phase);
+    held_now = &s.held[slot];
+  }
+  TILE_FN void give_held(int slot) const {
+    if (!leads()) return;
+    store_wait<0>();
+    arrive(address(&s.held_empty[slot]));
+  }
+  TILE_FN void await_stores() const {  // a block's memory must outlive the stores' reading of it
+    if (leads()) store_wait<0>();
+  }
+  template <bool first, bool last> TILE_FN void compute(typename Kernel::State& state);
+  TILE_FN void store(typename Kernel::State& state);
+
+  TILE_FN void wait_full(int r, int slot, int phase) const { wait(address(&s.full[r][slot]), phase); }
+  TILE_FN void give_slot(int r, int slot) const {
+    if (leads()) arrive(address(&s.empty[r][slot]));
+  }
+  TILE_FN void sync_turn(int of) const { sync_threads(8 + of, 256); }
+  TILE_FN void join_turn(int of) const { arrive_threads(8 + of, 256); }
+  TILE_FN void mma_fence() const { sm90::mma_fence(); }
+  TILE_FN void mma_commit() const { sm90::mma_commit(); }
+  template <int left> TILE_FN void mma_wait() const { sm90::mma_wait<left>(); }
+  // ptxas moves waits up, above work that is to run beside the products; it leaves them behind a store that depends on
+  // that work.
+  TILE_FN void lean() const {
+    if (reduced < 0) *static_cast<volatile float*>(&s.never) = reduced;
   }
 
   template <class Tile> TILE_FN std::uint32_t place_of(const Tile& tile) const {
     if constexpr (InARing<Tile>)
-      return address(tile.data) + rings[Tile::ring].slot * static_cast<int>(sizeof(typename Kernel::Stage));
+      return address(tile.data) + this->rings[Tile::ring].slot * static_cast<int>(sizeof(typename Kernel::Stage));
     else
       return address(tile.data);
-  }
-  template <class Tile> TILE_FN void await(const Tile&) {
-    if constexpr (InARing<Tile>) {
-      constexpr int r = Tile::ring;
-      if (reading[r] == 0) wait(address(&s.full[r][rings[r].slot]), rings[r].phase);
-      reading[r] = issued + 1;
-    }
-  }
-  TILE_FN void wait_turn() {
-    if (issued == 0) {
-      sync_threads(8 + id, 256);
-      has_turn = true;
-    }
-  }
-  TILE_FN void pass_turn() {
-    if (has_turn) arrive_threads(8 + (id + 1) % config.consumers, 256);
-    has_turn = false;
-  }
-  TILE_FN void settled(int age) { settle_ring<0>(age); }
-  template <int r> TILE_FN void settle_ring(int age) {
-    if (reading[r] != 0 && reading[r] <= age) {
-      if (leads()) arrive(address(&s.empty[r][rings[r].slot]));
-      rings[r].advance();
-      reading[r] = 0;
-    }
-    if constexpr (r + 1 < Kernel::rings) settle_ring<r + 1>(age);
   }
 };
 
@@ -192,7 +184,7 @@ template <class Kernel, bool first_, bool last_> struct StepCompute {
   TILE_FN void mma(Accumulator<m, n, sharers>& sum, const A& a, Transposed<B> b) const {
     static_assert(A::rows == m && B::rows == n && A::cols == B::cols, "mma: [m, k] x [n, k] transposed -> [m, n]");
     static_assert(m == 64 * sharers, "mma: each group owns 64 rows");
-    begin(b.tile);
+    on.template begin_product<last>(b.tile);
     const std::uint64_t left = descriptor<Major::k>(on.place_of(a) + on.id * 64 * 128, 0);
     const std::uint64_t right = descriptor<Major::k>(on.place_of(b.tile), 0);
 #pragma unroll
@@ -200,32 +192,19 @@ template <class Kernel, bool first_, bool last_> struct StepCompute {
       mma_64<n, typename A::type, Major::k, Major::k>(sum.v, left + k / 4 * (m * 128 / 16) + k % 4 * 2,
                                                       right + k / 4 * (n * 128 / 16) + k % 4 * 2,
                                                       k == 0 ? static_cast<int>(sum.live) : 1);
-    end(sum);
+    on.end_product(sum);
   }
   template <int m, int n, int k, int sharers, class T, class B>
   TILE_FN void mma(Accumulator<m, n, sharers>& sum, const Operands<m, k, sharers, T>& a, const B& b) const {
     static_assert(B::rows == k && B::cols == n, "mma: [m, k] x [k, n] -> [m, n]");
-    begin(b);
+    on.template begin_product<last>(b);
     const std::uint64_t right = descriptor<Major::mn>(on.place_of(b), k * 128);
 #pragma unroll
     for (int i = 0; i < k / 16; ++i)
       mma_64_held<n, T>(sum.v, a.v + 4 * i, right + i * (16 * 128 / 16), i == 0 ? static_cast<int>(sum.live) : 1);
-    end(sum);
+    on.end_product(sum);
   }
-  template <class Sum> TILE_FN void settle(const Sum& sum) const {
-    if constexpr (config.turns && !last) on.pass_turn();
-    // ptxas moves waits up, above work that is to run beside the products; it leaves them behind a store that depends
-    // on that work.
-    if (on.reduced < 0) *static_cast<volatile float*>(&on.s.never) = on.reduced;
-    const int left = on.issued - sum.age;
-    if (left == 0)
-      mma_wait<0>();
-    else if (left == 1)
-      mma_wait<1>();
-    else
-      mma_wait<2>();
-    on.settled(sum.age);
-  }
+  template <class Sum> TILE_FN void settle(const Sum& sum) const { on.template settle<last>(sum); }
   template <class X, class F, class... Others> TILE_FN void map(X& x, const F& f, Others&... others) const {
     sm90::map(x, f, others...);
   }
@@ -239,18 +218,6 @@ template <class Kernel, bool first_, bool last_> struct StepCompute {
     on.reduced = fminf(into.v[0], into.v[1]);
   }
   template <class To, class From> TILE_FN void copy(To& to, const From& from) const { sm90::copy(to, from); }
-
- private:
-  template <class Tile> TILE_FN void begin(const Tile& tile) const {
-    on.await(tile);
-    if constexpr (config.turns && !last) on.wait_turn();
-    mma_fence();
-  }
-  template <class Sum> TILE_FN void end(Sum& sum) const {
-    mma_commit();
-    sum.live = true;
-    sum.age = ++on.issued;
-  }
 };
 
 // What store may say.

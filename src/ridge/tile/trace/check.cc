@@ -179,7 +179,9 @@ class Run {
       case Do::sync: s.waits_at_sync = false; return s.knows.join(w_.named[step.object].opened);
       case Do::join: return arrive_named(t, step);
       case Do::fence_proxy: return s.knows.fenced.join(s.knows.seen);
-      case Do::write: return w_.write(step.object + shift(t, step), now, s.knows);
+      case Do::write:
+        if (program_.cells[step.object].kind == Kind::sums) s.sums_fenced = false;
+        return w_.write(step.object + shift(t, step), now, s.knows);
       case Do::read:
         if (const int home = program_.cells[step.object].block; home >= 0 && home != program_.threads[t].block)
           w_.in_shared.push_back({home, now});  // another block's memory must outlive this

@@ -1,0 +1,115 @@
+// The protocol of attention on Hopper, of every kernel of the menu: right under a thousand orders of events; and what
+// must be caught if a wait is forgotten.
+#include <gtest/gtest.h>
+
+#include <functional>
+
+#include "ridge/base/float16.h"
+#include "ridge/ops/attention/attention.h"
+#include "ridge/tile/trace/check.h"
+#include "ridge/tile/trace/pace.h"
+#include "ridge/tile/trace/record_steps.h"
+
+namespace ridge::ops {
+namespace {
+
+using tile::trace::Noted, tile::trace::Program, tile::trace::Do, tile::trace::Step, tile::trace::check_schedules;
+
+AttentionProblem causal(const AttentionConfig& c) {
+  AttentionProblem p{.outer = 1, .heads = 2, .key_heads = 1, .rows = 2 * c.m, .keys = 3 * c.kv, .width = c.d};
+  p.high = p.keys - p.rows;
+  return p;
+}
+
+template <class Kernel> Program recorded(const AttentionProblem& p, int blocks) {
+  typename Kernel::Globals g{};
+  set_numbers(g, p);
+  const tile::StepOrder order{static_cast<int>(p.outer * p.heads), static_cast<int>(p.rows), Kernel::config.m, 2, 1};
+  return tile::trace::record_steps<Kernel>({.kernel = "attention", .order = order, .blocks = blocks}, g);
+}
+
+template <std::size_t i> void check_config() {
+  using Kernel = Attention<attention_menu[i], Noted<Bf16>>;
+  for (const int blocks : {1, 3}) {
+    const Program program = recorded<Kernel>(causal(attention_menu[i]), blocks);
+    EXPECT_EQ(program.fault, "") << i;
+    const auto result = check_schedules(program, 1000);
+    EXPECT_EQ(result.first, "") << "config " << i << ", " << blocks << " blocks: " << result.faulty;
+    EXPECT_EQ(result.schedules, 1000);
+  }
+}
+template <std::size_t... i> void check_menu(std::index_sequence<i...>) { (check_config<i>(), ...); }
+
+TEST(AttentionTrace, IsRightUnderAThousandOrders) { check_menu(std::make_index_sequence<attention_menu.size()>{}); }
+
+// Every product of every item is written down once: 4 * m * kv * d FLOP a step, by all groups together.
+TEST(AttentionTrace, CountsItsProducts) {
+  constexpr AttentionConfig c = attention_menu[1];
+  AttentionProblem p{.outer = 1, .heads = 3, .key_heads = 3, .rows = 2 * c.m, .keys = 5 * c.kv, .width = c.d};
+  const Program program = recorded<Attention<c, Noted<Bf16>>>(p, 2);
+  std::int64_t flops = 0, loaded = 0, stored = 0;
+  for (const auto& thread : program.threads)
+    for (const Step& step : thread.steps) {
+      if (step.what == Do::multiply && thread.leads) flops += step.amount;
+      if (step.what == Do::copy) loaded += step.amount;
+      if (step.what == Do::store) stored += step.amount;
+    }
+  EXPECT_EQ(flops, 4 * p.heads * p.rows * p.keys * p.width);
+  EXPECT_EQ(loaded, 2 * p.width * p.heads * (p.rows + 2 * p.keys * (p.rows / c.m)));
+  EXPECT_EQ(stored, 2 * p.width * p.heads * p.rows);
+}
+
+// The weights of the next step overwrite registers that the products with the values still read.
+template <AttentionConfig C, class T> struct Hasty : Attention<C, T> {
+  using Base = Attention<C, T>;
+  template <class At> static void compute(At& at, typename Base::State& x, const typename Base::Held& h,
+                                          const typename Base::Stage& s, const typename Base::Globals&) {
+    if constexpr (At::last) {
+      at.mma(x.o, x.weights, s.v);
+    } else {
+      typename Base::template Sums<C.kv> p;
+      at.mma(p, h.q, tile::transposed(s.k));
+      if constexpr (!At::first) at.mma(x.o, x.weights, s.v);
+      at.settle(p);
+      at.copy(x.weights, p);
+      if constexpr (!At::first) at.settle(x.o);
+    }
+  }
+};
+TEST(AttentionTrace, CatchesRegistersThatAreOverwrittenTooEarly) {
+  constexpr AttentionConfig c = attention_menu[1];
+  const auto result = check_schedules(recorded<Hasty<c, Noted<Bf16>>>(causal(c), 1), 200);
+  EXPECT_EQ(result.faulty, 200);
+  EXPECT_NE(result.first.find("operands"), std::string::npos) << result.first;
+}
+
+// What a program says without the steps that `drop` picks.
+std::string without(Program p, const std::function<bool(const Program&, const Step&)>& drop) {
+  const Program whole = p;
+  std::size_t dropped = 0;
+  for (auto& thread : p.threads) dropped += std::erase_if(thread.steps, [&](const Step& s) { return drop(whole, s); });
+  EXPECT_GT(dropped, 0U) << "no fault was made";
+  const auto result = check_schedules(p, 200);
+  EXPECT_GT(result.faulty, 100) << result.first;
+  return result.first;
+}
+bool of_barrier(const Program& p, const Step& s, Do what, const std::string& part) {
+  return s.what == what && p.barriers[static_cast<std::size_t>(s.object)].name.find(part) != std::string::npos;
+}
+
+TEST(AttentionTrace, CatchesEachForgottenWait) {
+  constexpr AttentionConfig c = attention_menu[1];
+  const Program clean = recorded<Attention<c, Noted<Bf16>>>(causal(c), 1);
+  ASSERT_EQ(check_schedules(clean, 200).first, "");
+  for (const char* const barrier :
+       {"ring 0 slot 0 full", "ring 1 slot 1 full", "ring 0 slot 1 empty", "ring 1 slot 0 empty", "held 0 full",
+        "held 1 empty", "item 0 full", "item 0 empty"})
+    EXPECT_NE(without(clean, [&](const Program& p, const Step& s) { return of_barrier(p, s, Do::wait, barrier); }), "")
+        << barrier;
+  for (const Do what : {Do::fence_sums, Do::wait_multiply, Do::wait_read, Do::fence_proxy, Do::join, Do::arrive})
+    EXPECT_NE(without(clean, [&](const Program&, const Step& s) { return s.what == what; }), "")
+        << static_cast<int>(what);
+}
+
+}  // namespace
+}  // namespace ridge::ops

@@ -1,0 +1,185 @@
+// The protocol of texts that take steps (steps.h): who waits for what, and when it is given back. One thread loads what
+// an item holds and fills the rings; groups of 128 threads multiply. A slot of a ring is given back when the product
+// that read it has been settled, what is held when the output has left it. With `turns` the groups issue their products
+// of a step one after the other, so that one multiplies while another works on what it has multiplied. The words that
+// wait and arrive are a target's (`On`): instructions on Hopper (sm90/steps.h), notes for the checker (trace/).
+#pragma once
+
+#include "ridge/tile/ring.h"
+#include "ridge/tile/steps.h"
+
+namespace ridge::tile {
+
+template <class Tile>
+concept InARing = requires {
+  Tile::ring;
+};
+
+// Where a block has two groups their registers are full: tiles have no parts there.
+template <class Kernel> inline constexpr bool has_parts = Kernel::config.consumers == 1;
+
+struct StepPlace {
+  StepItem item;
+  int number = 0, count = 0;  // of the step, among all of these rows
+  Span own;                   // those of the item
+  TILE_FN int matrix() const { return item.matrix; }
+  TILE_FN int row() const { return item.row; }
+  TILE_FN int step() const { return number; }
+  TILE_FN int steps() const { return count; }
+  TILE_FN bool is_first() const { return number == own.begin; }
+  TILE_FN bool is_last() const { return number == own.end; }
+
+  template <class Kernel> TILE_FN void begin(const StepOrder& order, StepItem next, const typename Kernel::Globals& g) {
+    item = next;
+    if (!item.is_real) return;
+    count = Kernel::steps(*this, g).count;
+    own = {0, count};
+    if constexpr (has_parts<Kernel>) own = order.steps_of(item.part, count);
+  }
+};
+
+// What `hold` and `load` may say. `Self`: wait_empty, fill, arrive_full of a ring's slot, fill_held.
+template <class Kernel, class Self> struct StepLoads : StepPlace {
+  Ring<Kernel::config.stages> rings[Kernel::rings];
+  Ring<Kernel::config.helds> held;
+
+  template <class Tile, class Box>
+  TILE_FN void load(Tile& tile, const MatricesView<Box>& view, int matrix, int first_row) {
+    static_assert(Tile::rows == Box::rows && Tile::cols == Box::cols,
+                  "load: a view is loaded into a tile of its own shape");
+    Self& self = static_cast<Self&>(*this);
+    if constexpr (InARing<Tile>) {
+      constexpr int r = Tile::ring;
+      auto& ring = rings[r];
+      self.wait_empty(r, ring.slot, ring.phase ^ 1);
+      self.fill(r, ring.slot, tile, view, matrix, first_row);
+      self.arrive_full(r, ring.slot);
+      ring.advance();
+    } else {
+      self.fill_held(held.slot, tile, view, matrix, first_row);
+    }
+  }
+};
+
+// One thread. Blocks take items as `next_item` says; an item that is not real is the last.
+template <class Kernel, class On> TILE_FN void produce_steps(On& on) {
+  for (int turn = 0;; ++turn) {
+    on.begin_item();
+    if constexpr (has_parts<Kernel>)
+      while (on.item.is_real && on.own.begin == on.own.end) on.next_item(), on.begin_item();
+    on.wait_item_empty(turn & 1, (turn >> 1 & 1) ^ 1);
+    on.put_item(turn & 1);
+    if (!on.item.is_real) return;
+    on.number = on.own.begin;
+    // Where what is held has the last item's room until that ends, the first step's tiles come before it.
+    if constexpr (Kernel::config.helds == 1) on.load_step(), ++on.number;
+    on.wait_held_empty(on.held.slot, on.held.phase ^ 1);
+    on.hold(on.held.slot);
+    on.held.advance();
+    TILE_ROLLED
+    for (; on.number < on.own.end; ++on.number) on.load_step();
+    on.next_item();
+    on.load_step();
+  }
+}
+
+// A group: what lasts from step to step, and its products. `Self`: wait_full and give_slot of a ring's slot, sync_turn,
+// join_turn, mma_fence, mma_commit, mma_wait, lean.
+template <class Kernel, class Self> struct StepGroup : StepPlace {
+  static constexpr auto config = Kernel::config;
+  Ring<config.stages> rings[Kernel::rings];
+  Ring<config.helds> held;
+  int id;                           // of the group
+  int issued = 0;                   // products of this step
+  int reading[Kernel::rings] = {};  // which of them reads a ring's tile, counted from 1; 0: none
+  bool has_turn = false;
+
+  TILE_FN explicit StepGroup(int group) : id(group) {}
+  TILE_FN Self& self() { return static_cast<Self&>(*this); }
+  TILE_FN int first_row() const { return row() + id * 64; }
+
+  TILE_FN void begin_step() {
+    issued = 0;
+    has_turn = false;
+  }
+  TILE_FN void end_step() {  // what the text has not settled
+    self().template mma_wait<0>();
+    settled(issued);
+  }
+  template <bool is_last, class Tile> TILE_FN void begin_product(const Tile&) {
+    if constexpr (InARing<Tile>) {
+      constexpr int r = Tile::ring;
+      if (reading[r] == 0) self().wait_full(r, rings[r].slot, rings[r].phase);
+      reading[r] = issued + 1;
+    }
+    if constexpr (config.turns && !is_last)
+      if (issued == 0) {
+        self().sync_turn(id);
+        has_turn = true;
+      }
+    self().mma_fence();
+  }
+  template <class Sum> TILE_FN void end_product(Sum& sum) {
+    self().mma_commit();
+    sum.live = true;
+    sum.age = ++issued;
+  }
+  template <bool is_last, class Sum> TILE_FN void settle(const Sum& sum) {
+    if constexpr (config.turns && !is_last) {
+      if (has_turn) self().join_turn((id + 1) % config.consumers);
+      has_turn = false;
+    }
+    self().lean();
+    const int left = issued - sum.age;
+    if (left == 0)
+      self().template mma_wait<0>();
+    else if (left == 1)
+      self().template mma_wait<1>();
+    else
+      self().template mma_wait<2>();
+    settled(sum.age);
+  }
+
+ private:
+  TILE_FN void settled(int age) { settle_ring<0>(age); }
+  template <int r> TILE_FN void settle_ring(int age) {
+    if (reading[r] != 0 && reading[r] <= age) {
+      self().give_slot(r, rings[r].slot);
+      rings[r].advance();
+      reading[r] = 0;
+    }
+    if constexpr (r + 1 < Kernel::rings) settle_ring<r + 1>(age);
+  }
+};
+
+template <class Kernel, class On> TILE_FN void consume_steps(On& on) {
+  constexpr auto config = Kernel::config;
+  if (config.turns && on.id == config.consumers - 1) on.join_turn(0);
+  for (int turn = 0;; ++turn) {
+    on.take_item(turn & 1, turn >> 1 & 1);
+    on.sync_group();
+    on.give_item(turn & 1);
+    if (!on.item.is_real) break;
+    typename Kernel::State state;
+    on.wait_held(on.held.slot, on.held.phase);
+    on.number = on.own.begin;
+    on.begin_step();
+    on.template compute<true, false>(state);
+    if constexpr (config.helds > 1)
+      if (turn > 0) on.give_held((on.held.slot + config.helds - 1) % config.helds);
+    TILE_ROLLED
+    for (on.number = on.own.begin + 1; on.number < on.own.end; ++on.number) {
+      on.begin_step();
+      on.template compute<false, false>(state);
+    }
+    on.begin_step();
+    on.template compute<false, true>(state);
+    on.end_step();
+    on.store(state);
+    if constexpr (config.helds == 1) on.give_held(0);
+    on.held.advance();
+  }
+  on.await_stores();
+}
+
+}  // namespace ridge::tile

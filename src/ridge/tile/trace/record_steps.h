@@ -1,0 +1,320 @@
+// Writes down what the roles of a text that takes steps do (tile/step_ring.h), for the checker: as record.h does of
+// products. A group of 128 threads is written down twice, as its first thread and as one of the others. Tiles, sums and
+// registers are notes here, `Noted<T>`; functions that a text maps are not run, for what waits for what does not depend
+// on numbers. Items are dealt to blocks in turn. Tiles of which a text merges parts are not written down yet.
+#pragma once
+
+#include "ridge/tile/step_ring.h"
+#include "ridge/tile/trace/record.h"
+
+namespace ridge::tile {
+
+namespace trace {
+template <class T> struct Noted { using type = T; };  // elements that are there in name only
+}  // namespace trace
+
+template <class T, int Rows, int Cols> struct SharedTile<trace::Noted<T>, Rows, Cols> {
+  using type = T;
+  static constexpr int rows = Rows, cols = Cols;
+  char place = 0;
+};
+template <class T, int Rows, int Cols> struct HeldTile<trace::Noted<T>, Rows, Cols>
+    : SharedTile<trace::Noted<T>, Rows, Cols> {};
+template <class T> struct SumOf<trace::Noted<T>> { using type = trace::Noted<float>; };
+template <int M, int N, int Sharers, class T> struct Accumulator<M, N, Sharers, trace::Noted<T>> {
+  static constexpr int rows = M, cols = N;
+  bool live = false;
+  int age = 0;
+  Accumulator() = default;
+  Accumulator(Nought) {}
+  Accumulator(Lowest) {}
+};
+template <int M, int N, int Sharers, class T> struct Operands<M, N, Sharers, trace::Noted<T>> {
+  using type = T;
+  static constexpr int rows = M, cols = N;
+};
+
+namespace trace {
+
+struct RecordStepsOptions {
+  std::string kernel;
+  StepOrder order;
+  int blocks = 1;
+};
+
+template <class Kernel> class RecordSteps {
+ public:
+  using Globals = typename Kernel::Globals;
+  using State = typename Kernel::State;
+  static constexpr auto config = Kernel::config;
+
+  RecordSteps(const Globals& globals, const RecordStepsOptions& options)
+      : globals_(globals), options_(options), scribe_(options.blocks) {}
+
+  Program operator()() {
+    scribe_.program.kernel = options_.kernel;
+    scribe_.program.lanes = 2;
+    for (int b = 0; b < options_.blocks; ++b) add_barriers(b);
+    for (int b = 0; b < options_.blocks; ++b) {
+      Producer on{{}, {*this, scribe_.program.thread(scribe_.in_block(b, "producer"), b), b}};
+      on.next = b;
+      produce_steps<Kernel>(on);
+    }
+    for (int b = 0; b < options_.blocks; ++b)
+      for (int id = 0; id < config.consumers; ++id, ++scribe_.program.groups)
+        for (int lane = 0; lane < 2; ++lane) {
+          Thread& t = scribe_.program.thread(scribe_.in_block(b, "consumer " + std::to_string(id)), b);
+          t.group = scribe_.program.groups;
+          t.leads = lane == 0;
+          t.weight = 64;
+          Consumer on(id, {*this, t, b}, lane);
+          consume_steps<Kernel>(on);
+        }
+    return std::move(scribe_.program);
+  }
+
+ private:
+  void add_barriers(int block) {
+    const auto pair = [&](const std::string& name) {
+      const int full = scribe_.program.barrier(scribe_.in_block(block, name) + " full", 1, block);
+      scribe_.program.barrier(scribe_.in_block(block, name) + " empty", config.consumers, block);
+      return full;
+    };
+    std::vector<int>& all = barriers_.emplace_back();
+    for (int r = 0; r < Kernel::rings; ++r)
+      for (int s = 0; s < config.stages; ++s)
+        all.push_back(pair("ring " + std::to_string(r) + " slot " + std::to_string(s)));
+    for (int s = 0; s < config.helds; ++s) all.push_back(pair("held " + std::to_string(s)));
+    for (int s = 0; s < 2; ++s) all.push_back(pair("item " + std::to_string(s)));
+  }
+
+  struct Role {
+    RecordSteps& record;
+    Thread& thread;
+    int block;
+
+    // Barriers: full, and empty behind it.
+    int slot(int ring, int s) const {
+      return record.barriers_[static_cast<std::size_t>(block)][static_cast<std::size_t>(ring * config.stages + s)];
+    }
+    int held(int s) const { return slot(Kernel::rings, s); }
+    int item(int s) const { return slot(Kernel::rings, config.helds + s); }
+    Step& note(const StepPlace& at, Do what, int object = -1, std::int64_t amount = 0) const {
+      thread.steps.push_back({.what = what, .object = object, .amount = amount});
+      thread.steps.back().item = at.item.tile;
+      thread.steps.back().stage = at.number;
+      return thread.steps.back();
+    }
+    int cell(const std::string& name, Kind kind) const {
+      return record.scribe_.shared_cell(record.scribe_.in_block(block, name), kind, block);
+    }
+    int tile_cell(int ring, int s) const {
+      return cell("ring " + std::to_string(ring) + " slot " + std::to_string(s), Kind::tile);
+    }
+    // Of what is held, the rows of a group, half of them each of its two threads'.
+    std::vector<int> held_cells(int s, int group) const {
+      const std::string name = "held " + std::to_string(s) + " rows of consumer " + std::to_string(group);
+      return {cell(name, Kind::buffer), cell(name + " (others' part)", Kind::buffer)};
+    }
+    int item_cell(int s) const { return cell("item " + std::to_string(s), Kind::buffer); }
+  };
+
+  struct Producer : StepLoads<Kernel, Producer> {
+    Role role;
+    int next = 0;
+
+    Producer(StepLoads<Kernel, Producer>, Role r) : role(r) {}
+    void begin_item() {
+      const StepOrder& order = role.record.options_.order;
+      this->template begin<Kernel>(order, order.item<has_parts<Kernel>>(next), role.record.globals_);
+    }
+    void next_item() { next += role.record.options_.blocks; }
+    void wait_item_empty(int s, int phase) { role.note(*this, Do::wait, role.item(s) + 1, phase); }
+    void put_item(int s) {
+      role.note(*this, Do::write, role.item_cell(s));
+      role.note(*this, Do::arrive, role.item(s));
+    }
+    void wait_held_empty(int s, int phase) { role.note(*this, Do::wait, role.held(s) + 1, phase); }
+    void hold(int s) {
+      Kernel::hold(*this, role.record.held_, role.record.globals_);
+      role.note(*this, Do::arrive, role.held(s));
+    }
+    void load_step() { Kernel::load(*this, role.record.stage_, role.record.globals_); }
+    void wait_empty(int r, int s, int phase) { role.note(*this, Do::wait, role.slot(r, s) + 1, phase); }
+    void arrive_full(int r, int s) { role.note(*this, Do::arrive, role.slot(r, s)); }
+    template <class Tile, class View> void fill(int r, int s, Tile&, const View&, int, int) {
+      copy(role.tile_cell(r, s), role.slot(r, s), Tile::rows * Tile::cols * sizeof(typename Tile::type));
+    }
+    template <class Tile, class View> void fill_held(int s, Tile&, const View&, int, int) {
+      for (int group = 0; group < config.consumers; ++group)
+        for (const int cell : role.held_cells(s, group))
+          copy(cell, role.held(s), Tile::rows * Tile::cols * sizeof(typename Tile::type) / (2 * config.consumers));
+    }
+    void copy(int cell, int full, std::int64_t bytes) {
+      role.note(*this, Do::expect, full, bytes);
+      role.note(*this, Do::copy, cell, bytes).other = full;
+    }
+  };
+
+  template <bool first_, bool last_> struct Computer;
+  struct Storer;
+
+  struct Consumer : StepGroup<Kernel, Consumer> {
+    Role role;
+    int lane;
+    const State* state = nullptr;
+
+    Consumer(int group, Role r, int of) : StepGroup<Kernel, Consumer>(group), role(r), lane(of) {}
+    std::string name() const { return "consumer " + std::to_string(this->id); }
+    int named(const std::string& what) const { return role.record.scribe_.named_barrier(role.block, what); }
+    void sync_group() { role.note(*this, Do::sync, named("of " + name()), 128); }
+    void take_item(int s, int phase) {
+      role.note(*this, Do::wait, role.item(s), phase);
+      role.note(*this, Do::read, role.item_cell(s));
+      const StepOrder& order = role.record.options_.order;
+      this->template begin<Kernel>(
+          order, order.item<has_parts<Kernel>>(role.block + items * role.record.options_.blocks), role.record.globals_);
+      ++items;
+    }
+    void give_item(int s) {
+      if (lane == 0) role.note(*this, Do::arrive, role.item(s) + 1);
+    }
+    void wait_held(int s, int phase) { role.note(*this, Do::wait, role.held(s), phase); }
+    void give_held(int s) {
+      if (lane != 0) return;
+      role.note(*this, Do::wait_read);
+      role.note(*this, Do::arrive, role.held(s) + 1);
+    }
+    void await_stores() {
+      if (lane == 0) role.note(*this, Do::wait_read);
+    }
+    template <bool first, bool last> void compute(State& x) {
+      state = &x;
+      Computer<first, last> at{*this};
+      Kernel::compute(at, x, role.record.held_, role.record.stage_, role.record.globals_);
+    }
+    void store(State& x) {
+      Storer at{*this};
+      Kernel::store(at, x, role.record.globals_);
+    }
+    void wait_full(int r, int s, int phase) { role.note(*this, Do::wait, role.slot(r, s), phase); }
+    void give_slot(int r, int s) {
+      if (lane == 0) role.note(*this, Do::arrive, role.slot(r, s) + 1);
+    }
+    int turn(int of) const { return named("of consumer " + std::to_string(of) + "'s turn"); }
+    void sync_turn(int of) { role.note(*this, Do::sync, turn(of), 256); }
+    void join_turn(int of) { role.note(*this, Do::join, turn(of), 256); }
+    void mma_fence() { role.note(*this, Do::fence_sums); }
+    void mma_commit() { role.note(*this, Do::commit); }
+    template <int left> void mma_wait() { role.note(*this, Do::wait_multiply, -1, left); }
+    void lean() {}
+
+    // Sums of the state by where they lie in it, others by their width.
+    template <class X> int sums(const X& x) const {
+      const auto at = reinterpret_cast<const char*>(&x) - reinterpret_cast<const char*>(state);
+      const bool lasts = at >= 0 && at < static_cast<std::ptrdiff_t>(sizeof(State));
+      return role.cell(name() + (lasts ? " state at " + std::to_string(at) : " sums of " + std::to_string(X::cols)),
+                       Kind::sums);
+    }
+    // Registers of the two threads, one behind the other.
+    template <class X> std::vector<int> registers(const X& x) const {
+      const auto at = std::to_string(reinterpret_cast<const char*>(&x) - reinterpret_cast<const char*>(state));
+      return {role.cell(name() + " operands at " + at, Kind::sums),
+              role.cell(name() + " operands at " + at + " (others' part)", Kind::sums)};
+    }
+    template <class X> static constexpr bool is_row = X::cols == 1;  // no product writes it
+    template <class X> void touch(const X& x) {
+      if constexpr (!is_row<X>) role.note(*this, Do::read, sums(x));
+    }
+    int items = 0;
+  };
+
+  template <bool first_, bool last_> struct Computer {
+    static constexpr bool first = first_, last = last_;
+    Consumer& on;
+    int matrix() const { return on.matrix(); }
+    int row() const { return on.row(); }
+    int step() const { return on.step(); }
+    int steps() const { return on.steps(); }
+    Range own_rows() const { return {on.first_row(), 64}; }
+
+    template <class Tile> std::vector<int> cells(const Tile&) const {
+      if constexpr (InARing<Tile>)
+        return {on.role.tile_cell(Tile::ring, on.rings[Tile::ring].slot)};
+      else
+        return on.role.held_cells(on.held.slot, on.id);
+    }
+    template <int m, int n, int s, class T, class A, class B>
+    void mma(Accumulator<m, n, s, Noted<T>>& sum, const A& a, Transposed<B> b) const {
+      static_assert(A::rows == m && B::rows == n && A::cols == B::cols, "mma: [m, k] x [n, k] transposed -> [m, n]");
+      multiply(sum, b.tile, cells(a), std::int64_t{2} * m / s * n * A::cols);
+    }
+    template <int m, int n, int k, int s, class S, class T, class B>
+    void mma(Accumulator<m, n, s, Noted<S>>& sum, const Operands<m, k, s, Noted<T>>& a, const B& b) const {
+      static_assert(B::rows == k && B::cols == n, "mma: [m, k] x [k, n] -> [m, n]");
+      multiply(sum, b, on.registers(a), std::int64_t{2} * m / s * n * k);
+    }
+    template <class Sum, class B> void multiply(Sum& sum, const B& b, std::vector<int> read, std::int64_t flops) const {
+      on.template begin_product<last>(b);
+      const std::vector<int> right = cells(b);
+      read.insert(read.end(), right.begin(), right.end());
+      on.role.note(on, Do::multiply, on.sums(sum), flops).cells = std::move(read);
+      on.end_product(sum);
+    }
+    template <class Sum> void settle(const Sum& sum) const { on.template settle<last>(sum); }
+    template <class X, class F, class... Others> void map(X& x, const F&, Others&... others) const {
+      on.touch(x);
+      (on.touch(others), ...);
+    }
+    template <class X, class F> void clip(X& x, const F&) const { on.touch(x); }
+    template <class X, class F> bool any(const X& x, const F&) const { return on.touch(x), true; }
+    template <class Row, class X> void reduce(Row&, const X& x, Max) const { on.touch(x); }
+    template <class Row, class X> void reduce(Row&, const X& x, Add, const Row&) const { on.touch(x); }
+    template <class To, class From> void copy(To& to, const From& from) const {
+      on.touch(from);
+      constexpr std::int64_t bytes = std::int64_t{64} * To::cols * sizeof(typename To::type);  // of the group
+      on.role.note(on, Do::write, on.registers(to)[static_cast<std::size_t>(on.lane)], bytes / 2);
+    }
+  };
+
+  struct Storer {
+    Consumer& on;
+    int matrix() const { return on.matrix(); }
+    int row() const { return on.row(); }
+    template <class X, class F, class... Others> void map(X& x, const F&, Others&... others) const {
+      on.touch(x);
+      (on.touch(others), ...);
+    }
+    template <class T, int m, class X> void store(const MatricesOut<T, m, 1>&, const X&) const {}  // by the threads
+    template <class T, int m, int n, class X> void store(const MatricesOut<T, m, n>&, const X& x) const {
+      on.sync_group();
+      on.touch(x);
+      const std::vector<int> from = on.role.held_cells(on.held.slot, on.id);
+      constexpr std::int64_t bytes = std::int64_t{64} * n * sizeof(typename T::type);
+      on.role.note(on, Do::write, from[static_cast<std::size_t>(on.lane)], bytes / 2);
+      on.role.note(on, Do::fence_proxy);
+      on.sync_group();
+      if (on.lane != 0) return;
+      Step& step = on.role.note(on, Do::store, -1, bytes);
+      step.cells = from;
+      step.other = on.role.record.scribe_.shared_cell(
+          "output of tile " + std::to_string(on.item.tile) + " of consumer " + std::to_string(on.id), Kind::output);
+      on.role.note(on, Do::commit_store);
+    }
+  };
+
+  const Globals& globals_;
+  RecordStepsOptions options_;
+  Scribe scribe_;
+  std::vector<std::vector<int>> barriers_;  // of each block: full, and empty behind it
+  typename Kernel::Held held_{};
+  typename Kernel::Stage stage_{};
+};
+
+template <class Kernel>
+Program record_steps(const RecordStepsOptions& options, const typename Kernel::Globals& globals) {
+  return RecordSteps<Kernel>(globals, options)();
+}
+
+}  // namespace trace
+}  // namespace ridge::tile
