@@ -212,10 +212,10 @@ Result<int> as_started(const Planned& what, const RanksRequest& on, const RunOpt
   return report.error();
 }
 
-// An error that every rank has, once.
+// An error that every rank has: rank 0 tells it and ends with its code. A launcher ends all as soon as one ends with
+// another code than 0, and rank 0 might not have told it then.
 Result<int> once(const std::optional<transport::Launcher>& launcher, const Error& error) {
-  if (launcher && launcher->rank != 0) return static_cast<int>(error.kind);
-  return error;
+  return launcher && launcher->rank != 0 ? Result<int>(0) : error;
 }
 
 }  // namespace

@@ -52,6 +52,18 @@ TEST_F(CliTest, RanksTakeAnyProgram) {
   }
 }
 
+// One product whose tensors lie once: right on any grid, and no fewer words than the bound's.
+TEST_F(CliTest, RanksSpreadAProduct) {
+  for (const char* const ranks : {"1", "2", "4", "5", "7"}) {
+    const Outcome run = ridge({"run", "bf16[M, K] * bf16[K, N] -> bf16[M, N]", "--ranks", ranks, "--spread", "M=61",
+                               "N=53", "K=97", "--runs", "1", "--json"});
+    ASSERT_EQ(run.code, 0) << ranks << run.err;
+    const auto json = nlohmann::json::parse(run.out);
+    EXPECT_GE(json["network"]["words"].get<double>(), json["network"]["words_bound"].get<double>() * (1 - 1e-9));
+    EXPECT_EQ(json["total"]["checked"].get<int>(), json["total"]["elements"].get<int>());
+  }
+}
+
 TEST_F(CliTest, RanksGiveTheSameBitsAgain) {
   std::string first;
   for (int i = 0; i < 3; ++i) {
@@ -89,7 +101,11 @@ TEST_F(CliTest, RanksSayWhatIsWrong) {
           "ridge: ranks run on CPUs; expected --on cpu, found 'h100'\n  hint: leave --on out\n");
   rejects(with({"--mesh", "X=2", "--html", "a.html"}), 2,
           "ridge: expected --html without --ranks and --mesh: the page runs in one place\n");
-  rejects(with({"--trace", "t.json"}), 2, "ridge: expected --trace together with --ranks\n");
+  rejects({"run", "x: f32[N]\ny: f32[N] = cos(x)", "N=8", "--trace", "t.json"}, 2,
+          "ridge: expected --trace together with --ranks\n");
+  rejects({"run", "x: f32[N]\ny: f32[N] = cos(x)", "N=8", "--ranks", "2", "--spread"}, 2,
+          "ridge: rank 0: expected a program of one product of two tensors, that is not split\n  hint: 'bf16[M, K] * "
+          "bf16[K, N] -> bf16[M, N]' M=4096 N=4096 K=4096\n");
   rejects({"run", split, "--mesh", "X=2", "B=8", "D=8"}, 3,
           "ridge: dimension 'F' has no value; expected one to run the program\n  hint: -d F=64\n");
   rejects(with({"--mesh", "X=2", "--in", "z=a.npy"}), 3,
