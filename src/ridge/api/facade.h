@@ -45,8 +45,10 @@ Result<Report> run(const Request& request, const RunRequest& how);
 
 // The same on several ranks, processes that share the work and exchange what must move.
 struct RanksRequest {
-  int ranks = 0;            // 0: as many as the mesh has devices
-  std::string mesh = {};    // "X=2,Y=2"; empty: what the program says, or the one that shard() ranks first
+  int ranks = 0;          // 0: as many as the mesh has devices
+  std::string mesh = {};  // "X=2,Y=2"; empty: what the program says, or the one that shard() ranks first
+  // A program of one product: each tensor lies once, evenly spread, on the grid that takes least time.
+  bool spread = false;
   double patience_s = 120;  // how long a rank waits for another one before it ends the run
   // Of a rank that MPI started and that ends all of them: it is told here, before it is too late.
   std::function<void(const Error&)> last_words = {};

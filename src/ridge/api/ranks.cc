@@ -8,8 +8,10 @@
 #include "ridge/api/task.h"
 #include "ridge/api/tune_options.h"
 #include "ridge/base/cores.h"
+#include "ridge/distributed/grid.h"
 #include "ridge/measure/ranks/machine.h"
 #include "ridge/measure/ranks/run.h"
+#include "ridge/transport/first_ranks.h"
 #include "ridge/transport/launch.h"
 #include "ridge/transport/launcher.h"
 #include "ridge/transport/mpi.h"
@@ -28,7 +30,8 @@ RunOptions options_of(const Request& request, const RunRequest& how) {
           .progress = how.progress};
 }
 
-Status check_place(const Request& request) {
+Status check_place(const Request& request, const RanksRequest& on) {
+  if (on.spread && !on.mesh.empty()) return usage_error("expected --spread without --mesh: it chooses the grid itself");
   if (request.on.where() != Where::cpu)
     return usage_error(fmt::format("ranks run on CPUs; expected --on cpu, found '{}'", request.on.name()),
                        "leave --on out");
@@ -96,30 +99,47 @@ Result<std::string> told(transport::Ranks& ranks, const Result<std::string>& min
   return out;
 }
 
-// The first of its shardings: rank 0 searches.
-Result<Program> sharded(const Planned& what, const RanksRequest& on, const Machine& machine, transport::Ranks& ranks) {
+// How a program that does not say it is split: found by rank 0.
+Result<SpreadProduct> split(const Planned& what, const RanksRequest& on, const Machine& machine, int ranks) {
+  if (on.spread) return spread_product(what.task.program, machine, what.dims, ranks);
+  const auto found = shard(what.task.program, machine, what.dims, {.chips = ranks, .mesh = on.mesh, .best = 1});
+  if (!found) return found.error();
+  if (found->best.empty())
+    return input_error("no sharding fits into the memory of so many ranks", "give more ranks, or smaller dimensions");
+  SpreadProduct out;
+  out.written = found->best.front().written;
+  out.grid.m = ranks;
+  return out;
+}
+
+struct Split {
+  Program program;
+  int devices = 1;
+  std::string grid = {};  // of a product that is spread
+};
+Result<Split> split_by_first(const Planned& what, const RanksRequest& on, const Machine& machine,
+                             transport::Ranks& ranks) {
+  std::optional<Result<SpreadProduct>> found;
+  if (ranks.rank() == 0) found = split(what, on, machine, ranks.size());
   Result<std::string> text = std::string();
-  if (ranks.rank() == 0) {
-    const auto found =
-        shard(what.task.program, machine, what.dims, {.chips = ranks.size(), .mesh = on.mesh, .best = 1});
-    if (!found)
-      text = found.error();
-    else if (found->best.empty())
-      text = input_error("no sharding fits into the memory of so many ranks", "give more ranks, or smaller dimensions");
-    else
-      text = found->best.front().written;
-  }
+  if (found) text = *found ? Result<std::string>((*found)->written) : found->error();
   const auto all = told(ranks, text);
   if (!all) return all.error();
   auto program = parse(*all, {.source = what.task.program.source});
-  if (program) return program;
-  return input_error("the first of its shardings splits what ranks do not run split: " + program.error().message,
-                     "write yourself how it is split, as in D_X, and give --mesh");
+  if (!program)
+    return input_error("the first of its shardings splits what ranks do not run split: " + program.error().message,
+                       "write yourself how it is split, as in D_X, and give --mesh");
+  Split out{*std::move(program)};
+  const auto mesh = ranks::mesh_of(out.program, out.program.bind({}).value());
+  if (!mesh) return mesh.error();
+  out.devices = static_cast<int>(mesh->devices());
+  if (on.spread && found) out.grid = ridge::text(**found);
+  return out;
 }
 
 // Ranks that were started apart may differ in more than their number.
 Status same_everywhere(const Planned& what, const RanksRequest& on, const RunOptions& o, transport::Ranks& ranks) {
-  std::string sizes = on.mesh;
+  std::string sizes = on.mesh + (on.spread ? " spread" : "");
   for (const auto& [name, value] : what.dims) sizes += fmt::format(" {}={}", name, value);
   const transport::Same all[] = {
       {"version of ridge", fmt::format("{} {}", version(), commit())},
@@ -129,38 +149,43 @@ Status same_everywhere(const Planned& what, const RanksRequest& on, const RunOpt
   return transport::agree_same(ranks, all);
 }
 
+// Runs the task on these ranks; with what they know of how it was split.
+Result<Report> run_split(const Task& task, const Bindings& dims, const Split& split, const RunOptions& options,
+                         transport::Ranks& ranks) {
+  auto explanation = explain(split.program, task.machine, dims);
+  if (const Status there = transport::agree(ranks, explanation ? Status(Done{}) : explanation.error()); !there)
+    return there.error();
+  const double bound = least_words(split.program, explanation->dims, ranks.size());
+  auto result = ranks::run({split.program, *explanation, bound}, ranks, options);
+  if (!result) return result.error();
+  if (task.program.mesh.empty() && result->measurement.ranks && ranks.size() > 1) {
+    result->measurement.ranks->written = split.program.text;
+    result->measurement.ranks->grid = split.grid;
+  }
+  return Report{"run", task.title, std::move(result->explanation), std::move(result->measurement), today()};
+}
+
 Result<Report> on_rank(const Planned& what, const RanksRequest& on, const RunOptions& options,
                        transport::Ranks& ranks) {
   if (const Status same = same_everywhere(what, on, options, ranks); !same) return same.error();
-  Machine machine = what.task.machine;
-  if (ranks.size() > 1 && machine.links.empty()) {
+  Task task = what.task;
+  if (ranks.size() > 1 && task.machine.links.empty()) {
     auto link = ranks::measured_link(ranks);
     if (!link) return link.error();
-    machine.links.push_back(*std::move(link));
+    task.machine.links.push_back(*std::move(link));
   }
   const int threads = options.threads > 0 ? options.threads : std::max(1, usable_cores() / ranks.neighbours());
-  machine = ranks::seen_by_a_rank(std::move(machine), ranks.neighbours(), threads);
-  Task task{what.task.program, std::move(machine), what.task.title};
-  Bindings dims = what.dims;
-  if (task.program.mesh.empty() && ranks.size() > 1) {
-    auto program = sharded(what, on, task.machine, ranks);
-    if (!program) return program.error();
-    task.program = *std::move(program);
-    std::erase_if(dims, [&](const auto& dim) {
-      const std::vector<std::string> names = task.program.dim_names();
-      return std::find(names.begin(), names.end(), dim.first) == names.end();
-    });
-  }
-  auto explanation = explain(task.program, task.machine, dims);
-  if (const Status there = transport::agree(ranks, explanation ? Status(Done{}) : explanation.error()); !there)
-    return there.error();
-  const double bound = least_words(task.program, explanation->dims, ranks.size());
-  auto result = ranks::run({task.program, *explanation, bound}, ranks, options);
-  if (!result) return result.error();
-  if (what.task.program.mesh.empty() && result->measurement.ranks)
-    result->measurement.ranks->written = task.program.text;
-  Report out{"run", task.title, std::move(result->explanation), std::move(result->measurement), today()};
-  return out;
+  task.machine = ranks::seen_by_a_rank(std::move(task.machine), ranks.neighbours(), threads);
+  if (!task.program.mesh.empty() || ranks.size() == 1)
+    return run_split(task, what.dims, {task.program, ranks.size()}, options, ranks);
+  const auto split = split_by_first(what, on, task.machine, ranks);
+  if (!split) return split.error();
+  if (split->devices == ranks.size()) return run_split(task, {}, *split, options, ranks);
+  if (ranks.rank() >= split->devices) return Report{};  // idle
+  transport::FirstRanks first(ranks, split->devices);
+  auto report = run_split(task, {}, *split, options, first);
+  if (!report) first.abandon(report.error());
+  return report;
 }
 
 using Deliver = std::function<int(const Report&)>;
@@ -187,10 +212,10 @@ Result<int> as_started(const Planned& what, const RanksRequest& on, const RunOpt
   return report.error();
 }
 
-// An error that every rank has, once.
+// An error that every rank has: rank 0 tells it and ends with its code. A launcher ends all as soon as one ends with
+// another code than 0, and rank 0 might not have told it then.
 Result<int> once(const std::optional<transport::Launcher>& launcher, const Error& error) {
-  if (launcher && launcher->rank != 0) return static_cast<int>(error.kind);
-  return error;
+  return launcher && launcher->rank != 0 ? Result<int>(0) : error;
 }
 
 }  // namespace
@@ -203,7 +228,7 @@ int ranks_started() {
 Result<int> run_on_ranks(const Request& request, const RunRequest& how, const RanksRequest& on,
                          const std::function<int(const Report&)>& deliver) {
   const auto launcher = transport::launcher_of([](const char* name) { return std::getenv(name); });
-  if (const Status here = check_place(request); !here) return once(launcher, here.error());
+  if (const Status here = check_place(request, on); !here) return once(launcher, here.error());
   const auto what = planned(request, on, launcher ? launcher->size : 0);
   if (!what) return once(launcher, what.error());
   const RunOptions options = options_of(request, how);
@@ -215,9 +240,8 @@ Result<int> run_on_ranks(const Request& request, const RunRequest& how, const Ra
     const auto code = as_started(*what, on, options, *launcher, deliver);
     return code ? code : once(launcher, code.error());
   }
-  const auto launched = transport::launch(what->ranks, on.patience_s, [&](transport::Ranks& ranks) {
-    return work(*what, on, options, ranks, deliver);
-  });
+  const auto launched = transport::launch(
+      what->ranks, on.patience_s, [&](transport::Ranks& ranks) { return work(*what, on, options, ranks, deliver); });
   if (!launched) return launched.error();
   return launched->cause ? Result<int>(*launched->cause) : launched->code;
 }

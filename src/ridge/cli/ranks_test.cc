@@ -1,5 +1,6 @@
 // `ridge run --ranks`: processes that share a program's work, and what is left of them when one is killed.
 #include <csignal>
+#include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <thread>
 
@@ -51,6 +52,18 @@ TEST_F(CliTest, RanksTakeAnyProgram) {
   }
 }
 
+// One product whose tensors lie once: right on any grid, and no fewer words than the bound's.
+TEST_F(CliTest, RanksSpreadAProduct) {
+  for (const char* const ranks : {"1", "2", "4", "5", "7"}) {
+    const Outcome run = ridge({"run", "bf16[M, K] * bf16[K, N] -> bf16[M, N]", "--ranks", ranks, "--spread", "M=61",
+                               "N=53", "K=97", "--runs", "1", "--json"});
+    ASSERT_EQ(run.code, 0) << ranks << run.err;
+    const auto json = nlohmann::json::parse(run.out);
+    EXPECT_GE(json["network"]["words"].get<double>(), json["network"]["words_bound"].get<double>() * (1 - 1e-9));
+    EXPECT_EQ(json["total"]["checked"].get<int>(), json["total"]["elements"].get<int>());
+  }
+}
+
 TEST_F(CliTest, RanksGiveTheSameBitsAgain) {
   std::string first;
   for (int i = 0; i < 3; ++i) {
@@ -88,7 +101,11 @@ TEST_F(CliTest, RanksSayWhatIsWrong) {
           "ridge: ranks run on CPUs; expected --on cpu, found 'h100'\n  hint: leave --on out\n");
   rejects(with({"--mesh", "X=2", "--html", "a.html"}), 2,
           "ridge: expected --html without --ranks and --mesh: the page runs in one place\n");
-  rejects(with({"--trace", "t.json"}), 2, "ridge: expected --trace together with --ranks\n");
+  rejects({"run", "x: f32[N]\ny: f32[N] = cos(x)", "N=8", "--trace", "t.json"}, 2,
+          "ridge: expected --trace together with --ranks\n");
+  rejects({"run", "x: f32[N]\ny: f32[N] = cos(x)", "N=8", "--ranks", "2", "--spread"}, 2,
+          "ridge: rank 0: expected a program of one product of two tensors, that is not split\n  hint: 'bf16[M, K] * "
+          "bf16[K, N] -> bf16[M, N]' M=4096 N=4096 K=4096\n");
   rejects({"run", split, "--mesh", "X=2", "B=8", "D=8"}, 3,
           "ridge: dimension 'F' has no value; expected one to run the program\n  hint: -d F=64\n");
   rejects(with({"--mesh", "X=2", "--in", "z=a.npy"}), 3,
@@ -120,6 +137,79 @@ TEST_F(CliTest, ARankThatIsKilledEndsAll) {
   EXPECT_FALSE(fs::exists(path("y.npy")));
   EXPECT_TRUE(grandchildren().empty());
   EXPECT_EQ(files(), before);
+}
+
+// --- with ranks that mpirun starts, where it is installed
+
+class MpiTest : public CliTest {
+ protected:
+  void SetUp() override {
+    if (!fs::exists(mpirun)) GTEST_SKIP() << "skipped: " << mpirun << " is not installed (apt install openmpi-bin)";
+  }
+
+  // `words`: what mpirun is given, quoted for a shell; RIDGE stands for the program.
+  Outcome started(std::string words) const {
+    for (std::size_t at = words.find("RIDGE"); at != std::string::npos; at = words.find("RIDGE"))
+      words.replace(at, 5, std::string(RIDGE_BINARY) + " run");
+    const std::string command = fmt::format(
+        "env -i PATH=/usr/bin:/bin HOME={0} XDG_DATA_HOME={0} NO_COLOR=1 OMPI_ALLOW_RUN_AS_ROOT=1 "
+        "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 {1} --oversubscribe --quiet {2} > {3} 2> {4}",
+        folder.string(), mpirun, words, path(".out"), path(".err"));
+    const int status = std::system(command.c_str());
+    return {WEXITSTATUS(status), *read_file(path(".out")), *read_file(path(".err"))};
+  }
+
+  static constexpr const char* mpirun = "/usr/bin/mpirun";
+  const std::string sized = "'" + split + "' --mesh X=4 B=33 D=517 F=65 --runs 2";
+};
+
+TEST_F(MpiTest, GivesTheBitsOfSharedMemory) {
+  const Outcome many = started("-n 4 RIDGE " + sized + " --json --out y=" + path("mpi.npy"));
+  ASSERT_EQ(many.code, 0) << many.err;
+  const auto json = nlohmann::json::parse(many.out);
+  EXPECT_EQ(json["network"]["carrier"], "Open MPI");
+  EXPECT_EQ(json["network"]["words"], 2 * 3 * 33 * 65);
+  ASSERT_EQ(
+      ridge({"run", split, "--mesh", "X=4", "B=33", "D=517", "F=65", "--runs", "2", "--out", "y=" + path("shared.npy")})
+          .code,
+      0);
+  EXPECT_EQ(*read_file(path("mpi.npy")), *read_file(path("shared.npy")));
+}
+
+TEST_F(MpiTest, TakesAProgramThatIsNotSplit) {
+  for (const int n : {2, 3, 5}) {
+    const Outcome many =
+        started(fmt::format("-n {} RIDGE 'f32[M, K] * f32[K, N] -> f32[M, N]' M=30 K=21 N=28 --runs 1", n));
+    EXPECT_EQ(many.code, 0) << many.err;
+    EXPECT_NE(many.out.find("checked 840 of 840 results against fp64"), std::string::npos) << many.out;
+  }
+}
+
+TEST_F(MpiTest, SaysOnceWhatAllRanksKnow) {
+  const Outcome other = started("-n 3 RIDGE " + sized);
+  EXPECT_EQ(other.err, "ridge: mpirun started 3 ranks; expected 4\n  hint: mpirun -n 4 ridge run …\n");
+  EXPECT_EQ(other.code, 2);
+  const Outcome wrong = started("-n 4 RIDGE " + sized + " --in z=a.npy");
+  EXPECT_EQ(wrong.err, "ridge: rank 0: unknown tensor 'z' in --in; expected an input, one of x, w\n");
+  EXPECT_EQ(wrong.code, 3);
+}
+
+TEST_F(MpiTest, RefusesRanksThatRunAnotherProgram) {
+  const std::string other = "'x: f32[B, D_X]   w: f32[D_X, F]\ny: f32[B, F] = x * w' --mesh X=2 B=33 D=517 F=65";
+  const Outcome mixed = started("-n 1 RIDGE '" + split + "' --mesh X=2 B=33 D=517 F=65 : -n 1 RIDGE " + other);
+  EXPECT_EQ(
+      mixed.err,
+      "ridge: rank 1: it has another program than rank 0\n  hint: start every rank with the same command, files and "
+      "build\n");
+  EXPECT_EQ(mixed.code, 3);
+}
+
+TEST_F(MpiTest, ARankThatIsKilledEndsAll) {
+  const Outcome killed =
+      started("-n 3 RIDGE '" + split + "' --mesh X=4 B=33 D=517 F=65 --time 60s : -n 1 timeout -s KILL 1 RIDGE '" +
+              split + "' --mesh X=4 B=33 D=517 F=65 --time 60s");
+  EXPECT_NE(killed.code, 0);
+  EXPECT_EQ(killed.out, "");
 }
 
 }  // namespace

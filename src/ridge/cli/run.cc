@@ -116,9 +116,13 @@ int perform(Run& asked) {
   const auto request = understood(asked.spelled);
   if (!request) return fail(request.error());
   if (!asked.against.empty()) return run_both(asked, *request);
-  const bool on_ranks = asked.ranks.asked() || api::ranks_started() > 1;
+  // One that says how it is split needs no more words; the standard input can be read once only.
+  const auto says = request->program == "-" ? Result<bool>(false) : api::is_sharded(*request);
+  if (!says) return fail(says.error());
+  const bool on_ranks = *says || asked.ranks.asked() || api::ranks_started() > 1;
   if (!on_ranks)
-    if (const auto refused = refuse_without(*asked.verb, "--trace --patience", "--ranks")) return fail(*refused);
+    if (const auto refused = refuse_without(*asked.verb, "--trace --patience --spread", "--ranks"))
+      return fail(*refused);
   if (on_ranks) return run_on_ranks(asked, *request);
   const auto report = api::run(*request, asked.how);
   return report ? deliver(*report, asked.output, *request) : fail(report.error());
@@ -132,6 +136,8 @@ void add_ranks(CLI::App& verb, Run& asked) {
       ->type_name("P")
       ->check(whole_number(1, 256));
   verb.add_option("--mesh", asked.ranks.mesh, "Run on a rank for each device of this mesh")->type_name("X=2,Y=2");
+  verb.add_flag("--spread", asked.ranks.spread,
+                "With --ranks, of one product: every tensor lies once, evenly spread, on the best grid p1 x p2 x p3");
   verb.add_option("--trace", asked.trace,
                   "With --ranks or --mesh: write the last pass as a trace for ui.perfetto.dev, a track for each rank")
       ->type_name("FILE.json");

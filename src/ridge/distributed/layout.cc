@@ -74,9 +74,14 @@ std::string text(const Tensor& tensor, const Layout& layout) {
 Block block_of(const std::vector<std::int64_t>& extents, const Layout& layout, const Mesh& mesh, std::int64_t device) {
   Block out;
   for (std::size_t i = 0; i < extents.size(); ++i) {
-    const std::int64_t parts = mesh.size(layout.cut[i]), each = (extents[i] + parts - 1) / parts;
-    const std::int64_t begin = std::min(extents[i], each * mesh.place(device, layout.cut[i]));
-    out.push_back({begin, std::min(extents[i], begin + each)});
+    Piece piece{0, extents[i]};
+    for (const char letter : layout.cut[i]) {
+      const std::int64_t parts = mesh.size(letter), place = mesh.place(device, letter);
+      const std::int64_t each = piece.size() / parts, longer = piece.size() % parts;
+      piece.begin += place * each + std::min(place, longer);
+      piece.end = piece.begin + each + (place < longer ? 1 : 0);
+    }
+    out.push_back(piece);
   }
   return out;
 }

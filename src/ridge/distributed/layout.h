@@ -1,7 +1,9 @@
 // A mesh of devices, and how a tensor lies on it: each of its axes is cut along some mesh axes, outermost first, and
 // what a device holds of it may be an addend over others. What neither cuts it nor holds addends holds copies.
 //   bf16[B_X, D]{U_Y} on X = 2, Y = 4: two parts along B, four addends of each
-// An axis of E elements over p parts falls into pieces of ceil(E/p), the last ones shorter or empty.
+// An axis of E elements over p parts falls into pieces of E/p, the first E mod p of which have one element more; over
+// XY into X pieces, and each of these into Y, so that what is gathered over Y is the piece of X. The longest has
+// ceil(E/(X*Y)) elements, and device 0 has it.
 #pragma once
 
 #include <cstdint>

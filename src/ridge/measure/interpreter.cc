@@ -290,8 +290,11 @@ Uncertain Interpreter::tensor(std::size_t i, const Point& at, Memo& memo) const 
   if (inner == inside_.expressions.end() && product == inside_.products.end())
     return {read(oracle_.tensors[static_cast<std::size_t>(tensor)], offset), 0};
   if (const auto known = memo.elements.find({tensor, offset}); known != memo.elements.end()) return known->second;
-  const Uncertain made =
+  Uncertain made =
       inner == inside_.expressions.end() ? product->second->value(offset) : inner->second->value(offset, memo);
+  // What the kernel stores as well it may read back, rounded.
+  const Array& stored = oracle_.tensors[static_cast<std::size_t>(tensor)];
+  if (stored.elements > 0) made.error += roundoff(stored.dtype) * (std::fabs(made.value) + made.error);
   memo.elements[{tensor, offset}] = made;
   return made;
 }

@@ -27,12 +27,6 @@ constexpr double smallest = 0x1p-126;  // below it f32 and bf16 may lose digits,
 
 constexpr double nodes_affordable = 2e7;  // about a second's work
 
-double roundoff(DType dtype) {
-  if (info(dtype).integer) return 0;  // what they store are integers already
-  if (dtype == DType::bf16) return 0x1p-8;
-  if (dtype == DType::f16) return 0x1p-11;
-  return u;
-}
 double subnormal_error(DType dtype) {
   if (info(dtype).integer) return 0;
   if (dtype == DType::f16) return 0x1p-25;
@@ -239,6 +233,13 @@ double root_mean_square(const std::vector<Expected>& expected, DType dtype) {
 }
 
 }  // namespace
+
+double roundoff(DType dtype) {
+  if (info(dtype).integer) return 0;  // what they store are integers already
+  if (dtype == DType::bf16) return 0x1p-8;
+  if (dtype == DType::f16) return 0x1p-11;
+  return u;
+}
 
 std::vector<Expected> Oracle::evaluate(const Statement& statement, const std::vector<std::int64_t>& indices) const {
   const auto* c = std::get_if<Contraction>(&statement.op);

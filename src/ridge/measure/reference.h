@@ -58,6 +58,9 @@ struct Comparison {
 Comparison compare(const Array& result, const std::vector<std::int64_t>& indices,
                    const std::vector<Expected>& expected);
 
+// The largest relative error of rounding to this dtype; 0: whole numbers.
+double roundoff(DType dtype);
+
 // The element at a flat index of a result, said to be wrong.
 struct Judged {
   std::string name;

@@ -89,6 +89,7 @@ struct RanksNotes {
   std::optional<double> predicted_s = {};  // a pass on the network
   double measured_s = 0;                   // of the rank that takes longest
   std::string written = {};                // how the program was split; empty: it says so itself
+  std::string grid = {};                   // of a product that was spread: which, and how far from the bound
   Timeline timeline = {};                  // of the last pass, in ns: a lane for each rank
 };
 

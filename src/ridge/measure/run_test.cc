@@ -508,5 +508,14 @@ TEST(Run, IsRightForEveryFunction) {
   EXPECT_GE(m.ops[0].checked, 10'000);
 }
 
+// A row's kernel that stores what it goes on with may go on with either.
+TEST(Run, TakesWhatAKernelStoresAsItIsStored) {
+  const Measurement m = measured(
+      "x: bf16[B, D]  o: bf16[B, D]  g: bf16[D]  w: bf16[D, F]\n"
+      "y: bf16[B, D] = x + o\nn: bf16[B, D] = rmsnorm(y over D) * g\nq: bf16[B, F] = y * w\n",
+      {{"B", 16}, {"D", 1024}, {"F", 64}});
+  EXPECT_FALSE(m.mismatch) << m.mismatch->text();
+}
+
 }  // namespace
 }  // namespace ridge

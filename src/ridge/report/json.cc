@@ -239,6 +239,7 @@ void add_ranks(Json& out, const RanksNotes& notes) {
   network["words_bound"] = notes.words_bound;
   network["predicted_s"] = or_null(notes.predicted_s);
   network["measured_s"] = notes.measured_s;
+  if (!notes.grid.empty()) network["grid"] = notes.grid;
   if (!notes.written.empty()) out["written"] = notes.written;
 }
 

@@ -124,7 +124,9 @@ std::string ranks_text(const RanksNotes& notes, const Styled& styled) {
                      notes.carrier, notes.ranks.size(), grouped(notes.words), grouped(std::llround(notes.words_bound)));
   out += fmt::format("network: predicted {}, measured {}\n", unit_or_dash(notes.predicted_s, "s"),
                      engineering(notes.measured_s, "s"));
-  return notes.written.empty() ? out : out + "split as `ridge shard` ranks first:\n" + notes.written;
+  if (!notes.grid.empty()) out += notes.grid + "\n";
+  if (notes.written.empty()) return out;
+  return out + (notes.grid.empty() ? "split as `ridge shard` ranks first:\n" : "spread so:\n") + notes.written;
 }
 
 }  // namespace

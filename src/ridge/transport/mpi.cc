@@ -65,7 +65,8 @@ std::string version_of(const Library& library) {
   std::array<char, 8192> text{};  // MPI_MAX_LIBRARY_VERSION_STRING of every MPI
   int length = 0;
   library.get_library_version(text.data(), &length);
-  const std::string all(text.data());
+  std::string all(text.data());
+  std::replace(all.begin(), all.end(), '\t', ' ');
   return all.substr(0, all.find_first_of(",\n"));
 }
 

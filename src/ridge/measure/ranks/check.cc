@@ -17,12 +17,6 @@ namespace {
 constexpr std::int64_t checked_elements = 10'000;
 constexpr double u = 0x1p-24;
 
-double roundoff(DType dtype) {
-  if (dtype == DType::bf16) return 0x1p-8;
-  if (dtype == DType::f16) return 0x1p-11;
-  return info(dtype).integer ? 0 : u;
-}
-
 class Judge {
  public:
   Judge(const Checked& what, const Part& part, transport::Ranks& ranks, const RunOptions& options)
