@@ -146,6 +146,8 @@ std::string explained_text(const Report& report, const Styled& styled, bool all)
     out += "\n" + answer_text(report, styled);
   out += assumed_text(e);
   if (report.planned) out += plan_text(report);
+  for (std::size_t i = 0; i < report.losses.size(); ++i)
+    out += fmt::format("{} took {}\n", op_name(report, i), losses_text(report.losses[i].roof_s, report.losses[i].lost));
   if (all || is_open(e) || e.ops.size() == 1)
     out += formulas(report, styled, all);
   else
