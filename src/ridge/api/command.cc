@@ -31,8 +31,11 @@ std::string shell_word(const std::string& text) {
   const std::string shown = text.substr(0, end == std::string::npos ? 0 : end + 1);
   if (shown.find('\n') == std::string::npos) return word(shown);
   std::string out = "$'";
-  for (const char c : shown)
-    out += c == '\n' ? std::string("\\n") : c == '\'' || c == '\\' ? std::string{'\\', c} : std::string(1, c);
+  const auto shown_as = [](char c) -> std::string {
+    if (c == '\n') return "\\n";
+    return c == '\'' || c == '\\' ? std::string{'\\', c} : std::string(1, c);
+  };
+  for (const char c : shown) out += shown_as(c);
   return out + "'";
 }
 

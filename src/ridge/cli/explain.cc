@@ -9,9 +9,9 @@
 #include "ridge/report/beside.h"
 #include "ridge/report/chain.h"
 #include "ridge/report/lines.h"
+#include "ridge/report/parts/tables.h"
 #include "ridge/report/questions.h"
 #include "ridge/report/steps.h"
-#include "ridge/report/tables.h"
 
 namespace ridge::cli {
 namespace {

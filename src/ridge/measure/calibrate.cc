@@ -10,7 +10,7 @@
 
 #include "ridge/base/csv.h"
 #include "ridge/base/portable_math.h"
-#include "ridge/measure/simplex.h"
+#include "ridge/measure/fit/simplex.h"
 #include "ridge/plan/library.h"
 
 namespace ridge {

@@ -10,8 +10,8 @@
 #include "ridge/ops/chain/model.h"
 #include "ridge/ops/fused/model.h"
 #include "ridge/ops/loops/model.h"
-#include "ridge/ops/product/losses.h"
 #include "ridge/ops/product/model.h"
+#include "ridge/ops/product/time/losses.h"
 #include "ridge/ops/rows/model.h"
 #include "ridge/plan/device_numbers.h"
 #include "ridge/plan/library.h"
@@ -204,6 +204,8 @@ Status add_losses(PlannedProgram& out, const Lowered& x, Library library) {
     if (device && moves && !x.explanation.machine.memory.empty() && x.explanation.machine.memory.front().bandwidth)
       lose(op, "memory below its peak",
            *p.time_memory_s * (x.explanation.machine.memory.front().bandwidth->value / device->memory_bytes_per_s - 1));
+    if (!device && op.predicted_s.expected > op.roof_s)
+      lose(op, "rates below the peaks", op.predicted_s.expected - op.roof_s);
     double known = op.roof_s;
     for (const Lost& each : op.lost) known += each.seconds;
     lose(op, "unknown", op.predicted_s.expected - known);

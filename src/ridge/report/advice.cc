@@ -31,12 +31,14 @@ std::string gain(const AdviceReport& report, const Advice& advice) {
   return out;
 }
 
+std::string_view verdict(const Confirmation& found) {
+  if (!found.came_true) return "it did not come true";
+  return found.is_within ? "it came true, as much as was said" : "it came true, by another amount than was said";
+}
+
 std::string measured(const AdviceReport& report, const Confirmation& found) {
   return fmt::format("measured: {} in place of 1, which gains {}: {}", significant(found.ratio.median),
-                     percent(found.gain_s / report.predicted_s.expected),
-                     !found.came_true  ? "it did not come true"
-                     : found.is_within ? "it came true, as much as was said"
-                                       : "it came true, by another amount than was said");
+                     percent(found.gain_s / report.predicted_s.expected), verdict(found));
 }
 
 std::string verdicts(const AdviceReport& report) {

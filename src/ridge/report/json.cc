@@ -9,9 +9,9 @@
 #include <set>
 
 #include "ridge/base/version.h"
+#include "ridge/report/parts/used.h"
 #include "ridge/report/plan.h"
 #include "ridge/report/report.h"
-#include "ridge/report/used.h"
 #include "ridge/report/words.h"
 
 namespace ridge {

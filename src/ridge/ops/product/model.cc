@@ -8,7 +8,7 @@
 #include "ridge/ops/fitted.h"
 #include "ridge/ops/product/describe.h"
 #include "ridge/ops/product/epilogue.h"
-#include "ridge/ops/product/facts.h"
+#include "ridge/ops/product/time/facts.h"
 #include "ridge/ops/product/trace.h"
 
 namespace ridge::ops {

@@ -1,4 +1,4 @@
-#include "ridge/ops/product/losses.h"
+#include "ridge/ops/product/time/losses.h"
 
 #include <algorithm>
 #include <cmath>

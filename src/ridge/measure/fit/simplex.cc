@@ -1,4 +1,4 @@
-#include "ridge/measure/simplex.h"
+#include "ridge/measure/fit/simplex.h"
 
 #include <algorithm>
 
