@@ -56,6 +56,7 @@ struct Request {
   std::optional<DType> weights = {};      // explain: as if they were stored in this dtype (program/weights.h)
   // explain: statements, by their results, that are counted as one kernel each; not with `planned`.
   std::vector<std::vector<std::string>> fused = {};
+  bool why = false;         // explain with `planned`, run: what is lost above the roof, by its causes
   bool sustained = false;   // compute with the rates that real programs reach, where they are on record
   std::int64_t layers = 1;  // explain: of a model, each like the program, with weights of its own
 };

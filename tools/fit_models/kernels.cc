@@ -93,9 +93,7 @@ void fit_attention(const std::vector<TimedAttention>& timings, const DeviceNumbe
 std::string facts_of(const Results& results) {
   return fmt::format(
       "# tool: tools/fit_models\n# device: {}, {}\n# day: {}\n# timings: data/timings results/h200_geglu.json "
-      "results/h200_geglu_torch.json "
-      "results/h100_attention.json results/h200_stream.json results/h200_repeats.json results/h200_matmul_suite.json "
-      "results/h200_matmul_random.json\n",
+      "results/h100_attention.json results/h200_stream.json results/h200_repeats.json results/h100_matmul_suite.json\n",
       results.h100, results.h200, results.day);
 }
 

@@ -7,7 +7,8 @@
 
 #include "fit_models/rewrite.h"
 #include "ridge/base/file.h"
-#include "ridge/base/portable_math.h"
+#include "ridge/machine/machine.h"
+#include "ridge/plan/library.h"
 
 namespace ridge::fit {
 namespace {
@@ -65,10 +66,19 @@ void read_streams(const Json& streams, const Json& repeats, Results& to) {
                           row["fused"]["measured_s"]["median"].get<double>()});
 }
 
-void read_cublaslt(const Json& result, Results& to) {
-  for (const Json& row : result["rows"])
-    to.cublaslt.push_back({row["best_s"]["median"].get<double>() / row["predicted_s"].get<double>(),
-                           row["plan"]["copies"].get<int>() == 0});
+// cuBLASLt's best of eight, by an H200's numbers.
+Status read_library(const Json& result, const std::string& on, Results& to) {
+  auto machine = find_machine(on);
+  if (!machine) return machine.error();
+  for (const NamedLibraryNumber& x : library_numbers) machine->numbers.erase(std::string(x.key));
+  const auto library = library_on(*machine, DType::bf16);
+  if (!library) return library.error();
+  for (const Json& row : result["rows"]) {
+    const auto size = [&](const char* key) { return row[key].get<double>(); };
+    const double seconds = library_seconds({1, size("m"), size("n"), size("k")}, library->machine, library->numbers);
+    if (row["dtype"] != "e4m3") to.library.push_back(row["best_s"]["median"].get<double>() / seconds);
+  }
+  return Done{};
 }
 
 struct Percentiles {
@@ -104,8 +114,7 @@ std::vector<double> ratios_of(const std::string& kind, const Samples& samples, c
       out.push_back(x.measured_s / streamed("", x.bytes, x.instructions, *h200).seconds);
   if (kind == "attention")
     for (const TimedAttention& x : results.attention) out.push_back(x.measured_s / attention_seconds(x, *h100));
-  for (const TimedOfCublaslt& x : results.cublaslt)
-    if (kind == (x.aligned ? "cublaslt_aligned" : "cublaslt_unaligned")) out.push_back(x.over_ours);
+  if (kind == "library_elsewhere") return results.library;
   if (kind == "untimed") return untimed_ratios(samples, form);
   return out;
 }
@@ -115,21 +124,19 @@ std::vector<double> ratios_of(const std::string& kind, const Samples& samples, c
 Result<Results> read_results(const std::string& root) {
   const auto in = [&](const char* name) { return read_json(root + "/results/" + name); };
   const auto attention = in("h100_attention.json"), geglu = in("h200_geglu.json"), streams = in("h200_stream.json"),
-             repeats = in("h200_repeats.json"), suite = in("h200_matmul_suite.json"),
-             random = in("h200_matmul_random.json");
-  for (const auto* each : {&attention, &geglu, &streams, &repeats, &suite, &random})
+             repeats = in("h200_repeats.json"), suite = in("h100_matmul_suite.json");
+  for (const auto* each : {&attention, &geglu, &streams, &repeats, &suite})
     if (!*each) return each->error();
   Results out;
   try {
     out.h100 = attention->at("device").get<std::string>();
     out.h200 = streams->at("device").get<std::string>();
-    for (const Json* each : {&*attention, &*streams, &*repeats, &*suite, &*random})
+    for (const Json* each : {&*attention, &*streams, &*repeats, &*suite})
       out.day = std::max(out.day, each->at("day").get<std::string>());
     read_passes(*geglu, out);
     read_attention(*attention, out);
     read_streams(*streams, *repeats, out);
-    read_cublaslt(*suite, out);
-    read_cublaslt(*random, out);
+    if (const Status read = read_library(*suite, "h100", out); !read) return read.error();
   } catch (const Json::exception& e) {
     return input_error(fmt::format("a file of '{}/results' is not as it was kept: {}", root, e.what()));
   }

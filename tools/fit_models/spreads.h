@@ -20,16 +20,12 @@ struct TimedAttention {
 struct TimedStream {
   double bytes = 0, instructions = 0, measured_s = 0;
 };
-struct TimedOfCublaslt {
-  double over_ours = 0;  // its time over what is predicted of our plan
-  bool aligned = true;
-};
 struct Results {
   std::string h100, h200, day;  // the devices' names, the last day
   std::vector<TimedPass> passes;
   std::vector<TimedAttention> attention;
   std::vector<TimedStream> streams;
-  std::vector<TimedOfCublaslt> cublaslt;
+  std::vector<double> library = {};  // measured over predicted, on another machine than the one that was fitted
 };
 Result<Results> read_results(const std::string& root);
 

@@ -26,6 +26,19 @@ std::string link_word(const LinkChoice& link) {
 
 }  // namespace
 
+std::string shell_word(const std::string& text) {
+  const std::size_t end = text.find_last_not_of('\n');
+  const std::string shown = text.substr(0, end == std::string::npos ? 0 : end + 1);
+  if (shown.find('\n') == std::string::npos) return word(shown);
+  std::string out = "$'";
+  const auto shown_as = [](char c) -> std::string {
+    if (c == '\n') return "\\n";
+    return c == '\'' || c == '\\' ? std::string{'\\', c} : std::string(1, c);
+  };
+  for (const char c : shown) out += shown_as(c);
+  return out + "'";
+}
+
 std::string explain_command(const Request& request, const Bindings& dims, const std::string& options) {
   std::string out = "ridge explain " + word(request.program);
   if (request.on.where() != Where::cpu) out += " --on " + word(request.on.name());

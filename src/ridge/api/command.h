@@ -11,4 +11,7 @@ namespace ridge::api {
 // shell would read otherwise stand in quotes.
 std::string explain_command(const Request& request, const Bindings& dims, const std::string& options);
 
+// A word of a command line; where it has several lines, in the quotes that read \n: $'x: f32[N]\ny: f32[N] = cos(x)'.
+std::string shell_word(const std::string& text);
+
 }  // namespace ridge::api

@@ -131,9 +131,14 @@ Result<Report> explained(const Task& task, const Bindings& dims, const Request& 
   if (request.layers > 1) report->layers = layers_of(report->explanation, request.layers);
   if (!request.planned) return report;
   report->library = *request.planned == KernelsOf::ridge ? Library::ridge : Library::cublaslt;
-  auto planned = predict(task.program, report->explanation, {report->library, request.fuse});
+  auto planned = predict(task.program, report->explanation, {report->library, request.fuse, request.why});
   if (!planned) return planned.error();
   report->planned = *std::move(planned);
+  Request asked = request;
+  asked.dims = dims;
+  if (task.program.statements.size() <= max_next_statements && !request.split)
+    if (const auto all = ridge::advise(task.program, report->explanation, {report->library, request.fuse}))
+      report->next = suggested(asked, *all);
   return report;
 }
 

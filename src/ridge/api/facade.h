@@ -12,8 +12,11 @@
 #include "ridge/plan/as_metapipe.h"
 #include "ridge/plan/decode.h"
 #include "ridge/plan/menu_list.h"
+#include "ridge/report/advice.h"
+#include "ridge/report/calibrate.h"
 #include "ridge/report/page/page.h"
 #include "ridge/report/report.h"
+#include "ridge/report/stripes.h"
 #include "ridge/ridge.h"
 #include "ridge/roofline/chain.h"
 #include "ridge/roofline/lines.h"
@@ -40,6 +43,26 @@ Result<Page> page_of(const SweepRequest& request, const Sweep& sweep);
 Result<std::vector<Report>> explain_on(const Request& request, const std::vector<MachineChoice>& machines);
 // One report for each row; a row's value goes before the request's.
 Result<std::vector<Report>> explain_each(const Request& request, const std::vector<Bindings>& rows);
+// What would make it faster; with `confirming`, each of these that can run here is run. Errors: of running, too.
+Result<AdviceReport> advise(const Request& request, const std::optional<RunRequest>& confirming);
+// A library's numbers on a machine, fitted to the timings of a CSV. Errors: of the machine, of the file, too few lines.
+struct CalibrationRequest {
+  std::string path;
+  MachineChoice on = {};
+  DType dtype = DType::bf16;
+  std::string column = {}, source = {};  // of the times; who measured them; empty: found by its name; the path
+  std::string out = {};                  // the machine file to write; empty: none
+};
+Result<CalibrationReport> calibrate(const CalibrationRequest& request);
+// The same as the next steps of a report.
+std::vector<SuggestedStep> suggested(const Request& request, const Advices& all);
+// A product along the one dimension with several values. Errors: several such dimensions, or none; no product.
+struct StripesRequest {
+  std::string tile = "256x128";  // of machines without a planner
+  bool is_tile_given = false;    // of those with one, too
+  bool measure = false;          // each size is run here
+};
+Result<Stripes> stripes(const SweepRequest& request, const StripesRequest& how);
 // Runs it on this CPU or a CUDA device; `measured` holds the times, and the first mismatch if there is one.
 Result<Report> run(const Request& request, const RunRequest& how);
 

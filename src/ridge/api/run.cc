@@ -5,6 +5,7 @@
 
 #include "ridge/api/task.h"
 #include "ridge/api/tune_options.h"
+#include "ridge/plan/predict.h"
 
 namespace ridge::api {
 namespace {
@@ -59,6 +60,17 @@ Report measured(Ready ready, Measurement measurement) {
   return std::move(ready.report);
 }
 
+// What is predicted of the plan; the time that was measured beyond that is unknown.
+void add_losses(const PlannedProgram& planned, Report& report) {
+  const std::vector<OpMeasurement>& ops = report.measured->ops;
+  if (ops.size() != planned.kernels.size()) return;
+  for (std::size_t i = 0; i < ops.size(); ++i) {
+    const OpPlan& plan = planned.kernels[i];
+    report.losses.push_back({plan.roof_s, plan.lost});
+    report.losses.back().lost.back().seconds += ops[i].time.median - plan.predicted_s.expected;
+  }
+}
+
 }  // namespace
 
 Result<Report> run(const Request& request, const RunRequest& how) {
@@ -67,7 +79,12 @@ Result<Report> run(const Request& request, const RunRequest& how) {
   if (!one) return one.error();
   auto result = ridge::run(one->task.program, one->planned, options);
   if (!result) return result.error();
-  return measured(*std::move(one), *std::move(result));
+  if (!request.why) return measured(*std::move(one), *std::move(result));
+  auto planned = predict(one->task.program, one->report.explanation, {Library::ridge, request.fuse, true});
+  if (!planned) return planned.error();
+  Report report = measured(*std::move(one), *std::move(result));
+  add_losses(*planned, report);
+  return report;
 }
 
 Result<RunTogether> run_against(const Request& request, const std::string& other, const RunRequest& how) {

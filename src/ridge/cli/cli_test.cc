@@ -21,17 +21,18 @@ std::vector<std::string> with(std::vector<std::string> a, const std::vector<std:
 
 TEST_F(CliTest, RefusesWhatIsNoVerbOrOption) {
   rejects({}, 2,
-          "ridge: expected a verb: explain, run, sweep, shard, simulate, probe, bench, kernels, machines, completion "
+          "ridge: expected a verb: explain, run, advise, sweep, shard, simulate, probe, calibrate, bench, kernels, "
+          "machines, completion "
           "or man; "
           "found none\n  hint: ridge --help\n");
-  rejects(
-      {"explian", matmul}, 2,
-      "ridge: unknown verb 'explian'; expected explain, run, sweep, shard, simulate, probe, bench, kernels, machines, "
-      "completion or man\n  hint: did you mean explain?\n");
-  rejects(
-      {"explian", "--help"}, 2,
-      "ridge: unknown verb 'explian'; expected explain, run, sweep, shard, simulate, probe, bench, kernels, machines, "
-      "completion or man\n  hint: did you mean explain?\n");
+  rejects({"explian", matmul}, 2,
+          "ridge: unknown verb 'explian'; expected explain, run, advise, sweep, shard, simulate, probe, calibrate, "
+          "bench, kernels, machines, "
+          "completion or man\n  hint: did you mean explain?\n");
+  rejects({"explian", "--help"}, 2,
+          "ridge: unknown verb 'explian'; expected explain, run, advise, sweep, shard, simulate, probe, calibrate, "
+          "bench, kernels, machines, "
+          "completion or man\n  hint: did you mean explain?\n");
   rejects({"--jsn"}, 2, "ridge: unknown option '--jsn'\n  hint: ridge --help\n");
   rejects({"explain", "--jsn", matmul}, 2, "ridge: unknown option '--jsn'\n  hint: did you mean --json?\n");
   rejects({"explain", matmul, "more"}, 2,

@@ -8,7 +8,7 @@
 
 #include "ridge/base/file.h"
 #include "ridge/cli/refusal.h"
-#include "ridge/report/tables.h"
+#include "ridge/report/parts/tables.h"
 
 namespace ridge::cli {
 namespace {

@@ -63,9 +63,11 @@ Status write_if_asked(const std::string& path, const std::function<std::string()
 void add_no_fuse(CLI::App& verb, Spelled& spelled);
 
 // Each verb adds itself; `code` receives the exit code when its turn comes.
+void add_advise(CLI::App& app, int& code);
 void add_explain(CLI::App& app, int& code);
 void add_run(CLI::App& app, int& code);
 void add_bench(CLI::App& app, int& code);
+void add_calibrate(CLI::App& app, int& code);
 void add_kernels(CLI::App& app, int& code);
 void add_machines(CLI::App& app, int& code);
 void add_probe(CLI::App& app, int& code);

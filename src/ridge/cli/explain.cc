@@ -9,9 +9,9 @@
 #include "ridge/report/beside.h"
 #include "ridge/report/chain.h"
 #include "ridge/report/lines.h"
+#include "ridge/report/parts/tables.h"
 #include "ridge/report/questions.h"
 #include "ridge/report/steps.h"
-#include "ridge/report/tables.h"
 
 namespace ridge::cli {
 namespace {
@@ -209,7 +209,7 @@ int from_chip_to_chip(const Explain& asked) {
 int perform(const Explain& asked) {
   const Spelled& spelled = asked.spelled;
   if (!spelled.plan)
-    if (const auto refused = refuse_without(*asked.verb, "--library --no-fuse", "--plan")) return fail(*refused);
+    if (const auto refused = refuse_without(*asked.verb, "--library --no-fuse --why", "--plan")) return fail(*refused);
   if (!asked.send)
     if (const auto refused = refuse_without(*asked.verb, "--hops", "--send")) return fail(*refused);
   if (spelled.flops || spelled.bytes)
@@ -285,6 +285,8 @@ void add_explain(CLI::App& app, int& code) {
   add_no_fuse(*verb, asked->spelled);
   verb->add_option("--library", asked->spelled.library, "Whose kernels --plan is about: ridge (default) or cublaslt")
       ->check(one_of({"ridge", "cublaslt"}));
+  verb->add_flag("--why", asked->spelled.why,
+                 "With --plan: what each kernel takes above its roof, by causes that add up");
   verb->add_flag("--all", asked->output.all, "Every formula and threshold");
   verb->add_flag("--steps", asked->steps, "Show the working: formula, numbers put in, result (with --md: Markdown)");
   verb->add_option(

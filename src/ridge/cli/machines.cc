@@ -1,7 +1,7 @@
 #include <memory>
 
 #include "ridge/cli/door.h"
-#include "ridge/report/tables.h"
+#include "ridge/report/parts/tables.h"
 
 namespace ridge::cli {
 namespace {

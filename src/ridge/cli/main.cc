@@ -38,10 +38,12 @@ int start(int argc, char** argv) {
   app.set_version_flag("--version", fmt::format("ridge {} ({})", version(), commit()), "Print version and commit");
   add_explain(app, code);
   add_run(app, code);
+  add_advise(app, code);
   add_sweep(app, code);
   add_shard(app, code);
   add_simulate(app, code);
   add_probe(app, code);
+  add_calibrate(app, code);
   add_bench(app, code);
   add_kernels(app, code);
   add_machines(app, code);

@@ -196,6 +196,7 @@ void add_run(CLI::App& app, int& code) {
           ->type_name("[=N]")
           ->check(whole_number(0, 1000));
   add_ranks(*verb, *asked);
+  verb->add_flag("--why", asked->spelled.why, "What each operation took above its roof, by causes that add up");
   add_no_fuse(*verb, asked->spelled);
   add_output(*verb, asked->output);
   verb->callback([asked, tune, &code] {

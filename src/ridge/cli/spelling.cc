@@ -104,6 +104,7 @@ Result<Request> understood(const Spelled& spelled) {
   request.link = link_spelled(spelled.link);
   request.memory = link_spelled(spelled.memory);
   request.fuse = spelled.fuse;
+  request.why = spelled.why;
   request.sustained = spelled.sustained;
   request.layers = spelled.layers;
   if (spelled.plan) request.planned = spelled.library == "cublaslt" ? KernelsOf::cublaslt : KernelsOf::ridge;

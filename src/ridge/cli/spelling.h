@@ -28,6 +28,7 @@ struct Spelled {
   std::optional<double> flops, bytes;   // instead of a program
   bool plan = false;                    // explain: what would run there as well
   bool fuse = true;                     // false: one kernel a statement
+  bool why = false;                     // what is lost above the roof, by its causes
   bool sustained = false;               // compute with the rates that real programs reach
   std::string library = {};             // whose kernels: "cublaslt"; else ridge's
   std::vector<std::string> split = {};  // "D=2": that dimension over two chips, one chip's part

@@ -14,7 +14,7 @@ struct NumberKey {
 };
 
 // What [numbers] may hold besides the costs of functions.
-inline constexpr std::array<NumberKey, 34> size_keys{{
+inline constexpr std::array<NumberKey, 47> size_keys{{
     {"cores", "1"},             // what the machine calls its core: SM, CU, TensorCore, CPU core
     {"clock_hz", "Hz"},         // highest sustained or boost clock
     {"matrix_clock_hz", "Hz"},  // the clock behind the matrix peaks, where it is another
@@ -44,7 +44,22 @@ inline constexpr std::array<NumberKey, 34> size_keys{{
     {"collective_pair_wide_rate", "B/s"},
     {"collective_pair_wide_s", "s"},
     {"collective_switch_rate", "B/s"},  // of an all-reduce's V bytes, where the switch adds up
-    {"arrays", "1"},                    // systolic arrays
+    // What products take in the vendor's library, fitted (`ridge calibrate`, ops/product/library.h), and how far that
+    // is off: eight of ten measured over predicted times lie between low and high.
+    {"library_launch_s", "s"},
+    {"library_compute", "1"},
+    {"library_memory", "1"},
+    {"library_step_s", "s"},
+    {"library_tile_s", "s"},
+    {"library_split_s", "s"},
+    {"library_overlap", "1"},
+    {"library_slowdown", "1"},
+    {"library_l2_bytes_per_s", "B/s"},
+    {"library_reach", "1"},
+    {"library_low", "1"},
+    {"library_middle", "1"},
+    {"library_high", "1"},
+    {"arrays", "1"},  // systolic arrays
     {"array_rows", "1"},
     {"array_columns", "1"},
     {"tile_m", "1"},  // the product that one instruction of the matrix unit does, in bf16 or f16; n: at most

@@ -230,7 +230,7 @@ Status read_numbers(const Text& text, const Entry& entry, std::span<const Number
     const std::string place = fmt::format("{}.{}", what, known->key);
     Result<Sourced> found = number(text, field, place, known->unit);
     if (!found) return found.error();
-    if (known->unit == "1")
+    if (known->unit == "1" && !known->key.starts_with("library_"))  // shares and powers
       if (Status is = whole(text, field, place, found->value); !is) return is;
     numbers.emplace(known->key, *found);
   }

@@ -2,8 +2,8 @@
 #include <gtest/gtest.h>
 
 #include "ridge/measure/contest/device_contest.h"
+#include "ridge/measure/device/nvml.h"
 #include "ridge/measure/device_machine.h"
-#include "ridge/measure/nvml.h"
 #include "ridge/measure/probe.h"
 #include "ridge/measure/run_cuda.h"
 #include "ridge/plan/device_numbers.h"

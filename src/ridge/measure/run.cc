@@ -9,6 +9,7 @@
 #include "ridge/base/text.h"
 #include "ridge/device/run_generated.h"
 #include "ridge/measure/clocks.h"
+#include "ridge/measure/device_machine.h"
 #include "ridge/measure/device_steps.h"
 #include "ridge/measure/inputs.h"
 #include "ridge/measure/memory.h"
@@ -27,6 +28,7 @@
 #include "ridge/ops/rows/strips.h"
 #include "ridge/plan/plan.h"
 #include "ridge/plan/shape.h"
+#include "ridge/plan/soonest.h"
 #include "ridge/pool/isa.h"
 
 namespace ridge {
@@ -266,7 +268,8 @@ Result<RunPlan> plan_run(const Program& program, const Explanation& explanation,
                   .generate = !options.cuda || !ops::cuda::interpreted()};
   for (const auto& [name, path] : options.out)
     if (const auto tensor = tensor_named(program, name)) how.stored.push_back(*tensor);
-  auto planned = plan(program, explanation.dims, how);
+  const auto device = options.cuda ? device_numbers_here() : Result<ops::DeviceNumbers>(usage_error(""));
+  auto planned = device ? soonest_plan(program, explanation.dims, how, *device) : plan(program, explanation.dims, how);
   if (!planned) return planned.error();
   std::vector<std::vector<int>> groups;
   for (const Group& group : planned->fusion.groups) groups.push_back(group.statements);

@@ -103,6 +103,7 @@ Spreads spreads() {
   Spreads out;
   add_spreads(product_spread_csv(), "data/models/product_spread.csv", out);
   add_spreads(spreads_csv(), "data/models/spreads.csv", out);
+  add_spreads(advice_csv(), "data/models/advice.csv", out);
   return out;
 }
 

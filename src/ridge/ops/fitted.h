@@ -67,8 +67,8 @@ struct FunctionCost {
 };
 FunctionCost cost_of(std::string_view function);
 
-// data/models/product_spread.csv: "product"; spreads.csv: "streamed", "attention", "cublaslt_aligned",
-// "cublaslt_unaligned", "untimed".
+// data/models/product_spread.csv: "product"; advice.csv: "advice_order", …; spreads.csv: "streamed", "attention",
+// "untimed", "library_elsewhere".
 const Spread& spread_of(std::string_view kind);
 
 }  // namespace ridge::ops
@@ -80,4 +80,5 @@ std::string_view devices_csv();
 std::string_view functions_csv();
 std::string_view spreads_csv();
 std::string_view product_spread_csv();
+std::string_view advice_csv();
 }  // namespace ridge

@@ -88,7 +88,6 @@ struct Forecast {
   bool leads = false;  // names the statement's kernel, whatever else the statement takes
   double seconds = 0;
   Spread spread = {};
-  std::optional<Spread> of_cublaslt = {};  // where the same time also predicts that library's kernel
   // Asked of the L2, or of memory where there is no reuse; and what of it is asked of memory.
   std::int64_t traffic_bytes = 0, memory_bytes = 0;
   std::vector<Candidate> candidates = {};  // the next best, best first

@@ -150,6 +150,8 @@ class Fuser {
     if (!options_.epilogues) return "the library's products end in no chain";
     if (products.size() > 2) return "a kernel has at most two products";
     for (const int p : products) {
+      if (products.size() > 1 && std::find(options_.apart.begin(), options_.apart.end(), p) != options_.apart.end())
+        return "the two products are predicted to be faster in a kernel each";
       const auto& c = std::get<Contraction>(statement(p).op);
       if (dtype(c.left) == DType::int8 && dtype(c.right) == DType::int8)
         return fmt::format("{} is a sum of int8 * int8, which is exact in int32 and no f32", name_of(c.result));

@@ -11,9 +11,12 @@
 #include "ridge/ops/fused/model.h"
 #include "ridge/ops/loops/model.h"
 #include "ridge/ops/product/model.h"
+#include "ridge/ops/product/time/losses.h"
 #include "ridge/ops/rows/model.h"
 #include "ridge/plan/device_numbers.h"
+#include "ridge/plan/library.h"
 #include "ridge/plan/plan.h"
+#include "ridge/plan/soonest.h"
 
 namespace ridge {
 namespace {
@@ -24,14 +27,11 @@ void add_time(OpPlan& op, double seconds, const ops::Spread& spread) {
   op.predicted_s.high += spread.high * seconds;
 }
 
-void add_kernel(OpPlan& op, ops::Forecast kernel, Library library) {
-  const bool is_theirs = library == Library::cublaslt && kernel.of_cublaslt;
-  add_time(op, kernel.seconds, is_theirs ? *kernel.of_cublaslt : kernel.spread);
+void add_kernel(OpPlan& op, ops::Forecast kernel) {
+  add_time(op, kernel.seconds, kernel.spread);
   op.traffic_bytes += kernel.traffic_bytes;
   op.memory_bytes += kernel.memory_bytes;
-  if (is_theirs) {
-    op.plan = {.kernel = "cublaslt"};
-  } else if (kernel.leads) {
+  if (kernel.leads) {
     op.plan = std::move(kernel.plan);
     op.candidates = std::move(kernel.candidates);
     op.facts = std::move(kernel.facts);
@@ -63,6 +63,23 @@ std::string text_of(const Lowered& x, int group) {
   return out;
 }
 
+// Whose tile is not known, so that what it moves is what it has to.
+Status add_of_library(OpPlan& op, const ops::MatmulProblem& problem, const Machine& machine, std::string& remark) {
+  const auto library = library_on(machine, problem.a.dtype);
+  if (!library) return library.error();
+  add_time(op, library_seconds(library_product(problem), library->machine, library->numbers), library->spread);
+  const auto bytes = static_cast<std::int64_t>(least_bytes(library_product(problem)));
+  op.traffic_bytes += bytes;
+  op.memory_bytes += bytes;
+  op.plan = {.kernel = "cublaslt"};
+  if (!library->is_measured)
+    remark = fmt::format(
+        "nobody calibrated the library on {}: its numbers are an H200's, as shares of the peaks, so the "
+        "interval is wider",
+        machine.name);
+  return Done{};
+}
+
 Status add_on_device(PlannedProgram& out, const Lowered& x, Library library) {
   const auto device = device_numbers(x.explanation.machine);
   if (!device) return device.error();
@@ -70,11 +87,17 @@ Status add_on_device(PlannedProgram& out, const Lowered& x, Library library) {
   for (const Step& step : x.plan.steps) {
     OpPlan& op = out.kernels[static_cast<std::size_t>(step.group)];
     if (!step.copy.empty()) op.copies.push_back(step.copy);
+    const auto* const product = std::get_if<ops::MatmulProblem>(&step.kernel);
+    if (library == Library::cublaslt && product != nullptr) {
+      const Status added = add_of_library(op, *product, x.explanation.machine, out.remark);
+      if (!added) return added;
+      continue;
+    }
     auto kernel = std::visit([&](const auto& problem) { return forecast(problem, *device); }, step.kernel);
     if (!kernel)
       return input_error(fmt::format("cannot plan '{}': {}", text_of(x, step.group), kernel.error().message));
     if (kernel->leads) op.operands = operand_names(x.program, step);
-    add_kernel(op, *std::move(kernel), library);
+    add_kernel(op, *std::move(kernel));
   }
   return Done{};
 }
@@ -143,6 +166,53 @@ Status add_on_cpu(PlannedProgram& out, const Lowered& x) {
   return Done{};
 }
 
+void lose(OpPlan& op, std::string_view cause, double seconds) {
+  const auto same = std::find_if(op.lost.begin(), op.lost.end(), [&](const Lost& x) { return x.cause == cause; });
+  if (same != op.lost.end())
+    same->seconds += seconds;
+  else
+    op.lost.push_back({std::string(cause), seconds});
+}
+
+// What each step of a device's kernels loses by itself.
+void lose_steps(PlannedProgram& out, const Lowered& x, Library library) {
+  const auto device = device_numbers(x.explanation.machine);
+  if (!device) return;
+  for (const Step& step : x.plan.steps) {
+    OpPlan& op = out.kernels[static_cast<std::size_t>(step.group)];
+    const auto* const product = std::get_if<ops::MatmulProblem>(&step.kernel);
+    if (product == nullptr || library == Library::cublaslt)
+      lose(op, "launch", device->launch_s);
+    else
+      for (const ops::Loss& loss : losses(*product, *device)) lose(op, loss.cause, loss.seconds);
+  }
+}
+
+// The roof of each kernel; what memory gives less than its peak, where it binds; what remains is unknown.
+Status add_losses(PlannedProgram& out, const Lowered& x, Library library) {
+  std::vector<std::vector<int>> groups;
+  for (const Group& group : x.plan.fusion.groups) groups.push_back(group.statements);
+  const auto whole = grouped(x.program, x.explanation, groups);
+  if (!whole) return whole.error();
+  lose_steps(out, x, library);
+  for (std::size_t i = 0; i < out.kernels.size(); ++i) {
+    OpPlan& op = out.kernels[i];
+    const Prediction& p = whole->ops[i];
+    op.roof_s = p.time_lower_s.value_or(0);
+    const auto device = device_numbers(x.explanation.machine);
+    const bool moves = p.limiter == Limiter::memory && p.time_memory_s;
+    if (device && moves && !x.explanation.machine.memory.empty() && x.explanation.machine.memory.front().bandwidth)
+      lose(op, "memory below its peak",
+           *p.time_memory_s * (x.explanation.machine.memory.front().bandwidth->value / device->memory_bytes_per_s - 1));
+    if (!device && op.predicted_s.expected > op.roof_s)
+      lose(op, "rates below the peaks", op.predicted_s.expected - op.roof_s);
+    double known = op.roof_s;
+    for (const Lost& each : op.lost) known += each.seconds;
+    lose(op, "unknown", op.predicted_s.expected - known);
+  }
+  return Done{};
+}
+
 }  // namespace
 
 std::string_view name(Library library) { return library == Library::ridge ? "ridge" : "cublaslt"; }
@@ -154,16 +224,19 @@ Result<PlannedProgram> predict(const Program& program, const Explanation& explan
     if (const auto device = device_numbers(machine); !device) return device.error();
   if (cpu && request.library != Library::ridge)
     return usage_error("expected --library cublaslt with --on h200, found --on cpu");
-  const auto lowered = plan(program, explanation.dims,
-                            {.target = cpu ? Target::cpu : Target::cuda,
-                             .fuse = request.fuse,
-                             .epilogues = request.library == Library::ridge});
+  const FuseOptions how{
+      .target = cpu ? Target::cpu : Target::cuda, .fuse = request.fuse, .epilogues = request.library == Library::ridge};
+  const auto lowered = cpu ? plan(program, explanation.dims, how)
+                           : soonest_plan(program, explanation.dims, how, *device_numbers(machine));
   if (!lowered) return lowered.error();
   PlannedProgram out{lowered->fusion, std::vector<OpPlan>(lowered->fusion.groups.size()), {}, {}, {}};
   for (const Statement& statement : program.statements) out.results.push_back(statement.result());
   const auto done = cpu ? add_on_cpu(out, {program, explanation, *lowered})
                         : add_on_device(out, {program, explanation, *lowered}, request.library);
   if (!done) return done.error();
+  if (request.why)
+    if (const Status added = add_losses(out, {program, explanation, *lowered}, request.library); !added)
+      return added.error();
   for (const OpPlan& op : out.kernels) {
     out.predicted_s.low += op.predicted_s.low;
     out.predicted_s.expected += op.predicted_s.expected;

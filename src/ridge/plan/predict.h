@@ -23,6 +23,11 @@ struct Interval {
 
 using ops::Candidate, ops::PlanFacts, ops::TilePlan;
 
+struct Lost {
+  std::string cause;   // "last wave"; the last one is "unknown"
+  double seconds = 0;  // below 0: faster than the others say
+};
+
 struct OpPlan {  // of a kernel, or of the few that a statement takes
   Interval predicted_s = {};
   TilePlan plan = {};
@@ -33,11 +38,16 @@ struct OpPlan {  // of a kernel, or of the few that a statement takes
   std::vector<std::string> copies = {};    // operands reordered or converted first, included in the time
   std::optional<PlanFacts> facts = {};     // of a product: why it takes what it takes
   std::vector<std::string> operands = {};  // what PlanFacts calls 0 and 1
+  // Where it was asked for: the least that the roofs allow, and what is lost to each cause; together they are what is
+  // predicted.
+  double roof_s = 0;
+  std::vector<Lost> lost = {};
 };
 
 struct PlanRequest {
   Library library = Library::ridge;
   bool fuse = true;  // false: one kernel a statement
+  bool why = false;  // with OpPlan::lost
 };
 struct PlannedProgram {
   Fusion fusion;

@@ -112,9 +112,9 @@ std::string open_text(const Report& report, const Styled& styled) {
   return out;
 }
 
-std::string gain_text(const Report& report, const NextStep& step) {
+std::string gain_text(const NextStep& step) {
   if (!step.gain_s) return {};
-  const double now = *report.explanation.total.time_lower_s;
+  const double now = *step.time_s + *step.gain_s;
   if (*step.gain_s < 0.0005 * now) return "saves nothing";
   return fmt::format("{} -> {}, -{}", engineering(now, "s"), engineering(*step.time_s, "s"),
                      percent(*step.gain_s / now));
@@ -139,8 +139,7 @@ Rows next_rows(const Report& report, const std::vector<const SuggestedStep*>& st
   Rows rows;
   for (const SuggestedStep* each : steps) {
     const std::string command = whole ? each->command : "... " + sizes_text(each->step);
-    rows.push_back(
-        {rows.empty() ? "next   " : "", shortened(each->step.what, 48), gain_text(report, each->step), command});
+    rows.push_back({rows.empty() ? "next   " : "", shortened(each->step.what, 48), gain_text(each->step), command});
   }
   return rows;
 }

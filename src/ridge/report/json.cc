@@ -9,9 +9,9 @@
 #include <set>
 
 #include "ridge/base/version.h"
+#include "ridge/report/parts/used.h"
 #include "ridge/report/plan.h"
 #include "ridge/report/report.h"
-#include "ridge/report/used.h"
 #include "ridge/report/words.h"
 
 namespace ridge {
@@ -367,6 +367,8 @@ std::string render_json(const Report& report, bool one_line) {
     if (report.measured->ranks) add_ranks(out, *report.measured->ranks);
   }
   if (report.planned) add_plans(out, report);
+  for (std::size_t i = 0; i < report.losses.size(); ++i)
+    out["ops"][i]["lost"] = losses_json(report.losses[i].roof_s, report.losses[i].lost);
   out["provenance"] = provenance(report);
   return with_program(dump(out, one_line), e.program_text);
 }

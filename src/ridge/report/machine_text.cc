@@ -4,7 +4,7 @@
 
 #include "ridge/machine/keys.h"
 #include "ridge/machine/pod.h"
-#include "ridge/report/used.h"
+#include "ridge/report/parts/used.h"
 #include "ridge/report/words.h"
 
 namespace ridge {

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "ridge/base/text.h"
 
@@ -129,6 +130,8 @@ std::string candidates(const Report& report) {
     if (!plan.plan.split_text.meaning.empty())
       out += fmt::format("{}, split {}: {}\n", kernel_name(report, i), or_dash(plan.plan.split),
                          plan.plan.split_text.meaning);
+    if (!plan.lost.empty())
+      out += fmt::format("{} takes {}\n", kernel_name(report, i), losses_text(plan.roof_s, plan.lost));
     for (const std::string& copy : plan.copies) out += fmt::format("{} copies {}\n", kernel_name(report, i), copy);
     if (plan.candidates.empty()) continue;
     std::vector<std::vector<std::string>> lost;
@@ -175,6 +178,21 @@ std::string group_name(const Explanation& explanation, const Group& group) {
   return out;
 }
 
+std::string losses_text(double roof_s, const std::vector<Lost>& lost) {
+  double all = roof_s;
+  for (const Lost& each : lost) all += each.seconds;
+  std::string out = fmt::format("{}: the roof {}", engineering(all, "s"), engineering(roof_s, "s"));
+  for (const Lost& each : lost)
+    out += fmt::format(", {} {}{}", each.cause, each.seconds < 0 ? "-" : "", engineering(std::abs(each.seconds), "s"));
+  return out;
+}
+
+Json losses_json(double roof_s, const std::vector<Lost>& lost) {
+  Json out{{"roof_s", roof_s}, {"causes", Json::array()}};
+  for (const Lost& each : lost) out["causes"].push_back({{"cause", each.cause}, {"seconds", each.seconds}});
+  return out;
+}
+
 void add_plans(Json& out, const Report& report) {
   const PlannedProgram& planned = *report.planned;
   out["groups"] = Json::array();
@@ -183,6 +201,9 @@ void add_plans(Json& out, const Report& report) {
       Json& op = out["ops"][static_cast<std::size_t>(s)];
       add_plan(op, plan_at(report, g, s));
       op["group"] = g;
+      const OpPlan& plan = planned.kernels[g];
+      if (!plan.lost.empty() && s == planned.fusion.groups[g].statements.back())
+        op["lost"] = losses_json(plan.roof_s, plan.lost);
     }
     out["groups"].push_back(group_json(report, g));
   }

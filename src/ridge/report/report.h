@@ -45,6 +45,12 @@ struct Report {
   std::vector<std::vector<std::string>> statements = {};  // of each operation, where several were asked to share one
   bool roofs = false;                                     // the picture shows caches' rates too
   std::optional<Layers> layers = {};                      // where several were asked for
+  // Of a run, where it was asked for: what each operation lost above its roof, measured.
+  struct MeasuredLoss {
+    double roof_s = 0;
+    std::vector<Lost> lost;
+  };
+  std::vector<MeasuredLoss> losses = {};
   std::string weights = {};  // the dtype in which they were asked to be stored; empty: the program's
 };
 

@@ -14,8 +14,8 @@
 #include "ridge/base/text.h"
 #include "ridge/base/utf8.h"
 #include "ridge/base/version.h"
+#include "ridge/report/parts/used.h"
 #include "ridge/report/svg/picture.h"
-#include "ridge/report/used.h"
 
 namespace ridge {
 namespace {

@@ -15,10 +15,12 @@ const std::map<std::string, std::vector<std::string>, std::less<>>& shapes() {
   static const std::map<std::string, std::vector<std::string>, std::less<>> all{
       {"explain", {"report", "ranking", "check", "against", "lines", "chains", "tiles", "between"}},
       {"run", {"report", "against"}},
-      {"sweep", {"sweep"}},
+      {"advise", {"advice"}},
+      {"sweep", {"sweep", "stripes"}},
       {"shard", {"shard", "meshes", "collective"}},
       {"simulate", {"simulate"}},
       {"probe", {"probe"}},
+      {"calibrate", {"calibration"}},
       {"bench", {"contest", "device_contest", "stream", "device_stream", "repeats"}},
       {"kernels", {"kernels"}},
       {"machines", {"machines", "machine"}}};

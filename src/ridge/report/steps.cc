@@ -5,7 +5,7 @@
 #include <cctype>
 
 #include "ridge/base/text.h"
-#include "ridge/report/used.h"
+#include "ridge/report/parts/used.h"
 
 namespace ridge {
 namespace {

@@ -6,9 +6,9 @@
 
 #include <algorithm>
 
-#include "ridge/report/assumed.h"
+#include "ridge/report/parts/assumed.h"
+#include "ridge/report/parts/used.h"
 #include "ridge/report/plan.h"
-#include "ridge/report/used.h"
 #include "ridge/report/words.h"
 
 namespace ridge {
@@ -171,7 +171,11 @@ std::string render_text(const Report& report, const TextStyle& style) {
   const Styled styled(style);
   const std::string top = head(report, styled);
   if (!report.measured) return top + explained_text(report, styled, style.all);
-  return top + measured_text(report, styled) + "\n" + styled.table(predicted_rows(report), predicted_right) +
+  std::string lost;
+  for (std::size_t i = 0; i < report.losses.size(); ++i)
+    lost +=
+        fmt::format("{} took {}\n", op_name(report, i), losses_text(report.losses[i].roof_s, report.losses[i].lost));
+  return top + measured_text(report, styled) + "\n" + styled.table(predicted_rows(report), predicted_right) + lost +
          sources_text(report.explanation, styled, style.all);
 }
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <array>
 
-#include "ridge/report/used.h"
+#include "ridge/report/parts/used.h"
 #include "ridge/report/words.h"
 
 namespace ridge {

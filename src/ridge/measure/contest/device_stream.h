@@ -11,7 +11,7 @@
 
 #include "ridge/base/dtype.h"
 #include "ridge/base/result.h"
-#include "ridge/measure/nvml.h"
+#include "ridge/measure/device/nvml.h"
 #include "ridge/measure/timer.h"
 
 namespace ridge {

@@ -12,7 +12,7 @@
 
 #include "ridge/base/result.h"
 #include "ridge/machine/machine.h"
-#include "ridge/measure/nvml.h"
+#include "ridge/measure/device/nvml.h"
 #include "ridge/measure/timer.h"
 #include "ridge/plan/predict.h"
 

@@ -5,7 +5,7 @@
 #include "ridge/ops/fused/cuda.h"
 #include "ridge/ops/gated/model.h"
 #include "ridge/ops/product/describe.h"
-#include "ridge/ops/product/facts.h"
+#include "ridge/ops/product/time/facts.h"
 #include "ridge/ops/product/trace.h"
 
 namespace ridge::ops {

@@ -8,7 +8,7 @@
 #include "ridge/ops/fitted.h"
 #include "ridge/ops/product/describe.h"
 #include "ridge/ops/product/epilogue.h"
-#include "ridge/ops/product/facts.h"
+#include "ridge/ops/product/time/facts.h"
 #include "ridge/ops/product/trace.h"
 
 namespace ridge::ops {
@@ -199,7 +199,6 @@ Forecast forecast(const MatmulCall& call, const DeviceNumbers& device) {
   const double epilogue_s = epilogue_bytes(call) / device.memory_bytes_per_s;
   Forecast out{.plan = described(plan), .leads = true, .spread = spread_on(device, "product")};
   out.seconds = seconds_without_epilogue(call.problem, plan, device) + epilogue_s;
-  out.of_cublaslt = spread_on(device, plan.copy_a || plan.copy_b ? "cublaslt_unaligned" : "cublaslt_aligned");
   add_traffic(out, call, plan, device);
   out.facts = facts(call.problem, plan, device);
   out.facts->least_bytes += epilogue_bytes(call);

@@ -1,6 +1,4 @@
-// What a product moves and takes, alone. On a Hopper device from the menu and the planner's closed form; also the time
-// of cuBLASLt, whose kernels are of the same kind: the model's best tile, scaled by what it took where both were
-// measured (results/).
+// What a product moves and takes, alone. On a Hopper device from the menu and the planner's closed form.
 #pragma once
 
 #include "ridge/base/timeline.h"

@@ -8,8 +8,8 @@
 #include "ridge/ops/product/describe.h"
 #include "ridge/report/contest/device_contest.h"
 #include "ridge/report/contest/device_stream.h"
+#include "ridge/report/parts/tables.h"
 #include "ridge/report/report.h"
-#include "ridge/report/tables.h"
 
 namespace ridge {
 namespace {

@@ -7,10 +7,10 @@
 #include <map>
 
 #include "ridge/base/text.h"
+#include "ridge/report/parts/tables.h"
 #include "ridge/report/plan.h"
 #include "ridge/report/steps.h"
 #include "ridge/report/svg/drawing.h"
-#include "ridge/report/tables.h"
 #include "ridge/report/words.h"
 
 namespace ridge {

@@ -7,7 +7,7 @@
 
 #include "ridge/base/text.h"
 #include "ridge/machine/keys.h"
-#include "ridge/report/used.h"
+#include "ridge/report/parts/used.h"
 #include "ridge/report/words.h"
 
 namespace ridge {

@@ -1,4 +1,4 @@
-#include "ridge/ops/product/facts.h"
+#include "ridge/ops/product/time/facts.h"
 
 #include <algorithm>
 #include <numeric>

@@ -1,4 +1,4 @@
-#include "ridge/report/assumed.h"
+#include "ridge/report/parts/assumed.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

@@ -1,4 +1,4 @@
-#include "ridge/report/tables.h"
+#include "ridge/report/parts/tables.h"
 
 #include <fmt/format.h>
 
@@ -7,8 +7,8 @@
 
 #include "ridge/base/text.h"
 #include "ridge/machine/keys.h"
+#include "ridge/report/parts/used.h"
 #include "ridge/report/plan.h"
-#include "ridge/report/used.h"
 #include "ridge/report/words.h"
 
 namespace ridge {

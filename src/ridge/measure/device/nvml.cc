@@ -1,4 +1,4 @@
-#include "ridge/measure/nvml.h"
+#include "ridge/measure/device/nvml.h"
 
 #include <dlfcn.h>
 

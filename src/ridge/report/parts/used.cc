@@ -1,4 +1,4 @@
-#include "ridge/report/used.h"
+#include "ridge/report/parts/used.h"
 
 #include <algorithm>
 

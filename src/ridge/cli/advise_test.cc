@@ -1,0 +1,24 @@
+// `ridge advise` and `ridge calibrate`: what they print, what they refuse, and in which words.
+#include "ridge/cli/testing/cli_fixture.h"
+
+namespace ridge {
+namespace {
+
+TEST_F(CliTest, AdviseWantsConfirmBesideItsOptionsAndAllSizes) {
+  rejects({"advise", "bf16[B, D] * bf16[D, F] -> bf16[B, F]", "--runs", "3", "B=8", "D=8", "F=8"}, 2,
+          "ridge: expected --runs together with --confirm\n");
+  rejects({"advise", "bf16[B, D] * bf16[D, F] -> bf16[B, F]", "--on", "h200", "D=8", "F=8"}, 2,
+          "ridge: expected a value of each dimension, found none of B\n  hint: -d B=16\n");
+}
+
+TEST_F(CliTest, WhyWantsAPlan) {
+  rejects({"explain", "bf16[B, D] * bf16[D, F] -> bf16[B, F]", "--why"}, 2,
+          "ridge: expected --why together with --plan\n");
+}
+
+TEST_F(CliTest, CalibrateSaysWhatIsMissing) {
+  rejects({"calibrate", "no.csv", "--on", "h200"}, 3, "ridge: cannot read 'no.csv': No such file or directory\n");
+}
+
+}  // namespace
+}  // namespace ridge

@@ -1,0 +1,23 @@
+// The vendor's library on a machine: the numbers that `ridge calibrate` fitted for it, or another machine's.
+#pragma once
+
+#include "ridge/base/result.h"
+#include "ridge/machine/machine.h"
+#include "ridge/ops/model.h"
+#include "ridge/ops/product/library.h"
+#include "ridge/ops/product/problem.h"
+
+namespace ridge {
+
+struct LibraryOn {
+  ops::LibraryMachine machine;
+  ops::LibraryNumbers numbers;
+  ops::Spread spread;        // measured over predicted: eight of ten lay between low and high
+  bool is_measured = false;  // of this machine; else an H200's, as shares of its peaks
+};
+// Errors: the machine's file lacks a peak of this dtype, its memory's rate or its cores.
+Result<LibraryOn> library_on(const Machine& machine, DType dtype);
+
+ops::LibraryProduct library_product(const ops::MatmulProblem& problem);
+
+}  // namespace ridge

@@ -1,0 +1,14 @@
+// On a device two products of one operand can share a kernel with the gate that reads both. Whether that is faster than
+// a kernel each is no rule's to say: both are planned, and the one whose predicted time is less is taken.
+#pragma once
+
+#include "ridge/ops/model.h"
+#include "ridge/plan/plan.h"
+
+namespace ridge {
+
+// plan(), with the products apart wherever that is predicted to be faster. Errors: plan()'s.
+Result<Plan> soonest_plan(const Program& program, const Bindings& dims, const FuseOptions& options,
+                          const ops::DeviceNumbers& device);
+
+}  // namespace ridge

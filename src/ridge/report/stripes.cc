@@ -1,0 +1,60 @@
+#include "ridge/report/stripes.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "ridge/base/text.h"
+
+namespace ridge {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string rate(const Stripe& row, std::optional<double> seconds) {
+  return seconds ? engineering(row.flops / *seconds, "FLOP/s") : "-";
+}
+
+}  // namespace
+
+void name_edges(Stripes& stripes) {
+  for (std::size_t i = 1; i < stripes.rows.size(); ++i) {
+    const Stripe& before = stripes.rows[i - 1];
+    Stripe& here = stripes.rows[i];
+    here.edge.clear();
+    if (here.kernel != before.kernel)
+      here.edge = fmt::format("{} in place of {}", here.kernel, before.kernel);
+    else if (here.tiles != before.tiles)
+      here.edge = fmt::format("{} tiles where there were {}", here.tiles, before.tiles);
+    if (here.waves != before.waves && !here.edge.empty())
+      here.edge += fmt::format(", {} wave{} where there {} {}", here.waves, here.waves == 1 ? "" : "s",
+                               before.waves == 1 ? "was" : "were", before.waves);
+  }
+}
+
+std::string render_text(const Stripes& stripes) {
+  std::vector<std::vector<std::string>> rows{
+      {stripes.dim, "kernel", "tiles", "waves", "predicted", "rate", "measured", "rate", "what begins"}};
+  for (const Stripe& row : stripes.rows)
+    rows.push_back({std::to_string(row.size), row.kernel, std::to_string(row.tiles), std::to_string(row.waves),
+                    engineering(row.predicted_s.expected, "s"), rate(row, row.predicted_s.expected),
+                    row.measured_s ? engineering(*row.measured_s, "s") : "-", rate(row, row.measured_s), row.edge});
+  return fmt::format("{} on {}, {} cores\n", stripes.title, stripes.machine_title, stripes.cores) +
+         aligned(rows, {true, false, true, true, true, true, true, true, false});
+}
+
+std::string render_json(const Stripes& stripes) {
+  Json out{{"schema", "ridge.stripes/1"}, {"title", stripes.title}, {"machine", stripes.machine},
+           {"dim", stripes.dim},          {"cores", stripes.cores}, {"sizes", Json::array()}};
+  for (const Stripe& row : stripes.rows) {
+    Json each{{"size", row.size},   {"kernel", row.kernel}, {"tiles", row.tiles},
+              {"waves", row.waves}, {"flops", row.flops},   {"edge", row.edge}};
+    each["predicted_s"] = {
+        {"low", row.predicted_s.low}, {"expected", row.predicted_s.expected}, {"high", row.predicted_s.high}};
+    each["measured_s"] = row.measured_s ? Json(*row.measured_s) : Json(nullptr);
+    out["sizes"].push_back(std::move(each));
+  }
+  return out.dump(1) + "\n";
+}
+
+}  // namespace ridge

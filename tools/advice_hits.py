@@ -1,0 +1,92 @@
+#!/usr/bin/env python3
+"""How often what `ridge advise` says comes true on this CPU: over data/advice_programs.txt or another file of programs that are
+parted by empty lines.
+
+    advice_hits.py RIDGE [--programs FILE] [--json OUT.json]     runs `ridge advise --confirm` of each, prints the rates
+    advice_hits.py --fit RESULT.json                             writes data/models/advice.csv: the spread of the ratios
+"""
+import argparse
+import json
+import pathlib
+import re
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+FILE = ROOT / "data/models/advice.csv"
+LEAST_TIMED = 3  # of a kind, below which its line stays a guess
+
+
+def advice_of(ridge, program):
+    done = subprocess.run([ridge, "advise", program, "--confirm", "--json"], capture_output=True, text=True)
+    if done.returncode:
+        sys.exit(f"{program}\n{done.stderr}")
+    return json.loads(done.stdout)
+
+
+def spreads():
+    """The lines of data/models/advice.csv by their kinds."""
+    lines = [line.split(",") for line in FILE.read_text().splitlines() if line.startswith("advice_")]
+    return {cells[0].removeprefix("advice_"): cells for cells in lines}
+
+
+def rows_of(report, middles):
+    """One for each advice that was confirmed: the ratio of the two times by the model alone, and as measured."""
+    now = report["predicted_s"]["expected"]
+    for each in report["advice"]:
+        row = {"kind": each["kind"], "what": each["what"], "program": report["program"], "confirmable": each["confirmable"]}
+        if each["confirmed"]:
+            predicted = (1 - each["gain_s"]["expected"] / now) * each["work"] / middles[each["kind"]]
+            row |= {"predicted_ratio": predicted, "measured_ratio": each["confirmed"]["ratio"]["median"],
+                    "came_true": each["confirmed"]["came_true"], "within": each["confirmed"]["within"]}
+        yield row
+
+
+def fit(path):
+    result = json.loads(pathlib.Path(path).read_text())
+    text = FILE.read_text()
+    for kind, cells in spreads().items():
+        off = sorted(r["measured_ratio"] / r["predicted_ratio"] for r in result["rows"] if r.get("kind") == kind and "within" in r)
+        if len(off) < LEAST_TIMED:
+            continue
+        at = [f"{off[round(share * (len(off) - 1))]:.2f}" for share in (0.05, 0.5, 0.95)]
+        text = text.replace(",".join(cells), ",".join([cells[0], *at, *cells[4:]]))
+    for fact in ("device", "day"):
+        text = re.sub(rf"^# {fact}: .*", f"# {fact}: {result[fact]}", text, flags=re.M)
+    FILE.write_text(text)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("ridge", nargs="?")
+    parser.add_argument("--programs", default=ROOT / "data/advice_programs.txt")
+    parser.add_argument("--json")
+    parser.add_argument("--fit")
+    arguments = parser.parse_args()
+    if arguments.fit:
+        return fit(arguments.fit)
+    programs = [p for p in pathlib.Path(arguments.programs).read_text().split("\n\n") if p.strip()]
+    rows, silent = [], 0
+    middles = {kind: float(cells[2]) for kind, cells in spreads().items()}
+    for program in programs:
+        found = list(rows_of(advice_of(arguments.ridge, program), middles))
+        silent += not found
+        rows += found
+        for row in found:
+            said = f"{row['predicted_ratio']:.3f} {row['measured_ratio']:.3f} {row['came_true']} {row['within']}" if "within" in row else "-"
+            print(f"{row['what']:60} {said}", flush=True)
+    run = [r for r in rows if "within" in r]
+    true, within = sum(r["came_true"] for r in run), sum(r["within"] for r in run)
+    print(f"{len(programs)} programs, {silent} of them with nothing to do; {len(rows)} advices, {len(run)} confirmable here "
+          f"({100 * len(run) / max(1, len(rows)):.0f} %): {true} came true ({100 * true / max(1, len(run)):.0f} %), {within} within the "
+          f"interval ({100 * within / max(1, len(run)):.0f} %)")
+    if arguments.json:
+        about = json.loads(subprocess.run([arguments.ridge, "machines", "cpu", "--json"], capture_output=True, text=True).stdout)
+        day = subprocess.run(["date", "-u", "+%Y-%m-%d"], capture_output=True, text=True).stdout.strip()
+        pathlib.Path(arguments.json).write_text(json.dumps(
+            {"device": about.get("title", ""), "day": day, "command": "tools/advice_hits.py build/ridge --json results/cpu_advice.json",
+             "rows": rows}, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
