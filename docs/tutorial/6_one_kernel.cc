@@ -1,6 +1,6 @@
 // Step 6: the same attention in one kernel, by the text that ships: its steps go along the keys, and what is summed is
-// rescaled where a larger score comes (ops/attention/attention.h). The trace target counts its bytes and tries its waits
-// in a thousand orders; the CPU runs it.
+// rescaled where a larger score comes (ops/attention/attention.h). The trace target counts its bytes and tries its
+// waits in a thousand orders; the CPU runs it.
 #include <cmath>
 
 #include "ridge/ops/attention/attention.h"

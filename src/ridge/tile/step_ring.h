@@ -66,13 +66,19 @@ template <class Kernel, class On> TILE_FN void produce_steps(On& on) {
   for (int turn = 0;; ++turn) {
     on.begin_item();
     if constexpr (has_parts<Kernel>)
-      while (on.item.is_real && on.own.begin == on.own.end) on.next_item(), on.begin_item();
+      while (on.item.is_real && on.own.begin == on.own.end) {
+        on.next_item();
+        on.begin_item();
+      }
     on.wait_item_empty(turn & 1, (turn >> 1 & 1) ^ 1);
     on.put_item(turn & 1);
     if (!on.item.is_real) return;
     on.number = on.own.begin;
     // Where what is held has the last item's room until that ends, the first step's tiles come before it.
-    if constexpr (Kernel::config.helds == 1) on.load_step(), ++on.number;
+    if constexpr (Kernel::config.helds == 1) {
+      on.load_step();
+      ++on.number;
+    }
     on.wait_held_empty(on.held.slot, on.held.phase ^ 1);
     on.hold(on.held.slot);
     on.held.advance();

@@ -267,7 +267,10 @@ template <class Kernel> class RecordSteps {
       (on.touch(others), ...);
     }
     template <class X, class F> void clip(X& x, const F&) const { on.touch(x); }
-    template <class X, class F> bool any(const X& x, const F&) const { return on.touch(x), true; }
+    template <class X, class F> bool any(const X& x, const F&) const {
+      on.touch(x);
+      return true;
+    }
     template <class Row, class X> void reduce(Row&, const X& x, Max) const { on.touch(x); }
     template <class Row, class X> void reduce(Row&, const X& x, Add, const Row&) const { on.touch(x); }
     template <class To, class From> void copy(To& to, const From& from) const {
