@@ -62,20 +62,20 @@ TEST(Calibrate, SaysWhatAFileLacks) {
   EXPECT_EQ(said("m,n,us\n1,2,3\n"),
             "t.csv:1:1: expected the columns m, n, k and a time such as us or time_s, found m,n,us\n  m,n,us\n  ^\n"
             "  hint: --column NAME says which one holds the times\n");
-  EXPECT_EQ(said("m,n,k,us\n1,x,3,4\n").substr(0, 49), "t.csv:2:3: expected a number above 0, found 'x'\n");
+  EXPECT_EQ(said("m,n,k,us\n1,x,3,4\n").substr(0, 48), "t.csv:2:3: expected a number above 0, found 'x'\n");
   EXPECT_EQ(said("m,n,k,us\n1,2,3,4\n"),
-            "ridge: 't.csv' holds 1 timings of bf16 products, expected 40 or more\n"
+            "'t.csv' holds 1 timings of bf16 products, expected 40 or more\n"
             "  hint: a CSV with the columns dtype,m,n,k,us: `ridge bench matmul --against cublaslt --csv`\n");
 }
 
 TEST(Calibrate, PredictsWhereNobodyCalibratedByAnH200sShares) {
-  const auto elsewhere = library_on(*find_machine("l40s"), DType::bf16);
+  const auto elsewhere = library_on(*find_machine("a100_40"), DType::bf16);
   ASSERT_TRUE(elsewhere) << elsewhere.error().text();
   EXPECT_FALSE(elsewhere->is_measured);
   const auto lacks = library_on(*find_machine("cpu"), DType::e4m3);
   ASSERT_FALSE(lacks);
   EXPECT_EQ(lacks.error().text(),
-            "ridge: cannot predict a library's products on cpu: no matrix peak of this dtype on record\n"
+            "cannot predict a library's products on cpu: no matrix peak of this dtype on record\n"
             "  hint: its machine file wants matrix peaks, a memory's bandwidth and numbers.cores\n");
 }
 

@@ -77,6 +77,8 @@ void add_order(const Asked& asked, const Contraction& inner, const Contraction& 
     for (const Axis& axis : *from)
       if ((has(a.axes, axis) || has(y.axes, axis)) && !has(axes, axis)) axes.push_back(axis);
   if (axes.empty() || kept == c || moved == c || kept == moved) return;
+  // Without a dimension in common the two would make everything of everything.
+  if (std::none_of(b.axes.begin(), b.axes.end(), [&](const Axis& axis) { return has(last.axes, axis); })) return;
   Lines lines = lines_of(asked.program);
   lines.erase(lines.begin() + static_cast<std::ptrdiff_t>(line_of(lines, made.name)));
   const std::size_t at = line_of(lines, y.name);
