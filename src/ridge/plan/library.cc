@@ -9,7 +9,7 @@ namespace ridge {
 namespace {
 
 Result<ops::LibraryMachine> datasheet(const Machine& machine, DType dtype) {
-  const Peak* const peak = machine.peak(Unit::matrix, dtype);
+  const Peak* const peak = machine.peak(dtype == DType::f32 ? Unit::vector : Unit::matrix, dtype);
   const auto cores = machine.numbers.find("cores");
   const auto missing = [&](const char* what) {
     return input_error(fmt::format("cannot predict a library's products on {}: no {} on record", machine.name, what),
