@@ -88,23 +88,6 @@ bool show(Index t) {
   return two.bytes == three - 2 * 4 * t * t + in_ones && two.flops == useful + 2 * t * t * d;
 }
 
-// Against the same in double, a row at a time: the largest difference, as a share of the largest |v|.
-double worst(Index t, const float* q, const float* k, const float* v, const float* out) {
-  double most = 0;
-  for (Index i = 0; i < t; ++i) {
-    double sum = 0, weighted[d] = {};
-    for (Index j = 0; j < t; ++j) {
-      double s = 0;
-      for (Index c = 0; c < d; ++c) s += static_cast<double>(q[i * d + c]) * k[j * d + c];
-      const double p = std::exp(s / std::sqrt(static_cast<double>(d)));
-      sum += p;
-      for (Index c = 0; c < d; ++c) weighted[c] += p * v[j * d + c];
-    }
-    for (Index c = 0; c < d; ++c) most = std::max(most, std::abs(weighted[c] / sum - out[i * d + c]) / 3);
-  }
-  return most;
-}
-
 int main() {
   std::printf("          work  three kernels     two texts    one kernel\n");
   std::printf("    T    MFLOP         MB FLOP/B        MB FLOP/B        MB FLOP/B\n");
@@ -118,6 +101,7 @@ int main() {
   const cpu::Engine& engine = *cpu::engine(ridge::DType::f32, ridge::DType::f32);
   cpu::run_kernel<First>(scores<First>(t, q.data(), k.data(), p.data()), {1, t, t, d}, engine, 2);
   cpu::run_kernel<Second>(mean<Second>(t, p.data(), v.data(), out.data()), {1, t, d, t}, engine, 2);
-  right &= worst(t, q.data(), k.data(), v.data(), out.data()) < 1e-5;
+  right &= tutorial::worst_of_attention(t, d, 1 / std::sqrt(static_cast<double>(d)), q.data(), k.data(), v.data(),
+                                        out.data()) < 1e-5;
   return tutorial::ends(right);
 }

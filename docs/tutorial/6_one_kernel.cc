@@ -1,8 +1,6 @@
 // Step 6: the same attention in one kernel, by the text that ships: its steps go along the keys, and what is summed is
 // rescaled where a larger score comes (ops/attention/attention.h). The trace target counts its bytes and tries its
 // waits in a thousand orders; the CPU runs it.
-#include <cmath>
-
 #include "ridge/ops/attention/attention.h"
 #include "ridge/ops/attention/cpu.h"
 #include "ridge/tile/trace/check.h"
@@ -34,22 +32,6 @@ bool show(Index t) {
   return flops == 4 * t * t * d && bytes == 4 * d * (t + t + 2 * t * (t / 128));  // what step 5 said it would ask for
 }
 
-double worst(Index t, const float* q, const float* k, const float* v, const float* out) {
-  double most = 0;
-  for (Index i = 0; i < t; ++i) {
-    double sum = 0, weighted[d] = {};
-    for (Index j = 0; j < t; ++j) {
-      double s = 0;
-      for (Index c = 0; c < d; ++c) s += static_cast<double>(q[i * d + c]) * k[j * d + c];
-      const double p = std::exp(s);
-      sum += p;
-      for (Index c = 0; c < d; ++c) weighted[c] += p * v[j * d + c];
-    }
-    for (Index c = 0; c < d; ++c) most = std::max(most, std::abs(weighted[c] / sum - out[i * d + c]) / 3);
-  }
-  return most;
-}
-
 int main() {
   std::printf("          work    one kernel\n    T    MFLOP       MB FLOP/B\n");
   bool right = show(256) & show(1024) & show(4096);
@@ -63,6 +45,6 @@ int main() {
   AttentionProblem p{.dtype = ridge::DType::f32, .rows = t, .keys = t, .width = d};
   p.q = p.k = p.v = p.o = {.outer = t * d, .head = t * d, .row = d};
   ridge::ops::attention(p, {.q = q.data(), .k = k.data(), .v = v.data(), .o = out.data()}, 2);
-  right &= worst(t, q.data(), k.data(), v.data(), out.data()) < 1e-5;
+  right &= tutorial::worst_of_attention(t, d, 1, q.data(), k.data(), v.data(), out.data()) < 1e-5;
   return tutorial::ends(right);
 }

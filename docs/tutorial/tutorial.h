@@ -1,6 +1,8 @@
 // What every step needs and no step is about: data, and how a program ends.
 #pragma once
 
+#include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <cstdio>
 #include <vector>
@@ -30,6 +32,26 @@ inline std::vector<float> plain_product(const std::vector<float>& a, const std::
       d[i * n + j] = sum;
     }
   return d;
+}
+
+// softmax(scale * q * k^T) * v of t rows of d, in double, a row at a time, against out: the largest difference as a
+// share of the largest |v|, which is 3.
+inline double worst_of_attention(Index t, Index d, double scale, const float* q, const float* k, const float* v,
+                                 const float* out) {
+  double most = 0;
+  for (Index i = 0; i < t; ++i) {
+    double sum = 0;
+    std::vector<double> weighted(static_cast<std::size_t>(d));
+    for (Index j = 0; j < t; ++j) {
+      double s = 0;
+      for (Index c = 0; c < d; ++c) s += static_cast<double>(q[i * d + c]) * k[j * d + c];
+      const double p = std::exp(s * scale);
+      sum += p;
+      for (Index c = 0; c < d; ++c) weighted[c] += p * v[j * d + c];
+    }
+    for (Index c = 0; c < d; ++c) most = std::max(most, std::abs(weighted[c] / sum - out[i * d + c]) / 3);
+  }
+  return most;
 }
 
 inline double mb(Index bytes) { return static_cast<double>(bytes) / 1e6; }

@@ -77,7 +77,7 @@ std::int64_t state_floats(const AttentionConfig& c) { return std::int64_t{c.m} *
 
 // Parts of a tile's keys, where there are fewer tiles than multiprocessors: as many as give each of these one item.
 // With two the second begins where the first ends, and its loads with it.
-std::int64_t worthwhile_parts(const AttentionProblem& p, const AttentionConfig& c, const DeviceNumbers& device) {
+std::int64_t filling_parts(const AttentionProblem& p, const AttentionConfig& c, const DeviceNumbers& device) {
   const std::int64_t tiles = p.outer * p.heads * up(p.rows, c.m), longest = work_of(p, c).longest;
   const std::int64_t counters = (tiles + 1) * static_cast<std::int64_t>(sizeof(int));
   if (c.consumers > 1 || counters > std::int64_t{cuda::counter_bytes}) return 1;  // tile/sm90/steps.h: has_parts
@@ -203,7 +203,7 @@ AttentionPlan choose(const AttentionProblem& problem, const DeviceNumbers& devic
     if (c.d >= p.width) least = std::min(least, c.d);
   for (std::size_t i = 0; i < attention_menu.size(); ++i) {
     if (attention_menu[i].d != least) continue;
-    for (const std::int64_t parts : std::set{std::int64_t{1}, worthwhile_parts(p, attention_menu[i], device)}) {
+    for (const std::int64_t parts : std::set{std::int64_t{1}, filling_parts(p, attention_menu[i], device)}) {
       const AttentionPlan plan = planned(p, static_cast<int>(i), parts, device);
       if (!best || plan.predicted_s < best->predicted_s) best = plan;
     }

@@ -101,7 +101,6 @@ TEST(AttentionTrace, CatchesEachForgottenWait) {
   constexpr AttentionConfig c = attention_menu[1];
   const Program clean = recorded<Attention<c, Noted<Bf16>>>(causal(c), 1);
   ASSERT_EQ(check_schedules(clean, 200).first, "");
-  // (That an item's place is free follows from other waits where items are as few as here.)
   for (const char* const barrier : {"ring 0 slot 0 full", "ring 1 slot 1 full", "ring 0 slot 1 empty",
                                     "ring 1 slot 0 empty", "held 0 full", "held 1 empty", "item 0 full"})
     EXPECT_NE(without(clean, [&](const Program& p, const Step& s) { return of_barrier(p, s, Do::wait, barrier); }), "")
@@ -109,6 +108,17 @@ TEST(AttentionTrace, CatchesEachForgottenWait) {
   for (const Do what : {Do::fence_sums, Do::wait_multiply, Do::wait_read, Do::fence_proxy, Do::join, Do::arrive})
     EXPECT_NE(without(clean, [&](const Program&, const Step& s) { return s.what == what; }), "")
         << static_cast<int>(what);
+}
+
+// Where items take one step each, the thread that loads is two items ahead before any group has taken one. (From the
+// third item on, room for what is held tells it to wait as well.)
+TEST(AttentionTrace, CatchesAnItemThatIsOverwritten) {
+  constexpr AttentionConfig c = attention_menu[1];
+  const AttentionProblem p{.rows = 6 * c.m, .keys = c.kv, .width = c.d};
+  const Program clean = recorded<Attention<c, Noted<Bf16>>>(p, 1);
+  ASSERT_EQ(check_schedules(clean, 200).first, "");
+  const auto first = [](const Program& x, const Step& s) { return of_barrier(x, s, Do::wait, "item 0 empty"); };
+  EXPECT_NE(without(clean, first), "");
 }
 
 }  // namespace

@@ -1,0 +1,31 @@
+#include "ridge/report/stripes.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace ridge {
+namespace {
+
+using ::testing::HasSubstr, ::testing::Not;
+
+Stripe at(std::int64_t size, std::int64_t tiles, std::int64_t waves) {
+  return {size, "256x128", tiles, waves, 1e9, {0.9e-3, 1e-3, 1.1e-3}};
+}
+
+TEST(Stripes, NamesWhatBeginsAndDrawsIt) {
+  Stripes s{"bf16[M, K] * bf16[K, N] -> bf16[M, N]", "a100_80", "NVIDIA A100", "N", 108};
+  s.rows = {at(1664, 98, 1), at(1792, 98, 1), at(1793, 120, 2)};
+  name_edges(s);
+  EXPECT_EQ(s.rows[1].edge, "");
+  EXPECT_EQ(s.rows[2].edge, "120 tiles where there were 98, 2 waves where there was 1");
+  const std::string picture = render_svg(s);
+  EXPECT_THAT(picture, HasSubstr(">1793: 120 tiles, 2 waves</text>"));
+  EXPECT_THAT(picture, HasSubstr(">1664</text>"));
+  EXPECT_THAT(picture, Not(HasSubstr("1792: ")));
+  EXPECT_THAT(picture, Not(HasSubstr("measured")));
+  s.rows[0].measured_s = 2e-3;
+  EXPECT_THAT(render_svg(s), HasSubstr(">measured</text>"));
+}
+
+}  // namespace
+}  // namespace ridge
