@@ -18,29 +18,52 @@ concept InARing = requires {
 // Where a block has two groups their registers are full: tiles have no parts there.
 template <class Kernel> inline constexpr bool has_parts = Kernel::config.consumers == 1;
 
+// Texts each of whose steps loads all of a Stage: their rings go round as one. Their steps are counted in rounds.
+template <class Kernel>
+concept InLockstep = requires {
+  requires Kernel::lockstep;
+};
+template <class Kernel> inline constexpr int ring_count = InLockstep<Kernel> ? 1 : Kernel::rings;
+
 struct StepPlace {
   StepItem item;
   int number = 0, count = 0;  // of the step, among all of these rows
   Span own;                   // those of the item
+  int rounds = 0, in_round = 0, of_round = 0;
   TILE_FN int matrix() const { return item.matrix; }
   TILE_FN int row() const { return item.row; }
   TILE_FN int step() const { return number; }
   TILE_FN int steps() const { return count; }
+  TILE_FN int round() const { return rounds; }
+  TILE_FN int step_of_round() const { return in_round; }
   TILE_FN bool is_first() const { return number == own.begin; }
   TILE_FN bool is_last() const { return number == own.end; }
 
   template <class Kernel> TILE_FN void begin(const StepOrder& order, StepItem next, const typename Kernel::Globals& g) {
     item = next;
     if (!item.is_real) return;
-    count = Kernel::steps(*this, g).count;
+    const Steps steps = Kernel::steps(*this, g);
+    count = steps.count;
     own = {0, count};
     if constexpr (has_parts<Kernel>) own = order.steps_of(item.part, count);
+    if constexpr (InLockstep<Kernel>) {
+      of_round = steps.round;
+      rounds = in_round = 0;
+    }
+  }
+  template <class Kernel> TILE_FN void next_step() {
+    ++number;
+    if constexpr (InLockstep<Kernel>)
+      if (++in_round == of_round) {
+        in_round = 0;
+        ++rounds;
+      }
   }
 };
 
 // What `hold` and `load` may say. `Self`: wait_empty, fill, arrive_full of a ring's slot, fill_held.
 template <class Kernel, class Self> struct StepLoads : StepPlace {
-  Ring<Kernel::config.stages> rings[Kernel::rings];
+  Ring<Kernel::config.stages> rings[ring_count<Kernel>];
   Ring<Kernel::config.helds> held;
 
   template <class Tile, class Box>
@@ -50,14 +73,18 @@ template <class Kernel, class Self> struct StepLoads : StepPlace {
     Self& self = static_cast<Self&>(*this);
     if constexpr (InARing<Tile>) {
       constexpr int r = Tile::ring;
-      auto& ring = rings[r];
+      auto& ring = rings[InLockstep<Kernel> ? 0 : r];
       self.wait_empty(r, ring.slot, ring.phase ^ 1);
       self.fill(r, ring.slot, tile, view, matrix, first_row);
       self.arrive_full(r, ring.slot);
-      ring.advance();
+      if constexpr (!InLockstep<Kernel>) ring.advance();
     } else {
       self.fill_held(held.slot, tile, view, matrix, first_row);
     }
+  }
+  TILE_FN void advance() {
+    this->template next_step<Kernel>();
+    if constexpr (InLockstep<Kernel>) rings[0].advance();
   }
 };
 
@@ -77,27 +104,34 @@ template <class Kernel, class On> TILE_FN void produce_steps(On& on) {
     // Where what is held has the last item's room until that ends, the first step's tiles come before it.
     if constexpr (Kernel::config.helds == 1) {
       on.load_step();
-      ++on.number;
+      on.advance();
     }
     on.wait_held_empty(on.held.slot, on.held.phase ^ 1);
     on.hold(on.held.slot);
     on.held.advance();
     TILE_ROLLED
-    for (; on.number < on.own.end; ++on.number) on.load_step();
+    for (; on.number < on.own.end; on.advance()) on.load_step();
     on.next_item();
-    on.load_step();
+    if constexpr (!InLockstep<Kernel>) on.load_step();
   }
 }
 
+// What a step has done with a ring's tile so far.
+struct TileUse {
+  int last = 0;       // the product that last began to read it, counted from 1; 0: none
+  int rest = 0;       // products of the step that have not begun yet
+  bool open = false;  // threads read it
+};
+
 // A group: what lasts from step to step, and its products. `Self`: wait_full and give_slot of a ring's slot, sync_turn,
-// join_turn, mma_fence, mma_commit, mma_wait, lean.
+// join_turn, sync_groups, mma_fence, mma_commit, mma_wait, lean.
 template <class Kernel, class Self> struct StepGroup : StepPlace {
   static constexpr auto config = Kernel::config;
-  Ring<config.stages> rings[Kernel::rings];
+  Ring<config.stages> rings[ring_count<Kernel>];
   Ring<config.helds> held;
-  int id;                           // of the group
-  int issued = 0;                   // products of this step
-  int reading[Kernel::rings] = {};  // which of them reads a ring's tile, counted from 1; 0: none
+  int id;          // of the group
+  int issued = 0;  // products of this step
+  TileUse uses[Kernel::rings];
   bool has_turn = false;
 
   TILE_FN explicit StepGroup(int group) : id(group) {}
@@ -112,11 +146,20 @@ template <class Kernel, class Self> struct StepGroup : StepPlace {
     self().template mma_wait<0>();
     settled(issued);
   }
+  TILE_FN void advance() {
+    this->template next_step<Kernel>();
+    if constexpr (InLockstep<Kernel>) rings[0].advance();
+  }
+  template <int r> TILE_FN auto& ring() { return rings[InLockstep<Kernel> ? 0 : r]; }
   template <bool is_last, class Tile> TILE_FN void begin_product(const Tile&) {
     if constexpr (InARing<Tile>) {
       constexpr int r = Tile::ring;
-      if (reading[r] == 0) self().wait_full(r, rings[r].slot, rings[r].phase);
-      reading[r] = issued + 1;
+      if (uses[r].last == 0) {
+        self().wait_full(r, ring<r>().slot, ring<r>().phase);
+        uses[r].rest = Tile::products;
+      }
+      uses[r].last = issued + 1;
+      --uses[r].rest;
     }
     if constexpr (config.turns && !is_last)
       if (issued == 0) {
@@ -136,25 +179,48 @@ template <class Kernel, class Self> struct StepGroup : StepPlace {
       has_turn = false;
     }
     self().lean();
-    const int left = issued - sum.age;
+    wait_for_all_but(issued - sum.age);
+    settled(sum.age);
+  }
+  // Threads read a tile.
+  template <class Tile> TILE_FN void begin_reading(const Tile&) {
+    constexpr int r = Tile::ring;
+    if (!uses[r].open) self().wait_full(r, ring<r>().slot, ring<r>().phase);
+    uses[r].open = true;
+  }
+  // All groups are here: what any of them wrote before may be read, and what threads have read is given back.
+  TILE_FN void meet() {
+    self().sync_groups();
+    give_read<0>();
+  }
+
+ private:
+  TILE_FN void wait_for_all_but(int left) {
     if (left == 0)
       self().template mma_wait<0>();
     else if (left == 1)
       self().template mma_wait<1>();
     else
       self().template mma_wait<2>();
-    settled(sum.age);
   }
-
- private:
   TILE_FN void settled(int age) { settle_ring<0>(age); }
   template <int r> TILE_FN void settle_ring(int age) {
-    if (reading[r] != 0 && reading[r] <= age) {
-      self().give_slot(r, rings[r].slot);
-      rings[r].advance();
-      reading[r] = 0;
+    if (uses[r].last != 0 && uses[r].last <= age && uses[r].rest == 0) {
+      give<r>();
+      uses[r].last = 0;
     }
     if constexpr (r + 1 < Kernel::rings) settle_ring<r + 1>(age);
+  }
+  template <int r> TILE_FN void give_read() {
+    if (uses[r].open) {
+      give<r>();
+      uses[r].open = false;
+    }
+    if constexpr (r + 1 < Kernel::rings) give_read<r + 1>();
+  }
+  template <int r> TILE_FN void give() {
+    self().give_slot(r, ring<r>().slot);
+    if constexpr (!InLockstep<Kernel>) ring<r>().advance();
   }
 };
 
@@ -174,7 +240,7 @@ template <class Kernel, class On> TILE_FN void consume_steps(On& on) {
     if constexpr (config.helds > 1)
       if (turn > 0) on.give_held((on.held.slot + config.helds - 1) % config.helds);
     TILE_ROLLED
-    for (on.number = on.own.begin + 1; on.number < on.own.end; ++on.number) {
+    for (on.advance(); on.number < on.own.end; on.advance()) {
       on.begin_step();
       on.template compute<false, false>(state);
     }

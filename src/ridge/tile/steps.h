@@ -23,10 +23,13 @@ namespace ridge::tile {
 // The steps of an item that bring tiles, at least one. One more comes behind them, in which `At::last` holds.
 struct Steps {
   int count = 1;
+  int round = 1;  // of a round, where a text goes round
 };
 
-// A tile of a Stage with the number of its ring.
-template <int number, class Tile> struct InRing : Tile { static constexpr int ring = number; };
+// A tile of a Stage with the number of its ring, and how many products of a step read it: none where threads do.
+template <int number, class Tile, int products_ = 1> struct InRing : Tile {
+  static constexpr int ring = number, products = products_;
+};
 
 #ifdef __CUDACC__
 // A tile that is held, not in a ring.
@@ -61,6 +64,15 @@ template <class T, int M, int N> struct MatricesOut : Matrices {
   InputOnTarget on_target{};
 };
 
+// Sums that lie in memory as the registers of the groups that share them do: of matrix i, tile by tile, group by group,
+// thread by thread four at a time. Where `turns` is not null the adds to a tile are in order: before its own, an item
+// waits until as many as are to come before it have been counted there, per group.
+struct SumsInMemory {
+  float* data = nullptr;
+  int* turns = nullptr;
+  int tiles = 0;  // of a matrix
+};
+
 struct Span {  // begin … end - 1
   int begin = 0, end = 0;
 };
@@ -83,6 +95,7 @@ struct StepItem {
 struct StepOrder {
   int matrices = 0, rows = 0;  // rows of one matrix
   int tile_rows = 1, width = 1, parts = 1;
+  bool ascending = false;  // first rows first
   TILE_FN int tiles() const { return (rows + tile_rows - 1) / tile_rows; }
   TILE_FN int items() const { return matrices * tiles() * parts; }
   template <bool has_parts = true> TILE_FN StepItem item(int number) const {
@@ -90,7 +103,8 @@ struct StepOrder {
     const int tile = has_parts ? number / parts : number, part = number - tile * parts;
     const int each = width * tiles(), first = tile / each * width, in = tile % each;
     const int wide = matrices - first < width ? matrices - first : width;
-    return {first + in % wide, (tiles() - 1 - in / wide) * tile_rows, part, tile, true};
+    const int from = in / wide;
+    return {first + in % wide, (ascending ? from : tiles() - 1 - from) * tile_rows, part, tile, true};
   }
   // Of `count` steps those of a part: at least one each for the first `count` parts, if there are more of these.
   TILE_FN Span steps_of(int part, int count) const {

@@ -15,6 +15,15 @@ struct AttentionConfig {
   bool operator==(const AttentionConfig&) const = default;
 };
 
+// Of the backward pass: keys of an item, rows of queries of a step.
+struct AttentionBackwardConfig {
+  int m = 128, q = 64, d = 128;
+  int consumers = 2, stages = 2;
+  bool turns = false;
+  int helds = 1;
+  bool operator==(const AttentionBackwardConfig&) const = default;
+};
+
 // The last four are for few rows (decoding). Each fits the registers of its threads: at 192 keys and a head of 64, or
 // 96 and 256, ptxas would make products wait for each other. Longer steps of a head of 128 (160 and 176 keys) and
 // shorter ones of 256 (64) are no faster on an H100, under a mask or without.

@@ -18,6 +18,14 @@ struct Band {
   TILE_FN constexpr int end(int last_row) const {
     return last_row * walks + high + 1 < keys ? last_row * walks + high + 1 : keys;
   }
+  // The rows that see a key, counted from a row on, and what all that may see keys first … end - 1 are among.
+  TILE_FN constexpr tile::Span seen_by(int key, int from) const {
+    return {key - high - from, key < keys ? key - low + 1 - from : key - high - from};
+  }
+  TILE_FN constexpr int first_row(int key) const { return key - high > 0 ? key - high : 0; }
+  TILE_FN constexpr int end_row(int last_key, int rows) const {
+    return last_key - low + 1 < rows ? last_key - low + 1 : rows;
+  }
   // Some of these rows do not see some of these keys.
   TILE_FN constexpr bool cuts(int row, int rows, int key, int count) const {
     return key + count > keys || key + count - 1 > row * walks + high || key < (row + rows - 1) * walks + low;

@@ -66,9 +66,24 @@ template <int M, int S> TILE_FN void join(Accumulator<M, 1, S>& x) {
 }
 template <int M, int N, int S, class T> TILE_FN void join(Accumulator<M, N, S, T>&) {}
 
-// What stands beside number i of a tile: the same place, or the row's.
+// A number a column, in shared memory.
+struct Columns {
+  const float* of_thread;  // its first
+};
+TILE_FN void join(const Columns&) {}
+template <int M, int N, int S, class T> TILE_FN void join(const Operands<M, N, S, T>&) {}
+template <class X> inline constexpr bool is_operands = false;
+template <int M, int N, int S, class T> inline constexpr bool is_operands<Operands<M, N, S, T>> = true;
+
+// What stands beside number i of a tile: the same place, the row's, or the column's.
 template <class X> TILE_FN float beside(const X& x, int i) {
-  if constexpr (is_row<X>)
+  if constexpr (std::is_same_v<std::remove_const_t<X>, Columns>) {
+    const float2 two = *reinterpret_cast<const float2*>(x.of_thread + i / 4 * 8);
+    return i % 2 == 0 ? two.x : two.y;
+  } else if constexpr (is_operands<std::remove_const_t<X>>) {
+    const float2 two = unpack<typename X::type>(x.v[i / 2]);
+    return i % 2 == 0 ? two.x : two.y;
+  } else if constexpr (is_row<X>)
     return x.v[i / 2 % 2];
   else
     return x.v[i];
@@ -86,8 +101,8 @@ template <class X, class F, class... Others> TILE_FN void map(X& x, const F& f, 
       x.v[i] = f(x.v[i], beside(others, i)...);
   }
 }
-// Numbers outside their row's columns become -inf; `columns` answers for a row of the matrix.
-template <class X, class F> TILE_FN void clip(X& x, int first_row, const F& columns) {
+// Numbers outside their row's columns become `outside`; `columns` answers for a row of the matrix.
+template <class X, class F> TILE_FN void clip(X& x, int first_row, const F& columns, float outside) {
 #pragma unroll
   for (int r = 0; r < 2; ++r) {
     const Span kept = columns(first_row + row_of_thread() + 8 * r);
@@ -97,7 +112,7 @@ template <class X, class F> TILE_FN void clip(X& x, int first_row, const F& colu
 #pragma unroll
       for (int e = 0; e < 2; ++e) {
         const int col = i * 2 + e;
-        if (col < begin || col >= end) x.v[i + 2 * r + e] = -INFINITY;
+        if (col < begin || col >= end) x.v[i + 2 * r + e] = outside;
       }
   }
 }

@@ -24,6 +24,16 @@ TILE_FN void load_box(std::uint32_t to, const CUtensorMap* map, BoxPlace c, std:
       "l"(map), "r"(c.x), "r"(c.y), "r"(c.inner), "r"(c.outer), "r"(bar)
       : "memory");
 }
+TILE_FN void load_bytes(std::uint32_t to, const void* from, int bytes, std::uint32_t bar) {  // multiples of 16
+  asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(to),
+               "l"(from), "r"(bytes), "r"(bar)
+               : "memory");
+}
+TILE_FN void add_four(float* to, const float* x) {
+  asm volatile("red.relaxed.gpu.global.add.v4.f32 [%0], {%1, %2, %3, %4};" ::"l"(to), "f"(x[0]), "f"(x[1]), "f"(x[2]),
+               "f"(x[3])
+               : "memory");
+}
 TILE_FN void store_box(const CUtensorMap* map, std::uint32_t from, BoxPlace c) {
   asm volatile("cp.async.bulk.tensor.4d.global.shared::cta.tile.bulk_group [%0, {%1, %2, %3, %4}], [%5];" ::"l"(map),
                "r"(c.x), "r"(c.y), "r"(c.inner), "r"(c.outer), "r"(from)
@@ -46,8 +56,7 @@ template <class Kernel> struct StepShared {
   bool is_last_part;
   float never;
 };
-template <class Kernel>
-inline constexpr int step_shared_bytes = sizeof(StepShared<Kernel>) + 1024;  // its base is aligned by hand
+template <class Kernel> inline constexpr int step_shared_bytes = sizeof(StepShared<Kernel>);
 template <class Kernel> inline constexpr int step_threads = 128 * (Kernel::config.consumers + 1);
 
 // One thread.
@@ -96,6 +105,22 @@ template <class Kernel> struct StepProducer : StepLoads<Kernel, StepProducer<Ker
  private:
   template <class Tile, class View>
   TILE_FN static void boxes(std::uint32_t to, const View& view, BoxPlace at, std::uint32_t full) {
+    if constexpr (std::is_same_v<typename Tile::type, float>)
+      return numbers<Tile>(to, view, at, full);
+    else
+      tiles<Tile>(to, view, at, full);
+  }
+  template <class Tile>
+  TILE_FN static void numbers(std::uint32_t to, const Matrices& view, BoxPlace at, std::uint32_t full) {
+    constexpr int bytes = Tile::rows * Tile::cols * 4;
+    expect_bytes(full, bytes);
+    load_bytes(to,
+               static_cast<const float*>(view.data) + at.outer * view.outer_stride + at.inner * view.inner_stride +
+                   at.y * view.row_stride,
+               bytes, full);
+  }
+  template <class Tile, class View>
+  TILE_FN static void tiles(std::uint32_t to, const View& view, BoxPlace at, std::uint32_t full) {
     static_assert(Tile::cols % atom == 0 && Tile::rows <= 256, "load: columns x64 and at most 256 rows");
     expect_bytes(full, Tile::rows * Tile::cols * 2);
 #pragma unroll
@@ -103,6 +128,25 @@ template <class Kernel> struct StepProducer : StepLoads<Kernel, StepProducer<Ker
       load_box(to + j * Tile::rows * 128, &view.on_target.map, {at.x + j * atom, at.y, at.inner, at.outer}, full);
   }
 };
+
+// What a group's threads hold as a left operand of 64 rows, into 64 columns of `rows` rows of a tile.
+template <int rows> TILE_FN void copy_transposed(std::uint32_t to, const std::uint32_t* v) {
+  static_assert(rows % 16 == 0, "copy: rows x16");
+  const int lane = threadIdx.x % 32, unit = threadIdx.x % 128 / 32 * 2 + lane / 8 % 2, r = lane / 16 * 8 + lane % 8;
+#pragma unroll
+  for (int c = 0; c < rows / 16; ++c)
+    store_matrix4_transposed(to + (c * 16 + r) * 128 + (unit ^ r % 8) * 16, v[4 * c], v[4 * c + 1], v[4 * c + 2],
+                             v[4 * c + 3]);
+}
+
+// The same as it lies, where a tile has m rows of `cols` columns.
+template <int m, int cols> TILE_FN void copy_rows(std::uint32_t to, int group, const std::uint32_t* v) {
+  const int lane = threadIdx.x % 32, r = threadIdx.x % 128 / 32 * 16 + lane % 8 + lane / 8 % 2 * 8;
+#pragma unroll
+  for (int c = 0; c < cols / 16; ++c)
+    store_matrix4(to + c / 4 * (m * 128) + (group * 64 + r) * 128 + ((c % 4 * 2 + lane / 16) ^ r % 8) * 16, v[4 * c],
+                  v[4 * c + 1], v[4 * c + 2], v[4 * c + 3]);
+}
 
 template <class Kernel, bool first, bool last> struct StepCompute;
 
@@ -148,6 +192,17 @@ template <class Kernel> struct StepConsumer : StepGroup<Kernel, StepConsumer<Ker
   TILE_FN void give_slot(int r, int slot) const {
     if (leads()) arrive(address(&s.empty[r][slot]));
   }
+  TILE_FN void sync_groups() const { sync_turn((this->id + 1) % config.consumers); }
+  TILE_FN void await_turn(const int* counted, int before) const {
+    if (leads())
+      while (static_cast<int>(read_acquire(reinterpret_cast<const std::uint32_t*>(counted))) != before) {}
+    sync_group();
+  }
+  TILE_FN void pass_turn(int* counted) const {
+    __threadfence();
+    sync_group();
+    if (leads()) add_acquire_release(reinterpret_cast<std::uint32_t*>(counted), 1);
+  }
   TILE_FN void sync_turn(int of) const { sync_threads(8 + of, 256); }
   TILE_FN void join_turn(int of) const { arrive_threads(8 + of, 256); }
   TILE_FN void mma_fence() const { sm90::mma_fence(); }
@@ -159,9 +214,10 @@ template <class Kernel> struct StepConsumer : StepGroup<Kernel, StepConsumer<Ker
     if (reduced < 0) *static_cast<volatile float*>(&s.never) = reduced;
   }
 
-  template <class Tile> TILE_FN std::uint32_t place_of(const Tile& tile) const {
+  template <class Tile> TILE_FN std::uint32_t place_of(const Tile& tile) {
     if constexpr (InARing<Tile>)
-      return address(tile.data) + this->rings[Tile::ring].slot * static_cast<int>(sizeof(typename Kernel::Stage));
+      return address(tile.data) +
+             this->template ring<Tile::ring>().slot * static_cast<int>(sizeof(typename Kernel::Stage));
     else
       return address(tile.data);
   }
@@ -177,6 +233,8 @@ template <class Kernel, bool first_, bool last_> struct StepCompute {
   TILE_FN int row() const { return on.row(); }
   TILE_FN int step() const { return on.step(); }
   TILE_FN int steps() const { return on.steps(); }
+  TILE_FN int round() const { return on.round(); }
+  TILE_FN int step_of_round() const { return on.step_of_round(); }
   // The rows of the item that these threads own.
   TILE_FN Range own_rows() const { return {on.first_row(), 64}; }
 
@@ -204,12 +262,78 @@ template <class Kernel, bool first_, bool last_> struct StepCompute {
       mma_64_held<n, T>(sum.v, a.v + 4 * i, right + i * (16 * 128 / 16), i == 0 ? static_cast<int>(sum.live) : 1);
     on.end_product(sum);
   }
+  template <int m, int n, int sharers, class A, class B>
+  TILE_FN void mma(Accumulator<m, n, sharers>& sum, Transposed<A> a, Transposed<B> b) const {
+    static_assert(A::cols == m && B::rows == n && A::rows == B::cols,
+                  "mma: [k, m] transposed x [n, k] transposed -> [m, n]");
+    static_assert(m == 64 * sharers, "mma: each group owns 64 rows");
+    on.template begin_product<last>(b.tile);
+    const std::uint64_t left = descriptor<Major::mn>(on.place_of(a.tile) + on.id * A::rows * 128, 0);
+    const std::uint64_t right = descriptor<Major::k>(on.place_of(b.tile), 0);
+#pragma unroll
+    for (int k = 0; k < A::rows / 16; ++k)
+      mma_64<n, typename A::type, Major::mn, Major::k>(sum.v, left + k * (16 * 128 / 16),
+                                                       right + k / 4 * (n * 128 / 16) + k % 4 * 2,
+                                                       k == 0 ? static_cast<int>(sum.live) : 1);
+    on.end_product(sum);
+  }
+  template <int m, int n, int sharers, class A, class B>
+  TILE_FN void mma(Accumulator<m, n, sharers>& sum, const A& a, const B& b) const {
+    static_assert(A::rows == m && B::cols == n && A::cols == B::rows, "mma: [m, k] x [k, n] -> [m, n]");
+    static_assert(m == 64 * sharers, "mma: each group owns 64 rows");
+    on.template begin_product<last>(b);
+    const std::uint64_t left = descriptor<Major::k>(on.place_of(a) + on.id * 64 * 128, 0);
+    const std::uint64_t right = descriptor<Major::mn>(on.place_of(b), B::rows * 128);
+#pragma unroll
+    for (int k = 0; k < A::cols / 16; ++k)
+      mma_64<n, typename A::type, Major::k, Major::mn>(sum.v, left + k / 4 * (m * 128 / 16) + k % 4 * 2,
+                                                       right + k * (16 * 128 / 16),
+                                                       k == 0 ? static_cast<int>(sum.live) : 1);
+    on.end_product(sum);
+  }
+  template <int m, int n, int sharers, class A, class B>
+  TILE_FN void mma(Accumulator<m, n, sharers>& sum, Transposed<A> a, const B& b) const {
+    static_assert(A::cols == m && B::cols == n && A::rows == B::rows, "mma: [k, m] transposed x [k, n] -> [m, n]");
+    static_assert(m == 64 * sharers, "mma: each group owns 64 rows");
+    on.template begin_product<last>(b);
+    const std::uint64_t left = descriptor<Major::mn>(on.place_of(a.tile) + on.id * A::rows * 128, 0);
+    const std::uint64_t right = descriptor<Major::mn>(on.place_of(b), B::rows * 128);
+#pragma unroll
+    for (int k = 0; k < A::rows / 16; ++k)
+      mma_64<n, typename A::type, Major::mn, Major::mn>(sum.v, left + k * (16 * 128 / 16), right + k * (16 * 128 / 16),
+                                                        k == 0 ? static_cast<int>(sum.live) : 1);
+    on.end_product(sum);
+  }
   template <class Sum> TILE_FN void settle(const Sum& sum) const { on.template settle<last>(sum); }
+  TILE_FN void join() const {
+    shared_writes_done();
+    on.join_turn(on.id);
+  }
+  TILE_FN void meet() const { on.meet(); }
+  template <class Tile> TILE_FN Columns columns(const Tile& tile, int first) const {
+    on.begin_reading(tile);
+    const char* const in_slot = reinterpret_cast<const char*>(tile.data) +
+                                on.template ring<Tile::ring>().slot * static_cast<int>(sizeof(typename Kernel::Stage));
+    return {reinterpret_cast<const float*>(in_slot) + first + col_of_thread()};
+  }
+  // Of tile `number` of a matrix, `before` adds of others' come first. x holds nothing afterwards.
+  template <class X> TILE_FN void add(const SumsInMemory& view, X& x, int matrix, int number, int before) const {
+    const int group = (matrix * view.tiles + number) * X::sharers + on.id;
+    float* const to = view.data + static_cast<Index>(group) * (X::size * 128) + threadIdx.x % 128 * 4;
+    if (view.turns != nullptr) on.await_turn(view.turns + group, before);
+#pragma unroll
+    for (int i = 0; i < X::size / 4; ++i) add_four(to + i * 512, x.v + 4 * i);
+    if (view.turns != nullptr) on.pass_turn(view.turns + group);
+    x.live = false;
+  }
   template <class X, class F, class... Others> TILE_FN void map(X& x, const F& f, Others&... others) const {
     sm90::map(x, f, others...);
   }
   template <class X, class F> TILE_FN void clip(X& x, const F& columns) const {
-    sm90::clip(x, on.first_row(), columns);
+    sm90::clip(x, on.first_row(), columns, -INFINITY);
+  }
+  template <class X, class F> TILE_FN void clip(X& x, const F& columns, float outside) const {
+    sm90::clip(x, on.first_row(), columns, outside);
   }
   template <class X, class F> TILE_FN bool any(const X& x, const F& f) const { return sm90::any(x, f); }
   template <class Row, class X> TILE_FN void reduce(Row& into, const X& x, Max by) const { sm90::reduce(into, x, by); }
@@ -218,12 +342,18 @@ template <class Kernel, bool first_, bool last_> struct StepCompute {
     on.reduced = fminf(into.v[0], into.v[1]);
   }
   template <class To, class From> TILE_FN void copy(To& to, const From& from) const { sm90::copy(to, from); }
+  // Into a tile whose rows are the operand's columns.
+  template <class T, int rows, int cols, int sharers>
+  TILE_FN void copy(const HeldTile<T, rows, cols>& to, Transposed<Operands<cols, rows, sharers, T>> from) const {
+    copy_transposed<rows>(address(to.data) + on.id * rows * 128, from.tile.v);
+  }
 };
 
 // What store may say.
 template <class Kernel> struct StepStore {
   static constexpr auto config = Kernel::config;
   StepConsumer<Kernel>& on;
+  int left = 0;  // bytes of outputs before this one
 
   TILE_FN int matrix() const { return on.matrix(); }
   TILE_FN int row() const { return on.row(); }
@@ -245,9 +375,10 @@ template <class Kernel> struct StepStore {
     }
   }
   template <class T, int m, int n, int sharers>
-  TILE_FN void store(const MatricesOut<T, m, n>& view, const Accumulator<m, n, sharers>& x) const {
+  TILE_FN void store(const MatricesOut<T, m, n>& view, const Accumulator<m, n, sharers>& x) {
     static_assert(n % atom == 0, "store: columns x64");
-    const std::uint32_t out = address(&on.s.held[on.held.slot]) + on.id * 64 * 128;
+    const std::uint32_t out = address(&on.s.held[on.held.slot]) + left + on.id * 64 * 128;
+    left += m * n * static_cast<int>(sizeof(T));
     on.sync_group();
     const int lane = threadIdx.x % 32, r = threadIdx.x % 128 / 32 * 16 + lane % 8 + lane / 8 % 2 * 8;
 #pragma unroll

@@ -31,8 +31,9 @@ template <class Kernel> __global__ void __launch_bounds__(step_threads<Kernel>, 
   constexpr auto config = Kernel::config;
   static_assert(step_shared_bytes<Kernel> <= most_shared_bytes,
                 "the rings and what is held exceed a block's shared memory: use fewer stages");
-  extern __shared__ std::uint8_t raw[];
-  auto& s = *reinterpret_cast<StepShared<Kernel>*>(raw + (1024 - address(raw) % 1024) % 1024);
+  extern __shared__ __align__(1024) std::uint8_t raw[];
+  if (address(raw) % 1024 != 0) __trap();
+  auto& s = *reinterpret_cast<StepShared<Kernel>*>(raw);
   const int warpgroup = __shfl_sync(~0u, threadIdx.x / 128, 0);
   if (threadIdx.x == 0) {
     for (int r = 0; r < Kernel::rings; ++r)

@@ -240,7 +240,7 @@ template <class Kernel> class RecordSteps {
 
     template <class Tile> std::vector<int> cells(const Tile&) const {
       if constexpr (InARing<Tile>)
-        return {on.role.tile_cell(Tile::ring, on.rings[Tile::ring].slot)};
+        return {on.role.tile_cell(Tile::ring, on.template ring<Tile::ring>().slot)};
       else
         return on.role.held_cells(on.held.slot, on.id);
     }

@@ -1,0 +1,134 @@
+// The gradients of attention (attention.h) with respect to q, k and v. An item owns m keys of a head and goes through
+// the rows of queries that see them, q at a time and head after head of those that share the keys: dK and dV stay in
+// registers, and no two items meet in them. Scores are transposed, [keys, rows], so the weights P and the slopes dS are
+// left operands as they stand:
+//
+//   P = 2^(scale * K Q^T - lse)      dV += P dO      dS = P * (V dO^T - delta)      dK += dS Q      dQ = dS^T K
+//
+// with delta the sum of dO * O along a row. dQ is added to sums of f32 in memory, each thread's where its registers
+// lie, and rounded by a later pass; it leaves while the product of dK is under way. 10 * d FLOP a pair of a row and a
+// key. (FlashAttention-2 and -3, Dao 2023 and Shah et al. 2024, tell the algorithm.)
+#pragma once
+
+#include "ridge/ops/attention/config.h"
+#include "ridge/ops/attention/mask.h"
+#include "ridge/ops/attention/problem.h"
+#include "ridge/tile/steps.h"
+#ifdef __CUDACC__
+#include "ridge/tile/sm90/registers.h"
+#endif
+
+namespace ridge::ops {
+
+template <AttentionBackwardConfig C, class T> struct AttentionBackward {
+  static constexpr AttentionBackwardConfig config = C;
+  static constexpr int rings = 3;
+  static constexpr bool lockstep = true;
+  using Keys = tile::HeldTile<T, C.m, C.d>;
+  using Q = tile::InRing<0, tile::SharedTile<T, C.q, C.d>, 2>;
+  using DOut = tile::InRing<1, tile::SharedTile<T, C.q, C.d>, 2>;
+  using Numbers = tile::InRing<2, tile::SharedTile<typename tile::SumOf<T>::type, 1, 2 * C.q>,
+                               0>;  // log2 of the row's sum, then delta
+  // A dQ of 64 columns is not shared by groups along these, so it is along rows.
+  static constexpr bool along_rows = C.d == 64;
+  template <int M, int N> using Sums = tile::Accumulator<M, N, C.consumers, typename tile::SumOf<T>::type>;
+  using DQ = std::conditional_t<along_rows, Sums<C.q, C.d>, Sums<C.d, C.q>>;
+  struct Globals {
+    tile::MatricesView<Keys> k, v;
+    tile::MatricesView<Q> q;
+    tile::MatricesView<DOut> dout;
+    tile::MatricesView<Numbers> numbers;  // of a head, [tiles of rows, 2 * q]
+    tile::MatricesOut<T, C.m, C.d> dk, dv;
+    tile::SumsInMemory dq;
+    Band band;
+    int rows = 0;          // of a head of q
+    float scale_log2 = 0;  // what scores are multiplied by, times log2(e)
+    float scale = 0;
+    int heads_of_keys = 1;  // heads of q that share one of k and v
+  };
+  struct Held {
+    Keys k, v;
+    tile::HeldTile<T, C.q, C.m> slopes[2];
+  };
+  struct Stage {
+    Q q;
+    DOut dout;
+    Numbers numbers;
+  };
+  struct State {
+    Sums<C.m, C.d> dk, dv;
+  };
+
+  // Tiles of rows that see some of the item's keys, one at least.
+  TILE_FN static tile::Span tiles(auto& at, const Globals& g) {
+    const int first = g.band.first_row(at.row()) / C.q;
+    const int end = (g.band.end_row(at.row() + C.m - 1, g.rows) + C.q - 1) / C.q;
+    return {first, end};
+  }
+  TILE_FN static tile::Steps steps(auto& at, const Globals& g) {
+    const tile::Span rows = tiles(at, g);
+    const int each = rows.end > rows.begin ? rows.end - rows.begin : 1;
+    return {each * g.heads_of_keys, each};
+  }
+  TILE_FN static int head(auto& at, const Globals& g) { return at.matrix() * g.heads_of_keys + at.round(); }
+  TILE_FN static int tile(auto& at, const Globals& g) { return tiles(at, g).begin + at.step_of_round(); }
+
+  TILE_FN static void hold(auto& at, Held& h, const Globals& g) {
+    at.load(h.k, g.k, at.matrix(), at.row());
+    at.load(h.v, g.v, at.matrix(), at.row());
+  }
+  TILE_FN static void load(auto& at, Stage& s, const Globals& g) {
+    at.load(s.q, g.q, head(at, g), tile(at, g) * C.q);
+    at.load(s.numbers, g.numbers, head(at, g), tile(at, g));
+    at.load(s.dout, g.dout, head(at, g), tile(at, g) * C.q);
+  }
+
+  template <class At> TILE_FN static void compute(At& at, State& x, const Held& h, const Stage& s, const Globals& g) {
+    if constexpr (At::last) {
+      at.join();
+      at.meet();
+    } else {
+      Sums<C.m, C.q> p, ds;
+      at.mma(p, h.k, transposed(s.q));
+      at.mma(ds, h.v, transposed(s.dout));
+      at.settle(p);
+      const int first = tile(at, g) * C.q;
+      const tile::Range own = at.own_rows();
+      const bool cuts = g.band.cuts(first, C.q, static_cast<int>(own.begin), static_cast<int>(own.size));
+      const auto seen_by = [&](int key) { return g.band.seen_by(key, first); };
+      if (cuts) at.clip(p, seen_by, -INFINITY);
+      const auto lse = at.columns(s.numbers, 0);
+      at.map(
+          p, [&](auto score, auto most) { return tile::exp2_of(score * g.scale_log2 - most); }, lse);
+      tile::Operands<C.m, C.q, C.consumers, T> weights, slopes;
+      at.copy(weights, p);
+      at.mma(x.dv, weights, s.dout);
+      at.settle(ds);
+      const auto delta = at.columns(s.numbers, C.q);
+      at.map(
+          ds, [](auto slope, auto weight, auto mean) { return weight * (slope - mean); }, weights, delta);
+      if (cuts) at.clip(ds, seen_by, 0.0F);
+      at.copy(slopes, ds);
+      const auto& shared = h.slopes[at.step() % 2];
+      at.copy(shared, transposed(slopes));
+      at.join();
+      at.meet();
+      DQ dq;
+      if constexpr (along_rows)
+        at.mma(dq, shared, h.k);
+      else
+        at.mma(dq, transposed(h.k), transposed(shared));
+      at.mma(x.dk, slopes, s.q);
+      at.settle(dq);
+      at.add(g.dq, dq, head(at, g), tile(at, g), at.row() / C.m - g.band.first(first) / C.m);
+      at.settle(x.dk);
+    }
+  }
+  TILE_FN static void store(auto& at, State& x, const Globals& g) {
+    at.map(x.dk, [&](auto sum) { return sum * g.scale; });
+    at.store(g.dk, x.dk);
+    at.store(g.dv, x.dv);
+  }
+};
+
+}  // namespace ridge::ops

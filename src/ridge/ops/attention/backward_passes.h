@@ -1,0 +1,98 @@
+// The two passes around attention's backward kernel (backward.h): before it, what a row is weighed by, from o, dO and
+// the forward pass's log-sum-exp, and sums of dQ that are zero; behind it, dQ rounded. A block each for a tile of rows
+// of a head. Both go through memory once: for a head of 4096 rows of 128 bf16 the first reads 2.1 MB and writes 2.1 MB
+// of zeros, the second reads these and writes 1.0 MB.
+#pragma once
+
+#include "ridge/ops/attention/backward.h"
+#include "ridge/tile/sm90/step_words.h"
+
+namespace ridge::ops::cuda {
+
+struct HeadsPointer {
+  void* data = nullptr;
+  HeadsLayout strides = {};
+};
+template <class T> TILE_FN T* row_of(const HeadsPointer& x, int outer, int head, std::int64_t row) {
+  return static_cast<T*>(x.data) + outer * x.strides.outer + head * x.strides.head + row * x.strides.row;
+}
+
+struct BackwardRows {
+  int heads = 1, rows = 0, width = 0, tiles = 0;
+};
+
+struct Two {
+  std::uint32_t a, b;
+};
+
+constexpr int backward_pass_threads = 256;
+
+// Grid [tiles, heads, outer]. Numbers of rows that see no key, and of those behind the last, weigh nothing.
+template <class Kernel> __global__ void __launch_bounds__(backward_pass_threads)
+    prepare_backward(BackwardRows x, HeadsPointer o, HeadsPointer dout, const float* lse, float* numbers, float* dq) {
+  using T = typename Kernel::Q::type;
+  constexpr int q = Kernel::config.q, d = Kernel::config.d, lanes = 8, each = 8;
+  constexpr float log2_e = 1.4426950408889634F;
+  const int tile = static_cast<int>(blockIdx.x), head = static_cast<int>(blockIdx.y),
+            outer = static_cast<int>(blockIdx.z);
+  const std::int64_t matrix = std::int64_t{outer} * x.heads + head, at = matrix * x.tiles + tile;
+  auto* const zeros = reinterpret_cast<float4*>(dq + at * (q * d));
+  for (int i = static_cast<int>(threadIdx.x); i < q * d / 4; i += backward_pass_threads) zeros[i] = float4{0, 0, 0, 0};
+  for (int r = static_cast<int>(threadIdx.x) / lanes; r < q; r += backward_pass_threads / lanes) {
+    const int row = tile * q + r;
+    float sum = 0;
+    if (row < x.rows) {
+      const T* const a = row_of<T>(o, outer, head, row);
+      const T* const b = row_of<T>(dout, outer, head, row);
+      for (int c = static_cast<int>(threadIdx.x) % lanes * each; c < x.width; c += lanes * each) {
+        const uint4 of_a = *reinterpret_cast<const uint4*>(a + c), of_b = *reinterpret_cast<const uint4*>(b + c);
+        for (const auto& [two_a, two_b] :
+             {Two{of_a.x, of_b.x}, Two{of_a.y, of_b.y}, Two{of_a.z, of_b.z}, Two{of_a.w, of_b.w}}) {
+          const float2 u = tile::sm90::unpack<T>(two_a), w = tile::sm90::unpack<T>(two_b);
+          sum = fmaf(u.x, w.x, fmaf(u.y, w.y, sum));
+        }
+      }
+    }
+    for (int by = 1; by < lanes; by *= 2) sum += __shfl_xor_sync(~0u, sum, by);
+    if (threadIdx.x % lanes != 0) continue;
+    const float of_row = row < x.rows ? lse[matrix * x.rows + row] * log2_e : INFINITY;
+    numbers[at * (2 * q) + r] = of_row == -INFINITY ? INFINITY : of_row;
+    numbers[at * (2 * q) + q + r] = sum;
+  }
+}
+
+// Grid as above; a thread holds the sums that the kernel's thread added.
+template <class Kernel> __global__ void __launch_bounds__(backward_pass_threads)
+    finish_backward(BackwardRows x, const float* sums, HeadsPointer dq, float scale) {
+  using T = typename Kernel::Q::type;
+  constexpr int q = Kernel::config.q, d = Kernel::config.d, size = Kernel::DQ::size;
+  static_assert(Kernel::config.consumers * 128 == backward_pass_threads);
+  __shared__ alignas(1024) T staged[q * d];
+  const int tile = static_cast<int>(blockIdx.x), head = static_cast<int>(blockIdx.y),
+            outer = static_cast<int>(blockIdx.z);
+  const int group = static_cast<int>(threadIdx.x) / 128, thread = static_cast<int>(threadIdx.x) % 128;
+  const std::int64_t at = (std::int64_t{outer} * x.heads + head) * x.tiles + tile;
+  const float* const from = sums + at * (q * d) + group * (size * 128) + thread * 4;
+  std::uint32_t v[size / 2];
+#pragma unroll
+  for (int i = 0; i < size / 4; ++i) {
+    const float4 four = *reinterpret_cast<const float4*>(from + i * 512);
+    v[2 * i] = tile::sm90::pack<T>(four.x * scale, four.y * scale);
+    v[2 * i + 1] = tile::sm90::pack<T>(four.z * scale, four.w * scale);
+  }
+  if constexpr (Kernel::along_rows) {
+    tile::sm90::copy_rows<q, d>(tile::sm90::address(staged), group, v);
+  } else {
+    tile::sm90::copy_transposed<q>(tile::sm90::address(staged) + group * q * 128, v);
+  }
+  __syncthreads();
+  constexpr int units = d / 8;  // 16 bytes of a row
+  for (int i = static_cast<int>(threadIdx.x); i < q * units; i += backward_pass_threads) {
+    const int r = i / units, unit = i % units, row = tile * q + r;
+    if (row >= x.rows || unit * 8 >= x.width) continue;
+    *reinterpret_cast<uint4*>(row_of<T>(dq, outer, head, row) + unit * 8) =
+        *reinterpret_cast<const uint4*>(staged + unit / 8 * (q * 64) + r * 64 + (unit % 8 ^ r % 8) * 8);
+  }
+}
+
+}  // namespace ridge::ops::cuda
