@@ -136,7 +136,9 @@ template <class Kernel, class Self> struct StepGroup : StepPlace {
 
   TILE_FN explicit StepGroup(int group) : id(group) {}
   TILE_FN Self& self() { return static_cast<Self&>(*this); }
-  TILE_FN int first_row() const { return row() + id * 64; }
+  // Groups own 64 rows each, or columns of the same 64.
+  static constexpr bool by_columns = config.m < 64 * config.consumers;
+  TILE_FN int first_row() const { return row() + (by_columns ? 0 : id * 64); }
 
   TILE_FN void begin_step() {
     issued = 0;

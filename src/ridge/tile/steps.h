@@ -65,8 +65,8 @@ template <class T, int M, int N> struct MatricesOut : Matrices {
 };
 
 // Sums that lie in memory as the registers of the groups that share them do: of matrix i, tile by tile, group by group,
-// thread by thread four at a time. Where `turns` is not null the adds to a tile are in order: before its own, an item
-// waits until as many as are to come before it have been counted there, per group.
+// thread by thread four at a time. `turns` counts the adds to a tile that have been made, of each group, where they are
+// in order.
 struct SumsInMemory {
   float* data = nullptr;
   int* turns = nullptr;

@@ -29,8 +29,10 @@ template <AttentionBackwardConfig C, class T> struct AttentionBackward {
   using DOut = tile::InRing<1, tile::SharedTile<T, C.q, C.d>, 2>;
   using Numbers = tile::InRing<2, tile::SharedTile<typename tile::SumOf<T>::type, 1, 2 * C.q>,
                                0>;  // log2 of the row's sum, then delta
-  // A dQ of 64 columns is not shared by groups along these, so it is along rows.
-  static constexpr bool along_rows = C.d == 64;
+  // Groups have 64 keys each; or, where a head's registers are too many, the same 64 keys and half of the columns each.
+  static constexpr bool by_columns = C.m < 64 * C.consumers;
+  // dQ is multiplied along rows, or across where these are not 64 for each group.
+  static constexpr bool along_rows = by_columns || C.q == 64 * C.consumers;
   template <int M, int N> using Sums = tile::Accumulator<M, N, C.consumers, typename tile::SumOf<T>::type>;
   using DQ = std::conditional_t<along_rows, Sums<C.q, C.d>, Sums<C.d, C.q>>;
   struct Globals {
@@ -46,9 +48,12 @@ template <AttentionBackwardConfig C, class T> struct AttentionBackward {
     float scale = 0;
     int heads_of_keys = 1;  // heads of q that share one of k and v
   };
+  struct None {};
+  using Shared = std::conditional_t<by_columns, tile::HeldTile<T, C.m, C.q>, tile::HeldTile<T, C.q, C.m>>;
   struct Held {
     Keys k, v;
-    tile::HeldTile<T, C.q, C.m> slopes[2];
+    Shared slopes[2];  // of this step and, while others may still read them, the one before
+    std::conditional_t<by_columns, Shared, None> weights[2];
   };
   struct Stage {
     Q q;
@@ -57,17 +62,18 @@ template <AttentionBackwardConfig C, class T> struct AttentionBackward {
   };
   struct State {
     Sums<C.m, C.d> dk, dv;
+    std::conditional_t<C.ordered, int, None> head_before, tile_before;  // that the step before has added to
   };
 
-  // Tiles of rows that see some of the item's keys, one at least.
+  // Tiles of rows that see some of the item's keys. Where there are none, one step goes by in which nothing is seen.
   TILE_FN static tile::Span tiles(auto& at, const Globals& g) {
     const int first = g.band.first_row(at.row()) / C.q;
     const int end = (g.band.end_row(at.row() + C.m - 1, g.rows) + C.q - 1) / C.q;
-    return {first, end};
+    return first < end ? tile::Span{first, end} : tile::Span{};
   }
   TILE_FN static tile::Steps steps(auto& at, const Globals& g) {
     const tile::Span rows = tiles(at, g);
-    const int each = rows.end > rows.begin ? rows.end - rows.begin : 1;
+    const int each = rows.end > 0 ? rows.end - rows.begin : 1;
     return {each * g.heads_of_keys, each};
   }
   TILE_FN static int head(auto& at, const Globals& g) { return at.matrix() * g.heads_of_keys + at.round(); }
@@ -85,45 +91,72 @@ template <AttentionBackwardConfig C, class T> struct AttentionBackward {
 
   template <class At> TILE_FN static void compute(At& at, State& x, const Held& h, const Stage& s, const Globals& g) {
     if constexpr (At::last) {
+      if constexpr (C.ordered) pass_turn(at, x, g);
       at.join();
       at.meet();
     } else {
       Sums<C.m, C.q> p, ds;
       at.mma(p, h.k, transposed(s.q));
       at.mma(ds, h.v, transposed(s.dout));
+      if constexpr (C.ordered) take_turn(at, x, g);
       at.settle(p);
-      const int first = tile(at, g) * C.q;
+      const int column = at.own_column(p), first = tile(at, g) * C.q + column;
       const tile::Range own = at.own_rows();
       const bool cuts = g.band.cuts(first, C.q, static_cast<int>(own.begin), static_cast<int>(own.size));
       const auto seen_by = [&](int key) { return g.band.seen_by(key, first); };
       if (cuts) at.clip(p, seen_by, -INFINITY);
-      const auto lse = at.columns(s.numbers, 0);
+      const auto lse = at.columns(s.numbers, 0, p);
       at.map(
           p, [&](auto score, auto most) { return tile::exp2_of(score * g.scale_log2 - most); }, lse);
       tile::Operands<C.m, C.q, C.consumers, T> weights, slopes;
       at.copy(weights, p);
-      at.mma(x.dv, weights, s.dout);
+      if constexpr (by_columns)
+        at.copy(h.weights[at.step() % 2], weights);
+      else
+        at.mma(x.dv, weights, s.dout);
       at.settle(ds);
-      const auto delta = at.columns(s.numbers, C.q);
+      const auto delta = at.columns(s.numbers, C.q, ds);
       at.map(
           ds, [](auto slope, auto weight, auto mean) { return weight * (slope - mean); }, weights, delta);
       if (cuts) at.clip(ds, seen_by, 0.0F);
       at.copy(slopes, ds);
-      const auto& shared = h.slopes[at.step() % 2];
-      at.copy(shared, transposed(slopes));
+      const Shared& shared = h.slopes[at.step() % 2];
+      if constexpr (by_columns)
+        at.copy(shared, slopes);
+      else
+        at.copy(shared, transposed(slopes));
       at.join();
       at.meet();
       DQ dq;
-      if constexpr (along_rows)
-        at.mma(dq, shared, h.k);
-      else
-        at.mma(dq, transposed(h.k), transposed(shared));
-      at.mma(x.dk, slopes, s.q);
+      if constexpr (by_columns) {
+        at.mma(x.dv, h.weights[at.step() % 2], s.dout);
+        at.mma(dq, transposed(shared), h.k);
+        at.mma(x.dk, shared, s.q);
+      } else {
+        if constexpr (along_rows)
+          at.mma(dq, shared, h.k);
+        else
+          at.mma(dq, transposed(h.k), transposed(shared));
+        at.mma(x.dk, slopes, s.q);
+      }
       at.settle(dq);
-      at.add(g.dq, dq, head(at, g), tile(at, g), at.row() / C.m - g.band.first(first) / C.m);
+      at.template add<C.ordered>(g.dq, dq, head(at, g), tile(at, g), tiles(at, g).end > 0);
       at.settle(x.dk);
     }
   }
+
+  // Items of later keys add to a tile of rows first: under a causal mask they are there first.
+  TILE_FN static void take_turn(auto& at, State& x, const Globals& g) {
+    if (!at.first) pass_turn(at, x, g);
+    if (tiles(at, g).end == 0) return;
+    x.head_before = head(at, g), x.tile_before = tile(at, g);
+    const int last_key = g.band.end(x.tile_before * C.q + C.q - 1) - 1;
+    at.template await_turn<DQ>(g.dq, x.head_before, x.tile_before, last_key / C.m - at.row() / C.m);
+  }
+  TILE_FN static void pass_turn(auto& at, State& x, const Globals& g) {
+    if (tiles(at, g).end > 0) at.template pass_turn<DQ>(g.dq, x.head_before, x.tile_before);
+  }
+
   TILE_FN static void store(auto& at, State& x, const Globals& g) {
     at.map(x.dk, [&](auto sum) { return sum * g.scale; });
     at.store(g.dk, x.dk);

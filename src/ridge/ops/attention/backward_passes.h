@@ -57,7 +57,7 @@ template <class Kernel> __global__ void __launch_bounds__(backward_pass_threads)
     if (threadIdx.x % lanes != 0) continue;
     const float of_row = row < x.rows ? lse[matrix * x.rows + row] * log2_e : INFINITY;
     numbers[at * (2 * q) + r] = of_row == -INFINITY ? INFINITY : of_row;
-    numbers[at * (2 * q) + q + r] = sum;
+    numbers[at * (2 * q) + q + r] = of_row == -INFINITY ? 0 : sum;
   }
 }
 
@@ -81,7 +81,9 @@ template <class Kernel> __global__ void __launch_bounds__(backward_pass_threads)
     v[2 * i + 1] = tile::sm90::pack<T>(four.z * scale, four.w * scale);
   }
   if constexpr (Kernel::along_rows) {
-    tile::sm90::copy_rows<q, d>(tile::sm90::address(staged), group, v);
+    constexpr int width = Kernel::by_columns ? d / Kernel::config.consumers : d;
+    tile::sm90::copy_rows<q, width>(tile::sm90::address(staged), Kernel::by_columns ? 0 : group * 64,
+                                    Kernel::by_columns ? group * width : 0, v);
   } else {
     tile::sm90::copy_transposed<q>(tile::sm90::address(staged) + group * q * 128, v);
   }

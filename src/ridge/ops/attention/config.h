@@ -18,6 +18,7 @@ struct AttentionConfig {
 // Of the backward pass: keys of an item, rows of queries of a step.
 struct AttentionBackwardConfig {
   int m = 128, q = 64, d = 128;
+  bool ordered = false;  // items add to dq in the order of their keys
   int consumers = 2, stages = 2;
   bool turns = false;
   int helds = 1;

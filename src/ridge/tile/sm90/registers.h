@@ -66,7 +66,7 @@ template <int M, int S> TILE_FN void join(Accumulator<M, 1, S>& x) {
 }
 template <int M, int N, int S, class T> TILE_FN void join(Accumulator<M, N, S, T>&) {}
 
-// A number a column, in shared memory.
+// A number a column, in shared memory. (In registers from early on they cost products their place.)
 struct Columns {
   const float* of_thread;  // its first
 };

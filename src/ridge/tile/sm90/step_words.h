@@ -29,10 +29,11 @@ TILE_FN void load_bytes(std::uint32_t to, const void* from, int bytes, std::uint
                "l"(from), "r"(bytes), "r"(bar)
                : "memory");
 }
-TILE_FN void add_four(float* to, const float* x) {
-  asm volatile("red.relaxed.gpu.global.add.v4.f32 [%0], {%1, %2, %3, %4};" ::"l"(to), "f"(x[0]), "f"(x[1]), "f"(x[2]),
-               "f"(x[3])
-               : "memory");
+TILE_FN void add_four(float* to, const float* x, bool is_wanted) {  // no branch: sums under way would wait for it
+  asm volatile(
+      "{ .reg .pred p; setp.ne.b32 p, %5, 0; @p red.relaxed.gpu.global.add.v4.f32 [%0], {%1, %2, %3, %4}; }" ::"l"(to),
+      "f"(x[0]), "f"(x[1]), "f"(x[2]), "f"(x[3]), "r"(static_cast<int>(is_wanted))
+      : "memory");
 }
 TILE_FN void store_box(const CUtensorMap* map, std::uint32_t from, BoxPlace c) {
   asm volatile("cp.async.bulk.tensor.4d.global.shared::cta.tile.bulk_group [%0, {%1, %2, %3, %4}], [%5];" ::"l"(map),
@@ -139,13 +140,17 @@ template <int rows> TILE_FN void copy_transposed(std::uint32_t to, const std::ui
                              v[4 * c + 3]);
 }
 
-// The same as it lies, where a tile has m rows of `cols` columns.
-template <int m, int cols> TILE_FN void copy_rows(std::uint32_t to, int group, const std::uint32_t* v) {
+// The same as it lies, into 64 rows of a tile of `rows` rows, and `width` columns of these.
+template <int rows, int width>
+TILE_FN void copy_rows(std::uint32_t to, int first_row, int first_col, const std::uint32_t* v) {
+  static_assert(width % 16 == 0, "copy: columns x16");
   const int lane = threadIdx.x % 32, r = threadIdx.x % 128 / 32 * 16 + lane % 8 + lane / 8 % 2 * 8;
 #pragma unroll
-  for (int c = 0; c < cols / 16; ++c)
-    store_matrix4(to + c / 4 * (m * 128) + (group * 64 + r) * 128 + ((c % 4 * 2 + lane / 16) ^ r % 8) * 16, v[4 * c],
-                  v[4 * c + 1], v[4 * c + 2], v[4 * c + 3]);
+  for (int c = 0; c < width / 16; ++c) {
+    const int block = first_col / 16 + c;
+    store_matrix4(to + block / 4 * (rows * 128) + (first_row + r) * 128 + ((block % 4 * 2 + lane / 16) ^ r % 8) * 16,
+                  v[4 * c], v[4 * c + 1], v[4 * c + 2], v[4 * c + 3]);
+  }
 }
 
 template <class Kernel, bool first, bool last> struct StepCompute;
@@ -193,15 +198,15 @@ template <class Kernel> struct StepConsumer : StepGroup<Kernel, StepConsumer<Ker
     if (leads()) arrive(address(&s.empty[r][slot]));
   }
   TILE_FN void sync_groups() const { sync_turn((this->id + 1) % config.consumers); }
+  // What these threads added before is counted; then the adds of others that come `before` the next have been.
+  TILE_FN void pass_turn(int* counted) const {
+    sync_group();
+    if (leads()) add_release(reinterpret_cast<std::uint32_t*>(counted), 1);
+  }
   TILE_FN void await_turn(const int* counted, int before) const {
     if (leads())
-      while (static_cast<int>(read_acquire(reinterpret_cast<const std::uint32_t*>(counted))) != before) {}
-    sync_group();
-  }
-  TILE_FN void pass_turn(int* counted) const {
-    __threadfence();
-    sync_group();
-    if (leads()) add_acquire_release(reinterpret_cast<std::uint32_t*>(counted), 1);
+      while (static_cast<int>(read_acquire(reinterpret_cast<const std::uint32_t*>(counted))) != before) {
+      }
   }
   TILE_FN void sync_turn(int of) const { sync_threads(8 + of, 256); }
   TILE_FN void join_turn(int of) const { arrive_threads(8 + of, 256); }
@@ -238,19 +243,20 @@ template <class Kernel, bool first_, bool last_> struct StepCompute {
   // The rows of the item that these threads own.
   TILE_FN Range own_rows() const { return {on.first_row(), 64}; }
 
-  template <int m, int n, int sharers, class A, class B>
-  TILE_FN void mma(Accumulator<m, n, sharers>& sum, const A& a, Transposed<B> b) const {
-    static_assert(A::rows == m && B::rows == n && A::cols == B::cols, "mma: [m, k] x [n, k] transposed -> [m, n]");
-    static_assert(m == 64 * sharers, "mma: each group owns 64 rows");
-    on.template begin_product<last>(b.tile);
-    const std::uint64_t left = descriptor<Major::k>(on.place_of(a) + on.id * 64 * 128, 0);
-    const std::uint64_t right = descriptor<Major::k>(on.place_of(b.tile), 0);
-#pragma unroll
-    for (int k = 0; k < A::cols / 16; ++k)
-      mma_64<n, typename A::type, Major::k, Major::k>(sum.v, left + k / 4 * (m * 128 / 16) + k % 4 * 2,
-                                                      right + k / 4 * (n * 128 / 16) + k % 4 * 2,
-                                                      k == 0 ? static_cast<int>(sum.live) : 1);
-    on.end_product(sum);
+  // The column of x from which on these threads own it.
+  template <class X> TILE_FN int own_column(const X&) const { return on.by_columns ? on.id * (X::cols / X::sharers) : 0; }
+
+  template <class Sum, class A, class B> TILE_FN void mma(Sum& sum, const A& a, Transposed<B> b) const {
+    multiply<false, true>(sum, a, b.tile);
+  }
+  template <class Sum, class A, class B> TILE_FN void mma(Sum& sum, const A& a, const B& b) const {
+    multiply<false, false>(sum, a, b);
+  }
+  template <class Sum, class A, class B> TILE_FN void mma(Sum& sum, Transposed<A> a, Transposed<B> b) const {
+    multiply<true, true>(sum, a.tile, b.tile);
+  }
+  template <class Sum, class A, class B> TILE_FN void mma(Sum& sum, Transposed<A> a, const B& b) const {
+    multiply<true, false>(sum, a.tile, b);
   }
   template <int m, int n, int k, int sharers, class T, class B>
   TILE_FN void mma(Accumulator<m, n, sharers>& sum, const Operands<m, k, sharers, T>& a, const B& b) const {
@@ -262,69 +268,37 @@ template <class Kernel, bool first_, bool last_> struct StepCompute {
       mma_64_held<n, T>(sum.v, a.v + 4 * i, right + i * (16 * 128 / 16), i == 0 ? static_cast<int>(sum.live) : 1);
     on.end_product(sum);
   }
-  template <int m, int n, int sharers, class A, class B>
-  TILE_FN void mma(Accumulator<m, n, sharers>& sum, Transposed<A> a, Transposed<B> b) const {
-    static_assert(A::cols == m && B::rows == n && A::rows == B::cols,
-                  "mma: [k, m] transposed x [n, k] transposed -> [m, n]");
-    static_assert(m == 64 * sharers, "mma: each group owns 64 rows");
-    on.template begin_product<last>(b.tile);
-    const std::uint64_t left = descriptor<Major::mn>(on.place_of(a.tile) + on.id * A::rows * 128, 0);
-    const std::uint64_t right = descriptor<Major::k>(on.place_of(b.tile), 0);
-#pragma unroll
-    for (int k = 0; k < A::rows / 16; ++k)
-      mma_64<n, typename A::type, Major::mn, Major::k>(sum.v, left + k * (16 * 128 / 16),
-                                                       right + k / 4 * (n * 128 / 16) + k % 4 * 2,
-                                                       k == 0 ? static_cast<int>(sum.live) : 1);
-    on.end_product(sum);
-  }
-  template <int m, int n, int sharers, class A, class B>
-  TILE_FN void mma(Accumulator<m, n, sharers>& sum, const A& a, const B& b) const {
-    static_assert(A::rows == m && B::cols == n && A::cols == B::rows, "mma: [m, k] x [k, n] -> [m, n]");
-    static_assert(m == 64 * sharers, "mma: each group owns 64 rows");
-    on.template begin_product<last>(b);
-    const std::uint64_t left = descriptor<Major::k>(on.place_of(a) + on.id * 64 * 128, 0);
-    const std::uint64_t right = descriptor<Major::mn>(on.place_of(b), B::rows * 128);
-#pragma unroll
-    for (int k = 0; k < A::cols / 16; ++k)
-      mma_64<n, typename A::type, Major::k, Major::mn>(sum.v, left + k / 4 * (m * 128 / 16) + k % 4 * 2,
-                                                       right + k * (16 * 128 / 16),
-                                                       k == 0 ? static_cast<int>(sum.live) : 1);
-    on.end_product(sum);
-  }
-  template <int m, int n, int sharers, class A, class B>
-  TILE_FN void mma(Accumulator<m, n, sharers>& sum, Transposed<A> a, const B& b) const {
-    static_assert(A::cols == m && B::cols == n && A::rows == B::rows, "mma: [k, m] transposed x [k, n] -> [m, n]");
-    static_assert(m == 64 * sharers, "mma: each group owns 64 rows");
-    on.template begin_product<last>(b);
-    const std::uint64_t left = descriptor<Major::mn>(on.place_of(a.tile) + on.id * A::rows * 128, 0);
-    const std::uint64_t right = descriptor<Major::mn>(on.place_of(b), B::rows * 128);
-#pragma unroll
-    for (int k = 0; k < A::rows / 16; ++k)
-      mma_64<n, typename A::type, Major::mn, Major::mn>(sum.v, left + k * (16 * 128 / 16), right + k * (16 * 128 / 16),
-                                                        k == 0 ? static_cast<int>(sum.live) : 1);
-    on.end_product(sum);
-  }
   template <class Sum> TILE_FN void settle(const Sum& sum) const { on.template settle<last>(sum); }
   TILE_FN void join() const {
     shared_writes_done();
     on.join_turn(on.id);
   }
   TILE_FN void meet() const { on.meet(); }
-  template <class Tile> TILE_FN Columns columns(const Tile& tile, int first) const {
+  // Numbers of a tile from `first` on, for the columns of x that these threads own.
+  template <class X, class Tile> TILE_FN Columns columns(const Tile& tile, int first, const X& x) const {
     on.begin_reading(tile);
     const char* const in_slot = reinterpret_cast<const char*>(tile.data) +
                                 on.template ring<Tile::ring>().slot * static_cast<int>(sizeof(typename Kernel::Stage));
-    return {reinterpret_cast<const float*>(in_slot) + first + col_of_thread()};
+    return {reinterpret_cast<const float*>(in_slot) + first + own_column(x) + col_of_thread()};
   }
-  // Of tile `number` of a matrix, `before` adds of others' come first. x holds nothing afterwards.
-  template <class X> TILE_FN void add(const SumsInMemory& view, X& x, int matrix, int number, int before) const {
-    const int group = (matrix * view.tiles + number) * X::sharers + on.id;
-    float* const to = view.data + static_cast<Index>(group) * (X::size * 128) + threadIdx.x % 128 * 4;
-    if (view.turns != nullptr) on.await_turn(view.turns + group, before);
+  // To tile `number` of a matrix. x holds nothing afterwards. With `in_order` its turn has come (below), and all of the
+  // group wait for the thread that knows.
+  template <bool in_order, class X>
+  TILE_FN void add(const SumsInMemory& view, X& x, int matrix, int number, bool is_wanted) const {
+    if constexpr (in_order) on.sync_group();
+    float* const to = view.data + static_cast<Index>(group_of<X>(view, matrix, number)) * (X::size * 128) +
+                      threadIdx.x % 128 * 4;
 #pragma unroll
-    for (int i = 0; i < X::size / 4; ++i) add_four(to + i * 512, x.v + 4 * i);
-    if (view.turns != nullptr) on.pass_turn(view.turns + group);
+    for (int i = 0; i < X::size / 4; ++i) add_four(to + i * 512, x.v + 4 * i, is_wanted);
     x.live = false;
+  }
+  // What was added to a tile is counted there.
+  template <class X> TILE_FN void pass_turn(const SumsInMemory& view, int matrix, int number) const {
+    on.pass_turn(view.turns + group_of<X>(view, matrix, number));
+  }
+  // Until `before` adds to a tile have been counted.
+  template <class X> TILE_FN void await_turn(const SumsInMemory& view, int matrix, int number, int before) const {
+    on.await_turn(view.turns + group_of<X>(view, matrix, number), before);
   }
   template <class X, class F, class... Others> TILE_FN void map(X& x, const F& f, Others&... others) const {
     sm90::map(x, f, others...);
@@ -346,6 +320,41 @@ template <class Kernel, bool first_, bool last_> struct StepCompute {
   template <class T, int rows, int cols, int sharers>
   TILE_FN void copy(const HeldTile<T, rows, cols>& to, Transposed<Operands<cols, rows, sharers, T>> from) const {
     copy_transposed<rows>(address(to.data) + on.id * rows * 128, from.tile.v);
+  }
+  // As it lies.
+  template <class T, int rows, int cols, int sharers>
+  TILE_FN void copy(const HeldTile<T, rows, cols>& to, const Operands<rows, cols, sharers, T>& from) const {
+    constexpr int width = on.by_columns ? cols / sharers : cols;
+    copy_rows<rows, width>(address(to.data), on.by_columns ? 0 : on.id * 64, on.by_columns ? on.id * width : 0, from.v);
+  }
+
+ private:
+  template <class X> TILE_FN int group_of(const SumsInMemory& view, int matrix, int number) const {
+    return (matrix * view.tiles + number) * X::sharers + on.id;
+  }
+  // A group owns 64 rows of a sum, or where all groups have the same 64 rows a part of its columns.
+  template <bool is_a_transposed, bool is_b_transposed, int m, int n, int sharers, class A, class B>
+  TILE_FN void multiply(Accumulator<m, n, sharers>& sum, const A& a, const B& b) const {
+    constexpr bool by_columns = m < 64 * sharers;
+    static_assert(m == (by_columns ? 64 : 64 * sharers), "mma: each group owns 64 rows");
+    constexpr int depth = is_a_transposed ? A::rows : A::cols, width = by_columns ? n / sharers : n;
+    static_assert((is_a_transposed ? A::cols : A::rows) == m && (is_b_transposed ? B::rows : B::cols) == n &&
+                      (is_b_transposed ? B::cols : B::rows) == depth,
+                  "mma: [m, k] x [k, n] -> [m, n], where an operand that is transposed has its two the other way round");
+    constexpr Major of_a = is_a_transposed ? Major::mn : Major::k, of_b = is_b_transposed ? Major::k : Major::mn;
+    on.template begin_product<last>(b);
+    const int own_a = by_columns ? 0 : on.id * (is_a_transposed ? A::rows : 64);
+    const int own_b = by_columns ? on.id * (is_b_transposed ? width : width / atom * B::rows) : 0;
+    const std::uint64_t left = descriptor<of_a>(on.place_of(a) + own_a * 128, A::rows * 128);
+    const std::uint64_t right = descriptor<of_b>(on.place_of(b) + own_b * 128, B::rows * 128);
+#pragma unroll
+    for (int k = 0; k < depth / 16; ++k) {
+      const int in_a = is_a_transposed ? k * 128 : k / 4 * (A::rows * 8) + k % 4 * 2;
+      const int in_b = is_b_transposed ? k / 4 * (B::rows * 8) + k % 4 * 2 : k * 128;
+      mma_64<width, typename A::type, of_a, of_b>(sum.v, left + in_a, right + in_b,
+                                                  k == 0 ? static_cast<int>(sum.live) : 1);
+    }
+    on.end_product(sum);
   }
 };
 
@@ -377,12 +386,15 @@ template <class Kernel> struct StepStore {
   template <class T, int m, int n, int sharers>
   TILE_FN void store(const MatricesOut<T, m, n>& view, const Accumulator<m, n, sharers>& x) {
     static_assert(n % atom == 0, "store: columns x64");
-    const std::uint32_t out = address(&on.s.held[on.held.slot]) + left + on.id * 64 * 128;
+    constexpr int width = on.by_columns ? n / sharers : n;
+    const int first_col = on.by_columns ? on.id * width : 0;
+    const std::uint32_t out = address(&on.s.held[on.held.slot]) + left + (on.by_columns ? 0 : on.id * 64 * 128) +
+                              first_col / atom * (m * 128);
     left += m * n * static_cast<int>(sizeof(T));
     on.sync_group();
     const int lane = threadIdx.x % 32, r = threadIdx.x % 128 / 32 * 16 + lane % 8 + lane / 8 % 2 * 8;
 #pragma unroll
-    for (int c = 0; c < n / 16; ++c) {
+    for (int c = 0; c < width / 16; ++c) {
       const float* const v = x.v + 8 * c;
       store_matrix4(out + c / 4 * (m * 128) + r * 128 + ((c % 4 * 2 + lane / 16) ^ r % 8) * 16, pack<T>(v[0], v[1]),
                     pack<T>(v[2], v[3]), pack<T>(v[4], v[5]), pack<T>(v[6], v[7]));
@@ -392,8 +404,9 @@ template <class Kernel> struct StepStore {
     if (!on.leads()) return;
     if (on.first_row() < view.rows) {
 #pragma unroll
-      for (int j = 0; j < n / atom; ++j)
-        store_box(&view.on_target.map, out + j * m * 128, corner(view, on.matrix(), on.first_row(), j * atom));
+      for (int j = 0; j < width / atom; ++j)
+        store_box(&view.on_target.map, out + j * m * 128,
+                  corner(view, on.matrix(), on.first_row(), first_col + j * atom));
     }
     store_commit();
   }
