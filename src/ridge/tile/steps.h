@@ -65,8 +65,8 @@ template <class T, int M, int N> struct MatricesOut : Matrices {
 };
 
 // Sums that lie in memory as the registers of the groups that share them do: of matrix i, tile by tile, group by group,
-// thread by thread four at a time. `turns` counts the adds to a tile that have been made, of each group, where they are
-// in order.
+// thread by thread four at a time. Where adds are in order (`config.ordered`), `turns` counts those that a group has
+// made to a tile.
 struct SumsInMemory {
   float* data = nullptr;
   int* turns = nullptr;
@@ -96,7 +96,8 @@ struct StepOrder {
   int matrices = 0, rows = 0;  // rows of one matrix
   int tile_rows = 1, width = 1, parts = 1;
   bool ascending = false;  // first rows first
-  TILE_FN int tiles() const { return (rows + tile_rows - 1) / tile_rows; }
+  int first_row = 0;       // items have rows from here on, a multiple of tile_rows
+  TILE_FN int tiles() const { return (rows - first_row + tile_rows - 1) / tile_rows; }
   TILE_FN int items() const { return matrices * tiles() * parts; }
   template <bool has_parts = true> TILE_FN StepItem item(int number) const {
     if (number >= items()) return {};
@@ -104,7 +105,8 @@ struct StepOrder {
     const int each = width * tiles(), first = tile / each * width, in = tile % each;
     const int wide = matrices - first < width ? matrices - first : width;
     const int from = in / wide;
-    return {first + in % wide, (ascending ? from : tiles() - 1 - from) * tile_rows, part, tile, true};
+    const int row = first_row + (ascending ? from : tiles() - 1 - from) * tile_rows;
+    return {first + in % wide, row, part, tile, true};
   }
   // Of `count` steps those of a part: at least one each for the first `count` parts, if there are more of these.
   TILE_FN Span steps_of(int part, int count) const {

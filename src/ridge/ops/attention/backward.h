@@ -62,19 +62,15 @@ template <AttentionBackwardConfig C, class T> struct AttentionBackward {
   };
   struct State {
     Sums<C.m, C.d> dk, dv;
-    std::conditional_t<C.ordered, int, None> head_before, tile_before;  // that the step before has added to
   };
 
-  // Tiles of rows that see some of the item's keys. Where there are none, one step goes by in which nothing is seen.
+  // Tiles of rows that see some of the item's keys; items have keys that some row sees.
   TILE_FN static tile::Span tiles(auto& at, const Globals& g) {
-    const int first = g.band.first_row(at.row()) / C.q;
-    const int end = (g.band.end_row(at.row() + C.m - 1, g.rows) + C.q - 1) / C.q;
-    return first < end ? tile::Span{first, end} : tile::Span{};
+    return {g.band.first_row(at.row()) / C.q, (g.band.end_row(at.row() + C.m - 1, g.rows) + C.q - 1) / C.q};
   }
   TILE_FN static tile::Steps steps(auto& at, const Globals& g) {
     const tile::Span rows = tiles(at, g);
-    const int each = rows.end > 0 ? rows.end - rows.begin : 1;
-    return {each * g.heads_of_keys, each};
+    return {(rows.end - rows.begin) * g.heads_of_keys, rows.end - rows.begin};
   }
   TILE_FN static int head(auto& at, const Globals& g) { return at.matrix() * g.heads_of_keys + at.round(); }
   TILE_FN static int tile(auto& at, const Globals& g) { return tiles(at, g).begin + at.step_of_round(); }
@@ -91,14 +87,14 @@ template <AttentionBackwardConfig C, class T> struct AttentionBackward {
 
   template <class At> TILE_FN static void compute(At& at, State& x, const Held& h, const Stage& s, const Globals& g) {
     if constexpr (At::last) {
-      if constexpr (C.ordered) pass_turn(at, x, g);
       at.join();
       at.meet();
     } else {
       Sums<C.m, C.q> p, ds;
+      DQ dq;
       at.mma(p, h.k, transposed(s.q));
       at.mma(ds, h.v, transposed(s.dout));
-      if constexpr (C.ordered) take_turn(at, x, g);
+      if constexpr (C.ordered) at.ask_turn(g.dq, dq, head(at, g), tile(at, g), keys_behind(at, g));
       at.settle(p);
       const int column = at.own_column(p), first = tile(at, g) * C.q + column;
       const tile::Range own = at.own_rows();
@@ -127,7 +123,6 @@ template <AttentionBackwardConfig C, class T> struct AttentionBackward {
         at.copy(shared, transposed(slopes));
       at.join();
       at.meet();
-      DQ dq;
       if constexpr (by_columns) {
         at.mma(x.dv, h.weights[at.step() % 2], s.dout);
         at.mma(dq, transposed(shared), h.k);
@@ -140,21 +135,14 @@ template <AttentionBackwardConfig C, class T> struct AttentionBackward {
         at.mma(x.dk, slopes, s.q);
       }
       at.settle(dq);
-      at.template add<C.ordered>(g.dq, dq, head(at, g), tile(at, g), tiles(at, g).end > 0);
+      at.add(g.dq, dq, head(at, g), tile(at, g));
       at.settle(x.dk);
     }
   }
 
-  // Items of later keys add to a tile of rows first: under a causal mask they are there first.
-  TILE_FN static void take_turn(auto& at, State& x, const Globals& g) {
-    if (!at.first) pass_turn(at, x, g);
-    if (tiles(at, g).end == 0) return;
-    x.head_before = head(at, g), x.tile_before = tile(at, g);
-    const int last_key = g.band.end(x.tile_before * C.q + C.q - 1) - 1;
-    at.template await_turn<DQ>(g.dq, x.head_before, x.tile_before, last_key / C.m - at.row() / C.m);
-  }
-  TILE_FN static void pass_turn(auto& at, State& x, const Globals& g) {
-    if (tiles(at, g).end > 0) at.template pass_turn<DQ>(g.dq, x.head_before, x.tile_before);
+  // Items of later keys that add to the step's tile. These come first: under a causal mask they are there first.
+  TILE_FN static int keys_behind(auto& at, const Globals& g) {
+    return (g.band.end(tile(at, g) * C.q + C.q - 1) - 1) / C.m - at.row() / C.m;
   }
 
   TILE_FN static void store(auto& at, State& x, const Globals& g) {

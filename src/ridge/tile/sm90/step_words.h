@@ -29,11 +29,10 @@ TILE_FN void load_bytes(std::uint32_t to, const void* from, int bytes, std::uint
                "l"(from), "r"(bytes), "r"(bar)
                : "memory");
 }
-TILE_FN void add_four(float* to, const float* x, bool is_wanted) {  // no branch: sums under way would wait for it
-  asm volatile(
-      "{ .reg .pred p; setp.ne.b32 p, %5, 0; @p red.relaxed.gpu.global.add.v4.f32 [%0], {%1, %2, %3, %4}; }" ::"l"(to),
-      "f"(x[0]), "f"(x[1]), "f"(x[2]), "f"(x[3]), "r"(static_cast<int>(is_wanted))
-      : "memory");
+TILE_FN void add_four(float* to, const float* x) {
+  asm volatile("red.relaxed.gpu.global.add.v4.f32 [%0], {%1, %2, %3, %4};" ::"l"(to), "f"(x[0]), "f"(x[1]), "f"(x[2]),
+               "f"(x[3])
+               : "memory");
 }
 TILE_FN void store_box(const CUtensorMap* map, std::uint32_t from, BoxPlace c) {
   asm volatile("cp.async.bulk.tensor.4d.global.shared::cta.tile.bulk_group [%0, {%1, %2, %3, %4}], [%5];" ::"l"(map),
@@ -44,6 +43,22 @@ TILE_FN BoxPlace corner(const Matrices& of, int matrix, int row, int col) {
   const int inner = static_cast<int>(of.inner);
   return {col, row, matrix % inner, matrix / inner};
 }
+
+// Where adds to sums in memory are in order, a thread for each group waits for its turns and passes them on, so that
+// nobody who multiplies waits for memory: the group asks for a turn early, adds when that has come, and tells.
+template <class Kernel>
+concept AddsInOrder = requires {
+  requires Kernel::config.ordered;
+};
+struct TurnAsked {
+  int* counted = nullptr;  // of a tile; null: no more turns
+  int before = 0;          // adds of others that come first
+};
+template <int groups> struct TurnKeeping {
+  TurnAsked wanted[groups];
+  std::uint64_t asked[groups], come[groups], added[groups];
+};
+struct NoTurns {};
 
 template <class Kernel> struct StepShared {
   static constexpr auto config = Kernel::config;
@@ -56,6 +71,7 @@ template <class Kernel> struct StepShared {
   StepItem item[2];
   bool is_last_part;
   float never;
+  std::conditional_t<AddsInOrder<Kernel>, TurnKeeping<config.consumers>, NoTurns> turns;
 };
 template <class Kernel> inline constexpr int step_shared_bytes = sizeof(StepShared<Kernel>);
 template <class Kernel> inline constexpr int step_threads = 128 * (Kernel::config.consumers + 1);
@@ -164,6 +180,7 @@ template <class Kernel> struct StepConsumer : StepGroup<Kernel, StepConsumer<Ker
   const StepProblem& p;
   const typename Kernel::Held* held_now = nullptr;
   float reduced = 0;  // by the last sum of a row
+  std::uint32_t turn_phase = 0;
 
   TILE_FN StepConsumer(StepShared<Kernel>& shared, const typename Kernel::Globals& globals, const StepProblem& problem,
                        int number)
@@ -198,15 +215,15 @@ template <class Kernel> struct StepConsumer : StepGroup<Kernel, StepConsumer<Ker
     if (leads()) arrive(address(&s.empty[r][slot]));
   }
   TILE_FN void sync_groups() const { sync_turn((this->id + 1) % config.consumers); }
-  // What these threads added before is counted; then the adds of others that come `before` the next have been.
-  TILE_FN void pass_turn(int* counted) const {
-    sync_group();
-    if (leads()) add_release(reinterpret_cast<std::uint32_t*>(counted), 1);
+  TILE_FN void ask_turn(int* counted, int before) {
+    if (!leads()) return;
+    s.turns.wanted[this->id] = {counted, before};
+    arrive(address(&s.turns.asked[this->id]));
   }
-  TILE_FN void await_turn(const int* counted, int before) const {
-    if (leads())
-      while (static_cast<int>(read_acquire(reinterpret_cast<const std::uint32_t*>(counted))) != before) {
-      }
+  TILE_FN void await_turn() { wait(address(&s.turns.come[this->id]), turn_phase); }
+  TILE_FN void pass_turn() {
+    arrive(address(&s.turns.added[this->id]));
+    turn_phase ^= 1;
   }
   TILE_FN void sync_turn(int of) const { sync_threads(8 + of, 256); }
   TILE_FN void join_turn(int of) const { arrive_threads(8 + of, 256); }
@@ -244,7 +261,9 @@ template <class Kernel, bool first_, bool last_> struct StepCompute {
   TILE_FN Range own_rows() const { return {on.first_row(), 64}; }
 
   // The column of x from which on these threads own it.
-  template <class X> TILE_FN int own_column(const X&) const { return on.by_columns ? on.id * (X::cols / X::sharers) : 0; }
+  template <class X> TILE_FN int own_column(const X&) const {
+    return on.by_columns ? on.id * (X::cols / X::sharers) : 0;
+  }
 
   template <class Sum, class A, class B> TILE_FN void mma(Sum& sum, const A& a, Transposed<B> b) const {
     multiply<false, true>(sum, a, b.tile);
@@ -281,24 +300,20 @@ template <class Kernel, bool first_, bool last_> struct StepCompute {
                                 on.template ring<Tile::ring>().slot * static_cast<int>(sizeof(typename Kernel::Stage));
     return {reinterpret_cast<const float*>(in_slot) + first + own_column(x) + col_of_thread()};
   }
-  // To tile `number` of a matrix. x holds nothing afterwards. With `in_order` its turn has come (below), and all of the
-  // group wait for the thread that knows.
-  template <bool in_order, class X>
-  TILE_FN void add(const SumsInMemory& view, X& x, int matrix, int number, bool is_wanted) const {
-    if constexpr (in_order) on.sync_group();
-    float* const to = view.data + static_cast<Index>(group_of<X>(view, matrix, number)) * (X::size * 128) +
-                      threadIdx.x % 128 * 4;
+  // To tile `number` of a matrix, x's turn being asked for before where adds are in order. x holds nothing afterwards.
+  template <class X> TILE_FN void add(const SumsInMemory& view, X& x, int matrix, int number) const {
+    float* const to =
+        view.data + static_cast<Index>(group_of<X>(view, matrix, number)) * (X::size * 128) + threadIdx.x % 128 * 4;
+    if constexpr (AddsInOrder<Kernel>) on.await_turn();
 #pragma unroll
-    for (int i = 0; i < X::size / 4; ++i) add_four(to + i * 512, x.v + 4 * i, is_wanted);
+    for (int i = 0; i < X::size / 4; ++i) add_four(to + i * 512, x.v + 4 * i);
+    if constexpr (AddsInOrder<Kernel>) on.pass_turn();
     x.live = false;
   }
-  // What was added to a tile is counted there.
-  template <class X> TILE_FN void pass_turn(const SumsInMemory& view, int matrix, int number) const {
-    on.pass_turn(view.turns + group_of<X>(view, matrix, number));
-  }
-  // Until `before` adds to a tile have been counted.
-  template <class X> TILE_FN void await_turn(const SumsInMemory& view, int matrix, int number, int before) const {
-    on.await_turn(view.turns + group_of<X>(view, matrix, number), before);
+  // `before` adds to the tile come first.
+  template <class X>
+  TILE_FN void ask_turn(const SumsInMemory& view, const X&, int matrix, int number, int before) const {
+    on.ask_turn(view.turns + group_of<X>(view, matrix, number), before);
   }
   template <class X, class F, class... Others> TILE_FN void map(X& x, const F& f, Others&... others) const {
     sm90::map(x, f, others...);
@@ -338,9 +353,10 @@ template <class Kernel, bool first_, bool last_> struct StepCompute {
     constexpr bool by_columns = m < 64 * sharers;
     static_assert(m == (by_columns ? 64 : 64 * sharers), "mma: each group owns 64 rows");
     constexpr int depth = is_a_transposed ? A::rows : A::cols, width = by_columns ? n / sharers : n;
-    static_assert((is_a_transposed ? A::cols : A::rows) == m && (is_b_transposed ? B::rows : B::cols) == n &&
-                      (is_b_transposed ? B::cols : B::rows) == depth,
-                  "mma: [m, k] x [k, n] -> [m, n], where an operand that is transposed has its two the other way round");
+    static_assert(
+        (is_a_transposed ? A::cols : A::rows) == m && (is_b_transposed ? B::rows : B::cols) == n &&
+            (is_b_transposed ? B::cols : B::rows) == depth,
+        "mma: [m, k] x [k, n] -> [m, n], where an operand that is transposed has its two the other way round");
     constexpr Major of_a = is_a_transposed ? Major::mn : Major::k, of_b = is_b_transposed ? Major::k : Major::mn;
     on.template begin_product<last>(b);
     const int own_a = by_columns ? 0 : on.id * (is_a_transposed ? A::rows : 64);

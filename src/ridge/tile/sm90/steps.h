@@ -25,6 +25,20 @@ template <class Kernel> TILE_FN void StepConsumer<Kernel>::store(typename Kernel
 constexpr int step_loading_registers(int consumers) { return consumers == 3 ? 32 : 24; }
 constexpr int step_computing_registers(int consumers) { return consumers == 3 ? 160 : 240; }
 
+// A thread of its own for each group.
+template <int groups> TILE_FN void keep_turns(TurnKeeping<groups>& turns, int group) {
+  for (std::uint32_t phase = 0;; phase ^= 1) {
+    wait(address(&turns.asked[group]), phase);
+    const TurnAsked turn = turns.wanted[group];
+    if (turn.counted == nullptr) return;
+    auto* const counted = reinterpret_cast<std::uint32_t*>(turn.counted);
+    while (static_cast<int>(read_acquire(counted)) != turn.before) {}
+    arrive(address(&turns.come[group]));
+    wait(address(&turns.added[group]), phase);
+    add_release(counted, 1);
+  }
+}
+
 // One block an SM, persistent.
 template <class Kernel> __global__ void __launch_bounds__(step_threads<Kernel>, 1)
     run_steps(const __grid_constant__ typename Kernel::Globals g, const __grid_constant__ StepProblem p) {
@@ -49,6 +63,12 @@ template <class Kernel> __global__ void __launch_bounds__(step_threads<Kernel>, 
       barrier_init(address(&s.held_full[i]), 1);
       barrier_init(address(&s.held_empty[i]), config.consumers);
     }
+    if constexpr (AddsInOrder<Kernel>)
+      for (int i = 0; i < config.consumers; ++i) {
+        barrier_init(address(&s.turns.asked[i]), 1);
+        barrier_init(address(&s.turns.come[i]), 1);
+        barrier_init(address(&s.turns.added[i]), 128);
+      }
     barrier_init_done();
   }
   __syncthreads();
@@ -60,10 +80,15 @@ template <class Kernel> __global__ void __launch_bounds__(step_threads<Kernel>, 
       wait_for_earlier_kernels();
       produce_steps<Kernel>(on);
     }
+    if constexpr (AddsInOrder<Kernel>)
+      if (const int group = static_cast<int>(threadIdx.x % 128) / 32 - 1;
+          threadIdx.x % 32 == 0 && group >= 0 && group < config.consumers)
+        keep_turns(s.turns, group);
   } else {
     if constexpr (config.consumers > 1) registers_up<step_computing_registers(config.consumers)>();
     StepConsumer<Kernel> on(s, g, p, warpgroup);
     consume_steps<Kernel>(on);
+    if constexpr (AddsInOrder<Kernel>) on.ask_turn(nullptr, 0);
   }
 }
 
