@@ -7,6 +7,7 @@
 
 #include "ridge/base/text.h"
 #include "ridge/report/table.h"
+#include "ridge/report/distributed/sending.h"
 
 namespace ridge {
 namespace {
@@ -115,6 +116,8 @@ std::string render_text(const ShardAnswer& a) {
                      engineering(words_a_chip(a, a.bound_words), ""));
   out += "\nthe first: what its devices share out, and what moves\n" + steps_text(a, a.best[0]);
   return out + "\n" + a.best[0].written;
+  for (const SmallMessages& small : a.small) out += text(small) + "\n";
+  for (const Overlap& overlap : a.overlaps) out += text(overlap) + "\n";
 }
 
 std::string render_json(const ShardAnswer& a) {
@@ -127,6 +130,8 @@ std::string render_json(const ShardAnswer& a) {
   out["shardings"] = Json::array();
   for (const RankedSharding& r : a.best) out["shardings"].push_back(sharding_json(a, r));
   return out.dump(2) + "\n";
+  out["small_messages"] = small_messages_json(a.small);
+  out["overlaps"] = overlaps_json(a.overlaps);
 }
 
 std::string render_text(const OpenMesh& o) {
@@ -193,3 +198,5 @@ std::string render_json(const CollectiveTime& c) {
 }
 
 }  // namespace ridge
+  if (c.issued_s) out["issued_s"] = *c.issued_s;
+  if (c.small) out["small_messages"] = small_messages_json({*c.small})[0];
