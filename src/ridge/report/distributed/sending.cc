@@ -7,6 +7,11 @@ using Json = nlohmann::ordered_json;
 
 Json line_json(const StraightLine& line) { return {{"steps", line.steps}, {"bytes_per_s", line.rate}}; }
 
+std::string tree_faster(const SmallMessages& small) {
+  if (small.always()) return "always";
+  return small.tree_below > 0 ? "below" : "never";
+}
+
 }  // namespace
 
 Json small_messages_json(const std::vector<SmallMessages>& all) {
@@ -15,7 +20,7 @@ Json small_messages_json(const std::vector<SmallMessages>& all) {
     Json one{{"collective", name(s.kind)}, {"over", s.over}, {"devices", s.devices}, {"step_s", s.step_s}};
     one["ring"] = line_json(s.ring);
     one["tree"] = line_json(s.tree);
-    one["tree_faster"] = s.always() ? "always" : s.tree_below > 0 ? "below" : "never";
+    one["tree_faster"] = tree_faster(s);
     one["tree_below_bytes"] = s.tree_below > 0 && !s.always() ? Json(s.tree_below) : Json(nullptr);
     out.push_back(std::move(one));
   }
