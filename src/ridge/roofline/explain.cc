@@ -283,8 +283,9 @@ Result<Explanation> explain(const Program& program, const Machine& machine, cons
   out.network = setting.network;
   for (const MeshAxis& axis : program.mesh) out.mesh_names.push_back(axis.name);
   if (const Status judged = judge_all(out, program, work, setting); !judged) return judged.error();
-  if (out.network && !cut && thresholds == Thresholds::solved) say_how_it_is_sent(out, program);
-  out.memory = memory_of(placed_program, machine, setting.dims, setting.ways, setting.order);
+  const bool solved = thresholds == Thresholds::solved;  // up to which sizes it fits is a threshold as well
+  if (out.network && !cut && solved) say_how_it_is_sent(out, program);
+  out.memory = memory_of(placed_program, machine, setting.dims, solved ? setting.ways : Ways(), setting.order);
   auto fused = fused_of(placed_program, work, out, setting);
   if (!fused) return fused.error();
   out.fused = *std::move(fused);
