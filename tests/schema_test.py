@@ -105,6 +105,7 @@ COMMANDS = [
     ["machines", "cpu"],
     [*SMALL, "--ranks", "3"],
     ["run", "x: bf16[B, D_X]  w: bf16[D_X, F]\ny: bf16[B, F_X] = x * w", "--mesh", "X=2", "B=4", "D=4", "F=4"],
+    ["explain", "x: bf16[B, D_X]   w: bf16[D_X, F]\ny: bf16[B, F] = x * w", "--on", "h100", "X=8", *SIZES],
 ]
 # What takes long or needs a device, as it was committed.
 RECORDED = [("probe", "tests/golden/probe.json"), ("bench", "results/cpu_matmul_emerald_rapids_f32_1.json"),

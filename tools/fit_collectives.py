@@ -3,13 +3,20 @@
 it is off on the other half.
 
     tools/fit_collectives.py TIMINGS.csv [--switch N]      columns op_name, num_gpus, message_size, nccl_dtype, latency_us
+    tools/fit_collectives.py --issued data/library/h100_nccl.csv --machine machines/h100.toml
+
+The second takes timings of calls that a framework's host issued one after the other: a call then takes as long as the host or as
+the library, whichever is longer. What the host takes is the median of sites below 2 MB whose library time, by the machine's file,
+is less than half of what was timed; every site from 2 MB on is kept apart, and it says how far those are off.
 
 A site is a collective, a number of devices and a size. message_size counts elements. --switch N: all-reduces of floating-point
 numbers over N devices may be added up in the switch. Prints the lines of [numbers] of a machine's file."""
 import csv
 import math
 import random
+import statistics
 import sys
+import tomllib
 
 BYTES = {"half": 2, "int8": 1}
 NAMES = ["collective_call_s", "collective_step_s", "collective_narrow_rate", "collective_wide_s", "collective_wide_rate",
@@ -35,8 +42,28 @@ def error(rows, c, switch):
     return sum(abs(predicted(r, c, switch) / r[3] - 1) for r in rows) / max(1, len(rows))
 
 
+def issued(words):
+    numbers = tomllib.load(open(words[words.index("--machine") + 1], "rb"))["numbers"]
+    constants = [numbers[name]["value"] for name in NAMES]
+    lines = [line for line in open(words[words.index("--issued") + 1]) if not line.startswith("#")]
+    rows = [(r["op"], int(r["gpus"]), int(r["bytes"]), float(r["us"]) * 1e-6, True) for r in csv.DictReader(lines)]
+    few = [r for r in rows if r[2] < 2e6 and predicted(r, constants, 8) < r[3] / 2]
+    host = statistics.median(r[3] for r in few)
+    print(f'collective_issue_s = {{ value = {host:.3g}, unit = "s" }}   # of {len(few)} timings')
+
+    def off(some, least):
+        return 100 * sum(abs(max(least, predicted(r, constants, 8)) / r[3] - 1) for r in some) / max(1, len(some))
+
+    apart = [r for r in rows if r[2] >= 2e6]
+    for kind, called in [*KINDS.items(), ("", "all")]:
+        there = [r for r in apart if kind in ("", r[0])]
+        print(f"# {called}: off by {off(there, host):.1f} % on {len(there)} timings from 2 MB on, kept apart; {off(there, 0):.1f} % without it")
+
+
 def main():
     words = sys.argv[1:]
+    if "--issued" in words:
+        return issued(words)
     switch = int(words[words.index("--switch") + 1]) if "--switch" in words else 0
     rows = [(r["op_name"], int(r["num_gpus"]), int(r["message_size"]) * BYTES[r["nccl_dtype"]], float(r["latency_us"]) * 1e-6,
              r["nccl_dtype"] == "half") for r in csv.DictReader(open(words[0]))]

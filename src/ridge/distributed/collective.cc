@@ -17,7 +17,7 @@ constexpr std::array<std::pair<Pattern, std::string_view>, 5> names{{{Pattern::a
                                                                      {Pattern::all_reduce, "all-reduce"},
                                                                      {Pattern::all_to_all, "all-to-all"},
                                                                      {Pattern::gather, "gather"}}};
-constexpr std::int64_t most_chips = 1 << 20, most_chunks = 64;
+constexpr std::int64_t most_chips = 1 << 20;
 constexpr double most_bytes = 0x1p60;
 
 Collective as_collective(Pattern pattern) {
@@ -49,27 +49,32 @@ std::optional<double> number_of(const Machine& machine, const char* key) {
   return found == machine.numbers.end() ? std::nullopt : std::optional(found->second.value);
 }
 
+// The faster of two ways, each of which waits first.
+Sending faster(Sending a, Sending b) { return a.sending_s + a.wait_s <= b.sending_s + b.wait_s ? a : b; }
+
+std::optional<Sending> library_pairs(const Machine& machine, double waits, double sent) {
+  const auto narrow = number_of(machine, "collective_pair_narrow_rate"),
+             wide = number_of(machine, "collective_pair_wide_rate"),
+             late = number_of(machine, "collective_pair_wide_s");
+  if (!narrow || !wide || !late) return std::nullopt;
+  return faster({sent / *narrow, waits}, {sent / *wide, waits + *late});
+}
+
 // As collective.h says; on one level alone, for which libraries were timed.
-std::optional<double> library_time(const Machine& machine, const CollectiveRequest& asked) {
+std::optional<Sending> library_sending(const Machine& machine, const CollectiveRequest& asked) {
   const auto call = number_of(machine, "collective_call_s"), step = number_of(machine, "collective_step_s"),
              narrow = number_of(machine, "collective_narrow_rate"), wide = number_of(machine, "collective_wide_rate"),
              late = number_of(machine, "collective_wide_s"), copy = number_of(machine, "collective_copy_rate");
   if (!call || !step || !narrow || !wide || !late || !copy || asked.pattern == Pattern::gather) return std::nullopt;
   const double n = static_cast<double>(asked.chips), V = asked.bytes;
-  const double sent = V * (n - 1) / n * (asked.pattern == Pattern::all_reduce ? 2 : 1);
-  if (asked.pattern == Pattern::all_to_all) {
-    const auto pair_narrow = number_of(machine, "collective_pair_narrow_rate"),
-               pair_wide = number_of(machine, "collective_pair_wide_rate"),
-               pair_late = number_of(machine, "collective_pair_wide_s");
-    if (!pair_narrow || !pair_wide || !pair_late) return std::nullopt;
-    return *call + *step + std::min(sent / *pair_narrow, *pair_late + sent / *pair_wide);
-  }
-  const double steps = (n - 1) * (asked.pattern == Pattern::all_reduce ? 2 : 1);
-  const double ring = std::min(sent / *narrow, *late + sent / *wide + V / n / *copy);
+  const double passes = asked.pattern == Pattern::all_reduce ? 2 : 1, sent = passes * V * (n - 1) / n;
+  if (asked.pattern == Pattern::all_to_all) return library_pairs(machine, *call + *step, sent);
+  const double waits = *call + passes * (n - 1) * *step;
+  const Sending ring = faster({sent / *narrow, waits}, {sent / *wide + V / n / *copy, waits + *late});
   const auto adds = number_of(machine, "collective_switch_rate"), node = number_of(machine, "host_chips");
   const bool whole_node = adds && node && asked.chips == std::llround(*node);
-  if (asked.pattern != Pattern::all_reduce || !whole_node) return *call + steps * *step + ring;
-  return *call + steps * *step + std::min(ring, *late + V / *adds);
+  if (asked.pattern != Pattern::all_reduce || !whole_node) return ring;
+  return faster(ring, {V / *adds, waits + *late});
 }
 
 Pattern pattern_of(Collective kind) {
@@ -83,22 +88,21 @@ Pattern pattern_of(Collective kind) {
   return Pattern::all_to_all;
 }
 
-// Two stages in k equal pieces, each piece with its own wait: s + (k - 1)*max(s, c) + c.
-double in_chunks(double sending, double wait, double compute, std::int64_t k) {
-  const double s = sending / static_cast<double>(k) + wait, c = compute / static_cast<double>(k);
-  return s + static_cast<double>(k - 1) * std::max(s, c) + c;
+void overlap(CollectiveTime& out) {
+  const Beside beside{.math_s = out.asked.compute_s, .sending_s = out.sending_s, .wait_s = out.latency_s};
+  const Chunks best = best_chunks(beside, most_chunks);
+  out.chunks_pay_above_s = 2 * out.latency_s;
+  out.overlapped_s = best.seconds;
+  out.chunks = best.count;
 }
 
-void overlap(CollectiveTime& out) {
-  const double wait = out.latency_s, compute = out.asked.compute_s;
-  out.chunks_pay_above_s = 2 * wait;
-  out.overlapped_s = in_chunks(out.sending_s, wait, compute, 1);
-  for (std::int64_t k = 2; k <= most_chunks; ++k) {
-    const double time = in_chunks(out.sending_s, wait, compute, k);
-    if (time >= out.overlapped_s) continue;
-    out.overlapped_s = time;
-    out.chunks = k;
-  }
+// Bytes of V over the whole chips, small.
+std::optional<SmallMessages> small_of(const Transfer& transfer, const Network& network) {
+  std::vector<SmallMessages> found;
+  add_small_messages(found, transfer, network);
+  if (found.empty()) return std::nullopt;
+  found.front().over = {};
+  return found.front();
 }
 
 std::optional<Error> refused(const CollectiveRequest& asked) {
@@ -147,9 +151,24 @@ Result<CollectiveTime> collective_time(const Machine& machine, const CollectiveR
   for (const LevelTime& level : out.levels) out.sending_s = std::max(out.sending_s, level.seconds());
   out.latency_s = static_cast<double>(hops(transfer, *network)) * network->latency_s;
   if (out.latency_s > 0) out.latency_bound_below = request.bytes * out.latency_s / out.sending_s;
-  if (out.levels.size() == 1 && request.of == 0) out.library_s = library_time(machine, request);
+  if (request.pattern != Pattern::gather) out.small = small_of(transfer, *network);
+  if (out.levels.size() == 1 && request.of == 0)
+    if (const auto library = library_sending(machine, request)) {
+      out.library_s = library->sending_s + library->wait_s;
+      if (const auto issue = number_of(machine, "collective_issue_s")) out.issued_s = std::max(*issue, *out.library_s);
+    }
   overlap(out);
   return out;
+}
+
+// "steps      tree 6 x 816 ns, 12.35 us in all; ring 14, 16.01 us; the tree is faster below 14.69 MB"
+static std::string ways_text(const SmallMessages& small, double bytes) {
+  std::string when = fmt::format("the tree is faster below {}", engineering(small.tree_below, "B"));
+  if (small.always()) when = "the tree is always faster";
+  if (small.tree_below == 0) when = "the tree is never faster";
+  return fmt::format("steps      ring {} x {}, {} in all; tree {} x {}, {}; {}", small.ring.steps,
+                     engineering(small.step_s, "s"), engineering(small.ring_s(bytes), "s"), small.tree.steps,
+                     engineering(small.step_s, "s"), engineering(small.tree_s(bytes), "s"), when);
 }
 
 std::string text(const CollectiveTime& t) {
@@ -162,8 +181,12 @@ std::string text(const CollectiveTime& t) {
   if (t.latency_bound_below)
     out += fmt::format("  hops       {}; below {} they take longer than sending\n", engineering(t.latency_s, "s"),
                        engineering(*t.latency_bound_below, "B"));
+  if (t.small) out += fmt::format("  {}\n", ways_text(*t.small, t.asked.bytes));
   if (t.library_s)
     out += fmt::format("  NCCL       {}, by what was fitted to its timings\n", engineering(*t.library_s, "s"));
+  if (t.issued_s && *t.issued_s > *t.library_s)
+    out += fmt::format("  issued     {}: a framework's host takes as long to issue a call by itself\n",
+                       engineering(*t.issued_s, "s"));
   if (t.asked.compute_s == 0) return out;
   const double in_turn = t.time_s() + t.asked.compute_s;
   out +=
@@ -174,12 +197,17 @@ std::string text(const CollectiveTime& t) {
                            engineering(t.chunks_pay_above_s, "s"));
 }
 
-std::optional<double> library_time(const Machine& machine, const Transfer& transfer) {
+std::optional<Sending> library_sending(const Machine& machine, const Transfer& transfer) {
   const auto bytes = transfer.bytes.constant();
   if (!bytes) return std::nullopt;
-  return library_time(
+  return library_sending(
       machine,
       CollectiveRequest{.pattern = pattern_of(transfer.kind), .bytes = bytes->real(), .chips = transfer.devices});
+}
+
+std::optional<double> library_time(const Machine& machine, const Transfer& transfer) {
+  const auto parts = library_sending(machine, transfer);
+  return parts ? std::optional(parts->sending_s + parts->wait_s) : std::nullopt;
 }
 
 }  // namespace ridge

@@ -12,6 +12,8 @@
 #include "ridge/base/result.h"
 #include "ridge/machine/machine.h"
 #include "ridge/roofline/network.h"
+#include "ridge/roofline/sending/overlap.h"
+#include "ridge/roofline/sending/small_messages.h"
 
 namespace ridge {
 
@@ -43,6 +45,9 @@ struct CollectiveTime {
   double latency_s = 0;           // of the hops
   double sending_s = 0;
   std::optional<double> library_s = {};  // none: nothing was fitted for this machine
+  // The same issued by the host of a framework, call by call: no faster than that host; none: not timed.
+  std::optional<double> issued_s = {};
+  std::optional<SmallMessages> small = {};  // tree or ring; none: a torus, or a step that is not on record
   // Bytes up to which hops take longer than sending; none: the latency is not on record.
   std::optional<double> latency_bound_below = {};
   // With computing beside it, in `chunks` pieces: the first piece is computed, or sent, alone.
@@ -58,5 +63,7 @@ std::string text(const CollectiveTime& time);
 
 // What the library that was timed on a machine takes for a transfer; none: no library was.
 std::optional<double> library_time(const Machine& machine, const Transfer& transfer);
+// The same in parts: of chunks of a transfer each waits, and they share its sending. None likewise.
+std::optional<Sending> library_sending(const Machine& machine, const Transfer& transfer);
 
 }  // namespace ridge

@@ -17,17 +17,19 @@ Result<Costs> Costs::of(const Program& program, const Machine& machine, const Ne
   out.mesh_ = mesh;
   out.sizes_ = sizes;
   out.moves_.resize(program.tensors.size());
-  for (const Tensor& tensor : program.tensors) out.layouts_.push_back(every_layout(tensor, mesh, sizes));
+  for (const Tensor& tensor : program.tensors) out.layouts_.push_back(every_layout(program, tensor, mesh, sizes));
   for (const Statement& statement : program.statements) {
     std::vector<StatementCost> all;
     for (const Cuts& cuts : every_cut(program, statement, mesh, sizes)) {
-      const auto found = explain(alone(program, statement, mesh, cuts), machine, sizes, {}, Thresholds::left_out);
+      const Program lies = alone(program, statement, mesh, cuts);
+      const auto found = explain(lies, machine, sizes, {}, Thresholds::left_out);
       if (!found) return found.error();
       const Prediction& p = found->ops[0];
+      const Bindings& parts = found->dims;  // with those of what the mesh does not divide
       StatementCost cost{cuts, std::max(p.time_math_s.value_or(0), p.time_memory_s.value_or(0))};
       for (const Transfer& t : p.work.transfers) {
         Transfer counted = t;
-        counted.bytes = Polynomial(static_cast<std::int64_t>(t.bytes.real({sizes.begin(), sizes.end()})));
+        counted.bytes = Polynomial(static_cast<std::int64_t>(t.bytes.real({parts.begin(), parts.end()})));
         cost.network_s += out.sending(counted);
       }
       all.push_back(std::move(cost));

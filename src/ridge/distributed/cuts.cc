@@ -46,21 +46,35 @@ void every_choice(const Mesh& mesh, int options, const std::function<void(const 
   }
 }
 
-// Of whole blocks, where elements along the last axis share a scale.
-bool equal_parts(const Tensor& tensor, const Layout& lies, const Mesh& mesh, const Bindings& sizes) {
+bool has_lengths(const Program& program, const Axis& axis) {
+  return std::any_of(program.dims.begin(), program.dims.end(),
+                     [&](const Dimension& dim) { return dim.name == axis.dim && !dim.lengths.empty(); });
+}
+
+// Whether every device has a part, of whole blocks where elements along the last axis share a scale; blocks and
+// sequences of several lengths fall into equal parts or none.
+bool all_have_parts(const Program& program, const Tensor& tensor, const Layout& lies, const Mesh& mesh,
+                    const Bindings& sizes) {
   for (std::size_t i = 0; i < lies.cut.size(); ++i) {
-    const std::int64_t parts = mesh.size(lies.cut[i]);
-    const bool blocks = is_scaled(tensor.dtype) && i + 1 == lies.cut.size() && parts > 1;
-    if (extent(tensor.axes[i], sizes) % (parts * (blocks ? info(tensor.dtype).block : 1)) != 0) return false;
+    const std::int64_t parts = mesh.size(lies.cut[i]), length = extent(tensor.axes[i], sizes);
+    if (parts == 1) continue;
+    const bool blocks = is_scaled(tensor.dtype) && i + 1 == lies.cut.size();
+    if (length < parts) return false;
+    if (blocks && length % (parts * info(tensor.dtype).block) != 0) return false;
+    if (has_lengths(program, tensor.axes[i]) && length % parts != 0) return false;
   }
   return true;
 }
 
-bool equal_parts(const Program& program, const Statement& statement, const Cuts& cuts, const Mesh& mesh,
-                 const Bindings& sizes) {
+bool all_have_parts(const Program& program, const Statement& statement, const Cuts& cuts, const Mesh& mesh,
+                    const Bindings& sizes) {
+  const auto* product = std::get_if<Contraction>(&statement.op);
+  if (product && product->grouped)  // a group's members lie where it does
+    if (const auto cut = cuts.find(product->grouped->dim); cut != cuts.end())
+      if (sizes.at(product->grouped->group) % mesh.size(cut->second) != 0) return false;
   const std::vector<int> all = tensors_of(statement);
   return std::all_of(all.begin(), all.end(), [&](int t) {
-    return equal_parts(tensor(program, t), under(program, statement, t, cuts), mesh, sizes);
+    return all_have_parts(program, tensor(program, t), under(program, statement, t, cuts), mesh, sizes);
   });
 }
 
@@ -116,12 +130,13 @@ std::vector<Cuts> every_cut(const Program& program, const Statement& statement, 
     Cuts cuts;
     for (std::size_t i = 0; i < chosen.size(); ++i)
       if (chosen[i] >= 0) cuts[dims[static_cast<std::size_t>(chosen[i])]] += mesh.axes[i].first;
-    if (equal_parts(program, statement, cuts, mesh, sizes)) out.push_back(std::move(cuts));
+    if (all_have_parts(program, statement, cuts, mesh, sizes)) out.push_back(std::move(cuts));
   });
   return out;
 }
 
-std::vector<Layout> every_layout(const Tensor& tensor, const Mesh& mesh, const Bindings& sizes) {
+std::vector<Layout> every_layout(const Program& program, const Tensor& tensor, const Mesh& mesh,
+                                 const Bindings& sizes) {
   std::vector<Layout> out;
   every_choice(mesh, static_cast<int>(tensor.axes.size()), [&](const std::vector<int>& chosen) {
     Layout layout{.cut = std::vector<std::string>(tensor.axes.size())};
@@ -129,7 +144,7 @@ std::vector<Layout> every_layout(const Tensor& tensor, const Mesh& mesh, const B
       if (chosen[i] >= 0) layout.cut[static_cast<std::size_t>(chosen[i])] += mesh.axes[i].first;
     for (std::size_t i = 0; i < layout.cut.size(); ++i)
       if (!tensor.axes[i].named() && !layout.cut[i].empty()) return;
-    if (equal_parts(tensor, layout, mesh, sizes)) out.push_back(std::move(layout));
+    if (all_have_parts(program, tensor, layout, mesh, sizes)) out.push_back(std::move(layout));
   });
   return out;
 }

@@ -32,12 +32,13 @@ std::vector<std::string> shareable(const Program& program, const Statement& stat
 Layout operand_under(const Program& program, const Statement& statement, int operand, const Cuts& cuts);
 Layout result_under(const Program& program, const Statement& statement, const Cuts& cuts);
 
-// Every way to share the dimensions out such that parts are equal: one dimension or none for each mesh axis, `sizes`
-// says how long they are.
+// Every way to share the dimensions out such that each device has a part, equal or not (layout.h): one dimension or
+// none for each mesh axis, `sizes` says how long they are. Blocks that share a scale, groups of heads and sequences of
+// several lengths stay whole, so that these fall into equal parts.
 std::vector<Cuts> every_cut(const Program& program, const Statement& statement, const Mesh& mesh,
                             const Bindings& sizes);
-// Every layout of a tensor in equal parts.
-std::vector<Layout> every_layout(const Tensor& tensor, const Mesh& mesh, const Bindings& sizes);
+// Every layout of a tensor of the program in such parts.
+std::vector<Layout> every_layout(const Program& program, const Tensor& tensor, const Mesh& mesh, const Bindings& sizes);
 
 // The statement alone, its tensors laid so.
 Program alone(const Program& program, const Statement& statement, const Mesh& mesh, const Cuts& cuts);

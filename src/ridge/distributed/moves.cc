@@ -140,8 +140,9 @@ std::optional<Transfer> transfer_of(const Move& move, const std::vector<std::int
                                     Rational word_bytes) {
   const std::int64_t n = mesh.size(move.over);
   if (!move.kind || n == 1) return std::nullopt;
-  const bool after = move.kind == Collective::all_gather;  // device 0 holds the largest block
-  const std::int64_t words = words_in(block_of(extents, after ? move.after : move.before, mesh, 0));
+  // Device 0 holds the largest block, and what is scattered is as many parts of that size.
+  const std::int64_t parts = move.kind == Collective::reduce_scatter ? n : 1;
+  const std::int64_t words = parts * words_in(block_of(extents, move.after, mesh, 0));
   return Transfer{*move.kind, move.over, n, Polynomial(word_bytes * Rational(words))};
 }
 

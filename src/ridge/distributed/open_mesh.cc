@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <set>
 
 #include "ridge/distributed/cuts.h"
 #include "ridge/roofline/prediction.h"
@@ -42,110 +41,6 @@ std::vector<std::map<char, std::int64_t>> rings_of(const Mesh& mesh, const Netwo
 namespace {
 
 constexpr std::int64_t most_chips = 1 << 16;
-
-// The values of a function of 1/n at even numbers of devices: what is sent both ways round a ring hangs on parity.
-constexpr std::array<std::int64_t, 4> fitted{4, 6, 8, 10};
-constexpr std::array<std::int64_t, 2> checked{12, 14};
-
-using Row = std::vector<Rational>;
-
-// Solves for the coefficients c0 + c1/n + c2/n^2 + c3/n^3, exactly.
-Row coefficients(const std::vector<Rational>& values) {
-  const std::size_t k = fitted.size();
-  std::vector<Row> rows;
-  for (std::size_t i = 0; i < k; ++i) {
-    Row row{1};
-    for (std::size_t j = 1; j < k; ++j) row.push_back(row.back() * Rational(1, fitted[i]));
-    row.push_back(values[i]);
-    rows.push_back(std::move(row));
-  }
-  for (std::size_t p = 0; p < k; ++p)
-    for (std::size_t i = 0; i < k; ++i) {
-      if (i == p) continue;
-      const Rational by = rows[i][p] / rows[p][p];
-      for (std::size_t j = p; j <= k; ++j) rows[i][j] = rows[i][j] - by * rows[p][j];
-    }
-  Row out;
-  for (std::size_t i = 0; i < k; ++i) out.push_back(rows[i][k] / rows[i][i]);
-  return out;
-}
-
-Rational value_at(const Row& row, std::int64_t n) {
-  Rational out = 0, power = 1;
-  for (const Rational& each : row) {
-    out = out + each * power;
-    power = power * Rational(1, n);
-  }
-  return out;
-}
-
-// What a device computes and sends at so many devices.
-struct Counted {
-  Polynomial flops, load;
-  double rate = 0;
-};
-
-class Open {
- public:
-  Open(const Program& program, const Machine& machine, Network network, std::string axes)
-      : program_(program), machine_(machine), network_(std::move(network)), axes_(std::move(axes)) {
-    network_.latency_s = 0;  // bounds of large sizes
-    network_.beyond.clear();
-  }
-
-  Bindings at(std::int64_t n, const Bindings& others) const {
-    Bindings out = others;
-    for (std::size_t i = 0; i < axes_.size(); ++i) out[std::string(1, axes_[i])] = i == 0 ? n : 1;
-    return out;
-  }
-
-  Counted counted(std::int64_t n, const Bindings& mesh) const {
-    std::vector<Work> work = count(program_, at(n, mesh));
-    Network network = network_;
-    route(work, network);
-    Counted out;
-    for (const Work& each : work) {
-      if (each.contraction) out.flops += each.flops;
-      out.load += each.load;
-    }
-    out.rate = network.used_rate();
-    return out;
-  }
-
-  // A polynomial in n, times n^3; none: it is no polynomial in 1/n.
-  template <class Part> std::optional<Polynomial> in_n(const Bindings& mesh, const Part& part) const {
-    std::set<Monomial> all;
-    std::vector<Polynomial> values;
-    for (const std::int64_t n : fitted) values.push_back(part(counted(n, mesh)));
-    for (const Polynomial& value : values)
-      for (const auto& term : value.terms()) all.insert(term.first);
-    Polynomial out;
-    for (const Monomial& monomial : all) {
-      const auto at = [&](const Polynomial& p) {
-        const auto found = p.terms().find(monomial);
-        return found == p.terms().end() ? Rational(0) : found->second;
-      };
-      std::vector<Rational> here;
-      for (const Polynomial& value : values) here.push_back(at(value));
-      const Row row = coefficients(here);
-      for (const std::int64_t n : checked)
-        if (value_at(row, n) != at(part(counted(n, mesh)))) return std::nullopt;
-      for (std::size_t k = 0; k < row.size(); ++k) {
-        std::vector<std::string> symbols;
-        for (const auto& [name, power] : monomial) symbols.insert(symbols.end(), static_cast<std::size_t>(power), name);
-        symbols.insert(symbols.end(), row.size() - 1 - k, axes_);
-        out += Polynomial::product(row[k], std::move(symbols));
-      }
-    }
-    return out;
-  }
-
- private:
-  const Program& program_;
-  const Machine& machine_;
-  Network network_;
-  std::string axes_;
-};
 
 // Every tensor is cut by all of the open axes at one place, or by none.
 bool stand_together(const Program& program, const std::string& axes) {
@@ -188,6 +83,27 @@ Result<double> peak_of(const Program& program, const Machine& machine) {
   return *out;
 }
 
+// Of one stretch, in the program's dimensions and then in B/X.
+void add_thresholds(OpenStretch& out, const std::vector<std::string>& cut, const Bindings& dims,
+                    const std::vector<std::string>& order) {
+  const std::string& symbol = order.back();
+  const std::array<Limiter, 2> names{Limiter::compute, Limiter::network};
+  const Stretch& s = out.stretch;
+  for (Threshold& t : thresholds({s.flops, s.sent, out.roofs, names}, dims, order))
+    out.thresholds.push_back(std::move(t));
+  for (const std::string& dim : cut) {
+    const std::string share = fmt::format("{}/{}", dim, symbol);
+    const Polynomial whole = Polynomial::product(1, {share, symbol});
+    const Ratio per = reduced(s.flops.substitute(dim, whole), s.sent.substitute(dim, whole));
+    Bindings others = dims;
+    others.erase(dim);
+    std::vector<std::string> shares{share};
+    shares.insert(shares.end(), order.begin(), order.end());
+    for (Threshold& t : thresholds({per.flops, per.bytes, out.roofs, names}, others, shares))
+      if (t.dim == share) out.thresholds.push_back(std::move(t));
+  }
+}
+
 Status solve(OpenMesh& out, const Program& program, const Machine& machine, const Network& network,
              const Bindings& sizes) {
   if (!stand_together(program, out.axes))
@@ -196,35 +112,19 @@ Status solve(OpenMesh& out, const Program& program, const Machine& machine, cons
         "give all but one of them a size with -d, or the number of chips with --chips");
   const auto peak = peak_of(program, machine);
   if (!peak) return peak.error();
-  Bindings mesh, dims = sizes;
+  Bindings mesh;
   for (const MeshAxis& axis : program.mesh)
     if (const auto size = sizes.find(axis.name); size != sizes.end()) mesh[axis.name] = size->second;
-  const Open open(program, machine, network, out.axes);
-  const auto flops = open.in_n(mesh, [](const Counted&c) { return c.flops; }),
-             sent = open.in_n(mesh, [](const Counted&c) { return c.load; });
-  if (!flops || !sent)
-    return input_error(fmt::format("what is sent has no closed form in {}", out.axes),
-                       fmt::format("give it a size: -d {}=8", out.axes.substr(0, 1)));
-  if (sent->zero()) return input_error("nothing is sent, whatever the mesh");
-  const Ratio ratio = reduced(*flops, *sent);
-  out.flops = ratio.flops;
-  out.sent = ratio.bytes;
-  const Roofs roofs{*peak, open.counted(fitted[0], mesh).rate};
-  out.ratio = roofs.ridge();
+  auto found = stretches(program, network, out.axes, mesh);
+  if (!found) return found.error();
   out.order.push_back(out.axes);
-  const std::array<Limiter, 2> names{Limiter::compute, Limiter::network};
-  for (Threshold& t : thresholds({*flops, *sent, roofs, names}, dims, out.order))
-    out.thresholds.push_back(std::move(t));
-  for (const std::string& dim : dims_cut(program, out.axes)) {
-    const std::string share = fmt::format("{}/{}", dim, out.axes);
-    const Polynomial whole = Polynomial::product(1, {share, out.axes});
-    const Ratio per = reduced(flops->substitute(dim, whole), sent->substitute(dim, whole));
-    Bindings others = dims;
-    others.erase(dim);
-    std::vector<std::string> order{share};
-    order.insert(order.end(), out.order.begin(), out.order.end());
-    for (Threshold& t : thresholds({per.flops, per.bytes, roofs, names}, others, order))
-      if (t.dim == share) out.thresholds.push_back(std::move(t));
+  for (Stretch& s : *found) {
+    if (s.sent.zero()) return input_error("nothing is sent, whatever the mesh");
+    const Ratio ratio = reduced(s.flops, s.sent);
+    OpenStretch one{std::move(s), Roofs{*peak, 0}, ratio.flops, ratio.bytes};
+    one.roofs = Roofs{*peak, one.stretch.rate};
+    add_thresholds(one, dims_cut(program, out.axes), sizes, out.order);
+    out.stretches.push_back(std::move(one));
   }
   return Done{};
 }

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "ridge/distributed/layout.h"
+#include "ridge/distributed/stretches.h"
 #include "ridge/machine/machine.h"
 #include "ridge/roofline/network.h"
 #include "ridge/roofline/threshold.h"
@@ -23,19 +24,23 @@ struct MeshChoice {
   double seconds() const;  // of the slowest
 };
 
+struct OpenStretch {  // of sizes of the open axes
+  Stretch stretch;
+  Roofs roofs;                             // peak, and the rate of the links that are slowest here
+  Polynomial flops, sent;                  // of a device, without what both have
+  std::vector<Threshold> thresholds = {};  // compute against network, in the program's dimensions and then in B/X
+};
+
 struct OpenMesh {
   std::string program_text, machine, network;
-  std::vector<std::string> order = {};     // of symbols, for formulas
-  std::string axes = {};                   // the open ones: "XYZ", a symbol in what follows
-  Polynomial flops = {}, sent = {};        // of a device, both times the same power of the mesh's size
-  std::vector<Threshold> thresholds = {};  // compute against network, in the program's dimensions and then in B/X
-  double ratio = 0;                        // r: peak over the links' rate
-  std::vector<MeshChoice> choices = {};    // where chips were said: the fastest first
+  std::vector<std::string> order = {};      // of symbols, for formulas
+  std::string axes = {};                    // the open ones: "XYZ", a symbol in what follows
+  std::vector<OpenStretch> stretches = {};  // of all sizes, in order
+  std::vector<MeshChoice> choices = {};     // where chips were said: the fastest first
 };
 
 // `chips` 0: sizes stay symbols. Errors: of the program and the machine; of kind usage: a program that is not sharded
-// or whose mesh has all its sizes, chips outside 2 to 65536; open axes that do not always stand together, a time that
-// has no closed form in them.
+// or whose mesh has all its sizes, chips outside 2 to 65536; open axes that do not always stand together; stretches()'.
 Result<OpenMesh> open_mesh(const Program& program, const Machine& machine, const Bindings& given, std::int64_t chips);
 
 // Every way to give a chip's rings to mesh axes (search over a torus); one empty map where there is no torus.

@@ -24,66 +24,165 @@ constexpr const char* tensor_parallel =
 constexpr const char* data_parallel =
     "x: bf16[B_X, D]   dy: bf16[B_X, F]   w: bf16[D, F]\ndw: bf16[D, F] = x * dy\ndx: bf16[B_X, D] = dy * w";
 
+OpenMesh asked(const std::string& program, const Machine& machine, const Bindings& sizes = {}) {
+  auto found = open_mesh(parse(program).value(), machine, sizes, 0);
+  EXPECT_TRUE(found.ok()) << (found.ok() ? "" : found.error().text());
+  return *std::move(found);
+}
+
+// A device and its one neighbour share a link; from three on a ring goes both ways.
 TEST(OpenMesh, keeps_its_size_as_a_symbol) {
-  const auto open = open_mesh(parse(fsdp).value(), toy(1000, 5, 2, Topology::ring), {}, 0);
-  ASSERT_TRUE(open.ok()) << open.error().text();
-  EXPECT_EQ(open->axes, "X");
-  EXPECT_EQ(open->ratio, 100);  // both ways
-  EXPECT_EQ(open->flops.text(open->order), "B");
-  EXPECT_EQ(open->sent.text(open->order), "X - 1");
-  ASSERT_EQ(open->thresholds.size(), 3U);
-  EXPECT_EQ(open->thresholds[0].dim, "B");
-  EXPECT_EQ(open->thresholds[0].exact, "r*(X - 1)");
-  EXPECT_EQ(open->thresholds[2].dim, "B/X");
-  EXPECT_EQ(open->thresholds[2].exact, "r*(X - 1)/(X)");
+  const OpenMesh open = asked(fsdp, toy(1000, 5, 2, Topology::ring));
+  EXPECT_EQ(open.axes, "X");
+  ASSERT_EQ(open.stretches.size(), 2U);
+  EXPECT_EQ(sizes_text(open.stretches[0].stretch, "X"), "X = 2");
+  EXPECT_EQ(open.stretches[0].roofs.ridge(), 200);
+  const OpenStretch& ring = open.stretches[1];
+  EXPECT_EQ(sizes_text(ring.stretch, "X"), "X >= 3");
+  EXPECT_EQ(ring.roofs.ridge(), 100);
+  EXPECT_EQ(ring.flops.text(open.order), "B");
+  EXPECT_EQ(ring.sent.text(open.order), "X - 1");
+  ASSERT_EQ(ring.thresholds.size(), 3U);
+  EXPECT_EQ(ring.thresholds[0].dim, "B");
+  EXPECT_EQ(ring.thresholds[0].exact, "r*(X - 1)");
+  EXPECT_EQ(ring.thresholds[2].dim, "B/X");
+  EXPECT_EQ(ring.thresholds[2].exact, "r*(X - 1)/(X)");
 }
 
 TEST(OpenMesh, of_several_axes_is_one_size) {
   const std::string text = "x: bf16[B_XYZ, D]   w: bf16[D_XYZ, F]\ng[D, F] = w\ny: bf16[B_XYZ, F] = x * g";
-  const auto open = open_mesh(parse(text).value(), toy(1000, 5, 6, Topology::ring), {}, 0);
-  ASSERT_TRUE(open.ok()) << open.error().text();
-  EXPECT_NEAR(open->ratio, 1000 / 30.0, 1e-9);  // six links
+  const OpenMesh open = asked(text, toy(1000, 5, 6, Topology::ring));
+  EXPECT_NEAR(open.stretches.back().roofs.ridge(), 1000 / 30.0, 1e-9);  // six links
 }
 
-// Whole sizes on both sides of every threshold, counted by themselves.
+// Nodes of 8, 450 B/s a chip inside and 50 outside: from 40 chips on what the other nodes bring takes longer.
+Machine nodes(std::int64_t peak, std::int64_t inside, std::int64_t outside, std::int64_t chips) {
+  Machine machine = toy(peak, inside, 1, Topology::switched);
+  machine.links.push_back(
+      {.name = "scaleout", .bandwidth = testing::number(static_cast<double>(outside)), .topology = Topology::switched});
+  machine.numbers["host_chips"] = testing::number(static_cast<double>(chips));
+  return machine;
+}
+
+TEST(OpenMesh, over_several_levels_has_a_formula_on_each_stretch) {
+  const OpenMesh open = asked(fsdp, nodes(1000, 450, 50, 8));
+  ASSERT_EQ(open.stretches.size(), 3U);
+  const auto said = [&](std::size_t i) {
+    const OpenStretch& s = open.stretches[i];
+    return sizes_text(s.stretch, "X") + ", " + s.stretch.link + ": B " + std::string(name(s.thresholds[0].relation)) +
+           " " + s.thresholds[0].exact;
+  };
+  EXPECT_EQ(said(0), "X = 2 to 8, ici: B >= r*(X - 1)");
+  EXPECT_EQ(said(1), "X = 16, 24, 32, ici: B >= 7*r*X/(8)");
+  EXPECT_EQ(said(2), "X = 40, 48, …, scaleout: B >= r*(X - 8)/(8)");
+}
+
+// What a device computes and sends at n devices, by hand: an all-gather, an all-reduce or both directions of a layer,
+// over as many levels as n takes.
+struct ByHand {
+  std::int64_t peak, inside, outside, spine, node, leaf;  // rates of a chip; 0: there is no such level
+  // Whether 2*products*B*D*F/n FLOP take at least as long as sending `bytes` gathered, twice where it is reduced.
+  bool computes_longer(__int128 flops, __int128 bytes, std::int64_t n) const {
+    // flops/n/peak >= bytes*(members - 1)/(members*before)/rate on every level
+    const auto level = [&](std::int64_t members, std::int64_t before, std::int64_t rate) {
+      return flops * members * before * rate >= bytes * (members - 1) * peak * n;
+    };
+    const std::int64_t d0 = node > 0 ? std::min(n, node) : n;
+    const std::int64_t d1 = leaf > 0 ? std::min(n, leaf) / d0 : n / d0;
+    return level(d0, 1, inside) && level(d1, d0, outside) && level(n / d0 / d1, d0 * d1, spine);
+  }
+};
+
+struct Random {
+  std::mt19937 engine;
+  std::int64_t between(std::int64_t a, std::int64_t b) {
+    return std::uniform_int_distribution<std::int64_t>(a, b)(engine);
+  }
+};
+
+struct Case {
+  Machine machine;
+  ByHand hand;
+  std::int64_t kind = 0;  // which program
+  bool computes_longer(std::int64_t B, std::int64_t D, std::int64_t F, std::int64_t n) const {
+    const __int128 product = static_cast<__int128>(2) * B * D * F;
+    if (kind == 0) return hand.computes_longer(product, static_cast<__int128>(2) * D * F, n);
+    if (kind == 1) return hand.computes_longer(2 * product, static_cast<__int128>(4) * B * D, n);
+    return hand.computes_longer(2 * product, static_cast<__int128>(4) * D * F, n);
+  }
+};
+
+// A machine of one to three levels.
+Case drawn(Random& random) {
+  ByHand hand{random.between(100, 100000), random.between(20, 400), random.between(1, 60), 1, 0, 0};
+  const std::int64_t levels = random.between(1, 3), share = random.between(1, 4);
+  if (levels > 2) hand.outside = (hand.outside + share - 1) / share * share;
+  hand.inside = std::max(hand.inside, hand.outside);
+  Machine machine = toy(hand.peak, hand.inside, 1, Topology::switched);
+  if (levels > 1) {
+    hand.node = random.between(2, 9);
+    machine = nodes(hand.peak, hand.inside, hand.outside, hand.node);
+  }
+  if (levels > 2) {
+    hand.leaf = hand.node * random.between(2, 5);
+    hand.spine = hand.outside / share;
+    machine.numbers["leaf_chips"] = testing::number(static_cast<double>(hand.leaf));
+    machine.numbers["spine_part"] = testing::number(static_cast<double>(share));
+  }
+  return {std::move(machine), hand, random.between(0, 2)};
+}
+
+// Whole sizes on both sides of every threshold of every stretch.
 TEST(OpenMesh, thresholds_are_exact_over_whole_numbers) {
-  std::vector<OpenMesh> all;
-  for (const char* text : {fsdp, tensor_parallel, data_parallel})
-    all.push_back(open_mesh(parse(text).value(), toy(1000, 5, 2, Topology::ring), {}, 0).value());
-  std::size_t crossed = 0;
-  for (unsigned seed = 0; seed < 10000; ++seed) {
-    std::mt19937 engine(seed);
-    const auto between = [&](std::int64_t a, std::int64_t b) {
-      return std::uniform_int_distribution<std::int64_t>(a, b)(engine);
-    };
-    const std::int64_t n = 2 * between(2, 40), peak = between(100, 100000), link = between(1, 50);
-    const std::int64_t D = n * between(1, 20), F = n * between(1, 20);
-    const OpenMesh& open = all[seed % 3];
-    const auto rate = static_cast<__int128>(2 * link);
-    // By hand: FLOPs and bytes of a device, both times n.
-    const auto compute_longer = [&](std::int64_t B) {
-      const __int128 product = static_cast<__int128>(2) * B * D * F;
-      if (seed % 3 == 0) return product * rate >= static_cast<__int128>(2) * D * F * (n - 1) * peak;
-      if (seed % 3 == 1) return 2 * product * rate >= static_cast<__int128>(4) * B * D * (n - 1) * peak;
-      return 2 * product * rate >= static_cast<__int128>(4) * D * F * (n - 1) * peak;
-    };
-    Bindings sizes{{"D", D}, {"F", F}, {"X", n}};
-    for (const Threshold& t : thresholds({open.flops,
-                                          open.sent,
-                                          Roofs{static_cast<double>(peak), 2.0 * static_cast<double>(link)},
-                                          {Limiter::compute, Limiter::network}},
-                                         sizes, open.order)) {
-      if (t.dim != "B") continue;
-      ASSERT_TRUE(t.relation != Relation::always || compute_longer(1)) << seed;
-      ASSERT_TRUE(t.relation != Relation::never || !compute_longer(std::int64_t{1} << 40)) << seed;
-      if (t.relation != Relation::at_least) continue;
-      ASSERT_TRUE(t.value.has_value()) << seed;
-      ASSERT_TRUE(compute_longer(*t.value)) << seed;
-      ASSERT_TRUE(*t.value == 1 || !compute_longer(*t.value - 1)) << seed;
-      ++crossed;
+  std::size_t crossed = 0, beyond = 0;
+  for (unsigned seed = 0; seed < 400; ++seed) {
+    Random random{std::mt19937(seed)};
+    const Case c = drawn(random);
+    const OpenMesh open = asked(
+        std::vector<const char*>{fsdp, tensor_parallel, data_parallel}[static_cast<std::size_t>(c.kind)], c.machine);
+    for (int i = 0; i < 25; ++i) {
+      const std::int64_t D = random.between(1, 200), F = random.between(1, 200);
+      const OpenStretch& one =
+          open.stretches[static_cast<std::size_t>(random.between(0, std::ssize(open.stretches) - 1))];
+      const Stretch& s = one.stretch;
+      const std::int64_t last = s.to == 0 ? s.from + 50 * s.step : s.to;
+      const std::int64_t n = s.from + random.between(0, (last - s.from) / s.step) * s.step;
+      const Meeting meeting{one.flops, one.sent, one.roofs, {Limiter::compute, Limiter::network}};
+      for (const Threshold& t : thresholds(meeting, {{"D", D}, {"F", F}, {"X", n}}, open.order)) {
+        if (t.dim != "B") continue;
+        ASSERT_TRUE(t.relation != Relation::always || c.computes_longer(1, D, F, n)) << seed;
+        ASSERT_TRUE(t.relation != Relation::never || !c.computes_longer(std::int64_t{1} << 40, D, F, n)) << seed;
+        if (t.relation != Relation::at_least) continue;
+        ASSERT_TRUE(c.computes_longer(t.value.value(), D, F, n)) << seed << ": " << sizes_text(s, "X");
+        ASSERT_TRUE(*t.value == 1 || !c.computes_longer(*t.value - 1, D, F, n)) << seed << ": " << sizes_text(s, "X");
+        ++crossed;
+        beyond += c.hand.node > 0 && n > c.hand.node ? 1 : 0;
+      }
     }
   }
   EXPECT_GT(crossed, 5000U);
+  EXPECT_GT(beyond, 2000U);
+}
+
+// A link to each of three others: until they are short every part has its own, and then all share them.
+TEST(OpenMesh, over_links_to_each_of_the_others) {
+  const OpenMesh open = asked(fsdp, toy(1000, 5, 3, Topology::direct));
+  ASSERT_EQ(open.stretches.size(), 2U);
+  EXPECT_EQ(sizes_text(open.stretches[0].stretch, "X"), "X = 2 to 4");
+  EXPECT_EQ(open.stretches[0].flops.text(open.order) + " to " + open.stretches[0].sent.text(open.order), "B to 1");
+  EXPECT_EQ(open.stretches[0].roofs.ridge(), 200);
+  EXPECT_EQ(sizes_text(open.stretches[1].stretch, "X"), "X >= 5");
+  EXPECT_EQ(open.stretches[1].sent.text(open.order), "X - 1");
+  EXPECT_NEAR(open.stretches[1].roofs.ridge(), 1000 / 15.0, 1e-9);
+}
+
+// Another axis stands behind the open one: then fewer of its chips share a node.
+TEST(OpenMesh, beside_an_axis_with_a_size) {
+  const std::string program = "x: bf16[B_X, D_Y]   w: bf16[D_XY, F]\ng[D_Y, F] = w\ny: bf16[B_X, F]{U_Y} = x * g";
+  const OpenMesh open = asked("mesh X, Y = 4\n" + program, nodes(1000, 450, 50, 8));
+  EXPECT_EQ(sizes_text(open.stretches[0].stretch, "X"), "X = 2");
+  EXPECT_EQ(sizes_text(open.stretches[1].stretch, "X"), "X = 4, 6, …");
+  EXPECT_EQ(open.stretches[1].stretch.link, "scaleout");
 }
 
 TEST(OpenMesh, sizes_are_searched_for) {
@@ -109,6 +208,22 @@ TEST(OpenMesh, refuses_in_sentences) {
   EXPECT_EQ(said(fsdp, {{"X", 4}}), "its mesh has all its sizes");
   EXPECT_EQ(said("x: bf16[B_X, D_Y]   w: bf16[D_Y, F]\ny: bf16[B_X, F] = x * w", {}),
             "mesh axes XY do not always cut together, so that they are several symbols");
+  const Machine levels = nodes(1000, 450, 50, 8);
+  const auto refused = open_mesh(
+      parse("mesh X, Y = 3\nx: bf16[B_X, D]   w: bf16[D_X, F_Y]\ng[D, F_Y] = w\ny: bf16[B_X, F_Y] = x * g").value(),
+      levels, {}, 0);
+  EXPECT_EQ(refused.error().message,
+            "3 chips of the axes behind X do not divide ici's reach of 8 chips, so that what is sent has no closed "
+            "form in X");
+  EXPECT_EQ(refused.error().hint, "give it a size: -d X=8");
+  EXPECT_EQ(
+      open_mesh(
+          parse("mesh X, Y = 2, Z\nx: bf16[B_XZ, D]   w: bf16[D_XZ, F_Y]\ng[D, F_Y] = w\ny: bf16[B_XZ, F_Y] = x * g")
+              .value(),
+          levels, {}, 0)
+          .error()
+          .message,
+      "mesh axis Y stands between those of XZ, so that their chips do not lie side by side in a node");
   EXPECT_EQ(said("x: bf16[B_X, D]   w: bf16[D, F]\ny: bf16[B_X, F] = x * w", {}), "nothing is sent, whatever the mesh");
 }
 

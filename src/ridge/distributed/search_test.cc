@@ -65,7 +65,7 @@ Case drawn(int statements, std::mt19937& engine) {
   Case out{parse(text).value(), {}, {}};
   for (const std::string& dim : out.program.dim_names())
     out.sizes[dim] = std::vector<int>{3, 6, 64, 256}[static_cast<std::size_t>(below(4))];
-  out.mesh.axes = {{'X', 2}};
+  out.mesh.axes = {{'X', 2 + below(2)}};
   if (below(3) == 0) out.mesh.axes.push_back({'Y', 2});
   return out;
 }
@@ -77,7 +77,8 @@ double shardings(const Case& c) {
     const Statement& statement = c.program.statements[s];
     out *= static_cast<double>(every_cut(c.program, statement, c.mesh, c.sizes).size());
     const Tensor& result = c.program.tensors[static_cast<std::size_t>(statement.result())];
-    if (s + 1 < c.program.statements.size()) out *= static_cast<double>(every_layout(result, c.mesh, c.sizes).size());
+    if (s + 1 < c.program.statements.size())
+      out *= static_cast<double>(every_layout(c.program, result, c.mesh, c.sizes).size());
   }
   return out;
 }

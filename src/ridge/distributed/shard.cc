@@ -9,6 +9,7 @@
 #include "ridge/base/text.h"
 #include "ridge/distributed/collective.h"
 #include "ridge/distributed/open_mesh.h"
+#include "ridge/roofline/prediction.h"
 
 namespace ridge {
 namespace {
@@ -226,6 +227,29 @@ class Ranking {
   std::size_t count_;
 };
 
+// Of a transfer the slower of the links and the library that was timed.
+Sending slower(const Machine& machine, const Network& network, const Transfer& transfer) {
+  const Sending links = sending_by_links(transfer, network);
+  const auto library = library_sending(machine, transfer);
+  if (!library || library->sending_s + library->wait_s < links.sending_s + links.wait_s) return links;
+  return *library;
+}
+
+Status say_how_it_is_sent(ShardAnswer& out, const Machine& machine) {
+  if (out.best.empty()) return Done{};
+  const auto written = parse(out.best[0].written);
+  if (!written) return written.error();
+  const auto found = explain(*written, machine, {}, {}, Thresholds::left_out);
+  if (!found) return found.error();
+  if (!found->network) return Done{};
+  Network network = *found->network;
+  network.rings = out.best[0].rings;
+  for (const Prediction& p : found->ops)
+    for (const Transfer& t : p.work.transfers) add_small_messages(out.small, t, network);
+  out.overlaps = overlaps(*written, *found, [&](const Transfer& t) { return slower(machine, network, t); });
+  return Done{};
+}
+
 }  // namespace
 
 Result<ShardAnswer> shard(const Program& program, const Machine& machine, const Bindings& given,
@@ -258,6 +282,7 @@ Result<ShardAnswer> shard(const Program& program, const Machine& machine, const 
       if (const Status searched = ranking.search(mesh, here); !searched) return searched.error();
     }
   ranking.finish();
+  if (const Status said = say_how_it_is_sent(out, machine); !said) return said.error();
   return out;
 }
 

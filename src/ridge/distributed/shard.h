@@ -8,6 +8,8 @@
 #include <vector>
 
 #include "ridge/distributed/search.h"
+#include "ridge/roofline/sending/overlap.h"
+#include "ridge/roofline/sending/small_messages.h"
 
 namespace ridge {
 
@@ -37,6 +39,10 @@ struct ShardAnswer {
   double unlimited_bytes = 0;              // what it needs
   // Words that products need to move at least if every tensor lies once and evenly spread, over all chips.
   double bound_words = 0;
+  // Of the first, as it is written: how its small messages are best sent, and its collectives beside products, which
+  // take as long as a library was timed, where one was.
+  std::vector<SmallMessages> small = {};
+  std::vector<Overlap> overlaps = {};
 };
 
 // Errors: of the program, of kind usage: chips outside 1 to 4096, a mesh that cannot be read or has other chips, a

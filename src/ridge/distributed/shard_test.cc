@@ -43,6 +43,40 @@ TEST(Shard, of_a_layer_follows_its_rows) {
   EXPECT_EQ(few.best[0].sharding.words, 7 * 8 * 8192);
 }
 
+// Seven chips and eight rows, or 16381 columns: the largest part decides, and every word that moves is counted.
+TEST(Shard, of_sizes_that_the_mesh_does_not_divide) {
+  const ShardAnswer many = asked(mlp, toy(), {{"B", 1 << 20}, {"D", 512}, {"F", 2048}}, {.chips = 7});
+  EXPECT_EQ(text(many.best[0].sharding.cuts[0]), "B over X");
+  const double part = (1 << 20) / 7 + 1, products = 2 * 2 * part * 512 * 2048 / 1e14;
+  EXPECT_GT(many.best[0].sharding.compute_s, products);
+  EXPECT_LT(many.best[0].sharding.compute_s, 1.2 * products);
+  const ShardAnswer few = asked(mlp, toy(), {{"B", 8}, {"D", 8192}, {"F", 16381}}, {.chips = 7});
+  EXPECT_EQ(text(few.best[0].sharding.cuts[0]), "F over X");
+  EXPECT_EQ(text(few.best[0].sharding.cuts[2]), "F over X");
+  EXPECT_EQ(few.best[0].sharding.words, 6 * 8 * 8192);
+}
+
+TEST(Shard, shares_out_parts_for_all_and_nothing_that_belongs_together) {
+  const auto shares = [](const std::string& text, const Bindings& sizes, std::int64_t chips) {
+    const Program program = parse(text).value();
+    std::string out;
+    for (const Cuts& cuts : every_cut(program, program.statements[0], {{{'X', chips}}}, sizes))
+      out += (out.empty() ? "" : "; ") + ridge::text(cuts);
+    return out;
+  };
+  const std::string product = "bf16[B, D] * bf16[D, F] -> bf16[B, F]";
+  EXPECT_EQ(shares(product, {{"B", 3}, {"D", 4}, {"F", 5}}, 4),
+            "whole; D over X; F over X");  // a row for three of four
+  // Blocks of 32 elements that share a scale stay whole.
+  const std::string blocks = "x: mxfp8[B, D]   w: bf16[D, F]\ny: bf16[B, F] = x * w";
+  EXPECT_EQ(shares(blocks, {{"B", 5}, {"D", 160}, {"F", 5}}, 4), "whole; B over X; F over X");
+  EXPECT_EQ(shares(blocks, {{"B", 5}, {"D", 256}, {"F", 5}}, 4), "whole; B over X; D over X; F over X");
+  // And so do the query heads of one key head.
+  const std::string heads = "dims H = 24, G = H/4\nq: bf16[B, H, E]   k: bf16[T, G, E]\ns[B, H, T] = q * k";
+  EXPECT_EQ(shares(heads, {{"B", 1}, {"H", 24}, {"G", 6}, {"T", 2}, {"E", 2}}, 4), "whole");
+  EXPECT_EQ(shares(heads, {{"B", 1}, {"H", 24}, {"G", 6}, {"T", 2}, {"E", 2}}, 3), "whole; H over X");
+}
+
 TEST(Shard, keeps_what_fits) {
   const Bindings sizes{{"B", 1 << 14}, {"D", 1024}, {"F", 4096}};
   const ShardAnswer open = asked(mlp, toy(), sizes, {.chips = 8});
@@ -63,11 +97,12 @@ TEST(Shard, writes_what_explain_reads) {
       "x: bf16[B, D]   w: bf16[D, F]   v: bf16[F, D]\nh[B, F] = x * w\ny: bf16[B, D] = h * v\nz: bf16[B, D] = x + y",
       "q: bf16[S, D]   k: bf16[T, D]\ns[S, T] = q * k\np: bf16[S, T] = softmax(s over T)"};
   for (const std::string& text : programs)
-    for (const std::int64_t rows : {8, 512, 65536}) {
+    for (const auto& [rows, chips] : std::vector<std::pair<std::int64_t, std::int64_t>>{
+             {8, 16}, {512, 16}, {65536, 16}, {8, 7}, {509, 12}, {65537, 15}}) {
       Bindings sizes;
       for (const std::string& dim : parse(text).value().dim_names())
         sizes[dim] = dim == "B" || dim == "S" ? rows : 2048;
-      const ShardAnswer a = asked(text, toy(), sizes, {.chips = 16});
+      const ShardAnswer a = asked(text, toy(), sizes, {.chips = chips});
       const auto again = parse(a.best[0].written);
       ASSERT_TRUE(again.ok()) << a.best[0].written << (again.ok() ? "" : again.error().text());
       const auto e = explain(*again, toy(), sizes, {}, Thresholds::left_out);

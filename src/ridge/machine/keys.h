@@ -14,7 +14,7 @@ struct NumberKey {
 };
 
 // What [numbers] may hold besides the costs of functions.
-inline constexpr std::array<NumberKey, 47> size_keys{{
+inline constexpr std::array<NumberKey, 48> size_keys{{
     {"cores", "1"},             // what the machine calls its core: SM, CU, TensorCore, CPU core
     {"clock_hz", "Hz"},         // highest sustained or boost clock
     {"matrix_clock_hz", "Hz"},  // the clock behind the matrix peaks, where it is another
@@ -44,6 +44,7 @@ inline constexpr std::array<NumberKey, 47> size_keys{{
     {"collective_pair_wide_rate", "B/s"},
     {"collective_pair_wide_s", "s"},
     {"collective_switch_rate", "B/s"},  // of an all-reduce's V bytes, where the switch adds up
+    {"collective_issue_s", "s"},        // a call by itself, by the host of a framework: it then takes no less
     // What products take in the vendor's library, fitted (`ridge calibrate`, ops/product/library.h), and how far that
     // is off: eight of ten measured over predicted times lie between low and high.
     {"library_launch_s", "s"},

@@ -9,6 +9,7 @@
 #include <set>
 
 #include "ridge/base/version.h"
+#include "ridge/report/distributed/sending.h"
 #include "ridge/report/parts/used.h"
 #include "ridge/report/plan.h"
 #include "ridge/report/report.h"
@@ -351,6 +352,8 @@ std::string render_json(const Report& report, bool one_line) {
   if (e.thresholds_left_out) out["thresholds_left_out"] = true;
   for (const Threshold& t : e.products) out["products"].push_back(threshold_json(t));
   if (e.network) out["network"] = network_json(*e.network);
+  if (!e.small.empty()) out["small_messages"] = small_messages_json(e.small);
+  if (!e.overlaps.empty()) out["overlaps"] = overlaps_json(e.overlaps);
   for (const MaskCount& mask : e.masks)
     if (mask.through != mask.all) out["masks"].push_back(mask_json(mask, e.dim_names));
   if (e.memory) out["memory"] = held_json(*e.memory, e.dim_names);

@@ -221,6 +221,14 @@ Status send(std::vector<Work>& work, const Program& program, bool cut, Setting& 
   return Done{};
 }
 
+// What a network of messages and chunks makes of it.
+void say_how_it_is_sent(Explanation& out, const Program& program) {
+  for (const Prediction& p : out.ops)
+    for (const Transfer& t : p.work.transfers) add_small_messages(out.small, t, *out.network);
+  out.overlaps =
+      overlaps(program, out, [&](const Transfer& transfer) { return sending_by_links(transfer, *out.network); });
+}
+
 // Each operation, all of them together, and what they hold.
 Status judge_all(Explanation& out, const Program& program, const std::vector<Work>& work, const Setting& setting) {
   out.ops.reserve(work.size());
@@ -275,7 +283,9 @@ Result<Explanation> explain(const Program& program, const Machine& machine, cons
   out.network = setting.network;
   for (const MeshAxis& axis : program.mesh) out.mesh_names.push_back(axis.name);
   if (const Status judged = judge_all(out, program, work, setting); !judged) return judged.error();
-  out.memory = memory_of(placed_program, machine, setting.dims, setting.ways, setting.order);
+  const bool solved = thresholds == Thresholds::solved;  // up to which sizes it fits is a threshold as well
+  if (out.network && !cut && solved) say_how_it_is_sent(out, program);
+  out.memory = memory_of(placed_program, machine, setting.dims, solved ? setting.ways : Ways(), setting.order);
   auto fused = fused_of(placed_program, work, out, setting);
   if (!fused) return fused.error();
   out.fused = *std::move(fused);

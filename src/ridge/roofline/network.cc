@@ -171,6 +171,8 @@ Result<Network> network_of(const Machine& machine) {
   Network out{.link = link.name, .topology = link.topology, .rate = link.bandwidth.value};
   if (link.topology && link.count) out.links = std::max<std::int64_t>(1, std::llround(link.count->value));
   if (link.latency) out.latency_s = link.latency->value;
+  const auto step = machine.numbers.find("collective_step_s");
+  out.step_s = step == machine.numbers.end() || out.latency_s > 0 ? out.latency_s : step->second.value;
   add_levels(out, machine);
   return out;
 }

@@ -42,11 +42,12 @@ struct Network {
   std::int64_t links = 1;                 // of a chip
   double rate = 0;                        // B/s of one link, one way
   double latency_s = 0;                   // of a hop; 0: not on record
-  std::int64_t links_used = 1;            // by the transfer that has fewest; route() says
-  std::int64_t reach = 0;                 // chips that the link joins; 0: any number
-  std::vector<Level> beyond = {};         // from the inside out
-  bool reduces = false;                   // the switch adds up: an all-reduce sends V and receives V
-  std::int64_t closes = 0;                // a ring along a mesh axis of fewer chips is open: a line, one way
+  double step_s = 0;  // of a message however short: the hop's latency, else as a library was timed; 0: not on record
+  std::int64_t links_used = 1;     // by the transfer that has fewest; route() says
+  std::int64_t reach = 0;          // chips that the link joins; 0: any number
+  std::vector<Level> beyond = {};  // from the inside out
+  bool reduces = false;            // the switch adds up: an all-reduce sends V and receives V
+  std::int64_t closes = 0;         // a ring along a mesh axis of fewer chips is open: a line, one way
   std::vector<std::pair<char, std::int64_t>> mesh =
       {};                                   // axes with their sizes; chips next to each other along the last
   std::map<char, std::int64_t> rings = {};  // of a chip's rings those that a mesh axis has; 1 where it is not listed

@@ -15,6 +15,8 @@
 #include "ridge/roofline/masks.h"
 #include "ridge/roofline/memory.h"
 #include "ridge/roofline/network.h"
+#include "ridge/roofline/sending/overlap.h"
+#include "ridge/roofline/sending/small_messages.h"
 #include "ridge/roofline/split.h"
 #include "ridge/roofline/work.h"
 
@@ -71,6 +73,8 @@ struct Explanation {
   // From which size on every contraction is compute-bound, each for itself; of programs with several.
   std::vector<Threshold> products = {};
   std::optional<Network> network = {};    // where anything is sent
+  std::vector<SmallMessages> small = {};  // of each kind of collective over each mesh axes: tree or ring
+  std::vector<Overlap> overlaps = {};     // of products and collectives beside them, where sizes are known
   std::vector<MaskCount> masks = {};      // of which something is counted
   std::vector<std::string> remarks = {};  // of the program: the order that a chain of products takes
   std::optional<Memory> memory = {};      // what the program holds at once; none: bare numbers

@@ -3,9 +3,11 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "ridge/base/text.h"
+#include "ridge/report/distributed/sending.h"
 #include "ridge/report/table.h"
 
 namespace ridge {
@@ -91,7 +93,7 @@ std::string line(const Threshold& t) {
   std::string out = fmt::format("for {} {} {}", t.dim, name(t.relation), t.value ? std::to_string(*t.value) : t.exact);
   if (t.value && !t.exact.empty()) out += ": " + t.exact;
   if (t.value_real) out += " = " + significant(*t.value_real, 5);
-  if (t.approx) out += fmt::format(", {} where {}", significant(*t.approx, 5), t.assuming);
+  if (t.approx && !t.assuming.empty()) out += fmt::format(", {} where {}", significant(*t.approx, 5), t.assuming);
   if (!t.condition.empty()) out += " if " + t.condition;
   return out + (t.numerical ? " (solved numerically)" : "");
 }
@@ -114,6 +116,8 @@ std::string render_text(const ShardAnswer& a) {
   out += fmt::format("products move at least {} words a chip where each tensor lies once, evenly spread\n",
                      engineering(words_a_chip(a, a.bound_words), ""));
   out += "\nthe first: what its devices share out, and what moves\n" + steps_text(a, a.best[0]);
+  for (const SmallMessages& small : a.small) out += text(small) + "\n";
+  for (const Overlap& overlap : a.overlaps) out += text(overlap) + "\n";
   return out + "\n" + a.best[0].written;
 }
 
@@ -126,6 +130,8 @@ std::string render_json(const ShardAnswer& a) {
   out["unlimited_s"] = or_null(a.unlimited_s);
   out["shardings"] = Json::array();
   for (const RankedSharding& r : a.best) out["shardings"].push_back(sharding_json(a, r));
+  out["small_messages"] = small_messages_json(a.small);
+  out["overlaps"] = overlaps_json(a.overlaps);
   return out.dump(2) + "\n";
 }
 
@@ -138,26 +144,59 @@ std::string render_text(const OpenMesh& o) {
                        engineering(c.network_s, "s"), engineering(c.seconds(), "s")});
     return out + text_table(cells, {false, true, true, true, true}, false);
   }
-  out +=
-      fmt::format("computing to sending, of a device: {} FLOP to {} B\n", o.flops.text(o.order), o.sent.text(o.order));
-  out += fmt::format("r = {} FLOP a byte sent; more compute than network time\n", significant(o.ratio, 6));
-  for (const Threshold& t : o.thresholds) out += "  " + line(t) + "\n";
+  for (const OpenStretch& s : o.stretches) {
+    if (o.stretches.size() > 1)
+      out += fmt::format("{}{}: {}, {} a chip\n", &s == o.stretches.data() ? "" : "\n", sizes_text(s.stretch, o.axes),
+                         s.stretch.link, engineering(s.stretch.rate, "B/s"));
+    out += fmt::format("computing to sending, of a device: {} FLOP to {} B\n", s.flops.text(o.order),
+                       s.sent.text(o.order));
+    out += fmt::format("r = {} FLOP a byte sent; more compute than network time\n", significant(s.roofs.ridge(), 6));
+    for (const Threshold& t : s.thresholds) out += "  " + line(t) + "\n";
+  }
+  const auto steps = [](const OpenStretch& s) { return s.stretch.step > 1; };
+  if (std::any_of(o.stretches.begin(), o.stretches.end(), steps))
+    out += fmt::format("other sizes have parts of a node, pod or leaf: -d {}=12 counts them\n", o.axes.substr(0, 1));
   return out;
 }
 
-std::string render_json(const OpenMesh& o) {
-  Json out{{"schema", "ridge.meshes/1"}, {"program", o.program_text}, {"machine", o.machine}, {"axes", o.axes}};
-  out["flops"] = o.choices.empty() ? Json(o.flops.text(o.order)) : Json(nullptr);
-  out["sent"] = o.choices.empty() ? Json(o.sent.text(o.order)) : Json(nullptr);
-  out["ratio"] = o.choices.empty() ? Json(o.ratio) : Json(nullptr);
-  out["thresholds"] = Json::array();
-  for (const Threshold& t : o.thresholds) {
+// The first that is more than one size; none: there are no stretches.
+static const OpenStretch* main_stretch(const OpenMesh& o) {
+  for (const OpenStretch& s : o.stretches)
+    if (s.stretch.to != s.stretch.from) return &s;
+  return nullptr;
+}
+
+static Json thresholds_json(const std::vector<Threshold>& all) {
+  Json out = Json::array();
+  for (const Threshold& t : all) {
     Json one{{"dim", t.dim}, {"relation", name(t.relation)}};
     one["exact"] = t.exact.empty() ? Json(nullptr) : Json(t.exact);
     one["value"] = t.value ? Json(*t.value) : Json(nullptr);
     one["approx"] = or_null(t.approx);
     one["assuming"] = t.assuming;
-    out["thresholds"].push_back(std::move(one));
+    out.push_back(std::move(one));
+  }
+  return out;
+}
+
+std::string render_json(const OpenMesh& o) {
+  Json out{{"schema", "ridge.meshes/1"}, {"program", o.program_text}, {"machine", o.machine}, {"axes", o.axes}};
+  const OpenStretch* const main = main_stretch(o);
+  out["flops"] = main ? Json(main->flops.text(o.order)) : Json(nullptr);
+  out["sent"] = main ? Json(main->sent.text(o.order)) : Json(nullptr);
+  out["ratio"] = main ? Json(main->roofs.ridge()) : Json(nullptr);
+  out["thresholds"] = main ? thresholds_json(main->thresholds) : Json::array();
+  out["stretches"] = Json::array();
+  for (const OpenStretch& s : o.stretches) {
+    Json one{{"from", s.stretch.from}, {"to", s.stretch.to > 0 ? Json(s.stretch.to) : Json(nullptr)}};
+    one["step"] = s.stretch.step;
+    one["link"] = s.stretch.link;
+    one["bytes_per_s"] = s.stretch.rate;
+    one["flops"] = s.flops.text(o.order);
+    one["sent"] = s.sent.text(o.order);
+    one["ratio"] = s.roofs.ridge();
+    one["thresholds"] = thresholds_json(s.thresholds);
+    out["stretches"].push_back(std::move(one));
   }
   out["meshes"] = Json::array();
   for (const MeshChoice& c : o.choices) {
@@ -179,6 +218,8 @@ std::string render_json(const CollectiveTime& c) {
   out["sending_s"] = c.sending_s;
   out["latency_s"] = c.latency_s;
   out["library_s"] = or_null(c.library_s);
+  if (c.issued_s) out["issued_s"] = *c.issued_s;
+  if (c.small) out["small_messages"] = small_messages_json({*c.small})[0];
   out["latency_bound_below_bytes"] = or_null(c.latency_bound_below);
   out["overlapped_s"] = c.asked.compute_s > 0 ? Json(c.overlapped_s) : Json(nullptr);
   out["chunks"] = c.chunks;

@@ -25,6 +25,13 @@ std::string network_line(const Explanation& e) {
   return e.network && e.total.link ? fmt::format("network: {}\n", text(*e.network)) : std::string();
 }
 
+std::string sending_lines(const Explanation& e) {
+  std::string out;
+  for (const SmallMessages& small : e.small) out += text(small) + "\n";
+  for (const Overlap& overlap : e.overlaps) out += text(overlap) + "\n";
+  return out;
+}
+
 // What a mask's count is of.
 std::string counted_of(const Mask& mask) {
   if (!mask.window) return "pairs are computed";
@@ -128,7 +135,7 @@ std::string fits_line(const Threshold& t) {
 }  // namespace
 
 std::string assumed_text(const Explanation& e) {
-  std::string out = left_out_line(e) + network_line(e) + largest_part_lines(e);
+  std::string out = left_out_line(e) + network_line(e) + sending_lines(e) + largest_part_lines(e);
   for (const std::string& remark : e.remarks) out += remark + "\n";
   for (const MaskCount& mask : e.masks)
     if (mask.through != mask.all) out += mask_line(mask, e);

@@ -1,0 +1,173 @@
+#include "ridge/roofline/sending/small_messages.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+#include <set>
+
+#include "ridge/roofline/network.h"
+#include "ridge/roofline/testing/toy_machine.h"
+
+namespace ridge {
+namespace {
+
+Network network(double step = 1e-6, Topology topology = Topology::switched) {
+  Network out{.link = "nvlink", .topology = topology, .links = 4, .rate = 1e10, .latency_s = step, .step_s = step};
+  return out;
+}
+
+SmallMessages small(Collective kind, std::int64_t n, const Network& net = network()) {
+  std::vector<SmallMessages> out;
+  add_small_messages(out, {kind, "X", n, Polynomial(1)}, net);
+  return out.at(0);
+}
+
+struct Counted {
+  std::int64_t steps = 0, words = 0;  // words: the most that a device sends
+};
+
+// Each device hands on what it received last.
+Counted ring_gather(std::int64_t n) {
+  std::vector<std::set<std::int64_t>> has(static_cast<std::size_t>(n));
+  for (std::int64_t d = 0; d < n; ++d) has[static_cast<std::size_t>(d)] = {d};
+  Counted out;
+  for (; has[0].size() < static_cast<std::size_t>(n); ++out.steps, ++out.words) {
+    const auto before = has;
+    for (std::int64_t d = 0; d < n; ++d) {
+      const std::int64_t from = (d + n - 1) % n, block = (from - out.steps % n + n) % n;
+      if (before[static_cast<std::size_t>(from)].contains(block)) has[static_cast<std::size_t>(d)].insert(block);
+    }
+  }
+  return out;
+}
+
+// In step k each device sends what it has, as far as it is missing, to the one 2^k places before it.
+Counted doubling_gather(std::int64_t n) {
+  std::vector<std::set<std::int64_t>> has(static_cast<std::size_t>(n));
+  for (std::int64_t d = 0; d < n; ++d) has[static_cast<std::size_t>(d)] = {d};
+  Counted out;
+  for (std::int64_t far = 1; far < n; far *= 2, ++out.steps) {
+    const auto before = has;
+    std::size_t most = 0;
+    for (std::int64_t d = 0; d < n; ++d) {
+      auto& here = has[static_cast<std::size_t>(d)];
+      const std::size_t had = here.size();
+      for (const std::int64_t block : before[static_cast<std::size_t>((d + far) % n)]) here.insert(block);
+      most = std::max(most, here.size() - had);
+    }
+    out.words += static_cast<std::int64_t>(most);
+  }
+  for (const auto& each : has) EXPECT_EQ(each.size(), static_cast<std::size_t>(n));
+  return out;
+}
+
+// A block for each destination; in step k those go 2^k places on whose way there has that bit.
+Counted doubling_exchange(std::int64_t n) {
+  std::vector<std::vector<std::pair<std::int64_t, std::int64_t>>> has(static_cast<std::size_t>(n));  // to, from
+  for (std::int64_t d = 0; d < n; ++d)
+    for (std::int64_t to = 0; to < n; ++to) has[static_cast<std::size_t>(d)].emplace_back(to, d);
+  Counted out;
+  for (std::int64_t far = 1; far < n; far *= 2, ++out.steps) {
+    auto next = has;
+    for (auto& each : next) each.clear();
+    std::int64_t most = 0;
+    for (std::int64_t d = 0; d < n; ++d) {
+      std::int64_t sent = 0;
+      for (const auto& block : has[static_cast<std::size_t>(d)]) {
+        const bool goes = (((block.first - block.second + n) % n) & far) != 0;
+        next[static_cast<std::size_t>(goes ? (d + far) % n : d)].push_back(block);
+        sent += goes ? 1 : 0;
+      }
+      most = std::max(most, sent);
+    }
+    out.words += most;
+    has = std::move(next);
+  }
+  for (std::int64_t d = 0; d < n; ++d)
+    for (const auto& block : has[static_cast<std::size_t>(d)]) EXPECT_EQ(block.first, d);
+  return out;
+}
+
+// Two trees, the second with all places moved by one: in a binary tree over the numbers below n whose inner places are
+// even, these are odd. A device sends a half up each and down each to those below it; the height is what waits.
+Counted two_trees(std::int64_t n) {
+  std::vector<std::int64_t> halves(static_cast<std::size_t>(n), 0);
+  std::int64_t height = 0;
+  const auto parent = [n](std::int64_t place) {  // places from 1; the largest power of two has none
+    const std::int64_t bit = place & -place, up = (place ^ bit) | (bit << 1);
+    return up <= n ? up : (place ^ bit);
+  };
+  for (const std::int64_t moved : {0, 1})
+    for (std::int64_t place = 1; place <= n; ++place) {
+      const auto device = [&](std::int64_t p) { return static_cast<std::size_t>((p + moved) % n); };
+      std::int64_t above = 0;
+      for (std::int64_t p = place; parent(p) != 0; p = parent(p)) ++above;
+      height = std::max(height, above);
+      if (parent(place) == 0) continue;
+      ++halves[device(place)];
+      ++halves[device(parent(place))];
+    }
+  return {2 * height, *std::max_element(halves.begin(), halves.end())};
+}
+
+// Steps and words of the closed form, against devices that hold blocks.
+TEST(SmallMessages, are_what_devices_send_each_other) {
+  for (std::int64_t n = 2; n <= 70; ++n) {
+    const auto N = static_cast<double>(n);
+    const auto bytes = [&](const StraightLine& line) { return 4e10 / line.rate; };  // of V = 1
+    const SmallMessages gather = small(Collective::all_gather, n), reduce = small(Collective::all_reduce, n),
+                        exchange = small(Collective::all_to_all, n);
+    const Counted ring = ring_gather(n), tree = doubling_gather(n), pairs = doubling_exchange(n);
+    EXPECT_EQ(gather.ring.steps, ring.steps) << n;
+    EXPECT_NEAR(bytes(gather.ring), static_cast<double>(ring.words) / N, 1e-9) << n;
+    EXPECT_EQ(gather.tree.steps, tree.steps) << n;
+    EXPECT_NEAR(bytes(gather.tree), static_cast<double>(tree.words) / N, 1e-9) << n;
+    EXPECT_EQ(exchange.tree.steps, pairs.steps) << n;
+    EXPECT_NEAR(bytes(exchange.tree), static_cast<double>(pairs.words) / N, 1e-9) << n;
+    EXPECT_EQ(reduce.ring.steps, 2 * ring.steps) << n;
+    const Counted trees = two_trees(n);
+    EXPECT_LE(trees.steps, reduce.tree.steps) << n;
+    EXPECT_LE(static_cast<double>(trees.words) / 2, bytes(reduce.tree) + 1e-9) << n;
+  }
+}
+
+TEST(SmallMessages, cross_where_the_closed_form_says) {
+  const double a = 1e-6, w = 4e10;
+  const SmallMessages reduce = small(Collective::all_reduce, 8);
+  EXPECT_NEAR(reduce.tree_below, 8 * (8 - 1 - 3) * a * w, 1);
+  EXPECT_LT(reduce.tree_s(0.99 * reduce.tree_below), reduce.ring_s(0.99 * reduce.tree_below));
+  EXPECT_GT(reduce.tree_s(1.01 * reduce.tree_below), reduce.ring_s(1.01 * reduce.tree_below));
+  EXPECT_TRUE(small(Collective::all_gather, 8).always());
+  EXPECT_EQ(small(Collective::all_gather, 2).tree_below, 0);  // one step either way
+  EXPECT_EQ(small(Collective::all_reduce, 3).tree_below, 0);  // two
+  EXPECT_NEAR(small(Collective::all_to_all, 4).tree_below, 4 * a * w, 1);
+  EXPECT_EQ(text(reduce),
+            "all-reduce over X, small: up a tree (2 x 3 steps of 1.000 us) below 1.280 MB, round a ring (2 x 7) above");
+  EXPECT_EQ(text(small(Collective::all_gather, 8)),
+            "all-gather over X, small: up a tree (3 steps of 1.000 us) rather than round a ring (7)");
+  EXPECT_EQ(text(small(Collective::all_gather, 2)),
+            "all-gather over X, small: round a ring (1 step of 1.000 us), whatever the bytes");
+}
+
+// Nodes of eight: their steps add up, and what leaves a node is shared by its members.
+TEST(SmallMessages, of_several_levels) {
+  Network net = network();
+  net.reach = 8;
+  net.beyond = {{"scaleout", 1e9}};
+  const SmallMessages s = small(Collective::all_reduce, 64, net);
+  EXPECT_EQ(s.ring.steps, 2 * (7 + 7));
+  EXPECT_EQ(s.tree.steps, 2 * (3 + 3));
+  EXPECT_NEAR(1 / s.ring.rate, 2 * 7 / 8.0 / 8 / 1e9, 1e-18);
+  EXPECT_NEAR(1 / s.tree.rate, 2 / 8.0 / 1e9, 1e-18);
+}
+
+TEST(SmallMessages, says_nothing_where_there_is_nothing_to_say) {
+  std::vector<SmallMessages> out;
+  add_small_messages(out, {Collective::all_reduce, "X", 8, Polynomial(1)}, network(1e-6, Topology::ring));
+  add_small_messages(out, {Collective::all_reduce, "X", 8, Polynomial(1)}, network(0));
+  add_small_messages(out, {Collective::permute, "X", 8, Polynomial(1)}, network());
+  EXPECT_TRUE(out.empty());
+}
+
+}  // namespace
+}  // namespace ridge
