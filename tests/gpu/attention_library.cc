@@ -15,7 +15,26 @@ struct Attention {
   ridge::ops::AttentionProblem problem;
   cuda::AttentionPlan plan;
 };
+struct AttentionBackward {
+  ridge::ops::AttentionBackwardProblem problem;
+  cuda::AttentionBackwardPlan plan;
+};
 thread_local std::string trouble;
+
+ridge::ops::AttentionProblem problem_of(int is_f16, const std::int64_t* sizes, double scale) {
+  ridge::ops::AttentionProblem p;
+  p.dtype = is_f16 ? ridge::DType::f16 : ridge::DType::bf16;
+  p.outer = sizes[0];
+  p.heads = sizes[1];
+  p.key_heads = sizes[2];
+  p.rows = sizes[3];
+  p.keys = sizes[4];
+  p.width = sizes[5];
+  p.low = sizes[6];
+  p.high = sizes[7];
+  p.scale = scale;
+  return p;
+}
 
 }  // namespace
 
@@ -29,17 +48,7 @@ const char* ridge_attention_trouble() { return trouble.c_str(); }
 // Null: see ridge_attention_trouble.
 void* ridge_attention_make(int is_f16, const std::int64_t* sizes, const std::int64_t* strides, double scale, double cap,
                            std::int64_t* plan) {
-  ridge::ops::AttentionProblem p;
-  p.dtype = is_f16 ? ridge::DType::f16 : ridge::DType::bf16;
-  p.outer = sizes[0];
-  p.heads = sizes[1];
-  p.key_heads = sizes[2];
-  p.rows = sizes[3];
-  p.keys = sizes[4];
-  p.width = sizes[5];
-  p.low = sizes[6];
-  p.high = sizes[7];
-  p.scale = scale;
+  ridge::ops::AttentionProblem p = problem_of(is_f16, sizes, scale);
   p.cap = cap;
   for (auto* layout : {&p.q, &p.k, &p.v, &p.o}) {
     *layout = {strides[0], strides[1], strides[2]};
@@ -78,6 +87,65 @@ int ridge_attention(void* of, const void* q, const void* k, const void* v, void*
   const auto& x = *static_cast<Attention*>(of);
   const auto why =
       launch({x.problem, q, k, v, o, lse}, x.plan, {workspace, static_cast<std::size_t>(bytes), true}, stream);
+  trouble = why.value_or("");
+  return why ? 1 : 0;
+}
+
+// As above: strides of q, k, v, o, the gradient of o, dq, dk and dv. plan: the config, the width, the tiles, the items,
+// the predicted nanoseconds, and bytes of sums, numbers and turns.
+void* ridge_attention_backward_make(int is_f16, const std::int64_t* sizes, const std::int64_t* strides, double scale,
+                                    int ordered, std::int64_t* plan) {
+  ridge::ops::AttentionBackwardProblem all{.forward = problem_of(is_f16, sizes, scale), .ordered = ordered != 0};
+  auto& p = all.forward;
+  for (auto* layout : {&p.q, &p.k, &p.v, &p.o, &all.dout, &all.dq, &all.dk, &all.dv}) {
+    *layout = {strides[0], strides[1], strides[2]};
+    strides += 3;
+  }
+  if (const auto why = cuda::refuse(all)) {
+    trouble = *why;
+    return nullptr;
+  }
+  const auto bytes = [&](int i) { return static_cast<std::size_t>(plan[i]); };
+  cuda::AttentionBackwardPlan known;
+  if (plan[0] < 0) {
+    const auto device = ridge::device_numbers_here();
+    if (!device) {
+      trouble = device.error().message;
+      return nullptr;
+    }
+    known = cuda::choose(all, *device);
+    const std::int64_t found[] = {known.config,
+                                  known.width,
+                                  known.tiles,
+                                  known.items,
+                                  static_cast<std::int64_t>(known.predicted_s * 1e9),
+                                  static_cast<std::int64_t>(known.sums_bytes),
+                                  static_cast<std::int64_t>(known.numbers_bytes),
+                                  static_cast<std::int64_t>(known.turns_bytes)};
+    std::copy(std::begin(found), std::end(found), plan);
+  } else {
+    known = {.config = static_cast<int>(plan[0]),
+             .width = static_cast<int>(plan[1]),
+             .tiles = plan[2],
+             .items = plan[3],
+             .sums_bytes = bytes(5),
+             .numbers_bytes = bytes(6),
+             .turns_bytes = bytes(7),
+             .workspace_bytes = bytes(5) + bytes(6) + bytes(7)};
+  }
+  return new AttentionBackward{all, known};
+}
+void ridge_attention_backward_free(void* attention) { delete static_cast<AttentionBackward*>(attention); }
+
+// pointers: q, k, v, o, the gradient of o, lse, dq, dk, dv.
+int ridge_attention_backward(void* of, void* const* pointers, void* workspace, std::int64_t bytes,
+                             CUstream_st* stream) {
+  const auto& x = *static_cast<AttentionBackward*>(of);
+  const cuda::AttentionBackwardCall call{
+      x.problem,
+      {pointers[0], pointers[1], pointers[2], pointers[3], pointers[4], static_cast<const float*>(pointers[5]),
+       pointers[6], pointers[7], pointers[8]}};
+  const auto why = launch(call, x.plan, {workspace, static_cast<std::size_t>(bytes), true}, stream);
   trouble = why.value_or("");
   return why ? 1 : 0;
 }

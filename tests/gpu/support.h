@@ -45,5 +45,6 @@ int check(int argc, char** argv);
 int check_gated(int argc, char** argv);
 int check_functions();
 int check_attention(int argc, char** argv);
+int check_attention_backward(int argc, char** argv);
 
 }  // namespace ridge::gpu

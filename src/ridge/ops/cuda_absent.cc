@@ -30,6 +30,10 @@ std::optional<std::string> launch(const GatedCall&, const GatedPlan&, const Work
 std::optional<std::string> launch(const AttentionCall&, const AttentionPlan&, const Workspace&, CUstream_st*) {
   return absent().message;
 }
+std::optional<std::string> launch(const AttentionBackwardCall&, const AttentionBackwardPlan&, const Workspace&,
+                                  CUstream_st*) {
+  return absent().message;
+}
 std::optional<std::string> launch(const GatedGradient&, const Workspace&, CUstream_st*) { return absent().message; }
 std::optional<std::string> launch(const InputGradient&, const InputGradientPlan&, CUstream_st*) {
   return absent().message;

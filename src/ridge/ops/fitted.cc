@@ -22,6 +22,7 @@ constexpr NamedNumber<KernelNumbers> of_kernels[] = {
     {"attention_exponentials", &KernelNumbers::attention_exponentials},
     {"attention_item", &KernelNumbers::attention_item},
     {"attention_part", &KernelNumbers::attention_part},
+    {"attention_backward_multiplies", &KernelNumbers::attention_backward_multiplies},
 };
 constexpr NamedNumber<DeviceShares> of_devices[] = {
     {"clock", &DeviceShares::clock},           {"busy_clock", &DeviceShares::busy_clock},

@@ -142,7 +142,8 @@ template <AttentionBackwardConfig C, class T> struct AttentionBackward {
 
   // Items of later keys that add to the step's tile. These come first: under a causal mask they are there first.
   TILE_FN static int keys_behind(auto& at, const Globals& g) {
-    return (g.band.end(tile(at, g) * C.q + C.q - 1) - 1) / C.m - at.row() / C.m;
+    const int behind = (tile(at, g) + 1) * C.q, last_row = (behind < g.rows ? behind : g.rows) - 1;
+    return (g.band.end(last_row) - 1) / C.m - at.row() / C.m;
   }
 
   TILE_FN static void store(auto& at, State& x, const Globals& g) {

@@ -29,7 +29,8 @@ constexpr int backward_pass_threads = 256;
 
 // Grid [tiles, heads, outer]. Numbers of rows that see no key, and of those behind the last, weigh nothing.
 template <class Kernel> __global__ void __launch_bounds__(backward_pass_threads)
-    prepare_backward(BackwardRows x, HeadsPointer o, HeadsPointer dout, const float* lse, float* numbers, float* dq) {
+    prepare_backward(BackwardRows x, HeadsPointer o, HeadsPointer dout, const float* lse, float* numbers, float* dq,
+                     int* turns) {
   using T = typename Kernel::Q::type;
   constexpr int q = Kernel::config.q, d = Kernel::config.d, lanes = 8, each = 8;
   constexpr float log2_e = 1.4426950408889634F;
@@ -38,6 +39,8 @@ template <class Kernel> __global__ void __launch_bounds__(backward_pass_threads)
   const std::int64_t matrix = std::int64_t{outer} * x.heads + head, at = matrix * x.tiles + tile;
   auto* const zeros = reinterpret_cast<float4*>(dq + at * (q * d));
   for (int i = static_cast<int>(threadIdx.x); i < q * d / 4; i += backward_pass_threads) zeros[i] = float4{0, 0, 0, 0};
+  if (turns != nullptr && threadIdx.x < Kernel::config.consumers)
+    turns[at * Kernel::config.consumers + threadIdx.x] = 0;
   for (int r = static_cast<int>(threadIdx.x) / lanes; r < q; r += backward_pass_threads / lanes) {
     const int row = tile * q + r;
     float sum = 0;
@@ -58,6 +61,24 @@ template <class Kernel> __global__ void __launch_bounds__(backward_pass_threads)
     const float of_row = row < x.rows ? lse[matrix * x.rows + row] * log2_e : INFINITY;
     numbers[at * (2 * q) + r] = of_row == -INFINITY ? INFINITY : of_row;
     numbers[at * (2 * q) + q + r] = of_row == -INFINITY ? 0 : sum;
+  }
+}
+
+// Keys before `first`, and from `end` to the last: no item has them, so their gradients are written here.
+struct UnseenKeys {
+  int first = 0, end = 0, keys = 0, width = 0;
+};
+// Grid [any, heads of keys, outer].
+template <class T> __global__ void __launch_bounds__(backward_pass_threads)
+    clear_unseen(UnseenKeys x, HeadsPointer dk, HeadsPointer dv) {
+  const int units = x.width / 8;
+  const std::int64_t count = std::int64_t{x.first + x.keys - x.end} * units;
+  for (std::int64_t i = std::int64_t{blockIdx.x} * backward_pass_threads + threadIdx.x; i < count;
+       i += std::int64_t{gridDim.x} * backward_pass_threads) {
+    const std::int64_t of_both = i / units, row = of_both < x.first ? of_both : of_both - x.first + x.end;
+    for (const HeadsPointer& each : {dk, dv})
+      *reinterpret_cast<uint4*>(row_of<T>(each, static_cast<int>(blockIdx.z), static_cast<int>(blockIdx.y), row) +
+                                i % units * 8) = uint4{0, 0, 0, 0};
   }
 }
 

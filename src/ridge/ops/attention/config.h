@@ -15,16 +15,6 @@ struct AttentionConfig {
   bool operator==(const AttentionConfig&) const = default;
 };
 
-// Of the backward pass: keys of an item, rows of queries of a step.
-struct AttentionBackwardConfig {
-  int m = 128, q = 64, d = 128;
-  bool ordered = false;  // items add to dq in the order of their keys
-  int consumers = 2, stages = 2;
-  bool turns = false;
-  int helds = 1;
-  bool operator==(const AttentionBackwardConfig&) const = default;
-};
-
 // The last four are for few rows (decoding). Each fits the registers of its threads: at 192 keys and a head of 64, or
 // 96 and 256, ptxas would make products wait for each other. Longer steps of a head of 128 (160 and 176 keys) and
 // shorter ones of 256 (64) are no faster on an H100, under a mask or without.
@@ -37,6 +27,24 @@ inline constexpr std::array attention_menu = {
     AttentionConfig{.m = 64, .kv = 128, .d = 128, .consumers = 1, .stages = 3, .turns = false},
     AttentionConfig{.m = 64, .kv = 64, .d = 192, .consumers = 1, .stages = 4, .turns = false},
     AttentionConfig{.m = 64, .kv = 64, .d = 256, .consumers = 1, .stages = 3, .turns = false},
+};
+
+// Of the backward pass: keys of an item, rows of queries of a step. Groups have 64 keys each; or the same 64 and a part
+// of the columns each, where a head's sums are too many for the registers.
+struct AttentionBackwardConfig {
+  int m = 128, q = 64, d = 128;
+  bool ordered = false;  // items add to dq in the order of their keys
+  int consumers = 2, stages = 2;
+  bool turns = false;
+  int helds = 1;
+  bool operator==(const AttentionBackwardConfig&) const = default;
+};
+
+// Each also in order. At 80 rows of 128 elements ptxas keeps too little in registers.
+inline constexpr std::array attention_backward_menu = {
+    AttentionBackwardConfig{.m = 128, .q = 128, .d = 64},
+    AttentionBackwardConfig{.m = 128, .q = 64, .d = 128},
+    AttentionBackwardConfig{.m = 64, .q = 64, .d = 256},
 };
 
 }  // namespace ridge::ops

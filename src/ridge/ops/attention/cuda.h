@@ -1,11 +1,13 @@
-// Attention on a CUDA device in one kernel, queued on the caller's stream: only o is written. Data pointers are device
-// memory at multiples of 16 bytes.
+// Attention on a CUDA device in one kernel, queued on the caller's stream: only o is written. Its backward pass is a
+// kernel with a pass before and one behind it; only dq, dk and dv are written. Data pointers are device memory at
+// multiples of 16 bytes.
 #pragma once
 
 #include <optional>
 #include <string>
 
 #include "ridge/device/workspace.h"
+#include "ridge/ops/attention/backward_plan.h"
 #include "ridge/ops/attention/model.h"
 
 struct CUstream_st;
@@ -23,5 +25,12 @@ struct AttentionCall {
 // the plan's workspace_bytes.
 std::optional<std::string> launch(const AttentionCall& call, const AttentionPlan& plan, const Workspace& workspace,
                                   CUstream_st* stream);
+
+struct AttentionBackwardCall {
+  AttentionBackwardProblem problem;
+  AttentionBackwardData data;
+};
+std::optional<std::string> launch(const AttentionBackwardCall& call, const AttentionBackwardPlan& plan,
+                                  const Workspace& workspace, CUstream_st* stream);
 
 }  // namespace ridge::ops::cuda

@@ -387,7 +387,7 @@ template <class Kernel> struct StepStore {
   }
   // A number a row.
   template <int m, int sharers>
-  TILE_FN void store(const MatricesOut<float, m, 1>& view, Accumulator<m, 1, sharers>& x) const {
+  TILE_FN void store(const MatricesOut<float, m, 1>& view, Accumulator<m, 1, sharers>& x) {
     join(x);
     if (view.data == nullptr || threadIdx.x % 4 != 0) return;
     const BoxPlace at = corner(view, on.matrix(), 0, 0);

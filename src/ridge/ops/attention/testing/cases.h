@@ -81,7 +81,7 @@ class AttentionCases {
     return out;
   }
 
- private:
+ protected:
   int below(int n) { return static_cast<int>(random_() % static_cast<unsigned>(n)); }
 
   // Rows that lie one behind the other or heads that do, with a gap here and there.
