@@ -25,6 +25,11 @@ concept InLockstep = requires {
 };
 template <class Kernel> inline constexpr int ring_count = InLockstep<Kernel> ? 1 : Kernel::rings;
 
+// Texts whose adds to sums in memory are in order: a group asks for a turn early (`ask_turn`), adds when that has come,
+// and tells.
+template <class Kernel>
+concept AddsInOrder = requires { requires Kernel::config.ordered; };
+
 struct StepPlace {
   StepItem item;
   int number = 0, count = 0;  // of the step, among all of these rows

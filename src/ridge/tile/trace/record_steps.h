@@ -4,6 +4,8 @@
 // on numbers. Items are dealt to blocks in turn. Tiles of which a text merges parts are not written down yet.
 #pragma once
 
+#include <algorithm>
+
 #include "ridge/tile/step_ring.h"
 #include "ridge/tile/trace/record.h"
 
@@ -11,6 +13,10 @@ namespace ridge::tile {
 
 namespace trace {
 template <class T> struct Noted { using type = T; };  // elements that are there in name only
+struct NotedColumns {
+  static constexpr int cols = 0;
+  int cell;  // of the tile they are read from
+};
 }  // namespace trace
 
 template <class T, int Rows, int Cols> struct SharedTile<trace::Noted<T>, Rows, Cols> {
@@ -61,7 +67,9 @@ template <class Kernel> class RecordSteps {
       produce_steps<Kernel>(on);
     }
     for (int b = 0; b < options_.blocks; ++b)
-      for (int id = 0; id < config.consumers; ++id, ++scribe_.program.groups)
+      for (int id = 0; id < config.consumers; ++id, ++scribe_.program.groups) {
+        if constexpr (AddsInOrder<Kernel>)
+          keeper_ = &scribe_.program.thread(scribe_.in_block(b, "keeper of turns " + std::to_string(id)), b);
         for (int lane = 0; lane < 2; ++lane) {
           Thread& t = scribe_.program.thread(scribe_.in_block(b, "consumer " + std::to_string(id)), b);
           t.group = scribe_.program.groups;
@@ -70,6 +78,7 @@ template <class Kernel> class RecordSteps {
           Consumer on(id, {*this, t, b}, lane);
           consume_steps<Kernel>(on);
         }
+      }
     return std::move(scribe_.program);
   }
 
@@ -86,6 +95,13 @@ template <class Kernel> class RecordSteps {
         all.push_back(pair("ring " + std::to_string(r) + " slot " + std::to_string(s)));
     for (int s = 0; s < config.helds; ++s) all.push_back(pair("held " + std::to_string(s)));
     for (int s = 0; s < 2; ++s) all.push_back(pair("item " + std::to_string(s)));
+    if constexpr (AddsInOrder<Kernel>)
+      for (int id = 0; id < config.consumers; ++id) {
+        const std::string of = " of consumer " + std::to_string(id);
+        all.push_back(scribe_.program.barrier(scribe_.in_block(block, "turn asked" + of), 1, block));
+        scribe_.program.barrier(scribe_.in_block(block, "turn come" + of), 1, block);
+        scribe_.program.barrier(scribe_.in_block(block, "turn taken" + of), 2, block);  // threads
+      }
   }
 
   struct Role {
@@ -99,6 +115,7 @@ template <class Kernel> class RecordSteps {
     }
     int held(int s) const { return slot(Kernel::rings, s); }
     int item(int s) const { return slot(Kernel::rings, config.helds + s); }
+    int turn_asked(int id) const { return slot(Kernel::rings, config.helds + 2 + id); }  // come, taken behind it
     Step& note(const StepPlace& at, Do what, int object = -1, std::int64_t amount = 0) const {
       thread.steps.push_back({.what = what, .object = object, .amount = amount});
       thread.steps.back().item = at.item.tile;
@@ -111,10 +128,14 @@ template <class Kernel> class RecordSteps {
     int tile_cell(int ring, int s) const {
       return cell("ring " + std::to_string(ring) + " slot " + std::to_string(s), Kind::tile);
     }
-    // Of what is held, the rows of a group, half of them each of its two threads'.
-    std::vector<int> held_cells(int s, int group) const {
-      const std::string name = "held " + std::to_string(s) + " rows of consumer " + std::to_string(group);
+    // Of a tile that is held, the rows of a group, half of them each of its two threads'.
+    std::vector<int> held_cells(int s, std::ptrdiff_t tile, int group) const {
+      const std::string name = "held " + std::to_string(s) + (tile > 0 ? " tile " + std::to_string(tile) : "") +
+                               " rows of consumer " + std::to_string(group);
       return {cell(name, Kind::buffer), cell(name + " (others' part)", Kind::buffer)};
+    }
+    template <class Tile> std::ptrdiff_t number_of(const Tile& tile) const {  // a tile that is noted takes a byte
+      return reinterpret_cast<const char*>(&tile) - reinterpret_cast<const char*>(&record.held_);
     }
     int item_cell(int s) const { return cell("item " + std::to_string(s), Kind::buffer); }
   };
@@ -145,9 +166,9 @@ template <class Kernel> class RecordSteps {
     template <class Tile, class View> void fill(int r, int s, Tile&, const View&, int, int) {
       copy(role.tile_cell(r, s), role.slot(r, s), Tile::rows * Tile::cols * sizeof(typename Tile::type));
     }
-    template <class Tile, class View> void fill_held(int s, Tile&, const View&, int, int) {
+    template <class Tile, class View> void fill_held(int s, Tile& tile, const View&, int, int) {
       for (int group = 0; group < config.consumers; ++group)
-        for (const int cell : role.held_cells(s, group))
+        for (const int cell : role.held_cells(s, role.number_of(tile), group))
           copy(cell, role.held(s), Tile::rows * Tile::cols * sizeof(typename Tile::type) / (2 * config.consumers));
     }
     void copy(int cell, int full, std::int64_t bytes) {
@@ -190,6 +211,7 @@ template <class Kernel> class RecordSteps {
     }
     template <bool first, bool last> void compute(State& x) {
       state = &x;
+      of_step.clear();
       Computer<first, last> at{*this};
       Kernel::compute(at, x, role.record.held_, role.record.stage_, role.record.globals_);
     }
@@ -201,6 +223,7 @@ template <class Kernel> class RecordSteps {
     void give_slot(int r, int s) {
       if (lane == 0) role.note(*this, Do::arrive, role.slot(r, s) + 1);
     }
+    void sync_groups() { sync_turn((this->id + 1) % config.consumers); }
     int turn(int of) const { return named("of consumer " + std::to_string(of) + "'s turn"); }
     void sync_turn(int of) { role.note(*this, Do::sync, turn(of), 256); }
     void join_turn(int of) { role.note(*this, Do::join, turn(of), 256); }
@@ -209,12 +232,17 @@ template <class Kernel> class RecordSteps {
     template <int left> void mma_wait() { role.note(*this, Do::wait_multiply, -1, left); }
     void lean() {}
 
-    // Sums of the state by where they lie in it, others by their width.
-    template <class X> int sums(const X& x) const {
+    // Sums of the state by where they lie in it, others by their width and the order in which a step speaks of them.
+    template <class X> int sums(const X& x) {
       const auto at = reinterpret_cast<const char*>(&x) - reinterpret_cast<const char*>(state);
-      const bool lasts = at >= 0 && at < static_cast<std::ptrdiff_t>(sizeof(State));
-      return role.cell(name() + (lasts ? " state at " + std::to_string(at) : " sums of " + std::to_string(X::cols)),
-                       Kind::sums);
+      if (at >= 0 && at < static_cast<std::ptrdiff_t>(sizeof(State)))
+        return role.cell(name() + " state at " + std::to_string(at), Kind::sums);
+      const auto known = std::find(of_step.begin(), of_step.end(), &x);
+      const auto number = known - of_step.begin();
+      if (known == of_step.end()) of_step.push_back(&x);
+      return role.cell(
+          name() + " sums of " + std::to_string(X::cols) + (number > 0 ? ", number " + std::to_string(number) : ""),
+          Kind::sums);
     }
     // Registers of the two threads, one behind the other.
     template <class X> std::vector<int> registers(const X& x) const {
@@ -226,7 +254,27 @@ template <class Kernel> class RecordSteps {
     template <class X> void touch(const X& x) {
       if constexpr (!is_row<X>) role.note(*this, Do::read, sums(x));
     }
-    int items = 0;
+    void touch(const NotedColumns& x) { role.note(*this, Do::read, x.cell); }
+    template <int M, int N, int S, class T> void touch(const Operands<M, N, S, Noted<T>>& x) {
+      role.note(*this, Do::read, registers(x)[static_cast<std::size_t>(lane)]);
+    }
+    void ask_turn(int counter, int before) {
+      if (lane != 0) return;
+      role.note(*this, Do::write, role.cell(name() + " turn", Kind::buffer));
+      role.note(*this, Do::arrive, role.turn_asked(this->id));
+      const Role keeper{role.record, *role.record.keeper_, role.block};
+      keeper.note(*this, Do::wait, role.turn_asked(this->id), turns & 1);
+      keeper.note(*this, Do::read, role.cell(name() + " turn", Kind::buffer));
+      Step& poll = keeper.note(*this, Do::poll, counter, before);
+      poll.other = -1;
+      poll.order = Order::acquire;
+      keeper.note(*this, Do::arrive, role.turn_asked(this->id) + 1);
+      keeper.note(*this, Do::wait, role.turn_asked(this->id) + 2, turns & 1);
+      Step& told = keeper.note(*this, Do::add, counter);
+      told.order = Order::release;
+    }
+    int items = 0, turns = 0;
+    std::vector<const void*> of_step{};  // sums that are no part of the state
   };
 
   template <bool first_, bool last_> struct Computer {
@@ -238,27 +286,55 @@ template <class Kernel> class RecordSteps {
     int steps() const { return on.steps(); }
     Range own_rows() const { return {on.first_row(), 64}; }
 
-    template <class Tile> std::vector<int> cells(const Tile&) const {
-      if constexpr (InARing<Tile>)
-        return {on.role.tile_cell(Tile::ring, on.template ring<Tile::ring>().slot)};
-      else
-        return on.role.held_cells(on.held.slot, on.id);
+    int round() const { return on.round(); }
+    int step_of_round() const { return on.step_of_round(); }
+    template <class X> int own_column(const X&) const {
+      return on.by_columns ? on.id * (X::cols / config.consumers) : 0;
     }
-    template <int m, int n, int s, class T, class A, class B>
-    void mma(Accumulator<m, n, s, Noted<T>>& sum, const A& a, Transposed<B> b) const {
-      static_assert(A::rows == m && B::rows == n && A::cols == B::cols, "mma: [m, k] x [n, k] transposed -> [m, n]");
-      multiply(sum, b.tile, cells(a), std::int64_t{2} * m / s * n * A::cols);
+
+    // What is read of a tile: of one that is held, a group's own rows, or all.
+    template <class Tile> std::vector<int> cells(const Tile& tile, bool own_rows = false) const {
+      if constexpr (InARing<Tile>) {
+        return {on.role.tile_cell(Tile::ring, on.template ring<Tile::ring>().slot)};
+      } else {
+        std::vector<int> all;
+        for (int group = 0; group < config.consumers; ++group)
+          if (!own_rows || on.by_columns || group == on.id)
+            for (const int cell : on.role.held_cells(on.held.slot, on.role.number_of(tile), group)) all.push_back(cell);
+        return all;
+      }
+    }
+    template <class Sum, class A, class B> void mma(Sum& sum, const A& a, Transposed<B> b) const {
+      static_assert(A::rows == Sum::rows && B::rows == Sum::cols && A::cols == B::cols,
+                    "mma: [m, k] x [n, k] transposed -> [m, n]");
+      multiply(sum, b.tile, cells(a, true), A::cols);
+    }
+    template <class Sum, class A, class B> void mma(Sum& sum, const A& a, const B& b) const {
+      static_assert(A::rows == Sum::rows && B::cols == Sum::cols && A::cols == B::rows,
+                    "mma: [m, k] x [k, n] -> [m, n]");
+      multiply(sum, b, cells(a), A::cols);
+    }
+    template <class Sum, class A, class B> void mma(Sum& sum, Transposed<A> a, Transposed<B> b) const {
+      static_assert(A::cols == Sum::rows && B::rows == Sum::cols && A::rows == B::cols,
+                    "mma: [k, m] transposed x [n, k] transposed -> [m, n]");
+      multiply(sum, b.tile, cells(a.tile), A::rows);
+    }
+    template <class Sum, class A, class B> void mma(Sum& sum, Transposed<A> a, const B& b) const {
+      static_assert(A::cols == Sum::rows && B::cols == Sum::cols && A::rows == B::rows,
+                    "mma: [k, m] transposed x [k, n] -> [m, n]");
+      multiply(sum, b, cells(a.tile), A::rows);
     }
     template <int m, int n, int k, int s, class S, class T, class B>
     void mma(Accumulator<m, n, s, Noted<S>>& sum, const Operands<m, k, s, Noted<T>>& a, const B& b) const {
       static_assert(B::rows == k && B::cols == n, "mma: [m, k] x [k, n] -> [m, n]");
-      multiply(sum, b, on.registers(a), std::int64_t{2} * m / s * n * k);
+      multiply(sum, b, on.registers(a), k);
     }
-    template <class Sum, class B> void multiply(Sum& sum, const B& b, std::vector<int> read, std::int64_t flops) const {
+    template <int m, int n, int s, class T, class B>
+    void multiply(Accumulator<m, n, s, Noted<T>>& sum, const B& b, std::vector<int> read, std::int64_t depth) const {
       on.template begin_product<last>(b);
       const std::vector<int> right = cells(b);
       read.insert(read.end(), right.begin(), right.end());
-      on.role.note(on, Do::multiply, on.sums(sum), flops).cells = std::move(read);
+      on.role.note(on, Do::multiply, on.sums(sum), std::int64_t{2} * m / s * n * depth).cells = std::move(read);
       on.end_product(sum);
     }
     template <class Sum> void settle(const Sum& sum) const { on.template settle<last>(sum); }
@@ -266,7 +342,39 @@ template <class Kernel> class RecordSteps {
       on.touch(x);
       (on.touch(others), ...);
     }
-    template <class X, class F> void clip(X& x, const F&) const { on.touch(x); }
+    template <class X, class F> void clip(X& x, const F&, float = 0) const { on.touch(x); }
+    template <class Tile, class X> NotedColumns columns(const Tile& tile, int, const X&) const {
+      on.begin_reading(tile);
+      return {cells(tile)[0]};
+    }
+    void join() const {
+      on.role.note(on, Do::fence_proxy);
+      on.join_turn(on.id);
+    }
+    void meet() const { on.meet(); }
+    // A pass before the kernel clears what adds are counted in.
+    template <class X> void ask_turn(const SumsInMemory&, const X&, int matrix, int number, int before) const {
+      Scribe& scribe = on.role.record.scribe_;
+      const int counter = scribe.counter("adds to tile " + std::to_string(number) + " of matrix " +
+                                         std::to_string(matrix) + " by " + on.name());
+      scribe.program.counters[static_cast<std::size_t>(counter)].returns = false;
+      on.ask_turn(counter, before);
+    }
+    // Adds of several items commute; in order each is a write.
+    template <class X> void add(const SumsInMemory&, X& x, int matrix, int number) const {
+      on.touch(x);
+      x.live = false;
+      if constexpr (AddsInOrder<Kernel>) {
+        on.role.note(on, Do::wait, on.role.turn_asked(on.id) + 1, on.turns & 1);
+        on.role.note(on, Do::write,
+                     on.role.record.scribe_.shared_cell("sums of tile " + std::to_string(number) + " of matrix " +
+                                                            std::to_string(matrix) + " of " + on.name() +
+                                                            std::to_string(on.lane),
+                                                        Kind::memory));
+        on.role.note(on, Do::arrive, on.role.turn_asked(on.id) + 2);
+        ++on.turns;
+      }
+    }
     template <class X, class F> bool any(const X& x, const F&) const {
       on.touch(x);
       return true;
@@ -278,30 +386,47 @@ template <class Kernel> class RecordSteps {
       constexpr std::int64_t bytes = std::int64_t{64} * To::cols * sizeof(typename To::type);  // of the group
       on.role.note(on, Do::write, on.registers(to)[static_cast<std::size_t>(on.lane)], bytes / 2);
     }
+    template <class T, int rows, int cols, int s>
+    void copy(const HeldTile<Noted<T>, rows, cols>& to, Transposed<Operands<cols, rows, s, Noted<T>>> from) const {
+      share(to, from.tile, rows);
+    }
+    template <class T, int rows, int cols, int s>
+    void copy(const HeldTile<Noted<T>, rows, cols>& to, const Operands<rows, cols, s, Noted<T>>& from) const {
+      share(to, from, cols / s);
+    }
+    template <class Tile, class From> void share(const Tile& to, const From& from, std::int64_t columns) const {
+      on.touch(from);
+      const auto part = on.role.held_cells(on.held.slot, on.role.number_of(to), on.id);
+      on.role.note(on, Do::write, part[static_cast<std::size_t>(on.lane)], 64 * columns);
+    }
   };
 
   struct Storer {
     Consumer& on;
+    int outputs = 0;
     int matrix() const { return on.matrix(); }
     int row() const { return on.row(); }
     template <class X, class F, class... Others> void map(X& x, const F&, Others&... others) const {
       on.touch(x);
       (on.touch(others), ...);
     }
-    template <class T, int m, class X> void store(const MatricesOut<T, m, 1>&, const X&) const {}  // by the threads
-    template <class T, int m, int n, class X> void store(const MatricesOut<T, m, n>&, const X& x) const {
+    template <class T, int m, class X> void store(const MatricesOut<T, m, 1>&, const X&) {}  // by the threads
+    template <class T, int m, int n, class X> void store(const MatricesOut<T, m, n>&, const X& x) {
       on.sync_group();
       on.touch(x);
-      const std::vector<int> from = on.role.held_cells(on.held.slot, on.id);
-      constexpr std::int64_t bytes = std::int64_t{64} * n * sizeof(typename T::type);
+      const int number = outputs++;
+      const std::vector<int> from = on.role.held_cells(on.held.slot, number, on.id);
+      constexpr std::int64_t bytes = std::int64_t{m} * n / config.consumers * sizeof(typename T::type);
       on.role.note(on, Do::write, from[static_cast<std::size_t>(on.lane)], bytes / 2);
       on.role.note(on, Do::fence_proxy);
       on.sync_group();
       if (on.lane != 0) return;
       Step& step = on.role.note(on, Do::store, -1, bytes);
       step.cells = from;
-      step.other = on.role.record.scribe_.shared_cell(
-          "output of tile " + std::to_string(on.item.tile) + " of consumer " + std::to_string(on.id), Kind::output);
+      step.other = on.role.record.scribe_.shared_cell("output of tile " + std::to_string(on.item.tile) +
+                                                          " of consumer " + std::to_string(on.id) +
+                                                          (number > 0 ? ", number " + std::to_string(number) : ""),
+                                                      Kind::output);
       on.role.note(on, Do::commit_store);
     }
   };
@@ -310,6 +435,7 @@ template <class Kernel> class RecordSteps {
   RecordStepsOptions options_;
   Scribe scribe_;
   std::vector<std::vector<int>> barriers_;  // of each block: full, and empty behind it
+  Thread* keeper_ = nullptr;                // of the turns of the group that is being written down
   typename Kernel::Held held_{};
   typename Kernel::Stage stage_{};
 };

@@ -1,0 +1,108 @@
+// The protocol of attention's backward pass on Hopper, of every kernel of the menu, in order and not: right under a
+// thousand orders of events; and what must be caught if a wait is forgotten.
+#include <gtest/gtest.h>
+
+#include <functional>
+
+#include "ridge/base/float16.h"
+#include "ridge/ops/attention/backward.h"
+#include "ridge/tile/trace/check.h"
+#include "ridge/tile/trace/record_steps.h"
+
+namespace ridge::ops {
+namespace {
+
+using tile::trace::Noted, tile::trace::Program, tile::trace::Do, tile::trace::Step, tile::trace::check_schedules;
+
+constexpr AttentionBackwardConfig with_order(AttentionBackwardConfig config, bool ordered) {
+  config.ordered = ordered;
+  return config;
+}
+
+// Two heads of q on one of keys, three tiles of keys, causal.
+template <class Kernel> Program recorded(int blocks) {
+  constexpr auto c = Kernel::config;
+  typename Kernel::Globals g{};
+  g.rows = 3 * c.m;
+  g.band = {-(1 << 30), 0, 3 * c.m};
+  g.heads_of_keys = 2;
+  tile::StepOrder order{1, 3 * c.m, c.m, 1, 1};
+  order.ascending = !c.ordered;
+  return tile::trace::record_steps<Kernel>({.kernel = "attention backward", .order = order, .blocks = blocks}, g);
+}
+
+template <std::size_t i, bool ordered> void check_config() {
+  using Kernel = AttentionBackward<with_order(attention_backward_menu[i], ordered), Noted<Bf16>>;
+  for (const int blocks : {1, 3}) {
+    const Program program = recorded<Kernel>(blocks);
+    EXPECT_EQ(program.fault, "") << i;
+    const auto result = check_schedules(program, 1000);
+    EXPECT_EQ(result.first, "") << "config " << i << (ordered ? ", in order, " : ", ") << blocks
+                                << " blocks: " << result.faulty;
+    EXPECT_EQ(result.schedules, 1000);
+  }
+}
+template <bool ordered, std::size_t... i> void check_menu(std::index_sequence<i...>) {
+  (check_config<i, ordered>(), ...);
+}
+using Menu = std::make_index_sequence<attention_backward_menu.size()>;
+
+TEST(AttentionBackwardTrace, IsRightUnderAThousandOrders) { check_menu<false>(Menu{}); }
+TEST(AttentionBackwardTrace, InOrderIsRightUnderAThousandOrders) { check_menu<true>(Menu{}); }
+
+// Five products a step.
+TEST(AttentionBackwardTrace, CountsItsProducts) {
+  constexpr AttentionBackwardConfig c = attention_backward_menu[1];
+  const Program program = recorded<AttentionBackward<c, Noted<Bf16>>>(2);
+  std::int64_t flops = 0;
+  for (const auto& thread : program.threads)
+    for (const Step& step : thread.steps)
+      if (step.what == Do::multiply && thread.leads) flops += step.amount;
+  const std::int64_t steps = 2 * (6 + 4 + 2);  // of two heads: tiles of 64 rows that see some of 128 keys
+  EXPECT_EQ(flops, steps * 10 * c.m * c.q * c.d);
+}
+
+// What a program says without the steps that `drop` picks.
+std::string without(Program p, const std::function<bool(const Program&, const Step&)>& drop) {
+  const Program whole = p;
+  std::size_t dropped = 0;
+  for (auto& thread : p.threads) dropped += std::erase_if(thread.steps, [&](const Step& s) { return drop(whole, s); });
+  EXPECT_GT(dropped, 0U) << "no fault was made";
+  const auto result = check_schedules(p, 200);
+  EXPECT_GT(result.faulty, 50) << result.first;
+  return result.first;
+}
+
+// (Numbers are given back before rows of q are, so that a load of these waits for both.)
+TEST(AttentionBackwardTrace, CatchesEachForgottenWait) {
+  const Program clean = recorded<AttentionBackward<attention_backward_menu[1], Noted<Bf16>>>(1);
+  ASSERT_EQ(check_schedules(clean, 200).first, "");
+  for (const char* const barrier : {"ring 0 slot 0 full", "ring 1 slot 1 full", "ring 2 slot 0 full",
+                                    "ring 0 slot 1 empty", "held 0 full", "held 0 empty"}) {
+    const auto of = [&](const Program& p, const Step& s) {
+      return s.what == Do::wait &&
+             p.barriers[static_cast<std::size_t>(s.object)].name.find(barrier) != std::string::npos;
+    };
+    EXPECT_NE(without(clean, of), "") << barrier;
+  }
+  for (const Do what : {Do::fence_sums, Do::wait_multiply, Do::fence_proxy, Do::join, Do::arrive})
+    EXPECT_NE(without(clean, [&](const Program&, const Step& s) { return s.what == what; }), "")
+        << static_cast<int>(what);
+}
+
+// Adds in order: who does not wait for its turn, and a turn that is passed on too early.
+TEST(AttentionBackwardTrace, CatchesAddsOutOfOrder) {
+  using Kernel = AttentionBackward<with_order(attention_backward_menu[1], true), Noted<Bf16>>;
+  const Program clean = recorded<Kernel>(3);
+  for (const char* const barrier : {"turn come", "turn taken"}) {
+    const auto of = [&](const Program& p, const Step& s) {
+      return s.what == Do::wait &&
+             p.barriers[static_cast<std::size_t>(s.object)].name.find(barrier) != std::string::npos;
+    };
+    EXPECT_NE(without(clean, of), "") << barrier;
+  }
+  EXPECT_NE(without(clean, [](const Program&, const Step& s) { return s.what == Do::poll; }), "");
+}
+
+}  // namespace
+}  // namespace ridge::ops
