@@ -16,6 +16,8 @@
 #include "ridge/tile/steps.h"
 #ifdef __CUDACC__
 #include "ridge/tile/sm90/registers.h"
+#else
+#include "ridge/tile/cpu/steps.h"
 #endif
 
 namespace ridge::ops {
