@@ -100,13 +100,18 @@ Status DeviceSteps::allocate(const TuneOptions& tune, std::optional<int> group) 
     if (const auto* reduction = std::get_if<ops::ReduceProblem>(&step.kernel))
       workspace = std::max(workspace, cuda::workspace_bytes(*reduction));
     products_.emplace_back();
-    if (const auto* attention = std::get_if<ops::AttentionProblem>(&step.kernel)) {
+    const auto choose_attention = [&](const auto* problem) -> Status {
+      if (problem == nullptr) return Done{};
       const auto device = device_numbers_here();
       if (!device) return device.error();
-      const cuda::AttentionPlan chosen = cuda::choose(*attention, *device);
+      const auto chosen = cuda::choose(*problem, *device);
       workspace = std::max(workspace, cuda::counter_bytes + chosen.workspace_bytes);
       products_.back() = chosen;
-    }
+      return Done{};
+    };
+    for (const Status& done : {choose_attention(std::get_if<ops::AttentionProblem>(&step.kernel)),
+                               choose_attention(std::get_if<ops::AttentionBackwardProblem>(&step.kernel))})
+      if (!done) return done;
     const auto product = product_of(step, data_of(step, places_));
     if (!product) continue;
     const auto bytes = choose(step, *product, group && step.group != *group ? TuneOptions{} : tune);
@@ -170,8 +175,16 @@ Status DeviceSteps::queue_step(const Step& step, const Places& places) const {
           return said(cuda::rows(kernel, data, queue_.stream()));
         } else if constexpr (std::is_same_v<Kernel, ops::AttentionProblem>) {
           const auto index = static_cast<std::size_t>(&step - plan_.steps.data());
-          const cuda::AttentionCall call{kernel, data[0], data[1], data[2], data[3]};
+          float* const lse = data.size() > 4 ? static_cast<float*>(data[4]) : nullptr;
+          const cuda::AttentionCall call{kernel, data[0], data[1], data[2], data[3], lse};
           return said(cuda::launch(call, std::get<cuda::AttentionPlan>(products_[index]), workspace, queue_.stream()));
+        } else if constexpr (std::is_same_v<Kernel, ops::AttentionBackwardProblem>) {
+          const auto index = static_cast<std::size_t>(&step - plan_.steps.data());
+          const cuda::AttentionBackwardCall call{kernel,
+                                                 {data[0], data[1], data[2], data[3], data[4],
+                                                  static_cast<const float*>(data[5]), data[6], data[7], data[8]}};
+          return said(
+              cuda::launch(call, std::get<cuda::AttentionBackwardPlan>(products_[index]), workspace, queue_.stream()));
         } else if constexpr (std::is_same_v<Kernel, ops::ReduceProblem>) {
           return said(cuda::reduce(kernel, data[0], data[1], workspace, queue_.stream()));
         } else {

@@ -48,8 +48,9 @@ class DeviceSteps {
   Plan plan_;
   ops::cuda::Queue queue_;
   std::vector<ops::cuda::Memory> memory_ = {};
-  std::vector<std::variant<ops::cuda::MatmulPlan, ops::cuda::GatedPlan, ops::cuda::AttentionPlan>> products_ =
-      {};  // of Plan::steps
+  std::vector<std::variant<ops::cuda::MatmulPlan, ops::cuda::GatedPlan, ops::cuda::AttentionPlan,
+                           ops::cuda::AttentionBackwardPlan>>
+      products_ = {};  // of Plan::steps
   std::vector<std::pair<int, Tuned>> tuned_ = {};
   std::vector<ops::cuda::Memory> workspace_ = {};  // one
   Places places_ = {};

@@ -26,7 +26,8 @@ class SummedProduct {
  public:
   SummedProduct(const Oracle& oracle, const std::vector<Shape>& shapes, const Contraction& contraction);
   Uncertain value(std::int64_t index) const;
-  double cost() const;  // products summed for one value
+  double cost() const;           // products summed for one value
+  double rounded_error() const;  // over a value's error: that of operands rounded to the dtype in which they are stored
 
  private:
   struct Axis {

@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <set>
 
 #include "ridge/measure/interpreter.h"
 #include "ridge/measure/routines/reference.h"
@@ -51,13 +52,14 @@ std::int64_t offset(const Shape& operand, const Shape& result, std::int64_t inde
 
 struct Summed {
   std::int64_t extent, left, right;  // strides in the two operands
+  std::string dim;
 };
 
 std::vector<Summed> summed_axes(const Shape& left, const Shape& right, const Shape& result) {
   std::vector<Summed> out;
   for (const SizedAxis& axis : left)
     if (!axis.dim.empty() && !has(result, axis.dim))
-      out.push_back({axis.extent, axis.stride, along(right, axis.dim).stride});
+      out.push_back({axis.extent, axis.stride, along(right, axis.dim).stride, axis.dim});
   return out;
 }
 
@@ -258,10 +260,31 @@ std::optional<Expression> Oracle::made_inside(int tensor) const {
   return std::nullopt;
 }
 
+namespace {
+
+// How many rows one value of a product sums whose operand's functions run along others of its dimensions.
+double rows_summed(const Oracle& oracle, const std::vector<Shape>& shapes, const Contraction& c) {
+  std::set<std::string> along;
+  for (const int s : oracle.inside)
+    if (const auto* e = std::get_if<Expression>(&oracle.program.statements[static_cast<std::size_t>(s)].op))
+      for (const Node& node : e->nodes)
+        if (node.kind == Node::Kind::along)
+          for (const Axis& axis : node.over) along.insert(axis.dim);
+  double rows = 1;
+  for (const Summed& axis :
+       summed_axes(shapes[static_cast<std::size_t>(c.left)], shapes[static_cast<std::size_t>(c.right)],
+                   shapes[static_cast<std::size_t>(c.result)]))
+    if (!along.empty() && !along.contains(axis.dim)) rows *= static_cast<double>(axis.extent);
+  return rows;
+}
+
+}  // namespace
+
 std::int64_t Oracle::affordable(const Statement& statement, std::int64_t wanted) const {
   std::vector<Shape> shapes;
   for (const Tensor& tensor : program.tensors) shapes.push_back(shape(tensor, dims).value());
   double each = 0;
+  std::int64_t least = 64;
   if (const auto* expression = std::get_if<Expression>(&statement.op); expression && expression->routine) {
     each = routine_cost(*this, *expression);
   } else if (expression) {
@@ -272,8 +295,11 @@ std::int64_t Oracle::affordable(const Statement& statement, std::int64_t wanted)
       if (const auto made = made_inside(operand))  // a row of it, whose functions along dimensions run once
         each = 2 * Interpreter(*this, shapes, *made).cost();
     if (each == 0) return wanted;
+    const double rows = rows_summed(*this, shapes, c);
+    each *= rows;
+    if (rows > 1) least = 8;
   }
-  return std::clamp<std::int64_t>(static_cast<std::int64_t>(nodes_affordable / each), 64, wanted);
+  return std::clamp<std::int64_t>(static_cast<std::int64_t>(nodes_affordable / each), least, wanted);
 }
 
 std::vector<std::int64_t> sample(const std::vector<std::int64_t>& extents, std::int64_t wanted, std::uint64_t seed) {

@@ -201,7 +201,7 @@ class Runner {
       const Group& group = plan_.fusion.groups[i];
       say(0.7 + 0.3 * static_cast<double>(i) / static_cast<double>(plan_.fusion.groups.size()),
           "checking " + tensor(group.results.back()).name);
-      oracle.inside = group.statements;
+      oracle.inside = all_statements(group);
       oracle.gelu = gelu_of(static_cast<int>(i));
       for (const int s : group.statements)
         if (std::find(group.results.begin(), group.results.end(), statement(s).result()) != group.results.end())
@@ -272,7 +272,7 @@ Result<RunPlan> plan_run(const Program& program, const Explanation& explanation,
   auto planned = device ? soonest_plan(program, explanation.dims, how, *device) : plan(program, explanation.dims, how);
   if (!planned) return planned.error();
   std::vector<std::vector<int>> groups;
-  for (const Group& group : planned->fusion.groups) groups.push_back(group.statements);
+  for (const Group& group : planned->fusion.groups) groups.push_back(all_statements(group));
   auto seen = grouped(program, explanation, groups, how.stored);
   if (!seen) return seen.error();
   return RunPlan{*std::move(planned), *std::move(seen)};

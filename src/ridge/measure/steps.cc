@@ -24,7 +24,14 @@ void perform(const Step& step, std::span<void* const> data, int threads) {
   else if (const auto* reduction = std::get_if<ops::ReduceProblem>(&step.kernel))
     ops::reduce(*reduction, data[0], data[1], threads);
   else if (const auto* attention = std::get_if<ops::AttentionProblem>(&step.kernel))
-    ops::attention(*attention, {data[0], data[1], data[2], data[3]}, threads);
+    ops::attention(*attention,
+                   {data[0], data[1], data[2], data[3], data.size() > 4 ? static_cast<float*>(data[4]) : nullptr},
+                   threads);
+  else if (const auto* backward = std::get_if<ops::AttentionBackwardProblem>(&step.kernel))
+    ops::attention_backward(
+        *backward,
+        {data[0], data[1], data[2], data[3], data[4], static_cast<const float*>(data[5]), data[6], data[7], data[8]},
+        threads);
   else if (const auto* conv = std::get_if<ops::ConvLoops>(&step.kernel))
     ops::loops(*conv, data, threads);
   else if (const auto* indexed = std::get_if<ops::IndexLoops>(&step.kernel))

@@ -10,7 +10,8 @@
 
 #include "ridge/base/text.h"
 #include "ridge/ops/fused/model.h"
-#include "ridge/plan/attention.h"
+#include "ridge/plan/attention/backward.h"
+#include "ridge/plan/attention/forward.h"
 #include "ridge/plan/lower.h"
 #include "ridge/program/elementwise.h"
 #include "ridge/program/routine.h"
@@ -47,10 +48,11 @@ class Fuser {
 
   Fusion perform() {
     const std::vector<int> alone = order();
+    for (int s = 0; options_.fuse && s < count(); ++s) join_attention_backward(s);
     for (int s = 0; options_.fuse && s < count(); ++s) join_attention(s);
     for (int s = 0; options_.fuse && s < count(); ++s) join_producers(s);
     Fusion out;
-    for (const int g : order()) out.groups.push_back(group(members_[at(g)]));
+    for (const int g : order()) out.groups.push_back(group(members_[at(g)], made_again(g)));
     out.target = options_.target;
     out.whole = out.target == Target::cuda ? options_.generate : options_.fuse;
     weigh(out, alone);
@@ -234,11 +236,22 @@ class Fuser {
     return extent;
   }
 
-  // Nobody outside wants what the statement makes.
+  // Nobody outside wants what the statement makes, but for those whose kernels make it again. `set`: a kernel's own.
   bool inner(int s, const std::vector<int>& set) const {
     const std::vector<int>& readers = readers_[at(result(s))];
-    return !stored_anyway(result(s)) && set.size() > 1 &&
-           std::all_of(readers.begin(), readers.end(), [&](int reader) { return contains(set, reader); });
+    const bool again =
+        std::any_of(made_again_.begin(), made_again_.end(), [&](const auto& by) { return contains(by.second, s); });
+    return !stored_anyway(result(s)) && set.size() > 1 && std::all_of(readers.begin(), readers.end(), [&](int reader) {
+      return contains(set, reader) || (again && makes(reader, s));
+    });
+  }
+  // The kernel of a statement makes what another statement does.
+  bool makes(int s, int other) const {
+    return contains(members_[at(group_of_[at(s)])], other) || contains(made_again(group_of_[at(s)]), other);
+  }
+  std::vector<int> made_again(int g) const {
+    const auto found = made_again_.find(g);
+    return found == made_again_.end() ? std::vector<int>{} : found->second;
   }
 
   DType dtype(int tensor) const { return program_.tensors[at(tensor)].dtype; }
@@ -324,9 +337,36 @@ class Fuser {
     return true;
   }
 
+  // The gradients of attention: what makes the softmax belongs to them alone, or is made again.
+  void join_attention_backward(int s) {
+    if (!options_.epilogues || form(s) != Form::product || members_[at(group_of_[at(s)])].size() > 1) return;
+    auto found = find_attention_backward(program_, shapes_, s, options_.target);
+    if (!found) return;
+    for (const int each : found->statements)
+      if (const int made = result(each);
+          found->fault.empty() && made != found->dq && made != found->dk && made != found->dv && stored_anyway(made))
+        found->fault = wanted_by_others(made, "attention's gradients store");
+    std::vector<int> all = found->statements;
+    all.insert(all.end(), found->softmax.begin(), found->softmax.end());
+    settle(all);
+    if (std::any_of(all.begin(), all.end(), [&](int each) { return gradients_.contains(group_of_[at(each)]); })) return;
+    const bool own =
+        std::all_of(found->softmax.begin(), found->softmax.end(), [&](int each) { return inner(each, all); });
+    if (!found->fault.empty() || circular(own ? all : found->statements)) {
+      if (!found->fault.empty()) attention_faults_[s] = found->fault;
+      return;
+    }
+    merge(own ? all : found->statements);
+    gradients_.insert(group_of_[at(s)]);
+    if (!own) made_again_[group_of_[at(s)]] = found->softmax;
+  }
+  std::string wanted_by_others(int tensor, std::string_view who) const {
+    return fmt::format("{} is wanted by others, and {} none of what lies between", name_of(tensor), who);
+  }
+
   // A product of weights that are made of another product's sums, with all that nobody else wants.
   void join_attention(int s) {
-    if (!options_.epilogues || form(s) != Form::product) return;
+    if (!options_.epilogues || form(s) != Form::product || gradients_.contains(group_of_[at(s)])) return;
     for (const int weights : distinct_operands(s)) {
       std::vector<int> set{s};
       int products = 0;
@@ -356,9 +396,7 @@ class Fuser {
   }
   std::string stored_fault(const std::vector<int>& set) const {
     for (const int s : set)
-      if (s != set.back() && !inner(s, set))
-        return fmt::format("{} is wanted by others, and attention stores none of what lies between",
-                           name_of(result(s)));
+      if (s != set.back() && !inner(s, set)) return wanted_by_others(result(s), "attention stores");
     return {};
   }
 
@@ -407,23 +445,35 @@ class Fuser {
     return out;
   }
 
-  Group group(const std::vector<int>& set) const {
-    Group out{.statements = set};
+  Group group(const std::vector<int>& own, const std::vector<int>& again = {}) const {
+    Group out{.kind = kind(own), .statements = own, .again = again};
+    const std::vector<int> set = all_statements(out);
     std::set<int> read;
+    const auto add = [&](std::int64_t& to, int tensor) { to = plus(to, bytes(tensor)); };
     for (const int s : set) {
-      if (form(s) == Form::product) out.kind = Group::Kind::product;
-      if (form(s) == Form::along) out.kind = Group::Kind::rows;
-      if (attentions_.contains(s)) out.kind = Group::Kind::attention;
-      if (form(s) == Form::alone) out.kind = is_grouped(s) ? Group::Kind::product : Group::Kind::loops;
-      const int made = result(s);
-      (inner(s, set) ? out.inside : out.results).push_back(made);
-      out.bytes_before = plus(out.bytes_before, bytes(made));
-      if (!inner(s, set)) out.bytes_after = plus(out.bytes_after, bytes(made));
+      const bool is_own = contains(own, s), kept = inner(s, own);
+      if (kept || is_own) (kept ? out.inside : out.results).push_back(result(s));
+      if (is_own) add(out.bytes_before, result(s));
+      if (is_own && !kept) add(out.bytes_after, result(s));
       for (const int t : distinct_operands(s)) {
-        out.bytes_before = plus(out.bytes_before, bytes(t));
+        if (is_own) add(out.bytes_before, t);
         const bool outer = writer_[at(t)] < 0 || !contains(set, writer_[at(t)]);
-        if (outer && read.insert(t).second) out.bytes_after = plus(out.bytes_after, bytes(t));
+        if (outer && read.insert(t).second) add(out.bytes_after, t);
       }
+      // Gradients read what the forward pass has made.
+      const int forward = is_own ? -1 : members_[at(group_of_[at(s)])].back();
+      if (attentions_.contains(forward) && read.insert(result(forward)).second) add(out.bytes_after, result(forward));
+    }
+    return out;
+  }
+  Group::Kind kind(const std::vector<int>& set) const {
+    Group::Kind out = Group::Kind::pointwise;
+    for (const int s : set) {
+      if (form(s) == Form::product) out = Group::Kind::product;
+      if (form(s) == Form::along) out = Group::Kind::rows;
+      if (attentions_.contains(s)) out = Group::Kind::attention;
+      if (gradients_.contains(group_of_[at(s)])) return Group::Kind::attention_backward;
+      if (form(s) == Form::alone) out = is_grouped(s) ? Group::Kind::product : Group::Kind::loops;
     }
     return out;
   }
@@ -431,7 +481,7 @@ class Fuser {
   // Of each moment when a group of `lists` runs.
   std::vector<std::int64_t> alive(const std::vector<std::vector<int>>& lists, const std::set<int>& inside) const {
     std::vector<std::size_t> when(at(count()));
-    for (std::size_t i = 0; i < lists.size(); ++i)
+    for (std::size_t i = lists.size(); i-- > 0;)
       for (const int s : lists[i]) when[at(s)] = i;
     std::vector<std::int64_t> out(lists.size());
     for (int t = 0; t < static_cast<int>(program_.tensors.size()); ++t) {
@@ -465,7 +515,7 @@ class Fuser {
     for (int s = 0; s < count(); ++s)
       for (const int t : distinct_operands(s)) {
         const int from = writer_[at(t)];
-        if (from < 0 || group_of_[at(from)] == group_of_[at(s)]) continue;
+        if (from < 0 || makes(s, from)) continue;
         std::vector<int> two{from, s}, set = members_[at(group_of_[at(s)])];
         const std::vector<int>& more = members_[at(group_of_[at(from)])];
         set.insert(set.end(), more.begin(), more.end());
@@ -492,6 +542,8 @@ class Fuser {
   std::map<int, std::string> pair_faults_;       // of statements: why they gate no two products in one kernel
   std::set<int> attentions_;                     // statements: products of weights that end an attention
   std::map<int, std::string> attention_faults_;  // … that look like one: why they do not
+  std::set<int> gradients_;                      // groups: attention's gradients
+  std::map<int, std::vector<int>> made_again_;   // by these: statements of others, sorted
 };
 
 }  // namespace
@@ -502,9 +554,17 @@ std::string_view name(Group::Kind kind) {
     case Group::Kind::pointwise: return "pointwise";
     case Group::Kind::rows: return "rows";
     case Group::Kind::attention: return "attention";
+    case Group::Kind::attention_backward: return "attention_backward";
     case Group::Kind::loops: return "loops";
   }
   return "";
+}
+
+std::vector<int> all_statements(const Group& group) {
+  std::vector<int> out;
+  std::merge(group.statements.begin(), group.statements.end(), group.again.begin(), group.again.end(),
+             std::back_inserter(out));
+  return out;
 }
 
 Fusion fuse(const Program& program, const std::vector<Shape>& shapes, const FuseOptions& options) {

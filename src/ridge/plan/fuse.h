@@ -4,7 +4,9 @@
 //   product     one contraction, or two that share an operand, and pointwise statements on their sums
 //   pointwise   any number of pointwise statements over one index space
 //   rows        functions along dimensions with their pointwise neighbours, some rows at a time
-//   attention   a product of the softmax of another product (attention.h)
+//   attention   a product of the softmax of another product (attention/forward.h)
+//   attention_backward   its three gradients (attention/backward.h), which make the softmax again: statements that the
+//               kernel of the forward pass has, too
 //   loops       one statement that is a word of its own: a convolution, a gather
 // Statements are taken in order; each joins the kernels of its operands where the two together are still one of these.
 #pragma once
@@ -31,14 +33,16 @@ struct FuseOptions {
 };
 
 struct Group {
-  enum class Kind { product, pointwise, rows, attention, loops } kind = Kind::pointwise;
+  enum class Kind { product, pointwise, rows, attention, attention_backward, loops } kind = Kind::pointwise;
   std::vector<int> statements;    // in the program's order
+  std::vector<int> again = {};    // those of other kernels whose results it makes again, for itself
   std::vector<int> inside = {};   // tensors that never lie in memory
   std::vector<int> results = {};  // tensors that it stores
   // B: each statement's operands read and its result written; as one kernel; of what holds memory while it runs.
   std::int64_t bytes_before = 0, bytes_after = 0, alive_bytes = 0;
 };
 std::string_view name(Group::Kind kind);
+std::vector<int> all_statements(const Group& group);  // its own and those that it makes again, in the program's order
 
 struct Seam {  // two statements, one of which reads what the other one makes, that do not share a kernel
   int from = 0, to = 0;

@@ -35,11 +35,12 @@ struct Lowering {
 
 void lower(Lowering& to, int group, const Contraction& contraction);
 void lower(Lowering& to, int group, const Expression& expression);
-void lower_pointwise(Lowering& to, int group);  // of Fusion::groups, of that kind
-void lower_products(Lowering& to, int group);   // likewise
-void lower_rows(Lowering& to, int group);       // likewise
-void lower_attention(Lowering& to, int group);  // likewise
-void lower_loops(Lowering& to, int group);      // likewise
+void lower_pointwise(Lowering& to, int group);           // of Fusion::groups, of that kind
+void lower_products(Lowering& to, int group);            // likewise
+void lower_rows(Lowering& to, int group);                // likewise
+void lower_attention(Lowering& to, int group);           // likewise
+void lower_attention_backward(Lowering& to, int group);  // likewise
+void lower_loops(Lowering& to, int group);               // likewise
 
 // Dimensions along which all of these statements can be cut into strips, outermost first: each has a part of every
 // tensor that they make, and nothing runs along it.

@@ -118,6 +118,7 @@ void lower_group(Lowering& to, int index) {
     case Group::Kind::pointwise: return lower_pointwise(to, index);
     case Group::Kind::rows: return lower_rows(to, index);
     case Group::Kind::attention: return lower_attention(to, index);
+    case Group::Kind::attention_backward: return lower_attention_backward(to, index);
     case Group::Kind::loops: return lower_loops(to, index);
   }
 }

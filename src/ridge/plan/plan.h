@@ -10,6 +10,7 @@
 #include <variant>
 #include <vector>
 
+#include "ridge/ops/attention/backward_problem.h"
 #include "ridge/ops/attention/problem.h"
 #include "ridge/ops/fused/problem.h"
 #include "ridge/ops/loops/problem.h"
@@ -30,12 +31,14 @@ struct Buffer {
 // One call of a kernel. `buffers` are indices into Plan::buffers: a, b, d of a matmul; a, b, the second b (-1: none) of
 // a fused one and its chain's tensors behind the sums; the tensors of a chain, in order; x, weight (-1: none) and y of
 // a row function; x and y of a reduction; the operands of strips (-1: scratch); the tensors of a program over rows; q,
-// k, v and o of attention; the operands and the result of loops, and a buffer for sums.
+// k, v and o of attention, and its log-sum-exp where another step reads that; q, k, v, o, do, log-sum-exp, dq, dk and
+// dv of its gradients; the operands and the result of loops, and a buffer for sums.
 struct Step {
   int group = 0;  // of Fusion::groups
   std::variant<ops::MatmulProblem, ops::FusedMatmul, ops::ChainProgram, ops::RowProblem, ops::ReduceProblem,
-               ops::Strips, ops::RowProgram, ops::AttentionProblem, ops::ConvLoops, ops::IndexLoops, ops::RunningLoops,
-               ops::TopLoops, ops::RoutedLoops, ops::ScanLoops, ops::QuantizeLoops, ops::ProductLoops>
+               ops::Strips, ops::RowProgram, ops::AttentionProblem, ops::AttentionBackwardProblem, ops::ConvLoops,
+               ops::IndexLoops, ops::RunningLoops, ops::TopLoops, ops::RoutedLoops, ops::ScanLoops, ops::QuantizeLoops,
+               ops::ProductLoops>
       kernel;
   std::vector<int> buffers;
   std::string copy;  // not empty: the step only reorders or converts, and this says what: "w[F, D] to [D, F]"

@@ -129,7 +129,7 @@ void add_cpu_kernel(OpPlan& op, const ops::CpuForecast& kernel, const Plan& plan
 // By the rates that the machine sustains, where they were measured.
 double sustained_s(const Lowered& x, const Group& group, const Prediction& whole) {
   double math = 0;
-  for (const int s : group.statements) {
+  for (const int s : all_statements(group)) {
     const Prediction& p = x.explanation.ops[static_cast<std::size_t>(s)];
     const double slower = p.peak && p.peak->sustained ? p.peak->rate.value / p.peak->sustained->value : 1;
     math += p.time_math_s.value_or(0) * slower;
@@ -141,7 +141,7 @@ double sustained_s(const Lowered& x, const Group& group, const Prediction& whole
 
 Status add_on_cpu(PlannedProgram& out, const Lowered& x) {
   std::vector<std::vector<int>> groups;
-  for (const Group& group : x.plan.fusion.groups) groups.push_back(group.statements);
+  for (const Group& group : x.plan.fusion.groups) groups.push_back(all_statements(group));
   const auto whole = grouped(x.program, x.explanation, groups);
   if (!whole) return whole.error();
   for (std::size_t i = 0; i < groups.size(); ++i) {
@@ -191,7 +191,7 @@ void lose_steps(PlannedProgram& out, const Lowered& x, Library library) {
 // The roof of each kernel; what memory gives less than its peak, where it binds; what remains is unknown.
 Status add_losses(PlannedProgram& out, const Lowered& x, Library library) {
   std::vector<std::vector<int>> groups;
-  for (const Group& group : x.plan.fusion.groups) groups.push_back(group.statements);
+  for (const Group& group : x.plan.fusion.groups) groups.push_back(all_statements(group));
   const auto whole = grouped(x.program, x.explanation, groups);
   if (!whole) return whole.error();
   lose_steps(out, x, library);

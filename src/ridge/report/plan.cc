@@ -104,6 +104,10 @@ std::string grouping(const Report& report) {
                        bytes(group.bytes_after), bytes(group.bytes_before));
     if (!kept.empty())
       out += fmt::format("; {} {} never stored", fmt::join(kept, ", "), kept.size() == 1 ? "is" : "are");
+    std::vector<std::string> again;
+    for (const int s : group.again) again.push_back(op_name(report, s));
+    if (!again.empty())
+      out += fmt::format("; {} {} made again", fmt::join(again, ", "), again.size() == 1 ? "is" : "are");
     out += "\n";
   }
   for (const Seam& seam : report.planned->fusion.seams)

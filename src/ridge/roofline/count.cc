@@ -312,15 +312,45 @@ Polynomial stored_bytes_in_parts(const Program& program, const Tensor& tensor, c
   return Counter(program, mesh, true).stored_bytes(tensor);
 }
 
-Moved moved_by(const Program& program, const std::vector<int>& statements, const std::vector<int>& stored) {
+namespace {
+
+// Tensors that statements beside these `members` want: of kernels, those that they do not make for themselves.
+void add_wanted(const Program& program, const std::vector<bool>& member, const std::vector<std::vector<int>>& kernels,
+                std::vector<bool>& wanted) {
+  std::vector<bool> in_kernel(member.size());
+  const auto want = [&](std::size_t s, const std::vector<bool>& made) {
+    for (const int operand : operands(program.statements[s]))
+      if (!made[static_cast<std::size_t>(operand)]) wanted[static_cast<std::size_t>(operand)] = true;
+  };
+  std::vector<bool> made(program.tensors.size());
+  for (const std::vector<int>& kernel : kernels) {
+    const auto result = [&](int s) {
+      return static_cast<std::size_t>(program.statements[static_cast<std::size_t>(s)].result());
+    };
+    for (const int s : kernel) made[result(s)] = true;
+    for (const int s : kernel) {
+      in_kernel[static_cast<std::size_t>(s)] = true;
+      if (!member[static_cast<std::size_t>(s)]) want(static_cast<std::size_t>(s), made);
+    }
+    for (const int s : kernel) made[result(s)] = false;
+  }
+  for (std::size_t s = 0; s < member.size(); ++s)
+    if (!member[s] && !in_kernel[s]) want(s, made);
+}
+
+}  // namespace
+
+Moved moved_by(const Program& program, const std::vector<int>& statements, const std::vector<int>& stored,
+               const std::vector<std::vector<int>>& kernels) {
   std::vector<bool> member(program.statements.size()), read(program.tensors.size()), made(read), wanted(read);
   for (const int t : stored) wanted[static_cast<std::size_t>(t)] = true;
   for (const int s : statements) member[static_cast<std::size_t>(s)] = true;
   for (std::size_t s = 0; s < member.size(); ++s) {
-    const Statement& statement = program.statements[s];
-    for (const int operand : operands(statement)) (member[s] ? read : wanted)[static_cast<std::size_t>(operand)] = true;
-    if (member[s]) made[static_cast<std::size_t>(statement.result())] = true;
+    if (!member[s]) continue;
+    for (const int operand : operands(program.statements[s])) read[static_cast<std::size_t>(operand)] = true;
+    made[static_cast<std::size_t>(program.statements[s].result())] = true;
   }
+  add_wanted(program, member, kernels, wanted);
   Moved out;
   for (std::size_t i = 0; i < program.tensors.size(); ++i) {
     if (read[i] && !made[i]) out.read.push_back(static_cast<int>(i));
@@ -330,7 +360,8 @@ Moved moved_by(const Program& program, const std::vector<int>& statements, const
 }
 
 Work count_fused(const Program& program, const std::vector<Work>& ops, const Bindings& sizes,
-                 const std::vector<int>& statements, const std::vector<int>& stored) {
+                 const std::vector<int>& statements, const std::vector<int>& stored,
+                 const std::vector<std::vector<int>>& kernels) {
   const Counter counter(program, sizes);
   Work work{.name = "fused"};
   std::vector<std::vector<Read>> read(program.tensors.size());
@@ -347,7 +378,7 @@ Work count_fused(const Program& program, const std::vector<Work>& ops, const Bin
     work.bytes_sent += op.bytes_sent;
     work.load += op.load;
   }
-  const Moved moved = moved_by(program, statements, stored);
+  const Moved moved = moved_by(program, statements, stored, kernels);
   for (const int t : moved.read) {
     const auto at = static_cast<std::size_t>(t);
     work.bytes_in += together(read[at], counter.stored_bytes(program.tensors[at]));

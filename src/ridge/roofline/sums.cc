@@ -274,7 +274,7 @@ Result<Explanation> grouped(const Program& program, const Explanation& apart,
     }
     const auto total = total_of(parts, setting);
     if (!total) return total.error();
-    Work work = count_fused(lies, all, setting.dims, group, stored);
+    Work work = count_fused(lies, all, setting.dims, group, stored, groups);
     work.name = parts.back().work.name;
     for (const Prediction& part : parts) {
       work.text += (work.text.empty() ? "" : "; ") + part.work.text;

@@ -71,9 +71,11 @@ std::vector<PartOf> all_parts(const Program& program, const Bindings& mesh);
 std::vector<Work> count_in_parts(const Program& program, const Bindings& mesh);
 
 // Statements as one kernel: what they, counted by count() with all others in `ops`, compute and send; what comes from
-// outside read once, what is an output or read outside (or `stored`) written once, the rest neither.
+// outside read once, what is an output or read outside (or `stored`) written once, the rest neither. `kernels`: of all
+// statements, where some are in several, which each make for themselves what these make.
 Work count_fused(const Program& program, const std::vector<Work>& ops, const Bindings& sizes,
-                 const std::vector<int>& statements, const std::vector<int>& stored = {});
+                 const std::vector<int>& statements, const std::vector<int>& stored = {},
+                 const std::vector<std::vector<int>>& kernels = {});
 Work count_fused(const Program& program, const std::vector<Work>& ops, const Bindings& sizes = {});  // all of them
 
 }  // namespace ridge

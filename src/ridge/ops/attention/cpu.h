@@ -2,6 +2,7 @@
 // address; inputs must not overlap o. Formats: f32, bf16, f16, all computed with in f32.
 #pragma once
 
+#include "ridge/ops/attention/backward_problem.h"
 #include "ridge/ops/attention/model.h"
 
 namespace ridge::ops {
@@ -14,5 +15,9 @@ struct AttentionData {
 
 // The problem must not be refused (model.h). Threads: 0 means every core that the process may use, else so many.
 void attention(const AttentionProblem& problem, const AttentionData& data, int threads = 0);
+
+// Its gradients. dq's sums are added in an order of the keys however many threads there are, so any two runs agree bit
+// by bit. Beside inputs and outputs it takes f32 sums of dq, one row of two numbers a row of q, and keeps them.
+void attention_backward(const AttentionBackwardProblem& problem, const AttentionBackwardData& data, int threads = 0);
 
 }  // namespace ridge::ops

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "ridge/base/timeline.h"
+#include "ridge/ops/attention/backward_plan.h"
 #include "ridge/ops/attention/problem.h"
 #include "ridge/ops/model.h"
 
@@ -44,10 +45,12 @@ inline constexpr double exponentials_a_cycle = 16;
 inline constexpr int cpu_attention_width = 256;  // the widest head
 // Of a CPU: what stands in the way there, as a sentence.
 std::optional<std::string> refuse(const AttentionProblem& problem);
+std::optional<std::string> refuse(const AttentionBackwardProblem& problem);
 
 double flops(const AttentionProblem& problem);    // of the pairs of a row and a key that it sees: 4 * width each
 double traffic(const AttentionProblem& problem);  // bytes of q, k, v and o, once each
 Result<Forecast> forecast(const AttentionProblem& problem, const DeviceNumbers& device);
 CpuForecast cpu_forecast(const AttentionProblem& problem, int threads);
+CpuForecast cpu_forecast(const AttentionBackwardProblem& problem, int threads);
 
 }  // namespace ridge::ops

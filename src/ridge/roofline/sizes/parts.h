@@ -17,6 +17,8 @@ Polynomial stored_bytes_in_parts(const Program& program, const Tensor& tensor, c
 struct Moved {
   std::vector<int> read, written;
 };
-Moved moved_by(const Program& program, const std::vector<int>& statements, const std::vector<int>& stored = {});
+// `kernels`: of all statements, where some are in several, which each make for themselves what these make.
+Moved moved_by(const Program& program, const std::vector<int>& statements, const std::vector<int>& stored = {},
+               const std::vector<std::vector<int>>& kernels = {});
 
 }  // namespace ridge

@@ -7,61 +7,19 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
+#include <thread>
 
 #include "ridge/base/dtype.h"
 #include "ridge/base/float16.h"
-#include "ridge/tile/steps.h"
+#include "ridge/tile/cpu/panels.h"
+#include "ridge/tile/step_ring.h"
 #ifdef __F16C__
 #include <immintrin.h>
 #endif
 
 namespace ridge::tile {
-namespace {
-
-// The element type of tiles that this target computes with as `Real`, in whatever format they are stored.
-template <class Real> struct InLanes {};
-
-#if defined(__AVX512F__)
-constexpr int vector_bytes = 64, most_vectors = 4;
-#elif defined(__AVX__)
-constexpr int vector_bytes = 32, most_vectors = 2;
-#else
-constexpr int vector_bytes = 16, most_vectors = 2;
-#endif
-template <class Real> struct Vector {
-  typedef Real Lanes __attribute__((vector_size(vector_bytes), may_alias));
-  static constexpr int lanes = vector_bytes / sizeof(Real);
-};
-// Rows of a panel.
-template <class Real, int M> inline constexpr int panel_rows =
-    M < most_vectors* Vector<Real>::lanes ? M : most_vectors* Vector<Real>::lanes;
-
-template <class Real, int M, int N> struct Panels {
-  static constexpr int rows = M, cols = N, panel = panel_rows<Real, M>, panels = M / panel;
-  static_assert(M % panel == 0, "rows must be whole panels");
-  alignas(64) Real v[M * N];
-  int width = N;  // columns that are there
-
-  [[gnu::always_inline]] Real* of(int p) { return v + p * (panel * N); }
-  [[gnu::always_inline]] const Real* of(int p) const { return v + p * (panel * N); }
-};
-
-// 2^x within 2^-22 of itself, 0 below 2^-126: x is an integer, which becomes the exponent, and a rest of at most a
-// half.
-[[gnu::always_inline]] inline float exp2_of(float x) {
-  const float low = x < -126 ? -126 : x, y = low > 127 ? 127 : low;
-  const float raised = y + (0x1.8p23f + 127), rest = y - (raised - (0x1.8p23f + 127));
-  const float power = __builtin_bit_cast(float, __builtin_bit_cast(std::uint32_t, raised) << 23);
-  float sum = 0.00133335581f;
-  for (const float c : {0.00961812911f, 0.0555041087f, 0.240226507f, 0.693147181f, 1.0f}) sum = sum * rest + c;
-  return x < -126 ? 0 : sum * power;
-}
-[[gnu::always_inline]] inline double exp2_of(double x) { return std::exp2(x); }
-template <class Real> [[gnu::always_inline]] inline Real inverse_of(Real x) { return 1 / x; }
-template <class Real> [[gnu::always_inline]] inline Real log_of(Real x) { return std::log(x); }
-
-}  // namespace
 
 // A tile of a matrix, row by row: rows that the matrix does not have are not there.
 template <class Real, int Rows, int Cols> struct SharedTile<InLanes<Real>, Rows, Cols> {
@@ -81,6 +39,7 @@ template <class Real> struct SumOf<InLanes<Real>> { using type = InLanes<Real>; 
 
 template <class Real, int M, int N, int Sharers> struct Accumulator<M, N, Sharers, InLanes<Real>> : Panels<Real, M, N> {
   bool live = false;
+  int before = 0;  // adds of others to where these sums are added
 };
 template <class Real, int M, int Sharers> struct Accumulator<M, 1, Sharers, InLanes<Real>> : Panels<Real, M, 1> {
   Accumulator() : Accumulator(nought) {}
@@ -91,47 +50,6 @@ template <class Real, int M, int N, int Sharers> struct Operands<M, N, Sharers, 
 
 namespace cpu {
 namespace {
-
-// right(c, k): element k of column c, at c * col + k * step.
-template <class Real> struct Columns {
-  const Real* data;
-  Index col, step;
-};
-template <class Real> Columns(const Real*, Index, Index) -> Columns<Real>;
-
-// sums[c][r] (+)= sum over k of left[k][r] * right(c, k), for `count` columns of a panel.
-template <class Real, int panel, int count>
-[[gnu::always_inline]] inline void multiply(const Real* left, const Columns<Real>& right, int depth, Real* sums,
-                                            bool add) {
-  using V = typename Vector<Real>::Lanes;
-  constexpr int vectors = panel / Vector<Real>::lanes;
-  V part[count][vectors];
-  V* const to = reinterpret_cast<V*>(sums);
-  const V* l = reinterpret_cast<const V*>(left);
-  const Real* r = right.data;
-#pragma GCC unroll 8
-  for (int c = 0; c < count; ++c)
-#pragma GCC unroll 8
-    for (int i = 0; i < vectors; ++i) part[c][i] = add ? to[c * vectors + i] : V{};
-  for (int k = 0; k < depth; ++k, l += vectors, r += right.step)
-#pragma GCC unroll 8
-    for (int c = 0; c < count; ++c)
-#pragma GCC unroll 8
-      for (int i = 0; i < vectors; ++i) part[c][i] += l[i] * r[c * right.col];
-#pragma GCC unroll 8
-  for (int c = 0; c < count; ++c)
-#pragma GCC unroll 8
-    for (int i = 0; i < vectors; ++i) to[c * vectors + i] = part[c][i];
-}
-
-template <class Real, int panel, int count = 6>
-[[gnu::always_inline]] inline void multiply_panel(const Real* left, Columns<Real> right, int columns, int depth,
-                                                  Real* sums, bool add) {
-  for (; columns >= count; columns -= count, right.data += count * right.col, sums += count * panel)
-    multiply<Real, panel, count>(left, right, depth, sums, add);
-  if constexpr (count > 1)
-    if (columns > 0) multiply_panel<Real, panel, count / 2>(left, right, columns, depth, sums, add);
-}
 
 // row[0 … n - 1] as numbers.
 template <class Real> void widen(const void* from, DType dtype, Index at, int n, Real* to) {
@@ -176,16 +94,43 @@ inline Index place_of(const Matrices& x, int matrix) {
 template <class X> [[gnu::always_inline]] inline auto beside(const X& x, int p, int c, int r) {
   return x.of(p)[(X::cols == 1 ? 0 : c) * X::panel + r];
 }
+// A number a column.
+template <class Real> struct PerColumn { const Real* v; };
+template <class Real> [[gnu::always_inline]] inline Real beside(const PerColumn<Real>& x, int, int c, int) {
+  return x.v[c];
+}
+
+// to[r * to_row + c] = from[c * from_col + r] for whole squares, each of which stays in registers.
+template <class Real, int rows, int cols>
+[[gnu::always_inline]] inline void transpose(const Real* from, int from_col, Real* to, int to_row) {
+  constexpr int square = 8;
+  static_assert(rows % square == 0 && cols % square == 0, "transpose: rows and columns x8");
+  for (int r = 0; r < rows; r += square)
+    for (int c = 0; c < cols; c += square)
+#pragma GCC unroll 8
+      for (int i = 0; i < square; ++i)
+#pragma GCC unroll 8
+        for (int j = 0; j < square; ++j) to[(r + i) * to_row + c + j] = from[(c + j) * from_col + r + i];
+}
 
 struct StepPlace {
   StepItem item;
   int number = 0, count = 0;
+  int rounds = 0, in_round = 0, of_round = 1;
   int matrix() const { return item.matrix; }
   int row() const { return item.row; }
   int step() const { return number; }
   int steps() const { return count; }
   bool is_first() const { return number == 0; }
+  int round() const { return rounds; }
+  int step_of_round() const { return in_round; }
   bool is_last() const { return number == count; }
+  void advance() {
+    ++number;
+    if (++in_round < of_round) return;
+    in_round = 0;
+    ++rounds;
+  }
 };
 
 struct StepLoader : StepPlace {
@@ -229,13 +174,16 @@ template <bool first_, bool last_> struct StepCompute : StepPlace {
   }
   template <class Sum, class A, class B> void mma(Sum& sum, const A& a, const B& b) const {
     static_assert(A::rows == Sum::rows && B::cols == Sum::cols && A::cols == B::rows, "mma: [m, k] x [k, n] -> [m, n]");
-    add(sum, a, Columns{b.v, Index{1}, Index{B::stride}}, b.width, a.width);
+    if constexpr (requires { B::panel; })
+      add_held(sum, a, b);
+    else
+      add(sum, a, Columns{b.v, Index{1}, Index{B::stride}}, b.width, a.width);
   }
   template <class X> void settle(const X&) const {}
   template <class X, class F, class... Others> void map(X& x, const F& f, const Others&... others) const {
     map_all(x, f, others...);
   }
-  template <class X, class F> void clip(X& x, const F& columns) const {
+  template <class X, class F> void clip(X& x, const F& columns, float outside = -INFINITY) const {
     for (int p = 0; p < X::panels; ++p) {
       int begin[X::panel], end[X::panel];
       for (int r = 0; r < X::panel; ++r) {
@@ -247,7 +195,7 @@ template <bool first_, bool last_> struct StepCompute : StepPlace {
       for (int c = 0; c < x.width; ++c)
         for (int r = 0; r < X::panel; ++r) {
           auto& each = v[c * X::panel + r];
-          each = (c >= begin[r]) & (c < end[r]) ? each : -INFINITY;
+          each = (c >= begin[r]) & (c < end[r]) ? each : outside;
         }
     }
   }
@@ -278,6 +226,45 @@ template <bool first_, bool last_> struct StepCompute : StepPlace {
     to.width = from.width;
     for (int p = 0; p < To::panels; ++p) std::copy_n(from.of(p), To::panel * to.width, to.of(p));
   }
+  // Into a held tile whose rows are the operand's columns; columns that are not there become zeros. A text sees what is
+  // held as constant, for it is only here that threads write there.
+  template <class To, class From> void copy(const To& to, Transposed<From> from) const {
+    static_assert(To::rows == From::cols && To::cols == From::rows, "copy: [m, n] transposed -> [n, m]");
+    constexpr int high = From::panel, wide = To::panel;
+    To& into = const_cast<To&>(to);
+    into.width = From::rows;
+    for (int q = 0; q < To::panels; ++q)
+      for (int p = 0; p < From::panels; ++p)
+        transpose<typename To::Real, high, wide>(from.tile.of(p) + q * wide * high, high, into.of(q) + p * high * wide,
+                                                 wide);
+    for (int c = from.tile.width; c < From::cols; ++c)
+      for (int r = 0; r < From::rows; ++r) into.of(c / wide)[r * wide + c % wide] = 0;
+  }
+  // One thread works on an item.
+  void join() const {}
+  void meet() const {}
+  template <class X> int own_column(const X&) const { return 0; }
+  template <class Tile, class X> auto columns(const Tile& tile, int from, const X&) const {
+    return PerColumn{tile.v + from};
+  }
+  // `before` adds of other items to a tile come before that of x.
+  template <class X> void ask_turn(const SumsInMemory&, X& x, int, int, int before) const { x.before = before; }
+  // To a tile of a matrix, whose sums lie as panels of the columns that are there. x holds nothing afterwards. Whoever
+  // takes items in the order of their turns waits only for such as have begun; the system may have taken the core of
+  // one, so this one is given up after a while.
+  template <class X> void add(const SumsInMemory& view, X& x, int matrix, int tile) const {
+    constexpr int looks = 2000;
+    const Index at = Index{matrix} * view.tiles + tile;
+    const int size = X::panel * x.width;
+    float* to = view.data + at * X::panels * size;
+    const std::atomic_ref<int> counted(view.turns[at]);
+    for (int i = 0; counted.load(std::memory_order_acquire) != x.before; ++i)
+      if (i >= looks) std::this_thread::yield();
+    for (int p = 0; p < X::panels; ++p, to += size)
+      for (int i = 0; i < size; ++i) to[i] += x.of(p)[i];
+    counted.store(x.before + 1, std::memory_order_release);
+    x.live = false;
+  }
 
   template <class X, class F, class... Others> static void map_all(X& x, const F& f, const Others&... others) {
     for (int p = 0; p < X::panels; ++p) {
@@ -294,6 +281,16 @@ template <bool first_, bool last_> struct StepCompute : StepPlace {
     sum.width = columns;
     for (int p = 0; p < Sum::panels; ++p)
       multiply_panel<Real, Sum::panel>(a.of(p), right, columns, depth, sum.of(p), sum.live);
+    sum.live = true;
+  }
+  // A right operand that is held: element (k, c) of one of its panels at c * panel + k.
+  template <class Sum, class A, class B> static void add_held(Sum& sum, const A& a, const B& b) {
+    sum.width = b.width;
+    for (int p = 0; p < Sum::panels; ++p)
+      for (int k = 0; k < B::panels; ++k)
+        multiply_panel<typename Sum::Real, Sum::panel>(a.of(p) + k * B::panel * Sum::panel,
+                                                       Columns{b.of(k), Index{B::panel}, Index{1}}, b.width, B::panel,
+                                                       sum.of(p), sum.live || k > 0);
     sum.live = true;
   }
 };
@@ -326,8 +323,10 @@ template <class Kernel> struct StepMemory {
 template <class Kernel, bool first, bool last> void take_step(const StepPlace& at, StepMemory<Kernel>& memory,
                                                               typename Kernel::State& state,
                                                               const typename Kernel::Globals& g) {
-  StepLoader loader{at};
-  Kernel::load(loader, memory.stage, g);
+  if constexpr (!(last && InLockstep<Kernel>)) {
+    StepLoader loader{at};
+    Kernel::load(loader, memory.stage, g);
+  }
   StepCompute<first, last> compute{at, {at.row(), Kernel::config.m}};
   Kernel::compute(compute, state, memory.held, memory.stage, g);
 }
@@ -335,12 +334,14 @@ template <class Kernel, bool first, bool last> void take_step(const StepPlace& a
 template <class Kernel>
 void run_item(const StepItem& item, StepMemory<Kernel>& memory, const typename Kernel::Globals& g) {
   StepPlace at{item};
-  at.count = Kernel::steps(at, g).count;
+  const Steps steps = Kernel::steps(at, g);
+  at.count = steps.count;
+  at.of_round = steps.round;
   StepLoader loader{at};
   Kernel::hold(loader, memory.held, g);
   typename Kernel::State state;
   take_step<Kernel, true, false>(at, memory, state, g);
-  for (at.number = 1; at.number < at.count; ++at.number) take_step<Kernel, false, false>(at, memory, state, g);
+  for (at.advance(); at.number < at.count; at.advance()) take_step<Kernel, false, false>(at, memory, state, g);
   take_step<Kernel, false, true>(at, memory, state, g);
   StepStore store{at};
   Kernel::store(store, state, g);

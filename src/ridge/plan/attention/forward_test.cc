@@ -1,4 +1,4 @@
-#include "ridge/plan/attention.h"
+#include "ridge/plan/attention/forward.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

@@ -1,0 +1,123 @@
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+#include "ridge/ops/attention/cpu.h"
+#include "ridge/ops/attention/testing/backward_cases.h"
+#include "ridge/pool/isa.h"
+
+namespace ridge::ops {
+namespace {
+
+using testing::AttentionBackwardCase, testing::AttentionBackwardCases, testing::Elements, testing::text;
+namespace cpu = tile::cpu;
+
+void perform(AttentionBackwardCase& x, int threads) {
+  attention_backward(x.problem,
+                     {x.q.data(), x.k.data(), x.v.data(), x.o.data(), x.dout.data(), x.lse.data(), x.dq.data(),
+                      x.dk.data(), x.dv.data()},
+                     threads);
+}
+double worst_of(const AttentionBackwardCase& x) {  // weights and slopes are not rounded to the inputs' format
+  const DType dtype = x.problem.forward.dtype;
+  if (dtype == DType::f32) return judge(x, {2e-6, 1e-6});
+  return judge(x, {2e-6, dtype == DType::bf16 ? 0x1p-8 : 0x1p-11});
+}
+bool same(const Elements& a, const Elements& b) {
+  for (std::size_t i = 0; i < a.size(); ++i)
+    if (!a.same(i, b)) return false;
+  return a.size() == b.size();
+}
+AttentionBackwardProblem plain_problem(DType dtype, std::int64_t rows, std::int64_t keys, std::int64_t width) {
+  AttentionBackwardProblem out;
+  AttentionProblem& p = out.forward;
+  p = {.dtype = dtype, .rows = rows, .keys = keys, .width = width};
+  p.q = p.o = out.dout = out.dq = {rows * width, rows * width, width};
+  p.k = p.v = out.dk = out.dv = {keys * width, keys * width, width};
+  return out;
+}
+
+class AttentionBackwardOnCpu : public ::testing::TestWithParam<cpu::Isa> {
+ protected:
+  void SetUp() override {
+    if (!cpu::use_isa(GetParam())) GTEST_SKIP() << "this CPU has no " << name(GetParam());
+  }
+  void TearDown() override { cpu::use_isa(cpu::detected_isa()); }
+};
+
+// RIDGE_ATTENTION_CASES=10000 runs so many.
+TEST_P(AttentionBackwardOnCpu, EqualsFp64OnRandomCases) {
+  const char* asked = std::getenv("RIDGE_ATTENTION_CASES");
+  const unsigned cases = asked != nullptr ? static_cast<unsigned>(std::atoi(asked)) : 24;
+  for (unsigned seed = 0; seed < cases; ++seed) {
+    AttentionBackwardCase x = AttentionBackwardCases(seed, {DType::f32, DType::bf16, DType::f16}).next(1);
+    ASSERT_EQ(refuse(x.problem), std::nullopt) << text(x.problem.forward);
+    perform(x, 1 + static_cast<int>(seed % 3));
+    EXPECT_LE(worst_of(x), 1) << "seed " << seed << ": " << text(x.problem.forward);
+  }
+}
+
+// Rows that see no key, and keys that no row sees, in tiles of their own and within one.
+TEST_P(AttentionBackwardOnCpu, GivesZerosWhereNobodyIsSeen) {
+  const std::pair<std::int64_t, std::int64_t> bands[] = {{150, 160}, {-5, -2}, {-400, -300}, {300, 400}, {-200, -140}};
+  for (const auto& [low, high] : bands) {
+    AttentionBackwardProblem all = plain_problem(DType::f32, 190, 330, 24);
+    all.forward.low = low;
+    all.forward.high = high;
+    AttentionBackwardCase x = AttentionBackwardCases(7, {DType::f32}).made(all);
+    perform(x, 3);
+    EXPECT_LE(worst_of(x), 1) << low << " " << high;
+  }
+}
+
+TEST_P(AttentionBackwardOnCpu, IsTheSameBitByBitHoweverManyThreadsThereAre) {
+  for (unsigned seed = 0; seed < 6; ++seed) {
+    AttentionBackwardCase one = AttentionBackwardCases(100 + seed, {DType::f32}).next(1), four = one;
+    perform(one, 1);
+    perform(four, 4);
+    EXPECT_TRUE(same(one.dq, four.dq) && same(one.dk, four.dk) && same(one.dv, four.dv)) << text(one.problem.forward);
+  }
+}
+
+TEST_P(AttentionBackwardOnCpu, KeepsNanOfARowInItsDq) {
+  for (const bool in_q : {true, false}) {
+    AttentionBackwardProblem all = plain_problem(DType::f32, 200, 150, 8);
+    all.forward.high = 0;
+    AttentionBackwardCase x = AttentionBackwardCases(9, {DType::f32}).made(all);
+    (in_q ? x.q : x.dout).set(57 * 8 + 3, NAN);
+    if (in_q) {
+      x.lse[57] = NAN;
+      for (std::size_t e = 0; e < 8; ++e) x.o.set(57 * 8 + e, NAN);
+    }
+    perform(x, 2);
+    for (std::size_t i = 0; i < 200 * 8; ++i) EXPECT_EQ(std::isnan(x.dq[i]), i / 8 == 57) << i << " " << in_q;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(EveryIsa, AttentionBackwardOnCpu,
+                         ::testing::Values(cpu::Isa::plain, cpu::Isa::avx2, cpu::Isa::avx512),
+                         [](const auto& each) { return std::string(name(each.param)); });
+
+TEST(AttentionBackwardOnCpu, RefusesInSentences) {
+  AttentionBackwardProblem p = plain_problem(DType::f32, 4, 4, 8);
+  EXPECT_EQ(refuse(p), std::nullopt);
+  p.forward.cap = 30;
+  EXPECT_EQ(refuse(p), "expected scores without a cap in attention's gradients, found 30");
+  p.forward.cap = 0;
+  p.forward.walks = false;
+  EXPECT_EQ(refuse(p),
+            "expected rows that each see keys of their own in attention's gradients, found one band for all");
+  p.forward.walks = true;
+  p.forward.dtype = DType::int8;
+  EXPECT_EQ(refuse(p), "expected f32, bf16 or f16, found int8");
+  p.forward.dtype = DType::f32;
+  p.dk.row = 7;
+  EXPECT_EQ(refuse(p), "dk's rows overlap: expected a row stride of at least 8, found 7");
+  p.dk.row = 8;
+  p.forward.heads = 2;
+  p.dq.head = 0;
+  EXPECT_EQ(refuse(p), "dq's heads lie in one place: expected strides above 0, found 32 and 0 for 1 x 2 heads");
+}
+
+}  // namespace
+}  // namespace ridge::ops

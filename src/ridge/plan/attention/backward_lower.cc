@@ -1,0 +1,66 @@
+// The gradients of attention as a step, behind the forward pass that gives o and its log-sum-exp.
+#include <algorithm>
+
+#include "ridge/base/check.h"
+#include "ridge/plan/attention/backward.h"
+#include "ridge/plan/lower.h"
+
+namespace ridge {
+namespace {
+
+bool same_forward(const ops::AttentionProblem& a, ops::AttentionProblem b) {
+  b.o = a.o;
+  return a == b;
+}
+
+// The forward pass whose o and log-sum-exp the kernel takes: the program's own, or one more into scratch.
+struct Forward {
+  ops::HeadsLayout layout;
+  int o, lse;
+};
+Forward forward_of(Lowering& to, int group, const FoundAttentionBackward& found) {
+  const ops::AttentionProblem& p = found.problem.forward;
+  const std::vector<int> operands{to.view(found.q).buffer, to.view(found.k).buffer, to.view(found.v).buffer};
+  const auto lse = [&] { return to.add_buffer(DType::f32, p.outer * p.heads * p.rows); };
+  for (Step& step : to.plan.steps) {
+    const auto* const known = std::get_if<ops::AttentionProblem>(&step.kernel);
+    if (known == nullptr || !same_forward(*known, p) ||
+        !std::equal(operands.begin(), operands.end(), step.buffers.begin()))
+      continue;
+    if (step.buffers.size() == 4) step.buffers.push_back(lse());
+    return {known->o, step.buffers[3], step.buffers[4]};
+  }
+  Step step;
+  step.group = group;
+  ops::AttentionProblem own = p;
+  own.o = {p.heads * p.rows * p.width, p.rows * p.width, p.width};
+  step.kernel = own;
+  step.buffers = operands;
+  step.buffers.push_back(to.add_buffer(p.dtype, p.outer * p.heads * p.rows * p.width));
+  step.buffers.push_back(lse());
+  to.plan.steps.push_back(step);
+  return {own.o, step.buffers[3], step.buffers[4]};
+}
+
+}  // namespace
+
+void lower_attention_backward(Lowering& to, int group) {
+  std::vector<Shape> shapes;
+  for (const View& view : to.tensors) shapes.push_back(view.shape);
+  std::optional<FoundAttentionBackward> found;
+  for (const int s : to.plan.fusion.groups[static_cast<std::size_t>(group)].statements)
+    if (!found) found = find_attention_backward(to.program, shapes, s, to.plan.fusion.target);
+  RIDGE_CHECK(found && found->fault.empty(), found ? found->fault : "no attention's gradients");
+  const Forward forward = forward_of(to, group, *found);
+  Step step;
+  step.group = group;
+  const auto buffer = [&](int tensor) { return to.view(tensor).buffer; };
+  if (found->o < 0) found->problem.forward.o = forward.layout;
+  step.kernel = found->problem;
+  step.buffers = {buffer(found->q),    buffer(found->k), buffer(found->v),  found->o < 0 ? forward.o : buffer(found->o),
+                  buffer(found->dout), forward.lse,      buffer(found->dq), buffer(found->dk),
+                  buffer(found->dv)};
+  to.plan.steps.push_back(std::move(step));
+}
+
+}  // namespace ridge

@@ -1,0 +1,222 @@
+#include "ridge/plan/attention/backward.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "ridge/plan/plan.h"
+
+namespace ridge {
+namespace {
+
+using ops::AttentionBackwardProblem, ops::AttentionProblem, ops::HeadsLayout;
+constexpr std::int64_t far = AttentionProblem::far;
+
+struct Planned {
+  Plan plan;
+  std::string groups() const {  // "attention attention_backward"
+    std::string out;
+    for (const Group& group : plan.fusion.groups) out += (out.empty() ? "" : " ") + std::string(name(group.kind));
+    return out;
+  }
+  const Step& gradients() const {
+    for (const Step& step : plan.steps)
+      if (std::holds_alternative<AttentionBackwardProblem>(step.kernel)) return step;
+    ADD_FAILURE() << groups();
+    return plan.steps.front();
+  }
+  const AttentionBackwardProblem& problem() const { return std::get<AttentionBackwardProblem>(gradients().kernel); }
+  std::vector<std::string> why() const {
+    std::vector<std::string> out;
+    for (const Seam& seam : plan.fusion.seams) out.push_back(seam.why);
+    return out;
+  }
+};
+
+Planned planned(const std::string& text, FuseOptions options = {}) {
+  const Program program = parse(text).value();
+  auto made = plan(program, program.bind({}).value(), options);
+  return {std::move(made).value()};
+}
+
+struct Spelling {
+  std::string weights = "p[B, S, H, T] = softmax(s * 0.125 over T)\n";
+  std::string mean = "d[B, S, H] = sum(p * dp over T)\n";
+  std::string slopes = "ds[B, S, H, T] = p * (dp - d) * 0.125\n";
+  std::string results = "dq: bf16[B, S, H, E] = ds * k\ndk: bf16[B, T, H, E] = ds * q\n";
+  std::string values = "dv: bf16[B, T, H, E] = p * do\n";
+  std::string inputs = "";
+  std::int64_t low = -far, high = far;
+  std::string text() const {
+    return std::string("dims B = 2, S = 48, T = 80, H = 3, E = 64\n") +
+           "q: bf16[B, S, H, E]   k: bf16[B, T, H, E]   v: bf16[B, T, H, E]\n" +
+           (inputs.find("do") == std::string::npos ? "do: bf16[B, S, H, E]\n" : "") + inputs +
+           "s[B, S, H, T] = q * k\n" + weights + values + "dp[B, S, H, T] = do * v\n" + mean + slopes + results;
+  }
+};
+const std::string forward = "o: bf16[B, S, H, E] = p * v\n";
+
+TEST(AttentionBackward, IsOneKernelHoweverItIsSpelled) {
+  const Spelling all[] = {
+      {},
+      {.slopes = "ds[B, S, H, T] = 0.125 * p * (dp - d)\n"},
+      {.slopes = "ds[B, S, H, T] = (dp - d) * p / 8\n"},
+      {.weights = "p[B, S, H, T] = softmax(s / sqrt(size(E)) over T)\n",
+       .slopes = "ds[B, S, H, T] = p * (dp - d) * rsqrt(size(E))\n"},
+      {.slopes = "ds[B, S, H, T] = p * (0.125 * dp - 0.125 * d)\n"},
+      {.slopes = "ds[B, S, H, T] = p * (dp - d)\n",
+       .results = "x[B, S, H, E] = ds * k\ny[B, T, H, E] = ds * q\n"
+                  "dq: bf16[B, S, H, E] = x * 0.125\ndk: bf16[B, T, H, E] = y / 8\n"},
+      {.slopes = "a[B, S, H, T] = p * (dp - d)\nds[B, S, H, T] = a * 0.125\n"},
+      {.mean = "w[B, S, H, T] = p * dp\nd[B, S, H] = sum(w over T)\n",
+       .slopes = "ds[B, S, H, T] = (w - p * d) * 0.125\n"},
+      {.mean = "d[B, S, H] = sum(do * o over E)\n", .inputs = "o: bf16[B, S, H, E]\n"},
+      {.mean = "w[B, S, H, E] = o * do\nd[B, S, H] = sum(w over E)\n", .inputs = "o: bf16[B, S, H, E]\n"},
+      {.mean = "d[B, S, H] = do * o\n", .inputs = "o: bf16[B, S, H, E]\n"},
+      {.weights = "p[B, S, H, T] = softmax(where(index(T) <= index(S), s * 0.125, -inf) over T)\n", .high = 0},
+      {.weights = "c[B, S, H, T] = where(index(T) <= index(S), s / 8, -inf)\n"
+                  "p[B, S, H, T] = softmax(where(index(T) > index(S) - 16, c, -inf) over T)\n",
+       .low = -15,
+       .high = 0},
+      {.weights = "z[B, S, H, T] = s * 0.125\nm[B, S, H] = max(z over T)\ne[B, S, H, T] = exp(z - m)\n"
+                  "l[B, S, H] = sum(e over T)\np[B, S, H, T] = e / l\n"},
+      {.results = "dk: bf16[B, T, H, E] = q * ds\ndq: bf16[B, S, H, E] = k * ds\n",
+       .values = "dv: bf16[B, T, H, E] = do * p\n"},
+      {.results = "dq: bf16[B, H, S, E] = ds * k\ndk: bf16[H, B, T, E] = ds * q\n"},
+  };
+  for (const Spelling& one : all) {
+    const Planned x = planned(one.text());
+    ASSERT_EQ(x.groups(), "attention_backward") << one.text() << fmt::format("{}", fmt::join(x.why(), " | "));
+    EXPECT_EQ(x.problem().forward.scale, 0.125) << one.text();
+    EXPECT_EQ(x.problem().forward.low, one.low) << one.text();
+    EXPECT_EQ(x.problem().forward.high, one.high) << one.text();
+    EXPECT_EQ(x.problem().forward.rows, 48);
+    EXPECT_EQ(x.problem().forward.keys, 80);
+    EXPECT_EQ(x.plan.steps.size(), 2u) << "a forward pass, for the log-sum-exp";
+    const Planned both =
+        planned(one.inputs.empty() ? one.text() + forward : one.text() + "y: bf16[B, S, H, E] = p * v\n");
+    EXPECT_EQ(both.groups(), "attention attention_backward") << one.text();
+    EXPECT_EQ(both.plan.steps.size(), 2u) << one.text();
+  }
+}
+
+// What the forward pass stores is read, not made again.
+TEST(AttentionBackward, TakesTheForwardPassesResults) {
+  const Spelling of_o{.mean = forward + "d[B, S, H] = sum(do * o over E)\n"};
+  for (const std::string& text : {Spelling{}.text() + forward, of_o.text()}) {
+    const Planned x = planned(text);
+    ASSERT_EQ(x.groups(), "attention attention_backward");
+    ASSERT_EQ(x.plan.steps.size(), 2u);
+    const std::vector<int>&first = x.plan.steps[0].buffers, &second = x.plan.steps[1].buffers;
+    ASSERT_EQ(first.size(), 5u);
+    ASSERT_EQ(second.size(), 9u);
+    EXPECT_EQ(second[3], first[3]) << "o";
+    EXPECT_EQ(second[5], first[4]) << "the log-sum-exp";
+    EXPECT_EQ(x.plan.buffers[static_cast<std::size_t>(first[4])].elements, 2 * 3 * 48);
+  }
+}
+
+// do hangs on o, as in any training step: the two kernels have another between them.
+TEST(AttentionBackward, FollowsWhatIsMadeOfTheForwardPass) {
+  const Spelling x{.inputs = "w: bf16[B, S, H, E]\n"};
+  std::string text = x.text();
+  text.replace(text.find("do: bf16[B, S, H, E]\n"), 21, "");
+  text.replace(text.find("dv:"), 0, forward + "do: bf16[B, S, H, E] = o * 2 - w\n");
+  EXPECT_EQ(planned(text).groups(), "attention pointwise attention_backward") << text;
+}
+
+TEST(AttentionBackward, SharesKeysAmongHeads) {
+  const Planned x = planned(
+      "dims B = 2, S = 48, T = 80, K = 4, G = 5, E = 128\n"
+      "q: bf16[B, S, K, G, E]   k: bf16[B, T, K, E]   v: bf16[B, T, K, E]   do: bf16[B, S, K, G, E]\n"
+      "s[B, S, K, G, T] = q * k\np[B, S, K, G, T] = softmax(where(index(T) <= index(S), s, -inf) over T)\n"
+      "dv: bf16[B, T, K, E] = p * do\ndp[B, S, K, G, T] = do * v\nd[B, S, K, G] = sum(p * dp over T)\n"
+      "ds[B, S, K, G, T] = p * (dp - d)\ndq: bf16[B, S, K, G, E] = ds * k\ndk: bf16[B, T, K, E] = ds * q");
+  ASSERT_EQ(x.groups(), "attention_backward");
+  EXPECT_EQ(x.problem().forward.rows, 48);
+  EXPECT_EQ(x.problem().forward.heads / x.problem().forward.key_heads, 5);
+  EXPECT_EQ(x.problem().dk.row, 4 * 128);
+  EXPECT_EQ(x.problem().dq, (HeadsLayout{48 * 20 * 128, 128, 20 * 128}));
+}
+
+TEST(AttentionBackward, MovesItsOperandsAlone) {
+  const std::int64_t q = 2 * 48 * 3 * 64 * 2, k = 2 * 80 * 3 * 64 * 2, s = 2 * 48 * 3 * 80 * 2, d = 2 * 48 * 3 * 2;
+  const Group alone = planned(Spelling{}.text()).plan.fusion.groups[0];
+  EXPECT_EQ(alone.bytes_after, 3 * q + 4 * k);
+  EXPECT_EQ(alone.bytes_before,
+            (q + k + s) + 2 * s + (s + q + k) + (q + k + s) + (2 * s + d) + (3 * s + d) + (s + k + q) + (s + q + k));
+  const std::vector<Group> both = planned(Spelling{}.text() + forward).plan.fusion.groups;
+  EXPECT_EQ(both[0].bytes_after, 2 * q + 2 * k);
+  EXPECT_EQ(both[0].bytes_before, (q + k + s) + 2 * s + (s + k + q));
+  EXPECT_EQ(both[1].bytes_after, 4 * q + 4 * k) << "and o";
+  EXPECT_EQ(both[1].bytes_before, alone.bytes_before - (q + k + s) - 2 * s);
+}
+
+struct NearMiss {
+  std::string text, why;
+  FuseOptions options = {};
+};
+
+TEST(AttentionBackward, SaysWhyNearMissesAreNone) {
+  const std::string no_slopes = "ds is not the softmax times what its gradient dp has beyond its mean by the softmax";
+  const std::string no_softmax =
+      "ds is made of no tensor that is the softmax of s times a number, masked by a comparison of two indices";
+  const std::string stored = " is wanted by others, and attention's gradients store none of what lies between";
+  const NearMiss all[] = {
+      {Spelling{.slopes = "ds[B, S, H, T] = p * (dp - d)\n"}.text(),
+       "dq is the gradient times 8, and s's scores are scaled by 0.125"},
+      {Spelling{.slopes = "ds[B, S, H, T] = p * (dp - d) * -0.125\n"}.text(),
+       "dq is the gradient times -1, and s's scores are scaled by 0.125"},
+      {Spelling{.slopes = "ds[B, S, H, T] = p * dp * 0.125\n"}.text() + "z: bf16[B, S, H] = d * 1\n", no_slopes},
+      {Spelling{.mean = "d[B, S, H] = mean(p * dp over T)\n"}.text(), no_slopes},
+      {Spelling{.slopes = "ds[B, S, H, T] = p * (dp + d) * 0.125\n"}.text(), no_slopes},
+      {Spelling{.mean = "p2[B, S, H, T] = softmax(s * 0.25 over T)\nd[B, S, H] = sum(p2 * dp over T)\n"}.text(),
+       no_slopes},
+      {Spelling{.weights = "p[B, S, H, T] = softmax(s * 0.125 over T)\np2[B, S, H, T] = softmax(s * 0.25 over T)\n",
+                .values = "dv: bf16[B, T, H, E] = p2 * do\n"}
+           .text(),
+       "nothing is the product of p and do, the gradient of v"},
+      {Spelling{.weights = "p[B, S, H, T] = rmsnorm(s over T)\n"}.text(), no_softmax},
+      {Spelling{.weights = "p[B, S, H, T] = softmax(s * 0.125 over S)\n"}.text(), no_slopes},
+      {Spelling{.values = "dv: bf16[B, T, H, E] = s * do\n"}.text(),
+       "nothing is the product of p and do, the gradient of v"},
+      {Spelling{}.text() + "z: bf16[B, S, H, T] = ds + 1\n", "ds" + stored},
+      {Spelling{}.text() + "z: bf16[B, S, H] = d + 1\n", "d" + stored},
+      {Spelling{.weights = "p[B, S, H, T] = softmax(30 * tanh(s / 240) over T)\n"}.text(),
+       "attention's gradients: expected scores without a cap in attention's gradients, found 30"},
+      {Spelling{.values = "dv: f32[B, T, H, E] = p * do\n"}.text(), "q is bf16, dv is f32"},
+      {"dims S = 48, T = 80, E = 320\nq: f32[S, E]   k: f32[T, E]   v: f32[T, E]   do: f32[S, E]\ns[S, T] = q * k\n"
+       "p[S, T] = softmax(s over T)\ndv: f32[T, E] = p * do\ndp[S, T] = do * v\nd[S] = sum(p * dp over T)\n"
+       "ds[S, T] = p * (dp - d)\ndq: f32[S, E] = ds * k\ndk: f32[T, E] = ds * q",
+       "attention's gradients: expected heads of 1 … 256 elements, found 320"},
+  };
+  for (const NearMiss& one : all) {
+    const Planned x = planned(one.text, one.options);
+    EXPECT_EQ(x.groups().find("attention_backward"), std::string::npos) << one.text;
+    const std::vector<std::string> reasons = x.why();
+    EXPECT_TRUE(std::find(reasons.begin(), reasons.end(), one.why) != reasons.end())
+        << one.text << "\nfound: " << fmt::format("{}", fmt::join(reasons, " | "));
+  }
+}
+
+TEST(AttentionBackward, IsAKernelOfADeviceToo) {
+  EXPECT_EQ(planned(Spelling{}.text() + forward, {.target = Target::cuda}).groups(), "attention attention_backward");
+}
+
+// What somebody wants of the softmax is stored by another kernel; the gradients make it again all the same.
+TEST(AttentionBackward, LeavesTheSoftmaxToWhoWantsIt) {
+  EXPECT_EQ(planned(Spelling{}.text() + "z: bf16[B, S, H, T] = p + 1\n").groups(), "product rows attention_backward");
+  const Planned kept = planned(Spelling{}.text(), {.stored = {5}});
+  EXPECT_EQ(kept.groups(), "product rows attention_backward");
+  EXPECT_GT(kept.plan.buffers[5].elements, 0);
+}
+
+TEST(AttentionBackward, IsLeftApartWhereNobodyAsksForIt) {
+  EXPECT_EQ(planned(Spelling{}.text(), {.fuse = false}).groups().find("attention"), std::string::npos);
+  EXPECT_EQ(planned(Spelling{}.text(), {.stored = {7}}).groups().find("attention"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace ridge

@@ -1,0 +1,250 @@
+#include "ridge/plan/attention/reading.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "ridge/base/function.h"
+#include "ridge/program/elementwise.h"
+
+namespace ridge {
+namespace {
+
+using Value = AttentionValue;
+using Kind = Value::Kind;
+using Band = Value::Band;
+
+constexpr std::int64_t far = ops::AttentionProblem::far;
+constexpr double infinity = std::numeric_limits<double>::infinity();
+constexpr Band all_keys = {-far, far};
+
+Band both(const Band& a, const Band& b) { return {std::max(a.first, b.first), std::min(a.second, b.second)}; }
+bool same_scores(const Value& a, const Value& b) {
+  return a.number == b.number && a.within == b.within && a.band == b.band;
+}
+
+// What has a factor.
+bool scales(Kind kind) {
+  return kind == Kind::softmax || kind == Kind::gradient || kind == Kind::weighted || kind == Kind::mean ||
+         kind == Kind::centred || kind == Kind::shares || kind == Kind::slopes;
+}
+
+Value unary(Function f, Value x) {
+  if (f == Function::exp && x.kind == Kind::distance) {
+    x.kind = Kind::weights;
+    return x;
+  }
+  if (f == Function::tanh && x.kind == Kind::scores && x.within == 0 && x.band == all_keys) {
+    x.within = x.number;
+    x.number = 1;
+    return x;
+  }
+  return {};
+}
+
+// The softmax p times what is made of its gradient.
+Value of_softmax(const Value& p, const Value& x) {
+  if (x.weighed && !same_scores(p, x)) return {};
+  Value out = p;
+  out.factor = p.factor * x.factor;
+  out.of = x.of;
+  out.weighed = true;
+  out.kind = Kind::unknown;
+  if (x.kind == Kind::gradient) out.kind = Kind::weighted;
+  if (x.kind == Kind::mean) out.kind = Kind::shares;
+  if (x.kind == Kind::centred) out.kind = Kind::slopes;
+  return out;
+}
+
+Value product(const Value& a, const Value& b) {
+  if (a.kind == Kind::constant && b.kind != Kind::constant) return product(b, a);
+  Value out = a;
+  if (a.kind == Kind::scores && b.kind == Kind::constant) {
+    out.number *= b.number;
+    return b.number > 0 ? out : Value{};  // times a number below 0 the mask would be +inf
+  }
+  if (scales(a.kind) && b.kind == Kind::constant) {
+    out.factor *= b.number;
+    return out;
+  }
+  if (a.kind == Kind::condition && b.kind == Kind::condition) {
+    out.band = both(a.band, b.band);
+    return out;
+  }
+  if (a.kind == Kind::inverse && b.kind == Kind::weights) return product(b, a);
+  if (a.kind == Kind::weights && b.kind == Kind::inverse && same_scores(a, b)) {
+    out.kind = Kind::softmax;
+    return out;
+  }
+  if (b.kind == Kind::softmax && a.kind != Kind::softmax) return product(b, a);
+  if (a.kind == Kind::softmax) return of_softmax(a, b);
+  if (a.kind == Kind::tensor && b.kind == Kind::upstream) return product(b, a);
+  if (a.kind == Kind::upstream && b.kind == Kind::tensor) return {.kind = Kind::dot, .of = b.of};
+  return {};
+}
+
+Value quotient(const Value& a, const Value& b) {
+  if (b.kind == Kind::constant) return product(a, {.kind = Kind::constant, .number = 1 / b.number});
+  Value out = b;
+  if (a.kind == Kind::constant && a.number == 1 && b.kind == Kind::total) {
+    out.kind = Kind::inverse;
+    return out;
+  }
+  if (a.kind == Kind::weights && b.kind == Kind::total && same_scores(a, b)) {
+    out.kind = Kind::softmax;
+    return out;
+  }
+  return {};
+}
+
+Value sum(const Value& a, const Value& b) {
+  if (a.kind == Kind::mask && b.kind == Kind::scores) return sum(b, a);
+  Value out = a;
+  if ((a.kind == Kind::scores || a.kind == Kind::mask) && b.kind == Kind::mask) {
+    out.band = both(a.band, b.band);
+    return out;
+  }
+  if (a.kind == Kind::constant && b.kind == Kind::index) return sum(b, a);
+  if (a.kind == Kind::index && b.kind == Kind::constant) {
+    out.number += b.number;
+    return out;
+  }
+  return {};
+}
+
+Value difference(const Value& a, const Value& b) {
+  Value out = a;
+  if (a.kind == Kind::scores && b.kind == Kind::largest && same_scores(a, b)) {
+    out.kind = Kind::distance;
+    return out;
+  }
+  if (a.kind == Kind::gradient && b.kind == Kind::mean && a.factor == b.factor) {
+    out = b;
+    out.kind = Kind::centred;
+    return out;
+  }
+  if (a.kind == Kind::weighted && b.kind == Kind::shares && a.factor == b.factor && same_scores(a, b)) {
+    out.kind = Kind::slopes;
+    out.of = b.of;
+    return out;
+  }
+  if (b.kind == Kind::constant) return sum(a, {.kind = Kind::constant, .number = -b.number});
+  return {};
+}
+
+Value chosen(const Value& where, const Value& a, const Value& b) {
+  const auto is = [](const Value& x, double number) { return x.kind == Kind::constant && x.number == number; };
+  if (where.kind != Kind::condition || !is(b, -infinity)) return {};
+  Value out = a;
+  if (is(a, 0)) out = {.kind = Kind::mask};
+  if (out.kind != Kind::mask && out.kind != Kind::scores) return {};
+  out.band = both(out.band, where.band);
+  return out;
+}
+
+}  // namespace
+
+double AttentionReading::extent(const std::string& dim) const {
+  std::int64_t longest = 1;
+  for (const Shape& shape : shapes_) longest = std::max(longest, ridge::along(shape, dim).extent);
+  return static_cast<double>(longest);
+}
+
+Value AttentionReading::value_of(const Node& node) {
+  switch (node.kind) {
+    case Node::Kind::tensor: return leaf(node.tensor);
+    case Node::Kind::number: return {.kind = Kind::constant, .number = node.number};
+    case Node::Kind::index: return {.kind = Kind::index, .dim = node.over[0].dim};
+    case Node::Kind::size: return {.kind = Kind::constant, .number = extent(node.over[0].dim)};
+    case Node::Kind::along: return along(node);
+    case Node::Kind::call: return node.repeat == 1 ? call(node) : Value{};
+    case Node::Kind::sequence:
+    case Node::Kind::previous:
+    case Node::Kind::routine: return {};
+  }
+  return {};
+}
+
+Value AttentionReading::leaf(int tensor) const {
+  if (tensor == leaves_.scores) return {.kind = Kind::scores, .number = 1};
+  if (tensor == leaves_.gradient) return {.kind = Kind::gradient};
+  if (tensor == leaves_.upstream) return {.kind = Kind::upstream};
+  if (const auto mean = leaves_.means.find(tensor); mean != leaves_.means.end()) return mean->second;
+  return {.kind = Kind::tensor, .of = tensor};
+}
+
+Value AttentionReading::along(const Node& node) const {
+  const Value& x = argument(node, 0);
+  if (node.over.size() == 1 && node.over[0].dim == keys_) return along_keys(node.function, x);
+  Dims over, values = of_values_;
+  for (const Axis& axis : node.over) over.push_back(axis.dim);
+  std::sort(over.begin(), over.end());
+  std::sort(values.begin(), values.end());
+  if (x.kind != Kind::dot || node.function != Function::sum || over != values) return {};
+  return {.kind = Kind::mean, .of = x.of};
+}
+
+Value AttentionReading::along_keys(Function function, Value x) const {
+  if (function == Function::softmax && x.kind == Kind::scores)
+    x.kind = Kind::softmax;
+  else if (function == Function::max && x.kind == Kind::scores)
+    x.kind = Kind::largest;
+  else if (function == Function::sum && x.kind == Kind::weights)
+    x.kind = Kind::total;
+  else if (function == Function::sum && x.kind == Kind::weighted)
+    x.kind = Kind::mean;
+  else
+    return {};
+  return x;
+}
+
+Value AttentionReading::call(const Node& node) {
+  const auto arity = node.arguments.size();
+  if (std::all_of(node.arguments.begin(), node.arguments.end(),
+                  [&](int i) { return values_[static_cast<std::size_t>(i)].kind == Kind::constant; }))
+    return folded(node);
+  if (arity == 1) return unary(node.function, argument(node, 0));
+  if (arity == 2) return binary(node.function, argument(node, 0), argument(node, 1));
+  if (arity == 3 && node.function == Function::where)
+    return chosen(argument(node, 0), argument(node, 1), argument(node, 2));
+  return {};
+}
+
+Value AttentionReading::folded(const Node& node) const {
+  double in[3] = {0, 0, 0};
+  for (std::size_t i = 0; i < node.arguments.size() && i < 3; ++i) in[i] = argument(node, i).number;
+  const auto& of = row(node.function);
+  if (of.value == nullptr) return {};
+  return {.kind = Kind::constant, .number = of.value(in[0], in[1], in[2])};
+}
+
+Value AttentionReading::binary(Function f, const Value& a, const Value& b) {
+  switch (f) {
+    case Function::multiply: return product(a, b);
+    case Function::divide: return quotient(a, b);
+    case Function::add: return sum(a, b);
+    case Function::subtract: return difference(a, b);
+    case Function::less: return compared(a, b, 1);
+    case Function::less_equal: return compared(a, b, 0);
+    case Function::greater: return compared(b, a, 1);
+    case Function::greater_equal: return compared(b, a, 0);
+    default: return {};  // every other function makes no attention of these
+  }
+}
+
+// a + less <= b of a key and a row, in either order, whose difference is a whole number.
+Value AttentionReading::compared(const Value& a, const Value& b, int less) {
+  if (a.kind != Kind::index || b.kind != Kind::index) return {};
+  const bool key_first = a.dim == keys_;
+  const std::string& other = key_first ? b.dim : a.dim;
+  if ((a.dim == keys_) == (b.dim == keys_) || (!rows_.empty() && rows_ != other)) return {};
+  const double apart = b.number - a.number - less;  // a's index <= b's index + apart
+  if (apart != std::floor(apart) || std::abs(apart) >= static_cast<double>(far)) return {};
+  rows_ = other;
+  Value out{.kind = Kind::condition};
+  (key_first ? out.band.second : out.band.first) =
+      key_first ? static_cast<std::int64_t>(apart) : -static_cast<std::int64_t>(apart);
+  return out;
+}
+
+}  // namespace ridge

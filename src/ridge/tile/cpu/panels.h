@@ -1,0 +1,105 @@
+// What texts that take steps have on a CPU (steps.h): vectors, panels of rows side by side, functions of an element,
+// and the product of a panel with columns. Included by files that are compiled for one instruction set: every name that
+// is compiled lies in an unnamed namespace.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+
+#include "ridge/tile/steps.h"
+
+namespace ridge::tile {
+namespace {
+
+// The element type of tiles that this target computes with as `Real`, in whatever format they are stored.
+template <class Real> struct InLanes {};
+
+#if defined(__AVX512F__)
+constexpr int vector_bytes = 64, most_vectors = 4;
+#elif defined(__AVX__)
+constexpr int vector_bytes = 32, most_vectors = 2;
+#else
+constexpr int vector_bytes = 16, most_vectors = 2;
+#endif
+template <class Real> struct Vector {
+  typedef Real Lanes __attribute__((vector_size(vector_bytes), may_alias));
+  static constexpr int lanes = vector_bytes / sizeof(Real);
+};
+// Rows of a panel.
+template <class Real, int M> inline constexpr int panel_rows =
+    M < most_vectors* Vector<Real>::lanes ? M : most_vectors* Vector<Real>::lanes;
+
+template <class Real_, int M, int N> struct Panels {
+  using Real = Real_;
+  static constexpr int rows = M, cols = N, panel = panel_rows<Real, M>, panels = M / panel;
+  static_assert(M % panel == 0, "rows must be whole panels");
+  alignas(64) Real v[M * N];
+  int width = N;  // columns that are there
+
+  [[gnu::always_inline]] Real* of(int p) { return v + p * (panel * N); }
+  [[gnu::always_inline]] const Real* of(int p) const { return v + p * (panel * N); }
+};
+
+// 2^x within 2^-22 of itself, 0 below 2^-126: x is an integer, which becomes the exponent, and a rest of at most a
+// half.
+[[gnu::always_inline]] inline float exp2_of(float x) {
+  const float low = x < -126 ? -126 : x, y = low > 127 ? 127 : low;
+  const float raised = y + (0x1.8p23f + 127), rest = y - (raised - (0x1.8p23f + 127));
+  const float power = __builtin_bit_cast(float, __builtin_bit_cast(std::uint32_t, raised) << 23);
+  float sum = 0.00133335581f;
+  for (const float c : {0.00961812911f, 0.0555041087f, 0.240226507f, 0.693147181f, 1.0f}) sum = sum * rest + c;
+  return x < -126 ? 0 : sum * power;
+}
+[[gnu::always_inline]] inline double exp2_of(double x) { return std::exp2(x); }
+template <class Real> [[gnu::always_inline]] inline Real inverse_of(Real x) { return 1 / x; }
+template <class Real> [[gnu::always_inline]] inline Real log_of(Real x) { return std::log(x); }
+
+}  // namespace
+
+namespace cpu {
+namespace {
+
+// right(c, k): element k of column c, at c * col + k * step.
+template <class Real> struct Columns {
+  const Real* data;
+  Index col, step;
+};
+template <class Real> Columns(const Real*, Index, Index) -> Columns<Real>;
+
+// sums[c][r] (+)= sum over k of left[k][r] * right(c, k), for `count` columns of a panel.
+template <class Real, int panel, int count>
+[[gnu::always_inline]] inline void multiply(const Real* left, const Columns<Real>& right, int depth, Real* sums,
+                                            bool add) {
+  using V = typename Vector<Real>::Lanes;
+  constexpr int vectors = panel / Vector<Real>::lanes;
+  V part[count][vectors];
+  V* const to = reinterpret_cast<V*>(sums);
+  const V* l = reinterpret_cast<const V*>(left);
+  const Real* r = right.data;
+#pragma GCC unroll 8
+  for (int c = 0; c < count; ++c)
+#pragma GCC unroll 8
+    for (int i = 0; i < vectors; ++i) part[c][i] = add ? to[c * vectors + i] : V{};
+  for (int k = 0; k < depth; ++k, l += vectors, r += right.step)
+#pragma GCC unroll 8
+    for (int c = 0; c < count; ++c)
+#pragma GCC unroll 8
+      for (int i = 0; i < vectors; ++i) part[c][i] += l[i] * r[c * right.col];
+#pragma GCC unroll 8
+  for (int c = 0; c < count; ++c)
+#pragma GCC unroll 8
+    for (int i = 0; i < vectors; ++i) to[c * vectors + i] = part[c][i];
+}
+
+template <class Real, int panel, int count = 6>
+[[gnu::always_inline]] inline void multiply_panel(const Real* left, Columns<Real> right, int columns, int depth,
+                                                  Real* sums, bool add) {
+  for (; columns >= count; columns -= count, right.data += count * right.col, sums += count * panel)
+    multiply<Real, panel, count>(left, right, depth, sums, add);
+  if constexpr (count > 1)
+    if (columns > 0) multiply_panel<Real, panel, count / 2>(left, right, columns, depth, sums, add);
+}
+
+}  // namespace
+}  // namespace cpu
+}  // namespace ridge::tile
