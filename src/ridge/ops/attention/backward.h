@@ -1,5 +1,5 @@
 // The gradients of attention (attention.h) with respect to q, k and v. An item owns m keys of a head and goes through
-// the rows of queries that see them, q at a time and head after head of those that share the keys: dK and dV stay in
+// the rows of queries that see them, q at a time, head by head of those that share the keys: dK and dV stay in
 // registers, and no two items meet in them. Scores are transposed, [keys, rows], so the weights P and the slopes dS are
 // left operands as they stand:
 //
@@ -74,8 +74,13 @@ template <AttentionBackwardConfig C, class T> struct AttentionBackward {
     const tile::Span rows = tiles(at, g);
     return {(rows.end - rows.begin) * g.heads_of_keys, rows.end - rows.begin};
   }
+  // Head by head; from the last tile on, so that items of a head go through the same rows at a time, which the L2 then
+  // holds. In order it is from the first that an item sees on: under a causal mask nobody waits then.
   TILE_FN static int head(auto& at, const Globals& g) { return at.matrix() * g.heads_of_keys + at.round(); }
-  TILE_FN static int tile(auto& at, const Globals& g) { return tiles(at, g).begin + at.step_of_round(); }
+  TILE_FN static int tile(auto& at, const Globals& g) {
+    const tile::Span rows = tiles(at, g);
+    return C.ordered ? rows.begin + at.step_of_round() : rows.end - 1 - at.step_of_round();
+  }
 
   TILE_FN static void hold(auto& at, Held& h, const Globals& g) {
     at.load(h.k, g.k, at.matrix(), at.row());
