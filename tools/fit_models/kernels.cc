@@ -54,6 +54,7 @@ KernelNumbers first_kernel_numbers() {
   out.attention_exponentials = 0.5;
   out.attention_item = 2000;
   out.attention_part = 500;
+  out.attention_backward_multiplies = 0.6;
   return out;
 }
 
@@ -89,11 +90,23 @@ void fit_attention(const std::vector<TimedAttention>& timings, const DeviceNumbe
           });
 }
 
+void fit_attention_backward(const std::vector<TimedAttentionBackward>& timings, const DeviceNumbers& device,
+                            KernelNumbers& numbers) {
+  const TriedNumbers tried(numbers);
+  descend(numbers, {&KernelNumbers::attention_backward_multiplies}, [&] {
+    double sum = 0;
+    for (const TimedAttentionBackward& x : timings)
+      sum += off(cuda::choose(x.problem, device).predicted_s, x.measured_s);
+    return sum;
+  });
+}
+
 // What a file without timings of products is made of.
 std::string facts_of(const Results& results) {
   return fmt::format(
       "# tool: tools/fit_models\n# device: {}, {}\n# day: {}\n# timings: data/timings results/h200_geglu.json "
-      "results/h100_attention.json results/h200_stream.json results/h200_repeats.json results/h100_matmul_suite.json\n",
+      "results/h100_attention.json results/h100_attention_backward.json results/h200_stream.json "
+      "results/h200_repeats.json results/h100_matmul_suite.json\n",
       results.h100, results.h200, results.day);
 }
 
@@ -109,6 +122,7 @@ Result<KernelNumbers> fit_kernels(const Samples& samples, const Form& form, cons
   fit_few_rows(samples, form, numbers);
   fit_backward(results->passes, *h200, numbers);
   fit_attention(results->attention, *h100, numbers);
+  fit_attention_backward(results->attention_backward, *h100, numbers);
   for (const NamedNumber<KernelNumbers>& x : named_kernel_numbers()) numbers.*x.place = rounded(numbers.*x.place);
   return numbers;
 }

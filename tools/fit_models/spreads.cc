@@ -45,6 +45,18 @@ void read_attention(const Json& result, Results& to) {
                             row["parts"].get<std::int64_t>(), 1e-6 * row["us"]["ridge"].get<double>()});
 }
 
+// Shapes are outer, heads, heads of keys, rows, width, causal.
+void read_attention_backward(const Json& result, Results& to) {
+  for (const Json& row : result["rows"]) {
+    const Json& x = row["shape"];
+    const Json shape = {x[0], x[1], x[2], x[3], x[3], x[4], x[5]};
+    AttentionBackwardProblem all{.forward = attention_of(shape)};
+    all.dout = all.dq = all.forward.q;
+    all.dk = all.dv = all.forward.k;
+    to.attention_backward.push_back({all, 1e-6 * row["us"]["ridge"].get<double>()});
+  }
+}
+
 double cosines(int count) { return cost_of("cos").first + cost_of("cos").again * (count - 1); }
 
 // Of an element; rows and chains count what their models do (ops/rows/model.cc, ops/chain/model.cc).
@@ -114,6 +126,9 @@ std::vector<double> ratios_of(const std::string& kind, const Samples& samples, c
       out.push_back(x.measured_s / streamed("", x.bytes, x.instructions, *h200).seconds);
   if (kind == "attention")
     for (const TimedAttention& x : results.attention) out.push_back(x.measured_s / attention_seconds(x, *h100));
+  if (kind == "attention_backward")
+    for (const TimedAttentionBackward& x : results.attention_backward)
+      out.push_back(x.measured_s / cuda::choose(x.problem, *h100).predicted_s);
   if (kind == "library_elsewhere") return results.library;
   if (kind == "untimed") return untimed_ratios(samples, form);
   return out;
@@ -123,18 +138,20 @@ std::vector<double> ratios_of(const std::string& kind, const Samples& samples, c
 
 Result<Results> read_results(const std::string& root) {
   const auto in = [&](const char* name) { return read_json(root + "/results/" + name); };
-  const auto attention = in("h100_attention.json"), geglu = in("h200_geglu.json"), streams = in("h200_stream.json"),
-             repeats = in("h200_repeats.json"), suite = in("h100_matmul_suite.json");
-  for (const auto* each : {&attention, &geglu, &streams, &repeats, &suite})
+  const auto attention = in("h100_attention.json"), backward = in("h100_attention_backward.json"),
+             geglu = in("h200_geglu.json"), streams = in("h200_stream.json"), repeats = in("h200_repeats.json"),
+             suite = in("h100_matmul_suite.json");
+  for (const auto* each : {&attention, &backward, &geglu, &streams, &repeats, &suite})
     if (!*each) return each->error();
   Results out;
   try {
     out.h100 = attention->at("device").get<std::string>();
     out.h200 = streams->at("device").get<std::string>();
-    for (const Json* each : {&*attention, &*streams, &*repeats, &*suite})
+    for (const Json* each : {&*attention, &*backward, &*streams, &*repeats, &*suite})
       out.day = std::max(out.day, each->at("day").get<std::string>());
     read_passes(*geglu, out);
     read_attention(*attention, out);
+    read_attention_backward(*backward, out);
     read_streams(*streams, *repeats, out);
     if (const Status read = read_library(*suite, "h100", out); !read) return read.error();
   } catch (const Json::exception& e) {

@@ -17,6 +17,10 @@ struct TimedAttention {
   std::int64_t parts = 1;
   double measured_s = 0;
 };
+struct TimedAttentionBackward {
+  ops::AttentionBackwardProblem problem;
+  double measured_s = 0;
+};
 struct TimedStream {
   double bytes = 0, instructions = 0, measured_s = 0;
 };
@@ -24,6 +28,7 @@ struct Results {
   std::string h100, h200, day;  // the devices' names, the last day
   std::vector<TimedPass> passes;
   std::vector<TimedAttention> attention;
+  std::vector<TimedAttentionBackward> attention_backward;
   std::vector<TimedStream> streams;
   std::vector<double> library = {};  // measured over predicted, on another machine than the one that was fitted
 };
