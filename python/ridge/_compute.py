@@ -54,6 +54,12 @@ def _rank(name, array):
     return len(shape)
 
 
+def _last(array):
+    """The size of its last axis."""
+    shape = getattr(array, "shape", None)
+    return (memoryview(array).shape if shape is None else shape)[-1]
+
+
 def softmax(x, axis=-1, *, out=None, threads=0):
     """exp(x) over its sum along an axis, computed in f32. x: f32, bf16 or f16 of any shape; so is the result."""
     rank = _rank("x", x)
@@ -99,7 +105,8 @@ def attention(q, k, v, *, causal=False, scale=None, out=None, threads=0):
 
     q: [..., S, E], k: [..., T, E], v: [..., T, V], as torch's scaled_dot_product_attention has them; the result is
     [..., S, V]. bf16, f16 or f32; scores are f32. scale: 1 / sqrt(E) by default. causal: query i sees keys up to i.
-    Leading axes are the same in all three. On a CPU the scores are held in memory, [..., S, T].
+    Leading axes are the same in all three. Where V = E <= 256 one kernel does it and no scores are stored; else they are held in
+    memory, [..., S, T].
     """
     lead = _axes(_rank("q", q) - 2)
     lead = f"{lead}, " if lead else ""
@@ -108,8 +115,9 @@ def attention(q, k, v, *, causal=False, scale=None, out=None, threads=0):
     score = f"s * {factor}"
     if causal:
         score = f"where(index(T) <= index(S), {score}, -inf)"
-    program = (f"q[{lead}S, X]\nk[{lead}T, X]\nv[{lead}T, Y]\ns: f32[{lead}S, T] = q * k\n"
-               f"p: {dtype}[{lead}S, T] = softmax({score} over T)\no[{lead}S, Y] = p * v")
+    of_scores, of_weights, width = ("", "", "X") if _last(q) == _last(v) <= 256 else (": f32", f": {dtype}", "Y")
+    program = (f"q[{lead}S, X]\nk[{lead}T, X]\nv[{lead}T, {width}]\ns{of_scores}[{lead}S, T] = q * k\n"
+               f"p{of_weights}[{lead}S, T] = softmax({score} over T)\no: {dtype}[{lead}S, {width}] = p * v")
     return run(program, q=q, k=k, v=v, wanted="o", out=out, threads=threads)
 
 

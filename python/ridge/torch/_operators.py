@@ -160,7 +160,18 @@ def _(q, k, v, causal=False, scale=None):
     return q.new_empty([*q.shape[:-1], v.shape[-1]])
 
 
-_ATTENTION_BACKWARD = """q: {t}[{l}S, X]   k: {t}[{l}T, X]   v: {t}[{l}T, Y]   r: {t}[{l}S, Y]
+# One kernel where values are as wide as keys; else each statement by itself, rounded as torch rounds it.
+_ATTENTION_BACKWARD = """q: {t}[{l}S, X]   k: {t}[{l}T, X]   v: {t}[{l}T, X]   r: {t}[{l}S, X]
+s[{l}S, T] = q * k
+p[{l}S, T] = softmax({score} over T)
+dv: {t}[{l}T, X] = p * r
+dp[{l}S, T] = r * v
+e[{l}S] = sum(p * dp over T)
+ds[{l}S, T] = p * (dp - e) * {scale}
+dq: {t}[{l}S, X] = ds * k
+dk: {t}[{l}T, X] = ds * q
+"""
+_ATTENTION_BACKWARD_APART = """q: {t}[{l}S, X]   k: {t}[{l}T, X]   v: {t}[{l}T, Y]   r: {t}[{l}S, Y]
 s: f32[{l}S, T] = q * k
 p: f32[{l}S, T] = softmax({score} over T)
 c: {t}[{l}S, T] = p + 0
@@ -181,7 +192,8 @@ def _attention_backward(gradient: torch.Tensor, q: torch.Tensor, k: torch.Tensor
     score = f"s * {factor}"
     if causal:
         score = f"where(index(T) <= index(S), {score}, -inf)"
-    program = _ATTENTION_BACKWARD.format(t=_spelling(q), l=lead, score=score, scale=factor)
+    text = _ATTENTION_BACKWARD if q.shape[-1] == v.shape[-1] <= 256 else _ATTENTION_BACKWARD_APART
+    program = text.format(t=_spelling(q), l=lead, score=score, scale=factor)
     found = ridge.run(program, q=q.detach(), k=k.detach(), v=v.detach(), r=gradient.detach(), wanted=["dq", "dk", "dv"])
     return found["dq"], found["dk"], found["dv"]
 

@@ -28,7 +28,9 @@ template <class Kernel> inline constexpr int ring_count = InLockstep<Kernel> ? 1
 // Texts whose adds to sums in memory are in order: a group asks for a turn early (`ask_turn`), adds when that has come,
 // and tells.
 template <class Kernel>
-concept AddsInOrder = requires { requires Kernel::config.ordered; };
+concept AddsInOrder = requires {
+  requires Kernel::config.ordered;
+};
 
 struct StepPlace {
   StepItem item;
@@ -195,10 +197,17 @@ template <class Kernel, class Self> struct StepGroup : StepPlace {
     if (!uses[r].open) self().wait_full(r, ring<r>().slot, ring<r>().phase);
     uses[r].open = true;
   }
-  // All groups are here: what any of them wrote before may be read, and what threads have read is given back.
-  TILE_FN void meet() {
-    self().sync_groups();
+  // All groups are here: what any of them wrote before they said `join` may be read, and what threads have read is
+  // given back. Each step has another barrier than the one before, for a group may be at the next before all have left
+  // this.
+  template <bool is_last> TILE_FN void meet() {
+    self().sync_groups(meeting<is_last>());
     give_read<0>();
+  }
+  template <bool is_last> TILE_FN int meeting() const {
+    static_assert(config.consumers <= 2 && config.stages <= 2,
+                  "meet: two groups, and barriers for two steps and the end");
+    return is_last ? 2 : rings[0].slot;
   }
 
  private:

@@ -214,7 +214,8 @@ template <class Kernel> struct StepConsumer : StepGroup<Kernel, StepConsumer<Ker
   TILE_FN void give_slot(int r, int slot) const {
     if (leads()) arrive(address(&s.empty[r][slot]));
   }
-  TILE_FN void sync_groups() const { sync_turn((this->id + 1) % config.consumers); }
+  TILE_FN void sync_groups(int meeting) const { sync_threads(8 + (this->id + 1) % 2 + 2 * meeting, 256); }
+  TILE_FN void join_groups(int meeting) const { arrive_threads(8 + this->id + 2 * meeting, 256); }
   TILE_FN void ask_turn(int* counted, int before) {
     if (!leads()) return;
     s.turns.wanted[this->id] = {counted, before};
@@ -290,9 +291,9 @@ template <class Kernel, bool first_, bool last_> struct StepCompute {
   template <class Sum> TILE_FN void settle(const Sum& sum) const { on.template settle<last>(sum); }
   TILE_FN void join() const {
     shared_writes_done();
-    on.join_turn(on.id);
+    on.join_groups(on.template meeting<last>());
   }
-  TILE_FN void meet() const { on.meet(); }
+  TILE_FN void meet() const { on.template meet<last>(); }
   // Numbers of a tile from `first` on, for the columns of x that these threads own.
   template <class X, class Tile> TILE_FN Columns columns(const Tile& tile, int first, const X& x) const {
     on.begin_reading(tile);

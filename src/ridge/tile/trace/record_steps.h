@@ -223,7 +223,11 @@ template <class Kernel> class RecordSteps {
     void give_slot(int r, int s) {
       if (lane == 0) role.note(*this, Do::arrive, role.slot(r, s) + 1);
     }
-    void sync_groups() { sync_turn((this->id + 1) % config.consumers); }
+    int meeting_of(int group, int meeting) const {
+      return named("of consumer " + std::to_string(group) + "'s meeting " + std::to_string(meeting));
+    }
+    void sync_groups(int meeting) { role.note(*this, Do::sync, meeting_of((this->id + 1) % 2, meeting), 256); }
+    void join_groups(int meeting) { role.note(*this, Do::join, meeting_of(this->id, meeting), 256); }
     int turn(int of) const { return named("of consumer " + std::to_string(of) + "'s turn"); }
     void sync_turn(int of) { role.note(*this, Do::sync, turn(of), 256); }
     void join_turn(int of) { role.note(*this, Do::join, turn(of), 256); }
@@ -349,9 +353,9 @@ template <class Kernel> class RecordSteps {
     }
     void join() const {
       on.role.note(on, Do::fence_proxy);
-      on.join_turn(on.id);
+      on.join_groups(on.template meeting<last>());
     }
-    void meet() const { on.meet(); }
+    void meet() const { on.template meet<last>(); }
     // A pass before the kernel clears what adds are counted in.
     template <class X> void ask_turn(const SumsInMemory&, const X&, int matrix, int number, int before) const {
       Scribe& scribe = on.role.record.scribe_;
