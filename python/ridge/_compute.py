@@ -105,8 +105,8 @@ def attention(q, k, v, *, causal=False, scale=None, out=None, threads=0):
 
     q: [..., S, E], k: [..., T, E], v: [..., T, V], as torch's scaled_dot_product_attention has them; the result is
     [..., S, V]. bf16, f16 or f32; scores are f32. scale: 1 / sqrt(E) by default. causal: query i sees keys up to i.
-    Leading axes are the same in all three. Where V = E <= 256 one kernel does it and no scores are stored; else they are held in
-    memory, [..., S, T].
+    Leading axes are the same in all three. Of bf16 or f16 with V = E <= 256 one kernel does it and no scores are stored;
+    else they are held in memory, [..., S, T].
     """
     lead = _axes(_rank("q", q) - 2)
     lead = f"{lead}, " if lead else ""
@@ -115,7 +115,8 @@ def attention(q, k, v, *, causal=False, scale=None, out=None, threads=0):
     score = f"s * {factor}"
     if causal:
         score = f"where(index(T) <= index(S), {score}, -inf)"
-    of_scores, of_weights, width = ("", "", "X") if _last(q) == _last(v) <= 256 else (": f32", f": {dtype}", "Y")
+    is_one_kernel = dtype != "f32" and _last(q) == _last(v) <= 256  # whose exponentials are within 2^-22
+    of_scores, of_weights, width = ("", "", "X") if is_one_kernel else (": f32", f": {dtype}", "Y")
     program = (f"q[{lead}S, X]\nk[{lead}T, X]\nv[{lead}T, {width}]\ns{of_scores}[{lead}S, T] = q * k\n"
                f"p{of_weights}[{lead}S, T] = softmax({score} over T)\no: {dtype}[{lead}S, {width}] = p * v")
     return run(program, q=q, k=k, v=v, wanted="o", out=out, threads=threads)

@@ -160,7 +160,7 @@ def _(q, k, v, causal=False, scale=None):
     return q.new_empty([*q.shape[:-1], v.shape[-1]])
 
 
-# One kernel where values are as wide as keys; else each statement by itself, rounded as torch rounds it.
+# One kernel for 16 bits where values are as wide as keys; else each statement by itself, rounded as torch rounds it.
 _ATTENTION_BACKWARD = """q: {t}[{l}S, X]   k: {t}[{l}T, X]   v: {t}[{l}T, X]   r: {t}[{l}S, X]
 s[{l}S, T] = q * k
 p[{l}S, T] = softmax({score} over T)
@@ -192,7 +192,8 @@ def _attention_backward(gradient: torch.Tensor, q: torch.Tensor, k: torch.Tensor
     score = f"s * {factor}"
     if causal:
         score = f"where(index(T) <= index(S), {score}, -inf)"
-    text = _ATTENTION_BACKWARD if q.shape[-1] == v.shape[-1] <= 256 else _ATTENTION_BACKWARD_APART
+    is_one_kernel = q.dtype != torch.float32 and q.shape[-1] == v.shape[-1] <= 256
+    text = _ATTENTION_BACKWARD if is_one_kernel else _ATTENTION_BACKWARD_APART
     program = text.format(t=_spelling(q), l=lead, score=score, scale=factor)
     found = ridge.run(program, q=q.detach(), k=k.detach(), v=v.detach(), r=gradient.detach(), wanted=["dq", "dk", "dv"])
     return found["dq"], found["dk"], found["dv"]
