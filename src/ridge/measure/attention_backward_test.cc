@@ -34,8 +34,7 @@ std::string program_of(const std::string& dtype, const std::string& weights, con
 
 TEST(AttentionBackwardRun, EqualsItsStatements) {
   const std::string causal = "softmax(where(index(T) <= index(S) + 5, s * 0.2, -inf) over T)";
-  const std::string window =
-      "softmax(where((index(T) <= index(S)) * (index(T) > index(S) - 7), s * 0.2, -inf) over T)";
+  const std::string window = "softmax(where((index(T) <= index(S)) * (index(T) > index(S) - 7), s * 0.2, -inf) over T)";
   for (const char* const dtype : {"f32", "bf16", "f16"}) {
     for (const std::string& weights : {std::string("softmax(s * 0.2 over T)"), causal, window}) {
       const auto names = ran(program_of(dtype, weights));
