@@ -8,6 +8,7 @@
 
 #include "ridge/device/workspace.h"
 #include "ridge/ops/attention/config.h"
+#include "ridge/ops/attention/layouts.h"
 #include "ridge/ops/fitted.h"
 #include "ridge/pool/isa.h"
 
@@ -86,15 +87,6 @@ std::int64_t filling_parts(const AttentionProblem& p, const AttentionConfig& c, 
   return parts > 1 && has_room ? parts : 1;
 }
 
-std::optional<std::string> refused_layout(const char* name, const HeadsLayout& x, const AttentionProblem& p,
-                                          std::int64_t heads, std::int64_t rows) {
-  if ((p.outer > 1 && x.outer == 0) || (heads > 1 && x.head == 0))
-    return fmt::format("{}'s heads lie in one place: expected strides above 0, found {} and {} for {} x {} heads", name,
-                       x.outer, x.head, p.outer, heads);
-  if (x.row < p.width && rows > 1)
-    return fmt::format("{}'s rows overlap: expected a row stride of at least {}, found {}", name, p.width, x.row);
-  return std::nullopt;
-}
 std::optional<std::string> refused_alignment(const char* name, const HeadsLayout& x) {
   for (const std::int64_t stride : {x.outer, x.head, x.row})
     if (stride < 0 || stride % aligned_elements != 0)

@@ -44,12 +44,7 @@ TILE_FN BoxPlace corner(const Matrices& of, int matrix, int row, int col) {
   return {col, row, matrix % inner, matrix / inner};
 }
 
-// Where adds to sums in memory are in order, a thread for each group waits for its turns and passes them on, so that
-// nobody who multiplies waits for memory: the group asks for a turn early, adds when that has come, and tells.
-template <class Kernel>
-concept AddsInOrder = requires {
-  requires Kernel::config.ordered;
-};
+// What a group and the thread that keeps its turns tell each other, so that nobody who multiplies waits for memory.
 struct TurnAsked {
   int* counted = nullptr;  // of a tile; null: no more turns
   int before = 0;          // adds of others that come first
