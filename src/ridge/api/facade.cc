@@ -48,13 +48,26 @@ Result<LoadedProgram> loaded(const Request& request) {
 }
 
 Result<Task> on_machine(LoadedProgram program, const Request& request) {
-  auto machine = linked(request.on, request.link, request.sustained);
-  if (machine && request.memory) machine = with_memory(*std::move(machine), *request.memory);
-  if (!machine) return machine.error();
-  return Task{std::move(program.program), *std::move(machine), std::move(program.title)};
+  Task out{std::move(program.program), {}, std::move(program.title)};
+  const Status found = take_machine(request, out);
+  return found ? Result<Task>(std::move(out)) : found.error();
 }
 
 }  // namespace
+
+Result<Task> read(const Request& request) {
+  auto program = loaded(request);
+  if (!program) return program.error();
+  return Task{std::move(program->program), {}, std::move(program->title)};
+}
+
+Status take_machine(const Request& request, Task& task) {
+  auto machine = linked(request.on, request.link, request.sustained);
+  if (machine && request.memory) machine = with_memory(*std::move(machine), *request.memory);
+  if (!machine) return machine.error();
+  task.machine = *std::move(machine);
+  return Done{};
+}
 
 Result<Task> understood(const Request& request) {
   auto program = loaded(request);

@@ -72,6 +72,7 @@ struct RanksRequest {
   std::string mesh = {};  // "X=2,Y=2"; empty: what the program says, or the one that shard() ranks first
   // A program of one product: each tensor lies once, evenly spread, on the grid that takes least time.
   bool spread = false;
+  bool in_turn = false;     // on devices: no product in chunks beside what moves
   double patience_s = 120;  // how long a rank waits for another one before it ends the run
   // Of a rank that MPI started and that ends all of them: it is told here, before it is too late.
   std::function<void(const Error&)> last_words = {};

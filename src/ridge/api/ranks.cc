@@ -24,22 +24,28 @@ RunOptions options_of(const Request& request, const RunRequest& how) {
           .out = how.out,
           .seed = how.seed,
           .threads = how.threads,
+          .cuda = request.on.where() == Where::cuda,
           .fuse = request.fuse,
           .passes = how.passes,
           .seconds = how.seconds,
+          .tune = tune_options(how.tuning),
           .progress = how.progress};
 }
 
 Status check_place(const Request& request, const RanksRequest& on) {
   if (on.spread && !on.mesh.empty()) return usage_error("expected --spread without --mesh: it chooses the grid itself");
-  if (request.on.where() != Where::cpu)
-    return usage_error(fmt::format("ranks run on CPUs; expected --on cpu, found '{}'", request.on.name()),
-                       "leave --on out");
+  if (request.on.where() == Where::elsewhere)
+    return usage_error(
+        fmt::format("ranks run on what is here; expected --on cpu or --on cuda, found '{}'", request.on.name()),
+        fmt::format("ridge explain --on {} says what that machine would do", request.on.name()));
+  if (on.in_turn && request.on.where() != Where::cuda)
+    return usage_error("expected --in-turn with --on cuda: ranks on CPUs always compute and send in turn");
   return Done{};
 }
 
 // The program and its sizes, those of the mesh among them, and how many ranks that are.
 struct Planned {
+  const Request& request;
   Task task;
   Bindings dims;
   int ranks = 1;
@@ -64,9 +70,9 @@ Status take_mesh(const std::string& text, const Program& program, Bindings& dims
 
 // `started`: how many ranks there are already; 0: none.
 Result<Planned> planned(const Request& request, const RanksRequest& on, int started) {
-  auto task = understood(request);
+  auto task = request.on.where() == Where::cuda ? read(request) : understood(request);  // ranks have devices, not this
   if (!task) return task.error();
-  Planned out{*std::move(task), request.dims, on.ranks != 0 ? on.ranks : started};
+  Planned out{request, *std::move(task), request.dims, on.ranks != 0 ? on.ranks : started};
   if (const Status taken = take_mesh(on.mesh, out.task.program, out.dims); !taken) return taken.error();
   const auto sizes = out.task.program.bind(out.dims);
   if (!sizes) return sizes.error();
@@ -150,13 +156,16 @@ Status same_everywhere(const Planned& what, const RanksRequest& on, const RunOpt
 }
 
 // Runs the task on these ranks; with what they know of how it was split.
-Result<Report> run_split(const Task& task, const Bindings& dims, const Split& split, const RunOptions& options,
-                         transport::Ranks& ranks) {
+Result<Report> run_split(const Task& task, const Bindings& dims, const Split& split, const RanksRequest& on,
+                         const RunOptions& options, transport::Ranks& ranks) {
   auto explanation = explain(split.program, task.machine, dims);
   if (const Status there = transport::agree(ranks, explanation ? Status(Done{}) : explanation.error()); !there)
     return there.error();
   const double bound = least_words(split.program, explanation->dims, ranks.size());
-  auto result = ranks::run({split.program, *explanation, bound}, ranks, options);
+  const char* const nccl = std::getenv("RIDGE_NCCL");
+  const ranks::Task sharded{split.program, *explanation, bound, nccl != nullptr ? nccl : "",
+                            on.in_turn ? ranks::Chunks::never : ranks::Chunks::where_faster};
+  auto result = ranks::run(sharded, ranks, options);
   if (!result) return result.error();
   if (task.program.mesh.empty() && result->measurement.ranks && ranks.size() > 1) {
     result->measurement.ranks->written = split.program.text;
@@ -169,21 +178,25 @@ Result<Report> on_rank(const Planned& what, const RanksRequest& on, const RunOpt
                        transport::Ranks& ranks) {
   if (const Status same = same_everywhere(what, on, options, ranks); !same) return same.error();
   Task task = what.task;
-  if (ranks.size() > 1 && task.machine.links.empty()) {
+  if (options.cuda) {
+    Status found = ranks::take_device(ranks);
+    if (found) found = take_machine(what.request, task);
+    if (const Status there = transport::agree(ranks, found); !there) return there.error();
+  } else if (ranks.size() > 1 && task.machine.links.empty()) {
     auto link = ranks::measured_link(ranks);
     if (!link) return link.error();
     task.machine.links.push_back(*std::move(link));
   }
   const int threads = options.threads > 0 ? options.threads : std::max(1, usable_cores() / ranks.neighbours());
-  task.machine = ranks::seen_by_a_rank(std::move(task.machine), ranks.neighbours(), threads);
+  if (!options.cuda) task.machine = ranks::seen_by_a_rank(std::move(task.machine), ranks.neighbours(), threads);
   if (!task.program.mesh.empty() || ranks.size() == 1)
-    return run_split(task, what.dims, {task.program, ranks.size()}, options, ranks);
+    return run_split(task, what.dims, {task.program, ranks.size()}, on, options, ranks);
   const auto split = split_by_first(what, on, task.machine, ranks);
   if (!split) return split.error();
-  if (split->devices == ranks.size()) return run_split(task, {}, *split, options, ranks);
+  if (split->devices == ranks.size()) return run_split(task, {}, *split, on, options, ranks);
   if (ranks.rank() >= split->devices) return Report{};  // idle
   transport::FirstRanks first(ranks, split->devices);
-  auto report = run_split(task, {}, *split, options, first);
+  auto report = run_split(task, {}, *split, on, options, first);
   if (!report) first.abandon(report.error());
   return report;
 }

@@ -11,7 +11,10 @@ struct Task {  // a request whose program was read and whose machine was found
   std::string title;
 };
 
-// Errors: of the program, of the machine.
+// The program alone, and then its machine; where that is this computer's device, the device is asked.
+Result<Task> read(const Request& request);
+Status take_machine(const Request& request, Task& task);
+// Both. Errors: of the program, of the machine.
 Result<Task> understood(const Request& request);
 // What explain() says of it, and nothing more.
 Result<Report> counted(const Task& task, const Bindings& dims, const Request& request);

@@ -121,7 +121,7 @@ int perform(Run& asked) {
   if (!says) return fail(says.error());
   const bool on_ranks = *says || asked.ranks.asked() || api::ranks_started() > 1;
   if (!on_ranks)
-    if (const auto refused = refuse_without(*asked.verb, "--trace --patience --spread", "--ranks"))
+    if (const auto refused = refuse_without(*asked.verb, "--trace --patience --spread --in-turn", "--ranks"))
       return fail(*refused);
   if (on_ranks) return run_on_ranks(asked, *request);
   const auto report = api::run(*request, asked.how);
@@ -138,6 +138,9 @@ void add_ranks(CLI::App& verb, Run& asked) {
   verb.add_option("--mesh", asked.ranks.mesh, "Run on a rank for each device of this mesh")->type_name("X=2,Y=2");
   verb.add_flag("--spread", asked.ranks.spread,
                 "With --ranks, of one product: every tensor lies once, evenly spread, on the best grid p1 x p2 x p3");
+  verb.add_flag(
+      "--in-turn", asked.ranks.in_turn,
+      "With --ranks or --mesh and --on cuda: no product in chunks beside what moves, even where that is faster");
   verb.add_option("--trace", asked.trace,
                   "With --ranks or --mesh: write the last pass as a trace for ui.perfetto.dev, a track for each rank")
       ->type_name("FILE.json");

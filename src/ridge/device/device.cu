@@ -103,6 +103,11 @@ int current_device() {
   return cudaGetDevice(&device) == cudaSuccess ? device : -1;
 }
 
+Status use_device(int number) {
+  if (const Status there = require_device(); !there) return there;
+  return done(cudaSetDevice(number), "choosing it");
+}
+
 int multiprocessors() {
   int device = 0, count = 0;
   if (cudaGetDevice(&device) != cudaSuccess) return 0;
@@ -163,13 +168,24 @@ Result<Queue> Queue::make() {
   if (const Status s = done(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "making a stream"); !s)
     return s.error();
   Handle<CUstream_st> held(stream, [](CUstream_st* x) { cudaStreamDestroy(x); });
-  Result<Handle<CUevent_st>> start = made_event(), stop = made_event();
-  if (!start) return start.error();
-  if (!stop) return stop.error();
-  return Queue(std::move(held), *std::move(start), *std::move(stop));
+  Result<Handle<CUevent_st>> start = made_event(), stop = made_event(), mark = made_event();
+  for (const auto* event : {&start, &stop, &mark})
+    if (!*event) return event->error();
+  return Queue(std::move(held), *std::move(start), *std::move(stop), *std::move(mark));
 }
 Status Queue::copy(void* to, const void* from, std::int64_t bytes) const {
   return done(cudaMemcpyAsync(to, from, static_cast<std::size_t>(bytes), cudaMemcpyDefault, stream()), "a copy");
+}
+Status Queue::copy_rows(const Rows& to, const Rows& from, std::int64_t width, std::int64_t rows) const {
+  if (width == 0 || rows == 0) return Done{};
+  const auto bytes = [](std::int64_t x) { return static_cast<std::size_t>(x); };
+  return done(cudaMemcpy2DAsync(to.data, bytes(to.apart), from.data, bytes(from.apart), bytes(width), bytes(rows),
+                                cudaMemcpyDefault, stream()),
+              "a copy of rows");
+}
+Status Queue::follow(const Queue& other) const {
+  if (const Status s = done(cudaEventRecord(mark_.get(), other.stream()), "marking what to wait for"); !s) return s;
+  return done(cudaStreamWaitEvent(stream(), mark_.get(), 0), "waiting for another queue");
 }
 Status Queue::set(void* to, int byte, std::int64_t bytes) const {
   return done(cudaMemsetAsync(to, byte, static_cast<std::size_t>(bytes), stream()), "setting memory");

@@ -38,8 +38,9 @@ Status require_device();
 // Whether the current device can run this: a sentence (no CUDA in this build, no driver, no device, wrong
 // architecture), or none.
 std::optional<std::string> unavailable();
-int current_device();   // its number; -1 where there is none
-int multiprocessors();  // of the current device; 0 where there is none
+int current_device();           // its number; -1 where there is none
+Status use_device(int number);  // from now on in this thread; the rest of this header speaks of that one
+int multiprocessors();          // of the current device; 0 where there is none
 
 struct DeviceFacts {
   std::string name;  // "NVIDIA H200"
@@ -82,20 +83,29 @@ class Queue {
   static Result<Queue> make();
   CUstream_st* stream() const { return stream_.get(); }
   Status copy(void* to, const void* from, std::int64_t bytes) const;  // in any direction
+  // Rows of `width` bytes, whose beginnings lie `apart` bytes from each other.
+  struct Rows {
+    std::byte* data = nullptr;
+    std::int64_t apart = 0;
+  };
+  Status copy_rows(const Rows& to, const Rows& from, std::int64_t width, std::int64_t rows) const;
   Status set(void* to, int byte, std::int64_t bytes) const;
   // Standard normal numbers in bf16, f16 or f32, a function of seed and index.
   Status fill_normal(void* to, DType dtype, std::int64_t elements, std::uint32_t seed) const;
   Status wait() const;
+  // What is queued here from now on waits for what is queued there by now. While one of them records, so does the
+  // other, which must then be followed in turn before the recording ends.
+  Status follow(const Queue& other) const;
   Result<Recording> record(const std::function<Status()>& work) const;  // what `work` queues here runs only on replay
   Status replay(const Recording& recording) const;
   // Seconds on the device from before what `work` queues here to its end, which is waited for.
   Result<double> elapsed(const std::function<Status()>& work) const;
 
  private:
-  Queue(Handle<CUstream_st> stream, Handle<CUevent_st> start, Handle<CUevent_st> stop)
-      : stream_(std::move(stream)), start_(std::move(start)), stop_(std::move(stop)) {}
+  Queue(Handle<CUstream_st> stream, Handle<CUevent_st> start, Handle<CUevent_st> stop, Handle<CUevent_st> mark)
+      : stream_(std::move(stream)), start_(std::move(start)), stop_(std::move(stop)), mark_(std::move(mark)) {}
   Handle<CUstream_st> stream_;
-  Handle<CUevent_st> start_, stop_;
+  Handle<CUevent_st> start_, stop_, mark_;
 };
 
 }  // namespace ridge::ops::cuda

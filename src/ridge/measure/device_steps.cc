@@ -53,12 +53,21 @@ std::optional<std::string> refuse_on_device(const Step& step) {
       step.kernel);
 }
 
-Result<DeviceSteps> DeviceSteps::make(Plan plan, const TuneOptions& tune, std::optional<int> group) {
+Result<DeviceSteps> DeviceSteps::made(Plan plan, const TuneOptions& tune, std::optional<int> group,
+                                      const std::vector<std::byte*>& lent) {
   auto queue = cuda::Queue::make();
   if (!queue) return queue.error();
   DeviceSteps out(std::move(plan), std::move(*queue));
-  if (const Status done = out.allocate(tune, group); !done) return done.error();
+  if (const Status done = out.allocate(tune, group, lent); !done) return done.error();
   return out;
+}
+
+Result<DeviceSteps> DeviceSteps::make(Plan plan, const TuneOptions& tune, std::optional<int> group) {
+  return made(std::move(plan), tune, group, {});
+}
+
+Result<DeviceSteps> DeviceSteps::make_in(const std::vector<std::byte*>& lent, Plan plan, const TuneOptions& tune) {
+  return made(std::move(plan), tune, std::nullopt, lent);
 }
 
 std::vector<int> DeviceSteps::used(std::optional<int> group) const {
@@ -86,14 +95,15 @@ Result<std::size_t> DeviceSteps::choose(const Step& step, const cuda::FusedCall&
   return chosen->plan.workspace_bytes;
 }
 
-Status DeviceSteps::allocate(const TuneOptions& tune, std::optional<int> group) {
+Status DeviceSteps::allocate(const TuneOptions& tune, std::optional<int> group, const std::vector<std::byte*>& lent) {
   const std::vector<int> needed = used(group);
   for (std::size_t i = 0; i < plan_.buffers.size(); ++i) {
-    const bool here = std::binary_search(needed.begin(), needed.end(), static_cast<int>(i));
+    std::byte* const there = i < lent.size() ? lent[i] : nullptr;
+    const bool here = there == nullptr && std::binary_search(needed.begin(), needed.end(), static_cast<int>(i));
     auto memory = cuda::Memory::make(here ? plan_.buffers[i].bytes() : 0);
     if (!memory) return memory.error();
     memory_.push_back(std::move(*memory));
-    places_.push_back(memory_.back().data());
+    places_.push_back(there != nullptr ? there : memory_.back().data());
   }
   std::size_t workspace = cuda::counter_bytes;
   for (const Step& step : plan_.steps) {
@@ -149,44 +159,43 @@ Status DeviceSteps::fill_normal() {
   return Done{};
 }
 
-Status DeviceSteps::queue_product(const Step& step, const cuda::FusedCall& product) const {
+Status DeviceSteps::queue_product(CUstream_st* stream, const Step& step, const cuda::FusedCall& product) const {
   const auto index = static_cast<std::size_t>(&step - plan_.steps.data());
   const cuda::Workspace workspace{workspace_[0].data(), static_cast<std::size_t>(workspace_[0].bytes()), true};
   return std::visit(
       [&](const auto& call) {
         using Chosen = decltype(cuda::choose(call, 0, std::declval<ops::DeviceNumbers>()));
-        return said(cuda::launch(call, std::get<Chosen>(products_[index]), workspace, queue_.stream()));
+        return said(cuda::launch(call, std::get<Chosen>(products_[index]), workspace, stream));
       },
       product);
 }
 
-Status DeviceSteps::queue_step(const Step& step, const Places& places) const {
+Status DeviceSteps::queue_step(CUstream_st* stream, const Step& step, const Places& places) const {
   const std::vector<void*> data = data_of(step, places);
-  if (const auto product = product_of(step, data)) return queue_product(step, *product);
+  if (const auto product = product_of(step, data)) return queue_product(stream, step, *product);
   const cuda::Workspace workspace{workspace_[0].data(), static_cast<std::size_t>(workspace_[0].bytes()), true};
   return std::visit(
       [&](const auto& kernel) -> Status {
         using Kernel = std::decay_t<decltype(kernel)>;
         if constexpr (std::is_same_v<Kernel, ops::ChainProgram>) {
-          return said(cuda::chain(kernel, data, queue_.stream()));
+          return said(cuda::chain(kernel, data, stream));
         } else if constexpr (std::is_same_v<Kernel, ops::RowProblem>) {
-          return said(cuda::rows(kernel, data[0], data[1], data[2], queue_.stream()));
+          return said(cuda::rows(kernel, data[0], data[1], data[2], stream));
         } else if constexpr (std::is_same_v<Kernel, ops::RowProgram>) {
-          return said(cuda::rows(kernel, data, queue_.stream()));
+          return said(cuda::rows(kernel, data, stream));
         } else if constexpr (std::is_same_v<Kernel, ops::AttentionProblem>) {
           const auto index = static_cast<std::size_t>(&step - plan_.steps.data());
           float* const lse = data.size() > 4 ? static_cast<float*>(data[4]) : nullptr;
           const cuda::AttentionCall call{kernel, data[0], data[1], data[2], data[3], lse};
-          return said(cuda::launch(call, std::get<cuda::AttentionPlan>(products_[index]), workspace, queue_.stream()));
+          return said(cuda::launch(call, std::get<cuda::AttentionPlan>(products_[index]), workspace, stream));
         } else if constexpr (std::is_same_v<Kernel, ops::AttentionBackwardProblem>) {
           const auto index = static_cast<std::size_t>(&step - plan_.steps.data());
           const cuda::AttentionBackwardCall call{kernel,
                                                  {data[0], data[1], data[2], data[3], data[4],
                                                   static_cast<const float*>(data[5]), data[6], data[7], data[8]}};
-          return said(
-              cuda::launch(call, std::get<cuda::AttentionBackwardPlan>(products_[index]), workspace, queue_.stream()));
+          return said(cuda::launch(call, std::get<cuda::AttentionBackwardPlan>(products_[index]), workspace, stream));
         } else if constexpr (std::is_same_v<Kernel, ops::ReduceProblem>) {
-          return said(cuda::reduce(kernel, data[0], data[1], workspace, queue_.stream()));
+          return said(cuda::reduce(kernel, data[0], data[1], workspace, stream));
         } else {
           return input_error("no CUDA kernel does this; --on cpu runs it");
         }
@@ -194,15 +203,19 @@ Status DeviceSteps::queue_step(const Step& step, const Places& places) const {
       step.kernel);
 }
 
-Status DeviceSteps::queue_steps(std::optional<int> group, const Places& places) const {
+Status DeviceSteps::queue_steps(CUstream_st* stream, std::optional<int> group, const Places& places) const {
   for (const Step& step : plan_.steps) {
     if (group && step.group != *group) continue;
-    if (const Status queued = queue_step(step, places); !queued) return queued;
+    if (const Status queued = queue_step(stream, step, places); !queued) return queued;
   }
   return Done{};
 }
 
-Status DeviceSteps::queue_all() const { return queue_steps(std::nullopt, places_); }
+Status DeviceSteps::queue_all() const { return queue_steps(queue_.stream(), std::nullopt, places_); }
+
+Status DeviceSteps::queue_on(const cuda::Queue& queue, std::optional<int> group) const {
+  return queue_steps(queue.stream(), group, places_);
+}
 
 // Copies of the buffers that the steps use, as many as it takes to touch cold_bytes, or as fit.
 Result<std::vector<DeviceSteps::Places>> DeviceSteps::rotated(std::optional<int> group,
@@ -240,7 +253,9 @@ Result<std::vector<double>> DeviceSteps::time(std::optional<int> group, Passes p
   const auto launches = [&](std::int64_t count) {
     return queue_.record([&]() -> Status {
       for (std::int64_t i = 0; i < count; ++i)
-        if (const Status queued = queue_steps(group, (*sets)[static_cast<std::size_t>(i) % sets->size()]); !queued)
+        if (const Status queued =
+                queue_steps(queue_.stream(), group, (*sets)[static_cast<std::size_t>(i) % sets->size()]);
+            !queued)
           return queued;
       return Done{};
     });

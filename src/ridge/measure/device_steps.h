@@ -22,6 +22,8 @@ class DeviceSteps {
   // Device memory for the buffers of all steps, or of one kernel's, and a plan for each product. Errors: no device, a
   // step that CUDA kernels do not run, not enough memory.
   static Result<DeviceSteps> make(Plan plan, const TuneOptions& tune, std::optional<int> group = std::nullopt);
+  // Where `lent` has memory for one of the plan's buffers, that one is used.
+  static Result<DeviceSteps> make_in(const std::vector<std::byte*>& lent, Plan plan, const TuneOptions& tune);
 
   const ops::cuda::Queue& queue() const { return queue_; }
   std::byte* data(int buffer) const { return memory_[static_cast<std::size_t>(buffer)].data(); }
@@ -29,19 +31,23 @@ class DeviceSteps {
   const std::vector<std::pair<int, Tuned>>& tuned() const { return tuned_; }  // products' plans, by kernel
   Status fill_normal();                                                       // every buffer: sizes alone matter then
   Status queue_all() const;                                                   // all steps once, in order
+  // Those of one kernel, or all, on a queue of the caller's.
+  Status queue_on(const ops::cuda::Queue& queue, std::optional<int> group = std::nullopt) const;
   // Seconds of the steps of one kernel, or of all of them, once each; `samples` of them at least.
   Result<std::vector<double>> time(std::optional<int> group, Passes passes);
 
  private:
   using Places = std::vector<std::byte*>;  // of Plan::buffers; null where not needed
   DeviceSteps(Plan plan, ops::cuda::Queue queue) : plan_(std::move(plan)), queue_(std::move(queue)) {}
-  Status allocate(const TuneOptions& tune, std::optional<int> group);
+  static Result<DeviceSteps> made(Plan plan, const TuneOptions& tune, std::optional<int> group,
+                                  const std::vector<std::byte*>& lent);
+  Status allocate(const TuneOptions& tune, std::optional<int> group, const std::vector<std::byte*>& lent = {});
   // Chooses the plan of the step's product; bytes of workspace.
   Result<std::size_t> choose(const Step& step, const ops::cuda::FusedCall& product, const TuneOptions& tune);
   Status count_up() const;  // index(T)
-  Status queue_step(const Step& step, const Places& places) const;
-  Status queue_product(const Step& step, const ops::cuda::FusedCall& call) const;
-  Status queue_steps(std::optional<int> group, const Places& places) const;
+  Status queue_step(CUstream_st* stream, const Step& step, const Places& places) const;
+  Status queue_product(CUstream_st* stream, const Step& step, const ops::cuda::FusedCall& call) const;
+  Status queue_steps(CUstream_st* stream, std::optional<int> group, const Places& places) const;
   std::vector<int> used(std::optional<int> group) const;
   Result<std::vector<Places>> rotated(std::optional<int> group, std::vector<ops::cuda::Memory>& pool) const;
 

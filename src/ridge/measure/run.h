@@ -82,7 +82,9 @@ struct RankShare {
 };
 
 struct RanksNotes {
-  std::string carrier;  // "shared memory", "Open MPI"
+  std::string carrier;                      // "shared memory", "Open MPI", "NCCL 2.28.9"
+  std::string device = {};                  // of a rank: "NVIDIA H200"; empty: a CPU
+  std::vector<std::string> in_chunks = {};  // on devices: of each product beside a move, what was predicted and chosen
   std::vector<RankShare> ranks;
   std::int64_t words = 0;                  // that all of them send a pass
   double words_bound = 0;                  // that products must move where each tensor lies once, evenly spread

@@ -3,6 +3,7 @@
 // made and read.
 #include "ridge/device/device.h"
 #include "ridge/device/peak.h"
+#include "ridge/device/peers.h"
 #include "ridge/device/run_generated.h"
 #include "ridge/ops/attention/cuda.h"
 #include "ridge/ops/chain/cuda.h"
@@ -19,6 +20,7 @@ Error absent() { return *refusal({}); }
 }  // namespace
 
 int current_device() { return -1; }
+Status use_device(int) { return absent(); }
 int multiprocessors() { return 0; }
 int clusters_at_once_of_device(int) { return 0; }
 std::optional<std::string> launch(const MatmulCall&, const MatmulPlan&, const Workspace&, CUstream_st*) {
@@ -45,12 +47,19 @@ Result<DeviceFacts> device_facts() { return absent(); }
 Result<Memory> Memory::make(std::int64_t, Location) { return absent(); }
 Result<Queue> Queue::make() { return absent(); }
 Status Queue::copy(void*, const void*, std::int64_t) const { return absent(); }
+Status Queue::copy_rows(const Rows&, const Rows&, std::int64_t, std::int64_t) const { return absent(); }
+Status Queue::follow(const Queue&) const { return absent(); }
 Status Queue::set(void*, int, std::int64_t) const { return absent(); }
 Status Queue::fill_normal(void*, DType, std::int64_t, std::uint32_t) const { return absent(); }
 Status Queue::wait() const { return absent(); }
 Result<Recording> Queue::record(const std::function<Status()>&) const { return absent(); }
 Status Queue::replay(const Recording&) const { return absent(); }
 Result<double> Queue::elapsed(const std::function<Status()>&) const { return absent(); }
+
+Result<MemoryName> name_of(const Memory&) { return absent(); }
+Result<PeerMemory> PeerMemory::open(const MemoryName&) { return absent(); }
+Status ring(const Queue&, std::span<const RungBell>) { return absent(); }
+Status hear(const Queue&, std::span<const HeardBell>) { return absent(); }
 
 std::optional<std::string> interpreted() { return absent().message; }
 std::optional<std::string> refuse(const ChainProgram&) { return absent().message; }

@@ -1,7 +1,5 @@
 #include "ridge/plan/soonest.h"
 
-#include <optional>
-
 #include "ridge/ops/attention/model.h"
 #include "ridge/ops/chain/model.h"
 #include "ridge/ops/fused/model.h"
@@ -12,17 +10,6 @@
 namespace ridge {
 namespace {
 
-// None: a step that no kernel of the device does, which whoever asks for the plan's times will be told.
-std::optional<double> seconds_of(const Plan& plan, const ops::DeviceNumbers& device) {
-  double seconds = 0;
-  for (const Step& step : plan.steps) {
-    const auto kernel = std::visit([&](const auto& problem) { return forecast(problem, device); }, step.kernel);
-    if (!kernel) return std::nullopt;
-    seconds += kernel->spread.middle * kernel->seconds;
-  }
-  return seconds;
-}
-
 std::vector<int> products_in(const Program& program, const Group& group) {
   std::vector<int> out;
   for (const int s : group.statements)
@@ -32,11 +19,21 @@ std::vector<int> products_in(const Program& program, const Group& group) {
 
 }  // namespace
 
+std::optional<double> forecast_s(const Plan& plan, const ops::DeviceNumbers& device) {
+  double seconds = 0;
+  for (const Step& step : plan.steps) {
+    const auto kernel = std::visit([&](const auto& problem) { return forecast(problem, device); }, step.kernel);
+    if (!kernel) return std::nullopt;
+    seconds += kernel->spread.middle * kernel->seconds;
+  }
+  return seconds;
+}
+
 Result<Plan> soonest_plan(const Program& program, const Bindings& dims, const FuseOptions& options,
                           const ops::DeviceNumbers& device) {
   auto best = plan(program, dims, options);
   if (!best || !options.fuse) return best;
-  auto least = seconds_of(*best, device);
+  auto least = forecast_s(*best, device);
   FuseOptions how = options;
   const std::vector<Group> groups = best->fusion.groups;
   for (const Group& group : groups) {
@@ -45,7 +42,7 @@ Result<Plan> soonest_plan(const Program& program, const Bindings& dims, const Fu
     FuseOptions tried = how;
     tried.apart.insert(tried.apart.end(), products.begin(), products.end());
     auto other = plan(program, dims, tried);
-    const auto seconds = other ? seconds_of(*other, device) : std::nullopt;
+    const auto seconds = other ? forecast_s(*other, device) : std::nullopt;
     if (!seconds || *seconds >= *least) continue;
     least = seconds;
     how = tried;

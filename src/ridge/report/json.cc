@@ -240,6 +240,10 @@ void add_ranks(Json& out, const RanksNotes& notes) {
   network["words_bound"] = notes.words_bound;
   network["predicted_s"] = or_null(notes.predicted_s);
   network["measured_s"] = notes.measured_s;
+  if (!notes.device.empty()) {
+    network["device"] = notes.device;
+    network["in_chunks"] = notes.in_chunks;
+  }
   if (!notes.grid.empty()) network["grid"] = notes.grid;
   if (!notes.written.empty()) out["written"] = notes.written;
 }

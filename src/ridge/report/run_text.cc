@@ -30,6 +30,10 @@ std::vector<std::string> measured_row(const std::string& op, const Prediction& p
 }
 
 std::string cpu_line(const Measurement& measured) {
+  if (measured.ranks && !measured.ranks->device.empty())
+    return fmt::format("passes replayed as they were recorded; a device a rank, {}; seed {}; {} in memory\n",
+                       measured.ranks->device, measured.seed,
+                       engineering(static_cast<double>(measured.memory_bytes), "B"));
   return fmt::format("between the operations {}; {} thread{}, {}; seed {}; {} in memory\n",
                      engineering(std::max(0.0, measured.overhead_s), "s"), measured.threads,
                      measured.threads == 1 ? "" : "s", measured.isa, measured.seed,
@@ -124,6 +128,7 @@ std::string ranks_text(const RanksNotes& notes, const Styled& styled) {
                      notes.carrier, notes.ranks.size(), grouped(notes.words), grouped(std::llround(notes.words_bound)));
   out += fmt::format("network: predicted {}, measured {}\n", unit_or_dash(notes.predicted_s, "s"),
                      engineering(notes.measured_s, "s"));
+  for (const std::string& line : notes.in_chunks) out += line + "\n";
   if (!notes.grid.empty()) out += notes.grid + "\n";
   if (notes.written.empty()) return out;
   return out + (notes.grid.empty() ? "split as `ridge shard` ranks first:\n" : "spread so:\n") + notes.written;

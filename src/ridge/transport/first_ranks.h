@@ -9,6 +9,7 @@ class FirstRanks final : public Ranks {
  public:
   FirstRanks(Ranks& all, int first) : Ranks(all.rank(), first), all_(all) {}
   int neighbours() const override { return all_.neighbours() < size() ? all_.neighbours() : size(); }
+  int local_rank() const override { return all_.local_rank(); }
   std::string_view carrier() const override { return all_.carrier(); }
   Status exchange(std::span<const Sent> sent, std::span<const Received> received) override {
     count(sent);

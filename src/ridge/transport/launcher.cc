@@ -9,13 +9,14 @@ namespace {
 
 // Each launcher's variables. Of srun those of a step: a batch script has those of the job, and is no rank.
 struct Known {
-  const char *name, *rank, *size, *neighbours;
+  const char *name, *rank, *size, *neighbours, *local_rank;
 };
 constexpr std::array known{
-    Known{"mpirun", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE"},
-    Known{"MPICH's mpiexec", "PMI_RANK", "PMI_SIZE", "MPI_LOCALNRANKS"},
-    Known{"srun", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_STEP_TASKS_PER_NODE"},
-    Known{"torchrun", "RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE"},
+    Known{"mpirun", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE",
+          "OMPI_COMM_WORLD_LOCAL_RANK"},
+    Known{"MPICH's mpiexec", "PMI_RANK", "PMI_SIZE", "MPI_LOCALNRANKS", "MPI_LOCALRANKID"},
+    Known{"srun", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_STEP_TASKS_PER_NODE", "SLURM_LOCALID"},
+    Known{"torchrun", "RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "LOCAL_RANK"},
 };
 
 // The whole number that a text begins with: srun writes "4(x2)", four on each of two nodes.
@@ -35,7 +36,8 @@ std::optional<Launcher> launcher_of(const std::function<const char*(const char*)
     if (!rank || !size) continue;
     if (*size < 2 || *rank >= *size) return std::nullopt;
     const int neighbours = number(variable(one.neighbours)).value_or(1);
-    return Launcher{one.name, *rank, *size, std::max(1, std::min(neighbours, *size))};
+    const int local_rank = number(variable(one.local_rank)).value_or(*rank % std::max(1, neighbours));
+    return Launcher{one.name, *rank, *size, std::max(1, std::min(neighbours, *size)), local_rank};
   }
   return std::nullopt;
 }

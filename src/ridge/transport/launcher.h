@@ -12,6 +12,7 @@ struct Launcher {
   std::string name;        // "mpirun"
   int rank = 0, size = 1;  // of all
   int neighbours = 1;      // ranks on this machine
+  int local_rank = 0;      // among these
 };
 
 // `variable`: the value of an environment variable; null: it is not set. None: nobody did, or started one alone, or

@@ -95,6 +95,7 @@ class MpiRanks final : public Ranks {
   ~MpiRanks() override { mpi_.finalize(); }
 
   int neighbours() const override { return launcher_.neighbours; }
+  int local_rank() const override { return launcher_.local_rank; }
   std::string_view carrier() const override { return "Open MPI"; }
 
   Status exchange(std::span<const Sent> sent, std::span<const Received> received) override {

@@ -34,7 +34,8 @@ class Ranks {
   int size() const { return size_; }
   // Of them those that share this one's processors and memory.
   virtual int neighbours() const { return size_; }
-  virtual std::string_view carrier() const = 0;  // "shared memory", "Open MPI"
+  virtual int local_rank() const { return rank_; }  // among these
+  virtual std::string_view carrier() const = 0;     // "shared memory", "Open MPI"
 
   // Sends and receives at once. Between two ranks pieces arrive in the order of both lists; none goes to the rank
   // itself. Returns when what is received is there and what is sent may be written again. Errors: a rank that ended,

@@ -8,6 +8,7 @@
 
 #include "ridge/base/cores.h"
 #include "ridge/base/text.h"
+#include "ridge/device/device.h"
 #include "ridge/measure/timer.h"
 #include "ridge/transport/collectives.h"
 
@@ -46,6 +47,11 @@ Machine seen_by_a_rank(Machine machine, int ranks, int threads) {
     if (auto& rate = machine.memory[i].bandwidth) rate->value = std::min(rate->value, memory[i] / ranks);
   machine.title += fmt::format(", one of {} ranks", ranks);
   return machine;
+}
+
+Status take_device(const transport::Ranks& ranks) {
+  if (const Status there = ops::cuda::require_device(); !there) return there;
+  return ops::cuda::use_device(ranks.local_rank() % ops::cuda::ask_device().devices);
 }
 
 Result<Link> measured_link(transport::Ranks& ranks) {

@@ -10,6 +10,9 @@ namespace ridge::ranks {
 // `ranks` on one machine with so many threads each: more threads than cores share the peaks, and all share the memory.
 Machine seen_by_a_rank(Machine machine, int ranks, int threads);
 
+// Ranks on one machine take its CUDA devices in turn: this one's is its thread's from now on.
+Status take_device(const transport::Ranks& ranks);
+
 // By an all-reduce of f32 between all ranks, of one number and of some megabytes; every rank gets rank 0's numbers.
 Result<Link> measured_link(transport::Ranks& ranks);
 

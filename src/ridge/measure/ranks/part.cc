@@ -7,9 +7,13 @@
 #include <limits>
 
 #include "ridge/base/text.h"
+#include "ridge/device/run_generated.h"
+#include "ridge/measure/device_machine.h"
+#include "ridge/measure/device_steps.h"
 #include "ridge/measure/inputs.h"
 #include "ridge/measure/steps.h"
 #include "ridge/measure/timer.h"
+#include "ridge/plan/soonest.h"
 
 namespace ridge::ranks {
 namespace {
@@ -38,6 +42,20 @@ Error no_memory(std::int64_t bytes) {
 
 }  // namespace
 
+Result<Plan> plan_part(const Program& program, const RunOptions& options) {
+  const Bindings sizes = sizes_of(program);
+  if (!options.cuda) return plan(program, sizes, {.target = Target::cpu, .fuse = options.fuse});
+  const auto device = device_numbers_here();
+  if (!device) return device.error();
+  const FuseOptions how{.target = Target::cuda, .fuse = options.fuse, .generate = !ops::cuda::interpreted()};
+  return soonest_plan(program, sizes, how, *device);
+}
+
+const Plan* Part::plan_of(std::size_t act) const {
+  const auto* const compute = std::get_if<Compute>(&acts_.acts[act]);
+  return compute == nullptr || compute->empty ? nullptr : &std::get<Ready>(ready_[act]).plan;
+}
+
 Result<Part> Part::make(const Program& program, const Bindings& sizes, const Device& device,
                         const RunOptions& options) {
   std::vector<int> wanted;
@@ -49,6 +67,7 @@ Result<Part> Part::make(const Program& program, const Bindings& sizes, const Dev
   out.device_ = &device;
   out.acts_ = *std::move(acts);
   out.threads_ = options.threads;
+  out.cuda_ = options.cuda;
   out.statements_ = program.statements.size();
   if (const Status planned = out.plan_all(options); !planned) return planned.error();
   out.find_stored(program);
@@ -59,16 +78,17 @@ Status Part::plan_all(const RunOptions& options) {
   for (const auto& act : acts_.acts) {
     if (const auto* shift = std::get_if<Shift>(&act)) {
       const Slot& slot = acts_.slots[static_cast<std::size_t>(shift->from)];
-      ready_.emplace_back(Mover(shift->move, {slot.extents, slot.dtype, shift->how}, device_->mesh, device_->number));
+      const Tensorial moved{slot.extents, slot.dtype, shift->how};
+      ready_.emplace_back(Mover(Route(shift->move, moved, device_->mesh, device_->number)));
       continue;
     }
     const auto& compute = std::get<Compute>(act);
     Ready ready;
     if (!compute.empty) {
-      auto made = plan(compute.program, sizes_of(compute.program), {.target = Target::cpu, .fuse = options.fuse});
+      auto made = plan_part(compute.program, options);
       if (!made) return made.error();
       for (const Step& step : made->steps)
-        if (const auto why = refuse(step))
+        if (const auto why = options.cuda ? refuse_on_device(step) : refuse(step))
           return input_error(fmt::format("cannot run '{}': {}", compute.program.statements.front().text, *why));
       ready.plan = *std::move(made);
     }
@@ -117,7 +137,7 @@ std::int64_t Part::memory_bytes() const {
     if (is_stored_[s]) out += stored_bytes(acts_.slots[s].dtype, words_in(block(static_cast<int>(s))));
   for (std::size_t i = 0; i < ready_.size(); ++i) {
     if (const auto* mover = std::get_if<Mover>(&ready_[i])) {
-      out += mover->staging_bytes();
+      out += static_cast<std::int64_t>(mover->route().staging_bytes());
       continue;
     }
     const Plan& plan = std::get<Ready>(ready_[i]).plan;
@@ -140,6 +160,8 @@ Status Part::allocate() {
     auto* const ready = std::get_if<Ready>(&ready_[i]);
     if (ready == nullptr) continue;
     const auto& compute = std::get<Compute>(acts_.acts[i]);
+    if (compute.empty) put_nothing(compute);
+    if (cuda_) continue;
     for (std::size_t b = compute.slots.size(); b < ready->plan.buffers.size(); ++b) {
       const Buffer& buffer = ready->plan.buffers[b];
       auto storage = ArrayStorage::make(buffer.dtype, buffer.elements);
@@ -154,6 +176,12 @@ Status Part::allocate() {
     bind(compute, *ready);
   }
   return Done{};
+}
+
+// What an act without elements makes is the same in every pass.
+void Part::put_nothing(const Compute& compute) {
+  const auto result = static_cast<std::size_t>(compute.program.statements.front().result());
+  fill_with_nothing(array(compute.slots[result]), compute.how);
 }
 
 void Part::bind(const Compute& compute, Ready& ready) {
@@ -187,10 +215,7 @@ Status Part::fill(const Program& program, const std::function<Status(int tensor,
 
 void Part::compute(std::size_t act, PassTimes& times) {
   const auto& compute = std::get<Compute>(acts_.acts[act]);
-  if (compute.empty) {
-    const auto result = static_cast<std::size_t>(compute.program.statements.front().result());
-    return fill_with_nothing(array(compute.slots[result]), compute.how);
-  }
+  if (compute.empty) return;
   const Ready& ready = std::get<Ready>(ready_[act]);
   for (std::size_t i = 0; i < ready.plan.steps.size(); ++i) {
     const Step& step = ready.plan.steps[i];
@@ -238,7 +263,7 @@ Result<PassTimes> Part::pass(transport::Ranks& ranks) {
 std::int64_t Part::words_sent() const {
   std::int64_t out = 0;
   for (const auto& ready : ready_)
-    if (const auto* mover = std::get_if<Mover>(&ready)) out += mover->words_sent();
+    if (const auto* mover = std::get_if<Mover>(&ready)) out += mover->route().words_sent();
   return out;
 }
 

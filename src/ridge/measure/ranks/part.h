@@ -25,6 +25,9 @@ struct PassTimes {
   std::vector<Span> acts = {};
 };
 
+// Of a program of a device's own, for where the options say that it runs.
+Result<Plan> plan_part(const Program& program, const RunOptions& options);
+
 class Part {
  public:
   // Errors: acts_of()'s, plan()'s, a kernel that this CPU lacks.
@@ -36,6 +39,9 @@ class Part {
   // The statements that share a kernel: of each statement the first of them; -1: there is nothing to compute here.
   std::vector<int> kernel_of_statements() const;
   std::vector<std::string> copies() const;  // "w[F, D] to [D, F] order"
+
+  std::size_t statements() const { return statements_; }
+  const Plan* plan_of(std::size_t act) const;  // null: the act moves, or has nothing to compute
 
   std::int64_t memory_bytes() const;
   Status allocate();
@@ -57,6 +63,7 @@ class Part {
   };
   Status plan_all(const RunOptions& options);
   void find_stored(const Program& program);
+  void put_nothing(const Compute& compute);
   void bind(const Compute& compute, Ready& ready);
   void compute(std::size_t act, PassTimes& times);
   Status move(std::size_t act, transport::Ranks& ranks, const Timer& since, PassTimes& times);
@@ -64,6 +71,7 @@ class Part {
   const Device* device_ = nullptr;
   Acts acts_;
   int threads_ = 1;
+  bool cuda_ = false;  // acts are done on a device: the memory here is what goes there and comes back
   std::size_t statements_ = 0;
   std::vector<std::variant<Ready, Mover>> ready_;  // of each act
   std::vector<bool> is_stored_;

@@ -12,6 +12,7 @@
 #include "ridge/measure/npy.h"
 #include "ridge/measure/passes.h"
 #include "ridge/measure/ranks/check.h"
+#include "ridge/measure/ranks/device_part.h"
 #include "ridge/measure/ranks/part.h"
 #include "ridge/measure/ranks/whole.h"
 #include "ridge/measure/summary.h"
@@ -48,6 +49,8 @@ class Runner {
     if (const Status ready = transport::agree(ranks_, prepare()); !ready) return ready.error();
     for (const auto& step : {&Runner::agree_on_kernels, &Runner::allocate, &Runner::fill})
       if (const Status done = transport::agree(ranks_, (this->*step)()); !done) return done.error();
+    if (options_.cuda)
+      if (const Status there = carry_up(); !there) return there.error();
     for (const auto& step : {&Runner::measure, &Runner::sum_up, &Runner::judge, &Runner::write})
       if (const Status done = (this->*step)(); !done) return done.error();
     return std::move(out_);
@@ -159,6 +162,18 @@ class Runner {
     });
   }
 
+  Status carry_up() {
+    for (const auto& [name, path] : options_.out)
+      if (const auto tensor = tensor_named(program(), name)) wanted_.push_back(*tensor);
+    auto made =
+        DevicePart::make(*part_, ranks_, {task_.explanation.machine, options_, wanted_, task_.nccl, task_.chunks});
+    if (!made) return made.error();
+    on_device_ = *std::move(made);
+    return transport::agree(ranks_, on_device_->upload());
+  }
+
+  Result<PassTimes> pass() { return on_device_ ? on_device_->pass(ranks_) : part_->pass(ranks_); }
+
   // Rank 0 says whether there is another pass.
   Result<bool> another(const Passes& passes) {
     std::byte more{passes.more()};
@@ -169,8 +184,8 @@ class Runner {
   Status measure() {
     say(0.1, "warming up");
     Measurement& m = out_.measurement;
-    m.clocks.base_hz = base_hz();
-    if (const auto warm = part_->pass(ranks_); !warm) return warm.error();
+    if (!options_.cuda) m.clocks.base_hz = base_hz();
+    if (const auto warm = pass(); !warm) return warm.error();
     m.clocks.before_hz = running_hz();
     Passes passes(options_);
     for (;;) {
@@ -178,14 +193,14 @@ class Runner {
       if (!more) return more.error();
       if (!*more) break;
       say(passes.progress(), passes.doing());
-      const auto times = part_->pass(ranks_);
+      const auto times = pass();
       if (!times) return times.error();
       rows_.push_back(row_of(*times));
       last_ = times->acts;
       passes.add(times->wall_s);
     }
     m.clocks.after_hz = running_hz();
-    return Done{};
+    return on_device_ ? transport::agree(ranks_, on_device_->download()) : Status(Done{});
   }
 
   // Every rank's rows, at rank 0.
@@ -242,7 +257,12 @@ class Runner {
     }
     summarize(out_.explanation, samples, walls, Between::sums, m);
     RanksNotes& notes = m.ranks.emplace();
-    notes.carrier = ranks_.carrier();
+    notes.carrier = on_device_ ? on_device_->carrier() : std::string(ranks_.carrier());
+    if (on_device_) {
+      const auto facts = ops::cuda::device_facts();
+      notes.device = facts ? facts->name : "";
+      notes.in_chunks = on_device_->notes();
+    }
     notes.words_bound = task_.words_bound;
     notes.predicted_s = task_.explanation.total.time_network_s;
     notes.measured_s = median(network);
@@ -320,6 +340,8 @@ class Runner {
   RunOptions options_;
   Device device_;
   std::optional<Part> part_;
+  std::unique_ptr<DevicePart> on_device_;  // null: the acts are done by this CPU
+  std::vector<int> wanted_;                // tensors that are written to files
   std::vector<std::vector<int>> operations_;
   std::vector<bool> stored_;
   std::vector<std::vector<double>> rows_;  // of each pass

@@ -3,7 +3,7 @@
 // what moves take, and how long it waits for others before them. Rank 0 gathers what is checked and written.
 #pragma once
 
-#include "ridge/measure/ranks/lower.h"
+#include "ridge/measure/ranks/chunks.h"
 #include "ridge/measure/run.h"
 #include "ridge/transport/ranks.h"
 
@@ -13,6 +13,9 @@ struct Task {
   const Program& program;          // sharded; one that is not is run by one rank
   const Explanation& explanation;  // of one device of the mesh
   double words_bound = 0;          // RanksNotes'
+  std::string nccl = {};           // on devices: its library's file; empty: the system's
+  // On devices: which products go in chunks beside what moves, of those that can.
+  Chunks chunks = Chunks::where_faster;
 };
 
 // Of rank 0; elsewhere without content.

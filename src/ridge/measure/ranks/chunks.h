@@ -1,0 +1,53 @@
+// A product and the collective that brings its rows or takes them away, in chunks of rows: while one chunk is on its
+// way another is multiplied. Each rank begins with what it need not wait for. Of n ranks, each piece in k chunks:
+//   gathered, then multiplied     its own piece; then, as they come, the chunks of the next rank's piece, the one
+//                                 after that, …
+//   multiplied, then scattered    the chunks of the others' pieces, which they take as soon as they are told; then its
+//                                 own, to whose sums those that came from the others are added before they are rounded
+//   multiplied, then all added    the same, and of each chunk of its own the others take the sum
+// What is here knows of rows and seconds alone; chunks on devices: in_chunks.h.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ridge/measure/ranks/lower.h"
+
+namespace ridge::ranks {
+
+enum class Chunks { never, where_faster, always };
+
+// Two acts, one behind the other, whose rows do not look at each other.
+struct ChunkedPair {
+  std::size_t compute = 0, shift = 0;  // of Acts::acts
+  Collective kind = Collective::all_gather;
+  std::string dim;  // the first axis of all that has rows
+  bool gathers() const { return kind == Collective::all_gather; }
+};
+// The pair that begins with this act; none: they do not go in chunks. `stored`: tensors that are wanted whoever reads
+// them.
+std::optional<ChunkedPair> chunked_pair(const Acts& acts, std::size_t act, const Device& device,
+                                        const std::vector<int>& stored);
+
+// The pieces of the pair's rows by the ranks that share them, in the order of their places.
+struct RowPiece {
+  int rank = 0;
+  Piece rows;
+};
+std::vector<RowPiece> row_pieces(const Acts& acts, const ChunkedPair& pair, const Device& device);
+
+// At most so many chunks of a piece: all but the last of one length, a multiple of 128 rows, which is the height of a
+// product's tile.
+std::vector<Piece> cut_rows(const Piece& rows, std::int64_t chunks);
+
+struct ChunkSeconds {
+  double own = 0;      // its own piece multiplied: of a gathered one whole, else each chunk with what is added
+  double other = 0;    // each chunk of the others'
+  double sending = 0;  // of a chunk
+  double wait = 0;     // of a message
+};
+// Of ranks that do the same at once.
+double chunked_s(Collective kind, std::int64_t ranks, std::int64_t chunks, const ChunkSeconds& seconds);
+
+}  // namespace ridge::ranks

@@ -1,0 +1,110 @@
+// Products in chunks beside what moves: which pairs of acts go so, how rows are cut, and what a schedule takes.
+#include "ridge/measure/ranks/chunks.h"
+
+#include <gtest/gtest.h>
+
+#include "ridge/program/program.h"
+
+namespace ridge::ranks {
+namespace {
+
+struct Found {
+  std::vector<ChunkedPair> pairs;
+  Acts acts;
+  Device device;
+};
+
+Found found(const std::string& text, const Bindings& sizes, std::int64_t number = 0,
+            const std::vector<int>& stored = {}) {
+  const auto program = parse(text, {.dtype = DType::bf16}).value();
+  const Bindings all = program.bind(sizes).value();
+  Found out{.pairs = {}, .acts = {}, .device = {mesh_of(program, all).value(), number}};
+  out.acts = acts_of(program, all, out.device, stored).value();
+  for (std::size_t i = 0; i < out.acts.acts.size(); ++i)
+    if (const auto pair = chunked_pair(out.acts, i, out.device, stored)) out.pairs.push_back(*pair);
+  return out;
+}
+
+const Bindings sizes{{"B", 1024}, {"D", 64}, {"F", 128}, {"X", 2}};
+constexpr const char* gathered = "x: bf16[B_X, D]  w: bf16[D, F_X]\ng[B, D] = x\ny: bf16[B, F_X] = g * w";
+
+TEST(Chunks, are_found_where_rows_do_not_look_at_each_other) {
+  const Found all_gather = found(gathered, sizes);
+  ASSERT_EQ(all_gather.pairs.size(), 1u);
+  EXPECT_EQ(all_gather.pairs[0].kind, Collective::all_gather);
+  EXPECT_EQ(all_gather.pairs[0].dim, "B");
+  const Found scatter = found("x: bf16[B, D_X]  w: bf16[D_X, F]\ny: bf16[B_X, F] = x * w", sizes);
+  ASSERT_EQ(scatter.pairs.size(), 1u);
+  EXPECT_EQ(scatter.pairs[0].kind, Collective::reduce_scatter);
+  const Found reduce = found("x: bf16[B, D_X]  w: bf16[D_X, F]\ny: bf16[B, F] = x * w", sizes);
+  ASSERT_EQ(reduce.pairs.size(), 1u);
+  EXPECT_EQ(reduce.pairs[0].kind, Collective::all_reduce);
+  // A layer before the product goes along with it.
+  const Found layer = found(
+      "x: bf16[B, D]  u: bf16[D, F_X]  v: bf16[F_X, D]\nh[B, F_X] = x * u\ng[B, F_X] = gelu(h)\ny: bf16[B, D] = g * v",
+      sizes);
+  EXPECT_EQ(layer.pairs.size(), 1u);
+}
+
+TEST(Chunks, are_not_found_elsewhere) {
+  for (const char* const text : {
+           "x: bf16[B, D_X]  w: bf16[D, F]\ng[B, D] = x\ny: bf16[B, F] = g * w",  // columns are gathered
+           "x: bf16[B_X, D]  w: bf16[B, F]\ng[B, D] = x\ny: bf16[D, F] = g * w",  // rows are summed
+           "x: bf16[B_X, D]\ng[B, D] = x\ny: bf16[B, D] = softmax(g over B)",     // rows look at each other
+           "x: bf16[B, D_X]  w: bf16[D_X, F]\ny: bf16[B, F_X] = x * w",           // columns are scattered
+           "x: bf16[B_X, D]  w: bf16[D, F]\ng: bf16[B, D] = x\ny: bf16[B, F] = g * w\nz: bf16[B, D] = g + g",  // read
+                                                                                                               // twice
+       })
+    EXPECT_EQ(found(text, sizes).pairs.size(), 0u) << text;
+  EXPECT_EQ(found(gathered, sizes, 0, {2}).pairs.size(), 0u) << "the gathered tensor is written to a file";
+  Bindings alone = sizes;
+  alone["X"] = 1;
+  EXPECT_EQ(found(gathered, alone).pairs.size(), 0u);
+}
+
+TEST(Chunks, have_the_rows_of_each_rank_and_every_row_once) {
+  for (const std::int64_t x : {2, 3, 5})
+    for (const std::int64_t b : {1, 4, 127, 1024, 1030}) {
+      Bindings given = sizes;
+      given["X"] = x;
+      given["B"] = b;
+      const Found all = found(gathered, given, x - 1);
+      if (all.pairs.empty()) continue;  // a rank without rows has nothing to compute
+      std::int64_t next = 0;
+      for (const RowPiece& piece : row_pieces(all.acts, all.pairs[0], all.device)) {
+        EXPECT_EQ(piece.rows.begin, next);
+        next = piece.rows.end;
+        for (const std::int64_t chunks : {1, 2, 3, 8}) {
+          std::int64_t row = piece.rows.begin;
+          const std::vector<Piece> cut = cut_rows(piece.rows, chunks);
+          EXPECT_LE(static_cast<std::int64_t>(cut.size()), chunks);
+          for (const Piece& rows : cut) {
+            EXPECT_EQ(rows.begin, row);
+            if (rows.end != piece.rows.end) EXPECT_EQ(rows.size() % 128, 0);
+            row = rows.end;
+          }
+          EXPECT_EQ(row, piece.rows.end);
+        }
+      }
+      EXPECT_EQ(next, b);
+    }
+}
+
+// Counted by hand, with a message's wait of 1.
+TEST(Chunks, take_as_long_as_their_schedule) {
+  // 10 alone, while 1 + 4 arrive; 10 more.
+  EXPECT_DOUBLE_EQ(chunked_s(Collective::all_gather, 2, 1, {.own = 10, .other = 10, .sending = 4, .wait = 1}), 20);
+  // Two chunks of 15 arrive at 16 and 31; each is multiplied in 5.
+  EXPECT_DOUBLE_EQ(chunked_s(Collective::all_gather, 2, 2, {.own = 10, .other = 5, .sending = 15, .wait = 1}), 36);
+  // 10 for the other, 1 + 4 to come, 10 of its own behind that.
+  EXPECT_DOUBLE_EQ(chunked_s(Collective::reduce_scatter, 2, 1, {.own = 10, .other = 10, .sending = 4, .wait = 1}), 25);
+  // 5 and 10 for the other; the first has come at 10, the second at 15; its own end at 15 and 20.
+  EXPECT_DOUBLE_EQ(chunked_s(Collective::reduce_scatter, 2, 2, {.own = 5, .other = 5, .sending = 4, .wait = 1}), 20);
+  // The last sum is taken away behind that.
+  EXPECT_DOUBLE_EQ(chunked_s(Collective::all_reduce, 2, 2, {.own = 5, .other = 5, .sending = 4, .wait = 1}), 25);
+  // Of three ranks the piece of one comes from two: at 10 + 5 and at 20 + 5.
+  EXPECT_DOUBLE_EQ(chunked_s(Collective::reduce_scatter, 3, 1, {.own = 10, .other = 10, .sending = 4, .wait = 1}), 35);
+}
+
+}  // namespace
+}  // namespace ridge::ranks

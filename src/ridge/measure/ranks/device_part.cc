@@ -1,0 +1,246 @@
+#include "ridge/measure/ranks/device_part.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "ridge/measure/timer.h"
+#include "ridge/transport/collectives.h"
+
+namespace ridge::ranks {
+namespace {
+
+namespace cuda = ops::cuda;
+
+constexpr double replayed_s = 2e-3;  // at least, of a sample
+constexpr double most_replays = 64;
+
+std::int64_t bytes_of(const Array& array) { return stored_bytes(array.dtype, array.elements); }
+
+}  // namespace
+
+Result<std::unique_ptr<DevicePart>> DevicePart::make(const Part& part, transport::Ranks& ranks, const OnDevice& how) {
+  auto queue = cuda::Queue::make();
+  auto slots = queue ? SlotMemory::make(part) : queue.error();
+  if (const Status there = transport::agree(ranks, slots ? Status(Done{}) : slots.error()); !there)
+    return there.error();
+  auto joined = Joined::make(ranks, part.device().mesh, how.nccl);
+  if (!joined) return joined.error();
+  std::unique_ptr<DevicePart> out(new DevicePart(part, std::move(*queue), *std::move(joined), *std::move(slots)));
+  if (const Status made = out->make_acts(ranks, how); !made) return made.error();
+  return out;
+}
+
+Status DevicePart::make_acts(transport::Ranks& ranks, const OnDevice& how) {
+  acts_.resize(part_->acts().acts.size());
+  if (how.chunks != Chunks::never && joined_.all() != nullptr)
+    if (const Status paired = make_pairs(ranks, how); !paired) return paired;
+  Status made = Done{};
+  for (std::size_t i = 0; i < acts_.size() && made; ++i) made = make_act(i, how);
+  return transport::agree(ranks, made);
+}
+
+// The second act of a pair stays nothing, and so does an act without elements: its result is put there at once.
+Status DevicePart::make_pairs(transport::Ranks& ranks, const OnDevice& how) {
+  const Acts& acts = part_->acts();
+  std::vector<ChunkedPair> pairs;
+  for (std::size_t i = 0; i < acts_.size(); ++i) {
+    const auto pair = chunked_pair(acts, i, part_->device(), how.stored);
+    if (!pair) continue;
+    pairs.push_back(*pair);
+    ++i;
+  }
+  std::int64_t fewest = static_cast<std::int64_t>(pairs.size());  // of all ranks: one may have nothing to compute
+  auto all = transport::gather(ranks, std::as_bytes(std::span(&fewest, 1)));
+  if (!all) return all.error();
+  for (const auto& one : *all) fewest = std::min(fewest, *reinterpret_cast<const std::int64_t*>(one.data()));
+  if (const Status told = transport::broadcast(ranks, std::as_writable_bytes(std::span(&fewest, 1))); !told)
+    return told;
+  if (fewest == 0 || fewest != static_cast<std::int64_t>(pairs.size())) return Done{};
+  auto reach = Reach::make(ranks, InChunks::bells * pairs.size());
+  if (!reach) return reach.error();
+  reach_ = *std::move(reach);
+  if (reach_ == nullptr) return Done{};
+  for (std::size_t p = 0; p < pairs.size(); ++p) {
+    auto made = InChunks::make(
+        pairs[p], {*part_, slots_, how.machine, how.options, how.chunks, ranks, *reach_, InChunks::bells * p});
+    if (!made) return made.error();
+    notes_.push_back(text(acts, pairs[p], (*made).times));
+    if (made->chunks == nullptr) continue;
+    acts_[std::min(pairs[p].compute, pairs[p].shift)].emplace<std::unique_ptr<InChunks>>(std::move(made->chunks));
+  }
+  return Done{};
+}
+
+Status DevicePart::make_act(std::size_t act, const OnDevice& how) {
+  const bool is_paired = std::holds_alternative<std::unique_ptr<InChunks>>(acts_[act]) ||
+                         (act > 0 && std::holds_alternative<std::unique_ptr<InChunks>>(acts_[act - 1]));
+  if (is_paired) return Done{};
+  const Acts& acts = part_->acts();
+  if (const auto* shift = std::get_if<Shift>(&acts.acts[act])) {
+    const Slot& slot = acts.slots[static_cast<std::size_t>(shift->from)];
+    const Device& device = part_->device();
+    auto mover = DeviceMover::make(
+        Route(shift->move, {slot.extents, slot.dtype, shift->how}, device.mesh, device.number), joined_);
+    if (!mover) return mover.error();
+    acts_[act].emplace<DeviceMover>(*std::move(mover));
+    return Done{};
+  }
+  const auto& compute = std::get<Compute>(acts.acts[act]);
+  if (compute.empty) return Done{};
+  std::vector<std::byte*> lent;
+  for (const int slot : compute.slots) lent.push_back(slots_.at(slot));
+  auto steps = DeviceSteps::make_in(lent, *part_->plan_of(act), how.options.tune);
+  if (!steps) return steps.error();
+  acts_[act].emplace<DeviceSteps>(*std::move(steps));
+  return Done{};
+}
+
+Status DevicePart::upload() const {
+  for (std::size_t s = 0; s < part_->acts().slots.size(); ++s) {
+    const int slot = static_cast<int>(s);
+    if (!part_->lies_in_memory(slot) || bytes_of(part_->array(slot)) == 0) continue;
+    const Array array = part_->array(slot);
+    if (const Status copied = queue_.copy(slots_.at(slot), array.data, bytes_of(array)); !copied) return copied;
+  }
+  return queue_.wait();
+}
+
+Status DevicePart::download() const {
+  for (const Act& act : acts_)
+    if (const auto* chunks = std::get_if<std::unique_ptr<InChunks>>(&act))
+      if (const Status whole = (*chunks)->complete(queue_); !whole) return whole;
+  for (std::size_t s = 0; s < part_->acts().slots.size(); ++s) {
+    const int slot = static_cast<int>(s);
+    if (!part_->lies_in_memory(slot) || bytes_of(part_->array(slot)) == 0) continue;
+    const Array array = part_->array(slot);
+    if (const Status copied = queue_.copy(array.data, slots_.at(slot), bytes_of(array)); !copied) return copied;
+  }
+  if (const Status waited = queue_.wait(); !waited) return waited;
+  return joined_.all() != nullptr ? joined_.all()->healthy() : Status(Done{});
+}
+
+Status DevicePart::queue_act(std::size_t act) {
+  if (auto* const steps = std::get_if<DeviceSteps>(&acts_[act])) return steps->queue_on(queue_);
+  if (auto* const chunks = std::get_if<std::unique_ptr<InChunks>>(&acts_[act])) return (*chunks)->queue(queue_);
+  auto* const mover = std::get_if<DeviceMover>(&acts_[act]);
+  if (mover == nullptr) return Done{};
+  const auto& shift = std::get<Shift>(part_->acts().acts[act]);
+  return mover->queue(queue_, slots_.at(shift.from), slots_.at(shift.to));
+}
+
+Status DevicePart::queue_acts() {
+  for (std::size_t i = 0; i < acts_.size(); ++i)
+    if (const Status queued = queue_act(i); !queued) return queued;
+  return Done{};
+}
+
+// --- what is timed
+
+Status DevicePart::time_compute(std::size_t act, PassTimes& times) {
+  const auto& compute = std::get<Compute>(part_->acts().acts[act]);
+  const DeviceSteps& steps = std::get<DeviceSteps>(acts_[act]);
+  const std::vector<Group>& groups = steps.plan().fusion.groups;
+  for (std::size_t g = 0; g < groups.size(); ++g) {
+    const auto seconds = queue_.elapsed([&] { return steps.queue_on(queue_, static_cast<int>(g)); });
+    if (!seconds) return seconds.error();
+    const auto local = static_cast<std::size_t>(groups[g].statements.front());
+    times.statements[static_cast<std::size_t>(compute.statements[local])] += *seconds;
+    times.compute_s += *seconds;
+  }
+  return Done{};
+}
+
+// What a pair takes beyond its computing is what is seen of its move.
+Status DevicePart::time_chunks(const InChunks& chunks, PassTimes& times) {
+  const auto all = queue_.elapsed([&] { return chunks.queue(queue_); });
+  if (!all) return all.error();
+  const auto alone = queue_.elapsed([&] { return chunks.queue_computing(queue_); });
+  if (!alone) return alone.error();
+  const auto& compute = std::get<Compute>(part_->acts().acts[chunks.pair().compute]);
+  const auto& shift = std::get<Shift>(part_->acts().acts[chunks.pair().shift]);
+  const double computing = std::min(*alone, *all);
+  times.statements[static_cast<std::size_t>(compute.statements.front())] += computing;
+  times.statements[static_cast<std::size_t>(shift.statement)] += *all - computing;
+  times.compute_s += computing;
+  times.network_s += *all - computing;
+  return Done{};
+}
+
+Status DevicePart::time_act(std::size_t act, transport::Ranks& ranks, const Timer& since, PassTimes& times) {
+  PassTimes::Span& span = times.acts[act];
+  span.wait = span.begin = since.seconds();
+  Status done = Done{};
+  if (std::holds_alternative<DeviceSteps>(acts_[act])) {
+    done = time_compute(act, times);
+  } else if (!std::holds_alternative<Nothing>(acts_[act])) {
+    if (const Status here = transport::barrier(ranks); !here) return here;
+    span.begin = since.seconds();
+    times.wait_s += span.begin - span.wait;
+    if (const auto* chunks = std::get_if<std::unique_ptr<InChunks>>(&acts_[act])) {
+      done = time_chunks(**chunks, times);
+    } else {
+      const auto seconds = queue_.elapsed([&] { return queue_act(act); });
+      if (!seconds) return seconds.error();
+      times.statements[static_cast<std::size_t>(std::get<Shift>(part_->acts().acts[act]).statement)] += *seconds;
+      times.network_s += *seconds;
+    }
+  }
+  span.end = since.seconds();
+  return done;
+}
+
+Result<PassTimes> DevicePart::pass(transport::Ranks& ranks) {
+  PassTimes out{.statements = std::vector<double>(part_->statements())};
+  out.acts.resize(acts_.size());
+  if (const Status here = transport::barrier(ranks); !here) return here.error();
+  const Timer timer;
+  for (std::size_t i = 0; i < acts_.size(); ++i)
+    if (const Status timed = time_act(i, ranks, timer, out); !timed) return timed.error();
+  const auto wall = seconds_of_pass(ranks);
+  if (!wall) return wall.error();
+  out.wall_s = *wall;
+  return out;
+}
+
+// All ranks replay as often as rank 0 says.
+Result<double> DevicePart::seconds_of_pass(transport::Ranks& ranks) {
+  if (!records()) {
+    if (const Status here = transport::barrier(ranks); !here) return here.error();
+    return queue_.elapsed([&] { return queue_acts(); });
+  }
+  if (!recording_) {
+    auto recording = queue_.record([&] { return queue_acts(); });
+    if (!recording) return recording.error();
+    recording_ = *std::move(recording);
+  }
+  const auto replays = [&](std::int64_t count) -> Result<double> {
+    if (const Status here = transport::barrier(ranks); !here) return here.error();
+    const auto seconds = queue_.elapsed([&]() -> Status {
+      for (std::int64_t i = 0; i < count; ++i)
+        if (const Status replayed = queue_.replay(*recording_); !replayed) return replayed;
+      return Done{};
+    });
+    return seconds ? *seconds / static_cast<double>(count) : seconds;
+  };
+  const auto once = replays(1);
+  if (!once) return once.error();
+  auto count = static_cast<std::int64_t>(std::clamp(std::ceil(replayed_s / std::max(*once, 1e-7)), 1.0, most_replays));
+  if (const Status told = transport::broadcast(ranks, std::as_writable_bytes(std::span(&count, 1))); !told)
+    return told.error();
+  return replays(count);
+}
+
+std::string DevicePart::carrier() const {
+  if (joined_.all() != nullptr) return "NCCL " + joined_.all()->version();
+  return fmt::format("{}, by way of the host", joined_.ranks().carrier());
+}
+
+std::vector<std::string> DevicePart::notes() const {
+  std::vector<std::string> out = notes_;
+  if (!joined_.why().empty()) out.push_back("moves go by way of the host: " + joined_.why());
+  return out;
+}
+
+}  // namespace ridge::ranks

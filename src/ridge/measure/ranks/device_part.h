@@ -1,0 +1,63 @@
+// A part whose acts are done on the rank's CUDA device: its slots lie there, the host's memory holds what goes up and
+// comes down. Acts are queued one behind the other; a product and the move beside it go in chunks where that is
+// predicted to be faster.
+#pragma once
+
+#include <variant>
+
+#include "ridge/measure/ranks/device_shift.h"
+#include "ridge/measure/ranks/in_chunks.h"
+#include "ridge/measure/ranks/part.h"
+
+namespace ridge::ranks {
+
+struct OnDevice {
+  const Machine& machine;
+  const RunOptions& options;
+  const std::vector<int>& stored;  // tensors that are wanted whoever reads them
+  std::string nccl = {};           // the library's file; empty: the system's
+  Chunks chunks = Chunks::where_faster;
+};
+
+class DevicePart {
+ public:
+  // To be called by all ranks at once, each with its device chosen. The part stays where it is. Errors: a step that
+  // CUDA kernels do not run, not enough memory on the device.
+  static Result<std::unique_ptr<DevicePart>> make(const Part& part, transport::Ranks& ranks, const OnDevice& how);
+
+  Status upload() const;
+  Status download() const;  // with what checks want to see, whoever reads it
+  // Each act alone, then the whole pass as it is recorded: its wall time is that of one of several replays.
+  Result<PassTimes> pass(transport::Ranks& ranks);
+
+  std::string carrier() const;             // "NCCL 2.28.9"
+  std::vector<std::string> notes() const;  // a line for each pair of acts that may go in chunks
+
+ private:
+  struct Nothing {  // an act that another one does as well, or that leaves what stands there
+  };
+  using Act = std::variant<Nothing, DeviceSteps, DeviceMover, std::unique_ptr<InChunks>>;
+  DevicePart(const Part& part, ops::cuda::Queue queue, Joined joined, SlotMemory slots)
+      : part_(&part), queue_(std::move(queue)), joined_(std::move(joined)), slots_(std::move(slots)) {}
+  Status make_acts(transport::Ranks& ranks, const OnDevice& how);
+  Status make_pairs(transport::Ranks& ranks, const OnDevice& how);
+  Status make_act(std::size_t act, const OnDevice& how);
+  bool records() const { return joined_.all() != nullptr; }
+  Status queue_act(std::size_t act);
+  Status queue_acts();
+  Status time_act(std::size_t act, transport::Ranks& ranks, const Timer& since, PassTimes& times);
+  Status time_compute(std::size_t act, PassTimes& times);
+  Status time_chunks(const InChunks& chunks, PassTimes& times);
+  Result<double> seconds_of_pass(transport::Ranks& ranks);
+
+  const Part* part_;
+  ops::cuda::Queue queue_;
+  Joined joined_;
+  SlotMemory slots_;
+  std::unique_ptr<Reach> reach_;
+  std::vector<Act> acts_;
+  std::vector<std::string> notes_;
+  std::optional<ops::cuda::Recording> recording_;
+};
+
+}  // namespace ridge::ranks

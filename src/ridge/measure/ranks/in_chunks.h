@@ -1,0 +1,114 @@
+// A pair of acts in chunks (chunks.h) on devices that reach each other's memory: chunks are multiplied on one queue and
+// copied on another, and bells say between devices what the order of a queue says on one. A rank waits for others only
+// where it needs what they made; at its end what was read from it has been read.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ridge/machine/machine.h"
+#include "ridge/measure/device_steps.h"
+#include "ridge/measure/ranks/chunks.h"
+#include "ridge/measure/ranks/part.h"
+#include "ridge/measure/ranks/reach.h"
+
+namespace ridge::ranks {
+
+// The memory of a part's slots on its device; null where a slot is not stored.
+class SlotMemory {
+ public:
+  static Result<SlotMemory> make(const Part& part);
+  std::byte* at(int slot) const;
+  const ops::cuda::Memory& memory(int slot) const { return *memory_[static_cast<std::size_t>(slot)]; }
+
+ private:
+  std::vector<std::optional<ops::cuda::Memory>> memory_;
+};
+
+struct ChunkTimes {         // s, as predicted
+  std::int64_t chunks = 0;  // of a piece; 0: one act after the other is faster
+  double in_chunks = 0, in_turn = 0;
+};
+
+class InChunks {
+ public:
+  struct Where {
+    const Part& part;
+    const SlotMemory& slots;
+    const Machine& machine;
+    const RunOptions& options;
+    Chunks when;
+    transport::Ranks& ranks;
+    Reach& reach;
+    std::size_t bell;  // the first of three
+  };
+  static constexpr std::size_t bells = 3;
+  struct Made {
+    ChunkTimes times;
+    std::unique_ptr<InChunks> chunks;  // null: in turn is predicted to be as fast
+  };
+  // To be called by all ranks at once; rank 0 decides.
+  static Result<Made> make(const ChunkedPair& pair, const Where& where);
+
+  const ChunkedPair& pair() const { return pair_; }
+  Status queue(const ops::cuda::Queue& queue) const;
+  Status queue_computing(const ops::cuda::Queue& queue) const;  // alone, whatever its operands hold
+  // What no act reads but a check wants to see: the whole gathered operand, the addends of its own piece.
+  Status complete(const ops::cuda::Queue& queue) const;
+
+ private:
+  struct Chunk {
+    int rank = 0;
+    Piece rows;
+    std::optional<DeviceSteps> steps;
+  };
+  InChunks(const ChunkedPair& pair, const Where& where, ops::cuda::Queue copies);
+  Result<ChunkTimes> choose() const;
+  Result<double> in_turn_s() const;
+  Result<ChunkSeconds> seconds_of(std::int64_t chunks) const;
+  Status build();
+  Status add_chunk(std::vector<Chunk>& to, const RowPiece& piece, bool last);
+  Result<std::vector<std::byte*>> lent_to(const Program& program, const RowPiece& piece, bool last) const;
+  Program program_of(std::int64_t rows, bool last) const;
+  Status gather(const ops::cuda::Queue& queue) const;
+  Status scatter(const ops::cuda::Queue& queue) const;
+  Status receive(std::size_t chunk) const;
+  Status take_sums() const;
+  Status share();
+  Status part_in_peace(const ops::cuda::Queue& queue) const;
+
+  const Compute& compute() const { return std::get<Compute>(part_->acts().acts[pair_.compute]); }
+  const Shift& shift() const { return std::get<Shift>(part_->acts().acts[pair_.shift]); }
+  int between() const { return pair_.gathers() ? shift().to : shift().from; }
+  std::int64_t row_bytes() const;
+  const RowPiece& mine() const { return pieces_[place_]; }
+  const RowPiece& behind(std::size_t steps) const {
+    return pieces_[(place_ + pieces_.size() - steps) % pieces_.size()];
+  }
+
+  ChunkedPair pair_;
+  const Part* part_;
+  const SlotMemory* slots_;
+  const Machine* machine_;
+  const RunOptions* options_;
+  Chunks when_;
+  transport::Ranks* ranks_;
+  Reach* reach_;
+  std::size_t told_, summed_, read_;  // bells
+  ops::cuda::Queue copies_;
+  std::vector<RowPiece> pieces_ = {};
+  std::size_t place_ = 0;
+  std::vector<int> others_ = {};
+  ChunkTimes times_ = {};
+  std::vector<Chunk> theirs_ = {}, own_ = {};                  // in the order in which they are multiplied
+  std::optional<DeviceSteps> whole_ = {};                      // of complete()
+  std::vector<std::optional<ops::cuda::Memory>> come_ = {};    // by place: what the others made of this one's piece
+  std::vector<std::byte*> made_there_ = {}, sums_there_ = {};  // by rank: what is copied from them
+};
+
+// "y beside reduce-scatter over X: 300.0 us predicted in 2 chunks of each piece along B, 402.1 us in turn"
+std::string text(const Acts& acts, const ChunkedPair& pair, const ChunkTimes& times);
+
+}  // namespace ridge::ranks

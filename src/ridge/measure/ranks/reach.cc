@@ -1,0 +1,120 @@
+#include "ridge/measure/ranks/reach.h"
+
+#include <algorithm>
+
+#include "ridge/measure/timer.h"
+#include "ridge/transport/collectives.h"
+
+namespace ridge::ranks {
+namespace {
+
+namespace cuda = ops::cuda;
+
+constexpr std::int64_t many = std::int64_t{64} << 20;  // bytes of the long copy that is timed
+constexpr int turns = 9;
+
+}  // namespace
+
+cuda::Count* Reach::count(std::byte* counts, Table table, std::size_t bell, int other) const {
+  const std::size_t place =
+      (table * bells_ + bell) * static_cast<std::size_t>(size()) + static_cast<std::size_t>(other);
+  return reinterpret_cast<cuda::Count*>(counts) + place;
+}
+
+Result<std::unique_ptr<Reach>> Reach::make(transport::Ranks& ranks, std::size_t bells) {
+  const std::size_t counts = tables * (bells + 1) * static_cast<std::size_t>(ranks.size());
+  auto memory = cuda::Memory::make(static_cast<std::int64_t>(counts * sizeof(cuda::Count)));
+  if (const Status there = transport::agree(ranks, memory ? Status(Done{}) : memory.error()); !there)
+    return there.error();
+  std::unique_ptr<Reach> out(new Reach(ranks, bells + 1, *std::move(memory)));
+  const auto queue = cuda::Queue::make();
+  if (!queue) return queue.error();
+  for (const Status& done : {queue->set(out->counts_.data(), 0, out->counts_.bytes()), queue->wait()})
+    if (!done) return done.error();
+  auto theirs = out->share(out->counts_);
+  if (!theirs && theirs.error().kind == ErrorKind::absent) return std::unique_ptr<Reach>();
+  if (!theirs) return theirs.error();
+  out->theirs_ = *std::move(theirs);
+  if (const Status measured = out->measure(); !measured) return measured.error();
+  return out;
+}
+
+Result<std::vector<std::byte*>> Reach::share(const cuda::Memory& memory) {
+  const auto mine = cuda::name_of(memory);
+  Status all = transport::agree(*ranks_, mine ? Status(Done{}) : mine.error());
+  if (!all) return all.error();
+  std::vector<cuda::MemoryName> names(static_cast<std::size_t>(size()), *mine);
+  std::vector<transport::Sent> sent;
+  std::vector<transport::Received> received;
+  for (int r = 0; r < size(); ++r) {
+    if (r == rank()) continue;
+    sent.push_back({r, mine->bytes});
+    received.push_back({r, names[static_cast<std::size_t>(r)].bytes});
+  }
+  if (const Status told = ranks_->exchange(sent, received); !told) return told.error();
+  std::vector<std::byte*> out;
+  Status opened = Done{};
+  for (int r = 0; r < size(); ++r) {
+    out.push_back(r == rank() ? memory.data() : nullptr);
+    if (r == rank() || !opened) continue;
+    auto peer = cuda::PeerMemory::open(names[static_cast<std::size_t>(r)]);
+    if (peer) {
+      out.back() = peer->data();
+      open_.push_back(*std::move(peer));
+    } else {
+      opened = peer.error();
+    }
+  }
+  if (all = transport::agree(*ranks_, opened); !all) return all.error();
+  return out;
+}
+
+Status Reach::ring(const cuda::Queue& queue, std::size_t bell, const std::vector<int>& others) const {
+  std::vector<cuda::RungBell> bells;
+  for (const int r : others)
+    bells.push_back({count(counts_.data(), rung_there, bell, r),
+                     count(theirs_[static_cast<std::size_t>(r)], rung_here, bell, rank())});
+  return cuda::ring(queue, bells);
+}
+
+Status Reach::hear(const cuda::Queue& queue, std::size_t bell, const std::vector<int>& others) const {
+  std::vector<cuda::HeardBell> bells;
+  for (const int r : others)
+    bells.push_back({count(counts_.data(), rung_here, bell, r), count(counts_.data(), heard, bell, r)});
+  return cuda::hear(queue, bells);
+}
+
+// Each copies from the next one, behind the last bell, which is nobody else's.
+Status Reach::measure() {
+  const auto queue = cuda::Queue::make();
+  if (!queue) return queue.error();
+  auto to = cuda::Memory::make(many), from = cuda::Memory::make(many);
+  if (const Status there = transport::agree(*ranks_, to && from ? Status(Done{}) : (to ? from : to).error()); !there)
+    return there;
+  const auto all = share(*from);
+  if (!all) return all.error();
+  const std::size_t opened = open_.size() - static_cast<std::size_t>(size() - 1);
+  const int next = (rank() + 1) % size(), last = (rank() + size() - 1) % size();
+  double seconds[2] = {0, 0};
+  for (const bool large : {false, true}) {
+    std::vector<double> samples;
+    for (int turn = 0; turn < turns; ++turn) {
+      if (const Status here = transport::barrier(*ranks_); !here) return here;
+      const auto took = queue->elapsed([&]() -> Status {
+        if (const Status rung = ring(*queue, bells_ - 1, {last}); !rung) return rung;
+        if (const Status heard_it = hear(*queue, bells_ - 1, {next}); !heard_it) return heard_it;
+        return queue->copy(to->data(), (*all)[static_cast<std::size_t>(next)], large ? many : 256);
+      });
+      if (!took) return took.error();
+      if (turn > 1) samples.push_back(*took);
+    }
+    seconds[large ? 1 : 0] = statistics(std::move(samples)).min;
+  }
+  if (const Status told = transport::broadcast(*ranks_, std::as_writable_bytes(std::span(seconds))); !told) return told;
+  bytes_per_s_ = static_cast<double>(many) / std::max(1e-9, seconds[1] - seconds[0]);
+  wait_s_ = seconds[0];
+  open_.erase(open_.begin() + static_cast<std::ptrdiff_t>(opened), open_.end());  // before anyone frees it
+  return transport::barrier(*ranks_);
+}
+
+}  // namespace ridge::ranks

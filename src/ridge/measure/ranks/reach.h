@@ -1,0 +1,48 @@
+// The ranks' devices on one machine as they reach each other's memory: pieces are read there by the copy engine, which
+// leaves the multiprocessors alone, and bells say when a piece may be read and when it was.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "ridge/device/peers.h"
+#include "ridge/transport/ranks.h"
+
+namespace ridge::ranks {
+
+class Reach {
+ public:
+  // To be called by all ranks at once, as share() is; with so many bells from each rank to each other. None where some
+  // device does not reach another's memory.
+  static Result<std::unique_ptr<Reach>> make(transport::Ranks& ranks, std::size_t bells);
+
+  int rank() const { return ranks_->rank(); }
+  int size() const { return ranks_->size(); }
+  // Where every rank's memory of that name lies, as seen from this device; its own among them. Stays open.
+  Result<std::vector<std::byte*>> share(const ops::cuda::Memory& memory);
+
+  // On a queue: tells these ranks; and waits until each of these has told this one once more than was heard.
+  Status ring(const ops::cuda::Queue& queue, std::size_t bell, const std::vector<int>& others) const;
+  Status hear(const ops::cuda::Queue& queue, std::size_t bell, const std::vector<int>& others) const;
+
+  // Measured as it was made, every rank copying at once; rank 0's numbers.
+  double bytes_per_s() const { return bytes_per_s_; }
+  double wait_s() const { return wait_s_; }  // of a short copy behind a bell
+
+ private:
+  Reach(transport::Ranks& ranks, std::size_t bells, ops::cuda::Memory counts)
+      : ranks_(&ranks), bells_(bells), counts_(std::move(counts)) {}
+  // Three tables of bells by ranks: rung here by others, rung by this one, heard.
+  enum Table : std::size_t { rung_here, rung_there, heard, tables };
+  ops::cuda::Count* count(std::byte* counts, Table table, std::size_t bell, int other) const;
+  Status measure();
+
+  transport::Ranks* ranks_;
+  std::size_t bells_;
+  ops::cuda::Memory counts_;
+  std::vector<std::byte*> theirs_;  // counts
+  std::vector<ops::cuda::PeerMemory> open_;
+  double bytes_per_s_ = 0, wait_s_ = 0;
+};
+
+}  // namespace ridge::ranks

@@ -1,0 +1,158 @@
+// Sharded programs on the devices of several ranks: random ones are held against fp64, with chunks wherever they can
+// be, and the products of the table in docs/distributed.md are timed in turn and in chunks.
+//   ranks_gpu check RANKS COUNT [FIRST]
+//   ranks_gpu times RANKS KIND B D F      KIND: gather, scatter or reduce
+// Without a device it says so and ends with 77.
+#include <fmt/format.h>
+
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <random>
+
+#include "ridge/distributed/shard.h"
+#include "ridge/measure/device_machine.h"
+#include "ridge/measure/ranks/machine.h"
+#include "ridge/measure/ranks/run.h"
+#include "ridge/transport/launch.h"
+
+namespace ridge {
+namespace {
+
+constexpr double patience_s = 60;
+
+struct Random {
+  std::mt19937 engine;
+  std::size_t below(std::size_t n) { return std::uniform_int_distribution<std::size_t>(0, n - 1)(engine); }
+};
+
+constexpr std::array programs{
+    "x: bf16[B, D]  w: bf16[D, F]\ny: bf16[B, F] = x * w",
+    "x: bf16[B, D]  u: bf16[D, F]  v: bf16[F, E]\nh[B, F] = x * u\ng[B, F] = gelu(h)\ny: bf16[B, E] = g * v",
+    "x: f16[B, D]  w: f16[D, F]  b: f16[F]\nh[B, F] = x * w\ny: f16[B, F] = rmsnorm(h + b over F)",
+    "q: bf16[B, S, D]  k: bf16[B, T, D]  v: bf16[B, T, E]\ns[B, S, T] = q * k\np[B, S, T] = softmax(s over T)\n"
+    "o: bf16[B, S, E] = p * v",
+    "x: f32[B, D]  y: f32[B, D]\nz: f32[B] = sum(x * y over D)\nw: f32[B, D] = x * exp(z)",
+};
+
+std::string random_sharding(const Program& program, const Mesh& mesh, Random& random) {
+  Bindings sizes;  // which every mesh divides
+  for (const std::string& dim : program.dim_names()) sizes[dim] = 840;
+  const Machine machine = find_machine("h100").value();
+  const auto costs = Costs::of(program, machine, *network_of(machine), mesh, sizes);
+  Sharding sharding;
+  for (std::size_t s = 0; s < program.statements.size(); ++s) {
+    const std::vector<StatementCost>& all = costs->statement(s);
+    sharding.cuts.push_back(all[random.below(all.size())].cuts);
+  }
+  for (std::size_t t = 0; t < program.tensors.size(); ++t) {
+    const std::vector<Layout>& all = costs->layouts(static_cast<int>(t));
+    sharding.kept.push_back(all[random.below(all.size())]);
+  }
+  return written(*costs, sharding).text;
+}
+
+struct Asked {
+  std::string text;
+  Bindings sizes;
+  ranks::Chunks chunks = ranks::Chunks::where_faster;
+  int passes = 2;
+};
+
+Result<ranks::RankRun> run_once(const Asked& asked, transport::Ranks& ranks) {
+  if (const Status taken = ranks::take_device(ranks); !taken) return taken.error();
+  const auto program = parse(asked.text, {.dtype = DType::bf16});
+  if (!program) return program.error();
+  const auto machine = find_device_machine();
+  if (!machine) return machine.error();
+  const auto explanation = explain(*program, *machine, asked.sizes, {}, Thresholds::left_out);
+  if (!explanation) return explanation.error();
+  RunOptions options;
+  options.cuda = true;
+  options.passes = asked.passes;
+  const char* const nccl = std::getenv("RIDGE_NCCL");
+  ranks::Task task{*program, *explanation, 0, nccl != nullptr ? nccl : "", asked.chunks};
+  return ranks::run(task, ranks, options);
+}
+
+// What is printed of a run that was right; the error else.
+Result<std::string> tried(const Asked& asked, transport::Ranks& ranks) {
+  const auto done = run_once(asked, ranks);
+  if (!done) return done.error();
+  if (ranks.rank() != 0) return std::string();
+  const Measurement& m = done->measurement;
+  if (m.mismatch) return *m.mismatch;
+  std::string out = fmt::format("{:.4f} ms  error {:.1e}", m.total.time.median * 1e3, m.total.max_rel_error);
+  for (const std::string& line : m.ranks->in_chunks) out += "  | " + line;
+  return out;
+}
+
+// Every case is one of a process's own, so that none hides what another one left behind.
+int show(const std::string& name, int count, const Asked& asked) {
+  const auto launched = transport::launch(count, patience_s, [&](transport::Ranks& ranks) {
+    const auto done = tried(asked, ranks);
+    if (!done) ranks.abandon(done.error());
+    if (done && ranks.rank() == 0) {
+      std::printf("%s: %s\n", name.c_str(), done->c_str());
+      std::fflush(stdout);
+    }
+    return done ? 0 : 1;
+  });
+  const std::string why = !launched ? launched.error().text() : launched->cause ? launched->cause->text() : "";
+  if (why.empty()) return 0;
+  std::printf("%s: WRONG: %s\n%s\n", name.c_str(), why.c_str(), asked.text.c_str());
+  for (const auto& [dim, size] : asked.sizes) std::printf(" %s=%lld", dim.c_str(), static_cast<long long>(size));
+  std::printf("\n");
+  return 1;
+}
+
+int check(int count, int cases, int first) {
+  int wrong = 0;
+  for (int seed = first; seed < first + cases; ++seed) {
+    Random random{std::mt19937(static_cast<unsigned>(seed))};
+    const auto program = parse(programs[random.below(programs.size())]);
+    const Mesh mesh{{{'X', count}}};
+    Asked asked{.text = random_sharding(*program, mesh, random),
+                .sizes = {},
+                .chunks = seed % 4 == 0 ? ranks::Chunks::never : ranks::Chunks::always,
+                .passes = 1 + seed % 3};
+    for (const std::string& dim : program->dim_names()) {
+      const std::int64_t most = dim == "B" && seed % 2 == 0 ? 1500 : 200;
+      std::int64_t size = 1 + static_cast<std::int64_t>(random.below(static_cast<std::size_t>(most)));
+      if (random.below(2) == 0) size = (size + 7) / 8 * 8;
+      asked.sizes[dim] = size;
+    }
+    wrong += show(fmt::format("case {}", seed), count, asked);
+  }
+  std::printf("%d cases, %d wrong\n", cases, wrong);
+  return wrong == 0 ? 0 : 1;
+}
+
+int times(int count, const std::string& kind, const Bindings& given) {
+  std::string text = "x: bf16[B_X, D]  w: bf16[D, F_X]\ng[B, D] = x\ny: bf16[B, F_X] = g * w";
+  if (kind == "scatter") text = "x: bf16[B, D_X]  w: bf16[D_X, F]\ny: bf16[B_X, F] = x * w";
+  if (kind == "reduce") text = "x: bf16[B, D_X]  w: bf16[D_X, F]\ny: bf16[B, F] = x * w";
+  std::string alone = kind == "gather" ? "x: bf16[B, D]  w: bf16[D, F_X]\ny: bf16[B, F_X] = x * w"
+                                       : "x: bf16[B, D_X]  w: bf16[D_X, F]\ny: bf16[B, F]{U_X} = x * w";
+  Bindings sizes = given;
+  sizes["X"] = count;
+  const std::string name = fmt::format("{} B={} D={} F={}", kind, given.at("B"), given.at("D"), given.at("F"));
+  int wrong = show(name + " product alone", count, {alone, sizes, ranks::Chunks::never, 9});
+  wrong += show(name + " in turn", count, {text, sizes, ranks::Chunks::never, 9});
+  wrong += show(name + " in chunks", count, {text, sizes, ranks::Chunks::where_faster, 9});
+  return wrong;
+}
+
+}  // namespace
+}  // namespace ridge
+
+int main(int argc, char** argv) {
+  if (argc >= 4 && std::strcmp(argv[1], "check") == 0)
+    return ridge::check(std::atoi(argv[2]), std::atoi(argv[3]), argc > 4 ? std::atoi(argv[4]) : 0);
+  if (argc == 7 && std::strcmp(argv[1], "times") == 0)
+    return ridge::times(std::atoi(argv[2]), argv[3],
+                        {{"B", std::atoi(argv[4])}, {"D", std::atoi(argv[5])}, {"F", std::atoi(argv[6])}});
+  std::fprintf(stderr, "expected check RANKS COUNT [FIRST], or times RANKS KIND B D F\n");
+  return 2;
+}
