@@ -1,7 +1,7 @@
 // Sharded programs on the devices of several ranks: random ones are held against fp64, with chunks wherever they can
 // be, and the products of the table in docs/distributed.md are timed in turn and in chunks.
 //   ranks_gpu check RANKS COUNT [FIRST]
-//   ranks_gpu times RANKS KIND B D F      KIND: gather, scatter or reduce
+//   ranks_gpu times RANKS KIND B D F      KIND: gather, scatter or reduce; moves: the gathering alone
 // Without a device it says so and ends with 77.
 #include <fmt/format.h>
 
@@ -58,6 +58,7 @@ struct Asked {
   Bindings sizes;
   ranks::Chunks chunks = ranks::Chunks::where_faster;
   int passes = 2;
+  bool checked = true;
 };
 
 Result<ranks::RankRun> run_once(const Asked& asked, transport::Ranks& ranks) {
@@ -72,7 +73,7 @@ Result<ranks::RankRun> run_once(const Asked& asked, transport::Ranks& ranks) {
   options.cuda = true;
   options.passes = asked.passes;
   const char* const nccl = std::getenv("RIDGE_NCCL");
-  ranks::Task task{*program, *explanation, 0, nccl != nullptr ? nccl : "", asked.chunks};
+  ranks::Task task{*program, *explanation, 0, nccl != nullptr ? nccl : "", asked.chunks, asked.checked};
   return ranks::run(task, ranks, options);
 }
 
@@ -84,6 +85,8 @@ Result<std::string> tried(const Asked& asked, transport::Ranks& ranks) {
   const Measurement& m = done->measurement;
   if (m.mismatch) return *m.mismatch;
   std::string out = fmt::format("{:.4f} ms  error {:.1e}", m.total.time.median * 1e3, m.total.max_rel_error);
+  out += fmt::format("  (computing {:.4f}, network {:.4f})", m.ranks->ranks[0].compute_s * 1e3,
+                     m.ranks->ranks[0].network_s * 1e3);
   for (const std::string& line : m.ranks->in_chunks) out += "  | " + line;
   return out;
 }
@@ -131,6 +134,7 @@ int check(int count, int cases, int first) {
 
 int times(int count, const std::string& kind, const Bindings& given) {
   std::string text = "x: bf16[B_X, D]  w: bf16[D, F_X]\ng[B, D] = x\ny: bf16[B, F_X] = g * w";
+  if (kind == "moves") text = "x: bf16[B_X, D]\ny: bf16[B, D] = x";
   if (kind == "scatter") text = "x: bf16[B, D_X]  w: bf16[D_X, F]\ny: bf16[B_X, F] = x * w";
   if (kind == "reduce") text = "x: bf16[B, D_X]  w: bf16[D_X, F]\ny: bf16[B, F] = x * w";
   std::string alone = kind == "gather" ? "x: bf16[B, D]  w: bf16[D, F_X]\ny: bf16[B, F_X] = x * w"
@@ -138,9 +142,11 @@ int times(int count, const std::string& kind, const Bindings& given) {
   Bindings sizes = given;
   sizes["X"] = count;
   const std::string name = fmt::format("{} B={} D={} F={}", kind, given.at("B"), given.at("D"), given.at("F"));
-  int wrong = show(name + " product alone", count, {alone, sizes, ranks::Chunks::never, 9});
-  wrong += show(name + " in turn", count, {text, sizes, ranks::Chunks::never, 9});
-  wrong += show(name + " in chunks", count, {text, sizes, ranks::Chunks::where_faster, 9});
+  if (kind == "moves") sizes.erase("F");
+  if (kind == "moves") return show(name, count, {text, sizes, ranks::Chunks::never, 9, false});
+  int wrong = show(name + " product alone", count, {alone, sizes, ranks::Chunks::never, 9, false});
+  wrong += show(name + " in turn", count, {text, sizes, ranks::Chunks::never, 9, false});
+  wrong += show(name + " in chunks", count, {text, sizes, ranks::Chunks::where_faster, 9, false});
   return wrong;
 }
 

@@ -10,7 +10,7 @@ Result<ShardAnswer> shard(const Request& request, const ShardOptions& options) {
 }
 
 Result<bool> is_sharded(const Request& request) {
-  const auto task = understood(request);
+  const auto task = read(request);
   return task ? Result<bool>(!task->program.mesh.empty()) : task.error();
 }
 

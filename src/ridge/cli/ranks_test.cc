@@ -98,7 +98,8 @@ TEST_F(CliTest, RanksSayWhatIsWrong) {
   rejects(with({"--mesh", "X=2,Y=2"}), 2,
           "ridge: --mesh X=2,Y=2 has an axis Y, and nothing in the program is split over it\n  hint: leave it out\n");
   rejects(with({"--mesh", "X=2", "--on", "h100"}), 2,
-          "ridge: ranks run on CPUs; expected --on cpu, found 'h100'\n  hint: leave --on out\n");
+          "ridge: ranks run on what is here; expected --on cpu or --on cuda, found 'h100'\n"
+          "  hint: ridge explain --on h100 says what that machine would do\n");
   rejects(with({"--mesh", "X=2", "--html", "a.html"}), 2,
           "ridge: expected --html without --ranks and --mesh: the page runs in one place\n");
   rejects({"run", "x: f32[N]\ny: f32[N] = cos(x)", "N=8", "--trace", "t.json"}, 2,

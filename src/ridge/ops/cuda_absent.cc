@@ -5,6 +5,7 @@
 #include "ridge/device/peak.h"
 #include "ridge/device/peers.h"
 #include "ridge/device/run_generated.h"
+#include "ridge/device/small_messages.h"
 #include "ridge/ops/attention/cuda.h"
 #include "ridge/ops/chain/cuda.h"
 #include "ridge/ops/gated/cuda.h"
@@ -60,6 +61,8 @@ Result<MemoryName> name_of(const Memory&) { return absent(); }
 Result<PeerMemory> PeerMemory::open(const MemoryName&) { return absent(); }
 Status ring(const Queue&, std::span<const RungBell>) { return absent(); }
 Status hear(const Queue&, std::span<const HeardBell>) { return absent(); }
+std::int64_t SmallRoom::bytes() const { return data_bytes(); }
+Status send_small(const Queue&, const SmallRoom&, const SmallMessage&) { return absent(); }
 
 std::optional<std::string> interpreted() { return absent().message; }
 std::optional<std::string> refuse(const ChainProgram&) { return absent().message; }

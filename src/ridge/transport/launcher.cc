@@ -36,8 +36,9 @@ std::optional<Launcher> launcher_of(const std::function<const char*(const char*)
     if (!rank || !size) continue;
     if (*size < 2 || *rank >= *size) return std::nullopt;
     const int neighbours = number(variable(one.neighbours)).value_or(1);
-    const int local_rank = number(variable(one.local_rank)).value_or(*rank % std::max(1, neighbours));
-    return Launcher{one.name, *rank, *size, std::max(1, std::min(neighbours, *size)), local_rank};
+    const int here = std::max(1, std::min(neighbours, *size));
+    const int local_rank = number(variable(one.local_rank)).value_or(*rank % here);
+    return Launcher{one.name, *rank, *size, here, std::min(local_rank, here - 1)};
   }
   return std::nullopt;
 }

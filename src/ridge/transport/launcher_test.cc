@@ -17,18 +17,21 @@ std::string seen(const Variables& variables) {
     const auto it = variables.find(name);
     return it == variables.end() ? nullptr : it->second.c_str();
   });
-  return found ? fmt::format("{}: {} of {}, {} here", found->name, found->rank, found->size, found->neighbours)
+  return found ? fmt::format("{}: {} of {}, {} of {} here", found->name, found->rank, found->size, found->local_rank,
+                             found->neighbours)
                : "none";
 }
 
 TEST(Launcher, is_known_by_its_variables) {
   EXPECT_EQ(seen({}), "none");
   EXPECT_EQ(seen({{"OMPI_COMM_WORLD_RANK", "3"}, {"OMPI_COMM_WORLD_SIZE", "4"}, {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"}}),
-            "mpirun: 3 of 4, 2 here");
-  EXPECT_EQ(seen({{"PMI_RANK", "0"}, {"PMI_SIZE", "2"}}), "MPICH's mpiexec: 0 of 2, 1 here");
+            "mpirun: 3 of 4, 1 of 2 here");
+  EXPECT_EQ(seen({{"RANK", "3"}, {"WORLD_SIZE", "4"}, {"LOCAL_WORLD_SIZE", "2"}, {"LOCAL_RANK", "0"}}),
+            "torchrun: 3 of 4, 0 of 2 here");
+  EXPECT_EQ(seen({{"PMI_RANK", "0"}, {"PMI_SIZE", "2"}}), "MPICH's mpiexec: 0 of 2, 0 of 1 here");
   EXPECT_EQ(seen({{"SLURM_PROCID", "7"}, {"SLURM_STEP_NUM_TASKS", "8"}, {"SLURM_STEP_TASKS_PER_NODE", "4(x2)"}}),
-            "srun: 7 of 8, 4 here");
-  EXPECT_EQ(seen({{"RANK", "1"}, {"WORLD_SIZE", "2"}, {"LOCAL_WORLD_SIZE", "2"}}), "torchrun: 1 of 2, 2 here");
+            "srun: 7 of 8, 3 of 4 here");
+  EXPECT_EQ(seen({{"RANK", "1"}, {"WORLD_SIZE", "2"}, {"LOCAL_WORLD_SIZE", "2"}}), "torchrun: 1 of 2, 1 of 2 here");
   // A batch script has the job's variables and is no rank; one rank alone is an ordinary run.
   EXPECT_EQ(seen({{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "8"}}), "none");
   EXPECT_EQ(seen({{"OMPI_COMM_WORLD_RANK", "0"}, {"OMPI_COMM_WORLD_SIZE", "1"}}), "none");
@@ -39,7 +42,7 @@ TEST(Launcher, that_says_what_cannot_be_is_none) {
   EXPECT_EQ(seen({{"RANK", "-1"}, {"WORLD_SIZE", "2"}}), "none");
   EXPECT_EQ(seen({{"RANK", "one"}, {"WORLD_SIZE", "2"}}), "none");
   EXPECT_EQ(seen({{"RANK", "0"}, {"WORLD_SIZE", "99999999999999999999"}}), "none");
-  EXPECT_EQ(seen({{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"LOCAL_WORLD_SIZE", "0"}}), "torchrun: 0 of 2, 1 here");
+  EXPECT_EQ(seen({{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"LOCAL_WORLD_SIZE", "0"}}), "torchrun: 0 of 2, 0 of 1 here");
 }
 
 constexpr const char* cure =

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "ridge/measure/ranks/route.h"
+
 namespace ridge::ranks {
 namespace {
 
@@ -115,16 +117,10 @@ std::vector<RowPiece> row_pieces(const Acts& acts, const ChunkedPair& pair, cons
   cut.addends = "";
   cut.cut.front() += shift.move.over;
   const std::int64_t begin = block_of(whole.extents, whole.layout, mesh, device.number).front().begin;
-  std::vector<RowPiece> out(static_cast<std::size_t>(mesh.size(shift.move.over)));
-  for (std::int64_t other = 0; other < mesh.devices(); ++other) {
-    bool shares = true;
-    for (const auto& [letter, size] : mesh.axes)
-      if (shift.move.over.find(letter) == std::string::npos)
-        shares = shares && mesh.place(other, letter) == mesh.place(device.number, letter);
-    if (!shares) continue;
+  std::vector<RowPiece> out;
+  for (const int other : sharers(mesh, shift.move.over, device.number)) {
     const Piece rows = block_of(whole.extents, cut, mesh, other).front();
-    out[static_cast<std::size_t>(mesh.place(other, shift.move.over))] = {static_cast<int>(other),
-                                                                         {rows.begin - begin, rows.end - begin}};
+    out.push_back({other, {rows.begin - begin, rows.end - begin}});
   }
   return out;
 }
@@ -148,14 +144,11 @@ double chunked_s(Collective kind, std::int64_t ranks, std::int64_t chunks, const
   }
   std::vector<double> ready;
   for (std::int64_t i = 0; i < (ranks - 1) * chunks; ++i) ready.push_back(computed += s.other);
-  std::vector<double> came, done;
+  std::vector<double> done;
   for (std::int64_t j = 0; j < chunks; ++j) {
-    for (std::int64_t d = 0; d + 1 < ranks; ++d)
-      copied = std::max(copied, ready[static_cast<std::size_t>(d * chunks + j)] + s.wait) + s.sending;
-    came.push_back(copied);
+    const double last = ready[static_cast<std::size_t>((ranks - 2) * chunks + j)];
+    done.push_back(computed = std::max(computed, last + s.wait) + s.own);
   }
-  for (std::int64_t j = 0; j < chunks; ++j)
-    done.push_back(computed = std::max(computed, came[static_cast<std::size_t>(j)]) + s.own);
   if (kind == Collective::reduce_scatter) return computed;
   for (std::int64_t j = 0; j < chunks; ++j)
     for (std::int64_t d = 0; d + 1 < ranks; ++d)

@@ -2,8 +2,8 @@
 // way another is multiplied. Each rank begins with what it need not wait for. Of n ranks, each piece in k chunks:
 //   gathered, then multiplied     its own piece; then, as they come, the chunks of the next rank's piece, the one
 //                                 after that, …
-//   multiplied, then scattered    the chunks of the others' pieces, which they take as soon as they are told; then its
-//                                 own, to whose sums those that came from the others are added before they are rounded
+//   multiplied, then scattered    the chunks of the others' pieces, stored where the others read them; then its own, to
+//                                 whose sums those that came from the others are added before they are rounded
 //   multiplied, then all added    the same, and of each chunk of its own the others take the sum
 // What is here knows of rows and seconds alone; chunks on devices: in_chunks.h.
 #pragma once
@@ -43,7 +43,7 @@ std::vector<Piece> cut_rows(const Piece& rows, std::int64_t chunks);
 
 struct ChunkSeconds {
   double own = 0;      // its own piece multiplied: of a gathered one whole, else each chunk with what is added
-  double other = 0;    // each chunk of the others'
+  double other = 0;    // each chunk of the others'; where it is stored there, with its way
   double sending = 0;  // of a chunk
   double wait = 0;     // of a message
 };

@@ -96,14 +96,14 @@ TEST(Chunks, take_as_long_as_their_schedule) {
   EXPECT_DOUBLE_EQ(chunked_s(Collective::all_gather, 2, 1, {.own = 10, .other = 10, .sending = 4, .wait = 1}), 20);
   // Two chunks of 15 arrive at 16 and 31; each is multiplied in 5.
   EXPECT_DOUBLE_EQ(chunked_s(Collective::all_gather, 2, 2, {.own = 10, .other = 5, .sending = 15, .wait = 1}), 36);
-  // 10 for the other, 1 + 4 to come, 10 of its own behind that.
-  EXPECT_DOUBLE_EQ(chunked_s(Collective::reduce_scatter, 2, 1, {.own = 10, .other = 10, .sending = 4, .wait = 1}), 25);
-  // 5 and 10 for the other; the first has come at 10, the second at 15; its own end at 15 and 20.
+  // 10 for the other; 1 later it is known that his has come, and 10 of its own.
+  EXPECT_DOUBLE_EQ(chunked_s(Collective::reduce_scatter, 2, 1, {.own = 10, .other = 10, .sending = 4, .wait = 1}), 21);
+  // 5 and 10 for the other; the first has come at 6, the second at 11; its own end at 15 and 20.
   EXPECT_DOUBLE_EQ(chunked_s(Collective::reduce_scatter, 2, 2, {.own = 5, .other = 5, .sending = 4, .wait = 1}), 20);
   // The last sum is taken away behind that.
   EXPECT_DOUBLE_EQ(chunked_s(Collective::all_reduce, 2, 2, {.own = 5, .other = 5, .sending = 4, .wait = 1}), 25);
-  // Of three ranks the piece of one comes from two: at 10 + 5 and at 20 + 5.
-  EXPECT_DOUBLE_EQ(chunked_s(Collective::reduce_scatter, 3, 1, {.own = 10, .other = 10, .sending = 4, .wait = 1}), 35);
+  // Of three ranks the piece of one comes from two: at 10 and at 20, and 1 later.
+  EXPECT_DOUBLE_EQ(chunked_s(Collective::reduce_scatter, 3, 1, {.own = 10, .other = 10, .sending = 4, .wait = 1}), 31);
 }
 
 }  // namespace

@@ -34,11 +34,16 @@ Result<std::unique_ptr<DevicePart>> DevicePart::make(const Part& part, transport
 
 Status DevicePart::make_acts(transport::Ranks& ranks, const OnDevice& how) {
   acts_.resize(part_->acts().acts.size());
-  if (how.chunks != Chunks::never && joined_.all() != nullptr)
+  if (joined_.all() != nullptr && ranks.size() > 1) {
+    auto reach = Reach::make(ranks, InChunks::bells * acts_.size());
+    if (!reach) return reach.error();
+    reach_ = *std::move(reach);
+  }
+  if (reach_ != nullptr && how.chunks != Chunks::never)
     if (const Status paired = make_pairs(ranks, how); !paired) return paired;
-  Status made = Done{};
-  for (std::size_t i = 0; i < acts_.size() && made; ++i) made = make_act(i, how);
-  return transport::agree(ranks, made);
+  for (std::size_t i = 0; i < acts_.size(); ++i)
+    if (const Status made = make_act(i, how); !made) return made;
+  return Done{};
 }
 
 // The second act of a pair stays nothing, and so does an act without elements: its result is put there at once.
@@ -58,10 +63,6 @@ Status DevicePart::make_pairs(transport::Ranks& ranks, const OnDevice& how) {
   if (const Status told = transport::broadcast(ranks, std::as_writable_bytes(std::span(&fewest, 1))); !told)
     return told;
   if (fewest == 0 || fewest != static_cast<std::int64_t>(pairs.size())) return Done{};
-  auto reach = Reach::make(ranks, InChunks::bells * pairs.size());
-  if (!reach) return reach.error();
-  reach_ = *std::move(reach);
-  if (reach_ == nullptr) return Done{};
   for (std::size_t p = 0; p < pairs.size(); ++p) {
     auto made = InChunks::make(
         pairs[p], {*part_, slots_, how.machine, how.options, how.chunks, ranks, *reach_, InChunks::bells * p});
@@ -82,8 +83,9 @@ Status DevicePart::make_act(std::size_t act, const OnDevice& how) {
     const Slot& slot = acts.slots[static_cast<std::size_t>(shift->from)];
     const Device& device = part_->device();
     auto mover = DeviceMover::make(
-        Route(shift->move, {slot.extents, slot.dtype, shift->how}, device.mesh, device.number), joined_);
+        Route(shift->move, {slot.extents, slot.dtype, shift->how}, device.mesh, device.number), joined_, reach_.get());
     if (!mover) return mover.error();
+    if (!mover->note().empty()) notes_.push_back(mover->note());
     acts_[act].emplace<DeviceMover>(*std::move(mover));
     return Done{};
   }

@@ -1,13 +1,20 @@
 #include "ridge/measure/ranks/device_shift.h"
 
-#include <algorithm>
+#include <fmt/format.h>
 
-#include "ridge/measure/memory.h"
+#include <algorithm>
+#include <cstring>
+
+#include "ridge/base/text.h"
+#include "ridge/measure/timer.h"
 
 namespace ridge::ranks {
 namespace {
 
 namespace cuda = ops::cuda;
+
+constexpr std::size_t staged_line = 16;  // bytes: what kernels that move read at once
+constexpr int calls_timed = 20, turns_timed = 7;
 
 Status pack(const cuda::Queue& queue, const std::byte* from, const Block& block, const Parcel& parcel,
             std::int64_t width, std::byte* to) {
@@ -29,7 +36,21 @@ Status unpack(const cuda::Queue& queue, std::byte* from, const Parcel& parcel, c
   return Done{};
 }
 
-// The longest box of a reduce-scatter, in bytes: of every device, for one may have no part of its own.
+bool scatters(const Route& r) { return r.adds() && r.group().empty(); }
+
+// The most that any rank has.
+Status largest(transport::Ranks& ranks, std::int64_t& number) {
+  const auto all = transport::gather(ranks, std::as_bytes(std::span(&number, 1)));
+  if (!all) return all.error();
+  for (const auto& one : *all) {
+    std::int64_t its = 0;
+    std::memcpy(&its, one.data(), sizeof its);
+    number = std::max(number, its);
+  }
+  return transport::broadcast(ranks, std::as_writable_bytes(std::span(&number, 1)));
+}
+
+// The longest box of a reduce-scatter, in whole lines of bytes: of every device, for one may have no part of its own.
 std::size_t longest_addend(const Route& r) {
   std::size_t out = 0;
   for (std::int64_t d = 0; d < r.mesh().devices(); ++d) {
@@ -37,7 +58,7 @@ std::size_t longest_addend(const Route& r) {
     const Block now = block_of(r.tensor().extents, r.move().before, r.mesh(), d);
     out = std::max(out, r.bytes_of(both(then, now)));
   }
-  return out;
+  return (out + staged_line - 1) / staged_line * staged_line;
 }
 
 // Whether what an all-gather brings lies one part behind the other, all of one length, in the order of the places. All
@@ -74,34 +95,82 @@ Result<Joined> Joined::make(transport::Ranks& ranks, const Mesh& mesh, const std
 Result<const transport::Nccl*> Joined::over(const std::string& letters) {
   const auto known = over_.find(letters);
   if (known != over_.end()) return known->second.get();
-  int color = 0;  // the number of the rank whose places along the letters are all 0
-  const std::int64_t mine = ranks_->rank();
-  for (std::int64_t d = mesh_->devices() - 1; d >= 0; --d) {
-    bool same = mesh_->place(d, letters) == 0;
-    for (const auto& [letter, size] : mesh_->axes)
-      same =
-          same && (letters.find(letter) != std::string::npos || mesh_->place(d, letter) == mesh_->place(mine, letter));
-    if (same) color = static_cast<int>(d);
-  }
+  const int mine = ranks_->rank(), first = sharers(*mesh_, letters, mine).front();
   auto some =
-      all_->among({color, static_cast<int>(mesh_->place(mine, letters)), static_cast<int>(mesh_->size(letters))});
+      all_->among({first, static_cast<int>(mesh_->place(mine, letters)), static_cast<int>(mesh_->size(letters))});
   if (!some) return some.error();
   return over_.emplace(letters, *std::move(some)).first->second.get();
 }
 
-Result<DeviceMover> DeviceMover::make(Route route, Joined& joined) {
+Result<DeviceMover> DeviceMover::make(Route route, Joined& joined, Reach* reach) {
   const bool collective = joined.all() != nullptr && (route.adds() || gathers_in_order(route));
   auto some = collective ? joined.over(route.move().over) : Result<const transport::Nccl*>(nullptr);
   if (!some) return some.error();
   std::size_t bytes = joined.all() != nullptr ? route.staging_bytes() : 0;
   // Of a reduce-scatter: what goes to each, all as long as the longest, and what has come.
-  if (collective && route.adds() && route.group().empty())
-    bytes = static_cast<std::size_t>((*some)->size() + 1) * longest_addend(route);
+  if (collective && scatters(route)) bytes = static_cast<std::size_t>((*some)->size() + 1) * longest_addend(route);
   auto staging = cuda::Memory::make(static_cast<std::int64_t>(bytes));
   if (!staging) return staging.error();
   DeviceMover out(Mover(std::move(route)), *std::move(staging), joined);
   out.some_ = *some;
+  if (collective && reach != nullptr)
+    if (const Status tried = out.try_small(*reach); !tried) return tried.error();
   return out;
+}
+
+// The bytes that each of the others gets, where the collective may go as a small one.
+std::int64_t DeviceMover::small_bytes() const {
+  const Route& r = route();
+  if (r.adds() && r.tensor().how != transport::Reduction::sum) return 0;
+  if (scatters(r)) return static_cast<std::int64_t>(longest_addend(r));
+  const auto bytes = static_cast<std::int64_t>(r.bytes_of(r.before()));
+  return r.adds() || bytes % staged_line == 0 ? bytes : 0;
+}
+
+// As it was timed between these devices, in recordings of twenty on memory of its own; rank 0 decides.
+Status DeviceMover::try_small(Reach& reach) {
+  std::int64_t most = small_bytes();  // of any group
+  if (const Status known = largest(*ranks_, most); !known) return known;
+  if (most == 0) return Done{};
+  auto small = SmallMover::make(reach, sharers(route().mesh(), route().move().over, route().device()), most);
+  if (!small) return small.error();
+  if (*small == nullptr) return Done{};
+  const auto from = cuda::Memory::make(static_cast<std::int64_t>(route().bytes_of(route().before())) + staged_line);
+  const auto to = cuda::Memory::make(static_cast<std::int64_t>(route().bytes_of(route().after())) + staged_line);
+  const auto queue = cuda::Queue::make();
+  const Status there = transport::agree(*ranks_, from && to && queue ? Status(Done{})
+                                                                     : absent_error("no memory is left on the device",
+                                                                                    "give smaller dimensions with -d"));
+  if (!there) return there;
+  double seconds[2] = {0, 0};
+  for (const bool is_small : {false, true}) {
+    if (is_small) small_ = std::move(*small);
+    const auto took = timed(*queue, from->data(), to->data());
+    if (!took) return took.error();
+    seconds[is_small ? 1 : 0] = *took;
+  }
+  if (const Status told = transport::broadcast(*ranks_, std::as_writable_bytes(std::span(seconds))); !told) return told;
+  note_ = fmt::format("{} over {}: {} as one kernel, {} by NCCL", name(*route().move().kind), route().move().over,
+                      engineering(seconds[1], "s"), engineering(seconds[0], "s"));
+  if (seconds[1] >= seconds[0]) small_ = nullptr;
+  return Done{};
+}
+
+Result<double> DeviceMover::timed(const cuda::Queue& on, const std::byte* from, std::byte* to) {
+  const auto recording = on.record([&]() -> Status {
+    for (int i = 0; i < calls_timed; ++i)
+      if (const Status queued = queue(on, from, to); !queued) return queued;
+    return Done{};
+  });
+  if (!recording) return recording.error();
+  std::vector<double> samples;
+  for (int turn = 0; turn < turns_timed; ++turn) {
+    if (const Status here = transport::barrier(*ranks_); !here) return here.error();
+    const auto took = on.elapsed([&] { return on.replay(*recording); });
+    if (!took) return took.error();
+    samples.push_back(*took / calls_timed);
+  }
+  return statistics(std::move(samples)).median;
 }
 
 Status DeviceMover::queue(const cuda::Queue& queue, const std::byte* from, std::byte* to) {
@@ -109,7 +178,9 @@ Status DeviceMover::queue(const cuda::Queue& queue, const std::byte* from, std::
   if (!route().group().empty()) return all_reduce(queue, from, to);
   if (route().adds()) return reduce_scatter(queue, from, to);
   if (some_ == nullptr) return exchange(queue, from, to);
-  return some_->all_gather(from, to, route().bytes_of(route().before()), queue.stream());
+  const auto bytes = route().bytes_of(route().before());
+  if (small_ != nullptr) return small_->queue(queue, {from, to, static_cast<std::int64_t>(bytes)});
+  return some_->all_gather(from, to, bytes, queue.stream());
 }
 
 Status DeviceMover::through_host(const cuda::Queue& queue, const std::byte* from, std::byte* to) {
@@ -127,6 +198,8 @@ Status DeviceMover::through_host(const cuda::Queue& queue, const std::byte* from
 
 Status DeviceMover::all_reduce(const cuda::Queue& queue, const std::byte* from, std::byte* to) const {
   const auto elements = static_cast<std::size_t>(words_in(route().after()));
+  const auto bytes = static_cast<std::int64_t>(route().bytes_of(route().after()));
+  if (small_ != nullptr) return small_->queue(queue, {from, to, bytes, 0, true, route().tensor().dtype});
   return some_->all_reduce({route().tensor().dtype, route().tensor().how}, from, to, elements, queue.stream());
 }
 
@@ -142,8 +215,11 @@ Status DeviceMover::reduce_scatter(const cuda::Queue& queue, const std::byte* fr
       if (const Status packed = pack(queue, from, r.before(), p, r.width(), there); !packed) return packed;
     }
   const std::size_t elements = each / static_cast<std::size_t>(r.width());
+  const auto bytes = static_cast<std::int64_t>(each);
   const Status done =
-      some_->reduce_scatter({r.tensor().dtype, r.tensor().how}, staging_.data(), come, elements, queue.stream());
+      small_ != nullptr
+          ? small_->queue(queue, {staging_.data(), come, bytes, bytes, true, r.tensor().dtype})
+          : some_->reduce_scatter({r.tensor().dtype, r.tensor().how}, staging_.data(), come, elements, queue.stream());
   if (!done) return done;
   for (const Parcel& p : r.own())
     if (const Status unpacked = unpack(queue, come, p, r.after(), r.width(), to); !unpacked) return unpacked;

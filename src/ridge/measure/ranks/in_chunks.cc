@@ -16,8 +16,6 @@ namespace {
 namespace cuda = ops::cuda;
 
 constexpr std::int64_t most_chunks_of_piece = 8;
-// CUDA names whole allocations to other processes, and small ones share one.
-constexpr std::int64_t allocation_bytes = std::int64_t{2} << 20;
 
 void set_rows(Program& program, const std::string& dim, std::int64_t rows) {
   for (Dimension& known : program.dims)
@@ -58,7 +56,7 @@ Result<SlotMemory> SlotMemory::make(const Part& part) {
     out.memory_.emplace_back();
     if (!part.lies_in_memory(static_cast<int>(s))) continue;
     const std::int64_t bytes = stored_bytes(part.acts().slots[s].dtype, words_in(part.block(static_cast<int>(s))));
-    auto memory = cuda::Memory::make((bytes + allocation_bytes) / allocation_bytes * allocation_bytes);
+    auto memory = shared_memory(bytes);
     if (!memory) return memory.error();
     out.memory_.back() = *std::move(memory);
   }
@@ -70,7 +68,7 @@ std::byte* SlotMemory::at(int slot) const {
   return memory ? memory->data() : nullptr;
 }
 
-InChunks::InChunks(const ChunkedPair& pair, const Where& where, cuda::Queue copies)
+InChunks::InChunks(const ChunkedPair& pair, const Where& where, Queues queues)
     : pair_(pair),
       part_(&where.part),
       slots_(&where.slots),
@@ -82,7 +80,7 @@ InChunks::InChunks(const ChunkedPair& pair, const Where& where, cuda::Queue copi
       told_(where.bell),
       summed_(where.bell + 1),
       read_(where.bell + 2),
-      copies_(std::move(copies)) {
+      queues_(std::move(queues)) {
   pieces_ = row_pieces(part_->acts(), pair_, part_->device());
   for (std::size_t p = 0; p < pieces_.size(); ++p)
     if (pieces_[p].rank == ranks_->rank())
@@ -91,10 +89,20 @@ InChunks::InChunks(const ChunkedPair& pair, const Where& where, cuda::Queue copi
       others_.push_back(pieces_[p].rank);
 }
 
+Result<InChunks::Queues> InChunks::Queues::make() {
+  std::vector<cuda::Queue> all;
+  while (all.size() < 5) {
+    auto queue = cuda::Queue::make();
+    if (!queue) return queue.error();
+    all.push_back(std::move(*queue));
+  }
+  return Queues{std::move(all[0]), std::move(all[1]), std::move(all[2]), std::move(all[3]), std::move(all[4])};
+}
+
 Result<InChunks::Made> InChunks::make(const ChunkedPair& pair, const Where& where) {
-  auto copies = cuda::Queue::make();
-  if (!copies) return copies.error();
-  std::unique_ptr<InChunks> out(new InChunks(pair, where, std::move(*copies)));
+  auto queues = Queues::make();
+  if (!queues) return queues.error();
+  std::unique_ptr<InChunks> out(new InChunks(pair, where, *std::move(queues)));
   auto times = out->choose();
   if (const Status there = transport::agree(where.ranks, times ? Status(Done{}) : times.error()); !there)
     return there.error();
@@ -102,15 +110,17 @@ Result<InChunks::Made> InChunks::make(const ChunkedPair& pair, const Where& wher
     return told.error();
   out->times_ = *times;
   if (times->chunks == 0) return Made{*times, nullptr};
-  if (const Status built = transport::agree(where.ranks, out->build()); !built) return built.error();
+  if (!pair.gathers())
+    if (const Status there = transport::agree(where.ranks, out->make_room()); !there) return there.error();
   if (const Status shared = out->share(); !shared) return shared.error();
+  if (const Status built = transport::agree(where.ranks, out->build()); !built) return built.error();
   return Made{*times, std::move(out)};
 }
 
 Status InChunks::share() {
-  auto made = reach_->share(slots_->memory(shift().from));
-  if (!made) return made.error();
-  made_there_ = *std::move(made);
+  auto there = reach_->share(pair_.gathers() ? slots_->memory(shift().from) : *come_);
+  if (!there) return there.error();
+  there_ = *std::move(there);
   if (pair_.kind != Collective::all_reduce) return Done{};
   auto sums = reach_->share(slots_->memory(shift().to));
   if (!sums) return sums.error();
@@ -149,9 +159,10 @@ Result<ChunkSeconds> InChunks::seconds_of(std::int64_t chunks) const {
   const auto other = seconds(longest_chunk, false);
   if (!own) return own.error();
   if (!other) return other.error();
+  const double sending = static_cast<double>(longest_chunk * row_bytes()) / reach_->bytes_per_s();
   return ChunkSeconds{.own = *own,
-                      .other = *other,
-                      .sending = static_cast<double>(longest_chunk * row_bytes()) / reach_->bytes_per_s(),
+                      .other = pair_.gathers() ? *other : std::max(*other, sending),
+                      .sending = sending,
                       .wait = reach_->wait_s()};
 }
 
@@ -177,7 +188,7 @@ Result<ChunkTimes> InChunks::choose() const {
   const auto turn = in_turn_s();
   if (!turn || pieces_.back().rows.end == 0) return out;
   out.in_turn = *turn;
-  for (std::int64_t chunks = 1; chunks <= most_chunks_of_piece; ++chunks) {
+  for (std::int64_t chunks = 1; chunks <= most_chunks_of_piece; chunks *= 2) {
     const auto seconds = seconds_of(chunks);
     if (!seconds) return out;
     const double all = chunked_s(pair_.kind, static_cast<std::int64_t>(pieces_.size()), chunks, *seconds);
@@ -205,18 +216,26 @@ Result<std::vector<std::byte*>> InChunks::lent_to(const Program& program, const 
     return elements * bits(tensor.dtype) / 8;
   };
   const bool is_own = piece.rank == ranks_->rank();
+  const auto reader =
+      std::find_if(pieces_.begin(), pieces_.end(), [&](const RowPiece& p) { return p.rank == piece.rank; });
   const std::int64_t within = piece.rows.begin - mine().rows.begin;
   for (std::size_t t = 0; t < compute().slots.size(); ++t) {
     const Tensor& tensor = program.tensors[t];
     const int slot = compute().slots[t];
     const bool before_it_moves = pair_.gathers() && is_own && slot == between();
+    if (!pair_.gathers() && !is_own && slot == between()) {  // the product stores where its sums are wanted
+      const std::int64_t segment = static_cast<std::int64_t>(place_) * reader->rows.size() + piece.rows.begin;
+      out.push_back(there_[static_cast<std::size_t>(piece.rank)] + (segment - reader->rows.begin) * row_bytes());
+      continue;
+    }
     std::byte* const data = slots_->at(before_it_moves ? shift().from : slot);
     const bool is_stored = data != nullptr && tensor.role != Role::intermediate;
     out.push_back(is_stored ? data + offset(tensor, before_it_moves ? within : piece.rows.begin) : nullptr);
   }
   if (!last) return out;
   for (std::size_t p = 0; p < pieces_.size(); ++p)
-    if (p != place_) out.push_back(come_[p]->data() + within * row_bytes());
+    if (p != place_)
+      out.push_back(come_->data() + (static_cast<std::int64_t>(p) * mine().rows.size() + within) * row_bytes());
   const bool whole = pair_.kind == Collective::all_reduce;
   out.push_back(slots_->at(shift().to) + offset(program.tensors.back(), whole ? piece.rows.begin : within));
   return out;
@@ -235,14 +254,16 @@ Status InChunks::add_chunk(std::vector<Chunk>& to, const RowPiece& piece, bool l
   return Done{};
 }
 
+// A segment for what each rank makes of this one's piece. Nobody has read it yet, so that all may write.
+Status InChunks::make_room() {
+  const std::int64_t bytes = static_cast<std::int64_t>(pieces_.size()) * mine().rows.size() * row_bytes();
+  auto memory = shared_memory(bytes);
+  if (!memory) return memory.error();
+  come_ = *std::move(memory);
+  return Done{};
+}
+
 Status InChunks::build() {
-  come_.resize(pieces_.size());
-  for (std::size_t p = 0; p < pieces_.size() && !pair_.gathers(); ++p) {
-    if (p == place_) continue;
-    auto memory = cuda::Memory::make(mine().rows.size() * row_bytes());
-    if (!memory) return memory.error();
-    come_[p] = *std::move(memory);
-  }
   for (std::size_t d = 1; d < pieces_.size(); ++d) {
     const RowPiece& piece = pieces_[(place_ + d) % pieces_.size()];
     for (const Piece& rows : cut_rows(piece.rows, times_.chunks))
@@ -251,6 +272,8 @@ Status InChunks::build() {
   for (const Piece& rows : cut_rows(mine().rows, pair_.gathers() ? 1 : times_.chunks))
     if (const Status added = add_chunk(own_, {mine().rank, rows}, !pair_.gathers()); !added) return added;
   if (pair_.gathers()) return Done{};
+  for (const Status& done : {reach_->ring(queues_.bells, read_, others_), queues_.bells.wait()})
+    if (!done) return done;
   std::vector<std::byte*> lent;
   for (const int slot : compute().slots) lent.push_back(slots_->at(slot));
   auto planned = plan_part(compute().program, *options_);
@@ -278,49 +301,52 @@ Status InChunks::complete(const cuda::Queue& queue) const {
   return queue.copy(there, slots_->at(shift().from), mine().rows.size() * row_bytes());
 }
 
-// Nobody begins to write again what another one still reads.
-Status InChunks::part_in_peace(const cuda::Queue& queue) const {
-  if (const Status told = reach_->ring(copies_, read_, others_); !told) return told;
-  if (const Status heard = reach_->hear(copies_, read_, others_); !heard) return heard;
-  return queue.follow(copies_);
-}
-
-Status InChunks::gather(const cuda::Queue& queue) const {
-  if (const Status told = reach_->ring(queue, told_, others_); !told) return told;
-  if (const Status after = copies_.follow(queue); !after) return after;
-  for (const Chunk& chunk : own_)
-    if (const Status queued = chunk.steps->queue_on(queue); !queued) return queued;
-  if (const Status all = reach_->hear(copies_, told_, others_); !all) return all;
-  for (const Chunk& chunk : theirs_) {
-    const auto whose =
-        std::find_if(pieces_.begin(), pieces_.end(), [&](const RowPiece& p) { return p.rank == chunk.rank; });
-    const std::int64_t within = (chunk.rows.begin - whose->rows.begin) * row_bytes();
-    std::byte* const to = slots_->at(shift().to) + chunk.rows.begin * row_bytes();
-    const std::byte* const from = made_there_[static_cast<std::size_t>(chunk.rank)] + within;
-    if (const Status copied = copies_.copy(to, from, chunk.rows.size() * row_bytes()); !copied) return copied;
-    if (const Status after = queue.follow(copies_); !after) return after;
-    if (const Status queued = chunk.steps->queue_on(queue); !queued) return queued;
-  }
-  return part_in_peace(queue);
-}
-
-// What the others made of a chunk of this one's piece; of those before it in the ring they came to it first.
-Status InChunks::receive(std::size_t chunk) const {
-  const Piece& rows = own_[chunk].rows;
-  const std::int64_t within = (rows.begin - mine().rows.begin) * row_bytes();
-  for (std::size_t d = 1; d < pieces_.size(); ++d) {
-    const int other = behind(d).rank;
-    if (const Status told = reach_->hear(copies_, told_, {other}); !told) return told;
-    const std::byte* const from = made_there_[static_cast<std::size_t>(other)] + rows.begin * row_bytes();
-    std::byte* const to = come_[(place_ + pieces_.size() - d) % pieces_.size()]->data() + within;
-    if (const Status copied = copies_.copy(to, from, rows.size() * row_bytes()); !copied) return copied;
-  }
+Status InChunks::fork(const cuda::Queue& queue) const {
+  for (const cuda::Queue* one : {&queues_.second, &queues_.bells, &queues_.heard, &queues_.copies, &queues_.sums})
+    if (const Status after = one->follow(queue); !after) return after;
   return Done{};
 }
 
-// Of an all-reduce: the others' chunks, as they have them.
+Status InChunks::join(const cuda::Queue& queue) const {
+  for (const cuda::Queue* one : {&queues_.second, &queues_.bells, &queues_.heard, &queues_.copies, &queues_.sums})
+    if (const Status after = queue.follow(*one); !after) return after;
+  return Done{};
+}
+
+// Beside what comes behind on that queue.
+Status InChunks::tell(const cuda::Queue& after, std::size_t bell, const std::vector<int>& others) const {
+  if (const Status there = queues_.bells.follow(after); !there) return there;
+  return reach_->ring(queues_.bells, bell, others);
+}
+
+Status InChunks::gather(const cuda::Queue& queue) const {
+  if (const Status forked = fork(queue); !forked) return forked;
+  if (const Status told = reach_->ring(queues_.copies, told_, others_); !told) return told;
+  for (const Chunk& chunk : own_)
+    if (const Status queued = chunk.steps->queue_on(queue); !queued) return queued;
+  if (const Status all = reach_->hear(queues_.copies, told_, others_); !all) return all;
+  for (std::size_t j = 0; j < theirs_.size(); ++j) {
+    const Chunk& chunk = theirs_[j];
+    const auto is_whose = [&](const RowPiece& piece) { return piece.rank == chunk.rank; };
+    const auto whose = std::find_if(pieces_.begin(), pieces_.end(), is_whose);
+    const std::int64_t within = (chunk.rows.begin - whose->rows.begin) * row_bytes();
+    std::byte* const to = slots_->at(shift().to) + chunk.rows.begin * row_bytes();
+    const std::byte* const from = there_[static_cast<std::size_t>(chunk.rank)] + within;
+    if (const Status copied = queues_.copies.copy(to, from, chunk.rows.size() * row_bytes()); !copied) return copied;
+    const cuda::Queue& turn = by_turns(queue, j + 1);
+    if (const Status after = turn.follow(queues_.copies); !after) return after;
+    if (const Status queued = chunk.steps->queue_on(turn); !queued) return queued;
+  }
+  // Nobody begins to write again what another one still reads: by now that is over.
+  if (const Status told = tell(queues_.copies, read_, others_); !told) return told;
+  if (const Status heard = reach_->hear(queues_.bells, read_, others_); !heard) return heard;
+  return join(queue);
+}
+
+// Of an all-reduce: the others' chunks, as they have them; on two queues by turns, so that one copy begins while
+// another ends.
 Status InChunks::take_sums() const {
-  std::size_t most = 0;
+  std::size_t most = 0, turn = 0;
   std::vector<std::vector<Piece>> chunks;
   for (std::size_t d = 1; d < pieces_.size(); ++d) {
     chunks.push_back(cut_rows(behind(d).rows, times_.chunks));
@@ -331,30 +357,39 @@ Status InChunks::take_sums() const {
       if (j >= chunks[d - 1].size()) continue;
       const int other = behind(d).rank;
       const Piece rows = chunks[d - 1][j];
-      if (const Status told = reach_->hear(copies_, summed_, {other}); !told) return told;
+      if (const Status told = reach_->hear(queues_.heard, summed_, {other}); !told) return told;
+      const cuda::Queue& on = turn++ % 2 == 0 ? queues_.copies : queues_.sums;
+      if (const Status after = on.follow(queues_.heard); !after) return after;
       std::byte* const to = slots_->at(shift().to) + rows.begin * row_bytes();
       const std::byte* const from = sums_there_[static_cast<std::size_t>(other)] + rows.begin * row_bytes();
-      if (const Status copied = copies_.copy(to, from, rows.size() * row_bytes()); !copied) return copied;
+      if (const Status copied = on.copy(to, from, rows.size() * row_bytes()); !copied) return copied;
     }
   return Done{};
 }
 
+// That the others have read what came the last time was told at its end, and is heard at the next one's beginning: by
+// then it is long over.
 Status InChunks::scatter(const cuda::Queue& queue) const {
-  if (const Status after = copies_.follow(queue); !after) return after;
+  if (const Status over = reach_->hear(queue, read_, others_); !over) return over;
+  if (const Status forked = fork(queue); !forked) return forked;
+  std::size_t turn = 0;
   for (const Chunk& chunk : theirs_) {
-    if (const Status queued = chunk.steps->queue_on(queue); !queued) return queued;
-    if (const Status told = reach_->ring(queue, told_, {chunk.rank}); !told) return told;
+    const cuda::Queue& on = by_turns(queue, turn++);
+    if (const Status queued = chunk.steps->queue_on(on); !queued) return queued;
+    if (const Status told = tell(on, told_, {chunk.rank}); !told) return told;
   }
-  for (std::size_t j = 0; j < own_.size(); ++j) {
-    if (const Status come = receive(j); !come) return come;
-    if (const Status after = queue.follow(copies_); !after) return after;
-    if (const Status queued = own_[j].steps->queue_on(queue); !queued) return queued;
+  for (const Chunk& chunk : own_) {
+    const cuda::Queue& on = by_turns(queue, turn++);
+    if (const Status come = reach_->hear(queues_.heard, told_, others_); !come) return come;
+    if (const Status after = on.follow(queues_.heard); !after) return after;
+    if (const Status queued = chunk.steps->queue_on(on); !queued) return queued;
     if (pair_.kind != Collective::all_reduce) continue;
-    if (const Status told = reach_->ring(queue, summed_, others_); !told) return told;
+    if (const Status told = tell(on, summed_, others_); !told) return told;
   }
   if (pair_.kind == Collective::all_reduce)
     if (const Status taken = take_sums(); !taken) return taken;
-  return part_in_peace(queue);
+  if (const Status joined = join(queue); !joined) return joined;
+  return reach_->ring(queue, read_, others_);
 }
 
 std::string text(const Acts& acts, const ChunkedPair& pair, const ChunkTimes& times) {

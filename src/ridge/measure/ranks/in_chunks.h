@@ -1,6 +1,7 @@
-// A pair of acts in chunks (chunks.h) on devices that reach each other's memory: chunks are multiplied on one queue and
-// copied on another, and bells say between devices what the order of a queue says on one. A rank waits for others only
-// where it needs what they made; at its end what was read from it has been read.
+// A pair of acts in chunks (chunks.h) on devices that reach each other's memory. What is gathered is copied by the copy
+// engine while the chunk before it is multiplied; addends are stored by the product itself in the memory of whoever
+// adds them up. Bells say between devices what the order of a queue says on one: a rank waits for others only where it
+// needs what they made, or where they still read what it is about to write.
 #pragma once
 
 #include <memory>
@@ -64,7 +65,13 @@ class InChunks {
     Piece rows;
     std::optional<DeviceSteps> steps;
   };
-  InChunks(const ChunkedPair& pair, const Where& where, ops::cuda::Queue copies);
+  // Chunks are multiplied on the caller's queue and `second` by turns, so that the next one begins on multiprocessors
+  // that the last one leaves.
+  struct Queues {
+    ops::cuda::Queue second, bells, heard, copies, sums;
+    static Result<Queues> make();
+  };
+  InChunks(const ChunkedPair& pair, const Where& where, Queues queues);
   Result<ChunkTimes> choose() const;
   Result<double> in_turn_s() const;
   Result<ChunkSeconds> seconds_of(std::int64_t chunks) const;
@@ -72,12 +79,18 @@ class InChunks {
   Status add_chunk(std::vector<Chunk>& to, const RowPiece& piece, bool last);
   Result<std::vector<std::byte*>> lent_to(const Program& program, const RowPiece& piece, bool last) const;
   Program program_of(std::int64_t rows, bool last) const;
+  // What is queued on any of the others comes behind this one's; and the other way round.
+  Status fork(const ops::cuda::Queue& queue) const;
+  Status join(const ops::cuda::Queue& queue) const;
+  const ops::cuda::Queue& by_turns(const ops::cuda::Queue& queue, std::size_t chunk) const {
+    return chunk % 2 == 0 ? queue : queues_.second;
+  }
+  Status tell(const ops::cuda::Queue& after, std::size_t bell, const std::vector<int>& others) const;
   Status gather(const ops::cuda::Queue& queue) const;
   Status scatter(const ops::cuda::Queue& queue) const;
-  Status receive(std::size_t chunk) const;
   Status take_sums() const;
+  Status make_room();
   Status share();
-  Status part_in_peace(const ops::cuda::Queue& queue) const;
 
   const Compute& compute() const { return std::get<Compute>(part_->acts().acts[pair_.compute]); }
   const Shift& shift() const { return std::get<Shift>(part_->acts().acts[pair_.shift]); }
@@ -97,15 +110,17 @@ class InChunks {
   transport::Ranks* ranks_;
   Reach* reach_;
   std::size_t told_, summed_, read_;  // bells
-  ops::cuda::Queue copies_;
+  Queues queues_;
   std::vector<RowPiece> pieces_ = {};
   std::size_t place_ = 0;
   std::vector<int> others_ = {};
   ChunkTimes times_ = {};
-  std::vector<Chunk> theirs_ = {}, own_ = {};                  // in the order in which they are multiplied
-  std::optional<DeviceSteps> whole_ = {};                      // of complete()
-  std::vector<std::optional<ops::cuda::Memory>> come_ = {};    // by place: what the others made of this one's piece
-  std::vector<std::byte*> made_there_ = {}, sums_there_ = {};  // by rank: what is copied from them
+  std::vector<Chunk> theirs_ = {}, own_ = {};  // in the order in which they are multiplied
+  std::optional<DeviceSteps> whole_ = {};      // of complete()
+  // What the others made of this one's piece, a segment for each place: they store it here themselves.
+  std::optional<ops::cuda::Memory> come_ = {};
+  // By rank, as seen from this device: where pieces are copied from, or sums stored; and where whole sums lie.
+  std::vector<std::byte*> there_ = {}, sums_there_ = {};
 };
 
 // "y beside reduce-scatter over X: 300.0 us predicted in 2 chunks of each piece along B, 402.1 us in turn"

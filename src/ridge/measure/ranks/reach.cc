@@ -12,8 +12,13 @@ namespace cuda = ops::cuda;
 
 constexpr std::int64_t many = std::int64_t{64} << 20;  // bytes of the long copy that is timed
 constexpr int turns = 9;
+constexpr std::int64_t allocation_bytes = std::int64_t{2} << 20;  // that small ones share
 
 }  // namespace
+
+Result<cuda::Memory> shared_memory(std::int64_t bytes) {
+  return cuda::Memory::make((bytes + allocation_bytes) / allocation_bytes * allocation_bytes);
+}
 
 cuda::Count* Reach::count(std::byte* counts, Table table, std::size_t bell, int other) const {
   const std::size_t place =
@@ -23,7 +28,7 @@ cuda::Count* Reach::count(std::byte* counts, Table table, std::size_t bell, int 
 
 Result<std::unique_ptr<Reach>> Reach::make(transport::Ranks& ranks, std::size_t bells) {
   const std::size_t counts = tables * (bells + 1) * static_cast<std::size_t>(ranks.size());
-  auto memory = cuda::Memory::make(static_cast<std::int64_t>(counts * sizeof(cuda::Count)));
+  auto memory = shared_memory(static_cast<std::int64_t>(counts * sizeof(cuda::Count)));
   if (const Status there = transport::agree(ranks, memory ? Status(Done{}) : memory.error()); !there)
     return there.error();
   std::unique_ptr<Reach> out(new Reach(ranks, bells + 1, *std::move(memory)));

@@ -10,6 +10,9 @@
 
 namespace ridge::ranks {
 
+// Memory of this device that others may be shown: an allocation of its own, since CUDA names whole ones.
+Result<ops::cuda::Memory> shared_memory(std::int64_t bytes);
+
 class Reach {
  public:
   // To be called by all ranks at once, as share() is; with so many bells from each rank to each other. None where some

@@ -73,6 +73,18 @@ Block both(const Block& a, const Block& b) {
   return out;
 }
 
+std::vector<int> sharers(const Mesh& mesh, const std::string& over, std::int64_t device) {
+  std::vector<int> out(static_cast<std::size_t>(mesh.size(over)));
+  for (std::int64_t other = 0; other < mesh.devices(); ++other) {
+    const bool shares = std::all_of(mesh.axes.begin(), mesh.axes.end(), [&](const auto& axis) {
+      return over.find(axis.first) != std::string::npos ||
+             mesh.place(other, axis.first) == mesh.place(device, axis.first);
+    });
+    if (shares) out[static_cast<std::size_t>(mesh.place(other, over))] = static_cast<int>(other);
+  }
+  return out;
+}
+
 Route::Route(const Move& move, Tensorial tensor, const Mesh& mesh, std::int64_t device)
     : move_(move),
       tensor_(std::move(tensor)),

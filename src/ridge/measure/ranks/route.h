@@ -64,6 +64,9 @@ class Route {
   std::int64_t words_sent_ = 0;
 };
 
+// The devices that lie elsewhere than this one along these mesh axes alone, itself among them, by their places there.
+std::vector<int> sharers(const Mesh& mesh, const std::string& over, std::int64_t device);
+
 // A box in the memory of a block, as rows: calls step(offset in the block, offset in the box, bytes of a row, rows,
 // bytes between rows in the block); in the box they lie one behind the other.
 struct BoxRows {

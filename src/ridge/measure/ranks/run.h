@@ -16,6 +16,7 @@ struct Task {
   std::string nccl = {};           // on devices: its library's file; empty: the system's
   // On devices: which products go in chunks beside what moves, of those that can.
   Chunks chunks = Chunks::where_faster;
+  bool checked = true;  // false: results are not looked at
 };
 
 // Of rank 0; elsewhere without content.
