@@ -1,7 +1,7 @@
 // Sharded programs on the devices of several ranks: random ones are held against fp64, with chunks wherever they can
 // be, and the products of the table in docs/distributed.md are timed in turn and in chunks.
 //   ranks_gpu check RANKS COUNT [FIRST]
-//   ranks_gpu times RANKS KIND B D F      KIND: gather, scatter or reduce; moves: the gathering alone
+//   ranks_gpu times RANKS KIND B D F [N]  KIND: gather, scatter or reduce; moves: the gathering alone. N: chunks
 // Without a device it says so and ends with 77.
 #include <fmt/format.h>
 
@@ -20,7 +20,10 @@
 namespace ridge {
 namespace {
 
+using When = ranks::Chunks::When;
+
 constexpr double patience_s = 60;
+constexpr ranks::Chunks never{When::never};
 
 struct Random {
   std::mt19937 engine;
@@ -56,7 +59,7 @@ std::string random_sharding(const Program& program, const Mesh& mesh, Random& ra
 struct Asked {
   std::string text;
   Bindings sizes;
-  ranks::Chunks chunks = ranks::Chunks::where_faster;
+  ranks::Chunks chunks = {};
   int passes = 2;
   bool checked = true;
 };
@@ -102,7 +105,9 @@ int show(const std::string& name, int count, const Asked& asked) {
     }
     return done ? 0 : 1;
   });
-  const std::string why = !launched ? launched.error().text() : launched->cause ? launched->cause->text() : "";
+  std::string why;
+  if (!launched) why = launched.error().text();
+  if (launched && launched->cause) why = launched->cause->text();
   if (why.empty()) return 0;
   std::printf("%s: WRONG: %s\n%s\n", name.c_str(), why.c_str(), asked.text.c_str());
   for (const auto& [dim, size] : asked.sizes) std::printf(" %s=%lld", dim.c_str(), static_cast<long long>(size));
@@ -118,7 +123,7 @@ int check(int count, int cases, int first) {
     const Mesh mesh{{{'X', count}}};
     Asked asked{.text = random_sharding(*program, mesh, random),
                 .sizes = {},
-                .chunks = seed % 4 == 0 ? ranks::Chunks::never : ranks::Chunks::always,
+                .chunks = {seed % 4 == 0 ? When::never : When::always, seed % 5},
                 .passes = 1 + seed % 3};
     for (const std::string& dim : program->dim_names()) {
       const std::int64_t most = dim == "B" && seed % 2 == 0 ? 1500 : 200;
@@ -132,7 +137,7 @@ int check(int count, int cases, int first) {
   return wrong == 0 ? 0 : 1;
 }
 
-int times(int count, const std::string& kind, const Bindings& given) {
+int times(int count, const std::string& kind, const Bindings& given, int chunks) {
   std::string text = "x: bf16[B_X, D]  w: bf16[D, F_X]\ng[B, D] = x\ny: bf16[B, F_X] = g * w";
   if (kind == "moves") text = "x: bf16[B_X, D]\ny: bf16[B, D] = x";
   if (kind == "scatter") text = "x: bf16[B, D_X]  w: bf16[D_X, F]\ny: bf16[B_X, F] = x * w";
@@ -143,10 +148,12 @@ int times(int count, const std::string& kind, const Bindings& given) {
   sizes["X"] = count;
   const std::string name = fmt::format("{} B={} D={} F={}", kind, given.at("B"), given.at("D"), given.at("F"));
   if (kind == "moves") sizes.erase("F");
-  if (kind == "moves") return show(name, count, {text, sizes, ranks::Chunks::never, 9, false});
-  int wrong = show(name + " product alone", count, {alone, sizes, ranks::Chunks::never, 9, false});
-  wrong += show(name + " in turn", count, {text, sizes, ranks::Chunks::never, 9, false});
-  wrong += show(name + " in chunks", count, {text, sizes, ranks::Chunks::where_faster, 9, false});
+  if (kind == "moves") return show(name, count, {text, sizes, never, 9, false});
+  if (chunks > 0)
+    return show(fmt::format("{} in {} chunks", name, chunks), count, {text, sizes, {When::always, chunks}, 9, false});
+  int wrong = show(name + " product alone", count, {alone, sizes, never, 9, false});
+  wrong += show(name + " in turn", count, {text, sizes, never, 9, false});
+  wrong += show(name + " in chunks", count, {text, sizes, {}, 9, false});
   return wrong;
 }
 
@@ -156,9 +163,10 @@ int times(int count, const std::string& kind, const Bindings& given) {
 int main(int argc, char** argv) {
   if (argc >= 4 && std::strcmp(argv[1], "check") == 0)
     return ridge::check(std::atoi(argv[2]), std::atoi(argv[3]), argc > 4 ? std::atoi(argv[4]) : 0);
-  if (argc == 7 && std::strcmp(argv[1], "times") == 0)
+  if (argc >= 7 && std::strcmp(argv[1], "times") == 0)
     return ridge::times(std::atoi(argv[2]), argv[3],
-                        {{"B", std::atoi(argv[4])}, {"D", std::atoi(argv[5])}, {"F", std::atoi(argv[6])}});
-  std::fprintf(stderr, "expected check RANKS COUNT [FIRST], or times RANKS KIND B D F\n");
+                        {{"B", std::atoi(argv[4])}, {"D", std::atoi(argv[5])}, {"F", std::atoi(argv[6])}},
+                        argc > 7 ? std::atoi(argv[7]) : 0);
+  std::fprintf(stderr, "expected check RANKS COUNT [FIRST], or times RANKS KIND B D F [N]\n");
   return 2;
 }

@@ -163,8 +163,11 @@ Result<Report> run_split(const Task& task, const Bindings& dims, const Split& sp
     return there.error();
   const double bound = least_words(split.program, explanation->dims, ranks.size());
   const char* const nccl = std::getenv("RIDGE_NCCL");
-  const ranks::Task sharded{split.program, *explanation, bound, nccl != nullptr ? nccl : "",
-                            on.in_turn ? ranks::Chunks::never : ranks::Chunks::where_faster};
+  const ranks::Task sharded{split.program,
+                            *explanation,
+                            bound,
+                            nccl != nullptr ? nccl : "",
+                            {.when = on.in_turn ? ranks::Chunks::When::never : ranks::Chunks::When::where_faster}};
   auto result = ranks::run(sharded, ranks, options);
   if (!result) return result.error();
   if (task.program.mesh.empty() && result->measurement.ranks && ranks.size() > 1) {

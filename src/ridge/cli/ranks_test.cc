@@ -100,10 +100,14 @@ TEST_F(CliTest, RanksSayWhatIsWrong) {
   rejects(with({"--mesh", "X=2", "--on", "h100"}), 2,
           "ridge: ranks run on what is here; expected --on cpu or --on cuda, found 'h100'\n"
           "  hint: ridge explain --on h100 says what that machine would do\n");
+  rejects(with({"--mesh", "X=2", "--in-turn"}), 2,
+          "ridge: expected --in-turn with --on cuda: ranks on CPUs always compute and send in turn\n");
   rejects(with({"--mesh", "X=2", "--html", "a.html"}), 2,
           "ridge: expected --html without --ranks and --mesh: the page runs in one place\n");
   rejects({"run", "x: f32[N]\ny: f32[N] = cos(x)", "N=8", "--trace", "t.json"}, 2,
           "ridge: expected --trace together with --ranks\n");
+  rejects({"run", "x: f32[N]\ny: f32[N] = cos(x)", "N=8", "--in-turn"}, 2,
+          "ridge: expected --in-turn together with --ranks\n");
   rejects({"run", "x: f32[N]\ny: f32[N] = cos(x)", "N=8", "--ranks", "2", "--spread"}, 2,
           "ridge: rank 0: expected a program of one product of two tensors, that is not split\n  hint: 'bf16[M, K] * "
           "bf16[K, N] -> bf16[M, N]' M=4096 N=4096 K=4096\n");

@@ -1,5 +1,7 @@
 #include "ridge/measure/ranks/chunks.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "ridge/measure/ranks/route.h"
@@ -86,6 +88,37 @@ bool ends_in_product(const Compute& compute, int tensor) {
   return std::holds_alternative<Contraction>(last.op) && last.result() == tensor;
 }
 
+void set_rows(Program& program, const std::string& dim, std::int64_t rows) {
+  for (Dimension& known : program.dims)
+    if (known.name == dim) known.value = Polynomial(rows);
+}
+
+// The program's last product with what came from the others added to its sums; behind its tensors stand what came and
+// the result.
+void add_received(Program& program, std::size_t received, DType result) {
+  const int made = program.statements.back().result();
+  Tensor sum = program.tensors[static_cast<std::size_t>(made)];
+  Expression all{.result = 0, .nodes = {{.kind = Node::Kind::tensor, .tensor = made}}, .routine = {}};
+  for (std::size_t i = 0; i < received; ++i) {
+    Tensor come = sum;
+    come.name += fmt::format("#{}", i);
+    come.role = Role::input;
+    const int before = static_cast<int>(all.nodes.size()) - 1;
+    all.nodes.push_back({.kind = Node::Kind::tensor, .tensor = static_cast<int>(program.tensors.size())});
+    all.nodes.push_back({.kind = Node::Kind::call, .function = Function::add, .arguments = {before, before + 1}});
+    program.tensors.push_back(std::move(come));
+  }
+  Tensor& addends = program.tensors[static_cast<std::size_t>(made)];
+  addends.role = Role::intermediate;
+  addends.declared = false;
+  sum.name += "#sum";
+  sum.dtype = result;
+  sum.role = Role::output;
+  all.result = static_cast<int>(program.tensors.size());
+  program.tensors.push_back(std::move(sum));
+  program.statements.push_back({.op = std::move(all), .text = program.statements.back().text, .span = {}});
+}
+
 }  // namespace
 
 std::optional<ChunkedPair> chunked_pair(const Acts& acts, std::size_t act, const Device& device,
@@ -122,6 +155,13 @@ std::vector<RowPiece> row_pieces(const Acts& acts, const ChunkedPair& pair, cons
     const Piece rows = block_of(whole.extents, cut, mesh, other).front();
     out.push_back({other, {rows.begin - begin, rows.end - begin}});
   }
+  return out;
+}
+
+Program chunk_program(const Acts& acts, const ChunkedPair& pair, std::int64_t rows, std::size_t received) {
+  Program out = std::get<Compute>(acts.acts[pair.compute]).program;
+  set_rows(out, pair.dim, rows);
+  if (received > 0) add_received(out, received, slot_of(acts, std::get<Shift>(acts.acts[pair.shift]).to).dtype);
   return out;
 }
 

@@ -16,7 +16,11 @@
 
 namespace ridge::ranks {
 
-enum class Chunks { never, where_faster, always };
+struct Chunks {
+  enum class When { never, where_faster, always };
+  When when = When::where_faster;
+  std::int64_t count = 0;  // of each piece; 0: as many as are predicted to be fastest
+};
 
 // Two acts, one behind the other, whose rows do not look at each other.
 struct ChunkedPair {
@@ -36,6 +40,10 @@ struct RowPiece {
   Piece rows;
 };
 std::vector<RowPiece> row_pieces(const Acts& acts, const ChunkedPair& pair, const Device& device);
+
+// What is computed of so many rows. With addends that come from others, each rounded as it is stored, they are added to
+// the last product's sums: behind the program's tensors stand those and then the result.
+Program chunk_program(const Acts& acts, const ChunkedPair& pair, std::int64_t rows, std::size_t received = 0);
 
 // At most so many chunks of a piece: all but the last of one length, a multiple of 128 rows, which is the height of a
 // product's tile.

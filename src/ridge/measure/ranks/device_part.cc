@@ -39,7 +39,7 @@ Status DevicePart::make_acts(transport::Ranks& ranks, const OnDevice& how) {
     if (!reach) return reach.error();
     reach_ = *std::move(reach);
   }
-  if (reach_ != nullptr && how.chunks != Chunks::never)
+  if (reach_ != nullptr && how.chunks.when != Chunks::When::never)
     if (const Status paired = make_pairs(ranks, how); !paired) return paired;
   for (std::size_t i = 0; i < acts_.size(); ++i)
     if (const Status made = make_act(i, how); !made) return made;

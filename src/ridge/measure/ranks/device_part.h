@@ -16,7 +16,7 @@ struct OnDevice {
   const RunOptions& options;
   const std::vector<int>& stored;  // tensors that are wanted whoever reads them
   std::string nccl = {};           // the library's file; empty: the system's
-  Chunks chunks = Chunks::where_faster;
+  Chunks chunks = {};
 };
 
 class DevicePart {

@@ -1,80 +1,18 @@
 #include "ridge/measure/ranks/in_chunks.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 
-#include "ridge/base/text.h"
-#include "ridge/distributed/collective.h"
-#include "ridge/measure/device_machine.h"
-#include "ridge/plan/soonest.h"
 #include "ridge/transport/collectives.h"
 
 namespace ridge::ranks {
-namespace {
 
 namespace cuda = ops::cuda;
-
-constexpr std::int64_t most_chunks_of_piece = 8;
-
-void set_rows(Program& program, const std::string& dim, std::int64_t rows) {
-  for (Dimension& known : program.dims)
-    if (known.name == dim) known.value = Polynomial(rows);
-}
-
-// The program's last product with what came from the others added to its sums; behind its tensors stand what came and
-// the result.
-void add_received(Program& program, std::size_t received, DType result) {
-  const int made = program.statements.back().result();
-  Tensor sum = program.tensors[static_cast<std::size_t>(made)];
-  Expression all{.result = 0, .nodes = {{.kind = Node::Kind::tensor, .tensor = made}}, .routine = {}};
-  for (std::size_t i = 0; i < received; ++i) {
-    Tensor come = sum;
-    come.name += fmt::format("#{}", i);
-    come.role = Role::input;
-    const int before = static_cast<int>(all.nodes.size()) - 1;
-    all.nodes.push_back({.kind = Node::Kind::tensor, .tensor = static_cast<int>(program.tensors.size())});
-    all.nodes.push_back({.kind = Node::Kind::call, .function = Function::add, .arguments = {before, before + 1}});
-    program.tensors.push_back(std::move(come));
-  }
-  Tensor& addends = program.tensors[static_cast<std::size_t>(made)];
-  addends.role = Role::intermediate;
-  addends.dtype = DType::f32;
-  sum.name += "#sum";
-  sum.dtype = result;
-  sum.role = Role::output;
-  all.result = static_cast<int>(program.tensors.size());
-  program.tensors.push_back(std::move(sum));
-  program.statements.push_back({.op = std::move(all), .text = program.statements.back().text, .span = {}});
-}
-
-}  // namespace
-
-Result<SlotMemory> SlotMemory::make(const Part& part) {
-  SlotMemory out;
-  for (std::size_t s = 0; s < part.acts().slots.size(); ++s) {
-    out.memory_.emplace_back();
-    if (!part.lies_in_memory(static_cast<int>(s))) continue;
-    const std::int64_t bytes = stored_bytes(part.acts().slots[s].dtype, words_in(part.block(static_cast<int>(s))));
-    auto memory = shared_memory(bytes);
-    if (!memory) return memory.error();
-    out.memory_.back() = *std::move(memory);
-  }
-  return out;
-}
-
-std::byte* SlotMemory::at(int slot) const {
-  const auto& memory = memory_[static_cast<std::size_t>(slot)];
-  return memory ? memory->data() : nullptr;
-}
 
 InChunks::InChunks(const ChunkedPair& pair, const Where& where, Queues queues)
     : pair_(pair),
       part_(&where.part),
       slots_(&where.slots),
-      machine_(&where.machine),
       options_(&where.options),
-      when_(where.when),
       ranks_(&where.ranks),
       reach_(&where.reach),
       told_(where.bell),
@@ -103,7 +41,9 @@ Result<InChunks::Made> InChunks::make(const ChunkedPair& pair, const Where& wher
   auto queues = Queues::make();
   if (!queues) return queues.error();
   std::unique_ptr<InChunks> out(new InChunks(pair, where, *std::move(queues)));
-  auto times = out->choose();
+  const ChunkQuestion question{
+      where.part, pair, where.machine, where.options, where.how, where.reach.bytes_per_s(), where.reach.wait_s()};
+  auto times = chunk_times(question);
   if (const Status there = transport::agree(where.ranks, times ? Status(Done{}) : times.error()); !there)
     return there.error();
   if (const Status told = transport::broadcast(where.ranks, std::as_writable_bytes(std::span(&*times, 1))); !told)
@@ -126,79 +66,6 @@ Status InChunks::share() {
   if (!sums) return sums.error();
   sums_there_ = *std::move(sums);
   return Done{};
-}
-
-std::int64_t InChunks::row_bytes() const {
-  const Slot& slot = part_->acts().slots[static_cast<std::size_t>(between())];
-  const Block block = part_->block(between());
-  return block.front().size() == 0 ? 0 : words_in(block) / block.front().size() * bits(slot.dtype) / 8;
-}
-
-Program InChunks::program_of(std::int64_t rows, bool last) const {
-  Program out = compute().program;
-  set_rows(out, pair_.dim, rows);
-  if (last) add_received(out, others_.size(), part_->acts().slots[static_cast<std::size_t>(shift().to)].dtype);
-  return out;
-}
-
-// --- how many chunks
-
-Result<ChunkSeconds> InChunks::seconds_of(std::int64_t chunks) const {
-  const auto device = device_numbers_here();
-  if (!device) return device.error();
-  std::int64_t longest = 0;
-  for (const RowPiece& piece : pieces_) longest = std::max(longest, piece.rows.size());
-  const auto longest_chunk = cut_rows({0, longest}, chunks).front().size();
-  const auto seconds = [&](std::int64_t rows, bool last) -> Result<double> {
-    const auto planned = plan_part(program_of(rows, last), *options_);
-    if (!planned) return planned.error();
-    const auto predicted = forecast_s(*planned, *device);
-    return predicted ? *predicted : Result<double>(input_error("a step that nobody predicts"));
-  };
-  const auto own = seconds(pair_.gathers() ? longest : longest_chunk, !pair_.gathers());
-  const auto other = seconds(longest_chunk, false);
-  if (!own) return own.error();
-  if (!other) return other.error();
-  const double sending = static_cast<double>(longest_chunk * row_bytes()) / reach_->bytes_per_s();
-  return ChunkSeconds{.own = *own,
-                      .other = pair_.gathers() ? *other : std::max(*other, sending),
-                      .sending = sending,
-                      .wait = reach_->wait_s()};
-}
-
-Result<double> InChunks::in_turn_s() const {
-  const auto device = device_numbers_here();
-  if (!device) return device.error();
-  const auto planned = plan_part(compute().program, *options_);
-  if (!planned) return planned.error();
-  const auto computing = forecast_s(*planned, *device);
-  if (!computing) return input_error("a step that nobody predicts");
-  const Slot& slot = part_->acts().slots[static_cast<std::size_t>(shift().from)];
-  const auto transfer = transfer_of(shift().move, slot.extents, part_->device().mesh, Rational(bits(slot.dtype), 8));
-  const auto library = transfer ? library_time(*machine_, *transfer) : std::nullopt;
-  if (library) return *computing + *library;
-  const auto n = static_cast<double>(pieces_.size()), passes = pair_.kind == Collective::all_reduce ? 2.0 : 1.0;
-  const auto rows = static_cast<double>(pieces_.back().rows.end);
-  return *computing + passes * (n - 1) / n * rows * static_cast<double>(row_bytes()) / reach_->bytes_per_s();
-}
-
-// No answer where a step has no forecast: then one act goes after the other.
-Result<ChunkTimes> InChunks::choose() const {
-  ChunkTimes out;
-  const auto turn = in_turn_s();
-  if (!turn || pieces_.back().rows.end == 0) return out;
-  out.in_turn = *turn;
-  for (std::int64_t chunks = 1; chunks <= most_chunks_of_piece; chunks *= 2) {
-    const auto seconds = seconds_of(chunks);
-    if (!seconds) return out;
-    const double all = chunked_s(pair_.kind, static_cast<std::int64_t>(pieces_.size()), chunks, *seconds);
-    if (out.in_chunks == 0 || all < out.in_chunks) {
-      out.in_chunks = all;
-      out.chunks = chunks;
-    }
-  }
-  if (when_ == Chunks::where_faster && out.in_chunks >= out.in_turn) out.chunks = 0;
-  return out;
 }
 
 // --- what is multiplied
@@ -230,7 +97,8 @@ Result<std::vector<std::byte*>> InChunks::lent_to(const Program& program, const 
     }
     std::byte* const data = slots_->at(before_it_moves ? shift().from : slot);
     const bool is_stored = data != nullptr && tensor.role != Role::intermediate;
-    out.push_back(is_stored ? data + offset(tensor, before_it_moves ? within : piece.rows.begin) : nullptr);
+    const std::int64_t first = before_it_moves ? within : piece.rows.begin;
+    out.push_back(is_stored ? data + offset(tensor, first) : nullptr);
   }
   if (!last) return out;
   for (std::size_t p = 0; p < pieces_.size(); ++p)
@@ -243,7 +111,7 @@ Result<std::vector<std::byte*>> InChunks::lent_to(const Program& program, const 
 
 Status InChunks::add_chunk(std::vector<Chunk>& to, const RowPiece& piece, bool last) {
   if (piece.rows.size() == 0) return Done{};
-  const Program program = program_of(piece.rows.size(), last);
+  const Program program = chunk_program(part_->acts(), pair_, piece.rows.size(), last ? others_.size() : 0);
   auto planned = plan_part(program, *options_);
   if (!planned) return planned.error();
   const auto lent = lent_to(program, piece, last);
@@ -390,19 +258,6 @@ Status InChunks::scatter(const cuda::Queue& queue) const {
     if (const Status taken = take_sums(); !taken) return taken;
   if (const Status joined = join(queue); !joined) return joined;
   return reach_->ring(queue, read_, others_);
-}
-
-std::string text(const Acts& acts, const ChunkedPair& pair, const ChunkTimes& times) {
-  const auto& shift = std::get<Shift>(acts.acts[pair.shift]);
-  const auto& compute = std::get<Compute>(acts.acts[pair.compute]);
-  const Statement& last = compute.program.statements.back();
-  std::string result = compute.program.tensors[static_cast<std::size_t>(last.result())].name;
-  result = result.substr(0, result.find('#'));
-  const std::string both = fmt::format("{} beside {} over {}", result, name(pair.kind), shift.move.over);
-  const std::string turn = engineering(times.in_turn, "s");
-  if (times.chunks == 0) return fmt::format("{}: {} predicted in turn", both, turn);
-  return fmt::format("{}: {} predicted in {} chunk{} of each piece along {}, {} in turn", both,
-                     engineering(times.in_chunks, "s"), times.chunks, times.chunks == 1 ? "" : "s", pair.dim, turn);
 }
 
 }  // namespace ridge::ranks

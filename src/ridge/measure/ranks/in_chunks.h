@@ -11,27 +11,13 @@
 
 #include "ridge/machine/machine.h"
 #include "ridge/measure/device_steps.h"
+#include "ridge/measure/ranks/chunk_times.h"
 #include "ridge/measure/ranks/chunks.h"
 #include "ridge/measure/ranks/part.h"
 #include "ridge/measure/ranks/reach.h"
+#include "ridge/measure/ranks/slot_memory.h"
 
 namespace ridge::ranks {
-
-// The memory of a part's slots on its device; null where a slot is not stored.
-class SlotMemory {
- public:
-  static Result<SlotMemory> make(const Part& part);
-  std::byte* at(int slot) const;
-  const ops::cuda::Memory& memory(int slot) const { return *memory_[static_cast<std::size_t>(slot)]; }
-
- private:
-  std::vector<std::optional<ops::cuda::Memory>> memory_;
-};
-
-struct ChunkTimes {         // s, as predicted
-  std::int64_t chunks = 0;  // of a piece; 0: one act after the other is faster
-  double in_chunks = 0, in_turn = 0;
-};
 
 class InChunks {
  public:
@@ -40,7 +26,7 @@ class InChunks {
     const SlotMemory& slots;
     const Machine& machine;
     const RunOptions& options;
-    Chunks when;
+    Chunks how;
     transport::Ranks& ranks;
     Reach& reach;
     std::size_t bell;  // the first of three
@@ -72,13 +58,9 @@ class InChunks {
     static Result<Queues> make();
   };
   InChunks(const ChunkedPair& pair, const Where& where, Queues queues);
-  Result<ChunkTimes> choose() const;
-  Result<double> in_turn_s() const;
-  Result<ChunkSeconds> seconds_of(std::int64_t chunks) const;
   Status build();
   Status add_chunk(std::vector<Chunk>& to, const RowPiece& piece, bool last);
   Result<std::vector<std::byte*>> lent_to(const Program& program, const RowPiece& piece, bool last) const;
-  Program program_of(std::int64_t rows, bool last) const;
   // What is queued on any of the others comes behind this one's; and the other way round.
   Status fork(const ops::cuda::Queue& queue) const;
   Status join(const ops::cuda::Queue& queue) const;
@@ -95,7 +77,7 @@ class InChunks {
   const Compute& compute() const { return std::get<Compute>(part_->acts().acts[pair_.compute]); }
   const Shift& shift() const { return std::get<Shift>(part_->acts().acts[pair_.shift]); }
   int between() const { return pair_.gathers() ? shift().to : shift().from; }
-  std::int64_t row_bytes() const;
+  std::int64_t row_bytes() const { return ranks::row_bytes(*part_, pair_); }
   const RowPiece& mine() const { return pieces_[place_]; }
   const RowPiece& behind(std::size_t steps) const {
     return pieces_[(place_ + pieces_.size() - steps) % pieces_.size()];
@@ -104,9 +86,7 @@ class InChunks {
   ChunkedPair pair_;
   const Part* part_;
   const SlotMemory* slots_;
-  const Machine* machine_;
   const RunOptions* options_;
-  Chunks when_;
   transport::Ranks* ranks_;
   Reach* reach_;
   std::size_t told_, summed_, read_;  // bells
@@ -122,8 +102,5 @@ class InChunks {
   // By rank, as seen from this device: where pieces are copied from, or sums stored; and where whole sums lie.
   std::vector<std::byte*> there_ = {}, sums_there_ = {};
 };
-
-// "y beside reduce-scatter over X: 300.0 us predicted in 2 chunks of each piece along B, 402.1 us in turn"
-std::string text(const Acts& acts, const ChunkedPair& pair, const ChunkTimes& times);
 
 }  // namespace ridge::ranks

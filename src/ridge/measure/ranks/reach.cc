@@ -94,8 +94,9 @@ Status Reach::measure() {
   const auto queue = cuda::Queue::make();
   if (!queue) return queue.error();
   auto to = cuda::Memory::make(many), from = cuda::Memory::make(many);
-  if (const Status there = transport::agree(*ranks_, to && from ? Status(Done{}) : (to ? from : to).error()); !there)
-    return there;
+  for (const auto* memory : {&to, &from})
+    if (const Status there = transport::agree(*ranks_, *memory ? Status(Done{}) : memory->error()); !there)
+      return there;
   const auto all = share(*from);
   if (!all) return all.error();
   const std::size_t opened = open_.size() - static_cast<std::size_t>(size() - 1);

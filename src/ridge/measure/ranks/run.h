@@ -15,7 +15,7 @@ struct Task {
   double words_bound = 0;          // RanksNotes'
   std::string nccl = {};           // on devices: its library's file; empty: the system's
   // On devices: which products go in chunks beside what moves, of those that can.
-  Chunks chunks = Chunks::where_faster;
+  Chunks chunks = {};
   bool checked = true;  // false: results are not looked at
 };
 

@@ -1,0 +1,119 @@
+#include "ridge/measure/ranks/chunk_times.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "ridge/base/text.h"
+#include "ridge/distributed/collective.h"
+#include "ridge/measure/device_machine.h"
+#include "ridge/plan/soonest.h"
+
+namespace ridge::ranks {
+namespace {
+
+constexpr std::int64_t most_chunks_of_piece = 8;
+
+class Times {
+ public:
+  explicit Times(const ChunkQuestion& question, const ops::DeviceNumbers& device)
+      : q_(question),
+        device_(device),
+        pieces_(row_pieces(question.part.acts(), question.pair, question.part.device())),
+        row_bytes_(row_bytes(question.part, question.pair)) {}
+
+  Result<ChunkTimes> best() const {
+    ChunkTimes out;
+    const auto turn = in_turn();
+    if (!turn) return turn.error();
+    if (!*turn || pieces_.back().rows.end == 0) return out;
+    out.in_turn = **turn;
+    for (std::int64_t chunks = std::max<std::int64_t>(1, q_.how.count); chunks <= most_chunks_of_piece; chunks *= 2) {
+      const auto seconds = in_chunks(chunks);
+      if (!seconds) return seconds.error();
+      if (!*seconds) return out;
+      if (out.in_chunks == 0 || **seconds < out.in_chunks) {
+        out.in_chunks = **seconds;
+        out.chunks = chunks;
+      }
+      if (q_.how.count > 0) break;
+    }
+    if (q_.how.when == Chunks::When::where_faster && out.in_chunks >= out.in_turn) out.chunks = 0;
+    return out;
+  }
+
+ private:
+  using Seconds = Result<std::optional<double>>;  // none: a step that nobody predicts
+
+  Seconds computing(const Program& program) const {
+    const auto planned = plan_part(program, q_.options);
+    return planned ? Seconds(forecast_s(*planned, device_)) : planned.error();
+  }
+
+  Seconds in_chunks(std::int64_t chunks) const {
+    std::int64_t longest = 0;
+    for (const RowPiece& piece : pieces_) longest = std::max(longest, piece.rows.size());
+    const std::int64_t chunk = cut_rows({0, longest}, chunks).front().size();
+    const bool gathers = q_.pair.gathers();
+    const Acts& acts = q_.part.acts();
+    const auto other = computing(chunk_program(acts, q_.pair, chunk));
+    const auto own = computing(gathers ? chunk_program(acts, q_.pair, longest)
+                                       : chunk_program(acts, q_.pair, chunk, pieces_.size() - 1));
+    if (!other || !own) return (other ? own : other).error();
+    if (!*other || !*own) return std::optional<double>();
+    const double sending = static_cast<double>(chunk * row_bytes_) / q_.bytes_per_s;
+    const ChunkSeconds seconds{
+        .own = **own, .other = gathers ? **other : std::max(**other, sending), .sending = sending, .wait = q_.wait_s};
+    return std::optional(chunked_s(q_.pair.kind, static_cast<std::int64_t>(pieces_.size()), chunks, seconds));
+  }
+
+  // With the library's time for the move, or that of the devices' links where no library was timed.
+  Seconds in_turn() const {
+    const Acts& acts = q_.part.acts();
+    const auto alone = computing(std::get<Compute>(acts.acts[q_.pair.compute]).program);
+    if (!alone || !*alone) return alone;
+    const auto& shift = std::get<Shift>(acts.acts[q_.pair.shift]);
+    const Slot& slot = acts.slots[static_cast<std::size_t>(shift.from)];
+    const auto transfer = transfer_of(shift.move, slot.extents, q_.part.device().mesh, Rational(bits(slot.dtype), 8));
+    const auto library = transfer ? library_time(q_.machine, *transfer) : std::nullopt;
+    if (library) return std::optional(**alone + *library);
+    const auto n = static_cast<double>(pieces_.size()), passes = q_.pair.kind == Collective::all_reduce ? 2.0 : 1.0;
+    const double bytes = static_cast<double>(pieces_.back().rows.end * row_bytes_);
+    return std::optional(**alone + passes * (n - 1) / n * bytes / q_.bytes_per_s);
+  }
+
+  const ChunkQuestion& q_;
+  const ops::DeviceNumbers& device_;
+  std::vector<RowPiece> pieces_;
+  std::int64_t row_bytes_;
+};
+
+}  // namespace
+
+Result<ChunkTimes> chunk_times(const ChunkQuestion& question) {
+  const auto device = device_numbers_here();
+  return device ? Times(question, *device).best() : device.error();
+}
+
+std::int64_t row_bytes(const Part& part, const ChunkedPair& pair) {
+  const auto& shift = std::get<Shift>(part.acts().acts[pair.shift]);
+  const int slot = pair.gathers() ? shift.to : shift.from;
+  const Block block = part.block(slot);
+  const DType dtype = part.acts().slots[static_cast<std::size_t>(slot)].dtype;
+  return block.front().size() == 0 ? 0 : words_in(block) / block.front().size() * bits(dtype) / 8;
+}
+
+std::string text(const Acts& acts, const ChunkedPair& pair, const ChunkTimes& times) {
+  const auto& shift = std::get<Shift>(acts.acts[pair.shift]);
+  const auto& compute = std::get<Compute>(acts.acts[pair.compute]);
+  const Statement& last = compute.program.statements.back();
+  std::string result = compute.program.tensors[static_cast<std::size_t>(last.result())].name;
+  result = result.substr(0, result.find('#'));
+  const std::string both = fmt::format("{} beside {} over {}", result, name(pair.kind), shift.move.over);
+  const std::string turn = engineering(times.in_turn, "s");
+  if (times.chunks == 0) return fmt::format("{}: {} predicted in turn", both, turn);
+  return fmt::format("{}: {} predicted in {} chunk{} of each piece along {}, {} in turn", both,
+                     engineering(times.in_chunks, "s"), times.chunks, times.chunks == 1 ? "" : "s", pair.dim, turn);
+}
+
+}  // namespace ridge::ranks

@@ -1,0 +1,33 @@
+// In how many chunks a pair of acts goes, and whether it does, by what is predicted of both ways.
+#pragma once
+
+#include <string>
+
+#include "ridge/machine/machine.h"
+#include "ridge/measure/ranks/chunks.h"
+#include "ridge/measure/ranks/part.h"
+
+namespace ridge::ranks {
+
+struct ChunkTimes {         // s, as predicted
+  std::int64_t chunks = 0;  // of a piece; 0: one act after the other is faster
+  double in_chunks = 0, in_turn = 0;
+};
+
+struct ChunkQuestion {
+  const Part& part;
+  const ChunkedPair& pair;
+  const Machine& machine;  // in turn: what a library was timed to take on its links
+  const RunOptions& options;
+  Chunks how;
+  double bytes_per_s = 0, wait_s = 0;  // between the devices, as they were measured
+};
+// Where a step has no forecast one act goes after the other. Errors: plan()'s, no device.
+Result<ChunkTimes> chunk_times(const ChunkQuestion& question);
+
+std::int64_t row_bytes(const Part& part, const ChunkedPair& pair);  // of what moves; 0: it has no rows
+
+// "y beside reduce-scatter over X: 300.0 us predicted in 2 chunks of each piece along B, 402.1 us in turn"
+std::string text(const Acts& acts, const ChunkedPair& pair, const ChunkTimes& times);
+
+}  // namespace ridge::ranks

@@ -1,0 +1,23 @@
+// Where a part lies on its device.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "ridge/device/device.h"
+#include "ridge/measure/ranks/part.h"
+
+namespace ridge::ranks {
+
+// The memory of a part's slots on its device; null where a slot is not stored.
+class SlotMemory {
+ public:
+  static Result<SlotMemory> make(const Part& part);
+  std::byte* at(int slot) const;
+  const ops::cuda::Memory& memory(int slot) const { return *memory_[static_cast<std::size_t>(slot)]; }
+
+ private:
+  std::vector<std::optional<ops::cuda::Memory>> memory_;
+};
+
+}  // namespace ridge::ranks
