@@ -44,7 +44,7 @@ Result<Stripe> stripe_of(const Task& task, const Request& request, const Stripes
   Stripe out{.kernel = how.tile, .flops = static_cast<double>(first.flops.value_or(0))};
   const bool has_planner = static_cast<bool>(device_numbers(task.machine)) && !how.is_tile_given;
   if (has_planner) {
-    const auto planned = predict(task.program, *explained);
+    const auto planned = predict(task.program, *explained, {.bytes = false});
     if (!planned) return planned.error();
     const OpPlan& op = planned->kernels.front();
     out.kernel = op.plan.kernel;
@@ -58,7 +58,7 @@ Result<Stripe> stripe_of(const Task& task, const Request& request, const Stripes
   out.tiles = cut->front().tiles;
   out.waves = cut->front().waves;
   if (task.machine.name == "cpu") {
-    const auto planned = predict(task.program, *explained);
+    const auto planned = predict(task.program, *explained, {.bytes = false});
     if (!planned) return planned.error();
     out.predicted_s = planned->predicted_s;
     return out;

@@ -18,7 +18,7 @@ Forecast streamed(std::string_view kernel, double bytes, double instructions, co
   const double lanes_per_s = device.multiprocessors * kernel_numbers().lanes * device.clock_hz;
   out.seconds = device.launch_s + std::max(bytes / device.memory_bytes_per_s, instructions / lanes_per_s);
   out.spread = spread_on(device, "streamed");
-  out.traffic_bytes = out.memory_bytes = static_cast<std::int64_t>(bytes);
+  out.moved = [all = static_cast<std::int64_t>(bytes)] { return MovedBytes{all, all}; };
   return out;
 }
 

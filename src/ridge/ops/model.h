@@ -9,6 +9,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -83,13 +84,18 @@ struct Spread {  // measured over predicted time: the 5th percentile, the middle
   double low = 1, middle = 1, high = 1;
 };
 
+// Asked of the L2, or of memory where there is no reuse; and what of it is asked of memory.
+struct MovedBytes {
+  std::int64_t traffic = 0, memory = 0;
+};
+
 struct Forecast {
   TilePlan plan = {};
   bool leads = false;  // names the statement's kernel, whatever else the statement takes
   double seconds = 0;
   Spread spread = {};
-  // Asked of the L2, or of memory where there is no reuse; and what of it is asked of memory.
-  std::int64_t traffic_bytes = 0, memory_bytes = 0;
+  // Counted when it is asked for: a large product's tiles take seconds to go through. Empty: nothing moves.
+  std::function<MovedBytes()> moved = {};
   std::vector<Candidate> candidates = {};  // the next best, best first
   std::optional<PlanFacts> facts = {};     // of a product
 };

@@ -76,7 +76,7 @@ void add_bounds(const Program& program, const Explanation& explanation, Advices&
 // One kernel a statement was asked for: sharing is the first advice.
 Status add_sharing(const Program& program, const Explanation& explanation, const PlanRequest& request, Advices& out) {
   if (request.fuse || !has_planner(explanation.machine)) return Done{};
-  const auto shared = predict(program, explanation, {request.library, true});
+  const auto shared = predict(program, explanation, {.library = request.library, .bytes = false});
   if (!shared) return shared.error();
   out.advice.push_back(
       {.kind = "sharing",
@@ -90,7 +90,9 @@ Status add_sharing(const Program& program, const Explanation& explanation, const
 
 }  // namespace
 
-Result<Advices> advise(const Program& program, const Explanation& explanation, const PlanRequest& request) {
+Result<Advices> advise(const Program& program, const Explanation& explanation, const PlanRequest& asked) {
+  PlanRequest request = asked;
+  request.bytes = false;
   for (const std::string& dim : program.dim_names())
     if (!explanation.dims.contains(dim))
       return usage_error(fmt::format("expected a value of each dimension, found none of {}", dim),

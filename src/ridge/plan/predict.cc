@@ -27,10 +27,15 @@ void add_time(OpPlan& op, double seconds, const ops::Spread& spread) {
   op.predicted_s.high += spread.high * seconds;
 }
 
+void add_bytes(OpPlan& op, const ops::Forecast& kernel) {
+  if (!kernel.moved) return;
+  const ops::MovedBytes moved = kernel.moved();
+  op.traffic_bytes += moved.traffic;
+  op.memory_bytes += moved.memory;
+}
+
 void add_kernel(OpPlan& op, ops::Forecast kernel) {
   add_time(op, kernel.seconds, kernel.spread);
-  op.traffic_bytes += kernel.traffic_bytes;
-  op.memory_bytes += kernel.memory_bytes;
   if (kernel.leads) {
     op.plan = std::move(kernel.plan);
     op.candidates = std::move(kernel.candidates);
@@ -80,7 +85,7 @@ Status add_of_library(OpPlan& op, const ops::MatmulProblem& problem, const Machi
   return Done{};
 }
 
-Status add_on_device(PlannedProgram& out, const Lowered& x, Library library) {
+Status add_on_device(PlannedProgram& out, const Lowered& x, const PlanRequest& request) {
   const auto device = device_numbers(x.explanation.machine);
   if (!device) return device.error();
   out.remark = remark(x.explanation.machine, *device);
@@ -88,7 +93,7 @@ Status add_on_device(PlannedProgram& out, const Lowered& x, Library library) {
     OpPlan& op = out.kernels[static_cast<std::size_t>(step.group)];
     if (!step.copy.empty()) op.copies.push_back(step.copy);
     const auto* const product = std::get_if<ops::MatmulProblem>(&step.kernel);
-    if (library == Library::cublaslt && product != nullptr) {
+    if (request.library == Library::cublaslt && product != nullptr) {
       const Status added = add_of_library(op, *product, x.explanation.machine, out.remark);
       if (!added) return added;
       continue;
@@ -97,6 +102,7 @@ Status add_on_device(PlannedProgram& out, const Lowered& x, Library library) {
     if (!kernel)
       return input_error(fmt::format("cannot plan '{}': {}", text_of(x, step.group), kernel.error().message));
     if (kernel->leads) op.operands = operand_names(x.program, step);
+    if (request.bytes) add_bytes(op, *kernel);
     add_kernel(op, *std::move(kernel));
   }
   return Done{};
@@ -232,7 +238,7 @@ Result<PlannedProgram> predict(const Program& program, const Explanation& explan
   PlannedProgram out{lowered->fusion, std::vector<OpPlan>(lowered->fusion.groups.size()), {}, {}, {}};
   for (const Statement& statement : program.statements) out.results.push_back(statement.result());
   const auto done = cpu ? add_on_cpu(out, {program, explanation, *lowered})
-                        : add_on_device(out, {program, explanation, *lowered}, request.library);
+                        : add_on_device(out, {program, explanation, *lowered}, request);
   if (!done) return done.error();
   if (request.why)
     if (const Status added = add_losses(out, {program, explanation, *lowered}, request.library); !added)

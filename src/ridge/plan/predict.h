@@ -38,6 +38,7 @@ struct OpPlan {  // of a kernel, or of the few that a statement takes
   std::vector<std::string> copies = {};    // operands reordered or converted first, included in the time
   std::optional<PlanFacts> facts = {};     // of a product: why it takes what it takes
   std::vector<std::string> operands = {};  // what PlanFacts calls 0 and 1
+  std::vector<double> cpu_sizes = {};      // on this CPU: by what its time is predicted (ops::cpu_form())
   // Where it was asked for: the least that the roofs allow, and what is lost to each cause; together they are what is
   // predicted.
   double roof_s = 0;
@@ -46,8 +47,9 @@ struct OpPlan {  // of a kernel, or of the few that a statement takes
 
 struct PlanRequest {
   Library library = Library::ridge;
-  bool fuse = true;  // false: one kernel a statement
-  bool why = false;  // with OpPlan::lost
+  bool fuse = true;   // false: one kernel a statement
+  bool why = false;   // with OpPlan::lost
+  bool bytes = true;  // false: without those of a device's kernels, which take longer to count than all the rest
 };
 struct PlannedProgram {
   Fusion fusion;

@@ -119,6 +119,18 @@ TEST(Predict, PlansAProductWithItsEpilogue) {
   EXPECT_EQ(plans(inputs + "h[B, F] = x * w\ny: f32[B, F] = gelu(h + b) + r", dims, Library::cublaslt)->size(), 2u);
 }
 
+TEST(Predict, CountsBytesWhereTheyAreAskedFor) {
+  const auto program = parse("bf16[M, K] * bf16[K, N] -> bf16[M, N]");
+  const auto explanation = explain(*program, *find_machine("h200"), {{"M", 4096}, {"N", 4096}, {"K", 4096}});
+  const auto with = predict(*program, *explanation), without = predict(*program, *explanation, {.bytes = false});
+  ASSERT_TRUE(with && without);
+  EXPECT_GT(with->kernels[0].traffic_bytes, with->kernels[0].memory_bytes);
+  EXPECT_EQ(without->kernels[0].traffic_bytes, 0);
+  EXPECT_EQ(without->kernels[0].memory_bytes, 0);
+  EXPECT_EQ(without->predicted_s.expected, with->predicted_s.expected);
+  EXPECT_EQ(without->kernels[0].plan.kernel, with->kernels[0].plan.kernel);
+}
+
 TEST(Predict, PlansAGatedLayerAsOneKernel) {
   const std::string text =
       "x: bf16[N, D]  up: bf16[F, D]  gate: bf16[F, D]  bu: bf16[F]  bg: bf16[F]\n"

@@ -147,8 +147,9 @@ Result<Forecast> forecast(const AttentionBackwardProblem& x, const DeviceNumbers
   out.seconds = plan.predicted_s;
   out.spread = spread_on(device, "attention_backward");
   const double step_bytes = 2.0 * c.q * static_cast<double>(x.forward.width) * (bits(x.forward.dtype) / 8);
-  out.traffic_bytes = static_cast<std::int64_t>(static_cast<double>(plan.steps) * step_bytes);
-  out.memory_bytes = static_cast<std::int64_t>(traffic(x));
+  const MovedBytes moved{static_cast<std::int64_t>(static_cast<double>(plan.steps) * step_bytes),
+                         static_cast<std::int64_t>(traffic(x))};
+  out.moved = [moved] { return moved; };
   return out;
 }
 

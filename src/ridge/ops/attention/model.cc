@@ -245,8 +245,9 @@ Result<Forecast> forecast(const AttentionProblem& p, const DeviceNumbers& device
   out.seconds = plan.predicted_s;
   out.spread = spread_on(device, "attention");
   const double step_bytes = 2.0 * c.kv * static_cast<double>(p.width) * (bits(p.dtype) / 8);
-  out.traffic_bytes = static_cast<std::int64_t>(static_cast<double>(plan.steps) * step_bytes);
-  out.memory_bytes = static_cast<std::int64_t>(traffic(p));
+  const MovedBytes moved{static_cast<std::int64_t>(static_cast<double>(plan.steps) * step_bytes),
+                         static_cast<std::int64_t>(traffic(p))};
+  out.moved = [moved] { return moved; };
   return out;
 }
 CpuForecast cpu_forecast(const AttentionProblem& p, int) { return {.kernel = "attention", .vector_flops = flops(p)}; }

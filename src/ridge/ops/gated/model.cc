@@ -62,7 +62,7 @@ std::vector<Candidate> next_best(const GatedCall& call, const GatedPlan& best, c
 }
 
 // The two halves are one product that is twice as wide, of which half is stored.
-void add_traffic(Forecast& out, const GatedCall& call, const GatedPlan& plan, const DeviceNumbers& device) {
+MovedBytes moved(const GatedCall& call, const GatedPlan& plan, const DeviceNumbers& device) {
   const MatmulProblem wide{.batch = 1,
                            .m = call.m,
                            .n = 2 * call.n,
@@ -82,12 +82,10 @@ void add_traffic(Forecast& out, const GatedCall& call, const GatedPlan& plan, co
       2 * each * call.k * ((plan.copy_x ? call.m : 0) + (plan.copy_up + plan.copy_gate) * call.n);
   const std::int64_t biases = ((call.bu != nullptr) + (call.bg != nullptr)) * call.n * bits(call.bias) / 8;
   const std::int64_t tile_rows = (call.m + order.m - 1) / order.m;
-  const MatmulTraffic asked = trace_tiles(wide, order);
-  out.traffic_bytes = copied + asked.global_bytes() - asked.d.global_bytes / 2 + biases * tile_rows;
   order.cache_bytes = device.l2_bytes;
-  const MatmulTraffic behind = trace_tiles(wide, order);
-  out.memory_bytes = copied + behind.a.memory_bytes + behind.b.memory_bytes + behind.d.memory_bytes / 2 +
-                     behind.partial_bytes + biases;
+  const MatmulTraffic all = trace_tiles(wide, order);
+  return {copied + all.global_bytes() - all.d.global_bytes / 2 + biases * tile_rows,
+          copied + all.a.memory_bytes + all.b.memory_bytes + all.d.memory_bytes / 2 + all.partial_bytes + biases};
 }
 
 }  // namespace
@@ -100,7 +98,7 @@ Forecast forecast(const GatedCall& call, const DeviceNumbers& device) {
   const double flop = 4.0 * static_cast<double>(call.m) * static_cast<double>(call.n) * static_cast<double>(call.k);
   if (plan.path == GatedPlan::Path::plain)
     out.seconds = device.launch_s + flop / (kernel_numbers().plain_flops * device.multiprocessors * device.clock_hz);
-  add_traffic(out, call, plan, device);
+  out.moved = [=] { return moved(call, plan, device); };
   if (plan.path == GatedPlan::Path::tiles) out.candidates = next_best(call, plan, device);
   return out;
 }

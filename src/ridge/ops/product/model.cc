@@ -119,17 +119,16 @@ TileOrder order_of(const MatmulPlan& plan, const DeviceNumbers& device) {
   return order;
 }
 
-void add_traffic(Forecast& out, const MatmulCall& given, const MatmulPlan& plan, const DeviceNumbers& device) {
-  if (plan.path == MatmulPlan::Path::nothing) return;
+MovedBytes moved(const MatmulCall& given, const MatmulPlan& plan, const DeviceNumbers& device) {
+  if (plan.path == MatmulPlan::Path::nothing) return {};
   const MatmulCall call = plan.exchanged ? exchanged(given) : given;
   const MatmulProblem& problem = call.problem;
   TileOrder order = order_of(plan, device);
   const std::int64_t copied = copied_bytes(problem, plan);
-  out.traffic_bytes = copied + trace_tiles(problem, order, call.epilogue).global_bytes();
   order.cache_bytes = device.l2_bytes;
-  const MatmulTraffic behind = trace_tiles(problem, order);
-  out.memory_bytes = copied + behind.a.memory_bytes + behind.b.memory_bytes + behind.d.memory_bytes +
-                     behind.partial_bytes + static_cast<std::int64_t>(epilogue_bytes(call));
+  const MatmulTraffic all = trace_tiles(problem, order, call.epilogue);
+  return {copied + all.global_bytes(), copied + all.a.memory_bytes + all.b.memory_bytes + all.d.memory_bytes +
+                                           all.partial_bytes + static_cast<std::int64_t>(epilogue_bytes(call))};
 }
 
 double seconds_without_epilogue(const MatmulProblem& problem, const MatmulPlan& plan, const DeviceNumbers& device) {
@@ -199,7 +198,7 @@ Forecast forecast(const MatmulCall& call, const DeviceNumbers& device) {
   const double epilogue_s = epilogue_bytes(call) / device.memory_bytes_per_s;
   Forecast out{.plan = described(plan), .leads = true, .spread = spread_on(device, "product")};
   out.seconds = seconds_without_epilogue(call.problem, plan, device) + epilogue_s;
-  add_traffic(out, call, plan, device);
+  out.moved = [=] { return moved(call, plan, device); };
   out.facts = facts(call.problem, plan, device);
   out.facts->least_bytes += epilogue_bytes(call);
   out.facts->padded = padded(*out.facts, call.problem, device);
