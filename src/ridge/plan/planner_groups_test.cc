@@ -1,0 +1,98 @@
+// The planner takes whatever the model says is soonest: over the groups of data/planner_groups.txt every way to share
+// kernels is enumerated here, without the planner's own search, and none may be predicted to be faster.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "ridge/base/file.h"
+#include "ridge/ops/attention/model.h"
+#include "ridge/ops/chain/model.h"
+#include "ridge/ops/fused/model.h"
+#include "ridge/ops/loops/model.h"
+#include "ridge/ops/product/model.h"
+#include "ridge/ops/rows/model.h"
+#include "ridge/plan/device_numbers.h"
+#include "ridge/plan/plan.h"
+#include "ridge/plan/predict.h"
+
+namespace ridge {
+namespace {
+
+// Programs that are parted by empty lines.
+std::vector<std::string> groups() {
+  const std::string text = *read_file(std::string(RIDGE_SOURCE_DIR) + "/data/planner_groups.txt") + "\n";
+  std::vector<std::string> out;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = std::min(text.find("\n\n", at), text.size());
+    if (end > at + 1) out.push_back(text.substr(at, end - at) + "\n");
+    at = end + 2;
+  }
+  return out;
+}
+
+double seconds_of(const Plan& plan, const ops::DeviceNumbers& device) {
+  double seconds = 0;
+  for (const Step& step : plan.steps) {
+    const auto kernel = std::visit([&](const auto& problem) { return forecast(problem, device); }, step.kernel);
+    if (!kernel) return std::numeric_limits<double>::infinity();
+    seconds += kernel->spread.middle * kernel->seconds;
+  }
+  return seconds;
+}
+
+std::vector<int> products_of(const Program& program) {
+  std::vector<int> out;
+  for (std::size_t s = 0; s < program.statements.size(); ++s)
+    if (std::holds_alternative<Contraction>(program.statements[s].op)) out.push_back(static_cast<int>(s));
+  return out;
+}
+
+// Every subset of products apart; products that end in nothing; a kernel for each statement.
+std::vector<FuseOptions> all_ways(const Program& program) {
+  std::vector<FuseOptions> out{{.target = Target::cuda, .fuse = false}, {.target = Target::cuda, .epilogues = false}};
+  const std::vector<int> products = products_of(program);
+  for (unsigned subset = 0; subset < 1u << products.size(); ++subset) {
+    FuseOptions how{.target = Target::cuda};
+    for (std::size_t i = 0; i < products.size(); ++i)
+      if ((subset >> i & 1) != 0) how.apart.push_back(products[i]);
+    out.push_back(how);
+  }
+  return out;
+}
+
+double least_of_all(const Program& program, const Bindings& dims, const ops::DeviceNumbers& device) {
+  double least = std::numeric_limits<double>::infinity();
+  for (const FuseOptions& how : all_ways(program))
+    if (const auto one = plan(program, dims, how)) least = std::min(least, seconds_of(*one, device));
+  return least;
+}
+
+TEST(PlannerGroups, TheSoonestOfAllWaysIsTaken) {
+  const std::vector<std::string> all = groups();
+  ASSERT_EQ(all.size(), 60u);
+  const Machine h200 = *find_machine("h200");
+  const auto device = device_numbers(h200);
+  int apart = 0;
+  for (const std::string& text : all) {
+    const auto program = parse(text);
+    ASSERT_TRUE(program) << text << program.error().text();
+    const auto explanation = explain(*program, h200, {}, {}, Thresholds::left_out);
+    ASSERT_TRUE(explanation) << text << explanation.error().text();
+    const auto chosen = predict(*program, *explanation, {.bytes = false});
+    ASSERT_TRUE(chosen) << text << chosen.error().text();
+    const double least = least_of_all(*program, explanation->dims, *device);
+    EXPECT_LE(chosen->predicted_s.expected, least * (1 + 1e-9)) << text;
+    apart += chosen->kernels.size() > 1;
+    if (chosen->kernels.size() != 1) continue;
+    const OpPlan& op = chosen->kernels.front();
+    for (const Candidate& other : op.candidates)  // of tiles and pieces of k
+      EXPECT_LE(op.predicted_s.expected, other.predicted_s * (1 + 1e-9)) << text;
+  }
+  // Both are chosen, so that a planner which always does the same is seen.
+  EXPECT_GT(apart, 5);
+  EXPECT_LT(apart, 55);
+}
+
+}  // namespace
+}  // namespace ridge
