@@ -1,4 +1,4 @@
-// Text cases: a program, a machine and what must be said of them, through parse, find_machine and explain alone.
+// Text cases: a program, a machine and what must be said of them, through parse, find_machine, explain and advise.
 //   cases_test [--update] FOLDER
 // runs every *.case below the folder; --update rewrites what is expected (never a `golden` line). tests/cases/README.md
 // tells the format.
@@ -15,6 +15,7 @@
 #include <sstream>
 
 #include "ridge/base/file.h"
+#include "ridge/plan/advise.h"
 #include "ridge/roofline/prediction.h"
 
 namespace ridge {
@@ -64,6 +65,11 @@ Result<Machine> machine_of(const Case& c) {
     }
   }
   return machine;
+}
+
+std::string first_line(const Error& error) {
+  const std::string all = error.text();
+  return all.substr(0, all.find('\n'));
 }
 
 Result<Explanation> explained(const Case& c) {
@@ -150,7 +156,7 @@ bool of_memory(const std::string& key) {
 
 // Keys with a name behind them.
 bool takes_name(const std::string& key) {
-  static const std::set<std::string> keys{"fits", "device_bytes", "all_bytes", "copies", "product"};
+  static const std::set<std::string> keys{"fits", "device_bytes", "all_bytes", "copies", "product", "advice"};
   return keys.contains(key) || key.find("threshold") != std::string::npos;
 }
 
@@ -181,6 +187,21 @@ std::string said(const Explanation& e, std::string key, const std::string& dim) 
   }
   const auto say = keys().find(key);
   return say == keys().end() ? "no such key" : say->second(*op, e.dim_names);
+}
+
+// The advice of that rank, best first: what to do and what it gains of the program's time, at least and at most.
+std::string advice_said(const Case& c, const Explanation& e, const std::string& rank) {
+  const auto program = parse(c.program);
+  if (!program) return "no program";
+  const auto all = advise(*program, e, {});
+  if (!all) return first_line(all.error());
+  const double at = number(rank) - 1;
+  if (!(at >= 0)) return "no such rank";
+  if (at >= static_cast<double>(all->advice.size())) return "nothing";
+  const Advice& x = all->advice[static_cast<std::size_t>(at)];
+  const auto share = [&](double gain_s) { return 100 * gain_s / all->predicted_s.expected; };
+  return fmt::format("{}: {}, gains {:.3g} % ({:.3g} to {:.3g} %)", x.kind, x.what, share(x.gain_s.expected),
+                     share(x.gain_s.low), share(x.gain_s.high));
 }
 
 // --- files
@@ -250,6 +271,8 @@ class CaseFile {
     std::string found = key == "error" ? "none" : "";
     if (!e)
       found = first_line(e.error());
+    else if (words[at] == "advice")
+      found = advice_said(case_, *e, threshold ? words[at + 1] : "");
     else if (key != "error")
       found = said(*e, words[at], threshold ? words[at + 1] : "");
     if (golden) {
@@ -262,11 +285,6 @@ class CaseFile {
       else
         complain(tally, fmt::format("expected {}, found {}", line, says));
     }
-  }
-
-  static std::string first_line(const Error& error) {
-    const std::string all = error.text();
-    return all.substr(0, all.find('\n'));
   }
 
   std::string path_, out_;
