@@ -1,56 +1,38 @@
 #!/usr/bin/env python3
-"""How far predictions of a library's products are off, fitted on one half of the sites (n, k) and tested on the other: one line
-for each set of timings at hand. Sets of others lie beside the repository (../shared/measured/public) and are passed over, loudly,
-where they are not.
+"""How far predictions of libraries' kernels are off: fitted by `ridge calibrate` on one half of the sites, tested on the other. One
+line for each set of timings at hand. Sets of others lie beside the repository (../shared/measured/public, or --public) and are
+passed over, loudly, where they are not.
 
-    library_table.py RIDGE            prints the table
-    library_table.py RIDGE --write    also writes the numbers into machines/: h200 of data/library, others of the public sets
+    accuracy_table.py RIDGE                    prints the table
+    accuracy_table.py RIDGE --write            also writes numbers of products into machines/
+    accuracy_table.py RIDGE --page FILE.html   also draws predicted against measured, with the ten worst of each
+    accuracy_table.py RIDGE --only WORD        the lines that hold this word
 """
+import argparse
+import csv
 import json
 import pathlib
-import re
-import statistics
 import subprocess
 import sys
 import tempfile
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
-PUBLIC = next((p for p in (ROOT / "../shared/measured/public", ROOT / "shared/measured/public") if p.is_dir()), None)
-COLLECTED = "ai-dynamo/aiconfigurator collections"
-OTHERS = "aic_gemm_bf16_h100_a100_l40s_b200.csv"
-# what, machine, file, column, dtype, goal, whether machines/ takes its numbers, who measured
-SETS = [
-    ("H200 bf16, own random set and suite", "h200", "data/library/h200_cublaslt.csv", "us_best", "bf16", 8, True, "data/library/h200_cublaslt.csv"),
-    ("H200 bf16, public (median of three)", "h200", "aic_h200_gemm_bfloat16.csv", "median", "bf16", 6.5, False, COLLECTED),
-    ("H100 bf16, public", "h100", OTHERS, "h100_us", "bf16", 8, True, COLLECTED),
-    ("A100 bf16, public", "a100_80", OTHERS, "a100_us", "bf16", 10, True, COLLECTED),
-    ("L40S bf16, public", "l40s", OTHERS, "l40s_us", "bf16", 10, False, COLLECTED),
-    ("B200 bf16, public", "b200", OTHERS, "b200_us", "bf16", 10, True, COLLECTED),
-    ("H200 fp8, vLLM", "h200", "aic_h200_gemm_fp8.csv", "vllm_us", "e4m3", 12, False, COLLECTED),
-    ("H200 fp8, TensorRT-LLM", "h200", "aic_h200_gemm_fp8.csv", "trtllm_us", "e4m3", 12, False, COLLECTED),
-    ("H200 fp8, SGLang", "h200", "aic_h200_gemm_fp8.csv", "sglang_us", "e4m3", 12, False, COLLECTED),
-]
+from accuracy_page import page
+from accuracy_sets import ROOT, sets
+
+HEAD = ["timings", "kernels", "bare roofline", "numbers before", "fitted", "kept apart", "nine of ten within", "80 % interval holds", "goal"]
 
 
-def with_medians(path, folder):
-    """The same with a column of the median of the others."""
-    lines = path.read_text().splitlines()
-    out = pathlib.Path(folder) / path.name
-    rows = [line.split(",") for line in lines]
-    out.write_text("\n".join([lines[0] + ",median"] + [",".join(r + [str(statistics.median(float(x) for x in r[3:] if x))]) for r in rows[1:]]) + "\n")
-    return out
-
-
-def calibrated(ridge, machine, path, column, dtype, source, form):
-    words = [ridge, "calibrate", path, "--on", machine, "--column", column, "--dtype", dtype, "--source", source] + form
-    done = subprocess.run(words, capture_output=True, text=True)
+def calibrated(ridge, each, path, more):
+    words = [ridge, "calibrate", path, "--on", each.machine, "--dtype", each.dtype, "--source", each.source, *more]
+    done = subprocess.run([str(w) for w in words], capture_output=True, text=True)
     if done.returncode:
-        print(f"library_table: {machine} is passed over: {done.stderr.splitlines()[0]}", file=sys.stderr)
+        print(f"accuracy_table: {each.what} is passed over: {done.stderr.splitlines()[0]}", file=sys.stderr)
         return ""
     return done.stdout
 
 
 def write(machine, text):
+    """The numbers of a library in a machine's file."""
     lines = [line for line in text.splitlines() if line.startswith("library_")]
     path = ROOT / f"machines/{machine}.toml"
     kept = [line for line in path.read_text().splitlines() if not line.startswith("library_")]
@@ -60,29 +42,87 @@ def write(machine, text):
     path.write_text("\n".join(kept[:at] + lines + kept[at:]) + "\n")
 
 
+def errors(points):
+    """Of those kept apart: mean, nine of ten, the share in the interval."""
+    off = sorted(abs(p["predicted_s"] / p["measured_s"] - 1) for p in points)
+    inside = sum(p["low_s"] <= p["measured_s"] <= p["high_s"] for p in points)
+    return sum(off) / len(off), off[round(0.9 * (len(off) - 1))], inside / len(off)
+
+
+def points_of(path, kinds):
+    out = []
+    for row in csv.DictReader(path.open()):
+        point = {k: float(v) for k, v in row.items()}
+        point["sizes"] = tuple(v for k, v in point.items() if not k.endswith("_s"))
+        same = kinds.get(point["sizes"], [])
+        point["kind"] = min((x[1:] for x in same if abs(x[0] / point["measured_s"] - 1) < 1e-4), default=None)
+        out.append(point)
+    return out
+
+
+def percent(x):
+    return f"{100 * x:.1f} %"
+
+
+def line_of(name, found, points, goal):
+    mean, nine, inside = errors(points)
+    count = found["apart"]["kernels"] + found["fitted"]["kernels"]
+    return [name, str(count), percent(found["roofline"]["mean"]), percent(found["before"]["mean"]), percent(found["fitted"]["mean"]),
+            percent(mean), percent(nine), percent(inside), goal]
+
+
+def pooled_lines(pooled):
+    """Kinds of operators over several machines, each with its own numbers; beside what another model said of the same kernels."""
+    for kind, points in pooled.items():
+        theirs = sum(abs(p["kind"][1] / p["measured_s"] - 1) for p in points) / len(points)
+        mean, nine, inside = errors(points)
+        yield [f"NeuSight's {kind}, kept apart", str(len(points)), "–", "–", "–", percent(mean), percent(nine), percent(inside),
+               f"NeuSight's {percent(theirs)}"]
+
+
+def judged(arguments, folder):
+    """Each set's line, and its points."""
+    pooled = {}
+    for each in sets(arguments.public):
+        if arguments.only and arguments.only not in each.what:
+            continue
+        csv_path, points_path = folder / "timings.csv", folder / "points.csv"
+        kinds = each.prepare(csv_path)
+        if kinds is None:
+            print(f"accuracy_table: {each.what} is passed over: no {each.file} in {arguments.public}", file=sys.stderr)
+            continue
+        text = calibrated(arguments.ridge, each, csv_path, ["--json", "--points", points_path])
+        if not text:
+            continue
+        points = points_of(points_path, kinds)
+        for point in points if each.pooled else []:
+            pooled.setdefault(point["kind"][0], []).append(point)
+        if arguments.write and each.writes:
+            write(each.machine, calibrated(arguments.ridge, each, csv_path, []))
+        if not each.pooled:
+            yield line_of(each.what + each.remark, json.loads(text), points, each.goal), points
+    for line in pooled_lines(pooled):
+        yield line, pooled[line[0].removeprefix("NeuSight's ").removesuffix(", kept apart")]
+
+
 def main():
-    ridge = sys.argv[1]
-    print("| timings | products | bare roofline | numbers before | fitted | kept apart, mean | nine of ten within | 80 % interval holds | goal |")
-    print("| --- | --- | --- | --- | --- | --- | --- | --- | --- |")
-    percent = lambda x: f"{100 * x:.1f} %"
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("ridge")
+    parser.add_argument("--public", type=pathlib.Path, default=ROOT / "../shared/measured/public")
+    parser.add_argument("--write", action="store_true")
+    parser.add_argument("--page", type=pathlib.Path)
+    parser.add_argument("--only")
+    arguments = parser.parse_args()
+    shown = []
+    print("| " + " | ".join(HEAD) + " |\n" + "| --- " * len(HEAD) + "|")
     with tempfile.TemporaryDirectory() as folder:
-        for what, machine, name, column, dtype, goal, writes, source in SETS:
-            path = ROOT / name if name.startswith("data/") else PUBLIC and PUBLIC / name
-            if not path or not path.is_file():
-                print(f"library_table: {what} is passed over: no {name} in ../shared/measured/public", file=sys.stderr)
-                continue
-            if column == "median":
-                path = with_medians(path, folder)
-            text = calibrated(ridge, machine, path, column, dtype, source, ["--json"])
-            if not text:
-                continue
-            found = json.loads(text)
-            apart = found["apart"]
-            print(f"| {what} | {apart['products'] + found['fitted']['products']} | {percent(found['roofline']['mean'])} | "
-                  f"{percent(found['before']['mean'])} | {percent(found['fitted']['mean'])} | {percent(apart['mean'])} | "
-                  f"{percent(apart['percentile_90'])} | {percent(apart['inside'])} | {goal} % |", flush=True)
-            if writes and "--write" in sys.argv:
-                write(machine, calibrated(ridge, machine, path, column, dtype, source, []))
+        for line, points in judged(arguments, pathlib.Path(folder)):
+            print("| " + " | ".join(line) + " |", flush=True)
+            shown.append((line, points))
+    if not shown:
+        sys.exit("accuracy_table: no timings at hand")
+    if arguments.page:
+        arguments.page.write_text(page(HEAD, shown))
 
 
 if __name__ == "__main__":

@@ -45,13 +45,16 @@ Result<std::vector<Report>> explain_on(const Request& request, const std::vector
 Result<std::vector<Report>> explain_each(const Request& request, const std::vector<Bindings>& rows);
 // What would make it faster; with `confirming`, each of these that can run here is run. Errors: of running, too.
 Result<AdviceReport> advise(const Request& request, const std::optional<RunRequest>& confirming);
-// A library's numbers on a machine, fitted to the timings of a CSV. Errors: of the machine, of the file, too few lines.
+// A library's numbers on a machine, fitted to the timings of a CSV; or without a path this CPU's, to a run of its own,
+// which are kept where `ridge probe` keeps what it measures. Errors: of the machine, of the file, too few lines.
 struct CalibrationRequest {
   std::string path;
   MachineChoice on = {};
   DType dtype = DType::bf16;
   std::string column = {}, source = {};  // of the times; who measured them; empty: found by its name; the path
   std::string out = {};                  // the machine file to write; empty: none
+  std::function<void(double done, const std::string& doing)> progress = {};  // of the run
+  std::string points = {};  // the CSV to write of the kernels kept apart; empty: none
 };
 Result<CalibrationReport> calibrate(const CalibrationRequest& request);
 // The same as the next steps of a report.

@@ -1,6 +1,7 @@
 #include "ridge/measure/calibrate.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <charconv>
@@ -11,43 +12,79 @@
 #include "ridge/base/csv.h"
 #include "ridge/base/portable_math.h"
 #include "ridge/measure/fit/simplex.h"
+#include "ridge/plan/cpu_time.h"
 #include "ridge/plan/library.h"
 
 namespace ridge {
 namespace {
 
-constexpr std::size_t least_products = 40, most_fitted = 2500;
+constexpr std::size_t least_kernels = 10, least_apart = 3, most_fitted = 2500;
+// How firmly a number is held to where it began: few timings then move only what they speak of.
+constexpr double spring = 0.1;
 
 struct Columns {
-  int m = -1, n = -1, k = -1, batch = -1, dtype = -1, time = -1;
+  const ops::LibraryForm* form = nullptr;
+  std::vector<int> sizes;  // of the form's columns; -1: left out
+  int dtype = -1, time = -1;
   bool in_seconds = false;
 };
 
+bool is_time(const std::string& name) {
+  return name == "us" || name.ends_with("_us") || name == "us_best" || name == "us_default" || name == "time_s" ||
+         name == "median_s";
+}
+
+int place(const CsvLine& head, std::string_view name) {
+  for (std::size_t i = 0; i < head.cells.size(); ++i)
+    if (head.cells[i].text == name) return static_cast<int>(i);
+  return -1;
+}
+
+// The first form whose columns are all there.
+void find_form(Columns& out, const CsvLine& head) {
+  for (const ops::LibraryForm* form : ops::library_forms()) {
+    out.sizes.clear();
+    for (const std::string_view column : form->columns) out.sizes.push_back(place(head, column));
+    const auto needed = out.sizes.begin() + static_cast<std::ptrdiff_t>(form->needed);
+    if (std::count(out.sizes.begin(), needed, -1) > 0) continue;
+    out.form = form;
+    return;
+  }
+}
+
+std::string forms_text() {
+  std::vector<std::string> out;
+  for (const ops::LibraryForm* form : ops::library_forms())
+    out.push_back(fmt::format("{} ({})", fmt::join(form->columns.first(form->needed), ", "), form->name));
+  return fmt::format("{}", fmt::join(out, "; "));
+}
+
 Result<Columns> columns_of(const CsvLine& head, const std::string& source, const std::string& column) {
   Columns out;
+  find_form(out, head);
+  out.dtype = place(head, "dtype");
   for (std::size_t i = 0; i < head.cells.size(); ++i) {
     const std::string& name = head.cells[i].text;
-    const int at = static_cast<int>(i);
-    if (name == "m") out.m = at;
-    if (name == "n") out.n = at;
-    if (name == "k") out.k = at;
-    if (name == "batch") out.batch = at;
-    if (name == "dtype") out.dtype = at;
-    const bool is_time = name == "us" || name.ends_with("_us") || name == "us_best" || name == "us_default" ||
-                         name == "time_s" || name == "median_s";
-    if (column.empty() ? is_time && (out.time < 0 || name == "us_best") : name == column) {
-      out.time = at;
-      out.in_seconds = name.ends_with("_s");
-    }
+    if (!(column.empty() ? is_time(name) && (out.time < 0 || name == "us_best") : name == column)) continue;
+    out.time = static_cast<int>(i);
+    out.in_seconds = name.ends_with("_s");
   }
-  if (out.m >= 0 && out.n >= 0 && out.k >= 0 && out.time >= 0) return out;
-  return placed(input_error(fmt::format("expected the columns m, n, k and {}, found {}",
-                                        column.empty() ? "a time such as us or time_s" : column, head.text),
-                            "--column NAME says which one holds the times"),
-                source, head, head.cells[0]);
+  if (out.form != nullptr && out.time >= 0) return out;
+  const bool has_time = out.time >= 0;
+  const std::string times = column.empty() ? "such as us or time_s" : column;
+  return placed(
+      input_error(
+          fmt::format("expected {}, found {}",
+                      has_time ? "the columns of a kernel: " + forms_text() : "a column of times " + times, head.text),
+          has_time ? "`ridge bench matmul --against cublaslt --csv` writes such a file"
+                   : "--column NAME says which one holds the times"),
+      source, head, head.cells[0]);
 }
 
 Result<double> number(const std::string& source, const CsvLine& line, int at) {
+  if (static_cast<std::size_t>(at) >= line.cells.size())
+    return placed(input_error(fmt::format("expected {} cells or more, found {}", at + 1, line.cells.size())), source,
+                  line, line.cells[0]);
   const CsvCell& cell = line.cells[static_cast<std::size_t>(at)];
   double out = 0;
   const char* const stop = cell.text.data() + cell.text.size();
@@ -56,46 +93,44 @@ Result<double> number(const std::string& source, const CsvLine& line, int at) {
   return placed(input_error(fmt::format("expected a number above 0, found '{}'", cell.text)), source, line, cell);
 }
 
-Result<TimedLibraryProduct> read_line(const std::string& source, const CsvLine& line, const Columns& at, DType dtype) {
-  TimedLibraryProduct out;
-  out.product.operand_bytes = bits(dtype) / 8.0;
-  const std::pair<int, double*> cells[] = {{at.m, &out.product.m},
-                                           {at.n, &out.product.n},
-                                           {at.k, &out.product.k},
-                                           {at.batch, &out.product.batch},
-                                           {at.time, &out.seconds}};
-  for (const auto& [cell, to] : cells) {
-    if (cell < 0) continue;
-    const auto read = number(source, line, cell);
-    if (!read) return read.error();
-    *to = *read;
+Result<TimedKernel> read_line(const std::string& source, const CsvLine& line, const Columns& at) {
+  TimedKernel out;
+  for (const int cell : at.sizes) {
+    const auto size = cell < 0 ? Result(1.0) : number(source, line, cell);
+    if (!size) return size.error();
+    out.sizes.push_back(*size);
   }
-  if (!at.in_seconds) out.seconds *= 1e-6;
+  const auto time = number(source, line, at.time);
+  if (!time) return time.error();
+  out.seconds = *time * (at.in_seconds ? 1 : 1e-6);
   return out;
 }
 
 // Half of the sites, by a hash that depends on nothing else.
-bool is_fitted_site(const ops::LibraryProduct& p) {
-  auto x =
-      static_cast<std::uint64_t>(p.n) * 0x9e3779b97f4a7c15ULL + static_cast<std::uint64_t>(p.k) * 0xc2b2ae3d27d4eb4fULL;
+bool is_fitted_site(const ops::LibraryForm& form, const TimedKernel& kernel) {
+  constexpr std::uint64_t factors[] = {0x9e3779b97f4a7c15ULL, 0xc2b2ae3d27d4eb4fULL, 0x165667b19e3779f9ULL};
+  std::uint64_t x = 0;
+  for (std::size_t i = 0; i < form.site.size(); ++i)
+    x += static_cast<std::uint64_t>(kernel.sizes[form.site[i]]) * factors[i];
   x ^= x >> 29;
   x *= 0xbf58476d1ce4e5b9ULL;
   return (x >> 40 & 1) != 0;
 }
 
-using Timings = std::vector<TimedLibraryProduct>;
+using Timings = std::vector<TimedKernel>;
+using Predictor = std::function<double(const TimedKernel&)>;
+
 double quantile(std::vector<double> sorted, double share) {
   std::sort(sorted.begin(), sorted.end());
   return sorted[static_cast<std::size_t>(share * static_cast<double>(sorted.size() - 1) + 0.5)];
 }
 
-LibraryErrors errors_of(const Timings& timings, const std::function<double(const ops::LibraryProduct&)>& predicted,
-                        const ops::Spread& spread) {
-  LibraryErrors out{.products = static_cast<int>(timings.size())};
+LibraryErrors errors_of(const Timings& timings, const Predictor& predicted, const ops::Spread& spread) {
+  LibraryErrors out{.kernels = static_cast<int>(timings.size())};
   if (timings.empty()) return out;
   std::vector<double> off;
-  for (const TimedLibraryProduct& x : timings) {
-    const double seconds = predicted(x.product), ratio = x.seconds / seconds;
+  for (const TimedKernel& x : timings) {
+    const double seconds = predicted(x), ratio = x.seconds / seconds;
     off.push_back(std::abs(seconds / x.seconds - 1));
     out.inside += spread.low <= ratio && ratio <= spread.high;
   }
@@ -114,41 +149,92 @@ Timings thinned(const Timings& all) {
   return out;
 }
 
-ops::LibraryNumbers fitted(const Timings& timings, const ops::LibraryMachine& machine,
-                           const ops::LibraryNumbers& from) {
-  const auto numbers_at = [&](const std::vector<double>& logs) {
-    ops::LibraryNumbers out;
-    for (std::size_t i = 0; i < logs.size(); ++i) out.*ops::library_numbers[i].place = portable::exp(logs[i]);
-    return out;
-  };
+std::vector<double> exponentials(const std::vector<double>& logs) {
+  std::vector<double> out;
+  for (const double x : logs) out.push_back(portable::exp(x));
+  return out;
+}
+
+std::vector<double> fitted(const Timings& timings, const ops::LibraryForm& form, const ops::LibraryChip& chip,
+                           const std::vector<double>& from) {
   std::vector<double> begin;
-  for (const ops::NamedLibraryNumber& x : ops::library_numbers) begin.push_back(portable::log(from.*x.place));
-  const auto found = least_by_simplex(begin, 0.2, 400, [&](const std::vector<double>& logs) {
-    const ops::LibraryNumbers tried = numbers_at(logs);
+  for (const double x : from) begin.push_back(portable::log(x));
+  const auto off = [&](const std::vector<double>& logs) {
+    const std::vector<double> tried = exponentials(logs);
     double sum = 0;
-    for (const TimedLibraryProduct& x : timings)
-      sum += std::abs(portable::log(library_seconds(x.product, machine, tried) / x.seconds));
+    for (std::size_t i = 0; i < logs.size(); ++i) sum += spring * (logs[i] - begin[i]) * (logs[i] - begin[i]);
+    for (const TimedKernel& x : timings) sum += std::abs(portable::log(form.seconds(x.sizes, chip, tried) / x.seconds));
     return sum;
-  });
-  return numbers_at(found);
+  };
+  // A simplex that has shrunk beside the least is spread out once more.
+  return exponentials(least_by_simplex(least_by_simplex(begin, 0.2, 400, off), 0.2, 400, off));
 }
 
-ops::Spread spread_of(const Timings& timings, const ops::LibraryMachine& machine, const ops::LibraryNumbers& numbers) {
-  std::vector<double> ratios;
-  for (const TimedLibraryProduct& x : timings)
-    ratios.push_back(x.seconds / library_seconds(x.product, machine, numbers));
-  return {quantile(ratios, 0.1), quantile(ratios, 0.5), quantile(ratios, 0.9)};
+// What the machine's file holds, or where a fit begins.
+struct Known {
+  ops::LibraryChip chip;
+  std::vector<double> numbers;
+  ops::Spread spread;
+};
+
+// "library_low", "library_prefill_low", "cpu_low"
+std::string key_of(const ops::LibraryForm& form, const char* what) {
+  if (&form == &ops::cpu_form()) return fmt::format("cpu_{}", what);
+  return &form == &ops::product_form() ? fmt::format("library_{}", what)
+                                       : fmt::format("library_{}_{}", form.name, what);
 }
 
-double roofline_seconds(const ops::LibraryProduct& p, const ops::LibraryMachine& machine) {
-  return std::max(2 * p.batch * p.m * p.n * p.k / machine.flops_per_s, least_bytes(p) / machine.memory_bytes_per_s);
+Result<Known> known_on(const Machine& machine, DType dtype, const ops::LibraryForm& form) {
+  const auto rates = library_machine(machine, dtype);
+  if (!rates) return rates.error();
+  Known out{.chip = chip_of(machine, *rates), .numbers = {}, .spread = {}};
+  out.chip.element_bytes = bits(dtype) / 8.0;
+  if (&form == &ops::product_form()) {
+    const auto products = library_on(machine, dtype);
+    if (!products) return products.error();
+    for (const ops::NamedLibraryNumber& x : ops::library_numbers) out.numbers.push_back(products->numbers.*x.place);
+    out.spread = products->spread;
+    return out;
+  }
+  const auto stored = [&](const std::string& key, double otherwise) {
+    const auto found = machine.numbers.find(key);
+    return found == machine.numbers.end() ? otherwise : found->second.value;
+  };
+  for (const ops::LibraryNumber& x : form.numbers) out.numbers.push_back(stored(std::string(x.key), x.start));
+  out.spread = {stored(key_of(form, "low"), 1), stored(key_of(form, "middle"), 1), stored(key_of(form, "high"), 1)};
+  return out;
+}
+
+// "n and k"
+std::string sites_text(const ops::LibraryForm& form) {
+  std::string out;
+  for (const std::size_t i : form.site) out += (out.empty() ? "" : " and ") + std::string(form.columns[i]);
+  return out;
+}
+
+struct NamedValue {
+  std::string key;
+  std::string_view unit;
+  double value;
+};
+std::vector<NamedValue> values_of(const Calibration& x) {
+  std::vector<NamedValue> out;
+  for (std::size_t i = 0; i < x.numbers.size(); ++i)
+    out.push_back({std::string(x.form->numbers[i].key), x.form->numbers[i].unit, x.numbers[i]});
+  const std::pair<const char*, double> spread[] = {
+      {"low", x.spread.low}, {"middle", x.spread.middle}, {"high", x.spread.high}};
+  for (const auto& [what, value] : spread) out.push_back({key_of(*x.form, what), "1", value});
+  return out;
+}
+std::string provenance(const Calibration& x, const std::string& source) {
+  return fmt::format("ridge calibrate, {} kernels of {}", x.fitted.kernels, source);
 }
 
 }  // namespace
 
-Result<Timings> read_library_timings(std::string_view csv, const std::string& source, DType dtype,
-                                     const std::string& column) {
-  Timings out;
+Result<LibraryTimings> read_library_timings(std::string_view csv, const std::string& source, DType dtype,
+                                            const std::string& column) {
+  LibraryTimings out;
   std::optional<Columns> at;
   for (const CsvLine& line : read_csv(csv)) {
     if (line.text.starts_with('#')) continue;
@@ -156,6 +242,7 @@ Result<Timings> read_library_timings(std::string_view csv, const std::string& so
       const auto found = columns_of(line, source, column);
       if (!found) return found.error();
       at = *found;
+      out.form = at->form;
       continue;
     }
     const auto cell = [&](int i) {
@@ -165,73 +252,68 @@ Result<Timings> read_library_timings(std::string_view csv, const std::string& so
     const std::string typed = at->dtype < 0 ? "" : cell(at->dtype);
     const bool is_short = dtype == DType::bf16 && typed == "f16";  // the same kernels
     if (!typed.empty() && typed != name(dtype) && !is_short) continue;
-    const auto read = read_line(source, line, *at, dtype);
+    auto read = read_line(source, line, *at);
     if (!read) return read.error();
-    out.push_back(*read);
+    out.kernels.push_back(*std::move(read));
   }
-  if (out.size() >= least_products) return out;
-  return input_error(fmt::format("'{}' holds {} timings of {} products, expected {} or more", source, out.size(),
-                                 name(dtype), least_products),
+  if (out.kernels.size() >= least_kernels) return out;
+  return input_error(fmt::format("'{}' holds {} timings of {} kernels, expected {} or more", source, out.kernels.size(),
+                                 name(dtype), least_kernels),
                      "a CSV with the columns dtype,m,n,k,us: `ridge bench matmul --against cublaslt --csv`");
 }
 
-Result<Calibration> calibrate(const Machine& machine, DType dtype, const Timings& timings) {
-  const auto known = library_on(machine, dtype);
+Result<Calibration> calibrate(const Machine& machine, DType dtype, const LibraryTimings& timings) {
+  const ops::LibraryForm& form = *timings.form;
+  const auto known = known_on(machine, dtype, form);
   if (!known) return known.error();
   Timings near, apart;
-  for (const TimedLibraryProduct& x : timings) (is_fitted_site(x.product) ? near : apart).push_back(x);
-  if (near.size() < least_products / 4 || apart.size() < least_products / 4)
-    return input_error(
-        fmt::format("{} products have too few different n and k to keep half of these apart", timings.size()),
-        "time products of at least 20 different n and k");
-  Calibration out{.machine = machine.name,
-                  .title = machine.title,
-                  .dtype = dtype,
-                  .numbers = {},
-                  .spread = {},
-                  .fitted = {},
-                  .apart = {},
-                  .before = {},
-                  .roofline = {}};
-  const ops::LibraryMachine& sheet = known->machine;
-  out.numbers = fitted(thinned(near), sheet, known->numbers);
-  out.spread = spread_of(near, sheet, out.numbers);
-  const auto by = [&](const ops::LibraryNumbers& numbers) {
-    return [&numbers, &sheet](const ops::LibraryProduct& p) { return library_seconds(p, sheet, numbers); };
+  for (const TimedKernel& x : timings.kernels) (is_fitted_site(form, x) ? near : apart).push_back(x);
+  if (near.size() < least_apart || apart.size() < least_apart)
+    return input_error(fmt::format("{} kernels have too few different {} to keep half of these apart",
+                                   timings.kernels.size(), sites_text(form)),
+                       fmt::format("time kernels of at least {} different {}", 2 * least_apart, sites_text(form)));
+  Calibration out;
+  out.machine = machine.name;
+  out.title = machine.title;
+  out.dtype = dtype;
+  out.form = &form;
+  out.numbers = fitted(thinned(near), form, known->chip, known->numbers);
+  const auto by = [&](const std::vector<double>& numbers) -> Predictor {
+    return [&](const TimedKernel& x) { return form.seconds(x.sizes, known->chip, numbers); };
   };
-  out.fitted = errors_of(near, by(out.numbers), out.spread);
-  out.apart = errors_of(apart, by(out.numbers), out.spread);
+  const Predictor now = by(out.numbers);
+  std::vector<double> ratios;
+  for (const TimedKernel& x : near) ratios.push_back(x.seconds / now(x));
+  out.spread = {quantile(ratios, 0.1), quantile(ratios, 0.5), quantile(ratios, 0.9)};
+  out.fitted = errors_of(near, now, out.spread);
+  out.apart = errors_of(apart, now, out.spread);
   out.before = errors_of(apart, by(known->numbers), known->spread);
-  out.roofline = errors_of(apart, [&](const ops::LibraryProduct& p) { return roofline_seconds(p, sheet); }, {});
+  out.roofline = errors_of(apart, [&](const TimedKernel& x) { return form.roof(x.sizes, known->chip); }, {});
+  for (const TimedKernel& x : apart) out.judged.push_back({x, now(x)});
   return out;
 }
 
 Machine with_library(Machine machine, const Calibration& x, const std::string& source, const std::string& day) {
-  const auto set = [&](const std::string& key, double value) {
-    machine.numbers[key] = Sourced{value, fmt::format("ridge calibrate, {} products of {}", x.fitted.products, source),
-                                   day, Origin::measured, ""};
-  };
-  for (const ops::NamedLibraryNumber& each : ops::library_numbers) set(std::string(each.key), x.numbers.*each.place);
-  set("library_low", x.spread.low);
-  set("library_middle", x.spread.middle);
-  set("library_high", x.spread.high);
+  for (const NamedValue& each : values_of(x))
+    machine.numbers[each.key] = Sourced{each.value, provenance(x, source), day, Origin::measured, ""};
   return machine;
 }
 
 std::string machine_lines(const Calibration& x, const std::string& source, const std::string& day) {
   std::string out;
-  for (const ops::NamedLibraryNumber& each : ops::library_numbers)
-    out += fmt::format(
-        "{} = {{ value = {:.4g}, unit = \"{}\", source = \"ridge calibrate, {} products of {}\", read = {}, origin = "
-        "\"measured\" }}\n",
-        each.key, x.numbers.*each.place, each.unit, x.fitted.products, source, day);
-  const std::pair<const char*, double> spread[] = {
-      {"library_low", x.spread.low}, {"library_middle", x.spread.middle}, {"library_high", x.spread.high}};
-  for (const auto& [key, value] : spread)
-    out += fmt::format(
-        "{} = {{ value = {:.3g}, unit = \"1\", source = \"ridge calibrate, {} products of {}\", read = {}, origin = "
-        "\"measured\" }}\n",
-        key, value, x.fitted.products, source, day);
+  for (const NamedValue& each : values_of(x))
+    out += fmt::format("{} = {{ value = {:.4g}, unit = \"{}\", source = \"{}\", read = {}, origin = \"measured\" }}\n",
+                       each.key, each.value, each.unit, provenance(x, source), day);
+  return out;
+}
+
+std::string judged_lines(const Calibration& x) {
+  std::string out = fmt::format("{},measured_s,low_s,predicted_s,high_s\n", fmt::join(x.form->columns, ","));
+  for (const JudgedKernel& each : x.judged) {
+    for (const double size : each.timed.sizes) out += fmt::format("{},", size);
+    out += fmt::format("{:.6g},{:.6g},{:.6g},{:.6g}\n", each.timed.seconds, x.spread.low * each.predicted_s,
+                       each.predicted_s, x.spread.high * each.predicted_s);
+  }
   return out;
 }
 

@@ -29,14 +29,17 @@ std::string timings() {
 TEST(Calibrate, FindsTheNumbersOfALibraryAgain) {
   const auto read = read_library_timings(timings(), "t.csv", DType::bf16, "");
   ASSERT_TRUE(read) << read.error().text();
-  EXPECT_EQ(read->size(), 180u);
+  EXPECT_EQ(read->form->name, "product");
+  EXPECT_EQ(read->kernels.size(), 180u);
   const auto found = calibrate(*find_machine("h200"), DType::bf16, *read);
   ASSERT_TRUE(found) << found.error().text();
   EXPECT_LT(found->apart.mean, 0.02);
   EXPECT_GT(found->before.mean, 0.05);
   EXPECT_GT(found->roofline.mean, found->before.mean);
-  EXPECT_EQ(found->fitted.products + found->apart.products, 180);
-  EXPECT_NEAR(found->numbers.launch_s, known().launch_s, 0.1 * known().launch_s);
+  EXPECT_EQ(found->fitted.kernels + found->apart.kernels, 180);
+  EXPECT_EQ(found->judged.size(), static_cast<std::size_t>(found->apart.kernels));
+  EXPECT_TRUE(judged_lines(*found).starts_with("m,n,k,batch,measured_s,low_s,predicted_s,high_s\n"));
+  EXPECT_NEAR(found->numbers[0], known().launch_s, 0.1 * known().launch_s);
   EXPECT_LE(found->spread.low, found->spread.middle);
   EXPECT_LE(found->spread.middle, found->spread.high);
 }
@@ -50,8 +53,37 @@ TEST(Calibrate, StoresTheNumbersInAMachineThatReadsThemBack) {
   const auto library = library_on(*again, DType::bf16);
   ASSERT_TRUE(library) << library.error().text();
   EXPECT_TRUE(library->is_measured);
-  EXPECT_NEAR(library->numbers.step_s, found->numbers.step_s, 1e-3 * found->numbers.step_s);
+  EXPECT_NEAR(library->numbers.step_s, found->numbers[3], 1e-3 * found->numbers[3]);
   EXPECT_NEAR(library->spread.high, found->spread.high, 1e-3);
+}
+
+// Each form's numbers are found again where the timings are made by them, and a number that is another one is seen.
+TEST(Calibrate, FindsTheNumbersOfEveryFormAgain) {
+  const Machine h200 = *find_machine("h200");
+  const ops::LibraryChip chip{.rates = *library_machine(h200, DType::bf16), .cache_bytes = 52428800};
+  for (const ops::LibraryForm* form : ops::library_forms()) {
+    if (form->name == "product") continue;
+    std::vector<double> known;
+    for (const ops::LibraryNumber& x : form->numbers) known.push_back(x.start);
+    known[0] *= 5;
+    LibraryTimings timings{.form = form, .kernels = {}};
+    for (int i = 0; i < 200; ++i) {
+      const double width = 64 << i % 3, rows = 16 << i % 8, heads = 4 + i % 7 * 4;
+      TimedKernel kernel{{1.0 + i % 5, heads, 4, rows * 4, width}, 0};
+      if (form->name == "streamed") kernel.sizes = {rows * heads, width * 16};
+      if (form->name == "cpu")
+        kernel.sizes = {rows * heads * 1e-7, width * 1e-7, rows * 1e-7, rows * heads * width, rows, heads * 8, width};
+      kernel.seconds = form->seconds(kernel.sizes, chip, known);
+      if (form->columns.size() == 5) EXPECT_GE(kernel.seconds, form->roof(kernel.sizes, chip)) << form->name;
+      timings.kernels.push_back(kernel);
+    }
+    const auto found = calibrate(h200, DType::bf16, timings);
+    ASSERT_TRUE(found) << found.error().text();
+    EXPECT_LT(found->apart.mean, 0.02) << form->name;
+    EXPECT_GT(found->before.mean, 0.05) << form->name;
+    EXPECT_NE(machine_lines(*found, "t.csv", "2026-11-26").find(std::string(form->numbers[0].key) + " = "),
+              std::string::npos);
+  }
 }
 
 TEST(Calibrate, SaysWhatAFileLacks) {
@@ -59,12 +91,19 @@ TEST(Calibrate, SaysWhatAFileLacks) {
     const auto read = read_library_timings(csv, "t.csv", DType::bf16, column);
     return read ? std::string() : read.error().text();
   };
-  EXPECT_EQ(said("m,n,us\n1,2,3\n"),
-            "t.csv:1:1: expected the columns m, n, k and a time such as us or time_s, found m,n,us\n  m,n,us\n  ^\n"
+  EXPECT_EQ(
+      said("m,n,us\n1,2,3\n"),
+      "t.csv:1:1: expected the columns of a kernel: m, n, k (product); batch, heads, key_heads, rows, width "
+      "(prefill); batch, heads, key_heads, keys, width (decode); rows, row_bytes (streamed); multiply_s, vector_s, "
+      "memory_s, bytes, m, n, k (cpu), found m,n,us\n"
+      "  m,n,us\n  ^\n  hint: `ridge bench matmul --against cublaslt --csv` writes such a file\n");
+  EXPECT_EQ(said("m,n,k\n1,2,3\n"),
+            "t.csv:1:1: expected a column of times such as us or time_s, found m,n,k\n  m,n,k\n  ^\n"
             "  hint: --column NAME says which one holds the times\n");
+  EXPECT_EQ(said("us,m,n,k\n4,1,2\n").substr(0, 47), "t.csv:2:1: expected 4 cells or more, found 3\n  ");
   EXPECT_EQ(said("m,n,k,us\n1,x,3,4\n").substr(0, 48), "t.csv:2:3: expected a number above 0, found 'x'\n");
   EXPECT_EQ(said("m,n,k,us\n1,2,3,4\n"),
-            "'t.csv' holds 1 timings of bf16 products, expected 40 or more\n"
+            "'t.csv' holds 1 timings of bf16 kernels, expected 10 or more\n"
             "  hint: a CSV with the columns dtype,m,n,k,us: `ridge bench matmul --against cublaslt --csv`\n");
 }
 

@@ -8,19 +8,6 @@
 namespace ridge {
 namespace {
 
-Result<ops::LibraryMachine> datasheet(const Machine& machine, DType dtype) {
-  const Peak* const peak = machine.peak(dtype == DType::f32 ? Unit::vector : Unit::matrix, dtype);
-  const auto cores = machine.numbers.find("cores");
-  const auto missing = [&](const char* what) {
-    return input_error(fmt::format("cannot predict a library's products on {}: no {} on record", machine.name, what),
-                       "its machine file wants matrix peaks, a memory's bandwidth and numbers.cores");
-  };
-  if (peak == nullptr) return missing("matrix peak of this dtype");
-  if (cores == machine.numbers.end()) return missing("cores");
-  if (machine.memory.empty() || !machine.memory.front().bandwidth) return missing("memory bandwidth");
-  return ops::LibraryMachine{peak->rate.value, machine.memory.front().bandwidth->value, cores->second.value};
-}
-
 bool is_fitted(const Machine& machine) { return machine.numbers.contains(std::string(ops::library_numbers[0].key)); }
 
 ops::LibraryNumbers numbers_of(const Machine& machine) {
@@ -41,12 +28,25 @@ ops::Spread spread_of(const Machine& machine) {
 
 }  // namespace
 
+Result<ops::LibraryMachine> library_machine(const Machine& machine, DType dtype) {
+  const Peak* const peak = machine.peak(dtype == DType::f32 ? Unit::vector : Unit::matrix, dtype);
+  const auto cores = machine.numbers.find("cores");
+  const auto missing = [&](const char* what) {
+    return input_error(fmt::format("cannot predict a library's products on {}: no {} on record", machine.name, what),
+                       "its machine file wants matrix peaks, a memory's bandwidth and numbers.cores");
+  };
+  if (peak == nullptr) return missing("matrix peak of this dtype");
+  if (cores == machine.numbers.end()) return missing("cores");
+  if (machine.memory.empty() || !machine.memory.front().bandwidth) return missing("memory bandwidth");
+  return ops::LibraryMachine{peak->rate.value, machine.memory.front().bandwidth->value, cores->second.value};
+}
+
 Result<LibraryOn> library_on(const Machine& machine, DType dtype) {
-  const auto here = datasheet(machine, dtype);
+  const auto here = library_machine(machine, dtype);
   if (!here) return here.error();
   if (is_fitted(machine)) return LibraryOn{*here, numbers_of(machine), spread_of(machine), true};
   const auto known = find_machine("h200");
-  const auto there = known ? datasheet(*known, DType::bf16) : known.error();
+  const auto there = known ? library_machine(*known, DType::bf16) : known.error();
   if (!there) return there.error();
   LibraryOn out{*here, numbers_of(*known), ops::spread_of("library_elsewhere"), false};
   const double faster = here->flops_per_s / here->cores / (there->flops_per_s / there->cores);

@@ -15,7 +15,9 @@ struct LibraryOn {
   ops::Spread spread;        // measured over predicted: eight of ten lay between low and high
   bool is_measured = false;  // of this machine; else an H200's, as shares of its peaks
 };
-// Errors: the machine's file lacks a peak of this dtype, its memory's rate or its cores.
+// The machine by its datasheet. Errors: its file lacks a peak of this dtype, its memory's rate or its cores.
+Result<ops::LibraryMachine> library_machine(const Machine& machine, DType dtype);
+// Errors: library_machine()'s.
 Result<LibraryOn> library_on(const Machine& machine, DType dtype);
 
 ops::LibraryProduct library_product(const ops::MatmulProblem& problem);

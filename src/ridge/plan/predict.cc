@@ -13,6 +13,7 @@
 #include "ridge/ops/product/model.h"
 #include "ridge/ops/product/time/losses.h"
 #include "ridge/ops/rows/model.h"
+#include "ridge/plan/cpu_time.h"
 #include "ridge/plan/device_numbers.h"
 #include "ridge/plan/library.h"
 #include "ridge/plan/plan.h"
@@ -145,6 +146,14 @@ double sustained_s(const Lowered& x, const Group& group, const Prediction& whole
   return std::max(math, whole.time_memory_s.value_or(0) * slower);
 }
 
+// By a run on this machine, where there was one.
+void add_calibrated(OpPlan& op, const Machine& machine) {
+  const auto known = cpu_time(machine, op.cpu_sizes);
+  if (!known) return;
+  op.predicted_s = {};
+  add_time(op, known->seconds, known->spread);
+}
+
 Status add_on_cpu(PlannedProgram& out, const Lowered& x) {
   std::vector<std::vector<int>> groups;
   for (const Group& group : x.plan.fusion.groups) groups.push_back(all_statements(group));
@@ -159,6 +168,7 @@ Status add_on_cpu(PlannedProgram& out, const Lowered& x) {
     out.kernels[i].predicted_s = {*p.time_lower_s, expected, std::max(*p.time_upper_s, expected)};
     out.kernels[i].memory_bytes = x.plan.fusion.groups[i].bytes_after;
   }
+  std::vector<double> functions_s(groups.size());
   for (const Step& step : x.plan.steps) {
     OpPlan& op = out.kernels[static_cast<std::size_t>(step.group)];
     if (!step.copy.empty()) op.copies.push_back(step.copy);
@@ -168,6 +178,12 @@ Status add_on_cpu(PlannedProgram& out, const Lowered& x) {
     add_cpu_kernel(op, kernel, x.plan, step);
     op.predicted_s.expected = std::max(op.predicted_s.expected, computing_s(kernel, x.explanation.machine));
     op.predicted_s.high = std::max(op.predicted_s.high, op.predicted_s.expected);
+    functions_s[static_cast<std::size_t>(step.group)] += computing_s(kernel, x.explanation.machine);
+  }
+  for (std::size_t i = 0; i < groups.size(); ++i) {
+    OpPlan& op = out.kernels[i];
+    op.cpu_sizes = cpu_sizes(x.explanation, x.plan, static_cast<int>(i), whole->ops[i], functions_s[i]);
+    add_calibrated(op, x.explanation.machine);
   }
   return Done{};
 }

@@ -13,7 +13,7 @@ using Json = nlohmann::ordered_json;
 
 std::vector<std::string> row(const char* what, const LibraryErrors& x, bool has_interval) {
   return {what,
-          std::to_string(x.products),
+          std::to_string(x.kernels),
           percent(x.mean),
           percent(x.median),
           percent(x.percentile_90),
@@ -21,7 +21,7 @@ std::vector<std::string> row(const char* what, const LibraryErrors& x, bool has_
 }
 
 Json errors_json(const LibraryErrors& x) {
-  return {{"products", x.products},
+  return {{"kernels", x.kernels},
           {"mean", x.mean},
           {"median", x.median},
           {"percentile_90", x.percentile_90},
@@ -32,17 +32,19 @@ Json errors_json(const LibraryErrors& x) {
 
 std::string render_text(const CalibrationReport& report) {
   const Calibration& c = report.found;
-  std::string out = fmt::format("{}, {} products of a library, from {}\n", c.title, name(c.dtype), report.source);
-  out += aligned({{"by", "products", "off by", "half by at most", "nine of ten by at most", "in the interval"},
+  std::string out =
+      fmt::format("{}, {} kernels ({}), from {}\n", c.title, name(c.dtype), c.form->name, report.source);
+  out += aligned({{"by", "kernels", "off by", "half by at most", "nine of ten by at most", "in the interval"},
                   row("these numbers, fitted", c.fitted, true),
                   row("these numbers, kept apart", c.apart, true),
                   row("the machine's numbers before", c.before, true),
                   row("bare roofline", c.roofline, false)},
                  {false, true, true, true, true, true});
-  out += fmt::format("interval: {:.2f} to {:.2f} times the predicted time, eight of ten of the products fitted\n",
+  out += fmt::format("interval: {:.2f} to {:.2f} times the predicted time, eight of ten of the kernels fitted\n",
                      c.spread.low, c.spread.high);
   out += "\n" + machine_lines(c, report.source, report.day);
-  if (!report.path.empty()) out += "written to " + report.path + "\n";
+  for (const std::string& path : {report.path, report.points})
+    if (!path.empty()) out += "written to " + path + "\n";
   return out;
 }
 
@@ -50,6 +52,7 @@ std::string render_json(const CalibrationReport& report) {
   const Calibration& c = report.found;
   Json out{{"schema", "ridge.calibration/1"},
            {"machine", c.machine},
+           {"form", c.form->name},
            {"dtype", name(c.dtype)},
            {"source", report.source},
            {"day", report.day},
@@ -59,7 +62,7 @@ std::string render_json(const CalibrationReport& report) {
            {"apart", errors_json(c.apart)},
            {"before", errors_json(c.before)},
            {"roofline", errors_json(c.roofline)}};
-  for (const ops::NamedLibraryNumber& x : ops::library_numbers) out["numbers"][std::string(x.key)] = c.numbers.*x.place;
+  for (std::size_t i = 0; i < c.numbers.size(); ++i) out["numbers"][std::string(c.form->numbers[i].key)] = c.numbers[i];
   return out.dump(1) + "\n";
 }
 

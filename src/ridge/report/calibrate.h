@@ -1,4 +1,4 @@
-// What a calibration found: the numbers with their provenance, and what they are worth on products kept apart.
+// What a calibration found: the numbers with their provenance, and what they are worth on kernels kept apart.
 #pragma once
 
 #include <string>
@@ -10,7 +10,8 @@ namespace ridge {
 struct CalibrationReport {
   Calibration found;
   std::string source, day;
-  std::string path;  // of the machine file that was written; empty: none
+  std::string path;    // of the machine file that was written; empty: none
+  std::string points;  // of the CSV of the kernels kept apart that was written; empty: none
 };
 std::string render_text(const CalibrationReport& report);
 std::string render_json(const CalibrationReport& report);  // "ridge.calibration/1"

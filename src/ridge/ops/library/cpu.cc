@@ -1,0 +1,39 @@
+#include "ridge/ops/library/form.h"
+#include "ridge/ops/library/overlap.h"
+
+namespace ridge::ops {
+namespace {
+
+constexpr std::string_view columns[] = {"multiply_s", "vector_s", "memory_s", "bytes", "m", "n", "k"};
+constexpr std::size_t site[] = {3, 5, 6};
+enum Number { launch, compute, rows, columns_, depth, vector, memory, cache, held, overlap };
+constexpr LibraryNumber numbers[] = {
+    {"cpu_launch_s", "s", 4e-6},  // of any kernel: threads begin and meet
+    {"cpu_compute", "1", 0.9},    // of the rate at which products multiply
+    {"cpu_rows", "1", 2},         // of a product: so many reach half of that rate
+    {"cpu_columns", "1", 8},      // likewise
+    {"cpu_depth", "1", 16},       // likewise, of k
+    {"cpu_vector", "1", 0.8},     // of the rate of all else
+    {"cpu_memory", "1", 0.9},     // of the memory's rate
+    {"cpu_cache", "1", 3},        // the same of what the last cache holds
+    {"cpu_held", "1", 0.6},       // of that cache: so many bytes are half from memory
+    {"cpu_overlap", "1", 2},      // of computing and bytes
+};
+
+double seconds(std::span<const double> x, const LibraryChip& chip, std::span<const double> n) {
+  const double bytes = x[3], m = x[4], columns_of = x[5], k = x[6];
+  const double filled = m / (m + n[rows]) * (columns_of / (columns_of + n[columns_])) * (k / (k + n[depth]));
+  const double computing = x[0] / (n[compute] * filled) + x[1] / n[vector];
+  const double ratio = n[held] * chip.cache_bytes / bytes, missed = 1 / (1 + ratio * ratio * ratio);
+  const double moving = x[2] * (missed / n[memory] + (1 - missed) / n[cache]);
+  return n[launch] + overlapped(computing, moving, n[overlap]);
+}
+double roof(std::span<const double> x, const LibraryChip&) { return std::max({x[0], x[1], x[2]}); }
+
+constexpr LibraryForm form{"cpu", columns, 7, site, numbers, seconds, roof};
+
+}  // namespace
+
+const LibraryForm& cpu_form() { return form; }
+
+}  // namespace ridge::ops

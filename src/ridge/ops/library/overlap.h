@@ -1,0 +1,17 @@
+// What forms of a library's times have in common.
+#pragma once
+
+#include <algorithm>
+
+#include "ridge/base/portable_math.h"
+
+namespace ridge::ops {
+
+// Two that overlap: 1 one after the other, 8 the longer alone.
+inline double overlapped(double x, double y, double power) {
+  const double longer = std::max(x, y), shorter = std::min(x, y), p = std::clamp(power, 1.0, 8.0);
+  if (shorter < 0.001 * longer) return p == 1 ? longer + shorter : longer;
+  return longer * portable::pow(1 + portable::pow(shorter / longer, p), 1 / p);
+}
+
+}  // namespace ridge::ops

@@ -1,0 +1,81 @@
+#include "ridge/plan/cpu_time.h"
+
+#include <algorithm>
+
+#include "ridge/plan/library.h"
+
+namespace ridge {
+namespace {
+
+constexpr double least_s = 1e-12;  // of what takes nothing: a form's sizes are above 0
+
+// By the rate that the machine sustains, where it was measured.
+double sustained_s(const Prediction& p) {
+  const double slower = p.peak && p.peak->sustained ? p.peak->rate.value / p.peak->sustained->value : 1;
+  return p.time_math_s.value_or(0) * slower;
+}
+
+struct Product {
+  double m = 1, n = 1, k = 1;
+};
+Product named(const ops::MatmulProblem& p) {
+  return {static_cast<double>(p.batch * p.m), static_cast<double>(p.n), static_cast<double>(p.k)};
+}
+
+// The largest of the group's products.
+Product product_in(const Plan& plan, int group) {
+  Product out;
+  for (const Step& step : plan.steps) {
+    if (step.group != group) continue;
+    Product one;
+    if (const auto* plain = std::get_if<ops::MatmulProblem>(&step.kernel)) one = named(*plain);
+    if (const auto* fused = std::get_if<ops::FusedMatmul>(&step.kernel)) one = named(fused->product);
+    if (one.m * one.n * one.k > out.m * out.n * out.k) out = one;
+  }
+  return out;
+}
+
+}  // namespace
+
+std::vector<double> cpu_sizes(const Explanation& explanation, const Plan& plan, int group, const Prediction& whole,
+                              double functions_s) {
+  double multiply = 0, other = 0;
+  const Group& of = plan.fusion.groups[static_cast<std::size_t>(group)];
+  for (const int s : all_statements(of)) {
+    const Prediction& p = explanation.ops[static_cast<std::size_t>(s)];
+    (p.work.contraction ? multiply : other) += sustained_s(p);
+  }
+  const MemoryLevel& memory = explanation.machine.memory.front();
+  const double slower = memory.sustained && memory.bandwidth ? memory.bandwidth->value / memory.sustained->value : 1;
+  const Product p = product_in(plan, group);
+  return {std::max(multiply, least_s),
+          std::max({other, functions_s, least_s}),
+          std::max(whole.time_memory_s.value_or(0) * slower, least_s),
+          std::max(static_cast<double>(of.bytes_after), 1.0),
+          std::max(p.m, 1.0),
+          std::max(p.n, 1.0),
+          std::max(p.k, 1.0)};
+}
+
+ops::LibraryChip chip_of(const Machine& machine, const ops::LibraryMachine& rates) {
+  ops::LibraryChip out{.rates = rates};
+  if (machine.memory.size() > 1 && machine.memory[1].capacity) out.cache_bytes = machine.memory[1].capacity->value;
+  return out;
+}
+
+std::optional<CpuTime> cpu_time(const Machine& machine, const std::vector<double>& sizes) {
+  const ops::LibraryForm& form = ops::cpu_form();
+  std::vector<double> numbers;
+  for (const ops::LibraryNumber& x : form.numbers) {
+    const auto found = machine.numbers.find(std::string(x.key));
+    if (found == machine.numbers.end()) return std::nullopt;
+    numbers.push_back(found->second.value);
+  }
+  const auto at = [&](const char* key) {
+    const auto found = machine.numbers.find(key);
+    return found == machine.numbers.end() ? 1.0 : found->second.value;
+  };
+  return CpuTime{form.seconds(sizes, chip_of(machine, {}), numbers), {at("cpu_low"), at("cpu_middle"), at("cpu_high")}};
+}
+
+}  // namespace ridge
