@@ -10,9 +10,6 @@
 namespace ridge {
 namespace {
 
-using ops::ChainOp;
-using ops::ChainProgram;
-
 // An expression, from its inner spaces outwards: what a function runs along is computed into a buffer of its own,
 // unless it is a tensor, then the function, then what stands around it as one chain.
 class Lowerer {
@@ -27,7 +24,7 @@ class Lowerer {
   void lower(int result) {
     const View& out = to_.view(result);
     const std::size_t root = nodes_.size() - 1;
-    if (nodes_[root].kind == Node::Kind::along && nodes_[root].function != Function::layernorm)
+    if (nodes_[root].kind == Node::Kind::along)
       along(root, out);
     else if (!weighted(out))
       chain(0, out);
@@ -89,10 +86,7 @@ class Lowerer {
     switch (node.function) {
       case Function::softmax: return rows(ops::RowFunction::softmax, x, over, std::nullopt, out);
       case Function::rmsnorm: return rows(ops::RowFunction::rmsnorm, x, over, std::nullopt, out);
-      case Function::layernorm: {
-        const View mean = reduce(ops::ReduceFunction::mean, x, over, std::nullopt);
-        return rows(ops::RowFunction::rmsnorm, difference(x, mean), over, std::nullopt, out);
-      }
+      case Function::layernorm: return rows(ops::RowFunction::layernorm, x, over, std::nullopt, out);
       case Function::mean: return reduce(ops::ReduceFunction::mean, x, over, out);
       case Function::max: return reduce(ops::ReduceFunction::max, x, over, out);
       case Function::min: return reduce(ops::ReduceFunction::min, x, over, out);
@@ -116,20 +110,6 @@ class Lowerer {
       problem.kept.push_back({axis.extent, axis.stride, ridge::along(y.shape, axis.dim).stride});
     to_.plan.steps.push_back({group_, problem, {x.buffer, y.buffer}, ""});
     return y;
-  }
-
-  View difference(const View& x, const View& mean) {
-    const View out = buffer(x.shape);
-    ChainProgram chain;
-    for (const SizedAxis& axis : out.shape) chain.extents.push_back(axis.extent);
-    chain.tensors = {chain_tensor(x, out.shape), chain_tensor(mean, out.shape), chain_tensor(out, out.shape)};
-    chain.steps = {{.op = ChainOp::load, .result = 0, .slot = 0},
-                   {.op = ChainOp::load, .result = 1, .slot = 1},
-                   {.op = ChainOp::subtract, .result = 0, .a = 0, .b = 1},
-                   {.op = ChainOp::store, .a = 0, .slot = 2}};
-    chain.registers = 2;
-    to_.plan.steps.push_back({group_, chain, {x.buffer, mean.buffer, out.buffer}, ""});
-    return out;
   }
 
   struct Matrix {  // rows along `kept`, each of them along `over`
@@ -170,20 +150,21 @@ class Lowerer {
     return out ? *out : y;
   }
 
-  // rmsnorm(x over D) * w with w[D]: one kernel.
+  // A norm times w[D], rmsnorm(x over D) * w: one kernel.
   bool weighted(const View& out) {
     const Node& root = nodes_.back();
     if (root.kind != Node::Kind::call || root.function != Function::multiply) return false;
     for (const int turn : {0, 1}) {
       const auto norm = static_cast<std::size_t>(root.arguments[static_cast<std::size_t>(turn)]);
       const Node& other = nodes_[static_cast<std::size_t>(root.arguments[static_cast<std::size_t>(1 - turn)])];
-      if (nodes_[norm].kind != Node::Kind::along || nodes_[norm].function != Function::rmsnorm ||
-          other.kind != Node::Kind::tensor)
+      const bool is_rmsnorm = nodes_[norm].function == Function::rmsnorm;
+      if (nodes_[norm].kind != Node::Kind::along || other.kind != Node::Kind::tensor ||
+          (!is_rmsnorm && nodes_[norm].function != Function::layernorm))
         continue;
       const std::vector<std::string> over = keys(nodes_[norm].over);
       const View& w = to_.view(other.tensor);
       if (over.size() != 1 || w.shape.size() != 1 || w.shape[0].dim != over[0]) return false;
-      rows(ops::RowFunction::rmsnorm, value(below(norm)), over, w, out);
+      rows(is_rmsnorm ? ops::RowFunction::rmsnorm : ops::RowFunction::layernorm, value(below(norm)), over, w, out);
       return true;
     }
     return false;

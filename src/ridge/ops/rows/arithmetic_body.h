@@ -4,7 +4,7 @@
 
 #include "ridge/ops/rows/arithmetic.h"
 #include "ridge/ops/rows/part.h"
-#include "ridge/ops/rows/steps.h"
+#include "ridge/tile/cpu/rows.h"
 
 namespace ridge::ops {
 namespace {
@@ -47,7 +47,8 @@ template <class V, class T> class Spot {
           part[2 * k] = fma(x.a, x.a, part[2 * k]);
           part[2 * k + 1] = fma(x.b, x.b, part[2 * k + 1]);
         });
-    const bool shared = rows_together(columns) > 1;  // a turn's sums are of two rows, and a weight serves both
+    const bool shared =
+        tile::cpu::rows_together(columns) > 1;  // a turn's sums are of two rows, and a weight serves both
     const int of_a_row = shared ? 2 : 4;
     for (std::int64_t row = 0; row < n / columns; ++row) {
       const V all = joined(part + (shared ? row % 2 * 4 : 0), of_a_row, [](V a, V b) { return a + b; });
@@ -90,8 +91,8 @@ template <class V, class T> class Spot {
           sums[1] = sums[1] + q;
         });
     for (std::int64_t row = 0; row < n / columns; ++row) {
-      keep(largest(joined(part, 2, [](V a, V b) { return larger(b, a); })));
-      keep(lit<V>(1) / lit<V>(sum(sums[0] + sums[1])));
+      keep(tile::cpu::largest(joined(part, 2, [](V a, V b) { return larger(b, a); })));
+      keep(1 / sum(sums[0] + sums[1]));
     }
     again(
         n, [&](const Lines& at, [[maybe_unused]] int k) __attribute__((always_inline)) {

@@ -166,16 +166,13 @@ template <class T> Counts of_rows(RowFunction function, std::int64_t rows, std::
   const Counted half = Counted::all(0.5f);
   for (std::size_t i = 0; i < x.size(); i += Counted::lanes) half.store(x.data() + i);
   for (std::size_t i = 0; i < w.size(); i += Counted::lanes) half.store(w.data() + i);
-  std::vector<float> scratch(static_cast<std::size_t>(row_scratch(columns)));
-  RowProblem p;
-  p.rows = rows;
-  p.columns = columns;
-  p.x = p.y = {dtype_of<T>, columns};
-  p.weight = dtype_of<T>;
+  std::vector<float> scratch(static_cast<std::size_t>(tile::cpu::row_scratch(columns)));
+  const tile::cpu::RowsPart part{0, rows, columns, scratch.data(), false, true};
   return counted([&] {
-    const RowRun run{p, x.data(), w.data(), y.data(), 0, rows, scratch.data(), nullptr, false, true};
-    RowRunner<Counted, T, T, T> runner(run, x.data(), w.data(), y.data());
-    function == RowFunction::softmax ? runner.softmax() : runner.rmsnorm();
+    if (function == RowFunction::softmax)
+      tile::cpu::run_rows<Counted, Softmax<T, T>>({{x.data(), columns}, {y.data(), columns}}, part);
+    else
+      tile::cpu::run_rows<Counted, Rmsnorm<T, T, T>>({{x.data(), columns}, {w.data()}, {y.data(), columns}}, part);
   });
 }
 template <class T> Counts roof(ArithmeticText text, std::int64_t n, std::int64_t columns = 0) {

@@ -58,9 +58,9 @@ std::optional<std::string> refuse(const RowProblem& p) {
   if (p.rows > 1 && std::abs(p.y.row_stride) < p.columns)
     return "y's rows overlap: expected a row stride of at least " + std::to_string(p.columns) + ", found " +
            std::to_string(p.y.row_stride);
-  if (p.function == RowFunction::rmsnorm && !storable(p.weight))
+  if (p.function != RowFunction::softmax && !storable(p.weight))
     return "weight is " + std::string(name(p.weight)) + "; row functions store f32, bf16 and f16";
-  if (p.function == RowFunction::rmsnorm && !(p.epsilon >= 0))
+  if (p.function != RowFunction::softmax && !(p.epsilon >= 0))
     return "expected an epsilon of at least 0, found " + std::to_string(p.epsilon);
   return std::nullopt;
 }
@@ -76,9 +76,9 @@ void rows(const RowProblem& p, const void* x, const void* weight, void* y, int t
   const int workers = static_cast<int>(std::min({std::int64_t{threads}, worth, p.rows}));
   cpu::run(workers, [&](int worker) {
     const cpu::Slice part = cpu::slice(p.rows, workers, worker);
-    const std::int64_t floats = row_scratch(p.columns);
+    const std::int64_t floats = cpu::row_scratch(p.columns);
     float* const scratch = scratch_for(2 * floats, place_of(p, x, part.begin));
-    run_part({p, x, weight, y, part.begin, part.end, scratch, scratch + floats, stream, in_l2});
+    run_part({p, x, weight, y, {part.begin, part.end, p.columns, scratch, stream, in_l2}, scratch + floats});
   });
 }
 

@@ -13,7 +13,7 @@ namespace ridge::ops {
 std::optional<std::string> refuse(const RowProblem& problem);
 std::optional<std::string> refuse(const ReduceProblem& problem);
 
-// y = function of each row of x. weight: problem.columns elements (rmsnorm only; null: all ones).
+// y = function of each row of x. weight: problem.columns elements (norms only; null: all ones).
 void rows(const RowProblem& problem, const void* x, const void* weight, void* y, int threads = 0);
 
 void reduce(const ReduceProblem& problem, const void* x, void* y, int threads = 0);

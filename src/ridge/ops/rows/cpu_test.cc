@@ -10,6 +10,7 @@
 
 #include "ridge/base/float16.h"
 #include "ridge/ops/rows/cpu.h"
+#include "ridge/ops/rows/texts.h"
 #include "ridge/pool/isa.h"
 
 namespace ridge::ops {
@@ -63,9 +64,13 @@ class Guarded {
 std::vector<double> reference(const RowProblem& p, const char* x, const char* weight, std::int64_t row) {
   std::vector<double> v;
   for (std::int64_t c = 0; c < p.columns; ++c) v.push_back(read(x, p.x.dtype, row * p.x.row_stride + c));
-  double top = -infinity, sum = 0;
-  for (const double each : v) top = std::max(top, each);
+  double top = -infinity, sum = 0, mean = 0;
+  for (const double each : v) {
+    top = std::max(top, each);
+    mean += each / static_cast<double>(p.columns);
+  }
   for (double& each : v) {
+    if (p.function == RowFunction::layernorm) each -= mean;
     if (p.function == RowFunction::softmax) each = std::exp(each - top);
     sum += p.function == RowFunction::softmax ? each : each * each;
   }
@@ -75,6 +80,31 @@ std::vector<double> reference(const RowProblem& p, const char* x, const char* we
     v[static_cast<std::size_t>(c)] *= scale * (weight == nullptr ? 1 : read(weight, p.weight, c));
   return v;
 }
+
+// All rows by their text, as the target that has no schedule runs it.
+template <template <class, class, class> class Norm>
+void run_norm(const RowProblem& p, const auto* x, const char* weight, double* y) {
+  using X = std::decay_t<decltype(*x)>;
+  const float share = 1 / static_cast<float>(p.columns);
+  std::vector<float> w;
+  for (std::int64_t c = 0; c < p.columns; ++c) w.push_back(weight == nullptr ? 1 : read(weight, p.weight, c));
+  tile::value::run_rows<Norm<X, float, double>>({{x, p.x.row_stride}, {w.data()}, {y, p.columns}, share, p.epsilon},
+                                                p.rows, p.columns);
+}
+std::vector<double> by_text(const RowProblem& p, char* x, const char* weight) {
+  std::vector<double> y(static_cast<std::size_t>(p.rows * p.columns));
+  with_type(p.x.dtype, x, [&](auto* from) {
+    using X = std::decay_t<decltype(*from)>;
+    if (p.function == RowFunction::softmax)
+      tile::value::run_rows<Softmax<X, double>>({{from, p.x.row_stride}, {y.data(), p.columns}}, p.rows, p.columns);
+    else if (p.function == RowFunction::rmsnorm)
+      run_norm<Rmsnorm>(p, from, weight, y.data());
+    else
+      run_norm<Layernorm>(p, from, weight, y.data());
+  });
+  return y;
+}
+constexpr RowFunction all_functions[] = {RowFunction::softmax, RowFunction::rmsnorm, RowFunction::layernorm};
 
 class Rows : public testing::TestWithParam<cpu::Isa> {
  protected:
@@ -91,7 +121,7 @@ class Rows : public testing::TestWithParam<cpu::Isa> {
 TEST_P(Rows, every_width_stride_and_type_is_right_and_touches_its_own_bytes_only) {
   std::mt19937 random(3);
   const DType types[] = {DType::f32, DType::bf16, DType::f16};
-  for (const RowFunction function : {RowFunction::softmax, RowFunction::rmsnorm})
+  for (const RowFunction function : all_functions)
     for (std::int64_t columns = 0; columns <= 150; ++columns) {
       RowProblem p;
       p.function = function;
@@ -108,16 +138,25 @@ TEST_P(Rows, every_width_stride_and_type_is_right_and_touches_its_own_bytes_only
       std::normal_distribution<float> normal(0, 3);
       for (std::int64_t i = 0; i < 2 * p.x.row_stride + columns; ++i) write(x.data(), p.x.dtype, i, normal(random));
       for (std::int64_t i = 0; i < columns; ++i) write(w.data(), p.weight, i, normal(random));
-      const char* weight = function == RowFunction::rmsnorm && columns % 2 == 0 ? w.data() : nullptr;
+      const char* weight = function != RowFunction::softmax && columns % 2 == 0 ? w.data() : nullptr;
       rows(p, x.data(), weight, y.data(), 1);
       double unit = p.y.dtype == DType::bf16 ? 0x1p-8 : 0x1p-11;
       if (p.y.dtype == DType::f32) unit = 2e-6;
+      const std::vector<double> text = by_text(p, x.data(), weight);
       for (std::int64_t r = 0; r < 3; ++r) {
         const std::vector<double> exact = reference(p, x.data(), weight, r);
-        for (std::int64_t c = 0; c < columns; ++c)
-          ASSERT_NEAR(read(y.data(), p.y.dtype, r * p.y.row_stride + c), exact[static_cast<std::size_t>(c)],
-                      1.01 * unit * std::abs(exact[static_cast<std::size_t>(c)]) + 1e-7)
-              << columns << " columns, row " << r << ", column " << c;
+        for (std::int64_t c = 0; c < columns; ++c) {
+          const double want = exact[static_cast<std::size_t>(c)],
+                       said = text[static_cast<std::size_t>(r * columns + c)];
+          const auto place = [&] {
+            return std::to_string(static_cast<int>(function)) + ", " + std::to_string(columns) + " columns, row " +
+                   std::to_string(r) + ", column " + std::to_string(c);
+          };
+          ASSERT_NEAR(said, want, 2e-7 * std::abs(want) + (function == RowFunction::layernorm ? 2e-7 : 1e-12))
+              << place();
+          ASSERT_NEAR(read(y.data(), p.y.dtype, r * p.y.row_stride + c), said, 1.01 * unit * std::abs(said) + 1e-7)
+              << place();
+        }
       }
       ASSERT_TRUE(y.untouched_before()) << columns;
       for (std::int64_t r = 0; r < 2; ++r)
@@ -135,15 +174,32 @@ TEST_P(Rows, large_numbers_do_not_overflow) {
   x = {2e30f, -2e30f, 3e38f, 3e38f};
   rows(p, x.data(), nullptr, y.data(), 1);
   EXPECT_EQ(y, (std::vector<float>{1, -1, 1, 1}));
+  p.function = RowFunction::layernorm;
+  x = {2e30f, -2e30f, 3e38f, 3e38f};
+  rows(p, x.data(), nullptr, y.data(), 1);
+  EXPECT_EQ(y, (std::vector<float>{1, -1, 0, 0}));
+  p.function = RowFunction::rmsnorm;
   p.epsilon = 0;
   x = {2e-30f, -2e-30f, 1e-40f, 1e-40f};
   rows(p, x.data(), nullptr, y.data(), 1);
   EXPECT_EQ(y, (std::vector<float>{1, -1, 1, 1}));
 }
 
+TEST_P(Rows, layernorm_of_a_large_mean_keeps_the_distances) {
+  for (const std::int64_t n : {3, 70, 5000})
+    for (const float step : {0.0f, 0.5f}) {
+      std::vector<float> x, y(static_cast<std::size_t>(n));
+      for (std::int64_t i = 0; i < n; ++i) x.push_back(12345.7f + step * static_cast<float>(i % 3));
+      RowProblem p{RowFunction::layernorm, 1, n, {DType::f32, n}, {DType::f32, n}};
+      rows(p, x.data(), nullptr, y.data(), 1);
+      const std::vector<double> exact = reference(p, reinterpret_cast<const char*>(x.data()), nullptr, 0);
+      for (std::size_t i = 0; i < y.size(); ++i) ASSERT_NEAR(y[i], exact[i], 3e-6) << n << " columns, " << step;
+    }
+}
+
 TEST_P(Rows, nan_and_masks_stay_in_their_row) {
   const std::int64_t n = 37;
-  for (const RowFunction function : {RowFunction::softmax, RowFunction::rmsnorm})
+  for (const RowFunction function : all_functions)
     for (const std::size_t place : {0, 20, 36}) {
       std::vector<float> x(static_cast<std::size_t>(3 * n), 1), y(x.size());
       x[static_cast<std::size_t>(n) + place] = std::numeric_limits<float>::quiet_NaN();
@@ -162,7 +218,7 @@ TEST_P(Rows, rows_that_are_worked_on_together_do_not_see_each_other) {
   constexpr std::int64_t n = 70;
   const float fills[] = {1, -infinity, 2, infinity, 3, nan, 1e30f, -1e30f, 0.5f};
   for (const DType dtype : {DType::f32, DType::bf16, DType::f16})
-    for (const RowFunction function : {RowFunction::softmax, RowFunction::rmsnorm}) {
+    for (const RowFunction function : all_functions) {
       std::vector<char> x(std::size(fills) * n * 4), y(x.size());
       for (std::size_t i = 0; i < std::size(fills) * n; ++i)
         write(x.data(), dtype, static_cast<std::int64_t>(i), i % n == 1 ? 1 : fills[i / n]);
@@ -172,7 +228,7 @@ TEST_P(Rows, rows_that_are_worked_on_together_do_not_see_each_other) {
         rows({function, 1, n, {dtype, n}, {dtype, n}}, x.data() + r * n * bits(dtype) / 8, nullptr, alone.data(), 1);
         ASSERT_EQ(std::memcmp(alone.data(), y.data() + r * n * bits(dtype) / 8, n * bits(dtype) / 8), 0) << r;
       }
-      if (function == RowFunction::rmsnorm) continue;
+      if (function != RowFunction::softmax) continue;
       const auto at = [&](int row, int column) { return read(y.data(), dtype, row * n + column); };
       EXPECT_EQ(at(1, 1), 1);
       EXPECT_EQ(at(1, 0), 0);
@@ -196,7 +252,7 @@ TEST_P(Rows, streamed_rows_and_any_number_of_threads_give_the_same_bits) {
     char* const streamed = line + c.past * static_cast<std::size_t>(bytes);
     for (std::int64_t i = 0; i < many * c.columns; ++i)
       write(x.data(), c.dtype, i, static_cast<float>(i % 1009) * 0.01f);
-    for (const RowFunction function : {RowFunction::softmax, RowFunction::rmsnorm})
+    for (const RowFunction function : all_functions)
       for (int threads = 1; threads <= 4; ++threads) {
         std::fill(memory.begin(), memory.end(), '\x7b');
         const RowLayout layout{c.dtype, c.columns};

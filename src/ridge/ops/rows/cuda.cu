@@ -65,11 +65,16 @@ __global__ void __launch_bounds__(threads) rows_kernel(const __grid_constant__ D
       sum = over_block(sum, sum_of);
       for (Index i = threadIdx.x; i < p.columns; i += threads) put(i, expf(x(i) - most) / sum);
     } else {
-      for (Index i = threadIdx.x; i < p.columns; i += threads) sum = fmaf(x(i), x(i), sum);
+      float mean = 0;
+      if (p.function == RowFunction::layernorm) {
+        for (Index i = threadIdx.x; i < p.columns; i += threads) mean += x(i);
+        mean = over_block(mean, sum_of) / static_cast<float>(p.columns);
+      }
+      for (Index i = threadIdx.x; i < p.columns; i += threads) sum = fmaf(x(i) - mean, x(i) - mean, sum);
       sum = over_block(sum, sum_of);
       const float scale = 1 / sqrtf(sum / static_cast<float>(p.columns) + p.epsilon);
       for (Index i = threadIdx.x; i < p.columns; i += threads)
-        put(i, x(i) * scale * (p.weight ? tile::sm90::read_stored(p.weight_stored, p.weight, i) : 1.0f));
+        put(i, (x(i) - mean) * scale * (p.weight ? tile::sm90::read_stored(p.weight_stored, p.weight, i) : 1.0f));
     }
   }
 }
@@ -86,7 +91,7 @@ std::optional<std::string> rows(const RowProgram& program, std::span<void* const
 
 std::optional<std::string> rows(const RowProblem& p, const void* x, const void* weight, void* y, CUstream_st* stream) {
   if (p.rows == 0 || p.columns == 0) return std::nullopt;
-  const RowProgram program = row_program(p, weight != nullptr && p.function == RowFunction::rmsnorm);
+  const RowProgram program = row_program(p, weight != nullptr && p.function != RowFunction::softmax);
   if (!cannot_generate() && !find_fault(program)) {
     std::vector<void*> data{const_cast<void*>(x)};
     if (program.tensors.size() > 2) data.push_back(const_cast<void*>(weight));

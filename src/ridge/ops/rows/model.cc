@@ -38,9 +38,10 @@ double instructions(const RowProgram& rows) {
   return elements_of(extents_of(rows)) * each;
 }
 // Counted, an element: softmax takes a maximum, a difference, an exponential, a sum and a product; rmsnorm two products
-// and a multiply-add.
+// and a multiply-add, layernorm a sum and two differences more.
 double instructions(const RowProblem& rows) {
-  return elements_of(rows) * (rows.function == RowFunction::softmax ? 4 + cost_of("exp").first : 3);
+  if (rows.function == RowFunction::softmax) return elements_of(rows) * (4 + cost_of("exp").first);
+  return elements_of(rows) * (rows.function == RowFunction::rmsnorm ? 3 : 6);
 }
 double instructions(const ReduceProblem& p) { return points(p.kept) * points(p.reduced); }
 

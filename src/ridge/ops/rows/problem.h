@@ -12,8 +12,9 @@
 namespace ridge::ops {
 
 // A function of each row of a matrix, sums in f32. softmax: e^(x - max) / sum; rmsnorm: x / sqrt(mean(x^2) + epsilon),
-// times weight[column]. Stored as f32, bf16 or f16. Sizes may be 0. Rows do not see each other: a NaN stays in its row.
-enum class RowFunction { softmax, rmsnorm };
+// times weight[column]; layernorm: the same of x - mean(x). Stored as f32, bf16 or f16. Sizes may be 0. Rows do not see
+// each other: a NaN stays in its row.
+enum class RowFunction { softmax, rmsnorm, layernorm };
 
 struct RowLayout {
   DType dtype = DType::f32;
@@ -25,8 +26,8 @@ struct RowProblem {
   RowFunction function = RowFunction::softmax;
   std::int64_t rows = 0, columns = 0;
   RowLayout x, y;
-  DType weight = DType::f32;  // rmsnorm
-  float epsilon = 1e-5f;      // rmsnorm
+  DType weight = DType::f32;  // of a norm
+  float epsilon = 1e-5f;      // of a norm
   bool operator==(const RowProblem&) const = default;
 };
 

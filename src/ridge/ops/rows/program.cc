@@ -52,10 +52,22 @@ int RowBuilder::layernorm(int x, float epsilon) {
 
 std::optional<std::string> refuse(const RowProgram&) { return "programs over whole rows are for CUDA devices"; }
 
+namespace {
+
+int function_of(RowBuilder& b, const RowProblem& p, int x) {
+  switch (p.function) {
+    case RowFunction::rmsnorm: return b.rmsnorm(x, p.epsilon);
+    case RowFunction::layernorm: return b.layernorm(x, p.epsilon);
+    default: return b.softmax(x);
+  }
+}
+
+}  // namespace
+
 RowProgram row_program(const RowProblem& p, bool weighted) {
   RowBuilder b({p.rows}, p.columns);
   const int x = b.load(b.tensor({p.x.dtype, {p.x.row_stride, 1}}));
-  int y = p.function == RowFunction::softmax ? b.softmax(x) : b.rmsnorm(x, p.epsilon);
+  int y = function_of(b, p, x);
   if (weighted) y = b.apply(ChainOp::multiply, y, b.load(b.tensor({p.weight, {0, 1}})));
   b.store(y, b.tensor({p.y.dtype, {p.y.row_stride, 1}}));
   return b.take();

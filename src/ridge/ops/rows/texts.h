@@ -1,0 +1,103 @@
+// Functions of rows as texts (tile/rows.h). X, W and Y: the formats in which x, a weight of each column and y lie.
+#pragma once
+
+#include <cmath>
+
+#include "ridge/tile/cpu/rows.h"
+#include "ridge/tile/value/rows.h"
+
+namespace ridge::ops {
+
+// y = e^(x - most) / sum of those. A NaN makes the row NaN, and so do +inf and a row of -inf: 0/0.
+template <class X, class Y> struct Softmax {
+  static constexpr int passes = 3;
+  static constexpr bool computes = true;  // much beside its loads
+  using Stored = tile::Formats<X, Y>;
+  struct Globals {
+    tile::RowsView<X> x;
+    tile::RowsOut<Y> y;
+  };
+
+  TILE_FN static auto pass(auto& at, const Globals& g) { return at.reduce(at.load(g.x), tile::Max{}); }
+  TILE_FN static auto pass(auto& at, const Globals& g, auto most) {
+    auto e = at.load(g.x);
+    at.map(
+        e, [](auto x, auto top) { return tile::power_of<Y>(x - top); }, most);
+    at.keep(e);
+    return at.reduce(e, tile::Add{}, [](auto sum, const Globals&) { return 1 / sum; });
+  }
+  TILE_FN static void pass(auto& at, const Globals& g, auto, auto scale) {
+    auto e = at.kept();
+    at.map(
+        e, [](auto power, auto by) { return power * by; }, scale);
+    at.store(g.y, e);
+  }
+};
+
+// What norms have in common. Squares of 1e20 overflow f32 and those of 1e-25 vanish: such a row is normed in units of
+// its largest element; and so is one whose mean is so large beside its elements' distances that rounding shows.
+template <class X, class W, class Y> struct Norm {
+  static constexpr bool computes = false;
+  using Stored = tile::Formats<X, W, Y>;
+  struct Globals {
+    tile::RowsView<X> x;
+    tile::ColumnsView<W> weight;
+    tile::RowsOut<Y> y;
+    float share = 1, epsilon = 0;  // share: 1 / columns
+  };
+  struct Scale {
+    TILE_FN auto operator()(auto squares, const Globals& g) const {
+      return 1 / std::sqrt(squares * g.share + g.epsilon);
+    }
+  };
+  static bool in_doubt(float scale) { return !(scale > 0 && scale < 1e15F); }
+  static bool in_doubt(float mean, float scale) { return in_doubt(scale) || !(std::abs(mean) * scale < 64); }
+  static auto in_units(const Globals& g, tile::RowsView<float> x, float unit) {
+    return typename Norm<float, W, Y>::Globals{x, g.weight, g.y, g.share, g.epsilon / unit / unit};
+  }
+};
+
+// y = x / sqrt(mean of squares + epsilon) * weight
+template <class X, class W, class Y> struct Rmsnorm : Norm<X, W, Y> {
+  static constexpr int passes = 2;
+  static constexpr bool is_centred = false;
+  using Globals = typename Norm<X, W, Y>::Globals;
+  using InUnits = Rmsnorm<float, W, Y>;
+
+  TILE_FN static auto pass(auto& at, const Globals& g) {
+    return at.reduce(at.load(g.x), tile::Squares{}, typename Norm<X, W, Y>::Scale{});
+  }
+  TILE_FN static void pass(auto& at, const Globals& g, auto scale) {
+    auto x = at.load(g.x);
+    at.map(
+        x, [](auto each, auto by, auto weight) { return each * by * weight; }, scale, at.load(g.weight));
+    at.store(g.y, x);
+  }
+};
+
+// The same of x - mean.
+template <class X, class W, class Y> struct Layernorm : Norm<X, W, Y> {
+  static constexpr int passes = 3;
+  static constexpr bool is_centred = true;
+  using Globals = typename Norm<X, W, Y>::Globals;
+  using InUnits = Layernorm<float, W, Y>;
+
+  TILE_FN static auto pass(auto& at, const Globals& g) {
+    return at.reduce(at.load(g.x), tile::Add{}, [](auto sum, const Globals& in) { return sum * in.share; });
+  }
+  TILE_FN static auto pass(auto& at, const Globals& g, auto mean) {
+    auto x = at.load(g.x);
+    at.map(
+        x, [](auto each, auto middle) { return each - middle; }, mean);
+    return at.reduce(x, tile::Squares{}, typename Norm<X, W, Y>::Scale{});
+  }
+  TILE_FN static void pass(auto& at, const Globals& g, auto mean, auto scale) {
+    auto x = at.load(g.x);
+    at.map(
+        x, [](auto each, auto middle, auto by, auto weight) { return (each - middle) * by * weight; }, mean, scale,
+        at.load(g.weight));
+    at.store(g.y, x);
+  }
+};
+
+}  // namespace ridge::ops

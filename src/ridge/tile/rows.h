@@ -1,0 +1,54 @@
+// Words of texts that work on rows, which do not see each other. A row is gone through in passes, each of which but the
+// last leaves a number, and is given the numbers of those before it:
+//
+//   auto pass(auto& at, const Globals& g) { return at.reduce(at.load(g.x), Max{}); }
+//   auto pass(auto& at, const Globals& g, auto most) {
+//     auto e = at.load(g.x);
+//     at.map(e, [](auto x, auto top) { return power_of<Y>(x - top); }, most);
+//     at.keep(e);                                        // for the passes behind this one: at.kept()
+//     return at.reduce(e, Add{}, [](auto sum, const Globals&) { return 1 / sum; });
+//   }
+//   void pass(auto& at, const Globals& g, auto most, auto scale) { … at.store(g.y, e); }
+//
+// `load` gives the part of a row that a target works on at once: two vectors on a CPU (tile/cpu/rows.h), the whole row
+// where there is no schedule (tile/value/rows.h). What `reduce` joins, from the row's first element to its last,
+// becomes the number that the pass leaves.
+#pragma once
+
+#include "ridge/tile/steps.h"
+
+namespace ridge::tile {
+
+struct Squares {};  // `reduce` adds them; Max and Add are those of steps.h
+
+// Rows whose elements lie side by side, Globals' x and y; strides in elements.
+template <class T> struct RowsView {
+  using type = T;
+  const T* data = nullptr;
+  Index row_stride = 0;
+};
+template <class T> struct RowsOut {
+  using type = T;
+  T* data = nullptr;
+  Index row_stride = 0;
+};
+// A number for each column, the same for all rows.
+template <class T> struct ColumnsView {
+  using type = T;
+  const T* data = nullptr;
+};
+
+// What a pass leaves: `of`, joined, as `Leaves` has it.
+template <class Kind_, class Part, class Leaves_> struct Reduction {
+  using Kind = Kind_;
+  using Leaves = Leaves_;
+  Part of;
+};
+struct AsJoined {
+  TILE_FN auto operator()(auto joined, const auto&) const { return joined; }
+};
+
+// Formats in which a text's rows lie.
+template <class... T> struct Formats {};
+
+}  // namespace ridge::tile

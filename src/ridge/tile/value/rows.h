@@ -1,0 +1,95 @@
+// Runs a text that works on rows (tile/rows.h) as it reads: on doubles, a row at a time, one pass after another. There
+// is no schedule that could be wrong, so what another target makes of the text is held against this.
+#pragma once
+
+#include <cmath>
+#include <limits>
+#include <utility>
+#include <vector>
+
+#include "ridge/base/float16.h"
+#include "ridge/tile/rows.h"
+
+namespace ridge::tile {
+
+namespace {
+
+// e^x, times a number that all powers of a target have in common.
+template <class Y> double power_of(double x) { return std::exp(x); }
+
+}  // namespace
+
+namespace value {
+
+template <class T> double as_double(T x) {
+  if constexpr (std::is_arithmetic_v<T>)
+    return x;
+  else
+    return to_float(x);
+}
+
+struct RowAt {
+  using Row = std::vector<double>;
+  Index row, columns;
+  Row held;  // by `keep`
+
+  template <class T> Row load(const RowsView<T>& view) const { return read(view.data + row * view.row_stride); }
+  template <class T> Row load(const ColumnsView<T>& view) const { return read(view.data); }
+  void map(Row& x, const auto& f, const auto&... others) const {
+    for (std::size_t i = 0; i < x.size(); ++i) x[i] = f(x[i], beside(others, i)...);
+  }
+  void keep(const Row& x) { held = x; }
+  Row kept() const { return held; }
+  template <class Kind, class Leaves = AsJoined>
+  Reduction<Kind, Row, Leaves> reduce(const Row& x, Kind, Leaves = {}) const {
+    return {x};
+  }
+  void store(const RowsOut<double>& view, const Row& x) const {
+    for (Index i = 0; i < columns; ++i) view.data[row * view.row_stride + i] = x[static_cast<std::size_t>(i)];
+  }
+
+ private:
+  template <class T> Row read(const T* from) const {
+    Row out;
+    for (Index i = 0; i < columns; ++i) out.push_back(as_double(from[i]));
+    return out;
+  }
+  static double beside(double x, std::size_t) { return x; }
+  static double beside(const Row& x, std::size_t i) { return x[i]; }
+};
+
+inline double join(Max, const std::vector<double>& row) {
+  double most = -std::numeric_limits<double>::infinity();
+  for (const double x : row) most = x > most || std::isnan(x) ? x : most;
+  return most;
+}
+inline double join(Add, const std::vector<double>& row) {
+  double sum = 0;
+  for (const double x : row) sum += x;
+  return sum;
+}
+inline double join(Squares, const std::vector<double>& row) {
+  double sum = 0;
+  for (const double x : row) sum += x * x;
+  return sum;
+}
+
+// `left`: what the passes have left so far.
+template <class Kernel> void go_through(RowAt& at, const typename Kernel::Globals& g, auto... left) {
+  if constexpr (sizeof...(left) + 1 == Kernel::passes) {
+    Kernel::pass(at, g, left...);
+  } else {
+    const auto next = Kernel::pass(at, g, left...);
+    using Next = std::decay_t<decltype(next)>;
+    go_through<Kernel>(at, g, left..., typename Next::Leaves{}(join(typename Next::Kind{}, next.of), g));
+  }
+}
+template <class Kernel> void run_rows(const typename Kernel::Globals& g, Index rows, Index columns) {
+  for (Index row = 0; row < rows; ++row) {
+    RowAt at{row, columns, {}};
+    go_through<Kernel>(at, g);
+  }
+}
+
+}  // namespace value
+}  // namespace ridge::tile
