@@ -32,8 +32,7 @@ Json errors_json(const LibraryErrors& x) {
 
 std::string render_text(const CalibrationReport& report) {
   const Calibration& c = report.found;
-  std::string out =
-      fmt::format("{}, {} kernels ({}), from {}\n", c.title, name(c.dtype), c.form->name, report.source);
+  std::string out = fmt::format("{}, {} kernels ({}), from {}\n", c.title, name(c.dtype), c.form->name, report.source);
   out += aligned({{"by", "kernels", "off by", "half by at most", "nine of ten by at most", "in the interval"},
                   row("these numbers, fitted", c.fitted, true),
                   row("these numbers, kept apart", c.apart, true),
