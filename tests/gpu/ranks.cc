@@ -9,12 +9,11 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <random>
 
-#include "ridge/distributed/shard.h"
 #include "ridge/measure/device_machine.h"
 #include "ridge/measure/ranks/machine.h"
 #include "ridge/measure/ranks/run.h"
+#include "ridge/measure/ranks/testing/random_sharding.h"
 #include "ridge/transport/launch.h"
 
 namespace ridge {
@@ -25,11 +24,6 @@ using When = ranks::Chunks::When;
 constexpr double patience_s = 60;
 constexpr ranks::Chunks never{When::never};
 
-struct Random {
-  std::mt19937 engine;
-  std::size_t below(std::size_t n) { return std::uniform_int_distribution<std::size_t>(0, n - 1)(engine); }
-};
-
 constexpr std::array programs{
     "x: bf16[B, D]  w: bf16[D, F]\ny: bf16[B, F] = x * w",
     "x: bf16[B, D]  u: bf16[D, F]  v: bf16[F, E]\nh[B, F] = x * u\ng[B, F] = gelu(h)\ny: bf16[B, E] = g * v",
@@ -38,23 +32,6 @@ constexpr std::array programs{
     "o: bf16[B, S, E] = p * v",
     "x: f32[B, D]  y: f32[B, D]\nz: f32[B] = sum(x * y over D)\nw: f32[B, D] = x * exp(z)",
 };
-
-std::string random_sharding(const Program& program, const Mesh& mesh, Random& random) {
-  Bindings sizes;  // which every mesh divides
-  for (const std::string& dim : program.dim_names()) sizes[dim] = 840;
-  const Machine machine = find_machine("h100").value();
-  const auto costs = Costs::of(program, machine, *network_of(machine), mesh, sizes);
-  Sharding sharding;
-  for (std::size_t s = 0; s < program.statements.size(); ++s) {
-    const std::vector<StatementCost>& all = costs->statement(s);
-    sharding.cuts.push_back(all[random.below(all.size())].cuts);
-  }
-  for (std::size_t t = 0; t < program.tensors.size(); ++t) {
-    const std::vector<Layout>& all = costs->layouts(static_cast<int>(t));
-    sharding.kept.push_back(all[random.below(all.size())]);
-  }
-  return written(*costs, sharding).text;
-}
 
 struct Asked {
   std::string text;
@@ -118,10 +95,10 @@ int show(const std::string& name, int count, const Asked& asked) {
 int check(int count, int cases, int first) {
   int wrong = 0;
   for (int seed = first; seed < first + cases; ++seed) {
-    Random random{std::mt19937(static_cast<unsigned>(seed))};
+    ranks::Random random{std::mt19937(static_cast<unsigned>(seed))};
     const auto program = parse(programs[random.below(programs.size())]);
     const Mesh mesh{{{'X', count}}};
-    Asked asked{.text = random_sharding(*program, mesh, random),
+    Asked asked{.text = ranks::random_sharding(*program, mesh, random),
                 .sizes = {},
                 .chunks = {seed % 4 == 0 ? When::never : When::always, seed % 5},
                 .passes = 1 + seed % 3};

@@ -7,18 +7,12 @@
 #include <utility>
 
 #include "ridge/base/text.h"
+#include "ridge/device/cuda_status.h"
 #include "ridge/tile/sm90/finish.h"
 #include "ridge/tile/tile.h"
 
 namespace ridge::ops::cuda {
 namespace {
-
-Status done(cudaError_t e, const char* what) {
-  if (e == cudaSuccess) return Done{};
-  cudaGetLastError();
-  return absent_error(std::string("the CUDA device failed at ") + what + ": " + cudaGetErrorString(e),
-                      "`nvidia-smi` shows the device's state");
-}
 
 __device__ std::uint32_t hashed(std::uint64_t i, std::uint32_t seed) {
   std::uint32_t h = static_cast<std::uint32_t>(i) * 2654435761u ^ seed ^ static_cast<std::uint32_t>(i >> 32) * 40503u;

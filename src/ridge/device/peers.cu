@@ -5,15 +5,12 @@
 #include <algorithm>
 #include <cstring>
 
+#include "ridge/device/cuda_status.h"
+
 namespace ridge::ops::cuda {
 namespace {
 
-Status done(cudaError_t e, const char* what) {
-  if (e == cudaSuccess) return Done{};
-  cudaGetLastError();
-  return absent_error(std::string("the CUDA device failed at ") + what + ": " + cudaGetErrorString(e),
-                      "`nvidia-smi topo -p2p r` shows which devices reach each other's memory");
-}
+constexpr const char* cure = "`nvidia-smi topo -p2p r` shows which devices reach each other's memory";
 
 template <class Bell> struct Bells { Bell each[most_bells]; };
 
@@ -48,7 +45,7 @@ template <class Bell, class Kernel> Status for_all(const Queue& queue, std::span
 Result<MemoryName> name_of(const Memory& memory) {
   cudaIpcMemHandle_t handle{};
   static_assert(sizeof handle == sizeof(MemoryName));
-  if (const Status s = done(cudaIpcGetMemHandle(&handle, memory.data()), "naming memory"); !s) return s.error();
+  if (const Status s = done(cudaIpcGetMemHandle(&handle, memory.data()), "naming memory", cure); !s) return s.error();
   MemoryName out;
   std::memcpy(out.bytes.data(), &handle, sizeof handle);
   return out;
@@ -58,8 +55,8 @@ Result<PeerMemory> PeerMemory::open(const MemoryName& name) {
   cudaIpcMemHandle_t handle{};
   std::memcpy(&handle, name.bytes.data(), sizeof handle);
   void* data = nullptr;
-  const Status opened =
-      done(cudaIpcOpenMemHandle(&data, handle, cudaIpcMemLazyEnablePeerAccess), "opening another process's memory");
+  const Status opened = done(cudaIpcOpenMemHandle(&data, handle, cudaIpcMemLazyEnablePeerAccess),
+                             "opening another process's memory", cure);
   if (!opened) return opened.error();
   return PeerMemory(
       Handle<std::byte>(static_cast<std::byte*>(data), [](std::byte* x) { (void)cudaIpcCloseMemHandle(x); }));

@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <type_traits>
 
+#include "ridge/device/cuda_status.h"
+
 namespace ridge::ops::cuda {
 namespace {
 
@@ -123,10 +125,7 @@ Status send_small(const Queue& queue, const SmallRoom& room, const SmallMessage&
     exchange<__half, true><<<blocks, threads, 0, queue.stream()>>>(call);
   else
     exchange<std::int32_t, true><<<blocks, threads, 0, queue.stream()>>>(call);
-  const cudaError_t e = cudaGetLastError();
-  if (e == cudaSuccess) return Done{};
-  return absent_error(std::string("the CUDA device failed at a small message: ") + cudaGetErrorString(e),
-                      "`nvidia-smi` shows the device's state");
+  return done(cudaGetLastError(), "a small message");
 }
 
 }  // namespace ridge::ops::cuda

@@ -6,15 +6,10 @@
 #include <limits>
 
 #include "ridge/base/file.h"
-#include "ridge/ops/attention/model.h"
-#include "ridge/ops/chain/model.h"
-#include "ridge/ops/fused/model.h"
-#include "ridge/ops/loops/model.h"
-#include "ridge/ops/product/model.h"
-#include "ridge/ops/rows/model.h"
 #include "ridge/plan/device_numbers.h"
 #include "ridge/plan/plan.h"
 #include "ridge/plan/predict.h"
+#include "ridge/plan/soonest.h"
 
 namespace ridge {
 namespace {
@@ -29,16 +24,6 @@ std::vector<std::string> groups() {
     at = end + 2;
   }
   return out;
-}
-
-double seconds_of(const Plan& plan, const ops::DeviceNumbers& device) {
-  double seconds = 0;
-  for (const Step& step : plan.steps) {
-    const auto kernel = std::visit([&](const auto& problem) { return forecast(problem, device); }, step.kernel);
-    if (!kernel) return std::numeric_limits<double>::infinity();
-    seconds += kernel->spread.middle * kernel->seconds;
-  }
-  return seconds;
 }
 
 std::vector<int> products_of(const Program& program) {
@@ -64,7 +49,7 @@ std::vector<FuseOptions> all_ways(const Program& program) {
 double least_of_all(const Program& program, const Bindings& dims, const ops::DeviceNumbers& device) {
   double least = std::numeric_limits<double>::infinity();
   for (const FuseOptions& how : all_ways(program))
-    if (const auto one = plan(program, dims, how)) least = std::min(least, seconds_of(*one, device));
+    if (const auto one = plan(program, dims, how)) least = std::min(least, forecast_s(*one, device).value_or(least));
   return least;
 }
 

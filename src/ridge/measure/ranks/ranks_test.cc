@@ -5,10 +5,10 @@
 #include <unistd.h>
 
 #include <array>
-#include <random>
 
 #include "ridge/distributed/shard.h"
 #include "ridge/measure/ranks/run.h"
+#include "ridge/measure/ranks/testing/random_sharding.h"
 #include "ridge/measure/run.h"
 #include "ridge/transport/launch.h"
 
@@ -121,11 +121,6 @@ y: bf16[S, D] = a * o
 
 // --- random shardings of programs, at sizes that the mesh does not divide
 
-struct Random {
-  std::mt19937 engine;
-  std::size_t below(std::size_t n) { return std::uniform_int_distribution<std::size_t>(0, n - 1)(engine); }
-};
-
 constexpr std::array programs{
     "x: bf16[B, D]  u: bf16[D, F]  v: bf16[F, E]\nh[B, F] = x * u\ng[B, F] = gelu(h)\ny: bf16[B, E] = g * v",
     "x: f32[B, D]  w: f32[D, F]  b: f32[F]\nh[B, F] = x * w\ny: f32[B, F] = rmsnorm(h + b over F)",
@@ -133,23 +128,6 @@ constexpr std::array programs{
     "o: f32[B, S, E] = p * v",
     "x: bf16[B, D]  y: bf16[B, D]\nz: bf16[B] = sum(x * y over D)\nw: bf16[B, D] = x * exp(z)",
 };
-
-std::string random_sharding(const Program& program, const Mesh& mesh, Random& random) {
-  Bindings sizes;  // which every mesh divides
-  for (const std::string& dim : program.dim_names()) sizes[dim] = 12;
-  const Machine machine = toy();
-  const auto costs = Costs::of(program, machine, *network_of(machine), mesh, sizes);
-  Sharding sharding;
-  for (std::size_t s = 0; s < program.statements.size(); ++s) {
-    const std::vector<StatementCost>& all = costs->statement(s);
-    sharding.cuts.push_back(all[random.below(all.size())].cuts);
-  }
-  for (std::size_t t = 0; t < program.tensors.size(); ++t) {
-    const std::vector<Layout>& all = costs->layouts(static_cast<int>(t));
-    sharding.kept.push_back(all[random.below(all.size())]);
-  }
-  return written(*costs, sharding).text;
-}
 
 TEST(Ranks, run_random_shardings_of_uneven_sizes) {
   for (unsigned seed = 0; seed < 120; ++seed) {
