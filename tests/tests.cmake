@@ -24,7 +24,8 @@ add_test(NAME cpu_product_table COMMAND ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR
 add_test(NAME geglu_torch_table COMMAND ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR}/tools/geglu_torch_table.py --check)
 add_test(NAME attention_table COMMAND ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR}/tools/attention_table.py --check)
 add_test(NAME attention_backward_table COMMAND ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR}/tools/attention_backward_table.py --check)
-set_tests_properties(product_table cpu_product_table geglu_torch_table attention_table attention_backward_table PROPERTIES LABELS fast)
+add_test(NAME ranks_table COMMAND ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR}/tools/ranks_table.py --check)
+set_tests_properties(product_table cpu_product_table geglu_torch_table attention_table attention_backward_table ranks_table PROPERTIES LABELS fast)
 
 # Grows the trees of data/models from timings; here so that it keeps compiling.
 file(GLOB fit_models_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tools/fit_models/*.cc)

@@ -66,6 +66,10 @@ __device__ double operand(const EpilogueOperand& x, const void* data, std::int64
 __device__ void finish(const Expected& x, double sum, double magnitude, std::int64_t b, std::int64_t r, std::int64_t c,
                        double& y, double& slack) {
   const MatmulEpilogue& e = x.e;
+  double unit = 0x1p-24;
+  if (x.p.d.dtype == DType::bf16) unit = 0x1p-8;
+  if (x.p.d.dtype == DType::f16) unit = 0x1p-11;
+  const double least = x.p.d.dtype == DType::f16 ? 0x1p-24 : 0x1p-126;
   y = e.alpha * sum;
   slack = 2.0 * static_cast<double>(x.p.k) * 0x1p-24 * magnitude * fabs(double{e.alpha}) + 0x1p-23 * fabs(y);
   if (e.bias.data) {
@@ -91,12 +95,9 @@ __device__ void finish(const Expected& x, double sum, double magnitude, std::int
   if (e.addend.data) {
     const double v = e.beta * operand(e.addend, x.addend_before, b, r, c);
     y += v;
-    slack += 0x1p-23 * (fabs(y) + fabs(v));
+    slack += 0x1p-23 * (fabs(y) + fabs(v)) + (e.may_round_sum ? unit * (fabs(sum) + slack) + least : 0);
   }
-  double unit = 0x1p-24;
-  if (x.p.d.dtype == DType::bf16) unit = 0x1p-8;
-  if (x.p.d.dtype == DType::f16) unit = 0x1p-11;
-  slack += unit * (fabs(y) + slack) + (x.p.d.dtype == DType::f16 ? 0x1p-24 : 0x1p-126);
+  slack += unit * (fabs(y) + slack) + least;
 }
 
 __global__ void judge(Expected x, Verdict* verdict) {
@@ -429,6 +430,7 @@ Case random_case(Random& r, std::int64_t most, std::size_t workspace) {
     if (c.e.addend.data && r.one_in(3)) {
       c.addend_is_d = true;
       c.e.addend = {&c, p.d.dtype, p.d.row_stride, p.d.col_stride, p.d.batch_stride};
+      if (r.one_in(2)) c.e = {.addend = c.e.addend, .may_round_sum = true};
     }
   }
   c.integers = r.one_in(2);

@@ -5,10 +5,14 @@
 // Without a device it says so and ends with 77.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <span>
+#include <string>
+#include <vector>
 
 #include "ridge/measure/device_machine.h"
 #include "ridge/measure/ranks/machine.h"
@@ -65,52 +69,71 @@ Result<std::string> tried(const Asked& asked, transport::Ranks& ranks) {
   const Measurement& m = done->measurement;
   if (m.mismatch) return *m.mismatch;
   std::string out = fmt::format("{:.4f} ms  error {:.1e}", m.total.time.median * 1e3, m.total.max_rel_error);
-  out += fmt::format("  (computing {:.4f}, network {:.4f})", m.ranks->ranks[0].compute_s * 1e3,
-                     m.ranks->ranks[0].network_s * 1e3);
+  for (const RankShare& rank : m.ranks->ranks)
+    out += fmt::format("  (computing {:.4f}, network {:.4f})", rank.compute_s * 1e3, rank.network_s * 1e3);
   for (const std::string& line : m.ranks->in_chunks) out += "  | " + line;
   return out;
 }
 
-// Every case is one of a process's own, so that none hides what another one left behind.
-int show(const std::string& name, int count, const Asked& asked) {
+std::string text(const Asked& asked) {
+  std::string out = asked.text + "\n";
+  for (const auto& [dim, size] : asked.sizes) out += fmt::format(" {}={}", dim, size);
+  return out;
+}
+
+struct Case {
+  std::string name;
+  Asked asked;
+};
+
+// The cases one behind the other in one process a rank, until one is wrong: whether none was.
+bool show(int count, std::span<const Case> cases) {
   const auto launched = transport::launch(count, patience_s, [&](transport::Ranks& ranks) {
-    const auto done = tried(asked, ranks);
-    if (!done) ranks.abandon(done.error());
-    if (done && ranks.rank() == 0) {
-      std::printf("%s: %s\n", name.c_str(), done->c_str());
+    for (const Case& one : cases) {
+      const auto done = tried(one.asked, ranks);
+      if (!done) ranks.abandon(input_error(one.name + ": " + done.error().text() + "\n" + text(one.asked)));
+      if (!done) return 1;
+      if (ranks.rank() != 0) continue;
+      std::printf("%s: %s\n", one.name.c_str(), done->c_str());
       std::fflush(stdout);
     }
-    return done ? 0 : 1;
+    return 0;
   });
   std::string why;
   if (!launched) why = launched.error().text();
   if (launched && launched->cause) why = launched->cause->text();
-  if (why.empty()) return 0;
-  std::printf("%s: WRONG: %s\n%s\n", name.c_str(), why.c_str(), asked.text.c_str());
-  for (const auto& [dim, size] : asked.sizes) std::printf(" %s=%lld", dim.c_str(), static_cast<long long>(size));
-  std::printf("\n");
-  return 1;
+  if (!why.empty()) std::printf("WRONG: %s\n", why.c_str());
+  return why.empty();
 }
+
+Asked drawn(int seed, int count) {
+  ranks::Random random{std::mt19937(static_cast<unsigned>(seed))};
+  const auto program = parse(programs[random.below(programs.size())]);
+  const Mesh mesh{{{'X', count}}};
+  Asked asked{.text = ranks::random_sharding(*program, mesh, random),
+              .sizes = {},
+              .chunks = {seed % 4 == 0 ? When::never : When::always, seed % 5},
+              .passes = 1 + seed % 3};
+  for (const std::string& dim : program->dim_names()) {
+    const std::int64_t most = dim == "B" && seed % 2 == 0 ? 1500 : 200;
+    std::int64_t size = 1 + static_cast<std::int64_t>(random.below(static_cast<std::size_t>(most)));
+    if (random.below(2) == 0) size = (size + 7) / 8 * 8;
+    asked.sizes[dim] = size;
+  }
+  return asked;
+}
+
+constexpr int cases_of_process = 10;
 
 int check(int count, int cases, int first) {
   int wrong = 0;
-  for (int seed = first; seed < first + cases; ++seed) {
-    ranks::Random random{std::mt19937(static_cast<unsigned>(seed))};
-    const auto program = parse(programs[random.below(programs.size())]);
-    const Mesh mesh{{{'X', count}}};
-    Asked asked{.text = ranks::random_sharding(*program, mesh, random),
-                .sizes = {},
-                .chunks = {seed % 4 == 0 ? When::never : When::always, seed % 5},
-                .passes = 1 + seed % 3};
-    for (const std::string& dim : program->dim_names()) {
-      const std::int64_t most = dim == "B" && seed % 2 == 0 ? 1500 : 200;
-      std::int64_t size = 1 + static_cast<std::int64_t>(random.below(static_cast<std::size_t>(most)));
-      if (random.below(2) == 0) size = (size + 7) / 8 * 8;
-      asked.sizes[dim] = size;
-    }
-    wrong += show(fmt::format("case {}", seed), count, asked);
+  for (int begin = first; begin < first + cases; begin += cases_of_process) {
+    std::vector<Case> some;
+    for (int seed = begin; seed < std::min(begin + cases_of_process, first + cases); ++seed)
+      some.push_back({fmt::format("case {}", seed), drawn(seed, count)});
+    if (!show(count, some)) ++wrong;
   }
-  std::printf("%d cases, %d wrong\n", cases, wrong);
+  std::printf("%d cases, %d processes with a wrong one\n", cases, wrong);
   return wrong == 0 ? 0 : 1;
 }
 
@@ -125,13 +148,17 @@ int times(int count, const std::string& kind, const Bindings& given, int chunks)
   sizes["X"] = count;
   const std::string name = fmt::format("{} B={} D={} F={}", kind, given.at("B"), given.at("D"), given.at("F"));
   if (kind == "moves") sizes.erase("F");
-  if (kind == "moves") return show(name, count, {text, sizes, never, 9, false});
-  if (chunks > 0)
-    return show(fmt::format("{} in {} chunks", name, chunks), count, {text, sizes, {When::always, chunks}, 9, false});
-  int wrong = show(name + " product alone", count, {alone, sizes, never, 9, false});
-  wrong += show(name + " in turn", count, {text, sizes, never, 9, false});
-  wrong += show(name + " in chunks", count, {text, sizes, {}, 9, false});
-  return wrong;
+  std::vector<Case> cases;
+  if (kind == "moves") {
+    cases.push_back({name, {text, sizes, never, 9, false}});
+  } else if (chunks > 0) {
+    cases.push_back({fmt::format("{} in {} chunks", name, chunks), {text, sizes, {When::always, chunks}, 9, false}});
+  } else {
+    cases.push_back({name + " product alone", {alone, sizes, never, 9, false}});
+    cases.push_back({name + " in turn", {text, sizes, never, 9, false}});
+    cases.push_back({name + " in chunks", {text, sizes, {}, 9, false}});
+  }
+  return show(count, cases) ? 0 : 1;
 }
 
 }  // namespace

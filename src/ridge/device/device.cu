@@ -156,11 +156,15 @@ Result<Memory> Memory::make(std::int64_t bytes, Location location) {
                       "give smaller dimensions with -d, or end other programs on the device");
 }
 
-Result<Queue> Queue::make() {
+Result<Queue> Queue::make(Turn turn) {
   if (const Status there = require_device(); !there) return there.error();
   cudaStream_t stream = nullptr;
-  if (const Status s = done(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "making a stream"); !s)
-    return s.error();
+  int least = 0, greatest = 0;
+  for (const Status& s :
+       {done(cudaDeviceGetStreamPriorityRange(&least, &greatest), "asking for priorities"),
+        done(cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking, turn == Turn::first ? greatest : least),
+             "making a stream")})
+    if (!s) return s.error();
   Handle<CUstream_st> held(stream, [](CUstream_st* x) { cudaStreamDestroy(x); });
   Result<Handle<CUevent_st>> start = made_event(), stop = made_event(), mark = made_event();
   for (const auto* event : {&start, &stop, &mark})

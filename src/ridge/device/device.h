@@ -80,7 +80,9 @@ class Recording {  // a CUDA graph
 // A stream. Everything but wait() and elapsed() returns at once.
 class Queue {
  public:
-  static Result<Queue> make();
+  // Of two kernels that could begin, the one on the queue of Turn::first does.
+  enum class Turn { usual, first };
+  static Result<Queue> make(Turn turn = Turn::usual);
   CUstream_st* stream() const { return stream_.get(); }
   Status copy(void* to, const void* from, std::int64_t bytes) const;  // in any direction
   // Rows of `width` bytes, whose beginnings lie `apart` bytes from each other.

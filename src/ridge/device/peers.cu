@@ -1,9 +1,11 @@
 #include "ridge/device/peers.h"
 
+#include <cuda.h>
 #include <cuda_runtime.h>
 
-#include <algorithm>
 #include <cstring>
+#include <string>
+#include <vector>
 
 #include "ridge/device/cuda_status.h"
 
@@ -12,32 +14,41 @@ namespace {
 
 constexpr const char* cure = "`nvidia-smi topo -p2p r` shows which devices reach each other's memory";
 
-template <class Bell> struct Bells { Bell each[most_bells]; };
-
-__global__ void ring_all(Bells<RungBell> bells) {
-  const RungBell bell = bells.each[threadIdx.x];
-  const Count count = ++*bell.rung;
-  __threadfence_system();
-  asm volatile("st.release.sys.global.u32 [%0], %1;" ::"l"(bell.theirs), "r"(count) : "memory");
+decltype(&cuStreamBatchMemOp) memory_operations() {
+  static const auto operations = [] {
+    void* f = nullptr;
+    cudaDriverEntryPointQueryResult found{};
+    const cudaError_t e = cudaGetDriverEntryPointByVersion("cuStreamBatchMemOp", &f, 12000, cudaEnableDefault, &found);
+    return reinterpret_cast<decltype(&cuStreamBatchMemOp)>(e == cudaSuccess ? f : nullptr);
+  }();
+  return operations;
 }
 
-__global__ void hear_all(Bells<HeardBell> bells) {
-  const HeardBell bell = bells.each[threadIdx.x];
-  const Count wanted = ++*bell.heard;
-  Count count = 0;
-  do {
-    asm volatile("ld.acquire.sys.global.u32 %0, [%1];" : "=r"(count) : "l"(bell.rung) : "memory");
-  } while (static_cast<std::int32_t>(count - wanted) < 0);
+CUstreamBatchMemOpParams written(Bell* bell, Bell value) {
+  CUstreamBatchMemOpParams out{};
+  out.writeValue.operation = CU_STREAM_MEM_OP_WRITE_VALUE_32;
+  out.writeValue.address = reinterpret_cast<CUdeviceptr>(bell);
+  out.writeValue.value = value;
+  return out;
 }
 
-template <class Bell, class Kernel> Status for_all(const Queue& queue, std::span<const Bell> bells, Kernel kernel) {
-  for (std::size_t at = 0; at < bells.size(); at += most_bells) {
-    const std::size_t count = std::min(most_bells, bells.size() - at);
-    Bells<Bell> some{};
-    std::copy_n(bells.begin() + static_cast<std::ptrdiff_t>(at), count, some.each);
-    kernel<<<1, static_cast<unsigned>(count), 0, queue.stream()>>>(some);
-  }
-  return done(cudaGetLastError(), "a bell");
+CUstreamBatchMemOpParams awaited(Bell* bell) {
+  CUstreamBatchMemOpParams out{};
+  out.waitValue.operation = CU_STREAM_MEM_OP_WAIT_VALUE_32;
+  out.waitValue.address = reinterpret_cast<CUdeviceptr>(bell);
+  out.waitValue.value = 1;
+  out.waitValue.flags = CU_STREAM_WAIT_VALUE_EQ;
+  return out;
+}
+
+Status queued(const Queue& queue, std::vector<CUstreamBatchMemOpParams>& all) {
+  if (memory_operations() == nullptr)
+    return absent_error("the CUDA driver has no cuStreamBatchMemOp, by which devices wait for each other",
+                        "a driver of CUDA 12 or later has it");
+  const CUresult r = memory_operations()(queue.stream(), static_cast<unsigned>(all.size()), all.data(), 0);
+  if (r == CUDA_SUCCESS) return Done{};
+  return absent_error("the CUDA device failed at a bell: the driver's error " + std::to_string(static_cast<int>(r)),
+                      cure);
 }
 
 }  // namespace
@@ -62,7 +73,17 @@ Result<PeerMemory> PeerMemory::open(const MemoryName& name) {
       Handle<std::byte>(static_cast<std::byte*>(data), [](std::byte* x) { (void)cudaIpcCloseMemHandle(x); }));
 }
 
-Status ring(const Queue& queue, std::span<const RungBell> bells) { return for_all(queue, bells, ring_all); }
-Status hear(const Queue& queue, std::span<const HeardBell> bells) { return for_all(queue, bells, hear_all); }
+Status ring(const Queue& queue, std::span<Bell* const> theirs) {
+  std::vector<CUstreamBatchMemOpParams> all;
+  for (Bell* const bell : theirs) all.push_back(written(bell, 1));
+  return queued(queue, all);
+}
+
+Status hear(const Queue& queue, std::span<Bell* const> here) {
+  std::vector<CUstreamBatchMemOpParams> all;
+  for (Bell* const bell : here) all.push_back(awaited(bell));
+  for (Bell* const bell : here) all.push_back(written(bell, 0));
+  return queued(queue, all);
+}
 
 }  // namespace ridge::ops::cuda

@@ -1,7 +1,9 @@
-// Memory of another process's device on this machine, and bells that devices ring for each other. A bell is two counts:
-// how often it was rung, in memory that the ringer reaches, and how often it was heard. A ring is seen after all that
-// was queued before it, so that what it announces can be read; nothing is sent but the count, so that a recording can
-// be replayed as often as one likes. Nothing here knows who the others are: names of memory travel as bytes.
+// Memory of another process's device on this machine, and bells that devices ring for each other. A bell is a word in
+// the memory of whoever hears it. Ringing writes 1 to it, behind all that was queued before, so that what it announces
+// can be read; hearing waits for that and writes 0. Both are done by what reads the queue, so that no multiprocessor
+// need be free, and nothing is counted, so that a recording can be replayed as often as one likes: a bell may ring
+// again only after it was heard, which is for the callers to see to. Nothing here knows who the others are: names of
+// memory travel as bytes.
 #pragma once
 
 #include <array>
@@ -27,19 +29,9 @@ class PeerMemory {
   Handle<std::byte> data_;
 };
 
-using Count = std::uint32_t;
-inline constexpr std::size_t most_bells = 32;  // of one call
-// Rings each of these bells once: adds one to `rung`, of this device, and writes the sum to `theirs`.
-struct RungBell {
-  Count* rung = nullptr;
-  Count* theirs = nullptr;
-};
-Status ring(const Queue& queue, std::span<const RungBell> bells);
-// What is queued behind waits until each of these was rung once more than it was heard.
-struct HeardBell {
-  const Count* rung = nullptr;
-  Count* heard = nullptr;
-};
-Status hear(const Queue& queue, std::span<const HeardBell> bells);
+using Bell = std::uint32_t;
+Status ring(const Queue& queue, std::span<Bell* const> theirs);
+// What is queued behind waits until all of these were rung.
+Status hear(const Queue& queue, std::span<Bell* const> here);
 
 }  // namespace ridge::ops::cuda

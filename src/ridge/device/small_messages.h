@@ -22,6 +22,7 @@ struct SmallRoom {
   std::int64_t bytes() const;  // with the counts, which are 0 at first
 };
 
+using Count = std::uint32_t;
 struct SmallMessage {
   int rank = 0;
   std::array<std::byte*, most_small_ranks> rooms = {};  // of every rank, as seen from this device

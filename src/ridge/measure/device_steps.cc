@@ -27,14 +27,6 @@ std::vector<void*> data_of(const Step& step, const std::vector<std::byte*>& plac
   return data;
 }
 
-// A product alone or with what it ends in; nothing: the step is none.
-std::optional<cuda::FusedCall> product_of(const Step& step, const std::vector<void*>& data) {
-  if (const auto* problem = std::get_if<ops::MatmulProblem>(&step.kernel))
-    return cuda::MatmulCall{*problem, data[0], data[1], data[2]};
-  if (const auto* fused = std::get_if<ops::FusedMatmul>(&step.kernel)) return cuda::fused_call(*fused, data);
-  return std::nullopt;
-}
-
 Status said(const std::optional<std::string>& trouble) {
   if (trouble) return absent_error("the CUDA device failed at " + *trouble, "`nvidia-smi` shows the device's state");
   return Done{};
@@ -53,21 +45,39 @@ std::optional<std::string> refuse_on_device(const Step& step) {
       step.kernel);
 }
 
-Result<DeviceSteps> DeviceSteps::made(Plan plan, const TuneOptions& tune, std::optional<int> group,
-                                      const std::vector<std::byte*>& lent) {
+Result<DeviceSteps> DeviceSteps::made(Plan plan, const TuneOptions& tune, Made how) {
   auto queue = cuda::Queue::make();
   if (!queue) return queue.error();
   DeviceSteps out(std::move(plan), std::move(*queue));
-  if (const Status done = out.allocate(tune, group, lent); !done) return done.error();
+  out.last_ = how.last;
+  if (const Status done = out.allocate(tune, how.group, how.lent); !done) return done.error();
   return out;
 }
 
 Result<DeviceSteps> DeviceSteps::make(Plan plan, const TuneOptions& tune, std::optional<int> group) {
-  return made(std::move(plan), tune, group, {});
+  return made(std::move(plan), tune, {.group = group});
 }
 
-Result<DeviceSteps> DeviceSteps::make_in(const std::vector<std::byte*>& lent, Plan plan, const TuneOptions& tune) {
-  return made(std::move(plan), tune, std::nullopt, lent);
+Result<DeviceSteps> DeviceSteps::make_in(const std::vector<std::byte*>& lent, Plan plan, const TuneOptions& tune,
+                                         Last last) {
+  if (last == Last::added &&
+      (plan.steps.empty() || !std::holds_alternative<ops::MatmulProblem>(plan.steps.back().kernel)))
+    return input_error("what is added to a result is expected to be a product's");
+  return made(std::move(plan), tune, {.lent = lent, .last = last});
+}
+
+// A product alone or with what it ends in; nothing: the step is none.
+std::optional<cuda::FusedCall> DeviceSteps::product_of(const Step& step, const Places& places) const {
+  const std::vector<void*> data = data_of(step, places);
+  if (const auto* fused = std::get_if<ops::FusedMatmul>(&step.kernel)) return cuda::fused_call(*fused, data);
+  const auto* problem = std::get_if<ops::MatmulProblem>(&step.kernel);
+  if (problem == nullptr) return std::nullopt;
+  cuda::MatmulCall out{*problem, data[0], data[1], data[2]};
+  if (last_ == Last::stored || &step != &plan_.steps.back()) return out;
+  const ops::MatrixLayout& d = problem->d;
+  out.epilogue.addend = {out.d, d.dtype, d.row_stride, d.col_stride, d.batch_stride};
+  out.epilogue.may_round_sum = true;
+  return out;
 }
 
 std::vector<int> DeviceSteps::used(std::optional<int> group) const {
@@ -122,7 +132,7 @@ Status DeviceSteps::allocate(const TuneOptions& tune, std::optional<int> group, 
     for (const Status& done : {choose_attention(std::get_if<ops::AttentionProblem>(&step.kernel)),
                                choose_attention(std::get_if<ops::AttentionBackwardProblem>(&step.kernel))})
       if (!done) return done;
-    const auto product = product_of(step, data_of(step, places_));
+    const auto product = product_of(step, places_);
     if (!product) continue;
     const auto bytes = choose(step, *product, group && step.group != *group ? TuneOptions{} : tune);
     if (!bytes) return bytes.error();
@@ -171,8 +181,8 @@ Status DeviceSteps::queue_product(CUstream_st* stream, const Step& step, const c
 }
 
 Status DeviceSteps::queue_step(CUstream_st* stream, const Step& step, const Places& places) const {
+  if (const auto product = product_of(step, places)) return queue_product(stream, step, *product);
   const std::vector<void*> data = data_of(step, places);
-  if (const auto product = product_of(step, data)) return queue_product(stream, step, *product);
   const cuda::Workspace workspace{workspace_[0].data(), static_cast<std::size_t>(workspace_[0].bytes()), true};
   return std::visit(
       [&](const auto& kernel) -> Status {

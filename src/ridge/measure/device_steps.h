@@ -22,8 +22,11 @@ class DeviceSteps {
   // Device memory for the buffers of all steps, or of one kernel's, and a plan for each product. Errors: no device, a
   // step that CUDA kernels do not run, not enough memory.
   static Result<DeviceSteps> make(Plan plan, const TuneOptions& tune, std::optional<int> group = std::nullopt);
-  // Where `lent` has memory for one of the plan's buffers, that one is used.
-  static Result<DeviceSteps> make_in(const std::vector<std::byte*>& lent, Plan plan, const TuneOptions& tune);
+  // Where `lent` has memory for one of the plan's buffers, that one is used. With Last::added the last step, which is
+  // a product, adds what it makes, rounded to the result's format, to what its result holds.
+  enum class Last { stored, added };
+  static Result<DeviceSteps> make_in(const std::vector<std::byte*>& lent, Plan plan, const TuneOptions& tune,
+                                     Last last = Last::stored);
 
   const ops::cuda::Queue& queue() const { return queue_; }
   std::byte* data(int buffer) const { return memory_[static_cast<std::size_t>(buffer)].data(); }
@@ -39,8 +42,13 @@ class DeviceSteps {
  private:
   using Places = std::vector<std::byte*>;  // of Plan::buffers; null where not needed
   DeviceSteps(Plan plan, ops::cuda::Queue queue) : plan_(std::move(plan)), queue_(std::move(queue)) {}
-  static Result<DeviceSteps> made(Plan plan, const TuneOptions& tune, std::optional<int> group,
-                                  const std::vector<std::byte*>& lent);
+  struct Made {
+    std::optional<int> group = {};
+    std::vector<std::byte*> lent = {};
+    Last last = Last::stored;
+  };
+  static Result<DeviceSteps> made(Plan plan, const TuneOptions& tune, Made how);
+  std::optional<ops::cuda::FusedCall> product_of(const Step& step, const Places& places) const;
   Status allocate(const TuneOptions& tune, std::optional<int> group, const std::vector<std::byte*>& lent = {});
   // Chooses the plan of the step's product; bytes of workspace.
   Result<std::size_t> choose(const Step& step, const ops::cuda::FusedCall& product, const TuneOptions& tune);
@@ -53,6 +61,7 @@ class DeviceSteps {
 
   Plan plan_;
   ops::cuda::Queue queue_;
+  Last last_ = Last::stored;
   std::vector<ops::cuda::Memory> memory_ = {};
   std::vector<std::variant<ops::cuda::MatmulPlan, ops::cuda::GatedPlan, ops::cuda::AttentionPlan,
                            ops::cuda::AttentionBackwardPlan>>

@@ -46,7 +46,7 @@ std::optional<ConfigFacts> config_facts(int, DType) { return std::nullopt; }
 DeviceAnswers ask_device() { return {}; }
 Result<DeviceFacts> device_facts() { return absent(); }
 Result<Memory> Memory::make(std::int64_t, Location) { return absent(); }
-Result<Queue> Queue::make() { return absent(); }
+Result<Queue> Queue::make(Turn) { return absent(); }
 Status Queue::copy(void*, const void*, std::int64_t) const { return absent(); }
 Status Queue::copy_rows(const Rows&, const Rows&, std::int64_t, std::int64_t) const { return absent(); }
 Status Queue::follow(const Queue&) const { return absent(); }
@@ -59,8 +59,8 @@ Result<double> Queue::elapsed(const std::function<Status()>&) const { return abs
 
 Result<MemoryName> name_of(const Memory&) { return absent(); }
 Result<PeerMemory> PeerMemory::open(const MemoryName&) { return absent(); }
-Status ring(const Queue&, std::span<const RungBell>) { return absent(); }
-Status hear(const Queue&, std::span<const HeardBell>) { return absent(); }
+Status ring(const Queue&, std::span<Bell* const>) { return absent(); }
+Status hear(const Queue&, std::span<Bell* const>) { return absent(); }
 std::int64_t SmallRoom::bytes() const { return data_bytes(); }
 Status send_small(const Queue&, const SmallRoom&, const SmallMessage&) { return absent(); }
 

@@ -12,8 +12,6 @@
 namespace ridge::ranks {
 namespace {
 
-constexpr std::int64_t most_chunks_of_piece = 8;
-
 class Times {
  public:
   explicit Times(const ChunkQuestion& question, const ops::DeviceNumbers& device)
@@ -24,11 +22,12 @@ class Times {
 
   Result<ChunkTimes> best() const {
     ChunkTimes out;
-    const auto turn = in_turn();
-    if (!turn) return turn.error();
-    if (!*turn || pieces_.back().rows.end == 0) return out;
-    out.in_turn = **turn;
-    for (std::int64_t chunks = std::max<std::int64_t>(1, q_.how.count); chunks <= most_chunks_of_piece; chunks *= 2) {
+    const auto alone = computing(std::get<Compute>(q_.part.acts().acts[q_.pair.compute]).program);
+    if (!alone) return alone.error();
+    if (!*alone) return out;
+    out.computing = **alone;
+    out.in_turn = **alone + moving();
+    for (std::int64_t chunks = std::max<std::int64_t>(1, q_.how.count); chunks <= most_chunks; chunks *= 2) {
       const auto seconds = in_chunks(chunks);
       if (!seconds) return seconds.error();
       if (!*seconds) return out;
@@ -57,29 +56,23 @@ class Times {
     const bool gathers = q_.pair.gathers();
     const Acts& acts = q_.part.acts();
     const auto other = computing(chunk_program(acts, q_.pair, chunk));
-    const auto own = computing(gathers ? chunk_program(acts, q_.pair, longest)
-                                       : chunk_program(acts, q_.pair, chunk, pieces_.size() - 1));
+    const auto own = gathers ? computing(chunk_program(acts, q_.pair, longest)) : other;
     if (!other || !own) return (other ? own : other).error();
     if (!*other || !*own) return std::optional<double>();
-    const double sending = static_cast<double>(chunk * row_bytes_) / q_.bytes_per_s;
+    const auto bytes = static_cast<double>(chunk * row_bytes_);
+    const double adding = gathers ? 0 : bytes / device_.memory_bytes_per_s;
     const ChunkSeconds seconds{
-        .own = **own, .other = gathers ? **other : std::max(**other, sending), .sending = sending, .wait = q_.wait_s};
+        .own = **own + adding, .other = **other, .sending = bytes / q_.bytes_per_s, .wait = q_.wait_s};
     return std::optional(chunked_s(q_.pair.kind, static_cast<std::int64_t>(pieces_.size()), chunks, seconds));
   }
 
-  // With the library's time for the move, or that of the devices' links where no library was timed.
-  Seconds in_turn() const {
-    const Acts& acts = q_.part.acts();
-    const auto alone = computing(std::get<Compute>(acts.acts[q_.pair.compute]).program);
-    if (!alone || !*alone) return alone;
-    const auto& shift = std::get<Shift>(acts.acts[q_.pair.shift]);
-    const Slot& slot = acts.slots[static_cast<std::size_t>(shift.from)];
-    const auto transfer = transfer_of(shift.move, slot.extents, q_.part.device().mesh, Rational(bits(slot.dtype), 8));
-    const auto library = transfer ? library_time(q_.machine, *transfer) : std::nullopt;
-    if (library) return std::optional(**alone + *library);
+  // The library's time, or that of the devices' links where no library was timed.
+  double moving() const {
+    const auto library = library_time(q_.machine, q_.part, q_.pair.shift);
+    if (library) return *library;
     const auto n = static_cast<double>(pieces_.size()), passes = q_.pair.kind == Collective::all_reduce ? 2.0 : 1.0;
     const double bytes = static_cast<double>(pieces_.back().rows.end * row_bytes_);
-    return std::optional(**alone + passes * (n - 1) / n * bytes / q_.bytes_per_s);
+    return passes * (n - 1) / n * bytes / q_.bytes_per_s;
   }
 
   const ChunkQuestion& q_;
@@ -93,6 +86,13 @@ class Times {
 Result<ChunkTimes> chunk_times(const ChunkQuestion& question) {
   const auto device = device_numbers_here();
   return device ? Times(question, *device).best() : device.error();
+}
+
+std::optional<double> library_time(const Machine& machine, const Part& part, std::size_t act) {
+  const auto& shift = std::get<Shift>(part.acts().acts[act]);
+  const Slot& slot = part.acts().slots[static_cast<std::size_t>(shift.from)];
+  const auto transfer = transfer_of(shift.move, slot.extents, part.device().mesh, Rational(bits(slot.dtype), 8));
+  return transfer ? ridge::library_time(machine, *transfer) : std::nullopt;
 }
 
 std::int64_t row_bytes(const Part& part, const ChunkedPair& pair) {

@@ -1,6 +1,7 @@
 // In how many chunks a pair of acts goes, and whether it does, by what is predicted of both ways.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "ridge/machine/machine.h"
@@ -12,6 +13,12 @@ namespace ridge::ranks {
 struct ChunkTimes {         // s, as predicted
   std::int64_t chunks = 0;  // of a piece; 0: one act after the other is faster
   double in_chunks = 0, in_turn = 0;
+  double computing = 0;  // alone
+  // What is seen of the move; none: a step that nobody predicts.
+  std::optional<double> moving() const {
+    if (in_turn == 0) return std::nullopt;
+    return (chunks > 0 ? in_chunks : in_turn) - computing;
+  }
 };
 
 struct ChunkQuestion {
@@ -24,6 +31,9 @@ struct ChunkQuestion {
 };
 // Where a step has no forecast one act goes after the other. Errors: plan()'s, no device.
 Result<ChunkTimes> chunk_times(const ChunkQuestion& question);
+
+// What a library was timed to take for a shift on the machine's links; none: it was not, or nothing moves.
+std::optional<double> library_time(const Machine& machine, const Part& part, std::size_t act);
 
 std::int64_t row_bytes(const Part& part, const ChunkedPair& pair);  // of what moves; 0: it has no rows
 

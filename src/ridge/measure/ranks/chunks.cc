@@ -93,32 +93,6 @@ void set_rows(Program& program, const std::string& dim, std::int64_t rows) {
     if (known.name == dim) known.value = Polynomial(rows);
 }
 
-// The program's last product with what came from the others added to its sums; behind its tensors stand what came and
-// the result.
-void add_received(Program& program, std::size_t received, DType result) {
-  const int made = program.statements.back().result();
-  Tensor sum = program.tensors[static_cast<std::size_t>(made)];
-  Expression all{.result = 0, .nodes = {{.kind = Node::Kind::tensor, .tensor = made}}, .routine = {}};
-  for (std::size_t i = 0; i < received; ++i) {
-    Tensor come = sum;
-    come.name += fmt::format("#{}", i);
-    come.role = Role::input;
-    const int before = static_cast<int>(all.nodes.size()) - 1;
-    all.nodes.push_back({.kind = Node::Kind::tensor, .tensor = static_cast<int>(program.tensors.size())});
-    all.nodes.push_back({.kind = Node::Kind::call, .function = Function::add, .arguments = {before, before + 1}});
-    program.tensors.push_back(std::move(come));
-  }
-  Tensor& addends = program.tensors[static_cast<std::size_t>(made)];
-  addends.role = Role::intermediate;
-  addends.declared = false;
-  sum.name += "#sum";
-  sum.dtype = result;
-  sum.role = Role::output;
-  all.result = static_cast<int>(program.tensors.size());
-  program.tensors.push_back(std::move(sum));
-  program.statements.push_back({.op = std::move(all), .text = program.statements.back().text, .span = {}});
-}
-
 }  // namespace
 
 std::optional<ChunkedPair> chunked_pair(const Acts& acts, std::size_t act, const Device& device,
@@ -131,6 +105,7 @@ std::optional<ChunkedPair> chunked_pair(const Acts& acts, std::size_t act, const
   if (compute == nullptr || shift == nullptr || compute->empty || !shift->move.kind) return std::nullopt;
   ChunkedPair out{.compute = compute_at, .shift = shift_at, .kind = *shift->move.kind, .dim = ""};
   if (out.gathers() != (first != nullptr) || !moves_rows(shift->move)) return std::nullopt;
+  if (slot_of(acts, shift->from).dtype != slot_of(acts, shift->to).dtype) return std::nullopt;
   if (shift->how != transport::Reduction::sum || device.mesh.size(shift->move.over) < 2) return std::nullopt;
   const int between = out.gathers() ? shift->to : shift->from, tensor = tensor_between(*compute, between);
   if (tensor < 0 || is_read_elsewhere(acts, between, out, stored)) return std::nullopt;
@@ -139,6 +114,9 @@ std::optional<ChunkedPair> chunked_pair(const Acts& acts, std::size_t act, const
   out.dim = axes.front().dim;
   if (!keeps_rows_apart(compute->program, out.dim)) return std::nullopt;
   if (!out.gathers() && !ends_in_product(*compute, tensor)) return std::nullopt;
+  const std::vector<RowPiece> pieces = row_pieces(acts, out, device);
+  if (std::any_of(pieces.begin(), pieces.end(), [](const RowPiece& p) { return p.rows.size() == 0; }))
+    return std::nullopt;
   return out;
 }
 
@@ -158,10 +136,9 @@ std::vector<RowPiece> row_pieces(const Acts& acts, const ChunkedPair& pair, cons
   return out;
 }
 
-Program chunk_program(const Acts& acts, const ChunkedPair& pair, std::int64_t rows, std::size_t received) {
+Program chunk_program(const Acts& acts, const ChunkedPair& pair, std::int64_t rows) {
   Program out = std::get<Compute>(acts.acts[pair.compute]).program;
   set_rows(out, pair.dim, rows);
-  if (received > 0) add_received(out, received, slot_of(acts, std::get<Shift>(acts.acts[pair.shift]).to).dtype);
   return out;
 }
 
@@ -173,7 +150,7 @@ std::vector<Piece> cut_rows(const Piece& rows, std::int64_t chunks) {
 }
 
 double chunked_s(Collective kind, std::int64_t ranks, std::int64_t chunks, const ChunkSeconds& s) {
-  double computed = 0, copied = s.wait;
+  double computed = 0, copied = kind == Collective::all_gather ? s.wait : 0;
   if (kind == Collective::all_gather) {
     computed = s.own;
     for (std::int64_t i = 0; i < (ranks - 1) * chunks; ++i) {
@@ -182,17 +159,16 @@ double chunked_s(Collective kind, std::int64_t ranks, std::int64_t chunks, const
     }
     return computed;
   }
-  std::vector<double> ready;
-  for (std::int64_t i = 0; i < (ranks - 1) * chunks; ++i) ready.push_back(computed += s.other);
-  std::vector<double> done;
-  for (std::int64_t j = 0; j < chunks; ++j) {
-    const double last = ready[static_cast<std::size_t>((ranks - 2) * chunks + j)];
-    done.push_back(computed = std::max(computed, last + s.wait) + s.own);
-  }
+  std::vector<double> come(static_cast<std::size_t>(chunks), 0), done = come;
+  for (std::int64_t step = 0; step < ranks; ++step)
+    for (std::size_t j = 0; j < come.size(); ++j) {
+      done[j] = computed = std::max(computed, come[j]) + (step == 0 ? s.other : s.own);
+      if (step + 1 == ranks) continue;
+      come[j] = copied = std::max(copied, computed) + s.sending + s.wait;
+    }
   if (kind == Collective::reduce_scatter) return computed;
-  for (std::int64_t j = 0; j < chunks; ++j)
-    for (std::int64_t d = 0; d + 1 < ranks; ++d)
-      copied = std::max(copied, done[static_cast<std::size_t>(j)] + s.wait) + s.sending;
+  for (const double sum : done)
+    for (std::int64_t d = 0; d + 1 < ranks; ++d) copied = std::max(copied, sum) + s.wait + s.sending;
   return std::max(computed, copied);
 }
 

@@ -2,8 +2,9 @@
 // way another is multiplied. Each rank begins with what it need not wait for. Of n ranks, each piece in k chunks:
 //   gathered, then multiplied     its own piece; then, as they come, the chunks of the next rank's piece, the one
 //                                 after that, …
-//   multiplied, then scattered    the chunks of the others' pieces, stored where the others read them; then its own, to
-//                                 whose sums those that came from the others are added before they are rounded
+//   multiplied, then scattered    the chunks of the piece of the rank before it, which go on to the next rank; then
+//   those
+//                                 of the piece before that one, each added to what came of it; its own last
 //   multiplied, then all added    the same, and of each chunk of its own the others take the sum
 // What is here knows of rows and seconds alone; chunks on devices: in_chunks.h.
 #pragma once
@@ -16,6 +17,7 @@
 
 namespace ridge::ranks {
 
+inline constexpr std::int64_t most_chunks = 8;  // of a piece
 struct Chunks {
   enum class When { never, where_faster, always };
   When when = When::where_faster;
@@ -41,19 +43,18 @@ struct RowPiece {
 };
 std::vector<RowPiece> row_pieces(const Acts& acts, const ChunkedPair& pair, const Device& device);
 
-// What is computed of so many rows. With addends that come from others, each rounded as it is stored, they are added to
-// the last product's sums: behind the program's tensors stand those and then the result.
-Program chunk_program(const Acts& acts, const ChunkedPair& pair, std::int64_t rows, std::size_t received = 0);
+// What is computed of so many rows.
+Program chunk_program(const Acts& acts, const ChunkedPair& pair, std::int64_t rows);
 
 // At most so many chunks of a piece: all but the last of one length, a multiple of 128 rows, which is the height of a
 // product's tile.
 std::vector<Piece> cut_rows(const Piece& rows, std::int64_t chunks);
 
 struct ChunkSeconds {
-  double own = 0;      // its own piece multiplied: of a gathered one whole, else each chunk with what is added
-  double other = 0;    // each chunk of the others'; where it is stored there, with its way
+  double own = 0;      // its own piece multiplied, where it was gathered; else a chunk that is added to what came
+  double other = 0;    // each chunk of the others'; else a chunk to which nothing has come
   double sending = 0;  // of a chunk
-  double wait = 0;     // of a message
+  double wait = 0;     // of a message: before the first copy of a gathered piece, and with each copy of sums
 };
 // Of ranks that do the same at once.
 double chunked_s(Collective kind, std::int64_t ranks, std::int64_t chunks, const ChunkSeconds& seconds);

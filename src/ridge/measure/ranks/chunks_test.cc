@@ -90,38 +90,22 @@ TEST(Chunks, have_the_rows_of_each_rank_and_every_row_once) {
     }
 }
 
-// The sums of a long product take what came along as they are stored; those of a short one are added in a kernel behind
-// it, from 16 bits.
-TEST(Chunks, add_what_came_to_their_sums) {
-  for (const std::int64_t d : {8192, 1024}) {
-    const Bindings large{{"B", 4096}, {"D", d}, {"F", 8192}, {"X", 2}};
-    const Found scatter = found("x: bf16[B, D_X]  w: bf16[D_X, F]\ny: bf16[B_X, F] = x * w", large);
-    ASSERT_EQ(scatter.pairs.size(), 1u);
-    const Program program = chunk_program(scatter.acts, scatter.pairs[0], 1024, 1);
-    Bindings sizes_here;
-    for (const Dimension& dim : program.dims) sizes_here[dim.name] = static_cast<std::int64_t>(dim.value->real({}));
-    EXPECT_EQ(sizes_here.at("B"), 1024);
-    const auto planned = plan(program, sizes_here, {.target = Target::cuda});
-    ASSERT_TRUE(planned) << planned.error().message;
-    EXPECT_EQ(planned->steps.size(), d == 8192 ? 1u : 2u);
-    for (const Buffer& buffer : planned->buffers) EXPECT_TRUE(buffer.elements == 0 || buffer.dtype == DType::bf16);
-  }
-}
-
 // Counted by hand, with a message's wait of 1.
 TEST(Chunks, take_as_long_as_their_schedule) {
   // 10 alone, while 1 + 4 arrive; 10 more.
   EXPECT_DOUBLE_EQ(chunked_s(Collective::all_gather, 2, 1, {.own = 10, .other = 10, .sending = 4, .wait = 1}), 20);
   // Two chunks of 15 arrive at 16 and 31; each is multiplied in 5.
   EXPECT_DOUBLE_EQ(chunked_s(Collective::all_gather, 2, 2, {.own = 10, .other = 5, .sending = 15, .wait = 1}), 36);
-  // 10 for the other; 1 later it is known that his has come, and 10 of its own.
-  EXPECT_DOUBLE_EQ(chunked_s(Collective::reduce_scatter, 2, 1, {.own = 10, .other = 10, .sending = 4, .wait = 1}), 21);
-  // 5 and 10 for the other; the first has come at 6, the second at 11; its own end at 15 and 20.
-  EXPECT_DOUBLE_EQ(chunked_s(Collective::reduce_scatter, 2, 2, {.own = 5, .other = 5, .sending = 4, .wait = 1}), 20);
-  // The last sum is taken away behind that.
-  EXPECT_DOUBLE_EQ(chunked_s(Collective::all_reduce, 2, 2, {.own = 5, .other = 5, .sending = 4, .wait = 1}), 25);
-  // Of three ranks the piece of one comes from two: at 10 and at 20, and 1 later.
-  EXPECT_DOUBLE_EQ(chunked_s(Collective::reduce_scatter, 3, 1, {.own = 10, .other = 10, .sending = 4, .wait = 1}), 31);
+  // 10 for the other, 4 on the way, 1 until that is known; 12 with what came.
+  const ChunkSeconds whole{.own = 12, .other = 10, .sending = 4, .wait = 1};
+  EXPECT_DOUBLE_EQ(chunked_s(Collective::reduce_scatter, 2, 1, whole), 27);
+  // 5 and 10 for the other; the first has come at 10, the second at 15; its own end at 16 and 22.
+  const ChunkSeconds half{.own = 6, .other = 5, .sending = 4, .wait = 1};
+  EXPECT_DOUBLE_EQ(chunked_s(Collective::reduce_scatter, 2, 2, half), 22);
+  // The last sum is taken away behind that: at 23, for 4.
+  EXPECT_DOUBLE_EQ(chunked_s(Collective::all_reduce, 2, 2, half), 27);
+  // Of three ranks each piece is on its way twice: 10, 15, 27, 32, 44.
+  EXPECT_DOUBLE_EQ(chunked_s(Collective::reduce_scatter, 3, 1, whole), 44);
 }
 
 }  // namespace

@@ -35,10 +35,11 @@ Result<std::unique_ptr<DevicePart>> DevicePart::make(const Part& part, transport
 Status DevicePart::make_acts(transport::Ranks& ranks, const OnDevice& how) {
   acts_.resize(part_->acts().acts.size());
   if (joined_.all() != nullptr && ranks.size() > 1) {
-    auto reach = Reach::make(ranks, InChunks::bells * acts_.size());
+    auto reach = Reach::make(ranks, InChunks::bells(static_cast<std::size_t>(ranks.size())) * acts_.size());
     if (!reach) return reach.error();
     reach_ = *std::move(reach);
   }
+  if (joined_.all() == nullptr) network_s_.reset();  // by way of the host
   if (reach_ != nullptr && how.chunks.when != Chunks::When::never)
     if (const Status paired = make_pairs(ranks, how); !paired) return paired;
   for (std::size_t i = 0; i < acts_.size(); ++i)
@@ -64,14 +65,22 @@ Status DevicePart::make_pairs(transport::Ranks& ranks, const OnDevice& how) {
     return told;
   if (fewest == 0 || fewest != static_cast<std::int64_t>(pairs.size())) return Done{};
   for (std::size_t p = 0; p < pairs.size(); ++p) {
-    auto made = InChunks::make(
-        pairs[p], {*part_, slots_, how.machine, how.options, how.chunks, ranks, *reach_, InChunks::bells * p});
+    const std::size_t bell = InChunks::bells(static_cast<std::size_t>(ranks.size())) * p;
+    auto made = InChunks::make(pairs[p], {*part_, slots_, how.machine, how.options, how.chunks, ranks, *reach_, bell});
     if (!made) return made.error();
     notes_.push_back(text(acts, pairs[p], (*made).times));
     if (made->chunks == nullptr) continue;
+    expect_move(made->times.moving());
     acts_[std::min(pairs[p].compute, pairs[p].shift)].emplace<std::unique_ptr<InChunks>>(std::move(made->chunks));
   }
   return Done{};
+}
+
+void DevicePart::expect_move(std::optional<double> seconds) {
+  if (network_s_ && seconds)
+    *network_s_ += *seconds;
+  else
+    network_s_.reset();
 }
 
 Status DevicePart::make_act(std::size_t act, const OnDevice& how) {
@@ -86,6 +95,7 @@ Status DevicePart::make_act(std::size_t act, const OnDevice& how) {
         Route(shift->move, {slot.extents, slot.dtype, shift->how}, device.mesh, device.number), joined_, reach_.get());
     if (!mover) return mover.error();
     if (!mover->note().empty()) notes_.push_back(mover->note());
+    if (shift->move.kind) expect_move(library_time(how.machine, *part_, act));
     acts_[act].emplace<DeviceMover>(*std::move(mover));
     return Done{};
   }

@@ -32,6 +32,8 @@ class DevicePart {
 
   std::string carrier() const;             // "NCCL 2.28.9"
   std::vector<std::string> notes() const;  // a line for each pair of acts that may go in chunks
+  // What is predicted to be seen of all moves; none: of one of them nothing is known.
+  std::optional<double> network_s() const { return network_s_; }
 
  private:
   struct Nothing {  // an act that another one does as well, or that leaves what stands there
@@ -48,6 +50,7 @@ class DevicePart {
   Status time_act(std::size_t act, transport::Ranks& ranks, const Timer& since, PassTimes& times);
   Status time_compute(std::size_t act, PassTimes& times);
   Status time_chunks(const InChunks& chunks, PassTimes& times);
+  void expect_move(std::optional<double> seconds);
   Result<double> seconds_of_pass(transport::Ranks& ranks);
 
   const Part* part_;
@@ -57,6 +60,7 @@ class DevicePart {
   std::unique_ptr<Reach> reach_;
   std::vector<Act> acts_;
   std::vector<std::string> notes_;
+  std::optional<double> network_s_ = 0;
   std::optional<ops::cuda::Recording> recording_;
 };
 

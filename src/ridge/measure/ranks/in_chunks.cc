@@ -15,9 +15,7 @@ InChunks::InChunks(const ChunkedPair& pair, const Where& where, Queues queues)
       options_(&where.options),
       ranks_(&where.ranks),
       reach_(&where.reach),
-      told_(where.bell),
-      summed_(where.bell + 1),
-      read_(where.bell + 2),
+      first_bell_(where.bell),
       queues_(std::move(queues)) {
   pieces_ = row_pieces(part_->acts(), pair_, part_->device());
   for (std::size_t p = 0; p < pieces_.size(); ++p)
@@ -27,14 +25,18 @@ InChunks::InChunks(const ChunkedPair& pair, const Where& where, Queues queues)
       others_.push_back(pieces_[p].rank);
 }
 
+std::size_t InChunks::bells(std::size_t ranks) { return 1 + ranks * most_chunks; }
+
+std::size_t InChunks::told(std::size_t step, std::size_t number) const {
+  return first_bell_ + 1 + (step - 1) * most_chunks + number;
+}
+
 Result<InChunks::Queues> InChunks::Queues::make() {
-  std::vector<cuda::Queue> all;
-  while (all.size() < 5) {
-    auto queue = cuda::Queue::make();
-    if (!queue) return queue.error();
-    all.push_back(std::move(*queue));
-  }
-  return Queues{std::move(all[0]), std::move(all[1]), std::move(all[2]), std::move(all[3]), std::move(all[4])};
+  auto first = cuda::Queue::make(cuda::Queue::Turn::first);
+  auto second = cuda::Queue::make(), copies = cuda::Queue::make(), more_copies = cuda::Queue::make();
+  for (const auto* queue : {&first, &second, &copies, &more_copies})
+    if (!*queue) return queue->error();
+  return Queues{*std::move(first), *std::move(second), *std::move(copies), *std::move(more_copies)};
 }
 
 Result<InChunks::Made> InChunks::make(const ChunkedPair& pair, const Where& where) {
@@ -58,10 +60,10 @@ Result<InChunks::Made> InChunks::make(const ChunkedPair& pair, const Where& wher
 }
 
 Status InChunks::share() {
-  auto there = reach_->share(pair_.gathers() ? slots_->memory(shift().from) : *come_);
+  auto there = reach_->share(pair_.gathers() ? slots_->memory(shift().from) : *passing_);
   if (!there) return there.error();
   there_ = *std::move(there);
-  if (pair_.kind != Collective::all_reduce) return Done{};
+  if (pair_.gathers()) return Done{};
   auto sums = reach_->share(slots_->memory(shift().to));
   if (!sums) return sums.error();
   sums_there_ = *std::move(sums);
@@ -70,8 +72,25 @@ Status InChunks::share() {
 
 // --- what is multiplied
 
+std::byte* InChunks::sums_of(const Chunk& chunk) const {
+  const bool whole = pair_.kind == Collective::all_reduce;
+  if (chunk.step + 1 == pieces_.size())
+    return slots_->at(shift().to) + (chunk.rows.begin - (whole ? 0 : chunk.piece.rows.begin)) * row_bytes();
+  const std::int64_t row =
+      static_cast<std::int64_t>(chunk.step) * longest() + chunk.rows.begin - chunk.piece.rows.begin;
+  return passing_->data() + row * row_bytes();
+}
+
+std::byte* InChunks::sums_behind(const Chunk& chunk) const {
+  const auto next = static_cast<std::size_t>(after(1).rank);
+  const std::int64_t within = chunk.rows.begin - chunk.piece.rows.begin;
+  if (chunk.step + 2 == pieces_.size())
+    return sums_there_[next] + (pair_.kind == Collective::all_reduce ? chunk.rows.begin : within) * row_bytes();
+  return there_[next] + ((static_cast<std::int64_t>(chunk.step) + 1) * longest() + within) * row_bytes();
+}
+
 // Where the tensors of a chunk's program lie: those with rows begin where the chunk does.
-Result<std::vector<std::byte*>> InChunks::lent_to(const Program& program, const RowPiece& piece, bool last) const {
+std::vector<std::byte*> InChunks::lent_to(const Program& program, const Chunk& chunk) const {
   std::vector<std::byte*> out;
   const auto offset = [&](const Tensor& tensor, std::int64_t begin) -> std::int64_t {
     if (tensor.axes.empty() || tensor.axes.front().dim != pair_.dim) return 0;
@@ -82,66 +101,57 @@ Result<std::vector<std::byte*>> InChunks::lent_to(const Program& program, const 
     }
     return elements * bits(tensor.dtype) / 8;
   };
-  const bool is_own = piece.rank == ranks_->rank();
-  const auto reader =
-      std::find_if(pieces_.begin(), pieces_.end(), [&](const RowPiece& p) { return p.rank == piece.rank; });
-  const std::int64_t within = piece.rows.begin - mine().rows.begin;
   for (std::size_t t = 0; t < compute().slots.size(); ++t) {
     const Tensor& tensor = program.tensors[t];
     const int slot = compute().slots[t];
-    const bool before_it_moves = pair_.gathers() && is_own && slot == between();
-    if (!pair_.gathers() && !is_own && slot == between()) {  // the product stores where its sums are wanted
-      const std::int64_t segment = static_cast<std::int64_t>(place_) * reader->rows.size() + piece.rows.begin;
-      out.push_back(there_[static_cast<std::size_t>(piece.rank)] + (segment - reader->rows.begin) * row_bytes());
+    const bool before_it_moves = pair_.gathers() && chunk.step == 0 && slot == between();
+    if (!pair_.gathers() && slot == between()) {
+      out.push_back(sums_of(chunk));
       continue;
     }
     std::byte* const data = slots_->at(before_it_moves ? shift().from : slot);
     const bool is_stored = data != nullptr && tensor.role != Role::intermediate;
-    const std::int64_t first = before_it_moves ? within : piece.rows.begin;
+    const std::int64_t first = chunk.rows.begin - (before_it_moves ? chunk.piece.rows.begin : 0);
     out.push_back(is_stored ? data + offset(tensor, first) : nullptr);
   }
-  if (!last) return out;
-  for (std::size_t p = 0; p < pieces_.size(); ++p)
-    if (p != place_)
-      out.push_back(come_->data() + (static_cast<std::int64_t>(p) * mine().rows.size() + within) * row_bytes());
-  const bool whole = pair_.kind == Collective::all_reduce;
-  out.push_back(slots_->at(shift().to) + offset(program.tensors.back(), whole ? piece.rows.begin : within));
   return out;
 }
 
-Status InChunks::add_chunk(std::vector<Chunk>& to, const RowPiece& piece, bool last) {
-  if (piece.rows.size() == 0) return Done{};
-  const Program program = chunk_program(part_->acts(), pair_, piece.rows.size(), last ? others_.size() : 0);
+Status InChunks::add_chunk(Chunk chunk) {
+  const Program program = chunk_program(part_->acts(), pair_, chunk.rows.size());
   auto planned = plan_part(program, *options_);
   if (!planned) return planned.error();
-  const auto lent = lent_to(program, piece, last);
-  if (!lent) return lent.error();
-  auto steps = DeviceSteps::make_in(*lent, *std::move(planned), {.stored = options_->tune.stored});
+  using Last = DeviceSteps::Last;
+  const Last last = !pair_.gathers() && chunk.step > 0 ? Last::added : Last::stored;
+  auto steps =
+      DeviceSteps::make_in(lent_to(program, chunk), *std::move(planned), {.stored = options_->tune.stored}, last);
   if (!steps) return steps.error();
-  to.push_back({piece.rank, piece.rows, *std::move(steps)});
+  chunk.steps = *std::move(steps);
+  chunks_.push_back(std::move(chunk));
   return Done{};
 }
 
-// A segment for what each rank makes of this one's piece. Nobody has read it yet, so that all may write.
+std::int64_t InChunks::longest() const {
+  std::int64_t out = 0;
+  for (const RowPiece& piece : pieces_) out = std::max(out, piece.rows.size());
+  return out;
+}
+
 Status InChunks::make_room() {
-  const std::int64_t bytes = static_cast<std::int64_t>(pieces_.size()) * mine().rows.size() * row_bytes();
-  auto memory = shared_memory(bytes);
+  auto memory = shared_memory(static_cast<std::int64_t>(pieces_.size() - 1) * longest() * row_bytes());
   if (!memory) return memory.error();
-  come_ = *std::move(memory);
+  passing_ = *std::move(memory);
   return Done{};
 }
 
 Status InChunks::build() {
-  for (std::size_t d = 1; d < pieces_.size(); ++d) {
-    const RowPiece& piece = pieces_[(place_ + d) % pieces_.size()];
-    for (const Piece& rows : cut_rows(piece.rows, times_.chunks))
-      if (const Status added = add_chunk(theirs_, {piece.rank, rows}, false); !added) return added;
+  for (std::size_t step = 0; step < pieces_.size(); ++step) {
+    const RowPiece& piece = pair_.gathers() ? after(step) : before(step + 1);
+    std::size_t number = 0;
+    for (const Piece& rows : cut_rows(piece.rows, pair_.gathers() && step == 0 ? 1 : times_.chunks))
+      if (const Status added = add_chunk({piece, rows, step, number++}); !added) return added;
   }
-  for (const Piece& rows : cut_rows(mine().rows, pair_.gathers() ? 1 : times_.chunks))
-    if (const Status added = add_chunk(own_, {mine().rank, rows}, !pair_.gathers()); !added) return added;
   if (pair_.gathers()) return Done{};
-  for (const Status& done : {reach_->ring(queues_.bells, read_, others_), queues_.bells.wait()})
-    if (!done) return done;
   std::vector<std::byte*> lent;
   for (const int slot : compute().slots) lent.push_back(slots_->at(slot));
   auto planned = plan_part(compute().program, *options_);
@@ -157,9 +167,8 @@ Status InChunks::build() {
 Status InChunks::queue(const cuda::Queue& queue) const { return pair_.gathers() ? gather(queue) : scatter(queue); }
 
 Status InChunks::queue_computing(const cuda::Queue& queue) const {
-  for (const auto* chunks : {&theirs_, &own_})
-    for (const Chunk& chunk : *chunks)
-      if (const Status queued = chunk.steps->queue_on(queue); !queued) return queued;
+  for (const Chunk& chunk : chunks_)
+    if (const Status queued = chunk.steps->queue_on(queue); !queued) return queued;
   return Done{};
 }
 
@@ -170,44 +179,38 @@ Status InChunks::complete(const cuda::Queue& queue) const {
 }
 
 Status InChunks::fork(const cuda::Queue& queue) const {
-  for (const cuda::Queue* one : {&queues_.second, &queues_.bells, &queues_.heard, &queues_.copies, &queues_.sums})
+  for (const cuda::Queue* one : {&queues_.first, &queues_.second, &queues_.copies, &queues_.more_copies})
     if (const Status after = one->follow(queue); !after) return after;
   return Done{};
 }
 
 Status InChunks::join(const cuda::Queue& queue) const {
-  for (const cuda::Queue* one : {&queues_.second, &queues_.bells, &queues_.heard, &queues_.copies, &queues_.sums})
+  for (const cuda::Queue* one : {&queues_.first, &queues_.second, &queues_.copies, &queues_.more_copies})
     if (const Status after = queue.follow(*one); !after) return after;
   return Done{};
 }
 
-// Beside what comes behind on that queue.
-Status InChunks::tell(const cuda::Queue& after, std::size_t bell, const std::vector<int>& others) const {
-  if (const Status there = queues_.bells.follow(after); !there) return there;
-  return reach_->ring(queues_.bells, bell, others);
-}
-
 Status InChunks::gather(const cuda::Queue& queue) const {
   if (const Status forked = fork(queue); !forked) return forked;
-  if (const Status told = reach_->ring(queues_.copies, told_, others_); !told) return told;
-  for (const Chunk& chunk : own_)
-    if (const Status queued = chunk.steps->queue_on(queue); !queued) return queued;
-  if (const Status all = reach_->hear(queues_.copies, told_, others_); !all) return all;
-  for (std::size_t j = 0; j < theirs_.size(); ++j) {
-    const Chunk& chunk = theirs_[j];
-    const auto is_whose = [&](const RowPiece& piece) { return piece.rank == chunk.rank; };
-    const auto whose = std::find_if(pieces_.begin(), pieces_.end(), is_whose);
-    const std::int64_t within = (chunk.rows.begin - whose->rows.begin) * row_bytes();
-    std::byte* const to = slots_->at(shift().to) + chunk.rows.begin * row_bytes();
-    const std::byte* const from = there_[static_cast<std::size_t>(chunk.rank)] + within;
-    if (const Status copied = queues_.copies.copy(to, from, chunk.rows.size() * row_bytes()); !copied) return copied;
-    const cuda::Queue& turn = by_turns(queue, j + 1);
-    if (const Status after = turn.follow(queues_.copies); !after) return after;
-    if (const Status queued = chunk.steps->queue_on(turn); !queued) return queued;
+  for (const Status& begun :
+       {reach_->ring(queues_.copies, told(1, 0), others_), reach_->hear(queues_.copies, told(1, 0), others_)})
+    if (!begun) return begun;
+  std::size_t turn = 0;
+  for (const Chunk& chunk : chunks_) {
+    const cuda::Queue& on = computing(turn++);
+    if (chunk.step > 0) {
+      const std::int64_t within = (chunk.rows.begin - chunk.piece.rows.begin) * row_bytes();
+      std::byte* const to = slots_->at(shift().to) + chunk.rows.begin * row_bytes();
+      const std::byte* const from = there_[static_cast<std::size_t>(chunk.piece.rank)] + within;
+      if (const Status copied = queues_.copies.copy(to, from, chunk.rows.size() * row_bytes()); !copied) return copied;
+      if (const Status after = on.follow(queues_.copies); !after) return after;
+    }
+    if (const Status queued = chunk.steps->queue_on(on); !queued) return queued;
   }
   // Nobody begins to write again what another one still reads: by now that is over.
-  if (const Status told = tell(queues_.copies, read_, others_); !told) return told;
-  if (const Status heard = reach_->hear(queues_.bells, read_, others_); !heard) return heard;
+  for (const Status& over :
+       {reach_->ring(queues_.copies, ready(), others_), reach_->hear(queues_.copies, ready(), others_)})
+    if (!over) return over;
   return join(queue);
 }
 
@@ -217,17 +220,16 @@ Status InChunks::take_sums() const {
   std::size_t most = 0, turn = 0;
   std::vector<std::vector<Piece>> chunks;
   for (std::size_t d = 1; d < pieces_.size(); ++d) {
-    chunks.push_back(cut_rows(behind(d).rows, times_.chunks));
+    chunks.push_back(cut_rows(before(d).rows, times_.chunks));
     most = std::max(most, chunks.back().size());
   }
   for (std::size_t j = 0; j < most; ++j)
     for (std::size_t d = 1; d < pieces_.size(); ++d) {
       if (j >= chunks[d - 1].size()) continue;
-      const int other = behind(d).rank;
+      const int other = before(d).rank;
       const Piece rows = chunks[d - 1][j];
-      if (const Status told = reach_->hear(queues_.heard, summed_, {other}); !told) return told;
-      const cuda::Queue& on = turn++ % 2 == 0 ? queues_.copies : queues_.sums;
-      if (const Status after = on.follow(queues_.heard); !after) return after;
+      const cuda::Queue& on = copying(turn++);
+      if (const Status whole = reach_->hear(on, summed(j), {other}); !whole) return whole;
       std::byte* const to = slots_->at(shift().to) + rows.begin * row_bytes();
       const std::byte* const from = sums_there_[static_cast<std::size_t>(other)] + rows.begin * row_bytes();
       if (const Status copied = on.copy(to, from, rows.size() * row_bytes()); !copied) return copied;
@@ -235,29 +237,36 @@ Status InChunks::take_sums() const {
   return Done{};
 }
 
-// That the others have read what came the last time was told at its end, and is heard at the next one's beginning: by
-// then it is long over.
+// Nobody writes to another rank before that one says that it has begun: by then its last sums were read.
 Status InChunks::scatter(const cuda::Queue& queue) const {
-  if (const Status over = reach_->hear(queue, read_, others_); !over) return over;
   if (const Status forked = fork(queue); !forked) return forked;
-  std::size_t turn = 0;
-  for (const Chunk& chunk : theirs_) {
-    const cuda::Queue& on = by_turns(queue, turn++);
+  for (const Status& begun :
+       {reach_->ring(queues_.copies, ready(), others_), reach_->hear(queues_.copies, ready(), others_)})
+    if (!begun) return begun;
+  if (const Status begun = queues_.more_copies.follow(queues_.copies); !begun) return begun;
+  std::size_t turn = 0, sent = 0;
+  for (const Chunk& chunk : chunks_) {
+    const cuda::Queue& on = computing(turn++);
+    if (chunk.step > 0)
+      if (const Status come = reach_->hear(on, told(chunk.step, chunk.number), {before(1).rank}); !come) return come;
     if (const Status queued = chunk.steps->queue_on(on); !queued) return queued;
-    if (const Status told = tell(on, told_, {chunk.rank}); !told) return told;
-  }
-  for (const Chunk& chunk : own_) {
-    const cuda::Queue& on = by_turns(queue, turn++);
-    if (const Status come = reach_->hear(queues_.heard, told_, others_); !come) return come;
-    if (const Status after = on.follow(queues_.heard); !after) return after;
-    if (const Status queued = chunk.steps->queue_on(on); !queued) return queued;
-    if (pair_.kind != Collective::all_reduce) continue;
-    if (const Status told = tell(on, summed_, others_); !told) return told;
+    if (chunk.step + 1 < pieces_.size()) {
+      const cuda::Queue& copies = copying(sent++);
+      if (const Status after = copies.follow(on); !after) return after;
+      if (const Status gone = send(chunk, copies); !gone) return gone;
+    } else if (pair_.kind == Collective::all_reduce) {
+      if (const Status whole = reach_->ring(on, summed(chunk.number), others_); !whole) return whole;
+    }
   }
   if (pair_.kind == Collective::all_reduce)
     if (const Status taken = take_sums(); !taken) return taken;
-  if (const Status joined = join(queue); !joined) return joined;
-  return reach_->ring(queue, read_, others_);
+  return join(queue);
+}
+
+Status InChunks::send(const Chunk& chunk, const cuda::Queue& copies) const {
+  const std::int64_t bytes = chunk.rows.size() * row_bytes();
+  if (const Status copied = copies.copy(sums_behind(chunk), sums_of(chunk), bytes); !copied) return copied;
+  return reach_->ring(copies, told(chunk.step + 1, chunk.number), {after(1).rank});
 }
 
 }  // namespace ridge::ranks

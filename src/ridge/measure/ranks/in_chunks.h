@@ -1,7 +1,8 @@
 // A pair of acts in chunks (chunks.h) on devices that reach each other's memory. What is gathered is copied by the copy
-// engine while the chunk before it is multiplied; addends are stored by the product itself in the memory of whoever
-// adds them up. Bells say between devices what the order of a queue says on one: a rank waits for others only where it
-// needs what they made, or where they still read what it is about to write.
+// engine while the chunk before it is multiplied. Addends go from rank to rank: each adds its own to what came, as the
+// product stores it, and the copy engine takes the sums on while the next chunk is multiplied. Bells say between
+// devices what the order of a queue says on one: a rank waits for others only where it needs what they made, or where
+// they still read what it is about to write.
 #pragma once
 
 #include <memory>
@@ -29,9 +30,9 @@ class InChunks {
     Chunks how;
     transport::Ranks& ranks;
     Reach& reach;
-    std::size_t bell;  // the first of three
+    std::size_t bell;  // the first of bells()
   };
-  static constexpr std::size_t bells = 3;
+  static std::size_t bells(std::size_t ranks);  // that a pair needs
   struct Made {
     ChunkTimes times;
     std::unique_ptr<InChunks> chunks;  // null: in turn is predicted to be as fast
@@ -47,29 +48,39 @@ class InChunks {
 
  private:
   struct Chunk {
-    int rank = 0;
-    Piece rows;
-    std::optional<DeviceSteps> steps;
+    RowPiece piece;
+    Piece rows;              // of the piece
+    std::size_t step = 0;    // how many ranks have added to its sums before this one; gathered: how far it came
+    std::size_t number = 0;  // of the piece's
+    std::optional<DeviceSteps> steps = {};
   };
-  // Chunks are multiplied on the caller's queue and `second` by turns, so that the next one begins on multiprocessors
-  // that the last one leaves.
+  // Chunks are multiplied on two queues by turns, so that the next one begins on multiprocessors that the last one
+  // leaves, and copied by turns, so that one copy begins while another one ends.
   struct Queues {
-    ops::cuda::Queue second, bells, heard, copies, sums;
+    ops::cuda::Queue first, second, copies, more_copies;
     static Result<Queues> make();
   };
   InChunks(const ChunkedPair& pair, const Where& where, Queues queues);
   Status build();
-  Status add_chunk(std::vector<Chunk>& to, const RowPiece& piece, bool last);
-  Result<std::vector<std::byte*>> lent_to(const Program& program, const RowPiece& piece, bool last) const;
+  Status add_chunk(Chunk chunk);
+  std::vector<std::byte*> lent_to(const Program& program, const Chunk& chunk) const;
+  // Where the sums of a chunk lie that this rank, or the one behind it, adds to.
+  std::byte* sums_of(const Chunk& chunk) const;
+  std::byte* sums_behind(const Chunk& chunk) const;
+  // Bells: that a rank may be read or written to; that sums of a step have come; that a chunk's sum is whole.
+  std::size_t ready() const { return first_bell_; }
+  std::size_t told(std::size_t step, std::size_t number) const;
+  std::size_t summed(std::size_t number) const { return told(pieces_.size(), number); }
   // What is queued on any of the others comes behind this one's; and the other way round.
   Status fork(const ops::cuda::Queue& queue) const;
   Status join(const ops::cuda::Queue& queue) const;
-  const ops::cuda::Queue& by_turns(const ops::cuda::Queue& queue, std::size_t chunk) const {
-    return chunk % 2 == 0 ? queue : queues_.second;
+  const ops::cuda::Queue& computing(std::size_t turn) const { return turn % 2 == 0 ? queues_.first : queues_.second; }
+  const ops::cuda::Queue& copying(std::size_t turn) const {
+    return turn % 2 == 0 ? queues_.copies : queues_.more_copies;
   }
-  Status tell(const ops::cuda::Queue& after, std::size_t bell, const std::vector<int>& others) const;
   Status gather(const ops::cuda::Queue& queue) const;
   Status scatter(const ops::cuda::Queue& queue) const;
+  Status send(const Chunk& chunk, const ops::cuda::Queue& copies) const;
   Status take_sums() const;
   Status make_room();
   Status share();
@@ -78,10 +89,10 @@ class InChunks {
   const Shift& shift() const { return std::get<Shift>(part_->acts().acts[pair_.shift]); }
   int between() const { return pair_.gathers() ? shift().to : shift().from; }
   std::int64_t row_bytes() const { return ranks::row_bytes(*part_, pair_); }
+  std::int64_t longest() const;  // rows of a piece
   const RowPiece& mine() const { return pieces_[place_]; }
-  const RowPiece& behind(std::size_t steps) const {
-    return pieces_[(place_ + pieces_.size() - steps) % pieces_.size()];
-  }
+  const RowPiece& after(std::size_t steps) const { return pieces_[(place_ + steps) % pieces_.size()]; }
+  const RowPiece& before(std::size_t steps) const { return after(pieces_.size() - steps % pieces_.size()); }
 
   ChunkedPair pair_;
   const Part* part_;
@@ -89,17 +100,17 @@ class InChunks {
   const RunOptions* options_;
   transport::Ranks* ranks_;
   Reach* reach_;
-  std::size_t told_, summed_, read_;  // bells
+  std::size_t first_bell_;
   Queues queues_;
   std::vector<RowPiece> pieces_ = {};
   std::size_t place_ = 0;
   std::vector<int> others_ = {};
   ChunkTimes times_ = {};
-  std::vector<Chunk> theirs_ = {}, own_ = {};  // in the order in which they are multiplied
-  std::optional<DeviceSteps> whole_ = {};      // of complete()
-  // What the others made of this one's piece, a segment for each place: they store it here themselves.
-  std::optional<ops::cuda::Memory> come_ = {};
-  // By rank, as seen from this device: where pieces are copied from, or sums stored; and where whole sums lie.
+  std::vector<Chunk> chunks_ = {};         // in the order in which they are multiplied
+  std::optional<DeviceSteps> whole_ = {};  // of complete()
+  // The sums on their way through this rank: of each step but the last, room for the longest piece.
+  std::optional<ops::cuda::Memory> passing_ = {};
+  // By rank, as seen from this device: where pieces are copied from, or sums pass; and where whole sums lie.
   std::vector<std::byte*> there_ = {}, sums_there_ = {};
 };
 

@@ -20,23 +20,22 @@ Result<cuda::Memory> shared_memory(std::int64_t bytes) {
   return cuda::Memory::make((bytes + allocation_bytes) / allocation_bytes * allocation_bytes);
 }
 
-cuda::Count* Reach::count(std::byte* counts, Table table, std::size_t bell, int other) const {
-  const std::size_t place =
-      (table * bells_ + bell) * static_cast<std::size_t>(size()) + static_cast<std::size_t>(other);
-  return reinterpret_cast<cuda::Count*>(counts) + place;
+cuda::Bell* Reach::bell_of(std::byte* bells, std::size_t bell, int other) const {
+  return reinterpret_cast<cuda::Bell*>(bells) + bell * static_cast<std::size_t>(size()) +
+         static_cast<std::size_t>(other);
 }
 
 Result<std::unique_ptr<Reach>> Reach::make(transport::Ranks& ranks, std::size_t bells) {
-  const std::size_t counts = tables * (bells + 1) * static_cast<std::size_t>(ranks.size());
-  auto memory = shared_memory(static_cast<std::int64_t>(counts * sizeof(cuda::Count)));
+  const std::size_t words = (bells + 1) * static_cast<std::size_t>(ranks.size());
+  auto memory = shared_memory(static_cast<std::int64_t>(words * sizeof(cuda::Bell)));
   if (const Status there = transport::agree(ranks, memory ? Status(Done{}) : memory.error()); !there)
     return there.error();
   std::unique_ptr<Reach> out(new Reach(ranks, bells + 1, *std::move(memory)));
   const auto queue = cuda::Queue::make();
   if (!queue) return queue.error();
-  for (const Status& done : {queue->set(out->counts_.data(), 0, out->counts_.bytes()), queue->wait()})
+  for (const Status& done : {queue->set(out->bells_.data(), 0, out->bells_.bytes()), queue->wait()})
     if (!done) return done.error();
-  auto theirs = out->share(out->counts_);
+  auto theirs = out->share(out->bells_);
   if (!theirs && theirs.error().kind == ErrorKind::absent) return std::unique_ptr<Reach>();
   if (!theirs) return theirs.error();
   out->theirs_ = *std::move(theirs);
@@ -75,17 +74,14 @@ Result<std::vector<std::byte*>> Reach::share(const cuda::Memory& memory) {
 }
 
 Status Reach::ring(const cuda::Queue& queue, std::size_t bell, const std::vector<int>& others) const {
-  std::vector<cuda::RungBell> bells;
-  for (const int r : others)
-    bells.push_back({count(counts_.data(), rung_there, bell, r),
-                     count(theirs_[static_cast<std::size_t>(r)], rung_here, bell, rank())});
+  std::vector<cuda::Bell*> bells;
+  for (const int r : others) bells.push_back(bell_of(theirs_[static_cast<std::size_t>(r)], bell, rank()));
   return cuda::ring(queue, bells);
 }
 
 Status Reach::hear(const cuda::Queue& queue, std::size_t bell, const std::vector<int>& others) const {
-  std::vector<cuda::HeardBell> bells;
-  for (const int r : others)
-    bells.push_back({count(counts_.data(), rung_here, bell, r), count(counts_.data(), heard, bell, r)});
+  std::vector<cuda::Bell*> bells;
+  for (const int r : others) bells.push_back(bell_of(bells_.data(), bell, r));
   return cuda::hear(queue, bells);
 }
 
@@ -107,8 +103,8 @@ Status Reach::measure() {
     for (int turn = 0; turn < turns; ++turn) {
       if (const Status here = transport::barrier(*ranks_); !here) return here;
       const auto took = queue->elapsed([&]() -> Status {
-        if (const Status rung = ring(*queue, bells_ - 1, {last}); !rung) return rung;
-        if (const Status heard_it = hear(*queue, bells_ - 1, {next}); !heard_it) return heard_it;
+        if (const Status rung = ring(*queue, count_ - 1, {last}); !rung) return rung;
+        if (const Status heard_it = hear(*queue, count_ - 1, {next}); !heard_it) return heard_it;
         return queue->copy(to->data(), (*all)[static_cast<std::size_t>(next)], large ? many : 256);
       });
       if (!took) return took.error();

@@ -24,7 +24,7 @@ class Reach {
   // Where every rank's memory of that name lies, as seen from this device; its own among them. Stays open.
   Result<std::vector<std::byte*>> share(const ops::cuda::Memory& memory);
 
-  // On a queue: tells these ranks; and waits until each of these has told this one once more than was heard.
+  // On a queue: rings there; and waits until each of these has rung here, from when on they may ring again (peers.h).
   Status ring(const ops::cuda::Queue& queue, std::size_t bell, const std::vector<int>& others) const;
   Status hear(const ops::cuda::Queue& queue, std::size_t bell, const std::vector<int>& others) const;
 
@@ -33,17 +33,15 @@ class Reach {
   double wait_s() const { return wait_s_; }  // of a short copy behind a bell
 
  private:
-  Reach(transport::Ranks& ranks, std::size_t bells, ops::cuda::Memory counts)
-      : ranks_(&ranks), bells_(bells), counts_(std::move(counts)) {}
-  // Three tables of bells by ranks: rung here by others, rung by this one, heard.
-  enum Table : std::size_t { rung_here, rung_there, heard, tables };
-  ops::cuda::Count* count(std::byte* counts, Table table, std::size_t bell, int other) const;
+  Reach(transport::Ranks& ranks, std::size_t count, ops::cuda::Memory bells)
+      : ranks_(&ranks), count_(count), bells_(std::move(bells)) {}
+  ops::cuda::Bell* bell_of(std::byte* bells, std::size_t bell, int other) const;
   Status measure();
 
   transport::Ranks* ranks_;
-  std::size_t bells_;
-  ops::cuda::Memory counts_;
-  std::vector<std::byte*> theirs_;  // counts
+  std::size_t count_;               // of bells that each rank has here
+  ops::cuda::Memory bells_;         // by bell and rank
+  std::vector<std::byte*> theirs_;  // bells
   std::vector<ops::cuda::PeerMemory> open_;
   double bytes_per_s_ = 0, wait_s_ = 0;
 };

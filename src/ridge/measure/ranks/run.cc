@@ -264,7 +264,8 @@ class Runner {
       notes.in_chunks = on_device_->notes();
     }
     notes.words_bound = task_.words_bound;
-    notes.predicted_s = task_.explanation.total.time_network_s;
+    const auto on_device = on_device_ ? on_device_->network_s() : std::nullopt;
+    notes.predicted_s = on_device ? *on_device : task_.explanation.total.time_network_s;
     notes.measured_s = median(network);
     for (std::size_t r = 0; r < numbers.size(); ++r) share_of(static_cast<int>(r), numbers[r]);
     for (const std::vector<int>& operation : operations_) {

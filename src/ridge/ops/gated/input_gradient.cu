@@ -4,7 +4,6 @@
 #include "ridge/device/tensor_maps.h"
 #include "ridge/ops/gated/joined_matmul.h"
 #include "ridge/ops/product/sm90.h"
-#include "ridge/tile/sm90/add.h"
 
 namespace ridge::ops::cuda {
 namespace {
@@ -13,11 +12,8 @@ constexpr int depth(std::int64_t k) { return static_cast<int>((k + 63) / 64 * 64
 
 template <int index, class T> struct InputGradientKernel : JoinedMatmul<input_gradient_menu[index], T> {
   using Text = JoinedMatmul<input_gradient_menu[index], T>;
-  struct Globals : Text::Globals {
-    bool add;
-  };
-  TILE_FN static void store(auto& at, const Globals& g, const typename Text::State& acc) {
-    tile::sm90::store_or_add(at, g.d, acc, at.row(), at.col(), g.add);
+  TILE_FN static void store(auto& at, const typename Text::Globals& g, const typename Text::State& acc) {
+    at.store_rounded(g.d, acc, at.row(), at.col());
   }
 };
 
@@ -46,7 +42,7 @@ std::optional<std::string> launch_config(const InputGradient& x, int blocks, cud
       !encode(g.d.on_target.map, {x.dx, x.n, x.m, 1, x.dx_line, 0}, x.dtype, {64, 64}, true))
     return "the driver refused a tensor map";
   g.seam = depth(x.k);
-  g.add = x.add;
+  g.d.on_target.adds = x.add;
   tile::sm90::Problem problem{};
   problem.sizes = {static_cast<int>(x.m), static_cast<int>(x.n), 2 * depth(x.k), 1, 1, 8};
   cudaLaunchConfig_t config{};

@@ -24,6 +24,7 @@ struct MatmulEpilogue {
   float alpha = 1, beta = 1;
   Activation activation = Activation::none;
   EpilogueOperand scale{}, bias{}, gate{}, addend{};
+  bool may_round_sum = false;  // to D's format, before the addend comes to it: where that is faster
 };
 
 // A product with its data: D = A * B, then the epilogue. Inputs must not overlap D (but for the addend). constant_b:

@@ -82,7 +82,9 @@ tile::OutputOnTarget finishing(const MatmulCall& call, const TileProblem& t) {
 bool encode_output(tile::OutputOnTarget& o, const MatmulCall& call, const TileProblem& t, const MatmulConfig& c) {
   const DType dtype = call.problem.d.dtype;
   TileOperand d{t.d, Major::k, t.m, t.n, t.d_line, t.d_batch_stride};
-  o.bulk = is_plain(call.epilogue) && dtype == call.problem.a.dtype && t.n % 8 == 0 && copy_engine_reads(d, t.batch);
+  o.adds = adds_rounded(call);
+  o.bulk = (o.adds || is_plain(call.epilogue)) && dtype == call.problem.a.dtype && t.n % 8 == 0 &&
+           copy_engine_reads(d, t.batch);
   if (!o.bulk) return true;
   const Lines lines{t.d, t.n, t.m, t.batch, t.d_line, t.d_batch_stride};
   if (!encode(o.map, lines, dtype, {64, c.swap ? c.n : 64}, true)) return false;

@@ -12,6 +12,16 @@ bool is_plain(const MatmulEpilogue& e) {
          !e.addend.data;
 }
 
+bool adds_rounded(const MatmulCall& call) {
+  MatmulEpilogue rest = call.epilogue;
+  rest.addend = {};
+  const EpilogueOperand& addend = call.epilogue.addend;
+  const MatrixLayout& d = call.problem.d;
+  return call.epilogue.may_round_sum && call.epilogue.beta == 1 && is_plain(rest) && addend.data == call.d &&
+         addend.dtype == d.dtype && addend.row_stride == d.row_stride && addend.col_stride == d.col_stride &&
+         (call.problem.batch <= 1 || addend.batch_stride == d.batch_stride);
+}
+
 std::optional<std::string> refuse_epilogue(const MatmulEpilogue& e) {
   for (const auto& [what, x] :
        {std::pair{"scale", &e.scale}, {"bias", &e.bias}, {"gate", &e.gate}, {"addend", &e.addend}})

@@ -15,6 +15,8 @@ namespace ridge::ops {
 
 // Sums are only rounded to D's format.
 bool is_plain(const MatmulEpilogue& epilogue);
+// The sum is but added to what D holds, and may be rounded before.
+bool adds_rounded(const MatmulCall& call);
 
 std::optional<std::string> refuse_epilogue(const MatmulEpilogue& epilogue);
 

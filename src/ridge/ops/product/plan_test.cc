@@ -3,6 +3,7 @@
 
 #include "ridge/ops/product/config.h"
 #include "ridge/ops/product/cuda.h"
+#include "ridge/ops/product/epilogue.h"
 #include "ridge/plan/testing/hopper.h"
 
 namespace ridge::ops::cuda {
@@ -93,6 +94,31 @@ TEST(MatmulPlan, HasAVectorEpilogueWhereEverythingLiesAsTheResultDoes) {
   EXPECT_TRUE(has_vector_epilogue(turned)) << "along the rows, which are the columns of what is stored";
   MatmulCall narrow = call(64, 252, 128, rows(128), columns(128), rows(256));
   EXPECT_FALSE(has_vector_epilogue(narrow));
+}
+
+// What is added to D by the copy engine: nothing else may become of the sums, element for element, with leave to round.
+TEST(MatmulPlan, AddsRoundedSumsToDWhereNothingElseIsWanted) {
+  MatmulCall c = call(64, 256, 128, rows(128), columns(128), rows(256));
+  const MatrixLayout d = c.problem.d;
+  c.epilogue = {.addend = {c.d, d.dtype, d.row_stride, d.col_stride, d.batch_stride}, .may_round_sum = true};
+  EXPECT_TRUE(adds_rounded(c));
+  const auto otherwise = [&](auto change) {
+    MatmulCall other = c;
+    change(other);
+    return adds_rounded(other);
+  };
+  EXPECT_FALSE(otherwise([](MatmulCall& x) { x.epilogue.may_round_sum = false; }));
+  EXPECT_FALSE(otherwise([](MatmulCall& x) { x.epilogue.beta = 2; }));
+  EXPECT_FALSE(otherwise([](MatmulCall& x) { x.epilogue.alpha = 0.5F; }));
+  EXPECT_FALSE(otherwise([](MatmulCall& x) { x.epilogue.activation = Activation::relu; }));
+  EXPECT_FALSE(otherwise([](MatmulCall& x) { x.epilogue.bias = x.epilogue.addend; }));
+  EXPECT_FALSE(otherwise([](MatmulCall& x) { x.epilogue.addend.data = x.a; })) << "another matrix";
+  EXPECT_FALSE(otherwise([](MatmulCall& x) { x.epilogue.addend.dtype = DType::f32; }));
+  EXPECT_FALSE(otherwise([](MatmulCall& x) { x.epilogue.addend.row_stride = 0; })) << "its first row to all";
+  EXPECT_FALSE(otherwise([](MatmulCall& x) {
+    x.problem.batch = 2;
+    x.problem.d.batch_stride = 64 * 256;
+  })) << "the first product to all";
 }
 
 // D by columns is computed transposed: what is read early then would be the activations.

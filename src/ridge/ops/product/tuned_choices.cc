@@ -113,7 +113,8 @@ std::string tuning_key(const MatmulCall& call) {
   if (is_plain(e)) return out;
   out += fmt::format(" activation {}", static_cast<int>(e.activation));
   return out + text_of("scale", e.scale) + text_of("bias", e.bias) + text_of("gate", e.gate) +
-         text_of("addend", e.addend) + (e.addend.data == call.d ? " in place" : "");
+         text_of("addend", e.addend) + (e.addend.data == call.d ? " in place" : "") +
+         (adds_rounded(call) ? ", rounded" : "");
 }
 
 TunedChoices TunedChoices::of_user(TuningPlace place) {

@@ -169,6 +169,11 @@ template <class Kernel> struct Consumer : Position<Kernel> {
     else
       store_finished(view, acc, first, column);
   }
+  // Where nothing else can become of the sums: bulk.
+  template <class T, int m, int n, int sharers>
+  TILE_FN void store_rounded(const OutputView<T, m, n>& view, const Accumulator<m, n, sharers>& acc, Row row, Col col) {
+    store_bulk(view, acc, static_cast<int>(row.begin) + share * (m / sharers), static_cast<int>(col.begin));
+  }
 
  private:
   static constexpr bool swap = Kernel::config.swap;
@@ -195,7 +200,11 @@ template <class Kernel> struct Consumer : Position<Kernel> {
         auto send = [&] {
           const Corner corner =
               swap ? Corner{row + i * 64, col, this->batch} : Corner{col + c * atom, row + i * 64, this->batch};
-          store_box(tail ? &view.on_target.tail : &view.on_target.map, out, corner);
+          const CUtensorMap* const map = tail ? &view.on_target.tail : &view.on_target.map;
+          if (view.on_target.adds)
+            add_box(map, out, corner);
+          else
+            store_box(map, out, corner);
         };
         send_box<Kernel::config.staging>(*this, write, send);
       }

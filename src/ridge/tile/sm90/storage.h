@@ -41,6 +41,7 @@ struct InputOnTarget {
 struct OutputOnTarget : Finish {
   CUtensorMap map, tail;  // boxes of 64 columns, and of the last N % 64
   bool bulk;              // sums are only rounded, and the copy engine can write them
+  bool adds;              // where bulk: to what D holds
   bool vectors;           // four neighbouring elements lie aligned
   bool vector_epilogue;   // D and all operands have the format of A and lie in whole 16 bytes along D's rows
 };

@@ -36,6 +36,14 @@ TILE_FN void store_box(const CUtensorMap* map, std::uint32_t from, Corner c) {
                "r"(c.x), "r"(c.y), "r"(c.batch), "r"(from)
                : "memory");
 }
+// The 16-bit numbers of the box are added to what the tensor holds, in the L2, which rounds once more
+// ("cp.reduce.async. bulk.tensor"). Nothing of the tensor is read here.
+TILE_FN void add_box(const CUtensorMap* map, std::uint32_t from, Corner c) {
+  asm volatile(
+      "cp.reduce.async.bulk.tensor.3d.global.shared::cta.add.tile.bulk_group [%0, {%1, %2, %3}], [%4];" ::"l"(map),
+      "r"(c.x), "r"(c.y), "r"(c.batch), "r"(from)
+      : "memory");
+}
 TILE_FN void store_commit() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
 // At most `left` stores may still read shared memory.
 template <int left> TILE_FN void store_wait() {
