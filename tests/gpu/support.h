@@ -46,5 +46,7 @@ int check_gated(int argc, char** argv);
 int check_functions();
 int check_attention(int argc, char** argv);
 int check_attention_backward(int argc, char** argv);
+int check_rows(int argc, char** argv);
+int time_rows();
 
 }  // namespace ridge::gpu

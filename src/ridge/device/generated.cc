@@ -2,10 +2,8 @@
 
 namespace ridge::ops::generated {
 
-std::string kernel_text(const Generated& kernel, bool wide, std::string_view body) {
-  std::string out =
-      "#include \"ridge/ops/function/device_math.h\"\n#include \"ridge/ops/chain/device_words.h\"\n"
-      "namespace ridge::device {\n";
+std::string kernel_text(const Generated& kernel, std::string_view header, bool wide, std::string_view body) {
+  std::string out = "#include \"" + std::string(header) + "\"\nnamespace ridge::device {\n";
   out += wide ? "using Index = u64;\nusing Offset = i64;\n" : "using Index = u32;\nusing Offset = int;\n";
   out += "struct Arguments { u64 word[" + std::to_string(kernel.arguments.size()) + "]; };\n";
   out += "extern \"C\" __global__ void __launch_bounds__(" + std::to_string(kernel.threads) +

@@ -10,14 +10,16 @@
 
 namespace ridge {
 
-// The text of ops/function/device_math.h and ops/chain/device_words.h.
-std::string_view device_math_text();
-std::string_view device_words_text();
+// What generated texts include, by the names by which they do.
+struct DeviceHeader {
+  std::string_view name, text;
+};
+const std::vector<DeviceHeader>& device_headers();
 
 namespace ops {
 
 struct Generated {
-  std::string text;                      // defines the kernel `ridge_kernel`; includes generated_headers() by name
+  std::string text;                      // defines the kernel `ridge_kernel`; includes device_headers() by name
   std::vector<std::uint64_t> arguments;  // one struct of so many words
   std::int64_t blocks = 0;               // 0: nothing to do
   int threads = 256, cluster = 1;
@@ -27,8 +29,9 @@ struct Generated {
 
 namespace generated {
 
-// The whole text around the body of a kernel.
-std::string kernel_text(const Generated& kernel, bool wide, std::string_view body);
+// The whole text around the body of a kernel in the words of a header.
+std::string kernel_text(const Generated& kernel, std::string_view header, bool wide, std::string_view body);
+inline constexpr std::string_view plain_words = "ridge/tile/cuda/words.h";
 
 }  // namespace generated
 }  // namespace ops

@@ -115,13 +115,16 @@ const Loaded& loaded() {
   return all;
 }
 
-struct Header {
-  const char* name;
-  std::string text;
-};
-const std::vector<Header>& headers() {
-  static const std::vector<Header> all{{"ridge/ops/function/device_math.h", std::string(device_math_text())},
-                                       {"ridge/ops/chain/device_words.h", std::string(device_words_text())}};
+// The compiler at run time has no standard library; this much of it is what texts say.
+const std::vector<DeviceHeader>& headers() {
+  static const std::vector<DeviceHeader> all = [] {
+    std::vector<DeviceHeader> out = device_headers();
+    out.push_back({"cstdint", "namespace std { using int64_t = long; }"});
+    out.push_back({"cmath",
+                   "namespace std {\n__device__ inline float sqrt(float x) { return sqrtf(x); }\n"
+                   "__device__ inline float abs(float x) { return fabsf(x); }\n}"});
+    return out;
+  }();
   return all;
 }
 
@@ -132,7 +135,7 @@ const Result<Nvrtc>& nvrtc() { return loaded().found; }
 std::string compile_key(const std::string& text) {
   std::string key = nvrtc() ? fmt::format("nvrtc {}.{}", nvrtc()->major, nvrtc()->minor) : "no compiler";
   key += fmt::format(" {}\n", fmt::join(nvrtc_options, " "));
-  for (const Header& header : headers()) key += header.text;
+  for (const DeviceHeader& header : headers()) key += header.text;
   return key + text;
 }
 
@@ -141,9 +144,9 @@ Result<std::string> compile(const std::string& text) {
   if (!all.found) return all.found.error();
   const Functions& call = all.call;
   std::vector<const char*> names, texts, options;
-  for (const Header& header : headers()) {
-    names.push_back(header.name);
-    texts.push_back(header.text.c_str());
+  for (const DeviceHeader& header : headers()) {  // of literals, which end in 0
+    names.push_back(header.name.data());
+    texts.push_back(header.text.data());
   }
   for (const std::string_view option : nvrtc_options) options.push_back(option.data());
   void* program = nullptr;

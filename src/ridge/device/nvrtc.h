@@ -17,8 +17,9 @@ struct Nvrtc {
 // Errors (absent): it was not found, and where it was looked for; it was turned off.
 const Result<Nvrtc>& nvrtc();
 
-inline constexpr std::string_view nvrtc_options[] = {"--gpu-architecture=sm_90a", "--std=c++17", "--fmad=false",
-                                                     "--restrict"};
+// Lambdas of texts are functions of the device, which 13.0 would not know.
+inline constexpr std::string_view nvrtc_options[] = {"--gpu-architecture=sm_90a", "--std=c++20", "--fmad=false",
+                                                     "--restrict", "--device-as-default-execution-space"};
 
 // Machine code of a text (generated.h). Errors: it does not compile, with the compiler's words.
 Result<std::string> compile(const std::string& text);

@@ -122,7 +122,7 @@ std::optional<std::string> cannot_generate() {
     Generated least;
     least.arguments = {0};
     least.blocks = 1;
-    least.text = generated::kernel_text(least, false, "");
+    least.text = generated::kernel_text(least, generated::plain_words, false, "");
     const Code code = code_of(least);
     return code.trouble.empty() ? std::nullopt : std::optional(code.trouble);
   }();

@@ -152,9 +152,9 @@ class WholeRows {
     const int x = values_[static_cast<std::size_t>(node.arguments[0])];
     constexpr auto epsilon = static_cast<float>(norm_epsilon);
     switch (node.function) {
-      case Function::softmax: return builder_.softmax(x);
-      case Function::rmsnorm: return builder_.rmsnorm(x, epsilon);
-      case Function::layernorm: return builder_.layernorm(x, epsilon);
+      case Function::softmax: return builder_.whole(ops::RowFunction::softmax, x);
+      case Function::rmsnorm: return builder_.whole(ops::RowFunction::rmsnorm, x, epsilon);
+      case Function::layernorm: return builder_.whole(ops::RowFunction::layernorm, x, epsilon);
       case Function::mean: return builder_.along(ReduceFunction::mean, x);
       case Function::max: return builder_.along(ReduceFunction::max, x);
       case Function::min: return builder_.along(ReduceFunction::min, x);

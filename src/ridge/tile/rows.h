@@ -10,16 +10,14 @@
 //   }
 //   void pass(auto& at, const Globals& g, auto most, auto scale) { … at.store(g.y, e); }
 //
-// `load` gives the part of a row that a target works on at once: two vectors on a CPU (tile/cpu/rows.h), the whole row
-// where there is no schedule (tile/value/rows.h). What `reduce` joins, from the row's first element to its last,
-// becomes the number that the pass leaves.
+// `load` gives the part of a row that a target works on at once: two vectors on a CPU (tile/cpu/rows.h), what a lane
+// holds of it on a CUDA device (tile/cuda/rows.h), all of it where there is no schedule (tile/value/rows.h). What
+// `reduce` joins, from the row's first element to its last, becomes the number that the pass leaves.
 #pragma once
 
-#include "ridge/tile/steps.h"
+#include "ridge/tile/joins.h"
 
 namespace ridge::tile {
-
-struct Squares {};  // `reduce` adds them; Max and Add are those of steps.h
 
 // Rows whose elements lie side by side, Globals' x and y; strides in elements.
 template <class T> struct RowsView {

@@ -16,6 +16,7 @@
 // last, which brings nothing for the first product (`At::first`, `At::last`).
 #pragma once
 
+#include "ridge/tile/joins.h"
 #include "ridge/tile/tile.h"
 
 namespace ridge::tile {
@@ -76,10 +77,6 @@ struct SumsInMemory {
 struct Span {  // begin … end - 1
   int begin = 0, end = 0;
 };
-
-// What `reduce` joins a row by.
-struct Max {};
-struct Add {};
 
 // Which matrix, and from which of its rows on, a work item owns, and which part of its steps; none where `is_real` is
 // false.

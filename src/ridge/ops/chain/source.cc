@@ -56,7 +56,7 @@ class ChainText {
     body += declarations() + loop(loads()) + loop(steps());
     out_.threads = threads;
     out_.blocks = (count_ + threads * items_ - 1) / (threads * items_);
-    out_.text = kernel_text(out_, wide_, body);
+    out_.text = kernel_text(out_, plain_words, wide_, body);
     return std::move(out_);
   }
 

@@ -22,15 +22,18 @@ Generated gate(std::int64_t n, DType dtype, std::uintptr_t place = 4096) {
   return generate({{n}, {flat, flat, flat}, steps, 2}, data, 132);
 }
 
-Generated softmax(std::int64_t columns, DType dtype = DType::bf16) {
+Generated rows_of(RowFunction function, std::int64_t columns, DType dtype = DType::bf16) {
   RowProblem p;
-  p.function = RowFunction::softmax;
+  p.function = function;
   p.rows = 1000;
   p.columns = columns;
   p.x = p.y = {dtype, columns};
   void* const at = reinterpret_cast<void*>(std::uintptr_t{4096});
   const std::vector<void*> data{at, at};
   return generate(row_program(p, false), data);
+}
+Generated softmax(std::int64_t columns, DType dtype = DType::bf16) {
+  return rows_of(RowFunction::softmax, columns, dtype);
 }
 
 TEST(GeneratedTest, OneTextServesManySizes) {
@@ -72,7 +75,7 @@ TEST(GeneratedTest, LanesHoldLessOfEachValueWhereManyAreAlive) {
 }
 
 TEST(GeneratedTest, ClustersFetchTheNextRowWhereVectorsAreWholeAndRegistersAreLeft) {
-  const auto fetches = [](const Generated& kernel) { return kernel.text.find("row + further)") != std::string::npos; };
+  const auto fetches = [](const Generated& kernel) { return kernel.text.find("at.next(row))") != std::string::npos; };
   EXPECT_TRUE(fetches(softmax(131072)));
   EXPECT_TRUE(fetches(softmax(20008)));
   EXPECT_FALSE(fetches(softmax(20001)) || softmax(20001).resident);  // no row but the first is aligned
@@ -80,16 +83,30 @@ TEST(GeneratedTest, ClustersFetchTheNextRowWhereVectorsAreWholeAndRegistersAreLe
   EXPECT_FALSE(fetches(softmax(8192)));
 }
 
+TEST(GeneratedTest, FunctionsOfRowsAreTheirTexts) {
+  EXPECT_NE(softmax(1024).text.find("at.through<ops::Softmax<float, float>, 0>(v0, "), std::string::npos);
+  EXPECT_NE(rows_of(RowFunction::layernorm, 1024).text.find("at.through<ops::Layernorm<float, float, float>, 0>(v0, "),
+            std::string::npos);
+}
+
+TEST(GeneratedTest, ProgramsWithNothingAlongTheirRowsAreRefused) {
+  RowBuilder b({7}, 10);
+  b.store(b.load(b.tensor({DType::f32, {10, 1}})), b.tensor({DType::f32, {10, 1}}));
+  EXPECT_EQ(find_fault(b.take()), "no step is along its rows; such a program is a chain");
+}
+
 TEST(GeneratedTest, RowsOfStridedColumnsAreRefused) {
   RowBuilder b({7}, 10);
-  b.store(b.softmax(b.load(b.tensor({DType::f32, {1, 7}}))), b.tensor({DType::f32, {10, 1}}));
+  b.store(b.whole(RowFunction::softmax, b.load(b.tensor({DType::f32, {1, 7}}))), b.tensor({DType::f32, {10, 1}}));
   EXPECT_EQ(find_fault(b.take()), "expected columns that lie side by side, found a stride of 7");
 }
 
 TEST(GeneratedTest, TextsCompile) {
   if (!nvrtc()) GTEST_SKIP() << nvrtc().error().message;
   for (const Generated& kernel :
-       {gate(1001, DType::f16), gate(1 << 28, DType::bf16), softmax(1001), softmax(20001), softmax(131072)}) {
+       {gate(1001, DType::f16), gate(1 << 28, DType::bf16), softmax(1001), softmax(20001), softmax(131072),
+        rows_of(RowFunction::rmsnorm, 33, DType::f32), rows_of(RowFunction::rmsnorm, 131072, DType::f32),
+        rows_of(RowFunction::layernorm, 20001), rows_of(RowFunction::layernorm, 131072)}) {
     const auto code = compile(kernel.text);
     ASSERT_TRUE(code) << code.error().message << "\n" << kernel.text;
     EXPECT_TRUE(

@@ -1,4 +1,4 @@
-// Row functions on the device: generated kernels (row_source.cc), or, where no compiler is found or a row has more
+// Row functions on the device: generated kernels (source.cc), or, where no compiler is found or a row has more
 // columns than registers hold, a block a row that reads it again where it is needed again, from the L1 or L2.
 #include <cuda_runtime.h>
 
@@ -9,6 +9,7 @@
 #include "ridge/ops/rows/cpu.h"
 #include "ridge/ops/rows/cuda.h"
 #include "ridge/ops/rows/source.h"
+#include "ridge/ops/rows/texts.h"
 #include "ridge/ops/stored.h"
 #include "ridge/tile/tile.h"
 // After tile.h, which says what TILE_FN is.
@@ -22,7 +23,6 @@ using tile::Index, tile::Stored;
 constexpr int threads = 256;
 
 struct DeviceRows {
-  RowFunction function;
   Index rows, columns, x_stride, y_stride;
   const void *x, *weight;
   void* y;
@@ -30,52 +30,52 @@ struct DeviceRows {
   float epsilon;
 };
 
-// Over the block's threads, the same in each of them; f must not care for the order of NaNs.
-template <class F> __device__ float over_block(float x, F f) {
-  __shared__ float warps[threads / 32];
-  for (int other = 16; other > 0; other /= 2) x = f(x, __shfl_xor_sync(0xffffffff, x, other));
-  __syncthreads();  // the last call's values have been read
-  if (threadIdx.x % 32 == 0) warps[threadIdx.x / 32] = x;
-  __syncthreads();
-  x = warps[0];
-  for (int i = 1; i < threads / 32; ++i) x = f(x, warps[i]);
-  return x;
-}
+// A row that no lanes hold: a block reads it again in each pass, from the L1 or L2.
+struct Lane {
+  static constexpr int at_once = 4;
+  const DeviceRows& p;
+  Index row;
+  TILE_FN Index place(Index i) const { return i * threads + threadIdx.x; }
+  TILE_FN Index count() const { return (p.columns + threads - 1) / threads; }
+  TILE_FN bool inside(Index i) const { return place(i) < p.columns; }
+  TILE_FN float at(Index column) const { return tile::sm90::read_stored(p.x_stored, p.x, row * p.x_stride + column); }
+  TILE_FN float read(Index i) const { return at(place(i)); }
+  TILE_FN float weight(Index i) const {
+    return p.weight != nullptr ? tile::sm90::read_stored(p.weight_stored, p.weight, place(i)) : 1;
+  }
+  TILE_FN void write(Index i, float x) const {
+    const Index to = row * p.y_stride + place(i);
+    if (p.y_stored == Stored::f32)
+      static_cast<float*>(p.y)[to] = x;
+    else
+      static_cast<std::uint16_t*>(p.y)[to] = tile::sm90::to_stored(p.y_stored, x);
+  }
+  template <class F, int> __device__ float over(float x) const {
+    __shared__ float warps[threads / 32];
+    __syncthreads();  // the last call's values have been read
+    return device::of_block<F, threads / 32>(x, warps);
+  }
+  template <int> TILE_FN float first() const { return at(0); }
+};
 
-__global__ void __launch_bounds__(threads) rows_kernel(const __grid_constant__ DeviceRows p) {
-  const auto larger = [](float a, float b) {
-    if (a != a) return a;
-    return b != b ? b : fmaxf(a, b);
-  };
-  const auto sum_of = [](float a, float b) { return a + b; };
+template <class Text> __global__ void __launch_bounds__(threads) rows_kernel(const DeviceRows p) {
+  typename Text::Globals g{};
+  if constexpr (device::has_doubts<Text>) {
+    g.share = 1 / static_cast<float>(p.columns);
+    g.epsilon = p.epsilon;
+  }
   for (Index row = blockIdx.x; row < p.rows; row += gridDim.x) {
-    const auto x = [&](Index i) { return tile::sm90::read_stored(p.x_stored, p.x, row * p.x_stride + i); };
-    const auto put = [&](Index i, float v) {
-      if (p.y_stored == Stored::f32)
-        static_cast<float*>(p.y)[row * p.y_stride + i] = v;
-      else
-        static_cast<std::uint16_t*>(p.y)[row * p.y_stride + i] = tile::sm90::to_stored(p.y_stored, v);
-    };
-    float sum = 0;
-    if (p.function == RowFunction::softmax) {
-      float most = -INFINITY;
-      for (Index i = threadIdx.x; i < p.columns; i += threads) most = larger(most, x(i));
-      most = over_block(most, larger);
-      for (Index i = threadIdx.x; i < p.columns; i += threads) sum += expf(x(i) - most);
-      sum = over_block(sum, sum_of);
-      for (Index i = threadIdx.x; i < p.columns; i += threads) put(i, expf(x(i) - most) / sum);
-    } else {
-      float mean = 0;
-      if (p.function == RowFunction::layernorm) {
-        for (Index i = threadIdx.x; i < p.columns; i += threads) mean += x(i);
-        mean = over_block(mean, sum_of) / static_cast<float>(p.columns);
-      }
-      for (Index i = threadIdx.x; i < p.columns; i += threads) sum = fmaf(x(i) - mean, x(i) - mean, sum);
-      sum = over_block(sum, sum_of);
-      const float scale = 1 / sqrtf(sum / static_cast<float>(p.columns) + p.epsilon);
-      for (Index i = threadIdx.x; i < p.columns; i += threads)
-        put(i, (x(i) - mean) * scale * (p.weight ? tile::sm90::read_stored(p.weight_stored, p.weight, i) : 1.0f));
-    }
+    Lane lane{p, row};
+    device::LoopedRow<Lane> all{lane};
+    device::go_through<Text, 0, true>(all, g);
+  }
+}
+using Kernel = void (*)(DeviceRows);
+Kernel kernel_of(RowFunction function) {
+  switch (function) {
+    case RowFunction::rmsnorm: return rows_kernel<Rmsnorm<float, float, float>>;
+    case RowFunction::layernorm: return rows_kernel<Layernorm<float, float, float>>;
+    default: return rows_kernel<Softmax<float, float>>;
   }
 }
 
@@ -98,9 +98,10 @@ std::optional<std::string> rows(const RowProblem& p, const void* x, const void* 
     data.push_back(y);
     return run(generate(program, data), stream);
   }
-  const DeviceRows d{p.function, p.rows, p.columns,         p.x.row_stride,    p.y.row_stride,   x,
-                     weight,     y,      stored(p.x.dtype), stored(p.y.dtype), stored(p.weight), p.epsilon};
-  rows_kernel<<<static_cast<unsigned>(std::min<Index>(p.rows, 8 * multiprocessors())), threads, 0, stream>>>(d);
+  const DeviceRows d{p.rows, p.columns,         p.x.row_stride,    p.y.row_stride,   x,        weight,
+                     y,      stored(p.x.dtype), stored(p.y.dtype), stored(p.weight), p.epsilon};
+  kernel_of(p.function)<<<static_cast<unsigned>(std::min<Index>(p.rows, 8 * multiprocessors())), threads, 0, stream>>>(
+      d);
   const cudaError_t e = cudaGetLastError();
   if (e == cudaSuccess) return std::nullopt;
   return std::string("launching a row function: ") + cudaGetErrorString(e);

@@ -24,6 +24,17 @@ double points(const std::vector<ReduceAxis>& axes) {
   return n;
 }
 
+// Counted, an element: softmax takes a maximum, a difference, an exponential, a sum and a product; rmsnorm two products
+// and a multiply-add, layernorm a sum and two differences more.
+double each_of(RowFunction function) {
+  if (function == RowFunction::softmax) return 4 + cost_of("exp").first;
+  return function == RowFunction::rmsnorm ? 3 : 6;
+}
+double each_of(const RowStep& step, bool rough) {
+  if (step.kind == RowStep::Kind::along) return 1;
+  return step.kind == RowStep::Kind::whole ? each_of(step.whole) : instructions(step.step, rough);
+}
+
 }  // namespace
 
 double traffic(const RowProgram& rows) { return bytes_of(rows.tensors, extents_of(rows)); }
@@ -31,18 +42,14 @@ double traffic(const RowProblem& rows) { return elements_of(rows) * (bits(rows.x
 double traffic(const ReduceProblem& p) { return points(p.kept) * (points(p.reduced) * bits(p.x) + bits(p.y)) / 8; }
 
 double instructions(const RowProgram& rows) {
-  const bool rough = std::all_of(rows.steps.begin(), rows.steps.end(),
-                                 [&](const RowStep& step) { return step.along || is_rough(rows.tensors, step.step); });
+  const bool rough = std::all_of(rows.steps.begin(), rows.steps.end(), [&](const RowStep& step) {
+    return step.kind != RowStep::Kind::element || is_rough(rows.tensors, step.step);
+  });
   double each = 0;
-  for (const RowStep& step : rows.steps) each += step.along ? 1 : instructions(step.step, rough);
+  for (const RowStep& step : rows.steps) each += each_of(step, rough);
   return elements_of(extents_of(rows)) * each;
 }
-// Counted, an element: softmax takes a maximum, a difference, an exponential, a sum and a product; rmsnorm two products
-// and a multiply-add, layernorm a sum and two differences more.
-double instructions(const RowProblem& rows) {
-  if (rows.function == RowFunction::softmax) return elements_of(rows) * (4 + cost_of("exp").first);
-  return elements_of(rows) * (rows.function == RowFunction::rmsnorm ? 3 : 6);
-}
+double instructions(const RowProblem& rows) { return elements_of(rows) * each_of(rows.function); }
 double instructions(const ReduceProblem& p) { return points(p.kept) * points(p.reduced); }
 
 Result<Forecast> forecast(const RowProgram& rows, const DeviceNumbers& device) {

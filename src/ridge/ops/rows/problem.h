@@ -48,9 +48,12 @@ struct ReduceProblem {
 };
 
 // A program over rows and columns with functions along the columns in between (program.h writes them).
+// register[step.result] is of each element, or `function` along the row of register[step.a], or all of that row's
+// `whole`, whose epsilon is step.constant.
 struct RowStep {
-  bool along = false;  // register[step.result] = function(register[step.a]) along the row
+  enum class Kind { element, along, whole } kind = Kind::element;
   ReduceFunction function = ReduceFunction::sum;
+  RowFunction whole = RowFunction::softmax;
   ChainStep step = {};
 };
 

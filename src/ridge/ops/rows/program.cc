@@ -27,77 +27,54 @@ int RowBuilder::apply(ChainOp op, int a, int b, int c, int repeat) {
 }
 
 int RowBuilder::along(ReduceFunction function, int a) {
-  return add({.along = true, .function = function, .step = {.op = ChainOp::add, .a = a}});
+  return add({.kind = RowStep::Kind::along, .function = function, .step = {.op = ChainOp::add, .a = a}});
+}
+
+int RowBuilder::whole(RowFunction function, int a, float epsilon) {
+  return add(
+      {.kind = RowStep::Kind::whole, .whole = function, .step = {.op = ChainOp::add, .a = a, .constant = epsilon}});
 }
 
 void RowBuilder::store(int value, int tensor) {
   out_.steps.push_back({.step = {.op = ChainOp::store, .a = value, .slot = tensor}});
 }
 
-int RowBuilder::softmax(int x) {
-  const int power = apply(ChainOp::exp, apply(ChainOp::subtract, x, along(ReduceFunction::max, x)));
-  const int scale = apply(ChainOp::divide, constant(1), along(ReduceFunction::sum, power));
-  return apply(ChainOp::multiply, power, scale);
-}
-
-int RowBuilder::rmsnorm(int x, float epsilon) {
-  const int mean = along(ReduceFunction::mean, apply(ChainOp::multiply, x, x));
-  const int scale = apply(ChainOp::rsqrt, apply(ChainOp::add, mean, constant(epsilon)));
-  return apply(ChainOp::multiply, x, scale);
-}
-
-int RowBuilder::layernorm(int x, float epsilon) {
-  return rmsnorm(apply(ChainOp::subtract, x, along(ReduceFunction::mean, x)), epsilon);
-}
-
 std::optional<std::string> refuse(const RowProgram&) { return "programs over whole rows are for CUDA devices"; }
-
-namespace {
-
-int function_of(RowBuilder& b, const RowProblem& p, int x) {
-  switch (p.function) {
-    case RowFunction::rmsnorm: return b.rmsnorm(x, p.epsilon);
-    case RowFunction::layernorm: return b.layernorm(x, p.epsilon);
-    default: return b.softmax(x);
-  }
-}
-
-}  // namespace
 
 RowProgram row_program(const RowProblem& p, bool weighted) {
   RowBuilder b({p.rows}, p.columns);
   const int x = b.load(b.tensor({p.x.dtype, {p.x.row_stride, 1}}));
-  int y = function_of(b, p, x);
+  int y = b.whole(p.function, x, p.epsilon);
   if (weighted) y = b.apply(ChainOp::multiply, y, b.load(b.tensor({p.weight, {0, 1}})));
   b.store(y, b.tensor({p.y.dtype, {p.y.row_stride, 1}}));
   return b.take();
 }
 
-// A thread has 128 registers (row_source.cc). What only the next step's function reads is made as it is added up.
+// A thread has 128 registers (source.cc). What only the next step's function reads is made as it is added up.
 std::int64_t lane_elements(const RowProgram& program) {
   std::vector<bool> wide(static_cast<std::size_t>(program.registers));
   std::vector<std::size_t> last(wide.size(), 0);
   const auto inputs = [](const RowStep& s) {
-    const int count = s.along || s.step.op == ChainOp::store ? 1 : operands(s.step.op),
-              in[] = {s.step.a, s.step.b, s.step.c};
-    return std::vector<int>(in, in + count);
+    const bool one = s.kind != RowStep::Kind::element || s.step.op == ChainOp::store;
+    const int in[] = {s.step.a, s.step.b, s.step.c};
+    return std::vector<int>(in, in + (one ? 1 : operands(s.step.op)));
   };
   for (std::size_t i = 0; i < program.steps.size(); ++i)
     for (const int in : inputs(program.steps[i])) last[static_cast<std::size_t>(in)] = i;
   int alive = 0, most = 0;
   for (std::size_t i = 0; i < program.steps.size(); ++i) {
     const RowStep& s = program.steps[i];
-    bool is_wide = !s.along && s.step.op == ChainOp::load &&
+    bool is_wide = s.kind == RowStep::Kind::element && s.step.op == ChainOp::load &&
                    program.tensors[static_cast<std::size_t>(s.step.slot)].strides.back() != 0;
     for (const int in : inputs(s)) {
       if (!wide[static_cast<std::size_t>(in)]) continue;
-      is_wide |= !s.along;
+      is_wide |= s.kind != RowStep::Kind::along;
       if (last[static_cast<std::size_t>(in)] == i) {
         --alive;
         wide[static_cast<std::size_t>(in)] = false;
       }
     }
-    const bool passing = i + 1 < program.steps.size() && program.steps[i + 1].along &&
+    const bool passing = i + 1 < program.steps.size() && program.steps[i + 1].kind == RowStep::Kind::along &&
                          last[static_cast<std::size_t>(s.step.result)] == i + 1;
     if (s.step.op == ChainOp::store || !is_wide || passing) continue;
     wide[static_cast<std::size_t>(s.step.result)] = true;
@@ -109,7 +86,10 @@ std::int64_t lane_elements(const RowProgram& program) {
 }
 
 std::optional<std::string> find_fault(const RowProgram& program) {
-  // Where nothing is aligned a lane holds 32 at most (row_source.cc).
+  if (std::all_of(program.steps.begin(), program.steps.end(),
+                  [](const RowStep& s) { return s.kind == RowStep::Kind::element; }))
+    return "no step is along its rows; such a program is a chain";
+  // Where nothing is aligned a lane holds 32 at most (source.cc).
   // The threads of a block, the blocks of a cluster.
   const std::int64_t most = std::min<std::int64_t>(lane_elements(program), 32) * 512 * 8;
   if (program.columns > most)

@@ -1,9 +1,8 @@
 // A program over rows and columns with functions along the columns in between, each row whole in registers: softmax is
-// a load, max along the row, a difference, e^x, the sum along the row, a quotient, a product and a store. Kernels of it
-// are generated for CUDA devices.
+// a load, a text (texts.h) and a store. Kernels of it are generated for CUDA devices.
 //   RowBuilder b({rows}, columns);
 //   const int x = b.tensor({DType::bf16, {columns, 1}}), y = b.tensor({DType::bf16, {columns, 1}});
-//   b.store(b.softmax(b.load(x)), y);
+//   b.store(b.whole(RowFunction::softmax, b.load(x)), y);
 #pragma once
 
 #include "ridge/ops/rows/problem.h"
@@ -25,10 +24,7 @@ class RowBuilder {
   int along(ReduceFunction function, int a);  // of the whole row
   void store(int value, int tensor);
 
-  // As menu.h's RowFunction has them; layernorm(x) = rmsnorm(x - mean x).
-  int softmax(int x);
-  int rmsnorm(int x, float epsilon);
-  int layernorm(int x, float epsilon);
+  int whole(RowFunction function, int a, float epsilon = 0);  // without a weight
 
   RowProgram take() { return std::move(out_); }
 

@@ -12,7 +12,7 @@
 #include "ridge/ops/rows/cpu.h"
 #include "ridge/ops/rows/cuda.h"
 // After device_math.h, which says what RIDGE_FN is.
-#include "ridge/ops/chain/device_words.h"
+#include "ridge/tile/cuda/words.h"
 
 namespace ridge::ops::cuda {
 namespace {

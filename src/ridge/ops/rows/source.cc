@@ -1,10 +1,8 @@
-// The text of a kernel that works on whole rows. A row is spread over the lanes of a part of a warp, a warp, a block or
-// a cluster of blocks, at most 64 elements a lane, fewer where many values are alive at once: it is read from memory
-// once and stays in registers until its results are stored. So softmax of 131,072 columns is eight blocks of 256 lanes
-// whose warps tell each other two numbers. Blocks that have a row to themselves come and go; starting a cluster takes
-// longer, so clusters stay and go on to further rows, the next one's elements on their way while one is worked on. Not
-// where elements are not aligned: so many places and predicates take the registers of a second block, which hides more.
+// The text of a kernel that works on whole rows, which lie in registers (tile/cuda/rows.h says how): at most 64
+// elements a lane, fewer where many values are alive at once. Clusters that stay read a row ahead, but not where
+// elements are not aligned: so many places and predicates take the registers of a second block, which hides more.
 #include <algorithm>
+#include <bit>
 #include <cstdlib>
 
 #include "ridge/ops/rows/source.h"
@@ -35,12 +33,10 @@ class RowText {
   Generated make() {
     if (rows_ == 0 || program_.columns == 0) return {};
     choose();
-    const std::string first = head();
-    axes_ = axes_text(words_, program_.rows, "row", wide_);
-    std::string steps = axes_;
-    for (std::size_t i = 0; i < program_.steps.size(); ++i) steps += step(i);
-    const std::string body = places() + first + (out_.cluster > 1 ? over_rows(steps) : steps);
-    out_.text = kernel_text(out_, wide_, body);
+    std::string steps = tensors();
+    for (std::size_t i = 0; i < program_.steps.size(); ++i) steps_ += step(i);
+    steps = head() + steps + ahead_ + "  at.over_rows(rows, [&](const Index row) {\n" + steps_ + "  });\n";
+    out_.text = kernel_text(out_, "ridge/ops/rows/texts.h", wide_, steps);
     return std::move(out_);
   }
 
@@ -103,165 +99,111 @@ class RowText {
   }
 
   std::string head() {
-    const std::string lanes = std::to_string(lanes_);
+    std::string extent = "whole";
+    if (ragged_) extent = program_.columns % width_ == 0 ? "vectors" : "ragged";
+    std::string out = "  using S = Spread<";
+    for (const int number : {lanes_, out_.threads, out_.cluster, each_, width_}) out += std::to_string(number) + ", ";
+    out += "Extent::" + extent + (out_.resident ? ", true>;\n" : ", false>;\n");
+    out += "  __shared__ RowAt<S>::Place places[" + slots_ + "];\n";
+    out += "  const u32 columns = (u32)" + words_.add(static_cast<std::uint64_t>(program_.columns)) + ";\n";
+    out += "  RowAt<S> at(places, columns);\n";
+    out += "  const float share = __uint_as_float((u32)" +
+           words_.add(std::bit_cast<std::uint32_t>(1 / static_cast<float>(program_.columns))) + ");\n";
+    return out + "  const Index rows = (Index)" + words_.add(static_cast<std::uint64_t>(rows_)) + ";\n";
+  }
+
+  std::string tensors() {
+    held_.resize(static_cast<std::size_t>(program_.registers));
+    const std::string axes = axes_text(words_, program_.rows, "row", wide_);
     std::string out;
-    if (lanes_ <= 32) {
-      out += "  const Index given = (blockIdx.x * (Index)" + std::to_string(out_.threads) + " + threadIdx.x) / " +
-             lanes + ", rows = (Index)" + words_.add(static_cast<std::uint64_t>(rows_)) + ";\n";
-      out += "  const bool live = given < rows;\n  const Index row = live ? given : 0;\n";
-      out += "  const int lane = threadIdx.x % " + lanes + ";\n";
-    } else if (out_.cluster == 1) {
-      out += "  const Index row = blockIdx.x;\n  const int lane = threadIdx.x;\n";
-    } else {
-      const std::string blocks = std::to_string(out_.cluster);
-      out += out_.resident ? "  Index row = blockIdx.x / " + blocks + ";\n  const Index further = gridDim.x / " +
-                                 blocks + ", rows = (Index)" + words_.add(static_cast<std::uint64_t>(rows_)) + ";\n"
-                           : "  const Index row = blockIdx.x / " + blocks + ";\n";
-      out += "  const int lane = block_of_cluster() * " + std::to_string(out_.threads) + " + threadIdx.x;\n";
-    }
-    if (ragged_)
-      out += "  const int left = (int)" + words_.add(static_cast<std::uint64_t>(program_.columns)) + " - lane * " +
-             std::to_string(width_) + ";\n";
     for (std::size_t t = 0; t < program_.tensors.size(); ++t) {
       std::string at;
       for (std::size_t axis = 0; axis < last(); ++axis)
         if (program_.rows[axis] > 1 && program_.tensors[t].strides[axis] != 0)
           at += (at.empty() ? "" : " + ") + ("(Offset)i" + std::to_string(axis)) + " * " +
                 words_.add_signed(program_.tensors[t].strides[axis]);
-      if (along(t)) at += (at.empty() ? "" : " + ") + ("lane * " + std::to_string(width_));
-      offsets_.push_back(at.empty() ? "0" : at);
-      places_.push_back(words_.add(data_[t]));
+      out += "  const auto t" + std::to_string(t) + " = tensor<" + std::string(form(program_.tensors[t].dtype)) + ", " +
+             std::to_string(together_[t]) + (streamed_ && !repeated(t) ? ", Use::streamed>(" : ", Use::kept>(") +
+             words_.add(data_[t]) + ", [&](const Index row) -> Offset {\n" + (at.empty() ? "" : axes) + "  return " +
+             (at.empty() ? "0" : at) + ";\n  });\n";
     }
-    held_.resize(static_cast<std::size_t>(program_.registers));
     return out;
-  }
-
-  // What warps and blocks tell each other by: for each function its own.
-  std::string places() const {
-    const std::string count = "places[" + std::to_string(slots_) + "]", warps = std::to_string(out_.threads / 32);
-    if (slots_ == 0) return "";
-    if (out_.cluster == 1) return "  __shared__ float " + count + "[" + warps + "];\n";
-    return "  __shared__ Exchange<" + warps + ", " + std::to_string(out_.cluster) + "> " + count +
-           ";\n  prepare(places);\n";
-  }
-
-  std::string over_rows(const std::string& steps) const {
-    const std::string ready = slots_ > 0 ? "  cluster_wait();\n" : "";
-    const std::string loop = ready + "  for (u32 turn = 0; row < rows; row += further, ++turn) {\n";
-    // Nobody leaves while others write to it.
-    return (out_.resident ? ahead_ + loop + steps + "  }\n" : steps) + "  cluster_arrive();\n  cluster_wait();\n";
-  }
-
-  std::string step(std::size_t index) {
-    const RowStep& given = program_.steps[index];
-    const ChainStep& s = given.step;
-    if (!given.along && s.op == ChainOp::store) return store(s);
-    const std::string name = "v" + std::to_string(index);
-    Value made{name, false};
-    std::string out;
-    if (given.along) {
-      out = reduction(given, name);
-    } else if (s.op == ChainOp::load) {
-      made.wide = along(static_cast<std::size_t>(s.slot));
-      out = load(static_cast<std::size_t>(s.slot), name);
-    } else if (s.op == ChainOp::constant) {
-      out = "  const float " + name + " = " + number(s.constant) + ";\n";
-    } else {
-      const int count = operands(s.op), in[] = {s.a, s.b, s.c};
-      std::string text[3];
-      for (int i = 0; i < count; ++i) made.wide |= held(in[i]).wide;
-      for (int i = 0; i < count; ++i) text[i] = held(in[i]).name + (held(in[i]).wide ? "[i]" : "");
-      const std::string value = expression(s, {text[0], text[1], text[2]});
-      out = made.wide ? "  float " + name + "[" + elements() + "];\n" + all() + name + "[i] = " + value + ";\n"
-                      : "  const float " + name + " = " + value + ";\n";
-    }
-    held_[static_cast<std::size_t>(s.result)] = made;
-    return out;
-  }
-
-  const Value& held(int reg) const { return held_[static_cast<std::size_t>(reg)]; }
-  std::string elements() const { return std::to_string(each_ * width_); }
-  std::string all() const { return "#pragma unroll\n  for (int i = 0; i < " + elements() + "; ++i) "; }
-  // Element i of a lane exists.
-  std::string inside() const {
-    return "i / " + std::to_string(width_) + " * " + std::to_string(lanes_ * width_) + " + i % " +
-           std::to_string(width_) + " < left";
-  }
-  std::string how(std::size_t t) const {
-    return "<" + std::string(form(program_.tensors[t].dtype)) + ", " + std::to_string(width_) + ", " +
-           std::to_string(together_[t]) + (streamed_ && !repeated(t) ? ", Use::streamed>" : ", Use::kept>");
   }
   bool repeated(std::size_t t) const {  // several rows read the same elements
     for (std::size_t axis = 0; axis < last(); ++axis)
       if (program_.rows[axis] > 1 && program_.tensors[t].strides[axis] == 0) return true;
     return false;
   }
-  bool even() const { return program_.columns % width_ == 0; }  // vectors are whole or not at all
-  std::string vectors() const {
-    return "#pragma unroll\n  for (int k = 0; k < " + std::to_string(each_) + "; ++k) {\n";
-  }
-  std::string count() const {
-    return ragged_ ? "    const int count = left - k * " + std::to_string(lanes_ * width_) + ";\n" : "";
-  }
 
-  std::string load(std::size_t t, const std::string& name) {
-    const std::string width = std::to_string(width_), dtype = std::string(form(program_.tensors[t].dtype));
-    if (!along(t))
-      return "  const float " + name + " = read_one<" + dtype + ">(" + places_[t] + ", " + offsets_[t] + ");\n";
-    const std::string packs = "  Pack<" + dtype + ", " + width + "> p" + name + "[" + std::to_string(each_) + "];\n";
-    const std::string some = even() ? ", count > 0" : ", count";
-    const std::string read = vectors() + count() + "    p" + name + "[k] = read" + (ragged_ && !even() ? "_some" : "") +
-                             how(t) + "(" + places_[t] + ", " + offsets_[t] + " + k * " +
-                             std::to_string(lanes_ * width_) + (ragged_ ? some : "") + ");\n  }\n";
-    const std::string unpacked = "  float " + name + "[" + elements() + "];\n" + all() + name + "[i] = p" + name +
-                                 "[i / " + width + "][i % " + width + "];\n";
-    const int words = each_ * width_ * size(t) / 4;
-    if (!out_.resident || repeated(t) || words_ahead_ + words > most_ahead) return packs + read + unpacked;
-    words_ahead_ += words;
-    ahead_ += packs + "  const auto fetch_" + name + " = [&](const Index row) {\n  if (row >= rows) return;\n" + axes_ +
-              read + "  };\n  fetch_" + name + "(row);\n";
-    return unpacked + "  fetch_" + name + "(row + further);\n";
-  }
-
-  std::string store(const ChainStep& s) const {
-    const auto t = static_cast<std::size_t>(s.slot);
-    const Value& x = held(s.a);
-    const std::string live = lanes_ <= 32 ? "live" : "";
-    if (!along(t)) {
-      const std::string mine = "lane == 0" + (live.empty() ? "" : " && " + live);
-      return "  if (" + mine + ") write_one<" + std::string(form(program_.tensors[t].dtype)) + ">(" + places_[t] +
-             ", " + offsets_[t] + ", " + x.name + (x.wide ? "[0]" : "") + ");\n";
+  std::string step(std::size_t index) {
+    const RowStep& given = program_.steps[index];
+    const ChainStep& s = given.step;
+    const std::string t = "t" + std::to_string(s.slot);
+    if (given.kind == RowStep::Kind::element && s.op == ChainOp::store) {
+      if (along(static_cast<std::size_t>(s.slot))) return "  at.store(" + t + ", row, " + wide(s.a) + ");\n";
+      return "  at.store_one(" + t + ", row, " + held(s.a).name + (held(s.a).wide ? "[0]" : "") + ");\n";
     }
-    const std::string width = std::to_string(width_);
-    return (live.empty() ? "" : "  if (" + live + ")\n") + vectors() + count() + "    float y[" + width +
-           "];\n#pragma unroll\n    for (int i = 0; i < " + width + "; ++i) y[i] = " + x.name +
-           (x.wide ? "[k * " + width + " + i]" : "") + ";\n    write" + how(t) + "(" + places_[t] + ", " + offsets_[t] +
-           " + k * " + std::to_string(lanes_ * width_) + ", y" + (ragged_ ? ", count" : "") + ");\n  }\n";
+    const std::string name = "v" + std::to_string(index);
+    Value& made = held_[static_cast<std::size_t>(s.result)];
+    std::string value, after;
+    bool is_wide = given.kind == RowStep::Kind::whole;
+    if (given.kind == RowStep::Kind::along) {
+      value = reduction(given);
+    } else if (given.kind == RowStep::Kind::whole) {
+      value = whole(given, name);
+    } else if (s.op == ChainOp::load) {
+      is_wide = along(static_cast<std::size_t>(s.slot));
+      value = is_wide ? load(static_cast<std::size_t>(s.slot), name, after) : "at.load_one(" + t + ", row)";
+    } else if (s.op == ChainOp::constant) {
+      value = number(s.constant);
+    } else {
+      const int in[] = {s.a, s.b, s.c};
+      std::string text[3];
+      for (int i = 0; i < operands(s.op); ++i) {
+        is_wide |= held(in[i]).wide;
+        text[i] = held(in[i]).name + (held(in[i]).wide ? "[i]" : "");
+      }
+      value = expression(s, {text[0], text[1], text[2]});
+      if (is_wide) value = "at.each([&](int i) -> float { return " + value + "; })";
+    }
+    made = {name, is_wide};
+    return (is_wide ? "  const auto " : "  const float ") + name + " = " + value + ";\n" + after;
   }
 
-  std::string reduction(const RowStep& given, const std::string& name) {
+  const Value& held(int reg) const { return held_[static_cast<std::size_t>(reg)]; }
+  std::string wide(int reg) const { return held(reg).wide ? held(reg).name : "at.all(" + held(reg).name + ")"; }
+
+  // Where clusters go on to further rows, the next one's elements are on their way while one is worked on.
+  std::string load(std::size_t t, const std::string& name, std::string& after) {
+    const std::string from = "t" + std::to_string(t), packs = "p" + name;
+    const int words = each_ * width_ * size(t) / 4;
+    if (!out_.resident || repeated(t) || words_ahead_ + words > most_ahead) return "at.load(" + from + ", row)";
+    words_ahead_ += words;
+    ahead_ += "  auto " + packs + " = at.read(" + from + ", at.first<Index>());\n";
+    after = "  if (at.next(row) < rows) " + packs + " = at.read(" + from + ", at.next(row));\n";
+    return "at.unpacked(" + packs + ")";
+  }
+
+  std::string reduction(const RowStep& given) {
     std::string f = given.function == ReduceFunction::max ? "Most" : "Sum";
     if (given.function == ReduceFunction::min) f = "Least";
-    const Value& x = held(given.step.a);
-    std::string out = "  float e" + name + "[" + elements() + "];\n" + all() + "e" + name + "[i] = ";
-    if (ragged_) out += inside() + " ? ";
-    out += x.name + (x.wide ? "[i]" : "");
-    if (ragged_) out += " : __uint_as_float(" + f + "::nothing)";
-    out += ";\n  float " + name + " = of_elements<" + f + ">(e" + name + ");\n";
-    if (out_.cluster > 1 && !out_.resident && slots_ == 0) out += "  cluster_wait();\n";
-    out += "  " + name + " = ";
-    const std::string warps = std::to_string(out_.threads / 32);
-    if (lanes_ <= 32)
-      out += "of_lanes<" + f + ", " + std::to_string(lanes_) + ">(" + name + ");\n";
-    else if (out_.cluster == 1)
-      out += "of_block<" + f + ", " + warps + ">(" + name + ", places[" + std::to_string(slots_++) + "]);\n";
-    else
-      out += "of_cluster<" + f + ">(" + name + ", places[" + std::to_string(slots_++) +
-             (out_.resident ? "], turn);\n" : "], 0);\n");
-    if (given.function == ReduceFunction::mean)
-      out += "  " + name + " = divide(" + name + ", (float)" +
-             words_.add(static_cast<std::uint64_t>(program_.columns)) + ");\n";
-    return out;
+    const std::string value = "at.along<" + f + ", " + slots_ + ">(" + wide(given.step.a) + ")";
+    slots_ += " + 1";
+    return given.function == ReduceFunction::mean ? "divide(" + value + ", (float)columns)" : value;
+  }
+
+  std::string whole(const RowStep& given, const std::string& name) {
+    const bool is_softmax = given.whole == RowFunction::softmax;
+    std::string text = "ops::Softmax<float, float>";
+    if (!is_softmax)
+      text = std::string("ops::") + (given.whole == RowFunction::rmsnorm ? "Rmsnorm" : "Layernorm") +
+             "<float, float, float>";
+    ahead_ += "  u32 again_" + name + " = 0;\n";
+    const std::string value = "at.through<" + text + ", " + slots_ + ">(" + wide(given.step.a) + ", " +
+                              (is_softmax ? "{}" : "{{}, {}, {}, share, " + number(given.step.constant) + "}") +
+                              ", again_" + name + ")";
+    slots_ += " + slots_of<" + text + ">()";
+    return value;
   }
 
   const RowProgram& program_;
@@ -270,10 +212,9 @@ class RowText {
   Words words_;
   std::int64_t rows_;
   std::vector<int> together_;
-  std::vector<std::string> offsets_, places_;
-  std::string axes_, ahead_;  // where a row lies; how the next one is asked for
-  std::vector<Value> held_;   // in each register
-  int width_ = 1, lanes_ = 1, each_ = 1, slots_ = 0, words_ahead_ = 0;
+  std::string steps_, ahead_, slots_ = "0";  // of a row; before the first; places that numbers are told by
+  std::vector<Value> held_;                  // in each register
+  int width_ = 1, lanes_ = 1, each_ = 1, words_ahead_ = 0;
   bool ragged_ = false, wide_ = false, streamed_ = false, whole_ = true;  // whole: all vectors are 16 bytes
 };
 

@@ -3,8 +3,12 @@
 
 #include <cmath>
 
+#ifdef __CUDACC__
+#include "ridge/tile/cuda/rows.h"
+#else
 #include "ridge/tile/cpu/rows.h"
 #include "ridge/tile/value/rows.h"
+#endif
 
 namespace ridge::ops {
 
@@ -50,9 +54,9 @@ template <class X, class W, class Y> struct Norm {
       return 1 / std::sqrt(squares * g.share + g.epsilon);
     }
   };
-  static bool in_doubt(float scale) { return !(scale > 0 && scale < 1e15F); }
-  static bool in_doubt(float mean, float scale) { return in_doubt(scale) || !(std::abs(mean) * scale < 64); }
-  static auto in_units(const Globals& g, tile::RowsView<float> x, float unit) {
+  TILE_FN static bool in_doubt(float scale) { return !(scale > 0 && scale < 1e15F); }
+  TILE_FN static bool in_doubt(float mean, float scale) { return in_doubt(scale) || !(std::abs(mean) * scale < 64); }
+  TILE_FN static auto in_units(const Globals& g, tile::RowsView<float> x, float unit) {
     return typename Norm<float, W, Y>::Globals{x, g.weight, g.y, g.share, g.epsilon / unit / unit};
   }
 };

@@ -1,0 +1,144 @@
+// Goes through a row by its text (tile/rows.h). A `Row` hands a pass its elements: all that a lane holds of it at once
+// (rows.h), or one by one in loops, which takes few registers: rows that no lanes hold, and rows in units, which are
+// rare.
+#pragma once
+
+#include "ridge/tile/cuda/lanes.h"
+#include "ridge/tile/rows.h"
+
+namespace ridge::tile {
+
+template <class Y> TILE_FN float power_of(float x) { return device::exp(x); }  // e^x
+
+}  // namespace ridge::tile
+
+namespace ridge::device {
+
+// By what elements are joined, and what of each.
+template <class Kind> struct Joins {
+  using By = Sum;
+  RIDGE_FN static float of_one(float x) { return x; }
+};
+template <> struct Joins<tile::Max> : Joins<tile::Add> { using By = Most; };
+template <> struct Joins<tile::Squares> : Joins<tile::Add> {
+  RIDGE_FN static float of_one(float x) { return x * x; }
+};
+
+// Some elements of a row.
+template <int n> struct Part {
+  float of[n];
+  RIDGE_FN float& operator[](int i) { return of[i]; }
+  RIDGE_FN float operator[](int i) const { return of[i]; }
+};
+
+// What a text sees of them: they are what its rows hold.
+template <int n> struct TextAt {
+  Part<n> x;
+  float weight = 1;
+  Part<n> y{}, kept_{};
+
+  RIDGE_FN Part<n> load(const tile::RowsView<float>&) const { return x; }
+  RIDGE_FN float load(const tile::ColumnsView<float>&) const { return weight; }
+  template <class F, class... Others> RIDGE_FN void map(Part<n>& e, const F& f, Others... others) const {
+#pragma unroll
+    for (int i = 0; i < n; ++i) e[i] = f(e[i], others...);
+  }
+  RIDGE_FN void keep(const Part<n>& e) { kept_ = e; }
+  RIDGE_FN Part<n> kept() const { return kept_; }
+  template <class Kind, class Leaves = tile::AsJoined>
+  RIDGE_FN tile::Reduction<Kind, Part<n>, Leaves> reduce(Part<n> e, Kind, Leaves = {}) const {
+#pragma unroll
+    for (int i = 0; i < n; ++i) e[i] = Joins<Kind>::of_one(e[i]);
+    return {e};
+  }
+  RIDGE_FN void store(const tile::RowsOut<float>&, const Part<n>& e) { y = e; }
+};
+// What the second pass of three keeps of what the last one is at.
+template <class Text, class At> RIDGE_FN void remember(At& at, const typename Text::Globals& g, float first, float) {
+  Text::pass(at, g, first);
+}
+template <class Text, class At> RIDGE_FN void remember(At&, const typename Text::Globals&, float) {}
+
+template <class Text> constexpr bool has_doubts = requires { &Text::in_units; };
+
+// `left`: what the passes have left so far, told by way of the places from `slot` on. `may_doubt`: the row is not in
+// units already.
+template <class Text, int slot, bool may_doubt, class Row, class... Left>
+RIDGE_FN void go_through(Row& row, const typename Text::Globals& g, Left... left) {
+  const auto pass = [&](auto& at) { return Text::pass(at, g, left...); };
+  if constexpr (sizeof...(left) + 1 < Text::passes) {
+    using Next = decltype(pass(row.at));
+    const float all = row.template join<typename Joins<typename Next::Kind>::By, slot>(pass);
+    go_through<Text, slot + 1, may_doubt>(row, g, left..., typename Next::Leaves{}(all, g));
+  } else {
+    if constexpr (may_doubt && has_doubts<Text>)
+      if (row.any(Text::in_doubt(left...))) return row.template in_units<Text, slot>(g);
+    row.each(pass, [&](auto& at) { remember<Text>(at, g, left...); });
+  }
+}
+
+// Places that a text's numbers are told by; those of a row in units behind those of any row.
+template <class Text> RIDGE_FN constexpr int slots_of() {
+  if constexpr (has_doubts<Text>) return 2 * (Text::passes - 1) + (Text::is_centred ? 2 : 1);
+  return Text::passes - 1;
+}
+
+// The largest power of two up to `most`, by which and by whose reciprocal numbers are multiplied without rounding.
+RIDGE_FN float unit_of(float most) {
+  const u32 exponent = __float_as_uint(most) & 0x7f800000u;
+  return __uint_as_float(exponent == 0 ? 0x00800000u : exponent);
+}
+
+// Elements one by one. `Lane` knows those that a thread has: `count()`, and for each whether it is `inside` the row,
+// `read`, `weight` and `write`; how many are read `at_once`; `over<F, slot>(x)`, F of all lanes' x; `first<slot>()`,
+// the first element of all.
+template <class Lane> struct LoopedRow {
+  Lane& lane;
+  TextAt<1> at{};
+  float part = 1, first = 0, inverse = 1;  // the row's units: (x * part - first) * inverse
+
+  template <class F> RIDGE_FN void over_elements(const F& f) {
+#pragma unroll Lane::at_once
+    for (i64 i = 0; i < lane.count(); ++i) {
+      if (!lane.inside(i)) continue;
+      at.x[0] = (lane.read(i) * part - first) * inverse;
+      at.weight = lane.weight(i);
+      f(i);
+    }
+  }
+  template <class F, int slot, class Pass> RIDGE_FN float join(const Pass& pass) {
+    float all = __uint_as_float(F::nothing);
+    over_elements([&](i64) { all = F::of(all, pass(at).of[0]); });
+    return lane.template over<F, slot>(all);
+  }
+  template <class Pass, class Before> RIDGE_FN void each(const Pass& pass, const Before& before) {
+    over_elements([&](i64 i) {
+      before(at);
+      pass(at);
+      lane.write(i, at.y[0]);
+    });
+  }
+  RIDGE_FN static bool any(bool x) { return x; }
+  // In units of its largest element, what is centred less its first one before that; as it is, where that does not
+  // help.
+  template <class Text, int slot> RIDGE_FN void in_units(const typename Text::Globals& g) {
+    constexpr int more = Text::is_centred;
+    if constexpr (Text::is_centred) {
+      part = 0.5f;  // the difference of two floats may overflow
+      first = lane.template first<slot>() * part;
+    }
+    float most = 0;
+    over_elements([&](i64) { most = max(most, fabsf(at.x[0])); });
+    most = lane.template over<Most, slot + more>(most);
+    const bool helps = most < __uint_as_float(0x7f800000u) && (most != 0 || Text::is_centred);
+    const float unit = most == 0 || !helps ? 1 : unit_of(most);
+    if (!helps) {
+      part = 1;
+      first = 0;
+    }
+    inverse = 1 / unit;
+    go_through<typename Text::InUnits, slot + more + 1, false>(*this, Text::in_units(g, {}, unit / part));
+  }
+};
+
+}  // namespace ridge::device

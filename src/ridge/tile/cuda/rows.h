@@ -1,0 +1,207 @@
+// Runs texts that work on rows (tile/rows.h) on a CUDA device, on rows that are held: a row is spread over the lanes of
+// a part of a warp, a warp, a block or a cluster of blocks, is read once and stays in registers, so passes go over what
+// is there already. Softmax of 131,072 columns is eight blocks of 256 lanes whose warps tell each other two numbers. A
+// generated kernel (ops/rows/source.cc) says how a row is spread, and which other steps stand around a text. Blocks
+// that have a row to themselves come and go; starting a cluster takes longer, so clusters stay and go on to further
+// rows.
+#pragma once
+
+#include "ridge/tile/cuda/passes.h"
+
+namespace ridge::device {
+
+// Which of a lane's elements exist: all; of its vectors all or none; any.
+enum class Extent { whole, vectors, ragged };
+
+// How a row lies on `lanes` lanes, of one block of so many threads or of several, its vectors one lane after another.
+template <int lanes_, int threads_, int blocks_, int vectors_, int width_, Extent extent_, bool resident_>
+struct Spread {
+  static constexpr int lanes = lanes_, threads = threads_, blocks = blocks_, vectors = vectors_, width = width_;
+  static constexpr int warps = threads / 32, elements = vectors * width;
+  static constexpr Extent extent = extent_;
+  static constexpr bool resident = resident_;  // a cluster goes on to further rows
+};
+
+template <class S, Form form> struct Packs { Pack<form, S::width> of[S::vectors]; };
+
+// A tensor: where a row of it begins is `offset(row)`, at multiples of `together` elements.
+template <Form form_, int together_, Use use_, class Offset> struct Tensor {
+  static constexpr Form form = form_;
+  static constexpr int together = together_;
+  static constexpr Use use = use_;
+  char* data;
+  Offset offset;
+};
+template <Form form, int together = 1, Use use = Use::kept, class Offset>
+RIDGE_FN Tensor<form, together, use, Offset> tensor(char* data, Offset offset) {
+  return {data, offset};
+}
+
+template <int warps, int blocks> struct PlaceOf { using type = Exchange<warps, blocks>; };
+template <int warps> struct PlaceOf<warps, 1> { using type = float[warps]; };
+
+// The elements that a lane of At's holds in memory, so that loops can go over them.
+template <class At> struct LaneAt {
+  static constexpr int at_once = 1;
+  const At at;  // a copy: the row's own would have to lie in memory too
+  const u32 turn;
+  typename At::Part x;
+  typename At::Part y{};
+
+  RIDGE_FN static i64 count() { return At::elements; }
+  RIDGE_FN bool inside(i64 i) const { return at.inside(static_cast<int>(i)); }
+  RIDGE_FN float read(i64 i) const { return x[static_cast<int>(i)]; }
+  RIDGE_FN static float weight(i64) { return 1; }
+  RIDGE_FN void write(i64 i, float each) { y[static_cast<int>(i)] = each; }
+  template <class F, int slot> RIDGE_FN float over(float each) const {
+    return at.template over_lanes<F, slot>(each, turn);
+  }
+  template <int slot> RIDGE_FN float first() const { return over<Sum, slot>(at.holds_first() ? x[0] : 0); }
+};
+
+// All that a lane of Rows holds, at once.
+template <class Rows> struct HeldRow {
+  const Rows& rows;
+  u32& again;
+  TextAt<Rows::elements> at;
+
+  template <class F, int slot, class Pass> RIDGE_FN float join(const Pass& pass) {
+    return rows.template along<F, slot>(pass(at).of);
+  }
+  template <class Pass, class Before> RIDGE_FN void each(const Pass& pass, const Before&) { pass(at); }
+  // Rows share a warp, whose lanes stay together, or all lanes have the same row and the same numbers.
+  RIDGE_FN static bool any(bool x) {
+    if constexpr (Rows::shares_warps) return __any_sync(0xffffffffu, x);
+    return x;
+  }
+  template <class Text, int slot> RIDGE_FN void in_units(const typename Text::Globals& g) {
+    LaneAt<Rows> lane{rows, again++, at.x};
+    LoopedRow<LaneAt<Rows>>{lane}.template in_units<Text, slot>(g);
+    at.y = lane.y;
+  }
+};
+
+template <class S> class RowAt {
+ public:
+  static constexpr int elements = S::elements;
+  static constexpr bool shares_warps = S::lanes < 32;
+  using Part = device::Part<elements>;
+  using Place = typename PlaceOf<S::warps, S::blocks>::type;
+
+  template <int count> RIDGE_FN RowAt(Place (&places)[count], u32 columns) : places_(places) {
+    if constexpr (S::blocks > 1) prepare(places);
+    lane_ = S::lanes <= 32 ? threadIdx.x % S::lanes : threadIdx.x;
+    if constexpr (S::blocks > 1) lane_ += block_of_cluster() * S::threads;
+    left_ = static_cast<int>(columns) - lane_ * S::width;
+  }
+
+  template <class Index> RIDGE_FN Index first() const {
+    if constexpr (S::lanes <= 32) return (blockIdx.x * static_cast<Index>(S::threads) + threadIdx.x) / S::lanes;
+    return blockIdx.x / S::blocks;
+  }
+  template <class Index> RIDGE_FN Index next(Index row) const { return row + gridDim.x / S::blocks; }
+  template <class Index, class F> RIDGE_FN void over_rows(Index rows, const F& f) {
+    Index row = first<Index>();
+    if constexpr (S::lanes <= 32) {
+      live_ = row < rows;
+      f(live_ ? row : 0);
+    } else if constexpr (S::resident) {
+      cluster_wait();
+      for (; row < rows; row = next(row), ++turn_) f(row);
+    } else {
+      f(row);
+    }
+    if constexpr (S::blocks > 1) {  // nobody leaves while others write to it
+      cluster_arrive();
+      cluster_wait();
+    }
+  }
+
+  template <class T, class Index> RIDGE_FN Packs<S, T::form> read(const T& from, Index row) const {
+    Packs<S, T::form> packs;
+    const i64 at = from.offset(row) + lane_ * S::width;
+#pragma unroll
+    for (int k = 0; k < S::vectors; ++k) {
+      const int count = left_ - k * stride;
+      if constexpr (S::extent == Extent::whole)
+        packs.of[k] = device::read<T::form, S::width, T::together, T::use>(from.data, at + k * stride);
+      else if constexpr (S::extent == Extent::vectors)
+        packs.of[k] = device::read<T::form, S::width, T::together, T::use>(from.data, at + k * stride, count > 0);
+      else
+        packs.of[k] = read_some<T::form, S::width, T::together, T::use>(from.data, at + k * stride, count);
+    }
+    return packs;
+  }
+  template <Form form> RIDGE_FN Part unpacked(const Packs<S, form>& packs) const {
+    return each([&](int i) { return packs.of[i / S::width][i % S::width]; });
+  }
+  template <class T, class Index> RIDGE_FN Part load(const T& from, Index row) const {
+    return unpacked(read(from, row));
+  }
+  template <class T, class Index> RIDGE_FN float load_one(const T& from, Index row) const {
+    return read_one<T::form>(from.data, from.offset(row));
+  }
+  template <class T, class Index> RIDGE_FN void store(const T& to, Index row, const Part& x) const {
+    if (!live_) return;
+    const i64 at = to.offset(row) + lane_ * S::width;
+#pragma unroll
+    for (int k = 0; k < S::vectors; ++k) {
+      float y[S::width];
+#pragma unroll
+      for (int i = 0; i < S::width; ++i) y[i] = x[k * S::width + i];
+      if constexpr (S::extent == Extent::whole)
+        write<T::form, S::width, T::together, T::use>(to.data, at + k * stride, y);
+      else
+        write<T::form, S::width, T::together, T::use>(to.data, at + k * stride, y, left_ - k * stride);
+    }
+  }
+  template <class T, class Index> RIDGE_FN void store_one(const T& to, Index row, float x) const {
+    if (live_ && holds_first()) write_one<T::form>(to.data, to.offset(row), x);
+  }
+
+  template <class F> RIDGE_FN Part each(const F& f) const {
+    Part out;
+#pragma unroll
+    for (int i = 0; i < S::elements; ++i) out[i] = f(i);
+    return out;
+  }
+  RIDGE_FN Part all(float x) const {
+    return each([&](int) { return x; });
+  }
+
+  // F of the whole row, told by way of places[slot].
+  template <class F, int slot> RIDGE_FN float along(const Part& x) const {
+    Part some =
+        each([&](int i) { return S::extent == Extent::whole || inside(i) ? x[i] : __uint_as_float(F::nothing); });
+    return over_lanes<F, slot>(of_elements<F>(some.of), turn_);
+  }
+
+  // A text of a row whose elements these are. `again`: how many rows of this cluster went through it in units.
+  template <class Text, int slot>
+  RIDGE_FN Part through(const Part& x, const typename Text::Globals& g, u32& again) const {
+    HeldRow<RowAt> row{*this, again, {x}};
+    go_through<Text, slot, true>(row, g);
+    return row.at.y;
+  }
+
+  RIDGE_FN bool inside(int i) const { return i / S::width * stride + i % S::width < left_; }
+  RIDGE_FN bool holds_first() const { return lane_ == 0; }
+  template <class F, int slot> RIDGE_FN float over_lanes(float x, u32 turn) const {
+    if constexpr (S::lanes <= 32) return of_lanes<F, S::lanes>(x);
+    if constexpr (S::lanes > 32 && S::blocks == 1) return of_block<F, S::warps>(x, places_[slot]);
+    if constexpr (S::blocks > 1) {
+      if constexpr (slot == 0 && !S::resident) cluster_wait();
+      return of_cluster<F>(x, places_[slot], turn);
+    }
+  }
+
+ private:
+  static constexpr int stride = S::lanes * S::width;
+
+  Place* const places_;
+  int lane_, left_;
+  u32 turn_ = 0;
+  bool live_ = true;
+};
+
+}  // namespace ridge::device

@@ -1,0 +1,263 @@
+// Softmax, rmsnorm and layernorm on a device: `rows` holds random ones against f64 on the host, `rows_times` times them
+// beside a copy of as many bytes.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <random>
+#include <string>
+
+#include "ridge/base/float16.h"
+#include "ridge/ops/rows/cpu.h"
+#include "ridge/ops/rows/cuda.h"
+#include "support.h"
+#include "values.h"
+
+namespace ridge::gpu {
+namespace {
+
+using ops::RowFunction, ops::RowProblem;
+
+constexpr RowFunction functions[] = {RowFunction::softmax, RowFunction::rmsnorm, RowFunction::layernorm};
+constexpr DType dtypes[] = {DType::f32, DType::bf16, DType::f16};
+constexpr const char* names[] = {"softmax", "rmsnorm", "layernorm"};
+
+// Elements as they are stored, `off` elements behind a place of 16 bytes, on the host and on the device.
+class Elements {
+ public:
+  Elements(DType dtype, std::int64_t count, std::int64_t off)
+      : dtype_(dtype), off_(off), host_(static_cast<std::size_t>((count + off) * 4), '\x7b'), device_(host_.size()) {}
+  void set(std::int64_t i, float x) {
+    if (dtype_ == DType::f32)
+      as<float>()[i + off_] = x;
+    else if (dtype_ == DType::bf16)
+      as<Bf16>()[i + off_] = to_bf16(x);
+    else
+      as<F16>()[i + off_] = to_f16(x);
+  }
+  double get(std::int64_t i) {
+    if (dtype_ == DType::f32) return as<float>()[i + off_];
+    return dtype_ == DType::bf16 ? to_float(as<Bf16>()[i + off_]) : to_float(as<F16>()[i + off_]);
+  }
+  bool untouched(std::int64_t i) {
+    const int size = bits(dtype_) / 8;
+    return std::all_of(host_.begin() + (i + off_) * size, host_.begin() + (i + off_ + 1) * size,
+                       [](char byte) { return byte == '\x7b'; });
+  }
+  char* data() const { return device_.data() + off_ * (bits(dtype_) / 8); }
+  void up() { must(cudaMemcpy(device_.data(), host_.data(), host_.size(), cudaMemcpyHostToDevice), "copying there"); }
+  void down() { must(cudaMemcpy(host_.data(), device_.data(), host_.size(), cudaMemcpyDeviceToHost), "copying back"); }
+
+ private:
+  template <class T> T* as() { return reinterpret_cast<T*>(host_.data()); }
+  DType dtype_;
+  std::int64_t off_;
+  std::vector<char> host_;
+  Memory device_;
+};
+
+struct Case {
+  RowProblem p;
+  bool weighted = false;
+  std::int64_t x_off = 0, y_off = 0, nan_row = -1;
+  float mean = 0, size = 1;
+};
+
+std::string text(const Case& c) {
+  const auto of = [](DType dtype) { return std::string(name(dtype)) + " "; };
+  return std::string(names[static_cast<int>(c.p.function)]) + " of " + std::to_string(c.p.rows) + " x " +
+         std::to_string(c.p.columns) + ", " + of(c.p.x.dtype) + of(c.p.y.dtype) +
+         (c.weighted ? "weight " + of(c.p.weight) : "") + "strides " + std::to_string(c.p.x.row_stride) + " " +
+         std::to_string(c.p.y.row_stride) + " off " + std::to_string(c.x_off) + " " + std::to_string(c.y_off) +
+         " mean " + std::to_string(c.mean) + " size " + std::to_string(c.size);
+}
+
+Case random_case(std::mt19937& random) {
+  const auto below = [&](std::int64_t n) { return static_cast<std::int64_t>(random() % static_cast<unsigned>(n)); };
+  Case c;
+  RowProblem& p = c.p;
+  p.function = functions[below(3)];
+  const std::int64_t most = std::int64_t{1} << below(19);  // now and then longer than a cluster's registers hold
+  p.columns = below(2) == 0 ? 1 + below(most) : std::max<std::int64_t>(most / 16 * (1 + below(16)), 1);
+  p.rows = 1 + below(std::min<std::int64_t>((std::int64_t{1} << 18) / p.columns + 3, 700));
+  const bool plain = below(2) == 0;
+  const auto gap = [&] { return plain ? 0 : below(9); };
+  p.x = {dtypes[below(3)], p.columns + gap()};
+  p.y = {dtypes[below(3)], p.columns + gap()};
+  p.weight = dtypes[below(3)];
+  c.weighted = p.function != RowFunction::softmax && below(3) != 0;
+  c.x_off = plain ? 0 : below(4);
+  c.y_off = plain ? 0 : below(4);
+  if (below(4) == 0) c.nan_row = below(p.rows);
+  const bool f32 = p.x.dtype == DType::f32;
+  const float means[] = {1, 30, 100, 30000}, sizes[] = {1e-18F, 1e-30F, 1e18F, 3e36F};
+  if (f32 && p.function != RowFunction::rmsnorm && below(2) == 0) c.mean = means[below(4)];
+  if (f32 && p.function != RowFunction::softmax && below(4) == 0) {
+    c.mean = 0;
+    c.size = sizes[below(4)];
+    p.epsilon = 0;
+  }
+  return c;
+}
+
+std::vector<double> reference(const Case& c, Elements& x, Elements& weight, std::int64_t row) {
+  const RowProblem& p = c.p;
+  std::vector<double> v;
+  double top = -std::numeric_limits<double>::infinity(), sum = 0, mean = 0;
+  for (std::int64_t i = 0; i < p.columns; ++i) {
+    v.push_back(x.get(row * p.x.row_stride + i));
+    top = std::max(top, v.back());
+    mean += v.back() / static_cast<double>(p.columns);
+  }
+  for (double& each : v) {
+    if (p.function == RowFunction::layernorm) each -= mean;
+    if (p.function == RowFunction::softmax) each = std::exp(each - top);
+    sum += p.function == RowFunction::softmax ? each : each * each;
+  }
+  const double scale =
+      p.function == RowFunction::softmax ? 1 / sum : 1 / std::sqrt(sum / static_cast<double>(p.columns) + p.epsilon);
+  for (std::int64_t i = 0; i < p.columns; ++i)
+    v[static_cast<std::size_t>(i)] *= scale * (c.weighted ? weight.get(i) : 1);
+  return v;
+}
+
+// How many times the allowed error the worst element is off; infinite where a NaN left its row or an element between
+// the rows was written.
+double judge(const Case& c, Elements& x, Elements& weight, Elements& y) {
+  const RowProblem& p = c.p;
+  double worst = 0;
+  double unit = p.y.dtype == DType::bf16 ? 0x1p-8 : 0x1p-11;
+  if (p.y.dtype == DType::f32) unit = 4e-6;
+  const double least = p.y.dtype == DType::f16 ? 0x1p-24 : 1e-30;
+  for (std::int64_t r = 0; r < p.rows; ++r) {
+    const std::vector<double> want = reference(c, x, weight, r);
+    // What cancels in a difference from the mean is off by what the others are.
+    double largest = 0;
+    if (p.function == RowFunction::layernorm)
+      for (const double each : want) largest = std::max(largest, std::abs(each));
+    for (std::int64_t i = 0; i < p.columns; ++i) {
+      const double wanted = want[static_cast<std::size_t>(i)], got = y.get(r * p.y.row_stride + i);
+      if (r == c.nan_row ? std::isnan(got) : std::isnan(got) && std::isnan(wanted)) continue;
+      if (r == c.nan_row || std::isnan(got)) return INFINITY;
+      if (std::abs(wanted) > 65504 && p.y.dtype == DType::f16) continue;
+      worst = std::max(worst, std::abs(got - wanted) / (1.05 * unit * std::abs(wanted) + 2e-6 * largest + least));
+    }
+    for (std::int64_t i = p.columns; r + 1 < p.rows && i < p.y.row_stride; ++i)
+      if (!y.untouched(r * p.y.row_stride + i)) return INFINITY;
+  }
+  return worst;
+}
+
+double check_one(const Case& c, std::mt19937& random) {
+  const RowProblem& p = c.p;
+  Elements x(p.x.dtype, p.rows * p.x.row_stride, c.x_off), y(p.y.dtype, p.rows * p.y.row_stride, c.y_off);
+  Elements weight(p.weight, p.columns, 0);
+  std::normal_distribution<float> normal(0, 1);
+  for (std::int64_t i = 0; i < p.rows * p.x.row_stride; ++i) x.set(i, normal(random) * c.size + c.mean);
+  for (std::int64_t i = 0; i < p.columns; ++i) weight.set(i, normal(random));
+  if (c.nan_row >= 0) x.set(c.nan_row * p.x.row_stride + p.columns / 2, NAN);
+  for (Elements* each : {&x, &y, &weight}) each->up();
+  if (const auto trouble = ops::cuda::rows(p, x.data(), c.weighted ? weight.data() : nullptr, y.data(), nullptr)) {
+    std::fprintf(stderr, "%s: %s\n", text(c).c_str(), trouble->c_str());
+    std::exit(2);
+  }
+  must(cudaDeviceSynchronize(), text(c).c_str());
+  y.down();
+  return judge(c, x, weight, y);
+}
+
+__global__ void fill(Stored stored, void* data, std::int64_t count) {
+  for (std::int64_t i = blockIdx.x * 256 + threadIdx.x; i < count; i += gridDim.x * 256)
+    put(stored, data, i, value(Values::normal, static_cast<std::uint64_t>(i), 7));
+}
+
+// Microseconds of what `work` queues once the L2 holds other things.
+class Clock {
+ public:
+  Clock() : other_(std::size_t{256} << 20) {
+    for (cudaEvent_t* event : {&begin_, &end_}) must(cudaEventCreate(event), "creating an event");
+  }
+  template <class F> double time(F work) {
+    must(cudaMemsetAsync(other_.data(), 1, other_.size(), nullptr), "flushing the L2");
+    must(cudaEventRecord(begin_, nullptr), "recording");
+    work();
+    must(cudaEventRecord(end_, nullptr), "recording");
+    must(cudaEventSynchronize(end_), "a timed kernel");
+    float ms = 0;
+    must(cudaEventElapsedTime(&ms, begin_, end_), "reading the clock");
+    return 1e3 * ms;
+  }
+
+ private:
+  Memory other_;
+  cudaEvent_t begin_ = nullptr, end_ = nullptr;
+};
+
+double median(std::vector<double> all) {
+  std::nth_element(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(all.size() / 2), all.end());
+  return all[all.size() / 2];
+}
+
+constexpr std::int64_t timed_elements = std::int64_t{1} << 26;
+
+void time_one(const RowProblem& p, const Memory& x, const Memory& y, const Memory& weight, Clock& clock) {
+  const auto bytes = static_cast<std::size_t>(p.rows * p.columns * (bits(p.x.dtype) / 8));
+  const auto run = [&] {
+    if (const auto trouble = ops::cuda::rows(p, x.data(), weight.data(), y.data(), nullptr)) {
+      std::fprintf(stderr, "%s\n", trouble->c_str());
+      std::exit(2);
+    }
+  };
+  const auto copy = [&] {
+    must(cudaMemcpyAsync(y.data(), x.data(), bytes, cudaMemcpyDeviceToDevice, nullptr), "copying");
+  };
+  std::vector<double> ours, copies;
+  for (int i = 0; i < 25; ++i) {
+    const double copied = clock.time(copy), ran = clock.time(run);
+    if (i < 4) continue;
+    copies.push_back(copied);
+    ours.push_back(ran);
+  }
+  std::printf("%s,%s,%lld,%.1f,%.1f,%.3f\n", names[static_cast<int>(p.function)], std::string(name(p.x.dtype)).c_str(),
+              static_cast<long long>(p.columns), median(ours), median(copies), median(copies) / median(ours));
+}
+
+}  // namespace
+
+int check_rows(int argc, char** argv) {
+  const int cases = argc > 0 ? std::atoi(argv[0]) : 200;
+  std::mt19937 random(argc > 1 ? static_cast<unsigned>(std::atoi(argv[1])) : 1);
+  double worst = 0;
+  int wrong = 0, refused = 0;
+  for (int i = 0; i < cases; ++i) {
+    const Case c = random_case(random);
+    if (ops::cuda::refuse(c.p)) {
+      ++refused;
+      continue;
+    }
+    const double off = check_one(c, random);
+    worst = std::max(worst, off);
+    if (!(off <= 1) && ++wrong <= 5) std::fprintf(stderr, "%s: %g of the allowed error\n", text(c).c_str(), off);
+  }
+  std::printf("rows: %d cases, %d refused, %d wrong, at most %.2f of the allowed error\n", cases, refused, wrong,
+              worst);
+  return wrong == 0 ? 0 : 1;
+}
+
+int time_rows() {
+  const Memory x(timed_elements * 4), y(timed_elements * 4), weight(std::size_t{131072} * 4);
+  Clock clock;
+  std::printf("function,dtype,columns,us,copy_us,of_copy\n");
+  for (const DType dtype : {DType::bf16, DType::f32}) {
+    fill<<<1024, 256>>>(stored(dtype), x.data(), timed_elements);
+    fill<<<64, 256>>>(stored(dtype), weight.data(), 131072);
+    for (const RowFunction function : functions)
+      for (const std::int64_t columns : {1024, 4096, 8192, 16384, 20001, 32768, 65536, 131072}) {
+        RowProblem p{function, timed_elements / columns, columns, {dtype, columns}, {dtype, columns}};
+        p.weight = dtype;
+        time_one(p, x, y, weight, clock);
+      }
+  }
+  return 0;
+}
+
+}  // namespace ridge::gpu
