@@ -12,7 +12,7 @@
 #include "ridge/base/csv.h"
 #include "ridge/base/portable_math.h"
 #include "ridge/measure/fit/simplex.h"
-#include "ridge/plan/cpu_time.h"
+#include "ridge/plan/form_time.h"
 #include "ridge/plan/library.h"
 
 namespace ridge {
@@ -177,13 +177,6 @@ struct Known {
   ops::Spread spread;
 };
 
-// "library_low", "library_prefill_low", "cpu_low"
-std::string key_of(const ops::LibraryForm& form, const char* what) {
-  if (&form == &ops::cpu_form()) return fmt::format("cpu_{}", what);
-  return &form == &ops::product_form() ? fmt::format("library_{}", what)
-                                       : fmt::format("library_{}_{}", form.name, what);
-}
-
 Result<Known> known_on(const Machine& machine, DType dtype, const ops::LibraryForm& form) {
   const auto rates = library_machine(machine, dtype);
   if (!rates) return rates.error();
@@ -201,7 +194,8 @@ Result<Known> known_on(const Machine& machine, DType dtype, const ops::LibraryFo
     return found == machine.numbers.end() ? otherwise : found->second.value;
   };
   for (const ops::LibraryNumber& x : form.numbers) out.numbers.push_back(stored(std::string(x.key), x.start));
-  out.spread = {stored(key_of(form, "low"), 1), stored(key_of(form, "middle"), 1), stored(key_of(form, "high"), 1)};
+  out.spread = {stored(spread_key(form, "low"), 1), stored(spread_key(form, "middle"), 1),
+                stored(spread_key(form, "high"), 1)};
   return out;
 }
 
@@ -223,7 +217,7 @@ std::vector<NamedValue> values_of(const Calibration& x) {
     out.push_back({std::string(x.form->numbers[i].key), x.form->numbers[i].unit, x.numbers[i]});
   const std::pair<const char*, double> spread[] = {
       {"low", x.spread.low}, {"middle", x.spread.middle}, {"high", x.spread.high}};
-  for (const auto& [what, value] : spread) out.push_back({key_of(*x.form, what), "1", value});
+  for (const auto& [what, value] : spread) out.push_back({spread_key(*x.form, what), "1", value});
   return out;
 }
 std::string provenance(const Calibration& x, const std::string& source) {

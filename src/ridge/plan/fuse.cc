@@ -366,7 +366,9 @@ class Fuser {
 
   // A product of weights that are made of another product's sums, with all that nobody else wants.
   void join_attention(int s) {
-    if (!options_.epilogues || form(s) != Form::product || gradients_.contains(group_of_[at(s)])) return;
+    if (!(options_.epilogues || options_.attention) || form(s) != Form::product ||
+        gradients_.contains(group_of_[at(s)]))
+      return;
     for (const int weights : distinct_operands(s)) {
       std::vector<int> set{s};
       int products = 0;

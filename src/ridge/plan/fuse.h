@@ -28,6 +28,7 @@ struct FuseOptions {
   bool fuse = true;              // false: one kernel a statement
   std::vector<int> stored = {};  // tensors that are wanted in memory whoever reads them
   bool epilogues = true;         // false: a device's products are another library's and end in nothing
+  bool attention = false;        // where epilogues is false: that library has a kernel of attention's forward pass
   std::vector<int> apart = {};   // products that share a kernel with no other product: by their times, they are faster
   bool generate = true;          // on a CUDA device, kernels may be made for the program (there is a compiler)
 };

@@ -2,13 +2,14 @@
 
 #include <fmt/format.h>
 
+#include <numeric>
+
 #include "ridge/machine/machine.h"
 #include "ridge/ops/fitted.h"
+#include "ridge/plan/form_time.h"
 
 namespace ridge {
 namespace {
-
-bool is_fitted(const Machine& machine) { return machine.numbers.contains(std::string(ops::library_numbers[0].key)); }
 
 ops::LibraryNumbers numbers_of(const Machine& machine) {
   ops::LibraryNumbers out;
@@ -24,6 +25,24 @@ ops::Spread spread_of(const Machine& machine) {
     return found == machine.numbers.end() ? 1.0 : found->second.value;
   };
   return {at("library_low"), at("library_middle"), at("library_high")};
+}
+
+std::optional<LibraryKernel> attention_kernel(const ops::AttentionProblem& p) {
+  const bool is_usual = bits(p.dtype) == 16 && p.cap == 0 && p.low <= -p.keys && p.outer * p.rows * p.keys > 0;
+  const bool is_causal = p.walks && p.high == 0 && p.rows == p.keys;
+  const bool is_decode = p.rows == 1 && p.high >= p.keys - 1;
+  if (!is_usual || !(is_causal || is_decode)) return std::nullopt;
+  const auto size = [](std::int64_t x) { return static_cast<double>(x); };
+  return LibraryKernel{is_causal ? &ops::prefill_form() : &ops::decode_form(),
+                       {size(p.outer), size(p.heads), size(p.key_heads), size(p.keys), size(p.width)},
+                       p.dtype};
+}
+
+// Of all axes but the last.
+double lines(const std::vector<std::int64_t>& extents) {
+  double out = 1;
+  for (std::size_t i = 0; i + 1 < extents.size(); ++i) out *= static_cast<double>(extents[i]);
+  return out;
 }
 
 }  // namespace
@@ -44,7 +63,7 @@ Result<ops::LibraryMachine> library_machine(const Machine& machine, DType dtype)
 Result<LibraryOn> library_on(const Machine& machine, DType dtype) {
   const auto here = library_machine(machine, dtype);
   if (!here) return here.error();
-  if (is_fitted(machine)) return LibraryOn{*here, numbers_of(machine), spread_of(machine), true};
+  if (is_fitted(machine, ops::product_form())) return LibraryOn{*here, numbers_of(machine), spread_of(machine), true};
   const auto known = find_machine("h200");
   const auto there = known ? library_machine(*known, DType::bf16) : known.error();
   if (!there) return there.error();
@@ -59,6 +78,20 @@ Result<LibraryOn> library_on(const Machine& machine, DType dtype) {
 ops::LibraryProduct library_product(const ops::MatmulProblem& p) {
   const auto size = [](std::int64_t x) { return static_cast<double>(x); };
   return {size(p.batch), size(p.m), size(p.n), size(p.k), bits(p.a.dtype) / 8.0, bits(p.d.dtype) / 8.0};
+}
+
+std::optional<LibraryKernel> library_kernel(const Step& step, std::int64_t bytes) {
+  if (const auto* attention = std::get_if<ops::AttentionProblem>(&step.kernel)) return attention_kernel(*attention);
+  double rows = 0;
+  if (const auto* chain = std::get_if<ops::ChainProgram>(&step.kernel))
+    rows = lines(chain->extents);
+  else if (const auto* function = std::get_if<ops::RowProblem>(&step.kernel))
+    rows = static_cast<double>(function->rows);
+  else if (const auto* program = std::get_if<ops::RowProgram>(&step.kernel))
+    rows = std::accumulate(program->rows.begin(), program->rows.end(), 1.0,
+                           [](double all, std::int64_t extent) { return all * static_cast<double>(extent); });
+  if (rows == 0 || bytes == 0) return std::nullopt;
+  return LibraryKernel{&ops::streamed_form(), {rows, static_cast<double>(bytes) / rows}};
 }
 
 }  // namespace ridge

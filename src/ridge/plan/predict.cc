@@ -13,8 +13,8 @@
 #include "ridge/ops/product/model.h"
 #include "ridge/ops/product/time/losses.h"
 #include "ridge/ops/rows/model.h"
-#include "ridge/plan/cpu_time.h"
 #include "ridge/plan/device_numbers.h"
+#include "ridge/plan/form_time.h"
 #include "ridge/plan/library.h"
 #include "ridge/plan/plan.h"
 #include "ridge/plan/soonest.h"
@@ -69,12 +69,39 @@ std::string text_of(const Lowered& x, int group) {
   return out;
 }
 
-// Whose tile is not known, so that what it moves is what it has to.
-Status add_of_library(OpPlan& op, const ops::MatmulProblem& problem, const Machine& machine, std::string& remark) {
-  const auto library = library_on(machine, problem.a.dtype);
+// Each buffer of a step once.
+std::int64_t buffer_bytes(const Plan& plan, const Step& step) {
+  std::int64_t bytes = 0;
+  for (const int buffer : step.buffers)
+    if (buffer >= 0) bytes += plan.buffers[static_cast<std::size_t>(buffer)].bytes();
+  return bytes;
+}
+
+// By a form that was fitted to a library on this machine: whether there is one.
+Result<bool> add_fitted(OpPlan& op, const Lowered& x, const Step& step) {
+  const std::int64_t bytes = buffer_bytes(x.plan, step);
+  const auto kernel = library_kernel(step, bytes);
+  if (!kernel) return false;
+  const auto rates = library_machine(x.explanation.machine, kernel->dtype);
+  if (!rates) return rates.error();
+  const auto known = form_time(x.explanation.machine, *kernel->form, kernel->sizes, *rates);
+  if (!known) return false;
+  add_time(op, known->seconds, known->spread);
+  op.traffic_bytes += bytes;
+  op.memory_bytes += bytes;
+  if (op.plan.kernel.empty()) op.plan = {.kernel = fmt::format("library_{}", kernel->form->name)};
+  return true;
+}
+
+// Whose tile is not known, so that what it moves is what it has to. False: the library has no such kernel here.
+Result<bool> add_of_library(OpPlan& op, const Lowered& x, const Step& step, std::string& remark) {
+  const auto* const product = std::get_if<ops::MatmulProblem>(&step.kernel);
+  if (product == nullptr) return add_fitted(op, x, step);
+  const Machine& machine = x.explanation.machine;
+  const auto library = library_on(machine, product->a.dtype);
   if (!library) return library.error();
-  add_time(op, library_seconds(library_product(problem), library->machine, library->numbers), library->spread);
-  const auto bytes = static_cast<std::int64_t>(least_bytes(library_product(problem)));
+  add_time(op, library_seconds(library_product(*product), library->machine, library->numbers), library->spread);
+  const auto bytes = static_cast<std::int64_t>(least_bytes(library_product(*product)));
   op.traffic_bytes += bytes;
   op.memory_bytes += bytes;
   op.plan = {.kernel = "cublaslt"};
@@ -83,7 +110,7 @@ Status add_of_library(OpPlan& op, const ops::MatmulProblem& problem, const Machi
         "nobody calibrated the library on {}: its numbers are an H200's, as shares of the peaks, so the "
         "interval is wider",
         machine.name);
-  return Done{};
+  return true;
 }
 
 Status add_on_device(PlannedProgram& out, const Lowered& x, const PlanRequest& request) {
@@ -93,11 +120,10 @@ Status add_on_device(PlannedProgram& out, const Lowered& x, const PlanRequest& r
   for (const Step& step : x.plan.steps) {
     OpPlan& op = out.kernels[static_cast<std::size_t>(step.group)];
     if (!step.copy.empty()) op.copies.push_back(step.copy);
-    const auto* const product = std::get_if<ops::MatmulProblem>(&step.kernel);
-    if (request.library == Library::cublaslt && product != nullptr) {
-      const Status added = add_of_library(op, *product, x.explanation.machine, out.remark);
-      if (!added) return added;
-      continue;
+    if (request.library == Library::cublaslt) {
+      const auto added = add_of_library(op, x, step, out.remark);
+      if (!added) return added.error();
+      if (*added) continue;
     }
     auto kernel = std::visit([&](const auto& problem) { return forecast(problem, *device); }, step.kernel);
     if (!kernel)
@@ -115,14 +141,6 @@ double computing_s(const ops::CpuForecast& kernel, const Machine& machine) {
   if (peak == nullptr) return 0;
   const double rate = peak->sustained ? peak->sustained->value : peak->rate.value;
   return rate > 0 ? kernel.vector_flops / rate : 0;
-}
-
-// Each buffer of a step once.
-std::int64_t buffer_bytes(const Plan& plan, const Step& step) {
-  std::int64_t bytes = 0;
-  for (const int buffer : step.buffers)
-    if (buffer >= 0) bytes += plan.buffers[static_cast<std::size_t>(buffer)].bytes();
-  return bytes;
 }
 
 void add_cpu_kernel(OpPlan& op, const ops::CpuForecast& kernel, const Plan& plan, const Step& step) {
@@ -148,7 +166,7 @@ double sustained_s(const Lowered& x, const Group& group, const Prediction& whole
 
 // By a run on this machine, where there was one.
 void add_calibrated(OpPlan& op, const Machine& machine) {
-  const auto known = cpu_time(machine, op.cpu_sizes);
+  const auto known = form_time(machine, ops::cpu_form(), op.cpu_sizes);
   if (!known) return;
   op.predicted_s = {};
   add_time(op, known->seconds, known->spread);
@@ -246,8 +264,10 @@ Result<PlannedProgram> predict(const Program& program, const Explanation& explan
     if (const auto device = device_numbers(machine); !device) return device.error();
   if (cpu && request.library != Library::ridge)
     return usage_error("expected --library cublaslt with --on h200, found --on cpu");
-  const FuseOptions how{
-      .target = cpu ? Target::cpu : Target::cuda, .fuse = request.fuse, .epilogues = request.library == Library::ridge};
+  const FuseOptions how{.target = cpu ? Target::cpu : Target::cuda,
+                        .fuse = request.fuse,
+                        .epilogues = request.library == Library::ridge,
+                        .attention = is_fitted(machine, ops::prefill_form()) || is_fitted(machine, ops::decode_form())};
   const auto lowered = cpu ? plan(program, explanation.dims, how)
                            : soonest_plan(program, explanation.dims, how, *device_numbers(machine));
   if (!lowered) return lowered.error();

@@ -6,6 +6,8 @@
 #include <set>
 
 #include "ridge/ops/product/config.h"
+#include "ridge/plan/form_time.h"
+#include "ridge/plan/library.h"
 #include "ridge/plan/menu_list.h"
 
 namespace ridge {
@@ -117,6 +119,40 @@ TEST(Predict, PlansAProductWithItsEpilogue) {
   EXPECT_EQ(op.traffic_bytes, bare.traffic_bytes + 4096 * 2048 * 4 + 4096 / 32 * 2048 * 4);
   EXPECT_GT(op.predicted_s.expected, bare.predicted_s.expected);
   EXPECT_EQ(plans(inputs + "h[B, F] = x * w\ny: f32[B, F] = gelu(h + b) + r", dims, Library::cublaslt)->size(), 2u);
+}
+
+// Attention and what streams, by the forms whose numbers the machine's file holds.
+TEST(Predict, TakesAFittedLibraryWhereThereIsOne) {
+  const std::string text =
+      "q: bf16[B, H, S, D]  k: bf16[B, H, T, D]  v: bf16[B, H, T, D]\ns[B, H, S, T] = q * k\n"
+      "p[B, H, S, T] = softmax(where(index(T) <= index(S), s * 0.125, -inf) over T)\no: bf16[B, H, S, D] = p * v\n"
+      "y: bf16[B, H, S, D] = relu(o)";
+  const auto program = parse(text);
+  ASSERT_TRUE(program.ok());
+  Machine machine = *find_machine("h200");
+  const auto planned = [&] {
+    const auto explanation = explain(*program, machine, {{"B", 2}, {"H", 16}, {"S", 2048}, {"T", 2048}, {"D", 64}});
+    return predict(*program, *explanation, {Library::cublaslt})->kernels;
+  };
+  ASSERT_EQ(planned().size(), 4u) << "attention is no kernel of the library until it is fitted";
+  std::vector<double> numbers[2];
+  const ops::LibraryForm* const forms[] = {&ops::prefill_form(), &ops::streamed_form()};
+  for (const std::size_t i : {0, 1}) {
+    for (const ops::LibraryNumber& x : forms[i]->numbers) {
+      machine.numbers[std::string(x.key)].value = x.start;
+      numbers[i].push_back(x.start);
+    }
+    machine.numbers[spread_key(*forms[i], "middle")].value = 2;
+  }
+  const std::vector<OpPlan> after = planned();
+  ASSERT_EQ(after.size(), 2u);
+  const ops::LibraryChip chip = chip_of(machine, *library_machine(machine, DType::bf16));
+  const std::vector<double> sizes[] = {{2, 16, 16, 2048, 64}, {2 * 16 * 2048, 2 * 64 * 2}};
+  const char* const names[] = {"library_prefill", "library_streamed"};
+  for (const std::size_t i : {0, 1}) {
+    EXPECT_EQ(after[i].plan.kernel, names[i]);
+    EXPECT_DOUBLE_EQ(after[i].predicted_s.expected, 2 * forms[i]->seconds(sizes[i], chip, numbers[i])) << names[i];
+  }
 }
 
 TEST(Predict, CountsBytesWhereTheyAreAskedFor) {

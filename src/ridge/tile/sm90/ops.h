@@ -200,11 +200,7 @@ template <class Kernel> struct Consumer : Position<Kernel> {
         auto send = [&] {
           const Corner corner =
               swap ? Corner{row + i * 64, col, this->batch} : Corner{col + c * atom, row + i * 64, this->batch};
-          const CUtensorMap* const map = tail ? &view.on_target.tail : &view.on_target.map;
-          if (view.on_target.adds)
-            add_box(map, out, corner);
-          else
-            store_box(map, out, corner);
+          store_or_add_box(tail ? &view.on_target.tail : &view.on_target.map, out, corner, view.on_target.adds);
         };
         send_box<Kernel::config.staging>(*this, write, send);
       }

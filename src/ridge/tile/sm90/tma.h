@@ -36,12 +36,14 @@ TILE_FN void store_box(const CUtensorMap* map, std::uint32_t from, Corner c) {
                "r"(c.x), "r"(c.y), "r"(c.batch), "r"(from)
                : "memory");
 }
-// The 16-bit numbers of the box are added to what the tensor holds, in the L2, which rounds once more
-// ("cp.reduce.async. bulk.tensor"). Nothing of the tensor is read here.
-TILE_FN void add_box(const CUtensorMap* map, std::uint32_t from, Corner c) {
+// Stores the box, or adds its 16-bit numbers to what the tensor holds, in the L2, which rounds once more; nothing of the
+// tensor is read here ("cp.reduce.async.bulk.tensor"). One text for both: as two calls they cost registers.
+TILE_FN void store_or_add_box(const CUtensorMap* map, std::uint32_t from, Corner c, bool add) {
   asm volatile(
-      "cp.reduce.async.bulk.tensor.3d.global.shared::cta.add.tile.bulk_group [%0, {%1, %2, %3}], [%4];" ::"l"(map),
-      "r"(c.x), "r"(c.y), "r"(c.batch), "r"(from)
+      "{ .reg .pred p;\n\tsetp.ne.b32 p, %5, 0;\n\t"
+      "@p cp.reduce.async.bulk.tensor.3d.global.shared::cta.add.tile.bulk_group [%0, {%1, %2, %3}], [%4];\n\t"
+      "@!p cp.async.bulk.tensor.3d.global.shared::cta.tile.bulk_group [%0, {%1, %2, %3}], [%4]; }" ::"l"(map),
+      "r"(c.x), "r"(c.y), "r"(c.batch), "r"(from), "r"(static_cast<int>(add))
       : "memory");
 }
 TILE_FN void store_commit() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }

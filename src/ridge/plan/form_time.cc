@@ -1,4 +1,6 @@
-#include "ridge/plan/cpu_time.h"
+#include "ridge/plan/form_time.h"
+
+#include <fmt/format.h>
 
 #include <algorithm>
 
@@ -63,19 +65,27 @@ ops::LibraryChip chip_of(const Machine& machine, const ops::LibraryMachine& rate
   return out;
 }
 
-std::optional<CpuTime> cpu_time(const Machine& machine, const std::vector<double>& sizes) {
-  const ops::LibraryForm& form = ops::cpu_form();
+std::string spread_key(const ops::LibraryForm& form, std::string_view what) {
+  if (&form == &ops::cpu_form()) return fmt::format("cpu_{}", what);
+  return &form == &ops::product_form() ? fmt::format("library_{}", what)
+                                       : fmt::format("library_{}_{}", form.name, what);
+}
+
+bool is_fitted(const Machine& machine, const ops::LibraryForm& form) {
+  return std::all_of(form.numbers.begin(), form.numbers.end(),
+                     [&](const ops::LibraryNumber& x) { return machine.numbers.contains(std::string(x.key)); });
+}
+
+std::optional<FormTime> form_time(const Machine& machine, const ops::LibraryForm& form,
+                                  const std::vector<double>& sizes, const ops::LibraryMachine& rates) {
+  if (!is_fitted(machine, form)) return std::nullopt;
   std::vector<double> numbers;
-  for (const ops::LibraryNumber& x : form.numbers) {
-    const auto found = machine.numbers.find(std::string(x.key));
-    if (found == machine.numbers.end()) return std::nullopt;
-    numbers.push_back(found->second.value);
-  }
-  const auto at = [&](const char* key) {
-    const auto found = machine.numbers.find(key);
+  for (const ops::LibraryNumber& x : form.numbers) numbers.push_back(machine.numbers.at(std::string(x.key)).value);
+  const auto at = [&](std::string_view what) {
+    const auto found = machine.numbers.find(spread_key(form, what));
     return found == machine.numbers.end() ? 1.0 : found->second.value;
   };
-  return CpuTime{form.seconds(sizes, chip_of(machine, {}), numbers), {at("cpu_low"), at("cpu_middle"), at("cpu_high")}};
+  return FormTime{form.seconds(sizes, chip_of(machine, rates), numbers), {at("low"), at("middle"), at("high")}};
 }
 
 }  // namespace ridge

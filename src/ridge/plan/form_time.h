@@ -1,7 +1,10 @@
-// How long a group's kernels take on this CPU, by the numbers that `ridge calibrate --on cpu` fitted to a run there.
+// How long kernels take whose plans nobody knows, by the forms of ops/library and the numbers that `ridge calibrate`
+// fitted for a machine.
 #pragma once
 
 #include <optional>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "ridge/machine/machine.h"
@@ -17,14 +20,20 @@ namespace ridge {
 std::vector<double> cpu_sizes(const Explanation& explanation, const Plan& plan, int group, const Prediction& whole,
                               double functions_s);
 
-// The machine as the form wants it.
+// The machine as a form wants it.
 ops::LibraryChip chip_of(const Machine& machine, const ops::LibraryMachine& rates);
 
-struct CpuTime {
+// "library_low", "library_prefill_low", "cpu_low": of a machine's file.
+std::string spread_key(const ops::LibraryForm& form, std::string_view what);
+
+bool is_fitted(const Machine& machine, const ops::LibraryForm& form);
+
+struct FormTime {
   double seconds = 0;
   ops::Spread spread;  // measured over predicted: eight of ten lay between low and high
 };
-// Nothing: nobody calibrated this machine.
-std::optional<CpuTime> cpu_time(const Machine& machine, const std::vector<double>& sizes);
+// Of a kernel of these sizes. Nothing: nobody fitted the form's numbers for this machine.
+std::optional<FormTime> form_time(const Machine& machine, const ops::LibraryForm& form,
+                                  const std::vector<double>& sizes, const ops::LibraryMachine& rates = {});
 
 }  // namespace ridge
