@@ -7,6 +7,7 @@ import torch
 
 import ridge
 
+_DEVICES = ("cpu", "cuda")
 _LIBRARY = pathlib.Path(__file__).with_name("_ops.so")
 
 
@@ -20,7 +21,7 @@ if _LIBRARY.exists():
     torch.ops.load_library(str(_LIBRARY))
     _fake_matmul = torch.library.register_fake("ridge::matmul")
 else:
-    @torch.library.custom_op("ridge::matmul", mutates_args=(), device_types="cpu")
+    @torch.library.custom_op("ridge::matmul", mutates_args=(), device_types=_DEVICES)
     def _matmul(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
         return ridge.matmul(a.detach(), b.detach())
 
@@ -67,7 +68,7 @@ torch.library.register_autograd("ridge::matmul", _matmul_backward, setup_context
 
 # The gated layer. Its backward pass makes both products again, [N, 2*F] in all, in the operands' dtype; nothing of that
 # size lives between the passes.
-@torch.library.custom_op("ridge::geglu", mutates_args=(), device_types="cpu")
+@torch.library.custom_op("ridge::geglu", mutates_args=(), device_types=_DEVICES)
 def _geglu(x: torch.Tensor, w: torch.Tensor, b: Optional[torch.Tensor] = None) -> torch.Tensor:
     return ridge.geglu(x.detach(), w.detach(), None if b is None else b.detach())
 
@@ -101,7 +102,7 @@ def _spelling(tensor):
     return _SPELLING[tensor.dtype]
 
 
-@torch.library.custom_op("ridge::geglu_backward", mutates_args=(), device_types="cpu")
+@torch.library.custom_op("ridge::geglu_backward", mutates_args=(), device_types=_DEVICES)
 def _geglu_backward(gradient: torch.Tensor, x: torch.Tensor, w: torch.Tensor,
                     b: Optional[torch.Tensor] = None) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     half = w.shape[0] // 2
@@ -149,7 +150,7 @@ def geglu(x, w, b=None):
 
 
 # Attention. Its backward pass makes the scores again.
-@torch.library.custom_op("ridge::attention", mutates_args=(), device_types="cpu")
+@torch.library.custom_op("ridge::attention", mutates_args=(), device_types=_DEVICES)
 def _attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool = False,
                scale: Optional[float] = None) -> torch.Tensor:
     return ridge.attention(q.detach(), k.detach(), v.detach(), causal=causal, scale=scale)
@@ -184,7 +185,7 @@ dk: {t}[{l}T, X] = ds * q
 """
 
 
-@torch.library.custom_op("ridge::attention_backward", mutates_args=(), device_types="cpu")
+@torch.library.custom_op("ridge::attention_backward", mutates_args=(), device_types=_DEVICES)
 def _attention_backward(gradient: torch.Tensor, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool,
                         scale: Optional[float]) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     lead = "".join(f"{letter}, " for letter in "ABCDEFGH"[:q.dim() - 2])
@@ -222,7 +223,7 @@ def attention(q, k, v, causal=False, scale=None):
     return torch.ops.ridge.attention(q, k, v, causal, scale)
 
 
-@torch.library.custom_op("ridge::softmax", mutates_args=(), device_types="cpu")
+@torch.library.custom_op("ridge::softmax", mutates_args=(), device_types=_DEVICES)
 def _softmax(x: torch.Tensor, axis: int = -1) -> torch.Tensor:
     return ridge.softmax(x.detach(), axis)
 
@@ -232,7 +233,7 @@ def _(x, axis=-1):
     return torch.empty_like(x, memory_format=torch.contiguous_format)
 
 
-@torch.library.custom_op("ridge::softmax_backward", mutates_args=(), device_types="cpu")
+@torch.library.custom_op("ridge::softmax_backward", mutates_args=(), device_types=_DEVICES)
 def _softmax_backward(gradient: torch.Tensor, y: torch.Tensor, axis: int) -> torch.Tensor:
     letters = "ABCDEFGHIJKLMN"[:y.dim()]
     axes, over, t = ", ".join(letters), letters[axis], _spelling(y)
@@ -264,7 +265,7 @@ def softmax(x, axis=-1):
     return torch.ops.ridge.softmax(x, axis)
 
 
-@torch.library.custom_op("ridge::rmsnorm", mutates_args=(), device_types="cpu")
+@torch.library.custom_op("ridge::rmsnorm", mutates_args=(), device_types=_DEVICES)
 def _rmsnorm(x: torch.Tensor, weight: Optional[torch.Tensor] = None, eps: float = 1e-5) -> torch.Tensor:
     return ridge.rmsnorm(x.detach(), None if weight is None else weight.detach(), eps=eps)
 
@@ -274,7 +275,7 @@ def _(x, weight=None, eps=1e-5):
     return torch.empty_like(x, memory_format=torch.contiguous_format)
 
 
-@torch.library.custom_op("ridge::rmsnorm_backward", mutates_args=(), device_types="cpu")
+@torch.library.custom_op("ridge::rmsnorm_backward", mutates_args=(), device_types=_DEVICES)
 def _rmsnorm_backward(gradient: torch.Tensor, x: torch.Tensor, weight: Optional[torch.Tensor],
                       eps: float) -> tuple[torch.Tensor, torch.Tensor]:
     t, width = _spelling(x), x.shape[-1]

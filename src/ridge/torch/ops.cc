@@ -1,5 +1,6 @@
-// torch.ops.ridge.matmul, through PyTorch's stable ABI: one library for every PyTorch from 2.9 on. Fake tensors and
-// derivatives are said in Python (python/ridge/torch).
+// torch.ops.ridge.matmul, through PyTorch's stable ABI: one library for every PyTorch from 2.9 on, with CUDA or
+// without. Fake tensors and derivatives are said in Python (python/ridge/torch).
+#include <dlfcn.h>
 #include <torch/csrc/stable/library.h>
 #include <torch/csrc/stable/ops.h>
 #include <torch/csrc/stable/tensor.h>
@@ -47,11 +48,59 @@ std::vector<std::int64_t> product_shape(const Tensor& a, const Tensor& b) {
   return out;
 }
 
+void check(const ridge::Status& done) {
+  if (!done) throw std::runtime_error(done.error().text());
+}
+
 Tensor matmul(const Tensor& a, const Tensor& b) {
   Tensor out = torch::stable::new_empty(a, product_shape(a, b));
   const Viewed left(a, a.data_ptr()), right(b, b.data_ptr()), result(out, out.data_ptr());
-  const ridge::Status done = ridge::matmul(left.view, right.view, result.view);
-  if (!done) throw std::runtime_error(done.error().text());
+  check(ridge::matmul(left.view, right.view, result.view));
+  return out;
+}
+
+// The current stream's function lies in PyTorch's library for CUDA, which a PyTorch for CPUs has not: it is looked up
+// when the first tensor of a device comes.
+CUstream_st* current_stream(int device) {
+  using Ask = AOTITorchError (*)(std::int32_t, void**);
+  static const auto ask = [] {
+    void* const library = dlopen("libtorch_cuda.so", RTLD_LAZY | RTLD_NOLOAD);
+    return reinterpret_cast<Ask>(library ? dlsym(library, "aoti_torch_get_current_cuda_stream") : nullptr);
+  }();
+  if (!ask)
+    throw std::runtime_error(
+        "ridge::matmul: expected aoti_torch_get_current_cuda_stream in PyTorch's libtorch_cuda.so, found none");
+  void* stream = nullptr;
+  TORCH_ERROR_CODE_CHECK(ask(device, &stream));
+  return static_cast<CUstream_st*>(stream);
+}
+
+// What kernels do not walk where it lies is copied in order.
+Tensor walked(const Tensor& tensor) {
+  if (ridge::MatmulOnDevice::reads(Viewed(tensor, tensor.data_ptr()).view)) return tensor;
+  std::vector<std::int64_t> shape;
+  for (std::int64_t axis = 0; axis < tensor.dim(); ++axis) shape.push_back(tensor.size(axis));
+  Tensor copy = torch::stable::new_empty(tensor, shape);
+  return torch::stable::copy_(copy, tensor, true);
+}
+
+Tensor matmul_on_device(const Tensor& a, const Tensor& b) {
+  const int device = a.get_device_index();
+  if (!a.is_cuda() || !b.is_cuda() || b.get_device_index() != device)
+    throw std::runtime_error("ridge::matmul: expected both tensors on one CUDA device");
+  Tensor out = torch::stable::new_empty(a, product_shape(a, b));
+  const Tensor x = walked(a), y = walked(b);
+  const Viewed left(x, x.data_ptr()), right(y, y.data_ptr()), result(out, out.data_ptr());
+  const auto product = ridge::MatmulOnDevice::make(device, left.view, right.view, result.view);
+  if (!product) throw std::runtime_error(product.error().text());
+  CUstream_st* const stream = current_stream(device);
+  if (product->scratch_bytes() == 0) {
+    check(product->queue(stream, nullptr));
+    return out;
+  }
+  const std::vector<std::int64_t> bytes{product->scratch_bytes()};
+  const Tensor scratch = torch::stable::new_empty(a, bytes, ScalarType::Byte);
+  check(product->queue(stream, scratch.data_ptr()));
   return out;
 }
 
@@ -60,3 +109,4 @@ Tensor matmul(const Tensor& a, const Tensor& b) {
 STABLE_TORCH_LIBRARY(ridge, library) { library.def("matmul(Tensor a, Tensor b) -> Tensor"); }
 
 STABLE_TORCH_LIBRARY_IMPL(ridge, CPU, library) { library.impl("matmul", TORCH_BOX(&matmul)); }
+STABLE_TORCH_LIBRARY_IMPL(ridge, CUDA, library) { library.impl("matmul", TORCH_BOX(&matmul_on_device)); }
