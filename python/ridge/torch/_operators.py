@@ -6,6 +6,7 @@ from typing import Optional
 import torch
 
 import ridge
+from ridge._compute import is_one_kernel
 
 _DEVICES = ("cpu", "cuda")
 _LIBRARY = pathlib.Path(__file__).with_name("_ops.so")
@@ -193,8 +194,7 @@ def _attention_backward(gradient: torch.Tensor, q: torch.Tensor, k: torch.Tensor
     score = f"s * {factor}"
     if causal:
         score = f"where(index(T) <= index(S), {score}, -inf)"
-    is_one_kernel = q.dtype != torch.float32 and q.shape[-1] == v.shape[-1] <= 256
-    text = _ATTENTION_BACKWARD if is_one_kernel else _ATTENTION_BACKWARD_APART
+    text = _ATTENTION_BACKWARD if is_one_kernel(q, v) else _ATTENTION_BACKWARD_APART
     program = text.format(t=_spelling(q), l=lead, score=score, scale=factor)
     found = ridge.run(program, q=q.detach(), k=k.detach(), v=v.detach(), r=gradient.detach(), wanted=["dq", "dk", "dv"])
     return found["dq"], found["dk"], found["dv"]
