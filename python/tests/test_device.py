@@ -230,6 +230,7 @@ else:
             for dtype, bound in [(cupy.float32, 1e-6), (cupy.float16, 1e-3)]:
                 a, b = x.astype(dtype), w.astype(dtype)
                 expected = a.astype(cupy.float64) @ b.astype(cupy.float64)
+                cupy.cuda.Device().synchronize()  # what follows is another stream's
                 with cupy.cuda.Stream(non_blocking=True) as stream:
                     for found in (ridge.matmul(a, b), ridge.run("ab,bc->ac", a, b), ridge.matmul(a, cupy.asfortranarray(b)),
                                   ridge.matmul(a[::-1], b)[::-1]):

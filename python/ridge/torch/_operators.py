@@ -18,20 +18,23 @@ def _product_shape(a, b):
     return [*longer.shape[:-2], a.shape[-2], b.shape[-1]]
 
 
+def _fake_matmul(a, b):
+    return a.new_empty(_product_shape(a, b))
+
+
 if _LIBRARY.exists():
     torch.ops.load_library(str(_LIBRARY))
-    _fake_matmul = torch.library.register_fake("ridge::matmul")
+    _RECORDED = "ridge::matmul_recorded"
+    for _name in (_RECORDED, "ridge::matmul_unrecorded"):
+        torch.library.register_fake(_name, _fake_matmul)
 else:
-    @torch.library.custom_op("ridge::matmul", mutates_args=(), device_types=_DEVICES)
+    _RECORDED = "ridge::matmul"
+
+    @torch.library.custom_op(_RECORDED, mutates_args=(), device_types=_DEVICES)
     def _matmul(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
         return ridge.matmul(a.detach(), b.detach())
 
-    _fake_matmul = _matmul.register_fake
-
-
-@_fake_matmul
-def _(a, b):
-    return a.new_empty(_product_shape(a, b))
+    _matmul.register_fake(_fake_matmul)
 
 
 def matmul(a, b):
@@ -64,7 +67,7 @@ def _keep_inputs(ctx, inputs, output):
     ctx.save_for_backward(*inputs)
 
 
-torch.library.register_autograd("ridge::matmul", _matmul_backward, setup_context=_keep_inputs)
+torch.library.register_autograd(_RECORDED, _matmul_backward, setup_context=_keep_inputs)
 
 
 # The gated layer. Its backward pass makes both products again, [N, 2*F] in all, in the operands' dtype; nothing of that

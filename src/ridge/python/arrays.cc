@@ -50,7 +50,7 @@ std::string dtype_text(nb::handle array) {
 }
 
 void check_gradient(const std::string& name, nb::handle array) {
-  if (!nb::cast<bool>(array.attr("requires_grad"))) return;
+  if (!nb::cast<bool>(nb::getattr(array, "requires_grad", nb::bool_(false)))) return;
   if (!nb::cast<bool>(nb::module_::import_("torch").attr("is_grad_enabled")())) return;
   raise(input_error(fmt::format("'{}' requires a gradient, which would be lost here", name),
                     "pass x.detach(), or call the operators of ridge.torch, which have gradients"));
@@ -73,7 +73,7 @@ struct Imported {
 // NumPy has no bf16 of its own: ml_dtypes' lies in memory as 16-bit words and is exchanged so.
 Imported imported(const std::string& name, nb::handle array, House house, bool written) {
   if (house == House::torch) check_gradient(name, array);
-  if (const nb::object capsule = exported_on_device(house, array); capsule.is_valid())
+  if (const nb::object capsule = exported(house, array); capsule.is_valid())
     if (auto there = read_from(capsule, false)) {
       const auto dtype = of_dlpack(there->dtype());
       return {*std::move(there), dtype};

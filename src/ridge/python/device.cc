@@ -52,11 +52,15 @@ nb::tuple tuple_of(const std::vector<std::int64_t>& shape) {
 
 }  // namespace
 
-nb::object exported_on_device(House house, nb::handle array) {
-  if (house == House::torch && nb::cast<bool>(array.attr("is_cuda"))) return to_dlpack()(array);
-  if (house != House::cupy || !nb::hasattr(array, "__dlpack__")) return {};
-  const std::uintptr_t stream = current_stream(house, 0);
-  return array.attr("__dlpack__")("stream"_a = stream == 0 ? 1 : stream);  // DLPack's 1 is the default stream
+nb::object exported(House house, nb::handle array) {
+  try {
+    if (house == House::torch) return to_dlpack()(array);
+    if (house == House::numpy) return {};
+    const std::uintptr_t stream = current_stream(house, 0);
+    return array.attr("__dlpack__")("stream"_a = stream == 0 ? 1 : stream);  // DLPack's 1 is the default stream
+  } catch (const nb::python_error&) {
+    return {};
+  }
 }
 
 Device::Device(const Operand& operand, nb::handle array)

@@ -9,9 +9,9 @@
 
 namespace ridge::python {
 
-// A capsule of an array that lies on a device, for work on its library's current stream; nothing: it lies elsewhere, or
-// its library is none of the two.
-nanobind::object exported_on_device(House house, nanobind::handle array);
+// DLPack's capsule of an array, for work on its library's current stream: PyTorch asks for none, and what CuPy makes
+// wait is what it is told. Nothing: the array's library is none of the two, or makes no capsule of it.
+nanobind::object exported(House house, nanobind::handle array);
 
 class Device {
  public:
