@@ -162,6 +162,9 @@ else:
                 ridge.matmul(x.to(torch.int8), x.to(torch.int8))
             with self.assertRaisesRegex(ridge.Error, "expected f32, bf16, f16, int8 or int32"):
                 ridge.matmul(x.double(), x.double())
+            gather = "t[V, D]\ni: int32[N]\ny[N, D] = gather(t, i over V)"
+            with self.assertRaisesRegex(ridge.Error, "cannot run .*gather.*no CUDA kernel does this"):
+                ridge.run(gather, t=x, i=torch.zeros(3, dtype=torch.int32, device="cuda"))
             with self.assertRaisesRegex(Exception, "on one CUDA device|in one place|device"):
                 torch.ops.ridge.matmul(x, x.cpu())
 

@@ -92,7 +92,11 @@ Status api::plan_on_device(Parts& parts, const FuseOptions& how, int device) {
   auto planned = soonest_plan(parts.program, parts.dims, options, *numbers);
   if (!planned) return planned.error();
   parts.plan = *std::move(planned);
-  if (const Status able = check_kernels(parts, refuse_on_device); !able) return able;
+  if (Status able = check_kernels(parts, refuse_on_device); !able) {
+    Error error = able.error();
+    error.hint = "arrays in this computer's memory are worked on by its CPU";
+    return error;
+  }
   place(parts, {.alignment = line, .parts = word});
   std::vector<std::byte*> counts;
   for (const std::vector<float>& each : parts.counts) {
