@@ -8,6 +8,7 @@
 #include <numeric>
 #include <thread>
 
+#include "ridge/api/computation.h"
 #include "ridge/api/kept.h"
 #include "ridge/device/device.h"
 
@@ -231,14 +232,35 @@ TEST(Matmul, RefusesWhatDoesNotMultiply) {
 TEST(Compute, OnADeviceSaysWhatIsMissing) {
   const auto missing = ops::cuda::unavailable();
   if (!missing) GTEST_SKIP() << "there is a device";
-  ComputeRequest request{.program = matrices, .device = 0};
+  ComputeRequest request{.program = matrices};
   const std::vector<ArrayType> types{f32("", {3, 5}), f32("", {5, 4})};
+  ASSERT_TRUE(api::kept(request, types).ok());
+  request.device = 0;
   const auto planned = api::kept(request, types);
-  ASSERT_FALSE(planned.ok());
+  ASSERT_FALSE(planned.ok()) << "what is kept for this computer's memory is no plan for a device's";
   EXPECT_EQ(planned.error().message, *missing);
   EXPECT_EQ(planned.error().kind, ErrorKind::absent);
-  request.device.reset();
-  EXPECT_TRUE(api::kept(request, types).ok()) << "a plan for one place is none for another";
+}
+
+TEST(Compute, MovesPartsThatBeginOffAWord) {
+  Computation::Parts parts;
+  parts.plan.buffers = {{DType::bf16, 8}, {DType::bf16, 91}, {DType::bf16, 91},
+                        {DType::f32, 3},  {DType::f32, 5},   {DType::f32, 0}};
+  parts.tensors = {{0, 1, 2}};
+  parts.results = {3};
+  api::place(parts, {.alignment = 256, .parts = 16});
+  using In = api::Place::In;
+  const auto lies = [&](std::size_t i) { return std::pair(parts.places[i].in, parts.places[i].offset); };
+  EXPECT_EQ(lies(0), std::pair(In::input, std::int64_t{0}));
+  EXPECT_EQ(lies(1), std::pair(In::input, std::int64_t{16}));
+  EXPECT_EQ(lies(2), std::pair(In::scratch, std::int64_t{0}));  // 198 bytes behind the input's beginning
+  EXPECT_EQ(lies(3), std::pair(In::output, std::int64_t{0}));
+  EXPECT_EQ(lies(4), std::pair(In::scratch, std::int64_t{256}));
+  EXPECT_EQ(lies(5).first, In::nowhere);
+  ASSERT_EQ(parts.moved.size(), 1u);
+  EXPECT_EQ(parts.moved[0].from, 198);
+  EXPECT_EQ(parts.moved[0].bytes, 182);
+  EXPECT_EQ(parts.scratch_bytes, 512);
 }
 
 TEST(Compute, IsQueuedWhereItWasPlannedFor) {
