@@ -4,28 +4,35 @@
 
 #include <fmt/format.h>
 
+#include <atomic>
+
 namespace nb = nanobind;
 using namespace nb::literals;
 
 namespace ridge::python {
 namespace {
 
-// Looked up once: what is borrowed here lives as long as the interpreter.
+// Looked up once: what is kept here lives as long as the interpreter. No lock: who looks meanwhile may let go of
+// Python's.
+template <class Look> nb::handle kept(std::atomic<PyObject*>& place, const Look& look) {
+  if (place == nullptr) place = nb::object(look()).release().ptr();
+  return place.load();
+}
 nb::handle torch() {
-  static const nb::handle module = nb::module_::import_("torch").release();
-  return module;
+  static std::atomic<PyObject*> place = nullptr;
+  return kept(place, [] { return nb::module_::import_("torch"); });
 }
 nb::handle cupy() {
-  static const nb::handle module = nb::module_::import_("cupy").release();
-  return module;
+  static std::atomic<PyObject*> place = nullptr;
+  return kept(place, [] { return nb::module_::import_("cupy"); });
 }
 nb::handle to_dlpack() {
-  static const nb::handle function = nb::object(nb::module_::import_("torch.utils.dlpack").attr("to_dlpack")).release();
-  return function;
+  static std::atomic<PyObject*> place = nullptr;
+  return kept(place, [] { return nb::module_::import_("torch.utils.dlpack").attr("to_dlpack"); });
 }
 nb::handle current_stream_of_torch() {
-  static const nb::handle function = nb::object(torch().attr("cuda").attr("current_stream")).release();
-  return function;
+  static std::atomic<PyObject*> place = nullptr;
+  return kept(place, [] { return torch().attr("cuda").attr("current_stream"); });
 }
 
 std::uintptr_t current_stream(House house, int device) {
