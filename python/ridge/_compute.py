@@ -9,7 +9,7 @@ def _is_size(value):
 
 
 def run(program, *arrays, dims=None, dtype=None, wanted=(), out=None, fuse=True, threads=0, **named):
-    """Runs a program on arrays, on this CPU.
+    """Runs a program on arrays: on this CPU, or on the CUDA device that all of them lie on.
 
         ridge.run("bd,df->bf", x, w)
         ridge.run("x: f32[N, D]  y[N, D] = softmax(x over D)", x=array)
@@ -18,11 +18,12 @@ def run(program, *arrays, dims=None, dtype=None, wanted=(), out=None, fuse=True,
     dtype      of tensors that name none: the arrays' own by default
     wanted     the results that are asked for, by name; every output by default
     out        where results go: an array, or a mapping from names; row-major, apart from the inputs
-    threads    0: every core that the process may use
+    threads    0: every core that the process may use; of no concern on a device
 
     Returns an array of the first input's library, or a dict of them by name where there are several. An input is read
-    where it lies; one whose memory has gaps is copied first. Raises ridge.Error: of the program, with its place; an
-    array of another dtype or shape; one on a device.
+    where it lies; one whose memory has gaps is copied first. On a device the arrays are PyTorch's or CuPy's; the work
+    joins that library's current stream, takes memory from its allocator and is not waited for. Raises ridge.Error: of
+    the program, with its place; an array of another dtype or shape; arrays in several places.
     """
     sizes = dict(dims or {})
     inputs = [("", array) for array in arrays]
@@ -100,13 +101,20 @@ def geglu(x, w, b=None, *, approximate="none", out=None, threads=0):
     return run("\n".join(lines), out=out, threads=threads, **given)
 
 
+def is_one_kernel(q, v):
+    """Whether one kernel, whose exponentials are within 2^-22, does attention of these: of 16 bits, values as wide as keys."""
+    width = _last(q)
+    lies_whole = width % 8 == 0 or str(getattr(q, "device", "cpu")) == "cpu"  # a device reads 16 bytes at once
+    return _dtype(q) != "f32" and width == _last(v) <= 256 and lies_whole
+
+
 def attention(q, k, v, *, causal=False, scale=None, out=None, threads=0):
     """softmax(scale * q @ k.T) @ v, in each head.
 
     q: [..., S, E], k: [..., T, E], v: [..., T, V], as torch's scaled_dot_product_attention has them; the result is
     [..., S, V]. bf16, f16 or f32; scores are f32. scale: 1 / sqrt(E) by default. causal: query i sees keys up to i.
-    Leading axes are the same in all three. Of bf16 or f16 with V = E <= 256 one kernel does it and no scores are stored;
-    else they are held in memory, [..., S, T].
+    Leading axes are the same in all three. Of bf16 or f16 with V = E <= 256 (on a device, of whole eights) one kernel
+    does it and no scores are stored; else they are held in memory, [..., S, T].
     """
     lead = _axes(_rank("q", q) - 2)
     lead = f"{lead}, " if lead else ""
@@ -115,8 +123,7 @@ def attention(q, k, v, *, causal=False, scale=None, out=None, threads=0):
     score = f"s * {factor}"
     if causal:
         score = f"where(index(T) <= index(S), {score}, -inf)"
-    is_one_kernel = dtype != "f32" and _last(q) == _last(v) <= 256  # whose exponentials are within 2^-22
-    of_scores, of_weights, width = ("", "", "X") if is_one_kernel else (": f32", f": {dtype}", "Y")
+    of_scores, of_weights, width = ("", "", "X") if is_one_kernel(q, v) else (": f32", f": {dtype}", "Y")
     program = (f"q[{lead}S, X]\nk[{lead}T, X]\nv[{lead}T, {width}]\ns{of_scores}[{lead}S, T] = q * k\n"
                f"p{of_weights}[{lead}S, T] = softmax({score} over T)\no: {dtype}[{lead}S, {width}] = p * v")
     return run(program, q=q, k=k, v=v, wanted="o", out=out, threads=threads)

@@ -23,7 +23,7 @@ def geglu(x, w, b=None):
 def attention(q, k, v, causal=False, scale=None):
     s = (q @ k.transpose(-1, -2)) * (scale if scale is not None else q.shape[-1] ** -0.5)
     if causal:
-        s = s.masked_fill(~torch.ones(s.shape[-2:], dtype=torch.bool).tril(), -math.inf)
+        s = s.masked_fill(~torch.ones(s.shape[-2:], dtype=torch.bool, device=s.device).tril(), -math.inf)
     return s.softmax(-1) @ v
 
 
@@ -31,12 +31,12 @@ def rmsnorm(x, weight=None, eps=1e-5):
     return F.rms_norm(x, x.shape[-1:], weight, eps)
 
 
-def gradients(function, inputs, dtype):
+def gradients(function, inputs, dtype, device="cpu"):
     """Result and gradients of a weighted sum of it, with everything in that dtype."""
-    leaves = [tensor.to(dtype).requires_grad_() for tensor in inputs]
+    leaves = [tensor.to(device, dtype).requires_grad_() for tensor in inputs]
     result = function(*leaves)
     torch.manual_seed(1)
-    direction = torch.randn(result.shape, dtype=torch.float32).to(torch.bfloat16).to(dtype)
+    direction = torch.randn(result.shape, dtype=torch.float32).to(torch.bfloat16).to(device, dtype)
     return [result.detach(), *torch.autograd.grad(result, leaves, direction)]
 
 
@@ -64,12 +64,14 @@ def cases():
 
 
 class Operators(unittest.TestCase):
+    device, cases = "cpu", staticmethod(cases)
+
     def test_results_and_gradients_are_as_exact_as_torchs(self):
-        for name, ours, theirs, inputs in cases():
+        for name, ours, theirs, inputs in self.cases():
             inputs = [tensor.to(torch.bfloat16).float() for tensor in inputs]  # the same numbers in every dtype
-            exact = gradients(theirs, inputs, torch.float64)
+            exact = gradients(theirs, inputs, torch.float64, self.device)
             for dtype in DTYPES:
-                found, reference = gradients(ours, inputs, dtype), gradients(theirs, inputs, dtype)
+                found, reference = (gradients(each, inputs, dtype, self.device) for each in (ours, theirs))
                 for part, (a, b, e) in enumerate(zip(found, reference, exact)):
                     with self.subTest(name=name, dtype=dtype, part=part):
                         self.assertEqual(a.shape, b.shape)
@@ -78,7 +80,9 @@ class Operators(unittest.TestCase):
                         self.assertLessEqual(error(a, e), max(2 * error(b, e), floor))
 
     def test_opcheck(self):
-        r = torch.randn
+        def r(*shape):
+            return torch.randn(*shape, device=self.device)
+
         for name, arguments in [("matmul", (r(3, 4), r(4, 5))), ("geglu", (r(3, 8), r(12, 8), r(12))), ("geglu", (r(3, 8), r(12, 8))),
                                 ("attention", (r(2, 5, 8), r(2, 7, 8), r(2, 7, 4))), ("softmax", (r(3, 5), 0)),
                                 ("rmsnorm", (r(3, 8), r(8))), ("rmsnorm", (r(3, 8),))]:

@@ -1,5 +1,5 @@
-// Programs on the caller's arrays, in this computer's memory: what `ridge run` runs on a CPU, with no file, timer or
-// check around it.
+// Programs on the caller's arrays, in this computer's memory or in a CUDA device's: what `ridge run` runs, with no
+// file, timer or check around it.
 //
 //   const auto product = ridge::prepare({.program = "f32[M, K] * f32[K, N] -> f32[M, N]"},
 //                                       {{"X", ridge::DType::f32, {2, 3}}, {"Y", ridge::DType::f32, {3, 4}}});
@@ -7,6 +7,9 @@
 //   const ridge::ArrayView in[] = {{x, ridge::DType::f32, of_x}, {y, ridge::DType::f32, of_y}};
 //   const ridge::ArrayView out[] = {{z, ridge::DType::f32, of_z}};
 //   const auto done = (*product)(in, out);
+//
+// On a device nothing is allocated, freed or waited for while a computation is queued: what it needs beside its
+// operands is the caller's, and the work joins the caller's stream, whose graphs may capture it.
 #pragma once
 
 #include <cstdint>
@@ -19,6 +22,8 @@
 #include "ridge/base/dtype.h"
 #include "ridge/base/result.h"
 #include "ridge/symbol/dimensions.h"
+
+struct CUstream_st;
 
 namespace ridge {
 
@@ -43,6 +48,7 @@ struct ComputeRequest {
   std::optional<DType> dtype = {};       // of tensors that name none; none: that of the arrays
   bool fuse = true;                      // false: one kernel a statement
   std::vector<std::string> wanted = {};  // the results that are written for the caller; empty: every output
+  std::optional<int> device = {};        // the CUDA device in whose memory the arrays lie; none: this computer's
 };
 
 // A program that was planned for arrays of these types. A handle: copies are cheap and share it. Calls from several
@@ -53,12 +59,21 @@ class Computation {
   const std::vector<ArrayType>& outputs() const;  // likewise, or as they were wanted
   std::int64_t scratch_bytes() const;             // what a call holds beside its operands
 
-  // Writes the outputs; an array for each of inputs() and outputs(), in their order. threads = 0: every core that the
-  // process may use. Inputs with gaps, in another order of memory or off their element's alignment are copied first.
-  // Errors: an array of another type than planned for; an output that is not row-major without gaps, or that shares
-  // memory with an input or another output; an index that points beyond its table; no memory. After an error of the
-  // arrays nothing was written.
+  // On a CPU. Writes the outputs; an array for each of inputs() and outputs(), in their order. threads = 0: every core
+  // that the process may use. Inputs with gaps, in another order of memory or off their element's alignment are copied
+  // first. Errors: an array of another type than planned for; an output that is not row-major without gaps, or that
+  // shares memory with an input or another output; an index that points beyond its table; no memory. After an error of
+  // the arrays nothing was written.
   Status operator()(std::span<const ArrayView> inputs, std::span<const ArrayView> outputs, int threads = 0) const;
+
+  // On the device that it was planned for. Queues it on a stream of that device (a cudaStream_t) and returns; `scratch`
+  // has scratch_bytes() there, at a multiple of 256, for this call alone until it has run. Errors: as above; an array
+  // that queues() says no of; a launch that the driver refuses. Until kernels have run once in this process, a graph
+  // cannot capture them.
+  Status queue(CUstream_st* stream, std::span<const ArrayView> inputs, std::span<const ArrayView> outputs,
+               void* scratch) const;
+  // Row-major without gaps, at a multiple of 16 bytes.
+  static bool queues(const ArrayView& array);
 
   struct Parts;  // the library's own
   explicit Computation(std::shared_ptr<const Parts> parts) : parts_(std::move(parts)) {}
@@ -78,5 +93,28 @@ Result<Computation> prepare(const ComputeRequest& request, const std::vector<Arr
 // of int8). Sizes may be 0; k = 0 writes zeros. Strides of a and b that the kernels do not walk are copied first.
 // Errors: as a Computation's.
 Status matmul(const ArrayView& a, const ArrayView& b, const ArrayView& d, int threads = 0);
+
+// The same in a CUDA device's memory: which kernels multiply these arrays. What was chosen is kept, so that arrays of
+// the same sizes, strides and alignment cost a look-up. bf16, f16 or f32.
+class MatmulOnDevice {
+ public:
+  // Errors: as matmul()'s; an operand that reads() says no of; no device of that number.
+  static Result<MatmulOnDevice> make(int device, const ArrayView& a, const ArrayView& b, const ArrayView& d);
+  // Whether kernels walk an operand that lies so; they do where it is row-major.
+  static bool reads(const ArrayView& operand);
+
+  std::int64_t scratch_bytes() const;
+  // As Computation::queue().
+  Status queue(CUstream_st* stream, void* scratch) const;
+
+  struct Parts;  // the library's own
+  explicit MatmulOnDevice(std::shared_ptr<const Parts> parts, const ArrayView& a, const ArrayView& b,
+                          const ArrayView& d)
+      : parts_(std::move(parts)), a_(a.data), b_(b.data), d_(d.data) {}
+
+ private:
+  std::shared_ptr<const Parts> parts_;
+  void *a_, *b_, *d_;
+};
 
 }  // namespace ridge

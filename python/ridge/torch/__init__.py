@@ -1,7 +1,7 @@
 """Ridge for PyTorch: operators with derivatives, and models on the roof.
 
     >>> import torch, ridge.torch
-    >>> y = torch.ops.ridge.geglu(x, w, b)          # CPU tensors: f32, bf16, f16
+    >>> y = torch.ops.ridge.geglu(x, w, b)          # f32, bf16, f16, on a CPU or a CUDA device
     >>> print(ridge.torch.explain(model, (x,), on="h200"))
 
 torch.ops.ridge has matmul, geglu, attention, rmsnorm and softmax, each with fake tensors and derivatives, so that they

@@ -6,7 +6,9 @@ from typing import Optional
 import torch
 
 import ridge
+from ridge._compute import is_one_kernel
 
+_DEVICES = ("cpu", "cuda")
 _LIBRARY = pathlib.Path(__file__).with_name("_ops.so")
 
 
@@ -16,20 +18,23 @@ def _product_shape(a, b):
     return [*longer.shape[:-2], a.shape[-2], b.shape[-1]]
 
 
+def _fake_matmul(a, b):
+    return a.new_empty(_product_shape(a, b))
+
+
 if _LIBRARY.exists():
     torch.ops.load_library(str(_LIBRARY))
-    _fake_matmul = torch.library.register_fake("ridge::matmul")
+    _RECORDED = "ridge::matmul_recorded"
+    for _name in (_RECORDED, "ridge::matmul_unrecorded"):
+        torch.library.register_fake(_name, _fake_matmul)
 else:
-    @torch.library.custom_op("ridge::matmul", mutates_args=(), device_types="cpu")
+    _RECORDED = "ridge::matmul"
+
+    @torch.library.custom_op(_RECORDED, mutates_args=(), device_types=_DEVICES)
     def _matmul(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
         return ridge.matmul(a.detach(), b.detach())
 
-    _fake_matmul = _matmul.register_fake
-
-
-@_fake_matmul
-def _(a, b):
-    return a.new_empty(_product_shape(a, b))
+    _matmul.register_fake(_fake_matmul)
 
 
 def matmul(a, b):
@@ -62,12 +67,12 @@ def _keep_inputs(ctx, inputs, output):
     ctx.save_for_backward(*inputs)
 
 
-torch.library.register_autograd("ridge::matmul", _matmul_backward, setup_context=_keep_inputs)
+torch.library.register_autograd(_RECORDED, _matmul_backward, setup_context=_keep_inputs)
 
 
 # The gated layer. Its backward pass makes both products again, [N, 2*F] in all, in the operands' dtype; nothing of that
 # size lives between the passes.
-@torch.library.custom_op("ridge::geglu", mutates_args=(), device_types="cpu")
+@torch.library.custom_op("ridge::geglu", mutates_args=(), device_types=_DEVICES)
 def _geglu(x: torch.Tensor, w: torch.Tensor, b: Optional[torch.Tensor] = None) -> torch.Tensor:
     return ridge.geglu(x.detach(), w.detach(), None if b is None else b.detach())
 
@@ -101,7 +106,7 @@ def _spelling(tensor):
     return _SPELLING[tensor.dtype]
 
 
-@torch.library.custom_op("ridge::geglu_backward", mutates_args=(), device_types="cpu")
+@torch.library.custom_op("ridge::geglu_backward", mutates_args=(), device_types=_DEVICES)
 def _geglu_backward(gradient: torch.Tensor, x: torch.Tensor, w: torch.Tensor,
                     b: Optional[torch.Tensor] = None) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     half = w.shape[0] // 2
@@ -149,7 +154,7 @@ def geglu(x, w, b=None):
 
 
 # Attention. Its backward pass makes the scores again.
-@torch.library.custom_op("ridge::attention", mutates_args=(), device_types="cpu")
+@torch.library.custom_op("ridge::attention", mutates_args=(), device_types=_DEVICES)
 def _attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool = False,
                scale: Optional[float] = None) -> torch.Tensor:
     return ridge.attention(q.detach(), k.detach(), v.detach(), causal=causal, scale=scale)
@@ -184,7 +189,7 @@ dk: {t}[{l}T, X] = ds * q
 """
 
 
-@torch.library.custom_op("ridge::attention_backward", mutates_args=(), device_types="cpu")
+@torch.library.custom_op("ridge::attention_backward", mutates_args=(), device_types=_DEVICES)
 def _attention_backward(gradient: torch.Tensor, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool,
                         scale: Optional[float]) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     lead = "".join(f"{letter}, " for letter in "ABCDEFGH"[:q.dim() - 2])
@@ -192,8 +197,7 @@ def _attention_backward(gradient: torch.Tensor, q: torch.Tensor, k: torch.Tensor
     score = f"s * {factor}"
     if causal:
         score = f"where(index(T) <= index(S), {score}, -inf)"
-    is_one_kernel = q.dtype != torch.float32 and q.shape[-1] == v.shape[-1] <= 256
-    text = _ATTENTION_BACKWARD if is_one_kernel else _ATTENTION_BACKWARD_APART
+    text = _ATTENTION_BACKWARD if is_one_kernel(q, v) else _ATTENTION_BACKWARD_APART
     program = text.format(t=_spelling(q), l=lead, score=score, scale=factor)
     found = ridge.run(program, q=q.detach(), k=k.detach(), v=v.detach(), r=gradient.detach(), wanted=["dq", "dk", "dv"])
     return found["dq"], found["dk"], found["dv"]
@@ -222,7 +226,7 @@ def attention(q, k, v, causal=False, scale=None):
     return torch.ops.ridge.attention(q, k, v, causal, scale)
 
 
-@torch.library.custom_op("ridge::softmax", mutates_args=(), device_types="cpu")
+@torch.library.custom_op("ridge::softmax", mutates_args=(), device_types=_DEVICES)
 def _softmax(x: torch.Tensor, axis: int = -1) -> torch.Tensor:
     return ridge.softmax(x.detach(), axis)
 
@@ -232,7 +236,7 @@ def _(x, axis=-1):
     return torch.empty_like(x, memory_format=torch.contiguous_format)
 
 
-@torch.library.custom_op("ridge::softmax_backward", mutates_args=(), device_types="cpu")
+@torch.library.custom_op("ridge::softmax_backward", mutates_args=(), device_types=_DEVICES)
 def _softmax_backward(gradient: torch.Tensor, y: torch.Tensor, axis: int) -> torch.Tensor:
     letters = "ABCDEFGHIJKLMN"[:y.dim()]
     axes, over, t = ", ".join(letters), letters[axis], _spelling(y)
@@ -264,7 +268,7 @@ def softmax(x, axis=-1):
     return torch.ops.ridge.softmax(x, axis)
 
 
-@torch.library.custom_op("ridge::rmsnorm", mutates_args=(), device_types="cpu")
+@torch.library.custom_op("ridge::rmsnorm", mutates_args=(), device_types=_DEVICES)
 def _rmsnorm(x: torch.Tensor, weight: Optional[torch.Tensor] = None, eps: float = 1e-5) -> torch.Tensor:
     return ridge.rmsnorm(x.detach(), None if weight is None else weight.detach(), eps=eps)
 
@@ -274,7 +278,7 @@ def _(x, weight=None, eps=1e-5):
     return torch.empty_like(x, memory_format=torch.contiguous_format)
 
 
-@torch.library.custom_op("ridge::rmsnorm_backward", mutates_args=(), device_types="cpu")
+@torch.library.custom_op("ridge::rmsnorm_backward", mutates_args=(), device_types=_DEVICES)
 def _rmsnorm_backward(gradient: torch.Tensor, x: torch.Tensor, weight: Optional[torch.Tensor],
                       eps: float) -> tuple[torch.Tensor, torch.Tensor]:
     t, width = _spelling(x), x.shape[-1]

@@ -1,101 +1,21 @@
 #include "ridge/compute.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
-#include <algorithm>
-#include <mutex>
-
+#include "ridge/api/computation.h"
 #include "ridge/api/dtypes.h"
 #include "ridge/api/signature.h"
 #include "ridge/api/views.h"
 #include "ridge/base/cores.h"
 #include "ridge/measure/inputs.h"
-#include "ridge/measure/memory.h"
 #include "ridge/measure/steps.h"
-#include "ridge/plan/plan.h"
-#include "ridge/plan/shape.h"
 
 namespace ridge {
 namespace {
 
-// Where a buffer of the plan lies: in an array of the caller's, in the scratch, or among the counts.
-struct Place {
-  enum class In { nowhere, input, output, scratch, counts } in = In::nowhere;
-  std::size_t index = 0;    // of the array, or into Parts::counts
-  std::int64_t offset = 0;  // bytes
-};
-
-constexpr std::int64_t alignment = 64;
-constexpr std::int64_t kept_bytes = std::int64_t{64} << 20;  // of scratch, from one call to the next
-std::int64_t rounded(std::int64_t bytes) { return (bytes + alignment - 1) / alignment * alignment; }
-
-}  // namespace
-
-struct Computation::Parts {
-  Program program;
-  Bindings dims;
-  Plan plan;
-  std::vector<ArrayType> inputs, outputs;
-  std::vector<std::vector<int>> tensors;  // of each input: what lies in it, one behind the other
-  std::vector<Place> places;              // of Plan::buffers
-  std::vector<std::vector<float>> counts;
-  std::int64_t scratch_bytes = 0;
-  // Scratch of calls that have returned, for the next one; where it is large, the system has it back.
-  mutable std::mutex mutex;
-  mutable std::vector<ArrayStorage> free;
-
-  std::optional<ArrayStorage> take_scratch() const {
-    if (scratch_bytes == 0) return ArrayStorage();
-    {
-      const std::lock_guard lock(mutex);
-      if (!free.empty()) {
-        ArrayStorage out = std::move(free.back());
-        free.pop_back();
-        return out;
-      }
-    }
-    return ArrayStorage::make(DType::int8, scratch_bytes);
-  }
-  void give_back(ArrayStorage scratch) const {
-    if (scratch_bytes == 0 || scratch_bytes > kept_bytes) return;
-    const std::lock_guard lock(mutex);
-    free.push_back(std::move(scratch));
-  }
-};
-
-namespace {
-
 using Parts = Computation::Parts;
 
-Status check_type(const ArrayView& view, const ArrayType& type) {
-  const bool same_shape = std::equal(view.shape.begin(), view.shape.end(), type.shape.begin(), type.shape.end());
-  if (view.dtype != type.dtype || !same_shape)
-    return input_error(fmt::format("'{}' is {}[{}]; expected {}[{}], for which the program was planned", type.name,
-                                   name(view.dtype), fmt::join(view.shape, ", "), name(type.dtype),
-                                   fmt::join(type.shape, ", ")));
-  if (!view.strides.empty() && view.strides.size() != view.shape.size())
-    return input_error(
-        fmt::format("'{}' has {} strides; expected {}", type.name, view.strides.size(), view.shape.size()));
-  if (view.data == nullptr) return input_error(fmt::format("'{}' has no memory behind it", type.name));
-  return Done{};
-}
-
-Status check_output(const Parts& parts, std::size_t i, std::span<const ArrayView> inputs,
-                    std::span<const ArrayView> outputs) {
-  const std::string& name = parts.outputs[i].name;
-  if (const Status type = check_type(outputs[i], parts.outputs[i]); !type) return type;
-  if (!api::is_plain(outputs[i]))
-    return input_error(fmt::format("expected '{}' to be written row-major, without gaps, at a multiple of {} bytes",
-                                   name, bits(outputs[i].dtype) / 8));
-  for (std::size_t k = 0; k < inputs.size(); ++k)
-    if (api::overlap(outputs[i], inputs[k]))
-      return input_error(fmt::format("'{}' shares memory with the input '{}'", name, parts.inputs[k].name));
-  for (std::size_t k = 0; k < i; ++k)
-    if (api::overlap(outputs[i], outputs[k]))
-      return input_error(fmt::format("'{}' shares memory with the output '{}'", name, parts.outputs[k].name));
-  return Done{};
-}
+constexpr std::int64_t alignment = 64;
 
 // One call: its operands' addresses, and what it holds while it runs.
 class Call {
@@ -104,7 +24,8 @@ class Call {
       : parts_(parts), inputs_(inputs), outputs_(outputs) {}
 
   Status prepare() {
-    for (const auto& step : {&Call::check, &Call::copy, &Call::check_indices})
+    if (const Status fits = api::check_operands(parts_, inputs_, outputs_); !fits) return fits;
+    for (const auto& step : {&Call::copy, &Call::check_indices})
       if (const Status done = (this->*step)(); !done) return done;
     return Done{};
   }
@@ -113,7 +34,7 @@ class Call {
     auto scratch = parts_.take_scratch();
     if (!scratch) return api::no_memory(parts_.scratch_bytes);
     addresses_.reserve(parts_.places.size());
-    for (const Place& place : parts_.places) addresses_.push_back(address(place, scratch->array().data));
+    for (const api::Place& place : parts_.places) addresses_.push_back(address(place, scratch->array().data));
     std::vector<void*> operands;
     for (const Step& step : parts_.plan.steps) {
       operands.clear();
@@ -126,17 +47,6 @@ class Call {
   }
 
  private:
-  Status check() {
-    if (inputs_.size() != parts_.inputs.size() || outputs_.size() != parts_.outputs.size())
-      return input_error(fmt::format("expected {} inputs and {} outputs, found {} and {}", parts_.inputs.size(),
-                                     parts_.outputs.size(), inputs_.size(), outputs_.size()));
-    for (std::size_t i = 0; i < inputs_.size(); ++i)
-      if (const Status type = check_type(inputs_[i], parts_.inputs[i]); !type) return type;
-    for (std::size_t i = 0; i < outputs_.size(); ++i)
-      if (const Status writes = check_output(parts_, i, inputs_, outputs_); !writes) return writes;
-    return Done{};
-  }
-
   Status copy() {
     for (const ArrayView& view : inputs_) {
       data_.push_back(static_cast<std::byte*>(view.data));
@@ -167,13 +77,13 @@ class Call {
     return Done{};
   }
 
-  void* address(const Place& place, std::byte* scratch) const {
+  void* address(const api::Place& place, std::byte* scratch) const {
     switch (place.in) {
-      case Place::In::nowhere: break;
-      case Place::In::input: return data_[place.index] + place.offset;
-      case Place::In::output: return static_cast<std::byte*>(outputs_[place.index].data) + place.offset;
-      case Place::In::scratch: return scratch + place.offset;
-      case Place::In::counts: return const_cast<float*>(parts_.counts[place.index].data());
+      case api::Place::In::nowhere: break;
+      case api::Place::In::input: return data_[place.index] + place.offset;
+      case api::Place::In::output: return static_cast<std::byte*>(outputs_[place.index].data) + place.offset;
+      case api::Place::In::scratch: return scratch + place.offset;
+      case api::Place::In::counts: return const_cast<float*>(parts_.counts[place.index].data());
     }
     return nullptr;
   }
@@ -184,31 +94,6 @@ class Call {
   std::vector<ArrayStorage> copies_;
   std::vector<void*> addresses_;
 };
-
-// Where each buffer lies: the caller's arrays first, the rest in one piece of scratch.
-void place(Parts& parts, const std::vector<api::Asked>& outputs) {
-  parts.places.resize(parts.plan.buffers.size());
-  for (std::size_t i = 0; i < parts.tensors.size(); ++i) {
-    std::int64_t offset = 0;
-    for (const int tensor : parts.tensors[i]) {
-      parts.places[static_cast<std::size_t>(tensor)] = {Place::In::input, i, offset};
-      offset += parts.plan.buffers[static_cast<std::size_t>(tensor)].bytes();
-    }
-  }
-  for (std::size_t i = 0; i < outputs.size(); ++i)
-    parts.places[static_cast<std::size_t>(outputs[i].tensors.front())] = {Place::In::output, i, 0};
-  for (std::size_t i = 0; i < parts.places.size(); ++i) {
-    const Buffer& buffer = parts.plan.buffers[i];
-    if (parts.places[i].in != Place::In::nowhere || buffer.elements == 0) continue;
-    if (buffer.counts) {
-      parts.places[i] = {Place::In::counts, parts.counts.size(), 0};
-      parts.counts.push_back(counts_of(buffer));
-      continue;
-    }
-    parts.places[i] = {Place::In::scratch, 0, parts.scratch_bytes};
-    parts.scratch_bytes += rounded(buffer.bytes());
-  }
-}
 
 // The program in the arrays' dtype, where it leaves that open and they agree on another than its own.
 Result<LoadedProgram> loaded(const ComputeRequest& request, const std::vector<ArrayType>& given) {
@@ -226,14 +111,12 @@ Result<LoadedProgram> loaded(const ComputeRequest& request, const std::vector<Ar
   return program;
 }
 
-Status check_kernels(const Plan& plan, const Program& program) {
-  for (const Step& step : plan.steps) {
-    const auto why = refuse(step);
-    if (!why) continue;
-    const Group& group = plan.fusion.groups[static_cast<std::size_t>(step.group)];
-    const Statement& first = program.statements[static_cast<std::size_t>(group.statements.front())];
-    return input_error(fmt::format("cannot run '{}': {}", first.text, *why));
-  }
+Status plan_here(Parts& parts, const FuseOptions& how) {
+  auto planned = plan(parts.program, parts.dims, how);
+  if (!planned) return planned.error();
+  parts.plan = *std::move(planned);
+  if (const Status able = api::check_kernels(parts, refuse); !able) return able;
+  api::place(parts, {.alignment = alignment});
   return Done{};
 }
 
@@ -283,14 +166,12 @@ Result<Computation> prepare(const ComputeRequest& request, const std::vector<Arr
   auto results = sized(*outputs, parts->dims);
   if (!results) return results.error();
   parts->outputs = *std::move(results);
+  for (const api::Asked& each : *outputs) parts->results.push_back(each.tensors.front());
   if (const Status plain = check_arrays(*parts); !plain) return plain.error();
-  FuseOptions how{.target = Target::cpu, .fuse = request.fuse};
+  FuseOptions how{.target = request.device ? Target::cuda : Target::cpu, .fuse = request.fuse};
   for (const api::Asked& each : *outputs) how.stored.push_back(each.tensors.front());
-  auto planned = plan(parts->program, parts->dims, how);
-  if (!planned) return planned.error();
-  parts->plan = *std::move(planned);
-  if (const Status able = check_kernels(parts->plan, parts->program); !able) return able.error();
-  place(*parts, *outputs);
+  const Status ready = request.device ? api::plan_on_device(*parts, how, *request.device) : plan_here(*parts, how);
+  if (!ready) return ready.error();
   return Computation(std::move(parts));
 }
 
@@ -300,6 +181,10 @@ std::int64_t Computation::scratch_bytes() const { return parts_->scratch_bytes; 
 
 Status Computation::operator()(std::span<const ArrayView> inputs, std::span<const ArrayView> outputs,
                                int threads) const {
+  if (parts_->device)
+    return input_error(
+        fmt::format("the program was planned for arrays on CUDA device {}; expected a stream to queue it on",
+                    parts_->device->number));
   Call call(*parts_, inputs, outputs);
   if (const Status ready = call.prepare(); !ready) return ready;
   return call.perform(threads > 0 ? threads : usable_cores());

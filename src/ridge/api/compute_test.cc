@@ -8,7 +8,9 @@
 #include <numeric>
 #include <thread>
 
+#include "ridge/api/computation.h"
 #include "ridge/api/kept.h"
+#include "ridge/device/device.h"
 
 namespace ridge {
 namespace {
@@ -225,6 +227,86 @@ TEST(Matmul, RefusesWhatDoesNotMultiply) {
       "expected a[..., m, k] * b[..., k, n] -> d[..., m, n] of one type, found f32[3, 5] * f32[4, 5] -> f32[3, 4]");
   Floats square = counted({3, 3});
   EXPECT_EQ(matmul(square.view(), square.view(), square.view()).error().message, "d shares memory with a or b");
+}
+
+TEST(Compute, OnADeviceSaysWhatIsMissing) {
+  const auto missing = ops::cuda::unavailable();
+  if (!missing) GTEST_SKIP() << "there is a device";
+  ComputeRequest request{.program = matrices};
+  const std::vector<ArrayType> types{f32("", {3, 5}), f32("", {5, 4})};
+  ASSERT_TRUE(api::kept(request, types).ok());
+  request.device = 0;
+  const auto planned = api::kept(request, types);
+  ASSERT_FALSE(planned.ok()) << "what is kept for this computer's memory is no plan for a device's";
+  EXPECT_EQ(planned.error().message, *missing);
+  EXPECT_EQ(planned.error().kind, ErrorKind::absent);
+}
+
+TEST(Compute, MovesPartsThatBeginOffAWord) {
+  Computation::Parts parts;
+  parts.plan.buffers = {{DType::bf16, 8}, {DType::bf16, 91}, {DType::bf16, 91},
+                        {DType::f32, 3},  {DType::f32, 5},   {DType::f32, 0}};
+  parts.tensors = {{0, 1, 2}};
+  parts.results = {3};
+  api::place(parts, {.alignment = 256, .parts = 16});
+  using In = api::Place::In;
+  const auto lies = [&](std::size_t i) { return std::pair(parts.places[i].in, parts.places[i].offset); };
+  EXPECT_EQ(lies(0), std::pair(In::input, std::int64_t{0}));
+  EXPECT_EQ(lies(1), std::pair(In::input, std::int64_t{16}));
+  EXPECT_EQ(lies(2), std::pair(In::scratch, std::int64_t{0}));  // 198 bytes behind the input's beginning
+  EXPECT_EQ(lies(3), std::pair(In::output, std::int64_t{0}));
+  EXPECT_EQ(lies(4), std::pair(In::scratch, std::int64_t{256}));
+  EXPECT_EQ(lies(5).first, In::nowhere);
+  ASSERT_EQ(parts.moved.size(), 1u);
+  EXPECT_EQ(parts.moved[0].from, 198);
+  EXPECT_EQ(parts.moved[0].bytes, 182);
+  EXPECT_EQ(parts.scratch_bytes, 512);
+}
+
+TEST(Compute, IsQueuedWhereItWasPlannedFor) {
+  Floats a = counted({3, 5}), b = counted({5, 4}, 1), d = zeros({3, 4});
+  const auto here = prepare({.program = matrices}, {f32("", a.shape), f32("", b.shape)});
+  ASSERT_TRUE(here.ok());
+  const ArrayView in[] = {a.view(), b.view()}, out[] = {d.view()};
+  EXPECT_EQ(here->queue(nullptr, in, out, nullptr).error().message,
+            "the program was planned for arrays in this computer's memory; expected a device in the request");
+}
+
+TEST(Compute, QueuesWholeWords) {
+  alignas(16) float data[64] = {};
+  const std::int64_t shape[] = {2, 3}, turned[] = {1, 2}, apart[] = {4, 1};
+  EXPECT_TRUE(Computation::queues({data, DType::f32, shape}));
+  EXPECT_FALSE(Computation::queues({data + 1, DType::f32, shape}));
+  EXPECT_FALSE(Computation::queues({data, DType::f32, shape, turned}));
+  EXPECT_FALSE(Computation::queues({data, DType::f32, shape, apart}));
+}
+
+TEST(MatmulOnDevice, RefusesBeforeItLooksForADevice) {
+  Floats a = counted({3, 5}), b = counted({5, 4}), d = zeros({3, 4});
+  const auto refusal = [&] { return MatmulOnDevice::make(0, a.view(), b.view(), d.view()).error().message; };
+  d.shape = {4, 3};
+  EXPECT_EQ(refusal(),
+            "expected a[..., m, k] * b[..., k, n] -> d[..., m, n] of one type, found f32[3, 5] * f32[5, 4] "
+            "-> f32[4, 3]");
+  d.shape = {3, 4};
+  b.strides = {8, 2};
+  EXPECT_FALSE(MatmulOnDevice::reads(b.view()));
+  EXPECT_EQ(refusal(), "expected a and b with rows or columns that lie side by side in the device's memory");
+  b.strides = {1, 5};
+  EXPECT_TRUE(MatmulOnDevice::reads(b.view()));
+  d.strides = {1, 3};
+  EXPECT_EQ(refusal(), "expected d to be row-major, without gaps, at a multiple of its element's size");
+  const std::vector<std::int64_t> square{2, 2};
+  const ArrayView eights{a.data.data(), DType::int8, square}, sums{d.data.data(), DType::int32, square};
+  EXPECT_EQ(MatmulOnDevice::make(0, eights, eights, sums).error().message,
+            "expected bf16 * bf16, f16 * f16 or f32 * f32 -> bf16, f16 or f32, found int8 * int8 -> int32");
+}
+
+TEST(MatmulOnDevice, SaysWhatIsMissing) {
+  const auto missing = ops::cuda::unavailable();
+  if (!missing) GTEST_SKIP() << "there is a device";
+  Floats a = counted({3, 5}), b = counted({5, 4}), d = zeros({3, 4});
+  EXPECT_EQ(MatmulOnDevice::make(0, a.view(), b.view(), d.view()).error().message, *missing);
 }
 
 }  // namespace

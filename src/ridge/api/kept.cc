@@ -22,6 +22,7 @@ std::string key_of(const ComputeRequest& request, const std::vector<ArrayType>& 
   }
   append(key, request.dtype ? static_cast<int>(*request.dtype) : -1);
   append(key, request.fuse ? 1 : 0);
+  append(key, request.device.value_or(-1));
   for (const std::string& name : request.wanted) key += name + '\0';
   key += '\0';
   for (const ArrayType& array : inputs) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "ridge/api/product.h"
 #include "ridge/api/views.h"
 #include "ridge/base/cores.h"
 #include "ridge/ops/product/cpu.h"
@@ -64,28 +65,11 @@ std::optional<std::int64_t> batch_stride(const ArrayView& view, const std::vecto
   return out.value_or(0);
 }
 
-MatrixLayout plain_layout(const ArrayView& view) {
-  const std::int64_t rows = extent(view, 1), columns = extent(view, 0);
-  return {view.dtype, columns, 1, leading(view).empty() ? 0 : rows * columns};
-}
-
-std::optional<MatrixLayout> walked(const ArrayView& view) {
-  if (view.strides.empty()) return plain_layout(view);
-  const std::vector<std::int64_t> strides(view.strides.begin(), view.strides.end());
-  const std::int64_t row = strides[strides.size() - 2], column = strides.back();
-  const auto batch = batch_stride(view, strides);
-  const bool walks = (column == 1 && row >= extent(view, 0)) || (row == 1 && column >= extent(view, 1));
-  if (!batch || *batch < 0 || !walks) return std::nullopt;
-  return MatrixLayout{view.dtype, row, column, *batch};
-}
-
 Result<Operand> operand(const ArrayView& view) {
-  const auto at = reinterpret_cast<std::uintptr_t>(view.data);
-  if (at % static_cast<std::uintptr_t>(bits(view.dtype) / 8) == 0)
-    if (const auto layout = walked(view)) return Operand{*layout, view.data, {}};
+  if (const auto layout = api::walked(view)) return Operand{*layout, view.data, {}};
   auto copy = api::plain_copy(view);
   if (!copy) return copy.error();
-  Operand out{plain_layout(view), copy->array().data, {}};
+  Operand out{api::plain_layout(view), copy->array().data, {}};
   out.copy = *std::move(copy);
   return out;
 }
@@ -99,26 +83,49 @@ Status check_output(const ArrayView& a, const ArrayView& b, const ArrayView& d) 
 
 }  // namespace
 
-Status matmul(const ArrayView& a, const ArrayView& b, const ArrayView& d, int threads) {
+ops::MatrixLayout api::plain_layout(const ArrayView& view) {
+  const std::int64_t rows = extent(view, 1), columns = extent(view, 0);
+  return {view.dtype, columns, 1, leading(view).empty() ? 0 : rows * columns};
+}
+
+std::optional<ops::MatrixLayout> api::walked(const ArrayView& view) {
+  const auto at = reinterpret_cast<std::uintptr_t>(view.data);
+  if (at % static_cast<std::uintptr_t>(bits(view.dtype) / 8) != 0) return std::nullopt;
+  if (view.strides.empty()) return plain_layout(view);
+  const std::vector<std::int64_t> strides(view.strides.begin(), view.strides.end());
+  const std::int64_t row = strides[strides.size() - 2], column = strides.back();
+  const auto batch = batch_stride(view, strides);
+  const bool walks = (column == 1 && row >= extent(view, 0)) || (row == 1 && column >= extent(view, 1));
+  if (!batch || *batch < 0 || !walks) return std::nullopt;
+  return MatrixLayout{view.dtype, row, column, *batch};
+}
+
+bool api::is_empty(const ArrayView& array) {
+  return std::find(array.shape.begin(), array.shape.end(), 0) != array.shape.end();
+}
+
+Status api::check_product(const ArrayView& a, const ArrayView& b, const ArrayView& d) {
   if (!fits_together(a, b, d)) return refused(a, b, d);
-  std::int64_t elements = 1, batch = 1;
-  for (const std::int64_t each : d.shape) elements *= each;
-  if (elements == 0) return Done{};
-  for (const std::int64_t each : leading(d)) batch *= each;
+  if (is_empty(d)) return Done{};
   const bool has_sums = extent(a, 0) > 0;
   if (d.data == nullptr || (has_sums && (a.data == nullptr || b.data == nullptr)))
     return input_error("expected memory behind a, b and d");
-  if (const Status writes = check_output(a, b, d); !writes) return writes;
+  return check_output(a, b, d);
+}
+
+MatmulProblem api::problem_of(const MatrixLayout& a, const MatrixLayout& b, const ArrayView& left, const ArrayView& d) {
+  MatmulProblem out{
+      .batch = 1, .m = extent(d, 1), .n = extent(d, 0), .k = extent(left, 0), .a = a, .b = b, .d = plain_layout(d)};
+  for (const std::int64_t each : leading(d)) out.batch *= each;
+  return out;
+}
+
+Status matmul(const ArrayView& a, const ArrayView& b, const ArrayView& d, int threads) {
+  if (const Status fits = api::check_product(a, b, d); !fits || api::is_empty(d)) return fits;
   const auto left = operand(a), right = operand(b);
   if (!left) return left.error();
   if (!right) return right.error();
-  const MatmulProblem problem{.batch = batch,
-                              .m = extent(d, 1),
-                              .n = extent(d, 0),
-                              .k = extent(a, 0),
-                              .a = left->layout,
-                              .b = right->layout,
-                              .d = plain_layout(d)};
+  const MatmulProblem problem = api::problem_of(left->layout, right->layout, a, d);
   if (const auto why = ops::refuse(problem)) return input_error(*why);
   ops::matmul(problem, left->data, right->data, d.data, threads > 0 ? threads : usable_cores());
   return Done{};

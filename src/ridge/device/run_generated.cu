@@ -8,6 +8,7 @@
 
 #include "ridge/device/kernel_store.h"
 #include "ridge/device/nvrtc.h"
+#include "ridge/device/stream.h"
 
 namespace ridge::ops::cuda {
 namespace {
@@ -16,16 +17,6 @@ std::string said(cudaError_t e, const char* what) {
   cudaGetLastError();
   return std::string(what) + " a generated kernel: " + cudaGetErrorString(e);
 }
-
-// Loading must not count as work of a graph that this thread is recording.
-class OutsideCapture {
- public:
-  OutsideCapture() { cudaThreadExchangeStreamCaptureMode(&mode_); }
-  ~OutsideCapture() { cudaThreadExchangeStreamCaptureMode(&mode_); }
-
- private:
-  cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;
-};
 
 struct Code {  // or why there is none
   cudaKernel_t kernel = nullptr;

@@ -6,6 +6,7 @@
 #include "ridge/device/peers.h"
 #include "ridge/device/run_generated.h"
 #include "ridge/device/small_messages.h"
+#include "ridge/device/stream.h"
 #include "ridge/ops/attention/cuda.h"
 #include "ridge/ops/chain/cuda.h"
 #include "ridge/ops/gated/cuda.h"
@@ -56,6 +57,11 @@ Status Queue::wait() const { return absent(); }
 Result<Recording> Queue::record(const std::function<Status()>&) const { return absent(); }
 Status Queue::replay(const Recording&) const { return absent(); }
 Result<double> Queue::elapsed(const std::function<Status()>&) const { return absent(); }
+
+Status copy_on(CUstream_st*, void*, const void*, std::int64_t) { return absent(); }
+Status clear_on(CUstream_st*, void*, std::int64_t) { return absent(); }
+OutsideCapture::OutsideCapture() = default;
+OutsideCapture::~OutsideCapture() = default;
 
 Result<MemoryName> name_of(const Memory&) { return absent(); }
 Result<PeerMemory> PeerMemory::open(const MemoryName&) { return absent(); }

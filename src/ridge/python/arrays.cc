@@ -1,5 +1,7 @@
 #include "ridge/python/arrays.h"
 
+#include "ridge/python/device.h"
+
 #include <nanobind/stl/string.h>
 
 #include <fmt/format.h>
@@ -48,7 +50,7 @@ std::string dtype_text(nb::handle array) {
 }
 
 void check_gradient(const std::string& name, nb::handle array) {
-  if (!nb::cast<bool>(array.attr("requires_grad"))) return;
+  if (!nb::cast<bool>(nb::getattr(array, "requires_grad", nb::bool_(false)))) return;
   if (!nb::cast<bool>(nb::module_::import_("torch").attr("is_grad_enabled")())) return;
   raise(input_error(fmt::format("'{}' requires a gradient, which would be lost here", name),
                     "pass x.detach(), or call the operators of ridge.torch, which have gradients"));
@@ -69,17 +71,35 @@ struct Imported {
 };
 
 // NumPy has no bf16 of its own: ml_dtypes' lies in memory as 16-bit words and is exchanged so.
-Imported imported(const std::string& name, nb::handle array, bool written) {
-  const bool is_torch = house_of(array) == House::torch;
-  if (is_torch) check_gradient(name, array);
+Imported imported(const std::string& name, nb::handle array, House house, bool written) {
+  if (house == House::torch) check_gradient(name, array);
+  if (const nb::object capsule = exported(house, array); capsule.is_valid())
+    if (auto there = read_from(capsule, false)) {
+      const auto dtype = of_dlpack(there->dtype());
+      return {*std::move(there), dtype};
+    }
   if (auto direct = read_from(array, written)) {
     const auto dtype = of_dlpack(direct->dtype());
     return {*std::move(direct), dtype};
   }
-  if (!is_torch && dtype_text(array) == "bfloat16")
+  if (house != House::torch && dtype_text(array) == "bfloat16")
     if (auto words = read_from(nb::object(array.attr("view")("int16")), written))
       return {*std::move(words), DType::bf16};
   raise_no_array(name, array, written);
+}
+
+// CUDA's number of the device; nothing: this computer's memory.
+std::optional<int> device_of(const std::string& name, House house, const nb::ndarray<nb::ro>& array) {
+  if (array.device_type() == nb::device::cpu::value) return std::nullopt;
+  if (array.device_type() != nb::device::cuda::value)
+    raise(absent_error(fmt::format("'{}' lies on a device (DLPack's type {}); expected a CUDA device or this "
+                                   "computer's memory",
+                                   name, array.device_type()),
+                       "move it to this computer's memory"));
+  if (house == House::numpy)
+    raise(input_error(fmt::format("'{}' lies on a CUDA device; expected an array of PyTorch's or CuPy's there", name),
+                      "torch.from_dlpack(x) is the same memory as a tensor"));
+  return array.device_id();
 }
 
 void check_numpy() {
@@ -96,16 +116,16 @@ void check_numpy() {
 House house_of(nb::handle array) {
   const nb::handle type = array.type();
   const std::string module = nb::cast<std::string>(type.attr("__module__"));
-  return module == "torch" || module.starts_with("torch.") ? House::torch : House::numpy;
+  const auto is = [&](const std::string& house) { return module == house || module.starts_with(house + "."); };
+  if (is("torch")) return House::torch;
+  return is("cupy") ? House::cupy : House::numpy;
 }
 
-Operand::Operand(const std::string& name, nb::handle array, bool written) : dtype_(DType::f32) {
-  Imported found = imported(name, array, written);
+Operand::Operand(const std::string& name, nb::handle array, bool written)
+    : name_(name), house_(house_of(array)), dtype_(DType::f32) {
+  Imported found = imported(name, array, house_, written);
   array_ = std::move(found.array);
-  if (const int device = array_.device_type(); device != nb::device::cpu::value)
-    raise(absent_error(
-        fmt::format("'{}' lies on a device (DLPack's type {}); expected this computer's memory", name, device),
-        "move it with x.cpu(); ridge/matmul.h multiplies in device memory"));
+  device_ = device_of(name, house_, array_);
   if (!found.dtype)
     raise(input_error(
         fmt::format("'{}' is an array of {}; expected f32, bf16, f16, int8 or int32", name, dtype_text(array))));

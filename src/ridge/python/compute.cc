@@ -11,50 +11,12 @@
 #include <algorithm>
 
 #include "ridge/api/kept.h"
-#include "ridge/python/arrays.h"
+#include "ridge/python/call.h"
 
 namespace nb = nanobind;
 
 namespace ridge::python {
 namespace {
-
-// The arrays of one call and where its results go: to those that the caller gave, or to new ones.
-class Call {
- public:
-  void add_input(const std::string& name, nb::handle array) {
-    if (inputs_.empty()) house_ = house_of(array);
-    inputs_.emplace_back(name, array);
-  }
-  const std::vector<Operand>& inputs() const { return inputs_; }
-
-  // `given`: the caller's array, or None.
-  void add_result(const ArrayType& type, nb::handle given) {
-    if (given.is_none()) {
-      made_.push_back(std::make_unique<NewArray>(type));
-      views_.push_back(made_.back()->view());
-      results_.emplace_back();
-      return;
-    }
-    made_.push_back(nullptr);
-    given_.push_back(std::make_unique<Operand>(type.name, given, true));
-    views_.push_back(given_.back()->view());
-    results_.push_back(nb::borrow(given));
-  }
-  const std::vector<ArrayView>& views() const { return views_; }
-
-  nb::object result(std::size_t i) {
-    if (made_[i]) results_[i] = made_[i]->take(house_);
-    return results_[i];
-  }
-
- private:
-  House house_ = House::numpy;
-  std::vector<Operand> inputs_;
-  std::vector<std::unique_ptr<NewArray>> made_;
-  std::vector<std::unique_ptr<Operand>> given_;
-  std::vector<ArrayView> views_;
-  std::vector<nb::object> results_;
-};
 
 // The index into `names` of each of the computation's inputs; one without a name is the input at its place.
 std::vector<std::size_t> order_of(const std::vector<std::string>& names, const std::vector<ArrayType>& inputs) {
@@ -101,13 +63,17 @@ Computation planned(const ComputeRequest& request, const std::vector<ArrayType>&
 nb::list performed(const Computation& computation, const std::vector<std::string>& names, Call& call,
                    const nb::dict& out, int threads) {
   check_names(out, computation.outputs());
+  const std::optional<Device>& device = call.device();
   std::vector<ArrayView> in;
-  for (const std::size_t at : order_of(names, computation.inputs())) in.push_back(call.inputs()[at].view());
+  for (const std::size_t at : order_of(names, computation.inputs()))
+    in.push_back(device ? call.on_device(at, Computation::queues) : call.inputs()[at].view());
   for (const ArrayType& type : computation.outputs()) call.add_result(type, given_for(type.name, out));
+  CUstream_st* const stream = device ? device->stream() : nullptr;
+  void* const scratch = device ? call.scratch(computation.scratch_bytes()) : nullptr;
   std::optional<Status> done;
   {
     const nb::gil_scoped_release released;
-    done = computation(in, call.views(), threads);
+    done = device ? computation.queue(stream, in, call.views(), scratch) : computation(in, call.views(), threads);
   }
   check(*done);
   nb::list results;
@@ -116,7 +82,7 @@ nb::list performed(const Computation& computation, const std::vector<std::string
   return results;
 }
 
-nb::list run_program(const ComputeRequest& request, const nb::list& inputs, const nb::dict& out, int threads) {
+nb::list run_program(ComputeRequest request, const nb::list& inputs, const nb::dict& out, int threads) {
   Call call;
   std::vector<ArrayType> types;
   std::vector<std::string> names;
@@ -126,6 +92,7 @@ nb::list run_program(const ComputeRequest& request, const nb::list& inputs, cons
     types.push_back(call.inputs().back().type(name));
     names.push_back(name);
   }
+  if (call.device()) request.device = call.device()->number();
   return performed(planned(request, types), names, call, out, threads);
 }
 
@@ -142,12 +109,28 @@ ArrayType product_of(const ArrayType& a, const ArrayType& b, const std::optional
   return out;
 }
 
+nb::object multiply_on_device(Call& call) {
+  const Device& device = *call.device();
+  const ArrayView a = call.on_device(0, MatmulOnDevice::reads), b = call.on_device(1, MatmulOnDevice::reads);
+  const auto product = value_of(MatmulOnDevice::make(device.number(), a, b, call.views()[0]));
+  CUstream_st* const stream = device.stream();
+  void* const scratch = call.scratch(product.scratch_bytes());
+  std::optional<Status> done;
+  {
+    const nb::gil_scoped_release released;
+    done = product.queue(stream, scratch);
+  }
+  check(*done);
+  return call.result(0);
+}
+
 nb::object multiply(nb::handle a, nb::handle b, nb::handle out, const std::optional<std::string>& dtype, int threads) {
   Call call;
   call.add_input("a", a);
   call.add_input("b", b);
   const Operand &left = call.inputs()[0], &right = call.inputs()[1];
   call.add_result(product_of(left.type("a"), right.type("b"), dtype_of(dtype)), out);
+  if (call.device()) return multiply_on_device(call);
   const ArrayView x = left.view(), y = right.view(), z = call.views()[0];
   std::optional<Status> done;
   {
@@ -174,7 +157,7 @@ void add_arrays(nb::module_& module) {
   module.def(
       "matmul", multiply, nb::arg("a"), nb::arg("b"), nb::arg("out").none() = nb::none(),
       nb::arg("dtype").none() = nb::none(), nb::arg("threads") = 0,
-      "The product a @ b of matrices [..., m, k] and [..., k, n] on this CPU, as an array of a's library.\n\n"
+      "The product a @ b of matrices [..., m, k] and [..., k, n], as an array of a's library and where a lies.\n\n"
       "f32, bf16 or f16 with sums in f32, or int8 with sums in int32; leading axes are the same in both, or one\n"
       "of the two has none. Nothing is copied where rows or columns lie side by side. `out` takes the result,\n"
       "row-major and apart from both. Raises ridge.Error.");

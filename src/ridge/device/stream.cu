@@ -1,0 +1,28 @@
+#include "ridge/device/stream.h"
+
+#include <cuda_runtime.h>
+
+#include "ridge/device/cuda_status.h"
+
+namespace ridge::ops::cuda {
+
+Status copy_on(CUstream_st* stream, void* to, const void* from, std::int64_t bytes) {
+  return done(cudaMemcpyAsync(to, from, static_cast<std::size_t>(bytes), cudaMemcpyDeviceToDevice, stream), "a copy");
+}
+
+Status clear_on(CUstream_st* stream, void* to, std::int64_t bytes) {
+  return done(cudaMemsetAsync(to, 0, static_cast<std::size_t>(bytes), stream), "setting memory");
+}
+
+OutsideCapture::OutsideCapture() {
+  cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
+  cudaThreadExchangeStreamCaptureMode(&mode);
+  mode_ = static_cast<int>(mode);
+}
+
+OutsideCapture::~OutsideCapture() {
+  auto mode = static_cast<cudaStreamCaptureMode>(mode_);
+  cudaThreadExchangeStreamCaptureMode(&mode);
+}
+
+}  // namespace ridge::ops::cuda
