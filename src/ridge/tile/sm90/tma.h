@@ -36,8 +36,8 @@ TILE_FN void store_box(const CUtensorMap* map, std::uint32_t from, Corner c) {
                "r"(c.x), "r"(c.y), "r"(c.batch), "r"(from)
                : "memory");
 }
-// Stores the box, or adds its 16-bit numbers to what the tensor holds, in the L2, which rounds once more; nothing of the
-// tensor is read here ("cp.reduce.async.bulk.tensor"). One text for both: as two calls they cost registers.
+// Stores the box, or adds its 16-bit numbers to what the tensor holds, in the L2, which rounds once more; nothing of
+// the tensor is read here ("cp.reduce.async.bulk.tensor"). One text for both: as two calls they cost registers.
 TILE_FN void store_or_add_box(const CUtensorMap* map, std::uint32_t from, Corner c, bool add) {
   asm volatile(
       "{ .reg .pred p;\n\tsetp.ne.b32 p, %5, 0;\n\t"
