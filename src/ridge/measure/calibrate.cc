@@ -194,8 +194,7 @@ Result<Known> known_on(const Machine& machine, DType dtype, const ops::LibraryFo
     return found == machine.numbers.end() ? otherwise : found->second.value;
   };
   for (const ops::LibraryNumber& x : form.numbers) out.numbers.push_back(stored(std::string(x.key), x.start));
-  out.spread = {stored(spread_key(form, "low"), 1), stored(spread_key(form, "middle"), 1),
-                stored(spread_key(form, "high"), 1)};
+  out.spread = spread_of(machine, form);
   return out;
 }
 

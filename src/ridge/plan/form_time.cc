@@ -71,6 +71,14 @@ std::string spread_key(const ops::LibraryForm& form, std::string_view what) {
                                        : fmt::format("library_{}_{}", form.name, what);
 }
 
+ops::Spread spread_of(const Machine& machine, const ops::LibraryForm& form) {
+  const auto at = [&](std::string_view what) {
+    const auto found = machine.numbers.find(spread_key(form, what));
+    return found == machine.numbers.end() ? 1.0 : found->second.value;
+  };
+  return {at("low"), at("middle"), at("high")};
+}
+
 bool is_fitted(const Machine& machine, const ops::LibraryForm& form) {
   return std::all_of(form.numbers.begin(), form.numbers.end(),
                      [&](const ops::LibraryNumber& x) { return machine.numbers.contains(std::string(x.key)); });
@@ -81,11 +89,7 @@ std::optional<FormTime> form_time(const Machine& machine, const ops::LibraryForm
   if (!is_fitted(machine, form)) return std::nullopt;
   std::vector<double> numbers;
   for (const ops::LibraryNumber& x : form.numbers) numbers.push_back(machine.numbers.at(std::string(x.key)).value);
-  const auto at = [&](std::string_view what) {
-    const auto found = machine.numbers.find(spread_key(form, what));
-    return found == machine.numbers.end() ? 1.0 : found->second.value;
-  };
-  return FormTime{form.seconds(sizes, chip_of(machine, rates), numbers), {at("low"), at("middle"), at("high")}};
+  return FormTime{form.seconds(sizes, chip_of(machine, rates), numbers), spread_of(machine, form)};
 }
 
 }  // namespace ridge

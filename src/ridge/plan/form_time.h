@@ -28,9 +28,12 @@ std::string spread_key(const ops::LibraryForm& form, std::string_view what);
 
 bool is_fitted(const Machine& machine, const ops::LibraryForm& form);
 
+// Measured over predicted, of the machine's file: 1 where that does not say. Eight of ten lay between low and high.
+ops::Spread spread_of(const Machine& machine, const ops::LibraryForm& form);
+
 struct FormTime {
-  double seconds = 0;
-  ops::Spread spread;  // measured over predicted: eight of ten lay between low and high
+  double seconds = 0;  // of one launch
+  ops::Spread spread;
 };
 // Of a kernel of these sizes. Nothing: nobody fitted the form's numbers for this machine.
 std::optional<FormTime> form_time(const Machine& machine, const ops::LibraryForm& form,

@@ -19,14 +19,6 @@ ops::LibraryNumbers numbers_of(const Machine& machine) {
   return out;
 }
 
-ops::Spread spread_of(const Machine& machine) {
-  const auto at = [&](const char* key) {
-    const auto found = machine.numbers.find(key);
-    return found == machine.numbers.end() ? 1.0 : found->second.value;
-  };
-  return {at("library_low"), at("library_middle"), at("library_high")};
-}
-
 std::optional<LibraryKernel> attention_kernel(const ops::AttentionProblem& p) {
   const bool is_usual = bits(p.dtype) == 16 && p.cap == 0 && p.low <= -p.keys && p.outer * p.rows * p.keys > 0;
   const bool is_causal = p.walks && p.high == 0 && p.rows == p.keys;
@@ -63,7 +55,8 @@ Result<ops::LibraryMachine> library_machine(const Machine& machine, DType dtype)
 Result<LibraryOn> library_on(const Machine& machine, DType dtype) {
   const auto here = library_machine(machine, dtype);
   if (!here) return here.error();
-  if (is_fitted(machine, ops::product_form())) return LibraryOn{*here, numbers_of(machine), spread_of(machine), true};
+  if (is_fitted(machine, ops::product_form()))
+    return LibraryOn{*here, numbers_of(machine), spread_of(machine, ops::product_form()), true};
   const auto known = find_machine("h200");
   const auto there = known ? library_machine(*known, DType::bf16) : known.error();
   if (!there) return there.error();

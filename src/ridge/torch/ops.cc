@@ -104,19 +104,9 @@ Tensor matmul_on_device(const Tensor& a, const Tensor& b) {
   return out;
 }
 
-// Whether a gradient is wanted is no question of the stable ABI. libc10 answers it; where it does no longer, every call
-// goes the way that can record, which costs the host a turn through Python.
-bool wants_gradient(const Tensor& tensor) {
-  using Ask = bool (*)(const void*);
-  static const auto ask = [] {
-    void* const library = dlopen("libc10.so", RTLD_LAZY | RTLD_NOLOAD);
-    return reinterpret_cast<Ask>(library ? dlsym(library, "_ZNK3c1010TensorImpl13requires_gradEv") : nullptr);
-  }();
-  return !ask || ask(*reinterpret_cast<void* const*>(tensor.get()));
-}
-
+// Whether a tensor wants a gradient is no question of the stable ABI; whether any is recorded is one.
 Tensor matmul_any(const Tensor& a, const Tensor& b) {
-  const bool records = aoti_torch_grad_mode_is_enabled() && (wants_gradient(a) || wants_gradient(b));
+  const bool records = aoti_torch_grad_mode_is_enabled();
   std::array<StableIValue, 2> stack{torch::stable::detail::from(a), torch::stable::detail::from(b)};
   const char* const name = records ? "ridge::matmul_recorded" : "ridge::matmul_unrecorded";
   last_words().clear();
@@ -127,7 +117,7 @@ Tensor matmul_any(const Tensor& a, const Tensor& b) {
 
 }  // namespace
 
-// Python's derivative belongs to one of the two operators behind matmul, so that calls which need none never meet it.
+// Python's derivative belongs to one of the two operators behind matmul, so that under no_grad() no call meets it.
 STABLE_TORCH_LIBRARY(ridge, library) {
   library.def("matmul(Tensor a, Tensor b) -> Tensor");
   library.def("matmul_recorded(Tensor a, Tensor b) -> Tensor");
