@@ -28,4 +28,5 @@ NB_MODULE(_ridge, module) {
   ridge::python::add_reports(module);
   ridge::python::add_sweeps(module);
   ridge::python::add_arrays(module);
+  ridge::python::add_geglu(module);
 }
