@@ -97,6 +97,30 @@ class Operators(unittest.TestCase):
             self.assertEqual(torch.ops.ridge.geglu(torch.empty(2, 3, 8), torch.empty(12, 8)).shape, (2, 3, 6))
             self.assertEqual(torch.ops.ridge.matmul(torch.empty(2, 3, 8), torch.empty(8, 5)).shape, (2, 3, 5))
 
+    def test_autocast_chooses_the_dtype(self):
+        x, w, b = (torch.randn(*shape, device=self.device).requires_grad_() for shape in ((5, 16), (24, 16), (24,)))
+        with torch.autocast(self.device, torch.bfloat16):
+            layer = torch.ops.ridge.geglu(x, w, b)
+            product = torch.ops.ridge.matmul(x, w.t())
+            attention = torch.ops.ridge.attention(x, w, w.half(), scale=0.5)
+            self.assertEqual([y.dtype for y in (layer, product, attention)], [torch.bfloat16] * 3)
+            self.assertEqual(torch.ops.ridge.softmax(product).dtype, torch.float32)
+            self.assertEqual(torch.ops.ridge.rmsnorm(product, torch.ones(24, device=self.device)).dtype, torch.float32)
+        found = torch.autograd.grad(layer.float().sum(), (x, w, b))
+        expected = torch.autograd.grad(geglu(*(t.bfloat16() for t in (x, w, b))).float().sum(), (x, w, b))
+        for a, e in zip(found, expected):
+            self.assertEqual(a.dtype, torch.float32)
+            torch.testing.assert_close(a, e, rtol=5e-2, atol=5e-2)
+
+    def test_what_wants_no_gradient_has_no_history(self):
+        x, w = torch.randn(4, 4, device=self.device), torch.randn(4, 4, device=self.device, requires_grad=True)
+        for product in (torch.ops.ridge.matmul, torch.ops.ridge.geglu):
+            self.assertFalse(product(x, x).requires_grad)
+            self.assertTrue(product(x, w).requires_grad)
+            self.assertTrue(product(w * 2, x).requires_grad)
+            with torch.no_grad():
+                self.assertFalse(product(w, w).requires_grad)
+
     def test_a_training_step_learns(self):
         torch.manual_seed(0)
         x, y = torch.randn(64, 16), torch.randn(64, 8)

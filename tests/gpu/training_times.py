@@ -11,12 +11,13 @@ peak above what lay there and y, dx, dw and db.
 Attention: o and the gradients of q, k and v. `kernels` replays the step's kernels as a CUDA graph, so that nothing of the
 host's or of autograd's is in it; `ridge` is the step itself, called as training calls it.
 
-Times are medians of events around one call, whose host's time is hidden behind the writing of 512 MB that leaves the L2
-cold; `host_us` is what the host takes to queue it. Each round has another order; ratios are medians of ratios within a
-round."""
+Times are medians of events. `in_a_row`: ten steps one behind the other, as a long run finds the device and its host.
+`after_idle`: around one step that is queued while the device writes 512 MB, so that the L2 is cold, and then waits for
+3 ms, so that no host's time counts and the clock recovers. `host_us` is what the host takes to queue a step. Each round has
+another order; ratios are medians of ratios within a round."""
 import datetime
 import json
-import statistics
+import random
 import subprocess
 import sys
 import time
@@ -44,6 +45,30 @@ def step_of(function, inputs, gradient):
     return step
 
 
+def in_a_row(steps, rounds, calls=10):
+    """Of each, in turn: so many calls one behind the other, as training makes them."""
+    order, draw = list(steps), random.Random(1)
+    start, stop = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+    us = {name: [] for name in steps}
+    for i in range(rounds + 1):
+        draw.shuffle(order)
+        for name in order:
+            torch.cuda.synchronize()
+            start.record()
+            for _ in range(calls):
+                steps[name]()
+            stop.record()
+            torch.cuda.synchronize()
+            if i > 0:
+                us[name].append(start.elapsed_time(stop) * 1e3 / calls)
+    return us
+
+
+def times(steps, rounds, flush, against):
+    return {"in_a_row": summary(in_a_row(steps, rounds), against),
+            "after_idle": summary(in_turn(steps, rounds, 3, flush), against)}
+
+
 def host_us(step, calls=20):
     torch.cuda.synchronize()
     torch.cuda._sleep(200_000_000)  # so that no call waits for the device
@@ -56,7 +81,7 @@ def host_us(step, calls=20):
 
 
 def filled(needed):
-    """Tensors that leave four times `needed` less one byte: a layer that asks for a quarter does not get it."""
+    """A tensor that leaves three times `needed`: a layer that may take a quarter of what is free does not get it."""
     torch.cuda.empty_cache()
     free = torch.cuda.mem_get_info()[0]
     return torch.empty(max(free - 3 * needed, 0), device="cuda", dtype=torch.uint8)
@@ -73,17 +98,17 @@ def layer(n, d, rounds, flush):
     for step in steps.values():
         step()
     row = {"kind": "geglu", "n": n, "d": d, "extra_bytes": {name: extra_bytes(step) for name, step in steps.items()}}
-    row |= {"times": summary(in_turn(steps, rounds, 0, flush), ("compile",))}
+    row |= times(steps, rounds, flush, ("compile",))
     row["host_us"] = {name: host_us(step) for name, step in steps.items()}
     exact = [t.detach().float().requires_grad_() for t in (x, w, b)]
     expected = step_of(torch_geglu, exact, gradient.float())()
     row["off"] = {name: [round(((is_ - e).norm() / e.norm()).item(), 5) for is_, e in zip(step(), expected)]
                   for name, step in steps.items()}
     del expected, exact
-    full = filled(16 * n * 4 * d)
+    full = filled(32 * n * d)
     steps = {"compile": steps["compile"], "ridge_full": steps["ridge"]}
     row["extra_bytes"] |= {"ridge_full": extra_bytes(steps["ridge_full"])}
-    row["times_where_full"] = summary(in_turn(steps, rounds, 0, flush), ("compile",))
+    row["where_full"] = times(steps, rounds, flush, ("compile",))
     del full
     return row
 
@@ -105,7 +130,7 @@ def attention(b, h, s, e, causal, rounds, flush):
     for step in steps.values():
         step()
     row = {"kind": "attention", "b": b, "h": h, "s": s, "e": e, "causal": causal}
-    row |= {"times": summary(in_turn(steps, rounds, 0, flush), ("kernels", "torch"))}
+    row |= times(steps, rounds, flush, ("kernels", "torch"))
     row["host_us"] = {name: host_us(step) for name, step in steps.items()}
     row["apart"] = [round(((a.float() - t.float()).norm() / t.float().norm()).item(), 5) for a, t in zip(ours(), theirs())]
     del captured

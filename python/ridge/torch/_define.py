@@ -47,3 +47,12 @@ def autocast(name, dtype=None):
 def _in_dtype(value, dtype, device):
     is_cast = isinstance(value, torch.Tensor) and value.device.type == device and value.is_floating_point()
     return value.to(dtype) if is_cast and value.dtype != torch.float64 else value
+
+
+_SPELLING = {torch.float32: "f32", torch.bfloat16: "bf16", torch.float16: "f16"}
+
+
+def spelling(tensor):
+    if tensor.dtype not in _SPELLING:
+        raise ValueError(f"expected float32, bfloat16 or float16, found {tensor.dtype}")
+    return _SPELLING[tensor.dtype]

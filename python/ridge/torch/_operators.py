@@ -7,8 +7,8 @@ from torch.autograd.function import once_differentiable
 
 import ridge
 from ridge import _ridge
-from ridge._compute import is_one_kernel
-from ridge.torch._define import LIBRARY, autocast, below, differentiable, operator
+from ridge.torch._attention import attention  # noqa: F401  handed on
+from ridge.torch._define import LIBRARY, autocast, below, differentiable, operator, spelling
 
 _LIBRARY = pathlib.Path(__file__).with_name("_ops.so")
 
@@ -92,16 +92,24 @@ def _has_kernels(x):
     return x.is_cuda and x.dtype in (torch.bfloat16, torch.float16) and x.numel() > 0
 
 
+_FREE = {}  # by device: what the allocator held when the driver was asked, and what it said
+
+
+def _free_bytes(device):
+    """The driver is asked again when the allocator has taken or given back memory, for it takes long to answer."""
+    stats = torch.cuda.memory_stats_as_nested_dict(device)
+    reserved, allocated = (stats[f"{kind}_bytes"]["all"]["current"] for kind in ("reserved", "allocated"))
+    if device not in _FREE or _FREE[device][0] != reserved:
+        _FREE[device] = reserved, torch.cuda.mem_get_info(device)[0]
+    return _FREE[device][1] + reserved - allocated
+
+
 def _keeps_h(x, w):
     """Whether h and its gradient are at most a quarter of the memory that is free."""
     if not _has_kernels(x):
         return False
     needed = 2 * (x.numel() // x.shape[-1]) * w.shape[0] * x.element_size()
-    if needed <= _SMALL:
-        return True
-    free = torch.cuda.mem_get_info(x.device)[0]
-    free += torch.cuda.memory_reserved(x.device) - torch.cuda.memory_allocated(x.device)
-    return needed <= free // 4
+    return needed <= _SMALL or needed <= _free_bytes(x.device) // 4
 
 
 _GEGLU_BACKWARD = """x: {t}[N, D]   w: {t}[2*F, D]   r: {t}[N, F]
@@ -118,14 +126,6 @@ p: f32[N, D] = du * up
 q: f32[N, D] = dg * gate
 dx: {t}[N, D] = p + q
 """
-_SPELLING = {torch.float32: "f32", torch.bfloat16: "bf16", torch.float16: "f16"}
-
-
-def _spelling(tensor):
-    if tensor.dtype not in _SPELLING:
-        raise ValueError(f"expected float32, bfloat16 or float16, found {tensor.dtype}")
-    return _SPELLING[tensor.dtype]
-
 
 def _geglu_backward(gradient, x, w, b=None, h=None):
     if _has_kernels(x):
@@ -136,7 +136,7 @@ def _geglu_backward(gradient, x, w, b=None, h=None):
     of_b = w.new_empty([w.shape[0] if b is not None else 0])
     rows = {"x": x.reshape(-1, x.shape[-1]), "r": gradient.reshape(-1, half), "w": w}
     out = {"dup": of_w[:half], "dgate": of_w[half:]}
-    t = _spelling(x)
+    t = spelling(x)
     program = _GEGLU_BACKWARD.format(t=t, bias="", z="g + 0", u="u")
     if b is not None:
         rows["b"] = b
@@ -184,78 +184,6 @@ def geglu(x, w, b=None):
     return torch.ops.ridge.geglu(x, w, b)
 
 
-# Attention. Its backward pass makes the scores again.
-def _attention(q, k, v, causal=False, scale=None):
-    return ridge.attention(q, k, v, causal=causal, scale=scale)
-
-
-operator("attention(Tensor q, Tensor k, Tensor v, bool causal=False, float? scale=None) -> Tensor", _attention,
-         lambda q, k, v, causal=False, scale=None: q.new_empty([*q.shape[:-1], v.shape[-1]]))
-
-# One kernel for 16 bits where values are as wide as keys; else each statement by itself, rounded as torch rounds it.
-_ATTENTION_BACKWARD = """q: {t}[{l}S, X]   k: {t}[{l}T, X]   v: {t}[{l}T, X]   r: {t}[{l}S, X]
-s[{l}S, T] = q * k
-p[{l}S, T] = softmax({score} over T)
-dv: {t}[{l}T, X] = p * r
-dp[{l}S, T] = r * v
-e[{l}S] = sum(p * dp over T)
-ds[{l}S, T] = p * (dp - e) * {scale}
-dq: {t}[{l}S, X] = ds * k
-dk: {t}[{l}T, X] = ds * q
-"""
-_ATTENTION_BACKWARD_APART = """q: {t}[{l}S, X]   k: {t}[{l}T, X]   v: {t}[{l}T, Y]   r: {t}[{l}S, Y]
-s: f32[{l}S, T] = q * k
-p: f32[{l}S, T] = softmax({score} over T)
-c: {t}[{l}S, T] = p + 0
-dv: {t}[{l}T, Y] = c * r
-dp: f32[{l}S, T] = r * v
-e: f32[{l}S] = sum(p * dp over T)
-ds: {t}[{l}S, T] = p * (dp - e) * {scale}
-dq: {t}[{l}S, X] = ds * k
-dk: {t}[{l}T, X] = ds * q
-"""
-
-
-def _attention_backward(gradient, q, k, v, causal=False, scale=None):
-    lead = "".join(f"{letter}, " for letter in "ABCDEFGH"[:q.dim() - 2])
-    factor = repr(float(scale if scale is not None else q.shape[-1] ** -0.5))
-    score = f"s * {factor}"
-    if causal:
-        score = f"where(index(T) <= index(S), {score}, -inf)"
-    text = _ATTENTION_BACKWARD if is_one_kernel(q, v) else _ATTENTION_BACKWARD_APART
-    program = text.format(t=_spelling(q), l=lead, score=score, scale=factor)
-    found = ridge.run(program, q=q, k=k, v=v, r=gradient, wanted=["dq", "dk", "dv"])
-    return found["dq"], found["dk"], found["dv"]
-
-
-operator("attention_backward(Tensor gradient, Tensor q, Tensor k, Tensor v, bool causal=False, float? scale=None) -> "
-         "(Tensor, Tensor, Tensor)", _attention_backward,
-         lambda gradient, q, k, v, causal=False, scale=None:
-         tuple(torch.empty_like(tensor, memory_format=torch.contiguous_format) for tensor in (q, k, v)))
-
-
-class _Attention(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, q, k, v, causal=False, scale=None):
-        ctx.save_for_backward(q, k, v)
-        ctx.causal, ctx.scale = causal, scale
-        return below(torch.ops.ridge.attention.default, q, k, v, causal, scale)
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx, gradient):
-        return *torch.ops.ridge.attention_backward.default(gradient, *ctx.saved_tensors, ctx.causal, ctx.scale), None, None
-
-
-differentiable("attention", _Attention)
-autocast("attention")
-
-
-def attention(q, k, v, causal=False, scale=None):
-    """softmax(scale * q @ k.T) @ v: q[..., S, E], k[..., T, E], v[..., T, V] -> [..., S, V]."""
-    return torch.ops.ridge.attention(q, k, v, causal, scale)
-
-
 def _alike(x, *others):
     return torch.empty_like(x, memory_format=torch.contiguous_format)
 
@@ -265,7 +193,7 @@ operator("softmax(Tensor x, int axis=-1) -> Tensor", lambda x, axis=-1: ridge.so
 
 def _softmax_backward(gradient, y, axis):
     letters = "ABCDEFGHIJKLMN"[:y.dim()]
-    axes, over, t = ", ".join(letters), letters[axis], _spelling(y)
+    axes, over, t = ", ".join(letters), letters[axis], spelling(y)
     kept = ", ".join(letter for letter in letters if letter != over) or "1"
     program = (f"y: {t}[{axes}]   r: {t}[{axes}]\nm: f32[{kept}] = sum(y * r over {over})\n"
                f"dx: {t}[{axes}] = y * (r - m)")
@@ -303,7 +231,7 @@ operator("rmsnorm(Tensor x, Tensor? weight=None, float eps=1e-05) -> Tensor",
 
 
 def _rmsnorm_backward(gradient, x, weight, eps):
-    t, width = _spelling(x), x.shape[-1]
+    t, width = spelling(x), x.shape[-1]
     rows = {"x": x.reshape(-1, width), "r": gradient.reshape(-1, width)}
     program = (f"x: {t}[N, W]   r: {t}[N, W]{{w}}\nc: f32[N] = mean(x * x over W)\n"
                f"m: f32[N] = mean({{g}} * x over W)\n"

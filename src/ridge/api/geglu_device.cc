@@ -1,10 +1,6 @@
 // Gated layers of training steps in a device's memory, as ridge/compute.h has them.
-#include <fmt/format.h>
-
-#include <mutex>
-#include <vector>
-
 #include "ridge/api/on_device.h"
+#include "ridge/api/training.h"
 #include "ridge/compute.h"
 #include "ridge/device/stream.h"
 #include "ridge/measure/device_machine.h"
@@ -53,74 +49,39 @@ cuda::GatedBackward call_of(const Sizes& s, const Backward& a, void* dh) {
   return call;
 }
 
-// Addresses that are aligned as those of every call: what a choice of kernels asks about them.
-void* stand_in(int i) { return reinterpret_cast<void*>(std::uintptr_t{1} << (40 + i)); }
-
 Result<std::shared_ptr<const Parts>> chosen(int device, const Sizes& s) {
-  void* const of_b = s.has_bias ? stand_in(2) : nullptr;
-  void* const of_db = s.has_bias ? stand_in(3) : nullptr;
-  const auto forward = call_of(s, Forward{stand_in(0), stand_in(1), of_b, stand_in(4), stand_in(5)});
-  const auto backward =
-      call_of(s, Backward{stand_in(0), stand_in(1), of_b, stand_in(4), stand_in(5), stand_in(6), stand_in(7), of_db},
-              stand_in(8));
+  void* const of_b = s.has_bias ? api::stand_in(2) : nullptr;
+  void* const of_db = s.has_bias ? api::stand_in(3) : nullptr;
+  const auto forward =
+      call_of(s, Forward{api::stand_in(0), api::stand_in(1), of_b, api::stand_in(4), api::stand_in(5)});
+  const auto backward = call_of(s,
+                                Backward{api::stand_in(0), api::stand_in(1), of_b, api::stand_in(4), api::stand_in(5),
+                                         api::stand_in(6), api::stand_in(7), of_db},
+                                api::stand_in(8));
   if (const auto why = refuse(backward)) return input_error(*why);
   const cuda::OutsideCapture outside;
   const api::OnThatDevice there(device);
   if (!there.status()) return there.status().error();
   const auto numbers = device_numbers_here();
   if (!numbers) return numbers.error();
-  const std::size_t half_of_h = static_cast<std::size_t>(2 * s.rows * s.hidden);
-  const std::size_t room = s.keeps_h ? ops::plan_workspace_bytes : half_of_h + beside;
+  const std::size_t third_of_h = static_cast<std::size_t>(4 * s.rows * s.hidden / 3);
+  const std::size_t room = s.keeps_h ? ops::plan_workspace_bytes : third_of_h + beside;
   return std::make_shared<const Parts>(
       Parts{device, s, choose(forward, ops::plan_workspace_bytes, *numbers), choose(backward, room, *numbers)});
-}
-
-Result<std::shared_ptr<const Parts>> kept(int device, const Sizes& sizes) {
-  constexpr std::size_t most_kept = 256;
-  static std::mutex mutex;
-  static std::vector<std::shared_ptr<const Parts>> all;
-  {
-    const std::lock_guard lock(mutex);
-    for (const auto& known : all)
-      if (known->device == device && known->sizes == sizes) return known;
-  }
-  const auto made = chosen(device, sizes);
-  if (!made) return made.error();
-  const std::lock_guard lock(mutex);
-  if (all.size() >= most_kept) all.clear();
-  all.push_back(*made);
-  return *made;
-}
-
-struct Named {
-  const char* name;
-  const void* data;
-  bool wanted = true;
-};
-
-Status check_addresses(std::initializer_list<Named> arrays, const void* scratch, std::int64_t scratch_bytes) {
-  for (const Named& each : arrays)
-    if (each.wanted && (each.data == nullptr || reinterpret_cast<std::uintptr_t>(each.data) % word != 0))
-      return input_error(
-          fmt::format("expected '{}' to lie at a multiple of {} bytes of the device's memory", each.name, word));
-  if (scratch_bytes > 0 && (scratch == nullptr || reinterpret_cast<std::uintptr_t>(scratch) % line != 0))
-    return input_error(fmt::format("expected {} B of scratch at a multiple of {}", scratch_bytes, line));
-  return Done{};
 }
 
 template <class Call, class Plan>
 Status launched(const Parts& parts, const Call& call, const Plan& plan, void* workspace, CUstream_st* stream) {
   const api::OnThatDevice there(parts.device);
   if (!there.status()) return there.status();
-  const auto failure = launch(call, plan, {workspace, plan.workspace_bytes, false}, stream);
-  if (failure) return absent_error("the CUDA device failed at " + *failure, "`nvidia-smi` shows the device's state");
-  return Done{};
+  return api::launched(launch(call, plan, {workspace, plan.workspace_bytes, false}, stream));
 }
 
 }  // namespace
 
 Result<GegluOnDevice> GegluOnDevice::make(int device, const Sizes& sizes) {
-  auto parts = kept(device, sizes);
+  static api::KeptPlans<Parts> plans;
+  auto parts = plans.get(device, sizes, chosen);
   if (!parts) return parts.error();
   return GegluOnDevice(*std::move(parts));
 }
@@ -135,23 +96,23 @@ std::int64_t GegluOnDevice::backward_scratch_bytes() const {
 Status GegluOnDevice::queue(CUstream_st* stream, const Forward& a, void* scratch) const {
   const Sizes& s = parts_->sizes;
   const Status fits =
-      check_addresses({{"x", a.x}, {"w", a.w}, {"b", a.b, s.has_bias}, {"y", a.y}, {"h", a.h, s.keeps_h}}, scratch,
-                      forward_scratch_bytes());
+      api::check_addresses({{"x", a.x}, {"w", a.w}, {"b", a.b, s.has_bias}, {"y", a.y}, {"h", a.h, s.keeps_h}}, scratch,
+                           forward_scratch_bytes());
   if (!fits) return fits;
   return launched(*parts_, call_of(s, a), parts_->forward, scratch, stream);
 }
 
 Status GegluOnDevice::queue(CUstream_st* stream, const Backward& a, void* scratch) const {
   const Sizes& s = parts_->sizes;
-  const Status fits = check_addresses({{"x", a.x},
-                                       {"w", a.w},
-                                       {"b", a.b, s.has_bias},
-                                       {"dy", a.dy},
-                                       {"h", a.h, s.keeps_h},
-                                       {"dx", a.dx},
-                                       {"dw", a.dw},
-                                       {"db", a.db, s.has_bias}},
-                                      scratch, backward_scratch_bytes());
+  const Status fits = api::check_addresses({{"x", a.x},
+                                            {"w", a.w},
+                                            {"b", a.b, s.has_bias},
+                                            {"dy", a.dy},
+                                            {"h", a.h, s.keeps_h},
+                                            {"dx", a.dx},
+                                            {"dw", a.dw},
+                                            {"db", a.db, s.has_bias}},
+                                           scratch, backward_scratch_bytes());
   if (!fits) return fits;
   return launched(*parts_, call_of(s, a, scratch), parts_->backward, static_cast<char*>(scratch) + bytes_of_h(s),
                   stream);

@@ -4,14 +4,11 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "ridge/python/call.h"
+#include "ridge/python/training.h"
 
 namespace nb = nanobind;
 
 namespace ridge::python {
-namespace {
-
-using Sizes = GegluOnDevice::Sizes;
 
 void expect(const Operand& operand, DType dtype, const std::vector<std::int64_t>& shape) {
   const ArrayType found = operand.type(operand.name());
@@ -19,6 +16,10 @@ void expect(const Operand& operand, DType dtype, const std::vector<std::int64_t>
   raise(input_error(fmt::format("expected '{}' to be {}[{}], found {}[{}]", operand.name(), name(dtype),
                                 fmt::join(shape, ", "), name(found.dtype), fmt::join(found.shape, ", "))));
 }
+
+namespace {
+
+using Sizes = GegluOnDevice::Sizes;
 
 // Of a call whose first inputs are x, w and, where there is one, b.
 Sizes sizes_of(const Call& call, bool has_bias, bool keeps_h) {
@@ -40,22 +41,9 @@ void add_operands(Call& call, nb::handle x, nb::handle w, nb::handle b) {
   if (!b.is_none()) call.add_input("b", b);
 }
 
-template <class Arrays> void queue(Call& call, const GegluOnDevice& layer, const Arrays& arrays, std::int64_t bytes) {
-  CUstream_st* const stream = call.device()->stream();
-  void* const scratch = call.scratch(bytes);
-  std::optional<Status> done;
-  {
-    const nb::gil_scoped_release released;
-    done = layer.queue(stream, arrays, scratch);
-  }
-  check(*done);
-}
-
 GegluOnDevice planned(const Call& call, const Sizes& sizes) {
   return value_of(GegluOnDevice::make(call.device()->number(), sizes));
 }
-
-const void* read(Call& call, std::size_t i) { return call.on_device(i, Computation::queues).data; }
 
 // y, and h where it is kept.
 nb::tuple forward(nb::handle x, nb::handle w, nb::handle b, bool keeps_h) {

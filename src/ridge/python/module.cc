@@ -29,4 +29,5 @@ NB_MODULE(_ridge, module) {
   ridge::python::add_sweeps(module);
   ridge::python::add_arrays(module);
   ridge::python::add_geglu(module);
+  ridge::python::add_attention(module);
 }
