@@ -115,15 +115,11 @@ Tensor called(const char* name, std::array<StableIValue, 2> stack) {
   return torch::stable::detail::to<Tensor>(stack[0]);
 }
 
-bool is_leaf(const Tensor& tensor) {
-  StableIValue answer = torch::stable::detail::from(tensor);
-  TORCH_ERROR_CODE_CHECK(aoti_torch_call_dispatcher("aten::is_leaf", "", &answer));
-  return torch::stable::detail::to<bool>(answer);
-}
-
-// Whether it wants a gradient is no question of the stable ABI; whether it or a view of it has a history is one.
+// Whether it wants a gradient is no question of the stable ABI; whether a view of it has a history is one.
 bool wants_gradient(Tensor tensor) {
-  return !is_leaf(tensor) || !is_leaf(torch::stable::narrow(tensor, 0, 0, tensor.size(0)));
+  StableIValue answer = torch::stable::detail::from(torch::stable::narrow(tensor, 0, 0, tensor.size(0)));
+  TORCH_ERROR_CODE_CHECK(aoti_torch_call_dispatcher("aten::is_leaf", "", &answer));
+  return !torch::stable::detail::to<bool>(answer);
 }
 
 Tensor matmul_any(const Tensor& a, const Tensor& b) {
