@@ -1,6 +1,7 @@
 """PyTorch's operators against its own, in the same dtype and in fp64; and models on the roof."""
 import math
 import unittest
+import unittest.mock
 
 try:
     import torch
@@ -11,6 +12,7 @@ import torch.nn.functional as F
 
 import ridge
 import ridge.torch
+from ridge.torch import _operators as operators
 
 DTYPES = [torch.float32, torch.bfloat16, torch.float16]
 
@@ -140,6 +142,29 @@ class Operators(unittest.TestCase):
             torch.ops.ridge.matmul(torch.randn(2, 3), torch.randn(4, 5))
         with self.assertRaisesRegex(ridge.Error, "'a' requires a gradient, which would be lost here"):
             ridge.matmul(torch.randn(2, 2, requires_grad=True), torch.randn(2, 2))
+
+
+class FreeMemory(unittest.TestCase):
+    """Of a device that is not here: what its allocator holds, what the driver says, and whether a graph is captured."""
+    def free(self, reserved, allocated, of_driver, captured=False):
+        stats = {"reserved_bytes": {"all": {"current": reserved}}, "allocated_bytes": {"all": {"current": allocated}}}
+        self.asked = unittest.mock.Mock(return_value=(of_driver, 80))
+        with unittest.mock.patch.multiple(torch.cuda, memory_stats_as_nested_dict=lambda device: stats, mem_get_info=self.asked,
+                                          is_current_stream_capturing=lambda: captured):
+            return operators._free_bytes("a device")
+
+    def test_the_driver_is_asked_when_the_allocator_has_changed(self):
+        with unittest.mock.patch.dict(operators._FREE, clear=True):
+            self.assertEqual(self.free(10, 4, of_driver=70, captured=True), 6)
+            self.asked.assert_not_called()
+            self.assertEqual(self.free(10, 4, of_driver=70), 76)
+            self.asked.assert_called_once()
+            self.assertEqual(self.free(10, 9, of_driver=60), 71)
+            self.asked.assert_not_called()
+            self.assertEqual(self.free(20, 15, of_driver=60, captured=True), 65)
+            self.asked.assert_not_called()
+            self.assertEqual(self.free(20, 15, of_driver=55), 60)
+            self.asked.assert_called_once()
 
 
 class Arrays(unittest.TestCase):

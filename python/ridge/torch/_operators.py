@@ -96,12 +96,13 @@ _FREE = {}  # by device: what the allocator held when the driver was asked, and 
 
 
 def _free_bytes(device):
-    """The driver is asked again when the allocator has taken or given back memory, for it takes long to answer."""
+    """The driver is asked again when the allocator has taken or given back memory, for it takes long to answer, and not
+    while a graph is captured."""
     stats = torch.cuda.memory_stats_as_nested_dict(device)
     reserved, allocated = (stats[f"{kind}_bytes"]["all"]["current"] for kind in ("reserved", "allocated"))
-    if device not in _FREE or _FREE[device][0] != reserved:
+    if _FREE.get(device, (None,))[0] != reserved and not torch.cuda.is_current_stream_capturing():
         _FREE[device] = reserved, torch.cuda.mem_get_info(device)[0]
-    return _FREE[device][1] + reserved - allocated
+    return sum(_FREE.get(device, (reserved, 0))) - allocated
 
 
 def _keeps_h(x, w):
