@@ -12,6 +12,7 @@ import torch.nn.functional as F
 
 import ridge
 import ridge.torch
+from ridge.torch import _attention as attentions
 from ridge.torch import _operators as operators
 
 DTYPES = [torch.float32, torch.bfloat16, torch.float16]
@@ -122,6 +123,17 @@ class Operators(unittest.TestCase):
             self.assertTrue(product(w * 2, x).requires_grad)
             with torch.no_grad():
                 self.assertFalse(product(w, w).requires_grad)
+
+    def test_fake_tensors_of_what_is_kept_for_backward(self):
+        from torch._subclasses.fake_tensor import FakeTensorMode
+        always = {"_has_kernels": lambda *tensors: True}
+        with unittest.mock.patch.multiple(operators, **always, _keeps_h=lambda x, w: True), \
+                unittest.mock.patch.multiple(attentions, **always), FakeTensorMode():
+            x, w, b, q, k = (torch.empty(*shape, requires_grad=True) for shape in ((2, 4, 8), (12, 8), (12,), (2, 5, 8), (2, 7, 8)))
+            for result, leaves in [(torch.ops.ridge.geglu(x, w, b), (x, w, b)), (torch.ops.ridge.geglu(x, w), (x, w)),
+                                   (torch.ops.ridge.attention(q, k, k), (q, k))]:
+                found = torch.autograd.grad(result, leaves, torch.empty_like(result))
+                self.assertEqual([each.shape for each in found], [leaf.shape for leaf in leaves])
 
     def test_a_training_step_learns(self):
         torch.manual_seed(0)
