@@ -1,6 +1,7 @@
 """PyTorch's operators against its own, in the same dtype and in fp64; and models on the roof."""
 import math
 import unittest
+import unittest.mock
 
 try:
     import torch
@@ -11,6 +12,8 @@ import torch.nn.functional as F
 
 import ridge
 import ridge.torch
+from ridge.torch import _attention as attentions
+from ridge.torch import _operators as operators
 
 DTYPES = [torch.float32, torch.bfloat16, torch.float16]
 
@@ -97,6 +100,41 @@ class Operators(unittest.TestCase):
             self.assertEqual(torch.ops.ridge.geglu(torch.empty(2, 3, 8), torch.empty(12, 8)).shape, (2, 3, 6))
             self.assertEqual(torch.ops.ridge.matmul(torch.empty(2, 3, 8), torch.empty(8, 5)).shape, (2, 3, 5))
 
+    def test_autocast_chooses_the_dtype(self):
+        x, w, b = (torch.randn(*shape, device=self.device).requires_grad_() for shape in ((5, 16), (24, 16), (24,)))
+        with torch.autocast(self.device, torch.bfloat16):
+            layer = torch.ops.ridge.geglu(x, w, b)
+            product = torch.ops.ridge.matmul(x, w.t())
+            attention = torch.ops.ridge.attention(x, w, w.half(), scale=0.5)
+            self.assertEqual([y.dtype for y in (layer, product, attention)], [torch.bfloat16] * 3)
+            self.assertEqual(torch.ops.ridge.softmax(product).dtype, torch.float32)
+            self.assertEqual(torch.ops.ridge.rmsnorm(product, torch.ones(24, device=self.device)).dtype, torch.float32)
+        found = torch.autograd.grad(layer.float().sum(), (x, w, b))
+        expected = torch.autograd.grad(geglu(*(t.bfloat16() for t in (x, w, b))).float().sum(), (x, w, b))
+        for a, e in zip(found, expected):
+            self.assertEqual(a.dtype, torch.float32)
+            torch.testing.assert_close(a, e, rtol=5e-2, atol=5e-2)
+
+    def test_what_wants_no_gradient_has_no_history(self):
+        x, w = torch.randn(4, 4, device=self.device), torch.randn(4, 4, device=self.device, requires_grad=True)
+        for product in (torch.ops.ridge.matmul, torch.ops.ridge.geglu):
+            self.assertFalse(product(x, x).requires_grad)
+            self.assertTrue(product(x, w).requires_grad)
+            self.assertTrue(product(w * 2, x).requires_grad)
+            with torch.no_grad():
+                self.assertFalse(product(w, w).requires_grad)
+
+    def test_fake_tensors_of_what_is_kept_for_backward(self):
+        from torch._subclasses.fake_tensor import FakeTensorMode
+        always = {"_has_kernels": lambda *tensors: True}
+        with unittest.mock.patch.multiple(operators, **always, _keeps_h=lambda x, w: True), \
+                unittest.mock.patch.multiple(attentions, **always), FakeTensorMode():
+            x, w, b, q, k = (torch.empty(*shape, requires_grad=True) for shape in ((2, 4, 8), (12, 8), (12,), (2, 5, 8), (2, 7, 8)))
+            for result, leaves in [(torch.ops.ridge.geglu(x, w, b), (x, w, b)), (torch.ops.ridge.geglu(x, w), (x, w)),
+                                   (torch.ops.ridge.attention(q, k, k), (q, k))]:
+                found = torch.autograd.grad(result, leaves, torch.empty_like(result))
+                self.assertEqual([each.shape for each in found], [leaf.shape for leaf in leaves])
+
     def test_a_training_step_learns(self):
         torch.manual_seed(0)
         x, y = torch.randn(64, 16), torch.randn(64, 8)
@@ -116,6 +154,29 @@ class Operators(unittest.TestCase):
             torch.ops.ridge.matmul(torch.randn(2, 3), torch.randn(4, 5))
         with self.assertRaisesRegex(ridge.Error, "'a' requires a gradient, which would be lost here"):
             ridge.matmul(torch.randn(2, 2, requires_grad=True), torch.randn(2, 2))
+
+
+class FreeMemory(unittest.TestCase):
+    """Of a device that is not here: what its allocator holds, what the driver says, and whether a graph is captured."""
+    def free(self, reserved, allocated, of_driver, captured=False):
+        stats = {"reserved_bytes": {"all": {"current": reserved}}, "allocated_bytes": {"all": {"current": allocated}}}
+        self.asked = unittest.mock.Mock(return_value=(of_driver, 80))
+        with unittest.mock.patch.multiple(torch.cuda, memory_stats_as_nested_dict=lambda device: stats, mem_get_info=self.asked,
+                                          is_current_stream_capturing=lambda: captured):
+            return operators._free_bytes("a device")
+
+    def test_the_driver_is_asked_when_the_allocator_has_changed(self):
+        with unittest.mock.patch.dict(operators._FREE, clear=True):
+            self.assertEqual(self.free(10, 4, of_driver=70, captured=True), 6)
+            self.asked.assert_not_called()
+            self.assertEqual(self.free(10, 4, of_driver=70), 76)
+            self.asked.assert_called_once()
+            self.assertEqual(self.free(10, 9, of_driver=60), 71)
+            self.asked.assert_not_called()
+            self.assertEqual(self.free(20, 15, of_driver=60, captured=True), 65)
+            self.asked.assert_not_called()
+            self.assertEqual(self.free(20, 15, of_driver=55), 60)
+            self.asked.assert_called_once()
 
 
 class Arrays(unittest.TestCase):

@@ -117,4 +117,77 @@ class MatmulOnDevice {
   void *a_, *b_, *d_;
 };
 
+// A gated layer of a training step in a CUDA device's memory: y = u * gelu(g), where u and g are the halves of
+// h = x[rows, width] * w[2*hidden, width]^T + b[2*hidden], and its gradients. bf16 or f16 with sums in f32, all of one
+// type, row-major without gaps, at multiples of 16 bytes. What was planned is kept for the next layer of these sizes.
+class GegluOnDevice {
+ public:
+  struct Sizes {
+    std::int64_t rows = 0, hidden = 0, width = 0;
+    DType dtype = DType::bf16;
+    bool has_bias = false;
+    // Forward writes h and backward reads it. Else backward makes it again, of some hidden columns at once: a third
+    // more arithmetic in a third of h's memory.
+    bool keeps_h = false;
+    bool operator==(const Sizes&) const = default;
+  };
+  // Errors: sizes that no kernel takes; no device of that number.
+  static Result<GegluOnDevice> make(int device, const Sizes& sizes);
+
+  struct Forward {
+    const void *x = nullptr, *w = nullptr, *b = nullptr;
+    void *y = nullptr, *h = nullptr;
+  };
+  struct Backward {
+    const void *x = nullptr, *w = nullptr, *b = nullptr, *dy = nullptr, *h = nullptr;
+    void *dx = nullptr, *dw = nullptr, *db = nullptr;
+  };
+  // Beside operands, at a multiple of 256.
+  std::int64_t forward_scratch_bytes() const;
+  std::int64_t backward_scratch_bytes() const;
+  // As Computation::queue(). h is not written by backward. Errors: an address that is null or no multiple of 16.
+  Status queue(CUstream_st* stream, const Forward& arrays, void* scratch) const;
+  Status queue(CUstream_st* stream, const Backward& arrays, void* scratch) const;
+
+  struct Parts;  // the library's own
+  explicit GegluOnDevice(std::shared_ptr<const Parts> parts) : parts_(std::move(parts)) {}
+
+ private:
+  std::shared_ptr<const Parts> parts_;
+};
+
+// Attention of a training step in a CUDA device's memory: o = softmax(scale * q * k^T) * v in each head, and its
+// gradients. q[heads, rows, width], k and v[heads, keys, width], o as q, lse[heads, rows] in f32: ln of the sum of a
+// row's exponentials. Otherwise as GegluOnDevice.
+class AttentionOnDevice {
+ public:
+  struct Sizes {
+    std::int64_t heads = 0, rows = 0, keys = 0, width = 0;
+    DType dtype = DType::bf16;
+    bool causal = false;  // row i sees keys up to i
+    double scale = 1;
+    bool operator==(const Sizes&) const = default;
+  };
+  static Result<AttentionOnDevice> make(int device, const Sizes& sizes);
+
+  struct Forward {
+    const void *q = nullptr, *k = nullptr, *v = nullptr;
+    void *o = nullptr, *lse = nullptr;
+  };
+  struct Backward {
+    const void *q = nullptr, *k = nullptr, *v = nullptr, *o = nullptr, *dout = nullptr, *lse = nullptr;
+    void *dq = nullptr, *dk = nullptr, *dv = nullptr;
+  };
+  std::int64_t forward_scratch_bytes() const;
+  std::int64_t backward_scratch_bytes() const;
+  Status queue(CUstream_st* stream, const Forward& arrays, void* scratch) const;
+  Status queue(CUstream_st* stream, const Backward& arrays, void* scratch) const;
+
+  struct Parts;  // the library's own
+  explicit AttentionOnDevice(std::shared_ptr<const Parts> parts) : parts_(std::move(parts)) {}
+
+ private:
+  std::shared_ptr<const Parts> parts_;
+};
+
 }  // namespace ridge

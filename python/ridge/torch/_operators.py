@@ -1,14 +1,15 @@
 """torch.ops.ridge: forward through ridge.run, backward as programs of their own, in which nothing is stored that the
 forward pass would have to keep but its operands."""
 import pathlib
-from typing import Optional
 
 import torch
+from torch.autograd.function import once_differentiable
 
 import ridge
-from ridge._compute import is_one_kernel
+from ridge import _ridge
+from ridge.torch._attention import attention  # noqa: F401  handed on
+from ridge.torch._define import LIBRARY, autocast, below, differentiable, operator, spelling
 
-_DEVICES = ("cpu", "cuda")
 _LIBRARY = pathlib.Path(__file__).with_name("_ops.so")
 
 
@@ -24,17 +25,11 @@ def _fake_matmul(a, b):
 
 if _LIBRARY.exists():
     torch.ops.load_library(str(_LIBRARY))
-    _RECORDED = "ridge::matmul_recorded"
-    for _name in (_RECORDED, "ridge::matmul_unrecorded"):
-        torch.library.register_fake(_name, _fake_matmul)
+    _RECORDED, _UNRECORDED = "matmul_recorded", "matmul_unrecorded"
+    torch.library.register_fake(f"ridge::{_UNRECORDED}", _fake_matmul, lib=LIBRARY)
 else:
-    _RECORDED = "ridge::matmul"
-
-    @torch.library.custom_op(_RECORDED, mutates_args=(), device_types=_DEVICES)
-    def _matmul(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-        return ridge.matmul(a.detach(), b.detach())
-
-    _matmul.register_fake(_fake_matmul)
+    _RECORDED = _UNRECORDED = "matmul"
+    operator("matmul(Tensor a, Tensor b) -> Tensor", lambda a, b: ridge.matmul(a, b), _fake_matmul)
 
 
 def matmul(a, b):
@@ -47,40 +42,75 @@ def _summed_to(gradient, like):
     return gradient if gradient.dim() == like.dim() else gradient.sum(dim=tuple(range(gradient.dim() - like.dim())))
 
 
-def _matmul_backward(ctx, gradient):
-    a, b = ctx.saved_tensors
-    of_a = of_b = None
-    if ctx.needs_input_grad[0]:
-        if a.dim() == 2 and b.dim() > 2:
-            of_a = _summed_to(matmul(gradient, b.transpose(-1, -2)), a)
-        else:
+class _Matmul(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, a, b):
+        ctx.save_for_backward(a, b)
+        return below(getattr(torch.ops.ridge, _UNRECORDED).default, a, b)
+
+    @staticmethod
+    def backward(ctx, gradient):
+        a, b = ctx.saved_tensors
+        of_a = of_b = None
+        if ctx.needs_input_grad[0]:
             of_a = matmul(gradient, b.transpose(-1, -2))
-    if ctx.needs_input_grad[1]:
-        if b.dim() == 2 and a.dim() > 2:
-            of_b = matmul(a.reshape(-1, a.shape[-1]).transpose(0, 1), gradient.reshape(-1, gradient.shape[-1]))
-        else:
-            of_b = matmul(a.transpose(-1, -2), gradient)
-    return of_a, of_b
+            if a.dim() == 2 and b.dim() > 2:
+                of_a = _summed_to(of_a, a)
+        if ctx.needs_input_grad[1]:
+            if b.dim() == 2 and a.dim() > 2:
+                of_b = matmul(a.reshape(-1, a.shape[-1]).transpose(0, 1), gradient.reshape(-1, gradient.shape[-1]))
+            else:
+                of_b = matmul(a.transpose(-1, -2), gradient)
+        return of_a, of_b
 
 
-def _keep_inputs(ctx, inputs, output):
-    ctx.save_for_backward(*inputs)
+differentiable(_RECORDED, _Matmul)
+autocast("matmul")
 
 
-torch.library.register_autograd(_RECORDED, _matmul_backward, setup_context=_keep_inputs)
+# The gated layer. On a device a layer of 16 bits keeps h = x @ w.T + b where there is room: its backward pass is faster
+# for that. Elsewhere it keeps its operands alone, and backward makes the products again.
+def _geglu(x, w, b=None):
+    return ridge.geglu(x, w, b)
 
 
-# The gated layer. Its backward pass makes both products again, [N, 2*F] in all, in the operands' dtype; nothing of that
-# size lives between the passes.
-@torch.library.custom_op("ridge::geglu", mutates_args=(), device_types=_DEVICES)
-def _geglu(x: torch.Tensor, w: torch.Tensor, b: Optional[torch.Tensor] = None) -> torch.Tensor:
-    return ridge.geglu(x.detach(), w.detach(), None if b is None else b.detach())
-
-
-@_geglu.register_fake
-def _(x, w, b=None):
+def _fake_geglu(x, w, b=None):
     torch._check(w.shape[0] % 2 == 0, lambda: "expected w to have an even number of rows: up and gate")
     return x.new_empty([*x.shape[:-1], w.shape[0] // 2])
+
+
+operator("geglu(Tensor x, Tensor w, Tensor? b=None) -> Tensor", _geglu, _fake_geglu)
+operator("geglu_keeping(Tensor x, Tensor w, Tensor? b=None) -> (Tensor, Tensor)",
+         lambda x, w, b=None: _ridge.geglu_forward(x, w, b, True),
+         lambda x, w, b=None: (_fake_geglu(x, w, b), x.new_empty([x.numel() // x.shape[-1], w.shape[0]])))
+
+_SMALL = 64 << 20  # bytes: so much is kept without asking how much is free, for that takes the host long
+
+
+def _has_kernels(x):
+    """Whether a training step of a gated layer has kernels of its own."""
+    return x.is_cuda and x.dtype in (torch.bfloat16, torch.float16) and x.numel() > 0
+
+
+_FREE = {}  # by device: what the allocator held when the driver was asked, and what it said
+
+
+def _free_bytes(device):
+    """The driver is asked again when the allocator has taken or given back memory, for it takes long to answer, and not
+    while a graph is captured."""
+    stats = torch.cuda.memory_stats_as_nested_dict(device)
+    reserved, allocated = (stats[f"{kind}_bytes"]["all"]["current"] for kind in ("reserved", "allocated"))
+    if _FREE.get(device, (None,))[0] != reserved and not torch.cuda.is_current_stream_capturing():
+        _FREE[device] = reserved, torch.cuda.mem_get_info(device)[0]
+    return sum(_FREE.get(device, (reserved, 0))) - allocated
+
+
+def _keeps_h(x, w):
+    """Whether h and its gradient are at most a quarter of the memory that is free."""
+    if not _has_kernels(x):
+        return False
+    needed = 2 * (x.numel() // x.shape[-1]) * w.shape[0] * x.element_size()
+    return needed <= _SMALL or needed <= _free_bytes(x.device) // 4
 
 
 _GEGLU_BACKWARD = """x: {t}[N, D]   w: {t}[2*F, D]   r: {t}[N, F]
@@ -97,24 +127,17 @@ p: f32[N, D] = du * up
 q: f32[N, D] = dg * gate
 dx: {t}[N, D] = p + q
 """
-_SPELLING = {torch.float32: "f32", torch.bfloat16: "bf16", torch.float16: "f16"}
 
-
-def _spelling(tensor):
-    if tensor.dtype not in _SPELLING:
-        raise ValueError(f"expected float32, bfloat16 or float16, found {tensor.dtype}")
-    return _SPELLING[tensor.dtype]
-
-
-@torch.library.custom_op("ridge::geglu_backward", mutates_args=(), device_types=_DEVICES)
-def _geglu_backward(gradient: torch.Tensor, x: torch.Tensor, w: torch.Tensor,
-                    b: Optional[torch.Tensor] = None) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+def _geglu_backward(gradient, x, w, b=None, h=None):
+    if _has_kernels(x):
+        of_x, of_w, of_b = _ridge.geglu_backward(gradient, x, w, b, h)
+        return of_x, of_w, w.new_empty([0]) if b is None else of_b
     half = w.shape[0] // 2
     of_w = torch.empty_like(w, memory_format=torch.contiguous_format)
     of_b = w.new_empty([w.shape[0] if b is not None else 0])
     rows = {"x": x.reshape(-1, x.shape[-1]), "r": gradient.reshape(-1, half), "w": w}
     out = {"dup": of_w[:half], "dgate": of_w[half:]}
-    t = _spelling(x)
+    t = spelling(x)
     program = _GEGLU_BACKWARD.format(t=t, bias="", z="g + 0", u="u")
     if b is not None:
         rows["b"] = b
@@ -122,30 +145,39 @@ def _geglu_backward(gradient: torch.Tensor, x: torch.Tensor, w: torch.Tensor,
         program = _GEGLU_BACKWARD.format(t=t, bias=bias, z="g + bg", u="(u + bu)")
         program += f"dbu: {t}[F] = sum(du over N)\ndbg: {t}[F] = sum(dg over N)\n"
         out |= {"dbu": of_b[:half], "dbg": of_b[half:]}
-    found = ridge.run(program, wanted=["dx", *out], out=out, **{name: t.detach() for name, t in rows.items()})
+    found = ridge.run(program, wanted=["dx", *out], out=out, **rows)
     return found["dx"].reshape(x.shape), of_w, of_b
 
 
-@_geglu_backward.register_fake
-def _(gradient, x, w, b=None):
+def _fake_geglu_backward(gradient, x, w, b=None, h=None):
     return (torch.empty_like(x, memory_format=torch.contiguous_format),
             torch.empty_like(w, memory_format=torch.contiguous_format),
             w.new_empty([w.shape[0] if b is not None else 0]))
 
 
-def _geglu_derivative(ctx, gradient):
-    x, w, b = ctx.saved_tensors if ctx.has_bias else (*ctx.saved_tensors, None)
-    of_x, of_w, of_b = torch.ops.ridge.geglu_backward(gradient, x, w, b)
-    return of_x, of_w, of_b if ctx.has_bias else None
+operator("geglu_backward(Tensor gradient, Tensor x, Tensor w, Tensor? b=None, Tensor? h=None) -> (Tensor, Tensor, Tensor)",
+         _geglu_backward, _fake_geglu_backward)
 
 
-def _geglu_context(ctx, inputs, output):
-    x, w, b = inputs
-    ctx.has_bias = b is not None
-    ctx.save_for_backward(*((x, w, b) if ctx.has_bias else (x, w)))
+class _Geglu(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, w, b=None):
+        if _keeps_h(x, w):
+            y, h = below(torch.ops.ridge.geglu_keeping.default, x, w, b)
+        else:
+            y, h = below(torch.ops.ridge.geglu.default, x, w, b), None
+        ctx.save_for_backward(x, w, b, h)
+        return y
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, gradient):
+        of_x, of_w, of_b = torch.ops.ridge.geglu_backward.default(gradient, *ctx.saved_tensors)
+        return of_x, of_w, None if ctx.saved_tensors[2] is None else of_b
 
 
-_geglu.register_autograd(_geglu_derivative, setup_context=_geglu_context)
+differentiable("geglu", _Geglu)
+autocast("geglu")
 
 
 def geglu(x, w, b=None):
@@ -153,114 +185,41 @@ def geglu(x, w, b=None):
     return torch.ops.ridge.geglu(x, w, b)
 
 
-# Attention. Its backward pass makes the scores again.
-@torch.library.custom_op("ridge::attention", mutates_args=(), device_types=_DEVICES)
-def _attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool = False,
-               scale: Optional[float] = None) -> torch.Tensor:
-    return ridge.attention(q.detach(), k.detach(), v.detach(), causal=causal, scale=scale)
-
-
-@_attention.register_fake
-def _(q, k, v, causal=False, scale=None):
-    return q.new_empty([*q.shape[:-1], v.shape[-1]])
-
-
-# One kernel for 16 bits where values are as wide as keys; else each statement by itself, rounded as torch rounds it.
-_ATTENTION_BACKWARD = """q: {t}[{l}S, X]   k: {t}[{l}T, X]   v: {t}[{l}T, X]   r: {t}[{l}S, X]
-s[{l}S, T] = q * k
-p[{l}S, T] = softmax({score} over T)
-dv: {t}[{l}T, X] = p * r
-dp[{l}S, T] = r * v
-e[{l}S] = sum(p * dp over T)
-ds[{l}S, T] = p * (dp - e) * {scale}
-dq: {t}[{l}S, X] = ds * k
-dk: {t}[{l}T, X] = ds * q
-"""
-_ATTENTION_BACKWARD_APART = """q: {t}[{l}S, X]   k: {t}[{l}T, X]   v: {t}[{l}T, Y]   r: {t}[{l}S, Y]
-s: f32[{l}S, T] = q * k
-p: f32[{l}S, T] = softmax({score} over T)
-c: {t}[{l}S, T] = p + 0
-dv: {t}[{l}T, Y] = c * r
-dp: f32[{l}S, T] = r * v
-e: f32[{l}S] = sum(p * dp over T)
-ds: {t}[{l}S, T] = p * (dp - e) * {scale}
-dq: {t}[{l}S, X] = ds * k
-dk: {t}[{l}T, X] = ds * q
-"""
-
-
-@torch.library.custom_op("ridge::attention_backward", mutates_args=(), device_types=_DEVICES)
-def _attention_backward(gradient: torch.Tensor, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool,
-                        scale: Optional[float]) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    lead = "".join(f"{letter}, " for letter in "ABCDEFGH"[:q.dim() - 2])
-    factor = repr(float(scale if scale is not None else q.shape[-1] ** -0.5))
-    score = f"s * {factor}"
-    if causal:
-        score = f"where(index(T) <= index(S), {score}, -inf)"
-    text = _ATTENTION_BACKWARD if is_one_kernel(q, v) else _ATTENTION_BACKWARD_APART
-    program = text.format(t=_spelling(q), l=lead, score=score, scale=factor)
-    found = ridge.run(program, q=q.detach(), k=k.detach(), v=v.detach(), r=gradient.detach(), wanted=["dq", "dk", "dv"])
-    return found["dq"], found["dk"], found["dv"]
-
-
-@_attention_backward.register_fake
-def _(gradient, q, k, v, causal, scale):
-    return tuple(torch.empty_like(tensor, memory_format=torch.contiguous_format) for tensor in (q, k, v))
-
-
-def _attention_derivative(ctx, gradient):
-    of_q, of_k, of_v = torch.ops.ridge.attention_backward(gradient, *ctx.saved_tensors, ctx.causal, ctx.scale)
-    return of_q, of_k, of_v, None, None
-
-
-def _attention_context(ctx, inputs, output):
-    ctx.save_for_backward(*inputs[:3])
-    ctx.causal, ctx.scale = inputs[3:]
-
-
-_attention.register_autograd(_attention_derivative, setup_context=_attention_context)
-
-
-def attention(q, k, v, causal=False, scale=None):
-    """softmax(scale * q @ k.T) @ v: q[..., S, E], k[..., T, E], v[..., T, V] -> [..., S, V]."""
-    return torch.ops.ridge.attention(q, k, v, causal, scale)
-
-
-@torch.library.custom_op("ridge::softmax", mutates_args=(), device_types=_DEVICES)
-def _softmax(x: torch.Tensor, axis: int = -1) -> torch.Tensor:
-    return ridge.softmax(x.detach(), axis)
-
-
-@_softmax.register_fake
-def _(x, axis=-1):
+def _alike(x, *others):
     return torch.empty_like(x, memory_format=torch.contiguous_format)
 
 
-@torch.library.custom_op("ridge::softmax_backward", mutates_args=(), device_types=_DEVICES)
-def _softmax_backward(gradient: torch.Tensor, y: torch.Tensor, axis: int) -> torch.Tensor:
+operator("softmax(Tensor x, int axis=-1) -> Tensor", lambda x, axis=-1: ridge.softmax(x, axis), _alike)
+
+
+def _softmax_backward(gradient, y, axis):
     letters = "ABCDEFGHIJKLMN"[:y.dim()]
-    axes, over, t = ", ".join(letters), letters[axis], _spelling(y)
+    axes, over, t = ", ".join(letters), letters[axis], spelling(y)
     kept = ", ".join(letter for letter in letters if letter != over) or "1"
     program = (f"y: {t}[{axes}]   r: {t}[{axes}]\nm: f32[{kept}] = sum(y * r over {over})\n"
                f"dx: {t}[{axes}] = y * (r - m)")
-    return ridge.run(program, y=y.detach(), r=gradient.detach(), wanted="dx")
+    return ridge.run(program, y=y, r=gradient, wanted="dx")
 
 
-@_softmax_backward.register_fake
-def _(gradient, y, axis):
-    return torch.empty_like(y, memory_format=torch.contiguous_format)
+operator("softmax_backward(Tensor gradient, Tensor y, int axis) -> Tensor", _softmax_backward, _alike)
 
 
-def _softmax_derivative(ctx, gradient):
-    return torch.ops.ridge.softmax_backward(gradient, *ctx.saved_tensors, ctx.axis), None
+class _Softmax(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, axis=-1):
+        y = below(torch.ops.ridge.softmax.default, x, axis)
+        ctx.save_for_backward(y)
+        ctx.axis = axis
+        return y
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, gradient):
+        return torch.ops.ridge.softmax_backward.default(gradient, *ctx.saved_tensors, ctx.axis), None
 
 
-def _softmax_context(ctx, inputs, output):
-    ctx.save_for_backward(output)
-    ctx.axis = inputs[1]
-
-
-_softmax.register_autograd(_softmax_derivative, setup_context=_softmax_context)
+differentiable("softmax", _Softmax)
+autocast("softmax", torch.float32)
 
 
 def softmax(x, axis=-1):
@@ -268,20 +227,12 @@ def softmax(x, axis=-1):
     return torch.ops.ridge.softmax(x, axis)
 
 
-@torch.library.custom_op("ridge::rmsnorm", mutates_args=(), device_types=_DEVICES)
-def _rmsnorm(x: torch.Tensor, weight: Optional[torch.Tensor] = None, eps: float = 1e-5) -> torch.Tensor:
-    return ridge.rmsnorm(x.detach(), None if weight is None else weight.detach(), eps=eps)
+operator("rmsnorm(Tensor x, Tensor? weight=None, float eps=1e-05) -> Tensor",
+         lambda x, weight=None, eps=1e-5: ridge.rmsnorm(x, weight, eps=eps), _alike)
 
 
-@_rmsnorm.register_fake
-def _(x, weight=None, eps=1e-5):
-    return torch.empty_like(x, memory_format=torch.contiguous_format)
-
-
-@torch.library.custom_op("ridge::rmsnorm_backward", mutates_args=(), device_types=_DEVICES)
-def _rmsnorm_backward(gradient: torch.Tensor, x: torch.Tensor, weight: Optional[torch.Tensor],
-                      eps: float) -> tuple[torch.Tensor, torch.Tensor]:
-    t, width = _spelling(x), x.shape[-1]
+def _rmsnorm_backward(gradient, x, weight, eps):
+    t, width = spelling(x), x.shape[-1]
     rows = {"x": x.reshape(-1, width), "r": gradient.reshape(-1, width)}
     program = (f"x: {t}[N, W]   r: {t}[N, W]{{w}}\nc: f32[N] = mean(x * x over W)\n"
                f"m: f32[N] = mean({{g}} * x over W)\n"
@@ -294,31 +245,32 @@ def _rmsnorm_backward(gradient: torch.Tensor, x: torch.Tensor, weight: Optional[
         program = program.format(w=f"   w: {t}[W]", g="(r * w)")
         program += f"h: f32[N, W] = r * x * rsqrt(c + {eps!r})\ndw: {t}[W] = sum(h over N)\n"
         wanted.append("dw")
-    found = ridge.run(program, wanted=wanted, **{name: tensor.detach() for name, tensor in rows.items()})
+    found = ridge.run(program, wanted=wanted, **rows)
     if weight is None:
         return found.reshape(x.shape), x.new_empty([0])
     return found["dx"].reshape(x.shape), found["dw"]
 
 
-@_rmsnorm_backward.register_fake
-def _(gradient, x, weight, eps):
-    return (torch.empty_like(x, memory_format=torch.contiguous_format),
-            x.new_empty([x.shape[-1] if weight is not None else 0]))
+operator("rmsnorm_backward(Tensor gradient, Tensor x, Tensor? weight, float eps) -> (Tensor, Tensor)", _rmsnorm_backward,
+         lambda gradient, x, weight, eps: (_alike(x), x.new_empty([x.shape[-1] if weight is not None else 0])))
 
 
-def _rmsnorm_derivative(ctx, gradient):
-    x, weight = ctx.saved_tensors if ctx.has_weight else (*ctx.saved_tensors, None)
-    of_x, of_weight = torch.ops.ridge.rmsnorm_backward(gradient, x, weight, ctx.eps)
-    return of_x, of_weight if ctx.has_weight else None, None
+class _Rmsnorm(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, weight=None, eps=1e-5):
+        ctx.save_for_backward(x, weight)
+        ctx.eps = eps
+        return below(torch.ops.ridge.rmsnorm.default, x, weight, eps)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, gradient):
+        of_x, of_weight = torch.ops.ridge.rmsnorm_backward.default(gradient, *ctx.saved_tensors, ctx.eps)
+        return of_x, None if ctx.saved_tensors[1] is None else of_weight, None
 
 
-def _rmsnorm_context(ctx, inputs, output):
-    x, weight, ctx.eps = inputs
-    ctx.has_weight = weight is not None
-    ctx.save_for_backward(*((x, weight) if ctx.has_weight else (x,)))
-
-
-_rmsnorm.register_autograd(_rmsnorm_derivative, setup_context=_rmsnorm_context)
+differentiable("rmsnorm", _Rmsnorm)
+autocast("rmsnorm", torch.float32)
 
 
 def rmsnorm(x, weight=None, eps=1e-5):

@@ -15,6 +15,8 @@ namespace ridge::python {
 void add_reports(nanobind::module_& module);
 void add_sweeps(nanobind::module_& module);
 void add_arrays(nanobind::module_& module);
+void add_geglu(nanobind::module_& module);
+void add_attention(nanobind::module_& module);
 
 // Raises ridge.Error with the error's kind, message, hint, place and whole text.
 [[noreturn]] void raise(const Error& error);

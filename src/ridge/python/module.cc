@@ -28,4 +28,6 @@ NB_MODULE(_ridge, module) {
   ridge::python::add_reports(module);
   ridge::python::add_sweeps(module);
   ridge::python::add_arrays(module);
+  ridge::python::add_geglu(module);
+  ridge::python::add_attention(module);
 }

@@ -43,8 +43,12 @@ ridge::ArrayView view_of(const Tensor& tensor) {
   return {tensor.data_ptr(), dtype_of(tensor), {tensor.sizes().data(), rank}, {tensor.strides().data(), rank}};
 }
 
-std::vector<std::int64_t> product_shape(const Tensor& a, const Tensor& b) {
+void check_axes(const Tensor& a, const Tensor& b) {
   if (a.dim() < 2 || b.dim() < 2) fail("ridge::matmul: expected matrices of at least two axes");
+}
+
+std::vector<std::int64_t> product_shape(const Tensor& a, const Tensor& b) {
+  check_axes(a, b);
   const Tensor& longer = a.dim() > 2 ? a : b;
   std::vector<std::int64_t> out;
   for (std::int64_t axis = 0; axis + 2 < longer.dim(); ++axis) out.push_back(longer.size(axis));
@@ -104,20 +108,30 @@ Tensor matmul_on_device(const Tensor& a, const Tensor& b) {
   return out;
 }
 
-// Whether a tensor wants a gradient is no question of the stable ABI; whether any is recorded is one.
-Tensor matmul_any(const Tensor& a, const Tensor& b) {
-  const bool records = aoti_torch_grad_mode_is_enabled();
-  std::array<StableIValue, 2> stack{torch::stable::detail::from(a), torch::stable::detail::from(b)};
-  const char* const name = records ? "ridge::matmul_recorded" : "ridge::matmul_unrecorded";
+Tensor called(const char* name, std::array<StableIValue, 2> stack) {
   last_words().clear();
   if (aoti_torch_call_dispatcher(name, "", stack.data()) != AOTI_TORCH_SUCCESS)
     fail(last_words().empty() ? std::string(name) + " failed" : last_words());
   return torch::stable::detail::to<Tensor>(stack[0]);
 }
 
+// Whether it wants a gradient is no question of the stable ABI; whether a view of it has a history is one.
+bool wants_gradient(Tensor tensor) {
+  StableIValue answer = torch::stable::detail::from(torch::stable::narrow(tensor, 0, 0, tensor.size(0)));
+  TORCH_ERROR_CODE_CHECK(aoti_torch_call_dispatcher("aten::is_leaf", "", &answer));
+  return !torch::stable::detail::to<bool>(answer);
+}
+
+Tensor matmul_any(const Tensor& a, const Tensor& b) {
+  check_axes(a, b);
+  const bool records = aoti_torch_grad_mode_is_enabled() && (wants_gradient(a) || wants_gradient(b));
+  return called(records ? "ridge::matmul_recorded" : "ridge::matmul_unrecorded",
+                {torch::stable::detail::from(a), torch::stable::detail::from(b)});
+}
+
 }  // namespace
 
-// Python's derivative belongs to one of the two operators behind matmul, so that under no_grad() no call meets it.
+// Only where a gradient is wanted does a call meet Python, which records it (python/ridge/torch).
 STABLE_TORCH_LIBRARY(ridge, library) {
   library.def("matmul(Tensor a, Tensor b) -> Tensor");
   library.def("matmul_recorded(Tensor a, Tensor b) -> Tensor");
@@ -125,11 +139,5 @@ STABLE_TORCH_LIBRARY(ridge, library) {
 }
 
 STABLE_TORCH_LIBRARY_IMPL(ridge, CompositeImplicitAutograd, library) { library.impl("matmul", TORCH_BOX(&matmul_any)); }
-STABLE_TORCH_LIBRARY_IMPL(ridge, CPU, library) {
-  library.impl("matmul_recorded", TORCH_BOX(&matmul));
-  library.impl("matmul_unrecorded", TORCH_BOX(&matmul));
-}
-STABLE_TORCH_LIBRARY_IMPL(ridge, CUDA, library) {
-  library.impl("matmul_recorded", TORCH_BOX(&matmul_on_device));
-  library.impl("matmul_unrecorded", TORCH_BOX(&matmul_on_device));
-}
+STABLE_TORCH_LIBRARY_IMPL(ridge, CPU, library) { library.impl("matmul_unrecorded", TORCH_BOX(&matmul)); }
+STABLE_TORCH_LIBRARY_IMPL(ridge, CUDA, library) { library.impl("matmul_unrecorded", TORCH_BOX(&matmul_on_device)); }

@@ -127,6 +127,7 @@ GatedBackward gated_backward(const GatedLayer& l, const void* dy, void* dx, void
 
 BackwardSteps backward_steps(const GatedBackward& b, std::int64_t first, std::int64_t columns, void* place) {
   const Halves h = b.h ? Halves{behind(b.h, first), b.n, b.h_line} : Halves{place, columns, 2 * columns};
+  const Halves dh = b.h && b.dh ? Halves{behind(b.dh, first), b.n, b.h_line} : h;
   BackwardSteps s;
   const void *const up = behind(b.up, first * b.weight_line), *const gate = behind(b.gate, first * b.weight_line);
   s.again = {b.m, columns, b.k, b.dtype, b.dtype, b.dtype, b.activation, b.x, up, gate};
@@ -136,17 +137,17 @@ BackwardSteps backward_steps(const GatedBackward& b, std::int64_t first, std::in
   s.again.x_line = b.x_line;
   s.again.weight_line = b.weight_line;
   s.again.h_line = h.line;
-  s.gate = {b.m, columns, b.dtype, b.activation, behind(b.dy, first), h.data, h.data};
+  s.gate = {b.m, columns, b.dtype, b.activation, behind(b.dy, first), h.data, dh.data};
   s.gate.dbu = behind(b.dbu, first);
   s.gate.dbg = behind(b.dbg, first);
   s.gate.dy_line = b.dy_line;
   s.gate.h_line = s.gate.dh_line = h.line;
-  s.dw_products = weight_gradients(b, first, columns, h);
+  s.dw_products = weight_gradients(b, first, columns, dh);
   if (b.dx == nullptr) return s;
-  const void* const dg = behind(h.data, h.gate);
-  s.dx = {b.m, b.k, columns, b.dtype, h.data, dg, up, gate, b.dx, h.line, b.weight_line, b.dx_line, first > 0};
-  s.dx_products = {input_product(b, h.data, h.line, columns, up, first > 0),
-                   input_product(b, dg, h.line, columns, gate, true)};
+  const void* const dg = behind(dh.data, dh.gate);
+  s.dx = {b.m, b.k, columns, b.dtype, dh.data, dg, up, gate, b.dx, dh.line, b.weight_line, b.dx_line, first > 0};
+  s.dx_products = {input_product(b, dh.data, dh.line, columns, up, first > 0),
+                   input_product(b, dg, dh.line, columns, gate, true)};
   return s;
 }
 

@@ -1,9 +1,9 @@
 // Backward of a gated layer y = (x*up^T + bu) * act(x*gate^T + bg) on a CUDA device: from dy the gradients of x, of
 // both weights and of both biases. Memory, streams and workspace are as in matmul_cuda.h. There are two modes:
 //
-//   keeping h       forward kept the pre-activations h = [u, g] (gated_cuda.h): dh takes their place, in one pass that
-//                   adds up the biases' gradient, and dx = dh*w and dw = dh^T*x follow. 4*m*n bytes beside inputs and
-//                   outputs, 3 * 4*m*n*k FLOPs with forward.
+//   keeping h       forward kept the pre-activations h = [u, g] (gated_cuda.h): dh takes their place, or one of its own
+//                   where h is read again, in one pass that adds up the biases' gradient, and dx = dh*w and dw = dh^T*x
+//                   follow. 4*m*n bytes beside inputs and outputs, 3 * 4*m*n*k FLOPs with forward.
 //   keeping only x  h is computed again, some hidden columns at a time: for each chunk of c, h_c by the layer's own
 //                   kernel, dh_c in its place, dw_c = dh_c^T*x, which is finished then, and dx += dh_c*w_c. 4*m*c
 //                   bytes, a third more FLOPs. (Chunks of rows would have to add to all of dw, which is larger than
@@ -28,16 +28,17 @@ struct GatedBackward {
   std::int64_t m = 0, n = 0, k = 0;  // rows, hidden columns, width
   DType dtype = DType::bf16;         // of all: bf16 or f16
   Activation activation = Activation::gelu;
-  const void* x = nullptr;                         // [m, k]
-  const void *up = nullptr, *gate = nullptr;       // [n, k] each
-  const void *bu = nullptr, *bg = nullptr;         // [n] each; null: none. Read only where h is computed again
-  const void* dy = nullptr;                        // [m, n]
-  void* h = nullptr;                               // [m, 2*n]: u beside g, dh afterwards; null: computed again
-  void* dx = nullptr;                              // [m, k]; null: not wanted
-  void *dup = nullptr, *dgate = nullptr;           // [n, k] each; null: not wanted
-  void *dbu = nullptr, *dbg = nullptr;             // [n] each; null: not wanted
-  std::int64_t x_line = 0, weight_line = 0;        // from row to row, in elements
-  std::int64_t dy_line = 0, h_line = 0;            // …
+  const void* x = nullptr;                    // [m, k]
+  const void *up = nullptr, *gate = nullptr;  // [n, k] each
+  const void *bu = nullptr, *bg = nullptr;    // [n] each; null: none. Read only where h is computed again
+  const void* dy = nullptr;                   // [m, n]
+  void* h = nullptr;                          // [m, 2*n]: u beside g; null: computed again
+  void* dh = nullptr;                         // where h was kept, [m, 2*n] with its lines; null: dh takes its place
+  void* dx = nullptr;                         // [m, k]; null: not wanted
+  void *dup = nullptr, *dgate = nullptr;      // [n, k] each; null: not wanted
+  void *dbu = nullptr, *dbg = nullptr;        // [n] each; null: not wanted
+  std::int64_t x_line = 0, weight_line = 0;   // from row to row, in elements
+  std::int64_t dy_line = 0, h_line = 0;       // …
   std::int64_t dx_line = 0, weight_grad_line = 0;  // …
 };
 // As ops/gated/layer.h has it (its y is not looked at), rows one behind the other; gradients of weights that are

@@ -94,6 +94,7 @@ std::optional<std::string> refuse_matrices(const GatedBackward& b) {
                           {"bg", b.bg, false, 0, 0, 0},
                           {"dy", b.dy, any, b.m, b.dy_line, b.n},
                           {"h", b.h, false, b.m, b.h_line, 2 * b.n},
+                          {"dh", b.dh, false, b.m, b.h_line, 2 * b.n},
                           {"dx", b.dx, false, b.m, b.dx_line, b.k},
                           {"dup", b.dup, false, b.n, b.weight_grad_line, b.k},
                           {"dgate", b.dgate, false, b.n, b.weight_grad_line, b.k},

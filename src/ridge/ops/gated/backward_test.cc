@@ -41,6 +41,20 @@ TEST(GatedBackward, KeepingHTakesOneProductForTheWeightsAndOneKernelForTheInput)
   EXPECT_FALSE(steps.dx.add);
 }
 
+TEST(GatedBackward, HIsReadAgainWhereDhHasAPlaceOfItsOwn) {
+  GatedBackward c = keeping_h(call(4096, 16384, 4096));
+  c.dh = at(std::uintptr_t{1} << 35);
+  const BackwardSteps steps = backward_steps(c, 0, c.n, nullptr);
+  EXPECT_EQ(steps.gate.h, c.h);
+  EXPECT_EQ(steps.gate.dh, c.dh);
+  EXPECT_EQ(steps.dx.du, c.dh);
+  EXPECT_EQ(steps.dx.dg, static_cast<char*>(c.dh) + 2 * c.n);
+  ASSERT_EQ(steps.dw_products.size(), 1u);
+  EXPECT_EQ(steps.dw_products[0].a, c.dh);
+  EXPECT_EQ(steps.dx_products[0].a, c.dh);
+  EXPECT_EQ(backward_steps(keeping_h(call(64, 64, 64)), 0, 64, nullptr).gate.dh, keeping_h(c).h);
+}
+
 TEST(GatedBackward, KeepingOnlyXGoesInChunksThatFit) {
   const GatedBackward c = call(4096, 32768, 8192);
   for (const std::size_t bytes : {70 * mega, 100 * mega, 161 * mega, 1000 * mega}) {

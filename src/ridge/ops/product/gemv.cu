@@ -113,8 +113,10 @@ __global__ void multiply_kernel(Lines a, Lines b, const __grid_constant__ Output
       }
       __syncthreads();
       const int deep = k - q < side ? static_cast<int>(k - q) : side;
+      float part[4] = {};  // added up apart, for the error grows with the root of how many are added in a row
       for (int t = 0; t < deep; ++t)
-        for (int r = 0; r < 4; ++r) sum[r] += from_a[threadIdx.y + 8 * r][t] * from_b[threadIdx.x][t];
+        for (int r = 0; r < 4; ++r) part[r] += from_a[threadIdx.y + 8 * r][t] * from_b[threadIdx.x][t];
+      for (int r = 0; r < 4; ++r) sum[r] += part[r];
       __syncthreads();
     }
     for (int r = 0; r < 4; ++r) {

@@ -1,0 +1,100 @@
+"""torch.ops.ridge.attention and its gradients. Backward makes the scores again."""
+import torch
+from torch.autograd.function import once_differentiable
+
+import ridge
+from ridge import _ridge
+from ridge._compute import is_one_kernel
+from ridge.torch._define import autocast, below, differentiable, operator, spelling
+
+
+def _scale(q, scale):
+    return float(scale if scale is not None else q.shape[-1] ** -0.5)
+
+
+def _attention(q, k, v, causal=False, scale=None):
+    return ridge.attention(q, k, v, causal=causal, scale=scale)
+
+
+operator("attention(Tensor q, Tensor k, Tensor v, bool causal=False, float? scale=None) -> Tensor", _attention,
+         lambda q, k, v, causal=False, scale=None: q.new_empty([*q.shape[:-1], v.shape[-1]]))
+
+# One kernel for 16 bits where values are as wide as keys; else each statement by itself, rounded as torch rounds it.
+_ATTENTION_BACKWARD = """q: {t}[{l}S, X]   k: {t}[{l}T, X]   v: {t}[{l}T, X]   r: {t}[{l}S, X]
+s[{l}S, T] = q * k
+p[{l}S, T] = softmax({score} over T)
+dv: {t}[{l}T, X] = p * r
+dp[{l}S, T] = r * v
+e[{l}S] = sum(p * dp over T)
+ds[{l}S, T] = p * (dp - e) * {scale}
+dq: {t}[{l}S, X] = ds * k
+dk: {t}[{l}T, X] = ds * q
+"""
+_ATTENTION_BACKWARD_APART = """q: {t}[{l}S, X]   k: {t}[{l}T, X]   v: {t}[{l}T, Y]   r: {t}[{l}S, Y]
+s: f32[{l}S, T] = q * k
+p: f32[{l}S, T] = softmax({score} over T)
+c: {t}[{l}S, T] = p + 0
+dv: {t}[{l}T, Y] = c * r
+dp: f32[{l}S, T] = r * v
+e: f32[{l}S] = sum(p * dp over T)
+ds: {t}[{l}S, T] = p * (dp - e) * {scale}
+dq: {t}[{l}S, X] = ds * k
+dk: {t}[{l}T, X] = ds * q
+"""
+
+
+def _has_kernels(q, k, v):
+    """Whether forward can leave what backward's kernels read: o and lse, the log of the sum of a row's exponentials."""
+    return q.is_cuda and q.numel() > 0 and k.numel() > 0 and is_one_kernel(q, v)
+
+
+operator("attention_keeping(Tensor q, Tensor k, Tensor v, bool causal, float scale) -> (Tensor, Tensor)",
+         lambda q, k, v, causal, scale: _ridge.attention_forward(q, k, v, causal, scale),
+         lambda q, k, v, causal, scale: (q.new_empty(q.shape), q.new_empty(q.shape[:-1], dtype=torch.float32)))
+
+
+def _attention_backward(gradient, q, k, v, o=None, lse=None, causal=False, scale=None):
+    if o is not None:
+        return _ridge.attention_backward(gradient, q, k, v, o, lse, causal, _scale(q, scale))
+    lead = "".join(f"{letter}, " for letter in "ABCDEFGH"[:q.dim() - 2])
+    factor = repr(_scale(q, scale))
+    score = f"s * {factor}"
+    if causal:
+        score = f"where(index(T) <= index(S), {score}, -inf)"
+    text = _ATTENTION_BACKWARD if is_one_kernel(q, v) else _ATTENTION_BACKWARD_APART
+    program = text.format(t=spelling(q), l=lead, score=score, scale=factor)
+    found = ridge.run(program, q=q, k=k, v=v, r=gradient, wanted=["dq", "dk", "dv"])
+    return found["dq"], found["dk"], found["dv"]
+
+
+operator("attention_backward(Tensor gradient, Tensor q, Tensor k, Tensor v, Tensor? o=None, Tensor? lse=None, "
+         "bool causal=False, float? scale=None) -> (Tensor, Tensor, Tensor)", _attention_backward,
+         lambda gradient, q, k, v, o=None, lse=None, causal=False, scale=None:
+         tuple(torch.empty_like(tensor, memory_format=torch.contiguous_format) for tensor in (q, k, v)))
+
+
+class _Attention(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, q, k, v, causal=False, scale=None):
+        if _has_kernels(q, k, v):
+            o, lse = below(torch.ops.ridge.attention_keeping.default, q, k, v, causal, _scale(q, scale))
+            ctx.save_for_backward(q, k, v, o, lse)
+        else:
+            o = below(torch.ops.ridge.attention.default, q, k, v, causal, scale)
+            ctx.save_for_backward(q, k, v, None, None)
+        ctx.causal, ctx.scale = causal, scale
+        return o
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, gradient):
+        return *torch.ops.ridge.attention_backward.default(gradient, *ctx.saved_tensors, ctx.causal, ctx.scale), None, None
+
+
+differentiable("attention", _Attention)
+autocast("attention")
+
+
+def attention(q, k, v, causal=False, scale=None):
+    """softmax(scale * q @ k.T) @ v: q[..., S, E], k[..., T, E], v[..., T, V] -> [..., S, V]."""
+    return torch.ops.ridge.attention(q, k, v, causal, scale)
