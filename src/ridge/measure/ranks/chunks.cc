@@ -149,6 +149,19 @@ std::vector<Piece> cut_rows(const Piece& rows, std::int64_t chunks) {
   return out;
 }
 
+ops::RowChunks walk(const std::vector<RowPiece>& pieces, std::size_t place, std::int64_t chunks, std::int64_t scale) {
+  const std::int64_t piece = pieces.front().rows.size() * scale, all = pieces.back().rows.end * scale;
+  const auto alike = [&](const RowPiece& one) { return one.rows.size() * scale == piece; };
+  if (all > ops::RowChunks::never || !std::all_of(pieces.begin(), pieces.end(), alike)) return {};
+  ops::RowChunks out;
+  out.rows = static_cast<int>(cut_rows(pieces.front().rows, chunks).front().size() * scale);
+  out.piece = out.added = static_cast<int>(piece);
+  out.first = static_cast<int>(pieces[(place + 1) % pieces.size()].rows.begin * scale);
+  out.all = static_cast<int>(all);
+  out.apart = static_cast<int>(all - piece);
+  return out;
+}
+
 double chunked_s(Collective kind, std::int64_t ranks, std::int64_t chunks, const ChunkSeconds& s) {
   double computed = 0, copied = kind == Collective::all_gather ? s.wait : 0;
   if (kind == Collective::all_gather) {
@@ -164,11 +177,11 @@ double chunked_s(Collective kind, std::int64_t ranks, std::int64_t chunks, const
     for (std::size_t j = 0; j < come.size(); ++j) {
       done[j] = computed = std::max(computed, come[j]) + (step == 0 ? s.other : s.own);
       if (step + 1 == ranks) continue;
-      come[j] = copied = std::max(copied, computed) + s.sending + s.wait;
+      come[j] = copied = std::max(copied, computed + s.wait) + s.sending;
     }
   if (kind == Collective::reduce_scatter) return computed;
   for (const double sum : done)
-    for (std::int64_t d = 0; d + 1 < ranks; ++d) copied = std::max(copied, sum) + s.wait + s.sending;
+    for (std::int64_t d = 0; d + 1 < ranks; ++d) copied = std::max(copied, sum + s.wait) + s.sending;
   return std::max(computed, copied);
 }
 

@@ -120,9 +120,20 @@ template <class Kernel> TILE_FN constexpr Registers registers_of(int turn) {
   const int across = turn % turns_across<Kernel>;
   return {turn / turns_across<Kernel> * (n / 2) + across * 8, (across + 1) * 16 <= n ? 8 : n % 16 / 2};
 }
+template <class Kernel> inline constexpr bool shares_rows = [] {
+  if constexpr (requires { Kernel::config.shares_rows(); }) return Kernel::config.shares_rows();
+  return false;
+}();
+// Elements of a chunk that were stored and nobody knows of.
+struct Untold {
+  std::uint32_t* word;
+  std::uint32_t elements;
+};
 struct SomeTurns {
   int first, end;
 };
+
+template <class Kernel> struct Consuming;  // run.h: a consumer in a block
 
 template <class Kernel> struct Consumer : Position<Kernel> {
   int share;              // which part of the tile's rows is ours
@@ -136,6 +147,14 @@ template <class Kernel> struct Consumer : Position<Kernel> {
   template <int left> TILE_FN void store_wait() const { sm90::store_wait<left>(); }
   TILE_FN void shared_writes_done() const { sm90::shared_writes_done(); }
   TILE_FN void store_commit() const { sm90::store_commit(); }
+  TILE_FN Untold& untold() const { return static_cast<const Consuming<Kernel>*>(this)->s.untold[id]; }
+  TILE_FN void tell_stored() const {  // by the group's first thread
+    Untold& what = untold();
+    if (what.word == nullptr) return;
+    stores_done();
+    add_release(what.word, what.elements);
+    what.word = nullptr;
+  }
   TILE_FN void next_buffer() { buffer = buffer + 1 == Kernel::config.staging ? 0 : buffer + 1; }
 
   template <int m, int n, int sharers, class A, class B>
@@ -164,10 +183,13 @@ template <class Kernel> struct Consumer : Position<Kernel> {
   template <class T, int m, int n, int sharers>
   TILE_FN void store(const OutputView<T, m, n>& view, const Accumulator<m, n, sharers>& acc, Row row, Col col) {
     const int first = static_cast<int>(row.begin) + share * (m / sharers), column = static_cast<int>(col.begin);
-    if (view.on_target.bulk && turns.end - turns.first == turns_of<Kernel>)
+    if (view.on_target.bulk && turns.end - turns.first == turns_of<Kernel>) {
       store_bulk(view, acc, first, column);
-    else
+      if constexpr (shares_rows<Kernel>)
+        if (view.on_target.chunks.rows > 0 && leads()) note_stored(view, m / sharers, first, column);
+    } else {
       store_finished(view, acc, first, column);
+    }
   }
   // Where nothing else can become of the sums: bulk.
   template <class T, int m, int n, int sharers>
@@ -177,6 +199,22 @@ template <class Kernel> struct Consumer : Position<Kernel> {
 
  private:
   static constexpr bool swap = Kernel::config.swap;
+
+  // Rows that are not ours alone (row_chunks.h), by a group's first thread, which is the one that stores. A group's
+  // part of a tile lies in one chunk. What it has stored it tells before it stores again, when nobody waits for that
+  // any more.
+  TILE_FN void await_others(const RowChunks& chunks, int row) const {
+    if (chunks.rows == 0) return;
+    tell_stored();
+    if (!chunks.adds(row)) return;
+    const std::uint32_t* const come = chunks.come_to(row);
+    while (read_acquire_system(come) == 0) {}
+    stores_follow();
+  }
+  template <class View> TILE_FN void note_stored(const View& view, int rows, int row, int col) const {
+    const int left = static_cast<int>(view.cols) - col, cols = left < Kernel::config.n ? left : Kernel::config.n;
+    if (cols > 0) untold() = {view.on_target.chunks.stored_of(row), static_cast<std::uint32_t>(rows * cols)};
+  }
 
   template <class T, int m, int n, int sharers>
   TILE_FN void store_bulk(const OutputView<T, m, n>& view, const Accumulator<m, n, sharers>& acc, int row, int col) {
@@ -198,9 +236,18 @@ template <class Kernel> struct Consumer : Position<Kernel> {
             stage_swizzled<T>(out, v);
         };
         auto send = [&] {
-          const Corner corner =
-              swap ? Corner{row + i * 64, col, this->batch} : Corner{col + c * atom, row + i * 64, this->batch};
-          store_or_add_box(tail ? &view.on_target.tail : &view.on_target.map, out, corner, view.on_target.adds);
+          const OutputOnTarget& o = view.on_target;
+          const int from = row + i * 64;
+          const CUtensorMap* const map = tail ? &o.tail : &o.map;
+          const Corner corner = swap ? Corner{from, col, this->batch} : Corner{col + c * atom, from, this->batch};
+          if constexpr (shares_rows<Kernel>) {
+            if (i == 0 && c == 0) await_others(o.chunks, row);
+            const bool apart = o.chunks.is_apart(from);
+            const int y = apart ? o.chunks.walked(from) - o.chunks.apart : from;
+            store_or_add_box(apart ? &o.apart : map, out, {corner.x, y, corner.batch}, o.chunks.adds(from));
+          } else {
+            store_or_add_box(map, out, corner, o.chunks.added == 0);
+          }
         };
         send_box<Kernel::config.staging>(*this, write, send);
       }
