@@ -271,7 +271,8 @@ Status InChunks::scatter(const cuda::Queue& queue) const {
 Status InChunks::scatter_chunk(const Chunk& chunk, std::size_t turn) const {
   const bool is_last = chunk.step + 1 == pieces_.size();
   const cuda::Queue& on = kernel_ ? queues_.first : computing(turn);
-  const cuda::Queue& then = !is_last ? copying(turn) : kernel_ ? queues_.second : on;
+  const cuda::Queue& last = kernel_ ? queues_.second : on;
+  const cuda::Queue& then = is_last ? last : copying(turn);
   if (chunk.step > 0)
     if (const Status come = reach_->hear(on, told(chunk.step, chunk.number), {after(1).rank}); !come) return come;
   if (kernel_) {

@@ -124,16 +124,9 @@ template <class Kernel> inline constexpr bool shares_rows = [] {
   if constexpr (requires { Kernel::config.shares_rows(); }) return Kernel::config.shares_rows();
   return false;
 }();
-// Elements of a chunk that were stored and nobody knows of.
-struct Untold {
-  std::uint32_t* word;
-  std::uint32_t elements;
-};
 struct SomeTurns {
   int first, end;
 };
-
-template <class Kernel> struct Consuming;  // run.h: a consumer in a block
 
 template <class Kernel> struct Consumer : Position<Kernel> {
   int share;              // which part of the tile's rows is ours
@@ -147,14 +140,6 @@ template <class Kernel> struct Consumer : Position<Kernel> {
   template <int left> TILE_FN void store_wait() const { sm90::store_wait<left>(); }
   TILE_FN void shared_writes_done() const { sm90::shared_writes_done(); }
   TILE_FN void store_commit() const { sm90::store_commit(); }
-  TILE_FN Untold& untold() const { return static_cast<const Consuming<Kernel>*>(this)->s.untold[id]; }
-  TILE_FN void tell_stored() const {  // by the group's first thread
-    Untold& what = untold();
-    if (what.word == nullptr) return;
-    stores_done();
-    add_release(what.word, what.elements);
-    what.word = nullptr;
-  }
   TILE_FN void next_buffer() { buffer = buffer + 1 == Kernel::config.staging ? 0 : buffer + 1; }
 
   template <int m, int n, int sharers, class A, class B>
@@ -186,7 +171,7 @@ template <class Kernel> struct Consumer : Position<Kernel> {
     if (view.on_target.bulk && turns.end - turns.first == turns_of<Kernel>) {
       store_bulk(view, acc, first, column);
       if constexpr (shares_rows<Kernel>)
-        if (view.on_target.chunks.rows > 0 && leads()) note_stored(view, m / sharers, first, column);
+        if (leads()) tell_others(view, m / sharers, first, column);
     } else {
       store_finished(view, acc, first, column);
     }
@@ -201,19 +186,19 @@ template <class Kernel> struct Consumer : Position<Kernel> {
   static constexpr bool swap = Kernel::config.swap;
 
   // Rows that are not ours alone (row_chunks.h), by a group's first thread, which is the one that stores. A group's
-  // part of a tile lies in one chunk. What it has stored it tells before it stores again, when nobody waits for that
-  // any more.
-  TILE_FN void await_others(const RowChunks& chunks, int row) const {
-    if (chunks.rows == 0) return;
-    tell_stored();
-    if (!chunks.adds(row)) return;
+  // part of a tile lies in one chunk.
+  TILE_FN static void await_others(const RowChunks& chunks, int row) {
+    if (chunks.rows == 0 || !chunks.adds(row)) return;
     const std::uint32_t* const come = chunks.come_to(row);
     while (read_acquire_system(come) == 0) {}
     stores_follow();
   }
-  template <class View> TILE_FN void note_stored(const View& view, int rows, int row, int col) const {
+  template <class View> TILE_FN static void tell_others(const View& view, int rows, int row, int col) {
+    const RowChunks& chunks = view.on_target.chunks;
     const int left = static_cast<int>(view.cols) - col, cols = left < Kernel::config.n ? left : Kernel::config.n;
-    if (cols > 0) untold() = {view.on_target.chunks.stored_of(row), static_cast<std::uint32_t>(rows * cols)};
+    if (chunks.rows == 0 || cols <= 0) return;
+    stores_done();
+    add_release(chunks.stored_of(row), static_cast<std::uint32_t>(rows * cols));
   }
 
   template <class T, int m, int n, int sharers>

@@ -28,7 +28,6 @@ template <class Kernel> struct Shared {
   alignas(1024) std::uint8_t staging[config.consumers][staging_bytes];
   std::uint64_t full[config.stages], empty[config.stages];
   std::uint32_t granted[config.consumers];  // by a group's first thread: what is the group's to store
-  Untold untold[config.consumers];
 };
 template <class Kernel>
 inline constexpr int shared_bytes = sizeof(Shared<Kernel>) + 1024;  // its base is aligned by hand
@@ -69,8 +68,6 @@ template <class Kernel> struct Consuming : Consumer<Kernel> {  // a warpgroup
     this->id = number;
     this->rank = rank;
     this->staging = s.staging[number];
-    if constexpr (shares_rows<Kernel>)
-      if (this->leads()) s.untold[number] = {};
     this->share = Kernel::config.roles == Roles::pingpong ? 0 : number;
   }
   TILE_FN void pass_turn(int to) const { arrive_threads(8 + to, 256); }
@@ -264,8 +261,6 @@ template <class Kernel> __global__ void __launch_bounds__(threads<Kernel>, 1)
     if constexpr (config.consumers > 1) registers_up<multiplying_registers(config.consumers)>();
     Consuming<Kernel> on(s, g, p, warpgroup, rank);
     consume<Kernel>(on, scheduler_of<Kernel>(p, rank), warpgroup);
-    if constexpr (shares_rows<Kernel>)
-      if (on.leads()) on.tell_stored();
   }
   if (config.cluster() > 1 || shares) cluster_sync();  // others read this block's memory
 }
