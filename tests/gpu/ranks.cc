@@ -130,7 +130,8 @@ Asked drawn(int seed, int count) {
     const std::int64_t most = dim == "B" && seed % 2 == 0 ? 1500 : 200;
     std::int64_t size = 1 + static_cast<std::int64_t>(random.below(static_cast<std::size_t>(most)));
     if (random.below(2) == 0) size = (size + 7) / 8 * 8;
-    if (seed % 3 == 0) size = dim == "B" ? (1 + size % 4) * 256 * count : (size + 63) / 64 * 64;  // one kernel for all
+    if (seed % 3 == 0)  // one kernel for all
+      size = dim == "B" ? (1 + size % 4) * 256 * count : (size + 63) / 64 * 64 * (1 + seed % 4);
     asked.sizes[dim] = size;
   }
   return asked;

@@ -20,13 +20,13 @@ class DeviceLaunches {
   using Places = std::vector<std::byte*>;  // of Plan::buffers; null where not needed
 
   // With Last::added the last step, which is a product, adds what it makes, rounded to the result's format, to what its
-  // result holds. With chunks it goes through its result's rows in these (row_chunks.h).
+  // result holds. With chunks it goes through its result's rows in these (result_chunks.h).
   enum class Last { stored, added };
   struct How {
     TuneOptions tune = {};
     std::optional<int> group = {};  // products of that one alone are tuned; none: all are
     Last last = Last::stored;
-    ops::RowChunks chunks = {};
+    ops::ResultChunks chunks = {};
   };
   // For buffers that are aligned as `places`. Errors: no device, no memory to tune in, no kernel that goes through such
   // chunks.
@@ -49,7 +49,7 @@ class DeviceLaunches {
 
   Plan plan_;
   Last last_;
-  ops::RowChunks chunks_;
+  ops::ResultChunks chunks_;
   std::vector<std::variant<ops::cuda::MatmulPlan, ops::cuda::GatedPlan, ops::cuda::AttentionPlan,
                            ops::cuda::AttentionBackwardPlan>>
       chosen_ = {};  // of Plan::steps

@@ -14,6 +14,9 @@
 namespace ridge::ranks {
 namespace {
 
+constexpr std::int64_t most_launches = 8;  // of a piece
+constexpr double few = 0.99;               // more chunks are to gain more than a hundredth
+
 class Times {
  public:
   explicit Times(const ChunkQuestion& question, const ops::DeviceNumbers& device)
@@ -31,10 +34,11 @@ class Times {
     out.in_turn = **alone + moving();
     for (std::int64_t chunks = std::max<std::int64_t>(1, q_.how.count); chunks <= most_chunks; chunks *= 2) {
       for (const bool one : {false, true}) {
+        if (!one && chunks > most_launches) continue;
         const auto seconds = one ? by_one_kernel(chunks, **alone) : in_chunks(chunks);
         if (!seconds) return seconds.error();
         if (!*seconds && !one) return out;
-        if (*seconds && (out.in_chunks == 0 || **seconds < out.in_chunks)) {
+        if (*seconds && (out.in_chunks == 0 || **seconds < few * out.in_chunks)) {
           out.in_chunks = **seconds;
           out.chunks = chunks;
           out.one_kernel = one;
@@ -76,20 +80,20 @@ class Times {
     if (q_.pair.gathers()) return std::optional<double>();
     const auto planned = plan_part(std::get<Compute>(q_.part.acts().acts[q_.pair.compute]).program, q_.options);
     if (!planned) return planned.error();
-    if (!one_kernel(q_, *planned, chunks)) return std::optional<double>();
-    const auto product = ops::forecast(std::get<ops::MatmulProblem>(planned->steps.back().kernel), device_);
+    const auto walk = one_kernel(q_, *planned, chunks);
+    if (!walk) return std::optional<double>();
+    const auto& problem = std::get<ops::MatmulProblem>(planned->steps.back().kernel);
+    const auto product = ops::forecast(problem, device_);
     if (!product) return std::optional<double>();
     const double seconds = product->spread.middle * product->seconds;
-    const std::int64_t piece = pieces_.front().rows.size(), chunk = cut_rows({0, piece}, chunks).front().size();
-    const auto bytes = static_cast<double>(chunk * row_bytes_);
-    const double each = seconds * static_cast<double>(chunk) / static_cast<double>(pieces_.back().rows.end);
+    const auto ranks = static_cast<std::int64_t>(pieces_.size());
+    const double bytes = static_cast<double>(pieces_.front().rows.size() * row_bytes_) / walk->of_piece;
+    const double each = seconds / static_cast<double>(ranks * walk->of_piece);
     const ChunkSeconds times{.own = each + bytes / device_.memory_bytes_per_s,
                              .other = each,
                              .sending = bytes / q_.bytes_per_s,
                              .wait = q_.wait_s};
-    const std::int64_t count = (piece + chunk - 1) / chunk;
-    return std::optional(alone - seconds +
-                         chunked_s(q_.pair.kind, static_cast<std::int64_t>(pieces_.size()), count, times));
+    return std::optional(alone - seconds + chunked_s(q_.pair.kind, ranks, walk->of_piece, times));
   }
 
   // The library's time, or that of the devices' links where no library was timed.
@@ -121,16 +125,16 @@ std::optional<double> library_time(const Machine& machine, const Part& part, std
   return transfer ? ridge::library_time(machine, *transfer) : std::nullopt;
 }
 
-std::optional<ops::RowChunks> one_kernel(const ChunkQuestion& question, const Plan& planned, std::int64_t chunks) {
+std::optional<ops::ResultChunks> one_kernel(const ChunkQuestion& question, const Plan& planned, std::int64_t chunks) {
   const auto* const product = std::get_if<ops::MatmulProblem>(&planned.steps.back().kernel);
   const auto device = device_numbers_here();
   if (product == nullptr || !device) return std::nullopt;
   const std::vector<RowPiece> pieces = row_pieces(question.part.acts(), question.pair, question.part.device());
   const std::int64_t rows = pieces.back().rows.end;
-  if (product->m % rows != 0) return std::nullopt;
+  if (product == nullptr || product->m % rows != 0) return std::nullopt;
   std::size_t place = 0;
   while (pieces[place].rank != question.rank) ++place;
-  const ops::RowChunks out = walk(pieces, place, chunks, product->m / rows);
+  const ops::ResultChunks out = walk(pieces, place, {product->n, product->m / rows}, chunks);
   if (out.rows == 0) return std::nullopt;
   // Operands begin at multiples of 256 bytes, wherever they lie.
   alignas(256) static std::byte somewhere[256];

@@ -39,7 +39,7 @@ std::optional<double> library_time(const Machine& machine, const Part& part, std
 
 // The product that a pair's sums come from goes through them by one kernel (chunks.h, walk): this rank's, which knows
 // neither words nor places yet. None: no kernel does.
-std::optional<ops::RowChunks> one_kernel(const ChunkQuestion& question, const Plan& planned, std::int64_t chunks);
+std::optional<ops::ResultChunks> one_kernel(const ChunkQuestion& question, const Plan& planned, std::int64_t chunks);
 
 std::int64_t row_bytes(const Part& part, const ChunkedPair& pair);  // of what moves; 0: it has no rows
 

@@ -17,7 +17,7 @@
 
 namespace ridge::ranks {
 
-inline constexpr std::int64_t most_chunks = 8;  // of a piece
+inline constexpr std::int64_t most_chunks = 16;  // of a piece
 struct Chunks {
   enum class When { never, where_faster, always };
   When when = When::where_faster;
@@ -50,9 +50,14 @@ Program chunk_program(const Acts& acts, const ChunkedPair& pair, std::int64_t ro
 // product's tile.
 std::vector<Piece> cut_rows(const Piece& rows, std::int64_t chunks);
 
-// How one kernel goes through all rows of a product whose sums are scattered, `scale` rows of its result for each of
-// theirs; where the words and the last piece lie is left out. Without rows: the pieces differ in length.
-ops::RowChunks walk(const std::vector<RowPiece>& pieces, std::size_t place, std::int64_t chunks, std::int64_t scale);
+// How one kernel goes through a product whose sums are scattered; where the words and the last piece lie is left out.
+// Without rows: it does not.
+struct ResultShape {
+  std::int64_t columns = 0;  // of the product's result
+  std::int64_t scale = 1;    // rows of it to one row of the pieces
+};
+ops::ResultChunks walk(const std::vector<RowPiece>& pieces, std::size_t place, const ResultShape& result,
+                       std::int64_t chunks);
 
 struct ChunkSeconds {
   double own = 0;      // its own piece multiplied, where it was gathered; else a chunk that is added to what came

@@ -1,6 +1,7 @@
 #include "ridge/measure/ranks/in_chunks.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "ridge/transport/collectives.h"
 
@@ -28,7 +29,8 @@ InChunks::InChunks(const ChunkedPair& pair, const Where& where, Queues queues)
 std::size_t InChunks::bells(std::size_t ranks) { return 1 + ranks * most_chunks; }
 
 std::size_t InChunks::told(std::size_t step, std::size_t number) const {
-  return first_bell_ + 1 + (step - 1) * most_chunks + number;
+  const auto per_step = walk_.rows > 0 ? static_cast<std::size_t>(walk_.of_piece) : std::size_t{most_chunks};
+  return first_bell_ + 1 + (step - 1) * per_step + number;
 }
 
 Result<InChunks::Queues> InChunks::Queues::make() {
@@ -70,6 +72,21 @@ Status InChunks::share() {
 }
 
 // --- what is multiplied
+
+std::int64_t InChunks::element_bytes() const {
+  return bits(part_->acts().slots[static_cast<std::size_t>(shift().from)].dtype) / 8;
+}
+std::int64_t InChunks::line_bytes() const {  // of the product's result
+  return row_bytes() * mine().rows.size() / walk_.piece;
+}
+
+Status InChunks::copy_sums(const cuda::Queue& queue, std::byte* to, const std::byte* from, const Chunk& chunk) const {
+  const std::int64_t bytes = chunk.rows.size() * row_bytes();
+  if (walk_.strips <= 1) return queue.copy(to, from, bytes);
+  const std::int64_t begin = chunk.columns.begin, line = line_bytes();
+  return queue.copy_rows({to + begin, line}, {const_cast<std::byte*>(from) + begin, line}, chunk.columns.size(),
+                         bytes / line);
+}
 
 // Sums on their way lie where the addends would: each rank makes those of every row once.
 std::byte* InChunks::sums_of(const Chunk& chunk) const {
@@ -126,51 +143,67 @@ Status InChunks::add_steps(Chunk& chunk) const {
   return Done{};
 }
 
-Result<DeviceSteps> InChunks::whole_steps(const ops::RowChunks& chunks) const {
+Result<DeviceSteps> InChunks::whole_steps() const {
   std::vector<std::byte*> lent;
   for (const int slot : compute().slots) lent.push_back(slots_->at(slot));
   auto planned = plan_part(compute().program, *options_);
   if (!planned) return planned.error();
-  return DeviceSteps::make_in(lent, *std::move(planned), {.tune = {.stored = options_->tune.stored}, .chunks = chunks});
+  return DeviceSteps::make_in(lent, *std::move(planned), {.tune = {.stored = options_->tune.stored}, .chunks = walk_});
 }
 
-Status InChunks::add_kernel(const ChunkQuestion& question) {
-  auto planned = plan_part(compute().program, *options_);
-  if (!planned) return planned.error();
-  auto walk = one_kernel(question, *planned, times_.chunks);
-  if (!walk) return input_error("no kernel goes through the rows of this product in chunks, but rank 0's does");
+Status InChunks::add_kernel() {
   auto counts = cuda::Memory::make(static_cast<std::int64_t>(chunks_.size() * sizeof(cuda::Bell)));
   if (!counts) return counts.error();
   counts_ = *std::move(counts);
   for (const Status& done : {queues_.first.set(counts_->data(), 0, counts_->bytes()), queues_.first.wait()})
     if (!done) return done;
-  walk->stored = reinterpret_cast<cuda::Bell*>(counts_->data());
-  walk->come = reach_->word(told(1, 0), after(1).rank);
-  walk->come_chunk = reach_->size();
-  walk->come_piece = reach_->size() * static_cast<int>(most_chunks);
-  walk->last = slots_->at(shift().to) + (pair_.kind == Collective::all_reduce ? mine().rows.begin * row_bytes() : 0);
-  auto steps = whole_steps(*walk);
+  walk_.stored = reinterpret_cast<cuda::Bell*>(counts_->data());
+  walk_.come = reach_->word(told(1, 0), after(1).rank);
+  walk_.come_stride = reach_->size();
+  walk_.last = slots_->at(shift().to) + (pair_.kind == Collective::all_reduce ? mine().rows.begin * row_bytes() : 0);
+  auto steps = whole_steps();
   if (!steps) return steps.error();
   kernel_ = *std::move(steps);
   return Done{};
 }
 
-Status InChunks::build(const ChunkQuestion& question) {
-  for (std::size_t step = 0; step < pieces_.size(); ++step) {
-    const RowPiece& piece = after(pair_.gathers() ? step : step + 1);
-    std::size_t number = 0;
-    for (const Piece& rows : cut_rows(piece.rows, pair_.gathers() && step == 0 ? 1 : times_.chunks)) {
-      chunks_.push_back({piece, rows, step, number++});
-      if (times_.one_kernel) continue;
-      if (const Status added = add_steps(chunks_.back()); !added) return added;
-    }
+// The chunks of a piece: some rows each, or, of the one kernel's groups of rows, some columns each.
+std::vector<InChunks::Chunk> InChunks::cut(const RowPiece& piece, std::size_t step) const {
+  std::vector<Chunk> out;
+  if (walk_.rows == 0) {
+    for (const Piece& rows : cut_rows(piece.rows, pair_.gathers() && step == 0 ? 1 : times_.chunks))
+      out.push_back({piece, rows, {}, step, out.size()});
+    return out;
   }
+  const std::int64_t group = piece.rows.size() * walk_.rows / walk_.piece, width = walk_.cols * element_bytes();
+  for (std::int64_t row = piece.rows.begin; row < piece.rows.end; row += group)
+    for (std::int64_t at = 0; at < line_bytes(); at += width)
+      out.push_back({piece, {row, row + group}, {at, std::min(line_bytes(), at + width)}, step, out.size()});
+  return out;
+}
+
+Status InChunks::build(const ChunkQuestion& question) {
+  if (times_.one_kernel) {
+    const auto planned = plan_part(compute().program, *options_);
+    if (!planned) return planned.error();
+    const auto walk = one_kernel(question, *planned, times_.chunks);
+    if (!walk) return input_error("no kernel goes through this product in chunks, but on rank 0 one does");
+    walk_ = *walk;
+  }
+  for (std::size_t step = 0; step < pieces_.size(); ++step)
+    for (Chunk& chunk : cut(after(pair_.gathers() ? step : step + 1), step)) {
+      if (walk_.rows == 0)
+        if (const Status added = add_steps(chunk); !added) return added;
+      chunks_.push_back(std::move(chunk));
+    }
   if (pair_.gathers()) return Done{};
   if (times_.one_kernel)
-    if (const Status added = add_kernel(question); !added) return added;
-  auto steps = whole_steps({});
+    if (const Status added = add_kernel(); !added) return added;
+  const ops::ResultChunks walk = std::exchange(walk_, {});
+  auto steps = whole_steps();
   if (!steps) return steps.error();
   whole_ = *std::move(steps);
+  walk_ = walk;
   return Done{};
 }
 
@@ -231,21 +264,21 @@ Status InChunks::gather(const cuda::Queue& queue) const {
 // another ends.
 Status InChunks::take_sums() const {
   std::size_t most = 0, turn = 0;
-  std::vector<std::vector<Piece>> chunks;
+  std::vector<std::vector<Chunk>> chunks;
   for (std::size_t d = 1; d < pieces_.size(); ++d) {
-    chunks.push_back(cut_rows(before(d).rows, times_.chunks));
+    chunks.push_back(cut(before(d), 0));
     most = std::max(most, chunks.back().size());
   }
   for (std::size_t j = 0; j < most; ++j)
     for (std::size_t d = 1; d < pieces_.size(); ++d) {
       if (j >= chunks[d - 1].size()) continue;
       const int other = before(d).rank;
-      const Piece rows = chunks[d - 1][j];
+      const Chunk& chunk = chunks[d - 1][j];
       const cuda::Queue& on = copying(turn++);
       if (const Status whole = reach_->hear(on, summed(j), {other}); !whole) return whole;
-      std::byte* const to = slots_->at(shift().to) + rows.begin * row_bytes();
-      const std::byte* const from = sums_there_[static_cast<std::size_t>(other)] + rows.begin * row_bytes();
-      if (const Status copied = on.copy(to, from, rows.size() * row_bytes()); !copied) return copied;
+      std::byte* const to = slots_->at(shift().to) + chunk.rows.begin * row_bytes();
+      const std::byte* const from = sums_there_[static_cast<std::size_t>(other)] + chunk.rows.begin * row_bytes();
+      if (const Status copied = copy_sums(on, to, from, chunk); !copied) return copied;
     }
   return Done{};
 }
@@ -276,8 +309,8 @@ Status InChunks::scatter_chunk(const Chunk& chunk, std::size_t turn) const {
   if (chunk.step > 0)
     if (const Status come = reach_->hear(on, told(chunk.step, chunk.number), {after(1).rank}); !come) return come;
   if (kernel_) {
-    const std::int64_t elements =
-        chunk.rows.size() * row_bytes() * 8 / bits(part_->acts().slots[static_cast<std::size_t>(shift().from)].dtype);
+    const std::int64_t lines = chunk.rows.size() * row_bytes() / line_bytes();
+    const std::int64_t elements = lines * chunk.columns.size() / element_bytes();
     cuda::Bell* const count = reinterpret_cast<cuda::Bell*>(counts_->data()) + turn;
     if (const Status there = cuda::hear(then, {&count, 1}, static_cast<cuda::Bell>(elements)); !there) return there;
   } else {
@@ -290,8 +323,7 @@ Status InChunks::scatter_chunk(const Chunk& chunk, std::size_t turn) const {
 }
 
 Status InChunks::send(const Chunk& chunk, const cuda::Queue& copies) const {
-  const std::int64_t bytes = chunk.rows.size() * row_bytes();
-  if (const Status copied = copies.copy(sums_before(chunk), sums_of(chunk), bytes); !copied) return copied;
+  if (const Status copied = copy_sums(copies, sums_before(chunk), sums_of(chunk), chunk); !copied) return copied;
   return reach_->ring(copies, told(chunk.step + 1, chunk.number), {before(1).rank});
 }
 

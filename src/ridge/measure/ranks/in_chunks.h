@@ -51,6 +51,7 @@ class InChunks {
   struct Chunk {
     RowPiece piece;
     Piece rows;              // of the piece
+    Piece columns = {};      // in bytes, of what a row of it takes; those of the one kernel's chunks alone
     std::size_t step = 0;    // how many ranks have added to its sums before this one; gathered: how far it came
     std::size_t number = 0;  // of the piece's
     std::optional<DeviceSteps> steps = {};
@@ -64,12 +65,14 @@ class InChunks {
   InChunks(const ChunkedPair& pair, const Where& where, Queues queues);
   Status build(const ChunkQuestion& question);
   Status add_steps(Chunk& chunk) const;
-  Result<DeviceSteps> whole_steps(const ops::RowChunks& chunks) const;
-  Status add_kernel(const ChunkQuestion& question);
+  Result<DeviceSteps> whole_steps() const;
+  Status add_kernel();
   std::vector<std::byte*> lent_to(const Program& program, const Chunk& chunk) const;
-  // Where the sums of a chunk lie that this rank, or the one before it, adds to.
+  std::vector<Chunk> cut(const RowPiece& piece, std::size_t step) const;
+  // Where the sums of a chunk's rows lie that this rank, or the one before it, adds to.
   std::byte* sums_of(const Chunk& chunk) const;
   std::byte* sums_before(const Chunk& chunk) const;
+  Status copy_sums(const ops::cuda::Queue& queue, std::byte* to, const std::byte* from, const Chunk& chunk) const;
   // Bells: that a rank may be read or written to; that sums of a step have come; that a chunk's sum is whole.
   std::size_t ready() const { return first_bell_; }
   std::size_t told(std::size_t step, std::size_t number) const;
@@ -92,6 +95,8 @@ class InChunks {
   const Shift& shift() const { return std::get<Shift>(part_->acts().acts[pair_.shift]); }
   int between() const { return pair_.gathers() ? shift().to : shift().from; }
   std::int64_t row_bytes() const { return ranks::row_bytes(*part_, pair_); }
+  std::int64_t line_bytes() const;
+  std::int64_t element_bytes() const;
   const RowPiece& mine() const { return pieces_[place_]; }
   const RowPiece& after(std::size_t steps) const { return pieces_[(place_ + steps) % pieces_.size()]; }
   const RowPiece& before(std::size_t steps) const { return after(pieces_.size() - steps % pieces_.size()); }
@@ -110,6 +115,7 @@ class InChunks {
   ChunkTimes times_ = {};
   std::vector<Chunk> chunks_ = {};          // in the order in which they are multiplied
   std::optional<DeviceSteps> whole_ = {};   // of complete()
+  ops::ResultChunks walk_ = {};             // without rows: a launch for each chunk
   std::optional<DeviceSteps> kernel_ = {};  // that goes through all chunks; its words: how much of each is stored
   std::optional<ops::cuda::Memory> counts_ = {};
   // By rank, as seen from this device: where pieces are copied from, or sums pass; and where whole sums lie.

@@ -55,7 +55,7 @@ bool has_vector_epilogue(const MatmulCall& call);
 
 // The call must not be refused. `device` is a Hopper, here or elsewhere (ops/model.h).
 MatmulPlan choose(const MatmulCall& call, std::size_t workspace_bytes, const DeviceNumbers& device);
-// The soonest one that goes through D's rows in the call's chunks; none: no kernel of the menu does.
+// The soonest one that goes through D in the call's chunks; none: no kernel of the menu does.
 std::optional<MatmulPlan> choose_in_chunks(const MatmulCall& call, std::size_t workspace_bytes,
                                            const DeviceNumbers& device);
 // Of each config of the menu that can serve the call the best `each`, soonest first.

@@ -8,7 +8,7 @@
 #include <cstdint>
 
 #include "ridge/tile/epilogue.h"
-#include "ridge/tile/row_chunks.h"
+#include "ridge/tile/result_chunks.h"
 
 namespace ridge::tile {
 
@@ -44,7 +44,7 @@ struct OutputOnTarget : Finish {
   bool bulk;              // sums are only rounded, and the copy engine can write them
   bool vectors;           // four neighbouring elements lie aligned
   bool vector_epilogue;   // D and all operands have the format of A and lie in whole 16 bytes along D's rows
-  RowChunks chunks;       // where bulk; from row chunks.added on to what D holds
+  ResultChunks chunks;    // where bulk; from row chunks.added on to what D holds
   CUtensorMap apart;      // of the rows from chunks.apart on
 };
 
