@@ -14,8 +14,7 @@
 namespace ridge::ranks {
 namespace {
 
-constexpr std::int64_t most_launches = 8;  // of a piece
-constexpr double few = 0.99;               // more chunks are to gain more than a hundredth
+constexpr double few = 0.99;  // more chunks are to gain more than a hundredth
 
 class Times {
  public:
@@ -34,7 +33,6 @@ class Times {
     out.in_turn = **alone + moving();
     for (std::int64_t chunks = std::max<std::int64_t>(1, q_.how.count); chunks <= most_chunks; chunks *= 2) {
       for (const bool one : {false, true}) {
-        if (!one && chunks > most_launches) continue;
         const auto seconds = one ? by_one_kernel(chunks, **alone) : in_chunks(chunks);
         if (!seconds) return seconds.error();
         if (!*seconds && !one) return out;

@@ -190,11 +190,11 @@ double chunked_s(Collective kind, std::int64_t ranks, std::int64_t chunks, const
     for (std::size_t j = 0; j < come.size(); ++j) {
       done[j] = computed = std::max(computed, come[j]) + (step == 0 ? s.other : s.own);
       if (step + 1 == ranks) continue;
-      come[j] = copied = std::max(copied, computed + s.wait) + s.sending;
+      come[j] = copied = std::max(copied, computed) + s.sending + s.wait;
     }
   if (kind == Collective::reduce_scatter) return computed;
   for (const double sum : done)
-    for (std::int64_t d = 0; d + 1 < ranks; ++d) copied = std::max(copied, sum + s.wait) + s.sending;
+    for (std::int64_t d = 0; d + 1 < ranks; ++d) copied = std::max(copied, sum) + s.wait + s.sending;
   return std::max(computed, copied);
 }
 

@@ -17,7 +17,7 @@
 
 namespace ridge::ranks {
 
-inline constexpr std::int64_t most_chunks = 16;  // of a piece
+inline constexpr std::int64_t most_chunks = 8;  // of a piece
 struct Chunks {
   enum class When { never, where_faster, always };
   When when = When::where_faster;

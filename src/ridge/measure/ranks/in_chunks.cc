@@ -57,6 +57,7 @@ Result<InChunks::Made> InChunks::make(const ChunkedPair& pair, const Where& wher
   if (times->chunks == 0) return Made{*times, nullptr};
   if (const Status shared = out->share(); !shared) return shared.error();
   if (const Status built = transport::agree(where.ranks, out->build(question)); !built) return built.error();
+  if (out->walk_.rows > 0) times->chunks = out->walk_.of_piece;
   return Made{*times, std::move(out)};
 }
 
