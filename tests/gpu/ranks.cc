@@ -2,6 +2,7 @@
 // be, and the products of the table in docs/distributed.md are timed in turn and in chunks.
 //   ranks_gpu check RANKS COUNT [FIRST]
 //   ranks_gpu times RANKS KIND B D F [N]  KIND: gather, scatter or reduce; moves: the gathering alone. N: chunks
+//   ranks_gpu small RANKS KIND B D F ROUNDS  so many rounds of each: not sharded, in turn, in chunks
 // Without a device it says so and ends with 77.
 #include <fmt/format.h>
 
@@ -18,6 +19,7 @@
 #include "ridge/measure/ranks/machine.h"
 #include "ridge/measure/ranks/run.h"
 #include "ridge/measure/ranks/testing/random_sharding.h"
+#include "ridge/plan/soonest.h"
 #include "ridge/transport/launch.h"
 
 namespace ridge {
@@ -61,6 +63,15 @@ Result<ranks::RankRun> run_once(const Asked& asked, transport::Ranks& ranks) {
   return ranks::run(task, ranks, options);
 }
 
+// Of one rank that computes all: what the model says of its kernels.
+std::string predicted(const Asked& asked) {
+  const auto program = parse(asked.text, {.dtype = DType::bf16});
+  const auto device = device_numbers_here();
+  const auto planned = soonest_plan(*program, asked.sizes, {.target = Target::cuda}, *device);
+  const auto seconds = planned ? forecast_s(*planned, *device) : std::nullopt;
+  return seconds ? fmt::format("  | {:.1f} us predicted", *seconds * 1e6) : std::string();
+}
+
 // What is printed of a run that was right; the error else.
 Result<std::string> tried(const Asked& asked, transport::Ranks& ranks) {
   const auto done = run_once(asked, ranks);
@@ -71,6 +82,7 @@ Result<std::string> tried(const Asked& asked, transport::Ranks& ranks) {
   std::string out = fmt::format("{:.4f} ms  error {:.1e}", m.total.time.median * 1e3, m.total.max_rel_error);
   for (const RankShare& rank : m.ranks->ranks)
     out += fmt::format("  (computing {:.4f}, network {:.4f})", rank.compute_s * 1e3, rank.network_s * 1e3);
+  if (ranks.size() == 1) out += predicted(asked);
   for (const std::string& line : m.ranks->in_chunks) out += "  | " + line;
   return out;
 }
@@ -118,6 +130,8 @@ Asked drawn(int seed, int count) {
     const std::int64_t most = dim == "B" && seed % 2 == 0 ? 1500 : 200;
     std::int64_t size = 1 + static_cast<std::int64_t>(random.below(static_cast<std::size_t>(most)));
     if (random.below(2) == 0) size = (size + 7) / 8 * 8;
+    if (seed % 3 == 0)  // one kernel for all
+      size = dim == "B" ? (1 + size % 4) * 256 * count : (size + 63) / 64 * 64 * (1 + seed % 4);
     asked.sizes[dim] = size;
   }
   return asked;
@@ -137,11 +151,29 @@ int check(int count, int cases, int first) {
   return wrong == 0 ? 0 : 1;
 }
 
+std::string text_of(const std::string& kind) {
+  if (kind == "moves") return "x: bf16[B_X, D]\ny: bf16[B, D] = x";
+  if (kind == "scatter") return "x: bf16[B, D_X]  w: bf16[D_X, F]\ny: bf16[B_X, F] = x * w";
+  if (kind == "reduce") return "x: bf16[B, D_X]  w: bf16[D_X, F]\ny: bf16[B, F] = x * w";
+  return "x: bf16[B_X, D]  w: bf16[D, F_X]\ng[B, D] = x\ny: bf16[B, F_X] = g * w";
+}
+
+// What each of the three ways takes, by turns, and what the model says of the one that is not sharded.
+int small(int count, const std::string& kind, const Bindings& given, int rounds) {
+  const std::string whole = "x: bf16[B, D]  w: bf16[D, F]\ny: bf16[B, F] = x * w";
+  Bindings sizes = given;
+  sizes["X"] = count;
+  const std::string name = fmt::format("{} {} {} {}", kind, given.at("B"), given.at("D"), given.at("F"));
+  const Case alone{name + " not sharded", {whole, given, never, 9, false}};
+  const std::array ways{Case{name + " in turn", {text_of(kind), sizes, never, 9, false}},
+                        Case{name + " in chunks", {text_of(kind), sizes, {When::always}, 9, false}}};
+  for (int round = 0; round < rounds; ++round)
+    if (!show(1, {&alone, 1}) || !show(count, ways)) return 1;
+  return 0;
+}
+
 int times(int count, const std::string& kind, const Bindings& given, int chunks) {
-  std::string text = "x: bf16[B_X, D]  w: bf16[D, F_X]\ng[B, D] = x\ny: bf16[B, F_X] = g * w";
-  if (kind == "moves") text = "x: bf16[B_X, D]\ny: bf16[B, D] = x";
-  if (kind == "scatter") text = "x: bf16[B, D_X]  w: bf16[D_X, F]\ny: bf16[B_X, F] = x * w";
-  if (kind == "reduce") text = "x: bf16[B, D_X]  w: bf16[D_X, F]\ny: bf16[B, F] = x * w";
+  const std::string text = text_of(kind);
   std::string alone = kind == "gather" ? "x: bf16[B, D]  w: bf16[D, F_X]\ny: bf16[B, F_X] = x * w"
                                        : "x: bf16[B, D_X]  w: bf16[D_X, F]\ny: bf16[B, F]{U_X} = x * w";
   Bindings sizes = given;
@@ -171,6 +203,11 @@ int main(int argc, char** argv) {
     return ridge::times(std::atoi(argv[2]), argv[3],
                         {{"B", std::atoi(argv[4])}, {"D", std::atoi(argv[5])}, {"F", std::atoi(argv[6])}},
                         argc > 7 ? std::atoi(argv[7]) : 0);
-  std::fprintf(stderr, "expected check RANKS COUNT [FIRST], or times RANKS KIND B D F [N]\n");
+  if (argc == 8 && std::strcmp(argv[1], "small") == 0)
+    return ridge::small(std::atoi(argv[2]), argv[3],
+                        {{"B", std::atoi(argv[4])}, {"D", std::atoi(argv[5])}, {"F", std::atoi(argv[6])}},
+                        std::atoi(argv[7]));
+  std::fprintf(stderr,
+               "expected check RANKS COUNT [FIRST], times RANKS KIND B D F [N], or small RANKS KIND B D F ROUNDS\n");
   return 2;
 }

@@ -32,11 +32,11 @@ CUstreamBatchMemOpParams written(Bell* bell, Bell value) {
   return out;
 }
 
-CUstreamBatchMemOpParams awaited(Bell* bell) {
+CUstreamBatchMemOpParams awaited(Bell* bell, Bell value) {
   CUstreamBatchMemOpParams out{};
   out.waitValue.operation = CU_STREAM_MEM_OP_WAIT_VALUE_32;
   out.waitValue.address = reinterpret_cast<CUdeviceptr>(bell);
-  out.waitValue.value = 1;
+  out.waitValue.value = value;
   out.waitValue.flags = CU_STREAM_WAIT_VALUE_EQ;
   return out;
 }
@@ -79,9 +79,9 @@ Status ring(const Queue& queue, std::span<Bell* const> theirs) {
   return queued(queue, all);
 }
 
-Status hear(const Queue& queue, std::span<Bell* const> here) {
+Status hear(const Queue& queue, std::span<Bell* const> here, Bell value) {
   std::vector<CUstreamBatchMemOpParams> all;
-  for (Bell* const bell : here) all.push_back(awaited(bell));
+  for (Bell* const bell : here) all.push_back(awaited(bell, value));
   for (Bell* const bell : here) all.push_back(written(bell, 0));
   return queued(queue, all);
 }

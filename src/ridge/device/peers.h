@@ -31,7 +31,7 @@ class PeerMemory {
 
 using Bell = std::uint32_t;
 Status ring(const Queue& queue, std::span<Bell* const> theirs);
-// What is queued behind waits until all of these were rung.
-Status hear(const Queue& queue, std::span<Bell* const> here);
+// What is queued behind waits until all of these were rung; or until each has been counted up to `value`, by kernels.
+Status hear(const Queue& queue, std::span<Bell* const> here, Bell value = 1);
 
 }  // namespace ridge::ops::cuda

@@ -28,7 +28,7 @@ std::vector<int> used(const Plan& plan, std::optional<int> group) {
 
 }  // namespace
 
-Result<DeviceSteps> DeviceSteps::made(Plan plan, const DeviceLaunches::How& how, const std::vector<std::byte*>& lent) {
+Result<DeviceSteps> DeviceSteps::made(Plan plan, const How& how, const std::vector<std::byte*>& lent) {
   auto queue = cuda::Queue::make();
   if (!queue) return queue.error();
   const std::vector<int> needed = used(plan, how.group);
@@ -53,9 +53,8 @@ Result<DeviceSteps> DeviceSteps::make(Plan plan, const TuneOptions& tune, std::o
   return made(std::move(plan), {.tune = tune, .group = group}, {});
 }
 
-Result<DeviceSteps> DeviceSteps::make_in(const std::vector<std::byte*>& lent, Plan plan, const TuneOptions& tune,
-                                         Last last) {
-  return made(std::move(plan), {.tune = tune, .last = last}, lent);
+Result<DeviceSteps> DeviceSteps::make_in(const std::vector<std::byte*>& lent, Plan plan, const How& how) {
+  return made(std::move(plan), how, lent);
 }
 
 Status DeviceSteps::prepare() {

@@ -19,9 +19,8 @@ class DeviceSteps {
   // step that CUDA kernels do not run, not enough memory.
   static Result<DeviceSteps> make(Plan plan, const TuneOptions& tune, std::optional<int> group = std::nullopt);
   // Where `lent` has memory for one of the plan's buffers, that one is used.
-  using Last = DeviceLaunches::Last;
-  static Result<DeviceSteps> make_in(const std::vector<std::byte*>& lent, Plan plan, const TuneOptions& tune,
-                                     Last last = Last::stored);
+  using How = DeviceLaunches::How;
+  static Result<DeviceSteps> make_in(const std::vector<std::byte*>& lent, Plan plan, const How& how);
 
   const ops::cuda::Queue& queue() const { return queue_; }
   std::byte* data(int buffer) const { return memory_[static_cast<std::size_t>(buffer)].data(); }
@@ -41,7 +40,7 @@ class DeviceSteps {
         queue_(std::move(queue)),
         memory_(std::move(memory)),
         places_(std::move(places)) {}
-  static Result<DeviceSteps> made(Plan plan, const DeviceLaunches::How& how, const std::vector<std::byte*>& lent);
+  static Result<DeviceSteps> made(Plan plan, const How& how, const std::vector<std::byte*>& lent);
   Status prepare();         // workspace and what counts
   Status count_up() const;  // index(T)
   Status queue_steps(CUstream_st* stream, std::optional<int> group, const Places& places) const;

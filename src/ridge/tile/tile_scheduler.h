@@ -32,6 +32,7 @@ struct Sizes {  // as the tiles see them, and the order
   int splits = 1;       // of k, each summed by another block; at most as many as there are stages (stream_k: not used)
   int raster_rows = 8;  // tile rows that walk the columns together
   SplitMode split_mode = SplitMode::split_k;
+  int first_row = 0;  // of tiles, with which the walk begins; behind the last one it goes on with row 0
 };
 
 struct Item {
@@ -45,7 +46,7 @@ struct Item {
 
 struct TileScheduler {
   Cut cut;
-  int tiles_m, tiles_n, stages, splits, raster_rows, end, step, at, rank, blocks, block;
+  int tiles_m, tiles_n, stages, splits, raster_rows, first_row, end, step, at, rank, blocks, block;
   bool stream_k, beside;  // beside: the pieces of a tile are items one after the other
 
   // `blocks` in the grid, a multiple of the cluster; `rank` of this block in its cluster. Tiles * stages < 2^31.
@@ -56,6 +57,7 @@ struct TileScheduler {
         stages((p.k + c.k - 1) / c.k),
         splits(c.can_split ? p.splits : 1),
         raster_rows(p.raster_rows),
+        first_row(p.first_row),
         end(tiles_m * tiles_n * p.batch * splits),
         step(blocks_in_grid / c.cluster()),
         at(this_block / c.cluster()),
@@ -88,7 +90,8 @@ struct TileScheduler {
     x.batch = x.tile / tiles;
     const int i = x.tile - x.batch * tiles, first = i / wide * raster_rows;
     const int rows = tiles_m - first < raster_rows ? tiles_m - first : raster_rows, in = i % wide;
-    x.m0 = ((first + in % rows) * cut.cluster_m + rank % cut.cluster_m) * cut.m;
+    const int walked = first_row + first + in % rows, row = walked < tiles_m ? walked : walked - tiles_m;
+    x.m0 = (row * cut.cluster_m + rank % cut.cluster_m) * cut.m;
     x.n0 = (in / rows * cut.cluster_n + rank / cut.cluster_m) * cut.n;
     x.block_tile = x.tile * cut.cluster() + rank;
     if (cut.cluster() > 1) x.partial = x.block_tile * x.splits;  // never stream_k

@@ -7,6 +7,7 @@
 #include <map>
 #include <set>
 #include <string>
+#include <vector>
 
 namespace ridge::tile {
 namespace {
@@ -65,6 +66,17 @@ TEST(TileScheduler, EveryStageOfEveryTileIsTakenOnce) {
             expect_whole({.m = m, .n = n, .k = k, .batch = batch}, blocks, 2, 1);
             if (k == 1000) expect_whole({.m = m, .n = n, .k = k, .batch = batch, .splits = 3}, blocks, 2, 2);
           }
+}
+
+TEST(TileScheduler, AWalkBeginsWhereItIsToldAndGoesRound) {
+  const Cut cut{.m = 64, .n = 128, .k = 64};
+  const Sizes sizes{.m = 500, .n = 300, .k = 64, .raster_rows = 3, .first_row = 5};
+  std::vector<int> rows;
+  TileScheduler scheduler(cut, sizes, 1, 0, 0);
+  for (Item x; scheduler.next(x);)
+    if (x.n0 == 0) rows.push_back(x.m0 / 64);
+  EXPECT_EQ(rows, (std::vector<int>{5, 6, 7, 0, 1, 2, 3, 4}));
+  expect_whole(sizes, 5);
 }
 
 }  // namespace

@@ -38,10 +38,10 @@ std::optional<std::string> refuse_on_device(const Step& step) {
 }
 
 Result<DeviceLaunches> DeviceLaunches::make(Plan plan, const Places& places, const How& how) {
-  if (how.last == Last::added &&
+  if ((how.last == Last::added || how.chunks.rows > 0) &&
       (plan.steps.empty() || !std::holds_alternative<ops::MatmulProblem>(plan.steps.back().kernel)))
     return input_error("what is added to a result is expected to be a product's");
-  DeviceLaunches out(std::move(plan), how.last);
+  DeviceLaunches out(std::move(plan), how);
   for (const Step& step : out.plan_.steps) {
     out.chosen_.emplace_back();
     const bool is_tuned = !how.group || step.group == *how.group;
@@ -58,7 +58,9 @@ std::optional<cuda::FusedCall> DeviceLaunches::product_of(const Step& step, cons
   const auto* problem = std::get_if<ops::MatmulProblem>(&step.kernel);
   if (problem == nullptr) return std::nullopt;
   cuda::MatmulCall out{*problem, data[0], data[1], data[2]};
-  if (last_ == Last::stored || &step != &plan_.steps.back()) return out;
+  if (&step != &plan_.steps.back()) return out;
+  out.chunks = chunks_;
+  if (last_ == Last::stored) return out;
   const ops::MatrixLayout& d = problem->d;
   out.epilogue.addend = {out.d, d.dtype, d.row_stride, d.col_stride, d.batch_stride};
   out.epilogue.may_round_sum = true;
@@ -74,7 +76,16 @@ Result<std::size_t> DeviceLaunches::choose_product(const Step& step, const cuda:
     chosen_.back() = plan;
     return plan.workspace_bytes;
   }
-  const auto chosen = choose_plan(std::get<cuda::MatmulCall>(product), most_workspace, tune);
+  const auto& call = std::get<cuda::MatmulCall>(product);
+  if (call.chunks.rows > 0) {
+    const auto device = device_numbers_here();
+    if (!device) return device.error();
+    const auto plan = cuda::choose_in_chunks(call, most_workspace, *device);
+    if (!plan) return input_error("no kernel goes through the rows of this product in chunks");
+    chosen_.back() = *plan;
+    return plan->workspace_bytes;
+  }
+  const auto chosen = choose_plan(call, most_workspace, tune);
   if (!chosen) return chosen.error();
   chosen_.back() = chosen->plan;
   if (chosen->tuned) tuned_.emplace_back(step.group, *chosen->tuned);

@@ -20,14 +20,16 @@ class DeviceLaunches {
   using Places = std::vector<std::byte*>;  // of Plan::buffers; null where not needed
 
   // With Last::added the last step, which is a product, adds what it makes, rounded to the result's format, to what its
-  // result holds.
+  // result holds. With chunks it goes through its result's rows in these (result_chunks.h).
   enum class Last { stored, added };
   struct How {
     TuneOptions tune = {};
     std::optional<int> group = {};  // products of that one alone are tuned; none: all are
     Last last = Last::stored;
+    ops::ResultChunks chunks = {};
   };
-  // For buffers that are aligned as `places`. Errors: no device, no memory to tune in.
+  // For buffers that are aligned as `places`. Errors: no device, no memory to tune in, no kernel that goes through such
+  // chunks.
   static Result<DeviceLaunches> make(Plan plan, const Places& places, const How& how);
 
   const Plan& plan() const { return plan_; }
@@ -38,7 +40,7 @@ class DeviceLaunches {
                std::optional<int> group = std::nullopt) const;
 
  private:
-  DeviceLaunches(Plan plan, Last last) : plan_(std::move(plan)), last_(last) {}
+  DeviceLaunches(Plan plan, const How& how) : plan_(std::move(plan)), last_(how.last), chunks_(how.chunks) {}
   std::optional<ops::cuda::FusedCall> product_of(const Step& step, const Places& places) const;
   Status choose(const Step& step, const Places& places, const TuneOptions& tune);
   Result<std::size_t> choose_product(const Step& step, const ops::cuda::FusedCall& product, const TuneOptions& tune);
@@ -47,6 +49,7 @@ class DeviceLaunches {
 
   Plan plan_;
   Last last_;
+  ops::ResultChunks chunks_;
   std::vector<std::variant<ops::cuda::MatmulPlan, ops::cuda::GatedPlan, ops::cuda::AttentionPlan,
                            ops::cuda::AttentionBackwardPlan>>
       chosen_ = {};  // of Plan::steps

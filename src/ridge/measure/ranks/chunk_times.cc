@@ -7,10 +7,14 @@
 #include "ridge/base/text.h"
 #include "ridge/distributed/collective.h"
 #include "ridge/measure/device_machine.h"
+#include "ridge/ops/product/cuda.h"
+#include "ridge/ops/product/model.h"
 #include "ridge/plan/soonest.h"
 
 namespace ridge::ranks {
 namespace {
+
+constexpr double few = 0.99;  // more chunks are to gain more than a hundredth
 
 class Times {
  public:
@@ -28,12 +32,15 @@ class Times {
     out.computing = **alone;
     out.in_turn = **alone + moving();
     for (std::int64_t chunks = std::max<std::int64_t>(1, q_.how.count); chunks <= most_chunks; chunks *= 2) {
-      const auto seconds = in_chunks(chunks);
-      if (!seconds) return seconds.error();
-      if (!*seconds) return out;
-      if (out.in_chunks == 0 || **seconds < out.in_chunks) {
-        out.in_chunks = **seconds;
-        out.chunks = chunks;
+      for (const bool one : {false, true}) {
+        const auto seconds = one ? by_one_kernel(chunks, **alone) : in_chunks(chunks);
+        if (!seconds) return seconds.error();
+        if (!*seconds && !one) return out;
+        if (*seconds && (out.in_chunks == 0 || **seconds < few * out.in_chunks)) {
+          out.in_chunks = **seconds;
+          out.chunks = chunks;
+          out.one_kernel = one;
+        }
       }
       if (q_.how.count > 0) break;
     }
@@ -66,6 +73,27 @@ class Times {
     return std::optional(chunked_s(q_.pair.kind, static_cast<std::int64_t>(pieces_.size()), chunks, seconds));
   }
 
+  // What comes before the product is done with before anything is sent.
+  Seconds by_one_kernel(std::int64_t chunks, double alone) const {
+    if (q_.pair.gathers()) return std::optional<double>();
+    const auto planned = plan_part(std::get<Compute>(q_.part.acts().acts[q_.pair.compute]).program, q_.options);
+    if (!planned) return planned.error();
+    const auto walk = one_kernel(q_, *planned, chunks);
+    if (!walk) return std::optional<double>();
+    const auto& problem = std::get<ops::MatmulProblem>(planned->steps.back().kernel);
+    const auto product = ops::forecast(problem, device_);
+    if (!product) return std::optional<double>();
+    const double seconds = product->spread.middle * product->seconds;
+    const auto ranks = static_cast<std::int64_t>(pieces_.size());
+    const double bytes = static_cast<double>(pieces_.front().rows.size() * row_bytes_) / walk->of_piece;
+    const double each = seconds / static_cast<double>(ranks * walk->of_piece);
+    const ChunkSeconds times{.own = each + bytes / device_.memory_bytes_per_s,
+                             .other = each,
+                             .sending = bytes / q_.bytes_per_s,
+                             .wait = q_.wait_s};
+    return std::optional(alone - seconds + chunked_s(q_.pair.kind, ranks, walk->of_piece, times));
+  }
+
   // The library's time, or that of the devices' links where no library was timed.
   double moving() const {
     const auto library = library_time(q_.machine, q_.part, q_.pair.shift);
@@ -95,6 +123,24 @@ std::optional<double> library_time(const Machine& machine, const Part& part, std
   return transfer ? ridge::library_time(machine, *transfer) : std::nullopt;
 }
 
+std::optional<ops::ResultChunks> one_kernel(const ChunkQuestion& question, const Plan& planned, std::int64_t chunks) {
+  const auto* const product = std::get_if<ops::MatmulProblem>(&planned.steps.back().kernel);
+  const auto device = device_numbers_here();
+  if (product == nullptr || !device) return std::nullopt;
+  const std::vector<RowPiece> pieces = row_pieces(question.part.acts(), question.pair, question.part.device());
+  const std::int64_t rows = pieces.back().rows.end;
+  if (product == nullptr || product->m % rows != 0) return std::nullopt;
+  std::size_t place = 0;
+  while (pieces[place].rank != question.rank) ++place;
+  const ops::ResultChunks out = walk(pieces, place, {product->n, product->m / rows}, chunks);
+  if (out.rows == 0) return std::nullopt;
+  // Operands begin at multiples of 256 bytes, wherever they lie.
+  alignas(256) static std::byte somewhere[256];
+  const ops::MatmulCall call{.problem = *product, .a = somewhere, .b = somewhere, .d = somewhere, .chunks = out};
+  if (!ops::cuda::choose_in_chunks(call, ops::plan_workspace_bytes, *device)) return std::nullopt;
+  return out;
+}
+
 std::int64_t row_bytes(const Part& part, const ChunkedPair& pair) {
   const auto& shift = std::get<Shift>(part.acts().acts[pair.shift]);
   const int slot = pair.gathers() ? shift.to : shift.from;
@@ -112,8 +158,9 @@ std::string text(const Acts& acts, const ChunkedPair& pair, const ChunkTimes& ti
   const std::string both = fmt::format("{} beside {} over {}", result, name(pair.kind), shift.move.over);
   const std::string turn = engineering(times.in_turn, "s");
   if (times.chunks == 0) return fmt::format("{}: {} predicted in turn", both, turn);
-  return fmt::format("{}: {} predicted in {} chunk{} of each piece along {}, {} in turn", both,
-                     engineering(times.in_chunks, "s"), times.chunks, times.chunks == 1 ? "" : "s", pair.dim, turn);
+  return fmt::format("{}: {} predicted in {} chunk{} of each piece along {}, {}{} in turn", both,
+                     engineering(times.in_chunks, "s"), times.chunks, times.chunks == 1 ? "" : "s", pair.dim,
+                     times.one_kernel ? "one kernel, " : "", turn);
 }
 
 }  // namespace ridge::ranks

@@ -12,6 +12,7 @@ namespace ridge::ranks {
 
 struct ChunkTimes {         // s, as predicted
   std::int64_t chunks = 0;  // of a piece; 0: one act after the other is faster
+  bool one_kernel = false;  // goes through all chunks, where sums are scattered; else each is multiplied by its own
   double in_chunks = 0, in_turn = 0;
   double computing = 0;  // alone
   // What is seen of the move; none: a step that nobody predicts.
@@ -27,6 +28,7 @@ struct ChunkQuestion {
   const Machine& machine;  // in turn: what a library was timed to take on its links
   const RunOptions& options;
   Chunks how;
+  int rank = 0;
   double bytes_per_s = 0, wait_s = 0;  // between the devices, as they were measured
 };
 // Where a step has no forecast one act goes after the other. Errors: plan()'s, no device.
@@ -35,9 +37,13 @@ Result<ChunkTimes> chunk_times(const ChunkQuestion& question);
 // What a library was timed to take for a shift on the machine's links; none: it was not, or nothing moves.
 std::optional<double> library_time(const Machine& machine, const Part& part, std::size_t act);
 
+// The product that a pair's sums come from goes through them by one kernel (chunks.h, walk): this rank's, which knows
+// neither words nor places yet. None: no kernel does.
+std::optional<ops::ResultChunks> one_kernel(const ChunkQuestion& question, const Plan& planned, std::int64_t chunks);
+
 std::int64_t row_bytes(const Part& part, const ChunkedPair& pair);  // of what moves; 0: it has no rows
 
-// "y beside reduce-scatter over X: 300.0 us predicted in 2 chunks of each piece along B, 402.1 us in turn"
+// "y beside reduce-scatter over X: 300.0 us predicted in 2 chunks of each piece along B, one kernel, 402.1 us in turn"
 std::string text(const Acts& acts, const ChunkedPair& pair, const ChunkTimes& times);
 
 }  // namespace ridge::ranks

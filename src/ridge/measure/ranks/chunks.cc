@@ -9,7 +9,8 @@
 namespace ridge::ranks {
 namespace {
 
-constexpr std::int64_t tile_rows = 128;
+constexpr std::int64_t tile_rows = 128, strip_columns = 64;
+constexpr std::int64_t most_group_rows = 2048;  // that walk the columns together: their left operand stays in the L2
 
 const Slot& slot_of(const Acts& acts, int slot) { return acts.slots[static_cast<std::size_t>(slot)]; }
 
@@ -147,6 +148,31 @@ std::vector<Piece> cut_rows(const Piece& rows, std::int64_t chunks) {
   std::vector<Piece> out;
   for (std::int64_t at = rows.begin; at < rows.end; at += each) out.push_back({at, std::min(rows.end, at + each)});
   return out;
+}
+
+ops::ResultChunks walk(const std::vector<RowPiece>& pieces, std::size_t place, const ResultShape& result,
+                       std::int64_t chunks) {
+  const std::int64_t piece = pieces.front().rows.size() * result.scale, all = pieces.back().rows.end * result.scale;
+  const auto alike = [&](const RowPiece& one) { return one.rows.size() * result.scale == piece; };
+  if (all > ops::ResultChunks::never || piece % tile_rows != 0 || !std::all_of(pieces.begin(), pieces.end(), alike))
+    return {};
+  std::int64_t rows = std::min(piece, most_group_rows) / tile_rows * tile_rows;
+  while (piece % rows != 0 || rows % result.scale != 0) {
+    rows -= tile_rows;
+    if (rows == 0) return {};
+  }
+  const std::int64_t strips = std::max<std::int64_t>(1, chunks * rows / piece);
+  const std::int64_t even = (result.columns + strips - 1) / strips, cols = (even + strip_columns - 1) / strip_columns;
+  ops::ResultChunks out;
+  out.rows = static_cast<int>(rows);
+  out.cols = static_cast<int>(cols * strip_columns);
+  out.strips = static_cast<int>((result.columns + out.cols - 1) / out.cols);
+  out.piece = out.added = static_cast<int>(piece);
+  out.of_piece = static_cast<int>(piece / rows) * out.strips;
+  out.first = static_cast<int>(pieces[(place + 1) % pieces.size()].rows.begin * result.scale);
+  out.all = static_cast<int>(all);
+  out.apart = static_cast<int>(all - piece);
+  return out.of_piece > most_chunks ? ops::ResultChunks() : out;
 }
 
 double chunked_s(Collective kind, std::int64_t ranks, std::int64_t chunks, const ChunkSeconds& s) {

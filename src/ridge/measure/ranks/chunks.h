@@ -2,9 +2,8 @@
 // way another is multiplied. Each rank begins with what it need not wait for. Of n ranks, each piece in k chunks:
 //   gathered, then multiplied     its own piece; then, as they come, the chunks of the next rank's piece, the one
 //                                 after that, …
-//   multiplied, then scattered    the chunks of the piece of the rank before it, which go on to the next rank; then
-//   those
-//                                 of the piece before that one, each added to what came of it; its own last
+//   multiplied, then scattered    the chunks of the next rank's piece, which go on to the rank before it; then those
+//                                 of the piece after that one, each added to what came of it; its own last
 //   multiplied, then all added    the same, and of each chunk of its own the others take the sum
 // What is here knows of rows and seconds alone; chunks on devices: in_chunks.h.
 #pragma once
@@ -14,6 +13,7 @@
 #include <vector>
 
 #include "ridge/measure/ranks/lower.h"
+#include "ridge/ops/product/call.h"
 
 namespace ridge::ranks {
 
@@ -49,6 +49,15 @@ Program chunk_program(const Acts& acts, const ChunkedPair& pair, std::int64_t ro
 // At most so many chunks of a piece: all but the last of one length, a multiple of 128 rows, which is the height of a
 // product's tile.
 std::vector<Piece> cut_rows(const Piece& rows, std::int64_t chunks);
+
+// How one kernel goes through a product whose sums are scattered; where the words and the last piece lie is left out.
+// Without rows: it does not.
+struct ResultShape {
+  std::int64_t columns = 0;  // of the product's result
+  std::int64_t scale = 1;    // rows of it to one row of the pieces
+};
+ops::ResultChunks walk(const std::vector<RowPiece>& pieces, std::size_t place, const ResultShape& result,
+                       std::int64_t chunks);
 
 struct ChunkSeconds {
   double own = 0;      // its own piece multiplied, where it was gathered; else a chunk that is added to what came

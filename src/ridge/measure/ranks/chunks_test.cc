@@ -90,6 +90,32 @@ TEST(Chunks, have_the_rows_of_each_rank_and_every_row_once) {
     }
 }
 
+// Of the one kernel's walk: every element lies in one chunk, and chunks follow each other in the order of the walk.
+TEST(Chunks, are_strips_of_groups_of_rows) {
+  const std::vector<RowPiece> halves{{0, {0, 4096}}, {1, {4096, 8192}}};
+  const ops::ResultChunks second = walk(halves, 1, {.columns = 8192}, 8);
+  EXPECT_EQ(second.rows, 2048);
+  EXPECT_EQ(second.cols, 2048);
+  EXPECT_EQ(second.of_piece, 8);
+  EXPECT_EQ(second.first, 0) << "behind the last rank comes the first";
+  EXPECT_EQ(walk(halves, 0, {.columns = 8192}, 8).first, 4096);
+  EXPECT_EQ(second.number(0, 0), 0);
+  EXPECT_EQ(second.number(2047, 2048), 1);
+  EXPECT_EQ(second.number(2048, 8191), 7);
+  EXPECT_EQ(second.number(8191, 8191), 15);
+  EXPECT_FALSE(second.adds(4095));
+  EXPECT_TRUE(second.adds(4096) && second.is_apart(4096));
+  // Of three ranks, two sequences a row: 3 * 128 rows of the result do not divide a piece of 6 * 128, 2 * 128 do.
+  const std::vector<RowPiece> thirds{{0, {0, 384}}, {1, {384, 768}}, {2, {768, 1152}}};
+  const ops::ResultChunks two = walk(thirds, 0, {.columns = 200, .scale = 2}, 3);
+  EXPECT_EQ(two.piece, 768);
+  EXPECT_EQ(two.rows, 768);
+  EXPECT_EQ(two.cols, 128) << "two strips of 100 columns, in whole 64";
+  EXPECT_EQ(two.strips, 2);
+  EXPECT_EQ(walk({{0, {0, 4096}}, {1, {4096, 8064}}}, 0, {.columns = 64}, 1).rows, 0) << "pieces of two lengths";
+  EXPECT_EQ(walk({{0, {0, 100}}, {1, {100, 200}}}, 0, {.columns = 64}, 1).rows, 0) << "a tile in two pieces";
+}
+
 // Counted by hand, with a message's wait of 1.
 TEST(Chunks, take_as_long_as_their_schedule) {
   // 10 alone, while 1 + 4 arrive; 10 more.

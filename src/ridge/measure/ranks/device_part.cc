@@ -103,7 +103,7 @@ Status DevicePart::make_act(std::size_t act, const OnDevice& how) {
   if (compute.empty) return Done{};
   std::vector<std::byte*> lent;
   for (const int slot : compute.slots) lent.push_back(slots_.at(slot));
-  auto steps = DeviceSteps::make_in(lent, *part_->plan_of(act), how.options.tune);
+  auto steps = DeviceSteps::make_in(lent, *part_->plan_of(act), {.tune = how.options.tune});
   if (!steps) return steps.error();
   acts_[act].emplace<DeviceSteps>(*std::move(steps));
   return Done{};

@@ -1,6 +1,7 @@
 #include "ridge/measure/ranks/in_chunks.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "ridge/transport/collectives.h"
 
@@ -28,7 +29,8 @@ InChunks::InChunks(const ChunkedPair& pair, const Where& where, Queues queues)
 std::size_t InChunks::bells(std::size_t ranks) { return 1 + ranks * most_chunks; }
 
 std::size_t InChunks::told(std::size_t step, std::size_t number) const {
-  return first_bell_ + 1 + (step - 1) * most_chunks + number;
+  const auto per_step = walk_.rows > 0 ? static_cast<std::size_t>(walk_.of_piece) : std::size_t{most_chunks};
+  return first_bell_ + 1 + (step - 1) * per_step + number;
 }
 
 Result<InChunks::Queues> InChunks::Queues::make() {
@@ -44,7 +46,8 @@ Result<InChunks::Made> InChunks::make(const ChunkedPair& pair, const Where& wher
   if (!queues) return queues.error();
   std::unique_ptr<InChunks> out(new InChunks(pair, where, *std::move(queues)));
   const ChunkQuestion question{
-      where.part, pair, where.machine, where.options, where.how, where.reach.bytes_per_s(), where.reach.wait_s()};
+      where.part,          pair, where.machine, where.options, where.how, where.ranks.rank(), where.reach.bytes_per_s(),
+      where.reach.wait_s()};
   auto times = chunk_times(question);
   if (const Status there = transport::agree(where.ranks, times ? Status(Done{}) : times.error()); !there)
     return there.error();
@@ -52,15 +55,14 @@ Result<InChunks::Made> InChunks::make(const ChunkedPair& pair, const Where& wher
     return told.error();
   out->times_ = *times;
   if (times->chunks == 0) return Made{*times, nullptr};
-  if (!pair.gathers())
-    if (const Status there = transport::agree(where.ranks, out->make_room()); !there) return there.error();
   if (const Status shared = out->share(); !shared) return shared.error();
-  if (const Status built = transport::agree(where.ranks, out->build()); !built) return built.error();
+  if (const Status built = transport::agree(where.ranks, out->build(question)); !built) return built.error();
+  if (out->walk_.rows > 0) times->chunks = out->walk_.of_piece;
   return Made{*times, std::move(out)};
 }
 
 Status InChunks::share() {
-  auto there = reach_->share(pair_.gathers() ? slots_->memory(shift().from) : *passing_);
+  auto there = reach_->share(slots_->memory(shift().from));
   if (!there) return there.error();
   there_ = *std::move(there);
   if (pair_.gathers()) return Done{};
@@ -72,21 +74,33 @@ Status InChunks::share() {
 
 // --- what is multiplied
 
-std::byte* InChunks::sums_of(const Chunk& chunk) const {
-  const bool whole = pair_.kind == Collective::all_reduce;
-  if (chunk.step + 1 == pieces_.size())
-    return slots_->at(shift().to) + (chunk.rows.begin - (whole ? 0 : chunk.piece.rows.begin)) * row_bytes();
-  const std::int64_t row =
-      static_cast<std::int64_t>(chunk.step) * longest() + chunk.rows.begin - chunk.piece.rows.begin;
-  return passing_->data() + row * row_bytes();
+std::int64_t InChunks::element_bytes() const {
+  return bits(part_->acts().slots[static_cast<std::size_t>(shift().from)].dtype) / 8;
+}
+std::int64_t InChunks::line_bytes() const {  // of the product's result
+  return row_bytes() * mine().rows.size() / walk_.piece;
 }
 
-std::byte* InChunks::sums_behind(const Chunk& chunk) const {
-  const auto next = static_cast<std::size_t>(after(1).rank);
+Status InChunks::copy_sums(const cuda::Queue& queue, std::byte* to, const std::byte* from, const Chunk& chunk) const {
+  const std::int64_t bytes = chunk.rows.size() * row_bytes();
+  if (walk_.strips <= 1) return queue.copy(to, from, bytes);
+  const std::int64_t begin = chunk.columns.begin, line = line_bytes();
+  return queue.copy_rows({to + begin, line}, {const_cast<std::byte*>(from) + begin, line}, chunk.columns.size(),
+                         bytes / line);
+}
+
+// Sums on their way lie where the addends would: each rank makes those of every row once.
+std::byte* InChunks::sums_of(const Chunk& chunk) const {
+  if (chunk.step + 1 < pieces_.size()) return slots_->at(shift().from) + chunk.rows.begin * row_bytes();
+  const bool whole = pair_.kind == Collective::all_reduce;
+  return slots_->at(shift().to) + (chunk.rows.begin - (whole ? 0 : chunk.piece.rows.begin)) * row_bytes();
+}
+
+std::byte* InChunks::sums_before(const Chunk& chunk) const {
+  const auto next = static_cast<std::size_t>(before(1).rank);
+  if (chunk.step + 2 < pieces_.size()) return there_[next] + chunk.rows.begin * row_bytes();
   const std::int64_t within = chunk.rows.begin - chunk.piece.rows.begin;
-  if (chunk.step + 2 == pieces_.size())
-    return sums_there_[next] + (pair_.kind == Collective::all_reduce ? chunk.rows.begin : within) * row_bytes();
-  return there_[next] + ((static_cast<std::int64_t>(chunk.step) + 1) * longest() + within) * row_bytes();
+  return sums_there_[next] + (pair_.kind == Collective::all_reduce ? chunk.rows.begin : within) * row_bytes();
 }
 
 // Where the tensors of a chunk's program lie: those with rows begin where the chunk does.
@@ -117,48 +131,80 @@ std::vector<std::byte*> InChunks::lent_to(const Program& program, const Chunk& c
   return out;
 }
 
-Status InChunks::add_chunk(Chunk chunk) {
+Status InChunks::add_steps(Chunk& chunk) const {
   const Program program = chunk_program(part_->acts(), pair_, chunk.rows.size());
   auto planned = plan_part(program, *options_);
   if (!planned) return planned.error();
-  using Last = DeviceSteps::Last;
-  const Last last = !pair_.gathers() && chunk.step > 0 ? Last::added : Last::stored;
-  auto steps =
-      DeviceSteps::make_in(lent_to(program, chunk), *std::move(planned), {.stored = options_->tune.stored}, last);
+  using Last = DeviceLaunches::Last;
+  const DeviceSteps::How how{.tune = {.stored = options_->tune.stored},
+                             .last = !pair_.gathers() && chunk.step > 0 ? Last::added : Last::stored};
+  auto steps = DeviceSteps::make_in(lent_to(program, chunk), *std::move(planned), how);
   if (!steps) return steps.error();
   chunk.steps = *std::move(steps);
-  chunks_.push_back(std::move(chunk));
   return Done{};
 }
 
-std::int64_t InChunks::longest() const {
-  std::int64_t out = 0;
-  for (const RowPiece& piece : pieces_) out = std::max(out, piece.rows.size());
-  return out;
-}
-
-Status InChunks::make_room() {
-  auto memory = shared_memory(static_cast<std::int64_t>(pieces_.size() - 1) * longest() * row_bytes());
-  if (!memory) return memory.error();
-  passing_ = *std::move(memory);
-  return Done{};
-}
-
-Status InChunks::build() {
-  for (std::size_t step = 0; step < pieces_.size(); ++step) {
-    const RowPiece& piece = pair_.gathers() ? after(step) : before(step + 1);
-    std::size_t number = 0;
-    for (const Piece& rows : cut_rows(piece.rows, pair_.gathers() && step == 0 ? 1 : times_.chunks))
-      if (const Status added = add_chunk({piece, rows, step, number++}); !added) return added;
-  }
-  if (pair_.gathers()) return Done{};
+Result<DeviceSteps> InChunks::whole_steps() const {
   std::vector<std::byte*> lent;
   for (const int slot : compute().slots) lent.push_back(slots_->at(slot));
   auto planned = plan_part(compute().program, *options_);
   if (!planned) return planned.error();
-  auto steps = DeviceSteps::make_in(lent, *std::move(planned), {.stored = options_->tune.stored});
+  return DeviceSteps::make_in(lent, *std::move(planned), {.tune = {.stored = options_->tune.stored}, .chunks = walk_});
+}
+
+Status InChunks::add_kernel() {
+  auto counts = cuda::Memory::make(static_cast<std::int64_t>(chunks_.size() * sizeof(cuda::Bell)));
+  if (!counts) return counts.error();
+  counts_ = *std::move(counts);
+  for (const Status& done : {queues_.first.set(counts_->data(), 0, counts_->bytes()), queues_.first.wait()})
+    if (!done) return done;
+  walk_.stored = reinterpret_cast<cuda::Bell*>(counts_->data());
+  walk_.come = reach_->word(told(1, 0), after(1).rank);
+  walk_.come_stride = reach_->size();
+  walk_.last = slots_->at(shift().to) + (pair_.kind == Collective::all_reduce ? mine().rows.begin * row_bytes() : 0);
+  auto steps = whole_steps();
+  if (!steps) return steps.error();
+  kernel_ = *std::move(steps);
+  return Done{};
+}
+
+// The chunks of a piece: some rows each, or, of the one kernel's groups of rows, some columns each.
+std::vector<InChunks::Chunk> InChunks::cut(const RowPiece& piece, std::size_t step) const {
+  std::vector<Chunk> out;
+  if (walk_.rows == 0) {
+    for (const Piece& rows : cut_rows(piece.rows, pair_.gathers() && step == 0 ? 1 : times_.chunks))
+      out.push_back({piece, rows, {}, step, out.size()});
+    return out;
+  }
+  const std::int64_t group = piece.rows.size() * walk_.rows / walk_.piece, width = walk_.cols * element_bytes();
+  for (std::int64_t row = piece.rows.begin; row < piece.rows.end; row += group)
+    for (std::int64_t at = 0; at < line_bytes(); at += width)
+      out.push_back({piece, {row, row + group}, {at, std::min(line_bytes(), at + width)}, step, out.size()});
+  return out;
+}
+
+Status InChunks::build(const ChunkQuestion& question) {
+  if (times_.one_kernel) {
+    const auto planned = plan_part(compute().program, *options_);
+    if (!planned) return planned.error();
+    const auto walk = one_kernel(question, *planned, times_.chunks);
+    if (!walk) return input_error("no kernel goes through this product in chunks, but on rank 0 one does");
+    walk_ = *walk;
+  }
+  for (std::size_t step = 0; step < pieces_.size(); ++step)
+    for (Chunk& chunk : cut(after(pair_.gathers() ? step : step + 1), step)) {
+      if (walk_.rows == 0)
+        if (const Status added = add_steps(chunk); !added) return added;
+      chunks_.push_back(std::move(chunk));
+    }
+  if (pair_.gathers()) return Done{};
+  if (times_.one_kernel)
+    if (const Status added = add_kernel(); !added) return added;
+  const ops::ResultChunks walk = std::exchange(walk_, {});
+  auto steps = whole_steps();
   if (!steps) return steps.error();
   whole_ = *std::move(steps);
+  walk_ = walk;
   return Done{};
 }
 
@@ -167,6 +213,7 @@ Status InChunks::build() {
 Status InChunks::queue(const cuda::Queue& queue) const { return pair_.gathers() ? gather(queue) : scatter(queue); }
 
 Status InChunks::queue_computing(const cuda::Queue& queue) const {
+  if (kernel_) return whole_->queue_on(queue);
   for (const Chunk& chunk : chunks_)
     if (const Status queued = chunk.steps->queue_on(queue); !queued) return queued;
   return Done{};
@@ -218,21 +265,21 @@ Status InChunks::gather(const cuda::Queue& queue) const {
 // another ends.
 Status InChunks::take_sums() const {
   std::size_t most = 0, turn = 0;
-  std::vector<std::vector<Piece>> chunks;
+  std::vector<std::vector<Chunk>> chunks;
   for (std::size_t d = 1; d < pieces_.size(); ++d) {
-    chunks.push_back(cut_rows(before(d).rows, times_.chunks));
+    chunks.push_back(cut(before(d), 0));
     most = std::max(most, chunks.back().size());
   }
   for (std::size_t j = 0; j < most; ++j)
     for (std::size_t d = 1; d < pieces_.size(); ++d) {
       if (j >= chunks[d - 1].size()) continue;
       const int other = before(d).rank;
-      const Piece rows = chunks[d - 1][j];
+      const Chunk& chunk = chunks[d - 1][j];
       const cuda::Queue& on = copying(turn++);
       if (const Status whole = reach_->hear(on, summed(j), {other}); !whole) return whole;
-      std::byte* const to = slots_->at(shift().to) + rows.begin * row_bytes();
-      const std::byte* const from = sums_there_[static_cast<std::size_t>(other)] + rows.begin * row_bytes();
-      if (const Status copied = on.copy(to, from, rows.size() * row_bytes()); !copied) return copied;
+      std::byte* const to = slots_->at(shift().to) + chunk.rows.begin * row_bytes();
+      const std::byte* const from = sums_there_[static_cast<std::size_t>(other)] + chunk.rows.begin * row_bytes();
+      if (const Status copied = copy_sums(on, to, from, chunk); !copied) return copied;
     }
   return Done{};
 }
@@ -244,29 +291,41 @@ Status InChunks::scatter(const cuda::Queue& queue) const {
        {reach_->ring(queues_.copies, ready(), others_), reach_->hear(queues_.copies, ready(), others_)})
     if (!begun) return begun;
   if (const Status begun = queues_.more_copies.follow(queues_.copies); !begun) return begun;
-  std::size_t turn = 0, sent = 0;
-  for (const Chunk& chunk : chunks_) {
-    const cuda::Queue& on = computing(turn++);
-    if (chunk.step > 0)
-      if (const Status come = reach_->hear(on, told(chunk.step, chunk.number), {before(1).rank}); !come) return come;
-    if (const Status queued = chunk.steps->queue_on(on); !queued) return queued;
-    if (chunk.step + 1 < pieces_.size()) {
-      const cuda::Queue& copies = copying(sent++);
-      if (const Status after = copies.follow(on); !after) return after;
-      if (const Status gone = send(chunk, copies); !gone) return gone;
-    } else if (pair_.kind == Collective::all_reduce) {
-      if (const Status whole = reach_->ring(on, summed(chunk.number), others_); !whole) return whole;
-    }
-  }
+  if (kernel_)
+    if (const Status queued = kernel_->queue_on(queues_.first); !queued) return queued;
+  for (std::size_t turn = 0; turn < chunks_.size(); ++turn)
+    if (const Status queued = scatter_chunk(chunks_[turn], turn); !queued) return queued;
   if (pair_.kind == Collective::all_reduce)
     if (const Status taken = take_sums(); !taken) return taken;
   return join(queue);
 }
 
+// What goes on, or is told, behind a chunk that is stored. The kernel has heard the bells that its tiles waited for
+// when it has ended.
+Status InChunks::scatter_chunk(const Chunk& chunk, std::size_t turn) const {
+  const bool is_last = chunk.step + 1 == pieces_.size();
+  const cuda::Queue& on = kernel_ ? queues_.first : computing(turn);
+  const cuda::Queue& last = kernel_ ? queues_.second : on;
+  const cuda::Queue& then = is_last ? last : copying(turn);
+  if (chunk.step > 0)
+    if (const Status come = reach_->hear(on, told(chunk.step, chunk.number), {after(1).rank}); !come) return come;
+  if (kernel_) {
+    const std::int64_t lines = chunk.rows.size() * row_bytes() / line_bytes();
+    const std::int64_t elements = lines * chunk.columns.size() / element_bytes();
+    cuda::Bell* const count = reinterpret_cast<cuda::Bell*>(counts_->data()) + turn;
+    if (const Status there = cuda::hear(then, {&count, 1}, static_cast<cuda::Bell>(elements)); !there) return there;
+  } else {
+    if (const Status queued = chunk.steps->queue_on(on); !queued) return queued;
+    if (&then != &on)
+      if (const Status there = then.follow(on); !there) return there;
+  }
+  if (!is_last) return send(chunk, then);
+  return pair_.kind == Collective::all_reduce ? reach_->ring(then, summed(chunk.number), others_) : Status(Done{});
+}
+
 Status InChunks::send(const Chunk& chunk, const cuda::Queue& copies) const {
-  const std::int64_t bytes = chunk.rows.size() * row_bytes();
-  if (const Status copied = copies.copy(sums_behind(chunk), sums_of(chunk), bytes); !copied) return copied;
-  return reach_->ring(copies, told(chunk.step + 1, chunk.number), {after(1).rank});
+  if (const Status copied = copy_sums(copies, sums_before(chunk), sums_of(chunk), chunk); !copied) return copied;
+  return reach_->ring(copies, told(chunk.step + 1, chunk.number), {before(1).rank});
 }
 
 }  // namespace ridge::ranks

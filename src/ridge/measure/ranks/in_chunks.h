@@ -1,8 +1,9 @@
 // A pair of acts in chunks (chunks.h) on devices that reach each other's memory. What is gathered is copied by the copy
 // engine while the chunk before it is multiplied. Addends go from rank to rank: each adds its own to what came, as the
-// product stores it, and the copy engine takes the sums on while the next chunk is multiplied. Bells say between
-// devices what the order of a queue says on one: a rank waits for others only where it needs what they made, or where
-// they still read what it is about to write.
+// product stores it, and the copy engine takes the sums on while the next chunk is multiplied. Where a kernel can go
+// through all chunks, there is one launch, whose tiles wait for the addends that they need and count what they have
+// stored; else a launch for each chunk. Bells say between devices what the order of a queue says on one: a rank waits
+// for others only where it needs what they made, or where they still read what it is about to write.
 #pragma once
 
 #include <memory>
@@ -50,6 +51,7 @@ class InChunks {
   struct Chunk {
     RowPiece piece;
     Piece rows;              // of the piece
+    Piece columns = {};      // in bytes, of what a row of it takes; those of the one kernel's chunks alone
     std::size_t step = 0;    // how many ranks have added to its sums before this one; gathered: how far it came
     std::size_t number = 0;  // of the piece's
     std::optional<DeviceSteps> steps = {};
@@ -61,12 +63,16 @@ class InChunks {
     static Result<Queues> make();
   };
   InChunks(const ChunkedPair& pair, const Where& where, Queues queues);
-  Status build();
-  Status add_chunk(Chunk chunk);
+  Status build(const ChunkQuestion& question);
+  Status add_steps(Chunk& chunk) const;
+  Result<DeviceSteps> whole_steps() const;
+  Status add_kernel();
   std::vector<std::byte*> lent_to(const Program& program, const Chunk& chunk) const;
-  // Where the sums of a chunk lie that this rank, or the one behind it, adds to.
+  std::vector<Chunk> cut(const RowPiece& piece, std::size_t step) const;
+  // Where the sums of a chunk's rows lie that this rank, or the one before it, adds to.
   std::byte* sums_of(const Chunk& chunk) const;
-  std::byte* sums_behind(const Chunk& chunk) const;
+  std::byte* sums_before(const Chunk& chunk) const;
+  Status copy_sums(const ops::cuda::Queue& queue, std::byte* to, const std::byte* from, const Chunk& chunk) const;
   // Bells: that a rank may be read or written to; that sums of a step have come; that a chunk's sum is whole.
   std::size_t ready() const { return first_bell_; }
   std::size_t told(std::size_t step, std::size_t number) const;
@@ -80,16 +86,17 @@ class InChunks {
   }
   Status gather(const ops::cuda::Queue& queue) const;
   Status scatter(const ops::cuda::Queue& queue) const;
+  Status scatter_chunk(const Chunk& chunk, std::size_t turn) const;
   Status send(const Chunk& chunk, const ops::cuda::Queue& copies) const;
   Status take_sums() const;
-  Status make_room();
   Status share();
 
   const Compute& compute() const { return std::get<Compute>(part_->acts().acts[pair_.compute]); }
   const Shift& shift() const { return std::get<Shift>(part_->acts().acts[pair_.shift]); }
   int between() const { return pair_.gathers() ? shift().to : shift().from; }
   std::int64_t row_bytes() const { return ranks::row_bytes(*part_, pair_); }
-  std::int64_t longest() const;  // rows of a piece
+  std::int64_t line_bytes() const;
+  std::int64_t element_bytes() const;
   const RowPiece& mine() const { return pieces_[place_]; }
   const RowPiece& after(std::size_t steps) const { return pieces_[(place_ + steps) % pieces_.size()]; }
   const RowPiece& before(std::size_t steps) const { return after(pieces_.size() - steps % pieces_.size()); }
@@ -106,10 +113,11 @@ class InChunks {
   std::size_t place_ = 0;
   std::vector<int> others_ = {};
   ChunkTimes times_ = {};
-  std::vector<Chunk> chunks_ = {};         // in the order in which they are multiplied
-  std::optional<DeviceSteps> whole_ = {};  // of complete()
-  // The sums on their way through this rank: of each step but the last, room for the longest piece.
-  std::optional<ops::cuda::Memory> passing_ = {};
+  std::vector<Chunk> chunks_ = {};          // in the order in which they are multiplied
+  std::optional<DeviceSteps> whole_ = {};   // of complete()
+  ops::ResultChunks walk_ = {};             // without rows: a launch for each chunk
+  std::optional<DeviceSteps> kernel_ = {};  // that goes through all chunks; its words: how much of each is stored
+  std::optional<ops::cuda::Memory> counts_ = {};
   // By rank, as seen from this device: where pieces are copied from, or sums pass; and where whole sums lie.
   std::vector<std::byte*> there_ = {}, sums_there_ = {};
 };

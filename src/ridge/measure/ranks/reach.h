@@ -28,6 +28,9 @@ class Reach {
   Status ring(const ops::cuda::Queue& queue, std::size_t bell, const std::vector<int>& others) const;
   Status hear(const ops::cuda::Queue& queue, std::size_t bell, const std::vector<int>& others) const;
 
+  // The word that this bell is here when `other` rings it; the next bell's lies size() words behind.
+  const ops::cuda::Bell* word(std::size_t bell, int other) const { return bell_of(bells_.data(), bell, other); }
+
   // Measured as it was made, every rank copying at once; rank 0's numbers.
   double bytes_per_s() const { return bytes_per_s_; }
   double wait_s() const { return wait_s_; }  // of a short copy behind a bell

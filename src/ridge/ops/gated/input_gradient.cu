@@ -42,7 +42,7 @@ std::optional<std::string> launch_config(const InputGradient& x, int blocks, cud
       !encode(g.d.on_target.map, {x.dx, x.n, x.m, 1, x.dx_line, 0}, x.dtype, {64, 64}, true))
     return "the driver refused a tensor map";
   g.seam = depth(x.k);
-  g.d.on_target.adds = x.add;
+  if (x.add) g.d.on_target.chunks.added = 0;
   tile::sm90::Problem problem{};
   problem.sizes = {static_cast<int>(x.m), static_cast<int>(x.n), 2 * depth(x.k), 1, 1, 8};
   cudaLaunchConfig_t config{};

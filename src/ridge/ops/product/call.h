@@ -7,6 +7,7 @@
 
 #include "ridge/ops/product/problem.h"
 #include "ridge/tile/epilogue.h"
+#include "ridge/tile/result_chunks.h"
 
 namespace ridge::ops {
 
@@ -14,7 +15,7 @@ namespace ridge::ops {
 // element (r, c) of product i lies at data + i*batch_stride + r*row_stride + c*col_stride, in elements; a stride of 0
 // broadcasts, so a bias along the columns has strides 0, 1, and so has the scale of weights that were divided column by
 // column to fit int8. bf16, f16 or f32. The addend may be D itself, element for element.
-using tile::Activation;
+using tile::Activation, tile::ResultChunks;
 struct EpilogueOperand {
   const void* data = nullptr;
   DType dtype = DType::f32;
@@ -28,13 +29,15 @@ struct MatmulEpilogue {
 };
 
 // A product with its data: D = A * B, then the epilogue. Inputs must not overlap D (but for the addend). constant_b:
-// no kernel that still runs writes B (weights), so a device may read it early.
+// no kernel that still runs writes B (weights), so a device may read it early. chunks: of D, that others bring
+// and take, where a device's plan was chosen for them, in no batch.
 struct MatmulCall {
   MatmulProblem problem;
   const void *a = nullptr, *b = nullptr;
   void* d = nullptr;
   MatmulEpilogue epilogue{};
   bool constant_b = false;
+  ResultChunks chunks{};
 };
 
 }  // namespace ridge::ops

@@ -81,14 +81,15 @@ tile::OutputOnTarget finishing(const MatmulCall& call, const TileProblem& t) {
 // 16 bytes: a row of 22 elements would have two of its neighbour's overwritten.
 bool encode_output(tile::OutputOnTarget& o, const MatmulCall& call, const TileProblem& t, const MatmulConfig& c) {
   const DType dtype = call.problem.d.dtype;
-  TileOperand d{t.d, Major::k, t.m, t.n, t.d_line, t.d_batch_stride};
-  o.adds = adds_rounded(call);
-  o.bulk = (o.adds || is_plain(call.epilogue)) && dtype == call.problem.a.dtype && t.n % 8 == 0 &&
-           copy_engine_reads(d, t.batch);
+  o.chunks = call.chunks;
+  if (adds_rounded(call)) o.chunks.added = 0;
+  o.bulk = stores_in_bulk(call);
   if (!o.bulk) return true;
-  const Lines lines{t.d, t.n, t.m, t.batch, t.d_line, t.d_batch_stride};
-  if (!encode(o.map, lines, dtype, {64, c.swap ? c.n : 64}, true)) return false;
-  return c.swap || c.n % 64 == 0 || encode(o.tail, lines, dtype, {c.n % 64, 64}, false);
+  const Box box = {64, c.swap ? c.n : 64};
+  const auto lines = [&](void* at) { return Lines{at, t.n, t.m, t.batch, t.d_line, t.d_batch_stride}; };
+  if (!encode(o.map, lines(t.d), dtype, box, true)) return false;
+  if (o.chunks.last != nullptr && !encode(o.apart, lines(o.chunks.last), dtype, box, true)) return false;
+  return c.swap || c.n % 64 == 0 || encode(o.tail, lines(t.d), dtype, {c.n % 64, 64}, false);
 }
 
 std::string failure(const char* what, cudaError_t e) {
@@ -144,7 +145,8 @@ std::optional<std::string> launch_tiles(const MatmulCall& call, const MatmulPlan
                      static_cast<int>(t.batch),
                      plan.splits,
                      plan.raster_rows,
-                     plan.split_mode};
+                     plan.split_mode,
+                     plan.first_row};
   x.problem.prefetch_constants = plan.prefetch_constants;
   x.cluster = plan.split_mode == tile::SplitMode::cluster_split_k ? plan.splits : c.cluster();
   x.blocks = plan.blocks;

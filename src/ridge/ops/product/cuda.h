@@ -35,6 +35,7 @@ struct MatmulPlan {
   int splits = 1;                                 // of k, added in order: the same bits every time
   tile::SplitMode split_mode = tile::SplitMode::split_k;
   int raster_rows = 8;  // tile rows that walk the columns together
+  int first_row = 0;    // of tiles, with which the walk begins
   bool prefetch_constants = false;
   bool dependent_launch = true;  // may start while the kernel before it still runs (and then waits for it)
   int blocks = 0;
@@ -54,6 +55,9 @@ bool has_vector_epilogue(const MatmulCall& call);
 
 // The call must not be refused. `device` is a Hopper, here or elsewhere (ops/model.h).
 MatmulPlan choose(const MatmulCall& call, std::size_t workspace_bytes, const DeviceNumbers& device);
+// The soonest one that goes through D in the call's chunks; none: no kernel of the menu does.
+std::optional<MatmulPlan> choose_in_chunks(const MatmulCall& call, std::size_t workspace_bytes,
+                                           const DeviceNumbers& device);
 // Of each config of the menu that can serve the call the best `each`, soonest first.
 std::vector<MatmulPlan> candidates(const MatmulCall& call, std::size_t workspace_bytes, const DeviceNumbers& device,
                                    std::size_t each);

@@ -37,6 +37,9 @@ std::int64_t copied_line(const TileOperand& x);
 std::size_t copied_bytes(const TileOperand& x, std::int64_t batch);
 bool copy_engine_reads(const TileOperand& x, std::int64_t batch);
 
+// Whether the copy engine writes D, or adds to it: sums are only rounded, to lines that it can address.
+bool stores_in_bulk(const MatmulCall& call);
+
 // What the kernel for a few rows of D takes.
 inline constexpr std::int64_t most_gemv_rows = 4, most_dot_columns = std::int64_t{1} << 31;
 

@@ -375,4 +375,40 @@ MatmulPlan choose(const MatmulCall& call, std::size_t workspace_bytes, const Dev
   return best ? *best : none;
 }
 
+namespace {
+
+// How a config's tiles go through chunks: a tile lies in one group of rows, which walks the columns together, and a
+// group in one piece, or a tile would wait for what waits for it. None: they do not.
+std::optional<MatmulPlan> in_chunks(MatmulPlan plan, const tile::ResultChunks& chunks) {
+  if (plan.path != MatmulPlan::Path::tiles || plan.splits > 1 || plan.split_mode != SplitMode::split_k)
+    return std::nullopt;
+  const MatmulConfig& c = sm90_menu[static_cast<std::size_t>(plan.config)];
+  const int high = c.m * c.cluster_m;
+  if (!c.shares_result() || chunks.rows % high != 0 || chunks.cols < c.n) return std::nullopt;
+  plan.raster_rows = chunks.rows / high;
+  plan.first_row = chunks.first / high;
+  return plan;
+}
+
+}  // namespace
+
+bool stores_in_bulk(const MatmulCall& call) {
+  const TileProblem t = tile_problem(call);
+  const TileOperand d{t.d, Major::k, t.m, t.n, t.d_line, t.d_batch_stride};
+  return (adds_rounded(call) || is_plain(call.epilogue)) && call.problem.d.dtype == call.problem.a.dtype &&
+         t.n % 8 == 0 && copy_engine_reads(d, t.batch);
+}
+
+std::optional<MatmulPlan> choose_in_chunks(const MatmulCall& call, std::size_t workspace_bytes,
+                                           const DeviceNumbers& device) {
+  const MatmulProblem& p = call.problem;
+  const double most = 2147483647.0;  // a word counts a chunk's elements
+  if (p.batch != 1 || p.m != call.chunks.all || tile_problem(call).exchanged || !stores_in_bulk(call) ||
+      static_cast<double>(call.chunks.rows) * call.chunks.cols > most)
+    return std::nullopt;
+  for (const MatmulPlan& plan : candidates(call, workspace_bytes, device, 4))
+    if (const auto chosen = in_chunks(plan, call.chunks)) return chosen;
+  return std::nullopt;
+}
+
 }  // namespace ridge::ops::cuda

@@ -90,4 +90,11 @@ TILE_FN std::uint32_t read_acquire(const std::uint32_t* counter) {
   return now;
 }
 
+// A word that another device writes, and all that it wrote before.
+TILE_FN std::uint32_t read_acquire_system(const std::uint32_t* word) {
+  std::uint32_t now;
+  asm volatile("ld.acquire.sys.global.u32 %0, [%1];" : "=r"(now) : "l"(word) : "memory");
+  return now;
+}
+
 }  // namespace ridge::tile::sm90

@@ -120,6 +120,10 @@ template <class Kernel> TILE_FN constexpr Registers registers_of(int turn) {
   const int across = turn % turns_across<Kernel>;
   return {turn / turns_across<Kernel> * (n / 2) + across * 8, (across + 1) * 16 <= n ? 8 : n % 16 / 2};
 }
+template <class Kernel> inline constexpr bool shares_result = [] {
+  if constexpr (requires { Kernel::config.shares_result(); }) return Kernel::config.shares_result();
+  return false;
+}();
 struct SomeTurns {
   int first, end;
 };
@@ -164,10 +168,13 @@ template <class Kernel> struct Consumer : Position<Kernel> {
   template <class T, int m, int n, int sharers>
   TILE_FN void store(const OutputView<T, m, n>& view, const Accumulator<m, n, sharers>& acc, Row row, Col col) {
     const int first = static_cast<int>(row.begin) + share * (m / sharers), column = static_cast<int>(col.begin);
-    if (view.on_target.bulk && turns.end - turns.first == turns_of<Kernel>)
+    if (view.on_target.bulk && turns.end - turns.first == turns_of<Kernel>) {
       store_bulk(view, acc, first, column);
-    else
+      if constexpr (shares_result<Kernel>)
+        if (leads()) tell_others(view, m / sharers, first, column);
+    } else {
       store_finished(view, acc, first, column);
+    }
   }
   // Where nothing else can become of the sums: bulk.
   template <class T, int m, int n, int sharers>
@@ -177,6 +184,35 @@ template <class Kernel> struct Consumer : Position<Kernel> {
 
  private:
   static constexpr bool swap = Kernel::config.swap;
+
+  // A result that is not ours alone (result_chunks.h), by a group's first thread, which is the one that stores. A
+  // group's part of a tile lies in one group of rows, and perhaps in two strips of columns.
+  template <class View> TILE_FN static int end_of(const View& view, int col) {
+    const int cols = static_cast<int>(view.cols);
+    return cols - col < Kernel::config.n ? cols : col + Kernel::config.n;
+  }
+  template <class View> TILE_FN static void await_others(const View& view, int row, int col) {
+    const ResultChunks& chunks = view.on_target.chunks;
+    const int end = end_of(view, col);
+    if (chunks.rows == 0 || end <= col || !chunks.adds(row)) return;
+    int number = chunks.number(row, col) - chunks.of_piece;
+    const int last = chunks.number(row, end - 1) - chunks.of_piece;
+    for (; number <= last; ++number)
+      while (read_acquire_system(chunks.come + number * chunks.come_stride) == 0) {}
+    stores_follow();
+  }
+  template <class View> TILE_FN static void tell_others(const View& view, int rows, int row, int col) {
+    const ResultChunks& chunks = view.on_target.chunks;
+    const int end = end_of(view, col);
+    if (chunks.rows == 0 || end <= col) return;
+    stores_done();
+    std::uint32_t* word = chunks.stored + chunks.number(row, col);
+    for (int next = col; col < end; col = next, ++word) {
+      next = (col / chunks.cols + 1) * chunks.cols;
+      if (next > end) next = end;
+      add_release(word, static_cast<std::uint32_t>(rows * (next - col)));
+    }
+  }
 
   template <class T, int m, int n, int sharers>
   TILE_FN void store_bulk(const OutputView<T, m, n>& view, const Accumulator<m, n, sharers>& acc, int row, int col) {
@@ -198,9 +234,18 @@ template <class Kernel> struct Consumer : Position<Kernel> {
             stage_swizzled<T>(out, v);
         };
         auto send = [&] {
-          const Corner corner =
-              swap ? Corner{row + i * 64, col, this->batch} : Corner{col + c * atom, row + i * 64, this->batch};
-          store_or_add_box(tail ? &view.on_target.tail : &view.on_target.map, out, corner, view.on_target.adds);
+          const OutputOnTarget& o = view.on_target;
+          const int from = row + i * 64;
+          const CUtensorMap* const map = tail ? &o.tail : &o.map;
+          const Corner corner = swap ? Corner{from, col, this->batch} : Corner{col + c * atom, from, this->batch};
+          if constexpr (shares_result<Kernel>) {
+            if (i == 0 && c == 0) await_others(view, row, col);
+            const bool apart = o.chunks.is_apart(from);
+            const int y = apart ? o.chunks.walked(from) - o.chunks.apart : from;
+            store_or_add_box(apart ? &o.apart : map, out, {corner.x, y, corner.batch}, o.chunks.adds(from));
+          } else {
+            store_or_add_box(map, out, corner, o.chunks.added == 0);
+          }
         };
         send_box<Kernel::config.staging>(*this, write, send);
       }

@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "ridge/tile/epilogue.h"
+#include "ridge/tile/result_chunks.h"
 
 namespace ridge::tile {
 
@@ -41,9 +42,10 @@ struct InputOnTarget {
 struct OutputOnTarget : Finish {
   CUtensorMap map, tail;  // boxes of 64 columns, and of the last N % 64
   bool bulk;              // sums are only rounded, and the copy engine can write them
-  bool adds;              // where bulk: to what D holds
   bool vectors;           // four neighbouring elements lie aligned
   bool vector_epilogue;   // D and all operands have the format of A and lie in whole 16 bytes along D's rows
+  ResultChunks chunks;    // where bulk; from row chunks.added on to what D holds
+  CUtensorMap apart;      // of the rows from chunks.apart on
 };
 
 }  // namespace ridge::tile

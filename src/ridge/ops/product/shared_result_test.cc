@@ -1,0 +1,158 @@
+// Plans of products whose result is shared with other ranks (tile/result_chunks.h): which shapes have one, and that
+// ranks that wait for each other come to an end.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "ridge/ops/product/config.h"
+#include "ridge/ops/product/cuda.h"
+#include "ridge/plan/testing/hopper.h"
+
+namespace ridge::ops::cuda {
+namespace {
+
+constexpr std::size_t workspace = std::size_t{64} << 20;
+
+struct Shape {
+  std::int64_t m, n, k;
+  int rows, cols;  // of a chunk
+};
+
+MatmulCall shared(const Shape& s, int ranks) {
+  const auto at = [](std::uintptr_t address) { return reinterpret_cast<void*>(address); };  // nobody looks there
+  MatmulCall c;
+  c.problem = {1, s.m, s.n, s.k, {DType::bf16, s.k, 1, 0}, {DType::bf16, s.n, 1, 0}, {DType::bf16, s.n, 1, 0}};
+  c.a = at(1 << 20);
+  c.b = at(2 << 20);
+  c.d = at(3 << 20);
+  c.chunks.rows = s.rows;
+  c.chunks.cols = s.cols;
+  c.chunks.strips = static_cast<int>((s.n + s.cols - 1) / s.cols);
+  c.chunks.all = static_cast<int>(s.m);
+  c.chunks.piece = c.chunks.added = c.chunks.all / ranks;
+  c.chunks.of_piece = c.chunks.piece / s.rows * c.chunks.strips;
+  c.chunks.apart = c.chunks.all - c.chunks.piece;
+  return c;
+}
+
+// Ranks in a ring, each block with its tiles one behind the other: a tile behind the first piece is stored when the
+// rank after this one has stored all of the chunk that it is added to.
+class Ring {
+ public:
+  Ring(const MatmulCall& call, const MatmulPlan& plan, int ranks) : n_(static_cast<int>(call.problem.n)) {
+    const MatmulConfig& c = sm90_menu[static_cast<std::size_t>(plan.config)];
+    tile_ = {.m = c.m, .n = c.n, .k = c.k, .cluster_m = c.cluster_m, .cluster_n = c.cluster_n};
+    for (int r = 0; r < ranks; ++r) {
+      Rank rank{call.chunks};
+      rank.chunks.first = (r + 1) % ranks * rank.chunks.piece;
+      const tile::Sizes sizes{.m = rank.chunks.all,
+                              .n = n_,
+                              .k = static_cast<int>(call.problem.k),
+                              .raster_rows = plan.raster_rows,
+                              .first_row = rank.chunks.first / (c.m * c.cluster_m)};
+      for (int b = 0; b < plan.blocks; ++b) {
+        tile::TileScheduler scheduler(tile_, sizes, plan.blocks, b, b % c.cluster());
+        rank.left.emplace_back();
+        for (tile::Item x; scheduler.next(x);)
+          if (x.n0 < n_) rank.left.back().push_back(x);
+        std::reverse(rank.left.back().begin(), rank.left.back().end());
+      }
+      rank.stored.resize(static_cast<std::size_t>(ranks * rank.chunks.of_piece));
+      ranks_.push_back(std::move(rank));
+    }
+  }
+
+  bool ends() {
+    while (step()) {}
+    return std::all_of(ranks_.begin(), ranks_.end(), [](const Rank& rank) {
+      return std::all_of(rank.left.begin(), rank.left.end(), [](const auto& block) { return block.empty(); });
+    });
+  }
+
+ private:
+  struct Rank {
+    tile::ResultChunks chunks;
+    std::vector<std::vector<tile::Item>> left = {};  // of each block, the next one last
+    std::vector<std::int64_t> stored = {};           // elements of each chunk
+  };
+
+  bool step() {  // whether any block got on
+    bool any = false;
+    for (std::size_t r = 0; r < ranks_.size(); ++r)
+      for (auto& block : ranks_[r].left)
+        while (!block.empty() && store(ranks_[r], ranks_[(r + 1) % ranks_.size()], block.back())) {
+          block.pop_back();
+          any = true;
+        }
+    return any;
+  }
+
+  bool store(Rank& rank, const Rank& next, const tile::Item& x) const {
+    const tile::ResultChunks& chunks = rank.chunks;
+    const int end = std::min(n_, x.n0 + tile_.n), of_piece = chunks.of_piece;
+    const int first = chunks.number(x.m0, x.n0), last = chunks.number(x.m0, end - 1);
+    for (int number = first; number <= last; ++number)
+      if (number >= of_piece && !is_whole(next, number - of_piece)) return false;
+    for (int col = x.n0; col < end; ++col)
+      rank.stored[static_cast<std::size_t>(first + col / chunks.cols - x.n0 / chunks.cols)] += tile_.m;
+    return true;
+  }
+  bool is_whole(const Rank& rank, int number) const {
+    const int begin = number % rank.chunks.strips * rank.chunks.cols, cols = std::min(rank.chunks.cols, n_ - begin);
+    return rank.stored[static_cast<std::size_t>(number)] == std::int64_t{cols} * rank.chunks.rows;
+  }
+
+  int n_;
+  tile::Cut tile_ = {};
+  std::vector<Rank> ranks_;
+};
+
+TEST(SharedResult, RanksThatWaitForEachOtherComeToAnEnd) {
+  for (const int ranks : {2, 3, 4})
+    for (const Shape& one : {Shape{2048, 8192, 2048, 2048, 2048},
+                             {2048, 8192, 2048, 2048, 1024},
+                             {1024, 4096, 4096, 512, 4096},
+                             {384, 640, 64, 384, 192},
+                             {256, 1000, 512, 128, 320}}) {
+      Shape shape = one;
+      shape.m *= ranks;  // a piece of so many rows for each
+      const MatmulCall call = shared(shape, ranks);
+      const auto plan = choose_in_chunks(call, workspace, an_h200());
+      ASSERT_TRUE(plan) << shape.m << " x " << shape.n;
+      EXPECT_TRUE(sm90_menu[static_cast<std::size_t>(plan->config)].shares_result());
+      EXPECT_TRUE(Ring(call, *plan, ranks).ends()) << ranks << " ranks, " << shape.m << " x " << shape.n;
+    }
+}
+
+// The check above can fail: groups of rows that lie in two pieces wait for themselves.
+TEST(SharedResult, AGroupOfRowsInTwoPiecesWouldWaitForItself) {
+  const MatmulCall call = shared({768, 4096, 4096, 384, 4096}, 2);
+  auto plan = choose_in_chunks(call, workspace, an_h200());
+  ASSERT_TRUE(plan);
+  EXPECT_TRUE(Ring(call, *plan, 2).ends());
+  plan->raster_rows = 6;
+  plan->blocks = 1;
+  EXPECT_FALSE(Ring(call, *plan, 2).ends());
+}
+
+TEST(SharedResult, HasNoPlanWhereNoKernelGoesThroughIt) {
+  const Shape good{4096, 4096, 4096, 2048, 2048};
+  const auto planned = [&](auto change) {
+    MatmulCall call = shared(good, 2);
+    change(call);
+    return choose_in_chunks(call, workspace, an_h200()).has_value();
+  };
+  EXPECT_TRUE(planned([](MatmulCall&) {}));
+  EXPECT_FALSE(planned([](MatmulCall& c) { c.chunks.rows = 100; })) << "a tile in two groups of rows";
+  EXPECT_FALSE(planned([](MatmulCall& c) { c.chunks.cols = 32; })) << "strips narrower than a tile";
+  EXPECT_FALSE(planned([](MatmulCall& c) { c.problem.m = 4000; })) << "pieces that are not the result's";
+  EXPECT_FALSE(planned([](MatmulCall& c) { c.problem.d.dtype = DType::f32; })) << "the copy engine does not add these";
+  EXPECT_FALSE(planned([](MatmulCall& c) { c.epilogue.activation = Activation::relu; }))
+      << "of a sum, not of an addend";
+  EXPECT_FALSE(planned([](MatmulCall& c) { c.problem.d = {DType::bf16, 1, 4096, 0}; })) << "rows that are columns";
+  EXPECT_FALSE(planned([](MatmulCall& c) { c.problem.batch = 2; }));
+}
+
+}  // namespace
+}  // namespace ridge::ops::cuda

@@ -1,0 +1,71 @@
+#!/usr/bin/env python3
+"""Small products on several GPUs: not sharded at all, in turn with the collective, in chunks beside it. Of each shape the
+way is chosen that the model predicts to be fastest, before anything is measured; what it costs over the fastest one is
+said, and how often that is at most 5 %. Shapes whose ways are nearer to each other than their spread do not count.
+Prints a line a shape and writes JSON:
+
+    ranks_small.py RANKS ranks_gpu OUT.json [SHAPES]
+
+Every figure is the median of SMALL_ROUNDS rounds (5), the ways by turns, each a median of recorded passes that are replayed."""
+import datetime
+import itertools
+import json
+import os
+import re
+import statistics
+import subprocess
+import sys
+
+ROUNDS = int(os.environ.get("SMALL_ROUNDS", "5"))
+KINDS, ROWS = ["gather", "scatter", "reduce"], [16, 64, 256, 1024]
+WIDTHS = [(4096, 4096), (2048, 2048), (2048, 8192), (8192, 2048), (4096, 14336)]
+WAYS = ["not sharded", "in turn", "in chunks"]
+UNITS = {"ns": 1e-3, "us": 1, "ms": 1e3}
+
+
+def microseconds(value: str, unit: str) -> float:
+    return float(value) * UNITS[unit]
+
+
+def measure(binary: str, ranks: int, kind: str, rows: int, inner: int, width: int) -> dict:
+    command = [binary, "small", str(ranks), kind, str(rows), str(inner), str(width), str(ROUNDS)]
+    out = subprocess.run(command, capture_output=True, text=True, timeout=120).stdout
+    times, predicted = {way: [] for way in WAYS}, {}
+    for line in out.splitlines():
+        found = re.match(r".* (not sharded|in turn|in chunks): ([0-9.]+) ms", line)
+        if not found:
+            raise SystemExit(f"{binary} said: {line}")
+        times[found[1]].append(float(found[2]) * 1e3)
+        if said := re.search(r"\| ([0-9.]+) (us) predicted$", line):
+            predicted["not sharded"] = microseconds(*said.groups())
+        for way, text in (("in chunks", r"([0-9.]+) (ns|us|ms) predicted in [0-9]+ chunk"), ("in turn", r"([0-9.]+) (ns|us|ms) (?:predicted )?in turn")):
+            if said := re.search(text, line):
+                predicted[way] = microseconds(*said.groups())
+    middle = {way: statistics.median(all_of) for way, all_of in times.items()}
+    spread = {way: max(all_of) - min(all_of) for way, all_of in times.items()}
+    chosen, best = min(predicted, key=predicted.get), min(middle, key=middle.get)
+    over = middle[chosen] / middle[best] - 1
+    near = middle[chosen] - middle[best] <= max(spread[chosen], spread[best])
+    return {"case": [kind, rows, inner, width], "us": {w: round(middle[w], 2) for w in WAYS}, "spread_us": {w: round(spread[w], 2) for w in WAYS},
+            "predicted_us": predicted, "chosen": chosen, "best": best, "over": round(over, 3), "within_spread": near}
+
+
+def main() -> None:
+    ranks, binary, target = int(sys.argv[1]), sys.argv[2], sys.argv[3]
+    shapes = list(itertools.product(KINDS, ROWS, WIDTHS))[: int(sys.argv[4]) if len(sys.argv) > 4 else None]
+    rows = []
+    for kind, count, (inner, width) in shapes:
+        rows.append(measure(binary, ranks, kind, count, inner, width))
+        print(json.dumps(rows[-1]), flush=True)
+        counted = [r for r in rows if not r["within_spread"] or r["chosen"] == r["best"]]
+        summary = {"shapes": len(rows), "counted": len(counted), "within_5_percent": sum(r["over"] <= 0.05 for r in counted)}
+        device = subprocess.run(["nvidia-smi", "--query-gpu=name", "--format=csv,noheader"], capture_output=True, text=True).stdout.splitlines()[0]
+        document = {"date": datetime.date.today().isoformat(), "device": f"{ranks} x {device}", "commit": os.environ.get("RIDGE_COMMIT", ""),
+                    "command": f"SMALL_ROUNDS={ROUNDS} ranks_small.py {ranks} ranks_gpu OUT.json", "summary": summary, "rows": rows}
+        with open(target, "w", encoding="utf-8") as f:
+            json.dump(document, f, indent=1)
+    print(json.dumps(summary))
+
+
+if __name__ == "__main__":
+    main()
