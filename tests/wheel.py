@@ -1,0 +1,18 @@
+#!/usr/bin/env python3
+"""What a wheel does where nothing but itself is installed: explains, and says in a sentence what it lacks."""
+import pathlib
+import sys
+
+import ridge
+
+report = ridge.explain("bf16[B, D] * bf16[D, F] -> bf16[B, F]", on="h200", B=64, D=4096, F=14336)
+assert report.ops[0].flops == 2 * 64 * 4096 * 14336, report
+assert report.ops[0].limiter == "memory", report
+assert pathlib.Path(ridge.__file__).is_relative_to(sys.prefix), ridge.__file__
+try:
+    ridge.explain("bf16[B, D] * bf16[D, F] ->", on="h200")
+except ridge.Error as error:
+    assert "^" in str(error), error
+else:
+    raise AssertionError("half a program was explained")
+print(f"the wheel explains: {report.ops[0].limiter} bound, {report.ops[0].flops} FLOP")
