@@ -1,5 +1,5 @@
 // Functions of rows and their gradients on a device: `rows` holds random ones against f64 on the host, `rows_times`
-// times them beside a copy that moves as many bytes.
+// times them, or those that are named, beside a copy that moves as many bytes.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -247,7 +247,7 @@ int check_rows(int argc, char** argv) {
   return wrong == 0 ? 0 : 1;
 }
 
-int time_rows() {
+int time_rows(int argc, char** argv) {
   const Memory x(timed_elements * 8), y(timed_elements * 8), weight(std::size_t{131072} * 4);
   const ops::RowData data{x.data(), weight.data(), y.data(), x.data() + timed_elements * 4};
   Clock clock;
@@ -256,7 +256,10 @@ int time_rows() {
     for (char* const each : {x.data(), x.data() + timed_elements * 4})
       fill<<<1024, 256>>>(stored(dtype), each, timed_elements);
     fill<<<64, 256>>>(stored(dtype), weight.data(), 131072);
-    for (const RowFunction function : functions)
+    for (const RowFunction function : functions) {
+      const char* const called = names[static_cast<int>(function)];
+      if (argc > 0 && std::none_of(argv, argv + argc, [&](const std::string& each) { return each == called; }))
+        continue;
       for (const std::int64_t columns : {1024, 4096, 8192, 16384, 20001, 32768, 65536, 131072}) {
         RowProblem p{function, timed_elements / columns, columns, {dtype, columns}, {dtype, columns}};
         p.weight = dtype;
@@ -264,6 +267,7 @@ int time_rows() {
         if (function == RowFunction::log_sum_exp) p.y = {DType::f32, 1};
         time_one(p, data, x, y, clock);
       }
+    }
   }
   return 0;
 }

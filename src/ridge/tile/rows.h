@@ -36,6 +36,9 @@ template <class T> struct NumbersOut {
   T* data = nullptr;
   Index row_stride = 0;
 };
+template <class Y> constexpr bool is_number = false;
+template <class T> constexpr bool is_number<NumbersOut<T>> = true;
+template <class Text> constexpr bool leaves_number = is_number<decltype(Text::Globals::y)>;
 // A number for each column, the same for all rows.
 template <class T> struct ColumnsView {
   using type = T;

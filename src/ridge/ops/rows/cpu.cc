@@ -105,7 +105,7 @@ std::optional<std::string> refuse(const RowProblem& p) {
       return "expected x, dy and y of one format in a gradient, found " + std::string(name(p.x.dtype)) + ", " +
              std::string(name(p.dy.dtype)) + " and " + std::string(name(p.y.dtype));
   }
-  const std::int64_t wide = p.function == RowFunction::log_sum_exp ? 1 : p.columns;
+  const std::int64_t wide = is_number(p.function) ? 1 : p.columns;
   if (p.rows > 1 && std::abs(p.y.row_stride) < wide)
     return "y's rows overlap: expected a row stride of at least " + std::to_string(wide) + ", found " +
            std::to_string(p.y.row_stride);

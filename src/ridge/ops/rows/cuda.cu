@@ -84,7 +84,7 @@ Kernel kernel_of(RowFunction function) {
 std::optional<std::string> refuse(const RowProblem& p) {
   if (auto why = ops::refuse(p)) return why;
   if (p.function <= RowFunction::layernorm) return std::nullopt;
-  return find_fault(row_program(p, true));
+  return find_fault(row_program(p, is_norm(p.function)));
 }
 
 std::optional<std::string> refuse(const RowProgram& program) { return find_fault(program); }

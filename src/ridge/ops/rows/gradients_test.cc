@@ -24,8 +24,16 @@ RowFunction function_of(RowFunction gradient) {
   return gradient == RowFunction::layernorm_gradient ? RowFunction::layernorm : RowFunction::softmax;
 }
 
+RowProblem problem_of(RowFunction function, std::int64_t rows = 1, std::int64_t columns = 1) {
+  RowProblem p;
+  p.function = function;
+  p.rows = rows;
+  p.columns = columns;
+  return p;
+}
+
 double loss(RowFunction function, const RowValues& row) {  // sum of dy * y
-  const Row y = in_doubles({.function = function}, row);
+  const Row y = in_doubles(problem_of(function), row);
   double sum = 0;
   for (std::size_t i = 0; i < y.size(); ++i)
     sum += row.dy[i] * y[i] * (function == RowFunction::softmax ? 1 : row.weight[i]);
@@ -41,8 +49,8 @@ TEST(Gradients, AreWhatDifferencesSay) {
       for (Row* each : {&row.x, &row.dy, &row.weight})
         for (std::size_t i = 0; i < columns; ++i) each->push_back(normal(random));
       RowValues of = row;  // the softmax's gradient is told what it left, and the norms' text weighs its result itself
-      if (gradient == RowFunction::softmax_gradient) of.x = in_doubles({.function = RowFunction::softmax}, row);
-      const Row dx = in_doubles({.function = gradient}, of);
+      if (gradient == RowFunction::softmax_gradient) of.x = in_doubles(problem_of(RowFunction::softmax), row);
+      const Row dx = in_doubles(problem_of(gradient), of);
       for (std::size_t i = 0; i < columns; ++i) {
         RowValues up = row, down = row;
         for (RowValues* each : {&up, &down}) each->weight.assign(columns, 1);
@@ -83,7 +91,8 @@ struct Shape {
 template <class T> void expect_right(RowFunction function, DType dtype, const Shape& s) {
   std::mt19937 random(7);
   std::normal_distribution<double> normal(0, 1);
-  RowProblem p{.function = function, .rows = s.rows, .columns = s.columns, .weight = dtype};
+  RowProblem p = problem_of(function, s.rows, s.columns);
+  p.weight = dtype;
   p.x = {dtype, s.columns + s.gap};
   p.dy = {dtype, s.columns + 2 * s.gap};
   p.y = {dtype, s.columns + s.gap};
@@ -164,8 +173,8 @@ TEST_P(GradientRows, KeepANanInItsRow) {
     std::vector<float> x(3 * n, 0.5F), dy(3 * n, 2), y(3 * n);
     for (std::size_t i = 0; i < x.size(); ++i) x[i] += static_cast<float>(i % 5);
     x[n + 20] = NAN;
-    RowProblem p{.function = gradient, .rows = 3, .columns = n, .x = {DType::f32, n}, .y = {DType::f32, n}};
-    p.dy = p.x;
+    RowProblem p = problem_of(gradient, 3, n);
+    p.x = p.y = p.dy = {DType::f32, n};
     rows(p, {x.data(), nullptr, y.data(), dy.data()}, 1);
     for (std::size_t i = 0; i < y.size(); ++i) ASSERT_EQ(std::isnan(y[i]), i / n == 1) << i;
   }
@@ -175,8 +184,9 @@ INSTANTIATE_TEST_SUITE_P(EveryIsa, GradientRows, testing::ValuesIn(cpu::availabl
                          [](const auto& isa) { return std::string(cpu::name(isa.param)); });
 
 TEST(Gradients, RefuseWhatHasSeveralFormats) {
-  RowProblem p{
-      .function = RowFunction::softmax_gradient, .rows = 2, .columns = 8, .x = {DType::bf16, 8}, .y = {DType::f32, 8}};
+  RowProblem p = problem_of(RowFunction::softmax_gradient, 2, 8);
+  p.x = {DType::bf16, 8};
+  p.y = {DType::f32, 8};
   p.dy = {DType::bf16, 8};
   EXPECT_EQ(refuse(p), "expected x, dy and y of one format in a gradient, found bf16, bf16 and f32");
   p.y.dtype = DType::bf16;

@@ -36,6 +36,13 @@ bool is_smooth(ChainOp op, bool of_elements) {
   }
 }
 
+RowProblem problem_of(RowFunction function, float epsilon) {
+  RowProblem p;
+  p.function = function;
+  p.epsilon = epsilon;
+  return p;
+}
+
 double joined(ReduceFunction function, const Row& x) {
   if (function == ReduceFunction::max) return *std::max_element(x.begin(), x.end());
   if (function == ReduceFunction::min) return *std::min_element(x.begin(), x.end());
@@ -66,7 +73,7 @@ class Trial {
     const ChainStep& s = given.step;
     if (given.kind == RowStep::Kind::along) return Row(columns_, joined(given.function, value(s.a)));
     if (given.kind == RowStep::Kind::whole)
-      return in_doubles({.function = given.whole, .epsilon = s.constant}, {value(s.a), {}, Row(columns_, 1)});
+      return in_doubles(problem_of(given.whole, s.constant), {value(s.a), {}, Row(columns_, 1)});
     if (s.op == ChainOp::load) return tensors_[static_cast<std::size_t>(s.slot)];
     if (s.op == ChainOp::constant) return Row(columns_, constant(s.constant));
     Row out = value(s.a);
@@ -118,26 +125,26 @@ class Finding {
 
  private:
   ChainTensor tensor(int t) const { return program_.tensors[static_cast<std::size_t>(t)]; }
-  bool is_number() const { return program_.columns > 1 && tensor(y_).strides.back() == 0; }
+  bool leaves_number() const { return program_.columns > 1 && tensor(y_).strides.back() == 0; }
 
-  // At most two tensors of whole rows, one of a number a column, and one result; no corners.
+  // At most three operands and one result that lie in rows, and no corners.
   bool sort_tensors() {
     std::set<int> elements, twos;  // registers
     for (const RowStep& step : program_.steps) {
       const ChainStep& s = step.step;
       if (step.kind == RowStep::Kind::whole) elements.insert(s.result);
       if (step.kind == RowStep::Kind::along && step.function == ReduceFunction::min) return false;
+      if (step.kind == RowStep::Kind::whole || s.op == ChainOp::constant) epsilons_.insert(s.constant);
       if (step.kind != RowStep::Kind::element) continue;
       bool of_elements = s.op == ChainOp::load;
-      for (int i = 0; i < operands(s.op); ++i) of_elements |= elements.contains(i == 0 ? s.a : i == 1 ? s.b : s.c);
+      for (int i = 0; i < operands(s.op); ++i) of_elements |= elements.contains(i == 0 ? s.a : s.b);
       if (s.op == ChainOp::constant && s.constant == 2) twos.insert(s.result);
       if (!is_smooth(s.op, of_elements) && !(s.op == ChainOp::pow && twos.contains(s.b))) return false;
       if (of_elements) elements.insert(s.result);
-      if (s.op == ChainOp::constant && s.constant >= 0) epsilons_.insert(s.constant);
       if ((s.op == ChainOp::store && !is_result(s.slot)) || (s.op == ChainOp::load && !is_operand(s.slot)))
         return false;
     }
-    return y_ >= 0 && !whole_.empty() && whole_.size() <= 2 && weights_.size() <= 1;
+    return y_ >= 0 && !operands_.empty() && operands_.size() <= 3;
   }
   bool is_result(int slot) {
     if (y_ >= 0 || !row_stride(program_, tensor(slot))) return false;
@@ -145,35 +152,40 @@ class Finding {
     return true;
   }
   bool is_operand(int slot) {
-    std::int64_t rows = 1;
-    for (const std::int64_t extent : program_.rows) rows *= extent;
-    const auto stride = row_stride(program_, tensor(slot));
-    if (!stride || program_.columns == 1 || rows == 1 || tensor(slot).strides.back() != 1) return false;
-    (*stride == 0 ? weights_ : whole_).insert(slot);
-    return true;
+    operands_.insert(slot);
+    return row_stride(program_, tensor(slot)) && program_.columns > 1 && tensor(slot).strides.back() == 1;
   }
 
+  // Whichever of the operands is x, dy and a weight; one row may be each of them.
   std::optional<KnownRows> as(RowFunction function, float epsilon) const {
-    const bool fits = (whole_.size() == 2) == is_gradient(function) &&
-                      (function == RowFunction::log_sum_exp) == is_number() &&
-                      (is_norm(function) || (weights_.empty() && epsilon == 0));
-    if (!fits) return std::nullopt;
-    KnownRows known{{.function = function, .epsilon = epsilon}};
-    if (!weights_.empty()) known.weight = *weights_.begin();
-    known.y = y_;
-    for (const bool turned : {false, true}) {
-      known.x = turned ? *whole_.rbegin() : *whole_.begin();
-      if (is_gradient(function)) known.dy = turned ? *whole_.begin() : *whole_.rbegin();
-      if (!agrees(known)) continue;
+    if (is_number(function) != leaves_number() || !(epsilon >= 0) || (!is_norm(function) && epsilon != 0))
+      return std::nullopt;
+    std::vector<int> order(operands_.begin(), operands_.end());
+    do {
+      KnownRows known{problem_of(function, epsilon)};
+      std::size_t used = 0;
+      known.x = order[used++];
+      if (is_gradient(function) && used < order.size()) known.dy = order[used++];
+      if (is_norm(function) && used < order.size()) known.weight = order[used++];
+      known.y = y_;
+      if (used != order.size() || (known.dy >= 0) != is_gradient(function) || !lies_so(known) || !agrees(known))
+        continue;
       complete(known);
       return known;
-    }
+    } while (std::next_permutation(order.begin(), order.end()));
     return std::nullopt;
+  }
+  bool lies_so(const KnownRows& known) const {
+    const auto same_for_all = [&](int t) { return *row_stride(program_, tensor(t)) == 0; };
+    const bool one_row =
+        std::all_of(program_.rows.begin(), program_.rows.end(), [](std::int64_t extent) { return extent == 1; });
+    return one_row || (!same_for_all(known.x) && (known.dy < 0 || !same_for_all(known.dy)) &&
+                       (known.weight < 0 || same_for_all(known.weight)));
   }
 
   bool agrees(const KnownRows& known) const {
     std::mt19937 random(1);
-    const auto drawn = [&] { return (random() + 1.0) / 0x1p32 - 0.5; };
+    const auto drawn = [&] { return (static_cast<double>(random()) + 1) / 0x1p32 - 0.5; };
     for (const std::size_t columns : tried_columns)
       for (const double size : {1.0, 0.02, 300.0}) {
         std::vector<Row> tensors;
@@ -205,7 +217,7 @@ class Finding {
   }
 
   const RowProgram& program_;
-  std::set<int> whole_, weights_;  // tensors that are loaded
+  std::set<int> operands_;  // tensors that are loaded
   int y_ = -1;
   std::set<float> epsilons_{0};
 };

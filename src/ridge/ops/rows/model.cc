@@ -47,7 +47,7 @@ double each_of(const RowStep& step, bool rough) {
 
 double traffic(const RowProgram& rows) { return bytes_of(rows.tensors, extents_of(rows)); }
 double traffic(const RowProblem& p) {
-  const double y = elements_of(p) * bits(p.y.dtype) / (p.function == RowFunction::log_sum_exp ? 1.0 * p.columns : 1);
+  const double y = elements_of(p) * bits(p.y.dtype) / (is_number(p.function) ? static_cast<double>(p.columns) : 1);
   return (elements_of(p) * (bits(p.x.dtype) + (is_gradient(p.function) ? bits(p.dy.dtype) : 0)) + y) / 8;
 }
 double traffic(const ReduceProblem& p) { return points(p.kept) * (points(p.reduced) * bits(p.x) + bits(p.y)) / 8; }

@@ -25,6 +25,7 @@ enum class RowFunction {
   layernorm_gradient,
 };
 constexpr bool is_gradient(RowFunction function) { return function >= RowFunction::softmax_gradient; }
+constexpr bool is_number(RowFunction function) { return function == RowFunction::log_sum_exp; }  // a row
 constexpr bool is_norm(RowFunction function) {
   return function == RowFunction::rmsnorm || function == RowFunction::layernorm ||
          function >= RowFunction::rmsnorm_gradient;
@@ -71,7 +72,7 @@ struct ReduceProblem {
 
 // A program over rows and columns with functions along the columns in between (program.h writes them).
 // register[step.result] is of each element, or `function` along the row of register[step.a], or all of that row's
-// `whole`, whose epsilon is step.constant.
+// `whole`, whose epsilon is step.constant and, of a gradient, dy register[step.b].
 struct RowStep {
   enum class Kind { element, along, whole } kind = Kind::element;
   ReduceFunction function = ReduceFunction::sum;

@@ -30,15 +30,10 @@ int RowBuilder::along(ReduceFunction function, int a) {
   return add({.kind = RowStep::Kind::along, .function = function, .step = {.op = ChainOp::add, .a = a}});
 }
 
-int RowBuilder::whole(RowFunction function, int a, float epsilon) {
-  return add(
-      {.kind = RowStep::Kind::whole, .whole = function, .step = {.op = ChainOp::add, .a = a, .constant = epsilon}});
-}
-
-int RowBuilder::gradient(RowFunction function, int x, int dy, float epsilon) {
+int RowBuilder::whole(RowFunction function, int a, float epsilon, int dy) {
   return add({.kind = RowStep::Kind::whole,
               .whole = function,
-              .step = {.op = ChainOp::add, .a = x, .b = dy, .constant = epsilon}});
+              .step = {.op = ChainOp::add, .a = a, .b = dy, .constant = epsilon}});
 }
 
 void RowBuilder::store(int value, int tensor) {
@@ -48,12 +43,6 @@ void RowBuilder::store(int value, int tensor) {
 std::optional<std::string> refuse(const RowProgram&) { return "programs over whole rows are for CUDA devices"; }
 
 namespace {
-
-int log_sum_exp(RowBuilder& b, int x) {
-  const int most = b.along(ReduceFunction::max, x);
-  const int powers = b.apply(ChainOp::exp, b.apply(ChainOp::subtract, x, most));
-  return b.apply(ChainOp::add, most, b.apply(ChainOp::log, b.along(ReduceFunction::sum, powers)));
-}
 
 std::vector<int> inputs(const RowStep& s) {
   const int in[] = {s.step.a, s.step.b, s.step.c};
@@ -67,7 +56,6 @@ std::vector<int> inputs(const RowStep& s) {
 // A lane holds x as of late as it can.
 RowProgram row_program(const RowProblem& p, bool weighted) {
   RowBuilder b({p.rows}, p.columns);
-  const bool is_number = p.function == RowFunction::log_sum_exp;
   const int x = b.tensor({p.x.dtype, {p.x.row_stride, 1}});
   const int dy = is_gradient(p.function) ? b.tensor({p.dy.dtype, {p.dy.row_stride, 1}}) : -1;
   const int weight = weighted ? b.tensor({p.weight, {0, 1}}) : -1;
@@ -75,11 +63,11 @@ RowProgram row_program(const RowProblem& p, bool weighted) {
   int y = -1;
   if (dy >= 0) {
     const int upstream = times_weight(b.load(dy));
-    y = b.gradient(p.function, b.load(x), upstream, p.epsilon);
+    y = b.whole(p.function, b.load(x), p.epsilon, upstream);
   } else {
-    y = is_number ? log_sum_exp(b, b.load(x)) : times_weight(b.whole(p.function, b.load(x), p.epsilon));
+    y = times_weight(b.whole(p.function, b.load(x), p.epsilon));
   }
-  b.store(y, b.tensor({p.y.dtype, {p.y.row_stride, is_number ? 0 : 1}}));
+  b.store(y, b.tensor({p.y.dtype, {p.y.row_stride, is_number(p.function) ? 0 : 1}}));
   return b.take();
 }
 

@@ -28,8 +28,7 @@ class RowBuilder {
   int along(ReduceFunction function, int a);  // of the whole row
   void store(int value, int tensor);
 
-  int whole(RowFunction function, int a, float epsilon = 0);  // without a weight
-  int gradient(RowFunction function, int x, int dy, float epsilon);
+  int whole(RowFunction function, int a, float epsilon = 0, int dy = 0);  // without a weight
 
   RowProgram take() { return std::move(out_); }
 

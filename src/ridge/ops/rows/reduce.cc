@@ -20,6 +20,7 @@ namespace {
 namespace cpu = tile::cpu;
 
 constexpr std::int64_t block = 32;
+constexpr std::int64_t least_row = 24;  // of fewer elements the loop has added up a row while its text begins
 constexpr std::int64_t elements_worth_a_thread = 1 << 14;
 
 std::int64_t points(const std::vector<ReduceAxis>& axes) {
@@ -63,14 +64,14 @@ template <class T> double as_double(T value) {
     return to_float(value);
 }
 
-// Whether all that a point is made of lies side by side.
+// Whether all that a point is made of lies side by side, and is enough for a text.
 bool is_row(const ReduceProblem& p) {
   std::int64_t stride = 1;
   for (auto axis = p.reduced.rbegin(); axis != p.reduced.rend(); ++axis) {
     if (axis->extent != 1 && axis->x_stride != stride) return false;
     stride *= axis->extent;
   }
-  return true;
+  return stride >= least_row;
 }
 
 // Kept points begin … end - 1.
@@ -104,6 +105,7 @@ template <class T> void part(const ReduceProblem& p, const T* x, void* y, std::i
 }  // namespace
 
 std::optional<std::string> refuse(const ReduceProblem& p) {
+  if (auto refusal = cpu::isa_refusal()) return refusal;
   for (const auto& [dtype, which] : {std::pair(p.x, "x"), {p.y, "y"}})
     if (!storable(dtype))
       return std::string(which) + " is " + std::string(name(dtype)) + "; reductions store f32, bf16 and f16";
@@ -121,7 +123,8 @@ void reduce(const ReduceProblem& p, const void* x, void* y, int threads) {
   const std::int64_t kept = points(p.kept);
   if (threads <= 0) threads = usable_cores();
   const std::int64_t worth = std::max<std::int64_t>(kept * points(p.reduced) / elements_worth_a_thread, 1);
-  const int workers = static_cast<int>(std::min({std::int64_t{threads}, worth, (kept + block - 1) / block}));
+  const int workers =
+      static_cast<int>(std::min({std::int64_t{threads}, worth, is_row(p) ? kept : (kept + block - 1) / block}));
   cpu::run(workers, [&](int worker) {
     const cpu::Slice mine = cpu::slice(kept, workers, worker);
     with_type(p.x, const_cast<void*>(x),

@@ -146,7 +146,7 @@ class RowText {
     const std::string name = "v" + std::to_string(index);
     Value& made = held_[static_cast<std::size_t>(s.result)];
     std::string value, after;
-    bool is_wide = given.kind == RowStep::Kind::whole;
+    bool is_wide = given.kind == RowStep::Kind::whole && !is_number(given.whole);
     if (given.kind == RowStep::Kind::along) {
       value = reduction(given);
     } else if (given.kind == RowStep::Kind::whole) {
@@ -207,6 +207,7 @@ class RowText {
     switch (function) {
       case RowFunction::rmsnorm: return "ops::Rmsnorm<float, float, float>";
       case RowFunction::layernorm: return "ops::Layernorm<float, float, float>";
+      case RowFunction::log_sum_exp: return "ops::LogSumExp<float, float>";
       case RowFunction::softmax_gradient: return "ops::SoftmaxGradient<float, float>";
       case RowFunction::rmsnorm_gradient: return "ops::RmsnormGradient<float, float, float>";
       case RowFunction::layernorm_gradient: return "ops::LayernormGradient<float, float, float>";

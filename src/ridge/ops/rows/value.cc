@@ -6,7 +6,7 @@ namespace ridge::ops {
 namespace {
 
 template <class Kernel> std::vector<double> run(const RowProblem& p, const RowValues& row) {
-  std::vector<double> y(p.function == RowFunction::log_sum_exp ? 1 : row.x.size());
+  std::vector<double> y(is_number(p.function) ? 1 : row.x.size());
   typename Kernel::Globals g{};
   g.x = {row.x.data()};
   g.y = {y.data()};

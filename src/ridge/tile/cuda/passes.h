@@ -38,7 +38,7 @@ RIDGE_FN float beside(float x, int) { return x; }
 // What a text sees of them: they are what its rows hold, of so many as it loads.
 template <int n, int rows = 1> struct TextAt {
   Part<n> x[rows];
-  float weight = 1;
+  float weight = 1, number = 0;
   Part<n> y{}, kept_{};
 
   template <int which> RIDGE_FN Part<n> load(const tile::RowsView<float, which>&) const { return x[which]; }
@@ -56,6 +56,7 @@ template <int n, int rows = 1> struct TextAt {
     return {e};
   }
   RIDGE_FN void store(const tile::RowsOut<float>&, const Part<n>& e) { y = e; }
+  RIDGE_FN void store(const tile::NumbersOut<float>&, float x) { number = x; }
 };
 // What the second pass of three keeps of what the last one is at.
 template <class Text, class At, class... Rest>

@@ -179,10 +179,13 @@ template <class S> class RowAt {
   // A text of a row whose elements these are, and of `others` beside it. `again`: how many rows of this cluster went
   // through it in units.
   template <class Text, int slot, class... Parts>
-  RIDGE_FN Part through(const Part& x, const typename Text::Globals& g, u32& again, const Parts&... others) const {
+  RIDGE_FN auto through(const Part& x, const typename Text::Globals& g, u32& again, const Parts&... others) const {
     HeldRow<RowAt, 1 + sizeof...(others)> row{*this, again, {{x, others...}}};
     go_through<Text, slot, true>(row, g);
-    return row.at.y;
+    if constexpr (tile::leaves_number<Text>)
+      return row.at.number;
+    else
+      return row.at.y;
   }
 
   RIDGE_FN bool inside(int i) const { return i / S::width * stride + i % S::width < left_; }
