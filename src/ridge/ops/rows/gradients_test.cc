@@ -102,7 +102,8 @@ template <class T> void expect_right(RowFunction function, DType dtype, const Sh
   for (std::int64_t i = 0; i < s.rows * p.dy.row_stride; ++i) dy.push_back(stored<T>(normal(random)));
   for (std::int64_t i = 0; i < s.columns; ++i) w.push_back(stored<T>(s.weighted ? normal(random) : 1));
   rows(p, {x.data(), s.weighted ? w.data() : nullptr, y.data(), dy.data()}, s.threads);
-  const double unit = dtype == DType::f32 ? 4e-6 : dtype == DType::bf16 ? 0x1p-8 : 0x1p-11;
+  double unit = dtype == DType::bf16 ? 0x1p-8 : 0x1p-11;
+  if (dtype == DType::f32) unit = 4e-6;
   for (std::int64_t r = 0; r < s.rows; ++r) {
     RowValues row;
     double slope = 0, length = 0;
