@@ -22,7 +22,7 @@ int main(int argc, char** argv) {
   if (std::strcmp(argv[1], "attention") == 0) return gpu::check_attention(argc - 2, argv + 2);
   if (std::strcmp(argv[1], "attention_backward") == 0) return gpu::check_attention_backward(argc - 2, argv + 2);
   if (std::strcmp(argv[1], "rows") == 0) return gpu::check_rows(argc - 2, argv + 2);
-  if (std::strcmp(argv[1], "rows_times") == 0) return gpu::time_rows();
+  if (std::strcmp(argv[1], "rows_times") == 0) return gpu::time_rows(argc - 2, argv + 2);
   if (std::strcmp(argv[1], "functions") == 0) return gpu::check_functions();
   for (int config = 0; config < static_cast<int>(sm90_menu.size()); ++config) {
     const auto facts = cuda::config_facts(config, DType::bf16);

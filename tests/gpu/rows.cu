@@ -1,5 +1,5 @@
-// Softmax, rmsnorm and layernorm on a device: `rows` holds random ones against f64 on the host, `rows_times` times them
-// beside a copy of as many bytes.
+// Functions of rows and their gradients on a device: `rows` holds random ones against f64 on the host, `rows_times`
+// times them, or those that are named, beside a copy that moves as many bytes.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -9,6 +9,7 @@
 #include "ridge/base/float16.h"
 #include "ridge/ops/rows/cpu.h"
 #include "ridge/ops/rows/cuda.h"
+#include "ridge/ops/rows/model.h"
 #include "support.h"
 #include "values.h"
 
@@ -17,9 +18,13 @@ namespace {
 
 using ops::RowFunction, ops::RowProblem;
 
-constexpr RowFunction functions[] = {RowFunction::softmax, RowFunction::rmsnorm, RowFunction::layernorm};
+constexpr RowFunction functions[] = {RowFunction::softmax,           RowFunction::rmsnorm,
+                                     RowFunction::layernorm,         RowFunction::log_sum_exp,
+                                     RowFunction::softmax_gradient,  RowFunction::rmsnorm_gradient,
+                                     RowFunction::layernorm_gradient};
 constexpr DType dtypes[] = {DType::f32, DType::bf16, DType::f16};
-constexpr const char* names[] = {"softmax", "rmsnorm", "layernorm"};
+constexpr const char* names[] = {"softmax",          "rmsnorm",          "layernorm",         "log_sum_exp",
+                                 "softmax_gradient", "rmsnorm_gradient", "layernorm_gradient"};
 
 // Elements as they are stored, `off` elements behind a place of 16 bytes, on the host and on the device.
 class Elements {
@@ -75,23 +80,28 @@ Case random_case(std::mt19937& random) {
   const auto below = [&](std::int64_t n) { return static_cast<std::int64_t>(random() % static_cast<unsigned>(n)); };
   Case c;
   RowProblem& p = c.p;
-  p.function = functions[below(3)];
+  p.function = functions[below(7)];
   const std::int64_t most = std::int64_t{1} << below(19);  // now and then longer than a cluster's registers hold
   p.columns = below(2) == 0 ? 1 + below(most) : std::max<std::int64_t>(most / 16 * (1 + below(16)), 1);
+  if (is_gradient(p.function)) p.columns = std::max<std::int64_t>(p.columns, 8);  // of fewer, all but nothing cancels
   p.rows = 1 + below(std::min<std::int64_t>((std::int64_t{1} << 18) / p.columns + 3, 700));
   const bool plain = below(2) == 0;
   const auto gap = [&] { return plain ? 0 : below(9); };
   p.x = {dtypes[below(3)], p.columns + gap()};
   p.y = {dtypes[below(3)], p.columns + gap()};
   p.weight = dtypes[below(3)];
-  c.weighted = p.function != RowFunction::softmax && below(3) != 0;
+  if (is_gradient(p.function)) {
+    p.y.dtype = p.x.dtype;
+    p.dy = {p.x.dtype, p.columns + gap()};
+  }
+  c.weighted = is_norm(p.function) && below(3) != 0;
   c.x_off = plain ? 0 : below(4);
   c.y_off = plain ? 0 : below(4);
   if (below(4) == 0) c.nan_row = below(p.rows);
-  const bool f32 = p.x.dtype == DType::f32;
+  const bool f32 = p.x.dtype == DType::f32 && !is_gradient(p.function);
   const float means[] = {1, 30, 100, 30000}, sizes[] = {1e-18F, 1e-30F, 1e18F, 3e36F};
   if (f32 && p.function != RowFunction::rmsnorm && below(2) == 0) c.mean = means[below(4)];
-  if (f32 && p.function != RowFunction::softmax && below(4) == 0) {
+  if (f32 && is_norm(p.function) && below(4) == 0) {
     c.mean = 0;
     c.size = sizes[below(4)];
     p.epsilon = 0;
@@ -99,49 +109,40 @@ Case random_case(std::mt19937& random) {
   return c;
 }
 
-std::vector<double> reference(const Case& c, Elements& x, Elements& weight, std::int64_t row) {
+std::vector<double> reference(const Case& c, Elements& x, Elements& weight, Elements& dy, std::int64_t row) {
   const RowProblem& p = c.p;
-  std::vector<double> v;
-  double top = -std::numeric_limits<double>::infinity(), sum = 0, mean = 0;
+  ops::RowValues v;
   for (std::int64_t i = 0; i < p.columns; ++i) {
-    v.push_back(x.get(row * p.x.row_stride + i));
-    top = std::max(top, v.back());
-    mean += v.back() / static_cast<double>(p.columns);
+    v.x.push_back(x.get(row * p.x.row_stride + i));
+    v.weight.push_back(c.weighted ? weight.get(i) : 1);
+    if (is_gradient(p.function)) v.dy.push_back(dy.get(row * p.dy.row_stride + i));
   }
-  for (double& each : v) {
-    if (p.function == RowFunction::layernorm) each -= mean;
-    if (p.function == RowFunction::softmax) each = std::exp(each - top);
-    sum += p.function == RowFunction::softmax ? each : each * each;
-  }
-  const double scale =
-      p.function == RowFunction::softmax ? 1 / sum : 1 / std::sqrt(sum / static_cast<double>(p.columns) + p.epsilon);
-  for (std::int64_t i = 0; i < p.columns; ++i)
-    v[static_cast<std::size_t>(i)] *= scale * (c.weighted ? weight.get(i) : 1);
-  return v;
+  return ops::in_doubles(p, v);
 }
 
 // How many times the allowed error the worst element is off; infinite where a NaN left its row or an element between
 // the rows was written.
-double judge(const Case& c, Elements& x, Elements& weight, Elements& y) {
+double judge(const Case& c, Elements& x, Elements& weight, Elements& dy, Elements& y) {
   const RowProblem& p = c.p;
+  const std::int64_t columns = p.function == RowFunction::log_sum_exp ? 1 : p.columns;
   double worst = 0;
   double unit = p.y.dtype == DType::bf16 ? 0x1p-8 : 0x1p-11;
   if (p.y.dtype == DType::f32) unit = 4e-6;
   const double least = p.y.dtype == DType::f16 ? 0x1p-24 : 1e-30;
   for (std::int64_t r = 0; r < p.rows; ++r) {
-    const std::vector<double> want = reference(c, x, weight, r);
+    const std::vector<double> want = reference(c, x, weight, dy, r);
     // What cancels in a difference from the mean is off by what the others are.
     double largest = 0;
-    if (p.function == RowFunction::layernorm)
+    if (p.function >= RowFunction::layernorm)
       for (const double each : want) largest = std::max(largest, std::abs(each));
-    for (std::int64_t i = 0; i < p.columns; ++i) {
+    for (std::int64_t i = 0; i < columns; ++i) {
       const double wanted = want[static_cast<std::size_t>(i)], got = y.get(r * p.y.row_stride + i);
       if (r == c.nan_row ? std::isnan(got) : std::isnan(got) && std::isnan(wanted)) continue;
       if (r == c.nan_row || std::isnan(got)) return INFINITY;
       if (std::abs(wanted) > 65504 && p.y.dtype == DType::f16) continue;
       worst = std::max(worst, std::abs(got - wanted) / (1.05 * unit * std::abs(wanted) + 2e-6 * largest + least));
     }
-    for (std::int64_t i = p.columns; r + 1 < p.rows && i < p.y.row_stride; ++i)
+    for (std::int64_t i = columns; r + 1 < p.rows && i < p.y.row_stride; ++i)
       if (!y.untouched(r * p.y.row_stride + i)) return INFINITY;
   }
   return worst;
@@ -150,19 +151,21 @@ double judge(const Case& c, Elements& x, Elements& weight, Elements& y) {
 double check_one(const Case& c, std::mt19937& random) {
   const RowProblem& p = c.p;
   Elements x(p.x.dtype, p.rows * p.x.row_stride, c.x_off), y(p.y.dtype, p.rows * p.y.row_stride, c.y_off);
-  Elements weight(p.weight, p.columns, 0);
+  Elements weight(p.weight, p.columns, 0), dy(p.dy.dtype, p.rows * p.dy.row_stride, c.x_off);
   std::normal_distribution<float> normal(0, 1);
   for (std::int64_t i = 0; i < p.rows * p.x.row_stride; ++i) x.set(i, normal(random) * c.size + c.mean);
   for (std::int64_t i = 0; i < p.columns; ++i) weight.set(i, normal(random));
+  for (std::int64_t i = 0; i < p.rows * p.dy.row_stride; ++i) dy.set(i, normal(random));
   if (c.nan_row >= 0) x.set(c.nan_row * p.x.row_stride + p.columns / 2, NAN);
-  for (Elements* each : {&x, &y, &weight}) each->up();
-  if (const auto trouble = ops::cuda::rows(p, x.data(), c.weighted ? weight.data() : nullptr, y.data(), nullptr)) {
+  for (Elements* each : {&x, &y, &weight, &dy}) each->up();
+  if (const auto trouble =
+          ops::cuda::rows(p, {x.data(), c.weighted ? weight.data() : nullptr, y.data(), dy.data()}, nullptr)) {
     std::fprintf(stderr, "%s: %s\n", text(c).c_str(), trouble->c_str());
     std::exit(2);
   }
   must(cudaDeviceSynchronize(), text(c).c_str());
   y.down();
-  return judge(c, x, weight, y);
+  return judge(c, x, weight, dy, y);
 }
 
 __global__ void fill(Stored stored, void* data, std::int64_t count) {
@@ -199,10 +202,11 @@ double median(std::vector<double> all) {
 
 constexpr std::int64_t timed_elements = std::int64_t{1} << 26;
 
-void time_one(const RowProblem& p, const Memory& x, const Memory& y, const Memory& weight, Clock& clock) {
-  const auto bytes = static_cast<std::size_t>(p.rows * p.columns * (bits(p.x.dtype) / 8));
+// A copy reads and writes half of the bytes that the function moves.
+void time_one(const RowProblem& p, const ops::RowData& data, const Memory& x, const Memory& y, Clock& clock) {
+  const auto bytes = static_cast<std::size_t>(ops::traffic(p) / 2);
   const auto run = [&] {
-    if (const auto trouble = ops::cuda::rows(p, x.data(), weight.data(), y.data(), nullptr)) {
+    if (const auto trouble = ops::cuda::rows(p, data, nullptr)) {
       std::fprintf(stderr, "%s\n", trouble->c_str());
       std::exit(2);
     }
@@ -243,19 +247,27 @@ int check_rows(int argc, char** argv) {
   return wrong == 0 ? 0 : 1;
 }
 
-int time_rows() {
-  const Memory x(timed_elements * 4), y(timed_elements * 4), weight(std::size_t{131072} * 4);
+int time_rows(int argc, char** argv) {
+  const Memory x(timed_elements * 8), y(timed_elements * 8), weight(std::size_t{131072} * 4);
+  const ops::RowData data{x.data(), weight.data(), y.data(), x.data() + timed_elements * 4};
   Clock clock;
   std::printf("function,dtype,columns,us,copy_us,of_copy\n");
   for (const DType dtype : {DType::bf16, DType::f32}) {
-    fill<<<1024, 256>>>(stored(dtype), x.data(), timed_elements);
+    for (char* const each : {x.data(), x.data() + timed_elements * 4})
+      fill<<<1024, 256>>>(stored(dtype), each, timed_elements);
     fill<<<64, 256>>>(stored(dtype), weight.data(), 131072);
-    for (const RowFunction function : functions)
+    for (const RowFunction function : functions) {
+      const char* const called = names[static_cast<int>(function)];
+      if (argc > 0 && std::none_of(argv, argv + argc, [&](const std::string& each) { return each == called; }))
+        continue;
       for (const std::int64_t columns : {1024, 4096, 8192, 16384, 20001, 32768, 65536, 131072}) {
         RowProblem p{function, timed_elements / columns, columns, {dtype, columns}, {dtype, columns}};
         p.weight = dtype;
-        time_one(p, x, y, weight, clock);
+        if (is_gradient(function)) p.dy = p.x;
+        if (function == RowFunction::log_sum_exp) p.y = {DType::f32, 1};
+        time_one(p, data, x, y, clock);
       }
+    }
   }
   return 0;
 }

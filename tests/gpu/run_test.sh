@@ -195,7 +195,7 @@ here=$(dirname -- "${BASH_SOURCE[0]}")/../../examples
 check "$here/softmax.ridge" -d N=513 -d D=1000
 check "$here/attention.ridge" -d S=100 -d T=130
 check "$here/flash_attention.ridge" -d S=256 -d T=256
-for program in geglu_backward gda dot cos_chain; do check "$here/$program.ridge"; done
+for program in geglu_backward rmsnorm_backward gda dot cos_chain; do check "$here/$program.ridge"; done
 check "$here/llama_decoder.ridge" -d T=64
 for more in --no-fuse ''; do
   check "$here/softmax.ridge" -d N=100 -d D=1031 $more

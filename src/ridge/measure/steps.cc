@@ -18,7 +18,7 @@ void perform(const Step& step, std::span<void* const> data, int threads) {
   else if (const auto* fused = std::get_if<ops::FusedMatmul>(&step.kernel))
     ops::matmul(*fused, data[0], data[1], data[2], data.subspan(3), threads);
   else if (const auto* rows = std::get_if<ops::RowProblem>(&step.kernel))
-    ops::rows(*rows, data[0], data[1], data[2], threads);
+    ops::rows(*rows, {data[0], data[1], data[2], data.size() > 3 ? data[3] : nullptr}, threads);
   else if (const auto* strips = std::get_if<ops::Strips>(&step.kernel))
     ops::strips(*strips, data, threads);
   else if (const auto* reduction = std::get_if<ops::ReduceProblem>(&step.kernel))

@@ -26,7 +26,7 @@ class Lowerer {
     const std::size_t root = nodes_.size() - 1;
     if (nodes_[root].kind == Node::Kind::along)
       along(root, out);
-    else if (!weighted(out))
+    else
       chain(0, out);
   }
 
@@ -84,9 +84,9 @@ class Lowerer {
     const View x = value(below(i));
     const std::vector<std::string> over = keys(node.over);
     switch (node.function) {
-      case Function::softmax: return rows(ops::RowFunction::softmax, x, over, std::nullopt, out);
-      case Function::rmsnorm: return rows(ops::RowFunction::rmsnorm, x, over, std::nullopt, out);
-      case Function::layernorm: return rows(ops::RowFunction::layernorm, x, over, std::nullopt, out);
+      case Function::softmax: return rows(ops::RowFunction::softmax, x, over, out);
+      case Function::rmsnorm: return rows(ops::RowFunction::rmsnorm, x, over, out);
+      case Function::layernorm: return rows(ops::RowFunction::layernorm, x, over, out);
       case Function::mean: return reduce(ops::ReduceFunction::mean, x, over, out);
       case Function::max: return reduce(ops::ReduceFunction::max, x, over, out);
       case Function::min: return reduce(ops::ReduceFunction::min, x, over, out);
@@ -121,8 +121,7 @@ class Lowerer {
   }
 
   // Rows must lie so that one stride leads from each to the next; what does not is copied first.
-  View rows(ops::RowFunction function, View x, const std::vector<std::string>& over, const std::optional<View>& weight,
-            const std::optional<View>& out) {
+  View rows(ops::RowFunction function, View x, const std::vector<std::string>& over, const std::optional<View>& out) {
     Matrix m;
     ops::RowProblem problem{.function = function, .rows = 1, .columns = 1, .x = {}, .y = {}};
     for (const SizedAxis& axis : x.shape) {
@@ -142,32 +141,11 @@ class Lowerer {
     const View y = out && row_stride(*out, m) ? *out : buffer(packed(x.shape, order));
     problem.x = {x.dtype, *row_stride(x, m)};
     problem.y = {y.dtype, *row_stride(y, m)};
-    if (weight) problem.weight = weight->dtype;
-    to_.plan.steps.push_back({group_, problem, {x.buffer, weight ? weight->buffer : -1, y.buffer}, ""});
+    to_.plan.steps.push_back({group_, problem, {x.buffer, -1, y.buffer}, ""});
     if (out && y.buffer != out->buffer)
       to_.plan.steps.push_back(
           copy_step(group_, y, *out, fmt::format("{} to {} order", text(y.shape), text(out->shape))));
     return out ? *out : y;
-  }
-
-  // A norm times w[D], rmsnorm(x over D) * w: one kernel.
-  bool weighted(const View& out) {
-    const Node& root = nodes_.back();
-    if (root.kind != Node::Kind::call || root.function != Function::multiply) return false;
-    for (const int turn : {0, 1}) {
-      const auto norm = static_cast<std::size_t>(root.arguments[static_cast<std::size_t>(turn)]);
-      const Node& other = nodes_[static_cast<std::size_t>(root.arguments[static_cast<std::size_t>(1 - turn)])];
-      const bool is_rmsnorm = nodes_[norm].function == Function::rmsnorm;
-      if (nodes_[norm].kind != Node::Kind::along || other.kind != Node::Kind::tensor ||
-          (!is_rmsnorm && nodes_[norm].function != Function::layernorm))
-        continue;
-      const std::vector<std::string> over = keys(nodes_[norm].over);
-      const View& w = to_.view(other.tensor);
-      if (over.size() != 1 || w.shape.size() != 1 || w.shape[0].dim != over[0]) return false;
-      rows(is_rmsnorm ? ops::RowFunction::rmsnorm : ops::RowFunction::layernorm, value(below(norm)), over, w, out);
-      return true;
-    }
-    return false;
   }
 
   Lowering& to_;

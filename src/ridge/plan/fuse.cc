@@ -83,7 +83,7 @@ class Fuser {
     std::vector<int> products, along;
     for (const int s : set) {
       if (form(s) == Form::alone && set.size() > 1) return alone_fault(s);
-      if (form(s) == Form::product) products.push_back(s);
+      if (form(s) == Form::product) (is_row_sum(s, set) ? along : products).push_back(s);
       if (form(s) == Form::along) along.push_back(s);
     }
     if (set.size() > most_statements) return fmt::format("a kernel has at most {} statements", most_statements);
@@ -101,6 +101,15 @@ class Fuser {
   bool is_scaled_product(int s) const {
     const auto* c = std::get_if<Contraction>(&statement(s).op);
     return c && takes_scaled(program_, *c);
+  }
+  // sum(p * dp over T), a product that sums what lies alike, beside statements over all of p's dimensions.
+  bool is_row_sum(int s, const std::vector<int>& set) const {
+    if (form(s) != Form::product) return false;
+    const auto& c = std::get<Contraction>(statement(s).op);
+    return c.literal_contracted == 1 && space(c.left) == space(c.right) &&
+           std::any_of(set.begin(), set.end(), [&](int other) {
+             return form(other) != Form::product && space(result(other)) == space(c.left);
+           });
   }
   std::string alone_fault(int s) const {
     const std::string made = name_of(result(s));
@@ -212,7 +221,7 @@ class Fuser {
     std::vector<int> stored;
     for (const int s : set)
       if (!inner(s, set)) stored.push_back(result(s));
-    const Pointwise all = joined(program_, set, stored);
+    const Pointwise all = joined(program_, set, stored, true);
     std::vector<std::optional<View>> views;
     Bindings sizes;
     for (const Node& node : all.nodes) {
@@ -472,7 +481,7 @@ class Fuser {
     Group::Kind out = Group::Kind::pointwise;
     for (const int s : set) {
       if (form(s) == Form::product) out = Group::Kind::product;
-      if (form(s) == Form::along) out = Group::Kind::rows;
+      if (form(s) == Form::along || is_row_sum(s, set)) out = Group::Kind::rows;
       if (attentions_.contains(s)) out = Group::Kind::attention;
       if (gradients_.contains(group_of_[at(s)])) return Group::Kind::attention_backward;
       if (form(s) == Form::alone) out = is_grouped(s) ? Group::Kind::product : Group::Kind::loops;

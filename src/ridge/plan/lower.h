@@ -67,8 +67,10 @@ struct Pointwise {
   };
   std::vector<Stored> results;
 };
-// `stored`: tensors that are wanted in memory; a product's sums, too, are a tensor to the others and may be.
-Pointwise joined(const Program& program, const std::vector<int>& statements, const std::vector<int>& stored);
+// `stored`: tensors that are wanted in memory; a product's sums, too, are a tensor to the others and may be, or, with
+// `sums_along`, are nodes as any sum.
+Pointwise joined(const Program& program, const std::vector<int>& statements, const std::vector<int>& stored,
+                 bool sums_along = false);
 
 // A node that is neither a leaf nor along dimensions, on the registers of its arguments.
 ops::ChainStep chain_step(const Node& node, const Bindings& sizes, const std::function<int(int)>& register_of);
@@ -97,6 +99,7 @@ LoweredChain lower_chain(const std::vector<Node>& nodes, const std::vector<std::
 struct RowLeaves {
   const std::vector<std::optional<View>>& views;  // where each node lies; nothing: it is computed
   const Bindings& sizes;
+  Target target = Target::cuda;  // whose limits count
 };
 struct LoweredRows {
   ops::RowProgram program;
@@ -105,7 +108,7 @@ struct LoweredRows {
 };
 LoweredRows lower_whole_rows(const std::vector<Node>& nodes, const std::vector<ChainResult>& results,
                              const RowLeaves& leaves);
-std::optional<Step> whole_rows_step(Lowering& to, int group);  // of Fusion::groups; nothing: it is none
+LoweredRows whole_rows(Lowering& to, int group);  // of Fusion::groups
 
 // The dimensions of a product.
 struct Groups {

@@ -167,12 +167,13 @@ ops::ChainStep chain_step(const Node& node, const Bindings& sizes, const std::fu
   return {.op = chain_op(node.function), .a = in[0], .b = in[1], .c = in[2], .repeat = node.repeat};
 }
 
-Pointwise joined(const Program& program, const std::vector<int>& statements, const std::vector<int>& stored) {
+Pointwise joined(const Program& program, const std::vector<int>& statements, const std::vector<int>& stored,
+                 bool sums_along) {
   Joiner joiner(stored);
   for (const int s : statements) {
     const Statement& statement = program.statements[static_cast<std::size_t>(s)];
     const auto* contraction = std::get_if<Contraction>(&statement.op);
-    if (contraction && sums(*contraction))
+    if (contraction && sums(*contraction) && !sums_along)
       joiner.add_sums(contraction->result);
     else
       joiner.add(contraction ? elementwise(*contraction) : std::get<Expression>(statement.op));

@@ -3,6 +3,7 @@
 // dimensions are shorter and whose tensors lie as they lie.
 #include <algorithm>
 
+#include "ridge/ops/rows/program.h"
 #include "ridge/plan/lower.h"
 #include "ridge/program/elementwise.h"
 
@@ -181,10 +182,29 @@ std::vector<std::string> cut_dimensions(const Program& program, const std::vecto
 
 namespace {
 
+// What a program over rows comes to, if that is a function of rows or the gradient of one.
+std::optional<Step> known_step(const LoweredRows& rows, int group, const Fusion& fusion) {
+  const auto known = ops::known_rows(rows.program);
+  if (!known || ops::refuse(known->problem)) return std::nullopt;
+  const bool compiled = known->problem.function <= ops::RowFunction::layernorm;
+  if (fusion.target == Target::cuda && !compiled &&
+      (!fusion.whole || ops::find_fault(ops::row_program(known->problem, known->weight >= 0))))
+    return std::nullopt;
+  const auto buffer = [&](int tensor) { return tensor < 0 ? -1 : rows.buffers[static_cast<std::size_t>(tensor)]; };
+  Step step{group, known->problem, {buffer(known->x), buffer(known->weight), buffer(known->y)}, ""};
+  if (known->dy >= 0) step.buffers.push_back(buffer(known->dy));
+  return step;
+}
+
 // As one step, if there is one.
 std::optional<Step> whole_step(Lowering& to, int group, const std::vector<int>& statements) {
+  LoweredRows rows = whole_rows(to, group);
+  if (rows.fault.empty())
+    if (auto step = known_step(rows, group, to.plan.fusion)) return step;
   if (!to.plan.fusion.whole) return std::nullopt;
-  if (to.plan.fusion.target == Target::cuda) return whole_rows_step(to, group);
+  if (to.plan.fusion.target == Target::cuda)
+    return rows.fault.empty() ? std::optional(Step{group, std::move(rows.program), std::move(rows.buffers), ""})
+                              : std::nullopt;
   const std::vector<std::string> cut = cut_dimensions(to.program, statements);
   return cut.empty() ? std::nullopt : Strip(to, group, cut).lower(group);
 }

@@ -50,7 +50,7 @@ class WholeRows {
         if (result.node == i) builder_.store(values_[i], tensor(result.to));
     }
     LoweredRows out{builder_.take(), std::move(buffers_), ""};
-    if (auto why = ops::find_fault(out.program)) out.fault = *std::move(why);
+    if (leaves_.target == Target::cuda) out.fault = ops::find_fault(out.program).value_or("");
     return out;
   }
 
@@ -95,7 +95,7 @@ class WholeRows {
         if (!has(result.to.shape, dim))
           return fmt::format("{} and {} are made over different dimensions", text(result.to.shape),
                              text(results_[widest_].to.shape));
-    if (columns_extent_ >= long_row && rows < least_long_rows)
+    if (leaves_.target == Target::cuda && columns_extent_ >= long_row && rows < least_long_rows)
       return fmt::format("{} row{} of {} would leave most multiprocessors idle", rows, rows == 1 ? "" : "s",
                          columns_extent_);
     return std::nullopt;
@@ -197,15 +197,13 @@ LoweredRows lower_whole_rows(const std::vector<Node>& nodes, const std::vector<C
   return WholeRows(nodes, results, leaves).lower();
 }
 
-std::optional<Step> whole_rows_step(Lowering& to, int group) {
+LoweredRows whole_rows(Lowering& to, int group) {
   const Group& g = to.plan.fusion.groups[static_cast<std::size_t>(group)];
-  const Pointwise all = joined(to.program, g.statements, g.results);
+  const Pointwise all = joined(to.program, g.statements, g.results, true);
   const auto views = leaves(to, all.nodes);
   std::vector<ChainResult> results;
   for (const Pointwise::Stored& stored : all.results) results.push_back({stored.node, to.view(stored.tensor)});
-  LoweredRows lowered = lower_whole_rows(all.nodes, results, {views, to.sizes});
-  if (!lowered.fault.empty()) return std::nullopt;
-  return Step{group, std::move(lowered.program), std::move(lowered.buffers), ""};
+  return lower_whole_rows(all.nodes, results, {views, to.sizes, to.plan.fusion.target});
 }
 
 }  // namespace ridge

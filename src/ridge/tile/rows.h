@@ -19,8 +19,8 @@
 
 namespace ridge::tile {
 
-// Rows whose elements lie side by side, Globals' x and y; strides in elements.
-template <class T> struct RowsView {
+// Rows whose elements lie side by side, Globals' x and y; strides in elements. `which`: of several that a text loads.
+template <class T, int which = 0> struct RowsView {
   using type = T;
   const T* data = nullptr;
   Index row_stride = 0;
@@ -30,6 +30,15 @@ template <class T> struct RowsOut {
   T* data = nullptr;
   Index row_stride = 0;
 };
+// A number of each row, stored by a last pass that loads nothing; such texts are the reductions.
+template <class T> struct NumbersOut {
+  using type = T;
+  T* data = nullptr;
+  Index row_stride = 0;
+};
+template <class Y> constexpr bool is_number = false;
+template <class T> constexpr bool is_number<NumbersOut<T>> = true;
+template <class Text> constexpr bool leaves_number = is_number<decltype(Text::Globals::y)>;
 // A number for each column, the same for all rows.
 template <class T> struct ColumnsView {
   using type = T;
@@ -45,6 +54,15 @@ template <class Kind_, class Part, class Leaves_> struct Reduction {
 struct AsJoined {
   TILE_FN auto operator()(auto joined, const auto&) const { return joined; }
 };
+
+struct Largest {};  // of Max a target may drop a NaN; of these it is the answer
+struct Least {};
+
+// What two numbers join to, of elements that are no squares.
+template <class Real> TILE_FN Real joined(Add, Real a, Real b) { return a + b; }
+template <class Real> TILE_FN Real joined(Largest, Real a, Real b) { return b > a || b != b ? b : a; }
+template <class Real> TILE_FN Real joined(Max, Real a, Real b) { return joined(Largest{}, a, b); }
+template <class Real> TILE_FN Real joined(Least, Real a, Real b) { return b < a || b != b ? b : a; }
 
 // Formats in which a text's rows lie.
 template <class... T> struct Formats {};

@@ -89,7 +89,7 @@ class Trial {
     const ops::ChainProgram chain = interpreted ? program(each) : ops::ChainProgram{};
     return slowest_of(threads_, calls, [&](int worker) {
       const std::int64_t from = each * worker;
-      if (what_.columns != 0) return ops::rows(problem(each), at(0, from), at(1, 0), at(2, from), 1);
+      if (what_.columns != 0) return ops::rows(problem(each), {at(0, from), at(1, 0), at(2, from)}, 1);
       if (compiled(what_.kernel)) return ops::map_text(text(each, from));
       void* const tensors[] = {at(0, from), at(1, from), at(2, from)};
       ops::chain(chain, tensors, 1);

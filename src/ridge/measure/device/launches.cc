@@ -132,7 +132,7 @@ Status DeviceLaunches::queue_step(CUstream_st* stream, const Step& step, const P
         if constexpr (std::is_same_v<Kernel, ops::ChainProgram>) {
           return said(cuda::chain(kernel, data, stream));
         } else if constexpr (std::is_same_v<Kernel, ops::RowProblem>) {
-          return said(cuda::rows(kernel, data[0], data[1], data[2], stream));
+          return said(cuda::rows(kernel, {data[0], data[1], data[2], data.size() > 3 ? data[3] : nullptr}, stream));
         } else if constexpr (std::is_same_v<Kernel, ops::RowProgram>) {
           return said(cuda::rows(kernel, data, stream));
         } else if constexpr (std::is_same_v<Kernel, ops::AttentionProblem>) {

@@ -27,10 +27,10 @@ Generated rows_of(RowFunction function, std::int64_t columns, DType dtype = DTyp
   p.function = function;
   p.rows = 1000;
   p.columns = columns;
-  p.x = p.y = {dtype, columns};
-  void* const at = reinterpret_cast<void*>(std::uintptr_t{4096});
-  const std::vector<void*> data{at, at};
-  return generate(row_program(p, false), data);
+  p.x = p.y = p.dy = {dtype, columns};
+  const RowProgram program = row_program(p, false);
+  const std::vector<void*> data(program.tensors.size(), reinterpret_cast<void*>(std::uintptr_t{4096}));
+  return generate(program, data);
 }
 Generated softmax(std::int64_t columns, DType dtype = DType::bf16) {
   return rows_of(RowFunction::softmax, columns, dtype);
@@ -106,7 +106,9 @@ TEST(GeneratedTest, TextsCompile) {
   for (const Generated& kernel :
        {gate(1001, DType::f16), gate(1 << 28, DType::bf16), softmax(1001), softmax(20001), softmax(131072),
         rows_of(RowFunction::rmsnorm, 33, DType::f32), rows_of(RowFunction::rmsnorm, 131072, DType::f32),
-        rows_of(RowFunction::layernorm, 20001), rows_of(RowFunction::layernorm, 131072)}) {
+        rows_of(RowFunction::layernorm, 20001), rows_of(RowFunction::layernorm, 131072),
+        rows_of(RowFunction::log_sum_exp, 1000), rows_of(RowFunction::softmax_gradient, 4096),
+        rows_of(RowFunction::rmsnorm_gradient, 20001), rows_of(RowFunction::layernorm_gradient, 131072)}) {
     const auto code = compile(kernel.text);
     ASSERT_TRUE(code) << code.error().message << "\n" << kernel.text;
     EXPECT_TRUE(

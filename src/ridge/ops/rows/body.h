@@ -7,11 +7,21 @@
 namespace ridge::ops {
 namespace {
 
+template <class Kernel, class X, class W, class Y> auto norm_of(const RowRun& run, const X* x, const W* weight, Y* y) {
+  const RowProblem& p = run.problem;
+  typename Kernel::Globals g{};
+  g.x = {x, p.x.row_stride};
+  g.weight = {weight};
+  g.y = {y, p.y.row_stride};
+  g.share = 1 / static_cast<float>(p.columns);
+  g.epsilon = p.epsilon;
+  if constexpr (requires { g.dy; }) g.dy = {static_cast<const X*>(run.data.dy), p.dy.row_stride};
+  return g;
+}
 template <class V, template <class, class, class> class Norm, class X, class W, class Y>
 void run_norm(const RowRun& run, const X* x, const W* weight, Y* y) {
-  const RowProblem& p = run.problem;
-  tile::cpu::run_rows<V, Norm<X, W, Y>>(
-      {{x, p.x.row_stride}, {weight}, {y, p.y.row_stride}, 1 / static_cast<float>(p.columns), p.epsilon}, run.part);
+  using Kernel = Norm<X, W, Y>;
+  tile::cpu::run_rows<V, Kernel>(norm_of<Kernel>(run, x, weight, y), run.part);
 }
 
 // A row of weights as floats, or of ones in x's format: what the kernel multiplies with is one of the two.
@@ -23,7 +33,7 @@ template <class V, class X> const X* ones(std::int64_t n, float* room) {
   return to;
 }
 template <class V> const float* widened(const RowRun& run, std::int64_t n, float* room) {
-  with_type(run.problem.weight, const_cast<void*>(run.weight), [&](auto* from) { widen_run<V>(from, n, room); });
+  with_type(run.problem.weight, const_cast<void*>(run.data.weight), [&](auto* from) { widen_run<V>(from, n, room); });
   return room;
 }
 
@@ -34,26 +44,50 @@ void run_weighted(const RowRun& run, const X* x, Y* y) {
   constexpr DType dtype_of_x = std::is_same_v<X, float>  ? DType::f32
                                : std::is_same_v<X, Bf16> ? DType::bf16
                                                          : DType::f16;
-  if (run.weight == nullptr) return run_norm<V, Norm>(run, x, ones<V, X>(n, run.weights), y);
-  if (dtype == dtype_of_x) return run_norm<V, Norm>(run, x, static_cast<const X*>(run.weight), y);
-  const auto* const w = dtype == DType::f32 ? static_cast<const float*>(run.weight) : widened<V>(run, n, run.weights);
+  if (run.data.weight == nullptr) return run_norm<V, Norm>(run, x, ones<V, X>(n, run.weights), y);
+  if (dtype == dtype_of_x) return run_norm<V, Norm>(run, x, static_cast<const X*>(run.data.weight), y);
+  const auto* const w =
+      dtype == DType::f32 ? static_cast<const float*>(run.data.weight) : widened<V>(run, n, run.weights);
   run_norm<V, Norm>(run, x, w, y);
+}
+
+template <class V, class X, class Y> void run_log_sum_exp(const RowRun& run, const X* x, Y* y) {
+  const RowProblem& p = run.problem;
+  for (std::int64_t row = run.part.begin; row < run.part.end; ++row)
+    tile::cpu::leave_number<V, LogSumExp<X, Y>>({{x + row * p.x.row_stride}, {y + row * p.y.row_stride}}, p.columns);
 }
 
 template <class V> void run_rows(const RowRun& run) {
   const RowProblem& p = run.problem;
-  with_type(p.x.dtype, const_cast<void*>(run.x), [&](auto* x) {
-    with_type(p.y.dtype, run.y, [&](auto* y) {
+  with_type(p.x.dtype, const_cast<void*>(run.data.x), [&](auto* x) {
+    with_type(p.y.dtype, run.data.y, [&](auto* y) {
       using X = std::decay_t<decltype(*x)>;
       using Y = std::decay_t<decltype(*y)>;
       switch (p.function) {
-        case RowFunction::softmax:
-          return tile::cpu::run_rows<V, Softmax<X, Y>>({{x, p.x.row_stride}, {y, p.y.row_stride}}, run.part);
         case RowFunction::rmsnorm: return run_weighted<V, Rmsnorm, X, Y>(run, x, y);
         case RowFunction::layernorm: return run_weighted<V, Layernorm, X, Y>(run, x, y);
+        case RowFunction::log_sum_exp: return run_log_sum_exp<V, X, Y>(run, x, y);
+        default: return tile::cpu::run_rows<V, Softmax<X, Y>>({{x, p.x.row_stride}, {y, p.y.row_stride}}, run.part);
       }
     });
   });
+}
+
+template <class V> float reduced(const ReduceRun& run) {
+  float y = 0;
+  with_type(run.dtype, const_cast<void*>(run.x), [&](auto* x) {
+    using X = std::decay_t<decltype(*x)>;
+    const auto by = [&](auto kind, double share) {
+      tile::cpu::leave_number<V, Joined<X, float, decltype(kind)>>({{x}, {&y}, share}, run.columns);
+    };
+    switch (run.function) {
+      case ReduceFunction::sum: return by(tile::Add{}, 1);
+      case ReduceFunction::mean: return by(tile::Add{}, 1 / static_cast<double>(run.columns));
+      case ReduceFunction::max: return by(tile::Largest{}, 1);
+      case ReduceFunction::min: return by(tile::Least{}, 1);
+    }
+  });
+  return y;
 }
 
 }  // namespace

@@ -6,7 +6,9 @@
 #include <vector>
 
 #include "ridge/base/cores.h"
+#include "ridge/ops/function/vector_math_storage.h"
 #include "ridge/ops/rows/cpu.h"
+#include "ridge/ops/rows/program.h"
 #include "ridge/pool/isa.h"
 #include "ridge/pool/pool.h"
 
@@ -15,9 +17,9 @@ namespace {
 
 namespace cpu = tile::cpu;
 
-constexpr std::int64_t elements_worth_a_thread = 1 << 14;
+using tile::Index;
 
-bool storable(DType dtype) { return dtype == DType::f32 || dtype == DType::bf16 || dtype == DType::f16; }
+constexpr std::int64_t elements_worth_a_thread = 1 << 14;
 
 std::optional<std::string> layout_fault(const RowProblem& p, const RowLayout& layout, const char* which) {
   if (!storable(layout.dtype))
@@ -44,9 +46,51 @@ float* scratch_for(std::int64_t floats, std::uintptr_t x) {
   return reinterpret_cast<float*>(from + gap);
 }
 
-void run_part(const RowRun& run) { tile::cpu::body_for_isa(plain::run_rows, avx2::run_rows, avx512::run_rows)(run); }
+void run_part(const RowRun& run) {
+  if (is_gradient(run.problem.function))
+    cpu::body_for_isa(plain::run_gradient, avx2::run_gradient, avx512::run_gradient)(run);
+  else
+    cpu::body_for_isa(plain::run_rows, avx2::run_rows, avx512::run_rows)(run);
+}
+
+std::vector<double> widened(DType dtype, const void* from, std::int64_t begin, std::int64_t count) {
+  std::vector<double> out;
+  with_type(dtype, const_cast<void*>(from), [&](auto* x) {
+    for (std::int64_t i = begin; i < begin + count; ++i)
+      if constexpr (std::is_same_v<decltype(x), float*>)
+        out.push_back(x[i]);
+      else
+        out.push_back(to_float(x[i]));
+  });
+  return out;
+}
+
+// What a row of a gradient's text does where f32 is in doubt.
+void run_in_doubles(const void* of, Index row) {
+  const RowRun& run = *static_cast<const RowRun*>(of);
+  const RowProblem& p = run.problem;
+  const std::vector<double> y =
+      in_doubles(p, {widened(p.x.dtype, run.data.x, row * p.x.row_stride, p.columns),
+                     widened(p.dy.dtype, run.data.dy, row * p.dy.row_stride, p.columns),
+                     run.data.weight != nullptr ? widened(p.weight, run.data.weight, 0, p.columns)
+                                                : std::vector<double>(static_cast<std::size_t>(p.columns), 1)});
+  for (std::size_t i = 0; i < y.size(); ++i)
+    put(p.y.dtype, run.data.y, row * p.y.row_stride + static_cast<std::int64_t>(i), y[i]);
+}
 
 }  // namespace
+
+bool storable(DType dtype) { return dtype == DType::f32 || dtype == DType::bf16 || dtype == DType::f16; }
+
+void put(DType dtype, void* y, std::int64_t at, double value) {
+  const auto rounded = static_cast<float>(value);
+  if (dtype == DType::f32)
+    static_cast<float*>(y)[at] = rounded;
+  else if (dtype == DType::bf16)
+    static_cast<Bf16*>(y)[at] = to_bf16(rounded);
+  else
+    static_cast<F16*>(y)[at] = to_f16(rounded);
+}
 
 std::optional<std::string> refuse(const RowProblem& p) {
   if (auto refusal = cpu::isa_refusal()) return refusal;
@@ -55,17 +99,24 @@ std::optional<std::string> refuse(const RowProblem& p) {
            std::to_string(p.columns);
   if (auto fault = layout_fault(p, p.x, "x")) return fault;
   if (auto fault = layout_fault(p, p.y, "y")) return fault;
-  if (p.rows > 1 && std::abs(p.y.row_stride) < p.columns)
-    return "y's rows overlap: expected a row stride of at least " + std::to_string(p.columns) + ", found " +
+  if (is_gradient(p.function)) {
+    if (auto fault = layout_fault(p, p.dy, "dy")) return fault;
+    if (p.dy.dtype != p.x.dtype || p.y.dtype != p.x.dtype)
+      return "expected x, dy and y of one format in a gradient, found " + std::string(name(p.x.dtype)) + ", " +
+             std::string(name(p.dy.dtype)) + " and " + std::string(name(p.y.dtype));
+  }
+  const std::int64_t wide = is_number(p.function) ? 1 : p.columns;
+  if (p.rows > 1 && std::abs(p.y.row_stride) < wide)
+    return "y's rows overlap: expected a row stride of at least " + std::to_string(wide) + ", found " +
            std::to_string(p.y.row_stride);
-  if (p.function != RowFunction::softmax && !storable(p.weight))
+  if (is_norm(p.function) && !storable(p.weight))
     return "weight is " + std::string(name(p.weight)) + "; row functions store f32, bf16 and f16";
-  if (p.function != RowFunction::softmax && !(p.epsilon >= 0))
+  if (is_norm(p.function) && !(p.epsilon >= 0))
     return "expected an epsilon of at least 0, found " + std::to_string(p.epsilon);
   return std::nullopt;
 }
 
-void rows(const RowProblem& p, const void* x, const void* weight, void* y, int threads) {
+void rows(const RowProblem& p, const RowData& data, int threads) {
   if (p.rows == 0 || p.columns == 0) return;
   const double elements = static_cast<double>(p.rows) * static_cast<double>(p.columns);
   const double bytes = elements * (bits(p.x.dtype) + bits(p.y.dtype)) / 8;
@@ -77,8 +128,10 @@ void rows(const RowProblem& p, const void* x, const void* weight, void* y, int t
   cpu::run(workers, [&](int worker) {
     const cpu::Slice part = cpu::slice(p.rows, workers, worker);
     const std::int64_t floats = cpu::row_scratch(p.columns);
-    float* const scratch = scratch_for(2 * floats, place_of(p, x, part.begin));
-    run_part({p, x, weight, y, {part.begin, part.end, p.columns, scratch, stream, in_l2}, scratch + floats});
+    float* const scratch = scratch_for(2 * floats, place_of(p, data.x, part.begin));
+    RowRun run{p, data, {part.begin, part.end, p.columns, scratch, stream, in_l2, run_in_doubles}, scratch + floats};
+    run.part.of = &run;
+    run_part(run);
   });
 }
 

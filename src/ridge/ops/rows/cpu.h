@@ -5,16 +5,15 @@
 #include <optional>
 #include <string>
 
-#include "ridge/ops/rows/problem.h"
+#include "ridge/ops/rows/program.h"
 
 namespace ridge::ops {
 
 // What stands in the way of running this problem, as a sentence; none: it runs.
-std::optional<std::string> refuse(const RowProblem& problem);
 std::optional<std::string> refuse(const ReduceProblem& problem);
 
-// y = function of each row of x. weight: problem.columns elements (norms only; null: all ones).
-void rows(const RowProblem& problem, const void* x, const void* weight, void* y, int threads = 0);
+// y = function of each row of x.
+void rows(const RowProblem& problem, const RowData& data, int threads = 0);
 
 void reduce(const ReduceProblem& problem, const void* x, void* y, int threads = 0);
 

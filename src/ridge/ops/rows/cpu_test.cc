@@ -10,7 +10,7 @@
 
 #include "ridge/base/float16.h"
 #include "ridge/ops/rows/cpu.h"
-#include "ridge/ops/rows/texts.h"
+#include "ridge/ops/rows/program.h"
 #include "ridge/pool/isa.h"
 
 namespace ridge::ops {
@@ -82,26 +82,18 @@ std::vector<double> reference(const RowProblem& p, const char* x, const char* we
 }
 
 // All rows by their text, as the target that has no schedule runs it.
-template <template <class, class, class> class Norm>
-void run_norm(const RowProblem& p, const auto* x, const char* weight, double* y) {
-  using X = std::decay_t<decltype(*x)>;
-  const float share = 1 / static_cast<float>(p.columns);
-  std::vector<float> w;
-  for (std::int64_t c = 0; c < p.columns; ++c) w.push_back(weight == nullptr ? 1 : read(weight, p.weight, c));
-  tile::value::run_rows<Norm<X, float, double>>({{x, p.x.row_stride}, {w.data()}, {y, p.columns}, share, p.epsilon},
-                                                p.rows, p.columns);
-}
-std::vector<double> by_text(const RowProblem& p, char* x, const char* weight) {
-  std::vector<double> y(static_cast<std::size_t>(p.rows * p.columns));
-  with_type(p.x.dtype, x, [&](auto* from) {
-    using X = std::decay_t<decltype(*from)>;
-    if (p.function == RowFunction::softmax)
-      tile::value::run_rows<Softmax<X, double>>({{from, p.x.row_stride}, {y.data(), p.columns}}, p.rows, p.columns);
-    else if (p.function == RowFunction::rmsnorm)
-      run_norm<Rmsnorm>(p, from, weight, y.data());
-    else
-      run_norm<Layernorm>(p, from, weight, y.data());
-  });
+std::vector<double> by_text(const RowProblem& p, const char* x, const char* weight, const char* dy = nullptr) {
+  std::vector<double> y;
+  for (std::int64_t r = 0; r < p.rows; ++r) {
+    RowValues row;
+    for (std::int64_t c = 0; c < p.columns; ++c) {
+      row.x.push_back(read(x, p.x.dtype, r * p.x.row_stride + c));
+      row.weight.push_back(weight == nullptr ? 1 : read(weight, p.weight, c));
+      if (dy != nullptr) row.dy.push_back(read(dy, p.dy.dtype, r * p.dy.row_stride + c));
+    }
+    const std::vector<double> one = in_doubles(p, row);
+    y.insert(y.end(), one.begin(), one.end());
+  }
   return y;
 }
 constexpr RowFunction all_functions[] = {RowFunction::softmax, RowFunction::rmsnorm, RowFunction::layernorm};
@@ -139,7 +131,7 @@ TEST_P(Rows, every_width_stride_and_type_is_right_and_touches_its_own_bytes_only
       for (std::int64_t i = 0; i < 2 * p.x.row_stride + columns; ++i) write(x.data(), p.x.dtype, i, normal(random));
       for (std::int64_t i = 0; i < columns; ++i) write(w.data(), p.weight, i, normal(random));
       const char* weight = function != RowFunction::softmax && columns % 2 == 0 ? w.data() : nullptr;
-      rows(p, x.data(), weight, y.data(), 1);
+      rows(p, {x.data(), weight, y.data()}, 1);
       double unit = p.y.dtype == DType::bf16 ? 0x1p-8 : 0x1p-11;
       if (p.y.dtype == DType::f32) unit = 2e-6;
       const std::vector<double> text = by_text(p, x.data(), weight);
@@ -165,23 +157,41 @@ TEST_P(Rows, every_width_stride_and_type_is_right_and_touches_its_own_bytes_only
     }
 }
 
+TEST_P(Rows, log_sum_exp_is_a_number_a_row) {
+  for (const DType dtype : {DType::f32, DType::bf16, DType::f16})
+    for (const std::int64_t n : {1, 7, 8, 65, 2048, 2049, 5000}) {
+      std::vector<char> x(static_cast<std::size_t>(3 * n * 4));
+      std::vector<float> y(7, -7);
+      for (std::int64_t i = 0; i < 3 * n; ++i) write(x.data(), dtype, i, static_cast<float>(i * 37 % 101) * 0.5f - 20);
+      if (dtype == DType::f32) write(x.data(), dtype, 2 * n, 1e4f);  // e to it is no float
+      const RowProblem p{RowFunction::log_sum_exp, 3, n, {dtype, n}, {DType::f32, 3}};
+      ASSERT_EQ(refuse(p), std::nullopt);
+      rows(p, {x.data(), nullptr, y.data()}, 1);
+      const std::vector<double> text = by_text(p, x.data(), nullptr);
+      for (std::size_t i = 0; i < y.size(); ++i) {
+        const double want = i % 3 == 0 ? text[i / 3] : -7;
+        ASSERT_NEAR(y[i], want, 1e-6 * std::abs(want) + 1e-6) << name(dtype) << " " << n << " " << i;
+      }
+    }
+}
+
 TEST_P(Rows, large_numbers_do_not_overflow) {
   std::vector<float> x{1e4f, 1e4f, -3e38f, 3e38f}, y(4);
   RowProblem p{RowFunction::softmax, 2, 2, {DType::f32, 2}, {DType::f32, 2}};
-  rows(p, x.data(), nullptr, y.data(), 1);
+  rows(p, {x.data(), nullptr, y.data()}, 1);
   EXPECT_EQ(y, (std::vector<float>{0.5f, 0.5f, 0, 1}));
   p.function = RowFunction::rmsnorm;
   x = {2e30f, -2e30f, 3e38f, 3e38f};
-  rows(p, x.data(), nullptr, y.data(), 1);
+  rows(p, {x.data(), nullptr, y.data()}, 1);
   EXPECT_EQ(y, (std::vector<float>{1, -1, 1, 1}));
   p.function = RowFunction::layernorm;
   x = {2e30f, -2e30f, 3e38f, 3e38f};
-  rows(p, x.data(), nullptr, y.data(), 1);
+  rows(p, {x.data(), nullptr, y.data()}, 1);
   EXPECT_EQ(y, (std::vector<float>{1, -1, 0, 0}));
   p.function = RowFunction::rmsnorm;
   p.epsilon = 0;
   x = {2e-30f, -2e-30f, 1e-40f, 1e-40f};
-  rows(p, x.data(), nullptr, y.data(), 1);
+  rows(p, {x.data(), nullptr, y.data()}, 1);
   EXPECT_EQ(y, (std::vector<float>{1, -1, 1, 1}));
 }
 
@@ -191,7 +201,7 @@ TEST_P(Rows, layernorm_of_a_large_mean_keeps_the_distances) {
       std::vector<float> x, y(static_cast<std::size_t>(n));
       for (std::int64_t i = 0; i < n; ++i) x.push_back(12345.7f + step * static_cast<float>(i % 3));
       RowProblem p{RowFunction::layernorm, 1, n, {DType::f32, n}, {DType::f32, n}};
-      rows(p, x.data(), nullptr, y.data(), 1);
+      rows(p, {x.data(), nullptr, y.data()}, 1);
       const std::vector<double> exact = reference(p, reinterpret_cast<const char*>(x.data()), nullptr, 0);
       for (std::size_t i = 0; i < y.size(); ++i) ASSERT_NEAR(y[i], exact[i], 3e-6) << n << " columns, " << step;
     }
@@ -203,13 +213,13 @@ TEST_P(Rows, nan_and_masks_stay_in_their_row) {
     for (const std::size_t place : {0, 20, 36}) {
       std::vector<float> x(static_cast<std::size_t>(3 * n), 1), y(x.size());
       x[static_cast<std::size_t>(n) + place] = std::numeric_limits<float>::quiet_NaN();
-      rows({function, 3, n, {DType::f32, n}, {DType::f32, n}}, x.data(), nullptr, y.data(), 1);
+      rows({function, 3, n, {DType::f32, n}, {DType::f32, n}}, {x.data(), nullptr, y.data()}, 1);
       for (std::size_t i = 0; i < y.size(); ++i) EXPECT_EQ(std::isnan(y[i]), i / static_cast<std::size_t>(n) == 1) << i;
     }
   std::vector<float> x(static_cast<std::size_t>(n), -infinity), y(x.size());
   x[5] = 2;
   x[6] = 2;
-  rows({RowFunction::softmax, 1, n, {DType::f32, n}, {DType::f32, n}}, x.data(), nullptr, y.data(), 1);
+  rows({RowFunction::softmax, 1, n, {DType::f32, n}, {DType::f32, n}}, {x.data(), nullptr, y.data()}, 1);
   for (std::size_t i = 0; i < y.size(); ++i) EXPECT_EQ(y[i], i == 5 || i == 6 ? 0.5f : 0.0f);
 }
 
@@ -222,10 +232,10 @@ TEST_P(Rows, rows_that_are_worked_on_together_do_not_see_each_other) {
       std::vector<char> x(std::size(fills) * n * 4), y(x.size());
       for (std::size_t i = 0; i < std::size(fills) * n; ++i)
         write(x.data(), dtype, static_cast<std::int64_t>(i), i % n == 1 ? 1 : fills[i / n]);
-      rows({function, std::size(fills), n, {dtype, n}, {dtype, n}}, x.data(), nullptr, y.data(), 1);
+      rows({function, std::size(fills), n, {dtype, n}, {dtype, n}}, {x.data(), nullptr, y.data()}, 1);
       for (std::int64_t r = 0; r < static_cast<std::int64_t>(std::size(fills)); ++r) {
         std::vector<char> alone(n * 4);
-        rows({function, 1, n, {dtype, n}, {dtype, n}}, x.data() + r * n * bits(dtype) / 8, nullptr, alone.data(), 1);
+        rows({function, 1, n, {dtype, n}, {dtype, n}}, {x.data() + r * n * bits(dtype) / 8, nullptr, alone.data()}, 1);
         ASSERT_EQ(std::memcmp(alone.data(), y.data() + r * n * bits(dtype) / 8, n * bits(dtype) / 8), 0) << r;
       }
       if (function != RowFunction::softmax) continue;
@@ -256,10 +266,10 @@ TEST_P(Rows, streamed_rows_and_any_number_of_threads_give_the_same_bits) {
       for (int threads = 1; threads <= 4; ++threads) {
         std::fill(memory.begin(), memory.end(), '\x7b');
         const RowLayout layout{c.dtype, c.columns};
-        rows({function, many, c.columns, layout, layout}, x.data(), nullptr, streamed, threads);
+        rows({function, many, c.columns, layout, layout}, {x.data(), nullptr, streamed}, threads);
         EXPECT_TRUE(std::all_of(memory.data(), streamed, [](char each) { return each == 0x7b; }));
         for (std::int64_t r = 0; r < many; r += 97) {  // alone: not streamed
-          rows({function, 1, c.columns, layout, layout}, x.data() + r * c.columns * bytes, nullptr, y.data(), 1);
+          rows({function, 1, c.columns, layout, layout}, {x.data() + r * c.columns * bytes, nullptr, y.data()}, 1);
           ASSERT_EQ(std::memcmp(y.data(), streamed + r * c.columns * bytes, y.size()), 0) << r;
         }
       }
@@ -287,11 +297,11 @@ TEST_P(Rows, rows_taken_by_two_are_those_taken_alone) {
         p.columns = columns;
         p.x = p.y = {dtype, stride};
         p.weight = dtype;
-        rows(p, x.data(), w.data(), y.data(), 1);
+        rows(p, {x.data(), w.data(), y.data()}, 1);
         ASSERT_TRUE(y.untouched_before());
         p.rows = 1;
         for (std::int64_t r = 0; r < many; ++r) {
-          rows(p, x.data() + r * stride * 2, w.data(), alone.data(), 1);
+          rows(p, {x.data() + r * stride * 2, w.data(), alone.data()}, 1);
           ASSERT_EQ(std::memcmp(alone.data(), y.data() + r * stride * 2, row), 0)
               << name(dtype) << " " << columns << " columns, row " << r << " of " << many;
         }

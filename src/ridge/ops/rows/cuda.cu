@@ -81,7 +81,11 @@ Kernel kernel_of(RowFunction function) {
 
 }  // namespace
 
-std::optional<std::string> refuse(const RowProblem& problem) { return ops::refuse(problem); }
+std::optional<std::string> refuse(const RowProblem& p) {
+  if (auto why = ops::refuse(p)) return why;
+  if (p.function <= RowFunction::layernorm) return std::nullopt;
+  return find_fault(row_program(p, is_norm(p.function)));
+}
 
 std::optional<std::string> refuse(const RowProgram& program) { return find_fault(program); }
 
@@ -89,17 +93,18 @@ std::optional<std::string> rows(const RowProgram& program, std::span<void* const
   return run(generate(program, tensors), stream);
 }
 
-std::optional<std::string> rows(const RowProblem& p, const void* x, const void* weight, void* y, CUstream_st* stream) {
+std::optional<std::string> rows(const RowProblem& p, const RowData& data, CUstream_st* stream) {
   if (p.rows == 0 || p.columns == 0) return std::nullopt;
-  const RowProgram program = row_program(p, weight != nullptr && p.function != RowFunction::softmax);
-  if (!cannot_generate() && !find_fault(program)) {
-    std::vector<void*> data{const_cast<void*>(x)};
-    if (program.tensors.size() > 2) data.push_back(const_cast<void*>(weight));
-    data.push_back(y);
-    return run(generate(program, data), stream);
+  const RowProgram program = row_program(p, data.weight != nullptr && is_norm(p.function));
+  if (p.function > RowFunction::layernorm || (!cannot_generate() && !find_fault(program))) {
+    std::vector<void*> tensors{const_cast<void*>(data.x)};
+    if (is_gradient(p.function)) tensors.push_back(const_cast<void*>(data.dy));
+    if (data.weight != nullptr && is_norm(p.function)) tensors.push_back(const_cast<void*>(data.weight));
+    tensors.push_back(data.y);
+    return run(generate(program, tensors), stream);
   }
-  const DeviceRows d{p.rows, p.columns,         p.x.row_stride,    p.y.row_stride,   x,        weight,
-                     y,      stored(p.x.dtype), stored(p.y.dtype), stored(p.weight), p.epsilon};
+  const DeviceRows d{p.rows, p.columns,         p.x.row_stride,    p.y.row_stride,   data.x,   data.weight,
+                     data.y, stored(p.x.dtype), stored(p.y.dtype), stored(p.weight), p.epsilon};
   kernel_of(p.function)<<<static_cast<unsigned>(std::min<Index>(p.rows, 8 * multiprocessors())), threads, 0, stream>>>(
       d);
   const cudaError_t e = cudaGetLastError();

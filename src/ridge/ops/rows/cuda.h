@@ -21,8 +21,7 @@ std::optional<std::string> refuse(const RowProgram& program);
 std::optional<std::string> refuse(const ReduceProblem& problem);
 
 // A sentence if the driver refuses the launch. The problem must not be refused.
-std::optional<std::string> rows(const RowProblem& problem, const void* x, const void* weight, void* y,
-                                CUstream_st* stream);
+std::optional<std::string> rows(const RowProblem& problem, const RowData& data, CUstream_st* stream);
 // Only where kernels are generated. tensors[i]: the data of program.tensors[i].
 std::optional<std::string> rows(const RowProgram& program, std::span<void* const> tensors, CUstream_st* stream);
 

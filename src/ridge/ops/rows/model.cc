@@ -27,8 +27,16 @@ double points(const std::vector<ReduceAxis>& axes) {
 // Counted, an element: softmax takes a maximum, a difference, an exponential, a sum and a product; rmsnorm two products
 // and a multiply-add, layernorm a sum and two differences more.
 double each_of(RowFunction function) {
-  if (function == RowFunction::softmax) return 4 + cost_of("exp").first;
-  return function == RowFunction::rmsnorm ? 3 : 6;
+  switch (function) {
+    case RowFunction::softmax: return 4 + cost_of("exp").first;
+    case RowFunction::log_sum_exp: return 3 + cost_of("exp").first;
+    case RowFunction::rmsnorm:
+    case RowFunction::softmax_gradient: return 3;
+    case RowFunction::layernorm: return 6;
+    case RowFunction::rmsnorm_gradient: return 7;
+    case RowFunction::layernorm_gradient: return 12;
+  }
+  return 0;
 }
 double each_of(const RowStep& step, bool rough) {
   if (step.kind == RowStep::Kind::along) return 1;
@@ -38,7 +46,10 @@ double each_of(const RowStep& step, bool rough) {
 }  // namespace
 
 double traffic(const RowProgram& rows) { return bytes_of(rows.tensors, extents_of(rows)); }
-double traffic(const RowProblem& rows) { return elements_of(rows) * (bits(rows.x.dtype) + bits(rows.y.dtype)) / 8; }
+double traffic(const RowProblem& p) {
+  const double y = elements_of(p) * bits(p.y.dtype) / (is_number(p.function) ? static_cast<double>(p.columns) : 1);
+  return (elements_of(p) * (bits(p.x.dtype) + (is_gradient(p.function) ? bits(p.dy.dtype) : 0)) + y) / 8;
+}
 double traffic(const ReduceProblem& p) { return points(p.kept) * (points(p.reduced) * bits(p.x) + bits(p.y)) / 8; }
 
 double instructions(const RowProgram& rows) {

@@ -1,4 +1,5 @@
-// One worker's rows of a RowProblem. Internal to the kernels: one function in each instruction set's file.
+// One worker's rows of a RowProblem, and one row of a ReduceProblem. Internal to the kernels: functions in each
+// instruction set's file.
 #pragma once
 
 #include "ridge/ops/rows/problem.h"
@@ -8,21 +9,36 @@ namespace ridge::ops {
 
 struct RowRun {
   const RowProblem& problem;
-  const void *x, *weight;
-  void* y;
+  const RowData& data;
   tile::cpu::RowsPart part;
   float* weights;  // as part.scratch, a row of floats for weights in another format
 };
 
-// body.cc, compiled once for each instruction set.
+struct ReduceRun {
+  ReduceFunction function;
+  DType dtype;
+  const void* x;  // elements side by side
+  std::int64_t columns;
+};
+
+// body.cc and gradient_body.cc, compiled once for each instruction set.
 namespace plain {
 void run_rows(const RowRun& run);
-}
+void run_gradient(const RowRun& run);
+float reduced(const ReduceRun& run);
+}  // namespace plain
 namespace avx2 {
 void run_rows(const RowRun& run);
-}
+void run_gradient(const RowRun& run);
+float reduced(const ReduceRun& run);
+}  // namespace avx2
 namespace avx512 {
 void run_rows(const RowRun& run);
-}
+void run_gradient(const RowRun& run);
+float reduced(const ReduceRun& run);
+}  // namespace avx512
+
+bool storable(DType dtype);
+void put(DType dtype, void* y, std::int64_t at, double value);  // rounded, as element `at`
 
 }  // namespace ridge::ops

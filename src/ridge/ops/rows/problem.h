@@ -12,9 +12,24 @@
 namespace ridge::ops {
 
 // A function of each row of a matrix, sums in f32. softmax: e^(x - max) / sum; rmsnorm: x / sqrt(mean(x^2) + epsilon),
-// times weight[column]; layernorm: the same of x - mean(x). Stored as f32, bf16 or f16. Sizes may be 0. Rows do not see
-// each other: a NaN stays in its row.
-enum class RowFunction { softmax, rmsnorm, layernorm };
+// times weight[column]; layernorm: the same of x - mean(x); log_sum_exp: a number a row, log(sum of e^x). The gradients
+// are with respect to x, of dy, that of the result; that of a softmax has what it left as x. Stored as f32, bf16 or
+// f16, of a gradient x, dy and y alike. Sizes may be 0. Rows do not see each other: a NaN stays in its row.
+enum class RowFunction {
+  softmax,
+  rmsnorm,
+  layernorm,
+  log_sum_exp,
+  softmax_gradient,
+  rmsnorm_gradient,
+  layernorm_gradient,
+};
+constexpr bool is_gradient(RowFunction function) { return function >= RowFunction::softmax_gradient; }
+constexpr bool is_number(RowFunction function) { return function == RowFunction::log_sum_exp; }  // a row
+constexpr bool is_norm(RowFunction function) {
+  return function == RowFunction::rmsnorm || function == RowFunction::layernorm ||
+         function >= RowFunction::rmsnorm_gradient;
+}
 
 struct RowLayout {
   DType dtype = DType::f32;
@@ -28,7 +43,15 @@ struct RowProblem {
   RowLayout x, y;
   DType weight = DType::f32;  // of a norm
   float epsilon = 1e-5f;      // of a norm
+  RowLayout dy = {};          // of a gradient
   bool operator==(const RowProblem&) const = default;
+};
+
+// Data of one, at its first elements: inputs must not overlap y.
+struct RowData {
+  const void *x, *weight;  // weight: problem.columns elements (norms only; null: all ones)
+  void* y;
+  const void* dy = nullptr;
 };
 
 // y at each point of the kept axes is the sum (mean, largest, least) of x along the reduced ones. A NaN among them is
@@ -49,7 +72,7 @@ struct ReduceProblem {
 
 // A program over rows and columns with functions along the columns in between (program.h writes them).
 // register[step.result] is of each element, or `function` along the row of register[step.a], or all of that row's
-// `whole`, whose epsilon is step.constant.
+// `whole`, whose epsilon is step.constant and, of a gradient, dy register[step.b].
 struct RowStep {
   enum class Kind { element, along, whole } kind = Kind::element;
   ReduceFunction function = ReduceFunction::sum;

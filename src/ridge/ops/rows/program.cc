@@ -30,9 +30,10 @@ int RowBuilder::along(ReduceFunction function, int a) {
   return add({.kind = RowStep::Kind::along, .function = function, .step = {.op = ChainOp::add, .a = a}});
 }
 
-int RowBuilder::whole(RowFunction function, int a, float epsilon) {
-  return add(
-      {.kind = RowStep::Kind::whole, .whole = function, .step = {.op = ChainOp::add, .a = a, .constant = epsilon}});
+int RowBuilder::whole(RowFunction function, int a, float epsilon, int dy) {
+  return add({.kind = RowStep::Kind::whole,
+              .whole = function,
+              .step = {.op = ChainOp::add, .a = a, .b = dy, .constant = epsilon}});
 }
 
 void RowBuilder::store(int value, int tensor) {
@@ -41,12 +42,32 @@ void RowBuilder::store(int value, int tensor) {
 
 std::optional<std::string> refuse(const RowProgram&) { return "programs over whole rows are for CUDA devices"; }
 
+namespace {
+
+std::vector<int> inputs(const RowStep& s) {
+  const int in[] = {s.step.a, s.step.b, s.step.c};
+  if (s.kind == RowStep::Kind::whole) return {in, in + (is_gradient(s.whole) ? 2 : 1)};
+  const bool one = s.kind == RowStep::Kind::along || s.step.op == ChainOp::store;
+  return {in, in + (one ? 1 : operands(s.step.op))};
+}
+
+}  // namespace
+
+// A lane holds x as of late as it can.
 RowProgram row_program(const RowProblem& p, bool weighted) {
   RowBuilder b({p.rows}, p.columns);
-  const int x = b.load(b.tensor({p.x.dtype, {p.x.row_stride, 1}}));
-  int y = b.whole(p.function, x, p.epsilon);
-  if (weighted) y = b.apply(ChainOp::multiply, y, b.load(b.tensor({p.weight, {0, 1}})));
-  b.store(y, b.tensor({p.y.dtype, {p.y.row_stride, 1}}));
+  const int x = b.tensor({p.x.dtype, {p.x.row_stride, 1}});
+  const int dy = is_gradient(p.function) ? b.tensor({p.dy.dtype, {p.dy.row_stride, 1}}) : -1;
+  const int weight = weighted ? b.tensor({p.weight, {0, 1}}) : -1;
+  const auto times_weight = [&](int y) { return weighted ? b.apply(ChainOp::multiply, y, b.load(weight)) : y; };
+  int y = -1;
+  if (dy >= 0) {
+    const int upstream = times_weight(b.load(dy));
+    y = b.whole(p.function, b.load(x), p.epsilon, upstream);
+  } else {
+    y = times_weight(b.whole(p.function, b.load(x), p.epsilon));
+  }
+  b.store(y, b.tensor({p.y.dtype, {p.y.row_stride, is_number(p.function) ? 0 : 1}}));
   return b.take();
 }
 
@@ -54,11 +75,6 @@ RowProgram row_program(const RowProblem& p, bool weighted) {
 std::int64_t lane_elements(const RowProgram& program) {
   std::vector<bool> wide(static_cast<std::size_t>(program.registers));
   std::vector<std::size_t> last(wide.size(), 0);
-  const auto inputs = [](const RowStep& s) {
-    const bool one = s.kind != RowStep::Kind::element || s.step.op == ChainOp::store;
-    const int in[] = {s.step.a, s.step.b, s.step.c};
-    return std::vector<int>(in, in + (one ? 1 : operands(s.step.op)));
-  };
   for (std::size_t i = 0; i < program.steps.size(); ++i)
     for (const int in : inputs(program.steps[i])) last[static_cast<std::size_t>(in)] = i;
   int alive = 0, most = 0;

@@ -5,6 +5,10 @@
 //   b.store(b.whole(RowFunction::softmax, b.load(x)), y);
 #pragma once
 
+#include <optional>
+#include <string>
+#include <vector>
+
 #include "ridge/ops/rows/problem.h"
 
 namespace ridge::ops {
@@ -24,7 +28,7 @@ class RowBuilder {
   int along(ReduceFunction function, int a);  // of the whole row
   void store(int value, int tensor);
 
-  int whole(RowFunction function, int a, float epsilon = 0);  // without a weight
+  int whole(RowFunction function, int a, float epsilon = 0, int dy = 0);  // without a weight
 
   RowProgram take() { return std::move(out_); }
 
@@ -37,9 +41,26 @@ class RowBuilder {
 // lie side by side.
 std::optional<std::string> find_fault(const RowProgram& program);
 std::optional<std::string> refuse(const RowProgram& program);  // on a CPU: always
+std::optional<std::string> refuse(const RowProblem& problem);
 // Elements of each value that a lane holds.
 std::int64_t lane_elements(const RowProgram& program);
 
-RowProgram row_program(const RowProblem& problem, bool weighted);  // tensors: x, weight if weighted, y
+// A row by its text as it reads (tile/value): y, of log_sum_exp one number. Strides and formats say nothing here.
+struct RowValues {
+  std::vector<double> x, dy, weight;  // dy: of a gradient; weight: of a norm
+};
+std::vector<double> in_doubles(const RowProblem& problem, const RowValues& row);
+
+// The function of rows that a program is, whatever it is written as. Program and texts are run on doubles, rows of
+// numbers drawn at random: what
+// is made of +, *, /, exp, log and roots of a row's numbers and agrees there agrees wherever it is defined.
+struct KnownRows {
+  RowProblem problem;
+  int x = 0, weight = -1, y = 0, dy = -1;  // of RowProgram::tensors; -1: none
+};
+std::optional<KnownRows> known_rows(const RowProgram& program);
+
+// tensors: x, dy of a gradient, weight if weighted, y
+RowProgram row_program(const RowProblem& problem, bool weighted);
 
 }  // namespace ridge::ops

@@ -1,5 +1,5 @@
-// Reductions, in a plain loop: a block of kept points is carried through all reduced ones, in f64. Along the last axis
-// a block's points are rows, which stream side by side; along an outer axis they lie next to each other.
+// Reductions: along elements that lie side by side by a text (texts.h), point after point; else in a plain loop, in
+// which a block of kept points, that lie next to each other, is carried through all reduced ones in f64.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -8,7 +8,10 @@
 
 #include "ridge/base/cores.h"
 #include "ridge/base/float16.h"
+#include "ridge/ops/function/vector_math_storage.h"
 #include "ridge/ops/rows/cpu.h"
+#include "ridge/ops/rows/part.h"
+#include "ridge/pool/isa.h"
 #include "ridge/pool/pool.h"
 
 namespace ridge::ops {
@@ -17,9 +20,8 @@ namespace {
 namespace cpu = tile::cpu;
 
 constexpr std::int64_t block = 32;
+constexpr std::int64_t least_row = 24;  // of fewer elements the loop has added up a row while its text begins
 constexpr std::int64_t elements_worth_a_thread = 1 << 14;
-
-bool storable(DType dtype) { return dtype == DType::f32 || dtype == DType::bf16 || dtype == DType::f16; }
 
 std::int64_t points(const std::vector<ReduceAxis>& axes) {
   std::int64_t n = 1;
@@ -62,17 +64,24 @@ template <class T> double as_double(T value) {
     return to_float(value);
 }
 
-void put(DType dtype, void* y, std::int64_t at, double value) {
-  const auto rounded = static_cast<float>(value);
-  if (dtype == DType::f32)
-    static_cast<float*>(y)[at] = rounded;
-  else if (dtype == DType::bf16)
-    static_cast<Bf16*>(y)[at] = to_bf16(rounded);
-  else
-    static_cast<F16*>(y)[at] = to_f16(rounded);
+// Whether all that a point is made of lies side by side, and is enough for a text.
+bool is_row(const ReduceProblem& p) {
+  std::int64_t stride = 1;
+  for (auto axis = p.reduced.rbegin(); axis != p.reduced.rend(); ++axis) {
+    if (axis->extent != 1 && axis->x_stride != stride) return false;
+    stride *= axis->extent;
+  }
+  return stride >= least_row;
 }
 
 // Kept points begin … end - 1.
+template <class T> void part_of_rows(const ReduceProblem& p, const T* x, void* y, cpu::Slice points_of) {
+  const auto reduced = cpu::body_for_isa(plain::reduced, avx2::reduced, avx512::reduced);
+  for (std::int64_t i = points_of.begin; i < points_of.end; ++i) {
+    const Offsets at = offsets_of(p.kept, i);
+    put(p.y, y, at.y, reduced({p.function, p.x, x + at.x, points(p.reduced)}));
+  }
+}
 template <class T> void part(const ReduceProblem& p, const T* x, void* y, std::int64_t begin, std::int64_t end) {
   const std::int64_t reduced = points(p.reduced);
   for (std::int64_t first = begin; first < end; first += block) {
@@ -96,6 +105,7 @@ template <class T> void part(const ReduceProblem& p, const T* x, void* y, std::i
 }  // namespace
 
 std::optional<std::string> refuse(const ReduceProblem& p) {
+  if (auto refusal = cpu::isa_refusal()) return refusal;
   for (const auto& [dtype, which] : {std::pair(p.x, "x"), {p.y, "y"}})
     if (!storable(dtype))
       return std::string(which) + " is " + std::string(name(dtype)) + "; reductions store f32, bf16 and f16";
@@ -113,15 +123,12 @@ void reduce(const ReduceProblem& p, const void* x, void* y, int threads) {
   const std::int64_t kept = points(p.kept);
   if (threads <= 0) threads = usable_cores();
   const std::int64_t worth = std::max<std::int64_t>(kept * points(p.reduced) / elements_worth_a_thread, 1);
-  const int workers = static_cast<int>(std::min({std::int64_t{threads}, worth, (kept + block - 1) / block}));
+  const int workers =
+      static_cast<int>(std::min({std::int64_t{threads}, worth, is_row(p) ? kept : (kept + block - 1) / block}));
   cpu::run(workers, [&](int worker) {
     const cpu::Slice mine = cpu::slice(kept, workers, worker);
-    if (p.x == DType::f32)
-      part(p, static_cast<const float*>(x), y, mine.begin, mine.end);
-    else if (p.x == DType::bf16)
-      part(p, static_cast<const Bf16*>(x), y, mine.begin, mine.end);
-    else
-      part(p, static_cast<const F16*>(x), y, mine.begin, mine.end);
+    with_type(p.x, const_cast<void*>(x),
+              [&](auto* from) { is_row(p) ? part_of_rows(p, from, y, mine) : part(p, from, y, mine.begin, mine.end); });
   });
 }
 

@@ -41,6 +41,55 @@ TEST(Reduce, SumsWhatIntegersSayToTheLastBit) {
         }
 }
 
+// Rows of every length around vectors and around what is added in f32 at once, none of which sees its neighbours.
+TEST(Reduce, AddsLongRowsAsIfInF64) {
+  for (const DType dtype : {DType::f32, DType::bf16})
+    for (const std::int64_t n : {1, 7, 23, 24, 25, 63, 64, 65, 1000, 2047, 2048, 2049, 100003}) {
+      std::vector<float> x(static_cast<std::size_t>(3 * n)), y(3);
+      std::vector<Bf16> half;
+      for (std::size_t i = 0; i < x.size(); ++i) {
+        half.push_back(to_bf16(1.1f + static_cast<float>(i % 13)));
+        x[i] = to_float(half.back());
+      }
+      ReduceProblem problem = rows(ReduceFunction::mean, 3, n);
+      problem.x = dtype;
+      reduce(problem, dtype == DType::f32 ? static_cast<const void*>(x.data()) : half.data(), y.data());
+      for (std::int64_t r = 0; r < 3; ++r) {
+        const double mean = std::accumulate(x.begin() + r * n, x.begin() + (r + 1) * n, 0.0) / static_cast<double>(n);
+        EXPECT_NEAR(y[static_cast<std::size_t>(r)], mean, 3e-7 * mean) << n << ' ' << name(dtype);
+      }
+    }
+}
+
+TEST(Reduce, FindsExtremesWhereverTheyLie) {
+  for (const std::int64_t n : {1, 8, 70, 4100})
+    for (const std::int64_t at : {std::int64_t{0}, n / 2, n - 1})
+      for (const ReduceFunction function : {ReduceFunction::max, ReduceFunction::min}) {
+        std::vector<float> x(static_cast<std::size_t>(n), 1), y(1);
+        const float extreme = function == ReduceFunction::max ? 3.0f : -3.0f;
+        x[static_cast<std::size_t>(at)] = extreme;
+        reduce(rows(function, 1, n), x.data(), y.data());
+        EXPECT_EQ(y[0], extreme) << n << ' ' << at;
+        x[static_cast<std::size_t>(at)] = NAN;
+        reduce(rows(function, 1, n), x.data(), y.data());
+        EXPECT_TRUE(std::isnan(y[0])) << n << ' ' << at;
+      }
+}
+
+// A row is all that is reduced where its axes follow on each other; kept points may lie anywhere.
+TEST(Reduce, GoesAlongAxesThatFollowOnEachOther) {
+  std::vector<float> x(2 * 3 * 60), y(6);
+  std::iota(x.begin(), x.end(), 0.0f);
+  ReduceProblem p{
+      .function = ReduceFunction::sum, .kept = {{3, 60, 2}, {2, 180, 1}}, .reduced = {{4, 15, 0}, {15, 1, 0}}};
+  for (const bool turned : {false, true}) {
+    if (turned) std::swap(p.reduced[0], p.reduced[1]);
+    reduce(p, x.data(), y.data());
+    for (int a = 0; a < 3; ++a)
+      for (int b = 0; b < 2; ++b) EXPECT_EQ(y[static_cast<std::size_t>(a * 2 + b)], 60 * (180 * b + 60 * a) + 1770);
+  }
+}
+
 TEST(Reduce, FindsTheLargestAndTheLeast) {
   std::vector<float> x{3, -infinity, 5, 2, NAN, infinity, -1, -2, -3}, y(3);
   reduce(rows(ReduceFunction::max, 3, 3), x.data(), y.data());

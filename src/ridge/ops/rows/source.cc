@@ -36,7 +36,7 @@ class RowText {
     std::string steps = tensors();
     for (std::size_t i = 0; i < program_.steps.size(); ++i) steps_ += step(i);
     steps = head() + steps + ahead_ + "  at.over_rows(rows, [&](const Index row) {\n" + steps_ + "  });\n";
-    out_.text = kernel_text(out_, "ridge/ops/rows/texts.h", wide_, steps);
+    out_.text = kernel_text(out_, "ridge/ops/rows/gradients.h", wide_, steps);
     return std::move(out_);
   }
 
@@ -146,7 +146,7 @@ class RowText {
     const std::string name = "v" + std::to_string(index);
     Value& made = held_[static_cast<std::size_t>(s.result)];
     std::string value, after;
-    bool is_wide = given.kind == RowStep::Kind::whole;
+    bool is_wide = given.kind == RowStep::Kind::whole && !is_number(given.whole);
     if (given.kind == RowStep::Kind::along) {
       value = reduction(given);
     } else if (given.kind == RowStep::Kind::whole) {
@@ -193,17 +193,26 @@ class RowText {
   }
 
   std::string whole(const RowStep& given, const std::string& name) {
-    const bool is_softmax = given.whole == RowFunction::softmax;
-    std::string text = "ops::Softmax<float, float>";
-    if (!is_softmax)
-      text = std::string("ops::") + (given.whole == RowFunction::rmsnorm ? "Rmsnorm" : "Layernorm") +
-             "<float, float, float>";
+    const std::string text = text_of(given.whole), x = wide(given.step.a);
+    const std::string others = is_gradient(given.whole) ? ", " + wide(given.step.b) : "";
+    std::string globals = "{";
+    if (is_norm(given.whole)) globals += ".share = share, .epsilon = " + number(given.step.constant);
     ahead_ += "  u32 again_" + name + " = 0;\n";
-    const std::string value = "at.through<" + text + ", " + slots_ + ">(" + wide(given.step.a) + ", " +
-                              (is_softmax ? "{}" : "{{}, {}, {}, share, " + number(given.step.constant) + "}") +
-                              ", again_" + name + ")";
+    const std::string value =
+        "at.through<" + text + ", " + slots_ + ">(" + x + ", " + globals + "}, again_" + name + others + ")";
     slots_ += " + slots_of<" + text + ">()";
     return value;
+  }
+  static std::string text_of(RowFunction function) {
+    switch (function) {
+      case RowFunction::rmsnorm: return "ops::Rmsnorm<float, float, float>";
+      case RowFunction::layernorm: return "ops::Layernorm<float, float, float>";
+      case RowFunction::log_sum_exp: return "ops::LogSumExp<float, float>";
+      case RowFunction::softmax_gradient: return "ops::SoftmaxGradient<float, float>";
+      case RowFunction::rmsnorm_gradient: return "ops::RmsnormGradient<float, float, float>";
+      case RowFunction::layernorm_gradient: return "ops::LayernormGradient<float, float, float>";
+      default: return "ops::Softmax<float, float>";
+    }
   }
 
   const RowProgram& program_;

@@ -60,7 +60,7 @@ class Walker {
     std::vector<void*> data;
     for (const int i : step.operands) data.push_back(i < 0 ? nullptr : data_[static_cast<std::size_t>(i)]);
     if (const auto* rows = std::get_if<RowProblem>(&step.kernel))
-      ops::rows(*rows, data[0], data[1], data[2], 1);
+      ops::rows(*rows, {data[0], data[1], data[2]}, 1);
     else if (const auto* reduction = std::get_if<ReduceProblem>(&step.kernel))
       ops::reduce(*reduction, data[0], data[1], 1);
     else

@@ -6,6 +6,7 @@
 #ifdef __CUDACC__
 #include "ridge/tile/cuda/rows.h"
 #else
+#include "ridge/tile/cpu/row_numbers.h"
 #include "ridge/tile/cpu/rows.h"
 #include "ridge/tile/value/rows.h"
 #endif
@@ -36,6 +37,45 @@ template <class X, class Y> struct Softmax {
         e, [](auto power, auto by) { return power * by; }, scale);
     at.store(g.y, e);
   }
+};
+
+// log(sum of e^x), a number a row. A row of -inf and one with +inf are NaN.
+template <class X, class Y> struct LogSumExp {
+  static constexpr int passes = 3;
+  static constexpr bool computes = true;
+  using Stored = tile::Formats<X>;
+  struct Globals {
+    tile::RowsView<X> x;
+    tile::NumbersOut<Y> y;
+  };
+
+  TILE_FN static auto pass(auto& at, const Globals& g) { return at.reduce(at.load(g.x), tile::Max{}); }
+  TILE_FN static auto pass(auto& at, const Globals& g, auto most) {
+    auto e = at.load(g.x);
+    at.map(
+        e, [](auto x, auto top) { return tile::power_of<float>(x - top); }, most);
+    return at.reduce(e, tile::Add{});
+  }
+  TILE_FN static void pass(auto& at, const Globals& g, auto most, auto sum) {
+    at.store(g.y, most + tile::log_of_powers(sum));
+  }
+};
+
+// A number a row: its elements joined, times `share`, which makes a sum a mean.
+template <class X, class Y, class Kind> struct Joined {
+  static constexpr int passes = 2;
+  static constexpr bool computes = false;
+  using Stored = tile::Formats<X>;
+  struct Globals {
+    tile::RowsView<X> x;
+    tile::NumbersOut<Y> y;
+    double share = 1;
+  };
+
+  TILE_FN static auto pass(auto& at, const Globals& g) {
+    return at.reduce(at.load(g.x), Kind{}, [](auto all, const Globals& in) { return all * in.share; });
+  }
+  TILE_FN static void pass(auto& at, const Globals& g, auto all) { at.store(g.y, all); }
 };
 
 // What norms have in common. Squares of 1e20 overflow f32 and those of 1e-25 vanish: such a row is normed in units of

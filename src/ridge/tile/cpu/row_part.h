@@ -19,9 +19,11 @@ constexpr Index row_scratch(Index columns) { return std::max((columns + 15) / 16
 // One thread's rows.
 struct RowsPart {
   Index begin, end, columns;
-  float* scratch;  // 64-byte aligned, row_scratch() floats
-  bool stream;     // stores go past the caches
-  bool in_l2;      // all lies in the L2; else the next row is fetched ahead
+  float* scratch;                                           // 64-byte aligned, row_scratch() floats
+  bool stream;                                              // stores go past the caches
+  bool in_l2;                                               // all lies in the L2; else the next row is fetched ahead
+  void (*in_doubles)(const void* of, Index row) = nullptr;  // a row in doubt, of a text that knows no units
+  const void* of = nullptr;
 };
 
 }  // namespace ridge::tile::cpu

@@ -26,8 +26,8 @@ requires requires { V::lanes; }
 namespace cpu {
 namespace {
 
-using ops::abs, ops::larger, ops::lit, ops::load_some, ops::load_two, ops::max, ops::store_some, ops::store_two,
-    ops::sum, ops::Two;
+using ops::abs, ops::larger, ops::lit, ops::load_some, ops::load_two, ops::max, ops::min, ops::store_some,
+    ops::store_two, ops::sum, ops::Two;
 using ops::LaterL2, ops::prefetch_line, ops::PrefetchFor, ops::SoonL1;
 struct NoPrefetch {};
 
@@ -37,23 +37,39 @@ template <int n, class F> [[gnu::always_inline]] inline void for_each(F&& f) {
   (std::make_integer_sequence<int, n>{});
 }
 
-template <class V> float largest(V a) {
+template <class V, class F> float folded(V a, const F& f) {
   alignas(64) float lanes[V::lanes];
   a.store(lanes);
-  float most = lanes[0];
-  for (const float each : lanes) most = each > most ? each : most;
-  return most;
+  float all = lanes[0];
+  for (const float each : lanes) all = f(all, each);
+  return all;
+}
+template <class V> float largest(V a) {
+  return folded(a, [](float most, float each) { return each > most ? each : most; });
 }
 
 // Of a NaN and another, `Max` takes the other: it shows in the sum of powers.
 template <class V> V join(Max, V a, V x) { return larger(x, a); }
+template <class V> V join(Largest, V a, V x) { return max(a, x); }
+template <class V> V join(Least, V a, V x) { return min(a, x); }
 template <class V> V join(Add, V a, V x) { return a + x; }
 template <class V> V join(Squares, V a, V x) { return fma(x, x, a); }
 template <class V> V join_parts(Max, V a, V b) { return larger(b, a); }
+template <class V> V join_parts(Largest, V a, V b) { return max(a, b); }
+template <class V> V join_parts(Least, V a, V b) { return min(a, b); }
 template <class V, class Kind> V join_parts(Kind, V a, V b) { return a + b; }
 template <class V> float over_lanes(Max, V a) { return largest(a); }
+template <class V> float over_lanes(Largest, V a) {
+  return folded(a, [](float most, float each) { return joined(Largest{}, most, each); });
+}
+template <class V> float over_lanes(Least, V a) {
+  return folded(a, [](float least, float each) { return joined(Least{}, least, each); });
+}
 template <class V, class Kind> float over_lanes(Kind, V a) { return sum(a); }
-template <class Kind> constexpr float neutral = std::is_same_v<Kind, Max> ? -__builtin_inff() : 0;
+template <class Kind> constexpr float neutral = 0;
+template <> constexpr float neutral<Max> = -__builtin_inff();
+template <> constexpr float neutral<Largest> = neutral<Max>;
+template <> constexpr float neutral<Least> = __builtin_inff();
 
 // Some vectors of each of some rows. A number of each row serves all of its vectors, one of each column all rows.
 template <class V, int rows_, int vectors_> struct RowPart {
@@ -84,7 +100,7 @@ template <class Step, int vectors> struct RowAt {
   Index i;
   int count, k;
 
-  template <class T> [[gnu::always_inline]] auto load(const RowsView<T>& view) const {
+  template <class T, int which> [[gnu::always_inline]] auto load(const RowsView<T, which>& view) const {
     using Prefetch = typename Step::Ahead;
     constexpr int every = 64 / static_cast<int>(2 * V::lanes * sizeof(T));
     if constexpr (vectors == 2 && !std::is_same_v<Prefetch, NoPrefetch>)
@@ -193,15 +209,17 @@ template <class V, class Kernel, int pass, int rows_, int pairs_, class Prefetch
   }
   // The pass has seen all of its rows.
   [[gnu::always_inline]] void leave(RowNumbers<Kernel::passes>* numbers) const {
-    using Left = LeftBy<RowStep>;
-    using Kind = typename Left::Kind;
     for_each<rows>([&](auto r) {
-      const V* const part = part_ + 2 * sums * r;
-      V all = join_parts(Kind{}, part[0], part[1]);
-      for_each<sums - 1>(
-          [&](auto k) { all = join_parts(Kind{}, all, join_parts(Kind{}, part[2 * k + 2], part[2 * k + 3])); });
-      numbers[r].of[pass] = typename Left::Leaves{}(over_lanes(Kind{}, all), place.g);
+      numbers[r].of[pass] = typename LeftBy<RowStep>::Leaves{}(this->template joined_row<r>(), place.g);
     });
+  }
+  template <int r> [[gnu::always_inline]] float joined_row() const {
+    using Kind = typename LeftBy<RowStep>::Kind;
+    const V* const part = part_ + 2 * sums * r;
+    V all = join_parts(Kind{}, part[0], part[1]);
+    for_each<sums - 1>(
+        [&](auto k) { all = join_parts(Kind{}, all, join_parts(Kind{}, part[2 * k + 2], part[2 * k + 3])); });
+    return over_lanes(Kind{}, all);
   }
   template <class At> [[gnu::always_inline]] auto call(const At& at) const {
     return [&]<int... p>(std::integer_sequence<int, p...>) __attribute__((always_inline)) {

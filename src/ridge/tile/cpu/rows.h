@@ -31,7 +31,7 @@ template <class V, class Kernel> class RowsRunner {
   // them busy, those of one row or of two.
   void go() const {
     if (part_.begin == part_.end) return;
-    if constexpr (Kernel::passes == 3)
+    if constexpr (Kernel::passes >= 3)
       go<2>();
     else
       rows_together(n_) > 1 ? go<2>() : go<4>();
@@ -57,12 +57,22 @@ template <class V, class Kernel> class RowsRunner {
   template <int pairs> void go() const {
     if constexpr (fetches_ahead)
       if (!part_.in_l2) return ahead<pairs>();
+    batches<pairs>();
+  }
+  template <int pairs> void batches() const {
     const Index together = std::max<Index>(rows_together(n_), 1);
     for (Index r = part_.begin; r < part_.end; r += together)
       batch<pairs>(r, static_cast<int>(std::min(together, part_.end - r)));
   }
   template <int pairs> void ahead() const {
-    if constexpr (Kernel::computes) return through<pairs, SoonL1>();
+    if constexpr (last > 2)
+      batches<pairs>();
+    else if constexpr (Kernel::computes)
+      through<pairs, SoonL1>();
+    else
+      fetching<pairs>();
+  }
+  template <int pairs> void fetching() const {
     if constexpr (two_long_rows<pairs>)
       if (n_ > l1_floats && part_.end - part_.begin > 1 && past_line(part_.begin) == past_line(part_.begin + 1))
         return two_at_once<PrefetchFor<X>>();
@@ -161,19 +171,23 @@ template <class V, class Kernel> class RowsRunner {
     return {part_.scratch + k * n_, n_};
   }
 
-  static constexpr bool has_doubts = requires { &Kernel::in_units; };
+  static constexpr bool has_units = requires { &Kernel::in_units; };
   static bool in_doubt(const Numbers& numbers) {
-    if constexpr (has_doubts && last == 2)
-      return Kernel::in_doubt(numbers.of[0], numbers.of[1]);
-    else if constexpr (has_doubts)
-      return Kernel::in_doubt(numbers.of[0]);
-    else
-      return false;
+    return [&]<int... i>(std::integer_sequence<int, i...>) {
+      if constexpr (requires { Kernel::in_doubt(numbers.of[i]...); })
+        return Kernel::in_doubt(numbers.of[i]...);
+      else
+        return false;
+    }
+    (std::make_integer_sequence<int, last>{});
   }
   // The row in units of its largest element, what is centred less its first one before that, if it helps.
   bool went_apart(Index row, const Numbers& numbers) const {
     if (!in_doubt(numbers)) return false;
-    if constexpr (has_doubts) {
+    if constexpr (!has_units) {
+      if (part_.in_doubles != nullptr) part_.in_doubles(part_.of, row);
+      return part_.in_doubles != nullptr;
+    } else {
       constexpr float part = Kernel::is_centred ? 0.5F : 1;  // the difference of two floats may overflow
       const float first = Kernel::is_centred ? sum(load_some<V>(g_.x.data + row * g_.x.row_stride, 1)) : 0;
       float most = 0;

@@ -9,6 +9,7 @@
 namespace ridge::tile {
 
 template <class Y> TILE_FN float power_of(float x) { return device::exp(x); }  // e^x
+TILE_FN float log_of_powers(float sum) { return device::log(sum); }
 
 }  // namespace ridge::tile
 
@@ -31,17 +32,20 @@ template <int n> struct Part {
   RIDGE_FN float operator[](int i) const { return of[i]; }
 };
 
-// What a text sees of them: they are what its rows hold.
-template <int n> struct TextAt {
-  Part<n> x;
-  float weight = 1;
+template <int n> RIDGE_FN float beside(const Part<n>& x, int i) { return x[i]; }
+RIDGE_FN float beside(float x, int) { return x; }
+
+// What a text sees of them: they are what its rows hold, of so many as it loads.
+template <int n, int rows = 1> struct TextAt {
+  Part<n> x[rows];
+  float weight = 1, number = 0;
   Part<n> y{}, kept_{};
 
-  RIDGE_FN Part<n> load(const tile::RowsView<float>&) const { return x; }
+  template <int which> RIDGE_FN Part<n> load(const tile::RowsView<float, which>&) const { return x[which]; }
   RIDGE_FN float load(const tile::ColumnsView<float>&) const { return weight; }
-  template <class F, class... Others> RIDGE_FN void map(Part<n>& e, const F& f, Others... others) const {
+  template <class F, class... Others> RIDGE_FN void map(Part<n>& e, const F& f, const Others&... others) const {
 #pragma unroll
-    for (int i = 0; i < n; ++i) e[i] = f(e[i], others...);
+    for (int i = 0; i < n; ++i) e[i] = f(e[i], beside(others, i)...);
   }
   RIDGE_FN void keep(const Part<n>& e) { kept_ = e; }
   RIDGE_FN Part<n> kept() const { return kept_; }
@@ -52,12 +56,13 @@ template <int n> struct TextAt {
     return {e};
   }
   RIDGE_FN void store(const tile::RowsOut<float>&, const Part<n>& e) { y = e; }
+  RIDGE_FN void store(const tile::NumbersOut<float>&, float x) { number = x; }
 };
 // What the second pass of three keeps of what the last one is at.
-template <class Text, class At> RIDGE_FN void remember(At& at, const typename Text::Globals& g, float first, float) {
-  Text::pass(at, g, first);
+template <class Text, class At, class... Rest>
+RIDGE_FN void remember(At& at, const typename Text::Globals& g, float first, Rest...) {
+  if constexpr (sizeof...(Rest) == 1) Text::pass(at, g, first);
 }
-template <class Text, class At> RIDGE_FN void remember(At&, const typename Text::Globals&, float) {}
 
 template <class Text> constexpr bool has_doubts = requires { &Text::in_units; };
 
@@ -101,7 +106,7 @@ template <class Lane> struct LoopedRow {
 #pragma unroll Lane::at_once
     for (i64 i = 0; i < lane.count(); ++i) {
       if (!lane.inside(i)) continue;
-      at.x[0] = (lane.read(i) * part - first) * inverse;
+      at.x[0][0] = (lane.read(i) * part - first) * inverse;
       at.weight = lane.weight(i);
       f(i);
     }
@@ -128,7 +133,7 @@ template <class Lane> struct LoopedRow {
       first = lane.template first<slot>() * part;
     }
     float most = 0;
-    over_elements([&](i64) { most = max(most, fabsf(at.x[0])); });
+    over_elements([&](i64) { most = max(most, fabsf(at.x[0][0])); });
     most = lane.template over<Most, slot + more>(most);
     const bool helps = most < __uint_as_float(0x7f800000u) && (most != 0 || Text::is_centred);
     const float unit = most == 0 || !helps ? 1 : unit_of(most);

@@ -60,10 +60,10 @@ template <class At> struct LaneAt {
 };
 
 // All that a lane of Rows holds, at once.
-template <class Rows> struct HeldRow {
+template <class Rows, int count> struct HeldRow {
   const Rows& rows;
   u32& again;
-  TextAt<Rows::elements> at;
+  TextAt<Rows::elements, count> at;
 
   template <class F, int slot, class Pass> RIDGE_FN float join(const Pass& pass) {
     return rows.template along<F, slot>(pass(at).of);
@@ -75,7 +75,7 @@ template <class Rows> struct HeldRow {
     return x;
   }
   template <class Text, int slot> RIDGE_FN void in_units(const typename Text::Globals& g) {
-    LaneAt<Rows> lane{rows, again++, at.x};
+    LaneAt<Rows> lane{rows, again++, at.x[0]};
     LoopedRow<LaneAt<Rows>>{lane}.template in_units<Text, slot>(g);
     at.y = lane.y;
   }
@@ -176,12 +176,16 @@ template <class S> class RowAt {
     return over_lanes<F, slot>(of_elements<F>(some.of), turn_);
   }
 
-  // A text of a row whose elements these are. `again`: how many rows of this cluster went through it in units.
-  template <class Text, int slot>
-  RIDGE_FN Part through(const Part& x, const typename Text::Globals& g, u32& again) const {
-    HeldRow<RowAt> row{*this, again, {x}};
+  // A text of a row whose elements these are, and of `others` beside it. `again`: how many rows of this cluster went
+  // through it in units.
+  template <class Text, int slot, class... Parts>
+  RIDGE_FN auto through(const Part& x, const typename Text::Globals& g, u32& again, const Parts&... others) const {
+    HeldRow<RowAt, 1 + sizeof...(others)> row{*this, again, {{x, others...}}};
     go_through<Text, slot, true>(row, g);
-    return row.at.y;
+    if constexpr (tile::leaves_number<Text>)
+      return row.at.number;
+    else
+      return row.at.y;
   }
 
   RIDGE_FN bool inside(int i) const { return i / S::width * stride + i % S::width < left_; }

@@ -16,6 +16,7 @@ namespace {
 
 // e^x, times a number that all powers of a target have in common.
 template <class Y> double power_of(double x) { return std::exp(x); }
+inline double log_of_powers(double sum) { return std::log(sum); }
 
 }  // namespace
 
@@ -33,7 +34,9 @@ struct RowAt {
   Index row, columns;
   Row held;  // by `keep`
 
-  template <class T> Row load(const RowsView<T>& view) const { return read(view.data + row * view.row_stride); }
+  template <class T, int which> Row load(const RowsView<T, which>& view) const {
+    return read(view.data + row * view.row_stride);
+  }
   template <class T> Row load(const ColumnsView<T>& view) const { return read(view.data); }
   void map(Row& x, const auto& f, const auto&... others) const {
     for (std::size_t i = 0; i < x.size(); ++i) x[i] = f(x[i], beside(others, i)...);
@@ -44,6 +47,7 @@ struct RowAt {
   Reduction<Kind, Row, Leaves> reduce(const Row& x, Kind, Leaves = {}) const {
     return {x};
   }
+  void store(const NumbersOut<double>& view, double x) const { view.data[row * view.row_stride] = x; }
   void store(const RowsOut<double>& view, const Row& x) const {
     for (Index i = 0; i < columns; ++i) view.data[row * view.row_stride + i] = x[static_cast<std::size_t>(i)];
   }
@@ -58,15 +62,15 @@ struct RowAt {
   static double beside(const Row& x, std::size_t i) { return x[i]; }
 };
 
-inline double join(Max, const std::vector<double>& row) {
-  double most = -std::numeric_limits<double>::infinity();
-  for (const double x : row) most = x > most || std::isnan(x) ? x : most;
-  return most;
-}
-inline double join(Add, const std::vector<double>& row) {
-  double sum = 0;
-  for (const double x : row) sum += x;
-  return sum;
+constexpr double infinity = std::numeric_limits<double>::infinity();
+constexpr double begin(Add) { return 0; }
+constexpr double begin(Max) { return -infinity; }
+constexpr double begin(Largest) { return -infinity; }
+constexpr double begin(Least) { return infinity; }
+template <class Kind> double join(Kind kind, const std::vector<double>& row) {
+  double all = begin(kind);
+  for (const double x : row) all = joined(kind, all, x);
+  return all;
 }
 inline double join(Squares, const std::vector<double>& row) {
   double sum = 0;

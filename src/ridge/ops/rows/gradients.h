@@ -1,0 +1,126 @@
+// Gradients of functions of rows (texts.h) with respect to x as texts, from dy, that of their result.
+#pragma once
+
+#include "ridge/ops/rows/texts.h"
+
+namespace ridge::ops {
+
+// x is what the softmax left: dx = x * (dy - sum of x * dy)
+template <class X, class Y> struct SoftmaxGradient {
+  static constexpr int passes = 2;
+  static constexpr bool computes = false;
+  using Stored = tile::Formats<X, Y>;
+  struct Globals {
+    tile::RowsView<X> x;
+    tile::RowsView<X, 1> dy;
+    tile::RowsOut<Y> y;
+  };
+
+  TILE_FN static auto pass(auto& at, const Globals& g) {
+    auto e = at.load(g.x);
+    at.map(
+        e, [](auto share, auto each) { return share * each; }, at.load(g.dy));
+    return at.reduce(e, tile::Add{});
+  }
+  TILE_FN static void pass(auto& at, const Globals& g, auto mean) {
+    auto e = at.load(g.x);
+    at.map(
+        e, [](auto share, auto each, auto middle) { return share * (each - middle); }, at.load(g.dy), mean);
+    at.store(g.y, e);
+  }
+};
+
+// What the norms' have in common. A row in doubt goes through its text on doubles where a target can.
+template <class X, class W, class Y> struct NormGradient {
+  static constexpr bool computes = false;
+  using Stored = tile::Formats<X, W, Y>;
+  struct Globals {
+    tile::RowsView<X> x;
+    tile::RowsView<X, 1> dy;
+    tile::ColumnsView<W> weight;
+    tile::RowsOut<Y> y;
+    float share = 1, epsilon = 0;  // share: 1 / columns
+  };
+  struct Scale {
+    TILE_FN auto operator()(auto squares, const Globals& g) const {
+      return 1 / std::sqrt(squares * g.share + g.epsilon);
+    }
+  };
+  struct Mean {
+    TILE_FN auto operator()(auto sum, const Globals& g) const { return sum * g.share; }
+  };
+  TILE_FN static auto weighted(auto& at, const Globals& g) {
+    auto e = at.load(g.dy);
+    at.map(
+        e, [](auto each, auto weight) { return each * weight; }, at.load(g.weight));
+    return e;
+  }
+};
+
+// With s = 1 / sqrt(mean of squares + epsilon): dx = s * (dy * weight - x * s^2 * mean of dy * weight * x)
+template <class X, class W, class Y> struct RmsnormGradient : NormGradient<X, W, Y> {
+  static constexpr int passes = 3;
+  using Base = NormGradient<X, W, Y>;
+  using Globals = typename Base::Globals;
+
+  TILE_FN static auto pass(auto& at, const Globals& g) {
+    return at.reduce(at.load(g.x), tile::Squares{}, typename Base::Scale{});
+  }
+  TILE_FN static auto pass(auto& at, const Globals& g, auto) {
+    auto e = Base::weighted(at, g);
+    at.map(
+        e, [](auto each, auto x) { return each * x; }, at.load(g.x));
+    return at.reduce(e, tile::Add{}, typename Base::Mean{});
+  }
+  TILE_FN static void pass(auto& at, const Globals& g, auto scale, auto mean) {
+    auto e = Base::weighted(at, g);
+    at.map(
+        e, [](auto each, auto x, auto s, auto middle) { return s * (each - x * (middle * s * s)); }, at.load(g.x),
+        scale, mean);
+    at.store(g.y, e);
+  }
+  TILE_FN static bool in_doubt(float scale, float mean) {
+    return !(scale > 0 && scale < 1e15F && std::abs(mean) < 1e15F);
+  }
+};
+
+// The same of x - mean, with the mean of dy * weight taken from it as well.
+template <class X, class W, class Y> struct LayernormGradient : NormGradient<X, W, Y> {
+  static constexpr int passes = 5;
+  using Base = NormGradient<X, W, Y>;
+  using Globals = typename Base::Globals;
+
+  TILE_FN static auto pass(auto& at, const Globals& g) {
+    return at.reduce(at.load(g.x), tile::Add{}, typename Base::Mean{});
+  }
+  TILE_FN static auto pass(auto& at, const Globals& g, auto mean) {
+    auto e = at.load(g.x);
+    at.map(
+        e, [](auto x, auto middle) { return x - middle; }, mean);
+    return at.reduce(e, tile::Squares{}, typename Base::Scale{});
+  }
+  TILE_FN static auto pass(auto& at, const Globals& g, auto, auto) {
+    return at.reduce(Base::weighted(at, g), tile::Add{}, typename Base::Mean{});
+  }
+  TILE_FN static auto pass(auto& at, const Globals& g, auto mean, auto, auto) {
+    auto e = Base::weighted(at, g);
+    at.map(
+        e, [](auto each, auto x, auto middle) { return each * (x - middle); }, at.load(g.x), mean);
+    return at.reduce(e, tile::Add{}, typename Base::Mean{});
+  }
+  TILE_FN static void pass(auto& at, const Globals& g, auto mean, auto scale, auto all, auto along) {
+    auto e = Base::weighted(at, g);
+    at.map(
+        e,
+        [](auto each, auto x, auto middle, auto s, auto level, auto slope) {
+          return s * (each - level - (x - middle) * (slope * s * s));
+        },
+        at.load(g.x), mean, scale, all, along);
+    at.store(g.y, e);
+  }
+  TILE_FN static bool in_doubt(float mean, float scale, float all, float along) {
+    return !(scale > 0 && scale < 1e15F && std::abs(mean) * scale < 64 && std::abs(all) + std::abs(along) < 1e15F);
+  }
+};
+
+}  // namespace ridge::ops

@@ -1,0 +1,112 @@
+// Functions of rows and their gradients are one kernel however a program spells them, and near misses are not.
+#include <gtest/gtest.h>
+
+#include "ridge/plan/plan.h"
+
+namespace ridge {
+namespace {
+
+using ops::RowFunction, ops::RowProblem;
+
+const std::string head = "dims N = 6, D = 80\nx: bf16[N, D]   w: bf16[D]   dy: bf16[N, D]\n";
+
+// The function of rows that is all of a program; nothing: there are other steps.
+std::optional<RowProblem> whole(const std::string& text, Target target = Target::cpu) {
+  const Program program = parse(head + text).value();
+  const Plan made = plan(program, program.bind({}).value(), {.target = target}).value();
+  const RowProblem* const rows = made.steps.size() == 1 ? std::get_if<RowProblem>(&made.steps[0].kernel) : nullptr;
+  return rows != nullptr ? std::optional(*rows) : std::nullopt;
+}
+void expect(RowFunction function, const std::vector<std::string>& spellings) {
+  for (const std::string& text : spellings) {
+    const auto found = whole(text);
+    ASSERT_TRUE(found) << text;
+    EXPECT_EQ(found->function, function) << text;
+    EXPECT_EQ(found->rows, 6) << text;
+    EXPECT_EQ(found->columns, 80) << text;
+    EXPECT_EQ(found->x, (ops::RowLayout{DType::bf16, 80})) << text;
+    EXPECT_EQ(found->dy, (is_gradient(function) ? ops::RowLayout{DType::bf16, 80} : ops::RowLayout{})) << text;
+  }
+}
+
+const std::string scale = "r[N] = rsqrt(mean(x * x over D) + 1e-5)\n", result = "dx: bf16[N, D] = ";
+
+TEST(KnownRows, GradientsOfRmsnormHoweverTheyAreSpelled) {
+  expect(
+      RowFunction::rmsnorm_gradient,
+      {scale + "h[N, D] = x * r\ng[N, D] = dy * w\nc[N] = mean(g * h over D)\n" + result + "r * (g - h * c)",
+       scale + "g[N, D] = w * dy\nc[N] = mean(g * x over D)\n" + result + "g * r - x * (c * r * r * r)",
+       scale + result + "r * dy - x * r * r * r * mean(dy * x over D)",
+       "r[N] = 1 / sqrt(sum(x ** 2 over D) / 80 + 1e-5)\ng[N, D] = w * dy\nc[N] = sum(g * x * 0.0125 over D)\n" +
+           result + "(g - x * c * r ** 2) * r",
+       "r[N] = (mean(x * x over D) + 1e-5) ** -0.5\n" + result + "r * (dy * w - x * r * r * mean(dy * w * x over D))",
+       "s[N] = sum(x * x over D) / size(D)\nr[N] = rsqrt(s + 1e-5)\n" + result +
+           "r * dy * w - x * r / (s + 1e-5) * mean(dy * w * x over D)"});
+  const auto found = whole("r[N] = rsqrt(mean(x * x over D) + 1e-6)\n" + result +
+                           "r * (dy * w - x * r * r * mean(dy * w * x over D))");
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->epsilon, 1e-6F);
+  EXPECT_EQ(found->weight, DType::bf16);
+}
+
+TEST(KnownRows, GradientsOfLayernormHoweverTheyAreSpelled) {
+  const std::string centred = "u[N, D] = x - mean(x over D)\nr[N] = rsqrt(mean(u * u over D) + 1e-5)\n";
+  expect(RowFunction::layernorm_gradient,
+         {centred + "h[N, D] = u * r\ng[N, D] = dy * w\na[N] = mean(g over D)\nc[N] = mean(g * h over D)\n" + result +
+              "r * (g - a - h * c)",
+          centred + result + "r * (dy - mean(dy over D) - u * r * r * mean(dy * u over D))",
+          centred + "g[N, D] = dy * w\nv[N, D] = g - mean(g over D)\n" + result +
+              "v * r - u * (mean(v * u over D) * r * r * r)"});
+}
+
+TEST(KnownRows, GradientsOfSoftmaxHoweverTheyAreSpelled) {
+  expect(RowFunction::softmax_gradient,
+         {"d[N] = sum(x * dy over D)\ny: bf16[N, D] = x * (dy - d)", "d[N] = x * dy\ny: bf16[N, D] = x * dy - d * x",
+          "v[N, D] = dy * x\nd[N] = sum(v over D)\ny: bf16[N, D] = v - x * d",
+          "y: bf16[N, D] = x * (dy - sum(x * dy over D))"});
+}
+
+TEST(KnownRows, FunctionsThatAreSpelledOut) {
+  expect(RowFunction::softmax, {"m[N] = max(x over D)\ne[N, D] = exp(x - m)\ny: bf16[N, D] = e / sum(e over D)"});
+  expect(RowFunction::log_sum_exp, {"m[N] = max(x over D)\ns[N] = sum(exp(x - m) over D)\ny: f32[N] = m + log(s)"});
+  expect(RowFunction::rmsnorm, {scale + "y: bf16[N, D] = x * r * w", scale + "y: f32[N, D] = r * x"});
+  expect(RowFunction::layernorm, {"u[N, D] = x - mean(x over D)\ny: bf16[N, D] = u / sqrt(mean(u * u over D) + 1e-5)"});
+}
+
+TEST(KnownRows, NearMissesAreNone) {
+  const std::string all[] = {
+      scale + result + "r * (dy * w - x * r * mean(dy * w * x over D))",            // r once
+      scale + result + "r * (dy * w + x * r * r * mean(dy * w * x over D))",        // a sign
+      scale + result + "r * (dy * w - x * r * r * mean(dy * x over D))",            // no weight in the mean
+      scale + result + "r * (dy * w - x * r * r * sum(dy * w * x over D))",         // no mean
+      scale + result + "r * (dy * w - abs(x) * r * r * mean(dy * w * x over D))",   // a corner
+      scale + result + "r * (dy * w - x * r * r * mean(dy * w * x over D)) * 0.5",  // half
+      "r[N] = rsqrt(mean(x * x over D) + 1e-5)\nq[N] = rsqrt(mean(x * x over D) + 1e-6)\n" + result +
+          "r * (dy * w - x * q * q * mean(dy * w * x over D))",                      // two epsilons
+      scale + "dx: f32[N, D] = r * (dy * w - x * r * r * mean(dy * w * x over D))",  // another format
+      "y: bf16[N, D] = sqrt(x * x) * rsqrt(mean(x * x over D) + 1e-5)",              // a corner in a root
+      "m[N] = max(x over D)\ne[N, D] = exp(x - m)\ny: bf16[N, D] = e / (1 + sum(e over D))",
+      "m[N] = min(x over D)\ne[N, D] = exp(x - m)\ny: bf16[N, D] = e / sum(e over D)",
+      scale + "y: bf16[N, D] = x * r\nz: bf16[N, D] = dy + y",  // somebody wants more
+  };
+  for (const std::string& text : all) EXPECT_FALSE(whole(text)) << text;
+}
+
+// Rows of several dimensions, and such as one stride does not lead through.
+TEST(KnownRows, GoesThroughRowsOfSeveralDimensions) {
+  const std::string text =
+      "r[A, B] = rsqrt(mean(x * x over D) + 1e-5)\ndx: bf16[A, B, D] = r * (dy - x * r * r * mean(dy * x over D))";
+  const auto steps = [&](const std::string& inputs) {
+    const Program program = parse("dims A = 3, B = 5, D = 64\n" + inputs + text).value();
+    return plan(program, program.bind({}).value()).value().steps;
+  };
+  const auto whole_rows = steps("x: bf16[A, B, D]   dy: bf16[A, B, D]\n");
+  ASSERT_EQ(whole_rows.size(), 1u);
+  ASSERT_TRUE(std::holds_alternative<RowProblem>(whole_rows[0].kernel));
+  EXPECT_EQ(std::get<RowProblem>(whole_rows[0].kernel).rows, 15);
+  for (const Step& step : steps("x: bf16[A, B, D]   dy: bf16[B, A, D]\n"))
+    EXPECT_FALSE(std::holds_alternative<RowProblem>(step.kernel));
+}
+
+}  // namespace
+}  // namespace ridge

@@ -1,0 +1,61 @@
+// Runs a text that leaves a number a row (tile/rows.h: NumbersOut) on a CPU. Nothing waits for a row's end and nothing
+// is written beside, so a row is read as it lies. Some thousand elements are added in f32, what those leave in f64: a
+// sum of any length has the error of a short one.
+#pragma once
+
+#include <cmath>
+
+#include "ridge/tile/cpu/row_part.h"
+#include "ridge/tile/cpu/row_steps.h"
+
+namespace ridge::tile {
+
+namespace {
+
+// Of a sum of what `power_of` gives.
+[[gnu::always_inline]] inline float log_of_powers(float sum) {
+  return static_cast<float>(std::log(static_cast<double>(sum)) - 64 * 0.69314718055994531);
+}
+
+}  // namespace
+
+namespace cpu {
+namespace {
+
+constexpr Index joined_at_once = 2048;
+
+template <class V> struct NumberAt {
+  template <class Y> void store(const NumbersOut<Y>& view, float x) const {
+    if constexpr (std::is_same_v<Y, float>)
+      *view.data = x;
+    else
+      store_some(lit<V>(x), view.data, 1);
+  }
+};
+
+// Of the row at which `g` begins. `left`: what the passes have left so far.
+template <class V, class Kernel, class... Left>
+void leave_number(const typename Kernel::Globals& g, Index columns, Left... left) {
+  constexpr int pass = sizeof...(left);
+  if constexpr (pass + 1 == Kernel::passes) {
+    const NumberAt<V> at;
+    Kernel::pass(at, g, left...);
+  } else {
+    using X = typename decltype(g.x)::type;
+    using Step = RowStep<V, Kernel, pass, 1, 4, PrefetchFor<X>>;
+    using Kind = typename LeftBy<Step>::Kind;
+    const RowNumbers<Kernel::passes> numbers{left...};
+    double all = neutral<Kind>;
+    typename Kernel::Globals part = g;
+    for (Index from = 0; from < columns; from += joined_at_once, part.x.data += joined_at_once) {
+      Step step({part, 0, {}, &numbers, false});
+      over_row<V>(std::min(joined_at_once, columns - from), 0, Nothing<>{}, step, Nothing<>{});
+      all = joined(Kind{}, all, static_cast<double>(step.template joined_row<0>()));
+    }
+    leave_number<V, Kernel>(g, columns, left..., static_cast<float>(typename LeftBy<Step>::Leaves{}(all, g)));
+  }
+}
+
+}  // namespace
+}  // namespace cpu
+}  // namespace ridge::tile
