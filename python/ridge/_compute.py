@@ -1,5 +1,6 @@
 """Programs on arrays."""
 from . import _ridge
+from ._error import Error
 
 _LETTERS = "ABCDEFGHIJKLMNOP"
 
@@ -46,19 +47,21 @@ def _axes(count, last=""):
     return ", ".join(names)
 
 
-def _rank(name, array):
+def _shape(array):
     shape = getattr(array, "shape", None)
-    if shape is None:
-        shape = memoryview(array).shape
-    if not 1 <= len(shape) <= 14:
-        raise ValueError(f"expected {name} to have 1 to 14 axes, found {len(shape)}")
-    return len(shape)
+    return tuple(memoryview(array).shape if shape is None else shape)
+
+
+def _rank(name, array):
+    rank = len(_shape(array))
+    if not 1 <= rank <= 14:
+        raise ValueError(f"expected {name} to have 1 to 14 axes, found {rank}")
+    return rank
 
 
 def _last(array):
     """The size of its last axis."""
-    shape = getattr(array, "shape", None)
-    return (memoryview(array).shape if shape is None else shape)[-1]
+    return _shape(array)[-1]
 
 
 def softmax(x, axis=-1, *, out=None, threads=0):
@@ -79,6 +82,24 @@ def rmsnorm(x, weight=None, *, eps=1e-5, out=None, threads=0):
     return run(f"x[{axes}]\nw[W]\ny[{axes}] = {scaled} * w", x=x, w=weight, out=out, threads=threads)
 
 
+def _input_error(message):
+    return Error(3, message, "", "", 0, 0, message)
+
+
+def _check_layer(x, w, b):
+    """Raises Error where a layer's arrays do not belong together."""
+    if _rank("w", w) != 2 or _shape(w)[0] % 2 != 0:
+        raise _input_error(f"expected w to have an even number of rows and two axes, found shape {_shape(w)}")
+    if _last(x) != _shape(w)[1]:
+        raise _input_error(f"expected rows of x as long as those of w, {_shape(w)[1]}, found {_last(x)}: w lies as "
+                         "torch.nn.Linear has it, [2*F, D]")
+    if b is not None and _shape(b) != (_shape(w)[0],):
+        raise _input_error(f"expected b to have shape {(_shape(w)[0],)}, a number for each row of w, found {_shape(b)}")
+    for name, array in (("w", w), ("b", b)):
+        if array is not None and _dtype_name(array) != _dtype_name(x):
+            raise _input_error(f"expected x and {name} of one dtype, found {_dtype_name(x)} and {_dtype_name(array)}")
+
+
 def geglu(x, w, b=None, *, approximate="none", out=None, threads=0):
     """A linear layer and its gate: u * gelu(g), where u and g are the halves of x @ w.T + b.
 
@@ -89,6 +110,7 @@ def geglu(x, w, b=None, *, approximate="none", out=None, threads=0):
     if gelu is None:
         raise ValueError(f"expected approximate to be 'none' or 'tanh', found {approximate!r}")
     rank = _rank("x", x)
+    _check_layer(x, w, b)
     rows = _axes(rank, "W")
     result = ", ".join([*_LETTERS[:rank - 1], "V"])
     lines = [f"x[{rows}]", "w[2*V, W]", "up[V, W] = w[0:V]", "gate[V, W] = w[V:2*V]"]
@@ -129,8 +151,13 @@ def attention(q, k, v, *, causal=False, scale=None, out=None, threads=0):
     return run(program, q=q, k=k, v=v, wanted="o", out=out, threads=threads)
 
 
+def _dtype_name(array):
+    """"float32" of NumPy's and PyTorch's, "f" of a buffer."""
+    name = str(getattr(array, "dtype", memoryview(array).format if not hasattr(array, "dtype") else ""))
+    return name.rpartition(".")[2]
+
+
 def _dtype(array):
     """The notation's spelling of an array's dtype."""
-    name = str(getattr(array, "dtype", memoryview(array).format if not hasattr(array, "dtype") else ""))
     spelling = {"float32": "f32", "float16": "f16", "bfloat16": "bf16", "f": "f32", "e": "f16"}
-    return spelling.get(name.rpartition(".")[2], "bf16")
+    return spelling.get(_dtype_name(array), "bf16")

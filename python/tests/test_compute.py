@@ -191,8 +191,16 @@ class Layers(unittest.TestCase):
         close(ridge.geglu(x, w, approximate="tanh"), h[..., :f] * tanh, 1e-5)
         with self.assertRaises(ValueError):
             ridge.geglu(x, w, approximate="fast")
-        with self.assertRaisesRegex(ridge.Error, "'w'|w"):
-            ridge.geglu(normal(2, 3), normal(7, 3))
+        for given, said in [
+                ((normal(2, 3), normal(7, 3)), "expected w to have an even number of rows and two axes, found shape (7, 3)"),
+                ((normal(2, 3), normal(3, 8)), "expected w to have an even number of rows and two axes, found shape (3, 8)"),
+                ((normal(2, 3), normal(4, 6)), "expected rows of x as long as those of w, 6, found 3: w lies as torch.nn.Linear has "
+                 "it, [2*F, D]"),
+                ((normal(2, 3), normal(4, 3), normal(2)), "expected b to have shape (4,), a number for each row of w, found (2,)"),
+                ((normal(2, 3).astype(np.float64), normal(4, 3)), "expected x and w of one dtype, found float64 and float32")]:
+            with self.assertRaises(ridge.Error) as raised:
+                ridge.geglu(*given)
+            self.assertEqual(str(raised.exception), said)
 
     def test_attention(self):
         for lead, s, t, e, v in [((), 5, 7, 8, 8), ((3,), 9, 9, 16, 4), ((2, 3), 33, 17, 8, 8)]:

@@ -227,6 +227,32 @@ class Trace(unittest.TestCase):
         products = sum(op.flops for op in report.ops if op.name.startswith(matrices))
         self.assertEqual(products, 2 * 32 * 64 * (3 * 64 + 64 + 2 * 128) + 2 * 2 * 2 * 16 * 16 * 64)
 
+    def test_a_layer_for_inference_is_known_whole(self):
+        layer = torch.nn.TransformerEncoderLayer(64, 4, 128, batch_first=True).eval()
+        fused = torch.backends.mha.get_fastpath_enabled()
+        self.assertEqual(ridge.torch.explain(layer, torch.randn(2, 16, 64), on="h200").unknown, ())
+        self.assertEqual(torch.backends.mha.get_fastpath_enabled(), fused)
+
+    def test_operators_of_ridge_are_known(self):
+        w, b = torch.randn(8, 4), torch.randn(8)
+
+        def model(x):
+            y = torch.ops.ridge.geglu(x, w, b)
+            y = torch.ops.ridge.attention(y, y, y)
+            return torch.ops.ridge.softmax(torch.ops.ridge.rmsnorm(torch.ops.ridge.matmul(y, y.mT)))
+
+        report = ridge.torch.explain(model, torch.randn(2, 3, 4), on="h200")
+        self.assertEqual(report.unknown, ())
+        found = {op.name: op.flops for op in report.ops if op.limiter}
+        self.assertEqual(found["ridge.geglu"], 2 * 6 * 4 * 8)
+        self.assertEqual(found["ridge.attention"], 2 * 2 * 3 * 3 * (4 + 4))
+        self.assertEqual(found["ridge.matmul"], 2 * 2 * 3 * 4 * 3)
+
+    def test_what_is_not_known_comes_first(self):
+        report = ridge.torch.explain(lambda x: torch.linalg.inv(x) @ x, torch.randn(16, 16), on="h100")
+        self.assertFalse(report.slowest(1)[0].known)
+        self.assertIn("of them by their bytes alone", str(report))
+
     def test_embeddings_read_their_rows(self):
         model = torch.nn.Embedding(1000, 64)
         report = ridge.torch.explain(model, torch.zeros(7, dtype=torch.int64), on="h200")

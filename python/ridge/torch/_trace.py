@@ -1,13 +1,14 @@
 """Every operation of a PyTorch model on the roof of a machine."""
 import dataclasses
 import html
+import math
 from typing import Optional
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten, tree_map_only
-from torch.utils.flop_counter import flop_registry, sdpa_flop_count
+from torch.utils.flop_counter import flop_registry, register_flop_formula, sdpa_flop_count
 from torch.utils.module_tracker import ModuleTracker
 
 import ridge
@@ -22,7 +23,7 @@ _POINTWISE = frozenset("""abs add addcmul addcdiv bitwise_and bitwise_not bitwis
 _REDUCTIONS = frozenset("sum mean amax amin max min var std prod any all argmax argmin cumsum norm var_mean".split())
 # What a row of the argument is put through, in the notation.
 _ROWS = {"_softmax": "softmax", "_log_softmax": "softmax", "_safe_softmax": "softmax", "native_layer_norm": "layernorm",
-         "_fused_rms_norm": "rmsnorm", "rms_norm": "rmsnorm"}
+         "_fused_rms_norm": "rmsnorm", "rms_norm": "rmsnorm", "softmax": "softmax", "rmsnorm": "rmsnorm"}
 # Bytes without arithmetic.
 _MOVES = frozenset("""_to_copy arange bernoulli cat clone constant_pad_nd copy embedding fill flip full full_like gather
     index index_select masked_scatter native_dropout new_ones new_zeros ones ones_like rand randn repeat roll
@@ -32,6 +33,22 @@ _FREE = frozenset("""_local_scalar_dense alias as_strided chunk detach empty emp
     new_empty new_empty_strided permute prim_device select slice split split_with_sizes squeeze sym_numel
     sym_size sym_stride t transpose unbind unfold unsafe_split unsqueeze view _unsafe_view view_as_real
     view_as_complex _reshape_alias""".split())
+
+
+# Ridge's own products and attention, forward; torch.utils.flop_counter counts them, too, then.
+@register_flop_formula(torch.ops.ridge.matmul)
+def _matmul_flops(a, b, *_, out_shape=None, **__):
+    return 2 * math.prod(out_shape) * a[-1]
+
+
+@register_flop_formula(torch.ops.ridge.geglu)
+def _geglu_flops(x, w, *_, **__):
+    return 2 * math.prod(x) * w[0]
+
+
+@register_flop_formula(torch.ops.ridge.attention)
+def _attention_flops(q, k, v, *_, **__):
+    return 2 * math.prod(q[:-1]) * k[-2] * (q[-1] + v[-1])
 
 
 @dataclasses.dataclass(frozen=True)
@@ -120,8 +137,9 @@ class _Recorder(TorchDispatchMode):
         if plain.startswith("_scaled_dot_product") and not plain.endswith("backward"):  # those that the registry lacks
             return int(sdpa_flop_count(*(tensor.shape for tensor in args[:3]))), True, True
         if plain in _ROWS and read:
-            width = read[0].shape[args[1]] if plain.endswith("softmax") and read[0].dim() else (
-                args[1][0] if len(args) > 1 and args[1] else read[0].shape[-1])
+            along = args[1] if len(args) > 1 else -1
+            width = read[0].shape[along] if plain.endswith("softmax") and read[0].dim() else (
+                along[0] if isinstance(along, (tuple, list)) and along else read[0].shape[-1])
             return _flops_in_rows(_ROWS[plain], read[0], int(width)), False, True
         if plain in _POINTWISE:
             return sum(tensor.numel() for tensor in written), False, True
@@ -162,8 +180,9 @@ class TracedReport:
         return tuple(op for op in self.ops if not op.known)
 
     def slowest(self, count=10):
-        """The operations that take longest, by their lower bounds."""
-        return sorted(self.ops, key=lambda op: op.time_lower, reverse=True)[:count]
+        """The operations that take longest, by their lower bounds; those that are not known come first, for nobody knows
+        how long they take."""
+        return sorted(self.ops, key=lambda op: (not op.known, op.time_lower), reverse=True)[:count]
 
     def _rows(self, count):
         total = self.time_lower or 1.0
@@ -175,8 +194,9 @@ class TracedReport:
     _HEAD = ("op", "module", "shapes", "dtype", "work", "bytes", "limiter", "lower", "of time")
 
     def _first_line(self):
-        return (f"{len(self.ops)} operations on {self.machine}: {_engineering(self.time_lower, 's')} at least, one after the "
-                f"other; {_engineering(self.flops, 'FLOP')}, {_engineering(self.bytes, 'B')}")
+        counted = f", {len(self.unknown)} of them by their bytes alone" if self.unknown else ""
+        return (f"{len(self.ops)} operations on {self.machine}{counted}: {_engineering(self.time_lower, 's')} at least, one "
+                f"after the other; {_engineering(self.flops, 'FLOP')}, {_engineering(self.bytes, 'B')}")
 
     def _last_line(self):
         if not self.unknown:
@@ -209,6 +229,8 @@ def explain(model, example, kwargs=None, *, on="cpu"):
     on        a machine of ridge.machines(), a .toml file, or "cpu"
 
     Returns a TracedReport. Views are free, as nothing moves. An operation that is not known is listed with its bytes.
+    Times are of the roof alone, without what a launch costs, and nothing is recorded for a backward pass; weights that
+    a function closes over are used as they are, so it must not ask for their gradients.
     """
     example = example if isinstance(example, (tuple, list)) else (example,)
     fake = FakeTensorMode(allow_non_fake_inputs=True)
@@ -222,6 +244,11 @@ def explain(model, example, kwargs=None, *, on="cpu"):
 
     tracker = ModuleTracker()
     recorder = _Recorder(on, tracker)
-    with torch.no_grad(), fake, tracker, recorder:
-        call(*args, **kwargs)
+    fused = torch.backends.mha.get_fastpath_enabled()  # a whole encoder layer in one operation, which nobody knows
+    torch.backends.mha.set_fastpath_enabled(False)
+    try:
+        with torch.no_grad(), fake, tracker, recorder:
+            call(*args, **kwargs)
+    finally:
+        torch.backends.mha.set_fastpath_enabled(fused)
     return TracedReport(on, recorder.ops)
