@@ -9,6 +9,7 @@ except ImportError:
     raise unittest.SkipTest("torch is not installed: the tests of ridge.torch are skipped") from None
 
 import torch.nn.functional as F
+from torch.utils.checkpoint import checkpoint
 
 import ridge
 import ridge.torch
@@ -268,6 +269,28 @@ class Trace(unittest.TestCase):
         report = ridge.torch.explain(self.model(), torch.randn(8, 64).to(torch.bfloat16), on="h200")
         self.assertEqual(report.slowest(1)[0].name, "aten.addmm")
         self.assertEqual(report.slowest(1)[0].module, "0")
+
+
+class Derivatives(unittest.TestCase):
+    def layers(self):
+        w, b = torch.randn(8, 4, requires_grad=True), torch.randn(8, requires_grad=True)
+        ops = torch.ops.ridge
+        return [lambda x: ops.geglu(x, w, b), lambda x: ops.rmsnorm(x, b[:4]), ops.softmax, lambda x: ops.attention(x, x, x)]
+
+    def test_what_is_saved_is_read_once(self):
+        for layer in self.layers():
+            x = torch.randn(3, 4, requires_grad=True)
+            expected, = torch.autograd.grad(layer(x).square().sum(), x)
+            checkpoint(layer, x, use_reentrant=False).square().sum().backward()
+            torch.testing.assert_close(x.grad, expected)
+
+    def test_a_derivative_of_a_gradient_is_an_error_wherever_it_is_asked_for(self):
+        for layer in self.layers():
+            x = torch.randn(3, 4, requires_grad=True)
+            first, = torch.autograd.grad((layer(x) * x).square().sum(), x, create_graph=True)
+            for ask in (lambda: torch.autograd.grad(first.sum(), x, retain_graph=True), first.sum().backward):
+                with self.assertRaisesRegex(RuntimeError, "found a derivative of its gradient: only matmul has second ones"):
+                    ask()
 
 
 class Compiled(unittest.TestCase):

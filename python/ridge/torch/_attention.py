@@ -1,11 +1,10 @@
 """torch.ops.ridge.attention and its gradients. Backward makes the scores again."""
 import torch
-from torch.autograd.function import once_differentiable
 
 import ridge
 from ridge import _ridge
 from ridge._compute import is_one_kernel
-from ridge.torch._define import autocast, below, differentiable, operator, spelling
+from ridge.torch._define import autocast, below, differentiable, first_derivative, operator, spelling
 
 
 def _scale(q, scale):
@@ -85,10 +84,9 @@ class _Attention(torch.autograd.Function):
         ctx.causal, ctx.scale = causal, scale
         return o
 
-    @staticmethod
-    @once_differentiable
-    def backward(ctx, gradient):
-        return *torch.ops.ridge.attention_backward.default(gradient, *ctx.saved_tensors, ctx.causal, ctx.scale), None, None
+    @first_derivative
+    def backward(ctx, saved, gradient):
+        return *torch.ops.ridge.attention_backward.default(gradient, *saved, ctx.causal, ctx.scale), None, None
 
 
 differentiable("attention", _Attention)

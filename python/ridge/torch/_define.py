@@ -25,6 +25,35 @@ def differentiable(name, function):
     LIBRARY.impl(name, record, "Autograd")
 
 
+class _First(torch.autograd.Function):
+    """Gradients as they are, connected to what they were made of, so that a derivative of them is an error and no zero."""
+
+    @staticmethod
+    def forward(ctx, count, *tensors):
+        return tuple(each.view_as(each) for each in tensors[:count])
+
+    @staticmethod
+    def backward(ctx, *gradients):
+        raise RuntimeError("expected one derivative of an operator of torch.ops.ridge, found a derivative of its gradient: "
+                           "only matmul has second ones")
+
+
+def first_derivative(backward):
+    """backward(ctx, saved, gradient) as a Function's, with what forward saved, which is read once."""
+    @staticmethod
+    def run(ctx, gradient):
+        saved = ctx.saved_tensors
+        with torch.no_grad():
+            made = backward(ctx, saved, gradient)
+        sources = [each for each in (gradient, *saved) if each is not None and each.requires_grad]
+        if not torch.is_grad_enabled() or not sources:
+            return made
+        there = [each for each in made if isinstance(each, torch.Tensor)]
+        kept = iter(_First.apply(len(there), *there, *sources))
+        return tuple(next(kept) if isinstance(each, torch.Tensor) else each for each in made)
+    return run
+
+
 def below(operation, *inputs):
     """The operation with nothing recorded."""
     with torch._C._AutoDispatchBelowAutograd():

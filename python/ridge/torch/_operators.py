@@ -3,12 +3,11 @@ forward pass would have to keep but its operands."""
 import pathlib
 
 import torch
-from torch.autograd.function import once_differentiable
 
 import ridge
 from ridge import _ridge
 from ridge.torch._attention import attention  # noqa: F401  handed on
-from ridge.torch._define import LIBRARY, autocast, below, differentiable, operator, spelling
+from ridge.torch._define import LIBRARY, autocast, below, differentiable, first_derivative, operator, spelling
 
 _LIBRARY = pathlib.Path(__file__).with_name("_ops.so")
 
@@ -169,11 +168,10 @@ class _Geglu(torch.autograd.Function):
         ctx.save_for_backward(x, w, b, h)
         return y
 
-    @staticmethod
-    @once_differentiable
-    def backward(ctx, gradient):
-        of_x, of_w, of_b = torch.ops.ridge.geglu_backward.default(gradient, *ctx.saved_tensors)
-        return of_x, of_w, None if ctx.saved_tensors[2] is None else of_b
+    @first_derivative
+    def backward(ctx, saved, gradient):
+        of_x, of_w, of_b = torch.ops.ridge.geglu_backward.default(gradient, *saved)
+        return of_x, of_w, None if saved[2] is None else of_b
 
 
 differentiable("geglu", _Geglu)
@@ -212,10 +210,9 @@ class _Softmax(torch.autograd.Function):
         ctx.axis = axis
         return y
 
-    @staticmethod
-    @once_differentiable
-    def backward(ctx, gradient):
-        return torch.ops.ridge.softmax_backward.default(gradient, *ctx.saved_tensors, ctx.axis), None
+    @first_derivative
+    def backward(ctx, saved, gradient):
+        return torch.ops.ridge.softmax_backward.default(gradient, *saved, ctx.axis), None
 
 
 differentiable("softmax", _Softmax)
@@ -262,11 +259,10 @@ class _Rmsnorm(torch.autograd.Function):
         ctx.eps = eps
         return below(torch.ops.ridge.rmsnorm.default, x, weight, eps)
 
-    @staticmethod
-    @once_differentiable
-    def backward(ctx, gradient):
-        of_x, of_weight = torch.ops.ridge.rmsnorm_backward.default(gradient, *ctx.saved_tensors, ctx.eps)
-        return of_x, None if ctx.saved_tensors[1] is None else of_weight, None
+    @first_derivative
+    def backward(ctx, saved, gradient):
+        of_x, of_weight = torch.ops.ridge.rmsnorm_backward.default(gradient, *saved, ctx.eps)
+        return of_x, None if saved[1] is None else of_weight, None
 
 
 differentiable("rmsnorm", _Rmsnorm)

@@ -73,6 +73,27 @@ TEST(KnownRows, FunctionsThatAreSpelledOut) {
   expect(RowFunction::layernorm, {"u[N, D] = x - mean(x over D)\ny: bf16[N, D] = u / sqrt(mean(u * u over D) + 1e-5)"});
 }
 
+// Where a generated kernel would leave a device idle, or its rows are too long for one, the compiled ones go on.
+TEST(KnownRows, FewLongRowsOfANormAreOneKernelOnADevice) {
+  for (const char* const sizes : {"N = 63, D = 16384", "N = 4096, D = 140000"}) {
+    const std::string inputs = std::string("dims ") + sizes + "\nx: bf16[N, D]   w: bf16[D]   dy: bf16[N, D]\n";
+    const auto steps = [&](const std::string& text) {
+      const Program program = parse(inputs + text).value();
+      return plan(program, program.bind({}).value(), {.target = Target::cuda}).value().steps;
+    };
+    const auto norm = steps("y: bf16[N, D] = rmsnorm(x over D) * w");
+    ASSERT_EQ(norm.size(), 1u) << sizes;
+    EXPECT_TRUE(std::holds_alternative<RowProblem>(norm[0].kernel)) << sizes;
+    EXPECT_GT(steps(scale + result + "r * (dy - x * r * r * mean(dy * x over D))").size(), 1u) << sizes;
+  }
+}
+
+TEST(KnownRows, TinyEpsilonsStayWhatTheyAre) {
+  const auto found = whole("y: bf16[N, D] = x * rsqrt(mean(x * x over D) + 1e-18)");
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->epsilon, 1e-18F);
+}
+
 TEST(KnownRows, NearMissesAreNone) {
   const std::string all[] = {
       scale + result + "r * (dy * w - x * r * mean(dy * w * x over D))",            // r once
@@ -88,6 +109,10 @@ TEST(KnownRows, NearMissesAreNone) {
       "m[N] = max(x over D)\ne[N, D] = exp(x - m)\ny: bf16[N, D] = e / (1 + sum(e over D))",
       "m[N] = min(x over D)\ne[N, D] = exp(x - m)\ny: bf16[N, D] = e / sum(e over D)",
       scale + "y: bf16[N, D] = x * r\nz: bf16[N, D] = dy + y",  // somebody wants more
+      // Constants too small for any number drawn to show.
+      "e[N, D] = exp(x)\ny: bf16[N, D] = e / (sum(e over D) + 1e-12)", "y: f32[N] = log(sum(exp(x) over D) + 1e-12)",
+      "u[N, D] = x - mean(x over D)\ny: bf16[N, D] = u * rsqrt(mean(u * u over D) + 1e-18) + 1e-30",
+      "y: f32[N] = log(sum(exp(x) over D))",  // -inf of a row of -inf, which the text is not
   };
   for (const std::string& text : all) EXPECT_FALSE(whole(text)) << text;
 }

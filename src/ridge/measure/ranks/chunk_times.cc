@@ -35,7 +35,7 @@ class Times {
       for (const bool one : {false, true}) {
         const auto seconds = one ? by_one_kernel(chunks, **alone) : in_chunks(chunks);
         if (!seconds) return seconds.error();
-        if (!*seconds && !one) return out;
+        if (!*seconds && !one) break;
         if (*seconds && (out.in_chunks == 0 || **seconds < few * out.in_chunks)) {
           out.in_chunks = **seconds;
           out.chunks = chunks;

@@ -295,19 +295,24 @@ Status InChunks::scatter(const cuda::Queue& queue) const {
     if (const Status queued = kernel_->queue_on(queues_.first); !queued) return queued;
   for (std::size_t turn = 0; turn < chunks_.size(); ++turn)
     if (const Status queued = scatter_chunk(chunks_[turn], turn); !queued) return queued;
+  if (kernel_)  // which has waited for these bells: they are taken back
+    for (const Chunk& chunk : chunks_) {
+      if (chunk.step == 0) continue;
+      const Status heard = reach_->hear(queues_.first, told(chunk.step, chunk.number), {after(1).rank});
+      if (!heard) return heard;
+    }
   if (pair_.kind == Collective::all_reduce)
     if (const Status taken = take_sums(); !taken) return taken;
   return join(queue);
 }
 
-// What goes on, or is told, behind a chunk that is stored. The kernel has heard the bells that its tiles waited for
-// when it has ended.
+// What goes on, or is told, behind a chunk that is stored.
 Status InChunks::scatter_chunk(const Chunk& chunk, std::size_t turn) const {
   const bool is_last = chunk.step + 1 == pieces_.size();
   const cuda::Queue& on = kernel_ ? queues_.first : computing(turn);
   const cuda::Queue& last = kernel_ ? queues_.second : on;
   const cuda::Queue& then = is_last ? last : copying(turn);
-  if (chunk.step > 0)
+  if (chunk.step > 0 && !kernel_)
     if (const Status come = reach_->hear(on, told(chunk.step, chunk.number), {after(1).rank}); !come) return come;
   if (kernel_) {
     const std::int64_t lines = chunk.rows.size() * row_bytes() / line_bytes();

@@ -1,6 +1,7 @@
 // Tells which function of rows a program is by what it computes.
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <random>
 #include <set>
 
@@ -14,7 +15,7 @@ namespace {
 using Row = std::vector<double>;
 
 constexpr std::size_t tried_columns[] = {4, 8};  // 1 / columns is exact
-constexpr double same_to = 1e-11;
+constexpr double same_to = 1e-11, least_seen = 1e-8;
 
 // Without corners. Roots of elements may have one (sqrt(x * x) is |x|), those of a row's numbers are of squares' sums.
 bool is_smooth(ChainOp op, bool of_elements) {
@@ -134,7 +135,10 @@ class Finding {
       const ChainStep& s = step.step;
       if (step.kind == RowStep::Kind::whole) elements.insert(s.result);
       if (step.kind == RowStep::Kind::along && step.function == ReduceFunction::min) return false;
-      if (step.kind == RowStep::Kind::whole || s.op == ChainOp::constant) epsilons_.insert(s.constant);
+      if (step.kind == RowStep::Kind::whole || s.op == ChainOp::constant) {
+        epsilons_.insert(s.constant);
+        if (s.constant != 0 && std::abs(s.constant) < least_seen) tiny_.insert(s.constant);
+      }
       if (step.kind != RowStep::Kind::element) continue;
       bool of_elements = s.op == ChainOp::load;
       for (int i = 0; i < operands(s.op); ++i) of_elements |= elements.contains(i == 0 ? s.a : s.b);
@@ -160,6 +164,7 @@ class Finding {
   std::optional<KnownRows> as(RowFunction function, float epsilon) const {
     if (is_number(function) != leaves_number() || !(epsilon >= 0) || (!is_norm(function) && epsilon != 0))
       return std::nullopt;
+    if (tiny_ != std::set<float>{} && tiny_ != std::set<float>{epsilon}) return std::nullopt;
     std::vector<int> order(operands_.begin(), operands_.end());
     do {
       KnownRows known{problem_of(function, epsilon)};
@@ -201,6 +206,18 @@ class Finding {
         for (std::size_t i = 0; i < text.size(); ++i)
           if (!(std::abs(text[i] - made[i]) <= same_to * largest)) return false;
       }
+    return known.problem.function != RowFunction::log_sum_exp || agrees_at_infinity(known);
+  }
+  // log(sum(exp(x))) of masked rows is -inf, less the largest element of each row it is not a number.
+  bool agrees_at_infinity(const KnownRows& known) const {
+    constexpr double inf = std::numeric_limits<double>::infinity();
+    for (const Row& row : {Row{-inf, -inf, -inf, -inf}, {1, -inf, 2, 0}, {1, inf, 2, 0}}) {
+      const std::vector<Row> tensors(program_.tensors.size(), row);
+      const double text = in_doubles(known.problem, {row, Row(4, 1), Row(4, 1)})[0],
+                   made = Trial(program_, tensors, 4).result()[0];
+      const bool both_nan = std::isnan(text) && std::isnan(made);
+      if (!both_nan && text != made && !(std::abs(text - made) <= same_to * std::abs(text))) return false;
+    }
     return true;
   }
 
@@ -220,6 +237,7 @@ class Finding {
   std::set<int> operands_;  // tensors that are loaded
   int y_ = -1;
   std::set<float> epsilons_{0};
+  std::set<float> tiny_;  // constants that no number drawn would show: each has to be the epsilon
 };
 
 }  // namespace

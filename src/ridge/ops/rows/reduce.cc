@@ -75,13 +75,6 @@ bool is_row(const ReduceProblem& p) {
 }
 
 // Kept points begin … end - 1.
-template <class T> void part_of_rows(const ReduceProblem& p, const T* x, void* y, cpu::Slice points_of) {
-  const auto reduced = cpu::body_for_isa(plain::reduced, avx2::reduced, avx512::reduced);
-  for (std::int64_t i = points_of.begin; i < points_of.end; ++i) {
-    const Offsets at = offsets_of(p.kept, i);
-    put(p.y, y, at.y, reduced({p.function, p.x, x + at.x, points(p.reduced)}));
-  }
-}
 template <class T> void part(const ReduceProblem& p, const T* x, void* y, std::int64_t begin, std::int64_t end) {
   const std::int64_t reduced = points(p.reduced);
   for (std::int64_t first = begin; first < end; first += block) {
@@ -99,6 +92,18 @@ template <class T> void part(const ReduceProblem& p, const T* x, void* y, std::i
     }
     for (std::size_t i = 0; i < static_cast<std::size_t>(count); ++i)
       put(p.y, y, at[i].y, p.function == ReduceFunction::mean ? value[i] / static_cast<double>(reduced) : value[i]);
+  }
+}
+// The same, each point's elements by a text, which adds some of them in f32: where that overflows, by the loop.
+template <class T> void part_of_rows(const ReduceProblem& p, const T* x, void* y, cpu::Slice points_of) {
+  const auto reduced = cpu::body_for_isa(plain::reduced, avx2::reduced, avx512::reduced);
+  for (std::int64_t i = points_of.begin; i < points_of.end; ++i) {
+    const Offsets at = offsets_of(p.kept, i);
+    const auto all = reduced({p.function, p.x, x + at.x, points(p.reduced)});
+    if (std::isfinite(all))
+      put(p.y, y, at.y, all);
+    else
+      part(p, x, y, i, i + 1);
   }
 }
 

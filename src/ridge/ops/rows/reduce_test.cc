@@ -102,6 +102,16 @@ TEST(Reduce, FindsTheLargestAndTheLeast) {
   EXPECT_EQ(y[2], -3);
 }
 
+TEST(Reduce, SumsWhoseWayLeavesF32) {
+  std::vector<float> x(3 * 64, 1e38F), y(3);
+  for (std::size_t i = 64; i < 128; ++i) x[i] = i % 2 == 0 ? 3e38F : -3e38F;
+  x[150] = infinity;
+  reduce(rows(ReduceFunction::mean, 3, 64), x.data(), y.data());
+  EXPECT_EQ(y[0], 1e38F);
+  EXPECT_EQ(y[1], 0);
+  EXPECT_EQ(y[2], infinity);
+}
+
 TEST(Reduce, ReadsAndWritesEveryDtype) {
   std::vector<Bf16> x(40, to_bf16(1.5f));
   std::vector<F16> y(2);
