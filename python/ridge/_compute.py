@@ -1,6 +1,6 @@
 """Programs on arrays."""
 from . import _ridge
-from ._error import Error
+from ._error import Error, text_of
 
 _LETTERS = "ABCDEFGHIJKLMNOP"
 
@@ -26,6 +26,7 @@ def run(program, *arrays, dims=None, dtype=None, wanted=(), out=None, fuse=True,
     joins that library's current stream, takes memory from its allocator and is not waited for. Raises ridge.Error: of
     the program, with its place; an array of another dtype or shape; arrays in several places.
     """
+    program = text_of("a program", program, "bd,df->bf")
     sizes = dict(dims or {})
     inputs = [("", array) for array in arrays]
     for name, value in named.items():

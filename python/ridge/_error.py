@@ -1,4 +1,5 @@
 """What goes wrong, as an exception."""
+import os
 
 
 class Error(ValueError):
@@ -19,3 +20,16 @@ class Error(ValueError):
         self.source = source
         self.line = line
         self.column = column
+
+
+def usage_error(message):
+    return Error(2, message, "", "", 0, 0, message)
+
+
+def text_of(what, given, such_as):
+    """A text, or a path as one."""
+    if isinstance(given, os.PathLike):
+        return os.fspath(given)
+    if not isinstance(given, str):
+        raise usage_error(f"expected {what}, such as {such_as!r}, found {given!r}")
+    return given

@@ -1,8 +1,9 @@
 """Questions about programs."""
 import functools
+import operator
 
 from . import _ridge
-from ._error import Error
+from ._error import text_of, usage_error
 
 _CATALOG = None
 
@@ -18,6 +19,17 @@ def _is_catalogued(on):
 def _is_text(program):
     """Whether a program is its own text, not a file's name: it holds one of the notation's signs."""
     return any(sign in program for sign in "*=>[\n")
+
+
+def _sizes(dims, sizes):
+    """By name, as whole numbers."""
+    given = {**(dims or {}), **sizes}
+    for dim, value in given.items():
+        try:
+            given[dim] = operator.index(value)
+        except TypeError:
+            raise usage_error(f"{dim}: expected a whole number, the size of a dimension, found {value!r}") from None
+    return given
 
 
 def _explain(program, on, sizes, dtype, split, link, memory, weights, plan, sustained):
@@ -49,12 +61,18 @@ def explain(program=None, *, on="cpu", dims=None, dtype=None, split=None, link=N
     Returns a Report; times are in seconds. Raises ridge.Error: of the program, with its place; of the machine; of a
     size. The same question about a machine of the catalog is answered from memory.
     """
+    on = text_of("one machine", on, "h200")
+    if dtype is not None:
+        dtype = text_of("a dtype's name", dtype, "bf16")
     if program is None:
         if flops is None or bytes is None:
             raise TypeError("expected a program, or both flops and bytes")
         return _ridge.explain_work(float(flops), float(bytes), on, dtype or "bf16")
-    given = {**(dims or {}), **sizes}
+    program = text_of("a program", program, "bf16[B, D] * bf16[D, F] -> bf16[B, F]")
+    given = _sizes(dims, sizes)
     keep = _is_catalogued(on) and _is_text(program)
+    if split is not None and (isinstance(split, str) or len(split) != 2):
+        raise usage_error(f"split: expected a dimension and how many chips share it, such as ('D', 4), found {split!r}")
     split = tuple(split) if split is not None else None
     asked = _kept_explain if keep else _explain
     return asked(program, on, tuple(sorted(given.items())), dtype, split, link, memory, weights, plan, sustained)
@@ -69,7 +87,8 @@ def measure(program, *, on="cpu", dims=None, dtype=None, passes=0, seconds=0.0, 
     Returns a Report whose ops, one a kernel, have `measured`: seconds, fraction of the roof, largest error. Raises
     ridge.Error.
     """
-    return _ridge.measure(program, on, {**(dims or {}), **sizes}, dtype, passes, float(seconds), threads, seed)
+    program = text_of("a program", program, "bf16[B, D] * bf16[D, F] -> bf16[B, F]")
+    return _ridge.measure(program, on, _sizes(dims, sizes), dtype, passes, float(seconds), threads, seed)
 
 
 def _values(dim, given):
@@ -93,10 +112,10 @@ def sweep(program, *, on="cpu", dims=None, dtype=(), **sizes):
     what the command line prints, columns() a dict of lists, to_pandas() a data frame (seconds, FLOP, B). Raises
     ridge.Error.
     """
+    program = text_of("a program", program, "bf16[B, D] * bf16[D, F] -> bf16[B, F]")
     given = {**(dims or {}), **sizes}
     ranges = [(dim, _values(dim, values)) for dim, values in given.items()]
     for dim, values in ranges:
         if not values:
-            raise Error(2, f"expected at least one value of dimension '{dim}'", "", "", 0, 0,
-                        f"ridge: expected at least one value of dimension '{dim}'")
+            raise usage_error(f"expected at least one value of dimension '{dim}'")
     return _ridge.sweep(program, _list(on), _list(dtype), ranges)

@@ -72,6 +72,21 @@ class Explain(unittest.TestCase):
                          self.report.ops[0].flops)
         self.assertEqual(ridge.explain(LAYER, on="h200", dims=SIZES).ops[0].flops, self.report.ops[0].flops)
 
+    def test_calls_that_are_no_questions_are_named(self):
+        text = "bf16[B, D] * bf16[D, F] -> bf16[B, F]"
+        for given, said in [
+                ({"B": "64"}, "B: expected a whole number, the size of a dimension, found '64'"),
+                ({"B": None}, "B: expected a whole number, the size of a dimension, found None"),
+                ({"dims": {"B": [1, 2]}}, "B: expected a whole number, the size of a dimension, found [1, 2]"),
+                ({"machine": "h200"}, "machine: expected a whole number, the size of a dimension, found 'h200'"),
+                ({"on": ["h100", "h200"]}, "expected one machine, such as 'h200', found ['h100', 'h200']"),
+                ({"dtype": 32}, "expected a dtype's name, such as 'bf16', found 32"),
+                ({"split": "F=8"}, "split: expected a dimension and how many chips share it, such as ('D', 4), found 'F=8'")]:
+            with self.assertRaises(ridge.Error) as caught:
+                ridge.explain(text, **{"on": "h200", **given})
+            self.assertEqual(str(caught.exception), said)
+            self.assertEqual(caught.exception.kind, "usage")
+
     def test_errors_have_place_and_caret(self):
         with self.assertRaises(ridge.Error) as caught:
             ridge.explain("bf16[B, D] * bf16[E, F] -> bf16[B, F]", on="h200")
