@@ -26,14 +26,15 @@ class Times {
 
   Result<ChunkTimes> best() const {
     ChunkTimes out;
-    const auto alone = computing(std::get<Compute>(q_.part.acts().acts[q_.pair.compute]).program);
-    if (!alone) return alone.error();
-    if (!*alone) return out;
-    out.computing = **alone;
-    out.in_turn = **alone + moving();
+    const auto planned = plan_part(std::get<Compute>(q_.part.acts().acts[q_.pair.compute]).program, q_.options);
+    if (!planned) return planned.error();
+    const auto alone = forecast_s(*planned, device_);
+    if (!alone) return out;
+    out.computing = *alone;
+    out.in_turn = *alone + moving();
     for (std::int64_t chunks = std::max<std::int64_t>(1, q_.how.count); chunks <= most_chunks; chunks *= 2) {
       for (const bool one : {false, true}) {
-        const auto seconds = one ? by_one_kernel(chunks, **alone) : in_chunks(chunks);
+        const Seconds seconds = one ? by_one_kernel(chunks, *planned, *alone) : in_chunks(chunks);
         if (!seconds) return seconds.error();
         if (!*seconds && !one) break;
         if (*seconds && (out.in_chunks == 0 || **seconds < few * out.in_chunks)) {
@@ -74,15 +75,11 @@ class Times {
   }
 
   // What comes before the product is done with before anything is sent.
-  Seconds by_one_kernel(std::int64_t chunks, double alone) const {
-    if (q_.pair.gathers()) return std::optional<double>();
-    const auto planned = plan_part(std::get<Compute>(q_.part.acts().acts[q_.pair.compute]).program, q_.options);
-    if (!planned) return planned.error();
-    const auto walk = one_kernel(q_, *planned, chunks);
-    if (!walk) return std::optional<double>();
-    const auto& problem = std::get<ops::MatmulProblem>(planned->steps.back().kernel);
-    const auto product = ops::forecast(problem, device_);
-    if (!product) return std::optional<double>();
+  std::optional<double> by_one_kernel(std::int64_t chunks, const Plan& planned, double alone) const {
+    const auto walk = q_.pair.gathers() ? std::nullopt : one_kernel(q_, planned, chunks);
+    if (!walk) return std::nullopt;
+    const auto product = ops::forecast(std::get<ops::MatmulProblem>(planned.steps.back().kernel), device_);
+    if (!product) return std::nullopt;
     const double seconds = product->spread.middle * product->seconds;
     const auto ranks = static_cast<std::int64_t>(pieces_.size());
     const double bytes = static_cast<double>(pieces_.front().rows.size() * row_bytes_) / walk->of_piece;
@@ -91,7 +88,7 @@ class Times {
                              .other = each,
                              .sending = bytes / q_.bytes_per_s,
                              .wait = q_.wait_s};
-    return std::optional(alone - seconds + chunked_s(q_.pair.kind, ranks, walk->of_piece, times));
+    return alone - seconds + chunked_s(q_.pair.kind, ranks, walk->of_piece, times);
   }
 
   // The library's time, or that of the devices' links where no library was timed.
@@ -129,14 +126,12 @@ std::optional<ops::ResultChunks> one_kernel(const ChunkQuestion& question, const
   if (product == nullptr || !device) return std::nullopt;
   const std::vector<RowPiece> pieces = row_pieces(question.part.acts(), question.pair, question.part.device());
   const std::int64_t rows = pieces.back().rows.end;
-  if (product == nullptr || product->m % rows != 0) return std::nullopt;
+  if (product->m % rows != 0) return std::nullopt;
   std::size_t place = 0;
   while (pieces[place].rank != question.rank) ++place;
   const ops::ResultChunks out = walk(pieces, place, {product->n, product->m / rows}, chunks);
   if (out.rows == 0) return std::nullopt;
-  // Operands begin at multiples of 256 bytes, wherever they lie.
-  alignas(256) static std::byte somewhere[256];
-  const ops::MatmulCall call{.problem = *product, .a = somewhere, .b = somewhere, .d = somewhere, .chunks = out};
+  const ops::MatmulCall call{.problem = *product, .chunks = out};  // whose operands begin at multiples of 256 bytes
   if (!ops::cuda::choose_in_chunks(call, ops::plan_workspace_bytes, *device)) return std::nullopt;
   return out;
 }

@@ -105,7 +105,7 @@ TEST(Chunks, are_strips_of_groups_of_rows) {
   EXPECT_EQ(second.number(8191, 8191), 15);
   EXPECT_FALSE(second.adds(4095));
   EXPECT_TRUE(second.adds(4096) && second.is_apart(4096));
-  // Of three ranks, two sequences a row: 3 * 128 rows of the result do not divide a piece of 6 * 128, 2 * 128 do.
+  // Of three ranks, two rows of the result to each of theirs.
   const std::vector<RowPiece> thirds{{0, {0, 384}}, {1, {384, 768}}, {2, {768, 1152}}};
   const ops::ResultChunks two = walk(thirds, 0, {.columns = 200, .scale = 2}, 3);
   EXPECT_EQ(two.piece, 768);

@@ -1,7 +1,6 @@
 #include "ridge/measure/ranks/in_chunks.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "ridge/transport/collectives.h"
 
@@ -144,12 +143,12 @@ Status InChunks::add_steps(Chunk& chunk) const {
   return Done{};
 }
 
-Result<DeviceSteps> InChunks::whole_steps() const {
+Result<DeviceSteps> InChunks::whole_steps(const ops::ResultChunks& chunks) const {
   std::vector<std::byte*> lent;
   for (const int slot : compute().slots) lent.push_back(slots_->at(slot));
   auto planned = plan_part(compute().program, *options_);
   if (!planned) return planned.error();
-  return DeviceSteps::make_in(lent, *std::move(planned), {.tune = {.stored = options_->tune.stored}, .chunks = walk_});
+  return DeviceSteps::make_in(lent, *std::move(planned), {.tune = {.stored = options_->tune.stored}, .chunks = chunks});
 }
 
 Status InChunks::add_kernel() {
@@ -162,7 +161,7 @@ Status InChunks::add_kernel() {
   walk_.come = reach_->word(told(1, 0), after(1).rank);
   walk_.come_stride = reach_->size();
   walk_.last = slots_->at(shift().to) + (pair_.kind == Collective::all_reduce ? mine().rows.begin * row_bytes() : 0);
-  auto steps = whole_steps();
+  auto steps = whole_steps(walk_);
   if (!steps) return steps.error();
   kernel_ = *std::move(steps);
   return Done{};
@@ -200,11 +199,9 @@ Status InChunks::build(const ChunkQuestion& question) {
   if (pair_.gathers()) return Done{};
   if (times_.one_kernel)
     if (const Status added = add_kernel(); !added) return added;
-  const ops::ResultChunks walk = std::exchange(walk_, {});
-  auto steps = whole_steps();
+  auto steps = whole_steps({});
   if (!steps) return steps.error();
   whole_ = *std::move(steps);
-  walk_ = walk;
   return Done{};
 }
 

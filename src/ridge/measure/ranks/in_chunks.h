@@ -65,7 +65,7 @@ class InChunks {
   InChunks(const ChunkedPair& pair, const Where& where, Queues queues);
   Status build(const ChunkQuestion& question);
   Status add_steps(Chunk& chunk) const;
-  Result<DeviceSteps> whole_steps() const;
+  Result<DeviceSteps> whole_steps(const ops::ResultChunks& chunks) const;
   Status add_kernel();
   std::vector<std::byte*> lent_to(const Program& program, const Chunk& chunk) const;
   std::vector<Chunk> cut(const RowPiece& piece, std::size_t step) const;

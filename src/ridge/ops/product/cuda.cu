@@ -100,6 +100,9 @@ std::string failure(const char* what, cudaError_t e) {
 std::optional<std::string> launch_tiles(const MatmulCall& call, const MatmulPlan& plan, const Workspace& workspace,
                                         TileProblem t, CUstream_st* stream) {
   const MatmulConfig& c = sm90_menu[static_cast<std::size_t>(plan.config)];
+  if (call.chunks.rows > 0 && !c.shares_result())
+    return "config " + std::to_string(plan.config) +
+           " of the menu does not go through its result in chunks: expected a plan of choose_in_chunks()";
   char* free = static_cast<char*>(workspace.data) + counter_bytes;
   TilesLaunch x{};
   if (const std::int64_t partial = partial_tiles(plan); partial > 0) {
