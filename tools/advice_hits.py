@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""How often what `ridge advise` says comes true on this CPU: over data/advice_programs.txt or another file of programs that are
-parted by empty lines.
+"""How often what `ridge advise` says comes true on this CPU, or with --on cuda on a device: over data/advice_programs.txt or
+another file of programs that are parted by empty lines.
 
-    advice_hits.py RIDGE [--programs FILE] [--json OUT.json]     runs `ridge advise --confirm` of each, prints the rates
+    advice_hits.py RIDGE [--on cuda] [--programs FILE] [--json OUT.json]   runs `ridge advise --confirm` of each, prints the rates
     advice_hits.py --fit RESULT.json                             writes data/models/advice.csv: the spread of the ratios
 """
 import argparse
@@ -17,8 +17,8 @@ FILE = ROOT / "data/models/advice.csv"
 LEAST_TIMED = 3  # of a kind, below which its line stays a guess
 
 
-def advice_of(ridge, program):
-    done = subprocess.run([ridge, "advise", program, "--confirm", "--json"], capture_output=True, text=True)
+def advice_of(ridge, program, on):
+    done = subprocess.run([ridge, "advise", program, "--on", on, "--confirm", "--json"], capture_output=True, text=True)
     if done.returncode:
         sys.exit(f"{program}\n{done.stderr}")
     return json.loads(done.stdout)
@@ -60,6 +60,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("ridge", nargs="?")
     parser.add_argument("--programs", default=ROOT / "data/advice_programs.txt")
+    parser.add_argument("--on", default="cpu")
     parser.add_argument("--json")
     parser.add_argument("--fit")
     arguments = parser.parse_args()
@@ -69,7 +70,7 @@ def main():
     rows, silent = [], 0
     middles = {kind: float(cells[2]) for kind, cells in spreads().items()}
     for program in programs:
-        found = list(rows_of(advice_of(arguments.ridge, program), middles))
+        found = list(rows_of(advice_of(arguments.ridge, program, arguments.on), middles))
         silent += not found
         rows += found
         for row in found:
@@ -81,10 +82,10 @@ def main():
           f"({100 * len(run) / max(1, len(rows)):.0f} %): {true} came true ({100 * true / max(1, len(run)):.0f} %), {within} within the "
           f"interval ({100 * within / max(1, len(run)):.0f} %)")
     if arguments.json:
-        about = json.loads(subprocess.run([arguments.ridge, "machines", "cpu", "--json"], capture_output=True, text=True).stdout)
+        about = json.loads(subprocess.run([arguments.ridge, "machines", arguments.on, "--json"], capture_output=True, text=True).stdout)
         day = subprocess.run(["date", "-u", "+%Y-%m-%d"], capture_output=True, text=True).stdout.strip()
         pathlib.Path(arguments.json).write_text(json.dumps(
-            {"device": about.get("title", ""), "day": day, "command": "tools/advice_hits.py build/ridge --json results/cpu_advice.json",
+            {"device": about.get("title", ""), "day": day, "command": f"tools/advice_hits.py build/ridge --on {arguments.on} --programs {pathlib.Path(arguments.programs).name} --json {pathlib.Path(arguments.json).name}",
              "rows": rows}, indent=1) + "\n")
 
 

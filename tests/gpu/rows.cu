@@ -153,7 +153,9 @@ double check_one(const Case& c, std::mt19937& random) {
   Elements x(p.x.dtype, p.rows * p.x.row_stride, c.x_off), y(p.y.dtype, p.rows * p.y.row_stride, c.y_off);
   Elements weight(p.weight, p.columns, 0), dy(p.dy.dtype, p.rows * p.dy.row_stride, c.x_off);
   std::normal_distribution<float> normal(0, 1);
-  for (std::int64_t i = 0; i < p.rows * p.x.row_stride; ++i) x.set(i, normal(random) * c.size + c.mean);
+  const bool shares = p.function == RowFunction::softmax_gradient;  // x is what a softmax left
+  for (std::int64_t i = 0; i < p.rows * p.x.row_stride; ++i)
+    x.set(i, shares ? std::exp(normal(random)) / static_cast<float>(p.columns) : normal(random) * c.size + c.mean);
   for (std::int64_t i = 0; i < p.columns; ++i) weight.set(i, normal(random));
   for (std::int64_t i = 0; i < p.rows * p.dy.row_stride; ++i) dy.set(i, normal(random));
   if (c.nan_row >= 0) x.set(c.nan_row * p.x.row_stride + p.columns / 2, NAN);

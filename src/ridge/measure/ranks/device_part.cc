@@ -25,7 +25,7 @@ Result<std::unique_ptr<DevicePart>> DevicePart::make(const Part& part, transport
   auto slots = queue ? SlotMemory::make(part) : queue.error();
   if (const Status there = transport::agree(ranks, slots ? Status(Done{}) : slots.error()); !there)
     return there.error();
-  auto joined = Joined::make(ranks, part.device().mesh, how.nccl);
+  auto joined = Joined::make(ranks, part.device().mesh, how.nccl, how.joined);
   if (!joined) return joined.error();
   std::unique_ptr<DevicePart> out(new DevicePart(part, std::move(*queue), *std::move(joined), *std::move(slots)));
   if (const Status made = out->make_acts(ranks, how); !made) return made.error();

@@ -14,8 +14,9 @@ namespace ridge::ranks {
 struct OnDevice {
   const Machine& machine;
   const RunOptions& options;
-  const std::vector<int>& stored;  // tensors that are wanted whoever reads them
-  std::string nccl = {};           // the library's file; empty: the system's
+  const std::vector<int>& stored;                      // tensors that are wanted whoever reads them
+  std::string nccl = {};                               // the library's file; empty: the system's
+  std::shared_ptr<const transport::Nccl> joined = {};  // Task's
   Chunks chunks = {};
 };
 

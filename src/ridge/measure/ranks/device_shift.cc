@@ -80,8 +80,11 @@ bool gathers_in_order(const Route& r) {
 
 }  // namespace
 
-Result<Joined> Joined::make(transport::Ranks& ranks, const Mesh& mesh, const std::string& library) {
+Result<Joined> Joined::make(transport::Ranks& ranks, const Mesh& mesh, const std::string& library,
+                            std::shared_ptr<const transport::Nccl> before) {
   Joined out(ranks, mesh);
+  out.all_ = std::move(before);
+  if (out.all_ != nullptr) return out;
   auto all = transport::Nccl::join(ranks, library);
   if (all)
     out.all_ = *std::move(all);
@@ -95,7 +98,12 @@ Result<Joined> Joined::make(transport::Ranks& ranks, const Mesh& mesh, const std
 Result<const transport::Nccl*> Joined::over(const std::string& letters) {
   const auto known = over_.find(letters);
   if (known != over_.end()) return known->second.get();
-  const int mine = ranks_->rank(), first = sharers(*mesh_, letters, mine).front();
+  const int mine = ranks_->rank();
+  const std::vector<int> they = sharers(*mesh_, letters, mine);
+  bool is_all = static_cast<int>(they.size()) == ranks_->size();
+  for (std::size_t i = 0; i < they.size(); ++i) is_all &= they[i] == static_cast<int>(i);
+  if (is_all) return all_.get();
+  const int first = they.front();
   auto some =
       all_->among({first, static_cast<int>(mesh_->place(mine, letters)), static_cast<int>(mesh_->size(letters))});
   if (!some) return some.error();

@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "ridge/device/device.h"
 #include "ridge/measure/ranks/shift.h"
@@ -19,8 +20,9 @@ namespace ridge::ranks {
 class Joined {
  public:
   // To be called by all ranks at once. Without NCCL, or with devices that it does not join: why, and all goes through
-  // the host.
-  static Result<Joined> make(transport::Ranks& ranks, const Mesh& mesh, const std::string& library);
+  // the host. `before`: as they were joined for another run; null: they are joined now, by this library.
+  static Result<Joined> make(transport::Ranks& ranks, const Mesh& mesh, const std::string& library,
+                             std::shared_ptr<const transport::Nccl> before);
   const transport::Nccl* all() const { return all_.get(); }  // null: through the host
   const std::string& why() const { return why_; }            // it is null
   transport::Ranks& ranks() const { return *ranks_; }
@@ -31,7 +33,7 @@ class Joined {
   Joined(transport::Ranks& ranks, const Mesh& mesh) : ranks_(&ranks), mesh_(&mesh) {}
   transport::Ranks* ranks_;
   const Mesh* mesh_;
-  std::unique_ptr<transport::Nccl> all_;
+  std::shared_ptr<const transport::Nccl> all_;
   std::string why_;
   std::map<std::string, std::unique_ptr<transport::Nccl>> over_;
 };

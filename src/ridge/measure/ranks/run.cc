@@ -165,8 +165,8 @@ class Runner {
   Status carry_up() {
     for (const auto& [name, path] : options_.out)
       if (const auto tensor = tensor_named(program(), name)) wanted_.push_back(*tensor);
-    auto made =
-        DevicePart::make(*part_, ranks_, {task_.explanation.machine, options_, wanted_, task_.nccl, task_.chunks});
+    auto made = DevicePart::make(
+        *part_, ranks_, {task_.explanation.machine, options_, wanted_, task_.nccl, task_.joined, task_.chunks});
     if (!made) return made.error();
     on_device_ = *std::move(made);
     return transport::agree(ranks_, on_device_->upload());
