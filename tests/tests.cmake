@@ -7,6 +7,12 @@ add_test(NAME cases_none COMMAND cases_test ${CMAKE_SOURCE_DIR}/cmake)  # a fold
 set_tests_properties(cases PROPERTIES LABELS fast)
 set_tests_properties(cases_none PROPERTIES LABELS fast WILL_FAIL TRUE)
 
+# Random functions of rows against f64; 20000 take minutes.
+add_executable(rows_random ${CMAKE_SOURCE_DIR}/tests/rows/random.cc)
+target_link_libraries(rows_random PRIVATE ridge)
+target_compile_options(rows_random PRIVATE ${ridge_warnings})
+add_test(NAME rows_random COMMAND rows_random 400)
+
 # Questions that one command answers; a folder without them must fail.
 find_package(Python3 COMPONENTS Interpreter REQUIRED)
 set(answers ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR}/tests/answers_test.py $<TARGET_FILE:ridge_cli>)

@@ -10,6 +10,7 @@
 
 #include "ridge/base/text.h"
 #include "ridge/ops/fused/model.h"
+#include "ridge/plan/across.h"
 #include "ridge/plan/attention/backward.h"
 #include "ridge/plan/attention/forward.h"
 #include "ridge/plan/lower.h"
@@ -50,6 +51,7 @@ class Fuser {
     const std::vector<int> alone = order();
     for (int s = 0; options_.fuse && s < count(); ++s) join_attention_backward(s);
     for (int s = 0; options_.fuse && s < count(); ++s) join_attention(s);
+    for (int s = 0; options_.fuse && s < count(); ++s) join_across(s);
     for (int s = 0; options_.fuse && s < count(); ++s) join_producers(s);
     Fusion out;
     for (const int g : order()) out.groups.push_back(group(members_[at(g)], made_again(g)));
@@ -82,6 +84,8 @@ class Fuser {
   std::optional<std::string> fault(const std::vector<int>& set) const {
     std::vector<int> products, along;
     for (const int s : set) {
+      if (across_.contains(s) && set.size() > 1 && set != members_[at(group_of_[at(s)])])
+        return fmt::format("{} is a sum across rows: a kernel of its own", name_of(result(s)));
       if (form(s) == Form::alone && set.size() > 1) return alone_fault(s);
       if (form(s) == Form::product) (is_row_sum(s, set) ? along : products).push_back(s);
       if (form(s) == Form::along) along.push_back(s);
@@ -373,6 +377,22 @@ class Fuser {
     return fmt::format("{} is wanted by others, and {} none of what lies between", name_of(tensor), who);
   }
 
+  // A sum across rows of what a norm leaves: what only the sum wants belongs to it alone, all else is made again.
+  void join_across(int s) {
+    if (members_[at(group_of_[at(s)])].size() > 1 || (options_.target == Target::cuda && !options_.generate)) return;
+    const auto found = find_across(program_, shapes_, s, options_.target);
+    if (!found) return;
+    std::vector<int> own, again;
+    for (const int each : found->statements) {
+      const bool is_free = members_[at(group_of_[at(each)])].size() == 1 && !across_.contains(each);
+      (each == s || (is_free && inner(each, found->statements)) ? own : again).push_back(each);
+    }
+    if (circular(own)) return;
+    merge(own);
+    across_.insert(s);
+    if (!again.empty()) made_again_[group_of_[at(s)]] = again;
+  }
+
   // A product of weights that are made of another product's sums, with all that nobody else wants.
   void join_attention(int s) {
     if (!(options_.epilogues || options_.attention) || form(s) != Form::product ||
@@ -482,6 +502,7 @@ class Fuser {
     for (const int s : set) {
       if (form(s) == Form::product) out = Group::Kind::product;
       if (form(s) == Form::along || is_row_sum(s, set)) out = Group::Kind::rows;
+      if (across_.contains(s)) return Group::Kind::rows;
       if (attentions_.contains(s)) out = Group::Kind::attention;
       if (gradients_.contains(group_of_[at(s)])) return Group::Kind::attention_backward;
       if (form(s) == Form::alone) out = is_grouped(s) ? Group::Kind::product : Group::Kind::loops;
@@ -554,6 +575,7 @@ class Fuser {
   std::set<int> attentions_;                     // statements: products of weights that end an attention
   std::map<int, std::string> attention_faults_;  // … that look like one: why they do not
   std::set<int> gradients_;                      // groups: attention's gradients
+  std::set<int> across_;                         // statements: sums across rows that their kernels end in
   std::map<int, std::vector<int>> made_again_;   // by these: statements of others, sorted
 };
 

@@ -99,7 +99,8 @@ LoweredChain lower_chain(const std::vector<Node>& nodes, const std::vector<std::
 struct RowLeaves {
   const std::vector<std::optional<View>>& views;  // where each node lies; nothing: it is computed
   const Bindings& sizes;
-  Target target = Target::cuda;  // whose limits count
+  Target target = Target::cuda;           // whose limits count
+  std::vector<std::string> columns = {};  // where no function says them
 };
 struct LoweredRows {
   ops::RowProgram program;

@@ -69,7 +69,8 @@ class WholeRows {
 
   // All functions run along the same dimensions, in the order in which they lie in memory.
   Why find_columns() {
-    std::vector<std::string> first;
+    std::vector<std::string> first = leaves_.columns;
+    std::sort(first.begin(), first.end());
     for (const Node& node : nodes_) {
       if (node.kind != Node::Kind::along) continue;
       std::vector<std::string> over;
