@@ -28,9 +28,9 @@ std::optional<std::string> run_case(const random_rows::Case& c, random_rows::Dat
   }
   const Memory room(bytes + 1);
   const ops::cuda::Workspace workspace{room.data(), bytes};
-  const auto trouble =
-      c.sum ? ops::cuda::reduce(*c.sum, at[0], at[1], workspace, nullptr)
-            : ops::cuda::rows(c.p, {at[0], c.weighted ? at[2] : nullptr, at[1], at[3]}, workspace, nullptr);
+  const ops::RowData data{at[0], c.weighted ? at[2] : nullptr, at[1], at[3]};
+  const auto trouble = c.sum ? ops::cuda::reduce(*c.sum, at[0], at[1], workspace, nullptr)
+                             : ops::cuda::rows(c.p, data, workspace, nullptr);
   if (trouble) return trouble;
   must(cudaDeviceSynchronize(), random_rows::text(c).c_str());
   must(cudaMemcpy(d.y.bytes().data(), places[1]->data(), d.y.bytes().size(), cudaMemcpyDeviceToHost), "copying back");

@@ -1,9 +1,12 @@
-#include "ridge/plan/across.h"
-
+// Recognises sums across rows of what a norm leaves, however they are spelled: the gradient of a norm's weight,
+//
+//   r[N] = rsqrt(mean(x * x over D) + 1e-5)     h[N, D] = x * r     dw[D] = dy * h
+//
+// is one kernel that reads x and dy, whoever else wants r and h. A product of two tensors is one as well.
 #include <algorithm>
 #include <set>
 
-#include "ridge/ops/rows/cpu.h"
+#include "ridge/ops/rows/program.h"
 #include "ridge/plan/lower.h"
 #include "ridge/program/elementwise.h"
 #include "ridge/program/routine.h"
@@ -20,11 +23,11 @@ class Finding {
 
   std::optional<FoundAcross> find() {
     if (!is_sum()) return std::nullopt;
-    std::vector<int> set{sum_};
-    if (auto found = as_one(set)) return found;
-    // What one operand is made of, the nearest first, until the rest are x and dy.
+    // What one operand is made of, the nearest first, as far as the rest are x and dy: u = x - mean(x over D) is the x
+    // of an rmsnorm, and with one statement more x that of a layernorm.
+    std::optional<FoundAcross> best = as_one({sum_});
     for (const int operand : operands(statement(sum_))) {
-      set = {sum_};
+      std::vector<int> set{sum_};
       std::set<int> next{maker(operand)};
       while (set.size() <= most_makers && *next.rbegin() >= 0) {
         const int last = *next.rbegin();
@@ -33,10 +36,11 @@ class Finding {
         for (const int t : operands(statement(last))) next.insert(maker(t));
         next.insert(-1);
         std::sort(set.begin(), set.end());
-        if (auto found = as_one(set)) return found;
+        if (auto found = as_one(set); found && (!best || found->statements.size() > best->statements.size()))
+          best = std::move(found);
       }
     }
-    return std::nullopt;
+    return best;
   }
 
  private:
@@ -81,11 +85,7 @@ class Finding {
   Shape whole() const {
     Shape out;
     for (const auto* dims : {&rows_, &columns_})
-      for (const std::string& dim : *dims) {
-        std::int64_t extent = 1;
-        for (const Shape& shape : shapes_) extent = std::max(extent, along(shape, dim).extent);
-        out.push_back({dim, extent, 0});
-      }
+      for (const std::string& dim : *dims) out.push_back({dim, longest(shapes_, dim), 0});
     std::vector<std::string> order = rows_;
     order.insert(order.end(), columns_.begin(), columns_.end());
     return packed(out, order);
@@ -97,23 +97,17 @@ class Finding {
     Pointwise all = joined(program_, set, {result}, true);
     const int summed = all.nodes.back().arguments[0];
     all.nodes.pop_back();
-    std::vector<std::optional<View>> views;
-    Bindings sizes;
-    for (const Node& node : all.nodes) {
-      views.emplace_back();
-      if (is_place(node)) return std::nullopt;
-      if (node.kind == Node::Kind::tensor)
-        views.back() = View{node.tensor, program_.tensors[at(node.tensor)].dtype, shape_of(node.tensor)};
-      if (node.kind == Node::Kind::size) sizes[node.over[0].dim] = along(whole(), node.over[0].dim).extent;
-    }
+    const TriedLeaves leaves = tried_leaves(program_, shapes_, all.nodes);
     const View out{result, program_.tensors[at(result)].dtype, whole()};
-    const LoweredRows rows =
-        lower_whole_rows(all.nodes, {{static_cast<std::size_t>(summed), out}}, {views, sizes, Target::cpu, columns_});
+    const LoweredRows rows = lower_whole_rows(all.nodes, {{static_cast<std::size_t>(summed), out}},
+                                              {leaves.views, leaves.sizes, Target::cpu, columns_});
     if (!rows.fault.empty()) return std::nullopt;
     const auto known = ops::known_rows(rows.program, true);
     if (!known || ops::refuse(known->problem)) return std::nullopt;
     if (target_ == Target::cuda && ops::find_fault(ops::row_program(known->problem, false))) return std::nullopt;
-    return FoundAcross{set, known->problem, rows.buffers[at(known->x)], rows.buffers[at(known->dy)], result};
+    const int x = rows.buffers[at(known->x)], dy = rows.buffers[at(known->dy)];
+    if (x < 0 || dy < 0) return std::nullopt;  // a counted axis
+    return FoundAcross{set, known->problem, x, dy, result};
   }
 
   const Program& program_;

@@ -10,7 +10,6 @@
 
 #include "ridge/base/text.h"
 #include "ridge/ops/fused/model.h"
-#include "ridge/plan/across.h"
 #include "ridge/plan/attention/backward.h"
 #include "ridge/plan/attention/forward.h"
 #include "ridge/plan/lower.h"
@@ -184,7 +183,7 @@ class Fuser {
     for (const int s : set)
       if (const auto* e = std::get_if<Expression>(&statement(s).op))
         for (const Node& node : e->nodes)
-          if (is_place(node) && !regrouped({{node.over[0].dim, longest(node.over[0]), 1}}, *groups))
+          if (is_place(node) && !regrouped({{node.over[0].dim, longest(shapes_, node.over[0].dim), 1}}, *groups))
             return fmt::format("index({}) does not lie as the rows and columns of the product do", node.over[0].dim);
     return options_.target == Target::cuda ? epilogue_fault(set) : std::nullopt;
   }
@@ -226,28 +225,14 @@ class Fuser {
     for (const int s : set)
       if (!inner(s, set)) stored.push_back(result(s));
     const Pointwise all = joined(program_, set, stored, true);
-    std::vector<std::optional<View>> views;
-    Bindings sizes;
-    for (const Node& node : all.nodes) {
-      views.emplace_back();
-      if (node.kind == Node::Kind::tensor) views.back() = view(node.tensor);
-      if (is_place(node))
-        views.back() =
-            View{-static_cast<int>(views.size()), DType::f32, {{node.over[0].dim, longest(node.over[0]), 1}}};
-      if (node.kind == Node::Kind::size) sizes[node.over[0].dim] = 1;
-    }
+    const TriedLeaves leaves = tried_leaves(program_, shapes_, all.nodes);
     std::vector<ChainResult> results;
     for (const Pointwise::Stored& one : all.results) results.push_back({one.node, view(one.tensor)});
-    const LoweredRows rows = lower_whole_rows(all.nodes, results, {views, sizes});
+    const LoweredRows rows = lower_whole_rows(all.nodes, results, {leaves.views, leaves.sizes});
     if (rows.fault.empty()) return std::nullopt;
     return fmt::format("{} runs along dimensions: {}", first, rows.fault);
   }
   View view(int tensor) const { return {tensor, dtype(tensor), shapes_[at(tensor)]}; }
-  std::int64_t longest(const Axis& axis) const {
-    std::int64_t extent = 1;
-    for (const Shape& shape : shapes_) extent = std::max(extent, ridge::along(shape, axis.dim).extent);
-    return extent;
-  }
 
   // Nobody outside wants what the statement makes, but for those whose kernels make it again. `set`: a kernel's own.
   bool inner(int s, const std::vector<int>& set) const {

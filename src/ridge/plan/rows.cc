@@ -4,7 +4,6 @@
 #include <algorithm>
 
 #include "ridge/ops/rows/program.h"
-#include "ridge/plan/across.h"
 #include "ridge/plan/lower.h"
 #include "ridge/program/elementwise.h"
 

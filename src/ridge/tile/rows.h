@@ -73,6 +73,10 @@ template <class Real> TILE_FN Real joined(Largest, Real a, Real b) { return b > 
 template <class Real> TILE_FN Real joined(Max, Real a, Real b) { return joined(Largest{}, a, b); }
 template <class Real> TILE_FN Real joined(Least, Real a, Real b) { return b < a || b != b ? b : a; }
 
+// In which numbers of a row come that are stored as T.
+template <class T> struct NumberOf { using type = float; };
+template <> struct NumberOf<double> { using type = double; };
+
 // Formats in which a text's rows lie.
 template <class... T> struct Formats {};
 

@@ -45,6 +45,10 @@ class DeviceMover {
   static Result<DeviceMover> make(Route route, Joined& joined, Reach* reach);
   // "all-gather over X: 4.1 us as one kernel, 8.3 us by NCCL": as they were timed; empty: only NCCL will do.
   const std::string& note() const { return note_; }
+  // As it was timed; none: it has too many bytes to be timed before it is used.
+  std::optional<double> seconds() const { return collective_s_; }
+  // Whether it is timed, where devices reach each other. To be called by all ranks at once.
+  static Result<bool> is_small(const Route& route, transport::Ranks& ranks);
 
   // `from` and `to` lie on the device. Returns at once where NCCL moves; else when the move is done.
   Status queue(const ops::cuda::Queue& queue, const std::byte* from, std::byte* to);
@@ -53,7 +57,6 @@ class DeviceMover {
   DeviceMover(Mover host, ops::cuda::Memory staging, const Joined& joined)
       : host_(std::move(host)), staging_(std::move(staging)), ranks_(&joined.ranks()), all_(joined.all()) {}
   const Route& route() const { return host_.route(); }
-  std::int64_t small_bytes() const;
   Status try_small(Reach& reach);
   Result<double> timed(const ops::cuda::Queue& queue, const std::byte* from, std::byte* to);
   Status through_host(const ops::cuda::Queue& queue, const std::byte* from, std::byte* to);
@@ -67,6 +70,7 @@ class DeviceMover {
   const transport::Nccl* all_;             // null: through the host
   const transport::Nccl* some_ = nullptr;  // over the move's mesh axes, for the collectives
   std::string note_;
+  std::optional<double> collective_s_ = {};
   std::unique_ptr<SmallMover> small_ = nullptr;  // the collective goes through it
 };
 

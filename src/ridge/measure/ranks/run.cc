@@ -262,6 +262,7 @@ class Runner {
       const auto facts = ops::cuda::device_facts();
       notes.device = facts ? facts->name : "";
       notes.in_chunks = on_device_->notes();
+      notes.computing_s = on_device_->computing_s();
     }
     notes.words_bound = task_.words_bound;
     const auto on_device = on_device_ ? on_device_->network_s() : std::nullopt;

@@ -1,7 +1,7 @@
 // Rows that are joined column by column: cut in pieces, and columns in strips where no row leaves a number first, for
 // the threads to share. The cuts hang on the sizes alone, so results do not depend on how many threads there are.
 #include <algorithm>
-#include <vector>
+#include <memory>
 
 #include "ridge/base/cores.h"
 #include "ridge/ops/rows/cpu.h"
@@ -27,7 +27,7 @@ void across(const AcrossRun& run, std::int64_t rows, std::int64_t columns, int t
   const std::int64_t pieces = std::clamp<std::int64_t>(
       rows * columns / least_part / strips, 1, std::max<std::int64_t>(std::min(most_parts, rows / 16) / strips, 1));
   if (threads <= 0) threads = usable_cores();
-  std::vector<double> sums(static_cast<std::size_t>(pieces * columns));
+  const auto sums = std::make_unique_for_overwrite<double[]>(static_cast<std::size_t>(pieces * columns));
   const int workers = static_cast<int>(std::min<std::int64_t>(threads, pieces * strips));
   cpu::run(workers, [&](int worker) {
     const cpu::Slice mine = cpu::slice(pieces * strips, workers, worker);
@@ -39,19 +39,20 @@ void across(const AcrossRun& run, std::int64_t rows, std::int64_t columns, int t
       part.part.columns = columns;
       part.part.first = strips == 1 ? 0 : strip * strip_columns;
       part.part.last = strips == 1 ? columns : std::min(columns, part.part.first + strip_columns);
-      part.part.sums = sums.data() + piece * columns;
+      part.part.sums = sums.get() + piece * columns;
       cpu::body_for_isa(plain::run_across, avx2::run_across, avx512::run_across)(part);
     }
   });
   const int leavers = static_cast<int>(std::min<std::int64_t>(threads, parts(pieces * columns, least_part)));
   cpu::run(leavers, [&](int worker) {
     const cpu::Slice mine = cpu::slice(columns, leavers, worker);
-    for (std::int64_t piece = 1; piece < pieces; ++piece)
-      for (std::int64_t c = mine.begin; c < mine.end; ++c) {
-        double& all = sums[static_cast<std::size_t>(c)];
-        all = joined(run.function, all, sums[static_cast<std::size_t>(piece * columns + c)]);
-      }
-    leave(mine.begin, mine.end, sums.data());
+    const bool adds = run.function == ReduceFunction::sum || run.function == ReduceFunction::mean;
+    for (std::int64_t piece = 1; piece < pieces; ++piece) {
+      const double* const more = sums.get() + piece * columns;
+      for (std::int64_t c = mine.begin; c < mine.end; ++c)
+        sums[c] = adds ? sums[c] + more[c] : joined(run.function, sums[c], more[c]);
+    }
+    leave(mine.begin, mine.end, sums.get());
   });
 }
 

@@ -40,7 +40,8 @@ template <class X, class W, class Y> struct NormGradient {
     tile::RowsView<X, 1> dy;
     tile::ColumnsView<W> weight;
     tile::RowsOut<Y> y;
-    float share = 1, epsilon = 0;  // share: 1 / columns
+    typename tile::NumberOf<X>::type share = 1;  // over the columns
+    float epsilon = 0;
   };
   TILE_FN static auto weighted(auto& at, const Globals& g) {
     auto e = at.load(g.dy);
@@ -75,40 +76,53 @@ template <class X, class W, class Y> struct RmsnormGradient : NormGradient<X, W,
   }
 };
 
-// The same of x - mean, with the mean of dy * weight taken from it as well.
-template <class X, class W, class Y> struct LayernormGradient : NormGradient<X, W, Y> {
-  static constexpr int passes = 5;
-  using Base = NormGradient<X, W, Y>;
-  using Globals = typename Base::Globals;
-
-  TILE_FN static auto pass(auto& at, const Globals& g) { return at.reduce(at.load(g.x), tile::Add{}, Mean{}); }
-  TILE_FN static auto pass(auto& at, const Globals& g, auto mean) {
+// What a layernorm's have in common: the mean, what rounding has left of it in x - mean, and the scale. So a mean may
+// be as far from its elements' distances as f32 holds them.
+struct Centred {
+  TILE_FN static auto pass(auto& at, const auto& g) { return at.reduce(at.load(g.x), tile::Add{}, Mean{}); }
+  TILE_FN static auto pass(auto& at, const auto& g, auto mean) {
     auto e = at.load(g.x);
     at.map(
         e, [](auto x, auto middle) { return x - middle; }, mean);
-    return at.reduce(e, tile::Squares{}, Scale{});
-  }
-  TILE_FN static auto pass(auto& at, const Globals& g, auto, auto) {
-    return at.reduce(Base::weighted(at, g), tile::Add{}, Mean{});
-  }
-  TILE_FN static auto pass(auto& at, const Globals& g, auto mean, auto, auto) {
-    auto e = Base::weighted(at, g);
-    at.map(
-        e, [](auto each, auto x, auto middle) { return each * (x - middle); }, at.load(g.x), mean);
     return at.reduce(e, tile::Add{}, Mean{});
   }
-  TILE_FN static void pass(auto& at, const Globals& g, auto mean, auto scale, auto all, auto along) {
+  TILE_FN static auto pass(auto& at, const auto& g, auto mean, auto rest) {
+    auto e = at.load(g.x);
+    at.map(
+        e, [](auto x, auto middle, auto less) { return x - middle - less; }, mean, rest);
+    return at.reduce(e, tile::Squares{}, Scale{});
+  }
+};
+
+// The same of x - mean, with the mean of dy * weight taken from it as well.
+template <class X, class W, class Y> struct LayernormGradient : NormGradient<X, W, Y>, Centred {
+  static constexpr int passes = 6;
+  using Base = NormGradient<X, W, Y>;
+  using Globals = typename Base::Globals;
+  using Centred::pass;
+
+  TILE_FN static auto pass(auto& at, const Globals& g, auto, auto, auto) {
+    return at.reduce(Base::weighted(at, g), tile::Add{}, Mean{});
+  }
+  TILE_FN static auto pass(auto& at, const Globals& g, auto mean, auto rest, auto, auto) {
+    auto e = Base::weighted(at, g);
+    at.map(
+        e, [](auto each, auto x, auto middle, auto less) { return each * (x - middle - less); }, at.load(g.x), mean,
+        rest);
+    return at.reduce(e, tile::Add{}, Mean{});
+  }
+  TILE_FN static void pass(auto& at, const Globals& g, auto mean, auto rest, auto scale, auto all, auto along) {
     auto e = Base::weighted(at, g);
     at.map(
         e,
-        [](auto each, auto x, auto middle, auto s, auto level, auto slope) {
-          return s * (each - level - (x - middle) * (slope * s * s));
+        [](auto each, auto x, auto middle, auto less, auto s, auto level, auto slope) {
+          return s * (each - level - (x - middle - less) * (slope * s * s));
         },
-        at.load(g.x), mean, scale, all, along);
+        at.load(g.x), mean, rest, scale, all, along);
     at.store(g.y, e);
   }
-  TILE_FN static bool in_doubt(float mean, float scale, float all, float along) {
-    return !(scale > 0 && scale < 1e15F && std::abs(mean) * scale < 64 && std::abs(all) + std::abs(along) < 1e15F);
+  TILE_FN static bool in_doubt(float, float, float scale, float all, float along) {
+    return !(scale > 0 && scale < 1e15F && std::abs(all) + std::abs(along) < 1e15F);
   }
 };
 
@@ -120,7 +134,8 @@ template <class X, class Y> struct WeightGradient {
     tile::RowsView<X> x;
     tile::RowsView<X, 1> dy;
     tile::ColumnsOut<Y> y;
-    float share = 1, epsilon = 0;  // share: 1 / columns
+    typename tile::NumberOf<X>::type share = 1;  // over the columns
+    float epsilon = 0;
   };
   TILE_FN static bool in_doubt(float scale) { return !(scale > 0 && scale < 1e15F); }
 };
@@ -152,25 +167,13 @@ template <class X, class Y> struct RmsnormWeightGradient : WeightGradient<X, Y> 
   }
 };
 
-// Of a layernorm's: the same of x - mean. `rest`: what rounding has left of the mean in that difference.
-template <class X, class Y> struct LayernormWeightGradient : WeightGradient<X, Y> {
+// Of a layernorm's: the same of x - mean.
+template <class X, class Y> struct LayernormWeightGradient : WeightGradient<X, Y>, Centred {
   static constexpr int passes = 4;
   using Base = WeightGradient<X, Y>;
   using Globals = typename Base::Globals;
+  using Centred::pass;
 
-  TILE_FN static auto pass(auto& at, const Globals& g) { return at.reduce(at.load(g.x), tile::Add{}, Mean{}); }
-  TILE_FN static auto pass(auto& at, const Globals& g, auto mean) {
-    auto e = at.load(g.x);
-    at.map(
-        e, [](auto x, auto middle) { return x - middle; }, mean);
-    return at.reduce(e, tile::Add{}, Mean{});
-  }
-  TILE_FN static auto pass(auto& at, const Globals& g, auto mean, auto rest) {
-    auto e = at.load(g.x);
-    at.map(
-        e, [](auto x, auto middle, auto less) { return x - middle - less; }, mean, rest);
-    return at.reduce(e, tile::Squares{}, Scale{});
-  }
   TILE_FN static auto pass(auto& at, const Globals& g, auto mean, auto rest, auto scale) {
     auto e = at.load(g.dy);
     at.map(

@@ -21,6 +21,7 @@ namespace cpu = tile::cpu;
 
 constexpr std::int64_t block = 32;
 constexpr std::int64_t least_row = 24;  // of fewer elements the loop has added up a row while its text begins
+constexpr std::int64_t least_across = 1 << 12;  // likewise, elements of all columns
 constexpr std::int64_t elements_worth_a_thread = 1 << 14;
 
 std::int64_t points(const std::vector<ReduceAxis>& axes) {
@@ -62,7 +63,8 @@ bool is_row(const ReduceProblem& p) {
 }
 // Whether enough points lie side by side, and what they are made of one stride apart.
 bool goes_across(const ReduceProblem& p) {
-  return p.reduced.size() == 1 && !p.kept.empty() && p.kept.back().x_stride == 1 && p.kept.back().extent >= block;
+  return p.reduced.size() == 1 && !p.kept.empty() && p.kept.back().x_stride == 1 && p.kept.back().extent >= block &&
+         p.kept.back().extent * p.reduced[0].extent >= least_across;
 }
 
 // Kept points begin … end - 1.
@@ -161,9 +163,7 @@ void reduce(const ReduceProblem& given, const void* x, void* y, int threads) {
   if (threads <= 0) threads = usable_cores();
   const std::int64_t worth = std::max<std::int64_t>(kept * points(p.reduced) / elements_worth_a_thread, 1);
   const bool down = goes_across(p);
-  const std::int64_t together = down        ? p.kept.back().extent
-                                : is_row(p) ? 1
-                                            : block,
+  const std::int64_t apart = is_row(p) ? 1 : block, together = down ? p.kept.back().extent : apart,
                      items = (kept + together - 1) / together;
   const int most = static_cast<int>(std::min<std::int64_t>(threads, worth)),
             workers = static_cast<int>(std::min<std::int64_t>(most, items));

@@ -108,7 +108,8 @@ template <class X, class W, class Y> struct Norm {
     tile::RowsView<X> x;
     tile::ColumnsView<W> weight;
     tile::RowsOut<Y> y;
-    float share = 1, epsilon = 0;  // share: 1 / columns
+    typename tile::NumberOf<X>::type share = 1;  // over the columns
+    float epsilon = 0;
   };
   TILE_FN static bool in_doubt(float scale) { return !(scale > 0 && scale < 1e15F); }
   TILE_FN static bool in_doubt(float mean, float scale) { return in_doubt(scale) || !(std::abs(mean) * scale < 64); }

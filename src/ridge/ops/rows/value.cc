@@ -13,7 +13,7 @@ template <class Kernel> std::vector<double> run(const RowProblem& p, const RowVa
   if constexpr (requires { g.dy; }) g.dy = {row.dy.data()};
   if constexpr (requires { g.weight; }) g.weight = {row.weight.data()};
   if constexpr (requires { g.epsilon; }) {
-    g.share = 1 / static_cast<float>(row.x.size());
+    g.share = 1 / static_cast<double>(row.x.size());
     g.epsilon = p.epsilon;
   }
   tile::value::run_rows<Kernel>(g, 1, static_cast<tile::Index>(row.x.size()));
