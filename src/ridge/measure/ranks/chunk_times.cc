@@ -94,7 +94,7 @@ class Times {
   }
 
   // Once a pass a rank waits for a bell that all of them ring: before it writes to others, or until they have read.
-  double beside(double seconds) const { return seconds + q_.wait_s; }
+  double beside(double seconds) const { return seconds + q_.bell_s; }
 
   // The library's time, or that of the devices' links where no library was timed.
   double moving() const {

@@ -52,6 +52,7 @@ Result<InChunks::Made> InChunks::make(const ChunkedPair& pair, const Where& wher
                                where.ranks.rank(),
                                where.reach.bytes_per_s(),
                                where.reach.wait_s(),
+                               where.reach.bell_s(),
                                where.moving_s};
   auto times = chunk_times(question);
   if (const Status there = transport::agree(where.ranks, times ? Status(Done{}) : times.error()); !there)
