@@ -222,7 +222,8 @@ inline double judge(const Case& c, const Data& d, std::string& where) {
   if (c.is_across()) return judge_across(c, d);
   const RowProblem& p = c.p;
   const std::int64_t columns = c.is_number() ? 1 : p.columns;
-  double worst = 0;
+  double worst = 0, heaviest = 1;
+  for (std::int64_t i = 0; c.weighted && i < p.columns; ++i) heaviest = std::max(heaviest, std::abs(d.weight.get(i)));
   for (std::int64_t r = 0; r < p.rows; ++r) {
     const std::vector<double> want = of_row(c, d, r);
     // What cancels in a difference from the mean, or in a sum, is off by what it is made of.
@@ -233,8 +234,9 @@ inline double judge(const Case& c, const Data& d, std::string& where) {
       most = std::max(most, std::abs(x));
     }
     if (c.sum) largest = c.sum->function == ReduceFunction::mean ? sum / static_cast<double>(p.columns) : sum;
-    // Up to a mean of 64 distances layernorm adds x itself, in f32.
-    if (p.function == RowFunction::layernorm) largest = std::min(std::abs(c.mean), 64.0F) / 2;
+    // Up to a mean of 64 distances layernorm adds x itself, in f32; a logarithm near 0 is a difference.
+    if (p.function == RowFunction::layernorm) largest = std::min(std::abs(c.mean), 64.0F) / 4 * heaviest;
+    if (p.function == RowFunction::log_sum_exp) largest = most;
     if (p.function == RowFunction::softmax_gradient) largest = most * sum / 32;
     if (!c.sum && p.function >= RowFunction::layernorm)
       for (const double each : want) largest = std::max(largest, std::abs(each));

@@ -43,7 +43,7 @@ class RowBuilder {
 std::optional<std::string> find_fault(const RowProgram& program);
 std::optional<std::string> refuse(const RowProgram& program);  // on a CPU: always
 std::optional<std::string> refuse(const RowProblem& problem);
-// How many pieces of rows a program that ends in a sum across them leaves, each a row of f32; 0: it does not.
+// How many pieces of rows a program that ends in a sum across them leaves at most, each a row of f32; 0: it does not.
 std::int64_t pieces_of(const RowProgram& program);
 // Elements of each value that a lane holds.
 std::int64_t lane_elements(const RowProgram& program);

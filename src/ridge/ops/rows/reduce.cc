@@ -20,7 +20,7 @@ namespace {
 namespace cpu = tile::cpu;
 
 constexpr std::int64_t block = 32;
-constexpr std::int64_t least_row = 24;  // of fewer elements the loop has added up a row while its text begins
+constexpr std::int64_t least_row = 24;          // of fewer elements the loop has added up a row while its text begins
 constexpr std::int64_t least_across = 1 << 12;  // likewise, elements of all columns
 constexpr std::int64_t elements_worth_a_thread = 1 << 14;
 

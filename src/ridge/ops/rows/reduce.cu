@@ -279,6 +279,7 @@ std::optional<std::string> join_pieces(ReduceProblem p, std::int64_t pieces, std
   s.pieces = 1;
   s.chunk = pieces;
   s.values = values;
+  s.lanes = std::min(s.lanes, 8);  // few points: more rows of threads for each
   return said(launch(p, s, from, y, false, stream));
 }
 

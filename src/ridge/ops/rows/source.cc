@@ -27,9 +27,10 @@ std::int64_t product(const std::vector<std::int64_t>& extents) {
 
 class RowText {
  public:
-  RowText(const RowProgram& program, std::span<void* const> data)
+  RowText(const RowProgram& program, std::span<void* const> data, int multiprocessors)
       : program_(program),
         data_(data),
+        multiprocessors_(multiprocessors),
         words_(out_.arguments),
         rows_(product(program.rows)),
         pieces_(pieces_of(program)),
@@ -106,8 +107,12 @@ class RowText {
     ragged_ = program_.columns != std::int64_t{each_} * lanes_ * width_;
     out_.blocks = lanes_ > 32 ? rows_ * blocks : (rows_ * lanes_ + threads - 1) / threads;
     out_.resident = blocks > 1 && whole_ && pieces_ == 0;
-    if (pieces_ > 0) out_.blocks = pieces_ * blocks;
     if (held > few || stays()) out_.beside = static_cast<int>(512 / threads);
+    if (pieces_ == 0) return;
+    // As many as run at once: one more would run alone at the end. Few elements a lane leave registers for more.
+    if (width_ * 2 == vector_bytes) out_.beside = static_cast<int>(768 / threads);
+    if (lanes_ <= 32) out_.beside = static_cast<int>(1024 / threads);
+    out_.blocks = std::clamp<std::int64_t>(out_.beside * multiprocessors_ / blocks, 1, pieces_) * blocks;
   }
 
   bool stays() const { return out_.resident || pieces_ > 0; }  // blocks go on to further rows
@@ -240,6 +245,7 @@ class RowText {
 
   const RowProgram& program_;
   std::span<void* const> data_;
+  int multiprocessors_;
   Generated out_;
   Words words_;
   std::int64_t rows_, pieces_;
@@ -253,8 +259,8 @@ class RowText {
 
 }  // namespace
 
-Generated generate(const RowProgram& program, std::span<void* const> tensors) {
-  return RowText(program, tensors).make();
+Generated generate(const RowProgram& program, std::span<void* const> tensors, int multiprocessors) {
+  return RowText(program, tensors, multiprocessors).make();
 }
 
 }  // namespace ridge::ops
