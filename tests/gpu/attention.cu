@@ -23,8 +23,16 @@ std::string run(AttentionCase& x, const ops::DeviceNumbers& device, const cuda::
   const OnDevice q(x.q), k(x.k), v(x.v), o(x.o);
   const Memory lse(x.lse.size() * 4);
   must(cudaMemcpy(lse.data(), x.lse.data(), x.lse.size() * 4, cudaMemcpyHostToDevice), "copying to the device");
-  const cuda::AttentionCall call{x.problem,       q.memory.data(), k.memory.data(),
-                                 v.memory.data(), o.memory.data(), reinterpret_cast<float*>(lse.data())};
+  const Memory lengths(x.lengths.size() * 4 + 4);
+  must(cudaMemcpy(lengths.data(), x.lengths.data(), x.lengths.size() * 4, cudaMemcpyHostToDevice),
+       "copying to the device");
+  const cuda::AttentionCall call{x.problem,
+                                 q.memory.data(),
+                                 k.memory.data(),
+                                 v.memory.data(),
+                                 o.memory.data(),
+                                 reinterpret_cast<float*>(lse.data()),
+                                 reinterpret_cast<const int*>(lengths.data())};
   const cuda::AttentionPlan plan = cuda::choose(x.problem, device);
   if (auto trouble = cuda::launch(call, plan, workspace, nullptr)) return *trouble;
   must(cudaDeviceSynchronize(), text(x.problem).c_str());
@@ -46,7 +54,7 @@ int check_attention(int argc, char** argv) {
   must(cudaMemset(memory.data(), 0, cuda::counter_bytes), "clearing counters");
   const cuda::Workspace workspace{memory.data(), memory.size(), true};
   double worst = 0;
-  int wrong = 0, refused = 0;
+  int wrong = 0, refused = 0, ragged = 0, grouped = 0, in_parts = 0;
   for (int i = 0; i < cases; ++i) {
     AttentionCase x = AttentionCases(static_cast<unsigned>(i), {DType::bf16, DType::f16}).next(8);
     const AttentionProblem& p = x.problem;
@@ -58,16 +66,20 @@ int check_attention(int argc, char** argv) {
       std::fprintf(stderr, "%s: %s\n", text(p).c_str(), trouble.c_str());
       return 2;
     }
+    const cuda::AttentionPlan plan = cuda::choose(p, *device);
+    ragged += plan.is_ragged ? 1 : 0;
+    grouped += plan.group > 1 ? 1 : 0;
+    in_parts += plan.is_ragged && plan.parts > 1 ? 1 : 0;
     const double unit = p.dtype == DType::bf16 ? 0x1p-8 : 0x1p-11, off = judge(x, 2 * unit, unit);
     worst = std::max(worst, off);
     if (off <= 1) continue;
     if (++wrong > 5) continue;
-    const cuda::AttentionPlan plan = cuda::choose(p, *device);
-    std::fprintf(stderr, "case %d, %s, config %d, %d parts: %g of the allowed error\n", i, text(p).c_str(), plan.config,
-                 plan.parts, off);
+    std::fprintf(stderr, "case %d, %s, config %d, %d parts, groups of %d: %g of the allowed error\n", i,
+                 text(p).c_str(), plan.config, plan.parts, plan.group, off);
   }
-  std::printf("attention: %d cases, %d refused, %d wrong, at most %.2f of the allowed error\n", cases, refused, wrong,
-              worst);
+  std::printf("attention: %d cases, %d refused, %d wrong, at most %.2f of the allowed error; %d ragged, %d of these in "
+              "groups, %d in parts\n",
+              cases, refused, wrong, worst, ragged, grouped, in_parts);
   return wrong == 0 ? 0 : 1;
 }
 

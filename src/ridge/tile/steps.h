@@ -65,6 +65,18 @@ template <class T, int M, int N> struct MatricesOut : Matrices {
   InputOnTarget on_target{};
 };
 
+// The same where matrices may have fewer rows than there is room for, or a tile has several lines of each row, such as a
+// row of each head of a group. A load names how many rows its matrix has; what lies behind them reads as zeros.
+template <class Tile_> struct RaggedView : MatricesView<Tile_> {
+  int group = 1;        // lines of a row
+  bool ends = false;    // rows end where a load says; the group is 1
+  int lines = 0;        // of a box that the copy engine loads
+};
+template <class T, int M, int N> struct RaggedOut : MatricesOut<T, M, N> {
+  int group = 1;
+  Index line_stride = 0;
+};
+
 // Sums that lie in memory as the registers of the groups that share them do: of matrix i, tile by tile, group by group,
 // thread by thread four at a time. Where adds are in order (`config.ordered`), `turns` counts those that a group has
 // made to a tile.

@@ -32,11 +32,16 @@ template <class Kernel> void run(const AttentionRun& run) {
   place(g.o, p.dtype, run.o, p.rows, p.width, p.heads, p.o);
   place(g.lse, DType::f32, run.lse, p.rows, 1, p.heads, {p.heads * p.rows, p.rows, 1});
   set_numbers(g, p);
+  const Band all = g.band;
   auto& memory = *new (run.memory) tile::cpu::StepMemory<Kernel>;
   const tile::StepOrder order{static_cast<int>(p.outer * p.heads), static_cast<int>(p.rows), Kernel::config.m, 1};
   for (;;) {
     const tile::StepItem item = order.item(run.next->fetch_add(1, std::memory_order_relaxed));
     if (!item.is_real) return;
+    if (p.lengths) {
+      g.band = all.of(within_reach(run.lengths[item.matrix / p.heads]), moves_of(*p.lengths));
+      g.k.rows = g.v.rows = g.band.keys;
+    }
     tile::cpu::run_item<Kernel>(item, memory, g);
   }
 }

@@ -17,6 +17,7 @@ struct AttentionRun {
   const void *q, *k, *v;
   void* o;
   float* lse;              // [outer, heads, rows], or null
+  const int* lengths;      // [outer], of a problem that has lengths
   bool tall;               // items of tall_rows, else of short_rows
   std::atomic<int>* next;  // item that nobody has taken
   void* memory;            // attention_memory() bytes of this thread, at a multiple of 64

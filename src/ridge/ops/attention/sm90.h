@@ -17,8 +17,8 @@ struct AttentionLaunch {
   const AttentionProblem& problem;
   void* o;
   float* lse;
-  int width, parts;  // heads at a time; items that share the keys of the same rows
-  std::int64_t items;
+  const AttentionPlan& plan;
+  const int* lengths;
   int* counters;
   float* states;  // of the parts
   int multiprocessors;
@@ -26,7 +26,7 @@ struct AttentionLaunch {
 };
 using LaunchAttention = cudaError_t (*)(const AttentionLaunch&);
 
-// Of each config of the menu, for inputs of type T.
-template <class T> const std::array<LaunchAttention, attention_menu.size()>& attention_kernels();
+// Of each config of the menu, for inputs of type T; or of those whose sequences may differ in length.
+template <class T> const std::array<LaunchAttention, attention_menu.size()>& attention_kernels(bool is_ragged);
 
 }  // namespace ridge::ops::cuda

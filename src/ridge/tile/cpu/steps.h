@@ -135,7 +135,7 @@ struct StepPlace {
 
 struct StepLoader : StepPlace {
   template <class Real, int M, int N, class View>
-  void load(HeldTile<InLanes<Real>, M, N>& tile, const View& view, int matrix, int first) const {
+  void load(HeldTile<InLanes<Real>, M, N>& tile, const View& view, int matrix, int first, int = 0) const {
     using Tile = HeldTile<InLanes<Real>, M, N>;
     tile.width = static_cast<int>(view.cols);
     const Index place = place_of(view, matrix);
@@ -151,7 +151,7 @@ struct StepLoader : StepPlace {
       }
   }
   template <class Real, int Rows, int Cols, class View>
-  void load(SharedTile<InLanes<Real>, Rows, Cols>& tile, const View& view, int matrix, int first) const {
+  void load(SharedTile<InLanes<Real>, Rows, Cols>& tile, const View& view, int matrix, int first, int = 0) const {
     tile.height = static_cast<int>(std::min<Index>(Rows, view.rows - first));
     tile.width = static_cast<int>(view.cols);
     const Index place = place_of(view, matrix);

@@ -24,6 +24,22 @@ TILE_FN void load_box(std::uint32_t to, const CUtensorMap* map, BoxPlace c, std:
       "l"(map), "r"(c.x), "r"(c.y), "r"(c.inner), "r"(c.outer), "r"(bar)
       : "memory");
 }
+struct RaggedPlace {  // the same of five axes
+  int x, line, row, inner, outer;
+};
+TILE_FN void load_box(std::uint32_t to, const CUtensorMap* map, RaggedPlace c, std::uint32_t bar) {
+  asm volatile(
+      "cp.async.bulk.tensor.5d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, %4, %5, "
+      "%6}], [%7];" ::"r"(to),
+      "l"(map), "r"(c.x), "r"(c.line), "r"(c.row), "r"(c.inner), "r"(c.outer), "r"(bar)
+      : "memory");
+}
+TILE_FN void store_box(const CUtensorMap* map, std::uint32_t from, RaggedPlace c) {
+  asm volatile(
+      "cp.async.bulk.tensor.5d.global.shared::cta.tile.bulk_group [%0, {%1, %2, %3, %4, %5}], [%6];" ::"l"(map),
+      "r"(c.x), "r"(c.line), "r"(c.row), "r"(c.inner), "r"(c.outer), "r"(from)
+      : "memory");
+}
 TILE_FN void load_bytes(std::uint32_t to, const void* from, int bytes, std::uint32_t bar) {  // multiples of 16
   asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(to),
                "l"(from), "r"(bytes), "r"(bar)
@@ -42,6 +58,18 @@ TILE_FN void store_box(const CUtensorMap* map, std::uint32_t from, BoxPlace c) {
 TILE_FN BoxPlace corner(const Matrices& of, int matrix, int row, int col) {
   const int inner = static_cast<int>(of.inner);
   return {col, row, matrix % inner, matrix / inner};
+}
+
+// Of a matrix that ends behind `rows` of the `view.rows` rows that there is room for. The copy engine clips an axis where
+// that ends: row r lies at view.rows - rows + r of one axis of view.rows, and at rows of another that goes back so far.
+template <class Tile> TILE_FN RaggedPlace corner(const RaggedView<Tile>& of, int matrix, int row, int rows) {
+  const int inner = static_cast<int>(of.inner);
+  if (of.ends) return {0, static_cast<int>(of.rows) - rows + row, rows, matrix % inner, matrix / inner};
+  return {0, 0, row, matrix % inner, matrix / inner};
+}
+template <class T, int m, int n> TILE_FN RaggedPlace corner(const RaggedOut<T, m, n>& of, int matrix, int row, int col) {
+  const int inner = static_cast<int>(of.inner);
+  return {col, 0, row, matrix % inner, matrix / inner};
 }
 
 // What a group and the thread that keeps its turns tell each other, so that nobody who multiplies waits for memory.
@@ -105,16 +133,26 @@ template <class Kernel> struct StepProducer : StepLoads<Kernel, StepProducer<Ker
   TILE_FN void wait_empty(int r, int slot, int phase) { wait(address(&s.empty[r][slot]), phase); }
   TILE_FN void arrive_full(int r, int slot) { arrive(address(&s.full[r][slot])); }
   template <class Tile, class View>
-  TILE_FN void fill(int r, int slot, Tile& tile, const View& view, int matrix, int first_row) {
+  TILE_FN void fill(int r, int slot, Tile& tile, const View& view, int matrix, int first_row, int rows) {
     boxes<Tile>(address(tile.data) + slot * static_cast<int>(sizeof(typename Kernel::Stage)), view,
-                corner(view, matrix, first_row, 0), address(&s.full[r][slot]));
+                corner(view, matrix, first_row, rows), address(&s.full[r][slot]));
   }
   template <class Tile, class View>
-  TILE_FN void fill_held(int slot, Tile& tile, const View& view, int matrix, int first_row) {
-    boxes<Tile>(address(tile.data), view, corner(view, matrix, first_row, 0), address(&s.held_full[slot]));
+  TILE_FN void fill_held(int slot, Tile& tile, const View& view, int matrix, int first_row, int rows) {
+    boxes<Tile>(address(tile.data), view, corner(view, matrix, first_row, rows), address(&s.held_full[slot]));
   }
 
  private:
+  template <class Tile, class View>
+  TILE_FN static void boxes(std::uint32_t to, const View& view, RaggedPlace at, std::uint32_t full) {
+    static_assert(Tile::cols % atom == 0 && Tile::rows <= 256, "load: columns x64 and at most 256 rows");
+    expect_bytes(full, view.lines * Tile::cols * 2);
+#pragma unroll
+    for (int j = 0; j < Tile::cols / atom; ++j) {
+      load_box(to + j * Tile::rows * 128, &view.on_target.map, at, full);
+      at.x += atom;
+    }
+  }
   template <class Tile, class View>
   TILE_FN static void boxes(std::uint32_t to, const View& view, BoxPlace at, std::uint32_t full) {
     if constexpr (std::is_same_v<typename Tile::type, float>)
@@ -137,7 +175,8 @@ template <class Kernel> struct StepProducer : StepLoads<Kernel, StepProducer<Ker
     expect_bytes(full, Tile::rows * Tile::cols * 2);
 #pragma unroll
     for (int j = 0; j < Tile::cols / atom; ++j)
-      load_box(to + j * Tile::rows * 128, &view.on_target.map, {at.x + j * atom, at.y, at.inner, at.outer}, full);
+      load_box(to + j * Tile::rows * 128, &view.on_target.map, BoxPlace{at.x + j * atom, at.y, at.inner, at.outer},
+               full);
   }
 };
 
@@ -251,6 +290,7 @@ template <class Kernel, bool first_, bool last_> struct StepCompute {
   TILE_FN int row() const { return on.row(); }
   TILE_FN int step() const { return on.step(); }
   TILE_FN int steps() const { return on.steps(); }
+  TILE_FN int length() const { return on.length(); }
   TILE_FN int round() const { return on.round(); }
   TILE_FN int step_of_round() const { return on.step_of_round(); }
   // The rows of the item that these threads own.
@@ -370,6 +410,18 @@ template <class Kernel, bool first_, bool last_> struct StepCompute {
   }
 };
 
+// Lines that an item has from a row on, and where in memory one of them begins.
+template <class T, int m, int n> TILE_FN int lines_of(const RaggedOut<T, m, n>& view, int row) {
+  const int left = static_cast<int>(view.rows) - row;
+  return min(left * view.group, m / view.group * view.group);
+}
+template <class T, int m, int n>
+TILE_FN T* place_of_line(const RaggedOut<T, m, n>& view, int matrix, int row, int line) {
+  const RaggedPlace at = corner(view, matrix, row + line / view.group, 0);
+  return static_cast<T*>(const_cast<void*>(view.data)) + at.outer * view.outer_stride + at.inner * view.inner_stride +
+         at.row * view.row_stride + line % view.group * view.line_stride;
+}
+
 // What store may say.
 template <class Kernel> struct StepStore {
   static constexpr auto config = Kernel::config;
@@ -380,6 +432,17 @@ template <class Kernel> struct StepStore {
   TILE_FN int row() const { return on.row(); }
   template <class X, class F, class... Others> TILE_FN void map(X& x, const F& f, Others&... others) const {
     sm90::map(x, f, others...);
+  }
+  // A number a row, where a row may have several lines.
+  template <int m, int sharers>
+  TILE_FN void store(const RaggedOut<float, m, 1>& view, Accumulator<m, 1, sharers>& x) {
+    join(x);
+    if (view.data == nullptr || threadIdx.x % 4 != 0) return;
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      const int line = on.id * 64 + row_of_thread() + 8 * r;
+      if (line < lines_of(view, on.row())) *place_of_line(view, on.matrix(), on.row(), line) = x.v[r];
+    }
   }
   // A number a row.
   template <int m, int sharers>
@@ -397,6 +460,17 @@ template <class Kernel> struct StepStore {
   }
   template <class T, int m, int n, int sharers>
   TILE_FN void store(const MatricesOut<T, m, n>& view, const Accumulator<m, n, sharers>& x) {
+    store_boxes(view, x);
+  }
+  template <class T, int m, int n, int sharers>
+  TILE_FN void store(const RaggedOut<T, m, n>& view, const Accumulator<m, n, sharers>& x) {
+    store_boxes(view, x);
+  }
+
+ private:
+  template <class View, int m, int n, int sharers>
+  TILE_FN void store_boxes(const View& view, const Accumulator<m, n, sharers>& x) {
+    using T = typename View::type;
     static_assert(n % atom == 0, "store: columns x64");
     constexpr int width = on.by_columns ? n / sharers : n;
     const int first_col = on.by_columns ? on.id * width : 0;
