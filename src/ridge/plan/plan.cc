@@ -124,8 +124,8 @@ std::optional<Error> uncountable(const Program& program, const Bindings& dims) {
   return std::nullopt;
 }
 
-// Kernels of expressions take floats: whole numbers are converted before the first that reads them. Attention takes them
-// as they are.
+// Kernels of expressions take floats: whole numbers are converted before the first that reads them. Attention takes
+// them as they are.
 void convert_counted(Lowering& to, int index) {
   const Group& group = to.plan.fusion.groups[static_cast<std::size_t>(index)];
   if (group.kind == Group::Kind::attention) return;

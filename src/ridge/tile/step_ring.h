@@ -25,6 +25,12 @@ concept InLockstep = requires {
 };
 template <class Kernel> inline constexpr int ring_count = InLockstep<Kernel> ? 1 : Kernel::rings;
 
+// Texts some of whose items may have no steps: nobody works on these.
+template <class Kernel>
+concept IsRagged = requires {
+  requires Kernel::config.ragged;
+};
+
 // Texts whose adds to sums in memory are in order: a group asks for a turn early (`ask_turn`), adds when that has come,
 // and tells.
 template <class Kernel>
@@ -110,7 +116,7 @@ template <class Kernel, class Self> struct StepLoads : StepPlace {
 template <class Kernel, class On> TILE_FN void produce_steps(On& on) {
   for (int turn = 0;; ++turn) {
     on.begin_item();
-    if constexpr (has_parts<Kernel>)
+    if constexpr (has_parts<Kernel> || IsRagged<Kernel>)
       while (on.item.is_real && on.own.begin == on.own.end) {
         on.next_item();
         on.begin_item();

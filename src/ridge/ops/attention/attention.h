@@ -31,8 +31,8 @@ template <AttentionConfig C, class T> struct Attention {
   using K = tile::InRing<0, tile::SharedTile<T, C.kv, C.d>>;
   using V = tile::InRing<1, tile::SharedTile<T, C.kv, C.d>>;
   template <class Tile> using Input = std::conditional_t<C.ragged, tile::RaggedView<Tile>, tile::MatricesView<Tile>>;
-  template <class E, int N>
-  using Output = std::conditional_t<C.ragged, tile::RaggedOut<E, C.m, N>, tile::MatricesOut<E, C.m, N>>;
+  template <class E, int N> using Output =
+      std::conditional_t<C.ragged, tile::RaggedOut<E, C.m, N>, tile::MatricesOut<E, C.m, N>>;
   struct Globals : std::conditional_t<C.ragged, Differing, Alike> {
     Input<Q> q;
     Input<K> k;
@@ -62,7 +62,9 @@ template <AttentionConfig C, class T> struct Attention {
 
   // Of the item's sequence, looked up once.
   TILE_FN static int length(auto& at, const Globals& g) requires(C.ragged) {
-    return g.lengths == nullptr ? 0 : within_reach(g.lengths[at.matrix() / static_cast<int>(g.q.inner)]);
+    const int sequence = at.matrix() / static_cast<int>(g.q.inner);
+    if (g.k.starts != nullptr) return g.k.starts[sequence + 1] - g.k.starts[sequence];
+    return g.lengths == nullptr ? 0 : within_reach(g.lengths[sequence]);
   }
   TILE_FN static decltype(auto) band(auto& at, const Globals& g) {
     if constexpr (C.ragged)
@@ -77,9 +79,17 @@ template <AttentionConfig C, class T> struct Attention {
     else
       return line;
   }
+  TILE_FN static int last_row(auto& at, const Globals& g) {
+    const int last = row_of(at, g, at.row() + C.m - 1);
+    if constexpr (C.ragged)
+      if (const int rows = rows_of(g.q, at.matrix()); last >= rows) return rows - 1;
+    return last;
+  }
   TILE_FN static tile::Steps steps(auto& at, const Globals& g) {
+    if constexpr (C.ragged)
+      if (at.row() >= rows_of(g.q, at.matrix())) return {0};
     const Band& seen = band(at, g);
-    const int first = seen.first(at.row()) / C.kv, end = seen.end(row_of(at, g, at.row() + C.m - 1));
+    const int first = seen.first(at.row()) / C.kv, end = seen.end(last_row(at, g));
     return {end > first * C.kv ? (end + C.kv - 1) / C.kv - first : 1};
   }
   // The first key of a step.
@@ -88,7 +98,10 @@ template <AttentionConfig C, class T> struct Attention {
   }
 
   TILE_FN static void hold(auto& at, Held& h, const Globals& g) {
-    at.load(h.q, g.q, at.matrix(), at.row(), static_cast<int>(g.q.rows));
+    if constexpr (C.ragged)
+      at.load(h.q, g.q, at.matrix(), at.row(), rows_of(g.q, at.matrix()));
+    else
+      at.load(h.q, g.q, at.matrix(), at.row());
   }
   // Keys and values behind a sequence's end are not there: whatever lies there, NaN too, reads as zeros.
   TILE_FN static void load(auto& at, Stage& s, const Globals& g) {

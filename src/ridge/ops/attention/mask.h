@@ -9,14 +9,15 @@ namespace ridge::ops {
 
 // What of a band goes with the length of a sequence.
 struct Moves {
-  int limit = 1 << 30;     // keys 0 … length + limit - 1 are there at most
+  int limit = 1 << 30;    // keys 0 … length + limit - 1 are there at most
   int low = 0, high = 0;  // 1: that side
 };
 
 // Longer ones are taken for as long as that.
 TILE_FN constexpr int within_reach(int length) {
   constexpr int most = 1 << 29;
-  return length > most ? most : length < -most ? -most : length;
+  if (length > most) return most;
+  return length < -most ? -most : length;
 }
 
 struct Band {
@@ -30,7 +31,7 @@ struct Band {
     Band out = *this;
     out.low += length * moves.low;
     out.high += length * moves.high;
-    out.keys = limit < 0 ? 0 : limit < keys ? limit : keys;
+    if (limit < keys) out.keys = limit < 0 ? 0 : limit;
     return out;
   }
   // The keys that a row sees, counted from a key on.

@@ -110,6 +110,20 @@ std::optional<std::string> refused_lengths(const AttentionProblem& p, const Atte
   return std::nullopt;
 }
 
+std::optional<std::string> refused_places(const AttentionProblem& p) {
+  if (p.packed && (!p.lengths || p.lengths->limit > 0))
+    return fmt::format(
+        "sequences that lie one behind the other see keys of their own alone: expected lengths that limit "
+        "these");
+  if (p.packed && (p.packed->rows < p.rows || (!p.pages && p.packed->keys < p.keys)))
+    return fmt::format("the longest sequence has {} rows and {} keys; expected at least that of all, found {} and {}",
+                       p.rows, p.keys, p.packed->rows, p.packed->keys);
+  if (p.pages && (p.pages->rows < 1 || p.pages->count < 1 || p.keys % p.pages->rows != 0))
+    return fmt::format("expected keys in whole pages, found {} keys in {} pages of {}", p.keys, p.pages->count,
+                       p.pages->rows);
+  return std::nullopt;
+}
+
 std::optional<std::string> refused_sizes(const AttentionProblem& p) {
   if (p.outer < 1 || p.heads < 1 || p.key_heads < 1 || p.rows < 1 || p.keys < 1 || p.heads % p.key_heads != 0)
     return fmt::format("expected sizes of at least 1 and heads x{}, found {} x {} heads, {} rows and {} keys",
@@ -125,7 +139,24 @@ std::optional<std::string> refused_sizes(const AttentionProblem& p) {
   if (p.low < -AttentionProblem::far || p.high > AttentionProblem::far || p.low > AttentionProblem::far ||
       p.high < -AttentionProblem::far)
     return fmt::format("expected a band within 2^30 of the diagonal, found {} … {}", p.low, p.high);
-  return p.lengths ? refused_lengths(p, *p.lengths) : std::nullopt;
+  if (p.lengths)
+    if (auto why = refused_lengths(p, *p.lengths)) return why;
+  return refused_places(p);
+}
+
+// Where each operand's heads lie, for what `outer` of them there are.
+std::optional<std::string> refused_operand(const char* name, const HeadsLayout& x, const AttentionProblem& p,
+                                           bool of_rows) {
+  AttentionProblem lies = p;
+  std::int64_t rows = of_rows ? p.rows : p.keys;
+  if (p.pages && !of_rows) {
+    lies.outer = p.pages->count;
+    rows = p.pages->rows;
+  } else if (p.packed) {
+    lies.outer = 1;
+    rows = of_rows ? p.packed->rows : p.packed->keys;
+  }
+  return refused_layout(name, x, lies, of_rows ? p.heads : p.key_heads, rows);
 }
 
 }  // namespace
@@ -140,16 +171,15 @@ std::optional<std::string> refuse(const AttentionProblem& p) {
   if (p.width < 1 || p.width > widest || p.width % aligned_elements != 0)
     return fmt::format("expected heads of 8 … {} elements, a multiple of {}, found {}", widest, aligned_elements,
                        p.width);
+  if (p.pages && p.pages->rows % aligned_elements != 0)
+    return fmt::format("expected pages of x{} rows, found {}", aligned_elements, p.pages->rows);
   const struct {
     const char* name;
     const HeadsLayout& layout;
-    std::int64_t heads, rows;
-  } operands[] = {{"q", p.q, p.heads, p.rows},
-                  {"k", p.k, p.key_heads, p.keys},
-                  {"v", p.v, p.key_heads, p.keys},
-                  {"o", p.o, p.heads, p.rows}};
+    bool of_rows;
+  } operands[] = {{"q", p.q, true}, {"k", p.k, false}, {"v", p.v, false}, {"o", p.o, true}};
   for (const auto& x : operands) {
-    if (auto why = refused_layout(x.name, x.layout, p, x.heads, x.rows)) return why;
+    if (auto why = refused_operand(x.name, x.layout, p, x.of_rows)) return why;
     if (auto why = refused_alignment(x.name, x.layout)) return why;
   }
   return std::nullopt;
@@ -157,7 +187,7 @@ std::optional<std::string> refuse(const AttentionProblem& p) {
 
 AttentionProblem folded(const AttentionProblem& p) {
   const std::int64_t shared = p.heads / p.key_heads;
-  if (p.rows > 1 || shared == 1 || p.lengths) return p;
+  if (p.rows > 1 || shared == 1 || differ(p)) return p;
   AttentionProblem out = p;
   out.heads = p.key_heads;
   out.rows = shared;
@@ -185,7 +215,7 @@ AttentionPlan planned(const AttentionProblem& problem, AttentionCut cut, const D
   const Work work = work_of(p, c, cut.group);
   const std::int64_t tiles = tiles_of(p, c, cut.group), parts = cut.parts;
   AttentionPlan out{.config = cut.config, .group = cut.group, .parts = static_cast<int>(parts)};
-  out.is_ragged = problem.lengths.has_value() || cut.group > 1;
+  out.is_ragged = differ(problem) || cut.group > 1;
   out.items = tiles * parts;
   out.steps = work.all;
   if (parts > 1) out.workspace_bytes = static_cast<std::size_t>(out.items * state_floats(c)) * sizeof(float);
@@ -207,7 +237,7 @@ AttentionPlan planned(const AttentionProblem& problem, AttentionCut cut, const D
 // Heads that share keys as lines of each row of a tile, where their rows are few.
 static int shared_lines(const AttentionProblem& p, const AttentionConfig& c) {
   const std::int64_t shared = p.heads / p.key_heads;
-  return c.consumers == 1 && shared > 1 && p.rows * shared <= c.m ? static_cast<int>(shared) : 1;
+  return c.consumers == 1 && shared > 1 && !p.packed && p.rows * shared <= c.m ? static_cast<int>(shared) : 1;
 }
 
 AttentionPlan choose(const AttentionProblem& problem, const DeviceNumbers& device) {
@@ -238,7 +268,7 @@ std::optional<std::string> refuse(const AttentionProblem& p) {
   if (auto why = refused_sizes(p)) return why;
   if (p.width < 1 || p.width > cpu_attention_width)
     return fmt::format("expected heads of 1 … {} elements, found {}", cpu_attention_width, p.width);
-  return refused_layout("o", p.o, p, p.heads, p.rows);
+  return refused_operand("o", p.o, p, true);
 }
 
 AttentionProblem of_length(const AttentionProblem& p, std::int64_t length) {
@@ -260,8 +290,10 @@ double flops(const AttentionProblem& problem) {
   return 4.0 * pairs * static_cast<double>(p.outer * p.heads * p.width);
 }
 double traffic(const AttentionProblem& p) {
-  const double row_bytes = static_cast<double>(p.outer * p.width * (bits(p.dtype) / 8));
-  return 2 * row_bytes * static_cast<double>(p.heads * p.rows + p.key_heads * p.keys);
+  const double row_bytes = static_cast<double>(p.width * (bits(p.dtype) / 8));
+  const std::int64_t rows = p.packed ? p.packed->rows : p.outer * p.rows;
+  const std::int64_t keys = p.packed && !p.pages ? p.packed->keys : p.outer * p.keys;
+  return 2 * row_bytes * static_cast<double>(p.heads * rows + p.key_heads * keys);
 }
 
 Result<Forecast> forecast(const AttentionProblem& p, const DeviceNumbers& device) {

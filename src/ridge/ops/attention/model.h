@@ -54,6 +54,8 @@ inline constexpr int cpu_attention_width = 256;  // the widest head
 std::optional<std::string> refuse(const AttentionProblem& problem);
 std::optional<std::string> refuse(const AttentionBackwardProblem& problem);
 
+// Sequences differ in length, or in where they lie.
+inline bool differ(const AttentionProblem& p) { return p.lengths || p.packed || p.pages; }
 // That of sequences of this length alone, if it has lengths. The keys may be 0.
 AttentionProblem of_length(const AttentionProblem& problem, std::int64_t length);
 // Of sequences that differ in length as if each filled its room.

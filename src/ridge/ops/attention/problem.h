@@ -29,7 +29,7 @@ struct AttentionProblem {
   bool walks = true;  // false: every row sees what row 0 does
   HeadsLayout q = {}, k = {}, v = {}, o = {};
   struct Lengths {
-    std::int64_t limit = far;  // keys 0 … length + limit - 1 are seen at most
+    std::int64_t limit = far;        // keys 0 … length + limit - 1 are seen at most
     bool low = false, high = false;  // sides of the band that are counted from the length: row + length + low
     bool operator==(const Lengths&) const = default;
   };
@@ -45,7 +45,8 @@ struct AttentionProblem {
     std::int64_t rows = 0, count = 0;  // of one; of all
     bool operator==(const Pages&) const = default;
   };
-  // k and v lie in pages, whose stride is the outer one: key t of sequence b is row t % rows of page table[b][t / rows].
+  // k and v lie in pages, whose stride is the outer one: key t of sequence b is row t % rows of page table[b][t /
+  // rows].
   std::optional<Pages> pages = {};
   bool operator==(const AttentionProblem&) const = default;
 };

@@ -16,17 +16,30 @@ template <class View> void place(View& view, const CUtensorMap& map, std::int64_
   view.rows = rows;
   view.inner = heads;
 }
-template <class Tile> void end(tile::RaggedView<Tile>& view) {
+template <class Tile> void place_keys(tile::RaggedView<Tile>& view, const AttentionLaunch& x) {
+  const AttentionProblem& p = x.problem;
   view.ends = true;
-  view.lines = Tile::rows;
+  view.lines = rows_of_box(p, x.config);
+  if (p.pages) {
+    view.rows = p.pages->rows;
+    view.pages = x.call.pages;
+    view.pages_each = static_cast<int>(p.keys / p.pages->rows);
+  } else if (p.packed) {
+    view.starts = x.call.key_starts;
+  }
+}
+void place_packed(auto& view, const AttentionLaunch& x) {
+  view.ends = true;
+  view.starts = x.call.row_starts;
+  view.outer_stride = 0;
 }
 
 // Of a kernel whose sequences may differ, where heads of a group may be lines of a row.
 template <class Kernel> void place_ragged(typename Kernel::Globals& g, const AttentionLaunch& x) {
   const AttentionProblem& p = x.problem;
   const int group = x.plan.group;
-  end(g.k);
-  end(g.v);
+  place_keys(g.k, x);
+  place_keys(g.v, x);
   g.q.group = g.o.group = g.lse.group = group;
   g.q.lines = Kernel::config.m / group * group;
   g.o.line_stride = p.o.head;
@@ -36,7 +49,12 @@ template <class Kernel> void place_ragged(typename Kernel::Globals& g, const Att
     of_rows->inner_stride *= group;
   }
   g.heads_of_keys /= group;
-  set_lengths(g, p, x.lengths);
+  set_lengths(g, p, x.call.lengths);
+  if (!p.packed) return;
+  place_packed(g.q, x);
+  place_packed(g.o, x);
+  place_packed(g.lse, x);
+  g.lse.inner_stride = p.packed->rows;
 }
 
 template <class Kernel> cudaError_t launch_attention(const AttentionLaunch& x) {
@@ -87,8 +105,7 @@ constexpr std::array<LaunchAttention, sizeof...(i)> all_of_menu(std::index_seque
 
 }  // namespace
 
-template <> const std::array<LaunchAttention, attention_menu.size()>& attention_kernels<RIDGE_TYPE>(
-    bool is_ragged) {
+template <> const std::array<LaunchAttention, attention_menu.size()>& attention_kernels<RIDGE_TYPE>(bool is_ragged) {
   constexpr auto each = std::make_index_sequence<attention_menu.size()>{};
   static constexpr auto alike = all_of_menu<RIDGE_TYPE, false>(each), differ = all_of_menu<RIDGE_TYPE, true>(each);
   return is_ragged ? differ : alike;

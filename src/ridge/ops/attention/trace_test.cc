@@ -21,8 +21,7 @@ AttentionProblem causal(const AttentionConfig& c) {
   return p;
 }
 
-template <class Kernel>
-Program recorded(const AttentionProblem& p, int blocks, const std::vector<int>& lengths = {}) {
+template <class Kernel> Program recorded(const AttentionProblem& p, int blocks, const std::vector<int>& lengths = {}) {
   typename Kernel::Globals g{};
   set_numbers(g, p);
   if constexpr (Kernel::config.ragged) {

@@ -25,8 +25,8 @@ std::optional<Band> both(const Band& a, const Band& b) {
   };
   if (!agree(a.low, a.low_moves, b.low, b.low_moves, -far) || !agree(a.high, a.high_moves, b.high, b.high_moves, far))
     return std::nullopt;
-  return Band{std::max(a.low, b.low),         std::min(a.high, b.high),         std::min(a.limit, b.limit),
-              a.low_moves || b.low_moves,     a.high_moves || b.high_moves,     std::max(a.lengths, b.lengths)};
+  return Band{std::max(a.low, b.low),     std::min(a.high, b.high),     std::min(a.limit, b.limit),
+              a.low_moves || b.low_moves, a.high_moves || b.high_moves, std::max(a.lengths, b.lengths)};
 }
 // x within b as well.
 Value within(Value x, const Band& a, const Band& b) {

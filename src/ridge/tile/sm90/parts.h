@@ -80,11 +80,11 @@ template <class Kernel> struct StepSliceStore {
   }
 };
 
-template <class T, int m, int n> TILE_FN int lines_of_item(const MatricesOut<T, m, n>&, int left, int) {
+template <class T, int m, int n> TILE_FN int lines_of_item(const MatricesOut<T, m, n>&, int left, int, int) {
   return left < 64 ? left : 64;
 }
-template <class T, int m, int n> TILE_FN int lines_of_item(const RaggedOut<T, m, n>& view, int, int row) {
-  return lines_of(view, row);
+template <class T, int m, int n> TILE_FN int lines_of_item(const RaggedOut<T, m, n>& view, int, int matrix, int row) {
+  return lines_of(view, matrix, row);
 }
 
 // Parts of a tile that end write their states; the last of them reads all in order and stores what they make.
@@ -93,7 +93,7 @@ template <class Kernel> TILE_FN void merge_parts(StepConsumer<Kernel>& on, typen
   using Slice = typename Kernel::Slice;
   using States = StepStates<Kernel>;
   const int parts = p.order.real_parts(on.count);
-  const int rows = lines_of_item(g.o, p.order.rows - on.row(), on.row());
+  const int rows = lines_of_item(g.o, p.order.rows - on.row(), on.matrix(), on.row());
   const auto place = [&](int part, int thread) {
     const Index number = static_cast<Index>(on.item.tile) * p.order.parts + part;
     return reinterpret_cast<float2*>(p.parts + number * States::floats) + thread;
