@@ -150,6 +150,29 @@ TEST(Attention, MasksARowByItsSequenceAlone) {
   EXPECT_EQ(x.outer * x.heads * x.rows, 2 * 4 * 5);
 }
 
+// New rows of sequences with a cache: of one row, whose index is 0, four heads become the rows of a tile.
+TEST(Attention, DecodesOneRowOrSeveral) {
+  const auto decoded = [](int rows) {
+    return planned("dims B = 3, S = " + std::to_string(rows) +
+                   ", T = 300, K = 2, G = 4, E = 64\n"
+                   "q: bf16[B, S, K, G, E]   k: bf16[B, T, K, E]   v: bf16[B, T, K, E]   n: int32[B]\n"
+                   "s[B, S, K, G, T] = q * k\n"
+                   "p[B, S, K, G, T] = softmax(where(index(T) <= index(S) + n - size(S), s, -inf) over T)\n"
+                   "o: bf16[B, S, K, G, E] = p * v");
+  };
+  const Planned one = decoded(1), some = decoded(5);
+  EXPECT_EQ(one.groups(), "attention") << one.why();
+  EXPECT_EQ(one.attention().lengths, std::optional(AttentionProblem::Lengths{.limit = 0}));
+  EXPECT_EQ(one.attention().rows, 4);
+  EXPECT_EQ(one.attention().heads, 2);
+  EXPECT_EQ(some.groups(), "attention") << some.why();
+  EXPECT_EQ(some.attention().lengths, std::optional(AttentionProblem::Lengths{.limit = far, .high = true}));
+  EXPECT_EQ(some.attention().high, -5);
+  EXPECT_EQ(some.attention().rows, 5);
+  EXPECT_EQ(some.attention().heads, 8);
+  EXPECT_EQ(some.attention().key_heads, 2);
+}
+
 TEST(Attention, SaysWhichLengthsItDoesNotKnow) {
   const auto why = [](const std::string& declared, const std::string& mask) {
     const Planned x = planned(inputs + declared + "\n" + scores + "p[B, S, H, T] = softmax(where(" + mask +

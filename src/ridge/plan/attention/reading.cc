@@ -173,6 +173,7 @@ Value AttentionReading::value_of(const Node& node) {
     case Node::Kind::index: {
       const std::string& dim = node.over[0].dim;
       if (dim == keys_) return {.kind = Kind::index, .place = {.keys = 1}};
+      if (extent(dim) == 1) return {.kind = Kind::constant, .number = 0};
       return {.kind = Kind::index, .dim = dim, .place = {.rows = 1}};
     }
     case Node::Kind::size: return {.kind = Kind::constant, .number = extent(node.over[0].dim)};
