@@ -89,10 +89,11 @@ Status DeviceSteps::fill_normal() {
   for (std::size_t i = 0; i < plan().buffers.size(); ++i) {
     const Buffer& buffer = plan().buffers[i];
     if (buffer.counts || memory_[i].bytes() < buffer.bytes()) continue;  // another kernel's
-    if (const Status done =
-            queue_.fill_normal(places_[i], buffer.dtype, buffer.elements, static_cast<std::uint32_t>(i));
-        !done)
-      return done;
+    const bool is_whole = buffer.dtype == DType::int32;  // lengths: 2^24 and more, which is all that there is room for
+    const Status done =
+        is_whole ? queue_.set(places_[i], 1, buffer.bytes())
+                 : queue_.fill_normal(places_[i], buffer.dtype, buffer.elements, static_cast<std::uint32_t>(i));
+    if (!done) return done;
   }
   return Done{};
 }
