@@ -38,6 +38,23 @@ TEST(AttentionOfLengths, EqualsItsStatements) {
       EXPECT_EQ(ran(program_of(dtype, mask)), 1u) << dtype << " " << mask;
 }
 
+// Sequences that lie one behind the other, of several rows and of one; as many of keys as of rows, and others.
+TEST(AttentionOfLengths, KnowsSequencesOneBehindTheOther) {
+  const auto text = [](const std::string& dims, const std::string& mask) {
+    return "dims " + dims +
+           ", H = 3, E = 12\nq: f32[S, H, E]   k: f32[T, H, E]   v: f32[T, H, E]\n"
+           "s[S, H, T] = q * k\np[S, H, T] = softmax(where(" +
+           mask + ", s * 0.2, -inf) over T)\no: f32[S, H, E] = p * v\n";
+  };
+  const std::string same = "S = (70, 1, 200, 33), T = S", cross = "S = (70, 1, 20, 33), T = (5, 150, 99, 100)";
+  EXPECT_EQ(ran(text(same, "sequence(S) == sequence(T)")), 1u);
+  EXPECT_EQ(ran(text(same, "(sequence(S) == sequence(T)) * (index(T) <= index(S))")), 1u);
+  EXPECT_EQ(ran(text(same, "(index(T) <= index(S)) * (index(T) > index(S) - 9) * (sequence(T) == sequence(S))")), 1u);
+  EXPECT_EQ(ran(text(cross, "sequence(S) == sequence(T)")), 1u);
+  EXPECT_EQ(ran(text(cross, "(sequence(S) == sequence(T)) * (index(T) >= index(S) - 99)")), 3u)
+      << "a band counts from where sequences begin, which is not in the same places";
+}
+
 // Whole numbers are converted for the kernels of expressions.
 TEST(AttentionOfLengths, RunsAsSingleKernelsWhereItIsNoAttention) {
   EXPECT_EQ(ran(program_of("f32", "index(T) < 2 * n")), 3u);

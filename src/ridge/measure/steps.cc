@@ -23,12 +23,13 @@ void perform(const Step& step, std::span<void* const> data, int threads) {
     ops::strips(*strips, data, threads);
   else if (const auto* reduction = std::get_if<ops::ReduceProblem>(&step.kernel))
     ops::reduce(*reduction, data[0], data[1], threads);
-  else if (const auto* attention = std::get_if<ops::AttentionProblem>(&step.kernel))
+  else if (const auto* attention = std::get_if<ops::AttentionProblem>(&step.kernel)) {
+    const auto whole = [&](std::size_t i) { return data.size() > i ? static_cast<const int*>(data[i]) : nullptr; };
     ops::attention(*attention,
                    {data[0], data[1], data[2], data[3], data.size() > 4 ? static_cast<float*>(data[4]) : nullptr,
-                    data.size() > 5 ? static_cast<const int*>(data[5]) : nullptr},
+                    whole(5), whole(6), whole(7)},
                    threads);
-  else if (const auto* backward = std::get_if<ops::AttentionBackwardProblem>(&step.kernel))
+  } else if (const auto* backward = std::get_if<ops::AttentionBackwardProblem>(&step.kernel))
     ops::attention_backward(
         *backward,
         {data[0], data[1], data[2], data[3], data[4], static_cast<const float*>(data[5]), data[6], data[7], data[8]},

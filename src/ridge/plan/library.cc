@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "ridge/machine/machine.h"
+#include "ridge/ops/attention/model.h"
 #include "ridge/ops/fitted.h"
 #include "ridge/plan/form_time.h"
 
@@ -23,7 +24,7 @@ std::optional<LibraryKernel> attention_kernel(const ops::AttentionProblem& p) {
   const bool is_usual = bits(p.dtype) == 16 && p.cap == 0 && p.low <= -p.keys && p.outer * p.rows * p.keys > 0;
   const bool is_causal = p.walks && p.high == 0 && p.rows == p.keys;
   const bool is_decode = p.rows == 1 && p.high >= p.keys - 1;
-  if (!is_usual || !(is_causal || is_decode)) return std::nullopt;
+  if (ops::differ(p) || !is_usual || !(is_causal || is_decode)) return std::nullopt;
   const auto size = [](std::int64_t x) { return static_cast<double>(x); };
   return LibraryKernel{is_causal ? &ops::prefill_form() : &ops::decode_form(),
                        {size(p.outer), size(p.heads), size(p.key_heads), size(p.keys), size(p.width)},

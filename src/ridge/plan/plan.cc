@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
 #include <numeric>
 
 #include "ridge/plan/lower.h"
@@ -168,6 +169,14 @@ int Lowering::add_buffer(DType dtype, std::int64_t elements) {
 
 std::vector<float> counts_of(const Buffer& buffer) {
   std::vector<float> out(static_cast<std::size_t>(buffer.elements));
+  if (buffer.dtype == DType::int32) {  // as the bits of what takes as much room
+    std::int32_t start = 0;
+    for (std::size_t i = 0; i < out.size(); ++i) {
+      std::memcpy(&out[i], &start, sizeof start);
+      if (i < buffer.lengths.size()) start += static_cast<std::int32_t>(buffer.lengths[i]);
+    }
+    return out;
+  }
   std::iota(out.begin(), out.end(), 0.0F);
   std::size_t at = 0;
   for (std::size_t i = 0; i < buffer.lengths.size(); ++i)

@@ -99,10 +99,37 @@ class Finding {
     out_.problem.high = band.high;
     out_.problem.walks = !reading.stands();
     masked_ = reading.rows();
+    if (band.in_sequence) return read_sequences(band);
     if (band.lengths < 0) return std::nullopt;
     out_.problem.lengths = {band.limit, band.low_moves, band.high_moves};
     out_.lengths = band.lengths;
     return place_lengths();
+  }
+  // A band counts rows and keys from where their sequence begins.
+  std::optional<std::string> read_sequences(const AttentionBand& band) {
+    out_.row_lengths = lengths_along(program_, masked_);
+    out_.key_lengths = lengths_along(program_, parts_.keys);
+    constexpr std::int64_t far = AttentionBand::far;
+    if (band.lengths >= 0 || out_.problem.walks == false)
+      return fmt::format("the mask compares sequences of {} and {}, and lengths beside them", masked_, parts_.keys);
+    if (out_.row_lengths.size() != out_.key_lengths.size())
+      return fmt::format("{} has {} sequences, {} has {}", masked_, out_.row_lengths.size(), parts_.keys,
+                         out_.key_lengths.size());
+    if ((band.low != -far || band.high != far) && out_.row_lengths != out_.key_lengths)
+      return fmt::format("the mask compares {} with {}, whose sequences do not begin in the same places", parts_.keys,
+                         masked_);
+    parts_.outer = 0;
+    return std::nullopt;
+  }
+  // What lies for one long sequence is said for those that it is made of.
+  void take_apart() {
+    ops::AttentionProblem& p = out_.problem;
+    const auto longest = [](const std::vector<std::int64_t>& all) { return *std::max_element(all.begin(), all.end()); };
+    p.packed = {p.rows, p.keys};
+    p.lengths = {.limit = 0};
+    p.outer = static_cast<std::int64_t>(out_.row_lengths.size());
+    p.rows = longest(out_.row_lengths);
+    p.keys = longest(out_.key_lengths);
   }
   std::set<int> whole_numbers() const {
     std::set<int> out;
@@ -135,8 +162,10 @@ class Finding {
                 {{&shape_of(out_.q), true, false, &p.q},
                  {&shape_of(out_.k), false, false, &p.k},
                  {&shape_of(out_.v), false, true, &p.v},
-                 {&shape_of(out_.o), true, true, &p.o}}))
+                 {&shape_of(out_.o), true, true, &p.o}})) {
+      if (!out_.row_lengths.empty()) take_apart();
       return std::nullopt;
+    }
     return fmt::format("{}, {}, {} and {} do not lie as heads of whole rows", name_of(out_.q), name_of(out_.k),
                        name_of(out_.v), name_of(out_.o));
   }
@@ -150,6 +179,15 @@ class Finding {
   std::string masked_;
   FoundAttention out_ = {};
 };
+
+// Where sequences begin, in a buffer of its own.
+int starts_of(Lowering& to, const std::vector<std::int64_t>& lengths) {
+  const int out = to.add_buffer(DType::int32, static_cast<std::int64_t>(lengths.size()) + 1);
+  Buffer& buffer = to.plan.buffers[static_cast<std::size_t>(out)];
+  buffer.counts = true;
+  buffer.lengths = lengths;
+  return out;
+}
 
 }  // namespace
 
@@ -169,6 +207,11 @@ void lower_attention(Lowering& to, int group) {
   step.kernel = found.problem;
   for (const int tensor : {found.q, found.k, found.v, found.o}) step.buffers.push_back(to.view(tensor).buffer);
   if (found.lengths >= 0) step.buffers.insert(step.buffers.end(), {-1, found.lengths});
+  if (!found.row_lengths.empty()) {
+    const int rows = starts_of(to, found.row_lengths);
+    const int keys = found.key_lengths == found.row_lengths ? rows : starts_of(to, found.key_lengths);
+    step.buffers.insert(step.buffers.end(), {-1, -1, rows, keys});
+  }
   to.plan.steps.push_back(std::move(step));
 }
 

@@ -1,7 +1,8 @@
 // Recognises attention: o = p * v, where p is the softmax of scaled, perhaps masked scores s = q * k, however that is
 // spelled. Scores may be multiplied and divided by numbers and sizes; a mask compares the index of a key with that of a
 // row, by where(…, s, -inf) or by adding where(…, 0, -inf); the softmax may stand as e^(s - max s) over its sum. It may
-// also compare with a length, a whole number of each sequence: index(T) < n, or index(T) <= index(S) + n - size(S).
+// also compare with a length, a whole number of each sequence: index(T) < n, or index(T) <= index(S) + n - size(S); or
+// sequences that lie one behind the other: sequence(S) == sequence(T).
 #pragma once
 
 #include <string>
@@ -18,6 +19,8 @@ struct FoundAttention {
   ops::AttentionProblem problem = {};
   int q = 0, k = 0, v = 0, o = 0;  // of Program::tensors
   int lengths = -1;                // likewise; -1: sequences are alike
+  // Of sequences that lie one behind the other; empty: they do not.
+  std::vector<std::int64_t> row_lengths = {}, key_lengths = {};
 };
 
 // `statements`, in the program's order: two contractions, one of them last, with what makes the last one's weights.

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <bit>
 
 #include "ridge/plan/plan.h"
 
@@ -171,6 +172,38 @@ TEST(Attention, DecodesOneRowOrSeveral) {
   EXPECT_EQ(some.attention().rows, 5);
   EXPECT_EQ(some.attention().heads, 8);
   EXPECT_EQ(some.attention().key_heads, 2);
+}
+
+TEST(Attention, KnowsSequencesThatLieOneBehindTheOther) {
+  const auto packed = [](const std::string& keys, const std::string& mask) {
+    return planned("dims S = (70, 1, 200), T = " + keys +
+                   ", H = 4, E = 64\nq: bf16[S, H, E]   k: bf16[T, H, E]   v: bf16[T, H, E]\n"
+                   "s[S, H, T] = q * k\np[S, H, T] = softmax(where(" +
+                   mask + ", s, -inf) over T)\no: bf16[S, H, E] = p * v");
+  };
+  const Planned x = packed("S", "(sequence(S) == sequence(T)) * (index(T) <= index(S))");
+  ASSERT_EQ(x.groups(), "attention") << x.why();
+  const AttentionProblem p = x.attention();
+  EXPECT_EQ(p.packed, std::optional(AttentionProblem::Packed{271, 271}));
+  EXPECT_EQ(p.lengths, std::optional(AttentionProblem::Lengths{.limit = 0}));
+  EXPECT_EQ(p.outer, 3);
+  EXPECT_EQ(p.rows, 200);
+  EXPECT_EQ(p.keys, 200);
+  EXPECT_EQ(p.high, 0);
+  ASSERT_EQ(x.plan.steps.size(), 1u);
+  EXPECT_EQ(x.plan.steps[0].buffers, (std::vector<int>{0, 1, 2, 5, -1, -1, 6, 6}));
+  const Buffer& starts = x.plan.buffers[6];
+  EXPECT_TRUE(starts.counts);
+  std::vector<std::int32_t> found;
+  for (const float each : counts_of(starts)) found.push_back(std::bit_cast<std::int32_t>(each));
+  EXPECT_EQ(found, (std::vector<std::int32_t>{0, 70, 71, 271}));
+  const Planned cross = packed("(5, 150, 40)", "sequence(T) == sequence(S)");
+  EXPECT_EQ(cross.attention().packed, std::optional(AttentionProblem::Packed{271, 195}));
+  EXPECT_EQ(cross.attention().keys, 150);
+  EXPECT_EQ(cross.plan.steps[0].buffers, (std::vector<int>{0, 1, 2, 5, -1, -1, 6, 7}));
+  EXPECT_EQ(packed("(5, 150, 40)", "(sequence(S) == sequence(T)) * (index(T) <= index(S))").why(),
+            "the mask compares T with S, whose sequences do not begin in the same places");
+  EXPECT_EQ(packed("(5, 190)", "sequence(S) == sequence(T)").why(), "S has 3 sequences, T has 2");
 }
 
 TEST(Attention, SaysWhichLengthsItDoesNotKnow) {

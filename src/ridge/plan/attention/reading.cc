@@ -25,8 +25,9 @@ std::optional<Band> both(const Band& a, const Band& b) {
   };
   if (!agree(a.low, a.low_moves, b.low, b.low_moves, -far) || !agree(a.high, a.high_moves, b.high, b.high_moves, far))
     return std::nullopt;
-  return Band{std::max(a.low, b.low),     std::min(a.high, b.high),     std::min(a.limit, b.limit),
-              a.low_moves || b.low_moves, a.high_moves || b.high_moves, std::max(a.lengths, b.lengths)};
+  return Band{std::max(a.low, b.low),        std::min(a.high, b.high),     std::min(a.limit, b.limit),
+              a.low_moves || b.low_moves,    a.high_moves || b.high_moves, std::max(a.lengths, b.lengths),
+              a.in_sequence || b.in_sequence};
 }
 // x within b as well.
 Value within(Value x, const Band& a, const Band& b) {
@@ -179,7 +180,7 @@ Value AttentionReading::value_of(const Node& node) {
     case Node::Kind::size: return {.kind = Kind::constant, .number = extent(node.over[0].dim)};
     case Node::Kind::along: return along(node);
     case Node::Kind::call: return node.repeat == 1 ? call(node) : Value{};
-    case Node::Kind::sequence:
+    case Node::Kind::sequence: return {.kind = Kind::sequence, .dim = node.over[0].dim};
     case Node::Kind::previous:
     case Node::Kind::routine: return {};
   }
@@ -250,8 +251,20 @@ Value AttentionReading::binary(Function f, const Value& a, const Value& b) {
     case Function::less_equal: return compared(a, b, 0);
     case Function::greater: return compared(b, a, 1);
     case Function::greater_equal: return compared(b, a, 0);
+    case Function::equal: return same_sequence(a, b);
     default: return {};  // every other function makes no attention of these
   }
+}
+
+// Of a key and a row.
+Value AttentionReading::same_sequence(const Value& a, const Value& b) {
+  if (a.kind != Kind::sequence || b.kind != Kind::sequence || (a.dim == keys_) == (b.dim == keys_)) return {};
+  const std::string& other = a.dim == keys_ ? b.dim : a.dim;
+  if (!rows_.empty() && rows_ != other) return {};
+  rows_ = other;
+  Value out{.kind = Kind::condition};
+  out.band.in_sequence = true;
+  return out;
 }
 
 // a + less <= b of places: keys below a length, or a key and a row, or a number, perhaps with a length.

@@ -16,12 +16,13 @@ namespace ridge {
 
 using Dims = std::vector<std::string>;
 
-// key - row lies in low … high, and the key below the sequence's length + limit.
+// key - row lies in low … high, the key below the sequence's length + limit, and both in one sequence.
 struct AttentionBand {
   static constexpr std::int64_t far = ops::AttentionProblem::far;
   std::int64_t low = -far, high = far, limit = far;
   bool low_moves = false, high_moves = false;  // these are counted from the length
   int lengths = -1;                            // Program::tensors that hold them; -1: none
+  bool in_sequence = false;                    // of those that lie one behind the other
   bool operator==(const AttentionBand&) const = default;
 };
 
@@ -36,6 +37,7 @@ struct AttentionValue {
     unknown,
     constant,   // number
     index,      // place, whose row is along `dim` and whose length is that in `of`
+    sequence,   // in which an element along `dim` lies
     condition,  // 1 where a key lies in the band of a row, else 0
     mask,       // 0 there, else -inf
     scores,     // s * number, or tanh(s * within) * number, there, else -inf
@@ -100,6 +102,7 @@ class AttentionReading {
   Value folded(const Node& node) const;
   Value binary(Function f, const Value& a, const Value& b);
   Value compared(const Value& a, const Value& b, int less);
+  Value same_sequence(const Value& a, const Value& b);
 
   const std::vector<Shape>& shapes_;
   AttentionLeaves leaves_;
