@@ -67,10 +67,19 @@ SeenKeys seen_keys(const AttentionProblem& p) {
   return {std::max<std::int64_t>(0, p.low), std::min(p.keys, p.rows + p.high)};
 }
 
+std::optional<std::string> refuse_what_differs(const AttentionProblem& p) {
+  if (p.lengths || p.packed)
+    return "expected sequences of one length in attention's gradients, found a length for each: mask the scores "
+           "instead";
+  if (p.pages) return "expected keys and values that lie side by side in attention's gradients, found pages of them";
+  return std::nullopt;
+}
+
 namespace cuda {
 
 std::optional<std::string> refuse(const AttentionBackwardProblem& x) {
   const AttentionProblem& p = x.forward;
+  if (auto why = refuse_what_differs(p)) return why;
   if (auto why = cuda::refuse(p)) return why;
   if (p.cap != 0) return fmt::format("expected scores that are not capped, found a cap of {}", p.cap);
   constexpr std::int64_t most = 65535;  // blocks along a grid's second and third axis

@@ -16,6 +16,8 @@ struct SeenKeys {
   std::int64_t first = 0, end = 0;
 };
 SeenKeys seen_keys(const AttentionProblem& problem);
+// Gradients do not know sequences that differ, on any target: what stands in the way; none: they are alike.
+std::optional<std::string> refuse_what_differs(const AttentionProblem& forward);
 
 namespace cuda {
 
