@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The table of docs/distributed.md of Megatron's decoder layer, from results/h100_tensor_parallel.json
+"""The table of docs/distributed.md of Megatron's decoder layer, from results/h200_tensor_parallel.json
 (tests/gpu/tensor_parallel_times.py measures it), and its picture. Prints the table; `--update` writes both, `--check` fails where the
 page or the picture is another."""
 import json
@@ -8,7 +8,7 @@ import sys
 
 import page_table
 
-RESULTS = page_table.ROOT / "results/h100_tensor_parallel.json"
+RESULTS = page_table.ROOT / "results/h200_tensor_parallel.json"
 PICTURE = page_table.ROOT / "docs/images/tensor_parallel.svg"
 HEAD = ["layer", "GPUs", "pass, us", "predicted", "off by", "moves, us", "predicted moves", "their share", "predicted share"]
 WIDTH, HEIGHT, LEFT, TOP, BOTTOM, RIGHT = 720, 330, 60, 40, 50, 250
