@@ -7,6 +7,12 @@ add_test(NAME cases_none COMMAND cases_test ${CMAKE_SOURCE_DIR}/cmake)  # a fold
 set_tests_properties(cases PROPERTIES LABELS fast)
 set_tests_properties(cases_none PROPERTIES LABELS fast WILL_FAIL TRUE)
 
+# Random functions of rows against f64; 20000 take minutes.
+add_executable(rows_random ${CMAKE_SOURCE_DIR}/tests/rows/random.cc)
+target_link_libraries(rows_random PRIVATE ridge)
+target_compile_options(rows_random PRIVATE ${ridge_warnings})
+add_test(NAME rows_random COMMAND rows_random 400)
+
 # Questions that one command answers; a folder without them must fail.
 find_package(Python3 COMPONENTS Interpreter REQUIRED)
 set(answers ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR}/tests/answers_test.py $<TARGET_FILE:ridge_cli>)
@@ -25,7 +31,8 @@ add_test(NAME geglu_torch_table COMMAND ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR
 add_test(NAME attention_table COMMAND ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR}/tools/attention_table.py --check)
 add_test(NAME attention_backward_table COMMAND ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR}/tools/attention_backward_table.py --check)
 add_test(NAME ranks_table COMMAND ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR}/tools/ranks_table.py --check)
-set_tests_properties(product_table cpu_product_table geglu_torch_table attention_table attention_backward_table ranks_table PROPERTIES LABELS fast)
+add_test(NAME tensor_parallel_table COMMAND ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR}/tools/tensor_parallel_table.py --check)
+set_tests_properties(product_table cpu_product_table geglu_torch_table attention_table attention_backward_table ranks_table tensor_parallel_table PROPERTIES LABELS fast)
 
 # Grows the trees of data/models from timings; here so that it keeps compiling.
 file(GLOB fit_models_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tools/fit_models/*.cc)

@@ -28,6 +28,13 @@ std::vector<int> used(const Plan& plan, std::optional<int> group) {
 
 }  // namespace
 
+GeluSlack gelu_slack(const Plan& plan, int group) {
+  for (const Step& step : plan.steps)
+    if (const auto* fused = std::get_if<ops::FusedMatmul>(&step.kernel); fused && step.group == group)
+      return {0x1p-22, fused->second ? std::exp2(-12.5) : 0, false};
+  return {};
+}
+
 Result<DeviceSteps> DeviceSteps::made(Plan plan, const How& how, const std::vector<std::byte*>& lent) {
   auto queue = cuda::Queue::make();
   if (!queue) return queue.error();

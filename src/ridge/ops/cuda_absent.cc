@@ -76,8 +76,10 @@ std::optional<std::string> refuse(const RowProblem&) { return absent().message; 
 std::optional<std::string> refuse(const RowProgram&) { return absent().message; }
 std::optional<std::string> refuse(const ReduceProblem&) { return absent().message; }
 std::optional<std::string> chain(const ChainProgram&, std::span<void* const>, CUstream_st*) { return absent().message; }
-std::optional<std::string> rows(const RowProblem&, const RowData&, CUstream_st*) { return absent().message; }
-
+std::size_t workspace_bytes(const RowProblem&) { return 0; }
+std::optional<std::string> rows(const RowProblem&, const RowData&, const Workspace&, CUstream_st*) {
+  return absent().message;
+}
 std::optional<std::string> rows(const RowProgram&, std::span<void* const>, CUstream_st*) { return absent().message; }
 std::size_t workspace_bytes(const ReduceProblem&) { return 0; }
 std::optional<std::string> reduce(const ReduceProblem&, const void*, void*, const Workspace&, CUstream_st*) {

@@ -50,6 +50,7 @@ class Fuser {
     const std::vector<int> alone = order();
     for (int s = 0; options_.fuse && s < count(); ++s) join_attention_backward(s);
     for (int s = 0; options_.fuse && s < count(); ++s) join_attention(s);
+    for (int s = 0; options_.fuse && s < count(); ++s) join_across(s);
     for (int s = 0; options_.fuse && s < count(); ++s) join_producers(s);
     Fusion out;
     for (const int g : order()) out.groups.push_back(group(members_[at(g)], made_again(g)));
@@ -82,6 +83,8 @@ class Fuser {
   std::optional<std::string> fault(const std::vector<int>& set) const {
     std::vector<int> products, along;
     for (const int s : set) {
+      if (across_.contains(s) && set.size() > 1 && set != members_[at(group_of_[at(s)])])
+        return fmt::format("{} is a sum across rows: a kernel of its own", name_of(result(s)));
       if (form(s) == Form::alone && set.size() > 1) return alone_fault(s);
       if (form(s) == Form::product) (is_row_sum(s, set) ? along : products).push_back(s);
       if (form(s) == Form::along) along.push_back(s);
@@ -180,7 +183,7 @@ class Fuser {
     for (const int s : set)
       if (const auto* e = std::get_if<Expression>(&statement(s).op))
         for (const Node& node : e->nodes)
-          if (is_place(node) && !regrouped({{node.over[0].dim, longest(node.over[0]), 1}}, *groups))
+          if (is_place(node) && !regrouped({{node.over[0].dim, longest(shapes_, node.over[0].dim), 1}}, *groups))
             return fmt::format("index({}) does not lie as the rows and columns of the product do", node.over[0].dim);
     return options_.target == Target::cuda ? epilogue_fault(set) : std::nullopt;
   }
@@ -222,28 +225,14 @@ class Fuser {
     for (const int s : set)
       if (!inner(s, set)) stored.push_back(result(s));
     const Pointwise all = joined(program_, set, stored, true);
-    std::vector<std::optional<View>> views;
-    Bindings sizes;
-    for (const Node& node : all.nodes) {
-      views.emplace_back();
-      if (node.kind == Node::Kind::tensor) views.back() = view(node.tensor);
-      if (is_place(node))
-        views.back() =
-            View{-static_cast<int>(views.size()), DType::f32, {{node.over[0].dim, longest(node.over[0]), 1}}};
-      if (node.kind == Node::Kind::size) sizes[node.over[0].dim] = 1;
-    }
+    const TriedLeaves leaves = tried_leaves(program_, shapes_, all.nodes);
     std::vector<ChainResult> results;
     for (const Pointwise::Stored& one : all.results) results.push_back({one.node, view(one.tensor)});
-    const LoweredRows rows = lower_whole_rows(all.nodes, results, {views, sizes});
+    const LoweredRows rows = lower_whole_rows(all.nodes, results, {leaves.views, leaves.sizes});
     if (rows.fault.empty()) return std::nullopt;
     return fmt::format("{} runs along dimensions: {}", first, rows.fault);
   }
   View view(int tensor) const { return {tensor, dtype(tensor), shapes_[at(tensor)]}; }
-  std::int64_t longest(const Axis& axis) const {
-    std::int64_t extent = 1;
-    for (const Shape& shape : shapes_) extent = std::max(extent, ridge::along(shape, axis.dim).extent);
-    return extent;
-  }
 
   // Nobody outside wants what the statement makes, but for those whose kernels make it again. `set`: a kernel's own.
   bool inner(int s, const std::vector<int>& set) const {
@@ -373,6 +362,22 @@ class Fuser {
     return fmt::format("{} is wanted by others, and {} none of what lies between", name_of(tensor), who);
   }
 
+  // A sum across rows of what a norm leaves: what only the sum wants belongs to it alone, all else is made again.
+  void join_across(int s) {
+    if (members_[at(group_of_[at(s)])].size() > 1 || (options_.target == Target::cuda && !options_.generate)) return;
+    const auto found = find_across(program_, shapes_, s, options_.target);
+    if (!found) return;
+    std::vector<int> own, again;
+    for (const int each : found->statements) {
+      const bool is_free = members_[at(group_of_[at(each)])].size() == 1 && !across_.contains(each);
+      (each == s || (is_free && inner(each, found->statements)) ? own : again).push_back(each);
+    }
+    if (circular(own)) return;
+    merge(own);
+    across_.insert(s);
+    if (!again.empty()) made_again_[group_of_[at(s)]] = again;
+  }
+
   // A product of weights that are made of another product's sums, with all that nobody else wants.
   void join_attention(int s) {
     if (!(options_.epilogues || options_.attention) || form(s) != Form::product ||
@@ -495,6 +500,7 @@ class Fuser {
     for (const int s : set) {
       if (form(s) == Form::product) out = Group::Kind::product;
       if (form(s) == Form::along || is_row_sum(s, set)) out = Group::Kind::rows;
+      if (across_.contains(s)) return Group::Kind::rows;
       if (attentions_.contains(s)) out = Group::Kind::attention;
       if (gradients_.contains(group_of_[at(s)])) return Group::Kind::attention_backward;
       if (form(s) == Form::alone) out = is_grouped(s) ? Group::Kind::product : Group::Kind::loops;
@@ -567,6 +573,7 @@ class Fuser {
   std::set<int> attentions_;                     // statements: products of weights that end an attention
   std::map<int, std::string> attention_faults_;  // … that look like one: why they do not
   std::set<int> gradients_;                      // groups: attention's gradients
+  std::set<int> across_;                         // statements: sums across rows that their kernels end in
   std::map<int, std::vector<int>> made_again_;   // by these: statements of others, sorted
 };
 

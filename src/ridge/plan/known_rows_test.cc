@@ -1,6 +1,8 @@
 // Functions of rows and their gradients are one kernel however a program spells them, and near misses are not.
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "ridge/plan/plan.h"
 
 namespace ridge {
@@ -30,6 +32,8 @@ void expect(RowFunction function, const std::vector<std::string>& spellings) {
 }
 
 const std::string scale = "r[N] = rsqrt(mean(x * x over D) + 1e-5)\n", result = "dx: bf16[N, D] = ";
+const std::string centred = "u[N, D] = x - mean(x over D)\nr[N] = rsqrt(mean(u * u over D) + 1e-5)\n",
+                  to_weight = "dw: f32[D] = ";
 
 TEST(KnownRows, GradientsOfRmsnormHoweverTheyAreSpelled) {
   expect(
@@ -50,7 +54,6 @@ TEST(KnownRows, GradientsOfRmsnormHoweverTheyAreSpelled) {
 }
 
 TEST(KnownRows, GradientsOfLayernormHoweverTheyAreSpelled) {
-  const std::string centred = "u[N, D] = x - mean(x over D)\nr[N] = rsqrt(mean(u * u over D) + 1e-5)\n";
   expect(RowFunction::layernorm_gradient,
          {centred + "h[N, D] = u * r\ng[N, D] = dy * w\na[N] = mean(g over D)\nc[N] = mean(g * h over D)\n" + result +
               "r * (g - a - h * c)",
@@ -64,6 +67,76 @@ TEST(KnownRows, GradientsOfSoftmaxHoweverTheyAreSpelled) {
          {"d[N] = sum(x * dy over D)\ny: bf16[N, D] = x * (dy - d)", "d[N] = x * dy\ny: bf16[N, D] = x * dy - d * x",
           "v[N, D] = dy * x\nd[N] = sum(v over D)\ny: bf16[N, D] = v - x * d",
           "y: bf16[N, D] = x * (dy - sum(x * dy over D))"});
+}
+
+std::vector<Step> steps_of(const std::string& text, Target target = Target::cpu) {
+  const Program program = parse(head + text).value();
+  return plan(program, program.bind({}).value(), {.target = target}).value().steps;
+}
+void expect_across(RowFunction function, const std::vector<std::string>& spellings) {
+  for (const Target target : {Target::cpu, Target::cuda})
+    for (const std::string& text : spellings) {
+      const auto found = whole(text, target);
+      ASSERT_TRUE(found) << text;
+      EXPECT_EQ(found->function, function) << text;
+      EXPECT_EQ(found->rows, 6) << text;
+      EXPECT_EQ(found->columns, 80) << text;
+      EXPECT_EQ(found->x, (ops::RowLayout{DType::bf16, 80})) << text;
+      EXPECT_EQ(found->dy, (ops::RowLayout{DType::bf16, 80})) << text;
+      EXPECT_EQ(found->y, (ops::RowLayout{DType::f32, 0})) << text;
+    }
+}
+
+TEST(KnownRows, GradientsOfWeightsHoweverTheyAreSpelled) {
+  expect_across(RowFunction::product_across, {to_weight + "dy * x", to_weight + "sum(x * dy over N)"});
+  expect_across(RowFunction::rmsnorm_weight_gradient,
+                {scale + "h[N, D] = x * r\n" + to_weight + "dy * h", scale + to_weight + "sum(dy * x * r over N)",
+                 "h[N, D] = rmsnorm(x over D)\n" + to_weight + "h * dy",
+                 "h[N, D] = x / sqrt(sum(x * x over D) * 0.0125 + 1e-5)\n" + to_weight + "sum(h * dy over N)"});
+  expect_across(RowFunction::layernorm_weight_gradient,
+                {centred + "h[N, D] = u * r\n" + to_weight + "dy * h", centred + to_weight + "sum(dy * r * u over N)",
+                 "h[N, D] = layernorm(x over D)\n" + to_weight + "dy * h"});
+}
+
+// What the gradient of x wants as well is made twice, and stored by neither.
+TEST(KnownRows, BothGradientsOfANormAreAKernelEach) {
+  const std::string norm = scale + "h[N, D] = x * r\n", weight = to_weight + "dy * h\n",
+                    rest = "g[N, D] = dy * w\nc[N] = mean(g * h over D)\n" + result + "r * (g - h * c)\n";
+  for (const Target target : {Target::cpu, Target::cuda})
+    for (const std::string& text : {norm + weight + rest, norm + rest + weight}) {
+      const std::vector<Step> steps = steps_of(text, target);
+      ASSERT_EQ(steps.size(), 2u) << text;
+      std::set<RowFunction> functions;
+      for (const Step& step : steps) functions.insert(std::get<RowProblem>(step.kernel).function);
+      EXPECT_EQ(functions, (std::set{RowFunction::rmsnorm_gradient, RowFunction::rmsnorm_weight_gradient})) << text;
+    }
+}
+
+// dy that another statement makes is no part of the sum's kernel; x of several dimensions is.
+TEST(KnownRows, GradientsOfWeightsBehindOtherStatements) {
+  const std::vector<Step> steps = steps_of("z: bf16[N, D] = dy * 2\n" + scale + "h[N, D] = x * r\ndw: bf16[D] = z * h");
+  ASSERT_EQ(steps.size(), 2u);
+  EXPECT_EQ(std::get<RowProblem>(steps[1].kernel).function, RowFunction::rmsnorm_weight_gradient);
+  EXPECT_EQ(std::get<RowProblem>(steps[1].kernel).y.dtype, DType::bf16);
+  const Program program = parse(
+                              "dims A = 3, B = 5, D = 64\nx: f32[A, B, D]   dy: f32[A, B, D]\n"
+                              "h[A, B, D] = layernorm(x over D)\ndw: f32[D] = dy * h")
+                              .value();
+  const Plan made = plan(program, program.bind({}).value()).value();
+  ASSERT_EQ(made.steps.size(), 1u);
+  EXPECT_EQ(std::get<RowProblem>(made.steps[0].kernel).rows, 15);
+}
+
+TEST(KnownRows, NearMissesOfGradientsOfWeightsAreNone) {
+  for (const std::string& text : {
+           scale + "h[N, D] = x * r * r\n" + to_weight + "dy * h",
+           scale + "h[N, D] = abs(x) * r\n" + to_weight + "dy * h",
+           scale + "h[N, D] = x * r\n" + to_weight + "sum(dy * h over N) * 2",
+           scale + "h[N, D] = x * r\n" + to_weight + "mean(dy * h over N)",
+           scale + "h[N, D] = x * r\n" + to_weight + "max(dy * h over N)",
+           centred + "h[N, D] = x * r\n" + to_weight + "dy * h",
+       })
+    EXPECT_FALSE(whole(text)) << text;
 }
 
 TEST(KnownRows, FunctionsThatAreSpelledOut) {

@@ -99,8 +99,15 @@ LoweredChain lower_chain(const std::vector<Node>& nodes, const std::vector<std::
 struct RowLeaves {
   const std::vector<std::optional<View>>& views;  // where each node lies; nothing: it is computed
   const Bindings& sizes;
-  Target target = Target::cuda;  // whose limits count
+  Target target = Target::cuda;           // whose limits count
+  std::vector<std::string> columns = {};  // where no function says them
 };
+// As if each tensor were a buffer of its own; its views and sizes are RowLeaves'.
+struct TriedLeaves {
+  std::vector<std::optional<View>> views;
+  Bindings sizes;
+};
+TriedLeaves tried_leaves(const Program& program, const std::vector<Shape>& shapes, const std::vector<Node>& nodes);
 struct LoweredRows {
   ops::RowProgram program;
   std::vector<int> buffers;  // of its tensors
@@ -109,6 +116,17 @@ struct LoweredRows {
 LoweredRows lower_whole_rows(const std::vector<Node>& nodes, const std::vector<ChainResult>& results,
                              const RowLeaves& leaves);
 LoweredRows whole_rows(Lowering& to, int group);  // of Fusion::groups
+std::int64_t longest(const std::vector<Shape>& shapes, const std::string& dim);
+
+// A sum across rows of what a norm leaves, however it is spelled (across.cc).
+struct FoundAcross {
+  std::vector<int> statements;  // sorted; the last one is the sum
+  ops::RowProblem problem;
+  int x = -1, dy = -1, y = -1;  // of Program::tensors
+};
+// `statement`: a sum. Nothing: it is none of these, or the target has no kernel for it.
+std::optional<FoundAcross> find_across(const Program& program, const std::vector<Shape>& shapes, int statement,
+                                       Target target);
 
 // The dimensions of a product.
 struct Groups {

@@ -196,8 +196,21 @@ std::optional<Step> known_step(const LoweredRows& rows, int group, const Fusion&
   return step;
 }
 
+// What ends in a sum across rows.
+std::optional<Step> across_step(const Lowering& to, int group, int statement) {
+  std::vector<Shape> shapes;
+  for (const View& view : to.tensors) shapes.push_back(view.shape);
+  const auto found = find_across(to.program, shapes, statement, to.plan.fusion.target);
+  if (!found || !to.plan.fusion.whole) return std::nullopt;
+  const auto buffer = [&](int tensor) { return to.view(tensor).buffer; };
+  for (const int t : {found->x, found->dy})  // what nobody stores
+    if (to.plan.buffers[static_cast<std::size_t>(buffer(t))].elements == 0) return std::nullopt;
+  return Step{group, found->problem, {buffer(found->x), -1, buffer(found->y), buffer(found->dy)}, ""};
+}
+
 // As one step, if there is one.
 std::optional<Step> whole_step(Lowering& to, int group, const std::vector<int>& statements) {
+  if (auto step = across_step(to, group, statements.back())) return step;
   LoweredRows rows = whole_rows(to, group);
   if (rows.fault.empty())
     if (auto step = known_step(rows, group, to.plan.fusion)) return step;

@@ -69,7 +69,8 @@ class WholeRows {
 
   // All functions run along the same dimensions, in the order in which they lie in memory.
   Why find_columns() {
-    std::vector<std::string> first;
+    std::vector<std::string> first = leaves_.columns;
+    std::sort(first.begin(), first.end());
     for (const Node& node : nodes_) {
       if (node.kind != Node::Kind::along) continue;
       std::vector<std::string> over;
@@ -206,6 +207,28 @@ class WholeRows {
 LoweredRows lower_whole_rows(const std::vector<Node>& nodes, const std::vector<ChainResult>& results,
                              const RowLeaves& leaves) {
   return WholeRows(nodes, results, leaves).lower();
+}
+
+std::int64_t longest(const std::vector<Shape>& shapes, const std::string& dim) {
+  std::int64_t extent = 1;
+  for (const Shape& shape : shapes) extent = std::max(extent, along(shape, dim).extent);
+  return extent;
+}
+
+TriedLeaves tried_leaves(const Program& program, const std::vector<Shape>& shapes, const std::vector<Node>& nodes) {
+  TriedLeaves out;
+  for (const Node& node : nodes) {
+    out.views.emplace_back();
+    const auto t = static_cast<std::size_t>(node.tensor);
+    if (node.kind == Node::Kind::tensor) out.views.back() = View{node.tensor, program.tensors[t].dtype, shapes[t]};
+    if (!is_place(node) && node.kind != Node::Kind::size) continue;
+    const std::string& dim = node.over[0].dim;
+    if (is_place(node))
+      out.views.back() = View{-static_cast<int>(out.views.size()), DType::f32, {{dim, longest(shapes, dim), 1}}};
+    else
+      out.sizes[dim] = longest(shapes, dim);
+  }
+  return out;
 }
 
 LoweredRows whole_rows(Lowering& to, int group) {

@@ -36,16 +36,25 @@ template <class T> struct NumbersOut {
   T* data = nullptr;
   Index row_stride = 0;
 };
+// A number of each column: what a last pass says with `across` is joined from the first row to the last, each of which
+// has gone through the passes before it.
+template <class T> struct ColumnsOut {
+  using type = T;
+  T* data = nullptr;
+};
 template <class Y> constexpr bool is_number = false;
 template <class T> constexpr bool is_number<NumbersOut<T>> = true;
 template <class Text> constexpr bool leaves_number = is_number<decltype(Text::Globals::y)>;
+template <class Y> constexpr bool is_column = false;
+template <class T> constexpr bool is_column<ColumnsOut<T>> = true;
+template <class Text> constexpr bool goes_across = is_column<decltype(Text::Globals::y)>;
 // A number for each column, the same for all rows.
 template <class T> struct ColumnsView {
   using type = T;
   const T* data = nullptr;
 };
 
-// What a pass leaves: `of`, joined, as `Leaves` has it.
+// What a pass leaves of a row, and the last one of each column: `of`, joined, as `Leaves` has it.
 template <class Kind_, class Part, class Leaves_> struct Reduction {
   using Kind = Kind_;
   using Leaves = Leaves_;
@@ -63,6 +72,10 @@ template <class Real> TILE_FN Real joined(Add, Real a, Real b) { return a + b; }
 template <class Real> TILE_FN Real joined(Largest, Real a, Real b) { return b > a || b != b ? b : a; }
 template <class Real> TILE_FN Real joined(Max, Real a, Real b) { return joined(Largest{}, a, b); }
 template <class Real> TILE_FN Real joined(Least, Real a, Real b) { return b < a || b != b ? b : a; }
+
+// In which numbers of a row come that are stored as T.
+template <class T> struct NumberOf { using type = float; };
+template <> struct NumberOf<double> { using type = double; };
 
 // Formats in which a text's rows lie.
 template <class... T> struct Formats {};

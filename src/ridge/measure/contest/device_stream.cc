@@ -94,7 +94,7 @@ class Trial {
       p.rows = elements_ / what_.columns;
       p.columns = what_.columns;
       p.x = p.y = {what_.dtype, what_.columns};
-      return said(cuda::rows(p, {at(0), nullptr, at(1)}, queue_.stream()));
+      return said(cuda::rows(p, {at(0), nullptr, at(1)}, {}, queue_.stream()));
     }
     const ops::ChainTensor flat{what_.dtype, {1}};
     const std::vector<ops::ChainTensor> tensors(static_cast<std::size_t>(what_.reads() + 1), flat);

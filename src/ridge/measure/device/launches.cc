@@ -93,6 +93,8 @@ Result<std::size_t> DeviceLaunches::choose_product(const Step& step, const cuda:
 }
 
 Status DeviceLaunches::choose(const Step& step, const Places& places, const TuneOptions& tune) {
+  if (const auto* rows = std::get_if<ops::RowProblem>(&step.kernel))
+    workspace_bytes_ = std::max(workspace_bytes_, cuda::workspace_bytes(*rows));
   if (const auto* reduction = std::get_if<ops::ReduceProblem>(&step.kernel))
     workspace_bytes_ = std::max(workspace_bytes_, cuda::workspace_bytes(*reduction));
   const auto choose_attention = [&](const auto* problem) -> Status {
@@ -132,7 +134,8 @@ Status DeviceLaunches::queue_step(CUstream_st* stream, const Step& step, const P
         if constexpr (std::is_same_v<Kernel, ops::ChainProgram>) {
           return said(cuda::chain(kernel, data, stream));
         } else if constexpr (std::is_same_v<Kernel, ops::RowProblem>) {
-          return said(cuda::rows(kernel, {data[0], data[1], data[2], data.size() > 3 ? data[3] : nullptr}, stream));
+          const ops::RowData rows{data[0], data[1], data[2], data.size() > 3 ? data[3] : nullptr};
+          return said(cuda::rows(kernel, rows, workspace, stream));
         } else if constexpr (std::is_same_v<Kernel, ops::RowProgram>) {
           return said(cuda::rows(kernel, data, stream));
         } else if constexpr (std::is_same_v<Kernel, ops::AttentionProblem>) {

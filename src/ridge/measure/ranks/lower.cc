@@ -337,6 +337,24 @@ class Joining {
   std::vector<std::variant<Compute, Shift>> out_;
 };
 
+// Along a mesh axis of one device nothing is split, and nothing moves.
+Program without_axes_of_one(Program program, const Mesh& mesh) {
+  const auto drop = [&](std::string& letters) {
+    std::erase_if(letters, [&](char letter) { return mesh.size(letter) == 1; });
+  };
+  for (Tensor& tensor : program.tensors) {
+    drop(tensor.partial);
+    for (Axis& axis : tensor.axes) drop(axis.mesh);
+  }
+  for (Statement& statement : program.statements) {
+    if (auto* const product = std::get_if<Contraction>(&statement.op)) drop(product->partial);
+    if (auto* const e = std::get_if<Expression>(&statement.op))
+      for (Node& node : e->nodes)
+        for (Axis& axis : node.over) drop(axis.mesh);
+  }
+  return program;
+}
+
 }  // namespace
 
 Result<Mesh> mesh_of(const Program& program, const Bindings& sizes) {
@@ -351,8 +369,9 @@ Result<Mesh> mesh_of(const Program& program, const Bindings& sizes) {
   return out;
 }
 
-Result<Acts> acts_of(const Program& program, const Bindings& sizes, const Device& device,
+Result<Acts> acts_of(const Program& given, const Bindings& sizes, const Device& device,
                      const std::vector<int>& stored) {
+  const Program program = without_axes_of_one(given, device.mesh);
   if (auto refused = refuse_tensors(program)) return *std::move(refused);
   auto acts = Lowering(program, sizes, device).acts();
   return acts ? Result<Acts>(Joining(program, *std::move(acts), stored).joined()) : acts;

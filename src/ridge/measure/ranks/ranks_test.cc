@@ -119,6 +119,18 @@ y: bf16[S, D] = a * o
   EXPECT_EQ(run_text(text, {{"S", 6}, {"T", 10}, {"D", 16}, {"H", 8}, {"E", 4}, {"X", 4}}), "");
 }
 
+TEST(Ranks, move_nothing_along_an_axis_of_one) {
+  const char* const text =
+      "x: f32[B, D_X]  w: f32[D_X, F_Y]  v: f32[F_Y]{U_X}\nh[B, F_Y] = x * w\n"
+      "y: f32[B, F_Y] = softmax(h over F)\nz: f32[B_X, F] = y\nu: f32[F] = v";
+  const Bindings sizes{{"B", 5}, {"D", 7}, {"F", 6}, {"X", 1}, {"Y", 1}};
+  const auto acts = acts_of(*parse(text, {.dtype = DType::f32}), sizes, {Mesh{{{'X', 1}, {'Y', 1}}}, 0});
+  ASSERT_TRUE(acts) << acts.error().text();
+  for (const auto& act : acts->acts) EXPECT_TRUE(std::holds_alternative<Compute>(act));
+  EXPECT_EQ(run_text(text, sizes), "");
+  EXPECT_EQ(run_text(text, with(sizes, {{"Y", 2}})), "");
+}
+
 // --- random shardings of programs, at sizes that the mesh does not divide
 
 constexpr std::array programs{

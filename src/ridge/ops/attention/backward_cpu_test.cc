@@ -117,6 +117,15 @@ TEST(AttentionBackwardOnCpu, RefusesInSentences) {
   p.forward.heads = 2;
   p.dq.head = 0;
   EXPECT_EQ(refuse(p), "dq's heads lie in one place: expected strides above 0, found 32 and 0 for 1 x 2 heads");
+  AttentionBackwardProblem differs = plain_problem(DType::f32, 4, 4, 8);
+  differs.forward.lengths.emplace();
+  EXPECT_EQ(
+      refuse(differs),
+      "expected sequences of one length in attention's gradients, found a length for each: mask the scores instead");
+  differs.forward.lengths.reset();
+  differs.forward.pages.emplace();
+  EXPECT_EQ(cuda::refuse(differs),
+            "expected keys and values that lie side by side in attention's gradients, found pages of them");
 }
 
 }  // namespace

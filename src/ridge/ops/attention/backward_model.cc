@@ -7,6 +7,7 @@
 namespace ridge::ops {
 std::optional<std::string> refuse(const AttentionBackwardProblem& problem) {
   AttentionProblem p = problem.forward;
+  if (auto why = refuse_what_differs(p)) return why;
   p.o = problem.dq;  // o is only read
   if (p.cap > 0) return fmt::format("expected scores without a cap in attention's gradients, found {}", p.cap);
   if (!p.walks) return "expected rows that each see keys of their own in attention's gradients, found one band for all";

@@ -67,10 +67,19 @@ SeenKeys seen_keys(const AttentionProblem& p) {
   return {std::max<std::int64_t>(0, p.low), std::min(p.keys, p.rows + p.high)};
 }
 
+std::optional<std::string> refuse_what_differs(const AttentionProblem& p) {
+  if (p.lengths || p.packed)
+    return "expected sequences of one length in attention's gradients, found a length for each: mask the scores "
+           "instead";
+  if (p.pages) return "expected keys and values that lie side by side in attention's gradients, found pages of them";
+  return std::nullopt;
+}
+
 namespace cuda {
 
 std::optional<std::string> refuse(const AttentionBackwardProblem& x) {
   const AttentionProblem& p = x.forward;
+  if (auto why = refuse_what_differs(p)) return why;
   if (auto why = cuda::refuse(p)) return why;
   if (p.cap != 0) return fmt::format("expected scores that are not capped, found a cap of {}", p.cap);
   constexpr std::int64_t most = 65535;  // blocks along a grid's second and third axis
@@ -92,6 +101,14 @@ std::string backward_name_of(int config) {
   const AttentionBackwardConfig& c = attention_backward_menu[static_cast<std::size_t>(config)];
   return fmt::format("sm90_attention_backward_{}x{}x{}", c.m, c.q, c.d);
 }
+
+std::optional<int> backward_config_named(std::string_view name) {
+  for (int i = 0; i < attention_backward_configs(); ++i)
+    if (backward_name_of(i) == name) return i;
+  return std::nullopt;
+}
+int attention_backward_configs() { return static_cast<int>(attention_backward_menu.size()); }
+std::int64_t rows_of_a_step(int config) { return attention_backward_menu[static_cast<std::size_t>(config)].q; }
 
 AttentionBackwardPlan choose(const AttentionBackwardProblem& x, const DeviceNumbers& device) {
   const AttentionProblem& p = x.forward;

@@ -30,7 +30,7 @@ Generated rows_of(RowFunction function, std::int64_t columns, DType dtype = DTyp
   p.x = p.y = p.dy = {dtype, columns};
   const RowProgram program = row_program(p, false);
   const std::vector<void*> data(program.tensors.size(), reinterpret_cast<void*>(std::uintptr_t{4096}));
-  return generate(program, data);
+  return generate(program, data, 132);
 }
 Generated softmax(std::int64_t columns, DType dtype = DType::bf16) {
   return rows_of(RowFunction::softmax, columns, dtype);

@@ -65,17 +65,37 @@ std::vector<double> widened(DType dtype, const void* from, std::int64_t begin, s
   return out;
 }
 
-// What a row of a gradient's text does where f32 is in doubt.
+// What a row of a gradient's text does where f32 is in doubt. `weight` null: ones.
+std::vector<double> row_in_doubles(const RowProblem& p, const RowData& data, Index row) {
+  return in_doubles(p, {widened(p.x.dtype, data.x, row * p.x.row_stride, p.columns),
+                        widened(p.dy.dtype, data.dy, row * p.dy.row_stride, p.columns),
+                        data.weight != nullptr ? widened(p.weight, data.weight, 0, p.columns)
+                                               : std::vector<double>(static_cast<std::size_t>(p.columns), 1)});
+}
 void run_in_doubles(const void* of, Index row) {
   const RowRun& run = *static_cast<const RowRun*>(of);
   const RowProblem& p = run.problem;
-  const std::vector<double> y =
-      in_doubles(p, {widened(p.x.dtype, run.data.x, row * p.x.row_stride, p.columns),
-                     widened(p.dy.dtype, run.data.dy, row * p.dy.row_stride, p.columns),
-                     run.data.weight != nullptr ? widened(p.weight, run.data.weight, 0, p.columns)
-                                                : std::vector<double>(static_cast<std::size_t>(p.columns), 1)});
+  const std::vector<double> y = row_in_doubles(p, run.data, row);
   for (std::size_t i = 0; i < y.size(); ++i)
     put(p.y.dtype, run.data.y, row * p.y.row_stride + static_cast<std::int64_t>(i), y[i]);
+}
+
+struct AcrossData {
+  const RowProblem& problem;
+  const RowData& data;
+};
+void add_in_doubles(const void* of, Index row, double* sums) {
+  const auto& [problem, data] = *static_cast<const AcrossData*>(of);
+  for (const double each : row_in_doubles(problem, data, row)) *sums++ += each;
+}
+void run_across(const RowProblem& p, const RowData& data, int threads) {
+  const AcrossData of{p, data};
+  AcrossRun run{&p, ReduceFunction::sum, p.x, data.x, data.dy, {}};
+  run.part.in_doubles = add_in_doubles;
+  run.part.of = &of;
+  across(run, p.rows, p.columns, threads, [&](std::int64_t begin, std::int64_t end, const double* sums) {
+    for (std::int64_t c = begin; c < end; ++c) put(p.y.dtype, data.y, c, sums[c]);
+  });
 }
 
 }  // namespace
@@ -101,15 +121,15 @@ std::optional<std::string> refuse(const RowProblem& p) {
   if (auto fault = layout_fault(p, p.y, "y")) return fault;
   if (is_gradient(p.function)) {
     if (auto fault = layout_fault(p, p.dy, "dy")) return fault;
-    if (p.dy.dtype != p.x.dtype || p.y.dtype != p.x.dtype)
+    if (p.dy.dtype != p.x.dtype || (p.y.dtype != p.x.dtype && !is_across(p.function)))
       return "expected x, dy and y of one format in a gradient, found " + std::string(name(p.x.dtype)) + ", " +
              std::string(name(p.dy.dtype)) + " and " + std::string(name(p.y.dtype));
   }
   const std::int64_t wide = is_number(p.function) ? 1 : p.columns;
-  if (p.rows > 1 && std::abs(p.y.row_stride) < wide)
+  if (p.rows > 1 && std::abs(p.y.row_stride) < wide && !is_across(p.function))
     return "y's rows overlap: expected a row stride of at least " + std::to_string(wide) + ", found " +
            std::to_string(p.y.row_stride);
-  if (is_norm(p.function) && !storable(p.weight))
+  if (is_weighted(p.function) && !storable(p.weight))
     return "weight is " + std::string(name(p.weight)) + "; row functions store f32, bf16 and f16";
   if (is_norm(p.function) && !(p.epsilon >= 0))
     return "expected an epsilon of at least 0, found " + std::to_string(p.epsilon);
@@ -117,6 +137,7 @@ std::optional<std::string> refuse(const RowProblem& p) {
 }
 
 void rows(const RowProblem& p, const RowData& data, int threads) {
+  if (p.columns != 0 && is_across(p.function)) return run_across(p, data, threads);
   if (p.rows == 0 || p.columns == 0) return;
   const double elements = static_cast<double>(p.rows) * static_cast<double>(p.columns);
   const double bytes = elements * (bits(p.x.dtype) + bits(p.y.dtype)) / 8;

@@ -4,6 +4,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "ridge/ops/rows/program.h"
 
@@ -12,7 +13,12 @@ namespace ridge::ops {
 // What stands in the way of running this problem, as a sentence; none: it runs.
 std::optional<std::string> refuse(const ReduceProblem& problem);
 
-// y = function of each row of x.
+// Axes outermost first in x, and one where two follow on each other everywhere; none of extent 1.
+std::vector<ReduceAxis> merged(std::vector<ReduceAxis> axes);
+
+double joined(ReduceFunction function, double so_far, double value);  // of a mean, the sum
+
+// y = function of each row of x, or of all rows.
 void rows(const RowProblem& problem, const RowData& data, int threads = 0);
 
 void reduce(const ReduceProblem& problem, const void* x, void* y, int threads = 0);

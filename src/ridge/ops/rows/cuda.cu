@@ -84,24 +84,38 @@ Kernel kernel_of(RowFunction function) {
 std::optional<std::string> refuse(const RowProblem& p) {
   if (auto why = ops::refuse(p)) return why;
   if (p.function <= RowFunction::layernorm) return std::nullopt;
-  return find_fault(row_program(p, is_norm(p.function)));
+  return find_fault(row_program(p, is_weighted(p.function)));
 }
 
 std::optional<std::string> refuse(const RowProgram& program) { return find_fault(program); }
 
 std::optional<std::string> rows(const RowProgram& program, std::span<void* const> tensors, CUstream_st* stream) {
-  return run(generate(program, tensors), stream);
+  return run(generate(program, tensors, multiprocessors()), stream);
 }
 
-std::optional<std::string> rows(const RowProblem& p, const RowData& data, CUstream_st* stream) {
+std::size_t workspace_bytes(const RowProblem& p) {
+  if (!is_across(p.function)) return 0;
+  return counter_bytes + static_cast<std::size_t>(pieces_of(row_program(p, false)) * p.columns) * sizeof(float);
+}
+
+std::optional<std::string> rows(const RowProblem& p, const RowData& data, const Workspace& workspace,
+                                CUstream_st* stream) {
   if (p.rows == 0 || p.columns == 0) return std::nullopt;
-  const RowProgram program = row_program(p, data.weight != nullptr && is_norm(p.function));
+  const void* const weight = is_weighted(p.function) ? data.weight : nullptr;
+  const RowProgram program = row_program(p, weight != nullptr);
   if (p.function > RowFunction::layernorm || (!cannot_generate() && !find_fault(program))) {
+    if (workspace.bytes < workspace_bytes(p))
+      return "workspace: expected " + std::to_string(workspace_bytes(p)) + " bytes, found " +
+             std::to_string(workspace.bytes);
     std::vector<void*> tensors{const_cast<void*>(data.x)};
     if (is_gradient(p.function)) tensors.push_back(const_cast<void*>(data.dy));
-    if (data.weight != nullptr && is_norm(p.function)) tensors.push_back(const_cast<void*>(data.weight));
-    tensors.push_back(data.y);
-    return run(generate(program, tensors), stream);
+    if (weight != nullptr) tensors.push_back(const_cast<void*>(weight));
+    tensors.push_back(is_across(p.function) ? static_cast<char*>(workspace.data) + counter_bytes : data.y);
+    const Generated kernel = generate(program, tensors, multiprocessors());
+    const auto trouble = run(kernel, stream);
+    if (trouble || !is_across(p.function)) return trouble;
+    const ReduceProblem sum{ReduceFunction::sum, DType::f32, p.y.dtype, {{p.columns, 1, 1}}, {}};
+    return join_pieces(sum, kernel.blocks / kernel.cluster, p.rows, tensors.back(), data.y, stream);
   }
   const DeviceRows d{p.rows, p.columns,         p.x.row_stride,    p.y.row_stride,   data.x,   data.weight,
                      data.y, stored(p.x.dtype), stored(p.y.dtype), stored(p.weight), p.epsilon};

@@ -1,5 +1,6 @@
 #include "ridge/ops/rows/body.h"
 #include "ridge/ops/rows/gradients.h"
+#include "ridge/tile/cpu/across.h"
 
 namespace ridge::ops::RIDGE_BODY_ISA {
 
@@ -15,6 +16,39 @@ void run_gradient(const RowRun& run) {
         return tile::cpu::run_rows<FloatLanes, SoftmaxGradient<X, X>>(
             {{x, p.x.row_stride}, {static_cast<const X*>(run.data.dy), p.dy.row_stride}, {y, p.y.row_stride}},
             run.part);
+    }
+  });
+}
+
+namespace {
+
+template <class Kernel, class X> void run_across(const AcrossRun& run, const X* x) {
+  typename Kernel::Globals g{};
+  g.x = {x, run.x_layout.row_stride};
+  if constexpr (requires { g.dy; }) {
+    g.dy = {static_cast<const X*>(run.dy), run.problem->dy.row_stride};
+    g.share = 1 / static_cast<float>(run.part.columns);
+    g.epsilon = run.problem->epsilon;
+  }
+  tile::cpu::run_across<FloatLanes, Kernel>(g, run.part);
+}
+
+}  // namespace
+
+void run_across(const AcrossRun& run) {
+  with_type(run.x_layout.dtype, const_cast<void*>(run.x), [&](auto* x) {
+    using X = std::decay_t<decltype(*x)>;
+    if (run.problem != nullptr) {
+      switch (run.problem->function) {
+        case RowFunction::rmsnorm_weight_gradient: return run_across<RmsnormWeightGradient<X, float>>(run, x);
+        case RowFunction::layernorm_weight_gradient: return run_across<LayernormWeightGradient<X, float>>(run, x);
+        default: return run_across<ProductAcross<X, float>>(run, x);
+      }
+    }
+    switch (run.function) {
+      case ReduceFunction::max: return run_across<JoinedAcross<X, float, tile::Largest>>(run, x);
+      case ReduceFunction::min: return run_across<JoinedAcross<X, float, tile::Least>>(run, x);
+      default: return run_across<JoinedAcross<X, float, tile::Add>>(run, x);
     }
   });
 }

@@ -1,4 +1,5 @@
-// Gradients of functions of rows (texts.h) with respect to x as texts, from dy, that of their result.
+// Gradients of functions of rows (texts.h) as texts, from dy, that of their result: with respect to x, and to the
+// weight, which is a sum across rows.
 #pragma once
 
 #include "ridge/ops/rows/texts.h"
@@ -39,15 +40,8 @@ template <class X, class W, class Y> struct NormGradient {
     tile::RowsView<X, 1> dy;
     tile::ColumnsView<W> weight;
     tile::RowsOut<Y> y;
-    float share = 1, epsilon = 0;  // share: 1 / columns
-  };
-  struct Scale {
-    TILE_FN auto operator()(auto squares, const Globals& g) const {
-      return 1 / std::sqrt(squares * g.share + g.epsilon);
-    }
-  };
-  struct Mean {
-    TILE_FN auto operator()(auto sum, const Globals& g) const { return sum * g.share; }
+    typename tile::NumberOf<X>::type share = 1;  // over the columns
+    float epsilon = 0;
   };
   TILE_FN static auto weighted(auto& at, const Globals& g) {
     auto e = at.load(g.dy);
@@ -63,14 +57,12 @@ template <class X, class W, class Y> struct RmsnormGradient : NormGradient<X, W,
   using Base = NormGradient<X, W, Y>;
   using Globals = typename Base::Globals;
 
-  TILE_FN static auto pass(auto& at, const Globals& g) {
-    return at.reduce(at.load(g.x), tile::Squares{}, typename Base::Scale{});
-  }
+  TILE_FN static auto pass(auto& at, const Globals& g) { return at.reduce(at.load(g.x), tile::Squares{}, Scale{}); }
   TILE_FN static auto pass(auto& at, const Globals& g, auto) {
     auto e = Base::weighted(at, g);
     at.map(
         e, [](auto each, auto x) { return each * x; }, at.load(g.x));
-    return at.reduce(e, tile::Add{}, typename Base::Mean{});
+    return at.reduce(e, tile::Add{}, Mean{});
   }
   TILE_FN static void pass(auto& at, const Globals& g, auto scale, auto mean) {
     auto e = Base::weighted(at, g);
@@ -84,43 +76,112 @@ template <class X, class W, class Y> struct RmsnormGradient : NormGradient<X, W,
   }
 };
 
-// The same of x - mean, with the mean of dy * weight taken from it as well.
-template <class X, class W, class Y> struct LayernormGradient : NormGradient<X, W, Y> {
-  static constexpr int passes = 5;
-  using Base = NormGradient<X, W, Y>;
-  using Globals = typename Base::Globals;
-
-  TILE_FN static auto pass(auto& at, const Globals& g) {
-    return at.reduce(at.load(g.x), tile::Add{}, typename Base::Mean{});
-  }
-  TILE_FN static auto pass(auto& at, const Globals& g, auto mean) {
+// What a layernorm's have in common: the mean, what rounding has left of it in x - mean, and the scale. So a mean may
+// be as far from its elements' distances as f32 holds them.
+struct Centred {
+  TILE_FN static auto pass(auto& at, const auto& g) { return at.reduce(at.load(g.x), tile::Add{}, Mean{}); }
+  TILE_FN static auto pass(auto& at, const auto& g, auto mean) {
     auto e = at.load(g.x);
     at.map(
         e, [](auto x, auto middle) { return x - middle; }, mean);
-    return at.reduce(e, tile::Squares{}, typename Base::Scale{});
+    return at.reduce(e, tile::Add{}, Mean{});
   }
-  TILE_FN static auto pass(auto& at, const Globals& g, auto, auto) {
-    return at.reduce(Base::weighted(at, g), tile::Add{}, typename Base::Mean{});
+  TILE_FN static auto pass(auto& at, const auto& g, auto mean, auto rest) {
+    auto e = at.load(g.x);
+    at.map(
+        e, [](auto x, auto middle, auto less) { return x - middle - less; }, mean, rest);
+    return at.reduce(e, tile::Squares{}, Scale{});
   }
-  TILE_FN static auto pass(auto& at, const Globals& g, auto mean, auto, auto) {
+};
+
+// The same of x - mean, with the mean of dy * weight taken from it as well.
+template <class X, class W, class Y> struct LayernormGradient : NormGradient<X, W, Y>, Centred {
+  static constexpr int passes = 6;
+  using Base = NormGradient<X, W, Y>;
+  using Globals = typename Base::Globals;
+  using Centred::pass;
+
+  TILE_FN static auto pass(auto& at, const Globals& g, auto, auto, auto) {
+    return at.reduce(Base::weighted(at, g), tile::Add{}, Mean{});
+  }
+  TILE_FN static auto pass(auto& at, const Globals& g, auto mean, auto rest, auto, auto) {
     auto e = Base::weighted(at, g);
     at.map(
-        e, [](auto each, auto x, auto middle) { return each * (x - middle); }, at.load(g.x), mean);
-    return at.reduce(e, tile::Add{}, typename Base::Mean{});
+        e, [](auto each, auto x, auto middle, auto less) { return each * (x - middle - less); }, at.load(g.x), mean,
+        rest);
+    return at.reduce(e, tile::Add{}, Mean{});
   }
-  TILE_FN static void pass(auto& at, const Globals& g, auto mean, auto scale, auto all, auto along) {
+  TILE_FN static void pass(auto& at, const Globals& g, auto mean, auto rest, auto scale, auto all, auto along) {
     auto e = Base::weighted(at, g);
     at.map(
         e,
-        [](auto each, auto x, auto middle, auto s, auto level, auto slope) {
-          return s * (each - level - (x - middle) * (slope * s * s));
+        [](auto each, auto x, auto middle, auto less, auto s, auto level, auto slope) {
+          return s * (each - level - (x - middle - less) * (slope * s * s));
         },
-        at.load(g.x), mean, scale, all, along);
+        at.load(g.x), mean, rest, scale, all, along);
     at.store(g.y, e);
   }
-  TILE_FN static bool in_doubt(float mean, float scale, float all, float along) {
-    return !(scale > 0 && scale < 1e15F && std::abs(mean) * scale < 64 && std::abs(all) + std::abs(along) < 1e15F);
+  TILE_FN static bool in_doubt(float, float, float scale, float all, float along) {
+    return !(scale > 0 && scale < 1e15F && std::abs(all) + std::abs(along) < 1e15F);
   }
+};
+
+// Gradients with respect to a weight: the sum across rows of dy times what the weight multiplies.
+template <class X, class Y> struct WeightGradient {
+  static constexpr bool computes = false;
+  using Stored = tile::Formats<X>;
+  struct Globals {
+    tile::RowsView<X> x;
+    tile::RowsView<X, 1> dy;
+    tile::ColumnsOut<Y> y;
+    typename tile::NumberOf<X>::type share = 1;  // over the columns
+    float epsilon = 0;
+  };
+  TILE_FN static bool in_doubt(float scale) { return !(scale > 0 && scale < 1e15F); }
+};
+
+// That of x itself.
+template <class X, class Y> struct ProductAcross : WeightGradient<X, Y> {
+  static constexpr int passes = 1;
+  using Globals = typename WeightGradient<X, Y>::Globals;
+
+  TILE_FN static auto pass(auto& at, const Globals& g) {
+    auto e = at.load(g.dy);
+    at.map(
+        e, [](auto each, auto x) { return each * x; }, at.load(g.x));
+    return at.across(e, tile::Add{});
+  }
+};
+
+// Of an rmsnorm's: x / sqrt(mean of squares + epsilon).
+template <class X, class Y> struct RmsnormWeightGradient : WeightGradient<X, Y> {
+  static constexpr int passes = 2;
+  using Globals = typename WeightGradient<X, Y>::Globals;
+
+  TILE_FN static auto pass(auto& at, const Globals& g) { return at.reduce(at.load(g.x), tile::Squares{}, Scale{}); }
+  TILE_FN static auto pass(auto& at, const Globals& g, auto scale) {
+    auto e = at.load(g.dy);
+    at.map(
+        e, [](auto each, auto x, auto by) { return each * (x * by); }, at.load(g.x), scale);
+    return at.across(e, tile::Add{});
+  }
+};
+
+// Of a layernorm's: the same of x - mean.
+template <class X, class Y> struct LayernormWeightGradient : WeightGradient<X, Y>, Centred {
+  static constexpr int passes = 4;
+  using Base = WeightGradient<X, Y>;
+  using Globals = typename Base::Globals;
+  using Centred::pass;
+
+  TILE_FN static auto pass(auto& at, const Globals& g, auto mean, auto rest, auto scale) {
+    auto e = at.load(g.dy);
+    at.map(
+        e, [](auto each, auto x, auto middle, auto less, auto by) { return each * ((x - middle - less) * by); },
+        at.load(g.x), mean, rest, scale);
+    return at.across(e, tile::Add{});
+  }
+  TILE_FN static bool in_doubt(float, float, float scale) { return Base::in_doubt(scale); }
 };
 
 }  // namespace ridge::ops

@@ -110,14 +110,20 @@ std::optional<std::int64_t> row_stride(const RowProgram& program, const ChainTen
 
 class Finding {
  public:
-  explicit Finding(const RowProgram& program) : program_(program) {}
+  Finding(const RowProgram& program, bool across) : program_(program), across_(across) {}
 
   std::optional<KnownRows> find() {
     if (!sort_tensors()) return std::nullopt;
-    constexpr RowFunction all[] = {RowFunction::softmax,           RowFunction::rmsnorm,
-                                   RowFunction::layernorm,         RowFunction::log_sum_exp,
-                                   RowFunction::softmax_gradient,  RowFunction::rmsnorm_gradient,
-                                   RowFunction::layernorm_gradient};
+    constexpr RowFunction all[] = {RowFunction::softmax,
+                                   RowFunction::rmsnorm,
+                                   RowFunction::layernorm,
+                                   RowFunction::log_sum_exp,
+                                   RowFunction::softmax_gradient,
+                                   RowFunction::rmsnorm_gradient,
+                                   RowFunction::layernorm_gradient,
+                                   RowFunction::product_across,
+                                   RowFunction::rmsnorm_weight_gradient,
+                                   RowFunction::layernorm_weight_gradient};
     for (const RowFunction function : all)
       for (const float epsilon : epsilons_)
         if (auto known = as(function, epsilon)) return known;
@@ -162,7 +168,8 @@ class Finding {
 
   // Whichever of the operands is x, dy and a weight; one row may be each of them.
   std::optional<KnownRows> as(RowFunction function, float epsilon) const {
-    if (is_number(function) != leaves_number() || !(epsilon >= 0) || (!is_norm(function) && epsilon != 0))
+    if (is_across(function) != across_ || is_number(function) != leaves_number() || !(epsilon >= 0) ||
+        (!is_norm(function) && epsilon != 0))
       return std::nullopt;
     if (tiny_ != std::set<float>{} && tiny_ != std::set<float>{epsilon}) return std::nullopt;
     std::vector<int> order(operands_.begin(), operands_.end());
@@ -171,7 +178,7 @@ class Finding {
       std::size_t used = 0;
       known.x = order[used++];
       if (is_gradient(function) && used < order.size()) known.dy = order[used++];
-      if (is_norm(function) && used < order.size()) known.weight = order[used++];
+      if (is_weighted(function) && used < order.size()) known.weight = order[used++];
       known.y = y_;
       if (used != order.size() || (known.dy >= 0) != is_gradient(function) || !lies_so(known) || !agrees(known))
         continue;
@@ -229,11 +236,13 @@ class Finding {
     p.columns = program_.columns;
     p.x = layout(known.x);
     p.y = layout(known.y);
+    if (across_) p.y.row_stride = 0;
     if (known.dy >= 0) p.dy = layout(known.dy);
     if (known.weight >= 0) p.weight = tensor(known.weight).dtype;
   }
 
   const RowProgram& program_;
+  const bool across_;
   std::set<int> operands_;  // tensors that are loaded
   int y_ = -1;
   std::set<float> epsilons_{0};
@@ -242,6 +251,6 @@ class Finding {
 
 }  // namespace
 
-std::optional<KnownRows> known_rows(const RowProgram& program) { return Finding(program).find(); }
+std::optional<KnownRows> known_rows(const RowProgram& program, bool across) { return Finding(program, across).find(); }
 
 }  // namespace ridge::ops

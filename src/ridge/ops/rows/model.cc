@@ -35,11 +35,14 @@ double each_of(RowFunction function) {
     case RowFunction::layernorm: return 6;
     case RowFunction::rmsnorm_gradient: return 7;
     case RowFunction::layernorm_gradient: return 12;
+    case RowFunction::product_across: return 1;
+    case RowFunction::rmsnorm_weight_gradient: return 3;
+    case RowFunction::layernorm_weight_gradient: return 9;
   }
   return 0;
 }
 double each_of(const RowStep& step, bool rough) {
-  if (step.kind == RowStep::Kind::along) return 1;
+  if (step.kind == RowStep::Kind::along || step.kind == RowStep::Kind::across) return 1;
   return step.kind == RowStep::Kind::whole ? each_of(step.whole) : instructions(step.step, rough);
 }
 
@@ -47,7 +50,9 @@ double each_of(const RowStep& step, bool rough) {
 
 double traffic(const RowProgram& rows) { return bytes_of(rows.tensors, extents_of(rows)); }
 double traffic(const RowProblem& p) {
-  const double y = elements_of(p) * bits(p.y.dtype) / (is_number(p.function) ? static_cast<double>(p.columns) : 1);
+  double y = elements_of(p) * bits(p.y.dtype);
+  if (is_number(p.function)) y /= static_cast<double>(p.columns);
+  if (is_across(p.function)) y /= static_cast<double>(p.rows);
   return (elements_of(p) * (bits(p.x.dtype) + (is_gradient(p.function) ? bits(p.dy.dtype) : 0)) + y) / 8;
 }
 double traffic(const ReduceProblem& p) { return points(p.kept) * (points(p.reduced) * bits(p.x) + bits(p.y)) / 8; }

@@ -15,6 +15,9 @@ namespace ridge::ops {
 // times weight[column]; layernorm: the same of x - mean(x); log_sum_exp: a number a row, log(sum of e^x). The gradients
 // are with respect to x, of dy, that of the result; that of a softmax has what it left as x. Stored as f32, bf16 or
 // f16, of a gradient x, dy and y alike. Sizes may be 0. Rows do not see each other: a NaN stays in its row.
+//   Gradients with respect to a weight are a number a column, the sum over all rows of dy times what the weight
+// multiplies: x itself (product_across), or x as its norm leaves it. x and dy are of one format, y of any; it has no
+// row stride.
 enum class RowFunction {
   softmax,
   rmsnorm,
@@ -23,13 +26,18 @@ enum class RowFunction {
   softmax_gradient,
   rmsnorm_gradient,
   layernorm_gradient,
+  product_across,
+  rmsnorm_weight_gradient,
+  layernorm_weight_gradient,
 };
-constexpr bool is_gradient(RowFunction function) { return function >= RowFunction::softmax_gradient; }
+constexpr bool is_gradient(RowFunction function) { return function >= RowFunction::softmax_gradient; }  // has dy
+constexpr bool is_across(RowFunction function) { return function >= RowFunction::product_across; }
 constexpr bool is_number(RowFunction function) { return function == RowFunction::log_sum_exp; }  // a row
-constexpr bool is_norm(RowFunction function) {
+constexpr bool is_weighted(RowFunction function) {
   return function == RowFunction::rmsnorm || function == RowFunction::layernorm ||
-         function >= RowFunction::rmsnorm_gradient;
+         function == RowFunction::rmsnorm_gradient || function == RowFunction::layernorm_gradient;
 }
+constexpr bool is_norm(RowFunction function) { return is_weighted(function) || function > RowFunction::product_across; }
 
 struct RowLayout {
   DType dtype = DType::f32;
@@ -41,7 +49,7 @@ struct RowProblem {
   RowFunction function = RowFunction::softmax;
   std::int64_t rows = 0, columns = 0;
   RowLayout x, y;
-  DType weight = DType::f32;  // of a norm
+  DType weight = DType::f32;  // of what is weighted
   float epsilon = 1e-5f;      // of a norm
   RowLayout dy = {};          // of a gradient
   bool operator==(const RowProblem&) const = default;
@@ -49,7 +57,7 @@ struct RowProblem {
 
 // Data of one, at its first elements: inputs must not overlap y.
 struct RowData {
-  const void *x, *weight;  // weight: problem.columns elements (norms only; null: all ones)
+  const void *x, *weight;  // weight: problem.columns elements (of what is weighted; null: all ones)
   void* y;
   const void* dy = nullptr;
 };
@@ -72,9 +80,10 @@ struct ReduceProblem {
 
 // A program over rows and columns with functions along the columns in between (program.h writes them).
 // register[step.result] is of each element, or `function` along the row of register[step.a], or all of that row's
-// `whole`, whose epsilon is step.constant and, of a gradient, dy register[step.b].
+// `whole`, whose epsilon is step.constant and, of a gradient, dy register[step.b]. across: register[step.a], added over
+// the rows that one piece of them has, is stored in tensor step.slot, whose first row is a piece's.
 struct RowStep {
-  enum class Kind { element, along, whole } kind = Kind::element;
+  enum class Kind { element, along, whole, across } kind = Kind::element;
   ReduceFunction function = ReduceFunction::sum;
   RowFunction whole = RowFunction::softmax;
   ChainStep step = {};

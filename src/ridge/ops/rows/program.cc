@@ -6,6 +6,12 @@
 #include "ridge/ops/chain/code.h"
 
 namespace ridge::ops {
+namespace {
+
+// Blocks, or clusters, each of which adds up the rows that it has and leaves its sums, 8 MB at most of all.
+constexpr std::int64_t most_pieces = 1056, few_pieces = 33, least_piece = 4, sums = 1 << 21;
+
+}  // namespace
 
 int RowBuilder::add(RowStep step) {
   step.step.result = out_.registers++;
@@ -40,6 +46,18 @@ void RowBuilder::store(int value, int tensor) {
   out_.steps.push_back({.step = {.op = ChainOp::store, .a = value, .slot = tensor}});
 }
 
+void RowBuilder::across(int value, int tensor) {
+  out_.steps.push_back({.kind = RowStep::Kind::across, .step = {.op = ChainOp::store, .a = value, .slot = tensor}});
+}
+
+std::int64_t pieces_of(const RowProgram& program) {
+  if (program.steps.empty() || program.steps.back().kind != RowStep::Kind::across) return 0;
+  std::int64_t rows = 1;
+  for (const std::int64_t extent : program.rows) rows *= extent;
+  const std::int64_t most = std::clamp(sums / program.columns, few_pieces, most_pieces);
+  return std::clamp<std::int64_t>(rows / least_piece, 1, most);
+}
+
 std::optional<std::string> refuse(const RowProgram&) { return "programs over whole rows are for CUDA devices"; }
 
 namespace {
@@ -67,7 +85,10 @@ RowProgram row_program(const RowProblem& p, bool weighted) {
   } else {
     y = times_weight(b.whole(p.function, b.load(x), p.epsilon));
   }
-  b.store(y, b.tensor({p.y.dtype, {p.y.row_stride, is_number(p.function) ? 0 : 1}}));
+  if (is_across(p.function))
+    b.across(y, b.tensor({DType::f32, {p.columns, 1}}));
+  else
+    b.store(y, b.tensor({p.y.dtype, {p.y.row_stride, is_number(p.function) ? 0 : 1}}));
   return b.take();
 }
 
@@ -77,7 +98,7 @@ std::int64_t lane_elements(const RowProgram& program) {
   std::vector<std::size_t> last(wide.size(), 0);
   for (std::size_t i = 0; i < program.steps.size(); ++i)
     for (const int in : inputs(program.steps[i])) last[static_cast<std::size_t>(in)] = i;
-  int alive = 0, most = 0;
+  int alive = pieces_of(program) > 0 ? 1 : 0, most = 0;  // sums across rows are held all along
   for (std::size_t i = 0; i < program.steps.size(); ++i) {
     const RowStep& s = program.steps[i];
     bool is_wide = s.kind == RowStep::Kind::element && s.step.op == ChainOp::load &&

@@ -27,6 +27,7 @@ class RowBuilder {
   int apply(ChainOp op, int a, int b = 0, int c = 0, int repeat = 1);
   int along(ReduceFunction function, int a);  // of the whole row
   void store(int value, int tensor);
+  void across(int value, int tensor);  // the last step: of f32, a row for each piece (pieces_of)
 
   int whole(RowFunction function, int a, float epsilon = 0, int dy = 0);  // without a weight
 
@@ -42,6 +43,8 @@ class RowBuilder {
 std::optional<std::string> find_fault(const RowProgram& program);
 std::optional<std::string> refuse(const RowProgram& program);  // on a CPU: always
 std::optional<std::string> refuse(const RowProblem& problem);
+// How many pieces of rows a program that ends in a sum across them leaves at most, each a row of f32; 0: it does not.
+std::int64_t pieces_of(const RowProgram& program);
 // Elements of each value that a lane holds.
 std::int64_t lane_elements(const RowProgram& program);
 
@@ -58,9 +61,10 @@ struct KnownRows {
   RowProblem problem;
   int x = 0, weight = -1, y = 0, dy = -1;  // of RowProgram::tensors; -1: none
 };
-std::optional<KnownRows> known_rows(const RowProgram& program);
+// `across`: what it stores is summed across its rows.
+std::optional<KnownRows> known_rows(const RowProgram& program, bool across = false);
 
-// tensors: x, dy of a gradient, weight if weighted, y
+// tensors: x, dy of a gradient, weight if weighted, y; of what goes across rows, its pieces for y
 RowProgram row_program(const RowProblem& problem, bool weighted);
 
 }  // namespace ridge::ops

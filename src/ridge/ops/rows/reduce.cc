@@ -20,7 +20,8 @@ namespace {
 namespace cpu = tile::cpu;
 
 constexpr std::int64_t block = 32;
-constexpr std::int64_t least_row = 24;  // of fewer elements the loop has added up a row while its text begins
+constexpr std::int64_t least_row = 24;          // of fewer elements the loop has added up a row while its text begins
+constexpr std::int64_t least_across = 1 << 12;  // likewise, elements of all columns
 constexpr std::int64_t elements_worth_a_thread = 1 << 14;
 
 std::int64_t points(const std::vector<ReduceAxis>& axes) {
@@ -49,14 +50,6 @@ double start(ReduceFunction function) {
   return function == ReduceFunction::min ? std::numeric_limits<double>::infinity() : 0;
 }
 
-double joined(ReduceFunction function, double so_far, double value) {
-  switch (function) {
-    case ReduceFunction::max: return value > so_far || std::isnan(value) ? value : so_far;
-    case ReduceFunction::min: return value < so_far || std::isnan(value) ? value : so_far;
-    default: return so_far + value;
-  }
-}
-
 template <class T> double as_double(T value) {
   if constexpr (std::is_same_v<T, float>)
     return value;
@@ -64,14 +57,14 @@ template <class T> double as_double(T value) {
     return to_float(value);
 }
 
-// Whether all that a point is made of lies side by side, and is enough for a text.
+// Whether all that a point is made of lies side by side, and is enough for a text. Axes are merged.
 bool is_row(const ReduceProblem& p) {
-  std::int64_t stride = 1;
-  for (auto axis = p.reduced.rbegin(); axis != p.reduced.rend(); ++axis) {
-    if (axis->extent != 1 && axis->x_stride != stride) return false;
-    stride *= axis->extent;
-  }
-  return stride >= least_row;
+  return p.reduced.size() == 1 && p.reduced[0].x_stride == 1 && p.reduced[0].extent >= least_row;
+}
+// Whether enough points lie side by side, and what they are made of one stride apart.
+bool goes_across(const ReduceProblem& p) {
+  return p.reduced.size() == 1 && !p.kept.empty() && p.kept.back().x_stride == 1 && p.kept.back().extent >= block &&
+         p.kept.back().extent * p.reduced[0].extent >= least_across;
 }
 
 // Kept points begin … end - 1.
@@ -106,8 +99,48 @@ template <class T> void part_of_rows(const ReduceProblem& p, const T* x, void* y
       part(p, x, y, i, i + 1);
   }
 }
+// The same of points side by side, in f32 a few rows at a time.
+template <class T> void part_of_columns(const ReduceProblem& p, const T* x, void* y, cpu::Slice outer, int threads) {
+  const ReduceAxis columns = p.kept.back(), rows = p.reduced[0];
+  const double divisor = p.function == ReduceFunction::mean ? static_cast<double>(rows.extent) : 1;
+  for (std::int64_t i = outer.begin; i < outer.end; ++i) {
+    const Offsets at = offsets_of(p.kept, i * columns.extent);
+    const AcrossRun run{nullptr, p.function, {p.x, rows.x_stride}, x + at.x, nullptr, {}};
+    across(run, rows.extent, columns.extent, threads, [&](std::int64_t begin, std::int64_t end, const double* sums) {
+      for (std::int64_t c = begin; c < end; ++c) {
+        std::int64_t bad = c;
+        while (bad < end && !std::isfinite(sums[bad])) ++bad;
+        if (bad > c) part(p, x, y, i * columns.extent + c, i * columns.extent + bad);
+        c = bad;
+        if (c < end) put(p.y, y, at.y + c * columns.y_stride, sums[c] / divisor);
+      }
+    });
+  }
+}
 
 }  // namespace
+
+double joined(ReduceFunction function, double so_far, double value) {
+  switch (function) {
+    case ReduceFunction::max: return value > so_far || std::isnan(value) ? value : so_far;
+    case ReduceFunction::min: return value < so_far || std::isnan(value) ? value : so_far;
+    default: return so_far + value;
+  }
+}
+
+std::vector<ReduceAxis> merged(std::vector<ReduceAxis> axes) {
+  std::erase_if(axes, [](const ReduceAxis& a) { return a.extent == 1; });
+  std::stable_sort(axes.begin(), axes.end(),
+                   [](const ReduceAxis& a, const ReduceAxis& b) { return a.x_stride > b.x_stride; });
+  std::vector<ReduceAxis> out;
+  for (const ReduceAxis& a : axes) {
+    if (!out.empty() && out.back().x_stride == a.extent * a.x_stride && out.back().y_stride == a.extent * a.y_stride)
+      out.back() = {out.back().extent * a.extent, a.x_stride, a.y_stride};
+    else
+      out.push_back(a);
+  }
+  return out;
+}
 
 std::optional<std::string> refuse(const ReduceProblem& p) {
   if (auto refusal = cpu::isa_refusal()) return refusal;
@@ -124,16 +157,26 @@ std::optional<std::string> refuse(const ReduceProblem& p) {
   return std::nullopt;
 }
 
-void reduce(const ReduceProblem& p, const void* x, void* y, int threads) {
+void reduce(const ReduceProblem& given, const void* x, void* y, int threads) {
+  const ReduceProblem p{given.function, given.x, given.y, merged(given.kept), merged(given.reduced)};
   const std::int64_t kept = points(p.kept);
   if (threads <= 0) threads = usable_cores();
   const std::int64_t worth = std::max<std::int64_t>(kept * points(p.reduced) / elements_worth_a_thread, 1);
-  const int workers =
-      static_cast<int>(std::min({std::int64_t{threads}, worth, is_row(p) ? kept : (kept + block - 1) / block}));
+  const bool down = goes_across(p);
+  const std::int64_t apart = is_row(p) ? 1 : block, together = down ? p.kept.back().extent : apart,
+                     items = (kept + together - 1) / together;
+  const int most = static_cast<int>(std::min<std::int64_t>(threads, worth)),
+            workers = static_cast<int>(std::min<std::int64_t>(most, items));
   cpu::run(workers, [&](int worker) {
-    const cpu::Slice mine = cpu::slice(kept, workers, worker);
-    with_type(p.x, const_cast<void*>(x),
-              [&](auto* from) { is_row(p) ? part_of_rows(p, from, y, mine) : part(p, from, y, mine.begin, mine.end); });
+    const cpu::Slice mine = cpu::slice(items, workers, worker);
+    with_type(p.x, const_cast<void*>(x), [&](auto* from) {
+      if (down)
+        part_of_columns(p, from, y, mine, workers == 1 ? most : 1);
+      else if (is_row(p))
+        part_of_rows(p, from, y, mine);
+      else
+        part(p, from, y, mine.begin * block, std::min(kept, mine.end * block));
+    });
   });
 }
 

@@ -13,10 +13,12 @@
 #include "ridge/ops/rows/cuda.h"
 // After device_math.h, which says what RIDGE_FN is.
 #include "ridge/tile/cuda/words.h"
+#include "ridge/tile/rows.h"
 
 namespace ridge::ops::cuda {
 namespace {
 
+using tile::joined;
 using Index = long long;
 
 constexpr int threads = 256, most_axes = 8;
@@ -58,18 +60,9 @@ __device__ Offset offset_of(const DeviceAxes& axes, Index point) {
   return at;
 }
 
-struct Sum {
-  __device__ static float nothing() { return 0; }
-  template <class T> __device__ static T of(T a, T b) { return a + b; }
-};
-struct Most {
-  __device__ static float nothing() { return -INFINITY; }
-  template <class T> __device__ static T of(T a, T b) { return b > a || b != b ? b : a; }
-};
-struct Least {
-  __device__ static float nothing() { return INFINITY; }
-  template <class T> __device__ static T of(T a, T b) { return b < a || b != b ? b : a; }
-};
+template <class Kind> constexpr float nothing = 0;
+template <> constexpr float nothing<tile::Largest> = -INFINITY;
+template <> constexpr float nothing<tile::Least> = INFINITY;
 
 __device__ void put(const DeviceReduction& p, Index at, double value) {
   const float x = static_cast<float>(value / p.divisor);
@@ -84,7 +77,7 @@ __device__ void put(const DeviceReduction& p, Index at, double value) {
 // W neighbours at each of the reduced points begin, begin + step, …, several of which are asked for at once.
 template <device::Form form, int W, int batch, class F>
 __device__ void fold(const DeviceReduction& p, Index base, Index begin, Index end, Index step, double (&value)[W]) {
-  for (double& v : value) v = F::nothing();
+  for (double& v : value) v = nothing<F>;
   for (Index r = begin; r < end; r += step * batch) {
     device::Pack<form, W> x[batch];
 #pragma unroll
@@ -95,8 +88,8 @@ __device__ void fold(const DeviceReduction& p, Index base, Index begin, Index en
     for (int i = 0; i < W; ++i) {
       float part = x[0][i];
 #pragma unroll
-      for (int b = 1; b < batch; ++b) part = F::of(part, r + b * step < end ? x[b][i] : F::nothing());
-      value[i] = F::of(value[i], static_cast<double>(part));
+      for (int b = 1; b < batch; ++b) part = joined(F{}, part, r + b * step < end ? x[b][i] : nothing<F>);
+      value[i] = joined(F{}, value[i], static_cast<double>(part));
     }
   }
 }
@@ -120,14 +113,14 @@ template <device::Form form, int W, class F> __global__ void __launch_bounds__(t
 #pragma unroll
     for (int i = 0; i < W; ++i) {
       for (int other = 16; other >= p.lanes; other /= 2)
-        value[i] = F::of(value[i], __shfl_xor_sync(0xffffffff, value[i], other));
+        value[i] = joined(F{}, value[i], __shfl_xor_sync(0xffffffff, value[i], other));
       others[i][threadIdx.x / 32][threadIdx.x % 32] = value[i];
     }
     __syncthreads();
     const int mine = threadIdx.x;
     if (mine >= p.lanes * W || first + mine >= p.kept.points) continue;
     double all = others[mine % W][0][mine / W];
-    for (int w = 1; w < threads / 32; ++w) all = F::of(all, others[mine % W][w][mine / W]);
+    for (int w = 1; w < threads / 32; ++w) all = joined(F{}, all, others[mine % W][w][mine / W]);
     put(p, piece * p.piece_stride + offset_of(p.kept, first + mine).y, all);
   }
 }
@@ -146,32 +139,17 @@ template <device::Form form, int W, class F> __global__ void __launch_bounds__(t
     fold<form, W, along_batch, F>(p, at.x, piece * p.chunk + lane * W, live ? end_of(p, piece) : 0, p.lanes * W, value);
     double all = value[0];
 #pragma unroll
-    for (int i = 1; i < W; ++i) all = F::of(all, value[i]);
+    for (int i = 1; i < W; ++i) all = joined(F{}, all, value[i]);
     for (int other = (p.lanes < 32 ? p.lanes : 32) / 2; other > 0; other /= 2)
-      all = F::of(all, __shfl_xor_sync(0xffffffff, all, other));
+      all = joined(F{}, all, __shfl_xor_sync(0xffffffff, all, other));
     if (p.lanes > 32) {
       __syncthreads();
       if (threadIdx.x % 32 == 0) others[threadIdx.x / 32] = all;
       __syncthreads();
-      for (int w = 0; lane == 0 && w < threads / 32; ++w) all = w == 0 ? others[0] : F::of(all, others[w]);
+      for (int w = 0; lane == 0 && w < threads / 32; ++w) all = w == 0 ? others[0] : joined(F{}, all, others[w]);
     }
     if (live && lane == 0) put(p, piece * p.piece_stride + at.y, all);
   }
-}
-
-// Outermost first in x, and one where two follow on each other everywhere.
-std::vector<ReduceAxis> merged(std::vector<ReduceAxis> axes) {
-  std::erase_if(axes, [](const ReduceAxis& a) { return a.extent == 1; });
-  std::stable_sort(axes.begin(), axes.end(),
-                   [](const ReduceAxis& a, const ReduceAxis& b) { return a.x_stride > b.x_stride; });
-  std::vector<ReduceAxis> out;
-  for (const ReduceAxis& a : axes) {
-    if (!out.empty() && out.back().x_stride == a.extent * a.x_stride && out.back().y_stride == a.extent * a.y_stride)
-      out.back() = {out.back().extent * a.extent, a.x_stride, a.y_stride};
-    else
-      out.push_back(a);
-  }
-  return out;
 }
 
 // How many neighbours the strides let a thread read at once, where x lies at 16 bytes.
@@ -267,9 +245,9 @@ cudaError_t launch(const ReduceProblem& problem, const Shapes& s, const void* x,
       stride *= p.kept.extents[i];
     }
   }
-  if (problem.function == ReduceFunction::max) return launch<Most>(s, problem.x, p, stream);
-  if (problem.function == ReduceFunction::min) return launch<Least>(s, problem.x, p, stream);
-  return launch<Sum>(s, problem.x, p, stream);
+  if (problem.function == ReduceFunction::max) return launch<tile::Largest>(s, problem.x, p, stream);
+  if (problem.function == ReduceFunction::min) return launch<tile::Least>(s, problem.x, p, stream);
+  return launch<tile::Add>(s, problem.x, p, stream);
 }
 
 std::optional<std::string> said(cudaError_t e) {
@@ -288,6 +266,23 @@ std::optional<std::string> refuse(const ReduceProblem& p) {
   return std::nullopt;
 }
 
+std::optional<std::string> join_pieces(ReduceProblem p, std::int64_t pieces, std::int64_t values, const void* from,
+                                       void* y, CUstream_st* stream) {
+  p.x = DType::f32;
+  Index stride = 1;
+  for (auto axis = p.kept.rbegin(); axis != p.kept.rend(); ++axis) {
+    axis->x_stride = stride;
+    stride *= axis->extent;
+  }
+  p.reduced = {{pieces, stride, 0}};
+  Shapes s = shapes_of(p);
+  s.pieces = 1;
+  s.chunk = pieces;
+  s.values = values;
+  s.lanes = std::min(s.lanes, 8);  // few points: more rows of threads for each
+  return said(launch(p, s, from, y, false, stream));
+}
+
 std::size_t workspace_bytes(const ReduceProblem& p) {
   const Shapes s = shapes_of(p);
   return s.pieces == 1 ? 0 : counter_bytes + static_cast<std::size_t>(s.pieces * s.points) * 4;
@@ -303,19 +298,8 @@ std::optional<std::string> reduce(const ReduceProblem& p, const void* x, void* y
   char* const between = static_cast<char*>(workspace.data) + counter_bytes;
   if (const cudaError_t e = launch(p, s, x, between, true, stream); e != cudaSuccess) return said(e);
   ReduceProblem last = p;
-  last.x = DType::f32;
   last.kept = s.kept;
-  last.reduced = {{s.pieces, s.points, 0}};
-  Index stride = 1;
-  for (auto axis = last.kept.rbegin(); axis != last.kept.rend(); ++axis) {
-    axis->x_stride = stride;
-    stride *= axis->extent;
-  }
-  Shapes rest = shapes_of(last);
-  rest.pieces = 1;
-  rest.chunk = s.pieces;
-  if (last.function == ReduceFunction::mean) rest.values = s.values;  // what the sum is divided by
-  return said(launch(last, rest, between, y, false, stream));
+  return join_pieces(last, s.pieces, s.values, between, y, stream);
 }
 
 }  // namespace ridge::ops::cuda

@@ -27,15 +27,21 @@ std::int64_t product(const std::vector<std::int64_t>& extents) {
 
 class RowText {
  public:
-  RowText(const RowProgram& program, std::span<void* const> data)
-      : program_(program), data_(data), words_(out_.arguments), rows_(product(program.rows)) {}
+  RowText(const RowProgram& program, std::span<void* const> data, int multiprocessors)
+      : program_(program),
+        data_(data),
+        multiprocessors_(multiprocessors),
+        words_(out_.arguments),
+        rows_(product(program.rows)),
+        pieces_(pieces_of(program)),
+        slots_(pieces_ > 0 ? "1" : "0") {}
 
   Generated make() {
     if (rows_ == 0 || program_.columns == 0) return {};
     choose();
     std::string steps = tensors();
     for (std::size_t i = 0; i < program_.steps.size(); ++i) steps_ += step(i);
-    steps = head() + steps + ahead_ + "  at.over_rows(rows, [&](const Index row) {\n" + steps_ + "  });\n";
+    steps = head() + steps + ahead_ + "  at.over_rows(rows, [&](const Index row) {\n" + steps_ + "  });\n" + behind_;
     out_.text = kernel_text(out_, "ridge/ops/rows/gradients.h", wide_, steps);
     return std::move(out_);
   }
@@ -53,6 +59,8 @@ class RowText {
   void choose() {
     together_.assign(program_.tensors.size(), 1);
     double bytes = 0, reach = 0;
+    int narrowest = vector_bytes;
+    bool in_vectors = true;  // all that differs from row to row
     for (std::size_t t = 0; t < program_.tensors.size(); ++t) {
       const ChainTensor& x = program_.tensors[t];
       std::vector<std::int64_t> strides;
@@ -66,8 +74,12 @@ class RowText {
       bytes += static_cast<double>(rows_) * static_cast<double>(program_.columns) * size(t);
       together_[t] = together(data_[t], x.dtype, strides, vector_bytes / size(t));
       width_ = std::max(width_, together_[t]);
+      if (!repeated(t)) narrowest = std::min(narrowest, together_[t]);
+      in_vectors &= repeated(t) || together_[t] * size(t) == vector_bytes;
       whole_ &= together_[t] * size(t) == vector_bytes;
     }
+    // Lanes side by side read what lies side by side, or a load brings more than it is asked for.
+    if (!in_vectors) width_ = narrowest;
     while (width_ > program_.columns) width_ /= 2;
     for (int& one : together_) one = std::min(one, width_);
     streamed_ = bytes > static_cast<double>(streamed_bytes);
@@ -94,16 +106,23 @@ class RowText {
     each_ = static_cast<int>((vectors + lanes_ - 1) / lanes_);
     ragged_ = program_.columns != std::int64_t{each_} * lanes_ * width_;
     out_.blocks = lanes_ > 32 ? rows_ * blocks : (rows_ * lanes_ + threads - 1) / threads;
-    out_.resident = blocks > 1 && whole_;
-    if (held > few || out_.resident) out_.beside = static_cast<int>(512 / threads);
+    out_.resident = blocks > 1 && whole_ && pieces_ == 0;
+    if (held > few || stays()) out_.beside = static_cast<int>(512 / threads);
+    if (pieces_ == 0) return;
+    // As many as run at once: one more would run alone at the end. Few elements a lane leave registers for more.
+    if (width_ * 2 == vector_bytes) out_.beside = static_cast<int>(768 / threads);
+    if (lanes_ <= 32) out_.beside = static_cast<int>(1024 / threads);
+    out_.blocks = std::clamp<std::int64_t>(out_.beside * multiprocessors_ / blocks, 1, pieces_) * blocks;
   }
+
+  bool stays() const { return out_.resident || pieces_ > 0; }  // blocks go on to further rows
 
   std::string head() {
     std::string extent = "whole";
     if (ragged_) extent = program_.columns % width_ == 0 ? "vectors" : "ragged";
     std::string out = "  using S = Spread<";
     for (const int number : {lanes_, out_.threads, out_.cluster, each_, width_}) out += std::to_string(number) + ", ";
-    out += "Extent::" + extent + (out_.resident ? ", true>;\n" : ", false>;\n");
+    out += "Extent::" + extent + (stays() ? ", true>;\n" : ", false>;\n");
     out += "  __shared__ RowAt<S>::Place places[" + slots_ + "];\n";
     out += "  const u32 columns = (u32)" + words_.add(static_cast<std::uint64_t>(program_.columns)) + ";\n";
     out += "  RowAt<S> at(places, columns);\n";
@@ -139,6 +158,11 @@ class RowText {
     const RowStep& given = program_.steps[index];
     const ChainStep& s = given.step;
     const std::string t = "t" + std::to_string(s.slot);
+    if (given.kind == RowStep::Kind::across) {
+      ahead_ += "  auto sums = at.all(0);\n";
+      behind_ = "  at.leave(" + t + ", sums);\n";
+      return "  at.add(sums, " + wide(s.a) + ");\n";
+    }
     if (given.kind == RowStep::Kind::element && s.op == ChainOp::store) {
       if (along(static_cast<std::size_t>(s.slot))) return "  at.store(" + t + ", row, " + wide(s.a) + ");\n";
       return "  at.store_one(" + t + ", row, " + held(s.a).name + (held(s.a).wide ? "[0]" : "") + ");\n";
@@ -177,7 +201,8 @@ class RowText {
   std::string load(std::size_t t, const std::string& name, std::string& after) {
     const std::string from = "t" + std::to_string(t), packs = "p" + name;
     const int words = each_ * width_ * size(t) / 4;
-    if (!out_.resident || repeated(t) || words_ahead_ + words > most_ahead) return "at.load(" + from + ", row)";
+    if (!stays() || lanes_ <= 32 || repeated(t) || words_ahead_ + words > most_ahead)
+      return "at.load(" + from + ", row)";
     words_ahead_ += words;
     ahead_ += "  auto " + packs + " = at.read(" + from + ", at.first<Index>());\n";
     after = "  if (at.next(row) < rows) " + packs + " = at.read(" + from + ", at.next(row));\n";
@@ -211,26 +236,31 @@ class RowText {
       case RowFunction::softmax_gradient: return "ops::SoftmaxGradient<float, float>";
       case RowFunction::rmsnorm_gradient: return "ops::RmsnormGradient<float, float, float>";
       case RowFunction::layernorm_gradient: return "ops::LayernormGradient<float, float, float>";
+      case RowFunction::product_across: return "ops::ProductAcross<float, float>";
+      case RowFunction::rmsnorm_weight_gradient: return "ops::RmsnormWeightGradient<float, float>";
+      case RowFunction::layernorm_weight_gradient: return "ops::LayernormWeightGradient<float, float>";
       default: return "ops::Softmax<float, float>";
     }
   }
 
   const RowProgram& program_;
   std::span<void* const> data_;
+  int multiprocessors_;
   Generated out_;
   Words words_;
-  std::int64_t rows_;
+  std::int64_t rows_, pieces_;
   std::vector<int> together_;
-  std::string steps_, ahead_, slots_ = "0";  // of a row; before the first; places that numbers are told by
-  std::vector<Value> held_;                  // in each register
+  std::string slots_;                   // places that numbers are told by
+  std::string steps_, ahead_, behind_;  // of a row; before the first; behind the last
+  std::vector<Value> held_;             // in each register
   int width_ = 1, lanes_ = 1, each_ = 1, words_ahead_ = 0;
   bool ragged_ = false, wide_ = false, streamed_ = false, whole_ = true;  // whole: all vectors are 16 bytes
 };
 
 }  // namespace
 
-Generated generate(const RowProgram& program, std::span<void* const> tensors) {
-  return RowText(program, tensors).make();
+Generated generate(const RowProgram& program, std::span<void* const> tensors, int multiprocessors) {
+  return RowText(program, tensors, multiprocessors).make();
 }
 
 }  // namespace ridge::ops

@@ -9,6 +9,7 @@
 namespace ridge::ops {
 
 // The program must have no fault (find_fault). Pointers are device memory, of which only the alignment is looked at.
-Generated generate(const RowProgram& program, std::span<void* const> tensors);
+// What goes across rows leaves a piece a block or cluster, pieces_of(program) at most.
+Generated generate(const RowProgram& program, std::span<void* const> tensors, int multiprocessors);
 
 }  // namespace ridge::ops

@@ -78,6 +78,27 @@ template <class X, class Y, class Kind> struct Joined {
   TILE_FN static void pass(auto& at, const Globals& g, auto all) { at.store(g.y, all); }
 };
 
+// A number a column: the elements of all rows joined.
+template <class X, class Y, class Kind> struct JoinedAcross {
+  static constexpr int passes = 1;
+  static constexpr bool computes = false;
+  using Stored = tile::Formats<X>;
+  struct Globals {
+    tile::RowsView<X> x;
+    tile::ColumnsOut<Y> y;
+  };
+
+  TILE_FN static auto pass(auto& at, const Globals& g) { return at.across(at.load(g.x), Kind{}); }
+};
+
+// What sums of a row are to a norm: `g` has share, one over its columns, and epsilon.
+struct Mean {
+  TILE_FN auto operator()(auto sum, const auto& g) const { return sum * g.share; }
+};
+struct Scale {
+  TILE_FN auto operator()(auto squares, const auto& g) const { return 1 / std::sqrt(squares * g.share + g.epsilon); }
+};
+
 // What norms have in common. Squares of 1e20 overflow f32 and those of 1e-25 vanish: such a row is normed in units of
 // its largest element; and so is one whose mean is so large beside its elements' distances that rounding shows.
 template <class X, class W, class Y> struct Norm {
@@ -87,12 +108,8 @@ template <class X, class W, class Y> struct Norm {
     tile::RowsView<X> x;
     tile::ColumnsView<W> weight;
     tile::RowsOut<Y> y;
-    float share = 1, epsilon = 0;  // share: 1 / columns
-  };
-  struct Scale {
-    TILE_FN auto operator()(auto squares, const Globals& g) const {
-      return 1 / std::sqrt(squares * g.share + g.epsilon);
-    }
+    typename tile::NumberOf<X>::type share = 1;  // over the columns
+    float epsilon = 0;
   };
   TILE_FN static bool in_doubt(float scale) { return !(scale > 0 && scale < 1e15F); }
   TILE_FN static bool in_doubt(float mean, float scale) { return in_doubt(scale) || !(std::abs(mean) * scale < 64); }
@@ -108,9 +125,7 @@ template <class X, class W, class Y> struct Rmsnorm : Norm<X, W, Y> {
   using Globals = typename Norm<X, W, Y>::Globals;
   using InUnits = Rmsnorm<float, W, Y>;
 
-  TILE_FN static auto pass(auto& at, const Globals& g) {
-    return at.reduce(at.load(g.x), tile::Squares{}, typename Norm<X, W, Y>::Scale{});
-  }
+  TILE_FN static auto pass(auto& at, const Globals& g) { return at.reduce(at.load(g.x), tile::Squares{}, Scale{}); }
   TILE_FN static void pass(auto& at, const Globals& g, auto scale) {
     auto x = at.load(g.x);
     at.map(
@@ -126,14 +141,12 @@ template <class X, class W, class Y> struct Layernorm : Norm<X, W, Y> {
   using Globals = typename Norm<X, W, Y>::Globals;
   using InUnits = Layernorm<float, W, Y>;
 
-  TILE_FN static auto pass(auto& at, const Globals& g) {
-    return at.reduce(at.load(g.x), tile::Add{}, [](auto sum, const Globals& in) { return sum * in.share; });
-  }
+  TILE_FN static auto pass(auto& at, const Globals& g) { return at.reduce(at.load(g.x), tile::Add{}, Mean{}); }
   TILE_FN static auto pass(auto& at, const Globals& g, auto mean) {
     auto x = at.load(g.x);
     at.map(
         x, [](auto each, auto middle) { return each - middle; }, mean);
-    return at.reduce(x, tile::Squares{}, typename Norm<X, W, Y>::Scale{});
+    return at.reduce(x, tile::Squares{}, Scale{});
   }
   TILE_FN static void pass(auto& at, const Globals& g, auto mean, auto scale) {
     auto x = at.load(g.x);

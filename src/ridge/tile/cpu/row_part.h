@@ -26,4 +26,12 @@ struct RowsPart {
   const void* of = nullptr;
 };
 
+// One thread's rows of a text that goes across them, and its columns: all of them where rows leave numbers.
+struct AcrossPart {
+  Index begin, end, columns, first, last;
+  double* sums;  // one a column
+  void (*in_doubles)(const void* of, Index row, double* sums) = nullptr;
+  const void* of = nullptr;
+};
+
 }  // namespace ridge::tile::cpu

@@ -81,7 +81,16 @@ template <class V, int rows_, int vectors_> struct RowPart {
 };
 
 // What the passes have left of a row.
-template <int passes> struct RowNumbers { float of[passes - 1]; };
+template <int passes> struct RowNumbers { float of[std::max(passes - 1, 1)]; };
+template <class Kernel> bool in_doubt(const RowNumbers<Kernel::passes>& numbers) {
+  return [&]<int... i>(std::integer_sequence<int, i...>) {
+    if constexpr (requires { Kernel::in_doubt(numbers.of[i]...); })
+      return Kernel::in_doubt(numbers.of[i]...);
+    else
+      return false;
+  }
+  (std::make_integer_sequence<int, Kernel::passes - 1>{});
+}
 
 // Where what rows keep lies.
 struct RowRoom {
@@ -127,6 +136,9 @@ template <class Step, int vectors> struct RowAt {
   }
   template <class X, class Kind, class Leaves = AsJoined>
   [[gnu::always_inline]] Reduction<Kind, X, Leaves> reduce(const X& x, Kind, Leaves = {}) const {
+    return {x};
+  }
+  template <class X, class Kind> [[gnu::always_inline]] Reduction<Kind, X, AsJoined> across(const X& x, Kind) const {
     return {x};
   }
   template <class T>

@@ -94,7 +94,7 @@ template <class V, class Kernel> class RowsRunner {
     int k = 0;
     for (; k + at_once <= rows; k += at_once) {
       bool apart = false;
-      for (int i = 0; i < at_once; ++i) apart |= in_doubt(numbers[k + i]);
+      for (int i = 0; i < at_once; ++i) apart |= in_doubt<Kernel>(numbers[k + i]);
       if (apart) break;
       over_row<V>(n_, 0, step<last, at_once, pairs>(from + k, k, numbers + k, false), Nothing<>{}, Nothing<>{});
     }
@@ -147,7 +147,7 @@ template <class V, class Kernel> class RowsRunner {
     Index r = part_.begin;
     for (; r + 1 < part_.end; r += 2) {
       auto next = step<0, 2, 4, Prefetch>(std::min(r + 2, part_.end - 2), 0, numbers, false);
-      if (in_doubt(numbers[0]) || in_doubt(numbers[1])) {
+      if (in_doubt<Kernel>(numbers[0]) || in_doubt<Kernel>(numbers[1])) {
         write<4>(r, 0, numbers[0]);
         write<4>(r + 1, 0, numbers[1]);
         over_row<V>(n_, 0, Nothing<>{}, next, Nothing<>{});
@@ -172,18 +172,9 @@ template <class V, class Kernel> class RowsRunner {
   }
 
   static constexpr bool has_units = requires { &Kernel::in_units; };
-  static bool in_doubt(const Numbers& numbers) {
-    return [&]<int... i>(std::integer_sequence<int, i...>) {
-      if constexpr (requires { Kernel::in_doubt(numbers.of[i]...); })
-        return Kernel::in_doubt(numbers.of[i]...);
-      else
-        return false;
-    }
-    (std::make_integer_sequence<int, last>{});
-  }
   // The row in units of its largest element, what is centred less its first one before that, if it helps.
   bool went_apart(Index row, const Numbers& numbers) const {
-    if (!in_doubt(numbers)) return false;
+    if (!in_doubt<Kernel>(numbers)) return false;
     if constexpr (!has_units) {
       if (part_.in_doubles != nullptr) part_.in_doubles(part_.of, row);
       return part_.in_doubles != nullptr;

@@ -19,7 +19,7 @@ struct Spread {
   static constexpr int lanes = lanes_, threads = threads_, blocks = blocks_, vectors = vectors_, width = width_;
   static constexpr int warps = threads / 32, elements = vectors * width;
   static constexpr Extent extent = extent_;
-  static constexpr bool resident = resident_;  // a cluster goes on to further rows
+  static constexpr bool resident = resident_;  // its block or cluster goes on to further rows
 };
 
 template <class S, Form form> struct Packs { Pack<form, S::width> of[S::vectors]; };
@@ -37,8 +37,11 @@ RIDGE_FN Tensor<form, together, use, Offset> tensor(char* data, Offset offset) {
   return {data, offset};
 }
 
-template <int warps, int blocks> struct PlaceOf { using type = Exchange<warps, blocks>; };
-template <int warps> struct PlaceOf<warps, 1> { using type = float[warps]; };
+// Of a block that goes on, for two rows in turns: warps may still read those of the row before.
+template <int warps, int blocks, bool resident> struct PlaceOf { using type = Exchange<warps, blocks>; };
+template <int warps, bool resident> struct PlaceOf<warps, 1, resident> {
+  using type = float[resident ? 2 * warps : warps];
+};
 
 // The elements that a lane of At's holds in memory, so that loops can go over them.
 template <class At> struct LaneAt {
@@ -86,7 +89,7 @@ template <class S> class RowAt {
   static constexpr int elements = S::elements;
   static constexpr bool shares_warps = S::lanes < 32;
   using Part = device::Part<elements>;
-  using Place = typename PlaceOf<S::warps, S::blocks>::type;
+  using Place = typename PlaceOf<S::warps, S::blocks, S::resident>::type;
 
   template <int count> RIDGE_FN RowAt(Place (&places)[count], u32 columns) : places_(places) {
     if constexpr (S::blocks > 1) prepare(places);
@@ -103,10 +106,14 @@ template <class S> class RowAt {
   template <class Index, class F> RIDGE_FN void over_rows(Index rows, const F& f) {
     Index row = first<Index>();
     if constexpr (S::lanes <= 32) {
-      live_ = row < rows;
-      f(live_ ? row : 0);
+      const Index team = threadIdx.x / S::lanes, teams = gridDim.x * static_cast<Index>(S::threads / S::lanes);
+      do {
+        live_ = row < rows;
+        f(live_ ? row : 0);
+        row += teams;
+      } while (S::resident && row - team < rows);
     } else if constexpr (S::resident) {
-      cluster_wait();
+      if constexpr (S::blocks > 1) cluster_wait();
       for (; row < rows; row = next(row), ++turn_) f(row);
     } else {
       f(row);
@@ -169,6 +176,32 @@ template <class S> class RowAt {
     return each([&](int) { return x; });
   }
 
+  // Sums across the rows that this lane has seen, and those of all of its block or cluster, as a row of `to`.
+  RIDGE_FN void add(Part& sums, const Part& x) const {
+#pragma unroll
+    for (int i = 0; live_ && i < S::elements; ++i) sums[i] += x[i];
+  }
+  template <class T> RIDGE_FN void leave(const T& to, Part sums) {
+    if constexpr (S::lanes <= 32) {
+      __shared__ float all[S::lanes * S::elements];
+#pragma unroll
+      for (int other = S::lanes; other < 32; other *= 2)
+#pragma unroll
+        for (int i = 0; i < S::elements; ++i) sums[i] += __shfl_xor_sync(0xffffffffu, sums[i], other);
+      for (int warp = 0; warp < S::warps; ++warp) {
+        if (threadIdx.x / 32 == warp && threadIdx.x % 32 < S::lanes)
+#pragma unroll
+          for (int i = 0; i < S::elements; ++i) {
+            float& one = all[i * S::lanes + lane_];
+            one = sums[i] += warp == 0 ? 0 : one;
+          }
+        __syncthreads();
+      }
+      live_ = threadIdx.x / 32 == S::warps - 1 && threadIdx.x % 32 < S::lanes;
+    }
+    store(to, blockIdx.x / S::blocks, sums);
+  }
+
   // F of the whole row, told by way of places[slot].
   template <class F, int slot> RIDGE_FN float along(const Part& x) const {
     Part some =
@@ -192,7 +225,8 @@ template <class S> class RowAt {
   RIDGE_FN bool holds_first() const { return lane_ == 0; }
   template <class F, int slot> RIDGE_FN float over_lanes(float x, u32 turn) const {
     if constexpr (S::lanes <= 32) return of_lanes<F, S::lanes>(x);
-    if constexpr (S::lanes > 32 && S::blocks == 1) return of_block<F, S::warps>(x, places_[slot]);
+    if constexpr (S::lanes > 32 && S::blocks == 1)
+      return of_block<F, S::warps>(x, places_[slot] + (S::resident ? turn % 2 * S::warps : 0));
     if constexpr (S::blocks > 1) {
       if constexpr (slot == 0 && !S::resident) cluster_wait();
       return of_cluster<F>(x, places_[slot], turn);

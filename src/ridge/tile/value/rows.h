@@ -47,6 +47,7 @@ struct RowAt {
   Reduction<Kind, Row, Leaves> reduce(const Row& x, Kind, Leaves = {}) const {
     return {x};
   }
+  template <class Kind> Reduction<Kind, Row, AsJoined> across(const Row& x, Kind) const { return {x}; }
   void store(const NumbersOut<double>& view, double x) const { view.data[row * view.row_stride] = x; }
   void store(const RowsOut<double>& view, const Row& x) const {
     for (Index i = 0; i < columns; ++i) view.data[row * view.row_stride + i] = x[static_cast<std::size_t>(i)];
@@ -79,19 +80,29 @@ inline double join(Squares, const std::vector<double>& row) {
 }
 
 // `left`: what the passes have left so far.
-template <class Kernel> void go_through(RowAt& at, const typename Kernel::Globals& g, auto... left) {
+template <class Kernel> auto go_through(RowAt& at, const typename Kernel::Globals& g, auto... left) {
   if constexpr (sizeof...(left) + 1 == Kernel::passes) {
-    Kernel::pass(at, g, left...);
+    return Kernel::pass(at, g, left...);
   } else {
     const auto next = Kernel::pass(at, g, left...);
     using Next = std::decay_t<decltype(next)>;
-    go_through<Kernel>(at, g, left..., typename Next::Leaves{}(join(typename Next::Kind{}, next.of), g));
+    return go_through<Kernel>(at, g, left..., typename Next::Leaves{}(join(typename Next::Kind{}, next.of), g));
   }
 }
 template <class Kernel> void run_rows(const typename Kernel::Globals& g, Index rows, Index columns) {
   for (Index row = 0; row < rows; ++row) {
     RowAt at{row, columns, {}};
-    go_through<Kernel>(at, g);
+    if constexpr (goes_across<Kernel>) {
+      const auto last = go_through<Kernel>(at, g);
+      using Last = std::decay_t<decltype(last)>;
+      for (std::size_t i = 0; i < last.of.size(); ++i) {
+        const typename Last::Kind kind{};
+        double& all = g.y.data[i];
+        all = joined(kind, row == 0 ? begin(kind) : all, last.of[i]);
+      }
+    } else {
+      go_through<Kernel>(at, g);
+    }
   }
 }
 

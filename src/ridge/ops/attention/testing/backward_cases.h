@@ -123,6 +123,9 @@ class AttentionBackwardCases : AttentionCases {
     AttentionBackwardProblem all{.forward = problem(grain)};
     AttentionProblem& p = all.forward;
     p.cap = 0;
+    p.lengths.reset();  // which gradients do not know
+    p.packed.reset();
+    p.pages.reset();
     const auto of_rows = [&] { return layout(p.heads, p.rows, p.width, grain); };
     const auto of_keys = [&] { return layout(p.key_heads, p.keys, p.width, grain); };
     all.dout = of_rows();

@@ -1,0 +1,238 @@
+// Sums across rows: of elements against plain loops, and gradients of norms' weights against the norms' own texts.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <random>
+
+#include "ridge/base/float16.h"
+#include "ridge/ops/rows/cpu.h"
+#include "ridge/ops/rows/texts.h"
+#include "ridge/pool/isa.h"
+
+namespace ridge::ops {
+namespace {
+
+namespace cpu = tile::cpu;
+
+constexpr float infinity = std::numeric_limits<float>::infinity();
+constexpr RowFunction gradients[] = {RowFunction::product_across, RowFunction::rmsnorm_weight_gradient,
+                                     RowFunction::layernorm_weight_gradient};
+
+float drawn(std::mt19937& random) { return static_cast<float>(random() % 2001) / 500 - 2; }
+
+std::vector<Bf16> halves_of(const std::vector<float>& x) {
+  std::vector<Bf16> out;
+  for (const float each : x) out.push_back(to_bf16(each));
+  return out;
+}
+
+template <class Kind> std::vector<double> by_text(const std::vector<double>& x, tile::Index rows, tile::Index columns) {
+  std::vector<double> y(static_cast<std::size_t>(columns), 77);
+  tile::value::run_rows<JoinedAcross<double, double, Kind>>({{x.data(), columns}, {y.data()}}, rows, columns);
+  return y;
+}
+
+TEST(Across, TextsJoinEachColumn) {
+  const std::vector<double> x{1, -2, 3, 4, 5, -6};
+  EXPECT_EQ(by_text<tile::Add>(x, 2, 3), (std::vector<double>{5, 3, -3}));
+  EXPECT_EQ(by_text<tile::Largest>(x, 3, 2), (std::vector<double>{5, 4}));
+  EXPECT_EQ(by_text<tile::Least>(x, 3, 2), (std::vector<double>{1, -6}));
+}
+
+// A row's part in the gradient is dy times what its norm leaves of x.
+TEST(Across, TextsOfGradientsAreWhatTheNormsSay) {
+  std::mt19937 random(3);
+  for (const std::size_t columns : {1u, 2u, 7u, 32u}) {
+    RowValues row;
+    for (std::size_t i = 0; i < columns; ++i) {
+      row.x.push_back(drawn(random));
+      row.dy.push_back(drawn(random));
+      row.weight.push_back(1);
+    }
+    for (const RowFunction function : gradients) {
+      RowProblem p;
+      p.function = function;
+      const std::vector<double> got = in_doubles(p, row);
+      p.function = function == RowFunction::rmsnorm_weight_gradient ? RowFunction::rmsnorm : RowFunction::layernorm;
+      const std::vector<double> norm = function == RowFunction::product_across ? row.x : in_doubles(p, row);
+      for (std::size_t i = 0; i < columns; ++i) EXPECT_NEAR(got[i], row.dy[i] * norm[i], 1e-12);
+    }
+  }
+}
+
+struct Case {
+  std::int64_t rows = 1, columns = 1, gap = 0;
+  float mean = 0, size = 1;
+  int threads = 1;
+};
+
+class AcrossRows : public testing::TestWithParam<cpu::Isa> {
+ protected:
+  void SetUp() override {
+    before_ = cpu::isa();
+    ASSERT_TRUE(cpu::use_isa(GetParam()));
+  }
+  void TearDown() override { cpu::use_isa(before_); }
+
+ private:
+  cpu::Isa before_ = cpu::Isa::plain;
+};
+
+// What `function` makes of rows of f32 or bf16 in f32, behind which nothing is written.
+std::vector<float> made(RowFunction function, const Case& c, const std::vector<float>& x, const std::vector<float>& dy,
+                        DType dtype) {
+  RowProblem p;
+  p.function = function;
+  p.rows = c.rows;
+  p.columns = c.columns;
+  p.x = {dtype, c.columns + c.gap};
+  p.dy = {dtype, c.columns + 2 * c.gap};
+  EXPECT_EQ(refuse(p), std::nullopt);
+  std::vector<float> y(static_cast<std::size_t>(c.columns) + 1, 77);
+  const std::vector<Bf16> short_x = halves_of(x), short_dy = halves_of(dy);
+  const bool is_short = dtype == DType::bf16;
+  rows(p,
+       {is_short ? static_cast<const void*>(short_x.data()) : x.data(), nullptr, y.data(),
+        is_short ? static_cast<const void*>(short_dy.data()) : dy.data()},
+       c.threads);
+  EXPECT_EQ(y.back(), 77);
+  return y;
+}
+
+void expect_right(RowFunction function, const Case& c) {
+  std::mt19937 random(7);
+  std::vector<float> x, dy;
+  for (std::int64_t i = 0; i < c.rows * (c.columns + c.gap); ++i)
+    x.push_back(to_float(to_bf16(drawn(random) * c.size + c.mean)));
+  for (std::int64_t i = 0; i < c.rows * (c.columns + 2 * c.gap); ++i) dy.push_back(to_float(to_bf16(drawn(random))));
+  std::vector<double> want(static_cast<std::size_t>(c.columns)), length(want.size());
+  RowProblem p;
+  p.function = function;
+  for (std::int64_t r = 0; r < c.rows; ++r) {
+    const auto from_x = x.begin() + r * (c.columns + c.gap), from_dy = dy.begin() + r * (c.columns + 2 * c.gap);
+    const std::vector<double> each = in_doubles(p, {{from_x, from_x + c.columns}, {from_dy, from_dy + c.columns}, {}});
+    for (std::size_t i = 0; i < want.size(); ++i) {
+      want[i] += each[i];
+      length[i] += std::abs(each[i]) +
+                   (function == RowFunction::product_across ? 0 : std::abs(from_dy[static_cast<std::ptrdiff_t>(i)]));
+    }
+  }
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    const std::vector<float> got = made(function, c, x, dy, dtype);
+    for (std::size_t i = 0; i < want.size(); ++i)
+      ASSERT_NEAR(got[i], want[i], 1e-6 * length[i]) << static_cast<int>(function) << ", " << name(dtype) << ", column "
+                                                     << i << " of " << c.rows << " x " << c.columns;
+  }
+}
+
+TEST_P(AcrossRows, GradientsAreTheirTextsOnDoubles) {
+  for (const RowFunction function : gradients) {
+    for (std::int64_t columns = 1; columns <= 150; ++columns)
+      expect_right(function, {.rows = 1 + columns % 40, .columns = columns, .gap = columns % 5});
+    expect_right(function, {.rows = 3, .columns = 20001, .threads = 2});
+    expect_right(function, {.rows = 3000, .columns = 200, .threads = 3});
+    expect_right(function, {.rows = 77, .columns = 4100, .gap = 3, .threads = 2});
+  }
+}
+
+// Squares that overflow f32 or vanish, and means beside which distances are small.
+TEST_P(AcrossRows, GradientsAreRightWhereF32IsInDoubt) {
+  for (const float size : {1e-12F, 1e25F})
+    for (const RowFunction function : {RowFunction::rmsnorm_weight_gradient, RowFunction::layernorm_weight_gradient})
+      expect_right(function, {.rows = 20, .columns = 70, .size = size});
+  for (const float mean : {100.0F, 3000.0F})
+    expect_right(RowFunction::layernorm_weight_gradient, {.rows = 20, .columns = 5000, .mean = mean, .size = 40});
+}
+
+TEST_P(AcrossRows, EachThreadCountGivesTheSameBits) {
+  std::mt19937 random(2);
+  for (const Case& c : {Case{.rows = 1000, .columns = 333}, Case{.rows = 100, .columns = 5000}}) {
+    std::vector<float> x, dy;
+    for (std::int64_t i = 0; i < c.rows * c.columns; ++i) {
+      x.push_back(drawn(random));
+      dy.push_back(drawn(random));
+    }
+    for (const RowFunction function : gradients) {
+      Case many = c;
+      many.threads = 5;
+      EXPECT_EQ(made(function, c, x, dy, DType::f32), made(function, many, x, dy, DType::f32));
+    }
+  }
+}
+
+TEST_P(AcrossRows, ANanIsInEachColumnThatItsRowHasAPartIn) {
+  std::vector<float> x(64 * 40, 0.5F), dy(64 * 40, 2);
+  for (std::size_t i = 0; i < x.size(); ++i) x[i] += static_cast<float>(i % 5);
+  x[10 * 40 + 7] = NAN;
+  const Case c{.rows = 64, .columns = 40};
+  const std::vector<float> product = made(RowFunction::product_across, c, x, dy, DType::f32),
+                           norm = made(RowFunction::rmsnorm_weight_gradient, c, x, dy, DType::f32);
+  for (std::size_t i = 0; i < 40; ++i) {
+    EXPECT_EQ(std::isnan(product[i]), i == 7) << i;
+    EXPECT_TRUE(std::isnan(norm[i])) << i;
+  }
+}
+
+ReduceProblem down(ReduceFunction function, std::int64_t rows, std::int64_t columns, std::int64_t stride) {
+  return {.function = function, .kept = {{columns, 1, 1}}, .reduced = {{rows, stride, 0}}};
+}
+
+TEST_P(AcrossRows, ReductionsOfIntegersAreExact) {
+  for (const std::int64_t m : {1, 2, 15, 16, 17, 100, 5000})
+    for (const std::int64_t n : {31, 32, 33, 64, 127, 2049})
+      for (const int threads : {1, 3}) {
+        const std::int64_t stride = n + m % 3;
+        std::vector<float> x(static_cast<std::size_t>(m * stride)), y(static_cast<std::size_t>(n) + 1);
+        for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i * 7 % 23) - 11;
+        for (const ReduceFunction function : {ReduceFunction::sum, ReduceFunction::max, ReduceFunction::min}) {
+          std::fill(y.begin(), y.end(), 77.0F);
+          reduce(down(function, m, n, stride), x.data(), y.data(), threads);
+          for (std::int64_t c = 0; c < n; ++c) {
+            float want = x[static_cast<std::size_t>(c)];
+            for (std::int64_t r = 1; r < m; ++r) {
+              const float each = x[static_cast<std::size_t>(r * stride + c)];
+              if (function == ReduceFunction::sum) want += each;
+              if (function == ReduceFunction::max) want = std::max(want, each);
+              if (function == ReduceFunction::min) want = std::min(want, each);
+            }
+            ASSERT_EQ(y[static_cast<std::size_t>(c)], want) << m << " x " << n << ", column " << c;
+          }
+          ASSERT_EQ(y.back(), 77);
+        }
+      }
+}
+
+// Between other kept axes, and where a column's sum leaves f32 on its way or holds a NaN.
+TEST_P(AcrossRows, ReductionsGoAcrossTheMiddleOfThree) {
+  std::vector<float> x(3 * 20 * 40), y(3 * 40);
+  for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i % 19);
+  for (std::size_t r = 0; r < 20; ++r) x[800 + r * 40 + 5] = r % 2 == 0 ? 3e38F : -3e38F;
+  for (std::size_t r = 0; r < 20; ++r) x[r * 40 + 6] = 1e38F;
+  x[1600 + 7] = NAN;
+  x[1600 + 8] = infinity;
+  const ReduceProblem p{.function = ReduceFunction::mean, .kept = {{3, 800, 1}, {40, 1, 3}}, .reduced = {{20, 40, 0}}};
+  reduce(p, x.data(), y.data(), 2);
+  for (std::size_t a = 0; a < 3; ++a)
+    for (std::size_t c = 0; c < 40; ++c) {
+      const float got = y[a + 3 * c];
+      double sum = 0;
+      for (std::size_t r = 0; r < 20; ++r) sum += x[a * 800 + r * 40 + c];
+      if (a == 2 && c == 7)
+        EXPECT_TRUE(std::isnan(got));
+      else
+        EXPECT_EQ(got, static_cast<float>(sum / 20)) << a << ' ' << c;
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(EveryIsa, AcrossRows, testing::ValuesIn(cpu::available_isas()),
+                         [](const auto& isa) { return std::string(cpu::name(isa.param)); });
+
+TEST(Across, OfNoRowsIsNothing) {
+  const Case c{.rows = 0, .columns = 3};
+  EXPECT_EQ(made(RowFunction::product_across, c, {}, {}, DType::f32), (std::vector<float>{0, 0, 0, 77}));
+}
+
+}  // namespace
+}  // namespace ridge::ops

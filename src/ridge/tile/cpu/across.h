@@ -1,0 +1,109 @@
+// Runs a text that leaves a number a column (tile/rows.h: ColumnsOut) on a CPU. A few rows go through the passes before
+// the last one and then, some columns at a time, through that: what it joins of them is in registers, and is joined in
+// f64 with what the rows before left. 4096 rows of 4096 are 64 pieces, each with sums of its own, however many threads
+// take them. Included by one file for each instruction set.
+#pragma once
+
+#include "ridge/tile/cpu/row_part.h"
+#include "ridge/tile/cpu/row_steps.h"
+
+namespace ridge::tile::cpu {
+
+namespace {
+
+template <class V, class Kernel> class AcrossRunner {
+ public:
+  AcrossRunner(const typename Kernel::Globals& g, const AcrossPart& part) : g_(g), part_(part) {}
+
+  void go() const {
+    std::fill(part_.sums + part_.first, part_.sums + part_.last, double{neutral<Kind>});
+    const Index together = last == 0 ? most_rows : std::clamp<Index>(held_floats / part_.columns, 1, most_rows);
+    for (Index row = part_.begin; row < part_.end; row += together)
+      batch(row, static_cast<int>(std::min(together, part_.end - row)));
+  }
+
+ private:
+  static constexpr int last = Kernel::passes - 1;
+  static constexpr Index held_floats = 1 << 14;  // of rows that go through the passes together
+  using Globals = typename Kernel::Globals;
+  using Numbers = RowNumbers<Kernel::passes>;
+  struct Step {  // what RowAt asks of one
+    using Vector = V;
+    using Ahead = NoPrefetch;
+    static constexpr int rows = 1;
+    static constexpr bool halves = false;
+    const RowPlace<Kernel> place;
+  };
+  struct Rows {
+    Index row[most_rows];
+    Numbers numbers[most_rows];
+    int count = 0;
+  };
+
+  template <int vectors>
+  [[gnu::always_inline]] static auto call(const RowAt<Step, vectors>& at, const Numbers& numbers) {
+    return [&]<int... p>(std::integer_sequence<int, p...>) __attribute__((always_inline)) {
+      return Kernel::pass(at, at.step.place.g, RowPart<V, 1, 1>{{lit<V>(numbers.of[p])}}...);
+    }
+    (std::make_integer_sequence<int, last>{});
+  }
+  using Kind = typename decltype(call(std::declval<const RowAt<Step, 2>&>(), std::declval<const Numbers&>()))::Kind;
+
+  void batch(Index from, int count) const {
+    Rows rows;
+    for (Index row = from; row < from + count; ++row) {
+      Numbers& numbers = rows.numbers[rows.count];
+      for_each<last>([&](auto pass) {
+        RowStep<V, Kernel, pass, 1, 2, NoPrefetch> step({g_, row, {}, &numbers, false});
+        over_row<V>(part_.columns, 0, Nothing<>{}, Nothing<>{}, step);
+        step.leave(&numbers);
+      });
+      if (in_doubt<Kernel>(numbers))
+        part_.in_doubles(part_.of, row, part_.sums);
+      else
+        rows.row[rows.count++] = row;
+    }
+    Index i = part_.first;
+    for (; i + 8 * V::lanes <= part_.last; i += 8 * V::lanes) columns<4>(rows, i);
+    for (; i + 2 * V::lanes <= part_.last; i += 2 * V::lanes) columns<1>(rows, i);
+    for (; i < part_.last; i += V::lanes) some(rows, i, static_cast<int>(std::min<Index>(V::lanes, part_.last - i)));
+  }
+  template <int pairs> void columns(const Rows& rows, Index from) const {
+    V all[2 * pairs];
+    for_each<2 * pairs>([&](auto j) { all[j] = lit<V>(neutral<Kind>); });
+    for (int k = 0; k < rows.count; ++k) {
+      const Step step{{g_, rows.row[k], {}, nullptr, false}};
+      for_each<pairs>([&](auto j) {
+        const auto x = call(RowAt<Step, 2>{step, from + 2 * j * V::lanes, 2 * V::lanes, 0}, rows.numbers[k]);
+        all[2 * j] = join(Kind{}, all[2 * j], x.of.v[0]);
+        all[2 * j + 1] = join(Kind{}, all[2 * j + 1], x.of.v[1]);
+      });
+    }
+    for_each<2 * pairs>([&](auto j) { add(all[j], from + j * V::lanes, V::lanes); });
+  }
+  void some(const Rows& rows, Index from, int count) const {
+    V all = lit<V>(neutral<Kind>);
+    for (int k = 0; k < rows.count; ++k) {
+      const Step step{{g_, rows.row[k], {}, nullptr, false}};
+      all = join(Kind{}, all, call(RowAt<Step, 1>{step, from, count, 0}, rows.numbers[k]).of.v[0]);
+    }
+    add(all, from, count);
+  }
+  [[gnu::always_inline]] void add(V all, Index from, int count) const {
+    alignas(64) float of[V::lanes];
+    all.store(of);
+    for (int i = 0; i < count; ++i)
+      part_.sums[from + i] = joined(Kind{}, part_.sums[from + i], static_cast<double>(of[i]));
+  }
+
+  const Globals g_;
+  const AcrossPart& part_;
+};
+
+// What a part's rows come to, by column.
+template <class V, class Kernel> void run_across(const typename Kernel::Globals& g, const AcrossPart& part) {
+  AcrossRunner<V, Kernel>(g, part).go();
+}
+
+}  // namespace
+}  // namespace ridge::tile::cpu

@@ -1,0 +1,290 @@
+// Random functions of rows, their gradients and sums along and across rows, held against f64: on a CPU by rows_random,
+// on a device by `matmul_gpu rows`. 1 to 262,144 columns, f32, bf16 and f16, odd strides and places, means of 30,000,
+// elements of 1e-30 to 3e36, a row with a NaN, masked rows; what lies between rows must stay as it was.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
+#include <limits>
+#include <optional>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "ridge/base/float16.h"
+#include "ridge/ops/rows/cpu.h"
+
+namespace ridge::random_rows {
+
+using ops::ReduceFunction, ops::RowFunction, ops::RowProblem;
+
+constexpr RowFunction functions[] = {RowFunction::softmax,
+                                     RowFunction::rmsnorm,
+                                     RowFunction::layernorm,
+                                     RowFunction::log_sum_exp,
+                                     RowFunction::softmax_gradient,
+                                     RowFunction::rmsnorm_gradient,
+                                     RowFunction::layernorm_gradient,
+                                     RowFunction::product_across,
+                                     RowFunction::rmsnorm_weight_gradient,
+                                     RowFunction::layernorm_weight_gradient};
+constexpr const char* names[] = {"softmax",
+                                 "rmsnorm",
+                                 "layernorm",
+                                 "log_sum_exp",
+                                 "softmax_gradient",
+                                 "rmsnorm_gradient",
+                                 "layernorm_gradient",
+                                 "product_across",
+                                 "rmsnorm_weight_gradient",
+                                 "layernorm_weight_gradient"};
+constexpr const char* sum_names[] = {"sum", "mean", "max", "min"};
+constexpr DType dtypes[] = {DType::f32, DType::bf16, DType::f16};
+
+// Elements as they are stored, `off` elements behind a place of 16 bytes.
+class Elements {
+ public:
+  Elements(DType dtype, std::int64_t count, std::int64_t off)
+      : dtype_(dtype), off_(off), bytes_(static_cast<std::size_t>((count + off) * 4), untouched_byte) {}
+  void set(std::int64_t i, float x) {
+    if (dtype_ == DType::f32)
+      as<float>()[i + off_] = x;
+    else if (dtype_ == DType::bf16)
+      as<Bf16>()[i + off_] = to_bf16(x);
+    else
+      as<F16>()[i + off_] = to_f16(x);
+  }
+  double get(std::int64_t i) const {
+    if (dtype_ == DType::f32) return as<float>()[i + off_];
+    return dtype_ == DType::bf16 ? to_float(as<Bf16>()[i + off_]) : to_float(as<F16>()[i + off_]);
+  }
+  bool is_untouched(std::int64_t i) const {
+    return std::all_of(bytes_.begin() + (i + off_) * size(), bytes_.begin() + (i + off_ + 1) * size(),
+                       [](char byte) { return byte == untouched_byte; });
+  }
+  std::vector<char>& bytes() { return bytes_; }
+  std::int64_t off_bytes() const { return off_ * size(); }
+
+ private:
+  static constexpr char untouched_byte = '\x7b';
+  template <class T> T* as() { return reinterpret_cast<T*>(bytes_.data()); }
+  template <class T> const T* as() const { return reinterpret_cast<const T*>(bytes_.data()); }
+  std::int64_t size() const { return bits(dtype_) / 8; }
+  DType dtype_;
+  std::int64_t off_;
+  std::vector<char> bytes_;
+};
+
+// A function of rows, or `sum`: the same rows joined along or across.
+struct Case {
+  RowProblem p;
+  std::optional<ops::ReduceProblem> sum = {};
+  bool sums_across = false, weighted = false;
+  std::int64_t x_off = 0, y_off = 0, nan_row = -1;
+  float mean = 0, size = 1;
+
+  bool is_across() const { return sum ? sums_across : ops::is_across(p.function); }
+  bool is_number() const { return sum ? !is_across() : ops::is_number(p.function); }
+};
+struct Data {
+  Elements x, y, weight, dy;
+};
+
+inline std::string text(const Case& c) {
+  const auto of = [](DType dtype) { return std::string(name(dtype)) + " "; };
+  const char* const what = c.sum ? sum_names[static_cast<int>(c.sum->function)] : names[static_cast<int>(c.p.function)];
+  return what + std::string(c.sum && c.is_across() ? " across" : "") + " of " + std::to_string(c.p.rows) + " x " +
+         std::to_string(c.p.columns) + ", " + of(c.p.x.dtype) + of(c.p.y.dtype) +
+         (c.weighted ? "weight " + of(c.p.weight) : "") + "strides " + std::to_string(c.p.x.row_stride) + " " +
+         std::to_string(c.p.y.row_stride) + " off " + std::to_string(c.x_off) + " " + std::to_string(c.y_off) +
+         " mean " + std::to_string(c.mean) + " size " + std::to_string(c.size) + " NaN in " + std::to_string(c.nan_row);
+}
+
+inline Case random_case(std::mt19937& random) {
+  const auto below = [&](std::int64_t n) { return static_cast<std::int64_t>(random() % static_cast<unsigned>(n)); };
+  Case c;
+  RowProblem& p = c.p;
+  const std::int64_t family = below(12);
+  if (family < 10) p.function = functions[family];
+  const bool is_sum = family >= 10;
+  const bool gradient = !is_sum && is_gradient(p.function);
+  const std::int64_t most = std::int64_t{1} << below(19);  // now and then longer than a cluster's registers hold
+  p.columns = below(2) == 0 ? 1 + below(most) : std::max<std::int64_t>(most / 16 * (1 + below(16)), 1);
+  if (gradient) p.columns = std::max<std::int64_t>(p.columns, 8);  // of fewer, all but nothing cancels
+  p.rows = 1 + below(std::min<std::int64_t>((std::int64_t{1} << 18) / p.columns + 3, 700));
+  const bool plain = below(2) == 0;
+  const auto gap = [&] { return plain ? 0 : below(9); };
+  p.x = {dtypes[below(3)], p.columns + gap()};
+  p.y = {dtypes[below(3)], p.columns + gap()};
+  p.weight = dtypes[below(3)];
+  if (gradient) {
+    if (!ops::is_across(p.function)) p.y.dtype = p.x.dtype;
+    p.dy = {p.x.dtype, p.columns + gap()};
+  }
+  if (is_sum) {
+    const ops::ReduceAxis down{p.rows, p.x.row_stride, 1}, along{p.columns, 1, 1};
+    c.sum = ops::ReduceProblem{static_cast<ReduceFunction>(below(4)), p.x.dtype, p.y.dtype, {down}, {along}};
+    c.sums_across = family == 11;
+    if (c.sums_across) std::swap(c.sum->kept, c.sum->reduced);
+  }
+  c.weighted = !is_sum && is_weighted(p.function) && below(3) != 0;
+  c.x_off = plain ? 0 : below(4);
+  c.y_off = plain ? 0 : below(4);
+  if (below(4) == 0) c.nan_row = below(p.rows);
+  const bool f32 = p.x.dtype == DType::f32;
+  const float means[] = {1, 30, 100, 30000}, sizes[] = {1e-18F, 1e-30F, 1e18F, 3e36F};
+  const bool takes_means = !is_sum && p.function != RowFunction::rmsnorm && p.function != RowFunction::softmax_gradient;
+  if (f32 && takes_means && below(2) == 0)
+    c.mean = means[below(gradient && p.function != RowFunction::layernorm_weight_gradient ? 3 : 4)];
+  if (f32 && !is_sum && is_norm(p.function) && !gradient && below(4) == 0) {
+    c.mean = 0;
+    c.size = sizes[below(4)];
+    p.epsilon = 0;
+  }
+  if (c.is_number()) p.y.row_stride = 1;
+  if (c.is_across()) p.y.row_stride = 0;
+  return c;
+}
+
+inline Data random_data(const Case& c, std::mt19937& random) {
+  const RowProblem& p = c.p;
+  Data d{{p.x.dtype, p.rows * p.x.row_stride, c.x_off},
+         {p.y.dtype, c.is_across() ? p.columns + 1 : p.rows * p.y.row_stride + 1, c.y_off},
+         {p.weight, p.columns, 0},
+         {p.dy.dtype, p.rows * p.dy.row_stride, c.x_off}};
+  std::normal_distribution<float> normal(0, 1);
+  const bool shares = !c.sum && p.function == RowFunction::softmax_gradient;  // x is what a softmax left
+  for (std::int64_t i = 0; i < p.rows * p.x.row_stride; ++i)
+    d.x.set(i, shares ? std::exp(normal(random)) / static_cast<float>(p.columns) : normal(random) * c.size + c.mean);
+  for (std::int64_t i = 0; i < p.columns; ++i) d.weight.set(i, normal(random));
+  for (std::int64_t i = 0; i < p.rows * p.dy.row_stride; ++i) d.dy.set(i, normal(random));
+  if (c.nan_row >= 0) d.x.set(c.nan_row * p.x.row_stride + p.columns / 2, NAN);
+  return d;
+}
+
+// What a row comes to, or has a part in; and beside it what that is made of.
+inline std::vector<double> of_row(const Case& c, const Data& d, std::int64_t row) {
+  const RowProblem& p = c.p;
+  ops::RowValues v;
+  for (std::int64_t i = 0; i < p.columns; ++i) {
+    v.x.push_back(d.x.get(row * p.x.row_stride + i));
+    v.weight.push_back(c.weighted ? d.weight.get(i) : 1);
+    if (is_gradient(p.function)) v.dy.push_back(d.dy.get(row * p.dy.row_stride + i));
+  }
+  if (!c.sum) return ops::in_doubles(p, v);
+  if (c.is_across()) return v.x;
+  double all = v.x[0];
+  for (std::size_t i = 1; i < v.x.size(); ++i) all = ops::joined(c.sum->function, all, v.x[i]);
+  if (c.sum->function == ReduceFunction::mean) all /= static_cast<double>(p.columns);
+  return {all};
+}
+
+// Times the allowed error that an element is off.
+inline double off(const Case& c, double got, double wanted, double made_of) {
+  if (std::isnan(wanted) || std::isnan(got)) return std::isnan(wanted) && std::isnan(got) ? 0 : INFINITY;
+  if (std::abs(wanted) > 65504 && c.p.y.dtype == DType::f16) return 0;
+  double unit = c.p.y.dtype == DType::bf16 ? 0x1p-8 : 0x1p-11;
+  if (c.p.y.dtype == DType::f32) unit = 4e-6;
+  const double least = c.p.y.dtype == DType::f16 ? 0x1p-24 : 1e-30;
+  return std::abs(got - wanted) / (1.05 * unit * std::abs(wanted) + 2e-6 * made_of + least);
+}
+
+// Of all columns, each of which has a part of every row.
+inline double judge_across(const Case& c, const Data& d) {
+  const auto columns = static_cast<std::size_t>(c.p.columns);
+  std::vector<double> all, made_of(columns);
+  for (std::int64_t r = 0; r < c.p.rows; ++r) {
+    const std::vector<double> row = of_row(c, d, r);
+    double length = 0;
+    for (const double each : row) length += each * each / static_cast<double>(columns);
+    for (std::size_t i = 0; i < columns; ++i) {
+      if (r == 0) all.push_back(row[i]);
+      if (r > 0) all[i] = ops::joined(c.sum ? c.sum->function : ReduceFunction::sum, all[i], row[i]);
+      made_of[i] += std::abs(row[i]) + (c.sum ? 0 : std::sqrt(length));
+    }
+  }
+  double worst = d.y.is_untouched(c.p.columns) ? 0 : INFINITY;
+  const bool is_mean = c.sum && c.sum->function == ReduceFunction::mean;
+  for (std::size_t i = 0; i < columns; ++i) {
+    const double divisor = is_mean ? static_cast<double>(c.p.rows) : 1;
+    worst = std::max(worst, off(c, d.y.get(static_cast<std::int64_t>(i)), all[i] / divisor, made_of[i] / divisor));
+  }
+  return worst;
+}
+
+// How many times the allowed error the worst element is off; infinite where a NaN left its row or what lies between the
+// rows was written.
+inline double judge(const Case& c, const Data& d, std::string& where) {
+  if (c.is_across()) return judge_across(c, d);
+  const RowProblem& p = c.p;
+  const std::int64_t columns = c.is_number() ? 1 : p.columns;
+  double worst = 0, heaviest = 1;
+  for (std::int64_t i = 0; c.weighted && i < p.columns; ++i) heaviest = std::max(heaviest, std::abs(d.weight.get(i)));
+  for (std::int64_t r = 0; r < p.rows; ++r) {
+    const std::vector<double> want = of_row(c, d, r);
+    // What cancels in a difference from the mean, or in a sum, is off by what it is made of.
+    double largest = 0, sum = 0, most = 0;
+    for (std::int64_t i = 0; i < p.columns; ++i) {
+      const double x = d.x.get(r * p.x.row_stride + i);
+      sum += std::abs(x * (is_gradient(p.function) ? d.dy.get(r * p.dy.row_stride + i) : 1));
+      most = std::max(most, std::abs(x));
+    }
+    if (c.sum) largest = c.sum->function == ReduceFunction::mean ? sum / static_cast<double>(p.columns) : sum;
+    // Up to a mean of 64 distances layernorm adds x itself, in f32; a logarithm near 0 is a difference.
+    if (p.function == RowFunction::layernorm) largest = std::min(std::abs(c.mean), 64.0F) / 4 * heaviest;
+    if (p.function == RowFunction::log_sum_exp) largest = most;
+    if (p.function == RowFunction::softmax_gradient) largest = most * sum / 32;
+    if (!c.sum && p.function >= RowFunction::layernorm)
+      for (const double each : want) largest = std::max(largest, std::abs(each));
+    for (std::int64_t i = 0; i < columns; ++i) {
+      const double wanted = r == c.nan_row ? NAN : want[static_cast<std::size_t>(i)];
+      const double got = d.y.get(r * p.y.row_stride + i), times = off(c, got, wanted, largest);
+      if (times > worst || (worst == 0 && times > 0))
+        where = " at row " + std::to_string(r) + ", column " + std::to_string(i) + ": expected " +
+                std::to_string(wanted) + ", found " + std::to_string(got);
+      worst = std::max(worst, times);
+    }
+    for (std::int64_t i = columns; i < (r + 1 < p.rows ? p.y.row_stride : columns + 1); ++i)
+      if (!d.y.is_untouched(r * p.y.row_stride + i)) return INFINITY;
+  }
+  return worst;
+}
+
+// `arguments`: how many cases, and a seed. `run` leaves a case's y in its data, or says what is in the way; `refuse`:
+// what does not run at all. Returns what a program does.
+struct Runner {
+  std::function<std::optional<std::string>(const Case&)> refuse;
+  std::function<std::optional<std::string>(const Case&, Data&)> run;
+};
+inline int check(int argc, char** argv, const Runner& runner) {
+  const int cases = argc > 0 ? std::atoi(argv[0]) : 200, seed = argc > 1 ? std::atoi(argv[1]) : 1;
+  std::mt19937 random(static_cast<unsigned>(seed));
+  double worst = 0;
+  int wrong = 0, refused = 0;
+  for (int i = 0; i < cases; ++i) {
+    const Case c = random_case(random);
+    if (runner.refuse(c)) {
+      ++refused;
+      continue;
+    }
+    Data data = random_data(c, random);
+    if (const auto trouble = runner.run(c, data)) {
+      std::fprintf(stderr, "%s: %s\n", text(c).c_str(), trouble->c_str());
+      return 2;
+    }
+    std::string where;
+    const double times = judge(c, data, where);
+    worst = std::max(worst, times);
+    if (!(times <= 1) && ++wrong <= 5)
+      std::fprintf(stderr, "%s: %g of the allowed error%s\n", text(c).c_str(), times, where.c_str());
+  }
+  std::printf("rows: %d cases from seed %d, %d refused, %d wrong, at most %.2f of the allowed error\n", cases, seed,
+              refused, wrong, worst);
+  return wrong == 0 ? 0 : 1;
+}
+
+}  // namespace ridge::random_rows
