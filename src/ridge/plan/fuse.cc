@@ -390,7 +390,7 @@ class Fuser {
       settle(set);
       const bool is_made = std::any_of(set.begin(), set.end(), [&](int each) { return form(each) == Form::along; });
       if (products != 1 || !is_made) continue;
-      if (const std::vector<int> paged = with_pages(set); attention_fault(paged).empty()) set = paged;
+      if (const std::vector<int> paged = with_gathers(program_, set); attention_fault(paged).empty()) set = paged;
       const std::string fault = attention_fault(set);
       if (!fault.empty()) {
         attention_faults_[s] = fault;
@@ -404,15 +404,6 @@ class Fuser {
   std::string attention_fault(const std::vector<int>& set) const {
     std::string fault = stored_fault(set);
     return fault.empty() ? find_attention(program_, shapes_, set, options_.target).fault : fault;
-  }
-  // And what gathers an operand of its products.
-  std::vector<int> with_pages(std::vector<int> set) const {
-    for (const int s : std::vector(set))
-      for (const int t : distinct_operands(s))
-        if (const int from = writer_[at(t)]; form(s) == Form::product && from >= 0 && gathers(statement(from)))
-          set.push_back(from);
-    settle(set);
-    return set;
   }
   void add_makers(int tensor, std::vector<int>& set, int& products) const {
     const int from = writer_[at(tensor)];

@@ -15,6 +15,11 @@
 namespace ridge {
 namespace {
 
+bool gathers(const Statement& statement) {
+  const Routine* const routine = routine_of(statement);
+  return routine != nullptr && routine->word == Word::gather;
+}
+
 class Finding {
  public:
   Finding(const Program& program, const std::vector<Shape>& shapes, const std::vector<int>& statements, Target target)
@@ -276,9 +281,17 @@ int starts_of(Lowering& to, const std::vector<std::int64_t>& lengths) {
 
 }  // namespace
 
-bool gathers(const Statement& statement) {
-  const Routine* const routine = routine_of(statement);
-  return routine != nullptr && routine->word == Word::gather;
+std::vector<int> with_gathers(const Program& program, std::vector<int> statements) {
+  std::vector<int> operands;
+  for (const int s : statements)
+    if (const auto* c = std::get_if<Contraction>(&program.statements[static_cast<std::size_t>(s)].op))
+      operands.insert(operands.end(), {c->left, c->right});
+  for (std::size_t s = 0; s < program.statements.size(); ++s)
+    if (gathers(program.statements[s]) &&
+        std::find(operands.begin(), operands.end(), program.statements[s].result()) != operands.end())
+      statements.push_back(static_cast<int>(s));
+  std::sort(statements.begin(), statements.end());
+  return statements;
 }
 
 FoundAttention find_attention(const Program& program, const std::vector<Shape>& shapes,

@@ -24,7 +24,8 @@ struct FoundAttention {
   std::vector<std::int64_t> row_lengths = {}, key_lengths = {};
 };
 
-bool gathers(const Statement& statement);  // is a gather
+// These statements and what gathers an operand of a product among them, in the program's order.
+std::vector<int> with_gathers(const Program& program, std::vector<int> statements);
 
 // `statements`, in the program's order: two contractions, one of them last, with what makes the last one's weights, and
 // perhaps what gathers keys and values in pages.
