@@ -131,11 +131,11 @@ def is_one_kernel(q, v):
     return _dtype(q) != "f32" and width == _last(v) <= 256 and lies_whole
 
 
-def score_mask(causal, has_lengths):
+def score_mask(causal, has_lengths, key="index(T)"):
     """Which keys a query sees, as a program says it; n: the lengths of sequences."""
     if has_lengths:
-        return "index(T) <= index(S) + n - size(S)" if causal else "index(T) < n"
-    return "index(T) <= index(S)" if causal else ""
+        return f"{key} <= index(S) + n - size(S)" if causal else f"{key} < n"
+    return f"{key} <= index(S)" if causal else ""
 
 
 def declared_lengths(lead, lengths):
@@ -147,7 +147,7 @@ def declared_lengths(lead, lengths):
     return f"n: int32[{', '.join(leading[:rank])}]"
 
 
-def attention(q, k, v, *, causal=False, scale=None, lengths=None, out=None, threads=0):
+def attention(q, k, v, *, causal=False, scale=None, lengths=None, pages=None, out=None, threads=0):
     """softmax(scale * q @ k.T) @ v, in each head.
 
     q: [..., S, E], k: [..., T, E], v: [..., T, V], as torch's scaled_dot_product_attention has them; the result is
@@ -155,6 +155,8 @@ def attention(q, k, v, *, causal=False, scale=None, lengths=None, out=None, thre
     lengths: int32[B], or of more of the leading axes: sequence b has lengths[b] keys of the T that there is room for; what
     lies behind them is not read. Causal, its S rows are then the last of these: query i sees keys up to
     lengths[b] - S + i.
+    pages: int32[B, M], or of more of the leading axes before M: k and v lie in pages, [P, ..., R, E] without these axes,
+    and key t of sequence b is row t % R of page pages[b, t // R].
     Leading axes are the same in all three. Of bf16 or f16 with V = E <= 256 (on a device, of whole eights) one kernel
     does it and no scores are stored; else they are held in memory, [..., S, T].
     """
@@ -162,18 +164,28 @@ def attention(q, k, v, *, causal=False, scale=None, lengths=None, out=None, thre
     lead = f"{lead}, " if lead else ""
     dtype = _dtype(q)
     factor = "rsqrt(size(X))" if scale is None else repr(float(scale))
-    score = f"s * {factor}"
-    sees = score_mask(causal, lengths is not None)
-    if sees:
-        score = f"where({sees}, {score}, -inf)"
-    given = {"q": q, "k": k, "v": v}
-    declared = ""
+    given, declared = {"q": q, "k": k, "v": v}, []
     if lengths is not None:
         given["n"] = lengths
-        declared = declared_lengths(lead, lengths) + "\n"
+        declared.append(declared_lengths(lead, lengths))
+    keys, key, of_k, taken = "T", "index(T)", f"{lead}T", ("k", "v")
     of_scores, of_weights, width = ("", "", "X") if is_one_kernel(q, v) else (": f32", f": {dtype}", "Y")
-    program = (f"q[{lead}S, X]\nk[{lead}T, X]\nv[{lead}T, {width}]\n{declared}s{of_scores}[{lead}S, T] = q * k\n"
-               f"p{of_weights}[{lead}S, T] = softmax({score} over T)\no: {dtype}[{lead}S, {width}] = p * v")
+    if pages is not None:
+        given["pages"] = pages
+        keys, key, taken = "M, R", "index(M) * size(R) + index(R)", ("a", "b")
+        leading = lead.split(", ")[:-1]
+        listed = _rank("pages", pages) - 1
+        of_k = ", ".join(["P", *leading[listed:], "R"])
+        declared.append(f"pages: int32[{', '.join([*leading[:listed], 'M'])}]")
+        declared += [f"a[{lead}M, R, X] = gather(k, pages over P)", f"b[{lead}M, R, {width}] = gather(v, pages over P)"]
+    score = f"s * {factor}"
+    sees = score_mask(causal, lengths is not None, key)
+    if sees:
+        score = f"where({sees}, {score}, -inf)"
+    program = "\n".join([f"q[{lead}S, X]", f"k[{of_k}, X]", f"v[{of_k}, {width}]", *declared,
+                         f"s{of_scores}[{lead}S, {keys}] = q * {taken[0]}",
+                         f"p{of_weights}[{lead}S, {keys}] = softmax({score} over {keys})",
+                         f"o: {dtype}[{lead}S, {width}] = p * {taken[1]}"])
     return run(program, wanted="o", out=out, threads=threads, **given)
 
 

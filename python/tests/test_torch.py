@@ -83,6 +83,21 @@ class Operators(unittest.TestCase):
                         floor = 4 * torch.finfo(dtype).eps / 8
                         self.assertLessEqual(error(a, e), max(2 * error(b, e), floor))
 
+    def test_attention_of_sequences_that_differ_in_length(self):
+        torch.manual_seed(0)
+        q, k, v = (torch.randn(2, 3, rows, 8, requires_grad=True) for rows in (4, 9, 9))
+        lengths, rows, keys = torch.tensor([5, 9], dtype=torch.int32), torch.arange(4)[:, None], torch.arange(9)
+        direction = torch.randn(2, 3, 4, 8)
+        for causal in (False, True):
+            of_each = lengths[:, None, None, None]
+            seen = keys <= rows + of_each - 4 if causal else keys < of_each
+            s = (q @ k.transpose(-1, -2)) * 8 ** -0.5
+            expected = s.masked_fill(~seen, -math.inf).softmax(-1) @ v
+            found = torch.ops.ridge.attention(q, k, v, causal, None, lengths)
+            for ours, theirs in zip([found, *torch.autograd.grad(found, (q, k, v), direction)],
+                                    [expected, *torch.autograd.grad(expected, (q, k, v), direction)]):
+                self.assertLessEqual(error(ours.detach(), theirs.detach().double()), 1e-5)
+
     def test_opcheck(self):
         def r(*shape):
             return torch.randn(*shape, device=self.device)

@@ -195,6 +195,16 @@ here=$(dirname -- "${BASH_SOURCE[0]}")/../../examples
 check "$here/softmax.ridge" -d N=513 -d D=1000
 check "$here/attention.ridge" -d S=100 -d T=130
 check "$here/flash_attention.ridge" -d S=256 -d T=256
+# Sequences that differ: pages of 16 and 48 rows, of one row and several; and one behind the other.
+for rows in 1 3; do
+  for size in 16 48; do
+    check $'q: bf16[B, S, K, G, E]  k: bf16[P, R, K, E]  v: bf16[P, R, K, E]  n: int32[B]  pages: int32[B, M]\na[B, M, R, K, E] = gather(k, pages over P)\nb[B, M, R, K, E] = gather(v, pages over P)\ns[B, S, K, G, M, R] = q * a\np[B, S, K, G, M, R] = softmax(where(index(M) * size(R) + index(R) < n, s / 8, -inf) over M, R)\no: bf16[B, S, K, G, E] = p * b' \
+      -d B=3 -d S=$rows -d P=40 -d M=11 -d R=$size -d K=2 -d G=4 -d E=128
+  done
+done
+for mask in 'sequence(S) == sequence(T)' '(sequence(S) == sequence(T)) * (index(T) <= index(S))'; do
+  check $'dims S = (70, 1, 300, 129), T = S, H = 3, E = 128\nq: f16[S, H, E]  k: f16[T, H, E]  v: f16[T, H, E]\ns[S, H, T] = q * k\np[S, H, T] = softmax(where('"$mask"$', s / 11, -inf) over T)\no: f16[S, H, E] = p * v'
+done
 check "$here/decode.ridge" -d B=3 -d T=700
 check "$here/decode.ridge" -d B=5 -d T=300 -d S=5 -d K=2 -d E=64
 check "$here/decode.ridge" -d B=2 -d T=900 -d S=200 -d K=2 -d G=3 -d E=96

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 
 #include "ridge/base/cores.h"
 #include "ridge/base/text.h"
@@ -114,7 +115,8 @@ class Runner {
   Status allocate() {
     const auto available = available_bytes();
     if (available && plan_.memory_bytes > *available)
-      return input_error(fmt::format("the program's tensors take {}; expected at most the {} that are available",
+      return input_error(fmt::format("the program's tensors take {}; expected at most the {} "
+                                     "that are available",
                                      engineering(static_cast<double>(plan_.memory_bytes), "B"),
                                      engineering(static_cast<double>(*available), "B")),
                          "give smaller dimensions with -d");
@@ -202,6 +204,14 @@ class Runner {
       say(0.7 + 0.3 * static_cast<double>(i) / static_cast<double>(plan_.fusion.groups.size()),
           "checking " + tensor(group.results.back()).name);
       oracle.inside = all_statements(group);
+      std::vector<ArrayStorage> gathered;  // which the kernel never stores
+      std::erase_if(oracle.inside, [&](int s) {
+        auto made = gather(oracle, statement(s));
+        if (!made) return false;
+        oracle.tensors[static_cast<std::size_t>(statement(s).result())] = made->array();
+        gathered.push_back(*std::move(made));
+        return true;
+      });
       if (options_.cuda) oracle.gelu = gelu_slack(plan_, static_cast<int>(i));
       for (const int s : group.statements)
         if (std::find(group.results.begin(), group.results.end(), statement(s).result()) != group.results.end())
@@ -210,6 +220,33 @@ class Runner {
       out_.total.checked += out_.ops[i].checked;
       out_.total.elements += out_.ops[i].elements;
     }
+  }
+  // What a gather that is part of another kernel makes; nothing: it is none.
+  std::optional<ArrayStorage> gather(const Oracle& oracle, const Statement& of) const {
+    const Routine* const routine = routine_of(of);
+    const auto result = static_cast<std::size_t>(of.result());
+    if (routine == nullptr || routine->word != Word::gather || storage_[result].array().elements > 0)
+      return std::nullopt;
+    const std::vector<int> in = operands_of(std::get<Expression>(of.op));
+    const auto table = static_cast<std::size_t>(in[0]), list = static_cast<std::size_t>(in[1]);
+    const std::string& along_dim = routine->over.front().dim;
+    const Shape& shape = shapes_[result];
+    auto out = ArrayStorage::make(tensor(of.result()).dtype, elements(shape));
+    if (!out) return std::nullopt;
+    const auto bytes = static_cast<std::size_t>(bits(tensor(of.result()).dtype) / 8);
+    for (std::int64_t i = 0; i < out->array().elements; ++i) {
+      std::int64_t in_table = 0, in_list = 0;
+      for (const SizedAxis& axis : shape) {
+        const std::int64_t place = axis.stride == 0 ? 0 : i / axis.stride % axis.extent;
+        if (axis.dim != along_dim) in_table += place * along(shapes_[table], axis.dim).stride;
+        in_list += place * along(shapes_[list], axis.dim).stride;
+      }
+      in_table +=
+          static_cast<std::int64_t>(read(oracle.tensors[list], in_list)) * along(shapes_[table], along_dim).stride;
+      std::memcpy(out->array().data + static_cast<std::size_t>(i) * bytes,
+                  oracle.tensors[table].data + static_cast<std::size_t>(in_table) * bytes, bytes);
+    }
+    return out;
   }
   const Statement& statement(int i) const { return program_.statements[static_cast<std::size_t>(i)]; }
 

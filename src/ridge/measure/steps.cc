@@ -27,7 +27,7 @@ void perform(const Step& step, std::span<void* const> data, int threads) {
     const auto whole = [&](std::size_t i) { return data.size() > i ? static_cast<const int*>(data[i]) : nullptr; };
     ops::attention(*attention,
                    {data[0], data[1], data[2], data[3], data.size() > 4 ? static_cast<float*>(data[4]) : nullptr,
-                    whole(5), whole(6), whole(7)},
+                    whole(5), whole(6), whole(7), whole(8)},
                    threads);
   } else if (const auto* backward = std::get_if<ops::AttentionBackwardProblem>(&step.kernel))
     ops::attention_backward(

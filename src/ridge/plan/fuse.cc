@@ -390,8 +390,8 @@ class Fuser {
       settle(set);
       const bool is_made = std::any_of(set.begin(), set.end(), [&](int each) { return form(each) == Form::along; });
       if (products != 1 || !is_made) continue;
-      std::string fault = stored_fault(set);
-      if (fault.empty()) fault = find_attention(program_, shapes_, set, options_.target).fault;
+      if (const std::vector<int> paged = with_gathers(program_, set); attention_fault(paged).empty()) set = paged;
+      const std::string fault = attention_fault(set);
       if (!fault.empty()) {
         attention_faults_[s] = fault;
       } else if (!circular(set)) {
@@ -400,6 +400,10 @@ class Fuser {
       }
       return;
     }
+  }
+  std::string attention_fault(const std::vector<int>& set) const {
+    std::string fault = stored_fault(set);
+    return fault.empty() ? find_attention(program_, shapes_, set, options_.target).fault : fault;
   }
   void add_makers(int tensor, std::vector<int>& set, int& products) const {
     const int from = writer_[at(tensor)];

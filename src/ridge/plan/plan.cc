@@ -125,6 +125,15 @@ std::optional<Error> uncountable(const Program& program, const Bindings& dims) {
   return std::nullopt;
 }
 
+// All words that stand alone are part of a kernel of attention.
+bool gathers_in_attention(const Program& program, const Fusion& fusion) {
+  return std::all_of(fusion.groups.begin(), fusion.groups.end(), [&](const Group& group) {
+    return group.kind == Group::Kind::attention ||
+           std::none_of(group.statements.begin(), group.statements.end(),
+                        [&](int s) { return routine_of(program.statements[static_cast<std::size_t>(s)]) != nullptr; });
+  });
+}
+
 // Kernels of expressions take floats: whole numbers are converted before the first that reads them. Attention takes
 // them as they are.
 void convert_counted(Lowering& to, int index) {
@@ -187,8 +196,6 @@ std::vector<float> counts_of(const Buffer& buffer) {
 Result<Plan> plan(const Program& program, const Bindings& dims, const FuseOptions& options) {
   if (auto missing = unbound(program, dims)) return *missing;
   if (auto refused = refuse_sharded(program, "run")) return *refused;
-  if (options.target == Target::cuda)
-    if (auto refused = refuse_routines(program, "run")) return *refused;
   if (auto refused = uncountable(program, dims)) return *refused;
   std::vector<Shape> shapes;
   for (const Tensor& tensor : program.tensors) {
@@ -201,6 +208,8 @@ Result<Plan> plan(const Program& program, const Bindings& dims, const FuseOption
       return *error;
   Lowering lowering{program, dims, dims, {}, {}};
   lowering.plan.fusion = fuse(program, shapes, options);
+  if (options.target == Target::cuda && !gathers_in_attention(program, lowering.plan.fusion))
+    if (auto refused = refuse_routines(program, "run")) return *refused;
   std::vector<bool> inside(program.tensors.size());
   for (const Group& group : lowering.plan.fusion.groups)
     for (const int tensor : group.inside) inside[static_cast<std::size_t>(tensor)] = true;

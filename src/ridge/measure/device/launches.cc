@@ -143,7 +143,8 @@ Status DeviceLaunches::queue_step(CUstream_st* stream, const Step& step, const P
           const auto whole = [&](std::size_t i) {
             return data.size() > i ? static_cast<const int*>(data[i]) : nullptr;
           };
-          const cuda::AttentionCall call{kernel, data[0], data[1], data[2], data[3], lse, whole(5), whole(6), whole(7)};
+          const cuda::AttentionCall call{kernel, data[0],  data[1],  data[2],  data[3],
+                                         lse,    whole(5), whole(6), whole(7), whole(8)};
           return said(cuda::launch(call, std::get<cuda::AttentionPlan>(chosen_[index]), workspace, stream));
         } else if constexpr (std::is_same_v<Kernel, ops::AttentionBackwardProblem>) {
           const cuda::AttentionBackwardCall call{kernel,

@@ -140,7 +140,8 @@ class FindingBackward {
       AttentionReading reading(shapes_, {.scores = result(scores_)}, parts_.keys);
       const std::vector<AttentionValue>& values = reading.read(all.nodes);
       for (const Pointwise::Stored& one : all.results)
-        if (values[one.node].kind == Kind::softmax && values[one.node].factor == 1)
+        if (values[one.node].kind == Kind::softmax && values[one.node].factor == 1 && !reading.stands() &&
+            !values[one.node].band.in_sequence)
           softmaxes_[one.tensor] = values[one.node];
       masked_ = reading.rows();
     }

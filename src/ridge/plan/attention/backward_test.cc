@@ -180,6 +180,16 @@ TEST(AttentionBackward, SaysWhyNearMissesAreNone) {
        "nothing is the product of p and do, the gradient of v"},
       {Spelling{.weights = "p[B, S, H, T] = rmsnorm(s over T)\n"}.text(), no_softmax},
       {Spelling{.weights = "p[B, S, H, T] = softmax(s * 0.125 over S)\n"}.text(), no_slopes},
+      {Spelling{.weights = "p[B, S, H, T] = softmax(where(index(T) < 50, s * 0.125, -inf) over T)\n"}.text(),
+       no_softmax},
+      {Spelling{.weights = "n: int32[B]\np[B, S, H, T] = softmax(where(index(T) < n, s * 0.125, -inf) over T)\n"}
+           .text(),
+       no_softmax},
+      {"dims S = (40, 8), T = S, E = 64\nq: f32[S, E]   k: f32[T, E]   v: f32[T, E]   do: f32[S, E]\ns[S, T] = q * k\n"
+       "p[S, T] = softmax(where(sequence(S) == sequence(T), s, -inf) over T)\ndv: f32[T, E] = p * do\n"
+       "dp[S, T] = do * v\nd[S] = sum(p * dp over T)\nds[S, T] = p * (dp - d)\ndq: f32[S, E] = ds * k\n"
+       "dk: f32[T, E] = ds * q",
+       no_softmax},
       {Spelling{.values = "dv: bf16[B, T, H, E] = s * do\n"}.text(),
        "nothing is the product of p and do, the gradient of v"},
       {Spelling{}.text() + "z: bf16[B, S, H, T] = ds + 1\n", "ds" + stored},

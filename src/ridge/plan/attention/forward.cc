@@ -10,9 +10,15 @@
 #include "ridge/plan/attention/parts.h"
 #include "ridge/plan/lower.h"
 #include "ridge/program/elementwise.h"
+#include "ridge/program/routine.h"
 
 namespace ridge {
 namespace {
+
+bool gathers(const Statement& statement) {
+  const Routine* const routine = routine_of(statement);
+  return routine != nullptr && routine->word == Word::gather;
+}
 
 class Finding {
  public:
@@ -51,16 +57,19 @@ class Finding {
     Dims summed;
     for (const std::string& dim : weights)
       if (has_dim(values, dim) && !has_dim(result, dim)) summed.push_back(dim);
-    if (summed.size() != 1) return fmt::format("{} is summed over one dimension of keys alone", name_of(out_.o));
+    if (summed.empty() || summed.size() > 2)
+      return fmt::format("{} is summed over one dimension of keys alone", name_of(out_.o));
     parts_.keys = summed[0];
+    if (summed.size() == 2)
+      if (auto why = read_pages(first, summed)) return why;
     out_.k = has(shape_of(first.left), parts_.keys) ? first.left : first.right;
     out_.q = out_.k == first.left ? first.right : first.left;
     const Dims q = dims_of(shape_of(out_.q)), k = dims_of(shape_of(out_.k)), s = dims_of(shape_of(first.result));
     if (has_dim(q, parts_.keys)) return fmt::format("{} has no dimension {}", name_of(out_.q), parts_.keys);
     parts_ = attention_parts(shape_of(out_.q), shape_of(out_.k), shape_of(first.result), parts_.keys);
     for (const std::string& dim : values)
-      if (dim != parts_.keys && !has_dim(parts_.batch, dim)) parts_.out.push_back(dim);
-    const Dims keys{parts_.keys};
+      if (!has_dim(summed, dim) && !has_dim(parts_.batch, dim)) parts_.out.push_back(dim);
+    const Dims& keys = summed;
     if (!contains_same(k, {&parts_.batch, &keys, &parts_.width}) ||
         !contains_same(q, {&parts_.batch, &parts_.rows, &parts_.width}) ||
         !contains_same(s, {&parts_.batch, &parts_.rows, &keys}) ||
@@ -74,18 +83,92 @@ class Finding {
                            name(dtype(tensor)));
     return std::nullopt;
   }
+  const Statement& statement(int s) const { return program_.statements[static_cast<std::size_t>(s)]; }
   bool written(int tensor) const {
     return std::any_of(statements_.begin(), statements_.end() - 1,
-                       [&](int s) { return program_.statements[static_cast<std::size_t>(s)].result() == tensor; });
+                       [&](int s) { return !routine_of(statement(s)) && statement(s).result() == tensor; });
+  }
+
+  // The gather that makes a tensor: its table, its indices and what they point along.
+  struct Gather {
+    int table, indices;
+    std::string along;
+  };
+  std::optional<Gather> gather_of(int tensor) const {
+    for (const int s : statements_)
+      if (gathers(statement(s)) && statement(s).result() == tensor) {
+        const std::vector<int> in = operands_of(std::get<Expression>(statement(s).op));
+        return Gather{in[0], in[1], routine_of(statement(s))->over.front().dim};
+      }
+    return std::nullopt;
+  }
+  // Keys and values lie in pages, of which one list says which: of two dimensions that are summed one is the list's.
+  std::optional<std::string> read_pages(const Contraction& first, const Dims& summed) {
+    const auto left = gather_of(first.left), k = left ? left : gather_of(first.right), v = gather_of(out_.v);
+    if (!k || !v || k->indices != v->indices || k->along != v->along || k->along.empty())
+      return fmt::format("{} is summed over one dimension of keys alone", name_of(out_.o));
+    const Shape& list = shape_of(k->indices);
+    const bool first_is_page = has(list, summed[0]);
+    if (first_is_page == has(list, summed[1]) || dtype(k->table) != dtype(left ? first.left : first.right) ||
+        dtype(v->table) != dtype(out_.v))
+      return fmt::format("{} is summed over more than pages and their rows", name_of(out_.o));
+    pages_ = first_is_page ? summed[0] : summed[1];
+    parts_.keys = first_is_page ? summed[1] : summed[0];
+    of_keys_ = k;
+    of_values_ = v;
+    out_.pages = k->indices;
+    return std::nullopt;
+  }
+  // A table without the dimension of its pages.
+  Shape page_of(const Gather& from) const {
+    Shape out = shape_of(from.table);
+    std::erase_if(out, [&](const SizedAxis& axis) { return axis.dim == from.along; });
+    return out;
+  }
+  // A list of pages for each of the first dimensions of the batch, for which there are lengths, too, if there are any.
+  std::optional<std::string> place_list() {
+    const Shape& list = shape_of(out_.pages);
+    Dims first;
+    for (const std::string& dim : dims_of(list))
+      if (dim != pages_) first.push_back(dim);
+    const std::int64_t each = along(list, pages_).extent;
+    if (list.back().dim != pages_ || (!first.empty() && merged_stride(list, first) != each))
+      return fmt::format("{} is no list of pages for each sequence", name_of(out_.pages));
+    for (const std::string& dim : first)
+      if (!has_dim(parts_.batch, dim))
+        return fmt::format("{} differs along {}, which is no dimension of both {} and {}", name_of(out_.pages), dim,
+                           name_of(out_.q), name_of(out_.k));
+    if (out_.lengths >= 0 && dims_of(shape_of(out_.lengths)) != first)
+      return fmt::format("{} and {} are not of the same sequences", name_of(out_.lengths), name_of(out_.pages));
+    parts_.outer = first.size();
+    for (const std::string& dim : parts_.batch)
+      if (!has_dim(first, dim)) first.push_back(dim);
+    parts_.batch = first;
+    return std::nullopt;
+  }
+  void set_pages() {
+    ops::AttentionProblem& p = out_.problem;
+    p.pages = {p.keys, along(shape_of(of_keys_->table), of_keys_->along).extent};
+    p.keys *= along(shape_of(out_.pages), pages_).extent;
+    p.k.outer = along(shape_of(of_keys_->table), of_keys_->along).stride;
+    p.v.outer = along(shape_of(of_values_->table), of_values_->along).stride;
+    out_.k = of_keys_->table;
+    out_.v = of_values_->table;
   }
 
   std::optional<std::string> read_scores(int scores) {
-    const std::vector<int> between(statements_.begin(), statements_.end() - 1);
+    std::vector<int> between(statements_.begin(), statements_.end() - 1);
+    std::erase_if(between, [&](int s) { return routine_of(statement(s)) != nullptr; });
     const Pointwise all = joined(program_, between, {weights_});
     if (all.results.size() != 1) return fmt::format("{} is no softmax", name_of(weights_));
     std::vector<Node> nodes(all.nodes.begin(),
                             all.nodes.begin() + static_cast<std::ptrdiff_t>(all.results[0].node) + 1);
-    AttentionReading reading(shapes_, {.scores = scores, .lengths = whole_numbers()}, parts_.keys);
+    AttentionLeaves leaves{.scores = scores, .lengths = whole_numbers()};
+    if (!pages_.empty()) {
+      leaves.pages = pages_;
+      leaves.page_rows = along(shape_of(out_.k), parts_.keys).extent;
+    }
+    AttentionReading reading(shapes_, leaves, parts_.keys);
     const AttentionValue value = reading.read(nodes).back();
     if (value.kind != AttentionValue::Kind::softmax || value.factor != 1)
       return fmt::format("{} is not the softmax over {} of {} times a number, masked by a comparison of two indices",
@@ -158,12 +241,17 @@ class Finding {
       return fmt::format("the mask compares with {}, which is no dimension of rows", masked_);
     ops::AttentionProblem& p = out_.problem;
     p.dtype = dtype(out_.q);
-    if (lay_out(p, parts_, masked_, shape_of(out_.q), shape_of(out_.k),
+    if (!pages_.empty())
+      if (auto why = place_list()) return why;
+    const Shape k = pages_.empty() ? shape_of(out_.k) : page_of(*of_keys_);
+    const Shape v = pages_.empty() ? shape_of(out_.v) : page_of(*of_values_);
+    if (lay_out(p, parts_, masked_, shape_of(out_.q), k,
                 {{&shape_of(out_.q), true, false, &p.q},
-                 {&shape_of(out_.k), false, false, &p.k},
-                 {&shape_of(out_.v), false, true, &p.v},
+                 {&k, false, false, &p.k},
+                 {&v, false, true, &p.v},
                  {&shape_of(out_.o), true, true, &p.o}})) {
       if (!out_.row_lengths.empty()) take_apart();
+      if (!pages_.empty()) set_pages();
       return std::nullopt;
     }
     return fmt::format("{}, {}, {} and {} do not lie as heads of whole rows", name_of(out_.q), name_of(out_.k),
@@ -176,6 +264,8 @@ class Finding {
   Target target_;
   AttentionParts parts_ = {};
   int weights_ = 0;
+  std::string pages_;  // the dimension of pages; empty: keys do not lie in any
+  std::optional<Gather> of_keys_, of_values_;
   std::string masked_;
   FoundAttention out_ = {};
 };
@@ -190,6 +280,19 @@ int starts_of(Lowering& to, const std::vector<std::int64_t>& lengths) {
 }
 
 }  // namespace
+
+std::vector<int> with_gathers(const Program& program, std::vector<int> statements) {
+  std::vector<int> operands;
+  for (const int s : statements)
+    if (const auto* c = std::get_if<Contraction>(&program.statements[static_cast<std::size_t>(s)].op))
+      operands.insert(operands.end(), {c->left, c->right});
+  for (std::size_t s = 0; s < program.statements.size(); ++s)
+    if (gathers(program.statements[s]) &&
+        std::find(operands.begin(), operands.end(), program.statements[s].result()) != operands.end())
+      statements.push_back(static_cast<int>(s));
+  std::sort(statements.begin(), statements.end());
+  return statements;
+}
 
 FoundAttention find_attention(const Program& program, const std::vector<Shape>& shapes,
                               const std::vector<int>& statements, Target target) {
@@ -206,7 +309,10 @@ void lower_attention(Lowering& to, int group) {
   step.group = group;
   step.kernel = found.problem;
   for (const int tensor : {found.q, found.k, found.v, found.o}) step.buffers.push_back(to.view(tensor).buffer);
-  if (found.lengths >= 0) step.buffers.insert(step.buffers.end(), {-1, found.lengths});
+  if (found.pages >= 0)
+    step.buffers.insert(step.buffers.end(), {-1, found.lengths, -1, -1, found.pages});
+  else if (found.lengths >= 0)
+    step.buffers.insert(step.buffers.end(), {-1, found.lengths});
   if (!found.row_lengths.empty()) {
     const int rows = starts_of(to, found.row_lengths);
     const int keys = found.key_lengths == found.row_lengths ? rows : starts_of(to, found.key_lengths);

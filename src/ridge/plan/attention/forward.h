@@ -19,11 +19,16 @@ struct FoundAttention {
   ops::AttentionProblem problem = {};
   int q = 0, k = 0, v = 0, o = 0;  // of Program::tensors
   int lengths = -1;                // likewise; -1: sequences are alike
+  int pages = -1;                  // likewise, of keys and values that are gathered in pages
   // Of sequences that lie one behind the other; empty: they do not.
   std::vector<std::int64_t> row_lengths = {}, key_lengths = {};
 };
 
-// `statements`, in the program's order: two contractions, one of them last, with what makes the last one's weights.
+// These statements and what gathers an operand of a product among them, in the program's order.
+std::vector<int> with_gathers(const Program& program, std::vector<int> statements);
+
+// `statements`, in the program's order: two contractions, one of them last, with what makes the last one's weights, and
+// perhaps what gathers keys and values in pages.
 FoundAttention find_attention(const Program& program, const std::vector<Shape>& shapes,
                               const std::vector<int>& statements, Target target);
 

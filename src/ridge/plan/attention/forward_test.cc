@@ -206,6 +206,43 @@ TEST(Attention, KnowsSequencesThatLieOneBehindTheOther) {
   EXPECT_EQ(packed("(5, 190)", "sequence(S) == sequence(T)").why(), "S has 3 sequences, T has 2");
 }
 
+std::string in_pages(const std::string& gathers, const std::string& weights) {
+  return "dims B = 3, S = 5, P = 17, M = 4, R = 16, K = 2, G = 3, E = 64\n"
+         "q: bf16[B, S, K, G, E]   k: bf16[P, R, K, E]   v: bf16[P, R, K, E]   n: int32[B]   list: int32[B, M]\n" +
+         gathers + "s[B, S, K, G, M, R] = q * a\np[B, S, K, G, M, R] = softmax(" + weights +
+         " over M, R)\no: bf16[B, S, K, G, E] = p * b";
+}
+
+TEST(Attention, ReadsKeysAndValuesInPages) {
+  const std::string gathers = "a[B, M, R, K, E] = gather(k, list over P)\nb[B, M, R, K, E] = gather(v, list over P)\n";
+  for (const Target target : {Target::cpu, Target::cuda}) {
+    const Planned x =
+        planned(in_pages(gathers, "where(index(M) * size(R) + index(R) <= index(S) + n - size(S), s, -inf)"),
+                {.target = target});
+    ASSERT_EQ(x.groups(), "attention") << x.why();
+    const AttentionProblem p = x.attention();
+    EXPECT_EQ(p.pages, std::optional(AttentionProblem::Pages{16, 17}));
+    EXPECT_EQ(p.lengths, std::optional(AttentionProblem::Lengths{.limit = far, .high = true}));
+    EXPECT_EQ(p.high, -5);
+    EXPECT_EQ(p.keys, 64);
+    EXPECT_EQ(p.outer, 3);
+    EXPECT_EQ(p.heads, 6);
+    EXPECT_EQ(p.k, (HeadsLayout{16 * 2 * 64, 64, 2 * 64}));
+    EXPECT_EQ(p.v, p.k);
+    ASSERT_EQ(x.plan.steps.size(), 1u);
+    EXPECT_EQ(x.plan.steps[0].buffers, (std::vector<int>{0, 1, 2, 9, -1, 3, -1, -1, 4}));
+    const Planned all = planned(in_pages(gathers, "s * 0.5"), {.target = target});
+    EXPECT_EQ(all.plan.steps[0].buffers, (std::vector<int>{0, 1, 2, 9, -1, -1, -1, -1, 4}));
+    EXPECT_EQ(all.attention().lengths, std::nullopt);
+  }
+  const FuseOptions cpu{.target = Target::cpu};
+  const Planned apart = planned(in_pages(gathers, "where(index(M) * 15 + index(R) < n, s, -inf)"), cpu);
+  EXPECT_EQ(apart.groups(), "loops loops product rows product");
+  const std::string other = "a[B, M, R, K, E] = gather(k, list over P)\nb[B, M, R, K, E] = gather(v, other over P)\n";
+  EXPECT_EQ(planned("other: int32[B, M]\n" + in_pages(other, "s"), cpu).groups().find("attention"), std::string::npos);
+  EXPECT_EQ(plan(parse(in_pages(gathers, "gelu(s)")).value(), {}, {.target = Target::cuda}).ok(), false);
+}
+
 TEST(Attention, SaysWhichLengthsItDoesNotKnow) {
   const auto why = [](const std::string& declared, const std::string& mask) {
     const Planned x = planned(inputs + declared + "\n" + scores + "p[B, S, H, T] = softmax(where(" + mask +

@@ -45,7 +45,7 @@ std::optional<Value> added(const Value& a, const Value& b, int sign) {
   if (a.of >= 0 && b.of >= 0 && a.of != b.of) return std::nullopt;
   Value out{.kind = Kind::index, .number = a.number + sign * b.number};
   out.place = {a.place.keys + sign * b.place.keys, a.place.rows + sign * b.place.rows,
-               a.place.lengths + sign * b.place.lengths};
+               a.place.lengths + sign * b.place.lengths, a.place.pages + sign * b.place.pages};
   out.dim = a.dim.empty() ? b.dim : a.dim;
   out.of = std::max(a.of, b.of);
   return out;
@@ -93,6 +93,13 @@ Value product(const Value& a, const Value& b) {
   if (a.kind == Kind::scores && b.kind == Kind::constant) {
     out.number *= b.number;
     return b.number > 0 ? out : Value{};  // times a number below 0 the mask would be +inf
+  }
+  if (a.kind == Kind::index && b.kind == Kind::constant && b.number == std::floor(b.number) &&
+      std::abs(b.number) < 1 << 24) {
+    const auto times = static_cast<std::int64_t>(b.number);
+    out.number *= b.number;
+    out.place = {a.place.keys * times, a.place.rows * times, a.place.lengths * times, a.place.pages * times};
+    return out;
   }
   if (scales(a.kind) && b.kind == Kind::constant) {
     out.factor *= b.number;
@@ -174,6 +181,7 @@ Value AttentionReading::value_of(const Node& node) {
     case Node::Kind::index: {
       const std::string& dim = node.over[0].dim;
       if (dim == keys_) return {.kind = Kind::index, .place = {.keys = 1}};
+      if (dim == leaves_.pages) return {.kind = Kind::index, .place = {.pages = 1}};
       if (extent(dim) == 1) return {.kind = Kind::constant, .number = 0};
       return {.kind = Kind::index, .dim = dim, .place = {.rows = 1}};
     }
@@ -198,13 +206,21 @@ Value AttentionReading::leaf(int tensor) const {
 
 Value AttentionReading::along(const Node& node) const {
   const Value& x = argument(node, 0);
-  if (node.over.size() == 1 && node.over[0].dim == keys_) return along_keys(node.function, x);
+  if (are_keys(node.over)) return along_keys(node.function, x);
   Dims over, values = of_values_;
   for (const Axis& axis : node.over) over.push_back(axis.dim);
   std::sort(over.begin(), over.end());
   std::sort(values.begin(), values.end());
   if (x.kind != Kind::dot || node.function != Function::sum || over != values) return {};
   return {.kind = Kind::mean, .of = x.of};
+}
+
+bool AttentionReading::are_keys(const std::vector<Axis>& over) const {
+  const auto named = [&](const std::string& dim) {
+    return std::any_of(over.begin(), over.end(), [&](const Axis& axis) { return axis.dim == dim; });
+  };
+  if (leaves_.pages.empty()) return over.size() == 1 && over[0].dim == keys_;
+  return over.size() == 2 && named(keys_) && named(leaves_.pages);
 }
 
 Value AttentionReading::along_keys(Function function, Value x) const {
@@ -272,6 +288,7 @@ Value AttentionReading::compared(const Value& a, const Value& b, int less) {
   const std::optional<Value> apart = added(b, a, -1);  // at least `less`
   if (!apart) return {};
   const AttentionPlace& place = apart->place;
+  if (place.pages != place.keys * leaves_.page_rows) return {};
   if (apart->number != std::floor(apart->number) || std::abs(apart->number) >= static_cast<double>(far) - 1) return {};
   const auto most = static_cast<std::int64_t>(apart->number) - less;
   Value out{.kind = Kind::condition};
@@ -282,7 +299,7 @@ Value AttentionReading::compared(const Value& a, const Value& b, int less) {
     return out;
   }
   const bool is_high = place.keys == -1;
-  const int sign = is_high ? 1 : -1;
+  const std::int64_t sign = is_high ? 1 : -1;
   const bool moves = place.lengths == sign;
   if (place.keys != -sign || (place.rows != sign && place.rows != 0) || !(moves || place.lengths == 0)) return {};
   if (place.rows == 0)

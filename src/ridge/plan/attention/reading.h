@@ -26,9 +26,9 @@ struct AttentionBand {
   bool operator==(const AttentionBand&) const = default;
 };
 
-// A sum of a key's index, a row's, a sequence's length, and number: how often each.
+// A sum of a key's index, a row's, a sequence's length, a page's index, and number: how often each.
 struct AttentionPlace {
-  int keys = 0, rows = 0, lengths = 0;
+  std::int64_t keys = 0, rows = 0, lengths = 0, pages = 0;
 };
 
 struct AttentionValue {
@@ -72,6 +72,8 @@ struct AttentionLeaves {
   int gradient = -1, upstream = -1;
   std::map<int, AttentionValue> means = {};  // products that are one
   std::set<int> lengths = {};                // whole numbers
+  std::string pages = {};                    // the dimension of pages of so many keys each, if these lie so
+  std::int64_t page_rows = 0;
 };
 
 class AttentionReading {
@@ -90,6 +92,7 @@ class AttentionReading {
   bool stands() const { return stands_; }            // a side of the band is the same for all rows
 
  private:
+  bool are_keys(const std::vector<Axis>& over) const;
   const Value& argument(const Node& node, std::size_t i) const {
     return values_[static_cast<std::size_t>(node.arguments[i])];
   }
