@@ -4,7 +4,7 @@ import math
 
 MOST_POINTS = 300  # of a picture; every so many are drawn
 WORST = 10
-WIDTH, HEIGHT, LEFT, BOTTOM, TOP, RIGHT = 340, 250, 52, 34, 10, 10
+WIDTH, HEIGHT, LEFT, BOTTOM, TOP, RIGHT = 340, 250, 52, 34, 10, 24
 MOST_OFF = 2.0  # the highest ratio that a picture of what is left shows
 
 STYLE = """
@@ -52,8 +52,7 @@ class Axes:
         for e in self.exponents:
             at = self.x(10.0 ** e)
             out.append(f'<path class="grid" d="M{at:.0f} {TOP}V{HEIGHT - BOTTOM}"/>')
-            anchor = "end" if e == self.exponents[-1] else "middle"
-            out.append(f'<text x="{at:.0f}" y="{HEIGHT - BOTTOM + 14}" text-anchor="{anchor}">{time_text(10.0 ** e)}</text>')
+            out.append(f'<text x="{at:.0f}" y="{HEIGHT - BOTTOM + 14}" text-anchor="middle">{time_text(10.0 ** e)}</text>')
         for value, text in marks:
             out.append(f'<path class="grid" d="M{LEFT} {self.y(value):.0f}H{WIDTH - RIGHT}"/>')
             out.append(f'<text x="{LEFT - 4}" y="{self.y(value) + 4:.0f}" text-anchor="end">{text}</text>')

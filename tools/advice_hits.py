@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""How often what `ridge advise` says comes true on this CPU: over data/advice_programs.txt or another file of programs that are
-parted by empty lines.
+"""How often what `ridge advise` says comes true on this CPU, or with --on cuda on a device: over data/advice_programs.txt or
+another file of programs that are parted by empty lines.
 
-    advice_hits.py RIDGE [--programs FILE] [--json OUT.json]     runs `ridge advise --confirm` of each, prints the rates
-    advice_hits.py --fit RESULT.json                             writes data/models/advice.csv: the spread of the ratios
+    advice_hits.py RIDGE [--on cuda] [--programs FILE] [--json OUT.json]   runs `ridge advise --confirm` of each, prints the rates
+    advice_hits.py --fit RESULT.json      writes data/models/advice.csv or device_advice.csv: the spread of the ratios
+    advice_hits.py --within RESULT.json   how many of another run's ratios lie in the spreads of these files
 """
 import argparse
 import json
@@ -13,21 +14,28 @@ import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-FILE = ROOT / "data/models/advice.csv"
 LEAST_TIMED = 3  # of a kind, below which its line stays a guess
 
 
-def advice_of(ridge, program):
-    done = subprocess.run([ridge, "advise", program, "--confirm", "--json"], capture_output=True, text=True)
+def advice_of(ridge, program, on):
+    done = subprocess.run([ridge, "advise", program, "--on", on, "--confirm", "--json"], capture_output=True, text=True)
     if done.returncode:
         sys.exit(f"{program}\n{done.stderr}")
     return json.loads(done.stdout)
 
 
-def spreads():
-    """The lines of data/models/advice.csv by their kinds."""
-    lines = [line.split(",") for line in FILE.read_text().splitlines() if line.startswith("advice_")]
-    return {cells[0].removeprefix("advice_"): cells for cells in lines}
+def file_of(on):
+    return ROOT / f"data/models/{'' if on == 'cpu' else 'device_'}advice.csv"
+
+
+def spreads(on):
+    """The lines of the file by their kinds."""
+    lines = [line.split(",") for line in file_of(on).read_text().splitlines()]
+    return {cells[0].removeprefix("device_").removeprefix("advice_"): cells for cells in lines if len(cells) == 5 and "advice_" in cells[0]}
+
+
+def ratio_off(row):
+    return row["measured_ratio"] / row["predicted_ratio"]
 
 
 def rows_of(report, middles):
@@ -44,32 +52,45 @@ def rows_of(report, middles):
 
 def fit(path):
     result = json.loads(pathlib.Path(path).read_text())
-    text = FILE.read_text()
-    for kind, cells in spreads().items():
-        off = sorted(r["measured_ratio"] / r["predicted_ratio"] for r in result["rows"] if r.get("kind") == kind and "within" in r)
+    file = file_of(result["on"])
+    text = file.read_text()
+    for kind, cells in spreads(result["on"]).items():
+        off = sorted(ratio_off(r) for r in result["rows"] if r.get("kind") == kind and "within" in r)
         if len(off) < LEAST_TIMED:
             continue
         at = [f"{off[round(share * (len(off) - 1))]:.2f}" for share in (0.05, 0.5, 0.95)]
         text = text.replace(",".join(cells), ",".join([cells[0], *at, *cells[4:]]))
     for fact in ("device", "day"):
         text = re.sub(rf"^# {fact}: .*", f"# {fact}: {result[fact]}", text, flags=re.M)
-    FILE.write_text(text)
+    file.write_text(text)
+
+
+def print_within(path):
+    result = json.loads(pathlib.Path(path).read_text())
+    run = [r for r in result["rows"] if "within" in r]
+    known = spreads(result["on"])
+    inside = sum(float(known[r["kind"]][1]) <= ratio_off(r) <= float(known[r["kind"]][3]) for r in run)
+    print(f"{inside} of {len(run)} ratios ({100 * inside / max(1, len(run)):.0f} %) lie within the spreads of {file_of(result['on']).name}")
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("ridge", nargs="?")
     parser.add_argument("--programs", default=ROOT / "data/advice_programs.txt")
+    parser.add_argument("--on", default="cpu")
     parser.add_argument("--json")
     parser.add_argument("--fit")
+    parser.add_argument("--within")
     arguments = parser.parse_args()
+    if arguments.within:
+        return print_within(arguments.within)
     if arguments.fit:
         return fit(arguments.fit)
     programs = [p for p in pathlib.Path(arguments.programs).read_text().split("\n\n") if p.strip()]
     rows, silent = [], 0
-    middles = {kind: float(cells[2]) for kind, cells in spreads().items()}
+    middles = {kind: float(cells[2]) for kind, cells in spreads(arguments.on).items()}
     for program in programs:
-        found = list(rows_of(advice_of(arguments.ridge, program), middles))
+        found = list(rows_of(advice_of(arguments.ridge, program, arguments.on), middles))
         silent += not found
         rows += found
         for row in found:
@@ -81,10 +102,10 @@ def main():
           f"({100 * len(run) / max(1, len(rows)):.0f} %): {true} came true ({100 * true / max(1, len(run)):.0f} %), {within} within the "
           f"interval ({100 * within / max(1, len(run)):.0f} %)")
     if arguments.json:
-        about = json.loads(subprocess.run([arguments.ridge, "machines", "cpu", "--json"], capture_output=True, text=True).stdout)
+        about = json.loads(subprocess.run([arguments.ridge, "machines", arguments.on, "--json"], capture_output=True, text=True).stdout)
         day = subprocess.run(["date", "-u", "+%Y-%m-%d"], capture_output=True, text=True).stdout.strip()
         pathlib.Path(arguments.json).write_text(json.dumps(
-            {"device": about.get("title", ""), "day": day, "command": "tools/advice_hits.py build/ridge --json results/cpu_advice.json",
+            {"on": arguments.on, "device": about.get("title", ""), "day": day, "command": f"tools/advice_hits.py build/ridge --on {arguments.on} --programs {pathlib.Path(arguments.programs).name} --json {pathlib.Path(arguments.json).name}",
              "rows": rows}, indent=1) + "\n")
 
 

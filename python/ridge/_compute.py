@@ -131,11 +131,30 @@ def is_one_kernel(q, v):
     return _dtype(q) != "f32" and width == _last(v) <= 256 and lies_whole
 
 
-def attention(q, k, v, *, causal=False, scale=None, out=None, threads=0):
+def score_mask(causal, has_lengths):
+    """Which keys a query sees, as a program says it; n: the lengths of sequences."""
+    if has_lengths:
+        return "index(T) <= index(S) + n - size(S)" if causal else "index(T) < n"
+    return "index(T) <= index(S)" if causal else ""
+
+
+def declared_lengths(lead, lengths):
+    """The declaration of n, lengths for the first of the leading axes."""
+    rank, leading = _rank("lengths", lengths), lead.split(", ")[:-1]
+    if not 1 <= rank <= len(leading):
+        raise _input_error(f"expected a length for each of some leading axes of q, which has {len(leading)}, found "
+                           f"lengths of {rank} axes")
+    return f"n: int32[{', '.join(leading[:rank])}]"
+
+
+def attention(q, k, v, *, causal=False, scale=None, lengths=None, out=None, threads=0):
     """softmax(scale * q @ k.T) @ v, in each head.
 
     q: [..., S, E], k: [..., T, E], v: [..., T, V], as torch's scaled_dot_product_attention has them; the result is
     [..., S, V]. bf16, f16 or f32; scores are f32. scale: 1 / sqrt(E) by default. causal: query i sees keys up to i.
+    lengths: int32[B], or of more of the leading axes: sequence b has lengths[b] keys of the T that there is room for; what
+    lies behind them is not read. Causal, its S rows are then the last of these: query i sees keys up to
+    lengths[b] - S + i.
     Leading axes are the same in all three. Of bf16 or f16 with V = E <= 256 (on a device, of whole eights) one kernel
     does it and no scores are stored; else they are held in memory, [..., S, T].
     """
@@ -144,12 +163,18 @@ def attention(q, k, v, *, causal=False, scale=None, out=None, threads=0):
     dtype = _dtype(q)
     factor = "rsqrt(size(X))" if scale is None else repr(float(scale))
     score = f"s * {factor}"
-    if causal:
-        score = f"where(index(T) <= index(S), {score}, -inf)"
+    sees = score_mask(causal, lengths is not None)
+    if sees:
+        score = f"where({sees}, {score}, -inf)"
+    given = {"q": q, "k": k, "v": v}
+    declared = ""
+    if lengths is not None:
+        given["n"] = lengths
+        declared = declared_lengths(lead, lengths) + "\n"
     of_scores, of_weights, width = ("", "", "X") if is_one_kernel(q, v) else (": f32", f": {dtype}", "Y")
-    program = (f"q[{lead}S, X]\nk[{lead}T, X]\nv[{lead}T, {width}]\ns{of_scores}[{lead}S, T] = q * k\n"
+    program = (f"q[{lead}S, X]\nk[{lead}T, X]\nv[{lead}T, {width}]\n{declared}s{of_scores}[{lead}S, T] = q * k\n"
                f"p{of_weights}[{lead}S, T] = softmax({score} over T)\no: {dtype}[{lead}S, {width}] = p * v")
-    return run(program, q=q, k=k, v=v, wanted="o", out=out, threads=threads)
+    return run(program, wanted="o", out=out, threads=threads, **given)
 
 
 def _dtype_name(array):

@@ -214,6 +214,26 @@ class Layers(unittest.TestCase):
         self.assertEqual(half.dtype, np.float16)
         close(half, softmax(scores) @ values, 5e-3)
 
+    def test_attention_of_sequences_that_differ_in_length(self):
+        lengths, rows = np.array([1, 17, 9], np.int32), 4
+        q, k, v = normal(3, 2, rows, 8), normal(3, 2, 17, 8), normal(3, 2, 17, 8)
+        for b, n in enumerate(lengths):
+            k[b, :, n:] = v[b, :, n:] = np.nan
+        for dtype, bound in [(np.float32, 1e-5), (np.float16, 5e-3)]:
+            for causal in (False, True):
+                found = ridge.attention(*(x.astype(dtype) for x in (q, k, v)), causal=causal, lengths=lengths)
+                for b, n in enumerate(lengths):
+                    scores = q[b].astype(np.float64) @ np.swapaxes(k[b, :, :n], -1, -2) / math.sqrt(8)
+                    if causal:  # the rows are the last of their sequence: of 4 the last alone sees a sequence of 1
+                        scores[:, np.arange(n) > np.arange(rows)[:, None] + n - rows] = -np.inf
+                    first = max(0, rows - n) if causal else 0
+                    close(found[b, :, first:], softmax(scores[:, first:]) @ v[b, :, :n], bound)
+                    self.assertTrue(np.isnan(found[b, :, :first]).all())
+        with self.assertRaises(ridge.Error) as raised:
+            ridge.attention(q[0, 0], k[0, 0], v[0, 0], lengths=lengths)
+        self.assertEqual(str(raised.exception), "expected a length for each of some leading axes of q, which has 0, found "
+                         "lengths of 1 axes")
+
 
 if __name__ == "__main__":
     unittest.main()

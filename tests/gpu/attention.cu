@@ -18,13 +18,25 @@ struct OnDevice {
   Memory memory;
 };
 
+struct Numbers {
+  explicit Numbers(const std::vector<int>& x) : memory(x.size() * 4 + 4), is_there(!x.empty()) {
+    must(cudaMemcpy(memory.data(), x.data(), x.size() * 4, cudaMemcpyHostToDevice), "copying to the device");
+  }
+  const int* data() const { return is_there ? reinterpret_cast<const int*>(memory.data()) : nullptr; }
+  Memory memory;
+  bool is_there;
+};
+
 // What stands in the way; empty: the case was run.
 std::string run(AttentionCase& x, const ops::DeviceNumbers& device, const cuda::Workspace& workspace) {
   const OnDevice q(x.q), k(x.k), v(x.v), o(x.o);
   const Memory lse(x.lse.size() * 4);
   must(cudaMemcpy(lse.data(), x.lse.data(), x.lse.size() * 4, cudaMemcpyHostToDevice), "copying to the device");
-  const cuda::AttentionCall call{x.problem,       q.memory.data(), k.memory.data(),
-                                 v.memory.data(), o.memory.data(), reinterpret_cast<float*>(lse.data())};
+  const Numbers lengths(x.lengths), row_starts(x.row_starts), key_starts(x.key_starts), pages(x.pages);
+  const cuda::AttentionCall call{x.problem,       q.memory.data(),   k.memory.data(),
+                                 v.memory.data(), o.memory.data(),   reinterpret_cast<float*>(lse.data()),
+                                 lengths.data(),  row_starts.data(), key_starts.data(),
+                                 pages.data()};
   const cuda::AttentionPlan plan = cuda::choose(x.problem, device);
   if (auto trouble = cuda::launch(call, plan, workspace, nullptr)) return *trouble;
   must(cudaDeviceSynchronize(), text(x.problem).c_str());
@@ -46,7 +58,7 @@ int check_attention(int argc, char** argv) {
   must(cudaMemset(memory.data(), 0, cuda::counter_bytes), "clearing counters");
   const cuda::Workspace workspace{memory.data(), memory.size(), true};
   double worst = 0;
-  int wrong = 0, refused = 0;
+  int wrong = 0, refused = 0, ragged = 0, grouped = 0, in_parts = 0, packed = 0, in_pages = 0;
   for (int i = 0; i < cases; ++i) {
     AttentionCase x = AttentionCases(static_cast<unsigned>(i), {DType::bf16, DType::f16}).next(8);
     const AttentionProblem& p = x.problem;
@@ -58,16 +70,23 @@ int check_attention(int argc, char** argv) {
       std::fprintf(stderr, "%s: %s\n", text(p).c_str(), trouble.c_str());
       return 2;
     }
+    const cuda::AttentionPlan plan = cuda::choose(p, *device);
+    ragged += plan.is_ragged ? 1 : 0;
+    grouped += plan.group > 1 ? 1 : 0;
+    packed += p.packed ? 1 : 0;
+    in_pages += p.pages ? 1 : 0;
+    in_parts += plan.is_ragged && plan.parts > 1 ? 1 : 0;
     const double unit = p.dtype == DType::bf16 ? 0x1p-8 : 0x1p-11, off = judge(x, 2 * unit, unit);
     worst = std::max(worst, off);
     if (off <= 1) continue;
     if (++wrong > 5) continue;
-    const cuda::AttentionPlan plan = cuda::choose(p, *device);
-    std::fprintf(stderr, "case %d, %s, config %d, %d parts: %g of the allowed error\n", i, text(p).c_str(), plan.config,
-                 plan.parts, off);
+    std::fprintf(stderr, "case %d, %s, config %d, %d parts, groups of %d: %g of the allowed error\n", i,
+                 text(p).c_str(), plan.config, plan.parts, plan.group, off);
   }
-  std::printf("attention: %d cases, %d refused, %d wrong, at most %.2f of the allowed error\n", cases, refused, wrong,
-              worst);
+  std::printf(
+      "attention: %d cases, %d refused, %d wrong, at most %.2f of the allowed error; %d ragged, %d of these in "
+      "groups, %d in parts, %d packed, %d in pages\n",
+      cases, refused, wrong, worst, ragged, grouped, in_parts, packed, in_pages);
   return wrong == 0 ? 0 : 1;
 }
 

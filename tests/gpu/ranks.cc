@@ -2,7 +2,7 @@
 // be, and the products of the table in docs/distributed.md are timed in turn and in chunks.
 //   ranks_gpu check RANKS COUNT [FIRST]
 //   ranks_gpu times RANKS KIND B D F [N]  KIND: gather, scatter or reduce; moves: the gathering alone. N: chunks
-//   ranks_gpu small RANKS KIND B D F ROUNDS  so many rounds of each: not sharded, in turn, in chunks
+//   ranks_gpu small RANKS ROUNDS KIND:B:D:F ...  so many rounds of each: not sharded, in turn, in chunks
 // Without a device it says so and ends with 77.
 #include <fmt/format.h>
 
@@ -21,6 +21,7 @@
 #include "ridge/measure/ranks/testing/random_sharding.h"
 #include "ridge/plan/soonest.h"
 #include "ridge/transport/launch.h"
+#include "ridge/transport/nccl.h"
 
 namespace ridge {
 namespace {
@@ -47,8 +48,35 @@ struct Asked {
   bool checked = true;
 };
 
-Result<ranks::RankRun> run_once(const Asked& asked, transport::Ranks& ranks) {
+// A rank of one, beside the others of its process.
+class Alone final : public transport::Ranks {
+ public:
+  Alone() : Ranks(0, 1) {}
+  std::string_view carrier() const override { return "none"; }
+  Status exchange(std::span<const transport::Sent>, std::span<const transport::Received>) override { return Done{}; }
+  void abandon(const Error&) noexcept override {}
+};
+
+// Ranks with their devices, which are joined once for all cases.
+struct Joined {
+  transport::Ranks& ranks;
+  std::shared_ptr<const transport::Nccl> nccl = {};
+};
+
+std::string library() {
+  const char* const named = std::getenv("RIDGE_NCCL");
+  return named != nullptr ? named : "";
+}
+
+Result<Joined> join(transport::Ranks& ranks) {
   if (const Status taken = ranks::take_device(ranks); !taken) return taken.error();
+  auto nccl = transport::Nccl::join(ranks, library());
+  if (nccl) return Joined{ranks, *std::move(nccl)};
+  if (nccl.error().kind != ErrorKind::absent) return nccl.error();
+  return Joined{ranks};
+}
+
+Result<ranks::RankRun> run_once(const Asked& asked, const Joined& on) {
   const auto program = parse(asked.text, {.dtype = DType::bf16});
   if (!program) return program.error();
   const auto machine = find_device_machine();
@@ -58,9 +86,8 @@ Result<ranks::RankRun> run_once(const Asked& asked, transport::Ranks& ranks) {
   RunOptions options;
   options.cuda = true;
   options.passes = asked.passes;
-  const char* const nccl = std::getenv("RIDGE_NCCL");
-  ranks::Task task{*program, *explanation, 0, nccl != nullptr ? nccl : "", asked.chunks, asked.checked};
-  return ranks::run(task, ranks, options);
+  ranks::Task task{*program, *explanation, 0, library(), asked.chunks, asked.checked, on.nccl};
+  return ranks::run(task, on.ranks, options);
 }
 
 // Of one rank that computes all: what the model says of its kernels.
@@ -73,16 +100,16 @@ std::string predicted(const Asked& asked) {
 }
 
 // What is printed of a run that was right; the error else.
-Result<std::string> tried(const Asked& asked, transport::Ranks& ranks) {
-  const auto done = run_once(asked, ranks);
+Result<std::string> tried(const Asked& asked, const Joined& on) {
+  const auto done = run_once(asked, on);
   if (!done) return done.error();
-  if (ranks.rank() != 0) return std::string();
+  if (on.ranks.rank() != 0) return std::string();
   const Measurement& m = done->measurement;
   if (m.mismatch) return *m.mismatch;
   std::string out = fmt::format("{:.4f} ms  error {:.1e}", m.total.time.median * 1e3, m.total.max_rel_error);
   for (const RankShare& rank : m.ranks->ranks)
     out += fmt::format("  (computing {:.4f}, network {:.4f})", rank.compute_s * 1e3, rank.network_s * 1e3);
-  if (ranks.size() == 1) out += predicted(asked);
+  if (on.ranks.size() == 1) out += predicted(asked);
   for (const std::string& line : m.ranks->in_chunks) out += "  | " + line;
   return out;
 }
@@ -96,20 +123,35 @@ std::string text(const Asked& asked) {
 struct Case {
   std::string name;
   Asked asked;
+  bool alone = false;  // rank 0 runs it by itself
 };
 
-// The cases one behind the other in one process a rank, until one is wrong: whether none was.
+// The cases one behind the other, until one is wrong.
+Status try_all(std::span<const Case> cases, transport::Ranks& ranks) {
+  const auto joined = join(ranks);
+  if (!joined) return joined.error();
+  Alone one_rank;
+  const bool is_wanted =
+      ranks.rank() == 0 && std::any_of(cases.begin(), cases.end(), [](const Case& c) { return c.alone; });
+  const auto one = is_wanted ? join(one_rank) : Joined{one_rank};
+  if (!one) return one.error();
+  for (const Case& next : cases) {
+    if (next.alone && ranks.rank() != 0) continue;
+    const auto done = tried(next.asked, next.alone ? *one : *joined);
+    if (!done) return input_error(next.name + ": " + done.error().text() + "\n" + text(next.asked));
+    if (ranks.rank() != 0) continue;
+    std::printf("%s: %s\n", next.name.c_str(), done->c_str());
+    std::fflush(stdout);
+  }
+  return Done{};
+}
+
+// In a process a rank: whether none was wrong.
 bool show(int count, std::span<const Case> cases) {
   const auto launched = transport::launch(count, patience_s, [&](transport::Ranks& ranks) {
-    for (const Case& one : cases) {
-      const auto done = tried(one.asked, ranks);
-      if (!done) ranks.abandon(input_error(one.name + ": " + done.error().text() + "\n" + text(one.asked)));
-      if (!done) return 1;
-      if (ranks.rank() != 0) continue;
-      std::printf("%s: %s\n", one.name.c_str(), done->c_str());
-      std::fflush(stdout);
-    }
-    return 0;
+    const Status done = try_all(cases, ranks);
+    if (!done) ranks.abandon(done.error());
+    return done ? 0 : 1;
   });
   std::string why;
   if (!launched) why = launched.error().text();
@@ -137,7 +179,7 @@ Asked drawn(int seed, int count) {
   return asked;
 }
 
-constexpr int cases_of_process = 10;
+constexpr int cases_of_process = 50;
 
 int check(int count, int cases, int first) {
   int wrong = 0;
@@ -159,17 +201,26 @@ std::string text_of(const std::string& kind) {
 }
 
 // What each of the three ways takes, by turns, and what the model says of the one that is not sharded.
-int small(int count, const std::string& kind, const Bindings& given, int rounds) {
+int small(int count, int rounds, std::span<char* const> shapes) {
   const std::string whole = "x: bf16[B, D]  w: bf16[D, F]\ny: bf16[B, F] = x * w";
-  Bindings sizes = given;
-  sizes["X"] = count;
-  const std::string name = fmt::format("{} {} {} {}", kind, given.at("B"), given.at("D"), given.at("F"));
-  const Case alone{name + " not sharded", {whole, given, never, 9, false}};
-  const std::array ways{Case{name + " in turn", {text_of(kind), sizes, never, 9, false}},
-                        Case{name + " in chunks", {text_of(kind), sizes, {When::always}, 9, false}}};
-  for (int round = 0; round < rounds; ++round)
-    if (!show(1, {&alone, 1}) || !show(count, ways)) return 1;
-  return 0;
+  std::vector<Case> cases;
+  for (const char* const shape : shapes) {
+    char kind[16];
+    int b = 0, d = 0, f = 0;
+    if (std::sscanf(shape, "%15[a-z]:%d:%d:%d", kind, &b, &d, &f) != 4) {
+      std::fprintf(stderr, "expected KIND:B:D:F, such as gather:64:4096:4096, found %s\n", shape);
+      return 2;
+    }
+    const Bindings given{{"B", b}, {"D", d}, {"F", f}};
+    Bindings sizes = given;
+    sizes["X"] = count;
+    for (int round = 0; round < rounds; ++round) {
+      cases.push_back({std::string(shape) + " not sharded", {whole, given, never, 9, false}, true});
+      cases.push_back({std::string(shape) + " in turn", {text_of(kind), sizes, never, 9, false}});
+      cases.push_back({std::string(shape) + " in chunks", {text_of(kind), sizes, {When::always}, 9, false}});
+    }
+  }
+  return show(count, cases) ? 0 : 1;
 }
 
 int times(int count, const std::string& kind, const Bindings& given, int chunks) {
@@ -203,11 +254,9 @@ int main(int argc, char** argv) {
     return ridge::times(std::atoi(argv[2]), argv[3],
                         {{"B", std::atoi(argv[4])}, {"D", std::atoi(argv[5])}, {"F", std::atoi(argv[6])}},
                         argc > 7 ? std::atoi(argv[7]) : 0);
-  if (argc == 8 && std::strcmp(argv[1], "small") == 0)
-    return ridge::small(std::atoi(argv[2]), argv[3],
-                        {{"B", std::atoi(argv[4])}, {"D", std::atoi(argv[5])}, {"F", std::atoi(argv[6])}},
-                        std::atoi(argv[7]));
-  std::fprintf(stderr,
-               "expected check RANKS COUNT [FIRST], times RANKS KIND B D F [N], or small RANKS KIND B D F ROUNDS\n");
+  if (argc > 4 && std::strcmp(argv[1], "small") == 0)
+    return ridge::small(std::atoi(argv[2]), std::atoi(argv[3]), {argv + 4, static_cast<std::size_t>(argc - 4)});
+  std::fprintf(
+      stderr, "expected check RANKS COUNT [FIRST], times RANKS KIND B D F [N], or small RANKS ROUNDS KIND:B:D:F ...\n");
   return 2;
 }

@@ -11,6 +11,7 @@ import datetime
 import itertools
 import json
 import os
+import pathlib
 import re
 import statistics
 import subprocess
@@ -27,14 +28,10 @@ def microseconds(value: str, unit: str) -> float:
     return float(value) * UNITS[unit]
 
 
-def measure(binary: str, ranks: int, kind: str, rows: int, inner: int, width: int) -> dict:
-    command = [binary, "small", str(ranks), kind, str(rows), str(inner), str(width), str(ROUNDS)]
-    out = subprocess.run(command, capture_output=True, text=True, timeout=120).stdout
+def row_of(shape: str, lines: list[str]) -> dict:
     times, predicted = {way: [] for way in WAYS}, {}
-    for line in out.splitlines():
+    for line in lines:
         found = re.match(r".* (not sharded|in turn|in chunks): ([0-9.]+) ms", line)
-        if not found:
-            raise SystemExit(f"{binary} said: {line}")
         times[found[1]].append(float(found[2]) * 1e3)
         if said := re.search(r"\| ([0-9.]+) (us) predicted$", line):
             predicted["not sharded"] = microseconds(*said.groups())
@@ -46,25 +43,37 @@ def measure(binary: str, ranks: int, kind: str, rows: int, inner: int, width: in
     chosen, best = min(predicted, key=predicted.get), min(middle, key=middle.get)
     over = middle[chosen] / middle[best] - 1
     near = middle[chosen] - middle[best] <= max(spread[chosen], spread[best])
-    return {"case": [kind, rows, inner, width], "us": {w: round(middle[w], 2) for w in WAYS}, "spread_us": {w: round(spread[w], 2) for w in WAYS},
+    return {"case": shape, "us": {w: round(middle[w], 2) for w in WAYS}, "spread_us": {w: round(spread[w], 2) for w in WAYS},
             "predicted_us": predicted, "chosen": chosen, "best": best, "over": round(over, 3), "within_spread": near}
+
+
+def summary_of(rows: list[dict]) -> dict:
+    counted = [r for r in rows if not r["within_spread"] or r["chosen"] == r["best"]]
+    return {"shapes": len(rows), "counted": len(counted), "within_5_percent": sum(r["over"] <= 0.05 for r in counted)}
 
 
 def main() -> None:
     ranks, binary, target = int(sys.argv[1]), sys.argv[2], sys.argv[3]
-    shapes = list(itertools.product(KINDS, ROWS, WIDTHS))[: int(sys.argv[4]) if len(sys.argv) > 4 else None]
-    rows = []
-    for kind, count, (inner, width) in shapes:
-        rows.append(measure(binary, ranks, kind, count, inner, width))
-        print(json.dumps(rows[-1]), flush=True)
-        counted = [r for r in rows if not r["within_spread"] or r["chosen"] == r["best"]]
-        summary = {"shapes": len(rows), "counted": len(counted), "within_5_percent": sum(r["over"] <= 0.05 for r in counted)}
-        device = subprocess.run(["nvidia-smi", "--query-gpu=name", "--format=csv,noheader"], capture_output=True, text=True).stdout.splitlines()[0]
-        document = {"date": datetime.date.today().isoformat(), "device": f"{ranks} x {device}", "commit": os.environ.get("RIDGE_COMMIT", ""),
-                    "command": f"SMALL_ROUNDS={ROUNDS} ranks_small.py {ranks} ranks_gpu OUT.json", "summary": summary, "rows": rows}
-        with open(target, "w", encoding="utf-8") as f:
-            json.dump(document, f, indent=1)
-    print(json.dumps(summary))
+    shapes = [f"{kind}:{rows}:{d}:{f}" for kind, rows, (d, f) in itertools.product(KINDS, ROWS, WIDTHS)]
+    shapes = shapes[: int(sys.argv[4]) if len(sys.argv) > 4 else None]
+    device = subprocess.run(["nvidia-smi", "--query-gpu=name", "--format=csv,noheader"], capture_output=True, text=True).stdout.splitlines()[0]
+    rows, lines = [], []
+    with subprocess.Popen([binary, "small", str(ranks), str(ROUNDS), *shapes], stdout=subprocess.PIPE, text=True) as run:
+        for line in run.stdout:
+            if not line.startswith(shapes[len(rows)] + " "):
+                raise SystemExit(f"{binary} said: {line}{run.stdout.read()}")
+            lines.append(line.rstrip())
+            if len(lines) < ROUNDS * len(WAYS):
+                continue
+            rows.append(row_of(shapes[len(rows)], lines))
+            lines = []
+            print(json.dumps(rows[-1]), flush=True)
+            document = {"date": datetime.date.today().isoformat(), "device": f"{ranks} x {device}", "commit": os.environ.get("RIDGE_COMMIT", ""),
+                        "command": f"SMALL_ROUNDS={ROUNDS} ranks_small.py {ranks} ranks_gpu OUT.json", "summary": summary_of(rows), "rows": rows}
+            pathlib.Path(target).write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+            if len(rows) == len(shapes):
+                break
+    print(json.dumps(summary_of(rows)))
 
 
 if __name__ == "__main__":

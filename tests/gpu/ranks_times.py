@@ -112,6 +112,15 @@ def main() -> int:
     ranks, binary, out = int(sys.argv[1]), sys.argv[2], sys.argv[3]
     given = sys.argv[4:]
     cases = [(given[i], *map(int, given[i + 1:i + 4])) for i in range(0, len(given), 4)] or [(*c, WIDTH) for c in CASES]
+    import torch
+
+    def said(*command):
+        return subprocess.run(command, capture_output=True, text=True).stdout.strip()
+
+    head = {"date": datetime.date.today().isoformat(), "device": f"{ranks} x {torch.cuda.get_device_name()}",
+            "commit": os.environ.get("RIDGE_COMMIT", ""), "command": f"RANKS_ROUNDS={ROUNDS} ranks_times.py {ranks} ranks_gpu OUT.json", "unit": "ms",
+            "torch": torch.__version__, "nccl": ".".join(map(str, torch.cuda.nccl.version())),
+            "driver": said("nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader").split("\n")[0]}
     theirs = Theirs(ranks)
     rows = []
     for case in cases:
@@ -123,18 +132,9 @@ def main() -> int:
         row["over_bound"] = round(row["ridge"]["in chunks"] / row["bound"], 3)
         rows.append(row)
         print(json.dumps(row), flush=True)
+        with open(out, "w") as file:
+            json.dump({**head, "rows": rows}, file, indent=1)
     theirs.end()
-    import torch
-
-    def said(*command):
-        return subprocess.run(command, capture_output=True, text=True).stdout.strip()
-
-    head = {"date": datetime.date.today().isoformat(), "device": f"{ranks} x {torch.cuda.get_device_name()}",
-            "commit": os.environ.get("RIDGE_COMMIT", ""), "command": f"RANKS_ROUNDS={ROUNDS} ranks_times.py {ranks} ranks_gpu OUT.json", "unit": "ms",
-            "torch": torch.__version__, "nccl": ".".join(map(str, torch.cuda.nccl.version())),
-            "driver": said("nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader").split("\n")[0]}
-    with open(out, "w") as file:
-        json.dump({**head, "rows": rows}, file, indent=1)
     return 0
 
 

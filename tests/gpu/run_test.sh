@@ -195,6 +195,9 @@ here=$(dirname -- "${BASH_SOURCE[0]}")/../../examples
 check "$here/softmax.ridge" -d N=513 -d D=1000
 check "$here/attention.ridge" -d S=100 -d T=130
 check "$here/flash_attention.ridge" -d S=256 -d T=256
+check "$here/decode.ridge" -d B=3 -d T=700
+check "$here/decode.ridge" -d B=5 -d T=300 -d S=5 -d K=2 -d E=64
+check "$here/decode.ridge" -d B=2 -d T=900 -d S=200 -d K=2 -d G=3 -d E=96
 for program in geglu_backward rmsnorm_backward gda dot cos_chain; do check "$here/$program.ridge"; done
 check "$here/llama_decoder.ridge" -d T=64
 for more in --no-fuse ''; do

@@ -157,7 +157,9 @@ inline Data random_data(const Case& c, std::mt19937& random) {
          {p.weight, p.columns, 0},
          {p.dy.dtype, p.rows * p.dy.row_stride, c.x_off}};
   std::normal_distribution<float> normal(0, 1);
-  for (std::int64_t i = 0; i < p.rows * p.x.row_stride; ++i) d.x.set(i, normal(random) * c.size + c.mean);
+  const bool shares = !c.sum && p.function == RowFunction::softmax_gradient;  // x is what a softmax left
+  for (std::int64_t i = 0; i < p.rows * p.x.row_stride; ++i)
+    d.x.set(i, shares ? std::exp(normal(random)) / static_cast<float>(p.columns) : normal(random) * c.size + c.mean);
   for (std::int64_t i = 0; i < p.columns; ++i) d.weight.set(i, normal(random));
   for (std::int64_t i = 0; i < p.rows * p.dy.row_stride; ++i) d.dy.set(i, normal(random));
   if (c.nan_row >= 0) d.x.set(c.nan_row * p.x.row_stride + p.columns / 2, NAN);
@@ -217,7 +219,7 @@ inline double judge_across(const Case& c, const Data& d) {
 
 // How many times the allowed error the worst element is off; infinite where a NaN left its row or what lies between the
 // rows was written.
-inline double judge(const Case& c, const Data& d) {
+inline double judge(const Case& c, const Data& d, std::string& where) {
   if (c.is_across()) return judge_across(c, d);
   const RowProblem& p = c.p;
   const std::int64_t columns = c.is_number() ? 1 : p.columns;
@@ -241,7 +243,11 @@ inline double judge(const Case& c, const Data& d) {
       for (const double each : want) largest = std::max(largest, std::abs(each));
     for (std::int64_t i = 0; i < columns; ++i) {
       const double wanted = r == c.nan_row ? NAN : want[static_cast<std::size_t>(i)];
-      worst = std::max(worst, off(c, d.y.get(r * p.y.row_stride + i), wanted, largest));
+      const double got = d.y.get(r * p.y.row_stride + i), times = off(c, got, wanted, largest);
+      if (times > worst || (worst == 0 && times > 0))
+        where = " at row " + std::to_string(r) + ", column " + std::to_string(i) + ": expected " +
+                std::to_string(wanted) + ", found " + std::to_string(got);
+      worst = std::max(worst, times);
     }
     for (std::int64_t i = columns; i < (r + 1 < p.rows ? p.y.row_stride : columns + 1); ++i)
       if (!d.y.is_untouched(r * p.y.row_stride + i)) return INFINITY;
@@ -272,9 +278,11 @@ inline int check(int argc, char** argv, const Runner& runner) {
       std::fprintf(stderr, "%s: %s\n", text(c).c_str(), trouble->c_str());
       return 2;
     }
-    const double times = judge(c, data);
+    std::string where;
+    const double times = judge(c, data, where);
     worst = std::max(worst, times);
-    if (!(times <= 1) && ++wrong <= 5) std::fprintf(stderr, "%s: %g of the allowed error\n", text(c).c_str(), times);
+    if (!(times <= 1) && ++wrong <= 5)
+      std::fprintf(stderr, "%s: %g of the allowed error%s\n", text(c).c_str(), times, where.c_str());
   }
   std::printf("rows: %d cases from seed %d, %d refused, %d wrong, at most %.2f of the allowed error\n", cases, seed,
               refused, wrong, worst);

@@ -165,7 +165,7 @@ double pass_seconds(const TimedPass& pass, const KernelNumbers& n, const DeviceN
 }
 
 double attention_seconds(const TimedAttention& x, const DeviceNumbers& device) {
-  return cuda::planned(x.problem, x.config, x.parts, device).predicted_s;
+  return cuda::planned(x.problem, {x.config, x.parts}, device).predicted_s;
 }
 
 Result<DeviceNumbers> numbers_of(const Samples& samples, const Form& form, const std::string& device) {

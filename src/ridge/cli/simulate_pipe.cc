@@ -84,7 +84,9 @@ void add_kernel(CLI::App& simulate, int& code) {
   verb->add_option("NAME", asked->options.kernel,
                    "A kernel of `ridge kernels` or of a plan (default sm90_128x256x64_cooperative)")
       ->type_name("");
-  verb->add_option("--k", asked->options.k, "K of the product, or attention's keys (default 1024)")->type_name("K");
+  verb->add_option("--k", asked->options.k,
+                   "K of the product, or attention's keys, of its gradients the rows (default 1024)")
+      ->type_name("K");
   verb->add_option("--tiles", asked->options.tiles, "Output tiles, one after the other (default 3)")->type_name("N");
   add_form(*verb, asked->form, "ridge.simulate/1");
   add_pictures(*verb, asked->pictures, "who is busy when");

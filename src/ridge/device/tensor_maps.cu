@@ -58,4 +58,18 @@ bool encode(CUtensorMap& map, const Stacked& x, DType dtype, Box box) {
                        CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) == CUDA_SUCCESS;
 }
 
+bool encode(CUtensorMap& map, const FiveAxes& x, DType dtype) {
+  cuuint64_t sizes[5], strides[4];
+  cuuint32_t extents[5] = {1, 1, 1, 1, 1};
+  const cuuint32_t steps[5] = {1, 1, 1, 1, 1};
+  for (int i = 0; i < 5; ++i) sizes[i] = static_cast<cuuint64_t>(x.sizes[i]);
+  const cuuint64_t least = (sizes[0] * 2 + 15) / 16 * 16;
+  for (int i = 0; i < 4; ++i)
+    strides[i] = x.sizes[i + 1] == 1 || x.strides[i] == 0 ? least : static_cast<cuuint64_t>(x.strides[i]) * 2;
+  for (int i = 0; i < 3; ++i) extents[i] = static_cast<cuuint32_t>(x.box[i]);
+  return map_encoder()(&map, dtype == DType::bf16 ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16 : CU_TENSOR_MAP_DATA_TYPE_FLOAT16,
+                       5, x.data, sizes, strides, extents, steps, CU_TENSOR_MAP_INTERLEAVE_NONE, swizzle(x.box[0]),
+                       CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) == CUDA_SUCCESS;
+}
+
 }  // namespace ridge::ops::cuda

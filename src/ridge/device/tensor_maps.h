@@ -28,4 +28,12 @@ struct Stacked {
 bool encode(CUtensorMap& map, const Lines& x, DType dtype, Box box, bool swizzled);
 bool encode(CUtensorMap& map, const Stacked& x, DType dtype, Box box);  // swizzled
 
+// Any five axes, of which the first is contiguous and boxes have no more than one place along the last two.
+struct FiveAxes {
+  void* data;
+  std::int64_t sizes[5], strides[4];
+  int box[3];
+};
+bool encode(CUtensorMap& map, const FiveAxes& x, DType dtype);  // swizzled
+
 }  // namespace ridge::ops::cuda

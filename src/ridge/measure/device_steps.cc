@@ -28,6 +28,13 @@ std::vector<int> used(const Plan& plan, std::optional<int> group) {
 
 }  // namespace
 
+GeluSlack gelu_slack(const Plan& plan, int group) {
+  for (const Step& step : plan.steps)
+    if (const auto* fused = std::get_if<ops::FusedMatmul>(&step.kernel); fused && step.group == group)
+      return {0x1p-22, fused->second ? std::exp2(-12.5) : 0, false};
+  return {};
+}
+
 Result<DeviceSteps> DeviceSteps::made(Plan plan, const How& how, const std::vector<std::byte*>& lent) {
   auto queue = cuda::Queue::make();
   if (!queue) return queue.error();
@@ -82,10 +89,11 @@ Status DeviceSteps::fill_normal() {
   for (std::size_t i = 0; i < plan().buffers.size(); ++i) {
     const Buffer& buffer = plan().buffers[i];
     if (buffer.counts || memory_[i].bytes() < buffer.bytes()) continue;  // another kernel's
-    if (const Status done =
-            queue_.fill_normal(places_[i], buffer.dtype, buffer.elements, static_cast<std::uint32_t>(i));
-        !done)
-      return done;
+    const bool is_whole = buffer.dtype == DType::int32;  // lengths: 2^24 and more, which is all that there is room for
+    const Status done =
+        is_whole ? queue_.set(places_[i], 1, buffer.bytes())
+                 : queue_.fill_normal(places_[i], buffer.dtype, buffer.elements, static_cast<std::uint32_t>(i));
+    if (!done) return done;
   }
   return Done{};
 }

@@ -9,9 +9,13 @@
 #include "ridge/device/device.h"
 #include "ridge/measure/device/launches.h"
 #include "ridge/measure/passes.h"
+#include "ridge/measure/reference.h"
 #include "ridge/measure/timer.h"
 
 namespace ridge {
+
+// ops/fused/cuda.h says how exact a gelu behind a device's product is, ops/gated/cuda.h how the gated layer's.
+GeluSlack gelu_slack(const Plan& plan, int group);
 
 class DeviceSteps {
  public:

@@ -79,6 +79,11 @@ class Filler {
     const DType dtype = array(i).dtype;
     const bool has_normal =
         dtype == DType::f32 || dtype == DType::bf16 || dtype == DType::f16 || dtype == DType::int8 || is_scaled(dtype);
+    if (const std::int64_t longest = longest_beside(i); dtype == DType::int32 && longest > 0) {
+      fill_indices(array(i), of_.seed, i, longest);
+      for (std::int64_t at = 0; at < array(i).elements; ++at) ++reinterpret_cast<std::int32_t*>(array(i).data)[at];
+      return Done{};
+    }
     if (!has_normal) {  // no kernel reads it
       poison(array(i), of_.threads);
       return Done{};
@@ -88,6 +93,20 @@ class Filler {
   }
 
  private:
+  // The longest dimension whose index stands in an expression that reads an input: whole numbers there are lengths of
+  // it, 1 to all of it. 0: there is none.
+  std::int64_t longest_beside(int input) const {
+    std::int64_t out = 0;
+    for (const Statement& statement : of_.program.statements) {
+      const auto* const e = std::get_if<Expression>(&statement.op);
+      const std::vector<int> in = operands(statement);
+      if (e == nullptr || std::find(in.begin(), in.end(), input) == in.end()) continue;
+      out = std::max<std::int64_t>(out, 1);
+      for (const Node& node : e->nodes)
+        if (node.kind == Node::Kind::index && node.over[0].named()) out = std::max(out, of_.dims.at(node.over[0].dim));
+    }
+    return out;
+  }
   const Array& array(int i) const { return of_.arrays[static_cast<std::size_t>(i)]; }
   std::vector<std::int64_t> extents_of(int tensor) const {
     return extents(shape(of_.program.tensors[static_cast<std::size_t>(tensor)], of_.dims).value());

@@ -202,7 +202,7 @@ class Runner {
       say(0.7 + 0.3 * static_cast<double>(i) / static_cast<double>(plan_.fusion.groups.size()),
           "checking " + tensor(group.results.back()).name);
       oracle.inside = all_statements(group);
-      oracle.gelu = gelu_of(static_cast<int>(i));
+      if (options_.cuda) oracle.gelu = gelu_slack(plan_, static_cast<int>(i));
       for (const int s : group.statements)
         if (std::find(group.results.begin(), group.results.end(), statement(s).result()) != group.results.end())
           check(oracle, statement(s), out_.ops[i]);
@@ -210,15 +210,6 @@ class Runner {
       out_.total.checked += out_.ops[i].checked;
       out_.total.elements += out_.ops[i].elements;
     }
-  }
-  // ops/fused/cuda.h says how exact a gelu behind a device's product is, ops/gated/cuda.h how the gated
-  // layer's.
-  GeluSlack gelu_of(int group) const {
-    if (!options_.cuda) return {};
-    for (const Step& step : plan_.steps)
-      if (const auto* fused = std::get_if<ops::FusedMatmul>(&step.kernel); fused && step.group == group)
-        return {0x1p-22, fused->second ? std::exp2(-12.5) : 0, false};
-    return {};
   }
   const Statement& statement(int i) const { return program_.statements[static_cast<std::size_t>(i)]; }
 

@@ -90,6 +90,7 @@ struct RanksNotes {
   double words_bound = 0;                  // that products must move where each tensor lies once, evenly spread
   std::optional<double> predicted_s = {};  // a pass on the network
   double measured_s = 0;                   // of the rank that takes longest
+  std::optional<double> computing_s = {};  // on devices: rank 0's kernels in a pass, as their plans predict
   std::string written = {};                // how the program was split; empty: it says so itself
   std::string grid = {};                   // of a product that was spread: which, and how far from the bound
   Timeline timeline = {};                  // of the last pass, in ns: a lane for each rank

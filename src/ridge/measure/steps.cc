@@ -25,7 +25,8 @@ void perform(const Step& step, std::span<void* const> data, int threads) {
     ops::reduce(*reduction, data[0], data[1], threads);
   else if (const auto* attention = std::get_if<ops::AttentionProblem>(&step.kernel))
     ops::attention(*attention,
-                   {data[0], data[1], data[2], data[3], data.size() > 4 ? static_cast<float*>(data[4]) : nullptr},
+                   {data[0], data[1], data[2], data[3], data.size() > 4 ? static_cast<float*>(data[4]) : nullptr,
+                    data.size() > 5 ? static_cast<const int*>(data[5]) : nullptr},
                    threads);
   else if (const auto* backward = std::get_if<ops::AttentionBackwardProblem>(&step.kernel))
     ops::attention_backward(

@@ -105,6 +105,7 @@ Spreads spreads() {
   add_spreads(product_spread_csv(), "data/models/product_spread.csv", out);
   add_spreads(spreads_csv(), "data/models/spreads.csv", out);
   add_spreads(advice_csv(), "data/models/advice.csv", out);
+  add_spreads(device_advice_csv(), "data/models/device_advice.csv", out);
   return out;
 }
 

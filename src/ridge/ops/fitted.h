@@ -67,7 +67,8 @@ struct FunctionCost {
 };
 FunctionCost cost_of(std::string_view function);
 
-// data/models/product_spread.csv: "product"; advice.csv: "advice_order", …; spreads.csv: "streamed", "attention",
+// data/models/product_spread.csv: "product"; advice.csv: "advice_order", …; device_advice.csv:
+// "device_advice_order", …; spreads.csv: "streamed", "attention",
 // "untimed", "library_elsewhere".
 const Spread& spread_of(std::string_view kind);
 
@@ -81,4 +82,5 @@ std::string_view functions_csv();
 std::string_view spreads_csv();
 std::string_view product_spread_csv();
 std::string_view advice_csv();
+std::string_view device_advice_csv();
 }  // namespace ridge

@@ -28,7 +28,7 @@ std::optional<Interval> time_of(const Program& program, const Explanation& expla
 // The ratio of two times is surer than either: its spread is what measured ratios were over predicted ones.
 ops::Spread spread_of(const Machine& machine, const std::string& kind) {
   const auto device = device_numbers(machine);
-  return device ? ops::spread_on(*device, "product") : ops::spread_of("advice_" + kind);
+  return ops::spread_of((device ? "device_advice_" : "advice_") + kind);
 }
 Interval gain_of(const Interval& now, double then_s, double work, const ops::Spread& spread) {
   const auto gain = [&](double off) { return now.expected - off * then_s / work; };
@@ -52,7 +52,7 @@ void add_variants(const Program& program, const Explanation& explanation, const 
   }
 }
 
-// What no program on one device shows: chips, and weights that no kernel takes. By the bounds, whose gain lies between
+// What no program on one device shows: chips between which words move, and weights that no kernel takes. By the bounds, whose gain lies between
 // those with and without overlap.
 void add_bounds(const Program& program, const Explanation& explanation, Advices& out) {
   const Prediction& total = explanation.total;
@@ -62,7 +62,9 @@ void add_bounds(const Program& program, const Explanation& explanation, Advices&
     const bool is_shown = std::any_of(out.advice.begin(), out.advice.end(), [&](const Advice& x) {
       return step.options.starts_with("--weights") && x.what == "store the weights in int8";
     });
-    if (!step.gain_s || is_shown || step.options.starts_with("--fuse")) continue;
+    const bool is_part = step.options.starts_with("--split") &&
+                         std::any_of(out.advice.begin(), out.advice.end(), [](const Advice& x) { return x.kind == "chips"; });
+    if (!step.gain_s || is_shown || is_part || step.options.starts_with("--fuse")) continue;
     const double gain = *step.gain_s * scale;
     out.advice.push_back({.kind = "bound",
                           .what = step.what,

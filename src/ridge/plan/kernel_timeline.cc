@@ -60,9 +60,13 @@ Result<Drawing> drawing_of(const KernelTimelineOptions& options) {
   const auto named = [&](const std::string& name) {
     return std::find_if(menu.begin(), menu.end(), [&](const MenuEntry& e) { return e.name == name; });
   };
+  // Attention's ports are those of a product's block.
+  const ops::BlockPace pace = ops::matmul_pace(named(KernelTimelineOptions{}.kernel)->config);
+  if (const auto backward = ops::cuda::backward_config_named(options.kernel))
+    return Drawing{ops::cuda::rows_of_a_step(*backward), [=](int tiles, int stages, double clock_hz) {
+                     return ops::cuda::attention_backward_timeline(*backward, tiles, stages, pace, clock_hz);
+                   }};
   if (const auto attention = ops::cuda::config_named(options.kernel)) {
-    // Its ports are those of a product's block.
-    const ops::BlockPace pace = ops::matmul_pace(named(KernelTimelineOptions{}.kernel)->config);
     return Drawing{ops::cuda::keys_of_a_step(*attention), [=](int tiles, int stages, double clock_hz) {
                      return ops::cuda::attention_timeline(*attention, tiles, stages, pace, clock_hz);
                    }};
@@ -72,6 +76,7 @@ Result<Drawing> drawing_of(const KernelTimelineOptions& options) {
     std::vector<std::string> names;
     for (const MenuEntry& e : menu) names.push_back(e.name);
     for (int i = 0; i < ops::cuda::attention_configs(); ++i) names.push_back(ops::cuda::name_of(i));
+    for (int i = 0; i < ops::cuda::attention_backward_configs(); ++i) names.push_back(ops::cuda::backward_name_of(i));
     const std::string near = nearest(options.kernel, names);
     return input_error(fmt::format("no kernel is called '{}'", options.kernel),
                        near.empty() ? "ridge kernels lists them" : fmt::format("did you mean {}?", near));

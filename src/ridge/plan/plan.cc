@@ -77,11 +77,24 @@ std::optional<Error> unable_routine(const Program& program, const Expression& p)
   return is_float(result.dtype) ? std::nullopt : std::optional(refused(result, "f32, bf16 or f16"));
 }
 
+bool is_index(const Program& program, int tensor) {
+  return std::any_of(program.statements.begin(), program.statements.end(), [&](const Statement& statement) {
+    const std::vector<int> in = operands(statement);
+    return routine_of(statement) && std::find(in.begin(), in.end(), tensor) != in.end();
+  });
+}
+// An input of whole numbers that expressions read as numbers, such as the lengths of sequences.
+bool is_counted(const Program& program, int tensor) {
+  const Tensor& x = program.tensors[static_cast<std::size_t>(tensor)];
+  return x.dtype == DType::int32 && x.role == Role::input && !is_index(program, tensor);
+}
+
 std::optional<Error> unable(const Program& program, const Expression& p, Target) {
   if (p.routine) return unable_routine(program, p);
   const auto check = [&](int i) -> std::optional<Error> {
     const Tensor& tensor = program.tensors[static_cast<std::size_t>(i)];
-    return is_float(tensor.dtype) ? std::nullopt : std::optional(refused(tensor, "f32, bf16 or f16"));
+    if (is_float(tensor.dtype) || (i != p.result && is_counted(program, i))) return std::nullopt;
+    return refused(tensor, "f32, bf16 or f16");
   };
   for (const Node& node : p.nodes)
     if (node.kind == Node::Kind::tensor)
@@ -111,7 +124,30 @@ std::optional<Error> uncountable(const Program& program, const Bindings& dims) {
   return std::nullopt;
 }
 
+// Kernels of expressions take floats: whole numbers are converted before the first that reads them. Attention takes
+// them as they are.
+void convert_counted(Lowering& to, int index) {
+  const Group& group = to.plan.fusion.groups[static_cast<std::size_t>(index)];
+  if (group.kind == Group::Kind::attention) return;
+  for (const int s : group.statements)
+    for (const int t : operands(to.statement(s))) {
+      View& view = to.tensors[static_cast<std::size_t>(t)];
+      if (view.dtype != DType::int32 || !is_counted(to.program, t)) continue;
+      const std::int64_t count = elements(view.shape);
+      Step step;
+      step.group = index;
+      step.kernel = ops::RunningLoops{DType::int32, DType::f32, {{count, 1, 0, 1}}, {}};  // sums of one number each
+      step.copy = fmt::format("{} to f32", to.tensor_name(t));
+      const int converted = to.add_buffer(DType::f32, count);
+      step.buffers = {view.buffer, converted};
+      to.plan.steps.push_back(std::move(step));
+      view.buffer = converted;
+      view.dtype = DType::f32;
+    }
+}
+
 void lower_group(Lowering& to, int index) {
+  convert_counted(to, index);
   const Group& group = to.plan.fusion.groups[static_cast<std::size_t>(index)];
   switch (group.kind) {
     case Group::Kind::product: return lower_products(to, index);

@@ -31,8 +31,9 @@ struct Buffer {
 // One call of a kernel. `buffers` are indices into Plan::buffers: a, b, d of a matmul; a, b, the second b (-1: none) of
 // a fused one and its chain's tensors behind the sums; a chain's tensors, in order; x, weight (-1: none), y of a row
 // function, and dy of its gradient; x, y of a reduction; the operands of strips (-1: scratch); a row program's tensors;
-// q, k, v, o of attention, and its log-sum-exp where another step reads it; q, k, v, o, do, log-sum-exp, dq, dk, dv of
-// its gradients; the operands and the result of loops, and a buffer for sums.
+// q, k, v, o of attention, its log-sum-exp where another step reads it (-1: none does), and the lengths of its
+// sequences where they differ; q, k, v, o, do, log-sum-exp, dq, dk, dv of its gradients; the operands and the result of
+// loops, and a buffer for sums.
 struct Step {
   int group = 0;  // of Fusion::groups
   std::variant<ops::MatmulProblem, ops::FusedMatmul, ops::ChainProgram, ops::RowProblem, ops::ReduceProblem,

@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "ridge/program/weights.h"
+#include "ridge/roofline/next.h"
 
 namespace ridge {
 namespace {
@@ -183,6 +184,27 @@ void add_batches(const Asked& asked) {
   }
 }
 
+// One chip's part, where a dimension is shared out and nothing moves: what each of them takes, one device shows.
+void add_chips(const Asked& asked, const Machine& machine) {
+  if (machine.links.empty() || !asked.program.mesh.empty()) return;
+  std::optional<double> least;
+  std::string shared;
+  for (const Dimension& dim : asked.program.dims) {
+    const auto size = asked.dims.find(dim.name);
+    if (size == asked.dims.end() || size->second % chips_asked != 0 || !dim.lengths.empty()) continue;
+    const auto part = explain(asked.program, machine, asked.dims, Split{dim.name, chips_asked}, Thresholds::left_out);
+    if (!part || !part->total.time_lower_s || part->total.time_network_s.value_or(0) > 0) continue;
+    if (least && *part->total.time_lower_s >= *least) continue;
+    least = part->total.time_lower_s;
+    shared = dim.name;
+  }
+  if (!least) return;
+  Bindings part = asked.dims;
+  part[shared] /= chips_asked;
+  asked.out.push_back(
+      {"chips", fmt::format("{} chips, {} split", chips_asked, shared), asked.program, std::move(part)});
+}
+
 }  // namespace
 
 Program with_sizes(Program program, const Bindings& dims) {
@@ -203,6 +225,7 @@ std::vector<Variant> variants(const Program& program, const Explanation& explana
   add_dtypes(asked);
   add_padding(asked);
   add_batches(asked);
+  add_chips(asked, explanation.machine);
   return out;
 }
 

@@ -9,7 +9,7 @@
 namespace ridge {
 
 struct Variant {
-  std::string kind;  // "order", "layout", "dtype", "weights", "padding", "batch"
+  std::string kind;  // "order", "layout", "dtype", "weights", "padding", "batch", "chips"
   std::string what;
   Program program;
   Bindings dims;
@@ -20,7 +20,7 @@ struct Variant {
 Program with_sizes(Program program, const Bindings& dims);
 
 // Products of three in another order; what the planner copies, stored in the order in which it is read; f32 in
-// bf16; weights in int8; sizes in whole tiles; more rows at once.
+// bf16; weights in int8; sizes in whole tiles; more rows at once; one chip's part of eight between which nothing moves.
 std::vector<Variant> variants(const Program& program, const Explanation& explanation, const PlannedProgram* planned);
 
 }  // namespace ridge

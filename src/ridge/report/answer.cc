@@ -135,7 +135,7 @@ std::vector<const SuggestedStep*> shown(const std::vector<SuggestedStep>& steps)
   return out;
 }
 
-Rows next_rows(const Report& report, const std::vector<const SuggestedStep*>& steps, bool whole) {
+Rows next_rows(const std::vector<const SuggestedStep*>& steps, bool whole) {
   Rows rows;
   for (const SuggestedStep* each : steps) {
     const std::string command = whole ? each->command : "... " + sizes_text(each->step);
@@ -148,12 +148,12 @@ std::string next_text(const Report& report) {
   const std::vector<const SuggestedStep*> steps = shown(report.next);
   if (steps.empty()) return {};
   const std::vector<bool> left(4, false);
-  const std::string whole = aligned(next_rows(report, steps, true), left);
+  const std::string whole = aligned(next_rows(steps, true), left);
   std::size_t longest = 0;
   for (std::size_t at = 0; at < whole.size(); at = whole.find('\n', at) + 1)
     longest = std::max(longest, columns(std::string_view(whole).substr(at, whole.find('\n', at) - at)));
   const bool one_line_each = std::count(whole.begin(), whole.end(), '\n') == static_cast<long>(steps.size());
-  return one_line_each && longest <= line_width ? whole : aligned(next_rows(report, steps, false), left);
+  return one_line_each && longest <= line_width ? whole : aligned(next_rows(steps, false), left);
 }
 
 }  // namespace

@@ -243,6 +243,7 @@ void add_ranks(Json& out, const RanksNotes& notes) {
   if (!notes.device.empty()) {
     network["device"] = notes.device;
     network["in_chunks"] = notes.in_chunks;
+    network["computing_predicted_s"] = or_null(notes.computing_s);  // of ranks[0].compute_s
   }
   if (!notes.grid.empty()) network["grid"] = notes.grid;
   if (!notes.written.empty()) out["written"] = notes.written;

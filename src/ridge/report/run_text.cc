@@ -128,6 +128,9 @@ std::string ranks_text(const RanksNotes& notes, const Styled& styled) {
                      notes.carrier, notes.ranks.size(), grouped(notes.words), grouped(std::llround(notes.words_bound)));
   out += fmt::format("network: predicted {}, measured {}\n", unit_or_dash(notes.predicted_s, "s"),
                      engineering(notes.measured_s, "s"));
+  if (!notes.device.empty() && !notes.ranks.empty())
+    out += fmt::format("computing of rank 0: predicted {}, measured {}\n", unit_or_dash(notes.computing_s, "s"),
+                       engineering(notes.ranks.front().compute_s, "s"));
   for (const std::string& line : notes.in_chunks) out += line + "\n";
   if (!notes.grid.empty()) out += notes.grid + "\n";
   if (notes.written.empty()) return out;

@@ -13,7 +13,6 @@ namespace ridge {
 namespace {
 
 constexpr double least_share = 0.01;     // of the program's time; what gains less is not worth a kernel
-constexpr std::int64_t chips_asked = 8;  // as many as commonly stand in one machine
 constexpr std::size_t most_paired = 8;   // dimensions tried two at a time, 28 pairs
 constexpr DType narrow = DType::int8;    // fp8 takes as many bytes
 

@@ -25,6 +25,12 @@ concept InLockstep = requires {
 };
 template <class Kernel> inline constexpr int ring_count = InLockstep<Kernel> ? 1 : Kernel::rings;
 
+// Texts some of whose items may have no steps: nobody works on these.
+template <class Kernel>
+concept IsRagged = requires {
+  requires Kernel::config.ragged;
+};
+
 // Texts whose adds to sums in memory are in order: a group asks for a turn early (`ask_turn`), adds when that has come,
 // and tells.
 template <class Kernel>
@@ -37,6 +43,8 @@ struct StepPlace {
   int number = 0, count = 0;  // of the step, among all of these rows
   Span own;                   // those of the item
   int rounds = 0, in_round = 0, of_round = 0;
+  int own_length = 0;  // what a text looks up once an item
+  TILE_FN int length() const { return own_length; }
   TILE_FN int matrix() const { return item.matrix; }
   TILE_FN int row() const { return item.row; }
   TILE_FN int step() const { return number; }
@@ -49,6 +57,7 @@ struct StepPlace {
   template <class Kernel> TILE_FN void begin(const StepOrder& order, StepItem next, const typename Kernel::Globals& g) {
     item = next;
     if (!item.is_real) return;
+    if constexpr (requires { Kernel::length(*this, g); }) own_length = Kernel::length(*this, g);
     const Steps steps = Kernel::steps(*this, g);
     count = steps.count;
     own = {0, count};
@@ -74,7 +83,15 @@ template <class Kernel, class Self> struct StepLoads : StepPlace {
   Ring<Kernel::config.helds> held;
 
   template <class Tile, class Box>
-  TILE_FN void load(Tile& tile, const MatricesView<Box>& view, int matrix, int first_row) {
+  TILE_FN void load(Tile& tile, const MatricesView<Box>& view, int matrix, int first_row, int = 0) {
+    load_rows<Box>(tile, view, matrix, first_row, 0);
+  }
+  template <class Tile, class Box>
+  TILE_FN void load(Tile& tile, const RaggedView<Box>& view, int matrix, int first_row, int rows) {
+    load_rows<Box>(tile, view, matrix, first_row, rows);
+  }
+  template <class Box, class Tile, class View>
+  TILE_FN void load_rows(Tile& tile, const View& view, int matrix, int first_row, int rows) {
     static_assert(Tile::rows == Box::rows && Tile::cols == Box::cols,
                   "load: a view is loaded into a tile of its own shape");
     Self& self = static_cast<Self&>(*this);
@@ -82,11 +99,11 @@ template <class Kernel, class Self> struct StepLoads : StepPlace {
       constexpr int r = Tile::ring;
       auto& ring = rings[InLockstep<Kernel> ? 0 : r];
       self.wait_empty(r, ring.slot, ring.phase ^ 1);
-      self.fill(r, ring.slot, tile, view, matrix, first_row);
+      self.fill(r, ring.slot, tile, view, matrix, first_row, rows);
       self.arrive_full(r, ring.slot);
       if constexpr (!InLockstep<Kernel>) ring.advance();
     } else {
-      self.fill_held(held.slot, tile, view, matrix, first_row);
+      self.fill_held(held.slot, tile, view, matrix, first_row, rows);
     }
   }
   TILE_FN void advance() {
@@ -99,7 +116,7 @@ template <class Kernel, class Self> struct StepLoads : StepPlace {
 template <class Kernel, class On> TILE_FN void produce_steps(On& on) {
   for (int turn = 0;; ++turn) {
     on.begin_item();
-    if constexpr (has_parts<Kernel>)
+    if constexpr (has_parts<Kernel> || IsRagged<Kernel>)
       while (on.item.is_real && on.own.begin == on.own.end) {
         on.next_item();
         on.begin_item();

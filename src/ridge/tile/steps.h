@@ -55,15 +55,44 @@ struct Matrices {
   Index rows = 0, cols = 0, row_stride = 0;
   Index outer = 1, inner = 1, outer_stride = 0, inner_stride = 0;
 };
+#ifndef __CUDACC__
+// Where rows lie on a CPU: as row_stride says, or row r in row r % rows of page table[r / rows].
+struct PagesInMemory {
+  const int* table = nullptr;
+  Index rows = 1, stride = 0;
+};
+#endif
 template <class Tile_> struct MatricesView : Matrices {
   using Tile = Tile_;
   InputOnTarget on_target{};
+#ifndef __CUDACC__
+  PagesInMemory in_pages{};
+#endif
 };
 // Rows of `M` by `N` that a text stores.
 template <class T, int M, int N> struct MatricesOut : Matrices {
   using type = T;
   InputOnTarget on_target{};
 };
+
+// How matrices differ among each other. A load names how many rows its matrix has; what lies behind these reads as
+// zeros. A tile may have several lines of each row, such as a row of each head of a group.
+struct Ragged {
+  int group = 1;                // lines of a row
+  bool ends = false;            // matrices may end before `rows`; then the group is 1
+  const int* starts = nullptr;  // matrices (i, ·) have rows starts[i] … starts[i + 1] - 1 of what lies there, not null
+  const int* pages = nullptr;  // row r of these is row r % rows of the page pages[i * pages_each + r / rows], not null
+  int pages_each = 0;
+};
+template <class Tile_> struct RaggedView : MatricesView<Tile_>, Ragged {
+  int lines = 0;  // of a box that the copy engine loads
+};
+template <class T, int M, int N> struct RaggedOut : MatricesOut<T, M, N>, Ragged { Index line_stride = 0; };
+template <class View> TILE_FN int rows_of(const View& view, int matrix) {
+  if (view.starts == nullptr) return static_cast<int>(view.rows);
+  const int* const begin = view.starts + matrix / static_cast<int>(view.inner);
+  return begin[1] - begin[0];
+}
 
 // Sums that lie in memory as the registers of the groups that share them do: of matrix i, tile by tile, group by group,
 // thread by thread four at a time. Where adds are in order (`config.ordered`), `turns` counts those that a group has

@@ -140,7 +140,8 @@ Status DeviceLaunches::queue_step(CUstream_st* stream, const Step& step, const P
           return said(cuda::rows(kernel, data, stream));
         } else if constexpr (std::is_same_v<Kernel, ops::AttentionProblem>) {
           float* const lse = data.size() > 4 ? static_cast<float*>(data[4]) : nullptr;
-          const cuda::AttentionCall call{kernel, data[0], data[1], data[2], data[3], lse};
+          const auto* const lengths = data.size() > 5 ? static_cast<const int*>(data[5]) : nullptr;
+          const cuda::AttentionCall call{kernel, data[0], data[1], data[2], data[3], lse, lengths};
           return said(cuda::launch(call, std::get<cuda::AttentionPlan>(chosen_[index]), workspace, stream));
         } else if constexpr (std::is_same_v<Kernel, ops::AttentionBackwardProblem>) {
           const cuda::AttentionBackwardCall call{kernel,

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <map>
 
+#include "ridge/measure/device_steps.h"
 #include "ridge/measure/inputs.h"
 #include "ridge/measure/ranks/whole.h"
 #include "ridge/measure/reference.h"
@@ -57,6 +58,7 @@ class Judge {
     const Statement& statement = what_.program.statements[static_cast<std::size_t>(s)];
     const int result = statement.result();
     Oracle oracle{what_.program, what_.sizes, {}, options_.in.empty(), options_.threads, group};
+    if (options_.cuda) oracle.gelu = slack_of(s);
     for (std::size_t t = 0; t < what_.program.tensors.size(); ++t) {
       const auto found = wholes_.find(static_cast<int>(t));
       oracle.tensors.push_back(found == wholes_.end() ? Array{what_.program.tensors[t].dtype, 0, nullptr}
@@ -78,6 +80,18 @@ class Judge {
     out.mismatch =
         mismatch({tensor.name, extents, statement.text}, indices[wrong], expected[wrong], read(got, indices[wrong]));
     if (!options_.out.empty()) out.mismatch->hint = "no output file was written";
+  }
+
+  GeluSlack slack_of(int s) const {
+    for (std::size_t a = 0; a < part_.acts().acts.size(); ++a) {
+      const auto* const compute = std::get_if<Compute>(&part_.acts().acts[a]);
+      const Plan* const plan = part_.plan_of(a);
+      if (compute == nullptr || plan == nullptr) continue;
+      for (std::size_t g = 0; g < plan->fusion.groups.size(); ++g)
+        for (const int local : plan->fusion.groups[g].statements)
+          if (compute->statements[static_cast<std::size_t>(local)] == s) return gelu_slack(*plan, static_cast<int>(g));
+    }
+    return {};
   }
 
   // Where a move has exchanged the tensor's axes, the largest magnitude stands for each.

@@ -71,28 +71,34 @@ class Times {
     const double adding = gathers ? 0 : bytes / device_.memory_bytes_per_s;
     const ChunkSeconds seconds{
         .own = **own + adding, .other = **other, .sending = bytes / q_.bytes_per_s, .wait = q_.wait_s};
-    return std::optional(chunked_s(q_.pair.kind, static_cast<std::int64_t>(pieces_.size()), chunks, seconds));
+    return std::optional(beside(chunked_s(q_.pair.kind, static_cast<std::int64_t>(pieces_.size()), chunks, seconds)));
   }
 
   // What comes before the product is done with before anything is sent.
   std::optional<double> by_one_kernel(std::int64_t chunks, const Plan& planned, double alone) const {
-    const auto walk = q_.pair.gathers() ? std::nullopt : one_kernel(q_, planned, chunks);
-    if (!walk) return std::nullopt;
+    const auto kernel = q_.pair.gathers() ? std::nullopt : one_kernel(q_, planned, chunks);
+    if (!kernel) return std::nullopt;
+    const ops::ResultChunks& walk = kernel->chunks;
     const auto product = ops::forecast(std::get<ops::MatmulProblem>(planned.steps.back().kernel), device_);
     if (!product) return std::nullopt;
-    const double seconds = product->spread.middle * product->seconds;
+    const double soonest = product->spread.middle * product->seconds;
+    const double seconds = product->spread.middle * kernel->seconds;
     const auto ranks = static_cast<std::int64_t>(pieces_.size());
-    const double bytes = static_cast<double>(pieces_.front().rows.size() * row_bytes_) / walk->of_piece;
-    const double each = seconds / static_cast<double>(ranks * walk->of_piece);
+    const double bytes = static_cast<double>(pieces_.front().rows.size() * row_bytes_) / walk.of_piece;
+    const double each = seconds / static_cast<double>(ranks * walk.of_piece);
     const ChunkSeconds times{.own = each + bytes / device_.memory_bytes_per_s,
                              .other = each,
                              .sending = bytes / q_.bytes_per_s,
                              .wait = q_.wait_s};
-    return alone - seconds + chunked_s(q_.pair.kind, ranks, walk->of_piece, times);
+    return alone - soonest + beside(chunked_s(q_.pair.kind, ranks, walk.of_piece, times));
   }
+
+  // Once a pass a rank waits for a bell that all of them ring: before it writes to others, or until they have read.
+  double beside(double seconds) const { return seconds + q_.bell_s; }
 
   // The library's time, or that of the devices' links where no library was timed.
   double moving() const {
+    if (q_.moving_s) return *q_.moving_s;
     const auto library = library_time(q_.machine, q_.part, q_.pair.shift);
     if (library) return *library;
     const auto n = static_cast<double>(pieces_.size()), passes = q_.pair.kind == Collective::all_reduce ? 2.0 : 1.0;
@@ -120,7 +126,7 @@ std::optional<double> library_time(const Machine& machine, const Part& part, std
   return transfer ? ridge::library_time(machine, *transfer) : std::nullopt;
 }
 
-std::optional<ops::ResultChunks> one_kernel(const ChunkQuestion& question, const Plan& planned, std::int64_t chunks) {
+std::optional<OneKernel> one_kernel(const ChunkQuestion& question, const Plan& planned, std::int64_t chunks) {
   const auto* const product = std::get_if<ops::MatmulProblem>(&planned.steps.back().kernel);
   const auto device = device_numbers_here();
   if (product == nullptr || !device) return std::nullopt;
@@ -132,8 +138,9 @@ std::optional<ops::ResultChunks> one_kernel(const ChunkQuestion& question, const
   const ops::ResultChunks out = walk(pieces, place, {product->n, product->m / rows}, chunks);
   if (out.rows == 0) return std::nullopt;
   const ops::MatmulCall call{.problem = *product, .chunks = out};  // whose operands begin at multiples of 256 bytes
-  if (!ops::cuda::choose_in_chunks(call, ops::plan_workspace_bytes, *device)) return std::nullopt;
-  return out;
+  const auto plan = ops::cuda::choose_in_chunks(call, ops::plan_workspace_bytes, *device);
+  if (!plan) return std::nullopt;
+  return OneKernel{out, plan->predicted_s};
 }
 
 std::int64_t row_bytes(const Part& part, const ChunkedPair& pair) {

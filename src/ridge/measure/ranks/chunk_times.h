@@ -28,8 +28,9 @@ struct ChunkQuestion {
   const Machine& machine;  // in turn: what a library was timed to take on its links
   const RunOptions& options;
   Chunks how;
-  int rank = 0;                        // that asks
-  double bytes_per_s = 0, wait_s = 0;  // between the devices, as they were measured
+  int rank = 0;                                    // that asks
+  double bytes_per_s = 0, wait_s = 0, bell_s = 0;  // between the devices, as they were measured
+  std::optional<double> moving_s = {};             // the move alone, where it was timed
 };
 // Where a step has no forecast one act goes after the other. Errors: plan()'s, no device.
 Result<ChunkTimes> chunk_times(const ChunkQuestion& question);
@@ -38,8 +39,12 @@ Result<ChunkTimes> chunk_times(const ChunkQuestion& question);
 std::optional<double> library_time(const Machine& machine, const Part& part, std::size_t act);
 
 // The product that a pair's sums come from goes through them by one kernel (chunks.h, walk): this rank's, which knows
-// neither words nor places yet. None: no kernel does.
-std::optional<ops::ResultChunks> one_kernel(const ChunkQuestion& question, const Plan& planned, std::int64_t chunks);
+// neither words nor places yet, and how long the product takes. None: no kernel does.
+struct OneKernel {
+  ops::ResultChunks chunks;
+  double seconds = 0;
+};
+std::optional<OneKernel> one_kernel(const ChunkQuestion& question, const Plan& planned, std::int64_t chunks);
 
 std::int64_t row_bytes(const Part& part, const ChunkedPair& pair);  // of what moves; 0: it has no rows
 

@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "ridge/measure/device_machine.h"
 #include "ridge/measure/timer.h"
+#include "ridge/plan/soonest.h"
 #include "ridge/transport/collectives.h"
 
 namespace ridge::ranks {
@@ -25,7 +27,7 @@ Result<std::unique_ptr<DevicePart>> DevicePart::make(const Part& part, transport
   auto slots = queue ? SlotMemory::make(part) : queue.error();
   if (const Status there = transport::agree(ranks, slots ? Status(Done{}) : slots.error()); !there)
     return there.error();
-  auto joined = Joined::make(ranks, part.device().mesh, how.nccl);
+  auto joined = Joined::make(ranks, part.device().mesh, how.nccl, how.joined);
   if (!joined) return joined.error();
   std::unique_ptr<DevicePart> out(new DevicePart(part, std::move(*queue), *std::move(joined), *std::move(slots)));
   if (const Status made = out->make_acts(ranks, how); !made) return made.error();
@@ -66,21 +68,45 @@ Status DevicePart::make_pairs(transport::Ranks& ranks, const OnDevice& how) {
   if (fewest == 0 || fewest != static_cast<std::int64_t>(pairs.size())) return Done{};
   for (std::size_t p = 0; p < pairs.size(); ++p) {
     const std::size_t bell = InChunks::bells(static_cast<std::size_t>(ranks.size())) * p;
-    auto made = InChunks::make(pairs[p], {*part_, slots_, how.machine, how.options, how.chunks, ranks, *reach_, bell});
+    const auto timed = time_move(pairs[p].shift, ranks);
+    if (!timed) return timed.error();
+    auto made =
+        InChunks::make(pairs[p], {*part_, slots_, how.machine, how.options, how.chunks, ranks, *reach_, bell, *timed});
     if (!made) return made.error();
     notes_.push_back(text(acts, pairs[p], (*made).times));
     if (made->chunks == nullptr) continue;
-    expect_move(made->times.moving());
+    acts_[pairs[p].shift].emplace<Nothing>();
+    expect(network_s_, made->times.moving());
+    expect(computing_s_, made->times.computing);
     acts_[std::min(pairs[p].compute, pairs[p].shift)].emplace<std::unique_ptr<InChunks>>(std::move(made->chunks));
   }
   return Done{};
 }
 
-void DevicePart::expect_move(std::optional<double> seconds) {
-  if (network_s_ && seconds)
-    *network_s_ += *seconds;
+// What a small move takes in turn, which stays made until its pair goes in chunks; none: it is not small.
+Result<std::optional<double>> DevicePart::time_move(std::size_t act, transport::Ranks& ranks) {
+  const Route route = route_of(act);
+  const auto small = DeviceMover::is_small(route, ranks);
+  if (!small) return small.error();
+  if (!*small) return std::optional<double>();
+  auto mover = DeviceMover::make(route, joined_, reach_.get());
+  if (!mover) return mover.error();
+  acts_[act].emplace<DeviceMover>(*std::move(mover));
+  return std::get<DeviceMover>(acts_[act]).seconds();
+}
+
+void DevicePart::expect(std::optional<double>& all, std::optional<double> seconds) {
+  if (all && seconds)
+    *all += *seconds;
   else
-    network_s_.reset();
+    all.reset();
+}
+
+Route DevicePart::route_of(std::size_t act) const {
+  const auto& shift = std::get<Shift>(part_->acts().acts[act]);
+  const Slot& slot = part_->acts().slots[static_cast<std::size_t>(shift.from)];
+  const Device& device = part_->device();
+  return {shift.move, {slot.extents, slot.dtype, shift.how}, device.mesh, device.number};
 }
 
 Status DevicePart::make_act(std::size_t act, const OnDevice& how) {
@@ -89,14 +115,14 @@ Status DevicePart::make_act(std::size_t act, const OnDevice& how) {
   if (is_paired) return Done{};
   const Acts& acts = part_->acts();
   if (const auto* shift = std::get_if<Shift>(&acts.acts[act])) {
-    const Slot& slot = acts.slots[static_cast<std::size_t>(shift->from)];
-    const Device& device = part_->device();
-    auto mover = DeviceMover::make(
-        Route(shift->move, {slot.extents, slot.dtype, shift->how}, device.mesh, device.number), joined_, reach_.get());
-    if (!mover) return mover.error();
-    if (!mover->note().empty()) notes_.push_back(mover->note());
-    if (shift->move.kind) expect_move(library_time(how.machine, *part_, act));
-    acts_[act].emplace<DeviceMover>(*std::move(mover));
+    if (!std::holds_alternative<DeviceMover>(acts_[act])) {
+      auto mover = DeviceMover::make(route_of(act), joined_, reach_.get());
+      if (!mover) return mover.error();
+      acts_[act].emplace<DeviceMover>(*std::move(mover));
+    }
+    const std::string& note = std::get<DeviceMover>(acts_[act]).note();
+    if (!note.empty()) notes_.push_back(note);
+    if (shift->move.kind) expect(network_s_, library_time(how.machine, *part_, act));
     return Done{};
   }
   const auto& compute = std::get<Compute>(acts.acts[act]);
@@ -105,6 +131,8 @@ Status DevicePart::make_act(std::size_t act, const OnDevice& how) {
   for (const int slot : compute.slots) lent.push_back(slots_.at(slot));
   auto steps = DeviceSteps::make_in(lent, *part_->plan_of(act), {.tune = how.options.tune});
   if (!steps) return steps.error();
+  const auto device = device_numbers_here();
+  expect(computing_s_, device ? forecast_s(steps->plan(), *device) : std::nullopt);
   acts_[act].emplace<DeviceSteps>(*std::move(steps));
   return Done{};
 }

@@ -14,8 +14,9 @@ namespace ridge::ranks {
 struct OnDevice {
   const Machine& machine;
   const RunOptions& options;
-  const std::vector<int>& stored;  // tensors that are wanted whoever reads them
-  std::string nccl = {};           // the library's file; empty: the system's
+  const std::vector<int>& stored;                      // tensors that are wanted whoever reads them
+  std::string nccl = {};                               // the library's file; empty: the system's
+  std::shared_ptr<const transport::Nccl> joined = {};  // Task's
   Chunks chunks = {};
 };
 
@@ -34,6 +35,7 @@ class DevicePart {
   std::vector<std::string> notes() const;  // a line for each pair of acts that may go in chunks
   // What is predicted to be seen of all moves; none: of one of them nothing is known.
   std::optional<double> network_s() const { return network_s_; }
+  std::optional<double> computing_s() const { return computing_s_; }  // of all kernels; none: of one of them
 
  private:
   struct Nothing {  // an act that another one does as well, or that leaves what stands there
@@ -44,13 +46,15 @@ class DevicePart {
   Status make_acts(transport::Ranks& ranks, const OnDevice& how);
   Status make_pairs(transport::Ranks& ranks, const OnDevice& how);
   Status make_act(std::size_t act, const OnDevice& how);
+  Route route_of(std::size_t act) const;
   bool records() const { return joined_.all() != nullptr; }
   Status queue_act(std::size_t act);
   Status queue_acts();
   Status time_act(std::size_t act, transport::Ranks& ranks, const Timer& since, PassTimes& times);
   Status time_compute(std::size_t act, PassTimes& times);
   Status time_chunks(const InChunks& chunks, PassTimes& times);
-  void expect_move(std::optional<double> seconds);
+  Result<std::optional<double>> time_move(std::size_t act, transport::Ranks& ranks);
+  static void expect(std::optional<double>& all, std::optional<double> seconds);
   Result<double> seconds_of_pass(transport::Ranks& ranks);
 
   const Part* part_;
@@ -60,7 +64,7 @@ class DevicePart {
   std::unique_ptr<Reach> reach_;
   std::vector<Act> acts_;
   std::vector<std::string> notes_;
-  std::optional<double> network_s_ = 0;
+  std::optional<double> network_s_ = 0, computing_s_ = 0;
   std::optional<ops::cuda::Recording> recording_;
 };
 

@@ -78,10 +78,36 @@ bool gathers_in_order(const Route& r) {
   return true;
 }
 
+// Whether the addends of a reduce-scatter lie one behind the other already, in the order of the places.
+bool scatters_in_order(const Route& r) {
+  if (!scatters(r) || r.own().size() != 1) return false;
+  const std::size_t each = longest_addend(r);
+  for (const auto* parcels : {&r.out(), &r.own()})
+    for (const Parcel& p : *parcels) {
+      const auto place = static_cast<std::size_t>(r.mesh().place(p.peer, r.move().over));
+      const std::vector<BoxRows> runs = rows_of(r.before(), p.box, r.width());
+      if (runs.size() != 1 || runs.front().rows != 1 || static_cast<std::size_t>(runs.front().bytes) != each ||
+          static_cast<std::size_t>(runs.front().in_block) != place * each)
+        return false;
+    }
+  return each == r.bytes_of(r.after()) && each * (r.out().size() + 1) == r.bytes_of(r.before());
+}
+
+// The bytes that each of the others gets, where the collective may go as a small one.
+std::int64_t small_bytes(const Route& r) {
+  if (r.adds() && r.tensor().how != transport::Reduction::sum) return 0;
+  if (scatters(r)) return static_cast<std::int64_t>(longest_addend(r));
+  const auto bytes = static_cast<std::int64_t>(r.bytes_of(r.before()));
+  return r.adds() || bytes % staged_line == 0 ? bytes : 0;
+}
+
 }  // namespace
 
-Result<Joined> Joined::make(transport::Ranks& ranks, const Mesh& mesh, const std::string& library) {
+Result<Joined> Joined::make(transport::Ranks& ranks, const Mesh& mesh, const std::string& library,
+                            std::shared_ptr<const transport::Nccl> before) {
   Joined out(ranks, mesh);
+  out.all_ = std::move(before);
+  if (out.all_ != nullptr) return out;
   auto all = transport::Nccl::join(ranks, library);
   if (all)
     out.all_ = *std::move(all);
@@ -95,7 +121,12 @@ Result<Joined> Joined::make(transport::Ranks& ranks, const Mesh& mesh, const std
 Result<const transport::Nccl*> Joined::over(const std::string& letters) {
   const auto known = over_.find(letters);
   if (known != over_.end()) return known->second.get();
-  const int mine = ranks_->rank(), first = sharers(*mesh_, letters, mine).front();
+  const int mine = ranks_->rank();
+  const std::vector<int> they = sharers(*mesh_, letters, mine);
+  bool is_all = static_cast<int>(they.size()) == ranks_->size();
+  for (std::size_t i = 0; i < they.size(); ++i) is_all &= they[i] == static_cast<int>(i);
+  if (is_all) return all_.get();
+  const int first = they.front();
   auto some =
       all_->among({first, static_cast<int>(mesh_->place(mine, letters)), static_cast<int>(mesh_->size(letters))});
   if (!some) return some.error();
@@ -108,7 +139,10 @@ Result<DeviceMover> DeviceMover::make(Route route, Joined& joined, Reach* reach)
   if (!some) return some.error();
   std::size_t bytes = joined.all() != nullptr ? route.staging_bytes() : 0;
   // Of a reduce-scatter: what goes to each, all as long as the longest, and what has come.
-  if (collective && scatters(route)) bytes = static_cast<std::size_t>((*some)->size() + 1) * longest_addend(route);
+  if (collective && scatters_in_order(route))
+    bytes = 0;
+  else if (collective && scatters(route))
+    bytes = static_cast<std::size_t>((*some)->size() + 1) * longest_addend(route);
   auto staging = cuda::Memory::make(static_cast<std::int64_t>(bytes));
   if (!staging) return staging.error();
   DeviceMover out(Mover(std::move(route)), *std::move(staging), joined);
@@ -118,18 +152,15 @@ Result<DeviceMover> DeviceMover::make(Route route, Joined& joined, Reach* reach)
   return out;
 }
 
-// The bytes that each of the others gets, where the collective may go as a small one.
-std::int64_t DeviceMover::small_bytes() const {
-  const Route& r = route();
-  if (r.adds() && r.tensor().how != transport::Reduction::sum) return 0;
-  if (scatters(r)) return static_cast<std::int64_t>(longest_addend(r));
-  const auto bytes = static_cast<std::int64_t>(r.bytes_of(r.before()));
-  return r.adds() || bytes % staged_line == 0 ? bytes : 0;
+Result<bool> DeviceMover::is_small(const Route& route, transport::Ranks& ranks) {
+  std::int64_t most = route.adds() || gathers_in_order(route) ? small_bytes(route) : 0;
+  if (const Status known = largest(ranks, most); !known) return known.error();
+  return most > 0 && most <= SmallMover::most_bytes;
 }
 
 // As it was timed between these devices, in recordings of twenty on memory of its own; rank 0 decides.
 Status DeviceMover::try_small(Reach& reach) {
-  std::int64_t most = small_bytes();  // of any group
+  std::int64_t most = small_bytes(route());  // of any group
   if (const Status known = largest(*ranks_, most); !known) return known;
   if (most == 0) return Done{};
   auto small = SmallMover::make(reach, sharers(route().mesh(), route().move().over, route().device()), most);
@@ -150,6 +181,7 @@ Status DeviceMover::try_small(Reach& reach) {
     seconds[is_small ? 1 : 0] = *took;
   }
   if (const Status told = transport::broadcast(*ranks_, std::as_writable_bytes(std::span(seconds))); !told) return told;
+  collective_s_ = std::min(seconds[0], seconds[1]);
   note_ = fmt::format("{} over {}: {} as one kernel, {} by NCCL", name(*route().move().kind), route().move().over,
                       engineering(seconds[1], "s"), engineering(seconds[0], "s"));
   if (seconds[1] >= seconds[0]) small_ = nullptr;
@@ -208,19 +240,20 @@ Status DeviceMover::reduce_scatter(const cuda::Queue& queue, const std::byte* fr
   const Route& r = route();
   const std::size_t each = longest_addend(r);
   if (each == 0) return Done{};
+  const auto add = [&](const std::byte* addends, std::byte* come) {
+    const auto bytes = static_cast<std::int64_t>(each);
+    if (small_ != nullptr) return small_->queue(queue, {addends, come, bytes, bytes, true, r.tensor().dtype});
+    const std::size_t elements = each / static_cast<std::size_t>(r.width());
+    return some_->reduce_scatter({r.tensor().dtype, r.tensor().how}, addends, come, elements, queue.stream());
+  };
+  if (staging_.bytes() == 0) return add(from, to);
   std::byte* const come = staging_.data() + each * static_cast<std::size_t>(some_->size());
   for (const auto* parcels : {&r.out(), &r.own()})
     for (const Parcel& p : *parcels) {
       std::byte* const there = staging_.data() + each * static_cast<std::size_t>(r.mesh().place(p.peer, r.move().over));
       if (const Status packed = pack(queue, from, r.before(), p, r.width(), there); !packed) return packed;
     }
-  const std::size_t elements = each / static_cast<std::size_t>(r.width());
-  const auto bytes = static_cast<std::int64_t>(each);
-  const Status done =
-      small_ != nullptr
-          ? small_->queue(queue, {staging_.data(), come, bytes, bytes, true, r.tensor().dtype})
-          : some_->reduce_scatter({r.tensor().dtype, r.tensor().how}, staging_.data(), come, elements, queue.stream());
-  if (!done) return done;
+  if (const Status done = add(staging_.data(), come); !done) return done;
   for (const Parcel& p : r.own())
     if (const Status unpacked = unpack(queue, come, p, r.after(), r.width(), to); !unpacked) return unpacked;
   return Done{};

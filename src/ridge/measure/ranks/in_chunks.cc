@@ -44,9 +44,16 @@ Result<InChunks::Made> InChunks::make(const ChunkedPair& pair, const Where& wher
   auto queues = Queues::make();
   if (!queues) return queues.error();
   std::unique_ptr<InChunks> out(new InChunks(pair, where, *std::move(queues)));
-  const ChunkQuestion question{
-      where.part,          pair, where.machine, where.options, where.how, where.ranks.rank(), where.reach.bytes_per_s(),
-      where.reach.wait_s()};
+  const ChunkQuestion question{where.part,
+                               pair,
+                               where.machine,
+                               where.options,
+                               where.how,
+                               where.ranks.rank(),
+                               where.reach.bytes_per_s(),
+                               where.reach.wait_s(),
+                               where.reach.bell_s(),
+                               where.moving_s};
   auto times = chunk_times(question);
   if (const Status there = transport::agree(where.ranks, times ? Status(Done{}) : times.error()); !there)
     return there.error();
@@ -188,7 +195,7 @@ Status InChunks::build(const ChunkQuestion& question) {
     if (!planned) return planned.error();
     const auto walk = one_kernel(question, *planned, times_.chunks);
     if (!walk) return input_error("no kernel goes through this product in chunks, but on rank 0 one does");
-    walk_ = *walk;
+    walk_ = walk->chunks;
   }
   for (std::size_t step = 0; step < pieces_.size(); ++step)
     for (Chunk& chunk : cut(after(pair_.gathers() ? step : step + 1), step)) {

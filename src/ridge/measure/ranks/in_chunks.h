@@ -31,7 +31,8 @@ class InChunks {
     Chunks how;
     transport::Ranks& ranks;
     Reach& reach;
-    std::size_t bell;  // the first of bells()
+    std::size_t bell;                // the first of bells()
+    std::optional<double> moving_s;  // the move alone, where it was timed
   };
   static std::size_t bells(std::size_t ranks);  // that a pair needs
   struct Made {

@@ -1,6 +1,7 @@
 #include "ridge/measure/ranks/reach.h"
 
 #include <algorithm>
+#include <array>
 
 #include "ridge/measure/timer.h"
 #include "ridge/transport/collectives.h"
@@ -97,24 +98,26 @@ Status Reach::measure() {
   if (!all) return all.error();
   const std::size_t opened = open_.size() - static_cast<std::size_t>(size() - 1);
   const int next = (rank() + 1) % size(), last = (rank() + size() - 1) % size();
-  double seconds[2] = {0, 0};
-  for (const bool large : {false, true}) {
+  std::array<double, 3> seconds{};  // of a bell alone, of a few bytes behind it, of many
+  for (std::size_t kind = 0; kind < seconds.size(); ++kind) {
     std::vector<double> samples;
     for (int turn = 0; turn < turns; ++turn) {
       if (const Status here = transport::barrier(*ranks_); !here) return here;
       const auto took = queue->elapsed([&]() -> Status {
         if (const Status rung = ring(*queue, count_ - 1, {last}); !rung) return rung;
         if (const Status heard_it = hear(*queue, count_ - 1, {next}); !heard_it) return heard_it;
-        return queue->copy(to->data(), (*all)[static_cast<std::size_t>(next)], large ? many : 256);
+        if (kind == 0) return Done{};
+        return queue->copy(to->data(), (*all)[static_cast<std::size_t>(next)], kind == 2 ? many : 256);
       });
       if (!took) return took.error();
       if (turn > 1) samples.push_back(*took);
     }
-    seconds[large ? 1 : 0] = statistics(std::move(samples)).min;
+    seconds[kind] = statistics(std::move(samples)).min;
   }
   if (const Status told = transport::broadcast(*ranks_, std::as_writable_bytes(std::span(seconds))); !told) return told;
-  bytes_per_s_ = static_cast<double>(many) / std::max(1e-9, seconds[1] - seconds[0]);
-  wait_s_ = seconds[0];
+  bell_s_ = seconds[0];
+  wait_s_ = seconds[1];
+  bytes_per_s_ = static_cast<double>(many) / std::max(1e-9, seconds[2] - seconds[1]);
   open_.erase(open_.begin() + static_cast<std::ptrdiff_t>(opened), open_.end());  // before anyone frees it
   return transport::barrier(*ranks_);
 }

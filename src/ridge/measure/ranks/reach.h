@@ -34,6 +34,7 @@ class Reach {
   // Measured as it was made, every rank copying at once; rank 0's numbers.
   double bytes_per_s() const { return bytes_per_s_; }
   double wait_s() const { return wait_s_; }  // of a short copy behind a bell
+  double bell_s() const { return bell_s_; }  // of a bell that all ring
 
  private:
   Reach(transport::Ranks& ranks, std::size_t count, ops::cuda::Memory bells)
@@ -46,7 +47,7 @@ class Reach {
   ops::cuda::Memory bells_;         // by bell and rank
   std::vector<std::byte*> theirs_;  // bells
   std::vector<ops::cuda::PeerMemory> open_;
-  double bytes_per_s_ = 0, wait_s_ = 0;
+  double bytes_per_s_ = 0, wait_s_ = 0, bell_s_ = 0;
 };
 
 }  // namespace ridge::ranks

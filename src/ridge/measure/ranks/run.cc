@@ -165,8 +165,8 @@ class Runner {
   Status carry_up() {
     for (const auto& [name, path] : options_.out)
       if (const auto tensor = tensor_named(program(), name)) wanted_.push_back(*tensor);
-    auto made =
-        DevicePart::make(*part_, ranks_, {task_.explanation.machine, options_, wanted_, task_.nccl, task_.chunks});
+    auto made = DevicePart::make(
+        *part_, ranks_, {task_.explanation.machine, options_, wanted_, task_.nccl, task_.joined, task_.chunks});
     if (!made) return made.error();
     on_device_ = *std::move(made);
     return transport::agree(ranks_, on_device_->upload());
@@ -262,6 +262,7 @@ class Runner {
       const auto facts = ops::cuda::device_facts();
       notes.device = facts ? facts->name : "";
       notes.in_chunks = on_device_->notes();
+      notes.computing_s = on_device_->computing_s();
     }
     notes.words_bound = task_.words_bound;
     const auto on_device = on_device_ ? on_device_->network_s() : std::nullopt;

@@ -5,6 +5,7 @@
 
 #include "ridge/measure/ranks/chunks.h"
 #include "ridge/measure/run.h"
+#include "ridge/transport/nccl.h"
 #include "ridge/transport/ranks.h"
 
 namespace ridge::ranks {
@@ -17,6 +18,8 @@ struct Task {
   // On devices: which products go in chunks beside what moves, of those that can.
   Chunks chunks = {};
   bool checked = true;  // false: results are not looked at
+  // On devices: those of these ranks as another run joined them; null: run() joins them.
+  std::shared_ptr<const transport::Nccl> joined = {};
 };
 
 // Of rank 0; elsewhere without content.

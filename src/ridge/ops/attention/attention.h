@@ -18,23 +18,32 @@
 
 namespace ridge::ops {
 
+struct Differing {               // sequences
+  const int* lengths = nullptr;  // of each; null: they are alike
+  Moves moves = {};
+};
+struct Alike {};
+
 template <AttentionConfig C, class T> struct Attention {
   static constexpr AttentionConfig config = C;
   static constexpr int rings = 2;
   using Q = tile::HeldTile<T, C.m, C.d>;
   using K = tile::InRing<0, tile::SharedTile<T, C.kv, C.d>>;
   using V = tile::InRing<1, tile::SharedTile<T, C.kv, C.d>>;
-  struct Globals {
-    tile::MatricesView<Q> q;
-    tile::MatricesView<K> k;
-    tile::MatricesView<V> v;
-    tile::MatricesOut<T, C.m, C.d> o;
-    tile::MatricesOut<float, C.m, 1> lse;  // ln of the sum of exponentials of a row; data null: not wanted
+  template <class Tile> using Input = std::conditional_t<C.ragged, tile::RaggedView<Tile>, tile::MatricesView<Tile>>;
+  template <class E, int N> using Output =
+      std::conditional_t<C.ragged, tile::RaggedOut<E, C.m, N>, tile::MatricesOut<E, C.m, N>>;
+  struct Globals : std::conditional_t<C.ragged, Differing, Alike> {
+    Input<Q> q;
+    Input<K> k;
+    Input<V> v;
+    Output<T, C.d> o;
+    Output<float, 1> lse;  // ln of the sum of exponentials of a row; data null: not wanted
     Band band;
     float scale_log2 = 0;  // what scores are multiplied by, times log2(e)
     float cap = 0;         // not 0: a score is first cap * tanh(it * within_cap)
     float within_cap = 0;
-    int heads_of_keys = 1;  // heads of q that share one of k and v
+    int heads_of_keys = 1;  // matrices of q that share one of k and v
   };
   struct Held {
     Q q;
@@ -51,20 +60,54 @@ template <AttentionConfig C, class T> struct Attention {
     tile::Operands<C.m, C.kv, C.consumers, T> weights;  // of the step's keys, for the next step
   };
 
+  // Of the item's sequence, looked up once.
+  TILE_FN static int length(auto& at, const Globals& g) requires(C.ragged) {
+    const int sequence = at.matrix() / static_cast<int>(g.q.inner);
+    if (g.k.starts != nullptr) return g.k.starts[sequence + 1] - g.k.starts[sequence];
+    return g.lengths == nullptr ? 0 : within_reach(g.lengths[sequence]);
+  }
+  TILE_FN static decltype(auto) band(auto& at, const Globals& g) {
+    if constexpr (C.ragged)
+      return g.band.of(at.length(), g.moves);
+    else
+      return (g.band);
+  }
+  // The row of q that a line of its tile is of.
+  TILE_FN static int row_of(auto& at, const Globals& g, int line) {
+    if constexpr (C.ragged)
+      return at.row() + (line - at.row()) / g.q.group;
+    else
+      return line;
+  }
+  TILE_FN static int last_row(auto& at, const Globals& g) {
+    const int last = row_of(at, g, at.row() + C.m - 1);
+    if constexpr (C.ragged)
+      if (const int rows = rows_of(g.q, at.matrix()); last >= rows) return rows - 1;
+    return last;
+  }
   TILE_FN static tile::Steps steps(auto& at, const Globals& g) {
-    const int first = g.band.first(at.row()) / C.kv, end = g.band.end(at.row() + C.m - 1);
+    if constexpr (C.ragged)
+      if (at.row() >= rows_of(g.q, at.matrix())) return {0};
+    const Band& seen = band(at, g);
+    const int first = seen.first(at.row()) / C.kv, end = seen.end(last_row(at, g));
     return {end > first * C.kv ? (end + C.kv - 1) / C.kv - first : 1};
   }
   // The first key of a step.
   TILE_FN static int key(auto& at, const Globals& g, int step) {
-    return (g.band.first(at.row()) / C.kv + at.steps() - 1 - step) * C.kv;
+    return (band(at, g).first(at.row()) / C.kv + at.steps() - 1 - step) * C.kv;
   }
 
-  TILE_FN static void hold(auto& at, Held& h, const Globals& g) { at.load(h.q, g.q, at.matrix(), at.row()); }
+  TILE_FN static void hold(auto& at, Held& h, const Globals& g) {
+    if constexpr (C.ragged)
+      at.load(h.q, g.q, at.matrix(), at.row(), rows_of(g.q, at.matrix()));
+    else
+      at.load(h.q, g.q, at.matrix(), at.row());
+  }
+  // Keys and values behind a sequence's end are not there: whatever lies there, NaN too, reads as zeros.
   TILE_FN static void load(auto& at, Stage& s, const Globals& g) {
-    const int head = at.matrix() / g.heads_of_keys;
-    if (!at.is_last()) at.load(s.k, g.k, head, key(at, g, at.step()));
-    if (!at.is_first()) at.load(s.v, g.v, head, key(at, g, at.step() - 1));
+    const int head = at.matrix() / g.heads_of_keys, keys = band(at, g).keys;
+    if (!at.is_last()) at.load(s.k, g.k, head, key(at, g, at.step()), keys);
+    if (!at.is_first()) at.load(s.v, g.v, head, key(at, g, at.step() - 1), keys);
   }
 
   template <class At> TILE_FN static void compute(At& at, State& x, const Held& h, const Stage& s, const Globals& g) {
@@ -98,8 +141,10 @@ template <AttentionConfig C, class T> struct Attention {
     const int first = key(at, g, at.step());
     if (g.cap != 0) at.map(p, [&](auto s) { return g.cap * tanh_of(s * g.within_cap); });
     const tile::Range own = at.own_rows();
-    if (g.band.cuts(static_cast<int>(own.begin), static_cast<int>(own.size), first, C.kv))
-      at.clip(p, [&](int row) { return g.band.seen(row, first); });
+    const Band& seen = band(at, g);
+    const int row = row_of(at, g, static_cast<int>(own.begin));
+    const int rows = row_of(at, g, static_cast<int>(own.end()) - 1) - row + 1;
+    if (seen.cuts(row, rows, first, C.kv)) at.clip(p, [&](int line) { return seen.seen(row_of(at, g, line), first); });
     PerRow now = x.most, shrink = x.most, base;
     at.reduce(now, p, tile::Max{});
     at.map(
@@ -167,6 +212,12 @@ void set_numbers(auto& g, const AttentionProblem& p) {
   g.cap = static_cast<float>(p.cap);
   g.within_cap = p.cap > 0 ? static_cast<float>(p.scale / p.cap) : 0;
   g.heads_of_keys = static_cast<int>(p.heads / p.key_heads);
+}
+// Of a text whose sequences may differ.
+void set_lengths(auto& g, const AttentionProblem& p, const int* lengths) {
+  if (!p.lengths) return;
+  g.lengths = lengths;
+  g.moves = moves_of(*p.lengths);
 }
 
 }  // namespace ridge::ops

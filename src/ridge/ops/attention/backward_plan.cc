@@ -93,6 +93,14 @@ std::string backward_name_of(int config) {
   return fmt::format("sm90_attention_backward_{}x{}x{}", c.m, c.q, c.d);
 }
 
+std::optional<int> backward_config_named(std::string_view name) {
+  for (int i = 0; i < attention_backward_configs(); ++i)
+    if (backward_name_of(i) == name) return i;
+  return std::nullopt;
+}
+int attention_backward_configs() { return static_cast<int>(attention_backward_menu.size()); }
+std::int64_t rows_of_a_step(int config) { return attention_backward_menu[static_cast<std::size_t>(config)].q; }
+
 AttentionBackwardPlan choose(const AttentionBackwardProblem& x, const DeviceNumbers& device) {
   const AttentionProblem& p = x.forward;
   AttentionBackwardPlan out;

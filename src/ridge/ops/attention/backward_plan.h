@@ -3,7 +3,9 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 
+#include "ridge/base/timeline.h"
 #include "ridge/ops/attention/backward_problem.h"
 #include "ridge/ops/model.h"
 
@@ -32,6 +34,11 @@ std::optional<std::string> refuse(const AttentionBackwardProblem& problem);
 AttentionBackwardPlan choose(const AttentionBackwardProblem& problem, const DeviceNumbers& device);
 // "sm90_attention_backward_128x64x128": keys of an item, rows of a step, head size.
 std::string backward_name_of(int config);
+std::optional<int> backward_config_named(std::string_view name);
+int attention_backward_configs();
+std::int64_t rows_of_a_step(int config);
+// One block's items on the trace target, each of so many steps.
+Timeline attention_backward_timeline(int config, int items, int steps, const BlockPace& pace, double clock_hz);
 
 }  // namespace cuda
 

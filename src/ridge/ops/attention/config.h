@@ -12,6 +12,7 @@ struct AttentionConfig {
   int consumers = 2, stages = 2;   // groups of 64 rows; tiles of keys, and of values, that may be on their way
   bool turns = true;               // groups issue the products of a step in turn
   int helds = 1;                   // items whose queries have room
+  bool ragged = false;             // sequences may differ in length, and a row may be one line of each head of a group
   bool operator==(const AttentionConfig&) const = default;
 };
 
@@ -28,6 +29,11 @@ inline constexpr std::array attention_menu = {
     AttentionConfig{.m = 64, .kv = 64, .d = 192, .consumers = 1, .stages = 4, .turns = false},
     AttentionConfig{.m = 64, .kv = 64, .d = 256, .consumers = 1, .stages = 3, .turns = false},
 };
+
+constexpr AttentionConfig ragged(AttentionConfig c) {
+  c.ragged = true;
+  return c;
+}
 
 // Of the backward pass: keys of an item, rows of queries of a step. Groups have 64 keys each; or the same 64 and a part
 // of the columns each, where a head's sums are too many for the registers.

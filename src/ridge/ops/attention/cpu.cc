@@ -23,7 +23,7 @@ void attention(const AttentionProblem& p, const AttentionData& data, int threads
   const std::int64_t count = items(tall ? tall_rows : short_rows);
   std::atomic<int> next{0};
   tile::cpu::run(static_cast<int>(std::min<std::int64_t>(threads, count)), [&](int) {
-    run({p, data.q, data.k, data.v, data.o, data.lse, tall, &next, tile::cpu::arenas().left.need(memory(tall))});
+    run({p, data, tall, &next, tile::cpu::arenas().left.need(memory(tall))});
   });
 }
 

@@ -10,7 +10,10 @@ namespace ridge::ops {
 struct AttentionData {
   const void *q = nullptr, *k = nullptr, *v = nullptr;
   void* o = nullptr;
-  float* lse = nullptr;  // [outer, heads, rows]: ln of the sum of a row's exponentials; null: not wanted
+  float* lse = nullptr;          // [outer, heads, rows]: ln of the sum of a row's exponentials; null: not wanted
+  const int* lengths = nullptr;  // [outer], of a problem that has lengths and is not packed
+  const int *row_starts = nullptr, *key_starts = nullptr;  // [outer + 1], of one that is packed
+  const int* pages = nullptr;                              // [outer, keys / rows of a page], of one that has pages
 };
 
 // The problem must not be refused (model.h). Threads: 0 means every core that the process may use, else so many.

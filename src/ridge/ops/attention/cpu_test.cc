@@ -14,7 +14,10 @@ using testing::AttentionCase, testing::AttentionCases, testing::judge, testing::
 namespace cpu = tile::cpu;
 
 double worst_of(AttentionCase& x, int threads) {
-  attention(x.problem, {x.q.data(), x.k.data(), x.v.data(), x.o.data(), x.lse.data()}, threads);
+  attention(x.problem,
+            {x.q.data(), x.k.data(), x.v.data(), x.o.data(), x.lse.data(), x.lengths.data(), x.row_starts.data(),
+             x.key_starts.data(), x.pages.data()},
+            threads);
   // Weights are not rounded to the inputs' format.
   if (x.problem.dtype == DType::f32) return judge(x, 2e-6, 1e-6);
   return judge(x, 2e-6, x.problem.dtype == DType::bf16 ? 0x1p-8 : 0x1p-11);

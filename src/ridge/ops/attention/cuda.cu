@@ -6,8 +6,65 @@
 
 namespace ridge::ops::cuda {
 
-template <> const std::array<LaunchAttention, attention_menu.size()>& attention_kernels<Bf16>();
-template <> const std::array<LaunchAttention, attention_menu.size()>& attention_kernels<F16>();
+template <> const std::array<LaunchAttention, attention_menu.size()>& attention_kernels<Bf16>(bool is_ragged);
+template <> const std::array<LaunchAttention, attention_menu.size()>& attention_kernels<F16>(bool is_ragged);
+
+namespace {
+
+// As sequences that are alike lie.
+bool describe(AttentionMaps& maps, const AttentionCall& call, const AttentionProblem& p, const AttentionConfig& c) {
+  const auto encoded = [&](CUtensorMap& map, const void* data, const HeadsLayout& x, std::int64_t rows,
+                           std::int64_t heads, int box) {
+    const Stacked lines{const_cast<void*>(data), p.width, rows, heads, p.outer, x.row, x.head, x.outer};
+    return encode(map, lines, p.dtype, {64, box});
+  };
+  return encoded(maps.q, call.q, p.q, p.rows, p.heads, c.m) &&
+         encoded(maps.k, call.k, p.k, p.keys, p.key_heads, c.kv) &&
+         encoded(maps.v, call.v, p.v, p.keys, p.key_heads, c.kv) && encoded(maps.o, call.o, p.o, p.rows, p.heads, 64);
+}
+
+// Rows whose matrix ends where a load says: row r of n lies at room - n + r along one axis, which ends there, and at
+// where the matrix begins + n along the next. Both go from row to row, and begin `room` rows before the first.
+struct Ending {
+  std::int64_t room, all, outer;  // rows that a matrix may have, all that there are, and matrices side by side
+  std::int64_t heads;
+  int box;
+};
+bool encode_ending(CUtensorMap& map, const void* data, const HeadsLayout& x, const AttentionProblem& p,
+                   const Ending& of) {
+  const std::int64_t row = of.all == 1 ? (p.width + 7) / 8 * 8 : x.row;
+  const auto* const before = static_cast<const std::uint16_t*>(data) - of.room * row;
+  const FiveAxes axes{const_cast<std::uint16_t*>(before),
+                      {p.width, of.room, of.all + 1, of.heads, of.outer},
+                      {row, row, x.head, x.outer},
+                      {64, of.box, 1}};
+  return encode(map, axes, p.dtype);
+}
+
+// With heads of a group as lines of a row, and keys that end.
+bool describe_ragged(AttentionMaps& maps, const AttentionCall& call, const AttentionProblem& p,
+                     const AttentionConfig& c, int group) {
+  const auto of_rows = [&](CUtensorMap& map, const void* data, const HeadsLayout& x, int box) {
+    if (p.packed) return encode_ending(map, data, x, p, {p.rows, p.packed->rows, 1, p.heads, box});
+    const FiveAxes axes{const_cast<void*>(data),
+                        {p.width, group, p.rows, p.heads / group, p.outer},
+                        {x.head, x.row, x.head * group, x.outer},
+                        {64, group, box / group}};
+    return encode(map, axes, p.dtype);
+  };
+  const auto of_keys = [&](CUtensorMap& map, const void* data, const HeadsLayout& x) {
+    Ending of{p.keys, p.keys, p.outer, p.key_heads, c.kv};
+    if (p.pages)
+      of = {p.pages->rows, p.pages->rows, p.pages->count, p.key_heads, rows_of_box(p, c)};
+    else if (p.packed)
+      of = {p.keys, p.packed->keys, 1, p.key_heads, c.kv};
+    return encode_ending(map, data, x, p, of);
+  };
+  return of_rows(maps.q, call.q, p.q, c.m) && of_keys(maps.k, call.k, p.k) && of_keys(maps.v, call.v, p.v) &&
+         of_rows(maps.o, call.o, p.o, 64);
+}
+
+}  // namespace
 
 std::optional<std::string> launch(const AttentionCall& call, const AttentionPlan& plan, const Workspace& workspace,
                                   CUstream_st* stream) {
@@ -17,22 +74,13 @@ std::optional<std::string> launch(const AttentionCall& call, const AttentionPlan
     return "attention: expected a workspace of " + std::to_string(counter_bytes + plan.workspace_bytes) +
            " bytes, found " + std::to_string(workspace.bytes);
   AttentionMaps maps{};
-  const auto encoded = [&](CUtensorMap& map, const void* data, const HeadsLayout& x, std::int64_t rows,
-                           std::int64_t heads, int box) {
-    const Stacked lines{const_cast<void*>(data), p.width, rows, heads, p.outer, x.row, x.head, x.outer};
-    return encode(map, lines, p.dtype, {64, box});
-  };
-  if (!encoded(maps.q, call.q, p.q, p.rows, p.heads, c.m) || !encoded(maps.k, call.k, p.k, p.keys, p.key_heads, c.kv) ||
-      !encoded(maps.v, call.v, p.v, p.keys, p.key_heads, c.kv) || !encoded(maps.o, call.o, p.o, p.rows, p.heads, 64))
+  if (!(plan.is_ragged ? describe_ragged(maps, call, p, c, plan.group) : describe(maps, call, p, c)))
     return "describing the operands of attention to the copy engine";
   auto* const states = reinterpret_cast<float*>(static_cast<char*>(workspace.data) + counter_bytes);
-  const AttentionLaunch launch{maps,       p,
-                               call.o,     call.lse,
-                               plan.width, plan.parts,
-                               plan.items, static_cast<int*>(workspace.data),
-                               states,     multiprocessors(),
-                               stream};
-  const auto& kernels = p.dtype == DType::bf16 ? attention_kernels<Bf16>() : attention_kernels<F16>();
+  const AttentionLaunch launch{
+      maps, p, call.o, call.lse, plan, c, call, static_cast<int*>(workspace.data), states, multiprocessors(), stream};
+  const auto& kernels =
+      p.dtype == DType::bf16 ? attention_kernels<Bf16>(plan.is_ragged) : attention_kernels<F16>(plan.is_ragged);
   const cudaError_t e = kernels[static_cast<std::size_t>(plan.config)](launch);
   if (e == cudaSuccess) return std::nullopt;
   return std::string("launching attention: ") + cudaGetErrorString(e);

@@ -18,7 +18,10 @@ struct AttentionCall {
   AttentionProblem problem;
   const void *q = nullptr, *k = nullptr, *v = nullptr;
   void* o = nullptr;
-  float* lse = nullptr;  // [outer, heads, rows]: ln of the sum of a row's exponentials; null: not wanted
+  float* lse = nullptr;          // [outer, heads, rows]: ln of the sum of a row's exponentials; null: not wanted
+  const int* lengths = nullptr;  // [outer], of a problem that has lengths and is not packed
+  const int *row_starts = nullptr, *key_starts = nullptr;  // [outer + 1], of one that is packed
+  const int* pages = nullptr;                              // [outer, keys / rows of a page], of one that has pages
 };
 
 // A sentence if the driver refuses the launch. The problem must not be refused; the workspace has counter_bytes and

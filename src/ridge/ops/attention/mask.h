@@ -2,15 +2,38 @@
 // last row sees all keys, or 0 where row r sees keys 0 … r; a sliding window has a low as well.
 #pragma once
 
+#include "ridge/ops/attention/problem.h"
 #include "ridge/tile/steps.h"
 
 namespace ridge::ops {
+
+// What of a band goes with the length of a sequence.
+struct Moves {
+  int limit = 1 << 30;    // keys 0 … length + limit - 1 are there at most
+  int low = 0, high = 0;  // 1: that side
+};
+
+// Longer ones are taken for as long as that.
+TILE_FN constexpr int within_reach(int length) {
+  constexpr int most = 1 << 29;
+  if (length > most) return most;
+  return length < -most ? -most : length;
+}
 
 struct Band {
   int low = -(1 << 30), high = 1 << 30;
   int keys = 0;
   int walks = 1;  // 0: every row sees what row 0 does
 
+  // That of a sequence of this length, which is within 2^29 of 0.
+  TILE_FN constexpr Band of(int length, const Moves& moves) const {
+    const int limit = length + moves.limit;
+    Band out = *this;
+    out.low += length * moves.low;
+    out.high += length * moves.high;
+    if (limit < keys) out.keys = limit < 0 ? 0 : limit;
+    return out;
+  }
   // The keys that a row sees, counted from a key on.
   TILE_FN constexpr tile::Span seen(int row, int from) const { return {row * walks + low - from, end(row) - from}; }
   // Keys first … end - 1 are all that any of these rows may see.
@@ -31,5 +54,9 @@ struct Band {
     return key + count > keys || key + count - 1 > row * walks + high || key < (row + rows - 1) * walks + low;
   }
 };
+
+constexpr Moves moves_of(const AttentionProblem::Lengths& x) {
+  return {static_cast<int>(x.limit), x.low ? 1 : 0, x.high ? 1 : 0};
+}
 
 }  // namespace ridge::ops

@@ -30,8 +30,8 @@ std::int64_t end_key(const AttentionProblem& p, std::int64_t last_row) {
 }
 
 // Of the item that begins at `row`, as the kernel's text counts them (attention.h).
-std::int64_t steps_of(const AttentionProblem& p, const AttentionConfig& c, std::int64_t row) {
-  const std::int64_t first = first_key(p, row) / c.kv, end = end_key(p, row + c.m - 1);
+std::int64_t steps_of(const AttentionProblem& p, const AttentionConfig& c, std::int64_t row, std::int64_t rows) {
+  const std::int64_t first = first_key(p, row) / c.kv, end = end_key(p, row + rows - 1);
   return end > first * c.kv ? up(end, c.kv) - first : 1;
 }
 
@@ -45,26 +45,30 @@ double step_cycles(const AttentionConfig& c) {
 struct Work {  // in steps
   std::int64_t all = 0, longest = 0;
 };
-Work work_of(const AttentionProblem& p, const AttentionConfig& c) {
+Work work_of(const AttentionProblem& p, const AttentionConfig& c, int group) {
   Work out;
-  for (std::int64_t row = 0; row < p.rows; row += c.m) {
-    const std::int64_t here = steps_of(p, c, row);
+  const std::int64_t rows = c.m / group;
+  for (std::int64_t row = 0; row < p.rows; row += rows) {
+    const std::int64_t here = steps_of(p, c, row, rows);
     out.all += here;
     out.longest = std::max(out.longest, here);
   }
-  out.all *= p.outer * p.heads;
+  out.all *= p.outer * p.heads / group;
   return out;
+}
+std::int64_t tiles_of(const AttentionProblem& p, const AttentionConfig& c, int group) {
+  return p.outer * p.heads / group * up(p.rows, c.m / group);
 }
 
 // Heads that go through their keys side by side. Where all items take equally long, one: blocks that work on a head at
 // a time read its keys from memory once. Else the longest items of many heads come first, as many as the L2 has room
 // for, and of half of that and more what leaves the fewest for the last round, whose longest items begin last.
-int heads_at_a_time(const AttentionProblem& p, bool are_even, const DeviceNumbers& device) {
+int heads_at_a_time(const AttentionProblem& p, int group, bool are_even, const DeviceNumbers& device) {
   constexpr double share_of_l2 = 0.35;
   if (are_even) return 1;
-  const double keys = 4.0 * static_cast<double>(p.keys * p.width * p.key_heads) / static_cast<double>(p.heads);
+  const double keys = 4.0 * static_cast<double>(p.keys * p.width * p.key_heads * group) / static_cast<double>(p.heads);
   const double room = share_of_l2 * static_cast<double>(device.l2_bytes) / keys;
-  const auto heads = p.outer * p.heads;
+  const auto heads = p.outer * p.heads / group;
   const auto most = static_cast<std::int64_t>(std::clamp(room, 1.0, static_cast<double>(heads)));
   const auto missing = [&](std::int64_t width) { return up(heads, width) * width - heads; };  // in the last round
   std::int64_t best = most;
@@ -78,8 +82,9 @@ std::int64_t state_floats(const AttentionConfig& c) { return std::int64_t{c.m} *
 
 // Parts of a tile's keys, where there are fewer tiles than multiprocessors: as many as give each of these one item.
 // With two the second begins where the first ends, and its loads with it.
-std::int64_t filling_parts(const AttentionProblem& p, const AttentionConfig& c, const DeviceNumbers& device) {
-  const std::int64_t tiles = p.outer * p.heads * up(p.rows, c.m), longest = work_of(p, c).longest;
+std::int64_t filling_parts(const AttentionProblem& p, const AttentionConfig& c, int group,
+                           const DeviceNumbers& device) {
+  const std::int64_t tiles = tiles_of(p, c, group), longest = work_of(p, c, group).longest;
   const std::int64_t counters = (tiles + 1) * static_cast<std::int64_t>(sizeof(int));
   if (c.consumers > 1 || counters > std::int64_t{cuda::counter_bytes}) return 1;  // tile/sm90/steps.h: has_parts
   const std::int64_t parts = std::min(device.multiprocessors / tiles, longest);
@@ -92,6 +97,30 @@ std::optional<std::string> refused_alignment(const char* name, const HeadsLayout
     if (stride < 0 || stride % aligned_elements != 0)
       return fmt::format("{} does not lie in whole 16 bytes: expected strides x{} elements, found {}, {} and {}", name,
                          aligned_elements, x.outer, x.head, x.row);
+  return std::nullopt;
+}
+
+std::optional<std::string> refused_lengths(const AttentionProblem& p, const AttentionProblem::Lengths& moves) {
+  constexpr std::int64_t most = AttentionProblem::far / 2;
+  const auto is_near = [](std::int64_t x) { return x >= -most && x <= most; };
+  if ((moves.limit != AttentionProblem::far && !is_near(moves.limit)) || (moves.low && !is_near(p.low)) ||
+      (moves.high && !is_near(p.high)))
+    return fmt::format("expected a band within 2^29 of a sequence's length, found {} … {} and {}", p.low, p.high,
+                       moves.limit);
+  return std::nullopt;
+}
+
+std::optional<std::string> refused_places(const AttentionProblem& p) {
+  if (p.packed && (!p.lengths || p.lengths->limit > 0))
+    return fmt::format(
+        "sequences that lie one behind the other see keys of their own alone: expected lengths that limit "
+        "these");
+  if (p.packed && (p.packed->rows < p.rows || (!p.pages && p.packed->keys < p.keys)))
+    return fmt::format("the longest sequence has {} rows and {} keys; expected at least that of all, found {} and {}",
+                       p.rows, p.keys, p.packed->rows, p.packed->keys);
+  if (p.pages && (p.pages->rows < 1 || p.pages->count < 1 || p.keys % p.pages->rows != 0))
+    return fmt::format("expected keys in whole pages, found {} keys in {} pages of {}", p.keys, p.pages->count,
+                       p.pages->rows);
   return std::nullopt;
 }
 
@@ -110,7 +139,24 @@ std::optional<std::string> refused_sizes(const AttentionProblem& p) {
   if (p.low < -AttentionProblem::far || p.high > AttentionProblem::far || p.low > AttentionProblem::far ||
       p.high < -AttentionProblem::far)
     return fmt::format("expected a band within 2^30 of the diagonal, found {} … {}", p.low, p.high);
-  return std::nullopt;
+  if (p.lengths)
+    if (auto why = refused_lengths(p, *p.lengths)) return why;
+  return refused_places(p);
+}
+
+// Where each operand's heads lie, for what `outer` of them there are.
+std::optional<std::string> refused_operand(const char* name, const HeadsLayout& x, const AttentionProblem& p,
+                                           bool of_rows) {
+  AttentionProblem lies = p;
+  std::int64_t rows = of_rows ? p.rows : p.keys;
+  if (p.pages && !of_rows) {
+    lies.outer = p.pages->count;
+    rows = p.pages->rows;
+  } else if (p.packed) {
+    lies.outer = 1;
+    rows = of_rows ? p.packed->rows : p.packed->keys;
+  }
+  return refused_layout(name, x, lies, of_rows ? p.heads : p.key_heads, rows);
 }
 
 }  // namespace
@@ -125,16 +171,15 @@ std::optional<std::string> refuse(const AttentionProblem& p) {
   if (p.width < 1 || p.width > widest || p.width % aligned_elements != 0)
     return fmt::format("expected heads of 8 … {} elements, a multiple of {}, found {}", widest, aligned_elements,
                        p.width);
+  if (p.pages && p.pages->rows % aligned_elements != 0)
+    return fmt::format("expected pages of x{} rows, found {}", aligned_elements, p.pages->rows);
   const struct {
     const char* name;
     const HeadsLayout& layout;
-    std::int64_t heads, rows;
-  } operands[] = {{"q", p.q, p.heads, p.rows},
-                  {"k", p.k, p.key_heads, p.keys},
-                  {"v", p.v, p.key_heads, p.keys},
-                  {"o", p.o, p.heads, p.rows}};
+    bool of_rows;
+  } operands[] = {{"q", p.q, true}, {"k", p.k, false}, {"v", p.v, false}, {"o", p.o, true}};
   for (const auto& x : operands) {
-    if (auto why = refused_layout(x.name, x.layout, p, x.heads, x.rows)) return why;
+    if (auto why = refused_operand(x.name, x.layout, p, x.of_rows)) return why;
     if (auto why = refused_alignment(x.name, x.layout)) return why;
   }
   return std::nullopt;
@@ -142,7 +187,7 @@ std::optional<std::string> refuse(const AttentionProblem& p) {
 
 AttentionProblem folded(const AttentionProblem& p) {
   const std::int64_t shared = p.heads / p.key_heads;
-  if (p.rows > 1 || shared == 1) return p;
+  if (p.rows > 1 || shared == 1 || differ(p)) return p;
   AttentionProblem out = p;
   out.heads = p.key_heads;
   out.rows = shared;
@@ -164,15 +209,17 @@ std::optional<int> config_named(std::string_view name) {
   return std::nullopt;
 }
 
-AttentionPlan planned(const AttentionProblem& p, int config, std::int64_t parts, const DeviceNumbers& device) {
-  const AttentionConfig& c = attention_menu[static_cast<std::size_t>(config)];
-  const Work work = work_of(p, c);
-  const std::int64_t matrices = p.outer * p.heads, tiles = matrices * up(p.rows, c.m);
-  AttentionPlan out{.config = config, .parts = static_cast<int>(parts)};
+AttentionPlan planned(const AttentionProblem& problem, AttentionCut cut, const DeviceNumbers& device) {
+  const AttentionConfig& c = attention_menu[static_cast<std::size_t>(cut.config)];
+  const AttentionProblem p = of_length(problem, problem.keys);
+  const Work work = work_of(p, c, cut.group);
+  const std::int64_t tiles = tiles_of(p, c, cut.group), parts = cut.parts;
+  AttentionPlan out{.config = cut.config, .group = cut.group, .parts = static_cast<int>(parts)};
+  out.is_ragged = differ(problem) || cut.group > 1;
   out.items = tiles * parts;
   out.steps = work.all;
   if (parts > 1) out.workspace_bytes = static_cast<std::size_t>(out.items * state_floats(c)) * sizeof(float);
-  out.width = heads_at_a_time(p, work.longest * matrices * up(p.rows, c.m) == work.all, device);
+  out.width = heads_at_a_time(p, cut.group, work.longest * tiles == work.all, device);
   const KernelNumbers& n = kernel_numbers();
   const double item =
       n.attention_item + (parts > 1 ? n.attention_item + static_cast<double>(parts) * n.attention_part : 0);
@@ -187,6 +234,12 @@ AttentionPlan planned(const AttentionProblem& p, int config, std::int64_t parts,
   return out;
 }
 
+// Heads that share keys as lines of each row of a tile, where their rows are few.
+static int shared_lines(const AttentionProblem& p, const AttentionConfig& c) {
+  const std::int64_t shared = p.heads / p.key_heads;
+  return c.consumers == 1 && shared > 1 && !p.packed && p.rows * shared <= c.m ? static_cast<int>(shared) : 1;
+}
+
 AttentionPlan choose(const AttentionProblem& problem, const DeviceNumbers& device) {
   const AttentionProblem p = folded(problem);
   std::optional<AttentionPlan> best;
@@ -194,11 +247,14 @@ AttentionPlan choose(const AttentionProblem& problem, const DeviceNumbers& devic
   for (const AttentionConfig& c : attention_menu)
     if (c.d >= p.width) least = std::min(least, c.d);
   for (std::size_t i = 0; i < attention_menu.size(); ++i) {
-    if (attention_menu[i].d != least) continue;
-    for (const std::int64_t parts : std::set{std::int64_t{1}, filling_parts(p, attention_menu[i], device)}) {
-      const AttentionPlan plan = planned(p, static_cast<int>(i), parts, device);
-      if (!best || plan.predicted_s < best->predicted_s) best = plan;
-    }
+    const AttentionConfig& c = attention_menu[i];
+    if (c.d != least) continue;
+    for (const int group : std::set{1, shared_lines(p, c)})
+      for (const std::int64_t parts :
+           std::set{std::int64_t{1}, filling_parts(of_length(p, p.keys), c, group, device)}) {
+        const AttentionPlan plan = planned(p, {static_cast<int>(i), parts, group}, device);
+        if (!best || plan.predicted_s < best->predicted_s) best = plan;
+      }
   }
   return *best;
 }
@@ -212,18 +268,32 @@ std::optional<std::string> refuse(const AttentionProblem& p) {
   if (auto why = refused_sizes(p)) return why;
   if (p.width < 1 || p.width > cpu_attention_width)
     return fmt::format("expected heads of 1 … {} elements, found {}", cpu_attention_width, p.width);
-  return refused_layout("o", p.o, p, p.heads, p.rows);
+  return refused_operand("o", p.o, p, true);
 }
 
-double flops(const AttentionProblem& p) {
+AttentionProblem of_length(const AttentionProblem& p, std::int64_t length) {
+  if (!p.lengths) return p;
+  AttentionProblem out = p;
+  const AttentionProblem::Lengths& moves = *p.lengths;
+  if (moves.low) out.low += length;
+  if (moves.high) out.high += length;
+  out.keys = std::clamp<std::int64_t>(length + moves.limit, 0, p.keys);
+  out.lengths.reset();
+  return out;
+}
+
+double flops(const AttentionProblem& problem) {
+  const AttentionProblem p = of_length(problem, problem.keys);
   double pairs = 0;
   for (std::int64_t row = 0; row < p.rows; ++row)
     pairs += static_cast<double>(std::max<std::int64_t>(0, end_key(p, row) - first_key(p, row)));
   return 4.0 * pairs * static_cast<double>(p.outer * p.heads * p.width);
 }
 double traffic(const AttentionProblem& p) {
-  const double row_bytes = static_cast<double>(p.outer * p.width * (bits(p.dtype) / 8));
-  return 2 * row_bytes * static_cast<double>(p.heads * p.rows + p.key_heads * p.keys);
+  const double row_bytes = static_cast<double>(p.width * (bits(p.dtype) / 8));
+  const std::int64_t rows = p.packed ? p.packed->rows : p.outer * p.rows;
+  const std::int64_t keys = p.packed && !p.pages ? p.packed->keys : p.outer * p.keys;
+  return 2 * row_bytes * static_cast<double>(p.heads * rows + p.key_heads * keys);
 }
 
 Result<Forecast> forecast(const AttentionProblem& p, const DeviceNumbers& device) {

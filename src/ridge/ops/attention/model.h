@@ -16,17 +16,24 @@ namespace ridge::ops {
 namespace cuda {
 struct AttentionPlan {
   int config = 0;  // of attention_menu
+  int group = 1;   // heads that share keys, which are lines of the same tile
   int width = 1;   // heads that go through their keys at a time, so that the L2 holds these
   int parts = 1;   // items that share the keys of the same rows
   std::int64_t items = 0, steps = 0;
   double predicted_s = 0;
   std::size_t workspace_bytes = 0;  // beside its counters
+  bool is_ragged = false;           // by the kernel whose sequences may differ
   bool operator==(const AttentionPlan&) const = default;
 };
 // What stands in the way, as a sentence; none: a kernel does it. Looks at no device.
 std::optional<std::string> refuse(const AttentionProblem& problem);
-// By this row of the menu, the keys in so many parts; of a problem that is folded.
-AttentionPlan planned(const AttentionProblem& problem, int config, std::int64_t parts, const DeviceNumbers& device);
+struct AttentionCut {  // a row of the menu, how many parts the keys go in, and heads that are lines of the same tile
+  int config = 0;
+  std::int64_t parts = 1;
+  int group = 1;
+};
+// Of a problem that is folded. Of sequences that differ in length it says what the longest take.
+AttentionPlan planned(const AttentionProblem& problem, AttentionCut cut, const DeviceNumbers& device);
 AttentionPlan choose(const AttentionProblem& problem, const DeviceNumbers& device);  // must not be refused
 // "sm90_attention_128x128x128": rows of an item, keys of a step, head size.
 std::string name_of(int config);
@@ -47,6 +54,11 @@ inline constexpr int cpu_attention_width = 256;  // the widest head
 std::optional<std::string> refuse(const AttentionProblem& problem);
 std::optional<std::string> refuse(const AttentionBackwardProblem& problem);
 
+// Sequences differ in length, or in where they lie.
+inline bool differ(const AttentionProblem& p) { return p.lengths || p.packed || p.pages; }
+// That of sequences of this length alone, if it has lengths. The keys may be 0.
+AttentionProblem of_length(const AttentionProblem& problem, std::int64_t length);
+// Of sequences that differ in length as if each filled its room.
 double flops(const AttentionProblem& problem);    // of the pairs of a row and a key that it sees: 4 * width each
 double traffic(const AttentionProblem& problem);  // bytes of q, k, v and o, once each
 Result<Forecast> forecast(const AttentionProblem& problem, const DeviceNumbers& device);

@@ -119,6 +119,59 @@ TEST(AttentionModel, GoesThroughTheKeysOfFewRowsInParts) {
   EXPECT_EQ(cuda::choose(p, device).parts, 1);
 }
 
+// Two to eight rows of heads that share keys: as many heads as lines of a row, so that keys come once for all.
+TEST(AttentionModel, TakesHeadsThatShareKeysAsLinesOfATile) {
+  AttentionProblem p{.outer = 4, .heads = 32, .key_heads = 8, .rows = 5, .keys = 8192, .width = 128};
+  p.q = p.o = {5 * 32 * 128, 128, 32 * 128};
+  p.k = p.v = {8192 * 1024, 128, 1024};
+  cuda::AttentionPlan plan = cuda::choose(p, device);
+  EXPECT_EQ(plan.group, 4);
+  EXPECT_TRUE(plan.is_ragged);
+  EXPECT_EQ(plan.parts, 4);  // 32 tiles on 132 multiprocessors
+  EXPECT_EQ(plan.items, 32 * 4);
+  EXPECT_EQ(plan.steps, 32 * 64);
+  p.rows = 17;  // 68 lines are more than a tile has
+  EXPECT_EQ(cuda::choose(p, device).group, 1);
+  p.rows = 1;
+  plan = cuda::choose(p, device);
+  EXPECT_FALSE(plan.is_ragged) << "sequences that are alike, of one row, need no kernel of their own";
+  p.lengths.emplace();
+  plan = cuda::choose(p, device);
+  EXPECT_EQ(plan.group, 4);
+  EXPECT_TRUE(plan.is_ragged);
+}
+
+TEST(AttentionModel, MovesABandWithALength) {
+  AttentionProblem p = packed(2, 3, 10, 64);
+  p.keys = 50;
+  p.low = -30;
+  p.high = -10;
+  p.lengths = {.limit = 0, .low = true, .high = true};
+  const AttentionProblem x = of_length(p, 40);
+  EXPECT_EQ(x.keys, 40);
+  EXPECT_EQ(x.low, 10);
+  EXPECT_EQ(x.high, 30);
+  EXPECT_FALSE(x.lengths);
+  EXPECT_EQ(of_length(p, 70).keys, 50);
+  EXPECT_EQ(of_length(p, -3).keys, 0);
+  EXPECT_EQ(flops(p), flops(of_length(p, 50)));
+  const Band band{-30, -10, 50, 1}, moved = band.of(40, moves_of(*p.lengths));
+  EXPECT_EQ(moved.keys, 40);
+  EXPECT_EQ(moved.first(3), 13);
+  EXPECT_EQ(moved.end(3), 34);
+  EXPECT_EQ(within_reach(2147483647), 1 << 29);
+  EXPECT_EQ(within_reach(-2147483647 - 1), -(1 << 29));
+}
+
+TEST(AttentionModel, RefusesABandThatIsTooFarFromALength) {
+  AttentionProblem p = packed(2, 3, 10, 64);
+  p.high = AttentionProblem::far - 1;
+  EXPECT_EQ(cuda::refuse(p), std::nullopt);
+  p.lengths = {.limit = 0, .high = true};
+  EXPECT_EQ(cuda::refuse(p),
+            "expected a band within 2^29 of a sequence's length, found -1073741824 … 1073741823 and 0");
+}
+
 // Every config that a block of two groups runs leaves tiles whole (tile/sm90/steps.h, has_parts).
 TEST(AttentionModel, CutsNoTileOfTwoGroups) {
   for (const std::int64_t rows : {1, 3, 17, 64, 65, 200, 1000})

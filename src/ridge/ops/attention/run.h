@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstddef>
 
+#include "ridge/ops/attention/cpu.h"
 #include "ridge/ops/attention/model.h"
 
 namespace ridge::ops {
@@ -14,9 +15,7 @@ inline constexpr int tall_rows = 128, short_rows = 16;  // of an item
 
 struct AttentionRun {
   const AttentionProblem& problem;
-  const void *q, *k, *v;
-  void* o;
-  float* lse;              // [outer, heads, rows], or null
+  const AttentionData& data;
   bool tall;               // items of tall_rows, else of short_rows
   std::atomic<int>* next;  // item that nobody has taken
   void* memory;            // attention_memory() bytes of this thread, at a multiple of 64

@@ -21,9 +21,14 @@ AttentionProblem causal(const AttentionConfig& c) {
   return p;
 }
 
-template <class Kernel> Program recorded(const AttentionProblem& p, int blocks) {
+template <class Kernel> Program recorded(const AttentionProblem& p, int blocks, const std::vector<int>& lengths = {}) {
   typename Kernel::Globals g{};
   set_numbers(g, p);
+  if constexpr (Kernel::config.ragged) {
+    g.q.inner = p.heads;
+    g.q.rows = p.rows;
+    set_lengths(g, p, lengths.data());
+  }
   const tile::StepOrder order{static_cast<int>(p.outer * p.heads), static_cast<int>(p.rows), Kernel::config.m, 2, 1};
   return tile::trace::record_steps<Kernel>({.kernel = "attention", .order = order, .blocks = blocks}, g);
 }
@@ -41,6 +46,40 @@ template <std::size_t i> void check_config() {
 template <std::size_t... i> void check_menu(std::index_sequence<i...>) { (check_config<i>(), ...); }
 
 TEST(AttentionTrace, IsRightUnderAThousandOrders) { check_menu(std::make_index_sequence<attention_menu.size()>{}); }
+
+// Sequences of one key, of some in the first step, of two steps and of all that there is room for.
+template <std::size_t i> void check_ragged() {
+  constexpr AttentionConfig c = ragged(attention_menu[i]);
+  AttentionProblem p = causal(c);
+  p.outer = 4;
+  p.heads = 1;
+  p.high = -p.rows;
+  p.lengths = {.limit = 0, .high = true};
+  for (const int blocks : {1, 3}) {
+    const Program program = recorded<Attention<c, Noted<Bf16>>>(p, blocks, {1, c.kv / 2, c.kv + 1, 3 * c.kv});
+    EXPECT_EQ(program.fault, "") << i;
+    const auto result = check_schedules(program, 1000);
+    EXPECT_EQ(result.first, "") << "config " << i << ", " << blocks << " blocks: " << result.faulty;
+  }
+}
+template <std::size_t... i> void check_all_ragged(std::index_sequence<i...>) { (check_ragged<i>(), ...); }
+
+TEST(AttentionTrace, IsRightWhereSequencesDiffer) {
+  check_all_ragged(std::make_index_sequence<attention_menu.size()>{});
+}
+
+// Steps behind a sequence's end are left out, not only masked.
+TEST(AttentionTrace, GoesNoFurtherThanASequence) {
+  constexpr AttentionConfig c = ragged(attention_menu[1]);
+  AttentionProblem p{.outer = 3, .rows = c.m, .keys = 5 * c.kv, .width = c.d};
+  p.lengths = {.limit = 0};
+  const Program program = recorded<Attention<c, Noted<Bf16>>>(p, 2, {1, 2 * c.kv, 2 * c.kv + 1});
+  std::int64_t loaded = 0;
+  for (const auto& thread : program.threads)
+    for (const Step& step : thread.steps)
+      if (step.what == Do::copy) loaded += step.amount;
+  EXPECT_EQ(loaded, 2 * p.width * (p.outer * p.rows + 2 * (1 + 2 + 3) * c.kv));
+}
 
 // Every product of every item is written down once: 4 * m * kv * d FLOP a step, by all groups together.
 TEST(AttentionTrace, CountsItsProducts) {

@@ -18,6 +18,7 @@ inline double load(DType dtype, const void* data, std::int64_t i) {
     case DType::f32: return static_cast<const float*>(data)[i];
     case DType::bf16: return to_float(static_cast<const Bf16*>(data)[i]);
     case DType::f16: return to_float(static_cast<const F16*>(data)[i]);
+    case DType::int32: return static_cast<const std::int32_t*>(data)[i];
     default: break;
   }
   RIDGE_CHECK(is_scaled(dtype), "plan() lets no other dtype in");

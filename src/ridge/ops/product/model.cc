@@ -35,6 +35,8 @@ std::string menu_name(int config) {
 namespace cuda {
 namespace {
 
+constexpr int plain_tile = 32;  // the plain kernel's squares
+
 // What counts against a candidate, as shares; the one that grew most over the winner's is named.
 struct Costs {
   double idle;    // of the multiprocessors in the last wave
@@ -107,7 +109,7 @@ std::int64_t copied_bytes(const MatmulProblem& p, const MatmulPlan& plan) {
 
 TileOrder order_of(const MatmulPlan& plan, const DeviceNumbers& device) {
   const int blocks = device.multiprocessors;
-  TileOrder order{.m = 32, .n = 32, .k = 32, .blocks = blocks, .cache_bytes = 0};  // the plain kernel's squares
+  TileOrder order{.m = plain_tile, .n = plain_tile, .k = plain_tile, .blocks = blocks, .cache_bytes = 0};
   if (plan.path == MatmulPlan::Path::gemv) return {.m = 4, .n = 2, .k = 32, .blocks = blocks, .cache_bytes = 0};
   if (plan.path != MatmulPlan::Path::tiles) return order;
   const MatmulConfig& c = sm90_menu[static_cast<std::size_t>(plan.config)];
@@ -133,8 +135,9 @@ MovedBytes moved(const MatmulCall& given, const MatmulPlan& plan, const DeviceNu
 
 double seconds_without_epilogue(const MatmulProblem& problem, const MatmulPlan& plan, const DeviceNumbers& device) {
   if (plan.path != MatmulPlan::Path::plain) return plan.predicted_s;
-  const double flop = 2.0 * static_cast<double>(problem.batch) * static_cast<double>(problem.m) *
-                      static_cast<double>(problem.n) * static_cast<double>(problem.k);
+  const auto whole = [](std::int64_t x) { return static_cast<double>((x + plain_tile - 1) / plain_tile * plain_tile); };
+  const double flop =
+      2.0 * static_cast<double>(problem.batch) * whole(problem.m) * whole(problem.n) * static_cast<double>(problem.k);
   const double flop_per_s = kernel_numbers().plain_flops * device.multiprocessors * device.clock_hz;
   return device.launch_s + std::max(flop / flop_per_s, product_bytes(problem) / device.memory_bytes_per_s);
 }

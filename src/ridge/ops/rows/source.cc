@@ -59,6 +59,8 @@ class RowText {
   void choose() {
     together_.assign(program_.tensors.size(), 1);
     double bytes = 0, reach = 0;
+    int narrowest = vector_bytes;
+    bool in_vectors = true;  // all that differs from row to row
     for (std::size_t t = 0; t < program_.tensors.size(); ++t) {
       const ChainTensor& x = program_.tensors[t];
       std::vector<std::int64_t> strides;
@@ -72,8 +74,12 @@ class RowText {
       bytes += static_cast<double>(rows_) * static_cast<double>(program_.columns) * size(t);
       together_[t] = together(data_[t], x.dtype, strides, vector_bytes / size(t));
       width_ = std::max(width_, together_[t]);
+      if (!repeated(t)) narrowest = std::min(narrowest, together_[t]);
+      in_vectors &= repeated(t) || together_[t] * size(t) == vector_bytes;
       whole_ &= together_[t] * size(t) == vector_bytes;
     }
+    // Lanes side by side read what lies side by side, or a load brings more than it is asked for.
+    if (!in_vectors) width_ = narrowest;
     while (width_ > program_.columns) width_ /= 2;
     for (int& one : together_) one = std::min(one, width_);
     streamed_ = bytes > static_cast<double>(streamed_bytes);

@@ -231,8 +231,8 @@ class FindingBackward {
     ops::AttentionProblem& p = out_.problem.forward;
     p.scale = softmax_.within == 0 ? softmax_.number : softmax_.within * softmax_.number;
     p.cap = softmax_.within == 0 ? 0 : softmax_.number;
-    p.low = softmax_.band.first;
-    p.high = softmax_.band.second;
+    p.low = softmax_.band.low;
+    p.high = softmax_.band.high;
     return std::nullopt;
   }
 

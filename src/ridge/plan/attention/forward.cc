@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 
 #include "ridge/base/check.h"
 #include "ridge/ops/attention/model.h"
@@ -84,16 +85,44 @@ class Finding {
     if (all.results.size() != 1) return fmt::format("{} is no softmax", name_of(weights_));
     std::vector<Node> nodes(all.nodes.begin(),
                             all.nodes.begin() + static_cast<std::ptrdiff_t>(all.results[0].node) + 1);
-    AttentionReading reading(shapes_, {.scores = scores}, parts_.keys);
+    AttentionReading reading(shapes_, {.scores = scores, .lengths = whole_numbers()}, parts_.keys);
     const AttentionValue value = reading.read(nodes).back();
     if (value.kind != AttentionValue::Kind::softmax || value.factor != 1)
       return fmt::format("{} is not the softmax over {} of {} times a number, masked by a comparison of two indices",
                          name_of(weights_), parts_.keys, name_of(scores));
     out_.problem.scale = value.within == 0 ? value.number : value.within * value.number;
     out_.problem.cap = value.within == 0 ? 0 : value.number;
-    out_.problem.low = value.band.first;
-    out_.problem.high = value.band.second;
+    if (reading.stands() && !reading.rows().empty())
+      return fmt::format("a side of the mask goes with {}, and another is the same for all of it", reading.rows());
+    const AttentionBand& band = value.band;
+    out_.problem.low = band.low;
+    out_.problem.high = band.high;
+    out_.problem.walks = !reading.stands();
     masked_ = reading.rows();
+    if (band.lengths < 0) return std::nullopt;
+    out_.problem.lengths = {band.limit, band.low_moves, band.high_moves};
+    out_.lengths = band.lengths;
+    return place_lengths();
+  }
+  std::set<int> whole_numbers() const {
+    std::set<int> out;
+    for (std::size_t t = 0; t < program_.tensors.size(); ++t)
+      if (program_.tensors[t].dtype == DType::int32 && program_.tensors[t].role == Role::input)
+        out.insert(static_cast<int>(t));
+    return out;
+  }
+  // A length for each of the first dimensions of the batch.
+  std::optional<std::string> place_lengths() {
+    const Shape& shape = shape_of(out_.lengths);
+    Dims first = dims_of(shape);
+    for (const std::string& dim : first)
+      if (!has_dim(parts_.batch, dim))
+        return fmt::format("{} differs along {}, which is no dimension of both {} and {}", name_of(out_.lengths), dim,
+                           name_of(out_.q), name_of(out_.k));
+    parts_.outer = first.size();
+    for (const std::string& dim : parts_.batch)
+      if (!has_dim(dims_of(shape), dim)) first.push_back(dim);
+    parts_.batch = first;
     return std::nullopt;
   }
 
@@ -139,6 +168,7 @@ void lower_attention(Lowering& to, int group) {
   step.group = group;
   step.kernel = found.problem;
   for (const int tensor : {found.q, found.k, found.v, found.o}) step.buffers.push_back(to.view(tensor).buffer);
+  if (found.lengths >= 0) step.buffers.insert(step.buffers.end(), {-1, found.lengths});
   to.plan.steps.push_back(std::move(step));
 }
 

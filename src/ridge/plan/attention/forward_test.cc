@@ -88,6 +88,110 @@ TEST(Attention, IsOneKernelHoweverItIsSpelled) {
   }
 }
 
+struct OfLengths {
+  std::string mask;
+  AttentionProblem::Lengths lengths = {.limit = 0};
+  std::int64_t low = -far, high = far;
+};
+
+TEST(Attention, KnowsSequencesThatDifferInLength) {
+  const OfLengths all[] = {
+      {"index(T) < n"},
+      {"n > index(T)"},
+      {"index(T) <= n - 1"},
+      {"index(T) + 1 <= n"},
+      {"index(T) - n < 0"},
+      {"index(T) <= n", {.limit = 1}},
+      {"index(T) < n + 3", {.limit = 3}},
+      {"(index(T) < n) * (index(T) <= index(S))", {.limit = 0}, -far, 0},
+      {"index(T) <= index(S) + n - size(S)", {.limit = far, .high = true}, -far, -48},
+      {"index(T) < index(S) + n - 47", {.limit = far, .high = true}, -far, -48},
+      {"index(T) - index(S) <= n - size(S)", {.limit = far, .high = true}, -far, -48},
+      {"n - size(S) >= index(T) - index(S)", {.limit = far, .high = true}, -far, -48},
+      {"(index(T) <= index(S) + n - size(S)) * (index(T) < n)", {.limit = 0, .high = true}, -far, -48},
+      {"(index(T) <= index(S) + n - size(S)) * (index(T) > index(S) + n - size(S) - 16)",
+       {.limit = far, .low = true, .high = true},
+       -63,
+       -48},
+      {"(index(T) < n) * (index(S) - index(T) < 16)", {.limit = 0}, -15, far},
+  };
+  for (const OfLengths& one : all)
+    for (const Target target : {Target::cpu, Target::cuda}) {
+      const Planned x = planned(inputs + "n: int32[B]\n" + scores + "p[B, S, H, T] = softmax(where(" + one.mask +
+                                    ", s * 0.125, -inf) over T)\n" + result,
+                                {.target = target});
+      EXPECT_EQ(x.groups(), "attention") << one.mask << ": " << x.why();
+      ASSERT_EQ(x.plan.steps.size(), 1u) << one.mask;
+      EXPECT_EQ(x.plan.steps[0].buffers, (std::vector<int>{0, 1, 2, 6, -1, 3})) << one.mask;
+      const AttentionProblem p = x.attention();
+      EXPECT_EQ(p.lengths, std::optional(one.lengths)) << one.mask;
+      EXPECT_EQ(p.low, one.low) << one.mask;
+      EXPECT_EQ(p.high, one.high) << one.mask;
+      EXPECT_TRUE(p.walks) << one.mask;
+      EXPECT_EQ(p.outer, 2) << one.mask;
+      EXPECT_EQ(p.heads, 3) << one.mask;
+    }
+}
+
+// Decoding: a row of each head, and a window that ends with the sequence.
+TEST(Attention, MasksARowByItsSequenceAlone) {
+  const AttentionProblem x =
+      planned(
+          "dims B = 2, T = 80, K = 4, G = 5, E = 128\n"
+          "q: bf16[B, K, G, E]   k: bf16[B, T, K, E]   v: bf16[B, T, K, E]   n: int32[B]\n"
+          "s[B, K, G, T] = q * k\n"
+          "p[B, K, G, T] = softmax(where((index(T) < n) * (index(T) >= n - 16), s, -inf) over T)\n"
+          "o: bf16[B, K, G, E] = p * v")
+          .attention();
+  EXPECT_EQ(x.lengths, std::optional(AttentionProblem::Lengths{.limit = 0, .low = true}));
+  EXPECT_EQ(x.low, -16);
+  EXPECT_FALSE(x.walks);
+  EXPECT_EQ(x.outer, 2);
+  EXPECT_EQ(x.outer * x.heads * x.rows, 2 * 4 * 5);
+}
+
+// New rows of sequences with a cache: of one row, whose index is 0, four heads become the rows of a tile.
+TEST(Attention, DecodesOneRowOrSeveral) {
+  const auto decoded = [](int rows) {
+    return planned("dims B = 3, S = " + std::to_string(rows) +
+                   ", T = 300, K = 2, G = 4, E = 64\n"
+                   "q: bf16[B, S, K, G, E]   k: bf16[B, T, K, E]   v: bf16[B, T, K, E]   n: int32[B]\n"
+                   "s[B, S, K, G, T] = q * k\n"
+                   "p[B, S, K, G, T] = softmax(where(index(T) <= index(S) + n - size(S), s, -inf) over T)\n"
+                   "o: bf16[B, S, K, G, E] = p * v");
+  };
+  const Planned one = decoded(1), some = decoded(5);
+  EXPECT_EQ(one.groups(), "attention") << one.why();
+  EXPECT_EQ(one.attention().lengths, std::optional(AttentionProblem::Lengths{.limit = 0}));
+  EXPECT_EQ(one.attention().rows, 4);
+  EXPECT_EQ(one.attention().heads, 2);
+  EXPECT_EQ(some.groups(), "attention") << some.why();
+  EXPECT_EQ(some.attention().lengths, std::optional(AttentionProblem::Lengths{.limit = far, .high = true}));
+  EXPECT_EQ(some.attention().high, -5);
+  EXPECT_EQ(some.attention().rows, 5);
+  EXPECT_EQ(some.attention().heads, 8);
+  EXPECT_EQ(some.attention().key_heads, 2);
+}
+
+TEST(Attention, SaysWhichLengthsItDoesNotKnow) {
+  const auto why = [](const std::string& declared, const std::string& mask) {
+    const Planned x = planned(inputs + declared + "\n" + scores + "p[B, S, H, T] = softmax(where(" + mask +
+                                  ", s * 0.125, -inf) over T)\n" + result,
+                              {.target = Target::cpu});
+    EXPECT_EQ(x.groups().find("attention"), std::string::npos) << mask;
+    return x.why();
+  };
+  const std::string no_softmax =
+      "p is not the softmax over T of s times a number, masked by a comparison of two indices";
+  EXPECT_EQ(why("n: f32[B]", "index(T) < n"), no_softmax);
+  EXPECT_EQ(why("n: int32[B]   m: int32[B]", "(index(T) < n) * (index(T) <= index(S) + m - size(S))"), no_softmax);
+  EXPECT_EQ(why("n: int32[B]", "(index(T) <= index(S)) * (index(T) <= index(S) + n - size(S))"), no_softmax);
+  EXPECT_EQ(why("n: int32[B]", "index(T) < 2 * n"), no_softmax);
+  EXPECT_EQ(why("n: int32[B]", "(index(T) <= index(S)) * (index(T) >= n - 16)"),
+            "a side of the mask goes with S, and another is the same for all of it");
+  EXPECT_EQ(why("n: int32[S]", "index(T) < n"), "n differs along S, which is no dimension of both q and k");
+}
+
 TEST(Attention, HasItsOperandsAsTheyLie) {
   const AttentionProblem x = planned(around("p[B, S, H, T] = softmax(s * 0.125 over T)")).attention();
   EXPECT_EQ(x.q, (HeadsLayout{48 * 3 * 64, 64, 3 * 64}));

@@ -84,7 +84,7 @@ bool lay_out(ops::AttentionProblem& problem, const AttentionParts& parts, const 
   if (!masked.empty()) candidates = {masked};
   if (candidates.empty()) candidates.emplace_back();
   for (const std::string& rows : candidates)
-    for (std::size_t outer = 0; outer <= parts.batch.size(); ++outer) {
+    for (std::size_t outer = parts.outer.value_or(0); outer <= parts.outer.value_or(parts.batch.size()); ++outer) {
       const auto middle = parts.batch.begin() + static_cast<std::ptrdiff_t>(outer);
       Falling by{{parts.batch.begin(), middle}, {middle, parts.batch.end()}, {}, rows};
       by.all_heads = by.heads;

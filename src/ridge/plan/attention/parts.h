@@ -13,6 +13,7 @@ namespace ridge {
 struct AttentionParts {
   Dims batch, rows, width, out;  // rows: of q and not of k, the one that is walked and those that are further heads
   std::string keys;
+  std::optional<std::size_t> outer = {};  // how many of the batch are a problem's outer; none: as many as lie so
 };
 
 Dims dims_of(const Shape& shape);  // longer than 1

@@ -16,9 +16,39 @@ using Band = Value::Band;
 
 constexpr std::int64_t far = ops::AttentionProblem::far;
 constexpr double infinity = std::numeric_limits<double>::infinity();
-constexpr Band all_keys = {-far, far};
 
-Band both(const Band& a, const Band& b) { return {std::max(a.first, b.first), std::min(a.second, b.second)}; }
+// Both hold. None: two sides of which one goes with the length and one does not, or two lengths.
+std::optional<Band> both(const Band& a, const Band& b) {
+  if (a.lengths >= 0 && b.lengths >= 0 && a.lengths != b.lengths) return std::nullopt;
+  const auto agree = [](std::int64_t x, bool x_moves, std::int64_t y, bool y_moves, std::int64_t none) {
+    return x == none || y == none || x_moves == y_moves;
+  };
+  if (!agree(a.low, a.low_moves, b.low, b.low_moves, -far) || !agree(a.high, a.high_moves, b.high, b.high_moves, far))
+    return std::nullopt;
+  return Band{std::max(a.low, b.low),     std::min(a.high, b.high),     std::min(a.limit, b.limit),
+              a.low_moves || b.low_moves, a.high_moves || b.high_moves, std::max(a.lengths, b.lengths)};
+}
+// x within b as well.
+Value within(Value x, const Band& a, const Band& b) {
+  const std::optional<Band> band = both(a, b);
+  if (!band) return {};
+  x.band = *band;
+  return x;
+}
+
+// a + sign * b of places and numbers; none: one of them is neither, or their rows or lengths are not the same.
+std::optional<Value> added(const Value& a, const Value& b, int sign) {
+  const auto is_place = [](const Value& x) { return x.kind == Kind::index || x.kind == Kind::constant; };
+  if (!is_place(a) || !is_place(b)) return std::nullopt;
+  if (!a.dim.empty() && !b.dim.empty() && a.dim != b.dim) return std::nullopt;
+  if (a.of >= 0 && b.of >= 0 && a.of != b.of) return std::nullopt;
+  Value out{.kind = Kind::index, .number = a.number + sign * b.number};
+  out.place = {a.place.keys + sign * b.place.keys, a.place.rows + sign * b.place.rows,
+               a.place.lengths + sign * b.place.lengths};
+  out.dim = a.dim.empty() ? b.dim : a.dim;
+  out.of = std::max(a.of, b.of);
+  return out;
+}
 bool same_scores(const Value& a, const Value& b) {
   return a.number == b.number && a.within == b.within && a.band == b.band;
 }
@@ -34,7 +64,7 @@ Value unary(Function f, Value x) {
     x.kind = Kind::weights;
     return x;
   }
-  if (f == Function::tanh && x.kind == Kind::scores && x.within == 0 && x.band == all_keys) {
+  if (f == Function::tanh && x.kind == Kind::scores && x.within == 0 && x.band == Band{}) {
     x.within = x.number;
     x.number = 1;
     return x;
@@ -67,10 +97,7 @@ Value product(const Value& a, const Value& b) {
     out.factor *= b.number;
     return out;
   }
-  if (a.kind == Kind::condition && b.kind == Kind::condition) {
-    out.band = both(a.band, b.band);
-    return out;
-  }
+  if (a.kind == Kind::condition && b.kind == Kind::condition) return within(a, a.band, b.band);
   if (a.kind == Kind::inverse && b.kind == Kind::weights) return product(b, a);
   if (a.kind == Kind::weights && b.kind == Kind::inverse && same_scores(a, b)) {
     out.kind = Kind::softmax;
@@ -99,17 +126,8 @@ Value quotient(const Value& a, const Value& b) {
 
 Value sum(const Value& a, const Value& b) {
   if (a.kind == Kind::mask && b.kind == Kind::scores) return sum(b, a);
-  Value out = a;
-  if ((a.kind == Kind::scores || a.kind == Kind::mask) && b.kind == Kind::mask) {
-    out.band = both(a.band, b.band);
-    return out;
-  }
-  if (a.kind == Kind::constant && b.kind == Kind::index) return sum(b, a);
-  if (a.kind == Kind::index && b.kind == Kind::constant) {
-    out.number += b.number;
-    return out;
-  }
-  return {};
+  if ((a.kind == Kind::scores || a.kind == Kind::mask) && b.kind == Kind::mask) return within(a, a.band, b.band);
+  return added(a, b, 1).value_or(Value{});
 }
 
 Value difference(const Value& a, const Value& b) {
@@ -128,8 +146,7 @@ Value difference(const Value& a, const Value& b) {
     out.of = b.of;
     return out;
   }
-  if (b.kind == Kind::constant) return sum(a, {.kind = Kind::constant, .number = -b.number});
-  return {};
+  return added(a, b, -1).value_or(Value{});
 }
 
 Value chosen(const Value& where, const Value& a, const Value& b) {
@@ -138,8 +155,7 @@ Value chosen(const Value& where, const Value& a, const Value& b) {
   Value out = a;
   if (is(a, 0)) out = {.kind = Kind::mask};
   if (out.kind != Kind::mask && out.kind != Kind::scores) return {};
-  out.band = both(out.band, where.band);
-  return out;
+  return within(out, out.band, where.band);
 }
 
 }  // namespace
@@ -154,7 +170,12 @@ Value AttentionReading::value_of(const Node& node) {
   switch (node.kind) {
     case Node::Kind::tensor: return leaf(node.tensor);
     case Node::Kind::number: return {.kind = Kind::constant, .number = node.number};
-    case Node::Kind::index: return {.kind = Kind::index, .dim = node.over[0].dim};
+    case Node::Kind::index: {
+      const std::string& dim = node.over[0].dim;
+      if (dim == keys_) return {.kind = Kind::index, .place = {.keys = 1}};
+      if (extent(dim) == 1) return {.kind = Kind::constant, .number = 0};
+      return {.kind = Kind::index, .dim = dim, .place = {.rows = 1}};
+    }
     case Node::Kind::size: return {.kind = Kind::constant, .number = extent(node.over[0].dim)};
     case Node::Kind::along: return along(node);
     case Node::Kind::call: return node.repeat == 1 ? call(node) : Value{};
@@ -169,6 +190,7 @@ Value AttentionReading::leaf(int tensor) const {
   if (tensor == leaves_.scores) return {.kind = Kind::scores, .number = 1};
   if (tensor == leaves_.gradient) return {.kind = Kind::gradient};
   if (tensor == leaves_.upstream) return {.kind = Kind::upstream};
+  if (leaves_.lengths.contains(tensor)) return {.kind = Kind::index, .place = {.lengths = 1}, .of = tensor};
   if (const auto mean = leaves_.means.find(tensor); mean != leaves_.means.end()) return mean->second;
   return {.kind = Kind::tensor, .of = tensor};
 }
@@ -232,18 +254,32 @@ Value AttentionReading::binary(Function f, const Value& a, const Value& b) {
   }
 }
 
-// a + less <= b of a key and a row, in either order, whose difference is a whole number.
+// a + less <= b of places: keys below a length, or a key and a row, or a number, perhaps with a length.
 Value AttentionReading::compared(const Value& a, const Value& b, int less) {
-  if (a.kind != Kind::index || b.kind != Kind::index) return {};
-  const bool key_first = a.dim == keys_;
-  const std::string& other = key_first ? b.dim : a.dim;
-  if ((a.dim == keys_) == (b.dim == keys_) || (!rows_.empty() && rows_ != other)) return {};
-  const double apart = b.number - a.number - less;  // a's index <= b's index + apart
-  if (apart != std::floor(apart) || std::abs(apart) >= static_cast<double>(far)) return {};
-  rows_ = other;
+  const std::optional<Value> apart = added(b, a, -1);  // at least `less`
+  if (!apart) return {};
+  const AttentionPlace& place = apart->place;
+  if (apart->number != std::floor(apart->number) || std::abs(apart->number) >= static_cast<double>(far) - 1) return {};
+  const auto most = static_cast<std::int64_t>(apart->number) - less;
   Value out{.kind = Kind::condition};
-  (key_first ? out.band.second : out.band.first) =
-      key_first ? static_cast<std::int64_t>(apart) : -static_cast<std::int64_t>(apart);
+  Band& band = out.band;
+  if (place.lengths != 0) band.lengths = apart->of;
+  if (place.keys == -1 && place.rows == 0 && place.lengths == 1) {
+    band.limit = most + 1;
+    return out;
+  }
+  const bool is_high = place.keys == -1;
+  const int sign = is_high ? 1 : -1;
+  const bool moves = place.lengths == sign;
+  if (place.keys != -sign || (place.rows != sign && place.rows != 0) || !(moves || place.lengths == 0)) return {};
+  if (place.rows == 0)
+    stands_ = true;
+  else if (rows_.empty() || rows_ == apart->dim)
+    rows_ = apart->dim;
+  else
+    return {};
+  (is_high ? band.high : band.low) = sign * most;
+  (is_high ? band.high_moves : band.low_moves) = moves;
   return out;
 }
 

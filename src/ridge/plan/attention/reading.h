@@ -4,8 +4,9 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
+#include <set>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "ridge/ops/attention/problem.h"
@@ -15,13 +16,27 @@ namespace ridge {
 
 using Dims = std::vector<std::string>;
 
+// key - row lies in low … high, and the key below the sequence's length + limit.
+struct AttentionBand {
+  static constexpr std::int64_t far = ops::AttentionProblem::far;
+  std::int64_t low = -far, high = far, limit = far;
+  bool low_moves = false, high_moves = false;  // these are counted from the length
+  int lengths = -1;                            // Program::tensors that hold them; -1: none
+  bool operator==(const AttentionBand&) const = default;
+};
+
+// A sum of a key's index, a row's, a sequence's length, and number: how often each.
+struct AttentionPlace {
+  int keys = 0, rows = 0, lengths = 0;
+};
+
 struct AttentionValue {
-  using Band = std::pair<std::int64_t, std::int64_t>;  // key - row lies in low … high
+  using Band = AttentionBand;
   enum class Kind {
     unknown,
     constant,   // number
-    index,      // of `dim`, plus number
-    condition,  // 1 where key - row lies in the band, else 0
+    index,      // place, whose row is along `dim` and whose length is that in `of`
+    condition,  // 1 where a key lies in the band of a row, else 0
     mask,       // 0 there, else -inf
     scores,     // s * number, or tanh(s * within) * number, there, else -inf
     largest,    // of such scores along the keys
@@ -42,7 +57,8 @@ struct AttentionValue {
   } kind = Kind::unknown;
   double number = 0, within = 0;  // within: 0 where there is no tanh
   std::string dim = {};
-  Band band = {-ops::AttentionProblem::far, ops::AttentionProblem::far};
+  Band band = {};
+  AttentionPlace place = {};
   double factor = 1;
   int of = -1;           // kinds tensor, dot, and what is made of one: Program::tensors; -1: of the softmax
   bool weighed = false;  // of a mean and what is made of it: number, within and band are its softmax's
@@ -53,6 +69,7 @@ struct AttentionLeaves {
   int scores = -1;
   int gradient = -1, upstream = -1;
   std::map<int, AttentionValue> means = {};  // products that are one
+  std::set<int> lengths = {};                // whole numbers
 };
 
 class AttentionReading {
@@ -67,7 +84,8 @@ class AttentionReading {
     for (const Node& node : nodes) values_.push_back(value_of(node));
     return values_;
   }
-  const std::string& rows() const { return rows_; }  // the dimension that masks compare with; empty: there is no mask
+  const std::string& rows() const { return rows_; }  // the dimension that masks compare with; empty: there is none
+  bool stands() const { return stands_; }            // a side of the band is the same for all rows
 
  private:
   const Value& argument(const Node& node, std::size_t i) const {
@@ -86,6 +104,7 @@ class AttentionReading {
   const std::vector<Shape>& shapes_;
   AttentionLeaves leaves_;
   std::string keys_, rows_;
+  bool stands_ = false;
   Dims of_values_;
   std::vector<Value> values_;
 };

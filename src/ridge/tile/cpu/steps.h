@@ -113,6 +113,12 @@ template <class Real, int rows, int cols>
         for (int j = 0; j < square; ++j) to[(r + i) * to_row + c + j] = from[(c + j) * from_col + r + i];
 }
 
+template <class View> Index place_of_row(const View& x, Index row) {
+  const PagesInMemory& in = x.in_pages;
+  if (in.table == nullptr) return row * x.row_stride;
+  return in.table[row / in.rows] * in.stride + row % in.rows * x.row_stride;
+}
+
 struct StepPlace {
   StepItem item;
   int number = 0, count = 0;
@@ -135,7 +141,7 @@ struct StepPlace {
 
 struct StepLoader : StepPlace {
   template <class Real, int M, int N, class View>
-  void load(HeldTile<InLanes<Real>, M, N>& tile, const View& view, int matrix, int first) const {
+  void load(HeldTile<InLanes<Real>, M, N>& tile, const View& view, int matrix, int first, int = 0) const {
     using Tile = HeldTile<InLanes<Real>, M, N>;
     tile.width = static_cast<int>(view.cols);
     const Index place = place_of(view, matrix);
@@ -144,19 +150,19 @@ struct StepLoader : StepPlace {
       for (int r = 0; r < Tile::panel; ++r) {
         const Index at = first + p * Tile::panel + r;
         if (at < view.rows)
-          widen(view.data, view.on_target.dtype, place + at * view.row_stride, tile.width, row);
+          widen(view.data, view.on_target.dtype, place + place_of_row(view, at), tile.width, row);
         else
           std::fill_n(row, tile.width, Real{0});
         for (int c = 0; c < tile.width; ++c) tile.of(p)[c * Tile::panel + r] = row[c];
       }
   }
   template <class Real, int Rows, int Cols, class View>
-  void load(SharedTile<InLanes<Real>, Rows, Cols>& tile, const View& view, int matrix, int first) const {
+  void load(SharedTile<InLanes<Real>, Rows, Cols>& tile, const View& view, int matrix, int first, int = 0) const {
     tile.height = static_cast<int>(std::min<Index>(Rows, view.rows - first));
     tile.width = static_cast<int>(view.cols);
     const Index place = place_of(view, matrix);
     for (int r = 0; r < tile.height; ++r)
-      widen(view.data, view.on_target.dtype, place + (first + r) * view.row_stride, tile.width,
+      widen(view.data, view.on_target.dtype, place + place_of_row(view, first + r), tile.width,
             tile.v + r * tile.stride);
   }
 };

@@ -57,18 +57,35 @@ template <class Kernel> struct StepSliceStore {
     const BoxPlace at = corner(view, on.matrix(), 0, 0);
     T* const to = static_cast<T*>(const_cast<void*>(view.data)) + at.outer * view.outer_stride +
                   at.inner * view.inner_stride + on.row() * view.row_stride;
+    store_lines<T>(view, x, [&](int row) { return to + row * view.row_stride; });
+  }
+  template <class T, int m, int n, class X> TILE_FN void store(const RaggedOut<T, m, n>& view, const X& x) const {
+    if (view.data == nullptr || (is_row<X> && (threadIdx.x % 4 != 0 || of.slice() != 0))) return;
+    store_lines<T>(view, x, [&](int line) { return place_of_line(view, on.matrix(), on.row(), line); });
+  }
+
+ private:
+  template <class T, class View, class X, class Place>
+  TILE_FN void store_lines(const View& view, const X& x, const Place& place) const {
 #pragma unroll
     for (int i = 0; i < X::size; i += is_row<X> ? 1 : 2) {
       const int row = of.own_row(is_row<X> ? i : i / 2 % 2);
       const int col = of.slice() * X::cols + i / 4 * 8 + col_of_thread();
       if (row >= of.rows) continue;
       if constexpr (is_row<X>)
-        to[row * view.row_stride] = x.v[i];
+        *place(row) = x.v[i];
       else if (col < view.cols)
-        *reinterpret_cast<std::uint32_t*>(to + row * view.row_stride + col) = pack<T>(x.v[i], x.v[i + 1]);
+        *reinterpret_cast<std::uint32_t*>(place(row) + col) = pack<T>(x.v[i], x.v[i + 1]);
     }
   }
 };
+
+template <class T, int m, int n> TILE_FN int lines_of_item(const MatricesOut<T, m, n>&, int left, int, int) {
+  return left < 64 ? left : 64;
+}
+template <class T, int m, int n> TILE_FN int lines_of_item(const RaggedOut<T, m, n>& view, int, int matrix, int row) {
+  return lines_of(view, matrix, row);
+}
 
 // Parts of a tile that end write their states; the last of them reads all in order and stores what they make.
 template <class Kernel> TILE_FN void merge_parts(StepConsumer<Kernel>& on, typename Kernel::State& state,
@@ -76,7 +93,7 @@ template <class Kernel> TILE_FN void merge_parts(StepConsumer<Kernel>& on, typen
   using Slice = typename Kernel::Slice;
   using States = StepStates<Kernel>;
   const int parts = p.order.real_parts(on.count);
-  const int left = p.order.rows - on.row(), rows = left < 64 ? left : 64;
+  const int rows = lines_of_item(g.o, p.order.rows - on.row(), on.matrix(), on.row());
   const auto place = [&](int part, int thread) {
     const Index number = static_cast<Index>(on.item.tile) * p.order.parts + part;
     return reinterpret_cast<float2*>(p.parts + number * States::floats) + thread;

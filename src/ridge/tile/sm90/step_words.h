@@ -24,6 +24,22 @@ TILE_FN void load_box(std::uint32_t to, const CUtensorMap* map, BoxPlace c, std:
       "l"(map), "r"(c.x), "r"(c.y), "r"(c.inner), "r"(c.outer), "r"(bar)
       : "memory");
 }
+struct RaggedPlace {  // the same of five axes
+  int x, line, row, inner, outer;
+};
+TILE_FN void load_box(std::uint32_t to, const CUtensorMap* map, RaggedPlace c, std::uint32_t bar) {
+  asm volatile(
+      "cp.async.bulk.tensor.5d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, %4, %5, "
+      "%6}], [%7];" ::"r"(to),
+      "l"(map), "r"(c.x), "r"(c.line), "r"(c.row), "r"(c.inner), "r"(c.outer), "r"(bar)
+      : "memory");
+}
+TILE_FN void store_box(const CUtensorMap* map, std::uint32_t from, RaggedPlace c) {
+  asm volatile(
+      "cp.async.bulk.tensor.5d.global.shared::cta.tile.bulk_group [%0, {%1, %2, %3, %4, %5}], [%6];" ::"l"(map),
+      "r"(c.x), "r"(c.line), "r"(c.row), "r"(c.inner), "r"(c.outer), "r"(from)
+      : "memory");
+}
 TILE_FN void load_bytes(std::uint32_t to, const void* from, int bytes, std::uint32_t bar) {  // multiples of 16
   asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(to),
                "l"(from), "r"(bytes), "r"(bar)
@@ -42,6 +58,29 @@ TILE_FN void store_box(const CUtensorMap* map, std::uint32_t from, BoxPlace c) {
 TILE_FN BoxPlace corner(const Matrices& of, int matrix, int row, int col) {
   const int inner = static_cast<int>(of.inner);
   return {col, row, matrix % inner, matrix / inner};
+}
+
+// Of a matrix that ends behind `rows` of the view's. The copy engine clips an axis where that ends: row r lies at
+// view.rows - rows + r of one axis of view.rows, and at rows of another, which begins so far before the first.
+template <class View> TILE_FN RaggedPlace ragged_corner(const View& of, int matrix, int row, int rows) {
+  const int inner = static_cast<int>(of.inner), outer = matrix / inner, head = matrix % inner;
+  if (!of.ends) return {0, 0, row, head, outer};
+  const int clipped = static_cast<int>(of.rows) - rows + row;
+  if (of.starts == nullptr) return {0, clipped, rows, head, outer};
+  return {0, clipped, of.starts[outer] + rows, head, 0};
+}
+template <class T, int m, int n>
+TILE_FN RaggedPlace corner(const RaggedOut<T, m, n>& of, int matrix, int row, int col) {
+  RaggedPlace out = ragged_corner(of, matrix, row, rows_of(of, matrix));
+  out.x = col;
+  return out;
+}
+// What a load asks for: rows from one on of a matrix that has so many.
+struct RaggedRows {
+  int matrix, row, rows;
+};
+template <class Tile> TILE_FN RaggedRows corner(const RaggedView<Tile>&, int matrix, int row, int rows) {
+  return {matrix, row, rows};
 }
 
 // What a group and the thread that keeps its turns tell each other, so that nobody who multiplies waits for memory.
@@ -105,16 +144,46 @@ template <class Kernel> struct StepProducer : StepLoads<Kernel, StepProducer<Ker
   TILE_FN void wait_empty(int r, int slot, int phase) { wait(address(&s.empty[r][slot]), phase); }
   TILE_FN void arrive_full(int r, int slot) { arrive(address(&s.full[r][slot])); }
   template <class Tile, class View>
-  TILE_FN void fill(int r, int slot, Tile& tile, const View& view, int matrix, int first_row) {
+  TILE_FN void fill(int r, int slot, Tile& tile, const View& view, int matrix, int first_row, int rows) {
     boxes<Tile>(address(tile.data) + slot * static_cast<int>(sizeof(typename Kernel::Stage)), view,
-                corner(view, matrix, first_row, 0), address(&s.full[r][slot]));
+                corner(view, matrix, first_row, rows), address(&s.full[r][slot]));
   }
   template <class Tile, class View>
-  TILE_FN void fill_held(int slot, Tile& tile, const View& view, int matrix, int first_row) {
-    boxes<Tile>(address(tile.data), view, corner(view, matrix, first_row, 0), address(&s.held_full[slot]));
+  TILE_FN void fill_held(int slot, Tile& tile, const View& view, int matrix, int first_row, int rows) {
+    boxes<Tile>(address(tile.data), view, corner(view, matrix, first_row, rows), address(&s.held_full[slot]));
   }
 
  private:
+  template <class Tile, class View>
+  TILE_FN static void boxes(std::uint32_t to, const View& view, RaggedRows at, std::uint32_t full) {
+    static_assert(Tile::cols % atom == 0 && Tile::rows <= 256, "load: columns x64 and at most 256 rows");
+    if (view.pages != nullptr) return paged<Tile>(to, view, at, full);
+    expect_bytes(full, view.lines * Tile::cols * 2);
+    columns<Tile>(to, view, ragged_corner(view, at.matrix, at.row, at.rows), full);
+  }
+  template <class Tile, class View>
+  TILE_FN static void columns(std::uint32_t to, const View& view, RaggedPlace at, std::uint32_t full) {
+#pragma unroll
+    for (int j = 0; j < Tile::cols / atom; ++j) {
+      load_box(to + j * Tile::rows * 128, &view.on_target.map, at, full);
+      at.x += atom;
+    }
+  }
+  // A box lies in one page; of one behind the matrix's end nothing is read, nor what page it would be.
+  template <class Tile, class View>
+  TILE_FN static void paged(std::uint32_t to, const View& view, RaggedRows at, std::uint32_t full) {
+    const int inner = static_cast<int>(view.inner), page_rows = static_cast<int>(view.rows);
+    const int* const pages = view.pages + at.matrix / inner * view.pages_each;
+    expect_bytes(full, Tile::rows * Tile::cols * 2);
+    TILE_ROLLED
+    for (int line = 0; line < Tile::rows; line += view.lines) {
+      const int row = at.row + line, page = row / page_rows, left = at.rows - page * page_rows;
+      const int rows = left < 0 ? 0 : left < page_rows ? left : page_rows;
+      const int number = rows > 0 ? pages[page] : 0;
+      columns<Tile>(to + line * 128, view,
+                    {0, page_rows - rows + row - page * page_rows, rows, at.matrix % inner, number}, full);
+    }
+  }
   template <class Tile, class View>
   TILE_FN static void boxes(std::uint32_t to, const View& view, BoxPlace at, std::uint32_t full) {
     if constexpr (std::is_same_v<typename Tile::type, float>)
@@ -137,7 +206,8 @@ template <class Kernel> struct StepProducer : StepLoads<Kernel, StepProducer<Ker
     expect_bytes(full, Tile::rows * Tile::cols * 2);
 #pragma unroll
     for (int j = 0; j < Tile::cols / atom; ++j)
-      load_box(to + j * Tile::rows * 128, &view.on_target.map, {at.x + j * atom, at.y, at.inner, at.outer}, full);
+      load_box(to + j * Tile::rows * 128, &view.on_target.map, BoxPlace{at.x + j * atom, at.y, at.inner, at.outer},
+               full);
   }
 };
 
@@ -251,6 +321,7 @@ template <class Kernel, bool first_, bool last_> struct StepCompute {
   TILE_FN int row() const { return on.row(); }
   TILE_FN int step() const { return on.step(); }
   TILE_FN int steps() const { return on.steps(); }
+  TILE_FN int length() const { return on.length(); }
   TILE_FN int round() const { return on.round(); }
   TILE_FN int step_of_round() const { return on.step_of_round(); }
   // The rows of the item that these threads own.
@@ -370,6 +441,20 @@ template <class Kernel, bool first_, bool last_> struct StepCompute {
   }
 };
 
+// Lines that an item has from a row on, and where in memory one of them begins.
+template <class T, int m, int n> TILE_FN int lines_of(const RaggedOut<T, m, n>& view, int matrix, int row) {
+  const int left = rows_of(view, matrix) - row;
+  return min(left * view.group, m / view.group * view.group);
+}
+template <class T, int m, int n>
+TILE_FN T* place_of_line(const RaggedOut<T, m, n>& view, int matrix, int row, int line) {
+  const int inner = static_cast<int>(view.inner), outer = matrix / inner;
+  const int start = view.starts == nullptr ? 0 : view.starts[outer];
+  return static_cast<T*>(const_cast<void*>(view.data)) + outer * view.outer_stride +
+         matrix % inner * view.inner_stride + (start + row + line / view.group) * view.row_stride +
+         line % view.group * view.line_stride;
+}
+
 // What store may say.
 template <class Kernel> struct StepStore {
   static constexpr auto config = Kernel::config;
@@ -380,6 +465,16 @@ template <class Kernel> struct StepStore {
   TILE_FN int row() const { return on.row(); }
   template <class X, class F, class... Others> TILE_FN void map(X& x, const F& f, Others&... others) const {
     sm90::map(x, f, others...);
+  }
+  // A number a row, where a row may have several lines.
+  template <int m, int sharers> TILE_FN void store(const RaggedOut<float, m, 1>& view, Accumulator<m, 1, sharers>& x) {
+    join(x);
+    if (view.data == nullptr || threadIdx.x % 4 != 0) return;
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      const int line = on.id * 64 + row_of_thread() + 8 * r;
+      if (line < lines_of(view, on.matrix(), on.row())) *place_of_line(view, on.matrix(), on.row(), line) = x.v[r];
+    }
   }
   // A number a row.
   template <int m, int sharers>
@@ -397,6 +492,23 @@ template <class Kernel> struct StepStore {
   }
   template <class T, int m, int n, int sharers>
   TILE_FN void store(const MatricesOut<T, m, n>& view, const Accumulator<m, n, sharers>& x) {
+    store_boxes(view, x);
+  }
+  template <class T, int m, int n, int sharers>
+  TILE_FN void store(const RaggedOut<T, m, n>& view, const Accumulator<m, n, sharers>& x) {
+    store_boxes(view, x);
+  }
+
+ private:
+  template <class View> TILE_FN Index rows_here(const View& view) const {
+    if constexpr (IsRagged<Kernel>)
+      return rows_of(view, on.matrix());
+    else
+      return view.rows;
+  }
+  template <class View, int m, int n, int sharers>
+  TILE_FN void store_boxes(const View& view, const Accumulator<m, n, sharers>& x) {
+    using T = typename View::type;
     static_assert(n % atom == 0, "store: columns x64");
     constexpr int width = on.by_columns ? n / sharers : n;
     const int first_col = on.by_columns ? on.id * width : 0;
@@ -414,7 +526,7 @@ template <class Kernel> struct StepStore {
     shared_writes_done();
     on.sync_group();
     if (!on.leads()) return;
-    if (on.first_row() < view.rows) {
+    if (on.first_row() < (IsRagged<Kernel> ? rows_here(view) : view.rows)) {
 #pragma unroll
       for (int j = 0; j < width / atom; ++j)
         store_box(&view.on_target.map, out + j * m * 128,

@@ -163,10 +163,10 @@ template <class Kernel> class RecordSteps {
     void load_step() { Kernel::load(*this, role.record.stage_, role.record.globals_); }
     void wait_empty(int r, int s, int phase) { role.note(*this, Do::wait, role.slot(r, s) + 1, phase); }
     void arrive_full(int r, int s) { role.note(*this, Do::arrive, role.slot(r, s)); }
-    template <class Tile, class View> void fill(int r, int s, Tile&, const View&, int, int) {
+    template <class Tile, class View> void fill(int r, int s, Tile&, const View&, int, int, int) {
       copy(role.tile_cell(r, s), role.slot(r, s), Tile::rows * Tile::cols * sizeof(typename Tile::type));
     }
-    template <class Tile, class View> void fill_held(int s, Tile& tile, const View&, int, int) {
+    template <class Tile, class View> void fill_held(int s, Tile& tile, const View&, int, int, int) {
       for (int group = 0; group < config.consumers; ++group)
         for (const int cell : role.held_cells(s, role.number_of(tile), group))
           copy(cell, role.held(s), Tile::rows * Tile::cols * sizeof(typename Tile::type) / (2 * config.consumers));
@@ -288,6 +288,7 @@ template <class Kernel> class RecordSteps {
     int row() const { return on.row(); }
     int step() const { return on.step(); }
     int steps() const { return on.steps(); }
+    int length() const { return on.length(); }
     Range own_rows() const { return {on.first_row(), 64}; }
 
     int round() const { return on.round(); }

@@ -27,7 +27,7 @@ class Dense {
     for (std::int64_t h = 0; h < outer * heads; ++h)
       for (std::int64_t r = 0; r < rows; ++r)
         for (std::int64_t e = 0; e < width; ++e)
-          row(h, r)[e] = x[ExactRow::at(at, h / heads, h % heads, r) + static_cast<std::size_t>(e)];
+          row(h, r)[e] = x[AttentionCase::at(at, h / heads, h % heads, r) + static_cast<std::size_t>(e)];
   }
   double* row(std::int64_t head, std::int64_t r) {
     return &all_[static_cast<std::size_t>((head * rows_ + r) * width_)];
@@ -134,9 +134,11 @@ class AttentionBackwardCases : AttentionCases {
   // Of this problem.
   AttentionBackwardCase made(const AttentionBackwardProblem& all) {
     const AttentionProblem& p = all.forward;
-    const auto rows = [&](const HeadsLayout& at, bool poisoned) { return filled(p, at, p.rows, p.heads, poisoned); };
+    const auto rows = [&](const HeadsLayout& at, bool poisoned) {
+      return filled(p, at, p.rows, {p.outer, p.heads}, poisoned);
+    };
     const auto keys = [&](const HeadsLayout& at, bool poisoned) {
-      return filled(p, at, p.keys, p.key_heads, poisoned);
+      return filled(p, at, p.keys, {p.outer, p.key_heads}, poisoned);
     };
     AttentionCase forward{p, rows(p.q, false), keys(p.k, false), keys(p.v, false), rows(p.o, true), rows(p.o, true),
                           {}};
@@ -147,7 +149,7 @@ class AttentionBackwardCases : AttentionCases {
           const ExactRow exact(forward, b, h, r);
           lse.push_back(exact.most > -INFINITY ? static_cast<float>(exact.lse) : -INFINITY);
           for (std::size_t e = 0; e < exact.row.size(); ++e)
-            forward.o.set(ExactRow::at(p.o, b, h, r) + e, static_cast<float>(exact.row[e]));
+            forward.o.set(AttentionCase::at(p.o, b, h, r) + e, static_cast<float>(exact.row[e]));
         }
     return {all,
             forward.q,
@@ -180,7 +182,7 @@ inline double judge(const Elements& got, const Elements& before, const HeadsLayo
   for (std::int64_t h = 0; h < p.outer * heads; ++h)
     for (std::int64_t r = 0; r < rows; ++r)
       for (std::int64_t e = 0; e < p.width; ++e) {
-        const std::size_t place = ExactRow::at(at, h / heads, h % heads, r) + static_cast<std::size_t>(e);
+        const std::size_t place = AttentionCase::at(at, h / heads, h % heads, r) + static_cast<std::size_t>(e);
         is_result[place] = true;
         if (std::isnan(got[place])) return 2e30;
         const double want = exact.value.row(h, r)[e];
