@@ -31,8 +31,9 @@ bool every_width() {
     if (c.is_across()) c.p.y.row_stride = 0;
     Data d = random_data(c, random);
     (void)run_case(c, d, 1);
-    if (const double times = judge(c, d); !(times <= 1)) {
-      std::fprintf(stderr, "%s: %g of the allowed error\n", text(c).c_str(), times);
+    std::string where;
+    if (const double times = judge(c, d, where); !(times <= 1)) {
+      std::fprintf(stderr, "%s: %g of the allowed error%s\n", text(c).c_str(), times, where.c_str());
       is_right = false;
     }
   }
