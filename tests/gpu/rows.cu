@@ -101,7 +101,7 @@ int check_rows(int argc, char** argv) {
   const auto refuse = [](const random_rows::Case& c) {
     return c.sum ? ops::cuda::refuse(*c.sum) : ops::cuda::refuse(c.p);
   };
-  return random_rows::check(argc, argv, {refuse, run_case});
+  return random_rows::check(argc, argv, {false, refuse, run_case});
 }
 
 int time_rows(int argc, char** argv) {

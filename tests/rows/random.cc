@@ -1,22 +1,59 @@
-// rows_random [CASES [SEED]]: random functions of rows on this CPU, each on one of its instruction sets and with one to
-// three threads.
+// rows_random [CASES [SEED]]: functions of rows on this CPU, with one to three threads: each of them at every number of
+// columns up to 150 on every instruction set, then random ones, each on one of these.
 #include "cases.h"
 #include "ridge/pool/isa.h"
 
+namespace ridge::random_rows {
+namespace {
+
+std::optional<std::string> run_case(const Case& c, Data& d, int threads) {
+  const auto at = [](Elements& x) { return x.bytes().data() + x.off_bytes(); };
+  if (c.sum)
+    ops::reduce(*c.sum, at(d.x), at(d.y), threads);
+  else
+    ops::rows(c.p, {at(d.x), c.weighted ? at(d.weight) : nullptr, at(d.y), at(d.dy)}, threads);
+  return std::nullopt;
+}
+
+bool every_width() {
+  std::mt19937 random(1);
+  bool is_right = true;
+  for (std::int64_t i = 0; i < 150 * 10; ++i) {
+    Case c;
+    c.p.function = functions[i % 10];
+    c.p.rows = 1 + i % 37;
+    c.p.columns = i / 10 + (is_gradient(c.p.function) ? 8 : 1);
+    const DType dtype = dtypes[i % 3];
+    c.p.x = c.p.y = c.p.dy = {dtype, c.p.columns + i % 5};
+    c.p.weight = dtypes[i % 7 % 3];
+    c.weighted = is_weighted(c.p.function) && i % 4 != 0;
+    if (c.is_number()) c.p.y.row_stride = 1;
+    if (c.is_across()) c.p.y.row_stride = 0;
+    Data d = random_data(c, random);
+    (void)run_case(c, d, 1);
+    std::string where;
+    if (const double times = judge(c, d, where); !(times <= 1)) {
+      std::fprintf(stderr, "%s: %g of the allowed error%s\n", text(c).c_str(), times, where.c_str());
+      is_right = false;
+    }
+  }
+  return is_right;
+}
+
 int main(int argc, char** argv) {
-  using namespace ridge;
-  using random_rows::Case, random_rows::Data;
   const std::vector<tile::cpu::Isa> isas = tile::cpu::available_isas();
+  for (const tile::cpu::Isa isa : isas)
+    if (!tile::cpu::use_isa(isa) || !every_width()) return 1;
   int count = 0;
   const auto refuse = [](const Case& c) { return c.sum ? ops::refuse(*c.sum) : ops::refuse(c.p); };
-  const auto run = [&](const Case& c, Data& d) -> std::optional<std::string> {
+  const auto run = [&](const Case& c, Data& d) {
     tile::cpu::use_isa(isas[static_cast<std::size_t>(++count) % isas.size()]);
-    const auto at = [](random_rows::Elements& x) { return x.bytes().data() + x.off_bytes(); };
-    if (c.sum)
-      ops::reduce(*c.sum, at(d.x), at(d.y), 1 + count / 7 % 3);
-    else
-      ops::rows(c.p, {at(d.x), c.weighted ? at(d.weight) : nullptr, at(d.y), at(d.dy)}, 1 + count / 7 % 3);
-    return std::nullopt;
+    return run_case(c, d, 1 + count / 7 % 3);
   };
-  return random_rows::check(argc - 1, argv + 1, {refuse, run});
+  return check(argc, argv, {true, refuse, run});
 }
+
+}  // namespace
+}  // namespace ridge::random_rows
+
+int main(int argc, char** argv) { return ridge::random_rows::main(argc - 1, argv + 1); }

@@ -52,8 +52,8 @@ void add_variants(const Program& program, const Explanation& explanation, const 
   }
 }
 
-// What no program on one device shows: chips between which words move, and weights that no kernel takes. By the bounds, whose gain lies between
-// those with and without overlap.
+// What no program on one device shows: chips between which words move, and weights that no kernel takes. By the bounds,
+// whose gain lies between those with and without overlap.
 void add_bounds(const Program& program, const Explanation& explanation, Advices& out) {
   const Prediction& total = explanation.total;
   if (!total.time_lower_s || *total.time_lower_s <= 0) return;
@@ -62,8 +62,9 @@ void add_bounds(const Program& program, const Explanation& explanation, Advices&
     const bool is_shown = std::any_of(out.advice.begin(), out.advice.end(), [&](const Advice& x) {
       return step.options.starts_with("--weights") && x.what == "store the weights in int8";
     });
-    const bool is_part = step.options.starts_with("--split") &&
-                         std::any_of(out.advice.begin(), out.advice.end(), [](const Advice& x) { return x.kind == "chips"; });
+    const bool is_part =
+        step.options.starts_with("--split") &&
+        std::any_of(out.advice.begin(), out.advice.end(), [](const Advice& x) { return x.kind == "chips"; });
     if (!step.gain_s || is_shown || is_part || step.options.starts_with("--fuse")) continue;
     const double gain = *step.gain_s * scale;
     out.advice.push_back({.kind = "bound",

@@ -127,6 +127,14 @@ TEST(KnownRows, GradientsOfWeightsBehindOtherStatements) {
   EXPECT_EQ(std::get<RowProblem>(made.steps[0].kernel).rows, 15);
 }
 
+TEST(KnownRows, NothingElseSharesTheKernelOfASumAcrossRows) {
+  const Program program =
+      parse(head + "h[N, D] = rmsnorm(x over D)\n" + to_weight + "dy * h\nz: f32[D] = dw * 2").value();
+  const Plan made = plan(program, program.bind({}).value()).value();
+  ASSERT_EQ(made.fusion.seams.size(), 1u);
+  EXPECT_EQ(made.fusion.seams[0].why, "dw is a sum across rows: a kernel of its own");
+}
+
 TEST(KnownRows, NearMissesOfGradientsOfWeightsAreNone) {
   for (const std::string& text : {
            scale + "h[N, D] = x * r * r\n" + to_weight + "dy * h",

@@ -12,9 +12,9 @@
 namespace ridge {
 namespace {
 
-constexpr double least_share = 0.01;     // of the program's time; what gains less is not worth a kernel
-constexpr std::size_t most_paired = 8;   // dimensions tried two at a time, 28 pairs
-constexpr DType narrow = DType::int8;    // fp8 takes as many bytes
+constexpr double least_share = 0.01;    // of the program's time; what gains less is not worth a kernel
+constexpr std::size_t most_paired = 8;  // dimensions tried two at a time, 28 pairs
+constexpr DType narrow = DType::int8;   // fp8 takes as many bytes
 
 struct Variant {
   double seconds, moving;  // of the program; of what it moves, at the memory's rate

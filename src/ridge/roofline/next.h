@@ -34,7 +34,7 @@ std::vector<std::string> dimensions_asked(const Program& program, const Explanat
 std::vector<NextStep> next_steps(const Program& program, const Explanation& explanation,
                                  const std::vector<std::string>& dims, const TimeOf& time_of = lower_bound);
 
-inline constexpr std::int64_t chips_asked = 8;  // as many as commonly stand in one machine
+inline constexpr std::int64_t chips_asked = 8;          // as many as commonly stand in one machine
 inline constexpr std::size_t max_next_statements = 64;  // more would take longer than explaining them
 
 }  // namespace ridge

@@ -67,8 +67,9 @@ struct AsJoined {
 struct Largest {};  // of Max a target may drop a NaN; of these it is the answer
 struct Least {};
 
-// What two numbers join to, of elements that are no squares.
+// What two parts of a row or a column join to; of squares, what has been squared.
 template <class Real> TILE_FN Real joined(Add, Real a, Real b) { return a + b; }
+template <class Real> TILE_FN Real joined(Squares, Real a, Real b) { return a + b; }
 template <class Real> TILE_FN Real joined(Largest, Real a, Real b) { return b > a || b != b ? b : a; }
 template <class Real> TILE_FN Real joined(Max, Real a, Real b) { return joined(Largest{}, a, b); }
 template <class Real> TILE_FN Real joined(Least, Real a, Real b) { return b < a || b != b ? b : a; }

@@ -12,7 +12,6 @@
 #include "ridge/measure/fill.h"
 #include "ridge/measure/memory.h"
 #include "ridge/ops/chain/cpu.h"
-#include "ridge/ops/chain/map_menu.h"
 #include "ridge/ops/rows/arithmetic.h"
 #include "ridge/ops/rows/cpu.h"
 #include "ridge/pool/peak.h"
@@ -90,7 +89,7 @@ class Trial {
     return slowest_of(threads_, calls, [&](int worker) {
       const std::int64_t from = each * worker;
       if (what_.columns != 0) return ops::rows(problem(each), {at(0, from), at(1, 0), at(2, from)}, 1);
-      if (compiled(what_.kernel)) return ops::map_text(text(each, from));
+      if (compiled(what_.kernel)) return ops::compiled_chain(text(each, from));
       void* const tensors[] = {at(0, from), at(1, from), at(2, from)};
       ops::chain(chain, tensors, 1);
     });
@@ -175,9 +174,8 @@ class Trial {
     p.weight = what_.dtype;
     return p;
   }
-  ops::MapRun text(std::int64_t elements, std::int64_t from) const {
-    const auto which = has_gelu(what_.kernel) ? ops::MapText::gelu : ops::MapText::affine;
-    return {which, what_.dtype, elements, at(0, from), at(1, from), at(2, from), 1};
+  ops::CompiledChain text(std::int64_t elements, std::int64_t from) const {
+    return {arithmetic_of(what_.kernel), what_.dtype, elements, at(0, from), at(1, from), at(2, from)};
   }
   ops::ChainProgram program(std::int64_t elements) const {
     const ops::ChainTensor flat{what_.dtype, {1}};

@@ -27,7 +27,7 @@ enum class StreamKernel {
   affine,           // chain, interpreted: y = max(1.3*x + 0.2, 0) * r
   gelu,             // chain, interpreted: y = gelu(1.3*x + 0.2) * r
   cosines,          // chain, interpreted: y = cos(cos(x))
-  compiled_affine,  // the same as affine, known to the compiler (ops/chain/map.h)
+  compiled_affine,  // the same as affine, known to the compiler (ops/rows/arithmetic.h)
   compiled_gelu,
 };
 std::string_view name(StreamKernel kernel);

@@ -27,15 +27,29 @@ struct ArithmeticRun {
 };
 void arithmetic(const ArithmeticRun& run);  // on the calling thread
 
+// y = affine or gelu of x and r, all of n elements of `dtype` and apart: chains known to the compiler, texts of one
+// pass. On the calling thread.
+struct CompiledChain {
+  ArithmeticText text = ArithmeticText::affine;
+  DType dtype = DType::f32;
+  std::int64_t n = 0;
+  const void *x = nullptr, *r = nullptr;
+  void* y = nullptr;
+};
+void compiled_chain(const CompiledChain& run);
+
 // arithmetic_body.cc, compiled once for each instruction set.
 namespace plain {
 void arithmetic(const ArithmeticRun& run);
-}
+void compiled_chain(const CompiledChain& run);
+}  // namespace plain
 namespace avx2 {
 void arithmetic(const ArithmeticRun& run);
-}
+void compiled_chain(const CompiledChain& run);
+}  // namespace avx2
 namespace avx512 {
 void arithmetic(const ArithmeticRun& run);
-}
+void compiled_chain(const CompiledChain& run);
+}  // namespace avx512
 
 }  // namespace ridge::ops

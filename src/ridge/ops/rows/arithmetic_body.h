@@ -9,6 +9,42 @@
 namespace ridge::ops {
 namespace {
 
+struct Affine {
+  template <class V> V operator()(V x, V r) const { return relu(lit<V>(1.3f) * x + lit<V>(0.2f)) * r; }
+};
+struct Bent {
+  template <class V> V operator()(V x, V r) const { return gelu(lit<V>(1.3f) * x + lit<V>(0.2f)) * r; }
+};
+// y = F of x and r.
+template <class T, class F> struct Chain {
+  static constexpr int passes = 1;
+  static constexpr bool computes = false;
+  using Stored = tile::Formats<T>;
+  struct Globals {
+    tile::RowsView<T> x;
+    tile::RowsView<T, 1> r;
+    tile::RowsOut<T> y;
+  };
+
+  TILE_FN static void pass(auto& at, const Globals& g) {
+    auto e = at.load(g.x);
+    at.map(e, F{}, at.load(g.r));
+    at.store(g.y, e);
+  }
+};
+template <class V> void run_chain(const CompiledChain& run) {
+  with_type(run.dtype, run.y, [&](auto* y) {
+    using T = std::decay_t<decltype(*y)>;
+    const bool stream = 3 * run.n * static_cast<std::int64_t>(sizeof(T)) > tile::cpu::caches().l3;
+    const tile::cpu::RowsPart part{0, 1, run.n, nullptr, stream, !stream};
+    const auto of = [&](auto f) {
+      tile::cpu::run_rows<V, Chain<T, decltype(f)>>(
+          {{static_cast<const T*>(run.x)}, {static_cast<const T*>(run.r)}, {y}}, part);
+    };
+    run.text == ArithmeticText::gelu ? of(Bent{}) : of(Affine{});
+  });
+}
+
 // Four pairs of vectors at one place: independent, so that they hide each other's latency.
 template <class V, class T> class Spot {
  public:
@@ -139,10 +175,9 @@ template <class V, class T> class Spot {
 
 template <class V, class T> void run_arithmetic(const ArithmeticRun& run) {
   Spot<V, T> spot;
-  const V scale = lit<V>(1.3f), shift = lit<V>(0.2f);
   switch (run.text) {
-    case ArithmeticText::affine: return spot.map(run.n, [&](V x, V r) { return relu(scale * x + shift) * r; });
-    case ArithmeticText::gelu: return spot.map(run.n, [&](V x, V r) { return gelu(scale * x + shift) * r; });
+    case ArithmeticText::affine: return spot.map(run.n, Affine{});
+    case ArithmeticText::gelu: return spot.map(run.n, Bent{});
     case ArithmeticText::cosines: return spot.map(run.n, [](V x) { return cos(cos(x)); });
     case ArithmeticText::rmsnorm: return spot.rmsnorm(run.n, run.columns);
     case ArithmeticText::softmax: return spot.softmax(run.n, run.columns);

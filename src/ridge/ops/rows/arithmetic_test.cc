@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "ridge/ops/chain/body.h"
-#include "ridge/ops/chain/map.h"
 #include "ridge/ops/rows/arithmetic_body.h"
 #include "ridge/ops/rows/body.h"
 
@@ -213,17 +212,59 @@ TEST(Arithmetic, rmsnorm_takes_three_loads_of_which_two_rows_share_one_and_a_sto
 }
 
 constexpr std::int64_t many = 4096;
-const auto affine = [](auto x, auto r) { return relu(1.3f * x + 0.2f) * r; };
-const auto bent = [](auto x, auto r) { return gelu(1.3f * x + 0.2f) * r; };
-
-template <class F> Counts of_map(F f) {
+Counts of_text(ArithmeticText text) {
   const std::vector<float> x(many, 0.5f), r(many, 0.5f);
   std::vector<float> y(many);
-  return counted([&] { map_part<Counted>(many, false, f, y.data(), x.data(), r.data()); });
+  return counted([&] { run_chain<Counted>({text, DType::f32, many, x.data(), r.data(), y.data()}); });
 }
 TEST(Arithmetic, has_the_compiled_chains_instructions) {
-  EXPECT_EQ(of_map(affine), less(roof<float>(ArithmeticText::affine, many), filling<float>()));
-  EXPECT_EQ(of_map(bent), less(roof<float>(ArithmeticText::gelu, many), filling<float>()));
+  for (const ArithmeticText text : {ArithmeticText::affine, ArithmeticText::gelu})
+    EXPECT_EQ(of_text(text), less(roof<float>(text, many), filling<float>()));
+}
+
+// Sizes around vectors, places off a line, and what goes past the caches.
+template <class T> void expect_chain(DType dtype, std::int64_t n, std::size_t shift) {
+  const auto size = static_cast<std::size_t>(n);
+  const auto stored = [](float value) {
+    T to;
+    store_some(FloatLanes::all(value), &to, 1);
+    return to;
+  };
+  const auto value = [](T from) {
+    if constexpr (std::is_same_v<T, float>)
+      return from;
+    else
+      return to_float(from);
+  };
+  std::vector<T> x(size), r(size), y(size + shift + 1, stored(-77));
+  for (std::size_t i = 0; i < size; ++i) {
+    x[i] = stored(static_cast<float>(i % 31) - 9);
+    r[i] = stored(static_cast<float>(i % 5) * 0.25f);
+  }
+  compiled_chain({ArithmeticText::affine, dtype, n, x.data(), r.data(), y.data() + shift});
+  for (std::size_t i = 0; i < size; ++i) {
+    const float u = 1.3f * value(x[i]) + 0.2f;
+    ASSERT_EQ(value(y[i + shift]), value(stored(std::max(u, 0.0f) * value(r[i])))) << i << " of " << n;
+  }
+  for (std::size_t i = 0; i < shift; ++i) ASSERT_EQ(value(y[i]), -77);
+  ASSERT_EQ(value(y.back()), -77) << n;
+}
+TEST(CompiledChain, GivesEverySizeOnEveryInstructionSet) {
+  const tile::cpu::Isa before = tile::cpu::isa();
+  const std::int64_t large = tile::cpu::caches().l3 / 6 + 4321;
+  for (const tile::cpu::Isa isa : tile::cpu::available_isas()) {
+    ASSERT_TRUE(tile::cpu::use_isa(isa));
+    for (std::int64_t n = 0; n <= 300; n += n < 140 ? 1 : 29) {
+      expect_chain<float>(DType::f32, n, 1);
+      expect_chain<Bf16>(DType::bf16, n, 1);
+      expect_chain<F16>(DType::f16, n, 1);
+    }
+    for (const std::size_t shift : {0, 3}) {
+      expect_chain<float>(DType::f32, large, shift);
+      expect_chain<Bf16>(DType::bf16, large, shift);
+    }
+  }
+  tile::cpu::use_isa(before);
 }
 
 Counts of_chain(ChainOp bend) {

@@ -1,19 +1,15 @@
-// Gradients of functions of rows: their texts on doubles against differences of the functions' own texts, and what CPUs
-// make of them against those.
+// Gradients of functions of rows: their texts on doubles against differences of the functions' own texts. What CPUs
+// make of them is held against those by tests/rows.
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <cstring>
 #include <random>
 
-#include "ridge/base/float16.h"
 #include "ridge/ops/rows/cpu.h"
-#include "ridge/pool/isa.h"
 
 namespace ridge::ops {
 namespace {
 
-namespace cpu = tile::cpu;
 using Row = std::vector<double>;
 
 constexpr RowFunction gradients[] = {RowFunction::softmax_gradient, RowFunction::rmsnorm_gradient,
@@ -66,123 +62,6 @@ TEST(Gradients, AreWhatDifferencesSay) {
       }
     }
 }
-
-template <class T> T stored(double x) {
-  const auto rounded = static_cast<float>(x);
-  if constexpr (std::is_same_v<T, float>) return rounded;
-  if constexpr (std::is_same_v<T, Bf16>) return to_bf16(rounded);
-  if constexpr (std::is_same_v<T, F16>) return to_f16(rounded);
-}
-template <class T> double value(T x) {
-  if constexpr (std::is_same_v<T, float>)
-    return x;
-  else
-    return to_float(x);
-}
-
-struct Shape {
-  std::int64_t rows = 3, columns = 1, gap = 0;
-  double mean = 0, size = 1;
-  bool weighted = true;
-  int threads = 1;
-};
-
-// Rows of T against their text on doubles.
-template <class T> void expect_right(RowFunction function, DType dtype, const Shape& s) {
-  std::mt19937 random(7);
-  std::normal_distribution<double> normal(0, 1);
-  RowProblem p = problem_of(function, s.rows, s.columns);
-  p.weight = dtype;
-  p.x = {dtype, s.columns + s.gap};
-  p.dy = {dtype, s.columns + 2 * s.gap};
-  p.y = {dtype, s.columns + s.gap};
-  ASSERT_EQ(refuse(p), std::nullopt);
-  std::vector<T> x, dy, w, y(static_cast<std::size_t>(s.rows * p.y.row_stride), stored<T>(77));
-  for (std::int64_t i = 0; i < s.rows * p.x.row_stride; ++i) x.push_back(stored<T>(normal(random) * s.size + s.mean));
-  for (std::int64_t i = 0; i < s.rows * p.dy.row_stride; ++i) dy.push_back(stored<T>(normal(random)));
-  for (std::int64_t i = 0; i < s.columns; ++i) w.push_back(stored<T>(s.weighted ? normal(random) : 1));
-  rows(p, {x.data(), s.weighted ? w.data() : nullptr, y.data(), dy.data()}, s.threads);
-  double unit = dtype == DType::bf16 ? 0x1p-8 : 0x1p-11;
-  if (dtype == DType::f32) unit = 4e-6;
-  for (std::int64_t r = 0; r < s.rows; ++r) {
-    RowValues row;
-    double slope = 0, length = 0;
-    for (std::int64_t c = 0; c < s.columns; ++c) {
-      row.x.push_back(value(x[static_cast<std::size_t>(r * p.x.row_stride + c)]));
-      row.dy.push_back(value(dy[static_cast<std::size_t>(r * p.dy.row_stride + c)]));
-      row.weight.push_back(value(w[static_cast<std::size_t>(c)]));
-      slope = std::max(slope, std::abs(row.dy.back() * row.weight.back()));
-      length += std::pow(row.x.back() - (function == RowFunction::layernorm_gradient ? s.mean : 0), 2);
-    }
-    // What cancels is off by what it is made of.
-    const double made_of = function == RowFunction::softmax_gradient
-                               ? std::sqrt(length) * slope
-                               : slope / std::sqrt(length / static_cast<double>(s.columns) + p.epsilon);
-    const std::vector<double> want = in_doubles(p, row);
-    for (std::int64_t c = 0; c < p.y.row_stride; ++c) {
-      const double got = value(y[static_cast<std::size_t>(r * p.y.row_stride + c)]);
-      if (c >= s.columns) {
-        ASSERT_EQ(got, value(stored<T>(77))) << "between rows";
-        continue;
-      }
-      ASSERT_NEAR(got, want[static_cast<std::size_t>(c)],
-                  unit * std::abs(want[static_cast<std::size_t>(c)]) + 4e-6 * made_of + 1e-7)
-          << static_cast<int>(function) << ", " << name(dtype) << ", row " << r << ", column " << c << " of "
-          << s.columns;
-    }
-  }
-}
-void expect_right(RowFunction function, const Shape& shape) {
-  expect_right<float>(function, DType::f32, shape);
-  expect_right<Bf16>(function, DType::bf16, shape);
-  expect_right<F16>(function, DType::f16, shape);
-}
-
-class GradientRows : public testing::TestWithParam<cpu::Isa> {
- protected:
-  void SetUp() override {
-    before_ = cpu::isa();
-    ASSERT_TRUE(cpu::use_isa(GetParam()));
-  }
-  void TearDown() override { cpu::use_isa(before_); }
-
- private:
-  cpu::Isa before_ = cpu::Isa::plain;
-};
-
-TEST_P(GradientRows, AreTheirTextsOnDoubles) {
-  for (const RowFunction gradient : gradients) {
-    for (std::int64_t columns = 1; columns <= 150; ++columns)
-      expect_right(gradient, {.columns = columns, .gap = columns % 5, .weighted = columns % 3 != 0});
-    for (const std::int64_t columns : {1000, 4097, 20001})
-      expect_right(gradient, {.rows = 5, .columns = columns, .threads = 3});
-    expect_right(gradient, {.rows = 3000, .columns = 1056, .threads = 2});  // beyond the L2
-  }
-}
-
-// Squares that overflow f32 or vanish, and a mean beside which distances are small.
-TEST_P(GradientRows, AreRightWhereF32IsInDoubt) {
-  for (const double size : {1e-12, 1e25})
-    for (const RowFunction gradient : {RowFunction::rmsnorm_gradient, RowFunction::layernorm_gradient})
-      expect_right<float>(gradient, DType::f32, {.columns = 70, .size = size});
-  expect_right<float>(RowFunction::layernorm_gradient, DType::f32, {.columns = 5000, .mean = 30000});
-}
-
-TEST_P(GradientRows, KeepANanInItsRow) {
-  for (const RowFunction gradient : gradients) {
-    constexpr std::int64_t n = 37;
-    std::vector<float> x(3 * n, 0.5F), dy(3 * n, 2), y(3 * n);
-    for (std::size_t i = 0; i < x.size(); ++i) x[i] += static_cast<float>(i % 5);
-    x[n + 20] = NAN;
-    RowProblem p = problem_of(gradient, 3, n);
-    p.x = p.y = p.dy = {DType::f32, n};
-    rows(p, {x.data(), nullptr, y.data(), dy.data()}, 1);
-    for (std::size_t i = 0; i < y.size(); ++i) ASSERT_EQ(std::isnan(y[i]), i / n == 1) << i;
-  }
-}
-
-INSTANTIATE_TEST_SUITE_P(EveryIsa, GradientRows, testing::ValuesIn(cpu::available_isas()),
-                         [](const auto& isa) { return std::string(cpu::name(isa.param)); });
 
 TEST(Gradients, RefuseWhatHasSeveralFormats) {
   RowProblem p = problem_of(RowFunction::softmax_gradient, 2, 8);

@@ -4,8 +4,7 @@
 // take them. Included by one file for each instruction set.
 #pragma once
 
-#include "ridge/tile/cpu/row_part.h"
-#include "ridge/tile/cpu/row_steps.h"
+#include "ridge/tile/cpu/row_numbers.h"
 
 namespace ridge::tile::cpu {
 
@@ -17,14 +16,15 @@ template <class V, class Kernel> class AcrossRunner {
 
   void go() const {
     std::fill(part_.sums + part_.first, part_.sums + part_.last, double{neutral<Kind>});
-    const Index together = last == 0 ? most_rows : std::clamp<Index>(held_floats / part_.columns, 1, most_rows);
+    const Index together = last == 0 ? most_rows : std::clamp<Index>(held_floats / part_.columns, few_rows, most_rows);
     for (Index row = part_.begin; row < part_.end; row += together)
       batch(row, static_cast<int>(std::min(together, part_.end - row)));
   }
 
  private:
   static constexpr int last = Kernel::passes - 1;
-  static constexpr Index held_floats = 1 << 14;  // of rows that go through the passes together
+  // Of rows that go through the passes together; sums in f64, twice as wide as a row, come and go for each of these.
+  static constexpr Index held_floats = 1 << 14, few_rows = 4;
   using Globals = typename Kernel::Globals;
   using Numbers = RowNumbers<Kernel::passes>;
   struct Step {  // what RowAt asks of one
@@ -53,11 +53,9 @@ template <class V, class Kernel> class AcrossRunner {
     Rows rows;
     for (Index row = from; row < from + count; ++row) {
       Numbers& numbers = rows.numbers[rows.count];
-      for_each<last>([&](auto pass) {
-        RowStep<V, Kernel, pass, 1, 2, NoPrefetch> step({g_, row, {}, &numbers, false});
-        over_row<V>(part_.columns, 0, Nothing<>{}, Nothing<>{}, step);
-        step.leave(&numbers);
-      });
+      Globals of_row = g_;
+      of_row.x.data += row * g_.x.row_stride;
+      for_each<last>([&](auto pass) { numbers.of[pass] = number_of<V, Kernel, pass>(of_row, part_.columns, numbers); });
       if (in_doubt<Kernel>(numbers))
         part_.in_doubles(part_.of, row, part_.sums);
       else

@@ -33,6 +33,22 @@ template <class V> struct NumberAt {
   }
 };
 
+// What a pass that reads x leaves of the row at which `g` begins, beside what those before it have left.
+template <class V, class Kernel, int pass>
+float number_of(const typename Kernel::Globals& g, Index columns, const RowNumbers<Kernel::passes>& left) {
+  using X = typename decltype(g.x)::type;
+  using Step = RowStep<V, Kernel, pass, 1, 4, PrefetchFor<X>>;
+  using Kind = typename LeftBy<Step>::Kind;
+  double all = neutral<Kind>;
+  typename Kernel::Globals part = g;
+  for (Index from = 0; from < columns; from += joined_at_once, part.x.data += joined_at_once) {
+    Step step({part, 0, {}, &left, false});
+    over_row<V>(std::min(joined_at_once, columns - from), 0, Nothing<>{}, step, Nothing<>{});
+    all = joined(Kind{}, all, static_cast<double>(step.template joined_row<0>()));
+  }
+  return static_cast<float>(typename LeftBy<Step>::Leaves{}(all, g));
+}
+
 // Of the row at which `g` begins. `left`: what the passes have left so far.
 template <class V, class Kernel, class... Left>
 void leave_number(const typename Kernel::Globals& g, Index columns, Left... left) {
@@ -41,18 +57,7 @@ void leave_number(const typename Kernel::Globals& g, Index columns, Left... left
     const NumberAt<V> at;
     Kernel::pass(at, g, left...);
   } else {
-    using X = typename decltype(g.x)::type;
-    using Step = RowStep<V, Kernel, pass, 1, 4, PrefetchFor<X>>;
-    using Kind = typename LeftBy<Step>::Kind;
-    const RowNumbers<Kernel::passes> numbers{left...};
-    double all = neutral<Kind>;
-    typename Kernel::Globals part = g;
-    for (Index from = 0; from < columns; from += joined_at_once, part.x.data += joined_at_once) {
-      Step step({part, 0, {}, &numbers, false});
-      over_row<V>(std::min(joined_at_once, columns - from), 0, Nothing<>{}, step, Nothing<>{});
-      all = joined(Kind{}, all, static_cast<double>(step.template joined_row<0>()));
-    }
-    leave_number<V, Kernel>(g, columns, left..., static_cast<float>(typename LeftBy<Step>::Leaves{}(all, g)));
+    leave_number<V, Kernel>(g, columns, left..., number_of<V, Kernel, pass>(g, columns, {left...}));
   }
 }
 

@@ -30,6 +30,9 @@ using ops::abs, ops::larger, ops::lit, ops::load_some, ops::load_two, ops::max, 
     ops::store_two, ops::sum, ops::Two;
 using ops::LaterL2, ops::prefetch_line, ops::PrefetchFor, ops::SoonL1;
 struct NoPrefetch {};
+struct NextL1 {
+  static constexpr int bytes = 1024, locality = 3;
+};
 
 // f(0), f(1), …, each number a constant.
 template <int n, class F> [[gnu::always_inline]] inline void for_each(F&& f) {
@@ -111,11 +114,11 @@ template <class Step, int vectors> struct RowAt {
 
   template <class T, int which> [[gnu::always_inline]] auto load(const RowsView<T, which>& view) const {
     using Prefetch = typename Step::Ahead;
-    constexpr int every = 64 / static_cast<int>(2 * V::lanes * sizeof(T));
-    if constexpr (vectors == 2 && !std::is_same_v<Prefetch, NoPrefetch>)
+    constexpr int every = 64 / static_cast<int>(vectors * V::lanes * sizeof(T));
+    if constexpr (vectors > 1 && !std::is_same_v<Prefetch, NoPrefetch>)
       if (every < 2 || k % every == 0)  // no lambda: g++ would find that it does nothing
         for (int r = 0; r < Step::rows; ++r)
-          prefetch_line<Prefetch, 2 * V::lanes>(view.data + (step.place.row + r) * view.row_stride + i);
+          prefetch_line<Prefetch, vectors * V::lanes>(view.data + (step.place.row + r) * view.row_stride + i);
     return read<Step::rows, Step::halves>(view.data + step.place.row * view.row_stride + i, view.row_stride);
   }
   template <class T> [[gnu::always_inline]] auto load(const ColumnsView<T>& view) const {
@@ -152,21 +155,23 @@ template <class Step, int vectors> struct RowAt {
   template <int rows, bool halves, class T> [[gnu::always_inline]] auto read(const T* from, Index stride) const {
     RowPart<V, rows, vectors> out;
     for_each<rows>([&](auto r) {
-      if constexpr (vectors == 2) {
-        const Two<V> two = load_two<V, halves>(from + r * stride);
-        out.v[2 * r] = two.a;
-        out.v[2 * r + 1] = two.b;
-      } else {
-        out.v[r] = load_some<V>(from + r * stride, count);
-      }
+      if constexpr (vectors == 1) out.v[r] = load_some<V>(from + r * stride, count);
+      for_each<vectors / 2>([&](auto pair) {
+        const Two<V> two = load_two<V, halves>(from + r * stride + 2 * pair * V::lanes);
+        out.v[vectors * r + 2 * pair] = two.a;
+        out.v[vectors * r + 2 * pair + 1] = two.b;
+      });
     });
     return out;
   }
   template <bool halves, int r, class T> [[gnu::always_inline]] void write(const RowPart<V, Step::rows, vectors>& x,
                                                                            std::integral_constant<int, r>, T* to,
                                                                            bool stream) const {
-    if constexpr (vectors == 2)
-      store_two<V, halves>({x.v[2 * r], x.v[2 * r + 1]}, to, stream);
+    if constexpr (vectors > 1)
+      for_each<vectors / 2>([&](auto pair) {
+        store_two<V, halves>({x.v[vectors * r + 2 * pair], x.v[vectors * r + 2 * pair + 1]}, to + 2 * pair * V::lanes,
+                             stream);
+      });
     else if constexpr (std::is_same_v<T, float>)
       x.v[r].store_some(to, count);
     else
@@ -207,6 +212,8 @@ template <class V, class Kernel, int pass, int rows_, int pairs_, class Prefetch
         part[1] = join(typename decltype(x)::Kind{}, part[1], x.of.v[2 * r + 1]);
       });
   }
+  // Two pairs, read before any of them is written.
+  [[gnu::always_inline]] void four(Index i) const { call(RowAt<RowStep, 4>{*this, i, 4 * V::lanes, 0}); }
   // What is no whole pair comes one vector at a time, to a step of its own: one whose address nobody has stays in
   // registers.
   [[gnu::always_inline]] void rest(Index from, Index n) {
