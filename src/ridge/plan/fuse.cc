@@ -367,10 +367,14 @@ class Fuser {
     if (members_[at(group_of_[at(s)])].size() > 1 || (options_.target == Target::cuda && !options_.generate)) return;
     const auto found = find_across(program_, shapes_, s, options_.target);
     if (!found) return;
-    std::vector<int> own, again;
-    for (const int each : found->statements) {
-      const bool is_free = members_[at(group_of_[at(each)])].size() == 1 && !across_.contains(each);
-      (each == s || (is_free && inner(each, found->statements)) ? own : again).push_back(each);
+    std::vector<int> own{s}, again;
+    for (auto each = found->statements.rbegin() + 1; each != found->statements.rend(); ++each) {
+      std::vector<int> with{*each};  // and what is the sum's alone
+      with.insert(with.end(), own.begin(), own.end());
+      if (members_[at(group_of_[at(*each)])].size() == 1 && !across_.contains(*each) && inner(*each, with))
+        own = with;
+      else
+        again.insert(again.begin(), *each);
     }
     if (circular(own)) return;
     merge(own);

@@ -112,6 +112,17 @@ TEST(KnownRows, BothGradientsOfANormAreAKernelEach) {
     }
 }
 
+// The forward pass wants h as well, and nobody but h wants r.
+TEST(KnownRows, ANormAndItsWeightsGradientAreAKernelEach) {
+  for (const Target target : {Target::cpu, Target::cuda}) {
+    const std::vector<Step> steps =
+        steps_of(scale + "h[N, D] = x * r\ny: bf16[N, D] = h * w\n" + to_weight + "dy * h", target);
+    ASSERT_EQ(steps.size(), 2u);
+    EXPECT_EQ(std::get<RowProblem>(steps[0].kernel).function, RowFunction::rmsnorm);
+    EXPECT_EQ(std::get<RowProblem>(steps[1].kernel).function, RowFunction::rmsnorm_weight_gradient);
+  }
+}
+
 // dy that another statement makes is no part of the sum's kernel; x of several dimensions is.
 TEST(KnownRows, GradientsOfWeightsBehindOtherStatements) {
   const std::vector<Step> steps = steps_of("z: bf16[N, D] = dy * 2\n" + scale + "h[N, D] = x * r\ndw: bf16[D] = z * h");

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 
 #include "ridge/measure/device_machine.h"
 #include "ridge/measure/timer.h"
@@ -59,13 +60,13 @@ Status DevicePart::make_pairs(transport::Ranks& ranks, const OnDevice& how) {
     pairs.push_back(*pair);
     ++i;
   }
-  std::int64_t fewest = static_cast<std::int64_t>(pairs.size());  // of all ranks: one may have nothing to compute
-  auto all = transport::gather(ranks, std::as_bytes(std::span(&fewest, 1)));
+  std::int64_t count = static_cast<std::int64_t>(pairs.size());  // every rank's, or none: one may have less to compute
+  auto all = transport::gather(ranks, std::as_bytes(std::span(&count, 1)));
   if (!all) return all.error();
-  for (const auto& one : *all) fewest = std::min(fewest, *reinterpret_cast<const std::int64_t*>(one.data()));
-  if (const Status told = transport::broadcast(ranks, std::as_writable_bytes(std::span(&fewest, 1))); !told)
-    return told;
-  if (fewest == 0 || fewest != static_cast<std::int64_t>(pairs.size())) return Done{};
+  for (const auto& one : *all)
+    if (std::memcmp(one.data(), all->front().data(), sizeof count) != 0) count = 0;
+  if (const Status told = transport::broadcast(ranks, std::as_writable_bytes(std::span(&count, 1))); !told) return told;
+  if (count == 0) return Done{};
   for (std::size_t p = 0; p < pairs.size(); ++p) {
     const std::size_t bell = InChunks::bells(static_cast<std::size_t>(ranks.size())) * p;
     const auto timed = time_move(pairs[p].shift, ranks);
@@ -75,6 +76,7 @@ Status DevicePart::make_pairs(transport::Ranks& ranks, const OnDevice& how) {
     if (!made) return made.error();
     notes_.push_back(text(acts, pairs[p], (*made).times));
     if (made->chunks == nullptr) continue;
+    if (auto* const mover = std::get_if<DeviceMover>(&acts_[pairs[p].shift])) passed_over_.push_back(std::move(*mover));
     acts_[pairs[p].shift].emplace<Nothing>();
     expect(network_s_, made->times.moving());
     expect(computing_s_, made->times.computing);

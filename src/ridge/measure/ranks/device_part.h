@@ -63,6 +63,7 @@ class DevicePart {
   SlotMemory slots_;
   std::unique_ptr<Reach> reach_;
   std::vector<Act> acts_;
+  std::vector<DeviceMover> passed_over_;  // whose rooms the others still have open
   std::vector<std::string> notes_;
   std::optional<double> network_s_ = 0, computing_s_ = 0;
   std::optional<ops::cuda::Recording> recording_;

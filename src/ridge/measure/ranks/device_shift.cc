@@ -134,7 +134,9 @@ Result<const transport::Nccl*> Joined::over(const std::string& letters) {
 }
 
 Result<DeviceMover> DeviceMover::make(Route route, Joined& joined, Reach* reach) {
-  const bool collective = joined.all() != nullptr && (route.adds() || gathers_in_order(route));
+  std::int64_t disorder = route.adds() || gathers_in_order(route) ? 0 : 1;  // of any rank: all do the same
+  if (const Status known = largest(joined.ranks(), disorder); !known) return known.error();
+  const bool collective = joined.all() != nullptr && disorder == 0;
   auto some = collective ? joined.over(route.move().over) : Result<const transport::Nccl*>(nullptr);
   if (!some) return some.error();
   std::size_t bytes = joined.all() != nullptr ? route.staging_bytes() : 0;
@@ -144,7 +146,8 @@ Result<DeviceMover> DeviceMover::make(Route route, Joined& joined, Reach* reach)
   else if (collective && scatters(route))
     bytes = static_cast<std::size_t>((*some)->size() + 1) * longest_addend(route);
   auto staging = cuda::Memory::make(static_cast<std::int64_t>(bytes));
-  if (!staging) return staging.error();
+  const Status there = transport::agree(joined.ranks(), staging ? Status(Done{}) : staging.error());
+  if (!there) return there.error();
   DeviceMover out(Mover(std::move(route)), *std::move(staging), joined);
   out.some_ = *some;
   if (collective && reach != nullptr)
@@ -166,6 +169,7 @@ Status DeviceMover::try_small(Reach& reach) {
   auto small = SmallMover::make(reach, sharers(route().mesh(), route().move().over, route().device()), most);
   if (!small) return small.error();
   if (*small == nullptr) return Done{};
+  small_ = *std::move(small);  // and stays: the others have its room open
   const auto from = cuda::Memory::make(static_cast<std::int64_t>(route().bytes_of(route().before())) + staged_line);
   const auto to = cuda::Memory::make(static_cast<std::int64_t>(route().bytes_of(route().after())) + staged_line);
   const auto queue = cuda::Queue::make();
@@ -175,7 +179,7 @@ Status DeviceMover::try_small(Reach& reach) {
   if (!there) return there;
   double seconds[2] = {0, 0};
   for (const bool is_small : {false, true}) {
-    if (is_small) small_ = std::move(*small);
+    if (is_small) way_ = small_.get();
     const auto took = timed(*queue, from->data(), to->data());
     if (!took) return took.error();
     seconds[is_small ? 1 : 0] = *took;
@@ -184,7 +188,7 @@ Status DeviceMover::try_small(Reach& reach) {
   collective_s_ = std::min(seconds[0], seconds[1]);
   note_ = fmt::format("{} over {}: {} as one kernel, {} by NCCL", name(*route().move().kind), route().move().over,
                       engineering(seconds[1], "s"), engineering(seconds[0], "s"));
-  if (seconds[1] >= seconds[0]) small_ = nullptr;
+  if (seconds[1] >= seconds[0]) way_ = nullptr;
   return Done{};
 }
 
@@ -211,7 +215,7 @@ Status DeviceMover::queue(const cuda::Queue& queue, const std::byte* from, std::
   if (route().adds()) return reduce_scatter(queue, from, to);
   if (some_ == nullptr) return exchange(queue, from, to);
   const auto bytes = route().bytes_of(route().before());
-  if (small_ != nullptr) return small_->queue(queue, {from, to, static_cast<std::int64_t>(bytes)});
+  if (way_ != nullptr) return way_->queue(queue, {from, to, static_cast<std::int64_t>(bytes)});
   return some_->all_gather(from, to, bytes, queue.stream());
 }
 
@@ -231,7 +235,7 @@ Status DeviceMover::through_host(const cuda::Queue& queue, const std::byte* from
 Status DeviceMover::all_reduce(const cuda::Queue& queue, const std::byte* from, std::byte* to) const {
   const auto elements = static_cast<std::size_t>(words_in(route().after()));
   const auto bytes = static_cast<std::int64_t>(route().bytes_of(route().after()));
-  if (small_ != nullptr) return small_->queue(queue, {from, to, bytes, 0, true, route().tensor().dtype});
+  if (way_ != nullptr) return way_->queue(queue, {from, to, bytes, 0, true, route().tensor().dtype});
   return some_->all_reduce({route().tensor().dtype, route().tensor().how}, from, to, elements, queue.stream());
 }
 
@@ -242,7 +246,7 @@ Status DeviceMover::reduce_scatter(const cuda::Queue& queue, const std::byte* fr
   if (each == 0) return Done{};
   const auto add = [&](const std::byte* addends, std::byte* come) {
     const auto bytes = static_cast<std::int64_t>(each);
-    if (small_ != nullptr) return small_->queue(queue, {addends, come, bytes, bytes, true, r.tensor().dtype});
+    if (way_ != nullptr) return way_->queue(queue, {addends, come, bytes, bytes, true, r.tensor().dtype});
     const std::size_t elements = each / static_cast<std::size_t>(r.width());
     return some_->reduce_scatter({r.tensor().dtype, r.tensor().how}, addends, come, elements, queue.stream());
   };

@@ -71,7 +71,8 @@ class DeviceMover {
   const transport::Nccl* some_ = nullptr;  // over the move's mesh axes, for the collectives
   std::string note_;
   std::optional<double> collective_s_ = {};
-  std::unique_ptr<SmallMover> small_ = nullptr;  // the collective goes through it
+  std::unique_ptr<SmallMover> small_ = nullptr;
+  const SmallMover* way_ = nullptr;  // the collective goes through it
 };
 
 }  // namespace ridge::ranks
