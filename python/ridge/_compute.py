@@ -153,8 +153,8 @@ def attention(q, k, v, *, causal=False, scale=None, lengths=None, pages=None, ou
     q: [..., S, E], k: [..., T, E], v: [..., T, V], as torch's scaled_dot_product_attention has them; the result is
     [..., S, V]. bf16, f16 or f32; scores are f32. scale: 1 / sqrt(E) by default. causal: query i sees keys up to i.
     lengths: int32[B], or of more of the leading axes: sequence b has lengths[b] keys of the T that there is room for; what
-    lies behind them is not read. Causal, its S rows are then the last of these: query i sees keys up to
-    lengths[b] - S + i.
+    lies behind them is not read by the one kernel below, and multiplied by 0 by several. Causal, its S rows are then the
+    last of these: query i sees keys up to lengths[b] - S + i.
     pages: int32[B, M], or of more of the leading axes before M: k and v lie in pages, [P, ..., R, E] without these axes,
     and key t of sequence b is row t % R of page pages[b, t // R].
     Leading axes are the same in all three. Of bf16 or f16 with V = E <= 256 (on a device, of whole eights) one kernel

@@ -34,12 +34,13 @@ template <class View> void take(View& view, DType dtype, std::int64_t first, std
 void set_sequence(auto& g, const AttentionProblem& p, const AttentionData& data, int sequence) {
   int length = p.lengths && data.lengths != nullptr ? within_reach(data.lengths[sequence]) : 0;
   if (p.packed) {
-    const int *const rows = data.row_starts + sequence, *const keys = data.key_starts + sequence;
+    const int* const rows = data.row_starts + sequence;
     g.lse.inner_stride = p.packed->rows;
     take(g.q, p.dtype, rows[0], rows[1] - rows[0]);
     take(g.o, p.dtype, rows[0], rows[1] - rows[0]);
     take(g.lse, DType::f32, rows[0], rows[1] - rows[0]);
     if (!p.pages) {
+      const int* const keys = data.key_starts + sequence;
       length = keys[1] - keys[0];
       take(g.k, p.dtype, keys[0], length);
       take(g.v, p.dtype, keys[0], length);

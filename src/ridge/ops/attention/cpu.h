@@ -11,8 +11,8 @@ struct AttentionData {
   const void *q = nullptr, *k = nullptr, *v = nullptr;
   void* o = nullptr;
   float* lse = nullptr;          // [outer, heads, rows]: ln of the sum of a row's exponentials; null: not wanted
-  const int* lengths = nullptr;  // [outer], of a problem that has lengths and is not packed
-  const int *row_starts = nullptr, *key_starts = nullptr;  // [outer + 1], of one that is packed
+  const int* lengths = nullptr;  // [outer], of a problem that has lengths; packed without pages it has key_starts
+  const int *row_starts = nullptr, *key_starts = nullptr;  // [outer + 1], of one that is packed; keys: without pages
   const int* pages = nullptr;                              // [outer, keys / rows of a page], of one that has pages
 };
 

@@ -73,6 +73,9 @@ std::optional<std::string> launch(const AttentionCall& call, const AttentionPlan
   if (workspace.bytes < counter_bytes + plan.workspace_bytes)
     return "attention: expected a workspace of " + std::to_string(counter_bytes + plan.workspace_bytes) +
            " bytes, found " + std::to_string(workspace.bytes);
+  if ((p.lengths && (!p.packed || p.pages) && call.lengths == nullptr) || (p.pages && call.pages == nullptr) ||
+      (p.packed && (call.row_starts == nullptr || (!p.pages && call.key_starts == nullptr))))
+    return "attention: expected lengths, starts and pages of sequences that differ, found one of them missing";
   AttentionMaps maps{};
   if (!(plan.is_ragged ? describe_ragged(maps, call, p, c, plan.group) : describe(maps, call, p, c)))
     return "describing the operands of attention to the copy engine";

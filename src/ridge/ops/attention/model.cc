@@ -113,8 +113,10 @@ std::optional<std::string> refused_lengths(const AttentionProblem& p, const Atte
 std::optional<std::string> refused_places(const AttentionProblem& p) {
   if (p.packed && (!p.lengths || p.lengths->limit > 0))
     return fmt::format(
-        "sequences that lie one behind the other see keys of their own alone: expected lengths that limit "
-        "these");
+        "sequences that lie one behind the other see keys of their own alone: expected lengths whose limit is at most "
+        "0, "
+        "found {}",
+        p.lengths ? std::to_string(p.lengths->limit) : "no lengths");
   if (p.packed && (p.packed->rows < p.rows || (!p.pages && p.packed->keys < p.keys)))
     return fmt::format("the longest sequence has {} rows and {} keys; expected at least that of all, found {} and {}",
                        p.rows, p.keys, p.packed->rows, p.packed->keys);

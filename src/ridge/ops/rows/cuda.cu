@@ -100,6 +100,11 @@ std::size_t workspace_bytes(const RowProblem& p) {
 
 std::optional<std::string> rows(const RowProblem& p, const RowData& data, const Workspace& workspace,
                                 CUstream_st* stream) {
+  if (p.rows == 0 && is_across(p.function)) {  // sums of nothing
+    const cudaError_t e = cudaMemsetAsync(data.y, 0, static_cast<std::size_t>(p.columns * bits(p.y.dtype) / 8), stream);
+    return e == cudaSuccess ? std::nullopt
+                            : std::optional(std::string("clearing sums of no rows: ") + cudaGetErrorString(e));
+  }
   if (p.rows == 0 || p.columns == 0) return std::nullopt;
   const void* const weight = is_weighted(p.function) ? data.weight : nullptr;
   const RowProgram program = row_program(p, weight != nullptr);

@@ -52,7 +52,7 @@ double traffic(const RowProgram& rows) { return bytes_of(rows.tensors, extents_o
 double traffic(const RowProblem& p) {
   double y = elements_of(p) * bits(p.y.dtype);
   if (is_number(p.function)) y /= static_cast<double>(p.columns);
-  if (is_across(p.function)) y /= static_cast<double>(p.rows);
+  if (is_across(p.function)) y = static_cast<double>(p.columns) * bits(p.y.dtype);
   return (elements_of(p) * (bits(p.x.dtype) + (is_gradient(p.function) ? bits(p.dy.dtype) : 0)) + y) / 8;
 }
 double traffic(const ReduceProblem& p) { return points(p.kept) * (points(p.reduced) * bits(p.x) + bits(p.y)) / 8; }
