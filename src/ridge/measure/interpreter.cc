@@ -180,6 +180,18 @@ bool of_inside(const Oracle& oracle, const Contraction& c) {
   });
 }
 
+}  // namespace
+
+Expression as_expression(const Contraction& c) {
+  Expression out = elementwise(c);
+  if (!sums(c)) return out;
+  out.nodes.push_back({.kind = Node::Kind::along, .function = Function::sum, .arguments = {2}});
+  for (const std::string& dim : c.contracted) out.nodes.back().over.push_back({.dim = dim});
+  return out;
+}
+
+namespace {
+
 // The last node sums the products of what the kernel makes.
 bool sums_products(const Oracle& oracle, const Expression& e) {
   const auto multiplies = [](const Node& node) {
@@ -212,11 +224,7 @@ void Interpreter::look_inside(const std::vector<Shape>& shapes, int tensor) {
       inside_.products[tensor] = std::make_unique<SummedProduct>(oracle_, shapes, *c);
       return;
     }
-    Expression e = c ? elementwise(*c) : std::get<Expression>(statement.op);
-    if (c && sums(*c)) {
-      e.nodes.push_back({.kind = Node::Kind::along, .function = Function::sum, .arguments = {2}});
-      for (const std::string& dim : c->contracted) e.nodes.back().over.push_back({.dim = dim});
-    }
+    const Expression e = c ? as_expression(*c) : std::get<Expression>(statement.op);
     inside_.expressions[tensor].reset(new Interpreter(oracle_, shapes, e, inside_));
     if (sums_products(oracle_, e)) inside_.loose[tensor] = looseness(inside_.products);
   }

@@ -20,6 +20,8 @@ struct Uncertain {
 
 // The relative error of a sum of k terms.
 double growth(double k, bool random_data);
+// A product as what it multiplies and, where it sums, a sum of that.
+Expression as_expression(const Contraction& c);
 
 // Elements of a contraction's result, in fp64.
 class SummedProduct {

@@ -128,6 +128,7 @@ class Evaluation {
   }
 
   std::vector<Expected> of(const Contraction& c) {
+    if (oracle_.made_inside(c.left) && oracle_.made_inside(c.right)) return of(as_expression(c));
     for (const int operand : {c.left, c.right})
       if (const auto made = oracle_.made_inside(operand)) return of_inside(c, *made, operand == c.left);
     if (c.grouped) split_groups(*c.grouped);

@@ -443,6 +443,15 @@ TEST(Run, IsRightWhereStatementsShareAKernel) {
       }
 }
 
+// Both operands of what is summed are made inside.
+TEST(Run, IsRightWhereAKernelMakesBothOperandsOfASum) {
+  const std::string text =
+      "x: bf16[B, D]  y: bf16[B, D]\na[B, D] = x\nb[B, D] = exp(y)\nz[B] = a * b\nw: bf16[B, D] = b * exp(z)";
+  const Measurement m = measured(text, {{"B", 5}, {"D", 7}});
+  EXPECT_FALSE(m.mismatch) << m.mismatch->text();
+  EXPECT_EQ(m.names.size(), 1u);
+}
+
 TEST(Run, OneKernelAStatementIsRightToo) {
   const auto program = parse("x: f32[N]\na[N] = exp(x)\nb[N] = a * x\ny: f32[N] = b + a").value();
   const auto explanation = explain(program, *find_machine("h100"), {{"N", 1000}}).value();

@@ -237,17 +237,10 @@ class Lowering {
 
 // --- neighbours that share a program
 
-bool same_dims(const Compute& a, const Compute& b) {
-  for (const Dimension& x : a.program.dims)
-    for (const Dimension& y : b.program.dims)
-      if (x.name == y.name && !(x.value == y.value)) return false;
-  return true;
-}
-
 class Joining {
  public:
-  Joining(const Program& program, Acts acts, const std::vector<int>& stored)
-      : program_(program), acts_(std::move(acts)), stored_(stored) {
+  Joining(const Program& program, Acts acts, const Mesh& mesh, const std::vector<int>& stored)
+      : program_(program), acts_(std::move(acts)), mesh_(mesh), stored_(stored) {
     for (const auto& act : acts_.acts)
       if (const auto* compute = std::get_if<Compute>(&act)) ++acts_of_[compute->statements.front()];
   }
@@ -268,10 +261,34 @@ class Joining {
   }
 
  private:
-  // A statement that takes several acts stays by itself.
+  // A statement that takes several acts stays by itself. Every rank must say the same, so that sizes of this one's part
+  // are not looked at: a dimension is cut alike in both, and what some rank has nothing of, of neither.
   bool fit(const Compute& a, const Compute& b) const {
-    return !a.empty && !b.empty && acts_of_.at(a.statements.back()) == 1 && acts_of_.at(b.statements.front()) == 1 &&
-           same_dims(a, b);
+    if (acts_of_.at(a.statements.back()) != 1 || acts_of_.at(b.statements.front()) != 1) return false;
+    const Cut x = cut(a), y = cut(b);
+    const auto fits = [](const Cut& one, const Cut& other) {
+      return std::all_of(one.begin(), one.end(), [&](const auto& dim) {
+        const auto there = other.find(dim.first);
+        return there == other.end() ? !dim.second.may_be_empty : there->second.letters == dim.second.letters;
+      });
+    };
+    return fits(x, y) && fits(y, x);
+  }
+  struct CutDim {
+    std::string letters;
+    bool may_be_empty = false;
+  };
+  using Cut = std::map<std::string, CutDim>;
+  Cut cut(const Compute& compute) const {
+    Cut out;
+    for (std::size_t i = 0; i < compute.slots.size(); ++i) {
+      const Slot& slot = acts_.slots[static_cast<std::size_t>(compute.slots[i])];
+      const std::vector<Axis>& axes = compute.program.tensors[i].axes;
+      for (std::size_t axis = 0; axis < axes.size(); ++axis)
+        if (axes[axis].named())
+          out[axes[axis].dim] = {slot.layout.cut[axis], slot.extents[axis] < mesh_.size(slot.layout.cut[axis])};
+    }
+    return out;
   }
 
   static void join(Compute& to, const Compute& from) {
@@ -332,6 +349,7 @@ class Joining {
 
   const Program& program_;
   Acts acts_;
+  const Mesh& mesh_;
   const std::vector<int>& stored_;
   std::map<int, int> acts_of_;
   std::vector<std::variant<Compute, Shift>> out_;
@@ -374,7 +392,7 @@ Result<Acts> acts_of(const Program& given, const Bindings& sizes, const Device& 
   const Program program = without_axes_of_one(given, device.mesh);
   if (auto refused = refuse_tensors(program)) return *std::move(refused);
   auto acts = Lowering(program, sizes, device).acts();
-  return acts ? Result<Acts>(Joining(program, *std::move(acts), stored).joined()) : acts;
+  return acts ? Result<Acts>(Joining(program, *std::move(acts), device.mesh, stored).joined()) : acts;
 }
 
 }  // namespace ridge::ranks
