@@ -124,11 +124,12 @@ def geglu(x, w, b=None, *, approximate="none", out=None, threads=0):
     return run("\n".join(lines), out=out, threads=threads, **given)
 
 
-def is_one_kernel(q, v):
-    """Whether one kernel, whose exponentials are within 2^-22, does attention of these: of 16 bits, values as wide as keys."""
+def is_one_kernel(q, v, has_lengths=False):
+    """Whether one kernel, whose exponentials are within 2^-22, does attention of these: of 16 bits, or where it is to leave out
+    what lies behind a sequence's end, with values as wide as keys."""
     width = _last(q)
     lies_whole = width % 8 == 0 or str(getattr(q, "device", "cpu")) == "cpu"  # a device reads 16 bytes at once
-    return _dtype(q) != "f32" and width == _last(v) <= 256 and lies_whole
+    return (_dtype(q) != "f32" or has_lengths) and width == _last(v) <= 256 and lies_whole
 
 
 def score_mask(causal, has_lengths, key="index(T)"):
@@ -158,7 +159,7 @@ def attention(q, k, v, *, causal=False, scale=None, lengths=None, pages=None, ou
     pages: int32[B, M], or of more of the leading axes before M: k and v lie in pages, [P, ..., R, E] without these axes,
     and key t of sequence b is row t % R of page pages[b, t // R].
     Leading axes are the same in all three. Of bf16 or f16 with V = E <= 256 (on a device, of whole eights) one kernel
-    does it and no scores are stored; else they are held in memory, [..., S, T].
+    does it and no scores are stored; on a CPU so it does of f32 with lengths; else they are held in memory, [..., S, T].
     """
     lead = _axes(_rank("q", q) - 2)
     lead = f"{lead}, " if lead else ""
@@ -169,7 +170,7 @@ def attention(q, k, v, *, causal=False, scale=None, lengths=None, pages=None, ou
         given["n"] = lengths
         declared.append(declared_lengths(lead, lengths))
     keys, key, of_k, taken = "T", "index(T)", f"{lead}T", ("k", "v")
-    of_scores, of_weights, width = ("", "", "X") if is_one_kernel(q, v) else (": f32", f": {dtype}", "Y")
+    of_scores, of_weights, width = ("", "", "X") if is_one_kernel(q, v, lengths is not None) else (": f32", f": {dtype}", "Y")
     if pages is not None:
         given["pages"] = pages
         keys, key, taken = "M, R", "index(M) * size(R) + index(R)", ("a", "b")

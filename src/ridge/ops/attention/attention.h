@@ -217,7 +217,7 @@ void set_numbers(auto& g, const AttentionProblem& p) {
 void set_lengths(auto& g, const AttentionProblem& p, const int* lengths) {
   if (!p.lengths) return;
   g.lengths = lengths;
-  g.moves = moves_of(*p.lengths);
+  g.moves = moves_of(p);
 }
 
 }  // namespace ridge::ops

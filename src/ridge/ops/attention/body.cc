@@ -46,7 +46,7 @@ void set_sequence(auto& g, const AttentionProblem& p, const AttentionData& data,
       take(g.v, p.dtype, keys[0], length);
     }
   }
-  if (p.lengths) g.band = g.band.of(length, moves_of(*p.lengths));
+  if (p.lengths) g.band = g.band.of(length, moves_of(p));
   g.k.rows = g.v.rows = g.band.keys;
   if (!p.pages) return;
   const std::int64_t each = p.keys / p.pages->rows;

@@ -55,8 +55,12 @@ struct Band {
   }
 };
 
-constexpr Moves moves_of(const AttentionProblem::Lengths& x) {
-  return {static_cast<int>(x.limit), x.low ? 1 : 0, x.high ? 1 : 0};
+// Where the band's end goes with the length, what no row sees is not there: a weight of 0 of a NaN would be one.
+constexpr Moves moves_of(const AttentionProblem& p) {
+  const AttentionProblem::Lengths& x = *p.lengths;
+  std::int64_t limit = x.limit;
+  if (x.high && p.high + (p.walks ? p.rows : 1) < limit) limit = p.high + (p.walks ? p.rows : 1);
+  return {static_cast<int>(limit), x.low ? 1 : 0, x.high ? 1 : 0};
 }
 
 }  // namespace ridge::ops

@@ -9,6 +9,7 @@
 #include "ridge/device/workspace.h"
 #include "ridge/ops/attention/config.h"
 #include "ridge/ops/attention/layouts.h"
+#include "ridge/ops/attention/mask.h"
 #include "ridge/ops/fitted.h"
 #include "ridge/pool/isa.h"
 
@@ -279,7 +280,7 @@ AttentionProblem of_length(const AttentionProblem& p, std::int64_t length) {
   const AttentionProblem::Lengths& moves = *p.lengths;
   if (moves.low) out.low += length;
   if (moves.high) out.high += length;
-  out.keys = std::clamp<std::int64_t>(length + moves.limit, 0, p.keys);
+  out.keys = std::clamp<std::int64_t>(length + moves_of(p).limit, 0, p.keys);
   out.lengths.reset();
   return out;
 }

@@ -155,7 +155,7 @@ TEST(AttentionModel, MovesABandWithALength) {
   EXPECT_EQ(of_length(p, 70).keys, 50);
   EXPECT_EQ(of_length(p, -3).keys, 0);
   EXPECT_EQ(flops(p), flops(of_length(p, 50)));
-  const Band band{-30, -10, 50, 1}, moved = band.of(40, moves_of(*p.lengths));
+  const Band band{-30, -10, 50, 1}, moved = band.of(40, moves_of(p));
   EXPECT_EQ(moved.keys, 40);
   EXPECT_EQ(moved.first(3), 13);
   EXPECT_EQ(moved.end(3), 34);
