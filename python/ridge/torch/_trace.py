@@ -13,6 +13,7 @@ from torch.utils.module_tracker import ModuleTracker
 
 import ridge
 from ridge._html import _engineering
+from ridge.torch._operators import _UNRECORDED
 
 # One FLOP an element of the result, as ridge counts functions of one element.
 _POINTWISE = frozenset("""abs add addcmul addcdiv bitwise_and bitwise_not bitwise_or ceil clamp cos div eq erf exp floor ge gelu
@@ -36,7 +37,7 @@ _FREE = frozenset("""_local_scalar_dense alias as_strided chunk detach empty emp
 
 
 # Ridge's own products and attention, forward; torch.utils.flop_counter counts them, too, then.
-@register_flop_formula(torch.ops.ridge.matmul)
+@register_flop_formula(list({torch.ops.ridge.matmul, getattr(torch.ops.ridge, _UNRECORDED)}))
 def _matmul_flops(a, b, *_, out_shape=None, **__):
     return 2 * math.prod(out_shape) * a[-1]
 
@@ -106,6 +107,8 @@ class _Recorder(TorchDispatchMode):
         kwargs = kwargs or {}
         result = func(*args, **kwargs)
         base = func._schema.name.partition("::")[2]
+        if func.namespace == "ridge" and base == _UNRECORDED:  # the same below autograd
+            base = "matmul"
         plain = base.rstrip("_") if not base.startswith("__") else base
         is_free = func.namespace == "prim" or plain in _FREE
         if not is_free and not getattr(func, "is_view", False):
