@@ -11,7 +11,7 @@ import page_table
 RESULTS = page_table.ROOT / "results/h200_tensor_parallel.json"
 PICTURE = page_table.ROOT / "docs/images/tensor_parallel.svg"
 HEAD = ["layer", "GPUs", "pass, us", "predicted", "off by", "moves, us", "predicted moves", "their share", "predicted share"]
-WIDTH, HEIGHT, LEFT, TOP, BOTTOM, RIGHT = 720, 330, 60, 40, 50, 250
+WIDTH, HEIGHT, LEFT, TOP, BOTTOM, RIGHT = 740, 330, 60, 40, 50, 270
 STYLE = """
 text{font-family:system-ui,"Segoe UI","DejaVu Sans",sans-serif;font-size:13px;fill:#1f2328}
 .title{font-size:16px;font-weight:600}.soft{fill:#57606a;font-size:12px}.back{fill:#ffffff}.grid{stroke:#d0d7de;stroke-width:1}
@@ -51,12 +51,12 @@ def picture(results) -> str:
         out.append(f'<path class="grid" d="M{LEFT} {y:.1f}H{WIDTH - RIGHT}"/><text class="soft" x="{LEFT - 8}" y="{y + 4:.1f}" text-anchor="end">{tenths * 10} %</text>')
     for chips in (1, 2, 4, 8):
         out.append(f'<text class="soft" x="{at(chips, 0)[0]:.1f}" y="{HEIGHT - BOTTOM + 18}" text-anchor="middle">{chips}</text>')
-    out.append(f'<text class="soft" x="{(LEFT + WIDTH - RIGHT) / 2}" y="{HEIGHT - 12}" text-anchor="middle">GPUs; lines: by the roofs, rings: measured</text>')
+    out.append(f'<text class="soft" x="{(LEFT + WIDTH - RIGHT) / 2}" y="{HEIGHT - 12}" text-anchor="middle">GPUs; lines: by the roofs of an H100; rings: {results["device"]}, measured</text>')
     for i, (name, each) in enumerate(results["share_by_roofs"].items()):
         points = [at(chips, share) for chips, share in each.items()]
         out.append(f'<path class="curve s{i}" d="M' + "L".join(f"{x:.1f} {y:.1f}" for x, y in points) + '"/>')
         for row in results["rows"]:
-            if row["case"] == name:
+            if row["case"] == name and row["gpus"] > 1:
                 x, y = at(row["gpus"], shares(row)[0])
                 out.append(f'<circle class="dot s{i}" cx="{x:.1f}" cy="{y:.1f}" r="5"/>')
         y = TOP + 22 * i + 12

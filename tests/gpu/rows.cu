@@ -113,7 +113,7 @@ int time_rows(int argc, char** argv) {
     for (char* const each : {x.data(), x.data() + timed_elements * 4})
       fill<<<1024, 256>>>(stored(dtype), each, timed_elements);
     fill<<<64, 256>>>(stored(dtype), weight.data(), 131072);
-    for (const RowFunction function : random_rows::functions) {
+    for (const RowFunction function : ops::row_functions) {
       const char* const called = names[static_cast<int>(function)];
       if (argc > 0 && std::none_of(argv, argv + argc, [&](const std::string& each) { return each == called; }))
         continue;

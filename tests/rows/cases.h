@@ -22,16 +22,6 @@ namespace ridge::random_rows {
 
 using ops::ReduceFunction, ops::RowFunction, ops::RowProblem;
 
-constexpr RowFunction functions[] = {RowFunction::softmax,
-                                     RowFunction::rmsnorm,
-                                     RowFunction::layernorm,
-                                     RowFunction::log_sum_exp,
-                                     RowFunction::softmax_gradient,
-                                     RowFunction::rmsnorm_gradient,
-                                     RowFunction::layernorm_gradient,
-                                     RowFunction::product_across,
-                                     RowFunction::rmsnorm_weight_gradient,
-                                     RowFunction::layernorm_weight_gradient};
 constexpr const char* names[] = {"softmax",
                                  "rmsnorm",
                                  "layernorm",
@@ -109,9 +99,10 @@ inline Case random_case(std::mt19937& random, bool any_size) {
   const auto below = [&](std::int64_t n) { return static_cast<std::int64_t>(random() % static_cast<unsigned>(n)); };
   Case c;
   RowProblem& p = c.p;
-  const std::int64_t family = below(12);
-  if (family < 10) p.function = functions[family];
-  const bool is_sum = family >= 10;
+  constexpr std::int64_t of_rows = std::size(ops::row_functions);
+  const std::int64_t family = below(of_rows + 2);  // and sums, along rows and across
+  if (family < of_rows) p.function = ops::row_functions[family];
+  const bool is_sum = family >= of_rows;
   const bool gradient = !is_sum && is_gradient(p.function);
   const std::int64_t most = std::int64_t{1} << below(19);  // now and then longer than a cluster's registers hold
   p.columns = below(2) == 0 ? 1 + below(most) : std::max<std::int64_t>(most / 16 * (1 + below(16)), 1);
@@ -129,7 +120,7 @@ inline Case random_case(std::mt19937& random, bool any_size) {
   if (is_sum) {
     const ops::ReduceAxis down{p.rows, p.x.row_stride, 1}, along{p.columns, 1, 1};
     c.sum = ops::ReduceProblem{static_cast<ReduceFunction>(below(4)), p.x.dtype, p.y.dtype, {down}, {along}};
-    c.sums_across = family == 11;
+    c.sums_across = family == of_rows + 1;
     if (c.sums_across) std::swap(c.sum->kept, c.sum->reduced);
   }
   c.weighted = !is_sum && is_weighted(p.function) && below(3) != 0;

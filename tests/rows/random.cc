@@ -18,11 +18,12 @@ std::optional<std::string> run_case(const Case& c, Data& d, int threads) {
 bool every_width() {
   std::mt19937 random(1);
   bool is_right = true;
-  for (std::int64_t i = 0; i < 150 * 10; ++i) {
+  constexpr std::int64_t functions = std::size(ops::row_functions), widths = 150;
+  for (std::int64_t i = 0; i < widths * functions; ++i) {
     Case c;
-    c.p.function = functions[i % 10];
+    c.p.function = ops::row_functions[i % functions];
     c.p.rows = 1 + i % 37;
-    c.p.columns = i / 10 + (is_gradient(c.p.function) ? 8 : 1);
+    c.p.columns = i / functions + (is_gradient(c.p.function) ? 8 : 1);
     const DType dtype = dtypes[i % 3];
     c.p.x = c.p.y = c.p.dy = {dtype, c.p.columns + i % 5};
     c.p.weight = dtypes[i % 7 % 3];

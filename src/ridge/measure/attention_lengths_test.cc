@@ -23,10 +23,15 @@ std::size_t ran(const std::string& text) {
   return m->names.size();
 }
 
-std::string program_of(const std::string& dtype, const std::string& mask, const std::string& more = "") {
-  const auto tensor = [&](const std::string& name, const std::string& dims) {
+struct Declared {  // a tensor of this format in the notation
+  std::string dtype;
+  std::string operator()(const std::string& name, const std::string& dims) const {
     return name + ": " + dtype + "[" + dims + "]";
-  };
+  }
+};
+
+std::string program_of(const std::string& dtype, const std::string& mask, const std::string& more = "") {
+  const Declared tensor{dtype};
   return "dims B = 3, S = 5, T = 70, K = 2, G = 2, E = 12\n" + tensor("q", "B, S, K, G, E") + " " +
          tensor("k", "B, T, K, E") + " " + tensor("v", "B, T, K, E") + " n: int32[B]\n" +
          "s[B, S, K, G, T] = q * k\np[B, S, K, G, T] = softmax(where(" + mask + ", s * 0.2, -inf) over T)\n" + more +
@@ -44,45 +49,34 @@ TEST(AttentionOfLengths, EqualsItsStatements) {
 TEST(AttentionOfLengths, KnowsSequencesOneBehindTheOther) {
   const auto text = [](const std::string& dims, const std::string& mask) {
     return "dims " + dims +
-           ", H = 3, E = 12\nq: f32[S, H, E]   k: f32[T, H, E]   v: f32[T, H, "
-           "E]\n"
+           ", H = 3, E = 12\nq: f32[S, H, E]   k: f32[T, H, E]   v: f32[T, H, E]\n"
            "s[S, H, T] = q * k\np[S, H, T] = softmax(where(" +
            mask + ", s * 0.2, -inf) over T)\no: f32[S, H, E] = p * v\n";
   };
   const std::string same = "S = (70, 1, 200, 33), T = S", cross = "S = (70, 1, 20, 33), T = (5, 150, 99, 100)";
   EXPECT_EQ(ran(text(same, "sequence(S) == sequence(T)")), 1u);
   EXPECT_EQ(ran(text(same, "(sequence(S) == sequence(T)) * (index(T) <= index(S))")), 1u);
-  EXPECT_EQ(ran(text(same,
-                     "(index(T) <= index(S)) * (index(T) > index(S) - 9) "
-                     "* (sequence(T) == sequence(S))")),
-            1u);
+  EXPECT_EQ(ran(text(same, "(index(T) <= index(S)) * (index(T) > index(S) - 9) * (sequence(T) == sequence(S))")), 1u);
   EXPECT_EQ(ran(text(cross, "sequence(S) == sequence(T)")), 1u);
   EXPECT_EQ(ran(text(cross, "(sequence(S) == sequence(T)) * (index(T) >= index(S) - 99)")), 3u)
-      << "a band counts from where sequences begin, which is not in the same "
-         "places";
+      << "a band counts from where sequences begin, which is not in the same places";
 }
 
 // Keys and values that are gathered from pages are read where they lie;
 // gathered otherwise, they are stored first.
 std::string paged(const std::string& dtype, const std::string& mask, const std::string& more = "") {
-  const auto tensor = [&](const std::string& name, const std::string& dims) {
-    return name + ": " + dtype + "[" + dims + "]";
-  };
+  const Declared tensor{dtype};
   return "dims B = 3, S = 5, P = 17, M = 4, R = 16, K = 2, G = 2, E = 12\n" + tensor("q", "B, S, K, G, E") + " " +
          tensor("k", "P, R, K, E") + " " + tensor("v", "P, R, K, E") + " n: int32[B] pages: int32[B, M]\n" +
-         "a[B, M, R, K, E] = gather(k, pages over P)\nb[B, M, R, K, E] = "
-         "gather(v, pages over P)\n" +
-         more + "s[B, S, K, G, M, R] = q * a\np[B, S, K, G, M, R] = softmax(" + mask + " over M, R)\n" +
+         "a[B, M, R, K, E] = gather(k, pages over P)\nb[B, M, R, K, E] = gather(v, pages over P)\n" + more +
+         "s[B, S, K, G, M, R] = q * a\np[B, S, K, G, M, R] = softmax(" + mask + " over M, R)\n" +
          tensor("o", "B, S, K, G, E") + " = p * b\n";
 }
 TEST(AttentionOfLengths, ReadsKeysInPages) {
   for (const char* const dtype : {"f32", "bf16", "f16"}) {
     EXPECT_EQ(ran(paged(dtype, "s * 0.2")), 1u);
     EXPECT_EQ(ran(paged(dtype, "where(index(M) * size(R) + index(R) < n, s * 0.2, -inf)")), 1u);
-    EXPECT_EQ(ran(paged(dtype,
-                        "where(16 * index(M) + index(R) <= index(S) + n "
-                        "- 1, s * 0.2, -inf)")),
-              1u);
+    EXPECT_EQ(ran(paged(dtype, "where(16 * index(M) + index(R) <= index(S) + n - 1, s * 0.2, -inf)")), 1u);
   }
   EXPECT_EQ(ran(paged("f32", "where(index(M) * 15 + index(R) < n, s * 0.2, -inf)")), 5u);
   EXPECT_EQ(ran(paged("f32", "s * 0.2", "c: f32[B, M, R, K, E] = a + 1\n")), 6u) << "a is wanted by others";
@@ -91,9 +85,7 @@ TEST(AttentionOfLengths, ReadsKeysInPages) {
 // Whole numbers are converted for the kernels of expressions.
 TEST(AttentionOfLengths, RunsAsSingleKernelsWhereItIsNoAttention) {
   EXPECT_EQ(ran(program_of("f32", "index(T) < 2 * n")), 3u);
-  EXPECT_EQ(ran("dims N = 9, D = 40\nx: f32[N, D]   n: int32[N]\ny: f32[N, D] "
-                "= where(index(D) < n, x, 0)\n"),
-            1u);
+  EXPECT_EQ(ran("dims N = 9, D = 40\nx: f32[N, D]   n: int32[N]\ny: f32[N, D] = where(index(D) < n, x, 0)\n"), 1u);
   EXPECT_EQ(ran("dims N = 9, D = 40\nx: bf16[N, D]   n: int32[N]\n"
                 "y: bf16[N, D] = softmax(where(index(D) < n, x, -inf) over D)\n"),
             1u);

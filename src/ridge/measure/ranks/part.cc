@@ -178,10 +178,11 @@ Status Part::allocate() {
   return Done{};
 }
 
-// What an act without elements makes is the same in every pass.
+// What an act without elements makes is the same in every pass: all its statements have the dimension that is empty, so
+// that each result has no elements or sums none.
 void Part::put_nothing(const Compute& compute) {
-  const auto result = static_cast<std::size_t>(compute.program.statements.front().result());
-  fill_with_nothing(array(compute.slots[result]), compute.how);
+  for (const Statement& statement : compute.program.statements)
+    fill_with_nothing(array(compute.slots[static_cast<std::size_t>(statement.result())]), compute.how);
 }
 
 void Part::bind(const Compute& compute, Ready& ready) {

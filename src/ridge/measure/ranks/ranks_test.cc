@@ -119,6 +119,16 @@ y: bf16[S, D] = a * o
   EXPECT_EQ(run_text(text, {{"S", 6}, {"T", 10}, {"D", 16}, {"H", 8}, {"E", 4}, {"X", 4}}), "");
 }
 
+// Several statements that share a part's program, where some ranks have no heads.
+TEST(Ranks, run_a_layer_of_fewer_heads_than_ranks) {
+  const std::string text =
+      "x: bf16[S, D]   q: bf16[D, H_X, E]   k: bf16[T, H_X, E]   v: bf16[T, H_X, E]   o: bf16[H_X, E, D]\n"
+      "a[S, H_X, E] = x * q\ns[S, T, H_X] = a * k\np[S, T, H_X] = softmax(s over T)\nc[S, H_X, E] = p * v\n"
+      "y[S, D] = c * o\nz: bf16[S, D] = x + y";
+  for (const std::int64_t ranks : {3, 4, 7})
+    EXPECT_EQ(run_text(text, {{"S", 6}, {"T", 10}, {"D", 16}, {"H", 3}, {"E", 4}, {"X", ranks}}), "") << ranks;
+}
+
 TEST(Ranks, move_nothing_along_an_axis_of_one) {
   const char* const text =
       "x: f32[B, D_X]  w: f32[D_X, F_Y]  v: f32[F_Y]{U_X}\nh[B, F_Y] = x * w\n"

@@ -4,7 +4,7 @@
 
 #include "ridge/ops/attention/cpu.h"
 #include "ridge/ops/attention/testing/backward_cases.h"
-#include "ridge/pool/isa.h"
+#include "ridge/pool/testing/on_isa.h"
 
 namespace ridge::ops {
 namespace {
@@ -37,13 +37,7 @@ AttentionBackwardProblem plain_problem(DType dtype, std::int64_t rows, std::int6
   return out;
 }
 
-class AttentionBackwardOnCpu : public ::testing::TestWithParam<cpu::Isa> {
- protected:
-  void SetUp() override {
-    if (!cpu::use_isa(GetParam())) GTEST_SKIP() << "this CPU has no " << name(GetParam());
-  }
-  void TearDown() override { cpu::use_isa(cpu::detected_isa()); }
-};
+class AttentionBackwardOnCpu : public cpu::OnIsa {};
 
 // RIDGE_ATTENTION_CASES=10000 runs so many.
 TEST_P(AttentionBackwardOnCpu, EqualsFp64OnRandomCases) {

@@ -5,7 +5,7 @@
 #include <cstdlib>
 
 #include "ridge/ops/attention/testing/cases.h"
-#include "ridge/pool/isa.h"
+#include "ridge/pool/testing/on_isa.h"
 
 namespace ridge::ops {
 namespace {
@@ -23,13 +23,7 @@ double worst_of(AttentionCase& x, int threads) {
   return judge(x, 2e-6, x.problem.dtype == DType::bf16 ? 0x1p-8 : 0x1p-11);
 }
 
-class AttentionOnCpu : public ::testing::TestWithParam<cpu::Isa> {
- protected:
-  void SetUp() override {
-    if (!cpu::use_isa(GetParam())) GTEST_SKIP() << "this CPU has no " << name(GetParam());
-  }
-  void TearDown() override { cpu::use_isa(cpu::detected_isa()); }
-};
+class AttentionOnCpu : public cpu::OnIsa {};
 
 // RIDGE_ATTENTION_CASES=20000 runs so many.
 TEST_P(AttentionOnCpu, EqualsFp64OnRandomCases) {

@@ -16,7 +16,7 @@
 #include "ridge/ops/product/cpu.h"
 #include "ridge/ops/product/testing/guarded.h"
 #include "ridge/ops/product/trace.h"
-#include "ridge/pool/isa.h"
+#include "ridge/pool/testing/on_isa.h"
 
 namespace ridge::ops {
 namespace {
@@ -139,11 +139,7 @@ std::string compare(const Made& m, int threads) {
   return "";
 }
 
-class FusedOnEveryIsa : public ::testing::TestWithParam<tile::cpu::Isa> {
-  void SetUp() override { ASSERT_TRUE(tile::cpu::use_isa(GetParam())); }
-  void TearDown() override { tile::cpu::use_isa(before_); }
-  tile::cpu::Isa before_ = tile::cpu::isa();
-};
+class FusedOnEveryIsa : public tile::cpu::OnIsa {};
 INSTANTIATE_TEST_SUITE_P(Fused, FusedOnEveryIsa, ::testing::ValuesIn(tile::cpu::available_isas()),
                          [](const auto& param) { return std::string(tile::cpu::name(param.param)); });
 

@@ -10,7 +10,7 @@
 #include "ridge/base/float16.h"
 #include "ridge/ops/product/reference.h"
 #include "ridge/ops/product/testing/matmul_case.h"
-#include "ridge/pool/isa.h"
+#include "ridge/pool/testing/on_isa.h"
 #include "ridge/tile/cpu/engine.h"
 
 namespace ridge::ops {
@@ -22,12 +22,7 @@ void fill(const MatrixLayout& x, void* data, Index rows, Index cols, bool intege
   fill_matrix(x, data, 1, rows, cols, integers ? Values::integers : Values::normals, seed);
 }
 
-class EveryIsa : public testing::TestWithParam<tile::cpu::Isa> {
- protected:
-  void SetUp() override { ASSERT_TRUE(tile::cpu::use_isa(GetParam())); }
-  void TearDown() override { tile::cpu::use_isa(before_); }
-  tile::cpu::Isa before_ = tile::cpu::isa();
-};
+class EveryIsa : public tile::cpu::OnIsa {};
 INSTANTIATE_TEST_SUITE_P(Matmul, EveryIsa, testing::ValuesIn(tile::cpu::available_isas()),
                          [](const auto& param) { return std::string(tile::cpu::name(param.param)); });
 

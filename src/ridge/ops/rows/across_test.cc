@@ -9,7 +9,7 @@
 
 #include "ridge/ops/rows/cpu.h"
 #include "ridge/ops/rows/texts.h"
-#include "ridge/pool/isa.h"
+#include "ridge/pool/testing/on_isa.h"
 
 namespace ridge::ops {
 namespace {
@@ -61,17 +61,7 @@ struct Case {
   int threads = 1;
 };
 
-class AcrossRows : public testing::TestWithParam<cpu::Isa> {
- protected:
-  void SetUp() override {
-    before_ = cpu::isa();
-    ASSERT_TRUE(cpu::use_isa(GetParam()));
-  }
-  void TearDown() override { cpu::use_isa(before_); }
-
- private:
-  cpu::Isa before_ = cpu::Isa::plain;
-};
+class AcrossRows : public cpu::OnIsa {};
 
 // What `function` makes of rows of f32, behind which nothing is written.
 std::vector<float> made(RowFunction function, const Case& c, const std::vector<float>& x,

@@ -11,7 +11,7 @@
 #include "ridge/base/float16.h"
 #include "ridge/ops/rows/cpu.h"
 #include "ridge/ops/rows/program.h"
-#include "ridge/pool/isa.h"
+#include "ridge/pool/testing/on_isa.h"
 
 namespace ridge::ops {
 namespace {
@@ -98,17 +98,7 @@ std::vector<double> by_text(const RowProblem& p, const char* x, const char* weig
 }
 constexpr RowFunction all_functions[] = {RowFunction::softmax, RowFunction::rmsnorm, RowFunction::layernorm};
 
-class Rows : public testing::TestWithParam<cpu::Isa> {
- protected:
-  void SetUp() override {
-    before_ = cpu::isa();
-    ASSERT_TRUE(cpu::use_isa(GetParam()));
-  }
-  void TearDown() override { cpu::use_isa(before_); }
-
- private:
-  cpu::Isa before_ = cpu::Isa::plain;
-};
+class Rows : public cpu::OnIsa {};
 
 TEST_P(Rows, every_width_stride_and_type_is_right_and_touches_its_own_bytes_only) {
   std::mt19937 random(3);

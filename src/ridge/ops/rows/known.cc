@@ -114,17 +114,7 @@ class Finding {
 
   std::optional<KnownRows> find() {
     if (!sort_tensors()) return std::nullopt;
-    constexpr RowFunction all[] = {RowFunction::softmax,
-                                   RowFunction::rmsnorm,
-                                   RowFunction::layernorm,
-                                   RowFunction::log_sum_exp,
-                                   RowFunction::softmax_gradient,
-                                   RowFunction::rmsnorm_gradient,
-                                   RowFunction::layernorm_gradient,
-                                   RowFunction::product_across,
-                                   RowFunction::rmsnorm_weight_gradient,
-                                   RowFunction::layernorm_weight_gradient};
-    for (const RowFunction function : all)
+    for (const RowFunction function : row_functions)
       for (const float epsilon : epsilons_)
         if (auto known = as(function, epsilon)) return known;
     return std::nullopt;

@@ -30,6 +30,16 @@ enum class RowFunction {
   rmsnorm_weight_gradient,
   layernorm_weight_gradient,
 };
+inline constexpr RowFunction row_functions[] = {RowFunction::softmax,
+                                                RowFunction::rmsnorm,
+                                                RowFunction::layernorm,
+                                                RowFunction::log_sum_exp,
+                                                RowFunction::softmax_gradient,
+                                                RowFunction::rmsnorm_gradient,
+                                                RowFunction::layernorm_gradient,
+                                                RowFunction::product_across,
+                                                RowFunction::rmsnorm_weight_gradient,
+                                                RowFunction::layernorm_weight_gradient};
 constexpr bool is_gradient(RowFunction function) { return function >= RowFunction::softmax_gradient; }  // has dy
 constexpr bool is_across(RowFunction function) { return function >= RowFunction::product_across; }
 constexpr bool is_number(RowFunction function) { return function == RowFunction::log_sum_exp; }  // a row
