@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The table of docs/distributed.md of Megatron's decoder layer, from results/h200_tensor_parallel.json
+"""The table of docs/distributed.md of Megatron's decoder layer, from results/*_tensor_parallel*.json
 (tests/gpu/tensor_parallel_times.py measures it), and its picture. Prints the table; `--update` writes both, `--check` fails where the
 page or the picture is another."""
 import json
@@ -8,7 +8,7 @@ import sys
 
 import page_table
 
-RESULTS = page_table.ROOT / "results/h200_tensor_parallel.json"
+RESULTS = sorted(page_table.ROOT.glob("results/*_tensor_parallel*.json"))
 PICTURE = page_table.ROOT / "docs/images/tensor_parallel.svg"
 HEAD = ["layer", "GPUs", "pass, us", "predicted", "off by", "moves, us", "predicted moves", "their share", "predicted share"]
 WIDTH, HEIGHT, LEFT, TOP, BOTTOM, RIGHT = 740, 330, 60, 40, 50, 270
@@ -40,7 +40,8 @@ def table(results) -> str:
     return head + page_table.tables(HEAD, lines, 2, [range(2, 5), range(5, 9)])
 
 
-def picture(results) -> str:
+def picture(runs) -> str:
+    results = runs[0]
     top = max(0.5, max(max(each.values()) for each in results["share_by_roofs"].values()))
     at = lambda chips, share: (LEFT + {1: 0, 2: 1, 4: 2, 8: 3}[int(chips)] / 3 * (WIDTH - LEFT - RIGHT), HEIGHT - BOTTOM - share / top * (HEIGHT - TOP - BOTTOM))
     out = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}" height="{HEIGHT}" role="img">',
@@ -55,7 +56,7 @@ def picture(results) -> str:
     for i, (name, each) in enumerate(results["share_by_roofs"].items()):
         points = [at(chips, share) for chips, share in each.items()]
         out.append(f'<path class="curve s{i}" d="M' + "L".join(f"{x:.1f} {y:.1f}" for x, y in points) + '"/>')
-        for row in results["rows"]:
+        for row in (row for run in runs for row in run["rows"]):
             if row["case"] == name and row["gpus"] > 1:
                 x, y = at(row["gpus"], shares(row)[0])
                 out.append(f'<circle class="dot s{i}" cx="{x:.1f}" cy="{y:.1f}" r="5"/>')
@@ -65,9 +66,9 @@ def picture(results) -> str:
 
 
 if __name__ == "__main__":
-    found = json.loads(RESULTS.read_text())
+    found = [json.loads(path.read_text()) for path in RESULTS]
     if "--update" in sys.argv:
         PICTURE.write_text(picture(found))
     elif "--check" in sys.argv and PICTURE.read_text() != picture(found):
         sys.exit(f"{PICTURE.relative_to(page_table.ROOT)} is another picture; tools/tensor_parallel_table.py --update draws it")
-    sys.exit(page_table.serve("tensor_parallel_table", "docs/distributed.md", table(found)))
+    sys.exit(page_table.serve("tensor_parallel_table", "docs/distributed.md", "\n".join(map(table, found))))

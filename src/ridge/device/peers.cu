@@ -73,14 +73,13 @@ Result<PeerMemory> PeerMemory::open(const MemoryName& name) {
       Handle<std::byte>(static_cast<std::byte*>(data), [](std::byte* x) { (void)cudaIpcCloseMemHandle(x); }));
 }
 
-Status ring(const Queue& queue, std::span<Bell* const> theirs) {
+Status ring(const Queue& queue, std::span<Bell* const> theirs) { return ring_then_hear(queue, theirs, {}, 1); }
+
+Status hear(const Queue& queue, std::span<Bell* const> here) { return ring_then_hear(queue, {}, here, 1); }
+
+Status ring_then_hear(const Queue& queue, std::span<Bell* const> theirs, std::span<Bell* const> here, Bell value) {
   std::vector<CUstreamBatchMemOpParams> all;
   for (Bell* const bell : theirs) all.push_back(written(bell, 1));
-  return queued(queue, all);
-}
-
-Status hear(const Queue& queue, std::span<Bell* const> here, Bell value) {
-  std::vector<CUstreamBatchMemOpParams> all;
   for (Bell* const bell : here) all.push_back(awaited(bell, value));
   for (Bell* const bell : here) all.push_back(written(bell, 0));
   return queued(queue, all);

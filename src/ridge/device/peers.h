@@ -31,7 +31,9 @@ class PeerMemory {
 
 using Bell = std::uint32_t;
 Status ring(const Queue& queue, std::span<Bell* const> theirs);
-// What is queued behind waits until all of these were rung; or until each has been counted up to `value`, by kernels.
-Status hear(const Queue& queue, std::span<Bell* const> here, Bell value = 1);
+// What is queued behind waits until all of these were rung.
+Status hear(const Queue& queue, std::span<Bell* const> here);
+// Both, in the time of one; what is heard may be words that kernels count up to `value`.
+Status ring_then_hear(const Queue& queue, std::span<Bell* const> theirs, std::span<Bell* const> here, Bell value);
 
 }  // namespace ridge::ops::cuda

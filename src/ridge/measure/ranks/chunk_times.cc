@@ -70,7 +70,7 @@ class Times {
     const auto bytes = static_cast<double>(chunk * row_bytes_);
     const double adding = gathers ? 0 : bytes / device_.memory_bytes_per_s;
     const ChunkSeconds seconds{
-        .own = **own + adding, .other = **other, .sending = bytes / q_.bytes_per_s, .wait = q_.wait_s};
+        .own = **own + adding, .other = **other, .sending = sending(bytes), .wait = q_.links.wait_s};
     return std::optional(beside(chunked_s(q_.pair.kind, static_cast<std::int64_t>(pieces_.size()), chunks, seconds)));
   }
 
@@ -88,13 +88,17 @@ class Times {
     const double each = seconds / static_cast<double>(ranks * walk.of_piece);
     const ChunkSeconds times{.own = each + bytes / device_.memory_bytes_per_s,
                              .other = each,
-                             .sending = bytes / q_.bytes_per_s,
-                             .wait = q_.wait_s};
+                             .sending = sending(bytes),
+                             .wait = q_.links.wait_s};
     return alone - soonest + beside(chunked_s(q_.pair.kind, ranks, walk.of_piece, times));
   }
 
+  double sending(double bytes) const {
+    const Links& l = q_.links;
+    return q_.pair.gathers() ? bytes / l.read_bytes_per_s : bytes / l.bytes_per_s + l.copy_s;
+  }
   // Once a pass a rank waits for a bell that all of them ring: before it writes to others, or until they have read.
-  double beside(double seconds) const { return seconds + q_.bell_s; }
+  double beside(double seconds) const { return seconds + q_.links.bell_s; }
 
   // The library's time, or that of the devices' links where no library was timed.
   double moving() const {
@@ -103,7 +107,7 @@ class Times {
     if (library) return *library;
     const auto n = static_cast<double>(pieces_.size()), passes = q_.pair.kind == Collective::all_reduce ? 2.0 : 1.0;
     const double bytes = static_cast<double>(pieces_.back().rows.end * row_bytes_);
-    return passes * (n - 1) / n * bytes / q_.bytes_per_s;
+    return passes * (n - 1) / n * bytes / q_.links.bytes_per_s;
   }
 
   const ChunkQuestion& q_;
@@ -160,9 +164,9 @@ std::string text(const Acts& acts, const ChunkedPair& pair, const ChunkTimes& ti
   const std::string both = fmt::format("{} beside {} over {}", result, name(pair.kind), shift.move.over);
   const std::string turn = engineering(times.in_turn, "s");
   if (times.chunks == 0) return fmt::format("{}: {} predicted in turn", both, turn);
-  return fmt::format("{}: {} predicted in {} chunk{} of each piece along {}, {}{} in turn", both,
-                     engineering(times.in_chunks, "s"), times.chunks, times.chunks == 1 ? "" : "s", pair.dim,
-                     times.one_kernel ? "one kernel, " : "", turn);
+  return fmt::format("{}: {} predicted in {} chunk{} of {} piece along {}, {}{} in turn", both,
+                     engineering(times.in_chunks, "s"), times.chunks, times.chunks == 1 ? "" : "s",
+                     pair.gathers() ? "the last" : "each", pair.dim, times.one_kernel ? "one kernel, " : "", turn);
 }
 
 }  // namespace ridge::ranks

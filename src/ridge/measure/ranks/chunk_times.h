@@ -7,6 +7,7 @@
 #include "ridge/machine/machine.h"
 #include "ridge/measure/ranks/chunks.h"
 #include "ridge/measure/ranks/part.h"
+#include "ridge/measure/ranks/reach.h"
 
 namespace ridge::ranks {
 
@@ -28,9 +29,9 @@ struct ChunkQuestion {
   const Machine& machine;  // in turn: what a library was timed to take on its links
   const RunOptions& options;
   Chunks how;
-  int rank = 0;                                    // that asks
-  double bytes_per_s = 0, wait_s = 0, bell_s = 0;  // between the devices, as they were measured
-  std::optional<double> moving_s = {};             // the move alone, where it was timed
+  int rank = 0;                         // that asks
+  Links links;                          // between the devices, as they were measured
+  std::optional<double> moving_s = {};  // the move alone, where it was timed
 };
 // Where a step has no forecast one act goes after the other. Errors: plan()'s, no device.
 Result<ChunkTimes> chunk_times(const ChunkQuestion& question);

@@ -179,7 +179,11 @@ double chunked_s(Collective kind, std::int64_t ranks, std::int64_t chunks, const
   double computed = 0, copied = kind == Collective::all_gather ? s.wait : 0;
   if (kind == Collective::all_gather) {
     computed = s.own;
-    for (std::int64_t i = 0; i < (ranks - 1) * chunks; ++i) {
+    for (std::int64_t step = 1; step + 1 < ranks; ++step) {
+      copied += s.sending * static_cast<double>(chunks);
+      computed = std::max(computed, copied) + s.own;
+    }
+    for (std::int64_t i = 0; i < chunks; ++i) {
       copied += s.sending;
       computed = std::max(computed, copied) + s.other;
     }
@@ -190,12 +194,12 @@ double chunked_s(Collective kind, std::int64_t ranks, std::int64_t chunks, const
     for (std::size_t j = 0; j < come.size(); ++j) {
       done[j] = computed = std::max(computed, come[j]) + (step == 0 ? s.other : s.own);
       if (step + 1 == ranks) continue;
-      come[j] = copied = std::max(copied, computed) + s.sending + s.wait;
+      copied = std::max(copied, computed) + s.sending;
+      come[j] = copied + s.wait;
     }
   if (kind == Collective::reduce_scatter) return computed;
-  for (const double sum : done)
-    for (std::int64_t d = 0; d + 1 < ranks; ++d) copied = std::max(copied, sum) + s.wait + s.sending;
-  return std::max(computed, copied);
+  for (const double sum : done) copied = std::max(copied, sum) + s.sending * static_cast<double>(ranks - 1);
+  return std::max(computed, copied + s.wait);
 }
 
 }  // namespace ridge::ranks

@@ -1,7 +1,7 @@
 // A product and the collective that brings its rows or takes them away, in chunks of rows: while one chunk is on its
 // way another is multiplied. Each rank begins with what it need not wait for. Of n ranks, each piece in k chunks:
-//   gathered, then multiplied     its own piece; then, as they come, the chunks of the next rank's piece, the one
-//                                 after that, …
+//   gathered, then multiplied     its own piece; then, as they come, the next rank's piece, the one after that, …;
+//                                 the last one in chunks, since nothing is left to be multiplied while it comes
 //   multiplied, then scattered    the chunks of the next rank's piece, which go on to the rank before it; then those
 //                                 of the piece after that one, each added to what came of it; its own last
 //   multiplied, then all added    the same, and of each chunk of its own the others take the sum
@@ -60,10 +60,10 @@ ops::ResultChunks walk(const std::vector<RowPiece>& pieces, std::size_t place, c
                        std::int64_t chunks);
 
 struct ChunkSeconds {
-  double own = 0;      // its own piece multiplied, where it was gathered; else a chunk that is added to what came
-  double other = 0;    // each chunk of the others'; else a chunk to which nothing has come
-  double sending = 0;  // of a chunk
-  double wait = 0;     // of a message: before the first copy of a gathered piece, and with each copy of sums
+  double own = 0;      // a whole piece multiplied, where it was gathered; else a chunk that is added to what came
+  double other = 0;    // a chunk of the last piece; else a chunk to which nothing has come
+  double sending = 0;  // of a chunk, while no other is sent
+  double wait = 0;     // of a message: before the first copy of what is gathered; behind each copy of sums
 };
 // Of ranks that do the same at once.
 double chunked_s(Collective kind, std::int64_t ranks, std::int64_t chunks, const ChunkSeconds& seconds);

@@ -119,9 +119,6 @@ TEST(Chunks, are_strips_of_groups_of_rows) {
 // Counted by hand, with a message's wait of 1.
 TEST(Chunks, take_as_long_as_their_schedule) {
   // 10 alone, while 1 + 4 arrive; 10 more.
-  EXPECT_DOUBLE_EQ(chunked_s(Collective::all_gather, 2, 1, {.own = 10, .other = 10, .sending = 4, .wait = 1}), 20);
-  // Two chunks of 15 arrive at 16 and 31; each is multiplied in 5.
-  EXPECT_DOUBLE_EQ(chunked_s(Collective::all_gather, 2, 2, {.own = 10, .other = 5, .sending = 15, .wait = 1}), 36);
   // 10 for the other, 4 on the way, 1 until that is known; 12 with what came.
   const ChunkSeconds whole{.own = 12, .other = 10, .sending = 4, .wait = 1};
   EXPECT_DOUBLE_EQ(chunked_s(Collective::reduce_scatter, 2, 1, whole), 27);
@@ -132,6 +129,9 @@ TEST(Chunks, take_as_long_as_their_schedule) {
   EXPECT_DOUBLE_EQ(chunked_s(Collective::all_reduce, 2, 2, half), 27);
   // Of three ranks each piece is on its way twice: 10, 15, 27, 32, 44.
   EXPECT_DOUBLE_EQ(chunked_s(Collective::reduce_scatter, 3, 1, whole), 44);
+  // Sent one behind the other at 6, 11, 16, known 3 later each; added at 10, 15, 20.
+  const ChunkSeconds thirds{.own = 1, .other = 1, .sending = 5, .wait = 3};
+  EXPECT_DOUBLE_EQ(chunked_s(Collective::reduce_scatter, 2, 3, thirds), 20);
 }
 
 }  // namespace

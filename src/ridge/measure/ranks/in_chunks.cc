@@ -1,6 +1,8 @@
 #include "ridge/measure/ranks/in_chunks.h"
 
 #include <algorithm>
+#include <functional>
+#include <utility>
 
 #include "ridge/transport/collectives.h"
 
@@ -44,16 +46,9 @@ Result<InChunks::Made> InChunks::make(const ChunkedPair& pair, const Where& wher
   auto queues = Queues::make();
   if (!queues) return queues.error();
   std::unique_ptr<InChunks> out(new InChunks(pair, where, *std::move(queues)));
-  const ChunkQuestion question{where.part,
-                               pair,
-                               where.machine,
-                               where.options,
-                               where.how,
-                               where.ranks.rank(),
-                               where.reach.bytes_per_s(),
-                               where.reach.wait_s(),
-                               where.reach.bell_s(),
-                               where.moving_s};
+  const ChunkQuestion question{where.part,          pair,          where.machine,
+                               where.options,       where.how,     where.ranks.rank(),
+                               where.reach.links(), where.moving_s};
   auto times = chunk_times(question);
   if (const Status there = transport::agree(where.ranks, times ? Status(Done{}) : times.error()); !there)
     return there.error();
@@ -178,7 +173,8 @@ Status InChunks::add_kernel() {
 std::vector<InChunks::Chunk> InChunks::cut(const RowPiece& piece, std::size_t step) const {
   std::vector<Chunk> out;
   if (walk_.rows == 0) {
-    for (const Piece& rows : cut_rows(piece.rows, pair_.gathers() && step == 0 ? 1 : times_.chunks))
+    const bool is_whole = pair_.gathers() && step + 1 < pieces_.size();
+    for (const Piece& rows : cut_rows(piece.rows, is_whole ? 1 : times_.chunks))
       out.push_back({piece, rows, {}, step, out.size()});
     return out;
   }
@@ -265,28 +261,31 @@ Status InChunks::gather(const cuda::Queue& queue) const {
   return join(queue);
 }
 
-// Of an all-reduce: the others' chunks, as they have them; on two queues by turns, so that one copy begins while
-// another ends.
-Status InChunks::take_sums() const {
-  std::size_t most = 0, turn = 0;
-  std::vector<std::vector<Chunk>> chunks;
-  for (std::size_t d = 1; d < pieces_.size(); ++d) {
-    chunks.push_back(cut(before(d), 0));
-    most = std::max(most, chunks.back().size());
+// Copies one behind the other, with bells behind them: which ring when the queue waits for the next chunk, or before
+// the next copy.
+class Copies {
+ public:
+  Copies(const cuda::Queue& queue, const Reach& reach) : queue_(&queue), reach_(&reach) {}
+  Status copy(const std::function<Status(const cuda::Queue&)>& work, std::size_t bell, int other) {
+    if (const Status rung = ring(); !rung) return rung;
+    if (const Status copied = work(*queue_); !copied) return copied;
+    bells_.push_back(reach_->word_of(other, bell));
+    return Done{};
   }
-  for (std::size_t j = 0; j < most; ++j)
-    for (std::size_t d = 1; d < pieces_.size(); ++d) {
-      if (j >= chunks[d - 1].size()) continue;
-      const int other = before(d).rank;
-      const Chunk& chunk = chunks[d - 1][j];
-      const cuda::Queue& on = copying(turn++);
-      if (const Status whole = reach_->hear(on, summed(j), {other}); !whole) return whole;
-      std::byte* const to = slots_->at(shift().to) + chunk.rows.begin * row_bytes();
-      const std::byte* const from = sums_there_[static_cast<std::size_t>(other)] + chunk.rows.begin * row_bytes();
-      if (const Status copied = copy_sums(on, to, from, chunk); !copied) return copied;
-    }
-  return Done{};
-}
+  Status await(cuda::Bell* count, cuda::Bell value) {
+    return cuda::ring_then_hear(*queue_, std::exchange(bells_, {}), {&count, 1}, value);
+  }
+  Status follow(const cuda::Queue& other) {
+    const Status rung = ring();
+    return rung ? queue_->follow(other) : rung;
+  }
+  Status ring() { return bells_.empty() ? Status(Done{}) : cuda::ring(*queue_, std::exchange(bells_, {})); }
+
+ private:
+  const cuda::Queue* queue_;
+  const Reach* reach_;
+  std::vector<cuda::Bell*> bells_ = {};
+};
 
 // Nobody writes to another rank before that one says that it has begun: by then its last sums were read.
 Status InChunks::scatter(const cuda::Queue& queue) const {
@@ -297,8 +296,12 @@ Status InChunks::scatter(const cuda::Queue& queue) const {
   if (const Status begun = queues_.more_copies.follow(queues_.copies); !begun) return begun;
   if (kernel_)
     if (const Status queued = kernel_->queue_on(queues_.first); !queued) return queued;
+  Copies copies[] = {Copies(queues_.copies, *reach_), Copies(queues_.more_copies, *reach_)};
   for (std::size_t turn = 0; turn < chunks_.size(); ++turn)
-    if (const Status queued = scatter_chunk(chunks_[turn], turn); !queued) return queued;
+    if (const Status queued = scatter_chunk(chunks_[turn], turn, copies[kernel_ ? 0 : turn % 2]); !queued)
+      return queued;
+  for (Copies& each : copies)
+    if (const Status rung = each.ring(); !rung) return rung;
   if (kernel_)  // which has waited for these bells: they are taken back
     for (const Chunk& chunk : chunks_) {
       if (chunk.step == 0) continue;
@@ -306,35 +309,46 @@ Status InChunks::scatter(const cuda::Queue& queue) const {
       if (!heard) return heard;
     }
   if (pair_.kind == Collective::all_reduce)
-    if (const Status taken = take_sums(); !taken) return taken;
+    if (const Status heard = hear_sums(); !heard) return heard;
   return join(queue);
 }
 
-// What goes on, or is told, behind a chunk that is stored.
-Status InChunks::scatter_chunk(const Chunk& chunk, std::size_t turn) const {
-  const bool is_last = chunk.step + 1 == pieces_.size();
-  const cuda::Queue& on = kernel_ ? queues_.first : computing(turn);
-  const cuda::Queue& last = kernel_ ? queues_.second : on;
-  const cuda::Queue& then = is_last ? last : copying(turn);
-  if (chunk.step > 0 && !kernel_)
-    if (const Status come = reach_->hear(on, told(chunk.step, chunk.number), {after(1).rank}); !come) return come;
+// What goes on behind a chunk that is stored: sums to the rank before this one, whole ones of an all-reduce to all
+// others.
+Status InChunks::scatter_chunk(const Chunk& chunk, std::size_t turn, Copies& copies) const {
+  const bool is_last = chunk.step + 1 == pieces_.size(), is_given = is_last && pair_.kind == Collective::all_reduce;
   if (kernel_) {
     const std::int64_t lines = chunk.rows.size() * row_bytes() / line_bytes();
     const std::int64_t elements = lines * chunk.columns.size() / element_bytes();
     cuda::Bell* const count = reinterpret_cast<cuda::Bell*>(counts_->data()) + turn;
-    if (const Status there = cuda::hear(then, {&count, 1}, static_cast<cuda::Bell>(elements)); !there) return there;
+    if (const Status there = copies.await(count, static_cast<cuda::Bell>(elements)); !there) return there;
   } else {
+    const cuda::Queue& on = computing(turn);
+    if (chunk.step > 0)
+      if (const Status come = reach_->hear(on, told(chunk.step, chunk.number), {after(1).rank}); !come) return come;
     if (const Status queued = chunk.steps->queue_on(on); !queued) return queued;
-    if (&then != &on)
-      if (const Status there = then.follow(on); !there) return there;
+    if (!is_last || is_given)
+      if (const Status there = copies.follow(on); !there) return there;
   }
-  if (!is_last) return send(chunk, then);
-  return pair_.kind == Collective::all_reduce ? reach_->ring(then, summed(chunk.number), others_) : Status(Done{});
+  const auto copied = [&](std::byte* to, std::size_t bell, int other) {
+    return copies.copy([&](const cuda::Queue& on) { return copy_sums(on, to, sums_of(chunk), chunk); }, bell, other);
+  };
+  if (!is_last) return copied(sums_before(chunk), told(chunk.step + 1, chunk.number), before(1).rank);
+  for (std::size_t step = 1; is_given && step < pieces_.size(); ++step) {
+    const int other = before(step).rank;
+    std::byte* const to = sums_there_[static_cast<std::size_t>(other)] + chunk.rows.begin * row_bytes();
+    if (const Status given = copied(to, summed(chunk.number), other); !given) return given;
+  }
+  return Done{};
 }
 
-Status InChunks::send(const Chunk& chunk, const cuda::Queue& copies) const {
-  if (const Status copied = copy_sums(copies, sums_before(chunk), sums_of(chunk), chunk); !copied) return copied;
-  return reach_->ring(copies, told(chunk.step + 1, chunk.number), {before(1).rank});
+Status InChunks::hear_sums() const {
+  for (std::size_t step = 1; step < pieces_.size(); ++step)
+    for (const Chunk& chunk : cut(after(step), 0)) {
+      const Status whole = reach_->hear(queues_.second, summed(chunk.number), {chunk.piece.rank});
+      if (!whole) return whole;
+    }
+  return Done{};
 }
 
 }  // namespace ridge::ranks

@@ -21,6 +21,8 @@
 
 namespace ridge::ranks {
 
+class Copies;
+
 class InChunks {
  public:
   struct Where {
@@ -58,7 +60,8 @@ class InChunks {
     std::optional<DeviceSteps> steps = {};
   };
   // Chunks are multiplied on two queues by turns, so that the next one begins on multiprocessors that the last one
-  // leaves, and copied by turns, so that one copy begins while another one ends.
+  // leaves, and their sums copied by turns. What one kernel makes is copied on one queue: two copies at once would
+  // share the link, and the first would come late (docs/decisions/0026-sums-are-pushed.md).
   struct Queues {
     ops::cuda::Queue first, second, copies, more_copies;
     static Result<Queues> make();
@@ -82,14 +85,10 @@ class InChunks {
   Status fork(const ops::cuda::Queue& queue) const;
   Status join(const ops::cuda::Queue& queue) const;
   const ops::cuda::Queue& computing(std::size_t turn) const { return turn % 2 == 0 ? queues_.first : queues_.second; }
-  const ops::cuda::Queue& copying(std::size_t turn) const {
-    return turn % 2 == 0 ? queues_.copies : queues_.more_copies;
-  }
   Status gather(const ops::cuda::Queue& queue) const;
   Status scatter(const ops::cuda::Queue& queue) const;
-  Status scatter_chunk(const Chunk& chunk, std::size_t turn) const;
-  Status send(const Chunk& chunk, const ops::cuda::Queue& copies) const;
-  Status take_sums() const;
+  Status scatter_chunk(const Chunk& chunk, std::size_t turn, Copies& copies) const;
+  Status hear_sums() const;
   Status share();
 
   const Compute& compute() const { return std::get<Compute>(part_->acts().acts[pair_.compute]); }

@@ -12,6 +12,8 @@ namespace {
 namespace cuda = ops::cuda;
 
 constexpr std::int64_t many = std::int64_t{64} << 20;  // bytes of the long copy that is timed
+constexpr std::int64_t copies_timed = 8;               // that it is cut into
+constexpr std::size_t spare_bells = 1 + copies_timed;
 constexpr int turns = 9;
 constexpr std::int64_t allocation_bytes = std::int64_t{2} << 20;  // that small ones share
 
@@ -27,11 +29,11 @@ cuda::Bell* Reach::bell_of(std::byte* bells, std::size_t bell, int other) const 
 }
 
 Result<std::unique_ptr<Reach>> Reach::make(transport::Ranks& ranks, std::size_t bells) {
-  const std::size_t words = (bells + 1) * static_cast<std::size_t>(ranks.size());
+  const std::size_t words = (bells + spare_bells) * static_cast<std::size_t>(ranks.size());
   auto memory = shared_memory(static_cast<std::int64_t>(words * sizeof(cuda::Bell)));
   if (const Status there = transport::agree(ranks, memory ? Status(Done{}) : memory.error()); !there)
     return there.error();
-  std::unique_ptr<Reach> out(new Reach(ranks, bells + 1, *std::move(memory)));
+  std::unique_ptr<Reach> out(new Reach(ranks, bells + spare_bells, *std::move(memory)));
   const auto queue = cuda::Queue::make();
   if (!queue) return queue.error();
   for (const Status& done : {queue->set(out->bells_.data(), 0, out->bells_.bytes()), queue->wait()})
@@ -76,7 +78,7 @@ Result<std::vector<std::byte*>> Reach::share(const cuda::Memory& memory) {
 
 Status Reach::ring(const cuda::Queue& queue, std::size_t bell, const std::vector<int>& others) const {
   std::vector<cuda::Bell*> bells;
-  for (const int r : others) bells.push_back(bell_of(theirs_[static_cast<std::size_t>(r)], bell, rank()));
+  for (const int r : others) bells.push_back(word_of(r, bell));
   return cuda::ring(queue, bells);
 }
 
@@ -86,7 +88,7 @@ Status Reach::hear(const cuda::Queue& queue, std::size_t bell, const std::vector
   return cuda::hear(queue, bells);
 }
 
-// Each copies from the next one, behind the last bell, which is nobody else's.
+// Each copies to the next one, behind the last bells, which are nobody else's.
 Status Reach::measure() {
   const auto queue = cuda::Queue::make();
   if (!queue) return queue.error();
@@ -94,30 +96,47 @@ Status Reach::measure() {
   for (const auto* memory : {&to, &from})
     if (const Status there = transport::agree(*ranks_, *memory ? Status(Done{}) : memory->error()); !there)
       return there;
-  const auto all = share(*from);
+  const auto all = share(*to);
   if (!all) return all.error();
-  const std::size_t opened = open_.size() - static_cast<std::size_t>(size() - 1);
+  const std::size_t opened = open_.size() - static_cast<std::size_t>(size() - 1), bell = count_ - spare_bells;
   const int next = (rank() + 1) % size(), last = (rank() + size() - 1) % size();
-  std::array<double, 3> seconds{};  // of a bell alone, of a few bytes behind it, of many
+  std::byte* const there = (*all)[static_cast<std::size_t>(next)];
+  const auto work = [&](std::size_t kind) -> Status {
+    for (const Status& begun : {ring(*queue, bell, {last}), hear(*queue, bell, {next})})
+      if (!begun) return begun;
+    if (kind == 0) return Done{};
+    if (kind < 3) return queue->copy(there, from->data(), kind == 2 ? many : 256);
+    if (kind == 3) return queue->copy(from->data(), there, many);
+    for (std::int64_t i = 0; i < copies_timed; ++i) {
+      const std::int64_t each = many / copies_timed;
+      for (const Status& done : {queue->copy(there + i * each, from->data() + i * each, each),
+                                 ring(*queue, bell + 1 + static_cast<std::size_t>(i), {next})})
+        if (!done) return done;
+    }
+    for (std::int64_t i = 0; i < copies_timed; ++i) {
+      const Status heard_it = hear(*queue, bell + 1 + static_cast<std::size_t>(i), {last});
+      if (!heard_it) return heard_it;
+    }
+    return Done{};
+  };
+  // Of a bell alone; behind it, of a few bytes, of many, of as many read, of as many in several copies.
+  std::array<double, 5> seconds{};
   for (std::size_t kind = 0; kind < seconds.size(); ++kind) {
     std::vector<double> samples;
     for (int turn = 0; turn < turns; ++turn) {
       if (const Status here = transport::barrier(*ranks_); !here) return here;
-      const auto took = queue->elapsed([&]() -> Status {
-        if (const Status rung = ring(*queue, count_ - 1, {last}); !rung) return rung;
-        if (const Status heard_it = hear(*queue, count_ - 1, {next}); !heard_it) return heard_it;
-        if (kind == 0) return Done{};
-        return queue->copy(to->data(), (*all)[static_cast<std::size_t>(next)], kind == 2 ? many : 256);
-      });
+      const auto took = queue->elapsed([&] { return work(kind); });
       if (!took) return took.error();
       if (turn > 1) samples.push_back(*took);
     }
     seconds[kind] = statistics(std::move(samples)).min;
   }
   if (const Status told = transport::broadcast(*ranks_, std::as_writable_bytes(std::span(seconds))); !told) return told;
-  bell_s_ = seconds[0];
-  wait_s_ = seconds[1];
-  bytes_per_s_ = static_cast<double>(many) / std::max(1e-9, seconds[2] - seconds[1]);
+  links_.bell_s = seconds[0];
+  links_.wait_s = seconds[1];
+  links_.bytes_per_s = static_cast<double>(many) / std::max(1e-9, seconds[2] - seconds[1]);
+  links_.read_bytes_per_s = static_cast<double>(many) / std::max(1e-9, seconds[3] - seconds[1]);
+  links_.copy_s = std::max(0.0, seconds[4] - seconds[2]) / static_cast<double>(copies_timed);
   open_.erase(open_.begin() + static_cast<std::ptrdiff_t>(opened), open_.end());  // before anyone frees it
   return transport::barrier(*ranks_);
 }

@@ -1,5 +1,5 @@
-// The ranks' devices on one machine as they reach each other's memory: pieces are read there by the copy engine, which
-// leaves the multiprocessors alone, and bells say when a piece may be read and when it was.
+// The ranks' devices on one machine as they reach each other's memory: pieces are read there, and sums written there,
+// by the copy engine, which leaves the multiprocessors alone, and bells say when that may be done and when it was.
 #pragma once
 
 #include <memory>
@@ -12,6 +12,13 @@ namespace ridge::ranks {
 
 // Memory of this device that others may be shown: an allocation of its own, since CUDA names whole ones.
 Result<ops::cuda::Memory> shared_memory(std::int64_t bytes);
+
+struct Links {                                   // between devices that all copy at once; s
+  double bytes_per_s = 0, read_bytes_per_s = 0;  // written there; read from there
+  double copy_s = 0;  // of each copy with its bell, beside its bytes, where copies follow each other
+  double wait_s = 0;  // of a short copy behind a bell
+  double bell_s = 0;  // of a bell that all ring
+};
 
 class Reach {
  public:
@@ -28,13 +35,14 @@ class Reach {
   Status ring(const ops::cuda::Queue& queue, std::size_t bell, const std::vector<int>& others) const;
   Status hear(const ops::cuda::Queue& queue, std::size_t bell, const std::vector<int>& others) const;
 
-  // The word that this bell is here when `other` rings it; the next bell's lies size() words behind.
+  // The word that this bell is here when `other` rings it; the next bell's lies size() words behind. And the word that
+  // this rank rings there.
   const ops::cuda::Bell* word(std::size_t bell, int other) const { return bell_of(bells_.data(), bell, other); }
+  ops::cuda::Bell* word_of(int other, std::size_t bell) const {
+    return bell_of(theirs_[static_cast<std::size_t>(other)], bell, rank());
+  }
 
-  // Measured as it was made, every rank copying at once; rank 0's numbers.
-  double bytes_per_s() const { return bytes_per_s_; }
-  double wait_s() const { return wait_s_; }  // of a short copy behind a bell
-  double bell_s() const { return bell_s_; }  // of a bell that all ring
+  const Links& links() const { return links_; }  // measured as it was made; rank 0's numbers
 
  private:
   Reach(transport::Ranks& ranks, std::size_t count, ops::cuda::Memory bells)
@@ -47,7 +55,7 @@ class Reach {
   ops::cuda::Memory bells_;         // by bell and rank
   std::vector<std::byte*> theirs_;  // bells
   std::vector<ops::cuda::PeerMemory> open_;
-  double bytes_per_s_ = 0, wait_s_ = 0, bell_s_ = 0;
+  Links links_;
 };
 
 }  // namespace ridge::ranks
