@@ -110,6 +110,7 @@ struct CpuForecast {
   std::string_view kernel;
   std::optional<std::int64_t> asked_bytes = {};  // none: each of its buffers once
   double vector_flops = 0;                       // what takes as long in f32, where it may take longer than the bytes
+  bool pairs = false;                            // … multiplied as bf16
   std::optional<PlanFacts> facts = {};           // of a product
 };
 

@@ -138,6 +138,7 @@ template <AttentionConfig C, class T> struct Attention {
   // largest score only where that has left it behind by a factor of 2^8, which is rare after the first keys.
   TILE_FN static PerRow weigh(auto& at, State& x, auto& p, const Globals& g) {
     constexpr float behind = 8;
+    const float scale = g.scale_log2;
     const int first = key(at, g, at.step());
     if (g.cap != 0) at.map(p, [&](auto s) { return g.cap * tanh_of(s * g.within_cap); });
     const tile::Range own = at.own_rows();
@@ -148,16 +149,16 @@ template <AttentionConfig C, class T> struct Attention {
     PerRow now = x.most, shrink = x.most, base;
     at.reduce(now, p, tile::Max{});
     at.map(
-        now, [&](auto after, auto before) { return (after - before) * g.scale_log2 > behind ? after : before; },
+        now, [&](auto after, auto before) { return (after - before) * scale > behind ? after : before; },
         x.most);
     at.map(
         shrink,
-        [&](auto before, auto after) { return after == before ? 1 : tile::exp2_of((before - after) * g.scale_log2); },
+        [&](auto before, auto after) { return after == before ? 1 : tile::exp2_of((before - after) * scale); },
         now);
     at.map(
-        base, [&](auto, auto most) { return most == -INFINITY ? 0 : most * g.scale_log2; }, now);
+        base, [&](auto, auto most) { return most == -INFINITY ? 0 : most * scale; }, now);
     at.map(
-        p, [&](auto s, auto most) { return tile::exp2_of(s * g.scale_log2 - most); }, base);
+        p, [&](auto s, auto most) { return tile::exp2_of(s * scale - most); }, base);
     at.reduce(x.sum, p, tile::Add{}, shrink);
     x.most = now;
     return shrink;

@@ -11,11 +11,18 @@
 
 namespace ridge::ops {
 
+bool goes_in_pairs(DType dtype) {
+  return dtype == DType::bf16 && tile::cpu::isa() >= tile::cpu::Isa::avx512_bf16 && tile::cpu::multiplies_pairs();
+}
+
 void attention(const AttentionProblem& p, const AttentionData& data, int threads) {
   if (threads <= 0) threads = usable_cores();
-  const auto run = tile::cpu::body_for_isa(plain::run_attention, avx2::run_attention, avx512::run_attention);
+  const bool pairs = goes_in_pairs(p.dtype);
+  const auto run = pairs ? avx512_bf16::run_attention
+                         : tile::cpu::body_for_isa(plain::run_attention, avx2::run_attention, avx512::run_attention);
   const auto memory =
-      tile::cpu::body_for_isa(plain::attention_memory, avx2::attention_memory, avx512::attention_memory);
+      pairs ? avx512_bf16::attention_memory
+            : tile::cpu::body_for_isa(plain::attention_memory, avx2::attention_memory, avx512::attention_memory);
   const std::int64_t matrices = p.outer * p.heads;
   const auto items = [&](std::int64_t rows) { return matrices * ((p.rows + rows - 1) / rows); };
   // Items of few rows where tall ones would be mostly empty, or would leave threads without work.

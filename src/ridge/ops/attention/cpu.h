@@ -1,5 +1,6 @@
 // Attention on this CPU in one piece: scores stay in a core's caches. Data pointers are to the first element, at any
-// address; inputs must not overlap o. Formats: f32, bf16, f16, all computed with in f32.
+// address; inputs must not overlap o. Formats: f32, bf16, f16, all computed with in f32; where goes_in_pairs() says so,
+// weights are rounded to bf16 before they are multiplied by v, as kernels of devices round them.
 #pragma once
 
 #include "ridge/ops/attention/backward_problem.h"
@@ -15,6 +16,8 @@ struct AttentionData {
   const int *row_starts = nullptr, *key_starts = nullptr;  // [outer + 1], of one that is packed; keys: without pages
   const int* pages = nullptr;                              // [outer, keys / rows of a page], of one that has pages
 };
+
+bool goes_in_pairs(DType dtype);  // on this CPU as its kernels run now
 
 // The problem must not be refused (model.h). Threads: 0 means every core that the process may use, else so many.
 void attention(const AttentionProblem& problem, const AttentionData& data, int threads = 0);

@@ -8,6 +8,7 @@
 
 #include "ridge/device/workspace.h"
 #include "ridge/ops/attention/config.h"
+#include "ridge/ops/attention/cpu.h"
 #include "ridge/ops/attention/layouts.h"
 #include "ridge/ops/attention/mask.h"
 #include "ridge/ops/fitted.h"
@@ -323,6 +324,8 @@ Result<Forecast> forecast(const AttentionProblem& p, const DeviceNumbers& device
   out.moved = [moved] { return moved; };
   return out;
 }
-CpuForecast cpu_forecast(const AttentionProblem& p, int) { return {.kernel = "attention", .vector_flops = flops(p)}; }
+CpuForecast cpu_forecast(const AttentionProblem& p, int) {
+  return {.kernel = "attention", .vector_flops = flops(p), .pairs = goes_in_pairs(p.dtype)};
+}
 
 }  // namespace ridge::ops

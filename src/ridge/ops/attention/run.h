@@ -33,5 +33,9 @@ namespace avx512 {
 void run_attention(const AttentionRun& run);
 std::size_t attention_memory(bool tall);
 }  // namespace avx512
+namespace avx512_bf16 {  // of bf16 alone
+void run_attention(const AttentionRun& run);
+std::size_t attention_memory(bool tall);
+}  // namespace avx512_bf16
 
 }  // namespace ridge::ops

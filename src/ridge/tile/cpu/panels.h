@@ -36,6 +36,7 @@ template <class Real_, int M, int N> struct Panels {
   alignas(64) Real v[M * N];
   int width = N;  // columns that are there
 
+  int depth() const { return width; }  // as a left operand
   [[gnu::always_inline]] Real* of(int p) { return v + p * (panel * N); }
   [[gnu::always_inline]] const Real* of(int p) const { return v + p * (panel * N); }
 };
@@ -46,8 +47,11 @@ template <class Real_, int M, int N> struct Panels {
   const float low = x < -126 ? -126 : x, y = low > 127 ? 127 : low;
   const float raised = y + (0x1.8p23f + 127), rest = y - (raised - (0x1.8p23f + 127));
   const float power = __builtin_bit_cast(float, __builtin_bit_cast(std::uint32_t, raised) << 23);
-  float sum = 0.00133335581f;
-  for (const float c : {0.00961812911f, 0.0555041087f, 0.240226507f, 0.693147181f, 1.0f}) sum = sum * rest + c;
+  float sum = 0.00133335581f * rest + 0.00961812911f;
+  sum = sum * rest + 0.0555041087f;
+  sum = sum * rest + 0.240226507f;
+  sum = sum * rest + 0.693147181f;
+  sum = sum * rest + 1;
   return x < -126 ? 0 : sum * power;
 }
 [[gnu::always_inline]] inline double exp2_of(double x) { return std::exp2(x); }
@@ -63,19 +67,21 @@ namespace {
 template <class Real> struct Columns {
   const Real* data;
   Index col, step;
+  using Lanes = typename Vector<Real>::Lanes;
+  [[gnu::always_inline]] static Lanes multiply_add(Lanes sum, Lanes left, Real right) { return sum + left * right; }
 };
 template <class Real> Columns(const Real*, Index, Index) -> Columns<Real>;
 
 // sums[c][r] (+)= sum over k of left[k][r] * right(c, k), for `count` columns of a panel.
-template <class Real, int panel, int count>
-[[gnu::always_inline]] inline void multiply(const Real* left, const Columns<Real>& right, int depth, Real* sums,
-                                            bool add) {
+template <int panel, int count, class Unit, class Right, class Real>
+[[gnu::always_inline]] inline void multiply(const Unit* left, const Right& right, int depth, Real* sums, bool add) {
   using V = typename Vector<Real>::Lanes;
+  using L = typename Vector<Unit>::Lanes;
   constexpr int vectors = panel / Vector<Real>::lanes;
   V part[count][vectors];
   V* const to = reinterpret_cast<V*>(sums);
-  const V* l = reinterpret_cast<const V*>(left);
-  const Real* r = right.data;
+  const L* l = reinterpret_cast<const L*>(left);
+  const Unit* r = right.data;
 #pragma GCC unroll 8
   for (int c = 0; c < count; ++c)
 #pragma GCC unroll 8
@@ -84,20 +90,20 @@ template <class Real, int panel, int count>
 #pragma GCC unroll 8
     for (int c = 0; c < count; ++c)
 #pragma GCC unroll 8
-      for (int i = 0; i < vectors; ++i) part[c][i] += l[i] * r[c * right.col];
+      for (int i = 0; i < vectors; ++i) part[c][i] = Right::multiply_add(part[c][i], l[i], r[c * right.col]);
 #pragma GCC unroll 8
   for (int c = 0; c < count; ++c)
 #pragma GCC unroll 8
     for (int i = 0; i < vectors; ++i) to[c * vectors + i] = part[c][i];
 }
 
-template <class Real, int panel, int count = 6>
-[[gnu::always_inline]] inline void multiply_panel(const Real* left, Columns<Real> right, int columns, int depth,
-                                                  Real* sums, bool add) {
+template <int panel, int count = 6, class Unit, class Right, class Real>
+[[gnu::always_inline]] inline void multiply_panel(const Unit* left, Right right, int columns, int depth, Real* sums,
+                                                  bool add) {
   for (; columns >= count; columns -= count, right.data += count * right.col, sums += count * panel)
-    multiply<Real, panel, count>(left, right, depth, sums, add);
+    multiply<panel, count>(left, right, depth, sums, add);
   if constexpr (count > 1)
-    if (columns > 0) multiply_panel<Real, panel, count / 2>(left, right, columns, depth, sums, add);
+    if (columns > 0) multiply_panel<panel, count / 2>(left, right, columns, depth, sums, add);
 }
 
 }  // namespace

@@ -119,6 +119,37 @@ template <class View> Index place_of_row(const View& x, Index row) {
   return in.table[row / in.rows] * in.stride + row % in.rows * x.row_stride;
 }
 
+// What a loader brings; of tiles in pairs: pairs.h.
+template <class Real, int M, int N, class View>
+void load_tile(HeldTile<InLanes<Real>, M, N>& tile, const View& view, Index place, int first) {
+  using Tile = HeldTile<InLanes<Real>, M, N>;
+  tile.width = static_cast<int>(view.cols);
+  Real row[N];
+  for (int p = 0; p < Tile::panels; ++p)
+    for (int r = 0; r < Tile::panel; ++r) {
+      const Index at = first + p * Tile::panel + r;
+      if (at < view.rows)
+        widen(view.data, view.on_target.dtype, place + place_of_row(view, at), tile.width, row);
+      else
+        std::fill_n(row, tile.width, Real{0});
+      for (int c = 0; c < tile.width; ++c) tile.of(p)[c * Tile::panel + r] = row[c];
+    }
+}
+template <class Real, int Rows, int Cols, class View>
+void load_tile(SharedTile<InLanes<Real>, Rows, Cols>& tile, const View& view, Index place, int first) {
+  tile.height = static_cast<int>(std::min<Index>(Rows, view.rows - first));
+  tile.width = static_cast<int>(view.cols);
+  for (int r = 0; r < tile.height; ++r)
+    widen(view.data, view.on_target.dtype, place + place_of_row(view, first + r), tile.width, tile.v + r * tile.stride);
+}
+template <class Real, int R, int C> Columns<Real> columns_of_rows(const SharedTile<InLanes<Real>, R, C>& tile) {
+  return {tile.v, Index{tile.stride}, Index{1}};
+}
+template <class Real, int M, int N, class From> void copy_tile(Panels<Real, M, N>& to, const From& from) {
+  to.width = from.width;
+  for (int p = 0; p < to.panels; ++p) std::copy_n(from.of(p), to.panel * to.width, to.of(p));
+}
+
 struct StepPlace {
   StepItem item;
   int number = 0, count = 0;
@@ -140,30 +171,8 @@ struct StepPlace {
 };
 
 struct StepLoader : StepPlace {
-  template <class Real, int M, int N, class View>
-  void load(HeldTile<InLanes<Real>, M, N>& tile, const View& view, int matrix, int first, int = 0) const {
-    using Tile = HeldTile<InLanes<Real>, M, N>;
-    tile.width = static_cast<int>(view.cols);
-    const Index place = place_of(view, matrix);
-    Real row[N];
-    for (int p = 0; p < Tile::panels; ++p)
-      for (int r = 0; r < Tile::panel; ++r) {
-        const Index at = first + p * Tile::panel + r;
-        if (at < view.rows)
-          widen(view.data, view.on_target.dtype, place + place_of_row(view, at), tile.width, row);
-        else
-          std::fill_n(row, tile.width, Real{0});
-        for (int c = 0; c < tile.width; ++c) tile.of(p)[c * Tile::panel + r] = row[c];
-      }
-  }
-  template <class Real, int Rows, int Cols, class View>
-  void load(SharedTile<InLanes<Real>, Rows, Cols>& tile, const View& view, int matrix, int first, int = 0) const {
-    tile.height = static_cast<int>(std::min<Index>(Rows, view.rows - first));
-    tile.width = static_cast<int>(view.cols);
-    const Index place = place_of(view, matrix);
-    for (int r = 0; r < tile.height; ++r)
-      widen(view.data, view.on_target.dtype, place + place_of_row(view, first + r), tile.width,
-            tile.v + r * tile.stride);
+  template <class Tile, class View> void load(Tile& tile, const View& view, int matrix, int first, int = 0) const {
+    load_tile(tile, view, place_of(view, matrix), first);
   }
 };
 
@@ -176,14 +185,16 @@ template <bool first_, bool last_> struct StepCompute : StepPlace {
   template <class Sum, class A, class B> void mma(Sum& sum, const A& a, Transposed<B> b) const {
     static_assert(A::rows == Sum::rows && B::rows == Sum::cols && A::cols == B::cols,
                   "mma: [m, k] x [n, k] transposed -> [m, n]");
-    add(sum, a, Columns{b.tile.v, Index{B::stride}, Index{1}}, b.tile.height, a.width);
+    add(sum, a, columns_of_rows(b.tile), b.tile.height);
   }
   template <class Sum, class A, class B> void mma(Sum& sum, const A& a, const B& b) const {
     static_assert(A::rows == Sum::rows && B::cols == Sum::cols && A::cols == B::rows, "mma: [m, k] x [k, n] -> [m, n]");
     if constexpr (requires { B::panel; })
       add_held(sum, a, b);
+    else if constexpr (requires { A::pairs; })
+      add(sum, a, pairs_of_rows(b).columns(), b.width);
     else
-      add(sum, a, Columns{b.v, Index{1}, Index{B::stride}}, b.width, a.width);
+      add(sum, a, Columns{b.v, Index{1}, Index{B::stride}}, b.width);
   }
   template <class X> void settle(const X&) const {}
   template <class X, class F, class... Others> void map(X& x, const F& f, const Others&... others) const {
@@ -228,10 +239,7 @@ template <bool first_, bool last_> struct StepCompute : StepPlace {
         for (int r = 0; r < X::panel; ++r) sum[r] += v[c * X::panel + r];
     }
   }
-  template <class To, class From> void copy(To& to, const From& from) const {
-    to.width = from.width;
-    for (int p = 0; p < To::panels; ++p) std::copy_n(from.of(p), To::panel * to.width, to.of(p));
-  }
+  template <class To, class From> void copy(To& to, const From& from) const { copy_tile(to, from); }
   // Into a held tile whose rows are the operand's columns; columns that are not there become zeros. A text sees what is
   // held as constant, for it is only here that threads write there.
   template <class To, class From> void copy(const To& to, Transposed<From> from) const {
@@ -282,11 +290,10 @@ template <bool first_, bool last_> struct StepCompute : StepPlace {
   }
 
  private:
-  template <class Sum, class A, class Real>
-  static void add(Sum& sum, const A& a, const Columns<Real>& right, int columns, int depth) {
+  template <class Sum, class A, class Right> static void add(Sum& sum, const A& a, const Right& right, int columns) {
     sum.width = columns;
     for (int p = 0; p < Sum::panels; ++p)
-      multiply_panel<Real, Sum::panel>(a.of(p), right, columns, depth, sum.of(p), sum.live);
+      multiply_panel<Sum::panel>(a.of(p), right, columns, a.depth(), sum.of(p), sum.live);
     sum.live = true;
   }
   // A right operand that is held: element (k, c) of one of its panels at c * panel + k.
@@ -294,9 +301,8 @@ template <bool first_, bool last_> struct StepCompute : StepPlace {
     sum.width = b.width;
     for (int p = 0; p < Sum::panels; ++p)
       for (int k = 0; k < B::panels; ++k)
-        multiply_panel<typename Sum::Real, Sum::panel>(a.of(p) + k * B::panel * Sum::panel,
-                                                       Columns{b.of(k), Index{B::panel}, Index{1}}, b.width, B::panel,
-                                                       sum.of(p), sum.live || k > 0);
+        multiply_panel<Sum::panel>(a.of(p) + k * B::panel * Sum::panel, Columns{b.of(k), Index{B::panel}, Index{1}},
+                                   b.width, B::panel, sum.of(p), sum.live || k > 0);
     sum.live = true;
   }
 };

@@ -1,0 +1,94 @@
+// Attention on a CPU as one thread runs it, of tiles of T's elements; included by files for one instruction set.
+#pragma once
+
+#include <atomic>
+
+#include "ridge/ops/attention/attention.h"
+#include "ridge/ops/attention/run.h"
+
+namespace ridge::ops {
+namespace {
+
+template <class T, int m> using OnCpu =
+    Attention<AttentionConfig{.m = m, .kv = cpu_attention_keys, .d = cpu_attention_width, .consumers = 1}, T>;
+
+template <class View> void place(View& view, DType dtype, const void* data, std::int64_t rows, std::int64_t width,
+                                 std::int64_t heads, const HeadsLayout& at) {
+  view.data = data;
+  view.rows = rows;
+  view.cols = width;
+  view.row_stride = at.row;
+  view.inner = heads;
+  view.inner_stride = at.head;
+  view.outer_stride = at.outer;
+  view.on_target.dtype = dtype;
+}
+
+// Rows `first` … `first + rows - 1` of what a view lies in.
+template <class View> void take(View& view, DType dtype, std::int64_t first, std::int64_t rows) {
+  if (view.data != nullptr) view.data = static_cast<const char*>(view.data) + first * view.row_stride * bits(dtype) / 8;
+  view.rows = rows;
+  view.outer_stride = 0;
+}
+
+// What items of one sequence see.
+void set_sequence(auto& g, const AttentionProblem& p, const AttentionData& data, int sequence) {
+  int length = p.lengths && data.lengths != nullptr ? within_reach(data.lengths[sequence]) : 0;
+  if (p.packed) {
+    const int* const rows = data.row_starts + sequence;
+    g.lse.inner_stride = p.packed->rows;
+    take(g.q, p.dtype, rows[0], rows[1] - rows[0]);
+    take(g.o, p.dtype, rows[0], rows[1] - rows[0]);
+    take(g.lse, DType::f32, rows[0], rows[1] - rows[0]);
+    if (!p.pages) {
+      const int* const keys = data.key_starts + sequence;
+      length = keys[1] - keys[0];
+      take(g.k, p.dtype, keys[0], length);
+      take(g.v, p.dtype, keys[0], length);
+    }
+  }
+  if (p.lengths) g.band = g.band.of(length, moves_of(p));
+  g.k.rows = g.v.rows = g.band.keys;
+  if (!p.pages) return;
+  const std::int64_t each = p.keys / p.pages->rows;
+  for (auto* const view : {&g.k.in_pages, &g.v.in_pages}) *view = {data.pages + sequence * each, p.pages->rows, 0};
+  g.k.in_pages.stride = p.k.outer;
+  g.v.in_pages.stride = p.v.outer;
+  g.k.outer_stride = g.v.outer_stride = 0;
+}
+
+template <class Kernel> void run(const AttentionRun& run) {
+  const AttentionProblem& p = run.problem;
+  typename Kernel::Globals g{};
+  const AttentionData& data = run.data;
+  place(g.q, p.dtype, data.q, p.rows, p.width, p.heads, p.q);
+  place(g.k, p.dtype, data.k, p.keys, p.width, p.key_heads, p.k);
+  place(g.v, p.dtype, data.v, p.keys, p.width, p.key_heads, p.v);
+  place(g.o, p.dtype, data.o, p.rows, p.width, p.heads, p.o);
+  place(g.lse, DType::f32, data.lse, p.rows, 1, p.heads, {p.heads * p.rows, p.rows, 1});
+  set_numbers(g, p);
+  const typename Kernel::Globals all = g;
+  auto& memory = *new (run.memory) tile::cpu::StepMemory<Kernel>;
+  const tile::StepOrder order{static_cast<int>(p.outer * p.heads), static_cast<int>(p.rows), Kernel::config.m, 1};
+  for (;;) {
+    const tile::StepItem item = order.item(run.next->fetch_add(1, std::memory_order_relaxed));
+    if (!item.is_real) return;
+    if (differ(p)) {
+      g = all;
+      set_sequence(g, p, data, item.matrix / static_cast<int>(p.heads));
+      if (item.row >= g.q.rows) continue;
+    }
+    tile::cpu::run_item<Kernel>(item, memory, g);
+  }
+}
+
+template <class T> void run_tiles(const AttentionRun& x) {
+  x.tall ? run<OnCpu<T, tall_rows>>(x) : run<OnCpu<T, short_rows>>(x);
+}
+template <class T> constexpr std::size_t memory_of(bool tall) {
+  return tall ? sizeof(tile::cpu::StepMemory<OnCpu<T, tall_rows>>)
+              : sizeof(tile::cpu::StepMemory<OnCpu<T, short_rows>>);
+}
+
+}  // namespace
+}  // namespace ridge::ops
