@@ -149,11 +149,9 @@ template <AttentionConfig C, class T> struct Attention {
     PerRow now = x.most, shrink = x.most, base;
     at.reduce(now, p, tile::Max{});
     at.map(
-        now, [&](auto after, auto before) { return (after - before) * scale > behind ? after : before; },
-        x.most);
+        now, [&](auto after, auto before) { return (after - before) * scale > behind ? after : before; }, x.most);
     at.map(
-        shrink,
-        [&](auto before, auto after) { return after == before ? 1 : tile::exp2_of((before - after) * scale); },
+        shrink, [&](auto before, auto after) { return after == before ? 1 : tile::exp2_of((before - after) * scale); },
         now);
     at.map(
         base, [&](auto, auto most) { return most == -INFINITY ? 0 : most * scale; }, now);

@@ -35,6 +35,14 @@ TEST_P(AttentionOnCpu, EqualsFp64OnRandomCases) {
   }
 }
 
+// A length of half a billion under a window that moves with it: the first key that a row may see lies far behind all
+// that there are, and so it sees none.
+TEST_P(AttentionOnCpu, SeesNoKeyWhereAWindowHasLeftThemAll) {
+  AttentionCase x = AttentionCases(204, {DType::f32, DType::bf16, DType::f16}).next(1);
+  ASSERT_TRUE(x.problem.lengths && x.problem.lengths->low) << text(x.problem);
+  EXPECT_LE(worst_of(x, 1), 1) << text(x.problem);
+}
+
 TEST_P(AttentionOnCpu, KeepsNanInItsRow) {
   AttentionCase x = AttentionCases(3, {DType::f32}).next(1);
   x.problem = {.dtype = DType::f32, .rows = 200, .keys = 70, .width = 8};

@@ -92,7 +92,7 @@ void load_tile(HeldTile<InPairs, M, N>& tile, const View& view, Index place, int
 }
 template <int Rows, int Cols, class View>
 void load_tile(SharedTile<InPairs, Rows, Cols>& tile, const View& view, Index place, int first) {
-  tile.height = static_cast<int>(std::min<Index>(Rows, view.rows - first));
+  tile.height = static_cast<int>(std::clamp<Index>(view.rows - first, 0, Rows));
   tile.width = static_cast<int>(view.cols);
   const auto* const data = static_cast<const Bf16*>(view.data);
   for (int r = 0; r < tile.height; ++r) {

@@ -137,7 +137,7 @@ void load_tile(HeldTile<InLanes<Real>, M, N>& tile, const View& view, Index plac
 }
 template <class Real, int Rows, int Cols, class View>
 void load_tile(SharedTile<InLanes<Real>, Rows, Cols>& tile, const View& view, Index place, int first) {
-  tile.height = static_cast<int>(std::min<Index>(Rows, view.rows - first));
+  tile.height = static_cast<int>(std::clamp<Index>(view.rows - first, 0, Rows));
   tile.width = static_cast<int>(view.cols);
   for (int r = 0; r < tile.height; ++r)
     widen(view.data, view.on_target.dtype, place + place_of_row(view, first + r), tile.width, tile.v + r * tile.stride);
