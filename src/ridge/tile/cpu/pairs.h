@@ -23,6 +23,7 @@ template <int Rows, int Cols> struct SharedTile<InPairs, Rows, Cols> {
   alignas(64) Bf16 v[Rows * stride];
   int height = 0, width = 0;
 };
+namespace {
 template <int M, int N> struct PairPanels {
   static constexpr int rows = M, cols = N, panel = panel_rows<float, M>, panels = M / panel, units = (N + 1) / 2;
   static constexpr bool pairs = true;
@@ -33,6 +34,7 @@ template <int M, int N> struct PairPanels {
   std::int32_t* of(int p) { return v + p * (panel * units); }
   const std::int32_t* of(int p) const { return v + p * (panel * units); }
 };
+}  // namespace
 template <int M, int N> struct HeldTile<InPairs, M, N> : PairPanels<M, N> { using type = InPairs; };
 template <int M, int N, int Sharers> struct Operands<M, N, Sharers, InPairs> : PairPanels<M, N> {};
 template <> struct SumOf<InPairs> { using type = InLanes<float>; };
