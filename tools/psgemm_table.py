@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The table of docs/distributed.md of products on ranks of a CPU beside ScaLAPACK's psgemm, from results/cpu_ranks_psgemm.json
+"""The table of docs/distributed.md of products on ranks of a CPU beside ScaLAPACK's psgemm, from results/cpu_psgemm.json
 (tools/psgemm_times.py measures it). Prints it; `--update` writes it into the page, `--check` fails where the page holds
 another."""
 import json
@@ -11,7 +11,7 @@ HEAD = ["m, n, k", "grid: words moved", "ours, ms", "psgemm, ms", "its grid, blo
 
 
 def table() -> str:
-    results = json.loads((page_table.ROOT / "results/cpu_ranks_psgemm.json").read_text())
+    results = json.loads((page_table.ROOT / "results/cpu_psgemm.json").read_text())
     lines = []
     for row in results["rows"]:
         lines.append([f"{row['m']} {row['n']} {row['k']}", row["grid"].removeprefix("grid ").split(" words")[0], f"{row['ridge_s'] * 1e3:.1f}", f"{row['psgemm_s'] * 1e3:.1f}", row["psgemm_grid"],

@@ -48,7 +48,7 @@ std::string run(AttentionCase& x, const ops::DeviceNumbers& device, const cuda::
 }  // namespace
 
 int check_attention(int argc, char** argv) {
-  const int cases = argc > 0 ? std::atoi(argv[0]) : 200;
+  const int cases = argc > 0 ? std::atoi(argv[0]) : 200, first = argc > 1 ? std::atoi(argv[1]) : 0;
   const auto device = device_numbers_here();
   if (!device) {
     std::fprintf(stderr, "%s", device.error().text().c_str());
@@ -59,7 +59,7 @@ int check_attention(int argc, char** argv) {
   const cuda::Workspace workspace{memory.data(), memory.size(), true};
   double worst = 0;
   int wrong = 0, refused = 0, ragged = 0, grouped = 0, in_parts = 0, packed = 0, in_pages = 0;
-  for (int i = 0; i < cases; ++i) {
+  for (int i = first; i < first + cases; ++i) {
     AttentionCase x = AttentionCases(static_cast<unsigned>(i), {DType::bf16, DType::f16}).next(8);
     const AttentionProblem& p = x.problem;
     if (cuda::refuse(p)) {
