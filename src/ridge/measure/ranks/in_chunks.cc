@@ -333,7 +333,10 @@ Status InChunks::scatter_chunk(const Chunk& chunk, std::size_t turn, Copies& cop
   const auto copied = [&](std::byte* to, std::size_t bell, int other) {
     return copies.copy([&](const cuda::Queue& on) { return copy_sums(on, to, sums_of(chunk), chunk); }, bell, other);
   };
-  if (!is_last) return copied(sums_before(chunk), told(chunk.step + 1, chunk.number), before(1).rank);
+  if (!is_last) {  // without the one kernel nothing that waits for this bell may be queued before it
+    const Status sent = copied(sums_before(chunk), told(chunk.step + 1, chunk.number), before(1).rank);
+    return !sent || kernel_ ? sent : copies.ring();
+  }
   for (std::size_t step = 1; is_given && step < pieces_.size(); ++step) {
     const int other = before(step).rank;
     std::byte* const to = sums_there_[static_cast<std::size_t>(other)] + chunk.rows.begin * row_bytes();
