@@ -9,6 +9,7 @@ import datetime
 import json
 import os
 import pathlib
+import platform
 import statistics
 import subprocess
 import sys
@@ -58,7 +59,7 @@ def theirs(case) -> float:
 def main() -> None:
     ridge, target = sys.argv[1:3]
     torch.set_num_threads(THREADS)
-    cpu = next(line.split(":")[1].strip() for line in pathlib.Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("model name"))
+    cpu = next((line.split(":")[1].strip() for line in pathlib.Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("model name")), platform.machine())
     products = {}
     for dtype in ("f32", "bf16"):
         total = [run(ridge, f"{dtype}[M, K] * {dtype}[K, N] -> {dtype}[M, N]", "M=2048", "N=2048", "K=2048") for _ in range(TURNS)]

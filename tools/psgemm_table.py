@@ -7,17 +7,16 @@ import sys
 
 import page_table
 
-HEAD = ["m, n, k", "grid: words moved", "ours, ms", "psgemm, ms", "its grid, blocks", "ours : psgemm"]
+HEAD = ["ranks, m, n, k", "grid: words moved", "ours, ms", "psgemm, ms", "its grid, blocks", "ours : psgemm"]
 
 
 def table() -> str:
     results = json.loads((page_table.ROOT / "results/cpu_psgemm.json").read_text())
     lines = []
     for row in results["rows"]:
-        lines.append([f"{row['m']} {row['n']} {row['k']}", row["grid"].removeprefix("grid ").split(" words")[0], f"{row['ridge_s'] * 1e3:.1f}", f"{row['psgemm_s'] * 1e3:.1f}", row["psgemm_grid"],
+        lines.append([f"{row['ranks']}: {row['m']} {row['n']} {row['k']}", row["grid"].removeprefix("grid ").split(" words")[0], f"{row['ridge_s'] * 1e3:.1f}", f"{row['psgemm_s'] * 1e3:.1f}", row["psgemm_grid"],
                       f"{row['ours_over_theirs']:.2f}"])
-    ranks = results["rows"][0]["ranks"]
-    head = f"{results['device']}, {ranks} ranks of one thread, f32, {results['date']}, commit {results['commit']}; {results['peer']}:\n\n"
+    head = f"{results['device']}, ranks of one thread, f32, {results['date']}, commit {results['commit']}; {results['peer']}:\n\n"
     return head + page_table.tables(HEAD, lines, 1, [range(1, 6)])
 
 

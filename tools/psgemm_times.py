@@ -99,7 +99,7 @@ def main() -> None:
         for m, n, k in SHAPES:
             ours, theirs, words = [], {}, {}
             for _ in range(TURNS):
-                mine = subprocess.run([ridge, "run", "f32[M, K] * f32[K, N] -> f32[M, N]", f"M={m}", f"N={n}", f"K={k}", "--ranks", str(ranks), "--spread", "--json"],
+                mine = subprocess.run([ridge, "run", "f32[M, K] * f32[K, N] -> f32[M, N]", f"M={m}", f"N={n}", f"K={k}", "--ranks", str(ranks), "--threads", "1", "--spread", "--json"],
                                       capture_output=True, text=True, check=True, env=clean)
                 report = json.loads(mine.stdout)
                 ours.append(report["total"]["measured_s"]["median"])

@@ -52,7 +52,7 @@ def picture(runs) -> str:
         out.append(f'<path class="grid" d="M{LEFT} {y:.1f}H{WIDTH - RIGHT}"/><text class="soft" x="{LEFT - 8}" y="{y + 4:.1f}" text-anchor="end">{tenths * 10} %</text>')
     for chips in (1, 2, 4, 8):
         out.append(f'<text class="soft" x="{at(chips, 0)[0]:.1f}" y="{HEIGHT - BOTTOM + 18}" text-anchor="middle">{chips}</text>')
-    out.append(f'<text class="soft" x="{(LEFT + WIDTH - RIGHT) / 2}" y="{HEIGHT - 12}" text-anchor="middle">GPUs; lines: by the roofs of an H100; rings: {results["device"]}, measured</text>')
+    out.append(f'<text class="soft" x="{(LEFT + WIDTH - RIGHT) / 2}" y="{HEIGHT - 12}" text-anchor="middle">GPUs; lines: by the roofs of an H100; rings: {", ".join(sorted({run["device"] for run in runs}))}, measured</text>')
     for i, (name, each) in enumerate(results["share_by_roofs"].items()):
         points = [at(chips, share) for chips, share in each.items()]
         out.append(f'<path class="curve s{i}" d="M' + "L".join(f"{x:.1f} {y:.1f}" for x, y in points) + '"/>')

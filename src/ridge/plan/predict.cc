@@ -137,8 +137,8 @@ Status add_on_device(PlannedProgram& out, const Lowered& x, const PlanRequest& r
 
 // What a kernel computes takes so long on its own.
 double computing_s(const ops::CpuForecast& kernel, const Machine& machine) {
-  const Peak* const peak =
-      kernel.pairs ? machine.peak(Unit::matrix, DType::bf16) : machine.peak(Unit::vector, DType::f32);
+  const Peak* peak = kernel.pairs ? machine.peak(Unit::matrix, DType::bf16) : nullptr;
+  if (peak == nullptr) peak = machine.peak(Unit::vector, DType::f32);
   if (peak == nullptr) return 0;
   const double rate = peak->sustained ? peak->sustained->value : peak->rate.value;
   return rate > 0 ? kernel.vector_flops / rate : 0;

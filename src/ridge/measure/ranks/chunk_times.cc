@@ -60,7 +60,9 @@ class Times {
   Seconds in_chunks(std::int64_t chunks) const {
     std::int64_t longest = 0;
     for (const RowPiece& piece : pieces_) longest = std::max(longest, piece.rows.size());
-    const std::int64_t chunk = cut_rows({0, longest}, chunks).front().size();
+    const std::vector<Piece> cut = cut_rows({0, longest}, chunks);
+    const auto ranks = static_cast<std::int64_t>(pieces_.size()), count = static_cast<std::int64_t>(cut.size());
+    const std::int64_t chunk = cut.front().size();
     const bool gathers = q_.pair.gathers();
     const Acts& acts = q_.part.acts();
     const auto other = computing(chunk_program(acts, q_.pair, chunk));
@@ -71,7 +73,7 @@ class Times {
     const double adding = gathers ? 0 : bytes / device_.memory_bytes_per_s;
     const ChunkSeconds seconds{
         .own = **own + adding, .other = **other, .sending = sending(bytes), .wait = q_.links.wait_s};
-    return std::optional(beside(chunked_s(q_.pair.kind, static_cast<std::int64_t>(pieces_.size()), chunks, seconds)));
+    return std::optional(beside(chunked_s(q_.pair.kind, ranks, count, seconds)));
   }
 
   // What comes before the product is done with before anything is sent.
@@ -93,10 +95,10 @@ class Times {
     return alone - soonest + beside(chunked_s(q_.pair.kind, ranks, walk.of_piece, times));
   }
 
-  double sending(double bytes) const {
-    const Links& l = q_.links;
-    return q_.pair.gathers() ? bytes / l.read_bytes_per_s : bytes / l.bytes_per_s + l.copy_s;
+  double on_the_way(double bytes) const {
+    return bytes / (q_.pair.gathers() ? q_.links.read_bytes_per_s : q_.links.bytes_per_s);
   }
+  double sending(double bytes) const { return on_the_way(bytes) + (q_.pair.gathers() ? 0 : q_.links.copy_s); }
   // Once a pass a rank waits for a bell that all of them ring: before it writes to others, or until they have read.
   double beside(double seconds) const { return seconds + q_.links.bell_s; }
 
@@ -107,7 +109,7 @@ class Times {
     if (library) return *library;
     const auto n = static_cast<double>(pieces_.size()), passes = q_.pair.kind == Collective::all_reduce ? 2.0 : 1.0;
     const double bytes = static_cast<double>(pieces_.back().rows.end * row_bytes_);
-    return passes * (n - 1) / n * bytes / q_.links.bytes_per_s;
+    return on_the_way(passes * (n - 1) / n * bytes);
   }
 
   const ChunkQuestion& q_;

@@ -1,10 +1,10 @@
 // A product and the collective that brings its rows or takes them away, in chunks of rows: while one chunk is on its
-// way another is multiplied. Each rank begins with what it need not wait for. Of n ranks, each piece in k chunks:
+// way another is multiplied. Each rank begins with what it need not wait for. Of n ranks, pieces in k chunks:
 //   gathered, then multiplied     its own piece; then, as they come, the next rank's piece, the one after that, …;
 //                                 the last one in chunks, since nothing is left to be multiplied while it comes
 //   multiplied, then scattered    the chunks of the next rank's piece, which go on to the rank before it; then those
 //                                 of the piece after that one, each added to what came of it; its own last
-//   multiplied, then all added    the same, and of each chunk of its own the others take the sum
+//   multiplied, then all added    the same, and each chunk of its own goes to all others when it is whole
 // What is here knows of rows and seconds alone; chunks on devices: in_chunks.h.
 #pragma once
 
@@ -21,7 +21,7 @@ inline constexpr std::int64_t most_chunks = 8;  // of a piece
 struct Chunks {
   enum class When { never, where_faster, always };
   When when = When::where_faster;
-  std::int64_t count = 0;  // of each piece; 0: as many as are predicted to be fastest
+  std::int64_t count = 0;  // of each piece, gathered: of the last; 0: as many as are predicted to be fastest
 };
 
 // Two acts, one behind the other, whose rows do not look at each other.

@@ -119,13 +119,18 @@ TEST(Chunks, are_strips_of_groups_of_rows) {
 // Counted by hand, with a message's wait of 1.
 TEST(Chunks, take_as_long_as_their_schedule) {
   // 10 alone, while 1 + 4 arrive; 10 more.
+  EXPECT_DOUBLE_EQ(chunked_s(Collective::all_gather, 2, 1, {.own = 10, .other = 10, .sending = 4, .wait = 1}), 20);
+  // Two chunks of 15 arrive at 16 and 31; each is multiplied in 5.
+  EXPECT_DOUBLE_EQ(chunked_s(Collective::all_gather, 2, 2, {.own = 10, .other = 5, .sending = 15, .wait = 1}), 36);
+  // Of three ranks: its own 10; a whole piece has come at 9 and is done at 20; two chunks at 13 and 17: 25, 30.
+  EXPECT_DOUBLE_EQ(chunked_s(Collective::all_gather, 3, 2, {.own = 10, .other = 5, .sending = 4, .wait = 1}), 30);
   // 10 for the other, 4 on the way, 1 until that is known; 12 with what came.
   const ChunkSeconds whole{.own = 12, .other = 10, .sending = 4, .wait = 1};
   EXPECT_DOUBLE_EQ(chunked_s(Collective::reduce_scatter, 2, 1, whole), 27);
   // 5 and 10 for the other; the first has come at 10, the second at 15; its own end at 16 and 22.
   const ChunkSeconds half{.own = 6, .other = 5, .sending = 4, .wait = 1};
   EXPECT_DOUBLE_EQ(chunked_s(Collective::reduce_scatter, 2, 2, half), 22);
-  // The last sum is taken away behind that: at 23, for 4.
+  // The last sum is sent behind that, at 22 for 4, and known 1 later.
   EXPECT_DOUBLE_EQ(chunked_s(Collective::all_reduce, 2, 2, half), 27);
   // Of three ranks each piece is on its way twice: 10, 15, 27, 32, 44.
   EXPECT_DOUBLE_EQ(chunked_s(Collective::reduce_scatter, 3, 1, whole), 44);

@@ -345,6 +345,7 @@ Status InChunks::scatter_chunk(const Chunk& chunk, std::size_t turn, Copies& cop
   return Done{};
 }
 
+// By join() all were heard, and others ring again only behind this rank's next word that it is ready.
 Status InChunks::hear_sums() const {
   for (std::size_t step = 1; step < pieces_.size(); ++step)
     for (const Chunk& chunk : cut(after(step), 0)) {

@@ -2,6 +2,7 @@
 #include "ridge/ops/attention/backward.h"
 #include "ridge/ops/attention/backward_run.h"
 #include "ridge/ops/attention/model.h"
+#include "ridge/ops/attention/place.h"
 
 namespace ridge::ops::RIDGE_BODY_ISA {
 namespace {
@@ -12,18 +13,6 @@ constexpr int q_rows = cpu_backward_rows;
 constexpr AttentionBackwardConfig on_cpu = {
     .m = cpu_backward_keys, .q = q_rows, .d = cpu_attention_width, .ordered = true, .consumers = 1};
 using Kernel = AttentionBackward<on_cpu, tile::InLanes<float>>;
-
-template <class View> void place(View& view, DType dtype, const void* data, std::int64_t rows, std::int64_t width,
-                                 std::int64_t heads, const HeadsLayout& at) {
-  view.data = data;
-  view.rows = rows;
-  view.cols = width;
-  view.row_stride = at.row;
-  view.inner = heads;
-  view.inner_stride = at.head;
-  view.outer_stride = at.outer;
-  view.on_target.dtype = dtype;
-}
 
 Kernel::Globals globals_of(const AttentionBackwardRun& run) {
   constexpr double log2_e = 1.4426950408889634;

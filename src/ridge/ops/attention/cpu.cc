@@ -12,7 +12,7 @@
 namespace ridge::ops {
 
 bool goes_in_pairs(DType dtype) {
-  return dtype == DType::bf16 && tile::cpu::isa() >= tile::cpu::Isa::avx512_bf16 && tile::cpu::multiplies_pairs();
+  return dtype == DType::bf16 && tile::cpu::isa() == tile::cpu::Isa::avx512_bf16 && tile::cpu::multiplies_pairs();
 }
 
 void attention(const AttentionProblem& p, const AttentionData& data, int threads) {

@@ -4,6 +4,7 @@
 #include <atomic>
 
 #include "ridge/ops/attention/attention.h"
+#include "ridge/ops/attention/place.h"
 #include "ridge/ops/attention/run.h"
 
 namespace ridge::ops {
@@ -11,18 +12,6 @@ namespace {
 
 template <class T, int m> using OnCpu =
     Attention<AttentionConfig{.m = m, .kv = cpu_attention_keys, .d = cpu_attention_width, .consumers = 1}, T>;
-
-template <class View> void place(View& view, DType dtype, const void* data, std::int64_t rows, std::int64_t width,
-                                 std::int64_t heads, const HeadsLayout& at) {
-  view.data = data;
-  view.rows = rows;
-  view.cols = width;
-  view.row_stride = at.row;
-  view.inner = heads;
-  view.inner_stride = at.head;
-  view.outer_stride = at.outer;
-  view.on_target.dtype = dtype;
-}
 
 // Rows `first` … `first + rows - 1` of what a view lies in.
 template <class View> void take(View& view, DType dtype, std::int64_t first, std::int64_t rows) {

@@ -1,5 +1,5 @@
-// Attention on this CPU as one thread runs it: body.cc, compiled once for each instruction set. Internal to
-// ops/attention.
+// Attention on this CPU as one thread runs it: body.cc, compiled once for each instruction set, and
+// pairs_avx512bf16.cc. Internal to ops/attention.
 #pragma once
 
 #include <atomic>

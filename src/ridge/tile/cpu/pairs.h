@@ -42,9 +42,11 @@ template <> struct SumOf<InPairs> { using type = InLanes<float>; };
 // What steps.h looks up by the types of tiles, here beside InPairs.
 namespace {
 
+typedef std::int32_t Pair __attribute__((may_alias));
+
 // right(c, k): the pair k of column c.
 struct PairColumns {
-  const std::int32_t* data;
+  const Pair* data;
   Index col, step;
   using Lanes = Vector<float>::Lanes;
   [[gnu::always_inline]] static Lanes multiply_add(Lanes sum, Vector<std::int32_t>::Lanes left, std::int32_t right) {
@@ -54,7 +56,7 @@ struct PairColumns {
 };
 
 template <int R, int C> PairColumns columns_of_rows(const SharedTile<InPairs, R, C>& tile) {
-  return {reinterpret_cast<const std::int32_t*>(tile.v), tile.stride / 2, 1};
+  return {reinterpret_cast<const Pair*>(tile.v), tile.stride / 2, 1};
 }
 // Rows two by two; behind an odd last one zeros.
 template <int R, int C> struct RowPairs {
@@ -105,7 +107,7 @@ void load_tile(SharedTile<InPairs, Rows, Cols>& tile, const View& view, Index pl
 }
 
 template <int M, int N, class From> void copy_tile(PairPanels<M, N>& to, const From& from) {
-  static_assert(From::panel == to.panel && From::panel % 16 == 0, "copy: panels of whole vectors");
+  static_assert(From::panel == PairPanels<M, N>::panel && From::panel % 16 == 0, "copy: panels of whole vectors");
   alignas(64) static constexpr auto order = [] {
     std::array<std::uint16_t, 32> out{};
     for (std::size_t i = 0; i < out.size(); ++i) out[i] = static_cast<std::uint16_t>(i / 2 + i % 2 * 16);

@@ -81,7 +81,7 @@ template <int panel, int count, class Unit, class Right, class Real>
   V part[count][vectors];
   V* const to = reinterpret_cast<V*>(sums);
   const L* l = reinterpret_cast<const L*>(left);
-  const Unit* r = right.data;
+  const auto* r = right.data;
 #pragma GCC unroll 8
   for (int c = 0; c < count; ++c)
 #pragma GCC unroll 8
