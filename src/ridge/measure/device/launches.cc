@@ -38,7 +38,7 @@ std::optional<std::string> refuse_on_device(const Step& step) {
 }
 
 Result<DeviceLaunches> DeviceLaunches::make(Plan plan, const Places& places, const How& how) {
-  if ((how.last == Last::added || how.chunks.rows > 0) &&
+  if ((how.last == Last::added || how.scattered.rows > 0) &&
       (plan.steps.empty() || !std::holds_alternative<ops::MatmulProblem>(plan.steps.back().kernel)))
     return input_error("what is added to a result is expected to be a product's");
   DeviceLaunches out(std::move(plan), how);
@@ -54,12 +54,18 @@ Result<DeviceLaunches> DeviceLaunches::make(Plan plan, const Places& places, con
 // A product alone or with what it ends in; nothing: the step is none.
 std::optional<cuda::FusedCall> DeviceLaunches::product_of(const Step& step, const Places& places) const {
   const std::vector<void*> data = data_of(step, places);
-  if (const auto* fused = std::get_if<ops::FusedMatmul>(&step.kernel)) return cuda::fused_call(*fused, data);
+  if (const auto* fused = std::get_if<ops::FusedMatmul>(&step.kernel)) {
+    cuda::FusedCall out = cuda::fused_call(*fused, data);
+    if (auto* const call = std::get_if<cuda::MatmulCall>(&out); call != nullptr && &step == &plan_.steps.front())
+      call->gathered = gathered_;
+    return out;
+  }
   const auto* problem = std::get_if<ops::MatmulProblem>(&step.kernel);
   if (problem == nullptr) return std::nullopt;
   cuda::MatmulCall out{*problem, data[0], data[1], data[2]};
+  if (&step == &plan_.steps.front()) out.gathered = gathered_;
   if (&step != &plan_.steps.back()) return out;
-  out.chunks = chunks_;
+  out.scattered = scattered_;
   if (last_ == Last::stored) return out;
   const ops::MatrixLayout& d = problem->d;
   out.epilogue.addend = {out.d, d.dtype, d.row_stride, d.col_stride, d.batch_stride};
@@ -77,11 +83,11 @@ Result<std::size_t> DeviceLaunches::choose_product(const Step& step, const cuda:
     return plan.workspace_bytes;
   }
   const auto& call = std::get<cuda::MatmulCall>(product);
-  if (call.chunks.rows > 0) {
+  if (call.walk().rows > 0) {
     const auto device = device_numbers_here();
     if (!device) return device.error();
     const auto plan = cuda::choose_in_chunks(call, most_workspace, *device);
-    if (!plan) return input_error("no kernel goes through the rows of this product in chunks");
+    if (!plan) return input_error("no kernel shares the rows of this product");
     chosen_.back() = *plan;
     return plan->workspace_bytes;
   }

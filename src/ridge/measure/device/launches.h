@@ -20,16 +20,17 @@ class DeviceLaunches {
   using Places = std::vector<std::byte*>;  // of Plan::buffers; null where not needed
 
   // With Last::added the last step, which is a product, adds what it makes, rounded to the result's format, to what its
-  // result holds. With chunks it goes through its result's rows in these (result_chunks.h).
+  // result holds; scattered: rows of that result. gathered: rows of the first step's A, a product (shared_rows.h).
   enum class Last { stored, added };
   struct How {
     TuneOptions tune = {};
     std::optional<int> group = {};  // products of that one alone are tuned; none: all are
     Last last = Last::stored;
-    ops::ResultChunks chunks = {};
+    ops::GatheredRows gathered = {};
+    ops::ScatteredRows scattered = {};
   };
-  // For buffers that are aligned as `places`. Errors: no device, no memory to tune in, no kernel that goes through such
-  // chunks.
+  // For buffers that are aligned as `places`. Errors: no device, no memory to tune in, no kernel that shares such
+  // rows.
   static Result<DeviceLaunches> make(Plan plan, const Places& places, const How& how);
 
   const Plan& plan() const { return plan_; }
@@ -40,7 +41,8 @@ class DeviceLaunches {
                std::optional<int> group = std::nullopt) const;
 
  private:
-  DeviceLaunches(Plan plan, const How& how) : plan_(std::move(plan)), last_(how.last), chunks_(how.chunks) {}
+  DeviceLaunches(Plan plan, const How& how)
+      : plan_(std::move(plan)), last_(how.last), gathered_(how.gathered), scattered_(how.scattered) {}
   std::optional<ops::cuda::FusedCall> product_of(const Step& step, const Places& places) const;
   Status choose(const Step& step, const Places& places, const TuneOptions& tune);
   Result<std::size_t> choose_product(const Step& step, const ops::cuda::FusedCall& product, const TuneOptions& tune);
@@ -49,7 +51,8 @@ class DeviceLaunches {
 
   Plan plan_;
   Last last_;
-  ops::ResultChunks chunks_;
+  ops::GatheredRows gathered_;
+  ops::ScatteredRows scattered_;
   std::vector<std::variant<ops::cuda::MatmulPlan, ops::cuda::GatedPlan, ops::cuda::AttentionPlan,
                            ops::cuda::AttentionBackwardPlan>>
       chosen_ = {};  // of Plan::steps

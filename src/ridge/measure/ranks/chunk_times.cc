@@ -7,6 +7,8 @@
 #include "ridge/base/text.h"
 #include "ridge/distributed/collective.h"
 #include "ridge/measure/device_machine.h"
+#include "ridge/ops/fused/cuda.h"
+#include "ridge/ops/fused/model.h"
 #include "ridge/ops/product/cuda.h"
 #include "ridge/ops/product/model.h"
 #include "ridge/plan/soonest.h"
@@ -76,23 +78,23 @@ class Times {
     return std::optional(beside(chunked_s(q_.pair.kind, ranks, count, seconds)));
   }
 
-  // What comes before the product is done with before anything is sent.
+  // What comes before a product whose sums are scattered is done with before any is sent; what comes behind one whose
+  // rows are gathered begins when all have come.
   std::optional<double> by_one_kernel(std::int64_t chunks, const Plan& planned, double alone) const {
-    const auto kernel = q_.pair.gathers() ? std::nullopt : one_kernel(q_, planned, chunks);
+    const auto kernel = one_kernel(q_, planned, chunks);
     if (!kernel) return std::nullopt;
-    const ops::ResultChunks& walk = kernel->chunks;
-    const auto product = ops::forecast(std::get<ops::MatmulProblem>(planned.steps.back().kernel), device_);
-    if (!product) return std::nullopt;
-    const double soonest = product->spread.middle * product->seconds;
-    const double seconds = product->spread.middle * kernel->seconds;
-    const auto ranks = static_cast<std::int64_t>(pieces_.size());
-    const double bytes = static_cast<double>(pieces_.front().rows.size() * row_bytes_) / walk.of_piece;
-    const double each = seconds / static_cast<double>(ranks * walk.of_piece);
-    const ChunkSeconds times{.own = each + bytes / device_.memory_bytes_per_s,
-                             .other = each,
-                             .sending = sending(bytes),
-                             .wait = q_.links.wait_s};
-    return alone - soonest + beside(chunked_s(q_.pair.kind, ranks, walk.of_piece, times));
+    Plan product = planned;
+    product.steps = {q_.pair.gathers() ? planned.steps.front() : planned.steps.back()};
+    const auto soonest = forecast_s(product, device_);
+    if (!soonest) return std::nullopt;
+    const auto ranks = static_cast<std::int64_t>(pieces_.size()), count = std::int64_t{kernel->walk.of_piece};
+    const double bytes = static_cast<double>(pieces_.front().rows.size() * row_bytes_) / static_cast<double>(count);
+    const double on_way = bytes / q_.links.bytes_per_s, by_copy = on_way + q_.links.copy_s;
+    const KernelSeconds times{.each = kernel->seconds / static_cast<double>(ranks * count),
+                              .sending = q_.pair.gathers() ? by_copy : on_way,
+                              .giving = by_copy,
+                              .wait = q_.links.wait_s};
+    return alone - *soonest + beside(one_kernel_s(q_.pair.kind, ranks, count, times));
   }
 
   double on_the_way(double bytes) const {
@@ -118,6 +120,28 @@ class Times {
   std::int64_t row_bytes_;
 };
 
+// The product that one kernel would do, with no data; none: it is no product, or others read what is gathered.
+std::optional<ops::MatmulCall> shared_product(const ChunkQuestion& question, const Plan& planned) {
+  const auto call_of = [](const Step& step) -> std::optional<ops::MatmulCall> {
+    if (const auto* plain = std::get_if<ops::MatmulProblem>(&step.kernel)) return ops::MatmulCall{*plain};
+    const auto* const fused = std::get_if<ops::FusedMatmul>(&step.kernel);
+    if (fused == nullptr) return std::nullopt;
+    const ops::cuda::FusedCall call = ops::cuda::fused_call(*fused);
+    const auto* const one = std::get_if<ops::MatmulCall>(&call);
+    return one != nullptr ? std::optional(*one) : std::nullopt;
+  };
+  if (!question.pair.gathers()) {
+    const auto* const product = std::get_if<ops::MatmulProblem>(&planned.steps.back().kernel);
+    return product != nullptr ? std::optional(ops::MatmulCall{*product}) : std::nullopt;
+  }
+  const int gathered = tensor_between(question.part.acts(), question.pair);
+  int readers = 0;
+  for (const Step& step : planned.steps)
+    readers += static_cast<int>(std::count(step.buffers.begin(), step.buffers.end(), gathered));
+  const Step& first = planned.steps.front();
+  return readers == 1 && first.buffers.front() == gathered ? call_of(first) : std::nullopt;
+}
+
 }  // namespace
 
 Result<ChunkTimes> chunk_times(const ChunkQuestion& question) {
@@ -133,20 +157,23 @@ std::optional<double> library_time(const Machine& machine, const Part& part, std
 }
 
 std::optional<OneKernel> one_kernel(const ChunkQuestion& question, const Plan& planned, std::int64_t chunks) {
-  const auto* const product = std::get_if<ops::MatmulProblem>(&planned.steps.back().kernel);
   const auto device = device_numbers_here();
-  if (product == nullptr || !device) return std::nullopt;
+  const auto product = shared_product(question, planned);
+  if (!product || !device) return std::nullopt;
   const std::vector<RowPiece> pieces = row_pieces(question.part.acts(), question.pair, question.part.device());
   const std::int64_t rows = pieces.back().rows.end;
-  if (product->m % rows != 0) return std::nullopt;
+  if (product->problem.m % rows != 0) return std::nullopt;
   std::size_t place = 0;
   while (pieces[place].rank != question.rank) ++place;
-  const ops::ResultChunks out = walk(pieces, place, {product->n, product->m / rows}, chunks);
+  ops::MatmulCall call = *product;  // whose operands begin at multiples of 256 bytes
+  const bool gathers = question.pair.gathers();
+  const ops::RowWalk out = walk(pieces, place, {gathers, call.problem.n, call.problem.m / rows}, chunks);
   if (out.rows == 0) return std::nullopt;
-  const ops::MatmulCall call{.problem = *product, .chunks = out};  // whose operands begin at multiples of 256 bytes
+  (gathers ? static_cast<ops::RowWalk&>(call.gathered) : call.scattered) = out;
   const auto plan = ops::cuda::choose_in_chunks(call, ops::plan_workspace_bytes, *device);
-  if (!plan) return std::nullopt;
-  return OneKernel{out, plan->predicted_s};
+  const auto usual = ops::forecast(call.problem, *device);  // of which it is one of the kernels
+  if (!plan || !usual) return std::nullopt;
+  return OneKernel{out, usual->spread.middle * plan->predicted_s};
 }
 
 std::int64_t row_bytes(const Part& part, const ChunkedPair& pair) {

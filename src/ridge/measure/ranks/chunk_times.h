@@ -13,7 +13,7 @@ namespace ridge::ranks {
 
 struct ChunkTimes {         // s, as predicted
   std::int64_t chunks = 0;  // of a piece; 0: one act after the other is faster
-  bool one_kernel = false;  // goes through all chunks, where sums are scattered; else each is multiplied by its own
+  bool one_kernel = false;  // goes through all chunks; else each is multiplied by its own
   double in_chunks = 0, in_turn = 0;
   double computing = 0;  // alone
   // What is seen of the move; none: a step that nobody predicts.
@@ -39,10 +39,11 @@ Result<ChunkTimes> chunk_times(const ChunkQuestion& question);
 // What a library was timed to take for a shift on the machine's links; none: it was not, or nothing moves.
 std::optional<double> library_time(const Machine& machine, const Part& part, std::size_t act);
 
-// The product that a pair's sums come from goes through them by one kernel (chunks.h, walk): this rank's, which knows
-// neither words nor places yet, and how long the product takes. None: no kernel does.
+// The pair's product, of which one kernel goes through all chunks (chunks.h, walk): the first step of what is planned,
+// which alone reads what is gathered, or the last, whose sums are scattered. How this rank's walks, which knows neither
+// words nor places yet, and how long the product takes. None: no kernel does.
 struct OneKernel {
-  ops::ResultChunks chunks;
+  ops::RowWalk walk;
   double seconds = 0;
 };
 std::optional<OneKernel> one_kernel(const ChunkQuestion& question, const Plan& planned, std::int64_t chunks);

@@ -5,12 +5,12 @@
 #include <algorithm>
 
 #include "ridge/measure/ranks/route.h"
+#include "ridge/ops/product/cuda.h"
 
 namespace ridge::ranks {
 namespace {
 
 constexpr std::int64_t tile_rows = 128, strip_columns = 64;
-constexpr std::int64_t most_group_rows = 2048;  // that walk the columns together: their left operand stays in the L2
 
 const Slot& slot_of(const Acts& acts, int slot) { return acts.slots[static_cast<std::size_t>(slot)]; }
 
@@ -78,8 +78,7 @@ bool is_read_elsewhere(const Acts& acts, int slot, const ChunkedPair& pair, cons
   return false;
 }
 
-// The tensor of the compute act's program that the move reads or writes; -1: none.
-int tensor_between(const Compute& compute, int slot) {
+int tensor_of(const Compute& compute, int slot) {  // of the act's program; -1: none
   const auto at = std::find(compute.slots.begin(), compute.slots.end(), slot);
   return at == compute.slots.end() ? -1 : static_cast<int>(at - compute.slots.begin());
 }
@@ -108,7 +107,7 @@ std::optional<ChunkedPair> chunked_pair(const Acts& acts, std::size_t act, const
   if (out.gathers() != (first != nullptr) || !moves_rows(shift->move)) return std::nullopt;
   if (slot_of(acts, shift->from).dtype != slot_of(acts, shift->to).dtype) return std::nullopt;
   if (shift->how != transport::Reduction::sum || device.mesh.size(shift->move.over) < 2) return std::nullopt;
-  const int between = out.gathers() ? shift->to : shift->from, tensor = tensor_between(*compute, between);
+  const int between = out.gathers() ? shift->to : shift->from, tensor = tensor_of(*compute, between);
   if (tensor < 0 || is_read_elsewhere(acts, between, out, stored)) return std::nullopt;
   const std::vector<Axis>& axes = compute->program.tensors[static_cast<std::size_t>(tensor)].axes;
   if (axes.size() < 2 || !axes.front().named()) return std::nullopt;
@@ -119,6 +118,11 @@ std::optional<ChunkedPair> chunked_pair(const Acts& acts, std::size_t act, const
   if (std::any_of(pieces.begin(), pieces.end(), [](const RowPiece& p) { return p.rows.size() == 0; }))
     return std::nullopt;
   return out;
+}
+
+int tensor_between(const Acts& acts, const ChunkedPair& pair) {
+  const auto& shift = std::get<Shift>(acts.acts[pair.shift]);
+  return tensor_of(std::get<Compute>(acts.acts[pair.compute]), pair.gathers() ? shift.to : shift.from);
 }
 
 std::vector<RowPiece> row_pieces(const Acts& acts, const ChunkedPair& pair, const Device& device) {
@@ -150,29 +154,48 @@ std::vector<Piece> cut_rows(const Piece& rows, std::int64_t chunks) {
   return out;
 }
 
-ops::ResultChunks walk(const std::vector<RowPiece>& pieces, std::size_t place, const ResultShape& result,
-                       std::int64_t chunks) {
-  const std::int64_t piece = pieces.front().rows.size() * result.scale, all = pieces.back().rows.end * result.scale;
-  const auto alike = [&](const RowPiece& one) { return one.rows.size() * result.scale == piece; };
-  if (all > ops::ResultChunks::never || piece % tile_rows != 0 || !std::all_of(pieces.begin(), pieces.end(), alike))
+ops::RowWalk walk(const std::vector<RowPiece>& pieces, std::size_t place, const WalkShape& shape, std::int64_t chunks) {
+  const std::int64_t piece = pieces.front().rows.size() * shape.scale, all = pieces.back().rows.end * shape.scale;
+  const auto alike = [&](const RowPiece& one) { return one.rows.size() * shape.scale == piece; };
+  if (all > ops::RowWalk::never || piece % tile_rows != 0 || !std::all_of(pieces.begin(), pieces.end(), alike))
     return {};
-  std::int64_t rows = std::min(piece, most_group_rows) / tile_rows * tile_rows;
-  while (piece % rows != 0 || rows % result.scale != 0) {
-    rows -= tile_rows;
-    if (rows == 0) return {};
-  }
-  const std::int64_t strips = std::max<std::int64_t>(1, chunks * rows / piece);
-  const std::int64_t even = (result.columns + strips - 1) / strips, cols = (even + strip_columns - 1) / strip_columns;
-  ops::ResultChunks out;
+  const std::int64_t most = shape.gathers ? piece / chunks : ops::cuda::most_group_rows;
+  std::int64_t rows = std::min(piece, most) / tile_rows * tile_rows;
+  while (rows > 0 && (piece % rows != 0 || rows % shape.scale != 0)) rows -= tile_rows;
+  if (rows == 0) return {};
+  ops::RowWalk out;
   out.rows = static_cast<int>(rows);
-  out.cols = static_cast<int>(cols * strip_columns);
-  out.strips = static_cast<int>((result.columns + out.cols - 1) / out.cols);
-  out.piece = out.added = static_cast<int>(piece);
-  out.of_piece = static_cast<int>(piece / rows) * out.strips;
-  out.first = static_cast<int>(pieces[(place + 1) % pieces.size()].rows.begin * result.scale);
+  out.piece = static_cast<int>(piece);
   out.all = static_cast<int>(all);
-  out.apart = static_cast<int>(all - piece);
-  return out.of_piece > most_chunks ? ops::ResultChunks() : out;
+  std::size_t first = place;
+  if (!shape.gathers) {
+    const std::int64_t strips = std::max<std::int64_t>(1, chunks * rows / piece);
+    const std::int64_t even = (shape.columns + strips - 1) / strips, cols = (even + strip_columns - 1) / strip_columns;
+    out.cols = static_cast<int>(cols * strip_columns);
+    out.strips = static_cast<int>((shape.columns + out.cols - 1) / out.cols);
+    first = (place + 1) % pieces.size();
+  }
+  out.of_piece = static_cast<int>(piece / rows) * out.strips;
+  out.first = static_cast<int>(pieces[first].rows.begin * shape.scale);
+  return out.of_piece > most_chunks ? ops::RowWalk() : out;
+}
+
+double one_kernel_s(Collective kind, std::int64_t ranks, std::int64_t chunks, const KernelSeconds& s) {
+  const auto k = static_cast<double>(chunks), others = static_cast<double>(ranks - 1);
+  if (kind == Collective::all_gather) {
+    double computed = k * s.each, come = s.wait;
+    for (std::int64_t i = 0; i < chunks * (ranks - 1); ++i) {
+      come += s.sending;
+      computed = std::max(computed, come) + s.each;
+    }
+    return computed;
+  }
+  double computed = others * k * std::max(s.each, s.sending), copied = 0;
+  for (std::int64_t i = 0; i < chunks; ++i) {
+    computed += s.each;
+    copied = std::max(copied, computed) + others * s.giving;
+  }
+  return kind == Collective::all_reduce ? copied + s.wait : computed;
 }
 
 double chunked_s(Collective kind, std::int64_t ranks, std::int64_t chunks, const ChunkSeconds& s) {

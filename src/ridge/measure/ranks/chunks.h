@@ -36,6 +36,9 @@ struct ChunkedPair {
 std::optional<ChunkedPair> chunked_pair(const Acts& acts, std::size_t act, const Device& device,
                                         const std::vector<int>& stored);
 
+// What is moved, among the tensors of the compute act's program.
+int tensor_between(const Acts& acts, const ChunkedPair& pair);
+
 // The pieces of the pair's rows by the ranks that share them, in the order of their places.
 struct RowPiece {
   int rank = 0;
@@ -50,14 +53,14 @@ Program chunk_program(const Acts& acts, const ChunkedPair& pair, std::int64_t ro
 // product's tile.
 std::vector<Piece> cut_rows(const Piece& rows, std::int64_t chunks);
 
-// How one kernel goes through a product whose sums are scattered; where the words and the last piece lie is left out.
-// Without rows: it does not.
-struct ResultShape {
+// How one kernel goes through a product whose rows are gathered, or whose sums are scattered. Without rows: it does
+// not.
+struct WalkShape {
+  bool gathers = false;
   std::int64_t columns = 0;  // of the product's result
   std::int64_t scale = 1;    // rows of it to one row of the pieces
 };
-ops::ResultChunks walk(const std::vector<RowPiece>& pieces, std::size_t place, const ResultShape& result,
-                       std::int64_t chunks);
+ops::RowWalk walk(const std::vector<RowPiece>& pieces, std::size_t place, const WalkShape& shape, std::int64_t chunks);
 
 struct ChunkSeconds {
   double own = 0;      // a whole piece multiplied, where it was gathered; else a chunk that is added to what came
@@ -65,7 +68,16 @@ struct ChunkSeconds {
   double sending = 0;  // of a chunk, while no other is sent
   double wait = 0;     // of a message: before the first copy of what is gathered; behind each copy of sums
 };
-// Of ranks that do the same at once.
+// Of ranks that do the same at once, with a launch for each chunk.
 double chunked_s(Collective kind, std::int64_t ranks, std::int64_t chunks, const ChunkSeconds& seconds);
+
+// The same with one kernel for all chunks of all pieces.
+struct KernelSeconds {
+  double each = 0;     // a chunk multiplied
+  double sending = 0;  // of a chunk, by whoever has it; sums: while the kernel multiplies the next one
+  double giving = 0;   // a whole sum to one other
+  double wait = 0;     // of a message
+};
+double one_kernel_s(Collective kind, std::int64_t ranks, std::int64_t chunks, const KernelSeconds& seconds);
 
 }  // namespace ridge::ranks

@@ -93,7 +93,7 @@ TEST(Chunks, have_the_rows_of_each_rank_and_every_row_once) {
 // Of the one kernel's walk: every element lies in one chunk, and chunks follow each other in the order of the walk.
 TEST(Chunks, are_strips_of_groups_of_rows) {
   const std::vector<RowPiece> halves{{0, {0, 4096}}, {1, {4096, 8192}}};
-  const ops::ResultChunks second = walk(halves, 1, {.columns = 8192}, 8);
+  const ops::RowWalk second = walk(halves, 1, {.columns = 8192}, 8);
   EXPECT_EQ(second.rows, 2048);
   EXPECT_EQ(second.cols, 2048);
   EXPECT_EQ(second.of_piece, 8);
@@ -103,11 +103,21 @@ TEST(Chunks, are_strips_of_groups_of_rows) {
   EXPECT_EQ(second.number(2047, 2048), 1);
   EXPECT_EQ(second.number(2048, 8191), 7);
   EXPECT_EQ(second.number(8191, 8191), 15);
-  EXPECT_FALSE(second.adds(4095));
-  EXPECT_TRUE(second.adds(4096) && second.is_apart(4096));
+  EXPECT_EQ(second.place(4095).piece, 0);
+  EXPECT_EQ(second.place(4100).piece, 1);
+  EXPECT_EQ(second.place(4100).row, 4);
+  EXPECT_EQ(second.width(3, 8192), 2048);
+  EXPECT_EQ(second.width(3, 8000), 1856) << "the last strip has what is left";
+  // What is gathered begins with this rank's own rows and comes in whole rows.
+  const ops::RowWalk gathered = walk(halves, 1, {.gathers = true, .columns = 8192}, 4);
+  EXPECT_EQ(gathered.first, 4096);
+  EXPECT_EQ(gathered.rows, 1024);
+  EXPECT_EQ(gathered.of_piece, 4);
+  EXPECT_EQ(gathered.number(0, 8191), 4) << "behind its own piece";
+  EXPECT_EQ(walk(halves, 1, {.gathers = true}, 8).rows, 512);
   // Of three ranks, two rows of the result to each of theirs.
   const std::vector<RowPiece> thirds{{0, {0, 384}}, {1, {384, 768}}, {2, {768, 1152}}};
-  const ops::ResultChunks two = walk(thirds, 0, {.columns = 200, .scale = 2}, 3);
+  const ops::RowWalk two = walk(thirds, 0, {.columns = 200, .scale = 2}, 3);
   EXPECT_EQ(two.piece, 768);
   EXPECT_EQ(two.rows, 768);
   EXPECT_EQ(two.cols, 128) << "two strips of 100 columns, in whole 64";
@@ -137,6 +147,18 @@ TEST(Chunks, take_as_long_as_their_schedule) {
   // Sent one behind the other at 6, 11, 16, known 3 later each; added at 10, 15, 20.
   const ChunkSeconds thirds{.own = 1, .other = 1, .sending = 5, .wait = 3};
   EXPECT_DOUBLE_EQ(chunked_s(Collective::reduce_scatter, 2, 3, thirds), 20);
+}
+
+// Counted by hand, of one kernel.
+TEST(Chunks, take_as_long_as_the_kernel_that_goes_through_them) {
+  // Its own two in 20; the first has come at 1 + 4 long before; two more in 20. If they take 15 each: 16, 31, 41.
+  EXPECT_DOUBLE_EQ(one_kernel_s(Collective::all_gather, 2, 2, {.each = 10, .sending = 4, .wait = 1}), 40);
+  EXPECT_DOUBLE_EQ(one_kernel_s(Collective::all_gather, 2, 2, {.each = 10, .sending = 15, .wait = 1}), 41);
+  // Of three ranks two pieces of two chunks go away, as fast as the links take them; its own two stay.
+  EXPECT_DOUBLE_EQ(one_kernel_s(Collective::reduce_scatter, 3, 2, {.each = 10, .sending = 12}), 68);
+  EXPECT_DOUBLE_EQ(one_kernel_s(Collective::reduce_scatter, 3, 2, {.each = 10, .sending = 4}), 60);
+  // Whole at 50 and 60, each to two others in 3: 56, 66, known 1 later.
+  EXPECT_DOUBLE_EQ(one_kernel_s(Collective::all_reduce, 3, 2, {.each = 10, .sending = 4, .giving = 3, .wait = 1}), 67);
 }
 
 }  // namespace

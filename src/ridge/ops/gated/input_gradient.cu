@@ -42,7 +42,7 @@ std::optional<std::string> launch_config(const InputGradient& x, int blocks, cud
       !encode(g.d.on_target.map, {x.dx, x.n, x.m, 1, x.dx_line, 0}, x.dtype, {64, 64}, true))
     return "the driver refused a tensor map";
   g.seam = depth(x.k);
-  if (x.add) g.d.on_target.chunks.added = 0;
+  g.d.on_target.adds = x.add;
   tile::sm90::Problem problem{};
   problem.sizes = {static_cast<int>(x.m), static_cast<int>(x.n), 2 * depth(x.k), 1, 1, 8};
   cudaLaunchConfig_t config{};
@@ -55,7 +55,9 @@ std::optional<std::string> launch_config(const InputGradient& x, int blocks, cud
   attribute.val.programmaticStreamSerializationAllowed = 1;
   config.attrs = &attribute;
   config.numAttrs = 1;
-  if (const cudaError_t e = cudaLaunchKernelEx(&config, tile::sm90::run<Kernel>, g, problem); e != cudaSuccess)
+  if (const cudaError_t e =
+          cudaLaunchKernelEx(&config, tile::sm90::run<Kernel>, g, problem, tile::sm90::RowsOf<Kernel>{});
+      e != cudaSuccess)
     return failure(e);
   return std::nullopt;
 }

@@ -131,7 +131,7 @@ template <class Kernel> cudaError_t launch_gated_config(const GatedLaunch& x) {
   attribute.val.programmaticStreamSerializationAllowed = 1;
   config.attrs = &attribute;
   config.numAttrs = 1;
-  return cudaLaunchKernelEx(&config, tile::sm90::run<Kernel>, g, x.problem);
+  return cudaLaunchKernelEx(&config, tile::sm90::run<Kernel>, g, x.problem, tile::sm90::RowsOf<Kernel>{});
 }
 
 template <class T> void list_gated_configs(GatedConfigKernel* kernels);

@@ -7,7 +7,7 @@
 
 #include "ridge/ops/product/problem.h"
 #include "ridge/tile/epilogue.h"
-#include "ridge/tile/result_chunks.h"
+#include "ridge/tile/shared_rows.h"
 
 namespace ridge::ops {
 
@@ -15,7 +15,7 @@ namespace ridge::ops {
 // element (r, c) of product i lies at data + i*batch_stride + r*row_stride + c*col_stride, in elements; a stride of 0
 // broadcasts, so a bias along the columns has strides 0, 1, and so has the scale of weights that were divided column by
 // column to fit int8. bf16, f16 or f32. The addend may be D itself, element for element.
-using tile::Activation, tile::ResultChunks;
+using tile::Activation, tile::RowWalk, tile::GatheredRows, tile::ScatteredRows;
 struct EpilogueOperand {
   const void* data = nullptr;
   DType dtype = DType::f32;
@@ -29,15 +29,17 @@ struct MatmulEpilogue {
 };
 
 // A product with its data: D = A * B, then the epilogue. Inputs must not overlap D (but for the addend). constant_b:
-// no kernel that still runs writes B (weights), so a device may read it early. chunks: of D, that others bring
-// and take, where a device's plan was chosen for them, in no batch.
+// no kernel that still runs writes B (weights), so a device may read it early. gathered, scattered: rows of A or of D
+// that other ranks share (tile/shared_rows.h), one of both, where a device's plan was chosen for them, in no batch.
 struct MatmulCall {
   MatmulProblem problem;
   const void *a = nullptr, *b = nullptr;
   void* d = nullptr;
   MatmulEpilogue epilogue{};
   bool constant_b = false;
-  ResultChunks chunks{};
+  GatheredRows gathered{};
+  ScatteredRows scattered{};
+  const RowWalk& walk() const { return gathered.rows > 0 ? static_cast<const RowWalk&>(gathered) : scattered; }
 };
 
 }  // namespace ridge::ops

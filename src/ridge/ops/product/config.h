@@ -33,11 +33,13 @@ struct MatmulConfig {
   // … of which a cluster's blocks have one each (SplitMode::cluster_split_k): no two tiles may be under way in one
   // block.
   constexpr bool shares() const { return m * n <= 128 * 128 && roles == tile::Roles::cooperative && cluster() == 1; }
-  // Whether a kernel can share D with others (tile/result_chunks.h): one group waits until its sums have come to
-  // memory while another one multiplies. A cluster's wide tiles leave no registers for it.
-  constexpr bool shares_result() const {
+  // Whether a kernel can share rows with other ranks (tile/shared_rows.h): those of D, where one group waits until its
+  // sums have come to memory while another one multiplies, and a cluster's wide tiles leave no registers for it; those
+  // of A, which large products gather.
+  constexpr bool scatters_rows() const {
     return roles == tile::Roles::pingpong && !swap && n % 64 == 0 && (cluster() == 1 || n <= 128);
   }
+  constexpr bool gathers_rows() const { return m == 128 && n >= 128 && !swap && consumers == 2 && a == tile::Major::k; }
   // 16 columns of 64 rows each, that the end of a consumer's part takes: what its pieces divide
   // (SplitMode::cooperative_split_k).
   constexpr int turns() const { return (n + 15) / 16 * (m / sharers() / 64); }

@@ -81,15 +81,32 @@ tile::OutputOnTarget finishing(const MatmulCall& call, const TileProblem& t) {
 // 16 bytes: a row of 22 elements would have two of its neighbour's overwritten.
 bool encode_output(tile::OutputOnTarget& o, const MatmulCall& call, const TileProblem& t, const MatmulConfig& c) {
   const DType dtype = call.problem.d.dtype;
-  o.chunks = call.chunks;
-  if (adds_rounded(call)) o.chunks.added = 0;
+  o.adds = adds_rounded(call);
   o.bulk = stores_in_bulk(call);
   if (!o.bulk) return true;
   const Box box = {64, c.swap ? c.n : 64};
-  const auto lines = [&](void* at) { return Lines{at, t.n, t.m, t.batch, t.d_line, t.d_batch_stride}; };
-  if (!encode(o.map, lines(t.d), dtype, box, true)) return false;
-  if (o.chunks.last != nullptr && !encode(o.apart, lines(o.chunks.last), dtype, box, true)) return false;
-  return c.swap || c.n % 64 == 0 || encode(o.tail, lines(t.d), dtype, {c.n % 64, 64}, false);
+  const Lines lines{t.d, t.n, t.m, t.batch, t.d_line, t.d_batch_stride};
+  if (!encode(o.map, lines, dtype, box, true)) return false;
+  return c.swap || c.n % 64 == 0 || encode(o.tail, lines, dtype, {c.n % 64, 64}, false);
+}
+
+bool encode_rows(tile::RowsOnTarget& o, const MatmulCall& call, const TileProblem& t, const MatmulConfig& c) {
+  o.gathered = call.gathered;
+  o.scattered = call.scattered;
+  if (o.gathered.rows > 0) {
+    TileOperand own = t.a;
+    own.data = o.gathered.own;
+    own.extent = o.gathered.piece;
+    tile::InputOnTarget map;
+    if (!encode_input(map, own, 1, call.problem.a.dtype, {c.m, c.k, c.cluster_n})) return false;
+    o.own = map.map;
+  }
+  if (o.scattered.rows > 0)
+    for (int i = 0; i < o.scattered.all / o.scattered.piece; ++i) {
+      const Lines lines{o.scattered.places[i], t.n, o.scattered.piece, 1, t.d_line, t.d_batch_stride};
+      if (!encode(o.pieces[i], lines, call.problem.d.dtype, {64, 64}, true)) return false;
+    }
+  return true;
 }
 
 std::string failure(const char* what, cudaError_t e) {
@@ -100,9 +117,9 @@ std::string failure(const char* what, cudaError_t e) {
 std::optional<std::string> launch_tiles(const MatmulCall& call, const MatmulPlan& plan, const Workspace& workspace,
                                         TileProblem t, CUstream_st* stream) {
   const MatmulConfig& c = sm90_menu[static_cast<std::size_t>(plan.config)];
-  if (call.chunks.rows > 0 && !c.shares_result())
+  if (call.walk().rows > 0 && !(call.gathered.rows > 0 ? c.gathers_rows() : c.scatters_rows()))
     return "config " + std::to_string(plan.config) +
-           " of the menu does not go through its result in chunks: expected a plan of choose_in_chunks()";
+           " of the menu shares no such rows: expected a plan of choose_in_chunks()";
   char* free = static_cast<char*>(workspace.data) + counter_bytes;
   TilesLaunch x{};
   if (const std::int64_t partial = partial_tiles(plan); partial > 0) {
@@ -130,7 +147,8 @@ std::optional<std::string> launch_tiles(const MatmulCall& call, const MatmulPlan
   const DType in = call.problem.a.dtype;
   x.output = finishing(call, t);
   if (!encode_input(x.a, a, t.batch, in, {c.m, c.k, c.cluster_n}) ||
-      !encode_input(x.b, b, t.batch, in, {c.n, c.k, c.cluster_m}) || !encode_output(x.output, call, t, c))
+      !encode_input(x.b, b, t.batch, in, {c.n, c.k, c.cluster_m}) || !encode_output(x.output, call, t, c) ||
+      !encode_rows(x.shared_rows, call, t, c))
     return "the driver refused a tensor map";
   // What no other tile or product of a batch asks for again makes room for what others do (1 to 3 % of a product that
   // reads weights once).

@@ -378,15 +378,21 @@ MatmulPlan choose(const MatmulCall& call, std::size_t workspace_bytes, const Dev
 namespace {
 
 // How a config's tiles go through chunks: a tile lies in one group of rows, which walks the columns together, and a
-// group in one piece, or a tile would wait for what waits for it. None: they do not.
-std::optional<MatmulPlan> in_chunks(MatmulPlan plan, const tile::ResultChunks& chunks) {
+// group in one chunk's rows, or a tile would wait for what waits for it. None: they do not.
+std::optional<MatmulPlan> in_chunks(MatmulPlan plan, const MatmulCall& call) {
   if (plan.path != MatmulPlan::Path::tiles || plan.splits > 1 || plan.split_mode != SplitMode::split_k)
     return std::nullopt;
   const MatmulConfig& c = sm90_menu[static_cast<std::size_t>(plan.config)];
+  const RowWalk& walk = call.walk();
   const int high = c.m * c.cluster_m;
-  if (!c.shares_result() || chunks.rows % high != 0 || chunks.cols < c.n) return std::nullopt;
-  plan.raster_rows = chunks.rows / high;
-  plan.first_row = chunks.first / high;
+  const bool gathers = call.gathered.rows > 0;
+  if (walk.rows % high != 0) return std::nullopt;
+  if (gathers ? !c.gathers_rows() || plan.copy_a : !c.scatters_rows() || walk.cols < c.n) return std::nullopt;
+  const int tall = walk.rows / high;
+  plan.raster_rows = tall;
+  while (plan.raster_rows > 1 && (plan.raster_rows * high > most_group_rows || tall % plan.raster_rows != 0))
+    --plan.raster_rows;
+  plan.first_row = walk.first / high;
   return plan;
 }
 
@@ -401,13 +407,15 @@ bool stores_in_bulk(const MatmulCall& call) {
 
 std::optional<MatmulPlan> choose_in_chunks(const MatmulCall& call, std::size_t workspace_bytes,
                                            const DeviceNumbers& device) {
-  const MatmulProblem& p = call.problem;
+  const RowWalk& walk = call.walk();
   const double most = 2147483647.0;  // a word counts a chunk's elements
-  if (p.batch != 1 || p.m != call.chunks.all || tile_problem(call).exchanged || !stores_in_bulk(call) ||
-      static_cast<double>(call.chunks.rows) * call.chunks.cols > most)
+  if (call.problem.batch != 1 || call.problem.m != walk.all || tile_problem(call).exchanged) return std::nullopt;
+  const bool scatters = call.scattered.rows > 0;
+  if (scatters && (!stores_in_bulk(call) || static_cast<double>(walk.rows) * walk.cols > most ||
+                   walk.all / walk.piece > ScatteredRows::most_pieces))
     return std::nullopt;
   for (const MatmulPlan& plan : candidates(call, workspace_bytes, device, 4))
-    if (const auto chosen = in_chunks(plan, call.chunks)) return chosen;
+    if (const auto chosen = in_chunks(plan, call)) return chosen;
   return std::nullopt;
 }
 

@@ -17,6 +17,7 @@ struct TilesLaunch {
   void* d;
   std::int64_t rows, cols, line, batch_stride;  // of D
   tile::sm90::Problem problem;
+  tile::RowsOnTarget shared_rows;
   int blocks, cluster;
   bool dependent_launch;
   cudaStream_t stream;
@@ -59,7 +60,9 @@ template <class Kernel> cudaError_t launch_config(const TilesLaunch& x) {
     attributes[config.numAttrs].id = cudaLaunchAttributeClusterDimension;
     attributes[config.numAttrs++].val.clusterDim = {static_cast<unsigned>(x.cluster), 1, 1};
   }
-  return cudaLaunchKernelEx(&config, tile::sm90::run<Kernel>, g, x.problem);
+  tile::sm90::RowsOf<Kernel> rows{};
+  if constexpr (std::is_same_v<decltype(rows), tile::RowsOnTarget>) rows = x.shared_rows;
+  return cudaLaunchKernelEx(&config, tile::sm90::run<Kernel>, g, x.problem, rows);
 }
 
 template <class Kernel> cudaError_t facts_of_config(ConfigFacts& facts) {

@@ -76,6 +76,10 @@ TILE_FN std::uint32_t add_acquire_release(std::uint32_t* counter, std::uint32_t 
 TILE_FN void add_release(std::uint32_t* counter, std::uint32_t by) {
   asm volatile("red.release.gpu.global.add.u32 [%0], %1;" ::"l"(counter), "r"(by) : "memory");
 }
+// … of whichever device.
+TILE_FN void add_release_system(std::uint32_t* counter, std::uint32_t by) {
+  asm volatile("red.release.sys.global.add.u32 [%0], %1;" ::"l"(counter), "r"(by) : "memory");
+}
 TILE_FN std::uint32_t add_relaxed(std::uint32_t* counter, std::uint32_t by) {
   std::uint32_t before;
   asm volatile("atom.add.relaxed.gpu.global.u32 %0, [%1], %2;" : "=r"(before) : "l"(counter), "r"(by) : "memory");

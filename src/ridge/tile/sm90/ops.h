@@ -26,8 +26,24 @@ template <class Kernel, class Along> inline constexpr Major major_of =
 template <class Kernel, class Along> inline constexpr int wanted_by =
     along_rows<Along> ? Kernel::config.cluster_n : Kernel::config.cluster_m;
 
+// Whether rows that a kernel loads may come while it multiplies (shared_rows.h), and whether it may store its result's
+// rows in pieces.
+template <class Kernel> inline constexpr bool gathers_rows = [] {
+  if constexpr (requires { Kernel::config.gathers_rows(); }) return Kernel::config.gathers_rows();
+  return false;
+}();
+template <class Kernel> inline constexpr bool scatters_rows = [] {
+  if constexpr (requires { Kernel::config.scatters_rows(); }) return Kernel::config.scatters_rows();
+  return false;
+}();
+
+struct NoRows {};
+template <class Kernel> using RowsOf =
+    std::conditional_t<gathers_rows<Kernel> || scatters_rows<Kernel>, RowsOnTarget, NoRows>;
+
 template <class Kernel, Half half> struct Producer : Position<Kernel> {
   std::uint32_t full;  // barrier of the slot that is being filled
+  const RowsOf<Kernel>* shared;
 
   template <class Tile, class Along, bool is_constant>
   TILE_FN void load(Tile& tile, const GlobalView<Tile, Along, is_constant>& view, Along where, Range k) const {
@@ -42,29 +58,52 @@ template <class Kernel, Half half> struct Producer : Position<Kernel> {
     constexpr bool is_prefetched = is_constant != Kernel::config.swap;  // an exchange of operands exchanges that too
     if constexpr (half != Half::both && is_prefetched != (half == Half::constants)) return;
     expect_bytes(full, count * Tile::cols * 2);
-    const int along = static_cast<int>(where.begin), depth = static_cast<int>(k.begin);
-    const int product = view.on_target.batched ? this->batch : 0;
+    int along = static_cast<int>(where.begin);
+    const int depth = static_cast<int>(k.begin), product = view.on_target.batched ? this->batch : 0;
+    const CUtensorMap* map = &view.on_target.map;
+    if constexpr (along_rows<Along> && gathers_rows<Kernel>)
+      if (const GatheredRows& rows = shared->gathered; rows.rows > 0) {
+        if (depth == 0) await_rows(rows, along);
+        if (rows.walked(along) < rows.piece) {
+          along = rows.walked(along);
+          map = &shared->own;
+        }
+      }
+    const Source from{map, view.on_target.kept};
     if constexpr (major_of<Kernel, Along> == Major::k)
-      load_k_major<first, count>(part.tile, view, {depth, along, product});
+      load_k_major<first, count, Along>(part.tile, from, {depth, along, product});
     else
-      load_mn_major<first, count>(part.tile, view, {along, depth, product});
+      load_mn_major<first, count, Along>(part.tile, from, {along, depth, product});
   }
 
  private:
-  template <int first, int count, class Tile, class Box, class Along, bool is_constant>
-  TILE_FN void load_k_major(Tile& tile, const GlobalView<Box, Along, is_constant>& view, Corner c) const {
+  struct Source {
+    const CUtensorMap* map;
+    std::uint64_t kept;
+  };
+
+  // A tile of rows lies in one chunk.
+  TILE_FN static void await_rows(const GatheredRows& rows, int row) {
+    const int number = rows.number(row, 0) - rows.of_piece;
+    if (number < 0) return;
+    while (read_acquire_system(rows.come + number) == 0) {}
+    copies_follow();
+  }
+
+  template <int first, int count, class Along, class Tile>
+  TILE_FN void load_k_major(Tile& tile, const Source& from, Corner c) const {
     constexpr int blocks = wanted_by<Kernel, Along>, mine = count / blocks;
     static_assert(Tile::cols % atom == 0 && mine % 8 == 0 && first % 8 == 0 && mine <= 256,
                   "load: a tile needs columns x64 and, for each block that shares it, rows x8 up to 256");
     const int offset = my_share<Along>() * mine;
 #pragma unroll
     for (int j = 0; j < Tile::cols / atom; ++j)
-      load_shared<Along>(address(tile.data + (j * Tile::rows + first + offset) * atom), view.on_target,
+      load_shared<Along>(address(tile.data + (j * Tile::rows + first + offset) * atom), from,
                          {c.x + j * atom, c.y + offset, c.batch});
   }
 
-  template <int first, int count, class Tile, class Box, class Along, bool is_constant>
-  TILE_FN void load_mn_major(Tile& tile, const GlobalView<Box, Along, is_constant>& view, Corner c) const {
+  template <int first, int count, class Along, class Tile>
+  TILE_FN void load_mn_major(Tile& tile, const Source& from, Corner c) const {
     constexpr int blocks = wanted_by<Kernel, Along>;
     constexpr bool groups =
         count / blocks % atom == 0;  // each block that shares it loads some groups, or of all some k
@@ -75,7 +114,7 @@ template <class Kernel, Half half> struct Producer : Position<Kernel> {
     const int row = groups ? my_share<Along>() * mine : 0, k = groups ? 0 : my_share<Along>() * depth;
 #pragma unroll
     for (int g = 0; g < mine / atom; ++g)
-      load_shared<Along>(address(tile.data + (first + row + g * atom) * Tile::cols + k * atom), view.on_target,
+      load_shared<Along>(address(tile.data + (first + row + g * atom) * Tile::cols + k * atom), from,
                          {c.x + row + g * atom, c.y + k, c.batch});
   }
 
@@ -83,14 +122,14 @@ template <class Kernel, Half half> struct Producer : Position<Kernel> {
     if constexpr (wanted_by<Kernel, Along> == 1) return 0;
     return along_rows<Along> ? this->rank / Kernel::config.cluster_m : this->rank % Kernel::config.cluster_m;
   }
-  template <class Along> TILE_FN void load_shared(std::uint32_t to, const InputOnTarget& from, Corner box) const {
+  template <class Along> TILE_FN void load_shared(std::uint32_t to, const Source& from, Corner box) const {
     constexpr int m = Kernel::config.cluster_m, n = Kernel::config.cluster_n;
     if constexpr (wanted_by<Kernel, Along> == 1) {
-      load_box(to, &from.map, from.kept, box, full);
+      load_box(to, from.map, from.kept, box, full);
     } else {  // blocks of a cluster are numbered along m first
       constexpr int along_n = ((1 << m * n) - 1) / ((1 << m) - 1), along_m = (1 << m) - 1;
       const int wanted = along_rows<Along> ? along_n << this->rank % m : along_m << this->rank / m * m;
-      load_box_multicast(to, &from.map, from.kept, box, full, static_cast<std::uint16_t>(wanted));
+      load_box_multicast(to, from.map, from.kept, box, full, static_cast<std::uint16_t>(wanted));
     }
   }
 };
@@ -120,10 +159,6 @@ template <class Kernel> TILE_FN constexpr Registers registers_of(int turn) {
   const int across = turn % turns_across<Kernel>;
   return {turn / turns_across<Kernel> * (n / 2) + across * 8, (across + 1) * 16 <= n ? 8 : n % 16 / 2};
 }
-template <class Kernel> inline constexpr bool shares_result = [] {
-  if constexpr (requires { Kernel::config.shares_result(); }) return Kernel::config.shares_result();
-  return false;
-}();
 struct SomeTurns {
   int first, end;
 };
@@ -132,6 +167,7 @@ template <class Kernel> struct Consumer : Position<Kernel> {
   int share;              // which part of the tile's rows is ours
   int id;                 // which consumer of the block we are
   std::uint8_t* staging;  // our output buffers
+  const RowsOf<Kernel>* shared;
   int buffer = 0;
   SomeTurns turns{0, turns_of<Kernel>};  // fewer where others store the rest of the tile
 
@@ -170,7 +206,7 @@ template <class Kernel> struct Consumer : Position<Kernel> {
     const int first = static_cast<int>(row.begin) + share * (m / sharers), column = static_cast<int>(col.begin);
     if (view.on_target.bulk && turns.end - turns.first == turns_of<Kernel>) {
       store_bulk(view, acc, first, column);
-      if constexpr (shares_result<Kernel>)
+      if constexpr (scatters_rows<Kernel>)
         if (leads()) tell_others(view, m / sharers, first, column);
     } else {
       store_finished(view, acc, first, column);
@@ -185,32 +221,41 @@ template <class Kernel> struct Consumer : Position<Kernel> {
  private:
   static constexpr bool swap = Kernel::config.swap;
 
-  // A result that is not ours alone (result_chunks.h), by a group's first thread, which is the one that stores. A
+  // Rows of a result that are scattered (shared_rows.h), by a group's first thread, which is the one that stores. A
   // group's part of a tile lies in one group of rows, and perhaps in two strips of columns.
   template <class View> TILE_FN static int end_of(const View& view, int col) {
     const int cols = static_cast<int>(view.cols);
     return cols - col < Kernel::config.n ? cols : col + Kernel::config.n;
   }
-  template <class View> TILE_FN static void await_others(const View& view, int row, int col) {
-    const ResultChunks& chunks = view.on_target.chunks;
+  template <class View> TILE_FN void await_others(const View& view, int row, int col) const {
+    const ScatteredRows& rows = shared->scattered;
     const int end = end_of(view, col);
-    if (chunks.rows == 0 || end <= col || !chunks.adds(row)) return;
-    int number = chunks.number(row, col) - chunks.of_piece;
-    const int last = chunks.number(row, end - 1) - chunks.of_piece;
-    for (; number <= last; ++number)
-      while (read_acquire_system(chunks.come + number * chunks.come_stride) == 0) {}
-    stores_follow();
+    if (rows.rows == 0 || end <= col) return;
+    while (read_acquire_system(rows.begun) == 0) {}
+    if (rows.adds(row)) {
+      int strip = rows.number_in_piece(0, col);
+      const std::uint32_t* word = rows.come + rows.number(row, col) - rows.of_piece;
+      for (int next = strip * rows.cols; next < end; next += rows.cols, ++strip, ++word) {
+        const auto all = static_cast<std::uint32_t>(rows.rows * rows.width(strip, static_cast<int>(view.cols)));
+        while (read_acquire_system(word) != all) {}
+      }
+    }
+    copies_follow();
   }
-  template <class View> TILE_FN static void tell_others(const View& view, int rows, int row, int col) {
-    const ResultChunks& chunks = view.on_target.chunks;
+  template <class View> TILE_FN void tell_others(const View& view, int height, int row, int col) const {
+    const ScatteredRows& rows = shared->scattered;
     const int end = end_of(view, col);
-    if (chunks.rows == 0 || end <= col) return;
+    if (rows.rows == 0 || end <= col) return;
+    const auto at = rows.place(row);
+    const bool is_last = rows.walked(row) + rows.piece >= rows.all;
+    if (is_last && rows.whole == nullptr) return;
     stores_done();
-    std::uint32_t* word = chunks.stored + chunks.number(row, col);
+    std::uint32_t* word = is_last ? rows.whole : rows.stored + at.piece * rows.of_piece;
+    word += rows.number_in_piece(at.row, col);
     for (int next = col; col < end; col = next, ++word) {
-      next = (col / chunks.cols + 1) * chunks.cols;
+      next = (col / rows.cols + 1) * rows.cols;
       if (next > end) next = end;
-      add_release(word, static_cast<std::uint32_t>(rows * (next - col)));
+      add_release_system(word, static_cast<std::uint32_t>(height * (next - col)));
     }
   }
 
@@ -238,13 +283,15 @@ template <class Kernel> struct Consumer : Position<Kernel> {
           const int from = row + i * 64;
           const CUtensorMap* const map = tail ? &o.tail : &o.map;
           const Corner corner = swap ? Corner{from, col, this->batch} : Corner{col + c * atom, from, this->batch};
-          if constexpr (shares_result<Kernel>) {
+          if constexpr (scatters_rows<Kernel>) {
             if (i == 0 && c == 0) await_others(view, row, col);
-            const bool apart = o.chunks.is_apart(from);
-            const int y = apart ? o.chunks.walked(from) - o.chunks.apart : from;
-            store_or_add_box(apart ? &o.apart : map, out, {corner.x, y, corner.batch}, o.chunks.adds(from));
+            const ScatteredRows& rows = shared->scattered;
+            const bool apart = rows.rows > 0;
+            const auto place = apart ? rows.place(from) : RowWalk::Place{0, from};
+            store_or_add_box(apart ? shared->pieces + place.piece : map, out, {corner.x, place.row, corner.batch},
+                             apart ? rows.adds(from) : o.adds);
           } else {
-            store_or_add_box(map, out, corner, o.chunks.added == 0);
+            store_or_add_box(map, out, corner, o.adds);
           }
         };
         send_box<Kernel::config.staging>(*this, write, send);

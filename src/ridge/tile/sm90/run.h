@@ -40,6 +40,7 @@ constexpr int loading_registers(int consumers) { return consumers == 3 ? 32 : 40
 template <class Kernel> struct Producing {  // one thread
   Shared<Kernel>& s;
   const typename Kernel::Globals& g;
+  const RowsOf<Kernel>& rows;
   int rank;
 
   template <Half half> TILE_FN void fill(const Item& item, int slot, int stage) const {
@@ -49,6 +50,7 @@ template <class Kernel> struct Producing {  // one thread
     at.batch = item.batch;
     at.rank = rank;
     at.full = address(s.full) + 8 * slot;
+    at.shared = &rows;
     Kernel::load(at, s.ring[slot], g, Range{stage * Kernel::config.k, Kernel::config.k});
   }
   TILE_FN void wait_for_earlier_kernels() const { sm90::wait_for_earlier_kernels(); }
@@ -62,9 +64,10 @@ template <class Kernel> struct Consuming : Consumer<Kernel> {  // a warpgroup
   const typename Kernel::Globals& g;
   const Problem& p;
 
-  TILE_FN Consuming(Shared<Kernel>& shared, const typename Kernel::Globals& globals, const Problem& problem, int number,
-                    int rank)
-      : s(shared), g(globals), p(problem) {
+  TILE_FN Consuming(Shared<Kernel>& shared_memory, const typename Kernel::Globals& globals, const Problem& problem,
+                    const RowsOf<Kernel>& rows, int number, int rank)
+      : s(shared_memory), g(globals), p(problem) {
+    this->shared = &rows;
     this->id = number;
     this->rank = rank;
     this->staging = s.staging[number];
@@ -226,7 +229,8 @@ template <class Kernel> struct Consuming : Consumer<Kernel> {  // a warpgroup
 
 // One block an SM, persistent. The grid is a multiple of the cluster.
 template <class Kernel> __global__ void __launch_bounds__(threads<Kernel>, 1)
-    run(const __grid_constant__ typename Kernel::Globals g, const __grid_constant__ Problem p) {
+    run(const __grid_constant__ typename Kernel::Globals g, const __grid_constant__ Problem p,
+        const __grid_constant__ RowsOf<Kernel> rows) {
   constexpr auto config = Kernel::config;
   static_assert(shared_bytes<Kernel> <= most_shared_bytes,
                 "the ring and the output buffers exceed a block's shared memory: use fewer stages");
@@ -253,13 +257,13 @@ template <class Kernel> __global__ void __launch_bounds__(threads<Kernel>, 1)
       prefetch_map(&g.a.on_target.map);
       prefetch_map(&g.b.on_target.map);
       prefetch_map(&g.d.on_target.map);
-      Producing<Kernel> on{s, g, rank};
+      Producing<Kernel> on{s, g, rows, rank};
       produce<Kernel>(on, scheduler_of<Kernel>(p, rank), p.prefetch_constants);
     }
     if (shares) cluster_sync();
   } else {
     if constexpr (config.consumers > 1) registers_up<multiplying_registers(config.consumers)>();
-    Consuming<Kernel> on(s, g, p, warpgroup, rank);
+    Consuming<Kernel> on(s, g, p, rows, warpgroup, rank);
     consume<Kernel>(on, scheduler_of<Kernel>(p, rank), warpgroup);
   }
   if (config.cluster() > 1 || shares) cluster_sync();  // others read this block's memory

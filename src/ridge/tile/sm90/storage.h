@@ -8,7 +8,7 @@
 #include <cstdint>
 
 #include "ridge/tile/epilogue.h"
-#include "ridge/tile/result_chunks.h"
+#include "ridge/tile/shared_rows.h"
 
 namespace ridge::tile {
 
@@ -44,8 +44,15 @@ struct OutputOnTarget : Finish {
   bool bulk;              // sums are only rounded, and the copy engine can write them
   bool vectors;           // four neighbouring elements lie aligned
   bool vector_epilogue;   // D and all operands have the format of A and lie in whole 16 bytes along D's rows
-  ResultChunks chunks;    // where bulk; from row chunks.added on to what D holds
-  CUtensorMap apart;      // of the rows from chunks.apart on
+  bool adds;              // where bulk: to what D holds
+};
+
+// What a product shares with other ranks; where the result is scattered, it is `bulk`.
+struct RowsOnTarget {
+  GatheredRows gathered;
+  ScatteredRows scattered;
+  CUtensorMap own;                                 // of the first piece that is gathered
+  CUtensorMap pieces[ScatteredRows::most_pieces];  // of what is scattered, in the order of the walk
 };
 
 }  // namespace ridge::tile

@@ -51,9 +51,10 @@ TILE_FN void store_commit() { asm volatile("cp.async.bulk.commit_group;" ::: "me
 template <int left> TILE_FN void store_wait() {
   asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(left) : "memory");
 }
-// All that this thread's stores wrote has come to memory; and what they write next comes behind what it has read.
+// All that this thread's stores wrote has come to memory; and what the engine copies next comes behind what this thread
+// has read.
 TILE_FN void stores_done() { asm volatile("cp.async.bulk.wait_group 0;\n\tfence.proxy.async.global;" ::: "memory"); }
-TILE_FN void stores_follow() { asm volatile("fence.proxy.async.global;" ::: "memory"); }
+TILE_FN void copies_follow() { asm volatile("fence.proxy.async.global;" ::: "memory"); }
 // What this thread wrote to shared memory becomes visible to the copy engine.
 TILE_FN void shared_writes_done() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 

@@ -1,5 +1,5 @@
-// Plans of products whose result is shared with other ranks (tile/result_chunks.h): which shapes have one, and that
-// ranks that wait for each other come to an end.
+// Plans of products that share rows with other ranks (tile/shared_rows.h): which shapes have one, that ranks that wait
+// for each other come to an end, and that what is gathered is multiplied in the order in which it comes.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -26,13 +26,12 @@ MatmulCall shared(const Shape& s, int ranks) {
   c.a = at(1 << 20);
   c.b = at(2 << 20);
   c.d = at(3 << 20);
-  c.chunks.rows = s.rows;
-  c.chunks.cols = s.cols;
-  c.chunks.strips = static_cast<int>((s.n + s.cols - 1) / s.cols);
-  c.chunks.all = static_cast<int>(s.m);
-  c.chunks.piece = c.chunks.added = c.chunks.all / ranks;
-  c.chunks.of_piece = c.chunks.piece / s.rows * c.chunks.strips;
-  c.chunks.apart = c.chunks.all - c.chunks.piece;
+  c.scattered.rows = s.rows;
+  c.scattered.cols = s.cols;
+  c.scattered.strips = static_cast<int>((s.n + s.cols - 1) / s.cols);
+  c.scattered.all = static_cast<int>(s.m);
+  c.scattered.piece = c.scattered.added = c.scattered.all / ranks;
+  c.scattered.of_piece = c.scattered.piece / s.rows * c.scattered.strips;
   return c;
 }
 
@@ -44,7 +43,7 @@ class Ring {
     const MatmulConfig& c = sm90_menu[static_cast<std::size_t>(plan.config)];
     tile_ = {.m = c.m, .n = c.n, .k = c.k, .cluster_m = c.cluster_m, .cluster_n = c.cluster_n};
     for (int r = 0; r < ranks; ++r) {
-      Rank rank{call.chunks};
+      Rank rank{call.scattered};
       rank.chunks.first = (r + 1) % ranks * rank.chunks.piece;
       const tile::Sizes sizes{.m = rank.chunks.all,
                               .n = n_,
@@ -72,7 +71,7 @@ class Ring {
 
  private:
   struct Rank {
-    tile::ResultChunks chunks;
+    tile::ScatteredRows chunks;
     std::vector<std::vector<tile::Item>> left = {};  // of each block, the next one last
     std::vector<std::int64_t> stored = {};           // elements of each chunk
   };
@@ -89,7 +88,7 @@ class Ring {
   }
 
   bool store(Rank& rank, const Rank& next, const tile::Item& x) const {
-    const tile::ResultChunks& chunks = rank.chunks;
+    const tile::ScatteredRows& chunks = rank.chunks;
     const int end = std::min(n_, x.n0 + tile_.n), of_piece = chunks.of_piece;
     const int first = chunks.number(x.m0, x.n0), last = chunks.number(x.m0, end - 1);
     for (int number = first; number <= last; ++number)
@@ -108,7 +107,7 @@ class Ring {
   std::vector<Rank> ranks_;
 };
 
-TEST(SharedResult, RanksThatWaitForEachOtherComeToAnEnd) {
+TEST(SharedRows, RanksThatWaitForEachOtherComeToAnEnd) {
   for (const int ranks : {2, 3, 4})
     for (const Shape& one : {Shape{2048, 8192, 2048, 2048, 2048},
                              {2048, 8192, 2048, 2048, 1024},
@@ -120,13 +119,13 @@ TEST(SharedResult, RanksThatWaitForEachOtherComeToAnEnd) {
       const MatmulCall call = shared(shape, ranks);
       const auto plan = choose_in_chunks(call, workspace, an_h200());
       ASSERT_TRUE(plan) << shape.m << " x " << shape.n;
-      EXPECT_TRUE(sm90_menu[static_cast<std::size_t>(plan->config)].shares_result());
+      EXPECT_TRUE(sm90_menu[static_cast<std::size_t>(plan->config)].scatters_rows());
       EXPECT_TRUE(Ring(call, *plan, ranks).ends()) << ranks << " ranks, " << shape.m << " x " << shape.n;
     }
 }
 
 // The check above can fail: groups of rows that lie in two pieces wait for themselves.
-TEST(SharedResult, AGroupOfRowsInTwoPiecesWouldWaitForItself) {
+TEST(SharedRows, AGroupOfRowsInTwoPiecesWouldWaitForItself) {
   const MatmulCall call = shared({768, 4096, 4096, 384, 4096}, 2);
   auto plan = choose_in_chunks(call, workspace, an_h200());
   ASSERT_TRUE(plan);
@@ -136,7 +135,7 @@ TEST(SharedResult, AGroupOfRowsInTwoPiecesWouldWaitForItself) {
   EXPECT_FALSE(Ring(call, *plan, 2).ends());
 }
 
-TEST(SharedResult, HasNoPlanWhereNoKernelGoesThroughIt) {
+TEST(SharedRows, HasNoPlanWhereNoKernelGoesThroughIt) {
   const Shape good{4096, 4096, 4096, 2048, 2048};
   const auto planned = [&](auto change) {
     MatmulCall call = shared(good, 2);
@@ -144,14 +143,61 @@ TEST(SharedResult, HasNoPlanWhereNoKernelGoesThroughIt) {
     return choose_in_chunks(call, workspace, an_h200()).has_value();
   };
   EXPECT_TRUE(planned([](MatmulCall&) {}));
-  EXPECT_FALSE(planned([](MatmulCall& c) { c.chunks.rows = 100; })) << "a tile in two groups of rows";
-  EXPECT_FALSE(planned([](MatmulCall& c) { c.chunks.cols = 32; })) << "strips narrower than a tile";
+  EXPECT_FALSE(planned([](MatmulCall& c) { c.scattered.rows = 100; })) << "a tile in two groups of rows";
+  EXPECT_FALSE(planned([](MatmulCall& c) { c.scattered.cols = 32; })) << "strips narrower than a tile";
   EXPECT_FALSE(planned([](MatmulCall& c) { c.problem.m = 4000; })) << "pieces that are not the result's";
   EXPECT_FALSE(planned([](MatmulCall& c) { c.problem.d.dtype = DType::f32; })) << "the copy engine does not add these";
   EXPECT_FALSE(planned([](MatmulCall& c) { c.epilogue.activation = Activation::relu; }))
       << "of a sum, not of an addend";
   EXPECT_FALSE(planned([](MatmulCall& c) { c.problem.d = {DType::bf16, 1, 4096, 0}; })) << "rows that are columns";
   EXPECT_FALSE(planned([](MatmulCall& c) { c.problem.batch = 2; }));
+}
+
+MatmulCall gathering(std::int64_t m, int ranks, int place, int chunk) {
+  MatmulCall c = shared({m, 2048, 4096, 0, 1}, ranks);
+  c.scattered = {};
+  c.gathered.rows = chunk;
+  c.gathered.all = static_cast<int>(m);
+  c.gathered.piece = c.gathered.all / ranks;
+  c.gathered.of_piece = c.gathered.piece / chunk;
+  c.gathered.first = place * c.gathered.piece;
+  return c;
+}
+
+TEST(SharedRows, WhatIsGatheredIsMultipliedInTheOrderInWhichItComes) {
+  for (const int place : {0, 1, 3})
+    for (const int chunk : {2048, 1024, 768, 512, 4096}) {
+      const int ranks = 4, piece = chunk == 768 ? 1536 : 4096;
+      const MatmulCall call = gathering(ranks * piece, ranks, place, chunk);
+      const auto plan = choose_in_chunks(call, workspace, an_h200());
+      ASSERT_TRUE(plan) << chunk;
+      const MatmulConfig& c = sm90_menu[static_cast<std::size_t>(plan->config)];
+      EXPECT_TRUE(c.gathers_rows());
+      const tile::Cut cut{.m = c.m, .n = c.n, .k = c.k, .cluster_m = c.cluster_m, .cluster_n = c.cluster_n};
+      const tile::Sizes sizes{
+          .m = ranks * piece, .n = 2048, .k = 4096, .raster_rows = plan->raster_rows, .first_row = plan->first_row};
+      tile::TileScheduler scheduler(cut, sizes, c.cluster(), 0, 0);  // all tiles, one behind the other
+      int number = 0, tiles = 0;
+      for (tile::Item x; scheduler.next(x); ++tiles) {
+        const int next = call.gathered.number(x.m0, x.n0);
+        EXPECT_EQ(call.gathered.number(x.m0 + c.m - 1, x.n0), next) << "a tile in two chunks";
+        EXPECT_TRUE(next == number || next == number + 1) << "at " << x.m0 << ", " << x.n0;
+        number = next;
+      }
+      EXPECT_EQ(number, ranks * call.gathered.of_piece - 1);
+      EXPECT_EQ(call.gathered.number(place * piece, 0), 0) << "its own piece comes first";
+    }
+}
+
+TEST(SharedRows, AreNotGatheredWhereAIsCopiedFirst) {
+  EXPECT_TRUE(choose_in_chunks(gathering(8192, 4, 0, 1024), workspace, an_h200()));
+  MatmulCall odd = gathering(8192, 4, 0, 1024);
+  odd.problem.a.row_stride = 4100;  // 8200 bytes, which the copy engine does not read
+  EXPECT_FALSE(choose_in_chunks(odd, workspace, an_h200()));
+  MatmulCall turned = gathering(8192, 4, 0, 1024);
+  turned.problem.a = {DType::bf16, 1, 8192, 0};
+  EXPECT_FALSE(choose_in_chunks(turned, workspace, an_h200())) << "rows that are columns";
+  EXPECT_FALSE(choose_in_chunks(gathering(8192, 4, 0, 64), workspace, an_h200())) << "a tile in two chunks";
 }
 
 }  // namespace

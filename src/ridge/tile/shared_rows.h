@@ -1,0 +1,68 @@
+// Rows that a product's kernel shares with other ranks. It walks the result's rows in pieces, one of each rank, a piece
+// in groups of rows, and a group in strips of columns; a strip of a group is a chunk. Where an operand is gathered, the
+// walk begins with this rank's own rows, and a chunk is multiplied as soon as it has come. Where the result is
+// scattered, each piece is stored where its rank wants it, added to what the ranks before this one in its order have
+// stored there, and the walk ends with this rank's own piece. Words in memory say what has come.
+#pragma once
+
+#include <cstdint>
+
+#include "ridge/tile/function.h"
+
+namespace ridge::tile {
+
+struct RowWalk {
+  static constexpr int never = 2147483647;
+  int rows = 0;                  // of a chunk; 0: no rows are shared
+  int cols = never, strips = 1;  // columns of a chunk, but for a group's last one; chunks of a group
+  int piece = 0;                 // rows of a piece, whole groups
+  int of_piece = 0;              // chunks
+  int first = 0;                 // the row with which the walk begins; behind the last one it goes on with row 0
+  int all = 0;                   // rows: whole pieces
+
+  TILE_FN int walked(int row) const { return row < first ? row - first + all : row - first; }
+  // Which piece of the walk a row lies in, and where. By subtractions: a division takes registers that hold sums.
+  struct Place {
+    int piece, row;
+  };
+  TILE_FN Place place(int row) const {
+    Place out{0, walked(row)};
+    for (; out.row >= piece; out.row -= piece) ++out.piece;
+    return out;
+  }
+  // The number of an element's chunk: of its piece, and in the order of the walk.
+  TILE_FN int number_in_piece(int row_of_piece, int col) const {
+    int out = 0;
+    for (; row_of_piece >= rows; row_of_piece -= rows) out += strips;
+    for (; col >= cols; col -= cols) ++out;
+    return out;
+  }
+  TILE_FN int number(int row, int col) const {
+    const Place at = place(row);
+    return at.piece * of_piece + number_in_piece(at.row, col);
+  }
+  // Columns of a strip, of a result that has so many.
+  TILE_FN int width(int strip, int columns) const { return strip + 1 < strips ? cols : columns - strip * cols; }
+};
+
+// Rows of A.
+struct GatheredRows : RowWalk {
+  const void* own = nullptr;  // where the walk's first piece lies; the others lie in A
+  // Of each chunk behind the first piece, in the order of the walk: 1 as soon as it has come.
+  const std::uint32_t* come = nullptr;
+};
+
+// Rows of D. Words count elements, so that whoever waits for a chunk knows when all of it is stored.
+struct ScatteredRows : RowWalk {
+  static constexpr int most_pieces = 8;
+  int added = never;                     // walked rows from here on are added to what lies there
+  void* places[most_pieces] = {};        // where each piece of the walk lies, in order; null first: all lie in D
+  const std::uint32_t* begun = nullptr;  // 1 as soon as others may be written to; nothing is stored before
+  const std::uint32_t* come = nullptr;   // of each chunk behind the first piece, which others count here
+  std::uint32_t* stored = nullptr;  // of each chunk but the last piece's, where the rank that adds next waits for it
+  std::uint32_t* whole = nullptr;   // of each chunk of the last piece; null: nobody asks
+
+  TILE_FN bool adds(int row) const { return walked(row) >= added; }
+};
+
+}  // namespace ridge::tile
