@@ -173,7 +173,8 @@ Asked drawn(int seed, int count) {
     std::int64_t size = 1 + static_cast<std::int64_t>(random.below(static_cast<std::size_t>(most)));
     if (random.below(2) == 0) size = (size + 7) / 8 * 8;
     if (seed % 3 == 0)  // one kernel for all
-      size = dim == "B" ? (1 + size % 4) * 256 * count : (size + 63) / 64 * 64 * (1 + seed % 4);
+      size = dim == "B" ? (1 + size % (seed % 9 == 0 ? 1 : 4)) * 256 * count : (size + 63) / 64 * 64 * (1 + seed % 4);
+    if (seed % 9 == 0 && dim == (seed % 2 == 0 ? "F" : "D")) size += 4096;  // in several strips
     asked.sizes[dim] = size;
   }
   return asked;

@@ -1,8 +1,9 @@
-// Rows that a product's kernel shares with other ranks. It walks the result's rows in pieces, one of each rank, a piece
-// in groups of rows, and a group in strips of columns; a strip of a group is a chunk. Where an operand is gathered, the
-// walk begins with this rank's own rows, and a chunk is multiplied as soon as it has come. Where the result is
-// scattered, each piece is stored where its rank wants it, added to what the ranks before this one in its order have
-// stored there, and the walk ends with this rank's own piece. Words in memory say what has come.
+// Rows that a product's kernel shares with other ranks. It walks the result's rows in pieces, one of each rank.
+// Where A is gathered, the walk begins with this rank's own rows, and a piece comes in strips of its columns, each of
+// which is multiplied as soon as it has come. Where the result is scattered, it goes on in chunks, strips of columns of
+// a group of rows, each added to what the ranks before this one in a piece's order have made of it, and the walk ends
+// with this rank's own piece: some rows of a chunk are stored here and sent on to the rank that adds next, the others
+// are stored where the piece's rank wants them. Words in memory say what has come.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +15,7 @@ namespace ridge::tile {
 struct RowWalk {
   static constexpr int never = 2147483647;
   int rows = 0;                  // of a chunk; 0: no rows are shared
-  int cols = never, strips = 1;  // columns of a chunk, but for a group's last one; chunks of a group
+  int cols = never, strips = 1;  // columns of a chunk, of A or of D, but for a group's last one; chunks of a group
   int piece = 0;                 // rows of a piece, whole groups
   int of_piece = 0;              // chunks
   int first = 0;                 // the row with which the walk begins; behind the last one it goes on with row 0
@@ -45,23 +46,34 @@ struct RowWalk {
   TILE_FN int width(int strip, int columns) const { return strip + 1 < strips ? cols : columns - strip * cols; }
 };
 
-// Rows of A.
+// Rows of A, whole pieces.
 struct GatheredRows : RowWalk {
   const void* own = nullptr;  // where the walk's first piece lies; the others lie in A
   // Of each chunk behind the first piece, in the order of the walk: 1 as soon as it has come.
   const std::uint32_t* come = nullptr;
 };
 
-// Rows of D. Words count elements, so that whoever waits for a chunk knows when all of it is stored.
+// Rows of D. Words that kernels write count elements, so that whoever waits for a chunk knows when all of it is stored.
 struct ScatteredRows : RowWalk {
   static constexpr int most_pieces = 8;
-  int added = never;                     // walked rows from here on are added to what lies there
-  void* places[most_pieces] = {};        // where each piece of the walk lies, in order; null first: all lie in D
+  int sent = 0;                    // the first rows of each group, but for the last piece's, are stored in D first
+  int added = never;               // walked rows from here on are added to what lies there
+  int others = 0;                  // chunks behind the first piece
+  void* places[most_pieces] = {};  // where each piece of the walk lies, in order, but for rows that are sent
   const std::uint32_t* begun = nullptr;  // 1 as soon as others may be written to; nothing is stored before
-  const std::uint32_t* come = nullptr;   // of each chunk behind the first piece, which others count here
-  std::uint32_t* stored = nullptr;  // of each chunk but the last piece's, where the rank that adds next waits for it
-  std::uint32_t* whole = nullptr;   // of each chunk of the last piece; null: nobody asks
+  // Of each chunk behind the first piece: 1 as soon as its rows that were sent are here; then, of each, what others
+  // have stored of the rest.
+  const std::uint32_t* come = nullptr;
+  std::uint32_t* stored = nullptr;  // those latter words of the rank that adds next
+  std::uint32_t* counts = nullptr;  // here: of each chunk what is stored to be sent on
+  bool counts_last = false;         // and, of the last piece's, all that is stored
 
+  TILE_FN bool is_last(int of_walk) const { return of_walk >= all - piece; }
+  TILE_FN bool is_sent(const Place& at) const {
+    int row = at.row;
+    while (row >= rows) row -= rows;
+    return row < sent;
+  }
   TILE_FN bool adds(int row) const { return walked(row) >= added; }
 };
 

@@ -3,12 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "ridge/base/text.h"
 #include "ridge/distributed/collective.h"
 #include "ridge/measure/device_machine.h"
 #include "ridge/ops/fused/cuda.h"
 #include "ridge/ops/fused/model.h"
+#include "ridge/ops/product/config.h"
 #include "ridge/ops/product/cuda.h"
 #include "ridge/ops/product/model.h"
 #include "ridge/plan/soonest.h"
@@ -16,7 +18,37 @@
 namespace ridge::ranks {
 namespace {
 
-constexpr double few = 0.99;  // more chunks are to gain more than a hundredth
+constexpr double few = 0.99;     // more chunks are to gain more than a hundredth
+constexpr double as_one = 1.03;  // launches take longer than is foreseen of each alone: one kernel may be predicted so
+constexpr int sent_rows = 256;   // whole tiles, of clusters too
+
+// Of one kernel, where the copy engine sends on so many rows of each group of sums.
+KernelSeconds kernel_seconds(const ChunkQuestion& q, const OneKernel& one, int sent) {
+  const auto pieces = row_pieces(q.part.acts(), q.pair, q.part.device());
+  const double count = one.walk.of_piece, ranks = static_cast<double>(pieces.size());
+  const double bytes = static_cast<double>(pieces.front().rows.size() * row_bytes(q.part, q.pair)) / count;
+  const double on_way = bytes / q.links.bytes_per_s, of_it = q.pair.gathers() ? 1 : 1.0 * sent / one.walk.rows;
+  return {.each = one.seconds / (ranks * count),
+          .storing = (1 - of_it) * on_way,
+          .sending = of_it > 0 ? of_it * on_way + q.links.copy_s : 0,
+          .giving = on_way + q.links.copy_s,
+          .wait = q.links.wait_s,
+          .waves = one.waves};
+}
+
+double one_kernel_s(const ChunkQuestion& q, const OneKernel& one, int sent) {
+  const auto ranks = static_cast<std::int64_t>(row_pieces(q.part.acts(), q.pair, q.part.device()).size());
+  return ranks::one_kernel_s(q.pair.kind, ranks, one.walk.of_piece, kernel_seconds(q, one, sent));
+}
+
+// As many as do not hold the kernel up: what it stores over the links itself keeps it from multiplying.
+int most_sent(const ChunkQuestion& q, const OneKernel& one) {
+  double least = std::numeric_limits<double>::infinity();
+  for (int sent = 0; sent <= one.walk.rows; sent += sent_rows) least = std::min(least, one_kernel_s(q, one, sent));
+  int sent = one.walk.rows / sent_rows * sent_rows;
+  while (sent > 0 && one_kernel_s(q, one, sent) * few > least) sent -= sent_rows;
+  return sent;
+}
 
 class Times {
  public:
@@ -39,7 +71,8 @@ class Times {
         const Seconds seconds = one ? by_one_kernel(chunks, *planned, *alone) : in_chunks(chunks);
         if (!seconds) return seconds.error();
         if (!*seconds && !one) break;
-        if (*seconds && (out.in_chunks == 0 || **seconds < few * out.in_chunks)) {
+        const double slack = one && !out.one_kernel ? as_one : few;
+        if (*seconds && (out.in_chunks == 0 || **seconds < slack * out.in_chunks)) {
           out.in_chunks = **seconds;
           out.chunks = chunks;
           out.one_kernel = one;
@@ -87,14 +120,7 @@ class Times {
     product.steps = {q_.pair.gathers() ? planned.steps.front() : planned.steps.back()};
     const auto soonest = forecast_s(product, device_);
     if (!soonest) return std::nullopt;
-    const auto ranks = static_cast<std::int64_t>(pieces_.size()), count = std::int64_t{kernel->walk.of_piece};
-    const double bytes = static_cast<double>(pieces_.front().rows.size() * row_bytes_) / static_cast<double>(count);
-    const double on_way = bytes / q_.links.bytes_per_s, by_copy = on_way + q_.links.copy_s;
-    const KernelSeconds times{.each = kernel->seconds / static_cast<double>(ranks * count),
-                              .sending = q_.pair.gathers() ? by_copy : on_way,
-                              .giving = by_copy,
-                              .wait = q_.links.wait_s};
-    return alone - *soonest + beside(one_kernel_s(q_.pair.kind, ranks, count, times));
+    return alone - *soonest + beside(one_kernel_s(q_, *kernel, kernel->sent));
   }
 
   double on_the_way(double bytes) const {
@@ -167,13 +193,21 @@ std::optional<OneKernel> one_kernel(const ChunkQuestion& question, const Plan& p
   while (pieces[place].rank != question.rank) ++place;
   ops::MatmulCall call = *product;  // whose operands begin at multiples of 256 bytes
   const bool gathers = question.pair.gathers();
-  const ops::RowWalk out = walk(pieces, place, {gathers, call.problem.n, call.problem.m / rows}, chunks);
+  const ops::MatrixLayout& a = call.problem.a;
+  if (gathers && (a.row_stride != call.problem.k || a.col_stride != 1)) return std::nullopt;
+  const WalkShape shape{gathers, gathers ? call.problem.k : call.problem.n, call.problem.m / rows};
+  const ops::RowWalk out = walk(pieces, place, shape, chunks);
   if (out.rows == 0) return std::nullopt;
   (gathers ? static_cast<ops::RowWalk&>(call.gathered) : call.scattered) = out;
   const auto plan = ops::cuda::choose_in_chunks(call, ops::plan_workspace_bytes, *device);
   const auto usual = ops::forecast(call.problem, *device);  // of which it is one of the kernels
   if (!plan || !usual) return std::nullopt;
-  return OneKernel{out, usual->spread.middle * plan->predicted_s};
+  const ops::MatmulConfig& c = ops::sm90_menu[static_cast<std::size_t>(plan->config)];
+  const std::int64_t wide = c.n * c.cluster_n, high = c.m * c.cluster_m;
+  const std::int64_t tiles = (call.problem.n + wide - 1) / wide * (out.piece / high) * c.cluster();
+  OneKernel one{out, usual->spread.middle * plan->predicted_s, static_cast<double>(tiles) / plan->blocks};
+  if (!gathers) one.sent = most_sent(question, one);
+  return one;
 }
 
 std::int64_t row_bytes(const Part& part, const ChunkedPair& pair) {

@@ -45,6 +45,8 @@ std::optional<double> library_time(const Machine& machine, const Part& part, std
 struct OneKernel {
   ops::RowWalk walk;
   double seconds = 0;
+  double waves = 1;  // of tiles, of a piece
+  int sent = 0;      // rows of each group of sums that the copy engine sends on
 };
 std::optional<OneKernel> one_kernel(const ChunkQuestion& question, const Plan& planned, std::int64_t chunks);
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "ridge/measure/ranks/route.h"
 #include "ridge/ops/product/cuda.h"
@@ -10,7 +11,8 @@
 namespace ridge::ranks {
 namespace {
 
-constexpr std::int64_t tile_rows = 128, strip_columns = 64;
+constexpr std::int64_t tile_rows = 128, strip_columns = 128;
+constexpr std::int64_t least_columns = 2048;  // of a strip: narrower ones are copied slowly
 
 const Slot& slot_of(const Acts& acts, int slot) { return acts.slots[static_cast<std::size_t>(slot)]; }
 
@@ -159,43 +161,72 @@ ops::RowWalk walk(const std::vector<RowPiece>& pieces, std::size_t place, const 
   const auto alike = [&](const RowPiece& one) { return one.rows.size() * shape.scale == piece; };
   if (all > ops::RowWalk::never || piece % tile_rows != 0 || !std::all_of(pieces.begin(), pieces.end(), alike))
     return {};
-  const std::int64_t most = shape.gathers ? piece / chunks : ops::cuda::most_group_rows;
-  std::int64_t rows = std::min(piece, most) / tile_rows * tile_rows;
+  std::int64_t rows = shape.gathers ? piece : std::min(piece, ops::cuda::most_group_rows) / tile_rows * tile_rows;
   while (rows > 0 && (piece % rows != 0 || rows % shape.scale != 0)) rows -= tile_rows;
   if (rows == 0) return {};
+  const std::int64_t strips = std::max<std::int64_t>(1, chunks * rows / piece);
+  const std::int64_t even = std::max((shape.columns + strips - 1) / strips, least_columns);
   ops::RowWalk out;
   out.rows = static_cast<int>(rows);
   out.piece = static_cast<int>(piece);
   out.all = static_cast<int>(all);
-  std::size_t first = place;
-  if (!shape.gathers) {
-    const std::int64_t strips = std::max<std::int64_t>(1, chunks * rows / piece);
-    const std::int64_t even = (shape.columns + strips - 1) / strips, cols = (even + strip_columns - 1) / strip_columns;
-    out.cols = static_cast<int>(cols * strip_columns);
-    out.strips = static_cast<int>((shape.columns + out.cols - 1) / out.cols);
-    first = (place + 1) % pieces.size();
-  }
+  out.cols = static_cast<int>((even + strip_columns - 1) / strip_columns * strip_columns);
+  out.strips = static_cast<int>((shape.columns + out.cols - 1) / out.cols);
   out.of_piece = static_cast<int>(piece / rows) * out.strips;
-  out.first = static_cast<int>(pieces[first].rows.begin * shape.scale);
+  out.first = static_cast<int>(pieces[(place + (shape.gathers ? 0 : 1)) % pieces.size()].rows.begin * shape.scale);
   return out.of_piece > most_chunks ? ops::RowWalk() : out;
 }
 
-double one_kernel_s(Collective kind, std::int64_t ranks, std::int64_t chunks, const KernelSeconds& s) {
-  const auto k = static_cast<double>(chunks), others = static_cast<double>(ranks - 1);
-  if (kind == Collective::all_gather) {
-    double computed = k * s.each, come = s.wait;
-    for (std::int64_t i = 0; i < chunks * (ranks - 1); ++i) {
-      come += s.sending;
-      computed = std::max(computed, come) + s.each;
+namespace {
+
+int wave_of(std::size_t step, double waves) { return static_cast<int>((static_cast<double>(step) + 0.5) * waves); }
+
+// The pieces of a wave go through their strips together, each strip as soon as all of them have it.
+double gathered_s(std::size_t ranks, std::size_t strips, const KernelSeconds& s) {
+  std::vector<double> come(ranks * strips, 0);
+  double sent = s.wait;
+  for (const Sending& each : sending_order(ranks, strips, s.waves))
+    come[each.step * strips + each.strip] = sent += s.sending;
+  double computed = 0;
+  for (std::size_t first = 0, end = 0; first < ranks; first = end) {
+    while (end < ranks && wave_of(end, s.waves) == wave_of(first, s.waves)) ++end;
+    const double each = s.each * static_cast<double>(end - first), once = each / std::max(1.0, s.waves);
+    for (std::size_t strip = 0; strip < strips; ++strip) {
+      for (std::size_t step = first; step < end; ++step) computed = std::max(computed, come[step * strips + strip]);
+      computed += once;
     }
-    return computed;
+    computed += (each - once) * static_cast<double>(strips);
   }
-  double computed = others * k * std::max(s.each, s.sending), copied = 0;
-  for (std::int64_t i = 0; i < chunks; ++i) {
-    computed += s.each;
-    copied = std::max(copied, computed) + others * s.giving;
-  }
-  return kind == Collective::all_reduce ? copied + s.wait : computed;
+  return computed;
+}
+
+}  // namespace
+
+std::vector<Sending> sending_order(std::size_t ranks, std::size_t strips, double waves) {
+  std::vector<Sending> out;
+  for (std::size_t step = 1; step < ranks; ++step)
+    for (std::size_t strip = 0; strip < strips; ++strip) out.push_back({step, strip});
+  std::stable_sort(out.begin(), out.end(), [&](const Sending& x, const Sending& y) {
+    return std::pair(wave_of(x.step, waves), x.strip) < std::pair(wave_of(y.step, waves), y.strip);
+  });
+  return out;
+}
+
+double one_kernel_s(Collective kind, std::int64_t ranks, std::int64_t chunks, const KernelSeconds& s) {
+  if (kind == Collective::all_gather)
+    return gathered_s(static_cast<std::size_t>(ranks), static_cast<std::size_t>(chunks), s);
+  double computed = 0, copied = 0;
+  std::vector<double> come(static_cast<std::size_t>(chunks), 0), done = come;
+  for (std::int64_t step = 0; step < ranks; ++step)
+    for (std::size_t j = 0; j < come.size(); ++j) {
+      const bool is_last = step + 1 == ranks;
+      done[j] = computed = std::max(computed, come[j]) + (is_last ? s.each : std::max(s.each, s.storing));
+      if (s.sending > 0 && !is_last) copied = std::max(copied, computed) + s.sending;
+      come[j] = s.sending > 0 ? copied + s.wait : computed;
+    }
+  if (kind == Collective::reduce_scatter) return computed;
+  for (const double sum : done) copied = std::max(copied, sum) + static_cast<double>(ranks - 1) * s.giving;
+  return copied + s.wait;
 }
 
 double chunked_s(Collective kind, std::int64_t ranks, std::int64_t chunks, const ChunkSeconds& s) {

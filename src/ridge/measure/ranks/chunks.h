@@ -57,10 +57,17 @@ std::vector<Piece> cut_rows(const Piece& rows, std::int64_t chunks);
 // not.
 struct WalkShape {
   bool gathers = false;
-  std::int64_t columns = 0;  // of the product's result
-  std::int64_t scale = 1;    // rows of it to one row of the pieces
+  std::int64_t columns = 0;  // of the product's result; gathered: of what is gathered
+  std::int64_t scale = 1;    // rows of either to one row of the pieces
 };
 ops::RowWalk walk(const std::vector<RowPiece>& pieces, std::size_t place, const WalkShape& shape, std::int64_t chunks);
+
+// In which order each rank sends the strips of its piece to those that gather them, as they need them: one kernel's
+// tiles are multiplied in waves, so many for a piece, and all tiles of a wave begin with the first strip.
+struct Sending {
+  std::size_t step = 1, strip = 0;  // to the rank so many places before this one
+};
+std::vector<Sending> sending_order(std::size_t ranks, std::size_t strips, double waves);
 
 struct ChunkSeconds {
   double own = 0;      // a whole piece multiplied, where it was gathered; else a chunk that is added to what came
@@ -74,9 +81,11 @@ double chunked_s(Collective kind, std::int64_t ranks, std::int64_t chunks, const
 // The same with one kernel for all chunks of all pieces.
 struct KernelSeconds {
   double each = 0;     // a chunk multiplied
-  double sending = 0;  // of a chunk, by whoever has it; sums: while the kernel multiplies the next one
-  double giving = 0;   // a whole sum to one other
+  double storing = 0;  // of sums: what the kernel stores over the links of a chunk
+  double sending = 0;  // … and of what the copy engine sends of it; gathered: of all of it
+  double giving = 0;   // of a whole sum to one other
   double wait = 0;     // of a message
+  double waves = 1;    // in which a piece is multiplied, by all multiprocessors at once
 };
 double one_kernel_s(Collective kind, std::int64_t ranks, std::int64_t chunks, const KernelSeconds& seconds);
 

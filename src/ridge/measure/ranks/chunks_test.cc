@@ -1,6 +1,7 @@
 // Products in chunks beside what moves: which pairs of acts go so, how rows are cut, and what a schedule takes.
 #include "ridge/measure/ranks/chunks.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "ridge/plan/plan.h"
@@ -108,19 +109,20 @@ TEST(Chunks, are_strips_of_groups_of_rows) {
   EXPECT_EQ(second.place(4100).row, 4);
   EXPECT_EQ(second.width(3, 8192), 2048);
   EXPECT_EQ(second.width(3, 8000), 1856) << "the last strip has what is left";
-  // What is gathered begins with this rank's own rows and comes in whole rows.
+  // What is gathered begins with this rank's own rows, and a piece comes in strips of its columns.
   const ops::RowWalk gathered = walk(halves, 1, {.gathers = true, .columns = 8192}, 4);
   EXPECT_EQ(gathered.first, 4096);
-  EXPECT_EQ(gathered.rows, 1024);
+  EXPECT_EQ(gathered.rows, 4096);
+  EXPECT_EQ(gathered.cols, 2048);
   EXPECT_EQ(gathered.of_piece, 4);
-  EXPECT_EQ(gathered.number(0, 8191), 4) << "behind its own piece";
-  EXPECT_EQ(walk(halves, 1, {.gathers = true}, 8).rows, 512);
+  EXPECT_EQ(gathered.number(0, 2048), 5) << "behind its own piece";
+  EXPECT_EQ(walk(halves, 1, {.gathers = true, .columns = 8192}, 8).of_piece, 4) << "strips of 2048 at least";
   // Of three ranks, two rows of the result to each of theirs.
   const std::vector<RowPiece> thirds{{0, {0, 384}}, {1, {384, 768}}, {2, {768, 1152}}};
-  const ops::RowWalk two = walk(thirds, 0, {.columns = 200, .scale = 2}, 3);
+  const ops::RowWalk two = walk(thirds, 0, {.columns = 4000, .scale = 2}, 3);
   EXPECT_EQ(two.piece, 768);
   EXPECT_EQ(two.rows, 768);
-  EXPECT_EQ(two.cols, 128) << "two strips of 100 columns, in whole 64";
+  EXPECT_EQ(two.cols, 2048) << "strips of 2048 columns at least";
   EXPECT_EQ(two.strips, 2);
   EXPECT_EQ(walk({{0, {0, 4096}}, {1, {4096, 8064}}}, 0, {.columns = 64}, 1).rows, 0) << "pieces of two lengths";
   EXPECT_EQ(walk({{0, {0, 100}}, {1, {100, 200}}}, 0, {.columns = 64}, 1).rows, 0) << "a tile in two pieces";
@@ -149,16 +151,40 @@ TEST(Chunks, take_as_long_as_their_schedule) {
   EXPECT_DOUBLE_EQ(chunked_s(Collective::reduce_scatter, 2, 3, thirds), 20);
 }
 
+TEST(Chunks, are_sent_in_the_order_in_which_they_are_needed) {
+  const auto order = [](double waves) {
+    std::string out;
+    for (const Sending& each : sending_order(4, 2, waves)) out += fmt::format("{}.{} ", each.step, each.strip);
+    return out;
+  };
+  EXPECT_EQ(order(1), "1.0 1.1 2.0 2.1 3.0 3.1 ");
+  EXPECT_EQ(order(0.97), "1.0 1.1 2.0 2.1 3.0 3.1 ") << "a few tiles of the next piece begin early";
+  EXPECT_EQ(order(2.6), "1.0 1.1 2.0 2.1 3.0 3.1 ");
+  EXPECT_EQ(order(0.5), "1.0 1.1 2.0 3.0 2.1 3.1 ") << "the last two go through their strips together";
+  EXPECT_EQ(order(0.1), "1.0 2.0 3.0 1.1 2.1 3.1 ");
+}
+
 // Counted by hand, of one kernel.
 TEST(Chunks, take_as_long_as_the_kernel_that_goes_through_them) {
-  // Its own two in 20; the first has come at 1 + 4 long before; two more in 20. If they take 15 each: 16, 31, 41.
+  // Its own two in 20; those of the other have come at 5 and 9. If they take 15 each: 16 and 31, so 26 and 41.
   EXPECT_DOUBLE_EQ(one_kernel_s(Collective::all_gather, 2, 2, {.each = 10, .sending = 4, .wait = 1}), 40);
   EXPECT_DOUBLE_EQ(one_kernel_s(Collective::all_gather, 2, 2, {.each = 10, .sending = 15, .wait = 1}), 41);
+  // Two pieces a wave: its own waits for the other's at 13 and 25, 20 for each strip of both.
+  EXPECT_DOUBLE_EQ(one_kernel_s(Collective::all_gather, 2, 2, {.each = 10, .sending = 12, .wait = 1, .waves = 0.5}),
+                   53);
+  // Two waves a piece: the second one finds all strips there. Its own 20; 5 from 31 on, 5 from 61 on, 10 more.
+  EXPECT_DOUBLE_EQ(one_kernel_s(Collective::all_gather, 2, 2, {.each = 10, .sending = 30, .wait = 1, .waves = 2}), 76);
   // Of three ranks two pieces of two chunks go away, as fast as the links take them; its own two stay.
-  EXPECT_DOUBLE_EQ(one_kernel_s(Collective::reduce_scatter, 3, 2, {.each = 10, .sending = 12}), 68);
-  EXPECT_DOUBLE_EQ(one_kernel_s(Collective::reduce_scatter, 3, 2, {.each = 10, .sending = 4}), 60);
+  EXPECT_DOUBLE_EQ(one_kernel_s(Collective::reduce_scatter, 3, 2, {.each = 10, .storing = 12}), 68);
+  EXPECT_DOUBLE_EQ(one_kernel_s(Collective::reduce_scatter, 3, 2, {.each = 10, .storing = 4}), 60);
+  // Sent one behind the other instead: at 10, 20, 30, 40, 14 each, so they are there 1 later, at 25, 39, 53, 67.
+  const KernelSeconds sent{.each = 10, .sending = 14, .wait = 1};
+  EXPECT_DOUBLE_EQ(one_kernel_s(Collective::reduce_scatter, 3, 2, sent), 77);
+  // Half of each, in 7: there at 18, 28; 38, 48, long before it is needed.
+  const KernelSeconds half{.each = 10, .storing = 6, .sending = 7, .wait = 1};
+  EXPECT_DOUBLE_EQ(one_kernel_s(Collective::reduce_scatter, 3, 2, half), 60);
   // Whole at 50 and 60, each to two others in 3: 56, 66, known 1 later.
-  EXPECT_DOUBLE_EQ(one_kernel_s(Collective::all_reduce, 3, 2, {.each = 10, .sending = 4, .giving = 3, .wait = 1}), 67);
+  EXPECT_DOUBLE_EQ(one_kernel_s(Collective::all_reduce, 3, 2, {.each = 10, .storing = 4, .giving = 3, .wait = 1}), 67);
 }
 
 }  // namespace

@@ -18,22 +18,22 @@ class ByOneKernel final : public InChunks {
   Status queue_computing(const cuda::Queue& queue) const override { return whole_->queue_on(queue); }
 
  private:
-  struct Chunk {  // of this rank's piece
-    Piece rows;
-    Piece columns;  // in bytes, of a line of the product's result; gathered: of all
+  struct Chunk {         // of a piece, of A or of the product's result
+    Piece lines, bytes;  // of a line
   };
   Status share() override;
   Status build(const ChunkQuestion& question) override;
   std::int64_t chunks() const override { return walk_.of_piece; }
-  // In shared memory: that others may be written to; what has come of each chunk of another piece; how much is stored
-  // of each chunk of this rank's own piece.
+  // In shared memory: that others may be written to; of each chunk behind the first piece, what was sent here and what
+  // others have stored here; how much this rank has stored of each chunk.
   std::size_t words_come() const { return (pieces_.size() - 1) * static_cast<std::size_t>(walk_.of_piece); }
   cuda::Bell* words(int rank) const {
     return reinterpret_cast<cuda::Bell*>(words_there_[static_cast<std::size_t>(rank)]);
   }
   cuda::Bell* begun() const { return words(ranks_->rank()); }
   cuda::Bell* come(int rank) const { return words(rank) + 1; }
-  cuda::Bell* whole(std::size_t number) const { return come(ranks_->rank()) + words_come() + number; }
+  cuda::Bell* stored(int rank) const { return come(rank) + words_come(); }
+  cuda::Bell* count(std::size_t number) const { return stored(ranks_->rank()) + words_come() + number; }
   // Where a rank wants the sums of its piece, or this one's part of what is gathered.
   std::byte* place(int rank, const RowPiece& piece) const;
   ops::GatheredRows gathered() const;
@@ -43,19 +43,25 @@ class ByOneKernel final : public InChunks {
     return bits(part_->acts().slots[static_cast<std::size_t>(shift().from)].dtype) / 8;
   }
   std::int64_t line_bytes() const { return row_bytes() * mine().rows.size() / walk_.piece; }
-  std::vector<Chunk> cut() const;
+  std::vector<Chunk> cut(std::int64_t rows) const;  // the first ones of each group
+  Status copy(const cuda::Queue& queue, const Chunk& chunk, std::byte* to, const std::byte* from) const;
+  cuda::Bell elements(const Chunk& chunk) const {
+    return static_cast<cuda::Bell>(chunk.lines.size() * chunk.bytes.size() / element_bytes());
+  }
   Status send_rows() const;
   Status send_sums() const;
 
   ops::RowWalk walk_ = {};
+  double waves_ = 1;
+  int sent_ = 0;
   std::optional<cuda::Memory> memory_ = {};
-  std::vector<std::byte*> words_there_ = {},
-                          there_ = {};  // by rank, as seen from this device; where rows are written to
+  // By rank, as seen from this device: words; where rows are written to; and sums on their way.
+  std::vector<std::byte*> words_there_ = {}, there_ = {}, sums_there_ = {};
   std::optional<DeviceSteps> kernel_ = {};
 };
 
 Status ByOneKernel::share() {
-  auto memory = shared_memory(static_cast<std::int64_t>((1 + most_chunks * pieces_.size()) * sizeof(cuda::Bell)));
+  auto memory = shared_memory(static_cast<std::int64_t>((1 + 3 * most_chunks * pieces_.size()) * sizeof(cuda::Bell)));
   if (const Status made = transport::agree(*ranks_, memory ? Status(Done{}) : memory.error()); !made) return made;
   memory_ = *std::move(memory);
   auto words = reach_->share(*memory_);
@@ -64,6 +70,10 @@ Status ByOneKernel::share() {
   auto there = reach_->share(slots_->memory(shift().to));
   if (!there) return there.error();
   there_ = *std::move(there);
+  if (pair_.gathers()) return Done{};
+  auto sums = reach_->share(slots_->memory(shift().from));
+  if (!sums) return sums.error();
+  sums_there_ = *std::move(sums);
   return Done{};
 }
 
@@ -82,8 +92,11 @@ ops::ScatteredRows ByOneKernel::scattered() const {
     out.places[step] = place(after(step + 1).rank, after(step + 1));
   out.begun = begun();
   out.come = come(ranks_->rank());
-  out.stored = come(before(1).rank);
-  out.whole = reduces() ? whole(0) : nullptr;
+  out.others = static_cast<int>(words_come());
+  out.stored = stored(before(1).rank);
+  out.counts = count(0);
+  out.counts_last = reduces();
+  out.sent = sent_;
   return out;
 }
 
@@ -93,6 +106,8 @@ Status ByOneKernel::build(const ChunkQuestion& question) {
   const auto one = one_kernel(question, *planned, times_.chunks);
   if (!one) return input_error("no kernel goes through this product in chunks, but on rank 0 one does");
   walk_ = one->walk;
+  waves_ = one->waves;
+  sent_ = one->sent;
   for (const Status& done : {queues_.first.set(memory_->data(), 0, memory_->bytes()), queues_.first.wait()})
     if (!done) return done;
   const TuneOptions tune{.stored = options_->tune.stored};
@@ -110,67 +125,74 @@ Status ByOneKernel::build(const ChunkQuestion& question) {
   return Done{};
 }
 
-std::vector<ByOneKernel::Chunk> ByOneKernel::cut() const {
+std::vector<ByOneKernel::Chunk> ByOneKernel::cut(std::int64_t rows) const {
   std::vector<Chunk> out;
-  const std::int64_t group = mine().rows.size() * walk_.rows / walk_.piece, line = line_bytes();
-  const std::int64_t width = walk_.strips == 1 ? line : walk_.cols * element_bytes();
-  for (std::int64_t row = mine().rows.begin; row < mine().rows.end; row += group)
+  const std::int64_t line = line_bytes(), width = walk_.cols * element_bytes();
+  for (std::int64_t row = 0; row < walk_.piece; row += walk_.rows)
     for (std::int64_t at = 0; at < line; at += width)
-      out.push_back({{row, row + group}, {at, std::min(line, at + width)}});
+      out.push_back({{row, row + rows}, {at, std::min(line, at + width)}});
   return out;
+}
+
+Status ByOneKernel::copy(const cuda::Queue& queue, const Chunk& chunk, std::byte* to, const std::byte* from) const {
+  const std::int64_t line = line_bytes(), offset = chunk.lines.begin * line + chunk.bytes.begin;
+  if (chunk.bytes.size() == line) return queue.copy(to + offset, from + offset, chunk.lines.size() * line);
+  auto* const there = const_cast<std::byte*>(from) + offset;  // of which is only read
+  return queue.copy_rows({to + offset, line}, {there, line}, chunk.bytes.size(), chunk.lines.size());
 }
 
 // Nobody writes to another rank before that one says that it has begun: by then it has read what came last.
 Status ByOneKernel::queue(const cuda::Queue& queue) const {
   if (const Status forked = fork(queue); !forked) return forked;
-  const auto words = static_cast<std::int64_t>((1 + words_come()) * sizeof(cuda::Bell));
+  const auto words = static_cast<std::int64_t>((1 + 2 * words_come()) * sizeof(cuda::Bell));
   for (const Status& queued : {kernel_->queue_on(queues_.first), queues_.first.set(begun(), 0, words),
                                meet(queues_.copies, ready()), pair_.gathers() ? send_rows() : send_sums()})
     if (!queued) return queued;
   return join(queue);
 }
 
-// To each of the others its next piece first.
 Status ByOneKernel::send_rows() const {
   Copies copies(queues_.copies);
-  const std::vector<Chunk> chunks = cut();
-  for (std::size_t step = 1; step < pieces_.size(); ++step)
-    for (std::size_t number = 0; number < chunks.size(); ++number) {
-      const int other = before(step).rank;
-      const std::int64_t bytes = chunks[number].rows.size() * row_bytes();
-      const std::int64_t offset = (chunks[number].rows.begin - mine().rows.begin) * row_bytes();
-      const auto work = [&](const cuda::Queue& by) {
-        return by.copy(place(other, mine()) + offset, slots_->at(shift().from) + offset, bytes);
-      };
-      const Status sent = copies.copy(work, come(other) + (step - 1) * chunks.size() + number);
-      if (!sent) return sent;
-    }
+  const std::vector<Chunk> chunks = cut(walk_.rows);
+  for (const Sending& next : sending_order(pieces_.size(), chunks.size(), waves_)) {
+    const int other = before(next.step).rank;
+    const auto work = [&](const cuda::Queue& by) {
+      return copy(by, chunks[next.strip], place(other, mine()), slots_->at(shift().from));
+    };
+    const Status sent = copies.copy(work, come(other) + (next.step - 1) * chunks.size() + next.strip);
+    if (!sent) return sent;
+  }
   return copies.ring();
 }
 
-// The kernel sends them; whole ones of an all-reduce go on to all others.
+// Those that the kernel does not store there itself: to the rank before this one, which adds next, or is the last to.
+// Whole ones of an all-reduce go on to all others.
 Status ByOneKernel::send_sums() const {
-  if (const Status told = cuda::ring(queues_.copies, std::array{begun()}); !told || !reduces()) return told;
+  if (const Status told = cuda::ring(queues_.copies, std::array{begun()}); !told) return told;
   Copies copies(queues_.copies);
-  const std::vector<Chunk> chunks = cut();
-  for (std::size_t number = 0; number < chunks.size(); ++number) {
-    const auto& [rows, columns] = chunks[number];
-    const std::int64_t line = line_bytes(), lines = rows.size() * row_bytes() / line;
-    const std::int64_t offset = (rows.begin - mine().rows.begin) * row_bytes() + columns.begin;
-    const auto elements = static_cast<cuda::Bell>(lines * (columns.size() / element_bytes()));
-    if (const Status there = copies.await(whole(number), elements); !there) return there;
+  const std::vector<Chunk> sums = cut(sent_), chunks = cut(walk_.rows);
+  const auto next = static_cast<std::size_t>(before(1).rank);
+  for (std::size_t number = 0; sent_ > 0 && number < words_come(); ++number) {
+    const std::size_t step = number / sums.size();
+    const Chunk& chunk = sums[number % sums.size()];
+    if (const Status there = copies.await(count(number), elements(chunk)); !there) return there;
+    const std::int64_t rows = after(step + 1).rows.begin * row_bytes();
+    std::byte* const to = step + 2 < pieces_.size() ? sums_there_[next] + rows : place(before(1).rank, before(1));
+    const auto work = [&](const cuda::Queue& by) { return copy(by, chunk, to, slots_->at(shift().from) + rows); };
+    if (const Status sent = copies.copy(work, come(before(1).rank) + number); !sent) return sent;
+  }
+  for (std::size_t number = 0; reduces() && number < chunks.size(); ++number) {
+    if (const Status there = copies.await(count(words_come() + number), elements(chunks[number])); !there) return there;
     for (std::size_t step = 1; step < pieces_.size(); ++step) {
       const int other = before(step).rank;
-      const auto work = [&, from = place(ranks_->rank(), mine()) + offset](const cuda::Queue& by) {
-        std::byte* const to = place(other, mine()) + offset;
-        if (columns.size() == line) return by.copy(to, from, lines * line);
-        return by.copy_rows({to, line}, {from, line}, columns.size(), lines);
+      const auto work = [&](const cuda::Queue& by) {
+        return copy(by, chunks[number], place(other, mine()), place(ranks_->rank(), mine()));
       };
       if (const Status sent = copies.copy(work, reach_->word_of(other, summed(number))); !sent) return sent;
     }
   }
   if (const Status rung = copies.ring(); !rung) return rung;
-  for (std::size_t step = 1; step < pieces_.size(); ++step)
+  for (std::size_t step = 1; reduces() && step < pieces_.size(); ++step)
     if (const Status heard = hear_sums(after(step), chunks.size()); !heard) return heard;
   return Done{};
 }

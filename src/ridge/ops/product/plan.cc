@@ -386,8 +386,9 @@ std::optional<MatmulPlan> in_chunks(MatmulPlan plan, const MatmulCall& call) {
   const RowWalk& walk = call.walk();
   const int high = c.m * c.cluster_m;
   const bool gathers = call.gathered.rows > 0;
-  if (walk.rows % high != 0) return std::nullopt;
-  if (gathers ? !c.gathers_rows() || plan.copy_a : !c.scatters_rows() || walk.cols < c.n) return std::nullopt;
+  if (walk.rows % high != 0 || call.scattered.sent % high != 0) return std::nullopt;
+  if (gathers ? !c.gathers_rows() || plan.copy_a || walk.cols % c.k != 0 : !c.scatters_rows() || walk.cols < c.n)
+    return std::nullopt;
   const int tall = walk.rows / high;
   plan.raster_rows = tall;
   while (plan.raster_rows > 1 && (plan.raster_rows * high > most_group_rows || tall % plan.raster_rows != 0))

@@ -153,51 +153,56 @@ TEST(SharedRows, HasNoPlanWhereNoKernelGoesThroughIt) {
   EXPECT_FALSE(planned([](MatmulCall& c) { c.problem.batch = 2; }));
 }
 
-MatmulCall gathering(std::int64_t m, int ranks, int place, int chunk) {
+MatmulCall gathering(std::int64_t m, int ranks, int place, int cols) {
   MatmulCall c = shared({m, 2048, 4096, 0, 1}, ranks);
   c.scattered = {};
-  c.gathered.rows = chunk;
   c.gathered.all = static_cast<int>(m);
-  c.gathered.piece = c.gathered.all / ranks;
-  c.gathered.of_piece = c.gathered.piece / chunk;
+  c.gathered.piece = c.gathered.rows = c.gathered.all / ranks;
+  c.gathered.cols = cols;
+  c.gathered.strips = c.gathered.of_piece = 4096 / cols;
   c.gathered.first = place * c.gathered.piece;
   return c;
 }
 
 TEST(SharedRows, WhatIsGatheredIsMultipliedInTheOrderInWhichItComes) {
+  constexpr int ranks = 4;
   for (const int place : {0, 1, 3})
-    for (const int chunk : {2048, 1024, 768, 512, 4096}) {
-      const int ranks = 4, piece = chunk == 768 ? 1536 : 4096;
-      const MatmulCall call = gathering(ranks * piece, ranks, place, chunk);
+    for (const int piece : {2048, 1536, 4096, 384}) {
+      const MatmulCall call = gathering(ranks * piece, ranks, place, 2048);
       const auto plan = choose_in_chunks(call, workspace, an_h200());
-      ASSERT_TRUE(plan) << chunk;
+      ASSERT_TRUE(plan) << piece;
       const MatmulConfig& c = sm90_menu[static_cast<std::size_t>(plan->config)];
       EXPECT_TRUE(c.gathers_rows());
+      EXPECT_LE(plan->raster_rows * c.m * c.cluster_m, most_group_rows);
       const tile::Cut cut{.m = c.m, .n = c.n, .k = c.k, .cluster_m = c.cluster_m, .cluster_n = c.cluster_n};
       const tile::Sizes sizes{
           .m = ranks * piece, .n = 2048, .k = 4096, .raster_rows = plan->raster_rows, .first_row = plan->first_row};
       tile::TileScheduler scheduler(cut, sizes, c.cluster(), 0, 0);  // all tiles, one behind the other
-      int number = 0, tiles = 0;
-      for (tile::Item x; scheduler.next(x); ++tiles) {
-        const int next = call.gathered.number(x.m0, x.n0);
-        EXPECT_EQ(call.gathered.number(x.m0 + c.m - 1, x.n0), next) << "a tile in two chunks";
-        EXPECT_TRUE(next == number || next == number + 1) << "at " << x.m0 << ", " << x.n0;
-        number = next;
+      int at = 0;
+      for (tile::Item x; scheduler.next(x);) {
+        const int next = call.gathered.place(x.m0).piece;
+        EXPECT_EQ(call.gathered.place(x.m0 + c.m - 1).piece, next) << "a tile in two pieces";
+        EXPECT_TRUE(next == at || next == at + 1) << "at " << x.m0 << ", " << x.n0;
+        at = next;
       }
-      EXPECT_EQ(number, ranks * call.gathered.of_piece - 1);
-      EXPECT_EQ(call.gathered.number(place * piece, 0), 0) << "its own piece comes first";
+      EXPECT_EQ(at, ranks - 1);
+      EXPECT_EQ(call.gathered.number(place * piece, 2048), 1) << "its own piece comes first";
     }
 }
 
 TEST(SharedRows, AreNotGatheredWhereAIsCopiedFirst) {
-  EXPECT_TRUE(choose_in_chunks(gathering(8192, 4, 0, 1024), workspace, an_h200()));
-  MatmulCall odd = gathering(8192, 4, 0, 1024);
+  const MatmulCall good = gathering(8192, 4, 0, 2048);
+  EXPECT_TRUE(choose_in_chunks(good, workspace, an_h200()));
+  MatmulCall odd = good;
   odd.problem.a.row_stride = 4100;  // 8200 bytes, which the copy engine does not read
   EXPECT_FALSE(choose_in_chunks(odd, workspace, an_h200()));
-  MatmulCall turned = gathering(8192, 4, 0, 1024);
+  MatmulCall turned = good;
   turned.problem.a = {DType::bf16, 1, 8192, 0};
   EXPECT_FALSE(choose_in_chunks(turned, workspace, an_h200())) << "rows that are columns";
-  EXPECT_FALSE(choose_in_chunks(gathering(8192, 4, 0, 64), workspace, an_h200())) << "a tile in two chunks";
+  MatmulCall narrow = good;
+  narrow.gathered.cols = 32;
+  EXPECT_FALSE(choose_in_chunks(narrow, workspace, an_h200())) << "a stage in two strips";
+  EXPECT_FALSE(choose_in_chunks(gathering(800, 4, 0, 2048), workspace, an_h200())) << "a tile in two pieces";
 }
 
 }  // namespace

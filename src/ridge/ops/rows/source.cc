@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstdlib>
+#include <optional>
 
 #include "ridge/ops/rows/source.h"
 
@@ -17,7 +18,8 @@ using namespace generated;
 
 constexpr std::int64_t most_cluster = 8;
 constexpr std::int64_t most_narrow = std::int64_t{1} << 30;
-constexpr int most_ahead = 32;  // of a lane's 128 registers
+constexpr std::int64_t least_shifted = 256;  // columns: of fewer, the vectors at the ends are too many
+constexpr int most_ahead = 32;               // of a lane's 128 registers
 
 std::int64_t product(const std::vector<std::int64_t>& extents) {
   std::int64_t n = 1;
@@ -41,7 +43,8 @@ class RowText {
     choose();
     std::string steps = tensors();
     for (std::size_t i = 0; i < program_.steps.size(); ++i) steps_ += step(i);
-    steps = head() + steps + ahead_ + "  at.over_rows(rows, [&](const Index row) {\n" + steps_ + "  });\n" + behind_;
+    steps = head() + steps + ahead_ + "  at.over_rows(rows, [&](const Index row) {\n" + begin_ + steps_ + "  });\n" +
+            behind_;
     out_.text = kernel_text(out_, "ridge/ops/rows/gradients.h", wide_, steps);
     return std::move(out_);
   }
@@ -79,7 +82,7 @@ class RowText {
       whole_ &= together_[t] * size(t) == vector_bytes;
     }
     // Lanes side by side read what lies side by side, or a load brings more than it is asked for.
-    if (!in_vectors) width_ = narrowest;
+    if (!in_vectors && !shift()) width_ = narrowest;
     while (width_ > program_.columns) width_ /= 2;
     for (int& one : together_) one = std::min(one, width_);
     streamed_ = bytes > static_cast<double>(streamed_bytes);
@@ -87,8 +90,43 @@ class RowText {
     wide_ = reach >= static_cast<double>(most_narrow) || rows_ >= most_narrow / 32;
   }
 
+  // Rows that begin anywhere go in whole vectors all the same, if all that differs from row to row begins as far behind
+  // a place where vectors do: what lies before a row's first element in its first vector is left out.
+  bool shift() {
+    if (pieces_ > 0 || program_.columns < least_shifted) return false;
+    int narrowest = vector_bytes;
+    std::optional<std::size_t> first;
+    const auto moves = [&](std::size_t t) { return along(t) && !repeated(t); };
+    for (std::size_t t = 0; t < program_.tensors.size(); ++t) {
+      if (!moves(t)) continue;
+      if (!first) first = t;
+      narrowest = std::min(narrowest, size(t));
+    }
+    if (!first) return false;
+    const int width = vector_bytes / narrowest;
+    const auto behind = [&](std::size_t t) {  // a vector's beginning, as the address is
+      const auto address = reinterpret_cast<std::uintptr_t>(data_[t]);
+      return address % static_cast<unsigned>(size(t)) == 0
+                 ? static_cast<std::int64_t>(address / static_cast<unsigned>(size(t)) % static_cast<unsigned>(width))
+                 : std::int64_t{-1};
+    };
+    for (std::size_t t = 0; t < program_.tensors.size(); ++t) {
+      if (!moves(t)) continue;
+      if (behind(t) < 0 || behind(t) != behind(*first)) return false;
+      for (std::size_t axis = 0; axis < last(); ++axis)
+        if (program_.rows[axis] > 1 &&
+            (program_.tensors[t].strides[axis] - program_.tensors[*first].strides[axis]) % width != 0)
+          return false;
+    }
+    for (std::size_t t = 0; t < program_.tensors.size(); ++t) together_[t] = moves(t) ? vector_bytes / size(t) : 1;
+    width_ = width;
+    begin_ = "  at.begin(t" + std::to_string(*first) + ".offset(row) + " + std::to_string(behind(*first)) + ");\n";
+    return true;
+  }
+
   void choose_lanes() {
-    const std::int64_t vectors = (program_.columns + width_ - 1) / width_;
+    const std::int64_t shifted = begin_.empty() ? 0 : width_ - 1;
+    const std::int64_t vectors = (program_.columns + shifted + width_ - 1) / width_;
     const std::int64_t most = std::min<std::int64_t>(lane_elements(program_) / width_, 32);
     // More lanes hide more; beyond what a block of them holds, fewer blocks a row are worth more.
     const std::int64_t few = std::min<std::int64_t>(most, 32 / width_), held = vectors > few * 256 ? most : few;
@@ -120,6 +158,7 @@ class RowText {
   std::string head() {
     std::string extent = "whole";
     if (ragged_) extent = program_.columns % width_ == 0 ? "vectors" : "ragged";
+    if (!begin_.empty()) extent = "shifted";
     std::string out = "  using S = Spread<";
     for (const int number : {lanes_, out_.threads, out_.cluster, each_, width_}) out += std::to_string(number) + ", ";
     out += "Extent::" + extent + (stays() ? ", true>;\n" : ", false>;\n");
@@ -165,7 +204,7 @@ class RowText {
     }
     if (given.kind == RowStep::Kind::element && s.op == ChainOp::store) {
       if (along(static_cast<std::size_t>(s.slot))) return "  at.store(" + t + ", row, " + wide(s.a) + ");\n";
-      return "  at.store_one(" + t + ", row, " + held(s.a).name + (held(s.a).wide ? "[0]" : "") + ");\n";
+      return "  at.store_one(" + t + ", row, " + held(s.a).name + (held(s.a).wide ? "[at.first_held()]" : "") + ");\n";
     }
     const std::string name = "v" + std::to_string(index);
     Value& made = held_[static_cast<std::size_t>(s.result)];
@@ -250,9 +289,9 @@ class RowText {
   Words words_;
   std::int64_t rows_, pieces_;
   std::vector<int> together_;
-  std::string slots_;                   // places that numbers are told by
-  std::string steps_, ahead_, behind_;  // of a row; before the first; behind the last
-  std::vector<Value> held_;             // in each register
+  std::string slots_;                           // places that numbers are told by
+  std::string begin_, steps_, ahead_, behind_;  // of a row that is shifted; of each; before the first; behind the last
+  std::vector<Value> held_;                     // in each register
   int width_ = 1, lanes_ = 1, each_ = 1, words_ahead_ = 0;
   bool ragged_ = false, wide_ = false, streamed_ = false, whole_ = true;  // whole: all vectors are 16 bytes
 };

@@ -10,8 +10,9 @@
 
 namespace ridge::device {
 
-// Which of a lane's elements exist: all; of its vectors all or none; any.
-enum class Extent { whole, vectors, ragged };
+// Which of a lane's elements exist: all; of its vectors all or none; any. Shifted: rows that begin anywhere, whose
+// first vector begins where vectors do, with elements that are not the row's.
+enum class Extent { whole, vectors, ragged, shifted };
 
 // How a row lies on `lanes` lanes, of one block of so many threads or of several, its vectors one lane after another.
 template <int lanes_, int threads_, int blocks_, int vectors_, int width_, Extent extent_, bool resident_>
@@ -59,7 +60,9 @@ template <class At> struct LaneAt {
   template <class F, int slot> RIDGE_FN float over(float each) const {
     return at.template over_lanes<F, slot>(each, turn);
   }
-  template <int slot> RIDGE_FN float first() const { return over<Sum, slot>(at.holds_first() ? x[0] : 0); }
+  template <int slot> RIDGE_FN float first() const {
+    return over<Sum, slot>(at.holds_first() ? x[at.first_held()] : 0);
+  }
 };
 
 // All that a lane of Rows holds, at once.
@@ -96,6 +99,13 @@ template <class S> class RowAt {
     lane_ = S::lanes <= 32 ? threadIdx.x % S::lanes : threadIdx.x;
     if constexpr (S::blocks > 1) lane_ += block_of_cluster() * S::threads;
     left_ = static_cast<int>(columns) - lane_ * S::width;
+    if constexpr (is_shifted) room_ = left_;
+  }
+
+  // Of a row whose elements begin so many behind a place where vectors do.
+  template <class Index> RIDGE_FN void begin(Index offset) {
+    shift_ = static_cast<int>(offset & (S::width - 1));
+    left_ = room_ + shift_;
   }
 
   template <class Index> RIDGE_FN Index first() const {
@@ -126,7 +136,8 @@ template <class S> class RowAt {
 
   template <class T, class Index> RIDGE_FN Packs<S, T::form> read(const T& from, Index row) const {
     Packs<S, T::form> packs;
-    const i64 at = from.offset(row) + lane_ * S::width;
+    const i64 at = from.offset(row) + lane_ * S::width - shift_;
+    if constexpr (is_shifted) return read_shifted<T>(from.data, at);
 #pragma unroll
     for (int k = 0; k < S::vectors; ++k) {
       const int count = left_ - k * stride;
@@ -150,13 +161,15 @@ template <class S> class RowAt {
   }
   template <class T, class Index> RIDGE_FN void store(const T& to, Index row, const Part& x) const {
     if (!live_) return;
-    const i64 at = to.offset(row) + lane_ * S::width;
+    const i64 at = to.offset(row) + lane_ * S::width - shift_;
 #pragma unroll
     for (int k = 0; k < S::vectors; ++k) {
       float y[S::width];
 #pragma unroll
       for (int i = 0; i < S::width; ++i) y[i] = x[k * S::width + i];
-      if constexpr (S::extent == Extent::whole)
+      if (is_shifted && is_cut(k))
+        each_there(k, [&](int i) { write_one<T::form>(to.data, at + k * stride + i, y[i]); });
+      else if constexpr (S::extent == Extent::whole || is_shifted)
         write<T::form, S::width, T::together, T::use>(to.data, at + k * stride, y);
       else
         write<T::form, S::width, T::together, T::use>(to.data, at + k * stride, y, left_ - k * stride);
@@ -221,8 +234,12 @@ template <class S> class RowAt {
       return row.at.y;
   }
 
-  RIDGE_FN bool inside(int i) const { return i / S::width * stride + i % S::width < left_; }
+  RIDGE_FN bool inside(int i) const {
+    if (is_shifted && lane_ == 0 && i < shift_) return false;
+    return i / S::width * stride + i % S::width < left_;
+  }
   RIDGE_FN bool holds_first() const { return lane_ == 0; }
+  RIDGE_FN int first_held() const { return is_shifted ? shift_ : 0; }  // of lane 0's elements
   template <class F, int slot> RIDGE_FN float over_lanes(float x, u32 turn) const {
     if constexpr (S::lanes <= 32) return of_lanes<F, S::lanes>(x);
     if constexpr (S::lanes > 32 && S::blocks == 1)
@@ -235,9 +252,43 @@ template <class S> class RowAt {
 
  private:
   static constexpr int stride = S::lanes * S::width;
+  static constexpr bool is_shifted = S::extent == Extent::shifted;
+
+  // Of shifted rows: whether a vector has elements that are not the row's; and those that are.
+  RIDGE_FN bool is_cut(int k) const { return left_ - k * stride < S::width || (k == 0 && lane_ == 0 && shift_ > 0); }
+  template <class F> RIDGE_FN void each_there(int k, const F& f) const {
+#pragma unroll
+    for (int i = 0; i < S::width; ++i)
+      if (inside(k * S::width + i)) f(i);
+  }
+  // Whole vectors first, all at once; then those at the ends, and tensors that begin elsewhere, an element at a time.
+  template <class T> RIDGE_FN Packs<S, T::form> read_shifted(const char* data, i64 at) const {
+    constexpr bool in_vectors = T::together > 1;
+    Packs<S, T::form> packs;
+#pragma unroll
+    for (int k = 0; k < S::vectors; ++k)
+      packs.of[k] =
+          device::read<T::form, S::width, T::together, T::use>(data, at + k * stride, in_vectors && !is_cut(k));
+#pragma unroll
+    for (int k = 0; k < S::vectors; ++k)
+      if (!in_vectors || is_cut(k))
+#pragma unroll
+        for (int i = 0; i < S::width; ++i) {
+          const bool there = inside(k * S::width + i);
+          const char* const place = data + (at + k * stride + i) * size_of<T::form>;
+          if constexpr (T::form == Form::f32) {
+            u32 one;
+            read_piece<4, Use::kept>(&one, place, there);
+            packs.of[k].word[i] |= one;
+          } else {
+            packs.of[k].word[i / 2] |= static_cast<u32>(read_half(place, there)) << (i % 2 * 16);
+          }
+        }
+    return packs;
+  }
 
   Place* const places_;
-  int lane_, left_;
+  int lane_, left_, room_ = 0, shift_ = 0;
   u32 turn_ = 0;
   bool live_ = true;
 };

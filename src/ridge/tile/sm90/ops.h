@@ -63,7 +63,7 @@ template <class Kernel, Half half> struct Producer : Position<Kernel> {
     const CUtensorMap* map = &view.on_target.map;
     if constexpr (along_rows<Along> && gathers_rows<Kernel>)
       if (const GatheredRows& rows = shared->gathered; rows.rows > 0) {
-        if (depth == 0) await_rows(rows, along);
+        if (depth % rows.cols == 0) await_rows(rows, along, depth);
         if (rows.walked(along) < rows.piece) {
           along = rows.walked(along);
           map = &shared->own;
@@ -82,9 +82,8 @@ template <class Kernel, Half half> struct Producer : Position<Kernel> {
     std::uint64_t kept;
   };
 
-  // A tile of rows lies in one chunk.
-  TILE_FN static void await_rows(const GatheredRows& rows, int row) {
-    const int number = rows.number(row, 0) - rows.of_piece;
+  TILE_FN static void await_rows(const GatheredRows& rows, int row, int column) {
+    const int number = rows.number(row, column) - rows.of_piece;
     if (number < 0) return;
     while (read_acquire_system(rows.come + number) == 0) {}
     copies_follow();
@@ -233,11 +232,13 @@ template <class Kernel> struct Consumer : Position<Kernel> {
     if (rows.rows == 0 || end <= col) return;
     while (read_acquire_system(rows.begun) == 0) {}
     if (rows.adds(row)) {
+      const auto at = rows.place(row);
+      const bool is_sent = rows.is_sent(at);
       int strip = rows.number_in_piece(0, col);
-      const std::uint32_t* word = rows.come + rows.number(row, col) - rows.of_piece;
+      const std::uint32_t* word = rows.come + rows.number(row, col) - rows.of_piece + (is_sent ? 0 : rows.others);
       for (int next = strip * rows.cols; next < end; next += rows.cols, ++strip, ++word) {
-        const auto all = static_cast<std::uint32_t>(rows.rows * rows.width(strip, static_cast<int>(view.cols)));
-        while (read_acquire_system(word) != all) {}
+        const int all = (rows.rows - rows.sent) * rows.width(strip, static_cast<int>(view.cols));
+        while (read_acquire_system(word) != static_cast<std::uint32_t>(is_sent ? 1 : all)) {}
       }
     }
     copies_follow();
@@ -246,14 +247,13 @@ template <class Kernel> struct Consumer : Position<Kernel> {
     const ScatteredRows& rows = shared->scattered;
     const int end = end_of(view, col);
     if (rows.rows == 0 || end <= col) return;
-    const auto at = rows.place(row);
-    const bool is_last = rows.walked(row) + rows.piece >= rows.all;
-    if (is_last && rows.whole == nullptr) return;
+    const bool is_last = rows.is_last(rows.walked(row));
+    if (is_last && !rows.counts_last) return;
     stores_done();
-    std::uint32_t* word = is_last ? rows.whole : rows.stored + at.piece * rows.of_piece;
-    word += rows.number_in_piece(at.row, col);
+    const auto at = rows.place(row);
+    std::uint32_t* word = (is_last || rows.is_sent(at) ? rows.counts : rows.stored) + rows.number(row, col);
     for (int next = col; col < end; col = next, ++word) {
-      next = (col / rows.cols + 1) * rows.cols;
+      next = (rows.number_in_piece(0, col) + 1) * rows.cols;
       if (next > end) next = end;
       add_release_system(word, static_cast<std::uint32_t>(height * (next - col)));
     }
@@ -286,10 +286,18 @@ template <class Kernel> struct Consumer : Position<Kernel> {
           if constexpr (scatters_rows<Kernel>) {
             if (i == 0 && c == 0) await_others(view, row, col);
             const ScatteredRows& rows = shared->scattered;
-            const bool apart = rows.rows > 0;
-            const auto place = apart ? rows.place(from) : RowWalk::Place{0, from};
-            store_or_add_box(apart ? shared->pieces + place.piece : map, out, {corner.x, place.row, corner.batch},
-                             apart ? rows.adds(from) : o.adds);
+            auto place = RowWalk::Place{0, from};
+            const CUtensorMap* to = map;
+            bool adds = o.adds;
+            if (rows.rows > 0) {
+              const auto at = rows.place(from);
+              adds = rows.adds(from);
+              if (rows.is_last(rows.walked(from)) || !rows.is_sent(at)) {
+                place = at;
+                to = shared->pieces + at.piece;
+              }
+            }
+            store_or_add_box(to, out, {corner.x, place.row, corner.batch}, adds);
           } else {
             store_or_add_box(map, out, corner, o.adds);
           }
