@@ -2,8 +2,8 @@
 // Where A is gathered, the walk begins with this rank's own rows, and a piece comes in strips of its columns, each of
 // which is multiplied as soon as it has come. Where the result is scattered, it goes on in chunks, strips of columns of
 // a group of rows, each added to what the ranks before this one in a piece's order have made of it, and the walk ends
-// with this rank's own piece: some rows of a chunk are stored here and sent on to the rank that adds next, the others
-// are stored where the piece's rank wants them. Words in memory say what has come.
+// with this rank's own piece: chunks are stored here and sent on to the rank that adds next, or stored where the
+// piece's rank wants them. Words in memory say what has come.
 #pragma once
 
 #include <cstdint>
@@ -56,24 +56,16 @@ struct GatheredRows : RowWalk {
 // Rows of D. Words that kernels write count elements, so that whoever waits for a chunk knows when all of it is stored.
 struct ScatteredRows : RowWalk {
   static constexpr int most_pieces = 8;
-  int sent = 0;                    // the first rows of each group, but for the last piece's, are stored in D first
-  int added = never;               // walked rows from here on are added to what lies there
-  int others = 0;                  // chunks behind the first piece
-  void* places[most_pieces] = {};  // where each piece of the walk lies, in order, but for rows that are sent
+  bool sent = false;  // chunks, but for the last piece's, are stored in D and sent on; else all lie at their places
+  int added = never;  // walked rows from here on are added to what lies there
+  void* places[most_pieces] = {};        // where each piece of the walk lies, in order
   const std::uint32_t* begun = nullptr;  // 1 as soon as others may be written to; nothing is stored before
-  // Of each chunk behind the first piece: 1 as soon as its rows that were sent are here; then, of each, what others
-  // have stored of the rest.
-  const std::uint32_t* come = nullptr;
-  std::uint32_t* stored = nullptr;  // those latter words of the rank that adds next
-  std::uint32_t* counts = nullptr;  // here: of each chunk what is stored to be sent on
-  bool counts_last = false;         // and, of the last piece's, all that is stored
+  const std::uint32_t* come = nullptr;   // of each chunk behind the first piece: 1 as soon as it was sent here, or …
+  std::uint32_t* stored = nullptr;       // … what was stored of it: such words of the rank that adds next
+  std::uint32_t* counts = nullptr;       // here: of each chunk what is stored to be sent on
+  bool counts_last = false;              // and, of the last piece's, all that is stored
 
   TILE_FN bool is_last(int of_walk) const { return of_walk >= all - piece; }
-  TILE_FN bool is_sent(const Place& at) const {
-    int row = at.row;
-    while (row >= rows) row -= rows;
-    return row < sent;
-  }
   TILE_FN bool adds(int row) const { return walked(row) >= added; }
 };
 

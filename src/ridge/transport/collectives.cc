@@ -156,6 +156,17 @@ Result<std::vector<std::vector<std::byte>>> gather(Ranks& ranks, std::span<const
   return out;
 }
 
+Status largest(Ranks& ranks, std::int64_t& number) {
+  const auto all = gather(ranks, std::as_bytes(std::span(&number, 1)));
+  if (!all) return all.error();
+  for (const auto& one : *all) {
+    std::int64_t its = 0;
+    std::memcpy(&its, one.data(), sizeof its);
+    number = std::max(number, its);
+  }
+  return broadcast(ranks, std::as_writable_bytes(std::span(&number, 1)));
+}
+
 Status agree(Ranks& ranks, const Status& mine) {
   Told told_here;
   if (!mine) {

@@ -36,6 +36,8 @@ Status barrier(Ranks& ranks);
 Status broadcast(Ranks& ranks, std::span<std::byte> data);
 // Every rank's, all of one length, at rank 0 in order; elsewhere empty.
 Result<std::vector<std::vector<std::byte>>> gather(Ranks& ranks, std::span<const std::byte> mine);
+// The most that any rank has, at every rank.
+Status largest(Ranks& ranks, std::int64_t& number);
 // The first rank's error, at every rank alike and with its number, where any has one.
 Status agree(Ranks& ranks, const Status& mine);
 

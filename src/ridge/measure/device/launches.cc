@@ -42,6 +42,11 @@ Result<DeviceLaunches> DeviceLaunches::make(Plan plan, const Places& places, con
       (plan.steps.empty() || !std::holds_alternative<ops::MatmulProblem>(plan.steps.back().kernel)))
     return input_error("what is added to a result is expected to be a product's");
   DeviceLaunches out(std::move(plan), how);
+  if (how.gathered.rows > 0) {
+    const auto first = out.plan_.steps.empty() ? std::nullopt : out.product_of(out.plan_.steps.front(), places);
+    if (!first || !std::holds_alternative<cuda::MatmulCall>(*first))
+      return input_error("what is gathered is expected to be read by a product");
+  }
   for (const Step& step : out.plan_.steps) {
     out.chosen_.emplace_back();
     const bool is_tuned = !how.group || step.group == *how.group;

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <limits>
 
 #include "ridge/base/text.h"
 #include "ridge/distributed/collective.h"
@@ -18,37 +17,10 @@
 namespace ridge::ranks {
 namespace {
 
-constexpr double few = 0.99;     // more chunks are to gain more than a hundredth
-constexpr double as_one = 1.03;  // launches take longer than is foreseen of each alone: one kernel may be predicted so
-constexpr int sent_rows = 256;   // whole tiles, of clusters too
-
-// Of one kernel, where the copy engine sends on so many rows of each group of sums.
-KernelSeconds kernel_seconds(const ChunkQuestion& q, const OneKernel& one, int sent) {
-  const auto pieces = row_pieces(q.part.acts(), q.pair, q.part.device());
-  const double count = one.walk.of_piece, ranks = static_cast<double>(pieces.size());
-  const double bytes = static_cast<double>(pieces.front().rows.size() * row_bytes(q.part, q.pair)) / count;
-  const double on_way = bytes / q.links.bytes_per_s, of_it = q.pair.gathers() ? 1 : 1.0 * sent / one.walk.rows;
-  return {.each = one.seconds / (ranks * count),
-          .storing = (1 - of_it) * on_way,
-          .sending = of_it > 0 ? of_it * on_way + q.links.copy_s : 0,
-          .giving = on_way + q.links.copy_s,
-          .wait = q.links.wait_s,
-          .waves = one.waves};
-}
-
-double one_kernel_s(const ChunkQuestion& q, const OneKernel& one, int sent) {
-  const auto ranks = static_cast<std::int64_t>(row_pieces(q.part.acts(), q.pair, q.part.device()).size());
-  return ranks::one_kernel_s(q.pair.kind, ranks, one.walk.of_piece, kernel_seconds(q, one, sent));
-}
-
-// As many as do not hold the kernel up: what it stores over the links itself keeps it from multiplying.
-int most_sent(const ChunkQuestion& q, const OneKernel& one) {
-  double least = std::numeric_limits<double>::infinity();
-  for (int sent = 0; sent <= one.walk.rows; sent += sent_rows) least = std::min(least, one_kernel_s(q, one, sent));
-  int sent = one.walk.rows / sent_rows * sent_rows;
-  while (sent > 0 && one_kernel_s(q, one, sent) * few > least) sent -= sent_rows;
-  return sent;
-}
+constexpr double few = 0.99;  // more chunks are to gain more than a hundredth
+// Launches one behind the other take longer than is foreseen of each alone: one kernel may be predicted to take so much
+// longer, if a piece fills the device. Less of it waits on multiprocessors that it holds.
+constexpr double as_one = 1.07, a_wave = 0.9;
 
 class Times {
  public:
@@ -66,26 +38,39 @@ class Times {
     if (!alone) return out;
     out.computing = *alone;
     out.in_turn = *alone + moving();
+    Way launches, kernel;
     for (std::int64_t chunks = std::max<std::int64_t>(1, q_.how.count); chunks <= most_chunks; chunks *= 2) {
-      for (const bool one : {false, true}) {
-        const Seconds seconds = one ? by_one_kernel(chunks, *planned, *alone) : in_chunks(chunks);
-        if (!seconds) return seconds.error();
-        if (!*seconds && !one) break;
-        const double slack = one && !out.one_kernel ? as_one : few;
-        if (*seconds && (out.in_chunks == 0 || **seconds < slack * out.in_chunks)) {
-          out.in_chunks = **seconds;
-          out.chunks = chunks;
-          out.one_kernel = one;
-        }
-      }
+      const auto seconds = in_chunks(chunks);
+      if (!seconds) return seconds.error();
+      if (!*seconds) break;
+      launches.take(**seconds, chunks);
+      if (const auto one = one_kernel(q_, *planned, chunks))
+        kernel.take(by_one_kernel(*one, *planned, *alone), chunks, *one);
       if (q_.how.count > 0) break;
     }
-    if (q_.how.when == Chunks::When::where_faster && out.in_chunks >= out.in_turn) out.chunks = 0;
+    if (launches.chunks == 0) return out;
+    const double slack = kernel.waves < a_wave ? 1 : as_one;
+    out.one_kernel = kernel.chunks > 0 && (!q_.pair.gathers() || kernel.seconds < slack * launches.seconds);
+    const Way& best = out.one_kernel ? kernel : launches;
+    out.in_chunks = best.seconds;
+    out.chunks = best.chunks;
+    out.stores = best.stores;
+    if (q_.how.when == Chunks::When::where_faster && std::min(best.seconds, launches.seconds) >= out.in_turn)
+      out.chunks = 0;
     return out;
   }
 
  private:
   using Seconds = Result<std::optional<double>>;  // none: a step that nobody predicts
+  struct Way {
+    double seconds = 0, waves = 1;
+    std::int64_t chunks = 0;
+    bool stores = false;
+    void take(double other, std::int64_t in_chunks, const OneKernel& how = {}) {
+      if (chunks > 0 && other >= few * seconds) return;
+      *this = {other, how.waves, in_chunks, how.stores};
+    }
+  };
 
   Seconds computing(const Program& program) const {
     const auto planned = plan_part(program, q_.options);
@@ -113,14 +98,20 @@ class Times {
 
   // What comes before a product whose sums are scattered is done with before any is sent; what comes behind one whose
   // rows are gathered begins when all have come.
-  std::optional<double> by_one_kernel(std::int64_t chunks, const Plan& planned, double alone) const {
-    const auto kernel = one_kernel(q_, planned, chunks);
-    if (!kernel) return std::nullopt;
+  double by_one_kernel(const OneKernel& one, const Plan& planned, double alone) const {
     Plan product = planned;
     product.steps = {q_.pair.gathers() ? planned.steps.front() : planned.steps.back()};
-    const auto soonest = forecast_s(product, device_);
-    if (!soonest) return std::nullopt;
-    return alone - *soonest + beside(one_kernel_s(q_, *kernel, kernel->sent));
+    const auto ranks = static_cast<std::int64_t>(pieces_.size()), count = std::int64_t{one.walk.of_piece};
+    const double bytes = static_cast<double>(pieces_.front().rows.size() * row_bytes_) / static_cast<double>(count);
+    const double on_way = bytes / q_.links.bytes_per_s, by_copy = on_way + q_.links.copy_s;
+    const KernelSeconds times{.each = one.seconds / static_cast<double>(ranks * count),
+                              .storing = one.stores ? on_way : 0,
+                              .sending = one.stores ? 0 : by_copy,
+                              .giving = by_copy,
+                              .wait = q_.links.wait_s,
+                              .waves = one.waves};
+    const double rest = alone - forecast_s(product, device_).value_or(alone);
+    return rest + beside(one_kernel_s(q_.pair.kind, ranks, count, times));
   }
 
   double on_the_way(double bytes) const {
@@ -198,6 +189,8 @@ std::optional<OneKernel> one_kernel(const ChunkQuestion& question, const Plan& p
   const WalkShape shape{gathers, gathers ? call.problem.k : call.problem.n, call.problem.m / rows};
   const ops::RowWalk out = walk(pieces, place, shape, chunks);
   if (out.rows == 0) return std::nullopt;
+  // In one chunk, a piece's first tiles would wait for all of the piece before.
+  if (!gathers && out.of_piece == 1 && walk(pieces, place, shape, 2).of_piece > 1) return std::nullopt;
   (gathers ? static_cast<ops::RowWalk&>(call.gathered) : call.scattered) = out;
   const auto plan = ops::cuda::choose_in_chunks(call, ops::plan_workspace_bytes, *device);
   const auto usual = ops::forecast(call.problem, *device);  // of which it is one of the kernels
@@ -206,7 +199,10 @@ std::optional<OneKernel> one_kernel(const ChunkQuestion& question, const Plan& p
   const std::int64_t wide = c.n * c.cluster_n, high = c.m * c.cluster_m;
   const std::int64_t tiles = (call.problem.n + wide - 1) / wide * (out.piece / high) * c.cluster();
   OneKernel one{out, usual->spread.middle * plan->predicted_s, static_cast<double>(tiles) / plan->blocks};
-  if (!gathers) one.sent = most_sent(question, one);
+  const auto others = static_cast<double>(pieces.size() - 1);
+  const double bytes =
+      others * static_cast<double>(pieces.front().rows.size() * row_bytes(question.part, question.pair));
+  one.stores = !gathers && bytes / question.links.bytes_per_s > one.seconds;
   return one;
 }
 
@@ -227,9 +223,10 @@ std::string text(const Acts& acts, const ChunkedPair& pair, const ChunkTimes& ti
   const std::string both = fmt::format("{} beside {} over {}", result, name(pair.kind), shift.move.over);
   const std::string turn = engineering(times.in_turn, "s");
   if (times.chunks == 0) return fmt::format("{}: {} predicted in turn", both, turn);
-  return fmt::format("{}: {} predicted in {} chunk{} of {} piece along {}, {}{} in turn", both,
-                     engineering(times.in_chunks, "s"), times.chunks, times.chunks == 1 ? "" : "s",
-                     pair.gathers() ? "the last" : "each", pair.dim, times.one_kernel ? "one kernel, " : "", turn);
+  std::string of = (pair.gathers() ? "the last piece along " : "each piece along ") + pair.dim;
+  if (times.one_kernel) of = pair.gathers() ? "each piece, one kernel" : of + ", one kernel";
+  return fmt::format("{}: {} predicted in {} chunk{} of {}, {} in turn", both, engineering(times.in_chunks, "s"),
+                     times.chunks, times.chunks == 1 ? "" : "s", of, turn);
 }
 
 }  // namespace ridge::ranks

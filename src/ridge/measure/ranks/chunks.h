@@ -1,7 +1,8 @@
 // A product and the collective that brings its rows or takes them away, in chunks of rows: while one chunk is on its
 // way another is multiplied. Each rank begins with what it need not wait for. Of n ranks, pieces in k chunks:
-//   gathered, then multiplied     its own piece; then, as they come, the next rank's piece, the one after that, …;
-//                                 the last one in chunks, since nothing is left to be multiplied while it comes
+//   gathered, then multiplied     its own piece; then, as they come, the next rank's piece, the one after that, …; by
+//                                 launches, the last one in chunks, since nothing is left to be multiplied while it
+//                                 comes; by one kernel, each in strips of its columns
 //   multiplied, then scattered    the chunks of the next rank's piece, which go on to the rank before it; then those
 //                                 of the piece after that one, each added to what came of it; its own last
 //   multiplied, then all added    the same, and each chunk of its own goes to all others when it is whole
@@ -21,7 +22,7 @@ inline constexpr std::int64_t most_chunks = 8;  // of a piece
 struct Chunks {
   enum class When { never, where_faster, always };
   When when = When::where_faster;
-  std::int64_t count = 0;  // of each piece, gathered: of the last; 0: as many as are predicted to be fastest
+  std::int64_t count = 0;  // of each piece; gathered by launches: of the last; 0: as are predicted to be fastest
 };
 
 // Two acts, one behind the other, whose rows do not look at each other.
@@ -81,8 +82,8 @@ double chunked_s(Collective kind, std::int64_t ranks, std::int64_t chunks, const
 // The same with one kernel for all chunks of all pieces.
 struct KernelSeconds {
   double each = 0;     // a chunk multiplied
-  double storing = 0;  // of sums: what the kernel stores over the links of a chunk
-  double sending = 0;  // … and of what the copy engine sends of it; gathered: of all of it
+  double storing = 0;  // of sums over the links, of a chunk, where the kernel stores it there
+  double sending = 0;  // else, or gathered: of a chunk by the copy engine
   double giving = 0;   // of a whole sum to one other
   double wait = 0;     // of a message
   double waves = 1;    // in which a piece is multiplied, by all multiprocessors at once

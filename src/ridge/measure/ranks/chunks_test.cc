@@ -180,9 +180,6 @@ TEST(Chunks, take_as_long_as_the_kernel_that_goes_through_them) {
   // Sent one behind the other instead: at 10, 20, 30, 40, 14 each, so they are there 1 later, at 25, 39, 53, 67.
   const KernelSeconds sent{.each = 10, .sending = 14, .wait = 1};
   EXPECT_DOUBLE_EQ(one_kernel_s(Collective::reduce_scatter, 3, 2, sent), 77);
-  // Half of each, in 7: there at 18, 28; 38, 48, long before it is needed.
-  const KernelSeconds half{.each = 10, .storing = 6, .sending = 7, .wait = 1};
-  EXPECT_DOUBLE_EQ(one_kernel_s(Collective::reduce_scatter, 3, 2, half), 60);
   // Whole at 50 and 60, each to two others in 3: 56, 66, known 1 later.
   EXPECT_DOUBLE_EQ(one_kernel_s(Collective::all_reduce, 3, 2, {.each = 10, .storing = 4, .giving = 3, .wait = 1}), 67);
 }

@@ -7,6 +7,7 @@
 
 #include "ridge/base/text.h"
 #include "ridge/measure/timer.h"
+#include "ridge/transport/collectives.h"
 
 namespace ridge::ranks {
 namespace {
@@ -37,18 +38,6 @@ Status unpack(const cuda::Queue& queue, std::byte* from, const Parcel& parcel, c
 }
 
 bool scatters(const Route& r) { return r.adds() && r.group().empty(); }
-
-// The most that any rank has.
-Status largest(transport::Ranks& ranks, std::int64_t& number) {
-  const auto all = transport::gather(ranks, std::as_bytes(std::span(&number, 1)));
-  if (!all) return all.error();
-  for (const auto& one : *all) {
-    std::int64_t its = 0;
-    std::memcpy(&its, one.data(), sizeof its);
-    number = std::max(number, its);
-  }
-  return transport::broadcast(ranks, std::as_writable_bytes(std::span(&number, 1)));
-}
 
 // The longest box of a reduce-scatter, in whole lines of bytes: of every device, for one may have no part of its own.
 std::size_t longest_addend(const Route& r) {
@@ -135,7 +124,7 @@ Result<const transport::Nccl*> Joined::over(const std::string& letters) {
 
 Result<DeviceMover> DeviceMover::make(Route route, Joined& joined, Reach* reach) {
   std::int64_t disorder = route.adds() || gathers_in_order(route) ? 0 : 1;  // of any rank: all do the same
-  if (const Status known = largest(joined.ranks(), disorder); !known) return known.error();
+  if (const Status known = transport::largest(joined.ranks(), disorder); !known) return known.error();
   const bool collective = joined.all() != nullptr && disorder == 0;
   auto some = collective ? joined.over(route.move().over) : Result<const transport::Nccl*>(nullptr);
   if (!some) return some.error();
@@ -157,14 +146,14 @@ Result<DeviceMover> DeviceMover::make(Route route, Joined& joined, Reach* reach)
 
 Result<bool> DeviceMover::is_small(const Route& route, transport::Ranks& ranks) {
   std::int64_t most = route.adds() || gathers_in_order(route) ? small_bytes(route) : 0;
-  if (const Status known = largest(ranks, most); !known) return known.error();
+  if (const Status known = transport::largest(ranks, most); !known) return known.error();
   return most > 0 && most <= SmallMover::most_bytes;
 }
 
 // As it was timed between these devices, in recordings of twenty on memory of its own; rank 0 decides.
 Status DeviceMover::try_small(Reach& reach) {
   std::int64_t most = small_bytes(route());  // of any group
-  if (const Status known = largest(*ranks_, most); !known) return known;
+  if (const Status known = transport::largest(*ranks_, most); !known) return known;
   if (most == 0) return Done{};
   auto small = SmallMover::make(reach, sharers(route().mesh(), route().move().over, route().device()), most);
   if (!small) return small.error();

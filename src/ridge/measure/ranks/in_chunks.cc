@@ -36,6 +36,18 @@ Result<InChunks::Queues> InChunks::Queues::make() {
   return Queues{*std::move(first), *std::move(second), *std::move(copies), *std::move(more_copies)};
 }
 
+namespace {
+
+Status has_kernel(const ChunkQuestion& question, const ChunkTimes& times) {
+  const auto& compute = std::get<Compute>(question.part.acts().acts[question.pair.compute]);
+  const auto planned = plan_part(compute.program, question.options);
+  if (!planned) return planned.error();
+  if (one_kernel(question, *planned, times.chunks)) return Done{};
+  return input_error("no kernel goes through all chunks of this product");
+}
+
+}  // namespace
+
 Result<InChunks::Made> InChunks::make(const ChunkedPair& pair, const Where& where) {
   auto queues = Queues::make();
   if (!queues) return queues.error();
@@ -48,6 +60,9 @@ Result<InChunks::Made> InChunks::make(const ChunkedPair& pair, const Where& wher
   if (const Status told = transport::broadcast(where.ranks, std::as_writable_bytes(std::span(&*times, 1))); !told)
     return told.error();
   if (times->chunks == 0) return Made{*times, nullptr};
+  // Shares may differ by a row or a column: if any rank has no such kernel, none goes by one.
+  if (times->one_kernel)
+    times->one_kernel = static_cast<bool>(transport::agree(where.ranks, has_kernel(question, *times)));
   const Maker maker = times->one_kernel ? by_one_kernel : in_launches;
   std::unique_ptr<InChunks> out = maker(pair, where, *times, *std::move(queues));
   if (const Status shared = out->share(); !shared) return shared.error();
@@ -90,7 +105,7 @@ Status InChunks::meet(const cuda::Queue& queue, std::size_t bell) const {
 // By join() all were heard, and others ring again only behind this rank's next word that it is ready.
 Status InChunks::hear_sums(const RowPiece& piece, std::size_t chunks) const {
   for (std::size_t number = 0; number < chunks; ++number)
-    if (const Status whole = reach_->hear(queues_.second, summed(number), {piece.rank}); !whole) return whole;
+    if (const Status whole = reach_->hear(queues_.copies, summed(number), {piece.rank}); !whole) return whole;
   return Done{};
 }
 

@@ -1,10 +1,11 @@
 // A pair of acts in chunks (chunks.h) on devices that reach each other's memory. Where one kernel can do the pair's
 // product it goes through all chunks (one_kernel.cc): its tiles wait for the rows that they need, which whoever has
-// them copies here, or it stores each sum where its rank wants it, behind those of the ranks before. Else there is a
-// launch for each chunk (launches.cc): what is gathered is copied by the copy engine while the chunk before it is
-// multiplied; addends go from rank to rank, each adds its own to what came, and the copy engine takes the sums on while
-// the next chunk is multiplied. Bells say between devices what the order of a queue says on one: a rank waits for
-// others only where it needs what they made, or where they still read what it is about to write.
+// them copies here, or for the sums that they add to; the copy engine sends sums on, or the kernel stores them where
+// their ranks want them. Else there is a launch for each chunk (in_launches.cc): what is gathered is copied by the copy
+// engine while the chunk before it is multiplied; addends go from rank to rank, each adds its own to what came, and the
+// copy engine takes the sums on while the next chunk is multiplied. Bells say between devices what the order of a queue
+// says on one: a rank waits for others only where it needs what they made, or where they still read what it is about to
+// write.
 #pragma once
 
 #include <functional>

@@ -39,7 +39,7 @@ class InLaunches final : public InChunks {
 
   std::vector<Chunk> chunks_ = {};  // in the order in which they are multiplied
   // By rank, as seen from this device: where pieces are copied from, or sums pass; and where whole sums lie.
-  std::vector<std::byte*> there_ = {}, sums_there_ = {};
+  std::vector<std::byte*> there_ = {}, results_there_ = {};
 };
 
 Status InLaunches::share() {
@@ -49,7 +49,7 @@ Status InLaunches::share() {
   if (pair_.gathers()) return Done{};
   auto sums = reach_->share(slots_->memory(shift().to));
   if (!sums) return sums.error();
-  sums_there_ = *std::move(sums);
+  results_there_ = *std::move(sums);
   return Done{};
 }
 
@@ -64,7 +64,7 @@ std::byte* InLaunches::sums_before(const Chunk& chunk) const {
   const auto next = static_cast<std::size_t>(before(1).rank);
   if (chunk.step + 2 < pieces_.size()) return there_[next] + chunk.rows.begin * row_bytes();
   const std::int64_t within = chunk.rows.begin - chunk.piece.rows.begin;
-  return sums_there_[next] + (pair_.kind == Collective::all_reduce ? chunk.rows.begin : within) * row_bytes();
+  return results_there_[next] + (pair_.kind == Collective::all_reduce ? chunk.rows.begin : within) * row_bytes();
 }
 
 // Where the tensors of a chunk's program lie: those with rows begin where the chunk does.
@@ -191,7 +191,7 @@ Status InLaunches::scatter_chunk(const Chunk& chunk, const cuda::Queue& on, Copi
   }
   for (std::size_t step = 1; step < pieces_.size(); ++step) {
     const int other = before(step).rank;
-    std::byte* const to = sums_there_[static_cast<std::size_t>(other)] + chunk.rows.begin * row_bytes();
+    std::byte* const to = results_there_[static_cast<std::size_t>(other)] + chunk.rows.begin * row_bytes();
     if (const Status given = copied(to, summed(chunk.number), other); !given) return given;
   }
   return Done{};

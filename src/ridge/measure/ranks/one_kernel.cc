@@ -15,7 +15,7 @@ class ByOneKernel final : public InChunks {
   ByOneKernel(const ChunkedPair& pair, const Where& where, const ChunkTimes& times, Queues queues)
       : InChunks(pair, where, times, std::move(queues)) {}
   Status queue(const cuda::Queue& queue) const override;
-  Status queue_computing(const cuda::Queue& queue) const override { return whole_->queue_on(queue); }
+  Status queue_computing(const cuda::Queue& queue) const override;
 
  private:
   struct Chunk {         // of a piece, of A or of the product's result
@@ -24,16 +24,18 @@ class ByOneKernel final : public InChunks {
   Status share() override;
   Status build(const ChunkQuestion& question) override;
   std::int64_t chunks() const override { return walk_.of_piece; }
-  // In shared memory: that others may be written to; of each chunk behind the first piece, what was sent here and what
-  // others have stored here; how much this rank has stored of each chunk.
-  std::size_t words_come() const { return (pieces_.size() - 1) * static_cast<std::size_t>(walk_.of_piece); }
+  // In shared memory: that others may be written to; what has come of each chunk behind the first piece; how much this
+  // rank has stored of each chunk.
+  std::size_t others_chunks() const { return (pieces_.size() - 1) * static_cast<std::size_t>(walk_.of_piece); }
   cuda::Bell* words(int rank) const {
     return reinterpret_cast<cuda::Bell*>(words_there_[static_cast<std::size_t>(rank)]);
   }
+  std::int64_t bytes_of_words() const {  // that others write
+    return static_cast<std::int64_t>((1 + others_chunks()) * sizeof(cuda::Bell));
+  }
   cuda::Bell* begun() const { return words(ranks_->rank()); }
   cuda::Bell* come(int rank) const { return words(rank) + 1; }
-  cuda::Bell* stored(int rank) const { return come(rank) + words_come(); }
-  cuda::Bell* count(std::size_t number) const { return stored(ranks_->rank()) + words_come() + number; }
+  cuda::Bell* count(std::size_t number) const { return come(ranks_->rank()) + others_chunks() + number; }
   // Where a rank wants the sums of its piece, or this one's part of what is gathered.
   std::byte* place(int rank, const RowPiece& piece) const;
   ops::GatheredRows gathered() const;
@@ -43,7 +45,7 @@ class ByOneKernel final : public InChunks {
     return bits(part_->acts().slots[static_cast<std::size_t>(shift().from)].dtype) / 8;
   }
   std::int64_t line_bytes() const { return row_bytes() * mine().rows.size() / walk_.piece; }
-  std::vector<Chunk> cut(std::int64_t rows) const;  // the first ones of each group
+  std::vector<Chunk> cut() const;
   Status copy(const cuda::Queue& queue, const Chunk& chunk, std::byte* to, const std::byte* from) const;
   cuda::Bell elements(const Chunk& chunk) const {
     return static_cast<cuda::Bell>(chunk.lines.size() * chunk.bytes.size() / element_bytes());
@@ -53,15 +55,14 @@ class ByOneKernel final : public InChunks {
 
   ops::RowWalk walk_ = {};
   double waves_ = 1;
-  int sent_ = 0;
   std::optional<cuda::Memory> memory_ = {};
   // By rank, as seen from this device: words; where rows are written to; and sums on their way.
-  std::vector<std::byte*> words_there_ = {}, there_ = {}, sums_there_ = {};
+  std::vector<std::byte*> words_there_ = {}, there_ = {}, on_way_there_ = {};
   std::optional<DeviceSteps> kernel_ = {};
 };
 
 Status ByOneKernel::share() {
-  auto memory = shared_memory(static_cast<std::int64_t>((1 + 3 * most_chunks * pieces_.size()) * sizeof(cuda::Bell)));
+  auto memory = shared_memory(static_cast<std::int64_t>((1 + 2 * most_chunks * pieces_.size()) * sizeof(cuda::Bell)));
   if (const Status made = transport::agree(*ranks_, memory ? Status(Done{}) : memory.error()); !made) return made;
   memory_ = *std::move(memory);
   auto words = reach_->share(*memory_);
@@ -73,7 +74,7 @@ Status ByOneKernel::share() {
   if (pair_.gathers()) return Done{};
   auto sums = reach_->share(slots_->memory(shift().from));
   if (!sums) return sums.error();
-  sums_there_ = *std::move(sums);
+  on_way_there_ = *std::move(sums);
   return Done{};
 }
 
@@ -92,11 +93,10 @@ ops::ScatteredRows ByOneKernel::scattered() const {
     out.places[step] = place(after(step + 1).rank, after(step + 1));
   out.begun = begun();
   out.come = come(ranks_->rank());
-  out.others = static_cast<int>(words_come());
-  out.stored = stored(before(1).rank);
+  out.stored = come(before(1).rank);
   out.counts = count(0);
   out.counts_last = reduces();
-  out.sent = sent_;
+  out.sent = !times_.stores;
   return out;
 }
 
@@ -107,13 +107,14 @@ Status ByOneKernel::build(const ChunkQuestion& question) {
   if (!one) return input_error("no kernel goes through this product in chunks, but on rank 0 one does");
   walk_ = one->walk;
   waves_ = one->waves;
-  sent_ = one->sent;
   for (const Status& done : {queues_.first.set(memory_->data(), 0, memory_->bytes()), queues_.first.wait()})
     if (!done) return done;
   const TuneOptions tune{.stored = options_->tune.stored};
-  auto all = whole_steps({.tune = tune});
-  if (!all) return all.error();
-  whole_ = *std::move(all);
+  if (!pair_.gathers()) {
+    auto all = whole_steps({.tune = tune});
+    if (!all) return all.error();
+    whole_ = *std::move(all);
+  }
   DeviceSteps::How how{.tune = tune};
   if (pair_.gathers())
     how.gathered = gathered();
@@ -125,12 +126,12 @@ Status ByOneKernel::build(const ChunkQuestion& question) {
   return Done{};
 }
 
-std::vector<ByOneKernel::Chunk> ByOneKernel::cut(std::int64_t rows) const {
+std::vector<ByOneKernel::Chunk> ByOneKernel::cut() const {
   std::vector<Chunk> out;
   const std::int64_t line = line_bytes(), width = walk_.cols * element_bytes();
   for (std::int64_t row = 0; row < walk_.piece; row += walk_.rows)
     for (std::int64_t at = 0; at < line; at += width)
-      out.push_back({{row, row + rows}, {at, std::min(line, at + width)}});
+      out.push_back({{row, row + walk_.rows}, {at, std::min(line, at + width)}});
   return out;
 }
 
@@ -141,19 +142,28 @@ Status ByOneKernel::copy(const cuda::Queue& queue, const Chunk& chunk, std::byte
   return queue.copy_rows({to + offset, line}, {there, line}, chunk.bytes.size(), chunk.lines.size());
 }
 
+// Of a gather: as if all had come.
+Status ByOneKernel::queue_computing(const cuda::Queue& queue) const {
+  if (whole_) return whole_->queue_on(queue);
+  for (const Status& queued : {queue.set(words(ranks_->rank()), 1, bytes_of_words()), kernel_->queue_on(queue),
+                               queue.set(words(ranks_->rank()), 0, bytes_of_words())})
+    if (!queued) return queued;
+  return Done{};
+}
+
 // Nobody writes to another rank before that one says that it has begun: by then it has read what came last.
 Status ByOneKernel::queue(const cuda::Queue& queue) const {
   if (const Status forked = fork(queue); !forked) return forked;
-  const auto words = static_cast<std::int64_t>((1 + 2 * words_come()) * sizeof(cuda::Bell));
-  for (const Status& queued : {kernel_->queue_on(queues_.first), queues_.first.set(begun(), 0, words),
-                               meet(queues_.copies, ready()), pair_.gathers() ? send_rows() : send_sums()})
+  for (const Status& queued :
+       {kernel_->queue_on(queues_.first), queues_.first.set(words(ranks_->rank()), 0, bytes_of_words()),
+        meet(queues_.copies, ready()), pair_.gathers() ? send_rows() : send_sums()})
     if (!queued) return queued;
   return join(queue);
 }
 
 Status ByOneKernel::send_rows() const {
   Copies copies(queues_.copies);
-  const std::vector<Chunk> chunks = cut(walk_.rows);
+  const std::vector<Chunk> chunks = cut();
   for (const Sending& next : sending_order(pieces_.size(), chunks.size(), waves_)) {
     const int other = before(next.step).rank;
     const auto work = [&](const cuda::Queue& by) {
@@ -170,19 +180,20 @@ Status ByOneKernel::send_rows() const {
 Status ByOneKernel::send_sums() const {
   if (const Status told = cuda::ring(queues_.copies, std::array{begun()}); !told) return told;
   Copies copies(queues_.copies);
-  const std::vector<Chunk> sums = cut(sent_), chunks = cut(walk_.rows);
+  const std::vector<Chunk> chunks = cut();
   const auto next = static_cast<std::size_t>(before(1).rank);
-  for (std::size_t number = 0; sent_ > 0 && number < words_come(); ++number) {
-    const std::size_t step = number / sums.size();
-    const Chunk& chunk = sums[number % sums.size()];
+  for (std::size_t number = 0; !times_.stores && number < others_chunks(); ++number) {
+    const std::size_t step = number / chunks.size();
+    const Chunk& chunk = chunks[number % chunks.size()];
     if (const Status there = copies.await(count(number), elements(chunk)); !there) return there;
     const std::int64_t rows = after(step + 1).rows.begin * row_bytes();
-    std::byte* const to = step + 2 < pieces_.size() ? sums_there_[next] + rows : place(before(1).rank, before(1));
+    std::byte* const to = step + 2 < pieces_.size() ? on_way_there_[next] + rows : place(before(1).rank, before(1));
     const auto work = [&](const cuda::Queue& by) { return copy(by, chunk, to, slots_->at(shift().from) + rows); };
     if (const Status sent = copies.copy(work, come(before(1).rank) + number); !sent) return sent;
   }
   for (std::size_t number = 0; reduces() && number < chunks.size(); ++number) {
-    if (const Status there = copies.await(count(words_come() + number), elements(chunks[number])); !there) return there;
+    if (const Status there = copies.await(count(others_chunks() + number), elements(chunks[number])); !there)
+      return there;
     for (std::size_t step = 1; step < pieces_.size(); ++step) {
       const int other = before(step).rank;
       const auto work = [&](const cuda::Queue& by) {

@@ -35,9 +35,7 @@ class Reach {
   Status ring(const ops::cuda::Queue& queue, std::size_t bell, const std::vector<int>& others) const;
   Status hear(const ops::cuda::Queue& queue, std::size_t bell, const std::vector<int>& others) const;
 
-  // The word that this bell is here when `other` rings it; the next bell's lies size() words behind. And the word that
-  // this rank rings there.
-  const ops::cuda::Bell* word(std::size_t bell, int other) const { return bell_of(bells_.data(), bell, other); }
+  // The word that this rank rings there.
   ops::cuda::Bell* word_of(int other, std::size_t bell) const {
     return bell_of(theirs_[static_cast<std::size_t>(other)], bell, rank());
   }

@@ -386,7 +386,7 @@ std::optional<MatmulPlan> in_chunks(MatmulPlan plan, const MatmulCall& call) {
   const RowWalk& walk = call.walk();
   const int high = c.m * c.cluster_m;
   const bool gathers = call.gathered.rows > 0;
-  if (walk.rows % high != 0 || call.scattered.sent % high != 0) return std::nullopt;
+  if (walk.rows % high != 0) return std::nullopt;
   if (gathers ? !c.gathers_rows() || plan.copy_a || walk.cols % c.k != 0 : !c.scatters_rows() || walk.cols < c.n)
     return std::nullopt;
   const int tall = walk.rows / high;

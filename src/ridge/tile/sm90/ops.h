@@ -232,13 +232,11 @@ template <class Kernel> struct Consumer : Position<Kernel> {
     if (rows.rows == 0 || end <= col) return;
     while (read_acquire_system(rows.begun) == 0) {}
     if (rows.adds(row)) {
-      const auto at = rows.place(row);
-      const bool is_sent = rows.is_sent(at);
       int strip = rows.number_in_piece(0, col);
-      const std::uint32_t* word = rows.come + rows.number(row, col) - rows.of_piece + (is_sent ? 0 : rows.others);
+      const std::uint32_t* word = rows.come + rows.number(row, col) - rows.of_piece;
       for (int next = strip * rows.cols; next < end; next += rows.cols, ++strip, ++word) {
-        const int all = (rows.rows - rows.sent) * rows.width(strip, static_cast<int>(view.cols));
-        while (read_acquire_system(word) != static_cast<std::uint32_t>(is_sent ? 1 : all)) {}
+        const int all = rows.rows * rows.width(strip, static_cast<int>(view.cols));
+        while (read_acquire_system(word) != static_cast<std::uint32_t>(rows.sent ? 1 : all)) {}
       }
     }
     copies_follow();
@@ -250,8 +248,7 @@ template <class Kernel> struct Consumer : Position<Kernel> {
     const bool is_last = rows.is_last(rows.walked(row));
     if (is_last && !rows.counts_last) return;
     stores_done();
-    const auto at = rows.place(row);
-    std::uint32_t* word = (is_last || rows.is_sent(at) ? rows.counts : rows.stored) + rows.number(row, col);
+    std::uint32_t* word = (is_last || rows.sent ? rows.counts : rows.stored) + rows.number(row, col);
     for (int next = col; col < end; col = next, ++word) {
       next = (rows.number_in_piece(0, col) + 1) * rows.cols;
       if (next > end) next = end;
@@ -290,11 +287,10 @@ template <class Kernel> struct Consumer : Position<Kernel> {
             const CUtensorMap* to = map;
             bool adds = o.adds;
             if (rows.rows > 0) {
-              const auto at = rows.place(from);
               adds = rows.adds(from);
-              if (rows.is_last(rows.walked(from)) || !rows.is_sent(at)) {
-                place = at;
-                to = shared->pieces + at.piece;
+              if (!rows.sent || rows.is_last(rows.walked(from))) {
+                place = rows.place(from);
+                to = shared->pieces + place.piece;
               }
             }
             store_or_add_box(to, out, {corner.x, place.row, corner.batch}, adds);
