@@ -172,8 +172,9 @@ Asked drawn(int seed, int count) {
     const std::int64_t most = dim == "B" && seed % 2 == 0 ? 1500 : 200;
     std::int64_t size = 1 + static_cast<std::int64_t>(random.below(static_cast<std::size_t>(most)));
     if (random.below(2) == 0) size = (size + 7) / 8 * 8;
+    const int pieces = seed % 9 == 0 ? 1 : 4, steps = 1 + seed % 4;
     if (seed % 3 == 0)  // one kernel for all
-      size = dim == "B" ? (1 + size % (seed % 9 == 0 ? 1 : 4)) * 256 * count : (size + 63) / 64 * 64 * (1 + seed % 4);
+      size = dim == "B" ? (1 + size % pieces) * 256 * count : (size + 63) / 64 * 64 * steps;
     if (seed % 9 == 0 && program->dim_names().size() < 5 && dim == (seed % 2 == 0 ? "F" : "D"))
       size += 4096;  // in several strips
     asked.sizes[dim] = size;
