@@ -55,7 +55,7 @@ bool has_vector_epilogue(const MatmulCall& call);
 
 // The call must not be refused. `device` is a Hopper, here or elsewhere (ops/model.h).
 MatmulPlan choose(const MatmulCall& call, std::size_t workspace_bytes, const DeviceNumbers& device);
-// Rows that walk the columns together at most: their part of A stays in the L2.
+// Rows that walk the columns together at most, where a result is scattered: their part of A stays in the L2.
 inline constexpr std::int64_t most_group_rows = 2048;
 // The soonest one that goes through the rows that the call shares, in chunks; none: no kernel of the menu does.
 std::optional<MatmulPlan> choose_in_chunks(const MatmulCall& call, std::size_t workspace_bytes,

@@ -386,13 +386,13 @@ std::optional<MatmulPlan> in_chunks(MatmulPlan plan, const MatmulCall& call) {
   const RowWalk& walk = call.walk();
   const int high = c.m * c.cluster_m;
   const bool gathers = call.gathered.rows > 0;
-  if (walk.rows % high != 0) return std::nullopt;
+  if (walk.rows % high != 0 || (!gathers && walk.rows > most_group_rows)) return std::nullopt;
   if (gathers ? !c.gathers_rows() || plan.copy_a || walk.cols % c.k != 0 : !c.scatters_rows() || walk.cols < c.n)
     return std::nullopt;
+  // What is gathered is walked as the plan has it, within a piece; what is scattered chunk by chunk.
   const int tall = walk.rows / high;
-  plan.raster_rows = tall;
-  while (plan.raster_rows > 1 && (plan.raster_rows * high > most_group_rows || tall % plan.raster_rows != 0))
-    --plan.raster_rows;
+  if (!gathers || plan.raster_rows > tall) plan.raster_rows = tall;
+  while (tall % plan.raster_rows != 0) --plan.raster_rows;
   plan.first_row = walk.first / high;
   return plan;
 }
