@@ -17,7 +17,7 @@
 namespace ridge::ranks {
 namespace {
 
-constexpr double few = 0.99;  // more chunks are to gain more than a hundredth
+constexpr double few = 0.99;  // more chunks are to gain more than a hundredth, if each is a launch
 // Launches one behind the other take longer than is foreseen of each alone: one kernel may be predicted to take so much
 // longer, if a piece fills the device. Less of it waits on multiprocessors that it holds.
 constexpr double as_one = 1.07, a_wave = 0.9;
@@ -67,7 +67,7 @@ class Times {
     std::int64_t chunks = 0;
     bool stores = false;
     void take(double other, std::int64_t in_chunks, const OneKernel& how = {}) {
-      if (chunks > 0 && other >= few * seconds) return;
+      if (chunks > 0 && other >= (how.seconds > 0 ? seconds : few * seconds)) return;
       *this = {other, how.waves, in_chunks, how.stores};
     }
   };

@@ -91,18 +91,21 @@ class RowText {
   }
 
   // Rows that begin anywhere go in whole vectors all the same, if all that differs from row to row begins as far behind
-  // a place where vectors do: what lies before a row's first element in its first vector is left out.
+  // a place where vectors do: what lies before a row's first element in its first vector is left out. Words of four
+  // bytes are read as fast one by one, unless a weight is read beside them.
   bool shift() {
     if (pieces_ > 0 || program_.columns < least_shifted) return false;
     int narrowest = vector_bytes;
     std::optional<std::size_t> first;
+    bool is_weighted = false;
     const auto moves = [&](std::size_t t) { return along(t) && !repeated(t); };
     for (std::size_t t = 0; t < program_.tensors.size(); ++t) {
+      is_weighted |= along(t) && repeated(t);
       if (!moves(t)) continue;
       if (!first) first = t;
       narrowest = std::min(narrowest, size(t));
     }
-    if (!first) return false;
+    if (!first || (narrowest == 4 && !is_weighted)) return false;
     const int width = vector_bytes / narrowest;
     const auto behind = [&](std::size_t t) {  // a vector's beginning, as the address is
       const auto address = reinterpret_cast<std::uintptr_t>(data_[t]);
