@@ -113,8 +113,10 @@ std::string_view name(CodeText what) { return what == CodeText::sass ? "SASS" : 
 
 std::string kernel_symbol(int config, DType in) {
   const char* const type = in == DType::bf16 ? "4Bf16" : "3F16";
-  return fmt::format("_ZN5ridge4tile4sm903runINS_3ops4cuda10MenuKernelILi{}ENS_{}EEEEEvNT_7GlobalsENS1_7ProblemE",
-                     config, type);
+  return fmt::format(
+      "_ZN5ridge4tile4sm903runINS_3ops4cuda10MenuKernelILi{}ENS_{}EEEEEvNT_7GlobalsENS1_7ProblemENSt11conditionalIXooL_"
+      "ZNS1_12gathers_rowsEEL_ZNS1_13scatters_rowsEEENS0_12RowsOnTargetENS1_6NoRowsEE4typeE",
+      config, type);
 }
 
 std::vector<std::string> toolkit_folders() {
