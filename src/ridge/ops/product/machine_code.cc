@@ -111,6 +111,7 @@ template <class Part> void for_parts(std::string_view listing, std::string_view 
 
 std::string_view name(CodeText what) { return what == CodeText::sass ? "SASS" : "PTX"; }
 
+// As nvcc mangles tile::sm90::run<MenuKernel<config, in>>; the condition of the alias RowsOf is part of it.
 std::string kernel_symbol(int config, DType in) {
   const char* const type = in == DType::bf16 ? "4Bf16" : "3F16";
   return fmt::format(
