@@ -73,15 +73,20 @@ Result<PeerMemory> PeerMemory::open(const MemoryName& name) {
       Handle<std::byte>(static_cast<std::byte*>(data), [](std::byte* x) { (void)cudaIpcCloseMemHandle(x); }));
 }
 
-Status ring(const Queue& queue, std::span<Bell* const> theirs) { return ring_then_hear(queue, theirs, {}, 1); }
+Status ring(const Queue& queue, std::span<Bell* const> theirs) { return ring_then_hear(queue, theirs, {}); }
 
-Status hear(const Queue& queue, std::span<Bell* const> here) { return ring_then_hear(queue, {}, here, 1); }
+Status hear(const Queue& queue, std::span<Bell* const> here) {
+  std::vector<Heard> all;
+  for (Bell* const bell : here) all.push_back({bell});
+  return ring_then_hear(queue, {}, all);
+}
 
-Status ring_then_hear(const Queue& queue, std::span<Bell* const> theirs, std::span<Bell* const> here, Bell value) {
+Status ring_then_hear(const Queue& queue, std::span<Bell* const> theirs, std::span<const Heard> here) {
   std::vector<CUstreamBatchMemOpParams> all;
   for (Bell* const bell : theirs) all.push_back(written(bell, 1));
-  for (Bell* const bell : here) all.push_back(awaited(bell, value));
-  for (Bell* const bell : here) all.push_back(written(bell, 0));
+  for (const Heard& one : here) all.push_back(awaited(one.word, one.value));
+  for (const Heard& one : here)
+    if (!one.stays) all.push_back(written(one.word, 0));
   return queued(queue, all);
 }
 

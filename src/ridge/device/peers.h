@@ -33,7 +33,13 @@ using Bell = std::uint32_t;
 Status ring(const Queue& queue, std::span<Bell* const> theirs);
 // What is queued behind waits until all of these were rung.
 Status hear(const Queue& queue, std::span<Bell* const> here);
-// Both, in the time of one; what is heard may be words that kernels count up to `value`.
-Status ring_then_hear(const Queue& queue, std::span<Bell* const> theirs, std::span<Bell* const> here, Bell value);
+// A bell, which may be rung again when it was heard; or a word that kernels count up to a value, which stays there.
+struct Heard {
+  Bell* word = nullptr;
+  Bell value = 1;
+  bool stays = false;
+};
+// Both, in the time of one.
+Status ring_then_hear(const Queue& queue, std::span<Bell* const> theirs, std::span<const Heard> here);
 
 }  // namespace ridge::ops::cuda

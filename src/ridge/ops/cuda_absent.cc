@@ -67,7 +67,7 @@ Result<MemoryName> name_of(const Memory&) { return absent(); }
 Result<PeerMemory> PeerMemory::open(const MemoryName&) { return absent(); }
 Status ring(const Queue&, std::span<Bell* const>) { return absent(); }
 Status hear(const Queue&, std::span<Bell* const>) { return absent(); }
-Status ring_then_hear(const Queue&, std::span<Bell* const>, std::span<Bell* const>, Bell) { return absent(); }
+Status ring_then_hear(const Queue&, std::span<Bell* const>, std::span<const Heard>) { return absent(); }
 std::int64_t SmallRoom::bytes() const { return data_bytes(); }
 Status send_small(const Queue&, const SmallRoom&, const SmallMessage&) { return absent(); }
 

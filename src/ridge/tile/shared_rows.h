@@ -53,17 +53,22 @@ struct GatheredRows : RowWalk {
   const std::uint32_t* come = nullptr;
 };
 
-// Rows of D. Words that kernels write count elements, so that whoever waits for a chunk knows when all of it is stored.
+// Rows of D. Words that kernels write count elements, so that whoever waits for a chunk knows when all of it is stored;
+// chunks that are sent in one copy have one word.
 struct ScatteredRows : RowWalk {
-  static constexpr int most_pieces = 8;
+  static constexpr int most_pieces = 8, most_chunks = 8;
   bool sent = false;  // chunks, but for the last piece's, are stored in D and sent on; else all lie at their places
   int added = never;  // walked rows from here on are added to what lies there
   void* places[most_pieces] = {};        // where each piece of the walk lies, in order
   const std::uint32_t* begun = nullptr;  // 1 as soon as others may be written to; nothing is stored before
-  const std::uint32_t* come = nullptr;   // of each chunk behind the first piece: 1 as soon as it was sent here, or …
-  std::uint32_t* stored = nullptr;       // … what was stored of it: such words of the rank that adds next
-  std::uint32_t* counts = nullptr;       // here: of each chunk what is stored to be sent on
-  bool counts_last = false;              // and, of the last piece's, all that is stored
+  // What the chunks of the piece before are waited for by: words that are 1 as soon as one was sent here, or …
+  const std::uint32_t* come = nullptr;
+  std::uint32_t* stored = nullptr;  // … count what was stored of it: such words of the rank that adds next
+  std::uint32_t* counts = nullptr;  // here: what is stored to be sent on
+  bool counts_last = false;         // and, of the last piece's, all that is stored
+  std::uint8_t shared[most_pieces * most_chunks] = {};  // by a chunk's number: how many before it have no word alone
+
+  TILE_FN int word(int chunk) const { return chunk - shared[chunk]; }
 
   TILE_FN bool is_last(int of_walk) const { return of_walk >= all - piece; }
   TILE_FN bool adds(int row) const { return walked(row) >= added; }

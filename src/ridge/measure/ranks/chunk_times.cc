@@ -22,6 +22,11 @@ constexpr double few = 0.99;  // more chunks are to gain more than a hundredth, 
 // longer, if a piece fills the device. Less of it waits on multiprocessors that it holds.
 constexpr double as_one = 1.07, a_wave = 0.9;
 
+// How much of a product does not go on while its kernel stores over links: of 8192 x 8192 sums over four H200, 4096 and
+// 8192 deep, and of 4096 x 8192 of 8192, it took 0.5 of it (2026-11-27).
+constexpr double while_storing = 0.5;
+constexpr std::int64_t most_counted = std::int64_t{1} << 31;  // elements of a piece, that a word counts
+
 class Times {
  public:
   explicit Times(const ChunkQuestion& question, const ops::DeviceNumbers& device)
@@ -44,8 +49,7 @@ class Times {
       if (!seconds) return seconds.error();
       if (!*seconds) break;
       launches.take(**seconds, chunks);
-      if (const auto one = one_kernel(q_, *planned, chunks))
-        kernel.take(by_one_kernel(*one, *planned, *alone), chunks, *one);
+      if (const auto one = one_kernel(q_, *planned, chunks)) by_one_kernel(kernel, *one, *planned, *alone);
       if (q_.how.count > 0) break;
     }
     if (launches.chunks == 0) return out;
@@ -55,6 +59,7 @@ class Times {
     out.in_chunks = best.seconds;
     out.chunks = best.chunks;
     out.stores = best.stores;
+    out.runs = best.runs;
     if (q_.how.when == Chunks::When::where_faster && std::min(best.seconds, launches.seconds) >= out.in_turn)
       out.chunks = 0;
     return out;
@@ -66,9 +71,9 @@ class Times {
     double seconds = 0, waves = 1;
     std::int64_t chunks = 0;
     bool stores = false;
-    void take(double other, std::int64_t in_chunks, const OneKernel& how = {}) {
-      if (chunks > 0 && other >= (how.seconds > 0 ? seconds : few * seconds)) return;
-      *this = {other, how.waves, in_chunks, how.stores};
+    Runs runs = {};
+    void take(double other, std::int64_t in_chunks) {
+      if (chunks == 0 || other < few * seconds) *this = {other, 1, in_chunks};
     }
   };
 
@@ -98,20 +103,45 @@ class Times {
 
   // What comes before a product whose sums are scattered is done with before any is sent; what comes behind one whose
   // rows are gathered begins when all have come.
-  double by_one_kernel(const OneKernel& one, const Plan& planned, double alone) const {
+  void by_one_kernel(Way& best, const OneKernel& one, const Plan& planned, double alone) const {
     Plan product = planned;
     product.steps = {q_.pair.gathers() ? planned.steps.front() : planned.steps.back()};
     const auto ranks = static_cast<std::int64_t>(pieces_.size()), count = std::int64_t{one.walk.of_piece};
     const double bytes = static_cast<double>(pieces_.front().rows.size() * row_bytes_) / static_cast<double>(count);
-    const double on_way = bytes / q_.links.bytes_per_s, by_copy = on_way + q_.links.copy_s;
-    const KernelSeconds times{.each = one.seconds / static_cast<double>(ranks * count),
-                              .storing = one.stores ? on_way : 0,
-                              .sending = one.stores ? 0 : by_copy,
-                              .giving = by_copy,
-                              .wait = q_.links.wait_s,
-                              .waves = one.waves};
     const double rest = alone - forecast_s(product, device_).value_or(alone);
-    return rest + beside(one_kernel_s(q_.pair.kind, ranks, count, times));
+    for (const bool stores : {false, true}) {
+      if (stores && q_.pair.gathers()) continue;
+      const double each = one.seconds / static_cast<double>(ranks * count), carrying = bytes / q_.links.bytes_per_s;
+      const KernelSeconds times{.each = each,
+                                .storing = stores ? carrying + while_storing * each : 0,
+                                .carrying = carrying,
+                                .copy = q_.links.copy_s,
+                                .wait = q_.links.wait_s,
+                                .waves = one.waves};
+      for (const Runs& runs : runs_of(stores, ranks, count)) {
+        const double seconds = rest + beside(one_kernel_s(q_.pair.kind, ranks, count, runs, times));
+        if (best.chunks == 0 || seconds <= best.seconds) best = {seconds, one.waves, count, stores, runs};
+      }
+    }
+  }
+
+  // All in which the lengths are powers of two, of a kernel whose chunks the copy engine sends unless it stores them.
+  std::vector<Runs> runs_of(bool stores, std::int64_t ranks, std::int64_t chunks) const {
+    const bool sends = !q_.pair.gathers() && !stores, gives = q_.pair.kind == Collective::all_reduce;
+    std::vector<Runs> all{Runs{}};
+    const auto vary = [&](std::int64_t Runs::*length) {
+      const std::vector<Runs> shorter = all;
+      for (std::int64_t most = 2; most <= chunks; most *= 2)
+        for (Runs runs : shorter) {
+          runs.*length = most;
+          all.push_back(runs);
+        }
+    };
+    if (sends) vary(&Runs::first);
+    if (sends && ranks > 3) vary(&Runs::middle);
+    if (sends && ranks > 2) vary(&Runs::last);
+    if (gives) vary(&Runs::given);
+    return all;
   }
 
   double on_the_way(double bytes) const {
@@ -188,7 +218,7 @@ std::optional<OneKernel> one_kernel(const ChunkQuestion& question, const Plan& p
   if (gathers && (a.row_stride != call.problem.k || a.col_stride != 1)) return std::nullopt;
   const WalkShape shape{gathers, gathers ? call.problem.k : call.problem.n, call.problem.m / rows};
   const ops::RowWalk out = walk(pieces, place, shape, chunks);
-  if (out.rows == 0) return std::nullopt;
+  if (out.rows == 0 || std::int64_t{out.piece} * call.problem.n > most_counted) return std::nullopt;
   // In one chunk, a piece's first tiles would wait for all of the piece before.
   if (!gathers && out.of_piece == 1 && walk(pieces, place, shape, 2).of_piece > 1) return std::nullopt;
   (gathers ? static_cast<ops::RowWalk&>(call.gathered) : call.scattered) = out;
@@ -198,12 +228,7 @@ std::optional<OneKernel> one_kernel(const ChunkQuestion& question, const Plan& p
   const ops::MatmulConfig& c = ops::sm90_menu[static_cast<std::size_t>(plan->config)];
   const std::int64_t wide = c.n * c.cluster_n, high = c.m * c.cluster_m;
   const std::int64_t tiles = (call.problem.n + wide - 1) / wide * (out.piece / high) * c.cluster();
-  OneKernel one{out, usual->spread.middle * plan->predicted_s, static_cast<double>(tiles) / plan->blocks};
-  const auto others = static_cast<double>(pieces.size() - 1);
-  const double bytes =
-      others * static_cast<double>(pieces.front().rows.size() * row_bytes(question.part, question.pair));
-  one.stores = !gathers && bytes / question.links.bytes_per_s > one.seconds;
-  return one;
+  return OneKernel{out, usual->spread.middle * plan->predicted_s, static_cast<double>(tiles) / plan->blocks};
 }
 
 std::int64_t row_bytes(const Part& part, const ChunkedPair& pair) {

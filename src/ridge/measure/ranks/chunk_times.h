@@ -15,6 +15,7 @@ struct ChunkTimes {         // s, as predicted
   std::int64_t chunks = 0;  // of a piece; 0: one act after the other is faster
   bool one_kernel = false;  // goes through all chunks; else each is multiplied by its own
   bool stores = false;      // and stores sums where their ranks want them; else the copy engine sends them on
+  Runs runs;                // in which it does
   double in_chunks = 0, in_turn = 0;
   double computing = 0;  // alone
   // What is seen of the move; none: a step that nobody predicts.
@@ -46,8 +47,7 @@ std::optional<double> library_time(const Machine& machine, const Part& part, std
 struct OneKernel {
   ops::RowWalk walk;
   double seconds = 0;
-  double waves = 1;     // of tiles, of a piece
-  bool stores = false;  // sums: the links take longer than the product, so the kernel has time to store over them
+  double waves = 1;  // of tiles, of a piece
 };
 std::optional<OneKernel> one_kernel(const ChunkQuestion& question, const Plan& planned, std::int64_t chunks);
 

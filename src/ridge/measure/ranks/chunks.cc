@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "ridge/measure/ranks/route.h"
@@ -12,7 +13,8 @@ namespace ridge::ranks {
 namespace {
 
 constexpr std::int64_t tile_rows = 128, strip_columns = 128;
-constexpr std::int64_t least_columns = 2048;  // of a strip: narrower ones are copied slowly
+// Of a strip: narrower ones are copied slowly. Several that are scattered go in one copy.
+constexpr std::int64_t least_gathered = 2048, least_scattered = 1024;
 
 const Slot& slot_of(const Acts& acts, int slot) { return acts.slots[static_cast<std::size_t>(slot)]; }
 
@@ -165,7 +167,8 @@ ops::RowWalk walk(const std::vector<RowPiece>& pieces, std::size_t place, const 
   while (rows > 0 && (piece % rows != 0 || rows % shape.scale != 0)) rows -= tile_rows;
   if (rows == 0) return {};
   const std::int64_t strips = std::max<std::int64_t>(1, chunks * rows / piece);
-  const std::int64_t even = std::max((shape.columns + strips - 1) / strips, least_columns);
+  const std::int64_t even =
+      std::max((shape.columns + strips - 1) / strips, shape.gathers ? least_gathered : least_scattered);
   ops::RowWalk out;
   out.rows = static_cast<int>(rows);
   out.piece = static_cast<int>(piece);
@@ -186,7 +189,7 @@ double gathered_s(std::size_t ranks, std::size_t strips, const KernelSeconds& s)
   std::vector<double> come(ranks * strips, 0);
   double sent = s.wait;
   for (const Sending& each : sending_order(ranks, strips, s.waves))
-    come[each.step * strips + each.strip] = sent += s.sending;
+    come[each.step * strips + each.strip] = sent += s.carrying + s.copy;
   double computed = 0;
   for (std::size_t first = 0, end = 0; first < ranks; first = end) {
     while (end < ranks && wave_of(end, s.waves) == wave_of(first, s.waves)) ++end;
@@ -200,7 +203,83 @@ double gathered_s(std::size_t ranks, std::size_t strips, const KernelSeconds& s)
   return computed;
 }
 
+// Tiles are multiplied in waves, of which two are under way at once: one is stored, or waits until it can be, while the
+// next is multiplied. A chunk has come when the last wave that it has a part of is stored, and a wave waits for what
+// the last chunk that it has half its tiles of is added to: the others go on.
+class ScatteredTimes {
+ public:
+  ScatteredTimes(std::int64_t ranks, std::int64_t chunks, const Runs& runs, const KernelSeconds& seconds)
+      : chunks_(chunks), others_((ranks - 1) * chunks), all_(ranks * chunks), s_(seconds) {
+    for (std::int64_t step = 0; step < ranks; ++step)
+      for (const Piece& run : runs.of(static_cast<std::size_t>(step), static_cast<std::size_t>(ranks), chunks))
+        runs_.push_back({step * chunks + run.begin, step * chunks + run.end});
+    waves_ = std::max<std::int64_t>(1, up(s_.waves * static_cast<double>(ranks)));
+  }
+
+  double of(Collective kind) {
+    const double each = static_cast<double>(all_) / static_cast<double>(waves_);  // chunks a wave
+    double multiplied = 0, last_stored = 0;
+    while (static_cast<std::int64_t>(stored_.size()) < waves_) {
+      const auto wave = static_cast<std::int64_t>(stored_.size());
+      if (wave > 1) multiplied = std::max(multiplied, stored_[static_cast<std::size_t>(wave - 2)]);
+      multiplied += s_.each * each;
+      const std::int64_t last = std::min(all_, up((static_cast<double>(wave) + 0.5) * each)) - 1;
+      double free = multiplied;
+      if (s_.storing > 0 && last < others_) free = std::max(free, last_stored + s_.storing * each);
+      if (s_.storing == 0 && last >= chunks_) free = std::max(free, come(last - chunks_, multiplied));
+      stored_.push_back(free);
+      last_stored = std::max(last_stored, free);
+    }
+    if (kind == Collective::reduce_scatter) return last_stored;
+    const auto others = static_cast<double>(all_ / chunks_ - 1);
+    if (s_.storing > 0) next_ = first_of_last_piece();
+    for (; next_ < runs_.size(); ++next_)
+      copied_ = std::max(copied_, there(runs_[next_], 0)) + others * copying(runs_[next_]);
+    return copied_ + s_.wait;
+  }
+
+ private:
+  static std::int64_t up(double x) { return static_cast<std::int64_t>(std::ceil(x * (1 - 1e-9))); }
+  double copying(const Piece& run) const { return s_.copy + s_.carrying * static_cast<double>(run.size()); }
+  // When the chunks of a run are stored here; `under_way`: those of the wave that is multiplied.
+  double there(const Piece& run, double under_way) const {
+    const std::int64_t wave = up(static_cast<double>(run.end * waves_) / static_cast<double>(all_)) - 1;
+    return wave < static_cast<std::int64_t>(stored_.size()) ? stored_[static_cast<std::size_t>(wave)] : under_way;
+  }
+  // When the sums of a chunk have come from the rank behind, which does the same.
+  double come(std::int64_t chunk, double under_way) {
+    for (; next_ < runs_.size() && runs_[next_].begin <= chunk; ++next_)
+      copied_ = std::max(copied_, there(runs_[next_], under_way)) + copying(runs_[next_]);
+    return copied_ + s_.wait;
+  }
+  std::size_t first_of_last_piece() const {
+    const auto at = std::find_if(runs_.begin(), runs_.end(), [&](const Piece& run) { return run.begin >= others_; });
+    return static_cast<std::size_t>(at - runs_.begin());
+  }
+
+  std::int64_t chunks_, others_, all_, waves_ = 0;
+  KernelSeconds s_;
+  std::vector<Piece> runs_ = {};
+  std::size_t next_ = 0;             // of the runs, to be copied
+  double copied_ = 0;                // the one before it
+  std::vector<double> stored_ = {};  // of each wave
+};
+
 }  // namespace
+
+std::vector<Piece> Runs::of(std::size_t step, std::size_t ranks, std::int64_t chunks) const {
+  const bool grows = step == 0 && ranks > 1;
+  std::int64_t most = middle;
+  if (step == 0) most = first;
+  if (step > 0 && step + 2 == ranks) most = last;
+  if (step + 1 == ranks) most = given;
+  std::vector<Piece> out;
+  for (std::int64_t at = 0, each = grows ? 1 : most; at < chunks; each = std::min(most, 2 * each)) {
+    out.push_back({at, std::min(chunks, at + each)});
+    at = out.back().end;
+  }
+  return out;
+}
 
 std::vector<Sending> sending_order(std::size_t ranks, std::size_t strips, double waves) {
   std::vector<Sending> out;
@@ -212,21 +291,11 @@ std::vector<Sending> sending_order(std::size_t ranks, std::size_t strips, double
   return out;
 }
 
-double one_kernel_s(Collective kind, std::int64_t ranks, std::int64_t chunks, const KernelSeconds& s) {
+double one_kernel_s(Collective kind, std::int64_t ranks, std::int64_t chunks, const Runs& runs,
+                    const KernelSeconds& seconds) {
   if (kind == Collective::all_gather)
-    return gathered_s(static_cast<std::size_t>(ranks), static_cast<std::size_t>(chunks), s);
-  double computed = 0, copied = 0;
-  std::vector<double> come(static_cast<std::size_t>(chunks), 0), done = come;
-  for (std::int64_t step = 0; step < ranks; ++step)
-    for (std::size_t j = 0; j < come.size(); ++j) {
-      const bool is_last = step + 1 == ranks;
-      done[j] = computed = std::max(computed, come[j]) + (is_last ? s.each : std::max(s.each, s.storing));
-      if (s.sending > 0 && !is_last) copied = std::max(copied, computed) + s.sending;
-      come[j] = s.sending > 0 ? copied + s.wait : computed;
-    }
-  if (kind == Collective::reduce_scatter) return computed;
-  for (const double sum : done) copied = std::max(copied, sum) + static_cast<double>(ranks - 1) * s.giving;
-  return copied + s.wait;
+    return gathered_s(static_cast<std::size_t>(ranks), static_cast<std::size_t>(chunks), seconds);
+  return ScatteredTimes(ranks, chunks, runs, seconds).of(kind);
 }
 
 double chunked_s(Collective kind, std::int64_t ranks, std::int64_t chunks, const ChunkSeconds& s) {

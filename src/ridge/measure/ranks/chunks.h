@@ -18,7 +18,7 @@
 
 namespace ridge::ranks {
 
-inline constexpr std::int64_t most_chunks = 8;  // of a piece
+inline constexpr std::int64_t most_chunks = ops::ScatteredRows::most_chunks;  // of a piece
 struct Chunks {
   enum class When { never, where_faster, always };
   When when = When::where_faster;
@@ -63,6 +63,16 @@ struct WalkShape {
 };
 ops::RowWalk walk(const std::vector<RowPiece>& pieces, std::size_t place, const WalkShape& shape, std::int64_t chunks);
 
+// How many chunks of scattered sums, of a piece, the copy engine takes at once: each copy takes a while beside its
+// bytes, but what is far from a run's end waits for that, and all that is behind it. In the walk's first piece runs
+// grow up to their length, for nothing is under way before the first.
+struct Runs {
+  std::int64_t first = 1, middle = 1, last = 1;  // of the pieces that go on
+  std::int64_t given = 1;                        // of the sums that all want
+  // Of the walk's piece so many steps on, of so many ranks' pieces.
+  std::vector<Piece> of(std::size_t step, std::size_t ranks, std::int64_t chunks) const;
+};
+
 // In which order each rank sends the strips of its piece to those that gather them, as they need them: one kernel's
 // tiles are multiplied in waves, so many for a piece, and all tiles of a wave begin with the first strip.
 struct Sending {
@@ -81,13 +91,14 @@ double chunked_s(Collective kind, std::int64_t ranks, std::int64_t chunks, const
 
 // The same with one kernel for all chunks of all pieces.
 struct KernelSeconds {
-  double each = 0;     // a chunk multiplied
-  double storing = 0;  // of sums over the links, of a chunk, where the kernel stores it there
-  double sending = 0;  // else, or gathered: of a chunk by the copy engine
-  double giving = 0;   // of a whole sum to one other
-  double wait = 0;     // of a message
-  double waves = 1;    // in which a piece is multiplied, by all multiprocessors at once
+  double each = 0;      // a chunk multiplied
+  double storing = 0;   // of sums over the links, of a chunk, where the kernel stores it there
+  double carrying = 0;  // else, or gathered: of a chunk's bytes by the copy engine
+  double copy = 0;      // of any copy beside its bytes
+  double wait = 0;      // of a message
+  double waves = 1;     // in which a piece is multiplied, by all multiprocessors at once
 };
-double one_kernel_s(Collective kind, std::int64_t ranks, std::int64_t chunks, const KernelSeconds& seconds);
+double one_kernel_s(Collective kind, std::int64_t ranks, std::int64_t chunks, const Runs& runs,
+                    const KernelSeconds& seconds);
 
 }  // namespace ridge::ranks

@@ -122,8 +122,12 @@ TEST(Chunks, are_strips_of_groups_of_rows) {
   const ops::RowWalk two = walk(thirds, 0, {.columns = 4000, .scale = 2}, 3);
   EXPECT_EQ(two.piece, 768);
   EXPECT_EQ(two.rows, 768);
-  EXPECT_EQ(two.cols, 2048) << "strips of 2048 columns at least";
-  EXPECT_EQ(two.strips, 2);
+  EXPECT_EQ(two.cols, 1408);
+  EXPECT_EQ(two.strips, 3);
+  const ops::RowWalk most = walk(thirds, 0, {.columns = 4000, .scale = 2}, 8);
+  EXPECT_EQ(most.cols, 1024) << "strips of 1024 columns at least, where sums are scattered";
+  EXPECT_EQ(most.strips, 4);
+  EXPECT_EQ(walk(thirds, 0, {.gathers = true, .columns = 4000}, 3).cols, 2048) << "and of 2048 where rows are gathered";
   EXPECT_EQ(walk({{0, {0, 4096}}, {1, {4096, 8064}}}, 0, {.columns = 64}, 1).rows, 0) << "pieces of two lengths";
   EXPECT_EQ(walk({{0, {0, 100}}, {1, {100, 200}}}, 0, {.columns = 64}, 1).rows, 0) << "a tile in two pieces";
 }
@@ -164,24 +168,57 @@ TEST(Chunks, are_sent_in_the_order_in_which_they_are_needed) {
   EXPECT_EQ(order(0.1), "1.0 2.0 3.0 1.1 2.1 3.1 ");
 }
 
+TEST(Chunks, are_sent_in_runs_that_grow_in_the_first_piece) {
+  const auto lengths = [](const Runs& runs, std::size_t ranks, std::int64_t chunks) {
+    std::string out;
+    for (std::size_t step = 0; step < ranks; ++step) {
+      for (const Piece& run : runs.of(step, ranks, chunks)) out += fmt::format("{} ", run.size());
+      out += "| ";
+    }
+    return out;
+  };
+  EXPECT_EQ(lengths({}, 3, 2), "1 1 | 1 1 | 1 1 | ");
+  EXPECT_EQ(lengths({.first = 4, .middle = 8, .last = 2, .given = 4}, 4, 8), "1 2 4 1 | 8 | 2 2 2 2 | 4 4 | ");
+  EXPECT_EQ(lengths({.first = 2, .middle = 8, .last = 8, .given = 4}, 2, 7), "1 2 2 2 | 4 3 | ")
+      << "of two ranks the first piece is the last to be sent";
+}
+
 // Counted by hand, of one kernel.
 TEST(Chunks, take_as_long_as_the_kernel_that_goes_through_them) {
+  const auto gathered = [](const KernelSeconds& seconds) {
+    return one_kernel_s(Collective::all_gather, 2, 2, {}, seconds);
+  };
   // Its own two in 20; those of the other have come at 5 and 9. If they take 15 each: 16 and 31, so 26 and 41.
-  EXPECT_DOUBLE_EQ(one_kernel_s(Collective::all_gather, 2, 2, {.each = 10, .sending = 4, .wait = 1}), 40);
-  EXPECT_DOUBLE_EQ(one_kernel_s(Collective::all_gather, 2, 2, {.each = 10, .sending = 15, .wait = 1}), 41);
+  EXPECT_DOUBLE_EQ(gathered({.each = 10, .carrying = 3, .copy = 1, .wait = 1}), 40);
+  EXPECT_DOUBLE_EQ(gathered({.each = 10, .carrying = 15, .wait = 1}), 41);
   // Two pieces a wave: its own waits for the other's at 13 and 25, 20 for each strip of both.
-  EXPECT_DOUBLE_EQ(one_kernel_s(Collective::all_gather, 2, 2, {.each = 10, .sending = 12, .wait = 1, .waves = 0.5}),
-                   53);
+  EXPECT_DOUBLE_EQ(gathered({.each = 10, .carrying = 12, .wait = 1, .waves = 0.5}), 53);
   // Two waves a piece: the second one finds all strips there. Its own 20; 5 from 31 on, 5 from 61 on, 10 more.
-  EXPECT_DOUBLE_EQ(one_kernel_s(Collective::all_gather, 2, 2, {.each = 10, .sending = 30, .wait = 1, .waves = 2}), 76);
-  // Of three ranks two pieces of two chunks go away, as fast as the links take them; its own two stay.
-  EXPECT_DOUBLE_EQ(one_kernel_s(Collective::reduce_scatter, 3, 2, {.each = 10, .storing = 12}), 68);
-  EXPECT_DOUBLE_EQ(one_kernel_s(Collective::reduce_scatter, 3, 2, {.each = 10, .storing = 4}), 60);
-  // Sent one behind the other instead: at 10, 20, 30, 40, 14 each, so they are there 1 later, at 25, 39, 53, 67.
-  const KernelSeconds sent{.each = 10, .sending = 14, .wait = 1};
-  EXPECT_DOUBLE_EQ(one_kernel_s(Collective::reduce_scatter, 3, 2, sent), 77);
-  // Whole at 50 and 60, each to two others in 3: 56, 66, known 1 later.
-  EXPECT_DOUBLE_EQ(one_kernel_s(Collective::all_reduce, 3, 2, {.each = 10, .storing = 4, .giving = 3, .wait = 1}), 67);
+  EXPECT_DOUBLE_EQ(gathered({.each = 10, .carrying = 30, .wait = 1, .waves = 2}), 76);
+
+  // Of three ranks two pieces of two chunks go away, a wave each, as fast as the links take them; its own two stay.
+  const auto scattered = [](const KernelSeconds& seconds, const Runs& runs = {}) {
+    return one_kernel_s(Collective::reduce_scatter, 3, 2, runs, seconds);
+  };
+  EXPECT_DOUBLE_EQ(scattered({.each = 10, .storing = 4}), 60);
+  EXPECT_DOUBLE_EQ(scattered({.each = 10, .storing = 12}), 60) << "24 and 48, while the last is multiplied";
+  EXPECT_DOUBLE_EQ(scattered({.each = 10, .storing = 30}), 120);
+  // Sent one behind the other instead. Stored at 20; the first copy ends at 34, before what is added to it at 40; the
+  // others at 48 and 62, and what is added to that one is stored at 63.
+  KernelSeconds sent{.each = 10, .carrying = 13, .copy = 1, .wait = 1};
+  EXPECT_DOUBLE_EQ(scattered(sent), 63);
+  // Both of the second piece in one copy, from 48 on: at 48 + 1 + 26.
+  EXPECT_DOUBLE_EQ(scattered(sent, {.last = 2}), 76);
+  // A wave a chunk, stored at 10, 20, 30, 40: copies end at 24, 38, 52, 66; the last two are stored at 53 and 67.
+  sent.waves = 2;
+  EXPECT_DOUBLE_EQ(scattered(sent), 67);
+
+  // Whole at 60, each to two others in 3: known 1 later. In one copy to each other: 3 + 2 for the bytes of both.
+  const auto added = [](const KernelSeconds& seconds, const Runs& runs) {
+    return one_kernel_s(Collective::all_reduce, 3, 2, runs, seconds);
+  };
+  EXPECT_DOUBLE_EQ(added({.each = 10, .storing = 4, .carrying = 1, .copy = 2, .wait = 1}, {}), 73);
+  EXPECT_DOUBLE_EQ(added({.each = 10, .storing = 4, .carrying = 1, .copy = 2, .wait = 1}, {.given = 2}), 69);
 }
 
 }  // namespace

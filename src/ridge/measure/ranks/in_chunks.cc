@@ -116,8 +116,8 @@ Status InChunks::Copies::copy(const Work& work, cuda::Bell* bell) {
   return Done{};
 }
 
-Status InChunks::Copies::await(cuda::Bell* count, cuda::Bell value) {
-  return cuda::ring_then_hear(*queue_, std::exchange(bells_, {}), {&count, 1}, value);
+Status InChunks::Copies::await(const cuda::Heard& word) {
+  return cuda::ring_then_hear(*queue_, std::exchange(bells_, {}), {&word, 1});
 }
 
 Status InChunks::Copies::follow(const cuda::Queue& other) {

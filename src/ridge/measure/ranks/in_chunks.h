@@ -65,7 +65,7 @@ class InChunks {
     explicit Copies(const ops::cuda::Queue& queue) : queue_(&queue) {}
     using Work = std::function<Status(const ops::cuda::Queue&)>;
     Status copy(const Work& work, ops::cuda::Bell* bell);
-    Status await(ops::cuda::Bell* count, ops::cuda::Bell value);
+    Status await(const ops::cuda::Heard& word);
     Status follow(const ops::cuda::Queue& other);
     Status ring();
 

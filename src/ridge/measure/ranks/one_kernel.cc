@@ -24,8 +24,8 @@ class ByOneKernel final : public InChunks {
   Status share() override;
   Status build(const ChunkQuestion& question) override;
   std::int64_t chunks() const override { return walk_.of_piece; }
-  // In shared memory: that others may be written to; what has come of each chunk behind the first piece; how much this
-  // rank has stored of each chunk.
+  // In shared memory: that others may be written to; what has come of each chunk behind the first piece, or of each run
+  // of them; how much this rank has stored of each.
   std::size_t others_chunks() const { return (pieces_.size() - 1) * static_cast<std::size_t>(walk_.of_piece); }
   cuda::Bell* words(int rank) const {
     return reinterpret_cast<cuda::Bell*>(words_there_[static_cast<std::size_t>(rank)]);
@@ -46,14 +46,22 @@ class ByOneKernel final : public InChunks {
   }
   std::int64_t line_bytes() const { return row_bytes() * mine().rows.size() / walk_.piece; }
   std::vector<Chunk> cut() const;
-  Status copy(const cuda::Queue& queue, const Chunk& chunk, std::byte* to, const std::byte* from) const;
+  Status copy(const cuda::Queue& queue, const Piece& run, std::byte* to, const std::byte* from) const;
   cuda::Bell elements(const Chunk& chunk) const {
     return static_cast<cuda::Bell>(chunk.lines.size() * chunk.bytes.size() / element_bytes());
   }
   Status send_rows() const;
   Status send_sums() const;
+  // Until the chunks of a run are stored here.
+  Status await_run(Copies& copies, std::size_t word) const;
+
+  struct Run {         // of a piece of the walk, which have one word
+    std::size_t step;  // of the piece
+    Piece chunks;
+  };
 
   ops::RowWalk walk_ = {};
+  std::vector<Run> runs_ = {};
   double waves_ = 1;
   std::optional<cuda::Memory> memory_ = {};
   // By rank, as seen from this device: words; where rows are written to; and sums on their way.
@@ -95,6 +103,12 @@ ops::ScatteredRows ByOneKernel::scattered() const {
   out.come = come(ranks_->rank());
   out.stored = come(before(1).rank);
   out.counts = count(0);
+  for (std::size_t word = 0; word < runs_.size(); ++word)
+    for (std::int64_t j = runs_[word].chunks.begin; j < runs_[word].chunks.end; ++j) {
+      const std::size_t chunk =
+          runs_[word].step * static_cast<std::size_t>(walk_.of_piece) + static_cast<std::size_t>(j);
+      out.shared[chunk] = static_cast<std::uint8_t>(chunk - word);
+    }
   out.counts_last = reduces();
   out.sent = !times_.stores;
   return out;
@@ -107,6 +121,8 @@ Status ByOneKernel::build(const ChunkQuestion& question) {
   if (!one) return input_error("no kernel goes through this product in chunks, but on rank 0 one does");
   walk_ = one->walk;
   waves_ = one->waves;
+  for (std::size_t step = 0; !pair_.gathers() && step < pieces_.size(); ++step)
+    for (const Piece& run : times_.runs.of(step, pieces_.size(), chunks())) runs_.push_back({step, run});
   for (const Status& done : {queues_.first.set(memory_->data(), 0, memory_->bytes()), queues_.first.wait()})
     if (!done) return done;
   const TuneOptions tune{.stored = options_->tune.stored};
@@ -135,11 +151,36 @@ std::vector<ByOneKernel::Chunk> ByOneKernel::cut() const {
   return out;
 }
 
-Status ByOneKernel::copy(const cuda::Queue& queue, const Chunk& chunk, std::byte* to, const std::byte* from) const {
-  const std::int64_t line = line_bytes(), offset = chunk.lines.begin * line + chunk.bytes.begin;
-  if (chunk.bytes.size() == line) return queue.copy(to + offset, from + offset, chunk.lines.size() * line);
-  auto* const there = const_cast<std::byte*>(from) + offset;  // of which is only read
-  return queue.copy_rows({to + offset, line}, {there, line}, chunk.bytes.size(), chunk.lines.size());
+// Chunks that lie beside each other, or whole groups of rows, in one copy.
+Status ByOneKernel::copy(const cuda::Queue& queue, const Piece& run, std::byte* to, const std::byte* from) const {
+  const std::vector<Chunk> all = cut();
+  const std::int64_t line = line_bytes();
+  for (std::int64_t at = run.begin; at < run.end;) {
+    Chunk chunk = all[static_cast<std::size_t>(at)];
+    for (++at; at < run.end; ++at) {
+      const Chunk& next = all[static_cast<std::size_t>(at)];
+      const bool is_beside = next.lines.begin == chunk.lines.begin && next.bytes.begin == chunk.bytes.end;
+      const bool is_below =
+          next.lines.begin == chunk.lines.end && next.bytes.size() == line && chunk.bytes.size() == line;
+      if (!is_beside && !is_below) break;
+      chunk = {{chunk.lines.begin, next.lines.end}, {chunk.bytes.begin, next.bytes.end}};
+    }
+    const std::int64_t offset = chunk.lines.begin * line + chunk.bytes.begin;
+    auto* const there = const_cast<std::byte*>(from) + offset;  // of which is only read
+    const Status copied = chunk.bytes.size() == line ? queue.copy(to + offset, there, chunk.lines.size() * line)
+                                                     : queue.copy_rows({to + offset, line}, {there, line},
+                                                                       chunk.bytes.size(), chunk.lines.size());
+    if (!copied) return copied;
+  }
+  return Done{};
+}
+
+Status ByOneKernel::await_run(Copies& copies, std::size_t word) const {
+  const std::vector<Chunk> all = cut();
+  cuda::Bell stored = 0;
+  for (std::int64_t j = runs_[word].chunks.begin; j < runs_[word].chunks.end; ++j)
+    stored += elements(all[static_cast<std::size_t>(j)]);
+  return copies.await({.word = count(word), .value = stored, .stays = true});
 }
 
 // Of a gather: as if all had come.
@@ -163,13 +204,14 @@ Status ByOneKernel::queue(const cuda::Queue& queue) const {
 
 Status ByOneKernel::send_rows() const {
   Copies copies(queues_.copies);
-  const std::vector<Chunk> chunks = cut();
-  for (const Sending& next : sending_order(pieces_.size(), chunks.size(), waves_)) {
+  const auto strips = static_cast<std::size_t>(chunks());
+  for (const Sending& next : sending_order(pieces_.size(), strips, waves_)) {
     const int other = before(next.step).rank;
+    const auto strip = static_cast<std::int64_t>(next.strip);
     const auto work = [&](const cuda::Queue& by) {
-      return copy(by, chunks[next.strip], place(other, mine()), slots_->at(shift().from));
+      return copy(by, {strip, strip + 1}, place(other, mine()), slots_->at(shift().from));
     };
-    const Status sent = copies.copy(work, come(other) + (next.step - 1) * chunks.size() + next.strip);
+    const Status sent = copies.copy(work, come(other) + (next.step - 1) * strips + next.strip);
     if (!sent) return sent;
   }
   return copies.ring();
@@ -180,31 +222,32 @@ Status ByOneKernel::send_rows() const {
 Status ByOneKernel::send_sums() const {
   if (const Status told = cuda::ring(queues_.copies, std::array{begun()}); !told) return told;
   Copies copies(queues_.copies);
-  const std::vector<Chunk> chunks = cut();
-  const auto next = static_cast<std::size_t>(before(1).rank);
-  for (std::size_t number = 0; !times_.stores && number < others_chunks(); ++number) {
-    const std::size_t step = number / chunks.size();
-    const Chunk& chunk = chunks[number % chunks.size()];
-    if (const Status there = copies.await(count(number), elements(chunk)); !there) return there;
-    const std::int64_t rows = after(step + 1).rows.begin * row_bytes();
-    std::byte* const to = step + 2 < pieces_.size() ? on_way_there_[next] + rows : place(before(1).rank, before(1));
-    const auto work = [&](const cuda::Queue& by) { return copy(by, chunk, to, slots_->at(shift().from) + rows); };
-    if (const Status sent = copies.copy(work, come(before(1).rank) + number); !sent) return sent;
-  }
-  for (std::size_t number = 0; reduces() && number < chunks.size(); ++number) {
-    if (const Status there = copies.await(count(others_chunks() + number), elements(chunks[number])); !there)
-      return there;
-    for (std::size_t step = 1; step < pieces_.size(); ++step) {
-      const int other = before(step).rank;
-      const auto work = [&](const cuda::Queue& by) {
-        return copy(by, chunks[number], place(other, mine()), place(ranks_->rank(), mine()));
-      };
-      if (const Status sent = copies.copy(work, reach_->word_of(other, summed(number))); !sent) return sent;
+  const std::size_t ranks = pieces_.size(), to = static_cast<std::size_t>(before(1).rank);
+  std::size_t given = 0;
+  for (std::size_t word = 0; word < runs_.size(); ++word) {
+    const auto& [step, run] = runs_[word];
+    const bool is_whole = step + 1 == ranks;
+    if (is_whole ? !reduces() : times_.stores) continue;
+    if (const Status there = await_run(copies, word); !there) return there;
+    if (!is_whole) {
+      const std::int64_t rows = after(step + 1).rows.begin * row_bytes();
+      std::byte* const next = step + 2 < ranks ? on_way_there_[to] + rows : place(before(1).rank, before(1));
+      const auto work = [&](const cuda::Queue& by) { return copy(by, run, next, slots_->at(shift().from) + rows); };
+      if (const Status sent = copies.copy(work, come(before(1).rank) + word); !sent) return sent;
+      continue;
     }
+    for (std::size_t other = 1; other < ranks; ++other) {
+      const auto work = [&](const cuda::Queue& by) {
+        return copy(by, run, place(before(other).rank, mine()), place(ranks_->rank(), mine()));
+      };
+      if (const Status sent = copies.copy(work, reach_->word_of(before(other).rank, summed(given))); !sent) return sent;
+    }
+    ++given;
   }
-  if (const Status rung = copies.ring(); !rung) return rung;
-  for (std::size_t step = 1; reduces() && step < pieces_.size(); ++step)
-    if (const Status heard = hear_sums(after(step), chunks.size()); !heard) return heard;
+  for (const Status& done : {copies.ring(), queues_.copies.set(count(0), 0, runs_.size() * sizeof(cuda::Bell))})
+    if (!done) return done;
+  for (std::size_t other = 1; reduces() && other < ranks; ++other)
+    if (const Status heard = hear_sums(after(other), given); !heard) return heard;
   return Done{};
 }
 

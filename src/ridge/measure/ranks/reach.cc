@@ -13,7 +13,7 @@ namespace cuda = ops::cuda;
 
 constexpr std::int64_t many = std::int64_t{64} << 20;  // bytes of the long copy that is timed
 constexpr std::int64_t copies_timed = 8;               // that it is cut into
-constexpr std::size_t spare_bells = 1 + copies_timed;
+constexpr std::size_t spare_bells = 2 + copies_timed;
 constexpr int turns = 9;
 constexpr std::int64_t allocation_bytes = std::int64_t{2} << 20;  // that small ones share
 
@@ -101,6 +101,7 @@ Status Reach::measure() {
   const std::size_t opened = open_.size() - static_cast<std::size_t>(size() - 1), bell = count_ - spare_bells;
   const int next = (rank() + 1) % size(), last = (rank() + size() - 1) % size();
   std::byte* const there = (*all)[static_cast<std::size_t>(next)];
+  const cuda::Heard never{.word = bell_of(bells_.data(), count_ - 1, next), .value = 0, .stays = true};
   const auto work = [&](std::size_t kind) -> Status {
     for (const Status& begun : {ring(*queue, bell, {last}), hear(*queue, bell, {next})})
       if (!begun) return begun;
@@ -109,8 +110,9 @@ Status Reach::measure() {
     if (kind == 3) return queue->copy(from->data(), there, many);
     for (std::int64_t i = 0; i < copies_timed; ++i) {
       const std::int64_t each = many / copies_timed;
+      auto* const rung = word_of(next, bell + 1 + static_cast<std::size_t>(i));
       for (const Status& done : {queue->copy(there + i * each, from->data() + i * each, each),
-                                 ring(*queue, bell + 1 + static_cast<std::size_t>(i), {next})})
+                                 cuda::ring_then_hear(*queue, {&rung, 1}, {&never, 1})})
         if (!done) return done;
     }
     for (std::int64_t i = 0; i < copies_timed; ++i) {

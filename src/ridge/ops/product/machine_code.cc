@@ -111,12 +111,11 @@ template <class Part> void for_parts(std::string_view listing, std::string_view 
 
 std::string_view name(CodeText what) { return what == CodeText::sass ? "SASS" : "PTX"; }
 
-// As nvcc mangles tile::sm90::run<MenuKernel<config, in>>; the condition of the alias RowsOf is part of it.
+// As nvcc mangles tile::sm90::run<MenuKernel<config, in>>.
 std::string kernel_symbol(int config, DType in) {
   const char* const type = in == DType::bf16 ? "4Bf16" : "3F16";
   return fmt::format(
-      "_ZN5ridge4tile4sm903runINS_3ops4cuda10MenuKernelILi{}ENS_{}EEEEEvNT_7GlobalsENS1_7ProblemENSt11conditionalIXooL_"
-      "ZNS1_12gathers_rowsEEL_ZNS1_13scatters_rowsEEENS0_12RowsOnTargetENS1_6NoRowsEE4typeE",
+      "_ZN5ridge4tile4sm903runINS_3ops4cuda10MenuKernelILi{}ENS_{}EEEEEvNT_7GlobalsENS1_7ProblemENS1_6RowsOfIS8_EE",
       config, type);
 }
 

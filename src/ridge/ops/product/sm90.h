@@ -61,7 +61,8 @@ template <class Kernel> cudaError_t launch_config(const TilesLaunch& x) {
     attributes[config.numAttrs++].val.clusterDim = {static_cast<unsigned>(x.cluster), 1, 1};
   }
   tile::sm90::RowsOf<Kernel> rows{};
-  if constexpr (std::is_same_v<decltype(rows), tile::RowsOnTarget>) rows = x.shared_rows;
+  if constexpr (std::is_base_of_v<tile::RowsOnTarget, decltype(rows)>)
+    static_cast<tile::RowsOnTarget&>(rows) = x.shared_rows;
   return cudaLaunchKernelEx(&config, tile::sm90::run<Kernel>, g, x.problem, rows);
 }
 

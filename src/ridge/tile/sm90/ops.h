@@ -38,8 +38,8 @@ template <class Kernel> inline constexpr bool scatters_rows = [] {
 }();
 
 struct NoRows {};
-template <class Kernel> using RowsOf =
-    std::conditional_t<gathers_rows<Kernel> || scatters_rows<Kernel>, RowsOnTarget, NoRows>;
+template <class Kernel> struct RowsOf
+    : std::conditional_t<gathers_rows<Kernel> || scatters_rows<Kernel>, RowsOnTarget, NoRows> {};
 
 template <class Kernel, Half half> struct Producer : Position<Kernel> {
   std::uint32_t full;  // barrier of the slot that is being filled
@@ -232,10 +232,10 @@ template <class Kernel> struct Consumer : Position<Kernel> {
     if (rows.rows == 0 || end <= col) return;
     while (read_acquire_system(rows.begun) == 0) {}
     if (rows.adds(row)) {
-      int strip = rows.number_in_piece(0, col);
-      const std::uint32_t* word = rows.come + rows.number(row, col) - rows.of_piece;
-      for (int next = strip * rows.cols; next < end; next += rows.cols, ++strip, ++word) {
+      int strip = rows.number_in_piece(0, col), chunk = rows.number(row, col) - rows.of_piece;
+      for (int next = strip * rows.cols; next < end; next += rows.cols, ++strip, ++chunk) {
         const int all = rows.rows * rows.width(strip, static_cast<int>(view.cols));
+        const std::uint32_t* const word = rows.come + rows.word(chunk);
         while (read_acquire_system(word) != static_cast<std::uint32_t>(rows.sent ? 1 : all)) {}
       }
     }
@@ -248,11 +248,12 @@ template <class Kernel> struct Consumer : Position<Kernel> {
     const bool is_last = rows.is_last(rows.walked(row));
     if (is_last && !rows.counts_last) return;
     stores_done();
-    std::uint32_t* word = (is_last || rows.sent ? rows.counts : rows.stored) + rows.number(row, col);
-    for (int next = col; col < end; col = next, ++word) {
+    std::uint32_t* const words = is_last || rows.sent ? rows.counts : rows.stored;
+    int chunk = rows.number(row, col);
+    for (int next = col; col < end; col = next, ++chunk) {
       next = (rows.number_in_piece(0, col) + 1) * rows.cols;
       if (next > end) next = end;
-      add_release_system(word, static_cast<std::uint32_t>(height * (next - col)));
+      add_release_system(words + rows.word(chunk), static_cast<std::uint32_t>(height * (next - col)));
     }
   }
 
