@@ -110,7 +110,7 @@ class Times {
     const double bytes = static_cast<double>(pieces_.front().rows.size() * row_bytes_) / static_cast<double>(count);
     const double rest = alone - forecast_s(product, device_).value_or(alone);
     for (const bool stores : {false, true}) {
-      if (stores && q_.pair.gathers()) continue;
+      if (stores && q_.pair.kind != Collective::reduce_scatter) continue;
       const double each = one.seconds / static_cast<double>(ranks * count), carrying = bytes / q_.links.bytes_per_s;
       const KernelSeconds times{.each = each,
                                 .storing = stores ? carrying + while_storing * each : 0,
@@ -120,7 +120,7 @@ class Times {
                                 .waves = one.waves};
       for (const Runs& runs : runs_of(stores, ranks, count)) {
         const double seconds = rest + beside(one_kernel_s(q_.pair.kind, ranks, count, runs, times));
-        if (best.chunks == 0 || seconds <= best.seconds) best = {seconds, one.waves, count, stores, runs};
+        if (best.chunks == 0 || seconds < best.seconds) best = {seconds, one.waves, count, stores, runs};
       }
     }
   }
