@@ -2,7 +2,7 @@
 """Attention against FlashAttention-3 (where PYTHONPATH has it), cuDNN and PyTorch's own kernel, in one process and in
 turn. Prints a line a shape and writes JSON:
 
-    attention_times.py libridge_attention.so OUT.json [forward|short|decode|causal|wide …]
+    attention_times.py libridge_attention.so OUT.json [forward|short|decode|parts|causal|wide …]
 
 Every call is captured in a graph, and a graph is replayed once between two events, after 256 MB were written, so that
 the L2 is cold, and a pause of 3 ms; each round has another order. Times are medians, ratios medians of the ratios within
@@ -39,6 +39,9 @@ SHAPES = {
               (16, 16, 16, 1024, 1024, 128, True), (8, 32, 8, 2048, 2048, 128, False), (8, 32, 8, 2048, 2048, 128, True)],
     "decode": [(1, 32, 8, 1, 8192, 128, False), (16, 32, 8, 1, 8192, 128, False), (1, 64, 8, 1, 32768, 128, False),
                (1, 32, 8, 1, 262144, 128, False)],
+    # A sequence's heads over two and four devices: fewer tiles, and more parts of their keys.
+    "parts": [(1, 32, 8, 1, 4096, 128, False), (1, 16, 4, 1, 4096, 128, False), (1, 8, 2, 1, 4096, 128, False),
+              (2, 16, 4, 1, 4096, 128, False), (1, 8, 2, 1, 32768, 128, False), (1, 16, 4, 1, 32768, 128, False)],
 }
 
 

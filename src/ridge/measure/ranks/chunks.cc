@@ -224,32 +224,33 @@ class ScatteredTimes {
       if (wave > 1) multiplied = std::max(multiplied, stored_[static_cast<std::size_t>(wave - 2)]);
       multiplied += s_.each * each;
       const std::int64_t last = std::min(all_, up((static_cast<double>(wave) + 0.5) * each)) - 1;
-      double free = multiplied;
-      if (s_.storing > 0 && last < others_) free = std::max(free, last_stored + s_.storing * each);
-      if (s_.storing == 0 && last >= chunks_) free = std::max(free, come(last - chunks_, multiplied));
-      stored_.push_back(free);
-      last_stored = std::max(last_stored, free);
+      const double ready = last < chunks_ ? 0 : come(last - chunks_, multiplied);
+      double stored = std::max(multiplied, ready);
+      if (s_.storing > 0 && last < others_) stored = std::max(stored, std::max(last_stored, ready) + s_.storing * each);
+      stored_.push_back(stored);
+      last_stored = std::max(last_stored, stored);
     }
     if (kind == Collective::reduce_scatter) return last_stored;
     const auto others = static_cast<double>(all_ / chunks_ - 1);
     if (s_.storing > 0) next_ = first_of_last_piece();
     for (; next_ < runs_.size(); ++next_)
-      copied_ = std::max(copied_, there(runs_[next_], 0)) + others * copying(runs_[next_]);
+      copied_ = std::max(copied_, there(runs_[next_].end, 0)) + others * copying(runs_[next_]);
     return copied_ + s_.wait;
   }
 
  private:
   static std::int64_t up(double x) { return static_cast<std::int64_t>(std::ceil(x * (1 - 1e-9))); }
   double copying(const Piece& run) const { return s_.copy + s_.carrying * static_cast<double>(run.size()); }
-  // When the chunks of a run are stored here; `under_way`: those of the wave that is multiplied.
-  double there(const Piece& run, double under_way) const {
-    const std::int64_t wave = up(static_cast<double>(run.end * waves_) / static_cast<double>(all_)) - 1;
+  // When the chunks up to `end` are stored; `under_way`: those of the wave that is multiplied.
+  double there(std::int64_t end, double under_way) const {
+    const std::int64_t wave = up(static_cast<double>(end * waves_) / static_cast<double>(all_)) - 1;
     return wave < static_cast<std::int64_t>(stored_.size()) ? stored_[static_cast<std::size_t>(wave)] : under_way;
   }
   // When the sums of a chunk have come from the rank behind, which does the same.
   double come(std::int64_t chunk, double under_way) {
+    if (s_.storing > 0) return there(chunk + 1, under_way) + s_.wait;
     for (; next_ < runs_.size() && runs_[next_].begin <= chunk; ++next_)
-      copied_ = std::max(copied_, there(runs_[next_], under_way)) + copying(runs_[next_]);
+      copied_ = std::max(copied_, there(runs_[next_].end, under_way)) + copying(runs_[next_]);
     return copied_ + s_.wait;
   }
   std::size_t first_of_last_piece() const {

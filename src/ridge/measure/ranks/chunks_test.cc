@@ -203,6 +203,7 @@ TEST(Chunks, take_as_long_as_the_kernel_that_goes_through_them) {
   EXPECT_DOUBLE_EQ(scattered({.each = 10, .storing = 4}), 60);
   EXPECT_DOUBLE_EQ(scattered({.each = 10, .storing = 12}), 60) << "24 and 48, while the last is multiplied";
   EXPECT_DOUBLE_EQ(scattered({.each = 10, .storing = 30}), 120);
+  EXPECT_DOUBLE_EQ(scattered({.each = 10, .storing = 30, .wait = 5}), 130) << "65 and 125 before the next one goes on";
   // Sent one behind the other instead. Stored at 20; the first copy ends at 34, before what is added to it at 40; the
   // others at 48 and 62, and what is added to that one is stored at 63.
   KernelSeconds sent{.each = 10, .carrying = 13, .copy = 1, .wait = 1};
