@@ -25,7 +25,6 @@ constexpr double as_one = 1.07, a_wave = 0.9;
 // How much of a product does not go on while its kernel stores over links: of 8192 x 8192 sums over four H200, 4096 and
 // 8192 deep, and of 4096 x 8192 of 8192, it took 0.5 of it (2026-11-27).
 constexpr double while_storing = 0.5;
-constexpr std::int64_t most_counted = std::int64_t{1} << 31;  // elements of a piece, that a word counts
 
 class Times {
  public:
@@ -115,7 +114,7 @@ class Times {
       const KernelSeconds times{.each = each,
                                 .storing = stores ? carrying + while_storing * each : 0,
                                 .carrying = carrying,
-                                .copy = q_.links.copy_s,
+                                .copy = q_.pair.gathers() ? q_.links.copy_s : q_.links.awaited_copy_s,
                                 .wait = q_.links.wait_s,
                                 .waves = one.waves};
       for (const Runs& runs : runs_of(stores, ranks, count)) {
@@ -125,13 +124,14 @@ class Times {
     }
   }
 
-  // All in which the lengths are powers of two, of a kernel whose chunks the copy engine sends unless it stores them.
+  // All whose lengths are powers of two, up to a whole piece, of a kernel whose chunks the copy engine sends unless it
+  // stores them.
   std::vector<Runs> runs_of(bool stores, std::int64_t ranks, std::int64_t chunks) const {
     const bool sends = !q_.pair.gathers() && !stores, gives = q_.pair.kind == Collective::all_reduce;
     std::vector<Runs> all{Runs{}};
     const auto vary = [&](std::int64_t Runs::*length) {
       const std::vector<Runs> shorter = all;
-      for (std::int64_t most = 2; most <= chunks; most *= 2)
+      for (std::int64_t most = 2; most < 2 * chunks; most *= 2)
         for (Runs runs : shorter) {
           runs.*length = most;
           all.push_back(runs);
@@ -218,7 +218,7 @@ std::optional<OneKernel> one_kernel(const ChunkQuestion& question, const Plan& p
   if (gathers && (a.row_stride != call.problem.k || a.col_stride != 1)) return std::nullopt;
   const WalkShape shape{gathers, gathers ? call.problem.k : call.problem.n, call.problem.m / rows};
   const ops::RowWalk out = walk(pieces, place, shape, chunks);
-  if (out.rows == 0 || std::int64_t{out.piece} * call.problem.n > most_counted) return std::nullopt;
+  if (out.rows == 0) return std::nullopt;
   // In one chunk, a piece's first tiles would wait for all of the piece before.
   if (!gathers && out.of_piece == 1 && walk(pieces, place, shape, 2).of_piece > 1) return std::nullopt;
   (gathers ? static_cast<ops::RowWalk&>(call.gathered) : call.scattered) = out;

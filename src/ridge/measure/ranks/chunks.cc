@@ -205,24 +205,26 @@ double gathered_s(std::size_t ranks, std::size_t strips, const KernelSeconds& s)
 
 // Tiles are multiplied in waves, of which two are under way at once: one is stored, or waits until it can be, while the
 // next is multiplied. A chunk has come when the last wave that it has a part of is stored, and a wave waits for what
-// the last chunk that it has half its tiles of is added to: the others go on.
+// the last chunk that it has half its tiles of is added to: the others go on. Pieces wait for each other, so that there
+// are as many waves at least, of which several are multiplied at once.
 class ScatteredTimes {
  public:
   ScatteredTimes(std::int64_t ranks, std::int64_t chunks, const Runs& runs, const KernelSeconds& seconds)
       : chunks_(chunks), others_((ranks - 1) * chunks), all_(ranks * chunks), s_(seconds) {
-    for (std::int64_t step = 0; step < ranks; ++step)
-      for (const Piece& run : runs.of(static_cast<std::size_t>(step), static_cast<std::size_t>(ranks), chunks))
-        runs_.push_back({step * chunks + run.begin, step * chunks + run.end});
-    waves_ = std::max<std::int64_t>(1, up(s_.waves * static_cast<double>(ranks)));
+    for (const Run& run : runs.all(static_cast<std::size_t>(ranks), chunks)) {
+      const std::int64_t before = static_cast<std::int64_t>(run.step) * chunks;
+      runs_.push_back({before + run.chunks.begin, before + run.chunks.end});
+    }
+    multiplied_at_once_ = std::max<std::int64_t>(1, up(s_.waves * static_cast<double>(ranks)));
+    waves_ = std::max(ranks, multiplied_at_once_);
   }
 
   double of(Collective kind) {
     const double each = static_cast<double>(all_) / static_cast<double>(waves_);  // chunks a wave
     double multiplied = 0, last_stored = 0;
-    while (static_cast<std::int64_t>(stored_.size()) < waves_) {
-      const auto wave = static_cast<std::int64_t>(stored_.size());
+    for (std::int64_t wave = 0; wave < waves_; ++wave) {
       if (wave > 1) multiplied = std::max(multiplied, stored_[static_cast<std::size_t>(wave - 2)]);
-      multiplied += s_.each * each;
+      multiplied += multiplying(wave);
       const std::int64_t last = std::min(all_, up((static_cast<double>(wave) + 0.5) * each)) - 1;
       const double ready = last < chunks_ ? 0 : come(last - chunks_, multiplied);
       double stored = std::max(multiplied, ready);
@@ -230,9 +232,9 @@ class ScatteredTimes {
       stored_.push_back(stored);
       last_stored = std::max(last_stored, stored);
     }
+    if (others_ > 0) last_stored = stored_.back() = std::max(last_stored, come(others_ - 1, last_stored));
     if (kind == Collective::reduce_scatter) return last_stored;
     const auto others = static_cast<double>(all_ / chunks_ - 1);
-    if (s_.storing > 0) next_ = first_of_last_piece();
     for (; next_ < runs_.size(); ++next_)
       copied_ = std::max(copied_, there(runs_[next_].end, 0)) + others * copying(runs_[next_]);
     return copied_ + s_.wait;
@@ -241,6 +243,13 @@ class ScatteredTimes {
  private:
   static std::int64_t up(double x) { return static_cast<std::int64_t>(std::ceil(x * (1 - 1e-9))); }
   double copying(const Piece& run) const { return s_.copy + s_.carrying * static_cast<double>(run.size()); }
+  double multiplying(std::int64_t wave) const {
+    const auto done = [&](std::int64_t waves) {
+      return up(static_cast<double>(waves * multiplied_at_once_) / static_cast<double>(waves_));
+    };
+    return s_.each * static_cast<double>(all_) / static_cast<double>(multiplied_at_once_) *
+           static_cast<double>(done(wave + 1) - done(wave));
+  }
   // When the chunks up to `end` are stored; `under_way`: those of the wave that is multiplied.
   double there(std::int64_t end, double under_way) const {
     const std::int64_t wave = up(static_cast<double>(end * waves_) / static_cast<double>(all_)) - 1;
@@ -253,12 +262,8 @@ class ScatteredTimes {
       copied_ = std::max(copied_, there(runs_[next_].end, under_way)) + copying(runs_[next_]);
     return copied_ + s_.wait;
   }
-  std::size_t first_of_last_piece() const {
-    const auto at = std::find_if(runs_.begin(), runs_.end(), [&](const Piece& run) { return run.begin >= others_; });
-    return static_cast<std::size_t>(at - runs_.begin());
-  }
 
-  std::int64_t chunks_, others_, all_, waves_ = 0;
+  std::int64_t chunks_, others_, all_, multiplied_at_once_ = 1, waves_ = 1;
   KernelSeconds s_;
   std::vector<Piece> runs_ = {};
   std::size_t next_ = 0;             // of the runs, to be copied
@@ -268,18 +273,28 @@ class ScatteredTimes {
 
 }  // namespace
 
-std::vector<Piece> Runs::of(std::size_t step, std::size_t ranks, std::int64_t chunks) const {
-  const bool grows = step == 0 && ranks > 1;
-  std::int64_t most = middle;
-  if (step == 0) most = first;
-  if (step > 0 && step + 2 == ranks) most = last;
-  if (step + 1 == ranks) most = given;
-  std::vector<Piece> out;
-  for (std::int64_t at = 0, each = grows ? 1 : most; at < chunks; each = std::min(most, 2 * each)) {
-    out.push_back({at, std::min(chunks, at + each)});
-    at = out.back().end;
+std::vector<Run> Runs::all(std::size_t ranks, std::int64_t chunks) const {
+  std::vector<Run> out;
+  for (std::size_t step = 0; step < ranks; ++step) {
+    std::int64_t most = middle;
+    if (step == 0) most = first;
+    if (step > 0 && step + 2 == ranks) most = last;
+    if (step + 1 == ranks) most = given;
+    std::int64_t each = step == 0 && ranks > 1 ? 1 : most;
+    for (std::int64_t at = 0; at < chunks; at = out.back().chunks.end) {
+      out.push_back({step, {at, std::min(chunks, at + each)}});
+      each = std::min(most, 2 * each);
+    }
   }
   return out;
+}
+
+void set_words(ops::ScatteredRows& rows, const std::vector<Run>& runs) {
+  for (std::size_t word = 0; word < runs.size(); ++word)
+    for (std::int64_t j = runs[word].chunks.begin; j < runs[word].chunks.end; ++j) {
+      const auto chunk = runs[word].step * static_cast<std::size_t>(rows.of_piece) + static_cast<std::size_t>(j);
+      rows.shared[chunk] = static_cast<std::uint8_t>(chunk - word);
+    }
 }
 
 std::vector<Sending> sending_order(std::size_t ranks, std::size_t strips, double waves) {

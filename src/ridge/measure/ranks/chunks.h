@@ -66,12 +66,17 @@ ops::RowWalk walk(const std::vector<RowPiece>& pieces, std::size_t place, const 
 // How many chunks of scattered sums, of a piece, the copy engine takes at once: each copy takes a while beside its
 // bytes, but what is far from a run's end waits for that, and all that is behind it. In the walk's first piece runs
 // grow up to their length, for nothing is under way before the first.
-struct Runs {
-  std::int64_t first = 1, middle = 1, last = 1;  // of the pieces that go on
-  std::int64_t given = 1;                        // of the sums that all want
-  // Of the walk's piece so many steps on, of so many ranks' pieces.
-  std::vector<Piece> of(std::size_t step, std::size_t ranks, std::int64_t chunks) const;
+struct Run {
+  std::size_t step = 0;  // of the walk's pieces
+  Piece chunks;          // of that piece
 };
+struct Runs {
+  std::int64_t first = 1, middle = 1, last = 1;                        // of the pieces that go on
+  std::int64_t given = 1;                                              // of the sums that all want
+  std::vector<Run> all(std::size_t ranks, std::int64_t chunks) const;  // in the order of the walk
+};
+// The word of each chunk is that of its run: their numbers.
+void set_words(ops::ScatteredRows& rows, const std::vector<Run>& runs);
 
 // In which order each rank sends the strips of its piece to those that gather them, as they need them: one kernel's
 // tiles are multiplied in waves, so many for a piece, and all tiles of a wave begin with the first strip.
@@ -91,8 +96,8 @@ double chunked_s(Collective kind, std::int64_t ranks, std::int64_t chunks, const
 
 // The same with one kernel for all chunks of all pieces.
 struct KernelSeconds {
-  double each = 0;      // a chunk multiplied
-  double storing = 0;   // of sums over the links, of a chunk, where the kernel stores it there
+  double each = 0;     // a chunk multiplied
+  double storing = 0;  // of sums over the links, of a chunk, where the kernel stores it there, and nobody else wants it
   double carrying = 0;  // else, or gathered: of a chunk's bytes by the copy engine
   double copy = 0;      // of any copy beside its bytes
   double wait = 0;      // of a message

@@ -171,16 +171,28 @@ TEST(Chunks, are_sent_in_the_order_in_which_they_are_needed) {
 TEST(Chunks, are_sent_in_runs_that_grow_in_the_first_piece) {
   const auto lengths = [](const Runs& runs, std::size_t ranks, std::int64_t chunks) {
     std::string out;
-    for (std::size_t step = 0; step < ranks; ++step) {
-      for (const Piece& run : runs.of(step, ranks, chunks)) out += fmt::format("{} ", run.size());
-      out += "| ";
+    std::size_t step = 0;
+    for (const ranks::Run& run : runs.all(ranks, chunks)) {
+      for (; step < run.step; ++step) out += "| ";
+      out += fmt::format("{} ", run.chunks.size());
     }
     return out;
   };
-  EXPECT_EQ(lengths({}, 3, 2), "1 1 | 1 1 | 1 1 | ");
-  EXPECT_EQ(lengths({.first = 4, .middle = 8, .last = 2, .given = 4}, 4, 8), "1 2 4 1 | 8 | 2 2 2 2 | 4 4 | ");
-  EXPECT_EQ(lengths({.first = 2, .middle = 8, .last = 8, .given = 4}, 2, 7), "1 2 2 2 | 4 3 | ")
+  EXPECT_EQ(lengths({}, 3, 2), "1 1 | 1 1 | 1 1 ");
+  EXPECT_EQ(lengths({.first = 4, .middle = 8, .last = 2, .given = 4}, 4, 8), "1 2 4 1 | 8 | 2 2 2 2 | 4 4 ");
+  EXPECT_EQ(lengths({.first = 2, .middle = 8, .last = 8, .given = 4}, 2, 7), "1 2 2 2 | 4 3 ")
       << "of two ranks the first piece is the last to be sent";
+}
+
+TEST(Chunks, have_the_words_of_their_runs) {
+  ops::ScatteredRows rows;
+  rows.of_piece = 4;
+  set_words(rows, Runs{.first = 2, .last = 4, .given = 2}.all(3, 4));
+  std::string words;
+  for (int chunk = 0; chunk < 12; ++chunk) words += fmt::format("{} ", rows.word(chunk));
+  EXPECT_EQ(words, "0 1 1 2 3 3 3 3 4 4 5 5 ");
+  set_words(rows, Runs{}.all(3, 4));
+  for (int chunk = 0; chunk < 12; ++chunk) EXPECT_EQ(rows.word(chunk), chunk);
 }
 
 // Counted by hand, of one kernel.
@@ -205,21 +217,25 @@ TEST(Chunks, take_as_long_as_the_kernel_that_goes_through_them) {
   EXPECT_DOUBLE_EQ(scattered({.each = 10, .storing = 30}), 120);
   EXPECT_DOUBLE_EQ(scattered({.each = 10, .storing = 30, .wait = 5}), 130) << "65 and 125 before the next one goes on";
   // Sent one behind the other instead. Stored at 20; the first copy ends at 34, before what is added to it at 40; the
-  // others at 48 and 62, and what is added to that one is stored at 63.
+  // others at 48, 62 and 76, and what is added to that one is stored at 77.
   KernelSeconds sent{.each = 10, .carrying = 13, .copy = 1, .wait = 1};
-  EXPECT_DOUBLE_EQ(scattered(sent), 63);
+  EXPECT_DOUBLE_EQ(scattered(sent), 77);
   // Both of the second piece in one copy, from 48 on: at 48 + 1 + 26.
   EXPECT_DOUBLE_EQ(scattered(sent, {.last = 2}), 76);
   // A wave a chunk, stored at 10, 20, 30, 40: copies end at 24, 38, 52, 66; the last two are stored at 53 and 67.
   sent.waves = 2;
   EXPECT_DOUBLE_EQ(scattered(sent), 67);
+  // All tiles at once, at 60; each piece waits for the one before: copies end at 74, 88, 102 and 116.
+  sent.waves = 0.3;
+  EXPECT_DOUBLE_EQ(scattered(sent), 117);
 
-  // Whole at 60, each to two others in 3: known 1 later. In one copy to each other: 3 + 2 for the bytes of both.
+  // The same, and sums that are whole at 77 go to two others in 14 each: at 105 and 133. In one copy to each: at 131.
   const auto added = [](const KernelSeconds& seconds, const Runs& runs) {
     return one_kernel_s(Collective::all_reduce, 3, 2, runs, seconds);
   };
-  EXPECT_DOUBLE_EQ(added({.each = 10, .storing = 4, .carrying = 1, .copy = 2, .wait = 1}, {}), 73);
-  EXPECT_DOUBLE_EQ(added({.each = 10, .storing = 4, .carrying = 1, .copy = 2, .wait = 1}, {.given = 2}), 69);
+  sent.waves = 1;
+  EXPECT_DOUBLE_EQ(added(sent, {}), 134);
+  EXPECT_DOUBLE_EQ(added(sent, {.given = 2}), 132);
 }
 
 }  // namespace

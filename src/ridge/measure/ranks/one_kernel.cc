@@ -55,11 +55,6 @@ class ByOneKernel final : public InChunks {
   // Until the chunks of a run are stored here.
   Status await_run(Copies& copies, std::size_t word) const;
 
-  struct Run {         // of a piece of the walk, which have one word
-    std::size_t step;  // of the piece
-    Piece chunks;
-  };
-
   ops::RowWalk walk_ = {};
   std::vector<Run> runs_ = {};
   double waves_ = 1;
@@ -103,12 +98,7 @@ ops::ScatteredRows ByOneKernel::scattered() const {
   out.come = come(ranks_->rank());
   out.stored = come(before(1).rank);
   out.counts = count(0);
-  for (std::size_t word = 0; word < runs_.size(); ++word)
-    for (std::int64_t j = runs_[word].chunks.begin; j < runs_[word].chunks.end; ++j) {
-      const std::size_t chunk =
-          runs_[word].step * static_cast<std::size_t>(walk_.of_piece) + static_cast<std::size_t>(j);
-      out.shared[chunk] = static_cast<std::uint8_t>(chunk - word);
-    }
+  set_words(out, runs_);
   out.counts_last = reduces();
   out.sent = !times_.stores;
   return out;
@@ -121,8 +111,7 @@ Status ByOneKernel::build(const ChunkQuestion& question) {
   if (!one) return input_error("no kernel goes through this product in chunks, but on rank 0 one does");
   walk_ = one->walk;
   waves_ = one->waves;
-  for (std::size_t step = 0; !pair_.gathers() && step < pieces_.size(); ++step)
-    for (const Piece& run : times_.runs.of(step, pieces_.size(), chunks())) runs_.push_back({step, run});
+  if (!pair_.gathers()) runs_ = times_.runs.all(pieces_.size(), chunks());
   for (const Status& done : {queues_.first.set(memory_->data(), 0, memory_->bytes()), queues_.first.wait()})
     if (!done) return done;
   const TuneOptions tune{.stored = options_->tune.stored};
@@ -151,25 +140,29 @@ std::vector<ByOneKernel::Chunk> ByOneKernel::cut() const {
   return out;
 }
 
-// Chunks that lie beside each other, or whole groups of rows, in one copy.
+// Strips beside each other in one copy, and so whole groups of rows below each other.
 Status ByOneKernel::copy(const cuda::Queue& queue, const Piece& run, std::byte* to, const std::byte* from) const {
   const std::vector<Chunk> all = cut();
   const std::int64_t line = line_bytes();
-  for (std::int64_t at = run.begin; at < run.end;) {
-    Chunk chunk = all[static_cast<std::size_t>(at)];
-    for (++at; at < run.end; ++at) {
-      const Chunk& next = all[static_cast<std::size_t>(at)];
-      const bool is_beside = next.lines.begin == chunk.lines.begin && next.bytes.begin == chunk.bytes.end;
-      const bool is_below =
-          next.lines.begin == chunk.lines.end && next.bytes.size() == line && chunk.bytes.size() == line;
-      if (!is_beside && !is_below) break;
-      chunk = {{chunk.lines.begin, next.lines.end}, {chunk.bytes.begin, next.bytes.end}};
+  std::vector<Chunk> boxes;
+  for (std::int64_t j = run.begin; j < run.end; ++j) {
+    const Chunk& chunk = all[static_cast<std::size_t>(j)];
+    if (!boxes.empty() && boxes.back().lines.begin == chunk.lines.begin)
+      boxes.back().bytes.end = chunk.bytes.end;
+    else
+      boxes.push_back(chunk);
+    if (const std::size_t last = boxes.size() - 1;
+        last > 0 && boxes[last].bytes.size() == line && boxes[last - 1].bytes.size() == line) {
+      boxes[last - 1].lines.end = chunk.lines.end;
+      boxes.pop_back();
     }
-    const std::int64_t offset = chunk.lines.begin * line + chunk.bytes.begin;
+  }
+  for (const Chunk& box : boxes) {
+    const std::int64_t offset = box.lines.begin * line + box.bytes.begin;
     auto* const there = const_cast<std::byte*>(from) + offset;  // of which is only read
-    const Status copied = chunk.bytes.size() == line ? queue.copy(to + offset, there, chunk.lines.size() * line)
-                                                     : queue.copy_rows({to + offset, line}, {there, line},
-                                                                       chunk.bytes.size(), chunk.lines.size());
+    const Status copied = box.bytes.size() == line
+                              ? queue.copy(to + offset, there, box.lines.size() * line)
+                              : queue.copy_rows({to + offset, line}, {there, line}, box.bytes.size(), box.lines.size());
     if (!copied) return copied;
   }
   return Done{};
@@ -244,8 +237,10 @@ Status ByOneKernel::send_sums() const {
     }
     ++given;
   }
-  for (const Status& done : {copies.ring(), queues_.copies.set(count(0), 0, runs_.size() * sizeof(cuda::Bell))})
-    if (!done) return done;
+  if (const Status rung = copies.ring(); !rung) return rung;
+  if (times_.stores) return Done{};  // nothing was counted here
+  if (const Status cleared = queues_.copies.set(count(0), 0, runs_.size() * sizeof(cuda::Bell)); !cleared)
+    return cleared;
   for (std::size_t other = 1; reduces() && other < ranks; ++other)
     if (const Status heard = hear_sums(after(other), given); !heard) return heard;
   return Done{};

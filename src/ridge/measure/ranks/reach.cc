@@ -112,7 +112,7 @@ Status Reach::measure() {
       const std::int64_t each = many / copies_timed;
       auto* const rung = word_of(next, bell + 1 + static_cast<std::size_t>(i));
       for (const Status& done : {queue->copy(there + i * each, from->data() + i * each, each),
-                                 cuda::ring_then_hear(*queue, {&rung, 1}, {&never, 1})})
+                                 cuda::ring_then_hear(*queue, {&rung, 1}, {&never, kind - 4})})
         if (!done) return done;
     }
     for (std::int64_t i = 0; i < copies_timed; ++i) {
@@ -121,8 +121,9 @@ Status Reach::measure() {
     }
     return Done{};
   };
-  // Of a bell alone; behind it, of a few bytes, of many, of as many read, of as many in several copies.
-  std::array<double, 5> seconds{};
+  // Of a bell alone; behind it, of a few bytes, of many, of as many read, of as many in several copies, of as
+  // many that are awaited.
+  std::array<double, 6> seconds{};
   for (std::size_t kind = 0; kind < seconds.size(); ++kind) {
     std::vector<double> samples;
     for (int turn = 0; turn < turns; ++turn) {
@@ -139,6 +140,7 @@ Status Reach::measure() {
   links_.bytes_per_s = static_cast<double>(many) / std::max(1e-9, seconds[2] - seconds[1]);
   links_.read_bytes_per_s = static_cast<double>(many) / std::max(1e-9, seconds[3] - seconds[1]);
   links_.copy_s = std::max(0.0, seconds[4] - seconds[2]) / static_cast<double>(copies_timed);
+  links_.awaited_copy_s = std::max(0.0, seconds[5] - seconds[2]) / static_cast<double>(copies_timed);
   open_.erase(open_.begin() + static_cast<std::ptrdiff_t>(opened), open_.end());  // before anyone frees it
   return transport::barrier(*ranks_);
 }

@@ -15,8 +15,8 @@ Result<ops::cuda::Memory> shared_memory(std::int64_t bytes);
 
 struct Links {                                   // between devices that all copy at once; s
   double bytes_per_s = 0, read_bytes_per_s = 0;  // written there; read from there
-  // Of each copy beside its bytes, with its bell and with the wait for what it copies, where copies follow each other.
-  double copy_s = 0;
+  // Of each copy beside its bytes, with its bell, where copies follow each other; and with a wait for what it copies.
+  double copy_s = 0, awaited_copy_s = 0;
   double wait_s = 0;  // of a short copy behind a bell
   double bell_s = 0;  // of a bell that all ring
 };

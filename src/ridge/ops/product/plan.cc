@@ -409,11 +409,12 @@ bool stores_in_bulk(const MatmulCall& call) {
 std::optional<MatmulPlan> choose_in_chunks(const MatmulCall& call, std::size_t workspace_bytes,
                                            const DeviceNumbers& device) {
   const RowWalk& walk = call.walk();
-  const double most = 2147483647.0;  // a word counts a chunk's elements
+  const double most = 2147483647.0;  // a word may count a piece's elements
   if (call.problem.batch != 1 || call.problem.m != walk.all || tile_problem(call).exchanged) return std::nullopt;
   const bool scatters = call.scattered.rows > 0;
-  if (scatters && (!stores_in_bulk(call) || static_cast<double>(walk.rows) * walk.cols > most ||
-                   walk.all / walk.piece > ScatteredRows::most_pieces))
+  if (scatters &&
+      (!stores_in_bulk(call) || static_cast<double>(walk.piece) * static_cast<double>(call.problem.n) > most ||
+       walk.all / walk.piece > ScatteredRows::most_pieces))
     return std::nullopt;
   for (const MatmulPlan& plan : candidates(call, workspace_bytes, device, 4))
     if (const auto chosen = in_chunks(plan, call)) return chosen;

@@ -36,11 +36,10 @@ MatmulCall shared(const Shape& s, int ranks) {
 }
 
 // Ranks in a ring, each block with its tiles one behind the other: a tile behind the first piece is stored when the
-// rank after this one has stored all of the chunk that it is added to, and of those that are sent together with it.
+// rank after this one has stored all of the chunk that it is added to.
 class Ring {
  public:
-  Ring(const MatmulCall& call, const MatmulPlan& plan, int ranks, int together)
-      : n_(static_cast<int>(call.problem.n)), together_(together) {
+  Ring(const MatmulCall& call, const MatmulPlan& plan, int ranks) : n_(static_cast<int>(call.problem.n)) {
     const MatmulConfig& c = sm90_menu[static_cast<std::size_t>(plan.config)];
     tile_ = {.m = c.m, .n = c.n, .k = c.k, .cluster_m = c.cluster_m, .cluster_n = c.cluster_n};
     for (int r = 0; r < ranks; ++r) {
@@ -93,15 +92,9 @@ class Ring {
     const int end = std::min(n_, x.n0 + tile_.n), of_piece = chunks.of_piece;
     const int first = chunks.number(x.m0, x.n0), last = chunks.number(x.m0, end - 1);
     for (int number = first; number <= last; ++number)
-      if (number >= of_piece && !have_come(next, number - of_piece)) return false;
+      if (number >= of_piece && !is_whole(next, number - of_piece)) return false;
     for (int col = x.n0; col < end; ++col)
       rank.stored[static_cast<std::size_t>(first + col / chunks.cols - x.n0 / chunks.cols)] += tile_.m;
-    return true;
-  }
-  bool have_come(const Rank& rank, int number) const {
-    const int of_piece = rank.chunks.of_piece, begin = number - number % of_piece % together_;
-    for (int one = begin; one < std::min(begin + together_, number - number % of_piece + of_piece); ++one)
-      if (!is_whole(rank, one)) return false;
     return true;
   }
   bool is_whole(const Rank& rank, int number) const {
@@ -109,7 +102,7 @@ class Ring {
     return rank.stored[static_cast<std::size_t>(number)] == std::int64_t{cols} * rank.chunks.rows;
   }
 
-  int n_, together_;
+  int n_;
   tile::Cut tile_ = {};
   std::vector<Rank> ranks_;
 };
@@ -127,9 +120,7 @@ TEST(SharedRows, RanksThatWaitForEachOtherComeToAnEnd) {
       const auto plan = choose_in_chunks(call, workspace, an_h200());
       ASSERT_TRUE(plan) << shape.m << " x " << shape.n;
       EXPECT_TRUE(sm90_menu[static_cast<std::size_t>(plan->config)].scatters_rows());
-      for (const int together : {1, 2, 8})
-        EXPECT_TRUE(Ring(call, *plan, ranks, together).ends())
-            << ranks << " ranks, " << shape.m << " x " << shape.n << ", " << together << " sent together";
+      EXPECT_TRUE(Ring(call, *plan, ranks).ends()) << ranks << " ranks, " << shape.m << " x " << shape.n;
     }
 }
 
@@ -138,10 +129,10 @@ TEST(SharedRows, AGroupOfRowsInTwoPiecesWouldWaitForItself) {
   const MatmulCall call = shared({768, 4096, 4096, 384, 4096}, 2);
   auto plan = choose_in_chunks(call, workspace, an_h200());
   ASSERT_TRUE(plan);
-  EXPECT_TRUE(Ring(call, *plan, 2, 1).ends());
+  EXPECT_TRUE(Ring(call, *plan, 2).ends());
   plan->raster_rows = 6;
   plan->blocks = 1;
-  EXPECT_FALSE(Ring(call, *plan, 2, 1).ends());
+  EXPECT_FALSE(Ring(call, *plan, 2).ends());
 }
 
 TEST(SharedRows, HasNoPlanWhereNoKernelGoesThroughIt) {
