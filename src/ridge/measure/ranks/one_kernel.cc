@@ -238,7 +238,7 @@ Status ByOneKernel::send_sums() const {
     ++given;
   }
   if (const Status rung = copies.ring(); !rung) return rung;
-  if (times_.stores) return Done{};  // nothing was counted here
+  if (times_.stores && !reduces()) return Done{};  // nothing was counted here
   if (const Status cleared = queues_.copies.set(count(0), 0, runs_.size() * sizeof(cuda::Bell)); !cleared)
     return cleared;
   for (std::size_t other = 1; reduces() && other < ranks; ++other)
