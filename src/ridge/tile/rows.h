@@ -12,7 +12,9 @@
 //
 // `load` gives the part of a row that a target works on at once: two vectors on a CPU (tile/cpu/rows.h), what a lane
 // holds of it on a CUDA device (tile/cuda/rows.h), all of it where there is no schedule (tile/value/rows.h). What
-// `reduce` joins, from the row's first element to its last, becomes the number that the pass leaves.
+// `reduce` joins, from the row's first element to its last, becomes the number that the pass leaves. A text may say how
+// many of the numbers before it a pass looks at, `static constexpr int needs(int pass)`; else it is all. A target may
+// join what several passes leave at once, and gives those that do not look whatever it has.
 #pragma once
 
 #include "ridge/tile/joins.h"
@@ -77,6 +79,20 @@ template <class Real> TILE_FN Real joined(Least, Real a, Real b) { return b < a 
 // In which numbers of a row come that are stored as T.
 template <class T> struct NumberOf { using type = float; };
 template <> struct NumberOf<double> { using type = double; };
+
+// In which round a pass can leave its number, where those that do not need each other leave theirs at once.
+template <class Text> TILE_FN constexpr int needs_of(int pass) {
+  if constexpr (requires { Text::needs(pass); })
+    return Text::needs(pass);
+  else
+    return pass;
+}
+template <class Text> TILE_FN constexpr int round_of(int pass) {
+  int round = 0;
+  for (int before = 0; before < needs_of<Text>(pass); ++before)
+    if (round_of<Text>(before) >= round) round = round_of<Text>(before) + 1;
+  return round;
+}
 
 // Formats in which a text's rows lie.
 template <class... T> struct Formats {};

@@ -54,6 +54,7 @@ template <class X, class W, class Y> struct NormGradient {
 // With s = 1 / sqrt(mean of squares + epsilon): dx = s * (dy * weight - x * s^2 * mean of dy * weight * x)
 template <class X, class W, class Y> struct RmsnormGradient : NormGradient<X, W, Y> {
   static constexpr int passes = 3;
+  TILE_FN static constexpr int needs(int pass) { return pass == 2 ? 2 : 0; }
   using Base = NormGradient<X, W, Y>;
   using Globals = typename Base::Globals;
 
@@ -97,6 +98,11 @@ struct Centred {
 // The same of x - mean, with the mean of dy * weight taken from it as well.
 template <class X, class W, class Y> struct LayernormGradient : NormGradient<X, W, Y>, Centred {
   static constexpr int passes = 6;
+  // The mean of dy * weight needs nothing; that along x not the scale, nor the other.
+  TILE_FN static constexpr int needs(int pass) {
+    if (pass == 3) return 0;
+    return pass == 4 ? 2 : pass;
+  }
   using Base = NormGradient<X, W, Y>;
   using Globals = typename Base::Globals;
   using Centred::pass;

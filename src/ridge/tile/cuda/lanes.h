@@ -34,13 +34,18 @@ template <class F, int lanes> RIDGE_FN float of_lanes(float x) {
   for (int other = lanes / 2; other > 0; other /= 2) x = F::of(x, __shfl_xor_sync(0xffffffffu, x, other));
   return x;
 }
-// `place`: room for a float a warp that nothing else uses.
-template <class F, int warps> RIDGE_FN float of_block(float x, float* place) {
+// `place`: room for a float a warp that nothing else uses. All warps tell theirs before any hears.
+template <class F> RIDGE_FN void tell_block(float x, float* place) {
   x = of_lanes<F, 32>(x);
   if (threadIdx.x % 32 == 0) place[threadIdx.x / 32] = x;
+}
+template <class F, int warps> RIDGE_FN float hear_block(const float* place) {
+  return of_lanes<F, 32>(threadIdx.x % 32 < warps ? place[threadIdx.x % 32] : __uint_as_float(F::nothing));
+}
+template <class F, int warps> RIDGE_FN float of_block(float x, float* place) {
+  tell_block<F>(x, place);
   __syncthreads();
-  x = threadIdx.x % 32 < warps ? place[threadIdx.x % 32] : __uint_as_float(F::nothing);
-  return of_lanes<F, 32>(x);
+  return hear_block<F, warps>(place);
 }
 RIDGE_FN u32 block_of_cluster() {
   u32 rank;
@@ -63,7 +68,7 @@ RIDGE_FN u32 place_in(u32 block, u32 mine) {
   asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(mine), "r"(block));
   return there;
 }
-// cluster_wait() must come before the first of_cluster; loads may stand between.
+// cluster_wait() must come before the first tell_cluster; loads may stand between.
 template <int warps, int blocks, int count> RIDGE_FN void prepare(Exchange<warps, blocks> (&all)[count]) {
   if (threadIdx.x == 0) {
     for (int i = 0; i < 2 * count; ++i)
@@ -72,7 +77,7 @@ template <int warps, int blocks, int count> RIDGE_FN void prepare(Exchange<warps
   }
   cluster_arrive();
 }
-template <class F, int warps, int blocks> RIDGE_FN float of_cluster(float x, Exchange<warps, blocks>& by, u32 turn) {
+template <class F, int warps, int blocks> RIDGE_FN void tell_cluster(float x, Exchange<warps, blocks>& by, u32 turn) {
   float* const partials = by.partials[turn % 2];
   const u32 arrived = shared_place(&by.arrived[turn % 2]), lane = threadIdx.x % 32;
   x = of_lanes<F, 32>(x);
@@ -86,13 +91,17 @@ template <class F, int warps, int blocks> RIDGE_FN float of_cluster(float x, Exc
         "r"(__float_as_uint(x)), "r"(place_in(lane, arrived))
         : "memory");
   }
+}
+template <class F, int warps, int blocks> RIDGE_FN float hear_cluster(const Exchange<warps, blocks>& by, u32 turn) {
+  const float* const partials = by.partials[turn % 2];
+  const u32 arrived = shared_place(&by.arrived[turn % 2]), lane = threadIdx.x % 32;
   for (u32 done = 0; done == 0;)
     asm volatile(
         "{ .reg .pred p; mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 p, [%1], %2; selp.u32 %0, 1, 0, p; }"
         : "=r"(done)
         : "r"(arrived), "r"(turn / 2 % 2)
         : "memory");
-  x = lane < warps * blocks ? partials[lane] : __uint_as_float(F::nothing);
+  float x = lane < warps * blocks ? partials[lane] : __uint_as_float(F::nothing);
 #pragma unroll
   for (int i = 32; i < warps * blocks; i += 32)
     if (i + lane < warps * blocks) x = F::of(x, partials[i + lane]);

@@ -70,20 +70,53 @@ RIDGE_FN void remember(At& at, const typename Text::Globals& g, float first, Res
 
 template <class Text> constexpr bool has_doubts = requires { &Text::in_units; };
 
-// `left`: what the passes have left so far, told by way of the places from `slot` on. `may_doubt`: the row is not in
-// units already.
+// A pass, given the numbers that those before it have left.
+template <class Text, int pass, class At, class... Left>
+RIDGE_FN auto at_pass(At& at, const typename Text::Globals& g, const float* numbers, Left... left) {
+  if constexpr (sizeof...(left) == pass)
+    return Text::pass(at, g, left...);
+  else
+    return at_pass<Text, pass>(at, g, numbers, left..., numbers[sizeof...(left)]);
+}
+template <class Text, int pass, class At> using Leaving = decltype(at_pass<Text, pass>(
+    *static_cast<At*>(nullptr), *static_cast<const typename Text::Globals*>(nullptr), nullptr));
+template <class Text, int pass, class At> using JoinedBy = typename Joins<typename Leaving<Text, pass, At>::Kind>::By;
+template <class Text, int pass, class At> using LeftBy = typename Leaving<Text, pass, At>::Leaves;
+
+// Those that leave their numbers in a round.
+template <int...> struct Passes {};
+template <class Text, int round, int from, int... found> RIDGE_FN constexpr auto passes_of(Passes<found...>) {
+  if constexpr (from + 1 == Text::passes)
+    return Passes<found...>{};
+  else if constexpr (tile::round_of<Text>(from) == round)
+    return passes_of<Text, round, from + 1>(Passes<found..., from>{});
+  else
+    return passes_of<Text, round, from + 1>(Passes<found...>{});
+}
+
 template <class Text, int slot, bool may_doubt, class Row, class... Left>
-RIDGE_FN void go_through(Row& row, const typename Text::Globals& g, Left... left) {
-  const auto pass = [&](auto& at) { return Text::pass(at, g, left...); };
+RIDGE_FN void go_last(Row& row, const typename Text::Globals& g, const float* numbers, Left... left) {
   if constexpr (sizeof...(left) + 1 < Text::passes) {
-    using Next = decltype(pass(row.at));
-    const float all = row.template join<typename Joins<typename Next::Kind>::By, slot>(pass);
-    go_through<Text, slot + 1, may_doubt>(row, g, left..., typename Next::Leaves{}(all, g));
+    go_last<Text, slot, may_doubt>(row, g, numbers, left..., numbers[sizeof...(left)]);
   } else {
     if constexpr (may_doubt && has_doubts<Text>)
-      if (row.any(Text::in_doubt(left...))) return row.template in_units<Text, slot>(g);
-    row.each(pass, [&](auto& at) { remember<Text>(at, g, left...); });
+      if (row.any(Text::in_doubt(left...))) return row.template in_units<Text, slot + Text::passes - 1>(g);
+    row.each([&](auto& at) { return Text::pass(at, g, left...); }, [&](auto& at) { remember<Text>(at, g, left...); });
   }
+}
+template <class Text, int slot, int round, class Row>
+RIDGE_FN void go_rounds(Row& row, const typename Text::Globals& g, float* numbers) {
+  if constexpr (round < tile::round_of<Text>(Text::passes - 1)) {
+    row.template leave<Text, slot>(passes_of<Text, round, 0>(Passes<>{}), g, numbers);
+    go_rounds<Text, slot, round + 1>(row, g, numbers);
+  }
+}
+// Numbers are told by way of the places from `slot` on. `may_doubt`: the row is not in units already.
+template <class Text, int slot, bool may_doubt, class Row>
+RIDGE_FN void go_through(Row& row, const typename Text::Globals& g) {
+  float numbers[Text::passes] = {};
+  go_rounds<Text, slot, 0>(row, g, numbers);
+  go_last<Text, slot, may_doubt>(row, g, numbers);
 }
 
 // Places that a text's numbers are told by; those of a row in units behind those of any row.
@@ -115,10 +148,16 @@ template <class Lane> struct LoopedRow {
       f(i);
     }
   }
-  template <class F, int slot, class Pass> RIDGE_FN float join(const Pass& pass) {
-    float all = __uint_as_float(F::nothing);
-    over_elements([&](i64) { all = F::of(all, pass(at).of[0]); });
-    return lane.template over<F, slot>(all);
+  template <class Text, int slot, int... pass>
+  RIDGE_FN void leave(Passes<pass...>, const typename Text::Globals& g, float* numbers) {
+    using At = TextAt<1>;
+    ((numbers[pass] = __uint_as_float(JoinedBy<Text, pass, At>::nothing)), ...);
+    over_elements([&](i64) {
+      ((numbers[pass] = JoinedBy<Text, pass, At>::of(numbers[pass], at_pass<Text, pass>(at, g, numbers).of[0])), ...);
+    });
+    ((numbers[pass] =
+          LeftBy<Text, pass, At>{}(lane.template over<JoinedBy<Text, pass, At>, slot + pass>(numbers[pass]), g)),
+     ...);
   }
   template <class Pass, class Before> RIDGE_FN void each(const Pass& pass, const Before& before) {
     over_elements([&](i64 i) {

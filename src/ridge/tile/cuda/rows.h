@@ -69,10 +69,18 @@ template <class At> struct LaneAt {
 template <class Rows, int count> struct HeldRow {
   const Rows& rows;
   u32& again;
-  TextAt<Rows::elements, count> at;
+  using At = TextAt<Rows::elements, count>;
+  At at;
 
-  template <class F, int slot, class Pass> RIDGE_FN float join(const Pass& pass) {
-    return rows.template along<F, slot>(pass(at).of);
+  // What is a lane's of each is told before any is heard.
+  template <class Text, int slot, int... pass>
+  RIDGE_FN void leave(Passes<pass...>, const typename Text::Globals& g, float* numbers) {
+    ((numbers[pass] = rows.template of_held<JoinedBy<Text, pass, At>>(at_pass<Text, pass>(at, g, numbers).of)), ...);
+    (rows.template tell<JoinedBy<Text, pass, At>, slot + pass>(numbers[pass], rows.turn()), ...);
+    rows.meet();
+    ((numbers[pass] = LeftBy<Text, pass, At>{}(
+          rows.template hear<JoinedBy<Text, pass, At>, slot + pass>(numbers[pass], rows.turn()), g)),
+     ...);
   }
   template <class Pass, class Before> RIDGE_FN void each(const Pass& pass, const Before&) { pass(at); }
   // Rows share a warp, whose lanes stay together, or all lanes have the same row and the same numbers.
@@ -217,9 +225,12 @@ template <class S> class RowAt {
 
   // F of the whole row, told by way of places[slot].
   template <class F, int slot> RIDGE_FN float along(const Part& x) const {
+    return over_lanes<F, slot>(of_held<F>(x), turn_);
+  }
+  template <class F> RIDGE_FN float of_held(const Part& x) const {
     Part some =
         each([&](int i) { return S::extent == Extent::whole || inside(i) ? x[i] : __uint_as_float(F::nothing); });
-    return over_lanes<F, slot>(of_elements<F>(some.of), turn_);
+    return of_elements<F>(some.of);
   }
 
   // A text of a row whose elements these are, and of `others` beside it. `again`: how many rows of this cluster went
@@ -241,18 +252,36 @@ template <class S> class RowAt {
   RIDGE_FN bool holds_first() const { return lane_ == 0; }
   RIDGE_FN int first_held() const { return is_shifted ? shift_ : 0; }  // of lane 0's elements
   template <class F, int slot> RIDGE_FN float over_lanes(float x, u32 turn) const {
-    if constexpr (S::lanes <= 32) return of_lanes<F, S::lanes>(x);
-    if constexpr (S::lanes > 32 && S::blocks == 1)
-      return of_block<F, S::warps>(x, places_[slot] + (S::resident ? turn % 2 * S::warps : 0));
+    tell<F, slot>(x, turn);
+    meet();
+    return hear<F, slot>(x, turn);
+  }
+  // The same of several numbers at once: each is told, all lanes meet, each is heard.
+  template <class F, int slot> RIDGE_FN void tell(float x, u32 turn) const {
+    if constexpr (S::lanes > 32 && S::blocks == 1) tell_block<F>(x, place_in_block(slot, turn));
     if constexpr (S::blocks > 1) {
       if constexpr (slot == 0 && !S::resident) cluster_wait();
-      return of_cluster<F>(x, places_[slot], turn);
+      tell_cluster<F>(x, places_[slot], turn);
     }
   }
+  RIDGE_FN void meet() const {
+    if constexpr (S::lanes > 32 && S::blocks == 1) __syncthreads();
+  }
+  template <class F, int slot> RIDGE_FN float hear(float x, u32 turn) const {
+    if constexpr (S::lanes <= 32) return of_lanes<F, S::lanes>(x);
+    if constexpr (S::lanes > 32 && S::blocks == 1) return hear_block<F, S::warps>(place_in_block(slot, turn));
+    if constexpr (S::blocks > 1) return hear_cluster<F>(places_[slot], turn);
+  }
+  RIDGE_FN u32 turn() const { return turn_; }
 
  private:
   static constexpr int stride = S::lanes * S::width;
   static constexpr bool is_shifted = S::extent == Extent::shifted;
+
+  RIDGE_FN float* place_in_block(int slot, u32 turn) const {
+    if constexpr (S::lanes > 32 && S::blocks == 1) return places_[slot] + (S::resident ? turn % 2 * S::warps : 0);
+    return nullptr;
+  }
 
   // Of shifted rows: whether a vector has elements that are not the row's; and those that are.
   RIDGE_FN bool is_cut(int k) const { return left_ - k * stride < S::width || (k == 0 && lane_ == 0 && shift_ > 0); }

@@ -79,12 +79,20 @@ inline double join(Squares, const std::vector<double>& row) {
   return sum;
 }
 
+// A pass is given NaN for what it says it does not need, which shows in all that is made of it.
+template <class Kernel> auto pass_of(RowAt& at, const typename Kernel::Globals& g, auto... left) {
+  constexpr std::size_t needed = needs_of<Kernel>(sizeof...(left));
+  return [&]<std::size_t... i>(std::index_sequence<i...>) {
+    return Kernel::pass(at, g, (i < needed ? left : std::numeric_limits<double>::quiet_NaN())...);
+  }
+  (std::make_index_sequence<sizeof...(left)>{});
+}
 // `left`: what the passes have left so far.
 template <class Kernel> auto go_through(RowAt& at, const typename Kernel::Globals& g, auto... left) {
   if constexpr (sizeof...(left) + 1 == Kernel::passes) {
-    return Kernel::pass(at, g, left...);
+    return pass_of<Kernel>(at, g, left...);
   } else {
-    const auto next = Kernel::pass(at, g, left...);
+    const auto next = pass_of<Kernel>(at, g, left...);
     using Next = std::decay_t<decltype(next)>;
     return go_through<Kernel>(at, g, left..., typename Next::Leaves{}(join(typename Next::Kind{}, next.of), g));
   }
