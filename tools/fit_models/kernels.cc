@@ -52,8 +52,10 @@ KernelNumbers first_kernel_numbers() {
   out.backward_bandwidth = 0.85;
   out.attention_multiplies = 0.85;
   out.attention_exponentials = 0.5;
+  out.attention_l2 = 1.3;
   out.attention_item = 2000;
-  out.attention_part = 500;
+  out.attention_merge = 5000;
+  out.attention_part = 100;
   out.attention_backward_multiplies = 0.6;
   return out;
 }
@@ -81,8 +83,8 @@ void fit_backward(const std::vector<TimedPass>& passes, const DeviceNumbers& dev
 void fit_attention(const std::vector<TimedAttention>& timings, const DeviceNumbers& device, KernelNumbers& numbers) {
   const TriedNumbers tried(numbers);
   descend(numbers,
-          {&KernelNumbers::attention_multiplies, &KernelNumbers::attention_exponentials, &KernelNumbers::attention_item,
-           &KernelNumbers::attention_part},
+          {&KernelNumbers::attention_multiplies, &KernelNumbers::attention_exponentials, &KernelNumbers::attention_l2,
+           &KernelNumbers::attention_item, &KernelNumbers::attention_merge, &KernelNumbers::attention_part},
           [&] {
             double sum = 0;
             for (const TimedAttention& x : timings) sum += off(attention_seconds(x, device), x.measured_s);

@@ -93,14 +93,14 @@ Status check(const Samples& samples) {
   constexpr double most_error = 0.06;
   std::array<int, sm90_menu.size()> timings{};
   for (const Sample& x : samples.all) ++timings[static_cast<std::size_t>(x.config - sm90_menu.data())];
+  const double error = error_of_this_build(samples);
+  fmt::print("Predictions are off by {:.2f} %; each row of the menu was timed {} times or more.\n", 100 * error,
+             *std::min_element(timings.begin(), timings.end()));
   for (std::size_t config = 0; config < timings.size(); ++config)
     if (timings[config] < least_timings)
       return input_error(fmt::format("{} was timed {} times, expected at least {}",
                                      config_text(static_cast<int>(config)), timings[config], least_timings),
                          "`ridge bench plans --on cuda` times it: docs/fit.md");
-  const double error = error_of_this_build(samples);
-  fmt::print("Each row of the menu was timed {} times or more; predictions are off by {:.2f} %.\n",
-             *std::min_element(timings.begin(), timings.end()), 100 * error);
   if (error < most_error) return Done{};
   return input_error(fmt::format("predictions are off by {:.1f} % of these timings, expected at most {:.0f} %",
                                  100 * error, 100 * most_error),

@@ -20,7 +20,9 @@ constexpr NamedNumber<KernelNumbers> of_kernels[] = {
     {"multiplies", &KernelNumbers::multiplies},
     {"attention_multiplies", &KernelNumbers::attention_multiplies},
     {"attention_exponentials", &KernelNumbers::attention_exponentials},
+    {"attention_l2", &KernelNumbers::attention_l2},
     {"attention_item", &KernelNumbers::attention_item},
+    {"attention_merge", &KernelNumbers::attention_merge},
     {"attention_part", &KernelNumbers::attention_part},
     {"attention_backward_multiplies", &KernelNumbers::attention_backward_multiplies},
 };

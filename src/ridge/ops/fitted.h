@@ -32,7 +32,8 @@ struct KernelNumbers {
   double gemv_line, gemv_word;
   double backward_pass, backward_bandwidth;
   double plain_flops, lanes, multiplies;
-  double attention_multiplies, attention_exponentials, attention_item, attention_part, attention_backward_multiplies;
+  double attention_multiplies, attention_exponentials, attention_l2, attention_item, attention_merge, attention_part;
+  double attention_backward_multiplies;
 };
 const KernelNumbers& kernel_numbers();
 Result<KernelNumbers> parse_kernel_numbers(std::string_view csv, const std::string& source);

@@ -225,16 +225,21 @@ AttentionPlan planned(const AttentionProblem& problem, AttentionCut cut, const D
   if (parts > 1) out.workspace_bytes = static_cast<std::size_t>(out.items * state_floats(c)) * sizeof(float);
   out.width = heads_at_a_time(p, cut.group, work.longest * tiles == work.all, device);
   const KernelNumbers& n = kernel_numbers();
-  const double item =
-      n.attention_item + (parts > 1 ? n.attention_item + static_cast<double>(parts) * n.attention_part : 0);
+  // Parts begin and end together, and nothing is read while they do.
+  const double item = parts > 1 ? 0 : n.attention_item;
+  const double parted =
+      parts > 1 ? n.attention_item + n.attention_merge + static_cast<double>(parts) * n.attention_part : 0;
   const double longest_cycles = item + static_cast<double>(up(work.longest, parts)) * step_cycles(c);
   const double all = static_cast<double>(out.items) * item + static_cast<double>(out.steps) * step_cycles(c);
   const double cycles =
       out.items <= device.multiprocessors ? longest_cycles : all / device.multiprocessors + longest_cycles / 2;
-  // A block has no more on its way than its ring holds: few blocks do not fill the memory's lines.
+  // A block has no more on its way than its ring holds: few blocks do not fill the memory's lines, nor the L2's, by
+  // which each step reads its keys and values.
   const double busy = std::min(1.0, static_cast<double>(out.items) / device.multiprocessors);
-  out.predicted_s =
-      device.launch_s + std::max(cycles / device.busy_clock_hz, traffic(p) / (device.memory_bytes_per_s * busy));
+  const double read = 2.0 * static_cast<double>(out.steps * c.kv * c.d * bits(p.dtype) / 8);
+  out.predicted_s = device.launch_s + parted / device.busy_clock_hz +
+                    std::max({cycles / device.busy_clock_hz, traffic(p) / (device.memory_bytes_per_s * busy),
+                              read / (n.attention_l2 * device.l2_bytes_per_s * busy)});
   return out;
 }
 

@@ -18,7 +18,7 @@ using namespace generated;
 
 constexpr std::int64_t most_cluster = 8;
 constexpr std::int64_t most_narrow = std::int64_t{1} << 30;
-constexpr std::int64_t least_shifted = 256;  // columns: of fewer, the vectors at the ends are too many
+constexpr std::int64_t least_shifted = 256;                  // columns: of fewer, the vectors at the ends are too many
 constexpr int register_words = 65536, most_registers = 128;  // of a multiprocessor; of a lane
 
 std::int64_t product(const std::vector<std::int64_t>& extents) {
@@ -243,7 +243,8 @@ class RowText {
   std::string load(std::size_t t, const std::string& name, std::string& after) {
     const std::string from = "t" + std::to_string(t), packs = "p" + name;
     const int words = each_ * width_ * size(t) / 4;
-    if (!stays() || lanes_ <= 32 || repeated(t) || words_ahead_ + words > std::min(most_registers, register_words / out_.threads) / 4)
+    if (!stays() || lanes_ <= 32 || repeated(t) ||
+        words_ahead_ + words > std::min(most_registers, register_words / out_.threads) / 4)
       return "at.load(" + from + ", row)";
     words_ahead_ += words;
     ahead_ += "  auto " + packs + " = at.read(" + from + ", at.first<Index>());\n";
