@@ -108,6 +108,13 @@ int multiprocessors() {
   return cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, device) == cudaSuccess ? count : 0;
 }
 
+std::int64_t shared_bytes() {
+  int device = 0, bytes = 0;
+  if (cudaGetDevice(&device) != cudaSuccess) return 0;
+  constexpr auto all = cudaDevAttrMaxSharedMemoryPerMultiprocessor;
+  return cudaDeviceGetAttribute(&bytes, all, device) == cudaSuccess ? bytes : 0;
+}
+
 Result<DeviceFacts> device_facts() {
   if (const Status there = require_device(); !there) return there.error();
   int device = 0;

@@ -41,6 +41,7 @@ std::optional<std::string> unavailable();
 int current_device();           // its number; -1 where there is none
 Status use_device(int number);  // from now on in this thread; the rest of this header speaks of that one
 int multiprocessors();          // of the current device; 0 where there is none
+std::int64_t shared_bytes();    // of each of these; 0 where there is none
 
 struct DeviceFacts {
   std::string name;  // "NVIDIA H200"

@@ -23,6 +23,7 @@ struct Generated {
   std::vector<std::uint64_t> arguments;  // one struct of so many words
   std::int64_t blocks = 0;               // 0: nothing to do
   int threads = 256, cluster = 1;
+  int shared_bytes = 0;   // of a block, beside what the text declares itself
   int beside = 0;         // blocks that a multiprocessor must have registers for; 0: as it comes
   bool resident = false;  // its blocks go on until nothing is left: no more of them than run at once are launched
 };

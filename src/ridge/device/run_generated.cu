@@ -42,6 +42,7 @@ cudaLaunchConfig_t how_to_launch(const Generated& kernel, cudaLaunchAttribute& c
   cudaLaunchConfig_t how{};
   how.gridDim = dim3(static_cast<unsigned>(kernel.blocks));
   how.blockDim = dim3(static_cast<unsigned>(kernel.threads));
+  how.dynamicSmemBytes = static_cast<std::size_t>(kernel.shared_bytes);
   cluster = {};
   cluster.id = cudaLaunchAttributeClusterDimension;
   cluster.val.clusterDim.x = static_cast<unsigned>(kernel.cluster);
@@ -65,6 +66,8 @@ Code load(const Generated& kernel) {
   const void* const function = reinterpret_cast<const void*>(out.kernel);
   cudaFuncAttributes about{};  // asking makes it loaded now, and not in the middle of what comes
   if (e == cudaSuccess) e = cudaFuncGetAttributes(&about, function);
+  if (e == cudaSuccess && kernel.shared_bytes > 0)
+    e = cudaFuncSetAttribute(function, cudaFuncAttributeMaxDynamicSharedMemorySize, kernel.shared_bytes);
   if (e == cudaSuccess && kernel.resident) {
     cudaLaunchAttribute cluster;
     const cudaLaunchConfig_t how = how_to_launch(kernel, cluster);

@@ -30,7 +30,7 @@ Generated rows_of(RowFunction function, std::int64_t columns, DType dtype = DTyp
   p.x = p.y = p.dy = {dtype, columns};
   const RowProgram program = row_program(p, false);
   const std::vector<void*> data(program.tensors.size(), reinterpret_cast<void*>(std::uintptr_t{4096}));
-  return generate(program, data, 132);
+  return generate(program, data, {132, 228 << 10});
 }
 Generated softmax(std::int64_t columns, DType dtype = DType::bf16) {
   return rows_of(RowFunction::softmax, columns, dtype);
@@ -76,11 +76,29 @@ TEST(GeneratedTest, LanesHoldLessOfEachValueWhereManyAreAlive) {
 
 TEST(GeneratedTest, ClustersFetchTheNextRowWhereVectorsAreWholeAndRegistersAreLeft) {
   const auto fetches = [](const Generated& kernel) { return kernel.text.find("at.next(row))") != std::string::npos; };
-  EXPECT_TRUE(fetches(softmax(131072)));
-  EXPECT_TRUE(fetches(softmax(20008)));
-  EXPECT_FALSE(fetches(softmax(20001)) || softmax(20001).resident);  // no row but the first is aligned
-  EXPECT_FALSE(fetches(softmax(131072, DType::f32)));
-  EXPECT_FALSE(fetches(softmax(8192)));
+  const auto rmsnorm = [](std::int64_t columns, DType dtype) { return rows_of(RowFunction::rmsnorm, columns, dtype); };
+  EXPECT_TRUE(fetches(rmsnorm(131072, DType::bf16)));
+  EXPECT_TRUE(fetches(rmsnorm(20008, DType::bf16)));
+  EXPECT_FALSE(fetches(rmsnorm(8192, DType::bf16)));
+  EXPECT_EQ(rmsnorm(131072, DType::bf16).shared_bytes, 0);
+}
+
+TEST(GeneratedTest, RowsThatBeginAnywhereAndSomeTextsComeByWayOfSharedMemory) {
+  const auto ahead = [](const Generated& kernel) {  // rows on their way
+    const std::size_t at = kernel.text.find("await_all_but<");
+    return at == std::string::npos ? 0 : kernel.text[at + 14] - '0';
+  };
+  EXPECT_EQ(ahead(softmax(131072)), 3);
+  EXPECT_EQ(softmax(131072).shared_bytes, 3 * 32768);
+  EXPECT_EQ(ahead(softmax(131072, DType::f32)), 1);
+  EXPECT_EQ(ahead(softmax(20001)), 3);
+  EXPECT_TRUE(softmax(20001).resident);
+  EXPECT_EQ(ahead(rows_of(RowFunction::rmsnorm_gradient, 131072)), 3);
+  for (const Generated& kernel : {softmax(8192), softmax(20001, DType::f32), rows_of(RowFunction::log_sum_exp, 20001),
+                                  rows_of(RowFunction::layernorm_gradient, 131072)}) {
+    EXPECT_EQ(ahead(kernel), 0);
+    EXPECT_EQ(kernel.shared_bytes, 0);
+  }
 }
 
 TEST(GeneratedTest, FunctionsOfRowsAreTheirTexts) {

@@ -1,6 +1,6 @@
 // The text of a kernel that works on whole rows, which lie in registers (tile/cuda/rows.h says how): at most 64
-// elements a lane, fewer where many values are alive at once. Clusters that stay read a row ahead, but not where
-// elements are not aligned: so many places and predicates take the registers of a second block, which hides more.
+// elements a lane, fewer where many values are alive at once. Clusters that stay read ahead, to registers or to shared
+// memory; but no elements one by one: so many places and predicates take the registers of a second block.
 #include <algorithm>
 #include <bit>
 #include <cstdlib>
@@ -18,7 +18,9 @@ using namespace generated;
 
 constexpr std::int64_t most_cluster = 8;
 constexpr std::int64_t most_narrow = std::int64_t{1} << 30;
-constexpr std::int64_t least_shifted = 256;                  // columns: of fewer, the vectors at the ends are too many
+constexpr std::int64_t least_shifted = 256;  // columns: of fewer, the vectors at the ends are too many
+constexpr std::int64_t most_rows_ahead = 4;
+constexpr std::int64_t shared_of_block = 1 << 10;            // shared memory that each block takes for itself
 constexpr int register_words = 65536, most_registers = 128;  // of a multiprocessor; of a lane
 
 std::int64_t product(const std::vector<std::int64_t>& extents) {
@@ -29,10 +31,10 @@ std::int64_t product(const std::vector<std::int64_t>& extents) {
 
 class RowText {
  public:
-  RowText(const RowProgram& program, std::span<void* const> data, int multiprocessors)
+  RowText(const RowProgram& program, std::span<void* const> data, const Multiprocessors& device)
       : program_(program),
         data_(data),
-        multiprocessors_(multiprocessors),
+        device_(device),
         words_(out_.arguments),
         rows_(product(program.rows)),
         pieces_(pieces_of(program)),
@@ -43,8 +45,8 @@ class RowText {
     choose();
     std::string steps = tensors();
     for (std::size_t i = 0; i < program_.steps.size(); ++i) steps_ += step(i);
-    steps = head() + steps + ahead_ + "  at.over_rows(rows, [&](const Index row) {\n" + begin_ + steps_ + "  });\n" +
-            behind_;
+    steps = head() + steps + ahead_ + asking() + "  at.over_rows(rows, [&](const Index row) {\n" + begin_ + taken_ +
+            steps_ + "  });\n" + behind_;
     out_.text = kernel_text(out_, "ridge/ops/rows/gradients.h", wide_, steps);
     return std::move(out_);
   }
@@ -87,6 +89,7 @@ class RowText {
     for (int& one : together_) one = std::min(one, width_);
     streamed_ = bytes > static_cast<double>(streamed_bytes);
     choose_lanes();
+    choose_ahead();
     wide_ = reach >= static_cast<double>(most_narrow) || rows_ >= most_narrow / 32;
   }
 
@@ -123,7 +126,8 @@ class RowText {
     }
     for (std::size_t t = 0; t < program_.tensors.size(); ++t) together_[t] = moves(t) ? vector_bytes / size(t) : 1;
     width_ = width;
-    begin_ = "  at.begin(t" + std::to_string(*first) + ".offset(row) + " + std::to_string(behind(*first)) + ");\n";
+    begins_ = "t" + std::to_string(*first) + ".offset(row) + " + std::to_string(behind(*first));
+    begin_ = "  at.begin(" + begins_ + ");\n";
     return true;
   }
 
@@ -147,13 +151,70 @@ class RowText {
     each_ = static_cast<int>((vectors + lanes_ - 1) / lanes_);
     ragged_ = program_.columns != std::int64_t{each_} * lanes_ * width_;
     out_.blocks = lanes_ > 32 ? rows_ * blocks : (rows_ * lanes_ + threads - 1) / threads;
-    out_.resident = blocks > 1 && whole_ && pieces_ == 0;
+    out_.resident = blocks > 1 && (whole_ || (shifted > 0 && goes_by_shared())) && pieces_ == 0;
     if (held > few || stays()) out_.beside = static_cast<int>(512 / threads);
     if (pieces_ == 0) return;
     // As many as run at once: one more would run alone at the end. Few elements a lane leave registers for more.
     if (width_ * 2 == vector_bytes) out_.beside = static_cast<int>(768 / threads);
     if (lanes_ <= 32) out_.beside = static_cast<int>(1024 / threads);
-    out_.blocks = std::clamp<std::int64_t>(out_.beside * multiprocessors_ / blocks, 1, pieces_) * blocks;
+    out_.blocks = std::clamp<std::int64_t>(out_.beside * device_.count / blocks, 1, pieces_) * blocks;
+  }
+
+  // Of rows that blocks go on to, as many are on their way to shared memory as it has room for; what all rows have in
+  // common stays there.
+  void choose_ahead() {
+    if (!stays() || lanes_ <= 32 || !goes_by_shared()) return;
+    std::int64_t told = 0;  // numbers of a row, by way of shared memory
+    for (const RowStep& step : program_.steps) told += step.kind == RowStep::Kind::whole ? 8 : 1;
+    const std::int64_t warps = out_.threads / 32 * out_.cluster;
+    std::int64_t room = device_.shared_bytes / std::max(1, out_.beside) - shared_of_block - told * (8 * warps + 16),
+                 each = 0;
+    for (const RowStep& given : program_.steps) {
+      const auto t = static_cast<std::size_t>(given.step.slot);
+      if (given.kind != RowStep::Kind::element || given.step.op != ChainOp::load) continue;
+      if (!along(t) || !(in_pieces(t) || (!differs(t) && in_order(t)))) continue;
+      std::vector<std::size_t>& all = differs(t) ? coming_ : staying_;
+      if ((differs(t) && repeated(t)) || std::count(all.begin(), all.end(), t) > 0) continue;
+      all.push_back(t);
+      if (differs(t)) each += room_of(t);
+    }
+    std::erase_if(staying_, [&](std::size_t t) {
+      const bool fits = room_of(t) + each <= room;
+      if (fits) room -= room_of(t);
+      return !fits;
+    });
+    if (each > 0) rows_ahead_ = std::min(most_rows_ahead, room / each);
+    if (rows_ahead_ == 0) coming_ = staying_ = {};
+  }
+  // Rows that begin anywhere do, unless they leave numbers alone; of others, texts that were faster so (decision 29).
+  // The rest holds the next row in registers, if there are enough: elements go to shared memory and come from there by
+  // the ways on which lanes tell each other numbers.
+  bool goes_by_shared() const {
+    bool stores = false, is_faster = false, is_slower = false;
+    for (const RowStep& each : program_.steps) {
+      const auto t = static_cast<std::size_t>(each.step.slot);
+      if (each.kind == RowStep::Kind::element && each.step.op == ChainOp::store) stores |= along(t);
+      if (each.kind != RowStep::Kind::whole) continue;
+      const bool is = each.whole == RowFunction::softmax || each.whole == RowFunction::layernorm ||
+                      each.whole == RowFunction::rmsnorm_gradient;
+      (is ? is_faster : is_slower) = true;
+    }
+    return pieces_ == 0 && stores && (!begin_.empty() || (is_faster && !is_slower));
+  }
+  std::int64_t room_of(std::size_t t) const {  // of a row's part that is a block's
+    const bool is_in_order = in_order(t) && !in_pieces(t);
+    const std::int64_t lanes = out_.threads + (is_in_order ? 1 : 0), bytes = each_ * width_ * size(t) * lanes;
+    return is_in_order ? (bytes / vector_bytes + 2) * vector_bytes : bytes;
+  }
+  // Beside rows that begin anywhere.
+  bool in_order(std::size_t t) const {
+    return !begin_.empty() && reinterpret_cast<std::uintptr_t>(data_[t]) % vector_bytes == 0 && width_ * size(t) >= 4;
+  }
+  bool in_pieces(std::size_t t) const { return along(t) && together_[t] * size(t) == vector_bytes; }
+  bool differs(std::size_t t) const {  // from row to row
+    for (std::size_t axis = 0; axis < last(); ++axis)
+      if (program_.rows[axis] > 1 && program_.tensors[t].strides[axis] != 0) return true;
+    return false;
   }
 
   bool stays() const { return out_.resident || pieces_ > 0; }  // blocks go on to further rows
@@ -190,6 +251,41 @@ class RowText {
     }
     return out;
   }
+  // What is asked for before the first row, and at the beginning of each.
+  std::string asking() {
+    if (rows_ahead_ == 0) return {};
+    const std::string count = std::to_string(rows_ahead_), shift = begin_.empty() ? "" : ", shift";
+    std::string out = "  extern __shared__ uint4 room[];\n", before, asks;
+    const auto add = [&](std::size_t t, std::int64_t rows) {
+      const std::string number = std::to_string(t);
+      out += "  const auto c" + number + " = at.coming<" + std::to_string(rows) + ">(t" + number + ", room + " +
+             std::to_string(out_.shared_bytes / vector_bytes) + ");\n";
+      out_.shared_bytes += static_cast<int>(rows * room_of(t));
+      return "at.ask(c" + number + ", t" + number;
+    };
+    for (const std::size_t t : staying_) {
+      const std::string number = std::to_string(t);
+      if (in_pieces(t)) {
+        before += "  " + add(t, 1) + ", (Index)0, 0);\n";
+        continue;
+      }
+      out += "  const auto c" + number + " = at.staying(t" + number + ", room + " +
+             std::to_string(out_.shared_bytes / vector_bytes) + ");\n  at.ask_all(c" + number + ", t" + number + ");\n";
+      out_.shared_bytes += static_cast<int>(room_of(t));
+    }
+    taken_ = "  await_all_but<" + count + " - 1>();\n";
+    for (const std::size_t t : coming_) {
+      asks += "      " + add(t, rows_ahead_) + ", row, turn" + shift + ");\n";
+      const std::string number = std::to_string(t);
+      taken_ += "  const auto p" + number + " = at.take(c" + number + ", at.turn());\n";
+    }
+    taken_ += "  ask(at.next(row, (Index)" + count + "), at.turn() + " + count + ");\n";
+    out += "  const auto ask = [&](const Index row, const u32 turn) {\n    if (row < rows) {\n";
+    if (!begin_.empty()) out += "      const int shift = at.shift_of(" + begins_ + ");\n";
+    out += asks + "    }\n    asked();\n  };\n" + before;
+    return out + "  for (u32 i = 0; i < " + count + "; ++i) ask(at.next(at.first<Index>(), (Index)i), i);\n";
+  }
+
   bool repeated(std::size_t t) const {  // several rows read the same elements
     for (std::size_t axis = 0; axis < last(); ++axis)
       if (program_.rows[axis] > 1 && program_.tensors[t].strides[axis] == 0) return true;
@@ -239,16 +335,21 @@ class RowText {
   const Value& held(int reg) const { return held_[static_cast<std::size_t>(reg)]; }
   std::string wide(int reg) const { return held(reg).wide ? held(reg).name : "at.all(" + held(reg).name + ")"; }
 
-  // Where clusters go on to further rows, the next one's elements are on their way while one is worked on.
+  // Where blocks go on to further rows, the next one's elements are on their way while one is worked on.
   std::string load(std::size_t t, const std::string& name, std::string& after) {
-    const std::string from = "t" + std::to_string(t), packs = "p" + name;
+    const std::string number = std::to_string(t);
+    const auto is_in = [&](const std::vector<std::size_t>& all) { return std::count(all.begin(), all.end(), t) > 0; };
+    if (is_in(coming_)) return "at.unpacked(p" + number + ")";
+    if (is_in(staying_))
+      return "at.unpacked(at.take" + (in_pieces(t) ? "(c" + number + ", 0))" : "_shifted(c" + number + "))");
     const int words = each_ * width_ * size(t) / 4;
-    if (!stays() || lanes_ <= 32 || repeated(t) ||
+    if (rows_ahead_ > 0 || !stays() || lanes_ <= 32 || repeated(t) || !in_pieces(t) ||
         words_ahead_ + words > std::min(most_registers, register_words / out_.threads) / 4)
-      return "at.load(" + from + ", row)";
+      return "at.load(t" + number + ", row)";
     words_ahead_ += words;
-    ahead_ += "  auto " + packs + " = at.read(" + from + ", at.first<Index>());\n";
-    after = "  if (at.next(row) < rows) " + packs + " = at.read(" + from + ", at.next(row));\n";
+    const std::string packs = "p" + name;
+    ahead_ += "  auto " + packs + " = at.read(t" + number + ", at.first<Index>());\n";
+    after = "  if (at.next(row) < rows) " + packs + " = at.read(t" + number + ", at.next(row));\n";
     return "at.unpacked(" + packs + ")";
   }
 
@@ -288,22 +389,25 @@ class RowText {
 
   const RowProgram& program_;
   std::span<void* const> data_;
-  int multiprocessors_;
+  Multiprocessors device_;
   Generated out_;
   Words words_;
   std::int64_t rows_, pieces_;
   std::vector<int> together_;
   std::string slots_;                           // places that numbers are told by
-  std::string begin_, steps_, ahead_, behind_;  // of a row that is shifted; of each; before the first; behind the last
+  std::string begins_, begin_;                  // of a row that is shifted
+  std::string ahead_, taken_, steps_, behind_;  // before the first row; of each, first; of each; behind the last
+  std::vector<std::size_t> coming_, staying_;   // in shared memory: of rows ahead; of all rows
   std::vector<Value> held_;                     // in each register
   int width_ = 1, lanes_ = 1, each_ = 1, words_ahead_ = 0;
+  std::int64_t rows_ahead_ = 0;
   bool ragged_ = false, wide_ = false, streamed_ = false, whole_ = true;  // whole: all vectors are 16 bytes
 };
 
 }  // namespace
 
-Generated generate(const RowProgram& program, std::span<void* const> tensors, int multiprocessors) {
-  return RowText(program, tensors, multiprocessors).make();
+Generated generate(const RowProgram& program, std::span<void* const> tensors, const Multiprocessors& device) {
+  return RowText(program, tensors, device).make();
 }
 
 }  // namespace ridge::ops

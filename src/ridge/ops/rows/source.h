@@ -8,8 +8,13 @@
 
 namespace ridge::ops {
 
+struct Multiprocessors {
+  int count = 0;
+  std::int64_t shared_bytes = 0;  // of one, for all of its blocks
+};
+
 // The program must have no fault (find_fault). Pointers are device memory, of which only the alignment is looked at.
 // What goes across rows leaves a piece a block or cluster, pieces_of(program) at most.
-Generated generate(const RowProgram& program, std::span<void* const> tensors, int multiprocessors);
+Generated generate(const RowProgram& program, std::span<void* const> tensors, const Multiprocessors& device);
 
 }  // namespace ridge::ops

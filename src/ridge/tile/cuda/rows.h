@@ -6,6 +6,7 @@
 // rows.
 #pragma once
 
+#include "ridge/tile/cuda/ahead.h"
 #include "ridge/tile/cuda/passes.h"
 
 namespace ridge::device {
@@ -112,15 +113,20 @@ template <class S> class RowAt {
 
   // Of a row whose elements begin so many behind a place where vectors do.
   template <class Index> RIDGE_FN void begin(Index offset) {
-    shift_ = static_cast<int>(offset & (S::width - 1));
+    shift_ = shift_of(offset);
     left_ = room_ + shift_;
+  }
+  template <class Index> RIDGE_FN static int shift_of(Index offset) {
+    return static_cast<int>(offset & (S::width - 1));
   }
 
   template <class Index> RIDGE_FN Index first() const {
     if constexpr (S::lanes <= 32) return (blockIdx.x * static_cast<Index>(S::threads) + threadIdx.x) / S::lanes;
     return blockIdx.x / S::blocks;
   }
-  template <class Index> RIDGE_FN Index next(Index row) const { return row + gridDim.x / S::blocks; }
+  template <class Index> RIDGE_FN Index next(Index row, Index after = 1) const {
+    return row + after * (gridDim.x / S::blocks);
+  }
   template <class Index, class F> RIDGE_FN void over_rows(Index rows, const F& f) {
     Index row = first<Index>();
     if constexpr (S::lanes <= 32) {
@@ -156,6 +162,60 @@ template <class S> class RowAt {
       else
         packs.of[k] = read_some<T::form, S::width, T::together, T::use>(from.data, at + k * stride, count);
     }
+    return packs;
+  }
+  // The same by way of shared memory: asked for in a turn, and taken when as many rows are through as there is room
+  // for.
+  template <int rows, class T> RIDGE_FN static Coming<S, T::form, rows> coming(const T&, const uint4* room) {
+    return {shared_place(room) + threadIdx.x * piece_bytes};
+  }
+  template <class To, class T, class Index>
+  RIDGE_FN void ask(const To& to, const T& from, Index row, u32 turn, int shift = 0) const {
+    const char* const data = from.data + (from.offset(row) + lane_ * S::width - shift) * i64{size_of<T::form>};
+#pragma unroll
+    for (int k = 0; k < S::vectors; ++k)
+#pragma unroll
+      for (int i = 0; i < To::pieces; ++i) {
+        int there = To::in_piece;
+        if constexpr (S::extent != Extent::whole)
+          there = min(max((is_shifted ? room_ + shift : left_) - k * stride - i * To::in_piece, 0), To::in_piece);
+        device::ask<piece_bytes>(to.place(turn, k, i), data + k * stride * size_of<T::form> + i * piece_bytes,
+                                 there * size_of<T::form>);
+      }
+  }
+  template <class To> RIDGE_FN Packs<S, To::form> take(const To& from, u32 turn) const {
+    Packs<S, To::form> packs;
+#pragma unroll
+    for (int k = 0; k < S::vectors; ++k) packs.of[k] = from.pack(turn, k);
+    return packs;
+  }
+  template <class T> RIDGE_FN static Staying<S, T::form> staying(const T&, const uint4* room) {
+    return {shared_place(room)};
+  }
+  template <class To, class T> RIDGE_FN void ask_all(const To& to, const T& from) const {
+    constexpr int size = size_of<T::form>;
+    const char* const data = from.data + from.offset(0) * i64{size};
+    const auto vector = [&](int k, int lane) {
+      const int column = (lane_ - static_cast<int>(threadIdx.x) + lane) * S::width + k * stride;
+#pragma unroll
+      for (int i = 0; i < S::width; i += To::in_piece) {
+        const int there = column < 0 ? 0 : min(max(room_ + lane_ * S::width - column - i, 0), To::in_piece);
+        device::ask<To::piece>(to.place(k, lane) + i * size, data + (there > 0 ? column + i : 0) * size, there * size);
+      }
+    };
+#pragma unroll
+    for (int k = 0; k < S::vectors; ++k) {
+      vector(k, threadIdx.x);
+      if (threadIdx.x == 0) vector(k, -1);
+    }
+    asked();
+    await_all_but<0>();
+    __syncthreads();
+  }
+  template <class From> RIDGE_FN Packs<S, From::form> take_shifted(const From& from) const {
+    Packs<S, From::form> packs;
+#pragma unroll
+    for (int k = 0; k < S::vectors; ++k) packs.of[k] = from.pack(k, shift_);
     return packs;
   }
   template <Form form> RIDGE_FN Part unpacked(const Packs<S, form>& packs) const {

@@ -1,0 +1,76 @@
+// Rows that are to come, on their way to shared memory while others are worked on: no register holds them. A lane reads
+// what it has asked for itself and nothing else, so that no lane waits for another.
+#pragma once
+
+#include "ridge/tile/cuda/words.h"
+
+namespace ridge::device {
+
+constexpr int piece_bytes = 16;
+
+// `most` bytes of global memory, of which only the first `bytes` are read; zeros lie behind them.
+template <int most> RIDGE_FN void ask(u32 to, const char* from, u32 bytes) {
+  const u64 place = __cvta_generic_to_global(from);
+  if constexpr (most == 16)
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(place), "r"(bytes) : "memory");
+  else
+    asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(to), "l"(place), "n"(most), "r"(bytes)
+                 : "memory");
+}
+// Ends what was asked for of one row.
+RIDGE_FN void asked() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+// Until all has come but that of so many rows that were asked for last.
+template <int rows> RIDGE_FN void await_all_but() { asm volatile("cp.async.wait_group %0;" ::"n"(rows) : "memory"); }
+
+// Room for a tensor's vectors of the rows that are on their way at once: a place for each lane's every piece.
+template <class S, Form form_, int rows_> struct Coming {
+  static constexpr Form form = form_;
+  static constexpr int rows = rows_, pieces = S::width * size_of<form> / piece_bytes;
+  static constexpr int in_piece = piece_bytes / size_of<form>;  // elements
+  u32 begin;                                                    // this lane's first place
+
+  RIDGE_FN u32 place(u32 turn, int vector, int piece) const {
+    return begin + ((turn % rows * S::vectors + vector) * pieces + piece) * (S::threads * piece_bytes);
+  }
+  RIDGE_FN Pack<form, S::width> pack(u32 turn, int vector) const {
+    Pack<form, S::width> x;
+#pragma unroll
+    for (int i = 0; i < pieces; ++i)
+      asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
+                   : "=r"(x.word[4 * i]), "=r"(x.word[4 * i + 1]), "=r"(x.word[4 * i + 2]), "=r"(x.word[4 * i + 3])
+                   : "r"(place(turn, vector, i))
+                   : "memory");
+    return x;
+  }
+};
+
+// A tensor of which all rows read the same, beside rows that begin anywhere: in order, a vector more before the first
+// of each block, so that a lane finds its elements as far behind as the row's.
+template <class S, Form form_> struct Staying {
+  static constexpr Form form = form_;
+  static constexpr int vector = S::width * size_of<form>, piece = vector < piece_bytes ? vector : piece_bytes;
+  static constexpr int in_piece = piece / size_of<form>;
+  u32 begin;
+
+  RIDGE_FN u32 place(int k, int lane) const { return begin + (k * (S::threads + 1) + 1 + lane) * vector; }
+  RIDGE_FN Pack<form, S::width> pack(int k, int shift) const {
+    using P = Pack<form, S::width>;
+    constexpr int words = P::words + (size_of<form> < 4 ? 1 : 0);
+    const u32 at = place(k, threadIdx.x) - shift * size_of<form>;
+    u32 word[words];
+#pragma unroll
+    for (int i = 0; i < words; ++i)
+      asm volatile("ld.shared.u32 %0, [%1];" : "=r"(word[i]) : "r"((at & ~3u) + 4 * i) : "memory");
+    P x;
+#pragma unroll
+    for (int i = 0; i < P::words; ++i) {
+      if constexpr (words == P::words)
+        x.word[i] = word[i];
+      else
+        x.word[i] = __funnelshift_r(word[i], word[i + 1], at % 4 * 8);
+    }
+    return x;
+  }
+};
+
+}  // namespace ridge::device
