@@ -6,6 +6,7 @@
 #include <map>
 #include <mutex>
 
+#include "ridge/device/device.h"
 #include "ridge/device/kernel_store.h"
 #include "ridge/device/nvrtc.h"
 #include "ridge/device/stream.h"
@@ -78,11 +79,13 @@ Code load(const Generated& kernel) {
   return out;
 }
 
-// Kernels stay loaded to the end of the process.
+// Kernels stay loaded to the end of the process, on each device by themselves: what a kernel may take there is set
+// there.
 Code code_of(const Generated& kernel) {
   static std::mutex mutex;
-  static auto& all = *new std::map<std::string, Code>;  // never torn down: the driver may be gone before it
+  static auto& of_devices = *new std::map<int, std::map<std::string, Code>>;  // never torn down: the driver may be gone
   const std::lock_guard lock(mutex);
+  auto& all = of_devices[current_device()];
   const auto known = all.find(kernel.text);
   return known != all.end() ? known->second : all.emplace(kernel.text, load(kernel)).first->second;
 }

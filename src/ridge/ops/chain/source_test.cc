@@ -101,6 +101,31 @@ TEST(GeneratedTest, RowsThatBeginAnywhereAndSomeTextsComeByWayOfSharedMemory) {
   }
 }
 
+// Where there is no room for a row, or none that differs, rows that begin anywhere are loaded when they are worked on.
+TEST(GeneratedTest, RowsThatBeginAnywhereAreNeverHeldAheadInRegisters) {
+  const auto softmax_of = [](std::int64_t rows, std::int64_t columns, std::vector<DType> dtypes, int steps,
+                             unsigned at) {
+    RowBuilder b({rows}, columns);
+    const ChainTensor first{DType::bf16, {columns, 1}};
+    int x = b.load(b.tensor(first));
+    for (const DType dtype : dtypes) x = b.apply(ChainOp::add, x, b.load(b.tensor({dtype, {columns, 1}})));
+    for (int i = 0; i < steps; ++i) x = b.apply(ChainOp::add, x, x);
+    b.store(b.whole(RowFunction::softmax, x), b.tensor(first));
+    const RowProgram program = b.take();
+    const std::vector<void*> data(program.tensors.size(), reinterpret_cast<void*>(std::uintptr_t{4096 + at}));
+    return generate(program, data, {132, 228 << 10});
+  };
+  const std::vector<DType> many(8, DType::bf16), wide(3, DType::f32);
+  for (const Generated& kernel : {softmax_of(1, 20001, {}, 0, 2), softmax_of(1000, 65521, wide, 0, 0),
+                                  softmax_of(1000, 20001, many, 0, 0), softmax_of(1000, 120001, {}, 300, 0)}) {
+    EXPECT_NE(kernel.text.find("Extent::shifted"), std::string::npos);
+    EXPECT_EQ(kernel.text.find("= at.read("), std::string::npos);
+    EXPECT_EQ(kernel.text.find("await_all_but<-"), std::string::npos);
+    EXPECT_EQ(kernel.resident, kernel.shared_bytes > 0);
+  }
+  EXPECT_GT(softmax_of(1000, 120001, {}, 300, 0).shared_bytes, 0);
+}
+
 TEST(GeneratedTest, FunctionsOfRowsAreTheirTexts) {
   EXPECT_NE(softmax(1024).text.find("at.through<ops::Softmax<float, float>, 0>(v0, "), std::string::npos);
   EXPECT_NE(rows_of(RowFunction::layernorm, 1024).text.find("at.through<ops::Layernorm<float, float, float>, 0>(v0, "),

@@ -165,7 +165,10 @@ class RowText {
   void choose_ahead() {
     if (!stays() || lanes_ <= 32 || !goes_by_shared()) return;
     std::int64_t told = 0;  // numbers of a row, by way of shared memory
-    for (const RowStep& step : program_.steps) told += step.kind == RowStep::Kind::whole ? 8 : 1;
+    for (const RowStep& step : program_.steps) {
+      if (step.kind == RowStep::Kind::whole) told += 8;
+      if (step.kind == RowStep::Kind::along) ++told;
+    }
     const std::int64_t warps = out_.threads / 32 * out_.cluster;
     std::int64_t room = device_.shared_bytes / std::max(1, out_.beside) - shared_of_block - told * (8 * warps + 16),
                  each = 0;
@@ -183,8 +186,10 @@ class RowText {
       if (fits) room -= room_of(t);
       return !fits;
     });
-    if (each > 0) rows_ahead_ = std::min(most_rows_ahead, room / each);
-    if (rows_ahead_ == 0) coming_ = staying_ = {};
+    if (each > 0) rows_ahead_ = std::clamp<std::int64_t>(room / each, 0, most_rows_ahead);
+    if (rows_ahead_ > 0) return;
+    coming_ = staying_ = {};
+    out_.resident &= whole_;
   }
   // Rows that begin anywhere do, unless they leave numbers alone; of others, texts that were faster so (decision 29).
   // The rest holds the next row in registers, if there are enough: elements go to shared memory and come from there by
@@ -343,7 +348,7 @@ class RowText {
     if (is_in(staying_))
       return "at.unpacked(at.take" + (in_pieces(t) ? "(c" + number + ", 0))" : "_shifted(c" + number + "))");
     const int words = each_ * width_ * size(t) / 4;
-    if (rows_ahead_ > 0 || !stays() || lanes_ <= 32 || repeated(t) || !in_pieces(t) ||
+    if (rows_ahead_ > 0 || !begin_.empty() || !stays() || lanes_ <= 32 || repeated(t) || !in_pieces(t) ||
         words_ahead_ + words > std::min(most_registers, register_words / out_.threads) / 4)
       return "at.load(t" + number + ", row)";
     words_ahead_ += words;

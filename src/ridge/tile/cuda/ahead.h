@@ -1,5 +1,5 @@
-// Rows that are to come, on their way to shared memory while others are worked on: no register holds them. A lane reads
-// what it has asked for itself and nothing else, so that no lane waits for another.
+// Rows that are to come, on their way to shared memory while others are worked on: no register holds them. Of those a
+// lane reads what it has asked for itself and nothing else, so that no lane waits for another.
 #pragma once
 
 #include "ridge/tile/cuda/words.h"

@@ -199,8 +199,9 @@ template <class S> class RowAt {
       const int column = (lane_ - static_cast<int>(threadIdx.x) + lane) * S::width + k * stride;
 #pragma unroll
       for (int i = 0; i < S::width; i += To::in_piece) {
-        const int there = column < 0 ? 0 : min(max(room_ + lane_ * S::width - column - i, 0), To::in_piece);
-        device::ask<To::piece>(to.place(k, lane) + i * size, data + (there > 0 ? column + i : 0) * size, there * size);
+        const int left = column < 0 ? 0 : room_ + lane_ * S::width - column - i;
+        device::ask<To::piece>(to.place(k, lane) + i * size, data + (left > 0 ? column + i : 0) * size,
+                               min(max(left, 0), To::in_piece) * size);
       }
     };
 #pragma unroll
