@@ -108,11 +108,17 @@ int multiprocessors() {
   return cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, device) == cudaSuccess ? count : 0;
 }
 
-std::int64_t shared_bytes() {
-  int device = 0, bytes = 0;
-  if (cudaGetDevice(&device) != cudaSuccess) return 0;
-  constexpr auto all = cudaDevAttrMaxSharedMemoryPerMultiprocessor;
-  return cudaDeviceGetAttribute(&bytes, all, device) == cudaSuccess ? bytes : 0;
+Multiprocessors multiprocessors_in_full() {
+  int device = 0;
+  if (cudaGetDevice(&device) != cudaSuccess) return {};
+  const auto answer = [&](cudaDeviceAttr attribute) {
+    int value = 0;
+    return cudaDeviceGetAttribute(&value, attribute, device) == cudaSuccess ? value : 0;
+  };
+  return {.count = answer(cudaDevAttrMultiProcessorCount),
+          .registers = answer(cudaDevAttrMaxRegistersPerMultiprocessor),
+          .shared_bytes = answer(cudaDevAttrMaxSharedMemoryPerMultiprocessor),
+          .shared_bytes_of_block = answer(cudaDevAttrReservedSharedMemoryPerBlock)};
 }
 
 Result<DeviceFacts> device_facts() {

@@ -41,7 +41,14 @@ std::optional<std::string> unavailable();
 int current_device();           // its number; -1 where there is none
 Status use_device(int number);  // from now on in this thread; the rest of this header speaks of that one
 int multiprocessors();          // of the current device; 0 where there is none
-std::int64_t shared_bytes();    // of each of these; 0 where there is none
+
+// What the blocks of the current device share out; zeros where there is none.
+struct Multiprocessors {
+  int count = 0, registers = 0;   // registers of one, of 32 bits
+  std::int64_t shared_bytes = 0;  // shared memory of one
+  int shared_bytes_of_block = 0;  // that the system takes of it for each block
+};
+Multiprocessors multiprocessors_in_full();
 
 struct DeviceFacts {
   std::string name;  // "NVIDIA H200"

@@ -24,7 +24,6 @@ Error absent() { return *refusal({}); }
 int current_device() { return -1; }
 Status use_device(int) { return absent(); }
 int multiprocessors() { return 0; }
-std::int64_t shared_bytes() { return 0; }
 int clusters_at_once_of_device(int) { return 0; }
 std::optional<std::string> launch(const MatmulCall&, const MatmulPlan&, const Workspace&, CUstream_st*) {
   return absent().message;

@@ -22,6 +22,8 @@ Generated gate(std::int64_t n, DType dtype, std::uintptr_t place = 4096) {
   return generate({{n}, {flat, flat, flat}, steps, 2}, data, 132);
 }
 
+constexpr cuda::Multiprocessors an_h100{132, 65536, 228 << 10, 1 << 10};
+
 Generated rows_of(RowFunction function, std::int64_t columns, DType dtype = DType::bf16) {
   RowProblem p;
   p.function = function;
@@ -30,7 +32,7 @@ Generated rows_of(RowFunction function, std::int64_t columns, DType dtype = DTyp
   p.x = p.y = p.dy = {dtype, columns};
   const RowProgram program = row_program(p, false);
   const std::vector<void*> data(program.tensors.size(), reinterpret_cast<void*>(std::uintptr_t{4096}));
-  return generate(program, data, {132, 228 << 10});
+  return generate(program, data, an_h100);
 }
 Generated softmax(std::int64_t columns, DType dtype = DType::bf16) {
   return rows_of(RowFunction::softmax, columns, dtype);
@@ -85,8 +87,8 @@ TEST(GeneratedTest, ClustersFetchTheNextRowWhereVectorsAreWholeAndRegistersAreLe
 
 TEST(GeneratedTest, RowsThatBeginAnywhereAndSomeTextsComeByWayOfSharedMemory) {
   const auto ahead = [](const Generated& kernel) {  // rows on their way
-    const std::size_t at = kernel.text.find("await_all_but<");
-    return at == std::string::npos ? 0 : kernel.text[at + 14] - '0';
+    const std::size_t at = kernel.text.find("wait_for_all_but<");
+    return at == std::string::npos ? 0 : kernel.text[at + 17] - '0';
   };
   EXPECT_EQ(ahead(softmax(131072)), 3);
   EXPECT_EQ(softmax(131072).shared_bytes, 3 * 32768);
@@ -113,14 +115,14 @@ TEST(GeneratedTest, RowsThatBeginAnywhereAreNeverHeldAheadInRegisters) {
     b.store(b.whole(RowFunction::softmax, x), b.tensor(first));
     const RowProgram program = b.take();
     const std::vector<void*> data(program.tensors.size(), reinterpret_cast<void*>(std::uintptr_t{4096 + at}));
-    return generate(program, data, {132, 228 << 10});
+    return generate(program, data, an_h100);
   };
   const std::vector<DType> many(8, DType::bf16), wide(3, DType::f32);
   for (const Generated& kernel : {softmax_of(1, 20001, {}, 0, 2), softmax_of(1000, 65521, wide, 0, 0),
                                   softmax_of(1000, 20001, many, 0, 0), softmax_of(1000, 120001, {}, 300, 0)}) {
     EXPECT_NE(kernel.text.find("Extent::shifted"), std::string::npos);
     EXPECT_EQ(kernel.text.find("= at.read("), std::string::npos);
-    EXPECT_EQ(kernel.text.find("await_all_but<-"), std::string::npos);
+    EXPECT_EQ(kernel.text.find("wait_for_all_but<-"), std::string::npos);
     EXPECT_EQ(kernel.resident, kernel.shared_bytes > 0);
   }
   EXPECT_GT(softmax_of(1000, 120001, {}, 300, 0).shared_bytes, 0);

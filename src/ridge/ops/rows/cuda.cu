@@ -90,7 +90,7 @@ std::optional<std::string> refuse(const RowProblem& p) {
 std::optional<std::string> refuse(const RowProgram& program) { return find_fault(program); }
 
 std::optional<std::string> rows(const RowProgram& program, std::span<void* const> tensors, CUstream_st* stream) {
-  return run(generate(program, tensors, {multiprocessors(), shared_bytes()}), stream);
+  return run(generate(program, tensors, multiprocessors_in_full()), stream);
 }
 
 std::size_t workspace_bytes(const RowProblem& p) {
@@ -116,7 +116,7 @@ std::optional<std::string> rows(const RowProblem& p, const RowData& data, const 
     if (is_gradient(p.function)) tensors.push_back(const_cast<void*>(data.dy));
     if (weight != nullptr) tensors.push_back(const_cast<void*>(weight));
     tensors.push_back(is_across(p.function) ? static_cast<char*>(workspace.data) + counter_bytes : data.y);
-    const Generated kernel = generate(program, tensors, {multiprocessors(), shared_bytes()});
+    const Generated kernel = generate(program, tensors, multiprocessors_in_full());
     const auto trouble = run(kernel, stream);
     if (trouble || !is_across(p.function)) return trouble;
     const ReduceProblem sum{ReduceFunction::sum, DType::f32, p.y.dtype, {{p.columns, 1, 1}}, {}};

@@ -20,8 +20,7 @@ constexpr std::int64_t most_cluster = 8;
 constexpr std::int64_t most_narrow = std::int64_t{1} << 30;
 constexpr std::int64_t least_shifted = 256;  // columns: of fewer, the vectors at the ends are too many
 constexpr std::int64_t most_rows_ahead = 4;
-constexpr std::int64_t shared_of_block = 1 << 10;            // shared memory that each block takes for itself
-constexpr int register_words = 65536, most_registers = 128;  // of a multiprocessor; of a lane
+constexpr int most_registers = 128;  // of a lane
 
 std::int64_t product(const std::vector<std::int64_t>& extents) {
   std::int64_t n = 1;
@@ -31,7 +30,7 @@ std::int64_t product(const std::vector<std::int64_t>& extents) {
 
 class RowText {
  public:
-  RowText(const RowProgram& program, std::span<void* const> data, const Multiprocessors& device)
+  RowText(const RowProgram& program, std::span<void* const> data, const cuda::Multiprocessors& device)
       : program_(program),
         data_(data),
         device_(device),
@@ -45,8 +44,8 @@ class RowText {
     choose();
     std::string steps = tensors();
     for (std::size_t i = 0; i < program_.steps.size(); ++i) steps_ += step(i);
-    steps = head() + steps + ahead_ + asking() + "  at.over_rows(rows, [&](const Index row) {\n" + begin_ + taken_ +
-            steps_ + "  });\n" + behind_;
+    steps = head() + steps + ahead_ + prefetching() + "  at.over_rows(rows, [&](const Index row) {\n" + begin_ +
+            taken_ + steps_ + "  });\n" + behind_;
     out_.text = kernel_text(out_, "ridge/ops/rows/gradients.h", wide_, steps);
     return std::move(out_);
   }
@@ -89,7 +88,7 @@ class RowText {
     for (int& one : together_) one = std::min(one, width_);
     streamed_ = bytes > static_cast<double>(streamed_bytes);
     choose_lanes();
-    choose_ahead();
+    choose_prefetch();
     wide_ = reach >= static_cast<double>(most_narrow) || rows_ >= most_narrow / 32;
   }
 
@@ -162,7 +161,7 @@ class RowText {
 
   // Of rows that blocks go on to, as many are on their way to shared memory as it has room for; what all rows have in
   // common stays there.
-  void choose_ahead() {
+  void choose_prefetch() {
     if (!stays() || lanes_ <= 32 || !goes_by_shared()) return;
     std::int64_t told = 0;  // numbers of a row, by way of shared memory
     for (const RowStep& step : program_.steps) {
@@ -170,25 +169,26 @@ class RowText {
       if (step.kind == RowStep::Kind::along) ++told;
     }
     const std::int64_t warps = out_.threads / 32 * out_.cluster;
-    std::int64_t room = device_.shared_bytes / std::max(1, out_.beside) - shared_of_block - told * (8 * warps + 16),
+    std::int64_t room = device_.shared_bytes / std::max(1, out_.beside) - device_.shared_bytes_of_block -
+                        told * (8 * warps + 16),
                  each = 0;
     for (const RowStep& given : program_.steps) {
       const auto t = static_cast<std::size_t>(given.step.slot);
       if (given.kind != RowStep::Kind::element || given.step.op != ChainOp::load) continue;
       if (!along(t) || !(in_pieces(t) || (!differs(t) && in_order(t)))) continue;
-      std::vector<std::size_t>& all = differs(t) ? coming_ : staying_;
+      std::vector<std::size_t>& all = differs(t) ? prefetched_ : kept_;
       if ((differs(t) && repeated(t)) || std::count(all.begin(), all.end(), t) > 0) continue;
       all.push_back(t);
       if (differs(t)) each += room_of(t);
     }
-    std::erase_if(staying_, [&](std::size_t t) {
+    std::erase_if(kept_, [&](std::size_t t) {
       const bool fits = room_of(t) + each <= room;
       if (fits) room -= room_of(t);
       return !fits;
     });
     if (each > 0) rows_ahead_ = std::clamp<std::int64_t>(room / each, 0, most_rows_ahead);
     if (rows_ahead_ > 0) return;
-    coming_ = staying_ = {};
+    prefetched_ = kept_ = {};
     out_.resident &= whole_;
   }
   // Rows that begin anywhere do, unless they leave numbers alone; of others, texts that were faster so (decision 29).
@@ -256,39 +256,39 @@ class RowText {
     }
     return out;
   }
-  // What is asked for before the first row, and at the beginning of each.
-  std::string asking() {
+  // What is copied before the first row, and at the beginning of each.
+  std::string prefetching() {
     if (rows_ahead_ == 0) return {};
     const std::string count = std::to_string(rows_ahead_), shift = begin_.empty() ? "" : ", shift";
-    std::string out = "  extern __shared__ uint4 room[];\n", before, asks;
+    std::string out = "  extern __shared__ uint4 room[];\n", before, copies;
     const auto add = [&](std::size_t t, std::int64_t rows) {
       const std::string number = std::to_string(t);
-      out += "  const auto c" + number + " = at.coming<" + std::to_string(rows) + ">(t" + number + ", room + " +
+      out += "  const auto c" + number + " = at.prefetched<" + std::to_string(rows) + ">(t" + number + ", room + " +
              std::to_string(out_.shared_bytes / vector_bytes) + ");\n";
       out_.shared_bytes += static_cast<int>(rows * room_of(t));
-      return "at.ask(c" + number + ", t" + number;
+      return "at.prefetch(c" + number + ", t" + number;
     };
-    for (const std::size_t t : staying_) {
+    for (const std::size_t t : kept_) {
       const std::string number = std::to_string(t);
       if (in_pieces(t)) {
         before += "  " + add(t, 1) + ", (Index)0, 0);\n";
         continue;
       }
-      out += "  const auto c" + number + " = at.staying(t" + number + ", room + " +
-             std::to_string(out_.shared_bytes / vector_bytes) + ");\n  at.ask_all(c" + number + ", t" + number + ");\n";
+      out += "  const auto c" + number + " = at.kept_in_order(t" + number + ", room + " +
+             std::to_string(out_.shared_bytes / vector_bytes) + ");\n  at.keep(c" + number + ", t" + number + ");\n";
       out_.shared_bytes += static_cast<int>(room_of(t));
     }
-    taken_ = "  await_all_but<" + count + " - 1>();\n";
-    for (const std::size_t t : coming_) {
-      asks += "      " + add(t, rows_ahead_) + ", row, turn" + shift + ");\n";
+    taken_ = "  wait_for_all_but<" + count + " - 1>();\n";
+    for (const std::size_t t : prefetched_) {
+      copies += "      " + add(t, rows_ahead_) + ", row, turn" + shift + ");\n";
       const std::string number = std::to_string(t);
       taken_ += "  const auto p" + number + " = at.take(c" + number + ", at.turn());\n";
     }
-    taken_ += "  ask(at.next(row, (Index)" + count + "), at.turn() + " + count + ");\n";
-    out += "  const auto ask = [&](const Index row, const u32 turn) {\n    if (row < rows) {\n";
+    taken_ += "  prefetch(at.next(row, (Index)" + count + "), at.turn() + " + count + ");\n";
+    out += "  const auto prefetch = [&](const Index row, const u32 turn) {\n    if (row < rows) {\n";
     if (!begin_.empty()) out += "      const int shift = at.shift_of(" + begins_ + ");\n";
-    out += asks + "    }\n    asked();\n  };\n" + before;
-    return out + "  for (u32 i = 0; i < " + count + "; ++i) ask(at.next(at.first<Index>(), (Index)i), i);\n";
+    out += copies + "    }\n    commit_row();\n  };\n" + before;
+    return out + "  for (u32 i = 0; i < " + count + "; ++i) prefetch(at.next(at.first<Index>(), (Index)i), i);\n";
   }
 
   bool repeated(std::size_t t) const {  // several rows read the same elements
@@ -344,12 +344,12 @@ class RowText {
   std::string load(std::size_t t, const std::string& name, std::string& after) {
     const std::string number = std::to_string(t);
     const auto is_in = [&](const std::vector<std::size_t>& all) { return std::count(all.begin(), all.end(), t) > 0; };
-    if (is_in(coming_)) return "at.unpacked(p" + number + ")";
-    if (is_in(staying_))
+    if (is_in(prefetched_)) return "at.unpacked(p" + number + ")";
+    if (is_in(kept_))
       return "at.unpacked(at.take" + (in_pieces(t) ? "(c" + number + ", 0))" : "_shifted(c" + number + "))");
     const int words = each_ * width_ * size(t) / 4;
     if (rows_ahead_ > 0 || !begin_.empty() || !stays() || lanes_ <= 32 || repeated(t) || !in_pieces(t) ||
-        words_ahead_ + words > std::min(most_registers, register_words / out_.threads) / 4)
+        words_ahead_ + words > std::min(most_registers, device_.registers / out_.threads) / 4)
       return "at.load(t" + number + ", row)";
     words_ahead_ += words;
     const std::string packs = "p" + name;
@@ -394,7 +394,7 @@ class RowText {
 
   const RowProgram& program_;
   std::span<void* const> data_;
-  Multiprocessors device_;
+  cuda::Multiprocessors device_;
   Generated out_;
   Words words_;
   std::int64_t rows_, pieces_;
@@ -402,7 +402,7 @@ class RowText {
   std::string slots_;                           // places that numbers are told by
   std::string begins_, begin_;                  // of a row that is shifted
   std::string ahead_, taken_, steps_, behind_;  // before the first row; of each, first; of each; behind the last
-  std::vector<std::size_t> coming_, staying_;   // in shared memory: of rows ahead; of all rows
+  std::vector<std::size_t> prefetched_, kept_;  // in shared memory: of rows ahead; of all rows
   std::vector<Value> held_;                     // in each register
   int width_ = 1, lanes_ = 1, each_ = 1, words_ahead_ = 0;
   std::int64_t rows_ahead_ = 0;
@@ -411,7 +411,7 @@ class RowText {
 
 }  // namespace
 
-Generated generate(const RowProgram& program, std::span<void* const> tensors, const Multiprocessors& device) {
+Generated generate(const RowProgram& program, std::span<void* const> tensors, const cuda::Multiprocessors& device) {
   return RowText(program, tensors, device).make();
 }
 

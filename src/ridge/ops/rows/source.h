@@ -3,18 +3,14 @@
 
 #include <span>
 
+#include "ridge/device/device.h"
 #include "ridge/device/generated.h"
 #include "ridge/ops/rows/program.h"
 
 namespace ridge::ops {
 
-struct Multiprocessors {
-  int count = 0;
-  std::int64_t shared_bytes = 0;  // of one, for all of its blocks
-};
-
 // The program must have no fault (find_fault). Pointers are device memory, of which only the alignment is looked at.
 // What goes across rows leaves a piece a block or cluster, pieces_of(program) at most.
-Generated generate(const RowProgram& program, std::span<void* const> tensors, const Multiprocessors& device);
+Generated generate(const RowProgram& program, std::span<void* const> tensors, const cuda::Multiprocessors& device);
 
 }  // namespace ridge::ops

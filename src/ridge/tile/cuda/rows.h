@@ -6,8 +6,8 @@
 // rows.
 #pragma once
 
-#include "ridge/tile/cuda/ahead.h"
 #include "ridge/tile/cuda/passes.h"
+#include "ridge/tile/cuda/prefetch.h"
 
 namespace ridge::device {
 
@@ -164,13 +164,13 @@ template <class S> class RowAt {
     }
     return packs;
   }
-  // The same by way of shared memory: asked for in a turn, and taken when as many rows are through as there is room
+  // The same by way of shared memory: copied there in a turn, and taken when as many rows are through as there is room
   // for.
-  template <int rows, class T> RIDGE_FN static Coming<S, T::form, rows> coming(const T&, const uint4* room) {
+  template <int rows, class T> RIDGE_FN static Prefetched<S, T::form, rows> prefetched(const T&, const uint4* room) {
     return {shared_place(room) + threadIdx.x * piece_bytes};
   }
   template <class To, class T, class Index>
-  RIDGE_FN void ask(const To& to, const T& from, Index row, u32 turn, int shift = 0) const {
+  RIDGE_FN void prefetch(const To& to, const T& from, Index row, u32 turn, int shift = 0) const {
     const char* const data = from.data + (from.offset(row) + lane_ * S::width - shift) * i64{size_of<T::form>};
 #pragma unroll
     for (int k = 0; k < S::vectors; ++k)
@@ -179,8 +179,8 @@ template <class S> class RowAt {
         int there = To::in_piece;
         if constexpr (S::extent != Extent::whole)
           there = min(max((is_shifted ? room_ + shift : left_) - k * stride - i * To::in_piece, 0), To::in_piece);
-        device::ask<piece_bytes>(to.place(turn, k, i), data + k * stride * size_of<T::form> + i * piece_bytes,
-                                 there * size_of<T::form>);
+        copy_async<piece_bytes>(to.place(turn, k, i), data + k * stride * size_of<T::form> + i * piece_bytes,
+                                there * size_of<T::form>);
       }
   }
   template <class To> RIDGE_FN Packs<S, To::form> take(const To& from, u32 turn) const {
@@ -189,10 +189,10 @@ template <class S> class RowAt {
     for (int k = 0; k < S::vectors; ++k) packs.of[k] = from.pack(turn, k);
     return packs;
   }
-  template <class T> RIDGE_FN static Staying<S, T::form> staying(const T&, const uint4* room) {
+  template <class T> RIDGE_FN static KeptInOrder<S, T::form> kept_in_order(const T&, const uint4* room) {
     return {shared_place(room)};
   }
-  template <class To, class T> RIDGE_FN void ask_all(const To& to, const T& from) const {
+  template <class To, class T> RIDGE_FN void keep(const To& to, const T& from) const {
     constexpr int size = size_of<T::form>;
     const char* const data = from.data + from.offset(0) * i64{size};
     const auto vector = [&](int k, int lane) {
@@ -200,8 +200,8 @@ template <class S> class RowAt {
 #pragma unroll
       for (int i = 0; i < S::width; i += To::in_piece) {
         const int left = column < 0 ? 0 : room_ + lane_ * S::width - column - i;
-        device::ask<To::piece>(to.place(k, lane) + i * size, data + (left > 0 ? column + i : 0) * size,
-                               min(max(left, 0), To::in_piece) * size);
+        copy_async<To::piece>(to.place(k, lane) + i * size, data + (left > 0 ? column + i : 0) * size,
+                              min(max(left, 0), To::in_piece) * size);
       }
     };
 #pragma unroll
@@ -209,8 +209,8 @@ template <class S> class RowAt {
       vector(k, threadIdx.x);
       if (threadIdx.x == 0) vector(k, -1);
     }
-    asked();
-    await_all_but<0>();
+    commit_row();
+    wait_for_all_but<0>();
     __syncthreads();
   }
   template <class From> RIDGE_FN Packs<S, From::form> take_shifted(const From& from) const {

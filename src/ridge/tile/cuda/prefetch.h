@@ -1,5 +1,5 @@
 // Rows that are to come, on their way to shared memory while others are worked on: no register holds them. Of those a
-// lane reads what it has asked for itself and nothing else, so that no lane waits for another.
+// lane reads what it has copied itself and nothing else, so that no lane waits for another.
 #pragma once
 
 #include "ridge/tile/cuda/words.h"
@@ -8,8 +8,8 @@ namespace ridge::device {
 
 constexpr int piece_bytes = 16;
 
-// `most` bytes of global memory, of which only the first `bytes` are read; zeros lie behind them.
-template <int most> RIDGE_FN void ask(u32 to, const char* from, u32 bytes) {
+// Copies `most` bytes of global memory, of which only the first `bytes` are read; zeros lie behind them.
+template <int most> RIDGE_FN void copy_async(u32 to, const char* from, u32 bytes) {
   const u64 place = __cvta_generic_to_global(from);
   if constexpr (most == 16)
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(place), "r"(bytes) : "memory");
@@ -17,13 +17,13 @@ template <int most> RIDGE_FN void ask(u32 to, const char* from, u32 bytes) {
     asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(to), "l"(place), "n"(most), "r"(bytes)
                  : "memory");
 }
-// Ends what was asked for of one row.
-RIDGE_FN void asked() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-// Until all has come but that of so many rows that were asked for last.
-template <int rows> RIDGE_FN void await_all_but() { asm volatile("cp.async.wait_group %0;" ::"n"(rows) : "memory"); }
+// Ends what is copied of one row.
+RIDGE_FN void commit_row() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+// Until all has come but that of the last so many rows.
+template <int rows> RIDGE_FN void wait_for_all_but() { asm volatile("cp.async.wait_group %0;" ::"n"(rows) : "memory"); }
 
 // Room for a tensor's vectors of the rows that are on their way at once: a place for each lane's every piece.
-template <class S, Form form_, int rows_> struct Coming {
+template <class S, Form form_, int rows_> struct Prefetched {
   static constexpr Form form = form_;
   static constexpr int rows = rows_, pieces = S::width * size_of<form> / piece_bytes;
   static constexpr int in_piece = piece_bytes / size_of<form>;  // elements
@@ -46,7 +46,7 @@ template <class S, Form form_, int rows_> struct Coming {
 
 // A tensor of which all rows read the same, beside rows that begin anywhere: in order, a vector more before the first
 // of each block, so that a lane finds its elements as far behind as the row's.
-template <class S, Form form_> struct Staying {
+template <class S, Form form_> struct KeptInOrder {
   static constexpr Form form = form_;
   static constexpr int vector = S::width * size_of<form>, piece = vector < piece_bytes ? vector : piece_bytes;
   static constexpr int in_piece = piece / size_of<form>;
