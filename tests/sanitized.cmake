@@ -8,7 +8,7 @@ if(RIDGE_SANITIZE OR RIDGE_FUZZ)
 endif()
 set(sanitized_sources ${ridge_sources})
 list(FILTER sanitized_sources INCLUDE REGEX
-     "/base/|/tile/|/pool/(arena|isa|pool)\\.cc|/ops/(chain/(cpu|code|body)|rows/(across|cpu|reduce|strips|value|body|gradient_body)|product/(cpu|epilogue|epilogue_body|reference)|fused/(cpu|gated_layer))\\.cc$")
+     "/base/|/tile/|/pool/(arena|isa|pool)\\.cc|/ops/(chain/(cpu|code|body)|rows/(across|cpu|reduce|strips|value|body|gradient_body)|product/(cpu|epilogue|epilogue_body|groups|reference)|fused/(cpu|gated_layer))\\.cc$")
 list(FILTER sanitized_sources EXCLUDE REGEX "/trace")
 set(sanitized_tests pool/pool pool/isa tile/cpu/schedule tile/cpu/tiles ops/product/cpu ops/chain/cpu ops/rows/across ops/rows/cpu ops/rows/reduce)
 list(TRANSFORM sanitized_tests REPLACE "(.+)" "${CMAKE_SOURCE_DIR}/src/ridge/\\1_test.cc")

@@ -35,9 +35,14 @@ struct MatrixLayout {
 
 // D[i] = A[i] * B[i] for i < batch: A is m x k, B is k x n, D is m x n. Sizes may be 0 (k = 0 writes zeros).
 // bf16*bf16 or f16*f16 -> bf16, f16 or f32, sums in f32; f32*f32, slowly.
+//
+// grouped: A and D are one matrix each, whose m rows lie in `batch` groups, one behind the other; product i takes the
+// rows of group i, which may have none, and the matrix i of B (experts; sequences of different lengths). One launch
+// does all groups. A lies along k (row_stride), D along n, both with a batch_stride of 0; other A take a slow kernel.
 struct MatmulProblem {
   std::int64_t batch = 1, m = 0, n = 0, k = 0;
   MatrixLayout a = {}, b = {}, d = {};
+  bool grouped = false;
 };
 
 enum class Activation : std::uint8_t { none, relu, gelu, gelu_tanh, silu };
@@ -58,13 +63,18 @@ struct MatmulEpilogue {
 };
 
 // A product with its data: D = A * B, then the epilogue. Inputs must not overlap D (but for the addend). constant_b:
-// no kernel that still runs writes B (weights), so the device may read it early.
+// no kernel that still runs writes B (weights), so the device may read it early. starts: of a grouped problem, in
+// device memory: batch + 1 numbers that never fall, each in 0 … m; group i has rows starts[i] … starts[i + 1] - 1. They
+// are read when the product runs, so an earlier kernel may write them; what lies outside 0 … m counts as the nearest
+// that does not, and a group that ends before it begins is empty. Rows of D that are in no group are left as they are.
+// An operand of the epilogue has a row for each of D's, and a matrix for each group (a bias of each expert).
 struct MatmulCall {
   MatmulProblem problem;
   const void *a = nullptr, *b = nullptr;
   void* d = nullptr;
   MatmulEpilogue epilogue = {};
   bool constant_b = false;
+  const std::int32_t* starts = nullptr;
 };
 
 // Device memory of the caller's that a call may use beside its operands.

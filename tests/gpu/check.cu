@@ -46,6 +46,7 @@ struct Expected {
   const char* d_buffer;
   MatmulEpilogue e;
   const void* addend_before;  // the addend's values before D was written
+  const int* starts;          // of groups of rows, not null
   bool exact;
 };
 struct Verdict {
@@ -109,6 +110,7 @@ __global__ void judge(Expected x, Verdict* verdict) {
   for (std::int64_t i = blockIdx.x * std::int64_t{blockDim.x} + threadIdx.x; i < all;
        i += std::int64_t{gridDim.x} * blockDim.x) {
     const std::int64_t b = i / (x.p.m * x.p.n), r = i / x.p.n % x.p.m, c = i % x.p.n;
+    if (x.p.grouped && (r < x.starts[b] || r >= x.starts[b + 1])) continue;
     double sum = 0, magnitude = 0;
     for (std::int64_t k = 0; k < x.p.k; ++k) {
       const double product = get(in, x.a, b * x.p.a.batch_stride + r * x.p.a.row_stride + k * x.p.a.col_stride) *
@@ -149,9 +151,11 @@ __global__ void judge_beside(Expected x, std::int64_t bytes_of_element, Verdict*
   for (std::int64_t i = blockIdx.x * std::int64_t{blockDim.x} + threadIdx.x; i < x.d_bytes;
        i += std::int64_t{gridDim.x} * blockDim.x) {
     if (static_cast<unsigned char>(x.d_buffer[i]) == 0xff) continue;
-    const std::int64_t e = i - x.d_offset, at = e / bytes_of_element, b = at / x.p.d.batch_stride;
-    const std::int64_t inside = at - b * x.p.d.batch_stride;
-    if (e >= 0 && b < x.p.batch && inside / line < lines && inside % line < length) continue;
+    const std::int64_t e = i - x.d_offset, at = e / bytes_of_element;
+    const std::int64_t b = x.p.grouped ? 0 : at / x.p.d.batch_stride, inside = at - b * x.p.d.batch_stride;
+    const std::int64_t r = inside / line;
+    const bool is_owned = !x.p.grouped || (x.p.batch > 0 && r >= x.starts[0] && r < x.starts[x.p.batch]);
+    if (e >= 0 && b < x.p.batch && r < lines && inside % line < length && is_owned) continue;
     atomicAdd(&verdict->beside, 1);
   }
 }
@@ -169,6 +173,7 @@ struct Case {
   bool integers = false, nan_row = false, constant_b = false, prepared = true;
   int config = -1;  // -1: as the planner chooses
   bool gemv = false;
+  std::vector<int> starts;  // of a grouped problem
   SplitK split;
   Copies copies;
   std::size_t workspace = 0;
@@ -189,13 +194,24 @@ std::string text(const Case& c) {
                 c.e.addend.data != nullptr, c.addend_is_d ? " (d)" : "", c.integers ? "integers" : "normal",
                 c.nan_row ? " nan row" : "", c.config, c.split.splits, static_cast<int>(c.split.split_mode),
                 c.workspace, c.constant_b);
-  return s;
+  std::string out = s;
+  if (p.grouped) out += "; groups begin at";
+  for (const int start : c.starts) out += " " + std::to_string(start);
+  return out;
 }
 
 class Bench {
  public:
   explicit Bench(std::size_t each)
-      : a_(each), b_(each), d_(each), first_(each), extra_(each), addend_(each), workspace_(each * 2), verdict_(256) {
+      : a_(each),
+        b_(each),
+        d_(each),
+        first_(each),
+        extra_(each),
+        addend_(each),
+        workspace_(each * 2),
+        verdict_(256),
+        starts_(4096) {
     must(cudaStreamCreate(&stream_), "creating a stream");
     must(cudaMemset(workspace_.data(), 0, counter_bytes), "preparing the workspace");
     device_ = *device_numbers_here();
@@ -214,6 +230,11 @@ class Bench {
     call.d = d_.data() + at;
     call.constant_b = c.constant_b;
     call.epilogue = c.e;
+    if (c.p.grouped) {
+      must(cudaMemcpyAsync(starts_.data(), c.starts.data(), c.starts.size() * 4, cudaMemcpyHostToDevice, stream_),
+           "saying where groups begin");
+      call.starts = reinterpret_cast<const std::int32_t*>(starts_.data());
+    }
     const Values kind = c.integers ? Values::integers : Values::normal;
     const std::uint32_t seed = ++seed_;
     place(a_, a, c.p.a, c.p.batch, c.p.m, c.p.k, kind, seed, c.nan_row ? c.p.m / 2 : -1);
@@ -230,6 +251,7 @@ class Bench {
     ++split_modes_[static_cast<int>(plan->split_mode)];
     splits_ += plan->splits > 1;
     copies_ += plan->copy_a || plan->copy_b;
+    grouped_ += c.p.grouped;
     const std::int64_t bytes = extent(c.p.d, c.p.batch, c.p.m, c.p.n) * out + 2048 + c.d_offset * out;
     Verdict v{};
     must(cudaMemsetAsync(verdict_.data(), 0, 256, stream_), "clearing the verdict");
@@ -243,7 +265,17 @@ class Bench {
         differ<<<256, 256, 0, stream_>>>(first_.data(), d_.data(), bytes,
                                          reinterpret_cast<unsigned*>(verdict_.data() + 128));
     }
-    Expected x{c.p, a, b, call.d, bytes, at, d_.data(), call.epilogue, addend_.data() + 64, c.integers && exact(c)};
+    Expected x{c.p,
+               a,
+               b,
+               call.d,
+               bytes,
+               at,
+               d_.data(),
+               call.epilogue,
+               addend_.data() + 64,
+               call.starts,
+               c.integers && exact(c)};
     if (c.e.addend.data && !c.addend_is_d) x.addend_before = call.epilogue.addend.data;
     if (c.p.batch * c.p.m * c.p.n > 0) judge<<<2048, 128, 0, stream_>>>(x, reinterpret_cast<Verdict*>(verdict_.data()));
     if (!c.addend_is_d) judge_beside<<<512, 256, 0, stream_>>>(x, out, reinterpret_cast<Verdict*>(verdict_.data()));
@@ -273,9 +305,9 @@ class Bench {
     for (const int n : configs_) configs += n > 0;
     std::printf(
         "paths: %d nothing, %d tiles, %d gemv, %d plain; %d with k in pieces, %d shared, %d streamed, %d gathered, %d "
-        "with copies; %zu of %zu configs of the menu; worst error %.3f of its bound\n",
+        "with copies, %d in groups; %zu of %zu configs of the menu; worst error %.3f of its bound\n",
         paths_[0], paths_[1], paths_[2], paths_[3], splits_, split_modes_[1], split_modes_[2], split_modes_[3], copies_,
-        configs, configs_.size(), worst_);
+        grouped_, configs, configs_.size(), worst_);
   }
 
  private:
@@ -292,7 +324,7 @@ class Bench {
     const std::size_t bytes = static_cast<std::size_t>(extent(x, batch, rows, cols)) * 4 + 4096;
     fill_nan<<<256, 256, 0, stream_>>>(reinterpret_cast<std::uint32_t*>(buffer.data()),
                                        std::min(bytes, buffer.size()) / 4);
-    const Sides s{x.batch_stride == 0 ? 1 : batch, rows, cols, x};
+    const Sides s{x.batch_stride == 0 ? std::min<std::int64_t>(batch, 1) : batch, rows, cols, x};
     if (batch * rows * cols > 0) fill_matrix<<<256, 256, 0, stream_>>>(data, s, stored(x.dtype), kind, seed, nan_row);
   }
   void epilogue(const Case& c, MatmulCall& call, Values kind, std::uint32_t seed) {
@@ -315,8 +347,8 @@ class Bench {
   bool once(const Case& c, const MatmulCall& call, const MatmulPlan& plan, std::int64_t bytes) {
     must(cudaMemsetAsync(d_.data(), 0xff, static_cast<std::size_t>(bytes), stream_), "poisoning D");
     if (c.addend_is_d) {
-      fill_matrix<<<256, 256, 0, stream_>>>(call.d, Sides{c.p.batch, c.p.m, c.p.n, c.p.d}, stored(c.p.d.dtype),
-                                            Values::normal, 99, -1);
+      fill_matrix<<<256, 256, 0, stream_>>>(call.d, Sides{c.p.grouped ? 1 : c.p.batch, c.p.m, c.p.n, c.p.d},
+                                            stored(c.p.d.dtype), Values::normal, 99, -1);
       must(cudaMemcpyAsync(addend_.data() + 64, call.d,
                            static_cast<std::size_t>(extent(c.p.d, c.p.batch, c.p.m, c.p.n) * bits(c.p.d.dtype) / 8),
                            cudaMemcpyDeviceToDevice, stream_),
@@ -331,11 +363,11 @@ class Bench {
     return true;
   }
 
-  Memory a_, b_, d_, first_, extra_, addend_, workspace_, verdict_;
+  Memory a_, b_, d_, first_, extra_, addend_, workspace_, verdict_, starts_;
   cudaStream_t stream_ = nullptr;
   std::uint32_t seed_ = 1;
   ops::DeviceNumbers device_ = {};
-  int paths_[4] = {}, split_modes_[4] = {}, splits_ = 0, copies_ = 0;
+  int paths_[4] = {}, split_modes_[4] = {}, splits_ = 0, copies_ = 0, grouped_ = 0;
   float worst_ = 0;
   std::vector<int> configs_ = std::vector<int>(ops::sm90_menu.size());
 };
@@ -387,6 +419,38 @@ EpilogueOperand extra(Random& r, const Case& c, bool vector) {
   }
   x.batch_stride = vector || r.one_in(2) ? 0 : c.p.m * x.row_stride;
   return x;
+}
+
+// The case's rows in up to 300 groups, some of them empty, perhaps with rows before the first and behind the last.
+void put_in_groups(Random& r, Case& c) {
+  MatmulProblem& p = c.p;
+  p.grouped = true;
+  p.batch = r.one_in(8) ? 1 + r.below(300) : 1 + r.below(12);
+  while (p.batch * p.k * p.n > (std::int64_t{1} << 24)) {
+    p.batch = (p.batch + 1) / 2;
+    p.n = std::max<std::int64_t>(1, p.n / 2);
+  }
+  c.gemv = false;
+  const bool b_transposed = p.b.row_stride == 1;
+  p.a = layout(r, p.a.dtype, 1, p.m, p.k, p.a.col_stride != 1, true);
+  p.b = layout(r, p.b.dtype, p.batch, p.k, p.n, b_transposed, r.one_in(4));
+  p.d = layout(r, p.d.dtype, 1, p.m, p.n, false, true);
+  for (EpilogueOperand* x : {&c.e.bias, &c.e.gate, &c.e.addend})
+    if (x->data) *x = extra(r, c, x == &c.e.bias);
+  if (c.e.bias.data && r.one_in(2)) {
+    c.e.bias.row_stride = 0;
+    c.e.bias.col_stride = 1;
+    c.e.bias.batch_stride = p.n + r.below(3);  // of each group
+  }
+  if (c.e.addend.data) c.e.addend.batch_stride = 0;
+  if (c.e.gate.data) c.e.gate.batch_stride = 0;
+  if (c.addend_is_d) c.e.addend = {&c, p.d.dtype, p.d.row_stride, p.d.col_stride, 0};
+  for (std::int64_t i = 0; i <= p.batch; ++i) c.starts.push_back(r.below(static_cast<int>(p.m) + 1));
+  if (r.one_in(2)) c.starts.front() = 0;
+  if (r.one_in(2)) c.starts.back() = static_cast<int>(p.m);
+  std::sort(c.starts.begin(), c.starts.end());
+  if (r.one_in(4)) c.starts.front() = -r.below(1000);  // as near as there are rows
+  if (r.one_in(4)) c.starts.back() += r.below(1000);
 }
 
 Case random_case(Random& r, std::int64_t most, std::size_t workspace) {
@@ -463,6 +527,8 @@ Case random_case(Random& r, std::int64_t most, std::size_t workspace) {
     if (c.addend_is_d) c.e.addend = {&c, p.d.dtype, p.d.row_stride, p.d.col_stride, p.d.batch_stride};
   }
   c.runs = r.one_in(25) ? 10 : 2;
+  const bool is_grouped = c.config >= 0 && ops::sm90_menu[static_cast<std::size_t>(c.config)].grouped;
+  if (is_grouped || r.one_in(8)) put_in_groups(r, c);
   return c;
 }
 

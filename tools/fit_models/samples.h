@@ -6,7 +6,7 @@
 
 #include "ridge/base/result.h"
 #include "ridge/measure/contest/plan_timings.h"
-#include "ridge/ops/product/correction.h"
+#include "ridge/ops/product/time/correction.h"
 
 namespace ridge::fit {
 

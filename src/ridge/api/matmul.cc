@@ -38,12 +38,13 @@ ops::MatmulCall inner(const MatmulCall& call) {
   const MatmulProblem& p = call.problem;
   const MatmulEpilogue& e = call.epilogue;
   ops::MatmulCall out;
-  out.problem = {p.batch, p.m, p.n, p.k, inner(p.a), inner(p.b), inner(p.d)};
+  out.problem = {p.batch, p.m, p.n, p.k, inner(p.a), inner(p.b), inner(p.d), p.grouped};
   out.a = call.a;
   out.b = call.b;
   out.d = call.d;
   out.epilogue = {e.alpha, e.beta, inner(e.activation), inner(e.scale), inner(e.bias), inner(e.gate), inner(e.addend)};
   out.constant_b = call.constant_b;
+  out.starts = call.starts;
   return out;
 }
 

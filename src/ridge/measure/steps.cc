@@ -6,6 +6,7 @@
 #include "ridge/ops/fused/cpu.h"
 #include "ridge/ops/loops/cpu.h"
 #include "ridge/ops/product/cpu.h"
+#include "ridge/ops/routing/cpu.h"
 #include "ridge/ops/rows/cpu.h"
 #include "ridge/ops/rows/program.h"
 #include "ridge/ops/rows/strips.h"
@@ -14,7 +15,12 @@ namespace ridge {
 
 void perform(const Step& step, std::span<void* const> data, int threads) {
   if (const auto* product = std::get_if<ops::MatmulProblem>(&step.kernel))
-    ops::matmul(*product, data[0], data[1], data[2], threads);
+    ops::matmul({.problem = *product,
+                 .a = data[0],
+                 .b = data[1],
+                 .d = data[2],
+                 .starts = product->grouped ? static_cast<const std::int32_t*>(data[3]) : nullptr},
+                threads);
   else if (const auto* fused = std::get_if<ops::FusedMatmul>(&step.kernel))
     ops::matmul(*fused, data[0], data[1], data[2], data.subspan(3), threads);
   else if (const auto* rows = std::get_if<ops::RowProblem>(&step.kernel))
@@ -44,6 +50,8 @@ void perform(const Step& step, std::span<void* const> data, int threads) {
     ops::loops(*top, data, threads);
   else if (const auto* routed = std::get_if<ops::RoutedLoops>(&step.kernel))
     ops::loops(*routed, data, threads);
+  else if (const auto* in_groups = std::get_if<ops::RoutedRows>(&step.kernel))
+    ops::routed_rows(*in_groups, data, threads);
   else if (const auto* scan = std::get_if<ops::ScanLoops>(&step.kernel))
     ops::loops(*scan, data, threads);
   else if (const auto* quantize = std::get_if<ops::QuantizeLoops>(&step.kernel))

@@ -54,6 +54,7 @@ Result<ChosenPlan> choose_plan(const cuda::MatmulCall& call, std::size_t workspa
   const cuda::MatmulPlan model = cuda::choose(call, workspace_bytes, device);
   using Path = cuda::MatmulPlan::Path;
   if (model.path != Path::tiles && model.path != Path::gemv) return ChosenPlan{model};  // there is no choice
+  if (call.problem.grouped) return ChosenPlan{model};  // what is fastest depends on where groups begin
   const auto found = options.stored ? kept.find(call, workspace_bytes) : cuda::TunedChoices::Found{};
   if (found.choice && found.choice->candidates >= options.candidates)
     return ChosenPlan{found.choice->plan, tuned_of(*found.choice, model, false)};

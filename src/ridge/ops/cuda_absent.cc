@@ -14,6 +14,7 @@
 #include "ridge/ops/gated/input_gradient.h"
 #include "ridge/ops/judge/cuda.h"
 #include "ridge/ops/product/cuda.h"
+#include "ridge/ops/routing/cuda.h"
 #include "ridge/ops/rows/cuda.h"
 
 namespace ridge::ops::cuda {
@@ -84,6 +85,10 @@ std::optional<std::string> rows(const RowProblem&, const RowData&, const Workspa
 std::optional<std::string> rows(const RowProgram&, std::span<void* const>, CUstream_st*) { return absent().message; }
 std::size_t workspace_bytes(const ReduceProblem&) { return 0; }
 std::optional<std::string> reduce(const ReduceProblem&, const void*, void*, const Workspace&, CUstream_st*) {
+  return absent().message;
+}
+
+std::optional<std::string> routed_rows(const RoutedRows&, std::span<void* const>, CUstream_st*) {
   return absent().message;
 }
 

@@ -30,7 +30,7 @@ Product product_in(const Plan& plan, int group) {
   for (const Step& step : plan.steps) {
     if (step.group != group) continue;
     Product one;
-    if (const auto* plain = std::get_if<ops::MatmulProblem>(&step.kernel)) one = named(*plain);
+    if (const auto* plain = std::get_if<ops::MatmulProblem>(&step.kernel)) one = named(ops::alike(*plain));
     if (const auto* fused = std::get_if<ops::FusedMatmul>(&step.kernel)) one = named(fused->product);
     if (one.m * one.n * one.k > out.m * out.n * out.k) out = one;
   }

@@ -69,7 +69,8 @@ Result<LibraryOn> library_on(const Machine& machine, DType dtype) {
   return out;
 }
 
-ops::LibraryProduct library_product(const ops::MatmulProblem& p) {
+ops::LibraryProduct library_product(const ops::MatmulProblem& given) {
+  const ops::MatmulProblem p = ops::alike(given);
   const auto size = [](std::int64_t x) { return static_cast<double>(x); };
   return {size(p.batch), size(p.m), size(p.n), size(p.k), bits(p.a.dtype) / 8.0, bits(p.d.dtype) / 8.0};
 }

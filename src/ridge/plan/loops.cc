@@ -1,6 +1,9 @@
-// Statements that are a word (program/routine.h) as loops of ops/loops: sizes and strides by dimension.
+// Statements that are a word (program/routine.h) as loops of ops/loops, sizes and strides by dimension; or, of what is
+// routed, as a grouped product.
 #include <algorithm>
+#include <optional>
 
+#include "ridge/ops/routing/problem.h"
 #include "ridge/plan/lower.h"
 #include "ridge/program/routine.h"
 
@@ -180,6 +183,103 @@ ops::ProductLoops product(Lowering& to, const Contraction& c) {
   return out;
 }
 
+// u[N, 2, F] = routed(x, w, i over E) as kernels: rows of x in the order of the experts that i names, one grouped
+// product, and its rows back to where their indices lie. All that is asked is that tensors lie so: i's dimensions lead
+// u's, x has all of them or all but the last, and the rest of each is one stretch of memory.
+using Dims = std::vector<std::string>;
+
+Dims dims_of(const Shape& shape) {
+  Dims out;
+  for (const SizedAxis& axis : shape)
+    if (!axis.dim.empty()) out.push_back(axis.dim);
+  return out;
+}
+std::int64_t extent_of(const Shape& shape, const Dims& dims) {
+  std::int64_t out = 1;
+  for (const std::string& dim : dims) out *= along(shape, dim).extent;
+  return out;
+}
+// Whether these are the shape's dimensions, in this order, without gaps.
+bool lies_as(const Shape& shape, const Dims& dims) {
+  if (dims_of(shape) != dims) return false;
+  std::int64_t stride = 1;
+  for (auto dim = dims.rbegin(); dim != dims.rend(); ++dim) {
+    const SizedAxis axis = along(shape, *dim);
+    if (axis.extent > 1 && axis.stride != stride) return false;
+    stride *= axis.extent;
+  }
+  return true;
+}
+Dims joined(Dims first, const Dims& rest) {
+  first.insert(first.end(), rest.begin(), rest.end());
+  return first;
+}
+
+struct Routed {
+  ops::RoutedRows there, back;
+  ops::MatmulProblem product;
+};
+
+std::optional<Routed> in_groups(const Lowering& to, const Expression& e) {
+  const std::vector<int> in = operands_of(e);
+  const View &x = to.view(in[0]), &w = to.view(in[1]), &ids = to.view(in[2]), &result = to.view(e.result);
+  const std::string over = shape_key(e.routine->over.front());
+  const Dims indices = dims_of(ids.shape);
+  Dims leading = indices, n, k;  // leading: of x
+  if (!leading.empty() && !has(x.shape, leading.back())) leading.pop_back();
+  for (const std::string& dim : dims_of(result.shape))
+    if (!has(ids.shape, dim)) n.push_back(dim);
+  for (const std::string& dim : dims_of(x.shape))
+    if (!has(result.shape, dim)) k.push_back(dim);
+  const auto w_n = merged_stride(w.shape, n), w_k = merged_stride(w.shape, k);
+  if (x.dtype != w.dtype || !w_n || !w_k || !lies_as(ids.shape, indices) ||
+      !lies_as(result.shape, joined(indices, n)) || !lies_as(x.shape, joined(leading, k)))
+    return std::nullopt;
+  const SizedAxis experts = along(w.shape, over);
+  const std::int64_t count = elements(ids.shape), wide = extent_of(result.shape, n), deep = extent_of(x.shape, k);
+  if ((*w_n != 1 && wide > 1) && (*w_k != 1 && deep > 1)) return std::nullopt;
+  Routed out;
+  out.there = {.values = x.dtype,
+               .indices = ids.dtype,
+               .count = count,
+               .each = count / extent_of(ids.shape, leading),
+               .groups = experts.extent,
+               .width = deep,
+               .capacity = e.routine->capacity};
+  out.back = out.there;
+  out.back.back = true;
+  out.back.values = result.dtype;
+  out.back.width = wide;
+  out.product = {.batch = experts.extent,
+                 .m = count,
+                 .n = wide,
+                 .k = deep,
+                 .a = {x.dtype, deep, 1},
+                 .b = {w.dtype, *w_k, *w_n, experts.stride},
+                 .d = {result.dtype, wide, 1},
+                 .grouped = true};
+  if (refuse(out.there)) return std::nullopt;
+  return out;
+}
+
+// A routed product as a grouped one. False: its tensors do not lie so that one can, and nothing was added.
+bool lower_in_groups(Lowering& to, int group, const Expression& e) {
+  const auto found = in_groups(to, e);
+  if (!found) return false;
+  const std::vector<int> in = operands_of(e);
+  const int x = to.view(in[0]).buffer, w = to.view(in[1]).buffer, ids = to.view(in[2]).buffer;
+  const ops::MatmulProblem& p = found->product;
+  const int places = to.add_buffer(DType::int32, found->there.places());
+  const int rows = to.add_buffer(p.a.dtype, p.m * p.k), sums = to.add_buffer(p.d.dtype, p.m * p.n);
+  const auto add = [&](auto kernel, std::vector<int> buffers) {
+    to.plan.steps.push_back({.group = group, .kernel = std::move(kernel), .buffers = std::move(buffers), .copy = ""});
+  };
+  add(found->there, {ids, x, places, rows});
+  add(p, {rows, w, sums, places});
+  add(found->back, {places, sums, to.view(e.result).buffer});
+  return true;
+}
+
 }  // namespace
 
 void lower_loops(Lowering& to, int group) {
@@ -192,6 +292,7 @@ void lower_loops(Lowering& to, int group) {
     return;
   }
   const auto& e = std::get<Expression>(to.statement(statement).op);
+  if (e.routine->word == Word::routed && lower_in_groups(to, group, e)) return;
   Step step{.group = group, .kernel = {}, .buffers = {}, .copy = ""};
   for (const int t : operands_of(e)) step.buffers.push_back(to.view(t).buffer);
   step.buffers.push_back(to.view(e.result).buffer);

@@ -156,6 +156,23 @@ void convert_counted(Lowering& to, int index) {
     }
 }
 
+// A device runs what is routed as a grouped product or not at all.
+std::optional<Error> refuse_routed_loops(const Program& program, const Plan& plan) {
+  for (const Step& step : plan.steps) {
+    if (!std::holds_alternative<ops::RoutedLoops>(step.kernel)) continue;
+    const int statement = plan.fusion.groups[static_cast<std::size_t>(step.group)].statements.front();
+    return input_error(
+        fmt::format(
+            "cannot run '{}' on a device: expected the dimensions of its indices first in the result and, all or "
+            "all but the last, in what is routed, whose dtype the weights share",
+            program.statements[static_cast<std::size_t>(statement)].text),
+        "write u[N, 2, F] = routed(x, w, i over E) with x[N, D], w[E, F, D] and i[N, 2]; `ridge run --on cpu` takes "
+        "any "
+        "order");
+  }
+  return std::nullopt;
+}
+
 void lower_group(Lowering& to, int index) {
   convert_counted(to, index);
   const Group& group = to.plan.fusion.groups[static_cast<std::size_t>(index)];
@@ -219,6 +236,8 @@ Result<Plan> plan(const Program& program, const Bindings& dims, const FuseOption
     lowering.tensors.push_back({buffer, dtype, std::move(shapes[t])});
   }
   for (std::size_t i = 0; i < lowering.plan.fusion.groups.size(); ++i) lower_group(lowering, static_cast<int>(i));
+  if (options.target == Target::cuda)
+    if (auto refused = refuse_routed_loops(program, lowering.plan)) return *refused;
   for (const Buffer& buffer : lowering.plan.buffers)
     if (__builtin_add_overflow(lowering.plan.memory_bytes, buffer.bytes(), &lowering.plan.memory_bytes))
       return input_error("the program's tensors together take more than 2^63 bytes");

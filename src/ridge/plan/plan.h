@@ -14,6 +14,7 @@
 #include "ridge/ops/attention/problem.h"
 #include "ridge/ops/fused/problem.h"
 #include "ridge/ops/loops/problem.h"
+#include "ridge/ops/routing/problem.h"
 #include "ridge/ops/rows/problem.h"
 #include "ridge/plan/fuse.h"
 #include "ridge/program/program.h"
@@ -29,18 +30,20 @@ struct Buffer {
   std::int64_t bytes() const { return stored_bytes(dtype, elements); }
 };
 
-// One call of a kernel. `buffers` are indices into Plan::buffers: a, b, d of a matmul; a, b, the second b (-1: none) of
+// One call of a kernel. `buffers` are indices into Plan::buffers: a, b, d of a matmul, and where groups begin of a
+// grouped one; a, b, the second b (-1: none) of
 // a fused one and its chain's tensors behind the sums; a chain's tensors, in order; x, weight (-1: none), y of a row
 // function, and dy of its gradient; x, y of a reduction; the operands of strips (-1: scratch); a row program's tensors;
 // q, k, v, o of attention, its log-sum-exp where another step reads it (-1: none does), and the lengths of its
 // sequences where they differ, or -1 and where their rows and their keys begin, and lists of pages; q, k, v, o, do,
-// log-sum-exp, dq, dk, dv of its gradients; the operands and the result of loops, and a buffer for sums.
+// log-sum-exp, dq, dk, dv of its gradients; the operands and the result of loops, and a buffer for sums; of routed rows
+// what ops/routing/problem.h lists.
 struct Step {
   int group = 0;  // of Fusion::groups
   std::variant<ops::MatmulProblem, ops::FusedMatmul, ops::ChainProgram, ops::RowProblem, ops::ReduceProblem,
                ops::Strips, ops::RowProgram, ops::AttentionProblem, ops::AttentionBackwardProblem, ops::ConvLoops,
                ops::IndexLoops, ops::RunningLoops, ops::TopLoops, ops::RoutedLoops, ops::ScanLoops, ops::QuantizeLoops,
-               ops::ProductLoops>
+               ops::ProductLoops, ops::RoutedRows>
       kernel;
   std::vector<int> buffers;
   std::string copy;  // not empty: the step only reorders or converts, and this says what: "w[F, D] to [D, F]"

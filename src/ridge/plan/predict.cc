@@ -12,6 +12,7 @@
 #include "ridge/ops/loops/model.h"
 #include "ridge/ops/product/model.h"
 #include "ridge/ops/product/time/losses.h"
+#include "ridge/ops/routing/model.h"
 #include "ridge/ops/rows/model.h"
 #include "ridge/plan/device_numbers.h"
 #include "ridge/plan/form_time.h"

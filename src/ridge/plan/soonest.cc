@@ -5,6 +5,7 @@
 #include "ridge/ops/fused/model.h"
 #include "ridge/ops/loops/model.h"
 #include "ridge/ops/product/model.h"
+#include "ridge/ops/routing/model.h"
 #include "ridge/ops/rows/model.h"
 
 namespace ridge {

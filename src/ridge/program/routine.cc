@@ -256,7 +256,8 @@ std::optional<Error> refuse_routines(const Program& program, std::string_view ve
       return input_error(fmt::format("cannot simulate '{}': its operand has {} in the place of {}", statement.text,
                                      product->grouped->group, product->grouped->dim),
                          "write both dimensions apart: q[B, G, R, E] rather than q[B, H, E]");
-    if (const Routine* const routine = routine_of(statement))
+    const Routine* const routine = routine_of(statement);
+    if (routine && !(routine->word == Word::routed && verb == "run"))
       return input_error(fmt::format("cannot {} '{}': {} is plain loops on a CPU and nothing else yet", verb,
                                      statement.text, name(routine->word)),
                          "`ridge explain` counts it on every machine; `ridge run --on cpu` computes it");

@@ -9,8 +9,8 @@
 // end, and a barrier that was never used lets through who names phase 1.
 #pragma once
 
+#include "ridge/tile/grouped_scheduler.h"
 #include "ridge/tile/roles.h"
-#include "ridge/tile/tile_scheduler.h"
 
 #ifdef __CUDACC__  // a loop that is unrolled costs registers here
 #define TILE_ROLLED _Pragma("unroll 1")
@@ -40,8 +40,9 @@ template <int slots> struct Ring {
 enum class Half { both, constants, rest };
 
 // One thread. `prefetch_constants`: the constants of the first stages are asked for before earlier kernels have ended.
-template <class Kernel, class On> TILE_FN void produce(On& on, TileScheduler scheduler, bool prefetch_constants) {
+template <class Kernel, class On> TILE_FN void produce(On& on, SchedulerOf<Kernel> scheduler, bool prefetch_constants) {
   constexpr auto config = Kernel::config;
+  if constexpr (is_grouped<Kernel>) on.wait_for_earlier_kernels();  // one of which may say where groups begin
   Ring<config.stages> ring;
   Item item;
   bool more = scheduler.next(item);
@@ -124,8 +125,9 @@ template <class Kernel, class On, class State> TILE_FN bool meet(On& on, State& 
 
 // A group of threads that multiplies: number `id` of the block's consumers. In ping-pong each of two has every other
 // item, and they take turns at the multiplier.
-template <class Kernel, class On> TILE_FN void consume(On& on, TileScheduler scheduler, int id) {
+template <class Kernel, class On> TILE_FN void consume(On& on, SchedulerOf<Kernel> scheduler, int id) {
   constexpr auto config = Kernel::config;
+  if constexpr (is_grouped<Kernel>) on.wait_for_earlier_kernels();
   constexpr bool pingpong = config.roles == Roles::pingpong;
   static_assert(config.stages >= 2, "a ring needs two slots or more: a slot is given back one stage late");
   static_assert(!pingpong || config.consumers == 2, "ping-pong is played by two");
@@ -173,6 +175,15 @@ template <int buffers, class On, class Write, class Send> TILE_FN void send_box(
     on.store_commit();
   }
   on.next_buffer();
+}
+
+// Before threads store a tile by way of the output buffers, which bulk stores of tiles before may still read: in groups
+// of rows both ways take turns.
+template <class Kernel, class On> TILE_FN void take_buffers(On& on) {
+  if constexpr (is_grouped<Kernel>) {
+    if (on.leads()) on.template store_wait<0>();
+    on.sync_group();
+  }
 }
 
 }  // namespace ridge::tile

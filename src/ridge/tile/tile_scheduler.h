@@ -42,6 +42,7 @@ struct Item {
   int block_tile = 0;         // … and this block's of its tiles
   int split = 0, splits = 1;  // which part of the tile's k, of how many
   int partial = 0;            // number of the tile's first piece among the partial sums in memory; the others follow
+  int end = 0;                // of the group's rows, where they lie in groups (grouped_scheduler.h)
 };
 
 struct TileScheduler {

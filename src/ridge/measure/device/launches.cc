@@ -4,6 +4,7 @@
 
 #include "ridge/measure/device_machine.h"
 #include "ridge/ops/chain/cuda.h"
+#include "ridge/ops/routing/cuda.h"
 #include "ridge/ops/rows/cuda.h"
 
 namespace ridge {
@@ -68,6 +69,7 @@ std::optional<cuda::FusedCall> DeviceLaunches::product_of(const Step& step, cons
   const auto* problem = std::get_if<ops::MatmulProblem>(&step.kernel);
   if (problem == nullptr) return std::nullopt;
   cuda::MatmulCall out{*problem, data[0], data[1], data[2]};
+  if (problem->grouped) out.starts = static_cast<const std::int32_t*>(data[3]);
   if (&step == &plan_.steps.front()) out.gathered = gathered_;
   if (&step != &plan_.steps.back()) return out;
   out.scattered = scattered_;
@@ -149,6 +151,8 @@ Status DeviceLaunches::queue_step(CUstream_st* stream, const Step& step, const P
           return said(cuda::rows(kernel, rows, workspace, stream));
         } else if constexpr (std::is_same_v<Kernel, ops::RowProgram>) {
           return said(cuda::rows(kernel, data, stream));
+        } else if constexpr (std::is_same_v<Kernel, ops::RoutedRows>) {
+          return said(cuda::routed_rows(kernel, data, stream));
         } else if constexpr (std::is_same_v<Kernel, ops::AttentionProblem>) {
           float* const lse = data.size() > 4 ? static_cast<float*>(data[4]) : nullptr;
           const auto whole = [&](std::size_t i) {

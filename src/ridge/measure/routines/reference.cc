@@ -6,6 +6,7 @@
 #include <map>
 #include <string>
 
+#include "ridge/measure/interpreter.h"
 #include "ridge/measure/share.h"
 
 namespace ridge {
@@ -175,7 +176,7 @@ class Evaluation {
       out.value += product;
       out.scale += std::fabs(product);
     }
-    out.bound = out.scale * 0x1p-53 * static_cast<double>(terms + 2);
+    out.bound = growth(static_cast<double>(terms), oracle_.random_data) * out.scale;  // summed in f32, as products are
     return out;
   }
 

@@ -61,6 +61,10 @@ TEST(Run, layers_of_words_are_right) {
       "s: f32[B, E] = x * r\np: f32[B, E] = softmax(s over E)\ni[B, 2] = topk(p over E)\n"
       "u[B, 2, F] = routed(x, up, i over E)\nh[B, 2, F] = silu(u)\n"
       "o[B, 2, D] = routed(h, down, i over E, capacity = 3)\nc[B, 2] = gather(p, i over E)\ny: bf16[B, D] = c * o",
+      "dims B = 30, D = 24, F = 40, E = 7\n"  // weights along F, and rows in another order than x's
+      "x: bf16[B, D]   up: bf16[E, D, F]   i: int32[B, 3]   down: f16[E, F, D]   z: bf16[D, B]\n"
+      "u: f16[B, 3, F] = routed(x, up, i over E)\no: f32[B, 3, D] = routed(u, down, i over E, capacity = 4)\n"
+      "t: f32[F, B, 3] = routed(x, up, i over E)\ns: f32[B, 3, F] = routed(z, up, i over E)",
       "dims B = 2, T = 33, D = 5, N = 4\n"
       "x: bf16[B, T, D]   dt: bf16[B, T, D]   A: f32[D, N]   Bt: bf16[B, T, N]   Ct: bf16[B, T, N]\n"
       "a[B, T, D, N] = exp(-abs(dt * A))\nb[B, T, D, N] = dt * x * Bt\n"
@@ -141,6 +145,36 @@ TEST(Run, refuses_words_that_stand_alone_on_a_device) {
   EXPECT_EQ(planned ? "accepted" : planned.error().text(),
             "cannot run 'y: bf16[N, D] = gather(t, i over V)': gather is plain loops on a CPU and nothing else yet\n"
             "  hint: `ridge explain` counts it on every machine; `ridge run --on cpu` computes it\n");
+}
+
+std::vector<std::string> kernels(const std::string& text, const FuseOptions& options) {
+  const auto planned = plan(parse(text).value(), {{"N", 5}, {"D", 8}, {"F", 16}, {"E", 3}}, options);
+  if (!planned) return {planned.error().text()};
+  std::vector<std::string> out;
+  for (const Step& step : planned->steps) {
+    if (const auto* product = std::get_if<ops::MatmulProblem>(&step.kernel))
+      out.emplace_back(product->grouped ? "grouped product" : "product");
+    else
+      out.emplace_back(std::holds_alternative<ops::RoutedRows>(step.kernel) ? "rows" : "loops");
+  }
+  return out;
+}
+
+TEST(Run, routes_rows_to_one_grouped_product_on_either_target) {
+  const std::vector<std::string> three{"rows", "grouped product", "rows"};
+  const std::string in = "x: bf16[N, D]  w: bf16[E, F, D]  v: bf16[E, D, F]  i: int32[N, 2]\n";
+  for (const Target target : {Target::cpu, Target::cuda}) {
+    EXPECT_EQ(kernels(in + "u: bf16[N, 2, F] = routed(x, w, i over E)", {.target = target}), three);
+    EXPECT_EQ(kernels(in + "u: f32[N, 2, F] = routed(x, v, i over E)", {.target = target}), three);
+  }
+  const std::string turned = in + "u: bf16[F, N, 2] = routed(x, w, i over E)";
+  EXPECT_EQ(kernels(turned, {.target = Target::cpu}), std::vector<std::string>{"loops"});
+  EXPECT_EQ(
+      kernels(turned, {.target = Target::cuda}).at(0),
+      "cannot run 'u: bf16[F, N, 2] = routed(x, w, i over E)' on a device: expected the dimensions of its indices "
+      "first in the result and, all or all but the last, in what is routed, whose dtype the weights share\n"
+      "  hint: write u[N, 2, F] = routed(x, w, i over E) with x[N, D], w[E, F, D] and i[N, 2]; `ridge run --on "
+      "cpu` takes any order\n");
 }
 
 }  // namespace

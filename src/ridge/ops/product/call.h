@@ -31,12 +31,18 @@ struct MatmulEpilogue {
 // A product with its data: D = A * B, then the epilogue. Inputs must not overlap D (but for the addend). constant_b:
 // no kernel that still runs writes B (weights), so a device may read it early. gathered, scattered: rows of A or of D
 // that other ranks share (tile/shared_rows.h), one of both, where a device's plan was chosen for them, in no batch.
+// starts: where the problem is grouped, `batch` + 1 numbers that never fall, each in 0 … m, in memory that the
+// product's target reads: group i has rows starts[i] … starts[i + 1] - 1. Rows of D that are in no group are left as
+// they are. An operand of the epilogue has a row for each of D's, and a matrix for each group (batch_stride; a bias of
+// each expert). On a device nobody has looked at these numbers before: what does not lie in 0 … m counts as the nearest
+// that does, and a group that ends before it begins is empty.
 struct MatmulCall {
   MatmulProblem problem;
   const void *a = nullptr, *b = nullptr;
   void* d = nullptr;
   MatmulEpilogue epilogue{};
   bool constant_b = false;
+  const std::int32_t* starts = nullptr;
   GatheredRows gathered{};
   ScatteredRows scattered{};
   const RowWalk& walk() const { return gathered.rows > 0 ? static_cast<const RowWalk&>(gathered) : scattered; }

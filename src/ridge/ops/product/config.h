@@ -18,6 +18,7 @@ struct MatmulConfig {
   bool swap = false;                                   // the tile is one of D transposed: few rows of D lie along n
   int staging = 2;                                     // 64-column buffers for the output, per consumer
   int cluster_m = 1, cluster_n = 1;                    // blocks that share what they load, along m and n
+  bool grouped = false;                                // D's rows lie in groups (problem.h)
   constexpr int sharers() const { return roles == tile::Roles::pingpong ? 1 : consumers; }
   constexpr int cluster() const { return cluster_m * cluster_n; }
   // Blocks of a cluster are numbered along m first. A tile of A is loaded by those along n that want it, one of B by
@@ -28,18 +29,22 @@ struct MatmulConfig {
   }
   constexpr int loaders() const { return cluster_m + cluster_n - 1; }
   constexpr bool can_split() const {  // k may be cut in pieces; larger sums cost too much
-    return m * n <= (sharers() > 1 ? 128 * 160 : 128 * 128);
+    return !grouped && m * n <= (sharers() > 1 ? 128 * 160 : 128 * 128);
   }
   // … of which a cluster's blocks have one each (SplitMode::cluster_split_k): no two tiles may be under way in one
   // block.
-  constexpr bool shares() const { return m * n <= 128 * 128 && roles == tile::Roles::cooperative && cluster() == 1; }
+  constexpr bool shares() const {
+    return !grouped && m * n <= 128 * 128 && roles == tile::Roles::cooperative && cluster() == 1;
+  }
   // Whether a kernel can share rows with other ranks (tile/shared_rows.h): those of D, where one group waits until its
   // sums have come to memory while another one multiplies, and a cluster's wide tiles leave no registers for it; those
   // of A, which large products gather.
   constexpr bool scatters_rows() const {
-    return roles == tile::Roles::pingpong && !swap && n % 64 == 0 && (cluster() == 1 || n <= 128);
+    return !grouped && roles == tile::Roles::pingpong && !swap && n % 64 == 0 && (cluster() == 1 || n <= 128);
   }
-  constexpr bool gathers_rows() const { return m == 128 && n >= 128 && !swap && consumers == 2 && a == tile::Major::k; }
+  constexpr bool gathers_rows() const {
+    return !grouped && m == 128 && n >= 128 && !swap && consumers == 2 && a == tile::Major::k;
+  }
   // 16 columns of 64 rows each, that the end of a consumer's part takes: what its pieces divide
   // (SplitMode::cooperative_split_k).
   constexpr int turns() const { return (n + 15) / 16 * (m / sharers() / 64); }
@@ -78,6 +83,10 @@ constexpr MatmulConfig with(MatmulConfig c, Major a, Major b) {
 constexpr MatmulConfig clustered(MatmulConfig c, int m, int n) {
   c.cluster_m = m;
   c.cluster_n = n;
+  return c;
+}
+constexpr MatmulConfig grouped(MatmulConfig c) {
+  c.grouped = true;
   return c;
 }
 constexpr auto k = Major::k, mn = Major::mn;
@@ -224,6 +233,18 @@ inline constexpr std::array sm90_menu = {
     sm90_configs::with(sm90_configs::three(192, 4), sm90_configs::k, sm90_configs::mn),
     sm90_configs::with(sm90_configs::three(128, 5), sm90_configs::mn, sm90_configs::mn),
     sm90_configs::with(sm90_configs::clustered(sm90_configs::three(192, 4), 2, 1), sm90_configs::mn, sm90_configs::mn),
+    // Rows in groups: tall tiles for long groups, swapped ones for a few rows each; B contiguous along k, then along n
+    sm90_configs::grouped(sm90_configs::ping(128, 6)),
+    sm90_configs::grouped(sm90_configs::ping(192, 5, 1)),
+    sm90_configs::grouped(sm90_configs::both(128, 256, 4)),
+    sm90_configs::grouped(sm90_configs::swapped(128, 16, 128, 5)),
+    sm90_configs::grouped(sm90_configs::swapped(128, 32, 128, 5)),
+    sm90_configs::grouped(sm90_configs::swapped(64, 64, 128, 6)),
+    sm90_configs::grouped(sm90_configs::with(sm90_configs::ping(128, 6), sm90_configs::k, sm90_configs::mn)),
+    sm90_configs::grouped(sm90_configs::with(sm90_configs::both(128, 256, 4), sm90_configs::k, sm90_configs::mn)),
+    sm90_configs::grouped(
+        sm90_configs::with(sm90_configs::swapped(128, 16, 128, 5), sm90_configs::mn, sm90_configs::k)),
+    sm90_configs::grouped(sm90_configs::with(sm90_configs::swapped(64, 64, 128, 6), sm90_configs::mn, sm90_configs::k)),
 };
 
 // A sample of the menu, one config of each kind: the first whose roles and layouts no earlier one has, or whose roles
@@ -232,7 +253,7 @@ constexpr bool in_sample(std::size_t index) {
   bool new_layout = true, new_cluster = true;
   for (std::size_t i = 0; i < index; ++i) {
     const MatmulConfig &x = sm90_menu[i], &c = sm90_menu[index];
-    if (x.roles != c.roles || x.consumers != c.consumers || x.swap != c.swap) continue;
+    if (x.roles != c.roles || x.consumers != c.consumers || x.swap != c.swap || x.grouped != c.grouped) continue;
     if (x.a == c.a && x.b == c.b) new_layout = false;
     if ((x.cluster_m > 1) == (c.cluster_m > 1) && (x.cluster_n > 1) == (c.cluster_n > 1)) new_cluster = false;
   }

@@ -1,5 +1,5 @@
 // How trees are read, and that the ones that were grown can be.
-#include "ridge/ops/product/correction.h"
+#include "ridge/ops/product/time/correction.h"
 
 #include <gtest/gtest.h>
 

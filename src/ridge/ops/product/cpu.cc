@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include <atomic>
 #include <cstdlib>
 #include <new>
 #include <utility>
@@ -11,6 +12,7 @@
 #include "ridge/base/float16.h"
 #include "ridge/ops/product/cpu.h"
 #include "ridge/ops/product/epilogue.h"
+#include "ridge/ops/product/groups.h"
 #include "ridge/ops/product/layout.h"
 #include "ridge/pool/arena.h"
 #include "ridge/pool/isa.h"
@@ -58,10 +60,27 @@ void run_matmul(const MatmulCall& call, const void* packed_b, int threads) {
       g, sizes, *tile::cpu::engine(p.a.dtype, p.b.dtype, tile::cpu::this_cpu(), packed_b != nullptr), threads);
 }
 
+// Long groups one after the other, each cut among the threads; of short ones a thread takes whole groups.
+template <class Each> void each_group(const MatmulProblem& p, int threads, const Each& each) {
+  MatmulProblem mean = p;
+  mean.batch = 1;
+  mean.m = (p.m + p.batch - 1) / p.batch;
+  if (p.batch < 2 * threads || threads_for(mean, threads) > 1) {
+    for (std::int64_t i = 0; i < p.batch; ++i) each(i, threads);
+    return;
+  }
+  std::atomic<std::int64_t> next{0};
+  tile::cpu::run(threads, [&](int) {
+    for (std::int64_t i = next++; i < p.batch; i = next++) each(i, 1);
+  });
+}
+
 void dispatch(const MatmulCall& call, const void* packed_b, int threads) {
   const MatmulProblem& p = call.problem;
   if (p.batch == 0 || p.m == 0 || p.n == 0) return;
   threads = threads_for(p, threads);
+  if (p.grouped)
+    return each_group(p, threads, [&](std::int64_t i, int some) { dispatch(group_of(call, i), nullptr, some); });
   if (settled(p.d, p.m, p.n).col_stride != 1) return dispatch(exchanged(call), nullptr, threads);
   switch (bits(p.a.dtype) * 100 + bits(p.b.dtype)) {
     case 3232: return run_matmul<4, 4, float>(call, packed_b, threads);
@@ -104,6 +123,7 @@ std::optional<std::string> refuse(const MatmulProblem& p) {
   if (auto refusal = refuse_layout("a", p.a, p.m, p.k)) return refusal;
   if (auto refusal = refuse_layout("b", p.b, p.k, p.n)) return refusal;
   if (auto refusal = refuse_layout("d", p.d, p.m, p.n)) return refusal;
+  if (auto refusal = refuse_groups(p)) return refusal;
   const MatrixLayout d = settled(p.d, p.m, p.n);
   const std::int64_t line = d.col_stride == 1 ? p.n : p.m, stride = d.col_stride == 1 ? d.row_stride : d.col_stride;
   const std::int64_t lines = d.col_stride == 1 ? p.m : p.n;
@@ -112,7 +132,7 @@ std::optional<std::string> refuse(const MatmulProblem& p) {
   // Of the strides, from the least on, each steps over all that those before it reach.
   const bool apart = d.batch_stride >= (lines - 1) * stride + line ||
                      (d.batch_stride >= line && (lines == 1 || stride >= (p.batch - 1) * d.batch_stride + line));
-  if (p.batch > 1 && p.m > 0 && p.n > 0 && !apart)
+  if (p.batch > 1 && p.m > 0 && p.n > 0 && !apart && !p.grouped)
     return fmt::format("d: expected a batch stride that steps over the other products, found {}: they would overlap",
                        d.batch_stride);
   return std::nullopt;
@@ -120,6 +140,7 @@ std::optional<std::string> refuse(const MatmulProblem& p) {
 
 std::optional<std::string> refuse(const MatmulCall& call) {
   if (auto refusal = refuse(call.problem)) return refusal;
+  if (auto refusal = refuse_starts(call)) return refusal;
   if (auto refusal = refuse_epilogue(call.epilogue)) return refusal;
   if (call.problem.d.dtype == DType::int32 && !is_plain(call.epilogue))
     return "d: expected f32, bf16, f16 or int8 behind an epilogue, found int32";
@@ -149,6 +170,7 @@ std::optional<std::string> refuse(const MatmulProblem& p, const PackedWeights& b
   if (p.a.dtype != b.left() || p.b.dtype != b.right())
     return fmt::format("b: expected weights packed for {} * {}, found weights packed for {} * {}", name(p.a.dtype),
                        name(p.b.dtype), name(b.left()), name(b.right()));
+  if (p.grouped) return "b: expected no groups of rows where the weights are packed";
   if (p.batch > 1 && p.b.batch_stride != 0)
     return fmt::format("b: expected one matrix of packed weights for all batches, found a batch stride of {}",
                        p.b.batch_stride);

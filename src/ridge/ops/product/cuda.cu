@@ -72,7 +72,7 @@ tile::OutputOnTarget finishing(const MatmulCall& call, const TileProblem& t) {
       finish_of(t.exchanged ? exchanged(call.epilogue) : call.epilogue, call.problem.d.dtype);
   const std::uintptr_t four = o.stored == tile::Stored::f32 ? 16 : 8;
   o.vectors = reinterpret_cast<std::uintptr_t>(t.d) % four == 0 && t.d_line % 4 == 0 &&
-              (t.batch == 1 || t.d_batch_stride % 4 == 0);
+              (t.results() == 1 || t.d_batch_stride % 4 == 0);
   o.vector_epilogue = has_vector_epilogue(call);
   return o;
 }
@@ -85,7 +85,7 @@ bool encode_output(tile::OutputOnTarget& o, const MatmulCall& call, const TilePr
   o.bulk = stores_in_bulk(call);
   if (!o.bulk) return true;
   const Box box = {64, c.swap ? c.n : 64};
-  const Lines lines{t.d, t.n, t.m, t.batch, t.d_line, t.d_batch_stride};
+  const Lines lines{t.d, t.n, t.m, t.results(), t.d_line, t.d_batch_stride};
   if (!encode(o.map, lines, dtype, box, true)) return false;
   return c.swap || c.n % 64 == 0 || encode(o.tail, lines, dtype, {c.n % 64, 64}, false);
 }
@@ -168,6 +168,7 @@ std::optional<std::string> launch_tiles(const MatmulCall& call, const MatmulPlan
                      plan.raster_rows,
                      plan.split_mode,
                      plan.first_row};
+  x.problem.starts = t.starts;
   x.problem.prefetch_constants = plan.prefetch_constants;
   x.cluster = plan.split_mode == tile::SplitMode::cluster_split_k ? plan.splits : c.cluster();
   x.blocks = plan.blocks;

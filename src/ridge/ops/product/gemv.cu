@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "ridge/tile/grouped_scheduler.h"
 #include "ridge/tile/sm90/finish.h"
 
 namespace ridge::ops::cuda {
@@ -93,17 +94,26 @@ struct Output {
 using OneElement = tile::sm90::Spot<1, tile::sm90::Run::row>;
 constexpr int side = 32;  // of the square of D that a block of 32 x 8 threads computes
 
-__global__ void multiply_kernel(Lines a, Lines b, const __grid_constant__ Output d, Index batch, Index k, Stored in) {
+// groups: where `starts` is not null, of D's rows, one for each product.
+__global__ void multiply_kernel(Lines a, Lines b, const __grid_constant__ Output d, Index batch, Index k, Stored in,
+                                tile::Groups groups) {
   __shared__ float from_a[side][side + 1], from_b[side][side + 1];
   const Index across = (d.cols + side - 1) / side, down = (d.rows + side - 1) / side;
   for (Index i = blockIdx.x; i < across * down * batch; i += gridDim.x) {
-    const Index product = i / (across * down), row = i / across % down * side, col = i % across * side;
+    const Index product = i / (across * down), col = i % across * side;
+    Index row = i / across % down * side, end = d.rows;
+    if (groups.starts) {
+      const tile::GroupRows rows = groups.of(static_cast<int>(product), static_cast<int>(d.rows));
+      row += rows.begin;
+      end = rows.end;
+      if (row >= end) continue;
+    }
     float sum[4] = {};
     for (Index q = 0; q < k; q += side) {
       for (int r = threadIdx.y; r < side; r += 8) {
         const Index depth = q + threadIdx.x;
         from_a[r][threadIdx.x] =
-            row + r < d.rows && depth < k
+            row + r < end && depth < k
                 ? tile::sm90::read_stored(in, a.data, product * a.batch_stride + (row + r) * a.step + depth * a.k_step)
                 : 0;
         from_b[r][threadIdx.x] =
@@ -121,7 +131,7 @@ __global__ void multiply_kernel(Lines a, Lines b, const __grid_constant__ Output
     }
     for (int r = 0; r < 4; ++r) {
       const Index y = row + threadIdx.y + 8 * r, x = col + threadIdx.x;
-      if (y < d.rows && x < d.cols)
+      if (y < end && x < d.cols)
         tile::sm90::put_finished(d, tile::sm90::Lanes<1>{{sum[r]}}, OneElement{y, x, product, 1});
     }
   }
@@ -326,8 +336,8 @@ cudaError_t multiply_plainly(const TileProblem& t, Stored in, const tile::Output
   const Output d{t.d, t.m, t.n, t.d_line, t.d_batch_stride, output};
   const double squares = static_cast<double>(t.batch) * static_cast<double>((t.m + side - 1) / side) *
                          static_cast<double>((t.n + side - 1) / side);
-  multiply_kernel<<<static_cast<unsigned>(std::min(squares, 1e6)), dim3(side, 8), 0, stream>>>(lines(t.a), lines(t.b),
-                                                                                               d, t.batch, t.k, in);
+  multiply_kernel<<<static_cast<unsigned>(std::min(squares, 1e6)), dim3(side, 8), 0, stream>>>(
+      lines(t.a), lines(t.b), d, t.batch, t.k, in, tile::Groups{t.starts});
   return cudaGetLastError();
 }
 

@@ -8,6 +8,7 @@
 #include "ridge/ops/fitted.h"
 #include "ridge/ops/product/describe.h"
 #include "ridge/ops/product/epilogue.h"
+#include "ridge/ops/product/groups.h"
 #include "ridge/ops/product/time/facts.h"
 #include "ridge/ops/product/trace.h"
 
@@ -27,9 +28,9 @@ std::string layouts_name(const MatmulConfig& c) {
 
 std::string menu_name(int config) {
   const MatmulConfig& c = sm90_menu[static_cast<std::size_t>(config)];
-  return fmt::format("sm90_{}x{}x{}_{}{}{}", c.m, c.n, c.k, roles_name(c),
-                     layouts_name(c) == "kk" ? "" : "_" + layouts_name(c),
-                     c.cluster() == 1 ? "" : fmt::format("_cluster{}x{}", c.cluster_m, c.cluster_n));
+  return fmt::format(
+      "sm90_{}x{}x{}_{}{}{}{}", c.m, c.n, c.k, roles_name(c), layouts_name(c) == "kk" ? "" : "_" + layouts_name(c),
+      c.cluster() == 1 ? "" : fmt::format("_cluster{}x{}", c.cluster_m, c.cluster_n), c.grouped ? "_grouped" : "");
 }
 
 namespace cuda {
@@ -66,7 +67,8 @@ std::string why(const MatmulProblem& p, const MatmulPlan& best, const MatmulPlan
     return candidate.copy_a + candidate.copy_b > best.copy_a + best.copy_b ? "copies an operand first"
                                                                            : "copies no operand";
   const auto tiled = [&](const MatmulPlan& plan) {
-    const double sums = static_cast<double>(p.batch) * static_cast<double>(p.m) * static_cast<double>(p.n);
+    const double sums =
+        static_cast<double>(p.grouped ? 1 : p.batch) * static_cast<double>(p.m) * static_cast<double>(p.n);
     return Tiled{sm90_menu[static_cast<std::size_t>(plan.config)], sums, plan.tiles, plan.waves, plan.splits};
   };
   return why_slower(tiled(best), tiled(candidate), multiprocessors);
@@ -196,8 +198,10 @@ std::string why_slower(const Tiled& best, const Tiled& candidate, int multiproce
 }
 
 // What the sums end in comes on top: at worst nothing hides it.
-Forecast forecast(const MatmulCall& call, const DeviceNumbers& device) {
-  const MatmulPlan plan = choose(call, plan_workspace_bytes, device);
+Forecast forecast(const MatmulCall& given, const DeviceNumbers& device) {
+  const MatmulPlan plan = choose(given, plan_workspace_bytes, device);
+  MatmulCall call = given;
+  call.problem = alike(given.problem);
   const double epilogue_s = epilogue_bytes(call) / device.memory_bytes_per_s;
   Forecast out{.plan = described(plan), .leads = true, .spread = spread_on(device, "product")};
   out.seconds = seconds_without_epilogue(call.problem, plan, device) + epilogue_s;
@@ -205,7 +209,7 @@ Forecast forecast(const MatmulCall& call, const DeviceNumbers& device) {
   out.facts = facts(call.problem, plan, device);
   out.facts->least_bytes += epilogue_bytes(call);
   out.facts->padded = padded(*out.facts, call.problem, device);
-  if (plan.path == MatmulPlan::Path::tiles) out.candidates = next_best(call, plan, epilogue_s, device);
+  if (plan.path == MatmulPlan::Path::tiles) out.candidates = next_best(given, plan, epilogue_s, device);
   return out;
 }
 
@@ -217,9 +221,10 @@ Result<Forecast> forecast(const MatmulProblem& problem, const DeviceNumbers& dev
 }
 
 CpuForecast cpu_forecast(const MatmulProblem& problem, int threads) {
+  const MatmulProblem counted = alike(problem);
   return {.kernel = "matmul",
-          .asked_bytes = trace_cpu(problem, threads).global_bytes(),
-          .facts = cpu_facts(problem, threads)};
+          .asked_bytes = trace_cpu(counted, threads).global_bytes(),
+          .facts = cpu_facts(counted, threads)};
 }
 
 }  // namespace ridge::ops

@@ -24,6 +24,9 @@ struct TileProblem {  // D is m x n with contiguous rows
   void* d = nullptr;
   std::int64_t d_line = 0, d_batch_stride = 0;
   bool exchanged = false;
+  bool grouped = false;  // m rows in `batch` groups
+  const std::int32_t* starts = nullptr;
+  std::int64_t results() const { return grouped ? 1 : batch; }  // matrices that D is
   bool constant_a = false, constant_b = false;
 };
 

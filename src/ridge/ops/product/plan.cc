@@ -9,8 +9,9 @@
 #include <utility>
 
 #include "ridge/ops/product/closed_form.h"
-#include "ridge/ops/product/correction.h"
+#include "ridge/ops/product/time/correction.h"
 #include "ridge/ops/product/epilogue.h"
+#include "ridge/ops/product/groups.h"
 #include "ridge/ops/product/layout.h"
 #include "ridge/ops/product/operands.h"
 
@@ -89,6 +90,8 @@ TileProblem tile_problem(const MatmulCall& call) {
   t.d_line = d.row_stride;
   t.d_batch_stride = d.batch_stride;
   t.constant_b = call.constant_b;
+  t.grouped = p.grouped;
+  t.starts = call.starts;
   if (d.col_stride != 1) {
     t.exchanged = true;
     t.d_line = d.col_stride;
@@ -132,6 +135,8 @@ std::optional<std::string> refuse(const MatmulProblem& p) {
   const std::int64_t line = rows ? p.n : p.m, lines = rows ? p.m : p.n, stride = rows ? d.row_stride : d.col_stride;
   if (lines > 1 && stride < line)
     return fmt::format("d: expected a stride of at least {}, found {}: its rows would overlap", line, stride);
+  if (auto refusal = refuse_groups(p)) return refusal;
+  if (p.grouped) return std::nullopt;
   if (p.batch > 1 && d.batch_stride == 0) return "d: expected a batch stride, found 0: the products would overlap";
   return std::nullopt;
 }
@@ -143,6 +148,8 @@ std::optional<std::string> refuse(const MatmulCall& call) {
   if (any && !call.d) return "d: expected device memory, found a null pointer";
   if (any && p.k > 0 && (!call.a || !call.b))
     return fmt::format("{}: expected device memory, found a null pointer", call.a ? "b" : "a");
+  if (any && p.grouped && !call.starts)
+    return "starts: expected device memory that says where groups begin, found a null pointer";
   const MatmulEpilogue& e = call.epilogue;
   if (auto refusal = refuse_epilogue(e)) return refusal;
   const auto alignment = [](DType x) { return static_cast<std::uintptr_t>(bits(x) / 8); };
@@ -169,12 +176,20 @@ int granule(const TileOperand& x) { return static_cast<int>(std::gcd<std::int64_
 
 double product(std::int64_t x, std::int64_t y) { return static_cast<double>(x) * static_cast<double>(y); }
 double result_bytes(const TileProblem& t, DType out) {
-  return static_cast<double>(t.batch) * product(t.m, t.n) * bits(out) / 8;
+  return static_cast<double>(t.results()) * product(t.m, t.n) * bits(out) / 8;
 }
+// Groups that may have rows; the others' matrices are not read.
+std::int64_t products(const TileProblem& t) { return t.grouped ? std::min(t.batch, t.m) : t.batch; }
 double minimum_bytes(const TileProblem& t, DType out) {
   const double matrices_a = static_cast<double>(t.a.batch_stride ? t.batch : 1);
-  const double matrices_b = static_cast<double>(t.b.batch_stride ? t.batch : 1);
+  const double matrices_b = static_cast<double>(t.b.batch_stride ? products(t) : 1);
   return result_bytes(t, out) + 2 * (matrices_a * product(t.m, t.k) + matrices_b * product(t.n, t.k));
+}
+
+// However the rows lie in their groups.
+std::int64_t most_grouped_tiles(const MatmulConfig& c, const TileProblem& t) {
+  const int along = c.swap ? c.n : c.m, across = c.swap ? c.m : c.n;
+  return up(t.n, across) * (t.m / along + products(t));
 }
 
 }  // namespace
@@ -188,6 +203,7 @@ std::optional<PlannedWork> planned_work(const MatmulCall& call, std::size_t work
   const MatmulConfig& c = sm90_menu[static_cast<std::size_t>(config)];
   const int splits = split.splits;
   if (t.batch == 0 || t.m == 0 || t.n == 0 || t.k == 0 || !is_short_float(call.problem.a.dtype)) return std::nullopt;
+  if (c.grouped != t.grouped || (c.grouped && split.split_mode != SplitMode::split_k)) return std::nullopt;
   MatmulPlan plan{MatmulPlan::Path::tiles, config, t.exchanged};
   double copied = 0;
   const auto settle = [&](TileOperand& x, bool wished, bool& copy, bool& turn) {
@@ -203,10 +219,13 @@ std::optional<PlannedWork> planned_work(const MatmulCall& call, std::size_t work
   settle(t.b, wish.b, plan.copy_b, plan.transpose_b);
   const TileOperand &a = c.swap ? t.b : t.a, &b = c.swap ? t.a : t.b;
   if (a.major != c.a || b.major != c.b) return std::nullopt;
-  TileWork w{t.batch, a.extent, b.extent, t.k};
+  TileWork w{products(t), a.extent, b.extent, t.k};
+  // How long groups are is not known here: all alike, as far as rows go.
+  if (t.grouped) (c.swap ? w.n : w.m) = up(t.m, w.batch);
   constexpr std::int64_t most = (std::int64_t{1} << 31) - 1024;
   const std::int64_t stages = up(w.k, c.k);
-  if (w.m > most || w.n > most || w.k > most || w.batch > most || stages * splits > most) return std::nullopt;
+  if (t.m > most || w.m > most || w.n > most || w.k > most || w.batch > most || stages * splits > most)
+    return std::nullopt;
   const std::int64_t tiles_m = up(w.m, c.m * c.cluster_m), tiles_n = up(w.n, c.n * c.cluster_n);  // a cluster's
   if (tiles_m > most / tiles_n / c.cluster()) return std::nullopt;
   plan.tiles = tiles_m * tiles_n * c.cluster();
@@ -226,7 +245,9 @@ std::optional<PlannedWork> planned_work(const MatmulCall& call, std::size_t work
   }
   const std::int64_t at_once = c.cluster() * clusters_at_once(c.cluster(), sms);
   if (split.split_mode == SplitMode::cooperative_split_k && plan.tiles * splits > at_once) return std::nullopt;
-  plan.blocks = static_cast<int>(std::min(plan.tiles * splits, at_once));
+  const std::int64_t most_tiles = t.grouped ? most_grouped_tiles(c, t) : plan.tiles;
+  if (most_tiles > most / stages) return std::nullopt;
+  plan.blocks = static_cast<int>(std::min(most_tiles * splits, at_once));
   if (split.split_mode == SplitMode::stream_k) plan.blocks = sms;
   if (split.split_mode == SplitMode::cluster_split_k) plan.blocks = static_cast<int>(plan.tiles * splits);
   if (const std::int64_t partial = partial_tiles(plan); partial > 0) {
@@ -242,7 +263,7 @@ std::optional<PlannedWork> planned_work(const MatmulCall& call, std::size_t work
   if (saves_bytes && is_busy(w, device)) return std::nullopt;  // of which it has few
   // What a text calls constant is B, after the exchange of D alone. A copy of A starts when all earlier kernels have
   // ended, so B may be loaded under it whoever wrote it.
-  plan.prefetch_constants = !plan.copy_b && (plan.copy_a || (t.constant_b && !is_busy(w, device)));
+  plan.prefetch_constants = !t.grouped && !plan.copy_b && (plan.copy_a || (t.constant_b && !is_busy(w, device)));
   w.granule_a = plan.copy_a ? 128 : granule(t.a);
   w.granule_b = plan.copy_b ? 128 : granule(t.b);
   w.narrow_a = is_narrow(a);
@@ -261,6 +282,7 @@ MatmulPlan corrected(const PlannedWork& x, const DeviceNumbers& device) {
   const MatmulConfig& c = sm90_menu[static_cast<std::size_t>(x.plan.config)];
   const SplitK split{x.plan.splits, x.plan.split_mode};
   MatmulPlan plan = x.plan;
+  if (c.grouped) return plan;  // the corrections were made without
   plan.predicted_s *= correction(features_of(c, x.work, split, device, plan.predicted_s));
   return plan;
 }
@@ -325,7 +347,7 @@ std::vector<PlannedWork> planned_works(const MatmulCall& call, std::size_t works
 // A few rows of D from operands that the tiles would have to copy first.
 std::optional<GemvWork> gemv_work(const MatmulCall& call) {
   const TileProblem t = tile_problem(call);
-  if (!is_short_float(call.problem.a.dtype) || t.batch == 0 || t.m == 0 || t.n == 0 || t.k == 0 ||
+  if (!is_short_float(call.problem.a.dtype) || t.grouped || t.batch == 0 || t.m == 0 || t.n == 0 || t.k == 0 ||
       t.m > most_gemv_rows || t.n > most_dot_columns || t.a.major != Major::k || t.b.major != Major::k ||
       (copy_engine_reads(t.a, t.batch) && copy_engine_reads(t.b, t.batch)))
     return std::nullopt;

@@ -17,11 +17,27 @@ struct MatrixLayout {
 };
 
 // D[i] = A[i] * B[i] for i < batch: A is m x k, B is k x n, D is m x n. Sizes may be 0 (k = 0 writes zeros).
-// Which dtypes: matmul_call.h.
+// Which dtypes: call.h. `grouped`: A and D are one matrix each, whose m rows lie in `batch` groups, one behind the
+// other; product i takes the rows of group i, which may have none (experts, sequences of different lengths). Where
+// groups begin comes with the call.
 struct MatmulProblem {
   std::int64_t batch = 1, m = 0, n = 0, k = 0;
   MatrixLayout a, b, d;
+  bool grouped = false;
   bool operator==(const MatmulProblem&) const = default;
 };
+
+// As many groups as may have rows, all of the mean length, as a batch: what counts and predictions are made of before
+// anybody knows where groups begin. A problem that is not grouped is as it was.
+inline MatmulProblem alike(const MatmulProblem& p) {
+  MatmulProblem out = p;
+  if (!p.grouped || p.m == 0 || p.batch == 0) return out;
+  out.grouped = false;
+  out.batch = p.batch < p.m ? p.batch : p.m;
+  out.m = (p.m + out.batch - 1) / out.batch;
+  out.a.batch_stride = out.m * p.a.row_stride;
+  out.d.batch_stride = out.m * p.d.row_stride;
+  return out;
+}
 
 }  // namespace ridge::ops

@@ -168,6 +168,7 @@ MatmulTraffic trace_tiles(const MatmulProblem& p, const TileOrder& order, const 
              order.splits,          order.raster_rows,     order.split_mode};
   s.blocks = order.blocks;
   s.cache_bytes = order.cache_bytes;
+  s.starts = order.starts;
   return counted(Traced{p, epilogue}, s);
 }
 

@@ -44,9 +44,10 @@ struct TileOrder {
   bool swap = false;                 // the tile is one of D transposed
   int splits = 1;                    // of k, at most as many as there are stages
   tile::SplitMode split_mode = tile::SplitMode::split_k;
-  int raster_rows = 8;           // tile rows that walk the columns together
-  int blocks = 128;              // a multiple of cluster_m * cluster_n
-  std::int64_t cache_bytes = 0;  // between blocks and memory, least recently used leaves first; 0: none
+  int raster_rows = 8;                   // tile rows that walk the columns together
+  int blocks = 128;                      // a multiple of cluster_m * cluster_n
+  std::int64_t cache_bytes = 0;          // between blocks and memory, least recently used leaves first; 0: none
+  const std::int32_t* starts = nullptr;  // of a grouped problem; no clusters then, no exchange and no pieces of k
 };
 
 // D = A * B under `order`. Sizes below 2^31, any of them may be 0. Time and no memory in proportion to the number of

@@ -15,8 +15,20 @@ namespace {
 
 template <std::size_t index> struct ConfigKernel : Matmul<sm90_menu[index], Bf16, Bf16, Bf16> {};
 
+// Two groups and an empty one between them: tiles that end in their group, and others that do not.
+template <std::size_t index> void expect_groups_clean() {
+  constexpr MatmulConfig c = sm90_menu[index];
+  const int along = c.swap ? c.n : c.m;
+  const tile::trace::RecordOptions groups{
+      .kernel = "config " + std::to_string(index) + " in groups",
+      .sizes = {.m = c.swap ? c.m : 3 * c.m, .n = c.swap ? 3 * c.n : c.n, .k = c.k * (c.stages + 1), .batch = 3},
+      .starts = {0, along + 5, along + 5, 3 * along}};
+  EXPECT_EQ(check_schedules(tile::trace::record<ConfigKernel<index>>(groups)).first, "");
+}
+
 template <std::size_t index> void expect_clean() {
   constexpr MatmulConfig c = sm90_menu[index];
+  if constexpr (c.grouped) return expect_groups_clean<index>();
   const std::string name = "config " + std::to_string(index);
   const tile::trace::RecordOptions whole{
       .kernel = name,

@@ -15,6 +15,7 @@ inline constexpr int atom = 64;  // 16-bit elements in the 128 bytes that are sw
 
 template <class Kernel> struct Position {  // of the work item
   int m0, n0, batch, rank;                 // rank: of the block in its cluster
+  int end;                                 // of the rows of D that may be written, where they lie in groups
   TILE_FN Row row() const { return {{m0, Kernel::config.m}}; }
   TILE_FN Col col() const { return {{n0, Kernel::config.n}}; }
 };
@@ -203,11 +204,13 @@ template <class Kernel> struct Consumer : Position<Kernel> {
   template <class T, int m, int n, int sharers>
   TILE_FN void store(const OutputView<T, m, n>& view, const Accumulator<m, n, sharers>& acc, Row row, Col col) {
     const int first = static_cast<int>(row.begin) + share * (m / sharers), column = static_cast<int>(col.begin);
-    if (view.on_target.bulk && turns.end - turns.first == turns_of<Kernel>) {
+    if (view.on_target.bulk && turns.end - turns.first == turns_of<Kernel> &&
+        lies_in_group(first, column, m / sharers)) {
       store_bulk(view, acc, first, column);
       if constexpr (scatters_rows<Kernel>)
         if (leads()) tell_others(view, m / sharers, first, column);
     } else {
+      take_buffers<Kernel>(*this);
       store_finished(view, acc, first, column);
     }
   }
@@ -219,6 +222,22 @@ template <class Kernel> struct Consumer : Position<Kernel> {
 
  private:
   static constexpr bool swap = Kernel::config.swap;
+
+  // Whether a box of the group's part of a tile, `high` rows of it, writes rows of this group alone.
+  TILE_FN bool lies_in_group(int row, int col, int high) const {
+    if constexpr (is_grouped<Kernel>) return (swap ? col + Kernel::config.n : row + high) <= this->end;
+    return true;
+  }
+  struct Bounds {
+    Index rows, cols;
+  };
+  // How far D may be written.
+  template <class View> TILE_FN decltype(auto) bounds(const View& view) const {
+    if constexpr (is_grouped<Kernel>)
+      return Bounds{this->end, view.cols};
+    else
+      return (view);
+  }
 
   // Rows of a result that are scattered (shared_rows.h), by a group's first thread, which is the one that stores. A
   // group's part of a tile lies in one group of rows, and perhaps in two strips of columns.
@@ -280,7 +299,8 @@ template <class Kernel> struct Consumer : Position<Kernel> {
           const OutputOnTarget& o = view.on_target;
           const int from = row + i * 64;
           const CUtensorMap* const map = tail ? &o.tail : &o.map;
-          const Corner corner = swap ? Corner{from, col, this->batch} : Corner{col + c * atom, from, this->batch};
+          const int product = is_grouped<Kernel> ? 0 : this->batch;
+          const Corner corner = swap ? Corner{from, col, product} : Corner{col + c * atom, from, product};
           if constexpr (scatters_rows<Kernel>) {
             if (i == 0 && c == 0) await_others(view, row, col);
             const ScatteredRows& rows = shared->scattered;
@@ -390,7 +410,8 @@ template <class Kernel> struct Consumer : Position<Kernel> {
     const OutputOnTarget& o = view.on_target;
     const auto eight = [&](int group, int across) {
       const int r = row + group * 64 + mine.row(0), c = col + mine.col(across), y = swap ? c : r, x = swap ? r : c;
-      const bool inside = mine.is_real(across) && y < static_cast<int>(view.rows) && x < static_cast<int>(view.cols);
+      const bool inside =
+          mine.is_real(across) && y < static_cast<int>(bounds(view).rows) && x < static_cast<int>(view.cols);
       return Eight{static_cast<unsigned>(this->batch), static_cast<unsigned>(y), static_cast<unsigned>(x), inside};
     };
     std::uint32_t beside[4][4] = {};
@@ -435,7 +456,7 @@ template <class Kernel> struct Consumer : Position<Kernel> {
     for (int turn = turns.first; turn < turns.end; ++turn) {
       const Lanes<8> sums = mine.take(sums_of_warp(), v, turn);
       const int r = row + mine.row(turn), c = col + mine.col(turn);
-      const auto at = Spot<8, run>::in(view, swap ? c : r, swap ? r : c, this->batch);
+      const auto at = Spot<8, run>::in(bounds(view), swap ? c : r, swap ? r : c, this->batch);
       if (mine.is_real(turn) && at.inside > 0) put_finished(view, sums, at);
     }
   }

@@ -12,12 +12,17 @@ struct Problem {
   bool prefetch_constants;  // constants may be read before the kernels before this one have ended
   float* partial;           // sums of the pieces of k
   std::uint32_t* arrived;   // pieces that have come, a counter for each part of a tile; zero between launches
+  const int* starts;        // of groups of rows (grouped_scheduler.h)
 };
 
-template <class Kernel> TILE_FN TileScheduler scheduler_of(const Problem& p, int rank) {
+template <class Kernel> TILE_FN SchedulerOf<Kernel> scheduler_of(const Problem& p, int rank) {
   constexpr auto c = Kernel::config;
   const Cut cut = {c.m, c.n, c.k, c.cluster_m, c.cluster_n, c.can_split()};
-  return TileScheduler(cut, p.sizes, static_cast<int>(gridDim.x), static_cast<int>(blockIdx.x), rank);
+  const int blocks = static_cast<int>(gridDim.x), block = static_cast<int>(blockIdx.x);
+  if constexpr (is_grouped<Kernel>)
+    return GroupedScheduler(cut, p.sizes, {p.starts, c.swap}, blocks, block);
+  else
+    return TileScheduler(cut, p.sizes, blocks, block, rank);
 }
 
 template <class Kernel> struct Shared {
@@ -73,6 +78,7 @@ template <class Kernel> struct Consuming : Consumer<Kernel> {  // a warpgroup
     this->staging = s.staging[number];
     this->share = Kernel::config.roles == Roles::pingpong ? 0 : number;
   }
+  TILE_FN void wait_for_earlier_kernels() const { sm90::wait_for_earlier_kernels(); }
   TILE_FN void pass_turn(int to) const { arrive_threads(8 + to, 256); }
   TILE_FN void wait_turn(int mine) const { sync_threads(8 + mine, 256); }
   TILE_FN void wait_full(int slot, std::uint32_t phase) const { wait(address(s.full) + 8 * slot, phase); }
@@ -224,6 +230,7 @@ template <class Kernel> struct Consuming : Consumer<Kernel> {  // a warpgroup
     this->m0 = item.m0;
     this->n0 = item.n0;
     this->batch = item.batch;
+    this->end = item.end;
   }
 };
 

@@ -3,11 +3,12 @@
 // engine), and balanced cuts in lock-step (a CPU, which remembers what it has packed).
 #pragma once
 
+#include <type_traits>
 #include <vector>
 
 #include "ridge/tile/cpu/schedule.h"
+#include "ridge/tile/grouped_scheduler.h"
 #include "ridge/tile/sums.h"
-#include "ridge/tile/tile_scheduler.h"
 #include "ridge/tile/trace/counts.h"
 #include "ridge/tile/words.h"
 
@@ -88,18 +89,18 @@ struct TileSchedule {
   Sizes sizes;
   int blocks = 1;  // a multiple of the cluster
   RegisterBlock registers{};
-  Index cache_bytes = 0;  // of what lies between the blocks and memory; 0: every request goes to memory
+  Index cache_bytes = 0;        // of what lies between the blocks and memory; 0: every request goes to memory
+  const int* starts = nullptr;  // of groups of rows; no clusters then
 };
 
-template <class Kernel> class TileCount {
+template <class Kernel, class Scheduler> class TileCount {
  public:
   TileCount(const typename Kernel::Globals& globals, const TileSchedule& s)
       : globals_(globals), s_(s), meter_(s.registers, Keep::no, Keep::no, s.cache_bytes) {}
 
   Counts operator()() {
     std::vector<Block> blocks;
-    for (int b = 0; b < s_.blocks; ++b)
-      blocks.push_back({{s_.cut, s_.sizes, s_.blocks, b, b % s_.cut.cluster()}, b % s_.cut.cluster()});
+    for (int b = 0; b < s_.blocks; ++b) blocks.push_back({scheduler(b), b % s_.cut.cluster()});
     for (Block& b : blocks) b.busy = take(b);
     for (bool any = true; any;) {
       any = false;
@@ -113,14 +114,22 @@ template <class Kernel> class TileCount {
   }
 
  private:
+  static constexpr bool grouped = std::is_same_v<Scheduler, GroupedScheduler>;
   struct Block {
-    TileScheduler scheduler;
+    Scheduler scheduler;
     int rank = 0;
     Item item{};
     int stage = 0;
     bool busy = false;
     typename Kernel::State state{};
   };
+
+  Scheduler scheduler(int block) const {
+    if constexpr (grouped)
+      return {s_.cut, s_.sizes, {s_.starts}, s_.blocks, block};
+    else
+      return {s_.cut, s_.sizes, s_.blocks, block, block % s_.cut.cluster()};
+  }
 
   bool take(Block& b) {
     if (!b.scheduler.next(b.item)) return false;
@@ -131,6 +140,12 @@ template <class Kernel> class TileCount {
   }
 
   Position position(const Block& b) const { return {{{b.item.m0, s_.cut.m}}, {{b.item.n0, s_.cut.n}}, b.item.batch}; }
+  // … of what is stored, which ends where its group does.
+  Position stored(const Block& b) const {
+    Position at = position(b);
+    if (grouped && at.row_range.end() > b.item.end) at.row_range.size = b.item.end - b.item.m0;
+    return at;
+  }
 
   // A tile of A is wanted by the blocks along n, a tile of B by those along m.
   Loader loader(const Block& b) {
@@ -163,7 +178,7 @@ template <class Kernel> class TileCount {
     } else if (b.item.split + 1 < splits) {
       return;  // each block stores a share of the tile: count it once, whole
     }
-    Storer store{position(b), meter_};
+    Storer store{stored(b), meter_};
     Kernel::store(store, globals_, b.state);
   }
 
@@ -234,7 +249,8 @@ template <class Kernel> class CutCount {
 };
 
 template <class Kernel> Counts count(const typename Kernel::Globals& globals, const TileSchedule& schedule) {
-  return TileCount<Kernel>(globals, schedule)();
+  if (schedule.starts != nullptr) return TileCount<Kernel, GroupedScheduler>(globals, schedule)();
+  return TileCount<Kernel, TileScheduler>(globals, schedule)();
 }
 template <class Kernel> Counts count(const typename Kernel::Globals& globals, const CutSchedule& schedule) {
   return CutCount<Kernel>(globals, schedule)();

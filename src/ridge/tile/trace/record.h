@@ -9,6 +9,7 @@
 #include <string>
 #include <tuple>
 #include <type_traits>
+#include <vector>
 
 #include "ridge/tile/ring.h"
 #include "ridge/tile/sums.h"
@@ -23,6 +24,7 @@ struct RecordOptions {
   int blocks = 1;                   // a multiple of the cluster
   bool prefetch_constants = false;  // constants before the end of earlier kernels
   bool bulk = true;                 // the output leaves by bulk stores; false: threads write it
+  std::vector<int> starts{};        // of groups of rows, where the text's lie in groups
 };
 
 // The names of everything that is shared, made when first spoken of.
@@ -105,8 +107,17 @@ template <class Kernel, class Words = Awaiting> class Record {
   }
   bool shares() const { return config.shares() && options_.sizes.split_mode == SplitMode::cluster_split_k; }
   int cluster() const { return shares() ? options_.sizes.splits : cut().cluster(); }
-  TileScheduler scheduler(int block) const {
-    return {cut(), options_.sizes, options_.blocks, block, block % cut().cluster()};
+  SchedulerOf<Kernel> scheduler(int block) const {
+    if constexpr (is_grouped<Kernel>)
+      return {cut(), options_.sizes, {options_.starts.data(), config.swap}, options_.blocks, block};
+    else
+      return {cut(), options_.sizes, options_.blocks, block, block % cut().cluster()};
+  }
+  // Threads write what does not lie in one group of rows.
+  bool stores_in_bulk(const Item& item) const {
+    if constexpr (is_grouped<Kernel>)
+      if ((config.swap ? item.n0 + config.n : item.m0 + config.m) > item.end) return false;
+    return options_.bulk;
   }
   std::ptrdiff_t place_of(const void* tile) const {
     return static_cast<const char*>(tile) - reinterpret_cast<const char*>(&stage_);
@@ -196,6 +207,7 @@ template <class Kernel, class Words = Awaiting> class Record {
   struct Consumer : Role {
     int id, lane;
 
+    void wait_for_earlier_kernels() {}
     void wait_full(int slot, std::uint32_t phase) {
       this->note(Do::wait, this->record.scribe_.full(this->block, slot), phase);
     }
@@ -371,7 +383,7 @@ template <class Kernel, class Words = Awaiting> class Record {
     void box(Index row, Index col, std::int64_t bytes) const {
       const std::string name = output(row, col);
       Scribe& scribe = on.record.scribe_;
-      if (on.record.options_.bulk) {
+      if (on.record.stores_in_bulk(item)) {
         send_box<config.staging>(
             on, [&] { on.note(Do::write, on.buffer(on.lane), bytes / 2).is_buffer = true; },
             [&] {
@@ -382,6 +394,7 @@ template <class Kernel, class Words = Awaiting> class Record {
             });
         return;
       }
+      take_buffers<Kernel>(on);
       on.sync_group();  // the sums before these have been taken
       on.note(Do::write, on.buffer(on.lane), bytes / 2);
       on.sync_group();

@@ -1,6 +1,7 @@
 #include "ridge/ops/product/testing/matmul_case.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -103,6 +104,7 @@ class Check {
   }
 
   void place() {
+    if (p_.grouped) call_.starts = c_.starts.data();
     call_.a = input(p_.a, p_.m, p_.k, 0, c_.shifts[0]);
     call_.b = input(p_.b, p_.k, p_.n, 1, c_.shifts[1]);
     d_ = std::make_unique<Guarded>(bytes(p_.d, p_.batch, p_.m, p_.n), c_.side, c_.shifts[2]);
@@ -190,10 +192,13 @@ class Check {
   }
   bool exact() const { return c_.values == Values::integers; }
 
+  Index first_row(Index i) const { return p_.grouped ? c_.starts[static_cast<std::size_t>(i)] : 0; }
+  Index end_row(Index i) const { return p_.grouped ? c_.starts[static_cast<std::size_t>(i) + 1] : p_.m; }
+
   std::string compare(Index i) const {
     const std::vector<double> a = lines(p_.a, call_.a, i, p_.m, p_.k, true),
                               b = lines(p_.b, call_.b, i, p_.n, p_.k, false);
-    for (Index r = 0; r < p_.m; ++r)
+    for (Index r = first_row(i); r < end_row(i); ++r)
       for (Index col = 0; col < p_.n; ++col) {
         double sum = 0, magnitude = 0;
         const double *const x = a.data() + r * p_.k, *const y = b.data() + col * p_.k;
@@ -214,13 +219,13 @@ class Check {
     std::vector<char> written(d_->size(), 0);
     const std::size_t size = static_cast<std::size_t>(bits(p_.d.dtype)) / 8;
     for (Index i = 0; i < p_.batch; ++i)
-      for (Index r = 0; r < p_.m; ++r)
+      for (Index r = first_row(i); r < end_row(i); ++r)
         for (Index col = 0; col < p_.n; ++col) {
           const Index at = i * p_.d.batch_stride + r * p_.d.row_stride + col * p_.d.col_stride;
           std::memset(written.data() + static_cast<std::size_t>(at) * size, 1, size);
         }
     for (std::size_t i = 0; i < written.size(); ++i)
-      if (written[i] == 0 && d_->as<unsigned char>()[i] != poison)
+      if (written[i] == 0 && d_->data()[i] != before_[i])
         return text(c_) + fmt::format(": byte {} between D's rows was overwritten", i);
     return "";
   }
@@ -258,6 +263,7 @@ std::string text(const MatmulCase& c) {
                   c.seed, c.threads, c.runs, c.packed ? ", packed" : "", p.batch, p.m, p.n, p.k);
   for (const MatrixLayout* x : {&p.a, &p.b, &p.d})
     s += fmt::format(", {} strides {} {} {}", name(x->dtype), x->batch_stride, x->row_stride, x->col_stride);
+  if (p.grouped) s += fmt::format(", groups begin at {}", fmt::join(c.starts, " "));
   const MatmulEpilogue& e = c.call.epilogue;
   s += fmt::format(", alpha {} beta {} activation {}", e.alpha, e.beta, static_cast<int>(e.activation));
   for (const Extra& extra : extras)
@@ -364,17 +370,26 @@ MatmulCase random_case(unsigned seed) {
   MatmulProblem& p = c.call.problem;
   p.batch = dice.one_in(5) ? dice.below(5) : 1;
   p.m = dice.extent();
+  p.grouped = dice.one_in(6);
+  if (p.grouped) p.batch = dice.below(12);
   p.n = dice.one_in(12) ? dice.below(700) : dice.extent();
   p.k = dice.one_in(6) ? dice.below(900) : dice.extent();
-  while (p.batch * p.m * p.n * p.k > 4'000'000) (dice.one_in(2) ? p.n : p.k) /= 2;
+  while ((p.grouped ? 1 : p.batch) * p.m * p.n * p.k > 4'000'000) (dice.one_in(2) ? p.n : p.k) /= 2;
   choose_dtypes(dice, p);
   const auto extra = [&] { return dice.one_in(3) ? dice.below(70) : 0; };
   p.a = layout(p.a.dtype, p.m, p.k, dice.one_in(2), extra());
   p.b = layout(p.b.dtype, p.k, p.n, dice.one_in(2), extra());
-  p.d = layout(p.d.dtype, p.m, p.n, dice.one_in(3), extra());
-  if (dice.one_in(3)) p.a.batch_stride = 0;
+  p.d = layout(p.d.dtype, p.m, p.n, !p.grouped && dice.one_in(3), extra());
+  if (p.grouped || dice.one_in(3)) p.a.batch_stride = 0;
   if (dice.one_in(3)) p.b.batch_stride = 0;
-  if (p.d.batch_stride == 0) p.batch = std::min<Index>(p.batch, 1);
+  if (p.grouped) {
+    p.d.batch_stride = 0;
+    for (Index i = 0; i <= p.batch; ++i) c.starts.push_back(static_cast<std::int32_t>(dice.below(p.m + 1)));
+    if (dice.one_in(2)) c.starts.front() = 0;
+    if (dice.one_in(2)) c.starts.back() = static_cast<std::int32_t>(p.m);
+    std::sort(c.starts.begin(), c.starts.end());
+  } else if (p.d.batch_stride == 0)
+    p.batch = std::min<Index>(p.batch, 1);
   static constexpr Values values[] = {Values::integers, Values::integers, Values::normals, Values::nan_row};
   c.values = dice.of(values);
   choose_epilogue(dice, c);
@@ -383,7 +398,7 @@ MatmulCase random_case(unsigned seed) {
   c.side = dice.one_in(2) ? Guarded::before : Guarded::after;
   for (unsigned& shift : c.shifts) shift = dice.one_in(2) ? static_cast<unsigned>(dice.below(64)) : 0;
   const bool rows = p.d.col_stride == 1 || p.n <= 1;
-  c.packed = rows && (p.batch == 1 || (p.batch > 1 && p.b.batch_stride == 0)) && dice.one_in(6);
+  c.packed = rows && !p.grouped && (p.batch == 1 || (p.batch > 1 && p.b.batch_stride == 0)) && dice.one_in(6);
   return c;
 }
 

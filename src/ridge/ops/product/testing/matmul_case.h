@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "ridge/ops/product/cpu.h"
 #include "ridge/ops/product/testing/guarded.h"
@@ -27,7 +28,8 @@ struct MatmulCase {
   bool packed = false;    // B as PackedWeights
   bool in_place = false;  // the addend is D
   Guarded::Side side = Guarded::after;
-  unsigned shifts[3] = {0, 0, 0};  // bytes between a, b, d and the near page
+  std::vector<std::int32_t> starts{};  // of a grouped problem
+  unsigned shifts[3] = {0, 0, 0};      // bytes between a, b, d and the near page
 };
 
 MatrixLayout layout(DType dtype, Index rows, Index cols, bool transposed, Index extra = 0);

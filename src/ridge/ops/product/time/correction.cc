@@ -1,4 +1,4 @@
-#include "ridge/ops/product/correction.h"
+#include "ridge/ops/product/time/correction.h"
 
 #include <algorithm>
 #include <cmath>

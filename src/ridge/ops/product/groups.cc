@@ -1,0 +1,62 @@
+#include "ridge/ops/product/groups.h"
+
+#include <fmt/format.h>
+
+#include <limits>
+
+#include "ridge/ops/product/layout.h"
+
+namespace ridge::ops {
+namespace {
+
+const void* moved(const void* data, DType dtype, std::int64_t elements) {
+  return data == nullptr ? nullptr : static_cast<const char*>(data) + elements * (bits(dtype) / 8);
+}
+
+}  // namespace
+
+std::optional<std::string> refuse_groups(const MatmulProblem& p) {
+  if (!p.grouped) return std::nullopt;
+  const bool is_a = p.a.batch_stride != 0;
+  if (is_a || p.d.batch_stride != 0)
+    return fmt::format("{}: expected a batch stride of 0 where rows lie in groups, which are of one matrix, found {}",
+                       is_a ? "a" : "d", (is_a ? p.a : p.d).batch_stride);
+  if (settled(p.d, p.m, p.n).col_stride != 1)
+    return "d: expected contiguous rows where they lie in groups, found contiguous columns";
+  constexpr std::int64_t most = std::numeric_limits<std::int32_t>::max();
+  if (p.m > most || p.batch >= most)
+    return fmt::format("expected at most {} rows in groups, and as many groups, found {} and {}", most, p.m, p.batch);
+  return std::nullopt;
+}
+
+std::optional<std::string> refuse_starts(const MatmulCall& call) {
+  const MatmulProblem& p = call.problem;
+  if (!p.grouped || p.batch == 0 || p.m == 0) return std::nullopt;
+  if (call.starts == nullptr)
+    return "starts: expected a number for each group and one behind them, found a null pointer";
+  for (std::int64_t i = 0; i <= p.batch; ++i) {
+    const std::int64_t least = i == 0 ? 0 : call.starts[i - 1];
+    if (call.starts[i] < least || call.starts[i] > p.m)
+      return fmt::format("starts: expected number {} in {} … {}, found {}", i, least, p.m, call.starts[i]);
+  }
+  return std::nullopt;
+}
+
+MatmulCall group_of(const MatmulCall& call, std::int64_t i) {
+  const std::int64_t first = call.starts[i];
+  MatmulCall out = call;
+  MatmulProblem& p = out.problem;
+  p.grouped = false;
+  p.batch = 1;
+  p.m = call.starts[i + 1] - first;
+  out.starts = nullptr;
+  out.a = moved(call.a, p.a.dtype, first * p.a.row_stride);
+  out.b = moved(call.b, p.b.dtype, i * p.b.batch_stride);
+  out.d = const_cast<void*>(moved(call.d, p.d.dtype, first * p.d.row_stride));
+  MatmulEpilogue& e = out.epilogue;
+  for (EpilogueOperand* x : {&e.scale, &e.bias, &e.gate, &e.addend})
+    x->data = moved(x->data, x->dtype, i * x->batch_stride + first * x->row_stride);
+  return out;
+}
+
+}  // namespace ridge::ops

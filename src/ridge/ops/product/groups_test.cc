@@ -1,0 +1,114 @@
+// What of groups is refused, on any target; how a device plans them; and what their tiles move.
+#include "ridge/ops/product/groups.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "ridge/ops/product/config.h"
+#include "ridge/ops/product/cpu.h"
+#include "ridge/ops/product/cuda.h"
+#include "ridge/ops/product/testing/matmul_case.h"
+#include "ridge/ops/product/trace.h"
+#include "ridge/plan/testing/hopper.h"
+
+namespace ridge::ops {
+namespace {
+
+MatmulProblem grouped(std::int64_t groups, std::int64_t m, std::int64_t n, std::int64_t k, DType dtype = DType::bf16) {
+  return {groups, m, n, k, {dtype, k, 1}, {dtype, 1, k, n * k}, {dtype, n, 1}, true};
+}
+
+TEST(Groups, WhatIsRefusedIsSaid) {
+  MatmulProblem p = grouped(3, 10, 4, 8);
+  EXPECT_EQ(refuse_groups(p), std::nullopt);
+  p.a.batch_stride = 80;
+  EXPECT_EQ(refuse(p), "a: expected a batch stride of 0 where rows lie in groups, which are of one matrix, found 80");
+  EXPECT_EQ(cuda::refuse(p), refuse(p));
+  p = grouped(3, 10, 4, 8);
+  p.d.batch_stride = 40;
+  EXPECT_EQ(refuse(p), "d: expected a batch stride of 0 where rows lie in groups, which are of one matrix, found 40");
+  p.d = {DType::bf16, 1, 10};
+  EXPECT_EQ(cuda::refuse(p), "d: expected contiguous rows where they lie in groups, found contiguous columns");
+  EXPECT_EQ(refuse(p), cuda::refuse(p));
+  p = grouped(3, std::int64_t{1} << 31, 4, 8);
+  EXPECT_EQ(cuda::refuse(p), "expected at most 2147483647 rows in groups, and as many groups, found 2147483648 and 3");
+}
+
+TEST(Groups, StartsAreLookedAtWhereTheyCanBeRead) {
+  MatmulCall call{.problem = grouped(3, 10, 4, 8)};
+  EXPECT_EQ(refuse_starts(call), "starts: expected a number for each group and one behind them, found a null pointer");
+  const auto said = [&](std::vector<std::int32_t> starts) {
+    call.starts = starts.data();
+    return refuse_starts(call).value_or("");
+  };
+  EXPECT_EQ(said({0, 4, 4, 10}), "");
+  EXPECT_EQ(said({2, 4, 4, 9}), "");
+  EXPECT_EQ(said({-1, 4, 4, 10}), "starts: expected number 0 in 0 … 10, found -1");
+  EXPECT_EQ(said({0, 4, 3, 10}), "starts: expected number 2 in 4 … 10, found 3");
+  EXPECT_EQ(said({0, 4, 4, 11}), "starts: expected number 3 in 4 … 10, found 11");
+}
+
+TEST(Groups, OneGroupIsAProductOfItsOwn) {
+  MatmulCall call{.problem = grouped(2, 10, 4, 8, DType::f32)};
+  const std::vector<float> data(100);
+  const std::vector<std::int32_t> starts{1, 3, 10};
+  call.starts = starts.data();
+  call.a = call.b = data.data();
+  call.epilogue.bias = {data.data(), DType::bf16, 0, 1, 4};
+  const MatmulCall second = group_of(call, 1);
+  EXPECT_EQ(second.problem.m, 7);
+  EXPECT_EQ(second.problem.batch, 1);
+  EXPECT_FALSE(second.problem.grouped);
+  EXPECT_EQ(second.a, data.data() + 3 * 8);
+  EXPECT_EQ(second.b, data.data() + 4 * 8);
+  EXPECT_EQ(second.epilogue.bias.data, data.data() + 2);  // four of two bytes
+  EXPECT_EQ(second.epilogue.scale.data, nullptr);
+}
+
+// Short groups on the side where tiles may be narrow, long ones where they are tall; no more blocks than there can be
+// tiles, and nothing is read before the kernel that may say where groups begin has ended.
+TEST(Groups, AreServedByRowsOfTheMenuOfTheirOwn) {
+  for (const auto [groups, m] : {std::pair<int, int>{64, 64}, {8, 8192}, {256, 100}, {1, 1}})
+    for (const bool along_n : {false, true}) {
+      MatmulCall call{.problem = grouped(groups, m, 2048, 1024), .constant_b = true};
+      if (along_n) call.problem.b = {DType::bf16, 2048, 1, 2048 * 1024};
+      const cuda::MatmulPlan plan = cuda::choose(call, std::size_t{64} << 20, an_h200());
+      ASSERT_EQ(plan.path, cuda::MatmulPlan::Path::tiles) << groups << " " << m;
+      const MatmulConfig& c = sm90_menu[static_cast<std::size_t>(plan.config)];
+      EXPECT_TRUE(c.grouped);
+      EXPECT_EQ(c.swap, m <= 16 * groups) << groups << " " << m;
+      EXPECT_FALSE(plan.prefetch_constants);
+      EXPECT_EQ(plan.splits, 1);
+      EXPECT_LE(plan.blocks, 132);
+      EXPECT_GE(plan.blocks, std::min(132, 2048 / 256));
+      EXPECT_GT(plan.predicted_s, 0);
+    }
+  const MatmulCall alone{.problem = {1, 64, 64, 64, {DType::bf16, 64, 1}, {DType::bf16, 1, 64}, {DType::bf16, 64, 1}}};
+  for (int config = 0; config < static_cast<int>(sm90_menu.size()); ++config)
+    if (sm90_menu[static_cast<std::size_t>(config)].grouped)
+      EXPECT_FALSE(cuda::planned(alone, std::size_t{64} << 20, an_h200(), {config}));
+}
+
+// Groups of 200, 0 and 130 rows have 2, 0 and 2 rows of tiles of 128; D is written once, B of the empty group not read.
+TEST(Groups, TilesMoveWhatTheirGroupsHave) {
+  const std::vector<std::int32_t> starts{0, 200, 200, 330};
+  const MatmulTraffic t = trace_tiles(grouped(3, 330, 300, 100), {.blocks = 3, .starts = starts.data()});
+  EXPECT_EQ(t.items, 4 * 3);
+  EXPECT_EQ(t.d.global_bytes, 330 * 300 * 2);
+  EXPECT_EQ(t.b.global_bytes, 4 * 300 * 100 * 2);
+  // Boxes of 128 rows begin where their group does and end at the matrix's edge: 0, 128 (of 330), 200 and 328.
+  EXPECT_EQ(t.a.global_bytes, 3 * (128 + 128 + 128 + 2) * 100 * 2);
+}
+
+TEST(Groups, AProductOfManyShortOnesIsRightOnSeveralThreads) {
+  oracle::MatmulCase c;
+  c.call.problem = grouped(40, 100, 20, 30, DType::f32);
+  c.threads = 3;
+  c.runs = 4;
+  for (int i = 0; i <= 40; ++i) c.starts.push_back(i * i / 16);
+  EXPECT_EQ(oracle::check(c), "");
+}
+
+}  // namespace
+}  // namespace ridge::ops

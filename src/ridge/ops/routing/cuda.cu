@@ -1,0 +1,136 @@
+// Three kernels: how many rows each group keeps; which row each index has, a block for each group, so that rows lie in
+// the order of their indices without anybody waiting; and the rows themselves, 16 bytes a thread where they lie so.
+#include <cuda_runtime.h>
+
+#include <algorithm>
+
+#include "ridge/device/device.h"
+#include "ridge/ops/routing/cuda.h"
+
+namespace ridge::ops::cuda {
+namespace {
+
+constexpr int threads = 256, warps = threads / 32;
+
+struct Indices {
+  const void* data;
+  bool are_bytes;
+  std::int64_t count;
+  __device__ int operator()(std::int64_t i) const {
+    return are_bytes ? static_cast<const std::int8_t*>(data)[i] : static_cast<const std::int32_t*>(data)[i];
+  }
+};
+
+__device__ int sum_of_block(int mine) {
+  __shared__ int of_warp[warps];
+  mine = __reduce_add_sync(~0u, mine);
+  __syncthreads();  // the sums before have been read
+  if (threadIdx.x % 32 == 0) of_warp[threadIdx.x / 32] = mine;
+  __syncthreads();
+  int sum = 0;
+  for (const int each : of_warp) sum += each;
+  return sum;
+}
+
+// kept[g]: of group g, a block each.
+__global__ void __launch_bounds__(threads) count_kernel(Indices indices, int groups, int capacity, int* kept) {
+  for (int g = static_cast<int>(blockIdx.x); g < groups; g += static_cast<int>(gridDim.x)) {
+    int mine = 0;
+    for (std::int64_t i = threadIdx.x; i < indices.count; i += threads) mine += indices(i) == g;
+    const int all = sum_of_block(mine);
+    if (threadIdx.x == 0) kept[g] = capacity > 0 && all > capacity ? capacity : all;
+  }
+}
+
+// Where group g begins, and the row of each index that names it; the first block also marks those that name no group.
+__global__ void __launch_bounds__(threads)
+    place_kernel(Indices indices, int groups, int* starts, int* rows, const int* kept) {
+  __shared__ int of_warp[warps];
+  for (int g = static_cast<int>(blockIdx.x); g < groups; g += static_cast<int>(gridDim.x)) {
+    int mine = 0;
+    for (int before = static_cast<int>(threadIdx.x); before < g; before += threads) mine += kept[before];
+    const int begin = sum_of_block(mine), end = begin + kept[g];
+    if (threadIdx.x == 0) {
+      starts[g] = begin;
+      if (g + 1 == groups) starts[groups] = end;
+    }
+    int next = begin;  // the same in all threads
+    for (std::int64_t first = 0; first < indices.count; first += threads) {
+      const std::int64_t i = first + threadIdx.x;
+      const int index = i < indices.count ? indices(i) : -1;
+      const bool is_mine = i < indices.count && index == g;
+      const unsigned ballot = __ballot_sync(~0u, is_mine);
+      if (threadIdx.x % 32 == 0) of_warp[threadIdx.x / 32] = __popc(ballot);
+      __syncthreads();
+      int row = next + __popc(ballot & ((1u << threadIdx.x % 32) - 1)), all = 0;
+      for (int w = 0; w < warps; ++w) {
+        if (w < static_cast<int>(threadIdx.x / 32)) row += of_warp[w];
+        all += of_warp[w];
+      }
+      if (is_mine) rows[i] = row < end ? row : -1;
+      if (g == 0 && i < indices.count && (index < 0 || index >= groups)) rows[i] = -1;
+      next += all;
+      __syncthreads();
+    }
+  }
+}
+
+// A warp a row. forth: row i / each to its place; back: from its place to row i, or zeros.
+template <class Word, bool back> __global__ void __launch_bounds__(threads)
+    move_kernel(const Word* from, Word* to, const int* rows, std::int64_t count, std::int64_t each,
+                std::int64_t words) {
+  const std::int64_t step = std::int64_t{gridDim.x} * warps;
+  for (std::int64_t i = std::int64_t{blockIdx.x} * warps + threadIdx.x / 32; i < count; i += step) {
+    const std::int64_t row = rows[i];
+    if (!back && row < 0) continue;
+    const Word* const source = from + (back ? row : i / each) * words;
+    Word* const target = to + (back ? i : row) * words;
+    for (std::int64_t w = threadIdx.x % 32; w < words; w += 32) target[w] = row < 0 ? Word{} : source[w];
+  }
+}
+
+template <class Word>
+void move(const RoutedRows& r, const void* from, void* to, const int* rows, std::int64_t words, cudaStream_t stream) {
+  const auto blocks =
+      static_cast<unsigned>(std::min<std::int64_t>((r.count + warps - 1) / warps, 8 * multiprocessors()));
+  if (r.back)
+    move_kernel<Word, true><<<blocks, threads, 0, stream>>>(static_cast<const Word*>(from), static_cast<Word*>(to),
+                                                            rows, r.count, r.each, words);
+  else
+    move_kernel<Word, false><<<blocks, threads, 0, stream>>>(static_cast<const Word*>(from), static_cast<Word*>(to),
+                                                             rows, r.count, r.each, words);
+}
+
+}  // namespace
+
+std::optional<std::string> routed_rows(const RoutedRows& r, std::span<void* const> data, CUstream_st* stream) {
+  const auto groups = static_cast<int>(r.groups);
+  if (!r.back) {
+    int* const starts = static_cast<int*>(data[2]);
+    int* const rows = starts + groups + 1;
+    int* const kept = rows + r.count;
+    const Indices indices{data[0], r.indices == DType::int8, r.count};
+    const auto capacity = static_cast<int>(std::min<std::int64_t>(r.capacity, r.count));
+    const auto blocks = static_cast<unsigned>(std::min(groups, 65535));
+    count_kernel<<<blocks, threads, 0, stream>>>(indices, groups, capacity, kept);
+    place_kernel<<<blocks, threads, 0, stream>>>(indices, groups, starts, rows, kept);
+  }
+  const int* const rows = static_cast<const int*>(data[r.back ? 0 : 2]) + groups + 1;
+  const void* const from = data[1];
+  void* const to = data[r.back ? 2 : 3];
+  const std::int64_t bytes = r.width * bits(r.values) / 8;
+  const auto address = reinterpret_cast<std::uintptr_t>(from) | reinterpret_cast<std::uintptr_t>(to);
+  if (r.count > 0 && bytes > 0) {
+    if (bytes % 16 == 0 && address % 16 == 0)
+      move<uint4>(r, from, to, rows, bytes / 16, stream);
+    else if (bytes % 4 == 0)
+      move<std::uint32_t>(r, from, to, rows, bytes / 4, stream);
+    else
+      move<std::uint16_t>(r, from, to, rows, bytes / 2, stream);
+  }
+  if (const cudaError_t e = cudaGetLastError(); e != cudaSuccess)
+    return std::string("routing rows: ") + cudaGetErrorString(e);
+  return std::nullopt;
+}
+
+}  // namespace ridge::ops::cuda

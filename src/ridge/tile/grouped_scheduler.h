@@ -1,0 +1,78 @@
+// Which work items a block takes where D's rows lie in groups, one behind the other, each with a matrix B of its own: a
+// tile lies in one group. How long groups are may be known on the device alone, so whoever takes items goes by the
+// groups and counts their tiles: 256 groups are as many reads of a number that the L1 holds. All arrive at the same
+// list. Three groups of 200, 0 and 130 rows have 2, 0 and 2 rows of tiles of 128.
+#pragma once
+
+#include <type_traits>
+
+#include "ridge/tile/tile_scheduler.h"
+
+namespace ridge::tile {
+
+struct GroupRows {
+  int begin = 0, end = 0;
+};
+struct Groups {
+  const int* starts = nullptr;  // of a group's rows, and behind the last group its end
+  bool along_n = false;         // a tile's n runs along the rows (an exchange of operands), not its m
+
+  // As near to what `starts` says as there are rows.
+  TILE_FN GroupRows of(int group, int rows) const {
+    const auto inside = [rows](int row) {
+      if (row < 0) return 0;
+      return row < rows ? row : rows;
+    };
+    const int begin = inside(starts[group]), end = inside(starts[group + 1]);
+    return {begin, end < begin ? begin : end};
+  }
+};
+
+struct GroupedScheduler {
+  Cut cut;
+  Sizes sizes;  // batch: groups
+  Groups groups;
+  int stages, at, step, group = -1;
+  int tiles = 0, before = 0;  // of the group, of those before it
+  GroupRows rows;
+
+  // Tiles * stages < 2^31. No clusters, and k is not cut.
+  TILE_FN GroupedScheduler(const Cut& c, const Sizes& p, const Groups& g, int blocks_in_grid, int this_block)
+      : cut(c), sizes(p), groups(g), stages((p.k + c.k - 1) / c.k), at(this_block), step(blocks_in_grid) {}
+
+  TILE_FN bool next(Item& x) {
+    while (at >= before + tiles)
+      if (!next_group()) return false;
+    const int i = at - before, wide = sizes.raster_rows * tiles_n(), first = i / wide * sizes.raster_rows;
+    const int high = tiles_m() - first < sizes.raster_rows ? tiles_m() - first : sizes.raster_rows, in = i % wide;
+    x = {};
+    x.m0 = (first + in % high) * cut.m + (groups.along_n ? 0 : rows.begin);
+    x.n0 = in / high * cut.n + (groups.along_n ? rows.begin : 0);
+    x.batch = group;
+    x.last = stages;
+    x.tile = x.block_tile = at;
+    x.end = rows.end;
+    at += step;
+    return true;
+  }
+
+ private:
+  TILE_FN static int up(int x, int by) { return (x + by - 1) / by; }
+  TILE_FN int tiles_m() const { return up(groups.along_n ? sizes.m : rows.end - rows.begin, cut.m); }
+  TILE_FN int tiles_n() const { return up(groups.along_n ? rows.end - rows.begin : sizes.n, cut.n); }
+  TILE_FN bool next_group() {
+    if (group + 1 >= sizes.batch) return false;
+    before += tiles;
+    rows = groups.of(++group, groups.along_n ? sizes.n : sizes.m);
+    tiles = tiles_m() * tiles_n();
+    return true;
+  }
+};
+
+template <class Kernel> inline constexpr bool is_grouped = [] {
+  if constexpr (requires { Kernel::config.grouped; }) return Kernel::config.grouped;
+  return false;
+}();
+template <class Kernel> using SchedulerOf = std::conditional_t<is_grouped<Kernel>, GroupedScheduler, TileScheduler>;
+
+}  // namespace ridge::tile
