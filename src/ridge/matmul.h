@@ -38,7 +38,8 @@ struct MatrixLayout {
 //
 // grouped: A and D are one matrix each, whose m rows lie in `batch` groups, one behind the other; product i takes the
 // rows of group i, which may have none, and the matrix i of B (experts; sequences of different lengths). One launch
-// does all groups. A lies along k (row_stride), D along n, both with a batch_stride of 0; other A take a slow kernel.
+// does all groups. A and D have a batch_stride of 0, and D's rows are contiguous; an A that is not contiguous along k
+// is copied first where it has few rows, and takes a slow kernel where it has many.
 struct MatmulProblem {
   std::int64_t batch = 1, m = 0, n = 0, k = 0;
   MatrixLayout a = {}, b = {}, d = {};
@@ -66,8 +67,8 @@ struct MatmulEpilogue {
 // no kernel that still runs writes B (weights), so the device may read it early. starts: of a grouped problem, in
 // device memory: batch + 1 numbers that never fall, each in 0 … m; group i has rows starts[i] … starts[i + 1] - 1. They
 // are read when the product runs, so an earlier kernel may write them; what lies outside 0 … m counts as the nearest
-// that does not, and a group that ends before it begins is empty. Rows of D that are in no group are left as they are.
-// An operand of the epilogue has a row for each of D's, and a matrix for each group (a bias of each expert).
+// that does not, and what D holds behind numbers that fall is not said. Rows of D that are in no group are left as they
+// are. An operand of the epilogue has a row for each of D's, and a matrix for each group (a bias of each expert).
 struct MatmulCall {
   MatmulProblem problem;
   const void *a = nullptr, *b = nullptr;

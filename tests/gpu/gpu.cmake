@@ -2,7 +2,7 @@
 if(NOT ridge_has_cuda)
   return()
 endif()
-add_executable(matmul_gpu tests/gpu/main.cu tests/gpu/check.cu tests/gpu/gated.cu tests/gpu/backward.cu tests/gpu/attention.cu tests/gpu/attention_backward.cu tests/gpu/functions.cu tests/gpu/rows.cu)
+add_executable(matmul_gpu tests/gpu/main.cu tests/gpu/check.cu tests/gpu/gated.cu tests/gpu/backward.cu tests/gpu/attention.cu tests/gpu/attention_backward.cu tests/gpu/functions.cu tests/gpu/rows.cu tests/gpu/grouped.cu)
 target_link_libraries(matmul_gpu PRIVATE ridge)
 target_compile_options(matmul_gpu PRIVATE ${ridge_cuda_flags})
 set_target_properties(matmul_gpu PROPERTIES CUDA_RUNTIME_LIBRARY Static)

@@ -1,6 +1,6 @@
 // The CUDA product on a device: `check`, `gated`, `attention`, `attention_backward` and `rows` hold it against f64,
-// `functions` what chains are made of, `rows_times` times rows, `facts` prints what was compiled. Without a device it
-// says so and ends with 77, which the test runner shows as skipped.
+// `functions` what chains are made of, `rows_times` and `grouped_times` time rows and products of groups, `facts`
+// prints what was compiled. Without a device it says so and ends with 77, which the test runner shows as skipped.
 #include <cstring>
 
 #include "support.h"
@@ -9,8 +9,9 @@ int main(int argc, char** argv) {
   using namespace ridge;
   using namespace ridge::ops;
   if (argc < 2) {
-    std::fprintf(stderr,
-                 "expected check, gated, attention, attention_backward, rows, rows_times, functions or facts\n");
+    std::fprintf(
+        stderr,
+        "expected check, gated, attention, attention_backward, rows, rows_times, grouped_times, functions or facts\n");
     return 2;
   }
   if (const auto why = cuda::unavailable()) {
@@ -23,6 +24,7 @@ int main(int argc, char** argv) {
   if (std::strcmp(argv[1], "attention_backward") == 0) return gpu::check_attention_backward(argc - 2, argv + 2);
   if (std::strcmp(argv[1], "rows") == 0) return gpu::check_rows(argc - 2, argv + 2);
   if (std::strcmp(argv[1], "rows_times") == 0) return gpu::time_rows(argc - 2, argv + 2);
+  if (std::strcmp(argv[1], "grouped_times") == 0) return gpu::time_grouped(argc - 2, argv + 2);
   if (std::strcmp(argv[1], "functions") == 0) return gpu::check_functions();
   for (int config = 0; config < static_cast<int>(sm90_menu.size()); ++config) {
     const auto facts = cuda::config_facts(config, DType::bf16);

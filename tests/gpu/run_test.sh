@@ -65,6 +65,17 @@ for columns in 1000 1001; do
   check $'x: bf16[A, B]  y: f32[C, A]\nz: bf16[A, B, C] = x * tanh(y) + x' -d A=211 -d B=$columns -d C=7
 done
 check $'x: f32[N]\ny: f32[N] = gelu_tanh(x) - sigmoid(x) * x' -d N=5000011
+# Rows that are routed: weights along k and along n, more experts than rows, a capacity, widths that no vector divides.
+for dtype in bf16 f16 f32; do
+  for sizes in '5 64 128 3' '200 256 384 8' '33 40 72 64' '1000 66 130 5' '1 8 8 1'; do
+    read -r n d f e <<<"$sizes"
+    k=$((e > 1 ? 2 : 1))
+    for w in "E, F, D" "E, D, F"; do
+      check "x: ${dtype}[N, D]  w: ${dtype}[$w]  i: int32[N, $k]"$'\n'"u: ${dtype}[N, $k, F] = routed(x, w, i over E)" -d "N=$n" -d "D=$d" -d "F=$f" -d "E=$e"
+    done
+  done
+done
+check $'x: bf16[N, D]  up: bf16[E, F, D]  down: bf16[E, D, F]  i: int32[N, 2]  p: f32[N, 2]\nu[N, 2, F] = routed(x, up, i over E)\nh[N, 2, F] = silu(u)\no[N, 2, D] = routed(h, down, i over E, capacity = 40)\ny: bf16[N, D] = p * o' -d N=300 -d D=512 -d F=1024 -d E=16
 for dtype in bf16 f16 f32; do
   for sizes in '1 1 1' '64 64 64' '129 257 65' '513 1000 77' '7 4096 512'; do
     read -r m n k <<<"$sizes"

@@ -185,7 +185,8 @@ ops::ProductLoops product(Lowering& to, const Contraction& c) {
 
 // u[N, 2, F] = routed(x, w, i over E) as kernels: rows of x in the order of the experts that i names, one grouped
 // product, and its rows back to where their indices lie. All that is asked is that tensors lie so: i's dimensions lead
-// u's, x has all of them or all but the last, and the rest of each is one stretch of memory.
+// u's, x has all of them or all but the last, the rest of each is one stretch of memory, and w has a matrix for each
+// expert that is contiguous one way.
 using Dims = std::vector<std::string>;
 
 Dims dims_of(const Shape& shape) {
@@ -231,6 +232,9 @@ std::optional<Routed> in_groups(const Lowering& to, const Expression& e) {
     if (!has(ids.shape, dim)) n.push_back(dim);
   for (const std::string& dim : dims_of(x.shape))
     if (!has(result.shape, dim)) k.push_back(dim);
+  for (const std::string& dim : dims_of(w.shape))  // one matrix for each expert, and nothing more
+    if (dim != over && std::count(n.begin(), n.end(), dim) + std::count(k.begin(), k.end(), dim) == 0)
+      return std::nullopt;
   const auto w_n = merged_stride(w.shape, n), w_k = merged_stride(w.shape, k);
   if (x.dtype != w.dtype || !w_n || !w_k || !lies_as(ids.shape, indices) ||
       !lies_as(result.shape, joined(indices, n)) || !lies_as(x.shape, joined(leading, k)))

@@ -164,7 +164,8 @@ std::optional<Error> refuse_routed_loops(const Program& program, const Plan& pla
     return input_error(
         fmt::format(
             "cannot run '{}' on a device: expected the dimensions of its indices first in the result and, all or "
-            "all but the last, in what is routed, whose dtype the weights share",
+            "all but the last, in what is routed; and weights of its dtype, a matrix for each expert that is "
+            "contiguous along what is summed or along the result",
             program.statements[static_cast<std::size_t>(statement)].text),
         "write u[N, 2, F] = routed(x, w, i over E) with x[N, D], w[E, F, D] and i[N, 2]; `ridge run --on cpu` takes "
         "any "

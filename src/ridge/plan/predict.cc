@@ -118,6 +118,7 @@ Status add_on_device(PlannedProgram& out, const Lowered& x, const PlanRequest& r
   const auto device = device_numbers(x.explanation.machine);
   if (!device) return device.error();
   out.remark = remark(x.explanation.machine, *device);
+  std::vector<double> led_s(out.kernels.size());  // what the kernel with candidates takes of each operation
   for (const Step& step : x.plan.steps) {
     OpPlan& op = out.kernels[static_cast<std::size_t>(step.group)];
     if (!step.copy.empty()) op.copies.push_back(step.copy);
@@ -131,8 +132,12 @@ Status add_on_device(PlannedProgram& out, const Lowered& x, const PlanRequest& r
       return input_error(fmt::format("cannot plan '{}': {}", text_of(x, step.group), kernel.error().message));
     if (kernel->leads) op.operands = operand_names(x.program, step);
     if (request.bytes) add_bytes(op, *kernel);
+    if (kernel->leads) led_s[static_cast<std::size_t>(step.group)] = kernel->spread.middle * kernel->seconds;
     add_kernel(op, *std::move(kernel));
   }
+  for (std::size_t i = 0; i < out.kernels.size(); ++i)  // the other steps stand beside each candidate, too
+    for (ops::Candidate& candidate : out.kernels[i].candidates)
+      candidate.predicted_s += out.kernels[i].predicted_s.expected - led_s[i];
   return Done{};
 }
 

@@ -1,7 +1,7 @@
 // Which work items a block takes where D's rows lie in groups, one behind the other, each with a matrix B of its own: a
 // tile lies in one group. How long groups are may be known on the device alone, so whoever takes items goes by the
-// groups and counts their tiles: 256 groups are as many reads of a number that the L1 holds. All arrive at the same
-// list. Three groups of 200, 0 and 130 rows have 2, 0 and 2 rows of tiles of 128.
+// groups and counts their tiles: 256 groups are twice as many reads of numbers that the L1 holds. All arrive at the
+// same list. Three groups of 200, 0 and 130 rows have 2, 0 and 2 rows of tiles of 128.
 #pragma once
 
 #include <type_traits>
@@ -63,7 +63,10 @@ struct GroupedScheduler {
   TILE_FN bool next_group() {
     if (group + 1 >= sizes.batch) return false;
     before += tiles;
+    const int before_it = rows.end;
     rows = groups.of(++group, groups.along_n ? sizes.n : sizes.m);
+    if (rows.begin < before_it) rows.begin = before_it;  // numbers that fall: no row is two groups'
+    if (rows.end < rows.begin) rows.end = rows.begin;
     tiles = tiles_m() * tiles_n();
     return true;
   }

@@ -65,6 +65,11 @@ TEST(Run, layers_of_words_are_right) {
       "x: bf16[B, D]   up: bf16[E, D, F]   i: int32[B, 3]   down: f16[E, F, D]   z: bf16[D, B]\n"
       "u: f16[B, 3, F] = routed(x, up, i over E)\no: f32[B, 3, D] = routed(u, down, i over E, capacity = 4)\n"
       "t: f32[F, B, 3] = routed(x, up, i over E)\ns: f32[B, 3, F] = routed(z, up, i over E)",
+      // Weights of each row, of each choice, and contiguous along the experts: no grouped product.
+      "dims B = 5, D = 8, F = 16, E = 3\n"
+      "x: bf16[B, D]   r: bf16[E, B, F, D]   c: bf16[E, 2, F, D]   e: bf16[D, F, E]   i: int32[B, 2]\n"
+      "u: f32[B, 2, F] = routed(x, r, i over E)\nv: f32[B, 2, F] = routed(x, c, i over E)\n"
+      "w: f32[B, 2, F] = routed(x, e, i over E)",
       "dims B = 2, T = 33, D = 5, N = 4\n"
       "x: bf16[B, T, D]   dt: bf16[B, T, D]   A: f32[D, N]   Bt: bf16[B, T, N]   Ct: bf16[B, T, N]\n"
       "a[B, T, D, N] = exp(-abs(dt * A))\nb[B, T, D, N] = dt * x * Bt\n"
@@ -172,7 +177,8 @@ TEST(Run, routes_rows_to_one_grouped_product_on_either_target) {
   EXPECT_EQ(
       kernels(turned, {.target = Target::cuda}).at(0),
       "cannot run 'u: bf16[F, N, 2] = routed(x, w, i over E)' on a device: expected the dimensions of its indices "
-      "first in the result and, all or all but the last, in what is routed, whose dtype the weights share\n"
+      "first in the result and, all or all but the last, in what is routed; and weights of its dtype, a matrix for "
+      "each expert that is contiguous along what is summed or along the result\n"
       "  hint: write u[N, 2, F] = routed(x, w, i over E) with x[N, D], w[E, F, D] and i[N, 2]; `ridge run --on "
       "cpu` takes any order\n");
 }

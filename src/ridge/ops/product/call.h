@@ -35,7 +35,7 @@ struct MatmulEpilogue {
 // product's target reads: group i has rows starts[i] … starts[i + 1] - 1. Rows of D that are in no group are left as
 // they are. An operand of the epilogue has a row for each of D's, and a matrix for each group (batch_stride; a bias of
 // each expert). On a device nobody has looked at these numbers before: what does not lie in 0 … m counts as the nearest
-// that does, and a group that ends before it begins is empty.
+// that does. Numbers that fall make no kernel read or write elsewhere, and what D then holds is not said.
 struct MatmulCall {
   MatmulProblem problem;
   const void *a = nullptr, *b = nullptr;

@@ -8,6 +8,7 @@
 #include "ridge/ops/product/config.h"
 #include "ridge/ops/product/cpu.h"
 #include "ridge/ops/product/cuda.h"
+#include "ridge/ops/product/model.h"
 #include "ridge/ops/product/testing/matmul_case.h"
 #include "ridge/ops/product/trace.h"
 #include "ridge/plan/testing/hopper.h"
@@ -99,6 +100,16 @@ TEST(Groups, TilesMoveWhatTheirGroupsHave) {
   EXPECT_EQ(t.b.global_bytes, 4 * 300 * 100 * 2);
   // Boxes of 128 rows begin where their group does and end at the matrix's edge: 0, 128 (of 330), 200 and 328.
   EXPECT_EQ(t.a.global_bytes, 3 * (128 + 128 + 128 + 2) * 100 * 2);
+}
+
+TEST(Groups, HaveATimelineAndAsManyTilesInIt) {
+  for (int config = 0; config < static_cast<int>(sm90_menu.size()); ++config) {
+    const MatmulConfig& c = sm90_menu[static_cast<std::size_t>(config)];
+    if (!c.grouped || c.a != tile::Major::k || c.b != tile::Major::k) continue;
+    const Timeline alone = matmul_timeline(config, 1, 4, 1e9), three = matmul_timeline(config, 3, 4, 1e9);
+    EXPECT_GT(alone.events.size(), 0U) << config;
+    EXPECT_GT(three.events.size(), alone.events.size()) << config;
+  }
 }
 
 TEST(Groups, AProductOfManyShortOnesIsRightOnSeveralThreads) {

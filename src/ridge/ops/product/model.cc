@@ -125,10 +125,10 @@ TileOrder order_of(const MatmulPlan& plan, const DeviceNumbers& device) {
 
 MovedBytes moved(const MatmulCall& given, const MatmulPlan& plan, const DeviceNumbers& device) {
   if (plan.path == MatmulPlan::Path::nothing) return {};
-  const MatmulCall call = plan.exchanged ? exchanged(given) : given;
-  const MatmulProblem& problem = call.problem;
+  MatmulCall call = plan.exchanged ? exchanged(given) : given;
   TileOrder order = order_of(plan, device);
-  const std::int64_t copied = copied_bytes(problem, plan);
+  const std::int64_t copied = copied_bytes(call.problem, plan);  // of all groups, whether they have rows or not
+  const MatmulProblem& problem = call.problem = alike(call.problem);
   order.cache_bytes = device.l2_bytes;
   const MatmulTraffic all = trace_tiles(problem, order, call.epilogue);
   return {copied + all.global_bytes(), copied + all.a.memory_bytes + all.b.memory_bytes + all.d.memory_bytes +
@@ -205,10 +205,10 @@ Forecast forecast(const MatmulCall& given, const DeviceNumbers& device) {
   const double epilogue_s = epilogue_bytes(call) / device.memory_bytes_per_s;
   Forecast out{.plan = described(plan), .leads = true, .spread = spread_on(device, "product")};
   out.seconds = seconds_without_epilogue(call.problem, plan, device) + epilogue_s;
-  out.moved = [=] { return moved(call, plan, device); };
-  out.facts = facts(call.problem, plan, device);
+  out.moved = [=] { return moved(given, plan, device); };
+  out.facts = facts(given.problem, plan, device);
   out.facts->least_bytes += epilogue_bytes(call);
-  out.facts->padded = padded(*out.facts, call.problem, device);
+  if (!given.problem.grouped) out.facts->padded = padded(*out.facts, given.problem, device);
   if (plan.path == MatmulPlan::Path::tiles) out.candidates = next_best(given, plan, epilogue_s, device);
   return out;
 }

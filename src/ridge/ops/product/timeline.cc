@@ -27,8 +27,10 @@ template <std::size_t index> void draw(const Asked& asked, Timeline& out) {
                                    .flops_per_tick = pace.flops,
                                    .store_bytes_per_tick = pace.store_bytes,
                                    .store_latency = static_cast<std::int64_t>(pace.store_latency)};
-    const tile::trace::RecordOptions options{
+    tile::trace::RecordOptions options{
         .kernel = "matmul", .sizes = {.m = asked.tiles * config.m, .n = config.n, .k = asked.stages * config.k}};
+    if constexpr (config.grouped)  // all rows in one group
+      options.starts = {0, config.swap ? options.sizes.n : options.sizes.m};
     out = tile::trace::pace(tile::trace::record<Matmul<config, Bf16, Bf16, Bf16>>(options), rates);
   }
 }

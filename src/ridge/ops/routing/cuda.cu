@@ -10,7 +10,7 @@
 namespace ridge::ops::cuda {
 namespace {
 
-constexpr int threads = 256, warps = threads / 32;
+constexpr int threads = 1024, warps = threads / 32, at_once = 16;  // indices that a thread looks at in a row
 
 struct Indices {
   const void* data;
@@ -36,16 +36,40 @@ __device__ int sum_of_block(int mine) {
 __global__ void __launch_bounds__(threads) count_kernel(Indices indices, int groups, int capacity, int* kept) {
   for (int g = static_cast<int>(blockIdx.x); g < groups; g += static_cast<int>(gridDim.x)) {
     int mine = 0;
+#pragma unroll 8
     for (std::int64_t i = threadIdx.x; i < indices.count; i += threads) mine += indices(i) == g;
     const int all = sum_of_block(mine);
     if (threadIdx.x == 0) kept[g] = capacity > 0 && all > capacity ? capacity : all;
   }
 }
 
+// How many of `mine` the threads before this one have, and all have together.
+struct Before {
+  int mine, all;
+};
+__device__ Before count_before(int mine) {
+  __shared__ int of_warp[warps];
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+  int upto = mine;
+#pragma unroll
+  for (int step = 1; step < 32; step *= 2) {
+    const int other = __shfl_up_sync(~0u, upto, step);
+    if (lane >= step) upto += other;
+  }
+  __syncthreads();  // the numbers before have been read
+  if (lane == 31) of_warp[warp] = upto;
+  __syncthreads();
+  Before out{upto - mine, 0};
+  for (int w = 0; w < warps; ++w) {
+    if (w < warp) out.mine += of_warp[w];
+    out.all += of_warp[w];
+  }
+  return out;
+}
+
 // Where group g begins, and the row of each index that names it; the first block also marks those that name no group.
 __global__ void __launch_bounds__(threads)
     place_kernel(Indices indices, int groups, int* starts, int* rows, const int* kept) {
-  __shared__ int of_warp[warps];
   for (int g = static_cast<int>(blockIdx.x); g < groups; g += static_cast<int>(gridDim.x)) {
     int mine = 0;
     for (int before = static_cast<int>(threadIdx.x); before < g; before += threads) mine += kept[before];
@@ -55,32 +79,32 @@ __global__ void __launch_bounds__(threads)
       if (g + 1 == groups) starts[groups] = end;
     }
     int next = begin;  // the same in all threads
-    for (std::int64_t first = 0; first < indices.count; first += threads) {
-      const std::int64_t i = first + threadIdx.x;
-      const int index = i < indices.count ? indices(i) : -1;
-      const bool is_mine = i < indices.count && index == g;
-      const unsigned ballot = __ballot_sync(~0u, is_mine);
-      if (threadIdx.x % 32 == 0) of_warp[threadIdx.x / 32] = __popc(ballot);
-      __syncthreads();
-      int row = next + __popc(ballot & ((1u << threadIdx.x % 32) - 1)), all = 0;
-      for (int w = 0; w < warps; ++w) {
-        if (w < static_cast<int>(threadIdx.x / 32)) row += of_warp[w];
-        all += of_warp[w];
+    for (std::int64_t first = 0; first < indices.count; first += threads * at_once) {
+      const std::int64_t from = first + std::int64_t{threadIdx.x} * at_once;
+      unsigned named = 0;  // a bit for each index of this thread that is the group's
+#pragma unroll
+      for (int j = 0; j < at_once; ++j) {
+        if (from + j >= indices.count) break;
+        const int index = indices(from + j);
+        named |= static_cast<unsigned>(index == g) << j;
+        if (g == 0 && (index < 0 || index >= groups)) rows[from + j] = -1;
       }
-      if (is_mine) rows[i] = row < end ? row : -1;
-      if (g == 0 && i < indices.count && (index < 0 || index >= groups)) rows[i] = -1;
-      next += all;
-      __syncthreads();
+      const Before before = count_before(__popc(named));
+      int row = next + before.mine;
+      for (; named != 0; named &= named - 1, ++row)
+        rows[from + __ffs(static_cast<int>(named)) - 1] = row < end ? row : -1;
+      next += before.all;
     }
   }
 }
 
+constexpr int moving_threads = 256, moving_warps = moving_threads / 32;
 // A warp a row. forth: row i / each to its place; back: from its place to row i, or zeros.
-template <class Word, bool back> __global__ void __launch_bounds__(threads)
+template <class Word, bool back> __global__ void __launch_bounds__(moving_threads)
     move_kernel(const Word* from, Word* to, const int* rows, std::int64_t count, std::int64_t each,
                 std::int64_t words) {
-  const std::int64_t step = std::int64_t{gridDim.x} * warps;
-  for (std::int64_t i = std::int64_t{blockIdx.x} * warps + threadIdx.x / 32; i < count; i += step) {
+  const std::int64_t step = std::int64_t{gridDim.x} * moving_warps;
+  for (std::int64_t i = std::int64_t{blockIdx.x} * moving_warps + threadIdx.x / 32; i < count; i += step) {
     const std::int64_t row = rows[i];
     if (!back && row < 0) continue;
     const Word* const source = from + (back ? row : i / each) * words;
@@ -92,13 +116,13 @@ template <class Word, bool back> __global__ void __launch_bounds__(threads)
 template <class Word>
 void move(const RoutedRows& r, const void* from, void* to, const int* rows, std::int64_t words, cudaStream_t stream) {
   const auto blocks =
-      static_cast<unsigned>(std::min<std::int64_t>((r.count + warps - 1) / warps, 8 * multiprocessors()));
+      static_cast<unsigned>(std::min<std::int64_t>((r.count + moving_warps - 1) / moving_warps, 8 * multiprocessors()));
   if (r.back)
-    move_kernel<Word, true><<<blocks, threads, 0, stream>>>(static_cast<const Word*>(from), static_cast<Word*>(to),
-                                                            rows, r.count, r.each, words);
+    move_kernel<Word, true><<<blocks, moving_threads, 0, stream>>>(
+        static_cast<const Word*>(from), static_cast<Word*>(to), rows, r.count, r.each, words);
   else
-    move_kernel<Word, false><<<blocks, threads, 0, stream>>>(static_cast<const Word*>(from), static_cast<Word*>(to),
-                                                             rows, r.count, r.each, words);
+    move_kernel<Word, false><<<blocks, moving_threads, 0, stream>>>(
+        static_cast<const Word*>(from), static_cast<Word*>(to), rows, r.count, r.each, words);
 }
 
 }  // namespace

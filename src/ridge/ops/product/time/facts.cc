@@ -67,13 +67,13 @@ std::int64_t line_start(const TileOperand& x) { return std::gcd<std::int64_t>(x.
 }  // namespace
 
 PlanFacts facts(const MatmulProblem& problem, const MatmulPlan& plan, const DeviceNumbers& device) {
-  PlanFacts out{.least_bytes = product_bytes(problem)};
+  PlanFacts out{.least_bytes = product_bytes(alike(problem))};
   if (plan.path != MatmulPlan::Path::tiles) return out;
   const MatmulConfig& c = sm90_menu[static_cast<std::size_t>(plan.config)];
   out.pieces = plan.tiles * plan.splits;
   out.at_once = at_once(c, plan, device.multiprocessors);
   if (plan.split_mode == tile::SplitMode::stream_k) out.pieces = out.at_once;
-  const double sums = real(problem.batch) * real(problem.m) * real(problem.n);
+  const double sums = real(problem.grouped ? 1 : problem.batch) * real(problem.m) * real(problem.n);
   out.beyond_edges = 1 - sums / (real(plan.tiles) * c.m * c.n);
   const TileProblem tiles = tile_problem({.problem = problem});
   const auto add = [&](const TileOperand& x, int operand, bool copied) {
