@@ -76,6 +76,7 @@ for dtype in bf16 f16 f32; do
   done
 done
 check $'x: bf16[N, D]  up: bf16[E, F, D]  down: bf16[E, D, F]  i: int32[N, 2]  p: f32[N, 2]\nu[N, 2, F] = routed(x, up, i over E)\nh[N, 2, F] = silu(u)\no[N, 2, D] = routed(h, down, i over E, capacity = 40)\ny: bf16[N, D] = p * o' -d N=300 -d D=512 -d F=1024 -d E=16
+check $'x: bf16[N, 16]  w: bf16[E, 24, 16]  i: int32[N, 3]\nu: bf16[N, 3, 24] = routed(x, w, i over E, capacity = 9000)' -d N=20000 -d E=7
 for dtype in bf16 f16 f32; do
   for sizes in '1 1 1' '64 64 64' '129 257 65' '513 1000 77' '7 4096 512'; do
     read -r m n k <<<"$sizes"

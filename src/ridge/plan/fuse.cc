@@ -118,8 +118,7 @@ class Fuser {
     const std::string made = name_of(result(s));
     if (is_grouped(s)) return fmt::format("{} is a product of groups, of which an operand is copied", made);
     if (is_scaled_product(s)) return fmt::format("{} is a product of block-scaled operands: loops of its own", made);
-    const Word word = routine_of(statement(s))->word;
-    return fmt::format("{} is {}: {} of its own", made, name(word), word == Word::routed ? "kernels" : "loops");
+    return fmt::format("{} is {}: kernels of its own", made, name(routine_of(statement(s))->word));
   }
   enum class Form { product, pointwise, along, alone };
   Form form(int s) const {

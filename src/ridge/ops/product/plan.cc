@@ -3,17 +3,18 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <numeric>
 #include <tuple>
 #include <utility>
 
 #include "ridge/ops/product/closed_form.h"
-#include "ridge/ops/product/time/correction.h"
 #include "ridge/ops/product/epilogue.h"
 #include "ridge/ops/product/groups.h"
 #include "ridge/ops/product/layout.h"
 #include "ridge/ops/product/operands.h"
+#include "ridge/ops/product/time/correction.h"
 
 namespace ridge::ops::cuda {
 namespace {
@@ -186,6 +187,24 @@ double minimum_bytes(const TileProblem& t, DType out) {
   return result_bytes(t, out) + 2 * (matrices_a * product(t.m, t.k) + matrices_b * product(t.n, t.k));
 }
 
+// How many times as many tiles groups have of which each is half as long as the one before it, eight in turn, as those
+// that are all of the mean length.
+double tiles_of_uneven(std::int64_t mean, int tile) {
+  double parts = 0, tiles = 0;
+  for (int j = 0; j < 8; ++j) parts += std::exp2(-j);
+  for (int j = 0; j < 8; ++j)
+    tiles += std::ceil(std::round(8 * static_cast<double>(mean) * std::exp2(-j) / parts) / tile);
+  return tiles / (8 * std::ceil(static_cast<double>(mean) / tile));
+}
+// How long groups are nobody knows before: the mean of what it takes where they are alike, and where they are uneven.
+double grouped_seconds(const MatmulConfig& c, const TileWork& alike, const DeviceNumbers& device,
+                       const ProductModel& model) {
+  TileWork uneven = alike;
+  const double more = c.swap ? tiles_of_uneven(alike.n, c.n) : tiles_of_uneven(alike.m, c.m);
+  uneven.batch = std::max<std::int64_t>(1, std::llround(static_cast<double>(alike.batch) * more));
+  return (predicted_seconds(c, alike, {}, device, model) + predicted_seconds(c, uneven, {}, device, model)) / 2;
+}
+
 // However the rows lie in their groups.
 std::int64_t most_grouped_tiles(const MatmulConfig& c, const TileProblem& t) {
   const int along = c.swap ? c.n : c.m, across = c.swap ? c.m : c.n;
@@ -231,6 +250,8 @@ std::optional<PlannedWork> planned_work(const MatmulCall& call, std::size_t work
   plan.tiles = tiles_m * tiles_n * c.cluster();
   if (plan.tiles > most / w.batch / splits) return std::nullopt;
   plan.tiles *= w.batch;
+  // Of short groups, tiles that want the same weights go together, so that these come from memory once.
+  if (t.grouped && c.swap) plan.raster_rows = 1;
   plan.splits = splits;
   plan.split_mode = split.split_mode;
   if (splits > 1 && (!c.can_split() || stages < splits)) return std::nullopt;
@@ -273,7 +294,7 @@ std::optional<PlannedWork> planned_work(const MatmulCall& call, std::size_t work
   w.copies = plan.copy_a + plan.copy_b;
   w.copied_bytes = copied;
   w.prefetch_constants = plan.prefetch_constants;
-  plan.predicted_s = predicted_seconds(c, w, split, device, model);
+  plan.predicted_s = t.grouped ? grouped_seconds(c, w, device, model) : predicted_seconds(c, w, split, device, model);
   return PlannedWork{plan, w};
 }
 

@@ -43,25 +43,18 @@ __global__ void __launch_bounds__(threads) count_kernel(Indices indices, int gro
   }
 }
 
-// How many of `mine` the threads before this one have, and all have together.
+// How many of `mine`, the same in all lanes of a warp, the warps before this one have, and all have together.
 struct Before {
   int mine, all;
 };
 __device__ Before count_before(int mine) {
   __shared__ int of_warp[warps];
-  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-  int upto = mine;
-#pragma unroll
-  for (int step = 1; step < 32; step *= 2) {
-    const int other = __shfl_up_sync(~0u, upto, step);
-    if (lane >= step) upto += other;
-  }
   __syncthreads();  // the numbers before have been read
-  if (lane == 31) of_warp[warp] = upto;
+  if (threadIdx.x % 32 == 0) of_warp[threadIdx.x / 32] = mine;
   __syncthreads();
-  Before out{upto - mine, 0};
+  Before out{0, 0};
   for (int w = 0; w < warps; ++w) {
-    if (w < warp) out.mine += of_warp[w];
+    if (w < static_cast<int>(threadIdx.x / 32)) out.mine += of_warp[w];
     out.all += of_warp[w];
   }
   return out;
@@ -80,19 +73,26 @@ __global__ void __launch_bounds__(threads)
     }
     int next = begin;  // the same in all threads
     for (std::int64_t first = 0; first < indices.count; first += threads * at_once) {
-      const std::int64_t from = first + std::int64_t{threadIdx.x} * at_once;
-      unsigned named = 0;  // a bit for each index of this thread that is the group's
+      const unsigned lane = threadIdx.x % 32;
+      const std::int64_t from = first + threadIdx.x / 32 * (32 * at_once) + lane;  // a warp's lie side by side
+      unsigned named[at_once];  // of 32 indices those that are the group's, a bit each
+      int found = 0;
 #pragma unroll
       for (int j = 0; j < at_once; ++j) {
-        if (from + j >= indices.count) break;
-        const int index = indices(from + j);
-        named |= static_cast<unsigned>(index == g) << j;
-        if (g == 0 && (index < 0 || index >= groups)) rows[from + j] = -1;
+        const bool is_there = from + j * 32 < indices.count;
+        const int index = is_there ? indices(from + j * 32) : 0;
+        named[j] = __ballot_sync(~0u, is_there && index == g);
+        found += __popc(named[j]);
+        if (g == 0 && is_there && (index < 0 || index >= groups)) rows[from + j * 32] = -1;
       }
-      const Before before = count_before(__popc(named));
+      const Before before = count_before(found);
       int row = next + before.mine;
-      for (; named != 0; named &= named - 1, ++row)
-        rows[from + __ffs(static_cast<int>(named)) - 1] = row < end ? row : -1;
+#pragma unroll
+      for (int j = 0; j < at_once; ++j) {
+        const int its = row + __popc(named[j] & ((1u << lane) - 1));
+        if (named[j] >> lane & 1) rows[from + j * 32] = its < end ? its : -1;
+        row += __popc(named[j]);
+      }
       next += before.all;
     }
   }
