@@ -33,8 +33,9 @@ add_test(NAME attention_backward_table COMMAND ${Python3_EXECUTABLE} ${CMAKE_SOU
 add_test(NAME ranks_table COMMAND ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR}/tools/ranks_table.py --check)
 add_test(NAME tensor_parallel_table COMMAND ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR}/tools/tensor_parallel_table.py --check)
 add_test(NAME cpu_attention_table COMMAND ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR}/tools/cpu_attention_table.py --check)
+add_test(NAME grouped_table COMMAND ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR}/tools/grouped_table.py --check)
 add_test(NAME psgemm_table COMMAND ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR}/tools/psgemm_table.py --check)
-set_tests_properties(product_table cpu_product_table geglu_torch_table attention_table attention_backward_table ranks_table tensor_parallel_table psgemm_table cpu_attention_table PROPERTIES LABELS fast)
+set_tests_properties(product_table cpu_product_table geglu_torch_table attention_table attention_backward_table ranks_table tensor_parallel_table psgemm_table cpu_attention_table grouped_table PROPERTIES LABELS fast)
 
 # Grows the trees of data/models from timings; here so that it keeps compiling.
 file(GLOB fit_models_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tools/fit_models/*.cc)

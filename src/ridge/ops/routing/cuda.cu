@@ -75,15 +75,17 @@ __global__ void __launch_bounds__(threads)
     for (std::int64_t first = 0; first < indices.count; first += threads * at_once) {
       const unsigned lane = threadIdx.x % 32;
       const std::int64_t from = first + threadIdx.x / 32 * (32 * at_once) + lane;  // a warp's lie side by side
+      int index[at_once];  // all are asked for before the first is looked at
+#pragma unroll
+      for (int j = 0; j < at_once; ++j) index[j] = from + j * 32 < indices.count ? indices(from + j * 32) : 0;
       unsigned named[at_once];  // of 32 indices those that are the group's, a bit each
       int found = 0;
 #pragma unroll
       for (int j = 0; j < at_once; ++j) {
         const bool is_there = from + j * 32 < indices.count;
-        const int index = is_there ? indices(from + j * 32) : 0;
-        named[j] = __ballot_sync(~0u, is_there && index == g);
+        named[j] = __ballot_sync(~0u, is_there && index[j] == g);
         found += __popc(named[j]);
-        if (g == 0 && is_there && (index < 0 || index >= groups)) rows[from + j * 32] = -1;
+        if (g == 0 && is_there && (index[j] < 0 || index[j] >= groups)) rows[from + j * 32] = -1;
       }
       const Before before = count_before(found);
       int row = next + before.mine;
