@@ -47,7 +47,8 @@ Status write_constants(const Made& made, const std::string& root) {
 
 Status write_trees(const Made& made, const std::string& root) {
   std::string out =
-      "# Regression trees over what a plan looks like (src/ridge/ops/product/time/correction.h): a factor on the closed "
+      "# Regression trees over what a plan looks like (src/ridge/ops/product/time/correction.h): a factor on the "
+      "closed "
       "form's time.\n# A tree's nodes are feature:edge:left:right, its leaves what is added to the time's logarithm, "
       "in 0.0001.\n";
   out += facts(made.samples) + fmt::format("# menu: {:016x}\nwhat,nodes,leaves\n", menu_fingerprint());
