@@ -98,10 +98,10 @@ struct Centred {
 // The same of x - mean, with the mean of dy * weight taken from it as well.
 template <class X, class W, class Y> struct LayernormGradient : NormGradient<X, W, Y>, Centred {
   static constexpr int passes = 6;
-  // The mean of dy * weight needs nothing; that along x not the scale, nor the other.
+  // The mean of dy * weight needs nothing; that along x - mean the mean alone, for with the first one it says the rest.
   TILE_FN static constexpr int needs(int pass) {
     if (pass == 3) return 0;
-    return pass == 4 ? 2 : pass;
+    return pass == 4 ? 1 : pass;
   }
   using Base = NormGradient<X, W, Y>;
   using Globals = typename Base::Globals;
@@ -110,11 +110,10 @@ template <class X, class W, class Y> struct LayernormGradient : NormGradient<X, 
   TILE_FN static auto pass(auto& at, const Globals& g, auto, auto, auto) {
     return at.reduce(Base::weighted(at, g), tile::Add{}, Mean{});
   }
-  TILE_FN static auto pass(auto& at, const Globals& g, auto mean, auto rest, auto, auto) {
+  TILE_FN static auto pass(auto& at, const Globals& g, auto mean, auto, auto, auto) {
     auto e = Base::weighted(at, g);
     at.map(
-        e, [](auto each, auto x, auto middle, auto less) { return each * (x - middle - less); }, at.load(g.x), mean,
-        rest);
+        e, [](auto each, auto x, auto middle) { return each * (x - middle); }, at.load(g.x), mean);
     return at.reduce(e, tile::Add{}, Mean{});
   }
   TILE_FN static void pass(auto& at, const Globals& g, auto mean, auto rest, auto scale, auto all, auto along) {
@@ -122,7 +121,8 @@ template <class X, class W, class Y> struct LayernormGradient : NormGradient<X, 
     at.map(
         e,
         [](auto each, auto x, auto middle, auto less, auto s, auto level, auto slope) {
-          return s * (each - level - (x - middle - less) * (slope * s * s));
+          const auto by = (slope - less * level) * s * s * s;  // as what stands beside it the same for all elements
+          return s * each - (x - middle) * by + (less * by - s * level);
         },
         at.load(g.x), mean, rest, scale, all, along);
     at.store(g.y, e);
