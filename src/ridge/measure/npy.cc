@@ -125,7 +125,7 @@ Result<DType> dtype_of(const std::string& descr) {
                        "x.astype(x.dtype.newbyteorder('<'))");
   return input_error(
       fmt::format("expected dtype <f4 (f32), <f2 (f16), <V2 (bf16), |i1 (int8) or <i4 (int32), found '{}'", descr),
-      "x.astype(numpy.float32), or x.astype(ml_dtypes.bfloat16)");
+      descr == "<i8" ? "x.astype(numpy.int32)" : "x.astype(numpy.float32), or x.astype(ml_dtypes.bfloat16)");
 }
 
 Error in_file(const std::string& path, Error error) {
@@ -151,6 +151,7 @@ Status check_fits(const NpyHeader& header, const Array& array, const std::vector
     if (array.dtype == DType::f16) cure = "x.astype(numpy.float16)";
     if (is_scaled(array.dtype)) cure = "declare it bf16, and quantize it in the program";
     if (array.dtype == DType::int8) cure = "x.astype(numpy.int8)";
+    if (array.dtype == DType::int32) cure = "x.astype(numpy.int32)";
     return input_error(fmt::format("expected {}, found {}", name(array.dtype), name(header.dtype)), cure);
   }
   if (header.shape != shape)

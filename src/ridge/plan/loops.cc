@@ -240,7 +240,8 @@ std::optional<Routed> in_groups(const Lowering& to, const Expression& e) {
       !lies_as(result.shape, joined(indices, n)) || !lies_as(x.shape, joined(leading, k)))
     return std::nullopt;
   const SizedAxis experts = along(w.shape, over);
-  const std::int64_t count = elements(ids.shape), wide = extent_of(result.shape, n), deep = extent_of(x.shape, k);
+  const std::int64_t count = elements(ids.shape), capacity = e.routine->capacity, wide = extent_of(result.shape, n),
+                     deep = extent_of(x.shape, k);
   if ((*w_n != 1 && wide > 1) && (*w_k != 1 && deep > 1)) return std::nullopt;
   Routed out;
   out.there = {.values = x.dtype,
@@ -249,13 +250,13 @@ std::optional<Routed> in_groups(const Lowering& to, const Expression& e) {
                .each = count / extent_of(ids.shape, leading),
                .groups = experts.extent,
                .width = deep,
-               .capacity = e.routine->capacity};
+               .capacity = capacity};
   out.back = out.there;
   out.back.back = true;
   out.back.values = result.dtype;
   out.back.width = wide;
   out.product = {.batch = experts.extent,
-                 .m = count,
+                 .m = capacity > 0 && capacity <= count / experts.extent ? capacity * experts.extent : count,
                  .n = wide,
                  .k = deep,
                  .a = {x.dtype, deep, 1},
@@ -275,12 +276,14 @@ bool lower_in_groups(Lowering& to, int group, const Expression& e) {
   const ops::MatmulProblem& p = found->product;
   const int places = to.add_buffer(DType::int32, found->there.places());
   const int rows = to.add_buffer(p.a.dtype, p.m * p.k), sums = to.add_buffer(p.d.dtype, p.m * p.n);
-  const auto add = [&](auto kernel, std::vector<int> buffers) {
-    to.plan.steps.push_back({.group = group, .kernel = std::move(kernel), .buffers = std::move(buffers), .copy = ""});
+  const auto add = [&](auto kernel, std::vector<int> buffers, std::string copy) {
+    to.plan.steps.push_back(
+        {.group = group, .kernel = std::move(kernel), .buffers = std::move(buffers), .copy = std::move(copy)});
   };
-  add(found->there, {ids, x, places, rows});
-  add(p, {rows, w, sums, places});
-  add(found->back, {places, sums, to.view(e.result).buffer});
+  const std::string over = shape_key(e.routine->over.front());
+  add(found->there, {ids, x, places, rows}, "rows of " + to.tensor_name(in[0]) + " to the order of " + over);
+  add(p, {rows, w, sums, places}, "");
+  add(found->back, {places, sums, to.view(e.result).buffer}, "rows of " + to.tensor_name(e.result) + " back");
   return true;
 }
 

@@ -176,7 +176,8 @@ static std::optional<Fault> routing_fault(const Program& program, const Expressi
     return Fault{
         span,
         fmt::format("cannot choose {} of the {} along {}", *each, *experts, notation::text(e.routine->over.front())),
-        "choose fewer"};
+        chooses ? "choose fewer"
+                : "choose fewer: the last dimension of the indices holds a row's choices, as in i[N, 2]"};
   if (e.routine->loads.empty()) return std::nullopt;
   const auto given = static_cast<std::int64_t>(e.routine->loads.size());
   if (experts && *experts != given)

@@ -70,7 +70,8 @@ bool Parser::routed_agrees(const Routine& routine, const Mention& result) {
         fmt::format("expected indices in an integer dtype, found '{}', which is {}", id.name, ridge::name(id.dtype)),
         fmt::format("declare {}: int32{}", id.name, text(id.axes)));
   if (!has(w.axes, over))
-    return fail(over.span, fmt::format("{} is not in {}{}", described(over), w.called, text(w.axes)), routed_example);
+    return fail(over.span, fmt::format("{} is not in {}{}", described(over), w.called, text(w.axes)),
+                fmt::format("the weights are a matrix for each: w[{}, F, D]", text(over)));
   for (const auto& [axes, called, span] :
        {std::tuple(x.axes, x.called, x.span), std::tuple(ids.axes, ids.called, ids.span),
         std::tuple(result.axes, std::string("the result"), result.span)})
