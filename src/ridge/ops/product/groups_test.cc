@@ -9,6 +9,7 @@
 #include "ridge/ops/product/cpu.h"
 #include "ridge/ops/product/cuda.h"
 #include "ridge/ops/product/model.h"
+#include "ridge/ops/product/operands.h"
 #include "ridge/ops/product/testing/matmul_case.h"
 #include "ridge/ops/product/trace.h"
 #include "ridge/plan/testing/hopper.h"
@@ -65,6 +66,15 @@ TEST(Groups, OneGroupIsAProductOfItsOwn) {
   EXPECT_EQ(second.b, data.data() + 4 * 8);
   EXPECT_EQ(second.epilogue.bias.data, data.data() + 2);  // four of two bytes
   EXPECT_EQ(second.epilogue.scale.data, nullptr);
+}
+
+TEST(Groups, StartsOfAProductThatIsNotGroupedAreNotLookedAt) {
+  const std::vector<std::int32_t> starts{5, 3, 99};
+  MatmulCall call{.problem = grouped(2, 10, 4, 8), .starts = starts.data()};
+  EXPECT_EQ(cuda::tile_problem(call).starts, starts.data());
+  call.problem.grouped = false;
+  EXPECT_EQ(cuda::tile_problem(call).starts, nullptr);
+  EXPECT_EQ(refuse_starts(call), std::nullopt);
 }
 
 // Short groups on the side where tiles may be narrow, long ones where they are tall; no more blocks than there can be

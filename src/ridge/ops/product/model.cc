@@ -8,7 +8,6 @@
 #include "ridge/ops/fitted.h"
 #include "ridge/ops/product/describe.h"
 #include "ridge/ops/product/epilogue.h"
-#include "ridge/ops/product/groups.h"
 #include "ridge/ops/product/time/facts.h"
 #include "ridge/ops/product/trace.h"
 
@@ -128,9 +127,9 @@ MovedBytes moved(const MatmulCall& given, const MatmulPlan& plan, const DeviceNu
   MatmulCall call = plan.exchanged ? exchanged(given) : given;
   TileOrder order = order_of(plan, device);
   const std::int64_t copied = copied_bytes(call.problem, plan);  // of all groups, whether they have rows or not
-  const MatmulProblem& problem = call.problem = alike(call.problem);
+  call.problem = alike(call.problem);
   order.cache_bytes = device.l2_bytes;
-  const MatmulTraffic all = trace_tiles(problem, order, call.epilogue);
+  const MatmulTraffic all = trace_tiles(call.problem, order, call.epilogue);
   return {copied + all.global_bytes(), copied + all.a.memory_bytes + all.b.memory_bytes + all.d.memory_bytes +
                                            all.partial_bytes + static_cast<std::int64_t>(epilogue_bytes(call))};
 }

@@ -92,7 +92,7 @@ TileProblem tile_problem(const MatmulCall& call) {
   t.d_batch_stride = d.batch_stride;
   t.constant_b = call.constant_b;
   t.grouped = p.grouped;
-  t.starts = call.starts;
+  if (p.grouped) t.starts = call.starts;
   if (d.col_stride != 1) {
     t.exchanged = true;
     t.d_line = d.col_stride;
