@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""check.py COMPILER SOURCE FLAGS…: SOURCE compiles; with -DBAD it does not, and the compiler says the sentence that stands
-behind "says: " in its first line. So a limit of the language keeps its words, and only the bad line is what is refused."""
+"""check.py COMPILER SOURCE FLAGS…: checks that SOURCE compiles, and that with -DBAD it fails with the sentence that
+follows "says: " in its first line. So errors of the tile language keep their text, and only the bad line is rejected."""
 import pathlib
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-// says: fold: pairs of columns become one on their way out, in store; compute has only map
+// says: fold: columns are folded in store; compute has only map
 #include "kernel.h"
 
 struct Kernel : Words<> {

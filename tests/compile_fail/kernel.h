@@ -1,5 +1,5 @@
-// A matmul text with one line that may be bad: each file here is compiled twice, without BAD (must compile) and with it
-// (must not, and must say the sentence in the file's first lines).
+// A matmul kernel with one line that may be bad: each file here is compiled twice, without BAD (must compile) and with
+// it (must fail with the sentence in the file's first line).
 #pragma once
 
 #include "ridge/ops/product/config.h"
@@ -7,7 +7,7 @@
 #include "ridge/tile/trace/count.h"
 #include "ridge/tile/trace/record.h"
 
-using namespace ridge::tile;  // a test's own file
+using namespace ridge::tile;  // used by tests only
 using ridge::ops::MatmulConfig;
 
 inline constexpr MatmulConfig config{.m = 128, .n = 128, .k = 64};

@@ -1,4 +1,4 @@
-// says: load: tiles are asked for in load, one stage ahead; compute only multiplies
+// says: load: tiles are loaded in load, one stage earlier; compute only multiplies
 #include "kernel.h"
 
 struct Kernel : Words<> {

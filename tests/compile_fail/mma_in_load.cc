@@ -1,4 +1,4 @@
-// says: mma: multiplies belong in compute; load only asks for tiles
+// says: mma: multiplies belong in compute; load only requests tiles
 #include "kernel.h"
 
 struct Kernel : Words<> {

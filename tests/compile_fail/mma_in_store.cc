@@ -1,4 +1,4 @@
-// says: mma: multiplies belong in compute; in store there is no stage left to multiply
+// says: mma: multiplies belong in compute; store has no stage to multiply
 #include "kernel.h"
 
 struct Kernel : Words<> {

@@ -1,4 +1,4 @@
-// says: ping-pong is played by two
+// says: ping-pong needs exactly two consumers
 #include "kernel.h"
 
 struct Kernel : Words<> {

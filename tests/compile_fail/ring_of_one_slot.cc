@@ -1,4 +1,4 @@
-// says: a ring needs two slots or more: a slot is given back one stage late
+// says: a ring needs at least two slots: a slot is released one stage late
 #include "kernel.h"
 
 struct Kernel : Words<> {

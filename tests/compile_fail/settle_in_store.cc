@@ -1,4 +1,4 @@
-// says: settle: in store all products are finished; only compute has to wait for its own
+// says: wait_for_product: products have finished before store; only compute waits for them
 #include "kernel.h"
 
 struct Kernel : Words<> {

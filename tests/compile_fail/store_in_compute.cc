@@ -1,4 +1,4 @@
-// says: store: sums leave in store, when all stages have been added; compute only multiplies
+// says: store: sums are stored in store, after the last stage; compute only multiplies
 #include "kernel.h"
 
 struct Kernel : Words<> {

@@ -1,11 +1,10 @@
-// What becomes of a sum x on its way to memory, defined once for every target:
+// The epilogue of a product, defined once for every target. A sum x is stored as y:
 //
 //   y = activation(alpha * scale * x + bias) * gate + beta * addend
 //
-// An operand without data is left out. Each of them is a matrix whose strides may be 0, so a bias along the columns has
-// strides 0, 1, and weights that were divided column by column to fit int8 come back by a scale with the same. A target
-// brings arithmetic (`Math`: all, activated) and says how it reads an operand; V is a float on Hopper and a vector of
-// them on a CPU.
+// An operand without data is left out. Each operand is a matrix whose strides may be 0: a bias or an int8 weight scale
+// per column has strides 0, 1. A target supplies the arithmetic (`Math`: all, `apply_activation`) and a function that
+// reads an operand. V is a vector of floats.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +13,7 @@
 
 namespace ridge::tile {
 
-enum class Stored : std::uint8_t { bf16, f16, f32, int8 };  // int8: rounded to even, held within -128 … 127
+enum class Stored : std::uint8_t { bf16, f16, f32, int8 };  // int8: rounded to even, clamped to -128 … 127
 constexpr int bytes_of(Stored x) { return x == Stored::f32 ? 4 : x == Stored::int8 ? 1 : 2; }
 enum class Activation : std::uint8_t { none, relu, gelu, gelu_tanh, silu };
 
@@ -25,13 +24,13 @@ struct Operand {  // element (r, c) of product i: data[i * batch_stride + r * ro
 };
 
 struct Finish {
-  Stored stored;  // y
+  Stored stored;  // format of y
   Activation activation;
   float alpha, beta;
   Operand scale, bias, gate, addend;
 };
 
-// `at(operand)`: its values where x is.
+// Returns y for the sums x. `at(operand)` returns the operand's values at the positions of x.
 template <class Math, class V, class Read> TILE_FN V finished(const Finish& f, V x, const Read& at) {
   x = x * Math::all(f.alpha);
   if (f.scale.data) x = x * at(f.scale);

@@ -1,5 +1,5 @@
-// How a function of the language is declared, so that every target inlines it: what is compiled
-// for several instruction sets must not be linked once.
+// Declares functions that every target inlines: a function compiled for several instruction sets must not be
+// merged into one by the linker.
 #pragma once
 
 #ifdef __CUDACC__

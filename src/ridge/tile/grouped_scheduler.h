@@ -1,7 +1,7 @@
-// Which work items a block takes where D's rows lie in groups, one behind the other, each with a matrix B of its own: a
-// tile lies in one group. How long groups are may be known on the device alone, so whoever takes items goes by the
-// groups and counts their tiles: 256 groups are twice as many reads of numbers that the L1 holds. All arrive at the
-// same list. Three groups of 200, 0 and 130 rows have 2, 0 and 2 rows of tiles of 128.
+// Work items of a grouped product: D's rows form consecutive groups, each with its own matrix B, and a tile lies in one
+// group. The lengths of the groups may be known only on the device, so producer and consumers each go through the
+// groups and count their tiles: with 256 groups that is 512 reads, which hit the L1. All compute the same list. Three
+// groups of 200, 0 and 130 rows have 2, 0 and 2 rows of tiles of 128.
 #pragma once
 
 #include <type_traits>
@@ -14,10 +14,10 @@ struct GroupRows {
   int begin = 0, end = 0;
 };
 struct Groups {
-  const int* starts = nullptr;  // of a group's rows, and behind the last group its end
-  bool along_n = false;         // a tile's n runs along the rows (an exchange of operands), not its m
+  const int* starts = nullptr;  // first row of each group, followed by the end of the last one
+  bool along_n = false;         // true if a tile's n runs along the rows (operands exchanged), not its m
 
-  // As near to what `starts` says as there are rows.
+  // Returns the rows of a group, clamped to 0 … rows.
   TILE_FN GroupRows of(int group, int rows) const {
     const auto inside = [rows](int row) {
       if (row < 0) return 0;
@@ -30,13 +30,13 @@ struct Groups {
 
 struct GroupedScheduler {
   Cut cut;
-  Sizes sizes;  // batch: groups
+  Sizes sizes;  // `batch` is the number of groups
   Groups groups;
   int stages, at, step, group = -1;
-  int tiles = 0, before = 0;  // of the group, of those before it
+  int tiles = 0, before = 0;  // tiles of this group, and of all earlier groups
   GroupRows rows;
 
-  // Tiles * stages < 2^31. No clusters, and k is not cut.
+  // Requires tiles * stages < 2^31. Clusters and split-K are not supported.
   TILE_FN GroupedScheduler(const Cut& c, const Sizes& p, const Groups& g, int blocks_in_grid, int this_block)
       : cut(c), sizes(p), groups(g), stages((p.k + c.k - 1) / c.k), at(this_block), step(blocks_in_grid) {}
 
@@ -65,7 +65,7 @@ struct GroupedScheduler {
     before += tiles;
     const int before_it = rows.end;
     rows = groups.of(++group, groups.along_n ? sizes.n : sizes.m);
-    if (rows.begin < before_it) rows.begin = before_it;  // numbers that fall: no row is two groups'
+    if (rows.begin < before_it) rows.begin = before_it;  // descending starts: no row belongs to two groups
     if (rows.end < rows.begin) rows.end = rows.begin;
     tiles = tiles_m() * tiles_n();
     return true;

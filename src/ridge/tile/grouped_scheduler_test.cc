@@ -1,4 +1,4 @@
-// Every tile of every group is taken once, by one block, and none reaches behind its group's last row.
+// Every tile of every group is taken by exactly one block, and no tile extends beyond its group's last row.
 #include "ridge/tile/grouped_scheduler.h"
 
 #include <gtest/gtest.h>
@@ -47,7 +47,7 @@ void expect_whole(const Rows& rows, int across, bool along_n, int blocks, int ra
       EXPECT_EQ(x.end, ends[x.batch]);
       EXPECT_TRUE(got.insert({x.batch, along_n ? x.n0 : x.m0, along_n ? x.m0 : x.n0}).second);
     }
-    EXPECT_FALSE(scheduler.next(x)) << "asked again";
+    EXPECT_FALSE(scheduler.next(x)) << "a call after the end";
   }
   EXPECT_EQ(got, wanted);
 }

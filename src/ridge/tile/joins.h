@@ -1,4 +1,4 @@
-// What `reduce` joins a row by. Read by compilers at run time as well, which tile.h is not.
+// Names of the reductions of a row. This file is also compiled at run time, tile.h is not.
 #pragma once
 
 #include <cstdint>
@@ -11,6 +11,6 @@ using Index = std::int64_t;
 
 struct Max {};
 struct Add {};
-struct Squares {};  // added; of rows
+struct Squares {};  // sum of squares, for rows only
 
 }  // namespace ridge::tile

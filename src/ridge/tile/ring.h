@@ -1,18 +1,18 @@
-// The protocol of the ring: who waits for what, and when a slot is given back. One producer fills the slots of a ring
-// by asynchronous copies; consumers multiply them. A consumer issues the products of stage i before it waits for those
-// of stage i - 1 and gives slot i - 1 back, so the multiplier never drains between stages. The words that wait and
-// arrive are a target's (`On`): a Hopper kernel makes instructions of them (target/sm90/run.h), the trace target writes
-// them down and checks them under a thousand orders. So this text is both what runs and what is checked.
+// The synchronisation of a pipelined kernel. One producer fills the slots of a ring by asynchronous copies; consumers
+// multiply them. A consumer issues the products of stage i before it waits for those of stage i - 1 and releases slot
+// i - 1, so the tensor cores never drain between stages. The target supplies the operations that wait and arrive
+// (`On`): instructions on Hopper (sm90/run_product.h); the trace target records them and checks them under a thousand
+// schedules. The code that runs is therefore the code that is checked.
 //
 // A slot has two barriers. full: one arrival of the producer, and the bytes of its copies. empty: one arrival of each
 // group of threads that multiplies it. A barrier counts phases 0, 1, 0, …; a waiter names the phase that it waits to
-// end, and a barrier that was never used lets through who names phase 1.
+// end, and a wait for phase 1 of a barrier that was never used returns immediately.
 #pragma once
 
 #include "ridge/tile/grouped_scheduler.h"
 #include "ridge/tile/roles.h"
 
-#ifdef __CUDACC__  // a loop that is unrolled costs registers here
+#ifdef __CUDACC__  // Unrolling these loops would cost registers.
 #define TILE_ROLLED _Pragma("unroll 1")
 #else
 #define TILE_ROLLED
@@ -36,17 +36,18 @@ template <int slots> struct Ring {
   }
 };
 
-// Which loads of a stage: all of them, or first what no earlier kernel writes and then the rest.
+// The loads of a stage to issue: all of them, only the operands that no earlier kernel writes, or the others.
 enum class Half { both, constants, rest };
 
-// One thread. `prefetch_constants`: the constants of the first stages are asked for before earlier kernels have ended.
+// Runs the loading thread. If `prefetch_constants`, it loads the constant operands of the first stages before earlier
+// kernels have ended.
 template <class Kernel, class On> TILE_FN void produce(On& on, SchedulerOf<Kernel> scheduler, bool prefetch_constants) {
   constexpr auto config = Kernel::config;
-  if constexpr (is_grouped<Kernel>) on.wait_for_earlier_kernels();  // one of which may say where groups begin
+  if constexpr (is_grouped<Kernel>) on.wait_for_earlier_kernels();  // one of them may write the groups' starts
   Ring<config.stages> ring;
   Item item;
   bool more = scheduler.next(item);
-  int ahead = 0;  // stages of the first item whose constants are on their way
+  int ahead = 0;  // stages of the first item whose constant operands are in flight
   if (prefetch_constants) {
     ahead = !more ? 0 : item.last - item.first < config.stages ? item.last - item.first : config.stages;
     TILE_ROLLED
@@ -70,8 +71,8 @@ template <class Kernel, class On> TILE_FN void produce(On& on, SchedulerOf<Kerne
   }
 }
 
-// Every piece of k writes its sums to memory; the last to arrive adds all of them in the order of the pieces, so the
-// result does not depend on who is last. True: this group stores the tile.
+// Every split of k writes its partial sums to memory; the last to arrive adds all of them in the order of the splits,
+// so the result does not depend on the order of arrival. Returns true if this group stores the tile.
 template <class On, class State> TILE_FN bool combine(On& on, State& acc, const Item& item) {
   on.write_partial(acc, item);
   on.sync_group();
@@ -82,12 +83,11 @@ template <class On, class State> TILE_FN bool combine(On& on, State& acc, const 
   return true;
 }
 
-// The parts of a tile's counter: the pieces that have come, those that have gone, a bit for each that has left its
-// share.
+// Fields of a tile's counter: arrived splits, departed splits, and one bit for each split that gave up its slice.
 inline constexpr std::uint32_t one_come = 1, one_gone = 1 << 8, one_left = 1 << 16, count_mask = 255;
 
-// Of a group's first thread, where pieces run at once. Waiting has an end, for a device that is busy with other things
-// may hold some pieces back until these here make room: who has waited long enough leaves its share to who comes last.
+// Waits for the other splits of a tile (first thread of a group). The wait has a timeout, because a busy device may not
+// start the other splits before this one ends. Then a split gives up its slice, and the last to arrive stores it.
 template <class On> TILE_FN void await_splits(On& on, const Item& item) {
   const std::uint32_t splits = item.splits, mine = 1u << item.split, before = on.add_acquire_release(item, one_come);
   std::uint32_t granted = mine;
@@ -99,7 +99,8 @@ template <class On> TILE_FN void await_splits(On& on, const Item& item) {
   if ((on.add_relaxed(item, one_gone) / one_gone & count_mask) + 1 == splits) on.clear(item);
 }
 
-// All pieces of a tile run at once: each waits until the others have come, and then has a share of the tile to store.
+// Combines splits that run concurrently: each waits until the others have arrived and then stores a slice of the tile.
+// Returns false if this group has no slice to store.
 template <class On, class State> TILE_FN bool gather(On& on, const State& acc, const Item& item) {
   on.write_partial(acc, item);
   on.sync_group();
@@ -108,11 +109,11 @@ template <class On, class State> TILE_FN bool gather(On& on, const State& acc, c
   return on.has_share(item);
 }
 
-// The sums of a piece of k meet those of the others. False: this group stores nothing of the tile.
+// Combines the partial sums of the splits of k. Returns false if this group stores nothing of the tile.
 template <class Kernel, class On, class State> TILE_FN bool meet(On& on, State& acc, const Item& item) {
   if constexpr (Kernel::config.shares()) {
-    if (on.shares()) {      // the blocks of a cluster have a piece each; each then stores a share of the tile
-      on.sync_consumers();  // nobody multiplies any more what lies where the sums go
+    if (on.shares()) {      // each block of a cluster has one split and then stores a slice of the tile
+      on.sync_consumers();  // the sums overwrite the ring, so all consumers must have finished their products
       on.put_sums(acc);
       on.sync_cluster();
       return on.has_share(item);
@@ -123,17 +124,17 @@ template <class Kernel, class On, class State> TILE_FN bool meet(On& on, State& 
   return true;
 }
 
-// A group of threads that multiplies: number `id` of the block's consumers. In ping-pong each of two has every other
-// item, and they take turns at the multiplier.
+// Runs consumer `id` of the block, a group of threads that multiplies. In ping-pong each of two consumers has every
+// other item, and they use the tensor cores alternately.
 template <class Kernel, class On> TILE_FN void consume(On& on, SchedulerOf<Kernel> scheduler, int id) {
   constexpr auto config = Kernel::config;
   if constexpr (is_grouped<Kernel>) on.wait_for_earlier_kernels();
   constexpr bool pingpong = config.roles == Roles::pingpong;
-  static_assert(config.stages >= 2, "a ring needs two slots or more: a slot is given back one stage late");
-  static_assert(!pingpong || config.consumers == 2, "ping-pong is played by two");
+  static_assert(config.stages >= 2, "a ring needs at least two slots: a slot is released one stage late");
+  static_assert(!pingpong || config.consumers == 2, "ping-pong needs exactly two consumers");
   Ring<config.stages> ring;
   Item item;
-  if (pingpong && id == 1) on.pass_turn(0);  // consumer 0 serves
+  if (pingpong && id == 1) on.pass_turn(0);  // consumer 0 begins
   for (int turn = 0; scheduler.next(item); ++turn) {
     if (pingpong && turn % 2 != id) {
       ring.skip(item.last - item.first);
@@ -163,7 +164,7 @@ template <class Kernel, class On> TILE_FN void consume(On& on, SchedulerOf<Kerne
   if (on.leads()) on.template store_wait<0>();  // a block's memory must outlive the stores' reading of it
 }
 
-// One box of the output through one of `buffers` buffers, which the bulk store of `buffers` boxes ago has read by then.
+// Stores one box of the output through one of `buffers` buffers, after the bulk store that last used it has read it.
 template <int buffers, class On, class Write, class Send> TILE_FN void send_box(On& on, Write&& write, Send&& send) {
   if (on.leads()) on.template store_wait<buffers - 1>();
   on.sync_group();
@@ -177,8 +178,8 @@ template <int buffers, class On, class Write, class Send> TILE_FN void send_box(
   on.next_buffer();
 }
 
-// Before threads store a tile by way of the output buffers, which bulk stores of tiles before may still read: in groups
-// of rows both ways take turns.
+// Waits until the bulk stores of earlier tiles have read the output buffers. Only grouped kernels need this, because
+// they store some tiles by bulk stores and others by threads through the same buffers.
 template <class Kernel, class On> TILE_FN void take_buffers(On& on) {
   if constexpr (is_grouped<Kernel>) {
     if (on.leads()) on.template store_wait<0>();

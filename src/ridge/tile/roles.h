@@ -1,13 +1,13 @@
-// How the threads of a kernel share its work, and how its operands lie: words that a config is written in.
+// Options of a kernel config: how the threads of a kernel divide its work, and the layout of its operands.
 #pragma once
 
 namespace ridge::tile {
 
-// Of the groups of threads that multiply: all share one tile, or each owns every other tile, so that one multiplies
-// while the other stores.
+// Division of work among the groups of threads that multiply: all work on one tile, or each owns every other tile, so
+// that one multiplies while the other stores.
 enum class Roles { cooperative, pingpong };
 
-// Which axis of an operand is contiguous in memory: k, or the axis that it shares with the output.
+// The axis of an operand that is contiguous in memory: k, or the axis that it has in common with the output.
 enum class Major { k, mn };
 
 }  // namespace ridge::tile

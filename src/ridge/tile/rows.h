@@ -1,27 +1,27 @@
-// Words of texts that work on rows, which do not see each other. A row is gone through in passes, each of which but the
-// last leaves a number, and is given the numbers of those before it:
+// Types of kernels that process rows independently. A row is processed in passes. Every pass but the last returns a
+// number, and each pass receives the numbers of the earlier ones:
 //
 //   auto pass(auto& at, const Globals& g) { return at.reduce(at.load(g.x), Max{}); }
 //   auto pass(auto& at, const Globals& g, auto most) {
 //     auto e = at.load(g.x);
 //     at.map(e, [](auto x, auto top) { return power_of<Y>(x - top); }, most);
-//     at.keep(e);                                        // for the passes behind this one: at.kept()
+//     at.save_row(e);                                    // later passes read it as at.saved_row()
 //     return at.reduce(e, Add{}, [](auto sum, const Globals&) { return 1 / sum; });
 //   }
 //   void pass(auto& at, const Globals& g, auto most, auto scale) { … at.store(g.y, e); }
 //
-// `load` gives the part of a row that a target works on at once: two vectors on a CPU (tile/cpu/rows.h), what a lane
-// holds of it on a CUDA device (tile/cuda/rows.h), all of it where there is no schedule (tile/value/rows.h). What
-// `reduce` joins, from the row's first element to its last, becomes the number that the pass leaves. A text may say how
-// many of the numbers before it a pass looks at, `static constexpr int needs(int pass)`; else it is all. A target may
-// join what several passes leave at once, and gives those that do not look whatever it has.
+// `load` returns the elements that a target processes together: two vectors on a CPU (tile/cpu/rows.h), the elements of
+// one lane on a CUDA device (tile/cuda/rows.h), the full row in the reference (tile/reference/rows.h). The result of
+// `reduce` over the row is the number that the pass returns. A kernel may state how many of the earlier numbers a pass
+// reads, `static constexpr int needs(int pass)`; the default is all. A target may reduce independent passes together;
+// then a pass receives arbitrary values for the numbers that it does not read.
 #pragma once
 
 #include "ridge/tile/joins.h"
 
 namespace ridge::tile {
 
-// Rows whose elements lie side by side, Globals' x and y; strides in elements. `which`: of several that a text loads.
+// Rows with contiguous elements, Globals' x and y; strides are in elements. `which` numbers the inputs of a kernel.
 template <class T, int which = 0> struct RowsView {
   using type = T;
   const T* data = nullptr;
@@ -32,14 +32,14 @@ template <class T> struct RowsOut {
   T* data = nullptr;
   Index row_stride = 0;
 };
-// A number of each row, stored by a last pass that loads nothing; such texts are the reductions.
+// One number for each row, stored by a last pass that loads nothing: the output of row reductions.
 template <class T> struct NumbersOut {
   using type = T;
   T* data = nullptr;
   Index row_stride = 0;
 };
-// A number of each column: what a last pass says with `across` is joined from the first row to the last, each of which
-// has gone through the passes before it.
+// One number for each column: the last pass calls `reduce_columns`, whose argument is reduced over all rows in order,
+// after the earlier passes of each row.
 template <class T> struct ColumnsOut {
   using type = T;
   T* data = nullptr;
@@ -50,13 +50,13 @@ template <class Text> constexpr bool leaves_number = is_number<decltype(Text::Gl
 template <class Y> constexpr bool is_column = false;
 template <class T> constexpr bool is_column<ColumnsOut<T>> = true;
 template <class Text> constexpr bool goes_across = is_column<decltype(Text::Globals::y)>;
-// A number for each column, the same for all rows.
+// An input with one number for each column, the same for all rows.
 template <class T> struct ColumnsView {
   using type = T;
   const T* data = nullptr;
 };
 
-// What a pass leaves of a row, and the last one of each column: `of`, joined, as `Leaves` has it.
+// Result of a pass: the elements `of` to reduce by `Kind`, and the function `Finalize` to apply to the reduced value.
 template <class Kind_, class Part, class Leaves_> struct Reduction {
   using Kind = Kind_;
   using Leaves = Leaves_;
@@ -66,21 +66,21 @@ struct AsJoined {
   TILE_FN auto operator()(auto joined, const auto&) const { return joined; }
 };
 
-struct Largest {};  // of Max a target may drop a NaN; of these it is the answer
+struct Largest {};  // propagates NaN; with Max a target may drop it
 struct Least {};
 
-// What two parts of a row or a column join to; of squares, what has been squared.
+// Returns the reduction of two partial results (for Squares, of values that are already squared).
 template <class Real> TILE_FN Real joined(Add, Real a, Real b) { return a + b; }
 template <class Real> TILE_FN Real joined(Squares, Real a, Real b) { return a + b; }
 template <class Real> TILE_FN Real joined(Largest, Real a, Real b) { return b > a || b != b ? b : a; }
 template <class Real> TILE_FN Real joined(Max, Real a, Real b) { return joined(Largest{}, a, b); }
 template <class Real> TILE_FN Real joined(Least, Real a, Real b) { return b < a || b != b ? b : a; }
 
-// In which numbers of a row come that are stored as T.
+// Type of the reduced numbers of rows that are stored as T.
 template <class T> struct NumberOf { using type = float; };
 template <> struct NumberOf<double> { using type = double; };
 
-// In which round a pass can leave its number, where those that do not need each other leave theirs at once.
+// Returns the round in which a pass is reduced; independent passes are reduced in the same round.
 template <class Text> TILE_FN constexpr int needs_of(int pass) {
   if constexpr (requires { Text::needs(pass); })
     return Text::needs(pass);
@@ -94,7 +94,7 @@ template <class Text> TILE_FN constexpr int round_of(int pass) {
   return round;
 }
 
-// Formats in which a text's rows lie.
+// List of the storage formats of a kernel's rows.
 template <class... T> struct Formats {};
 
 }  // namespace ridge::tile

@@ -1,9 +1,9 @@
-// Rows that a product's kernel shares with other ranks. It walks the result's rows in pieces, one of each rank.
-// Where A is gathered, the walk begins with this rank's own rows, and a piece comes in strips of its columns, each of
-// which is multiplied as soon as it has come. Where the result is scattered, it goes on in chunks, strips of columns of
-// a group of rows, each added to what the ranks before this one in a piece's order have made of it, and the walk ends
-// with this rank's own piece: chunks are stored here and sent on to the rank that adds next, or stored where the
-// piece's rank wants them. Words in memory say what has come.
+// Rows that a product's kernel exchanges with other ranks. The kernel processes the result's rows in shards, one for
+// each rank; this order is called the walk. If A is gathered, the walk begins with this rank's own rows; the columns of
+// every other shard arrive in chunks, and each chunk is multiplied as soon as it has arrived. If the result is
+// scattered, a chunk is a range of columns of a group of rows. It is added to the partial sums of the earlier ranks,
+// and the walk ends with this rank's own shard. Chunks are stored here and copied to the rank that adds next, or stored
+// directly in another rank's memory. Flags in memory report the chunks that have arrived.
 #pragma once
 
 #include <cstdint>
@@ -14,24 +14,24 @@ namespace ridge::tile {
 
 struct RowWalk {
   static constexpr int never = 2147483647;
-  int rows = 0;                  // of a chunk; 0: no rows are shared
-  int cols = never, strips = 1;  // columns of a chunk, of A or of D, but for a group's last one; chunks of a group
-  int piece = 0;                 // rows of a piece, whole groups
-  int of_piece = 0;              // chunks
-  int first = 0;                 // the row with which the walk begins; behind the last one it goes on with row 0
-  int all = 0;                   // rows: whole pieces
+  int rows = 0;                  // rows of a chunk; 0 if no rows are exchanged
+  int cols = never, strips = 1;  // columns of a chunk (the last may be narrower), and number of chunks across
+  int piece = 0;                 // rows of a shard, a multiple of `rows`
+  int of_piece = 0;              // chunks of a shard
+  int first = 0;                 // first row of the walk; after the last row it continues with row 0
+  int all = 0;                   // rows of all shards
 
   TILE_FN int walked(int row) const { return row < first ? row - first + all : row - first; }
-  // Which piece of the walk a row lies in, and where. By subtractions: a division takes registers that hold sums.
+  // Shard of the walk that contains a row, and the row within the shard.
   struct Place {
     int piece, row;
   };
   TILE_FN Place place(int row) const {
-    Place out{0, walked(row)};
+    Place out{0, walked(row)};  // by subtractions, because a division needs registers that hold sums
     for (; out.row >= piece; out.row -= piece) ++out.piece;
     return out;
   }
-  // The number of an element's chunk: of its piece, and in the order of the walk.
+  // Returns the number of the chunk that contains an element, counted within its shard.
   TILE_FN int number_in_piece(int row_of_piece, int col) const {
     int out = 0;
     for (; row_of_piece >= rows; row_of_piece -= rows) out += strips;
@@ -42,31 +42,31 @@ struct RowWalk {
     const Place at = place(row);
     return at.piece * of_piece + number_in_piece(at.row, col);
   }
-  // Columns of a strip, of a result that has so many.
+  // Returns the columns of a chunk of a result with `columns` columns.
   TILE_FN int width(int strip, int columns) const { return strip + 1 < strips ? cols : columns - strip * cols; }
 };
 
-// Rows of A, whole pieces.
+// Rows of A that are gathered from all ranks.
 struct GatheredRows : RowWalk {
-  const void* own = nullptr;  // where the walk's first piece lies; the others lie in A
-  // Of each chunk behind the first piece, in the order of the walk: 1 as soon as it has come.
+  const void* own = nullptr;  // data of the walk's first shard; the others are in A
+  // One flag for each chunk after the first shard, in the order of the walk: 1 once the chunk has arrived.
   const std::uint32_t* come = nullptr;
 };
 
-// Rows of D. Words that kernels write count elements, so that whoever waits for a chunk knows when all of it is stored;
-// chunks that are sent in one copy have one word.
+// Rows of D that are scattered to all ranks. Flags that kernels write count stored elements, so that a waiting kernel
+// knows when all of a chunk is stored. Chunks that one copy transfers together have a common flag.
 struct ScatteredRows : RowWalk {
   static constexpr int most_pieces = 8, most_chunks = 8;
-  bool sent = false;  // chunks, but for the last piece's, are stored in D and sent on; else all lie at their places
-  int added = never;  // walked rows from here on are added to what lies there
-  void* places[most_pieces] = {};        // where each piece of the walk lies, in order
-  const std::uint32_t* begun = nullptr;  // 1 as soon as others may be written to; nothing is stored before
-  // What the chunks of the piece before are waited for by: words that are 1 as soon as one was sent here, or …
+  bool sent = false;  // if true, all shards but the last are stored in D and then copied; else stored in shard_data
+  int added = never;  // rows of the walk from here on are added to the data already stored there
+  void* places[most_pieces] = {};        // data of each shard, in the order of the walk
+  const std::uint32_t* begun = nullptr;  // 1 once other ranks' memory may be written; nothing is stored before
+  // Flags of the partial sums to add, for each chunk after the first shard: 1 once copied, or count of stored elements.
   const std::uint32_t* come = nullptr;
-  std::uint32_t* stored = nullptr;  // … count what was stored of it: such words of the rank that adds next
-  std::uint32_t* counts = nullptr;  // here: what is stored to be sent on
-  bool counts_last = false;         // and, of the last piece's, all that is stored
-  std::uint8_t shared[most_pieces * most_chunks] = {};  // by a chunk's number: how many before it have no word alone
+  std::uint32_t* stored = nullptr;  // element counts of the rank that adds next
+  std::uint32_t* counts = nullptr;  // element counts of this rank's chunks that are to be copied
+  bool counts_last = false;         // true if the last shard's elements are counted in `chunk_counts`, too
+  std::uint8_t shared[most_pieces * most_chunks] = {};  // by chunk: flags saved so far because chunks have common ones
 
   TILE_FN int word(int chunk) const { return chunk - shared[chunk]; }
 

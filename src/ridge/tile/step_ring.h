@@ -1,8 +1,8 @@
-// The protocol of texts that take steps (steps.h): who waits for what, and when it is given back. One thread loads what
-// an item holds and fills the rings; groups of 128 threads multiply. A slot of a ring is given back when the product
-// that read it has been settled, what is held when the output has left it. With `turns` the groups issue their products
-// of a step one after the other, so that one multiplies while another works on what it has multiplied. The words that
-// wait and arrive are a target's (`On`): instructions on Hopper (sm90/steps.h), notes for the checker (trace/).
+// The synchronisation of kernels that run in steps (steps.h). One thread loads an item's resident tiles and fills the
+// rings; groups of 128 threads multiply. A ring slot is released when the product that read it has finished, resident
+// tiles when the output stores have read them. With `config.turns` the groups issue the products of a step one after
+// the other, so that one multiplies while another processes its results. The target supplies the operations that wait
+// and arrive (`On`): instructions on Hopper (sm90/steps.h), recorded steps for the checker (trace/).
 #pragma once
 
 #include "ridge/tile/ring.h"
@@ -15,24 +15,24 @@ concept InARing = requires {
   Tile::ring;
 };
 
-// Where a block has two groups their registers are full: tiles have no parts there.
+// True if the steps of a tile may be divided among items; two groups of threads have no registers left for that.
 template <class Kernel> inline constexpr bool has_parts = Kernel::config.consumers == 1;
 
-// Texts each of whose steps loads all of a Stage: their rings go round as one. Their steps are counted in rounds.
+// Kernels in which every step loads all tiles of a Stage: their rings advance together. Their steps form rounds.
 template <class Kernel>
 concept InLockstep = requires {
   requires Kernel::lockstep;
 };
 template <class Kernel> inline constexpr int ring_count = InLockstep<Kernel> ? 1 : Kernel::rings;
 
-// Texts some of whose items may have no steps: nobody works on these.
+// Kernels in which an item may have no steps; such items are skipped.
 template <class Kernel>
 concept IsRagged = requires {
   requires Kernel::config.ragged;
 };
 
-// Texts whose adds to sums in memory are in order: a group asks for a turn early (`ask_turn`), adds when that has come,
-// and tells.
+// Kernels that add to sums in memory in a fixed order: a group requests its turn early (`request_turn`), adds when the
+// turn has come, and then signals the next group.
 template <class Kernel>
 concept AddsInOrder = requires {
   requires Kernel::config.ordered;
@@ -40,10 +40,10 @@ concept AddsInOrder = requires {
 
 struct StepPlace {
   StepItem item;
-  int number = 0, count = 0;  // of the step, among all of these rows
-  Span own;                   // those of the item
+  int number = 0, count = 0;  // index of the step, and number of steps of these rows
+  Span own;                   // steps of this item
   int rounds = 0, in_round = 0, of_round = 0;
-  int own_length = 0;  // what a text looks up once an item
+  int own_length = 0;  // result of Kernel::length, read once per item
   TILE_FN int length() const { return own_length; }
   TILE_FN int matrix() const { return item.matrix; }
   TILE_FN int row() const { return item.row; }
@@ -77,7 +77,8 @@ struct StepPlace {
   }
 };
 
-// What `hold` and `load` may say. `Self`: wait_empty, fill, arrive_full of a ring's slot, fill_held.
+// Operations for a kernel's `hold` and `load`. `Self` supplies wait_empty, fill and arrive_full of a ring slot, and
+// `fill_resident`.
 template <class Kernel, class Self> struct StepLoads : StepPlace {
   Ring<Kernel::config.stages> rings[ring_count<Kernel>];
   Ring<Kernel::config.helds> held;
@@ -112,7 +113,7 @@ template <class Kernel, class Self> struct StepLoads : StepPlace {
   }
 };
 
-// One thread. Blocks take items as `next_item` says; an item that is not real is the last.
+// Runs the thread that loads. `next_item` takes the next item; an item with `is_real` == false ends the loop.
 template <class Kernel, class On> TILE_FN void produce_steps(On& on) {
   for (int turn = 0;; ++turn) {
     on.begin_item();
@@ -125,7 +126,7 @@ template <class Kernel, class On> TILE_FN void produce_steps(On& on) {
     on.put_item(turn & 1);
     if (!on.item.is_real) return;
     on.number = on.own.begin;
-    // Where what is held has the last item's room until that ends, the first step's tiles come before it.
+    // With one resident buffer, the previous item uses it until its end: the first step's tiles are loaded before it.
     if constexpr (Kernel::config.helds == 1) {
       on.load_step();
       on.advance();
@@ -140,27 +141,27 @@ template <class Kernel, class On> TILE_FN void produce_steps(On& on) {
   }
 }
 
-// What a step has done with a ring's tile so far.
+// Progress of a step on one ring's tile.
 struct TileUse {
-  int last = 0;       // the product that last began to read it, counted from 1; 0: none
+  int last = 0;       // number of the last product that began to read it, from 1; 0 before the first
   int rest = 0;       // products of the step that have not begun yet
-  bool open = false;  // threads read it
+  bool open = false;  // true while threads read it
 };
 
-// A group: what lasts from step to step, and its products. `Self`: wait_full and give_slot of a ring's slot, sync_turn,
-// join_turn, sync_groups, mma_fence, mma_commit, mma_wait, lean.
+// A group of threads: its state and its products in flight. `Self` supplies wait_full and `release_slot` of a slot,
+// sync_turn, `pass_turn_to`, sync_groups, mma_fence, mma_commit, mma_wait and `keep_order`.
 template <class Kernel, class Self> struct StepGroup : StepPlace {
   static constexpr auto config = Kernel::config;
   Ring<config.stages> rings[ring_count<Kernel>];
   Ring<config.helds> held;
-  int id;          // of the group
-  int issued = 0;  // products of this step
+  int id;          // number of the group
+  int issued = 0;  // products of this step issued so far
   TileUse uses[Kernel::rings];
   bool has_turn = false;
 
   TILE_FN explicit StepGroup(int group) : id(group) {}
   TILE_FN Self& self() { return static_cast<Self&>(*this); }
-  // Groups own 64 rows each, or columns of the same 64.
+  // True if the groups own different columns of the same 64 rows; otherwise each owns 64 rows.
   static constexpr bool by_columns = config.m < 64 * config.consumers;
   TILE_FN int first_row() const { return row() + (by_columns ? 0 : id * 64); }
 
@@ -168,7 +169,7 @@ template <class Kernel, class Self> struct StepGroup : StepPlace {
     issued = 0;
     has_turn = false;
   }
-  TILE_FN void end_step() {  // what the text has not settled
+  TILE_FN void end_step() {  // waits for the products that the kernel has not waited for
     self().template mma_wait<0>();
     settled(issued);
   }
@@ -208,22 +209,22 @@ template <class Kernel, class Self> struct StepGroup : StepPlace {
     wait_for_all_but(issued - sum.age);
     settled(sum.age);
   }
-  // Threads read a tile.
+  // Waits for a tile that threads read.
   template <class Tile> TILE_FN void begin_reading(const Tile&) {
     constexpr int r = Tile::ring;
     if (!uses[r].open) self().wait_full(r, ring<r>().slot, ring<r>().phase);
     uses[r].open = true;
   }
-  // All groups are here: what any of them wrote before they said `join` may be read, and what threads have read is
-  // given back. Each step has another barrier than the one before, for a group may be at the next before all have left
-  // this.
+  // Waits for all groups: afterwards the data that they wrote before `arrive_at_barrier` can be read, and tiles that
+  // threads have read are released. Consecutive steps use different barriers, because a group may reach the next one
+  // before all have left this one.
   template <bool is_last> TILE_FN void meet() {
     self().sync_groups(meeting<is_last>());
     give_read<0>();
   }
   template <bool is_last> TILE_FN int meeting() const {
     static_assert(config.consumers <= 2 && config.stages <= 2,
-                  "meet: two groups, and barriers for two steps and the end");
+                  "wait_at_barrier: at most two groups and two stages, each with its own barrier");
     return is_last ? 2 : rings[0].slot;
   }
 

@@ -1,19 +1,19 @@
-// Words of texts whose items take steps: a work item owns some rows, holds some tiles all the while (`Held`), and goes
-// through steps, each of which brings tiles by way of rings; a state in registers is carried from step to step.
-// Attention is one: 128 rows of q are held while 32 tiles of keys and values go by.
+// Types of kernels whose work items run in steps: a work item owns some rows, keeps some tiles resident for all steps
+// (`Held`), and each step loads further tiles through rings; a state in registers is passed from step to step.
+// Attention is one: 128 rows of q stay resident while 32 tiles of keys and values are processed.
 //
 //   hold:    at.load(h.q, g.q, at.matrix(), at.row());
 //   load:    at.load(s.k, g.k, at.matrix(), first);      // waits until the slot of k's ring is free
-//   compute: at.mma(p, h.q, transposed(s.k));            // waits for the tile, issues, never waits for the product
-//            at.settle(p);                               // the product has ended, and its tiles are given back
+//   compute: at.mma(p, h.q, transposed(s.k));            // waits for the tile and issues the product
+//            at.wait_for_product(p);                     // waits for the product and releases its tiles
 //            at.reduce(most, p, Max{}); at.map(p, f, most); at.copy(x.p, p);
 //   store:   at.store(g.o, x.o);
-//   merge:   at.map(x.o, f, other.o);                   // where several items share the steps of the same rows
-//   carry:   at.carry(x.o); at.carry(x.most);           // what of the state merges
+//   merge:   at.map(x.o, f, other.o);                   // combines two states if the steps of a tile are divided
+//   carry:   at.carry(x.o); at.carry(x.most);           // lists the parts of the state that `merge` reads
 //
-// Each tile of a Stage goes round in a ring of its own (`InRing`), so a text may load the values of a step one step
-// after its keys. `compute` is compiled three times: for the first step, those in the middle, and the one behind the
-// last, which brings nothing for the first product (`At::first`, `At::last`).
+// Each tile of a Stage has a ring of its own (`RingTile`), so a kernel may load the values of a step one step after its
+// keys. `compute` is compiled three times: for the first step, for those in the middle, and for one extra step after
+// the last, which has no tile for the first product (`At::first`, `At::last`).
 #pragma once
 
 #include "ridge/tile/joins.h"
@@ -21,42 +21,42 @@
 
 namespace ridge::tile {
 
-// The steps of an item that bring tiles, at least one. One more comes behind them, in which `At::last` holds.
+// Number of steps of an item that load tiles, at least 1. One more step follows, in which `At::last` is true.
 struct Steps {
   int count = 1;
-  int round = 1;  // of a round, where a text goes round
+  int round = 1;  // steps of one round, for kernels that loop in rounds
 };
 
-// A tile of a Stage with the number of its ring, and how many products of a step read it: none where threads do.
+// A tile of a Stage with the number of its ring and of the products of a step that read it (0 if threads read it).
 template <int number, class Tile, int products_ = 1> struct InRing : Tile {
   static constexpr int ring = number, products = products_;
 };
 
 #ifdef __CUDACC__
-// A tile that is held, not in a ring.
+// A tile that stays resident for a whole work item, not in a ring.
 template <class T, int Rows, int Cols> using HeldTile = SharedTile<T, Rows, Cols>;
 #else
 template <class T, int Rows, int Cols> struct HeldTile;
 #endif
-// What products of tiles of T are summed as.
+// The type in which products of tiles of T are accumulated.
 template <class T> struct SumOf { using type = float; };
-template <int M, int N, int Sharers, class T> struct Operands;  // a left operand that no tile holds
+template <int M, int N, int Sharers, class T> struct Operands;  // a left operand in registers
 
-// What numbers a row begin as.
+// Initial values of a number per row.
 struct Lowest {};
 struct Nought {};
 inline constexpr Lowest lowest{};
 inline constexpr Nought nought{};
 
-// Matrices [rows, cols], contiguous along cols, one for each of outer * inner pairs: matrix i is the one at (i / inner,
-// i % inner). Strides are in elements.
+// A batch of outer * inner matrices [rows, cols], contiguous along cols: matrix i has the index (i / inner, i % inner).
+// Strides are in elements.
 struct Matrices {
   const void* data = nullptr;
   Index rows = 0, cols = 0, row_stride = 0;
   Index outer = 1, inner = 1, outer_stride = 0, inner_stride = 0;
 };
 #ifndef __CUDACC__
-// Where rows lie on a CPU: as row_stride says, or row r in row r % rows of page table[r / rows].
+// Page table of a CPU target: row r is row r % rows of page table[r / rows]. If `table` is null, row_stride applies.
 struct PagesInMemory {
   const int* table = nullptr;
   Index rows = 1, stride = 0;
@@ -69,23 +69,23 @@ template <class Tile_> struct MatricesView : Matrices {
   PagesInMemory in_pages{};
 #endif
 };
-// Rows of `M` by `N` that a text stores.
+// Matrices that a kernel stores in tiles of M x N.
 template <class T, int M, int N> struct MatricesOut : Matrices {
   using type = T;
   InputOnTarget on_target{};
 };
 
-// How matrices differ among each other. A load names how many rows its matrix has; what lies behind these reads as
-// zeros. A tile may have several lines of each row, such as a row of each head of a group.
+// Layout of matrices of different lengths. A load names the rows of its matrix; rows after these read as zeros. A tile
+// may hold several lines of each row, such as one line for each head of a group.
 struct Ragged {
   int group = 1;                // lines of a row
-  bool ends = false;            // matrices may end before `rows`; then the group is 1
-  const int* starts = nullptr;  // matrices (i, ·) have rows starts[i] … starts[i + 1] - 1 of what lies there, not null
-  const int* pages = nullptr;  // row r of these is row r % rows of the page pages[i * pages_each + r / rows], not null
+  bool ends = false;            // true if matrices may end before `rows`; then the group is 1
+  const int* starts = nullptr;  // if not null, matrices (i, ·) are rows starts[i] … starts[i + 1] - 1 of a common one
+  const int* pages = nullptr;   // if not null, row r is row r % rows of page pages[i * pages_per_matrix + r / rows]
   int pages_each = 0;
 };
 template <class Tile_> struct RaggedView : MatricesView<Tile_>, Ragged {
-  int lines = 0;  // of a box that the copy engine loads
+  int lines = 0;  // lines of a box that the copy engine loads
 };
 template <class T, int M, int N> struct RaggedOut : MatricesOut<T, M, N>, Ragged { Index line_stride = 0; };
 template <class View> TILE_FN int rows_of(const View& view, int matrix) {
@@ -94,35 +94,35 @@ template <class View> TILE_FN int rows_of(const View& view, int matrix) {
   return begin[1] - begin[0];
 }
 
-// Sums that lie in memory as the registers of the groups that share them do: of matrix i, tile by tile, group by group,
-// thread by thread four at a time. Where adds are in order (`config.ordered`), `turns` counts those that a group has
-// made to a tile.
+// Sums in global memory, in the register layout of the groups that own them: for each matrix, tile by tile, group by
+// group, four numbers of each thread at a time. If adds are ordered (`config.ordered`), `add_counts` has the number of
+// adds that were made to each group's part of a tile.
 struct SumsInMemory {
   float* data = nullptr;
   int* turns = nullptr;
-  int tiles = 0;  // of a matrix
+  int tiles = 0;  // number of tiles of one matrix
 };
 
 struct Span {  // begin … end - 1
   int begin = 0, end = 0;
 };
 
-// Which matrix, and from which of its rows on, a work item owns, and which part of its steps; none where `is_real` is
-// false.
+// A work item: its matrix, its first row, and which part of the tile's steps it runs. If `is_real` is false, there is
+// no item left.
 struct StepItem {
   int matrix = 0, row = 0;
-  int part = 0, tile = 0;  // of all parts of a tile of rows the number is the same
+  int part = 0, tile = 0;  // number of the tile of rows is the same for all of its parts
   bool is_real = false;
 };
 
-// Work items in an order: `width` matrices at a time, whose keys and values the L2 holds together, and of these the
-// last rows first, for under a causal mask they take longest. Blocks take items one by one. With `parts` the steps of
-// a tile of rows are as many items, whose states are merged in their order by whichever ends last.
+// Order of the work items: `width` matrices at a time, whose keys and values fit in the L2 together, and of these the
+// last rows first, because under a causal mask they take longest. Blocks take items one by one. If `parts` > 1, the
+// steps of a tile of rows are divided among that many items; the last one to finish merges their states in order.
 struct StepOrder {
   int matrices = 0, rows = 0;  // rows of one matrix
   int tile_rows = 1, width = 1, parts = 1;
-  bool ascending = false;  // first rows first
-  int first_row = 0;       // items have rows from here on, a multiple of tile_rows
+  bool ascending = false;  // true if the first rows come first
+  int first_row = 0;       // first row of all items, a multiple of tile_rows
   TILE_FN int tiles() const { return (rows - first_row + tile_rows - 1) / tile_rows; }
   TILE_FN int items() const { return matrices * tiles() * parts; }
   template <bool has_parts = true> TILE_FN StepItem item(int number) const {
@@ -134,7 +134,7 @@ struct StepOrder {
     const int row = first_row + (ascending ? from : tiles() - 1 - from) * tile_rows;
     return {first + in % wide, row, part, tile, true};
   }
-  // Of `count` steps those of a part: at least one each for the first `count` parts, if there are more of these.
+  // Returns the steps of a part, of `count` in all. If there are more parts than steps, the later parts get none.
   TILE_FN Span steps_of(int part, int count) const {
     const int real = real_parts(count);
     if (part >= real) return {};

@@ -1,12 +1,12 @@
-// What a text may do with its sums beside storing them: functions of them, which compose. On a CPU and for the trace
-// target they are only named here; nothing is computed before they are stored.
+// Functions of sums that a kernel may store instead of the sums themselves; they compose. On a CPU and for the trace
+// target these types only record the function, which is applied when the result is stored.
 #pragma once
 
 #include "ridge/tile/tile.h"
 
 namespace ridge::tile {
 
-// Columns of the output that a work item owns: those of its sums, unless the text says that it folds them.
+// Returns the output columns of a work item: those of its sums, unless the kernel folds them (`Kernel::columns`).
 template <class Kernel> constexpr int columns_of() {
   if constexpr (requires { Kernel::columns; })
     return Kernel::columns;
@@ -14,22 +14,22 @@ template <class Kernel> constexpr int columns_of() {
     return Kernel::config.n;
 }
 
-// A function of sums may take a whole tile of them and store what it makes of them itself, as fast as a target can: on
-// a CPU `f.tile(finishing)`, the columns that it folds lying `col.size` apart. `f.operands()` says what it reads and
-// `f.results()` what it stores, for the trace target.
+// True if a function of sums processes a full tile and stores the results itself: on a CPU by `f.tile(EpilogueTile)`,
+// where the columns that it folds are `col.size` apart. `f.operands()` lists what it reads and `f.results()` what it
+// stores, for the trace target.
 template <class F> constexpr bool takes_tiles = requires(const F& f) {
   f.operands();
   f.results();
 };
 
-// f(sum, row, col) of each.
+// Applies f(sum, row, col) to each sum.
 template <class Sums, class F> struct Mapped {
   using Sum = typename Sums::Sum;
   static constexpr int rows = Sums::rows, cols = Sums::cols;
   const Sums& of;
   F f;
 };
-// f(left, right, row, col) of columns j and j + half, `half` being as wide as the work item's columns.
+// Applies f(left, right, row, col) to columns j and j + half, where `half` is the number of the item's output columns.
 template <class Sums, class F> struct Folded {
   using Sum = typename Sums::Sum;
   static constexpr int rows = Sums::rows, cols = Sums::cols / 2;

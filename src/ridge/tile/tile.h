@@ -1,14 +1,14 @@
-// The words of the tile language: what a tile, a place and a view are, never where their bytes lie (that is the
-// target's business). A kernel is a tile pipeline: a work item owns one tile of the output, a stage holds the tiles
-// that are multiplied at once, and load, compute and store are the three things that happen to them:
+// The types of the tile language: tiles, ranges and views. Each target decides where their bytes are stored. A kernel
+// is a tile pipeline: a work item owns one tile of the output, a stage holds the tiles of one step of k, and three
+// functions describe the work:
 //
 //   load:    at.load(s.a, g.a, at.row(), k); at.load(s.b, g.b, at.col(), k);
-//   compute: at.mma(acc, s.a, transposed(s.b));     // issues, never waits
+//   compute: at.mma(acc, s.a, transposed(s.b));     // issues the product without waiting for it
 //   store:   at.store(g.d, acc, at.row(), at.col());
 //
-// Hopper keeps tiles in shared memory and sums in registers. A CPU has neither: there a tile is the announcement of
-// what was asked for, which the multiply resolves, and sums lie in memory, so that one stage of k can serve many work
-// items. Places are typed by axis, so a target can tell which work items share a tile.
+// Hopper keeps tiles in shared memory and sums in registers. A CPU has neither: its tile only records which part of a
+// matrix was requested, the multiply reads that part, and sums are in memory, so that one stage of k can serve many
+// work items. Ranges are typed by axis (`Row`, `Col`), so a target knows which work items share a tile.
 #pragma once
 
 #include <cstdint>
@@ -24,25 +24,25 @@ namespace ridge::tile {
 
 using Index = std::int64_t;
 
-struct Range {  // begin … begin + size - 1; a target may hand out less than the tile's extent, never more
+struct Range {  // begin … begin + size - 1; at most as large as the tile, smaller at the matrix's edge
   Index begin = 0, size = 0;
   TILE_FN constexpr Index end() const { return begin + size; }
   bool operator==(const Range&) const = default;
 };
-struct Row : Range {};  // a stretch of the output's rows
-struct Col : Range {};  // … and of its columns
+struct Row : Range {};  // a range of the output's rows
+struct Col : Range {};  // a range of the output's columns
 
-#ifndef __CUDACC__  // what a target adds to a view; Hopper: storage.h
+#ifndef __CUDACC__  // The data that a CPU target adds to a view; sm90/storage.h has Hopper's.
 struct InputOnTarget {
-  DType dtype = DType::f32;  // of the matrices of a text that takes steps
+  DType dtype = DType::f32;  // element type of the matrices of a kernel that runs in steps (steps.h)
 };
-// A tile of sums that becomes a tile of the output; `sums` are f32, or int32.
+// Input of an epilogue: a tile of sums (f32 or int32) and the output tile that it writes.
 struct Finishing {
   const Finish& finish;
   const void* sums;
   bool are_integers;
   Index sums_stride;
-  void* out;  // where the view's data begins; strides in elements as stored
+  void* out;  // first element of the view; strides are in elements of the output's type
   Index row_stride, col_stride, batch_stride;
   Row row;
   Col col;
@@ -50,7 +50,7 @@ struct Finishing {
 };
 struct OutputOnTarget {
   Finish finish{};
-  void (*write)(const Finishing&) = nullptr;  // null: sums are stored as they are, as the view's type
+  void (*write)(const Finishing&) = nullptr;  // epilogue; if null, sums are stored unchanged in the view's type
 };
 #endif
 
@@ -59,11 +59,11 @@ struct Matrix {
   const void* data = nullptr;
   Index rows = 0, cols = 0;
   Index row_stride = 0, col_stride = 1, batch_stride = 0;
-  const void* prepacked = nullptr;  // the same values in the target's own order, made once; null: there are none
+  const void* prepacked = nullptr;  // the same values in the target's packed order, or null if not prepacked
 };
 
-// A matrix seen in tiles of this shape, whose first coordinate runs along `Along` (Row or Col) of the output and whose
-// second is k. `constant`: no earlier kernel writes it (weights), so a target may read it ahead of time.
+// A matrix divided into tiles of this shape. Its rows run along `Along` (Row or Col) of the output, its columns are k.
+// If `constant`, no earlier kernel writes it (weights), so a target may load it before earlier kernels have ended.
 inline constexpr bool constant = true;
 template <class Tile_, class Along_, bool constant_ = false> struct GlobalView : Matrix {
   using Tile = Tile_;
@@ -71,7 +71,7 @@ template <class Tile_, class Along_, bool constant_ = false> struct GlobalView :
   InputOnTarget on_target{};
 };
 
-// The output. Its strides may be those of the transpose: an exchange of operands on the host needs no other kernel.
+// The output. Its strides may be those of the transpose, so that exchanging the operands needs no separate kernel.
 template <class T, int M, int N> struct OutputView {
   using type = T;
   static constexpr int rows_of_tile = M, cols_of_tile = N;
@@ -82,7 +82,7 @@ template <class T, int M, int N> struct OutputView {
 };
 
 #ifndef __CUDACC__
-// What `load` asked for: rows `along` and columns `k` of a matrix, as rows first … of the tile.
+// A load that was requested: rows `along` and columns `k` of a matrix become the tile's rows from `first_row` on.
 struct Announced {
   const Matrix* matrix = nullptr;
   Range along, k;
@@ -95,17 +95,17 @@ template <class T, int Rows, int Cols> struct SharedTile {
   int count = 0;
 };
 
-// M x N sums of the products so far. `Sharers`: how many groups of threads own it together (1 on a CPU).
+// M x N sums of the products so far. `WarpgroupsPerTile` groups of threads own it together (1 on a CPU).
 template <int M, int N, int Sharers = 1, class Sum_ = float> struct Accumulator {
   using Sum = Sum_;
   static constexpr int rows = M, cols = N;
   Sum* sums = nullptr;
   Index stride = 0;
-  bool live = false;  // false: holds nothing yet, the first product overwrites
+  bool live = false;  // true once a product has written it; the first product overwrites
 };
 #endif
 
-// Some rows of a tile, so that two matrices can be loaded into one and multiplied at once (gates).
+// Rows of a tile. Two matrices can be loaded into one tile and multiplied by one instruction (gated products).
 template <int First, int Count, class Tile_> struct Part {
   using Tile = Tile_;
   static constexpr int first = First, count = Count;

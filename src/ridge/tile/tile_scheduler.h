@@ -1,56 +1,56 @@
-// Which work items a block takes, and in which order. The tiles of a product form groups of `raster_rows` tile rows; a
-// group is walked column by column, so that 132 blocks at a time need a compact set of rows of A and of B, which the L2
-// then holds (8 groups of 128 rows beside 16 columns of 128 at 4096 x 4096). Neighbouring blocks lie close on the chip,
-// and what they ask for together reaches the L2 once: they get neighbouring tiles of one piece of k, not the pieces of
-// one tile (7 to 15 % slower). Clusters are dealt out over the chip and gain nothing. Whoever takes items (producer,
-// consumer, a target that only counts) arrives at the same list.
+// The work items of a block and their order. The tiles of a product form groups of `raster_rows` tile rows; a group is
+// processed column by column, so that 132 concurrent blocks need a compact set of rows of A and of B, which fits in the
+// L2 (8 groups of 128 rows and 16 columns of 128 at 4096 x 4096). Blocks with consecutive numbers are close to each
+// other on the chip and their common loads reach the L2 once: they get adjacent tiles of one split of k, because giving
+// them the splits of one tile is 7 to 15 % slower. Clusters are spread over the chip and do not gain from this. The
+// producer, the consumers and the counting target all compute the same list.
 #pragma once
 
 #include "ridge/tile/tile.h"
 
 namespace ridge::tile {
 
-struct Cut {  // what of a config the scheduler needs: a block's tile, and the blocks that share what they load
+struct Cut {  // the parts of a config that the scheduler needs: a block's tile, and the blocks of a cluster
   int m = 0, n = 0, k = 0;
   int cluster_m = 1, cluster_n = 1;
-  bool can_split = true;  // false: k is never cut in pieces
+  bool can_split = true;  // false if k is never split
   TILE_FN constexpr int cluster() const { return cluster_m * cluster_n; }
 };
 
-// How several blocks sum one tile. split_k: k is cut in equal parts, an item each; their sums meet in memory.
-// cluster_split_k: the same, but the parts are the blocks of one cluster, one item each, and every block adds and
-// stores its share of the tile. stream_k: all stages of all tiles, in a row, are cut in equal runs, a block each, so
-// that every block ends at the same time whatever the number of tiles; a tile is summed by the few blocks whose runs
-// meet it. cooperative_split_k: as split_k, where all items run at once: every block waits for its tile's other pieces
-// and stores a share of the tile.
+// Division of one tile's sums among several blocks. split_k: k is divided into equal splits, an item each, whose
+// partial sums are combined in memory. cluster_split_k: each block of a cluster has one split, and every block adds and
+// stores a slice of the tile. stream_k: the sequence of all stages of all tiles is divided into equal runs, one for
+// each block, so that all blocks end at the same time for any number of tiles; a tile is summed by the few blocks whose
+// runs contain it. cooperative_split_k: as split_k, but all items run concurrently: every block waits for the other
+// splits of its tile and stores a slice of the tile.
 enum class SplitMode : std::uint8_t { split_k, cluster_split_k, stream_k, cooperative_split_k };
 inline constexpr int most_cluster_splits = 8;       // blocks of a cluster, on any chip that has clusters
-inline constexpr int most_cooperative_splits = 16;  // each has a bit of a counter
+inline constexpr int most_cooperative_splits = 16;  // each has one bit of a counter
 
-struct Sizes {  // as the tiles see them, and the order
+struct Sizes {  // sizes after an exchange of operands, and the order of the tiles
   int m = 0, n = 0, k = 0, batch = 1;
-  int splits = 1;       // of k, each summed by another block; at most as many as there are stages (stream_k: not used)
-  int raster_rows = 8;  // tile rows that walk the columns together
+  int splits = 1;       // splits of k, each summed by another block; at most the number of stages (unused by stream_k)
+  int raster_rows = 8;  // tile rows of a group
   SplitMode split_mode = SplitMode::split_k;
-  int first_row = 0;  // of tiles, with which the walk begins; behind the last one it goes on with row 0
+  int first_row = 0;  // tile row that comes first; after the last one the order continues with row 0
 };
 
 struct Item {
   int m0 = 0, n0 = 0, batch = 0;
-  int first = 0, last = 0;    // stages
-  int tile = 0;               // the same for all blocks of a cluster
-  int block_tile = 0;         // … and this block's of its tiles
-  int split = 0, splits = 1;  // which part of the tile's k, of how many
-  int partial = 0;            // number of the tile's first piece among the partial sums in memory; the others follow
-  int end = 0;                // of the group's rows, where they lie in groups (grouped_scheduler.h)
+  int first = 0, last = 0;    // stages first … last - 1
+  int tile = 0;               // number of the cluster's tile, the same for all of its blocks
+  int block_tile = 0;         // number of this block's tile
+  int split = 0, splits = 1;  // index of the split of k, and number of splits
+  int partial = 0;            // index of the tile's first partial sums in memory; those of the other splits follow
+  int end = 0;                // end of the group's rows in a grouped product (grouped_scheduler.h)
 };
 
 struct TileScheduler {
   Cut cut;
   int tiles_m, tiles_n, stages, splits, raster_rows, first_row, end, step, at, rank, blocks, block;
-  bool stream_k, beside;  // beside: the pieces of a tile are items one after the other
+  bool stream_k, beside;  // splits_are_adjacent: the splits of a tile are consecutive items
 
-  // `blocks` in the grid, a multiple of the cluster; `rank` of this block in its cluster. Tiles * stages < 2^31.
+  // `blocks_in_grid` is a multiple of the cluster's blocks. Requires tiles * stages < 2^31.
   TILE_FN TileScheduler(const Cut& c, const Sizes& p, int blocks_in_grid, int this_block, int rank_in_cluster)
       : cut(c),
         tiles_m((p.m + c.m * c.cluster_m - 1) / (c.m * c.cluster_m)),
@@ -95,13 +95,14 @@ struct TileScheduler {
     x.m0 = (row * cut.cluster_m + rank % cut.cluster_m) * cut.m;
     x.n0 = (in / rows * cut.cluster_n + rank / cut.cluster_m) * cut.n;
     x.block_tile = x.tile * cut.cluster() + rank;
-    if (cut.cluster() > 1) x.partial = x.block_tile * x.splits;  // never stream_k
+    if (cut.cluster() > 1) x.partial = x.block_tile * x.splits;  // stream_k has no clusters
     return true;
   }
 
  private:
-  int all = 0;                                        // stages of all tiles
-  TILE_FN int run(int of_block, int stages_of_all) {  // where its stages begin
+  int all = 0;  // stages of all tiles
+  // Returns the first stage of a block's run.
+  TILE_FN int run(int of_block, int stages_of_all) {
     all = stages_of_all;
     const int each = all / blocks, more = all % blocks;
     return of_block * each + (of_block < more ? of_block : more);
@@ -110,8 +111,8 @@ struct TileScheduler {
     const int each = all / blocks, more = all % blocks, longer = more * (each + 1);
     return stage < longer ? stage / (each + 1) : more + (stage - longer) / each;
   }
-  // A run is followed by the next block's, so (block, tile) goes up by one in either at each piece: block + tile
-  // numbers the pieces of all tiles.
+  // Takes the next part of this block's run. From one part to the next either the block or the tile grows by one, so
+  // block + tile numbers the parts of all tiles.
   TILE_FN void stream(Item& x) {
     x.tile = at / stages;
     x.first = at - x.tile * stages;

@@ -1,4 +1,4 @@
-// Every stage of every tile is taken once, whatever the cut, and pieces are numbered without gaps or overlaps.
+// Every stage of every tile is taken exactly once for any tile shape, and splits are numbered without gaps or overlaps.
 #include "ridge/tile/tile_scheduler.h"
 
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@ namespace {
 void expect_whole(const Sizes& sizes, int clusters, int cluster_m = 1, int cluster_n = 1) {
   const Cut cut{.m = 64, .n = 128, .k = 64, .cluster_m = cluster_m, .cluster_n = cluster_n};
   const int blocks = clusters * cut.cluster();
-  std::map<int, std::map<int, Item>> splits;  // of a tile, by number
+  std::map<int, std::map<int, Item>> splits;  // splits of each tile, by number
   std::set<int> partials;
   std::set<std::array<int, 3>> places;
   int least = 1 << 30, most = 0;

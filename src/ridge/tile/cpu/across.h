@@ -1,7 +1,7 @@
-// Runs a text that leaves a number a column (tile/rows.h: ColumnsOut) on a CPU. A few rows go through the passes before
-// the last one and then, some columns at a time, through that: what it joins of them is in registers, and is joined in
-// f64 with what the rows before left. 4096 rows of 4096 are 64 pieces, each with sums of its own, however many threads
-// take them. Included by one file for each instruction set.
+// Runs a kernel that reduces over rows to one number per column (tile/rows.h: ColumnsOut) on a CPU. A batch of rows
+// goes through all passes but the last, then through the last pass a few columns at a time: that reduces the batch in
+// registers and combines the result in f64 with earlier rows. 4096 x 4096 elements are split into 64 parts with
+// separate sums, whatever the number of threads. Included by one file for each instruction set.
 #pragma once
 
 #include "ridge/tile/cpu/row_numbers.h"
@@ -23,11 +23,12 @@ template <class V, class Kernel> class AcrossRunner {
 
  private:
   static constexpr int last = Kernel::passes - 1;
-  // Of rows that go through the passes together; sums in f64, twice as wide as a row, come and go for each of these.
+  // Floats of the rows in a batch. More rows share each load and store of the f64 sums, which are twice as wide as a
+  // row.
   static constexpr Index held_floats = 1 << 14, few_rows = 4;
   using Globals = typename Kernel::Globals;
   using Numbers = RowNumbers<Kernel::passes>;
-  struct Step {  // what RowAt asks of one
+  struct Step {  // the members that RowAt needs
     using Vector = V;
     using Ahead = NoPrefetch;
     static constexpr int rows = 1;
@@ -98,7 +99,7 @@ template <class V, class Kernel> class AcrossRunner {
   const AcrossPart& part_;
 };
 
-// What a part's rows come to, by column.
+// Reduces the rows of a part to `part.sums`, one per column.
 template <class V, class Kernel> void run_across(const typename Kernel::Globals& g, const AcrossPart& part) {
   AcrossRunner<V, Kernel>(g, part).go();
 }

@@ -1,8 +1,8 @@
-// Products with few rows where B's columns are contiguous, or B is packed: eight rows of B at a time, read side by side
-// at an even pace (memory is quickest so), over which all rows of A pass while 16 columns of them lie in the L1. The
-// sums wait in the L2 meanwhile, all those of 16 columns together: one run for the core to foresee, where rows of C
-// would be as many as A has. Eight rows of 4096 x 4096: 46 GFLOP/s where each four rows of A passed over a whole strip
-// and sums lay in C, 64 this way. V: see block.h.
+// Products with few rows for B across k, or packed. It reads eight rows of B concurrently and evenly, which memory
+// serves fastest, and multiplies 16 columns of them, held in the L1, with all rows of A. Meanwhile the sums are in the
+// L2, those of 16 columns contiguous: one stream for the hardware prefetcher instead of one per row of C. Eight rows
+// times 4096 x 4096 reach 64 GFLOP/s; 46 when each four rows of A pass over all columns with the sums in C. V: see
+// block.h.
 #pragma once
 
 #include <array>
@@ -13,12 +13,12 @@
 
 namespace ridge::tile::cpu {
 
-inline constexpr Index across_deep_avx2 = 8;    // rows of B side by side: with six or ten memory gives less
-inline constexpr int across_columns_avx2 = 16;  // of a block
-inline constexpr int across_rows_avx2 = 4;      // that pass over a block at once
-inline constexpr int across_panels_avx2 = 4;    // of packed B, side by side
+inline constexpr Index across_deep_avx2 = 8;    // rows of B read concurrently; six or ten are slower
+inline constexpr int across_columns_avx2 = 16;  // columns of a block
+inline constexpr int across_rows_avx2 = 4;      // rows of A in one pass over a block
+inline constexpr int across_panels_avx2 = 4;    // panels of packed B read concurrently
 
-// `rows` of all rows of A over eight rows of B, 16 columns. `add`: to the sums that wait.
+// Multiplies `rows` of the `all_rows` rows of A with eight rows of B, 16 columns. `add`: adds to stored_sums.
 template <class V, class T, int rows, int all_rows>
 [[gnu::always_inline]] inline void across_pass(const Unit* a, const T* const (&b)[3], Index b_stride, float* waiting,
                                                bool add) {
@@ -47,7 +47,7 @@ template <class V, class T, int rows, int all_rows>
     for (int v = 0; v < vectors; ++v) _mm256_store_ps(waiting + i * across_columns_avx2 + 8 * v, sums[i][v]);
 }
 
-// `blocks` of 16 columns over eight rows of B.
+// Multiplies A with eight rows of B, `blocks` x 16 columns.
 template <class V, class T, int rows>
 void across_avx2(const Strip& x, const Unit* a, const T* from, Index blocks, bool add) {
   constexpr int passes = (rows + across_rows_avx2 - 1) / across_rows_avx2;
@@ -77,7 +77,7 @@ constexpr std::array<void (*)(const Strip&, const Unit*, const T*, Index, bool),
 template <class V, class T>
 inline constexpr auto across_by_rows = across_rows<V, T>(std::make_integer_sequence<int, most_thin_rows_across>{});
 
-// The last columns, less than 16, over eight rows of B: of a copy that zeros make whole.
+// Multiplies A with the last columns, fewer than 16, of eight rows of B, which are copied and padded with zeros.
 template <class V, class T> void across_edge(const Strip& x, const Unit* a, const T* b, Index from, bool add) {
   alignas(32) float whole[across_deep_avx2 * across_columns_avx2];
   for (Index s = 0; s < across_deep_avx2; ++s)
@@ -92,7 +92,7 @@ template <class V, class T> void across_edge(const Strip& x, const Unit* a, cons
   across_by_rows<V, float>[static_cast<std::size_t>(x.rows - 1)](edge, a, whole, 1, add);
 }
 
-// What is left of k, less than eight rows of B: a row of A at a time.
+// Multiplies A, one row at a time, with the remaining rows of B, fewer than eight.
 template <class V, class T>
 [[gnu::noinline]] void across_rest(const Strip& x, const Unit* a, const T* b, Index steps, bool add) {
   float* waiting = static_cast<float*>(x.sums);
@@ -119,7 +119,7 @@ template <class V> void across_out(const Strip& x) {
       }
 }
 
-// All of k over one strip; `whole` blocks of 16 columns, and those of an edge.
+// Multiplies over all of k: `full_blocks` x 16 columns and the partial block after them.
 template <class V, class T> void across_strip(const Strip& x, Index whole) {
   const T* b = static_cast<const T*>(x.b);
   const Unit* a = x.a;
@@ -137,7 +137,7 @@ template <class V, class T> void across_strip(const Strip& x, Index whole) {
   across_out<V>(x);
 }
 
-// Packed panels are runs of memory each: more than a few side by side are too many. The last one is whole.
+// Each packed panel is a separate stream, so only a few are read concurrently. The last panel is padded.
 template <class V, class T> void thin_across_avx2(const Strip& x) {
   if (x.b_panel == across_columns_avx2) return across_strip<V, T>(x, x.n / across_columns_avx2);
   constexpr Index wide = across_panels_avx2 * across_columns_avx2;

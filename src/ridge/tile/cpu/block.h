@@ -1,9 +1,9 @@
-// The register block, one template for every instruction set: rows x vectors sums stay in registers while k runs, each
-// step costs `vectors` loads of B, `rows` broadcasts of A and rows*vectors fused multiply-adds. With AVX-512, 14 x 32
-// takes 28 of 32 registers and does 28 multiply-adds for 16 loads (23 where some broadcast A themselves). Sums start at
-// zero and C is added once, at the end. V names the vectors: lanes, zero, load, load_part, broadcast, multiply_add, and
-// for C sum_load, sum_store and their _part forms. V must be a type of an unnamed namespace, so that no other file can
-// link this file's machine code.
+// The register block, one template for all instruction sets: rows x vectors sums stay in registers in the loop over k.
+// Each step takes `vectors` loads of B, `rows` broadcasts of A and rows*vectors fused multiply-adds. With AVX-512, 14 x
+// 32 sums take 28 of 32 registers, with 28 multiply-adds per 16 loads (23 if some multiply-adds broadcast A
+// themselves). Sums start at zero and C is added once, at the end. V defines the vectors: lanes, zero, load, load_part,
+// broadcast, multiply_add, and for C sum_load, sum_store and their _part forms. V must be a type of an unnamed
+// namespace, so that the linker cannot use this code for another file's instruction set.
 #pragma once
 
 #include <algorithm>
@@ -16,10 +16,10 @@
 
 namespace ridge::tile::cpu {
 
-// Walks through what is fetched ahead, a step every four steps of k. Instructions are what a walk costs: where another
-// thread shares the core, its slots for them are the limit. So the walk goes in steps of one length, and after
-// `straight` of them takes up the words again (`turn`). Of vectors of eight twice as many are loaded as of sixteen, and
-// two loads a cycle are the limit: there is no room for that, and what it fetches of rows in place is a guess.
+// Issues the prefetches of two `PrefetchPlan`s, one step per four steps of k. Its cost is instructions, which limit
+// speed if another thread shares the core. So addresses advance by a constant stride and are computed from the plan
+// only every `linear_steps` steps (`recompute_addresses`). With 8 lanes the loads, of which two start per cycle, are
+// the limit: addresses are never recomputed, and prefetches of rows in place are only approximate.
 template <class V, bool packed> struct Fetching {
   static constexpr Index straight = V::lanes == 8 ? std::numeric_limits<Index>::max() : Prefetch::straight;
   Prefetch a, b;
@@ -40,7 +40,7 @@ template <class V, bool packed> struct Fetching {
     __builtin_prefetch(to_prefetch_b, 0, 2);
     __builtin_prefetch(to_prefetch_b + 64, 0, 2);
     to_prefetch_b += step_b;
-    if (!packed) return;  // A in place is near, and nothing of it is announced
+    if (!packed) return;  // A read in place is in the cache and has no plan
     __builtin_prefetch(to_prefetch_a, 0, 2);
     to_prefetch_a += step_a;
   }
@@ -65,15 +65,15 @@ template <class V, bool packed> struct Fetching {
   }
 };
 
-// Whether V has a store that passes by the caches.
+// True if V has a non-temporal store.
 template <class V> constexpr bool streams = requires(typename V::Sum* p, typename V::Register x) {
   V::sum_stream(p, x);
 };
 
-// Whether its blocks can leave B packed as they pass.
+// True if the register block of V can pack B while it multiplies.
 template <class V> constexpr bool keeps = requires(Unit* p, typename V::Register x) { V::keep(p, x); };
 
-// The first n lanes, as V's _part functions want them: a mask, or n itself.
+// Returns the first n lanes in the form that the _part functions of V need: a mask or n itself.
 template <class V> [[gnu::always_inline]] inline auto part_of(int n) {
   if constexpr (requires { V::part(n); })
     return V::part(n);
@@ -81,9 +81,9 @@ template <class V> [[gnu::always_inline]] inline auto part_of(int n) {
     return n;
 }
 
-// Fetches what C holds under one panel: its first and last column, since a row need not begin with a line. Not a panel
-// earlier: rows of a power of two lie in one set of the L1, and what B brings there would push them out again. Nor in
-// the midst of the panel's steps: a loop in two parts costs a twentieth where other threads use the core's memory.
+// Prefetches C of one panel: first and last column of each row, because rows need not start at a line. Prefetching a
+// panel earlier fails: rows with a power-of-two stride share one L1 set, from which loads of B would evict them.
+// Splitting the loop over k to prefetch midway costs a twentieth of the speed if other threads use memory.
 template <class V, int rows, int vectors>
 [[gnu::always_inline]] inline void fetch(const typename V::Sum* c, Index stride) {
 #pragma GCC unroll 16
@@ -93,17 +93,17 @@ template <class V, int rows, int vectors>
   }
 }
 
-// Whether its sums start from what follows the panel of A: see Engine::left_tail.
+// True if the sums of V start from the values after the panel of A: see Engine::left_tail.
 template <class V> constexpr bool starts = requires { V::left_tail; };
 
-// Whether its multiply-add can broadcast from memory itself. That saves an instruction where a unit of A is used, and
-// costs a load for each use but the first: every other row does it, and neither slots nor loads are the limit.
+// True if the multiply-add of V can broadcast an operand from memory. That saves an instruction per unit of A but costs
+// a load for each use after the first. Every other row does it, which balances instructions and loads.
 template <class V> constexpr bool broadcasts = requires(typename V::Register x, const Unit& at) {
   V::multiply_add_at(x, at, x);
 };
 
-// Where A's units are. In place seven rows share a pointer: x86 adds a stride once, twice, four or eight times for
-// nothing, and three and five strides are at hand, so that rows cost neither an addition nor a register each.
+// Addresses of the units of A. For A in place seven rows share a pointer: x86 addressing multiplies a stride by 1, 2, 4
+// or 8 for free, and 3 and 5 strides are precomputed, so that rows need no addition and no register of their own.
 template <int rows, bool packed> struct LeftRows {
   const char *first, *eighth;
   Index stride, three, five;
@@ -126,13 +126,13 @@ template <int rows, bool packed> struct LeftRows {
     if (!packed && rows > 7) eighth += bytes;
     apart();
   }
-  // The compiler would see one sum in all of these, and walk with a pointer for each row.
+  // Hides that the values are multiples of one stride; else the compiler would keep one pointer per row.
   [[gnu::always_inline]] void apart() {
     if (!packed) asm("" : "+r"(first), "+r"(eighth), "+r"(stride), "+r"(three), "+r"(five));
   }
 };
 
-// What is held of x lies in registers: the compiler must take every store to C for one to x.
+// Fields of x are copied to locals, because the compiler must assume that a store to C changes x.
 template <class V, int rows, int vectors, bool packed, bool edge, bool keeping>
 [[gnu::always_inline]] inline void multiply_panel(const Block& x, const Unit* b, Unit* keep, typename V::Sum* c,
                                                   bool add, bool stream, Fetching<V, packed>& fetching) {
@@ -241,7 +241,7 @@ template <class V, int rows, int vectors, bool packed, bool edge, bool keeping>
   }
 }
 
-// A function of its own: in one with the other loop, the compiler moves the sums of both about.
+// Kept separate: in one function with the other loop, the compiler would copy the sums of both between registers.
 template <class V, int rows, int vectors, bool edge> [[gnu::noinline]] void multiply_and_keep(const Block& x) {
   multiply_panels<V, rows, vectors, true, edge, true>(x);
 }
@@ -260,7 +260,7 @@ constexpr std::array<BlockFunction, sizeof...(i)> block_rows(std::integer_sequen
   return {multiply_block<V, i + 1, vectors, packed, edge>...};
 }
 
-// Looks up the instance for x.rows and x.cols. `direct`: whether A may lie unpacked.
+// Calls the instance for x.rows and x.cols. `in_place`: A may be unpacked.
 template <class V, int most_rows, bool direct> void block(const Block& x) {
   constexpr auto rows = std::make_integer_sequence<int, most_rows>{};
   static constexpr std::array<BlockFunction, most_rows> table[8] = {

@@ -1,8 +1,9 @@
-// What one instruction set brings: a block of the product in registers, and the packing that feeds it. Everything is
-// counted in units: 4 bytes of one row of A or one column of B along k, an f32, two bf16 or int16, or four int8. A
-// packed panel is [steps][width] units (a left one what its engine likes), so that the register block walks through
-// memory in a straight line. Machine code for an instruction set lives in one file each, whose name's end sets the
-// compiler's flags, and is reached through the pointers here: nothing that is compiled twice can be linked once.
+// The matmul engine of one instruction set: a block of the product in registers (the register block) and the packing
+// functions that feed it. Sizes are in units: a unit is 4 bytes of one row of A or one column of B along k: one f32,
+// two bf16 or int16, or four int8. A packed panel is [steps][width] units (a left panel as its engine defines), so that
+// the register block reads memory sequentially. "Along k" means that k is contiguous in memory, "across k" that rows of
+// A or columns of B are. Each instruction set has its own file, whose suffix sets the compiler flags, and is reached
+// through the pointers here, so that the linker cannot merge code compiled for different instruction sets.
 #pragma once
 
 #include <cstdint>
@@ -13,138 +14,137 @@
 namespace ridge::tile::cpu {
 
 using Unit = std::int32_t;
-struct Cpu;  // pool/isa.h
+struct Cpu;  // defined in pool/isa.h
 
-// Addresses of a later stage, fetched to the L2 while this one is multiplied: one (A) or two (B) cache lines for every
-// four steps of k. Line s is at base + (s mod (mask + 1)) * stride + ((s & ~mask) << shift), where s starts
-// at `from`.
+// Addresses of a later stage that are prefetched into the L2 while this stage is multiplied: one (A) or two (B) cache
+// lines per four steps of k. Line s is at base + (s mod (mask + 1)) * stride + ((s & ~mask) << shift), s >=
+// `first_line`.
 struct Prefetch {
-  static constexpr Index straight = 16;  // lines that a walk does without these words: mask + 1 and from are multiples
+  static constexpr Index straight = 16;  // lines at a constant stride; divides mask + 1 and first_line
   const char* base = nullptr;
   Index stride = 0;
   Index mask = 0;  // 2^n - 1
-  int shift = 0;   // (s & ~mask) << shift is the second addend
+  int shift = 0;   // shift of (s & ~mask)
   Index from = 0;
-  Index panel = 0;  // bytes: what each further panel of columns adds to the base (B)
-  Index bytes = 0;  // packed A: how many there are to fetch
+  Index panel = 0;  // distance of the base from panel to panel of columns (B)
+  Index bytes = 0;  // size of the packed A to fetch
 };
 
-// C[rows][cols] (+)= A[rows][steps] * B[steps][cols]; rows and cols at most the engine's block.
+// Arguments of the register block: C[rows][cols] (+)= A[rows][steps] * B[steps][cols]; at most the engine's block size.
 struct Block {
   const Unit* a = nullptr;
-  Index a_stride = 0;  // units from row to row where A is not packed; packed: as Engine::left does, [steps][rows]
+  Index a_stride = 0;  // units between rows of an unpacked A; packed A is [steps][rows]
   const Unit* b = nullptr;
-  Index b_stride = 0;  // units from step to step
+  Index b_stride = 0;  // units between steps
   Index steps = 0;
   void* c = nullptr;  // float or int32
   Index c_stride = 0;
   int rows = 0, cols = 0;
-  int panels = 1;         // such blocks side by side, with whole vectors of columns
-  Index panel_units = 0;  // of B from panel to panel
-  Unit* keep = nullptr;   // where B, read in place, is left as packed panels, [steps][cols]; null: nowhere
-  Index keep_units = 0;   // … from panel to panel
-  bool packed = false;    // A
-  bool add = false;       // to what C holds; false: overwrite
-  bool stream = false;    // C goes past the caches: whole aligned lines that nobody reads soon
+  int panels = 1;         // number of adjacent blocks of columns; > 1 needs full vectors
+  Index panel_units = 0;  // distance between panels of B
+  Unit* keep = nullptr;   // buffer for packing B, read in place, as panels [steps][cols], or null
+  Index keep_units = 0;   // units between panels of packed_out
+  bool packed = false;    // A is packed
+  bool add = false;       // false: C is overwritten
+  bool stream = false;    // C is stored non-temporally, in full aligned lines
   Prefetch prefetch_a, prefetch_b;
-  int* shape = nullptr;  // what tiles stay configured for from block to block (0: nothing); null: for this block alone
+  int* shape = nullptr;  // tile configuration kept between blocks (0: none); null: this block only
 };
 
-// out[steps][width] from `lanes` <= width vectors of k elements each; missing lanes and the rest of the last unit are
-// 0.
+// Arguments of packing: out[steps][width] from `lanes` <= width vectors of k elements each. Missing lanes and the rest
+// of the last unit become 0.
 struct Packing {
   const void* source = nullptr;
-  Index stride = 0;  // elements between lanes (along), or between steps of k (across)
+  Index stride = 0;  // elements between lanes (along k) or between elements of k (across k)
   int lanes = 0, width = 0;
   Index k = 0;
   Unit* out = nullptr;
 };
 
-struct Packers {                             // of one operand's format into the engine's units
+struct Packers {                             // functions that pack one operand format into units
   void (*along)(const Packing&) = nullptr;   // k is contiguous
   void (*across)(const Packing&) = nullptr;  // lanes are contiguous
 };
 
-// C[rows][n] (+)= A * B for few rows and any n and k, B read in place.
+// Arguments of a product with few rows: C[rows][n] (+)= A * B for any n and k; B is read in place or prepacked.
 struct Strip {
-  const Unit* a = nullptr;       // packed, [steps][rows]: where B's columns are contiguous
-  const Unit* a_rows = nullptr;  // where k is: [stretches][rows][units of that stretch], or what thin_left packs
+  const Unit* a = nullptr;       // packed [steps][rows], if B is across k
+  const Unit* a_rows = nullptr;  // if B is along k: [k blocks][rows][units], or as skinny_left_packers pack
   const void* b = nullptr;
-  Index b_stride = 0;  // elements from row of k to row of k, or from column to column
-  Index b_panel = 0;   // where columns are contiguous: from as many as a packed panel has to the next
+  Index b_stride = 0;  // elements between rows of k, or between columns
+  Index b_panel = 0;   // across k: elements from the columns of one panel to those of the next
   Index k = 0, n = 0;
   int rows = 0;
   void* c = nullptr;
   Index c_stride = 0;
-  void* sums = nullptr;  // room for [n in whole panels][rows] of them, if Engine::room_for_sums
+  void* sums = nullptr;  // scratch of [n rounded up to panels][rows], if Engine::needs_sum_scratch
   bool add = false;
-  bool in_l2 = false;  // B is in the L2
+  bool in_l2 = false;  // B fits in the L2
 };
-inline constexpr int most_thin_rows = 8;           // in one pass over B
-inline constexpr int most_thin_rows_across = 16;   // where B's columns are contiguous: two passes
-inline constexpr int most_thin_rows_along = 40;    // where k is: further passes find B in the L2
-inline constexpr int rows_of_a_group = 64;         // of tiles, in one pass over B where k is contiguous
-inline constexpr int most_thin_rows_widened = 16;  // where each of them must widen B again
-// Units of k in one stretch: the rows of a pass then take half of an L1 of 32 KiB. They are packed side by side, since
-// rows of a power of two would lie in the same set of the cache.
+inline constexpr int most_thin_rows = 8;           // rows in one pass over B
+inline constexpr int most_thin_rows_across = 16;   // two passes over B
+inline constexpr int most_thin_rows_along = 40;    // further passes find B in the L2
+inline constexpr int rows_of_a_group = 64;         // rows of AMX tiles in one pass over B along k
+inline constexpr int most_thin_rows_widened = 16;  // each pass must widen B again
+// Returns the units of k in one k block: the rows of a pass then take half of an L1 of 32 KiB. They are packed without
+// gaps, because rows with a power-of-two stride would map to the same cache set.
 constexpr Index thin_depth(Index rows) {
   const Index passes = (rows + most_thin_rows - 1) / most_thin_rows, each = (rows + passes - 1) / passes;
   return 4096 / each / 32 * 32;
 }
 
-// Elements of k in one stretch of weights that tiles take as they lie: the rows of A, in tiles of 16, take a quarter of
-// an L2 of 2 MiB. What goes in several is added up stretch by stretch.
+// Returns the elements of k in one k block of weights that AMX tiles load in place: the rows of A, in tiles of 16, then
+// take a quarter of an L2 of 2 MiB. The k blocks are accumulated one after the other.
 constexpr Index tile_stretch(Index rows, Index per_unit) {
   return (Index{1} << 17) / ((rows + 15) / 16) / 16 / 16 * 16 * per_unit;
 }
 
-// So many rows are few: where k is contiguous in B, where its columns are, and where those take at most half of the L2.
+// Largest number of rows for `few_rows_engine`: for B along k, for B across k, and across k with B in half of the L2.
 struct FewRows {
   int along = most_thin_rows, across = most_thin_rows, in_l2 = most_thin_rows;
 };
 
 struct Engine {
-  int rows = 0, cols = 0;  // of the register block
-  int per_unit = 0;        // elements of k
-  int tile_steps = 1;      // packed stages are so many steps long, or a multiple: zeros fill the last
-  int row_grain = 1;       // rows are cut at multiples of so many
-  int k_grain = 32;        // k is cut at multiples of so many elements
-  // Units that follow each row's part of a stage (of a stretch, where thin_along reads them) in packed A: a whole line,
-  // so that rows stay on lines, or none. A panel's, all rows' together, begin with what the sums of its rows start
-  // from.
+  int rows = 0, cols = 0;  // size of the register block
+  int per_unit = 0;        // elements of k in a unit
+  int tile_steps = 1;      // packed stages are padded with zeros to a multiple of these steps
+  int row_grain = 1;       // rows are split at multiples of it
+  int k_grain = 32;        // k is split at multiples of these elements
+  // Units appended to each row of a stage (or k block) of packed A: 0, or one cache line so that rows stay
+  // line-aligned. In a panel the tails of all rows are together and begin with the initial values of the rows' sums.
   int left_tail = 0;
-  bool direct_left = false;   // a unit is what lies in memory where k is contiguous: A may be read in place, where k
-                              // is whole units and whole tile_steps
-  bool direct_right = false;  // a unit is one element as stored: B may, where columns are contiguous
-  bool keeps_right = false;   // … and the block can leave it packed
+  bool direct_left = false;   // A along k can be read in place, if k is a multiple of
+                              // per_unit * step_multiple
+  bool direct_right = false;  // B across k can be read in place: a unit is one element
+  bool keeps_right = false;   // the register block can pack B while reading it in place
   void (*block)(const Block&) = nullptr;
-  void (*release)() = nullptr;  // of tiles that blocks with a Block::shape left configured
+  void (*release)() = nullptr;  // releases tiles left configured by BlockArgs::tile_shape
   Packers left, right;
-  void (*thin_along)(const Strip&) = nullptr;  // null: thin products take the way of all others
+  void (*thin_along)(const Strip&) = nullptr;  // unset: skinny products run like all others
   void (*thin_across)(const Strip&) = nullptr;
-  void (*thin_packed)(const Strip&) = nullptr;  // … and B packed; null: packed weights take the way of all others
-  bool room_for_sums = false;  // these two keep sums in room of their own until they are done; false: in C
-  int few_stretch = 0;  // units of k in a stretch of Strip::a_rows of most_thin_rows; 0, or more rows: thin_depth(rows)
-  Packers thin_left{};  // Strip::a_rows is one panel of whole row_grains that these pack; null: stretches, by `left`
-  int most_thin_along = 0;  // rows that thin_along takes; 0: most_thin_rows_along, or _widened
-  // Another engine, for products of few rows whose B is read in place; null: this one.
+  void (*thin_packed)(const Strip&) = nullptr;  // for packed B; null: run like all others
+  bool room_for_sums = false;  // the last two keep sums in scratch; false: in C
+  int few_stretch = 0;  // k block of a_by_rows up to max_skinny_rows; 0: skinny_k_block_units()
+  Packers thin_left{};  // pack a_by_rows as one panel; null: k blocks by left_packers
+  int most_thin_along = 0;  // row limit; 0: max_skinny_rows_along_k or _widened
+  // Returns the engine for products of few rows whose B is read in place; null: this engine.
   const Engine* (*for_few)() = nullptr;
   FewRows few{};
 };
 
-// Units of k in memory that this engine packed.
+// Returns the units that k elements take in memory packed by this engine.
 constexpr Index units_of(const Engine& e, Index k) {
   const Index elements = e.per_unit * e.tile_steps;
   return (k + elements - 1) / elements * e.tile_steps;
 }
 
-// The engine that multiplies these operands on a CPU; null where there is none. Its numbers are there for any CPU, its
-// functions may be called only on one that has the instruction set. prepacked: B is packed once for many products, and
-// then not wider than it is stored where that can be had.
+// Returns the engine for these operands on a CPU, or null. Its sizes may be read on any CPU; its functions need a CPU
+// with the instruction set. `prepacked`: B is packed once for many products, so an engine that does not widen it is
+// preferred.
 const Engine* engine(DType a, DType b, const Cpu& cpu, bool prepacked = false);
-const Engine* engine(DType a, DType b);  // … on this one, as its kernels run now
+const Engine* engine(DType a, DType b);  // Returns that of this_cpu().
 
-// Of an instruction set's engines in f32, Pair<A, B>::engine for each two formats that are widened as they are packed.
+// Returns Pair<A, B>::engine for formats a and b, which are widened to f32 while they are packed, or null.
 template <template <class, class> class Pair> const Engine* widening_engine(DType a, DType b) {
   const auto with_left = [b]<class A>() -> const Engine* {
     switch (b) {
@@ -164,12 +164,12 @@ template <template <class, class> class Pair> const Engine* widening_engine(DTyp
   }
 }
 
-// Looking one up takes no instruction of the set: engines are constants.
+// Return the engine of an instruction set or null. Safe on any CPU, because engines are constants.
 const Engine* plain_engine(DType a, DType b);
 const Engine* avx2_engine(DType a, DType b);
 const Engine* avx512_engine(DType a, DType b);
 const Engine* avx512_bf16_engine(DType a, DType b);
-const Engine* avx512_wide_bf16_engine(DType a, DType b);  // where pairs of bf16 are slow: see multiplies_pairs
+const Engine* avx512_wide_bf16_engine(DType a, DType b);  // if !multiplies_bf16_pairs()
 const Engine* amx_engine(DType a, DType b);
 
 }  // namespace ridge::tile::cpu

@@ -1,5 +1,5 @@
-// AMX: 32 x 32 sums in four tiles, bf16 as pairs along k and int8 as quads (tiles.h). Rows too few to be worth a tile
-// go to the engine of AVX512_BF16 and VNNI for the same formats.
+// AMX engines: 32 x 32 sums in four tiles, bf16 as pairs along k and int8 as quads (tiles.h). Products with too few
+// rows for a tile use the AVX-512, AVX512_BF16 or VNNI engine for the same formats.
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"  // g++ 12 warns about its own _mm512_undefined_*
 #pragma GCC diagnostic ignored "-Wuninitialized"
 #include "ridge/tile/cpu/tiles_thin.h"
@@ -16,8 +16,8 @@ namespace ridge::tile::cpu {
 namespace {
 struct Here {};
 
-// In words of the assembler: the compilers' intrinsics take literals, not constants of a template. The compiler knows
-// of no tile; volatile keeps these in order, and what the tiles read was written before they are configured.
+// Uses inline assembly because the intrinsics take literals, not template constants. The compiler does not know the
+// tiles; volatile keeps the instructions in order, and data for the tiles is written before they are configured.
 struct Tiles {
   static constexpr int lanes = 16;
   [[gnu::always_inline]] static void configure(const TileShapes& s) {
@@ -31,18 +31,18 @@ struct Tiles {
   template <int t> [[gnu::always_inline]] static void store(void* p, Index stride) {
     asm volatile("tilestored %%tmm%c2, (%0,%1,1)" : : "r"(p), "r"(stride), "i"(t) : "memory");
   }
-  // The same past the L1, for what comes from the L2 and is not needed again soon: 75 cycles a step instead of 85.
+  // Loads with a hint to bypass the L1, for data in the L2 without early reuse: 75 cycles a step instead of 85.
   template <int t> [[gnu::always_inline]] static void load_once(const void* p, Index stride) {
     asm volatile("tileloaddt1 (%0,%1,1), %%tmm%c2" : : "r"(p), "r"(stride), "i"(t));
   }
-  [[gnu::always_inline]] static void settle() { asm volatile("" : : : "memory"); }  // stores come before later loads
+  [[gnu::always_inline]] static void settle() { asm volatile("" : : : "memory"); }  // orders stores before loads
   [[gnu::always_inline]] static void stream(Unit* to, const Unit* from) {
     _mm512_stream_si512(reinterpret_cast<__m512i*>(to), _mm512_load_si512(from));
     _mm512_stream_si512(reinterpret_cast<__m512i*>(to + 16), _mm512_load_si512(from + 16));
   }
 };
 
-// C's `rows` rows from a tile of 16 x 16 whose rows are C's columns.
+// Stores `rows` rows of C from a tile of 16 x 16 whose rows are the columns of C.
 template <class V>
 void turn_tile(const Unit* tile, typename V::Sum* c, Index c_stride, std::array<int, 2> sizes, bool add) {
   const auto [rows, cols] = sizes;
@@ -69,7 +69,7 @@ struct Pairs : Tiles {
   }
 };
 
-struct Quads : Tiles {  // of int8, sums of int32
+struct Quads : Tiles {  // quads of int8, sums in int32
   template <int c, int a, int b> [[gnu::always_inline]] static void dot() {
     asm volatile("tdpbssd %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(c), "i"(a), "i"(b));
   }
@@ -78,7 +78,7 @@ struct Quads : Tiles {  // of int8, sums of int32
   }
 };
 
-// W: what the tiles hold. Few rows of A pass over weights in place where these are what the tiles hold.
+// W: element type in the tiles. If B has that type, products with few rows of A read B in place.
 template <class T, class W, class A, class B> constexpr Engine tiles_of() {
   Engine e{
       .rows = 32,
@@ -101,8 +101,8 @@ template <class T, class W, class A, class B> constexpr Engine tiles_of() {
   return e;
 }
 
-// Fewer still are multiplied by the other instruction sets' engines: bf16 in f32, whose multiply-adds start twice as
-// often as those of pairs.
+// Returns the vector engine for products of very few rows: bf16 in f32, because f32 multiply-adds start twice as often
+// as those of bf16 pairs.
 template <DType a, DType b> const Engine* smaller() {
   return (a == DType::int8 && b == DType::int8 ? avx512_bf16_engine : avx512_engine)(a, b);
 }

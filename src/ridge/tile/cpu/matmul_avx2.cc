@@ -1,5 +1,5 @@
-// AVX2 and FMA: 6 x 16 sums in 12 of 16 registers. Formats shorter than f32 are widened when they are packed, but
-// int8 * int8, which is multiplied as pairs of int16 in int32.
+// AVX2 and FMA engines: 6 x 16 sums in 12 of 16 registers. Formats shorter than f32 are widened when they are packed,
+// except int8 * int8, which is multiplied as pairs of int16 with int32 sums.
 #include "ridge/tile/cpu/block.h"
 #if defined(__AVX2__)
 #include <immintrin.h>
@@ -27,7 +27,7 @@ struct V {
   [[gnu::always_inline]] static void keep(Unit* p, Register x) { _mm256_storeu_ps(reinterpret_cast<float*>(p), x); }
   [[gnu::always_inline]] static Register broadcast(Unit x) { return _mm256_set1_ps(__builtin_bit_cast(float, x)); }
   [[gnu::always_inline]] static Register multiply_add(Register c, Register a, Register b) {
-    // In place: left to choose, the compiler exchanges registers until two sums lie in memory.
+    // Updates the sum in its register; with the intrinsic the compiler spills two sums to memory.
     asm("vfmadd231ps %2, %1, %0" : "+x"(c) : "x"(a), "x"(b));
     return c;
   }
@@ -38,7 +38,7 @@ struct V {
   [[gnu::always_inline]] static void sum_store_part(float* p, Register x, int n) { store_first<V>(p, x, n); }
 };
 
-struct Ints {  // a unit is a pair of int16 along k
+struct Ints {  // a unit is two int16 along k
   using Register = __m256i;
   using Sum = std::int32_t;
   static constexpr int lanes = 8;
@@ -48,7 +48,7 @@ struct Ints {  // a unit is a pair of int16 along k
   [[gnu::always_inline]] static Register load_part(const Unit* p, int) { return load(p); }  // B is packed and padded
   [[gnu::always_inline]] static Register broadcast(Unit x) { return _mm256_set1_epi32(x); }
   [[gnu::always_inline]] static Register multiply_add(Register c, Register a, Register b) {
-    Register product;  // next to its sum: the compiler would do the products of four steps first, and lack registers
+    Register product;  // one asm for both: else the compiler computes products of four steps first and spills
     asm("vpmaddwd %3, %2, %1\n\tvpaddd %1, %0, %0" : "+x"(c), "=&x"(product) : "x"(a), "x"(b));
     return c;
   }

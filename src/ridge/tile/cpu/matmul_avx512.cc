@@ -1,5 +1,5 @@
-// AVX-512 (F, BW, DQ, VL): 14 x 32 sums in 28 registers. Formats shorter than f32 are widened when they are packed,
-// but int8 * int8, which is multiplied as pairs of int16 in int32.
+// AVX-512 (F, BW, DQ, VL) engines: 14 x 32 sums in 28 registers. Formats shorter than f32 are widened when they are
+// packed, except int8 * int8, which is multiplied as pairs of int16 with int32 sums.
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"  // g++ 12 warns about its own _mm512_undefined_*
 #include "ridge/tile/cpu/block.h"
 #if defined(__AVX512F__)
@@ -40,7 +40,7 @@ constexpr Engine integers{
     .thin_across = thin_across<Ints, std::int16_t, std::int8_t>,
 };
 
-// Up to four rows wait for memory, and pairs take fewer instructions.
+// Up to four rows are memory-bound, and bf16 pairs need fewer instructions.
 const Engine* of_pairs() { return avx512_bf16_engine(DType::bf16, DType::bf16); }
 constexpr Engine wide_bf16 = [] {
   Engine e = Widening<Bf16, Bf16>::engine;

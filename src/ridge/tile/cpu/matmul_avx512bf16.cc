@@ -1,5 +1,5 @@
-// AVX512_BF16: a unit is a pair of bf16 along k, and vdpbf16ps multiplies and adds 16 pairs at the rate of 16 f32;
-// VNNI: a unit is four int8, and vpdpbusd multiplies and adds 16 such fours.
+// AVX512_BF16 and VNNI engines. AVX512_BF16: a unit is a pair of bf16 along k, and vdpbf16ps multiplies and adds 16
+// pairs at the rate of 16 f32. VNNI: a unit is four int8 (a quad), and vpdpbusd multiplies and adds 16 quads.
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"  // g++ 12 warns about its own _mm512_undefined_*
 #include "ridge/tile/cpu/block.h"
 #if defined(__AVX512BF16__)
@@ -24,8 +24,8 @@ struct V : FloatVectors512<Here> {
 
 using Quads = QuadVectors512<Here>;
 
-// Few rows wait for B's int8 to be widened: to f32 that takes two instructions for 16, to pairs of bf16 five for
-// 32, and a core may multiply those at half the rate (Emerald Rapids does).
+// With few rows, widening the int8 of B is the limit: to f32 it takes two instructions for 16 elements, to bf16 pairs
+// five for 32, and a core may multiply pairs at half the rate (Emerald Rapids does).
 const Engine* widened() { return avx512_engine(DType::bf16, DType::int8); }
 
 template <class A, class B> constexpr Engine pairs{

@@ -1,5 +1,5 @@
-// Plain C++ for every other machine: vectors of four floats or int32 in the compiler's own words, which are SSE2 on
-// x86-64 and NEON on ARM; 6 x 8 sums. The slowest engine, and the one that needs nothing.
+// Plain C++ engines for every other machine: 6 x 8 sums in the compiler's vectors of four f32 or int32, which are SSE2
+// on x86-64 and NEON on ARM. They are the slowest and need no instruction set.
 #include <cstring>
 
 #include "ridge/pool/isa.h"

@@ -1,7 +1,6 @@
-// Packing in plain C++, for instruction sets that bring nothing better: panels of units, [steps][width]. A unit holds
-// what one step of k multiplies: an f32 (shorter formats are widened here, once, so that the multiply never sees them)
-// or several short elements side by side; W is what the multiply takes, T what lies in memory. Tag is a type of an
-// unnamed namespace: see block.h.
+// Packing in plain C++, for instruction sets without a faster one: panels of units, [steps][width]. A unit has the
+// elements of one step of k: one f32 (shorter formats are widened here, once) or several short elements. W is the
+// element type that the multiply needs, T that in memory. Tag is a type of an unnamed namespace: see block.h.
 #pragma once
 
 #include <cstring>
@@ -11,7 +10,7 @@
 
 namespace ridge::tile::cpu {
 
-// x as W, which holds it exactly.
+// Returns x converted to W, which represents it exactly.
 template <class Tag, class W, class T> [[gnu::always_inline]] inline W held(T x) {
   if constexpr (__is_same(W, T)) {
     return x;
@@ -26,7 +25,7 @@ template <class Tag, class W, class T> [[gnu::always_inline]] inline W held(T x)
 
 template <class W> inline constexpr int per_unit = sizeof(Unit) / sizeof(W);
 
-// The unit of elements p[0], p[stride], … of which `count` exist.
+// Returns the unit of p[0], p[stride], …; elements from index `count` on are zero.
 template <class Tag, class T, class W>
 [[gnu::always_inline]] inline Unit unit_of(const T* p, Index stride, Index count) {
   W parts[per_unit<W>] = {};

@@ -1,6 +1,6 @@
-// Packing for tiles: a left panel is [blocks of 16 units][rows][16 units], so that a tile is 16 lines in a row; a right
-// panel is the [steps][32] of the other instruction sets. Both end in whole blocks, filled with zeros. W is what the
-// multiply takes, T what lies in memory. Tag is a type of an unnamed namespace: see block.h.
+// Packing for AMX tiles. A left panel is [blocks of 16 units][rows][16 units], so that a tile is 16 contiguous cache
+// lines; a right panel is [steps][32] as for other instruction sets. Both are padded with zeros to full blocks. W is
+// the element type that the multiply needs, T that in memory. Tag is a type of an unnamed namespace: see block.h.
 #pragma once
 
 #include "ridge/tile/cpu/pack_avx512.h"
@@ -9,7 +9,7 @@ namespace ridge::tile::cpu {
 
 template <class W> inline constexpr int in_unit = sizeof(Unit) / sizeof(W);
 
-// 16 units of one step of k, one of each lane, where lanes are contiguous; `left` elements of k exist.
+// Returns one unit of each of 16 contiguous lanes for one step of k, of which `left` elements exist.
 template <class Tag, class T, class W>
 [[gnu::always_inline]] inline __m512i tile_units_across(const T* p, Index stride, Index left, int lanes) {
   const __mmask16 in = first_lanes<Tag>(lanes);
@@ -65,7 +65,7 @@ template <class Tag, class T, class W> void pack_left_across(const Packing& x) {
   }
 }
 
-// [steps][width], any width: 16 lanes at a time.
+// Packs [steps][width] for any width, 16 lanes at a time.
 template <class Tag, class T, class W> void pack_steps_along(const Packing& x) {
   constexpr Index deep = 16 * in_unit<W>;
   for (int lane = 0; lane < x.width; lane += 16) {
@@ -87,7 +87,7 @@ template <class Tag, class T, class W> void pack_steps_along(const Packing& x) {
   }
 }
 
-// Two whole rows of 32 bf16 make two lines of pairs. Fetched are the rows one chunk of Worker::pack_right further.
+// Interleaves two full rows of 32 bf16 to two lines of pairs. Prefetches the rows that `pack_right` packs next.
 template <class Tag> [[gnu::always_inline]] inline void pack_pair_of_lines(const void* rows, Index stride, Unit* out) {
   const auto* const even = static_cast<const Bf16*>(rows);
   __builtin_prefetch(even + 32 * stride, 0, 2);
@@ -98,7 +98,7 @@ template <class Tag> [[gnu::always_inline]] inline void pack_pair_of_lines(const
   _mm512_storeu_si512(out + 16, _mm512_permutex2var_epi16(a, high, b));
 }
 
-// Four whole rows of 32 int8 make two lines of fours.
+// Interleaves four full rows of 32 int8 to two lines of quads.
 template <class Tag> [[gnu::always_inline]] inline void pack_four_of_lines(const void* rows, Index stride, Unit* out) {
   const auto* const first = static_cast<const std::int8_t*>(rows);
   __m256i r[4];
@@ -107,7 +107,7 @@ template <class Tag> [[gnu::always_inline]] inline void pack_four_of_lines(const
     __builtin_prefetch(first + (64 + i) * stride, 0, 2);
     r[i] = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(first + i * stride));
   }
-  // Pairs of bytes: columns 0 … 7 and 16 … 23, then 8 … 15 and 24 … 31.
+  // Returns pairs of bytes of columns 0 … 7 and 16 … 23, then of 8 … 15 and 24 … 31.
   const auto pairs = [](__m256i even, __m256i odd) __attribute__((always_inline)) {
     return _mm512_inserti64x4(_mm512_castsi256_si512(_mm256_unpacklo_epi8(even, odd)), _mm256_unpackhi_epi8(even, odd),
                               1);

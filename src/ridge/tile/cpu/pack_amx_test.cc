@@ -1,5 +1,5 @@
-// The packers of tiles, which need AVX512_BF16 but no AMX, against those of plain C++: any number of lanes and any k,
-// sources that end before a page without rights, and nothing written but the panel.
+// Compares the packing for AMX tiles, which needs AVX512_BF16 but no AMX, with that of plain C++ for any number of
+// lanes and any k. Sources end before an inaccessible page, and nothing but the panel may be written.
 #include "ridge/tile/cpu/pack.h"
 
 #include <gtest/gtest.h>
@@ -19,7 +19,7 @@ using ops::oracle::Guarded;
 using Pack = void (*)(const Packing&);
 struct Here {};
 
-// What a left panel is of [steps][width]: [blocks of 16 units][width][16 units].
+// Returns a left panel, [blocks of 16 units][width][16 units], from [steps][width].
 std::vector<Unit> turned(const std::vector<Unit>& steps, Index width) {
   std::vector<Unit> out(steps.size());
   for (Index s = 0; s < static_cast<Index>(steps.size()) / width; ++s)
@@ -42,7 +42,7 @@ template <class T> T held_as(Index x) {
     return static_cast<T>(x);
 }
 
-// T in memory, W in the panel; per_unit of pack.h is sizeof(Unit) / sizeof(W).
+// T is the type in memory, W that in the panel; per_unit of pack.h is sizeof(Unit) / sizeof(W).
 template <class T, class W> std::string wrong(Pack found, const Panel& p) {
   const Index lines = p.along ? p.lanes : p.k, each = p.along ? p.k : p.lanes, stride = each + 3;
   const Index elements = (lines - 1) * stride + each;
@@ -68,7 +68,7 @@ template <class T, class W> std::string wrong(Pack found, const Panel& p) {
 
 template <class T, class W> void compare(const Packers& packers, bool left) {
   for (const int width : {1, 2, 13, 15, 16, 17, 29, 31, 32, 48, 64}) {
-    if (left && width > 32) continue;  // a block's rows
+    if (left && width > 32) continue;  // a block has at most 32 rows
     for (const int lanes : {width, width - 1, width - 14})
       for (const Index k : {1, 2, 3, 4, 5, 31, 32, 33, 62, 63, 64, 65, 66, 67, 127, 129, 200})
         for (const bool along : {true, false}) {
@@ -82,7 +82,7 @@ class TilePackers : public testing::Test {
  protected:
   void SetUp() override {
     if (detected_isa() < Isa::avx512_bf16)
-      GTEST_SKIP() << "not checked: the packers of tiles need AVX512_BF16, and this CPU has at most "
+      GTEST_SKIP() << "not checked: packing for AMX tiles needs AVX512_BF16, and this CPU has at most "
                    << name(detected_isa());
     ASSERT_NE(amx_engine(DType::bf16, DType::bf16), nullptr) << "this build has no code for the CPU that it runs on";
   }

@@ -1,5 +1,5 @@
-// Packing with AVX2, F16C: as pack_avx512.h, 8 x 8 units at a time, of f32 or of pairs of int16. T is what lies in
-// memory. Tag is a type of an unnamed namespace: see block.h.
+// Packing with AVX2 and F16C: as pack_avx512.h, but 8 x 8 units at a time, f32 or pairs of int16. T is the element type
+// in memory. Tag is a type of an unnamed namespace: see block.h.
 #pragma once
 
 #include <immintrin.h>
@@ -14,7 +14,7 @@ template <class Tag> [[gnu::always_inline]] inline __m256i first_lanes8(Index n)
   return _mm256_cmpgt_epi32(_mm256_set1_epi32(lanes), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
 }
 
-// A masked store costs some cores forty operations.
+// Stores the first n lanes without a masked store, which takes forty micro-operations on some cores.
 template <class Tag> [[gnu::always_inline]] inline void store_first(float* p, __m256 x, int n) {
   if (n >= 8) return _mm256_storeu_ps(p, x);
   __m128 part = _mm256_castps256_ps128(x);
@@ -31,7 +31,7 @@ template <class Tag> [[gnu::always_inline]] inline void store_first(float* p, __
   if (n & 1) _mm_store_ss(p, part);
 }
 
-// Eight neighbours as f32, which holds them exactly.
+// Returns eight contiguous elements as f32, which represents them exactly.
 template <class Tag, class T> [[gnu::always_inline]] inline __m256 widened8(const T* p) {
   if constexpr (sizeof(T) == 4) {
     return _mm256_loadu_ps(reinterpret_cast<const float*>(p));
@@ -45,22 +45,22 @@ template <class Tag, class T> [[gnu::always_inline]] inline __m256 widened8(cons
       return _mm256_cvtph_ps(bits);
   }
 }
-// … of which `left` exist; the others are 0.
+// Returns the first `left` of eight contiguous elements as f32; the others are 0.
 template <class Tag, class T> [[gnu::always_inline]] inline __m256 widened8(const T* p, Index left) {
   if (left >= 8) return widened8<Tag>(p);
   if constexpr (sizeof(T) == 4) {
     return _mm256_maskload_ps(reinterpret_cast<const float*>(p), first_lanes8<Tag>(left));
   } else {
     T held[8] = {};
-    __builtin_memcpy(held, p, static_cast<std::size_t>(left) * sizeof(T));  // at any address
+    __builtin_memcpy(held, p, static_cast<std::size_t>(left) * sizeof(T));  // p may be unaligned
     return widened8<Tag>(held);
   }
 }
 
-// Two neighbours along k, which vpmaddwd multiplies at once: int8 held as int16, so that no product overflows.
+// A unit of two int8, adjacent along k and widened to int16, so that no product of vpmaddwd overflows.
 struct PairOfInt8 {};
 
-// Eight neighbouring units of T along k, as they lie in a register.
+// Loads eight units of T, contiguous along k, into a register.
 template <class T> struct Units8 {
   using Element = T;
   static constexpr int per_unit = 1;
@@ -111,7 +111,7 @@ template <class Tag, class T> void pack_along_avx2(const Packing& x) {
   using Element = typename Units::Element;
   constexpr int per_unit = Units::per_unit, deep = 8 * per_unit;
   const Index units = (x.k + per_unit - 1) / per_unit;
-  if (x.width == 1) {  // a row of few: no transposition
+  if (x.width == 1) {  // a single row needs no transposition
     for (Index k = 0, step = 0; step < units; k += deep, step += 8)
       store_first<Tag>(reinterpret_cast<float*>(x.out) + step,
                        Units::template load<Tag>(static_cast<const Element*>(x.source) + k, x.k - k),
@@ -124,8 +124,8 @@ template <class Tag, class T> void pack_along_avx2(const Packing& x) {
     for (Index k = 0, step = 0; step < units; k += deep, step += 8) {
       __m256 r[8];
       const Index left = units - step;
-      for (int i = 0; i < (lanes < 8 ? lanes : 8); ++i)  // k is contiguous: four lines ahead, in the L2: rows of a
-        __builtin_prefetch(reinterpret_cast<const char*>(source + i * x.stride + k) + 256, 0, 2);  // power of two
+      for (int i = 0; i < (lanes < 8 ? lanes : 8); ++i)  // prefetches four lines in advance, to the L2,
+        __builtin_prefetch(reinterpret_cast<const char*>(source + i * x.stride + k) + 256, 0, 2);  // not the L1
       if (lanes >= 8 && k + deep <= x.k) {
 #pragma GCC unroll 8
         for (int i = 0; i < 8; ++i) r[i] = Units::template load<Tag>(source + i * x.stride + k);
@@ -151,7 +151,7 @@ template <class Tag, class T> void pack_along_avx2(const Packing& x) {
   }
 }
 
-// Sixteen bytes, of which `count` exist; the others are 0. At any address.
+// Returns the first `count` of sixteen bytes at any address; the others are 0.
 template <class Tag> [[gnu::always_inline]] inline __m128i first_bytes(const std::int8_t* p, int count) {
   if (count >= 16) return _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
   std::int8_t held[16] = {};
@@ -159,7 +159,7 @@ template <class Tag> [[gnu::always_inline]] inline __m128i first_bytes(const std
   return _mm_loadu_si128(reinterpret_cast<const __m128i*>(held));
 }
 
-// Lanes are contiguous: each byte of a row of k stands beside that of the next row, then both are widened.
+// Interleaves the bytes of two rows of k, then widens them to int16.
 template <class Tag> void pack_pairs_across_avx2(const Packing& x) {
   const std::int8_t* source = static_cast<const std::int8_t*>(x.source);
   float* out = reinterpret_cast<float*>(x.out);
@@ -189,7 +189,7 @@ template <class Tag, class T> void pack_across_avx2(const Packing& x) {
 }
 
 template <class Tag, class T> inline constexpr Packers packers_avx2{pack_along_avx2<Tag, T>, pack_across_avx2<Tag, T>};
-// A's panels are so narrow that elements one by one are as fast.
+// Panels of A are so narrow that packing single elements is as fast.
 template <class Tag>
 inline constexpr Packers left_pairs_avx2{pack_along_avx2<Tag, PairOfInt8>, pack_across<Tag, std::int8_t, std::int16_t>};
 template <class Tag>

@@ -1,8 +1,8 @@
-// Packing with AVX-512. Where k is contiguous a panel is a transposition, done 16 x 16 units at a time in registers (64
-// shuffles for 256 units); where lanes are contiguous it is a copy, and for pairs an interleaving of two rows. W is
-// what the multiply takes, T what lies in memory. vpdpbusd takes unsigned times signed: B's int8 are held as uint8 of
-// 128 more (W is std::uint8_t), and A's rows end with -128 times their sums (`tail`), from which the products' sums
-// start: int32 wraps around, so what comes out is exact. Tag is a type of an unnamed namespace: see block.h.
+// Packing with AVX-512. Along k it transposes 16 x 16 units at a time in registers (64 shuffles for 256 units); across
+// k it copies, and for pairs interleaves two rows. W is the element type that the multiply needs, T that in memory.
+// vpdpbusd multiplies unsigned by signed, so int8 of B are stored as uint8 with 128 added (W is std::uint8_t), and rows
+// of A end with -128 times their sums (`tail`), from which the sums of the product start. int32 wraps around, so
+// results are exact. Tag is a type of an unnamed namespace: see block.h.
 #pragma once
 
 #include <immintrin.h>
@@ -48,12 +48,12 @@ template <class Tag> [[gnu::always_inline]] inline void transpose16(__m512i (&r)
   }
 }
 
-// Up to 32 elements in memory as W of two bytes.
+// Returns up to 32 elements as W of two bytes.
 template <class Tag, class T, class W> [[gnu::always_inline]] inline __m512i shorts(__mmask32 mask, const T* p) {
   if constexpr (sizeof(T) == 2) {
     return _mm512_maskz_loadu_epi16(mask, p);
   } else {
-    static_assert(__is_same(T, std::int8_t), "shorts come of two-byte formats and of int8");
+    static_assert(__is_same(T, std::int8_t), "load_shorts: two-byte formats and int8 only");
     if constexpr (!__is_same(W, Bf16)) return _mm512_cvtepi8_epi16(_mm256_maskz_loadu_epi8(mask, p));
     const auto half = [](__mmask16 some, const T* at) __attribute__((always_inline)) {
       return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_maskz_loadu_epi8(some, at)));
@@ -63,13 +63,13 @@ template <class Tag, class T, class W> [[gnu::always_inline]] inline __m512i sho
   }
 }
 
-// Up to 64 int8 as W.
+// Returns up to 64 int8 as W.
 template <class Tag, class W> [[gnu::always_inline]] inline __m512i quads(__mmask64 mask, const std::int8_t* p) {
   const __m512i x = _mm512_maskz_loadu_epi8(mask, p);
   return __is_same(W, std::uint8_t) ? _mm512_xor_si512(x, _mm512_set1_epi8(-128)) : x;
 }
 
-// `count` (at most four) rows of up to 32 int8, interleaved: the units of 16 columns in each of out.
+// Interleaves `count` (at most four) rows of up to 32 int8: each of `out` gets the units of 16 columns.
 template <class Tag, class W> [[gnu::always_inline]] inline void quads_across(const std::int8_t* p, Index stride,
                                                                               Index count, __mmask32 mask,
                                                                               __m512i (&out)[2]) {
@@ -78,7 +78,7 @@ template <class Tag, class W> [[gnu::always_inline]] inline void quads_across(co
       return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p + i * stride));
     return _mm256_maskz_loadu_epi8(i < count ? mask : 0, p + (i < count ? i : 0) * stride);
   };
-  // Two rows: four columns, the four 16 further on, the same of the other row; then the rows' bytes in turn.
+  // For two rows: gathers four columns and the four 16 columns later of each row, then interleaves the rows' bytes.
   const __m512i columns = _mm512_set_epi32(15, 11, 7, 3, 14, 10, 6, 2, 13, 9, 5, 1, 12, 8, 4, 0);
   const __m512i in_turn = _mm512_broadcast_i32x4(_mm_set_epi8(15, 7, 14, 6, 13, 5, 12, 4, 11, 3, 10, 2, 9, 1, 8, 0));
   const auto two = [&](Index i) __attribute__((always_inline)) {
@@ -92,7 +92,7 @@ template <class Tag, class W> [[gnu::always_inline]] inline void quads_across(co
     for (__m512i& x : out) x = _mm512_xor_si512(x, _mm512_set1_epi8(-128));
 }
 
-// total + 128 times the sums of each unit's four int8.
+// Returns total + 128 times the sum of the four int8 of each unit.
 template <class Tag> [[gnu::always_inline]] inline __m512i add_quads(__m512i total, __m512i units) {
   return _mm512_dpbusd_epi32(total, _mm512_set1_epi8(-128), units);
 }
@@ -100,7 +100,7 @@ template <class Tag> [[gnu::always_inline]] inline __m512i negative(__m512i x) {
   return _mm512_sub_epi32(_mm512_setzero_si512(), x);
 }
 
-// Up to 16 units of one lane; `left` elements exist from p on.
+// Returns up to 16 units of one lane; `left` elements exist from p on.
 template <class Tag, class T, class W> [[gnu::always_inline]] inline __m512i units_along(const T* p, Index left) {
   if constexpr (sizeof(W) == 1) {
     return quads<Tag, W>(left >= 64 ? ~__mmask64{0} : (__mmask64{1} << left) - 1, p);
@@ -109,11 +109,11 @@ template <class Tag, class T, class W> [[gnu::always_inline]] inline __m512i uni
   } else if constexpr (sizeof(T) == 4) {
     return _mm512_maskz_loadu_epi32(first_lanes<Tag>(left), p);
   } else if constexpr (sizeof(T) == 1) {
-    static_assert(__is_same(T, std::int8_t), "of one-byte formats int8 is widened");
+    static_assert(__is_same(T, std::int8_t), "load_units: the only one-byte format is int8");
     return _mm512_castps_si512(
         _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_maskz_loadu_epi8(first_lanes<Tag>(left), p))));
   } else {
-    static_assert(sizeof(T) == 2, "widening loads are written for one- and two-byte formats");
+    static_assert(sizeof(T) == 2, "load_units: widening needs one- or two-byte formats");
     const __m256i bits = _mm256_maskz_loadu_epi16(first_lanes<Tag>(left), p);
     if constexpr (__is_same(T, Bf16)) return _mm512_slli_epi32(_mm512_cvtepu16_epi32(bits), 16);
     return _mm512_castps_si512(_mm512_cvtph_ps(bits));
@@ -123,7 +123,7 @@ template <class Tag, class T, class W> [[gnu::always_inline]] inline __m512i uni
 template <class Tag, class T, class W, int tail> void pack_along_avx512(const Packing& x) {
   constexpr Index per_unit = sizeof(Unit) / sizeof(W);
   const Index units = (x.k + per_unit - 1) / per_unit;
-  if (x.width == 1) {  // a row of few: no transposition
+  if (x.width == 1) {  // a single row needs no transposition
     __m512i total = _mm512_setzero_si512();
     for (Index u = 0; u < units; u += 16) {
       const __m512i r = units_along<Tag, T, W>(static_cast<const T*>(x.source) + u * per_unit, x.k - u * per_unit);
@@ -140,7 +140,7 @@ template <class Tag, class T, class W, int tail> void pack_along_avx512(const Pa
     __m512i total = _mm512_setzero_si512();
     for (Index u = 0; u < units; u += 16) {
       __m512i r[16];
-      for (int i = 0; i < (lanes < 16 ? lanes : 16); ++i)  // k is contiguous: four lines ahead
+      for (int i = 0; i < (lanes < 16 ? lanes : 16); ++i)  // four lines in advance
         __builtin_prefetch(reinterpret_cast<const char*>(source + i * x.stride + u * per_unit) + 256, 0, 3);
       if (lanes >= 16) {
 #pragma GCC unroll 16
@@ -173,7 +173,7 @@ template <class Tag, class T, class W, int tail> void pack_along_avx512(const Pa
   }
 }
 
-// Picks pairs of the first sixteen of two rows: one of each, side by side.
+// Returns the indices that interleave the first sixteen elements of two rows.
 template <class Tag> [[gnu::always_inline]] inline __m512i pair_places() {
   return _mm512_set_epi16(47, 15, 46, 14, 45, 13, 44, 12, 43, 11, 42, 10, 41, 9, 40, 8, 39, 7, 38, 6, 37, 5, 36, 4, 35,
                           3, 34, 2, 33, 1, 32, 0);

@@ -1,7 +1,6 @@
-// Texts that take steps (steps.h) on a CPU that multiplies bf16 in pairs: a unit is two elements of a row, one behind
-// the other along k, and vdpbf16ps multiplies and adds 16 of them in the time of 16 f32. Rows lie side by side as
-// panels.h has them, in units; sums are f32, and what becomes a left operand is rounded to bf16. Included by files that
-// are compiled with AVX512_BF16.
+// Tiles for step kernels (steps.h) on a CPU that multiplies bf16 in pairs: a unit is two elements of a row, adjacent
+// along k, and vdpbf16ps multiplies and adds 16 of them in the time of 16 f32. Panels have the layout of panels.h, in
+// units; sums are f32, and left operands are rounded to bf16. Included by files that are compiled with AVX512_BF16.
 #pragma once
 
 #include <immintrin.h>
@@ -12,14 +11,14 @@
 
 namespace ridge::tile {
 namespace {
-struct InPairs {};  // the element type of tiles
+struct InPairs {};  // element type of tiles whose bf16 are multiplied in pairs
 }  // namespace
 
-// As they lie in memory, row by row, a column of zero behind an odd last one.
+// Row-major bf16 as in memory; a column of zeros follows an odd last column.
 template <int Rows, int Cols> struct SharedTile<InPairs, Rows, Cols> {
   using type = InPairs;
   static constexpr int rows = Rows, cols = Cols;
-  static constexpr int stride = Cols + 32;  // no power of two
+  static constexpr int stride = Cols + 32;  // not a power of two
   alignas(64) Bf16 v[Rows * stride];
   int height = 0, width = 0;
 };
@@ -28,7 +27,7 @@ template <int M, int N> struct PairPanels {
   static constexpr int rows = M, cols = N, panel = panel_rows<float, M>, panels = M / panel, units = (N + 1) / 2;
   static constexpr bool pairs = true;
   alignas(64) std::int32_t v[M * units];
-  int width = N;  // elements of a row that are there
+  int width = N;  // number of valid elements in a row
 
   int depth() const { return (width + 1) / 2; }
   std::int32_t* of(int p) { return v + p * (panel * units); }
@@ -39,12 +38,12 @@ template <int M, int N> struct HeldTile<InPairs, M, N> : PairPanels<M, N> { usin
 template <int M, int N, int Sharers> struct Operands<M, N, Sharers, InPairs> : PairPanels<M, N> {};
 template <> struct SumOf<InPairs> { using type = InLanes<float>; };
 
-// What steps.h looks up by the types of tiles, here beside InPairs.
+// Overloads for `Bf16Pairs` that steps.h finds by the types of the tiles.
 namespace {
 
 typedef std::int32_t Pair __attribute__((may_alias));
 
-// right(c, k): the pair k of column c.
+// Columns of a right operand in pairs: pair k of column c is at c * col + k * step.
 struct PairColumns {
   const Pair* data;
   Index col, step;
@@ -58,7 +57,7 @@ struct PairColumns {
 template <int R, int C> PairColumns columns_of_rows(const SharedTile<InPairs, R, C>& tile) {
   return {reinterpret_cast<const Pair*>(tile.v), tile.stride / 2, 1};
 }
-// Rows two by two; behind an odd last one zeros.
+// A tile with rows interleaved in pairs; zeros follow an odd last row.
 template <int R, int C> struct RowPairs {
   static_assert(R % 2 == 0 && C % 16 == 0, "RowPairs: rows x2, columns x16");
   alignas(64) std::int32_t v[R / 2 * C];

@@ -1,6 +1,6 @@
-// What texts that take steps have on a CPU (steps.h): vectors, panels of rows side by side, functions of an element,
-// and the product of a panel with columns. Included by files that are compiled for one instruction set: every name that
-// is compiled lies in an unnamed namespace.
+// Parts of step kernels (steps.h) on a CPU: vectors, panels of rows, functions of an element, and the product of a
+// panel with columns. Included by files that are compiled for one instruction set: every name that is compiled is in an
+// unnamed namespace.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 namespace ridge::tile {
 namespace {
 
-// The element type of tiles that this target computes with as `Real`, in whatever format they are stored.
+// Element type of tiles that this target converts to `Real` for computing, whatever format they are stored in.
 template <class Real> struct InLanes {};
 
 #if defined(__AVX512F__)
@@ -25,7 +25,7 @@ template <class Real> struct Vector {
   typedef Real Lanes __attribute__((vector_size(vector_bytes), may_alias));
   static constexpr int lanes = vector_bytes / sizeof(Real);
 };
-// Rows of a panel.
+// Number of rows of a panel.
 template <class Real, int M> inline constexpr int panel_rows =
     M < most_vectors* Vector<Real>::lanes ? M : most_vectors* Vector<Real>::lanes;
 
@@ -34,15 +34,15 @@ template <class Real_, int M, int N> struct Panels {
   static constexpr int rows = M, cols = N, panel = panel_rows<Real, M>, panels = M / panel;
   static_assert(M % panel == 0, "rows must be whole panels");
   alignas(64) Real v[M * N];
-  int width = N;  // columns that are there
+  int width = N;  // number of valid columns
 
-  int depth() const { return width; }  // as a left operand
+  int depth() const { return width; }  // Returns the length of k as a left operand.
   [[gnu::always_inline]] Real* of(int p) { return v + p * (panel * N); }
   [[gnu::always_inline]] const Real* of(int p) const { return v + p * (panel * N); }
 };
 
-// 2^x within 2^-22 of itself, 0 below 2^-126: x is an integer, which becomes the exponent, and a rest of at most a
-// half.
+// Returns 2^x with relative error 2^-22, or 0 for x < -126: x is split into an integer, which becomes the exponent, and
+// a rest of at most 1/2.
 [[gnu::always_inline]] inline float exp2_of(float x) {
   const float low = x < -126 ? -126 : x, y = low > 127 ? 127 : low;
   const float raised = y + (0x1.8p23f + 127), rest = y - (raised - (0x1.8p23f + 127));
@@ -63,7 +63,7 @@ template <class Real> [[gnu::always_inline]] inline Real log_of(Real x) { return
 namespace cpu {
 namespace {
 
-// right(c, k): element k of column c, at c * col + k * step.
+// Columns of a right operand: element k of column c is at c * col + k * step.
 template <class Real> struct Columns {
   const Real* data;
   Index col, step;
@@ -72,7 +72,7 @@ template <class Real> struct Columns {
 };
 template <class Real> Columns(const Real*, Index, Index) -> Columns<Real>;
 
-// sums[c][r] (+)= sum over k of left[k][r] * right(c, k), for `count` columns of a panel.
+// Computes sums[c][r] (+)= sum over k of left[k][r] * right(c, k) for `count` columns of a panel.
 template <int panel, int count, class Unit, class Right, class Real>
 [[gnu::always_inline]] inline void multiply(const Unit* left, const Right& right, int depth, Real* sums, bool add) {
   using V = typename Vector<Real>::Lanes;

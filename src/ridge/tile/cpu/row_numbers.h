@@ -1,6 +1,6 @@
-// Runs a text that leaves a number a row (tile/rows.h: NumbersOut) on a CPU. Nothing waits for a row's end and nothing
-// is written beside, so a row is read as it lies. Some thousand elements are added in f32, what those leave in f64: a
-// sum of any length has the error of a short one.
+// Runs a kernel that reduces each row to one number (tile/rows.h: NumbersOut) on a CPU. Rows are read sequentially.
+// Blocks of 2048 elements are reduced in f32 and their results in f64, so a sum of any length has the error of a short
+// one.
 #pragma once
 
 #include <cmath>
@@ -12,7 +12,7 @@ namespace ridge::tile {
 
 namespace {
 
-// Of a sum of what `power_of` gives.
+// Returns the logarithm of a sum of `power_of` values, which have the factor 2^64.
 [[gnu::always_inline]] inline float log_of_powers(float sum) {
   return static_cast<float>(std::log(static_cast<double>(sum)) - 64 * 0.69314718055994531);
 }
@@ -33,7 +33,7 @@ template <class V> struct NumberAt {
   }
 };
 
-// What a pass that reads x leaves of the row at which `g` begins, beside what those before it have left.
+// Returns the result of a pass over the row at which `g` begins, given the results of earlier passes.
 template <class V, class Kernel, int pass>
 float number_of(const typename Kernel::Globals& g, Index columns, const RowNumbers<Kernel::passes>& left) {
   using X = typename decltype(g.x)::type;
@@ -49,7 +49,7 @@ float number_of(const typename Kernel::Globals& g, Index columns, const RowNumbe
   return static_cast<float>(typename LeftBy<Step>::Leaves{}(all, g));
 }
 
-// Of the row at which `g` begins. `left`: what the passes have left so far.
+// Runs all passes over the row at which `g` begins. `earlier`: results of the passes so far.
 template <class V, class Kernel, class... Left>
 void leave_number(const typename Kernel::Globals& g, Index columns, Left... left) {
   constexpr int pass = sizeof...(left);

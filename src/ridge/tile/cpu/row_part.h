@@ -1,4 +1,4 @@
-// Which rows a thread has (rows.h), and what it needs for them.
+// The rows of one thread (rows.h) and its scratch memory.
 #pragma once
 
 #include <algorithm>
@@ -7,29 +7,29 @@
 
 namespace ridge::tile::cpu {
 
-constexpr Index l1_floats = 4096;  // half an L1 of 32 KiB: rows that go through a pass together
+constexpr Index l1_floats = 4096;  // half an L1 of 32 KiB, for the rows of a batch
 constexpr int most_rows = 16;
-// None: of a row not even the L1 holds so much.
+// Returns how many rows go through a pass as one batch, or 0 if one row exceeds `l1_floats`.
 constexpr Index rows_together(Index columns) {
   return std::min<Index>(l1_floats / std::max<Index>(columns, 1), most_rows);
 }
-// Floats, in whole lines.
+// Returns the scratch size in floats, a multiple of a cache line.
 constexpr Index row_scratch(Index columns) { return std::max((columns + 15) / 16 * 16, l1_floats); }
 
-// One thread's rows.
+// Rows of one thread.
 struct RowsPart {
   Index begin, end, columns;
   float* scratch;                                           // 64-byte aligned, row_scratch() floats
-  bool stream;                                              // stores go past the caches
-  bool in_l2;                                               // all lies in the L2; else the next row is fetched ahead
-  void (*in_doubles)(const void* of, Index row) = nullptr;  // a row in doubt, of a text that knows no units
+  bool stream;                                              // stores are non-temporal
+  bool in_l2;                                               // all rows fit in the L2; else the next row is prefetched
+  void (*in_doubles)(const void* of, Index row) = nullptr;  // recomputes an inaccurate row
   const void* of = nullptr;
 };
 
-// One thread's rows of a text that goes across them, and its columns: all of them where rows leave numbers.
+// Rows and columns of one thread for a column reduction; all columns if earlier passes reduce rows.
 struct AcrossPart {
   Index begin, end, columns, first, last;
-  double* sums;  // one a column
+  double* sums;  // one per column
   void (*in_doubles)(const void* of, Index row, double* sums) = nullptr;
   const void* of = nullptr;
 };

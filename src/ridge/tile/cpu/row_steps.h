@@ -1,5 +1,5 @@
-// What the loops over a row are made of (rows.h): a pass of a text over one row or two, a pair of vectors at a time,
-// and the loop that does one row's writing and others' reading at once.
+// Building blocks of the loops over a row (rows.h): a pass of a kernel over one row or two, a pair of vectors at a
+// time, and the loop that writes one row while it reads others.
 #pragma once
 
 #include <utility>
@@ -11,7 +11,7 @@
 namespace ridge::tile {
 namespace {
 
-// 2^64 e^x for x <= 0, as well as Y can show it.
+// Returns 2^64 e^x for x <= 0, as accurate as results of type Y need.
 template <class Y, class V>
 requires requires { V::lanes; }
 [[gnu::always_inline]] inline V power_of(V x) {
@@ -34,7 +34,7 @@ struct NextL1 {
   static constexpr int bytes = 1024, locality = 3;
 };
 
-// f(0), f(1), …, each number a constant.
+// Calls f(0), f(1), … with the numbers as compile-time constants.
 template <int n, class F> [[gnu::always_inline]] inline void for_each(F&& f) {
   [&]<int... i>(std::integer_sequence<int, i...>) { (f(std::integral_constant<int, i>{}), ...); }
   (std::make_integer_sequence<int, n>{});
@@ -51,7 +51,7 @@ template <class V> float largest(V a) {
   return folded(a, [](float most, float each) { return each > most ? each : most; });
 }
 
-// Of a NaN and another, `Max` takes the other: it shows in the sum of powers.
+// `Max` ignores a NaN, which reaches the result through the sum of powers.
 template <class V> V join(Max, V a, V x) { return larger(x, a); }
 template <class V> V join(Largest, V a, V x) { return max(a, x); }
 template <class V> V join(Least, V a, V x) { return min(a, x); }
@@ -74,7 +74,7 @@ template <> constexpr float neutral<Max> = -__builtin_inff();
 template <> constexpr float neutral<Largest> = neutral<Max>;
 template <> constexpr float neutral<Least> = __builtin_inff();
 
-// Some vectors of each of some rows. A number of each row serves all of its vectors, one of each column all rows.
+// Vectors of one or more rows. With vectors == 1 a row's vector is used for all columns, with rows == 1 for all rows.
 template <class V, int rows_, int vectors_> struct RowPart {
   static constexpr int rows = rows_, vectors = vectors_;
   V v[rows_ * vectors_];
@@ -83,7 +83,7 @@ template <class V, int rows_, int vectors_> struct RowPart {
   }
 };
 
-// What the passes have left of a row.
+// Results of the passes for one row.
 template <int passes> struct RowNumbers { float of[std::max(passes - 1, 1)]; };
 template <class Kernel> bool in_doubt(const RowNumbers<Kernel::passes>& numbers) {
   return [&]<int... i>(std::integer_sequence<int, i...>) {
@@ -95,7 +95,7 @@ template <class Kernel> bool in_doubt(const RowNumbers<Kernel::passes>& numbers)
   (std::make_integer_sequence<int, Kernel::passes - 1>{});
 }
 
-// Where what rows keep lies.
+// Memory for the values that a pass keeps for later passes.
 struct RowRoom {
   float* data;
   Index row_stride;
@@ -105,7 +105,7 @@ template <class V, class Stored> constexpr bool in_halves = false;
 template <class V, class... T> constexpr bool in_halves<V, Formats<T...>> = V::has_halves &&
                                                                             (std::is_same_v<T, Bf16> && ...);
 
-// What a pass may say: `count` elements from i on of each row, the k-th part of a turn.
+// The operations of a pass on `count` elements from i on of each row; k is the index in a loop iteration.
 template <class Step, int vectors> struct RowAt {
   using V = typename Step::Vector;
   const Step& step;
@@ -116,7 +116,7 @@ template <class Step, int vectors> struct RowAt {
     using Prefetch = typename Step::Ahead;
     constexpr int every = 64 / static_cast<int>(vectors * V::lanes * sizeof(T));
     if constexpr (vectors > 1 && !std::is_same_v<Prefetch, NoPrefetch>)
-      if (every < 2 || k % every == 0)  // no lambda: g++ would find that it does nothing
+      if (every < 2 || k % every == 0)  // no lambda: g++ would remove it as having no effect
         for (int r = 0; r < Step::rows; ++r)
           prefetch_line<Prefetch, vectors * V::lanes>(view.data + (step.place.row + r) * view.row_stride + i);
     return read<Step::rows, Step::halves>(view.data + step.place.row * view.row_stride + i, view.row_stride);
@@ -181,7 +181,7 @@ template <class Step, int vectors> struct RowAt {
 
 template <class Step> using LeftBy = decltype(std::declval<const Step&>().call(std::declval<const RowAt<Step, 2>&>()));
 
-// Which row a pass is at, or the first of two, and what it is given.
+// The row of a pass (or the first of two) and its inputs.
 template <class Kernel> struct RowPlace {
   const typename Kernel::Globals& g;
   Index row;
@@ -190,7 +190,7 @@ template <class Kernel> struct RowPlace {
   bool stream;
 };
 
-// A pass of a text over `rows` rows, in as many vectors of each as hide the latency of joining.
+// A pass of a kernel over `rows` rows, with enough vectors per row to hide the latency of the reduction.
 template <class V, class Kernel, int pass, int rows_, int pairs_, class Prefetch> class RowStep {
  public:
   using Vector = V;
@@ -212,10 +212,10 @@ template <class V, class Kernel, int pass, int rows_, int pairs_, class Prefetch
         part[1] = join(typename decltype(x)::Kind{}, part[1], x.of.v[2 * r + 1]);
       });
   }
-  // Two pairs, read before any of them is written.
+  // Runs the last pass on two pairs, which are both read before either is written.
   [[gnu::always_inline]] void four(Index i) const { call(RowAt<RowStep, 4>{*this, i, 4 * V::lanes, 0}); }
-  // What is no whole pair comes one vector at a time, to a step of its own: one whose address nobody has stays in
-  // registers.
+  // Runs the pass one vector at a time on the elements after the last full pair, in a separate step object: the address
+  // of this one must not be taken, so that it stays in registers.
   [[gnu::always_inline]] void rest(Index from, Index n) {
     if (from >= n) return;
     if constexpr (is_last)
@@ -226,7 +226,7 @@ template <class V, class Kernel, int pass, int rows_, int pairs_, class Prefetch
         part = join_parts(typename LeftBy<RowStep>::Kind{}, part, x.v[r]);
       });
   }
-  // The pass has seen all of its rows.
+  // Stores the result of the pass, which has read all of its rows.
   [[gnu::always_inline]] void leave(RowNumbers<Kernel::passes>* numbers) const {
     for_each<rows>([&](auto r) {
       numbers[r].of[pass] = typename LeftBy<RowStep>::Leaves{}(this->template joined_row<r>(), place.g);
@@ -251,9 +251,9 @@ template <class V, class Kernel, int pass, int rows_, int pairs_, class Prefetch
 
  private:
   static constexpr bool is_last = pass + 1 == Kernel::passes;
-  // In so many pairs of vectors a row is joined; what computes much waits for no sum, and has no registers to spare.
+  // Number of pairs of vectors that accumulate a row. Compute-heavy passes hide the latency anyway and lack registers.
   static constexpr int sums = Kernel::computes && pass > 0 ? 1 : pairs, parts = is_last ? 1 : rows * 2 * sums;
-  template <std::size_t... i>  // no loop: g++ would make it a memset, for which the sums would have to lie in memory
+  template <std::size_t... i>  // no loop, which g++ would turn into a memset of sums in memory
   [[gnu::always_inline]] RowStep(const Place& at, std::index_sequence<i...>)
       : place(at), g_(at.g), part_{(static_cast<void>(i), lit<V>(start()))...} {
     for_each<pass>([&](auto p) { for_each<rows>([&](auto r) { left_[p].v[r] = lit<V>(at.numbers[r].of[p]); }); });
@@ -289,7 +289,7 @@ template <class V, class Kernel, int pass, int rows_, int pairs_, class Prefetch
       });
   }
 
-  const typename Kernel::Globals g_;  // not the place's own, which a store might have written
+  const typename Kernel::Globals g_;  // a copy, which stores cannot alias
   RowPart<V, rows, 1> left_[pass == 0 ? 1 : pass];
   V part_[parts];
 };
@@ -300,12 +300,12 @@ template <int of_a_turn = 2> struct Nothing {
   static void rest(Index, Index) {}
 };
 
-// Over 0 … n-1: `write` writes one row, `fetch` reads one that comes from memory and `work` one from a cache. Whole
-// pairs are written from `lead` on, where the output meets a line, so the writer is ahead of the readers, who may
-// overwrite what they read.
+// Loops over 0 … n-1: `write` writes one row, `fetch` reads one from memory and `work` one from a cache. Full pairs are
+// written from `prefix` on, where the output is line-aligned. So the writer runs before the readers, which may
+// overwrite their input.
 template <class V, class Write, class Fetch, class Work>
 [[gnu::always_inline]] inline void over_row(Index n, Index lead, Write&& write, Fetch&& fetch, Work&& work) {
-  constexpr int pairs = std::max(std::decay_t<Fetch>::pairs, std::decay_t<Work>::pairs);  // in one turn of the loop
+  constexpr int pairs = std::max(std::decay_t<Fetch>::pairs, std::decay_t<Work>::pairs);  // per loop iteration
   constexpr Index pair = 2 * V::lanes, turn = pairs * pair;
   write.rest(0, lead);
   Index i = 0;

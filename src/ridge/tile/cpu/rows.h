@@ -1,15 +1,14 @@
-// Runs a text that works on rows (tile/rows.h) on a CPU. A row is read from memory once and found in the L1 or L2
-// again, and memory should never wait: one loop goes over the columns of two or three rows at once, writes the row that
-// is done, works on the next and reads the one behind it for the first time. Its reads and writes come as those of a
-// copy do, so the prefetcher that serves a copy serves it. (Skylake, one thread, rows of floats from memory, of a
-// copy's speed: rmsnorm 0.79 with a loop for each pass and prefetch instructions, 1.00 in one loop; softmax 0.72 and
-// 0.91.) What computes much beside its loads still asks for lines ahead (Emerald Rapids: softmax of f32 0.62 -> 0.86,
-// rmsnorm of bf16 0.6 -> 0.9).
+// Runs a row kernel (tile/rows.h) on a CPU. A row is read from memory once and later passes find it in the L1 or L2. To
+// keep memory busy, one loop goes over the columns of two or three rows concurrently: it writes the finished row, works
+// on the next and reads the one after that for the first time. Its access pattern is that of a copy, which the hardware
+// prefetcher serves well. (Skylake, one thread, rows of floats from memory, relative to a copy: rmsnorm 0.79 with one
+// loop per pass and prefetch instructions, 1.00 with a single loop; softmax 0.72 and 0.91.) Kernels that compute much
+// still prefetch (Emerald Rapids: softmax of f32 0.62 -> 0.86, rmsnorm of bf16 0.6 -> 0.9).
 //
-// Where all rows lie in the L2 nothing is waited for but a row's own end: its sum crosses the lanes, is rooted and
-// divided, some 70 cycles in which a loop that needs the number stands still. So a few rows go through a pass together,
-// before the first goes through the next. Either way a row is summed in an order that depends on its length alone.
-// Included by one file for each instruction set.
+// If all rows fit in the L2, the only latency is that of a row's result: the sum across lanes, root and division take
+// some 70 cycles during which a loop that needs the result stalls. So a batch of rows goes through one pass before the
+// next pass starts. Either way the order of a row's sum depends only on its length. Included by one file per
+// instruction set.
 #pragma once
 
 #include <algorithm>
@@ -22,13 +21,13 @@ namespace ridge::tile::cpu {
 
 namespace {
 
-// `Kernel`'s rows, with vectors V.
+// Runs the rows of `Kernel` with vectors V.
 template <class V, class Kernel> class RowsRunner {
  public:
   RowsRunner(const typename Kernel::Globals& g, const RowsPart& part) : g_(g), part_(part), n_(part.columns) {}
 
-  // A row's sums in so many pairs of vectors: an fma takes four cycles and two begin in each, so eight vectors keep
-  // them busy, those of one row or of two.
+  // Chooses the pairs of vectors per row: an fma has a latency of four cycles and two start per cycle, so eight vectors
+  // of one row or of two saturate the units.
   void go() const {
     if (part_.begin == part_.end) return;
     if constexpr (last == 0)
@@ -38,7 +37,7 @@ template <class V, class Kernel> class RowsRunner {
     else
       rows_together(n_) > 1 ? go<2>() : go<4>();
   }
-  // A row by itself, whatever its numbers are.
+  // Runs all passes on one row and skips the accuracy check.
   void go_apart(Index row) const {
     Numbers numbers{};
     for_each<last>([&](auto pass) { read<pass, 1, 2>(row, 0, &numbers); });
@@ -53,7 +52,8 @@ template <class V, class Kernel> class RowsRunner {
   template <int pass, int rows, int pairs, class Prefetch = NoPrefetch> using Step =
       RowStep<V, Kernel, pass, rows, pairs, Prefetch>;
   static constexpr bool halves = RowStep<V, Kernel, 0, 1, 2, NoPrefetch>::halves;
-  // Without vector instructions arithmetic takes longer than memory, and the loop over two or three rows gains nothing.
+  // Without vector instructions arithmetic takes longer than memory access, and the loop over several rows gains
+  // nothing.
   static constexpr bool fetches_ahead = V::has_halves;
 
   template <int pairs> void go() const {
@@ -84,8 +84,9 @@ template <class V, class Kernel> class RowsRunner {
       through<pairs, NoPrefetch>();
   }
 
-  // Nothing is waited for. Reads and writes that come in groups keep memory busier than single ones; a core that widens
-  // and rounds sees too few lines at once (Zen 3: bf16 0.77 -> 0.85 of a stream's speed, f16 0.83 -> 0.88).
+  // Runs kernels with a single pass. Groups of reads and writes use memory better than single ones. A core that also
+  // widens and rounds has too few lines in flight, so it prefetches (Zen 3, relative to a copy: bf16 0.77 -> 0.85, f16
+  // 0.83 -> 0.88).
   void one_pass() const {
     if (!part_.stream)
       one_pass<NoPrefetch>();
@@ -132,7 +133,8 @@ template <class V, class Kernel> class RowsRunner {
       over_row<V>(n_, lead(row), step<last, 1, pairs>(row, k, &numbers, streams(row)), Nothing<4>{}, Nothing<>{});
   }
 
-  // Rows from memory, `last` of them at work at once and the next one fetched.
+  // Pipelines rows from memory: writes one row (and works on another if there are three passes) while it reads the
+  // next.
   template <int pairs, class Prefetch> void through() const {
     Numbers fetched{}, worked{};
     const Index end = part_.end;
@@ -151,7 +153,7 @@ template <class V, class Kernel> class RowsRunner {
     }
     if constexpr (last == 2) write<pairs>(end - 1, 0, worked);
   }
-  // Writes a row, if there is one, while others are read.
+  // Writes row `row` if `is_row`, while it reads others.
   template <int pairs, class Next, class Work>
   [[gnu::always_inline]] void turn(Index row, bool is_row, const Numbers& numbers, Next& next, Work&& work) const {
     if (is_row && !went_apart(row, numbers))
@@ -159,9 +161,9 @@ template <class V, class Kernel> class RowsRunner {
     else
       over_row<V>(n_, 0, Nothing<>{}, next, work);
   }
-  // Of 16 bits, rows that do not stay in the L1 find their weights in the L2, and are widened and rounded beside: two
-  // at once read and widen those once (Emerald Rapids, 16384 and 65536 columns of bf16: 0.87 -> 1.0 of a copy's speed,
-  // a busy sibling 0.77 -> 0.87).
+  // Rows of 16-bit elements that exceed the L1 read their weights from the L2, and widening and rounding cost time. Two
+  // rows together read and widen the weights once (Emerald Rapids, 16384 and 65536 columns of bf16: 0.87 -> 1.0 of the
+  // speed of a copy; with a busy sibling thread 0.77 -> 0.87).
   template <int pairs> static constexpr bool two_long_rows = pairs == 4 && sizeof(X) == 2 && V::lanes == 16;
   template <class Prefetch> void two_at_once() const {
     Numbers numbers[2] = {};
@@ -186,7 +188,7 @@ template <class V, class Kernel> class RowsRunner {
                                                                 bool stream) const {
     return Step<pass, rows, pairs, Prefetch>({g_, row, room(row, k), numbers, stream});
   }
-  // Where what a pass keeps waits for the last one: in y itself where that can hold it.
+  // Returns the memory for values kept for the last pass: y itself if its type is f32, else scratch.
   RowRoom room(Index row, int k) const {
     if constexpr (std::is_same_v<Y, float>)
       if (part_.in_l2 || !fetches_ahead) return {y_row(row), g_.y.row_stride};
@@ -194,14 +196,15 @@ template <class V, class Kernel> class RowsRunner {
   }
 
   static constexpr bool has_units = requires { &Kernel::in_units; };
-  // The row in units of its largest element, what is centred less its first one before that, if it helps.
+  // If a row is inaccurate, recomputes it scaled by its largest element (a centred kernel first subtracts the first
+  // element) or in f64, and returns true.
   bool went_apart(Index row, const Numbers& numbers) const {
     if (!in_doubt<Kernel>(numbers)) return false;
     if constexpr (!has_units) {
       if (part_.in_doubles != nullptr) part_.in_doubles(part_.of, row);
       return part_.in_doubles != nullptr;
     } else {
-      constexpr float part = Kernel::is_centred ? 0.5F : 1;  // the difference of two floats may overflow
+      constexpr float part = Kernel::is_centred ? 0.5F : 1;  // halved, because a difference of two floats may overflow
       const float first = Kernel::is_centred ? sum(load_some<V>(g_.x.data + row * g_.x.row_stride, 1)) : 0;
       float most = 0;
       for_each_vector(g_.x.data + row * g_.x.row_stride, [&](Index i, V x, int count) {
@@ -227,7 +230,7 @@ template <class V, class Kernel> class RowsRunner {
 
   Y* y_row(Index row) const { return g_.y.data + row * g_.y.row_stride; }
   std::uintptr_t past_line(Index row) const { return reinterpret_cast<std::uintptr_t>(y_row(row)) % 64; }
-  // Elements before y's first whole line. In halves a pair cannot begin elsewhere than x's.
+  // Returns the elements before the first full line of y; 0 with even_odd, where pairs of y must align with those of x.
   Index lead(Index row) const {
     if (halves || !streams(row) || past_line(row) == 0) return 0;
     return std::min<Index>(n_, static_cast<Index>((64 - past_line(row)) / sizeof(Y)));

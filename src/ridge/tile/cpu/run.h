@@ -1,7 +1,6 @@
-// Runs a kernel text on this CPU. The text says what a work item loads, multiplies and stores; this decides in which
-// order work items and stages come and which thread has them (schedule.h). Sums lie in memory: in the output itself
-// where the text stores them as they are (a survey, one call of `store` with nothing behind it, tells), else in
-// scratch.
+// Runs a matmul kernel on this CPU. The kernel defines what a work item loads, multiplies and stores; this file decides
+// the order of work items and stages and the thread of each (schedule.h). Sums are in memory: in the output itself if
+// the kernel stores them unchanged (which `OperandScan` finds out by one call of `store`), else in scratch.
 #pragma once
 
 #include <algorithm>
@@ -23,7 +22,7 @@ struct Position {
   Col col() const { return col_range; }
 };
 
-// Each role has its own words, so a multiply in `load` does not compile.
+// Each role has its own operations, so a multiply in `load` does not compile.
 struct Loader : OnlyLoads<Position> {
   template <class Tile, class Box, class Along, bool is_constant, class Where>
   void load(Tile& tile, const GlobalView<Box, Along, is_constant>& view, Where where, Range k) const {
@@ -35,14 +34,14 @@ struct Loader : OnlyLoads<Position> {
   void load(Part<first, count, Tile> part, const GlobalView<Box, Along, is_constant>& view, Along where,
             Range k) const {
     static_assert(Box::rows == count && Box::cols == Tile::cols,
-                  "load: a view is loaded into a tile of its own shape, or into as many rows of one");
+                  "load: a view must have the shape of the tile, or of the rows of it that are loaded");
     part.tile.parts[part.tile.count++] = {&view, where, k, first};
   }
 };
 
 struct Multiplier : OnlyMultiplies<Position> {
   Worker& worker;
-  Index width = 0;  // of the sums: all parts of the right tile
+  Index width = 0;  // columns of the sums, over all parts of the right tile
   template <int m, int n, int sharers, class Sum, class A, class B>
   void mma(Accumulator<m, n, sharers, Sum>& acc, const A& a, Transposed<B> b) const {
     static_assert(A::rows == m && B::rows == n && A::cols == B::cols, "mma: [m, k] x [n, k] transposed -> [m, n]");
@@ -54,7 +53,7 @@ struct Multiplier : OnlyMultiplies<Position> {
     }
     acc.live = true;
   }
-  template <class State> void settle(State&) const {}  // here a product is finished when mma returns
+  template <class State> void settle(State&) const {}  // on a CPU mma returns after the product
   template <int m, int n, int sharers, class Sum, class F> void map(Accumulator<m, n, sharers, Sum>& acc, F f) const {
     for (Index i = 0; i < row().size; ++i)
       for (Index j = 0; j < width; ++j) {
@@ -92,7 +91,7 @@ struct Storer : OnlyStores<Position> {
         x.f(value(x.of, i, j), value(x.of, i, j + col().size), row().begin + i, col().begin + j));
   }
 
-  // What is computed on the way goes out a stretch of a row at a time, unless its function takes whole tiles.
+  // Stores computed values in parts of a row, unless the function takes full tiles.
   template <class T, int m, int n, class Sums>
   void store(const OutputView<T, m, n>& view, const Sums& sums, Row rows, Col cols) const {
     static_assert(Sums::rows == m && Sums::cols == n, "store: the output's tile has the shape of what is stored");
@@ -137,12 +136,12 @@ struct Storer : OnlyStores<Position> {
   }
 };
 
-struct Survey : Position {  // hears what a text does
+struct Survey : Position {  // records what a kernel loads and stores
   const Matrix *left = nullptr, *right = nullptr;
-  int left_bytes = 0, right_bytes = 0;  // of an element
-  Index right_parts = 0;                // of the tile along columns
+  int left_bytes = 0, right_bytes = 0;  // bytes per element
+  Index right_parts = 0;                // matrices in the tile along columns
   bool right_alike = true;
-  void* plain_output = nullptr;  // where sums go as they are
+  void* plain_output = nullptr;  // output that stores sums unchanged, or null
   Index row_stride = 0, batch_stride = 0;
 
   template <class Tile, class Along, bool is_constant>
@@ -218,7 +217,7 @@ template <class Kernel> class Run {
                 panels = ceil_div(part(rows.size, schedule_.row_blocks, 0, e.row_grain).size, schedule_.panel_rows);
     const Index flags = schedule_.row_blocks * panels * schedule_.stages;
     team.panels = panels;
-    // Stretches of few rows (thin_depth) have at least 512 units; few rows may be packed as whole tiles.
+    // k blocks of skinny products have at least 512 units; their rows may be padded to full tiles.
     const Index tails = (schedule_.thin ? ceil_div(units, 512) : schedule_.stages) * e.left_tail;
     const Index packed_rows =
         schedule_.thin && e.thin_left.along != nullptr ? ceil_div(rows.size, e.row_grain) * e.row_grain : rows.size;
@@ -236,14 +235,14 @@ template <class Kernel> class Run {
     return part(problem_.n, schedule_.column_blocks, block, operands_.engine->cols);
   }
 
-  // Column blocks, each through all stages of k; in a stage all row blocks of the group. A worker's first is its own in
-  // every call, so that what it left in its core's caches may be there; then whichever is `next`.
+  // Runs column blocks through all stages of k, and in a stage all row blocks of the group. A worker starts with the
+  // same column block in every call, because its core's caches may still have it, and then takes the next free one.
   void group(const Team& team, std::atomic<Index>& next, int worker_index, int workers) {
     Worker worker(team);
     for (Index i = 0; i < schedule_.row_blocks; ++i)
       worker.panels += ceil_div(rows_of(team, i).size, schedule_.panel_rows);
     const Schedule& s = schedule_;
-    const Index first = worker_index * s.row_blocks / workers;  // so that workers pack different blocks of A first
+    const Index first = worker_index * s.row_blocks / workers;  // workers start by packing different blocks of A
     for (Index c = worker_index; c < s.column_blocks; c = next.fetch_add(1, std::memory_order_relaxed)) {
       const Col col{column_range(c)};
       if (col.size == 0) continue;
@@ -306,7 +305,7 @@ template <class Kernel> class Run {
       return acc;
     }
     const Index held = schedule_.stages > 1 ? team.rows.size : rows_of(team, 0).size;
-    acc.stride = ceil_div(width(col), 16) * 16 + 16;  // rows never share a set of the cache
+    acc.stride = ceil_div(width(col), 16) * 16 + 16;  // keeps rows in different cache sets
     acc.sums = static_cast<Sum*>(arenas().sums.need(sizeof(Sum) * held * acc.stride));
     if (schedule_.stages > 1) acc.sums += in_group.begin * acc.stride;
     return acc;

@@ -5,24 +5,24 @@
 namespace ridge::tile::cpu {
 namespace {
 
-constexpr Index most_packed_left = Index{16} << 20;  // bytes of A packed at once, by all threads together
-constexpr Index most_scratch = Index{16} << 20;      // bytes of sums of each thread that wait for the next stage of k
+constexpr Index most_packed_left = Index{16} << 20;  // bytes of packed A, all threads
+constexpr Index most_scratch = Index{16} << 20;      // bytes of sums per thread, kept between stages of k
 
 Index rounded_up(Index a, Index to) { return ceil_div(a, to) * to; }
 
-// B whose columns are contiguous is read in place from the L2: by many rows of A where its rows are short.
+// True if B across k is read in place because it fits in the L2. With many rows of A only if the rows of B are short.
 bool read_right_in_place(const Problem& p, const Operands& o) {
   return o.right_alike && o.engine->direct_right && o.right->prepacked == nullptr && o.right->row_stride == 1 &&
          (p.n <= 512 || p.m <= most_thin_rows) && p.k * p.n * o.right_bytes <= o.caches.l2 * 9 / 8;
 }
 
-// Few rows: whole k at once, in strips of columns. Where columns are contiguous a strip's sums stay near, and B is read
-// in runs that long: they fill half of the L2 where they have room of their own, else 8 to 64 KiB of C a row. Where k
-// is contiguous, any cut will do.
+// Chooses a skinny schedule if it is faster: all of k in one stage, in column blocks. With B across k the sums of a
+// column block stay in cache, and B is read in contiguous runs of a block's columns: sums in scratch may take an eighth
+// of the L2, sums in C 8 to 64 KiB per row. With B along k any split works.
 bool choose_thin(const Problem& p, const Operands& o, int threads, Schedule& s) {
   const Engine& e = *o.engine;
   const bool packed = o.right->prepacked != nullptr, along = !packed && o.right->col_stride == 1;
-  const bool widened = o.right_bytes * e.per_unit < static_cast<Index>(sizeof(Unit));  // again in every pass
+  const bool widened = o.right_bytes * e.per_unit < static_cast<Index>(sizeof(Unit));  // every pass widens B again
   Index most = widened ? most_thin_rows_widened : most_thin_rows_along;
   if (e.most_thin_along != 0) most = e.most_thin_along;
   if (!along) most = most_thin_rows_across;
@@ -30,24 +30,24 @@ bool choose_thin(const Problem& p, const Operands& o, int threads, Schedule& s) 
   const auto in_place = along ? e.thin_along : e.thin_across;
   if (p.m > most || (packed ? e.thin_packed : in_place) == nullptr) return false;
   const bool in_c = !e.room_for_sums;
-  // Sums in registers over all of k beat sums that come and go, where B need not come in long runs.
+  // If B is in the L2, long runs do not matter, and sums that stay in registers over all of k are faster.
   if (!along && in_c && read_right_in_place(p, o)) return false;
-  const Index in_l2 = in_c ? o.caches.l2 * 2 : o.caches.l2 * 9 / 8;  // bytes of B that the way of all others reads well
+  const Index in_l2 = in_c ? o.caches.l2 * 2 : o.caches.l2 * 9 / 8;  // bytes of B that suit the normal schedule
   if (!packed && !along && p.m > most_thin_rows && p.k * p.n * o.right_bytes <= in_l2) return false;
-  // Quads are packed in less time than a second pass takes over those that are near.
+  // Packing quads takes less time than a second pass over quads in the L2.
   if (along && e.per_unit == 4 && e.tile_steps == 1 && p.m > most_thin_rows && p.k * p.n * o.right_bytes <= o.caches.l2)
     return false;
-  // Tiles take further groups of rows over weights in the L2 that memory delivers slowly, not over any others.
+  // Tiles pass several groups of rows over B only if B comes from memory, which is slow; not if B is in the L2.
   if (along && e.thin_left.along != nullptr && p.m > rows_of_a_group && p.k * p.n * o.right_bytes <= o.caches.l2)
     return false;
-  // One thread packs A's tiles while the others wait: not where A is as large as B. Nor does one alone where its sums
-  // would come in another order then.
+  // One thread packs A for the tiles while the others wait, so A must be smaller than B. With several k blocks this
+  // also applies to a single thread, so that the summation order does not depend on the number of threads.
   if (along && e.thin_left.along != nullptr && p.n < 2 * p.m && (threads > 1 || p.k > tile_stretch(p.m, e.per_unit)))
     return false;
   s.thin = true;
   s.pack_right = false;
   s.pack_left = !along;
-  // Two threads that add to one line of C wait for each other at each step.
+  // Threads that add to the same cache line of C would wait for each other at each step.
   s.scratch = !along && in_c && p.m > (threads > 1 ? 1 : 2);
   Index strip = p.m <= most_thin_rows ? 4096 : 2048;
   if (p.m == 1) strip = 16384;
@@ -59,8 +59,8 @@ bool choose_thin(const Problem& p, const Operands& o, int threads, Schedule& s) 
   return true;
 }
 
-// A panel that is read in place is read again for each panel of columns, of every right operand: rows a multiple of 4
-// KiB apart keep each other out of the L1.
+// True if A is read in place. A panel is then read again for each panel of columns of every right operand, and rows
+// with a stride of a multiple of 4 KiB evict each other from the L1.
 bool read_left_in_place(const Problem& p, const Operands& o, Index stages) {
   const Engine& e = *o.engine;
   const Matrix& a = *o.left;
@@ -92,16 +92,16 @@ Schedule choose(const Problem& p, const Operands& o, TileLimits limits, int thre
   if (o.right_alike && choose_thin(p, o, threads, s)) return s;
   const Index units = units_of(e, p.k), unit_bytes = sizeof(Unit);
   const Matrix& b = *o.right;
-  // k: a panel of A fills at most two thirds of the L1. With n a stage of B fills three eighths of the L2, or a quarter
-  // where a pass of its own packs it, which reads as much as it writes, beside a neighbour on the same core; in it a
-  // stage is at least seven panels wide: narrower, it would be read from memory in short runs.
+  // k per stage: a panel of A fills at most two thirds of the L1. A stage of B fills at most three eighths of the L2,
+  // or a quarter if a separate pass packs it, which also reads as much as it writes. A stage is at least seven panels
+  // wide; a narrower one would be read from memory in short runs.
   const bool passes = b.prepacked == nullptr && !e.keeps_right && e.tile_steps == 1;
   const Index stage_bytes = o.caches.l2 * (passes ? 2 : 3) / 8;
   const Index l1_steps = o.caches.l1d * 2 / 3 / (e.rows * unit_bytes),
               l2_steps = stage_bytes / (7 * e.cols * unit_bytes);
-  // Few rows pass so quickly over packed weights that memory is the limit: panel after panel, as they lie in it.
+  // With few rows and prepacked weights memory is the limit, so panels are read in memory order.
   const bool in_order = o.right->prepacked != nullptr && p.m <= 2 * e.rows;
-  // Few rows wait for that pass, and longer runs of each row of B are worth that their sums come back more often.
+  // With few rows the packing pass is the limit; longer runs of each row of B outweigh reloading the sums more often.
   const bool long_runs = passes && b.row_stride == 1 && p.m <= 16 * e.rows;
   const Index of_a_run = long_runs ? Index{128} : l1_steps;
   const Index fit = in_order ? l1_steps : std::min({l1_steps, l2_steps, of_a_run});
@@ -113,7 +113,7 @@ Schedule choose(const Problem& p, const Operands& o, TileLimits limits, int thre
       std::max<Index>(e.cols, std::min(stage_bytes / o.right_parts / (deep * unit_bytes) / e.cols * e.cols, limits.n));
   s.column_blocks = std::max<Index>(1, ceil_div(p.n, in_order ? e.cols : nc));
   const Index mc = std::max<Index>(e.rows, limits.m / e.rows * e.rows);
-  // Tiles of sums that come back want rows that begin with a line and do not share a set of the L1.
+  // Tiles of sums that are reloaded need rows that are line-aligned and in different L1 sets.
   s.scratch = e.tile_steps > 1 && s.stages > 1;
   const auto groups = [&](Index sharers) {
     const Index row_bytes = std::max<Index>(units, 1) * unit_bytes;
@@ -122,13 +122,13 @@ Schedule choose(const Problem& p, const Operands& o, TileLimits limits, int thre
     return std::max<Index>(1, ceil_div(p.m, std::max(mc, rows / mc * mc)));
   };
   s.groups = groups(1);
-  // Where each thread has columns enough they share a group: one each would be as many groups in the L3 as threads.
+  // If each thread has enough columns, they share a group, so that the L3 need not hold a group per thread.
   s.team = p.batch * s.groups < 2 * threads || (p.batch < 2 * threads && p.n >= nc * threads);
   if (!s.team) s.groups = groups(threads);
   if (threads > 1 && s.team) {
-    // A thread takes whole panels. Where it gets a quarter more than its share, rows are cut, and all pack B. So they
-    // are where columns are few, unless k is contiguous and long: packing all of that B takes longer than reading all
-    // of an A that is not much larger.
+    // Threads get full panels of columns. If that gives one a quarter more than its share, rows are split instead, and
+    // each thread packs B. The same holds for few columns, unless B is along k and k is long: then packing all of B
+    // takes longer than reading all of A, if A is not much larger.
     const bool even = rounded_up(p.n, e.cols * threads) * 4 <= p.n * 5;
     const bool cut_rows = p.n >= 2 * e.cols * threads
                               ? !even && s.stages * s.column_blocks == 1 && 2 * p.m >= 3 * e.rows * threads
@@ -142,7 +142,7 @@ Schedule choose(const Problem& p, const Operands& o, TileLimits limits, int thre
   }
   s.row_blocks = std::max<Index>(1, ceil_div(ceil_div(p.m, s.groups), mc));
   s.pack_left = !read_left_in_place(p, o, s.stages);
-  // Rows in place that lie in one set of the L1 leave ways for B.
+  // Fewer rows in place if they share one L1 set, so that ways remain for B.
   if (!s.pack_left && e.row_grain == 1 && o.left->row_stride * o.left_bytes % 4096 == 0)
     s.panel_rows = std::min(s.panel_rows, Index{8});
   s.pack_right = b.prepacked == nullptr && !read_right_in_place(p, o);

@@ -9,7 +9,7 @@ namespace {
 
 constexpr TileLimits limits{112, 4096, 4096};
 
-// A[k, m] and B[k, n], whose places are not looked at.
+// A[k, m] and B[k, n]; their addresses are not used.
 Schedule of(Problem p, int threads) {
   Matrix a, b;
   a.row_stride = 1;
@@ -57,7 +57,7 @@ TEST(Schedule, few_columns_that_are_long_in_k_are_cut_sooner_than_packed_by_ever
   EXPECT_FALSE(of({1, 4 * panel, 2 * panel, 16384}, 2).team) << "columns contiguous";
 }
 
-// An engine of tiles over bf16, whose rows are cut at 16.
+// A bf16 tile engine whose rows are split at multiples of 16.
 Schedule of_tiles(Problem p, int threads) {
   Engine tiles;
   tiles.rows = tiles.cols = 32;
@@ -83,13 +83,13 @@ TEST(Schedule, sums_that_wait_for_the_next_stage_take_little_room) {
 TEST(Schedule, tiles_of_few_rows_are_not_packed_by_one_thread_while_the_others_wait) {
   EXPECT_TRUE(of_tiles({1, 64, 64, 4096}, 1).thin);
   EXPECT_FALSE(of_tiles({1, 64, 64, 4096}, 2).thin);
-  // In several stretches of k sums come in another order: then not by one thread either, for the same bits.
+  // Several k blocks change the summation order, so one thread must not use them either: results stay bitwise equal.
   EXPECT_FALSE(of_tiles({1, 64, 64, 4098}, 1).thin);
   EXPECT_TRUE(of_tiles({1, 64, 4096, 16384}, 1).thin);
   EXPECT_TRUE(of_tiles({1, 64, 4096, 16384}, 2).thin);
 }
 
-// Quads of int8, and f32 as stored, by k or by columns contiguous.
+// Engines for int8 quads and for f32, B along k or across k.
 Schedule of_few(Problem p, int per_unit, bool along, int threads = 1) {
   Engine e;
   e.rows = 14;

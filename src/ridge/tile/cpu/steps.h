@@ -1,9 +1,9 @@
-// Runs a text that takes steps (tile/steps.h) on a CPU, an item on a thread. What it holds and its sums lie in memory
-// with the item's rows side by side, a panel of them in a few vectors: element (r, c) of a panel at c * panel + r. So a
-// product adds a row's element times a vector of rows, and every other word goes down the rows: no sum crosses the
-// lanes, and keys and values are read where they lie in a row of their own. A step of 96 keys of 128 elements is 3.1
-// million multiply-adds and 96 KiB of operands. Included by one file for each instruction set: every name that is
-// compiled lies in an unnamed namespace.
+// Runs a step kernel (tile/steps.h) on a CPU, one item per thread. Resident tiles and sums are in memory in panels of
+// rows, column by column: element (r, c) of a panel is at c * panel + r, so that a few vectors hold the rows of a
+// column. A product adds an element of the right operand times a vector of rows, and every other operation works on
+// vectors of rows: no sum crosses lanes, and keys and values are read row by row as in memory. A step of 96 keys of 128
+// elements is 3.1 million multiply-adds and 96 KiB of operands. Included by one file for each instruction set: every
+// name that is compiled is in an unnamed namespace.
 #pragma once
 
 #include <algorithm>
@@ -21,16 +21,16 @@
 
 namespace ridge::tile {
 
-// A tile of a matrix, row by row: rows that the matrix does not have are not there.
+// A row-major tile of a matrix; rows after the end of the matrix are omitted.
 template <class Real, int Rows, int Cols> struct SharedTile<InLanes<Real>, Rows, Cols> {
   using type = InLanes<Real>;
   static constexpr int rows = Rows, cols = Cols;
-  // No power of two: rows would share few sets of the L1.
+  // Not a power of two, which would map the rows to few L1 sets.
   static constexpr int stride = Cols + 16;
   alignas(64) Real v[Rows * stride];
   int height = 0, width = 0;
 };
-// What is held: rows side by side.
+// A resident tile, in panels of rows.
 template <class Real, int M, int N> struct HeldTile<InLanes<Real>, M, N> : Panels<Real, M, N> {
   using type = InLanes<Real>;
 };
@@ -39,7 +39,7 @@ template <class Real> struct SumOf<InLanes<Real>> { using type = InLanes<Real>; 
 
 template <class Real, int M, int N, int Sharers> struct Accumulator<M, N, Sharers, InLanes<Real>> : Panels<Real, M, N> {
   bool live = false;
-  int before = 0;  // adds of others to where these sums are added
+  int before = 0;  // number of adds to the same sums that precede this one
 };
 template <class Real, int M, int Sharers> struct Accumulator<M, 1, Sharers, InLanes<Real>> : Panels<Real, M, 1> {
   Accumulator() : Accumulator(nought) {}
@@ -51,7 +51,7 @@ template <class Real, int M, int N, int Sharers> struct Operands<M, N, Sharers, 
 namespace cpu {
 namespace {
 
-// row[0 … n - 1] as numbers.
+// Converts n elements from index `at` on to Real.
 template <class Real> void widen(const void* from, DType dtype, Index at, int n, Real* to) {
   switch (dtype) {
     case DType::bf16: {
@@ -90,17 +90,17 @@ inline Index place_of(const Matrices& x, int matrix) {
   return matrix / x.inner * x.outer_stride + matrix % x.inner * x.inner_stride;
 }
 
-// A number a row beside each number of the row.
+// Returns the element of x for (c, r) of panel p; a single column applies to all columns.
 template <class X> [[gnu::always_inline]] inline auto beside(const X& x, int p, int c, int r) {
   return x.of(p)[(X::cols == 1 ? 0 : c) * X::panel + r];
 }
-// A number a column.
+// One value per column, the same for all rows.
 template <class Real> struct PerColumn { const Real* v; };
 template <class Real> [[gnu::always_inline]] inline Real beside(const PerColumn<Real>& x, int, int c, int) {
   return x.v[c];
 }
 
-// to[r * to_row + c] = from[c * from_col + r] for whole squares, each of which stays in registers.
+// Sets to[r * to_row + c] = from[c * from_col + r] in squares of 8 x 8, each of which stays in registers.
 template <class Real, int rows, int cols>
 [[gnu::always_inline]] inline void transpose(const Real* from, int from_col, Real* to, int to_row) {
   constexpr int square = 8;
@@ -119,7 +119,7 @@ template <class View> Index place_of_row(const View& x, Index row) {
   return in.table[row / in.rows] * in.stride + row % in.rows * x.row_stride;
 }
 
-// What a loader brings; of tiles in pairs: pairs.h.
+// Loads a tile from a matrix. The overloads for bf16 pairs are in bf16_pairs.h.
 template <class Real, int M, int N, class View>
 void load_tile(HeldTile<InLanes<Real>, M, N>& tile, const View& view, Index place, int first) {
   using Tile = HeldTile<InLanes<Real>, M, N>;
@@ -176,7 +176,7 @@ struct StepLoader : StepPlace {
   }
 };
 
-// What compute may say; compiled for the first step, those in the middle and the last.
+// The operations of `compute`, compiled for the first step, for middle steps and for the last.
 template <bool first_, bool last_> struct StepCompute : StepPlace {
   static constexpr bool first = first_, last = last_;
   Range rows;
@@ -240,8 +240,8 @@ template <bool first_, bool last_> struct StepCompute : StepPlace {
     }
   }
   template <class To, class From> void copy(To& to, const From& from) const { copy_tile(to, from); }
-  // Into a held tile whose rows are the operand's columns; columns that are not there become zeros. A text sees what is
-  // held as constant, for it is only here that threads write there.
+  // Copies the transpose into a resident tile; missing columns become zeros. Kernels see resident tiles as const,
+  // because only this operation writes them.
   template <class To, class From> void copy(const To& to, Transposed<From> from) const {
     static_assert(To::rows == From::cols && To::cols == From::rows, "copy: [m, n] transposed -> [n, m]");
     constexpr int high = From::panel, wide = To::panel;
@@ -254,18 +254,18 @@ template <bool first_, bool last_> struct StepCompute : StepPlace {
     for (int c = from.tile.width; c < From::cols; ++c)
       for (int r = 0; r < From::rows; ++r) into.of(c / wide)[r * wide + c % wide] = 0;
   }
-  // One thread works on an item.
+  // One thread runs an item, so there is nothing to synchronise.
   void join() const {}
   void meet() const {}
   template <class X> int own_column(const X&) const { return 0; }
   template <class Tile, class X> auto columns(const Tile& tile, int from, const X&) const {
     return PerColumn{tile.v + from};
   }
-  // `before` adds of other items to a tile come before that of x.
+  // Records that `before` adds of other items to the tile precede that of x.
   template <class X> void ask_turn(const SumsInMemory&, X& x, int, int, int before) const { x.before = before; }
-  // To a tile of a matrix, whose sums lie as panels of the columns that are there. x holds nothing afterwards. Whoever
-  // takes items in the order of their turns waits only for such as have begun; the system may have taken the core of
-  // one, so this one is given up after a while.
+  // Adds x to a tile of sums in memory, stored as panels of the valid columns, and marks x as empty. Items start in the
+  // order of their adds, so the add waits only for items that run; it yields after a while, in case the system has
+  // suspended such a thread.
   template <class X> void add(const SumsInMemory& view, X& x, int matrix, int tile) const {
     constexpr int looks = 2000;
     const Index at = Index{matrix} * view.tiles + tile;
@@ -296,7 +296,7 @@ template <bool first_, bool last_> struct StepCompute : StepPlace {
       multiply_panel<Sum::panel>(a.of(p), right, columns, a.depth(), sum.of(p), sum.live);
     sum.live = true;
   }
-  // A right operand that is held: element (k, c) of one of its panels at c * panel + k.
+  // Multiplies with a resident right operand: element (k, c) of one of its panels is at c * panel + k.
   template <class Sum, class A, class B> static void add_held(Sum& sum, const A& a, const B& b) {
     sum.width = b.width;
     for (int p = 0; p < Sum::panels; ++p)
@@ -307,7 +307,7 @@ template <bool first_, bool last_> struct StepCompute : StepPlace {
   }
 };
 
-// What store may say.
+// The operations of `store`.
 struct StepStore : StepPlace {
   template <class X, class F, class... Others> void map(X& x, const F& f, const Others&... others) const {
     StepCompute<false, false>::map_all(x, f, others...);
@@ -326,7 +326,7 @@ struct StepStore : StepPlace {
   }
 };
 
-// What an item needs, of the thread that works on it.
+// Memory of the thread that runs an item.
 template <class Kernel> struct StepMemory {
   typename Kernel::Held held;
   typename Kernel::Stage stage;

@@ -1,4 +1,4 @@
-// What products with few rows share, whatever the instruction set.
+// Products with few rows: code shared by all instruction sets.
 #pragma once
 
 #include <array>
@@ -8,14 +8,14 @@
 
 namespace ridge::tile::cpu {
 
-// Where k is contiguous in both operands: stretches of k, in each strips of columns, over each of which all rows
-// pass, as many at a time as the registers hold. D says how dot products are taken: Element (of B), Sum, `rows` of
-// one pass, elements `per_unit` of A, `wide` columns of a strip that several passes share, `columns(rows)` side by
-// side, and multiply<rows, columns>(part, b, c, ahead), `ahead` being the elements from what it reads to what it is
-// to fetch. Its V is of an unnamed namespace: see block.h.
+// Products with both operands along k: the loops go over k blocks, over column blocks, and over passes of the rows that
+// fit in the registers. D defines the dot products: Element (of B), Sum, `rows` of one pass, `per_unit` elements of A
+// in a unit, `wide` columns of a block that several passes share, `columns(rows)` columns per call, and multiply<rows,
+// columns>(part, b, c, distance), which prefetches `distance` elements after what it reads. Its V is of an unnamed
+// namespace: see block.h.
 
-// One pass of `rows` rows over x.n columns. Each pass fetches its share of what comes next: where there are several,
-// the columns that lie x.n further on.
+// Runs one pass of `rows` rows over x.n columns. Each pass prefetches its share of the next columns; if there are
+// several passes, these are the columns of the next block.
 template <class D, int rows> void along(const Strip& x, int pass, int passes) {
   constexpr int columns = D::columns(rows);
   const auto* const b = static_cast<const typename D::Element*>(x.b);
@@ -27,7 +27,7 @@ template <class D, int rows> void along(const Strip& x, int pass, int passes) {
   for (; j < x.n; ++j) D::template multiply<rows, 1>(x, b + j * x.b_stride, c + j, 0);
 }
 
-template <class D> constexpr Index tail_of() {  // units that follow a row's part of a stretch: Engine::left_tail
+template <class D> constexpr Index tail_of() {  // units after each row of a k block: Engine::left_tail
   if constexpr (requires { D::tail; })
     return D::tail;
   else

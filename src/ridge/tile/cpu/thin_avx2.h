@@ -1,6 +1,5 @@
-// Products with few rows where k is contiguous in B, which is read once and its bytes are the cost: as thin_avx512.h,
-// in f32 with 16 registers of 8 sums. At most four rows share a pass; further passes find what the first one read in a
-// cache. V: see block.h.
+// Products with few rows for B along k, which is read once and whose bytes are the cost: like the AVX-512 code, in f32
+// with 16 registers of 8 lanes. At most four rows share a pass; further passes find B in a cache. V: see block.h.
 #pragma once
 
 #include "ridge/tile/cpu/pack_avx2.h"
@@ -10,7 +9,7 @@ namespace ridge::tile::cpu {
 
 inline constexpr int thin_rows_avx2 = 4;
 
-// The sums of the lanes of three registers, side by side in the first three lanes.
+// Returns the lane sums of three registers in the first three lanes.
 template <class V> [[gnu::always_inline]] inline __m128 lane_sums8(__m256 a, __m256 b, __m256 c) {
   const __m256 ab = _mm256_add_ps(_mm256_unpacklo_ps(a, b), _mm256_unpackhi_ps(a, b));
   const __m256 cc = _mm256_add_ps(_mm256_unpacklo_ps(c, c), _mm256_unpackhi_ps(c, c));
@@ -18,11 +17,11 @@ template <class V> [[gnu::always_inline]] inline __m128 lane_sums8(__m256 a, __m
   return _mm_add_ps(_mm256_castps256_ps128(all), _mm256_extractf128_ps(all, 1));
 }
 
-// Dot products of eight lanes at a time, for thin_along: more rows than one group of sums in the L1 serves well.
+// Dot products in eight lanes for `multiply_skinny_along_k`, used for more than max_skinny_rows rows.
 template <class V, class T> struct Dots8 {
   using Element = T;
   using Sum = float;
-  static constexpr int rows = 4;  // of one pass
+  static constexpr int rows = 4;  // rows in one pass
   static constexpr Index per_unit = 1, wide = 12;
   static constexpr int columns(int) { return 3; }
 
@@ -68,21 +67,21 @@ template <class V, class T> struct Dots8 {
   }
 };
 
-// … and at most eight rows: memory is quickest when it is read in several long runs side by side and at an even pace
-// (eight rows of 4096 x 14336: 49 GFLOP/s in runs of 2 KiB one after another, 55 in six of the whole k), and all rows
-// of A are to pass while a piece of B lies in the L1. So six columns are walked in short stretches, and the lanes of
-// their sums wait in the L1 from one to the next.
-inline constexpr int dots_stretch_avx2 = 128;   // units of k
-inline constexpr int dots_columns_avx2 = 6;     // side by side
-inline constexpr Index dots_left_avx2 = 32768;  // units of A, in the L2: all columns pass over them before the next
+// For at most eight rows: memory is fastest when several long streams are read concurrently and evenly (eight rows
+// times 4096 x 14336: 49 GFLOP/s with successive runs of 2 KiB, 55 with six streams over all of k), and all rows of A
+// should use a part of B while it is in the L1. So six columns are read in short k blocks, and the lanes of their sums
+// stay in the L1 between k blocks.
+inline constexpr int dots_stretch_avx2 = 128;   // units of k per k block
+inline constexpr int dots_columns_avx2 = 6;     // columns read concurrently
+inline constexpr Index dots_left_avx2 = 32768;  // units of A in the L2 that all columns use before the next
 
 template <class T> struct Dots {
   const float* a = nullptr;  // [rows][k]
   const T* b = nullptr;
   Index b_stride = 0, k = 0;
   float* sums = nullptr;  // [rows][dots_columns_avx2][8 lanes]
-  bool add = false;       // to these sums
-  Index ahead = 0;        // elements from what is read to what is to be fetched; 0: nothing is
+  bool add = false;       // adds to `sums`
+  Index ahead = 0;        // elements; 0: no prefetch
 };
 
 template <class V, class T, int rows, int columns, bool fetching> void dots_avx2(const Dots<T>& x) {
@@ -124,8 +123,8 @@ template <class V, class T, int rows, int columns, bool fetching> void dots_avx2
     for (int j = 0; j < columns; ++j) _mm256_store_ps(held + (i * dots_columns_avx2 + j) * 8, sums[i][j]);
 }
 
-// All rows over one stretch of k. Where there are two passes, memory would rest during the second: it fetches the next
-// stretch. One pass has what the core foresees by itself.
+// Multiplies all rows over one k block. With two passes memory would be idle during the second, so that one prefetches
+// the next k block. With one pass the hardware prefetcher suffices.
 template <class V, class T> void dots_stretch(const Dots<T>& x, int rows, int columns) {
   using Pass = void (*)(const Dots<T>&);
   static constexpr Pass one[][4] = {{dots_avx2<V, T, 1, 1, false>, dots_avx2<V, T, 2, 1, false>,
@@ -166,7 +165,7 @@ template <class V, class T> void few_along_avx2(const Strip& x) {
       float* const c = static_cast<float*>(x.c) + j;
       for (int i = 0; i < x.rows; ++i) {
         const float* const of = lanes + i * dots_columns_avx2 * 8;
-        for (int q = 0; q < columns; q += 3) {  // the lanes behind the last column are those of another group
+        for (int q = 0; q < columns; q += 3) {  // lanes after the last column are ignored
           float found[4];
           _mm_storeu_ps(found, lane_sums8<V>(_mm256_load_ps(of + q * 8), _mm256_load_ps(of + q * 8 + 8),
                                              _mm256_load_ps(of + q * 8 + 16)));

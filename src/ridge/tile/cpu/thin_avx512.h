@@ -1,7 +1,7 @@
-// Products with at most 16 rows, where B is read once and its bytes are the whole cost: 4096 x 4096 f32 at 30 GB/s
-// take 2.2 ms, the FLOPs of one row a tenth of that. B is not packed. Where B's columns are contiguous, four or eight
-// rows of units at a time run along a strip of columns whose sums stay in the L2; where k is contiguous, sums are dot
-// products of three or four columns of B at a time. Both fetch the next rows while they multiply these. V: see block.h.
+// Products with at most 16 rows: B is read once and its bytes are the whole cost. 4096 x 4096 f32 at 30 GB/s take 2.2
+// ms, the FLOPs of one row a tenth of that. B is not packed. For B across k, four or eight rows of units at a time are
+// multiplied over a block of columns whose sums stay in the L2; for B along k, sums are dot products with three or four
+// columns of B at a time. Both prefetch the next rows or columns meanwhile. V: see block.h.
 #pragma once
 
 #include "ridge/tile/cpu/block.h"
@@ -10,17 +10,17 @@
 
 namespace ridge::tile::cpu {
 
-struct Rows {  // of B multiplied at once, and how many elements further on lie those to fetch: even steps, odd steps
+struct Rows {  // rows of B in one call; prefetch distances in elements for even and odd steps
   Index k = 0, ahead[2] = {0, 0};
-  const Unit* start = nullptr;  // what sums start from; null: from nothing
+  const Unit* start = nullptr;  // initial values of the sums, or null for zero
 };
 
-// Units of up to 16 columns of B from column j on: elements of one row, widened, pairs of two rows or quads of four.
-// W is what the multiply takes, T what lies in memory.
+// Loads units of up to 16 or 32 columns of B: elements of one row, widened, pairs of two rows or quads of four. W is
+// the element type that the multiply needs, T that in memory.
 template <class V, class W, class T> struct RowUnits;
 
 template <class V, class T> struct RowUnits<V, float, T> {
-  static constexpr int vectors = 1, rows = 1;  // of 16 units; rows of B in one unit
+  static constexpr int vectors = 1, rows = 1;  // vectors of 16 units; rows of B in one unit
   [[gnu::always_inline]] static void load(const T* p, Index, Index, Index left, typename V::Register (&out)[1]) {
     out[0] = __builtin_bit_cast(typename V::Register, units_along<V, T, float>(p, left));
   }
@@ -51,16 +51,16 @@ requires(sizeof(W) == 1) struct RowUnits<V, W, std::int8_t> {
   }
 };
 
-// Rows of units of B at once: few streams where the memory is the limit.
+// Returns the rows of units of B that one pass reads; few, because memory serves few streams best.
 constexpr int steps_at_once(int rows) { return rows == 1 || rows > 4 ? 8 : 4; }
 
-// C[rows][n] (+)= A[rows][k] * rows of B from `b` on. a: [steps][x.rows].
+// Computes C[rows][n] (+)= A[rows][k] * rows of B from `b` on. a is [steps][x.rows].
 template <class V, class W, class T, int rows, bool all_rows>
 void across(const Strip& x, const Unit* a, const T* b, typename V::Sum* c, const Rows& of_b, bool add) {
   constexpr int most_steps = steps_at_once(all_rows ? rows : most_thin_rows + 1);
   using Units = RowUnits<V, W, T>;
   constexpr int vectors = Units::vectors, width = 16 * vectors;
-  // Copies: the compiler must assume that a vector store changes what a reference leads to.
+  // Locals, because the compiler must assume that a vector store changes the fields of x.
   const Index k = of_b.k, steps = (k + Units::rows - 1) / Units::rows, n = x.n, a_stride = all_rows ? rows : x.rows;
   const Index b_stride = x.b_stride, c_stride = x.c_stride, even = of_b.ahead[0], odd = of_b.ahead[1];
   for (Index j = 0; j < n; j += width) {
@@ -106,7 +106,7 @@ void across(const Strip& x, const Unit* a, const T* b, typename V::Sum* c, const
   }
 }
 
-// The sums of the lanes of four registers, side by side in the first lanes.
+// Returns the lane sums of four registers in the first four lanes.
 template <class V> [[gnu::always_inline]] inline typename V::Register lane_sums(const typename V::Register (&of)[4]) {
   using Register = typename V::Register;
   __m512i r[4];
@@ -122,11 +122,11 @@ template <class V> [[gnu::always_inline]] inline typename V::Register lane_sums(
   return __builtin_bit_cast(Register, sum(half, _mm512_shuffle_i32x4(half, half, 0xb1)));
 }
 
-// Dot products of sixteen lanes at a time, for thin_along.
+// Dot products in sixteen lanes for `multiply_skinny_along_k`.
 template <class V, class W, class T> struct Dots16 {
   using Element = T;
   using Sum = typename V::Sum;
-  static constexpr int rows = 8;  // of one pass
+  static constexpr int rows = 8;  // rows in one pass
   static constexpr Index per_unit = sizeof(Unit) / sizeof(W), wide = 48, tail = starts<V> ? 16 : 0;
   static constexpr int columns(int of_rows) { return of_rows >= 7 ? 3 : 4; }
 
@@ -149,7 +149,7 @@ template <class V, class W, class T> struct Dots16 {
 #pragma GCC unroll 8
       for (int i = 0; i < rows; ++i) {
         auto l = V::load_part(x.a_rows + i * (units + tail) + k / per_unit, V::part((left + per_unit - 1) / per_unit));
-        asm("" : "+v"(l));  // one load, not one for each column: a core loads one register of 64 bytes a cycle
+        asm("" : "+v"(l));  // one load instead of one per column: cores load one 64-byte register a cycle
 #pragma GCC unroll 4
         for (int j = 0; j < columns; ++j) sums[i][j] = V::multiply_add(sums[i][j], l, right[j]);
       }
@@ -190,7 +190,7 @@ template <class V, class W, class T> void thin_across(const Strip& x) {
                                           across<V, W, T, 7, false>,
                                           across<V, W, T, 8, false>};
   using Units = RowUnits<V, W, T>;
-  // Of B in the L2 more rows are no more streams from memory, and the sums of quads would cost most.
+  // If B is in the L2, the number of streams does not matter, and longer steps reload the sums of quads less often.
   const bool deeper = Units::rows == 4 && x.in_l2 && x.rows > 2;
   const int steps = steps_at_once(x.rows) * (deeper ? 32 : 1);
   const int passes = (x.rows + most_thin_rows - 1) / most_thin_rows;

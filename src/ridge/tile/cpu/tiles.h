@@ -1,11 +1,11 @@
-// The block for engines that multiply tiles: AMX has eight registers of 16 rows x 64 bytes, and one instruction adds
-// the product of a tile of A (16 rows x 16 units) and a tile of B (16 units x 16 columns, units of one column along k
-// as they lie in a packed panel) to a tile of sums: 16 x 16 x 32 bf16 in 16 cycles, while a load takes 8. 32 x 32 sums
-// are four tiles, and two tiles of A and two of B feed four products: 32 cycles of loads beside 64 of multiplies.
-// T names the tiles: configure, zero, load, load_once, dot, store, settle, release, for what leaves them stream and
-// turn, and for Fetching lanes. It is a type
-// of an unnamed namespace, so that no other file can link this file's machine code, and a test can put plain C++ in its
-// place. Source: Intel SDM vol. 1, chapter 18; a shape is palette, start row, bytes of a row and rows of each tile.
+// The register block of engines that multiply AMX tiles. AMX has eight registers of 16 rows x 64 bytes, and an
+// instruction adds the product of a tile of A (16 rows x 16 units) and a tile of B (16 units x 16 columns, as in a
+// packed panel) to a tile of sums: 16 x 16 x 32 bf16 in 16 cycles, while a load takes 8. 32 x 32 sums are four tiles;
+// two tiles of A and two of B feed four products: 32 cycles of loads during 64 of multiplies. T defines the tiles:
+// configure, zero, load, load_past_l1, add_product, store, order_stores, release, stream_row and store_transposed for
+// results, and lanes for `PrefetchCursor`. T is a type of an unnamed namespace, so that the linker cannot use this code
+// for another file's instruction set; a test replaces it by plain C++. Source: Intel SDM vol. 1, chapter 18.
+// `TileShapes` has its layout: palette, start row, bytes per row and rows of each tile.
 #pragma once
 
 #include <algorithm>
@@ -24,8 +24,8 @@ struct alignas(64) TileShapes {
   std::uint8_t rows[16] = {};
 };
 
-// Tiles 0 … tall * wide - 1 hold sums of `tall` tiles of the left operand, of which `rows` rows are there, and `wide`
-// of the right one, with `cols` columns; left tiles begin at 4, right ones behind them.
+// Returns the shapes for `tall` tiles of the left operand with `rows` rows in all and `wide` tiles of the right one
+// with `cols` columns. Tiles 0 … tall * wide - 1 hold sums, left tiles start at tile 4, right tiles follow them.
 template <int tall, int wide> [[gnu::always_inline]] inline TileShapes tile_shapes(int rows, int cols) {
   static_assert(tall * wide <= 4 && tall + (wide < 4 ? wide : 3) <= 4);
   TileShapes s;
@@ -44,7 +44,7 @@ template <int tall, int wide> [[gnu::always_inline]] inline TileShapes tile_shap
   return s;
 }
 
-// Does one(i, j) for each tile of sums, the numbers being constants.
+// Calls one(i, j) for each tile of sums, with i and j as compile-time constants.
 template <int tall, int wide, class F> [[gnu::always_inline]] inline void each_sum(const F& one) {
   [&]<int... t>(std::integer_sequence<int, t...>) __attribute__((always_inline)) {
     (one(std::integral_constant<int, t / wide>{}, std::integral_constant<int, t % wide>{}), ...);
@@ -52,7 +52,7 @@ template <int tall, int wide, class F> [[gnu::always_inline]] inline void each_s
   (std::make_integer_sequence<int, tall * wide>{});
 }
 
-// One step of 16 units: every tile of either operand once, each as near before its use as the others allow.
+// Runs one step of 16 units. Each tile of either operand is loaded once, shortly before its first use.
 template <class T, int tall, int wide> [[gnu::always_inline]] inline void tile_step(const void* a, Index a_stride,
                                                                                     Index a_tile, const Unit* b,
                                                                                     Index b_stride) {
@@ -84,9 +84,9 @@ template <class T, int tall, int wide>
   int rows_to_fetch = fetch_c ? x.rows : 0;
   const auto names = [](const Prefetch& next) { return next.mask != 0 || next.shift != 0; };
   const bool ahead = names(x.prefetch_a) || names(x.prefetch_b);
-  // Of C, spread over the panel's steps: all at once they take the buffers that tiles are loaded through (a step of
-  // 128 x 128 x 128 takes 44 ns instead of 52). Sums that are added to lie in scratch, whose rows share no set of the
-  // L1.
+  // Prefetches of C are spread over the steps of the panel, because a burst would occupy the fill buffers that tile
+  // loads need (a step of 128 x 128 x 128 takes 44 ns instead of 52). Sums that are reloaded are in scratch, whose rows
+  // are in different L1 sets.
   const Index blocks = x.steps / tile_rows, rows_a_step = std::max<Index>(2, (x.rows + blocks - 1) / blocks);
   for (Index s = 0; s < x.steps; s += tile_rows) {
     tile_step<T, tall, wide>(a, a_stride, a_tile, b, b_stride);
@@ -102,7 +102,7 @@ template <class T, int tall, int wide>
       __builtin_prefetch(next_c + 2 * tile_rows - 1, 1);
     }
   }
-  if (x.stream && x.cols == 2 * tile_rows) {  // past the caches: tiles are stored through the L1 alone
+  if (x.stream && x.cols == 2 * tile_rows) {  // tiles cannot be stored non-temporally, so a buffer is
     alignas(64) Unit held[tall * tile_rows * 2 * tile_rows];
     each_sum<tall, wide>([&](auto i, auto j) __attribute__((always_inline)) {
       T::template store<i * wide + j>(held + i * tile_rows * 2 * tile_rows + j * tile_rows, 8 * tile_rows);
@@ -128,7 +128,7 @@ template <class T, int tall, int wide> void multiply_tile_panels(const Block& x)
   *x.shape = shape;
 }
 
-// Engine::block of 32 x 32. Packed A is [blocks of 16 units][rows][16 units]; steps are whole blocks.
+// The register block of 32 x 32 sums. Packed A is [blocks of 16 units][rows][16 units]; steps are full blocks.
 template <class T> void tile_block(const Block& x) {
   if (x.rows > tile_rows)
     return x.cols > tile_rows ? multiply_tile_panels<T, 2, 2>(x) : multiply_tile_panels<T, 2, 1>(x);

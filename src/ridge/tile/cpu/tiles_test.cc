@@ -1,5 +1,6 @@
-// Where there is no AMX: the block of tiles over tiles in plain C++, through the schedule, the worker and the text of
-// the product. Sizes around every edge of a tile, NaN around the operands, and D between numbers that must stay.
+// Tests the AMX code on any CPU: the register block of tiles with tiles in plain C++, run by the schedule, the worker
+// and the matmul kernel. Sizes are around every tile edge, NaN surrounds the operands, and values around D must not
+// change.
 #include "ridge/tile/cpu/tiles_thin.h"
 
 #include <gtest/gtest.h>
@@ -43,7 +44,7 @@ struct PlainTiles {
       std::memcpy(static_cast<char*>(p) + i * stride, tiles[t][i], shapes.bytes[t]);
   }
   template <int c, int a, int b> static void dot() {
-    ASSERT_EQ(shapes.bytes[a], 4 * shapes.rows[b]);  // the CPU faults where the shapes do not fit
+    ASSERT_EQ(shapes.bytes[a], 4 * shapes.rows[b]);  // the CPU traps if shapes do not match
     ASSERT_EQ(shapes.rows[a], shapes.rows[c]);
     ASSERT_EQ(shapes.bytes[b], shapes.bytes[c]);
     for (int i = 0; i < shapes.rows[c]; ++i)
@@ -71,7 +72,7 @@ struct PlainTiles {
   }
 };
 
-// [steps][width] by pack.h, whole blocks, and for the left operand turned around block by block.
+// Packs [steps][width] by pack.h, padded to full blocks; a left operand is then transposed block by block.
 template <void (*pack)(const Packing&), bool left> void pack_tiles(const Packing& x) {
   const Index units = (x.k + 1) / 2, whole = ceil_div(units, 16) * 16;
   std::vector<Unit> steps(static_cast<std::size_t>(whole * x.width));
@@ -103,7 +104,7 @@ constexpr Engine plain_tiles{
     .most_thin_along = most_rows_of_tiles,
 };
 
-// A matrix [lines][k] among NaN, contiguous along k or across it.
+// A matrix [lines][k] surrounded by NaN, along k or across k.
 struct Operand {
   std::vector<Bf16> held;
   Matrix matrix;
@@ -159,7 +160,7 @@ TEST(Tiles, every_edge_of_a_tile_equals_the_loops) {
 }
 
 TEST(Tiles, stages_row_blocks_and_threads_equal_the_loops) {
-  // The last: stretches of k in which few rows pass over weights where they lie.
+  // The last size has several k blocks, in which few rows use weights in place.
   for (const auto& sizes : {std::array<Index, 3>{200, 70, 1100},
                             {113, 330, 640},
                             {40, 1025, 97},
@@ -171,7 +172,7 @@ TEST(Tiles, stages_row_blocks_and_threads_equal_the_loops) {
         ASSERT_EQ(wrong(plain_tiles, sizes, layouts % 2 == 0, layouts / 2 == 0, threads), "");
 }
 
-// D by the block alone, 70 columns as the worker takes them: two whole panels side by side, then a part of one.
+// Computes D with the block alone, 70 columns as the worker splits them: two adjacent full panels, then a partial one.
 std::vector<float> by_block(const Operand& a, const Operand& b, int rows, bool stream) {
   constexpr int cols = 70;
   constexpr Index deep = 32, stride = 80;
@@ -203,11 +204,11 @@ std::vector<float> by_block(const Operand& a, const Operand& b, int rows, bool s
   return d;
 }
 
-// The worker takes more than one group of rows only over weights larger than the L2.
+// The worker uses more than one group of rows only for weights larger than the L2.
 TEST(Tiles, groups_of_rows_over_weights_equal_the_loops) {
   for (const int rows : {65, 80, 81, 129, 160})
     for (const Index n : {1, 16, 50})
-      for (const Index k : {31, 96, 1100, 2900}) {  // the last: in stretches
+      for (const Index k : {31, 96, 1100, 2900}) {  // the last has several k blocks
         const Operand a(rows, k, true), b(n, k, true);
         const int width = static_cast<int>(ceil_div(rows, 16)) * 16;
         std::vector<Unit> packed(static_cast<std::size_t>(ceil_div(k, 32) * 16 * width));
@@ -234,7 +235,7 @@ TEST(Tiles, groups_of_rows_over_weights_equal_the_loops) {
       }
 }
 
-// A product that the worker would stream has eight million elements.
+// The worker stores non-temporally from eight million elements on, so this calls the block directly.
 TEST(Tiles, sums_that_are_streamed_equal_the_loops) {
   const Operand a(32, 32, true), b(70, 32, true);
   for (int rows = 1; rows <= 32; ++rows)

@@ -1,8 +1,8 @@
-// Few rows times weights whose k is contiguous, [n][k]: what the tiles take as a left operand, so they are read once,
-// as they lie in memory, 16 rows of 64 bytes at a time, and the activations are packed as the right one. Sums come out
-// as [n][m] and are turned around as they leave. 4096 x 4096 bf16 at 17 GB/s take 2 ms, and the products of 64 rows a
-// third of that, so what counts is that memory never waits: lines are asked for 16 steps ahead. More rows than 64 pass
-// in groups over weights that the first group has brought into the L2, and fetch the next ones. T: see tiles.h.
+// Products of few rows with weights along k, [n][k], in AMX tiles. The weights are the left operand of the tiles: they
+// are read once, in place, 16 rows of 64 bytes at a time, and the activations are packed as the right operand. The sums
+// are [n][m] and are transposed when they are stored. 4096 x 4096 bf16 at 17 GB/s take 2 ms and the products of 64 rows
+// a third of that, so memory must never be idle: lines are prefetched 16 steps in advance. More than 64 rows pass in
+// groups over weights that the first group brought into the L2, and prefetch the next weights. T: see tiles.h.
 #pragma once
 
 #include <algorithm>
@@ -14,19 +14,19 @@ namespace ridge::tile::cpu {
 constexpr int most_rows_of_tiles = 160;
 constexpr Index steps_ahead = 16;
 
-// Weights of one pass, and those of the next: what is fetched once the lines of these are.
+// Weights of one pass, and those of the next pass, which are prefetched afterwards.
 template <class W> struct Weights {
   const W* from = nullptr;
   const W* next = nullptr;
-  Index stride = 0;  // elements
+  Index stride = 0;  // elements between rows
   int rows = 0;
 };
 
-struct Group {  // of tiles of rows of A, `wide` of them from `first` on
+struct Group {  // `wide` tiles of rows of A from tile `first` on
   int first = 0, wide = 0, index = 0, groups = 1;
 };
 
-// C[rows of the group][rows of w] (+)= A * w transposed, `tall` tiles of weights by `wide` tiles of rows of A.
+// Computes C[rows of the group][rows of w] (+)= A * w transposed, `tall` tiles of weights by `wide` tiles of rows of A.
 template <class T, class W, int tall, int wide>
 void multiply_weights(const Strip& x, const Weights<W>& w, const Group& group, Unit* c) {
   constexpr Index deep = tile_bytes / sizeof(W);  // elements of k in a step
@@ -36,7 +36,7 @@ void multiply_weights(const Strip& x, const Weights<W>& w, const Group& group, U
   each_sum<tall, wide>([&](auto i, auto j) __attribute__((always_inline)) { T::template zero<i * wide + j>(); });
   const Unit* a = x.a_rows + group.first * tile_rows;
   const W* from = w.from;
-  const W* next = w.next + whole * group.index / group.groups * deep;  // this group's share
+  const W* next = w.next + whole * group.index / group.groups * deep;  // prefetch share of the group
   for (Index s = 0; s < whole; ++s, a += tile_rows * width, from += deep) {
     tile_step<T, tall, wide>(from, stride, tile_rows * stride, a, 4 * width);
     const W* far = s + steps_ahead < whole ? from + steps_ahead * deep : w.next + (s + steps_ahead - whole) * deep;
@@ -64,7 +64,7 @@ void multiply_weights(const Strip& x, const Weights<W>& w, const Group& group, U
   });
 }
 
-// Engine::thin_along; Strip::a_rows is one panel, [steps][rows up to whole tiles].
+// Engine::skinny_along_k for tiles; a_by_rows is one panel, [steps][rows rounded up to full tiles].
 template <class T, class W> void tile_thin_along(const Strip& x) {
   using Multiply = void (*)(const Strip&, const Weights<W>&, const Group&, Unit*);
   static constexpr Multiply by_width[2][4] = {

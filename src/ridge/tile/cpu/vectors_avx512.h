@@ -1,5 +1,5 @@
-// AVX-512 vectors of 16 sums, f32 or int32. The block's name for them is V; see block.h. To be included in an unnamed
-// namespace's stead: Tag makes the type the including file's own.
+// AVX-512 vectors of 16 sums, f32 or int32: the V of block.h. Tag is a type of the including file's unnamed namespace
+// and makes these types distinct for each file.
 #pragma once
 
 #include <immintrin.h>
@@ -19,7 +19,7 @@ template <class Tag> struct FloatVectors512 {
     return _mm512_maskz_loadu_ps(part, p);
   }
   [[gnu::always_inline]] static Register broadcast(Unit x) { return _mm512_castsi512_ps(_mm512_set1_epi32(x)); }
-  // Of the intrinsic's sums g++ 12 moves many about. _at: a is one unit in memory, for all lanes.
+  // Assembly, because with the intrinsic g++ 12 copies many sums. _at: a is one unit in memory, broadcast to all lanes.
   [[gnu::always_inline]] static Register multiply_add(Register c, Register a, Register b) {
     asm("vfmadd231ps %2, %1, %0" : "+v"(c) : "v"(b), "v"(a));
     return c;
@@ -40,7 +40,7 @@ template <class Tag> struct FloatVectors512 {
   }
 };
 
-// … of 16 int32 sums; a unit is a pair of int16 along k, in which int8 is widened: no product of two overflows.
+// Vectors of 16 int32 sums; a unit is two int8 along k, widened to int16, so that no product overflows.
 template <class Tag> struct IntVectors512 {
   using Register = __m512i;
   using Sum = std::int32_t;
@@ -53,7 +53,7 @@ template <class Tag> struct IntVectors512 {
   }
   [[gnu::always_inline]] static Register broadcast(Unit x) { return _mm512_set1_epi32(x); }
   [[gnu::always_inline]] static Register multiply_add(Register c, Register a, Register b) {
-    Register product;  // next to its sum: the compiler would do the products of four steps first, and lack registers
+    Register product;  // one asm for both: else the compiler computes products of four steps first and spills
     asm("vpmaddwd %3, %2, %1\n\tvpaddd %1, %0, %0" : "+v"(c), "=&v"(product) : "v"(a), "v"(b));
     return c;
   }
@@ -71,12 +71,12 @@ template <class Tag> struct IntVectors512 {
   }
 };
 
-// … a unit is four int8 along k, of B as uint8: see pack_avx512.h.
+// Vectors of 16 int32 sums; a unit is four int8 along k, those of B stored as uint8: see pack_avx512.h.
 template <class Tag> struct QuadVectors512 : IntVectors512<Tag> {
   using Register = __m512i;
   static constexpr int left_tail = 16;
   [[gnu::always_inline]] static Register multiply_add(Register c, Register a, Register b) {
-    asm("vpdpbusd %1, %2, %0" : "+v"(c) : "v"(a), "v"(b));  // of the intrinsic's sums g++ 12 keeps half in memory
+    asm("vpdpbusd %1, %2, %0" : "+v"(c) : "v"(a), "v"(b));  // the intrinsic makes g++ 12 spill half of the sums
     return c;
   }
   [[gnu::always_inline]] static Register multiply_add_at(Register c, const Unit& a, Register b) {

@@ -24,7 +24,7 @@ void pack(const Packers& packers, const Matrix& m, const Packing& packing) {
   (m.col_stride == 1 ? packers.along : packers.across)(packing);
 }
 
-// A's few rows in the order that thin_along wants: stretch by stretch.
+// Packs the rows of A for `skinny_along_k`, one k block after the other.
 void pack_rows(const Engine& e, const Matrix& m, Index batch, int bytes, Index rows, Unit* out) {
   const bool few = e.few_stretch != 0 && rows <= most_thin_rows;
   const Index deep = (few ? e.few_stretch : thin_depth(rows)) * e.per_unit;
@@ -50,14 +50,14 @@ Worker::~Worker() {
 #endif
 }
 
-// Where the part of a stage that belongs to these rows, a panel, lies in the team's packed A.
+// Returns the address of a panel of rows and a stage in the team's packed A.
 Unit* Worker::packed_left(Index row, Index rows, Index k, Index k_stage) const {
   const Engine& e = *team_.operands.engine;
   const Index units = units_of(e, team_.problem.k) + team_.schedule.stages * e.left_tail;
   return team_.left + (row - team_.rows.begin) * units + (k / e.per_unit + k_stage * e.left_tail) * rows;
 }
 
-// Whoever comes first packs; the others wait for work that is under way, which waits for nobody.
+// Returns a packed panel of A. The first worker packs it; the others wait for that worker, which itself never waits.
 const Unit* Worker::left(const Announced& a, Index panel, Range rows) {
   const Engine& e = *team_.operands.engine;
   const Index first = a.along.begin + rows.begin;
@@ -94,8 +94,9 @@ const Unit* Worker::left(const Announced& a, Index panel, Range rows) {
   return out;
 }
 
-// Where columns are contiguous, four panels go together, a few rows at a time: panel by panel, every row would be a
-// page of its own for a line or two, and memory delivers a third less; the lines that eight write share sets of the L1.
+// Packs a stage of B. Across k it packs four panels together, a few rows at a time: panel by panel, each row would
+// touch a new page for one or two lines, which costs a third of the bandwidth; with eight panels the stores share L1
+// sets.
 void Worker::pack_right(const Announced& b, Unit* out) const {
   const Engine& e = *team_.operands.engine;
   const int bytes = team_.operands.right_bytes;
@@ -116,8 +117,8 @@ void Worker::pack_right(const Announced& b, Unit* out) const {
       }
 }
 
-// Where the panels of a stage of B are to be had: packed for the call, packed once, or in place. The first panel of A
-// that meets a stage may read it in place and leave it packed for the others: its stores cost less than a copy.
+// Returns the panels of a stage of B: packed by the worker, prepacked, or in place. The block may read a stage in place
+// for the first panel of A and pack it for the others meanwhile: these stores cost less than a separate pass.
 Worker::RightPanels Worker::right(const Announced& b, int of) {
   const Engine& e = *team_.operands.engine;
   const Index steps = units_of(e, b.k.size);
@@ -190,7 +191,7 @@ void Worker::multiply_thin(const Sums& sums, const Announced& a, const Announced
     return e.thin_along(strip);
   }
   strip.a = left(a, 0, {0, a.along.size});
-  if (e.room_for_sums)  // that of packed B, which is free here
+  if (e.room_for_sums)  // reuses the memory of packed B
     strip.sums = arenas().right[0].need(sizeof(Unit) * ceil_div(strip.n, e.cols) * e.cols * strip.rows);
   (packed ? e.thin_packed : e.thin_across)(strip);
 }
@@ -208,7 +209,7 @@ void Worker::multiply(const Sums& sums, const Announced& a, const Announced& b, 
   block.add = sums.add;
   if (e.release != nullptr) block.shape = &shape_;
   block.a_stride = a.matrix->row_stride / e.per_unit;
-  // 32 MiB of output that is written once would only push the operands out of the caches.
+  // An output of 32 MiB or more that is written once would only evict the operands from the caches.
   block.stream = s.stages == 1 && !sums.add && team_.problem.m * team_.problem.n >= stream_elements &&
                  reinterpret_cast<std::uintptr_t>(sums.data) % 64 == 0 && sums.stride % 16 == 0;
   streamed_ |= block.stream;
@@ -227,14 +228,14 @@ void Worker::multiply(const Sums& sums, const Announced& a, const Announced& b, 
     block.panel_units = from.panel;
     block.keep_units = e.cols * steps;
     const Index whole = b.along.size / e.cols;
-    for (Index column_panel = 0; column_panel * e.cols < b.along.size;) {  // all whole ones, then what is left
+    for (Index column_panel = 0; column_panel * e.cols < b.along.size;) {  // all full panels, then the partial one
       const Index j = column_panel * e.cols;
       block.panels = j == 0 && whole > 0 ? static_cast<int>(whole) : 1;
       block.cols = static_cast<int>(std::min<Index>(e.cols, b.along.size - j));
       block.b = from.data + column_panel * from.panel;
       block.c = c + j;
       if (from.keep != nullptr) block.keep = from.keep + column_panel * block.keep_units;
-      // Each written by itself: a copy of what was just stored waits until all sums before it have left the core.
+      // Assigned separately: copying the first to the second would wait for all earlier stores of sums.
       const char* const here = reinterpret_cast<const char*>(block.b);
       block.prefetch_a = {.base = here, .mask = 0};
       block.prefetch_b = {.base = here, .mask = 0};
@@ -248,7 +249,8 @@ void Worker::multiply(const Sums& sums, const Announced& a, const Announced& b, 
   }
 }
 
-// The next panel of A: of this row block, or the first of the next one. Each of the column panels fetches a stretch.
+// Plans prefetches of the next panel of A, which may be the first of the next row block; each column panel fetches a
+// part.
 void Worker::prefetch_left(Block& block, Index panel, Index count, const Announced& a, Index from) const {
   const Engine& e = *team_.operands.engine;
   const Schedule& s = team_.schedule;
@@ -285,11 +287,11 @@ void Worker::prefetch_left(Block& block, Index panel, Index count, const Announc
   }
 }
 
-// A quarter of the next stage of B during each of the last four panels of A that pass over this one.
+// Plans prefetches of the next stage of B: a quarter during each of the last four panels of A of this stage.
 void Worker::prefetch_right(Block& block, Index panels_to_come, Index column) const {
   const Engine& e = *team_.operands.engine;
   const Matrix& b = *next.right;
-  // … or a half, where a line holds all columns of a step: every four steps fetch two lines.
+  // A half if a step of prepacked B is one line (16 columns), because four steps prefetch two lines.
   const Index parts = b.prepacked != nullptr ? e.cols / 8 : 4;
   const Index panel = std::min(parts, panels) - panels_to_come;
   if (panel < 0 || column >= next.columns.size) return;

@@ -1,6 +1,6 @@
-// One thread's part of a product: turns announced tiles into packed panels (once, remembered) and panels into sums.
-// Left operands are packed for all row blocks of a group and shared by the threads of a team; a stage of a right
-// operand is packed into a slot of the worker's own and serves every row block before the next replaces it.
+// One thread's part of a product: packs the tiles that a kernel loads into panels, each once, and multiplies panels.
+// Panels of A are packed for all row blocks of a group and shared by the threads of a team. A stage of B is packed into
+// a slot of the worker and serves every row block before the next stage replaces it.
 #pragma once
 
 #include <atomic>
@@ -10,47 +10,46 @@
 
 namespace ridge::tile::cpu {
 
-struct Team {  // what the workers of one group share
+struct Team {  // state shared by the workers of one group
   Problem problem;
   Schedule schedule;
   Operands operands;
   Index batch = 0;
-  Range rows;            // of the group
-  Unit* left = nullptr;  // packed: block after block, panel after panel, as Engine::left packs them
-  std::atomic<unsigned char>* done = nullptr;  // by panel and stage: 0 no, 1 somebody packs it, 2 packed
-  Index panels = 0;                            // in the largest row block
+  Range rows;            // rows of the group
+  Unit* left = nullptr;  // packed A by block and panel, see Engine::left_packers
+  std::atomic<unsigned char>* done = nullptr;  // per panel and stage: 0 unpacked, 1 in progress, 2 packed
+  Index panels = 0;                            // panels in the largest row block
 };
 
-struct Sums {  // where a product goes
+struct Sums {  // destination of a product
   void* data = nullptr;
   Index stride = 0;
   bool add = false;
 };
 
-struct Upcoming {  // what the schedule will multiply next, for the prefetcher; null or empty: nothing is known
+struct Upcoming {  // next operands to prefetch; null or empty if unknown
   const Matrix* right = nullptr;
   Range k, columns;
   Index row_block = -1, stage = 0;
 };
 
-// A right operand ([n, k]) in the order of its engine, for Matrix::prepacked: panels of e.cols columns, each whole in
-// k.
+// Pack a right operand ([n, k]) for Matrix::prepacked: panels of e.cols columns, each over all of k.
 std::size_t prepacked_bytes(const Matrix& b, const Engine& e);
 void prepack(const Matrix& b, const Engine& e, int bytes, void* out);
 
 class Worker {
  public:
   explicit Worker(const Team& team) : team_(team) {}
-  ~Worker();  // what was streamed past the caches is visible from here on
+  ~Worker();  // fences non-temporal stores
   Worker(const Worker&) = delete;
   Worker& operator=(const Worker&) = delete;
 
-  // The place in the schedule, set before each work item.
+  // Position in the schedule, set before each work item.
   Index row_block = 0, stage = 0;
-  Index panels = 0, panels_left = 0;  // of A: that pass over this stage of B, and how many have not yet
+  Index panels = 0, panels_left = 0;  // panels of A for this stage of B: all, and those not yet multiplied
   Upcoming next;
 
-  // `part`: of the right operand's tile.
+  // Multiplies a stage of A and B. `right_part`: index of the matrix in the right operand's tile.
   void multiply(const Sums& sums, const Announced& a, const Announced& b, int part = 0);
 
  private:
@@ -62,8 +61,8 @@ class Worker {
   }
   struct RightPanels {
     const Unit* data = nullptr;
-    Index panel = 0, stride = 0;  // units from panel to panel, from step to step
-    Unit* keep = nullptr;         // where the block is to leave them packed
+    Index panel = 0, stride = 0;  // units between panels, between steps
+    Unit* keep = nullptr;         // buffer that the block packs them into, or null
   };
   RightPanels right(const Announced& b, int part);
   void pack_right(const Announced& b, Unit* out) const;
@@ -71,9 +70,9 @@ class Worker {
   void prefetch_right(Block& block, Index panel, Index column) const;
 
   const Team& team_;
-  int shape_ = 0;  // Block::shape
+  int shape_ = 0;  // BlockArgs::tile_shape
   bool streamed_ = false;
-  struct Slot {  // what of a right operand is packed
+  struct Slot {  // the packed stage of a right operand
     Unit* data = nullptr;
     const Matrix* matrix = nullptr;
     Index k = -1, column = -1;

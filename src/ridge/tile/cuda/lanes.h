@@ -1,5 +1,5 @@
-// Functions along a row: of the elements that a lane holds, of the lanes of a warp, of the warps of a block, of the
-// blocks of a cluster. Always in the same order.
+// Reductions of a row over the elements of a lane, the lanes of a warp, the warps of a block and the blocks of a
+// cluster. The order is always the same, so results are reproducible.
 #pragma once
 
 #include "ridge/tile/cuda/words.h"
@@ -34,7 +34,8 @@ template <class F, int lanes> RIDGE_FN float of_lanes(float x) {
   for (int other = lanes / 2; other > 0; other /= 2) x = F::of(x, __shfl_xor_sync(0xffffffffu, x, other));
   return x;
 }
-// `place`: room for a float a warp that nothing else uses. All warps tell theirs before any hears.
+// Writes a warp's partial result. `warp_partials` has one float for each warp. Every warp writes before the barrier,
+// and all warps read after it.
 template <class F> RIDGE_FN void tell_block(float x, float* place) {
   x = of_lanes<F, 32>(x);
   if (threadIdx.x % 32 == 0) place[threadIdx.x / 32] = x;
@@ -55,9 +56,9 @@ RIDGE_FN u32 block_of_cluster() {
 RIDGE_FN void cluster_arrive() { asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory"); }
 RIDGE_FN void cluster_wait() { asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory"); }
 
-// What the blocks of a cluster tell each other of a function along their row: every warp sends its number to every
-// block, whose barrier counts the bytes. A turn's places are used again two turns later: whoever is a turn ahead has
-// heard of it from all warps that may still be reading, and nobody gets two ahead.
+// Buffers by which the blocks of a cluster exchange partial results of a row: every warp sends its number to every
+// block, whose barrier counts the bytes. Iterations alternate between two buffers. A warp can be at most one iteration
+// ahead of another, because it needs the numbers of all warps, so it never overwrites a buffer that is being read.
 template <int warps, int blocks> struct Exchange {
   float partials[2][warps * blocks];
   u64 arrived[2];
@@ -68,7 +69,7 @@ RIDGE_FN u32 place_in(u32 block, u32 mine) {
   asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(mine), "r"(block));
   return there;
 }
-// cluster_wait() must come before the first tell_cluster; loads may stand between.
+// Initialises the exchange. cluster_wait() must be called before the first `send_to_cluster`; loads may come first.
 template <int warps, int blocks, int count> RIDGE_FN void prepare(Exchange<warps, blocks> (&all)[count]) {
   if (threadIdx.x == 0) {
     for (int i = 0; i < 2 * count; ++i)

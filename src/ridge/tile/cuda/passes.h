@@ -1,6 +1,6 @@
-// Goes through a row by its text (tile/rows.h). A `Row` hands a pass its elements: all that a lane holds of it at once
-// (rows.h), or one by one in loops, which takes few registers: rows that no lanes hold, and rows in units, which are
-// rare.
+// Runs the passes of a row kernel (tile/rows.h). A `Row` passes elements to a pass: all elements of a lane together
+// (rows.h), or one by one in a loop, which needs few registers. The loop serves rows that do not fit in registers, and
+// rows that are rescaled to avoid overflow, which are rare.
 #pragma once
 
 #include "ridge/tile/cuda/lanes.h"
@@ -15,7 +15,7 @@ TILE_FN float log_of_powers(float sum) { return device::log(sum); }
 
 namespace ridge::device {
 
-// By what elements are joined, and what of each.
+// Operator by which elements are reduced, and the function that is applied to each element before.
 template <class Kind> struct Joins {
   using By = Sum;
   RIDGE_FN static float of_one(float x) { return x; }
@@ -25,7 +25,7 @@ template <> struct Joins<tile::Squares> : Joins<tile::Add> {
   RIDGE_FN static float of_one(float x) { return x * x; }
 };
 
-// Some elements of a row.
+// The elements of a row that are processed together.
 template <int n> struct Part {
   float of[n];
   RIDGE_FN float& operator[](int i) { return of[i]; }
@@ -35,7 +35,7 @@ template <int n> struct Part {
 template <int n> RIDGE_FN float beside(const Part<n>& x, int i) { return x[i]; }
 RIDGE_FN float beside(float x, int) { return x; }
 
-// What a text sees of them: they are what its rows hold, of so many as it loads.
+// Operations `at` of a pass on `n` elements of each of the kernel's `rows` input rows.
 template <int n, int rows = 1> struct TextAt {
   Part<n> x[rows];
   float weight = 1, number = 0;
@@ -56,13 +56,13 @@ template <int n, int rows = 1> struct TextAt {
     return {e};
   }
   template <class Kind> RIDGE_FN tile::Reduction<Kind, Part<n>, tile::AsJoined> across(const Part<n>& e, Kind) {
-    y = e;  // a generated kernel adds it
+    y = e;  // a generated kernel adds it to the column sums
     return {e};
   }
   RIDGE_FN void store(const tile::RowsOut<float>&, const Part<n>& e) { y = e; }
   RIDGE_FN void store(const tile::NumbersOut<float>&, float x) { number = x; }
 };
-// What the second pass of three keeps of what the last one is at.
+// Runs the second of three passes again for an element, so that the last pass can read what it saved.
 template <class Text, class At, class... Rest>
 RIDGE_FN void remember(At& at, const typename Text::Globals& g, float first, Rest...) {
   if constexpr (sizeof...(Rest) == 1) Text::pass(at, g, first);
@@ -70,7 +70,7 @@ RIDGE_FN void remember(At& at, const typename Text::Globals& g, float first, Res
 
 template <class Text> constexpr bool has_doubts = requires { &Text::in_units; };
 
-// A pass, given the numbers that those before it have left.
+// Runs a pass with the numbers of the earlier passes.
 template <class Text, int pass, class At, class... Left>
 RIDGE_FN auto at_pass(At& at, const typename Text::Globals& g, const float* numbers, Left... left) {
   if constexpr (sizeof...(left) == pass)
@@ -83,7 +83,7 @@ template <class Text, int pass, class At> using Leaving = decltype(at_pass<Text,
 template <class Text, int pass, class At> using JoinedBy = typename Joins<typename Leaving<Text, pass, At>::Kind>::By;
 template <class Text, int pass, class At> using LeftBy = typename Leaving<Text, pass, At>::Leaves;
 
-// Those that leave their numbers in a round.
+// List of the passes that are reduced in the same round.
 template <int...> struct Passes {};
 template <class Text, int round, int from, int... found> RIDGE_FN constexpr auto passes_of(Passes<found...>) {
   if constexpr (from + 1 == Text::passes)
@@ -111,7 +111,8 @@ RIDGE_FN void go_rounds(Row& row, const typename Text::Globals& g, float* number
     go_rounds<Text, slot, round + 1>(row, g, numbers);
   }
 }
-// Numbers are told by way of the places from `slot` on. `may_doubt`: the row is not in units already.
+// Runs all passes of a row. Numbers are exchanged through the buffers from `slot` on. `may_rescale` is false if the row
+// is already rescaled.
 template <class Text, int slot, bool may_doubt, class Row>
 RIDGE_FN void go_through(Row& row, const typename Text::Globals& g) {
   float numbers[Text::passes] = {};
@@ -119,25 +120,25 @@ RIDGE_FN void go_through(Row& row, const typename Text::Globals& g) {
   go_last<Text, slot, may_doubt>(row, g, numbers);
 }
 
-// Places that a text's numbers are told by; those of a row in units behind those of any row.
+// Returns the number of exchange buffers that a kernel needs; those of a rescaled row follow the others.
 template <class Text> RIDGE_FN constexpr int slots_of() {
   if constexpr (has_doubts<Text>) return 2 * (Text::passes - 1) + (Text::is_centred ? 2 : 1);
   return Text::passes - 1;
 }
 
-// The largest power of two up to `most`, by which and by whose reciprocal numbers are multiplied without rounding.
+// Returns the largest power of two up to `largest`; multiplying by it and by its reciprocal does not round.
 RIDGE_FN float unit_of(float most) {
   const u32 exponent = __float_as_uint(most) & 0x7f800000u;
   return __uint_as_float(exponent == 0 ? 0x00800000u : exponent);
 }
 
-// Elements one by one. `Lane` knows those that a thread has: `count()`, and for each whether it is `inside` the row,
-// `read`, `weight` and `write`; how many are read `at_once`; `over<F, slot>(x)`, F of all lanes' x; `first<slot>()`,
-// the first element of all.
+// A row whose elements are processed one by one. `Lane` gives access to the elements of a thread: `count()`; for each
+// `is_inside` (of the row), `read`, `weight` and `write`; `at_once`, the number of elements to unroll by;
+// `over_lanes<F, slot>(x)`, the reduction of all lanes' x; and `first<slot>()`, the first element of the row.
 template <class Lane> struct LoopedRow {
   Lane& lane;
   TextAt<1> at{};
-  float part = 1, first = 0, inverse = 1;  // the row's units: (x * part - first) * inverse
+  float part = 1, first = 0, inverse = 1;  // elements are rescaled to (x * part - first) * inverse
 
   template <class F> RIDGE_FN void over_elements(const F& f) {
 #pragma unroll Lane::at_once
@@ -167,8 +168,8 @@ template <class Lane> struct LoopedRow {
     });
   }
   RIDGE_FN static bool any(bool x) { return x; }
-  // In units of its largest element, what is centred less its first one before that; as it is, where that does not
-  // help.
+  // Runs the row divided by a power of two near its largest element; centred kernels first subtract the row's first
+  // element. If that does not help (infinities, a row of zeros), the row is left unchanged.
   template <class Text, int slot> RIDGE_FN void in_units(const typename Text::Globals& g) {
     constexpr int more = Text::is_centred;
     if constexpr (Text::is_centred) {

@@ -1,5 +1,5 @@
-// Rows that are to come, on their way to shared memory while others are worked on: no register holds them. Of those a
-// lane reads what it has copied itself and nothing else, so that no lane waits for another.
+// Prefetch of later rows into shared memory while the current row is processed, without registers. A lane reads only
+// what it has copied itself, so that no lane waits for another.
 #pragma once
 
 #include "ridge/tile/cuda/words.h"
@@ -8,7 +8,7 @@ namespace ridge::device {
 
 constexpr int piece_bytes = 16;
 
-// Copies `most` bytes of global memory, of which only the first `bytes` are read; zeros lie behind them.
+// Copies the first `bytes` of `most` bytes from global memory and fills the rest with zeros.
 template <int most> RIDGE_FN void copy_async(u32 to, const char* from, u32 bytes) {
   const u64 place = __cvta_generic_to_global(from);
   if constexpr (most == 16)
@@ -17,17 +17,17 @@ template <int most> RIDGE_FN void copy_async(u32 to, const char* from, u32 bytes
     asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(to), "l"(place), "n"(most), "r"(bytes)
                  : "memory");
 }
-// Ends what is copied of one row.
+// Closes the group of copies of one row.
 RIDGE_FN void commit_row() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-// Until all has come but that of the last so many rows.
+// Waits until at most the copies of the last `rows` rows are in flight.
 template <int rows> RIDGE_FN void wait_for_all_but() { asm volatile("cp.async.wait_group %0;" ::"n"(rows) : "memory"); }
 
-// Room for a tensor's vectors of the rows that are on their way at once: a place for each lane's every piece.
+// Shared memory for a tensor's vectors of the rows in flight, in 16-byte units; each lane has its own addresses.
 template <class S, Form form_, int rows_> struct Prefetched {
   static constexpr Form form = form_;
   static constexpr int rows = rows_, pieces = S::width * size_of<form> / piece_bytes;
-  static constexpr int in_piece = piece_bytes / size_of<form>;  // elements
-  u32 begin;                                                    // this lane's first place
+  static constexpr int in_piece = piece_bytes / size_of<form>;  // elements of a copy
+  u32 begin;                                                    // this lane's first address
 
   RIDGE_FN u32 place(u32 turn, int vector, int piece) const {
     return begin + ((turn % rows * S::vectors + vector) * pieces + piece) * (S::threads * piece_bytes);
@@ -44,8 +44,8 @@ template <class S, Form form_, int rows_> struct Prefetched {
   }
 };
 
-// A tensor of which all rows read the same, beside rows that begin anywhere: in order, a vector more before the first
-// of each block, so that a lane finds its elements as far behind as the row's.
+// A row that all rows of a kernel read (such as weights), in shared memory in element order. One more vector precedes
+// the first of each block, so that a lane can read at the same shift as its elements of an unaligned row.
 template <class S, Form form_> struct KeptInOrder {
   static constexpr Form form = form_;
   static constexpr int vector = S::width * size_of<form>, piece = vector < piece_bytes ? vector : piece_bytes;

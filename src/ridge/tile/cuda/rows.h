@@ -1,9 +1,8 @@
-// Runs texts that work on rows (tile/rows.h) on a CUDA device, on rows that are held: a row is spread over the lanes of
-// a part of a warp, a warp, a block or a cluster of blocks, is read once and stays in registers, so passes go over what
-// is there already. Softmax of 131,072 columns is eight blocks of 256 lanes whose warps tell each other two numbers. A
-// generated kernel (ops/rows/source.cc) says how a row is spread, and which other steps stand around a text. Blocks
-// that have a row to themselves come and go; starting a cluster takes longer, so clusters stay and go on to further
-// rows.
+// Runs row kernels (tile/rows.h) on a CUDA device with rows in registers: a row is distributed over part of a warp, a
+// warp, a block or a cluster of blocks, is read once and stays in registers for all passes. Softmax of 131,072 columns
+// uses eight blocks of 256 lanes whose warps exchange two numbers. A generated kernel (ops/rows/source.cc) chooses the
+// layout and adds the operations before and after the row kernel. A block processes one row and ends; starting a
+// cluster takes longer, so clusters are persistent and process several rows.
 #pragma once
 
 #include "ridge/tile/cuda/passes.h"
@@ -11,22 +10,23 @@
 
 namespace ridge::device {
 
-// Which of a lane's elements exist: all; of its vectors all or none; any. Shifted: rows that begin anywhere, whose
-// first vector begins where vectors do, with elements that are not the row's.
+// Masking of a lane's elements at the end of a row. full: none; vectors: full vectors; ragged: single elements;
+// shifted: rows with unaligned begin, whose first vector is aligned and contains elements before the row.
 enum class Extent { whole, vectors, ragged, shifted };
 
-// How a row lies on `lanes` lanes, of one block of so many threads or of several, its vectors one lane after another.
+// Layout of a row on `lanes` lanes of one or several blocks of `threads` threads; consecutive lanes own consecutive
+// vectors.
 template <int lanes_, int threads_, int blocks_, int vectors_, int width_, Extent extent_, bool resident_>
 struct Spread {
   static constexpr int lanes = lanes_, threads = threads_, blocks = blocks_, vectors = vectors_, width = width_;
   static constexpr int warps = threads / 32, elements = vectors * width;
   static constexpr Extent extent = extent_;
-  static constexpr bool resident = resident_;  // its block or cluster goes on to further rows
+  static constexpr bool resident = resident_;  // true if the block or cluster processes several rows
 };
 
 template <class S, Form form> struct Packs { Pack<form, S::width> of[S::vectors]; };
 
-// A tensor: where a row of it begins is `offset(row)`, at multiples of `together` elements.
+// A tensor whose rows begin at `offset(row)`, a multiple of `aligned_elements`.
 template <Form form_, int together_, Use use_, class Offset> struct Tensor {
   static constexpr Form form = form_;
   static constexpr int together = together_;
@@ -39,16 +39,17 @@ RIDGE_FN Tensor<form, together, use, Offset> tensor(char* data, Offset offset) {
   return {data, offset};
 }
 
-// Of a block that goes on, for two rows in turns: warps may still read those of the row before.
+// Storage for the exchange of partial results. A persistent block alternates between two buffers, because warps may
+// still read the numbers of the previous row.
 template <int warps, int blocks, bool resident> struct PlaceOf { using type = Exchange<warps, blocks>; };
 template <int warps, bool resident> struct PlaceOf<warps, 1, resident> {
   using type = float[resident ? 2 * warps : warps];
 };
 
-// The elements that a lane of At's holds in memory, so that loops can go over them.
+// A lane's elements in memory, so that a loop can index them.
 template <class At> struct LaneAt {
   static constexpr int at_once = 1;
-  const At at;  // a copy: the row's own would have to lie in memory too
+  const At at;  // a copy, because a reference would force the original into memory
   const u32 turn;
   typename At::Part x;
   typename At::Part y{};
@@ -66,14 +67,14 @@ template <class At> struct LaneAt {
   }
 };
 
-// All that a lane of Rows holds, at once.
+// A row of which a lane processes all of its elements together.
 template <class Rows, int count> struct HeldRow {
   const Rows& rows;
   u32& again;
   using At = TextAt<Rows::elements, count>;
   At at;
 
-  // What is a lane's of each is told before any is heard.
+  // Sends this lane's partial results of all passes before it waits for any total.
   template <class Text, int slot, int... pass>
   RIDGE_FN void leave(Passes<pass...>, const typename Text::Globals& g, float* numbers) {
     ((numbers[pass] = rows.template of_held<JoinedBy<Text, pass, At>>(at_pass<Text, pass>(at, g, numbers).of)), ...);
@@ -84,7 +85,7 @@ template <class Rows, int count> struct HeldRow {
      ...);
   }
   template <class Pass, class Before> RIDGE_FN void each(const Pass& pass, const Before&) { pass(at); }
-  // Rows share a warp, whose lanes stay together, or all lanes have the same row and the same numbers.
+  // Several rows in a warp must take the same branch; otherwise all lanes have the same row and the same numbers.
   RIDGE_FN static bool any(bool x) {
     if constexpr (Rows::shares_warps) return __any_sync(0xffffffffu, x);
     return x;
@@ -111,7 +112,7 @@ template <class S> class RowAt {
     if constexpr (is_shifted) room_ = left_;
   }
 
-  // Of a row whose elements begin so many behind a place where vectors do.
+  // Sets the distance of the row's first element from the aligned address before it.
   template <class Index> RIDGE_FN void begin(Index offset) {
     shift_ = shift_of(offset);
     left_ = room_ + shift_;
@@ -142,7 +143,7 @@ template <class S> class RowAt {
     } else {
       f(row);
     }
-    if constexpr (S::blocks > 1) {  // nobody leaves while others write to it
+    if constexpr (S::blocks > 1) {  // a block must not end while others write to its shared memory
       cluster_arrive();
       cluster_wait();
     }
@@ -164,8 +165,8 @@ template <class S> class RowAt {
     }
     return packs;
   }
-  // The same by way of shared memory: copied there in a turn, and taken when as many rows are through as there is room
-  // for.
+  // The same through shared memory: `prefetch` copies a row to it, and `read_prefetched` reads the row some iterations
+  // later, as many as the buffer holds rows.
   template <int rows, class T> RIDGE_FN static Prefetched<S, T::form, rows> prefetched(const T&, const uint4* room) {
     return {shared_place(room) + threadIdx.x * piece_bytes};
   }
@@ -258,7 +259,8 @@ template <class S> class RowAt {
     return each([&](int) { return x; });
   }
 
-  // Sums across the rows that this lane has seen, and those of all of its block or cluster, as a row of `to`.
+  // Column sums: `add_column_sums` accumulates this lane's rows, `store_column_sums` reduces them over the block or
+  // cluster and stores them as a row of `to`.
   RIDGE_FN void add(Part& sums, const Part& x) const {
 #pragma unroll
     for (int i = 0; live_ && i < S::elements; ++i) sums[i] += x[i];
@@ -284,7 +286,7 @@ template <class S> class RowAt {
     store(to, blockIdx.x / S::blocks, sums);
   }
 
-  // F of the whole row, told by way of places[slot].
+  // Returns the reduction of the full row, exchanged through storage[slot].
   template <class F, int slot> RIDGE_FN float along(const Part& x) const {
     return over_lanes<F, slot>(of_held<F>(x), turn_);
   }
@@ -294,8 +296,8 @@ template <class S> class RowAt {
     return of_elements<F>(some.of);
   }
 
-  // A text of a row whose elements these are, and of `others` beside it. `again`: how many rows of this cluster went
-  // through it in units.
+  // Runs a row kernel on these elements and on those of `others`. `rescaled_rows` counts the rows that this cluster has
+  // rescaled.
   template <class Text, int slot, class... Parts>
   RIDGE_FN auto through(const Part& x, const typename Text::Globals& g, u32& again, const Parts&... others) const {
     HeldRow<RowAt, 1 + sizeof...(others)> row{*this, again, {{x, others...}}};
@@ -311,13 +313,13 @@ template <class S> class RowAt {
     return i / S::width * stride + i % S::width < left_;
   }
   RIDGE_FN bool holds_first() const { return lane_ == 0; }
-  RIDGE_FN int first_held() const { return is_shifted ? shift_ : 0; }  // of lane 0's elements
+  RIDGE_FN int first_held() const { return is_shifted ? shift_ : 0; }  // index of the row's first element in lane 0
   template <class F, int slot> RIDGE_FN float over_lanes(float x, u32 turn) const {
     tell<F, slot>(x, turn);
     meet();
     return hear<F, slot>(x, turn);
   }
-  // The same of several numbers at once: each is told, all lanes meet, each is heard.
+  // The steps of `over_lanes` apart, so that several numbers share one barrier.
   template <class F, int slot> RIDGE_FN void tell(float x, u32 turn) const {
     if constexpr (S::lanes > 32 && S::blocks == 1) tell_block<F>(x, place_in_block(slot, turn));
     if constexpr (S::blocks > 1) {
@@ -344,14 +346,14 @@ template <class S> class RowAt {
     return nullptr;
   }
 
-  // Of shifted rows: whether a vector has elements that are not the row's; and those that are.
+  // True if a vector of a shifted row has elements outside the row.
   RIDGE_FN bool is_cut(int k) const { return left_ - k * stride < S::width || (k == 0 && lane_ == 0 && shift_ > 0); }
   template <class F> RIDGE_FN void each_there(int k, const F& f) const {
 #pragma unroll
     for (int i = 0; i < S::width; ++i)
       if (inside(k * S::width + i)) f(i);
   }
-  // Whole vectors first, all at once; then those at the ends, and tensors that begin elsewhere, an element at a time.
+  // Reads full vectors first, all concurrently; then the vectors at the ends, and unaligned tensors, by elements.
   template <class T> RIDGE_FN Packs<S, T::form> read_shifted(const char* data, i64 at) const {
     constexpr bool in_vectors = T::together > 1;
     Packs<S, T::form> packs;

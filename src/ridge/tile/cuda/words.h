@@ -1,5 +1,5 @@
-// What generated kernels are made of: numbers as they lie in memory, loads and stores of up to 16 bytes, places in an
-// index space. Compiled at run time too.
+// Building blocks of generated kernels: storage formats, loads and stores of up to 16 bytes, and division of indices.
+// Also compiled at run time.
 #pragma once
 
 #include "ridge/ops/function/device_math.h"
@@ -14,7 +14,7 @@ using i64 = long long;
 enum class Form { f32, bf16, f16 };
 template <Form form> constexpr int size_of = form == Form::f32 ? 4 : 2;
 
-// As many as lie in the words.
+// Returns element i of packed words.
 template <Form form> RIDGE_FN float unpacked(const u32* words, int i) {
   if constexpr (form == Form::f32) return __uint_as_float(words[i]);
   const u32 word = words[i / 2];
@@ -40,17 +40,17 @@ template <Form form> RIDGE_FN u32 rounded(float low, float high) {
   return bits;
 }
 
-// `W` neighbours.
+// `W` contiguous elements.
 template <Form form, int W> struct Pack {
   static constexpr int words = (W * size_of<form> + 3) / 4;
   u32 word[words];
   RIDGE_FN float operator[](int i) const { return unpacked<form>(word, i); }
 };
 
-// How memory is asked: `streamed` is not kept in the caches; what is read must not change while the kernel runs.
+// Cache policy of an access; `streamed` is evicted first. Data that is read must not change while the kernel runs.
 enum class Use { kept, streamed };
 
-// Zeros where nothing is there; no branch, so that many are on their way at once.
+// Reads `bytes` bytes, or zeros if `exists` is false. Without a branch, so that many reads are in flight concurrently.
 template <int bytes, Use use> RIDGE_FN void read_piece(u32* to, const void* from, bool there = true) {
   const u64 place = __cvta_generic_to_global(from);
   const u32 asked = there;
@@ -116,7 +116,7 @@ template <Form form> RIDGE_FN void write_one(char* data, i64 at, float x) {
     reinterpret_cast<u16*>(data)[at] = rounded<form>(x);
 }
 
-// W neighbours from element `at` on, whose places are multiples of `together` elements; all or none of them are there.
+// Reads W elements from `at` on, a multiple of `aligned_elements`; all or none of them exist.
 template <Form form, int W, int together, Use use>
 RIDGE_FN Pack<form, W> read(const char* data, i64 at, bool there = true) {
   Pack<form, W> x;
@@ -134,9 +134,9 @@ RIDGE_FN Pack<form, W> read(const char* data, i64 at, bool there = true) {
   }
   return x;
 }
-// The first `count` of them are there, which may be none (or less) or more than W; the others come out as 0. A count
-// that is held within 0 … W must not be compared with W: ptxas of CUDA 13.0 takes the answer from the instruction that
-// holds it there (VIMNMX.RELU), and takes it wrong.
+// Reads W elements of which the first `count` exist; `count` may be negative or more than W. The others become 0. A
+// count clamped to 0 … W must not be compared with W: ptxas of CUDA 13.0 takes the comparison from the clamping
+// instruction (VIMNMX.RELU) and gets it wrong.
 template <Form form, int W, int together, Use use, class Count>
 RIDGE_FN Pack<form, W> read_some(const char* data, i64 at, Count count) {
   Pack<form, W> x = read<form, W, together, use>(data, at, count >= W);
@@ -177,7 +177,8 @@ RIDGE_FN void write(char* data, i64 at, const float (&x)[W], Count count = W) {
     if (i < count) write_one<form>(data, at + i, x[i]);
 }
 
-// n / d for n < 2^31: one wide multiply and a shift, both made on the host (generated.cc: divisor). Beyond, `by` is d.
+// Returns n / d for n < 2^31 by one wide multiply and a shift, whose constants the host computes (generated.cc). For
+// 64-bit n, `by` is d itself.
 RIDGE_FN u32 divided(u32 n, u64 by) {
   return static_cast<u32>((static_cast<u64>(n) * static_cast<u32>(by)) >> static_cast<u32>(by >> 32));
 }

@@ -1,6 +1,6 @@
-// What threads and copies wait for on Hopper, one function an instruction. An mbarrier in shared memory counts arrivals
-// of threads and bytes of copies and flips its phase when both are complete; a waiter names the phase (0 or 1) that it
-// waits to end. PTX ISA 9.0, sections "mbarrier", "barrier", "griddepcontrol", "setmaxnreg".
+// Hopper's synchronisation instructions, one function for each. An mbarrier in shared memory counts arrivals of threads
+// and bytes of copies and flips its phase when both are complete; a waiter names the phase (0 or 1) that it waits to
+// end. PTX ISA 9.0, sections "mbarrier", "barrier", "griddepcontrol", "setmaxnreg".
 #pragma once
 
 #include "ridge/tile/tile.h"
@@ -12,18 +12,18 @@ TILE_FN std::uint32_t address(const void* p) { return static_cast<std::uint32_t>
 TILE_FN void barrier_init(std::uint32_t bar, int arrivals) {
   asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(bar), "r"(arrivals) : "memory");
 }
-// Makes the initialised barriers known to the copy engine and to the other blocks of the cluster.
+// Makes the initialised barriers visible to the copy engine and to the other blocks of the cluster.
 TILE_FN void barrier_init_done() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
 
 TILE_FN void expect_bytes(std::uint32_t bar, int bytes) {
   asm volatile("mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [%0], %1;" ::"r"(bar), "r"(bytes) : "memory");
 }
-// The .cta forms: the .cluster ones that the memory model asks for literally cost a quarter of the speed, and a slot's
-// contents travel by copy engine and tensor core only.
+// Arrives with .cta scope. The memory model literally requires .cluster, which costs a quarter of the speed; .cta
+// suffices because only the copy engine and the tensor cores access a slot's data.
 TILE_FN void arrive(std::uint32_t bar) {
   asm volatile("mbarrier.arrive.release.cta.shared::cta.b64 _, [%0];" ::"r"(bar) : "memory");
 }
-TILE_FN void arrive_at(std::uint32_t bar, int block) {  // the same barrier of another block of the cluster
+TILE_FN void arrive_at(std::uint32_t bar, int block) {  // arrives at the same barrier of another block of the cluster
   asm volatile(
       "{ .reg .b32 a; mapa.shared::cluster.u32 a, %0, %1; mbarrier.arrive.shared::cluster.b64 _, [a]; }" ::"r"(bar),
       "r"(block)
@@ -45,7 +45,7 @@ TILE_FN void arrive_threads(int id, int threads) {
 TILE_FN void cluster_sync() {
   asm volatile("barrier.cluster.arrive.release.aligned; barrier.cluster.wait.acquire.aligned;" ::: "memory");
 }
-TILE_FN float4 read_of_block(std::uint32_t shared, int block) {  // what lies there in that block of the cluster
+TILE_FN float4 read_of_block(std::uint32_t shared, int block) {  // reads another block's shared memory
   float4 x;
   asm volatile("{ .reg .b32 a; mapa.shared::cluster.u32 a, %4, %5; ld.shared::cluster.v4.f32 {%0, %1, %2, %3}, [a]; }"
                : "=f"(x.x), "=f"(x.y), "=f"(x.z), "=f"(x.w)
@@ -59,11 +59,11 @@ TILE_FN int cluster_rank() {
   return rank;
 }
 
-// Registers of a warpgroup, a multiple of 8. 128 * (sum over warpgroups) must stay within 65,536, else the block hangs.
+// Sets the registers of a thread, a multiple of 8. If 128 * (sum over warpgroups) exceeds 65,536, the block hangs.
 template <int count> TILE_FN void registers_up() { asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(count)); }
 template <int count> TILE_FN void registers_down() { asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(count)); }
 
-// Programmatic dependent launch: wait for the kernels before us (and their stores); let the next one start.
+// Programmatic dependent launch: waits for earlier kernels and their stores; lets the next kernel start.
 TILE_FN void wait_for_earlier_kernels() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
 TILE_FN void let_next_kernel_start() { asm volatile("griddepcontrol.launch_dependents;" ::: "memory"); }
 
@@ -72,11 +72,11 @@ TILE_FN std::uint32_t add_acquire_release(std::uint32_t* counter, std::uint32_t 
   asm volatile("atom.add.acq_rel.gpu.global.u32 %0, [%1], %2;" : "=r"(before) : "l"(counter), "r"(by) : "memory");
   return before;
 }
-// What this thread knows to have been written before is visible to who reads the counter with acquire.
+// Adds with release: writes before it are visible to a thread that reads the counter with acquire.
 TILE_FN void add_release(std::uint32_t* counter, std::uint32_t by) {
   asm volatile("red.release.gpu.global.add.u32 [%0], %1;" ::"l"(counter), "r"(by) : "memory");
 }
-// … of whichever device.
+// The same for readers on any device.
 TILE_FN void add_release_system(std::uint32_t* counter, std::uint32_t by) {
   asm volatile("red.release.sys.global.add.u32 [%0], %1;" ::"l"(counter), "r"(by) : "memory");
 }
@@ -94,7 +94,7 @@ TILE_FN std::uint32_t read_acquire(const std::uint32_t* counter) {
   return now;
 }
 
-// A word that another device writes, and all that it wrote before.
+// Reads a flag that another device writes; that device's earlier writes are visible afterwards.
 TILE_FN std::uint32_t read_acquire_system(const std::uint32_t* word) {
   std::uint32_t now;
   asm volatile("ld.acquire.sys.global.u32 %0, [%1];" : "=r"(now) : "l"(word) : "memory");

@@ -1,8 +1,8 @@
-// What becomes of the sums when they are not simply rounded (epilogue.h), in any of three formats, at any alignment.
-// Registers can only be indexed by constants, so each warp puts 16 x 16 of its sums at a time into 1 KiB of shared
-// memory of its own and a plain loop takes them from there: one short loop instead of thousands of unrolled lines in
-// each of a hundred kernels. A thread takes eight neighbours a turn and does each step to all of them: a branch costs
-// it the way to another page of code, a load the way to the L2, and there are only a few warps to hide either behind.
+// Epilogues on Hopper (tile/epilogue.h) in any of three formats and at any alignment. Registers can only be indexed by
+// constants, so each warp writes 16 x 16 of its sums at a time to its own 1 KiB of shared memory and a loop reads them:
+// one short loop instead of thousands of unrolled instructions in each of a hundred kernels. A thread applies each
+// operation to eight contiguous elements, because few warps are left to hide the latency of an instruction cache miss
+// at a branch, or of a load from the L2.
 #pragma once
 
 #include "ridge/base/float16.h"
@@ -26,7 +26,7 @@ TILE_FN std::uint16_t to_stored(Stored stored, float x) {
   return bits;
 }
 
-// Two 16-bit numbers a register.
+// Convert between two floats and two 16-bit numbers in one register.
 template <class T> TILE_FN float2 unpack(std::uint32_t two) {
   if constexpr (std::is_same_v<T, Bf16>) return {__uint_as_float(two << 16), __uint_as_float(two & 0xffff0000u)};
   float2 x;
@@ -44,7 +44,7 @@ template <class T> TILE_FN std::uint32_t pack(float low, float high) {
   return two;
 }
 
-template <int n> struct Lanes {  // what one thread works on at once
+template <int n> struct Lanes {  // elements that a thread processes together
   float v[n];
   template <class F> TILE_FN static Lanes of(const F& f) {
     Lanes out;
@@ -64,7 +64,7 @@ template <int n> struct Lanes {  // what one thread works on at once
   TILE_FN friend Lanes operator*(float y, const Lanes& x) { return x * y; }
 };
 
-// Activations of at most 15 instructions, two of them on the special function unit: within 2^-20 |x| of themselves.
+// Activations of at most 15 instructions, two of them on the special function unit; errors below 2^-20 |x|.
 struct Math {
   TILE_FN static float all(float x) { return x; }
   template <int n> TILE_FN static Lanes<n> activated(Activation activation, const Lanes<n>& x) {
@@ -82,7 +82,7 @@ struct Math {
   TILE_FN static float activated(Activation activation, float x) { return activated(activation, Lanes<1>{{x}}).v[0]; }
 
  private:
-  TILE_FN static float positive(float x) {  // NaN stays
+  TILE_FN static float positive(float x) {  // max(x, 0), but NaN for NaN
     float y;
     asm("max.NaN.f32 %0, %1, 0f00000000;" : "=f"(y) : "f"(x));
     return y;
@@ -99,8 +99,8 @@ struct Math {
   }
   // x / (1 + 2^-z)
   TILE_FN static float over_odds(float x, float z) { return x * inverse(1 + exp2_of(-z)); }
-  // max(x, 0) - |x| Phi(-|x|), Phi as Abramowitz and Stegun 7.1.26 have it; behind 14 nothing is left of it, and of
-  // infinity the first term is to stay.
+  // Returns max(x, 0) - |x| Phi(-|x|), with Phi by Abramowitz and Stegun 7.1.26. The second term is 0 from x = 14 on;
+  // clamping x there avoids infinity times 0.
   TILE_FN static float gelu(float x) {
     const float below = fminf(x, 14), a = fabsf(below), t = inverse(fmaf(0.23164189F, a, 1));
     float p = 0.5307027145F;
@@ -112,7 +112,7 @@ struct Math {
   }
 };
 
-// So many 32-bit words from or to memory, 16 bytes at a time where there are as many.
+// Vector type for copies of `words` 32-bit words, at most 16 bytes at a time.
 template <int words> inline constexpr int block = words < 4 ? words : 4;
 template <int words> struct alignas(block<words> * 4) Block { std::uint32_t x[block<words>]; };
 template <int words> TILE_FN bool is_aligned(const void* p) {
@@ -143,19 +143,19 @@ template <class T, int count> TILE_FN Lanes<count> widened(const std::uint32_t* 
   });
 }
 
-// Where a thread's `count` (1, 2 or 8) lanes lie: neighbours of a row, or of a column.
+// Direction of a thread's `count` (1, 2 or 8) elements: contiguous in a row, or in a column.
 enum class Run { row, column };
 template <int count, Run run> struct Spot {
   static constexpr int pairs = (count + 1) / 2;
   Index row, col, batch;
-  int inside;  // so many of them lie in the matrix
+  int inside;  // number of the elements that are inside the matrix
 
   template <class View> TILE_FN static Spot in(const View& view, Index row, Index col, Index batch) {
     const Index left = run == Run::row ? view.cols - col : view.rows - row;
     const bool begins = row < view.rows && col < view.cols;
     return {row, col, batch, begins ? left < count ? static_cast<int>(left) : count : 0};
   }
-  TILE_FN Lanes<count> operator()(const Operand& p) const {  // its values there
+  TILE_FN Lanes<count> operator()(const Operand& p) const {  // returns the operand's values at these elements
     const Index first = batch * p.batch_stride + row * p.row_stride + col * p.col_stride;
     const Index step = run == Run::row ? p.col_stride : p.row_stride;
     if (p.stored == Stored::f32) return read_floats(static_cast<const float*>(p.data) + first, step);
@@ -215,11 +215,11 @@ TILE_FN void put_finished(const View& view, const Lanes<count>& sums, const Spot
     if (q < at.inside) to[q * step] = static_cast<std::uint16_t>(two[q / 2] >> q % 2 * 16);
 }
 
-// Where element (r, c) of a warp's 16 x 16 sums lies in its 1 KiB, in floats: so that neither what wgmma leaves to the
-// threads nor eight of a row or a column a thread meet in a bank.
+// Returns the index of element (r, c) of a warp's 16 x 16 sums in its 1 KiB, in floats. The order avoids bank conflicts
+// for writes in the layout of wgmma and for reads of eight elements of a row or column by each thread.
 TILE_FN int staged_at(int r, int c) { return (r * 16 + c) ^ (r / 2 % 2 * 12) ^ (r / 8 * 16); }
 
-template <int width> TILE_FN void stage_sums(float* staged, const float* v) {  // v as wgmma leaves them
+template <int width> TILE_FN void stage_sums(float* staged, const float* v) {  // v is in the layout of wgmma
   const int lane = static_cast<int>(threadIdx.x % 32);
 #pragma unroll
   for (int j = 0; j < width / 8; ++j)
@@ -228,7 +228,7 @@ template <int width> TILE_FN void stage_sums(float* staged, const float* v) {  /
       *reinterpret_cast<float2*>(staged + staged_at(half * 8 + lane / 4, j * 8 + lane % 4 * 2)) =
           make_float2(v[j * 4 + half * 2], v[j * 4 + half * 2 + 1]);
 }
-// Eight columns of row r from c on (across), or eight rows of column c from r on.
+// Returns eight columns of row r from c on (along_row), or eight rows of column c from r on.
 template <bool across> TILE_FN Lanes<8> take_sums(const float* staged, int r, int c) {
   Lanes<8> x;
   if constexpr (across) {

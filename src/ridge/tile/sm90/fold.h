@@ -1,28 +1,28 @@
-// Pairs of columns that become one on their way out (gates): column j of a work item's sums lies in the same thread as
-// column j + h, 4 registers for 8 columns behind it, so folding costs no exchange. `Paired` is what a text that says
-// at.fold has for `at`. The function that folds brings its arithmetic:
+// Epilogues that combine two columns into one (gates): columns j and j + h of a work item's sums are in the same thread
+// (8 columns take 4 registers), so no data exchange is needed. `FoldingConsumer` is the `at` of kernels that call
+// at.fold. The function f that combines them supplies:
 //
-//   f.with_form(run)                  calls run(form), form being one of f's constants and the same for every thread
-//   f.beside(col, cols)               what this thread's two columns of col … col + 7 get added, of cols in all (x8)
-//   f(form, u, g)                     of two sums
-//   f.keep, f.kept_u, f.kept_g        whether both sums of each pair are written as well, and where; a view without
-//                                     data is not written
-//   f.write_exact(view, u, g, row, col)  from two sums to memory, in any format and at any alignment
+//   f.with_form(run)                  calls run(form) with one of f's constants, the same for all threads
+//   f.beside(col, cols)               returns the bias of this thread's two columns of col … col + 7, of cols (x8)
+//   f(form, u, g)                     returns the result for two sums
+//   f.keep, f.kept_u, f.kept_g        true if both sums of each pair are stored as well, and their views; a view
+//                                     without data is not written
+//   f.write_exact(view, u, g, row, col)  stores the result of two sums, in any format and at any alignment
 #pragma once
 
 #include "ridge/tile/sm90/ops.h"
 
 namespace ridge::tile::sm90 {
 
-struct PairOfMaps {  // boxes of 64 columns, and of those that are left of a tile
+struct PairOfMaps {  // tensor maps for boxes of 64 columns, and for the remaining columns of a tile
   CUtensorMap map, tail;
 };
-struct Beside {  // what the sums u and g of two neighbouring columns get added, two 16-bit numbers a register
+struct Beside {  // bias of the sums u and g for two adjacent columns, two 16-bit numbers in each register
   std::uint32_t u, g;
 };
 
-// 16 columns of 64 rows, packed two a register as wgmma leaves them, into columns 16 j … of a buffer as the copy engine
-// wants it: rows of 128 or 64 bytes, their 16-byte units exchanged so that eight rows meet every bank once.
+// Writes 16 columns of 64 rows, two numbers in each register in the layout of wgmma, to columns 16 j … of a buffer in
+// the copy engine's layout: rows of 128 or 64 bytes, swizzled in 16-byte units so that eight rows use every bank once.
 template <int cols> TILE_FN void stage_packed(std::uint32_t out, int j, const std::uint32_t* x) {
   constexpr int bytes = cols * 2, shift = cols == 64 ? 0 : 1, mask = cols == 64 ? 7 : cols == 32 ? 3 : 0;
   const int lane = threadIdx.x % 32, r = threadIdx.x % 128 / 32 * 16 + lane % 16;
@@ -38,7 +38,7 @@ template <class Kernel, class At> struct Paired {
   TILE_FN Row row() const { return at.row(); }
   TILE_FN Col col() const { return {{at.n0 / 2, columns}}; }
   template <class... X> TILE_FN void load(X&&... x) const { at.load(static_cast<X&&>(x)...); }
-  template <class Sums, class F> struct Pairs {  // a reference: what folds is some hundred bytes of parameters
+  template <class Sums, class F> struct Pairs {  // references, because f has some hundred bytes of parameters
     const Sums& of;
     const F& f;
   };
@@ -55,7 +55,7 @@ template <class Kernel, class At> struct Paired {
   }
 
  private:
-  static constexpr int rows = config.m / config.sharers(), group = config.n / 2;  // registers of 64 rows
+  static constexpr int rows = config.m / config.sharers(), group = config.n / 2;  // registers for 64 rows
 
   template <class T, class Form, class View, class Sums, class F>
   TILE_FN void store_bulk(Form form, const View& view, const Pairs<Sums, F>& folded, int row, int col) {
@@ -84,7 +84,7 @@ template <class Kernel, class At> struct Paired {
     }
   }
 
-  // 16 columns at a time, from their sums to the buffer: registers are what there is least of.
+  // Writes a box through a buffer, 16 columns at a time, because few registers are free.
   template <class T, int cols, class F, class Maps, class One>
   TILE_FN void write_box(const float* v, const F& f, int width, const Maps& to, Corner corner, One one) {
     const std::uint32_t out = address(at.staging) + at.buffer * (atom * 128);
@@ -107,21 +107,21 @@ template <class Kernel, class At> struct Paired {
     send_box<config.staging>(at, write, [&] { store_box(cols == atom ? &to.map : &to.tail, out, corner); });
   }
 
-  // In any format, at any alignment: 64 x 16 pairs at a time through shared memory, sixteen columns of u and their g in
-  // one row of 32 floats, whose 16-byte units are exchanged.
+  // Stores in any format and alignment: 64 x 16 pairs at a time through shared memory, sixteen columns of u and of g in
+  // one row of 32 floats, swizzled in 16-byte units.
   template <class View, class Pair> TILE_FN void store_exact(const View& view, const Pair& folded, int row, int col) {
     float* const staged = reinterpret_cast<float*>(at.staging);
     constexpr int wide = columns / 16;
     const int warp = threadIdx.x % 128 / 32, lane = threadIdx.x % 32;
 #pragma unroll 1
     for (int chunk = 0; chunk < rows / 64 * wide; ++chunk) {
-      at.sync_group();  // the last have been taken
+      at.sync_group();  // all threads have read the previous chunk
 #pragma unroll
       for (int i = 0; i < rows / 64 * wide; ++i) {  // registers are indexed by constants only
         if (chunk != i) continue;
         const float* const v = folded.of.v + i / wide * group + i % wide * 8;
 #pragma unroll
-        for (int j = 0; j < 4; ++j)  // 8 columns: of u, u, g, g
+        for (int j = 0; j < 4; ++j)  // 8 columns each: u, u, g, g
 #pragma unroll
           for (int half = 0; half < 2; ++half) {
             const float* const x = v + j / 2 * (group / 2) + j % 2 * 4 + half * 2;

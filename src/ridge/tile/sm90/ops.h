@@ -1,7 +1,6 @@
-// What a kernel text may say on Hopper, by role: a producer loads, a consumer multiplies and stores. A tile of rows
-// that are contiguous along k lies as columns of 64 elements (128 bytes, swizzled), one rows x 64 block behind the
-// other; one that is contiguous along the output's axis lies as blocks of k x 64. Each block is one box of the copy
-// engine.
+// Operations of a product kernel on Hopper, by role: a producer loads, a consumer multiplies and stores. A tile whose
+// rows are contiguous along k is stored as consecutive blocks of rows x 64 elements (128 bytes, swizzled); one that is
+// contiguous along the output's axis, as blocks of k x 64. Each block is one box of the copy engine.
 #pragma once
 
 #include "ridge/tile/ring.h"
@@ -13,9 +12,9 @@ namespace ridge::tile::sm90 {
 
 inline constexpr int atom = 64;  // 16-bit elements in the 128 bytes that are swizzled together
 
-template <class Kernel> struct Position {  // of the work item
-  int m0, n0, batch, rank;                 // rank: of the block in its cluster
-  int end;                                 // of the rows of D that may be written, where they lie in groups
+template <class Kernel> struct Position {  // position of the work item
+  int m0, n0, batch, rank;                 // `rank` is the block's rank in its cluster
+  int end;                                 // end of the rows of D that may be written, in grouped products
   TILE_FN Row row() const { return {{m0, Kernel::config.m}}; }
   TILE_FN Col col() const { return {{n0, Kernel::config.n}}; }
 };
@@ -23,12 +22,11 @@ template <class Kernel> struct Position {  // of the work item
 template <class Along> inline constexpr bool along_rows = std::is_same_v<Along, Row>;
 template <class Kernel, class Along> inline constexpr Major major_of =
     along_rows<Along> ? Kernel::config.a : Kernel::config.b;
-// How many blocks of a cluster want the same tile: those along the other axis.
+// Number of blocks of a cluster that load the same tile: those along the other axis.
 template <class Kernel, class Along> inline constexpr int wanted_by =
     along_rows<Along> ? Kernel::config.cluster_n : Kernel::config.cluster_m;
 
-// Whether rows that a kernel loads may come while it multiplies (shared_rows.h), and whether it may store its result's
-// rows in pieces.
+// True if rows that a kernel loads may arrive while it multiplies, or if its result is scattered (shared_rows.h).
 template <class Kernel> inline constexpr bool gathers_rows = [] {
   if constexpr (requires { Kernel::config.gathers_rows(); }) return Kernel::config.gathers_rows();
   return false;
@@ -43,7 +41,7 @@ template <class Kernel> struct RowsOf
     : std::conditional_t<gathers_rows<Kernel> || scatters_rows<Kernel>, RowsOnTarget, NoRows> {};
 
 template <class Kernel, Half half> struct Producer : Position<Kernel> {
-  std::uint32_t full;  // barrier of the slot that is being filled
+  std::uint32_t full;  // address of the full barrier of the slot that is being filled
   const RowsOf<Kernel>* shared;
 
   template <class Tile, class Along, bool is_constant>
@@ -56,7 +54,7 @@ template <class Kernel, Half half> struct Producer : Position<Kernel> {
                     Range k) const {
     static_assert(Box::rows == count && Box::cols == Tile::cols,
                   "load: a view is loaded into a tile of its own shape, or into as many rows of one");
-    constexpr bool is_prefetched = is_constant != Kernel::config.swap;  // an exchange of operands exchanges that too
+    constexpr bool is_prefetched = is_constant != Kernel::config.swap;  // `swap` exchanges the operands
     if constexpr (half != Half::both && is_prefetched != (half == Half::constants)) return;
     expect_bytes(full, count * Tile::cols * 2);
     int along = static_cast<int>(where.begin);
@@ -106,7 +104,7 @@ template <class Kernel, Half half> struct Producer : Position<Kernel> {
   TILE_FN void load_mn_major(Tile& tile, const Source& from, Corner c) const {
     constexpr int blocks = wanted_by<Kernel, Along>;
     constexpr bool groups =
-        count / blocks % atom == 0;  // each block that shares it loads some groups, or of all some k
+        count / blocks % atom == 0;  // true if each block loads some groups of rows, false if a part of k
     constexpr int mine = groups ? count / blocks : count, depth = groups ? Tile::cols : Tile::cols / blocks;
     static_assert(mine % atom == 0 && first % atom == 0 && depth % 8 == 0 && depth <= 256,
                   "load: a tile that is contiguous along the output needs rows x64 and, for each block that shares it, "
@@ -118,7 +116,7 @@ template <class Kernel, Half half> struct Producer : Position<Kernel> {
                          {c.x + row + g * atom, c.y + k, c.batch});
   }
 
-  template <class Along> TILE_FN int my_share() const {  // of a tile that the blocks along the other axis want too
+  template <class Along> TILE_FN int my_share() const {  // index of this block among those that load the same tile
     if constexpr (wanted_by<Kernel, Along> == 1) return 0;
     return along_rows<Along> ? this->rank / Kernel::config.cluster_m : this->rank % Kernel::config.cluster_m;
   }
@@ -126,7 +124,7 @@ template <class Kernel, Half half> struct Producer : Position<Kernel> {
     constexpr int m = Kernel::config.cluster_m, n = Kernel::config.cluster_n;
     if constexpr (wanted_by<Kernel, Along> == 1) {
       load_box(to, from.map, from.kept, box, full);
-    } else {  // blocks of a cluster are numbered along m first
+    } else {  // the ranks of a cluster advance along m first
       constexpr int along_n = ((1 << m * n) - 1) / ((1 << m) - 1), along_m = (1 << m) - 1;
       const int wanted = along_rows<Along> ? along_n << this->rank % m : along_m << this->rank / m * m;
       load_box_multicast(to, from.map, from.kept, box, full, static_cast<std::uint16_t>(wanted));
@@ -148,7 +146,7 @@ TILE_FN void store_matrix2_transposed(std::uint32_t to, std::uint32_t a, std::ui
   asm volatile("stmatrix.sync.aligned.m8n8.x2.trans.shared.b16 [%0], {%1,%2};" ::"r"(to), "r"(a), "r"(b) : "memory");
 }
 
-// The end of a group's part of a tile takes turns: 16 columns of 64 rows each, in whose order its registers lie.
+// An epilogue step processes 16 columns of 64 rows of a group's part of a tile, in the order of the registers.
 template <class Kernel> inline constexpr int turns_across = (Kernel::config.n + 15) / 16;
 template <class Kernel> inline constexpr int turns_of = Kernel::config.turns();
 struct Registers {
@@ -164,12 +162,12 @@ struct SomeTurns {
 };
 
 template <class Kernel> struct Consumer : Position<Kernel> {
-  int share;              // which part of the tile's rows is ours
-  int id;                 // which consumer of the block we are
-  std::uint8_t* staging;  // our output buffers
+  int share;              // index of this consumer's part of the tile's rows
+  int id;                 // number of this consumer in the block
+  std::uint8_t* staging;  // this consumer's output buffers
   const RowsOf<Kernel>* shared;
   int buffer = 0;
-  SomeTurns turns{0, turns_of<Kernel>};  // fewer where others store the rest of the tile
+  SomeTurns turns{0, turns_of<Kernel>};  // fewer if other blocks store the rest of the tile
 
   TILE_FN bool leads() const { return threadIdx.x % 128 == 0; }
   TILE_FN void sync_group() const { sync_threads(1 + id, 128); }
@@ -185,7 +183,7 @@ template <class Kernel> struct Consumer : Position<Kernel> {
     constexpr int mine = m / sharers;
     constexpr bool a_k = Kernel::config.a == Major::k, b_k = Kernel::config.b == Major::k;
     constexpr int group = A::cols * 128;                   // bytes of a k x 64 block
-    constexpr int a_rows = (a_k ? 64 * 128 : group) / 16;  // from 64 rows to the next, in descriptor units
+    constexpr int a_rows = (a_k ? 64 * 128 : group) / 16;  // stride of 64 rows, in descriptor units
     const std::uint64_t from_a = descriptor<Kernel::config.a>(address(a.data), group) + share * (mine / 64) * a_rows;
     const std::uint64_t from_b = descriptor<Kernel::config.b>(address(b.tile.data), group);
 #pragma unroll
@@ -214,7 +212,7 @@ template <class Kernel> struct Consumer : Position<Kernel> {
       store_finished(view, acc, first, column);
     }
   }
-  // Where nothing else can become of the sums: bulk.
+  // Stores the rounded sums in bulk, for kernels without an epilogue.
   template <class T, int m, int n, int sharers>
   TILE_FN void store_rounded(const OutputView<T, m, n>& view, const Accumulator<m, n, sharers>& acc, Row row, Col col) {
     store_bulk(view, acc, static_cast<int>(row.begin) + share * (m / sharers), static_cast<int>(col.begin));
@@ -223,7 +221,7 @@ template <class Kernel> struct Consumer : Position<Kernel> {
  private:
   static constexpr bool swap = Kernel::config.swap;
 
-  // Whether a box of the group's part of a tile, `high` rows of it, writes rows of this group alone.
+  // True if the `high` rows of this consumer's part of a tile are all in one group of rows.
   TILE_FN bool lies_in_group(int row, int col, int high) const {
     if constexpr (is_grouped<Kernel>) return (swap ? col + Kernel::config.n : row + high) <= this->end;
     return true;
@@ -231,7 +229,7 @@ template <class Kernel> struct Consumer : Position<Kernel> {
   struct Bounds {
     Index rows, cols;
   };
-  // How far D may be written.
+  // Returns the rows and columns of D that may be written.
   template <class View> TILE_FN decltype(auto) bounds(const View& view) const {
     if constexpr (is_grouped<Kernel>)
       return Bounds{this->end, view.cols};
@@ -239,8 +237,8 @@ template <class Kernel> struct Consumer : Position<Kernel> {
       return (view);
   }
 
-  // Rows of a result that are scattered (shared_rows.h), by a group's first thread, which is the one that stores. A
-  // group's part of a tile lies in one group of rows, and perhaps in two strips of columns.
+  // Operations of a scattered result (shared_rows.h), called by the consumer's first thread, which stores. A consumer's
+  // part of a tile is in one group of rows, and in one or two chunks of columns.
   template <class View> TILE_FN static int end_of(const View& view, int col) {
     const int cols = static_cast<int>(view.cols);
     return cols - col < Kernel::config.n ? cols : col + Kernel::config.n;
@@ -323,7 +321,7 @@ template <class Kernel> struct Consumer : Position<Kernel> {
       }
   }
 
-  // 16 rows x 16 columns a warp and step, into 64 rows of 128 bytes whose 16-byte units are exchanged.
+  // Writes 16 rows x 16 columns for each warp and step, to 64 rows of 128 bytes, swizzled in 16-byte units.
   template <class T> TILE_FN void stage_swizzled(std::uint32_t out, const float* v) const {
     const int lane = threadIdx.x % 32, r = threadIdx.x % 128 / 32 * 16 + lane % 16;
 #pragma unroll
@@ -343,7 +341,7 @@ template <class Kernel> struct Consumer : Position<Kernel> {
                     pack<T>(x[4], x[5]), pack<T>(x[6], x[7]));
     }
   }
-  // 16 rows x 8 columns of the tile a warp and step, written as 8 rows of 16 columns of the output.
+  // Writes 16 rows x 8 columns of the tile for each warp and step, as 8 rows of 16 columns of the output.
   template <class T, int cols> TILE_FN void stage_transposed(std::uint32_t out, const float* v) const {
     const int warp = threadIdx.x % 128 / 32, lane = threadIdx.x % 32;
 #pragma unroll
@@ -365,7 +363,7 @@ template <class Kernel> struct Consumer : Position<Kernel> {
       store_runs<Run::column, m / sharers, n>(view, acc.v, row, col);
   }
 
-  // Where a thread's eight sums lie in the tile in a turn: eight columns of a row (across), or eight rows.
+  // Position of a thread's eight sums in an epilogue step: eight columns of a row (across), or eight rows.
   template <bool across, int n> struct Turn {
     static constexpr int wide = turns_across<Kernel>;
     int r, c;
@@ -378,7 +376,7 @@ template <class Kernel> struct Consumer : Position<Kernel> {
     TILE_FN int col(int turn) const { return turn % wide * 16 + c; }
     TILE_FN bool is_real(int turn) const { return n % 16 == 0 || turn % wide + 1 < wide || c < n % 16; }
     TILE_FN Lanes<8> take(float* mine, const float* v, int turn) const {
-      __syncwarp();  // the last 16 x 16 sums have been taken
+      __syncwarp();  // the warp has read the previous 16 x 16 sums
       pick<0, turns_of<Kernel>>(turn, [&]<int i>() {
         constexpr Registers registers = registers_of<Kernel>(i);
         stage_sums<registers.count * 2>(mine, v + registers.first);
@@ -389,7 +387,7 @@ template <class Kernel> struct Consumer : Position<Kernel> {
   };
   TILE_FN float* sums_of_warp() const { return reinterpret_cast<float*>(staging) + threadIdx.x % 128 / 32 * 256; }
 
-  // Where eight of D's neighbours lie that are all inside or all outside.
+  // Position of eight contiguous elements of D, which are all inside or all outside.
   struct Eight {
     unsigned batch, y, x;
     bool inside;
@@ -401,8 +399,8 @@ template <class Kernel> struct Consumer : Position<Kernel> {
     }
   };
 
-  // Everything is of type T and lies in whole 16 bytes along D's rows, and offsets fit 32 bits. What operands have is
-  // asked for as soon as the sums before are done with, where there are registers for it.
+  // Fast epilogue: all operands have type T and aligned 16-byte units along D's rows, and offsets fit in 32 bits. If
+  // enough registers are free, the operands of a step are loaded during the previous one.
   template <class T, int rows, int n, class View>
   TILE_FN void store_vectors(const View& view, const float* v, int row, int col) {
     constexpr bool ahead = rows / 64 * n / 2 < 192;
@@ -447,8 +445,8 @@ template <class Kernel> struct Consumer : Position<Kernel> {
     }
   }
 
-  // Eight neighbours of D's rows a thread, where those lie aligned; else eight of its columns, and a warp's stores are
-  // of neighbours. D is the tile's transpose if the operands were exchanged.
+  // General epilogue: a thread stores eight contiguous elements of a row of D if they are aligned, else eight elements
+  // of a column, so that a warp's stores are contiguous. With `swap`, D is the transpose of the tile.
   template <Run run, int rows, int n, class View>
   TILE_FN void store_runs(const View& view, const float* v, int row, int col) {
     const Turn<(run == Run::row) != swap, n> mine;
@@ -460,7 +458,7 @@ template <class Kernel> struct Consumer : Position<Kernel> {
       if (mine.is_real(turn) && at.inside > 0) put_finished(view, sums, at);
     }
   }
-  // A tile's part of a matrix into the L2, all of it at once.
+  // Prefetches the tile's part of an operand into the L2.
   template <int rows, int n, class View>
   TILE_FN void fetch_ahead(const View& view, const Operand& p, Index row, Index col) const {
     if (swap || !p.data || p.row_stride == 0) return;
@@ -472,7 +470,7 @@ template <class Kernel> struct Consumer : Position<Kernel> {
     for (int x = 0; x < n && col + x < view.cols; x += line)
       asm volatile("prefetch.global.L2 [%0];" ::"l"(data + x * bytes_of(p.stored)));
   }
-  // do_it<i>(), first <= i < end: registers are indexed by constants only.
+  // Calls do_it<i>() for first <= i < end, because registers can only be indexed by constants.
   template <int first, int end, class Do> TILE_FN static void pick(int i, const Do& do_it) {
     constexpr int middle = (first + end) / 2;
     if constexpr (end - first == 1)

@@ -1,22 +1,22 @@
-// Parts of a tile's steps on Hopper: their states meet in memory, and whichever ends last merges them in order and
-// stores. Included by steps.h, whose words it uses.
+// Combines the parts of a tile whose steps are divided among items, on Hopper: each writes its state to memory, and the
+// last to finish merges all states in order and stores the result.
 #pragma once
 
 #include "ridge/tile/sm90/step_words.h"
 
 namespace ridge::tile::sm90 {
 
-// A state in memory: two numbers of each of 128 threads, one behind the other, the tile's first.
+// Layout of a state in memory: pairs of numbers of 128 threads, first those of the tile, then the numbers per row.
 template <class Kernel> struct StepStates {
   using Sums = decltype(Kernel::State::o);
-  static constexpr int pairs = Sums::size / 2, rows = 2;  // of the tile, and of what has a number a row
+  static constexpr int pairs = Sums::size / 2, rows = 2;  // pairs of a thread: of the tile, and of the numbers per row
   static constexpr Index floats = (pairs + rows) * 256;
 };
 
-// On its way there, of the rows that are there.
+// Writes a state to memory, only the rows that exist.
 template <class Kernel> struct StepSave {
-  float2* at;  // of the next two numbers of this thread
-  int rows;    // of the item that are there
+  float2* at;  // address of this thread's next pair
+  int rows;    // rows of the item that exist
 
   template <class X> TILE_FN void carry(X& x) {
     join(x);
@@ -26,11 +26,11 @@ template <class Kernel> struct StepSave {
   }
 };
 
-// And back: of 16 rows, those that a warp had, each of the group's warps takes a slice of the columns.
+// Reads 16 rows of a state, the rows of one warp; each of the group's warps reads a slice of the columns.
 template <class Kernel> struct StepSlice {
   static constexpr int pairs = StepStates<Kernel>::pairs / Kernel::slices;
-  const float2* at;  // of the state's first two numbers of a thread that had these rows
-  int row, rows;     // the first of the rows, and those that are there
+  const float2* at;  // first pair of the state, of a thread that owned these rows
+  int row, rows;     // first of the 16 rows, and number of rows of the item that exist
   TILE_FN static int slice() { return threadIdx.x % 128 / 32; }
   TILE_FN int own_row(int r) const { return row + threadIdx.x % 32 / 4 + 8 * r; }
 
@@ -87,7 +87,7 @@ template <class T, int m, int n> TILE_FN int lines_of_item(const RaggedOut<T, m,
   return lines_of(view, matrix, row);
 }
 
-// Parts of a tile that end write their states; the last of them reads all in order and stores what they make.
+// Writes the state of a finished part. The last part of a tile then merges all states in order and stores the result.
 template <class Kernel> TILE_FN void merge_parts(StepConsumer<Kernel>& on, typename Kernel::State& state,
                                                  const typename Kernel::Globals& g, const StepProblem& p) {
   using Slice = typename Kernel::Slice;

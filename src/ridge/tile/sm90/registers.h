@@ -1,7 +1,7 @@
-// Tiles in registers, as texts that take steps work on them: M x N sums as wgmma leaves them, a number a row, and left
-// operands of a product, two to a register. Each group of 128 threads owns 64 rows; a thread holds, of rows r and r +
-// 8, two neighbouring columns in every eight: number i lies in row r + 8 * (i / 2 % 2), column i / 4 * 8 + i % 2
-// further on.
+// Tiles in registers for kernels that run in steps: M x N sums in the layout of wgmma, one number for each row, and
+// left operands of a product, two numbers in each register. Each group of 128 threads owns 64 rows. A thread owns two
+// adjacent columns of every eight in rows r and r + 8: its number i is in row r + 8 * (i / 2 % 2) and i / 4 * 8 + i % 2
+// columns after its first column.
 #pragma once
 
 #include "ridge/tile/sm90/finish.h"
@@ -9,7 +9,7 @@
 
 namespace ridge::tile {
 
-// A number a row, the same in the four threads that share the row; or, while `is_partial`, a part of it in each.
+// One number for each row, the same in the row's four threads; while `is_partial`, each thread has a partial result.
 template <int M, int Sharers> struct Accumulator<M, 1, Sharers, float> {
   static constexpr int rows = M, cols = 1, size = 2;
   float v[size];
@@ -22,21 +22,21 @@ template <int M, int Sharers> struct Accumulator<M, 1, Sharers, float> {
   }
 };
 
-// A left operand.
+// A left operand of a product, in registers.
 template <int M, int N, int Sharers, class T> struct Operands {
   static constexpr int rows = M, cols = N, size = M * N / (Sharers * 256);
   using type = T;
   std::uint32_t v[size];
 };
 
-// 2^x, within 2^-22 of itself.
+// Returns 2^x with a relative error of 2^-22.
 TILE_FN float exp2_of(float x) {
   float y;
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
   return y;
 }
 
-// 1 / x, within 2^-23 of itself.
+// Returns 1 / x with a relative error of 2^-23.
 TILE_FN float inverse_of(float x) {
   float y;
   asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
@@ -66,16 +66,16 @@ template <int M, int S> TILE_FN void join(Accumulator<M, 1, S>& x) {
 }
 template <int M, int N, int S, class T> TILE_FN void join(Accumulator<M, N, S, T>&) {}
 
-// A number a column, in shared memory. (In registers from early on they cost products their place.)
+// One number for each column, read from shared memory when needed, because products need the registers.
 struct Columns {
-  const float* of_thread;  // its first
+  const float* of_thread;  // number of this thread's first column
 };
 TILE_FN void join(const Columns&) {}
 template <int M, int N, int S, class T> TILE_FN void join(const Operands<M, N, S, T>&) {}
 template <class X> inline constexpr bool is_operands = false;
 template <int M, int N, int S, class T> inline constexpr bool is_operands<Operands<M, N, S, T>> = true;
 
-// What stands beside number i of a tile: the same place, the row's, or the column's.
+// Returns the value of operand x for number i of a tile: the number at the same position, of its row or of its column.
 template <class X> TILE_FN float beside(const X& x, int i) {
   if constexpr (std::is_same_v<std::remove_const_t<X>, Columns>) {
     const float2 two = *reinterpret_cast<const float2*>(x.of_thread + i / 4 * 8);
@@ -89,7 +89,7 @@ template <class X> TILE_FN float beside(const X& x, int i) {
     return x.v[i];
 }
 
-// x = f(x, others…); a number a row serves all of the row.
+// Sets x = f(x, others…) for each number; an operand with one number per row applies to all of the row.
 template <class X, class F, class... Others> TILE_FN void map(X& x, const F& f, Others&... others) {
   join(x);
   (join(others), ...);
@@ -101,7 +101,7 @@ template <class X, class F, class... Others> TILE_FN void map(X& x, const F& f, 
       x.v[i] = f(x.v[i], beside(others, i)...);
   }
 }
-// Numbers outside their row's columns become `outside`; `columns` answers for a row of the matrix.
+// Sets numbers outside their row's columns to `outside`; `columns(row)` returns the range of columns of a row.
 template <class X, class F> TILE_FN void clip(X& x, int first_row, const F& columns, float outside) {
 #pragma unroll
   for (int r = 0; r < 2; ++r) {
@@ -116,7 +116,7 @@ template <class X, class F> TILE_FN void clip(X& x, int first_row, const F& colu
       }
   }
 }
-// Whether f holds of any number of the 16 rows that a warp works on: the same answer in all its threads.
+// True if f is true for any number in the warp's 16 rows; all threads of the warp get the same result.
 template <class X, class F> TILE_FN bool any(const X& x, const F& f) {
   bool holds = false;
 #pragma unroll
@@ -124,7 +124,7 @@ template <class X, class F> TILE_FN bool any(const X& x, const F& f) {
   return __any_sync(~0u, holds);
 }
 
-// into = the largest of into and the row.
+// Sets into = max(into, all numbers of the row).
 template <class Row, class X> TILE_FN void reduce(Row& into, const X& x, Max) {
 #pragma unroll
   for (int r = 0; r < 2; ++r) {
@@ -134,7 +134,7 @@ template <class Row, class X> TILE_FN void reduce(Row& into, const X& x, Max) {
     into.v[r] = fmaxf(into.v[r], joined(most, largest));
   }
 }
-// into = into * times + the row's sum, whose four parts are added when somebody reads them.
+// Sets into = into * times + the row's sum. Its four partial results are added when it is read.
 template <class Row, class X> TILE_FN void reduce(Row& into, const X& x, Add, const Row& times) {
 #pragma unroll
   for (int r = 0; r < 2; ++r) {

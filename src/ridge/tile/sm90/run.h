@@ -1,6 +1,6 @@
-// Runs a kernel text on Hopper. One thread of the last warpgroup fills the slots of a ring by the copy engine; the
-// other warpgroups multiply them, and loads of the next tile run under the stores of this one. Who waits for what is
-// ring.h's text; here are the words that it waits and arrives with.
+// Runs a product kernel on Hopper. One thread of the last warpgroup fills the slots of a ring by the copy engine; the
+// other warpgroups multiply them, and the loads of the next tile overlap the stores of this one. ring.h has the order
+// of the waits; this file implements its operations.
 #pragma once
 
 #include "ridge/tile/sm90/ops.h"
@@ -9,10 +9,10 @@ namespace ridge::tile::sm90 {
 
 struct Problem {
   Sizes sizes;
-  bool prefetch_constants;  // constants may be read before the kernels before this one have ended
-  float* partial;           // sums of the pieces of k
-  std::uint32_t* arrived;   // pieces that have come, a counter for each part of a tile; zero between launches
-  const int* starts;        // of groups of rows (grouped_scheduler.h)
+  bool prefetch_constants;  // true if constant operands may be read before earlier kernels have ended
+  float* partial;           // partial sums of the splits of k
+  std::uint32_t* arrived;   // a counter of arrived splits for each group's part of a tile; zero between launches
+  const int* starts;        // first rows of the groups (grouped_scheduler.h)
 };
 
 template <class Kernel> TILE_FN SchedulerOf<Kernel> scheduler_of(const Problem& p, int rank) {
@@ -32,17 +32,17 @@ template <class Kernel> struct Shared {
   typename Kernel::Stage ring[config.stages];
   alignas(1024) std::uint8_t staging[config.consumers][staging_bytes];
   std::uint64_t full[config.stages], empty[config.stages];
-  std::uint32_t granted[config.consumers];  // by a group's first thread: what is the group's to store
+  std::uint32_t granted[config.consumers];  // slices that each group stores, as set by its first thread
 };
 template <class Kernel>
-inline constexpr int shared_bytes = sizeof(Shared<Kernel>) + 1024;  // its base is aligned by hand
+inline constexpr int shared_bytes = sizeof(Shared<Kernel>) + 1024;  // with room to align the base to 1024
 template <class Kernel> inline constexpr int threads = 128 * (Kernel::config.consumers + 1);
 
-// Registers of a thread that multiplies and of one that loads: together all 512 * 128 of a multiprocessor.
+// Registers of a thread that multiplies and of one that loads. All threads together use the 65,536 registers of an SM.
 constexpr int multiplying_registers(int consumers) { return consumers == 3 ? 160 : 232; }
 constexpr int loading_registers(int consumers) { return consumers == 3 ? 32 : 40; }
 
-template <class Kernel> struct Producing {  // one thread
+template <class Kernel> struct Producing {  // operations of the loading thread
   Shared<Kernel>& s;
   const typename Kernel::Globals& g;
   const RowsOf<Kernel>& rows;
@@ -63,7 +63,7 @@ template <class Kernel> struct Producing {  // one thread
   TILE_FN void wait_empty(int slot, std::uint32_t phase) const { wait(address(s.empty) + 8 * slot, phase); }
 };
 
-template <class Kernel> struct Consuming : Consumer<Kernel> {  // a warpgroup
+template <class Kernel> struct Consuming : Consumer<Kernel> {  // operations of a warpgroup
   using State = typename Kernel::State;
   Shared<Kernel>& s;
   const typename Kernel::Globals& g;
@@ -101,7 +101,7 @@ template <class Kernel> struct Consuming : Consumer<Kernel> {  // a warpgroup
   }
   TILE_FN void store(State& acc, const Item& item) {
     at_item(item);
-    std::uint32_t left = 0;  // shares to be stored, of pieces that have come together; none: the whole tile
+    std::uint32_t left = 0;  // slices that remain to be stored, one bit for each split; 0 means the full tile
     if constexpr (Kernel::config.can_split())
       if (item.splits > 1 && (is_cooperative() || shares())) left = s.granted[this->id];
     do {
@@ -111,8 +111,8 @@ template <class Kernel> struct Consuming : Consumer<Kernel> {  // a warpgroup
     } while (left &= left - 1);
   }
 
-  // Sums of a piece of k, spread over the threads so that each writes and reads 16 bytes at a time.
-  static constexpr int part = State::size * 128;  // floats of a group's
+  // Partial sums of a split of k in memory, arranged so that each thread writes and reads 16 bytes at a time.
+  static constexpr int part = State::size * 128;  // floats of a group
   TILE_FN static float4* of_thread(float* sums, int i) {
     return reinterpret_cast<float4*>(sums + i * 128 + threadIdx.x % 128 * 4);
   }
@@ -135,8 +135,8 @@ template <class Kernel> struct Consuming : Consumer<Kernel> {  // a warpgroup
   }
   TILE_FN bool is_last() const { return s.granted[this->id] != 0; }
   TILE_FN void add_partials(State& acc, const Item& item) const {
-    constexpr int room = Kernel::config.consumers == 1 ? 64 : 32;  // registers for what is under way
-    if constexpr (State::size > 96) {                              // as many again would not fit: half at a time
+    constexpr int room = Kernel::config.consumers == 1 ? 64 : 32;  // registers for loads in flight
+    if constexpr (State::size > 96) {                              // too few registers: half of the sums at a time
       add_splits<0, State::size / 2, 1>(acc, item.splits, from_memory(item));
       add_splits<State::size / 2, State::size / 2, 1>(acc, item.splits, from_memory(item));
     } else {
@@ -146,7 +146,7 @@ template <class Kernel> struct Consuming : Consumer<Kernel> {  // a warpgroup
   TILE_FN auto from_memory(const Item& item) const {
     return [=, this](int split, int i) { return __ldcg(of_thread(partial(item, split), i)); };
   }
-  // Registers first … first + count - 1 of all pieces, in their order.
+  // Sums registers first … first + count - 1 over all splits, in their order.
   template <int first, int count, int at_once, class Read>
   TILE_FN static void add_splits(State& acc, int splits, const Read& read) {
 #pragma unroll
@@ -172,7 +172,7 @@ template <class Kernel> struct Consuming : Consumer<Kernel> {  // a warpgroup
     }
   }
 
-  // Splits that run at once (ring.h has who waits for what).
+  // Operations of splits that run concurrently (ring.h).
   TILE_FN bool is_cooperative() const { return p.sizes.split_mode == SplitMode::cooperative_split_k; }
   TILE_FN void await_splits(const Item& item) const { tile::await_splits(*this, item); }
   TILE_FN std::uint32_t add_acquire_release(const Item& item, std::uint32_t by) const {
@@ -182,7 +182,7 @@ template <class Kernel> struct Consuming : Consumer<Kernel> {  // a warpgroup
     return sm90::add_relaxed(counter(item), by);
   }
   TILE_FN bool all_arrived(const Item& item) const {
-    constexpr long long patience = 50000;  // cycles
+    constexpr long long patience = 50000;  // about 30 us
     const std::uint32_t* const counter = this->counter(item);
     const std::uint32_t splits = item.splits;
     for (const long long since = clock64(); (read_acquire(counter) & count_mask) != splits;)
@@ -191,10 +191,11 @@ template <class Kernel> struct Consuming : Consumer<Kernel> {  // a warpgroup
   }
   TILE_FN void grant(std::uint32_t shares) const { s.granted[this->id] = shares; }
   TILE_FN void clear(const Item& item) const { write_relaxed(counter(item), 0); }
-  // What the group stores: the shares of these pieces. A share may be empty.
+  // True if the group has slices to store. A slice may be empty.
   TILE_FN bool has_share(const Item&) const { return s.granted[this->id] != 0; }
 
-  // Sums where the blocks of a cluster can read them: the ring's memory, whose stages have all been multiplied.
+  // Operations of splits in a cluster. The sums are written over the ring, whose stages have all been multiplied, so
+  // that the other blocks can read them.
   TILE_FN bool shares() const { return p.sizes.split_mode == SplitMode::cluster_split_k; }
   TILE_FN void sync_consumers() const {
     if constexpr (Kernel::config.consumers > 1) sync_threads(8, 128 * Kernel::config.consumers);
@@ -202,7 +203,7 @@ template <class Kernel> struct Consuming : Consumer<Kernel> {  // a warpgroup
   TILE_FN float* shared_sums() const { return reinterpret_cast<float*>(s.ring) + this->share * part; }
   TILE_FN void put_sums(const State& acc) const {
     static_assert(sizeof s.ring >= sizeof(float) * part * Kernel::config.sharers(),
-                  "a ring that holds less than the sums cannot share them: give it more stages");
+                  "the sums do not fit in the ring for cluster split-K: use more stages");
 #pragma unroll
     for (int i = 0; i < State::size; i += 4)
       *of_thread(shared_sums(), i) = make_float4(acc.v[i], acc.v[i + 1], acc.v[i + 2], acc.v[i + 3]);
@@ -211,7 +212,7 @@ template <class Kernel> struct Consuming : Consumer<Kernel> {  // a warpgroup
   TILE_FN void sync_cluster() const { cluster_sync(); }
 
  private:
-  // The turns that a tile's end takes (ops.h) are dealt out to its pieces.
+  // Sums one slice of the tile: the epilogue steps (tile_operations.h) are divided among the splits.
   TILE_FN void take_share(State& acc, int split, const Item& item) {
     this->turns = {turns_of<Kernel> * split / item.splits, turns_of<Kernel> * (split + 1) / item.splits};
     if (is_cooperative()) return add_turns<0>(acc, item.splits, from_memory(item));
@@ -234,7 +235,7 @@ template <class Kernel> struct Consuming : Consumer<Kernel> {  // a warpgroup
   }
 };
 
-// One block an SM, persistent. The grid is a multiple of the cluster.
+// Runs a product with one persistent block on each SM. The grid is a multiple of the cluster.
 template <class Kernel> __global__ void __launch_bounds__(threads<Kernel>, 1)
     run(const __grid_constant__ typename Kernel::Globals g, const __grid_constant__ Problem p,
         const __grid_constant__ RowsOf<Kernel> rows) {
@@ -273,7 +274,7 @@ template <class Kernel> __global__ void __launch_bounds__(threads<Kernel>, 1)
     Consuming<Kernel> on(s, g, p, rows, warpgroup, rank);
     consume<Kernel>(on, scheduler_of<Kernel>(p, rank), warpgroup);
   }
-  if (config.cluster() > 1 || shares) cluster_sync();  // others read this block's memory
+  if (config.cluster() > 1 || shares) cluster_sync();  // other blocks may still read this block's shared memory
 }
 
 }  // namespace ridge::tile::sm90

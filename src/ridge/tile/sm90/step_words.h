@@ -1,5 +1,5 @@
-// What the roles of a text that takes steps may say on Hopper (tile/steps.h has the words): where they are, what they
-// share, and what load, compute and store do.
+// Operations of kernels that run in steps on Hopper (tile/steps.h): the shared memory of a block, and the operations of
+// load, compute and store.
 #pragma once
 
 #include "ridge/tile/sm90/ops.h"
@@ -10,11 +10,11 @@ namespace ridge::tile::sm90 {
 
 struct StepProblem {
   StepOrder order;
-  int* counters;           // of items taken, then of parts that each tile has; zero between launches
-  float* parts = nullptr;  // room for the states of all items, where tiles have parts
+  int* counters;           // number of items taken, then finished parts of each tile; zero between launches
+  float* parts = nullptr;  // states of all items if the steps of a tile are divided into parts
 };
 
-struct BoxPlace {  // a box's corner: along the contiguous axis, across it, and the matrix
+struct BoxPlace {  // first element of a box: along the contiguous axis, along the other axis, and the matrix
   int x, y, inner, outer;
 };
 TILE_FN void load_box(std::uint32_t to, const CUtensorMap* map, BoxPlace c, std::uint32_t bar) {
@@ -24,7 +24,7 @@ TILE_FN void load_box(std::uint32_t to, const CUtensorMap* map, BoxPlace c, std:
       "l"(map), "r"(c.x), "r"(c.y), "r"(c.inner), "r"(c.outer), "r"(bar)
       : "memory");
 }
-struct RaggedPlace {  // the same of five axes
+struct RaggedPlace {  // the same for a tensor of five axes
   int x, line, row, inner, outer;
 };
 TILE_FN void load_box(std::uint32_t to, const CUtensorMap* map, RaggedPlace c, std::uint32_t bar) {
@@ -60,8 +60,9 @@ TILE_FN BoxPlace corner(const Matrices& of, int matrix, int row, int col) {
   return {col, row, matrix % inner, matrix / inner};
 }
 
-// Of a matrix that ends behind `rows` of the view's. The copy engine clips an axis where that ends: row r lies at
-// view.rows - rows + r of one axis of view.rows, and at rows of another, which begins so far before the first.
+// Returns the box origin in a matrix that has only `rows` of the view's rows. The copy engine clips a box only at the
+// end of an axis, so row r has the index view.rows - rows + r on one axis of size view.rows, and the index `rows` on
+// another axis, whose origin lies view.rows before.
 template <class View> TILE_FN RaggedPlace ragged_corner(const View& of, int matrix, int row, int rows) {
   const int inner = static_cast<int>(of.inner), outer = matrix / inner, head = matrix % inner;
   if (!of.ends) return {0, 0, row, head, outer};
@@ -75,7 +76,7 @@ TILE_FN RaggedPlace corner(const RaggedOut<T, m, n>& of, int matrix, int row, in
   out.x = col;
   return out;
 }
-// What a load asks for: rows from one on of a matrix that has so many.
+// A load of a ragged matrix: the matrix, the first row, and the number of rows that the matrix has.
 struct RaggedRows {
   int matrix, row, rows;
 };
@@ -83,10 +84,11 @@ template <class Tile> TILE_FN RaggedRows corner(const RaggedView<Tile>&, int mat
   return {matrix, row, rows};
 }
 
-// What a group and the thread that keeps its turns tell each other, so that nobody who multiplies waits for memory.
+// Requests for turns from a group to the thread that waits for them (`serve_turns`), so that no thread that multiplies
+// waits for memory.
 struct TurnAsked {
-  int* counted = nullptr;  // of a tile; null: no more turns
-  int before = 0;          // adds of others that come first
+  int* counted = nullptr;  // counter of the adds to a tile; null ends the serving thread
+  int before = 0;          // number of adds by other items that come first
 };
 template <int groups> struct TurnKeeping {
   TurnAsked wanted[groups];
@@ -96,8 +98,8 @@ struct NoTurns {};
 
 template <class Kernel> struct StepShared {
   static constexpr auto config = Kernel::config;
-  // A group's output leaves from where its own rows of what is held were. With two of these the next item's comes
-  // meanwhile.
+  // A group's output is staged over its own rows of the resident tiles. With two buffers the next item is loaded during
+  // that.
   typename Kernel::Held held[config.helds];
   typename Kernel::Stage stages[config.stages];
   std::uint64_t full[Kernel::rings][config.stages], empty[Kernel::rings][config.stages];
@@ -110,12 +112,12 @@ template <class Kernel> struct StepShared {
 template <class Kernel> inline constexpr int step_shared_bytes = sizeof(StepShared<Kernel>);
 template <class Kernel> inline constexpr int step_threads = 128 * (Kernel::config.consumers + 1);
 
-// One thread.
+// Operations of the loading thread.
 template <class Kernel> struct StepProducer : StepLoads<Kernel, StepProducer<Kernel>> {
   StepShared<Kernel>& s;
   const typename Kernel::Globals& g;
   const StepProblem& p;
-  int next = static_cast<int>(blockIdx.x);  // number of the item
+  int next = static_cast<int>(blockIdx.x);  // number of the next item
 
   TILE_FN StepProducer(StepShared<Kernel>& shared, const typename Kernel::Globals& globals, const StepProblem& problem)
       : s(shared), g(globals), p(problem) {}
@@ -123,7 +125,8 @@ template <class Kernel> struct StepProducer : StepLoads<Kernel, StepProducer<Ker
   TILE_FN void begin_item() {
     this->template begin<Kernel>(p.order, p.order.template item<has_parts<Kernel>>(next), g);
   }
-  // Each block asks once in vain: who asks last sets the counter back for the next launch.
+  // Takes the next item. Each block gets one number past the end; the block with the last such number resets the
+  // counter for the next launch.
   TILE_FN void next_item() {
     const int taken = atomicAdd(p.counters, 1);
     if (taken == p.order.items() - 1) *p.counters = 0;
@@ -169,7 +172,7 @@ template <class Kernel> struct StepProducer : StepLoads<Kernel, StepProducer<Ker
       at.x += atom;
     }
   }
-  // A box lies in one page; of one behind the matrix's end nothing is read, nor what page it would be.
+  // Loads a tile page by page; a box is in one page. Boxes after the matrix's end read neither data nor the page table.
   template <class Tile, class View>
   TILE_FN static void paged(std::uint32_t to, const View& view, RaggedRows at, std::uint32_t full) {
     const int inner = static_cast<int>(view.inner), page_rows = static_cast<int>(view.rows);
@@ -211,7 +214,7 @@ template <class Kernel> struct StepProducer : StepLoads<Kernel, StepProducer<Ker
   }
 };
 
-// What a group's threads hold as a left operand of 64 rows, into 64 columns of `rows` rows of a tile.
+// Writes a group's left operand of 64 rows, transposed, to 64 columns of a tile of `rows` rows.
 template <int rows> TILE_FN void copy_transposed(std::uint32_t to, const std::uint32_t* v) {
   static_assert(rows % 16 == 0, "copy: rows x16");
   const int lane = threadIdx.x % 32, unit = threadIdx.x % 128 / 32 * 2 + lane / 8 % 2, r = lane / 16 * 8 + lane % 8;
@@ -221,7 +224,7 @@ template <int rows> TILE_FN void copy_transposed(std::uint32_t to, const std::ui
                              v[4 * c + 3]);
 }
 
-// The same as it lies, into 64 rows of a tile of `rows` rows, and `width` columns of these.
+// Writes a group's left operand to 64 rows and `width` columns of a tile of `rows` rows.
 template <int rows, int width>
 TILE_FN void copy_rows(std::uint32_t to, int first_row, int first_col, const std::uint32_t* v) {
   static_assert(width % 16 == 0, "copy: columns x16");
@@ -236,7 +239,7 @@ TILE_FN void copy_rows(std::uint32_t to, int first_row, int first_col, const std
 
 template <class Kernel, bool first, bool last> struct StepCompute;
 
-// A warpgroup.
+// Operations of a warpgroup.
 template <class Kernel> struct StepConsumer : StepGroup<Kernel, StepConsumer<Kernel>> {
   using Group = StepGroup<Kernel, StepConsumer<Kernel>>;
   static constexpr auto config = Kernel::config;
@@ -244,7 +247,7 @@ template <class Kernel> struct StepConsumer : StepGroup<Kernel, StepConsumer<Ker
   const typename Kernel::Globals& g;
   const StepProblem& p;
   const typename Kernel::Held* held_now = nullptr;
-  float reduced = 0;  // by the last sum of a row
+  float reduced = 0;  // a result of the last row sum, for `keep_order`
   std::uint32_t turn_phase = 0;
 
   TILE_FN StepConsumer(StepShared<Kernel>& shared, const typename Kernel::Globals& globals, const StepProblem& problem,
@@ -269,7 +272,7 @@ template <class Kernel> struct StepConsumer : StepGroup<Kernel, StepConsumer<Ker
     store_wait<0>();
     arrive(address(&s.held_empty[slot]));
   }
-  TILE_FN void await_stores() const {  // a block's memory must outlive the stores' reading of it
+  TILE_FN void await_stores() const {  // a block must not end before its stores have read shared memory
     if (leads()) store_wait<0>();
   }
   template <bool first, bool last> TILE_FN void compute(typename Kernel::State& state);
@@ -296,8 +299,9 @@ template <class Kernel> struct StepConsumer : StepGroup<Kernel, StepConsumer<Ker
   TILE_FN void mma_fence() const { sm90::mma_fence(); }
   TILE_FN void mma_commit() const { sm90::mma_commit(); }
   template <int left> TILE_FN void mma_wait() const { sm90::mma_wait<left>(); }
-  // ptxas moves waits up, above work that is to run beside the products; it leaves them behind a store that depends on
-  // that work.
+  // Keeps ptxas from moving a wait for products above the work that should overlap them: it does not move the wait
+  // above a volatile store that depends on that work. The store never happens, since a sum of exponentials is not
+  // negative.
   TILE_FN void lean() const {
     if (reduced < 0) *static_cast<volatile float*>(&s.never) = reduced;
   }
@@ -311,7 +315,7 @@ template <class Kernel> struct StepConsumer : StepGroup<Kernel, StepConsumer<Ker
   }
 };
 
-// What compute may say; compiled for the first step, those in the middle and the last.
+// Operations of compute; compiled for the first step, the middle steps and the last.
 template <class Kernel, bool first_, bool last_> struct StepCompute {
   static constexpr bool first = first_, last = last_;
   static constexpr auto config = Kernel::config;
@@ -324,10 +328,10 @@ template <class Kernel, bool first_, bool last_> struct StepCompute {
   TILE_FN int length() const { return on.length(); }
   TILE_FN int round() const { return on.round(); }
   TILE_FN int step_of_round() const { return on.step_of_round(); }
-  // The rows of the item that these threads own.
+  // Returns the rows of the matrix that this group owns.
   TILE_FN Range own_rows() const { return {on.first_row(), 64}; }
 
-  // The column of x from which on these threads own it.
+  // Returns the first column of x that this group owns.
   template <class X> TILE_FN int own_column(const X&) const {
     return on.by_columns ? on.id * (X::cols / X::sharers) : 0;
   }
@@ -360,14 +364,14 @@ template <class Kernel, bool first_, bool last_> struct StepCompute {
     on.join_groups(on.template meeting<last>());
   }
   TILE_FN void meet() const { on.template meet<last>(); }
-  // Numbers of a tile from `first` on, for the columns of x that these threads own.
+  // Returns the numbers of a tile from `first` on, for the columns of x that this group owns.
   template <class X, class Tile> TILE_FN Columns columns(const Tile& tile, int first, const X& x) const {
     on.begin_reading(tile);
     const char* const in_slot = reinterpret_cast<const char*>(tile.data) +
                                 on.template ring<Tile::ring>().slot * static_cast<int>(sizeof(typename Kernel::Stage));
     return {reinterpret_cast<const float*>(in_slot) + first + own_column(x) + col_of_thread()};
   }
-  // To tile `number` of a matrix, x's turn being asked for before where adds are in order. x holds nothing afterwards.
+  // Adds x to tile `number` of a matrix in memory and clears x. Ordered adds need a call of `request_turn` before.
   template <class X> TILE_FN void add(const SumsInMemory& view, X& x, int matrix, int number) const {
     float* const to =
         view.data + static_cast<Index>(group_of<X>(view, matrix, number)) * (X::size * 128) + threadIdx.x % 128 * 4;
@@ -377,7 +381,7 @@ template <class Kernel, bool first_, bool last_> struct StepCompute {
     if constexpr (AddsInOrder<Kernel>) on.pass_turn();
     x.live = false;
   }
-  // `before` adds to the tile come first.
+  // Requests a turn to add to a tile after `before` other adds.
   template <class X>
   TILE_FN void ask_turn(const SumsInMemory& view, const X&, int matrix, int number, int before) const {
     on.ask_turn(view.turns + group_of<X>(view, matrix, number), before);
@@ -398,12 +402,12 @@ template <class Kernel, bool first_, bool last_> struct StepCompute {
     on.reduced = fminf(into.v[0], into.v[1]);
   }
   template <class To, class From> TILE_FN void copy(To& to, const From& from) const { sm90::copy(to, from); }
-  // Into a tile whose rows are the operand's columns.
+  // Copies an operand to a tile whose rows are the operand's columns.
   template <class T, int rows, int cols, int sharers>
   TILE_FN void copy(const HeldTile<T, rows, cols>& to, Transposed<Operands<cols, rows, sharers, T>> from) const {
     copy_transposed<rows>(address(to.data) + on.id * rows * 128, from.tile.v);
   }
-  // As it lies.
+  // Copies an operand to a tile of the same orientation.
   template <class T, int rows, int cols, int sharers>
   TILE_FN void copy(const HeldTile<T, rows, cols>& to, const Operands<rows, cols, sharers, T>& from) const {
     constexpr int width = on.by_columns ? cols / sharers : cols;
@@ -414,7 +418,7 @@ template <class Kernel, bool first_, bool last_> struct StepCompute {
   template <class X> TILE_FN int group_of(const SumsInMemory& view, int matrix, int number) const {
     return (matrix * view.tiles + number) * X::sharers + on.id;
   }
-  // A group owns 64 rows of a sum, or where all groups have the same 64 rows a part of its columns.
+  // Issues a product. A group owns 64 rows of the sums or, if all groups have the same 64 rows, a part of the columns.
   template <bool is_a_transposed, bool is_b_transposed, int m, int n, int sharers, class A, class B>
   TILE_FN void multiply(Accumulator<m, n, sharers>& sum, const A& a, const B& b) const {
     constexpr bool by_columns = m < 64 * sharers;
@@ -423,7 +427,7 @@ template <class Kernel, bool first_, bool last_> struct StepCompute {
     static_assert(
         (is_a_transposed ? A::cols : A::rows) == m && (is_b_transposed ? B::rows : B::cols) == n &&
             (is_b_transposed ? B::cols : B::rows) == depth,
-        "mma: [m, k] x [k, n] -> [m, n], where an operand that is transposed has its two the other way round");
+        "mma: [m, k] x [k, n] -> [m, n]; the two sizes of a transposed operand are exchanged");
     constexpr Major of_a = is_a_transposed ? Major::mn : Major::k, of_b = is_b_transposed ? Major::k : Major::mn;
     on.template begin_product<last>(b);
     const int own_a = by_columns ? 0 : on.id * (is_a_transposed ? A::rows : 64);
@@ -441,7 +445,7 @@ template <class Kernel, bool first_, bool last_> struct StepCompute {
   }
 };
 
-// Lines that an item has from a row on, and where in memory one of them begins.
+// Returns the number of lines of an item that begins at `row`; `line_address` returns the address of a line.
 template <class T, int m, int n> TILE_FN int lines_of(const RaggedOut<T, m, n>& view, int matrix, int row) {
   const int left = rows_of(view, matrix) - row;
   return min(left * view.group, m / view.group * view.group);
@@ -455,18 +459,18 @@ TILE_FN T* place_of_line(const RaggedOut<T, m, n>& view, int matrix, int row, in
          line % view.group * view.line_stride;
 }
 
-// What store may say.
+// Operations of store.
 template <class Kernel> struct StepStore {
   static constexpr auto config = Kernel::config;
   StepConsumer<Kernel>& on;
-  int left = 0;  // bytes of outputs before this one
+  int left = 0;  // bytes of the outputs stored before this one
 
   TILE_FN int matrix() const { return on.matrix(); }
   TILE_FN int row() const { return on.row(); }
   template <class X, class F, class... Others> TILE_FN void map(X& x, const F& f, Others&... others) const {
     sm90::map(x, f, others...);
   }
-  // A number a row, where a row may have several lines.
+  // Stores one number for each line of a ragged output.
   template <int m, int sharers> TILE_FN void store(const RaggedOut<float, m, 1>& view, Accumulator<m, 1, sharers>& x) {
     join(x);
     if (view.data == nullptr || threadIdx.x % 4 != 0) return;
@@ -476,7 +480,7 @@ template <class Kernel> struct StepStore {
       if (line < lines_of(view, on.matrix(), on.row())) *place_of_line(view, on.matrix(), on.row(), line) = x.v[r];
     }
   }
-  // A number a row.
+  // Stores one number for each row.
   template <int m, int sharers>
   TILE_FN void store(const MatricesOut<float, m, 1>& view, Accumulator<m, 1, sharers>& x) {
     join(x);

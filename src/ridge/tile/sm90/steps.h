@@ -1,6 +1,6 @@
-// Runs a text that takes steps (tile/steps.h) on Hopper. One thread of the last warpgroup takes work items, loads what
-// they hold and fills the rings; each of the other warpgroups owns 64 rows of the item. Who waits for whom is said in
-// tile/step_ring.h.
+// Runs a kernel in steps (tile/steps.h) on Hopper. One thread of the last warpgroup takes work items, loads their
+// resident tiles and fills the rings; each of the other warpgroups owns 64 rows of the item. tile/step_ring.h has the
+// order of the waits.
 #pragma once
 
 #include "ridge/tile/sm90/parts.h"
@@ -21,11 +21,11 @@ template <class Kernel> TILE_FN void StepConsumer<Kernel>::store(typename Kernel
   Kernel::store(out, state, g);
 }
 
-// With 168 a thread at the launch, which a multiple of 8 rounds down to.
+// Registers of a thread. The launch gives each thread 168, the largest multiple of 8 for 384 threads.
 constexpr int step_loading_registers(int consumers) { return consumers == 3 ? 32 : 24; }
 constexpr int step_computing_registers(int consumers) { return consumers == 3 ? 160 : 240; }
 
-// A thread of its own for each group.
+// Waits for a group's turns in a thread of its own, so that no thread that multiplies waits for memory.
 template <int groups> TILE_FN void keep_turns(TurnKeeping<groups>& turns, int group) {
   for (std::uint32_t phase = 0;; phase ^= 1) {
     wait(address(&turns.asked[group]), phase);
@@ -39,12 +39,12 @@ template <int groups> TILE_FN void keep_turns(TurnKeeping<groups>& turns, int gr
   }
 }
 
-// One block an SM, persistent.
+// Runs a kernel in steps with one persistent block on each SM.
 template <class Kernel> __global__ void __launch_bounds__(step_threads<Kernel>, 1)
     run_steps(const __grid_constant__ typename Kernel::Globals g, const __grid_constant__ StepProblem p) {
   constexpr auto config = Kernel::config;
   static_assert(step_shared_bytes<Kernel> <= most_shared_bytes,
-                "the rings and what is held exceed a block's shared memory: use fewer stages");
+                "the rings and the resident tiles exceed a block's shared memory: use fewer stages");
   extern __shared__ __align__(1024) std::uint8_t raw[];
   if (address(raw) % 1024 != 0) __trap();
   auto& s = *reinterpret_cast<StepShared<Kernel>*>(raw);

@@ -1,5 +1,5 @@
-// The words with which the pieces of a tile that run at once wait for each other (await_splits, ring.h), asked for one
-// by one, so that the checker may put what other blocks do between any two, and let any of those who wait give up.
+// Operations by which concurrent splits of a tile wait for each other (`wait_for_splits`, ring.h). Each is a step, so
+// that the checker can run steps of other blocks between any two, and can let any wait time out.
 #pragma once
 
 #include "ridge/tile/ring.h"
@@ -7,10 +7,10 @@
 
 namespace ridge::tile::trace {
 
-// Each is a step.
+
 struct Awaiting {
   Asking& asking;
-  int counter, flag;  // flag: the cell through which a group's first thread tells the others
+  int counter, flag;  // `flag` is the cell by which a group's first thread sends the grant to the others
 
   std::uint32_t add_acquire_release(const Item&, std::uint32_t by) { return add(by, Order::acquire_release); }
   std::uint32_t add_relaxed(const Item&, std::uint32_t by) { return add(by, Order::relaxed); }

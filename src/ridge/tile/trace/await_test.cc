@@ -1,6 +1,7 @@
-// Splits that wait for each other, any of which may leave before the others have come: each share of the tile is stored
-// once, and the counters are zero at the end, whoever leaves. Each fault is one word of the protocol that does another
-// thing; it must be caught, by a sentence that names the kernel, the stage, the tile and what is missing.
+// Tests of splits that wait for each other, any of which may time out before the others have arrived: each slice of the
+// tile is stored once, and the counters are zero at the end, for any set of timeouts. Each error replaces one operation
+// of the protocol; the checker must report it by a sentence that names the kernel, the stage, the tile and the missing
+// wait.
 #include "ridge/tile/trace/await.h"
 
 #include <gtest/gtest.h>
@@ -34,14 +35,14 @@ template <MatmulConfig config, class Words = Awaiting> CheckResult checked(int s
 TEST(Await, AnyOfThoseWhoWaitMayLeave) {
   const CheckResult v = checked<one>(4);
   EXPECT_EQ(v.first, "");
-  EXPECT_EQ(v.left.size(), 15U);  // sets of four, but not all: who comes last does not wait
+  EXPECT_EQ(v.left.size(), 15U);  // sets of four, but not all four: the last to arrive does not wait
   for (const auto& [who, schedules] : v.left) EXPECT_GE(schedules, 5) << who.size() << " left";
 }
 TEST(Await, EveryRoleMayLeave) {
   const CheckResult cooperative = checked<two>(3), turns = checked<pingpong>(3, 2), clusters = checked<pair>(2),
                     most = checked<one>(8);
   EXPECT_EQ(cooperative.first, "");
-  EXPECT_GE(cooperative.left.size(), 45U);  // of 49: 7 of each consumer
+  EXPECT_GE(cooperative.left.size(), 45U);  // of 49: 7 for each consumer
   EXPECT_EQ(turns.first, "");
   EXPECT_GT(turns.left.size(), 20U);
   EXPECT_EQ(clusters.first, "");
@@ -50,7 +51,7 @@ TEST(Await, EveryRoleMayLeave) {
   EXPECT_GT(most.left.size(), 100U);
 }
 
-// A fault that shows only where somebody gives up, at a certain time.
+// An error that shows only if a split gives up at a certain time.
 template <class Words> std::string caught() {
   const CheckResult v = checked<two, Words>(3);
   EXPECT_GT(v.faulty, 10);
@@ -72,8 +73,8 @@ struct LastDoesNotLookAtWhoHasLeft : Awaiting {
 };
 TEST(Await, TheLastDoesNotLookAtWhoHasLeft) {
   EXPECT_EQ(caught<LastDoesNotLookAtWhoHasLeft>(),
-            "matmul: output at row 0, column 0 share 1 of consumer 0: nobody has stored it when the kernel ends; "
-            "missing: a look of block 0 consumer 0, after stage 1 of tile 0, at who has left before it came last: "
+            "matmul: output at row 0, column 0 slice 1 of consumer 0: not stored when the kernel ends; missing: a "
+            "check of block 0 consumer 0, after stage 1 of tile 0, for splits that gave up before it arrived last: "
             "block 1 consumer 0, after stage 3 of tile 0");
 }
 
@@ -86,8 +87,8 @@ struct LeavesWithoutALook : Awaiting {
 TEST(Await, WhoLeavesDoesNotLookWhetherAllHaveCome) {
   EXPECT_EQ(
       caught<LeavesWithoutALook>(),
-      "matmul: output at row 0, column 0 share 1 of consumer 1: nobody has stored it when the kernel ends; missing: a "
-      "look of block 1 consumer 1, after stage 3 of tile 0, at whether all pieces have come where it leaves");
+      "matmul: output at row 0, column 0 slice 1 of consumer 1: not stored when the kernel ends; missing: a check "
+      "of block 1 consumer 1, after stage 3 of tile 0, whether all splits have arrived when it gives up");
 }
 
 struct LeavesAndStores : Awaiting {
@@ -100,9 +101,9 @@ struct LeavesAndStores : Awaiting {
 };
 TEST(Await, WhoLeavesStoresItsShareAsWell) {
   EXPECT_EQ(caught<LeavesAndStores>(),
-            "matmul: partial sums 0 of tile 0 part 0 (others' part): block 1 consumer 0 may not see what block 0 "
-            "consumer 0 writes of tile 0; missing: a zero in what block 1 consumer 0, after stage 3 of tile 0, is to "
-            "store, for it leaves that to who comes last");
+            "matmul: partial sums 0 of tile 0 part 0 (other threads): block 1 consumer 0 may not see what block 0 "
+            "consumer 0 writes of tile 0; missing: a grant of zero for block 1 consumer 0, after stage 3 of tile 0: "
+            "it gave up its slice to the split that arrives last");
 }
 
 struct LastTakesAll : Awaiting {
@@ -113,9 +114,9 @@ struct LastTakesAll : Awaiting {
 };
 TEST(Await, TheLastTakesTheSharesOfWhoHasStayed) {
   EXPECT_EQ(caught<LastTakesAll>(),
-            "matmul: output at row 0, column 0 share 2 of consumer 0 (others' part): written by block 2 consumer 0 "
-            "(stage 5 of tile 0) and by block 0 consumer 0 (stage 1 of tile 0); missing: a look at who has left: block "
-            "2 consumer 0, after stage 5 of tile 0, has not");
+            "matmul: output at row 0, column 0 slice 2 of consumer 0 (other threads): written by block 2 consumer 0 "
+            "(stage 5 of tile 0) and by block 0 consumer 0 (stage 1 of tile 0); missing: a check for splits that "
+            "gave up: block 2 consumer 0, after stage 5 of tile 0, has not");
 }
 
 struct LeavesWithoutABit : Awaiting {
@@ -125,8 +126,8 @@ struct LeavesWithoutABit : Awaiting {
 };
 TEST(Await, WhoLeavesSetsNoBit) {
   EXPECT_EQ(caught<LeavesWithoutABit>(),
-            "matmul: output at row 0, column 0 share 1 of consumer 0: nobody has stored it when the kernel ends; "
-            "missing: the bit of block 1 consumer 0, after stage 3 of tile 0, in the counter where it leaves");
+            "matmul: output at row 0, column 0 slice 1 of consumer 0: not stored when the kernel ends; missing: the "
+            "bit of block 1 consumer 0, after stage 3 of tile 0, in the counter when it gives up its slice");
 }
 
 struct LeavesWithoutGoing : Awaiting {
@@ -139,9 +140,9 @@ struct LeavesWithoutGoing : Awaiting {
 };
 TEST(Await, WhoLeavesIsNotCountedAsGone) {
   EXPECT_EQ(caught<LeavesWithoutGoing>(),
-            "matmul: counter of tile 0 part 0: 3 pieces have come and 2 have gone when the kernel ends (left: block 1 "
-            "consumer 0, after stage 3 of tile 0), expected 0; missing: the going of block 1 consumer 0, after stage 3 "
-            "of tile 0");
+            "matmul: counter of tile 0 part 0: 3 splits have arrived and 2 have departed when the kernel ends (gave "
+            "up: block 1 consumer 0, after stage 3 of tile 0), expected 0; missing: the departure of block 1 "
+            "consumer 0, after stage 3 of tile 0");
 }
 
 struct NeverClears : Awaiting {
@@ -149,9 +150,9 @@ struct NeverClears : Awaiting {
 };
 TEST(Await, TheCounterIsNotSetBack) {
   EXPECT_EQ(always_caught<NeverClears>(),
-            "matmul: counter of tile 0 part 0: 3 pieces have come and 3 have gone when the kernel ends (left: block 1 "
-            "consumer 0, after stage 3 of tile 0), expected 0; missing: the zero of who goes last: block 0 consumer 0, "
-            "after stage 1 of tile 0");
+            "matmul: counter of tile 0 part 0: 3 splits have arrived and 3 have departed when the kernel ends (gave "
+            "up: block 1 consumer 0, after stage 3 of tile 0), expected 0; missing: the reset by the split that "
+            "departs last: block 0 consumer 0, after stage 1 of tile 0");
 }
 
 struct LastToComeClears : Awaiting {
@@ -163,8 +164,8 @@ struct LastToComeClears : Awaiting {
 };
 TEST(Await, TheCounterIsSetBackWhileOthersStillReadIt) {
   EXPECT_EQ(caught<LastToComeClears>(),
-            "matmul: counter of tile 0 part 0: 0 pieces have come and 2 have gone when the kernel ends, expected 0; "
-            "missing: one who finds that it goes last, of tile 0");
+            "matmul: counter of tile 0 part 0: 0 splits have arrived and 2 have departed when the kernel ends, "
+            "expected 0; missing: a split that finds that it departs last, of tile 0");
 }
 
 struct NeverGivesUp : Awaiting {
@@ -172,12 +173,12 @@ struct NeverGivesUp : Awaiting {
 };
 TEST(Await, WithoutAnEndOfWaitingABusyDeviceStandsStill) {
   EXPECT_EQ(caught<NeverGivesUp>(),
-            "matmul: deadlock: block 0 producer waits for room on the device, block 1 producer waits for room on the "
-            "device, block 0 consumer 0 waits for room on the device, block 0 consumer 1 waits for room on the device, "
-            "block 1 consumer 0 waits for room on the device, block 1 consumer 1 waits for room on the device, block 2 "
-            "consumer 0 waits for counter of tile 0 part 0 (after stage 5 of tile 0), block 2 consumer 1 waits for "
-            "counter of tile 0 part 1 (after stage 5 of tile 0); missing: an end of block 2 consumer 0's waiting: the "
-            "device has room for others when it has left");
+            "matmul: deadlock: block 0 producer waits for a free multiprocessor, block 1 producer waits for a free "
+            "multiprocessor, block 0 consumer 0 waits for a free multiprocessor, block 0 consumer 1 waits for a "
+            "free multiprocessor, block 1 consumer 0 waits for a free multiprocessor, block 1 consumer 1 waits for "
+            "a free multiprocessor, block 2 consumer 0 waits for counter of tile 0 part 0 (after stage 5 of tile "
+            "0), block 2 consumer 1 waits for counter of tile 0 part 1 (after stage 5 of tile 0); missing: a timeout "
+            "of block 2 consumer 0's wait: other blocks start only when its block has ended");
 }
 
 struct DoesNotWait : Awaiting {
@@ -185,7 +186,7 @@ struct DoesNotWait : Awaiting {
 };
 TEST(Await, AShareIsReadBeforeAllSplitsHaveCome) {
   EXPECT_EQ(always_caught<DoesNotWait>(),
-            "matmul: partial sums 0 of tile 0 part 1 (others' part): block 1 consumer 1 may not see what block 0 "
+            "matmul: partial sums 0 of tile 0 part 1 (other threads): block 1 consumer 1 may not see what block 0 "
             "consumer 1 writes of tile 0; missing: a wait of block 1 consumer 1 for the counter of tile 0 part 1");
 }
 
@@ -195,8 +196,8 @@ struct LooksWithoutAcquire : Awaiting {
 TEST(Await, WhoWaitsReadsTheCounterWithoutAcquire) {
   EXPECT_EQ(
       caught<LooksWithoutAcquire>(),
-      "matmul: partial sums 0 of tile 0 part 1 (others' part): block 1 consumer 1 may not see what block 0 consumer 1 "
-      "writes of tile 0; missing: an acquire where block 1 consumer 1 reads the counter of tile 0 part 1");
+      "matmul: partial sums 0 of tile 0 part 1 (other threads): block 1 consumer 1 may not see what block 0 "
+      "consumer 1 writes of tile 0; missing: an acquire where block 1 consumer 1 reads the counter of tile 0 part 1");
 }
 
 struct LeavesWithoutAcquire : Awaiting {
@@ -207,8 +208,8 @@ struct LeavesWithoutAcquire : Awaiting {
 TEST(Await, WhoFindsAllComeWhereItWouldLeaveReadsWithoutAcquire) {
   EXPECT_EQ(
       caught<LeavesWithoutAcquire>(),
-      "matmul: partial sums 2 of tile 0 part 1 (others' part): block 1 consumer 1 may not see what block 2 consumer 1 "
-      "writes of tile 0; missing: an acquire where block 1 consumer 1 reads the counter of tile 0 part 1");
+      "matmul: partial sums 2 of tile 0 part 1 (other threads): block 1 consumer 1 may not see what block 2 "
+      "consumer 1 writes of tile 0; missing: an acquire where block 1 consumer 1 reads the counter of tile 0 part 1");
 }
 
 struct ComesWithoutRelease : Awaiting {
@@ -219,12 +220,12 @@ struct ComesWithoutRelease : Awaiting {
 TEST(Await, ASplitComesWithoutRelease) {
   EXPECT_EQ(
       caught<ComesWithoutRelease>(),
-      "matmul: partial sums 0 of tile 0 part 1 (others' part): block 1 consumer 1 may not see what block 0 consumer 1 "
-      "writes of tile 0; missing: a release where block 0 consumer 1 raises the counter of tile 0 part 1");
+      "matmul: partial sums 0 of tile 0 part 1 (other threads): block 1 consumer 1 may not see what block 0 "
+      "consumer 1 writes of tile 0; missing: a release where block 0 consumer 1 adds to the counter of tile 0 part 1");
 }
 
-// No fault: what a piece has for the others it has released where it came, and a later add on the counter, whatever
-// its order, does not hide that. Nor does it write anything more before it leaves.
+// Not an error: a split has released its sums when it arrived; a later add to the counter with any memory order does
+// not undo that, and the split writes nothing more before it gives up.
 struct LeavesWithoutRelease : Awaiting {
   std::uint32_t add_acquire_release(const Item& x, std::uint32_t by) {
     return leaves(by) ? add(by, Order::acquire) : Awaiting::add_acquire_release(x, by);

@@ -1,6 +1,6 @@
-// Words for what a checker finds. Two accesses that are not ordered are the fact; which wait is missing is inferred
-// from how much the later one knows of the earlier: it knows that a multiply was started but not that it ended: then
-// somebody gave the slot back without waiting for the multiply.
+// Error messages of the checker. It finds two unordered accesses; the missing wait is inferred from what the later one
+// knows of the earlier. For example, if it knows that a multiply was started but not that it ended, then the slot was
+// released without a wait for the multiply.
 #include <algorithm>
 
 #include "ridge/tile/trace/world.h"
@@ -12,7 +12,7 @@ const std::string& who(const World& w, const Access& a) { return w.program.threa
 
 std::string of_tile(const Access& a) { return a.step->item >= 0 ? " of tile " + std::to_string(a.step->item) : ""; }
 
-// Whether the copy `a` comes before `b` in its producer's text.
+// True if the producer starts the copy `a` before `b`.
 bool earlier(const Access& a, const Access& b) {
   return std::pair(a.step->item, a.step->stage) < std::pair(b.step->item, b.step->stage);
 }
@@ -20,13 +20,13 @@ bool earlier(const Access& a, const Access& b) {
 std::string reused(const World& w, const std::string& cell, const Access& reader, const Access& copy,
                    const Clock& copy_knew) {
   const std::string missing = reader.start_known_to(copy_knew)
-                                  ? who(w, reader) + "'s wait for its multiply before it gives the slot back"
-                                  : "the producer's wait for the slot to be given back";
+                                  ? who(w, reader) + "'s wait for its multiply before it releases the slot"
+                                  : "the producer's wait for the slot to be released";
   return cell + ": the copy for " + place(copy) + " overwrites " + place(reader) + " while the multiply of " +
          who(w, reader) + " may still read it; missing: " + missing;
 }
 
-// Does the thread that started a store wait, in its text, for the store's reading before its buffer's turn comes again?
+// True if the thread that started a store waits until the store has read its buffer, before it uses the buffer again.
 bool waits_for_store(const World& w, const Access& store) {
   const std::vector<Step>& steps = w.program.threads[store.thread].steps;
   int commits = 0, turns = 0;
@@ -39,7 +39,7 @@ bool waits_for_store(const World& w, const Access& store) {
   return false;
 }
 
-// A group's first thread speaks with counters for all of them.
+// Returns the state of a group's first thread, which accesses counters for the group.
 const ThreadState& speaker(const World& w, int thread) {
   const Thread& t = w.program.threads[thread];
   for (std::size_t i = 0; i < w.threads.size(); ++i)
@@ -47,7 +47,7 @@ const ThreadState& speaker(const World& w, int thread) {
   return w.threads[thread];
 }
 
-// Does it know of a raise of its counter by the writer's group?
+// True if the thread knows of an add to its counter by the writer's group.
 bool knows_raise(const World& w, const ThreadState& granted, const Access& writer) {
   const Knowledge& k = granted.knows;
   for (const Raise& r : w.counters[granted.last_counter].raises)
@@ -63,18 +63,18 @@ std::string counter_missing(const World& w, const Access& writer, const Access& 
   const std::string& name = w.program.counters[granted.last_counter].name;
   const Knowledge& k = granted.knows;
   if (const std::string leaver = blame_leaver(w, reader); !leaver.empty()) return leaver;
-  if (writer.known_to(k.unreleased)) return "a release where " + who(w, writer) + " raises the " + name;
+  if (writer.known_to(k.unreleased)) return "a release where " + who(w, writer) + " adds to the " + name;
   if (writer.known_to(k.unacquired)) return "an acquire where " + who(w, reader) + " reads the " + name;
   const bool started =
       writer.start_known_to(k.seen) || writer.start_known_to(k.unacquired) || writer.start_known_to(k.unreleased);
   if (writer.operation >= 0 && started)
-    return who(w, writer) + "'s wait until its store has arrived, before it raises the " + name;
+    return who(w, writer) + "'s wait until its store has arrived, before it adds to the " + name;
   if (!w.program.threads[writer.thread].leads && knows_raise(w, granted, writer))
-    return "the group's barrier before the first thread of " + who(w, writer) + " raises the " + name;
+    return "the group's barrier before the first thread of " + who(w, writer) + " adds to the " + name;
   return "a wait of " + who(w, reader) + " for the " + name;
 }
 
-// Who writes a cell that nobody has written yet; no step: nobody ever does.
+// Returns the next access that writes a cell; its `step` is null if there is none.
 Access later_writer(const World& w, int cell) {
   for (const Flight& f : w.flights)
     if (f.step->what == Do::store && f.step->other == cell)
@@ -121,12 +121,12 @@ std::string blame_write(const World& w, int cell, const Access& before, const Ac
   switch (c.kind) {
     case Kind::tile:
       if (now.step->what == Do::write)
-        return c.name + ": " + who(w, now) + " puts sums there while the multiply of " + who(w, before) +
-               " may still read " + place(before) + "; missing: the barrier of the block's consumers before that";
+        return c.name + ": " + who(w, now) + " writes sums to it while the multiply of " + who(w, before) +
+               " may still read " + place(before) + "; missing: the barrier of the block's consumers before the write";
       if (before.step->what == Do::multiply) return reused(w, c.name, before, now, knows.seen);
       return c.name + ": the copy for " + place(earlier(now, before) ? before : now) + " races with the copy for " +
              place(earlier(now, before) ? now : before) +
-             "; missing: the producer's wait for the slot to be given back";
+             "; missing: the producer's wait for the slot to be released";
     case Kind::sums: return unfinished(c.name, before, now);
     case Kind::buffer: return blame_buffer(w, c.name, before, now);
     case Kind::output:
@@ -163,7 +163,7 @@ std::string blame_read(const World& w, int cell, const Access& now, const Knowle
       if (const Access from = is_written ? writer : later_writer(w, cell); from.step != nullptr)
         return c.name + ": " + who(w, now) + " may not see what " + who(w, from) + " writes" + of_tile(from) +
                "; missing: " + counter_missing(w, from, now);
-      return c.name + ": " + who(w, now) + " reads what nobody writes";
+      return c.name + ": " + who(w, now) + " reads data that no thread writes";
   }
   return c.name;
 }
@@ -203,8 +203,8 @@ std::string blame_end(const World& w, const Access& left) {
 std::string blame_arrival(const World& w, int barrier, const Access& now) {
   const bool fills = w.program.threads[now.thread].group < 0;
   return w.program.barriers[barrier].name + ": " + who(w, now) + " arrives for " + place(now) +
-         " before the phase of the round before has ended; missing: " +
-         (fills ? "the producer's wait for the slot to be given back"
+         " before the previous phase has ended; missing: " +
+         (fills ? "the producer's wait for the slot to be released"
                 : who(w, now) + "'s wait for the slot to be full");
 }
 
@@ -219,7 +219,7 @@ std::string blame_stuck(const World& w) {
     const Step& step = held ? thread.steps[at] : *w.word(static_cast<int>(t), thread.steps[at]);
     std::string what;
     if (held) {
-      what = "room on the device";
+      what = "a free multiprocessor";
     } else if (step.what == Do::wait) {
       const Barrier& b = w.program.barriers[step.object];
       what = b.name;
@@ -236,8 +236,8 @@ std::string blame_stuck(const World& w) {
       what = w.program.counters[step.object].name;
       const bool full = std::count(w.held_back.begin(), w.held_back.end(), 1) > 0;
       if (missing.empty() && full)
-        missing = "an end of " + thread.name + "'s waiting: the device has room for others when it has left";
-      if (missing.empty()) missing = "something that raises " + what;
+        missing = "a timeout of " + thread.name + "'s wait: other blocks start only when its block has ended";
+      if (missing.empty()) missing = "an add to " + what;
     } else {
       what = "its asynchronous operations";
     }

@@ -1,6 +1,6 @@
-// Words for what goes wrong between pieces that wait for each other: a share of the tile that nobody stores, or two do;
-// a counter that the next launch would find raised. What each of them has read in the counter tells who should have
-// looked where.
+// Error messages for splits that wait for each other: a slice of the tile that no split or more than one split stores,
+// or a counter that is not zero at the end. The values that the splits have read from the counter show which check is
+// missing.
 #include <algorithm>
 
 #include "ridge/tile/trace/await.h"
@@ -9,7 +9,7 @@
 namespace ridge::tile::trace {
 namespace {
 
-struct Party {  // the first thread of the group that has a piece of a tile
+struct Party {  // the first thread of the group that has a split of a tile
   int thread = -1;
   const Step* talk = nullptr;
   Access access() const { return {thread, 0, -1, talk}; }
@@ -24,12 +24,13 @@ std::vector<Party> parties(const World& w, int counter) {
 }
 const Talk& talk_of(const World& w, const Party& p) { return w.program.talks[p.talk->object]; }
 
-// "block 1 consumer 0, after stage 3 of tile 0"
+// Returns, for example, "block 1 consumer 0, after stage 3 of tile 0".
 std::string named(const World& w, const Party& p) {
   return w.program.threads[p.thread].name + ", after " + place(p.access());
 }
 
-// How somebody raised the counter, if at all. It raises once for one thing: it comes, goes, leaves its share.
+// Returns a participant's matching add to the counter, or null. It adds once for its arrival, once for its departure,
+// and once if it gives up its slice.
 const Raise* raised(const World& w, const Party& p, bool (*by_so_much)(std::int64_t)) {
   for (const Raise& r : w.counters[talk_of(w, p).counter].raises)
     if (r.by.thread == p.thread && by_so_much(r.by.step->by)) return &r;
@@ -39,7 +40,7 @@ bool comes(std::int64_t by) { return by == one_come; }
 bool goes(std::int64_t by) { return by == one_gone; }
 bool leaves(std::int64_t by) { return by >= one_left; }
 
-// Of the group that `thread` belongs to, about this tile.
+// Returns the participant for this tile in the group of `thread`.
 Party party_of(const World& w, int thread, int item) {
   for (std::size_t t = 0; t < w.program.threads.size(); ++t)
     if (const Thread& x = w.program.threads[t]; x.leads && x.group >= 0 && x.group == w.program.threads[thread].group)
@@ -48,7 +49,7 @@ Party party_of(const World& w, int thread, int item) {
   return {};
 }
 
-// Whose share a cell of the output is. No thread: it is no share.
+// Returns the participant that owns an output cell; its `thread` is -1 if the cell is not a slice.
 Party owner(const World& w, int cell) {
   for (std::size_t t = 0; t < w.program.threads.size(); ++t)
     for (const Step& s : w.program.threads[t].steps) {
@@ -61,7 +62,7 @@ Party owner(const World& w, int cell) {
   return {};
 }
 
-// Who came last, and so has to store what others have left.
+// Returns the participant that arrived last, which has to store the slices that others gave up.
 Party last_to_come(const World& w, int counter) {
   Party last;
   for (const Party& p : parties(w, counter))
@@ -70,7 +71,7 @@ Party last_to_come(const World& w, int counter) {
       last = p;
   return last;
 }
-// Whether all had come where it left its share: then nobody looks at its bit any more.
+// True if it gave up its slice after all splits had arrived; then no split checks its bit any more.
 bool left_too_late(const World& w, const Party& p) {
   const Raise* const r = raised(w, p, leaves);
   return r != nullptr && (r->before & count_mask) >= talk_of(w, p).splits;
@@ -79,18 +80,18 @@ bool left_too_late(const World& w, const Party& p) {
 }  // namespace
 
 std::string blame_unstored(const World& w, int cell) {
-  const std::string begin = w.program.cells[cell].name + ": nobody has stored it when the kernel ends; missing: ";
+  const std::string begin = w.program.cells[cell].name + ": not stored when the kernel ends; missing: ";
   const Party p = owner(w, cell);
   if (p.thread < 0) return begin + "a store of these sums";
   const std::string whose = named(w, p);
   const bool left = std::count(w.left.begin(), w.left.end(), p.thread) > 0;
   if (left && raised(w, p, leaves) == nullptr)
-    return begin + "the bit of " + whose + ", in the counter where it leaves";
-  if (!left) return begin + "its share in what " + whose + ", is to store";
-  if (left_too_late(w, p)) return begin + "a look of " + whose + ", at whether all pieces have come where it leaves";
+    return begin + "the bit of " + whose + ", in the counter when it gives up its slice";
+  if (!left) return begin + "its slice among those that " + whose + ", is granted";
+  if (left_too_late(w, p)) return begin + "a check of " + whose + ", whether all splits have arrived when it gives up";
   const Party last = last_to_come(w, talk_of(w, p).counter);
-  if (last.thread < 0) return begin + "a piece that finds that it has come last, for " + whose + ", has left";
-  return begin + "a look of " + named(w, last) + ", at who has left before it came last: " + whose;
+  if (last.thread < 0) return begin + "a split that finds that it arrived last, because " + whose + ", gave up";
+  return begin + "a check of " + named(w, last) + ", for splits that gave up before it arrived last: " + whose;
 }
 
 std::string blame_twice(const World& w, int cell, const Access& before, const Access& now) {
@@ -98,15 +99,15 @@ std::string blame_twice(const World& w, int cell, const Access& before, const Ac
                             " (" + place(before) + ") and by " + w.program.threads[now.thread].name + " (" +
                             place(now) + "); missing: ";
   const Party p = owner(w, cell);
-  if (p.thread < 0) return begin + "one who stores it alone";
+  if (p.thread < 0) return begin + "a single owner of the output";
   if (const std::string leaver = blame_leaver(w, p.access()); !leaver.empty()) return begin + leaver;
-  return begin + "a look at who has left: " + named(w, p) + ", has not";
+  return begin + "a check for splits that gave up: " + named(w, p) + ", has not";
 }
 
 std::string blame_leaver(const World& w, const Access& now) {
   const Party p = now.step->item < 0 ? Party{} : party_of(w, now.thread, now.step->item);
   if (p.thread < 0 || raised(w, p, leaves) == nullptr || left_too_late(w, p)) return "";
-  return "a zero in what " + named(w, p) + ", is to store, for it leaves that to who comes last";
+  return "a grant of zero for " + named(w, p) + ": it gave up its slice to the split that arrives last";
 }
 
 std::string blame_counter(const World& w, int counter) {
@@ -114,19 +115,20 @@ std::string blame_counter(const World& w, int counter) {
   const std::string begin = w.program.counters[counter].name + ": ";
   const std::vector<Party> all = parties(w, counter);
   if (all.empty())
-    return begin + std::to_string(value) + " when the kernel ends, expected 0; missing: the zero of who came last";
+    return begin + std::to_string(value) +
+           " when the kernel ends, expected 0; missing: the reset by the group that arrives last";
   std::string left;
   for (const Party& p : all)
     if ((value / one_left >> talk_of(w, p).split & 1) != 0) left += (left.empty() ? "" : ", ") + named(w, p);
-  const std::string state = begin + std::to_string(value & count_mask) + " pieces have come and " +
-                            std::to_string(value / one_gone & count_mask) + " have gone when the kernel ends" +
-                            (left.empty() ? "" : " (left: " + left + ")") + ", expected 0; missing: ";
+  const std::string state = begin + std::to_string(value & count_mask) + " splits have arrived and " +
+                            std::to_string(value / one_gone & count_mask) + " have departed when the kernel ends" +
+                            (left.empty() ? "" : " (gave up: " + left + ")") + ", expected 0; missing: ";
   for (const Party& p : all)
-    if (raised(w, p, goes) == nullptr) return state + "the going of " + named(w, p);
+    if (raised(w, p, goes) == nullptr) return state + "the departure of " + named(w, p);
   for (const Party& p : all)
     if ((raised(w, p, goes)->before / one_gone & count_mask) + 1 == talk_of(w, p).splits)
-      return state + "the zero of who goes last: " + named(w, p);
-  return state + "one who finds that it goes last, of tile " + std::to_string(all.front().talk->item);
+      return state + "the reset by the split that departs last: " + named(w, p);
+  return state + "a split that finds that it departs last, of tile " + std::to_string(all.front().talk->item);
 }
 
 }  // namespace ridge::tile::trace

@@ -13,7 +13,7 @@ class Run {
   Run(const Program& program, unsigned seed) : w_(program, seed), program_(program) {}
 
   std::string operator()() {
-    // A third of the runs lets asynchronous operations linger, a third hurries them.
+    // In a third of the runs asynchronous operations are slow, in a third they are fast.
     const unsigned threads_first = static_cast<unsigned>(w_.random() % 3);
     if (!program_.talks.empty()) set_patience();
     while (w_.fault.empty()) {
@@ -39,8 +39,8 @@ class Run {
   const std::vector<int>& left() const { return w_.left; }
 
  private:
-  // Who waits for other blocks may give up. In a quarter of the runs nobody does; in one any may; in one all do in the
-  // end; and in one the device has no room for some of the blocks until others have ended, so that they must.
+  // Chooses which waits for other blocks time out: in a quarter of the runs none; in a quarter some; in a quarter all;
+  // and in a quarter the device cannot start some of the blocks until others have ended, so that waits must time out.
   void set_patience() {
     mode_ = static_cast<Patience>(w_.random() % 4);
     if (mode_ != Patience::little_room) return;
@@ -52,7 +52,7 @@ class Run {
     const bool waits = mode_ == Patience::all || (mode_ == Patience::some && w_.random() % 2 == 0);
     return waits ? -1 : static_cast<int>(w_.random() % (1U << w_.random() % 8));
   }
-  void make_room() {  // for as many clusters as there is room for, in any order
+  void make_room() {  // starts as many clusters as the device has space for, in any order
     for (; room_ > 0; --room_) {
       std::vector<char*> held;
       for (char& h : w_.held_back)
@@ -72,13 +72,13 @@ class Run {
 
   bool pick_thread(unsigned mode) {
     if (ready_.empty() || ending_.empty()) return ending_.empty();
-    unsigned chance = 32;  // of 64
+    unsigned chance = 32;  // probability times 64
     if (mode == 0) chance = 8;
     if (mode == 1) chance = 56;
     return w_.random() % 64 < chance;
   }
 
-  // Multiplies of a group end in order.
+  // True if an operation may end now; the multiplies of a group end in order.
   bool may_end(const Flight& f) const {
     if (f.step->what != Do::multiply) return true;
     const GroupState& g = w_.groups[program_.threads[f.access.thread].group];
@@ -107,7 +107,7 @@ class Run {
     const ThreadState& s = w_.threads[t];
     if (w_.is_held_back(t)) return false;
     const Step* const step = next(t);
-    if (step == nullptr) return true;  // to end
+    if (step == nullptr) return true;  // the thread can end
     switch (step->what) {
       case Do::wait: return (w_.barriers[step->object].phases & 1) != static_cast<std::uint32_t>(step->amount);
       case Do::sync: return !s.waits_at_sync || w_.named[step->object].generation != s.generation;
@@ -137,7 +137,7 @@ class Run {
     return std::all_of(s.begin(), s.begin() + stores_to_pass(t, step), [&](char x) { return x >= state; });
   }
 
-  // Steps over what the group was not told to do, then does one thing.
+  // Skips steps that are not granted to the group, then runs one step.
   void step(int t) {
     ThreadState& s = w_.threads[t];
     const Step* const step = next(t);
@@ -150,7 +150,7 @@ class Run {
       return arrive_named(t, *step);
     }
     s.knows.seen.tick(t);
-    if (step->what == Do::poll_awhile && !has_come(*step) && s.patience-- > 0) return;  // looks again
+    if (step->what == Do::poll_awhile && !has_come(*step) && s.patience-- > 0) return;  // polls again
     const Step& listed = program_.threads[t].steps[s.at];
     act(t, *step);
     if (listed.what != Do::talk || !s.speaker.answer(program_, listed, answer_)) ++s.at;
@@ -184,7 +184,7 @@ class Run {
         return w_.write(step.object + shift(t, step), now, s.knows);
       case Do::read:
         if (const int home = program_.cells[step.object].block; home >= 0 && home != program_.threads[t].block)
-          w_.in_shared.push_back({home, now});  // another block's memory must outlive this
+          w_.in_shared.push_back({home, now});  // the other block must not end before this read
         if (program_.cells[step.object].kind == Kind::sums) s.sums_fenced = false;
         return w_.read(step.object + shift(t, step), now, s.knows);
       case Do::commit_store: s.store_batches.push_back(static_cast<int>(s.stores.size())); return;
@@ -193,7 +193,7 @@ class Run {
       case Do::next_buffer: s.buffer = (s.buffer + 1) % program_.buffers; return;
       case Do::add: return add(t, step);
       case Do::poll: answer_ = 1; return acquire(t, step);
-      case Do::poll_awhile:  // who gives up knows only what it knew
+      case Do::poll_awhile:  // after a timeout the thread has learned nothing
         answer_ = has_come(step) ? 1 : 0;
         if (answer_ != 0) acquire(t, step);
         return;
@@ -202,13 +202,13 @@ class Run {
         if (step.amount == 0) w_.left.push_back(t);
         w_.groups[program_.threads[t].group].granted = static_cast<std::uint32_t>(step.amount);
         return w_.write(step.object, now, s.knows);
-      case Do::talk: return;  // its words are done, not it
+      case Do::talk: return;  // the steps of the stream run instead
     }
   }
 
   int shift(int t, const Step& step) const { return step.is_buffer ? w_.threads[t].buffer * program_.lanes : 0; }
 
-  // Of a thread, or of the bytes of a copy that has ended.
+  // Records an arrival of a thread, or of the bytes of a copy that has ended.
   void arrive(int barrier, const Access& from, const Knowledge& knows, std::int64_t bytes) {
     BarrierState& b = w_.barriers[barrier];
     const Barrier& named = program_.barriers[barrier];
@@ -229,8 +229,8 @@ class Run {
     b.arrived += program_.threads[t].weight;
     b.gathering.join(w_.threads[t].knows);
     if (b.arrived > step.amount)
-      return w_.say(program_.named_barriers[step.object] + ": " + std::to_string(b.arrived) + " threads arrive where " +
-                    std::to_string(step.amount) + " belong; missing: a wait between two rounds");
+      return w_.say(program_.named_barriers[step.object] + ": " + std::to_string(b.arrived) +
+                    " threads arrive, expected " + std::to_string(step.amount) + "; missing: a wait between phases");
     if (b.arrived < step.amount) return;
     b.arrived = 0;
     ++b.generation;
@@ -250,7 +250,7 @@ class Run {
     if (step.what == Do::copy) {
       w_.in_shared.push_back({program_.cells[step.object].block, f.access});
     } else {
-      ++w_.operations;  // its end
+      ++w_.operations;  // a store has a second operation, its write
       f.number = static_cast<int>(s.stores.size());
       s.stores.push_back(f.access.operation);
       s.store_state.push_back(0);
@@ -377,8 +377,8 @@ class Run {
   const Program& program_;
   std::vector<int> ready_, ending_;
   Patience mode_ = Patience::all;
-  int room_ = 0;             // clusters that the device could take as well
-  std::int64_t answer_ = 0;  // of the last step of a talk
+  int room_ = 0;             // number of clusters that the device can start now
+  std::int64_t answer_ = 0;  // result of the last step of a stream
 };
 
 }  // namespace

@@ -1,11 +1,11 @@
-// Is a kernel's synchronisation right under every order of events, not only under the one that happened? Every thread
-// and every asynchronous operation carries a vector clock: what it knows to have happened (Mattern 1989; as race
-// detectors do since Djit). A wait joins the clocks of what it waited for. Two accesses of one cell of which one writes
-// must be ordered by clocks: if they are not, they race, even where this run had them in a lucky order. So nearly every
-// fault shows under every schedule; schedules are shuffled to find deadlocks and counts that depend on luck.
+// Checks that a kernel's synchronisation is correct under every order of events. Every thread and every asynchronous
+// operation has a vector clock of the events that it knows to have happened (Mattern 1989; used by race detectors since
+// Djit). A wait merges the clocks of the events that it waited for. Two accesses to one cell, one of them a write, must
+// be ordered by their clocks; otherwise they race, even if this run happened to order them. So nearly every error shows
+// under every schedule; schedules are shuffled to find deadlocks and results that depend on the order.
 //
-// Proxies: a copy engine and a multiplier see shared memory by another path than threads do. What threads wrote they
-// see only past a proxy fence, so a second clock holds what has passed one.
+// Proxies: the copy engine and the tensor cores access shared memory by another path than threads. They see writes of
+// threads only after a proxy fence, so a second clock has the events before such a fence.
 #pragma once
 
 #include <map>
@@ -16,14 +16,14 @@
 
 namespace ridge::tile::trace {
 
-// Runs the program once, in an order that `seed` shuffles. Empty: no fault. Else one sentence that names the kernel,
-// the stage, the tile and the wait that is missing.
+// Runs the program once, in an order that `seed` shuffles. Returns an empty string if there is no error, else a
+// sentence that names the kernel, the stage, the tile and the missing wait.
 std::string check(const Program& program, unsigned seed);
 
 struct CheckResult {
   int schedules = 0, faulty = 0;
-  std::string first;                            // fault, by seed
-  std::map<std::set<std::string>, int> left{};  // who had gone before all pieces had come, and in how many schedules
+  std::string first;                            // error of the first schedule that failed
+  std::map<std::set<std::string>, int> left{};  // number of schedules for each set of threads that gave up
 };
 CheckResult check_schedules(const Program& program, int schedules = 1000);
 

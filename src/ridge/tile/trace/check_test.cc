@@ -1,6 +1,6 @@
-// Every kind of matmul kernel that ships is clean under a thousand shuffled schedules: the menu's depths of ring, one
-// and two consumers, both roles, pieces of k, clusters, early constants, both ways out; tiles that end anywhere in the
-// ring, and pipelines of a single stage.
+// Every kind of matmul kernel config has no errors under a thousand shuffled schedules: all ring depths, one and two
+// consumers, both roles, split-K, clusters, prefetched constants, bulk and thread stores; tiles that end anywhere in
+// the ring, and pipelines of a single stage.
 #include "ridge/tile/trace/check.h"
 
 #include <gtest/gtest.h>
@@ -40,7 +40,7 @@ template <MatmulConfig config> void expect_clean(const RecordOptions& options, i
   EXPECT_EQ(v.schedules, schedules);
 }
 
-// Three tiles whose stages end at other slots; a pipeline of one stage; two pieces of k in two blocks.
+// Runs three tiles whose stages end at different slots; a pipeline of one stage; two splits of k in two blocks.
 template <MatmulConfig config> void expect_clean_in_every_shape() {
   const std::string name = "matmul with " + std::to_string(config.stages) + " slots";
   const int m = 3 * config.m, n = config.n;
@@ -48,7 +48,7 @@ template <MatmulConfig config> void expect_clean_in_every_shape() {
   expect_clean<config>({.kernel = name + ", one stage", .sizes = {.m = m, .n = n, .k = 1}});
   expect_clean<config>({.kernel = name + ", early", .sizes = {.m = m, .n = n, .k = 130}, .prefetch_constants = true});
   expect_clean<config>(
-      {.kernel = name + ", two pieces", .sizes = {.m = m, .n = n, .k = 192, .splits = 2}, .blocks = 2});
+      {.kernel = name + ", two splits", .sizes = {.m = m, .n = n, .k = 192, .splits = 2}, .blocks = 2});
 }
 
 TEST(Check, EveryDepthOfRingIsCleanWithOneConsumer) {
@@ -82,15 +82,15 @@ TEST(Check, ClustersThatShareWhatTheyLoadAreClean) {
 }
 TEST(Check, ManySplitsOnFewBlocksAreClean) {
   const Sizes sizes{.m = 128, .n = 128, .k = 448, .splits = 7};
-  expect_clean<base(3, 2, Roles::cooperative)>({.kernel = "7 pieces", .sizes = sizes, .blocks = 3}, 300);
-  expect_clean<base(3, 2, Roles::pingpong)>({.kernel = "7 pieces in turns", .sizes = sizes, .blocks = 2}, 300);
+  expect_clean<base(3, 2, Roles::cooperative)>({.kernel = "7 splits", .sizes = sizes, .blocks = 3}, 300);
+  expect_clean<base(3, 2, Roles::pingpong)>({.kernel = "7 splits, ping-pong", .sizes = sizes, .blocks = 2}, 300);
 }
 TEST(Check, SplitsThatWaitForEachOtherAreClean) {
   const Sizes sizes{.m = 128, .n = 64, .k = 448, .splits = 3, .split_mode = SplitMode::cooperative_split_k};
-  expect_clean<base(3, 2, Roles::cooperative)>({.kernel = "3 pieces", .sizes = sizes, .blocks = 3}, 300);
-  expect_clean<base(3, 2, Roles::pingpong)>({.kernel = "3 pieces in turns", .sizes = sizes, .blocks = 3}, 300);
+  expect_clean<base(3, 2, Roles::cooperative)>({.kernel = "3 splits", .sizes = sizes, .blocks = 3}, 300);
+  expect_clean<base(3, 2, Roles::pingpong)>({.kernel = "3 splits, ping-pong", .sizes = sizes, .blocks = 3}, 300);
   expect_clean<clustered(base(3, 2, Roles::cooperative), 2, 1)>(
-      {.kernel = "2 pieces of pairs",
+      {.kernel = "2 splits of pairs",
        .sizes = {.m = 256, .n = 128, .k = 448, .splits = 2, .split_mode = SplitMode::cooperative_split_k},
        .blocks = 4},
       300);
@@ -108,7 +108,7 @@ TEST(Check, RunsOfStagesThatMeetTilesAnywhereAreClean) {
   const Sizes sizes{.m = 128, .n = 384, .k = 320, .split_mode = SplitMode::stream_k};
   expect_clean<base(3, 2, Roles::cooperative)>({.kernel = "2 runs", .sizes = sizes, .blocks = 2}, 300);
   expect_clean<base(3, 2, Roles::cooperative)>({.kernel = "7 runs", .sizes = sizes, .blocks = 7}, 300);
-  expect_clean<base(2, 2, Roles::pingpong)>({.kernel = "4 runs in turns", .sizes = sizes, .blocks = 4}, 300);
+  expect_clean<base(2, 2, Roles::pingpong)>({.kernel = "4 runs, ping-pong", .sizes = sizes, .blocks = 4}, 300);
 }
 TEST(Check, AProgramThatIsTooLongIsRefused) {
   const Program p = record<Matmul<base(2, 1, Roles::cooperative), Bf16, Bf16, Bf16>>(

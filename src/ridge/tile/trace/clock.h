@@ -1,5 +1,5 @@
-// A vector clock: of each thread the last step that is known to have happened, of each asynchronous operation whether
-// its end is. Two threads, three copies: [5 2 | 101] knows five steps of the first thread and two of the three copies.
+// A vector clock: for each thread the last step that is known to have happened, and for each asynchronous operation one
+// bit that its end is known. Example: [5 2 | 101] knows five steps of the first thread and two of three copies.
 #pragma once
 
 #include <algorithm>

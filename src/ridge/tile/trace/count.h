@@ -1,6 +1,6 @@
-// Runs a kernel text to count it: nothing is copied, nothing multiplied, every word of the text is heard by a meter.
-// Two families of schedules: whole tiles handed to persistent blocks (Hopper; clipped at the matrix's edge by the copy
-// engine), and balanced cuts in lock-step (a CPU, which remembers what it has packed).
+// Runs a kernel only to count its operations; nothing is copied or multiplied. There are two kinds of schedules: full
+// tiles for persistent blocks (Hopper, whose copy engine clips at the matrix's edge), and balanced ranges in lock-step
+// (a CPU, which keeps its packed panels).
 #pragma once
 
 #include <type_traits>
@@ -22,14 +22,14 @@ struct Position {
   Col col() const { return col_range; }
 };
 
-struct Share {  // a tile that several blocks want is fetched by each in part, for all
+struct Share {  // a tile that several blocks need: each loads one part and multicasts it
   int blocks = 1, rank = 0;
 };
 
-// Each role has its own words, so a multiply in `load` does not compile.
+// Each role has its own operations, so a multiply in `load` does not compile.
 struct Loader : OnlyLoads<Position> {
   Meter& meter;
-  Share left, right;  // of what is loaded along rows, along columns
+  Share left, right;  // sharing of tiles along rows, and along columns
 
   template <class Tile, class Box, class Along, bool is_constant, class Where>
   void load(Tile& tile, const GlobalView<Box, Along, is_constant>& view, Where where, Range k) const {
@@ -82,15 +82,15 @@ struct Storer : OnlyStores<Position> {
   }
 };
 
-// Persistent blocks that take whole tiles. Blocks advance stage by stage together: that is the order in which a cache
-// behind them sees their loads.
+// Schedule of persistent blocks that take full tiles. All blocks advance stage by stage together, which is the order in
+// which the cache sees their loads.
 struct TileSchedule {
   Cut cut;
   Sizes sizes;
   int blocks = 1;  // a multiple of the cluster
   RegisterBlock registers{};
-  Index cache_bytes = 0;        // of what lies between the blocks and memory; 0: every request goes to memory
-  const int* starts = nullptr;  // of groups of rows; no clusters then
+  Index cache_bytes = 0;        // size of the cache between the blocks and memory; 0 if there is none
+  const int* starts = nullptr;  // first rows of the groups of a grouped product, which has no clusters
 };
 
 template <class Kernel, class Scheduler> class TileCount {
@@ -140,14 +140,14 @@ template <class Kernel, class Scheduler> class TileCount {
   }
 
   Position position(const Block& b) const { return {{{b.item.m0, s_.cut.m}}, {{b.item.n0, s_.cut.n}}, b.item.batch}; }
-  // … of what is stored, which ends where its group does.
+  // Returns the position of the stored rows, which end with their group.
   Position stored(const Block& b) const {
     Position at = position(b);
     if (grouped && at.row_range.end() > b.item.end) at.row_range.size = b.item.end - b.item.m0;
     return at;
   }
 
-  // A tile of A is wanted by the blocks along n, a tile of B by those along m.
+  // Blocks along n of a cluster share a tile of A, those along m a tile of B.
   Loader loader(const Block& b) {
     const Cut& c = s_.cut;
     return {position(b), meter_, {c.cluster_n, b.rank / c.cluster_m}, {c.cluster_m, b.rank % c.cluster_m}};
@@ -176,7 +176,7 @@ template <class Kernel, class Scheduler> class TileCount {
       if (b.item.split + 1 < splits) return;
       meter_.counts.partial_read_bytes += bytes * splits;
     } else if (b.item.split + 1 < splits) {
-      return;  // each block stores a share of the tile: count it once, whole
+      return;  // each block stores a slice of the tile: the full tile is counted once
     }
     Storer store{stored(b), meter_};
     Kernel::store(store, globals_, b.state);
@@ -187,12 +187,12 @@ template <class Kernel, class Scheduler> class TileCount {
   Meter meter_;
 };
 
-// The cpu target's own schedule, in its order: groups of rows, column blocks, stages, row blocks. What is packed is
-// remembered: a panel of A for its group, a stage of B until the next one takes its slot.
+// The schedule of the CPU target, in its order: groups of rows, column blocks, stages, row blocks. Packed data is
+// kept: a panel of A for its group, a stage of B until the next one overwrites it.
 struct CutSchedule {
   cpu::Schedule schedule;
   cpu::Problem problem;
-  Index grain_m = 1, grain_k = 32, grain_n = 1;  // where rows of a group, k and n may be cut
+  Index grain_m = 1, grain_k = 32, grain_n = 1;  // granularity of the division of rows, k and n
   RegisterBlock registers{};
 };
 

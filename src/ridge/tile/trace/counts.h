@@ -1,10 +1,10 @@
-// What a kernel moves and multiplies, to the byte. The same text costs differently under another schedule: with tiles
-// of 128 x 128 a product asks for M*K*ceil(N/128) + K*N*ceil(M/128) elements; a cluster of two blocks that share B asks
-// for it half as often; a CPU that remembers what it has packed reads A once. So counts belong to a text and a schedule
-// together, and are found by running the one under the other, not by a formula beside it.
+// Exact counts of a kernel's traffic and multiplications. They depend on the schedule: with tiles of 128 x 128 a
+// product loads M*K*ceil(N/128) + K*N*ceil(M/128) elements; a cluster of two blocks that share B loads B half as often;
+// a CPU that keeps its packed panels reads A once. So a kernel is counted by running it under a schedule, not by a
+// separate formula.
 //
-// Levels, from far to near: memory (only where the schedule names the size of a cache) -> global (what is requested
-// from beyond the chip's caches' near side) -> shared (tiles as they are filled) -> registers (as they are multiplied).
+// Levels of the hierarchy: memory (only if the schedule has a cache size) -> global (requests of the blocks to the
+// cache) -> shared (tiles as they are filled) -> registers (tiles as they are multiplied).
 #pragma once
 
 #include <cstdint>
@@ -18,27 +18,27 @@
 
 namespace ridge::tile::trace {
 
-// One view of the text's globals. Bytes; what lies outside the matrix costs nothing but room in a tile.
+// Traffic of one view of a kernel's globals, in bytes. Elements outside the matrix count only as part of a tile.
 struct Moved {
   const void* view = nullptr;
   int element_bytes = 0;
-  Index calls = 0;           // at.load or at.store
-  Index asked_bytes = 0;     // by these calls
-  Index global_bytes = 0;    // really requested: after sharing and remembering
-  Index memory_bytes = 0;    // of these, what the schedule's cache did not hold; without a cache all
-  Index shared_bytes = 0;    // tiles filled, whole
-  Index register_bytes = 0;  // read from tiles by multiplies, whole
+  Index calls = 0;           // calls of at.load or at.store
+  Index asked_bytes = 0;     // bytes that these calls name
+  Index global_bytes = 0;    // bytes requested, without those that other blocks load or that are still packed
+  Index memory_bytes = 0;    // global_bytes that miss the schedule's cache; all of them without a cache
+  Index shared_bytes = 0;    // full size of the tiles that are filled
+  Index register_bytes = 0;  // bytes that multiplies read from tiles, with elements outside the matrix
 };
 
 struct Counts {
   std::vector<Moved> loads, stores;  // in the order of their first call
   Index flops = 0;                   // 2 for each multiply-add inside the matrices
-  Index issued_flops = 0;            // whole tiles, as the hardware multiplies them
-  Index items = 0, stages = 0;       // work items, and fillings of a ring's slot
-  Index partial_written_bytes = 0;   // sums of pieces of k, through memory
+  Index issued_flops = 0;            // the same for full tiles, as the hardware multiplies them
+  Index items = 0, stages = 0;       // work items, and stages that are loaded
+  Index partial_written_bytes = 0;   // partial sums of splits of k, through memory
   Index partial_read_bytes = 0;
 
-  // The view's row; a view that was never touched has zeros.
+  // Returns the traffic of a view; all zeros if the kernel does not use it.
   Moved load(const void* view) const { return find(loads, view); }
   Moved store(const void* view) const { return find(stores, view); }
 
@@ -50,21 +50,21 @@ struct Counts {
   }
 };
 
-// Register blocking of a multiply: a tile of A is read once for every `cols` columns, a tile of B once for every `rows`
-// rows. Hopper: 64 rows of A an instruction, all columns (0: all).
+// Register blocking of a multiply: a tile of A is read once for every `cols` columns (0: all), a tile of B once for
+// every `rows` rows. On Hopper an instruction has 64 rows of A and all columns.
 struct RegisterBlock {
   Index rows = 64, cols = 0;
 };
 
-// How long a loaded tile is remembered, so that a second load of it moves nothing.
+// The loaded tiles that a target keeps, so that loading one again causes no traffic.
 enum class Keep : std::uint8_t { no, newest, all };
 
-// The least recently used boxes leave first. Counts by box: a box larger than the cache is never held.
+// LRU cache of boxes. A box larger than the cache is never stored.
 class Cache {
  public:
   explicit Cache(Index bytes) : capacity_(bytes) {}
   using Key = std::tuple<const void*, Index, Index, Index>;  // view, batch, along, k
-  bool holds(const Key& key, Index bytes);                   // and uses it
+  bool holds(const Key& key, Index bytes);                   // on a miss, inserts the box
 
  private:
   Index capacity_ = 0, used_ = 0;
@@ -72,16 +72,16 @@ class Cache {
   std::map<Key, std::list<std::pair<Key, Index>>::iterator> where_;
 };
 
-// A box as a role asks for it: rows `along` and columns `k` of a view, of which this block fetches `share`.
+// A requested box: rows `along` and columns `k` of a view, of which this block loads the rows `share`.
 struct Asked {
   const Matrix* view = nullptr;
   int element_bytes = 0;
   Range along, k, share;
   Index batch = 0;
-  bool is_left = true;  // along the output's rows
+  bool is_left = true;  // true if its rows are the output's rows
 };
 
-// Where the words of the text are counted.
+// Counts the operations of a kernel.
 class Meter {
  public:
   Meter(RegisterBlock block, Keep left, Keep right, Index cache_bytes)
@@ -92,13 +92,13 @@ class Meter {
   void load(const Asked& x);
   void multiply(const Announced* a, int a_parts, const Announced* b, int b_parts);
   void store(const void* view, int element_bytes, Index rows, Index cols);
-  void read(const Operand& x, Index rows, Index cols);  // by a store, straight to where the sums are
-  // The same, and what a column of work items shares is remembered while they come one after the other.
+  void read(const Operand& x, Index rows, Index cols);  // counts an operand that an epilogue reads
+  // The same, but an operand that consecutive work items of a column share is counted once.
   void read_with_column(const Operand& x, Index rows, Index cols, Index first_column);
   void forget() {
     kept_.clear();
     newest_.clear();
-  }  // a new group of work items: nothing is remembered
+  }  // called at a new group of work items
 
  private:
   Moved& load_row(const void* view, int element_bytes);
@@ -112,7 +112,7 @@ class Meter {
   std::map<const void*, Cache::Key> newest_;
 };
 
-// How much of `range` lies in 0 … limit.
+// Returns the size of the part of `range` inside 0 … limit.
 constexpr Index inside(Range range, Index limit) {
   const Index begin = range.begin < 0 ? 0 : range.begin, end = range.end() < limit ? range.end() : limit;
   return end > begin ? end - begin : 0;

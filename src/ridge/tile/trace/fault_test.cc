@@ -1,7 +1,6 @@
-// The checker is worth what it catches. Each test takes the recorded program of a kernel that is clean and makes one
-// fault in it, as they have been found in other systems (a slot reused, a barrier dropped by a compiler, a fence that
-// was forgotten, a counter that is polled without acquire). It must be caught under every one of a thousand schedules,
-// by a sentence that names the kernel, the stage, the tile and what is missing.
+// Each test injects one error into the recorded program of a correct kernel, as found in other systems (a reused slot,
+// a barrier dropped by a compiler, a missing fence, a counter that is polled without acquire). The checker must report
+// it under each of a thousand schedules, by a sentence that names the kernel, the stage, the tile and the missing wait.
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -27,7 +26,7 @@ template <MatmulConfig config> Program recorded(Sizes sizes, int blocks = 1) {
 
 using Pick = std::function<bool(const Program&, const Thread&, std::size_t step)>;
 
-// The same program without some of its steps.
+// Returns the program without some of its steps.
 Program without(Program p, const Pick& pick) {
   int dropped = 0;
   const Program whole = p;
@@ -42,7 +41,7 @@ Program without(Program p, const Pick& pick) {
         steps.push_back(from.steps[i]);
     }
   }
-  EXPECT_GT(dropped, 0) << "no fault was made";
+  EXPECT_GT(dropped, 0) << "no step was dropped";
   return p;
 }
 Program without(const Program& p, Do what) {
@@ -55,7 +54,7 @@ bool at_barrier(const Program& p, const Step& s, Do what, const std::string& end
   return s.what == what && ends_with(p.barriers[s.object].name, end);
 }
 
-// What the first of a thousand schedules says, all of which must find the fault.
+// Returns the error of the first of a thousand schedules, all of which must find it.
 std::string caught(const Program& clean, const Program& faulty) {
   EXPECT_EQ(check_schedules(clean, 200).first, "");
   const CheckResult v = check_schedules(faulty);
@@ -69,8 +68,8 @@ TEST(Fault, ASlotIsReusedBeforeItsRelease) {
   const Program clean = recorded<cooperative>(two_tiles);
   EXPECT_EQ(caught(clean, without(clean, [](const Program& p, const Thread& t,
                                             std::size_t i) { return at_barrier(p, t.steps[i], Do::wait, "empty"); })),
-            "matmul: slot 0 tile a: the copy for stage 3 of tile 0 races with the copy for stage 0 of tile "
-            "0; missing: the producer's wait for the slot to be given back");
+            "matmul: slot 0 tile a: the copy for stage 3 of tile 0 races with the copy for stage 0 of tile 0; "
+            "missing: the producer's wait for the slot to be released");
 }
 
 TEST(Fault, ReleaseBeforeTheMultiplyHasFinished) {
@@ -81,9 +80,9 @@ TEST(Fault, ReleaseBeforeTheMultiplyHasFinished) {
       if (t.steps[i].what == Do::arrive && t.steps[i - 1].what == Do::wait_multiply)
         std::swap(t.steps[i], t.steps[i - 1]);
   EXPECT_EQ(caught(clean, faulty),
-            "matmul: slot 0 tile a: the copy for stage 3 of tile 0 overwrites stage 0 of tile 0 while the "
-            "multiply of consumer 1 may still read it; missing: consumer 1's wait for its multiply before "
-            "it gives the slot back");
+            "matmul: slot 0 tile a: the copy for stage 3 of tile 0 overwrites stage 0 of tile 0 while the multiply "
+            "of consumer 1 may still read it; missing: consumer 1's wait for its multiply before it releases the "
+            "slot");
 }
 
 TEST(Fault, NoWaitForFull) {
@@ -94,7 +93,7 @@ TEST(Fault, NoWaitForFull) {
             "has arrived; missing: consumer 1's wait for the slot to be full");
 }
 
-// The last slot is given back only where the loop has gone round: right for two stages and more.
+// Releases the last slot only in the next iteration of the loop, which is right for two and more stages.
 Program last_slot_kept_by_one_iteration(const Program& clean) {
   std::set<int> longer;
   for (const Step& s : clean.threads[0].steps)
@@ -128,15 +127,15 @@ Pick group_barrier(bool before_store) {
 TEST(Fault, TheBarrierBetweenWritingABufferAndItsStoreIsDropped) {
   const Program clean = recorded<cooperative>(two_tiles);
   EXPECT_EQ(caught(clean, without(clean, group_barrier(true))),
-            "matmul: consumer 1 buffer 0 (others' part): the sums of tile 0 may be read before the threads "
-            "of consumer 1 have written them; missing: the group's barrier after the write");
+            "matmul: consumer 1 buffer 0 (other threads): the sums of tile 0 may be read before the threads of "
+            "consumer 1 have written them; missing: the group's barrier after the write");
 }
 TEST(Fault, TheBarrierBetweenDrainingABufferAndWritingItIsDropped) {
   const Program clean = recorded<cooperative>(two_tiles);
   EXPECT_EQ(caught(clean, without(clean, group_barrier(false))),
-            "matmul: consumer 1 buffer 0 (others' part): the sums of tile 1 overwrite those of tile 0 while "
-            "the store of consumer 1 may still read them; missing: the group's barrier after its first "
-            "thread has waited for the store");
+            "matmul: consumer 1 buffer 0 (other threads): the sums of tile 1 overwrite those of tile 0 while the "
+            "store of consumer 1 may still read them; missing: the group's barrier after its first thread has "
+            "waited for the store");
 }
 TEST(Fault, TheProxyFenceIsMissing) {
   const Program clean = recorded<cooperative>(two_tiles);
@@ -150,9 +149,9 @@ TEST(Fault, AStoreIsNotDrainedBeforeItsBufferIsWrittenAgain) {
                                   [](const Program&, const Thread& t, std::size_t i) {
                                     return t.steps[i].what == Do::wait_read && t.steps[i].amount > 0;
                                   })),
-            "matmul: consumer 0 buffer 0 (others' part): the sums of tile 1 overwrite those of tile 0 while "
-            "the store of consumer 0 may still read them; missing: the wait until the store has read the "
-            "buffer, before it is written again");
+            "matmul: consumer 0 buffer 0 (other threads): the sums of tile 1 overwrite those of tile 0 while the "
+            "store of consumer 0 may still read them; missing: the wait until the store has read the buffer, before "
+            "it is written again");
 }
 TEST(Fault, AStoreIsNotDrainedBeforeTheBlockEnds) {
   const Program clean = recorded<cooperative>(two_tiles);
@@ -197,9 +196,8 @@ TEST(Fault, TheCounterOfSplitsIsReadWithoutAcquire) {
 TEST(Fault, TheCounterOfSplitsIsRaisedWithoutRelease) {
   const Program clean = recorded<cooperative>(split, 3);
   EXPECT_EQ(caught(clean, with_order(clean, Order::acquire)),
-            "matmul: partial sums 0 of tile 0 part 1: block 2 consumer 1 may not see what block 0 consumer "
-            "1 writes of tile 0; missing: a release where block 0 consumer 1 raises the counter of tile 0 "
-            "part 1");
+            "matmul: partial sums 0 of tile 0 part 1: block 2 consumer 1 may not see what block 0 consumer 1 writes "
+            "of tile 0; missing: a release where block 0 consumer 1 adds to the counter of tile 0 part 1");
 }
 TEST(Fault, TheBarrierBeforeTheCounterIsDropped) {
   const Program clean = recorded<cooperative>(split, 3);
@@ -208,9 +206,9 @@ TEST(Fault, TheBarrierBeforeTheCounterIsDropped) {
                                     return t.steps[i].what == Do::sync && t.steps[i - 1].what == Do::write &&
                                            t.steps[i - 2].what == Do::read && t.steps[i].granted < 0;
                                   })),
-            "matmul: partial sums 0 of tile 0 part 1 (others' part): block 2 consumer 1 may not see what "
-            "block 0 consumer 1 writes of tile 0; missing: the group's barrier before the first thread of "
-            "block 0 consumer 1 raises the counter of tile 0 part 1");
+            "matmul: partial sums 0 of tile 0 part 1 (other threads): block 2 consumer 1 may not see what block 0 "
+            "consumer 1 writes of tile 0; missing: the group's barrier before the first thread of block 0 consumer "
+            "1 adds to the counter of tile 0 part 1");
 }
 TEST(Fault, MoreSplitsThanStages) {
   EXPECT_EQ(check_schedules(recorded<cooperative>({.m = 128, .n = 128, .k = 128, .splits = 3}, 3)).first,
@@ -218,7 +216,7 @@ TEST(Fault, MoreSplitsThanStages) {
             "a stage of k for this work item");
 }
 
-// Three blocks that have a piece of k each and wait for each other (more of it in await_test.cc).
+// Three blocks, each with one split of k, wait for each other (split_operations_test.cc has more).
 const Sizes cooperative_sizes{.m = 128, .n = 128, .k = 640, .splits = 3, .split_mode = SplitMode::cooperative_split_k};
 TEST(Fault, ASplitIsCountedBeforeItsSumsAreThere) {
   const Program clean = recorded<cooperative>(cooperative_sizes, 3);
@@ -227,14 +225,14 @@ TEST(Fault, ASplitIsCountedBeforeItsSumsAreThere) {
                                     return t.steps[i].what == Do::sync && t.steps[i - 1].what == Do::write &&
                                            t.steps[i - 2].what == Do::read;
                                   })),
-            "matmul: partial sums 0 of tile 0 part 1 (others' part): block 1 consumer 1 may not see what block 0 "
-            "consumer 1 writes of tile 0; missing: the group's barrier before the first thread of block 0 consumer 1 "
-            "raises the counter of tile 0 part 1");
+            "matmul: partial sums 0 of tile 0 part 1 (other threads): block 1 consumer 1 may not see what block 0 "
+            "consumer 1 writes of tile 0; missing: the group's barrier before the first thread of block 0 consumer "
+            "1 adds to the counter of tile 0 part 1");
 }
 
-// Three blocks of a cluster that have a piece of k each and share the tile.
+// Three blocks of a cluster, each with one split of k, divide the tile.
 const Sizes cluster_sizes{.m = 128, .n = 128, .k = 640, .splits = 3, .split_mode = SplitMode::cluster_split_k};
-Pick sync_of(const std::string& whom, bool is_last) {  // of a thread's last steps: at the end, or before the shares
+Pick sync_of(const std::string& whom, bool is_last) {  // the barrier at the end, or the one before the slices
   return [=](const Program& p, const Thread& t, std::size_t i) {
     return t.steps[i].what == Do::sync && ends_with(p.named_barriers[t.steps[i].object], whom) &&
            (i + 1 == t.steps.size()) == is_last;
@@ -256,8 +254,8 @@ TEST(Fault, SumsArePutWhereAnotherConsumerStillMultiplies) {
   const Program clean = recorded<cooperative>(cluster_sizes, 3);
   EXPECT_EQ(
       caught(clean, without(clean, sync_of("of the consumers", false))),
-      "matmul: block 0 slot 0 tile a: block 0 consumer 0 puts sums there while the multiply of block 0 consumer 1 "
-      "may still read stage 0 of tile 0; missing: the barrier of the block's consumers before that");
+      "matmul: block 0 slot 0 tile a: block 0 consumer 0 writes sums to it while the multiply of block 0 consumer 1 "
+      "may still read stage 0 of tile 0; missing: the barrier of the block's consumers before the write");
 }
 
 TEST(Fault, AConsumerDoesNotPassItsTurn) {
@@ -299,11 +297,10 @@ struct Unloaded : Matmul<cooperative, Bf16, Bf16, Bf16> {
 };
 TEST(Fault, ATileIsMultipliedAndWasNeverLoaded) {
   EXPECT_EQ(check(record<Unloaded>({.kernel = "unloaded", .sizes = two_tiles}), 0),
-            "unloaded: a multiply reads 128 rows of a tile of which 0 are loaded; missing: at.load of the "
-            "others");
+            "unloaded: a multiply reads 128 rows of a tile of which 0 are loaded; missing: at.load of the other rows");
 }
 
-// One block hands a tile to another through memory: a bulk store, a counter, a copy. Written by hand.
+// A program written by hand: one block passes a tile to another through memory (a bulk store, a counter, a copy).
 Program handover() {
   Program p{.kernel = "handover"};
   const int buffer = p.cell("buffer", Kind::buffer, 0), tile = p.cell("activations");
@@ -330,37 +327,36 @@ TEST(Fault, AHandoverThroughMemoryNeedsDrainReleaseAndAcquire) {
   f = clean;
   f.threads[0].steps[5].order = Order::relaxed;
   EXPECT_EQ(caught(clean, f),
-            "handover: activations: block 1 producer may not see what block 0 storer writes of tile 7; "
-            "missing: a release where block 0 storer raises the counter of layer 3");
+            "handover: activations: block 1 producer may not see what block 0 storer writes of tile 7; missing: a "
+            "release where block 0 storer adds to the counter of layer 3");
   f = clean;
   f.threads[0].steps[4].what = Do::wait_read;
   EXPECT_EQ(caught(clean, f),
-            "handover: activations: block 1 producer may not see what block 0 storer writes of tile 7; "
-            "missing: block 0 storer's wait until its store has arrived, before it raises the counter of "
-            "layer 3");
+            "handover: activations: block 1 producer may not see what block 0 storer writes of tile 7; missing: "
+            "block 0 storer's wait until its store has arrived, before it adds to the counter of layer 3");
   EXPECT_EQ(caught(clean, without(clean, Do::add)),
-            "handover: deadlock: block 1 producer waits for counter of layer 3; missing: something that "
-            "raises counter of layer 3");
+            "handover: deadlock: block 1 producer waits for counter of layer 3; missing: an add to counter of layer "
+            "3");
 }
 
-// In order, so no race: but whoever counts on each output being stored once is wrong.
+// The two writes are ordered, so there is no race, but each output must be stored only once.
 TEST(Fault, AnOutputIsStoredTwiceInOrder) {
   Program p{.kernel = "again"};
   const int output = p.cell("output at row 64", Kind::output);
   p.thread("consumer 0").steps = {{.what = Do::write, .object = output, .item = 2, .stage = 7},
                                   {.what = Do::write, .object = output, .item = 3, .stage = 7}};
   EXPECT_EQ(check(p, 0),
-            "again: output at row 64: written by consumer 0 (stage 7 of tile 2) and by consumer 0 (stage 7 of tile 3); "
-            "missing: one who stores it alone");
+            "again: output at row 64: written by consumer 0 (stage 7 of tile 2) and by consumer 0 (stage 7 of tile "
+            "3); missing: a single owner of the output");
 }
 TEST(Fault, AnOutputIsNeverStored) {
   Program p{.kernel = "never"};
   p.cell("output at row 64", Kind::output);
   EXPECT_EQ(check(p, 0),
-            "never: output at row 64: nobody has stored it when the kernel ends; missing: a store of these sums");
+            "never: output at row 64: not stored when the kernel ends; missing: a store of these sums");
 }
 
-// Threads write, another block's copy engine reads: a fence on the way, or it reads what was there before.
+// Threads write and another block's copy engine reads: without a proxy fence it may read old data.
 TEST(Fault, ACopyOfWhatThreadsWroteElsewhereNeedsAProxyFence) {
   Program p{.kernel = "handover"};
   const int tile = p.cell("activations"), out = p.cell("their copy");

@@ -1,5 +1,5 @@
-// No target knows a kernel by name: what happens is what the text says. Each test changes one word in a copy of the
-// matmul text and sees the counts (here) and the results (on the cpu) change accordingly.
+// Targets run what a kernel's functions say and know no kernel by name. Each test changes one operation in a copy of
+// the matmul kernel and checks that the counts (here) and the results (on the CPU) change accordingly.
 #include <gtest/gtest.h>
 
 #include <numeric>
@@ -21,7 +21,7 @@ struct WithoutLeft : Plain {
 struct WithoutRight : Plain {
   TILE_FN static void load(auto& at, Stage& s, const Globals& g, Range k) { at.load(s.a, g.a, at.row(), k); }
 };
-struct Twice : Plain {  // scales by two
+struct Twice : Plain {  // scales the sums by two
   TILE_FN static void compute(auto& at, State& acc, const Stage& s) {
     at.mma(acc, s.a, transposed(s.b));
     at.mma(acc, s.a, transposed(s.b));
@@ -30,7 +30,7 @@ struct Twice : Plain {  // scales by two
 struct Unstored : Plain {
   TILE_FN static void store(auto&, const Globals&, const State&) {}
 };
-struct Shifted : Plain {  // one row further down: the last row of tiles reads one row less
+struct Shifted : Plain {  // reads one row further down: the last row of tiles has one row less
   TILE_FN static void load(auto& at, Stage& s, const Globals& g, Range k) {
     at.load(s.a, g.a, Row{{at.row().begin + 1, at.row().size}}, k);
     at.load(s.b, g.b, at.col(), k);

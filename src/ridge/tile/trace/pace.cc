@@ -10,14 +10,14 @@ namespace {
 using Tick = std::int64_t;
 constexpr Tick never = std::numeric_limits<Tick>::max();
 
-struct Port {  // serves one after the other
+struct Port {  // a resource that serves one request after another
   std::int32_t lane = -1;
   Tick free = 0;
 };
 
-struct Signal {  // something that ends later
+struct Signal {  // end of an asynchronous operation
   Tick at = 0;
-  int barrier = -1;  // where bytes arrive; -1: nobody is told
+  int barrier = -1;  // barrier at which the bytes arrive, or -1
   std::int64_t bytes = 0;
 };
 
@@ -112,7 +112,7 @@ class Pace {
     b.missing = program_.barriers[barrier].arrivals;
   }
 
-  // One step of a thread, if it can take it now.
+  // Runs a thread's next step. Returns false if the thread cannot run it yet.
   bool go(int t, Tick now) {
     ThreadState& s = threads_[t];
     const Thread& thread = program_.threads[t];
@@ -171,7 +171,7 @@ class Pace {
     }
   }
 
-  // Takes the port when it is free, draws it, and says when that is over.
+  // Occupies the port for `ticks` as soon as it is free and adds the event to the timeline. Returns the end.
   Tick serve(Port& port, Phase phase, Tick now, double ticks, std::int64_t stage) {
     const Tick begin = std::max(now, port.free);
     port.free = begin + std::max<Tick>(1, std::llround(ticks));
@@ -197,7 +197,7 @@ class Pace {
       case Do::sync: s.at_sync = false; return;
       case Do::join: return arrive_named(t, step);
       case Do::write:
-        s.busy_until = now + std::llround(amount / rates_.thread_bytes_per_tick * 2);  // two threads stand for a group
+        s.busy_until = now + std::llround(amount / rates_.thread_bytes_per_tick * 2);  // a group has two threads
         if (s.lane >= 0) timeline_.add(s.lane, Phase::drain, now, s.busy_until, step.stage);
         return;
       case Do::store: {
@@ -253,7 +253,7 @@ class Pace {
   std::vector<std::int64_t> counters_;
   std::vector<GroupState> groups_;
   std::vector<Signal> signals_;
-  std::int64_t answer_ = 0;  // of the last step of a talk
+  std::int64_t answer_ = 0;  // result of the last step of a stream
 };
 
 }  // namespace

@@ -21,7 +21,7 @@ template <MatmulConfig config> Timeline paced(const RecordOptions& options, cons
   return pace(record<Matmul<config, Bf16, Bf16, Bf16>>(options), rates);
 }
 
-// 8 KiB a tile: 128 ticks a copy; 2 * 64^3 FLOPs a stage: 256 ticks.
+// A tile has 8 KiB: a copy takes 128 ticks. A stage has 2 * 64^3 FLOPs: 256 ticks.
 const Rates rates{.copy_bytes_per_tick = 64, .copy_latency = 500, .flops_per_tick = 2048};
 
 Index first(const Timeline& t, int lane) {
@@ -42,7 +42,8 @@ TEST(Pace, TheFirstMultiplyStartsWhenTheFirstStageHasArrived) {
 
 TEST(Pace, ARingThatHoldsLatencyTimesBandwidthIsAsFastAsItsPort) {
   const RecordOptions options{.kernel = "m", .sizes = {.m = 64, .n = 64, .k = 64 * 40}};
-  // A stage is 256 ticks of the port, 500 on the way and 256 in the multiplier, given back one stage late: five slots.
+  // A stage takes 256 ticks in the port, 500 in flight and 256 in the tensor cores, and is released one stage late:
+  // five slots.
   const Index deep = paced<one<6>>(options, rates).end(), shallow = paced<one<2>>(options, rates).end();
   EXPECT_LT(deep, 40 * 256 + 500 + 256 + 1200);
   EXPECT_GT(shallow, 40 * (256 + 500 + 256) / 2);
@@ -72,7 +73,7 @@ TEST(Pace, EventsOfALaneAreDisjointAndEveryPieceIsDrawn) {
   }
 }
 
-TEST(Pace, ASplitWaitsForTheLongerOne) {  // two stages for three, and then both go on
+TEST(Pace, ASplitWaitsForTheLongerOne) {  // splits of two and three stages
   const RecordOptions options{
       .kernel = "m",
       .sizes = {.m = 64, .n = 64, .k = 320, .splits = 2, .split_mode = SplitMode::cooperative_split_k},

@@ -1,10 +1,10 @@
-// A kernel's synchronisation, written down: for each role the list of what it does to barriers, tiles, stores and
-// counters, in order. A block with one producer and two consumers is five lists: the producer's thread, and two threads
-// of each consumer (its first, which arrives and stores for the group, and one that stands for all the others). What a
-// role does does not depend on when others do it, but for two things: what a group stores may depend on what its first
-// thread was told, so an operation may have to be `granted`; and a thread may ask what to do next (`talk`). Lists are
-// recorded from the real text (record.h) or written by hand, may be edited (that is how faults are made), and are then
-// run in any order that their waits allow (check.h).
+// A recorded program: the steps of each role that affect synchronisation (barriers, tiles, stores and counters), in
+// order. A block with one producer and two consumers has five lists: the producer's thread, and two threads of each
+// consumer (its first, which arrives and stores for the group, and one that represents the others). The steps do not
+// depend on timing, with two exceptions: a group's stores may depend on a decision of its first thread, so a step may
+// have to be `granted`; and the steps of a stream (`run_stream`) depend on the results of earlier ones. Lists are
+// recorded from the kernel itself (record.h) or written by hand, may be edited (to inject errors), and are then run in
+// any order that their waits allow (check.h).
 #pragma once
 
 #include <cstdint>
@@ -18,34 +18,34 @@
 namespace ridge::tile::trace {
 
 enum class Do : std::uint8_t {
-  wait,           // for the end of phase `amount` of barrier `object`
-  arrive,         // at barrier `object`
-  expect,         // `amount` more bytes in this phase of barrier `object`
+  wait,           // waits for the end of phase `amount` of barrier `object`
+  arrive,         // arrives at barrier `object`
+  expect,         // adds `amount` bytes to this phase of barrier `object`
   copy,           // starts an asynchronous copy into cell `object`; its `amount` bytes arrive at barrier `other`
-  fence_sums,     // what was done to sums before is ordered before the multiplies after
+  fence_sums,     // orders earlier accesses to sums before later multiplies
   multiply,       // starts an asynchronous multiply of `cells` into the sums, cell `object`; the whole group issues it.
-                  // `amount`: FLOPs of the group
+                  // `amount` is the number of FLOPs of the group
   commit,         // closes a batch of multiplies
-  wait_multiply,  // until at most `amount` batches are not finished
-  sync,           // `amount` threads at named barrier `object`: arrives and waits
+  wait_multiply,  // waits until at most `amount` batches are not finished
+  sync,           // arrives at named barrier `object` and waits for its `amount` threads
   join,           // arrives there without waiting
-  fence_proxy,    // writes before are visible to asynchronous operations after
-  write,          // `amount` bytes to cell `object`
-  read,           // from it
+  fence_proxy,    // makes earlier writes visible to later asynchronous operations
+  write,          // writes `amount` bytes to cell `object`
+  read,           // reads from it
   store,          // starts an asynchronous store of `amount` bytes from `cells` to cell `other`
   commit_store,   // closes a batch of stores
-  wait_read,      // until at most `amount` batches of stores still read their source
-  wait_written,   // until at most `amount` batches of stores have not arrived
-  next_buffer,    // of the group's output buffers
-  add,            // `by` to counter `object`; who finds `amount` then is last, is told so and sets it to 0 (0: never)
-  poll,           // until the bits `other` of counter `object` are at least `amount`
-  poll_awhile,    // the same, or until the thread's patience has ended; answers which
+  wait_read,      // waits until at most `amount` batches of stores still read their source
+  wait_written,   // waits until at most `amount` batches of stores have not arrived
+  next_buffer,    // advances to the next of the group's output buffers
+  add,            // adds `by` to counter `object`; if that makes it `amount` (not 0), resets it and grants bit 0
+  poll,           // waits until the bits `other` of counter `object` are at least `amount`
+  poll_awhile,    // the same with a timeout; the result is 0 after a timeout
   clear,          // sets counter `object` to 0
-  grant,          // the group, through cell `object`: the bits `amount`
-  talk,           // what talk `object` of the program asks for
+  grant,          // grants the bits `amount` to the group, through cell `object`
+  talk,           // runs the steps of stream `object` of the program
 };
 
-// How an operation on a counter orders what is around it.
+// Memory order of an operation on a counter.
 enum class Order : std::uint8_t { relaxed, acquire, release, acquire_release };
 
 struct Step {
@@ -53,8 +53,8 @@ struct Step {
   int object = -1, other = -1;
   std::int64_t amount = 0, by = 1;
   Order order = Order::acquire_release;
-  int granted = -1;        // only if the group was told this bit
-  bool is_buffer = false;  // the cells are of the group's output buffer whose turn it is: + turn * lanes
+  int granted = -1;        // bit that must be granted for the step to run; -1: always
+  bool is_buffer = false;  // true if the cells are those of buffer 0 and mean the group's current buffer
   int item = -1, stage = -1;
   std::vector<int> cells{};
   bool is_done_by(std::uint32_t group_granted) const { return granted < 0 || (group_granted >> granted & 1) != 0; }
@@ -62,9 +62,9 @@ struct Step {
 
 struct Thread {
   std::string name;           // "consumer 1"
-  int block = 0, group = -1;  // group of threads that multiplies together; -1: none
+  int block = 0, group = -1;  // group of threads that multiplies together, or -1
   bool leads = true;
-  std::int64_t weight = 1;  // threads it stands for at a named barrier
+  std::int64_t weight = 1;  // number of threads that it represents at a named barrier
   std::vector<Step> steps{};
 };
 
@@ -74,19 +74,19 @@ struct Barrier {
 };
 
 enum class Kind : std::uint8_t { tile, sums, buffer, output, memory };
-struct Cell {        // what is read and written as a whole
-  std::string name;  // "slot 2 tile b"
+struct Cell {        // memory that is read and written as a unit
+  std::string name;  // for example "slot 2 tile b"
   Kind kind = Kind::memory;
   int block = -1;
 };
 
 struct Counter {
   std::string name;
-  bool returns = false;  // is zero when the kernel ends, as it was when it began
+  bool returns = false;  // true if it must be zero again when the kernel ends
 };
 
-// What a text asks for that reads what others write and goes on as it reads. It is run again from its beginning for
-// every step, with the answers that it has had, and must come to an end whatever it is answered.
+// Runs code whose steps depend on the results of earlier steps. For every step the code is run again from its beginning
+// with the results so far; it must end for any results.
 class Asking {
  public:
   explicit Asking(const std::vector<std::int64_t>& answers) : answers_(answers) {}
@@ -95,14 +95,14 @@ class Asking {
     if (!next) next = std::move(step);
     return 0;
   }
-  std::optional<Step> next{};  // none: the text has ended
+  std::optional<Step> next{};  // the next step, or nullopt if the code has ended
 
  private:
   const std::vector<std::int64_t>& answers_;
   std::size_t at_ = 0;
 };
 
-struct Talk {  // of a group's first thread about the pieces of a tile
+struct Talk {  // steps by which a group's first thread waits for the other splits of a tile
   int counter = -1, split = 0, splits = 1;
   std::function<void(Asking&)> text{};
 };
@@ -115,9 +115,9 @@ struct Program {
   std::vector<Cell> cells{};
   std::vector<Counter> counters{};
   std::vector<Talk> talks{};
-  int groups = 0, buffers = 1, lanes = 1;  // buffers of a group, cells of a buffer
-  int cluster = 1;                         // blocks that start together
-  std::string fault{};                     // found while writing down: a tile that is multiplied and was never loaded
+  int groups = 0, buffers = 1, lanes = 1;  // groups of threads, buffers of a group, cells of a buffer
+  int cluster = 1;                         // number of blocks that start together
+  std::string fault{};                     // error of the recording: a tile that is multiplied but was not loaded
 
   int barrier(std::string name, int arrivals, int block = 0) {
     barriers.push_back({std::move(name), arrivals, block});
@@ -137,10 +137,10 @@ struct Program {
   }
 };
 
-// One thread's place in its talks.
+// Position of a thread in its streams.
 class Speaker {
  public:
-  // What it does next; null: the talk has ended. It stays where it lies.
+  // Returns the next step, or null if the stream has ended. The pointer stays valid.
   const Step* word(const Program& program, const Step& talk) {
     if (!open_) {
       Asking asking(answers_);
@@ -156,8 +156,8 @@ class Speaker {
     }
     return &said_.back();
   }
-  const Step* word() const { return open_ ? &said_.back() : nullptr; }  // that it is at
-  // What its step has found. True: the talk goes on.
+  const Step* word() const { return open_ ? &said_.back() : nullptr; }  // is null before the first step
+  // Sets the result of the current step. Returns true if another step follows.
   bool answer(const Program& program, const Step& talk, std::int64_t found) {
     answers_.push_back(found);
     open_ = false;

@@ -29,7 +29,7 @@ std::vector<int> Scribe::tile_cells(int block, int slot, std::ptrdiff_t tile, in
   }
   if (filled < rows && program.fault.empty()) {
     program.fault = program.kernel + ": a multiply reads " + std::to_string(rows) + " rows of a tile of which " +
-                    std::to_string(filled) + " are loaded; missing: at.load of the others";
+                    std::to_string(filled) + " are loaded; missing: at.load of the other rows";
   }
   return cells;
 }

@@ -1,6 +1,6 @@
-// Writes down what the roles of a kernel do: the text of ring.h and of the kernel run once for each thread that
-// matters, with words that do nothing but take notes. A group of 128 threads is written down twice, as its first thread
-// and as one of the others, so that a barrier between the two can be missed.
+// Records the steps of a kernel's roles: ring.h and the kernel's functions run once for each recorded thread, with
+// operations that only append steps to a list. A group of 128 threads is recorded twice, as its first thread and as one
+// of the others, so that a missing barrier between the two is found.
 #pragma once
 
 #include <algorithm>
@@ -22,12 +22,12 @@ struct RecordOptions {
   std::string kernel;
   Sizes sizes;
   int blocks = 1;                   // a multiple of the cluster
-  bool prefetch_constants = false;  // constants before the end of earlier kernels
-  bool bulk = true;                 // the output leaves by bulk stores; false: threads write it
-  std::vector<int> starts{};        // of groups of rows, where the text's lie in groups
+  bool prefetch_constants = false;  // true if constants are loaded before the end of earlier kernels
+  bool bulk = true;                 // true if bulk stores write the output, false if threads write it
+  std::vector<int> starts{};        // first rows of the groups of a grouped product
 };
 
-// The names of everything that is shared, made when first spoken of.
+// The barriers, cells and counters of a program by name, created at their first use.
 class Scribe {
  public:
   explicit Scribe(int blocks) : blocks_(blocks) {}
@@ -37,20 +37,20 @@ class Scribe {
   int empty(int block, int slot) { return barriers_.at({block, slot, 1}); }
   void add_slot(int block, int slot, int gives_back);
 
-  // A tile is known by where it lies in the stage; what is loaded into it comes in parts (rows, and shares of them).
+  // Rows of a tile that one copy loads. A tile is identified by its offset in the stage.
   struct Part {
     int first = 0, count = 0;
     bool operator<(const Part& o) const { return std::tie(first, count) < std::tie(o.first, o.count); }
   };
   int tile_cell(int block, int slot, std::ptrdiff_t tile, Part part);
   std::vector<int> tile_cells(int block, int slot, std::ptrdiff_t tile, int rows);
-  std::vector<int> all_tile_cells(int block) const;  // that were ever loaded
+  std::vector<int> all_tile_cells(int block) const;  // the tiles that any step loads
 
   int named_barrier(int block, const std::string& name);
   int shared_cell(const std::string& name, Kind kind, int block = -1);
-  int counter(const std::string& name);  // that is zero between launches
+  int counter(const std::string& name);  // a counter that is zero between launches
   int talk(Talk talk);
-  std::string in_block(int block, const std::string& name) const;  // says which, if there are several
+  std::string in_block(int block, const std::string& name) const;  // adds the block if there are several
 
  private:
   int blocks_;
@@ -60,7 +60,7 @@ class Scribe {
   std::map<std::ptrdiff_t, char> letters_;
 };
 
-// `Words` are those that pieces wait for each other with.
+// `Operations` are those by which splits wait for each other.
 template <class Kernel, class Words = Awaiting> class Record {
  public:
   using Globals = typename Kernel::Globals;
@@ -113,7 +113,7 @@ template <class Kernel, class Words = Awaiting> class Record {
     else
       return {cut(), options_.sizes, options_.blocks, block, block % cut().cluster()};
   }
-  // Threads write what does not lie in one group of rows.
+  // True if bulk stores write the item; threads write tiles that extend beyond their group of rows.
   bool stores_in_bulk(const Item& item) const {
     if constexpr (is_grouped<Kernel>)
       if ((config.swap ? item.n0 + config.n : item.m0 + config.m) > item.end) return false;
@@ -127,8 +127,8 @@ template <class Kernel, class Words = Awaiting> class Record {
     Record& record;
     Thread& thread;
     int block;
-    int tile_now = -1, stage_now = -1;  // what is being done, for the notes
-    int granted = -1;                   // what is done only if the group was told this bit
+    int tile_now = -1, stage_now = -1;  // tile and stage of the steps that are being recorded
+    int granted = -1;                   // bit that the steps being recorded need; -1: always run
 
     Step& note(Do what, int object = -1, std::int64_t amount = 0) {
       thread.steps.push_back({.what = what, .object = object, .amount = amount, .granted = granted});
@@ -138,7 +138,7 @@ template <class Kernel, class Words = Awaiting> class Record {
     }
     int rank() const { return block % cut().cluster(); }
     int first_of_cluster() const { return block - rank(); }
-    // All threads that are written down; the producer's stands for itself alone.
+    // Barrier of all recorded threads of a cluster; the producer counts as one thread.
     void sync_cluster() {
       const int blocks = record.cluster();
       if (blocks == 1) return;
@@ -170,7 +170,7 @@ template <class Kernel, class Words = Awaiting> class Record {
     void arrive_full(int slot) { this->note(Do::arrive, this->record.scribe_.full(this->block, slot)); }
   };
 
-  // Each role has its own words, so a multiply in `load` does not compile.
+  // Each role has its own operations, so a multiply in `load` does not compile.
   template <Half half> struct Loader : OnlyLoads<Position> {
     Producer& on;
     int slot;
@@ -240,13 +240,13 @@ template <class Kernel, class Words = Awaiting> class Record {
     }
     int sums() { return own_cell(" sums", Kind::sums); }
 
-    // The parts of a tile: in ping-pong one consumer has all of it.
+    // Index of this consumer's part of the tile; in ping-pong one consumer has all of it.
     int share() const { return config.sharers() > 1 ? id : 0; }
     std::string part_of(const Item& x) const {
       return "of tile " + std::to_string(x.block_tile) +
              (config.sharers() > 1 ? " part " + std::to_string(share()) : "");
     }
-    std::string lane_name() const { return lane == 0 ? "" : " (others' part)"; }
+    std::string lane_name() const { return lane == 0 ? "" : " (other threads)"; }
     int partial(const Item& x, int split) {
       return this->record.scribe_.shared_cell("partial sums " + std::to_string(split) + " " + part_of(x) + lane_name(),
                                               Kind::memory);
@@ -268,7 +268,7 @@ template <class Kernel, class Words = Awaiting> class Record {
       for (int split = 0; split < x.splits; ++split) this->note(Do::read, partial(x, split));
     }
 
-    // Splits that run at once.
+    // Operations of splits that run concurrently.
     bool is_cooperative() const { return this->record.options_.sizes.split_mode == SplitMode::cooperative_split_k; }
     void await_splits(const Item& x) {
       const int counter = this->record.scribe_.counter("counter " + part_of(x)), flag = own_cell(" flag", Kind::buffer);
@@ -283,8 +283,8 @@ template <class Kernel, class Words = Awaiting> class Record {
       return true;
     }
 
-    // Splits of a cluster's blocks. The sums of all groups go where the ring's slots lie; one group's first thread
-    // stands for all who overwrite them.
+    // Operations of splits in a cluster. The sums of all groups are written over the ring's slots; the first thread of
+    // one group represents all threads that overwrite them.
     bool shares() const { return this->record.shares(); }
     void sync_consumers() {
       if (config.consumers > 1) this->note(Do::sync, named("of the consumers"), 128 * config.consumers);
@@ -298,7 +298,7 @@ template <class Kernel, class Words = Awaiting> class Record {
     int shared_sums(int of_block, int of_lane) {
       Scribe& scribe = this->record.scribe_;
       return scribe.shared_cell(scribe.in_block(of_block, "consumer " + std::to_string(id) + " shared sums") +
-                                    (of_lane == 0 ? "" : " (others' part)"),
+                                    (of_lane == 0 ? "" : " (other threads)"),
                                 Kind::buffer, of_block);
     }
 
@@ -308,10 +308,10 @@ template <class Kernel, class Words = Awaiting> class Record {
       this->granted = -1;
     }
     int buffer(int of_lane) {
-      int first = -1;  // all cells of a group's buffers lie side by side
+      int first = -1;  // the cells of a group's buffers have consecutive numbers
       for (int b = 0; b < config.staging; ++b)
         for (int l = 0; l < 2; ++l) {
-          const int cell = own_cell(" buffer " + std::to_string(b) + (l == 0 ? "" : " (others' part)"), Kind::buffer);
+          const int cell = own_cell(" buffer " + std::to_string(b) + (l == 0 ? "" : " (other threads)"), Kind::buffer);
           if (first < 0) first = cell;
         }
       return first + of_lane;
@@ -340,7 +340,7 @@ template <class Kernel, class Words = Awaiting> class Record {
       on.note(Do::commit);
       on.note(Do::wait_multiply, -1, 0);
     }
-    // A thread's own registers: no other reads them, but a multiply that comes later must be fenced off.
+    // Recorded as a read, because a later multiply needs a fence after a thread has used its registers.
     template <class Sums, class F> void map(Sums&, F) const { on.note(Do::read, on.sums()); }
   };
 
@@ -366,7 +366,8 @@ template <class Kernel, class Words = Awaiting> class Record {
       return "output at row " + std::to_string(row) + ", column " + std::to_string(col) +
              (item.batch > 0 ? ", product " + std::to_string(item.batch) : "");
     }
-    // Of a tile whose pieces lie in the cluster's blocks, or in memory: then any share, as the group is told.
+    // Stores slices of a tile: the block's own slice if the splits are in a cluster, else every slice that may be
+    // granted.
     void share(Index row, Index col) const {
       if (on.shares()) return share(row, col, item.split);
       for (on.granted = 0; on.granted < item.splits; ++on.granted) share(row, col, on.granted);
@@ -376,7 +377,7 @@ template <class Kernel, class Words = Awaiting> class Record {
       const int first = on.block / item.splits * item.splits;
       for (int split = 0; split < item.splits; ++split)
         on.note(Do::read, on.shares() ? on.shared_sums(first + split, on.lane) : on.partial(item, split));
-      const std::string name = output(row, col) + " share " + std::to_string(of_split) + " of consumer " +
+      const std::string name = output(row, col) + " slice " + std::to_string(of_split) + " of consumer " +
                                std::to_string(on.id) + on.lane_name();
       on.note(Do::write, on.record.scribe_.shared_cell(name, Kind::output));
     }
@@ -395,7 +396,7 @@ template <class Kernel, class Words = Awaiting> class Record {
         return;
       }
       take_buffers<Kernel>(on);
-      on.sync_group();  // the sums before these have been taken
+      on.sync_group();  // all threads have read the previous sums
       on.note(Do::write, on.buffer(on.lane), bytes / 2);
       on.sync_group();
       on.note(Do::read, on.buffer(0));
@@ -407,7 +408,7 @@ template <class Kernel, class Words = Awaiting> class Record {
   const Globals& globals_;
   RecordOptions options_;
   Scribe scribe_;
-  Stage stage_{};  // a place for the text's tiles to lie in; only their addresses matter
+  Stage stage_{};  // only the addresses of its tiles are used
 };
 
 template <class Kernel, class Words = Awaiting>

@@ -1,7 +1,7 @@
-// Writes down what the roles of a text that takes steps do (tile/step_ring.h), for the checker: as record.h does of
-// products. A group of 128 threads is written down twice, as its first thread and as one of the others. Tiles, sums and
-// registers are notes here, `Noted<T>`; functions that a text maps are not run, for what waits for what does not depend
-// on numbers. Items are dealt to blocks in turn. Tiles of which a text merges parts are not written down yet.
+// Records the roles of a kernel that runs in steps (tile/step_ring.h) for the checker, as record.h does for products. A
+// group of 128 threads is recorded twice, as its first thread and as one of the others. Tiles, sums and registers have
+// no data (`RecordedElement<T>`), and functions of `map` are not run, because synchronisation does not depend on
+// values. Items are assigned to blocks in turn. Kernels that merge parts of a tile are not supported.
 #pragma once
 
 #include <algorithm>
@@ -12,10 +12,10 @@
 namespace ridge::tile {
 
 namespace trace {
-template <class T> struct Noted { using type = T; };  // elements that are there in name only
+template <class T> struct Noted { using type = T; };  // element type of tiles without data
 struct NotedColumns {
   static constexpr int cols = 0;
-  int cell;  // of the tile they are read from
+  int cell;  // cell of the tile from which they are read
 };
 }  // namespace trace
 
@@ -69,7 +69,7 @@ template <class Kernel> class RecordSteps {
     for (int b = 0; b < options_.blocks; ++b)
       for (int id = 0; id < config.consumers; ++id, ++scribe_.program.groups) {
         if constexpr (AddsInOrder<Kernel>)
-          keeper_ = &scribe_.program.thread(scribe_.in_block(b, "keeper of turns " + std::to_string(id)), b);
+          keeper_ = &scribe_.program.thread(scribe_.in_block(b, "turn server " + std::to_string(id)), b);
         for (int lane = 0; lane < 2; ++lane) {
           Thread& t = scribe_.program.thread(scribe_.in_block(b, "consumer " + std::to_string(id)), b);
           t.group = scribe_.program.groups;
@@ -93,14 +93,14 @@ template <class Kernel> class RecordSteps {
     for (int r = 0; r < Kernel::rings; ++r)
       for (int s = 0; s < config.stages; ++s)
         all.push_back(pair("ring " + std::to_string(r) + " slot " + std::to_string(s)));
-    for (int s = 0; s < config.helds; ++s) all.push_back(pair("held " + std::to_string(s)));
+    for (int s = 0; s < config.helds; ++s) all.push_back(pair("resident " + std::to_string(s)));
     for (int s = 0; s < 2; ++s) all.push_back(pair("item " + std::to_string(s)));
     if constexpr (AddsInOrder<Kernel>)
       for (int id = 0; id < config.consumers; ++id) {
         const std::string of = " of consumer " + std::to_string(id);
-        all.push_back(scribe_.program.barrier(scribe_.in_block(block, "turn asked" + of), 1, block));
-        scribe_.program.barrier(scribe_.in_block(block, "turn come" + of), 1, block);
-        scribe_.program.barrier(scribe_.in_block(block, "turn taken" + of), 2, block);  // threads
+        all.push_back(scribe_.program.barrier(scribe_.in_block(block, "turn requested" + of), 1, block));
+        scribe_.program.barrier(scribe_.in_block(block, "turn granted" + of), 1, block);
+        scribe_.program.barrier(scribe_.in_block(block, "turn finished" + of), 2, block);  // threads
       }
   }
 
@@ -109,13 +109,13 @@ template <class Kernel> class RecordSteps {
     Thread& thread;
     int block;
 
-    // Barriers: full, and empty behind it.
+    // Returns the number of the full barrier; the empty barrier has the next number.
     int slot(int ring, int s) const {
       return record.barriers_[static_cast<std::size_t>(block)][static_cast<std::size_t>(ring * config.stages + s)];
     }
     int held(int s) const { return slot(Kernel::rings, s); }
     int item(int s) const { return slot(Kernel::rings, config.helds + s); }
-    int turn_asked(int id) const { return slot(Kernel::rings, config.helds + 2 + id); }  // come, taken behind it
+    int turn_asked(int id) const { return slot(Kernel::rings, config.helds + 2 + id); }  // granted and finished follow
     Step& note(const StepPlace& at, Do what, int object = -1, std::int64_t amount = 0) const {
       thread.steps.push_back({.what = what, .object = object, .amount = amount});
       thread.steps.back().item = at.item.tile;
@@ -128,13 +128,13 @@ template <class Kernel> class RecordSteps {
     int tile_cell(int ring, int s) const {
       return cell("ring " + std::to_string(ring) + " slot " + std::to_string(s), Kind::tile);
     }
-    // Of a tile that is held, the rows of a group, half of them each of its two threads'.
+    // Returns the cells of a group's rows of a resident tile, one for each of its two recorded threads.
     std::vector<int> held_cells(int s, std::ptrdiff_t tile, int group) const {
-      const std::string name = "held " + std::to_string(s) + (tile > 0 ? " tile " + std::to_string(tile) : "") +
+      const std::string name = "resident " + std::to_string(s) + (tile > 0 ? " tile " + std::to_string(tile) : "") +
                                " rows of consumer " + std::to_string(group);
-      return {cell(name, Kind::buffer), cell(name + " (others' part)", Kind::buffer)};
+      return {cell(name, Kind::buffer), cell(name + " (other threads)", Kind::buffer)};
     }
-    template <class Tile> std::ptrdiff_t number_of(const Tile& tile) const {  // a tile that is noted takes a byte
+    template <class Tile> std::ptrdiff_t number_of(const Tile& tile) const {  // a recorded tile has a size of one byte
       return reinterpret_cast<const char*>(&tile) - reinterpret_cast<const char*>(&record.held_);
     }
     int item_cell(int s) const { return cell("item " + std::to_string(s), Kind::buffer); }
@@ -224,7 +224,7 @@ template <class Kernel> class RecordSteps {
       if (lane == 0) role.note(*this, Do::arrive, role.slot(r, s) + 1);
     }
     int meeting_of(int group, int meeting) const {
-      return named("of consumer " + std::to_string(group) + "'s meeting " + std::to_string(meeting));
+      return named("of consumer " + std::to_string(group) + "'s barrier " + std::to_string(meeting));
     }
     void sync_groups(int meeting) { role.note(*this, Do::sync, meeting_of((this->id + 1) % 2, meeting), 256); }
     void join_groups(int meeting) { role.note(*this, Do::join, meeting_of(this->id, meeting), 256); }
@@ -236,7 +236,7 @@ template <class Kernel> class RecordSteps {
     template <int left> void mma_wait() { role.note(*this, Do::wait_multiply, -1, left); }
     void lean() {}
 
-    // Sums of the state by where they lie in it, others by their width and the order in which a step speaks of them.
+    // Returns the cell of sums. Sums of the state are named by their offset, others by their width and order of use.
     template <class X> int sums(const X& x) {
       const auto at = reinterpret_cast<const char*>(&x) - reinterpret_cast<const char*>(state);
       if (at >= 0 && at < static_cast<std::ptrdiff_t>(sizeof(State)))
@@ -248,13 +248,13 @@ template <class Kernel> class RecordSteps {
           name() + " sums of " + std::to_string(X::cols) + (number > 0 ? ", number " + std::to_string(number) : ""),
           Kind::sums);
     }
-    // Registers of the two threads, one behind the other.
+    // Returns the cells of an operand's registers, one for each of the two recorded threads.
     template <class X> std::vector<int> registers(const X& x) const {
       const auto at = std::to_string(reinterpret_cast<const char*>(&x) - reinterpret_cast<const char*>(state));
       return {role.cell(name() + " operands at " + at, Kind::sums),
-              role.cell(name() + " operands at " + at + " (others' part)", Kind::sums)};
+              role.cell(name() + " operands at " + at + " (other threads)", Kind::sums)};
     }
-    template <class X> static constexpr bool is_row = X::cols == 1;  // no product writes it
+    template <class X> static constexpr bool is_row = X::cols == 1;  // numbers per row: no product writes them
     template <class X> void touch(const X& x) {
       if constexpr (!is_row<X>) role.note(*this, Do::read, sums(x));
     }
@@ -278,7 +278,7 @@ template <class Kernel> class RecordSteps {
       told.order = Order::release;
     }
     int items = 0, turns = 0;
-    std::vector<const void*> of_step{};  // sums that are no part of the state
+    std::vector<const void*> of_step{};  // sums of this step that are not part of the state
   };
 
   template <bool first_, bool last_> struct Computer {
@@ -297,7 +297,7 @@ template <class Kernel> class RecordSteps {
       return on.by_columns ? on.id * (X::cols / config.consumers) : 0;
     }
 
-    // What is read of a tile: of one that is held, a group's own rows, or all.
+    // Returns the cells of a tile that a product reads: of a resident tile the group's own rows, or all.
     template <class Tile> std::vector<int> cells(const Tile& tile, bool own_rows = false) const {
       if constexpr (InARing<Tile>) {
         return {on.role.tile_cell(Tile::ring, on.template ring<Tile::ring>().slot)};
@@ -357,7 +357,7 @@ template <class Kernel> class RecordSteps {
       on.join_groups(on.template meeting<last>());
     }
     void meet() const { on.template meet<last>(); }
-    // A pass before the kernel clears what adds are counted in.
+    // The counter need not be zero at the end, because a pass before the kernel clears it.
     template <class X> void ask_turn(const SumsInMemory&, const X&, int matrix, int number, int before) const {
       Scribe& scribe = on.role.record.scribe_;
       const int counter = scribe.counter("adds to tile " + std::to_string(number) + " of matrix " +
@@ -365,7 +365,7 @@ template <class Kernel> class RecordSteps {
       scribe.program.counters[static_cast<std::size_t>(counter)].returns = false;
       on.ask_turn(counter, before);
     }
-    // Adds of several items commute; in order each is a write.
+    // Unordered adds commute and are not recorded; an ordered add is a write.
     template <class X> void add(const SumsInMemory&, X& x, int matrix, int number) const {
       on.touch(x);
       x.live = false;
@@ -388,7 +388,7 @@ template <class Kernel> class RecordSteps {
     template <class Row, class X> void reduce(Row&, const X& x, Add, const Row&) const { on.touch(x); }
     template <class To, class From> void copy(To& to, const From& from) const {
       on.touch(from);
-      constexpr std::int64_t bytes = std::int64_t{64} * To::cols * sizeof(typename To::type);  // of the group
+      constexpr std::int64_t bytes = std::int64_t{64} * To::cols * sizeof(typename To::type);  // bytes of the group
       on.role.note(on, Do::write, on.registers(to)[static_cast<std::size_t>(on.lane)], bytes / 2);
     }
     template <class T, int rows, int cols, int s>
@@ -415,7 +415,7 @@ template <class Kernel> class RecordSteps {
       on.touch(x);
       (on.touch(others), ...);
     }
-    template <class T, int m, class X> void store(const MatricesOut<T, m, 1>&, const X&) {}  // by the threads
+    template <class T, int m, class X> void store(const MatricesOut<T, m, 1>&, const X&) {}  // threads store it
     template <class T, int m, int n, class X> void store(const MatricesOut<T, m, n>&, const X& x) {
       on.sync_group();
       on.touch(x);
@@ -439,8 +439,8 @@ template <class Kernel> class RecordSteps {
   const Globals& globals_;
   RecordStepsOptions options_;
   Scribe scribe_;
-  std::vector<std::vector<int>> barriers_;  // of each block: full, and empty behind it
-  Thread* keeper_ = nullptr;                // of the turns of the group that is being written down
+  std::vector<std::vector<int>> barriers_;  // numbers of the full barriers of each block
+  Thread* keeper_ = nullptr;                // thread that serves the turns of the group being recorded
   typename Kernel::Held held_{};
   typename Kernel::Stage stage_{};
 };

@@ -62,7 +62,7 @@ void World::write(int cell, const Access& access, const Knowledge& knows) {
 
 void World::read(int cell, const Access& access, const Knowledge& knows) {
   CellState& s = cells[cell];
-  const bool registers = program.cells[cell].kind == Kind::sums;  // that a fence of sums orders, not one of proxies
+  const bool registers = program.cells[cell].kind == Kind::sums;  // ordered by mma_fence, not by a proxy fence
   const bool blind = !registers && access.operation >= 0 && s.writer.operation < 0 && !s.writer.known_to(knows.fenced);
   const bool other = program.cells[cell].kind == Kind::tile && s.writer.step != nullptr &&
                      (s.writer.step->item != access.step->item || s.writer.step->stage != access.step->stage);

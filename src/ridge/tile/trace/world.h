@@ -1,5 +1,5 @@
-// The state of a program under way: threads with their clocks, barriers, cells with who touched them last, operations
-// in flight. Internal to the checker.
+// State of a simulated program: threads with their clocks, barriers, cells with their last accesses, and operations in
+// flight. Internal to the checker.
 #pragma once
 
 #include <random>
@@ -12,10 +12,10 @@
 namespace ridge::tile::trace {
 
 struct Knowledge {
-  Clock seen;        // what happened before
-  Clock fenced;      // of it, what asynchronous operations may see of threads' writes
-  Clock unacquired;  // what counters that were read without acquire could have told
-  Clock unreleased;  // what counters that were raised without release could have told
+  Clock seen;        // events that happened before
+  Clock fenced;      // events whose writes asynchronous operations see (after a proxy fence)
+  Clock unacquired;  // events that would be known if counters had been read with acquire
+  Clock unreleased;  // events that would be known if others had added to counters with release
   void join(const Knowledge& o) {
     seen.join(o.seen);
     fenced.join(o.fenced);
@@ -24,10 +24,10 @@ struct Knowledge {
   }
 };
 
-struct Access {               // one touch of a cell
-  int thread = -1;            // that did it or started it
-  std::uint32_t started = 0;  // at this step of that thread
-  int operation = -1;         // asynchronous: which; -1: the thread itself
+struct Access {               // one access to a cell
+  int thread = -1;            // thread that made the access or started it
+  std::uint32_t started = 0;  // step of that thread
+  int operation = -1;         // number of the asynchronous operation; -1 for an access by the thread itself
   const Step* step = nullptr;
   bool known_to(const Clock& clock) const {
     return operation < 0 ? clock.knows_step(thread, started) : clock.knows_end(operation);
@@ -43,9 +43,9 @@ struct CellState {
 };
 
 struct BarrierState {
-  int missing = 0;           // arrivals of this phase
-  std::int64_t bytes = 0;    // of this phase
-  std::uint32_t phases = 0;  // complete
+  int missing = 0;           // arrivals that this phase still needs
+  std::int64_t bytes = 0;    // bytes that this phase still needs
+  std::uint32_t phases = 0;  // completed phases
   Knowledge gathering, opened;
 };
 
@@ -55,48 +55,48 @@ struct NamedState {
   Knowledge gathering, opened;
 };
 
-struct Raise {  // of a counter
+struct Raise {  // an add to a counter
   Access by;
   std::int64_t before = 0;
 };
 struct CounterState {
   std::int64_t value = 0;
   Clock shown, shown_fenced, hidden;
-  std::vector<Raise> raises;  // in their order
+  std::vector<Raise> raises;  // in chronological order
 };
 
 struct Flight {  // an asynchronous operation that has not ended
   const Step* step = nullptr;
   Access access;
   Knowledge knows;
-  int buffer = 0;         // turn of the group's buffers
-  bool has_read = false;  // store
-  int number = 0;         // multiply: in its group; store: in its thread
+  int buffer = 0;         // offset of the group's current buffer
+  bool has_read = false;  // true if a store has read its source
+  int number = 0;         // index of a multiply in its group, or of a store in its thread
 };
 
 struct ThreadState {
   std::size_t at = 0;
   Knowledge knows;
   bool waits_at_sync = false;
-  std::uint32_t generation = 0;  // that it arrived in
+  std::uint32_t generation = 0;  // generation of the named barrier at which it arrived
   bool sums_fenced = false;
   int multiplies = 0, buffer = 0;
-  std::vector<int> multiply_batches, store_batches;  // how many had been started when the batch was closed
-  std::vector<int> stores;                           // operations: read = id, written = id + 1
-  std::vector<char> store_state;                     // 0 under way, 1 has read, 2 has written
+  std::vector<int> multiply_batches, store_batches;  // operations started before each batch was closed
+  std::vector<int> stores;                           // operation that reads; the next number is the one that writes
+  std::vector<char> store_state;                     // 0 in flight, 1 has read, 2 has written
   int last_counter = -1;
   Speaker speaker;
-  int patience = 0;  // looks at a counter until it gives up
+  int patience = 0;  // polls of a counter before the timeout; -1: no timeout
   bool done = false;
 };
 
 struct GroupState {
   int threads = 0;
-  std::uint32_t granted = 0;  // by its first thread, the last time
-  std::vector<int> issued;    // threads that have issued multiply i
+  std::uint32_t granted = 0;  // latest grant by its first thread
+  std::vector<int> issued;    // number of threads that have issued multiply i
   std::vector<Knowledge> issuing;
-  std::vector<Access> issuer;  // the group's first thread
-  std::vector<Clock> ended;    // cumulative
+  std::vector<Access> issuer;  // access of the group's first thread
+  std::vector<Clock> ended;    // clocks at the end of multiply i, cumulative
 };
 
 struct World {
@@ -112,11 +112,11 @@ struct World {
   std::vector<GroupState> groups;
   std::vector<Flight> flights;
   int operations = 0;
-  std::vector<std::pair<int, Access>> in_shared;  // block, operations on its memory
+  std::vector<std::pair<int, Access>> in_shared;  // block, and an access to its shared memory
   std::vector<Clock> block_end;
-  std::vector<int> block_threads;  // not done
-  std::vector<char> held_back;     // by cluster: the device has no room for it yet
-  std::vector<int> left;           // threads that have gone before all pieces of their tile had come
+  std::vector<int> block_threads;  // threads of a block that are not done
+  std::vector<char> held_back;     // by cluster: 1 if the device has not started it yet
+  std::vector<int> left;           // threads that gave up before all splits of their tile had arrived
   std::string fault;
 
   Clock empty_clock() const { return {static_cast<int>(threads.size()), total_operations}; }
@@ -127,27 +127,27 @@ struct World {
   }
   bool is_held_back(int thread) const { return held_back[program.threads[thread].block / program.cluster] != 0; }
   std::uint32_t granted(const Thread& t) const { return t.group < 0 ? 0 : groups[t.group].granted; }
-  const Step* word(int thread, const Step& step) const {  // what it says where it talks, else the step
+  const Step* word(int thread, const Step& step) const {  // the current step of a stream, else `step` itself
     return step.what == Do::talk ? threads[thread].speaker.word() : &step;
   }
   void write(int cell, const Access& access, const Knowledge& knows);
   void read(int cell, const Access& access, const Knowledge& knows);
 };
 
-// What went wrong and which wait is missing, as a sentence.
+// Return a sentence that says what is wrong and which wait is missing.
 std::string blame_write(const World& w, int cell, const Access& before, const Access& now, const Knowledge& knows);
 std::string blame_read(const World& w, int cell, const Access& now, const Knowledge& knows);
-std::string blame_blind(const World& w, int cell, const Access& writer, const Access& now);  // no proxy fence
-std::string blame_arrival(const World& w, int barrier, const Access& now);                   // one too many in a phase
+std::string blame_blind(const World& w, int cell, const Access& writer, const Access& now);  // missing proxy fence
+std::string blame_arrival(const World& w, int barrier, const Access& now);                   // too many in a phase
 std::string blame_stuck(const World& w);
 std::string blame_end(const World& w, const Access& left);
 std::string blame_fence(const World& w, int cell, const Access& now);
-std::string place(const Access& a);  // "stage 3 of tile 0"
+std::string place(const Access& a);  // for example "stage 3 of tile 0"
 
-// Of pieces that wait for each other: a share that nobody has stored at the end, or two; a counter that is not zero.
+// The same for splits that wait for each other: a slice that is not stored, or twice; a counter that is not zero.
 std::string blame_unstored(const World& w, int cell);
 std::string blame_twice(const World& w, int cell, const Access& before, const Access& now);
 std::string blame_counter(const World& w, int counter);
-std::string blame_leaver(const World& w, const Access& now);  // what is missing if it has left; else nothing
+std::string blame_leaver(const World& w, const Access& now);  // is empty if it has not given up
 
 }  // namespace ridge::tile::trace

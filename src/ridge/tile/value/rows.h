@@ -1,5 +1,5 @@
-// Runs a text that works on rows (tile/rows.h) as it reads: on doubles, a row at a time, one pass after another. There
-// is no schedule that could be wrong, so what another target makes of the text is held against this.
+// Reference implementation of kernels on rows (tile/rows.h): in double precision, one row and one pass at a time. It
+// has no schedule that could be wrong, so tests compare the other targets with it.
 #pragma once
 
 #include <cmath>
@@ -14,7 +14,7 @@ namespace ridge::tile {
 
 namespace {
 
-// e^x, times a number that all powers of a target have in common.
+// Returns e^x. Another target may return e^x times a common factor.
 template <class Y> double power_of(double x) { return std::exp(x); }
 inline double log_of_powers(double sum) { return std::log(sum); }
 
@@ -32,7 +32,7 @@ template <class T> double as_double(T x) {
 struct RowAt {
   using Row = std::vector<double>;
   Index row, columns;
-  Row held;  // by `keep`
+  Row held;  // the row that `save_row` has saved
 
   template <class T, int which> Row load(const RowsView<T, which>& view) const {
     return read(view.data + row * view.row_stride);
@@ -79,7 +79,7 @@ inline double join(Squares, const std::vector<double>& row) {
   return sum;
 }
 
-// A pass is given NaN for what it says it does not need, which shows in all that is made of it.
+// Runs a pass. It receives NaN for the numbers that it does not need, so that a wrong `needs` shows in the results.
 template <class Kernel> auto pass_of(RowAt& at, const typename Kernel::Globals& g, auto... left) {
   constexpr std::size_t needed = needs_of<Kernel>(sizeof...(left));
   return [&]<std::size_t... i>(std::index_sequence<i...>) {
@@ -87,7 +87,7 @@ template <class Kernel> auto pass_of(RowAt& at, const typename Kernel::Globals& 
   }
   (std::make_index_sequence<sizeof...(left)>{});
 }
-// `left`: what the passes have left so far.
+// Runs the remaining passes of a row; `numbers` are the results of the earlier ones.
 template <class Kernel> auto go_through(RowAt& at, const typename Kernel::Globals& g, auto... left) {
   if constexpr (sizeof...(left) + 1 == Kernel::passes) {
     return pass_of<Kernel>(at, g, left...);
