@@ -20,7 +20,7 @@ void* allocate_pages(std::size_t bytes) {
   const std::size_t rounded = whole_pages(bytes);
   void* const data = std::aligned_alloc(rounded >= large ? large : 4096, rounded);
 #if defined(MADV_HUGEPAGE)
-  if (data != nullptr && rounded >= large) madvise(data, rounded, MADV_HUGEPAGE);  // a hint: refused is as good
+  if (data != nullptr && rounded >= large) madvise(data, rounded, MADV_HUGEPAGE);  // only a hint
 #endif
   return data;
 }

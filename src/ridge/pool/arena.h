@@ -1,14 +1,13 @@
-// Memory that a thread keeps between calls: the first touch of 16 MiB costs more than a small product. Grows only,
-// whole pages, on 2 MiB boundaries where it is large (so that the system may use large pages), freed when the thread
-// ends.
+// Scratch memory that a thread keeps between calls, because the first touch of 16 MiB costs more than a small product.
+// It only grows and is freed when the thread ends.
 #pragma once
 
 #include <cstddef>
 
 namespace ridge::tile::cpu {
 
-// At least so many bytes in whole pages, on a 2 MiB boundary where they are many, so that the system may use large
-// pages: a core looks ahead only as far as the end of a page. Freed by std::free; null where there is no memory.
+// Returns at least `bytes` bytes in whole pages, or null if there is no memory; std::free releases them. From 2 MiB on
+// they start on a 2 MiB boundary so that the system may use large pages: hardware prefetch stops at the end of a page.
 void* allocate_pages(std::size_t bytes);
 
 class Arena {
@@ -17,7 +16,8 @@ class Arena {
   Arena(const Arena&) = delete;
   Arena& operator=(const Arena&) = delete;
   ~Arena();
-  // At least so many bytes, 64-byte aligned; what they hold is undefined. Earlier pointers die.
+  // Returns at least `bytes` bytes, 64-byte aligned, with undefined content. Pointers from earlier calls become
+  // invalid.
   void* need(std::size_t bytes);
 
  private:
@@ -28,6 +28,6 @@ class Arena {
 struct Arenas {
   Arena left, right[2], sums, packed_flags;
 };
-Arenas& arenas();  // the calling thread's
+Arenas& arenas();  // Returns the arenas of the calling thread.
 
 }  // namespace ridge::tile::cpu

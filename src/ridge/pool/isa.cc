@@ -16,7 +16,7 @@ bool is_intel() {
 #endif
 }
 
-Isa permitted(Isa isa) { return granted(isa) ? isa : Isa::avx512_bf16; }  // only amx needs leave
+Isa permitted(Isa isa) { return granted(isa) ? isa : Isa::avx512_bf16; }  // the system must grant AMX
 
 bool is_named(const char* isa) { return isa != nullptr && *isa != '\0'; }
 
@@ -42,7 +42,7 @@ std::int64_t number_in(const std::string& path, std::int64_t otherwise) {
   return std::istringstream(first_line(path)) >> value ? value : otherwise;
 }
 
-std::optional<std::int64_t> bytes_in(const std::string& path) {  // "48K", "32M"
+std::optional<std::int64_t> bytes_in(const std::string& path) {  // Parses "48K" or "32M".
   std::int64_t value = 0;
   char unit = 0;
   std::istringstream text(first_line(path));

@@ -1,5 +1,5 @@
-// Which instruction set the kernels use, and the caches that they plan for. RIDGE_ISA=avx2 makes a CPU with AVX-512 run
-// what a smaller one would. Source of the sizes: /sys/devices/system/cpu/cpu0/cache.
+// The instruction set that the kernels use and the cache sizes that they plan for. RIDGE_ISA=avx2 makes a CPU with
+// AVX-512 run the AVX2 code. The cache sizes are read from /sys/devices/system/cpu/cpu0/cache.
 #pragma once
 
 #include <cstdint>
@@ -16,55 +16,56 @@ using ridge::detected_isa;
 using ridge::Isa;
 using ridge::name;
 
-std::vector<Isa> available_isas();  // plain … what RIDGE_ISA asks for, else detected_isa()
+std::vector<Isa> available_isas();  // Returns plain up to the set named by RIDGE_ISA, or up to detected_isa().
 
 struct IsaChoice {
   Isa isa = Isa::plain;
-  std::string refusal = {};  // a sentence; empty: the override, if there is one, holds
+  std::string refusal = {};  // reason why RIDGE_ISA is ignored; "" if it is valid or unset
 };
-// What RIDGE_ISA asks for (null or empty: nothing), where the CPU supports `detected`. Downward only.
+// Returns the set that `override_name` (RIDGE_ISA, may be null) selects. It must not exceed `detected`.
 IsaChoice choose_isa(Isa detected, const char* override_name);
 
-// What the kernels use: RIDGE_ISA, read at the first call, else detected_isa(). A refused override leaves
-// detected_isa() in force and a sentence here, which every kernel's refuse() passes on.
+// Returns the set that the kernels use: RIDGE_ISA, read at the first call, else detected_isa(). If RIDGE_ISA is
+// invalid, detected_isa() is used and `isa_override_error` returns the reason, which every kernel reports as
+// unsupported.
 Isa isa();
 std::optional<std::string> isa_refusal();
 
-// Of a function that is compiled once for each instruction set (cmake/RidgeIsa.cmake) the one for isa().
+// Returns the variant for active_isa() of a function that is compiled for each instruction set (cmake/RidgeIsa.cmake).
 template <class F> F& body_for_isa(F& plain, F& avx2, F& avx512) {
   if (isa() >= Isa::avx512) return avx512;
   if (isa() >= Isa::avx2) return avx2;
   return plain;
 }
 
-// For tests: from now on isa() is this one (at most detected_isa(), else it is left as it was and false comes back).
+// For tests: makes active_isa() return `isa`. Returns false and changes nothing if the CPU lacks that set.
 bool use_isa(Isa isa);
 
-// Whether bf16 is multiplied in pairs where AVX512_BF16 is the most that a CPU has. Not on Intel's cores, of which one
-// was measured (Emerald Rapids: vdpbf16ps starts in every second cycle, two multiply-adds of f32 in each, so that bf16
-// that is widened as it is packed takes 0.55 of the time), unless the set was named, by RIDGE_ISA or use_isa.
+// True if bf16 is multiplied in pairs (vdpbf16ps) on a CPU that has AVX512_BF16 but no AMX. False on Intel cores unless
+// RIDGE_ISA or `set_active_isa` selected the set: on Emerald Rapids, the one measured, vdpbf16ps starts every second
+// cycle but two f32 multiply-adds start in each, so that bf16 widened while it is packed takes 0.55 of the time.
 bool multiplies_pairs();
-void use_pairs(bool pairs);  // for tests: from now on
+void use_pairs(bool pairs);  // For tests: sets the result of `multiplies_bf16_pairs`.
 
-// Whether a loop that computes on what it reads from memory should ask for lines far ahead of its loads: on Intel's
-// cores, of which one was measured (Emerald Rapids: compiled gelu of f32 .54 -> .91 of its roof). AMD's own
-// prefetchers see enough (Zen 3: an affine chain of f32 falls from .98 to .82).
+// True if a loop that computes on data from memory should prefetch lines far before its loads. True on Intel cores
+// (measured on Emerald Rapids: compiled gelu of f32 rises from 0.54 to 0.91 of its roof). AMD's hardware prefetchers
+// suffice (Zen 3: with prefetches an affine chain of f32 falls from 0.98 to 0.82).
 bool prefetches_far();
 
 struct Caches {  // bytes
   std::int64_t l1d = 32 << 10, l2 = 512 << 10, l3 = 8 << 20;
   bool operator==(const Caches&) const = default;
 };
-Caches caches_under(const std::string& root);  // what sysfs does not tell keeps the default
-const Caches& caches();                        // of CPU 0, read at the first call
+Caches caches_under(const std::string& root);  // Returns defaults for sizes missing in sysfs.
+const Caches& caches();                        // Returns those of CPU 0, read at the first call.
 
-// All that the schedule of a product follows from. Whoever plans hands it over, so that the plan of any CPU can be made
-// and traced on any other; only running one needs the CPU.
+// All properties of a CPU on which the schedule of a product depends. The planner passes them in, so that the plan for
+// any CPU can be made and traced on any other; only running the plan needs that CPU.
 struct Cpu {
   Isa isa = Isa::plain;
-  bool pairs = true;  // multiplies_pairs
+  bool pairs = true;  // result of `multiplies_bf16_pairs`
   Caches caches = {};
 };
-Cpu this_cpu();  // as its kernels run now
+Cpu this_cpu();  // Returns the properties that the kernels use now.
 
 }  // namespace ridge::tile::cpu

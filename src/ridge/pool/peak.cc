@@ -7,7 +7,7 @@ namespace ridge::ops {
 
 namespace {
 #ifdef __x86_64__
-const PeakLoops& wide_bf16_peak_loops() {  // bf16 is multiplied as f32
+const PeakLoops& wide_bf16_peak_loops() {  // for CPUs that multiply bf16 as f32
   static const PeakLoops loops = [] {
     PeakLoops x = avx512_bf16_peak_loops();
     x.bf16_flop = 0;

@@ -1,5 +1,5 @@
-// tdpbf16ps: 16 x 16 sums of 32 products each, 16,384 FLOP an instruction, one every 16 cycles; six tiles of sums hide
-// the 52 cycles that each takes. The rest is the 512-bit loops'.
+// tdpbf16ps computes 16 x 16 sums of 32 products each: 16,384 FLOP an instruction, one every 16 cycles. Six tiles of
+// sums hide its latency of 52 cycles. All other loops are those of 512-bit vectors.
 #ifdef __AVX512BF16__
 #include "ridge/pool/peak.h"
 
@@ -14,7 +14,7 @@ void bf16_tile_loop(std::int64_t rounds) {
     std::uint16_t bytes[16] = {64, 64, 64, 64, 64, 64, 64, 64};
     std::uint8_t rows[16] = {16, 16, 16, 16, 16, 16, 16, 16};
   } const shapes;
-  asm volatile("ldtilecfg %0" : : "m"(shapes));  // and all tiles are zero
+  asm volatile("ldtilecfg %0" : : "m"(shapes));  // also zeroes all tiles
   for (std::int64_t i = 0; i < rounds; ++i)
     asm volatile(
         "tdpbf16ps %%tmm7, %%tmm6, %%tmm0\n\ttdpbf16ps %%tmm7, %%tmm6, %%tmm1\n\ttdpbf16ps %%tmm7, %%tmm6, %%tmm2\n\t"

@@ -1,4 +1,4 @@
-// 256-bit loops with FMA; 16 registers hold 12 sums and the two factors.
+// 256-bit loops with FMA; the 16 registers hold 12 sums and two factors.
 #if defined(__AVX2__) && defined(__FMA__)
 #include <immintrin.h>
 

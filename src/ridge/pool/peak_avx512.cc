@@ -1,4 +1,4 @@
-// 512-bit loops; 24 sums of the 32 registers.
+// 512-bit loops; 24 of the 32 registers hold sums.
 #ifdef __AVX512F__
 #include <immintrin.h>
 

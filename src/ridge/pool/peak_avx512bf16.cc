@@ -1,4 +1,4 @@
-// vdpbf16ps: 16 sums of two products each, so 64 FLOP an instruction; the rest is the 512-bit loops'.
+// vdpbf16ps adds two products to each of 16 sums: 64 FLOP an instruction. All other loops are those of 512-bit f32.
 #ifdef __AVX512BF16__
 #include <immintrin.h>
 

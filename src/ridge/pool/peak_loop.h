@@ -1,5 +1,6 @@
-// The loops of peak.h in terms of a vector type: `Isa` names the vector and five operations. Every instruction set has
-// its own file and its own (unnamed) Isa, so that no two files share code compiled for different CPUs.
+// The loops of peak.h for any vector type: `VectorOps` defines the vector and its operations. Each instruction set has
+// its own file with its own `VectorOps` in an unnamed namespace, so no two files share code compiled for different
+// CPUs.
 #pragma once
 
 #include <cstddef>
@@ -9,10 +10,10 @@
 
 namespace ridge::ops {
 
-// acc = acc * 0.5 + 1 tends to 2: no overflow, and no denormals, which some cores multiply slowly.
+// acc = acc * 0.5 + 1 tends to 2: it neither overflows nor makes subnormals, which some cores multiply slowly.
 template <class Isa, int sums> void f32_peak_loop(std::int64_t rounds) {
   typename Isa::Vector acc[sums];
-  volatile float half = 0.5F, one = 1.0F;  // volatile: the compiler may not know what the loop computes
+  volatile float half = 0.5F, one = 1.0F;  // volatile hides the values from the compiler
   const typename Isa::Vector scale = Isa::all(half), step = Isa::all(one);
   for (int i = 0; i < sums; ++i) acc[i] = step;
   for (std::int64_t round = 0; round < rounds; ++round) {
@@ -22,8 +23,8 @@ template <class Isa, int sums> void f32_peak_loop(std::int64_t rounds) {
   for (int i = 0; i < sums; ++i) Isa::keep(acc[i]);
 }
 
-// In one stream and without prefetch instructions: on Zen 4 four streams, or prefetching 0.5 to 8 KiB ahead, gave no
-// more.
+// Reads one stream without prefetch instructions: on Zen 4, four streams or prefetches 0.5 to 8 KiB in advance were not
+// faster.
 template <class Isa> void read_loop(const std::byte* from, std::size_t bytes) {
   constexpr std::size_t width = sizeof(typename Isa::Vector), streams = 256 / width;
   typename Isa::Vector seen[streams];
@@ -35,7 +36,6 @@ template <class Isa> void read_loop(const std::byte* from, std::size_t bytes) {
   for (std::size_t i = 0; i < streams; ++i) Isa::keep(seen[i]);
 }
 
-// Past the caches, or into them.
 template <class Isa, bool past> void put(std::byte* to, typename Isa::Vector value) {
   if constexpr (past)
     Isa::stream(to, value);

@@ -1,4 +1,4 @@
-// 128-bit vectors of the compiler: SSE on every x86-64, NEON on every arm64.
+// The compiler's 128-bit vectors: SSE on every x86-64, NEON on every arm64.
 #include "ridge/pool/peak_loop.h"
 
 #ifdef __SSE2__

@@ -21,7 +21,7 @@ namespace {
 constexpr int most_workers = 1023;
 constexpr int pauses_before_sleep = 40000;
 constexpr int index_bits = 20;
-constexpr std::uint64_t most_tasks = (std::uint64_t{1} << index_bits) - 1;  // of one call
+constexpr std::uint64_t most_tasks = (std::uint64_t{1} << index_bits) - 1;  // per call
 
 thread_local bool inside_task = false;
 
@@ -39,8 +39,8 @@ void relax() {
 #endif
 }
 
-// Returns when `value` is no longer `old`. A waiting thread that spins sees the store at once; one that sleeps costs
-// the storing side a system call, which notify makes only when somebody sleeps.
+// Waits until `value` differs from `old`. A spinning thread sees the store immediately; a sleeping one costs the
+// storing thread a system call, which notify makes only if a thread sleeps.
 void wait_while(const std::atomic<int>& value, int old, int pauses) {
   for (int i = 0; i < pauses; ++i) {
     if (value.load(std::memory_order_acquire) != old) return;
@@ -57,11 +57,12 @@ void pin_to(int index) {
   cpu_set_t set;
   CPU_ZERO(&set);
   CPU_SET(cpu, &set);
-  pthread_setaffinity_np(pthread_self(), sizeof set, &set);  // refused: the worker floats
+  pthread_setaffinity_np(pthread_self(), sizeof set, &set);  // if it fails, the worker stays unpinned
 }
 
-// Where few cores share a cache, Linux may wake a thread on the core of whoever woke it although another one idles
-// (under load it does not look for one). There it would take turns with the caller, and spin in its place.
+// Moves the calling thread off core `cpu`. If few cores share a cache, Linux may wake a thread on the core of the
+// thread that woke it although another core is idle; worker and caller would then share that core, and spinning blocks
+// both.
 void leave(int cpu) {
   if (cpu < 0 || cpu >= CPU_SETSIZE || sched_getcpu() != cpu) return;
   cpu_set_t all;
@@ -72,8 +73,8 @@ void leave(int cpu) {
   if (sched_setaffinity(0, sizeof others, &others) == 0) sched_setaffinity(0, sizeof all, &all);
 }
 
-struct alignas(64) Worker {  // a line each, so that one worker's start is not another's cache miss
-  std::atomic<int> call{0};  // odd or even does not matter: a change is a call
+struct alignas(64) Worker {  // one cache line each, so that a wake-up misses in one worker only
+  std::atomic<int> call{0};  // incremented to wake the worker
   std::jthread thread;
 };
 
@@ -93,11 +94,11 @@ class Pool {
     context_ = context;
     callers_cpu_.store(sched_getcpu(), std::memory_order_relaxed);
     const int started = std::min(threads - 1, size());
-    // With more threads than cores, who spins only keeps off those that have work.
+    // With more threads than cores, a spinning thread only takes time from threads that have tasks.
     pauses_.store(started < usable_cores() ? pauses_before_sleep : 0, std::memory_order_relaxed);
     left_.store(threads, std::memory_order_relaxed);
     tickets_.store((++calls_ << 2 * index_bits) + (static_cast<std::uint64_t>(threads) << index_bits) + 1,
-                   std::memory_order_release);  // 0 is the caller's
+                   std::memory_order_release);  // the caller runs task 0
     for (int i = 0; i < started; ++i) start(workers_[static_cast<std::size_t>(i)]);
     work(0);
     take_tickets();
@@ -113,7 +114,7 @@ class Pool {
     w.call.notify_one();
   }
 
-  // A ticket of this call that nobody has yet, until there is none. Who comes late finds a later call's, or none.
+  // Runs tasks that no thread has started until there are none left. A late thread may find tasks of a later call.
   void take_tickets() {
     std::uint64_t next = tickets_.load(std::memory_order_acquire);
     for (;;) {
@@ -121,7 +122,7 @@ class Pool {
       if (index >= (next >> index_bits & most_tasks)) return;
       if (!tickets_.compare_exchange_weak(next, next + 1, std::memory_order_acq_rel, std::memory_order_acquire))
         continue;
-      work(static_cast<int>(index));  // from here on the call cannot end without us, and its task stays
+      work(static_cast<int>(index));  // the call cannot end before this, so task_ stays valid
       next = tickets_.load(std::memory_order_acquire);
     }
   }
@@ -150,7 +151,7 @@ class Pool {
       const int index = size() + 1;
       try {
         added.thread = std::jthread([this, &added, index] { serve(added, index); });
-      } catch (const std::system_error&) {  // no thread to be had: the others take its work
+      } catch (const std::system_error&) {  // no more threads: the others run its tasks
         workers_.pop_back();
         return;
       }
@@ -159,23 +160,23 @@ class Pool {
   }
 
   std::mutex users_;
-  std::deque<Worker> workers_;  // addresses stay
+  std::deque<Worker> workers_;  // a deque keeps addresses valid
   std::atomic<int> size_{0};
-  // The call under way: written before its tickets are, and read by who has one.
+  // The current call: written before `next_task_` is, and read by threads that took a task.
   Task task_ = nullptr;
   void* context_ = nullptr;
   std::atomic<int> callers_cpu_{-1};
   std::uint64_t calls_ = 0;
-  // The call's number, how many tasks it has and the next one's index, in one word: who comes late from another call
-  // takes no task of this one by that one's count.
+  // Number of the call, its number of tasks and the index of the next task, in one word, so that a thread that comes
+  // late from an earlier call cannot take a task of this one by that call's count.
   alignas(64) std::atomic<std::uint64_t> tickets_{0};
   std::atomic<bool> stopping_{false};
   std::atomic<int> pauses_{pauses_before_sleep};
   alignas(64) std::atomic<int> left_{0};
 };
 
-// A child process has no workers, only their memory: it starts with an empty pool and leaves the old one alone, since
-// joining threads that do not exist would wait for ever.
+// After a fork the child has the memory of the workers but not their threads. It starts an empty pool and never
+// destroys the old one, because joining threads that do not exist would block forever.
 struct Process {
   Pool* pool = new Pool;
   Pool* parents = nullptr;

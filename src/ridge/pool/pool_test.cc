@@ -24,7 +24,7 @@ TEST(Pool, every_worker_runs_once) {
   }
 }
 
-// A worker that comes late from a call of few tasks finds the next one's, of more.
+// A worker that arrives late from a call with few tasks finds the next call, which has more.
 TEST(Pool, every_task_runs_once_in_calls_whose_counts_vary) {
   for (int call = 0; call < 20000; ++call) {
     const int threads = 2 + call * 7 % 5;
@@ -36,7 +36,7 @@ TEST(Pool, every_task_runs_once_in_calls_whose_counts_vary) {
 }
 
 TEST(Pool, what_workers_write_is_visible_afterwards_in_a_thousand_calls) {
-  std::array<int, 4> plain{};  // no atomics: the pool orders the accesses
+  std::array<int, 4> plain{};  // no atomics, because the pool orders the accesses
   for (int i = 1; i <= 1000; ++i) {
     run(4, [&](int worker) { plain[static_cast<std::size_t>(worker)] += worker + 1; });
     ASSERT_EQ(plain, (std::array{i, 2 * i, 3 * i, 4 * i}));
@@ -67,7 +67,7 @@ TEST(Pool, the_caller_takes_what_a_worker_has_not_begun) {
   const auto caller = std::this_thread::get_id();
   bool taken = false;
   for (int i = 0; i < 200 && !taken; ++i) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));  // the worker sleeps, and takes long to wake
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));  // the worker sleeps and is slow to wake
     run(2, [&](int worker) {
       if (worker == 1) taken = std::this_thread::get_id() == caller;
     });
@@ -75,10 +75,10 @@ TEST(Pool, the_caller_takes_what_a_worker_has_not_begun) {
   EXPECT_TRUE(taken);
 }
 
-// The caller ties itself to the core on which the worker last ran, where the system would wake the worker again.
+// The caller pins itself to the core on which the worker last ran, where the system would wake the worker again.
 TEST(Pool, a_worker_leaves_the_callers_core_and_keeps_its_affinity) {
   const std::vector<int> cpus = affinity();
-  if (cpus.size() < 2) GTEST_SKIP() << "one CPU is all that there is";
+  if (cpus.size() < 2) GTEST_SKIP() << "this process may use only one CPU";
   cpu_set_t all, one;
   ASSERT_EQ(sched_getaffinity(0, sizeof all, &all), 0);
   const auto caller = std::this_thread::get_id();
@@ -159,7 +159,7 @@ TEST(Pool, pinned_workers_do_the_same_work) {
 
 TEST(Pool, a_child_process_starts_its_own) {
 #if defined(__SANITIZE_THREAD__)
-  GTEST_SKIP() << "threads after a fork are beyond the thread sanitizer";
+  GTEST_SKIP() << "the thread sanitizer does not support threads after a fork";
 #endif
   run(3, [](int) {});
   const pid_t child = fork();

@@ -1,21 +1,21 @@
-// The functions of a chain on a CUDA device, for what nvcc compiles and for what is generated and compiled at run time
-// (NVRTC): the same text, and therefore the same bits. No includes, no names from anywhere else. Against the exact
-// value of their f32 argument, in units in the last place: exp, log, cos, sin, tanh, sqrt, abs and the arithmetic are
-// CUDA's, at most 2; silu, sigmoid, gelu_tanh and gelu here; tests/gpu/functions.cu holds them to what is said at each.
-// NaN gives NaN, infinities their limits.
+// Elementary functions on a CUDA device. nvcc and NVRTC (for kernels generated at run time) compile this same source,
+// so results are identical to the bit; it therefore has no includes and uses no names from elsewhere. Errors are in
+// units in the last place (ulp) of the exact value for the f32 argument: at most 2 for exp, log, cos, sin, tanh, sqrt,
+// abs and arithmetic, which are CUDA's; for the others as stated at each, which tests/gpu/functions.cu checks. NaN
+// gives NaN, infinities give the limits.
 #pragma once
 
 namespace ridge::device {
 
 #define RIDGE_FN __device__ __forceinline__
 
-RIDGE_FN float reciprocal(float x) {  // 1 ulp, of normal numbers
+RIDGE_FN float reciprocal(float x) {  // error 1 ulp for normal numbers
   float y;
   asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
   return y;
 }
 
-RIDGE_FN float max(float a, float b) {  // a NaN is the answer
+RIDGE_FN float max(float a, float b) {  // NaN if either is
   float y;
   asm("max.NaN.f32 %0, %1, %2;" : "=f"(y) : "f"(a), "f"(b));
   return y;
@@ -25,15 +25,15 @@ RIDGE_FN float min(float a, float b) {
   asm("min.NaN.f32 %0, %1, %2;" : "=f"(y) : "f"(a), "f"(b));
   return y;
 }
-RIDGE_FN float power_of_2(float x) {  // no flush to zero: a subnormal e^-x may meet a large factor
+RIDGE_FN float power_of_2(float x) {  // keeps subnormals: e^-x may be multiplied by a large factor
   float y;
   asm("ex2.approx.f32 %0, %1;" : "=f"(y) : "f"(x));
   return y;
 }
 
-// x * Phi(x) is the larger of x and 0 less t * Phi(-t), t = |x|, and Phi(-t) = 2^(c*t^2) * u * S(u), u = 1/(1 + 0.3*t):
-// one form for every x, no branch. The exponent and u's divisor are taken in two floats; S was fitted with c as f32 has
-// it. 7 ulp.
+// Returns x * Phi(x) = max(x, 0) - t * Phi(-t) with t = |x| and Phi(-t) = 2^(c*t^2) * u * S(u), u = 1/(1 + 0.3*t): one
+// formula for every x, without a branch. The exponent and the divisor of u are kept in two floats; S was fitted to the
+// f32 value of c. Error at most 7 ulp.
 RIDGE_FN float gelu(float x) {
   constexpr float c = -0.72134752f;  // -log2(e) / 2
   const float t = min(fabsf(x), 15.0f), h = __fmul_rn(t, t), power = __fmul_rn(h, c);
@@ -53,7 +53,7 @@ RIDGE_FN float gelu(float x) {
   return fmaf(-(s * u * t), e, fmaxf(x, 0.0f));
 }
 
-// e^(x + low) for x <= 0, low being what rounding left of x; the polynomial is vector_math.h's.
+// Returns e^(x + low) for x <= 0, where low is the rounding error of x; the polynomial is that of vector_math.h.
 RIDGE_FN float power_of_e(float x, float low) {
   x = x < -150 ? -150 : x;
   const float n = rintf(x * 1.44269502f);
@@ -66,8 +66,9 @@ RIDGE_FN float power_of_e(float x, float low) {
   return (fmaf(p, r * r, r) + 1) * __int_as_float((half + 127) << 23) * __int_as_float((k - half + 127) << 23);
 }
 
-// x times the logistic function of u + low: x/(1 + e) or x*e/(1 + e), e = e^-|u|. The divisor lies between 1 and 2, so
-// a reciprocal and one correction divide, without the slow path that tiny numerators would take. 4 ulp, e above 2^-120.
+// Returns x * logistic(u + low), computed as x/(1 + e) or x*e/(1 + e) with e = e^-|u|. The divisor is between 1 and 2,
+// so a reciprocal and one correction step replace the division, whose slow path handles tiny numerators. Error at most
+// 4 ulp for e above 2^-120.
 RIDGE_FN float over_one_plus(float x, float u, float low = 0) {
   const float e = power_of_e(-fabsf(u), u < 0 ? low : -low), d = 1 + e;
   const float numerator = u < 0 ? x * e : x, reciprocal = __frcp_rn(d), q = numerator * reciprocal;
@@ -76,12 +77,13 @@ RIDGE_FN float over_one_plus(float x, float u, float low = 0) {
 RIDGE_FN float silu(float x) { return over_one_plus(x < -150 ? -150 : x, x); }
 RIDGE_FN float sigmoid(float x) { return over_one_plus(1, x); }
 
-// x times the logistic function of 2u = x*(a + b*x^2) in two floats, a = 2*sqrt(2/pi), b = 0.044715*a. 7 ulp.
+// Returns x * logistic(x*(a + b*x^2)), the argument in two floats; a = 2*sqrt(2/pi), b = 0.044715*a. Error at most 7
+// ulp.
 RIDGE_FN float gelu_tanh(float x) {
   if (x > 13) return x;
   if (x < -13) return -0.0f;
   constexpr float a = 1.59576917f, b = 0.0713548139f;
-  // __fmul_rn: a product that went unrounded into a later sum would make its rest count twice.
+  // __fmul_rn keeps the compiler from fusing the product into a later sum, which would count its rounding error twice.
   const float s = __fmul_rn(x, x), s_low = fmaf(x, x, -s);
   const float p = __fmul_rn(b, s), p_low = fmaf(b, s_low, fmaf(b, s, -p));
   const float t = a + p, back = t - a, t_low = (a - (t - back)) + (p - back);
@@ -90,7 +92,7 @@ RIDGE_FN float gelu_tanh(float x) {
   return over_one_plus(x, v, fmaf(x, rest, fmaf(x, t, -v)));
 }
 
-RIDGE_FN float relu(float x) { return x < 0 ? 0 : x; }  // NaN stays
+RIDGE_FN float relu(float x) { return x < 0 ? 0 : x; }  // NaN gives NaN
 RIDGE_FN float rsqrt(float x) { return rsqrtf(x); }
 RIDGE_FN float negate(float x) { return -x; }
 RIDGE_FN float abs(float x) { return fabsf(x); }
@@ -99,12 +101,13 @@ RIDGE_FN float log(float x) { return logf(x); }
 RIDGE_FN float tanh(float x) { return tanhf(x); }
 RIDGE_FN float sqrt(float x) { return sqrtf(x); }
 
-// 32 binary digits of 2/pi a word, behind a word of zeros.
+// Zeros in the first word, then 32 binary digits of 2/pi per word.
 static __constant__ unsigned two_over_pi[] = {0,           0xa2f9836eu, 0x4e441529u, 0xfc2757d1u, 0xf534ddc0u,
                                               0xdb629599u, 0x3c439041u, 0xfe5163abu, 0xdebbc561u};
 
-// x less the nearest multiple of pi/2, and which one it is, for |x| > 2^16: of 2/pi, the digits that make less than a
-// whole turn, 96 of them, times x's own 24. What is no number gives none.
+// Returns x minus the nearest multiple of pi/2 for |x| > 2^16 and writes the index of that multiple to `quarter`: it
+// multiplies the 24 bits of x by the 96 binary digits of 2/pi that determine the angle modulo 2*pi. NaN and infinities
+// give NaN.
 RIDGE_FN float far_from_quarter(float x, int& quarter) {
   const unsigned bits = __float_as_uint(x), mantissa = (bits & 0x7fffffu) | 0x800000u;
   const int exponent = static_cast<int>(bits >> 23 & 255);
@@ -128,8 +131,8 @@ RIDGE_FN float far_from_quarter(float x, int& quarter) {
   return r;
 }
 
-// sin of x plus a quarter of a turn `more` times: x less the nearest multiple of pi/2, which has three floats, then the
-// sine's or the cosine's polynomial.
+// Returns sin(x + `extra_quarters` * pi/2): subtracts the nearest multiple of pi/2, which is kept in three floats, and
+// evaluates the polynomial of the sine or the cosine.
 RIDGE_FN float turned(float x, int more) {
   const float shifted = fmaf(x, 0.636619772f, 12582912.0f), n = shifted - 12582912.0f;
   int quarter = __float_as_int(shifted);
@@ -148,7 +151,7 @@ RIDGE_FN float turned(float x, int more) {
 RIDGE_FN float sin(float x) { return turned(x, 0); }
 RIDGE_FN float cos(float x) { return turned(x, 1); }
 
-// cos on [-1, 1], where a second cos has its argument: no range to reduce. 1 ulp.
+// Returns cos(x) for x in [-1, 1], the range of the inner cos in cos(cos(x)): needs no range reduction. Error 1 ulp.
 RIDGE_FN float cos_of_cos(float x) {
   const float z = x * x;
   float p = fmaf(z, 2.42003007e-5f, -1.3884675e-3f);
@@ -157,7 +160,7 @@ RIDGE_FN float cos_of_cos(float x) {
   return fmaf(p, z, 1.0f);
 }
 
-// f(f(…f(x))), `times` over; cos, too, where only its first argument can be any number.
+// Returns f(f(…f(x))) with `times` calls. For cos only the first argument needs range reduction.
 template <int times, class F> RIDGE_FN float repeated(F f, float x) {
 #pragma unroll 16
   for (int i = 0; i < times; ++i) x = f(x);
@@ -170,8 +173,8 @@ template <int times> RIDGE_FN float repeated_cos(float x) {
   return x;
 }
 
-// The same for results that are stored in 16 bits: right to 2^-18 of the result where f16 has it, to 2^-14 of what only
-// bf16 has, below 2^-24; two thirds of the instructions and less.
+// Variants for results that are stored in 16 bits, with at most two thirds of the instructions: relative error at most
+// 2^-18, or 2^-14 for results below 2^-24, which only bf16 can represent.
 RIDGE_FN float gelu_16(float x) {
   const float t = min(fabsf(x), 15.0f), e = power_of_2(t * t * -0.72134752f), u = reciprocal(fmaf(t, 0.35f, 1.0f));
   float s = fmaf(u, 0.042030856f, -0.175984353f);
@@ -213,7 +216,7 @@ RIDGE_FN float log1p(float x) { return log1pf(x); }
 RIDGE_FN float expm1(float x) { return expm1f(x); }
 RIDGE_FN float floor(float x) { return floorf(x); }
 RIDGE_FN float round(float x) { return rintf(x); }
-RIDGE_FN float sign(float x) {  // zeros and NaN stay
+RIDGE_FN float sign(float x) {  // returns zeros and NaN unchanged
   if (x > 0) return 1.0f;
   return x < 0 ? -1.0f : x;
 }
@@ -224,7 +227,7 @@ RIDGE_FN float hard_swish(float x) {
   return x * (min(x + 3, 6.0f) / 6);
 }
 
-// x * e*(e + 2) / (e*(e + 2) + 2) below 0, e = e^x, and x * (1 + 2*e) / (1 + 2*e + 2*e^2), e = e^-x, from there on.
+// For x < 0: x * e*(e + 2) / (e*(e + 2) + 2) with e = e^x; else x * (1 + 2*e) / (1 + 2*e + 2*e^2) with e = e^-x.
 RIDGE_FN float mish(float x) {
   x = x < -150 ? -150.0f : x;
   const float e = expf(-fabsf(x)), of = x < 0 ? e + 2 : fmaf(2.0f, e, 1.0f);
@@ -234,7 +237,7 @@ RIDGE_FN float mish(float x) {
 
 }  // namespace ridge::device
 
-// Which body computes which row of the table; what is compiled at run time calls them by the rows' names.
+// Overloads that select the function by its row of the table; kernels compiled at run time call functions by row name.
 #if !defined(__CUDACC_RTC__)
 #include "ridge/base/function.h"
 

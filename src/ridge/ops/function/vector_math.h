@@ -1,11 +1,10 @@
-// Elementary functions on a vector of floats, written once (vector_math_lanes.h has the vectors). Each reduces its
-// argument to where a short polynomial suffices: exp(x) = 2^n * p(r) with x = n*ln 2 + r and |r| <= 0.347. Where a
-// result is the product of a power and something small, as gelu(-10) = -10 * Phi(-10) = -7.6e-23, the power of two is
-// applied last, so that subnormal results are right too. Largest errors over all of f32 (vector_math_test.cc): exp,
-// log, cos, sin, tanh 2 ulp; gelu, gelu_tanh, silu, sigmoid, rsqrt 4 ulp. NaN gives NaN,
-// infinities their limits: gelu(-inf) and silu(-inf) are -0. The coefficients are minimax fits (Lawson's
-// iteration) to the stated intervals, rounded one by one. Method: Muller, "Elementary Functions", 3rd ed., chapters 3
-// and 11.
+// Elementary functions on a vector of floats, written once for all vector types of vector_math_lanes.h. Each reduces
+// its argument to an interval where a short polynomial suffices: exp(x) = 2^n * p(r) with x = n*ln 2 + r and |r| <=
+// 0.347. If a result is the product of a power and a small factor, as gelu(-10) = -10 * Phi(-10) = -7.6e-23, the power
+// of two is applied last, so that subnormal results are accurate too. Largest errors over all of f32
+// (vector_math_test.cc): exp, log, cos, sin, tanh 2 ulp; gelu, gelu_tanh, silu, sigmoid, rsqrt 4 ulp. NaN gives NaN,
+// infinities give the limits: gelu(-inf) and silu(-inf) are -0. The coefficients are minimax fits (Lawson's iteration)
+// on the stated intervals, rounded one by one. Method: Muller, "Elementary Functions", 3rd ed., chapters 3 and 11.
 #pragma once
 
 #include "ridge/base/function.h"
@@ -16,7 +15,7 @@ namespace {
 
 template <class V> [[gnu::always_inline]] inline V lit(float x) { return V::all(x); }
 
-// c0 + x*(c1 + x*(c2 + …))
+// Returns c0 + x*(c1 + x*(c2 + …)).
 template <class V> [[gnu::always_inline]] inline V horner(V, float last) { return lit<V>(last); }
 template <class V, class... C> [[gnu::always_inline]] inline V horner(V x, float c0, C... rest) {
   return fma(horner(x, rest...), x, lit<V>(c0));
@@ -26,30 +25,30 @@ template <class V> V negate(V x) { return as_float(bits(x) ^ V::Int::all(INT32_M
 template <class V> V abs(V x) { return as_float(bits(x) & V::Int::all(INT32_MAX)); }
 
 #if !defined(__AVX512F__)
-// a * 2^n in two steps, so that neither factor leaves the floats for n in -252 … 252.
+// Returns a * 2^n. It multiplies in two steps, so that neither factor overflows or underflows for n in -252 … 252.
 template <class V> V scale(V a, V n) {
   const auto k = to_int(n), half = shift_right<1>(k), one = V::Int::all(127);
   return a * as_float(shift_left<23>(half + one)) * as_float(shift_left<23>(k - half + one));
 }
 #endif
 
-// The integer nearest to x*y, |x*y| < 2^22: added to 3*2^22 it is what stays of the product.
+// Returns the integer nearest to x*y for |x*y| < 2^22: adding 3*2^22 rounds the product to an integer.
 template <class V> [[gnu::always_inline]] inline V round_product(V x, float y) {
   return fma(x, lit<V>(y), lit<V>(0x1.8p23f)) - lit<V>(0x1.8p23f);
 }
 
-template <class V> struct Power {  // mantissa * 2^exponent
+template <class V> struct Power {  // the number mantissa * 2^exponent
   V mantissa, exponent;
   V value() const { return scale(mantissa, exponent); }
 };
 
-// The r of x = n*ln 2 + r for x in -150 … 89; beyond, that of the nearer end, whose power is 0 or infinite as a float.
+// Returns r of x = n*ln 2 + r. x is clamped to -150 … 89: e^x of either end is 0 or infinite as a float.
 template <class V> V reduce_by_ln2(V x, V& n) {
-  x = larger(lit<V>(-150), smaller(lit<V>(89), x));  // of a NaN, both give the second
+  x = larger(lit<V>(-150), smaller(lit<V>(89), x));  // both return the second operand, x, if x is NaN
   n = round_product(x, 1.44269502f);
   return fma(n, lit<V>(1.90465421e-09f), fma(n, lit<V>(-0.693147182f), x));
 }
-template <class V> V power_rest(V r) {  // (e^r - 1 - r) / r^2
+template <class V> V power_rest(V r) {  // Returns (e^r - 1 - r) / r^2.
   return horner(r, 0.49999994f, 0.166665122f, 0.0416682996f, 0.00836982392f, 0.0013820614f);
 }
 template <class V> Power<V> power_of_e(V x) {
@@ -57,8 +56,8 @@ template <class V> Power<V> power_of_e(V x) {
   const V r = reduce_by_ln2(x, n);
   return {fma(power_rest(r), r * r, r) + lit<V>(1), n};
 }
-// e^(x + low) = (1 + rest) * 2^exponent for x in -250 … 0, low being what rounding left of x. As 1 + rest it is known
-// better than any float: q * e^x is fma(q, rest, q).
+// e^(x + low) = (1 + rest) * 2^exponent for x in -250 … 0, where low is the rounding error of x. 1 + rest has more bits
+// than a float; q * e^x is fma(q, rest, q) scaled by 2^exponent.
 template <class V> struct NearPower { V rest, exponent; };
 template <class V> [[gnu::always_inline]] inline NearPower<V> near_power(V x, V low) {
   const V n = round_product(x, 1.44269502f);
@@ -68,10 +67,11 @@ template <class V> [[gnu::always_inline]] inline NearPower<V> near_power(V x, V 
 
 template <class V> V exp(V x) { return power_of_e(x).value(); }
 
-// 2^64 e^x for x <= 0, for rows that are divided by their own sum: up there every power that a quotient can show has
-// the exponent of a float, so that it is made by one shift (the sum's low bits are the integer, 64 and a float's 127 of
-// exponent) and 1 + q is scaled by one fma: 13 instructions, where what must end in subnormals takes 22 of AVX2. NaN
-// gives NaN. Within 2^-21: one float of ln 2 leaves 2.7e-9 of x, of which a difference of two floats has lost 6e-8.
+// Returns 2^64 e^x for x <= 0, for rows that are divided by their own sum. With the factor 2^64 every power that
+// affects a quotient is a normal float. So one shift makes the power of two (the low bits of the sum are n + 64 + 127,
+// 127 being the exponent bias) and one fma scales by it: 13 AVX2 instructions instead of the 22 that subnormal results
+// need. NaN gives NaN. Relative error 2^-21: ln 2 in one float costs 2.7e-9 of x; x, a difference of two floats,
+// already has 6e-8.
 template <class V> [[gnu::always_inline]] inline V raised_power(V x) {
   x = larger(lit<V>(-130), x);
   const V integer = lit<V>(0x1.8p23f + 64 + 127), t = fma(x, lit<V>(1.44269502f), integer);
@@ -79,18 +79,18 @@ template <class V> [[gnu::always_inline]] inline V raised_power(V x) {
   return fma(fma(power_rest(r), r * r, r), power, power);
 }
 
-// The same within 2^-18, more than a result of 16 bits can show, in three instructions fewer.
+// Returns 2^64 e^x with relative error 2^-18, enough for results of 16 bits, in three instructions fewer.
 template <class V> [[gnu::always_inline]] inline V raised_power_short(V x) {
   const V y = larger(lit<V>(-188), x * lit<V>(1.44269502f)), integer = lit<V>(0x1.8p23f + 64 + 127), t = y + integer;
   return horner(y - (t - integer), 0.999999285f, 0.693121791f, 0.240247443f, 0.0559178628f, 0.00957010221f) *
          as_float(shift_left<23>(bits(t)));
 }
 
-// log(x + low) where low is little of x; has_low false: low is 0.
+// Returns log(x + low) for low much smaller than x; if !has_low, low is 0.
 template <bool has_low, class V> [[gnu::always_inline]] inline V log_of_two(V x, V low) {
   const auto subnormal = x < lit<V>(0x1p-126f);
   const V scaled = select(subnormal, x * lit<V>(0x1p23f), x);
-  const auto root = V::Int::all(0x3f3504f3);  // sqrt(1/2): the mantissa lies between it and twice it
+  const auto root = V::Int::all(0x3f3504f3);  // sqrt(1/2): the mantissa is in [sqrt(1/2), sqrt(2))
   const auto above = bits(scaled) - root;
   const V k = to_float(shift_right<23>(above)) - select(subnormal, lit<V>(23), lit<V>(0));
   const V f = as_float((above & V::Int::all(0x7fffff)) + root) - lit<V>(1), f2 = f * f;
@@ -105,32 +105,33 @@ template <bool has_low, class V> [[gnu::always_inline]] inline V log_of_two(V x,
 }
 template <class V> V log(V x) { return log_of_two<false>(x, x); }
 template <class V> V log1p(V x) {
-  const V sum = x + lit<V>(1), low = x - (sum - lit<V>(1));  // beyond 2^24 it is wrong, and nothing beside the sum
+  const V sum = x + lit<V>(1), low = x - (sum - lit<V>(1));  // wrong above 2^24, but negligible there
   return select(x == lit<V>(0), x, log_of_two<true>(sum, low));
 }
 
-template <class V> struct Angle {  // x = quarters * pi/2 + rest, |rest| a hair over pi/4 at most
+template <class V> struct Angle {  // x = quarters * pi/2 + rest, |rest| <= pi/4 up to rounding
   V rest;
   typename V::Int quarters;
 };
 
-// For |x| >= 2^16 and infinities: x is an integer m times 2^e, and only those bits of 2/pi matter which give
-// m * 2^e * 2/pi modulo 4 (Payne and Hanek). 128 bits from the first that does leave an error under 2^-100.
+// Returns x minus the nearest multiple of pi/2 for |x| >= 2^16; NaN for infinities. x is an integer m times 2^e, and
+// only the bits of 2/pi that affect m * 2^e * 2/pi modulo 4 matter (Payne and Hanek). With 128 such bits the error is <
+// 2^-100.
 template <class V> float reduce_large(float x, std::int32_t& quarters) {
   static constexpr std::uint64_t two_over_pi[] = {0, 0xa2f9836e4e441529, 0xfc2757d1f534ddc0, 0xdb6295993c439041,
                                                   0xfe5163abdebbc561};
   const auto u = __builtin_bit_cast(std::uint32_t, x);
   const int exponent = static_cast<int>(u >> 23 & 0xff) - 150;
   quarters = 0;
-  if (exponent == 105) return x - x;                                         // infinity has no angle
-  const int start = 64 + exponent - 2, word = start / 64, bit = start % 64;  // the bit that weighs 2 in the product
+  if (exponent == 105) return x - x;                                         // NaN
+  const int start = 64 + exponent - 2, word = start / 64, bit = start % 64;  // start: bit of weight 2
   const auto cut = [&](int i) {
     return bit == 0 ? two_over_pi[i] : two_over_pi[i] << bit | two_over_pi[i + 1] >> (64 - bit);
   };
   const std::uint64_t m = (u & 0x7fffff) | 0x800000;
   const unsigned __int128 low = static_cast<unsigned __int128>(cut(word + 1)) * m;
-  const std::uint64_t top = cut(word) * m + static_cast<std::uint64_t>(low >> 64);  // modulo 4, in units of 2^-62
-  const std::uint64_t turned = top + (std::uint64_t{1} << 61);                      // to the nearest quarter
+  const std::uint64_t top = cut(word) * m + static_cast<std::uint64_t>(low >> 64);  // modulo 4, unit 2^-62
+  const std::uint64_t turned = top + (std::uint64_t{1} << 61);                      // nearest quarter
   quarters = static_cast<std::int32_t>(turned >> 62);
   const auto whole = static_cast<std::int64_t>(top - (static_cast<std::uint64_t>(quarters) << 62));
   const double fraction = static_cast<double>(whole) + static_cast<double>(static_cast<std::uint64_t>(low)) * 0x1p-64;
@@ -142,7 +143,7 @@ template <class V> float reduce_large(float x, std::int32_t& quarters) {
 
 template <class V> Angle<V> quarter_turns(V x) {
   const V n = round_product(x, 0.636619747f);
-  V r = fma(n, lit<V>(-1.57079637f), x);  // exact: both sides are multiples of 2^-24 and the difference is under 1
+  V r = fma(n, lit<V>(-1.57079637f), x);  // exact: both are multiples of 2^-24 and differ by less than 1
   r = fma(n, lit<V>(4.37113883e-08f), r);
   r = fma(n, lit<V>(1.71512451e-15f), r);
   auto q = to_int(n);
@@ -161,7 +162,7 @@ template <class V> Angle<V> quarter_turns(V x) {
   return {r, q};
 }
 
-// sin of `quarters` quarter turns and the rest.
+// Returns sin(quarters * pi/2 + rest).
 template <class V> V sine(const Angle<V>& angle) {
   const V r = angle.rest, s = r * r;
   const V sin = fma(r * s, horner(s, -0.166666538f, 0.00833209977f, -0.000195065106f), r);
@@ -170,7 +171,7 @@ template <class V> V sine(const Angle<V>& angle) {
   const V value = select(is_zero(angle.quarters & V::Int::all(1)), sin, cos);
   return as_float(bits(value) ^ shift_left<30>(angle.quarters & V::Int::all(2)));
 }
-template <class V> V sin(V x) { return select(x == lit<V>(0), x, sine(quarter_turns(x))); }  // keeps -0
+template <class V> V sin(V x) { return select(x == lit<V>(0), x, sine(quarter_turns(x))); }  // returns -0 for -0
 template <class V> V cos(V x) {
   const Angle<V> angle = quarter_turns(x);
   return sine(Angle<V>{angle.rest, angle.quarters + V::Int::all(1)});
@@ -184,18 +185,18 @@ template <class V> V tanh(V x) {
   return as_float(bits(value) ^ (bits(x) & V::Int::all(INT32_MIN)));
 }
 
-template <class V> V sigmoid(V x) {  // 1/(1 + e) or e/(1 + e) where e = e^-|x|
+template <class V> V sigmoid(V x) {  // 1/(1 + e) or e/(1 + e) with e = e^-|x|
   const Power<V> e = power_of_e(negate(abs(x)));
   const auto negative = x < lit<V>(0);
   return scale(select(negative, e.mantissa, lit<V>(1)) / (lit<V>(1) + e.value()),
                select(negative, e.exponent, lit<V>(0)));
 }
 
-// The gates are x for large x and 0 for small; what is missing is the same on both sides of 0: relu(x) - tail(|x|).
-// That is -tail exactly for x < 0, and -0 for -0 and -infinity.
+// Returns relu(x) - tail * 2^exponent. silu and gelu differ from relu by a tail that depends on |x| only. The result is
+// exactly -tail for x < 0, and -0 for -0 and -infinity.
 template <class V> V less_tail(V x, V tail, V exponent) { return larger(lit<V>(-0.0f), x) - scale(tail, exponent); }
 
-// x/(1 + e^-x): the tail is z*e/(1 + e), e = e^-z.
+// Returns x/(1 + e^-x) given z = |x| and e = e^-z: the tail is z*e/(1 + e).
 template <class V> V sigmoid_gate(V x, V z, const NearPower<V>& e) {
   const V power = scale(lit<V>(1) + e.rest, e.exponent);
   return less_tail(x, fma(z, e.rest, z) / (lit<V>(1) + power), e.exponent);
@@ -205,10 +206,10 @@ template <class V> V silu(V x) {
   return sigmoid_gate(x, z, near_power(negate(z), lit<V>(0)));
 }
 
-// x * Phi(x): the tail is z * Phi(-z) = e^(-z^2/2) * q * P(q), q = z/(z + 2.5), for z to 14; beyond, it is 0. P is
-// summed around q = 3/8, where its terms are small. (With a quotient of two polynomials in its place, whose roundings
-// add up, the largest error was 5.1 ulp.) z^2 is taken in two floats: rounded once it would be wrong by 2^-18 at
-// z = 14, and so would the power.
+// Returns x * Phi(x). The tail is z * Phi(-z) = e^(-z^2/2) * q * P(q), q = z/(z + 2.5), for z up to 14 and 0 above. P
+// is expanded around q = 3/8, where its terms are small. (A quotient of two polynomials instead, whose rounding errors
+// add up, had a largest error of 5.1 ulp.) z^2 is kept in two floats: in one, it and the power would be off by 2^-18 at
+// z = 14.
 template <class V> V gelu(V x) {
   const V z = smaller(lit<V>(14.6f), abs(x)), h = z * z, low = fma(z, z, negate(h)), half = lit<V>(-0.5f);
   const NearPower<V> e = near_power(h * half, low * half);
@@ -218,12 +219,12 @@ template <class V> V gelu(V x) {
   return less_tail(x, fma(tail, e.rest, tail), e.exponent);
 }
 
-// x * sigmoid(2u), 2u = z*(a + b*z^2) in two floats for the same reason; a = 2*sqrt(2/pi), b = 0.044715*a.
+// Returns x * sigmoid(z*(a + b*z^2)), the argument in two floats as in gelu; a = 2*sqrt(2/pi), b = 0.044715*a.
 template <class V> V gelu_tanh(V x) {
   const V z = smaller(lit<V>(12.5f), abs(x)), a = lit<V>(1.59576917f), b = lit<V>(0.0713548139f);
   const V s = z * z, s_low = fma(z, z, negate(s));
   const V p = b * s, p_low = fma(b, s_low, fma(b, s, negate(p)));
-  const V t = a + p, back = t - a, t_low = (a - (t - back)) + (p - back);  // two-sum
+  const V t = a + p, back = t - a, t_low = (a - (t - back)) + (p - back);  // two-sum: t + t_low = a + p exactly
   const V rest = t_low + p_low + fma(s, lit<V>(2.39883247e-09f), lit<V>(-4.53406805e-08f));
   const V v = z * t, v_low = fma(z, rest, fma(z, t, negate(v)));
   return sigmoid_gate(x, z, near_power(negate(v), negate(v_low)));
@@ -231,18 +232,18 @@ template <class V> V gelu_tanh(V x) {
 
 template <class V> V rsqrt(V x) { return lit<V>(1) / sqrt(x); }
 
-// NaN if either is; of +0 and -0 either may come.
+// Returns NaN if either operand is NaN; for +0 and -0 it may return either.
 template <class V> V max(V a, V b) { return select(is_nan(a), a, larger(a, b)); }
 template <class V> V min(V a, V b) { return select(is_nan(a), a, smaller(a, b)); }
 template <class V> V relu(V x) { return larger(lit<V>(0), x); }
-template <class V> V less(V a, V b) { return select(a < b, lit<V>(1), lit<V>(0)); }  // a NaN is not less
+template <class V> V less(V a, V b) { return select(a < b, lit<V>(1), lit<V>(0)); }  // comparisons with NaN are false
 template <class V> V equal(V a, V b) { return select(a == b, lit<V>(1), lit<V>(0)); }
 template <class V> V less_equal(V a, V b) { return select(a == b, lit<V>(1), less(a, b)); }
 template <class V> V where(V condition, V a, V b) { return select(condition == lit<V>(0), b, a); }
 
-// |x| with the sign of y.
+// Returns |x| with the sign of y.
 template <class V> V with_sign(V x, V y) { return as_float(bits(x) ^ ((bits(x) ^ bits(y)) & V::Int::all(INT32_MIN))); }
-template <class V> V round(V x) {  // what is added and taken away again leaves no place for fractions below 2^23
+template <class V> V round(V x) {  // adding and subtracting 2^23 rounds to an integer
   const V z = abs(x), whole = (z + lit<V>(0x1p23f)) - lit<V>(0x1p23f);
   return with_sign(select(z < lit<V>(0x1p23f), whole, z), x);
 }
@@ -258,7 +259,7 @@ template <class V> V hard_swish(V x) {
   return x * (smaller(lit<V>(6), x + lit<V>(3)) / lit<V>(6));
 }
 
-// e^x - 1 = 2^n * p + (2^n - 1), p = e^r - 1; where 2^n is beyond the floats, 1 is nothing.
+// Returns e^x - 1 = 2^n * p + (2^n - 1) with p = e^r - 1; for x > 60 the -1 is negligible.
 template <class V> V expm1(V x) {
   V n;
   const V r = reduce_by_ln2(x, n), p = fma(power_rest(r), r * r, r), power = scale(lit<V>(1), n);
@@ -266,7 +267,7 @@ template <class V> V expm1(V x) {
   return select(x == lit<V>(0), x, value);
 }
 
-// To 15/16 an odd polynomial; beyond, 1 - e^(-z + z*P(z)), which is 1 from 4 on.
+// Evaluates an odd polynomial up to 15/16 and 1 - e^(-z + z*P(z)) above, which is 1 from 4 on.
 template <class V> V erf(V x) {
   const V z = smaller(lit<V>(4), abs(x)), s = z * z;
   const V near =
@@ -278,7 +279,7 @@ template <class V> V erf(V x) {
   return with_sign(select(z < lit<V>(0.9375f), near, lit<V>(1) - exp(power)), x);
 }
 
-// Of the smaller one over the larger one of |x| and 1.
+// Evaluates the polynomial of t = min(|x|, 1) / max(|x|, 1).
 template <class V> V atan(V x) {
   const V z = abs(x), t = smaller(lit<V>(1), z) / larger(lit<V>(1), z), s = t * t;
   const V p = horner(s, -0.333332986f, 0.19998534f, -0.142641023f, 0.109515063f, -0.0840158165f, 0.0579272285f,
@@ -299,8 +300,8 @@ template <class V> V tan(V x) {
 
 template <class V> V softplus(V x) { return max(x, lit<V>(0)) + log1p(exp(negate(abs(x)))); }
 
-// x * tanh(log(1 + e^x)) without a difference: e = e^-|x|; below 0 x * e*(e + 2)/(e*(e + 2) + 2), the power of two
-// applied last, and from there on x * (1 + 2*e)/(1 + 2*e + 2*e^2).
+// Returns x * tanh(log(1 + e^x)) without subtractions. With e = e^-|x| it is x * e*(e + 2)/(e*(e + 2) + 2) for x < 0,
+// the power of two applied last, and x * (1 + 2*e)/(1 + 2*e + 2*e^2) otherwise.
 template <class V> V mish(V x) {
   x = larger(lit<V>(-150), x);
   const Power<V> power = power_of_e(negate(abs(x)));
@@ -312,7 +313,8 @@ template <class V> V mish(V x) {
                select(negative, power.exponent, lit<V>(0)));
 }
 
-// log z in two floats for z > 0, within 2^-31 of it: z = m * 2^k, log m = 2*(s + s^3/3 + …), s = (m - 1)/(m + 1).
+// Returns log z as result + low for z > 0, relative error 2^-31: z = m * 2^k, log m = 2*(s + s^3/3 + …) with
+// s = (m - 1)/(m + 1).
 template <class V> V log_in_two(V z, V& low) {
   const auto subnormal = z < lit<V>(0x1p-126f);
   const V scaled = select(subnormal, z * lit<V>(0x1p23f), z);
@@ -321,13 +323,13 @@ template <class V> V log_in_two(V z, V& low) {
   const V m = as_float((above & V::Int::all(0x7fffff)) + root), f = m - lit<V>(1), g = m + lit<V>(1);
   const V g_low = m - (g - lit<V>(1)), s = f / g;
   const V s_low = fma(negate(s), g_low, fma(negate(s), g, f)) / g, s2 = s * s;
-  const V more = horner(s2, 0.200000778f, 0.142733857f, 0.117137916f) * s2;  // behind 1/3
+  const V more = horner(s2, 0.200000778f, 0.142733857f, 0.117137916f) * s2;  // terms after s^3/3
   const V cube = s * s2, third = lit<V>(0.333333343f), t = cube * third;
   const V cube_low = fma(s, fma(s, s, negate(s2)), fma(s, s2, negate(cube)));
   const V t_low =
       fma(cube, third, negate(t)) + fma(cube, lit<V>(-9.93410776e-09f), cube_low * third) + cube * more + s2 * s_low;
-  const V a = s + t, a_low = (t - (a - s)) + s_low + t_low;                      // half of log m
-  const V whole = k * lit<V>(0.693145752f), two_a = a + a, sum = whole + two_a;  // 2^-16 is the last place of the first
+  const V a = s + t, a_low = (t - (a - s)) + s_low + t_low;                      // log(m) / 2
+  const V whole = k * lit<V>(0.693145752f), two_a = a + a, sum = whole + two_a;  // ln 2 to 2^-16
   const V back = sum - whole, error = (whole - (sum - back)) + (two_a - back);
   low = error + (a_low + a_low) + k * lit<V>(1.42860677e-06f);
   return sum;
@@ -343,7 +345,7 @@ template <class V> V pow(V x, V y) {
   const NearPower<V> power = near_power(p, select(abs(product) < lit<V>(100), rest, zero));
   V value = select(z == one, select(is_nan(y), one, one), scale(one + power.rest, power.exponent));
   const V half = y * lit<V>(0.5f);
-  const auto odd = select(floor(half) == half, zero, select(floor(y) == y, one, zero));  // 1 or 0
+  const auto odd = select(floor(half) == half, zero, select(floor(y) == y, one, zero));  // 1 or 0: y is odd
   const V nan = lit<V>(__builtin_nanf(""));
   const V of_negative = select(x == negate(infinity), value, select(floor(y) == y, value, nan));
   value = select(x < zero, of_negative, value);
@@ -352,7 +354,7 @@ template <class V> V pow(V x, V y) {
   return select(y == zero, one, select(x == one, one, select(is_nan(y), y, value)));
 }
 
-// Which body computes which row of the table.
+// Overloads that select the function by its row of the table.
 template <class V> [[gnu::always_inline]] inline V at(Of<Function::add>, V a, V b) { return a + b; }
 template <class V> [[gnu::always_inline]] inline V at(Of<Function::subtract>, V a, V b) { return a - b; }
 template <class V> [[gnu::always_inline]] inline V at(Of<Function::multiply>, V a, V b) { return a * b; }

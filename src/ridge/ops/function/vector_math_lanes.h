@@ -1,8 +1,8 @@
-// A handful of floats that are worked on at once: 16 in AVX-512, 8 in AVX2, 8 in a plain array that the compiler turns
-// into what the machine has. A kernel is written once against this vocabulary and compiled in one file for each
-// instruction set; every name lies in an unnamed namespace, so that no AVX-512 copy of a function can be linked into
-// the plain kernel. Rounding is to nearest even and subnormals are kept, throughout. Loads and stores need no alignment
-// but stream_two() and stream_halves(), which need that of what they write.
+// Vectors of floats: 16 lanes with AVX-512, 8 with AVX2, else a plain array of 8 that the compiler vectorises for the
+// machine. A kernel is written once with these operations and compiled in one file for each instruction set; every name
+// is in an unnamed namespace, so that no AVX-512 copy of a function can be linked into the plain kernel. Rounding is to
+// nearest even and subnormals are kept. Only `stream_pair` and `stream_even_odd` need aligned addresses: aligned to the
+// bytes that they store.
 #pragma once
 
 #include <cmath>
@@ -11,7 +11,7 @@
 
 #include "ridge/base/float16.h"
 #if defined(__AVX2__)
-#pragma GCC diagnostic push  // gcc 12 takes the intrinsics' own "undefined" vectors for a mistake (its bug 105593)
+#pragma GCC diagnostic push  // gcc 12 warns about the intrinsics' own undefined vectors (gcc bug 105593)
 #pragma GCC diagnostic ignored "-Wuninitialized"
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 #include <immintrin.h>
@@ -61,7 +61,7 @@ struct Float512 {
   static void fence() { _mm_sfence(); }
   static void prefetch(const void* p) { _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T1); }
 
-  // 32 bf16 at once, those of even and those of odd place: half the instructions that two vectors in order take.
+  // Access 32 bf16 as a vector of even and one of odd elements: half the instructions of two vectors in order.
   static constexpr bool has_halves = true;
   static void load_halves(const Bf16* p, Float512& even, Float512& odd) {
     const __m512i u = _mm512_loadu_si512(p);
@@ -85,7 +85,7 @@ struct Float512 {
     }
     return _mm512_mask_blend_epi16(0xaaaaaaaa, _mm512_srli_epi32(low, 16), high);
   }
-  __m512i rounded_to_bf16() const {  // in the upper half of each lane, to even; a NaN may come out as anything
+  __m512i rounded_to_bf16() const {  // result in the upper half of each lane; undefined for NaN
     const __m512i u = _mm512_castps_si512(v), near = _mm512_add_epi32(u, _mm512_set1_epi32(0x7fff));
     const __mmask16 odd = _mm512_test_epi32_mask(u, _mm512_set1_epi32(0x10000));
     return _mm512_mask_add_epi32(near, odd, near, _mm512_set1_epi32(1));
@@ -95,7 +95,7 @@ struct Float512 {
     return _mm512_mask_blend_epi32(_mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q), near, quiet);
   }
   __m256i f16_bits() const { return _mm512_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
-  __m256i bf16_bits() const {  // by hand: vcvtneps2bf16 would take subnormals for zero
+  __m256i bf16_bits() const {  // not vcvtneps2bf16, which flushes subnormals to zero
     return _mm512_cvtepi32_epi16(_mm512_srli_epi32(quiet_or(rounded_to_bf16()), 16));
   }
 };
@@ -169,8 +169,8 @@ struct Float256 {
   static void fence() { _mm_sfence(); }
   static void prefetch(const void* p) { _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T1); }
 
-  // 16 bf16 at once, those of even and those of odd place: 20 instructions to round them where two vectors in order
-  // take 33, and no lane changes sides.
+  // Access 16 bf16 as a vector of even and one of odd elements: rounding takes 20 instructions instead of 33 for two
+  // vectors in order, and no element crosses the 128-bit lanes.
   static constexpr bool has_halves = true;
   static void load_halves(const Bf16* p, Float256& even, Float256& odd) {
     const __m256i u = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
@@ -196,7 +196,7 @@ struct Float256 {
     }
     return _mm256_blend_epi16(_mm256_srli_epi32(low, 16), high, 0xaa);
   }
-  __m256i rounded_to_bf16() const {  // in the upper half of each lane, to even; a NaN may come out as anything
+  __m256i rounded_to_bf16() const {  // result in the upper half of each lane; undefined for NaN
     const __m256i u = _mm256_castps_si256(v), even = _mm256_and_si256(_mm256_srli_epi32(u, 16), _mm256_set1_epi32(1));
     return _mm256_add_epi32(_mm256_add_epi32(u, _mm256_set1_epi32(0x7fff)), even);
   }
@@ -324,7 +324,7 @@ inline FloatPlain operator*(FloatPlain a, FloatPlain b) {
 inline FloatPlain operator/(FloatPlain a, FloatPlain b) {
   return each<FloatPlain>([&](int i) { return a.v[i] / b.v[i]; });
 }
-// The product is exact in f64, so this rounds twice, the first time 29 bits further down: exact where fma would be.
+// The product is exact in f64; the sum is rounded to f64 and then to f32. The result is exact wherever that of fma is.
 inline FloatPlain fma(FloatPlain a, FloatPlain b, FloatPlain c) {
   return each<FloatPlain>(
       [&](int i) { return static_cast<float>(static_cast<double>(a.v[i]) * b.v[i] + static_cast<double>(c.v[i])); });
@@ -364,7 +364,7 @@ inline IntPlain bits(FloatPlain a) {
 inline FloatPlain as_float(IntPlain a) {
   return each<FloatPlain>([&](int i) { return __builtin_bit_cast(float, a.v[i]); });
 }
-inline IntPlain to_int(FloatPlain a) {  // what is no int becomes the smallest, as the instruction has it
+inline IntPlain to_int(FloatPlain a) {  // out of range gives INT32_MIN, as cvtps2dq does
   return each<IntPlain>([&](int i) {
     const float x = a.v[i];
     return x > -0x1p31f && x < 0x1p31f ? static_cast<std::int32_t>(x) : INT32_MIN;

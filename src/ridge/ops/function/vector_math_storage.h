@@ -1,6 +1,6 @@
-// Between memory and vectors of floats: runs of f32, bf16 or f16 of any length at any address. What is no whole vector
-// is copied byte by byte into one, so nothing outside the run is read or written. Stores past the caches write two
-// whole vectors at their own alignment.
+// Loads and stores between vectors of floats and arrays of f32, bf16 or f16 of any length at any address. Partial
+// vectors are copied bytewise, so nothing outside the array is read or written. Non-temporal stores write two full
+// vectors at addresses aligned to the bytes that they store.
 #pragma once
 
 #include <algorithm>
@@ -14,7 +14,7 @@ namespace {
 
 inline std::int64_t bytes_of(DType dtype) { return bits(dtype) / 8; }
 
-// Calls f with a pointer of the type that `dtype` is stored as.
+// Calls f with `data` as a pointer to the storage type of `dtype`.
 template <class F> void with_type(DType dtype, void* data, F f) {
   if (dtype == DType::bf16) return f(static_cast<Bf16*>(data));
   if (dtype == DType::f16) return f(static_cast<F16*>(data));
@@ -41,8 +41,8 @@ template <class V, class T> void store_some(V value, T* to, int n, std::int64_t 
     for (int k = 0; k < n; ++k) std::memcpy(to + k * stride, &part[k], sizeof(T));
 }
 
-// Two vectors of neighbours. In halves, bf16 come by even and odd place, which must be the order of all that meets
-// them.
+// Two vectors of adjacent elements. With `even_odd`, a has the even bf16 and b the odd ones; all operands that are
+// combined must use the same order.
 template <class V> struct Two { V a, b; };
 template <class V, bool halves, class T> [[gnu::always_inline]] inline Two<V> load_two(const T* from) {
   if constexpr (halves) {
@@ -64,9 +64,9 @@ template <class V, bool halves, class T> [[gnu::always_inline]] inline void stor
   }
 }
 
-// Asks for the lines of so many elements that a loop will read, some way behind `from`: a core that also computes sees
-// too few loads at once to keep memory busy. Elements of 16 bits are wanted in the L1 then. Those of 32 pass more
-// quickly than memory answers: they are asked for further ahead, and into the L2, which waits for more of them.
+// Prefetches the lines that a loop will read at a fixed distance after `from`: a core that also computes issues too few
+// loads to saturate memory. Elements of 16 bits are prefetched into the L1. A loop over 32-bit elements advances faster
+// than memory delivers, so these are prefetched further in advance and into the L2, which tracks more misses.
 struct SoonL1 {
   static constexpr int bytes = 4096, locality = 3;
 };

@@ -1,5 +1,6 @@
-// Every function of one operand, on every instruction set of this CPU, over all exponents of f32, against the same
-// function in f64. An error is counted in units of the result's last place (of the smallest subnormal near 0).
+// Checks every function of one operand, on every instruction set of this CPU, over all exponents of f32, against the
+// same function in f64. Errors are in units of the result's last place (in smallest subnormals if the result is
+// subnormal).
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -49,7 +50,7 @@ double unit_in_last_place(double x) {
 double ulps(float got, double exact) {
   if (std::isnan(exact)) return std::isnan(got) ? 0 : infinity;
   const auto nearest = static_cast<float>(exact);
-  if (std::isinf(nearest)) {  // just above the largest float, the largest float is one unit away
+  if (std::isinf(nearest)) {  // the largest float is one unit below infinity
     const bool close = std::abs(exact) < 0x1.000002p128 && std::abs(got) == std::numeric_limits<float>::max();
     if (got == nearest) return 0;
     return close ? 1 : infinity;
@@ -58,7 +59,7 @@ double ulps(float got, double exact) {
   return std::abs(static_cast<double>(got) - exact) / unit_in_last_place(exact);
 }
 
-// All exponents, both signs, mantissas at the ends and spread between; and what is special.
+// Returns values of all exponents and signs with the extreme and some other mantissas, and the special values.
 std::vector<float> sweep() {
   std::vector<float> x;
   std::uint32_t state = 1;
@@ -70,8 +71,8 @@ std::vector<float> sweep() {
       for (const std::uint32_t sign : {0u, 0x80000000u})
         x.push_back(std::bit_cast<float>(sign | exponent << 23 | mantissa));
     }
-  for (int i = -120000; i <= 120000; ++i) x.push_back(static_cast<float>(i) * 0x1.01p-10f);  // where functions bend
-  // The floats nearest to multiples of pi/2, where the angle's rest is smallest.
+  for (int i = -120000; i <= 120000; ++i) x.push_back(static_cast<float>(i) * 0x1.01p-10f);  // curved ranges
+  // The floats nearest to multiples of pi/2, where the reduced angle is smallest.
   for (double k = 1; k < 1e36; k = std::floor(k * 1.37 + 1)) x.push_back(static_cast<float>(k * M_PI_2));
   return x;
 }
@@ -110,7 +111,7 @@ TEST_F(VectorMath, errors_stay_within_their_bounds_over_all_exponents) {
   }
 }
 
-// A large argument has an exact angle, and libm's f64 knows it: these are values of every size of exponent.
+// libm's f64 reduces large arguments exactly; the arguments here cover the exponents.
 TEST_F(VectorMath, angles_of_large_arguments_are_reduced_exactly) {
   const std::vector<float> x{65536.0f, 65537.0f, 1e6f, 12345678.0f, 1e10f, 1e22f, 16367173.0f * 0x1p72f,
                              3.4e38f,  -1e30f};
@@ -163,7 +164,7 @@ TEST_F(VectorMath, nan_gives_nan_and_infinities_their_limits) {
   for (const cpu::Isa isa : cpu::available_isas()) {
     ASSERT_TRUE(cpu::use_isa(isa));
     for (const Case& c : cases) {
-      std::vector<float> x(19, 0.5f);  // a whole vector and some
+      std::vector<float> x(19, 0.5f);  // one full vector and a partial one
       x[3] = nan;
       x[4] = -infinity;
       x[5] = infinity;
@@ -195,7 +196,7 @@ TEST_F(VectorMath, zeros_keep_their_signs) {
   }
 }
 
-// What C, IEEE 754 or the row says of single arguments.
+// Results that C, IEEE 754 or the function table requires for special arguments.
 struct Edge {
   ChainOp op;
   float a, b, c, value;
@@ -262,7 +263,7 @@ TEST_F(VectorMath, edges_are_what_is_said) {
   }
 }
 
-// Operands of every size against one another, and for pow bases whose power is a float.
+// Pairs operands of every magnitude; for pow also bases whose power is representable.
 TEST_F(VectorMath, functions_of_several_stay_within_their_bounds) {
   const std::vector<float> a = sweep();
   std::vector<float> b(a.size()), c(a.size());

@@ -1,4 +1,4 @@
-// CPUs to plan for: each instruction set, beside the caches of a small core and of a large one.
+// Test CPUs to plan for: each instruction set with the caches of a small core and with those of a large one.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// Tests that run once with each instruction set: on a CPU that lacks it they are skipped.
+// Fixture of tests that run once with each instruction set; they are skipped if the CPU lacks it.
 #pragma once
 
 #include <gtest/gtest.h>
